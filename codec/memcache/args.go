@@ -1,0 +1,135 @@
+package memcache
+
+import "bytes"
+
+// parseArgs fills req from the words after its command, for commands without a body other than
+// GET. It returns nil or why the request is refused.
+func parseArgs(args []byte, req *Request) *ProtocolError {
+	switch req.Op {
+	case OpMonitor:
+		return parseMonitor(args, req)
+	case OpConfirm:
+		return parseConfirm(args, req)
+	case OpDelete, OpFlush:
+		if len(args) == 0 {
+			return errMissingArgument
+		}
+		req.Queue, _ = cutWord(args)
+		req.NoReply = req.Op == OpDelete && endsNoReply(args[len(req.Queue):])
+	case OpFlushExpired:
+		if len(args) == 0 {
+			return errFlushExpiredName
+		}
+		req.Queue, _ = cutWord(args)
+	case OpFlushAll:
+		const word = "noreply"
+		req.NoReply = string(args) == word || endsNoReply(args)
+	case OpStatus:
+		req.Args, _ = cutWord(args)
+		if len(req.Args) == 0 && len(args) > 0 {
+			return errStatusName
+		}
+	case OpDumpStats, OpDumpConfig:
+		req.Args = args
+	case 0:
+		return errUnknownCommand
+	}
+	return nil
+}
+
+// parseGet parses the key of a GET, `<queue>[/<option>]...`. Further keys are ignored.
+func parseGet(args []byte, req *Request) *ProtocolError {
+	if len(args) == 0 {
+		return errMissingArgument
+	}
+	key, _ := cutWord(args)
+	req.Queue = key
+	if slash := bytes.IndexByte(key, '/'); slash >= 0 {
+		req.Queue = key[:slash]
+		if slash == 0 && onlyByte(key, '/') {
+			return errSlashKey
+		}
+		if refused := parseOptions(key[slash+1:], req); refused != nil {
+			return refused
+		}
+	}
+	if len(req.Queue) == 0 {
+		return errEmptyName
+	}
+	if onlyByte(req.Queue, '+') {
+		return errPlusName
+	}
+	return nil
+}
+
+// parseOptions parses the options of a GET, separated by slashes.
+func parseOptions(options []byte, req *Request) *ProtocolError {
+	for len(options) > 0 {
+		option := options
+		if slash := bytes.IndexByte(options, '/'); slash >= 0 {
+			option, options = options[:slash], options[slash+1:]
+		} else {
+			options = nil
+		}
+		switch string(option) {
+		case "open":
+			req.Open = true
+		case "close":
+			req.Close = true
+		case "abort":
+			req.Abort = true
+		case "peek":
+			req.Peek = true
+		default:
+			if len(option) < 2 || option[0] != 't' || option[1] != '=' {
+				continue
+			}
+			wait, ok := parseInt32(option[2:])
+			if !ok {
+				return errWait
+			}
+			req.WaitMillis = wait
+		}
+	}
+	if (req.Peek || req.Abort) && (req.Open || req.Close) || req.Peek && req.Abort {
+		return errOptions
+	}
+	return nil
+}
+
+// parseMonitor parses `<queue> <seconds> [<max items>]`. The queue keeps its slashes: GET options
+// are not understood here.
+func parseMonitor(args []byte, req *Request) *ProtocolError {
+	req.Queue, args = cutWord(args)
+	if len(args) == 0 {
+		return errMonitorWords
+	}
+	var ok bool
+	seconds, args := cutWord(args)
+	if req.Seconds, ok = parseInt32(seconds); !ok {
+		return errMonitorNumber
+	}
+	if len(args) == 0 {
+		return nil
+	}
+	maxItems, _ := cutWord(args)
+	if req.MaxItems, ok = parseInt32(maxItems); !ok {
+		return errMonitorNumber
+	}
+	req.HasMaxItems = true
+	return nil
+}
+
+// parseConfirm parses `<queue> <count>`.
+func parseConfirm(args []byte, req *Request) *ProtocolError {
+	req.Queue, args = cutWord(args)
+	if len(args) == 0 {
+		return errMissingArgument
+	}
+	count, _ := cutWord(args)
+	var ok bool
+	if req.Count, ok = parseInt32(count); !ok {
+		return errConfirmNumber
+	}
+	return nil
+}

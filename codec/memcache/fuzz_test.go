@@ -1,0 +1,169 @@
+package memcache
+
+import (
+	"bytes"
+	"testing"
+)
+
+// fuzzDecoder has limits that a short input can exceed.
+var fuzzDecoder = Decoder{MaxLine: 80, MaxItem: 200}
+
+func FuzzDecode(f *testing.F) {
+	for i, tt := range decodeTests {
+		f.Add([]byte(tt.in), uint(i))
+	}
+	for i, tt := range streamTests {
+		f.Add([]byte(tt.in), uint(i))
+	}
+	f.Fuzz(func(t *testing.T, src []byte, cut uint) {
+		at := int(cut % uint(len(src)+1))
+		whole := transcript(fuzzDecoder, src)
+		if split := transcript(fuzzDecoder, src[:at], src[at:]); split != whole {
+			t.Errorf("Decode(%q) cut at %d:\ngot\n%s\nwhole\n%s", src, at, split, whole)
+		}
+		checkDecode(t, src)
+		checkDecode(t, src[:at])
+	})
+}
+
+// checkDecode checks what Decode promises about one call.
+func checkDecode(t *testing.T, src []byte) {
+	var req Request
+	before := bytes.Clone(src)
+	n, err := fuzzDecoder.Decode(src, &req)
+	if !bytes.Equal(src, before) {
+		t.Errorf("Decode(%q) changed its input to %q", before, src)
+	}
+	if n < 0 || n > len(src) {
+		t.Fatalf("Decode(%q) consumed %d bytes of %d", src, n, len(src))
+	}
+	refused, isRefusal := err.(*ProtocolError)
+	isFatal := isRefusal && refused.Fatal
+	if nothing := err == ErrIncomplete || isFatal; nothing != (n == 0) {
+		t.Errorf("Decode(%q) = %d bytes, %v", src, n, err)
+	}
+	if (req.Skip != 0) != (err == ErrTooLarge) || req.Skip < 0 {
+		t.Errorf("Decode(%q): %v, Skip = %d", src, err, req.Skip)
+	}
+	for _, s := range [][]byte{req.Queue, req.Data, req.Args} {
+		if !within(s, src) {
+			t.Errorf("Decode(%q): %q lies outside src", src, s)
+		}
+	}
+	if err == ErrIncomplete {
+		checkNeed(t, src, req.Need)
+	}
+	if err == nil {
+		checkDecodeAgain(t, src[:n], &req)
+	}
+}
+
+// checkNeed checks that an incomplete src needs this many bytes in all, no more and no fewer.
+func checkNeed(t *testing.T, src []byte, need int) {
+	var req Request
+	if need == 0 {
+		if bytes.IndexByte(src, '\n') >= 0 {
+			t.Errorf("Decode(%q): Need = 0 though the line is whole", src)
+		}
+		return
+	}
+	limit := fuzzDecoder.MaxLine + fuzzDecoder.MaxItem + bodyEndSize
+	if need <= len(src) || need > limit {
+		t.Fatalf("Decode(%q): Need = %d of at most %d", src, need, limit)
+	}
+	padded := append(bytes.Clone(src), make([]byte, need-len(src))...)
+	if _, err := fuzzDecoder.Decode(padded[:need-1], &req); err != ErrIncomplete {
+		t.Errorf("Decode(%q) = %v, want %v", padded[:need-1], err, ErrIncomplete)
+	}
+	if _, err := fuzzDecoder.Decode(padded, &req); err == ErrIncomplete {
+		t.Errorf("Decode(%q) = %v with Need satisfied", padded, err)
+	}
+}
+
+// checkDecodeAgain checks that a decoded request, encoded again, decodes to itself.
+func checkDecodeAgain(t *testing.T, src []byte, req *Request) {
+	switch req.Op {
+	case OpDelete, OpFlush, OpFlushExpired:
+		if len(req.Queue) == 0 {
+			return // cannot be encoded
+		}
+	}
+	encoded := AppendRequest(nil, req)
+	var again Request
+	n, err := Decoder{}.Decode(encoded, &again) // numbers may be longer than they were
+	if err != nil || n != len(encoded) {
+		t.Fatalf("Decode(%q), encoded from %q = %d bytes, %v", encoded, src, n, err)
+	}
+	req.BadEnd = false // AppendRequest ends what it encodes as it should
+	if got, want := requestString(&again), requestString(req); got != want {
+		t.Errorf("Decode(%q) = %s, want %s as from %q", encoded, got, want, src)
+	}
+	if twice := AppendRequest(nil, &again); !bytes.Equal(twice, encoded) {
+		t.Errorf("AppendRequest of %q = %q", encoded, twice)
+	}
+}
+
+func FuzzDecodeReply(f *testing.F) {
+	for i, tt := range decodeReplyTests {
+		if len(tt.in) < 1000 {
+			f.Add([]byte(tt.in), uint(i))
+		}
+	}
+	f.Fuzz(func(t *testing.T, src []byte, cut uint) {
+		at := int(cut % uint(len(src)+1))
+		checkDecodeReply(t, src)
+
+		var whole, part Reply
+		n, err := DecodeReply(src, &whole)
+		partN, partErr := DecodeReply(src[:at], &part)
+		if partErr == ErrIncomplete {
+			if partN != 0 || err == nil && n <= at {
+				t.Errorf("DecodeReply(%q) = %d bytes, %v; whole %d bytes",
+					src[:at], partN, partErr, n)
+			}
+			return
+		}
+		got, want := replyResultString(&part, partErr), replyResultString(&whole, err)
+		if got != want || partN != n {
+			t.Errorf("DecodeReply(%q) = %s, %d bytes, want %s, %d bytes",
+				src[:at], got, partN, want, n)
+		}
+	})
+}
+
+// checkDecodeReply checks what DecodeReply promises about one call.
+func checkDecodeReply(t *testing.T, src []byte) {
+	var r Reply
+	before := bytes.Clone(src)
+	n, err := DecodeReply(src, &r)
+	if !bytes.Equal(src, before) {
+		t.Errorf("DecodeReply(%q) changed its input to %q", before, src)
+	}
+	if n < 0 || n > len(src) || (n == 0) != (err != nil) {
+		t.Fatalf("DecodeReply(%q) = %d bytes of %d, %v", src, n, len(src), err)
+	}
+	for _, s := range [][]byte{r.Queue, r.Data, r.Text} {
+		if !within(s, src) {
+			t.Errorf("DecodeReply(%q): %q lies outside src", src, s)
+		}
+	}
+	if err == ErrIncomplete && r.Need != 0 && r.Need <= len(src) {
+		t.Errorf("DecodeReply(%q): Need = %d", src, r.Need)
+	}
+	if err == nil && r.Kind == KindValue {
+		encoded := AppendValue(nil, r.Queue, r.Flags, r.Data)
+		got, encodedN := decodeReplyString(string(encoded))
+		if want := replyResultString(&r, nil); got != want || encodedN != len(encoded) {
+			t.Errorf("DecodeReply(%q) = %s, want %s as from %q", encoded, got, want, src)
+		}
+	}
+}
+
+// within reports whether s is empty or lies inside src.
+func within(s, src []byte) bool {
+	if len(s) == 0 {
+		return true
+	}
+	at := cap(src) - cap(s) // where s starts, if it shares src's array
+	return at >= 0 && at+len(s) <= len(src) && &src[at] == &s[0]
+}

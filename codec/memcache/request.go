@@ -1,0 +1,48 @@
+package memcache
+
+// Request is one decoded request. Decode overwrites all of it, so one Request serves a whole
+// connection. The slices alias the bytes given to Decode. Which fields a command sets is said at
+// its [Op]; the others are zero.
+type Request struct {
+	Op Op
+
+	Queue []byte // name as sent, ISO-8859-1, without GET options; empty if sent empty
+	Data  []byte // SET: the item's bytes
+	// Args holds the words after the command, separated by single spaces: for STATUS the one
+	// word that names the new status, for DUMP_STATS and DUMP_CONFIG the queue names, to be read
+	// with Words. Empty if there were none.
+	Args []byte
+
+	Flags  uint32 // SET: a negative value is kept as its 32 bits
+	Expiry int64  // SET: as sent; ExpiryTime says what it means
+
+	WaitMillis int32 // GET t=: longest wait in milliseconds; 0 or negative: do not wait
+
+	Seconds  int32 // MONITOR: longest wait in seconds; 0 or negative: do not wait
+	MaxItems int32 // MONITOR: items to deliver at most if HasMaxItems; negative: no limit
+	Count    int32 // CONFIRM: reads to confirm; 0 and negative are passed on
+
+	HasMaxItems bool // MONITOR: MaxItems was sent
+
+	Open  bool // GET /open
+	Close bool // GET /close
+	Abort bool // GET /abort
+	Peek  bool // GET /peek
+
+	// NoReply says that the last word of a SET, DELETE or FLUSH_ALL line, not counting words the
+	// command itself uses, was noreply. memcached then stays silent; Kestrel answered all the
+	// same. The choice is the caller's.
+	NoReply bool
+
+	// BadEnd says that the two bytes behind a SET's data are not the line end they should be. Kestrel
+	// did not look at them; but the client has sent more, or less, than it announced, so what
+	// follows cannot be trusted to be a request.
+	BadEnd bool
+
+	// Need is set on ErrIncomplete once the length of the request is known: the bytes needed in
+	// all, from the start of src. It is 0 while the line end is missing.
+	Need int
+
+	// Skip is set on ErrTooLarge: the bytes that follow the consumed ones and must be discarded.
+	Skip int64
+}
