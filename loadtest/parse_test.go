@@ -1,0 +1,154 @@
+package loadtest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// parseTests holds replies and what they mean; they also seed FuzzParseReply. want is the outcome,
+// its value and the bytes consumed, as describe prints them.
+var parseTests = []struct {
+	name     string
+	protocol protocol
+	kind     requestKind
+	in       string
+	want     string
+}{
+	{"memcache/put", memcache{}, putRequest, "STORED\r\n", "accepted 8"},
+	{"memcache/put refused", memcache{}, putRequest, "NOT_STORED\r\n", "refused 12"},
+	{"memcache/put answered as get", memcache{}, putRequest, "END\r\n", "refused 5"},
+	{"memcache/get", memcache{}, getRequest, "VALUE q 0 5\r\nhello\r\nEND\r\n", `hit "hello" 25`},
+	{"memcache/get zero bytes", memcache{}, getRequest, "VALUE q 0 0\r\n\r\nEND\r\n", `hit "" 20`},
+	{"memcache/get newlines", memcache{}, getRequest, "VALUE q 0 4\r\n\r\n\r\n\r\nEND\r\n",
+		`hit "\r\n\r\n" 24`},
+	{"memcache/get miss", memcache{}, getRequest, "END\r\n", "miss 5"},
+	{"memcache/get of another key", memcache{}, getRequest, "VALUE p 0 5\r\n", "refused 13"},
+	{"memcache/get with flags", memcache{}, getRequest, "VALUE q 1 5\r\n", "refused 13"},
+	{"memcache/get negative size", memcache{}, getRequest, "VALUE q 0 -5\r\n", "refused 14"},
+	{"memcache/get huge size", memcache{}, getRequest, "VALUE q 0 999999999\r\n", "refused 21"},
+	{"memcache/get no end", memcache{}, getRequest, "VALUE q 0 1\r\nx\r\nEnd\r\n", "refused 21"},
+	{"memcache/get error", memcache{}, getRequest, "SERVER_ERROR\r\n", "refused 14"},
+	{"memcache/open", memcache{}, openRequest, "VALUE q 0 1\r\nx\r\nEND\r\n", `hit "x" 21`},
+	{"memcache/open miss", memcache{}, openRequest, "END\r\n", "miss 5"},
+	{"memcache/confirm", memcache{}, confirmRequest, "END\r\n", "accepted 5"},
+	{"memcache/confirm error", memcache{}, confirmRequest, "ERROR\r\n", "refused 7"},
+	{"memcache/empty line", memcache{}, getRequest, "\r\n", "refused 2"},
+	{"memcache/bare newline", memcache{}, putRequest, "STORED\n", "refused 7"},
+
+	{"redis/put", redisList{}, putRequest, ":1024\r\n", "accepted 7"},
+	{"redis/put zero", redisList{}, putRequest, ":0\r\n", "refused 4"},
+	{"redis/put error", redisList{}, putRequest, "-WRONGTYPE\r\n", "refused 12"},
+	{"redis/get", redisList{}, getRequest, "$5\r\nhello\r\n", `hit "hello" 11`},
+	{"redis/get zero bytes", redisList{}, getRequest, "$0\r\n\r\n", `hit "" 6`},
+	{"redis/get miss", redisList{}, getRequest, "$-1\r\n", "miss 5"},
+	{"redis/get bad size", redisList{}, getRequest, "$x\r\n", "refused 4"},
+	{"redis/get no end", redisList{}, getRequest, "$1\r\nxyz", "refused 7"},
+	{"redis/get integer", redisList{}, getRequest, ":1\r\n", "refused 4"},
+	{"redis/open", redisList{}, openRequest, "$5\r\nhello\r\n", `hit "hello" 11`},
+	{"redis/confirm", redisList{}, confirmRequest, ":1\r\n", "accepted 4"},
+	{"redis/confirm nothing", redisList{}, confirmRequest, ":0\r\n", "refused 4"},
+	{"redis/empty line", redisList{}, putRequest, "\r\n", "refused 2"},
+
+	{"redis wait/get", redisList{time.Second}, getRequest, "*2\r\n$1\r\nq\r\n$2\r\nhi\r\n",
+		`hit "hi" 19`},
+	{"redis wait/get miss", redisList{time.Second}, getRequest, "*-1\r\n", "miss 5"},
+	{"redis wait/other list", redisList{time.Second}, getRequest, "*2\r\n$1\r\np\r\n", "refused 11"},
+	{"redis wait/no item", redisList{time.Second}, getRequest, "*2\r\n$1\r\nq\r\n$-1\r\n",
+		"refused 16"},
+	{"redis wait/three", redisList{time.Second}, getRequest, "*3\r\n", "refused 4"},
+	{"redis wait/open", redisList{time.Second}, openRequest, "$2\r\nhi\r\n", `hit "hi" 8`},
+
+	{"meta/put", memcacheMeta{}, putRequest, "HD\r\n", "accepted 4"},
+	{"meta/put refused", memcacheMeta{}, putRequest, "NS\r\n", "refused 4"},
+	{"meta/get", memcacheMeta{}, getRequest, "VA 2\r\nhi\r\n", `hit "hi" 10`},
+	{"meta/get miss", memcacheMeta{}, getRequest, "EN\r\n", "miss 4"},
+	{"meta/get no value", memcacheMeta{}, getRequest, "HD\r\n", "refused 4"},
+	{"meta/get flags", memcacheMeta{}, getRequest, "VA 2 s2\r\n", "refused 9"},
+	{"meta/get no end", memcacheMeta{}, getRequest, "VA 2\r\nhihi", "refused 10"},
+
+	{"redis string/put", redisString{}, putRequest, "+OK\r\n", "accepted 5"},
+	{"redis string/put error", redisString{}, putRequest, "-ERR\r\n", "refused 6"},
+	{"redis string/get", redisString{}, getRequest, "$2\r\nhi\r\n", `hit "hi" 8`},
+	{"redis string/get miss", redisString{}, getRequest, "$-1\r\n", "miss 5"},
+}
+
+// allProtocols has every codec, those that differ when they wait twice.
+var allProtocols = []protocol{
+	memcache{}, memcacheMeta{}, redisList{}, redisList{time.Second}, redisString{},
+}
+
+// describe parses one reply and prints what came of it.
+func describe(p protocol, kind requestKind, src string) string {
+	got, n := p.parseReply([]byte(src), request{kind: kind, queue: "q"})
+	switch {
+	case n == 0:
+		return "incomplete"
+	case got.outcome == hit:
+		return fmt.Sprintf("hit %q %d", got.value, n)
+	}
+	return fmt.Sprintf("%s %d", [...]string{"accepted", "hit", "miss", "refused"}[got.outcome], n)
+}
+
+func TestParseReply(t *testing.T) {
+	for _, tt := range parseTests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := describe(tt.protocol, tt.kind, tt.in); got != tt.want {
+				t.Errorf("parseReply(%q) = %s, want %s", tt.in, got, tt.want)
+			}
+			if strings.HasPrefix(tt.want, "refused") {
+				return // a wrong reply may be seen to be wrong early
+			}
+			for i := range len(tt.in) {
+				if got := describe(tt.protocol, tt.kind, tt.in[:i]); got != "incomplete" {
+					t.Errorf("parseReply(%q) = %s, want incomplete", tt.in[:i], got)
+				}
+			}
+			if got := describe(tt.protocol, tt.kind, tt.in+"more"); got != tt.want {
+				t.Errorf("parseReply(%q) = %s, want %s", tt.in+"more", got, tt.want)
+			}
+		})
+	}
+}
+
+// A line without an end is refused once it is too long, so that it cannot grow for ever.
+func TestParseReplyBoundsLines(t *testing.T) {
+	long := strings.Repeat("x", maxReplyLine)
+	for _, p := range allProtocols {
+		for kind := putRequest; kind <= confirmRequest; kind++ {
+			if got := describe(p, kind, long[1:]); got != "incomplete" {
+				t.Errorf("%T, kind %d: %d bytes = %s, want incomplete", p, kind, len(long)-1, got)
+			}
+			if got, want := describe(p, kind, long), "refused 1024"; got != want {
+				t.Errorf("%T, kind %d: %d bytes = %s, want %s", p, kind, len(long), got, want)
+			}
+		}
+	}
+}
+
+// FuzzParseReply checks that parsing consumes no more than there is, that what it takes for a value
+// lies inside, and that a whole reply means the same whatever follows it.
+func FuzzParseReply(f *testing.F) {
+	for _, tt := range parseTests {
+		f.Add([]byte(tt.in), uint8(tt.kind))
+	}
+	f.Fuzz(func(t *testing.T, src []byte, kind uint8) {
+		r := request{kind: requestKind(kind % 4), queue: "q"}
+		for _, p := range allProtocols {
+			got, n := p.parseReply(src, r)
+			if n < 0 || n > len(src) || len(got.value) > n {
+				t.Fatalf("%T.parseReply(%q) = %d-byte value, %d; have %d bytes",
+					p, src, len(got.value), n, len(src))
+			}
+			if n == 0 || got.outcome == refused {
+				continue
+			}
+			again, m := p.parseReply(append(src[:n:n], "more"...), r)
+			if again.outcome != got.outcome || string(again.value) != string(got.value) || m != n {
+				t.Fatalf("%T.parseReply(%q) = %v, %d; with more behind it %v, %d",
+					p, src, got, n, again, m)
+			}
+		}
+	})
+}
