@@ -1,0 +1,32 @@
+package segment
+
+import (
+	"errors"
+	"fmt"
+)
+
+var (
+	// ErrCorrupt is what every [*CorruptionError] unwraps to.
+	ErrCorrupt = errors.New("segment: log is damaged")
+	// ErrPoisoned is returned by every method that writes, from the first failed Datasync on: what
+	// the log holds on disk is no longer known, and only reopening the log tells.
+	ErrPoisoned = errors.New("segment: log is poisoned by a failed sync")
+	// ErrClosed is returned by methods of a closed log.
+	ErrClosed = errors.New("segment: log is closed")
+	// ErrTooLarge is returned by Append for a payload of more than MaxPayloadSize bytes.
+	ErrTooLarge = errors.New("segment: frame is too large")
+)
+
+// A CorruptionError says where stored bytes failed validation. It unwraps to ErrCorrupt.
+type CorruptionError struct {
+	Path   string
+	Offset int64 // bytes from the start of the file
+	Reason string
+}
+
+func (e *CorruptionError) Error() string {
+	return fmt.Sprintf("%s: damaged at offset %d: %s", e.Path, e.Offset, e.Reason)
+}
+
+// Unwrap returns ErrCorrupt.
+func (e *CorruptionError) Unwrap() error { return ErrCorrupt }

@@ -1,0 +1,111 @@
+package segment
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+)
+
+// plan says how a segment is to be made.
+type plan struct {
+	number   uint64
+	size     int64  // bytes
+	spare    string // path of the file to use, which has that size; "" for a new one
+	zeroFill bool   // write a new file over once, so that no later sync converts reserved blocks
+}
+
+// planFor takes a spare for segment number if there is one of that size. The caller holds mu.
+func (l *Log) planFor(number uint64, size int64, zeroFill bool) plan {
+	p := plan{number: number, size: size, zeroFill: zeroFill}
+	if n := len(l.spares); n > 0 && size == l.opts.SegmentSize {
+		p.spare, l.spares = l.spares[n-1], l.spares[:n-1]
+	}
+	return p
+}
+
+// makeSegment makes a file with the header of a segment, also its link if prev is not nil, syncs
+// it, and only then gives it its name (S1), in place of a file that has it.
+func (l *Log) makeSegment(p plan, prev *link) (*segmentFile, error) {
+	f, name, err := l.makeFile(p)
+	if err != nil {
+		return nil, fmt.Errorf("make segment %d: %w", p.number, err)
+	}
+	s := &segmentFile{
+		file: f, path: l.path(p.number, segmentExt), number: p.number, id: l.opts.newID(), size: p.size,
+	}
+	if err = s.writeHeader(); err == nil && prev != nil {
+		err = s.follow(*prev, prev.end)
+	}
+	if err == nil {
+		err = f.Datasync()
+	}
+	if err == nil {
+		err = l.rename(name, s.path)
+	}
+	if err != nil {
+		f.Close()
+		l.fs.Remove(name) // if that fails too it is removed at the next open
+		return nil, fmt.Errorf("make segment %d: %w", p.number, err)
+	}
+	return s, nil
+}
+
+// makeFile returns the file that is to become a segment, and the path it has till then.
+func (l *Log) makeFile(p plan) (f File, name string, err error) {
+	if p.spare != "" {
+		if f, err = l.fs.Open(p.spare); err != nil {
+			l.fs.Remove(p.spare) // or it would take up room until the next open
+		}
+		return f, p.spare, err
+	}
+	name = l.path(p.number, newExt)
+	f, err = l.fs.Create(name)
+	if errors.Is(err, fs.ErrExist) {
+		if err = l.fs.Remove(name); err == nil {
+			f, err = l.fs.Create(name)
+		}
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	if err = f.Allocate(p.size); err == nil && p.zeroFill {
+		err = writeZeros(f, p.size)
+	}
+	if err != nil {
+		f.Close()
+		l.fs.Remove(name) // likewise
+		return nil, "", err
+	}
+	return f, name, nil
+}
+
+func writeZeros(f File, size int64) error {
+	zeros := make([]byte, min(1<<20, size))
+	for off := int64(0); off < size; off += int64(len(zeros)) {
+		n := min(int64(len(zeros)), size-off)
+		if _, err := f.WriteAt(zeros[:n], off); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rename changes a name in the log's directory and makes that durable.
+func (l *Log) rename(from, to string) error {
+	l.dirMu.Lock()
+	defer l.dirMu.Unlock()
+	if err := l.fs.Rename(from, to); err != nil {
+		return err
+	}
+	return l.fs.SyncDir(l.dir)
+}
+
+// unlink removes a file of the log and makes that durable.
+func (l *Log) unlink(name string) error {
+	l.dirMu.Lock()
+	defer l.dirMu.Unlock()
+	if err := l.fs.Remove(name); err != nil {
+		return err
+	}
+	return l.fs.SyncDir(l.dir)
+}
