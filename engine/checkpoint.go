@@ -1,0 +1,82 @@
+package engine
+
+import "github.com/kestrelmq/kestrel/segment"
+
+// spareSegments is how many dropped segments the journal keeps to use again.
+const spareSegments = 2
+
+// checkpoint records the state of every queue, so that segments before the one in which it began
+// are needed for items only. It waits for the disk. It returns the number of that segment.
+func (e *Engine) checkpoint() (segment uint64, err error) {
+	segment = e.journal.segment.Load()
+	var end LSN
+	e.checkpointSize = 0
+	e.eachQueue(func(q *queue) {
+		q.shard.mu.Lock()
+		defer q.shard.mu.Unlock()
+		if q.opts.KeepJournal && !q.deleted {
+			end = e.journal.queue(q)
+			e.checkpointSize += int64(queueSize + len(q.name))
+		}
+	})
+	return segment, e.Commit(Ticket{Written: end, Synced: end})
+}
+
+// trimJournal drops the segments at the front of the journal that no item needs any more. It waits
+// for the disk.
+//
+// What made them unneeded is made durable first. Otherwise a crash could leave, of a queue whose
+// deletion was not written yet, items without the name that was dropped; or of two items, confirmed
+// one after the other, only the one confirmed first.
+func (e *Engine) trimJournal() error {
+	if e.journal.failing() {
+		return nil // a checkpoint could not be written now; do not gather one after the other
+	}
+	segments := e.journal.log.Segments()
+	if len(segments) == 1 {
+		return nil
+	}
+	oldest := segments[0].Number
+	needed := e.oldestSegment(segments[len(segments)-1].Number)
+	if needed <= oldest {
+		return nil
+	}
+	if e.checkpointed <= oldest {
+		if droppable(segments, needed) < 2*e.checkpointSize {
+			return nil // not worth a checkpoint: that of many queues would call for the next one
+		}
+		at, err := e.checkpoint()
+		if err != nil {
+			return err
+		}
+		e.checkpointed = at
+	}
+	if err := e.journal.sync(e.journal.appendedEnd()); err != nil {
+		return err
+	}
+	_, err := e.journal.log.DropBefore(min(needed, e.checkpointed))
+	return err
+}
+
+// droppable is how many bytes the segments before number hold.
+func droppable(segments []segment.Segment, number uint64) (n int64) {
+	for _, s := range segments {
+		if s.Number < number {
+			n += int64(s.End - s.Base)
+		}
+	}
+	return n
+}
+
+// oldestSegment returns the oldest segment of the journal that holds an item, or tail if none does.
+func (e *Engine) oldestSegment(tail uint64) uint64 {
+	oldest := tail
+	e.eachQueue(func(q *queue) {
+		q.shard.mu.Lock()
+		defer q.shard.mu.Unlock()
+		if segment, ok := q.oldestSegment(); ok && segment < oldest {
+			oldest = segment
+		}
+	})
+	return oldest
+}

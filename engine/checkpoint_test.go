@@ -1,0 +1,264 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/kestrelmq/kestrel/segment/segmenttest"
+)
+
+// fillSegments puts items to a queue until the journal has n segments.
+func fillSegments(t *testing.T, e *Engine, name string, n int) {
+	t.Helper()
+	for i := 0; len(e.journal.log.Segments()) < n; i++ {
+		mustPut(t, e, name, fmt.Sprintf("%d %s", i, strings.Repeat("x", 300)))
+	}
+}
+
+func trim(t *testing.T, e *Engine) {
+	t.Helper()
+	if err := e.trimJournal(); err != nil {
+		t.Fatalf("trimJournal = %v", err)
+	}
+}
+
+// wantSegments checks which segments the journal still has.
+func wantSegments(t *testing.T, e *Engine, first, count uint64) {
+	t.Helper()
+	segments := e.journal.log.Segments()
+	if got := segments[0].Number; got != first || uint64(len(segments)) != count {
+		t.Errorf("journal has %d segments from %d on, want %d from %d",
+			len(segments), got, count, first)
+	}
+}
+
+func TestTrimDropsWhatNothingNeeds(t *testing.T) {
+	e, fsys := newQuiet(t)
+	mustPut(t, e, "empty", "x") // its name, and its ids, are told in the first segment only
+	mustGet(t, e, "empty")
+	fillSegments(t, e, "q", 5)
+	wantSegments(t, e, 1, 5)
+	drain(t, e, "q")
+	tail := e.journal.segment.Load()
+	trim(t, e)
+	wantSegments(t, e, tail, 1)
+	again := openQuiet(t, testOptions(fsys.Kill()))
+	if got := again.Recovery(); got.Queues != 2 || got.Items != 0 {
+		t.Errorf("Recovery = %+v, want 2 queues without items", got)
+	}
+	mustPut(t, again, "empty", "y")
+	if got := contents(again, "empty", false)[0].ID; got != 2 {
+		t.Errorf("second item has id %d, want 2", got)
+	}
+}
+
+func TestTrimKeepsWhatIsNeeded(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		pin  func(e *Engine) // leaves the first item of q where something holds it
+		free func(e *Engine)
+	}{
+		{"queued", func(*Engine) {}, func(e *Engine) { mustGet(t, e, "q") }},
+		{"open", func(e *Engine) {
+			mustOpen(t, e, "q")
+		}, func(e *Engine) { mustCommit(t, e, e.Delete(Now(), []byte("q"))) }},
+		{"returned", func(e *Engine) {
+			r, _ := mustOpen(t, e, "q")
+			e.Abort(Now(), r)
+		}, func(e *Engine) { mustGet(t, e, "q") }},
+		{"moving", func(e *Engine) {
+			sh := e.shardOf([]byte("q"))
+			sh.mu.Lock()
+			it, _ := sh.queues["q"].first()
+			e.moveOut(sh.queues["q"], it, "dead")
+			sh.mu.Unlock()
+		}, func(e *Engine) {
+			sh := e.shardOf([]byte("q"))
+			sh.mu.Lock()
+			moves := sh.takeMoves()
+			sh.mu.Unlock()
+			e.finishMoves(Now(), moves)
+			drain(t, e, "dead")
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e, fsys := newQuiet(t)
+			mustPut(t, e, "q", "pin")
+			fillSegments(t, e, "other", 4)
+			drain(t, e, "other")
+			tt.pin(e)
+			trim(t, e)
+			if got := e.journal.log.Segments()[0].Number; got != 1 {
+				t.Errorf("the oldest segment is %d, want 1", got)
+			}
+			again := openQuiet(t, testOptions(fsys.Kill()))
+			wantItems(t, again, "q", "pin")
+			tt.free(e)
+			trim(t, e)
+			if got := len(e.journal.log.Segments()); got > 2 {
+				t.Errorf("%d segments are left, want at most 2", got)
+			}
+		})
+	}
+}
+
+// TestTrimInTheMiddle drops the segments before the oldest item, and no other.
+func TestTrimInTheMiddle(t *testing.T) {
+	e, fsys := newQuiet(t)
+	fillSegments(t, e, "q", 3)
+	var oldest uint64
+	for len(queued(e, "q")) > 1 {
+		mustGet(t, e, "q")
+		oldest = e.oldestSegment(99)
+	}
+	fillSegments(t, e, "later", 6)
+	trim(t, e)
+	if got := e.journal.log.Segments()[0].Number; got != oldest || oldest < 2 {
+		t.Errorf("the oldest segment is %d, want %d", got, oldest)
+	}
+	again := openQuiet(t, testOptions(fsys.Kill()))
+	if a, b := fmt.Sprint(queued(again, "q")), fmt.Sprint(queued(e, "q")); a != b {
+		t.Errorf("after a kill queue q holds %.40s, want %.40s", a, b)
+	}
+}
+
+// TestTrimAndDelete has a queue, or its journal, go away, and segments dropped because of that,
+// before the process is killed: nothing of it may be found without its name.
+func TestTrimAndDelete(t *testing.T) {
+	off := Settings{Default: DefaultQueueOptions()}
+	off.Default.KeepJournal = false
+	for _, tt := range []struct {
+		name string
+		end  func(e *Engine)
+	}{
+		{"delete", func(e *Engine) { e.Delete(Now(), []byte("q")) }},
+		{"no journal any more", func(e *Engine) { e.Reload(off) }},
+		{"flush", func(e *Engine) { e.Flush(Now(), []byte("q"), "") }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e, fsys := newQuiet(t)
+			fillSegments(t, e, "q", 4)
+			tt.end(e)
+			trim(t, e)
+			if got := len(e.journal.log.Segments()); got > 2 {
+				t.Errorf("%d segments are left, want at most 2", got)
+			}
+			again := openQuiet(t, testOptions(fsys.Kill()))
+			wantItems(t, again, "q", "")
+		})
+	}
+}
+
+// TestTrimAfterRemoves confirms two items of different segments in the reverse order, and is killed
+// between the drops of the two segments: the first item must not be gone while the second is there.
+func TestTrimAfterRemoves(t *testing.T) {
+	e, fsys := newQuiet(t)
+	mustPut(t, e, "q", "a")
+	fillSegments(t, e, "fill", 2)
+	mustPut(t, e, "q", "b")
+	fillSegments(t, e, "fill", 3)
+	drain(t, e, "fill")
+	ra, _ := mustOpen(t, e, "q")
+	rb, _ := mustOpen(t, e, "q")
+	e.Confirm(Now(), rb)
+	e.Confirm(Now(), ra)
+	drops := fsys.Calls(segmenttest.OpRename)
+	fsys.SetFault(func(op segmenttest.Op) segmenttest.Fault {
+		if op.Kind == segmenttest.OpRename && op.KindN > drops+1 {
+			return segmenttest.Fault{Err: errors.New("killed here")}
+		}
+		return segmenttest.Fault{}
+	})
+	if err := e.trimJournal(); err == nil {
+		t.Fatal("trimJournal = nil, want the fault")
+	}
+	again := openQuiet(t, testOptions(fsys.Kill()))
+	wantItems(t, again, "q", "")
+	fsys.SetFault(nil)
+}
+
+// TestTrimWhileFailing tries again and again while nothing can be written: that takes no memory.
+func TestTrimWhileFailing(t *testing.T) {
+	e, fsys := newQuiet(t)
+	fillSegments(t, e, "q", 3)
+	for i := range 100 {
+		mustPut(t, e, fmt.Sprint("queue ", i), "x")
+	}
+	drain(t, e, "q")
+	for i := range 100 {
+		mustGet(t, e, fmt.Sprint("queue ", i))
+	}
+	fsys.SetFault(segmenttest.FailAllFrom(segmenttest.OpWriteAt, 0, errors.New("no write")))
+	e.trimJournal()
+	e.retryJournal()
+	before := e.journal.appendedEnd()
+	for range 100 {
+		e.retryJournal()
+		e.trimJournal()
+	}
+	if got := e.journal.appendedEnd(); got != before {
+		t.Errorf("%d bytes of records have gathered", got-before)
+	}
+	fsys.SetFault(nil)
+	e.retryJournal()
+	if got := len(e.journal.log.Segments()); got > 2 || e.journal.failing() {
+		t.Errorf("%d segments are left, failing = %v, want that it recovers by itself",
+			got, e.journal.failing())
+	}
+}
+
+// TestTrimRecycles lets the journal run through many segments: it keeps few files.
+func TestTrimRecycles(t *testing.T) {
+	e, fsys := newQuiet(t)
+	for i := range 300 {
+		mustPut(t, e, "q", strings.Repeat("x", 500))
+		mustGet(t, e, "q")
+		if i%20 == 0 {
+			trim(t, e)
+			e.prepareSegment()
+		}
+	}
+	trim(t, e)
+	if got := len(fsys.Paths()); got > 2+spareSegments {
+		t.Errorf("%d files: %q", got, fsys.Paths())
+	}
+	if got := fsys.Calls(segmenttest.OpAllocate); got > 50 {
+		t.Errorf("%d files were made, want that dropped segments are used again", got)
+	}
+}
+
+// TestTrimComesToRest has so many queues that a checkpoint of them fills several segments: these
+// must not call for the next checkpoint, and so on for ever.
+func TestTrimComesToRest(t *testing.T) {
+	e, fsys := newQuiet(t)
+	for i := range 500 {
+		mustGet(t, e, fmt.Sprint("queue ", i))
+	}
+	fillSegments(t, e, "q", 10)
+	drain(t, e, "q")
+	trim(t, e)
+	first := e.journal.log.Segments()[0].Number
+	before := e.journal.appendedEnd()
+	for range 20 {
+		trim(t, e)
+	}
+	if got := e.journal.appendedEnd() - before; got > 0 {
+		t.Errorf("%d bytes of checkpoints were written with nothing to do", got)
+	}
+	if first < 9 {
+		t.Errorf("the oldest segment is %d, want that the ten full ones were dropped", first)
+	}
+	for range 30 { // and it goes on when there is something to drop
+		fillSegments(t, e, "q", len(e.journal.log.Segments())+3)
+		drain(t, e, "q")
+		trim(t, e)
+	}
+	if got := len(e.journal.log.Segments()); got > 30 {
+		t.Errorf("the journal has %d segments", got)
+	}
+	if got := openQuiet(t, testOptions(fsys.Kill())).Recovery().Queues; got != 501 {
+		t.Errorf("%d queues after a kill, want 501", got)
+	}
+}

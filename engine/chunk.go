@@ -1,0 +1,83 @@
+package engine
+
+import (
+	"math/bits"
+	"sync/atomic"
+)
+
+// chunk is a run of stored items, oldest first: the unit in which a queue's memory is taken, given
+// back, and moved to disk. It holds no pointers, so the collector does not look into it.
+type chunk struct {
+	buf  []byte // written part; its capacity is the chunk's size
+	next *chunk
+}
+
+// Chunks come in sizes 4^k KiB, so that a queue with a few items does not pay for a busy one. An
+// item that does not fit the largest has a chunk of its own.
+const (
+	minChunkSize = 1 << 10
+	maxChunkSize = 256 << 10
+	chunkClasses = 5
+
+	// maxFreeChunks is how many chunks of one class a shard keeps; the rest is left to the
+	// collector.
+	maxFreeChunks = 16
+)
+
+func chunkClassSize(class int) int { return minChunkSize << (2 * class) }
+
+// chunkClass is the class of the smallest chunks with room for n bytes, or -1 for an item that gets
+// one of its own.
+func chunkClass(n int) int {
+	if n > maxChunkSize {
+		return -1
+	}
+	if n <= minChunkSize {
+		return 0
+	}
+	return (bits.Len(uint(n-1)) - 10 + 1) / 2
+}
+
+// pool keeps the chunks and read buffers of one shard that are not in use. The shard's mutex guards
+// it.
+type pool struct {
+	memory *atomic.Int64 // bytes in use by items of the whole engine
+	chunks [chunkClasses]struct {
+		free  *chunk
+		count int
+	}
+	reads readPool
+}
+
+// take returns an empty chunk with room for n bytes, at least as large as the class asks.
+func (p *pool) take(class, n int) *chunk {
+	if need := chunkClass(n); need < 0 || class < need {
+		class = need
+	}
+	if class < 0 {
+		p.memory.Add(int64(n))
+		return &chunk{buf: make([]byte, 0, n)}
+	}
+	p.memory.Add(int64(chunkClassSize(class)))
+	list := &p.chunks[class]
+	if c := list.free; c != nil {
+		list.free, c.next = c.next, nil
+		list.count--
+		return c
+	}
+	return &chunk{buf: make([]byte, 0, chunkClassSize(class))}
+}
+
+// give takes a chunk back. Nothing may refer to its bytes any more.
+func (p *pool) give(c *chunk) {
+	size := cap(c.buf)
+	p.memory.Add(int64(-size))
+	class := chunkClass(size)
+	if class < 0 || chunkClassSize(class) != size || p.chunks[class].count >= maxFreeChunks {
+		return
+	}
+	list := &p.chunks[class]
+	c.buf, c.next = c.buf[:0], list.free
+	list.free = c
+	list.count++
+}

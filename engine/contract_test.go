@@ -1,0 +1,147 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kestrelmq/kestrel/segment"
+)
+
+// history is what an engine was asked to do, as the states that it went through, and what it
+// acknowledged. It is what the contract is checked against after a crash: what is found must be the
+// state after some operation, not before the last that was acknowledged.
+type history struct {
+	states []durableState
+	// Of the process that runs: its first state, and how far it has acknowledged.
+	first           int
+	written, synced LSN
+	floor           int // the state that a clean end left, which nothing may undo
+}
+
+// durableState is what the journal should say after an operation, once it has been written up to
+// end.
+type durableState struct {
+	end    LSN
+	queues string // as words
+}
+
+func newHistory() *history { return &history{states: []durableState{{}}} }
+
+// did notes that an operation has led to a state.
+func (h *history) did(end LSN, queues string) {
+	h.states = append(h.states, durableState{end, queues})
+}
+
+// acknowledged notes that a ticket has been committed.
+func (h *history) acknowledged(t Ticket) {
+	h.written = max(h.written, t.Written)
+	h.synced = max(h.synced, t.Synced)
+}
+
+// ended notes that the process has closed its engine without an error.
+func (h *history) ended() {
+	h.floor = len(h.states) - 1
+	h.first = len(h.states)
+	h.written, h.synced = 0, 0
+}
+
+// oldest returns the oldest state that may be found if all that was acknowledged up to lsn must be.
+func (h *history) oldest(lsn LSN) int {
+	oldest := h.floor
+	for i := max(h.first, 1); i < len(h.states) && h.states[i].end <= lsn; i++ {
+		oldest = i
+	}
+	return oldest
+}
+
+// check opens the image that a crash has left and tells whether it keeps the contract: the state
+// found is one of those from oldest on; the engine is sound and can be used; and opening it once
+// more finds the same.
+func (h *history) check(fsys segment.FS, oldest int) error {
+	o := testOptions(fsys)
+	o.SegmentSize = 1024
+	e, err := open(o)
+	if err != nil {
+		return fmt.Errorf("open the image: %w", err)
+	}
+	found := stateOf(e)
+	if err := e.Verify(); err != nil {
+		return err
+	}
+	if !h.explains(found, oldest) {
+		return fmt.Errorf("found\n%s\nwhich is no state from number %d on%s, but\n%s\nto\n%s are",
+			found, oldest, h.place(found),
+			h.states[oldest].queues, h.states[len(h.states)-1].queues)
+	}
+	if err := tryPut(e, "new", "item"); err != nil {
+		return fmt.Errorf("put after the crash: %w", err)
+	}
+	used := stateOf(e)
+	if err := e.Close(); err != nil {
+		return err
+	}
+	if e, err = open(o); err != nil {
+		return fmt.Errorf("open once more: %w", err)
+	}
+	if got := stateOf(e); got != used {
+		return fmt.Errorf("opened once more, found\n%s\nwant\n%s", got, used)
+	}
+	return e.Close()
+}
+
+func (h *history) explains(found string, oldest int) bool {
+	for _, s := range h.states[oldest:] {
+		if s.queues == found {
+			return true
+		}
+	}
+	return false
+}
+
+// place says where in history a state is that should not be found.
+func (h *history) place(found string) string {
+	for i, s := range h.states {
+		if s.queues == found {
+			return fmt.Sprintf(" but number %d", i)
+		}
+	}
+	return ""
+}
+
+// stateOf words what the queues of an engine hold, open reads included.
+func stateOf(e *Engine) string {
+	var all []string
+	for _, s := range e.Queues(0) {
+		sh := e.shardOf([]byte(s.Name))
+		q := sh.queues[s.Name]
+		all = append(all, wordQueue(s.Name, q.nextID, q.created, contents(e, s.Name, true)))
+	}
+	return strings.Join(all, "\n")
+}
+
+func wordQueue(name string, nextID uint64, created Time, items []Item) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s next %d created %d:", name, nextID, created)
+	for _, it := range items {
+		fmt.Fprintf(&b, " %d/%d/%d/%d/%q", it.ID, it.Flags, it.Added, it.Expiry, it.Data)
+	}
+	return b.String()
+}
+
+// wordModel is stateOf for the model.
+func wordModel(queues []*modelQueue) string {
+	byName := make(map[string]*modelQueue)
+	var names []string
+	for _, q := range queues {
+		byName[q.name] = q
+		names = append(names, q.name)
+	}
+	slices.Sort(names)
+	var all []string
+	for _, name := range names {
+		q := byName[name]
+		all = append(all, wordQueue(name, q.nextID, q.created, q.window))
+	}
+	return strings.Join(all, "\n")
+}

@@ -1,0 +1,136 @@
+package engine
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kestrelmq/kestrel/segment"
+	"github.com/kestrelmq/kestrel/segment/segmenttest"
+)
+
+// TestControls breaks the contract on purpose, in one way after the other, and shows that the check
+// of TestCrashEveryWrite finds each.
+func TestControls(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		breaks  func(c *crashRun)
+		found   string // in one of the complaints
+		without string // … of images of which another check would complain
+	}{
+		// Datasync says that it has synced, and has not: a power cut takes what was acknowledged.
+		{"disk that does not sync", func(c *crashRun) {
+			c.disk = func() segment.FS { return &hookFS{FS: c.fsys, datasync: leftOut} }
+		}, "power cut, nothing kept", "kill"},
+		// SyncDir says that it has synced, and has not: a power cut takes a segment's name.
+		{"disk that does not sync names", func(c *crashRun) {
+			c.disk = func() segment.FS { return &hookFS{FS: c.fsys, syncDir: leftOut} }
+		}, "power cut, nothing kept", "kill"},
+		// The client is told before Commit has written: even the death of the process takes it.
+		{"reply before the write", func(c *crashRun) {
+			c.wait = func(ticket Ticket) error {
+				c.h.acknowledged(ticket)
+				return c.e.Commit(ticket)
+			}
+		}, "kill", ""},
+		// The client is told when it is written, though its queue says that it must be synced.
+		{"reply before the sync", func(c *crashRun) {
+			c.wait = func(ticket Ticket) error {
+				err := c.e.Commit(Ticket{Written: max(ticket.Written, ticket.Synced)})
+				if err == nil {
+					c.h.acknowledged(ticket)
+				}
+				return err
+			}
+		}, "power cut, nothing kept", "kill"},
+		// A confirm is not recorded: the item comes back.
+		{"confirm without a record", func(c *crashRun) {
+			skipRecords(c, "confirm")
+		}, "kill", ""},
+		// A put is not recorded: it is lost.
+		{"put without a record", func(c *crashRun) {
+			skipRecords(c, "put")
+		}, "kill", ""},
+		// Segments are dropped though items in them are needed.
+		{"trim drops too much", func(c *crashRun) {
+			c.after = func() {
+				if c.op == "trim" {
+					c.e.journal.log.DropBefore(c.e.journal.segment.Load())
+				}
+			}
+		}, "kill", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			complaints := controlRun(t, tt.breaks)
+			about := func(image string) bool {
+				return slices.ContainsFunc(complaints, func(complaint string) bool {
+					return image != "" && strings.HasPrefix(complaint, image)
+				})
+			}
+			if !about(tt.found) {
+				t.Errorf("the check did not complain of %q", tt.found)
+			}
+			if about(tt.without) {
+				t.Errorf("the check complained of %q", tt.without)
+			}
+		})
+	}
+	if complaints := controlRun(t, func(*crashRun) {}); len(complaints) > 0 {
+		t.Errorf("the check complains of an engine that keeps the contract: %s", complaints[0])
+	}
+}
+
+// controlRun stops runs of a broken engine here and there and returns the complaints.
+func controlRun(t *testing.T, breaks func(*crashRun)) (complaints []string) {
+	for n := 5; ; n += 11 {
+		c := newCrashRun(t, 1)
+		breaks(c)
+		c.noRestart = true
+		c.fsys.StopAt(n)
+		c.run(crashSteps)
+		for _, err := range c.checkImages(1) {
+			complaints = append(complaints, err.Error())
+		}
+		if !c.fsys.Stopped() {
+			return complaints
+		}
+	}
+}
+
+// leftOut is a hook that leaves the call out.
+func leftOut(func() error) error { return nil }
+
+// skipRecords cuts the records of operations out of the journal's buffer, if they are still in it.
+func skipRecords(c *crashRun, operation string) {
+	before, generation := 0, uint64(0) // of the buffer
+	c.after = func() {
+		j := c.e.journal
+		if strings.HasPrefix(c.op, operation) && j.generation == generation {
+			j.active = j.active[:before]
+			for _, q := range c.m.queues {
+				if live := c.e.shardOf([]byte(q.name)).queues[q.name]; live != nil {
+					live.removal = removal{}
+				}
+			}
+		}
+		before, generation = len(j.active), j.generation
+	}
+}
+
+// TestControlOfPolicy takes what queues that do not sync acknowledge for durable: the check must
+// find that a power cut takes it, or it would prove nothing about the others.
+func TestControlOfPolicy(t *testing.T) {
+	lost := 0
+	for n := 5; n < 100; n += 5 {
+		c := newCrashRun(t, 2)
+		c.fsys.StopAt(n)
+		c.run(crashSteps)
+		image := c.fsys.PowerCut(segmenttest.CutOptions{Mode: segmenttest.Lose})
+		if c.h.check(image, c.h.oldest(c.h.written)) != nil {
+			lost++
+		}
+	}
+	if lost == 0 {
+		t.Error("no power cut took what was written and not synced")
+	}
+}

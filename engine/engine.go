@@ -1,0 +1,187 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"log/slog"
+	"path"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/kestrelmq/kestrel/segment"
+)
+
+// Engine is a set of durable queues in one data directory. Its methods may be called from any
+// goroutine. Those that do not say otherwise neither wait for the disk nor for another client.
+type Engine struct {
+	// Immutable after Open.
+	opts     Options
+	log      *slog.Logger
+	seed     maphash.Seed
+	shards   []shard
+	journal  *journal
+	lock     *dirLock // nil with a file system other than the operating system's
+	recovery Recovery
+
+	settings   atomic.Pointer[Settings]
+	memory     atomic.Int64  // bytes that items take
+	queueCount atomic.Int64  // queues that exist
+	lastNumber atomic.Uint64 // number of the newest queue
+	created    atomic.Int64  // queues made
+	deletes    atomic.Int64  // queues deleted, expired ones included
+	expires    atomic.Int64  // queues expired
+	closed     atomic.Bool
+
+	// Of the last checkpoint; owned by maintain.
+	checkpointed   uint64 // segment in which it began
+	checkpointSize int64  // bytes of records
+
+	reloadMu sync.Mutex // one Reload at a time; taken with no other lock held
+
+	aliasMu sync.Mutex
+	aliases map[string]AliasStats // guarded by aliasMu; by name, of aliases that were put to
+
+	stop chan struct{} // closed by Close
+	done sync.WaitGroup
+}
+
+// Recovery says what Open found in the data directory.
+type Recovery struct {
+	Queues  int
+	Items   int64
+	Journal segment.Recovery
+	Took    time.Duration
+}
+
+// Open opens the data directory, making it if it is missing, and brings every queue back as it was.
+// It waits for the disk. Open returns ErrLocked if another process uses the directory, and a
+// *segment.CorruptionError, having changed nothing, if the journal is damaged.
+func Open(opts Options) (*Engine, error) {
+	e, err := open(opts)
+	if err != nil {
+		return nil, err
+	}
+	e.background(e.maintain)
+	e.background(e.syncPeriodically)
+	return e, nil
+}
+
+// open is Open without the background work.
+func open(opts Options) (*Engine, error) {
+	opts = opts.withDefaults()
+	if err := opts.Validate(); err != nil {
+		return nil, fmt.Errorf("engine: bad options: %w", err)
+	}
+	e := &Engine{
+		opts: opts, log: opts.Logger, seed: maphash.MakeSeed(),
+		shards: make([]shard, opts.Shards), stop: make(chan struct{}),
+		aliases: make(map[string]AliasStats),
+	}
+	e.settings.Store(&opts.Settings)
+	for i := range e.shards {
+		sh := &e.shards[i]
+		sh.queues = make(map[string]*queue)
+		sh.families = make(map[string]*family)
+		sh.timed = make(map[*queue]struct{})
+		sh.pool.memory = &e.memory
+	}
+	if err := e.openDir(); err != nil {
+		return nil, fmt.Errorf("open %s: %w", opts.Dir, err)
+	}
+	return e, nil
+}
+
+// openDir locks the data directory and replays its journal.
+func (e *Engine) openDir() (err error) {
+	started := time.Now()
+	fs := e.opts.FS
+	if fs == nil {
+		fs = segment.OS{}
+		if e.lock, err = lockDir(e.opts.Dir); err != nil {
+			return err
+		}
+	}
+	r := newReplay(e)
+	log, found, err := segment.Open(path.Join(e.opts.Dir, "journal"), segment.Options{
+		FS: fs, SegmentSize: e.opts.SegmentSize, Spares: spareSegments,
+	}, r.frame)
+	if err != nil {
+		return errors.Join(err, e.lock.release())
+	}
+	queues, items, err := r.finish()
+	if err != nil {
+		return errors.Join(err, log.Close(), e.lock.release())
+	}
+	e.recovery = Recovery{Queues: queues, Items: items, Journal: found, Took: time.Since(started)}
+	e.journal = newJournal(log)
+	if err := e.dropUnjournaled(); err != nil {
+		return errors.Join(err, log.Close(), e.lock.release())
+	}
+	return nil
+}
+
+// dropUnjournaled deletes queues whose journal was kept by an earlier process but is not by this
+// one: their items would otherwise come back at some later start.
+func (e *Engine) dropUnjournaled() error {
+	var end LSN
+	e.eachQueue(func(q *queue) {
+		if q.opts.KeepJournal {
+			return
+		}
+		e.log.Warn("queue keeps no journal any more: what an earlier process journaled is deleted",
+			"queue", q.name, "items", q.items())
+		q.shard.mu.Lock()
+		defer q.shard.mu.Unlock()
+		end = e.journal.delete(q)
+		e.delete(q, Now())
+	})
+	return e.Commit(Ticket{Written: end, Synced: end})
+}
+
+// Recovery returns what Open found.
+func (e *Engine) Recovery() Recovery { return e.recovery }
+
+// Commit waits until t is good: until the journal has been written, or synced, as far as the
+// operations that returned it need. All calls that wait at the same time share one write and one
+// sync. An error wraps ErrJournal, and means that it is not known whether those operations survive,
+// or is ErrClosed.
+func (e *Engine) Commit(t Ticket) error {
+	if e.closed.Load() && (t == Ticket{} || !e.Committed(t)) {
+		return ErrClosed
+	}
+	return e.journal.commit(t)
+}
+
+// Committed reports whether Commit of t would return nil at once.
+func (e *Engine) Committed(t Ticket) bool {
+	j := e.journal
+	return j.written.Load() >= uint64(t.Written) && j.synced.Load() >= uint64(t.Synced)
+}
+
+// Close ends every wait, syncs what is not synced, and closes the engine; it returns the error of
+// that sync. Operations that run meanwhile, and later ones, return ErrClosed.
+func (e *Engine) Close() error {
+	if e.closed.Swap(true) {
+		return ErrClosed
+	}
+	close(e.stop)
+	e.done.Wait()
+	e.eachQueue(func(q *queue) {
+		q.shard.mu.Lock()
+		q.endWaits()
+		q.shard.mu.Unlock()
+	})
+	err := e.journal.write(e.journal.appendedEnd())
+	return errors.Join(err, e.journal.log.Close(), e.lock.release())
+}
+
+// background runs f until Close.
+func (e *Engine) background(f func()) {
+	e.done.Add(1)
+	go func() {
+		defer e.done.Done()
+		f()
+	}()
+}

@@ -1,0 +1,34 @@
+package engine
+
+import "errors"
+
+var (
+	// ErrClosed is returned by methods of an engine that is closed.
+	ErrClosed = errors.New("engine: closed")
+	// ErrEmpty is returned by a fetch that found no item.
+	ErrEmpty = errors.New("engine: queue is empty")
+	// ErrDeleted is returned by a fetch whose queue was deleted while it waited.
+	ErrDeleted = errors.New("engine: queue was deleted")
+	// ErrReadEnded is returned by Confirm and Abort of a read that has ended before: by one of
+	// them, by the queue's open-read timeout, or with its queue.
+	ErrReadEnded = errors.New("engine: read has ended")
+	// ErrBadName is what every [*NameError] unwraps to.
+	ErrBadName = errors.New("engine: bad queue name")
+	// ErrQueueFull refuses a put to a queue that is at its limit of items or bytes.
+	ErrQueueFull = errors.New("engine: queue is full")
+	// ErrItemTooLarge refuses a put of an item over the queue's or the engine's limit.
+	ErrItemTooLarge = errors.New("engine: item is too large")
+	// ErrTooManyQueues refuses to create a queue.
+	ErrTooManyQueues = errors.New("engine: too many queues")
+	// ErrOutOfMemory refuses a put while items take more memory than the limit.
+	ErrOutOfMemory = errors.New("engine: out of memory")
+	// ErrOutOfDisk refuses a put while the journal finds no room on the disk.
+	ErrOutOfDisk = errors.New("engine: out of disk space")
+	// ErrJournal is wrapped by errors of a journal that could not be written or synced: whether
+	// what waited for it is durable is not known.
+	ErrJournal = errors.New("engine: journal failed")
+	// ErrLocked is returned by Open if another process uses the data directory.
+	ErrLocked = errors.New("engine: data directory is in use by another process")
+	// ErrNotAdmitted refuses an operation that the queue admits another client to only.
+	ErrNotAdmitted = errors.New("engine: client is not admitted")
+)

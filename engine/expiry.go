@@ -1,0 +1,146 @@
+package engine
+
+// sweepBatch is how many expired items are removed at most before the shard is unlocked for a
+// moment.
+const sweepBatch = 1024
+
+// sweep removes expired items from the head of q, up to limit, and returns how many. The caller
+// holds the shard's mutex, and finishes the moves afterwards.
+func (e *Engine) sweep(q *queue, now Time, limit int64) (n int64) {
+	for ; n < limit; n++ {
+		it, ok := q.first()
+		if !ok || !q.expired(it, now) {
+			break
+		}
+		q.counters.expired++
+		if target := q.opts.ExpireTo; target != "" {
+			e.moveOut(q, it, target)
+			continue
+		}
+		q.remove(e.journal, now, it.ID)
+		q.drop(it)
+	}
+	return n
+}
+
+// swept removes a batch of expired items and reports whether that was all of them.
+func (e *Engine) swept(q *queue, now Time) bool { return e.sweep(q, now, sweepBatch) < sweepBatch }
+
+// move is an expired item between two queues. It stays in its queue's moving list, and the journal
+// says that the queue has it, until the other queue has it.
+type move struct {
+	r      *read
+	target string
+	from   destination // where the journal has it; zero if the journal does not
+}
+
+// moveOut takes the first item of q, which is it, out of reach of fetches.
+func (e *Engine) moveOut(q *queue, it Item, target string) {
+	sh := q.shard
+	r := q.returned.head
+	if r != nil {
+		q.returned.remove(r)
+	} else {
+		r = sh.newRead(q, it, q.segmentOf(it.ID))
+		q.window.pop(&sh.pool, it)
+	}
+	q.lastGone = it.Added
+	r.to(readMoving)
+	q.moving.pushBack(r)
+	m := move{r: r, target: target}
+	if q.opts.KeepJournal {
+		m.from = destination{q.number, it.ID}
+	}
+	sh.moves = append(sh.moves, m)
+}
+
+// takeMoves returns the moves that an operation on the shard has left, for finishMoves.
+func (sh *shard) takeMoves() []move {
+	moves := sh.moves
+	sh.moves = nil
+	return moves
+}
+
+// finishMoves puts the items of moves into the queues they go to. No shard is locked by the caller:
+// shards are locked one after the other, never two at once.
+func (e *Engine) finishMoves(now Time, moves []move) {
+	for len(moves) > 0 {
+		m := moves[0]
+		recorded, more := e.moveIn(now, m)
+		moves = append(moves[1:], more...)
+		sh := m.r.shard
+		sh.mu.Lock()
+		q := m.r.q
+		q.moving.remove(m.r)
+		if !q.deleted && (!recorded || q.number != m.from.queue) {
+			q.remove(e.journal, now, m.r.item.ID)
+		}
+		sh.freeRead(m.r)
+		sh.mu.Unlock()
+	}
+}
+
+// moveIn appends a moved item to its target: directly, without its fanout children, as an item
+// added now that has no expiry of its own. An item that the target refuses is lost, and counted. It
+// reports whether the journal took the item from one queue to the other, and returns the moves that
+// making room has caused.
+func (e *Engine) moveIn(now Time, m move) (recorded bool, more []move) {
+	sh := e.shardOf([]byte(m.target))
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	q, _, err := e.find(sh, now, []byte(m.target))
+	if err != nil {
+		e.log.Warn("expired item lost", "target", m.target, "err", err)
+		return false, nil
+	}
+	if err := e.makeRoom(q, now, len(m.r.item.Data)); err != nil {
+		q.counters.lostIn++
+		return false, sh.takeMoves()
+	}
+	q.counters.movedIn++
+	sh.targets = append(sh.targets[:0], q)
+	e.append(sh, now, Item{Data: m.r.item.Data, Flags: m.r.item.Flags, Added: now}, m.from)
+	return q.opts.KeepJournal, sh.takeMoves()
+}
+
+// FlushExpired removes expired items from the head of the queue called name, up to its
+// MaxExpireSweep, and returns how many. It does not make the queue.
+func (e *Engine) FlushExpired(now Time, name []byte) (int64, Ticket) {
+	sh := e.shardOf(name)
+	sh.mu.Lock()
+	q := sh.queues[string(name)]
+	sh.mu.Unlock()
+	if q == nil {
+		return 0, Ticket{}
+	}
+	return e.flushExpired(q, now)
+}
+
+func (e *Engine) flushExpired(q *queue, now Time) (total int64, t Ticket) {
+	sh := q.shard
+	for {
+		sh.mu.Lock()
+		limit := min(q.opts.MaxExpireSweep-total, sweepBatch)
+		n := e.sweep(q, now, limit)
+		moves := sh.takeMoves()
+		sh.mu.Unlock()
+		e.finishMoves(now, moves)
+		if total += n; n < sweepBatch {
+			break
+		}
+	}
+	if total > 0 {
+		t = e.ticketSoFar(q, now)
+	}
+	return total, t
+}
+
+// FlushAllExpired is FlushExpired for every queue; it returns the sum.
+func (e *Engine) FlushAllExpired(now Time) (total int64, t Ticket) {
+	e.eachQueue(func(q *queue) {
+		n, u := e.flushExpired(q, now)
+		total += n
+		t = t.Merge(u)
+	})
+	return total, t
+}

@@ -1,0 +1,267 @@
+package engine
+
+import "slices"
+
+// Receiver takes the item of a fetch. Receive is called at most once, before the call it was passed
+// to returns, with a shard of the engine locked: it copies what it wants of the item and returns,
+// and calls nothing of the engine.
+type Receiver interface{ Receive(Item) }
+
+// FetchRequest says how to fetch.
+type FetchRequest struct {
+	Access   Access
+	ClientID string  // for queues that admit one client only
+	Waiter   *Waiter // waits in line if there is no item; nil: do not wait
+}
+
+// Fetched is the outcome of a fetch.
+type Fetched struct {
+	// Ticket is to be committed before the item may leave, or, if there is none, nothing.
+	Ticket Ticket
+	// Read names the item of an OpenRead.
+	Read ReadRef
+	// Waiting says that there was no item and the Waiter is in line.
+	Waiting bool
+	// Alias says that the name is that of an alias, which is always empty.
+	Alias bool
+}
+
+// Fetch hands the oldest item of the queue called name to r. The queue is made if it does not
+// exist. It returns ErrEmpty if there is no item, after putting the request's Waiter, if it has
+// one, in line. An alias is always empty, and nobody waits for it. It also returns ErrNotAdmitted,
+// ErrClosed, ErrTooManyQueues and ErrBadName.
+func (e *Engine) Fetch(now Time, name []byte, f FetchRequest, r Receiver) (Fetched, error) {
+	s := e.settings.Load()
+	if len(s.Aliases) > 0 {
+		if _, ok := s.Aliases[string(name)]; ok {
+			return Fetched{Alias: true}, ErrEmpty
+		}
+	}
+	sh := e.shardOf(name)
+	sh.mu.Lock()
+	q, made, err := e.find(sh, now, name)
+	for err == nil && !e.swept(q, now) { // let others in between batches
+		moves := sh.takeMoves()
+		sh.mu.Unlock()
+		e.finishMoves(now, moves)
+		sh.mu.Lock()
+		var t Ticket
+		q, t, err = e.find(sh, now, name) // another one if it was deleted meanwhile
+		made = made.Merge(t)
+	}
+	if err != nil {
+		sh.mu.Unlock()
+		return Fetched{}, err
+	}
+	got, err := e.fetch(q, now, f, r)
+	got.Ticket = got.Ticket.Merge(made)
+	moves := sh.takeMoves()
+	sh.mu.Unlock()
+	if moves != nil {
+		e.finishMoves(now, moves)
+	}
+	return got, err
+}
+
+// fetch is Fetch on a queue without expired items at its head. The caller holds the shard's mutex.
+func (e *Engine) fetch(q *queue, now Time, f FetchRequest, r Receiver) (Fetched, error) {
+	if e.closed.Load() {
+		return Fetched{}, ErrClosed
+	}
+	if c := q.opts.DequeueClientID; c != "" && f.Access != Peek && c != f.ClientID {
+		return Fetched{}, ErrNotAdmitted
+	}
+	it, ok := q.first()
+	if !ok {
+		q.counters.misses++
+		if w := f.Waiter; w != nil {
+			w.shard, w.q, w.Read = q.shard, q, ReadRef{}
+			w.Access = f.Access
+			q.waiters.pushBack(w)
+			return Fetched{Waiting: true}, ErrEmpty
+		}
+		return Fetched{}, ErrEmpty
+	}
+	q.counters.hits++
+	switch f.Access {
+	case Peek:
+		r.Receive(it)
+		return Fetched{}, nil
+	case OpenRead:
+		q.counters.opens++
+		read := e.openFirst(q, now, it)
+		r.Receive(read.item)
+		return Fetched{Read: ReadRef{read, read.id}}, nil
+	}
+	r.Receive(it)
+	t := q.remove(e.journal, now, it.ID)
+	q.drop(it)
+	return Fetched{Ticket: t}, nil
+}
+
+// openFirst moves the item to hand out next, which is it, to the open reads.
+func (e *Engine) openFirst(q *queue, now Time, it Item) *read {
+	sh := q.shard
+	r := q.returned.head
+	if r != nil {
+		q.returned.remove(r)
+		sh.lastRead++
+		r.id = sh.lastRead
+	} else {
+		r = sh.newRead(q, it, q.segmentOf(it.ID))
+		q.window.pop(&sh.pool, it)
+	}
+	q.lastGone = r.item.Added
+	r.opened = now
+	r.to(readOpen)
+	q.open.pushBack(r)
+	if q.opts.OpenReadTimeout > 0 {
+		sh.timed[q] = struct{}{}
+	}
+	if q.opts.Trace {
+		e.trace("open", r)
+	}
+	return r
+}
+
+// serve hands items to waiters while there are both (I4). The caller holds the shard's mutex.
+func (e *Engine) serve(q *queue, now Time) {
+	for q.waiters.head != nil {
+		for !e.swept(q, now) {
+		}
+		it, ok := q.first()
+		if !ok {
+			return
+		}
+		w := q.waiters.head
+		q.counters.hits++
+		var r *read
+		if w.Access == Peek {
+			r = q.shard.newRead(q, it, 0)
+			r.to(readCopied)
+		} else {
+			if w.Access == OpenRead {
+				q.counters.opens++
+			}
+			r = e.openFirst(q, now, it)
+		}
+		q.endWait(w, ReadRef{r, r.id})
+	}
+}
+
+// CancelWait takes w out of its line. It reports false if the wait has already ended: w.Notify was
+// told, or is being told.
+func (e *Engine) CancelWait(w *Waiter) bool {
+	if w.shard == nil {
+		return false
+	}
+	w.shard.mu.Lock()
+	defer w.shard.mu.Unlock()
+	if w.q == nil {
+		return false
+	}
+	w.q.waiters.remove(w)
+	w.q = nil
+	return true
+}
+
+// Collect completes a wait whose Read is ref: it hands the item to r and, by the access the wait
+// was for, removes it for good, leaves it open, or forgets the copy. It reports false if the read
+// has ended by itself.
+func (e *Engine) Collect(now Time, ref ReadRef, access Access, r Receiver) (Ticket, bool) {
+	if ref.IsZero() {
+		return Ticket{}, false
+	}
+	sh := ref.r.shard
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if !ref.live() {
+		return Ticket{}, false
+	}
+	r.Receive(ref.r.item)
+	if access == OpenRead {
+		return Ticket{}, true
+	}
+	return e.end(ref.r, now), true
+}
+
+// Confirm ends an open read: its item is gone for good, once Commit of the ticket has returned nil.
+// It reports false, and nothing is to be committed, if the read has ended by itself.
+func (e *Engine) Confirm(now Time, ref ReadRef) (Ticket, bool) {
+	if ref.IsZero() {
+		return Ticket{}, false
+	}
+	sh := ref.r.shard
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if !ref.live() {
+		return Ticket{}, false
+	}
+	if ref.r.q.opts.Trace {
+		e.trace("confirm", ref.r)
+	}
+	return e.end(ref.r, now), true
+}
+
+// end removes the item of an open read for good, or forgets a copied one.
+func (e *Engine) end(r *read, now Time) Ticket {
+	var t Ticket
+	if r.state == readOpen {
+		r.q.open.remove(r)
+		t = r.q.remove(e.journal, now, r.item.ID)
+	}
+	r.shard.freeRead(r)
+	return t
+}
+
+// Abort ends an open read by bringing its item back to the head of the queue, or to the first in
+// line. It reports false if the read has ended by itself.
+func (e *Engine) Abort(now Time, ref ReadRef) bool { return e.AbortAll(now, []ReadRef{ref}) == 1 }
+
+// AbortAll ends open reads of one queue, given in the order in which they were opened, by bringing
+// their items back in that order: the oldest comes to the head, or to the first in line. It returns
+// how many there were that had not ended by themselves.
+func (e *Engine) AbortAll(now Time, refs []ReadRef) (ended int) {
+	if len(refs) == 0 || refs[0].IsZero() {
+		return 0
+	}
+	sh := refs[0].r.shard
+	sh.mu.Lock()
+	var q *queue
+	for _, ref := range slices.Backward(refs) {
+		if ref.live() {
+			q = ref.r.q
+			e.giveBack(ref.r)
+			ended++
+		}
+	}
+	if q != nil {
+		e.serve(q, now)
+	}
+	moves := sh.takeMoves()
+	sh.mu.Unlock()
+	if moves != nil {
+		e.finishMoves(now, moves)
+	}
+	return ended
+}
+
+// giveBack brings the item of an open read back to the head of its queue. The caller holds the
+// shard's mutex, and serves the queue's waiters afterwards.
+func (e *Engine) giveBack(r *read) {
+	q := r.q
+	if r.state == readCopied {
+		q.shard.freeRead(r)
+		return
+	}
+	if q.opts.Trace {
+		e.trace("abort", r)
+	}
+	q.open.remove(r)
+	r.to(readReturned)
+	q.returned.pushFront(r)
+	q.counters.returns++
+	// The identity ends here: a ref that somebody still has must not reach the next opening.
+	q.shard.lastRead++
+	r.id = q.shard.lastRead
+}

@@ -1,0 +1,201 @@
+package engine
+
+import (
+	"context"
+	"time"
+)
+
+// Queue is a handle on the queue of one name, for programs that use the engine as a library. Its
+// methods wait until what they did is committed by the queue's SyncPolicy; they may be called from
+// any goroutine. A handle stays valid when its queue is deleted: the next Put or fetch makes a new
+// one.
+type Queue struct {
+	e    *Engine
+	name []byte
+}
+
+// Queue returns a handle on the queue called name, which comes into being when it is first used. It
+// returns ErrBadName.
+func (e *Engine) Queue(name string) (*Queue, error) {
+	if err := ValidateName(name); err != nil {
+		return nil, err
+	}
+	return &Queue{e, []byte(name)}, nil
+}
+
+// Name returns the queue's name.
+func (q *Queue) Name() string { return string(q.name) }
+
+// PutOptions are what a put may say about an item. The zero value says nothing.
+type PutOptions struct {
+	Flags  uint32    // kept and handed out with the item
+	Expiry time.Time // zero: never
+}
+
+// Put appends an item, and to the queue's fanout children too. It copies data. When it returns nil
+// the item is as safe as the queue's SyncPolicy makes it. For the errors of a refused item see
+// [Engine.Put]; an error that wraps ErrJournal means that it is not known whether the item
+// survives.
+func (q *Queue) Put(data []byte, opts PutOptions) error {
+	p := PutRequest{Data: data, Flags: opts.Flags, Expiry: At(opts.Expiry)}
+	t, err := q.e.Put(Now(), q.name, p)
+	if err != nil {
+		return err
+	}
+	return q.e.Commit(t)
+}
+
+// Get removes the oldest item for good and returns it, waiting for one until ctx is done. The
+// item's Data belongs to the caller. Get returns the error of ctx, ErrDeleted if the queue was
+// deleted while it waited, ErrEmpty at once if the name is an alias's, and ErrClosed. With an error
+// that wraps ErrJournal it returns the item too, which may then come back after a crash.
+func (q *Queue) Get(ctx context.Context) (Item, error) {
+	it, _, err := q.fetch(ctx, Take)
+	return it, err
+}
+
+// TryGet is Get without waiting: it returns ErrEmpty if there is no item.
+func (q *Queue) TryGet() (Item, error) {
+	it, _, err := q.tryFetch(Take)
+	return it, err
+}
+
+// Peek returns the oldest item and leaves it in the queue. It returns ErrEmpty if there is none.
+// The item's Data belongs to the caller.
+func (q *Queue) Peek() (Item, error) {
+	it, _, err := q.tryFetch(Peek)
+	return it, err
+}
+
+// Read is an item that has been fetched tentatively. Until Confirm or Abort ends it, nobody else
+// gets the item; when the process ends, it is back in its place.
+type Read struct {
+	Item Item // Data belongs to the caller
+	e    *Engine
+	ref  ReadRef
+}
+
+// Open fetches the oldest item tentatively, waiting for one until ctx is done. Its errors are those
+// of Get.
+func (q *Queue) Open(ctx context.Context) (*Read, error) {
+	it, ref, err := q.fetch(ctx, OpenRead)
+	if err != nil {
+		return nil, err
+	}
+	return &Read{it, q.e, ref}, nil
+}
+
+// TryOpen is Open without waiting: it returns ErrEmpty if there is no item.
+func (q *Queue) TryOpen() (*Read, error) {
+	it, ref, err := q.tryFetch(OpenRead)
+	if err != nil {
+		return nil, err
+	}
+	return &Read{it, q.e, ref}, nil
+}
+
+// Confirm removes the item for good. It returns ErrReadEnded if the read has ended before.
+func (r *Read) Confirm() error {
+	t, ok := r.e.Confirm(Now(), r.ref)
+	if !ok {
+		return ErrReadEnded
+	}
+	return r.e.Commit(t)
+}
+
+// Abort brings the item back to the head of the queue. It returns ErrReadEnded if the read has
+// ended before.
+func (r *Read) Abort() error {
+	if !r.e.Abort(Now(), r.ref) {
+		return ErrReadEnded
+	}
+	return nil
+}
+
+// Flush removes every item that is queued; open reads stay.
+func (q *Queue) Flush() error {
+	t, err := q.e.Flush(Now(), q.name, "")
+	if err != nil {
+		return err
+	}
+	return q.e.Commit(t)
+}
+
+// FlushExpired removes expired items from the head and returns how many.
+func (q *Queue) FlushExpired() (int64, error) {
+	n, t := q.e.FlushExpired(Now(), q.name)
+	return n, q.e.Commit(t)
+}
+
+// Delete removes the queue with all its items, also those in open reads.
+func (q *Queue) Delete() error { return q.e.Commit(q.e.Delete(Now(), q.name)) }
+
+// Stats describes the queue; ok is false if it does not exist.
+func (q *Queue) Stats() (s QueueStats, ok bool) { return q.e.QueueStats(Now(), q.name) }
+
+// copied is a Receiver that keeps a copy.
+type copied struct{ item Item }
+
+func (c *copied) Receive(it Item) {
+	c.item = it
+	c.item.Data = append([]byte(nil), it.Data...)
+}
+
+// wakeUp is a Notifier for a goroutine that waits on a channel of capacity 1.
+type wakeUp chan struct{}
+
+func (c wakeUp) WaitEnded(*Waiter) { c <- struct{}{} }
+
+func (q *Queue) tryFetch(access Access) (Item, ReadRef, error) {
+	var got copied
+	f, err := q.e.Fetch(Now(), q.name, FetchRequest{Access: access}, &got)
+	if err != nil {
+		return Item{}, ReadRef{}, err
+	}
+	return got.item, f.Read, q.e.Commit(f.Ticket)
+}
+
+func (q *Queue) fetch(ctx context.Context, access Access) (it Item, ref ReadRef, err error) {
+	for {
+		it, ref, err = q.wait(ctx, access)
+		if err != ErrReadEnded {
+			return it, ref, err
+		}
+		// The item was there, and was back in the queue before it was collected: wait again.
+	}
+}
+
+func (q *Queue) wait(ctx context.Context, access Access) (Item, ReadRef, error) {
+	if err := ctx.Err(); err != nil {
+		return Item{}, ReadRef{}, err
+	}
+	var got copied
+	woken := make(wakeUp, 1)
+	w := &Waiter{Notify: woken}
+	f, err := q.e.Fetch(Now(), q.name, FetchRequest{Access: access, Waiter: w}, &got)
+	switch {
+	case err == nil:
+		return got.item, f.Read, q.e.Commit(f.Ticket)
+	case !f.Waiting:
+		return Item{}, ReadRef{}, err
+	}
+	select {
+	case <-woken:
+	case <-ctx.Done():
+		if q.e.CancelWait(w) {
+			return Item{}, ReadRef{}, ctx.Err()
+		}
+		<-woken // an item came at the same moment: it must not be lost
+	}
+	if w.Read.IsZero() {
+		if q.e.closed.Load() {
+			return Item{}, ReadRef{}, ErrClosed
+		}
+		return Item{}, ReadRef{}, ErrDeleted
+	}
+	t, ok := q.e.Collect(Now(), w.Read, access, &got)
+	if !ok {
+		return Item{}, ReadRef{}, ErrReadEnded
+	}
+	return got.item, w.Read, q.e.Commit(t)
+}

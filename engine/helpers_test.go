@@ -1,0 +1,198 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/kestrelmq/kestrel/segment"
+	"github.com/kestrelmq/kestrel/segment/segmenttest"
+)
+
+const testDir = "data"
+
+// testOptions are those of an engine on fsys that rotates its journal often.
+func testOptions(fsys segment.FS, change ...func(*QueueOptions)) Options {
+	o := Options{
+		Dir: testDir, FS: fsys, Shards: 4, SegmentSize: 4096,
+		Settings: Settings{Default: DefaultQueueOptions()},
+	}
+	for _, f := range change {
+		f(&o.Settings.Default)
+	}
+	return o
+}
+
+// openQuiet opens an engine without background work, so that nothing happens but what the test
+// does.
+func openQuiet(t testing.TB, o Options) *Engine {
+	t.Helper()
+	e, err := open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeAtEnd(t, e)
+	return e
+}
+
+// newQuiet is openQuiet on a new file system.
+func newQuiet(t testing.TB, change ...func(*QueueOptions)) (*Engine, *segmenttest.FS) {
+	t.Helper()
+	fsys := segmenttest.New()
+	return openQuiet(t, testOptions(fsys, change...)), fsys
+}
+
+// kill returns the engine that finds what the death of e's process would leave now.
+func kill(t *testing.T, e *Engine) *Engine {
+	t.Helper()
+	return openQuiet(t, testOptions(e.opts.FS.(*segmenttest.FS).Kill()))
+}
+
+// closeAtEnd verifies and closes e when the test ends, unless the test has closed it.
+func closeAtEnd(t testing.TB, e *Engine) {
+	t.Cleanup(func() {
+		verify(t, e)
+		if err := e.Close(); err != nil && !errors.Is(err, ErrClosed) && !t.Failed() {
+			t.Errorf("Close = %v", err)
+		}
+	})
+}
+
+func verify(t testing.TB, e *Engine) {
+	t.Helper()
+	if err := e.Verify(); err != nil {
+		t.Fatalf("Verify = %v", err)
+	}
+}
+
+// mustPut puts and commits, at an instant that leaves room for expiries in the past.
+func mustPut(t testing.TB, e *Engine, name, data string) {
+	t.Helper()
+	ticket, err := e.Put(Now(), []byte(name), PutRequest{Data: []byte(data)})
+	if err == nil {
+		err = e.Commit(ticket)
+	}
+	if err != nil {
+		t.Fatalf("Put(%q, %.20q) = %v", name, data, err)
+	}
+}
+
+// mustGet takes and commits, and returns the data; "" if the queue is empty.
+func mustGet(t testing.TB, e *Engine, name string) string {
+	t.Helper()
+	data, _ := tryGet(t, e, name)
+	return data
+}
+
+func tryGet(t testing.TB, e *Engine, name string) (data string, ok bool) {
+	t.Helper()
+	var got copied
+	f, err := e.Fetch(Now(), []byte(name), FetchRequest{}, &got)
+	if err == nil {
+		err = e.Commit(f.Ticket)
+	}
+	if err != nil && err != ErrEmpty {
+		t.Fatalf("Fetch(%q) = %v", name, err)
+	}
+	return string(got.item.Data), err == nil
+}
+
+// mustOpen fetches tentatively.
+func mustOpen(t testing.TB, e *Engine, name string) (ReadRef, string) {
+	t.Helper()
+	var got copied
+	f, err := e.Fetch(Now(), []byte(name), FetchRequest{Access: OpenRead}, &got)
+	if err != nil {
+		t.Fatalf("Fetch(%q) = %v", name, err)
+	}
+	return f.Read, string(got.item.Data)
+}
+
+// mustCommit commits t.
+func mustCommit(t testing.TB, e *Engine, ticket Ticket) {
+	t.Helper()
+	if err := e.Commit(ticket); err != nil {
+		t.Fatalf("Commit = %v", err)
+	}
+}
+
+// queued returns the data of the items of a queue that are not open, in the order they will come.
+func queued(e *Engine, name string) []string {
+	var all []string
+	for _, it := range contents(e, name, false) {
+		all = append(all, string(it.Data))
+	}
+	return all
+}
+
+// contents returns copies of the items of a queue in the order they will come; with open ones, by
+// id.
+func contents(e *Engine, name string, withOpen bool) (all []Item) {
+	sh := e.shardOf([]byte(name))
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	q := sh.queues[name]
+	if q == nil {
+		return nil
+	}
+	add := func(it Item) bool {
+		it.Data = append([]byte(nil), it.Data...)
+		all = append(all, it)
+		return true
+	}
+	if withOpen {
+		for _, r := range q.readsByID() {
+			add(r.item)
+		}
+	} else {
+		for r := q.returned.head; r != nil; r = r.next {
+			add(r.item)
+		}
+	}
+	q.window.each(add)
+	return all
+}
+
+// want fails the test unless got is the list of words in want.
+func wantItems(t testing.TB, e *Engine, name, want string) {
+	t.Helper()
+	if got := strings.Join(queued(e, name), " "); got != want {
+		t.Errorf("queue %q holds %q, want %q", name, got, want)
+	}
+}
+
+// drain takes everything out of a queue.
+func drain(t testing.TB, e *Engine, name string) (all []string) {
+	t.Helper()
+	for {
+		data, ok := tryGet(t, e, name)
+		if !ok {
+			return all
+		}
+		all = append(all, data)
+	}
+}
+
+func newFS() *segmenttest.FS { return segmenttest.New() }
+
+// nameInOtherShard is the name of a queue that another lock guards than the one called name.
+func nameInOtherShard(e *Engine, name string) string {
+	for i := 0; ; i++ {
+		other := fmt.Sprint("other", i)
+		if e.shardOf([]byte(other)) != e.shardOf([]byte(name)) {
+			return other
+		}
+	}
+}
+
+// mustCommitted returns a function that commits what Confirm or Collect return.
+func mustCommitted(t testing.TB, e *Engine) func(Ticket, bool) {
+	return func(ticket Ticket, ok bool) {
+		t.Helper()
+		if !ok {
+			t.Fatal("the read has ended")
+		}
+		mustCommit(t, e, ticket)
+	}
+}

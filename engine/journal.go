@@ -1,0 +1,335 @@
+package engine
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/kestrelmq/kestrel/segment"
+)
+
+// LSN is a place in the stream of journal records of one process: bytes of records appended before
+// it.
+type LSN uint64
+
+// Ticket says how far the journal must have come before an operation may be acknowledged. The zero
+// Ticket asks for nothing. Tickets of operations of one goroutine may be merged.
+type Ticket struct {
+	Written LSN // the journal must be written up to here
+	Synced  LSN // … and synced up to here
+}
+
+// Merge returns the ticket that asks for what both ask for.
+func (t Ticket) Merge(u Ticket) Ticket {
+	return Ticket{max(t.Written, u.Written), max(t.Synced, u.Synced)}
+}
+
+const (
+	// maxBatch is how many bytes of records one frame of the journal gathers, unless a single
+	// record is larger.
+	maxBatch = 1 << 20
+	// removeReserve is the room, in bytes, that puts leave in the journal when the disk is full, so
+	// that removes can still be recorded and space becomes free.
+	removeReserve = 1 << 20
+)
+
+// journal is the one shared log of all queues. Records are appended to a buffer under the shard's
+// mutex and mu, which fixes their order; whoever needs them on disk first writes all that has
+// gathered, and whoever needs them durable first syncs for all that wait: group commit without a
+// timer.
+//
+// Lock order: shard, then mu. writeMu and syncMu are taken with neither held; syncMu before
+// writeMu, writeMu before mu.
+type journal struct {
+	log *segment.Log
+
+	written atomic.Uint64 // LSN up to which the log has taken the records; written under writeMu
+	synced  atomic.Uint64 // LSN up to which they are durable; written under syncMu
+	segment atomic.Uint64 // number of the segment written last: no later record is before it
+	noDisk  atomic.Bool   // the disk has no room for another segment
+	// failure is why the last write or sync failed; nil if it did not. Puts are refused meanwhile.
+	failure atomic.Pointer[error]
+
+	mu sync.Mutex
+	// Guarded by mu.
+	end        LSN    // behind the last record appended
+	active     []byte // frame being filled: header room, then records
+	generation uint64 // +1 each time active changes
+	full       [][]byte
+	spare      []byte // the buffer to fill next, or nil
+	room       int64  // bytes of records that the log takes without more disk, about
+
+	writeMu sync.Mutex
+	pending [][]byte // taken from full but not written, oldest first; guarded by writeMu
+
+	syncMu sync.Mutex
+
+	due chan struct{} // capacity 1: a write waits for a periodic sync
+	// dueAt is when, in Unix ms, the oldest such write must be synced; zero if there is none.
+	dueAt   atomic.Int64
+	rotated chan struct{} // capacity 1: the log went on to another segment
+}
+
+func newJournal(log *segment.Log) *journal {
+	j := &journal{log: log, due: make(chan struct{}, 1), rotated: make(chan struct{}, 1)}
+	j.active = make([]byte, segment.FrameHeaderSize, 64<<10)
+	j.generation = 1
+	segments := log.Segments()
+	j.segment.Store(segments[len(segments)-1].Number)
+	j.room = log.Room()
+	return j
+}
+
+// appended accounts for n bytes of records added to active. The caller holds mu.
+func (j *journal) appended(n int) LSN {
+	j.end += LSN(n)
+	j.room -= int64(n)
+	if len(j.active) >= maxBatch {
+		j.full = append(j.full, j.active)
+		j.swap()
+	}
+	return j.end
+}
+
+// swap starts a new active buffer. The caller holds mu.
+func (j *journal) swap() {
+	if j.active, j.spare = j.spare, nil; j.active == nil {
+		j.active = make([]byte, 0, 64<<10)
+	}
+	j.active = j.active[:segment.FrameHeaderSize]
+	j.generation++
+}
+
+// put records an item going to the queues named and, unless from is zero, leaving the one it
+// expired from: no crash comes between the two. The segment they go to is segment or a later one.
+func (j *journal) put(to []destination, it Item, from destination) (lsn LSN, segment uint64) {
+	j.mu.Lock()
+	n := len(j.active)
+	for ; len(to) > maxDestinations; to = to[maxDestinations:] {
+		j.active = appendPut(j.active, to[:maxDestinations], it)
+	}
+	j.active = appendPut(j.active, to, it)
+	if from != (destination{}) {
+		j.active = appendRemove(j.active, from.queue, from.item, from.item)
+	}
+	segment = j.segment.Load()
+	lsn = j.appended(len(j.active) - n)
+	j.mu.Unlock()
+	return lsn, segment
+}
+
+// removal is where the last remove record of a queue stands, so that the next one can extend it.
+type removal struct {
+	generation uint64
+	offset     int    // of the record in the active buffer
+	last       uint64 // id that it ends with
+	limit      uint64 // ids from here on were put behind the record
+}
+
+// remove records that an item is gone, extending the queue's last remove record if that is still in
+// the buffer and ends with the id before: a drain costs one record per write.
+func (j *journal) remove(q *queue, id uint64) LSN {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if r := &q.removal; r.generation == j.generation && r.last+1 == id && id < r.limit {
+		binary.LittleEndian.PutUint64(j.active[r.offset+removeLastOffset:], id)
+		r.last = id
+		return j.end
+	}
+	q.removal = removal{generation: j.generation, offset: len(j.active), last: id, limit: q.nextID}
+	j.active = appendRemove(j.active, q.number, id, id)
+	return j.appended(removeSize)
+}
+
+// record appends what encode appends to its argument.
+func (j *journal) record(encode func([]byte) []byte) LSN {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	n := len(j.active)
+	j.active = encode(j.active)
+	return j.appended(len(j.active) - n)
+}
+
+// queue records that q exists, and its next id.
+func (j *journal) queue(q *queue) LSN {
+	return j.record(func(b []byte) []byte {
+		return appendQueue(b, q.number, q.nextID, q.created, q.name)
+	})
+}
+
+// delete records that q is gone.
+func (j *journal) delete(q *queue) LSN {
+	return j.record(func(b []byte) []byte { return appendDelete(b, q.number) })
+}
+
+// admit reports whether the journal takes a put of n bytes now.
+func (j *journal) admit(n int) error {
+	if j.failing() {
+		return ErrJournal
+	}
+	if j.noDisk.Load() {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		if j.room < int64(n)+removeReserve {
+			return ErrOutOfDisk
+		}
+	}
+	return nil
+}
+
+// write hands the log every record appended so far, unless those up to upTo are written already.
+func (j *journal) write(upTo LSN) error {
+	if j.written.Load() >= uint64(upTo) {
+		return nil
+	}
+	j.writeMu.Lock()
+	defer j.writeMu.Unlock()
+	if j.written.Load() >= uint64(upTo) {
+		return nil
+	}
+	return j.writePending(j.takeBuffers())
+}
+
+// takeBuffers moves what has gathered to pending and returns the LSN behind it. The caller holds
+// writeMu.
+func (j *journal) takeBuffers() LSN {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.pending = append(j.pending, j.full...)
+	clear(j.full)
+	j.full = j.full[:0]
+	if len(j.active) > segment.FrameHeaderSize {
+		j.pending = append(j.pending, j.active)
+		j.swap()
+	}
+	return j.end
+}
+
+// writePending writes the buffers in pending, which hold the records up to end. After an error they
+// stay there, to be tried again by the next write. The caller holds writeMu.
+func (j *journal) writePending(end LSN) error {
+	done := 0
+	for _, buf := range j.pending {
+		at, grown, err := j.log.Append(buf)
+		if err != nil {
+			j.pending = append(j.pending[:0], j.pending[done:]...)
+			return j.failed(err)
+		}
+		if at.Segment != j.segment.Load() {
+			j.segment.Store(at.Segment)
+			signal(j.rotated)
+		}
+		j.recycle(grown)
+		done++
+	}
+	clear(j.pending)
+	j.pending = j.pending[:0]
+	j.written.Store(uint64(end))
+	if j.failing() {
+		j.failure.Store(nil)
+	}
+	return nil
+}
+
+// recycle makes a written buffer the spare one.
+func (j *journal) recycle(buf []byte) {
+	room := j.log.Room()
+	j.mu.Lock()
+	if buf != nil && cap(buf) <= 2*maxBatch {
+		j.spare = buf[:0]
+	}
+	j.room = room - int64(len(j.active))
+	j.mu.Unlock()
+}
+
+// measureRoom takes note of how much the log has room for.
+func (j *journal) measureRoom() { j.recycle(nil) }
+
+// failed words an error of the log, and has puts refused until a write succeeds.
+func (j *journal) failed(err error) error {
+	if errors.Is(err, segment.ErrClosed) {
+		return ErrClosed
+	}
+	if errors.Is(err, syscall.ENOSPC) {
+		j.noDisk.Store(true)
+		err = fmt.Errorf("%w: %w", ErrOutOfDisk, err)
+	}
+	err = fmt.Errorf("%w: %w", ErrJournal, err)
+	j.failure.Store(&err)
+	return err
+}
+
+// failing reports whether the last write or sync failed.
+func (j *journal) failing() bool { return j.failure.Load() != nil }
+
+// sync makes every record appended so far durable, unless those up to upTo are already.
+func (j *journal) sync(upTo LSN) error {
+	if j.synced.Load() >= uint64(upTo) {
+		return nil
+	}
+	j.syncMu.Lock()
+	defer j.syncMu.Unlock()
+	if j.synced.Load() >= uint64(upTo) {
+		return nil
+	}
+	due := j.dueAt.Swap(0)
+	err := j.write(j.appendedEnd())
+	if err != nil {
+		j.dueAt.CompareAndSwap(0, due) // what could not be written is still due
+	}
+	// What had been written before is synced all the same: it may have been acknowledged.
+	if written := j.written.Load(); written > j.synced.Load() {
+		if _, err := j.log.Sync(); err != nil {
+			return j.failed(err)
+		}
+		j.synced.Store(written)
+	}
+	if j.synced.Load() >= uint64(upTo) {
+		return nil
+	}
+	return err
+}
+
+// appendedEnd is the LSN behind the last record appended.
+func (j *journal) appendedEnd() LSN {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.end
+}
+
+// commit makes t good; see [Engine.Commit].
+func (j *journal) commit(t Ticket) error {
+	if t.Synced > 0 {
+		if err := j.sync(t.Synced); err != nil {
+			return err
+		}
+	}
+	return j.write(t.Written)
+}
+
+// syncWithin asks for a sync of what has been appended within d from now.
+func (j *journal) syncWithin(now Time, d time.Duration) {
+	at := int64(now.After(d))
+	for {
+		due := j.dueAt.Load()
+		if due != 0 && due <= at {
+			return
+		}
+		if j.dueAt.CompareAndSwap(due, at) {
+			signal(j.due)
+			return
+		}
+	}
+}
+
+// signal wakes the reader of a channel of capacity 1; a wake-up that is still pending is enough.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,42 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kestrelmq/kestrel/segment"
+)
+
+// dirLock keeps other processes out of a data directory. The operating system gives it up when the
+// process ends, however it ends.
+type dirLock struct{ file *os.File }
+
+// lockDir makes dir if it is missing and locks it.
+func lockDir(dir string) (*dirLock, error) {
+	if err := (segment.OS{}).MkdirAll(dir); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(filepath.Join(dir, "LOCK"), os.O_RDWR|os.O_CREATE|unix.O_CLOEXEC, 0o640)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		f.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, ErrLocked
+		}
+		return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
+	}
+	return &dirLock{f}, nil
+}
+
+func (l *dirLock) release() error {
+	if l == nil {
+		return nil
+	}
+	return l.file.Close()
+}

@@ -1,0 +1,24 @@
+package engine
+
+import (
+	"flag"
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+var seedFlag = flag.Uint64("seed", 0, "replay this one seed of a random test")
+
+// amount is how much of a random test to run: a little with -short, a lot with KESTREL_LONG=1.
+func amount[T any](short, normal, long T) T {
+	switch {
+	case os.Getenv("KESTREL_LONG") != "":
+		return long
+	case testing.Short():
+		return short
+	}
+	return normal
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

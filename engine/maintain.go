@@ -1,0 +1,194 @@
+package engine
+
+import (
+	"errors"
+	"syscall"
+	"time"
+)
+
+const (
+	maintainInterval = 100 * time.Millisecond // also the resolution of open-read timeouts
+	trimInterval     = 5 * time.Second
+	markInterval     = time.Second
+)
+
+// maintain does, on a goroutine of its own, what no client waits for.
+func (e *Engine) maintain() {
+	tick := time.NewTicker(maintainInterval)
+	defer tick.Stop()
+	var trimmed, marked, swept time.Time
+	failing := false // as last reported
+	e.prepareSegment()
+	for {
+		select {
+		case <-e.stop:
+			return
+		case <-e.journal.rotated:
+			e.prepareSegment()
+			trimmed = time.Time{}
+		case <-tick.C:
+		}
+		at := time.Now()
+		failing = e.reportFailure(failing)
+		if failing || e.journal.noDisk.Load() {
+			e.retryJournal()
+			failing = e.reportFailure(failing)
+		}
+		if at.Sub(trimmed) >= trimInterval {
+			e.report("trim journal", e.trimJournal())
+			trimmed = at
+		}
+		if at.Sub(marked) >= markInterval {
+			e.markIdle()
+			marked = at
+		}
+		e.endOverdueReads(At(at))
+		if d := e.opts.SweepInterval; d > 0 && at.Sub(swept) >= d {
+			e.FlushAllExpired(At(at))
+			e.expireQueues(At(at))
+			swept = at
+		}
+	}
+}
+
+// report logs an error of background work.
+func (e *Engine) report(what string, err error) {
+	if err != nil && !e.closed.Load() {
+		e.log.Error(what, "err", err)
+	}
+}
+
+// reportFailure logs that the journal has begun to fail, or works again, if that is not as last
+// reported. It returns what it is.
+func (e *Engine) reportFailure(reported bool) bool {
+	err := e.journal.failure.Load()
+	switch {
+	case err != nil && !reported:
+		e.log.Error("journal fails: puts are refused", "err", *err)
+	case err == nil && reported:
+		e.log.Info("journal works again: puts are accepted")
+	}
+	return err != nil
+}
+
+// prepareSegment makes the segment that the journal will need next. A full disk is remembered: puts
+// are then refused before the room at hand is used up.
+func (e *Engine) prepareSegment() {
+	err := e.journal.log.Prepare()
+	switch {
+	case err == nil:
+		if e.journal.noDisk.Swap(false) {
+			e.log.Info("disk has room again: puts are accepted")
+		}
+	case errors.Is(err, syscall.ENOSPC):
+		if !e.journal.noDisk.Swap(true) {
+			e.log.Warn("disk is full: puts will be refused", "err", err)
+		}
+	case !e.journal.failing(): // else it is tried again and again
+		e.report("prepare segment", err)
+	}
+	e.journal.measureRoom()
+}
+
+// retryJournal tries again what failed, and makes room where it can. Errors are those that clients
+// get.
+func (e *Engine) retryJournal() {
+	if e.journal.log.NeedsPrepare() || !e.journal.failing() {
+		e.prepareSegment()
+	}
+	e.journal.write(e.journal.appendedEnd()) // ends the failure if it succeeds
+	e.trimJournal()
+}
+
+// markIdle makes an idle journal say on disk how far it was synced; see segment.Log.Mark.
+func (e *Engine) markIdle() {
+	if e.journal.failing() {
+		return
+	}
+	wrote, err := e.journal.log.Mark()
+	if wrote && err == nil {
+		if _, err = e.journal.log.Sync(); err != nil {
+			err = e.journal.failed(err)
+		}
+	}
+	e.report("mark journal", err)
+}
+
+// endOverdueReads brings back open reads that have been open for longer than their queue allows.
+func (e *Engine) endOverdueReads(now Time) {
+	for i := range e.shards {
+		sh := &e.shards[i]
+		sh.mu.Lock()
+		for q := range sh.timed {
+			e.endOverdueReadsOf(q, now)
+			if q.open.count == 0 || q.opts.OpenReadTimeout == 0 {
+				delete(sh.timed, q)
+			}
+		}
+		moves := sh.takeMoves()
+		sh.mu.Unlock()
+		e.finishMoves(now, moves)
+	}
+}
+
+func (e *Engine) endOverdueReadsOf(q *queue, now Time) {
+	if q.opts.OpenReadTimeout == 0 {
+		return
+	}
+	last := q.open.head // newest of those that are overdue
+	if last == nil || last.opened.After(q.opts.OpenReadTimeout) > now {
+		return
+	}
+	for last.next != nil && last.next.opened.After(q.opts.OpenReadTimeout) <= now {
+		last = last.next
+	}
+	for r := last; r != nil; { // newest first, so that the oldest ends up at the head
+		prev := r.prev
+		e.giveBack(r)
+		r = prev
+	}
+	e.serve(q, now)
+}
+
+// expireQueues deletes the queues that have outlived their MaxQueueAge and hold nothing for
+// anybody.
+func (e *Engine) expireQueues(now Time) {
+	e.eachQueue(func(q *queue) {
+		q.shard.mu.Lock()
+		defer q.shard.mu.Unlock()
+		age := q.opts.MaxQueueAge
+		busy := q.items() > 0 || q.open.count > 0 || q.moving.count > 0 || q.waiters.count > 0
+		if age == 0 || q.deleted || busy || q.created.After(age) >= now {
+			return
+		}
+		e.delete(q, now)
+		e.expires.Add(1)
+		e.log.Info("queue expired", "queue", q.name)
+	})
+}
+
+// syncPeriodically syncs the journal, on a goroutine of its own, when the oldest write of a queue
+// with a sync period is due.
+func (e *Engine) syncPeriodically() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		select {
+		case <-e.stop:
+			return
+		case <-e.journal.due:
+		case <-timer.C:
+		}
+		due := Time(e.journal.dueAt.Load())
+		if due == 0 {
+			continue
+		}
+		if wait := time.Until(due.Std()); wait > 0 {
+			timer.Reset(wait)
+			continue
+		}
+		if e.journal.sync(e.journal.appendedEnd()) != nil { // maintain reports it
+			timer.Reset(maintainInterval)
+		}
+	}
+}

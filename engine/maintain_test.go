@@ -1,0 +1,326 @@
+package engine
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/kestrelmq/kestrel/segment/segmenttest"
+)
+
+// openBusy opens an engine with its background work on a new file system, in a synctest bubble: its
+// tickers go by the bubble's clock.
+func openBusy(t *testing.T, change func(*Options)) (*Engine, *segmenttest.FS) {
+	t.Helper()
+	fsys := segmenttest.New()
+	o := testOptions(fsys)
+	change(&o)
+	e, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeAtEnd(t, e)
+	synctest.Wait() // for the first segment to be prepared
+	return e, fsys
+}
+
+// after lets time pass in a bubble, and what is due then happen.
+func after(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// afterCut is what queue "q" holds after a power cut that loses all that was not synced.
+func afterCut(t *testing.T, fsys *segmenttest.FS) string {
+	t.Helper()
+	e, err := open(testOptions(fsys.PowerCut(segmenttest.CutOptions{Mode: segmenttest.Lose})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	return strings.Join(queued(e, "q"), " ")
+}
+
+func TestPeriodicSync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, fsys := openBusy(t, func(o *Options) {
+			o.Settings.Default.Sync = SyncEvery(2 * time.Second)
+		})
+		mustPut(t, e, "q", "a")
+		after(1999 * time.Millisecond)
+		if got := afterCut(t, fsys); got != "" {
+			t.Errorf("after 1.999s a power cut leaves %q, want that nothing was synced yet", got)
+		}
+		mustPut(t, e, "q", "b")
+		after(time.Millisecond)
+		if got := afterCut(t, fsys); got != "a b" {
+			t.Errorf("after 2s a power cut leaves %q, want a b", got)
+		}
+		mustGet(t, e, "q")
+		after(2 * time.Second)
+		if got := afterCut(t, fsys); got != "b" {
+			t.Errorf("2s after a get a power cut leaves %q, want b", got)
+		}
+	})
+}
+
+// TestPeriodicSyncShortens puts to a queue with a long period and then to one with a short one.
+func TestPeriodicSyncShortens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, fsys := openBusy(t, func(o *Options) {
+			o.Settings.Default.Sync = SyncEvery(time.Minute)
+			short := o.Settings.Default
+			short.Sync = SyncEvery(time.Second)
+			o.Settings.Queues = map[string]QueueOptions{"short": short}
+		})
+		mustPut(t, e, "q", "a")
+		after(time.Second)
+		mustPut(t, e, "short", "b")
+		after(time.Second)
+		if got := afterCut(t, fsys); got != "a" {
+			t.Errorf("a power cut leaves %q, want a", got)
+		}
+	})
+}
+
+// TestPeriodicSyncAfterFailure: while writes fail, what had been written is synced when it is due;
+// and what could not be written is, as soon as it can.
+func TestPeriodicSyncAfterFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, fsys := openBusy(t, func(o *Options) {
+			o.Settings.Default.Sync = SyncEvery(2 * time.Second)
+		})
+		mustPut(t, e, "q", "a")
+		after(time.Second)
+		if _, err := e.Put(Now(), []byte("q"), PutRequest{Data: []byte("b")}); err != nil {
+			t.Fatal(err)
+		}
+		fsys.SetFault(segmenttest.FailAllFrom(segmenttest.OpWriteAt, 0, syscall.EIO))
+		after(2 * time.Second)
+		if got := afterCut(t, fsys); got != "a" {
+			t.Errorf("while writes fail a power cut leaves %q, want what was written: a", got)
+		}
+		fsys.SetFault(nil)
+		after(maintainInterval)
+		if got := afterCut(t, fsys); got != "a b" {
+			t.Errorf("a power cut leaves %q, want a b", got)
+		}
+	})
+}
+
+func TestSyncNeverIsSyncedAtClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, fsys := openBusy(t, func(o *Options) { o.Settings.Default.Sync = SyncNever })
+		mustPut(t, e, "q", "a")
+		after(time.Hour)
+		if got := afterCut(t, fsys); got != "" {
+			t.Errorf("a power cut leaves %q: somebody syncs", got)
+		}
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if got := afterCut(t, fsys); got != "a" {
+			t.Errorf("after Close a power cut leaves %q, want a", got)
+		}
+	})
+}
+
+// TestIdleJournalIsMarked looks for the frame that says how far an idle journal was synced.
+func TestIdleJournalIsMarked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, fsys := openBusy(t, func(*Options) {})
+		mustPut(t, e, "q", "a")
+		writes := fsys.Calls(segmenttest.OpWriteAt)
+		after(2 * markInterval)
+		if got := fsys.Calls(segmenttest.OpWriteAt) - writes; got != 1 {
+			t.Errorf("%d writes while idle, want 1", got)
+		}
+		after(time.Hour)
+		if got := fsys.Calls(segmenttest.OpWriteAt) - writes; got != 1 {
+			t.Errorf("%d writes while idle, want 1", got)
+		}
+	})
+}
+
+func TestOpenReadTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, _ := openBusy(t, func(o *Options) {
+			o.Settings.Default.OpenReadTimeout = 3 * time.Second
+		})
+		mustPut(t, e, "q", "a")
+		mustPut(t, e, "q", "b")
+		ra, _ := mustOpen(t, e, "q")
+		mustOpen(t, e, "q")
+		woken := make(wakeUp, 1)
+		w := &Waiter{Notify: woken}
+		e.Fetch(Now(), []byte("q"), FetchRequest{Waiter: w}, nil)
+		after(3*time.Second - time.Millisecond)
+		if len(woken) > 0 {
+			t.Error("a read ended too early")
+		}
+		after(maintainInterval)
+		if _, ok := e.Confirm(Now(), ra); ok || len(woken) != 1 {
+			t.Errorf("waiter was told %d times, overdue read lives = %v, want 1 and false",
+				len(woken), ok)
+		}
+		<-woken
+		wantItems(t, e, "q", "b") // the waiter took the oldest
+		var got copied
+		mustCommitted(t, e)(e.Collect(Now(), w.Read, Take, &got))
+		if string(got.item.Data) != "a" {
+			t.Errorf("the waiter got %q, want a", got.item.Data)
+		}
+	})
+}
+
+func TestBackgroundSweep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, _ := openBusy(t, func(o *Options) {
+			o.SweepInterval = 10 * time.Second
+			o.Settings.Default.MaxAge = 5 * time.Second
+			o.Settings.Default.MaxExpireSweep = 2
+		})
+		for _, data := range []string{"a", "b", "c"} {
+			mustPut(t, e, "q", data)
+		}
+		after(9 * time.Second)
+		wantItems(t, e, "q", "a b c")
+		after(time.Second + maintainInterval)
+		wantItems(t, e, "q", "c")
+		after(10 * time.Second)
+		wantItems(t, e, "q", "")
+	})
+}
+
+func TestNoBackgroundSweep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, _ := openBusy(t, func(o *Options) {
+			o.Settings.Default.MaxAge = time.Second
+			o.Settings.Default.MaxQueueAge = time.Second
+		})
+		mustPut(t, e, "q", "a")
+		mustPut(t, e, "empty", "a")
+		mustGet(t, e, "empty")
+		after(time.Hour)
+		wantItems(t, e, "q", "a")
+		if got := e.Stats().Queues; got != 2 {
+			t.Errorf("%d queues, want 2: a sweep interval of zero means never", got)
+		}
+	})
+}
+
+func TestQueueExpiry(t *testing.T) { // reference §4.9
+	for _, tt := range []struct {
+		name  string
+		use   func(t *testing.T, e *Engine)
+		stays bool
+	}{
+		{"empty", func(t *testing.T, e *Engine) { mustGet(t, e, "q") }, false},
+		{"used a moment ago", func(t *testing.T, e *Engine) {
+			mustGet(t, e, "q")
+			after(9 * time.Second)
+			mustPut(t, e, "q", "a")
+			mustGet(t, e, "q")
+		}, false},
+		{"with an item", func(t *testing.T, e *Engine) { mustPut(t, e, "q", "a") }, true},
+		{"with an open read", func(t *testing.T, e *Engine) {
+			mustPut(t, e, "q", "a")
+			mustOpen(t, e, "q")
+		}, true},
+		{"with a waiter", func(t *testing.T, e *Engine) {
+			c := &collector{}
+			c.Notify = c
+			e.Fetch(Now(), []byte("q"), FetchRequest{Waiter: &c.Waiter}, nil)
+		}, true},
+		{"with a child", func(t *testing.T, e *Engine) {
+			mustGet(t, e, "q")
+			mustPut(t, e, "q+c", "a")
+		}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e, fsys := openBusy(t, func(o *Options) {
+					o.SweepInterval = time.Second
+					o.Settings.Default.MaxQueueAge = 10 * time.Second
+				})
+				start := time.Now()
+				tt.use(t, e)
+				after(9*time.Second - time.Since(start))
+				if _, ok := e.QueueStats(Now(), []byte("q")); !ok {
+					t.Error("the queue expired too early")
+				}
+				after(3 * time.Second)
+				if _, ok := e.QueueStats(Now(), []byte("q")); ok != tt.stays {
+					t.Errorf("queue exists = %v, want %v", ok, tt.stays)
+				}
+				if s := e.Stats(); !tt.stays && (s.Deleted != 1 || s.Expired != 1) {
+					t.Errorf("Stats = %+v, want 1 deleted and 1 expired", s)
+				}
+				mustPut(t, e, "commit", "x")
+				killed := openQuiet(t, testOptions(fsys.Kill()))
+				if _, ok := killed.QueueStats(Now(), []byte("q")); ok != tt.stays {
+					t.Errorf("after a kill the queue exists = %v, want %v", ok, tt.stays)
+				}
+			})
+		})
+	}
+}
+
+// TestBackgroundTrim has segments dropped, and prepared, as the journal goes on.
+func TestBackgroundTrim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, fsys := openBusy(t, func(*Options) {})
+		for range 100 {
+			mustPut(t, e, "q", strings.Repeat("x", 1000))
+			mustGet(t, e, "q")
+			synctest.Wait()
+		}
+		if got := len(e.journal.log.Segments()); got > 3 {
+			t.Errorf("the journal has %d segments", got)
+		}
+		if e.journal.log.NeedsPrepare() {
+			t.Error("no segment is prepared")
+		}
+		if got := fsys.Calls(segmenttest.OpAllocate); got > 10 {
+			t.Errorf("%d files were made for 25 segments, want that they are used again", got)
+		}
+	})
+}
+
+// TestFailureIsReported looks for what an operator reads when the journal fails, and works again.
+func TestFailureIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		e, fsys := openBusy(t, func(o *Options) {
+			o.Logger = slog.New(slog.NewTextHandler(&out, nil))
+		})
+		mustPut(t, e, "q", "a")
+		ticket, err := e.Put(Now(), []byte("q"), PutRequest{Data: []byte("b")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		fsys.SetFault(segmenttest.FailAllFrom(segmenttest.OpWriteAt, 0, syscall.EIO))
+		if err := e.Commit(ticket); !errors.Is(err, ErrJournal) {
+			t.Errorf("Commit = %v, want ErrJournal", err)
+		}
+		after(time.Hour)
+		fsys.SetFault(nil)
+		after(time.Second)
+		for _, want := range []string{
+			"level=ERROR msg=\"journal fails: puts are refused\" err=", "input/output error",
+			"level=INFO msg=\"journal works again: puts are accepted\"",
+		} {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("log lacks %q", want)
+			}
+		}
+		if got := strings.Count(out.String(), "\n"); got != 2 {
+			t.Errorf("log has %d lines, want 2:\n%s", got, out.String())
+		}
+	})
+}

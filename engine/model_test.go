@@ -1,0 +1,354 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// model is what an engine should do, on plain slices.
+type model struct {
+	settings Settings
+	queues   []*modelQueue // in the order in which they were made or, after a restart, numbered
+	moves    []modelMove
+	told     []*modelWaiter // waits that the current operation ended, in order
+}
+
+type modelQueue struct {
+	name     string
+	number   uint64 // the engine's: after a restart, queues are in this order
+	created  Time
+	opts     QueueOptions
+	nextID   uint64
+	returned []Item
+	window   []Item
+	open     []*modelRead // longest ago first
+	waiters  []*modelWaiter
+	want     QueueStats // counters alone
+	deleted  bool
+}
+
+// modelRead is an open read, or the copy that a waiting peek got.
+type modelRead struct {
+	q      *modelQueue
+	item   Item
+	opened Time
+	copied bool
+	ended  bool
+	ref    ReadRef // of the engine's
+	client int     // who has it
+}
+
+// modelWaiter is a wait; the engine tells it too, and both must agree.
+type modelWaiter struct {
+	Waiter
+	access Access
+	read   *modelRead // what it was handed; nil if the queue was deleted
+	told   func(*modelWaiter)
+}
+
+func (w *modelWaiter) WaitEnded(*Waiter) { w.told(w) }
+
+type modelMove struct {
+	item   Item
+	target string
+}
+
+func (q *modelQueue) items() int64 { return int64(len(q.returned) + len(q.window)) }
+
+func (q *modelQueue) bytes() (n int64) {
+	for _, it := range q.queued() {
+		n += int64(len(it.Data))
+	}
+	return n
+}
+
+func (q *modelQueue) queued() []Item { return slices.Concat(q.returned, q.window) }
+
+func (q *modelQueue) isChild() bool { return strings.Contains(q.name, "+") }
+
+func (m *model) find(name string) *modelQueue {
+	for _, q := range m.queues {
+		if q.name == name {
+			return q
+		}
+	}
+	return nil
+}
+
+func (m *model) make(now Time, name string) *modelQueue {
+	q := m.find(name)
+	if q == nil {
+		q = &modelQueue{name: name, created: now, opts: m.settings.For(name), nextID: 1}
+		m.queues = append(m.queues, q)
+	}
+	return q
+}
+
+func (q *modelQueue) expired(it Item, now Time) bool {
+	return it.Expiry != 0 && it.Expiry < now ||
+		q.opts.MaxAge > 0 && it.Added.After(q.opts.MaxAge) < now
+}
+
+// pop removes the item to hand out next.
+func (q *modelQueue) pop() Item {
+	from := &q.window
+	if len(q.returned) > 0 {
+		from = &q.returned
+	}
+	it := (*from)[0]
+	*from = slices.Clone((*from)[1:])
+	return it
+}
+
+// sweep removes expired items from the head, up to limit.
+func (m *model) sweep(q *modelQueue, now Time, limit int64) (n int64) {
+	for ; n < limit && q.items() > 0 && q.expired(q.queued()[0], now); n++ {
+		it := q.pop()
+		q.want.Expired++
+		if q.opts.ExpireTo != "" {
+			m.moves = append(m.moves, modelMove{it, q.opts.ExpireTo})
+		}
+	}
+	return n
+}
+
+func (m *model) finishMoves(now Time) {
+	for len(m.moves) > 0 {
+		move := m.moves[0]
+		m.moves = m.moves[1:]
+		q := m.make(now, move.target)
+		if m.makeRoom(q, now, len(move.item.Data)) != nil {
+			q.want.ExpiredLost++
+			continue
+		}
+		q.want.ExpiredInto++
+		m.append(q, now, Item{Data: move.item.Data, Flags: move.item.Flags, Added: now})
+	}
+}
+
+func (m *model) makeRoom(q *modelQueue, now Time, n int) error {
+	if int64(n) > q.opts.MaxItemSize {
+		return ErrItemTooLarge
+	}
+	if q.opts.FanoutOnly && !q.isChild() {
+		return nil
+	}
+	m.sweep(q, now, q.opts.MaxExpireSweep)
+	for q.items() >= q.opts.MaxItems || q.bytes() >= q.opts.MaxSize {
+		if !q.opts.DiscardOldWhenFull || q.items() == 0 {
+			return ErrQueueFull
+		}
+		q.pop()
+		q.want.Discarded++
+	}
+	window := modelQueue{window: q.window}
+	if len(q.window) > 0 && window.bytes()+int64(n) > q.opts.MaxMemorySize {
+		return ErrOutOfMemory
+	}
+	return nil
+}
+
+func (m *model) append(q *modelQueue, now Time, it Item) {
+	it.ID = q.nextID
+	q.nextID++
+	q.want.Puts++
+	q.want.PutBytes += int64(len(it.Data))
+	q.window = append(q.window, it)
+	m.serve(q, now)
+}
+
+func (m *model) put(now Time, name string, it Item) (first error) {
+	if to, ok := m.settings.Aliases[name]; ok {
+		for _, target := range to {
+			if err := m.put(now, target, it); first == nil {
+				first = err
+			}
+		}
+		return first
+	}
+	q := m.make(now, name)
+	var targets []*modelQueue
+	for _, child := range m.queues {
+		parent, ok := parentOf(child.name)
+		if ok && parent == name && m.makeRoom(child, now, len(it.Data)) == nil {
+			targets = append(targets, child)
+		}
+	}
+	first = m.makeRoom(q, now, len(it.Data))
+	switch {
+	case first != nil:
+	case q.opts.FanoutOnly && !q.isChild():
+		q.want.Puts++
+		q.want.PutBytes += int64(len(it.Data))
+	default:
+		targets = append(targets, q)
+	}
+	it.Added = now
+	for _, q := range targets {
+		m.append(q, now, it)
+	}
+	m.finishMoves(now)
+	return first
+}
+
+// fetch returns the item, and the read if it is open; ok is false if there is none, and then w
+// waits.
+func (m *model) fetch(
+	now Time, name string, access Access, w *modelWaiter,
+) (it Item, r *modelRead, ok bool) {
+	if _, alias := m.settings.Aliases[name]; alias {
+		return it, nil, false
+	}
+	q := m.make(now, name)
+	m.sweep(q, now, 1<<62)
+	switch {
+	case q.items() == 0:
+		q.want.Misses++
+		if w != nil {
+			q.waiters = append(q.waiters, w)
+		}
+	case access == Peek:
+		q.want.Hits++
+		it, ok = q.queued()[0], true
+	case access == OpenRead:
+		q.want.Hits++
+		q.want.Opens++
+		r = q.openFirst(now)
+		it, ok = r.item, true
+	default:
+		q.want.Hits++
+		it, ok = q.pop(), true
+	}
+	m.finishMoves(now)
+	return it, r, ok
+}
+
+func (q *modelQueue) openFirst(now Time) *modelRead {
+	r := &modelRead{q: q, item: q.pop(), opened: now}
+	q.open = append(q.open, r)
+	return r
+}
+
+// serve hands items to waiters.
+func (m *model) serve(q *modelQueue, now Time) {
+	for len(q.waiters) > 0 {
+		m.sweep(q, now, 1<<62)
+		if q.items() == 0 {
+			return
+		}
+		w := q.waiters[0]
+		q.want.Hits++
+		if w.access == Peek {
+			m.tell(w, &modelRead{q: q, item: q.queued()[0], copied: true})
+			continue
+		}
+		if w.access == OpenRead {
+			q.want.Opens++
+		}
+		m.tell(w, q.openFirst(now))
+	}
+}
+
+func (m *model) tell(w *modelWaiter, r *modelRead) {
+	w.read = r
+	m.told = append(m.told, w)
+	for _, q := range m.queues {
+		q.waiters = slices.DeleteFunc(q.waiters, func(v *modelWaiter) bool { return v == w })
+	}
+}
+
+// end removes the item of a read for good, or forgets a copy.
+func (m *model) end(r *modelRead) bool {
+	was := r.ended
+	r.ended = true
+	r.q.forget(r)
+	return !was
+}
+
+func (q *modelQueue) forget(r *modelRead) {
+	q.open = slices.DeleteFunc(q.open, func(o *modelRead) bool { return o == r })
+}
+
+// abortAll brings reads of one queue back, the last of them first.
+func (m *model) abortAll(now Time, reads []*modelRead) (ended int) {
+	for _, r := range slices.Backward(reads) {
+		if !m.end(r) {
+			continue
+		}
+		ended++
+		if !r.copied {
+			r.q.returned = slices.Insert(r.q.returned, 0, r.item)
+			r.q.want.Returns++
+		}
+	}
+	if ended > 0 {
+		m.serve(reads[0].q, now)
+	}
+	m.finishMoves(now)
+	return ended
+}
+
+// endOverdue brings the overdue reads of q back.
+func (m *model) endOverdue(now Time, q *modelQueue) {
+	var overdue []*modelRead
+	for _, r := range q.open {
+		if q.opts.OpenReadTimeout == 0 || r.opened.After(q.opts.OpenReadTimeout) > now {
+			break
+		}
+		overdue = append(overdue, r)
+	}
+	m.abortAll(now, overdue)
+}
+
+func (m *model) flush(now Time, q *modelQueue) {
+	if q.opts.ExpireTo != "" {
+		m.sweep(q, now, 1<<62)
+	}
+	q.returned, q.window = nil, nil
+	q.want.Flushes++
+	m.finishMoves(now)
+}
+
+func (m *model) flushExpired(now Time, q *modelQueue) int64 {
+	n := m.sweep(q, now, q.opts.MaxExpireSweep)
+	m.finishMoves(now)
+	return n
+}
+
+func (m *model) delete(q *modelQueue) {
+	q.deleted = true
+	m.queues = slices.DeleteFunc(m.queues, func(o *modelQueue) bool { return o == q })
+	for _, r := range q.open {
+		r.ended = true
+	}
+	m.told = append(m.told, q.waiters...)
+}
+
+func (m *model) reload(s Settings) {
+	m.settings = s
+	for _, q := range m.queues {
+		q.opts = s.For(q.name)
+	}
+}
+
+// durable returns the queues as a restart should find them.
+func (m *model) durable() (queues []*modelQueue) {
+	for _, q := range m.queues {
+		if !q.opts.KeepJournal {
+			continue
+		}
+		c := &modelQueue{
+			name: q.name, number: q.number, created: q.created, opts: q.opts, nextID: q.nextID,
+			window: q.queued(),
+		}
+		for _, r := range q.open {
+			c.window = append(c.window, r.item)
+		}
+		slices.SortFunc(c.window, func(a, b Item) int { return cmp.Compare(a.ID, b.ID) })
+		c.want.Replayed = int64(len(c.window))
+		queues = append(queues, c)
+	}
+	slices.SortFunc(queues, func(a, b *modelQueue) int { return cmp.Compare(a.number, b.number) })
+	return queues
+}

@@ -1,0 +1,303 @@
+package engine
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// The operations of a modelRun. Each draws its arguments, does the same to the engine and to the
+// model, and compares what they say.
+
+func (r *modelRun) put() {
+	r.puts++
+	it := Item{Data: fmt.Appendf(nil, "%d:", r.puts), Flags: r.Uint32N(4)}
+	if size := r.IntN(300); size > len(it.Data) {
+		letter := []byte{byte('a' + r.IntN(26))}
+		it.Data = append(it.Data, bytes.Repeat(letter, size-len(it.Data))...)
+	} else if size == 0 {
+		it.Data = []byte{}
+	}
+	if r.IntN(3) == 0 {
+		it.Expiry = r.now + Time(r.IntN(5000)) - 100
+	}
+	name := r.name()
+	if r.IntN(10) == 0 {
+		name = []string{"alias", "alias of it"}[r.IntN(2)]
+	}
+	r.op = fmt.Sprintf("put %q %d bytes", name, len(it.Data))
+	p := PutRequest{Data: it.Data, Flags: it.Flags, Expiry: it.Expiry}
+	ticket, err := r.e.Put(r.now, []byte(name), p)
+	if want := r.m.put(r.now, name, it); !errors.Is(err, want) {
+		r.fail("error %v, want %v", err, want)
+	}
+	r.maybeCommit(ticket)
+}
+
+// maybeCommit commits now and then, so that some batches hold many operations.
+func (r *modelRun) maybeCommit(ticket Ticket) {
+	if r.IntN(4) == 0 {
+		r.commit(ticket)
+	}
+}
+
+func (r *modelRun) fetch() {
+	name, access := r.name(), Access(r.IntN(3))
+	r.op = fmt.Sprintf("fetch %q, access %d", name, access)
+	request := FetchRequest{Access: access}
+	var w *modelWaiter
+	if r.IntN(3) == 0 {
+		w = &modelWaiter{access: access, told: func(w *modelWaiter) { r.told = append(r.told, w) }}
+		w.Notify = w
+		request.Waiter = &w.Waiter
+	}
+	var got copied
+	f, err := r.e.Fetch(r.now, []byte(name), request, &got)
+	it, read, ok := r.m.fetch(r.now, name, access, w)
+	if _, alias := r.m.settings.Aliases[name]; f.Waiting != (!ok && w != nil && !alias) {
+		r.fail("waiting = %v", f.Waiting)
+	}
+	switch {
+	case !ok && err != ErrEmpty || ok && err != nil:
+		r.fail("error %v, want that there is an item = %v", err, ok)
+	case ok:
+		r.compareItem(name, got.item, it)
+	case f.Waiting:
+		r.waits = append(r.waits, w)
+	}
+	if read != nil {
+		read.ref, read.client = f.Read, r.IntN(3)
+		r.reads = append(r.reads, read)
+	}
+	r.maybeCommit(f.Ticket)
+}
+
+// endRead confirms or aborts any open read, or one that has ended.
+func (r *modelRun) endRead() {
+	if len(r.reads) == 0 {
+		return
+	}
+	i := r.IntN(len(r.reads))
+	read := r.reads[i]
+	if r.IntN(2) == 0 {
+		r.op = fmt.Sprintf("confirm item %d of %q", read.item.ID, read.q.name)
+		ticket, ok := r.e.Confirm(r.now, read.ref)
+		if want := r.m.end(read); ok != want {
+			r.fail("ok = %v, want %v", ok, want)
+		}
+		r.maybeCommit(ticket)
+	} else {
+		r.abort(read)
+	}
+	if r.IntN(4) > 0 { // else it is tried again
+		r.reads = slices.Delete(r.reads, i, i+1)
+	}
+}
+
+func (r *modelRun) abort(read *modelRead) {
+	r.op = fmt.Sprintf("abort item %d of %q", read.item.ID, read.q.name)
+	ok := r.e.Abort(r.now, read.ref)
+	if want := r.m.abortAll(r.now, []*modelRead{read}) == 1; ok != want {
+		r.fail("ok = %v, want %v", ok, want)
+	}
+}
+
+// loseClient aborts all reads of one client, queue by queue.
+func (r *modelRun) loseClient() {
+	client := r.IntN(3)
+	r.op = fmt.Sprint("lose client ", client)
+	var queues []*modelQueue
+	reads := make(map[*modelQueue][]*modelRead)
+	for _, read := range r.reads {
+		if read.client == client {
+			if reads[read.q] == nil {
+				queues = append(queues, read.q)
+			}
+			reads[read.q] = append(reads[read.q], read)
+		}
+	}
+	for _, q := range queues {
+		var refs []ReadRef
+		for _, read := range reads[q] {
+			refs = append(refs, read.ref)
+		}
+		ended := r.e.AbortAll(r.now, refs)
+		if want := r.m.abortAll(r.now, reads[q]); ended != want {
+			r.fail("%d reads ended, want %d", ended, want)
+		}
+	}
+	r.reads = slices.DeleteFunc(r.reads, func(read *modelRead) bool {
+		return read.client == client
+	})
+}
+
+func (r *modelRun) endWait() {
+	if len(r.waits) == 0 {
+		return
+	}
+	w := r.waits[r.IntN(len(r.waits))]
+	r.op = "cancel a wait"
+	if !r.e.CancelWait(&w.Waiter) {
+		r.fail("the wait had ended")
+	}
+	for _, q := range r.m.queues {
+		q.waiters = slices.DeleteFunc(q.waiters, func(v *modelWaiter) bool { return v == w })
+	}
+	r.waits = slices.DeleteFunc(r.waits, func(v *modelWaiter) bool { return v == w })
+	if r.e.CancelWait(&w.Waiter) {
+		r.fail("cancelled twice")
+	}
+}
+
+// collect completes a wait that was told, or has its client be gone.
+func (r *modelRun) collect() {
+	if len(r.ready) == 0 {
+		return
+	}
+	i := r.IntN(len(r.ready))
+	w := r.ready[i]
+	r.ready = slices.Delete(r.ready, i, i+1)
+	if r.IntN(3) == 0 {
+		r.abort(w.read)
+		return
+	}
+	r.op = fmt.Sprintf("collect item %d of %q, access %d", w.read.item.ID, w.read.q.name, w.access)
+	var got copied
+	ticket, ok := r.e.Collect(r.now, w.Read, w.access, &got)
+	if ok == w.read.ended {
+		r.fail("ok = %v, want %v", ok, !w.read.ended)
+	}
+	if ok {
+		r.compareItem(w.read.q.name, got.item, w.read.item)
+	}
+	if w.access == OpenRead {
+		w.read.client = r.IntN(3)
+		r.reads = append(r.reads, w.read)
+	} else {
+		r.m.end(w.read)
+	}
+	r.maybeCommit(ticket)
+}
+
+// queueOperation does what concerns a whole queue.
+func (r *modelRun) queueOperation() {
+	name := r.name()
+	q := r.m.find(name)
+	switch r.IntN(4) {
+	case 0:
+		r.op = fmt.Sprintf("delete %q", name)
+		ticket := r.e.Delete(r.now, []byte(name))
+		if q != nil {
+			r.m.delete(q)
+		}
+		r.maybeCommit(ticket)
+	case 1:
+		r.op = fmt.Sprintf("flush %q", name)
+		ticket, err := r.e.Flush(r.now, []byte(name), "")
+		if err != nil {
+			r.fail("error %v", err)
+		}
+		if q != nil {
+			r.m.flush(r.now, q)
+		}
+		r.maybeCommit(ticket)
+	default:
+		r.op = fmt.Sprintf("flush expired %q", name)
+		n, ticket := r.e.FlushExpired(r.now, []byte(name))
+		want := int64(0)
+		if q != nil {
+			want = r.m.flushExpired(r.now, q)
+		}
+		if n != want {
+			r.fail("%d items, want %d", n, want)
+		}
+		r.maybeCommit(ticket)
+	}
+}
+
+// background does what maintenance does.
+func (r *modelRun) background() {
+	switch r.IntN(4) {
+	case 0:
+		r.op = "trim"
+		if err := r.e.trimJournal(); err != nil {
+			r.fail("error %v", err)
+		}
+	case 1:
+		r.op = "prepare"
+		r.e.prepareSegment()
+	case 2:
+		r.op = "mark"
+		r.e.markIdle()
+	case 3:
+		r.op = "end overdue reads"
+		for _, q := range r.m.queues {
+			r.endOverdue(q.name) // one queue at a time, so that moves have an order
+			r.m.endOverdue(r.now, q)
+		}
+	}
+}
+
+func (r *modelRun) endOverdue(name string) {
+	sh := r.e.shardOf([]byte(name))
+	sh.mu.Lock()
+	if q := sh.queues[name]; q.open.count > 0 && q.opts.OpenReadTimeout > 0 {
+		if _, ok := sh.timed[q]; !ok {
+			r.fail("queue %q is not in the list of those with a timeout", name)
+		}
+		r.e.endOverdueReadsOf(q, r.now)
+	}
+	moves := sh.takeMoves()
+	sh.mu.Unlock()
+	r.e.finishMoves(r.now, moves)
+}
+
+func (r *modelRun) reload() {
+	r.op = "reload"
+	s := r.draw()
+	if err := r.e.Reload(s); err != nil {
+		r.fail("error %v", err)
+	}
+	r.m.reload(s)
+	r.opts.Settings = s
+}
+
+// restart closes or kills the process and starts another.
+func (r *modelRun) restart() {
+	if r.noRestart {
+		return
+	}
+	if r.noKill || r.IntN(2) == 0 {
+		r.op = "restart"
+		for _, w := range r.waits {
+			w.told = func(*modelWaiter) {}
+		}
+		if err := r.e.Close(); err != nil {
+			r.fail("Close = %v", err)
+		} else {
+			r.closed()
+		}
+		r.onDisk = r.m.durable()
+	} else {
+		r.op = "kill"
+		r.fsys = r.fsys.Kill()
+	}
+	r.m.queues = nil
+	for _, q := range r.onDisk {
+		if q.opts = r.opts.Settings.For(q.name); q.opts.KeepJournal {
+			r.m.queues = append(r.m.queues, q)
+		}
+	}
+	r.open()
+	if r.fsys.Stopped() {
+		return
+	}
+	for _, q := range r.m.queues {
+		sh := r.e.shardOf([]byte(q.name))
+		if live := sh.queues[q.name]; live == nil || live.nextID != q.nextID {
+			r.fail("queue %q: is there = %v, or the next id is not %d",
+				q.name, live != nil, q.nextID)
+		}
+	}
+}

@@ -1,0 +1,320 @@
+package engine
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/kestrelmq/kestrel/segment"
+	"github.com/kestrelmq/kestrel/segment/segmenttest"
+)
+
+// TestQueueModel runs an engine and the model side by side: every answer must be the same, in
+// order, bytes, flags, times and ids. The journal's segments are so small that it rotates,
+// checkpoints, drops and uses segments again all the time.
+//
+// To replay a failure: go test ./engine -run TestQueueModel -seed N
+func TestQueueModel(t *testing.T) {
+	first, runs, steps := uint64(1), amount[uint64](20, 60, 2000), amount(400, 400, 1500)
+	if *seedFlag != 0 {
+		first, runs = *seedFlag, 1
+	}
+	for seed := first; seed < first+runs; seed++ {
+		r := newModelRun(t, seed)
+		r.opts.Shards = 1 + r.IntN(3)
+		r.opts.SegmentSize = []int64{512, 1024, 4096}[r.IntN(3)]
+		r.start()
+		for r.step = range steps {
+			r.do()
+			if t.Failed() {
+				t.Fatalf("replay with: go test ./engine -run TestQueueModel -seed %d", seed)
+			}
+		}
+		r.finish()
+	}
+}
+
+var modelNames = []string{"a", "b", "c", "a+x", "a+y", "a+y+z", "b+x", "dead"}
+
+// modelRun is one run of both.
+type modelRun struct {
+	*testing.T
+	*rand.Rand
+	seed  uint64
+	step  int
+	op    string // what is being done, for messages
+	fsys  *segmenttest.FS
+	opts  Options
+	e     *Engine
+	m     *model
+	now   Time
+	reads []*modelRead   // that a client has
+	waits []*modelWaiter // in line
+	ready []*modelWaiter // told, but not collected
+	told  []*modelWaiter // as the engine says, by the current operation
+	// onDisk is what a kill would leave now.
+	onDisk []*modelQueue
+	puts   int
+
+	// Of crash tests: what draws settings, what commits, what is told of a clean end, what stands
+	// between the engine and fsys, and that processes are not killed, or not even closed.
+	draw              func() Settings
+	wait              func(Ticket) error
+	closed            func()
+	disk              func() segment.FS
+	noKill, noRestart bool
+}
+
+func newModelRun(t *testing.T, seed uint64) *modelRun {
+	r := &modelRun{
+		T: t, Rand: rand.New(rand.NewPCG(seed, 0)), seed: seed,
+		fsys: segmenttest.New(), m: &model{}, now: 1700000000000, closed: func() {},
+	}
+	r.draw = r.settings
+	r.wait = func(ticket Ticket) error { return r.e.Commit(ticket) }
+	r.disk = func() segment.FS { return r.fsys }
+	r.opts = testOptions(nil)
+	return r
+}
+
+// start begins the run with settings.
+func (r *modelRun) start() {
+	r.opts.Settings = r.draw()
+	r.m.settings = r.opts.Settings
+	r.open()
+}
+
+// fail reports a difference, unless it is that the machine has stopped.
+func (r *modelRun) fail(format string, args ...any) {
+	r.Helper()
+	if r.fsys.Stopped() {
+		return
+	}
+	r.Errorf("seed %d, step %d, %s: %s", r.seed, r.step, r.op, fmt.Sprintf(format, args...))
+}
+
+// settings draws options: mostly none, so that limits are met now and then.
+func (r *modelRun) settings() Settings {
+	s := Settings{
+		Default: r.queueOptions(""),
+		Queues:  map[string]QueueOptions{},
+		Aliases: map[string][]string{},
+	}
+	for _, name := range modelNames {
+		if r.IntN(3) > 0 {
+			s.Queues[name] = r.queueOptions(name)
+		}
+	}
+	if r.IntN(2) == 0 {
+		s.Aliases["alias"] = []string{r.name(), r.name()}
+		s.Aliases["alias of it"] = []string{"alias", r.name()}
+	}
+	if r.IntN(8) == 0 {
+		s.Aliases["c"] = []string{"b"} // hides a queue
+	}
+	return s
+}
+
+func (r *modelRun) queueOptions(name string) QueueOptions {
+	o := DefaultQueueOptions()
+	one := func(n int) bool { return r.IntN(n) == 0 }
+	if one(4) {
+		o.MaxItems, o.DiscardOldWhenFull = int64(1+r.IntN(6)), one(2)
+	}
+	if one(5) {
+		o.MaxSize, o.DiscardOldWhenFull = int64(1+r.IntN(900)), one(2)
+	}
+	if one(6) {
+		o.MaxItemSize = int64(r.IntN(300))
+	}
+	if one(8) {
+		o.MaxMemorySize = int64(r.IntN(900))
+	}
+	if one(4) {
+		o.MaxAge = time.Duration(r.IntN(10000)) * time.Millisecond
+	}
+	if one(3) {
+		o.OpenReadTimeout = time.Duration(1+r.IntN(5000)) * time.Millisecond
+	}
+	if one(4) {
+		o.MaxExpireSweep = int64(r.IntN(3))
+	}
+	if target := []string{"dead", "b", "a+x", "c"}[r.IntN(4)]; one(3) && target != name {
+		o.ExpireTo = target
+	}
+	o.KeepJournal = !one(6)
+	o.FanoutOnly = one(8)
+	o.Sync = []SyncPolicy{SyncAlways, SyncNever, SyncEvery(time.Second)}[r.IntN(3)]
+	return o
+}
+
+func (r *modelRun) name() string { return modelNames[r.IntN(len(modelNames))] }
+
+// open starts a process on what the last one left.
+func (r *modelRun) open() {
+	r.opts.FS = r.disk()
+	e, err := open(r.opts)
+	if r.fsys.Stopped() {
+		return
+	}
+	if err != nil {
+		r.Fatalf("seed %d, step %d: Open = %v", r.seed, r.step, err)
+	}
+	r.e = e
+	r.reads, r.waits, r.ready = nil, nil, nil
+	r.noteWritten()
+}
+
+// noteWritten remembers the state if all of it has been written.
+func (r *modelRun) noteWritten() {
+	if r.e.journal.written.Load() == uint64(r.e.journal.appendedEnd()) {
+		r.onDisk = r.m.durable()
+	}
+}
+
+func (r *modelRun) commit(ticket Ticket) {
+	r.Helper()
+	if err := r.wait(ticket); err != nil {
+		r.fail("Commit = %v", err)
+	}
+}
+
+// do does something, and compares.
+func (r *modelRun) do() {
+	r.operate()
+	r.compareTold()
+	r.compare()
+	r.noteNumbers()
+	r.noteWritten()
+}
+
+func (r *modelRun) operate() {
+	if r.IntN(3) == 0 {
+		r.now += Time(r.IntN(2000))
+	}
+	r.m.told, r.told = nil, nil
+	switch n := r.IntN(100); {
+	case n < 30:
+		r.put()
+	case n < 55:
+		r.fetch()
+	case n < 63:
+		r.endRead()
+	case n < 66:
+		r.loseClient()
+	case n < 71:
+		r.endWait()
+	case n < 74:
+		r.collect()
+	case n < 84:
+		r.queueOperation()
+	case n < 90:
+		r.background()
+	case n < 93:
+		r.reload()
+	case n < 95:
+		r.restart()
+	default:
+		r.op = "commit"
+		end := r.e.journal.appendedEnd()
+		r.commit(Ticket{Written: end, Synced: end * LSN(r.IntN(2))})
+	}
+}
+
+// noteNumbers takes over the engine's numbers of queues, which decide on their order after a
+// restart.
+func (r *modelRun) noteNumbers() {
+	for _, q := range r.m.queues {
+		if live := r.e.shardOf([]byte(q.name)).queues[q.name]; live != nil {
+			q.number = live.number
+		}
+	}
+}
+
+// compareTold checks that the same waits ended, in the same order.
+func (r *modelRun) compareTold() {
+	if !slices.Equal(r.told, r.m.told) {
+		r.fail("the engine ended %d waits, the model %d", len(r.told), len(r.m.told))
+	}
+	for _, w := range r.m.told {
+		r.waits = slices.DeleteFunc(r.waits, func(v *modelWaiter) bool { return v == w })
+		if w.Read.IsZero() != (w.read == nil) {
+			r.fail("a wait got an item = %v, want %v", !w.Read.IsZero(), w.read != nil)
+		}
+		if w.read != nil {
+			w.read.ref = w.Read
+			r.ready = append(r.ready, w)
+		}
+	}
+}
+
+// compare checks everything that can be seen of every queue.
+func (r *modelRun) compare() {
+	if err := r.e.Verify(); err != nil {
+		r.fail("Verify = %v", err)
+	}
+	all := r.e.Queues(r.now)
+	if len(all) != len(r.m.queues) {
+		r.fail("%d queues, want %d", len(all), len(r.m.queues))
+	}
+	for _, got := range all {
+		q := r.m.find(got.Name)
+		if q == nil {
+			r.fail("queue %q should not exist", got.Name)
+			continue
+		}
+		want := q.want
+		want.Name, want.Created, want.Options = q.name, q.created, q.opts
+		// These have tests of their own.
+		want.Children, want.Age, want.JournalBytes = got.Children, got.Age, got.JournalBytes
+		want.Items, want.Bytes = q.items(), q.bytes()
+		want.MemItems, want.MemBytes = want.Items, want.Bytes
+		want.OpenReads, want.Waiters = int64(len(q.open)), int64(len(q.waiters))
+		if !reflect.DeepEqual(got, want) {
+			r.fail("stats of queue %q are\n%+v, want\n%+v", q.name, got, want)
+		}
+		r.compareItems("items", q.name, contents(r.e, q.name, false), q.queued())
+	}
+}
+
+func (r *modelRun) compareItems(what, name string, got, want []Item) {
+	r.Helper()
+	if len(got) != len(want) {
+		r.fail("queue %q has %d %s, want %d", name, len(got), what, len(want))
+		return
+	}
+	for i := range got {
+		r.compareItem(name, got[i], want[i])
+	}
+}
+
+func (r *modelRun) compareItem(name string, got, want Item) {
+	r.Helper()
+	if string(got.Data) != string(want.Data) || got.ID != want.ID || got.Flags != want.Flags ||
+		got.Added != want.Added || got.Expiry != want.Expiry {
+		r.fail("item of queue %q is\n%+v, want\n%+v", name, got, want)
+	}
+}
+
+// finish deletes every queue; no memory may be in use then.
+func (r *modelRun) finish() {
+	r.op = "end"
+	for _, q := range slices.Clone(r.m.queues) {
+		r.commit(r.e.Delete(r.now, []byte(q.name)))
+	}
+	for _, w := range r.ready { // copies that peeks have not collected
+		r.e.Confirm(r.now, w.Read)
+	}
+	for _, read := range r.reads {
+		r.e.Confirm(r.now, read.ref)
+	}
+	if got := r.e.Stats().MemoryBytes; got != 0 {
+		r.fail("%d bytes are in use without any queue", got)
+	}
+	if err := r.e.Close(); err != nil {
+		r.fail("Close = %v", err)
+	}
+}

@@ -1,0 +1,283 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/kestrelmq/kestrel/segment"
+)
+
+// Limits that no option raises.
+const (
+	// MaxItemSize is the largest item, in bytes, whatever QueueOptions.MaxItemSize says.
+	MaxItemSize = 32 << 20
+	// MaxNameSize is the longest queue name, in bytes of UTF-8: a name is also a folder's name.
+	MaxNameSize = 255
+)
+
+// Defaults of Options.
+const (
+	DefaultShards      = 64
+	DefaultMaxQueues   = 1 << 20
+	DefaultMemoryLimit = 1 << 30  // bytes
+	DefaultJournalSize = 1 << 30  // bytes
+	DefaultSegmentSize = 32 << 20 // bytes
+)
+
+// Options configure an [Engine]. The zero value of each field but Dir means its default.
+type Options struct {
+	// Dir is the data directory; it is made if it is missing. One engine at a time may use it.
+	Dir string
+	// Settings are the options of queues, and the aliases. Reload replaces them.
+	Settings Settings
+	// MemoryLimit bounds the bytes that items take in memory; past it, puts return ErrOutOfMemory.
+	MemoryLimit int64
+	// JournalSize is how large, in bytes, the journal may grow before old segments are cleared of
+	// the live items that hold them.
+	JournalSize int64
+	// SegmentSize is the size of one segment of the journal, in bytes.
+	SegmentSize int64
+	// MaxQueues bounds the number of queues; past it, creating one returns ErrTooManyQueues.
+	MaxQueues int
+	// Shards is the number of locks that queues are spread over.
+	Shards int
+	// SweepInterval is how often expired items and queues are looked for in the background; zero
+	// means never: an expired item then leaves when it reaches the head and is asked for.
+	SweepInterval time.Duration
+	// FS is the file system; nil means the operating system's, with a lock file in Dir.
+	FS segment.FS
+	// Logger takes what an operator should know; nil discards it.
+	Logger *slog.Logger
+}
+
+func (o Options) withDefaults() Options {
+	setDefault(&o.MemoryLimit, DefaultMemoryLimit)
+	setDefault(&o.JournalSize, DefaultJournalSize)
+	setDefault(&o.SegmentSize, min(DefaultSegmentSize, max(o.JournalSize/4, 4096)))
+	setDefault(&o.MaxQueues, DefaultMaxQueues)
+	setDefault(&o.Shards, DefaultShards)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+func setDefault[T comparable](v *T, def T) {
+	var zero T
+	if *v == zero {
+		*v = def
+	}
+}
+
+// Validate reports every problem of o.
+func (o Options) Validate() error {
+	var errs []error
+	if o.Dir == "" {
+		errs = append(errs, errors.New("no data directory"))
+	}
+	for _, n := range []struct {
+		name  string
+		value int64
+	}{
+		{"memory limit", o.MemoryLimit},
+		{"journal size", o.JournalSize},
+		{"segment size", o.SegmentSize},
+		{"maximum number of queues", int64(o.MaxQueues)},
+		{"number of shards", int64(o.Shards)},
+		{"sweep interval", int64(o.SweepInterval)},
+	} {
+		if n.value < 0 {
+			errs = append(errs, fmt.Errorf("%s is negative: %d", n.name, n.value))
+		}
+	}
+	return errors.Join(append(errs, o.Settings.Validate())...)
+}
+
+// SyncPolicy says when what a queue acknowledged is made durable against a power cut.
+type SyncPolicy time.Duration
+
+const (
+	// SyncAlways acknowledges only what has been synced. It is the zero value.
+	SyncAlways SyncPolicy = 0
+	// SyncNever leaves syncing to the operating system and to the rotation of segments.
+	SyncNever SyncPolicy = -1
+)
+
+// SyncEvery acknowledges what has been written, and syncs it within d, which is at least 1 ms.
+func SyncEvery(d time.Duration) SyncPolicy { return SyncPolicy(max(d, time.Millisecond)) }
+
+// Period is the time within which a write is synced; zero for SyncAlways and SyncNever.
+func (p SyncPolicy) Period() time.Duration { return max(time.Duration(p), 0) }
+
+func (p SyncPolicy) String() string {
+	switch p {
+	case SyncAlways:
+		return "always"
+	case SyncNever:
+		return "never"
+	}
+	return time.Duration(p).String()
+}
+
+// Risk says in words what the policy can lose, for logs and statistics.
+func (p SyncPolicy) Risk() string {
+	switch p {
+	case SyncAlways:
+		return "nothing acknowledged is lost, neither by a crash of the process nor by a power cut"
+	case SyncNever:
+		return "a crash of the process loses nothing; a power cut may lose what the operating " +
+			"system had not written yet"
+	}
+	return fmt.Sprintf("a crash of the process loses nothing; a power cut may lose what was "+
+		"acknowledged in the last %s", time.Duration(p))
+}
+
+// QueueOptions are the options of one queue. Zero is a value here, not a default: start from
+// DefaultQueueOptions. The names in parentheses are those of the original's options.
+type QueueOptions struct {
+	MaxItems    int64 // refuse, or discard, when this many items are queued
+	MaxSize     int64 // … or this many bytes; tested before an item is added
+	MaxItemSize int64 // bytes; larger items are refused
+	// MaxAge bounds how long an item stays, also of items already queued; zero means for ever.
+	MaxAge time.Duration
+	// MaxMemorySize is how many bytes of items are kept in memory.
+	MaxMemorySize int64
+	// DiscardOldWhenFull makes a full queue drop its oldest items instead of refusing new ones.
+	DiscardOldWhenFull bool
+	// KeepJournal makes the queue durable; without it, it ends with the process.
+	KeepJournal bool
+	Sync        SyncPolicy // (sync_journal)
+	// ExpireTo is the queue that takes expired items; "" drops them. (expire_to_queue)
+	ExpireTo string
+	// MaxExpireSweep is how many expired items one operation removes at most; items that are
+	// expired beyond that are not handed out either.
+	MaxExpireSweep int64
+	// FanoutOnly makes a queue pass its items to its children and keep none.
+	FanoutOnly bool
+	// MaxQueueAge deletes the queue this long after its creation once it is empty; zero means
+	// never.
+	MaxQueueAge time.Duration
+	// OpenReadTimeout returns an open read to the queue after this long; zero means never.
+	// (open_transaction_timeout)
+	OpenReadTimeout time.Duration
+	// Trace logs every open, confirm and abort. (enable_trace)
+	Trace bool
+	// EnqueueClientID and DequeueClientID, unless "", admit that one client only.
+	// (white_list_client_id_for_enqueue, …_for_dequeue)
+	EnqueueClientID string
+	DequeueClientID string
+}
+
+// DefaultQueueOptions are the options of a queue of which nothing is said: no limits, and durable.
+func DefaultQueueOptions() QueueOptions {
+	return QueueOptions{
+		MaxItems:       math.MaxInt32,
+		MaxSize:        math.MaxInt64,
+		MaxItemSize:    math.MaxInt64,
+		MaxMemorySize:  128 << 20,
+		KeepJournal:    true,
+		Sync:           SyncAlways,
+		MaxExpireSweep: math.MaxInt32,
+	}
+}
+
+// Validate reports every problem of the options of the queue called name; name may be "" for
+// defaults.
+func (o QueueOptions) Validate(name string) error {
+	var errs []error
+	problem := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	for _, n := range []struct {
+		name  string
+		value int64
+	}{
+		{"max_items", o.MaxItems},
+		{"max_size", o.MaxSize},
+		{"max_item_size", o.MaxItemSize},
+		{"max_memory_size", o.MaxMemorySize},
+		{"max_age", int64(o.MaxAge)},
+		{"max_expire_sweep", o.MaxExpireSweep},
+		{"max_queue_age", int64(o.MaxQueueAge)},
+		{"open_transaction_timeout", int64(o.OpenReadTimeout)},
+	} {
+		if n.value < 0 {
+			problem("%s is negative: %d", n.name, n.value)
+		}
+	}
+	if o.DiscardOldWhenFull && (o.MaxItems == 0 || o.MaxSize == 0) {
+		problem("discard_old_when_full with a limit of 0 would discard every item for ever")
+	}
+	if o.ExpireTo != "" {
+		if o.ExpireTo == name {
+			problem("expire_to_queue names the queue itself")
+		}
+		if err := ValidateName(o.ExpireTo); err != nil {
+			problem("expire_to_queue: %w", err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Settings say how queues behave, by name, and which aliases there are.
+type Settings struct {
+	// Default holds for queues that are not in Queues.
+	Default QueueOptions
+	// Queues holds the complete options of queues by name. A fanout child that is not in it has
+	// the options of its parent.
+	Queues map[string]QueueOptions
+	// Aliases maps the name of an alias to the queues, or aliases, that its items go to.
+	Aliases map[string][]string
+}
+
+// For returns the options of the queue called name.
+func (s *Settings) For(name string) QueueOptions {
+	if o, ok := s.Queues[name]; ok {
+		return o
+	}
+	if parent, _, ok := strings.Cut(name, "+"); ok {
+		if o, ok := s.Queues[parent]; ok {
+			return o
+		}
+	}
+	return s.Default
+}
+
+// Validate reports every problem of s.
+func (s *Settings) Validate() error {
+	var errs []error
+	in := func(where string, err error) {
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", where, err))
+		}
+	}
+	in("default", s.Default.Validate(""))
+	for name, o := range s.Queues {
+		in(fmt.Sprintf("queue %q", name), ValidateName(name))
+		in(fmt.Sprintf("queue %q", name), o.Validate(name))
+	}
+	for name, targets := range s.Aliases {
+		in(fmt.Sprintf("alias %q", name), ValidateName(name))
+		for _, target := range targets {
+			in(fmt.Sprintf("alias %q: destination %q", name, target), ValidateName(target))
+		}
+		if s.reaches(name, name, map[string]bool{}) {
+			in(fmt.Sprintf("alias %q", name), errors.New("reaches itself"))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// reaches reports whether an item put to the alias from can come to target. seen holds the aliases
+// that need not be followed again.
+func (s *Settings) reaches(from, target string, seen map[string]bool) bool {
+	seen[from] = true
+	for _, next := range s.Aliases[from] {
+		if next == target || !seen[next] && s.reaches(next, target, seen) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,183 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+)
+
+// queue is a named FIFO of items. The mutex of its shard guards it; name, shard and created never
+// change.
+//
+// Invariants, checked by verify after every test:
+//
+//	I1  An item is in exactly one place: window, returned, open, moving, or gone.
+//	I2  Items that no client has seen are in window in put order; those in returned are handed out
+//	    before them.
+//	I3  A put, a remove, and whatever else must survive is acknowledged only with its Ticket.
+//	I4  If somebody waits, nothing is queued, not even an expired item.
+//	I5  A fanout child is in the children of its parent's name, in the same shard, as long as it
+//	    exists.
+//	I6  No item of the queue lies in a segment of the journal before oldestSegment().
+type queue struct {
+	name    string
+	number  uint64 // names the queue in the journal
+	shard   *shard
+	created Time
+	opts    *QueueOptions // replaced as a whole by Reload
+	deleted bool
+
+	nextID   uint64
+	returned readList // handed out once and brought back; the next to hand out first
+	window   window   // never handed out
+	open     readList // handed out and not confirmed, longest ago first
+	moving   readList // expired, on their way to another queue
+	waiters  waiterList
+	family   *family // of the queue's fanout children; nil without any
+
+	removal  removal       // see journal.remove
+	segments []segmentMark // see oldestSegment
+	counters queueCounters
+	lastGone Time // when the item removed last was added
+}
+
+// queueCounters count since the queue was made, or the process started.
+type queueCounters struct {
+	puts, putBytes  int64 // accepted by Put
+	replayed        int64 // items found in the journal at start
+	hits, misses    int64 // fetches and peeks that found an item, or none
+	expired         int64
+	discarded       int64
+	flushes         int64
+	opens, returns  int64 // open reads begun while items were queued; brought back
+	movedIn, lostIn int64 // expired items taken over from other queues, and those refused
+}
+
+// segmentMark says that items from id on lie in this segment of the journal or a later one.
+type segmentMark struct {
+	segment uint64
+	id      uint64
+}
+
+// items is the number of items queued, open reads not included.
+func (q *queue) items() int64 { return q.window.count + q.returned.count }
+
+// bytes is the size of their bodies.
+func (q *queue) bytes() int64 { return q.window.bytes + q.returned.bytes }
+
+// isChild reports whether the queue is a fanout child.
+func (q *queue) isChild() bool { return strings.Contains(q.name, "+") }
+
+// first returns the item to hand out next. Its Data is valid until it is removed.
+func (q *queue) first() (it Item, ok bool) {
+	if r := q.returned.head; r != nil {
+		return r.item, true
+	}
+	if q.window.count > 0 {
+		return q.window.first(), true
+	}
+	return it, false
+}
+
+// expired reports whether the item's time is over: its own expiry, or its age by the options of
+// now.
+func (q *queue) expired(it Item, now Time) bool {
+	if it.Expiry != 0 && it.Expiry < now {
+		return true
+	}
+	return q.opts.MaxAge > 0 && it.Added.After(q.opts.MaxAge) < now
+}
+
+// drop removes the item to hand out next, which must be it, from memory.
+func (q *queue) drop(it Item) {
+	q.lastGone = it.Added
+	if r := q.returned.head; r != nil {
+		q.returned.remove(r)
+		q.shard.freeRead(r)
+		return
+	}
+	q.window.pop(&q.shard.pool, it)
+}
+
+// remove records in the journal that item id is gone.
+func (q *queue) remove(j *journal, now Time, id uint64) Ticket {
+	if !q.opts.KeepJournal {
+		return Ticket{}
+	}
+	return q.ticket(j, now, j.remove(q, id))
+}
+
+// ticket is what an operation of the queue, recorded up to lsn, must wait for.
+func (q *queue) ticket(j *journal, now Time, lsn LSN) Ticket {
+	if q.opts.Sync == SyncAlways {
+		return Ticket{Written: lsn, Synced: lsn}
+	}
+	if d := q.opts.Sync.Period(); d > 0 {
+		j.syncWithin(now, d)
+	}
+	return Ticket{Written: lsn}
+}
+
+// push appends it to the queue; its journal record, if it has one, lies in segment or later.
+func (q *queue) push(it Item, segment uint64) {
+	q.mark(segment, it.ID)
+	q.window.push(&q.shard.pool, it)
+}
+
+// mark notes that items from id on lie in segment or later, if that is news.
+func (q *queue) mark(segment, id uint64) {
+	if n := len(q.segments); n == 0 || q.segments[n-1].segment < segment {
+		q.trimSegments()
+		q.segments = append(q.segments, segmentMark{segment, id})
+	}
+}
+
+// trimSegments forgets the marks that no item in the window needs.
+func (q *queue) trimSegments() {
+	if q.window.count == 0 {
+		q.segments = q.segments[:0]
+		return
+	}
+	first := q.window.first().ID
+	n := 0
+	for n+1 < len(q.segments) && q.segments[n+1].id <= first {
+		n++
+	}
+	q.segments = append(q.segments[:0], q.segments[n:]...)
+}
+
+// segmentOf returns a segment of the journal before which item id, which is in the window, does not
+// lie; zero if the queue is not in the journal.
+func (q *queue) segmentOf(id uint64) uint64 {
+	segment := uint64(0)
+	for _, m := range q.segments {
+		if m.id > id {
+			break
+		}
+		segment = m.segment
+	}
+	return segment
+}
+
+// oldestSegment returns the oldest segment of the journal that may hold an item of the queue, and
+// false if none does.
+func (q *queue) oldestSegment() (segment uint64, ok bool) {
+	if !q.opts.KeepJournal {
+		return 0, false
+	}
+	if q.window.count > 0 {
+		segment, ok = q.segmentOf(q.window.first().ID), true
+	}
+	for _, list := range [...]*readList{&q.returned, &q.open, &q.moving} {
+		for r := list.head; r != nil; r = r.next {
+			if !ok || r.segment < segment {
+				segment, ok = r.segment, true
+			}
+		}
+	}
+	return segment, ok
+}
+
+// invariant words a broken invariant for the panic that ends the process.
+func invariant(format string, args ...any) string {
+	return "engine: broken invariant: " + fmt.Sprintf(format, args...)
+}

@@ -1,0 +1,185 @@
+package engine
+
+import "math/bits"
+
+// readState is where the item of a read is. Only (*read).to changes it; the shard's mutex guards
+// it.
+//
+//	free     -> open      fetched tentatively, or delivered to a waiter
+//	free     -> copied    shown to a waiting peek; the item itself stays queued
+//	free     -> moving    expired, on its way to another queue
+//	open     -> returned  aborted, timed out, or its client went away
+//	open     -> free      confirmed, or its queue was deleted
+//	returned -> open      fetched tentatively again
+//	returned -> moving    expired, on its way to another queue
+//	returned -> free      fetched for good, expired, discarded, flushed, or its queue was deleted
+//	copied   -> free      received, or its waiter went away
+//	moving   -> free      arrived in the other queue
+type readState uint8
+
+const (
+	readFree readState = iota
+	readOpen
+	readReturned
+	readCopied
+	readMoving
+)
+
+var readEdges = [...][]readState{
+	readFree:     {readOpen, readCopied, readMoving},
+	readOpen:     {readReturned, readFree},
+	readReturned: {readOpen, readMoving, readFree},
+	readCopied:   {readFree},
+	readMoving:   {readFree},
+}
+
+// read is an item outside its queue's window: open, or returned to the head, or about to leave. It
+// holds a copy of the item. The shard's mutex guards it; shard itself never changes.
+type read struct {
+	shard   *shard
+	id      uint64 // identity of this use; 0 while free. A ReadRef with another id is stale
+	state   readState
+	q       *queue
+	item    Item   // Data aliases buf
+	segment uint64 // no segment of the journal before this one holds the item
+	opened  Time
+	buf     []byte // capacity is a size class, or that of one large item
+
+	prev, next *read // in queue.open or queue.returned, or a pool
+}
+
+func (r *read) to(s readState) {
+	for _, ok := range readEdges[r.state] {
+		if ok == s {
+			r.state = s
+			return
+		}
+	}
+	panic(invariant("read of item %d of queue %q goes from state %d to %d",
+		r.item.ID, r.q.name, r.state, s))
+}
+
+// ReadRef names an open read. It may be kept and used after the read has ended by itself (by a
+// timeout, or because its queue was deleted); it then names nothing. The zero ReadRef names
+// nothing.
+type ReadRef struct {
+	r  *read
+	id uint64
+}
+
+// IsZero reports whether ref is the zero ReadRef.
+func (ref ReadRef) IsZero() bool { return ref.r == nil }
+
+// live reports whether ref still names its read. The caller holds the shard's mutex.
+func (ref ReadRef) live() bool { return ref.id != 0 && ref.r.id == ref.id }
+
+// readList is a doubly linked list of reads.
+type readList struct {
+	head, tail *read
+	count      int64
+	bytes      int64 // of the items' bodies
+}
+
+func (l *readList) pushBack(r *read) {
+	r.prev, r.next = l.tail, nil
+	if l.tail == nil {
+		l.head = r
+	} else {
+		l.tail.next = r
+	}
+	l.tail = r
+	l.add(r, 1)
+}
+
+func (l *readList) pushFront(r *read) {
+	r.prev, r.next = nil, l.head
+	if l.head == nil {
+		l.tail = r
+	} else {
+		l.head.prev = r
+	}
+	l.head = r
+	l.add(r, 1)
+}
+
+func (l *readList) remove(r *read) {
+	if r.prev == nil {
+		l.head = r.next
+	} else {
+		r.prev.next = r.next
+	}
+	if r.next == nil {
+		l.tail = r.prev
+	} else {
+		r.next.prev = r.prev
+	}
+	r.prev, r.next = nil, nil
+	l.add(r, -1)
+}
+
+func (l *readList) add(r *read, n int64) {
+	l.count += n
+	l.bytes += n * int64(len(r.item.Data))
+}
+
+// Read buffers come in sizes 64 · 4^k bytes.
+const (
+	minReadSize  = 64
+	readClasses  = 7 // up to 256 KiB
+	maxFreeReads = 256
+	readOverhead = 192 // bytes of the read itself, about
+)
+
+func readClassSize(class int) int { return minReadSize << (2 * class) }
+
+// readClass is the class of the smallest buffers with room for n bytes, or readClasses if none has.
+func readClass(n int) int {
+	if n <= minReadSize {
+		return 0
+	}
+	return min((bits.Len(uint(n-1))-6+1)/2, readClasses)
+}
+
+// readPool keeps reads that are free, with their buffers, by class.
+type readPool [readClasses]struct {
+	free  *read
+	count int
+}
+
+// newRead returns a read of q that holds a copy of it, in state free, with an identity of its own.
+func (sh *shard) newRead(q *queue, it Item, segment uint64) *read {
+	class := readClass(len(it.Data))
+	var r *read
+	if class == readClasses {
+		r = &read{shard: sh, buf: make([]byte, 0, len(it.Data))}
+	} else if list := &sh.pool.reads[class]; list.free != nil {
+		r = list.free
+		list.free, r.next = r.next, nil
+		list.count--
+	} else {
+		r = &read{shard: sh, buf: make([]byte, 0, readClassSize(class))}
+	}
+	sh.pool.memory.Add(int64(cap(r.buf) + readOverhead))
+	sh.lastRead++
+	r.id, r.q, r.segment = sh.lastRead, q, segment
+	r.buf = append(r.buf[:0], it.Data...)
+	r.item = it
+	r.item.Data = r.buf
+	return r
+}
+
+// freeRead ends a read that is in no list.
+func (sh *shard) freeRead(r *read) {
+	r.to(readFree)
+	r.id, r.q, r.item = 0, nil, Item{}
+	sh.pool.memory.Add(-int64(cap(r.buf) + readOverhead))
+	class := readClass(cap(r.buf))
+	if class == readClasses || cap(r.buf) != readClassSize(class) {
+		return
+	}
+	if list := &sh.pool.reads[class]; list.count < maxFreeReads {
+		r.next = list.free
+		list.free = r
+		list.count++
+	}
+}

@@ -1,0 +1,87 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Reload replaces the settings, which it keeps. Queues that exist take on their new options at
+// once, for the items they hold too. It returns what Settings.Validate finds, and then changes
+// nothing.
+//
+// If queues enter the journal or leave it, Reload waits until that is durable; an error that wraps
+// ErrJournal says that it is not known to be.
+func (e *Engine) Reload(s Settings) error {
+	if err := s.Validate(); err != nil {
+		return err
+	}
+	e.reloadMu.Lock()
+	defer e.reloadMu.Unlock()
+	e.settings.Store(&s)
+	var end LSN
+	e.eachQueue(func(q *queue) {
+		opts := s.For(q.name)
+		q.shard.mu.Lock()
+		defer q.shard.mu.Unlock()
+		if !q.deleted {
+			end = max(end, e.setOptions(q, &opts))
+		}
+	})
+	return e.Commit(Ticket{Written: end, Synced: end})
+}
+
+// OptionsFor returns the options that the queue called name has, or would have.
+func (e *Engine) OptionsFor(name string) QueueOptions { return e.settings.Load().For(name) }
+
+// setOptions gives q new options and, if they say so, takes it out of the journal or into it; it
+// returns how far the journal must come then. Waiters need no look: where one waits, no item is
+// that other options could bring back to life (I4).
+func (e *Engine) setOptions(q *queue, opts *QueueOptions) (end LSN) {
+	was := q.opts.KeepJournal
+	q.opts = opts
+	switch {
+	case was && !opts.KeepJournal:
+		end = e.journal.delete(q)
+	case !was && opts.KeepJournal:
+		end = e.enterJournal(q)
+	}
+	if q.open.count > 0 && opts.OpenReadTimeout > 0 {
+		q.shard.timed[q] = struct{}{}
+	}
+	return end
+}
+
+// enterJournal records a queue that was not in the journal, and what it holds, under a new number:
+// the old one may have been recorded as deleted.
+func (e *Engine) enterJournal(q *queue) LSN {
+	next := q.nextID
+	q.number, q.nextID = e.lastNumber.Add(1), 1
+	q.removal = removal{} // it names the old number
+	e.journal.queue(q)
+	q.nextID = next
+	put := func(it Item) (segment uint64) {
+		_, segment = e.journal.put([]destination{{q.number, it.ID}}, it, destination{})
+		return segment
+	}
+	for _, r := range q.readsByID() { // before the window: ids rise in the journal
+		r.segment = put(r.item)
+	}
+	q.segments = q.segments[:0]
+	q.window.each(func(it Item) bool {
+		q.mark(put(it), it.ID)
+		return true
+	})
+	return e.journal.queue(q) // with the next id, which may be past those of the items
+}
+
+// readsByID returns the reads that hold items of the queue, lowest id first.
+func (q *queue) readsByID() []*read {
+	var reads []*read
+	for _, list := range [...]*readList{&q.returned, &q.open, &q.moving} {
+		for r := list.head; r != nil; r = r.next {
+			reads = append(reads, r)
+		}
+	}
+	slices.SortFunc(reads, func(a, b *read) int { return cmp.Compare(a.item.ID, b.item.ID) })
+	return reads
+}

@@ -1,0 +1,187 @@
+package engine
+
+import (
+	"fmt"
+	"testing"
+)
+
+func TestReload(t *testing.T) {
+	runScripts(t, []scriptTest{
+		{"5.6 limits take effect at once", `
+			put q a
+			put q b
+			set q max_items=2
+			put q c -> full
+			set q max_items=3
+			put q c
+			set q max_items=3 discard
+			put q d
+			items q -> b c d`},
+		{"5.6 a queue whose block is another's default", `
+			set * max_items=1
+			put q a
+			put q b -> full
+			set q max_items=2
+			put q b
+			put p a
+			put p b -> full`},
+		{"5.6 fanout_only and client lists take effect at once", `
+			get p+a -> empty
+			set p fanout_only
+			put p x
+			items p ->
+			items p+a -> x
+			set p fanout_only=no dequeue_client=me
+			put p y
+			get p -> not admitted`},
+		{"5.6 what does not validate changes nothing", `
+			set q max_items=-1 -> refused
+			put q a
+			set q max_items=0 discard -> refused
+			put q b
+			items q -> a b`},
+		{"5.6 keep_journal true to false: the journal forgets the queue", `
+			put q a
+			set q journal=no
+			put q b
+			items q -> a b
+			kill
+			queues ->`},
+		{"5.6 … also if a later start keeps it again", `
+			put q a
+			put p x
+			set q journal=no
+			put p y
+			kill
+			set q journal=yes
+			items q ->
+			queues -> p`},
+		{"5.6 keep_journal false to true: the journal starts with the contents", `
+			set q journal=no
+			put q a flags=1
+			put q b
+			put q c
+			get q -> a flags=1
+			set q journal=yes
+			put q d
+			kill
+			items q -> b c d
+			get q -> b
+			kill
+			items q -> c d`},
+		{"5.6 false to true with reads that are open or returned", `
+			set q journal=no
+			put q a
+			put q b
+			put q c
+			put q d
+			open q ra -> a
+			open q rb -> b
+			open q rc -> c
+			abort ra
+			set q journal=yes
+			confirm rb
+			kill
+			items q -> a c d`},
+		{"removes recorded under the queue's old number are not extended", `
+			put q a
+			put q b
+			put q c
+			put q d
+			get q -> a
+			set q journal=no
+			set q journal=yes
+			get q -> b
+			kill
+			items q -> c d`},
+		{"true to false and back, again and again", `
+			put q a
+			set q journal=no
+			set q journal=yes
+			put q b
+			set q journal=no
+			put q c
+			set q journal=yes
+			get q -> a
+			kill
+			items q -> b c
+			restart
+			items q -> b c`},
+		{"a start without keep_journal deletes what an earlier one journaled", `
+			put q a
+			put p b
+			restart
+			set q journal=no
+			restart
+			queues -> p
+			set q journal=yes
+			restart
+			queues -> p`},
+		{"deleted without journal, made again with one", `
+			set q journal=no
+			put q a
+			delete q
+			set q journal=yes
+			put q b
+			kill
+			items q -> b`},
+	})
+}
+
+// TestReloadRemovesInOneBatch is the rule about old numbers with all of it in one batch of the
+// journal.
+func TestReloadRemovesInOneBatch(t *testing.T) {
+	e, fsys := newQuiet(t)
+	for _, data := range []string{"a", "b", "c"} {
+		mustPut(t, e, "q", data)
+	}
+	on := Settings{Default: DefaultQueueOptions()}
+	off := on
+	off.Default.KeepJournal = false
+	now := Now()
+	get := func() Ticket {
+		f, err := e.Fetch(now, []byte("q"), FetchRequest{}, &copied{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f.Ticket
+	}
+	get()
+	for _, s := range []Settings{off, on} {
+		if err := e.Reload(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustCommit(t, e, get())
+	wantItems(t, openQuiet(t, testOptions(fsys.Kill())), "q", "c")
+}
+
+// TestReloadKeepsIDs: an id that was given out while the queue was not in the journal is not given
+// out again after a restart.
+func TestReloadKeepsIDs(t *testing.T) {
+	e, fsys := newQuiet(t, func(o *QueueOptions) { o.KeepJournal = false })
+	for i := range 3 {
+		mustPut(t, e, "q", fmt.Sprint(i))
+	}
+	drain(t, e, "q")
+	if err := e.Reload(Settings{Default: DefaultQueueOptions()}); err != nil {
+		t.Fatal(err)
+	}
+	mustPut(t, e, "other", "x") // commits what Reload recorded
+	e = openQuiet(t, testOptions(fsys.Kill()))
+	mustPut(t, e, "q", "3")
+	if got := contents(e, "q", false)[0].ID; got != 4 {
+		t.Errorf("the fourth item has id %d, want 4", got)
+	}
+}
+
+// TestDropUnjournaledIsDurable: a start without the journal deletes the queue's items for good,
+// even if the process dies before it does anything else.
+func TestDropUnjournaledIsDurable(t *testing.T) {
+	e, fsys := newQuiet(t)
+	mustPut(t, e, "q", "a")
+	fsys = fsys.Kill()
+	openQuiet(t, testOptions(fsys, func(o *QueueOptions) { o.KeepJournal = false }))
+	fsys = fsys.Kill()
+	wantItems(t, openQuiet(t, testOptions(fsys)), "q", "")
+}

@@ -1,0 +1,138 @@
+package engine
+
+// Flush removes every item of the queue called name that is queued; open reads stay. Expired items
+// go where the queue's options say. It does not make the queue, and an alias is left alone.
+func (e *Engine) Flush(now Time, name []byte, clientID string) (Ticket, error) {
+	sh := e.shardOf(name)
+	sh.mu.Lock()
+	q := sh.queues[string(name)]
+	sh.mu.Unlock()
+	if q == nil {
+		return Ticket{}, nil
+	}
+	return e.flush(q, now, clientID)
+}
+
+func (e *Engine) flush(q *queue, now Time, clientID string) (Ticket, error) {
+	sh := q.shard
+	sh.mu.Lock()
+	if c := q.opts.DequeueClientID; c != "" && c != clientID {
+		sh.mu.Unlock()
+		return Ticket{}, ErrNotAdmitted
+	}
+	for q.opts.ExpireTo != "" && !e.swept(q, now) { // let others in between batches
+		moves := sh.takeMoves()
+		sh.mu.Unlock()
+		e.finishMoves(now, moves)
+		sh.mu.Lock()
+	}
+	e.clear(q)
+	q.counters.flushes++
+	moves := sh.takeMoves()
+	sh.mu.Unlock()
+	e.finishMoves(now, moves)
+	return e.ticketSoFar(q, now), nil
+}
+
+// ticketSoFar is what an operation on q must wait for that relies on all that has happened to it so
+// far, also by others.
+func (e *Engine) ticketSoFar(q *queue, now Time) Ticket {
+	q.shard.mu.Lock()
+	defer q.shard.mu.Unlock()
+	if !q.opts.KeepJournal {
+		return Ticket{}
+	}
+	return q.ticket(e.journal, now, e.journal.appendedEnd())
+}
+
+// clear drops every queued item in one step, whatever their number. The caller holds the shard's
+// mutex.
+func (e *Engine) clear(q *queue) {
+	if q.opts.KeepJournal && !q.deleted && q.items() > 0 {
+		var except []uint64
+		for _, list := range [...]*readList{&q.open, &q.moving} {
+			for r := list.head; r != nil; r = r.next {
+				except = append(except, r.item.ID)
+			}
+		}
+		e.journal.record(func(b []byte) []byte {
+			return appendFlush(b, q.number, q.nextID, except)
+		})
+	}
+	q.window.clear(&q.shard.pool)
+	q.segments = q.segments[:0]
+	for q.returned.head != nil {
+		r := q.returned.head
+		q.returned.remove(r)
+		q.shard.freeRead(r)
+	}
+}
+
+// FlushAll flushes every queue.
+func (e *Engine) FlushAll(now Time, clientID string) (t Ticket, err error) {
+	e.eachQueue(func(q *queue) {
+		u, failed := e.flush(q, now, clientID)
+		t = t.Merge(u)
+		if err == nil {
+			err = failed
+		}
+	})
+	return t, err
+}
+
+// Delete removes the queue called name with all its items, also those in open reads, and ends its
+// waits. The next use of the name makes a new queue. Deleting a queue that does not exist, or an
+// alias, does nothing.
+func (e *Engine) Delete(now Time, name []byte) Ticket {
+	sh := e.shardOf(name)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	q := sh.queues[string(name)]
+	if q == nil {
+		return Ticket{}
+	}
+	return e.delete(q, now)
+}
+
+// delete removes q. The caller holds the shard's mutex.
+func (e *Engine) delete(q *queue, now Time) (t Ticket) {
+	if q.opts.KeepJournal {
+		t = q.ticket(e.journal, now, e.journal.delete(q))
+	}
+	q.deleted = true
+	q.shard.unlink(q)
+	e.queueCount.Add(-1)
+	e.deletes.Add(1)
+	e.clear(q)
+	for q.open.head != nil {
+		r := q.open.head
+		q.open.remove(r)
+		q.shard.freeRead(r)
+	}
+	q.endWaits()
+	return t
+}
+
+// endWaits ends every wait with nothing.
+func (q *queue) endWaits() {
+	for q.waiters.head != nil {
+		q.endWait(q.waiters.head, ReadRef{})
+	}
+}
+
+// eachQueue calls f for every queue that exists when its shard's turn comes, with no lock held.
+func (e *Engine) eachQueue(f func(*queue)) {
+	var queues []*queue
+	for i := range e.shards {
+		sh := &e.shards[i]
+		queues = queues[:0]
+		sh.mu.Lock()
+		for _, q := range sh.queues {
+			queues = append(queues, q)
+		}
+		sh.mu.Unlock()
+		for _, q := range queues {
+			f(q)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package engine
+
+import "testing"
+
+func TestFlushAndDelete(t *testing.T) {
+	runScripts(t, []scriptTest{
+		{"4.9 flush discards what is queued, and counts", `
+			put q a
+			put q b
+			flush q
+			stats q items bytes flushes -> 0 0 1
+			flush q
+			stats q flushes -> 2
+			kill
+			items q ->`},
+		{"4.9 flush leaves open reads, which may come back", `
+			put q a
+			put q b
+			put q c
+			open q r -> a
+			open q s -> b
+			flush q
+			stats q items open -> 0 2
+			abort r
+			items q -> a
+			kill
+			items q -> a b`},
+		{"4.9 flush takes returned items", `
+			put q a
+			put q b
+			open q r -> a
+			abort r
+			flush q
+			items q ->
+			put q c
+			kill
+			items q -> c`},
+		{"open reads around a flush, confirmed and not", `
+			put q a
+			put q b
+			put q c
+			put q d
+			open q ra -> a
+			open q rb -> b
+			open q rc -> c
+			confirm rb
+			flush q
+			confirm rc
+			put q e
+			kill
+			items q -> a e`},
+		{"4.9 a flushed queue's next items are not touched by a restart", `
+			put q a
+			flush q
+			put q b
+			restart
+			items q -> b`},
+		{"4.9 flush-all flushes every queue", `
+			put a 1
+			put b 2
+			put p+c 3
+			flushall
+			items a ->
+			items b ->
+			items p+c ->
+			stats a flushes -> 1
+			kill
+			items a ->
+			items b ->`},
+		{"4.9 delete takes queue, items and counters; the next use makes a new one", `
+			put q a
+			put q b
+			get q -> a
+			delete q
+			queues ->
+			stats q items -> none
+			get q -> empty
+			put q c
+			stats q items puts hits -> 1 1 0
+			kill
+			items q -> c`},
+		{"4.9 a deleted queue stays deleted", `
+			put q a
+			put p b
+			delete q
+			kill
+			queues -> p
+			delete p
+			restart
+			queues ->`},
+		{"4.9 delete of an unknown name does nothing", `
+			delete nobody
+			delete p+nobody
+			get p -> empty
+			stats p children ->
+			queues -> p`},
+		{"deleted and made again, in one journal", `
+			put q a
+			delete q
+			put q b
+			delete q
+			put q c
+			put q d
+			get q -> c
+			kill
+			items q -> d`},
+	})
+}
+
+// TestFlushCoversGetsInFlight: when a flush is acknowledged, so is, for the state after a crash, a
+// get that came before it and was not committed.
+func TestFlushCoversGetsInFlight(t *testing.T) {
+	e, fsys := newQuiet(t)
+	mustPut(t, e, "q", "a")
+	if _, err := e.Fetch(Now(), []byte("q"), FetchRequest{}, &copied{}); err != nil {
+		t.Fatal(err)
+	}
+	ticket, err := e.Flush(Now(), []byte("q"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustCommit(t, e, ticket)
+	wantItems(t, openQuiet(t, testOptions(fsys.Kill())), "q", "")
+}

@@ -1,0 +1,232 @@
+package engine
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"math"
+	"path"
+	"slices"
+
+	"github.com/kestrelmq/kestrel/segment"
+)
+
+// replay rebuilds the queues from the journal. Records of a queue may come before its name does:
+// the segment that told the name may have been dropped, after a checkpoint told it again in a later
+// one.
+type replay struct {
+	e      *Engine
+	queues map[uint64]*replayed
+	pool   pool // of windows while they belong to no shard
+}
+
+// replayed is one queue during replay.
+type replayed struct {
+	queue
+	named bool
+	gone  []idRange // removed items that are still in the window, ascending, apart from each other
+}
+
+// idRange is a range of item ids, both ends included.
+type idRange struct{ first, last uint64 }
+
+func newReplay(e *Engine) *replay {
+	r := &replay{e: e, queues: make(map[uint64]*replayed)}
+	r.pool.memory = &e.memory
+	return r
+}
+
+// frame takes in one frame of the journal.
+func (r *replay) frame(f segment.Frame) error {
+	for b, off := f.Payload, 0; off < len(b); {
+		rec, size, err := parseRecord(b[off:])
+		if err == nil {
+			err = r.record(&rec, f.Segment)
+		}
+		if err != nil {
+			at := f.Offset + segment.FrameHeaderSize + int64(off)
+			return &segment.CorruptionError{Path: f.Path, Offset: at, Reason: err.Error()}
+		}
+		off += size
+	}
+	return nil
+}
+
+func (r *replay) record(rec *record, segment uint64) error {
+	switch rec.kind {
+	case recordPut:
+		return rec.destinations(func(d destination) error { return r.put(d, rec.item, segment) })
+	case recordRemove:
+		if rec.first > rec.last || rec.last == math.MaxUint64 {
+			return fmt.Errorf("remove of items %d to %d", rec.first, rec.last)
+		}
+		r.queue(rec.queue).remove(&r.pool, idRange{rec.first, rec.last})
+	case recordFlush:
+		return r.flush(r.queue(rec.queue), rec)
+	case recordDelete:
+		q := r.queue(rec.queue)
+		q.window.clear(&r.pool)
+		delete(r.queues, rec.queue)
+	case recordQueue:
+		return r.name(rec)
+	}
+	return nil
+}
+
+// queue returns the queue with that number, which need not have a name yet.
+func (r *replay) queue(number uint64) *replayed {
+	q := r.queues[number]
+	if q == nil {
+		q = &replayed{queue: queue{number: number, nextID: 1}}
+		r.queues[number] = q
+		r.e.lastNumber.Store(max(r.e.lastNumber.Load(), number))
+	}
+	return q
+}
+
+func (r *replay) name(rec *record) error {
+	name := string(rec.name)
+	if err := ValidateName(name); err != nil {
+		return err
+	}
+	q := r.queue(rec.queue)
+	if q.named && q.name != name {
+		return fmt.Errorf("queue %d is named %q, but was %q", rec.queue, name, q.name)
+	}
+	if rec.nextID < q.nextID {
+		return fmt.Errorf("queue %q: next item id is %d, but item %d was put",
+			name, rec.nextID, q.nextID-1)
+	}
+	q.name, q.named, q.created, q.nextID = name, true, rec.created, rec.nextID
+	return nil
+}
+
+func (r *replay) put(d destination, it Item, segment uint64) error {
+	q := r.queue(d.queue)
+	if d.item < q.nextID {
+		return fmt.Errorf("queue %d: item %d was put before", d.queue, d.item)
+	}
+	if d.item == math.MaxUint64 {
+		return fmt.Errorf("queue %d: item id %d is out of range", d.queue, d.item)
+	}
+	it.ID = d.item
+	q.nextID = it.ID + 1
+	q.mark(segment, it.ID)
+	q.window.push(&r.pool, it)
+	q.counters.replayed++
+	return nil
+}
+
+// remove takes the items of ids out of the window: at once those at its head, at the end of the
+// replay those behind items that stay.
+func (q *replayed) remove(p *pool, ids idRange) {
+	q.gone = addRange(q.gone, ids)
+	for q.window.count > 0 && len(q.gone) > 0 {
+		it := q.window.first()
+		if it.ID < q.gone[0].first {
+			return
+		}
+		if it.ID > q.gone[0].last {
+			q.gone = q.gone[1:]
+			continue
+		}
+		q.window.pop(p, it)
+	}
+	q.gone = q.gone[:0]
+}
+
+// addRange adds r to ranges that are ascending and apart from each other, joining what touches.
+func addRange(ranges []idRange, r idRange) []idRange {
+	i := len(ranges)
+	for i > 0 && ranges[i-1].last+1 >= r.first {
+		i--
+	}
+	j := i
+	for j < len(ranges) && ranges[j].first <= r.last+1 {
+		r.first, r.last = min(r.first, ranges[j].first), max(r.last, ranges[j].last)
+		j++
+	}
+	return slices.Replace(ranges, i, j, r)
+}
+
+func (r *replay) flush(q *replayed, rec *record) error {
+	next := uint64(0) // first id not decided on yet
+	var except []uint64
+	for b := rec.except; len(b) > 0; b = b[8:] {
+		id := binary.LittleEndian.Uint64(b)
+		if id >= rec.limit {
+			return fmt.Errorf("flush of items below %d leaves item %d", rec.limit, id)
+		}
+		except = append(except, id)
+	}
+	slices.Sort(except)
+	for _, id := range except {
+		if id > next {
+			q.remove(&r.pool, idRange{next, id - 1})
+		}
+		next = id + 1
+	}
+	if rec.limit > next {
+		q.remove(&r.pool, idRange{next, rec.limit - 1})
+	}
+	return nil
+}
+
+// finish puts the queues into the engine's shards and returns the number of queues and items.
+func (r *replay) finish() (queues int, items int64, err error) {
+	for _, number := range slices.Sorted(maps.Keys(r.queues)) { // as they were made
+		q := r.queues[number]
+		if !q.named {
+			if q.window.count > 0 {
+				return 0, 0, r.corrupt("queue %d has %d items but no name", number, q.window.count)
+			}
+			continue // deleted, and all that is left are removes
+		}
+		sh := r.e.shardOf([]byte(q.name))
+		if sh.queues[q.name] != nil {
+			return 0, 0, r.corrupt("queue %q exists twice", q.name)
+		}
+		q.compact(&r.pool)
+		live := &queue{
+			name: q.name, number: q.number, shard: sh, created: q.created, nextID: q.nextID,
+			window: q.window, segments: q.segments, counters: q.counters,
+		}
+		live.counters.replayed = live.window.count
+		opts := r.e.settings.Load().For(q.name)
+		live.opts = &opts
+		live.trimSegments()
+		sh.add(live)
+		queues++
+		items += live.window.count
+	}
+	r.e.queueCount.Store(int64(queues))
+	r.e.created.Store(int64(queues))
+	return queues, items, nil
+}
+
+// corrupt is the error of a journal whose records do not fit together.
+func (r *replay) corrupt(format string, args ...any) error {
+	return &segment.CorruptionError{
+		Path: path.Join(r.e.opts.Dir, "journal"), Reason: fmt.Sprintf(format, args...),
+	}
+}
+
+// compact rebuilds the window without the items that are gone.
+func (q *replayed) compact(p *pool) {
+	if len(q.gone) == 0 {
+		return
+	}
+	var kept window
+	gone := q.gone
+	q.window.each(func(it Item) bool {
+		for len(gone) > 0 && gone[0].last < it.ID {
+			gone = gone[1:]
+		}
+		if len(gone) == 0 || it.ID < gone[0].first {
+			kept.push(p, it)
+		}
+		return true
+	})
+	q.window.clear(p)
+	q.window = kept
+}

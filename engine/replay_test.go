@@ -1,0 +1,313 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/kestrelmq/kestrel/segment"
+)
+
+// records encodes what a test says, separated by ", ":
+//
+//	queue NEXT      queue 1, called q, exists, and its next item id is NEXT
+//	put ID          … gets an item
+//	remove ID-ID    … loses items
+//	flush ID ID…    … loses the items below the first id, except the others
+//	delete          … is gone
+//
+// A number behind @ names another queue, and one behind : its name; "put 1@1 4@2" is a fanout put.
+func records(t testing.TB, text string) (batch []byte) {
+	t.Helper()
+	for _, record := range recordTexts(text) {
+		batch = append(batch, oneRecord(t, strings.Fields(record))...)
+	}
+	return batch
+}
+
+func recordTexts(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, ", ")
+}
+
+func oneRecord(t testing.TB, f []string) []byte {
+	t.Helper()
+	var ids []uint64
+	var to []destination
+	queue, name := uint64(1), "q"
+	for _, arg := range f[1:] {
+		id, of, other := strings.Cut(arg, "@")
+		if other {
+			number, called, _ := strings.Cut(of, ":")
+			queue, name = number64(t, number), called
+		}
+		for _, n := range strings.Split(id, "-") {
+			if n != "" {
+				ids = append(ids, number64(t, n))
+				to = append(to, destination{queue, ids[len(ids)-1]})
+			}
+		}
+	}
+	switch f[0] {
+	case "queue":
+		return appendQueue(nil, queue, ids[0], 1000, name)
+	case "put":
+		return appendPut(nil, to, Item{Data: fmt.Append(nil, ids)})
+	case "remove":
+		return appendRemove(nil, queue, ids[0], ids[1])
+	case "flush":
+		return appendFlush(nil, queue, ids[0], ids[1:])
+	case "delete":
+		return appendDelete(nil, queue)
+	}
+	t.Fatalf("no record %q", f)
+	return nil
+}
+
+func number64(t testing.TB, text string) uint64 {
+	t.Helper()
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+const frameOffset = 100 // of the frames of replayRecords
+
+// replayRecords replays batches of records, each in a segment of its own, and returns what the
+// queues hold, as "name:next id[ids]" sorted by name, or the error.
+func replayRecords(t testing.TB, batches ...[]byte) (string, error) {
+	t.Helper()
+	e := openQuiet(t, testOptions(newFS()))
+	r := newReplay(e)
+	for i, b := range batches {
+		f := segment.Frame{Payload: b, Segment: uint64(i + 1), Path: "x", Offset: frameOffset}
+		if err := r.frame(f); err != nil {
+			return "", err
+		}
+	}
+	if _, _, err := r.finish(); err != nil {
+		return "", err
+	}
+	verify(t, e)
+	var all []string
+	e.eachQueue(func(q *queue) {
+		var ids []string
+		for _, it := range contents(e, q.name, false) {
+			ids = append(ids, fmt.Sprint(it.ID))
+		}
+		all = append(all, fmt.Sprintf("%s:%d%v", q.name, q.nextID, ids))
+	})
+	slices.Sort(all)
+	return strings.Join(all, " "), nil
+}
+
+func TestReplay(t *testing.T) {
+	for _, tt := range []struct{ name, records, want string }{
+		{"nothing", "", ""},
+		{"a queue", "queue 1", "q:1[]"},
+		{"puts", "queue 1, put 1, put 2", "q:3[1 2]"},
+		{"the name comes last, as after a trim", "put 5, put 6, queue 7", "q:7[5 6]"},
+		{"the next id is told without items", "queue 1, put 1, remove 1-1, queue 9", "q:9[]"},
+		{"ids with gaps", "queue 1, put 3, put 7", "q:8[3 7]"},
+		{"removes at the head", "queue 1, put 1, put 2, put 3, remove 1-2", "q:4[3]"},
+		{"removes in the middle, then before it",
+			"queue 1, put 1, put 2, put 3, put 4, remove 3-3, remove 2-2", "q:5[1 4]"},
+		{"removes in the middle that reach the head later",
+			"queue 1, put 1, put 2, put 3, put 4, remove 2-3, remove 1-1", "q:5[4]"},
+		{"removes that overlap",
+			"queue 1, put 1, put 2, put 3, put 4, put 5, remove 2-3, remove 3-4, remove 2-2",
+			"q:6[1 5]"},
+		{"a remove between puts", "queue 1, put 1, put 2, remove 2-2, put 3", "q:4[1 3]"},
+		{"a remove of items dropped long ago", "queue 9, remove 1-8, put 9", "q:10[9]"},
+		{"removes twice", "queue 1, put 1, remove 1-1, remove 1-1", "q:2[]"},
+		{"flush", "queue 1, put 1, put 2, flush 3, put 3", "q:4[3]"},
+		{"flush leaves open reads", "queue 1, put 1, put 2, put 3, put 4, flush 5 3 1", "q:5[1 3]"},
+		{"flush leaves all", "queue 1, put 1, put 2, flush 3 1 2", "q:3[1 2]"},
+		{"flush, then the open read is confirmed",
+			"queue 1, put 1, put 2, flush 3 2, remove 2-2", "q:3[]"},
+		{"delete", "queue 1, put 1, delete", ""},
+		{"delete, then removes that were on their way", "queue 1, put 1, delete, remove 1-1", ""},
+		{"delete of a queue whose name was dropped", "put 5, delete", ""},
+		{"deleted and made again", "queue 1, put 1, delete, queue 1@2:q, put 1@2", "q:2[1]"},
+		{"fanout", "queue 1, queue 4@2:q+c, put 4@2 1@1, remove 1-1@1", "q+c:5[4] q:2[]"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got, err := replayRecords(t, records(t, tt.records)); err != nil || got != tt.want {
+				t.Errorf("in one batch: %s, %v, want %s", got, err, tt.want)
+			}
+			var batches [][]byte
+			for _, text := range recordTexts(tt.records) {
+				batches = append(batches, records(t, text))
+			}
+			if got, err := replayRecords(t, batches...); err != nil || got != tt.want {
+				t.Errorf("in several segments: %s, %v, want %s", got, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestReplayCorrupt(t *testing.T) {
+	const journal = "data/journal: damaged at offset 0: "
+	for _, tt := range []struct{ name, records, extra, want string }{
+		{"no record", "", "hello", "at record 0: not a record header: 68 65 6c 6c"},
+		{"no record behind one", "queue 1", "\x09\x00\x00\x00\x01\x02\x03\x04\x05\x06\x07\x08",
+			"at record 29: unknown record kind 9"},
+		{"an illegal name", "queue 1@1:a.b", "", `queue name "a.b" contains illegal characters`},
+		{"another name", "queue 1, queue 1@1:p", "", `queue 1 is named "p", but was "q"`},
+		{"the next id goes back", "queue 1, put 1, queue 1", "",
+			`queue "q": next item id is 1, but item 1 was put`},
+		{"an item twice", "queue 1, put 1, put 1", "", "queue 1: item 1 was put before"},
+		{"items out of order", "queue 1, put 2, put 1", "", "queue 1: item 1 was put before"},
+		{"an item twice in one put", "queue 1, put 1@1 1@1", "", "queue 1: item 1 was put before"},
+		{"item zero", "queue 1, put 0", "", "queue 1: item 0 was put before"},
+		{"the last id there could be", "queue 1, put 18446744073709551615", "",
+			"queue 1: item id 18446744073709551615 is out of range"},
+		{"removes from last to first", "queue 1, remove 2-1", "", "remove of items 2 to 1"},
+		{"removes past every id", "queue 1, remove 2-18446744073709551615", "",
+			"remove of items 2 to 18446744073709551615"},
+		{"flush leaves what it does not reach", "queue 9, flush 5 5", "",
+			"flush of items below 5 leaves item 5"},
+		{"items without a name", "put 1", "", journal + "queue 1 has 1 items but no name"},
+		{"a name twice", "queue 1, queue 1@2:q", "", journal + `queue "q" exists twice`},
+	} {
+		_, err := replayRecords(t, append(records(t, tt.records), tt.extra...))
+		var damage *segment.CorruptionError
+		if !errors.As(err, &damage) {
+			t.Errorf("%s: %v, want a CorruptionError", tt.name, err)
+			continue
+		}
+		at := damage.Offset - frameOffset - segment.FrameHeaderSize
+		got := fmt.Sprintf("at record %d: %s", at, damage.Reason)
+		if damage.Offset == 0 {
+			got = damage.Error()
+		}
+		if !strings.Contains(got, tt.want) {
+			t.Errorf("%s: %s, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestReplayHandsOutNewNumbers: a number that any record of the journal names is not given to a new
+// queue.
+func TestReplayHandsOutNewNumbers(t *testing.T) {
+	for _, text := range []string{
+		"queue 1@77:q", "delete @77", "remove 1-1@77", "flush 1@77", "put 1@77, delete @77",
+	} {
+		e, _ := newQuiet(t)
+		f := segment.Frame{Payload: records(t, text), Segment: 1}
+		if err := newReplay(e).frame(f); err != nil {
+			t.Fatal(err)
+		}
+		if got := e.lastNumber.Add(1); got != 78 {
+			t.Errorf("after %s the next queue gets number %d, want 78", text, got)
+		}
+	}
+}
+
+func TestAddRange(t *testing.T) {
+	for _, tt := range []struct {
+		have []idRange
+		add  idRange
+		want []idRange
+	}{
+		{nil, idRange{5, 5}, []idRange{{5, 5}}},
+		{[]idRange{{5, 5}}, idRange{6, 7}, []idRange{{5, 7}}},
+		{[]idRange{{5, 5}}, idRange{3, 4}, []idRange{{3, 5}}},
+		{[]idRange{{5, 5}}, idRange{7, 7}, []idRange{{5, 5}, {7, 7}}},
+		{[]idRange{{5, 5}}, idRange{1, 3}, []idRange{{1, 3}, {5, 5}}},
+		{[]idRange{{1, 1}, {3, 3}, {5, 5}}, idRange{2, 4}, []idRange{{1, 5}}},
+		{[]idRange{{1, 1}, {3, 3}, {5, 5}}, idRange{3, 3}, []idRange{{1, 1}, {3, 3}, {5, 5}}},
+		{[]idRange{{1, 9}}, idRange{3, 4}, []idRange{{1, 9}}},
+		{[]idRange{{3, 4}, {8, 8}}, idRange{1, 9}, []idRange{{1, 9}}},
+		{[]idRange{{1, 1}, {9, 9}}, idRange{4, 5}, []idRange{{1, 1}, {4, 5}, {9, 9}}},
+		{[]idRange{{4, 1<<64 - 2}}, idRange{7, 9}, []idRange{{4, 1<<64 - 2}}},
+		{[]idRange{{4, 5}}, idRange{0, 1<<64 - 2}, []idRange{{0, 1<<64 - 2}}},
+	} {
+		if got := addRange(slices.Clone(tt.have), tt.add); !slices.Equal(got, tt.want) {
+			t.Errorf("addRange(%v, %v) = %v, want %v", tt.have, tt.add, got, tt.want)
+		}
+	}
+}
+
+// FuzzReplay replays any bytes, cut into two batches: no panic, errors say where, memory in
+// proportion to what was read, and what is accepted is sound and can be used.
+func FuzzReplay(f *testing.F) {
+	seed := func(text string) { f.Add(records(f, text), uint16(30)) }
+	seed("queue 1, put 1, put 2, remove 1-1")
+	seed("queue 1, put 1, flush 9 1, delete")
+	seed("put 3, remove 2-7, queue 9, queue 1@2:q+c, put 9@1 1@2")
+	seed("remove 0-18446744073709551614, put 18446744073709551614, queue 18446744073709551615")
+	f.Add(unhex(f, goldenQueue+goldenFlush+goldenFanout+goldenRemove), uint16(7))
+	f.Fuzz(func(t *testing.T, b []byte, cut uint16) {
+		const largest = 4 << 10
+		if len(b) > largest {
+			b = b[:largest]
+		}
+		n := int(cut) % (len(b) + 1)
+		e := &Engine{opts: testOptions(nil), seed: maphash.MakeSeed(), shards: make([]shard, 1)}
+		e.settings.Store(&e.opts.Settings)
+		sh := &e.shards[0]
+		sh.queues, sh.families = map[string]*queue{}, map[string]*family{}
+		sh.pool.memory = &e.memory
+		r := newReplay(e)
+		err := r.frame(segment.Frame{Payload: b[:n], Segment: 1})
+		if err == nil {
+			err = r.frame(segment.Frame{Payload: b[n:], Segment: 2})
+		}
+		if err == nil {
+			_, _, err = r.finish()
+		}
+		// A destination takes 16 bytes, a chunk four times what it must hold, at least 1 KiB.
+		if got, limit := e.memory.Load(), int64(len(b)/16*4*(len(b)+minChunkSize)); got > limit {
+			t.Errorf("%d bytes of records take %d bytes of memory", len(b), got)
+		}
+		var damage *segment.CorruptionError
+		if err != nil && !errors.As(err, &damage) {
+			t.Errorf("error %v is not a CorruptionError", err)
+		}
+		if err != nil {
+			return
+		}
+		verify(t, e)
+		for _, name := range slices.Sorted(maps.Keys(sh.queues)) {
+			q := sh.queues[name]
+			for q.items() > 0 {
+				it, _ := q.first()
+				q.drop(it)
+			}
+		}
+		verify(t, e)
+		if got := e.memory.Load(); got != 0 {
+			t.Errorf("%d bytes are in use without any item", got)
+		}
+	})
+}
+
+// TestReplayManyRanges removes every other item of a long queue, oldest last: the worst there is
+// for the ranges that wait.
+func TestReplayManyRanges(t *testing.T) {
+	const items = 10_000
+	b := records(t, "queue 1")
+	for id := uint64(1); id <= items; id++ {
+		b = appendPut(b, []destination{{1, id}}, Item{})
+	}
+	for id := uint64(items); id > 1; id -= 2 {
+		b = appendRemove(b, 1, id, id)
+	}
+	got, err := replayRecords(t, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(strings.Fields(got)); n != items/2 || !strings.HasPrefix(got, "q:10001[1 3 5 ") {
+		t.Errorf("%d items, %.40s…, want %d", n, got, items/2)
+	}
+}

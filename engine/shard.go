@@ -1,0 +1,113 @@
+package engine
+
+import (
+	"bytes"
+	"hash/maphash"
+	"sync"
+)
+
+// shard is a part of the queues under one lock. A queue and its fanout children are in the same
+// shard.
+type shard struct {
+	mu sync.Mutex // held for memory work only, never across I/O
+	// Guarded by mu.
+	queues   map[string]*queue
+	families map[string]*family // by the name of the parent, which need not exist
+	pool     pool
+	lastRead uint64 // identity of the newest read
+	puts     int64  // items accepted by puts, in every queue they went to
+
+	// Filled under mu by an operation that expires items into another queue, and emptied by it
+	// after it released mu.
+	moves []move
+	// timed holds the queues whose open reads end by themselves and that have some.
+	timed map[*queue]struct{}
+
+	// Scratch of put.
+	targets []*queue
+	to      []destination
+
+	_ [64]byte // keeps the locks of two shards out of one cache line
+}
+
+// family is the set of fanout children of one name.
+type family struct{ children []*queue }
+
+// shardOf returns the shard of the queue called name.
+func (e *Engine) shardOf(name []byte) *shard {
+	if i := bytes.IndexByte(name, '+'); i >= 0 {
+		name = name[:i]
+	}
+	return &e.shards[maphash.Bytes(e.seed, name)%uint64(len(e.shards))]
+}
+
+// find returns the queue called name, making it if it does not exist. The ticket is that of its
+// making.
+func (e *Engine) find(sh *shard, now Time, name []byte) (*queue, Ticket, error) {
+	if q := sh.queues[string(name)]; q != nil {
+		return q, Ticket{}, nil
+	}
+	return e.create(sh, now, string(name))
+}
+
+func (e *Engine) create(sh *shard, now Time, name string) (*queue, Ticket, error) {
+	if err := ValidateName(name); err != nil {
+		return nil, Ticket{}, err
+	}
+	if e.queueCount.Add(1) > int64(e.opts.MaxQueues) {
+		e.queueCount.Add(-1)
+		return nil, Ticket{}, ErrTooManyQueues
+	}
+	opts := e.settings.Load().For(name)
+	q := &queue{
+		name: name, number: e.lastNumber.Add(1), shard: sh, created: now, opts: &opts, nextID: 1,
+	}
+	var t Ticket
+	if opts.KeepJournal {
+		t.Written = e.journal.queue(q)
+	}
+	sh.add(q)
+	e.created.Add(1)
+	return q, t, nil
+}
+
+// add enters q into the shard's tables (I5).
+func (sh *shard) add(q *queue) {
+	sh.queues[q.name] = q
+	q.family = sh.families[q.name]
+	parent, ok := parentOf(q.name)
+	if !ok {
+		return
+	}
+	f := sh.families[parent]
+	if f == nil {
+		f = &family{}
+		sh.families[parent] = f
+		if p := sh.queues[parent]; p != nil {
+			p.family = f
+		}
+	}
+	f.children = append(f.children, q)
+}
+
+// unlink takes q out of the shard's tables.
+func (sh *shard) unlink(q *queue) {
+	delete(sh.queues, q.name)
+	parent, ok := parentOf(q.name)
+	if !ok {
+		return
+	}
+	f := sh.families[parent]
+	for i, c := range f.children {
+		if c == q {
+			f.children = append(f.children[:i], f.children[i+1:]...)
+			break
+		}
+	}
+	if len(f.children) == 0 {
+		delete(sh.families, parent)
+		if p := sh.queues[parent]; p != nil {
+			p.family = nil
+		}
+	}
+}

@@ -1,0 +1,162 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+)
+
+// QueueStats is a queue at one moment. Counters are since the queue was made or the process
+// started.
+type QueueStats struct {
+	Name     string
+	Created  Time
+	Options  QueueOptions
+	Children []string // fanout children, sorted
+	// JournalBytes is about what the queue's items and open reads take in the journal.
+	JournalBytes int64
+
+	Items, Bytes       int64 // queued, without open reads
+	MemItems, MemBytes int64 // the part of them held in memory
+	OpenReads          int64
+	Waiters            int64
+	// Age is how long ago the item removed last was added, in ms; before any removal, how long the
+	// item at the head has been there. It is zero for an empty queue.
+	Age int64
+
+	Puts, PutBytes int64 // accepted
+	Replayed       int64 // items found in the journal at start
+	Hits, Misses   int64 // fetches and peeks that found an item, or none
+	Expired        int64
+	Discarded      int64
+	Flushes        int64
+	Opens, Returns int64 // open reads begun; brought back
+	ExpiredInto    int64 // items that other queues expired into this one
+	ExpiredLost    int64 // … and those that were refused
+}
+
+// TotalItems is how many items were added, those found in the journal at start included.
+func (s *QueueStats) TotalItems() int64 { return s.Puts + s.Replayed }
+
+// AliasStats is an alias at one moment.
+type AliasStats struct {
+	Name               string
+	Destinations       []string
+	PutItems, PutBytes int64 // offered
+}
+
+// Stats are sums over all queues, and of the engine itself.
+type Stats struct {
+	Queues         int64
+	TotalItems     int64 // accepted by puts, in every queue that they went to
+	Created        int64 // queues made, those found at start included
+	Deleted        int64 // expired ones included
+	Expired        int64 // queues deleted by MaxQueueAge
+	MemoryBytes    int64 // taken by items
+	MemoryLimit    int64
+	JournalBytes   int64 // of disk
+	JournalFailing bool
+	DiskFull       bool
+}
+
+// stats describes q. The caller holds the shard's mutex.
+func (q *queue) stats(now Time) QueueStats {
+	c := &q.counters
+	s := QueueStats{
+		Name: q.name, Created: q.created, Options: *q.opts,
+		Items: q.items(), Bytes: q.bytes(),
+		MemItems: q.items(), MemBytes: q.bytes(),
+		OpenReads: q.open.count, Waiters: int64(q.waiters.count),
+		Puts: c.puts, PutBytes: c.putBytes, Replayed: c.replayed, Hits: c.hits, Misses: c.misses,
+		Expired: c.expired, Discarded: c.discarded, Flushes: c.flushes, Opens: c.opens,
+		Returns: c.returns, ExpiredInto: c.movedIn, ExpiredLost: c.lostIn,
+	}
+	if q.opts.KeepJournal {
+		s.JournalBytes = (s.Items+s.OpenReads)*putSize + s.Bytes + q.open.bytes
+	}
+	if it, ok := q.first(); ok {
+		since := q.lastGone
+		if since == 0 {
+			since = it.Added
+		}
+		s.Age = max(int64(now-since), 0)
+	}
+	if q.family != nil {
+		for _, child := range q.family.children {
+			s.Children = append(s.Children, child.name)
+		}
+		slices.Sort(s.Children)
+	}
+	return s
+}
+
+// QueueStats describes the queue called name; ok is false if it does not exist.
+func (e *Engine) QueueStats(now Time, name []byte) (s QueueStats, ok bool) {
+	sh := e.shardOf(name)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	q := sh.queues[string(name)]
+	if q == nil {
+		return s, false
+	}
+	return q.stats(now), true
+}
+
+// Queues describes every queue, sorted by name. No lock is held for longer than one queue takes.
+func (e *Engine) Queues(now Time) []QueueStats {
+	var all []QueueStats
+	e.eachQueue(func(q *queue) {
+		q.shard.mu.Lock()
+		defer q.shard.mu.Unlock()
+		if !q.deleted {
+			all = append(all, q.stats(now))
+		}
+	})
+	slices.SortFunc(all, func(a, b QueueStats) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+// Aliases describes every alias, sorted by name.
+func (e *Engine) Aliases() []AliasStats {
+	e.aliasMu.Lock()
+	defer e.aliasMu.Unlock()
+	var all []AliasStats
+	for name, to := range e.settings.Load().Aliases {
+		s := e.aliases[name]
+		s.Name, s.Destinations = name, to
+		all = append(all, s)
+	}
+	slices.SortFunc(all, func(a, b AliasStats) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+func (e *Engine) countAlias(name string, size int) {
+	e.aliasMu.Lock()
+	defer e.aliasMu.Unlock()
+	s := e.aliases[name]
+	s.PutItems++
+	s.PutBytes += int64(size)
+	e.aliases[name] = s
+}
+
+// Stats describes the engine.
+func (e *Engine) Stats() Stats {
+	s := Stats{
+		Queues: e.queueCount.Load(), Created: e.created.Load(), Deleted: e.deletes.Load(),
+		Expired: e.expires.Load(), MemoryBytes: e.memory.Load(), MemoryLimit: e.opts.MemoryLimit,
+		JournalFailing: e.journal.failing(), DiskFull: e.journal.noDisk.Load(),
+	}
+	for i := range e.shards {
+		e.shards[i].mu.Lock()
+		s.TotalItems += e.shards[i].puts
+		e.shards[i].mu.Unlock()
+	}
+	for _, seg := range e.journal.log.Segments() {
+		s.JournalBytes += seg.Size
+	}
+	return s
+}
+
+// trace logs what happens to an open read of a queue whose options ask for it.
+func (e *Engine) trace(what string, r *read) {
+	e.log.Info("open read", "what", what, "queue", r.q.name, "item", r.item.ID, "read", r.id)
+}

@@ -1,0 +1,76 @@
+package engine
+
+// Access says what a fetch does with the item.
+type Access uint8
+
+const (
+	// Take removes the item for good.
+	Take Access = iota
+	// OpenRead removes it tentatively, until it is confirmed or aborted.
+	OpenRead
+	// Peek looks at it and leaves it where it is.
+	Peek
+)
+
+// Waiter is a fetch that waits for an item. Its owner embeds one for as long as it likes, fills in
+// Access and Notify, and hands it to Fetch; until the wait ends it must leave it alone.
+type Waiter struct {
+	Access   Access
+	ClientID string
+	// Notify is told, once, when the wait has ended by itself; not if CancelWait ended it.
+	Notify Notifier
+
+	// Read, once Notify was told, names the item: an open read, also for Take and Peek, that the
+	// owner passes to Collect, Confirm, or Abort. It is zero if the queue was deleted or the engine
+	// closed.
+	Read ReadRef
+
+	// The shard is set before the waiter is queued; the rest is guarded by its mutex.
+	shard      *shard
+	q          *queue // nil unless waiting
+	prev, next *Waiter
+}
+
+// Notifier hears that a wait has ended. WaitEnded is called with a shard of the engine locked, by
+// whatever goroutine ended the wait: it hands the news to the waiter's owner and returns, and calls
+// nothing of the engine.
+type Notifier interface{ WaitEnded(*Waiter) }
+
+// waiterList is a FIFO of waiters.
+type waiterList struct {
+	head, tail *Waiter
+	count      int
+}
+
+func (l *waiterList) pushBack(w *Waiter) {
+	w.prev, w.next = l.tail, nil
+	if l.tail == nil {
+		l.head = w
+	} else {
+		l.tail.next = w
+	}
+	l.tail = w
+	l.count++
+}
+
+func (l *waiterList) remove(w *Waiter) {
+	if w.prev == nil {
+		l.head = w.next
+	} else {
+		w.prev.next = w.next
+	}
+	if w.next == nil {
+		l.tail = w.prev
+	} else {
+		w.next.prev = w.prev
+	}
+	w.prev, w.next = nil, nil
+	l.count--
+}
+
+// endWait takes w out of its queue's line and tells its owner.
+func (q *queue) endWait(w *Waiter, ref ReadRef) {
+	q.waiters.remove(w)
+	w.q, w.Read = nil, ref
+	w.Notify.WaitEnded(w)
+}
