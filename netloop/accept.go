@@ -1,0 +1,131 @@
+package netloop
+
+import (
+	"errors"
+	"net"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kestrelmq/kestrel/codec/memcache"
+)
+
+// spareDescriptors are left for what is not a connection: segments, backlogs, the admin port, and
+// accepting a connection in order to say that there are too many.
+const spareDescriptors = 128
+
+// listener is one port that a protocol is spoken on.
+type listener struct {
+	net.Listener
+	proto   protocol
+	tooMany string // what a connection over the limit is told
+}
+
+// listen opens a port. gnet could do so itself, but ends everything when accepting fails once, as it does
+// when descriptors run out; it is given connections that are accepted here.
+func listen(addr string, backlog int, proto protocol, tooMany string) (*listener, error) {
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	if backlog > 0 {
+		if err := setBacklog(ln.(*net.TCPListener), backlog); err != nil {
+			ln.Close()
+			return nil, err
+		}
+	}
+	return &listener{ln, proto, tooMany}, nil
+}
+
+// setBacklog changes the length of the queue of connections that are not accepted yet.
+func setBacklog(ln *net.TCPListener, backlog int) error {
+	raw, err := ln.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = raw.Control(func(fd uintptr) { failed = unix.Listen(int(fd), backlog) })
+	return errors.Join(err, failed)
+}
+
+// accept takes in connections until the listener is closed.
+func (s *Server) accept(ln *listener) {
+	pause := time.Duration(0)
+	for {
+		nc, err := ln.Accept()
+		switch {
+		case err == nil:
+			pause = 0
+			s.admit(ln, nc.(*net.TCPConn))
+		case errors.Is(err, net.ErrClosed):
+			return
+		default: // out of descriptors, or of memory: it may pass
+			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
+			s.log.Warn("accept", "addr", ln.Addr().String(), "err", err, "pause", pause)
+			select {
+			case <-time.After(pause):
+			case <-s.stopping:
+			}
+		}
+	}
+}
+
+// admit gives a connection to an event loop, unless there are too many.
+func (s *Server) admit(ln *listener, nc *net.TCPConn) {
+	count := s.connections.Add(1)
+	if count > int64(s.maxConnections) {
+		s.connections.Add(-1)
+		s.refused.Add(1)
+		refuse(nc, ln.tooMany)
+		return
+	}
+	c := &conn{}
+	c.session.proto = ln.proto
+	c.session.local = isLocal(nc.RemoteAddr())
+	s.limit(&c.session, count)
+	if _, err := s.gnet.EnrollContext(nc, c); err != nil {
+		s.connections.Add(-1)
+		s.log.Warn("connection lost before it was open", "err", err)
+	}
+}
+
+// limit decides, once for all of its life, what a session that is the count-th may do.
+func (s *Server) limit(c *session, count int64) {
+	over := func(limit int) bool { return limit > 0 && count > int64(limit) }
+	c.refuseReads = over(s.opts.RefuseReadsOver)
+	c.refuseWrites = over(s.opts.RefuseWritesOver)
+}
+
+// refuse tells a connection why it is not wanted, without ever waiting for it, and closes it.
+func refuse(nc *net.TCPConn, why string) {
+	if why != "" {
+		nc.SetWriteDeadline(time.Now().Add(time.Millisecond))
+		nc.Write([]byte(why))
+	}
+	nc.CloseWrite()
+	nc.Close()
+}
+
+// isLocal reports whether an address is one of this machine's own, for itself.
+func isLocal(addr net.Addr) bool {
+	tcp, ok := addr.(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback()
+}
+
+// maxConnections is how many connections the descriptors of the process allow, up to want.
+func maxConnections(want int) int {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return want
+	}
+	if limit.Cur < limit.Max {
+		limit.Cur = limit.Max
+		unix.Setrlimit(unix.RLIMIT_NOFILE, &limit) // on failure the limit read next is the old one
+		unix.Getrlimit(unix.RLIMIT_NOFILE, &limit)
+	}
+	// One descriptor more is in use while a connection changes hands.
+	return max(min(want, int(min(limit.Cur, 1<<30))-spareDescriptors), 1)
+}
+
+// tooManyMemcache is what a client of the memcache protocol over the limit is told.
+var tooManyMemcache = string(memcache.AppendServerError(nil, "too many open connections"))

@@ -1,0 +1,114 @@
+package netloop
+
+import (
+	"syscall"
+	"unsafe"
+
+	"github.com/panjf2000/gnet/v2"
+)
+
+// conn is the socket of a session: its sink, on a gnet connection. It belongs to the loop's goroutine.
+//
+// Replies are written here, not by gnet, whose buffer cannot be looked into, does not say when it is empty,
+// and is lost when the peer shuts down its sending side. What the socket does not take is the backlog;
+// the drainer tells when the socket takes more.
+type conn struct {
+	session session
+	driver  *driver
+	gnet    gnet.Conn
+	fd      int
+	backlog []byte
+	watched bool // the drainer knows of fd
+	broken  bool // the peer is gone; gnet will say so
+	gone    bool // gnet has closed fd, or is about to; it may be another client's by now
+}
+
+var _ sink = (*conn)(nil)
+
+// send implements sink.
+func (c *conn) send(p []byte) {
+	if c.gone || c.broken || len(p) == 0 {
+		return
+	}
+	if len(c.backlog) == 0 {
+		p = c.write(p)
+	}
+	if len(p) > 0 && !c.broken {
+		c.backlog = append(c.backlog, p...)
+		c.watch()
+	}
+}
+
+// flush implements sink.
+func (c *conn) flush() {
+	if c.gone || c.broken || len(c.backlog) == 0 {
+		return
+	}
+	rest := c.write(c.backlog)
+	switch {
+	case c.broken, len(rest) == 0:
+		c.backlog = nil
+	default:
+		c.backlog = c.backlog[:copy(c.backlog, rest)]
+		c.watch()
+	}
+}
+
+// write writes as much of p as the socket takes and returns the rest.
+func (c *conn) write(p []byte) []byte {
+	n, err := sendNow(c.fd, p)
+	if err != 0 && err != syscall.EAGAIN && err != syscall.EINTR && err != syscall.ENOBUFS {
+		c.broken = true
+		return nil
+	}
+	return p[n:]
+}
+
+// sendNow sends what the socket takes without waiting.
+//
+// It is a raw system call: it cannot block, so the scheduler need not be told, which is a good part of
+// what a short reply costs. MSG_NOSIGNAL keeps a closed peer from raising SIGPIPE.
+func sendNow(fd int, p []byte) (n int, err syscall.Errno) {
+	r, _, errno := syscall.RawSyscall6(syscall.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(&p[0])),
+		uintptr(len(p)), syscall.MSG_NOSIGNAL|syscall.MSG_DONTWAIT, 0, 0)
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(r), 0
+}
+
+func (c *conn) watch() {
+	c.watched = true
+	c.driver.server.drainer.watch(c.fd, &c.session)
+}
+
+// unsent implements sink.
+func (c *conn) unsent() int { return len(c.backlog) }
+
+// close implements sink.
+func (c *conn) close() {
+	if !c.gone {
+		c.driver.events.Close(c.gnet)
+	}
+}
+
+// release ends the use of fd, which gnet is about to close. A peer that may still read, and has not taken
+// everything, gets the rest from the drainer.
+func (c *conn) release(canRead bool) {
+	c.gone = true
+	if c.watched {
+		c.driver.server.drainer.forget(c.fd)
+	}
+	if canRead && !c.broken && len(c.backlog) > 0 {
+		c.driver.server.drainer.linger(c.fd, c.backlog)
+	}
+	c.backlog = nil
+}
+
+// peer implements sink.
+func (c *conn) peer() string {
+	if addr := c.gnet.RemoteAddr(); addr != nil {
+		return addr.String()
+	}
+	return "gone"
+}

@@ -1,0 +1,37 @@
+package netloop
+
+// Counters count what clients did since the server started. The names in the comments are those of the
+// statistics.
+type Counters struct {
+	CmdGet          int64 // cmd_get: fetches that were admitted and are not peeks
+	CmdPeek         int64 // cmd_peek
+	CmdSet          int64 // cmd_set: items
+	CmdMonitor      int64 // cmd_monitor
+	CmdMonitorGet   int64 // cmd_monitor_get: fetches attempted by monitors
+	GetHits         int64 // get_hits: fetches and peeks that ended with an item
+	GetMisses       int64 // get_misses: … and without one
+	Connections     int64 // total_connections
+	BytesRead       int64 // bytes_read
+	BytesWritten    int64 // bytes_written
+	WaitsDropped    int64 // cmd_get_timeout_dropped, waiters_aborted: waits cut off with their connection
+	ReadsDropped    int64 // cmd_get_open_dropped: open reads brought back with their connection
+	DeliveredToDead int64 // finished_but_add: items brought back because their waiter was gone
+	Panics          int64 // sessions closed because of a fault of the server
+}
+
+func (c *Counters) add(d *Counters) {
+	c.CmdGet += d.CmdGet
+	c.CmdPeek += d.CmdPeek
+	c.CmdSet += d.CmdSet
+	c.CmdMonitor += d.CmdMonitor
+	c.CmdMonitorGet += d.CmdMonitorGet
+	c.GetHits += d.GetHits
+	c.GetMisses += d.GetMisses
+	c.Connections += d.Connections
+	c.BytesRead += d.BytesRead
+	c.BytesWritten += d.BytesWritten
+	c.WaitsDropped += d.WaitsDropped
+	c.ReadsDropped += d.ReadsDropped
+	c.DeliveredToDead += d.DeliveredToDead
+	c.Panics += d.Panics
+}

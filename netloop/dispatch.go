@@ -1,0 +1,177 @@
+package netloop
+
+import (
+	"errors"
+
+	"github.com/kestrelmq/kestrel/engine"
+)
+
+// The operations of a client, the same for every protocol: who is refused, what is counted, what must be
+// committed before the reply. Protocols only read the arguments and word the outcome.
+
+// unavailableError refuses an operation because of the server's status or the connection limits. The
+// text is the operation's name in messages.
+type unavailableError string
+
+func (e unavailableError) Error() string {
+	return "Server not available for operation " + string(e)
+}
+
+const (
+	errGetUnavailable          = unavailableError("getItem")
+	errMonitorUnavailable      = unavailableError("monitorUntil")
+	errSetUnavailable          = unavailableError("setItem")
+	errFlushUnavailable        = unavailableError("flush")
+	errDeleteUnavailable       = unavailableError("delete")
+	errFlushAllUnavailable     = unavailableError("flushAll")
+	errFlushExpiredUnavailable = unavailableError("flushExpired")
+)
+
+var (
+	// errReadOpen refuses a plain fetch from a queue that the connection has an open read on.
+	errReadOpen = errors.New("an open read on this queue comes first")
+	// errTooManyReads refuses an open read over the limit of the connection.
+	errTooManyReads = errors.New("too many open reads")
+	// errNotThatMany refuses a confirm of more reads than are open, or of none.
+	errNotThatMany = errors.New("not that many open reads")
+	// errNotLocal refuses what only clients on this machine may ask for.
+	errNotLocal     = errors.New("allowed from this machine only")
+	errTooMuchInput = errors.New("too many bytes sent ahead of the replies")
+	errNoBuffers    = errors.New("out of memory for requests")
+)
+
+func (s *session) readsBlocked() bool {
+	return s.refuseReads || s.loop.server.status.Enforced().BlocksReads()
+}
+
+func (s *session) writesBlocked() bool {
+	return s.refuseWrites || s.loop.server.status.Enforced().BlocksWrites()
+}
+
+// put adds an item to the queue called name.
+func (s *session) put(name []byte, p engine.PutRequest) error {
+	if s.writesBlocked() {
+		return errSetUnavailable
+	}
+	s.loop.counters.CmdSet++
+	t, err := s.loop.engine.Put(s.loop.now, name, p)
+	s.claim(t)
+	return err
+}
+
+// fetch hands the next item of the queue called name to the protocol, or waits for one for up to millis.
+// Reply is what the client calls the queue.
+func (s *session) fetch(name, reply []byte, access engine.Access, millis int32) {
+	if s.readsBlocked() {
+		s.proto.refuse(s, errGetUnavailable)
+		return
+	}
+	l := s.loop
+	switch access {
+	case engine.Peek:
+		l.counters.CmdPeek++
+	case engine.OpenRead:
+		if s.reads.count(name) >= l.server.opts.MaxOpenReads {
+			s.proto.refuse(s, errTooManyReads)
+			return
+		}
+		l.counters.CmdGet++
+	default:
+		l.counters.CmdGet++
+	}
+	s.name = reply
+	got, err := s.try(name, access, millis > 0)
+	switch {
+	case err == nil:
+	case got.Waiting:
+		s.beginWait(waitFetch, name, reply, access, l.now+engine.Time(millis))
+	case err == engine.ErrEmpty:
+		s.proto.none(s)
+	default:
+		s.proto.refuse(s, err)
+	}
+}
+
+// try fetches once. If wait is set and there is no item, the session's Waiter is in line afterwards.
+func (s *session) try(name []byte, access engine.Access, wait bool) (engine.Fetched, error) {
+	l := s.loop
+	req := engine.FetchRequest{Access: access}
+	if wait && !l.draining {
+		s.wait.waiter.Notify = s
+		req.Waiter = &s.wait.waiter
+	}
+	got, err := l.engine.Fetch(l.now, name, req, s)
+	s.after(got.Ticket)
+	switch {
+	case err == nil:
+		l.counters.GetHits++
+		if access == engine.OpenRead {
+			s.reads.add(name, got.Read)
+		}
+	case err == engine.ErrEmpty && !got.Waiting && !got.Alias:
+		l.counters.GetMisses++
+	}
+	return got, err
+}
+
+// abortOldest brings the connection's oldest open read of the queue back.
+func (s *session) abortOldest(name []byte) {
+	if ref, ok := s.reads.take(name); ok {
+		s.loop.engine.Abort(s.loop.now, ref)
+	}
+}
+
+// confirmOldest confirms the connection's oldest n open reads of the queue, or none of them if there are
+// fewer.
+func (s *session) confirmOldest(name []byte, n int) error {
+	if n < 1 || s.reads.count(name) < n {
+		return errNotThatMany
+	}
+	for range n {
+		ref, _ := s.reads.take(name)
+		t, _ := s.loop.engine.Confirm(s.loop.now, ref) // one that has ended by itself counts as confirmed
+		s.claim(t)
+	}
+	return nil
+}
+
+func (s *session) delete(name []byte) error {
+	if s.writesBlocked() {
+		return errDeleteUnavailable
+	}
+	s.claim(s.loop.engine.Delete(s.loop.now, name))
+	return nil
+}
+
+func (s *session) flush(name []byte) error {
+	if s.writesBlocked() {
+		return errFlushUnavailable
+	}
+	t, err := s.loop.engine.Flush(s.loop.now, name, "")
+	s.claim(t)
+	return err
+}
+
+func (s *session) flushAll() error {
+	if s.writesBlocked() {
+		return errFlushAllUnavailable
+	}
+	t, err := s.loop.engine.FlushAll(s.loop.now, "")
+	s.claim(t)
+	return err
+}
+
+func (s *session) flushExpired(name []byte) (int64, error) {
+	if s.writesBlocked() {
+		return 0, errFlushExpiredUnavailable
+	}
+	n, t := s.loop.engine.FlushExpired(s.loop.now, name)
+	s.claim(t)
+	return n, nil
+}
+
+func (s *session) flushAllExpired() int64 {
+	n, t := s.loop.engine.FlushAllExpired(s.loop.now)
+	s.claim(t)
+	return n
+}

@@ -1,0 +1,167 @@
+package netloop
+
+import (
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// lingerTime is how long a connection that has ended is kept for a peer that has not read everything, from
+// the last time it read.
+const lingerTime = 10 * time.Second
+
+// maxLingering bounds the connections kept like that.
+const maxLingering = 1024
+
+// drainer waits, on a goroutine and an epoll set of its own, for sockets that take bytes again. It tells
+// the loops of those that are in use, and finishes those that are not.
+type drainer struct {
+	epoll int
+	wake  int // event descriptor
+
+	mu        sync.Mutex
+	watched   map[int]*session   // by descriptor; guarded by mu
+	lingering map[int]*lingering // by descriptor; guarded by mu
+	stopped   bool               // guarded by mu
+}
+
+// lingering is what a connection that has ended still has to send.
+type lingering struct {
+	rest  []byte
+	until time.Time
+}
+
+func newDrainer() (*drainer, error) {
+	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	wake, err := unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
+	if err != nil {
+		unix.Close(epoll)
+		return nil, err
+	}
+	d := &drainer{epoll: epoll, wake: wake, watched: map[int]*session{}, lingering: map[int]*lingering{}}
+	err = unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, wake, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(wake)})
+	if err != nil {
+		d.close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// watch has the loop of s told, once, when fd takes bytes.
+func (d *drainer) watch(fd int, s *session) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	op := unix.EPOLL_CTL_ADD
+	if d.watched[fd] != nil {
+		op = unix.EPOLL_CTL_MOD
+	}
+	d.watched[fd] = s
+	d.arm(op, fd)
+}
+
+func (d *drainer) arm(op, fd int) {
+	ev := unix.EpollEvent{Events: unix.EPOLLOUT | unix.EPOLLONESHOT, Fd: int32(fd)}
+	unix.EpollCtl(d.epoll, op, fd, &ev) // fails for a descriptor that is closed, of which gnet will tell
+}
+
+// forget ends watching fd, before it is closed.
+func (d *drainer) forget(fd int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.watched[fd] != nil {
+		delete(d.watched, fd)
+		unix.EpollCtl(d.epoll, unix.EPOLL_CTL_DEL, fd, nil)
+	}
+}
+
+// linger sends rest on a copy of fd, and then closes the copy, which ends the connection.
+func (d *drainer) linger(fd int, rest []byte) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.stopped || len(d.lingering) >= maxLingering {
+		return
+	}
+	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	d.lingering[own] = &lingering{rest: rest, until: time.Now().Add(lingerTime)}
+	d.arm(unix.EPOLL_CTL_ADD, own)
+}
+
+// run serves until stop is called.
+func (d *drainer) run() {
+	events := make([]unix.EpollEvent, 64)
+	for {
+		n, err := unix.EpollWait(d.epoll, events, int(time.Second/time.Millisecond))
+		if err != nil && err != unix.EINTR {
+			return // the set is closed
+		}
+		d.mu.Lock()
+		for _, ev := range events[:max(n, 0)] {
+			d.ready(int(ev.Fd))
+		}
+		d.endOverdue(time.Now())
+		stopped := d.stopped
+		d.mu.Unlock()
+		if stopped {
+			d.close()
+			return
+		}
+	}
+}
+
+// ready is called when fd takes bytes, or has failed. The caller holds mu.
+func (d *drainer) ready(fd int) {
+	if s := d.watched[fd]; s != nil {
+		s.loop.post(s, writable)
+		return
+	}
+	l := d.lingering[fd]
+	if l == nil {
+		return
+	}
+	n, errno := sendNow(fd, l.rest)
+	l.rest = l.rest[n:]
+	if len(l.rest) > 0 && (errno == 0 || errno == syscall.EAGAIN || errno == syscall.EINTR) {
+		l.until = time.Now().Add(lingerTime)
+		d.arm(unix.EPOLL_CTL_MOD, fd)
+		return
+	}
+	d.end(fd)
+}
+
+func (d *drainer) end(fd int) {
+	delete(d.lingering, fd)
+	unix.Close(fd)
+}
+
+// endOverdue ends the connections whose peers have not read for too long. The caller holds mu.
+func (d *drainer) endOverdue(now time.Time) {
+	for fd, l := range d.lingering {
+		if l.until.Before(now) {
+			d.end(fd)
+		}
+	}
+}
+
+// stop ends run.
+func (d *drainer) stop() {
+	d.mu.Lock()
+	d.stopped = true
+	d.mu.Unlock()
+	unix.Write(d.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0})
+}
+
+func (d *drainer) close() {
+	for fd := range d.lingering {
+		d.end(fd)
+	}
+	unix.Close(d.wake)
+	unix.Close(d.epoll)
+}

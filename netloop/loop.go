@@ -1,0 +1,145 @@
+package netloop
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/kestrelmq/kestrel/codec/memcache"
+	"github.com/kestrelmq/kestrel/engine"
+)
+
+// loop is what one event loop works with. Its fields, and the sessions it has, belong to the loop's
+// goroutine, except where it says otherwise. A turn is all that happens between two waits for events; the
+// tick at its end commits what the turn did and lets the replies leave.
+type loop struct {
+	// Immutable.
+	server *Server
+	engine *engine.Engine
+	log    logger
+	limits limits
+	// wake makes the loop's goroutine call tick soon. It may be called from any goroutine.
+	wake func()
+
+	now      engine.Time // read once per turn; zero between turns
+	draining bool        // the server stops: nothing waits any more
+	ticket   engine.Ticket
+	dirty    []*session // have replies, or are to be closed
+	cleaned  []*session // the slice that dirty had in the last tick, to use again
+	held     []*session // wait for a commit that is under way
+	sessions idleList   // all of them
+	deadlines
+	alarm alarm
+
+	counters Counters
+	request  memcache.Request // scratch of the memcache protocol
+	utf8Name []byte           // scratch of queue names
+
+	// For any goroutine.
+	mailbox mailbox
+	awake   atomic.Bool           // a tick will come without a call of wake
+	failure atomic.Pointer[error] // of a commit that sessions are held for; see syncer
+
+	countersMu sync.Mutex
+	published  Counters // as of the last tick; guarded by countersMu
+}
+
+// limits bound what one session may make the server keep, in bytes.
+type limits struct {
+	pending int // unread replies; and input of a session whose requests are not run
+	input   int // any input
+}
+
+func newLoop(s *Server) *loop {
+	l := &loop{server: s, engine: s.opts.Engine, log: s.log}
+	l.limits = limits{
+		pending: s.opts.MaxPending,
+		input:   s.opts.MaxPending + s.opts.MaxLine + s.opts.MaxItemSize,
+	}
+	l.alarm.ring = l.ring
+	return l
+}
+
+// begin starts a turn, unless one has begun.
+func (l *loop) begin() {
+	if l.now == 0 {
+		l.now = engine.Now()
+		l.awake.Store(true)
+	}
+}
+
+// mark notes that s has something for the tick to do.
+func (l *loop) mark(s *session) {
+	if !s.dirty {
+		s.dirty = true
+		l.dirty = append(l.dirty, s)
+	}
+}
+
+// post hands news of s to the loop. Any goroutine may call it.
+func (l *loop) post(s *session, n news) {
+	l.mailbox.post(s, n)
+	l.ring()
+}
+
+// ring makes sure that a tick will come. Any goroutine may call it.
+func (l *loop) ring() {
+	if !l.awake.Load() && l.awake.CompareAndSwap(false, true) {
+		l.wake()
+	}
+}
+
+// open takes in a new session.
+func (l *loop) open(s *session) {
+	l.begin()
+	l.counters.Connections++
+	s.wait.heapIndex = -1
+	s.lastRequest = l.now
+	l.sessions.add(s)
+}
+
+// gone ends a session whose connection has ended or is about to. If its peer may still read, replies
+// that are due leave first.
+func (l *loop) gone(s *session, canRead bool) {
+	if s.state == closed {
+		return
+	}
+	l.begin()
+	waits := s.state == waiting
+	s.state = closed // nothing more is run
+	if canRead && len(s.out) > 0 {
+		l.deliver(s, l.engine.Commit(s.ticket))
+	}
+	if waits && l.cancel(s) {
+		l.counters.WaitsDropped++
+	}
+	s.reads.takeAll(func(refs []engine.ReadRef) {
+		l.counters.ReadsDropped += int64(l.engine.AbortAll(l.now, refs))
+	})
+	s.dropInput()
+	s.dropOutput()
+	l.sessions.remove(s)
+}
+
+// cancel ends the wait of s, if it is one for an item that is not on its way yet, and reports whether
+// it was.
+func (l *loop) cancel(s *session) bool {
+	l.deadlines.remove(s)
+	if s.wait.kind == waitJob || !l.engine.CancelWait(&s.wait.waiter) {
+		return false
+	}
+	s.wait.kind = noWait
+	return true
+}
+
+// Counters returns what the loop had counted at its last tick. Any goroutine may call it.
+func (l *loop) Counters() Counters {
+	l.countersMu.Lock()
+	defer l.countersMu.Unlock()
+	return l.published
+}
+
+func (l *loop) publish() {
+	l.countersMu.Lock()
+	l.published = l.counters
+	l.countersMu.Unlock()
+}

@@ -1,0 +1,279 @@
+package netloop
+
+import (
+	"errors"
+
+	"github.com/kestrelmq/kestrel/codec/memcache"
+	"github.com/kestrelmq/kestrel/engine"
+)
+
+// memcacheProtocol is the memcache protocol of Kestrel.
+type memcacheProtocol struct{}
+
+// memcacheCommands runs a decoded request, by its Op.
+var memcacheCommands = [...]func(*session, *memcache.Request){
+	memcache.OpGet:             memcacheGet,
+	memcache.OpSet:             memcacheSet,
+	memcache.OpMonitor:         memcacheMonitor,
+	memcache.OpConfirm:         memcacheConfirm,
+	memcache.OpDelete:          memcacheDelete,
+	memcache.OpFlush:           memcacheFlush,
+	memcache.OpFlushAll:        memcacheFlushAll,
+	memcache.OpFlushExpired:    memcacheFlushExpired,
+	memcache.OpFlushAllExpired: memcacheFlushAllExpired,
+	memcache.OpStats:           memcacheStats,
+	memcache.OpDumpStats:       memcacheDumpStats,
+	memcache.OpDumpConfig:      memcacheDumpConfig,
+	memcache.OpStatus:          memcacheStatus,
+	memcache.OpVersion:         memcacheVersion,
+	memcache.OpReload:          memcacheReload,
+	memcache.OpShutdown:        memcacheShutdown,
+	memcache.OpQuit:            memcacheQuit,
+}
+
+func (memcacheProtocol) next(s *session, in []byte) int {
+	opts := &s.loop.server.opts
+	req := &s.loop.request
+	n, err := memcache.Decoder{MaxLine: opts.MaxLine, MaxItem: opts.MaxItemSize}.Decode(in, req)
+	if err == nil {
+		memcacheCommands[req.Op](s, req)
+		return n
+	}
+	if err == memcache.ErrIncomplete {
+		s.need = req.Need
+		return 0
+	}
+	if err == memcache.ErrTooLarge {
+		s.skip = req.Skip
+		s.reply(req, memcache.ReplyNotStored)
+		return n
+	}
+	refusal := err.(*memcache.ProtocolError)
+	if refusal.Fatal {
+		s.out = append(s.out, refusal.Reply...)
+		s.quit()
+		return 0
+	}
+	s.reply(req, refusal.Reply)
+	return n
+}
+
+// reply appends a reply, unless the client asked for none.
+func (s *session) reply(req *memcache.Request, reply string) {
+	if !req.NoReply {
+		s.out = append(s.out, reply...)
+	}
+}
+
+func (memcacheProtocol) item(s *session, it engine.Item) {
+	s.out = memcache.AppendValue(s.out, s.name, it.Flags, it.Data)
+}
+
+func (memcacheProtocol) none(s *session) { s.out = append(s.out, memcache.ReplyEnd...) }
+
+func (memcacheProtocol) refuse(s *session, err error) {
+	reply, fatal := memcacheRefusal(s.out, err)
+	s.out = reply
+	if fatal {
+		s.quit()
+	}
+}
+
+func (memcacheProtocol) retract(dst, _ []byte, err error) []byte {
+	dst, _ = memcacheRefusal(dst, err)
+	return dst
+}
+
+// memcacheRefusal appends how the protocol words err, and tells whether the connection ends.
+func memcacheRefusal(dst []byte, err error) (reply []byte, fatal bool) {
+	var unavailable unavailableError
+	switch {
+	case errors.Is(err, engine.ErrQueueFull), errors.Is(err, engine.ErrItemTooLarge):
+		return append(dst, memcache.ReplyNotStored...), false
+	case errors.Is(err, errNotThatMany):
+		return append(dst, memcache.ReplyError...), false
+	case errors.Is(err, errReadOpen), errors.Is(err, errTooManyReads):
+		return append(dst, memcache.ReplyError...), true
+	case errors.As(err, &unavailable), errors.Is(err, engine.ErrNotAdmitted), errors.Is(err, engine.ErrClosed):
+		return append(dst, memcache.ReplyServerError...), true
+	case errors.Is(err, engine.ErrBadName), errors.Is(err, ErrUnknownStatus), errors.Is(err, ErrForbiddenStatus):
+		return append(dst, memcache.ReplyClientError...), true
+	case errors.Is(err, engine.ErrOutOfDisk):
+		return memcache.AppendServerError(dst, "out of disk space"), false
+	case errors.Is(err, engine.ErrOutOfMemory):
+		return memcache.AppendServerError(dst, "out of memory"), false
+	case errors.Is(err, engine.ErrTooManyQueues):
+		return memcache.AppendServerError(dst, "too many queues"), false
+	case errors.Is(err, engine.ErrJournal):
+		return memcache.AppendServerError(dst, "journal failed"), false
+	case errors.Is(err, errNotLocal):
+		return memcache.AppendClientError(dst, err.Error()), false
+	}
+	return memcache.AppendServerError(dst, err.Error()), true
+}
+
+// latin1Name returns a queue's name as the engine knows it. The result is valid until the next call.
+func (s *session) latin1Name(name []byte) []byte {
+	if isASCII(name) {
+		return name
+	}
+	s.loop.utf8Name = appendLatin1AsUTF8(s.loop.utf8Name[:0], name)
+	return s.loop.utf8Name
+}
+
+func memcacheSet(s *session, req *memcache.Request) {
+	err := s.put(s.latin1Name(req.Queue), engine.PutRequest{
+		Data: req.Data, Flags: req.Flags,
+		Expiry: engine.Time(memcache.ExpiryTime(req.Expiry, int64(s.loop.now))),
+	})
+	s.finish(req, err, memcache.ReplyStored)
+	if req.BadEnd {
+		// What comes next may be part of the item: it is not run as a command.
+		s.out = append(s.out, memcache.ReplyClientError...)
+		s.quit()
+	}
+}
+
+func memcacheGet(s *session, req *memcache.Request) {
+	name := s.latin1Name(req.Queue)
+	if req.Abort {
+		s.abortOldest(name)
+		s.proto.none(s)
+		return
+	}
+	if req.Close {
+		s.confirmOldest(name, 1) // nothing to confirm is no error here
+		if !req.Open {
+			s.proto.none(s)
+			return
+		}
+		s.claiming = false // the reply is the next item
+	}
+	access := engine.Take
+	switch {
+	case req.Open:
+		access = engine.OpenRead
+	case req.Peek:
+		access = engine.Peek
+	case s.reads.count(name) > 0:
+		s.proto.refuse(s, errReadOpen)
+		return
+	}
+	s.fetch(name, req.Queue, access, req.WaitMillis)
+}
+
+func memcacheMonitor(s *session, req *memcache.Request) {
+	limit := s.loop.server.opts.MaxOpenReads
+	if req.HasMaxItems {
+		limit = int(req.MaxItems)
+	}
+	deadline := s.loop.now + engine.Time(req.Seconds)*1000
+	s.monitor(s.latin1Name(req.Queue), req.Queue, deadline, limit)
+}
+
+func memcacheConfirm(s *session, req *memcache.Request) {
+	if err := s.confirmOldest(s.latin1Name(req.Queue), int(req.Count)); err != nil {
+		s.proto.refuse(s, err)
+		return
+	}
+	s.proto.none(s)
+}
+
+// finish words the outcome of a command whose reply does not depend on what it found. A client that wants
+// no reply gets none, unless it is cut off.
+func (s *session) finish(req *memcache.Request, err error, reply string) {
+	if err == nil {
+		s.reply(req, reply)
+		return
+	}
+	before := len(s.out)
+	s.proto.refuse(s, err)
+	if req.NoReply && s.state != closing {
+		s.out = s.out[:before]
+	}
+}
+
+func memcacheDelete(s *session, req *memcache.Request) {
+	s.finish(req, s.delete(s.latin1Name(req.Queue)), memcache.ReplyDeleted)
+}
+
+func memcacheFlush(s *session, req *memcache.Request) {
+	s.finish(req, s.flush(s.latin1Name(req.Queue)), memcache.ReplyEnd)
+}
+
+func memcacheFlushAll(s *session, req *memcache.Request) {
+	s.finish(req, s.flushAll(), memcache.ReplyFlushedAll)
+}
+
+func memcacheFlushExpired(s *session, req *memcache.Request) {
+	n, err := s.flushExpired(s.latin1Name(req.Queue))
+	if err != nil {
+		s.proto.refuse(s, err)
+		return
+	}
+	s.out = memcache.AppendCount(s.out, n)
+}
+
+func memcacheFlushAllExpired(s *session, _ *memcache.Request) {
+	s.out = memcache.AppendCount(s.out, s.flushAllExpired())
+}
+
+func memcacheStatus(s *session, req *memcache.Request) {
+	server := s.loop.server
+	if len(req.Args) == 0 {
+		s.out = memcache.AppendStatus(s.out, server.Status().String())
+		return
+	}
+	if !s.local {
+		s.proto.refuse(s, errNotLocal)
+		return
+	}
+	to, err := ParseStatus(string(req.Args))
+	if err != nil {
+		s.proto.refuse(s, err)
+		return
+	}
+	s.startJob(func() error { return server.SetStatus(to) }, func(s *session, err error) {
+		if err != nil {
+			s.out = append(s.out, memcache.ReplyClientError...)
+			s.quit()
+			return
+		}
+		s.proto.none(s)
+	})
+}
+
+func memcacheVersion(s *session, _ *memcache.Request) {
+	s.out = memcache.AppendVersion(s.out, Version)
+}
+
+func memcacheReload(s *session, _ *memcache.Request) {
+	if !s.local {
+		s.proto.refuse(s, errNotLocal)
+		return
+	}
+	reload := s.loop.server.opts.Reload
+	s.startJob(func() error {
+		if reload == nil {
+			return nil
+		}
+		return reload()
+	}, func(s *session, err error) {
+		if err != nil {
+			s.out = memcache.AppendServerError(s.out, "configuration not reloaded: "+err.Error())
+			return
+		}
+		s.out = append(s.out, memcache.ReplyReloaded...)
+	})
+}
+
+func memcacheShutdown(s *session, _ *memcache.Request) {
+	if !s.local {
+		s.proto.refuse(s, errNotLocal)
+		return
+	}
+	s.quit()
+	s.loop.server.requestShutdown()
+}
+
+func memcacheQuit(s *session, _ *memcache.Request) { s.quit() }

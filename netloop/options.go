@@ -1,0 +1,138 @@
+package netloop
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/kestrelmq/kestrel/engine"
+)
+
+// Version is what the server calls itself. Clients of the memcache protocol want it to start with a
+// number above zero.
+const Version = "3.0.0"
+
+// Defaults of Options.
+const (
+	DefaultMaxOpenReads   = 1
+	DefaultMaxConnections = 1 << 20 // also bounded by the descriptors the process may have
+	DefaultMaxLine        = 8 << 10 // bytes
+	DefaultMaxPending     = 1 << 20 // bytes
+	DefaultBufferLimit    = 1 << 28 // bytes
+	DefaultShutdownGrace  = 5 * time.Second
+)
+
+// Options configure a [Server]. Zero means the default of a field, where it has one.
+type Options struct {
+	// Engine holds the queues. The server does not close it.
+	Engine *engine.Engine
+	// Memcache is the address, host:port, to speak the memcache protocol on; "" turns it off, and port
+	// 0 takes a free one.
+	Memcache string
+	// Loops is the number of event loops; zero means one for each processor.
+	Loops int
+	// Backlog is the length of the queue of connections not yet accepted; zero leaves it to the
+	// operating system.
+	Backlog int
+
+	// MaxOpenReads is how many open reads a connection may have on one queue. (max_open_transactions)
+	MaxOpenReads int
+	// ClientTimeout ends connections that complete no request for this long; zero means never.
+	// Time in which the server owes a reply does not count.
+	ClientTimeout time.Duration
+	// MaxConnections bounds the number of connections. One too many is told so, and closed.
+	MaxConnections int
+	// RefuseReadsOver and RefuseWritesOver make a connection that is accepted when there are more than
+	// this many, itself included, unable to fetch, or to put, for its whole life; zero means never.
+	// (connection_limit_refuse_reads, …_refuse_writes)
+	RefuseReadsOver  int
+	RefuseWritesOver int
+
+	// MaxItemSize is the largest item, in bytes, that is read into memory; zero means the engine's
+	// limit. A larger one is read over and refused.
+	MaxItemSize int
+	// MaxLine is the longest request line in bytes.
+	MaxLine int
+	// MaxPending is how many bytes of replies may wait for a client that does not read, before the
+	// server stops running its requests; and how many bytes of requests are taken from a client
+	// whose requests are not run, because it waits or does not read, before it is cut off. An item
+	// on its way is allowed on top.
+	MaxPending int
+	// BufferLimit bounds the bytes that all connections together may hold of requests that are not
+	// complete.
+	BufferLimit int64
+
+	// StatusFile keeps the status over restarts; "" keeps nothing.
+	StatusFile string
+	// DefaultStatus is the status at the first start.
+	DefaultStatus Status
+	// StatusGrace is how long after a change to a stricter status it is enforced.
+	// (status_change_grace_period)
+	StatusGrace time.Duration
+
+	// Reload applies the configuration anew, for the command RELOAD; nil makes it do nothing.
+	Reload func() error
+	// RequestShutdown is called when a client asks the server to stop; it returns at once.
+	RequestShutdown func()
+	// ShutdownGrace is how long Shutdown lets requests that have begun to arrive come to an end.
+	ShutdownGrace time.Duration
+	// TraceSessions logs the beginning and end of every connection. (enable_session_trace)
+	TraceSessions bool
+	// Logger takes what an operator should know; nil discards it.
+	Logger *slog.Logger
+}
+
+type logger = *slog.Logger
+
+func (o Options) withDefaults() Options {
+	setDefault(&o.MaxOpenReads, DefaultMaxOpenReads)
+	setDefault(&o.MaxConnections, DefaultMaxConnections)
+	setDefault(&o.MaxItemSize, engine.MaxItemSize)
+	setDefault(&o.MaxLine, DefaultMaxLine)
+	setDefault(&o.MaxPending, DefaultMaxPending)
+	setDefault(&o.BufferLimit, DefaultBufferLimit)
+	setDefault(&o.ShutdownGrace, DefaultShutdownGrace)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+func setDefault[T comparable](v *T, def T) {
+	var zero T
+	if *v == zero {
+		*v = def
+	}
+}
+
+// Validate reports every problem of o.
+func (o Options) Validate() error {
+	var errs []error
+	if o.Engine == nil {
+		errs = append(errs, errors.New("no engine"))
+	}
+	for _, n := range []struct {
+		name  string
+		value int64
+	}{
+		{"loops", int64(o.Loops)},
+		{"connection_backlog", int64(o.Backlog)},
+		{"max_open_transactions", int64(o.MaxOpenReads)},
+		{"client_timeout", int64(o.ClientTimeout)},
+		{"max_connections", int64(o.MaxConnections)},
+		{"connection_limit_refuse_reads", int64(o.RefuseReadsOver)},
+		{"connection_limit_refuse_writes", int64(o.RefuseWritesOver)},
+		{"maximum item size", int64(o.MaxItemSize)},
+		{"maximum line", int64(o.MaxLine)},
+		{"maximum pending", int64(o.MaxPending)},
+		{"buffer limit", o.BufferLimit},
+		{"status_change_grace_period", int64(o.StatusGrace)},
+		{"shutdown grace", int64(o.ShutdownGrace)},
+	} {
+		if n.value < 0 {
+			errs = append(errs, fmt.Errorf("%s is negative: %d", n.name, n.value))
+		}
+	}
+	return errors.Join(errs...)
+}

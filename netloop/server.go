@@ -1,0 +1,268 @@
+package netloop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/panjf2000/gnet/v2"
+)
+
+// Server speaks the protocols of an engine's clients on event loops. Its methods may be called from any
+// goroutine.
+type Server struct {
+	// Immutable after New.
+	opts           Options
+	log            logger
+	maxConnections int
+	syncInline     bool // loops wait for syncs themselves
+	started        time.Time
+	status         *statusKeeper
+	syncer         *syncer
+	drainer        *drainer
+	loops          []*driver
+	gnet           *gnet.Client
+	listeners      []*listener
+
+	connections atomic.Int64 // open
+	refused     atomic.Int64 // over the limit
+	buffered    atomic.Int64 // bytes of input kept by all sessions
+
+	stopOnce sync.Once
+	stopping chan struct{} // closed when Shutdown begins
+	stopped  chan struct{} // closed when the loops have ended
+	accepts  sync.WaitGroup
+	workers  sync.WaitGroup
+	jobs     sync.WaitGroup
+
+	driversMu sync.Mutex
+	drivers   map[gnet.EventLoop]*driver // guarded by driversMu
+}
+
+// New makes a server and opens its ports; Start makes it answer. It returns an error if opts are not
+// valid or a port cannot be opened.
+func New(opts Options) (*Server, error) {
+	if err := opts.Validate(); err != nil {
+		return nil, fmt.Errorf("netloop: bad options: %w", err)
+	}
+	opts = opts.withDefaults()
+	s := &Server{
+		opts: opts, log: opts.Logger, started: time.Now(),
+		maxConnections: maxConnections(opts.MaxConnections),
+		syncInline:     runtime.NumCPU() == 1,
+		status:         newStatusKeeper(opts.StatusFile, opts.DefaultStatus, opts.StatusGrace, opts.Logger),
+		syncer:         newSyncer(opts.Engine),
+		stopping:       make(chan struct{}), stopped: make(chan struct{}),
+		drivers: make(map[gnet.EventLoop]*driver),
+	}
+	if s.opts.Loops == 0 {
+		s.opts.Loops = runtime.NumCPU()
+	}
+	for range s.opts.Loops {
+		s.loops = append(s.loops, newDriver(s))
+	}
+	var err error
+	if s.drainer, err = newDrainer(); err != nil {
+		return nil, fmt.Errorf("netloop: %w", err)
+	}
+	if err := s.listen(); err != nil {
+		s.drainer.close()
+		return nil, errors.Join(err, s.closeListeners())
+	}
+	return s, nil
+}
+
+func newDriver(s *Server) *driver {
+	d := &driver{loop: newLoop(s)}
+	d.wake = func() { d.events.Execute(context.Background(), d) }
+	return d
+}
+
+func (s *Server) listen() error {
+	if addr := s.opts.Memcache; addr != "" {
+		ln, err := listen(addr, s.opts.Backlog, memcacheProtocol{}, tooManyMemcache)
+		if err != nil {
+			return fmt.Errorf("listen for memcache: %w", err)
+		}
+		s.listeners = append(s.listeners, ln)
+	}
+	return nil
+}
+
+func (s *Server) closeListeners() (err error) {
+	for _, ln := range s.listeners {
+		err = errors.Join(err, ln.Close())
+	}
+	return err
+}
+
+// MemcacheAddr returns the address that the memcache protocol is spoken on, or nil.
+func (s *Server) MemcacheAddr() net.Addr { return s.addr(memcacheProtocol{}) }
+
+func (s *Server) addr(p protocol) net.Addr {
+	for _, ln := range s.listeners {
+		if ln.proto == p {
+			return ln.Addr()
+		}
+	}
+	return nil
+}
+
+// Start begins to take in connections.
+func (s *Server) Start() error {
+	// A loop that is woken needs a processor besides those that wait for events.
+	if want := s.opts.Loops + 1; runtime.GOMAXPROCS(0) < want {
+		runtime.GOMAXPROCS(want)
+	}
+	client, err := gnet.NewClient(&events{server: s},
+		gnet.WithNumEventLoop(s.opts.Loops), gnet.WithTCPNoDelay(gnet.TCPNoDelay),
+		gnet.WithTCPKeepAlive(time.Minute), gnet.WithLogger(gnetLogger{s.log}))
+	if err != nil {
+		return err
+	}
+	s.gnet = client
+	if err := client.Start(); err != nil {
+		return err
+	}
+	s.workers.Go(func() { s.syncer.run(s.stopped) })
+	s.workers.Go(s.drainer.run)
+	for _, ln := range s.listeners {
+		s.accepts.Go(func() { s.accept(ln) })
+	}
+	return nil
+}
+
+// driverOf returns the driver of a gnet event loop, the same one each time.
+func (s *Server) driverOf(el gnet.EventLoop) *driver {
+	s.driversMu.Lock()
+	defer s.driversMu.Unlock()
+	d := s.drivers[el]
+	if d == nil {
+		d = s.loops[len(s.drivers)]
+		d.events = el
+		s.drivers[el] = d
+	}
+	return d
+}
+
+// active returns the drivers whose loops have had a connection.
+func (s *Server) active() []*driver {
+	s.driversMu.Lock()
+	defer s.driversMu.Unlock()
+	var all []*driver
+	for _, d := range s.drivers {
+		all = append(all, d)
+	}
+	return all
+}
+
+// Counters returns what clients have done, summed over the loops.
+func (s *Server) Counters() Counters {
+	var sum Counters
+	for _, d := range s.loops {
+		c := d.Counters()
+		sum.add(&c)
+	}
+	return sum
+}
+
+// Connections returns the number of open connections.
+func (s *Server) Connections() int64 { return s.connections.Load() }
+
+// Status returns the status that was asked for last.
+func (s *Server) Status() Status { return s.status.Requested() }
+
+// SetStatus changes what clients may do; see [Status]. A change to a stricter status takes effect after
+// Options.StatusGrace, and is dropped without an error while an earlier one is pending. SetStatus waits
+// for the disk. It returns ErrForbiddenStatus for Down.
+func (s *Server) SetStatus(to Status) error { return s.status.set(to) }
+
+// shutdownDelay is how long after a client asked for it the server begins to stop, so that replies to
+// others, and its own, leave first.
+const shutdownDelay = 100 * time.Millisecond
+
+// requestShutdown passes on that a client asked the server to stop.
+func (s *Server) requestShutdown() {
+	if f := s.opts.RequestShutdown; f != nil {
+		time.AfterFunc(shutdownDelay, f)
+	}
+}
+
+// Shutdown stops the server: it takes in no more connections, ends every wait with nothing, lets requests
+// that have begun to arrive come to an end, and closes the connections, giving their open reads back.
+// Requests get Options.ShutdownGrace, or until ctx is done if that is sooner. When Shutdown returns,
+// nothing of the server runs any more, and every reply that was sent is as good as its queue's
+// SyncPolicy makes it.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.stopOnce.Do(func() {
+		close(s.stopping)
+		s.closeListeners()
+		s.accepts.Wait()
+		s.status.goDown()
+		s.drain(ctx)
+		if s.gnet != nil {
+			s.gnet.Stop()
+		}
+		s.jobs.Wait()
+		close(s.stopped)
+		if s.gnet != nil {
+			s.drainer.stop()
+		} else {
+			s.drainer.close()
+		}
+		s.workers.Wait()
+		for _, d := range s.loops {
+			d.alarm.stop()
+		}
+	})
+	<-s.stopped
+	return nil
+}
+
+// drain asks the loops to end their sessions and waits until they have, or the time is over.
+func (s *Server) drain(ctx context.Context) {
+	for _, d := range s.active() {
+		d.events.Execute(ctx, drain{d})
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.opts.ShutdownGrace)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for s.connections.Load() > 0 {
+		select {
+		case <-ctx.Done():
+			s.log.Warn("connections cut off at shutdown", "count", s.connections.Load())
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// drain, run on a loop, ends what its sessions wait for.
+type drain struct{ *driver }
+
+func (d drain) Run(context.Context) error {
+	d.begin()
+	d.draining = true
+	for s := d.sessions.head; s != nil; s = s.newerIdle {
+		if s.state == waiting && s.wait.kind != waitJob {
+			s.deadlinePassed()
+		}
+	}
+	d.tick()
+	return nil
+}
+
+// quitIdle closes the sessions of a draining loop that have nothing left to do.
+func (l *loop) quitIdle() {
+	for s := l.sessions.head; s != nil; s = s.newerIdle {
+		if s.state == idle && len(s.in) == 0 && s.skip == 0 {
+			s.quit()
+		}
+	}
+}

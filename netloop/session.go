@@ -1,0 +1,270 @@
+package netloop
+
+import (
+	"github.com/valyala/bytebufferpool"
+
+	"github.com/kestrelmq/kestrel/engine"
+)
+
+// sessionState is where a session is in its life. Its loop owns it; (*session).to changes it.
+//
+//	idle    -> waiting  a fetch, monitor or job has begun
+//	idle    -> stalled  the client does not read its replies
+//	idle    -> closing  QUIT, fatal error, shutdown
+//	waiting -> idle     it has ended
+//	waiting -> closing  shutdown
+//	stalled -> idle     the client reads again
+//	stalled -> closing  shutdown
+//	any     -> closed   the connection is gone; terminal
+//
+// Requests are run in state idle only; what arrives otherwise is kept, so that no reply can overtake an
+// earlier one. In closing, replies still leave, and nothing is run any more.
+type sessionState uint8
+
+const (
+	idle sessionState = iota
+	waiting
+	stalled
+	closing
+	closed
+)
+
+// sink is where a session's replies go.
+type sink interface {
+	// send passes p to the peer, which may take it later; it copies what it keeps. When the peer takes
+	// bytes again after it had not, the session's loop gets writable as news.
+	send(p []byte)
+	// unsent is how many bytes the peer has not taken yet.
+	unsent() int
+	// flush tries to send what is unsent.
+	flush()
+	// close ends the connection; the loop hears of it through (*loop).gone. The peer still gets what is
+	// unsent, if it reads it in time.
+	close()
+	// peer describes the other side, for logs.
+	peer() string
+}
+
+// protocol decodes requests and words replies. It has no state of its own.
+type protocol interface {
+	// next decodes and runs the request at the start of in, and returns how many bytes it took: 0 if
+	// the request is not complete, or the session is not to be read any more.
+	next(s *session, in []byte) int
+	// item words an item that was fetched. It is called with a shard of the engine locked.
+	item(s *session, it engine.Item)
+	// none words the end of a fetch without an item, or of a monitor.
+	none(s *session)
+	// refuse words why an operation was refused, and closes the session if the protocol says so.
+	refuse(s *session, err error)
+	// retract appends to dst what is sent in place of reply, which turned out not to be true.
+	retract(dst, reply []byte, err error) []byte
+}
+
+// session is one client's conversation: bytes in, bytes out, and what must be committed before they may
+// leave. It does no I/O. All of it but the engine's Waiter in wait belongs to the goroutine of loop.
+type session struct {
+	loop  *loop
+	proto protocol
+	sink  sink
+	state sessionState
+	local bool // the peer is on this machine
+
+	refuseReads  bool // by the connection limits, for life
+	refuseWrites bool
+
+	in      []byte                     // bytes that have arrived and were not run, from inStart on; nil if there are none
+	inPool  *bytebufferpool.ByteBuffer // that in came from
+	inStart int
+	kept    int   // capacity of in, as counted in Server.buffered
+	need    int   // bytes that the request at the start of in is known to have
+	skip    int64 // bytes of a refused item still to be read over
+
+	out      []byte                     // replies that have not left; nil if there are none
+	outPool  *bytebufferpool.ByteBuffer // that out came from
+	ticket   engine.Ticket              // must be good before they may
+	claims   []claim                    // those that say that something was stored or removed
+	claiming bool                       // the reply being made does
+	dirty    bool                       // in loop.dirty
+	posted   news                       // guarded by the mailbox's mutex
+	news     news                       // taken from the mailbox
+
+	// A session is held while a commit that others wait for too is under way. The first heldSize
+	// bytes of out then wait for heldTicket only, so that a busy client cannot put its own replies
+	// off for ever.
+	held       bool // in loop.held
+	heldSize   int
+	heldTicket engine.Ticket
+
+	name  []byte // queue of the fetch being run, as the client spells it
+	reads openReads
+	wait  wait
+
+	lastRequest          engine.Time
+	olderIdle, newerIdle *session // in loop.sessions
+}
+
+// claim is a reply, out[start:end], that is true only if the session's ticket is good.
+type claim struct{ start, end int }
+
+func (s *session) to(state sessionState) {
+	if s.state == closed || s.state == closing && state != closed {
+		return
+	}
+	s.state = state
+}
+
+// receive takes bytes from the client; it does not keep buf.
+func (s *session) receive(buf []byte) {
+	s.loop.counters.BytesRead += int64(len(buf))
+	if len(s.in) > 0 || s.state != idle {
+		s.keep(buf)
+		s.resume()
+	} else if n := s.run(buf); n < len(buf) {
+		s.keep(buf[n:])
+	}
+	s.loop.mark(s)
+}
+
+// resume runs requests that have been kept.
+func (s *session) resume() {
+	if s.state != idle || s.inStart == len(s.in) {
+		return
+	}
+	s.inStart += s.run(s.in[s.inStart:])
+	if s.inStart == len(s.in) || s.state == closing {
+		s.dropInput()
+	}
+}
+
+// run runs the requests in in, as far as the session's state lets it, and returns the bytes it took.
+func (s *session) run(in []byte) int {
+	s.takeOutput()
+	used := 0
+	for s.state == idle && used < len(in) {
+		if s.skip > 0 {
+			n := min(s.skip, int64(len(in)-used))
+			s.skip -= n
+			used += int(n)
+			continue
+		}
+		rest := in[used:]
+		if len(rest) < s.need {
+			break
+		}
+		start := len(s.out)
+		n := s.proto.next(s, rest)
+		s.endReply(start)
+		if n == 0 {
+			break
+		}
+		used += n
+		s.need = 0
+		s.loop.touch(s)
+		if s.state == idle && s.owesTooMuch() {
+			s.to(stalled)
+		}
+	}
+	return used
+}
+
+// owesTooMuch reports whether so many replies wait for the client that nothing more is to be run.
+func (s *session) owesTooMuch() bool { return len(s.out)+s.sink.unsent() > s.loop.limits.pending }
+
+// unstall goes on with a stalled session, if the client has read enough.
+func (s *session) unstall() {
+	if s.state != stalled || s.owesTooMuch() {
+		return
+	}
+	s.to(idle)
+	s.takeOutput()
+	s.loop.mark(s)
+	if s.wait.kind == waitMonitor {
+		s.continueMonitor()
+	}
+	s.resume()
+}
+
+// keep stores bytes until they can be run, within the limits.
+func (s *session) keep(buf []byte) {
+	if s.state == closing || s.state == closed {
+		return
+	}
+	l := s.loop
+	if s.inStart > len(s.in)/2 {
+		s.in = s.in[:copy(s.in, s.in[s.inStart:])]
+		s.inStart = 0
+	}
+	switch size := len(s.in) - s.inStart + len(buf); {
+	case size > l.limits.input:
+		l.log.Warn("connection cut off: it sends ahead more than the server keeps",
+			"peer", s.sink.peer(), "bytes", size)
+		s.cutOff(errTooMuchInput)
+	case !s.keepInput(buf):
+		s.cutOff(errNoBuffers)
+	}
+}
+
+// cutOff tells the client why, and closes the session.
+func (s *session) cutOff(err error) {
+	s.takeOutput()
+	s.proto.refuse(s, err)
+	s.quit()
+}
+
+// quit closes the session once its replies have left.
+func (s *session) quit() {
+	if s.state == waiting {
+		s.loop.cancel(s)
+	}
+	s.to(closing)
+	s.dropInput()
+	s.loop.mark(s)
+}
+
+// Receive implements engine.Receiver for the fetch being run.
+func (s *session) Receive(it engine.Item) { s.proto.item(s, it) }
+
+// after makes the replies written so far wait for t.
+func (s *session) after(t engine.Ticket) {
+	s.ticket = s.ticket.Merge(t)
+	s.loop.ticket = s.loop.ticket.Merge(t)
+}
+
+// claim is after, for a request whose reply says that something was stored or removed.
+func (s *session) claim(t engine.Ticket) {
+	s.after(t)
+	s.claiming = true
+}
+
+// endReply ends the reply to one request, which begins at offset start of out.
+func (s *session) endReply(start int) {
+	if s.claiming && start < len(s.out) {
+		s.claims = append(s.claims, claim{start, len(s.out)})
+	}
+	s.claiming = false
+}
+
+// sent forgets the first n bytes of out, which have left.
+func (s *session) sent(n int) {
+	s.out = s.out[:copy(s.out, s.out[n:])]
+	kept := s.claims[:0]
+	for _, c := range s.claims {
+		if c.start >= n {
+			kept = append(kept, claim{c.start - n, c.end - n})
+		}
+	}
+	s.claims = kept
+}
+
+// retract replaces the claims among the replies: the commit that they waited for has failed.
+func (s *session) retract(err error) {
+	var out []byte
+	at := 0
+	for _, c := range s.claims {
+		out = append(out, s.out[at:c.start]...)
+		out = s.proto.retract(out, s.out[c.start:c.end], err)
+		at = c.end
+	}
+	s.out = append(out, s.out[at:]...)
+	s.claims = s.claims[:0]
+}

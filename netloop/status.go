@@ -1,0 +1,232 @@
+package netloop
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Status is what a server lets clients do. The order is by strictness.
+type Status int32
+
+const (
+	// Up allows everything.
+	Up Status = iota
+	// WriteAvoid allows everything, but asks producers to go elsewhere.
+	WriteAvoid
+	// ReadOnly refuses puts, flushes and deletes.
+	ReadOnly
+	// Quiescent refuses fetches too.
+	Quiescent
+	// Down is the status of a server that is stopping. It cannot be asked for.
+	Down
+)
+
+var statusNames = [...]string{"Up", "WriteAvoid", "ReadOnly", "Quiescent", "Down"}
+
+func (s Status) String() string { return statusNames[s] }
+
+// BlocksReads reports whether fetches are refused.
+func (s Status) BlocksReads() bool { return s >= Quiescent }
+
+// BlocksWrites reports whether puts, flushes and deletes are refused.
+func (s Status) BlocksWrites() bool { return s >= ReadOnly }
+
+var (
+	// ErrUnknownStatus is returned for a name that is no status.
+	ErrUnknownStatus = errors.New("netloop: unknown status")
+	// ErrForbiddenStatus is returned for a status that cannot be asked for.
+	ErrForbiddenStatus = errors.New("netloop: status cannot be asked for")
+)
+
+// ParseStatus returns the status called name, in any case.
+func ParseStatus(name string) (Status, error) {
+	for i, n := range statusNames {
+		if strings.EqualFold(n, name) {
+			return Status(i), nil
+		}
+	}
+	return 0, fmt.Errorf("%w: %q", ErrUnknownStatus, name)
+}
+
+// A Publisher makes a server's status known elsewhere, for example in a membership service. Publish is
+// called before a change to a stricter status takes effect, and after one to a looser; an error
+// undoes the change.
+type Publisher interface{ Publish(Status) error }
+
+// statusKeeper holds the status that was asked for and the one that is enforced. A change to a stricter
+// status is enforced only after the grace period, so that clients can see it coming.
+type statusKeeper struct {
+	file  string // "" keeps nothing
+	grace time.Duration
+	log   logger
+
+	enforced  atomic.Int32
+	requested atomic.Int32
+
+	mu         sync.Mutex
+	pending    *time.Timer // running grace period; nil if there is none; guarded by mu
+	publishers []Publisher // guarded by mu
+}
+
+// newStatusKeeper starts with the status stored in file, or with initial if that says none.
+func newStatusKeeper(file string, initial Status, grace time.Duration, log logger) *statusKeeper {
+	k := &statusKeeper{file: file, grace: grace, log: log}
+	status := initial
+	if file != "" {
+		stored, err := readStatus(file)
+		switch {
+		case err == nil:
+			status = stored
+		case !errors.Is(err, os.ErrNotExist):
+			log.Warn("status file is of no use", "file", file, "err", err, "status", initial.String())
+		}
+	}
+	k.enforced.Store(int32(status))
+	k.requested.Store(int32(status))
+	return k
+}
+
+func readStatus(file string) (Status, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return 0, err
+	}
+	line, _, _ := strings.Cut(string(b), "\n")
+	status, err := ParseStatus(strings.TrimRight(line, "\r"))
+	if err == nil && status == Down {
+		err = ErrForbiddenStatus
+	}
+	return status, err
+}
+
+// Requested returns the status that was asked for last.
+func (k *statusKeeper) Requested() Status { return Status(k.requested.Load()) }
+
+// Enforced returns the status that operations are held to.
+func (k *statusKeeper) Enforced() Status { return Status(k.enforced.Load()) }
+
+// set changes the status and stores it. A change to an equal or stricter status is dropped, with a warning
+// and no error, while a grace period runs. It waits for the disk and for publishers.
+func (k *statusKeeper) set(to Status) error {
+	if to == Down {
+		return ErrForbiddenStatus
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	from := k.Requested()
+	if to < from {
+		return k.loosen(from, to)
+	}
+	if k.pending != nil {
+		k.log.Warn("status change refused: a grace period is running",
+			"status", from.String(), "refused", to.String())
+		return nil
+	}
+	if err := k.publish(to); err != nil {
+		return errors.Join(fmt.Errorf("publish status %s: %w", to, err), k.publish(from))
+	}
+	k.requested.Store(int32(to))
+	if to == from || k.grace == 0 {
+		k.enforced.Store(int32(to))
+	} else {
+		k.startGrace(to)
+	}
+	k.store(to)
+	return nil
+}
+
+// loosen allows more than before, at once. The caller holds mu.
+func (k *statusKeeper) loosen(from, to Status) error {
+	k.requested.Store(int32(to))
+	if err := k.publish(to); err != nil {
+		k.requested.Store(int32(from))
+		return errors.Join(fmt.Errorf("publish status %s: %w", to, err), k.publish(from))
+	}
+	if k.pending != nil {
+		k.pending.Stop()
+		k.pending = nil
+	}
+	k.enforced.Store(int32(to))
+	k.store(to)
+	return nil
+}
+
+// startGrace enforces to after the grace period. The caller holds mu.
+func (k *statusKeeper) startGrace(to Status) {
+	var timer *time.Timer
+	timer = time.AfterFunc(k.grace, func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if k.pending == timer {
+			k.enforced.Store(int32(to))
+			k.pending = nil
+		}
+	})
+	k.pending = timer
+}
+
+// goDown refuses everything from now on. It is never stored.
+func (k *statusKeeper) goDown() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.pending != nil {
+		k.pending.Stop()
+		k.pending = nil
+	}
+	k.requested.Store(int32(Down))
+	k.enforced.Store(int32(Down))
+	if err := k.publish(Down); err != nil {
+		k.log.Warn("publish status", "status", Down.String(), "err", err)
+	}
+}
+
+func (k *statusKeeper) publish(s Status) error {
+	for _, p := range k.publishers {
+		if err := p.Publish(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// store writes the status file. A failure costs only what the next start would know.
+func (k *statusKeeper) store(s Status) {
+	if k.file == "" {
+		return
+	}
+	if err := writeFileAtomically(k.file, []byte(s.String()+"\n")); err != nil {
+		k.log.Error("store status", "file", k.file, "err", err)
+	}
+}
+
+// writeFileAtomically replaces a file, so that after a crash it holds either the old or the new content.
+func writeFileAtomically(name string, data []byte) error {
+	dir := filepath.Dir(name)
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, filepath.Base(name)+".*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // of no effect once it is renamed
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), name); err != nil {
+		return err
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

@@ -1,0 +1,64 @@
+package netloop
+
+import (
+	"sync"
+
+	"github.com/kestrelmq/kestrel/engine"
+)
+
+// syncer waits for syncs on behalf of loops, on a goroutine of its own: while one sync runs, the loops go on
+// reading, and what they gather shares the next.
+type syncer struct {
+	engine *engine.Engine
+	kick   chan struct{} // capacity 1
+
+	mu    sync.Mutex
+	want  engine.Ticket // guarded by mu
+	loops []*loop       // that asked since the last sync began; guarded by mu
+}
+
+func newSyncer(e *engine.Engine) *syncer {
+	return &syncer{engine: e, kick: make(chan struct{}, 1)}
+}
+
+// request asks for t, and for l to be rung when it is good, or has failed.
+func (y *syncer) request(l *loop, t engine.Ticket) {
+	y.mu.Lock()
+	y.want = y.want.Merge(t)
+	known := false
+	for _, have := range y.loops {
+		known = known || have == l
+	}
+	if !known {
+		y.loops = append(y.loops, l)
+	}
+	y.mu.Unlock()
+	select {
+	case y.kick <- struct{}{}:
+	default:
+	}
+}
+
+// run serves requests until stop is closed.
+func (y *syncer) run(stop <-chan struct{}) {
+	var loops []*loop
+	for {
+		select {
+		case <-stop:
+			return
+		case <-y.kick:
+		}
+		y.mu.Lock()
+		want := y.want
+		y.want = engine.Ticket{}
+		loops, y.loops = y.loops, loops[:0]
+		y.mu.Unlock()
+		err := y.engine.Commit(want)
+		for _, l := range loops {
+			if err != nil {
+				l.failure.Store(&err)
+			}
+			l.ring()
+		}
+	}
+}

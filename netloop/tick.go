@@ -1,0 +1,138 @@
+package netloop
+
+import "github.com/kestrelmq/kestrel/engine"
+
+// tick ends a turn: it takes in what other goroutines have posted, ends waits whose time is over, commits
+// once for everything that was done, and lets the replies leave, one write for each connection.
+func (l *loop) tick() {
+	for {
+		l.begin()
+		for _, s := range l.mailbox.take() {
+			l.guard(s, (*session).heed)
+		}
+		for s := l.deadlines.due(l.now); s != nil; s = l.deadlines.due(l.now) {
+			l.guard(s, (*session).deadlinePassed)
+		}
+		l.endIdle()
+		if l.draining {
+			l.quitIdle()
+		}
+		l.publish()
+		l.commit()
+		l.awake.Store(false)
+		// What was posted before awake went false has rung in vain.
+		if l.mailbox.empty() && !l.heldIsReady() {
+			break
+		}
+		l.awake.Store(true)
+		l.now = 0
+	}
+	l.setAlarm()
+	l.now = 0
+}
+
+// commit makes what the turn did good, as far as it can without waiting for others, and sends the replies
+// that this covers. The rest is held.
+func (l *loop) commit() {
+	t := l.ticket
+	l.ticket = engine.Ticket{}
+	l.flushHeld()
+	err := l.engine.Commit(engine.Ticket{Written: t.Written})
+	if err == nil && !l.engine.Committed(t) {
+		if l.server.syncInline {
+			err = l.engine.Commit(t)
+		} else {
+			l.server.syncer.request(l, t)
+		}
+	}
+	dirty := l.dirty
+	l.dirty = l.cleaned[:0]
+	for _, s := range dirty {
+		s.dirty = false
+		switch {
+		case s.state == closed || s.held:
+		case err != nil || len(s.out) == 0 || l.engine.Committed(s.ticket):
+			l.deliver(s, err)
+		default:
+			l.hold(s)
+		}
+	}
+	clear(dirty)
+	l.cleaned = dirty
+}
+
+// hold keeps the replies of s until their ticket is good.
+func (l *loop) hold(s *session) {
+	s.held, s.heldSize, s.heldTicket = true, len(s.out), s.ticket
+	l.held = append(l.held, s)
+}
+
+// heldIsReady reports whether a commit that sessions are held for has come to an end.
+func (l *loop) heldIsReady() bool {
+	for _, s := range l.held {
+		if l.engine.Committed(s.heldTicket) || l.failure.Load() != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// flushHeld sends what is held for a commit that has come to an end.
+func (l *loop) flushHeld() {
+	if len(l.held) == 0 {
+		return
+	}
+	failure := l.failure.Swap(nil)
+	kept := l.held[:0]
+	for _, s := range l.held {
+		switch {
+		case s.state == closed:
+			s.held = false
+		case failure != nil:
+			s.held = false
+			l.deliver(s, *failure)
+		case !l.engine.Committed(s.heldTicket):
+			kept = append(kept, s)
+		case s.heldSize == len(s.out):
+			s.held = false
+			l.deliver(s, nil)
+		default:
+			// The client has been busy meanwhile: what came later waits for a ticket of its own.
+			l.send(s, s.out[:s.heldSize])
+			s.sent(s.heldSize)
+			s.heldSize, s.heldTicket = len(s.out), s.ticket
+			if s.state != closed {
+				kept = append(kept, s)
+			} else {
+				s.held = false
+			}
+			l.server.syncer.request(l, s.ticket)
+		}
+	}
+	clear(l.held[len(kept):])
+	l.held = kept
+}
+
+// deliver sends all replies of s. If the commit that they waited for has failed, those that claim what it
+// was for are replaced.
+func (l *loop) deliver(s *session, err error) {
+	if err != nil {
+		s.retract(err)
+	}
+	s.claims, s.ticket = s.claims[:0], engine.Ticket{}
+	if len(s.out) > 0 {
+		l.send(s, s.out)
+	}
+	s.dropOutput()
+	switch s.state {
+	case stalled:
+		s.unstall() // for the next tick, so that others have their turn first
+	case closing:
+		s.sink.close()
+	}
+}
+
+func (l *loop) send(s *session, p []byte) {
+	l.counters.BytesWritten += int64(len(p))
+	s.sink.send(p)
+}

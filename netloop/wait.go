@@ -1,0 +1,181 @@
+package netloop
+
+import "github.com/kestrelmq/kestrel/engine"
+
+// waitKind is what a session in state waiting waits for.
+type waitKind uint8
+
+const (
+	noWait waitKind = iota
+	waitFetch
+	waitMonitor
+	waitJob
+)
+
+// wait is what a session waits for. Between requests it keeps its buffers.
+type wait struct {
+	kind      waitKind
+	waiter    engine.Waiter
+	access    engine.Access
+	name      []byte // of the queue
+	reply     []byte // what the client calls it
+	deadline  engine.Time
+	heapIndex int // in loop.deadlines; -1 without a deadline
+	remaining int // monitor: items to deliver at most; negative: no limit
+
+	jobDone   func(*session, error) // job: words the outcome
+	jobResult error
+}
+
+// WaitEnded implements engine.Notifier. It is called by any goroutine, with a shard locked.
+func (s *session) WaitEnded(*engine.Waiter) { s.loop.post(s, waitEnded) }
+
+// beginWait makes the session wait until its Waiter is told, or the deadline passes.
+func (s *session) beginWait(kind waitKind, name, reply []byte, access engine.Access, deadline engine.Time) {
+	w := &s.wait
+	w.kind, w.access = kind, access
+	w.name = append(w.name[:0], name...)
+	w.reply = append(w.reply[:0], reply...)
+	s.name = w.reply
+	s.to(waiting)
+	s.loop.deadlines.add(s, deadline)
+}
+
+// monitor delivers items of the queue called name until the deadline, limit items (no limit if negative),
+// or the limit of open reads.
+func (s *session) monitor(name, reply []byte, deadline engine.Time, limit int) {
+	if s.readsBlocked() {
+		s.proto.refuse(s, errMonitorUnavailable)
+		return
+	}
+	s.loop.counters.CmdMonitor++
+	w := &s.wait
+	w.remaining = limit
+	w.deadline = deadline
+	w.reply = append(w.reply[:0], reply...)
+	w.name = append(w.name[:0], name...)
+	s.name = w.reply
+	s.continueMonitor()
+}
+
+// continueMonitor delivers what is there and waits for more, or ends the monitor. It stops for a while when
+// the client does not read.
+func (s *session) continueMonitor() {
+	w, l := &s.wait, s.loop
+	w.kind = noWait
+	for w.remaining != 0 && w.deadline > l.now && !s.readsBlocked() &&
+		s.reads.count(w.name) < l.server.opts.MaxOpenReads {
+		l.counters.CmdMonitorGet++
+		got, err := s.try(w.name, engine.OpenRead, true)
+		if got.Waiting {
+			s.beginWait(waitMonitor, w.name, w.reply, engine.OpenRead, w.deadline)
+			return
+		}
+		if err == engine.ErrEmpty {
+			break // an alias, or the server stops
+		}
+		if err != nil {
+			s.proto.refuse(s, err)
+			return
+		}
+		w.remaining--
+		if s.owesTooMuch() {
+			w.kind = waitMonitor
+			s.to(stalled)
+			return
+		}
+	}
+	s.proto.none(s)
+}
+
+// startJob runs f on a goroutine of its own, and then done on the loop with its result. Nothing else of the
+// session runs meanwhile. It is for the few requests that wait for the disk by nature.
+func (s *session) startJob(f func() error, done func(*session, error)) {
+	s.wait.kind, s.wait.jobDone = waitJob, done
+	s.to(waiting)
+	l := s.loop
+	l.server.jobs.Add(1)
+	go func() {
+		defer l.server.jobs.Done()
+		s.wait.jobResult = f() // read by the loop after it took s from the mailbox
+		l.post(s, waitEnded)
+	}()
+}
+
+// heed is called on the loop when the session has come out of the mailbox.
+func (s *session) heed() {
+	if s.news&writable != 0 {
+		s.sink.flush()
+		s.unstall()
+	}
+	if s.news&waitEnded != 0 {
+		s.waitOver()
+	}
+}
+
+// waitOver ends a wait: what was waited for has come, or will not.
+func (s *session) waitOver() {
+	w, l := &s.wait, s.loop
+	kind, ref := w.kind, w.waiter.Read
+	w.kind = noWait
+	if s.state != waiting {
+		if kind != waitJob && l.engine.Abort(l.now, ref) {
+			l.counters.DeliveredToDead++
+		}
+		return
+	}
+	l.deadlines.remove(s)
+	l.touch(s) // time in which the server owed a reply does not count as idle
+	s.to(idle)
+	s.takeOutput()
+	l.mark(s)
+	start := len(s.out)
+	switch kind {
+	case waitJob:
+		w.jobDone(s, w.jobResult)
+	case waitFetch:
+		if !s.collect(ref) {
+			s.proto.none(s)
+		}
+	case waitMonitor:
+		if !s.collect(ref) {
+			s.proto.none(s)
+			break
+		}
+		w.remaining--
+		s.continueMonitor()
+	}
+	s.endReply(start)
+	s.resume()
+}
+
+// collect hands the item that the wait has brought to the protocol. It reports false if there is none.
+func (s *session) collect(ref engine.ReadRef) bool {
+	w, l := &s.wait, s.loop
+	t, ok := l.engine.Collect(l.now, ref, w.access, s)
+	if !ok {
+		l.counters.GetMisses++
+		return false
+	}
+	l.counters.GetHits++
+	s.after(t)
+	if w.access == engine.OpenRead {
+		s.reads.add(w.name, ref)
+	}
+	return true
+}
+
+// deadlinePassed ends a wait with nothing, unless an item is on its way.
+func (s *session) deadlinePassed() {
+	l := s.loop
+	if !l.cancel(s) {
+		return
+	}
+	l.counters.GetMisses++
+	l.touch(s)
+	s.to(idle)
+	s.takeOutput()
+	s.proto.none(s)
+	l.mark(s)
+	s.resume()
+}
