@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/kestrelmq/kestrel/engine"
+	"github.com/kestrelmq/kestrel/netloop"
+)
+
+// source is where the configuration comes from, each time it is loaded.
+type source struct {
+	file      string // "" for none
+	overrides []override
+}
+
+func (s source) load() (*config, error) { return loadConfig(s.file, s.overrides) }
+
+// daemon is a running server.
+type daemon struct {
+	// Immutable.
+	source source
+	config *config // that it was started with
+	log    *slog.Logger
+	level  *slog.LevelVar
+	engine *engine.Engine
+	server *netloop.Server
+
+	reloading sync.Mutex // held while the configuration is read again and applied
+}
+
+// serve runs a server until it is asked to stop; it logs to stderr. It returns a *configError, and
+// has done nothing, if the configuration is wrong, and a *failure if the server cannot start, or
+// not stop cleanly.
+func serve(s source, stderr io.Writer) error {
+	c, err := s.load()
+	if err != nil {
+		return err
+	}
+	d := &daemon{source: s, config: c, level: new(slog.LevelVar)}
+	d.level.Set(c.logLevel)
+	d.log = newLogger(stderr, c.logFormat, d.level)
+	done := make(chan struct{})
+	defer close(done)
+	asked := watchSignals(d.log, done)
+	if err := d.start(asked); err != nil {
+		return explain(err, c)
+	}
+	for {
+		select {
+		case <-asked.reload:
+			d.reload() // logs what is wrong
+		case <-asked.stop:
+			return d.stop(asked.reason)
+		}
+	}
+}
+
+// start brings the queues back and opens the ports.
+func (d *daemon) start(asked *requests) (err error) {
+	c := d.config
+	d.announceStart()
+	c.engine.Logger, c.net.Logger = d.log, d.log
+	if d.engine, err = engine.Open(c.engine); err != nil {
+		return err
+	}
+	d.announceRecovery()
+	c.net.Engine = d.engine
+	c.net.Reload = d.reload
+	c.net.RequestShutdown = func() { asked.requestStop("a client asked for it") }
+	if d.server, err = netloop.New(c.net); err == nil {
+		err = d.server.Start()
+	}
+	if err != nil {
+		d.engine.Close() // nothing was put
+		return err
+	}
+	d.announceReady()
+	return nil
+}
+
+// reload reads the configuration again and applies what can be applied to a running server:
+// everything about queues and aliases, and the level of the log. On an error nothing is changed.
+func (d *daemon) reload() error {
+	d.reloading.Lock()
+	defer d.reloading.Unlock()
+	c, err := d.source.load()
+	if err == nil {
+		err = d.engine.Reload(c.engine.Settings)
+	}
+	if err != nil {
+		d.log.Error("configuration not reloaded: nothing is changed", "err", err)
+		return err
+	}
+	d.level.Set(c.logLevel)
+	d.log.Info("configuration reloaded", "config", orNone(d.source.file),
+		"queues", len(c.engine.Settings.Queues), "aliases", len(c.engine.Settings.Aliases))
+	for _, o := range all(serverOptions()) {
+		if was, is := o.at(d.config).String(), o.at(c).String(); was != is && !o.live {
+			d.log.Warn("option needs a restart to change", "option", o.key, "running", was, "file", is)
+		}
+	}
+	d.announceConfig(c)
+	return nil
+}
+
+// stop ends the server: first its connections, then, when nothing can be put any more, the queues.
+func (d *daemon) stop(reason string) error {
+	started := time.Now()
+	d.log.Info("stopping", "reason", reason)
+	if err := d.server.Shutdown(context.Background()); err != nil {
+		d.log.Error("stop connections", "err", err)
+	}
+	if err := d.engine.Close(); err != nil {
+		return &failure{"the journal could not be synced at the end: " + err.Error() +
+			"; what a power cut would have lost before may be lost"}
+	}
+	d.log.Info("stopped: everything is synced", "took", time.Since(started))
+	return nil
+}

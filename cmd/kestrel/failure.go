@@ -1,0 +1,73 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"path/filepath"
+	"slices"
+	"syscall"
+
+	"github.com/kestrelmq/kestrel/engine"
+	"github.com/kestrelmq/kestrel/segment"
+)
+
+// failure is why the server could not run, and what to do, in one line.
+type failure struct{ text string }
+
+func (f *failure) Error() string { return f.text }
+
+// explain turns an error of a start with the configuration c into a failure.
+func explain(err error, c *config) *failure {
+	dir, journal := c.engine.Dir, filepath.Join(c.engine.Dir, "journal")
+	var damage *segment.CorruptionError
+	var op *net.OpError
+	var onPath *fs.PathError
+	switch {
+	case errors.Is(err, engine.ErrLocked):
+		return failed("the data directory %s is in use by another server: stop that one, or choose"+
+			" another directory with --data-dir", dir)
+	case errors.As(err, &damage):
+		return failed("the journal is damaged, and nothing was changed: %s: put a good copy of %s in"+
+			" its place, or move it away to start without what it holds", damage, journal)
+	case errors.As(err, &op) && op.Op == "listen":
+		return explainListen(op, c)
+	case errors.Is(err, syscall.ENOSPC):
+		return failed("the disk that holds the data directory %s is full: make room, or choose another"+
+			" directory with --data-dir: %s", dir, err)
+	case errors.As(err, &onPath) && slices.ContainsFunc(unwritable(), func(e error) bool {
+		return errors.Is(onPath, e)
+	}):
+		return failed("the data directory %s cannot be used: %s: let this user write there, or choose"+
+			" another directory with --data-dir", dir, onPath)
+	}
+	return failed("cannot start with the data directory %s: %s", dir, err)
+}
+
+// unwritable returns the errors of a directory that is the wrong one.
+func unwritable() []error {
+	return []error{syscall.EACCES, syscall.EPERM, syscall.EROFS, syscall.ENOTDIR, syscall.EISDIR}
+}
+
+// explainListen says why an address cannot be listened on.
+func explainListen(op *net.OpError, c *config) *failure {
+	addr, flag := c.listen, "listen"
+	if tcp, ok := op.Addr.(*net.TCPAddr); ok {
+		addr = tcp.String()
+		if i := slices.Index(c.ports, port(tcp.Port)); i >= 0 {
+			flag = protocols()[i].flag
+		}
+	}
+	switch {
+	case errors.Is(op, syscall.EADDRINUSE):
+		return failed("address %s is in use: stop the program that listens there, or choose another port"+
+			" with --%s", addr, flag)
+	case errors.Is(op, syscall.EACCES):
+		return failed("this user may not listen on %s: choose a port above 1023 with --%s", addr, flag)
+	}
+	return failed("cannot listen on %s: %s: choose an address of this machine with --listen",
+		addr, op.Err)
+}
+
+func failed(format string, args ...any) *failure { return &failure{fmt.Sprintf(format, args...)} }

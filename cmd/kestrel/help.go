@@ -1,0 +1,88 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+const rootPage = `Kestrel is a durable message-queue server: named queues that survive a crash,
+in one process with one data directory.
+
+Usage:
+    kestrel serve [--config FILE] [flags]
+    kestrel version
+    kestrel help COMMAND
+
+Commands:
+%s
+A server that keeps its queues in ./kestrel-data, and a client:
+
+    $ kestrel serve &
+    $ printf 'set work 0 0 5\r\nhello\r\nget work\r\nquit\r\n' |
+        nc 127.0.0.1 22133
+    STORED
+    VALUE work 0 5
+    hello
+    END
+`
+
+// rootHelp is what `kestrel --help` prints.
+func rootHelp(root *cobra.Command) string {
+	var list strings.Builder
+	for _, cmd := range root.Commands() {
+		fmt.Fprintf(&list, "    %-10s  %s\n", cmd.Name(), cmd.Short)
+	}
+	return fmt.Sprintf(rootPage, list.String())
+}
+
+const servePage = `Usage:
+    kestrel serve [--config FILE] [flags]
+
+Runs a server until SIGTERM, SIGINT or a client's SHUTDOWN stops it; a second
+signal ends it at once. SIGHUP, or a client's RELOAD, reads the configuration
+file again and applies what it says about queues, aliases and log_level. The
+file may be left out: everything has a default.
+
+Flags override the file:
+
+    --config FILE
+        TOML; 'kestrel help config' lists what it may hold
+%s
+Durations are written 100ms, 30s, 1h30m or 7d.
+
+Examples:
+    Queues in ./kestrel-data, clients on 127.0.0.1:22133:
+        $ kestrel serve
+
+    A service, told everything by its file:
+        $ kestrel serve --config /etc/kestrel.toml
+
+    Faster puts, of which a power cut may take back the last 100ms:
+        $ kestrel serve --data-dir /var/lib/kestrel --sync-journal 100ms
+
+    Any free port, for a test; the log says which, in the line "listening":
+        $ kestrel serve --data-dir "$(mktemp -d)" --memcache-port auto
+
+Exit status: 0 after a clean stop; 1 if the server cannot start, or not sync at
+the end; 2 if the flags or the file are wrong, and nothing was started.
+`
+
+// serveHelp is what `kestrel serve --help` prints.
+func serveHelp() string {
+	var b strings.Builder
+	title := ""
+	for _, f := range serveFlags() {
+		if f.group != title {
+			title = f.group
+			fmt.Fprintf(&b, "\n  %s\n", title)
+		}
+		fmt.Fprintf(&b, "    --%s %s (default %s)\n        %s\n",
+			f.name, f.kind, f.byDefault, f.help)
+	}
+	return fmt.Sprintf(servePage, b.String())
+}
+
+// unquoted is v as it is written on a command line.
+func unquoted(v value) string { return strings.Trim(v.String(), `"`) }

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/kestrelmq/kestrel/engine"
+)
+
+// queues resolves the options of the queues that have a block, by name. What a block leaves alone
+// comes from [default] or, for a fanout child, from its parent: the part of the name before the
+// first '+'.
+func (p *parser) queues(blocks map[string]map[string]any) {
+	settings := &p.config.engine.Settings
+	options := all(queueOptions())
+	names := slices.SortedFunc(maps.Keys(blocks), func(a, b string) int {
+		return cmp.Or(cmp.Compare(strings.Count(a, "+"), strings.Count(b, "+")), cmp.Compare(a, b))
+	})
+	for _, name := range names { // parents come first
+		resolved := settings.For(name)
+		apply(p, []string{tableQueues, name}, blocks[name], options, &resolved)
+		settings.Queues[name] = resolved
+	}
+	p.dropOwnTargets(blocks)
+}
+
+// dropOwnTargets keeps queues from expiring items into themselves because of what they inherit:
+// with expire_to_queue = "expired" in [default], the items that expire in the queue expired are
+// dropped.
+func (p *parser) dropOwnTargets(blocks map[string]map[string]any) {
+	settings := &p.config.engine.Settings
+	targets := map[string]bool{settings.Default.ExpireTo: true}
+	for _, o := range settings.Queues {
+		targets[o.ExpireTo] = true
+	}
+	delete(targets, "")
+	for target := range targets {
+		if _, said := blocks[target]["expire_to_queue"]; said {
+			continue
+		}
+		if o := settings.For(target); o.ExpireTo == target {
+			o.ExpireTo = ""
+			settings.Queues[target] = o
+		}
+	}
+}
+
+// aliases takes in the blocks of the aliases.
+func (p *parser) aliases(blocks map[string]map[string]any) {
+	aliases := p.config.engine.Settings.Aliases
+	for _, name := range slices.Sorted(maps.Keys(blocks)) {
+		var destinations []string
+		path := []string{tableAliases, name}
+		apply(p, path, blocks[name], all(aliasOptions()), &destinations)
+		for _, d := range destinations {
+			if err := engine.ValidateName(d); err != nil {
+				p.problem(append(slices.Clip(path), "destination_queues"), "%s", err)
+			}
+		}
+		if len(destinations) == 0 {
+			p.warn(path, "no destination_queues: items put to the alias are dropped")
+		}
+		aliases[name] = destinations
+	}
+	for _, name := range slices.Sorted(maps.Keys(aliases)) {
+		if cycle := cycleOf(aliases, name); cycle != nil {
+			p.problem([]string{tableAliases, name, "destination_queues"},
+				"alias reaches itself: %s", strings.Join(cycle, " -> "))
+		}
+	}
+}
+
+// cycleOf returns a way from the alias called name back to itself, both ends included, or nil.
+func cycleOf(aliases map[string][]string, name string) []string {
+	seen := make(map[string]bool)
+	var search func(from string) []string
+	search = func(from string) []string {
+		for _, next := range aliases[from] {
+			if next == name {
+				return []string{from, next}
+			}
+			if seen[next] {
+				continue
+			}
+			seen[next] = true
+			if rest := search(next); rest != nil {
+				return append([]string{from}, rest...)
+			}
+		}
+		return nil
+	}
+	return search(name)
+}
+
+// check finds what is wrong with options that are right one by one.
+func (p *parser) check(byDefault map[string]any, blocks map[string]map[string]any) {
+	c := p.config
+	if !slices.ContainsFunc(c.ports, func(n port) bool { return n != portOff }) {
+		p.problem([]string{protocols()[0].key}, "every protocol is off: nobody could reach the server")
+	}
+	if c.engine.SegmentSize > c.engine.JournalSize/2 {
+		p.problem([]string{"segment_size"}, "want at most half of journal_size, %s, have %s",
+			formatSize(c.engine.JournalSize/2), formatSize(c.engine.SegmentSize))
+	}
+	settings := &c.engine.Settings
+	p.checkQueue([]string{tableDefault}, byDefault, settings.Default)
+	for _, name := range slices.Sorted(maps.Keys(blocks)) {
+		p.checkQueue([]string{tableQueues, name}, blocks[name], settings.Queues[name])
+		if _, ok := settings.Aliases[name]; ok {
+			p.warn([]string{tableQueues, name},
+				"an alias has the same name: puts go to the alias, and nothing can be fetched")
+		}
+	}
+}
+
+// checkQueue finds what is wrong with o, resolved from the block at path, as far as the block has a
+// part in it.
+func (p *parser) checkQueue(path []string, block map[string]any, o engine.QueueOptions) {
+	says := func(keys ...string) bool {
+		return slices.ContainsFunc(keys, func(key string) bool { _, ok := block[key]; return ok })
+	}
+	at := func(key string) []string { return append(slices.Clip(path), key) }
+	if says("discard_old_when_full", "max_items", "max_size") && o.DiscardOldWhenFull &&
+		(o.MaxItems == 0 || o.MaxSize == 0) {
+		p.problem(at("discard_old_when_full"), "with a limit of 0, every item would be discarded")
+	}
+	if says("expire_to_queue") && o.ExpireTo != "" {
+		if err := engine.ValidateName(o.ExpireTo); err != nil {
+			p.problem(at("expire_to_queue"), "%s", err)
+		}
+		if len(path) == 2 && o.ExpireTo == path[1] {
+			p.problem(at("expire_to_queue"), "a queue cannot expire items into itself")
+		}
+	}
+	if says("max_queue_age") && o.MaxQueueAge > 0 && p.config.engine.SweepInterval == 0 {
+		p.warn(at("max_queue_age"), "has no effect without expiration_timer_frequency")
+	}
+}
