@@ -15,6 +15,7 @@ require (
 )
 
 require (
+	github.com/apache/thrift v0.25.0 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/panjf2000/ants/v2 v2.12.1 // indirect
 	github.com/spf13/pflag v1.0.9 // indirect

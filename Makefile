@@ -1,0 +1,59 @@
+# kestrel: `make` alone lists what there is.
+
+GO          ?= go
+FUZZTIME    ?= 30s
+STATICCHECK  = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
+BENCHTIME   ?= 1s
+BENCHCOUNT  ?= 10
+
+# Packages whose tests run goroutines against each other.
+CONCURRENT = ./segment/... ./engine/... ./netloop/... ./loadtest/...
+
+.PHONY: help build run test race e2e crash fuzz bench bench-peers cover lint check clean
+
+help: ## list the targets
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+build: ## build bin/kestrel
+	$(GO) build -o bin/kestrel ./cmd/kestrel
+
+run: build ## build and run the server on 127.0.0.1:22133, data in ./kestrel-data
+	./bin/kestrel serve
+
+test: ## run every test, under a minute and a half on two cores
+	$(GO) test ./...
+
+race: ## run the concurrent packages' tests under the race detector
+	$(GO) test -race -short $(CONCURRENT)
+
+e2e: build ## start the built server, use it, kill -9 it, count
+	$(GO) test -count=1 -run 'EndToEnd' ./cmd/kestrel
+
+crash: build ## the long runs: models, crash points, 50 cycles of kill -9
+	KESTREL_LONG=1 $(GO) test -count=1 -timeout 30m -run 'Crash|Model|Kill' ./...
+
+fuzz: ## fuzz every decoder for FUZZTIME each
+	@for pkg in $$($(GO) list ./...); do \
+	  for f in $$($(GO) test -list '^Fuzz' $$pkg | grep ^Fuzz); do \
+	    echo "== $$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
+	  done; done
+
+bench: ## Go benchmarks, BENCHCOUNT runs each, for benchstat
+	$(GO) test -run '^$$' -bench . -benchtime $(BENCHTIME) -count $(BENCHCOUNT) ./...
+
+bench-peers: build ## side by side with memcached and redis; options in ARGS
+	$(GO) run ./bench/peers -kestrel bin/kestrel $(ARGS)
+
+cover: ## statement coverage by package
+	$(GO) test -cover ./...
+
+lint: ## formatting, vet, static checks
+	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "gofmt would change:"; echo "$$out"; exit 1; }
+	$(GO) vet ./...
+	$(STATICCHECK) ./...
+
+check: lint test race ## what a commit must pass
+	$(GO) mod tidy -diff
+
+clean: ## remove what building made
+	rm -rf bin

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// header is what a reader needs to judge the numbers, and to repeat them.
+type header struct {
+	date     time.Time
+	cpu      string // model
+	cores    int
+	kernel   string
+	compiler string // of the load generator
+	options  string
+	servers  []serverHeader
+}
+
+type serverHeader struct {
+	name, version, command string
+}
+
+// newHeader asks the system, and each server for its version.
+func newHeader(o *options, servers []server) header {
+	h := header{
+		date:     time.Now(),
+		cpu:      cpuModel(),
+		cores:    runtime.NumCPU(),
+		kernel:   kernelRelease(),
+		compiler: runtime.Version(),
+		options: fmt.Sprintf("%d rounds, window %v, warm-up %v, %d-byte items, one queue, "+
+			"server on processor %d, generator on %v",
+			o.rounds, o.window, o.warmup, itemSize, o.serverCPU, o.loadCPUs),
+	}
+	for _, s := range servers {
+		h.servers = append(h.servers, serverHeader{s.name, serverVersion(s), commandLine(o, s)})
+	}
+	return h
+}
+
+func (h header) write(w io.Writer) {
+	fmt.Fprintf(w, "# Side by side, %s\n\n", h.date.Format("2 January 2006 15:04 MST"))
+	fmt.Fprintf(w, "- machine: %s, %d cores, Linux %s; load generator built with %s\n",
+		h.cpu, h.cores, h.kernel, h.compiler)
+	fmt.Fprintf(w, "- options: %s\n", h.options)
+	for _, s := range h.servers {
+		fmt.Fprintf(w, "- %s: %s; `%s`\n", s.name, s.version, s.command)
+	}
+}
+
+// commandLine returns how a server is started, with a placeholder for what changes.
+func commandLine(o *options, s server) string {
+	dir, err := os.MkdirTemp(o.dir, "peers-header-")
+	if err != nil {
+		return err.Error()
+	}
+	defer os.RemoveAll(dir)
+	const port = 59999 // stands for any
+	args, err := s.args(o, s, dir, port)
+	if err != nil {
+		return err.Error()
+	}
+	for i, arg := range args {
+		if arg == "" {
+			args[i] = `""`
+		}
+	}
+	line := strings.Join(append([]string{filepath.Base(s.program)}, args...), " ")
+	return strings.NewReplacer(dir, "DIR", fmt.Sprint(port), "PORT").Replace(line)
+}
+
+// serverVersion returns the first line that the server's version command prints.
+func serverVersion(s server) string {
+	out, err := exec.Command(s.program, s.version).Output()
+	if err != nil {
+		return "version unknown: " + err.Error()
+	}
+	line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	return line
+}
+
+// cpuModel returns the processor's name as /proc/cpuinfo has it.
+func cpuModel() string {
+	b, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return "unknown processor"
+	}
+	return parseCPUModel(string(b))
+}
+
+func parseCPUModel(cpuinfo string) string {
+	for line := range strings.Lines(cpuinfo) {
+		key, value, ok := strings.Cut(line, ":")
+		if ok && strings.TrimSpace(key) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return "unknown processor"
+}
+
+func kernelRelease() string {
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return "unknown"
+	}
+	return unix.ByteSliceToString(u.Release[:])
+}

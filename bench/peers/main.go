@@ -1,0 +1,77 @@
+// Peers measures servers side by side: processor time per operation, rate, latency and memory,
+// under the same load, one core for the server and others for the load generator.
+//
+//	go run ./bench/peers                        every case, 5 rounds; some minutes
+//	go run ./bench/peers -short                 a quick look
+//	go run ./bench/peers -cases 'SET c=16' -rounds 9
+//	go run ./bench/peers -kestrel bin/kestrel   with kestrel among the servers
+//
+// The table goes to standard output as markdown, progress to standard error. The status is 1 if any
+// measurement failed, and after an interrupt; the servers it started are gone in every case.
+//
+// # Method
+//
+// Rounds interleave the servers, A B C A B C, so that a slow minute of the machine hits all of
+// them, and each round is compared with the reference of that same round: the ratio reported is
+// the median of those ratios. Every measurement starts a fresh server on an empty directory, warms
+// it up on the connections that are then measured, and reads the server's CPU clock at two moments
+// at which no request is outstanding. Gets first fill the queue, outside the window, with as many
+// items as they will take; memcached keeps one item and hits it each time.
+//
+// Without pipelining the generator does the same system calls as the server, so a server that is as
+// cheap as the generator is no longer kept busy, and pays for going to sleep. The columns busy and
+// generator show when that is so; more -load-cpus help. With pipelining note that memcached answers
+// each get in a system call of its own; memcached-meta, which asks by another command, shows what
+// gathering them saves it.
+//
+// CPU time is the server's user and system time over all its threads. Work that the kernel does on
+// its own account, such as writing back dirty pages, is in nobody's column.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"syscall"
+)
+
+func main() {
+	// Servers are started from this thread: they inherit its processor, and die with it.
+	runtime.LockOSThread()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM,
+		syscall.SIGHUP)
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "peers:", err)
+		os.Exit(1)
+	}
+}
+
+// run measures what the arguments select and prints the report, also if some of it failed.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	opts, err := parseOptions(args, stderr)
+	if err != nil {
+		return err
+	}
+	servers := opts.installed(stderr)
+	plan := opts.plan(servers)
+	if len(plan) == 0 {
+		return errors.New("no case has a server to run it")
+	}
+	if err := pinProcess(opts.loadCPUs); err != nil {
+		return err
+	}
+	results, err := measureAll(ctx, opts, plan, stderr)
+	if writeErr := writeReport(stdout, newHeader(opts, servers), plan, results); writeErr != nil {
+		return errors.Join(err, writeErr)
+	}
+	return err
+}

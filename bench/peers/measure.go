@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/kestrelmq/kestrel/loadtest"
+)
+
+// sample is one measurement.
+type sample struct {
+	operations   int64
+	wall         time.Duration
+	serverCPU    time.Duration
+	generatorCPU time.Duration // of the generator's threads
+	p50, p99     time.Duration // of a batch
+	resident     int64         // bytes, of the server at the end of the window
+}
+
+// results holds the samples of each case and server, one per round, nil where one failed.
+type results map[string]map[string][]*sample
+
+// measureAll measures every case, round by round. It goes on after a failure, and returns what it
+// has with all failures; an interrupt ends it.
+func measureAll(
+	ctx context.Context, o *options, plan []planned, stderr io.Writer,
+) (results, error) {
+	all := make(results)
+	var errs []error
+	for i, p := range plan {
+		name := p.String()
+		all[name] = make(map[string][]*sample)
+		for round := range o.rounds {
+			for _, s := range p.servers {
+				fmt.Fprintf(stderr, "[%d/%d]%sround %d/%d %-14s ",
+					i+1, len(plan), name, round+1, o.rounds, s.name)
+				got, err := measure(ctx, o, p.benchCase, s)
+				if ctx.Err() != nil {
+					fmt.Fprintln(stderr, "interrupted")
+					return all, errors.Join(append(errs, ctx.Err())...)
+				}
+				if err != nil {
+					err = fmt.Errorf("%s:%sround %d: %w", s.name, name, round+1, err)
+					errs = append(errs, err)
+					fmt.Fprintf(stderr, "FAILED: %v\n", err)
+					got = nil
+				} else {
+					fmt.Fprintf(stderr, "%7.3f µs/op %10.0f op/s  generator %.3f µs/op\n",
+						got.cpuPerOperation(), got.rate(), got.generatorPerOperation())
+				}
+				all[name][s.name] = append(all[name][s.name], got)
+			}
+		}
+	}
+	return all, errors.Join(errs...)
+}
+
+// measure measures one case on one server, freshly started.
+func measure(ctx context.Context, o *options, c benchCase, s server) (got *sample, err error) {
+	p, err := start(ctx, o, s)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		err = errors.Join(err, p.stop())
+	}()
+	ctx, cancel := context.WithTimeout(ctx, time.Minute+20*(o.window+o.warmup))
+	defer cancel()
+	load := o.load(c, s, p.addr)
+	if c.operation == loadtest.Get {
+		if err := fill(ctx, load, s); err != nil {
+			return nil, errors.Join(fmt.Errorf("fill: %w", err), p.alive())
+		}
+	}
+	got, err = p.observe(ctx, load)
+	if err != nil {
+		return nil, errors.Join(err, p.alive())
+	}
+	return got, nil
+}
+
+// load returns the load of a case. Gets are bounded by number, for the queue must not run dry.
+func (o *options) load(c benchCase, s server, addr string) loadtest.Options {
+	load := loadtest.Options{
+		Addr:        addr,
+		Protocol:    s.protocol,
+		Operation:   c.operation,
+		Connections: c.connections,
+		Pipeline:    c.pipeline,
+		ItemSize:    itemSize,
+		Queue:       "bench",
+		Threads:     len(o.loadCPUs),
+		CPUs:        o.loadCPUs,
+	}
+	if c.operation == loadtest.Get {
+		load.Operations, load.WarmupOperations = c.gets(o.window), c.gets(o.warmup)
+	} else {
+		load.Duration, load.Warmup = o.window, o.warmup
+	}
+	return load
+}
+
+// fill puts as many items as the load will get.
+func fill(ctx context.Context, load loadtest.Options, s server) error {
+	load.Operation, load.Connections, load.Pipeline = loadtest.Set, 4, 32
+	load.Operations += load.WarmupOperations
+	load.WarmupOperations = 0
+	if s.keeps {
+		load.Operations = 1
+	}
+	_, err := loadtest.Run(ctx, load)
+	return err
+}
+
+// observe runs a load and reads the server's CPU clock around its measured window.
+func (p *process) observe(ctx context.Context, load loadtest.Options) (*sample, error) {
+	var before, after time.Duration
+	var beforeErr, afterErr error
+	load.Begin = func() { before, beforeErr = processCPU(p.pid) }
+	load.End = func() { after, afterErr = processCPU(p.pid) }
+	result, err := loadtest.Run(ctx, load)
+	if err := errors.Join(err, beforeErr, afterErr); err != nil {
+		return nil, err
+	}
+	if result.Misses > 0 {
+		return nil, fmt.Errorf("%d of %d gets missed", result.Misses, result.Operations)
+	}
+	resident, err := residentMemory(p.pid)
+	if err != nil {
+		return nil, err
+	}
+	return &sample{
+		operations:   result.Operations,
+		wall:         result.Wall,
+		serverCPU:    after - before,
+		generatorCPU: result.ThreadCPU,
+		p50:          time.Duration(result.Latency.ValueAtQuantile(50)),
+		p99:          time.Duration(result.Latency.ValueAtQuantile(99)),
+		resident:     resident,
+	}, nil
+}
+
+// The functions below return a sample's numbers in the units of the report.
+
+func (s *sample) cpuPerOperation() float64 { // µs
+	return microseconds(s.serverCPU) / float64(s.operations)
+}
+
+func (s *sample) generatorPerOperation() float64 { // µs
+	return microseconds(s.generatorCPU) / float64(s.operations)
+}
+
+func (s *sample) rate() float64 { // operations per second
+	return float64(s.operations) / s.wall.Seconds()
+}
+
+func (s *sample) busy() float64 { // percent of one core
+	return 100 * s.serverCPU.Seconds() / s.wall.Seconds()
+}
+
+func (s *sample) residentMiB() float64 { return float64(s.resident) / (1 << 20) }
+
+func microseconds(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

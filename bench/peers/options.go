@@ -1,0 +1,183 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// options are the command line.
+type options struct {
+	cases     *regexp.Regexp
+	servers   []string // names; empty selects the defaults
+	rounds    int
+	window    time.Duration // measured, per case and server
+	warmup    time.Duration
+	short     bool
+	dir       string // parent of the servers' directories
+	serverCPU int
+	loadCPUs  []int // one generator thread on each
+
+	kestrel       string // path of the binary
+	kestrelArgs   string
+	kestrelConfig map[class]string // paths of configuration files; empty writes the default
+}
+
+// maxCPUs is the size of the kernel's affinity mask here.
+const maxCPUs = 1024
+
+// Defaults of -short.
+const (
+	shortCases  = " c=16 "
+	shortRounds = 2
+	shortWindow = 150 * time.Millisecond
+)
+
+// parseOptions parses and checks the command line; -h prints the usage to stderr.
+func parseOptions(args []string, stderr io.Writer) (*options, error) {
+	o := &options{kestrelConfig: make(map[class]string)}
+	f := flag.NewFlagSet("peers", flag.ContinueOnError)
+	f.SetOutput(stderr)
+	cases := f.String("cases", "", "regular expression on case names such as\n"+
+		`"page-cache SET c=16 P=32" (connections, pipeline) or "sync-always SET c=100 P=1"`)
+	servers := f.String("servers", "",
+		"comma-separated names; the first of a class is its reference\n"+
+			"(default those marked *: "+serverNames()+")")
+	f.IntVar(&o.rounds, "rounds", 5, "`rounds` over all servers of a case")
+	f.DurationVar(&o.window, "window", time.Second, "measured `time` per case, server and round")
+	f.DurationVar(&o.warmup, "warmup", 0, "`time` of the same load before it (default a quarter)")
+	f.BoolVar(&o.short, "short", false,
+		"a quick look: 16 connections, 2 rounds, short windows, unless given")
+	f.StringVar(&o.dir, "dir", os.TempDir(), "`directory` on the disk that the servers write to")
+	f.IntVar(&o.serverCPU, "server-cpu", 0, "`processor` of the server")
+	loadCPUs := f.String("load-cpus", "1",
+		"comma-separated `processors` of the load generator, a thread on each")
+	f.StringVar(&o.kestrel, "kestrel", "bin/kestrel", "`path` of the kestrel binary")
+	f.StringVar(&o.kestrelArgs, "kestrel-args", kestrelArgs,
+		"its arguments; DIR, PORT and FILE are replaced")
+	page := f.String("kestrel-config", "", "its configuration `file` for page-cache cases\n"+
+		"(default one that says "+fmt.Sprintf("%q)", kestrelConfig[pageCache]))
+	sync := f.String("kestrel-sync-config", "", "its configuration `file` for sync-always cases\n"+
+		"(default one that says "+fmt.Sprintf("%q)", kestrelConfig[syncAlways]))
+	if err := f.Parse(args); err != nil {
+		return nil, err
+	}
+	given := make(map[string]bool)
+	f.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	if o.short {
+		o.shorten(given, cases)
+	}
+	if *servers != "" {
+		o.servers = strings.Split(*servers, ",")
+	}
+	if !given["warmup"] {
+		o.warmup = o.window / 4
+	}
+	o.kestrelConfig[pageCache], o.kestrelConfig[syncAlways] = *page, *sync
+	var err error
+	if o.cases, err = regexp.Compile(*cases); err != nil {
+		return nil, fmt.Errorf("-cases: %w", err)
+	}
+	for cpu := range strings.SplitSeq(*loadCPUs, ",") {
+		n, err := strconv.Atoi(cpu)
+		if err != nil {
+			return nil, fmt.Errorf("-load-cpus: %w", err)
+		}
+		o.loadCPUs = append(o.loadCPUs, n)
+	}
+	if f.NArg() > 0 {
+		return nil, fmt.Errorf("unexpected argument %q", f.Arg(0))
+	}
+	return o, o.validate()
+}
+
+// shorten applies -short to what was not given.
+func (o *options) shorten(given map[string]bool, cases *string) {
+	if !given["cases"] {
+		*cases = shortCases
+	}
+	if !given["rounds"] {
+		o.rounds = shortRounds
+	}
+	if !given["window"] {
+		o.window = shortWindow
+	}
+}
+
+func (o *options) validate() error {
+	var errs []error
+	for _, name := range o.servers {
+		if !slices.ContainsFunc(servers, func(s server) bool { return s.name == name }) {
+			errs = append(errs, fmt.Errorf("unknown server %q, have %s", name, serverNames()))
+		}
+	}
+	if o.rounds < 1 || o.rounds > 1000 {
+		errs = append(errs, fmt.Errorf("-rounds %d, want 1 to 1000", o.rounds))
+	}
+	if o.window <= 0 || o.warmup < 0 {
+		errs = append(errs, fmt.Errorf("-window %v and -warmup %v: want more than 0 and at least 0",
+			o.window, o.warmup))
+	}
+	for _, cpu := range append(slices.Clone(o.loadCPUs), o.serverCPU) {
+		if cpu < 0 || cpu >= maxCPUs {
+			errs = append(errs, fmt.Errorf("processor %d, want 0 to %d", cpu, maxCPUs-1))
+		}
+	}
+	if slices.Contains(o.loadCPUs, o.serverCPU) {
+		errs = append(errs, errors.New("-server-cpu is among -load-cpus"))
+	}
+	return errors.Join(errs...)
+}
+
+// installed returns the selected servers whose program is there, and says which are not.
+func (o *options) installed(stderr io.Writer) []server {
+	var found []server
+	selected := o.servers
+	if len(selected) == 0 {
+		for _, s := range servers {
+			if s.byDefault {
+				selected = append(selected, s.name)
+			}
+		}
+	}
+	for _, name := range selected {
+		s := servers[slices.IndexFunc(servers, func(s server) bool { return s.name == name })]
+		if s.program == kestrelProgram {
+			s.program = o.kestrel
+		}
+		if _, err := exec.LookPath(s.program); err != nil {
+			fmt.Fprintf(stderr, "peers: skipping %s, no such program: %v\n", s.name, err)
+			continue
+		}
+		found = append(found, s)
+	}
+	return found
+}
+
+// plan returns the selected cases, each with the servers that take part.
+func (o *options) plan(installed []server) []planned {
+	var plan []planned
+	for _, c := range allCases() {
+		if !o.cases.MatchString(c.String()) {
+			continue
+		}
+		p := planned{benchCase: c}
+		for _, s := range installed {
+			if s.class == c.class {
+				p.servers = append(p.servers, s)
+			}
+		}
+		if len(p.servers) > 0 {
+			plan = append(plan, p)
+		}
+	}
+	return plan
+}
