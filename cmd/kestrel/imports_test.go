@@ -1,7 +1,7 @@
 package main
 
 import (
-	"go/parser"
+	goparser "go/parser"
 	"go/token"
 	"io/fs"
 	"path/filepath"
@@ -45,7 +45,7 @@ func TestImportDirection(t *testing.T) {
 		files++
 		name, _ := filepath.Rel("../..", path)
 		folder, _, _ := strings.Cut(filepath.ToSlash(name), "/")
-		parsed, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		parsed, err := goparser.ParseFile(token.NewFileSet(), path, nil, goparser.ImportsOnly)
 		if err != nil {
 			return err
 		}
