@@ -1,0 +1,118 @@
+package text
+
+import "math"
+
+// parseArgs fills req from the words after its command. It returns nil or why the request is
+// refused. Numbers are checked before a request is run, so a bad one confirms and stores nothing.
+func parseArgs(args []byte, req *Request) *ProtocolError {
+	switch req.Op {
+	case OpPut:
+		return parsePut(args, req)
+	case OpGet, OpPeek:
+		return parseFetch(args, req)
+	case OpMonitor:
+		return parseMonitor(args, req)
+	case OpConfirm:
+		return parseConfirm(args, req)
+	case OpFlush, OpDelete:
+		if len(args) == 0 {
+			return errNoQueue
+		}
+		req.Queue, _ = cutWord(args)
+	case OpStatus:
+		req.Status, _ = cutWord(args)
+		if len(req.Status) == 0 && len(args) > 0 {
+			return errStatusName
+		}
+	}
+	return nil
+}
+
+// parsePut parses `<queue> [<expiry milliseconds>]`.
+func parsePut(args []byte, req *Request) *ProtocolError {
+	if len(args) == 0 {
+		return errNoQueue
+	}
+	req.Queue, args = cutWord(args)
+	if len(args) == 0 {
+		return nil
+	}
+	expiry, _ := cutWord(args)
+	if req.ExpiryMillis, req.HasExpiry = parseInt32(expiry); !req.HasExpiry {
+		return errExpiry
+	}
+	return nil
+}
+
+// parseFetch parses `<queue> [<milliseconds>]`.
+func parseFetch(args []byte, req *Request) *ProtocolError {
+	if len(args) == 0 {
+		return errNoQueue
+	}
+	req.Queue, args = cutWord(args)
+	if len(args) == 0 {
+		return nil
+	}
+	var ok bool
+	wait, _ := cutWord(args)
+	if req.WaitMillis, ok = parseInt32(wait); !ok {
+		return errWait
+	}
+	return nil
+}
+
+// parseMonitor parses `<queue> <milliseconds>`.
+func parseMonitor(args []byte, req *Request) *ProtocolError {
+	req.Queue, args = cutWord(args)
+	if len(args) == 0 {
+		return errMonitorWords
+	}
+	var ok bool
+	wait, _ := cutWord(args)
+	if req.WaitMillis, ok = parseInt32(wait); !ok {
+		return errMonitorNumber
+	}
+	return nil
+}
+
+// parseConfirm parses `<queue> <count>`.
+func parseConfirm(args []byte, req *Request) *ProtocolError {
+	req.Queue, args = cutWord(args)
+	if len(args) == 0 {
+		return errConfirmWords
+	}
+	var ok bool
+	count, _ := cutWord(args)
+	if req.Count, ok = parseInt32(count); !ok {
+		return errConfirmNumber
+	}
+	return nil
+}
+
+// parseInt32 returns the number a whole word stands for: an optional sign and at least one digit.
+// It returns 0 and false for any other word.
+func parseInt32(word []byte) (value int32, ok bool) {
+	const beyond32 = 1 << 33 // where counting stops: out of range, far from overflowing
+	digits := word
+	if len(word) > 0 && (word[0] == '-' || word[0] == '+') {
+		digits = word[1:]
+	}
+	var v int64
+	for _, c := range digits {
+		digit := c - '0'
+		if digit > 9 {
+			return 0, false
+		}
+		v = min(v*10+int64(digit), beyond32)
+	}
+	if len(digits) == 0 {
+		return 0, false
+	}
+	if word[0] == '-' {
+		v = -v
+	}
+	if v < math.MinInt32 || v > math.MaxInt32 {
+		return 0, false
+	}
+	return int32(v), true
+}

@@ -1,0 +1,98 @@
+package text
+
+import "bytes"
+
+// Request grammar. A line is split at every single space; empty words count, except at the end of
+// the line, where they are dropped. Commands are case-insensitive, all else is case-sensitive, and
+// words after those named here are ignored. A num is an int32: an optional sign and decimal digits.
+//
+//	request = line / line-with-colon *( item EOL ) EOL  ; no item is empty
+//	line    = command *( SP word ) *SP EOL              ; EOL is [ CR ] LF
+//
+//	put       <queue> [<expiry milliseconds>]
+//	get, peek <queue> [<milliseconds>]
+//	monitor   <queue> <milliseconds>
+//	confirm   <queue> <count>
+//	flush, delete <queue>
+//	status    [<name>]
+//	version, shutdown, quit
+//
+// The colon is the last byte before the EOL; it belongs to no word. So the name of a queue that
+// ends in a colon needs something behind it: another word, a space or one more colon.
+const (
+	DefaultMaxLine = 8 << 10  // bytes, line end included
+	DefaultMaxItem = 32 << 20 // bytes
+)
+
+// Decoder decodes requests. It holds limits only; the zero Decoder has the default ones.
+type Decoder struct {
+	MaxLine int // bytes of a request line, line end included; 0: DefaultMaxLine
+	MaxItem int // bytes of an item; 0: DefaultMaxItem
+}
+
+// Decode parses one request line at the start of src and returns the bytes it occupied. It
+// overwrites req, whose slices alias src; copy what outlives this turn of the loop.
+//
+// It returns ErrIncomplete and 0 when src is a proper prefix of a line. Any other error is a
+// *ProtocolError, whose AppendReply says how to answer. If it is fatal n is 0 and the stream ends
+// here; otherwise the n bytes are consumed and decoding goes on after them.
+//
+// If req.ItemsFollow is set, whether Decode refused the request or not, the lines that follow are
+// items: read them with DecodeItem before calling Decode again. Kestrel ran such a request and
+// answered at the end of the items; only for PUT does that make a difference.
+//
+// Decode keeps no state, does not allocate, and checks every length before using it.
+func (d Decoder) Decode(src []byte, req *Request) (n int, err error) {
+	*req = Request{}
+	maxLine := d.MaxLine
+	if maxLine <= 0 {
+		maxLine = DefaultMaxLine
+	}
+	end := bytes.IndexByte(src[:min(len(src), maxLine)], '\n')
+	if end < 0 {
+		if len(src) >= maxLine {
+			return 0, errLineTooLong
+		}
+		return 0, ErrIncomplete
+	}
+	n = end + 1
+	line := trimCR(src[:end])
+	if last := len(line) - 1; last >= 0 && line[last] == ':' {
+		req.ItemsFollow = true
+		line = line[:last]
+	}
+	words := bytes.TrimRight(line, " ")
+	if len(words) == 0 && len(line) > 0 {
+		return 0, errOnlySpaces
+	}
+	command, args := cutWord(words)
+	req.Op = lookupOp(command)
+	if req.Op == 0 {
+		req.Word = command
+		return n, errUnknownCommand
+	}
+	if refused := parseArgs(args, req); refused != nil {
+		if refused.Fatal {
+			return 0, refused
+		}
+		return n, refused
+	}
+	return n, nil
+}
+
+// trimCR returns line without the carriage return at its end, if it has one.
+func trimCR(line []byte) []byte {
+	if last := len(line) - 1; last >= 0 && line[last] == '\r' {
+		return line[:last]
+	}
+	return line
+}
+
+// cutWord returns the bytes of b before its first space and those after it. As a line's last word
+// is never empty, rest is empty only if word was the last one.
+func cutWord(b []byte) (word, rest []byte) {
+	if i := bytes.IndexByte(b, ' '); i >= 0 {
+		return b[:i], b[i+1:]
+	}
+	return b, nil
+}

@@ -1,0 +1,136 @@
+package text
+
+import "strings"
+
+// Results of decodeString that many cases share.
+const (
+	noQueue     = `reply "-Queue name required.\n": no queue name`
+	noTimeout   = `reply "-Queue name & timeout required.\n": monitor without wait time`
+	noCount     = `reply "-Queue name & count required.\n": confirm without count`
+	badWait     = `reply "-Error parsing timeout.\n": wait time is not a 32-bit number`
+	badExpiry   = `reply "-Error parsing expiration time.\n": expiry is not a 32-bit number`
+	badMonitor  = `close "": monitor wait time is not a 32-bit number`
+	badConfirm  = `close "": confirm count is not a 32-bit number`
+	onlySpaces  = `close "": request line of spaces only`
+	longLine    = `close "-Request line too long.\n": request line too long`
+	emptyStatus = `reply "-Unknown status.\n": status with an empty name`
+)
+
+// unknown is the result of decodeString for an unknown command, as the reply spells it.
+func unknown(word string) string {
+	return `reply "-Unknown command: ` + word + `\n": unknown command`
+}
+
+// decodeTests also seed FuzzDecode. A name that starts with T and a number is that of a test vector
+// of the protocol.
+var decodeTests = []struct {
+	name string
+	d    Decoder
+	in   string // one line; every proper prefix of it is incomplete
+	want string // as resultString has it
+}{
+	// Framing.
+	{name: "T01 put", in: "put t01:\n", want: `put "t01" items`},
+	{name: "T01 get", in: "get t01\n", want: `get "t01"`},
+	{name: "T02 put in upper case", in: "PUT t02:\r\n", want: `put "t02" items`},
+	{name: "T02 get in upper case", in: "GET t02\r\n", want: `get "t02"`},
+	{name: "mixed case, name keeps its case", in: "gEt Q\n", want: `get "Q"`},
+	{name: "trailing space", in: "get q \n", want: `get "q"`},
+	{name: "trailing spaces", in: "get q   \r\n", want: `get "q"`},
+	{name: "two carriage returns", in: "get q\r\r\n", want: `get "q\r"`},
+	{name: "space after a carriage return", in: "get q\r \n", want: `get "q\r"`},
+	{name: "leading space", in: " get q\n", want: unknown("")},
+	{name: "tab is part of a word", in: "get\tq\n", want: unknown("get?q")},
+	{name: "name with a tab", in: "get a\tb\n", want: `get "a\tb"`},
+	{name: "name in Latin-1", in: "get caf\xe9\n", want: `get "caf\xe9"`},
+	{name: "T24 empty line", in: "\n", want: unknown("")},
+	{name: "empty line with carriage return", in: "\r\n", want: unknown("")},
+	{name: "space only", in: " \n", want: onlySpaces},
+	{name: "spaces only", in: "   \r\n", want: onlySpaces},
+	{name: "T24 unknown command", in: "Frob it\n", want: unknown("frob")},
+	{name: "T24 stats", in: "stats\n", want: unknown("stats")},
+	{name: "prefix of a command", in: "ge q\n", want: unknown("ge")},
+	{name: "command and more", in: "shutdownx\n", want: unknown("shutdownx")},
+	{name: "bytes that would fold to put", in: "PU\x14 q\n", want: unknown("pu?")},
+	{name: "unknown command that is not ASCII", in: "\xc9T\xc9\x00\x7f~\n",
+		want: unknown("?t???~")},
+	{name: "unknown command with a carriage return", in: "a\rB\n", want: unknown("a?b")},
+	{name: "line of the longest length", d: Decoder{MaxLine: 6}, in: "get q\n", want: `get "q"`},
+	{name: "line too long", d: Decoder{MaxLine: 5}, in: "get q", want: longLine},
+	{name: "line of 8 KiB", in: "get " + strings.Repeat("q", DefaultMaxLine-4), want: longLine},
+
+	// The colon.
+	{name: "colon after any command", in: "get q:\n", want: `get "q" items`},
+	{name: "colon after a space", in: "put q :\n", want: `put "q" items`},
+	{name: "colon before a space", in: "put q: \n", want: `put "q:"`},
+	{name: "two colons", in: "put q::\n", want: `put "q:" items`},
+	{name: "colon inside a name", in: "put a:b\n", want: `put "a:b"`},
+	{name: "colon before the expiry", in: "put q: 5\n", want: `put "q:" expiry=5`},
+	{name: "colon behind a number", in: "put q 5:\n", want: `put "q" expiry=5 items`},
+	{name: "colon behind a carriage return", in: "put q\r:\n", want: `put "q\r" items`},
+	{name: "colon alone", in: ":\n", want: unknown("") + " items"},
+	{name: "two colons alone", in: "::\r\n", want: unknown(":") + " items"},
+	{name: "colon behind spaces only", in: "  :\n", want: onlySpaces},
+	{name: "colon behind an unknown command", in: "Frob:\n", want: unknown("frob") + " items"},
+	{name: "colon behind a command without words", in: "quit:\n", want: `quit items`},
+
+	// PUT.
+	{name: "T04 put without colon", in: "put t04\n", want: `put "t04"`},
+	{name: "T05 put without queue", in: "put:\n", want: noQueue + " items"},
+	{name: "put without queue, with a space", in: "put :\n", want: noQueue + " items"},
+	{name: "T07 put with a bad expiry", in: "put t07 abc:\n", want: badExpiry + " items"},
+	{name: "T19 put with expiry", in: "put t19 200:\n", want: `put "t19" expiry=200 items`},
+	{name: "T19 put with expiry 0", in: "put t19 0:\n", want: `put "t19" expiry=0 items`},
+	{name: "put with negative expiry", in: "put q -2147483648\n",
+		want: `put "q" expiry=-2147483648`},
+	{name: "put with expiry beyond 32 bits", in: "put q 2147483648\n", want: badExpiry},
+	{name: "put with an empty expiry", in: "put q  5\n", want: badExpiry},
+	{name: "put with more words", in: "put q 5 6 seven\n", want: `put "q" expiry=5`},
+	{name: "put with an empty name", in: "put  5\n", want: `put "" expiry=5`},
+
+	// GET and PEEK.
+	{name: "T06 get without queue", in: "get\n", want: noQueue},
+	{name: "T06 peek without queue", in: "peek\n", want: noQueue},
+	{name: "T07 get with a bad timeout", in: "get t07 abc\n", want: badWait},
+	{name: "T07 peek with a bad timeout", in: "peek t07 abc\n", want: badWait},
+	{name: "T09 peek", in: "peek t09\n", want: `peek "t09"`},
+	{name: "T17 get that waits", in: "get t17 5000\n", want: `get "t17" wait=5000`},
+	{name: "peek that waits", in: "peek q 1\n", want: `peek "q" wait=1`},
+	{name: "get with a negative timeout", in: "get q -1\n", want: `get "q" wait=-1`},
+	{name: "get with a plus sign", in: "get q +7\n", want: `get "q" wait=7`},
+	{name: "get with a sign only", in: "get q -\n", want: badWait},
+	{name: "get with two signs", in: "get q --1\n", want: badWait},
+	{name: "get with a timeout of 20 digits", in: "get q 18446744073709551617\n", want: badWait},
+	{name: "get with more words", in: "get q 1 x\n", want: `get "q" wait=1`},
+	{name: "get with an empty name", in: "get  \xff\n", want: badWait},
+	{name: "get has no options", in: "get q/open\n", want: `get "q/open"`},
+
+	// MONITOR and CONFIRM.
+	{name: "T14 monitor", in: "monitor t14 400\n", want: `monitor "t14" wait=400`},
+	{name: "T16 monitor without time", in: "monitor t16 0\n", want: `monitor "t16" wait=0`},
+	{name: "monitor without words", in: "monitor\n", want: noTimeout},
+	{name: "T06 monitor without timeout", in: "monitor t06\n", want: noTimeout},
+	{name: "monitor with a trailing space", in: "monitor q \n", want: noTimeout},
+	{name: "T08 monitor with a bad number", in: "monitor t08 abc\n", want: badMonitor},
+	{name: "monitor with a bad number and a colon", in: "monitor q abc:\n", want: badMonitor},
+	{name: "T12 confirm", in: "confirm t12 2\n", want: `confirm "t12" count=2`},
+	{name: "T13 confirm of nothing", in: "confirm t13 0\n", want: `confirm "t13" count=0`},
+	{name: "confirm of a negative count", in: "confirm q -1\n", want: `confirm "q" count=-1`},
+	{name: "confirm without words", in: "confirm\n", want: noCount},
+	{name: "T06 confirm without count", in: "confirm t06\n", want: noCount},
+	{name: "T08 confirm with a bad number", in: "confirm t08 abc\n", want: badConfirm},
+
+	// The rest.
+	{name: "T06 flush without queue", in: "flush\n", want: noQueue},
+	{name: "T06 delete without queue", in: "delete\n", want: noQueue},
+	{name: "T20 flush", in: "flush t20\n", want: `flush "t20"`},
+	{name: "T20 delete", in: "delete t20\n", want: `delete "t20"`},
+	{name: "delete with more words", in: "delete q noreply\n", want: `delete "q"`},
+	{name: "T21 version", in: "version\n", want: `version`},
+	{name: "T22 status", in: "status\n", want: `status`},
+	{name: "T22 status with a name", in: "status ReadOnly\n", want: `status to="ReadOnly"`},
+	{name: "T23 unknown status", in: "status spongebob\n", want: `status to="spongebob"`},
+	{name: "status with an empty name", in: "status  up\n", want: emptyStatus},
+	{name: "T25 quit", in: "quit\n", want: `quit`},
+	{name: "shutdown", in: "Shutdown now\n", want: `shutdown`},
+}

@@ -1,0 +1,109 @@
+package text
+
+import (
+	"slices"
+	"strconv"
+)
+
+// Reply layout. Numbers and messages are printable ASCII; items are written as stored, so one that
+// holds a line feed, put through another protocol, cannot be told from two replies.
+//
+//	+<count>\n     success
+//	-<message>\n   failure; the connection stays open
+//	:<bytes>\n     an item, or a word
+//	*\n            no item; end of MONITOR
+
+// Replies that never vary. Append them to the output as they are.
+const (
+	ReplyDone            = "+0\n" // FLUSH, DELETE, STATUS with a name, SHUTDOWN, PUT of nothing
+	ReplyNone            = "*\n"  // no item, and the end of MONITOR
+	ReplyNotThatMany     = "-Not that many transactions open.\n"
+	ReplyUnknownStatus   = "-Unknown status.\n"
+	ReplyStatusForbidden = "-Status forbidden.\n"
+)
+
+// AppendCount appends the reply to PUT and CONFIRM: a number of items.
+func AppendCount(dst []byte, count int64) []byte {
+	dst = append(dst, '+')
+	dst = strconv.AppendInt(dst, count, 10)
+	return append(dst, '\n')
+}
+
+// AppendItem appends the reply for one item, to GET, PEEK and MONITOR.
+func AppendItem(dst, data []byte) []byte {
+	dst = slices.Grow(dst, len(data)+2)
+	dst = append(dst, ':')
+	dst = append(dst, data...)
+	return append(dst, '\n')
+}
+
+// AppendError appends a failure. What is not printable ASCII in message becomes a question mark, so
+// that no text can end the line early.
+func AppendError(dst []byte, message string) []byte {
+	dst = append(dst, '-')
+	dst = appendASCII(dst, message)
+	return append(dst, '\n')
+}
+
+// AppendUnavailable appends the refusal of an operation, for example getItem, because of the
+// server's status or the connection limits.
+func AppendUnavailable(dst []byte, operation string) []byte {
+	dst = append(dst, "-Server not available for operation "...)
+	dst = appendASCII(dst, operation)
+	return append(dst, '\n')
+}
+
+// AppendTooManyOpen appends the refusal of a GET over the limit of open reads.
+func AppendTooManyOpen(dst []byte, limit int) []byte {
+	dst = append(dst, "-Too many open transactions; limit="...)
+	dst = strconv.AppendInt(dst, int64(limit), 10)
+	return append(dst, '\n')
+}
+
+// AppendVersion appends the reply to VERSION.
+func AppendVersion(dst []byte, version string) []byte {
+	dst = append(dst, ':')
+	dst = appendASCII(dst, version)
+	return append(dst, '\n')
+}
+
+// AppendStatus appends the reply to a STATUS without a name: the server status, for example
+// ReadOnly, in upper case.
+func AppendStatus(dst []byte, status string) []byte {
+	dst = append(dst, ':')
+	for i := range len(status) {
+		c := status[i]
+		if 'a' <= c && c <= 'z' {
+			c -= 'a' - 'A'
+		}
+		dst = append(dst, printable(c))
+	}
+	return append(dst, '\n')
+}
+
+// appendUnknownCommand appends the refusal of a command that does not exist.
+func appendUnknownCommand(dst, word []byte) []byte {
+	dst = append(dst, "-Unknown command: "...)
+	for _, c := range word {
+		dst = append(dst, printable(lowerCase(c)))
+	}
+	return append(dst, '\n')
+}
+
+func appendASCII(dst []byte, text string) []byte {
+	for _, r := range text {
+		if r > '~' {
+			r = '?'
+		}
+		dst = append(dst, printable(byte(r)))
+	}
+	return dst
+}
+
+// printable returns c, or a question mark if it is not printable ASCII.
+func printable(c byte) byte {
+	if c < ' ' || c > '~' {
+		return '?'
+	}
+	return c
+}

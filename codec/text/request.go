@@ -1,0 +1,34 @@
+package text
+
+// Request is one decoded request line. Decode overwrites all of it, so one Request serves a whole
+// connection. The slices alias the bytes given to Decode. Which fields a command sets is said at
+// its [Op]; the others are zero.
+type Request struct {
+	Op Op
+
+	Queue  []byte // name as sent, ISO-8859-1; empty if sent empty
+	Status []byte // STATUS: the name of the new status as sent; empty asks for the current one
+	Word   []byte // unknown command: the command as sent, which may be empty
+
+	ExpiryMillis int32 // PUT: milliseconds an item lives, if HasExpiry; see ExpiryTime
+	WaitMillis   int32 // GET, PEEK, MONITOR: longest wait in milliseconds; 0 or less: none
+	Count        int32 // CONFIRM: reads to confirm; 0 and negative are passed on
+
+	HasExpiry bool // PUT: ExpiryMillis was sent
+
+	// ItemsFollow says that the line ended in a colon, which makes item lines follow after any
+	// command, refused ones included. They are to be read with DecodeItem before the next request,
+	// and matter to PUT only.
+	ItemsFollow bool
+}
+
+// ExpiryTime returns when the items of a PUT expire, in milliseconds since 1970, if it is run at
+// nowMillis; 0 means never. Unlike in the other protocols only a PUT that names no expiry is for
+// ever: one of 0 is over at once. An instant at or before the start of 1970 comes back as 1, which
+// is as expired and cannot be mistaken for never.
+func (req *Request) ExpiryTime(nowMillis int64) int64 {
+	if !req.HasExpiry {
+		return 0
+	}
+	return max(nowMillis+int64(req.ExpiryMillis), 1)
+}

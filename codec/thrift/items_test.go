@@ -1,0 +1,97 @@
+package thrift
+
+import (
+	"fmt"
+	"testing"
+)
+
+func TestItems(t *testing.T) {
+	in := frame(unhex(t, putHead+queueArg+
+		`0f 0002 0b 00000003 00000001 "a" 00000000 00000002 "bc" 00`))
+	var req Request
+	if _, err := (Decoder{}).Decode(in, &req); err != nil {
+		t.Fatal(err)
+	}
+	items := req.Items
+	for i, want := range []string{"a", "", "bc"} {
+		if items.Len() != 3-i {
+			t.Errorf("Len() = %d, want %d", items.Len(), 3-i)
+		}
+		if got, ok := items.Next(); !ok || string(got) != want {
+			t.Errorf("Next() = %q, %v, want %q", got, ok, want)
+		}
+	}
+	for range 2 {
+		if got, ok := items.Next(); ok || got != nil || items.Len() != 0 {
+			t.Errorf("Next() at the end = %q, %v", got, ok)
+		}
+	}
+	for range 2 { // All leaves the items as they are, and so did reading the copy
+		if got, want := itemsString(req.Items), `["a" "" "bc"]`; got != want {
+			t.Errorf("All() yields %s, want %s", got, want)
+		}
+	}
+	for item := range req.Items.All() {
+		if string(item) == "a" {
+			break
+		}
+	}
+	var zero Items
+	if _, ok := zero.Next(); ok || zero.Len() != 0 {
+		t.Errorf("the zero Items has an item")
+	}
+}
+
+func TestIDs(t *testing.T) {
+	in := Client{}.AppendConfirm(nil, 1, []byte("q"), 5, -6, 7)
+	var req Request
+	if _, err := (Decoder{}).Decode(in, &req); err != nil {
+		t.Fatal(err)
+	}
+	var got []int64
+	for i := range req.IDs.Len() {
+		got = append(got, req.IDs.At(i))
+	}
+	if want := "[5 -6 7]"; fmt.Sprint(got) != want || idsString(req.IDs) != want {
+		t.Errorf("At = %v, All yields %s, want %s", got, idsString(req.IDs), want)
+	}
+	for id := range req.IDs.All() {
+		if id == -6 {
+			break
+		}
+	}
+	if n := (IDs{}).Len(); n != 0 {
+		t.Errorf("the zero IDs has %d ids", n)
+	}
+}
+
+func TestItemList(t *testing.T) {
+	dst := BeginItems(nil, Call{Method: MethodGet})
+	dst = AppendItem(dst, []byte("a"), 1)
+	dst = AppendItem(dst, nil, 2)
+	var r Reply
+	if _, err := (Client{}).DecodeReply(EndItems(dst, 0, 2), &r); err != nil {
+		t.Fatal(err)
+	}
+	list := r.Items
+	for i, want := range []string{`1:"a"`, `2:""`} {
+		if list.Len() != 2-i {
+			t.Errorf("Len() = %d, want %d", list.Len(), 2-i)
+		}
+		it, ok := list.Next()
+		if got := fmt.Sprintf("%d:%q", it.ID, it.Data); !ok || got != want {
+			t.Errorf("Next() = %s, %v, want %s", got, ok, want)
+		}
+	}
+	if it, ok := list.Next(); ok {
+		t.Errorf("Next() at the end = %v", it)
+	}
+	for it := range r.Items.All() {
+		if it.ID == 1 {
+			break
+		}
+	}
+	if got, want := itemListString(r.Items), `[1:"a" 2:""]`; got != want {
+		t.Errorf("All() yields %s, want %s", got, want)
+	}
+}
