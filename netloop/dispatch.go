@@ -48,15 +48,16 @@ func (s *session) writesBlocked() bool {
 	return s.refuseWrites || s.loop.server.status.Enforced().BlocksWrites()
 }
 
-// put adds an item to the queue called name.
-func (s *session) put(name []byte, p engine.PutRequest) error {
+// put adds an item to the queue called name. The reply that says so waits for the ticket; see claim.
+func (s *session) put(name []byte, p engine.PutRequest) (engine.Ticket, error) {
 	if s.writesBlocked() {
-		return errSetUnavailable
+		return engine.Ticket{}, errSetUnavailable
 	}
 	s.loop.counters.CmdSet++
+	p.ClientID = s.clientID
 	t, err := s.loop.engine.Put(s.loop.now, name, p)
-	s.claim(t)
-	return err
+	s.after(t)
+	return t, err
 }
 
 // fetch hands the next item of the queue called name to the protocol, or waits for one for up to millis.
@@ -95,7 +96,7 @@ func (s *session) fetch(name, reply []byte, access engine.Access, millis int32) 
 // try fetches once. If wait is set and there is no item, the session's Waiter is in line afterwards.
 func (s *session) try(name []byte, access engine.Access, wait bool) (engine.Fetched, error) {
 	l := s.loop
-	req := engine.FetchRequest{Access: access}
+	req := engine.FetchRequest{Access: access, ClientID: s.clientID}
 	if wait && !l.draining {
 		s.wait.waiter.Notify = s
 		req.Waiter = &s.wait.waiter
@@ -135,6 +136,14 @@ func (s *session) confirmOldest(name []byte, n int) error {
 	return nil
 }
 
+// confirmAll confirms every open read of the queue that the connection has.
+func (s *session) confirmAll(name []byte) {
+	if n := s.reads.count(name); n > 0 {
+		s.confirmOldest(name, n)
+		s.claiming = false // the reply is about what comes next
+	}
+}
+
 func (s *session) delete(name []byte) error {
 	if s.writesBlocked() {
 		return errDeleteUnavailable
@@ -147,7 +156,7 @@ func (s *session) flush(name []byte) error {
 	if s.writesBlocked() {
 		return errFlushUnavailable
 	}
-	t, err := s.loop.engine.Flush(s.loop.now, name, "")
+	t, err := s.loop.engine.Flush(s.loop.now, name, s.clientID)
 	s.claim(t)
 	return err
 }
@@ -156,7 +165,7 @@ func (s *session) flushAll() error {
 	if s.writesBlocked() {
 		return errFlushAllUnavailable
 	}
-	t, err := s.loop.engine.FlushAll(s.loop.now, "")
+	t, err := s.loop.engine.FlushAll(s.loop.now, s.clientID)
 	s.claim(t)
 	return err
 }
@@ -174,4 +183,42 @@ func (s *session) flushAllExpired() int64 {
 	n, t := s.loop.engine.FlushAllExpired(s.loop.now)
 	s.claim(t)
 	return n
+}
+
+// setStatus changes the server's status, for a client on this machine, and calls done with the outcome.
+func (s *session) setStatus(name string, done func(*session, error)) {
+	to, err := ParseStatus(name)
+	if err == nil && !s.local {
+		err = errNotLocal
+	}
+	if err != nil {
+		done(s, err)
+		return
+	}
+	server := s.loop.server
+	s.startJob(func() error { return server.SetStatus(to) }, done)
+}
+
+// shutdown asks the server to stop, for a client on this machine.
+func (s *session) shutdown() error {
+	if !s.local {
+		return errNotLocal
+	}
+	s.loop.server.requestShutdown()
+	return nil
+}
+
+// reason words an error for clients of the protocols that send words.
+func reason(err error) string {
+	switch {
+	case errors.Is(err, engine.ErrOutOfDisk):
+		return "out of disk space"
+	case errors.Is(err, engine.ErrOutOfMemory):
+		return "out of memory"
+	case errors.Is(err, engine.ErrTooManyQueues):
+		return "too many queues"
+	case errors.Is(err, engine.ErrJournal):
+		return "journal failed"
+	}
+	return err.Error()
 }

@@ -98,14 +98,9 @@ func memcacheRefusal(dst []byte, err error) (reply []byte, fatal bool) {
 		return append(dst, memcache.ReplyServerError...), true
 	case errors.Is(err, engine.ErrBadName), errors.Is(err, ErrUnknownStatus), errors.Is(err, ErrForbiddenStatus):
 		return append(dst, memcache.ReplyClientError...), true
-	case errors.Is(err, engine.ErrOutOfDisk):
-		return memcache.AppendServerError(dst, "out of disk space"), false
-	case errors.Is(err, engine.ErrOutOfMemory):
-		return memcache.AppendServerError(dst, "out of memory"), false
-	case errors.Is(err, engine.ErrTooManyQueues):
-		return memcache.AppendServerError(dst, "too many queues"), false
-	case errors.Is(err, engine.ErrJournal):
-		return memcache.AppendServerError(dst, "journal failed"), false
+	case errors.Is(err, engine.ErrOutOfDisk), errors.Is(err, engine.ErrOutOfMemory),
+		errors.Is(err, engine.ErrTooManyQueues), errors.Is(err, engine.ErrJournal):
+		return memcache.AppendServerError(dst, reason(err)), false
 	case errors.Is(err, errNotLocal):
 		return memcache.AppendClientError(dst, err.Error()), false
 	}
@@ -122,10 +117,11 @@ func (s *session) latin1Name(name []byte) []byte {
 }
 
 func memcacheSet(s *session, req *memcache.Request) {
-	err := s.put(s.latin1Name(req.Queue), engine.PutRequest{
+	t, err := s.put(s.latin1Name(req.Queue), engine.PutRequest{
 		Data: req.Data, Flags: req.Flags,
 		Expiry: engine.Time(memcache.ExpiryTime(req.Expiry, int64(s.loop.now))),
 	})
+	s.claim(t)
 	s.finish(req, err, memcache.ReplyStored)
 	if req.BadEnd {
 		// What comes next may be part of the item: it is not run as a command.
@@ -168,7 +164,7 @@ func memcacheMonitor(s *session, req *memcache.Request) {
 		limit = int(req.MaxItems)
 	}
 	deadline := s.loop.now + engine.Time(req.Seconds)*1000
-	s.monitor(s.latin1Name(req.Queue), req.Queue, deadline, limit)
+	s.monitor(s.latin1Name(req.Queue), req.Queue, engine.OpenRead, deadline, limit)
 }
 
 func memcacheConfirm(s *session, req *memcache.Request) {
@@ -224,22 +220,16 @@ func memcacheStatus(s *session, req *memcache.Request) {
 		s.out = memcache.AppendStatus(s.out, server.Status().String())
 		return
 	}
-	if !s.local {
-		s.proto.refuse(s, errNotLocal)
-		return
-	}
-	to, err := ParseStatus(string(req.Args))
-	if err != nil {
-		s.proto.refuse(s, err)
-		return
-	}
-	s.startJob(func() error { return server.SetStatus(to) }, func(s *session, err error) {
-		if err != nil {
+	s.setStatus(string(req.Args), func(s *session, err error) {
+		switch {
+		case err == nil:
+			s.proto.none(s)
+		case errors.Is(err, errNotLocal):
+			s.proto.refuse(s, err)
+		default:
 			s.out = append(s.out, memcache.ReplyClientError...)
 			s.quit()
-			return
 		}
-		s.proto.none(s)
 	})
 }
 
@@ -268,12 +258,11 @@ func memcacheReload(s *session, _ *memcache.Request) {
 }
 
 func memcacheShutdown(s *session, _ *memcache.Request) {
-	if !s.local {
-		s.proto.refuse(s, errNotLocal)
+	if err := s.shutdown(); err != nil {
+		s.proto.refuse(s, err)
 		return
 	}
 	s.quit()
-	s.loop.server.requestShutdown()
 }
 
 func memcacheQuit(s *session, _ *memcache.Request) { s.quit() }

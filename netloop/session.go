@@ -71,6 +71,8 @@ type session struct {
 
 	refuseReads  bool // by the connection limits, for life
 	refuseWrites bool
+	clientID     string    // who the client says it is; "" if it does not
+	items        textItems // of the text protocol
 
 	in      []byte                     // bytes that have arrived and were not run, from inStart on; nil if there are none
 	inPool  *bytebufferpool.ByteBuffer // that in came from

@@ -43,13 +43,14 @@ func (s *session) beginWait(kind waitKind, name, reply []byte, access engine.Acc
 
 // monitor delivers items of the queue called name until the deadline, limit items (no limit if negative),
 // or the limit of open reads.
-func (s *session) monitor(name, reply []byte, deadline engine.Time, limit int) {
+func (s *session) monitor(name, reply []byte, access engine.Access, deadline engine.Time, limit int) {
 	if s.readsBlocked() {
 		s.proto.refuse(s, errMonitorUnavailable)
 		return
 	}
 	s.loop.counters.CmdMonitor++
 	w := &s.wait
+	w.access = access
 	w.remaining = limit
 	w.deadline = deadline
 	w.reply = append(w.reply[:0], reply...)
@@ -66,9 +67,9 @@ func (s *session) continueMonitor() {
 	for w.remaining != 0 && w.deadline > l.now && !s.readsBlocked() &&
 		s.reads.count(w.name) < l.server.opts.MaxOpenReads {
 		l.counters.CmdMonitorGet++
-		got, err := s.try(w.name, engine.OpenRead, true)
+		got, err := s.try(w.name, w.access, true)
 		if got.Waiting {
-			s.beginWait(waitMonitor, w.name, w.reply, engine.OpenRead, w.deadline)
+			s.beginWait(waitMonitor, w.name, w.reply, w.access, w.deadline)
 			return
 		}
 		if err == engine.ErrEmpty {

@@ -1,0 +1,203 @@
+package netloop
+
+import (
+	"errors"
+
+	"github.com/kestrelmq/kestrel/codec/text"
+	"github.com/kestrelmq/kestrel/engine"
+)
+
+// textProtocol is the text protocol of Kestrel. Every fetch confirms what the connection fetched from the
+// queue before.
+type textProtocol struct{}
+
+// textItems is the state of a request that is followed by item lines.
+type textItems struct {
+	reading bool       // item lines are to come
+	at      text.Items // how far the line being read has come
+	putting bool       // the items are put; else they are read over
+	name    []byte     // of the queue
+	expiry  engine.Time
+	stored  int64
+	ticket  engine.Ticket // of the items stored
+	err     error         // what put an end to putting them; nil if nothing did
+}
+
+// textCommands runs a decoded request, by its Op.
+var textCommands = [...]func(*session, *text.Request){
+	text.OpPut:      textPut,
+	text.OpGet:      textGet,
+	text.OpPeek:     textPeek,
+	text.OpMonitor:  textMonitor,
+	text.OpConfirm:  textConfirm,
+	text.OpFlush:    textFlush,
+	text.OpDelete:   textDelete,
+	text.OpStatus:   textStatus,
+	text.OpVersion:  textVersion,
+	text.OpShutdown: textShutdown,
+	text.OpQuit:     textQuit,
+}
+
+func (textProtocol) next(s *session, in []byte) int {
+	opts := &s.loop.server.opts
+	decoder := text.Decoder{MaxLine: opts.MaxLine, MaxItem: opts.MaxItemSize}
+	if s.items.reading {
+		return s.nextItem(decoder, in)
+	}
+	var req text.Request
+	n, err := decoder.Decode(in, &req)
+	if err == text.ErrIncomplete {
+		return 0
+	}
+	s.items.reading = req.ItemsFollow
+	if err == nil {
+		textCommands[req.Op](s, &req)
+		return n
+	}
+	refusal := err.(*text.ProtocolError)
+	s.out = refusal.AppendReply(s.out, &req)
+	if refusal.Fatal {
+		s.quit()
+		return 0
+	}
+	return n
+}
+
+// nextItem takes one item line, or what has come of one that is too large.
+func (s *session) nextItem(decoder text.Decoder, in []byte) int {
+	item, n, err := decoder.DecodeItem(in, &s.items.at)
+	switch {
+	case err == text.ErrIncomplete, err == text.ErrTooLarge:
+	case err == text.ErrEndOfItems:
+		s.endItems()
+	case item != nil && s.items.putting && s.items.err == nil:
+		s.putTextItem(item)
+	}
+	return n
+}
+
+// putTextItem puts one item. One that the queue refuses is not counted, and the next is tried; anything
+// else puts an end to it.
+func (s *session) putTextItem(item []byte) {
+	it := &s.items
+	t, err := s.put(it.name, engine.PutRequest{Data: item, Expiry: it.expiry})
+	it.ticket = it.ticket.Merge(t)
+	switch {
+	case err == nil:
+		it.stored++
+	case errors.Is(err, engine.ErrQueueFull), errors.Is(err, engine.ErrItemTooLarge):
+	default:
+		it.err = err
+	}
+}
+
+// endItems answers a request that was followed by item lines.
+func (s *session) endItems() {
+	it := s.items
+	s.items = textItems{name: it.name[:0]}
+	if !it.putting {
+		return
+	}
+	if it.err != nil {
+		s.proto.refuse(s, it.err)
+		return
+	}
+	s.claim(it.ticket)
+	s.out = text.AppendCount(s.out, it.stored)
+}
+
+func (textProtocol) item(s *session, it engine.Item) { s.out = text.AppendItem(s.out, it.Data) }
+
+func (textProtocol) none(s *session) { s.out = append(s.out, text.ReplyNone...) }
+
+// refuse words every refusal as one line, and goes on; only what cannot be answered ends the session.
+func (textProtocol) refuse(s *session, err error) {
+	var unavailable unavailableError
+	switch {
+	case errors.As(err, &unavailable):
+		s.out = text.AppendUnavailable(s.out, string(unavailable))
+	case errors.Is(err, errTooManyReads):
+		s.out = text.AppendTooManyOpen(s.out, s.loop.server.opts.MaxOpenReads)
+	case errors.Is(err, errNotThatMany):
+		s.out = append(s.out, text.ReplyNotThatMany...)
+	case errors.Is(err, ErrUnknownStatus):
+		s.out = append(s.out, text.ReplyUnknownStatus...)
+	case errors.Is(err, ErrForbiddenStatus):
+		s.out = append(s.out, text.ReplyStatusForbidden...)
+	case errors.Is(err, engine.ErrBadName), errors.Is(err, engine.ErrClosed):
+		s.quit()
+	default:
+		s.out = text.AppendError(s.out, reason(err))
+	}
+}
+
+func (textProtocol) retract(dst, _ []byte, err error) []byte {
+	return text.AppendError(dst, reason(err))
+}
+
+func textPut(s *session, req *text.Request) {
+	if !req.ItemsFollow {
+		s.out = append(s.out, text.ReplyDone...)
+		return
+	}
+	it := &s.items
+	it.putting = true
+	it.name = append(it.name[:0], s.latin1Name(req.Queue)...)
+	it.expiry = engine.Time(req.ExpiryTime(int64(s.loop.now)))
+}
+
+func textGet(s *session, req *text.Request) {
+	name := s.latin1Name(req.Queue)
+	s.confirmAll(name)
+	s.fetch(name, req.Queue, engine.OpenRead, req.WaitMillis)
+}
+
+func textPeek(s *session, req *text.Request) {
+	name := s.latin1Name(req.Queue)
+	s.confirmAll(name)
+	s.fetch(name, req.Queue, engine.Peek, req.WaitMillis)
+}
+
+func textMonitor(s *session, req *text.Request) {
+	name := s.latin1Name(req.Queue)
+	s.confirmAll(name)
+	s.monitor(name, req.Queue, engine.OpenRead, s.loop.now+engine.Time(req.WaitMillis), -1)
+}
+
+func textConfirm(s *session, req *text.Request) {
+	if err := s.confirmOldest(s.latin1Name(req.Queue), int(req.Count)); err != nil {
+		s.proto.refuse(s, err)
+		return
+	}
+	s.out = text.AppendCount(s.out, int64(req.Count))
+}
+
+// textDone words the outcome of a command that has nothing to tell.
+func textDone(s *session, err error) {
+	if err != nil {
+		s.proto.refuse(s, err)
+		return
+	}
+	s.out = append(s.out, text.ReplyDone...)
+}
+
+func textFlush(s *session, req *text.Request) { textDone(s, s.flush(s.latin1Name(req.Queue))) }
+
+func textDelete(s *session, req *text.Request) { textDone(s, s.delete(s.latin1Name(req.Queue))) }
+
+func textStatus(s *session, req *text.Request) {
+	if len(req.Status) == 0 {
+		s.out = text.AppendStatus(s.out, s.loop.server.Status().String())
+		return
+	}
+	s.setStatus(string(req.Status), textDone)
+}
+
+func textVersion(s *session, _ *text.Request) { s.out = text.AppendVersion(s.out, Version) }
+
+func textShutdown(s *session, _ *text.Request) {
+	err := s.shutdown()
+	textDone(s, err)
+}
+
+func textQuit(s *session, _ *text.Request) { s.quit() }
