@@ -18,7 +18,7 @@ type FetchRequest struct {
 type Fetched struct {
 	// Ticket is to be committed before the item may leave, or, if there is none, nothing.
 	Ticket Ticket
-	// Read names the item of an OpenRead.
+	// Read names the item of an OpenRead or Hold.
 	Read ReadRef
 	// Waiting says that there was no item and the Waiter is in line.
 	Waiting bool
@@ -87,8 +87,10 @@ func (e *Engine) fetch(q *queue, now Time, f FetchRequest, r Receiver) (Fetched,
 	case Peek:
 		r.Receive(it)
 		return Fetched{}, nil
-	case OpenRead:
-		q.counters.opens++
+	case OpenRead, Hold:
+		if f.Access == OpenRead {
+			q.counters.opens++
+		}
 		read := e.openFirst(q, now, it)
 		r.Receive(read.item)
 		return Fetched{Read: ReadRef{read, read.id}}, nil
@@ -179,7 +181,7 @@ func (e *Engine) Collect(now Time, ref ReadRef, access Access, r Receiver) (Tick
 		return Ticket{}, false
 	}
 	r.Receive(ref.r.item)
-	if access == OpenRead {
+	if access.Holds() {
 		return Ticket{}, true
 	}
 	return e.end(ref.r, now), true
@@ -201,6 +203,27 @@ func (e *Engine) Confirm(now Time, ref ReadRef) (Ticket, bool) {
 		e.trace("confirm", ref.r)
 	}
 	return e.end(ref.r, now), true
+}
+
+// ConfirmAll ends open reads of one queue: their items are gone for good, once Commit of the ticket
+// has returned nil. Reads that have ended by themselves are passed over.
+func (e *Engine) ConfirmAll(now Time, refs []ReadRef) (t Ticket) {
+	if len(refs) == 0 || refs[0].IsZero() {
+		return t
+	}
+	sh := refs[0].r.shard
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	for _, ref := range refs {
+		if !ref.live() {
+			continue
+		}
+		if ref.r.q.opts.Trace {
+			e.trace("confirm", ref.r)
+		}
+		t = t.Merge(e.end(ref.r, now))
+	}
+	return t
 }
 
 // end removes the item of an open read for good, or forgets a copied one.

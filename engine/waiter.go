@@ -10,7 +10,13 @@ const (
 	OpenRead
 	// Peek looks at it and leaves it where it is.
 	Peek
+	// Hold is OpenRead for an item that is taken for good a moment later, with others: it does not
+	// count among the opened reads.
+	Hold
 )
+
+// Holds reports whether the item stays with whoever fetched it, to be confirmed or aborted.
+func (a Access) Holds() bool { return a == OpenRead || a == Hold }
 
 // Waiter is a fetch that waits for an item. Its owner embeds one for as long as it likes, fills in
 // Access and Notify, and hands it to Fetch; until the wait ends it must leave it alone.

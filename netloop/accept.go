@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/kestrelmq/kestrel/codec/memcache"
 )
 
 // spareDescriptors are left for what is not a connection: segments, backlogs, the admin port, and
@@ -17,13 +15,12 @@ const spareDescriptors = 128
 // listener is one port that a protocol is spoken on.
 type listener struct {
 	net.Listener
-	proto   protocol
-	tooMany string // what a connection over the limit is told
+	proto protocol
 }
 
 // listen opens a port. gnet could do so itself, but ends everything when accepting fails once, as it does
 // when descriptors run out; it is given connections that are accepted here.
-func listen(addr string, backlog int, proto protocol, tooMany string) (*listener, error) {
+func listen(addr string, backlog int, proto protocol) (*listener, error) {
 	ln, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, err
@@ -34,7 +31,7 @@ func listen(addr string, backlog int, proto protocol, tooMany string) (*listener
 			return nil, err
 		}
 	}
-	return &listener{ln, proto, tooMany}, nil
+	return &listener{ln, proto}, nil
 }
 
 // setBacklog changes the length of the queue of connections that are not accepted yet.
@@ -76,7 +73,7 @@ func (s *Server) admit(ln *listener, nc *net.TCPConn) {
 	if count > int64(s.maxConnections) {
 		s.connections.Add(-1)
 		s.refused.Add(1)
-		refuse(nc, ln.tooMany)
+		refuse(nc, ln.proto.tooMany())
 		return
 	}
 	c := &conn{}
@@ -97,10 +94,10 @@ func (s *Server) limit(c *session, count int64) {
 }
 
 // refuse tells a connection why it is not wanted, without ever waiting for it, and closes it.
-func refuse(nc *net.TCPConn, why string) {
-	if why != "" {
+func refuse(nc *net.TCPConn, why []byte) {
+	if len(why) > 0 {
 		nc.SetWriteDeadline(time.Now().Add(time.Millisecond))
-		nc.Write([]byte(why))
+		nc.Write(why)
 	}
 	nc.CloseWrite()
 	nc.Close()
@@ -126,6 +123,3 @@ func maxConnections(want int) int {
 	// One descriptor more is in use while a connection changes hands.
 	return max(min(want, int(min(limit.Cur, 1<<30))-spareDescriptors), 1)
 }
-
-// tooManyMemcache is what a client of the memcache protocol over the limit is told.
-var tooManyMemcache = string(memcache.AppendServerError(nil, "too many open connections"))

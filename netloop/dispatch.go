@@ -104,9 +104,13 @@ func (s *session) try(name []byte, access engine.Access, wait bool) (engine.Fetc
 	got, err := l.engine.Fetch(l.now, name, req, s)
 	s.after(got.Ticket)
 	switch {
+	case err == nil && s.unwanted:
+		s.unwanted = false
+		l.engine.Abort(l.now, got.Read)
+		return engine.Fetched{}, engine.ErrEmpty
 	case err == nil:
 		l.counters.GetHits++
-		if access == engine.OpenRead {
+		if access.Holds() {
 			s.reads.add(name, got.Read)
 		}
 	case err == engine.ErrEmpty && !got.Waiting && !got.Alias:
@@ -185,14 +189,20 @@ func (s *session) flushAllExpired() int64 {
 	return n
 }
 
-// setStatus changes the server's status, for a client on this machine, and calls done with the outcome.
-func (s *session) setStatus(name string, done func(*session, error)) {
+// setNamedStatus is setStatus by the status's name.
+func (s *session) setNamedStatus(name string, done func(*session, error)) {
 	to, err := ParseStatus(name)
-	if err == nil && !s.local {
-		err = errNotLocal
-	}
 	if err != nil {
 		done(s, err)
+		return
+	}
+	s.setStatus(to, done)
+}
+
+// setStatus changes the server's status, for a client on this machine, and calls done with the outcome.
+func (s *session) setStatus(to Status, done func(*session, error)) {
+	if !s.local {
+		done(s, errNotLocal)
 		return
 	}
 	server := s.loop.server

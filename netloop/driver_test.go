@@ -74,6 +74,7 @@ func (ts *testServer) kill() {
 
 func (ts *testServer) stop() {
 	ts.do(func() { ts.loop.alarm.stop() })
+	ts.server.reliable.stop()
 	err := ts.opts.Engine.Verify()
 	if err != nil {
 		ts.t.Errorf("verify: %v", err)

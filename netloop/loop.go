@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/kestrelmq/kestrel/codec/memcache"
+	"github.com/kestrelmq/kestrel/codec/thrift"
 	"github.com/kestrelmq/kestrel/engine"
 )
 
@@ -16,7 +17,6 @@ type loop struct {
 	server *Server
 	engine *engine.Engine
 	log    logger
-	limits limits
 	// wake makes the loop's goroutine call tick soon. It may be called from any goroutine.
 	wake func()
 
@@ -31,8 +31,12 @@ type loop struct {
 	alarm alarm
 
 	counters Counters
-	request  memcache.Request // scratch of the memcache protocol
-	utf8Name []byte           // scratch of queue names
+	// Scratch, for the time of one request.
+	request  memcache.Request
+	call     thrift.Request
+	utf8Name []byte           // of a queue
+	headItem []byte           // of a Thrift peek
+	refs     []engine.ReadRef // of a Thrift get, confirm or abort
 
 	// For any goroutine.
 	mailbox mailbox
@@ -43,18 +47,8 @@ type loop struct {
 	published  Counters // as of the last tick; guarded by countersMu
 }
 
-// limits bound what one session may make the server keep, in bytes.
-type limits struct {
-	pending int // unread replies; and input of a session whose requests are not run
-	input   int // any input
-}
-
 func newLoop(s *Server) *loop {
 	l := &loop{server: s, engine: s.opts.Engine, log: s.log}
-	l.limits = limits{
-		pending: s.opts.MaxPending,
-		input:   s.opts.MaxPending + s.opts.MaxLine + s.opts.MaxItemSize,
-	}
 	l.alarm.ring = l.ring
 	return l
 }
@@ -115,6 +109,7 @@ func (l *loop) gone(s *session, canRead bool) {
 	s.reads.takeAll(func(refs []engine.ReadRef) {
 		l.counters.ReadsDropped += int64(l.engine.AbortAll(l.now, refs))
 	})
+	s.thrift.dropGet()
 	s.dropInput()
 	s.dropOutput()
 	l.sessions.remove(s)

@@ -58,6 +58,12 @@ func (memcacheProtocol) next(s *session, in []byte) int {
 	return n
 }
 
+func (memcacheProtocol) largest(o *Options) int { return o.MaxLine + o.MaxItemSize }
+
+func (memcacheProtocol) tooMany() []byte {
+	return memcache.AppendServerError(nil, "too many open connections")
+}
+
 // reply appends a reply, unless the client asked for none.
 func (s *session) reply(req *memcache.Request, reply string) {
 	if !req.NoReply {
@@ -159,12 +165,12 @@ func memcacheGet(s *session, req *memcache.Request) {
 }
 
 func memcacheMonitor(s *session, req *memcache.Request) {
-	limit := s.loop.server.opts.MaxOpenReads
+	limit := -1
 	if req.HasMaxItems {
 		limit = int(req.MaxItems)
 	}
 	deadline := s.loop.now + engine.Time(req.Seconds)*1000
-	s.monitor(s.latin1Name(req.Queue), req.Queue, engine.OpenRead, deadline, limit)
+	s.monitor(s.latin1Name(req.Queue), req.Queue, deadline, limit)
 }
 
 func memcacheConfirm(s *session, req *memcache.Request) {
@@ -220,7 +226,7 @@ func memcacheStatus(s *session, req *memcache.Request) {
 		s.out = memcache.AppendStatus(s.out, server.Status().String())
 		return
 	}
-	s.setStatus(string(req.Args), func(s *session, err error) {
+	s.setNamedStatus(string(req.Args), func(s *session, err error) {
 		switch {
 		case err == nil:
 			s.proto.none(s)

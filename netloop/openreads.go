@@ -85,6 +85,16 @@ func (o *openReads) take(name []byte) (ref engine.ReadRef, ok bool) {
 	return ref, true
 }
 
+// takeQueue removes the reads of the queue called name and appends them to dst, in the order they were
+// opened.
+func (o *openReads) takeQueue(name []byte, dst []engine.ReadRef) []engine.ReadRef {
+	for o.count(name) > 0 {
+		ref, _ := o.take(name)
+		dst = append(dst, ref)
+	}
+	return dst
+}
+
 func (o *openReads) forgetEmpty() {
 	for name, q := range o.queues {
 		if q.len() == 0 {

@@ -30,6 +30,10 @@ type Options struct {
 	// Memcache is the address, host:port, to speak the memcache protocol on; "" turns it off, and port
 	// 0 takes a free one.
 	Memcache string
+	// Text is the address to speak the text protocol on, in the same form.
+	Text string
+	// Thrift is the address to speak the Thrift protocol on, in the same form.
+	Thrift string
 	// Loops is the number of event loops; zero means one for each processor.
 	Loops int
 	// Backlog is the length of the queue of connections not yet accepted; zero leaves it to the

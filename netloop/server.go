@@ -24,6 +24,7 @@ type Server struct {
 	started        time.Time
 	status         *statusKeeper
 	syncer         *syncer
+	reliable       *reliableReads
 	drainer        *drainer
 	loops          []*driver
 	gnet           *gnet.Client
@@ -57,6 +58,7 @@ func New(opts Options) (*Server, error) {
 		syncInline:     runtime.NumCPU() == 1,
 		status:         newStatusKeeper(opts.StatusFile, opts.DefaultStatus, opts.StatusGrace, opts.Logger),
 		syncer:         newSyncer(opts.Engine),
+		reliable:       newReliableReads(opts.Engine),
 		stopping:       make(chan struct{}), stopped: make(chan struct{}),
 		drivers: make(map[gnet.EventLoop]*driver),
 	}
@@ -84,10 +86,20 @@ func newDriver(s *Server) *driver {
 }
 
 func (s *Server) listen() error {
-	if addr := s.opts.Memcache; addr != "" {
-		ln, err := listen(addr, s.opts.Backlog, memcacheProtocol{}, tooManyMemcache)
+	for _, p := range []struct {
+		name, addr string
+		proto      protocol
+	}{
+		{"memcache", s.opts.Memcache, memcacheProtocol{}},
+		{"text", s.opts.Text, textProtocol{}},
+		{"thrift", s.opts.Thrift, thriftProtocol{}},
+	} {
+		if p.addr == "" {
+			continue
+		}
+		ln, err := listen(p.addr, s.opts.Backlog, p.proto)
 		if err != nil {
-			return fmt.Errorf("listen for memcache: %w", err)
+			return fmt.Errorf("listen for %s: %w", p.name, err)
 		}
 		s.listeners = append(s.listeners, ln)
 	}
@@ -103,6 +115,12 @@ func (s *Server) closeListeners() (err error) {
 
 // MemcacheAddr returns the address that the memcache protocol is spoken on, or nil.
 func (s *Server) MemcacheAddr() net.Addr { return s.addr(memcacheProtocol{}) }
+
+// TextAddr returns the address that the text protocol is spoken on, or nil.
+func (s *Server) TextAddr() net.Addr { return s.addr(textProtocol{}) }
+
+// ThriftAddr returns the address that the Thrift protocol is spoken on, or nil.
+func (s *Server) ThriftAddr() net.Addr { return s.addr(thriftProtocol{}) }
 
 func (s *Server) addr(p protocol) net.Addr {
 	for _, ln := range s.listeners {
@@ -209,6 +227,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 			s.gnet.Stop()
 		}
 		s.jobs.Wait()
+		s.reliable.stop()
 		close(s.stopped)
 		if s.gnet != nil {
 			s.drainer.stop()

@@ -56,6 +56,11 @@ type protocol interface {
 	none(s *session)
 	// refuse words why an operation was refused, and closes the session if the protocol says so.
 	refuse(s *session, err error)
+	// largest is how many bytes of a request are kept until it can be run.
+	largest(o *Options) int
+	// tooMany is what a connection over the limit is told; empty if there is nothing it would
+	// understand.
+	tooMany() []byte
 	// retract appends to dst what is sent in place of reply, which turned out not to be true.
 	retract(dst, reply []byte, err error) []byte
 }
@@ -73,6 +78,8 @@ type session struct {
 	refuseWrites bool
 	clientID     string    // who the client says it is; "" if it does not
 	items        textItems // of the text protocol
+	thrift       thriftState
+	unwanted     bool // the protocol has no room for the item it was handed last: it goes back
 
 	in      []byte                     // bytes that have arrived and were not run, from inStart on; nil if there are none
 	inPool  *bytebufferpool.ByteBuffer // that in came from
@@ -170,7 +177,9 @@ func (s *session) run(in []byte) int {
 }
 
 // owesTooMuch reports whether so many replies wait for the client that nothing more is to be run.
-func (s *session) owesTooMuch() bool { return len(s.out)+s.sink.unsent() > s.loop.limits.pending }
+func (s *session) owesTooMuch() bool {
+	return len(s.out)+s.sink.unsent() > s.loop.server.opts.MaxPending
+}
 
 // unstall goes on with a stalled session, if the client has read enough.
 func (s *session) unstall() {
@@ -197,7 +206,7 @@ func (s *session) keep(buf []byte) {
 		s.inStart = 0
 	}
 	switch size := len(s.in) - s.inStart + len(buf); {
-	case size > l.limits.input:
+	case size > l.server.opts.MaxPending+s.proto.largest(&l.server.opts):
 		l.log.Warn("connection cut off: it sends ahead more than the server keeps",
 			"peer", s.sink.peer(), "bytes", size)
 		s.cutOff(errTooMuchInput)

@@ -106,6 +106,10 @@ func (s *session) endItems() {
 	s.out = text.AppendCount(s.out, it.stored)
 }
 
+func (textProtocol) largest(o *Options) int { return o.MaxLine + o.MaxItemSize }
+
+func (textProtocol) tooMany() []byte { return text.AppendError(nil, "Too many open connections.") }
+
 func (textProtocol) item(s *session, it engine.Item) { s.out = text.AppendItem(s.out, it.Data) }
 
 func (textProtocol) none(s *session) { s.out = append(s.out, text.ReplyNone...) }
@@ -161,7 +165,7 @@ func textPeek(s *session, req *text.Request) {
 func textMonitor(s *session, req *text.Request) {
 	name := s.latin1Name(req.Queue)
 	s.confirmAll(name)
-	s.monitor(name, req.Queue, engine.OpenRead, s.loop.now+engine.Time(req.WaitMillis), -1)
+	s.monitor(name, req.Queue, s.loop.now+engine.Time(req.WaitMillis), -1)
 }
 
 func textConfirm(s *session, req *text.Request) {
@@ -190,7 +194,7 @@ func textStatus(s *session, req *text.Request) {
 		s.out = text.AppendStatus(s.out, s.loop.server.Status().String())
 		return
 	}
-	s.setStatus(string(req.Status), textDone)
+	s.setNamedStatus(string(req.Status), textDone)
 }
 
 func textVersion(s *session, _ *text.Request) { s.out = text.AppendVersion(s.out, Version) }

@@ -3,6 +3,7 @@ package netloop
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -32,7 +33,7 @@ func readTranscripts(t *testing.T, file string) []transcript {
 	if err != nil {
 		t.Fatal(err)
 	}
-	title := regexp.MustCompile(`^[MT][0-9]{2} `)
+	title := regexp.MustCompile(`^[MTH][0-9]{2} `)
 	var all []transcript
 	for i, line := range strings.Split(string(b), "\n") {
 		switch {
@@ -53,10 +54,12 @@ func TestTranscripts(t *testing.T) {
 		size    int // bytes per read
 		handOff bool
 	}{{"whole", 1 << 20, false}, {"bytewise", 1, false}, {"handoff", 1 << 20, true}} {
-		for _, tr := range readTranscripts(t, "testdata/memcache.txt") {
-			t.Run(run.name+"/"+tr.name[:3], func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { tr.run(t, run.size, run.handOff) })
-			})
+		for _, file := range []string{"memcache.txt", "text.txt", "thrift.txt"} {
+			for _, tr := range readTranscripts(t, filepath.Join("testdata", file)) {
+				t.Run(run.name+"/"+tr.name[:3], func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { tr.run(t, run.size, run.handOff) })
+				})
+			}
 		}
 	}
 }
@@ -67,6 +70,7 @@ type player struct {
 	ts      *testServer
 	clients map[byte]*testClient
 	size    int
+	ids     map[string]string // what stands for {idN} in Thrift frames, in hex
 }
 
 func (tr *transcript) run(t *testing.T, size int, handOff bool) {
@@ -80,7 +84,8 @@ func (tr *transcript) run(t *testing.T, size int, handOff bool) {
 		configure(t, steps[0].text[4:], &opts, &set)
 		steps = steps[1:]
 	}
-	p := &player{t: t, ts: newTestServer(t, opts, set), clients: map[byte]*testClient{}, size: size}
+	p := &player{t: t, ts: newTestServer(t, opts, set), clients: map[byte]*testClient{}, size: size,
+		ids: map[string]string{}}
 	p.ts.handOff, p.ts.server.syncInline = handOff, !handOff
 	for _, s := range steps {
 		if err := p.play(s.text); err != nil {
@@ -149,9 +154,20 @@ func configure(t *testing.T, line string, opts *Options, set *engine.Settings) {
 
 func (p *player) client(name byte) *testClient {
 	if p.clients[name] == nil {
-		p.clients[name] = p.ts.dial(memcacheProtocol{})
+		p.clients[name] = p.ts.dial(clientProtocol(name))
 	}
 	return p.clients[name]
+}
+
+// clientProtocol is what a client speaks, by its letter.
+func clientProtocol(name byte) protocol {
+	switch name {
+	case 'T', 'U':
+		return textProtocol{}
+	case 'H', 'I':
+		return thriftProtocol{}
+	}
+	return memcacheProtocol{}
 }
 
 func (p *player) play(text string) error {
@@ -166,12 +182,19 @@ func (p *player) play(text string) error {
 		return nil
 	}
 	c, rest := p.client(text[0]), text[min(3, len(text)):]
+	if clientProtocol(text[0]) == (thriftProtocol{}) && strings.HasPrefix(text[1:], "> ") {
+		rest = p.frames(rest)
+	}
 	switch text[1:min(3, len(text))] {
 	case "> ":
 		c.feed([]byte(unescape(rest)), p.size)
 		return nil
 	case "< ":
-		return p.expect(c, rest)
+		if clientProtocol(text[0]) == (thriftProtocol{}) {
+			return p.expectFrames(c, rest)
+		}
+		_, err := p.expect(c, pattern(rest))
+		return err
 	case ". ":
 		p.pass(rest)
 		if out, ended := c.received(); len(out) > 0 || ended {
@@ -199,19 +222,19 @@ func (p *player) pass(ms string) {
 // patience is how long a reply may take, in the bubble's time; see the notation.
 const patience = 600 * time.Millisecond
 
-func (p *player) expect(c *testClient, want string) error {
-	re := pattern(want)
+// expect waits for output that starts with what re matches, and consumes it. It returns the groups of re.
+func (p *player) expect(c *testClient, re *regexp.Regexp) (groups []string, err error) {
 	deadline := time.Now().Add(patience)
 	for {
 		// Regular expressions match characters: one for each byte, so that any byte will do.
 		out, ended := c.received()
 		text := appendLatin1AsUTF8(nil, out)
-		if loc := re.FindIndex(text); loc != nil {
-			c.consume(utf8.RuneCount(text[:loc[1]]))
-			return nil
+		if groups := re.FindStringSubmatch(string(text)); groups != nil {
+			c.consume(utf8.RuneCountInString(groups[0]))
+			return groups[1:], nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("got %q, closed %t", out, ended)
+			return nil, fmt.Errorf("got %q (%x), closed %t", out, out, ended)
 		}
 		<-time.After(10 * time.Millisecond)
 		synctest.Wait()
@@ -224,6 +247,53 @@ func (p *player) expectClose(c *testClient, mayAnswer bool) error {
 	allowed := answer == "" || mayAnswer && (answer == "CLIENT_ERROR\r\n" || answer == "SERVER_ERROR\r\n")
 	if !allowed || !ended {
 		return fmt.Errorf("got %q, closed %t", out, ended)
+	}
+	return nil
+}
+
+// frames turns Thrift frames in hex into escapes.
+func (p *player) frames(hex string) string {
+	var out strings.Builder
+	for _, word := range strings.Fields(hex) {
+		if strings.HasPrefix(word, "{id") {
+			out.WriteString(p.ids[word])
+			continue
+		}
+		out.WriteString(`\x` + word)
+	}
+	return out.String()
+}
+
+// expectFrames is expect for Thrift frames in hex, and notes the ids that come for the first time.
+func (p *player) expectFrames(c *testClient, want string) error {
+	var re strings.Builder
+	re.WriteString("(?s)^")
+	var noted []string
+	for _, word := range strings.Fields(want) {
+		switch id, known := p.ids[word]; {
+		case known:
+			re.WriteString(quote(id))
+		case strings.HasPrefix(word, "{id"):
+			noted = append(noted, word)
+			re.WriteString("(.{8})")
+		case word == "{len}":
+			re.WriteString(".{4}")
+		case word == "{8}":
+			re.WriteString(".{8}")
+		case word == "{msg}":
+			re.WriteString(".{4}[[:print:]]+")
+		default:
+			re.WriteString(`\x` + word)
+		}
+	}
+	groups, err := p.expect(c, regexp.MustCompile(re.String()))
+	if err != nil {
+		return err
+	}
+	for i, word := range noted {
+		for _, r := range groups[i] {
+			p.ids[word] += fmt.Sprintf(`\x%02x`, r)
+		}
 	}
 	return nil
 }

@@ -41,9 +41,22 @@ func (s *session) beginWait(kind waitKind, name, reply []byte, access engine.Acc
 	s.loop.deadlines.add(s, deadline)
 }
 
-// monitor delivers items of the queue called name until the deadline, limit items (no limit if negative),
-// or the limit of open reads.
-func (s *session) monitor(name, reply []byte, access engine.Access, deadline engine.Time, limit int) {
+// monitor delivers items of the queue called name as open reads until the deadline, limit items (no limit
+// if negative), or the limit of open reads. Reply is what the client calls the queue.
+func (s *session) monitor(name, reply []byte, deadline engine.Time, limit int) {
+	room := max(s.loop.server.opts.MaxOpenReads-s.reads.count(name), 0)
+	if limit < 0 || limit > room {
+		limit = room
+	}
+	s.deliverMany(name, reply, engine.OpenRead, deadline, limit)
+}
+
+// noDeadline, as the deadline of deliverMany, takes what is there and does not wait for more.
+const noDeadline engine.Time = 0
+
+// deliverMany hands items of the queue called name to the protocol, and keeps them among the session's
+// reads, until the deadline, limit items (no limit if negative), or the protocol wants no more.
+func (s *session) deliverMany(name, reply []byte, access engine.Access, deadline engine.Time, limit int) {
 	if s.readsBlocked() {
 		s.proto.refuse(s, errMonitorUnavailable)
 		return
@@ -59,32 +72,36 @@ func (s *session) monitor(name, reply []byte, access engine.Access, deadline eng
 	s.continueMonitor()
 }
 
+// maxPortion is how many items one session gets before others have their turn.
+const maxPortion = 4096
+
 // continueMonitor delivers what is there and waits for more, or ends the monitor. It stops for a while when
 // the client does not read.
 func (s *session) continueMonitor() {
 	w, l := &s.wait, s.loop
 	w.kind = noWait
-	for w.remaining != 0 && w.deadline > l.now && !s.readsBlocked() &&
-		s.reads.count(w.name) < l.server.opts.MaxOpenReads {
+	wait := w.deadline != noDeadline
+	for portion := maxPortion; w.remaining != 0 && (!wait || w.deadline > l.now) && !s.readsBlocked(); portion-- {
+		if portion == 0 || s.owesTooMuch() {
+			w.kind = waitMonitor
+			s.to(stalled)
+			l.mark(s)
+			return
+		}
 		l.counters.CmdMonitorGet++
-		got, err := s.try(w.name, w.access, true)
+		got, err := s.try(w.name, w.access, wait)
 		if got.Waiting {
 			s.beginWait(waitMonitor, w.name, w.reply, w.access, w.deadline)
 			return
 		}
 		if err == engine.ErrEmpty {
-			break // an alias, or the server stops
+			break // no more is there, or wanted; or the server stops
 		}
 		if err != nil {
 			s.proto.refuse(s, err)
 			return
 		}
 		w.remaining--
-		if s.owesTooMuch() {
-			w.kind = waitMonitor
-			s.to(stalled)
-			return
-		}
 	}
 	s.proto.none(s)
 }
@@ -158,9 +175,14 @@ func (s *session) collect(ref engine.ReadRef) bool {
 		l.counters.GetMisses++
 		return false
 	}
+	if s.unwanted {
+		s.unwanted = false
+		l.engine.Abort(l.now, ref)
+		return false
+	}
 	l.counters.GetHits++
 	s.after(t)
-	if w.access == engine.OpenRead {
+	if w.access.Holds() {
 		s.reads.add(w.name, ref)
 	}
 	return true

@@ -50,6 +50,8 @@ func TestConfigServerOptions(t *testing.T) {
 	c := parse(t, `
 listen_address = "::1"
 memcache_port = 11211
+thrift_port = 0
+text_port = 4444
 connection_backlog = 100
 data_dir = "/q"
 journal_size = "64MiB"
@@ -79,7 +81,7 @@ log_format = "json"
 		t.Errorf("engine options = %+v, want %+v", e, want)
 	}
 	if want := (netloop.Options{
-		Memcache: "[::1]:11211", Backlog: 100, Loops: 3, MaxOpenReads: 100,
+		Memcache: "[::1]:11211", Text: "[::1]:4444", Backlog: 100, Loops: 3, MaxOpenReads: 100,
 		ClientTimeout: 90 * time.Minute, MaxConnections: 1000, RefuseReadsOver: 800,
 		RefuseWritesOver: 700, TraceSessions: true,
 		StatusFile: "/s", DefaultStatus: netloop.ReadOnly, StatusGrace: 7 * 24 * time.Hour,

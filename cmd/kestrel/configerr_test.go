@@ -41,7 +41,7 @@ var badConfigs = []struct {
 		`1: max_queues: want a whole number from 1 to 2147483647, have 1000`},
 	{"port", "memcache_port = 65536\n", `1: memcache_port: want a port from 1 to 65535, ` +
 		`0 for off, or "auto", or "none", have 65536`},
-	{"everything off", "memcache_port = 0\n",
+	{"everything off", "memcache_port = 0\nthrift_port = 0\ntext_port = 0\n",
 		`1: memcache_port: every protocol is off: nobody could reach the server`},
 	{"address", "listen_address = \"127.0.0.1:22133\"\n", `1: listen_address: want an address ` +
 		`without a port such as "127.0.0.1", or "0.0.0.0" for all, have "127.0.0.1:22133"`},
@@ -67,7 +67,6 @@ var badConfigs = []struct {
 	{"server's key under a table", "[default]\nloops = 1\n",
 		`2: default.loops: belongs at the top of the file, before the first [table]`},
 	{"mistyped table", "[queue.work]\n", `1: queue: unknown key; did you mean queues?`},
-	{"not yet built", "text_port = 2222\n", `1: text_port: unknown key`},
 	{"unknown key of an alias", "[aliases.a]\ndestination_queue = []\n",
 		`2: aliases.a.destination_queue: unknown key; did you mean destination_queues?`},
 	{"key without a queue", "[queues]\nmax_items = 1\n",

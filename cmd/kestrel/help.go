@@ -63,7 +63,8 @@ Examples:
         $ kestrel serve --data-dir /var/lib/kestrel --sync-journal 100ms
 
     Any free port, for a test; the log says which, in the line "listening":
-        $ kestrel serve --data-dir "$(mktemp -d)" --memcache-port auto
+        $ kestrel serve --data-dir "$(mktemp -d)" --memcache-port auto \
+            --thrift-port none --text-port none
 
 Exit status: 0 after a clean stop; 1 if the server cannot start, or not sync at
 the end; 2 if the flags or the file are wrong, and nothing was started.

@@ -72,5 +72,15 @@ func protocols() []protocol {
 		was:   []string{"memcacheListenPort", "port"},
 		apply: func(o *netloop.Options, addr string) { o.Memcache = addr },
 		addr:  (*netloop.Server).MemcacheAddr,
+	}, {
+		name: "thrift", key: "thrift_port", flag: "thrift-port", port: 2229,
+		was:   []string{"thriftListenPort"},
+		apply: func(o *netloop.Options, addr string) { o.Thrift = addr },
+		addr:  (*netloop.Server).ThriftAddr,
+	}, {
+		name: "text", key: "text_port", flag: "text-port", port: 2222,
+		was:   []string{"textListenPort"},
+		apply: func(o *netloop.Options, addr string) { o.Text = addr },
+		addr:  (*netloop.Server).TextAddr,
 	}}
 }

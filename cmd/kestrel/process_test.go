@@ -81,12 +81,15 @@ type process struct {
 	log  chan map[string]any // closed at its end
 	seen []map[string]any    // taken from log
 	addr string              // where it speaks the memcache protocol
+
+	text, thrift string // where it speaks the others
 }
 
 // serveProcess starts a server on a free port and waits until it listens.
 func serveProcess(t *testing.T, args ...string) *process {
 	t.Helper()
-	args = append([]string{"serve", "--log-format", "json", "--memcache-port", "auto"}, args...)
+	args = append([]string{"serve", "--log-format", "json", "--memcache-port", "auto",
+		"--thrift-port", "auto", "--text-port", "auto"}, args...)
 	p := &process{t: t, cmd: kestrel(t, args...), log: make(chan map[string]any, 1000)}
 	stderr, err := p.cmd.StderrPipe()
 	if err != nil {
@@ -109,7 +112,9 @@ func serveProcess(t *testing.T, args ...string) *process {
 			p.log <- entry
 		}
 	}()
-	p.addr = p.logged("listening")["address"].(string)
+	for _, addr := range []*string{&p.addr, &p.thrift, &p.text} { // in the order of protocols
+		*addr = p.logged("listening")["address"].(string)
+	}
 	return p
 }
 

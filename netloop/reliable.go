@@ -1,0 +1,257 @@
+package netloop
+
+import (
+	"cmp"
+	"container/heap"
+	crand "crypto/rand"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/kestrelmq/kestrel/codec/thrift"
+	"github.com/kestrelmq/kestrel/engine"
+)
+
+// reliableReads are the open reads that have been handed out by the Thrift protocol, by id. They outlive
+// the connection that opened them: any connection may end them, and what nobody has ended by its deadline
+// goes back to its queue. Its methods may be called from any goroutine.
+//
+// Ids are drawn at random, so that nobody can guess those of others, and one that is left over from an
+// earlier run of the server names nothing.
+type reliableReads struct {
+	engine *engine.Engine
+
+	mu      sync.Mutex
+	random  *rand.ChaCha8         // guarded by mu, as is all that follows
+	reads   map[int64]placeInCall // those that are open, by id
+	calls   callHeap              // that have open reads, earliest deadline first
+	free    []*readsOfCall        // to use again
+	opened  uint64                // calls that have opened reads
+	found   []placeInCall         // scratch of take
+	timer   *time.Timer           // rings at the deadline of calls[0], or in vain; nil until the first
+	stopped bool
+}
+
+// placeInCall is where a read is.
+type placeInCall struct {
+	call  *readsOfCall
+	index int
+}
+
+// readsOfCall are the reads that one call has opened. They have a queue and a deadline in common.
+type readsOfCall struct {
+	queue    string
+	reader   *reader
+	deadline engine.Time
+	order    uint64 // among all calls
+	reads    []readOfCall
+	left     int // reads that are open
+	heap     int // index in reliableReads.calls
+}
+
+type readOfCall struct {
+	id  int64 // 0 once it has ended
+	ref engine.ReadRef
+}
+
+// reader counts the reads that one connection has open, by queue. It is guarded by reliableReads.mu.
+type reader struct{ open map[string]int }
+
+// forget takes n reads of a queue off the count.
+func (r *reader) forget(queue string, n int) {
+	if r.open[queue] -= n; r.open[queue] == 0 {
+		delete(r.open, queue)
+	}
+}
+
+// maxFreeCalls and maxFreeReads bound what is kept to be used again.
+const (
+	maxFreeCalls = 256
+	maxFreeReads = 256 // per call
+)
+
+func newReliableReads(e *engine.Engine) *reliableReads {
+	var seed [32]byte
+	crand.Read(seed[:]) // never fails
+	return &reliableReads{
+		engine: e, random: rand.NewChaCha8(seed), reads: make(map[int64]placeInCall),
+	}
+}
+
+// newID returns an id above 0 that no open read has.
+func (t *reliableReads) newID() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for {
+		id := int64(t.random.Uint64() >> 1)
+		if _, taken := t.reads[id]; !taken && id > 0 {
+			return id
+		}
+	}
+}
+
+// count is the number of reads that r has open on the queue called name. A nil r has none.
+func (t *reliableReads) count(r *reader, name []byte) int {
+	if r == nil {
+		return 0
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return r.open[string(name)]
+}
+
+// add takes over the open reads of one call, under ids from newID, in the order they were opened. It
+// returns r, or a new reader if that is nil.
+func (t *reliableReads) add(
+	r *reader, name []byte, ids []int64, refs []engine.ReadRef, deadline engine.Time,
+) *reader {
+	if r == nil {
+		r = &reader{open: make(map[string]int)}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.newCall()
+	if c.queue != string(name) {
+		c.queue = string(name)
+	}
+	t.opened++
+	c.reader, c.deadline, c.order, c.left = r, deadline, t.opened, len(refs)
+	for i, ref := range refs {
+		c.reads = append(c.reads, readOfCall{ids[i], ref})
+		t.reads[ids[i]] = placeInCall{c, i}
+	}
+	r.open[c.queue] += len(refs)
+	heap.Push(&t.calls, c)
+	if t.calls[0] == c {
+		t.setTimer()
+	}
+	return r
+}
+
+func (t *reliableReads) newCall() *readsOfCall {
+	if n := len(t.free); n > 0 {
+		c := t.free[n-1]
+		t.free = t.free[:n-1]
+		return c
+	}
+	return new(readsOfCall)
+}
+
+// take ends the reads with the given ids, those that are open and of the queue called name, as far as this
+// table is concerned. It returns how many there were, and appends them to dst, in the order they were
+// opened.
+func (t *reliableReads) take(name []byte, ids thrift.IDs, dst []engine.ReadRef) ([]engine.ReadRef, int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	found := t.found[:0]
+	for id := range ids.All() {
+		place, ok := t.reads[id]
+		if ok && place.call.queue == string(name) {
+			delete(t.reads, id)
+			found = append(found, place)
+		}
+	}
+	slices.SortFunc(found, func(a, b placeInCall) int {
+		return cmp.Or(cmp.Compare(a.call.order, b.call.order), cmp.Compare(a.index, b.index))
+	})
+	for _, place := range found {
+		dst = append(dst, t.end(place))
+	}
+	t.found = found
+	return dst, len(found)
+}
+
+// end forgets a read that is no longer among t.reads, and returns it. The caller holds mu.
+func (t *reliableReads) end(at placeInCall) engine.ReadRef {
+	c := at.call
+	r := &c.reads[at.index]
+	ref := r.ref
+	*r = readOfCall{}
+	c.reader.forget(c.queue, 1)
+	if c.left--; c.left == 0 {
+		heap.Remove(&t.calls, c.heap)
+		if len(t.free) < maxFreeCalls && cap(c.reads) <= maxFreeReads {
+			c.reader, c.reads = nil, c.reads[:0]
+			t.free = append(t.free, c)
+		}
+	}
+	return ref
+}
+
+// setTimer makes the timer ring at the earliest deadline. The caller holds mu.
+func (t *reliableReads) setTimer() {
+	if len(t.calls) == 0 || t.stopped {
+		return
+	}
+	d := time.Duration(max(t.calls[0].deadline-engine.Now(), 1)) * time.Millisecond
+	if t.timer == nil {
+		t.timer = time.AfterFunc(d, t.abortDue)
+		return
+	}
+	t.timer.Reset(d)
+}
+
+// abortDue brings back the reads whose deadline has passed.
+func (t *reliableReads) abortDue() {
+	now := engine.Now()
+	t.mu.Lock()
+	var due []*readsOfCall
+	for !t.stopped && len(t.calls) > 0 && t.calls[0].deadline <= now {
+		c := heap.Pop(&t.calls).(*readsOfCall)
+		due = append(due, c)
+		c.reader.forget(c.queue, c.left)
+		for _, r := range c.reads {
+			delete(t.reads, r.id)
+		}
+	}
+	t.setTimer()
+	t.mu.Unlock()
+	// The call made last goes first, so that the oldest item of all comes to the head.
+	slices.SortFunc(due, func(a, b *readsOfCall) int { return cmp.Compare(b.order, a.order) })
+	for _, c := range due {
+		var refs []engine.ReadRef
+		for _, r := range c.reads {
+			if r.id != 0 {
+				refs = append(refs, r.ref)
+			}
+		}
+		t.engine.AbortAll(now, refs)
+	}
+}
+
+// stop ends the timer. Reads that are still open are left to the engine.
+func (t *reliableReads) stop() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stopped = true
+	if t.timer != nil {
+		t.timer.Stop()
+	}
+}
+
+// callHeap implements heap.Interface, earliest deadline first.
+type callHeap []*readsOfCall
+
+func (h callHeap) Len() int           { return len(h) }
+func (h callHeap) Less(i, j int) bool { return h[i].deadline < h[j].deadline }
+
+func (h callHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].heap, h[j].heap = i, j
+}
+
+// Push implements heap.Interface.
+func (h *callHeap) Push(c any) {
+	c.(*readsOfCall).heap = len(*h)
+	*h = append(*h, c.(*readsOfCall))
+}
+
+// Pop implements heap.Interface.
+func (h *callHeap) Pop() any {
+	last := len(*h) - 1
+	c := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	return c
+}

@@ -1,0 +1,246 @@
+package netloop
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/kestrelmq/kestrel/codec/thrift"
+	"github.com/kestrelmq/kestrel/engine"
+)
+
+// thriftProtocol is the Thrift service of Kestrel. Its reads are confirmed by id, from any connection; see
+// reliableReads. Refusals are exceptions, and the connection goes on.
+type thriftProtocol struct{}
+
+// thriftState is what a session of the Thrift protocol keeps.
+type thriftState struct {
+	call     thrift.Call // the last, or that under way
+	upgraded bool        // requests begin with a header
+	reader   *reader     // whose open reads count; nil until the first
+	get      thriftGet
+}
+
+// thriftMethods runs a decoded call, by its Method.
+var thriftMethods = [...]func(*session, *thrift.Request){
+	thrift.MethodPut:            thriftPut,
+	thrift.MethodGet:            thriftGetItems,
+	thrift.MethodConfirm:        thriftConfirm,
+	thrift.MethodAbort:          thriftAbort,
+	thrift.MethodPeek:           thriftPeek,
+	thrift.MethodFlushQueue:     thriftFlushQueue,
+	thrift.MethodFlushAllQueues: thriftFlushAllQueues,
+	thrift.MethodDeleteQueue:    thriftDeleteQueue,
+	thrift.MethodCurrentStatus:  thriftCurrentStatus,
+	thrift.MethodSetStatus:      thriftSetStatus,
+	thrift.MethodGetVersion:     thriftGetVersion,
+	thrift.MethodUpgrade:        thriftUpgrade,
+}
+
+func (thriftProtocol) next(s *session, in []byte) int {
+	req := &s.loop.call
+	n, err := s.thriftDecoder().Decode(in, req)
+	if err == thrift.ErrIncomplete {
+		s.need = req.Need
+		return 0
+	}
+	if err != nil {
+		refusal := err.(*thrift.ProtocolError)
+		if refusal.Fatal {
+			s.loop.log.Warn("connection cut off: not a call of the Thrift service",
+				"peer", s.sink.peer(), "reason", refusal.Reason)
+			s.quit()
+			return 0
+		}
+		s.out = refusal.AppendReply(s.out, req)
+		return n
+	}
+	s.thrift.call = req.Call
+	if string(req.ClientID) != s.clientID {
+		s.clientID = string(req.ClientID)
+	}
+	if req.Method == thrift.MethodPut && isLargePut(req, n) {
+		s.putInBackground(in[:n])
+		return n
+	}
+	thriftMethods[req.Method](s, req)
+	return n
+}
+
+func (s *session) thriftDecoder() thrift.Decoder {
+	return thrift.Decoder{MaxFrame: thrift.DefaultMaxFrame, Upgraded: s.thrift.upgraded}
+}
+
+func (thriftProtocol) largest(*Options) int { return 4 + thrift.DefaultMaxFrame }
+
+// tooMany is nothing: a client that has not called expects no reply.
+func (thriftProtocol) tooMany() []byte { return nil }
+
+func (thriftProtocol) refuse(s *session, err error) {
+	if err == errTooMuchInput || err == errNoBuffers {
+		return // not the answer to any call; the connection ends
+	}
+	s.abandonGet()
+	s.out = thrift.AppendInternalError(s.out, s.thrift.call, thriftReason(err))
+}
+
+// retract replaces a reply by an exception for the same call.
+func (thriftProtocol) retract(dst, reply []byte, err error) []byte {
+	call := thrift.Call{Upgraded: isUpgraded(reply)}
+	var r thrift.Reply
+	if _, bad := (thrift.Client{Upgraded: call.Upgraded}).DecodeReply(reply, &r); bad != nil {
+		panic("netloop: own reply cannot be decoded: " + bad.Error())
+	}
+	call.Method, call.Seq = r.Method, r.Seq
+	return thrift.AppendInternalError(dst, call, thriftReason(err))
+}
+
+// isUpgraded reports whether a reply begins with a header, which is a zero, and not with the version.
+func isUpgraded(reply []byte) bool { return reply[4] == 0 }
+
+// thriftReason words an error as the original did.
+func thriftReason(err error) string {
+	var name *engine.NameError
+	switch {
+	case errors.As(err, &name):
+		return "Queue name " + name.Reason + "."
+	case errors.Is(err, ErrUnknownStatus):
+		return "Unknown status."
+	case errors.Is(err, ErrForbiddenStatus):
+		return "Status forbidden."
+	}
+	return reason(err)
+}
+
+// A put of more than this is done in the background, so that it does not hold up the other connections
+// of the loop.
+const (
+	maxPutItems = maxPortion
+	maxPutBytes = 1 << 20
+)
+
+func isLargePut(req *thrift.Request, size int) bool {
+	return req.Items.Len() > maxPutItems || req.Items.Len() > 1 && size > maxPutBytes
+}
+
+func thriftPut(s *session, req *thrift.Request) {
+	expiry := engine.Time(thrift.ExpiryTime(req.ExpiryMillis, int64(s.loop.now)))
+	var ticket engine.Ticket
+	count := int32(0)
+	for item := range req.Items.All() {
+		t, err := s.put(req.Queue, engine.PutRequest{Data: item, Expiry: expiry})
+		ticket = ticket.Merge(t)
+		if err != nil {
+			s.endThriftPut(count, ticket, err)
+			return
+		}
+		count++
+	}
+	s.endThriftPut(count, ticket, nil)
+}
+
+// putInBackground is thriftPut for many items or bytes. It copies the frame, which ends with the turn.
+func (s *session) putInBackground(frame []byte) {
+	var req thrift.Request
+	if _, err := s.thriftDecoder().Decode(bytes.Clone(frame), &req); err != nil {
+		panic("netloop: frame cannot be decoded again: " + err.Error())
+	}
+	e, client := s.loop.engine, s.clientID
+	expiry := engine.Time(thrift.ExpiryTime(req.ExpiryMillis, int64(s.loop.now)))
+	var ticket engine.Ticket
+	count := int32(0)
+	s.startJob(func() error {
+		for item := range req.Items.All() {
+			if s.writesBlocked() {
+				return errSetUnavailable
+			}
+			t, err := e.Put(engine.Now(), req.Queue,
+				engine.PutRequest{Data: item, Expiry: expiry, ClientID: client})
+			ticket = ticket.Merge(t)
+			if err != nil {
+				return err
+			}
+			count++
+		}
+		return nil
+	}, func(s *session, err error) {
+		s.loop.counters.CmdSet += int64(count)
+		s.after(ticket)
+		s.endThriftPut(count, ticket, err)
+	})
+}
+
+// endThriftPut answers a put that has ended after count items. A full queue ends it without an error.
+func (s *session) endThriftPut(count int32, t engine.Ticket, err error) {
+	if err != nil && !errors.Is(err, engine.ErrQueueFull) && !errors.Is(err, engine.ErrItemTooLarge) {
+		s.proto.refuse(s, err)
+		return
+	}
+	s.claim(t)
+	s.out = thrift.AppendCount(s.out, s.thrift.call, count)
+}
+
+func thriftPeek(s *session, req *thrift.Request) {
+	l := s.loop
+	if s.readsBlocked() {
+		s.proto.refuse(s, errGetUnavailable)
+		return
+	}
+	l.counters.CmdPeek++
+	l.headItem = l.headItem[:0]
+	_, err := s.try(req.Queue, engine.Peek, false)
+	if err != nil && err != engine.ErrEmpty {
+		s.proto.refuse(s, err)
+		return
+	}
+	info := thrift.QueueInfo{HasHead: err == nil, HeadItem: l.headItem}
+	if q, ok := l.engine.QueueStats(l.now, req.Queue); ok {
+		info.Items, info.Bytes = q.Items, q.Bytes
+		info.JournalBytes, info.AgeMillis = q.JournalBytes, q.Age
+		info.Waiters, info.OpenReads = int32(q.Waiters), int32(q.OpenReads)
+	}
+	s.out = thrift.AppendQueueInfo(s.out, req.Call, &info)
+}
+
+// thriftDone words the outcome of a call that has nothing to tell.
+func thriftDone(s *session, err error) {
+	if err != nil {
+		s.proto.refuse(s, err)
+		return
+	}
+	s.out = thrift.AppendVoid(s.out, s.thrift.call)
+}
+
+func thriftFlushQueue(s *session, req *thrift.Request) { thriftDone(s, s.flush(req.Queue)) }
+
+func thriftFlushAllQueues(s *session, _ *thrift.Request) { thriftDone(s, s.flushAll()) }
+
+func thriftDeleteQueue(s *session, req *thrift.Request) { thriftDone(s, s.delete(req.Queue)) }
+
+// thriftStatuses are the server's statuses as calls name them; the others have no name there.
+var thriftStatuses = map[Status]thrift.Status{
+	Up: thrift.StatusUp, ReadOnly: thrift.StatusReadOnly, Quiescent: thrift.StatusQuiescent,
+}
+
+func thriftCurrentStatus(s *session, req *thrift.Request) {
+	s.out = thrift.AppendStatus(s.out, req.Call, thriftStatuses[s.loop.server.Status()])
+}
+
+func thriftSetStatus(s *session, req *thrift.Request) {
+	for status, name := range thriftStatuses {
+		if name == req.Status {
+			s.setStatus(status, thriftDone)
+			return
+		}
+	}
+	s.proto.refuse(s, ErrUnknownStatus)
+}
+
+func thriftGetVersion(s *session, req *thrift.Request) {
+	s.out = thrift.AppendVersion(s.out, req.Call, Version)
+}
+
+// thriftUpgrade accepts that requests have a header from now on, which may say who calls.
+func thriftUpgrade(s *session, req *thrift.Request) {
+	s.out = thrift.AppendUpgrade(s.out, req.Call)
+	s.thrift.upgraded = true
+}

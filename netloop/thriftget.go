@@ -1,0 +1,127 @@
+package netloop
+
+import (
+	"github.com/valyala/bytebufferpool"
+
+	"github.com/kestrelmq/kestrel/codec/thrift"
+	"github.com/kestrelmq/kestrel/engine"
+)
+
+// maxThriftReply is how large a reply to get may become, in bytes, unless a single item is larger: the
+// common client libraries refuse a frame of more than 16,384,000 bytes.
+const maxThriftReply = 16_384_000
+
+// thriftGet is a get under way. What it has collected are reads of the session; a client that goes away
+// meanwhile brings them back.
+type thriftGet struct {
+	reply     *bytebufferpool.ByteBuffer // as far as it is known; nil between gets
+	count     int                        // items in it
+	ids       []int64                    // of them, if they stay open
+	autoAbort engine.Time                // ms from the reply on; 0: the items are gone for good
+}
+
+// thriftGetItems begins a get: it ends when it has all it may return, or at its deadline.
+func thriftGetItems(s *session, req *thrift.Request) {
+	g := &s.thrift.get
+	g.reply, g.count, g.autoAbort = bytebufferpool.Get(), 0, max(engine.Time(req.AutoAbortMillis), 0)
+	g.reply.B = thrift.BeginItems(g.reply.B[:0], req.Call)
+	access, limit := engine.Hold, int(req.MaxItems)
+	l := s.loop
+	room := l.server.opts.MaxOpenReads - l.server.reliable.count(s.thrift.reader, req.Queue)
+	if g.autoAbort > 0 {
+		access = engine.OpenRead
+		if limit < 0 || limit > room {
+			limit = room
+		}
+	}
+	if room <= 0 || req.WaitMillis < 0 {
+		limit = 0 // of plain reads too
+	}
+	deadline := noDeadline
+	if req.WaitMillis > 0 {
+		deadline = l.now + engine.Time(req.WaitMillis)
+	}
+	s.deliverMany(req.Queue, req.Queue, access, deadline, limit)
+}
+
+// item adds an item to the reply of the get under way; without one it is that of a peek.
+func (thriftProtocol) item(s *session, it engine.Item) {
+	g := &s.thrift.get
+	if g.reply == nil {
+		s.loop.headItem = append(s.loop.headItem, it.Data...)
+		return
+	}
+	if g.count > 0 && len(g.reply.B)+thrift.ItemOverhead+len(it.Data) > maxThriftReply {
+		s.unwanted = true
+		return
+	}
+	id := int64(0)
+	if g.autoAbort > 0 {
+		id = s.loop.server.reliable.newID()
+		g.ids = append(g.ids, id)
+	}
+	g.reply.B = thrift.AppendItem(g.reply.B, it.Data, id)
+	g.count++
+}
+
+// none ends the get under way.
+func (thriftProtocol) none(s *session) {
+	g, l := &s.thrift.get, s.loop
+	start := len(s.out)
+	s.out = append(s.out, g.reply.B...)
+	s.out = thrift.EndItems(s.out, start, g.count)
+	l.refs = s.reads.takeQueue(s.wait.name, l.refs[:0])
+	switch {
+	case g.autoAbort == 0:
+		s.after(l.engine.ConfirmAll(l.now, l.refs))
+	case g.count > 0:
+		s.thrift.reader = l.server.reliable.add(s.thrift.reader, s.wait.name, g.ids, l.refs, l.now+g.autoAbort)
+	}
+	s.thrift.dropGet()
+}
+
+// abandonGet ends the get under way, if there is one, without a reply to it, and brings back what it has
+// collected.
+func (s *session) abandonGet() {
+	if s.thrift.get.reply == nil {
+		return
+	}
+	l := s.loop
+	l.refs = s.reads.takeQueue(s.wait.name, l.refs[:0])
+	l.engine.AbortAll(l.now, l.refs)
+	s.thrift.dropGet()
+}
+
+// maxKeptIDs is how many ids a session keeps room for between gets.
+const maxKeptIDs = 128
+
+// dropGet forgets the get under way.
+func (t *thriftState) dropGet() {
+	g := &t.get
+	if g.reply == nil {
+		return
+	}
+	if cap(g.reply.B) <= maxPooledBuffer {
+		bytebufferpool.Put(g.reply)
+	}
+	g.reply, g.ids = nil, g.ids[:0]
+	if cap(g.ids) > maxKeptIDs {
+		g.ids = nil
+	}
+}
+
+func thriftConfirm(s *session, req *thrift.Request) {
+	l := s.loop
+	var found int
+	l.refs, found = l.server.reliable.take(req.Queue, req.IDs, l.refs[:0])
+	s.claim(l.engine.ConfirmAll(l.now, l.refs))
+	s.out = thrift.AppendCount(s.out, req.Call, int32(found))
+}
+
+func thriftAbort(s *session, req *thrift.Request) {
+	l := s.loop
+	var found int
+	l.refs, found = l.server.reliable.take(req.Queue, req.IDs, l.refs[:0])
+	l.engine.AbortAll(l.now, l.refs)
+	s.out = thrift.AppendCount(s.out, req.Call, int32(found))
+}
