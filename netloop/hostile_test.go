@@ -1,19 +1,22 @@
 package netloop
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 )
 
-// hostileInputs are what no client should send, and how each is answered. After each the server goes on
+// hostileInput is what no client should send, and how it is answered. After each the server goes on
 // serving others.
-var hostileInputs = []struct {
+type hostileInput struct {
 	name  string
 	in    string
 	out   string
 	close bool
-}{
+}
+
+var hostileMemcache = []hostileInput{
 	{"negative byte count", "set q 0 0 -5\r\n", "CLIENT_ERROR\r\n", true},
 	{"20 digits", "set q 0 0 99999999999999999999\r\n", "CLIENT_ERROR\r\n", true},
 	{"byte count over 31 bits", "set q 0 0 2147483648\r\n", "CLIENT_ERROR\r\n", true},
@@ -46,14 +49,60 @@ var hostileInputs = []struct {
 	{"status of another world", "status beyond\r\n", "CLIENT_ERROR\r\n", true},
 }
 
+// The text protocol closes where it cannot tell what comes next, and answers otherwise.
+var hostileText = []hostileInput{
+	{"300-byte name", "get " + strings.Repeat("n", 300) + "\n", "", true},
+	{"path as name", "put ../x:\nx\n\n", "", true},
+	{"dots as name", "get ..\n", "", true},
+	{"NUL in name", "get a\x00b\n", "", true},
+	{"HTTP", "GET /index.html HTTP/1.1\r\nHost: a\r\n\r\n", "-Error parsing timeout.\n-Unknown command: host:\n-Unknown command: \n", false},
+	{"TLS hello", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n", "-Unknown command: ???????????\n", false},
+	{"spaces", "    \n", "", true},
+	{"100 KB line", strings.Repeat("a", 100<<10), "-Request line too long.\n", true},
+	{"100 KB line of items", "put q:\n" + strings.Repeat("a", 100<<10) + "\n\n", "+1\n", false},
+	{"number over 31 bits", "get q 2147483648\n", "-Error parsing timeout.\n", false},
+	{"negative timeout", "get q -1\n", "*\n", false},
+	{"monitor for ever", "monitor q -2147483648\n", "*\n", false},
+	{"confirm too many", "confirm q 2147483647\n", "-Not that many transactions open.\n", false},
+	{"items to a bad name", "put a.b:\nx\nquit\n\n", "", true},
+	{"items to a command without", "version:\nshutdown\n\n", ":3.0.0\n", false},
+	{"status of another world", "status beyond\n", "-Unknown status.\n", false},
+	{"20 digits", "put q 99999999999999999999:\nx\n\n", "-Error parsing expiration time.\n", false},
+}
+
+// Thrift frames that are no calls end the connection.
+var hostileThrift = []hostileInput{
+	{"negative frame", "\xff\xff\xff\xff\x80\x01", "", true},
+	{"frame of 2 GiB", "\x7f\xff\xff\xff\x80\x01", "", true},
+	{"HTTP", "GET / HTTP/1.1\r\nHost: a\r\n\r\n", "", true},
+	{"memcache", "set q 0 0 1\r\nx\r\n", "", true},
+	{"TLS hello", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n", "", true},
+	{"empty frame", "\x00\x00\x00\x00", "", true},
+	{"zeros", strings.Repeat("\x00", 4096), "", true},
+	{"name of 2 GiB", "\x00\x00\x00\x10\x80\x01\x00\x01\x7f\xff\xff\xffput!\x00\x00\x00\x01", "", true},
+	{"list of 2 billion items", "\x00\x00\x00\x1f\x80\x01\x00\x01\x00\x00\x00\x03put\x00\x00\x00\x01" +
+		"\x0b\x00\x01\x00\x00\x00\x01q\x0f\x00\x02\x0b\x7f\xff\xff\xff", "", true},
+	{"a reply", "\x00\x00\x00\x10\x80\x01\x00\x02\x00\x00\x00\x03put\x00\x00\x00\x01\x00", "", true},
+	{"deep nesting", "\x00\x00\x10\x0b\x80\x01\x00\x01\x00\x00\x00\x03put\x00\x00\x00\x01" +
+		strings.Repeat("\x0c\x00\x09", 1364),
+		"\x00\x00\x005\x80\x01\x00\x03\x00\x00\x00\x03put\x00\x00\x00\x01\x0b\x00\x01" +
+			"\x00\x00\x00\x17structs nested too deep\x08\x00\x02\x00\x00\x00\x07\x00", false},
+}
+
 func TestHostileInput(t *testing.T) {
-	for _, tt := range hostileInputs {
-		t.Run(tt.name, func(t *testing.T) {
+	testHostile(t, memcacheProtocol{}, hostileMemcache)
+	testHostile(t, textProtocol{}, hostileText)
+	testHostile(t, thriftProtocol{}, hostileThrift)
+}
+
+func testHostile(t *testing.T, proto protocol, inputs []hostileInput) {
+	for _, tt := range inputs {
+		t.Run(fmt.Sprintf("%T/%s", proto, tt.name), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ts := newTestServer(t, Options{}, defaults())
 				defer ts.stop()
 				for _, size := range []int{1 << 20, 1} {
-					c := ts.dial(memcacheProtocol{})
+					c := ts.dial(proto)
 					c.feed([]byte(tt.in), max(size, len(tt.in)/500)) // a piece for each byte of short ones
 					if out, ended := c.received(); string(out) != tt.out || ended != tt.close {
 						t.Errorf("in pieces of %d: got %q, closed %t, want %q, %t", size, out, ended, tt.out, tt.close)
@@ -65,7 +114,7 @@ func TestHostileInput(t *testing.T) {
 				}
 				step := max(len(tt.in)/50, 1)
 				for cut := 0; cut < len(tt.in); cut += step {
-					c := ts.dial(memcacheProtocol{})
+					c := ts.dial(proto)
 					c.feed([]byte(tt.in[:cut]), 1<<20)
 					if out, ended := c.received(); !strings.HasPrefix(tt.out, string(out)) || ended && !tt.close {
 						t.Errorf("cut at %d: got %q, closed %t", cut, out, ended)
