@@ -16,7 +16,7 @@ func (e *Engine) checkpoint() (segment uint64, err error) {
 		defer q.shard.mu.Unlock()
 		if q.opts.KeepJournal && !q.deleted {
 			end = e.journal.queue(q)
-			e.checkpointSize += int64(queueSize + len(q.name))
+			e.checkpointSize += int64(maxQueueSize + len(q.name))
 		}
 	})
 	return segment, e.Commit(Ticket{Written: end, Synced: end})

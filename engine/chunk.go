@@ -5,11 +5,12 @@ import (
 	"sync/atomic"
 )
 
-// chunk is a run of stored items, oldest first: the unit in which a queue's memory is taken, given
+// chunk is a run of item images, oldest first: the unit in which a queue's memory is taken, given
 // back, and moved to disk. It holds no pointers, so the collector does not look into it.
 type chunk struct {
-	buf  []byte // written part; its capacity is the chunk's size
-	next *chunk
+	buf     []byte // written part; its capacity is the chunk's size
+	firstID uint64 // of the first image; see window for the others
+	next    *chunk
 }
 
 // Chunks come in sizes 4^k KiB, so that a queue with a few items does not pay for a busy one. An

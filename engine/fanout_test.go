@@ -169,8 +169,8 @@ func TestFanoutSharesRecord(t *testing.T) {
 	mustGet(t, e, "p")
 	before = e.journal.appendedEnd()
 	mustPut(t, e, "p", string(make([]byte, 1000)))
-	if got, want := e.journal.appendedEnd()-before, single+10*16; got != want {
-		t.Errorf("put to 11 queues takes %d bytes of the journal, want %d", got, want)
+	if got, most := e.journal.appendedEnd()-before, single+10*4; got > most {
+		t.Errorf("put to 11 queues takes %d bytes of the journal, want %d at most", got, most)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -56,9 +57,10 @@ type journal struct {
 
 	mu sync.Mutex
 	// Guarded by mu.
-	end        LSN    // behind the last record appended
-	active     []byte // frame being filled: header room, then records
-	generation uint64 // +1 each time active changes
+	end        LSN         // behind the last record appended
+	active     []byte      // frame being filled: header room, then records
+	generation uint64      // +1 each time active changes
+	lastPut    destination // of the last put in active, if that had one only; else zero
 	full       [][]byte
 	spare      []byte // the buffer to fill next, or nil
 	room       int64  // bytes of records that the log takes without more disk, about
@@ -102,6 +104,7 @@ func (j *journal) swap() {
 	}
 	j.active = j.active[:segment.FrameHeaderSize]
 	j.generation++
+	j.lastPut = destination{}
 }
 
 // put records an item going to the queues named and, unless from is zero, leaving the one it
@@ -109,12 +112,9 @@ func (j *journal) swap() {
 func (j *journal) put(to []destination, it Item, from destination) (lsn LSN, segment uint64) {
 	j.mu.Lock()
 	n := len(j.active)
-	for ; len(to) > maxDestinations; to = to[maxDestinations:] {
-		j.active = appendPut(j.active, to[:maxDestinations], it)
-	}
-	j.active = appendPut(j.active, to, it)
+	j.appendPut(to, it)
 	if from != (destination{}) {
-		j.active = appendRemove(j.active, from.queue, from.item, from.item)
+		j.active = appendRemove(j.active, from.queue, from.item, 0)
 	}
 	segment = j.segment.Load()
 	lsn = j.appended(len(j.active) - n)
@@ -122,10 +122,26 @@ func (j *journal) put(to []destination, it Item, from destination) (lsn LSN, seg
 	return lsn, segment
 }
 
+// appendPut adds the shortest record of a put to active. The caller holds mu.
+func (j *journal) appendPut(to []destination, it Item) {
+	switch {
+	case len(to) > 1:
+		j.active = appendFanout(j.active, to, it)
+		j.lastPut = destination{}
+		return
+	case to[0] == destination{j.lastPut.queue, j.lastPut.item + 1}:
+		j.active = appendNext(j.active, it)
+	default:
+		j.active = appendPut(j.active, to[0], it)
+	}
+	j.lastPut = to[0]
+}
+
 // removal is where the last remove record of a queue stands, so that the next one can extend it.
 type removal struct {
 	generation uint64
 	offset     int    // of the record in the active buffer
+	more       uint32 // ids that it names behind the first
 	last       uint64 // id that it ends with
 	limit      uint64 // ids from here on were put behind the record
 }
@@ -135,14 +151,17 @@ type removal struct {
 func (j *journal) remove(q *queue, id uint64) LSN {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if r := &q.removal; r.generation == j.generation && r.last+1 == id && id < r.limit {
-		binary.LittleEndian.PutUint64(j.active[r.offset+removeLastOffset:], id)
+	if r := &q.removal; r.generation == j.generation && r.last+1 == id && id < r.limit &&
+		r.more < math.MaxUint32 {
+		r.more++
+		binary.LittleEndian.PutUint32(j.active[r.offset+removeCountOffset:], r.more)
 		r.last = id
 		return j.end
 	}
-	q.removal = removal{generation: j.generation, offset: len(j.active), last: id, limit: q.nextID}
-	j.active = appendRemove(j.active, q.number, id, id)
-	return j.appended(removeSize)
+	n := len(j.active)
+	q.removal = removal{generation: j.generation, offset: n, last: id, limit: q.nextID}
+	j.active = appendRemove(j.active, q.number, id, 0)
+	return j.appended(len(j.active) - n)
 }
 
 // record appends what encode appends to its argument.

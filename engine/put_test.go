@@ -198,9 +198,9 @@ func TestPutAcrossChunks(t *testing.T) {
 	e, _ := newQuiet(t, func(o *QueueOptions) { o.Sync = SyncNever })
 	var want []string
 	for _, size := range []int{
-		0, 1, minChunkSize - storedHeaderSize, minChunkSize - storedHeaderSize + 1, minChunkSize,
+		0, 1, minChunkSize - 9, minChunkSize - 8, minChunkSize, // 9 bytes are a header of these
 		4000, 5000, 70_000,
-		maxChunkSize - storedHeaderSize, maxChunkSize - storedHeaderSize + 1, maxChunkSize, 300_000,
+		maxChunkSize - 11, maxChunkSize - 10, maxChunkSize, 300_000, // and 11 of these
 	} {
 		for i := range 3 {
 			data := strings.Repeat(string(rune('a'+i)), size)

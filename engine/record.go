@@ -3,37 +3,35 @@ package engine
 import (
 	"encoding/binary"
 	"fmt"
+	"math/bits"
 )
 
 // Journal records. The payload of a batch frame of the journal is a sequence of records, without
-// padding. Integers are little-endian; queues are named by number, which is never used again.
+// padding. The first byte is the kind. Numbers are uvarints of the fewest bytes, but for the count
+// of a remove, which is little-endian; queues are named by number, which is never used again.
 //
-//	offset  size  field
-//	0       1     kind
-//	1       1     zero
-//	2       2     n, a count; zero where the kind has none
-//	4       …     by kind
-//
-//	put     n times (queue number 8, item id 8), then one item image: the same item for each
-//	remove  queue number 8, first id 8, last id 8: these items are gone
-//	flush   queue number 8, limit 8, count 4, then count ids 8: every item with an id below
-//	        limit is gone, except those with the ids named
-//	queue   queue number 8, next id 8, time created 8 (ms since the epoch), name of n bytes: the
+//	put     queue number, item id, item image
+//	next    item image: a put to the queue of the frame's last put, of the id that follows
+//	fanout  n, at least two, then n times (queue number, item id), then one item image: the same
+//	        item for each. A next record may not follow it before another put does
+//	remove  count - 1 in 4 bytes, queue number, first id: these items are gone
+//	flush   queue number, limit, count, then count ids: every item with an id below limit is gone,
+//	        except those with the ids named
+//	queue   queue number, next id, time created (ms since the epoch), name size in 1 byte, name: the
 //	        queue exists; said when it is made, and again before older segments are dropped
-//	delete  queue number 8: the queue and all its items are gone
+//	delete  queue number: the queue and all its items are gone
 const (
 	recordPut    = 1
-	recordRemove = 2
-	recordFlush  = 3
-	recordQueue  = 4
-	recordDelete = 5
+	recordNext   = 2
+	recordFanout = 3
+	recordRemove = 4
+	recordFlush  = 5
+	recordQueue  = 6
+	recordDelete = 7
 
-	recordHeaderSize = 4
-	queueSize        = recordHeaderSize + 24                   // without the name
-	putSize          = recordHeaderSize + 16 + imageHeaderSize // bytes, without the body
-	removeSize       = recordHeaderSize + 24
-	removeLastOffset = recordHeaderSize + 16
-	maxDestinations  = 1<<16 - 1
+	removeCountOffset = 1                           // of the count, so that it can be raised
+	usualPutSize      = 1 + plainImageSize          // bytes of a put, without the body, about
+	maxQueueSize      = 2 + 3*binary.MaxVarintLen64 // bytes, without the name
 )
 
 // destination is one queue that a put goes to.
@@ -42,77 +40,84 @@ type destination struct {
 	item  uint64
 }
 
-func appendRecordHeader(dst []byte, kind byte, n int) []byte {
-	return append(dst, kind, 0, byte(n), byte(n>>8))
+func appendPut(dst []byte, to destination, it Item) []byte {
+	dst = append(dst, recordPut)
+	dst = binary.AppendUvarint(dst, to.queue)
+	dst = binary.AppendUvarint(dst, to.item)
+	return appendImage(dst, it)
 }
 
-func appendPut(dst []byte, to []destination, it Item) []byte {
-	dst = appendRecordHeader(dst, recordPut, len(to))
+func appendNext(dst []byte, it Item) []byte { return appendImage(append(dst, recordNext), it) }
+
+func appendFanout(dst []byte, to []destination, it Item) []byte {
+	dst = append(dst, recordFanout)
+	dst = binary.AppendUvarint(dst, uint64(len(to)))
 	for _, d := range to {
-		dst = binary.LittleEndian.AppendUint64(dst, d.queue)
-		dst = binary.LittleEndian.AppendUint64(dst, d.item)
+		dst = binary.AppendUvarint(dst, d.queue)
+		dst = binary.AppendUvarint(dst, d.item)
 	}
 	return appendImage(dst, it)
 }
 
-func appendRemove(dst []byte, queue, first, last uint64) []byte {
-	dst = appendRecordHeader(dst, recordRemove, 0)
-	dst = binary.LittleEndian.AppendUint64(dst, queue)
-	dst = binary.LittleEndian.AppendUint64(dst, first)
-	return binary.LittleEndian.AppendUint64(dst, last)
+// appendRemove records that the items from first on, count+1 of them, are gone.
+func appendRemove(dst []byte, queue, first uint64, more uint32) []byte {
+	dst = append(dst, recordRemove)
+	dst = binary.LittleEndian.AppendUint32(dst, more)
+	dst = binary.AppendUvarint(dst, queue)
+	return binary.AppendUvarint(dst, first)
 }
 
 func appendFlush(dst []byte, queue, limit uint64, except []uint64) []byte {
-	dst = appendRecordHeader(dst, recordFlush, 0)
-	dst = binary.LittleEndian.AppendUint64(dst, queue)
-	dst = binary.LittleEndian.AppendUint64(dst, limit)
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(except)))
+	dst = append(dst, recordFlush)
+	dst = binary.AppendUvarint(dst, queue)
+	dst = binary.AppendUvarint(dst, limit)
+	dst = binary.AppendUvarint(dst, uint64(len(except)))
 	for _, id := range except {
-		dst = binary.LittleEndian.AppendUint64(dst, id)
+		dst = binary.AppendUvarint(dst, id)
 	}
 	return dst
 }
 
 func appendDelete(dst []byte, queue uint64) []byte {
-	dst = appendRecordHeader(dst, recordDelete, 0)
-	return binary.LittleEndian.AppendUint64(dst, queue)
+	return binary.AppendUvarint(append(dst, recordDelete), queue)
 }
 
+// appendQueue records a queue, whose name has MaxNameSize bytes at most.
 func appendQueue(dst []byte, queue, nextID uint64, created Time, name string) []byte {
-	dst = appendRecordHeader(dst, recordQueue, len(name))
-	dst = binary.LittleEndian.AppendUint64(dst, queue)
-	dst = binary.LittleEndian.AppendUint64(dst, nextID)
-	dst = binary.LittleEndian.AppendUint64(dst, uint64(created))
+	dst = append(dst, recordQueue)
+	dst = binary.AppendUvarint(dst, queue)
+	dst = binary.AppendUvarint(dst, nextID)
+	dst = binary.AppendUvarint(dst, uint64(created))
+	dst = append(dst, byte(len(name)))
 	return append(dst, name...)
 }
 
 // record is one decoded journal record. Slices alias the frame it was decoded from.
 type record struct {
 	kind    byte
-	queue   uint64 // of all kinds but put
-	to      []byte // put: destinations, 16 bytes each
-	item    Item   // put: without an id
-	first   uint64 // remove
-	last    uint64 // remove
-	limit   uint64 // flush
-	except  []byte // flush: ids, 8 bytes each
-	nextID  uint64 // queue
-	created Time   // queue
-	name    []byte // queue
+	queue   uint64  // of all kinds but next and fanout
+	id      uint64  // put: the item's; remove: the first item's
+	item    Item    // put, next, fanout: without an id
+	more    uint32  // remove: how many items behind the first
+	limit   uint64  // flush
+	nextID  uint64  // queue
+	created Time    // queue
+	name    []byte  // queue
+	list    numbers // fanout: queue, id, queue, id …; flush: ids
 }
 
-// destinations calls f for each destination of a put, in order.
-func (r *record) destinations(f func(destination) error) error {
-	for b := r.to; len(b) > 0; b = b[16:] {
-		d := destination{binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])}
-		if err := f(d); err != nil {
-			return err
-		}
-	}
-	return nil
+// numbers is a list of valid uvarints.
+type numbers []byte
+
+// next takes the first number off the list, which must not be empty.
+func (l *numbers) next() uint64 {
+	v, n := binary.Uvarint(*l)
+	*l = (*l)[n:]
+	return v
 }
 
-// recordReader takes a record apart field by field; bad says that it ended too early.
+// recordReader takes a record apart field by field; bad says that a field is not there, or is not
+// valid.
 type recordReader struct {
 	b   []byte
 	bad bool
@@ -128,9 +133,9 @@ func (r *recordReader) bytes(n int) []byte {
 	return field
 }
 
-func (r *recordReader) uint64() uint64 {
-	if f := r.bytes(8); f != nil {
-		return binary.LittleEndian.Uint64(f)
+func (r *recordReader) byte() byte {
+	if f := r.bytes(1); f != nil {
+		return f[0]
 	}
 	return 0
 }
@@ -142,43 +147,74 @@ func (r *recordReader) uint32() uint32 {
 	return 0
 }
 
+func (r *recordReader) number() uint64 {
+	v, n := binary.Uvarint(r.b)
+	if n <= 0 || n != uvarintSize(v) {
+		r.bad = true
+	}
+	r.bytes(max(n, 0))
+	return v
+}
+
+// uvarintSize is how many bytes v takes as a uvarint.
+func uvarintSize(v uint64) int { return (bits.Len64(v|1) + 6) / 7 }
+
+// numbers reads n pairs, or whatever each says there is of one, of numbers.
+func (r *recordReader) numbers(n, each uint64) numbers {
+	if n > uint64(len(r.b)) { // a number takes one byte at least
+		r.bad = true
+		return nil
+	}
+	list := r.b
+	for range n * each {
+		if r.number(); r.bad {
+			return nil
+		}
+	}
+	return numbers(list[: len(list)-len(r.b) : len(list)-len(r.b)])
+}
+
+func (r *recordReader) image() Item {
+	it, n, ok := parseImage(r.b)
+	if !ok {
+		r.bad = true
+	}
+	r.bytes(n)
+	return it
+}
+
 // parseRecord decodes the record at the start of b and returns its size in bytes. It allocates
 // nothing unless it fails.
 func parseRecord(b []byte) (rec record, size int, err error) {
 	r := recordReader{b: b}
-	head := r.bytes(recordHeaderSize)
-	if r.bad || head[1] != 0 {
-		return rec, 0, fmt.Errorf("not a record header: % x", b[:min(len(b), recordHeaderSize)])
-	}
-	rec.kind = head[0]
-	n := int(binary.LittleEndian.Uint16(head[2:]))
-	if counted := rec.kind == recordPut || rec.kind == recordQueue; counted != (n > 0) {
-		return rec, 0, fmt.Errorf("record of kind %d has count %d", rec.kind, n)
-	}
-	if rec.kind != recordPut {
-		rec.queue = r.uint64()
-	}
+	rec.kind = r.byte()
 	switch rec.kind {
 	case recordPut:
-		rec.to = r.bytes(16 * n)
-		it, size, ok := parseImage(r.b)
-		r.bytes(size)
-		r.bad = r.bad || !ok
-		rec.item = it
+		rec.queue, rec.id = r.number(), r.number()
+		rec.item = r.image()
+	case recordNext:
+		rec.item = r.image()
+	case recordFanout:
+		n := r.number()
+		r.bad = r.bad || n < 2
+		rec.list = r.numbers(n, 2)
+		rec.item = r.image()
 	case recordRemove:
-		rec.first, rec.last = r.uint64(), r.uint64()
+		rec.more = r.uint32()
+		rec.queue, rec.id = r.number(), r.number()
 	case recordFlush:
-		rec.limit = r.uint64()
-		rec.except = r.bytes(8 * int(r.uint32()))
-	case recordDelete:
+		rec.queue, rec.limit = r.number(), r.number()
+		rec.list = r.numbers(r.number(), 1)
 	case recordQueue:
-		rec.nextID, rec.created = r.uint64(), Time(r.uint64())
-		rec.name = r.bytes(n)
+		rec.queue, rec.nextID, rec.created = r.number(), r.number(), Time(r.number())
+		rec.name = r.bytes(int(r.byte()))
+	case recordDelete:
+		rec.queue = r.number()
 	default:
 		return rec, 0, fmt.Errorf("unknown record kind %d", rec.kind)
 	}
 	if r.bad {
-		return rec, 0, fmt.Errorf("record of kind %d is cut short", rec.kind)
+		return rec, 0, fmt.Errorf("record of kind %d is cut short or has a bad field", rec.kind)
 	}
 	return rec, len(b) - len(r.b), nil
 }

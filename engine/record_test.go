@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,71 +22,40 @@ func unhex(t testing.TB, s string) []byte {
 	return b
 }
 
-// goldenItem is the item of the golden records. 1700000000000 is 0x18bcfe56800.
-var goldenItem = Item{
-	ID: 9, Data: []byte("hello"), Flags: 7, Added: 1700000000000, Expiry: 1700000001000,
-}
-
 // Bytes written out by hand, one group per field.
 const (
-	goldenImage  = "05000000 07000000 0068e5cf8b010000 e86be5cf8b010000 68656c6c6f"
-	goldenStored = "0900000000000000 " + goldenImage
-	goldenPut    = "01 00 0100 0100000000000000 0900000000000000 " + goldenImage
-	goldenFanout = "01 00 0200 0100000000000000 0900000000000000 " +
-		"0200000000000000 0403020100000000 00000000 00000000 0068e5cf8b010000 0000000000000000"
-	goldenRemove = "02 00 0000 0100000000000000 0500000000000000 0800000000000000"
-	goldenFlush  = "03 00 0000 0100000000000000 0a00000000000000 02000000 " +
-		"0300000000000000 0700000000000000"
-	goldenFlush0 = "03 00 0000 0100000000000000 0a00000000000000 00000000"
-	goldenQueue  = "04 00 0600 0100000000000000 0a00000000000000 0068e5cf8b010000 6a6f62732b61"
-	goldenDelete = "05 00 0000 0807060504030201"
+	goldenPut    = "01 01 ac02 " + goldenImage
+	goldenNext   = "02 " + goldenPlain
+	goldenFanout = "03 02 01 09 8001 84868808 00 00 0068e5cf8b01"
+	goldenRemove = "04 03000000 01 05"
+	goldenFlush  = "05 01 0a 02 03 07"
+	goldenFlush0 = "05 01 ac02 00"
+	goldenQueue  = "06 01 0a 80d095ffbc31 06 6a6f62732b61"
+	goldenDelete = "07 8182848810"
 )
 
-func TestItemGolden(t *testing.T) {
-	if got, want := appendImage(nil, goldenItem), unhex(t, goldenImage); !bytes.Equal(got, want) {
-		t.Errorf("appendImage = %x, want %x", got, want)
-	}
-	want := unhex(t, goldenStored)
-	if got := appendStored(nil, goldenItem); !bytes.Equal(got, want) || len(got) != storedSize(5) {
-		t.Errorf("appendStored = %x, want %x", got, want)
-	}
-	if got := loadStored(append(want, "next"...)); fmt.Sprint(got) != fmt.Sprint(goldenItem) {
-		t.Errorf("loadStored = %+v, want %+v", got, goldenItem)
-	}
-}
-
-func TestParseImage(t *testing.T) {
-	image := unhex(t, goldenImage)
-	it, n, ok := parseImage(append(image, "next"...))
-	it.ID = goldenItem.ID
-	if !ok || n != len(image) || fmt.Sprint(it) != fmt.Sprint(goldenItem) {
-		t.Errorf("parseImage = %+v, %d, %v", it, n, ok)
-	}
-	for n := range image { // cut anywhere, there is no image
-		if _, _, ok := parseImage(image[:n]); ok {
-			t.Errorf("parseImage takes %d bytes of an image of %d", n, len(image))
-		}
-	}
-	if _, _, ok := parseImage(bytes.Repeat([]byte{0xff}, 100)); ok {
-		t.Error("parseImage takes an item of 4 GiB out of 100 bytes")
-	}
+var goldenRecords = [...]string{
+	goldenPut, goldenNext, goldenFanout, goldenRemove, goldenFlush, goldenFlush0, goldenQueue,
+	goldenDelete,
 }
 
 func TestRecordGolden(t *testing.T) {
 	empty := Item{Added: goldenItem.Added}
+	plain := Item{Added: goldenItem.Added, Data: goldenItem.Data}
 	for _, tt := range []struct {
 		name   string
 		got    []byte
 		golden string
 	}{
-		{"put", appendPut(nil, []destination{{1, 9}}, goldenItem), goldenPut},
+		{"put", appendPut(nil, destination{1, 300}, goldenItem), goldenPut},
+		{"next", appendNext(nil, plain), goldenNext},
 		{"fanout put of no bytes",
-			appendPut(nil, []destination{{1, 9}, {2, 0x01020304}}, empty), goldenFanout},
-		{"remove", appendRemove(nil, 1, 5, 8), goldenRemove},
+			appendFanout(nil, []destination{{1, 9}, {128, 0x01020304}}, empty), goldenFanout},
+		{"remove", appendRemove(nil, 1, 5, 3), goldenRemove},
 		{"flush", appendFlush(nil, 1, 10, []uint64{3, 7}), goldenFlush},
-		{"flush of all", appendFlush(nil, 1, 10, nil), goldenFlush0},
+		{"flush of all", appendFlush(nil, 1, 300, nil), goldenFlush0},
 		{"queue", appendQueue(nil, 1, 10, 1700000000000, "jobs+a"), goldenQueue},
-		{"delete", appendDelete(nil, 0x0102030405060708), goldenDelete},
+		{"delete", appendDelete(nil, 0x101010101), goldenDelete},
 	} {
 		want := unhex(t, tt.golden)
 		if !bytes.Equal(tt.got, want) {
@@ -103,8 +74,8 @@ func TestRecordGolden(t *testing.T) {
 			}
 		}
 	}
-	if got := len(appendRemove(nil, 1, 2, 3)); got != removeSize {
-		t.Errorf("a remove has %d bytes, removeSize is %d", got, removeSize)
+	if got := len(appendQueue(nil, math.MaxUint64, math.MaxUint64, -1, "q")); got != maxQueueSize+1 {
+		t.Errorf("the largest queue record has %d bytes, want %d", got, maxQueueSize+1)
 	}
 }
 
@@ -112,15 +83,21 @@ func TestRecordGolden(t *testing.T) {
 func encode(r *record) []byte {
 	switch r.kind {
 	case recordPut:
+		return appendPut(nil, destination{r.queue, r.id}, r.item)
+	case recordNext:
+		return appendNext(nil, r.item)
+	case recordFanout:
 		var to []destination
-		r.destinations(func(d destination) error { to = append(to, d); return nil })
-		return appendPut(nil, to, r.item)
+		for list := r.list; len(list) > 0; {
+			to = append(to, destination{list.next(), list.next()})
+		}
+		return appendFanout(nil, to, r.item)
 	case recordRemove:
-		return appendRemove(nil, r.queue, r.first, r.last)
+		return appendRemove(nil, r.queue, r.id, r.more)
 	case recordFlush:
 		var except []uint64
-		for b := r.except; len(b) > 0; b = b[8:] {
-			except = append(except, binary.LittleEndian.Uint64(b))
+		for list := r.list; len(list) > 0; {
+			except = append(except, list.next())
 		}
 		return appendFlush(nil, r.queue, r.limit, except)
 	case recordQueue:
@@ -130,22 +107,28 @@ func encode(r *record) []byte {
 }
 
 func TestParseRecordErrors(t *testing.T) {
+	bad := func(kind int) string {
+		return fmt.Sprintf("record of kind %d is cut short or has a bad field", kind)
+	}
 	for _, tt := range []struct{ in, want string }{
-		{"", "not a record header: "},
-		{"01 00 01", "not a record header: 01 00 01"},
-		{"01 01 0100", "not a record header: 01 01 01 00"},
-		{"00 00 0000", "unknown record kind 0"},
-		{"06 00 0000 0000000000000000", "unknown record kind 6"},
-		{"01 00 0000", "record of kind 1 has count 0"},
-		{"02 00 0100", "record of kind 2 has count 1"},
-		{"04 00 0000", "record of kind 4 has count 0"},
-		{"05 00 0100 0100000000000000", "record of kind 5 has count 1"},
-		{"02 00 0000 01000000", "record of kind 2 is cut short"},
-		{"01 00 ffff 0100000000000000 0900000000000000", "record of kind 1 is cut short"},
-		{"03 00 0000 0100000000000000 0a00000000000000 ffffffff 0300000000000000",
-			"record of kind 3 is cut short"},
-		{"01 00 0100 0100000000000000 0900000000000000 " +
-			"ffffffff 00000000 0068e5cf8b010000 0000000000000000", "record of kind 1 is cut short"},
+		{"00 00 00 00", "unknown record kind 0"},
+		{"08 01", "unknown record kind 8"},
+		{"01", bad(1)},
+		{"01 01 09", bad(1)},
+		{"01 8100 09 " + goldenPlain, bad(1)}, // a number in more bytes than it needs
+		{"01 01 09 01 0500 0068e5cf8b01 68656c6c6f", bad(1)},
+		{"01 ffffffffffffffffff02 09 " + goldenPlain, bad(1)}, // past 64 bits
+		{"02 80 01", bad(2)},                                  // a gap is no image
+		{"03 00 " + goldenPlain, bad(3)},
+		{"03 01 01 09 " + goldenPlain, bad(3)},
+		{"03 ffffffffffffffff7f 01 09 " + goldenPlain, bad(3)},
+		{"03 02 01 09 02", bad(3)},
+		{"04 00000000 01", bad(4)},
+		{"04 0000", bad(4)},
+		{"05 01 0a 02 03", bad(5)},
+		{"05 01 0a ffffffffffffffffff01 03", bad(5)},
+		{"06 01 0a 01 06 6a6f6273", bad(6)},
+		{"07", bad(7)},
 	} {
 		_, n, err := parseRecord(unhex(t, tt.in))
 		if err == nil || err.Error() != tt.want || n != 0 {
@@ -157,9 +140,7 @@ func TestParseRecordErrors(t *testing.T) {
 // FuzzParseRecord: what is accepted was encoded by appendX exactly like that, and nothing is
 // consumed on an error.
 func FuzzParseRecord(f *testing.F) {
-	for _, golden := range []string{
-		goldenPut, goldenFanout, goldenRemove, goldenFlush, goldenFlush0, goldenQueue, goldenDelete,
-	} {
+	for _, golden := range goldenRecords {
 		b := unhex(f, golden)
 		f.Add(b)
 		f.Add(b[:len(b)-1])
@@ -173,7 +154,7 @@ func FuzzParseRecord(f *testing.F) {
 			}
 			return
 		}
-		if n < recordHeaderSize || n > len(b) {
+		if n < 2 || n > len(b) {
 			t.Fatalf("consumed %d of %d bytes", n, len(b))
 		}
 		if again := encode(&rec); !bytes.Equal(again, b[:n]) {
@@ -183,9 +164,7 @@ func FuzzParseRecord(f *testing.F) {
 }
 
 func TestParseRecordAllocs(t *testing.T) {
-	for _, golden := range []string{
-		goldenPut, goldenFanout, goldenRemove, goldenFlush, goldenQueue, goldenDelete,
-	} {
+	for _, golden := range goldenRecords {
 		b := unhex(t, golden)
 		if n := testing.AllocsPerRun(100, func() { parseRecord(b) }); n != 0 {
 			t.Errorf("parseRecord of kind %d allocates %v times", b[0], n)
@@ -193,29 +172,111 @@ func TestParseRecordAllocs(t *testing.T) {
 	}
 }
 
-// TestPutRecordIsSplit has a put go to more queues than one record can name.
-func TestPutRecordIsSplit(t *testing.T) {
+func TestUvarintSize(t *testing.T) {
+	for shift := range 64 {
+		for _, v := range []uint64{0, 1 << shift, 1<<shift - 1, 1<<shift | 1} {
+			if got, want := uvarintSize(v), len(binary.AppendUvarint(nil, v)); got != want {
+				t.Errorf("uvarintSize(%d) = %d, want %d", v, got, want)
+			}
+		}
+	}
+}
+
+// putShapes says which kinds of put records are in the journal's buffer.
+func putShapes(t *testing.T, j *journal) (kinds []byte) {
+	t.Helper()
+	for b := j.active[segment.FrameHeaderSize:]; len(b) > 0; {
+		rec, n, err := parseRecord(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if kinds = append(kinds, rec.kind); rec.kind > recordFanout {
+			kinds = kinds[:len(kinds)-1]
+		}
+		b = b[n:]
+	}
+	return kinds
+}
+
+// TestPutRecordShapes: the puts of one frame to one queue name it once, whatever removes lie
+// between, and a frame does not rely on the one before.
+func TestPutRecordShapes(t *testing.T) {
+	for _, tt := range []struct {
+		puts string
+		want []byte
+	}{
+		{"a", []byte{recordPut}},
+		{"a a a", []byte{recordPut, recordNext, recordNext}},
+		{"a -a a", []byte{recordPut, recordNext}},
+		{"a b a", []byte{recordPut, recordPut, recordPut}},
+		{"a a p a", []byte{recordPut, recordNext, recordFanout, recordPut}},
+		{"a | a", []byte{recordPut}},
+		{"a | a a", []byte{recordPut, recordNext}},
+	} {
+		e, fsys := newQuiet(t)
+		for _, name := range []string{"a", "b", "p", "p+c"} {
+			mustPut(t, e, name, "first")
+		}
+		for _, op := range strings.Fields(tt.puts) {
+			if op == "|" {
+				mustCommit(t, e, Ticket{Written: e.journal.appendedEnd()})
+			} else if name, take := strings.CutPrefix(op, "-"); take {
+				e.Fetch(Now(), []byte(name), FetchRequest{}, &copied{})
+			} else if _, err := e.Put(Now(), []byte(op), PutRequest{Data: []byte(op)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := putShapes(t, e.journal); !bytes.Equal(got, tt.want) {
+			t.Errorf("puts %q are recorded by kinds %v, want %v", tt.puts, got, tt.want)
+		}
+		mustCommit(t, e, Ticket{Written: e.journal.appendedEnd()})
+		again := openQuiet(t, testOptions(fsys.Kill()))
+		for _, name := range []string{"a", "b", "p", "p+c"} {
+			got, want := contents(again, name, false), contents(e, name, false)
+			if fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Errorf("after puts %q queue %q comes back as %v, want %v", tt.puts, name, got, want)
+			}
+		}
+	}
+}
+
+// TestJournalBytesPerItem holds a put to what it may cost on disk.
+func TestJournalBytesPerItem(t *testing.T) {
+	const items, size, most = 32, 64, 75 // bytes, the last of an item with its record
+	e, _ := newQuiet(t)
+	mustPut(t, e, "q", "first")
+	for range items {
+		e.Put(Now(), []byte("q"), PutRequest{Data: make([]byte, size)})
+	}
+	if got := len(e.journal.active) - segment.FrameHeaderSize; got > items*most {
+		t.Errorf("%d items of %d bytes take %d in the journal, want %d at most",
+			items, size, got, items*most)
+	}
+}
+
+// TestPutToManyQueues has one record name more queues than 16 bits count.
+func TestPutToManyQueues(t *testing.T) {
 	e, _ := newQuiet(t)
 	var to []destination
-	for i := range uint64(2*maxDestinations + 1) {
+	for i := range uint64(1 << 17) {
 		to = append(to, destination{i + 1, 1})
 	}
 	e.journal.put(to, goldenItem, destination{7, 8})
-	b := e.journal.full[0][segment.FrameHeaderSize:]
-	var got []destination
-	for rec := (record{kind: recordPut}); rec.kind == recordPut; {
-		var n int
-		var err error
-		if rec, n, err = parseRecord(b); err != nil {
-			t.Fatal(err)
-		}
-		rec.destinations(func(d destination) error { got = append(got, d); return nil })
-		if b = b[n:]; rec.kind == recordRemove && (rec.queue != 7 || rec.first != 8 || len(b) > 0) {
-			t.Errorf("record behind the puts is %+v", rec)
-		}
+	b := e.journal.active[segment.FrameHeaderSize:]
+	rec, n, err := parseRecord(b)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if fmt.Sprint(got) != fmt.Sprint(to) {
+	var got []destination
+	for list := rec.list; len(list) > 0; {
+		got = append(got, destination{list.next(), list.next()})
+	}
+	if !slices.Equal(got, to) {
 		t.Errorf("%d destinations are recorded, want %d", len(got), len(to))
 	}
-	e.journal.full = nil
+	rec, size, err := parseRecord(b[n:])
+	if err != nil || n+size != len(b) || !bytes.Equal(encode(&rec), appendRemove(nil, 7, 8, 0)) {
+		t.Errorf("record behind the put is %+v, %v, want that item 8 of queue 7 is gone", rec, err)
+	}
+	e.journal.active = e.journal.active[:segment.FrameHeaderSize] // there are no such queues
 }

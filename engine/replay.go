@@ -1,7 +1,7 @@
 package engine
 
 import (
-	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -18,6 +18,8 @@ type replay struct {
 	e      *Engine
 	queues map[uint64]*replayed
 	pool   pool // of windows while they belong to no shard
+	// last is where the last put of the frame went, if to one queue; else zero.
+	last destination
 }
 
 // replayed is one queue during replay.
@@ -38,6 +40,7 @@ func newReplay(e *Engine) *replay {
 
 // frame takes in one frame of the journal.
 func (r *replay) frame(f segment.Frame) error {
+	r.last = destination{}
 	for b, off := f.Payload, 0; off < len(b); {
 		rec, size, err := parseRecord(b[off:])
 		if err == nil {
@@ -55,12 +58,21 @@ func (r *replay) frame(f segment.Frame) error {
 func (r *replay) record(rec *record, segment uint64) error {
 	switch rec.kind {
 	case recordPut:
-		return rec.destinations(func(d destination) error { return r.put(d, rec.item, segment) })
-	case recordRemove:
-		if rec.first > rec.last || rec.last == math.MaxUint64 {
-			return fmt.Errorf("remove of items %d to %d", rec.first, rec.last)
+		r.last = destination{rec.queue, rec.id}
+		return r.put(r.last, rec.item, segment)
+	case recordNext:
+		if r.last.item == 0 {
+			return errors.New("no put to one queue comes before a next record")
 		}
-		r.queue(rec.queue).remove(&r.pool, idRange{rec.first, rec.last})
+		r.last.item++
+		return r.put(r.last, rec.item, segment)
+	case recordFanout:
+		return r.fanout(rec, segment)
+	case recordRemove:
+		if rec.id >= math.MaxUint64-uint64(rec.more) {
+			return fmt.Errorf("remove of %d items from item %d on", uint64(rec.more)+1, rec.id)
+		}
+		r.queue(rec.queue).remove(&r.pool, idRange{rec.id, rec.id + uint64(rec.more)})
 	case recordFlush:
 		return r.flush(r.queue(rec.queue), rec)
 	case recordDelete:
@@ -98,6 +110,16 @@ func (r *replay) name(rec *record) error {
 			name, rec.nextID, q.nextID-1)
 	}
 	q.name, q.named, q.created, q.nextID = name, true, rec.created, rec.nextID
+	return nil
+}
+
+func (r *replay) fanout(rec *record, segment uint64) error {
+	r.last = destination{}
+	for list := rec.list; len(list) > 0; {
+		if err := r.put(destination{list.next(), list.next()}, rec.item, segment); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -152,8 +174,8 @@ func addRange(ranges []idRange, r idRange) []idRange {
 func (r *replay) flush(q *replayed, rec *record) error {
 	next := uint64(0) // first id not decided on yet
 	var except []uint64
-	for b := rec.except; len(b) > 0; b = b[8:] {
-		id := binary.LittleEndian.Uint64(b)
+	for list := rec.list; len(list) > 0; {
+		id := list.next()
 		if id >= rec.limit {
 			return fmt.Errorf("flush of items below %d leaves item %d", rec.limit, id)
 		}

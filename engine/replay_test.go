@@ -17,6 +17,7 @@ import (
 //
 //	queue NEXT      queue 1, called q, exists, and its next item id is NEXT
 //	put ID          … gets an item
+//	next            the queue of the last put gets another one
 //	remove ID-ID    … loses items
 //	flush ID ID…    … loses the items below the first id, except the others
 //	delete          … is gone
@@ -59,9 +60,15 @@ func oneRecord(t testing.TB, f []string) []byte {
 	case "queue":
 		return appendQueue(nil, queue, ids[0], 1000, name)
 	case "put":
-		return appendPut(nil, to, Item{Data: fmt.Append(nil, ids)})
+		it := Item{Data: fmt.Append(nil, ids)}
+		if len(to) == 1 {
+			return appendPut(nil, to[0], it)
+		}
+		return appendFanout(nil, to, it)
+	case "next":
+		return appendNext(nil, Item{})
 	case "remove":
-		return appendRemove(nil, queue, ids[0], ids[1])
+		return appendRemove(nil, queue, ids[0], uint32(ids[1]-ids[0]))
 	case "flush":
 		return appendFlush(nil, queue, ids[0], ids[1:])
 	case "delete":
@@ -155,12 +162,30 @@ func TestReplay(t *testing.T) {
 	}
 }
 
+// TestReplayNext: a next record continues the put before, in its frame only.
+func TestReplayNext(t *testing.T) {
+	got, err := replayRecords(t, records(t,
+		"queue 1, queue 1@2:p, put 5, next, remove 6-6, next, queue 8, put 3@2, next"))
+	if want := "p:5[3 4] q:8[5 7]"; err != nil || got != want {
+		t.Errorf("in one frame: %s, %v, want %s", got, err, want)
+	}
+	_, err = replayRecords(t, records(t, "queue 1, put 1"), records(t, "next"))
+	if err == nil || !strings.Contains(err.Error(), "no put to one queue") {
+		t.Errorf("in another frame: %v, want that no put comes before", err)
+	}
+}
+
 func TestReplayCorrupt(t *testing.T) {
 	const journal = "data/journal: damaged at offset 0: "
 	for _, tt := range []struct{ name, records, extra, want string }{
-		{"no record", "", "hello", "at record 0: not a record header: 68 65 6c 6c"},
+		{"no record", "", "hello", "at record 0: unknown record kind 104"},
 		{"no record behind one", "queue 1", "\x09\x00\x00\x00\x01\x02\x03\x04\x05\x06\x07\x08",
-			"at record 29: unknown record kind 9"},
+			"at record 7: unknown record kind 9"},
+		{"next without a put", "queue 1, next", "", "no put to one queue comes before a next record"},
+		{"next behind a fanout put", "queue 1, put 1, queue 1@2:p, put 2@1 1@2, next", "",
+			"no put to one queue comes before a next record"},
+		{"next behind the next id of a queue record", "queue 1, put 1, queue 7, next", "",
+			"queue 1: item 2 was put before"},
 		{"an illegal name", "queue 1@1:a.b", "", `queue name "a.b" contains illegal characters`},
 		{"another name", "queue 1, queue 1@1:p", "", `queue 1 is named "p", but was "q"`},
 		{"the next id goes back", "queue 1, put 1, queue 1", "",
@@ -171,9 +196,8 @@ func TestReplayCorrupt(t *testing.T) {
 		{"item zero", "queue 1, put 0", "", "queue 1: item 0 was put before"},
 		{"the last id there could be", "queue 1, put 18446744073709551615", "",
 			"queue 1: item id 18446744073709551615 is out of range"},
-		{"removes from last to first", "queue 1, remove 2-1", "", "remove of items 2 to 1"},
-		{"removes past every id", "queue 1, remove 2-18446744073709551615", "",
-			"remove of items 2 to 18446744073709551615"},
+		{"removes past every id", "queue 1, remove 18446744073709551615-18446744073709551615", "",
+			"remove of 1 items from item 18446744073709551615 on"},
 		{"flush leaves what it does not reach", "queue 9, flush 5 5", "",
 			"flush of items below 5 leaves item 5"},
 		{"items without a name", "put 1", "", journal + "queue 1 has 1 items but no name"},
@@ -244,9 +268,10 @@ func FuzzReplay(f *testing.F) {
 	seed := func(text string) { f.Add(records(f, text), uint16(30)) }
 	seed("queue 1, put 1, put 2, remove 1-1")
 	seed("queue 1, put 1, flush 9 1, delete")
+	seed("queue 1, put 1, next, next, remove 2-2, next")
 	seed("put 3, remove 2-7, queue 9, queue 1@2:q+c, put 9@1 1@2")
 	seed("remove 0-18446744073709551614, put 18446744073709551614, queue 18446744073709551615")
-	f.Add(unhex(f, goldenQueue+goldenFlush+goldenFanout+goldenRemove), uint16(7))
+	f.Add(unhex(f, goldenQueue+goldenFlush+goldenFanout+goldenPut+goldenNext+goldenRemove), uint16(7))
 	f.Fuzz(func(t *testing.T, b []byte, cut uint16) {
 		const largest = 4 << 10
 		if len(b) > largest {
@@ -266,8 +291,8 @@ func FuzzReplay(f *testing.F) {
 		if err == nil {
 			_, _, err = r.finish()
 		}
-		// A destination takes 16 bytes, a chunk four times what it must hold, at least 1 KiB.
-		if got, limit := e.memory.Load(), int64(len(b)/16*4*(len(b)+minChunkSize)); got > limit {
+		// A destination takes 2 bytes, a chunk four times what it must hold, at least 1 KiB.
+		if got, limit := e.memory.Load(), int64(len(b)/2*4*(len(b)+minChunkSize)); got > limit {
 			t.Errorf("%d bytes of records take %d bytes of memory", len(b), got)
 		}
 		var damage *segment.CorruptionError
@@ -298,10 +323,10 @@ func TestReplayManyRanges(t *testing.T) {
 	const items = 10_000
 	b := records(t, "queue 1")
 	for id := uint64(1); id <= items; id++ {
-		b = appendPut(b, []destination{{1, id}}, Item{})
+		b = appendPut(b, destination{1, id}, Item{})
 	}
 	for id := uint64(items); id > 1; id -= 2 {
-		b = appendRemove(b, 1, id, id)
+		b = appendRemove(b, 1, id, 0)
 	}
 	got, err := replayRecords(t, b)
 	if err != nil {

@@ -71,7 +71,7 @@ func (q *queue) stats(now Time) QueueStats {
 		Returns: c.returns, ExpiredInto: c.movedIn, ExpiredLost: c.lostIn,
 	}
 	if q.opts.KeepJournal {
-		s.JournalBytes = (s.Items+s.OpenReads)*putSize + s.Bytes + q.open.bytes
+		s.JournalBytes = (s.Items+s.OpenReads)*usualPutSize + s.Bytes + q.open.bytes
 	}
 	if it, ok := q.first(); ok {
 		since := q.lastGone

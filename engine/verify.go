@@ -67,11 +67,12 @@ func (q *queue) verify() error {
 	return nil
 }
 
-// verifyWindow checks W1 to W3, and I1 and I2 as far as the window goes.
+// verifyWindow checks W1 to W4, and I1 and I2 as far as the window goes.
 func (q *queue) verifyWindow(seen map[uint64]string, broken func(string, ...any) error) error {
 	var err error
 	var count, bytes int64
 	last := uint64(0)
+	w := &q.window
 	q.window.each(func(it Item) bool {
 		switch where := seen[it.ID]; {
 		case where != "":
@@ -89,7 +90,9 @@ func (q *queue) verifyWindow(seen map[uint64]string, broken func(string, ...any)
 	if err != nil {
 		return err
 	}
-	w := &q.window
+	if count > 0 && last+1 != w.nextID {
+		return broken("W4: the newest item in the window is %d, the next is %d", last, w.nextID)
+	}
 	if count != w.count || bytes != w.bytes {
 		return broken("W1: window counts %d items of %d bytes, has %d of %d",
 			w.count, w.bytes, count, bytes)

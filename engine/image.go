@@ -1,0 +1,155 @@
+package engine
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+// Item image: an item as it lies in memory, in the journal and in a backlog, without its id, which
+// its place tells. Integers are little-endian; times are milliseconds since the Unix epoch.
+//
+//	size     field
+//	1        format: bits 0-1 how large the size field is: 0 1 byte, 1 2 bytes, 2 4 bytes;
+//	         bit 2 flags follow; bit 3 an expiry follows; bits 4-7 zero
+//	1, 2, 4  size of the body in bytes; the smallest field that holds it
+//	6        time added
+//	4        client flags, unless they are zero
+//	6        expiry, unless the item never expires
+//	n        body
+//
+// There is one image of an item only: another one that would say the same is not valid.
+const (
+	imageWidthMask = 0x03
+	imageHasFlags  = 0x04
+	imageHasExpiry = 0x08
+	imageFormats   = 0x0f // bits that a format may have
+
+	plainImageSize = 8 // bytes of an image without a body that has neither flags nor expiry
+	flagsSize      = 4
+	timeSize       = 6
+	maxImageTime   = 1<<(8*timeSize) - 1 // in the year 10889
+)
+
+// imageSize is the number of bytes that the image of it takes.
+func imageSize(it Item) int {
+	n := plainImageSize + len(it.Data)
+	if len(it.Data) > math.MaxUint8 {
+		n += sizeWidth(len(it.Data)) - 1
+	}
+	if it.Flags != 0 {
+		n += flagsSize
+	}
+	if it.Expiry != 0 {
+		n += timeSize
+	}
+	return n
+}
+
+// sizeWidth is how many bytes the size of a body of n bytes takes.
+func sizeWidth(n int) int {
+	switch {
+	case n <= math.MaxUint8:
+		return 1
+	case n <= math.MaxUint16:
+		return 2
+	}
+	return 4
+}
+
+// appendImage appends the image of it, whose body is not larger than MaxItemSize. Times that an
+// image cannot hold become the nearest that it can.
+func appendImage(dst []byte, it Item) []byte {
+	added := uint64(min(max(it.Added, 0), maxImageTime))
+	if len(it.Data) <= math.MaxUint8 && it.Flags == 0 && it.Expiry == 0 { // most items: one word
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(len(it.Data))<<8|added<<16)
+		return append(dst, it.Data...)
+	}
+	width := sizeWidth(len(it.Data))
+	format := byte(width >> 1)
+	if it.Flags != 0 {
+		format |= imageHasFlags
+	}
+	if it.Expiry != 0 {
+		format |= imageHasExpiry
+	}
+	dst = append(dst, format)
+	dst = appendUint(dst, uint64(len(it.Data)), width)
+	dst = appendUint(dst, added, timeSize)
+	if it.Flags != 0 {
+		dst = binary.LittleEndian.AppendUint32(dst, it.Flags)
+	}
+	if it.Expiry != 0 {
+		dst = appendUint(dst, uint64(min(max(it.Expiry, 1), maxImageTime)), timeSize)
+	}
+	return append(dst, it.Data...)
+}
+
+// appendUint appends the lowest n bytes of v.
+func appendUint(dst []byte, v uint64, n int) []byte {
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], v)
+	return append(dst, b[:n]...)
+}
+
+// parseImage decodes the image at the start of b and returns what it occupies. It reports false if
+// b does not begin with a whole and valid one. Data aliases b.
+func parseImage(b []byte) (it Item, n int, ok bool) {
+	if len(b) < plainImageSize {
+		return it, 0, false
+	}
+	if b[0] != 0 {
+		return parseLongImage(b)
+	}
+	h := binary.LittleEndian.Uint64(b)
+	n = plainImageSize + int(byte(h>>8))
+	if n > len(b) {
+		return it, 0, false
+	}
+	it.Added = Time(h >> 16)
+	it.Data = b[plainImageSize:n:n]
+	return it, n, true
+}
+
+// parseLongImage is parseImage for all formats but the shortest.
+func parseLongImage(b []byte) (it Item, n int, ok bool) {
+	format := b[0]
+	width := 1 << (format & imageWidthMask)
+	n = 1 + width + timeSize
+	if format&imageHasFlags != 0 {
+		n += flagsSize
+	}
+	if format&imageHasExpiry != 0 {
+		n += timeSize
+	}
+	if format > imageFormats || width > 4 || len(b) < n {
+		return it, 0, false
+	}
+	size := int(loadUint(b[1:], width))
+	if sizeWidth(size) != width || size > len(b)-n {
+		return it, 0, false
+	}
+	field := b[1+width:]
+	it.Added = Time(loadUint(field, timeSize))
+	field = field[timeSize:]
+	if format&imageHasFlags != 0 {
+		it.Flags = binary.LittleEndian.Uint32(field)
+		field = field[flagsSize:]
+	}
+	if format&imageHasExpiry != 0 {
+		it.Expiry = Time(loadUint(field, timeSize))
+	}
+	if (format&imageHasFlags != 0) != (it.Flags != 0) ||
+		(format&imageHasExpiry != 0) != (it.Expiry != 0) {
+		return it, 0, false
+	}
+	it.Data = b[n : n+size : n+size]
+	return it, n + size, true
+}
+
+// loadUint returns the integer in the first n bytes of b.
+func loadUint(b []byte, n int) (v uint64) {
+	for i := range n {
+		v |= uint64(b[i]) << (8 * i)
+	}
+	return v
+}

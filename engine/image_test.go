@@ -1,0 +1,128 @@
+package engine
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+)
+
+// goldenItem is the item of the golden images and records. 1700000000000 is 0x18bcfe56800.
+var goldenItem = Item{
+	Data: []byte("hello"), Flags: 7, Added: 1700000000000, Expiry: 1700000001000,
+}
+
+// Bytes written out by hand, one group per field.
+const (
+	goldenImage   = "0c 05 0068e5cf8b01 07000000 e86be5cf8b01 68656c6c6f"
+	goldenPlain   = "00 05 0068e5cf8b01 68656c6c6f"
+	goldenFlags   = "04 00 000000000000 00000080"
+	goldenExpiry  = "08 01 010000000000 ffffffffffff 78"
+	golden256     = "01 0001 0068e5cf8b01 "                           // and 256 bytes
+	golden64KiB   = "0e 00000100 0068e5cf8b01 07000000 e86be5cf8b01 " // and 65,536 bytes
+	goldenLargest = "02 00000002 0068e5cf8b01 "                       // and 32 MiB
+)
+
+func TestImageGolden(t *testing.T) {
+	plain := Item{Added: goldenItem.Added, Data: goldenItem.Data}
+	sized := func(it Item, n int) Item { it.Data = bytes.Repeat([]byte{'x'}, n); return it }
+	for _, tt := range []struct {
+		it     Item
+		golden string
+		body   int // bytes 'x' behind golden
+	}{
+		{goldenItem, goldenImage, 0},
+		{plain, goldenPlain, 0},
+		{Item{Flags: 1 << 31}, goldenFlags, 0},
+		{Item{Added: 1, Expiry: maxImageTime, Data: []byte("x")}, goldenExpiry, 0},
+		{sized(plain, 255), "00 ff 0068e5cf8b01", 255},
+		{sized(plain, 256), golden256, 256},
+		{sized(plain, 65535), "01 ffff 0068e5cf8b01", 65535},
+		{sized(goldenItem, 65536), golden64KiB, 65536},
+		{sized(plain, MaxItemSize), goldenLargest, MaxItemSize},
+	} {
+		want := append(unhex(t, tt.golden), bytes.Repeat([]byte{'x'}, tt.body)...)
+		got := appendImage(nil, tt.it)
+		if !bytes.Equal(got, want) {
+			t.Errorf("appendImage = %.40x, want %.40x", got, want)
+		}
+		if n := imageSize(tt.it); n != len(want) {
+			t.Errorf("imageSize of %.40x = %d, want %d", want, n, len(want))
+		}
+		it, n, ok := parseImage(append(want, "next"...))
+		if !ok || n != len(want) || !equalItems(it, tt.it) {
+			t.Errorf("parseImage(%.40x) = %.60v, %d, %v", want, it, n, ok)
+		}
+		for n := range min(len(want), 300) { // cut anywhere, there is no image
+			if _, _, ok := parseImage(want[:n:n]); ok {
+				t.Errorf("parseImage takes %d bytes of an image of %d", n, len(want))
+			}
+		}
+	}
+}
+
+func equalItems(a, b Item) bool {
+	data := bytes.Equal(a.Data, b.Data)
+	a.Data, b.Data = nil, nil
+	return data && fmt.Sprint(a) == fmt.Sprint(b)
+}
+
+func TestImageTimes(t *testing.T) {
+	for _, tt := range []struct{ in, want Time }{
+		{math.MinInt64, 1}, {-1, 1}, {0, 0}, {1, 1}, {maxImageTime, maxImageTime},
+		{maxImageTime + 1, maxImageTime}, {math.MaxInt64, maxImageTime},
+	} {
+		it, _, ok := parseImage(appendImage(nil, Item{Expiry: tt.in}))
+		if !ok || it.Expiry != tt.want {
+			t.Errorf("expiry %d comes back as %d, %v, want %d", tt.in, it.Expiry, ok, tt.want)
+		}
+		it, _, ok = parseImage(appendImage(nil, Item{Added: tt.in}))
+		want := tt.want
+		if tt.in < 0 {
+			want = 0
+		}
+		if !ok || it.Added != want {
+			t.Errorf("time added %d comes back as %d, %v, want %d", tt.in, it.Added, ok, want)
+		}
+	}
+}
+
+func TestParseImageErrors(t *testing.T) {
+	for _, in := range []string{
+		"03 05 0068e5cf8b01 68656c6c6f" + strings.Repeat("00", 20), // a width there is not
+		"10 05 0068e5cf8b01 68656c6c6f",                            // a bit that no format has
+		"80 01 0068e5cf8b01 68656c6c6f",                            // a gap
+		"01 0500 0068e5cf8b01 68656c6c6f",                          // a size in too many bytes
+		"02 05000000 0068e5cf8b01 68656c6c6f",
+		"04 05 0068e5cf8b01 00000000 68656c6c6f",     // flags that are zero
+		"08 05 0068e5cf8b01 000000000000 68656c6c6f", // an expiry of never
+		"02 ffffffff 0068e5cf8b01" + strings.Repeat("00", 100),
+	} {
+		if it, n, ok := parseImage(unhex(t, in)); ok || n != 0 {
+			t.Errorf("parseImage(%s) = %+v, %d, %v", in, it, n, ok)
+		}
+	}
+}
+
+// FuzzParseImage: what is accepted was encoded exactly like that, and nothing is consumed if not.
+func FuzzParseImage(f *testing.F) {
+	for _, golden := range []string{
+		goldenImage, goldenPlain, goldenFlags, goldenExpiry,
+		golden256 + strings.Repeat("ab", 256), golden64KiB,
+	} {
+		f.Add(unhex(f, golden))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		it, n, ok := parseImage(b)
+		if !ok {
+			if n != 0 {
+				t.Errorf("consumed %d bytes of no image", n)
+			}
+			return
+		}
+		if again := appendImage(nil, it); !bytes.Equal(again, b[:n]) || imageSize(it) != n {
+			t.Errorf("%x encodes again as %x, of size %d", b[:n], again, imageSize(it))
+		}
+	})
+}
