@@ -25,6 +25,7 @@ func (e *Engine) maintain() {
 			return
 		case <-e.journal.rotated:
 			e.prepareSegment()
+			e.syncSealed()
 			trimmed = time.Time{}
 		case <-tick.C:
 		}
@@ -88,6 +89,17 @@ func (e *Engine) prepareSegment() {
 		e.report("prepare segment", err)
 	}
 	e.journal.measureRoom()
+}
+
+// syncSealed makes the segments durable that the journal has left, so that where nobody syncs a power
+// cut loses the last segment at most.
+func (e *Engine) syncSealed() {
+	if e.journal.failing() {
+		return
+	}
+	if err := e.journal.log.SyncSealed(); err != nil {
+		e.report("sync sealed segments", e.journal.failed(err))
+	}
 }
 
 // retryJournal tries again what failed, and makes room where it can. Errors are those that clients

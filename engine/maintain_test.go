@@ -130,6 +130,47 @@ func TestSyncNeverIsSyncedAtClose(t *testing.T) {
 	})
 }
 
+// TestSyncNeverIsSyncedByRotation: what lies in a segment that is sealed survives a power cut, though
+// nobody asked for a sync.
+func TestSyncNeverIsSyncedByRotation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, fsys := openBusy(t, func(o *Options) { o.Settings.Default.Sync = SyncNever })
+		large := strings.Repeat("x", 3000)
+		mustPut(t, e, "q", large)
+		synctest.Wait()
+		if got := afterCut(t, fsys); got != "" {
+			t.Errorf("a power cut leaves %.10q of the first segment: somebody syncs", got)
+		}
+		mustPut(t, e, "q", large)
+		synctest.Wait()
+		if got := len(e.journal.log.Segments()); got != 2 {
+			t.Fatalf("the journal has %d segments, want that it went on to another", got)
+		}
+		if got := afterCut(t, fsys); got != large {
+			t.Errorf("a power cut leaves %.10q…, %d bytes, want the item in the sealed segment",
+				got, len(got))
+		}
+	})
+}
+
+// TestSyncSealedFails: a sync of sealed segments that fails is a failed sync like any other.
+func TestSyncSealedFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, fsys := openBusy(t, func(o *Options) { o.Settings.Default.Sync = SyncNever })
+		large := strings.Repeat("x", 3000)
+		mustPut(t, e, "q", large)
+		fsys.SetFault(segmenttest.FailAllFrom(segmenttest.OpDatasync, 0, syscall.EIO))
+		mustPut(t, e, "q", large)
+		synctest.Wait()
+		if err := tryPut(e, "q", "x"); !errors.Is(err, ErrJournal) {
+			t.Errorf("Put = %v, want ErrJournal", err)
+		}
+		if err := e.Close(); !errors.Is(err, syscall.EIO) {
+			t.Errorf("Close = %v, want EIO", err)
+		}
+	})
+}
+
 // TestIdleJournalIsMarked looks for the frame that says how far an idle journal was synced.
 func TestIdleJournalIsMarked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
