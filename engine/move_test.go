@@ -15,7 +15,8 @@ func moveBetween(t *testing.T, journaled bool, hook func(*Engine)) (e *Engine, t
 		t.Fatal(err)
 	}
 	now := Now()
-	if _, err := e.Put(now, []byte("q"), PutRequest{Data: []byte("a"), Expiry: now}); err != nil {
+	expiry := now + 60_000 // later than any fetch or put of the test sweeps
+	if _, err := e.Put(now, []byte("q"), PutRequest{Data: []byte("a"), Expiry: expiry}); err != nil {
 		t.Fatal(err)
 	}
 	mustPut(t, e, "q", "b")
@@ -24,7 +25,7 @@ func moveBetween(t *testing.T, journaled bool, hook func(*Engine)) (e *Engine, t
 	if _, err := e.Fetch(now, []byte(target), f, nil); err != ErrEmpty {
 		t.Fatal(err)
 	}
-	_, ticket := e.FlushExpired(now+1, []byte("q"))
+	_, ticket := e.FlushExpired(expiry+1, []byte("q"))
 	mustCommit(t, e, ticket)
 	e.Confirm(now, w.Read) // forgets the copy
 	return e, target
