@@ -136,6 +136,9 @@ func (m *model) makeRoom(q *modelQueue, now Time, n int) error {
 	}
 	m.sweep(q, now, q.opts.MaxExpireSweep)
 	for q.items() >= q.opts.MaxItems || q.bytes() >= q.opts.MaxSize {
+		if m.sweep(q, now, 1) > 0 {
+			continue
+		}
 		if !q.opts.DiscardOldWhenFull || q.items() == 0 {
 			return ErrQueueFull
 		}

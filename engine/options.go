@@ -153,8 +153,9 @@ type QueueOptions struct {
 	Sync        SyncPolicy // (sync_journal)
 	// ExpireTo is the queue that takes expired items; "" drops them. (expire_to_queue)
 	ExpireTo string
-	// MaxExpireSweep is how many expired items one operation removes at most; items that are
-	// expired beyond that are not handed out either.
+	// MaxExpireSweep is how many expired items a put, a flush of expired items, or the background
+	// removes from the head in passing. It bounds neither a fetch, which never hands out an expired
+	// item, nor a put that needs the room of expired items.
 	MaxExpireSweep int64
 	// FanoutOnly makes a queue pass its items to its children and keep none.
 	FanoutOnly bool

@@ -101,6 +101,10 @@ func (e *Engine) makeRoom(q *queue, now Time, n int) error {
 	}
 	for q.items() >= q.opts.MaxItems || q.bytes() >= q.opts.MaxSize {
 		it, ok := q.first()
+		if ok && q.expired(it, now) { // never what fills a queue, whatever MaxExpireSweep
+			e.sweep(q, now, 1)
+			continue
+		}
 		if !q.opts.DiscardOldWhenFull || !ok {
 			return ErrQueueFull
 		}

@@ -98,6 +98,30 @@ func TestPut(t *testing.T) {
 			after 2s
 			put q c
 			items q -> b c`},
+		{"4.4 quirk: expired items do not fill a queue, whatever max_expire_sweep", `
+			set q max_items=3 max_expire_sweep=0
+			put q a expiry=+1s
+			put q b expiry=+1s
+			put q c
+			put q d -> full
+			after 2s
+			put q d
+			items q -> b c d
+			put q e
+			put q f -> full
+			items q -> c d e
+			stats q expired -> 2`},
+		{"4.4 expired items are not discarded, but expire", `
+			set q max_items=2 max_expire_sweep=0 discard expire_to=p
+			put q a expiry=+1s
+			put q b
+			after 2s
+			put q c
+			put q d
+			items q -> c d
+			items p -> a
+			stats q expired -> 1
+			stats q discarded -> 1`},
 		{"4.4 refused puts are not counted", `
 			set q max_items=1
 			put q a

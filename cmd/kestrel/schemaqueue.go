@@ -74,7 +74,7 @@ func expiryOptions() []option[engine.QueueOptions] {
 		},
 	}, {
 		key: "max_expire_sweep", was: []string{"maxExpireSweep"},
-		help: "expired items that one operation removes at most",
+		help: "expired items that a put or a sweep removes at most; a fetch: all",
 		at:   func(o *options) value { return limit(&o.MaxExpireSweep, none.MaxExpireSweep) },
 	}, {
 		key: "max_queue_age", was: []string{"maxQueueAge"},
