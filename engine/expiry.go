@@ -7,7 +7,7 @@ const sweepBatch = 1024
 // sweep removes expired items from the head of q, up to limit, and returns how many. The caller
 // holds the shard's mutex, and finishes the moves afterwards.
 func (e *Engine) sweep(q *queue, now Time, limit int64) (n int64) {
-	for ; n < limit; n++ {
+	for ; n < limit && q.mayExpire(); n++ {
 		it, ok := q.first()
 		if !ok || !q.expired(it, now) {
 			break

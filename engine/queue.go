@@ -87,6 +87,12 @@ func (q *queue) expired(it Item, now Time) bool {
 	return q.opts.MaxAge > 0 && it.Added.After(q.opts.MaxAge) < now
 }
 
+// mayExpire reports whether the item to hand out next may have expired: most queues hold nothing
+// that ever does, and need not look.
+func (q *queue) mayExpire() bool {
+	return q.window.expiring > 0 || q.opts.MaxAge > 0 || q.returned.head != nil
+}
+
 // drop removes the item to hand out next, which must be it, from memory.
 func (q *queue) drop(it Item) {
 	q.lastGone = it.Added

@@ -70,7 +70,7 @@ func (q *queue) verify() error {
 // verifyWindow checks W1 to W4, and I1 and I2 as far as the window goes.
 func (q *queue) verifyWindow(seen map[uint64]string, broken func(string, ...any) error) error {
 	var err error
-	var count, bytes int64
+	var count, bytes, expiring int64
 	last := uint64(0)
 	w := &q.window
 	q.window.each(func(it Item) bool {
@@ -85,6 +85,9 @@ func (q *queue) verifyWindow(seen map[uint64]string, broken func(string, ...any)
 		last = it.ID
 		count++
 		bytes += int64(len(it.Data))
+		if it.Expiry != 0 {
+			expiring++
+		}
 		return err == nil
 	})
 	if err != nil {
@@ -96,6 +99,9 @@ func (q *queue) verifyWindow(seen map[uint64]string, broken func(string, ...any)
 	if count != w.count || bytes != w.bytes {
 		return broken("W1: window counts %d items of %d bytes, has %d of %d",
 			w.count, w.bytes, count, bytes)
+	}
+	if expiring != w.expiring {
+		return broken("W1: window counts %d items that expire, has %d", w.expiring, expiring)
 	}
 	if w.count == 0 && (w.head != nil || w.tail != nil) {
 		return broken("W2: an empty window holds a chunk")

@@ -14,19 +14,20 @@ import "encoding/binary"
 //
 // Invariants:
 //
-//	W1  count and bytes are those of the items between the read offset and the end of the last
-//	    chunk.
+//	W1  count, bytes and expiring are those of the items between the read offset and the end of the
+//	    last chunk.
 //	W2  A window without items has no chunk: any number of idle queues takes no memory for items.
 //	W3  Ids rise from the head to the tail; what follows a gap in a chunk is an image.
 //	W4  firstID is the id of the oldest item; nextID follows that of the newest.
 type window struct {
-	head    *chunk // oldest; nil without items
-	tail    *chunk
-	off     int // of the oldest item's image in head
-	firstID uint64
-	nextID  uint64
-	count   int64 // items
-	bytes   int64 // of their bodies
+	head     *chunk // oldest; nil without items
+	tail     *chunk
+	off      int // of the oldest item's image in head
+	firstID  uint64
+	nextID   uint64
+	count    int64 // items
+	bytes    int64 // of their bodies
+	expiring int64 // items that have an expiry of their own
 }
 
 const (
@@ -42,8 +43,7 @@ func (w *window) push(p *pool, it Item) {
 	}
 	w.tail.buf = appendImage(w.tail.buf, it)
 	w.nextID = it.ID + 1
-	w.count++
-	w.bytes += int64(len(it.Data))
+	w.account(it, 1)
 }
 
 // makeRoom makes the tail a place for an image of need bytes of item id.
@@ -95,8 +95,7 @@ func loadItem(b []byte, id uint64) (it Item, n int) {
 
 // pop removes the oldest item, which must be it.
 func (w *window) pop(p *pool, it Item) {
-	w.count--
-	w.bytes -= int64(len(it.Data))
+	w.account(it, -1)
 	w.firstID++
 	w.off += imageSize(it)
 	if w.off < len(w.head.buf) {
@@ -115,6 +114,15 @@ func (w *window) pop(p *pool, it Item) {
 		return
 	}
 	w.firstID = next.firstID
+}
+
+// account adds n times it to what the window counts.
+func (w *window) account(it Item, n int64) {
+	w.count += n
+	w.bytes += n * int64(len(it.Data))
+	if it.Expiry != 0 {
+		w.expiring += n
+	}
 }
 
 // loadGap decodes the gap at the start of b: how many ids are left out, and its size in bytes.
