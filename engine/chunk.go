@@ -19,10 +19,6 @@ const (
 	minChunkSize = 1 << 10
 	maxChunkSize = 256 << 10
 	chunkClasses = 5
-
-	// maxFreeChunks is how many chunks of one class a shard keeps; the rest is left to the
-	// collector.
-	maxFreeChunks = 16
 )
 
 func chunkClassSize(class int) int { return minChunkSize << (2 * class) }
@@ -43,11 +39,9 @@ func chunkClass(n int) int {
 // it.
 type pool struct {
 	memory *atomic.Int64 // bytes in use by items of the whole engine
-	chunks [chunkClasses]struct {
-		free  *chunk
-		count int
-	}
-	reads readPool
+	free   freeList
+	chunks [chunkClasses]*chunk // free, by class
+	reads  [readClasses]*read   // likewise
 }
 
 // take returns an empty chunk with room for n bytes, at least as large as the class asks.
@@ -59,14 +53,15 @@ func (p *pool) take(class, n int) *chunk {
 		p.memory.Add(int64(n))
 		return &chunk{buf: make([]byte, 0, n)}
 	}
-	p.memory.Add(int64(chunkClassSize(class)))
-	list := &p.chunks[class]
-	if c := list.free; c != nil {
-		list.free, c.next = c.next, nil
-		list.count--
-		return c
+	size := chunkClassSize(class)
+	p.memory.Add(int64(size))
+	c := p.chunks[class]
+	if c == nil {
+		return &chunk{buf: make([]byte, 0, size)}
 	}
-	return &chunk{buf: make([]byte, 0, chunkClassSize(class))}
+	p.chunks[class], c.next = c.next, nil
+	p.free.reuse(size)
+	return c
 }
 
 // give takes a chunk back. Nothing may refer to its bytes any more.
@@ -74,11 +69,9 @@ func (p *pool) give(c *chunk) {
 	size := cap(c.buf)
 	p.memory.Add(int64(-size))
 	class := chunkClass(size)
-	if class < 0 || chunkClassSize(class) != size || p.chunks[class].count >= maxFreeChunks {
+	if class < 0 || chunkClassSize(class) != size || !p.free.keep(size) {
 		return
 	}
-	list := &p.chunks[class]
-	c.buf, c.next = c.buf[:0], list.free
-	list.free = c
-	list.count++
+	c.buf, c.next = c.buf[:0], p.chunks[class]
+	p.chunks[class] = c
 }

@@ -80,12 +80,12 @@ func open(opts Options) (*Engine, error) {
 		aliases: make(map[string]AliasStats),
 	}
 	e.settings.Store(&opts.Settings)
-	for i := range e.shards {
+	for i, free := range newFreeLists(opts.Shards, opts.MemoryLimit) {
 		sh := &e.shards[i]
 		sh.queues = make(map[string]*queue)
 		sh.families = make(map[string]*family)
 		sh.timed = make(map[*queue]struct{})
-		sh.pool.memory = &e.memory
+		sh.pool.memory, sh.pool.free = &e.memory, free
 	}
 	if err := e.openDir(); err != nil {
 		return nil, fmt.Errorf("open %s: %w", opts.Dir, err)

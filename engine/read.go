@@ -125,8 +125,7 @@ func (l *readList) add(r *read, n int64) {
 // Read buffers come in sizes 64 · 4^k bytes.
 const (
 	minReadSize  = 64
-	readClasses  = 7 // up to 256 KiB
-	maxFreeReads = 256
+	readClasses  = 7   // up to 256 KiB
 	readOverhead = 192 // bytes of the read itself, about
 )
 
@@ -140,11 +139,8 @@ func readClass(n int) int {
 	return min((bits.Len(uint(n-1))-6+1)/2, readClasses)
 }
 
-// readPool keeps reads that are free, with their buffers, by class.
-type readPool [readClasses]struct {
-	free  *read
-	count int
-}
+// memory is how many bytes the read takes.
+func (r *read) memory() int { return cap(r.buf) + readOverhead }
 
 // newRead returns a read of q that holds a copy of it, in state free, with an identity of its own.
 func (sh *shard) newRead(q *queue, it Item, segment uint64) *read {
@@ -152,14 +148,13 @@ func (sh *shard) newRead(q *queue, it Item, segment uint64) *read {
 	var r *read
 	if class == readClasses {
 		r = &read{shard: sh, buf: make([]byte, 0, len(it.Data))}
-	} else if list := &sh.pool.reads[class]; list.free != nil {
-		r = list.free
-		list.free, r.next = r.next, nil
-		list.count--
+	} else if r = sh.pool.reads[class]; r != nil {
+		sh.pool.reads[class], r.next = r.next, nil
+		sh.pool.free.reuse(r.memory())
 	} else {
 		r = &read{shard: sh, buf: make([]byte, 0, readClassSize(class))}
 	}
-	sh.pool.memory.Add(int64(cap(r.buf) + readOverhead))
+	sh.pool.memory.Add(int64(r.memory()))
 	sh.lastRead++
 	r.id, r.q, r.segment = sh.lastRead, q, segment
 	r.buf = append(r.buf[:0], it.Data...)
@@ -172,14 +167,11 @@ func (sh *shard) newRead(q *queue, it Item, segment uint64) *read {
 func (sh *shard) freeRead(r *read) {
 	r.to(readFree)
 	r.id, r.q, r.item = 0, nil, Item{}
-	sh.pool.memory.Add(-int64(cap(r.buf) + readOverhead))
+	sh.pool.memory.Add(-int64(r.memory()))
 	class := readClass(cap(r.buf))
-	if class == readClasses || cap(r.buf) != readClassSize(class) {
+	if class == readClasses || cap(r.buf) != readClassSize(class) || !sh.pool.free.keep(r.memory()) {
 		return
 	}
-	if list := &sh.pool.reads[class]; list.count < maxFreeReads {
-		r.next = list.free
-		list.free = r
-		list.count++
-	}
+	r.next = sh.pool.reads[class]
+	sh.pool.reads[class] = r
 }

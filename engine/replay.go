@@ -34,7 +34,7 @@ type idRange struct{ first, last uint64 }
 
 func newReplay(e *Engine) *replay {
 	r := &replay{e: e, queues: make(map[uint64]*replayed)}
-	r.pool.memory = &e.memory
+	r.pool.memory, r.pool.free = &e.memory, newFreeLists(1, e.opts.MemoryLimit)[0]
 	return r
 }
 

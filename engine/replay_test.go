@@ -282,7 +282,7 @@ func FuzzReplay(f *testing.F) {
 		e.settings.Store(&e.opts.Settings)
 		sh := &e.shards[0]
 		sh.queues, sh.families = map[string]*queue{}, map[string]*family{}
-		sh.pool.memory = &e.memory
+		sh.pool.memory, sh.pool.free = &e.memory, newFreeLists(1, 1<<20)[0]
 		r := newReplay(e)
 		err := r.frame(segment.Frame{Payload: b[:n], Segment: 1})
 		if err == nil {

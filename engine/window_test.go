@@ -8,7 +8,9 @@ import (
 	"testing"
 )
 
-func newPool() *pool { return &pool{memory: new(atomic.Int64)} }
+func newPool() *pool {
+	return &pool{memory: new(atomic.Int64), free: newFreeLists(1, DefaultMemoryLimit)[0]}
+}
 
 // walk returns the ids and sizes of a window's items: as each tells them, and as they are popped.
 func walk(w *window, p *pool) (each, popped string) {

@@ -1,0 +1,60 @@
+package engine
+
+import "sync/atomic"
+
+// maxFreeMemory is how many bytes of chunks and reads that are not in use an engine keeps for items
+// to come; the rest is left to the collector. It is at most one part in freeShare of the memory
+// limit.
+const (
+	maxFreeMemory = 32 << 20
+	freeShare     = 16
+	// Half of it is dealt out to the shards, so that busy queues do not meet at one counter.
+	ownShare = 2
+)
+
+// freeMemory is what the pools of an engine keep beyond their own shares.
+type freeMemory struct {
+	limit int64 // bytes; never changes
+	bytes atomic.Int64
+}
+
+// freeList accounts for the bytes that one pool keeps. The pool's owner guards it.
+type freeList struct {
+	shared *freeMemory
+	own    int64 // bytes kept without asking
+	bytes  int64
+}
+
+// newFreeLists returns one list for each of so many shards of an engine with that memory limit.
+func newFreeLists(shards int, memoryLimit int64) []freeList {
+	limit := min(maxFreeMemory, memoryLimit/freeShare)
+	own := limit / ownShare / int64(shards)
+	shared := &freeMemory{limit: limit - own*int64(shards)}
+	lists := make([]freeList, shards)
+	for i := range lists {
+		lists[i] = freeList{shared: shared, own: own}
+	}
+	return lists
+}
+
+// keep reports whether n more bytes may be kept, and accounts for them if so.
+func (f *freeList) keep(n int) bool {
+	after := f.bytes + int64(n)
+	if more := max(after, f.own) - max(f.bytes, f.own); more > 0 {
+		if f.shared.bytes.Add(more) > f.shared.limit {
+			f.shared.bytes.Add(-more)
+			return false
+		}
+	}
+	f.bytes = after
+	return true
+}
+
+// reuse accounts for n bytes that were kept and are in use again.
+func (f *freeList) reuse(n int) {
+	after := f.bytes - int64(n)
+	if less := max(f.bytes, f.own) - max(after, f.own); less > 0 {
+		f.shared.bytes.Add(-less)
+	}
+	f.bytes = after
+}

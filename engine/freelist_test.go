@@ -1,0 +1,67 @@
+package engine
+
+import (
+	"fmt"
+	"testing"
+)
+
+// kept adds up what the pools of e hold, and compares it with their accounts.
+func kept(t *testing.T, e *Engine) (total int64) {
+	t.Helper()
+	shared := int64(0)
+	for i := range e.shards {
+		p := &e.shards[i].pool
+		n := int64(0)
+		for _, c := range p.chunks {
+			for ; c != nil; c = c.next {
+				n += int64(cap(c.buf))
+			}
+		}
+		for _, r := range p.reads {
+			for ; r != nil; r = r.next {
+				n += int64(r.memory())
+			}
+		}
+		if n != p.free.bytes {
+			t.Errorf("shard %d keeps %d bytes, and accounts for %d", i, n, p.free.bytes)
+		}
+		shared += max(n-p.free.own, 0)
+		total += n
+	}
+	if got := e.shards[0].pool.free.shared.bytes.Load(); got != shared {
+		t.Errorf("%d bytes are kept beyond the own shares, %d are accounted for", shared, got)
+	}
+	return total
+}
+
+// TestFreeMemory fills queues in every shard far beyond what is kept, by windows and by open reads,
+// and empties them, twice.
+func TestFreeMemory(t *testing.T) {
+	const limit, queues, fill = 64 << 20, 16, 12 << 20 // bytes
+	o := testOptions(newFS(), func(o *QueueOptions) { o.KeepJournal = false })
+	o.MemoryLimit = limit
+	e := openQuiet(t, o)
+	for _, size := range []int{100, 5_000, 60_000, 100} {
+		var refs []ReadRef
+		for i := range fill / size {
+			mustPut(t, e, fmt.Sprint("q", i%queues), string(make([]byte, size)))
+		}
+		for i := range fill / size / 2 {
+			ref, _ := mustOpen(t, e, fmt.Sprint("q", i%queues))
+			refs = append(refs, ref)
+		}
+		kept(t, e)
+		for _, ref := range refs {
+			mustCommitted(t, e)(e.Confirm(Now(), ref))
+		}
+		for i := range queues {
+			drain(t, e, fmt.Sprint("q", i))
+		}
+		if got, most := kept(t, e), int64(limit/freeShare); got > most || got < most/2 {
+			t.Errorf("after items of %d bytes %d bytes are kept, want up to %d", size, got, most)
+		}
+	}
+	if got := e.Stats().MemoryBytes; got != 0 {
+		t.Errorf("%d bytes are in use without any item", got)
+	}
+}
