@@ -29,6 +29,41 @@ var (
 	ErrJournal = errors.New("engine: journal failed")
 	// ErrLocked is returned by Open if another process uses the data directory.
 	ErrLocked = errors.New("engine: data directory is in use by another process")
-	// ErrNotAdmitted refuses an operation that the queue admits another client to only.
+	// ErrNotAdmitted is what every [*NotAdmittedError] unwraps to.
 	ErrNotAdmitted = errors.New("engine: client is not admitted")
 )
+
+// A NotAdmittedError refuses an operation on a queue that admits another client to it only. It
+// unwraps to ErrNotAdmitted.
+type NotAdmittedError struct {
+	Queue    string
+	ClientID string // of the client that asked; "" if it has none
+	Enqueue  bool   // it asked for a put; otherwise for a fetch or a flush
+}
+
+// Operation is the original's word for what was asked for: add or remove.
+func (e *NotAdmittedError) Operation() string {
+	if e.Enqueue {
+		return "add"
+	}
+	return "remove"
+}
+
+// Reason is the original's sentence on why it is refused, without a full stop.
+func (e *NotAdmittedError) Reason() string {
+	switch {
+	case e.ClientID == "":
+		return "ClientId not specified when queue " + e.Queue + " only allows a white-listed clientId"
+	case e.Enqueue:
+		return "ClientId " + e.ClientID + " is not allowed to enqueue to queue " + e.Queue
+	}
+	return "ClientId " + e.ClientID + " is not allowed to dequeue from queue " + e.Queue
+}
+
+// Error returns the original's words, which its clients see.
+func (e *NotAdmittedError) Error() string {
+	return "The operation " + e.Operation() + " is disallowed on queue " + e.Queue + ". " + e.Reason()
+}
+
+// Unwrap returns ErrNotAdmitted.
+func (e *NotAdmittedError) Unwrap() error { return ErrNotAdmitted }

@@ -28,7 +28,7 @@ type Fetched struct {
 
 // Fetch hands the oldest item of the queue called name to r. The queue is made if it does not
 // exist. It returns ErrEmpty if there is no item, after putting the request's Waiter, if it has
-// one, in line. An alias is always empty, and nobody waits for it. It also returns ErrNotAdmitted,
+// one, in line. An alias is always empty, and nobody waits for it. It also returns a *NotAdmittedError,
 // ErrClosed, ErrTooManyQueues and ErrBadName.
 func (e *Engine) Fetch(now Time, name []byte, f FetchRequest, r Receiver) (Fetched, error) {
 	s := e.settings.Load()
@@ -68,8 +68,10 @@ func (e *Engine) fetch(q *queue, now Time, f FetchRequest, r Receiver) (Fetched,
 	if e.closed.Load() {
 		return Fetched{}, ErrClosed
 	}
-	if c := q.opts.DequeueClientID; c != "" && f.Access != Peek && c != f.ClientID {
-		return Fetched{}, ErrNotAdmitted
+	if f.Access != Peek {
+		if err := q.admitDequeue(f.ClientID); err != nil {
+			return Fetched{}, err
+		}
 	}
 	it, ok := q.first()
 	if !ok {

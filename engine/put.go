@@ -12,7 +12,7 @@ type PutRequest struct {
 // fanout children, or to the destinations if name is an alias. It never waits; the put may be
 // acknowledged once Commit of the ticket has returned nil.
 //
-// It returns ErrQueueFull, ErrItemTooLarge, ErrNotAdmitted, ErrOutOfMemory, ErrOutOfDisk,
+// It returns ErrQueueFull, ErrItemTooLarge, a *NotAdmittedError, ErrOutOfMemory, ErrOutOfDisk,
 // ErrJournal, ErrTooManyQueues or ErrBadName if the queue itself, or any destination of an alias,
 // refuses the item; fanout children, and earlier destinations, may have it then.
 func (e *Engine) Put(now Time, name []byte, p PutRequest) (Ticket, error) {
@@ -58,8 +58,8 @@ func (e *Engine) admit(n int) error {
 func (e *Engine) put(q *queue, now Time, p PutRequest) (Ticket, error) {
 	sh := q.shard
 	sh.targets = sh.targets[:0]
-	if c := q.opts.EnqueueClientID; c != "" && c != p.ClientID && !q.isChild() {
-		return Ticket{}, ErrNotAdmitted
+	if err := q.admitEnqueue(p.ClientID); err != nil {
+		return Ticket{}, err
 	}
 	if q.family != nil {
 		copies := int64(len(q.family.children) + 1)

@@ -1,7 +1,8 @@
 package engine
 
 // Flush removes every item of the queue called name that is queued; open reads stay. Expired items
-// go where the queue's options say. It does not make the queue, and an alias is left alone.
+// go where the queue's options say. It does not make the queue, and an alias is left alone. It
+// returns a *NotAdmittedError, having changed nothing.
 func (e *Engine) Flush(now Time, name []byte, clientID string) (Ticket, error) {
 	sh := e.shardOf(name)
 	sh.mu.Lock()
@@ -16,9 +17,9 @@ func (e *Engine) Flush(now Time, name []byte, clientID string) (Ticket, error) {
 func (e *Engine) flush(q *queue, now Time, clientID string) (Ticket, error) {
 	sh := q.shard
 	sh.mu.Lock()
-	if c := q.opts.DequeueClientID; c != "" && c != clientID {
+	if err := q.admitDequeue(clientID); err != nil {
 		sh.mu.Unlock()
-		return Ticket{}, ErrNotAdmitted
+		return Ticket{}, err
 	}
 	for q.opts.ExpireTo != "" && !e.swept(q, now) { // let others in between batches
 		moves := sh.takeMoves()
@@ -68,8 +69,21 @@ func (e *Engine) clear(q *queue) {
 	}
 }
 
-// FlushAll flushes every queue.
+// FlushAll flushes every queue, or none: it returns a *NotAdmittedError, that of the first queue by
+// name, if any queue does not admit the client. A queue that Reload closes to it meanwhile is left
+// out, and the others are flushed.
 func (e *Engine) FlushAll(now Time, clientID string) (t Ticket, err error) {
+	refusing := ""
+	e.eachQueue(func(q *queue) {
+		q.shard.mu.Lock()
+		defer q.shard.mu.Unlock()
+		if refused := q.admitDequeue(clientID); refused != nil && (err == nil || q.name < refusing) {
+			refusing, err = q.name, refused
+		}
+	})
+	if err != nil {
+		return Ticket{}, err
+	}
 	e.eachQueue(func(q *queue) {
 		u, failed := e.flush(q, now, clientID)
 		t = t.Merge(u)

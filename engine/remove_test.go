@@ -1,6 +1,9 @@
 package engine
 
-import "testing"
+import (
+	"errors"
+	"testing"
+)
 
 func TestFlushAndDelete(t *testing.T) {
 	runScripts(t, []scriptTest{
@@ -67,6 +70,22 @@ func TestFlushAndDelete(t *testing.T) {
 			kill
 			items a ->
 			items b ->`},
+		{"4.10 flush-all is refused before it flushes anything", `
+			set c dequeue_client=me
+			set b dequeue_client=other
+			put a 1
+			put b 2
+			put c 3
+			flushall client=me -> not admitted
+			items a -> 1
+			items b -> 2
+			items c -> 3
+			stats a flushes -> 0
+			set b dequeue_client=me
+			flushall client=me
+			items a ->
+			items b ->
+			items c ->`},
 		{"4.9 delete takes queue, items and counters; the next use makes a new one", `
 			put q a
 			put q b
@@ -121,4 +140,47 @@ func TestFlushCoversGetsInFlight(t *testing.T) {
 	}
 	mustCommit(t, e, ticket)
 	wantItems(t, openQuiet(t, testOptions(fsys.Kill())), "q", "")
+}
+
+// TestNotAdmitted holds refusals to the original's words, and to what they tell a program.
+func TestNotAdmitted(t *testing.T) {
+	e, _ := newQuiet(t, func(o *QueueOptions) { o.EnqueueClientID, o.DequeueClientID = "in", "out" })
+	q, now := []byte("q"), Now()
+	if _, err := e.Put(now, q, PutRequest{ClientID: "in"}); err != nil {
+		t.Fatal(err)
+	}
+	put := func(id string) error { _, err := e.Put(now, q, PutRequest{ClientID: id}); return err }
+	fetch := func(id string) error {
+		_, err := e.Fetch(now, q, FetchRequest{Access: OpenRead, ClientID: id}, &copied{})
+		return err
+	}
+	flush := func(id string) error { _, err := e.Flush(now, q, id); return err }
+	flushAll := func(id string) error { _, err := e.FlushAll(now, id); return err }
+	const (
+		add    = "The operation add is disallowed on queue q. "
+		remove = "The operation remove is disallowed on queue q. "
+		noID   = "ClientId not specified when queue q only allows a white-listed clientId"
+	)
+	for _, tt := range []struct {
+		name string
+		err  error
+		want string
+	}{
+		{"put", put("out"), add + "ClientId out is not allowed to enqueue to queue q"},
+		{"put without an id", put(""), add + noID},
+		{"fetch", fetch("in"), remove + "ClientId in is not allowed to dequeue from queue q"},
+		{"fetch without an id", fetch(""), remove + noID},
+		{"flush", flush("in"), remove + "ClientId in is not allowed to dequeue from queue q"},
+		{"flush of all", flushAll(""), remove + noID},
+	} {
+		var refused *NotAdmittedError
+		if !errors.Is(tt.err, ErrNotAdmitted) || !errors.As(tt.err, &refused) || refused.Queue != "q" {
+			t.Errorf("%s: error %v, want a NotAdmittedError of queue q", tt.name, tt.err)
+		} else if tt.err.Error() != tt.want {
+			t.Errorf("%s is refused with\n%s, want\n%s", tt.name, tt.err, tt.want)
+		}
+	}
+	if got := len(queued(e, "q")); got != 1 {
+		t.Errorf("the queue holds %d items, want that nobody touched the one", got)
+	}
 }
