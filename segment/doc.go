@@ -54,5 +54,12 @@
 //
 // Lock order: dropMu, syncMu, mu, dirMu.
 //
+// # Runs
+//
+// A run ([RunWriter], [RunReader]) is a single file of tagged frames that are read again by their
+// place, compressed or not. It is simpler than a log because another log says where it ends: the
+// engine keeps backlogs in runs, and its journal says up to where each is synced. What a run's
+// frames hold is served only if their checksums are right; a bad one is a [*CorruptionError].
+//
 // The format is specified in docs/FORMAT.md.
 package segment

@@ -1,5 +1,7 @@
 package segment
 
+import "github.com/cespare/xxhash/v2"
+
 // What the tests in package segment_test see of the inside. They are in another package because
 // segmenttest, which they need, imports this one.
 
@@ -34,4 +36,25 @@ func (l *Log) SetWatermark(p Position) { l.watermark.Store(uint64(p)) }
 func ParseFrameHeader(b []byte, id uint64) (kind Kind, length uint32, ok bool) {
 	h, ok := parseFrameHeader(b, id)
 	return h.kind, h.length, ok
+}
+
+// CreateRunAs is CreateRun with an id that is given.
+func CreateRunAs(fsys FS, name string, id RunID) (*RunWriter, error) {
+	return createRun(fsys, name, id)
+}
+
+// ParseRunFrame is parseRunFrame.
+func ParseRunFrame(b []byte, offset int64, id uint64) (stored, raw int, codec Codec, ok bool) {
+	f, ok := parseRunFrame(b, offset, id)
+	return f.stored, f.raw, f.codec, ok
+}
+
+// AppendRunFrame appends the first frame of a run with a body as it is stored.
+func AppendRunFrame(dst, stored []byte, raw int, codec Codec, id RunID) []byte {
+	start := len(dst)
+	dst = append(dst, make([]byte, RunFrameOverhead)...)
+	putRunFrameHeader(dst[start:], runFrame{
+		stored: len(stored), raw: raw, codec: codec, offset: RunStart, sum: xxhash.Sum64(stored),
+	}, id.ID)
+	return append(dst, stored...)
 }

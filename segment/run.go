@@ -1,0 +1,248 @@
+package segment
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"path"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// A run is one file of frames that are read again by their place. Unlike a log it does not say
+// itself where it ends or what of it is durable: whoever writes one records that elsewhere, once
+// Sync has returned, and takes what lies behind for nothing.
+//
+// Run header layout. Integers are little-endian.
+//
+//	offset  size  field
+//	0       8     magic "KESTRRUN"
+//	8       4     format version, 1
+//	12      4     zero
+//	16      8     run number, from 1
+//	24      8     run id: random, not zero
+//	32      24    zero
+//	56      8     xxhash64 of bytes 0-55
+//
+// Run frame layout. Frames follow the header and each other without gaps, on 8-byte boundaries.
+//
+//	offset  size  field
+//	0       4     length of the body as it is stored, in bytes, without padding
+//	4       4     its length once decompressed
+//	8       4     codec of the body: 0 none, 1 s2, 2 zstd
+//	12      4     zero
+//	16      8     offset of this frame in the file
+//	24      24    tag: the caller's
+//	48      8     xxhash64 of the body as it is stored
+//	56      8     xxhash64 of the run id, 8 bytes, then bytes 0-55
+//	64      n     body, then 0-7 zero bytes
+const (
+	runMagic      = "KESTRRUN"
+	runVersion    = 1
+	runHeaderSize = 64 // bytes
+
+	// RunStart is the offset of the first frame of a run.
+	RunStart = runHeaderSize
+	// RunFrameOverhead is what a frame takes beside its body, in bytes, padding not counted.
+	RunFrameOverhead = 64
+	// TagSize is the size of a Tag in bytes.
+	TagSize = 24
+)
+
+// Tag is what a caller keeps beside a frame's body, to be read without it.
+type Tag [TagSize]byte
+
+// RunID names one run: the number is its file's, the id keeps apart files of the same number.
+type RunID struct{ Number, ID uint64 }
+
+// RunWriter appends frames to a run. It is for one goroutine.
+type RunWriter struct {
+	fs   FS
+	file File
+	path string
+	id   RunID
+
+	buf    []byte // frames added and not written
+	end    int64  // bytes of the file that are written
+	synced int64  // … and known to be durable
+	named  bool   // the name is durable
+	poison error
+}
+
+// CreateRun makes the file of a run. Its name is durable once Sync has returned.
+func CreateRun(fsys FS, name string, number uint64) (*RunWriter, error) {
+	return createRun(fsys, name, RunID{number, randomID()})
+}
+
+func createRun(fsys FS, name string, id RunID) (*RunWriter, error) {
+	f, err := fsys.Create(name)
+	if err != nil {
+		return nil, fmt.Errorf("make run: %w", err)
+	}
+	w := &RunWriter{fs: fsys, file: f, path: name, id: id, buf: appendRunHeader(nil, id)}
+	if err := w.Write(); err != nil {
+		f.Close()
+		fsys.Remove(name) // if that fails too, nobody ever asks for it
+		return nil, err
+	}
+	return w, nil
+}
+
+// ID returns what OpenRun asks for.
+func (w *RunWriter) ID() RunID { return w.id }
+
+// Path returns the file's path.
+func (w *RunWriter) Path() string { return w.path }
+
+// End returns the offset behind the last frame written.
+func (w *RunWriter) End() int64 { return w.end }
+
+// Synced returns the offset up to which the run is durable.
+func (w *RunWriter) Synced() int64 { return w.synced }
+
+// Add puts a frame behind the last one, to be written by Write. It copies body, compressed by c if
+// that makes it smaller, and returns the frame's offset.
+func (w *RunWriter) Add(c *Coder, tag Tag, body []byte) int64 {
+	start := len(w.buf)
+	offset := w.end + int64(start)
+	var head [RunFrameOverhead]byte
+	w.buf = append(w.buf, head[:]...)
+	var codec Codec
+	w.buf, codec = c.encode(w.buf, body)
+	stored := w.buf[start+RunFrameOverhead:]
+	putRunFrameHeader(w.buf[start:], runFrame{
+		stored: len(stored), raw: len(body), codec: codec, offset: offset, tag: tag,
+		sum: xxhash.Sum64(stored),
+	}, w.id.ID)
+	for len(w.buf)%frameAlign != 0 {
+		w.buf = append(w.buf, 0)
+	}
+	return offset
+}
+
+// Buffered returns how many bytes of frames were added and not written.
+func (w *RunWriter) Buffered() int { return len(w.buf) }
+
+// Write writes what was added, in one call of WriteAt. After an error nothing of it counts as
+// written, and Write may be called again.
+func (w *RunWriter) Write() error {
+	if w.poison != nil {
+		return w.poison
+	}
+	n, err := w.file.WriteAt(w.buf, w.end)
+	if err == nil && n < len(w.buf) {
+		err = io.ErrShortWrite
+	}
+	if err != nil {
+		return fmt.Errorf("write %d bytes at offset %d of %s: %w", len(w.buf), w.end, w.path, err)
+	}
+	w.end += int64(len(w.buf))
+	w.buf = w.buf[:0]
+	return nil
+}
+
+// Discard forgets what was added and not written.
+func (w *RunWriter) Discard() { w.buf = w.buf[:0] }
+
+// Sync makes what was written durable, and the name. If it fails the run is poisoned: the error, and
+// that of every later call that writes, wraps ErrPoisoned; what was written since the last Sync
+// that returned nil can be read for now and must be written elsewhere.
+func (w *RunWriter) Sync() error {
+	if w.poison != nil || w.synced == w.end {
+		return w.poison
+	}
+	err := w.file.Datasync()
+	if err == nil && !w.named {
+		err = w.fs.SyncDir(path.Dir(w.path))
+	}
+	if err != nil {
+		w.poison = fmt.Errorf("sync %s: %w: %w", w.path, ErrPoisoned, err)
+		return w.poison
+	}
+	w.named, w.synced = true, w.end
+	return nil
+}
+
+// Close closes the file, syncing nothing.
+func (w *RunWriter) Close() error { return w.file.Close() }
+
+func appendRunHeader(dst []byte, id RunID) []byte {
+	start := len(dst)
+	dst = append(dst, runMagic...)
+	dst = binary.LittleEndian.AppendUint32(dst, runVersion)
+	dst = binary.LittleEndian.AppendUint32(dst, 0)
+	dst = binary.LittleEndian.AppendUint64(dst, id.Number)
+	dst = binary.LittleEndian.AppendUint64(dst, id.ID)
+	dst = append(dst, make([]byte, 24)...)
+	return binary.LittleEndian.AppendUint64(dst, xxhash.Sum64(dst[start:]))
+}
+
+// parseRunHeader decodes the header of a run. reason says why b does not start with one.
+func parseRunHeader(b []byte) (id RunID, reason string) {
+	switch {
+	case len(b) < runHeaderSize:
+		return id, "file is shorter than a run header"
+	case string(b[:8]) != runMagic:
+		return id, "not a run: wrong magic"
+	case xxhash.Sum64(b[:56]) != binary.LittleEndian.Uint64(b[56:]):
+		return id, "run header fails its checksum"
+	case binary.LittleEndian.Uint32(b[8:]) != runVersion:
+		return id, "unknown format version"
+	}
+	id = RunID{binary.LittleEndian.Uint64(b[16:]), binary.LittleEndian.Uint64(b[24:])}
+	if id.Number == 0 || id.ID == 0 {
+		return id, "run header has an impossible number or id"
+	}
+	return id, ""
+}
+
+// runFrame is a decoded frame header.
+type runFrame struct {
+	stored, raw int // bytes of body
+	codec       Codec
+	offset      int64
+	tag         Tag
+	sum         uint64 // of the stored body
+}
+
+// next is the offset behind the frame.
+func (f runFrame) next() int64 {
+	return f.offset + (int64(RunFrameOverhead+f.stored)+frameAlign-1)&^(frameAlign-1)
+}
+
+func putRunFrameHeader(b []byte, f runFrame, id uint64) {
+	_ = b[RunFrameOverhead-1]
+	binary.LittleEndian.PutUint32(b[0:], uint32(f.stored))
+	binary.LittleEndian.PutUint32(b[4:], uint32(f.raw))
+	binary.LittleEndian.PutUint32(b[8:], uint32(f.codec))
+	binary.LittleEndian.PutUint32(b[12:], 0)
+	binary.LittleEndian.PutUint64(b[16:], uint64(f.offset))
+	copy(b[24:48], f.tag[:])
+	binary.LittleEndian.PutUint64(b[48:], f.sum)
+	binary.LittleEndian.PutUint64(b[56:], runFrameSum(b, id))
+}
+
+func runFrameSum(header []byte, id uint64) uint64 {
+	var b [RunFrameOverhead]byte
+	binary.LittleEndian.PutUint64(b[:], id)
+	copy(b[8:], header[:56])
+	return xxhash.Sum64(b[:])
+}
+
+// parseRunFrame decodes the frame header at the start of b, which is at least as long and was read
+// at that offset. It reports false unless it is one of the run with that id.
+func parseRunFrame(b []byte, offset int64, id uint64) (f runFrame, ok bool) {
+	_ = b[RunFrameOverhead-1]
+	f = runFrame{
+		stored: int(binary.LittleEndian.Uint32(b[0:])),
+		raw:    int(binary.LittleEndian.Uint32(b[4:])),
+		codec:  Codec(binary.LittleEndian.Uint32(b[8:])),
+		offset: int64(binary.LittleEndian.Uint64(b[16:])),
+		tag:    Tag(b[24:48]),
+		sum:    binary.LittleEndian.Uint64(b[48:]),
+	}
+	ok = binary.LittleEndian.Uint64(b[56:]) == runFrameSum(b, id) && f.offset == offset &&
+		f.codec < codecs && f.stored <= MaxPayloadSize && f.raw <= MaxPayloadSize &&
+		(f.codec != CodecNone || f.stored == f.raw)
+	return f, ok
+}
