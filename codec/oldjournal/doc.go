@@ -1,0 +1,27 @@
+// Package oldjournal reads and writes the journal files of the original Kestrel, all versions of
+// it, and tells what is in a queue whose files they are.
+//
+// [Decode] and [Append] turn bytes into records and back. [Plan] finds, among the names in a
+// directory, the queues and the order of their files. [Load] replays the files of one queue and
+// says where in them its items lie, so that a queue of any size is loaded without its data, which
+// [Bodies] reads afterwards. Nothing in this package writes a file or changes one.
+//
+// # Files of a queue
+//
+//	work               the file that records are appended to
+//	work.1700000000000 an archived one; the number says in which order, and is a time in ms
+//	work.170….pack     replaces all archived files of that number and lower ones
+//	work~~170…         in the making; means nothing
+//
+// Archived files in ascending order and then the current one are one stream of records.
+//
+// # Damage
+//
+// The files have no checksums. What can be told is whether a file can be taken apart into records
+// to its end. Where it cannot, either the end of the last file is torn, as a crash of the machine
+// or of the process leaves it, which [Load] accepts and reports; or something is missing in front
+// of data that is still there, for which it returns a [*DamageError], unless it is told to salvage
+// what it can, as the original did.
+//
+// All functions may be called from any goroutine; a value from one at a time.
+package oldjournal
