@@ -5,6 +5,8 @@ FUZZTIME    ?= 30s
 STATICCHECK  = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCHTIME   ?= 1s
 BENCHCOUNT  ?= 10
+KILLS       ?= 300
+CUTS        ?= 100
 
 # Packages whose tests run goroutines against each other.
 CONCURRENT = ./segment/... ./engine/... ./netloop/... ./loadtest/...
@@ -29,8 +31,11 @@ race: ## run the concurrent packages' tests under the race detector
 e2e: build ## start the built server, use it, kill -9 it, count
 	$(GO) test -count=1 -run 'EndToEnd' ./cmd/kestrel
 
-crash: build ## the long runs: models, crash points, 50 cycles of kill -9
+crash: build ## the long runs: models, crash points, kill -9, power cuts (KILLS, CUTS times)
 	KESTREL_LONG=1 $(GO) test -count=1 -timeout 30m -run 'Crash|Model|Kill' ./...
+	$(GO) run ./bench/lab kill -n $(KILLS)
+	$(GO) run ./bench/lab cut-ext4 -n $(CUTS)
+	$(GO) run ./bench/lab cut-xfs -n $(CUTS)
 
 fuzz: ## fuzz every decoder for FUZZTIME each
 	@for pkg in $$($(GO) list ./...); do \

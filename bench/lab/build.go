@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// repository returns the directory of go.mod.
+func repository(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
+	if err != nil {
+		return "", fmt.Errorf("go env GOMOD: %w", err)
+	}
+	return filepath.Dir(strings.TrimSpace(string(out))), nil
+}
+
+// edit replaces a piece of a source file, which must be there exactly once.
+type edit struct{ file, old, new string }
+
+// overlay writes edited copies of source files into dir, and the file that has the go command use
+// them in place of the real ones.
+func overlay(root, dir string, edits []edit) (string, error) {
+	edited := make(map[string]string) // contents by path
+	for _, e := range edits {
+		path := filepath.Join(root, e.file)
+		source, ok := edited[path]
+		if !ok {
+			b, err := os.ReadFile(path)
+			if err != nil {
+				return "", err
+			}
+			source = string(b)
+		}
+		if n := strings.Count(source, e.old); n != 1 {
+			return "", fmt.Errorf("%s has %d times, not once, what is to be broken: %q", e.file, n, e.old)
+		}
+		edited[path] = strings.Replace(source, e.old, e.new, 1)
+	}
+	replace := make(map[string]string)
+	for path, source := range edited {
+		copied := filepath.Join(dir, fmt.Sprintf("%d-%s", len(replace), filepath.Base(path)))
+		if err := os.WriteFile(copied, []byte(source), 0o600); err != nil {
+			return "", err
+		}
+		replace[path] = copied
+	}
+	b, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	name := filepath.Join(dir, "overlay.json")
+	return name, os.WriteFile(name, b, 0o600)
+}
+
+// build compiles the server into dir, with edits, and returns the path of the program.
+func build(ctx context.Context, root, dir string, edits []edit) (string, error) {
+	program := filepath.Join(dir, "kestrel")
+	args := []string{"build", "-o", program}
+	if len(edits) > 0 {
+		file, err := overlay(root, dir, edits)
+		if err != nil {
+			return "", err
+		}
+		args = append(args, "-overlay", file)
+	}
+	cmd := exec.CommandContext(ctx, "go", append(args, "./cmd/kestrel")...)
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return program, nil
+}

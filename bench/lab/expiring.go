@@ -1,0 +1,164 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+const (
+	expiryAge   = 150 * time.Millisecond // max_age of the queue
+	expirySlack = 3 * time.Millisecond   // the server's clock has milliseconds
+)
+
+// expiringLane is a client of a queue whose items expire into another queue. When each of them does so
+// is not exactly known. So it checks, after a crash: every item that was put, and not taken, is in
+// exactly one of the two; none is delivered by the first after its time, none is in the second before.
+// It sends one request at a time.
+type expiringLane struct {
+	lane    *lane             // makes and knows the bodies
+	items   map[int]*expiring // put and, as far as is known, not taken
+	taken   map[int]bool      // whose removal was acknowledged
+	asking  bool              // a fetch was not answered: it may have taken one item
+	running sync.WaitGroup
+}
+
+// expiring is an item that expires.
+type expiring struct {
+	sent  time.Time
+	acked time.Time // zero if the put was not answered
+}
+
+func newExpiringLane(t *trial) *expiringLane {
+	return &expiringLane{
+		lane: newLane(t, "expiring", "memcache", "always"), items: make(map[int]*expiring),
+		taken: make(map[int]bool),
+	}
+}
+
+func (e *expiringLane) config() string {
+	return fmt.Sprintf("[queues.expiring]\nmax_age = %q\nexpire_to_queue = \"expired\"\n", expiryAge)
+}
+
+// start lets the lane work until the server is gone.
+func (e *expiringLane) start(s *server, rng *rand.Rand) {
+	e.running.Go(func() {
+		c, err := dial(s, "memcache")
+		if err != nil {
+			return
+		}
+		defer c.conn.Close()
+		for e.step(c, rng) == nil {
+		}
+	})
+}
+
+func (e *expiringLane) wait() { e.running.Wait() }
+
+func (e *expiringLane) step(c *client, rng *rand.Rand) error {
+	l := e.lane
+	switch n := rng.IntN(100); {
+	case n < 65:
+		item := l.next
+		l.next++
+		e.items[item] = &expiring{sent: time.Now()}
+		a, err := c.ask(request{op: opPut, queue: "expiring", items: []int{item}}, l.body)
+		if err == nil && a.refusal == "" {
+			e.items[item].acked = time.Now()
+			l.t.counts.puts.Add(1)
+		}
+		return err
+	case n < 80 || len(e.items) > maxQueued:
+		return e.fetch(c, "expired")
+	}
+	return e.fetch(c, "expiring")
+}
+
+// fetch takes an item for good.
+func (e *expiringLane) fetch(c *client, queue string) error {
+	sent := time.Now()
+	e.asking = true
+	a, err := c.ask(request{op: opGet, queue: queue, count: 1}, e.lane.body)
+	if err != nil {
+		return err
+	}
+	e.asking = false
+	for _, it := range a.items {
+		if item, ok := e.check(queue, it.data, sent); ok {
+			delete(e.items, item)
+			e.taken[item] = true
+			e.lane.t.counts.removals.Add(1)
+		}
+	}
+	return nil
+}
+
+// check checks an item that a request sent at a time has brought.
+func (e *expiringLane) check(queue string, data []byte, sent time.Time) (item int, ok bool) {
+	t := e.lane.t
+	item, err := e.lane.itemOf(data)
+	if err != nil {
+		t.violate("queue %s holds %v", queue, err)
+		return 0, false
+	}
+	x := e.items[item]
+	switch {
+	case e.taken[item]:
+		t.violate("item %d came again from queue %s", item, queue)
+	case x == nil:
+		t.violate("item %d came from queue %s: it was never put", item, queue)
+	case queue == "expired" && time.Since(x.sent) < expiryAge-expirySlack:
+		t.violate("item %d expired after %v of %v", item, time.Since(x.sent), expiryAge)
+	case queue == "expiring" && !x.acked.IsZero() && sent.Sub(x.acked) > expiryAge+expirySlack:
+		t.violate("item %d was delivered %v after it was put, with a max_age of %v", item,
+			sent.Sub(x.acked), expiryAge)
+	default:
+		return item, true
+	}
+	return 0, false
+}
+
+// inspect compares the two queues with what the lane knows, after a crash.
+func (e *expiringLane) inspect(s *server) error {
+	t := e.lane.t
+	v, err := inspect(t, s)
+	if err != nil {
+		return err
+	}
+	found := make(map[int]bool)
+	for _, queue := range []string{"expiring", "expired"} {
+		sent := time.Now()
+		items, err := v.queue(e.lane, queue)
+		if err != nil {
+			return err
+		}
+		for _, item := range items {
+			if found[item] {
+				t.violate("item %d is in both queues, or twice in %s", item, queue)
+			}
+			if _, ok := e.check(queue, e.lane.body(item), sent); ok {
+				found[item] = true
+			}
+		}
+	}
+	missing := 0
+	for item, x := range e.items {
+		switch {
+		case found[item]:
+			if x.acked.IsZero() {
+				x.acked = time.Now() // it is there: from now on it counts
+			}
+			continue
+		case x.acked.IsZero():
+		case e.asking && missing == 0:
+			missing++
+		default:
+			t.violate("item %d, whose put was acknowledged, is in neither queue", item)
+		}
+		delete(e.items, item)
+	}
+	e.asking = false
+	t.counts.checks.Add(1)
+	return v.c.end()
+}

@@ -1,0 +1,14 @@
+package main
+
+import "testing"
+
+func TestKill(t *testing.T) {
+	cycles := 4
+	if long() {
+		cycles = 100
+	}
+	tr := tryBriefly(t, "kill", cycles)
+	if c := &tr.counts; c.puts.Load() == 0 || c.removals.Load() == 0 || c.items.Load() == 0 {
+		t.Errorf("the trial did nothing: %s", tr.summary())
+	}
+}

@@ -1,0 +1,148 @@
+// Lab tries to break the promises of the server: it kills it, cuts its power, makes its system calls
+// fail, damages its files, and sends it what nobody should, and has a checker compare what is left with
+// what was promised. docs/RELIABILITY.md says which promise is tried how, and what came of it.
+//
+//	go run ./bench/lab kill -n 3000     kill -9 under load
+//	go run ./bench/lab all              everything, briefly
+//	go run ./bench/lab help
+//
+// The result goes to standard output, progress to standard error. The status is 1 if a promise was
+// broken, 2 if an experiment could not be done; the files of a broken promise are kept, and named.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+)
+
+// experiment is one way to try the server.
+type experiment struct {
+	name    string
+	summary string
+	cycles  int // unless -n says otherwise
+	run     func(context.Context, *trial) error
+}
+
+func experiments() []experiment {
+	return []experiment{
+		{"kill", "kill -9 under mixed load", 30, killTrial},
+		{"cut-ext4", "power cuts on an ext4 image", 16, cutTrial("ext4")},
+		{"cut-xfs", "power cuts on an XFS image", 16, cutTrial("xfs")},
+	}
+}
+
+var (
+	errBroken = errors.New("a promise was broken")
+	errUsage  = errors.New("usage: lab EXPERIMENT [flags]; lab help lists the experiments")
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+	case errors.Is(err, errBroken):
+		os.Exit(1)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "lab:", err)
+		os.Exit(2)
+	}
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	if len(args) == 0 {
+		return errUsage
+	}
+	flags := flag.NewFlagSet("lab", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	cycles := flags.Int("n", 0, "how often to do what the experiment repeats; 0: as it sees fit")
+	seed := flags.Uint64("seed", rand.Uint64(), "of everything that is drawn")
+	binary := flags.String("kestrel", "", "the server to try; default: built from this repository")
+	if args[0] == "help" {
+		for _, e := range experiments() {
+			fmt.Fprintf(stdout, "%-10s %s\n", e.name, e.summary)
+		}
+		flags.SetOutput(stdout)
+		flags.PrintDefaults()
+		return nil
+	}
+	if err := flags.Parse(args[1:]); err != nil {
+		return err
+	}
+	chosen := slices.DeleteFunc(experiments(), func(e experiment) bool {
+		return args[0] != "all" && args[0] != e.name
+	})
+	if len(chosen) == 0 || flags.NArg() > 0 {
+		return errUsage
+	}
+	if *binary == "" {
+		built, remove, err := buildHere(ctx)
+		if err != nil {
+			return err
+		}
+		defer remove()
+		*binary = built
+	}
+	var failed error
+	for _, e := range chosen {
+		if *cycles > 0 {
+			e.cycles = *cycles
+		}
+		failed = errors.Join(failed, try(ctx, e, *binary, *seed, stdout, stderr))
+	}
+	return failed
+}
+
+// buildHere builds the server of the repository that the lab is run in.
+func buildHere(ctx context.Context) (program string, remove func(), err error) {
+	root, err := repository(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	dir, err := os.MkdirTemp("", "kestrel-lab-")
+	if err != nil {
+		return "", nil, err
+	}
+	program, err = build(ctx, root, dir, nil)
+	return program, func() { os.RemoveAll(dir) }, err
+}
+
+// try does one experiment and reports it.
+func try(
+	ctx context.Context, e experiment, binary string, seed uint64, stdout, stderr io.Writer,
+) error {
+	t, err := newTrial(binary, e.cycles, seed, stderr)
+	if err != nil {
+		return err
+	}
+	defer t.finish()
+	err = e.run(ctx, t)
+	return errors.Join(err, report(stdout, e, t))
+}
+
+// report writes what came of a trial.
+func report(w io.Writer, e experiment, t *trial) error {
+	if why := t.skipReason(); why != "" {
+		fmt.Fprintf(w, "%s: NOT DONE HERE: %s\n", e.name, why)
+		return nil
+	}
+	broken := t.violations()
+	if len(broken) > 0 {
+		fmt.Fprintf(w, "%s: BROKEN (seed %d; files in %s)\n", e.name, t.seed, t.dir)
+		for _, b := range broken {
+			fmt.Fprintf(w, "  %s\n", b)
+		}
+		return errBroken
+	}
+	fmt.Fprintf(w, "%s: %s (seed %d)\n", e.name, t.summary(), t.seed)
+	return nil
+}
