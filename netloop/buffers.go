@@ -2,6 +2,14 @@ package netloop
 
 import "github.com/valyala/bytebufferpool"
 
+// buffers are what the sessions of one loop take and give back, by use: the pools learn how large buffers
+// become, and a mix would teach them to throw the larger ones away.
+type buffers struct {
+	inputs  bytebufferpool.Pool
+	outputs bytebufferpool.Pool
+	gets    bytebufferpool.Pool // replies to Thrift gets
+}
+
 // maxPooledBuffer is the capacity, in bytes, up to which a buffer is used again.
 const maxPooledBuffer = 1 << 20
 
@@ -11,7 +19,7 @@ const smallInput = 4 << 10
 // takeOutput makes sure that s has a buffer for replies.
 func (s *session) takeOutput() {
 	if s.outPool == nil {
-		s.outPool = bytebufferpool.Get()
+		s.outPool = s.loop.buffers.outputs.Get()
 		s.out = s.outPool.B[:0]
 	}
 }
@@ -23,7 +31,7 @@ func (s *session) dropOutput() {
 	}
 	if cap(s.out) <= maxPooledBuffer {
 		s.outPool.B = s.out
-		bytebufferpool.Put(s.outPool)
+		s.loop.buffers.outputs.Put(s.outPool)
 	}
 	s.out, s.outPool, s.heldSize = nil, nil, 0
 }
@@ -36,7 +44,7 @@ func (s *session) keepInput(buf []byte) bool {
 		return false
 	}
 	if s.inPool == nil {
-		s.inPool = bytebufferpool.Get()
+		s.inPool = s.loop.buffers.inputs.Get()
 		s.in = s.inPool.B[:0]
 	}
 	s.in = append(s.in, buf...)
@@ -56,7 +64,7 @@ func (s *session) dropInput() {
 	}
 	if cap(s.in) <= maxPooledBuffer {
 		s.inPool.B = s.in
-		bytebufferpool.Put(s.inPool)
+		s.loop.buffers.inputs.Put(s.inPool)
 	}
 	s.in, s.inPool = nil, nil
 }

@@ -31,6 +31,7 @@ type loop struct {
 	alarm alarm
 
 	counters Counters
+	buffers  buffers
 	// Scratch, for the time of one request.
 	request  memcache.Request
 	call     thrift.Request
@@ -109,7 +110,7 @@ func (l *loop) gone(s *session, canRead bool) {
 	s.reads.takeAll(func(refs []engine.ReadRef) {
 		l.counters.ReadsDropped += int64(l.engine.AbortAll(l.now, refs))
 	})
-	s.thrift.dropGet()
+	s.dropGet()
 	s.dropInput()
 	s.dropOutput()
 	l.sessions.remove(s)

@@ -22,11 +22,10 @@ type thriftGet struct {
 
 // thriftGetItems begins a get: it ends when it has all it may return, or at its deadline.
 func thriftGetItems(s *session, req *thrift.Request) {
-	g := &s.thrift.get
-	g.reply, g.count, g.autoAbort = bytebufferpool.Get(), 0, max(engine.Time(req.AutoAbortMillis), 0)
+	g, l := &s.thrift.get, s.loop
+	g.reply, g.count, g.autoAbort = l.buffers.gets.Get(), 0, max(engine.Time(req.AutoAbortMillis), 0)
 	g.reply.B = thrift.BeginItems(g.reply.B[:0], req.Call)
 	access, limit := engine.Hold, int(req.MaxItems)
-	l := s.loop
 	room := l.server.opts.MaxOpenReads - l.server.reliable.count(s.thrift.reader, req.Queue)
 	if g.autoAbort > 0 {
 		access = engine.OpenRead
@@ -77,7 +76,7 @@ func (thriftProtocol) none(s *session) {
 	case g.count > 0:
 		s.thrift.reader = l.server.reliable.add(s.thrift.reader, s.wait.name, g.ids, l.refs, l.now+g.autoAbort)
 	}
-	s.thrift.dropGet()
+	s.dropGet()
 }
 
 // abandonGet ends the get under way, if there is one, without a reply to it, and brings back what it has
@@ -89,20 +88,20 @@ func (s *session) abandonGet() {
 	l := s.loop
 	l.refs = s.reads.takeQueue(s.wait.name, l.refs[:0])
 	l.engine.AbortAll(l.now, l.refs)
-	s.thrift.dropGet()
+	s.dropGet()
 }
 
 // maxKeptIDs is how many ids a session keeps room for between gets.
 const maxKeptIDs = 128
 
 // dropGet forgets the get under way.
-func (t *thriftState) dropGet() {
-	g := &t.get
+func (s *session) dropGet() {
+	g := &s.thrift.get
 	if g.reply == nil {
 		return
 	}
 	if cap(g.reply.B) <= maxPooledBuffer {
-		bytebufferpool.Put(g.reply)
+		s.loop.buffers.gets.Put(g.reply)
 	}
 	g.reply, g.ids = nil, g.ids[:0]
 	if cap(g.ids) > maxKeptIDs {
