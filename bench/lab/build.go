@@ -70,6 +70,7 @@ func build(ctx context.Context, root, dir string, edits []edit) (string, error) 
 	}
 	cmd := exec.CommandContext(ctx, "go", append(args, "./cmd/kestrel")...)
 	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // no loader whose calls could be made to fail
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)
 	}

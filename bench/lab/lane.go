@@ -28,6 +28,7 @@ type lane struct {
 	base    *model // settled as it was when the server started
 	history []step // since then
 	cutAt   time.Time
+	ahead   int // requests that it sends before it waits for replies, at most
 }
 
 // step is a request that was sent.
@@ -43,7 +44,7 @@ const (
 )
 
 func newLane(t *trial, name, protocol, policy string) *lane {
-	l := &lane{t: t, name: name, protocol: protocol, policy: policy, next: 1}
+	l := &lane{t: t, name: name, protocol: protocol, policy: policy, next: 1, ahead: maxBatch}
 	l.targets = []string{name + "-a", name + "-b"}
 	l.queues = l.targets
 	l.settled = newModel(nil)
@@ -161,7 +162,7 @@ func (l *lane) settle(r request, a answer) {
 func (l *lane) draw(rng *rand.Rand) []request {
 	ahead := l.settled.clone()
 	var batch []request
-	for range 1 + rng.IntN(maxBatch) {
+	for range 1 + rng.IntN(l.ahead) {
 		r, ok := l.drawOne(rng, ahead)
 		if !ok {
 			continue

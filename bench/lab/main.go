@@ -34,6 +34,8 @@ type experiment struct {
 func experiments() []experiment {
 	return []experiment{
 		{"kill", "kill -9 under mixed load", 30, killTrial},
+		{"order", "in a trace, every STORED leaves after its sync", 2000, orderTrial},
+		{"faults", "system calls of the real server that fail", 1000, faultsTrial},
 		{"cut-ext4", "power cuts on an ext4 image", 16, cutTrial("ext4")},
 		{"cut-xfs", "power cuts on an XFS image", 16, cutTrial("xfs")},
 	}

@@ -69,6 +69,12 @@ func newTestTrial(t *testing.T, binary string, cycles int) *trial {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(tr.finish)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("files are in %s", tr.dir)
+			return
+		}
+		os.RemoveAll(tr.dir)
+	})
 	return tr
 }

@@ -70,6 +70,15 @@ func (t *trial) violate(format string, args ...any) {
 	}
 }
 
+// explain adds to the last violation what it was seen with.
+func (t *trial) explain(format string, args ...any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n := len(t.broken); n > 0 {
+		t.broken[n-1] += " (" + fmt.Sprintf(format, args...) + ")"
+	}
+}
+
 // violations returns what violate has noted.
 func (t *trial) violations() []string {
 	t.mu.Lock()
@@ -102,18 +111,18 @@ func (t *trial) more(ctx context.Context, cycle int) bool {
 	return ctx.Err() == nil && cycle < t.cycles && len(t.violations()) == 0
 }
 
-// bound words what n trials without a violation show.
-func bound(n int64) string {
+// summary words what a trial without violations has done, and what that shows: if nothing happens in n
+// trials, it happens in fewer than 3/n of them, at 95 % confidence.
+func (t *trial) summary() string {
+	c := &t.counts
+	n, what := c.crashes.Load(), "crashes"
+	if n == 0 {
+		n, what = c.checks.Load(), "checks"
+	}
 	if n == 0 {
 		return "nothing was tried"
 	}
-	return fmt.Sprintf("0 of %d (a rate below %.2g, at 95 %% confidence)", n, 3/float64(n))
-}
-
-// summary words what a trial without violations has done.
-func (t *trial) summary() string {
-	c := &t.counts
-	return fmt.Sprintf("violations %s; %d puts and %d removals acknowledged, %d refusals, %d states and"+
-		" %d items compared", bound(c.crashes.Load()), c.puts.Load(), c.removals.Load(),
-		c.refusals.Load(), c.checks.Load(), c.items.Load())
+	return fmt.Sprintf("0 violations in %d %s (a rate below %.2g at 95 %%); %d puts and %d removals"+
+		" acknowledged, %d refusals, %d states and %d items compared", n, what, 3/float64(n),
+		c.puts.Load(), c.removals.Load(), c.refusals.Load(), c.checks.Load(), c.items.Load())
 }
