@@ -36,6 +36,7 @@ func experiments() []experiment {
 		{"kill", "kill -9 under mixed load", 30, killTrial},
 		{"order", "in a trace, every STORED leaves after its sync", 2000, orderTrial},
 		{"faults", "system calls of the real server that fail", 1000, faultsTrial},
+		{"limits", "full disks, memory, descriptors, directories that are wrong", 2, limitsTrial},
 		{"cut-ext4", "power cuts on an ext4 image", 16, cutTrial("ext4")},
 		{"cut-xfs", "power cuts on an XFS image", 16, cutTrial("xfs")},
 	}

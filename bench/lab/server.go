@@ -193,8 +193,11 @@ func (s *server) lastWords() string {
 // signal sends a signal to the server, which may have ended.
 func (s *server) signal(sig syscall.Signal) { syscall.Kill(s.pid, sig) }
 
-// kill ends the server at once, as kill -9 does, and waits until it is gone.
+// kill ends the server at once, as kill -9 does, and waits until it is gone. A nil server is.
 func (s *server) kill() {
+	if s == nil {
+		return
+	}
 	select {
 	case <-s.exit:
 		return

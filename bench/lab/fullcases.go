@@ -1,0 +1,220 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// diskFull returns the case of a file system, made with options, that gets full: puts are refused, what
+// was put before is served, and when enough has been taken, puts are accepted again. A server that is
+// killed then starts again and has everything, or says that it needs room and does so when there is.
+func diskFull(options string) func(context.Context, *trial, string) error {
+	return func(ctx context.Context, t *trial, dir string) error {
+		if err := unix.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {
+			t.skip("mount tmpfs: %v", err)
+			return nil
+		}
+		defer unix.Unmount(dir, unix.MNT_DETACH)
+		config := "segment_size = \"256KiB\"\njournal_size = \"1GiB\"\n"
+		if err := os.WriteFile(filepath.Join(dir, "full.toml"), []byte(config), 0o600); err != nil {
+			return err
+		}
+		how := launch{binary: t.binary, dir: dir, args: []string{"--config", "full.toml"}}
+		f := &fullDisk{t: t, how: how, next: 1, first: 1}
+		for range 2 {
+			ballast := make([]byte, 512<<10)
+			if err := os.WriteFile(filepath.Join(dir, "ballast"), ballast, 0o600); err != nil {
+				return err
+			}
+			if err := f.fill(ctx); err != nil {
+				return err
+			}
+			if len(t.violations()) > 0 {
+				return nil
+			}
+		}
+		return nil
+	}
+}
+
+// fullDisk is a run of diskFull: items first to next-1 are in the queue.
+type fullDisk struct {
+	t           *trial
+	how         launch
+	first, next int
+}
+
+const fullItem = 8000 // bytes of an item
+
+// fill puts until the disk is full, kills the server, and then makes room by taking items.
+func (f *fullDisk) fill(ctx context.Context) error {
+	s, err := startOrViolate(ctx, f.t, f.how)
+	if s == nil || err != nil {
+		return err
+	}
+	defer func() { s.kill() }()
+	a, err := ask(s, fullItem)
+	if err != nil {
+		return err
+	}
+	next, refusal, err := a.putUntilRefused(f.t, f.next, 100_000)
+	if err != nil || refusal == "" {
+		return fmt.Errorf("put item %d: %q, %w", next, refusal, err)
+	}
+	f.next = next
+	f.t.counts.refusals.Add(1)
+	if _, err := s.awaitLog("disk is full"); err != nil {
+		return err
+	}
+	if f.first, err = a.expectItems(f.t, f.first, f.first+10); err != nil {
+		return err
+	}
+	s.kill()
+	f.t.counts.crashes.Add(1)
+	if s, err = f.restart(ctx); s == nil || err != nil {
+		return err
+	}
+	return f.recover(s)
+}
+
+// restart starts the server on the full disk, if need be when there is room again.
+func (f *fullDisk) restart(ctx context.Context) (*server, error) {
+	s, err := f.how.start(ctx)
+	if !errors.Is(err, errEnded) {
+		return s, err
+	}
+	if last := s.lastWords(); !strings.Contains(last, "is full: make room") {
+		f.t.violate("the server does not start on a full disk, and says %s", last)
+		return nil, nil
+	}
+	if err := os.Remove(filepath.Join(f.how.dir, "ballast")); err != nil {
+		return nil, err
+	}
+	return startOrViolate(ctx, f.t, f.how)
+}
+
+// recover takes half of the items, and puts again as soon as the server lets it.
+func (f *fullDisk) recover(s *server) error {
+	a, err := ask(s, fullItem)
+	if err != nil {
+		return err
+	}
+	if f.first, err = a.expectItems(f.t, f.first, (f.first+f.next)/2); err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		refusal, err := a.put(f.next)
+		if err != nil {
+			return err
+		}
+		if refusal == "" {
+			f.next++
+			f.t.counts.checks.Add(1)
+			return nil
+		}
+		if time.Now().After(deadline) {
+			f.t.violate("half of the items are taken, and puts are refused all the same: %s", refusal)
+			return nil
+		}
+	}
+}
+
+// serverMemory is the case of a server that has been told how much memory items may take.
+func serverMemory(ctx context.Context, t *trial, dir string) error {
+	how := launch{binary: t.binary, dir: dir, args: []string{"--sync-journal", "never"}}
+	return fillMemory(ctx, t, how)
+}
+
+// fillMemory puts until the server's memory_limit of 16 MiB is reached: the put is refused, nothing is
+// lost, and a put is accepted again when items have been taken.
+func fillMemory(ctx context.Context, t *trial, how launch) error {
+	config := filepath.Join(how.dir, "memory.toml")
+	if err := os.WriteFile(config, []byte("memory_limit = \"16MiB\"\n"), 0o600); err != nil {
+		return err
+	}
+	how.args = append(how.args, "--config", config)
+	s, err := how.start(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.kill()
+	a, err := ask(s, 10_000)
+	if err != nil {
+		return err
+	}
+	next, refusal, err := a.putUntilRefused(t, 1, 10_000)
+	if err != nil || refusal == "" {
+		return fmt.Errorf("put item %d: %q, %w", next, refusal, err)
+	}
+	if next < 1000 {
+		t.violate("only %d items of 10,000 bytes are taken with a memory_limit of 16MiB", next-1)
+	}
+	first, err := a.expectItems(t, 1, 200)
+	if err != nil {
+		return err
+	}
+	if refusal, err = a.put(next); err != nil || refusal != "" {
+		t.violate("a put was refused although 200 items have been taken: %s, %v", refusal, err)
+	}
+	end, err := a.expectItems(t, first, 0)
+	if err == nil && end != next+1 {
+		t.violate("the queue ended before item %d of %d", end, next)
+	}
+	t.counts.checks.Add(1)
+	return err
+}
+
+// groupMemory is the case of a control group: a server that is told to use less memory than it may have
+// stays alive; one that is not is killed by the kernel, and has everything when it starts again.
+func groupMemory(ctx context.Context, t *trial, dir string) error {
+	group, err := newGroup()
+	if err != nil {
+		t.skip("memory control group: %v", err)
+		return nil
+	}
+	defer group.remove()
+	how := launch{binary: t.binary, dir: dir, args: []string{"--sync-journal", "never"}, shell: group.enter()}
+	if err := group.limit(96 << 20); err != nil {
+		return err
+	}
+	if err := fillMemory(ctx, t, how); err != nil {
+		return err
+	}
+	if err := group.limit(48 << 20); err != nil {
+		return err
+	}
+	how.args = append(how.args, "--data-dir", "killed")
+	s, err := how.start(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { s.kill() }()
+	a, err := ask(s, 10_000)
+	if err != nil {
+		return err
+	}
+	next, refusal, err := a.putUntilRefused(t, 1, 50_000)
+	if err == nil {
+		return fmt.Errorf("the server was not killed: put item %d: %q", next, refusal)
+	}
+	t.counts.crashes.Add(1)
+	how.shell = ""
+	if s, err = startOrViolate(ctx, t, how); s == nil || err != nil {
+		return err
+	}
+	if a, err = ask(s, 10_000); err != nil {
+		return err
+	}
+	end, err := a.expectItems(t, 1, 0)
+	if err == nil && end != next && end != next+1 { // the last put was not answered
+		t.violate("%d puts were acknowledged, and %d items are there", next-1, end-1)
+	}
+	return err
+}
