@@ -70,6 +70,18 @@ func Open(opts Options) (*Engine, error) {
 
 // open is Open without the background work.
 func open(opts Options) (*Engine, error) {
+	e, err := newEngine(opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.openDir(); err != nil {
+		return nil, fmt.Errorf("open %s: %w", opts.Dir, err)
+	}
+	return e, nil
+}
+
+// newEngine returns an engine that has no queues and no journal yet.
+func newEngine(opts Options) (*Engine, error) {
 	opts = opts.withDefaults()
 	if err := opts.Validate(); err != nil {
 		return nil, fmt.Errorf("engine: bad options: %w", err)
@@ -86,9 +98,6 @@ func open(opts Options) (*Engine, error) {
 		sh.families = make(map[string]*family)
 		sh.timed = make(map[*queue]struct{})
 		sh.pool.memory, sh.pool.free = &e.memory, free
-	}
-	if err := e.openDir(); err != nil {
-		return nil, fmt.Errorf("open %s: %w", opts.Dir, err)
 	}
 	return e, nil
 }

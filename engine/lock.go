@@ -24,7 +24,25 @@ func lockDir(dir string) (*dirLock, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	return flock(f, unix.LOCK_EX)
+}
+
+// shareDir keeps processes that would change dir out of it, but not others that only read; it
+// makes nothing. It returns nil if there is no lock to take: no engine was ever opened there.
+func shareDir(dir string) (*dirLock, error) {
+	f, err := os.OpenFile(filepath.Join(dir, "LOCK"), os.O_RDONLY|unix.O_CLOEXEC, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return flock(f, unix.LOCK_SH)
+}
+
+// flock takes the lock that f stands for, and closes f if it cannot.
+func flock(f *os.File, how int) (*dirLock, error) {
+	if err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB); err != nil {
 		f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, ErrLocked
