@@ -64,6 +64,9 @@ func (d *daemon) start(asked *requests) (err error) {
 	c := d.config
 	d.announceStart()
 	c.engine.Logger, c.net.Logger = d.log, d.log
+	if err := checkImported(c.engine.Dir); err != nil {
+		return err
+	}
 	if d.engine, err = engine.Open(c.engine); err != nil {
 		return err
 	}
@@ -115,8 +118,8 @@ func (d *daemon) stop(reason string) error {
 		d.log.Error("stop connections", "err", err)
 	}
 	if err := d.engine.Close(); err != nil {
-		return &failure{"the journal could not be synced at the end: " + err.Error() +
-			"; what a power cut would have lost before may be lost"}
+		return failed("the journal could not be synced at the end: %s; what a power cut would have lost"+
+			" before may be lost", err)
 	}
 	d.log.Info("stopped: everything is synced", "took", time.Since(started))
 	return nil

@@ -13,8 +13,11 @@ import (
 	"github.com/kestrelmq/kestrel/segment"
 )
 
-// failure is why the server could not run, and what to do, in one line.
-type failure struct{ text string }
+// failure is why a command could not do what it was asked for, and what to do, in one line.
+type failure struct {
+	code int // to exit with
+	text string
+}
 
 func (f *failure) Error() string { return f.text }
 
@@ -24,7 +27,10 @@ func explain(err error, c *config) *failure {
 	var damage *segment.CorruptionError
 	var op *net.OpError
 	var onPath *fs.PathError
+	var known *failure
 	switch {
+	case errors.As(err, &known):
+		return known
 	case errors.Is(err, engine.ErrLocked):
 		return failed("the data directory %s is in use by another server: stop that one, or choose"+
 			" another directory with --data-dir", dir)
@@ -70,4 +76,6 @@ func explainListen(op *net.OpError, c *config) *failure {
 		addr, op.Err)
 }
 
-func failed(format string, args ...any) *failure { return &failure{fmt.Sprintf(format, args...)} }
+func failed(format string, args ...any) *failure {
+	return &failure{exitFailed, fmt.Sprintf(format, args...)}
+}

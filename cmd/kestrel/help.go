@@ -12,6 +12,7 @@ in one process with one data directory.
 
 Usage:
     kestrel serve [--config FILE] [flags]
+    kestrel journal import|export|inspect|verify --data-dir DATA …
     kestrel version
     kestrel help COMMAND
 

@@ -19,6 +19,8 @@ const (
 	exitOK     = 0
 	exitFailed = 1 // the server could not start, or not stop cleanly
 	exitUsage  = 2 // the command line or the configuration is wrong; nothing was started
+	exitTorn   = 3 // of `journal verify`: the journal is torn at its end
+	exitDamage = 4 // of `journal verify` and `inspect`: the journal is damaged
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -37,7 +39,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return exitOK
 	case errors.As(err, &failed):
 		fmt.Fprintf(stderr, "kestrel: %s\n", oneLine(failed.Error()))
-		return exitFailed
+		return failed.code
 	case errors.As(err, &wrong):
 		wrong.print(stderr)
 		return exitUsage
@@ -67,7 +69,7 @@ func newRoot() *cobra.Command {
 	root.SetHelpTemplate("{{.Long | trimTrailingWhitespaces}}\n")
 	root.SetUsageTemplate("Try '{{.CommandPath}} --help'.\n")
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(newServe(), newVersion(), newConfigTopic())
+	root.AddCommand(newServe(), newJournal(), newConfigTopic(), newVersion())
 	root.Long = rootHelp(root)
 	return root
 }

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+const journalPage = `Usage:
+    kestrel journal import DIR --data-dir DATA
+    kestrel journal export QUEUE... --output DIR --data-dir DATA
+    kestrel journal inspect [QUEUE...] --data-dir DATA
+    kestrel journal verify --data-dir DATA
+
+Works on the files of a server that is not running. DATA is its data directory;
+--config FILE says the same as it does to 'kestrel serve', data_dir included.
+
+Commands:
+    import   take over the queues of the original Kestrel
+    export   write queues as the original's journal files
+    inspect  show what a data directory holds, and change nothing
+    verify   say whether a server would start on it, and change nothing
+
+'kestrel journal COMMAND --help' says more.
+`
+
+// newJournal returns `kestrel journal` and what belongs to it.
+func newJournal() *cobra.Command {
+	cmd := commandGroup("journal", "look at, check, import and export journals", journalPage)
+	cmd.AddCommand(newJournalImport(), newJournalExport(), newJournalInspect(), newJournalVerify())
+	return cmd
+}
+
+// commandGroup returns a command that does nothing but hold others.
+func commandGroup(name, short, long string) *cobra.Command {
+	return &cobra.Command{
+		Use: name, Short: short, Long: long,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath())
+			}
+			return cmd.Help()
+		},
+	}
+}
+
+// dataPlace is where a command finds its data directory.
+type dataPlace struct{ config, dir string }
+
+// dataFlags gives cmd the flags that say which data directory it works on.
+func dataFlags(cmd *cobra.Command) *dataPlace {
+	p := new(dataPlace)
+	cmd.Flags().StringVar(&p.config, "config", "", "configuration file of the server")
+	cmd.Flags().StringVar(&p.dir, "data-dir", "", "data directory")
+	return p
+}
+
+// load returns the configuration that says where the data directory is.
+func (p *dataPlace) load() (*config, error) {
+	if p.config == "" && p.dir == "" {
+		return nil, fmt.Errorf("which data directory? Say --data-dir DIR, or --config FILE")
+	}
+	s := source{file: p.config}
+	if p.dir != "" {
+		s.overrides = []override{{"data_dir", "data-dir", p.dir}}
+	}
+	return s.load()
+}
+
+// counted is n of what one is called noun.
+func counted[T int | int64](n T, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kestrelmq/kestrel/codec/oldjournal"
+	"github.com/kestrelmq/kestrel/engine"
+)
+
+// details are the items of a data directory's queues with their times, without flags.
+func details(t testing.TB, data string) string {
+	t.Helper()
+	s, err := engine.Inspect(engine.Options{
+		Dir: data, Settings: engine.Settings{Default: engine.DefaultQueueOptions()},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var b strings.Builder
+	for _, q := range s.Queues {
+		fmt.Fprintf(&b, "%s:", q.Name)
+		s.Each(q.Name, func(it engine.Item) bool {
+			fmt.Fprintf(&b, " %x@%d-%d", it.Data, it.Added, it.Expiry)
+			return true
+		})
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// TestExportRoundTrip puts random items, takes some, exports everything and imports it elsewhere:
+// it is the same, and exported again the same bytes.
+func TestExportRoundTrip(t *testing.T) {
+	for seed := range uint64(3) {
+		rng := rand.New(rand.NewPCG(seed, 0))
+		root := t.TempDir()
+		in := func(name string) string { return filepath.Join(root, name) }
+		fillRandomly(t, rng, in("one"))
+		runIn(t, exitOK, "journal", "export", "--all", "--data-dir", in("one"), "--output", in("out"))
+		runIn(t, exitOK, "journal", "import", in("out"), "--data-dir", in("two"))
+		if one, two := details(t, in("one")), details(t, in("two")); one != two {
+			t.Fatalf("seed %d: exported\n%s\nimported\n%s", seed, one, two)
+		}
+		runIn(t, exitOK, "journal", "export", "--all", "--data-dir", in("two"), "--output", in("again"))
+		for _, name := range []string{"work", "jobs", "jobs+c1", "größe"} {
+			a, err := os.ReadFile(filepath.Join(in("out"), name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := os.ReadFile(filepath.Join(in("again"), name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(a) != string(b) {
+				t.Errorf("seed %d: %s is %x, and then %x", seed, name, a, b)
+			}
+		}
+	}
+}
+
+// fillRandomly makes a data directory with a few queues.
+func fillRandomly(t *testing.T, rng *rand.Rand, data string) {
+	t.Helper()
+	settings := engine.Settings{Default: engine.DefaultQueueOptions()}
+	settings.Default.Sync = engine.SyncNever
+	e, err := engine.Open(engine.Options{Dir: data, Settings: settings})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := engine.Now()
+	for _, name := range []string{"work", "jobs", "jobs+c1", "größe"} {
+		if _, err := e.Create(now, []byte(name)); err != nil {
+			t.Fatal(err)
+		}
+		for range rng.IntN(50) {
+			it := engine.Item{Data: make([]byte, rng.IntN(300)), Added: now - engine.Time(rng.IntN(1e9))}
+			for i := range it.Data {
+				it.Data[i] = byte(rng.Uint32())
+			}
+			if rng.IntN(3) == 0 {
+				it.Expiry = now + engine.Time(rng.IntN(2e9)) - 1e9
+			}
+			if _, err := e.Restore(now, []byte(name), it); err != nil {
+				t.Fatal(err)
+			}
+		}
+		q, err := e.Queue(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range rng.IntN(10) {
+			q.TryGet() // ErrEmpty is as good
+		}
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestExport(t *testing.T) {
+	data, out := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "out")
+	runIn(t, exitOK, "journal", "import", writeOld(t, oldFiles()), "--data-dir", data)
+	before := fileState(t, data)
+	said, _ := runIn(t, exitOK, "journal", "export", "work", "--data-dir", data, "--output", out)
+	wantText(t, said, out+"/work: 3 items, 3 bytes\n")
+	got, err := os.ReadFile(filepath.Join(out, "work"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := adds("a", "b", "c")[22:] // what was added first, and removed
+	want = append(want, adds("d")...)
+	if string(got) != string(want) {
+		t.Errorf("work is %x, want %x", got, want)
+	}
+	if fileState(t, data) != before {
+		t.Error("the export changed the data directory")
+	}
+	entries, err := os.ReadDir(out)
+	if err != nil || len(entries) != 1 {
+		t.Errorf("%d files in %s, want work alone: %v", len(entries), out, err)
+	}
+	for _, tt := range []struct {
+		code int
+		args string
+		want string
+	}{
+		{exitFailed, "work", "out/work is there already"},
+		{exitFailed, "--all", "is there already"},
+		{exitFailed, "nobody", `there is no queue "nobody"`},
+		{exitUsage, "", "which queues?"},
+		{exitUsage, "--all work", "which queues?"},
+	} {
+		args := append([]string{"journal", "export", "--data-dir", data, "--output", out},
+			strings.Fields(tt.args)...)
+		_, errs := runIn(t, tt.code, args...)
+		wantText(t, errs, tt.want)
+	}
+	_, errs := runIn(t, exitUsage, "journal", "export", "work", "--data-dir", data)
+	wantText(t, errs, "where to?")
+	if err := os.WriteFile(filepath.Join(out, "jobs.17"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, errs = runIn(t, exitFailed, "journal", "export", "jobs", "--data-dir", data, "--output", out)
+	wantText(t, errs, "jobs.17 is there already")
+}
+
+// TestExportFlags tests that flags, which do not fit in, are told of.
+func TestExportFlags(t *testing.T) {
+	dir := t.TempDir()
+	e, err := engine.Open(engine.Options{Dir: dir, Settings: engine.Settings{
+		Default: engine.DefaultQueueOptions(),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := engine.Now()
+	if _, err := e.Restore(now, []byte("q"), engine.Item{Flags: 5, Added: now}); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, errs := runIn(t, exitOK, "journal", "export", "q", "--data-dir", dir, "--output", dir+"/out")
+	wantText(t, errs, "q: the flags of 1 item are left out")
+	queues, _ := oldjournal.Plan([]string{"q"})
+	q, err := oldjournal.Load(os.DirFS(dir+"/out"), queues[0], oldjournal.LoadOptions{})
+	if err != nil || len(q.Items) != 1 || q.Items[0].Added != int64(now) {
+		t.Errorf("exported %+v, %v", q, err)
+	}
+}

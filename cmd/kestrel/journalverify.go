@@ -1,0 +1,68 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+const verifyPage = `Usage:
+    kestrel journal verify --data-dir DATA [--config FILE]
+
+Reads every byte that a server would read when it starts on DATA, checks it, and
+says whether the server would start. It changes nothing; no server may run on
+DATA.
+
+Flags:
+    --config FILE, --data-dir DATA
+        the data directory
+
+Exit status:
+    0  sound: a server starts
+    1  could not be checked: it is missing, in use, or cannot be read; or an
+       import into it is not finished, and no server starts before it is
+    2  the flags or the configuration are wrong
+    3  torn at the end, as a power cut leaves it: a server starts, cuts the end off
+       and keeps a copy of it
+    4  damaged: no server starts; the path and offset of the first damage is told
+`
+
+func newJournalVerify() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "verify", Short: "say whether a server would start on a data directory",
+		Long: verifyPage, Args: noArguments,
+	}
+	data := dataFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := data.load()
+		if err != nil {
+			return err
+		}
+		s, err := snapshot(c)
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		in, err := inspectionOf(c, s)
+		if err != nil {
+			return err
+		}
+		var items int64
+		for _, q := range in.Queues {
+			items += q.Items
+		}
+		what := fmt.Sprintf("%s, %s, %s, %s", counted(len(in.Segments), "segment"),
+			counted(in.JournalBytes, "byte"), counted(len(in.Queues), "queue"), counted(items, "item"))
+		if err := checkImported(c.engine.Dir); err != nil {
+			return err
+		}
+		if t := in.Torn; t != nil {
+			return &failure{exitTorn, fmt.Sprintf("torn at the end: %s, offset %d: %s: a server starts,"+
+				" cuts it off there and keeps a copy; in front of it are %s", t.Path, t.Offset, t.Reason,
+				what)}
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "sound: %s\n", what)
+		return nil
+	}
+	return cmd
+}
