@@ -41,7 +41,7 @@ type Engine struct {
 	reloadMu sync.Mutex // one Reload at a time; taken with no other lock held
 
 	aliasMu sync.Mutex
-	aliases map[string]AliasStats // guarded by aliasMu; by name, of aliases that were put to
+	aliases map[string]*AliasStats // guarded by aliasMu; by name
 
 	stop chan struct{} // closed by Close
 	done sync.WaitGroup
@@ -89,8 +89,9 @@ func newEngine(opts Options) (*Engine, error) {
 	e := &Engine{
 		opts: opts, log: opts.Logger, seed: maphash.MakeSeed(),
 		shards: make([]shard, opts.Shards), stop: make(chan struct{}),
-		aliases: make(map[string]AliasStats),
+		aliases: make(map[string]*AliasStats),
 	}
+	e.countAliases(opts.Settings.Aliases, Now())
 	e.settings.Store(&opts.Settings)
 	for i, free := range newFreeLists(opts.Shards, opts.MemoryLimit) {
 		sh := &e.shards[i]
@@ -113,6 +114,9 @@ func (e *Engine) openDir() (err error) {
 		}
 	}
 	r := newReplay(e)
+	if p := e.opts.Progress; p != nil {
+		p.begin(fs, path.Join(e.opts.Dir, "journal"))
+	}
 	log, found, err := segment.Open(path.Join(e.opts.Dir, "journal"), segment.Options{
 		FS: fs, SegmentSize: e.opts.SegmentSize, Spares: spareSegments,
 	}, r.frame)

@@ -69,6 +69,7 @@ type journal struct {
 	pending [][]byte // taken from full but not written, oldest first; guarded by writeMu
 
 	syncMu sync.Mutex
+	syncs  syncStats
 
 	due chan struct{} // capacity 1: a write waits for a periodic sync
 	// dueAt is when, in Unix ms, the oldest such write must be synced; zero if there is none.
@@ -302,8 +303,8 @@ func (j *journal) sync(upTo LSN) error {
 	}
 	// What had been written before is synced all the same: it may have been acknowledged.
 	if written := j.written.Load(); written > j.synced.Load() {
-		if _, err := j.log.Sync(); err != nil {
-			return j.failed(err)
+		if err := j.syncLog(); err != nil {
+			return err
 		}
 		j.synced.Store(written)
 	}

@@ -119,9 +119,7 @@ func (e *Engine) markIdle() {
 	}
 	wrote, err := e.journal.log.Mark()
 	if wrote && err == nil {
-		if _, err = e.journal.log.Sync(); err != nil {
-			err = e.journal.failed(err)
-		}
+		err = e.journal.syncLog()
 	}
 	e.report("mark journal", err)
 }

@@ -48,6 +48,8 @@ type Options struct {
 	// SweepInterval is how often expired items and queues are looked for in the background; zero
 	// means never: an expired item then leaves when it reaches the head and is asked for.
 	SweepInterval time.Duration
+	// Progress is told how far Open has come; nil tells nobody.
+	Progress *Progress
 	// FS is the file system; nil means the operating system's, with a lock file in Dir.
 	FS segment.FS
 	// Logger takes what an operator should know; nil discards it.

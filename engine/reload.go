@@ -17,6 +17,7 @@ func (e *Engine) Reload(s Settings) error {
 	}
 	e.reloadMu.Lock()
 	defer e.reloadMu.Unlock()
+	e.countAliases(s.Aliases, Now()) // before anybody can put to a new one
 	e.settings.Store(&s)
 	var end LSN
 	e.eachQueue(func(q *queue) {

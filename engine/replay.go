@@ -41,6 +41,9 @@ func newReplay(e *Engine) *replay {
 // frame takes in one frame of the journal.
 func (r *replay) frame(f segment.Frame) error {
 	r.last = destination{}
+	if p := r.e.opts.Progress; p != nil {
+		p.at(f)
+	}
 	for b, off := f.Payload, 0; off < len(b); {
 		rec, size, err := parseRecord(b[off:])
 		if err == nil {

@@ -40,20 +40,23 @@ func (s *QueueStats) TotalItems() int64 { return s.Puts + s.Replayed }
 // AliasStats is an alias at one moment.
 type AliasStats struct {
 	Name               string
+	Created            Time // when the process began to know it
 	Destinations       []string
 	PutItems, PutBytes int64 // offered
 }
 
 // Stats are sums over all queues, and of the engine itself.
 type Stats struct {
-	Queues         int64
-	TotalItems     int64 // accepted by puts, in every queue that they went to
-	Created        int64 // queues made, those found at start included
-	Deleted        int64 // expired ones included
-	Expired        int64 // queues deleted by MaxQueueAge
-	MemoryBytes    int64 // taken by items
-	MemoryLimit    int64
-	JournalBytes   int64 // of disk
+	Queues       int64
+	TotalItems   int64 // accepted by puts, in every queue that they went to
+	Created      int64 // queues made, those found at start included
+	Deleted      int64 // expired ones included
+	Expired      int64 // queues deleted by MaxQueueAge
+	MemoryBytes  int64 // taken by items
+	MemoryLimit  int64
+	JournalBytes int64 // of disk
+	// SyncErrors counts the syncs that failed, by the name of the error: "EIO", "ENOSPC", "other".
+	SyncErrors     map[string]int64
 	JournalFailing bool
 	DiskFull       bool
 }
@@ -122,8 +125,12 @@ func (e *Engine) Aliases() []AliasStats {
 	var all []AliasStats
 	for name, to := range e.settings.Load().Aliases {
 		s := e.aliases[name]
-		s.Name, s.Destinations = name, to
-		all = append(all, s)
+		if s == nil { // Reload is about to take it away
+			continue
+		}
+		described := *s
+		described.Name, described.Destinations = name, to
+		all = append(all, described)
 	}
 	slices.SortFunc(all, func(a, b AliasStats) int { return cmp.Compare(a.Name, b.Name) })
 	return all
@@ -132,10 +139,26 @@ func (e *Engine) Aliases() []AliasStats {
 func (e *Engine) countAlias(name string, size int) {
 	e.aliasMu.Lock()
 	defer e.aliasMu.Unlock()
-	s := e.aliases[name]
-	s.PutItems++
-	s.PutBytes += int64(size)
-	e.aliases[name] = s
+	if s := e.aliases[name]; s != nil {
+		s.PutItems++
+		s.PutBytes += int64(size)
+	}
+}
+
+// countAliases starts counting for aliases that are new, and forgets those that are gone.
+func (e *Engine) countAliases(aliases map[string][]string, now Time) {
+	e.aliasMu.Lock()
+	defer e.aliasMu.Unlock()
+	for name := range aliases {
+		if e.aliases[name] == nil {
+			e.aliases[name] = &AliasStats{Created: now}
+		}
+	}
+	for name := range e.aliases {
+		if _, ok := aliases[name]; !ok {
+			delete(e.aliases, name)
+		}
+	}
 }
 
 // Stats describes the engine.
@@ -144,6 +167,7 @@ func (e *Engine) Stats() Stats {
 		Queues: e.queueCount.Load(), Created: e.created.Load(), Deleted: e.deletes.Load(),
 		Expired: e.expires.Load(), MemoryBytes: e.memory.Load(), MemoryLimit: e.opts.MemoryLimit,
 		JournalFailing: e.journal.failing(), DiskFull: e.journal.noDisk.Load(),
+		SyncErrors: e.journal.syncs.failures(),
 	}
 	for i := range e.shards {
 		e.shards[i].mu.Lock()

@@ -111,3 +111,34 @@ func TestScanContradictions(t *testing.T) {
 		}
 	}
 }
+
+// TestList compares what names and sizes tell with what reading does.
+func TestList(t *testing.T) {
+	if _, err := segment.List(segmenttest.New(), "none"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("List of a missing directory = %v, want ErrNotExist", err)
+	}
+	s, disk := start(t, smallOptions, appends(700, 700), syncs, appends(700, 10), syncs)
+	listed, err := segment.List(disk, logDir)
+	must(t, err)
+	read, _, err := segment.Scan(disk, logDir, nil)
+	must(t, err)
+	if len(listed) != len(read) || len(read) < 2 {
+		t.Fatalf("List found %d segments, Scan %d, want the same and at least 2", len(listed), len(read))
+	}
+	for i := range read {
+		if listed[i].Number != read[i].Number || listed[i].Size != read[i].Size {
+			t.Errorf("List[%d] = %+v, Scan has %+v", i, listed[i], read[i])
+		}
+	}
+	for _, kind := range []segmenttest.OpKind{
+		segmenttest.OpList, segmenttest.OpOpenReadOnly, segmenttest.OpSize,
+	} {
+		failNext(disk, kind, syscall.EIO)
+		if _, err := segment.List(disk, logDir); !errors.Is(err, syscall.EIO) {
+			t.Errorf("List with a failing %v = %v, want EIO", kind, err)
+		}
+		disk.SetFault(nil)
+	}
+	must(t, s.close())
+	must(t, leaks(disk))
+}
