@@ -12,24 +12,19 @@ import (
 // memcacheStats answers STATS: the server's entries in a fixed order, then those of every queue and alias.
 func memcacheStats(s *session, _ *memcache.Request) {
 	s.loop.publish() // what this connection has just done is to be seen
-	server, now := s.loop.server, s.loop.now
-	all := server.opts.Engine.Queues(now)
-	var items, bytes int64
-	for i := range all {
-		items += all[i].Items
-		bytes += all[i].Bytes
-	}
-	e, c := server.opts.Engine.Stats(), server.Counters()
+	st := s.loop.server.Stats()
+	e, c := &st.Engine, &st.Counters
 	out := s.out
 	stat := func(name string, value int64) { out = memcache.AppendStatInt(out, name, value) }
-	stat("uptime", int64(time.Since(server.started)/time.Second))
-	stat("time", int64(now)/1000)
+	stat("uptime", int64(time.Since(st.Started)/time.Second))
+	stat("time", int64(st.At)/1000)
 	out = memcache.AppendStat(out, "version", Version)
-	stat("curr_items", items)
+	stat("curr_items", st.Items)
 	stat("total_items", e.TotalItems)
-	stat("bytes", bytes)
-	out = memcache.AppendStat(out, "reserved_memory_ratio", reservedMemory(all, e.MemoryLimit))
-	stat("curr_connections", server.Connections())
+	stat("bytes", st.Bytes)
+	ratio := strconv.FormatFloat(st.ReservedMemory, 'f', 3, 64)
+	out = memcache.AppendStat(out, "reserved_memory_ratio", ratio)
+	stat("curr_connections", st.Connections)
 	stat("total_connections", c.Connections)
 	stat("cmd_get", c.CmdGet)
 	stat("cmd_set", c.CmdSet)
@@ -41,31 +36,28 @@ func memcacheStats(s *session, _ *memcache.Request) {
 	stat("queue_creates", e.Created)
 	stat("queue_deletes", e.Deleted)
 	stat("queue_expires", e.Expired)
-	for i := range all {
-		name := string(appendUTF8AsLatin1(nil, all[i].Name))
-		eachQueueStat(&all[i], func(key string, value int64) {
+	s.out = append(appendQueueStats(out, &st), memcache.ReplyEnd...)
+}
+
+// appendQueueStats appends the entries of every queue and alias.
+func appendQueueStats(out []byte, st *Stats) []byte {
+	for i := range st.Queues {
+		q := &st.Queues[i]
+		name := string(appendUTF8AsLatin1(nil, q.Name))
+		eachQueueStat(q, func(key string, value int64) {
 			out = memcache.AppendQueueStatInt(out, name, key, value)
 		})
-		if len(all[i].Children) > 0 {
-			out = memcache.AppendQueueStat(out, name, "children", joinLatin1(all[i].Children))
+		if len(q.Children) > 0 {
+			out = memcache.AppendQueueStat(out, name, "children", joinLatin1(q.Children))
 		}
 	}
-	for _, a := range server.opts.Engine.Aliases() {
+	for _, a := range st.Aliases {
 		name := string(appendUTF8AsLatin1(nil, a.Name))
 		out = memcache.AppendQueueStatInt(out, name, "put_items", a.PutItems)
 		out = memcache.AppendQueueStatInt(out, name, "put_bytes", a.PutBytes)
 		out = memcache.AppendQueueStat(out, name, "children", joinLatin1(a.Destinations))
 	}
-	s.out = append(out, memcache.ReplyEnd...)
-}
-
-// reservedMemory is the ratio of what the queues may take in memory by their options to what there is.
-func reservedMemory(all []engine.QueueStats, limit int64) string {
-	sum := 0.0
-	for i := range all {
-		sum += float64(all[i].Options.MaxMemorySize)
-	}
-	return strconv.FormatFloat(sum/float64(limit), 'f', 3, 64)
+	return out
 }
 
 // eachQueueStat calls f for the entries of a queue in the order of STATS and DUMP_STATS, but for children.

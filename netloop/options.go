@@ -75,6 +75,9 @@ type Options struct {
 	// (status_change_grace_period)
 	StatusGrace time.Duration
 
+	// Publishers are told of every status, the first one at Start.
+	Publishers []Publisher
+
 	// Reload applies the configuration anew, for the command RELOAD; nil makes it do nothing.
 	Reload func() error
 	// RequestShutdown is called when a client asks the server to stop; it returns at once.

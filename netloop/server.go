@@ -56,7 +56,7 @@ func New(opts Options) (*Server, error) {
 		opts: opts, log: opts.Logger, started: time.Now(),
 		maxConnections: maxConnections(opts.MaxConnections),
 		syncInline:     runtime.NumCPU() == 1,
-		status:         newStatusKeeper(opts.StatusFile, opts.DefaultStatus, opts.StatusGrace, opts.Logger),
+		status:         newStatusKeeper(opts),
 		syncer:         newSyncer(opts.Engine),
 		reliable:       newReliableReads(opts.Engine),
 		stopping:       make(chan struct{}), stopped: make(chan struct{}),
@@ -149,6 +149,7 @@ func (s *Server) Start() error {
 	}
 	s.workers.Go(func() { s.syncer.run(s.stopped) })
 	s.workers.Go(s.drainer.run)
+	s.status.publishFirst()
 	for _, ln := range s.listeners {
 		s.accepts.Go(func() { s.accept(ln) })
 	}
@@ -194,6 +195,10 @@ func (s *Server) Connections() int64 { return s.connections.Load() }
 
 // Status returns the status that was asked for last.
 func (s *Server) Status() Status { return s.status.Requested() }
+
+// EnforcedStatus returns the status that clients are held to: the one asked for last, or while a grace
+// period runs the one before.
+func (s *Server) EnforcedStatus() Status { return s.status.Enforced() }
 
 // SetStatus changes what clients may do; see [Status]. A change to a stricter status takes effect after
 // Options.StatusGrace, and is dropped without an error while an earlier one is pending. SetStatus waits

@@ -55,8 +55,8 @@ func ParseStatus(name string) (Status, error) {
 }
 
 // A Publisher makes a server's status known elsewhere, for example in a membership service. Publish is
-// called before a change to a stricter status takes effect, and after one to a looser; an error
-// undoes the change.
+// called when the server starts, before a change to a stricter status takes effect, and after one to a
+// looser; an error undoes the change. One call is made at a time.
 type Publisher interface{ Publish(Status) error }
 
 // statusKeeper holds the status that was asked for and the one that is enforced. A change to a stricter
@@ -69,22 +69,25 @@ type statusKeeper struct {
 	enforced  atomic.Int32
 	requested atomic.Int32
 
-	mu         sync.Mutex
-	pending    *time.Timer // running grace period; nil if there is none; guarded by mu
-	publishers []Publisher // guarded by mu
+	publishers []Publisher // called with mu held
+
+	mu      sync.Mutex
+	pending *time.Timer // running grace period; nil if there is none; guarded by mu
 }
 
-// newStatusKeeper starts with the status stored in file, or with initial if that says none.
-func newStatusKeeper(file string, initial Status, grace time.Duration, log logger) *statusKeeper {
-	k := &statusKeeper{file: file, grace: grace, log: log}
-	status := initial
-	if file != "" {
-		stored, err := readStatus(file)
+// newStatusKeeper starts with the status stored in the status file, or with the default if that says none.
+func newStatusKeeper(opts Options) *statusKeeper {
+	k := &statusKeeper{
+		file: opts.StatusFile, grace: opts.StatusGrace, log: opts.Logger, publishers: opts.Publishers,
+	}
+	status := opts.DefaultStatus
+	if k.file != "" {
+		stored, err := readStatus(k.file)
 		switch {
 		case err == nil:
 			status = stored
 		case !errors.Is(err, os.ErrNotExist):
-			log.Warn("status file is of no use", "file", file, "err", err, "status", initial.String())
+			k.log.Warn("status file is of no use", "file", k.file, "err", err, "status", status.String())
 		}
 	}
 	k.enforced.Store(int32(status))
@@ -183,6 +186,15 @@ func (k *statusKeeper) goDown() {
 	k.enforced.Store(int32(Down))
 	if err := k.publish(Down); err != nil {
 		k.log.Warn("publish status", "status", Down.String(), "err", err)
+	}
+}
+
+// publishFirst publishes the status that the server starts with. Publishers that fail are not waited for.
+func (k *statusKeeper) publishFirst() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.publish(k.Requested()); err != nil {
+		k.log.Error("publish status", "status", k.Requested().String(), "err", err)
 	}
 }
 

@@ -1,0 +1,83 @@
+package netloop
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/kestrelmq/kestrel/engine"
+)
+
+// Stats is a server, and the engine that it serves, at one moment. Nothing in it is shared.
+type Stats struct {
+	At      engine.Time
+	Started time.Time
+	Engine  engine.Stats
+	Queues  []engine.QueueStats // sorted by name
+	Aliases []engine.AliasStats // likewise
+
+	Counters    Counters
+	Connections int64 // open
+	Refused     int64 // connections over the limit, since the start
+	Items       int64 // queued, in all queues
+	Bytes       int64 // their size
+	OpenReads   int64
+	Waiters     int64
+	// ReservedMemory is how much memory the queues may take by their options, as a ratio of the
+	// engine's limit.
+	ReservedMemory float64
+
+	Requested, Enforced Status
+}
+
+// Stats describes the server. It locks each shard of the engine for as long as one queue takes.
+func (s *Server) Stats() Stats {
+	e, now := s.opts.Engine, engine.Now()
+	st := Stats{
+		At: now, Started: s.started, Engine: e.Stats(), Queues: e.Queues(now), Aliases: e.Aliases(),
+		Counters: s.Counters(), Connections: s.connections.Load(), Refused: s.refused.Load(),
+		Requested: s.status.Requested(), Enforced: s.status.Enforced(),
+	}
+	reserved := 0.0
+	for i := range st.Queues {
+		q := &st.Queues[i]
+		st.Items += q.Items
+		st.Bytes += q.Bytes
+		st.OpenReads += q.OpenReads
+		st.Waiters += q.Waiters
+		reserved += float64(q.Options.MaxMemorySize)
+	}
+	st.ReservedMemory = reserved / float64(st.Engine.MemoryLimit)
+	return st
+}
+
+// Engine returns the engine that the server serves.
+func (s *Server) Engine() *engine.Engine { return s.opts.Engine }
+
+// Probe returns nil when every event loop that has had a connection has come round once, or the error of
+// ctx if that is done first.
+func (s *Server) Probe(ctx context.Context) error {
+	drivers := s.active()
+	seen := make(probe, len(drivers))
+	for _, d := range drivers {
+		if err := d.events.Execute(ctx, seen); err != nil {
+			return fmt.Errorf("event loop has ended: %w", err)
+		}
+	}
+	for range drivers {
+		select {
+		case <-seen:
+		case <-ctx.Done():
+			return fmt.Errorf("event loop does not answer: %w", ctx.Err())
+		}
+	}
+	return nil
+}
+
+// probe, run on a loop, tells that the loop has come round. It has room for every loop.
+type probe chan struct{}
+
+func (p probe) Run(context.Context) error {
+	p <- struct{}{}
+	return nil
+}

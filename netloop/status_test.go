@@ -1,0 +1,100 @@
+package netloop
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// teller is a Publisher that remembers what it was told, and how the keeper stood then.
+type teller struct {
+	keeper *statusKeeper
+	told   []string
+	fail   map[Status]bool
+}
+
+var errUntold = errors.New("nobody listens")
+
+func (p *teller) Publish(s Status) error {
+	p.told = append(p.told, fmt.Sprintf("%v requested=%v enforced=%v",
+		s, p.keeper.Requested(), p.keeper.Enforced()))
+	if p.fail[s] {
+		return errUntold
+	}
+	return nil
+}
+
+func newTeller(opts Options) *teller {
+	p := &teller{fail: make(map[Status]bool)}
+	opts.Logger = slog.New(slog.DiscardHandler)
+	opts.Publishers = []Publisher{p}
+	p.keeper = newStatusKeeper(opts)
+	return p
+}
+
+func (p *teller) expect(t *testing.T, what string, told ...string) {
+	t.Helper()
+	if fmt.Sprint(p.told) != fmt.Sprint(told) {
+		t.Errorf("%s: told %q, want %q", what, p.told, told)
+	}
+	p.told = nil
+}
+
+// TestPublish tests who is told of a change of status when: of a stricter one before anybody notices, of a
+// looser one before it is enforced, of the first at the start, and of Down at the end.
+func TestPublish(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newTeller(Options{StatusGrace: time.Minute, DefaultStatus: WriteAvoid})
+		p.keeper.publishFirst()
+		p.expect(t, "at the start", "WriteAvoid requested=WriteAvoid enforced=WriteAvoid")
+		if err := p.keeper.set(ReadOnly); err != nil {
+			t.Fatal(err)
+		}
+		p.expect(t, "stricter", "ReadOnly requested=WriteAvoid enforced=WriteAvoid")
+		if err := p.keeper.set(Quiescent); err != nil {
+			t.Fatal(err)
+		}
+		p.expect(t, "refused while a grace period runs")
+		if err := p.keeper.set(Up); err != nil {
+			t.Fatal(err)
+		}
+		p.expect(t, "looser", "Up requested=Up enforced=WriteAvoid")
+		time.Sleep(2 * time.Minute)
+		if got := p.keeper.Enforced(); got != Up {
+			t.Errorf("enforced after the grace period that was cancelled = %v", got)
+		}
+		p.keeper.goDown()
+		p.expect(t, "at the end", "Down requested=Down enforced=Down")
+	})
+}
+
+// TestPublishFails tests that a change that cannot be published is undone, and not stored.
+func TestPublishFails(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "status")
+	p := newTeller(Options{StatusFile: file, DefaultStatus: ReadOnly})
+	for _, to := range []Status{Quiescent, Up} {
+		p.fail[to] = true
+		if err := p.keeper.set(to); !errors.Is(err, errUntold) {
+			t.Errorf("set(%v) = %v, want the publisher's error", to, err)
+		}
+		if r, e := p.keeper.Requested(), p.keeper.Enforced(); r != ReadOnly || e != ReadOnly {
+			t.Errorf("after a failed change to %v: requested %v, enforced %v", to, r, e)
+		}
+		if last := p.told[len(p.told)-1]; last != "ReadOnly requested=ReadOnly enforced=ReadOnly" {
+			t.Errorf("after a failed change to %v the last one told was %s", to, last)
+		}
+		if status, err := readStatus(file); err == nil {
+			t.Errorf("a failed change to %v stored %v", to, status)
+		}
+	}
+	if err := p.keeper.set(WriteAvoid); err != nil {
+		t.Fatal(err)
+	}
+	if status, err := readStatus(file); status != WriteAvoid || err != nil {
+		t.Errorf("stored %v, %v", status, err)
+	}
+}
