@@ -1,0 +1,120 @@
+package admin
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+func (tt *tester) dial() net.Conn {
+	tt.t.Helper()
+	c, err := net.Dial("tcp", tt.admin.Addr().String())
+	if err != nil {
+		tt.t.Fatal(err)
+	}
+	tt.t.Cleanup(func() { c.Close() })
+	c.SetDeadline(time.Now().Add(testDeadline))
+	return c
+}
+
+// TestSlowClients tests that one who does not end a request, or does not send the body that it announced,
+// is cut off.
+func TestSlowClients(t *testing.T) {
+	tt := startUnready(t, Options{requestTime: 20 * time.Millisecond})
+	for _, request := range []string{
+		"", "GET /ping.txt HTTP/1.1\r\n", "GET /ping.txt HTTP/1.1\r\nHost: x\r\nX-A: ",
+		"POST /status HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nto=",
+	} {
+		c := tt.dial()
+		if _, err := io.WriteString(c, request); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, c); err != nil && !strings.Contains(err.Error(), "reset") {
+			t.Errorf("%q: %v, want the end", request, err)
+		}
+	}
+	tt.expect("/ping.txt", 200, "pong\n")
+}
+
+// TestTooManyConnections tests that one over the limit is told so, and that room comes back.
+func TestTooManyConnections(t *testing.T) {
+	tt := startUnready(t, Options{requestTime: testDeadline})
+	var held []net.Conn
+	for range maxConnections { // every one is accepted before the next is made
+		c := tt.dial()
+		io.WriteString(c, "GET /ping.txt HTTP/1.1\r\nHost: x\r\n\r\n")
+		if _, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil {
+			t.Fatal(err)
+		}
+		held = append(held, c)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(tt.dial()), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(resp.Body)
+	if resp.StatusCode != 503 || string(body) != "too many connections\n" || err != nil {
+		t.Errorf("one too many = %d %q, %v", resp.StatusCode, body, err)
+	}
+	for _, c := range held {
+		c.Close()
+	}
+	tt.wait("/ping.txt", 200)
+}
+
+func TestLargeRequests(t *testing.T) {
+	tt := startUnready(t, Options{})
+	for _, v := range []struct{ request, want string }{
+		{"GET /" + strings.Repeat("x", 1<<20) + " HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 431 "},
+		{"GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 1<<20) + "\r\n\r\n", "HTTP/1.1 431 "},
+		{fmt.Sprintf("POST /ping HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", 1<<40), "HTTP/1.1 413 "},
+		{"\x16\x03\x01\x00\x01\r\n\r\n", "HTTP/1.1 400 "},
+		{"get work\r\n\r\n", "HTTP/1.1 400 "},
+		{"GET /ping HTTP/1.1\r\n\r\n", "HTTP/1.1 400 "}, // no Host
+	} {
+		c := tt.dial()
+		go io.WriteString(c, v.request) // what is not read any more cannot be written
+		line, err := bufio.NewReader(c).ReadString('\n')
+		if !strings.HasPrefix(line, v.want) {
+			t.Errorf("%.40q = %q, %v, want %q", v.request, line, err, v.want)
+		}
+	}
+	body := "to=Up&x=" + strings.Repeat("x", maxBody)
+	req, err := http.NewRequest("POST", tt.base+"/ping.txt", io.MultiReader(strings.NewReader(body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := tt.send(req); got.code != 200 || got.body != "pong\n" {
+		t.Errorf("a body of unknown size that nobody wants = %d %q", got.code, got.body)
+	}
+}
+
+// TestProfile tests that profiles are there when they are turned on.
+func TestProfile(t *testing.T) {
+	on := startUnready(t, Options{Profiling: true})
+	for path, want := range map[string]string{
+		"/debug/pprof/":                    "<html>",
+		"/debug/pprof/goroutine?debug=1":   "goroutine profile:",
+		"/debug/pprof/cmdline":             "",
+		"/pprof/heap":                      "\x1f\x8b",
+		"/pprof/contention?seconds=1":      "\x1f\x8b",
+		"/debug/pprof/symbol":              "num_symbols: 1",
+		"/debug/pprof/goroutineleak-x":     "",
+		"/pprof/nosuch":                    "no such command\n",
+		"/debug/pprof/profile?seconds=x":   "seconds must be",
+		"/pprof/profile?seconds=301":       "seconds must be",
+		"/pprof/contention?seconds=999999": "seconds must be",
+	} {
+		if got := on.get(path); !strings.HasPrefix(got.body, want) {
+			t.Errorf("GET %s = %d %.80q, want %q", path, got.code, got.body, want)
+		}
+	}
+	off := startUnready(t, Options{})
+	off.expect("/debug/pprof/", 404, "no such command: profiling is off\n")
+	off.expect("/pprof/heap", 404, "no such command: profiling is off\n")
+}

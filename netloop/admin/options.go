@@ -1,0 +1,63 @@
+package admin
+
+import (
+	"errors"
+	"log/slog"
+	"regexp"
+	"time"
+
+	"github.com/kestrelmq/kestrel/engine"
+)
+
+// Build says what is running.
+type Build struct {
+	Name     string
+	Version  string
+	Go       string // version of the toolchain
+	Revision string // of the source
+}
+
+// Options configure a [Server]. A function that is nil makes its command answer an error.
+type Options struct {
+	// Address is host:port; port 0 takes a free one.
+	Address string
+	Build   Build
+	// Progress is that of the Open of the engine which is to be attached; nil tells nothing.
+	Progress *engine.Progress
+	// Reload reads the configuration again and applies it.
+	Reload func() error
+	// RequestShutdown makes the process stop; it returns at once.
+	RequestShutdown func()
+	// LogLevel is the level of the process's log, which the command logging changes.
+	LogLevel *slog.LevelVar
+	// StatsFilters match the names that stats?filtered=1 leaves out. (admin_stats_filters)
+	StatsFilters []*regexp.Regexp
+	// Profiling turns /debug/pprof/ and /pprof/ on. (pprof)
+	Profiling bool
+	// Logger takes what an operator should know; nil discards it.
+	Logger *slog.Logger
+
+	// requestTime bounds how long a client takes to send a request; zero means its default.
+	requestTime time.Duration
+	// answerTime bounds how long a client takes to read an answer; zero means its default.
+	answerTime time.Duration
+}
+
+func (o Options) withDefaults() Options {
+	if o.requestTime == 0 {
+		o.requestTime = defaultRequestTime
+	}
+	if o.answerTime == 0 {
+		o.answerTime = defaultAnswerTime
+	}
+	if o.LogLevel == nil {
+		o.LogLevel = new(slog.LevelVar)
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// errNotOffered is the error of a command whose function in Options is nil.
+var errNotOffered = errors.New("not offered by this process")
