@@ -31,6 +31,9 @@ type config struct {
 
 	listen     string // address, without a port
 	ports      []port // by protocol
+	adminPort  port
+	filters    []string // admin_stats_filters
+	profiling  bool
 	statusFile string // "" for the file status in the data directory, or noStatusFile
 	logLevel   slog.Level
 	logFormat  string
@@ -85,7 +88,14 @@ func (c *config) finish() {
 
 // addr is where the i-th protocol is to be spoken; "" if it is off.
 func (c *config) addr(i int) string {
-	switch n := c.ports[i]; n {
+	return c.at(c.ports[i])
+}
+
+// adminAddr is where operators are to be answered; "" if nowhere.
+func (c *config) adminAddr() string { return c.at(c.adminPort) }
+
+func (c *config) at(n port) string {
+	switch n {
 	case portOff:
 		return ""
 	case portAuto:

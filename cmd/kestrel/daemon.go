@@ -9,6 +9,7 @@ import (
 
 	"github.com/kestrelmq/kestrel/engine"
 	"github.com/kestrelmq/kestrel/netloop"
+	"github.com/kestrelmq/kestrel/netloop/admin"
 )
 
 // source is where the configuration comes from, each time it is loaded.
@@ -28,6 +29,7 @@ type daemon struct {
 	level  *slog.LevelVar
 	engine *engine.Engine
 	server *netloop.Server
+	admin  *admin.Server // nil without an admin port
 
 	reloading sync.Mutex // held while the configuration is read again and applied
 }
@@ -67,6 +69,14 @@ func (d *daemon) start(asked *requests) (err error) {
 	if err := checkImported(c.engine.Dir); err != nil {
 		return err
 	}
+	if err := d.startAdmin(asked); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			d.stopAdmin()
+		}
+	}()
 	if d.engine, err = engine.Open(c.engine); err != nil {
 		return err
 	}
@@ -80,6 +90,9 @@ func (d *daemon) start(asked *requests) (err error) {
 	if err != nil {
 		d.engine.Close() // nothing was put
 		return err
+	}
+	if d.admin != nil {
+		d.admin.Attach(d.server)
 	}
 	d.announceReady()
 	return nil
@@ -112,6 +125,7 @@ func (d *daemon) reload() error {
 
 // stop ends the server: first its connections, then, when nothing can be put any more, the queues.
 func (d *daemon) stop(reason string) error {
+	defer d.stopAdmin()
 	started := time.Now()
 	d.log.Info("stopping", "reason", reason)
 	if err := d.server.Shutdown(context.Background()); err != nil {

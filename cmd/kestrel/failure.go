@@ -63,6 +63,8 @@ func explainListen(op *net.OpError, c *config) *failure {
 		addr = tcp.String()
 		if i := slices.Index(c.ports, port(tcp.Port)); i >= 0 {
 			flag = protocols()[i].flag
+		} else if c.adminPort == port(tcp.Port) {
+			flag = "admin-port"
 		}
 	}
 	switch {

@@ -40,6 +40,7 @@ func serverOptions() []group[config] {
 		{"Data", dataOptions()},
 		{"Clients", clientOptions()},
 		{"Status", statusOptions()},
+		{"Administration", adminOptions()},
 		{"Process", processOptions()},
 	}
 }

@@ -47,6 +47,9 @@ func newServe() *cobra.Command {
 	values := make(map[string]*string)
 	for _, f := range serveFlags() {
 		values[f.name] = cmd.Flags().String(f.name, f.byDefault, f.help)
+		if f.kind == (boolValue{}).kind() {
+			cmd.Flags().Lookup(f.name).NoOptDefVal = "true"
+		}
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if cmd.Flags().Changed("config") && *file == "" {

@@ -32,6 +32,9 @@ var errUnwanted = errors.New("unwanted value")
 // setString sets v to what s says on a command line, where nothing is quoted.
 func setString(v value, s string) error {
 	err := v.set(s)
+	if err != nil && (s == "true" || s == "false") {
+		return v.set(s == "true")
+	}
 	if n, notNumber := strconv.ParseInt(s, 10, 64); err != nil && notNumber == nil {
 		return v.set(n)
 	}

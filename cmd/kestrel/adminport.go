@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"net"
+	"regexp"
+	"runtime"
+	"time"
+
+	"github.com/kestrelmq/kestrel/engine"
+	"github.com/kestrelmq/kestrel/netloop"
+	"github.com/kestrelmq/kestrel/netloop/admin"
+)
+
+// adminCloseTime is how long requests that operators have sent have to be answered at the end.
+const adminCloseTime = time.Second
+
+// startAdmin answers operators, if the configuration wants it, from before the engine is opened.
+func (d *daemon) startAdmin(asked *requests) error {
+	c := d.config
+	addr := c.adminAddr()
+	if addr == "" {
+		return nil
+	}
+	var filters []*regexp.Regexp
+	for _, s := range c.filters {
+		filters = append(filters, regexp.MustCompile(s)) // patternsValue has tried
+	}
+	c.engine.Progress = new(engine.Progress)
+	var err error
+	d.admin, err = admin.New(admin.Options{
+		Address: addr,
+		Build: admin.Build{
+			Name: "kestrel", Version: netloop.Version, Go: runtime.Version(), Revision: revision(),
+		},
+		Progress: c.engine.Progress,
+		Reload:   d.reload,
+		RequestShutdown: func() {
+			asked.requestStop("an operator asked for it")
+		},
+		LogLevel: d.level, StatsFilters: filters, Profiling: c.profiling, Logger: d.log,
+	})
+	if err != nil {
+		return err
+	}
+	c.net.Publishers = append(c.net.Publishers, d.admin)
+	d.admin.Start()
+	d.announceAdmin()
+	return nil
+}
+
+// stopAdmin ends it.
+func (d *daemon) stopAdmin() {
+	if d.admin == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), adminCloseTime)
+	defer cancel()
+	if err := d.admin.Close(ctx); err != nil {
+		d.log.Warn("operators were cut off", "err", err)
+	}
+}
+
+const adminWarning = "ADMIN PORT IS OPEN TO OTHER MACHINES: whoever reaches this address can read" +
+	" statistics and names of queues; what changes something is accepted from this machine only"
+
+// announceAdmin logs where operators are answered.
+func (d *daemon) announceAdmin() {
+	addr := d.admin.Addr().(*net.TCPAddr)
+	if !addr.IP.IsLoopback() {
+		d.log.Warn(adminWarning, "address", addr.String())
+	}
+	d.log.Info("admin port is open", "address", addr.String(), "pprof", d.config.profiling)
+}
