@@ -190,6 +190,10 @@ func (s *Server) Counters() Counters {
 	return sum
 }
 
+// MaxConnections returns how many connections there may be: what the options and the descriptors of the
+// process allow.
+func (s *Server) MaxConnections() int { return s.maxConnections }
+
 // Connections returns the number of open connections.
 func (s *Server) Connections() int64 { return s.connections.Load() }
 

@@ -93,7 +93,7 @@ func (d *daemon) announceReady() {
 		loops = runtime.NumCPU()
 	}
 	d.log.Info("limits", "loops", loops, "descriptors", limit.Cur,
-		"max_connections", c.net.MaxConnections, "max_open_transactions", c.net.MaxOpenReads,
+		"max_connections", d.server.MaxConnections(), "max_open_transactions", c.net.MaxOpenReads,
 		"max_queues", c.engine.MaxQueues, "memory_limit", formatSize(c.engine.MemoryLimit),
 		"journal_size", formatSize(c.engine.JournalSize))
 	if s := d.server.Status(); s != netloop.Up {
