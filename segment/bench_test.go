@@ -2,6 +2,8 @@ package segment_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/kestrelmq/kestrel/segment"
@@ -100,6 +102,28 @@ func BenchmarkOpen(b *testing.B) {
 				must(b, log.Close())
 			}
 		})
+	}
+}
+
+// BenchmarkOpenAfterKill opens a log whose one segment, of 32 MiB, is written with zeros to its end as
+// after a kill: its rest is searched for what a torn tail could hide.
+func BenchmarkOpenAfterKill(b *testing.B) {
+	dir := b.TempDir()
+	log, _, err := segment.Open(dir, segment.Options{SegmentSize: 32 << 20}, nil)
+	must(b, err)
+	_, _, err = log.Append(make([]byte, segment.FrameHeaderSize+64))
+	must(b, err)
+	files, err := filepath.Glob(filepath.Join(dir, "*.seg"))
+	must(b, err)
+	for _, file := range files { // no holes, however the log has reserved its room
+		data, err := os.ReadFile(file)
+		must(b, err)
+		must(b, os.WriteFile(file, data, 0o600))
+	}
+	b.SetBytes(32 << 20)
+	for b.Loop() {
+		_, _, err := segment.Open(dir, segment.Options{SegmentSize: 32 << 20}, func(segment.Frame) error { return nil })
+		must(b, err)
 	}
 }
 

@@ -158,6 +158,10 @@ func (r *segmentReader) search(off int64, limit Position) (t traces, err error) 
 			return t, err
 		}
 		for len(block) >= FrameHeaderSize { // the next block begins with what is too short for one
+			if zeros := leadingZeros(block) &^ (frameAlign - 1); zeros > 0 { // not a header; see skipHole
+				block, off = block[zeros:], off+int64(zeros)
+				continue
+			}
 			if h, ok := parseFrameHeader(block, r.id); ok {
 				t.frames++
 				if h.kind == KindBatch {
@@ -185,6 +189,30 @@ func (r *segmentReader) skipHole(off int64) (int64, error) {
 	return max(off, next&^(frameAlign-1)), nil
 }
 
+// leadingZeros is how many bytes b begins with that are zero.
+func leadingZeros(b []byte) int {
+	n := 0
+	for len(b)-n >= 8 && binary.LittleEndian.Uint64(b[n:]) == 0 {
+		n += 8
+	}
+	for n < len(b) && b[n] == 0 {
+		n++
+	}
+	return n
+}
+
+// trailingZeros is how many bytes b ends with that are zero.
+func trailingZeros(b []byte) int {
+	n := len(b)
+	for n >= 8 && binary.LittleEndian.Uint64(b[n-8:]) == 0 {
+		n -= 8
+	}
+	for n > 0 && b[n-1] == 0 {
+		n--
+	}
+	return len(b) - n
+}
+
 // lastNonZero returns the offset behind the last byte from off on that is not zero, or off.
 func (r *segmentReader) lastNonZero(off int64) (int64, error) {
 	end := off
@@ -193,10 +221,8 @@ func (r *segmentReader) lastNonZero(off int64) (int64, error) {
 		if err != nil {
 			return end, err
 		}
-		for i, b := range block {
-			if b != 0 {
-				end = off + int64(i) + 1
-			}
+		if used := len(block) - trailingZeros(block); used > 0 {
+			end = off + int64(used)
 		}
 		off += int64(len(block))
 	}
