@@ -12,7 +12,7 @@ import (
 	"github.com/kestrelmq/kestrel/engine"
 )
 
-var update = flag.Bool("update", false, "write the tables of docs/CONFIGURATION.md anew")
+var update = flag.Bool("update", false, "write what tests compare with anew")
 
 const (
 	docFile     = "../../docs/CONFIGURATION.md"

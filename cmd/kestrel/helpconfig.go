@@ -7,16 +7,19 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newConfigTopic returns the help topic `kestrel help config`.
+// newConfigTopic returns the help topic `kestrel help config`, and the commands that belong to it.
 func newConfigTopic() *cobra.Command {
-	return &cobra.Command{
-		Use:   "config",
-		Short: "what the configuration file may hold (kestrel help config)",
-		Long:  configHelp(),
-	}
+	cmd := commandGroup("config", "what the configuration file may hold; check or import one",
+		configHelp())
+	cmd.AddCommand(newConfigCheck(), newConfigImport())
+	return cmd
 }
 
-const configPage = `The configuration file of 'kestrel serve --config FILE' is TOML. Any key may be
+const configPage = `Usage:
+    kestrel config check FILE     say what is wrong with a configuration file
+    kestrel config import FILE    translate one of the original Kestrel
+
+The configuration file of 'kestrel serve --config FILE' is TOML. Any key may be
 left out.
 
     data_dir = "/var/lib/kestrel"    # keys of the server come first
