@@ -17,7 +17,7 @@ func (e *Engine) sweep(q *queue, now Time, limit int64) (n int64) {
 			e.moveOut(q, it, target)
 			continue
 		}
-		q.remove(e.journal, now, it.ID)
+		q.remove(e.journal, it.ID)
 		q.drop(it)
 	}
 	return n
@@ -73,7 +73,7 @@ func (e *Engine) finishMoves(now Time, moves []move) {
 		q := m.r.q
 		q.moving.remove(m.r)
 		if !q.deleted && (!recorded || q.number != m.from.queue) {
-			q.remove(e.journal, now, m.r.item.ID)
+			q.remove(e.journal, m.r.item.ID)
 		}
 		sh.freeRead(m.r)
 		sh.mu.Unlock()
@@ -130,7 +130,7 @@ func (e *Engine) flushExpired(q *queue, now Time) (total int64, t Ticket) {
 		}
 	}
 	if total > 0 {
-		t = e.ticketSoFar(q, now)
+		t = e.ticketSoFar(q)
 	}
 	return total, t
 }

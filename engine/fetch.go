@@ -98,7 +98,7 @@ func (e *Engine) fetch(q *queue, now Time, f FetchRequest, r Receiver) (Fetched,
 		return Fetched{Read: ReadRef{read, read.id}}, nil
 	}
 	r.Receive(it)
-	t := q.remove(e.journal, now, it.ID)
+	t := q.remove(e.journal, it.ID)
 	q.drop(it)
 	return Fetched{Ticket: t}, nil
 }
@@ -233,7 +233,7 @@ func (e *Engine) end(r *read, now Time) Ticket {
 	var t Ticket
 	if r.state == readOpen {
 		r.q.open.remove(r)
-		t = r.q.remove(e.journal, now, r.item.ID)
+		t = r.q.remove(e.journal, r.item.ID)
 	}
 	r.shard.freeRead(r)
 	return t

@@ -72,13 +72,17 @@ type journal struct {
 	syncs  syncStats
 
 	due chan struct{} // capacity 1: a write waits for a periodic sync
-	// dueAt is when, in Unix ms, the oldest such write must be synced; zero if there is none.
+	// dueAt is when the oldest such write must be synced, in ns since epoch; zero if there is none.
+	// Clocks of the wall may be set back, and it would not come for as long.
 	dueAt   atomic.Int64
+	epoch   time.Time     // with a monotonic clock; immutable
 	rotated chan struct{} // capacity 1: the log went on to another segment
 }
 
 func newJournal(log *segment.Log) *journal {
-	j := &journal{log: log, due: make(chan struct{}, 1), rotated: make(chan struct{}, 1)}
+	j := &journal{
+		log: log, due: make(chan struct{}, 1), rotated: make(chan struct{}, 1), epoch: time.Now(),
+	}
 	j.active = make([]byte, segment.FrameHeaderSize, 64<<10)
 	j.generation = 1
 	segments := log.Segments()
@@ -331,9 +335,9 @@ func (j *journal) commit(t Ticket) error {
 	return j.write(t.Written)
 }
 
-// syncWithin asks for a sync of what has been appended within d from now.
-func (j *journal) syncWithin(now Time, d time.Duration) {
-	at := int64(now.After(d))
+// syncWithin asks for a sync of what has been appended within d, which is above 0, from now.
+func (j *journal) syncWithin(d time.Duration) {
+	at := int64(time.Since(j.epoch) + d)
 	for {
 		due := j.dueAt.Load()
 		if due != 0 && due <= at {

@@ -189,11 +189,11 @@ func (e *Engine) syncPeriodically() {
 		case <-e.journal.due:
 		case <-timer.C:
 		}
-		due := Time(e.journal.dueAt.Load())
+		due := time.Duration(e.journal.dueAt.Load())
 		if due == 0 {
 			continue
 		}
-		if wait := time.Until(due.Std()); wait > 0 {
+		if wait := due - time.Since(e.journal.epoch); wait > 0 {
 			timer.Reset(wait)
 			continue
 		}

@@ -108,7 +108,7 @@ func (e *Engine) makeRoom(q *queue, now Time, n int) error {
 		if !q.opts.DiscardOldWhenFull || !ok {
 			return ErrQueueFull
 		}
-		q.remove(e.journal, now, it.ID)
+		q.remove(e.journal, it.ID)
 		q.drop(it)
 		q.counters.discarded++
 	}
@@ -145,7 +145,7 @@ func (e *Engine) append(sh *shard, now Time, it Item, from destination) Ticket {
 		q.counters.puts++
 		q.counters.putBytes += int64(len(it.Data))
 		if q.opts.KeepJournal {
-			t = t.Merge(q.ticket(e.journal, now, lsn))
+			t = t.Merge(q.ticket(e.journal, lsn))
 			q.push(it, segment)
 		} else {
 			q.push(it, 0)

@@ -122,20 +122,20 @@ func (q *queue) drop(it Item) {
 }
 
 // remove records in the journal that item id is gone.
-func (q *queue) remove(j *journal, now Time, id uint64) Ticket {
+func (q *queue) remove(j *journal, id uint64) Ticket {
 	if !q.opts.KeepJournal {
 		return Ticket{}
 	}
-	return q.ticket(j, now, j.remove(q, id))
+	return q.ticket(j, j.remove(q, id))
 }
 
 // ticket is what an operation of the queue, recorded up to lsn, must wait for.
-func (q *queue) ticket(j *journal, now Time, lsn LSN) Ticket {
+func (q *queue) ticket(j *journal, lsn LSN) Ticket {
 	if q.opts.Sync == SyncAlways {
 		return Ticket{Written: lsn, Synced: lsn}
 	}
 	if d := q.opts.Sync.Period(); d > 0 {
-		j.syncWithin(now, d)
+		j.syncWithin(d)
 	}
 	return Ticket{Written: lsn}
 }

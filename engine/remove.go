@@ -32,18 +32,18 @@ func (e *Engine) flush(q *queue, now Time, clientID string) (Ticket, error) {
 	moves := sh.takeMoves()
 	sh.mu.Unlock()
 	e.finishMoves(now, moves)
-	return e.ticketSoFar(q, now), nil
+	return e.ticketSoFar(q), nil
 }
 
 // ticketSoFar is what an operation on q must wait for that relies on all that has happened to it so
 // far, also by others.
-func (e *Engine) ticketSoFar(q *queue, now Time) Ticket {
+func (e *Engine) ticketSoFar(q *queue) Ticket {
 	q.shard.mu.Lock()
 	defer q.shard.mu.Unlock()
 	if !q.opts.KeepJournal {
 		return Ticket{}
 	}
-	return q.ticket(e.journal, now, e.journal.appendedEnd())
+	return q.ticket(e.journal, e.journal.appendedEnd())
 }
 
 // clear drops every queued item in one step, whatever their number. The caller holds the shard's
@@ -111,7 +111,7 @@ func (e *Engine) Delete(now Time, name []byte) Ticket {
 // delete removes q. The caller holds the shard's mutex.
 func (e *Engine) delete(q *queue, now Time) (t Ticket) {
 	if q.opts.KeepJournal {
-		t = q.ticket(e.journal, now, e.journal.delete(q))
+		t = q.ticket(e.journal, e.journal.delete(q))
 	}
 	q.deleted = true
 	q.shard.unlink(q)

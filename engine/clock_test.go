@@ -1,0 +1,89 @@
+package engine
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// The machine's clock is set back by an hour just behind a put: the put is synced within its period all
+// the same, as clocks of the wall do not measure how long something takes.
+func TestPeriodicSyncAfterClockStep(t *testing.T) {
+	for _, step := range []time.Duration{-time.Hour, time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			e, fsys := openBusy(t, func(o *Options) {
+				o.Settings.Default.Sync = SyncEvery(2 * time.Second)
+			})
+			before := Now().After(-step) // what the clock said until it was set
+			ticket, err := e.Put(before, []byte("q"), PutRequest{Data: []byte("a")})
+			if err != nil {
+				t.Fatal(err)
+			}
+			mustCommit(t, e, ticket)
+			after(2 * time.Second)
+			if got := afterCut(t, fsys); got != "a" {
+				t.Errorf("clock set by %v: after the period a power cut leaves %q, want a", step, got)
+			}
+		})
+	}
+}
+
+// A clock that jumps moves expiries with it, and nothing else: no item is lost, given twice or out of
+// order, and no age is below zero.
+func TestClockSteps(t *testing.T) {
+	start := Now()
+	for _, tt := range []struct {
+		name  string
+		steps []time.Duration // the clock's distance from start when each item is put
+		look  time.Duration   // … and when they are fetched
+		want  string
+	}{
+		{"back", []time.Duration{0, -time.Hour, -2 * time.Hour}, -3 * time.Hour, "0 1 2"},
+		{"forth", []time.Duration{0, time.Hour, 2 * time.Hour}, 2 * time.Hour, "1 2"},
+		{"forth and back", []time.Duration{0, 5 * time.Hour, 0}, 0, "1 2"}, // 0 expired meanwhile
+		{"back and forth", []time.Duration{0, -5 * time.Hour, 0}, time.Minute, "0 1 2"},
+		{"far behind all", []time.Duration{0, time.Hour}, 1000 * time.Hour, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e, _ := newQuiet(t)
+			for i, step := range tt.steps {
+				now := start.After(step)
+				p := PutRequest{Data: []byte{byte('0' + i)}}
+				if tt.name != "back and forth" {
+					p.Expiry = now.After(90 * time.Minute)
+				}
+				ticket, err := e.Put(now, []byte("q"), p)
+				if err != nil {
+					t.Fatal(err)
+				}
+				mustCommit(t, e, ticket)
+			}
+			now := start.After(tt.look)
+			if s, _ := e.QueueStats(now, []byte("q")); s.Age < 0 {
+				t.Errorf("age is %d", s.Age)
+			}
+			var got collected
+			for {
+				f, err := e.Fetch(now, []byte("q"), FetchRequest{Access: Take}, &got)
+				if err != nil {
+					break
+				}
+				mustCommit(t, e, f.Ticket)
+			}
+			if string(got) != tt.want {
+				t.Errorf("fetched %q, want %q", string(got), tt.want)
+			}
+			verify(t, e)
+		})
+	}
+}
+
+// collected is a Receiver that strings items together.
+type collected string
+
+func (c *collected) Receive(it Item) {
+	if *c != "" {
+		*c += " "
+	}
+	*c += collected(it.Data)
+}
