@@ -117,15 +117,14 @@ func (e *Engine) openDir() (err error) {
 	if p := e.opts.Progress; p != nil {
 		p.begin(fs, path.Join(e.opts.Dir, "journal"))
 	}
+	var queues int
+	var items int64
 	log, found, err := segment.Open(path.Join(e.opts.Dir, "journal"), segment.Options{
 		FS: fs, SegmentSize: e.opts.SegmentSize, Spares: spareSegments,
+		Accept: func() (err error) { queues, items, err = r.finish(); return err },
 	}, r.frame)
 	if err != nil {
 		return errors.Join(err, e.lock.release())
-	}
-	queues, items, err := r.finish()
-	if err != nil {
-		return errors.Join(err, log.Close(), e.lock.release())
 	}
 	e.recovery = Recovery{Queues: queues, Items: items, Journal: found, Took: time.Since(started)}
 	e.journal = newJournal(log)

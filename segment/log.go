@@ -22,6 +22,9 @@ type Options struct {
 	// Spares is how many dropped segments are kept to be used again: their blocks are already
 	// written, so that syncing them changes no metadata. 0 keeps none.
 	Spares int
+	// Accept, if it is not nil, is called by Open when every frame has been visited, and nothing has
+	// been changed. After an error of it, which Open returns, nothing is.
+	Accept func() error
 
 	newID func() uint64 // returns the id of a segment; nil means a random one
 }

@@ -23,8 +23,8 @@ type Recovery struct {
 // Append goes on behind them.
 //
 // A torn tail is copied aside, cut, and reported in Recovery. Damage is a *CorruptionError and
-// leaves everything as it is, as does an error of visit. Nothing keeps two processes from opening
-// one log: the caller holds a lock.
+// leaves everything as it is, as does an error of visit or Options.Accept. Nothing keeps two
+// processes from opening one log: the caller holds a lock.
 func Open(dir string, opts Options, visit Visitor) (*Log, Recovery, error) {
 	opts = opts.withDefaults()
 	l := &Log{dir: dir, opts: opts, fs: opts.FS}
@@ -36,6 +36,9 @@ func Open(dir string, opts Options, visit Visitor) (*Log, Recovery, error) {
 	names, err := listLog(opts.FS, dir)
 	if err == nil {
 		err = s.run(names.segments)
+	}
+	if err == nil && opts.Accept != nil {
+		err = opts.Accept()
 	}
 	if err != nil {
 		return nil, Recovery{}, fmt.Errorf("open log: %w", err)

@@ -2,6 +2,7 @@ package segment_test
 
 import (
 	"errors"
+	"maps"
 	"strings"
 	"syscall"
 	"testing"
@@ -211,5 +212,24 @@ func TestOpenReadErrors(t *testing.T) {
 				t.Errorf("only %d calls of %v failed", failed, kind)
 			}
 		}
+	}
+}
+
+// An error of Accept comes when every frame has been visited, and leaves everything as it was.
+func TestOpenAccept(t *testing.T) {
+	l := store(t, opens, appends(10, 300), syncs, appends(40), prepares)
+	image := l.disk.Kill()
+	before := dump(t, image)
+	refusal := errors.New("not this one")
+	visited, atAccept := 0, 0
+	opts := l.opts
+	opts.FS = image
+	opts.Accept = func() error { atAccept = visited; return refusal }
+	_, _, err := segment.Open(logDir, opts, func(segment.Frame) error { visited++; return nil })
+	if !errors.Is(err, refusal) || visited != 3 || atAccept != 3 {
+		t.Errorf("Open = %v after %d frames, Accept after %d; want its error, 3 and 3", err, visited, atAccept)
+	}
+	if !maps.Equal(before, dump(t, image)) {
+		t.Error("Open changed a log that was not accepted")
 	}
 }
