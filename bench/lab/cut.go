@@ -112,7 +112,7 @@ func runUntilCut(
 		t.refusals.Store(true)
 		at = time.Now()
 		cutErr = disk.cut(flags)
-		t.counts.crashes.Add(1)
+		t.counts.trials.Add(1)
 		time.Sleep(time.Duration(rng.IntN(30)) * time.Millisecond) // it must bear that
 		if !s.running() {
 			t.violate("the server died of a disk that fails: %s", s.lastWords())

@@ -143,7 +143,7 @@ func faultCycle(ctx context.Context, t *trial, f sysFault, cycle int) error {
 		}
 		s.kill()
 	}
-	t.counts.crashes.Add(1)
+	t.counts.trials.Add(1)
 	t.refusals.Store(false)
 	s, err = startOrViolate(ctx, t, sound)
 	if s == nil || err != nil {

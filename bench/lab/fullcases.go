@@ -77,7 +77,7 @@ func (f *fullDisk) fill(ctx context.Context) error {
 		return err
 	}
 	s.kill()
-	f.t.counts.crashes.Add(1)
+	f.t.counts.trials.Add(1)
 	if s, err = f.restart(ctx); s == nil || err != nil {
 		return err
 	}
@@ -204,7 +204,7 @@ func groupMemory(ctx context.Context, t *trial, dir string) error {
 	if err == nil {
 		return fmt.Errorf("the server was not killed: put item %d: %q", next, refusal)
 	}
-	t.counts.crashes.Add(1)
+	t.counts.trials.Add(1)
 	how.shell = ""
 	if s, err = startOrViolate(ctx, t, how); s == nil || err != nil {
 		return err

@@ -54,7 +54,7 @@ func killCycle(
 	}
 	if rng.IntN(4) == 0 { // everything is open, and must be back
 		s.kill()
-		t.counts.crashes.Add(1)
+		t.counts.trials.Add(1)
 		if s, err = startOrViolate(ctx, t, how); s == nil || err != nil {
 			return err
 		}
@@ -75,7 +75,7 @@ func killCycle(
 	expiring.start(s, t.rng(cycle<<8|254))
 	err = runLanes(t, s, lanes, cycle, until{replies: int64(20 + rng.IntN(3000))}, func() {
 		s.kill()
-		t.counts.crashes.Add(1)
+		t.counts.trials.Add(1)
 	})
 	expiring.wait()
 	return err
@@ -93,7 +93,7 @@ func killStarting(ctx context.Context, t *trial, how launch, rng *rand.Rand) err
 	case <-time.After(time.Duration(rng.IntN(25_000)) * time.Microsecond):
 	}
 	s.kill()
-	t.counts.crashes.Add(1)
+	t.counts.trials.Add(1)
 	return nil
 }
 

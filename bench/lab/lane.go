@@ -28,7 +28,8 @@ type lane struct {
 	base    *model // settled as it was when the server started
 	history []step // since then
 	cutAt   time.Time
-	ahead   int // requests that it sends before it waits for replies, at most
+	small   bool // no item is large
+	ahead   int  // requests that it sends before it waits for replies, at most
 }
 
 // step is a request that was sent.
@@ -56,7 +57,7 @@ func newLane(t *trial, name, protocol, policy string) *lane {
 func (l *lane) body(item int) []byte {
 	rng := rand.New(rand.NewPCG(uint64(item), uint64(len(l.name))))
 	size := rng.IntN(200)
-	if rng.IntN(100) == 0 {
+	if large := rng.IntN(100) == 0; large && !l.small {
 		size = rng.IntN(30_000)
 	}
 	b := fmt.Appendf(make([]byte, 0, size+40), "%s/%d/", l.name, item)

@@ -40,6 +40,7 @@ func limitsTrial(ctx context.Context, t *trial) error {
 		if err := c.run(ctx, t, dir); err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
+		t.counts.trials.Add(1)
 		if why := t.skipReason(); why != "" {
 			fmt.Fprintf(t.log, "%s: NOT DONE HERE: %s\n", c.name, why)
 			t.skip("")

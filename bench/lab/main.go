@@ -37,6 +37,7 @@ func experiments() []experiment {
 		{"order", "in a trace, every STORED leaves after its sync", 2000, orderTrial},
 		{"faults", "system calls of the real server that fail", 1000, faultsTrial},
 		{"limits", "full disks, memory, descriptors, directories that are wrong", 2, limitsTrial},
+		{"damage", "files with a byte changed, or cut", 200, damageTrial},
 		{"cut-ext4", "power cuts on an ext4 image", 16, cutTrial("ext4")},
 		{"cut-xfs", "power cuts on an XFS image", 16, cutTrial("xfs")},
 	}

@@ -156,7 +156,7 @@ func (o *order) judge(file string) error {
 	if got, want := o.stored, o.acked.Load(); got < want {
 		return fmt.Errorf("the trace has %d replies, clients got %d", got, want)
 	}
-	o.t.counts.checks.Add(o.stored)
+	o.t.counts.trials.Add(o.stored)
 	return nil
 }
 

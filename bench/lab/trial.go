@@ -32,7 +32,7 @@ type trial struct {
 
 // counts are what a trial has done. They may be changed from any goroutine.
 type counts struct {
-	crashes  atomic.Int64 // of the process or the disk
+	trials   atomic.Int64 // crashes, faults, damages, … that were gone through
 	puts     atomic.Int64 // acknowledged
 	removals atomic.Int64 // acknowledged
 	items    atomic.Int64 // found after a crash, and compared
@@ -115,14 +115,11 @@ func (t *trial) more(ctx context.Context, cycle int) bool {
 // trials, it happens in fewer than 3/n of them, at 95 % confidence.
 func (t *trial) summary() string {
 	c := &t.counts
-	n, what := c.crashes.Load(), "crashes"
-	if n == 0 {
-		n, what = c.checks.Load(), "checks"
-	}
+	n := c.trials.Load()
 	if n == 0 {
 		return "nothing was tried"
 	}
-	return fmt.Sprintf("0 violations in %d %s (a rate below %.2g at 95 %%); %d puts and %d removals"+
-		" acknowledged, %d refusals, %d states and %d items compared", n, what, 3/float64(n),
+	return fmt.Sprintf("0 violations in %d trials (a rate below %.2g at 95 %%); %d puts and %d removals"+
+		" acknowledged, %d refusals, %d states and %d items compared", n, 3/float64(n),
 		c.puts.Load(), c.removals.Load(), c.refusals.Load(), c.checks.Load(), c.items.Load())
 }
