@@ -64,6 +64,8 @@ func (e *Engine) report(what string, err error) {
 func (e *Engine) reportFailure(reported bool) bool {
 	err := e.journal.failure.Load()
 	switch {
+	case err != nil && !reported && errors.Is(*err, ErrOutOfDisk):
+		e.log.Error("disk is full: puts are refused", "err", *err)
 	case err != nil && !reported:
 		e.log.Error("journal fails: puts are refused", "err", *err)
 	case err == nil && reported:
