@@ -187,13 +187,13 @@ func thriftPeek(s *session, req *thrift.Request) {
 	}
 	l.counters.CmdPeek++
 	l.headItem = l.headItem[:0]
-	_, err := s.try(req.Queue, engine.Peek, false)
+	got, err := s.try(req.Queue, engine.Peek, false)
 	if err != nil && err != engine.ErrEmpty {
 		s.proto.refuse(s, err)
 		return
 	}
 	info := thrift.QueueInfo{HasHead: err == nil, HeadItem: l.headItem}
-	if q, ok := l.engine.QueueStats(l.now, req.Queue); ok {
+	if q, ok := l.engine.QueueStats(l.now, req.Queue); ok && !got.Alias { // an alias hides the queue
 		info.Items, info.Bytes = q.Items, q.Bytes
 		info.JournalBytes, info.AgeMillis = q.JournalBytes, q.Age
 		info.Waiters, info.OpenReads = int32(q.Waiters), int32(q.OpenReads)

@@ -330,3 +330,21 @@ func TestThriftRetract(t *testing.T) {
 		}
 	}
 }
+
+// An alias that hides a queue of its name has nothing to tell, as it has nothing to fetch.
+func TestThriftPeekOfAlias(t *testing.T) {
+	testThrift(t, Options{}, defaults(), func(t *testing.T, ts *testServer) {
+		c := ts.dialThrift()
+		defer c.hangUp()
+		c.put("q", "hidden")
+		set := defaults()
+		set.Aliases = map[string][]string{"q": {"other"}}
+		if err := ts.opts.Engine.Reload(set); err != nil {
+			t.Fatal(err)
+		}
+		r := c.call(c.codec.AppendCall(nil, thrift.MethodPeek, c.next(), []byte("q")))
+		if i := r.Info; r.Failed || i.HasHead || i.Items != 0 || i.Bytes != 0 || i.JournalBytes != 0 {
+			t.Errorf("peek of an alias over a queue = %+v, want zeros", i)
+		}
+	})
+}
