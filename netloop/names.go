@@ -13,10 +13,11 @@ func appendLatin1AsUTF8(dst, name []byte) []byte {
 	return dst
 }
 
-// appendUTF8AsLatin1 appends the ISO-8859-1 form of a name, with '?' for what has none.
+// appendUTF8AsLatin1 appends the ISO-8859-1 form of a name, for statistics: with '?' for what has
+// none, and for line ends, which Thrift allows in names, and which would end the name's line.
 func appendUTF8AsLatin1(dst []byte, name string) []byte {
 	for _, r := range name {
-		if r > 0xff {
+		if r > 0xff || r == '\n' || r == '\r' {
 			r = '?'
 		}
 		dst = append(dst, byte(r))
