@@ -289,7 +289,7 @@ func (d drain) Run(context.Context) error {
 // quitIdle closes the sessions of a draining loop that have nothing left to do.
 func (l *loop) quitIdle() {
 	for s := l.sessions.head; s != nil; s = s.newerIdle {
-		if s.state == idle && len(s.in) == 0 && s.skip == 0 {
+		if s.state == idle && len(s.in) == 0 && s.skip == 0 && !s.items.reading {
 			s.quit()
 		}
 	}
