@@ -11,7 +11,7 @@ CUTS        ?= 100
 # Packages whose tests run goroutines against each other.
 CONCURRENT = ./segment/... ./engine/... ./netloop/... ./loadtest/...
 
-.PHONY: help build run test race e2e crash fuzz bench bench-peers cover lint check clean
+.PHONY: help build run test race e2e clients crash fuzz bench bench-peers cover lint check clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -30,6 +30,9 @@ race: ## run the concurrent packages' tests under the race detector
 
 e2e: build ## start the built server, use it, kill -9 it, count
 	$(GO) test -count=1 -run 'EndToEnd' ./cmd/kestrel
+
+clients: build ## try clients of Debian and npm, which it installs, against the built server
+	cmd/kestrel/testdata/clients/run.sh bin/kestrel
 
 crash: build ## the long runs: models, crash points, kill -9, power cuts (KILLS, CUTS times)
 	KESTREL_LONG=1 $(GO) test -count=1 -timeout 30m -run 'Crash|Model|Kill' ./...
