@@ -24,11 +24,13 @@ func TestAllocs(t *testing.T) {
 	c := &collector{}
 	c.Notify = c
 	empty := newBencher(e, "empty", 100)
+	puts := make([]PutRequest, commitEvery)
 	for _, tt := range []struct {
 		name string
 		do   func()
 	}{
 		{"Put", fill},
+		{"PutAll", func() { empty.putAll(puts); empty.take(len(puts)) }},
 		{"Fetch(Take)", func() { fill(); p.fetch(FetchRequest{}) }},
 		{"Fetch(Peek)", func() { p.fetch(FetchRequest{Access: Peek}) }},
 		{"Fetch(OpenRead) and Confirm", func() { fill(); p.e.Confirm(p.now, p.fetch(open).Read) }},

@@ -59,12 +59,32 @@ func (b *bencher) put() Ticket {
 	return t
 }
 
+// putAll puts at once what makes up a turn.
+func (b *bencher) putAll(puts []PutRequest) {
+	for i := range puts {
+		puts[i] = PutRequest{Data: b.data}
+	}
+	n, t, err := b.e.PutAll(b.now, b.name, puts)
+	if n != len(puts) || err != nil {
+		panic(err)
+	}
+	if err := b.e.Commit(t); err != nil {
+		panic(err)
+	}
+}
+
 func (b *bencher) fetch(f FetchRequest) Fetched {
 	got, err := b.e.Fetch(b.now, b.name, f, &b.d)
 	if err != nil {
 		panic(err)
 	}
 	return got
+}
+
+func (b *bencher) take(n int) {
+	for range n {
+		b.done(b.fetch(FetchRequest{}).Ticket)
+	}
 }
 
 func (b *bencher) putGet() { b.done(b.put().Merge(b.fetch(FetchRequest{}).Ticket)) }
@@ -96,6 +116,24 @@ func BenchmarkPut(b *testing.B) {
 		for b.Loop() {
 			p.done(p.put())
 			if p.n%(16<<20/size) == 0 {
+				b.StopTimer()
+				p.e.Flush(p.now, p.name, "")
+				b.StartTimer()
+			}
+		}
+	})
+}
+
+// BenchmarkPutAll is BenchmarkPut with all puts of a turn at once; an operation is one of them.
+func BenchmarkPutAll(b *testing.B) {
+	bySize(b, func(b *testing.B, size int) {
+		p := newBencher(benchEngine(b), "q", size)
+		puts := make([]PutRequest, commitEvery)
+		for i := 0; b.Loop(); i++ {
+			if i%commitEvery == 0 {
+				p.putAll(puts)
+			}
+			if i%(16<<20/size) == 0 {
 				b.StopTimer()
 				p.e.Flush(p.now, p.name, "")
 				b.StartTimer()

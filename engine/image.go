@@ -31,18 +31,21 @@ const (
 )
 
 // imageSize is the number of bytes that the image of it takes.
-func imageSize(it Item) int {
-	n := plainImageSize + len(it.Data)
-	if len(it.Data) > math.MaxUint8 {
-		n += sizeWidth(len(it.Data)) - 1
+func imageSize(it Item) int { return sizeOfImage(len(it.Data), it.Flags, it.Expiry) }
+
+// sizeOfImage is imageSize of an item with a body of n bytes.
+func sizeOfImage(n int, flags uint32, expiry Time) int {
+	size := plainImageSize + n
+	if n > math.MaxUint8 {
+		size += sizeWidth(n) - 1
 	}
-	if it.Flags != 0 {
-		n += flagsSize
+	if flags != 0 {
+		size += flagsSize
 	}
-	if it.Expiry != 0 {
-		n += timeSize
+	if expiry != 0 {
+		size += timeSize
 	}
-	return n
+	return size
 }
 
 // sizeWidth is how many bytes the size of a body of n bytes takes.
@@ -59,29 +62,34 @@ func sizeWidth(n int) int {
 // appendImage appends the image of it, whose body is not larger than MaxItemSize. Times that an
 // image cannot hold become the nearest that it can.
 func appendImage(dst []byte, it Item) []byte {
-	added := uint64(min(max(it.Added, 0), maxImageTime))
-	if len(it.Data) <= math.MaxUint8 && it.Flags == 0 && it.Expiry == 0 { // most items: one word
-		dst = binary.LittleEndian.AppendUint64(dst, uint64(len(it.Data))<<8|added<<16)
-		return append(dst, it.Data...)
+	return appendFields(dst, it.Data, it.Flags, it.Added, it.Expiry)
+}
+
+// appendFields is appendImage of an item that is still in registers.
+func appendFields(dst, data []byte, flags uint32, added, expiry Time) []byte {
+	since := uint64(min(max(added, 0), maxImageTime))
+	if len(data) <= math.MaxUint8 && flags == 0 && expiry == 0 { // most items: one word
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(len(data))<<8|since<<16)
+		return append(dst, data...)
 	}
-	width := sizeWidth(len(it.Data))
+	width := sizeWidth(len(data))
 	format := byte(width >> 1)
-	if it.Flags != 0 {
+	if flags != 0 {
 		format |= imageHasFlags
 	}
-	if it.Expiry != 0 {
+	if expiry != 0 {
 		format |= imageHasExpiry
 	}
 	dst = append(dst, format)
-	dst = appendUint(dst, uint64(len(it.Data)), width)
-	dst = appendUint(dst, added, timeSize)
-	if it.Flags != 0 {
-		dst = binary.LittleEndian.AppendUint32(dst, it.Flags)
+	dst = appendUint(dst, uint64(len(data)), width)
+	dst = appendUint(dst, since, timeSize)
+	if flags != 0 {
+		dst = binary.LittleEndian.AppendUint32(dst, flags)
 	}
-	if it.Expiry != 0 {
-		dst = appendUint(dst, uint64(min(max(it.Expiry, 1), maxImageTime)), timeSize)
+	if expiry != 0 {
+		dst = appendUint(dst, uint64(min(max(expiry, 1), maxImageTime)), timeSize)
 	}
-	return append(dst, it.Data...)
+	return append(dst, data...)
 }
 
 // appendUint appends the lowest n bytes of v.

@@ -142,6 +142,27 @@ func (j *journal) appendPut(to []destination, it Item) {
 	j.lastPut = to[0]
 }
 
+// putRun records items going to one queue, of ids from that of to on; images holds theirs. The
+// segment they go to is segment or a later one.
+func (j *journal) putRun(to destination, images []byte, items int) (lsn LSN, segment uint64) {
+	j.mu.Lock()
+	n := len(j.active)
+	switch {
+	case items > 1:
+		j.active = appendRun(j.active, to, images)
+	case to == destination{j.lastPut.queue, j.lastPut.item + 1}:
+		j.active = append(append(j.active, recordNext), images...)
+	default:
+		j.active = binary.AppendUvarint(append(j.active, recordPut), to.queue)
+		j.active = append(binary.AppendUvarint(j.active, to.item), images...)
+	}
+	j.lastPut = destination{to.queue, to.item + uint64(items) - 1}
+	segment = j.segment.Load()
+	lsn = j.appended(len(j.active) - n)
+	j.mu.Unlock()
+	return lsn, segment
+}
+
 // removal is where the last remove record of a queue stands, so that the next one can extend it.
 type removal struct {
 	generation uint64

@@ -10,7 +10,8 @@ import (
 // The operations of a modelRun. Each draws its arguments, does the same to the engine and to the
 // model, and compares what they say.
 
-func (r *modelRun) put() {
+// item draws an item to put.
+func (r *modelRun) item() Item {
 	r.puts++
 	it := Item{Data: fmt.Appendf(nil, "%d:", r.puts), Flags: r.Uint32N(4)}
 	if size := r.IntN(300); size > len(it.Data) {
@@ -22,15 +23,46 @@ func (r *modelRun) put() {
 	if r.IntN(3) == 0 {
 		it.Expiry = r.now + Time(r.IntN(5000)) - 100
 	}
+	return it
+}
+
+func (r *modelRun) put() {
 	name := r.name()
 	if r.IntN(10) == 0 {
 		name = []string{"alias", "alias of it"}[r.IntN(2)]
 	}
+	if r.IntN(3) == 0 {
+		r.putAll(name)
+		return
+	}
+	it := r.item()
 	r.op = fmt.Sprintf("put %q %d bytes", name, len(it.Data))
 	p := PutRequest{Data: it.Data, Flags: it.Flags, Expiry: it.Expiry}
 	ticket, err := r.e.Put(r.now, []byte(name), p)
 	if want := r.m.put(r.now, name, it); !errors.Is(err, want) {
 		r.fail("error %v, want %v", err, want)
+	}
+	r.maybeCommit(ticket)
+}
+
+// putAll puts several items at once; the model puts one after the other.
+func (r *modelRun) putAll(name string) {
+	var puts []PutRequest
+	var want error
+	taken := 0
+	for range r.IntN(6) {
+		it := r.item()
+		puts = append(puts, PutRequest{Data: it.Data, Flags: it.Flags, Expiry: it.Expiry})
+		if want == nil {
+			if want = r.m.put(r.now, name, it); want == nil {
+				taken++
+			}
+		}
+	}
+	r.op = fmt.Sprintf("put %q %d items at once", name, len(puts))
+	n, ticket, err := r.e.PutAll(r.now, []byte(name), puts)
+	if n != taken || !errors.Is(err, want) {
+		r.fail("%d put, error %v, want %d, %v", n, err, taken, want)
 	}
 	r.maybeCommit(ticket)
 }

@@ -56,6 +56,10 @@ func (e *Engine) admit(n int) error {
 
 // put appends an item to q and its children. The caller holds the shard's mutex.
 func (e *Engine) put(q *queue, now Time, p PutRequest) (Ticket, error) {
+	if q.takesRuns() {
+		_, t, err := e.putRun(q, now, []PutRequest{p})
+		return t, err
+	}
 	sh := q.shard
 	sh.targets = sh.targets[:0]
 	if err := q.admitEnqueue(p.ClientID); err != nil {

@@ -20,6 +20,8 @@ import (
 //	queue   queue number, next id, time created (ms since the epoch), name size in 1 byte, name: the
 //	        queue exists; said when it is made, and again before older segments are dropped
 //	delete  queue number: the queue and all its items are gone
+//	run     queue number, item id, size, then item images of so many bytes together: puts of the id
+//	        and those that follow; a next record may go on from the last
 const (
 	recordPut    = 1
 	recordNext   = 2
@@ -28,6 +30,7 @@ const (
 	recordFlush  = 5
 	recordQueue  = 6
 	recordDelete = 7
+	recordRun    = 10
 
 	removeCountOffset = 1                           // of the count, so that it can be raised
 	usualPutSize      = 1 + plainImageSize          // bytes of a put, without the body, about
@@ -57,6 +60,15 @@ func appendFanout(dst []byte, to []destination, it Item) []byte {
 		dst = binary.AppendUvarint(dst, d.item)
 	}
 	return appendImage(dst, it)
+}
+
+// appendRun records puts to one queue, of ids from that of to on, whose images are in images.
+func appendRun(dst []byte, to destination, images []byte) []byte {
+	dst = append(dst, recordRun)
+	dst = binary.AppendUvarint(dst, to.queue)
+	dst = binary.AppendUvarint(dst, to.item)
+	dst = binary.AppendUvarint(dst, uint64(len(images)))
+	return append(dst, images...)
 }
 
 // appendRemove records that the items from first on, count+1 of them, are gone.
@@ -96,13 +108,14 @@ func appendQueue(dst []byte, queue, nextID uint64, created Time, name string) []
 type record struct {
 	kind    byte
 	queue   uint64  // of all kinds but next and fanout
-	id      uint64  // put: the item's; remove: the first item's
+	id      uint64  // put: the item's; remove, run: the first item's
 	item    Item    // put, next, fanout: without an id
 	more    uint32  // remove: how many items behind the first
 	limit   uint64  // flush
 	nextID  uint64  // queue
 	created Time    // queue
 	name    []byte  // queue
+	images  []byte  // run: one valid image behind the other
 	list    numbers // fanout: queue, id, queue, id …; flush: ids
 }
 
@@ -183,6 +196,24 @@ func (r *recordReader) image() Item {
 	return it
 }
 
+// images reads size bytes of images, at least one.
+func (r *recordReader) images(size uint64) []byte {
+	if size == 0 || size > uint64(len(r.b)) {
+		r.bad = true
+		return nil
+	}
+	field := r.bytes(int(size))
+	for b := field; len(b) > 0; {
+		_, n, ok := parseImage(b)
+		if !ok {
+			r.bad = true
+			return nil
+		}
+		b = b[n:]
+	}
+	return field
+}
+
 // parseRecord decodes the record at the start of b and returns its size in bytes. It allocates
 // nothing unless it fails.
 func parseRecord(b []byte) (rec record, size int, err error) {
@@ -210,6 +241,9 @@ func parseRecord(b []byte) (rec record, size int, err error) {
 		rec.name = r.bytes(int(r.byte()))
 	case recordDelete:
 		rec.queue = r.number()
+	case recordRun:
+		rec.queue, rec.id = r.number(), r.number()
+		rec.images = r.images(r.number())
 	default:
 		return rec, 0, fmt.Errorf("unknown record kind %d", rec.kind)
 	}

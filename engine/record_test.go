@@ -32,11 +32,12 @@ const (
 	goldenFlush0 = "05 01 ac02 00"
 	goldenQueue  = "06 01 0a 80d095ffbc31 06 6a6f62732b61"
 	goldenDelete = "07 8182848810"
+	goldenRun    = "0a 01 ac02 24 " + goldenPlain + goldenImage
 )
 
 var goldenRecords = [...]string{
 	goldenPut, goldenNext, goldenFanout, goldenRemove, goldenFlush, goldenFlush0, goldenQueue,
-	goldenDelete,
+	goldenDelete, goldenRun,
 }
 
 func TestRecordGolden(t *testing.T) {
@@ -56,6 +57,8 @@ func TestRecordGolden(t *testing.T) {
 		{"flush of all", appendFlush(nil, 1, 300, nil), goldenFlush0},
 		{"queue", appendQueue(nil, 1, 10, 1700000000000, "jobs+a"), goldenQueue},
 		{"delete", appendDelete(nil, 0x101010101), goldenDelete},
+		{"run", appendRun(nil, destination{1, 300},
+			appendImage(appendImage(nil, plain), goldenItem)), goldenRun},
 	} {
 		want := unhex(t, tt.golden)
 		if !bytes.Equal(tt.got, want) {
@@ -100,6 +103,8 @@ func encode(r *record) []byte {
 			except = append(except, list.next())
 		}
 		return appendFlush(nil, r.queue, r.limit, except)
+	case recordRun:
+		return appendRun(nil, destination{r.queue, r.id}, r.images)
 	case recordQueue:
 		return appendQueue(nil, r.queue, r.nextID, r.created, string(r.name))
 	}
@@ -129,6 +134,11 @@ func TestParseRecordErrors(t *testing.T) {
 		{"05 01 0a ffffffffffffffffff01 03", bad(5)},
 		{"06 01 0a 01 06 6a6f6273", bad(6)},
 		{"07", bad(7)},
+		{"0a 01 09 00", bad(10)},
+		{"0a 01 09 0e " + goldenPlain, bad(10)}, // they have 13 bytes
+		{"0a 01 09 0c " + goldenPlain, bad(10)},
+		{"0a 01 09 0e " + goldenPlain + "80", bad(10)},
+		{"0a 01 09 ffffffffffffffffff01 " + goldenPlain, bad(10)},
 	} {
 		_, n, err := parseRecord(unhex(t, tt.in))
 		if err == nil || err.Error() != tt.want || n != 0 {
@@ -190,8 +200,8 @@ func putShapes(t *testing.T, j *journal) (kinds []byte) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if kinds = append(kinds, rec.kind); rec.kind > recordFanout {
-			kinds = kinds[:len(kinds)-1]
+		if rec.kind <= recordFanout || rec.kind == recordRun {
+			kinds = append(kinds, rec.kind)
 		}
 		b = b[n:]
 	}
@@ -212,6 +222,8 @@ func TestPutRecordShapes(t *testing.T) {
 		{"a a p a", []byte{recordPut, recordNext, recordFanout, recordPut}},
 		{"a | a", []byte{recordPut}},
 		{"a | a a", []byte{recordPut, recordNext}},
+		{"3a a b 1a", []byte{recordRun, recordNext, recordPut, recordPut}},
+		{"a 3a 2a", []byte{recordPut, recordRun, recordRun}},
 	} {
 		e, fsys := newQuiet(t)
 		for _, name := range []string{"a", "b", "p", "p+c"} {
@@ -222,6 +234,11 @@ func TestPutRecordShapes(t *testing.T) {
 				mustCommit(t, e, Ticket{Written: e.journal.appendedEnd()})
 			} else if name, take := strings.CutPrefix(op, "-"); take {
 				e.Fetch(Now(), []byte(name), FetchRequest{}, &copied{})
+			} else if n, of := op[0], op[1:]; of != "" && n <= '9' {
+				puts := make([]PutRequest, n-'0')
+				if _, _, err := e.PutAll(Now(), []byte(of), puts); err != nil {
+					t.Fatal(err)
+				}
 			} else if _, err := e.Put(Now(), []byte(op), PutRequest{Data: []byte(op)}); err != nil {
 				t.Fatal(err)
 			}

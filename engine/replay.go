@@ -71,6 +71,8 @@ func (r *replay) record(rec *record, segment uint64) error {
 		return r.put(r.last, rec.item, segment)
 	case recordFanout:
 		return r.fanout(rec, segment)
+	case recordRun:
+		return r.run(rec, segment)
 	case recordRemove:
 		if rec.id >= math.MaxUint64-uint64(rec.more) {
 			return fmt.Errorf("remove of %d items from item %d on", uint64(rec.more)+1, rec.id)
@@ -124,6 +126,19 @@ func (r *replay) fanout(rec *record, segment uint64) error {
 		}
 	}
 	return nil
+}
+
+func (r *replay) run(rec *record, segment uint64) error {
+	r.last = destination{rec.queue, rec.id}
+	for b := rec.images; ; r.last.item++ {
+		it, n, _ := parseImage(b)
+		if err := r.put(r.last, it, segment); err != nil {
+			return err
+		}
+		if b = b[n:]; len(b) == 0 {
+			return nil
+		}
+	}
 }
 
 func (r *replay) put(d destination, it Item, segment uint64) error {

@@ -18,6 +18,7 @@ import (
 //	queue NEXT      queue 1, called q, exists, and its next item id is NEXT
 //	put ID          … gets an item
 //	next            the queue of the last put gets another one
+//	run ID-ID       … gets items
 //	remove ID-ID    … loses items
 //	flush ID ID…    … loses the items below the first id, except the others
 //	delete          … is gone
@@ -67,6 +68,12 @@ func oneRecord(t testing.TB, f []string) []byte {
 		return appendFanout(nil, to, it)
 	case "next":
 		return appendNext(nil, Item{})
+	case "run":
+		var images []byte
+		for range ids[1] - ids[0] + 1 {
+			images = appendImage(images, Item{})
+		}
+		return appendRun(nil, to[0], images)
 	case "remove":
 		return appendRemove(nil, queue, ids[0], uint32(ids[1]-ids[0]))
 	case "flush":
@@ -165,8 +172,8 @@ func TestReplay(t *testing.T) {
 // TestReplayNext: a next record continues the put before, in its frame only.
 func TestReplayNext(t *testing.T) {
 	got, err := replayRecords(t, records(t,
-		"queue 1, queue 1@2:p, put 5, next, remove 6-6, next, queue 8, put 3@2, next"))
-	if want := "p:5[3 4] q:8[5 7]"; err != nil || got != want {
+		"queue 1, queue 1@2:p, put 5, next, remove 6-6, next, queue 8, put 3@2, next, run 8-9, next"))
+	if want := "p:5[3 4] q:11[5 7 8 9 10]"; err != nil || got != want {
 		t.Errorf("in one frame: %s, %v, want %s", got, err, want)
 	}
 	_, err = replayRecords(t, records(t, "queue 1, put 1"), records(t, "next"))
@@ -181,6 +188,9 @@ func TestReplayCorrupt(t *testing.T) {
 		{"no record", "", "hello", "at record 0: unknown record kind 104"},
 		{"no record behind one", "queue 1", "\x09\x00\x00\x00\x01\x02\x03\x04\x05\x06\x07\x08",
 			"at record 7: unknown record kind 9"},
+		{"a run that goes back", "queue 1, put 4, run 3-6", "", "queue 1: item 3 was put before"},
+		{"a run past the last id", "run 18446744073709551613-18446744073709551615", "",
+			"queue 1: item id 18446744073709551615 is out of range"},
 		{"next without a put", "queue 1, next", "", "no put to one queue comes before a next record"},
 		{"next behind a fanout put", "queue 1, put 1, queue 1@2:p, put 2@1 1@2, next", "",
 			"no put to one queue comes before a next record"},
@@ -268,6 +278,7 @@ func FuzzReplay(f *testing.F) {
 	seed := func(text string) { f.Add(records(f, text), uint16(30)) }
 	seed("queue 1, put 1, put 2, remove 1-1")
 	seed("queue 1, put 1, flush 9 1, delete")
+	seed("queue 1, run 1-5, next, remove 2-3, run 7-9")
 	seed("queue 1, put 1, next, next, remove 2-2, next")
 	seed("put 3, remove 2-7, queue 9, queue 1@2:q+c, put 9@1 1@2")
 	seed("remove 0-18446744073709551614, put 18446744073709551614, queue 18446744073709551615")

@@ -46,6 +46,23 @@ func (w *window) push(p *pool, it Item) {
 	w.account(it, 1)
 }
 
+// extend is push of an item that follows the newest one, if the tail has room for it. It reports
+// whether it had; if not, nothing has changed.
+func (w *window) extend(data []byte, flags uint32, added, expiry Time) bool {
+	c := w.tail
+	if cap(c.buf)-len(c.buf) < sizeOfImage(len(data), flags, expiry) {
+		return false
+	}
+	c.buf = appendFields(c.buf, data, flags, added, expiry)
+	w.nextID++
+	w.count++
+	w.bytes += int64(len(data))
+	if expiry != 0 {
+		w.expiring++
+	}
+	return true
+}
+
 // makeRoom makes the tail a place for an image of need bytes of item id.
 func (w *window) makeRoom(p *pool, id uint64, need int) {
 	if w.tail == nil || cap(w.tail.buf)-len(w.tail.buf) < maxGapSize+need {
