@@ -60,6 +60,21 @@ func (s *session) put(name []byte, p engine.PutRequest) (engine.Ticket, error) {
 	return t, err
 }
 
+// putAll is put for several items to one queue. It ends at the first that is refused, and returns how
+// many were stored before.
+func (s *session) putAll(name []byte, puts []engine.PutRequest) (n int, err error) {
+	if s.writesBlocked() {
+		return 0, errSetUnavailable
+	}
+	n, t, err := s.loop.engine.PutAll(s.loop.now, name, puts)
+	s.loop.counters.CmdSet += int64(n)
+	if err != nil {
+		s.loop.counters.CmdSet++
+	}
+	s.after(t)
+	return n, err
+}
+
 // fetch hands the next item of the queue called name to the protocol, or waits for one for up to millis.
 // Reply is what the client calls the queue.
 func (s *session) fetch(name, reply []byte, access engine.Access, millis int32) {

@@ -32,6 +32,7 @@ type loop struct {
 
 	counters Counters
 	buffers  buffers
+	gathered gathered // by the session being run
 	// Scratch, for the time of one request.
 	request  memcache.Request
 	call     thrift.Request

@@ -35,6 +35,14 @@ func (memcacheProtocol) next(s *session, in []byte) int {
 	opts := &s.loop.server.opts
 	req := &s.loop.request
 	n, err := memcache.Decoder{MaxLine: opts.MaxLine, MaxItem: opts.MaxItemSize}.Decode(in, req)
+	if err == nil && req.Op == memcache.OpSet && !req.BadEnd {
+		s.gather(req)
+		return n
+	}
+	s.runPuts() // before anything else
+	if s.state != idle {
+		return 0
+	}
 	if err == nil {
 		memcacheCommands[req.Op](s, req)
 		return n
@@ -122,18 +130,17 @@ func (s *session) latin1Name(name []byte) []byte {
 	return s.loop.utf8Name
 }
 
+// memcacheSet runs a put whose item does not end where it should; others are gathered.
 func memcacheSet(s *session, req *memcache.Request) {
 	t, err := s.put(s.latin1Name(req.Queue), engine.PutRequest{
 		Data: req.Data, Flags: req.Flags,
 		Expiry: engine.Time(memcache.ExpiryTime(req.Expiry, int64(s.loop.now))),
 	})
 	s.claim(t)
-	s.finish(req, err, memcache.ReplyStored)
-	if req.BadEnd {
-		// What comes next may be part of the item: it is not run as a command.
-		s.out = append(s.out, memcache.ReplyClientError...)
-		s.quit()
-	}
+	s.finish(req.NoReply, err, memcache.ReplyStored)
+	// What comes next may be part of the item: it is not run as a command.
+	s.out = append(s.out, memcache.ReplyClientError...)
+	s.quit()
 }
 
 func memcacheGet(s *session, req *memcache.Request) {
@@ -183,28 +190,28 @@ func memcacheConfirm(s *session, req *memcache.Request) {
 
 // finish words the outcome of a command whose reply does not depend on what it found. A client that wants
 // no reply gets none, unless it is cut off.
-func (s *session) finish(req *memcache.Request, err error, reply string) {
-	if err == nil {
-		s.reply(req, reply)
-		return
-	}
+func (s *session) finish(noReply bool, err error, reply string) {
 	before := len(s.out)
-	s.proto.refuse(s, err)
-	if req.NoReply && s.state != closing {
+	if err == nil {
+		s.out = append(s.out, reply...)
+	} else {
+		s.proto.refuse(s, err)
+	}
+	if noReply && s.state != closing {
 		s.out = s.out[:before]
 	}
 }
 
 func memcacheDelete(s *session, req *memcache.Request) {
-	s.finish(req, s.delete(s.latin1Name(req.Queue)), memcache.ReplyDeleted)
+	s.finish(req.NoReply, s.delete(s.latin1Name(req.Queue)), memcache.ReplyDeleted)
 }
 
 func memcacheFlush(s *session, req *memcache.Request) {
-	s.finish(req, s.flush(s.latin1Name(req.Queue)), memcache.ReplyEnd)
+	s.finish(req.NoReply, s.flush(s.latin1Name(req.Queue)), memcache.ReplyEnd)
 }
 
 func memcacheFlushAll(s *session, req *memcache.Request) {
-	s.finish(req, s.flushAll(), memcache.ReplyFlushedAll)
+	s.finish(req.NoReply, s.flushAll(), memcache.ReplyFlushedAll)
 }
 
 func memcacheFlushExpired(s *session, req *memcache.Request) {

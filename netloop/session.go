@@ -93,9 +93,11 @@ type session struct {
 	ticket   engine.Ticket              // must be good before they may
 	claims   []claim                    // those that say that something was stored or removed
 	claiming bool                       // the reply being made does
-	dirty    bool                       // in loop.dirty
-	posted   news                       // guarded by the mailbox's mutex
-	news     news                       // taken from the mailbox
+	// replyStart is where in out the reply to the request being run begins.
+	replyStart int
+	dirty      bool // in loop.dirty
+	posted     news // guarded by the mailbox's mutex
+	news       news // taken from the mailbox
 
 	// A session is held while a commit that others wait for too is under way. The first heldSize
 	// bytes of out then wait for heldTicket only, so that a busy client cannot put its own replies
@@ -148,6 +150,7 @@ func (s *session) resume() {
 // run runs the requests in in, as far as the session's state lets it, and returns the bytes it took.
 func (s *session) run(in []byte) int {
 	s.takeOutput()
+	s.loop.dropGathered() // left behind by a session that was closed after a fault
 	used := 0
 	for s.state == idle && used < len(in) {
 		if s.skip > 0 {
@@ -160,9 +163,9 @@ func (s *session) run(in []byte) int {
 		if len(rest) < s.need {
 			break
 		}
-		start := len(s.out)
+		s.replyStart = len(s.out)
 		n := s.proto.next(s, rest)
-		s.endReply(start)
+		s.endReply(s.replyStart)
 		if n == 0 {
 			break
 		}
@@ -173,6 +176,7 @@ func (s *session) run(in []byte) int {
 			s.to(stalled)
 		}
 	}
+	s.runPuts()
 	return used
 }
 

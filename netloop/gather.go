@@ -1,0 +1,78 @@
+package netloop
+
+import (
+	"bytes"
+
+	"github.com/kestrelmq/kestrel/codec/memcache"
+	"github.com/kestrelmq/kestrel/engine"
+)
+
+const (
+	// maxGathered and maxGatheredBytes bound what one lock of a queue's shard is held for.
+	maxGathered      = 64
+	maxGatheredBytes = 64 << 10
+)
+
+// gathered are pipelined puts of one session to one queue that have been decoded and not been run
+// yet: the engine takes them at once. They are run before anything else is, so that nobody can tell.
+type gathered struct {
+	queue   []byte              // as the client spells it; aliases the input, as the items do
+	puts    []engine.PutRequest // at most maxGathered
+	bytes   int
+	noReply [maxGathered]bool // by index in puts
+}
+
+// gather adds the put in req, whose slices stay valid until the session's run ends.
+func (s *session) gather(req *memcache.Request) {
+	g := &s.loop.gathered
+	if len(g.puts) > 0 && !bytes.Equal(g.queue, req.Queue) {
+		s.runPuts()
+		if s.state == closing {
+			return // this one is not run any more
+		}
+	}
+	g.queue = req.Queue
+	g.noReply[len(g.puts)] = req.NoReply
+	g.puts = append(g.puts, engine.PutRequest{
+		Data: req.Data, Flags: req.Flags, ClientID: s.clientID,
+		Expiry: engine.Time(memcache.ExpiryTime(req.Expiry, int64(s.loop.now))),
+	})
+	if g.bytes += len(req.Data); len(g.puts) == maxGathered || g.bytes >= maxGatheredBytes {
+		s.runPuts()
+	}
+}
+
+// runPuts runs what has been gathered, and words the replies. Afterwards nothing is gathered, and the
+// session may have been closed.
+func (s *session) runPuts() {
+	g := &s.loop.gathered
+	if len(g.puts) == 0 {
+		return
+	}
+	name := s.latin1Name(g.queue)
+	for done := 0; done < len(g.puts) && s.state != closing; {
+		n, err := s.putAll(name, g.puts[done:])
+		for end := done + n; done < end; done++ {
+			if start := len(s.out); !g.noReply[done] {
+				s.out = append(s.out, memcache.ReplyStored...)
+				s.claims = append(s.claims, claim{start, len(s.out)})
+			}
+		}
+		if err != nil {
+			start := len(s.out)
+			s.claiming = true
+			s.finish(g.noReply[done], err, "")
+			s.endReply(start)
+			done++
+		}
+	}
+	s.loop.dropGathered()
+	s.replyStart = len(s.out)
+}
+
+// dropGathered forgets what is gathered, and the input that it aliases.
+func (l *loop) dropGathered() {
+	g := &l.gathered
+	clear(g.puts)
+	g.puts, g.queue, g.bytes = g.puts[:0], nil, 0
+}

@@ -1,0 +1,121 @@
+package netloop
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+
+	"github.com/kestrelmq/kestrel/engine"
+	"github.com/kestrelmq/kestrel/segment/segmenttest"
+)
+
+// gatherSettings have a queue that is soon full, one that discards, one with a child, one that expires into
+// another, one that refuses this client for good, and an alias.
+func gatherSettings() engine.Settings {
+	set := defaults()
+	full, discards, closed, dying := set.Default, set.Default, set.Default, set.Default
+	full.MaxItems = 5
+	discards.MaxItems, discards.DiscardOldWhenFull = 4, true
+	closed.EnqueueClientID = "somebody else"
+	dying.ExpireTo = "full"
+	set.Queues = map[string]engine.QueueOptions{
+		"full": full, "discards": discards, "closed": closed, "dying": dying,
+	}
+	set.Aliases = map[string][]string{"both": {"full", "q"}}
+	return set
+}
+
+// pipelined draws requests that one client sends without waiting for replies.
+func pipelined(r *rand.Rand) string {
+	var b strings.Builder
+	name := "q"
+	for i := range 40 + r.IntN(100) {
+		if r.IntN(4) == 0 {
+			names := []string{"q", "q", "full", "discards", "dying", "p", "p+c", "both", "na\xefve"}
+			name = names[r.IntN(len(names))]
+		}
+		switch n := r.IntN(60); {
+		case n < 6:
+			fmt.Fprintf(&b, "get %s\r\n", name)
+		case n == 6:
+			fmt.Fprintf(&b, "get %s/t=1\r\n", "nothing")
+		case n == 7:
+			fmt.Fprintf(&b, "delete %s\r\n", name)
+		case n == 8:
+			fmt.Fprintf(&b, "set %s 0 0 70000\r\n%070000d\r\n", name, i)
+		case n == 9 && i > 60:
+			fmt.Fprintf(&b, "set closed 0 0 1\r\nx\r\n")
+		case n == 10 && i > 60:
+			fmt.Fprintf(&b, "set %s 0 0 1\r\nxyz\r\n", name)
+		case n == 11 && i > 60:
+			b.WriteString("nonsense\r\n")
+		default:
+			var expiry, noReply string
+			if expiry = "0"; r.IntN(8) == 0 {
+				expiry = "1"
+			}
+			if r.IntN(8) == 0 {
+				noReply = " noreply"
+			}
+			body := fmt.Sprint("item ", i)
+			fmt.Fprintf(&b, "set %s %d %s %d%s\r\n%s\r\n", name, r.IntN(2), expiry, len(body), noReply, body)
+		}
+	}
+	return b.String()
+}
+
+// played is what a server answers to requests that arrive in pieces of at most size bytes, and then holds.
+func played(t *testing.T, requests string, size int) (out string) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := newTestServer(t, Options{}, gatherSettings())
+		defer ts.stop()
+		setup := ts.dial(memcacheProtocol{})
+		setup.feed([]byte("get p\r\nget p+c\r\nget both\r\n"), 1000)
+		c := ts.dial(memcacheProtocol{})
+		c.feed([]byte(requests), size)
+		got, ended := c.received()
+		out = fmt.Sprintf("%s\nended: %v\n", got, ended)
+		now := engine.Now()
+		for _, q := range ts.opts.Engine.Queues(now) {
+			out += fmt.Sprintf("%s: %d items, %d bytes, %d puts, %d discarded, %d expired\n",
+				q.Name, q.Items, q.Bytes, q.Puts, q.Discarded, q.Expired)
+		}
+		out += fmt.Sprint("sets: ", ts.server.Counters().CmdSet)
+	})
+	return out
+}
+
+// TestGatheredPuts: nobody can tell whether puts came one by one or at once.
+func TestGatheredPuts(t *testing.T) {
+	for seed := range uint64(40) {
+		requests := pipelined(rand.New(rand.NewPCG(seed, 0)))
+		want := played(t, requests, 20)
+		for _, size := range []int{len(requests), 1000, 333} {
+			if got := played(t, requests, size); got != want {
+				t.Fatalf("seed %d: in pieces of %d bytes the outcome is\n%.3000s\nin pieces of 20\n%.3000s",
+					seed, size, got, want)
+			}
+		}
+	}
+}
+
+// TestGatheredPutsAreRetracted: when the sync that they wait for fails, each of them is said to have
+// failed.
+func TestGatheredPutsAreRetracted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := gatherSettings()
+		ts := newTestServer(t, Options{}, set)
+		defer ts.stopFailed()
+		c := ts.dial(memcacheProtocol{})
+		ts.fs.SetFault(segmenttest.FailAllFrom(segmenttest.OpDatasync, 0, syscall.EIO))
+		c.feed([]byte(strings.Repeat("set full 0 0 1\r\nx\r\n", 7)), 1000)
+		got, _ := c.received()
+		if n := bytes.Count(got, []byte("SERVER_ERROR journal failed\r\n")); n != 7 {
+			t.Errorf("after a failed sync 7 puts are answered by %q", got)
+		}
+	})
+}
