@@ -16,8 +16,8 @@ import (
 const importPage = `Usage:
     kestrel journal import DIR --data-dir DATA [--config FILE] [flags]
 
-Takes over the queues whose journals the original Kestrel, 0.8 to 2.4, keeps in
-DIR: the items in their order, with the times they were added and expire, items
+Takes over the queues whose journals the original Kestrel, any version to 2.4, or
+Starling keeps in DIR: the items in their order, with the times they were added and expire, items
 of open reads back at the head, fanout children with what they hold. DIR is read
 only. Stop the original first: its files must not change.
 

@@ -17,16 +17,27 @@ func TestEndToEndReadme(t *testing.T) {
 	if !found || !ended {
 		t.Fatal("README.md has no telnet session")
 	}
-	c := serveProcess(t).dial()
+	playSession(t, serveProcess(t).dial(), session, "README.md")
+}
+
+// playSession sends the requests of a session and compares the replies. It returns how many
+// requests there are.
+func playSession(t *testing.T, c *client, session, document string) (requests int) {
+	t.Helper()
 	body := false // the line is the body of a set
 	for _, line := range strings.Split(strings.TrimSpace(session), "\n") {
-		if sent := body || strings.HasPrefix(line, "set ") || strings.HasPrefix(line, "get "); sent {
+		word, _, _ := strings.Cut(line, " ")
+		if body || word == "set" || word == "get" || word == "quit" {
 			c.send(line + "\n")
-			body = strings.HasPrefix(line, "set ")
+			if !body {
+				requests++
+			}
+			body = word == "set" && !body
 			continue
 		}
 		if got := c.read(1); got != line+"\n" {
-			t.Fatalf("got %q, want %q as in README.md", got, line)
+			t.Fatalf("got %q, want %q as in %s", got, line, document)
 		}
 	}
+	return requests
 }
