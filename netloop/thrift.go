@@ -124,18 +124,24 @@ func isLargePut(req *thrift.Request, size int) bool {
 
 func thriftPut(s *session, req *thrift.Request) {
 	expiry := engine.Time(thrift.ExpiryTime(req.ExpiryMillis, int64(s.loop.now)))
-	var ticket engine.Ticket
-	count := int32(0)
+	g := &s.loop.gathered
+	defer s.loop.dropGathered()
+	count, left := 0, req.Items.Len()
 	for item := range req.Items.All() {
-		t, err := s.put(req.Queue, engine.PutRequest{Data: item, Expiry: expiry})
-		ticket = ticket.Merge(t)
+		g.puts = append(g.puts, engine.PutRequest{Data: item, Expiry: expiry, ClientID: s.clientID})
+		left--
+		if g.bytes += len(item); left > 0 && len(g.puts) < maxGathered && g.bytes < maxGatheredBytes {
+			continue
+		}
+		n, err := s.putAll(req.Queue, g.puts)
+		count += n
 		if err != nil {
-			s.endThriftPut(count, ticket, err)
+			s.endThriftPut(count, engine.Ticket{}, err)
 			return
 		}
-		count++
+		s.loop.dropGathered()
 	}
-	s.endThriftPut(count, ticket, nil)
+	s.endThriftPut(count, engine.Ticket{}, nil)
 }
 
 // putInBackground is thriftPut for many items or bytes. It copies the frame, which ends with the turn.
@@ -147,7 +153,7 @@ func (s *session) putInBackground(frame []byte) {
 	e, client := s.loop.engine, s.clientID
 	expiry := engine.Time(thrift.ExpiryTime(req.ExpiryMillis, int64(s.loop.now)))
 	var ticket engine.Ticket
-	count := int32(0)
+	count := 0
 	s.startJob(func() error {
 		for item := range req.Items.All() {
 			if s.writesBlocked() {
@@ -164,19 +170,20 @@ func (s *session) putInBackground(frame []byte) {
 		return nil
 	}, func(s *session, err error) {
 		s.loop.counters.CmdSet += int64(count)
-		s.after(ticket)
 		s.endThriftPut(count, ticket, err)
 	})
 }
 
-// endThriftPut answers a put that has ended after count items. A full queue ends it without an error.
-func (s *session) endThriftPut(count int32, t engine.Ticket, err error) {
+// endThriftPut answers a put that has ended after count items, once t is good. A full queue ends it
+// without an error.
+func (s *session) endThriftPut(count int, t engine.Ticket, err error) {
+	s.after(t)
 	if err != nil && !errors.Is(err, engine.ErrQueueFull) && !errors.Is(err, engine.ErrItemTooLarge) {
 		s.proto.refuse(s, err)
 		return
 	}
 	s.claim(t)
-	s.out = thrift.AppendCount(s.out, s.thrift.call, count)
+	s.out = thrift.AppendCount(s.out, s.thrift.call, int32(count))
 }
 
 func thriftPeek(s *session, req *thrift.Request) {
