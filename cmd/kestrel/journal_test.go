@@ -68,8 +68,8 @@ func wantText(t testing.TB, got string, texts ...string) {
 	}
 }
 
-// held is what the queues of a data directory hold: the items' data, by queue, in order.
-func held(t testing.TB, data string) map[string]string {
+// snapshotOf reads a data directory. Close the snapshot.
+func snapshotOf(t testing.TB, data string) *engine.Snapshot {
 	t.Helper()
 	s, err := engine.Inspect(engine.Options{
 		Dir: data, Settings: engine.Settings{Default: engine.DefaultQueueOptions()},
@@ -77,6 +77,13 @@ func held(t testing.TB, data string) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return s
+}
+
+// held is what the queues of a data directory hold: the items' data, by queue, in order.
+func held(t testing.TB, data string) map[string]string {
+	t.Helper()
+	s := snapshotOf(t, data)
 	defer s.Close()
 	queues := make(map[string]string)
 	for _, q := range s.Queues {

@@ -54,12 +54,8 @@ func newJournalExport() *cobra.Command {
 		case *all != (len(args) == 0):
 			return fmt.Errorf("which queues? Name them, or say --all")
 		}
-		c, err := data.load()
-		if err != nil {
-			return err
-		}
 		ex.out, ex.warn = cmd.OutOrStdout(), cmd.ErrOrStderr()
-		return ex.run(c, args)
+		return data.read(func(c *config, s *engine.Snapshot) error { return ex.run(c, s, args) })
 	}
 	return cmd
 }
@@ -71,12 +67,7 @@ type exporter struct {
 }
 
 // run exports the queues called names, or all if there are no names.
-func (ex *exporter) run(c *config, names []string) error {
-	s, err := snapshot(c)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
+func (ex *exporter) run(c *config, s *engine.Snapshot, names []string) error {
 	found := make(map[string]bool)
 	for _, q := range s.Queues {
 		found[q.Name] = true

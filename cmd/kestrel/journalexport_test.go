@@ -15,12 +15,7 @@ import (
 // details are the items of a data directory's queues with their times, without flags.
 func details(t testing.TB, data string) string {
 	t.Helper()
-	s, err := engine.Inspect(engine.Options{
-		Dir: data, Settings: engine.Settings{Default: engine.DefaultQueueOptions()},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := snapshotOf(t, data)
 	defer s.Close()
 	var b strings.Builder
 	for _, q := range s.Queues {

@@ -40,43 +40,42 @@ func newJournalInspect() *cobra.Command {
 	data := dataFlags(cmd)
 	asJSON := cmd.Flags().Bool("json", false, "for programs")
 	cmd.RunE = func(cmd *cobra.Command, queues []string) error {
-		c, err := data.load()
-		if err != nil {
-			return err
-		}
-		s, err := snapshot(c)
-		if err != nil {
-			return err
-		}
-		defer s.Close()
-		if len(queues) > 0 {
-			return inspectItems(cmd.OutOrStdout(), s, queues, *asJSON)
-		}
-		in, err := inspectionOf(c, s)
-		if err != nil {
-			return err
-		}
-		if *asJSON {
-			return json.NewEncoder(cmd.OutOrStdout()).Encode(in)
-		}
-		in.print(cmd.OutOrStdout(), engine.Now())
-		return nil
+		return data.read(func(c *config, s *engine.Snapshot) error {
+			if len(queues) > 0 {
+				return inspectItems(cmd.OutOrStdout(), s, queues, *asJSON)
+			}
+			in, err := inspectionOf(c, s)
+			if err != nil {
+				return err
+			}
+			if *asJSON {
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(in)
+			}
+			in.print(cmd.OutOrStdout(), engine.Now())
+			return nil
+		})
 	}
 	return cmd
 }
 
-// snapshot reads the data directory, or returns a *failure.
-func snapshot(c *config) (*engine.Snapshot, error) {
+// read calls f with what the data directory holds; nobody changes it meanwhile. It returns a
+// *failure if that cannot be read.
+func (p *dataPlace) read(f func(*config, *engine.Snapshot) error) error {
+	c, err := p.load()
+	if err != nil {
+		return err
+	}
 	s, err := engine.Inspect(c.engine)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, failed("there is no journal in %s", c.engine.Dir)
+		return failed("there is no journal in %s", c.engine.Dir)
 	case errors.Is(err, segment.ErrCorrupt):
-		return nil, &failure{exitDamage, explain(err, c).text}
+		return &failure{exitDamage, explain(err, c).text}
 	case err != nil:
-		return nil, explain(err, c)
+		return explain(err, c)
 	}
-	return s, nil
+	defer s.Close()
+	return f(c, s)
 }
 
 // inspection is what inspect shows. Its names are those of --json.

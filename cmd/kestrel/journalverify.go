@@ -2,8 +2,11 @@ package main
 
 import (
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
+
+	"github.com/kestrelmq/kestrel/engine"
 )
 
 const verifyPage = `Usage:
@@ -34,35 +37,33 @@ func newJournalVerify() *cobra.Command {
 	}
 	data := dataFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := data.load()
-		if err != nil {
-			return err
-		}
-		s, err := snapshot(c)
-		if err != nil {
-			return err
-		}
-		defer s.Close()
-		in, err := inspectionOf(c, s)
-		if err != nil {
-			return err
-		}
-		var items int64
-		for _, q := range in.Queues {
-			items += q.Items
-		}
-		what := fmt.Sprintf("%s, %s, %s, %s", counted(len(in.Segments), "segment"),
-			counted(in.JournalBytes, "byte"), counted(len(in.Queues), "queue"), counted(items, "item"))
-		if err := checkImported(c.engine.Dir); err != nil {
-			return err
-		}
-		if t := in.Torn; t != nil {
-			return &failure{exitTorn, fmt.Sprintf("torn at the end: %s, offset %d: %s: a server starts,"+
-				" cuts it off there and keeps a copy; in front of it are %s", t.Path, t.Offset, t.Reason,
-				what)}
-		}
-		fmt.Fprintf(cmd.OutOrStdout(), "sound: %s\n", what)
-		return nil
+		return data.read(func(c *config, s *engine.Snapshot) error {
+			return verify(c, s, cmd.OutOrStdout())
+		})
 	}
 	return cmd
+}
+
+// verify says what a server would say of a journal that is not damaged.
+func verify(c *config, s *engine.Snapshot, out io.Writer) error {
+	in, err := inspectionOf(c, s)
+	if err != nil {
+		return err
+	}
+	if err := checkImported(c.engine.Dir); err != nil {
+		return err
+	}
+	var items int64
+	for _, q := range in.Queues {
+		items += q.Items
+	}
+	what := fmt.Sprintf("%s, %s, %s, %s", counted(len(in.Segments), "segment"),
+		counted(in.JournalBytes, "byte"), counted(len(in.Queues), "queue"), counted(items, "item"))
+	if t := in.Torn; t != nil {
+		return &failure{exitTorn, fmt.Sprintf("torn at the end: %s, offset %d: %s: a server starts,"+
+			" cuts it off there and keeps a copy; in front of it are %s", t.Path, t.Offset, t.Reason,
+			what)}
+	}
+	fmt.Fprintf(out, "sound: %s\n", what)
+	return nil
 }
