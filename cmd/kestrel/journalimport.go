@@ -97,8 +97,12 @@ func (im *importer) run() error {
 		return one
 	case err != nil:
 		fmt.Fprintln(im.warn, err) // a line for each
-		return failed("nothing was imported from %s: put good copies in place of what is damaged,"+
-			" or import what can be read with --salvage", im.dir)
+		what := "put that right first"
+		if errors.Is(err, oldjournal.ErrDamaged) {
+			what = "put good copies in place of what is damaged, or import what can be read with" +
+				" --salvage"
+		}
+		return failed("nothing was imported from %s: %s", im.dir, what)
 	}
 	im.leaveOut(old)
 	im.report(old)

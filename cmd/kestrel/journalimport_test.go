@@ -112,7 +112,7 @@ func TestImportRefuses(t *testing.T) {
 
 	huge := writeOld(t, map[string][]byte{"q": adds(strings.Repeat("x", engine.MaxItemSize+1))})
 	_, errs = runIn(t, exitFailed, "journal", "import", huge, "--data-dir", data+"4")
-	wantText(t, errs, "q: the item at offset 21 has 33554433 bytes")
+	wantText(t, errs, "q: the item at offset 21 has 33554433 bytes", "put that right first")
 }
 
 // TestImportHeedsConfig tests that limits of the configuration hold, and that queues without a

@@ -26,7 +26,7 @@ type Queue struct {
 }
 
 // Load replays the files of a queue, which it finds in fsys, and changes nothing. It returns a
-// *DamageError if they are damaged, and errors of fsys. Of an item it keeps 32 bytes.
+// *DamageError if they are damaged, and errors of fsys. Of an item it keeps 40 bytes.
 func Load(fsys fs.FS, files Files, opts LoadOptions) (*Queue, error) {
 	q := &Queue{Files: files}
 	var r Replay
