@@ -1,7 +1,8 @@
 // The Thrift interface of kestrel: binary protocol, framed transport, port 2229 by default.
 //
-// Generate a client from this file. On the wire it is the interface of the original Kestrel 2.4, so
-// clients generated from that one's IDL work unchanged.
+// Generate a client from this file; PROTOCOL.md, part 4, specifies the calls byte by byte. On the
+// wire it is the interface of the original Kestrel 2.4, so clients generated from that one's IDL
+// work unchanged.
 //
 // What holds for every method:
 //
@@ -26,7 +27,7 @@ struct Item {
   // The bytes that were put.
   1: binary data
   // Names the open read, for confirm and abort; greater than 0. It is 0 for an item that is gone
-  // from the queue for good. Ids are opaque: they say nothing of order, queue or time.
+  // from the queue for good. Ids are drawn at random: they say nothing of order, queue or time.
   2: i64 id
 }
 
@@ -37,7 +38,7 @@ struct QueueInfo {
   // Items in the queue, and the sum of their sizes in bytes. Open reads do not count.
   2: i64 items
   3: i64 bytes
-  // Size of the queue's journal, in bytes.
+  // About what the queue's items and open reads take in the journal, in bytes.
   4: i64 journal_bytes
   // How long the item that was fetched last had been in the queue, in milliseconds.
   5: i64 age
@@ -96,16 +97,19 @@ service Kestrel {
     4: i32 auto_abort_msec = 0
   )
 
-  // confirm ends open reads: the items are done with, and gone. Ids that are not open are ignored.
-  // It returns how many were. The reads need not be of queue_name, nor of this connection.
+  // confirm ends open reads of queue_name: the items are done with, and gone. Ids that are not
+  // open, or are of another queue, are ignored. It returns how many reads it has ended. They need
+  // not be of this connection.
   i32 confirm(1: string queue_name, 2: set<i64> ids)
 
-  // abort ends open reads: the items go back to the head of their queues, that with the lowest id
-  // first in line, and are there for the next get. Ids that are not open are ignored. It returns
-  // how many were. The reads need not be of queue_name, nor of this connection.
+  // abort ends open reads of queue_name: the items go back to the head of the queue, in the order
+  // in which they were opened, and are there for the next get. Ids that are not open, or are of
+  // another queue, are ignored. It returns how many reads it has ended. They need not be of this
+  // connection.
   i32 abort(1: string queue_name, 2: set<i64> ids)
 
-  // peek tells about a queue without changing it. It never waits.
+  // peek tells about a queue without changing it. It never waits. Of an alias there is nothing to
+  // say.
   QueueInfo peek(1: string queue_name)
 
   // flush_queue discards all items of a queue but those that are open. A queue that does not exist
@@ -115,8 +119,8 @@ service Kestrel {
   // flush_all_queues does so for every queue.
   void flush_all_queues()
 
-  // delete_queue discards a queue with all its items and its journal. Nothing happens to a queue
-  // that does not exist.
+  // delete_queue discards a queue with all its items, those that are open included. Nothing happens
+  // to a queue that does not exist.
   void delete_queue(1: string queue_name)
 
   // current_status returns the status that the server was last asked for. It may not be enforced
@@ -124,7 +128,7 @@ service Kestrel {
   Status current_status()
 
   // set_status changes the status of the server. NOT_CONFIGURED and numbers that are not in Status
-  // are refused with an exception of type 6.
+  // are refused with an exception of type 6, and so are calls that are not from the same machine.
   void set_status(1: Status status)
 
   // get_version returns the version of the server, for example "2.4.1".

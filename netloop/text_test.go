@@ -12,7 +12,8 @@ import (
 
 // A put whose item lines are still to come when the server stops has begun: it is answered.
 func TestShutdownBetweenItemLines(t *testing.T) {
-	s := startServer(t, Options{Text: "127.0.0.1:0", Loops: 1, ShutdownGrace: testDeadline}, unsynced())
+	opts := Options{Text: "127.0.0.1:0", Loops: 1, ShutdownGrace: testDeadline}
+	s := startServer(t, opts, unsynced())
 	nc, err := net.Dial("tcp", s.TextAddr().String())
 	if err != nil {
 		t.Fatal(err)

@@ -93,7 +93,10 @@ func (tr *transcript) run(t *testing.T, size int, handOff bool) {
 			break
 		}
 	}
-	for _, c := range p.clients {
+	for name, c := range p.clients {
+		if out, _ := c.received(); len(out) > 0 && !t.Failed() {
+			t.Errorf("%s: %c is sent more than is written: %q", tr.name, name, out)
+		}
 		if c.session.state != closed {
 			c.hangUp()
 		}
@@ -248,6 +251,7 @@ func (p *player) expectClose(c *testClient, mayAnswer bool) error {
 	if !allowed || !ended {
 		return fmt.Errorf("got %q, closed %t", out, ended)
 	}
+	c.consume(len(out))
 	return nil
 }
 
