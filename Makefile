@@ -11,7 +11,7 @@ CUTS        ?= 100
 # Packages whose tests run goroutines against each other.
 CONCURRENT = ./segment/... ./engine/... ./netloop/... ./loadtest/...
 
-.PHONY: help build run test race e2e clients crash fuzz bench bench-peers cover lint check clean
+.PHONY: help build run test race e2e clients crash hostile fuzz bench bench-peers cover lint check clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -39,6 +39,13 @@ crash: build ## the long runs: models, crash points, kill -9, power cuts (KILLS,
 	$(GO) run ./bench/lab kill -n $(KILLS)
 	$(GO) run ./bench/lab cut-ext4 -n $(CUTS)
 	$(GO) run ./bench/lab cut-xfs -n $(CUTS)
+	$(GO) run ./bench/lab order -n 10000
+	$(GO) run ./bench/lab faults
+	$(GO) run ./bench/lab limits
+	$(GO) run ./bench/lab damage -n 1000
+
+hostile: build ## clients that send, read and connect as none should, at length
+	$(GO) run ./bench/lab hostile
 
 fuzz: ## fuzz every decoder for FUZZTIME each
 	@for pkg in $$($(GO) list ./...); do \

@@ -38,6 +38,7 @@ func experiments() []experiment {
 		{"faults", "system calls of the real server that fail", 1000, faultsTrial},
 		{"limits", "full disks, memory, descriptors, directories that are wrong", 2, limitsTrial},
 		{"damage", "files with a byte changed, or cut", 200, damageTrial},
+		{"hostile", "clients that send, read and connect as none should", 2, hostileTrial},
 		{"cut-ext4", "power cuts on an ext4 image", 16, cutTrial("ext4")},
 		{"cut-xfs", "power cuts on an XFS image", 16, cutTrial("xfs")},
 	}

@@ -1,0 +1,350 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// dialRaw connects without a client around the connection.
+func dialRaw(s *server, protocol string) (*net.TCPConn, error) { return dialNarrow(s, protocol, 0) }
+
+// dialNarrow is dialRaw with a receive buffer of that many bytes; 0: as the system has it.
+func dialNarrow(s *server, protocol string, buffer int) (*net.TCPConn, error) {
+	d := net.Dialer{Timeout: patience}
+	if buffer > 0 { // before it connects: TCP does not take back a window that it has offered
+		d.Control = func(_, _ string, raw syscall.RawConn) (failed error) {
+			err := raw.Control(func(fd uintptr) {
+				failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, buffer)
+			})
+			return errors.Join(err, failed)
+		}
+	}
+	conn, err := d.Dial("tcp", s.addr[protocol])
+	if err != nil {
+		return nil, err
+	}
+	conn.SetDeadline(time.Now().Add(patience))
+	return conn.(*net.TCPConn), nil
+}
+
+// grows checks that memory is less than limit bytes above what it was.
+func grows(t *trial, s *server, before, limit int64, what string) error {
+	now, err := resident(s.pid)
+	if err == nil && now-before > limit {
+		t.violate("%s: memory has grown by %d MiB, want %d at most", what, (now-before)>>20, limit>>20)
+	}
+	t.counts.trials.Add(1)
+	return err
+}
+
+const (
+	slowClients = 12
+	bigItem     = 256 << 10 // bytes
+	bigFetches  = 40        // that a slow reader asks for: 10 MiB in all
+)
+
+// slowReaders ask for far more than they read. What the server keeps for each is bounded, others are
+// served, and when they read at last, everything comes.
+func slowReaders(_ context.Context, t *trial, s *server) error {
+	body := strings.Repeat("b", bigItem)
+	_, err := exchange(s, "memcache", fmt.Appendf(nil, "set big 0 0 %d\r\n%s\r\n", bigItem, body), 1<<20)
+	if err != nil {
+		return err
+	}
+	before, err := resident(s.pid)
+	if err != nil {
+		return err
+	}
+	var conns []*net.TCPConn
+	for range slowClients {
+		c, err := dialNarrow(s, "memcache", 16<<10)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		if _, err := io.WriteString(c, strings.Repeat("get big/peek\r\n", bigFetches)); err != nil {
+			return err
+		}
+		conns = append(conns, c)
+	}
+	time.Sleep(300 * time.Millisecond) // it would go on, if it did
+	expectService(t, s, "beside slow readers")
+	// A reply of an item above the limit of 1 MiB, what is in the making, and the collector's share.
+	if err := grows(t, s, before, slowClients*(4<<20), "slow readers"); err != nil {
+		return err
+	}
+	want := bigFetches * len(fmt.Sprintf("VALUE big 0 %d\r\n%s\r\nEND\r\n", bigItem, body))
+	for _, c := range conns {
+		c.SetDeadline(time.Now().Add(patience))
+		if n, err := io.Copy(io.Discard, io.LimitReader(c, int64(want))); n < int64(want) {
+			t.violate("a slow reader got %d bytes of %d: %v", n, want, err)
+		}
+	}
+	return nil
+}
+
+// slowWriters send a request a byte at a time, and never its end. Others are served, and the writers are
+// closed when client_timeout is over, however much they send.
+func slowWriters(_ context.Context, t *trial, s *server) error {
+	var writers sync.WaitGroup
+	started := time.Now()
+	for range slowClients {
+		c, err := dialRaw(s, "memcache")
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		if _, err := io.WriteString(c, "set slow 0 0 1000\r\n"); err != nil {
+			return err
+		}
+		writers.Go(func() {
+			for range 1000 {
+				if _, err := io.WriteString(c, "x"); err != nil {
+					return
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+		})
+	}
+	expectService(t, s, "beside slow writers")
+	writers.Wait()
+	if took := time.Since(started); took > 8*time.Second {
+		t.violate("slow writers were not closed for %v", took)
+	}
+	t.counts.trials.Add(1)
+	return nil
+}
+
+// announcedSizes are large items and frames that are announced and do not come: memory is taken for the
+// bytes that arrive.
+func announcedSizes(_ context.Context, t *trial, s *server) error {
+	before, err := resident(s.pid)
+	if err != nil {
+		return err
+	}
+	for protocol, head := range map[string]string{
+		"memcache": "set q 0 0 33554432\r\n",
+		"thrift":   "\x01\xff\xff\xf0\x80\x01\x00\x01\x00\x00\x00\x03put\x00\x00\x00\x01",
+		"text":     "put q:\n" + strings.Repeat("a", 1000),
+	} {
+		for range 200 {
+			c, err := dialRaw(s, protocol)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			if _, err := io.WriteString(c, head+strings.Repeat("x", 1000)); err != nil {
+				return err
+			}
+		}
+	}
+	expectService(t, s, "beside announced sizes")
+	// 600 connections, with a buffer of 4 KiB each and what the collector leaves.
+	return grows(t, s, before, 24<<20, "600 announced items of 32 MiB")
+}
+
+// halfClosed clients shut down their sending side at once, and read their replies to the last one.
+func halfClosed(_ context.Context, t *trial, s *server) error {
+	for n := range 50 {
+		request := strings.Repeat("set half 0 0 1\r\nx\r\n", n) + "get half\r\nversion\r\n"
+		reply, err := exchange(s, "memcache", []byte(request), len(request))
+		if got := bytes.Count(reply, []byte("STORED\r\n")); err != nil || got != n ||
+			!bytes.Contains(reply, []byte("VERSION")) {
+			t.violate("half-closed behind %d puts: got %d replies, %.100q, %v", n, got, reply, err)
+		}
+		if _, err := exchange(s, "memcache", []byte("delete half\r\n"), 64); err != nil {
+			return err
+		}
+		t.counts.trials.Add(1)
+	}
+	return nil
+}
+
+// resetStates are requests behind which a connection is reset: it is then in every state that it can be.
+func resetStates() map[string]string {
+	return map[string]string{
+		"nothing sent":       "",
+		"in a line":          "set q 0 0 1",
+		"in a body":          "set q 0 0 100\r\nabc",
+		"in a refused body":  "set q 0 0 99999999\r\nabc",
+		"waiting":            "get nothing/t=60000\r\n",
+		"waiting, with more": "get nothing/t=60000\r\nget nothing\r\nset q 0 0 5\r\nab",
+		"in a monitor":       "monitor nothing 60 1000\r\n",
+		"with an open read":  "get held/open\r\n",
+		"replies unread":     strings.Repeat("get large/peek\r\n", 40),
+		"quitting":           "quit\r\n",
+		"sync under way":     "set synced 0 0 1\r\nx\r\n",
+	}
+}
+
+// resets are connections that are reset in every state. None of them leaves anything behind: no
+// connection, no descriptor, no waiter, and the item it held is back.
+func resets(_ context.Context, t *trial, s *server) error {
+	setup := fmt.Sprintf("set held 0 0 4\r\nheld\r\nset large 0 0 %d\r\n%s\r\n", bigItem,
+		strings.Repeat("l", bigItem))
+	if _, err := exchange(s, "memcache", []byte(setup), 1<<20); err != nil {
+		return err
+	}
+	before, err := descriptorsOf(s.pid)
+	if err != nil {
+		return err
+	}
+	for name, request := range resetStates() {
+		for range 20 {
+			c, err := dialRaw(s, "memcache")
+			if err != nil {
+				return err
+			}
+			if _, err := io.WriteString(c, request); err != nil {
+				return err
+			}
+			if strings.HasPrefix(name, "with") { // it has the item now
+				if line, err := bufio.NewReader(c).ReadString('\n'); !strings.HasPrefix(line, "VALUE") {
+					t.violate("reset %s: got %q, %v", name, line, err)
+				}
+			}
+			c.SetLinger(0)
+			c.Close()
+			if strings.HasPrefix(name, "with") {
+				expectBack(t, s)
+			}
+		}
+		expectService(t, s, "behind resets "+name)
+		t.counts.trials.Add(1)
+	}
+	return settles(t, s, before)
+}
+
+// expectBack checks that the item which a connection that was reset had open is back.
+func expectBack(t *trial, s *server) {
+	reply, err := exchangeOpen(s, "get held/t=5000/open\r\nget held/abort\r\n", "END\r\nEND\r\n")
+	if err != nil || !strings.Contains(reply, "held\r\nEND") {
+		t.violate("the item of a connection that was reset: got %q, %v", reply, err)
+	}
+}
+
+// exchangeOpen sends a request and reads until the reply ends with end: for requests that wait, which a
+// half-close would cut short.
+func exchangeOpen(s *server, request, end string) (string, error) {
+	c, err := dialRaw(s, "memcache")
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, request); err != nil {
+		return "", err
+	}
+	var got []byte
+	for !strings.HasSuffix(string(got), end) {
+		more, err := readSome(c)
+		got = append(got, more...)
+		if err != nil {
+			return string(got), err
+		}
+	}
+	return string(got), nil
+}
+
+// settles waits until the server has as many descriptors as before, and one connection: the one that
+// asks.
+func settles(t *trial, s *server, before int) error {
+	var stats string
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		now, err := descriptorsOf(s.pid)
+		if err != nil {
+			return err
+		}
+		if stats, err = exchangeOpen(s, "stats\r\n", "END\r\n"); err != nil {
+			return err
+		}
+		if now <= before+1 && strings.Contains(stats, "STAT curr_connections 1\r\n") {
+			return nil
+		}
+	}
+	t.violate("connections are left behind: %.400q", stats)
+	return nil
+}
+
+// manyConnects are connections one after the other.
+func manyConnects(ctx context.Context, t *trial, s *server) error {
+	n := 2000
+	if t.cycles > 1 {
+		n = 100_000
+	}
+	before, err := descriptorsOf(s.pid)
+	if err != nil {
+		return err
+	}
+	memory := int64(0)
+	for i := range n {
+		c, err := dialRaw(s, "memcache")
+		if err != nil {
+			return fmt.Errorf("connection %d: %w", i, err)
+		}
+		io.WriteString(c, "version\r\n")
+		reply, err := readSome(c)
+		c.SetLinger(0) // leave no port behind for a minute
+		c.Close()
+		if err != nil || !bytes.HasPrefix(reply, []byte("VERSION")) {
+			t.violate("connection %d got %q, %v", i, reply, err)
+			return nil
+		}
+		if i == n/10 {
+			if memory, err = resident(s.pid); err != nil {
+				return err
+			}
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	if err := grows(t, s, memory, 4<<20, fmt.Sprint(n, " connections in a row")); err != nil {
+		return err
+	}
+	return settles(t, s, before)
+}
+
+// storms are hundreds of connections at the same time, with a limit of 64. Those over the limit are told,
+// and when they have gone everybody is served.
+func storms(_ context.Context, t *trial, s *server) error {
+	before, err := descriptorsOf(s.pid)
+	if err != nil {
+		return err
+	}
+	for range 5 {
+		var crowd sync.WaitGroup
+		for range 400 {
+			crowd.Go(func() {
+				c, err := dialRaw(s, "memcache")
+				if err != nil {
+					t.violate("storm: %v", err)
+					return
+				}
+				defer c.Close()
+				io.WriteString(c, "version\r\n")
+				reply, _ := readSome(c) // a refusal may be overtaken by a reset
+				if len(reply) > 0 && !bytes.HasPrefix(reply, []byte("VERSION")) &&
+					!bytes.HasPrefix(reply, []byte("SERVER_ERROR too many open connections")) {
+					t.violate("storm: got %q", reply)
+				}
+			})
+		}
+		crowd.Wait()
+		if err := settles(t, s, before); err != nil {
+			return err
+		}
+		t.counts.trials.Add(1)
+	}
+	return nil
+}
