@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,7 +18,8 @@ import (
 
 // damageTrial damages the files of a small data directory, one byte or length at a time, and starts the
 // server on each. It must refuse, saying where, and leave everything as it is; or serve what its
-// clients had put, all of it unless it says that the journal was torn. Every byte and every length is
+// clients had put, all of it unless it says that the journal was torn. "kestrel journal verify" must have
+// said before which it will be, and changed nothing. Every byte and every length is
 // tried by the tests of segment and engine, on the file system in memory; here it is a sample, and the
 // real binary.
 func damageTrial(ctx context.Context, t *trial) error {
@@ -138,8 +140,12 @@ func judgeDamage(
 	ctx context.Context, t *trial, how launch, lanes []*lane, files map[string][]byte,
 ) error {
 	t.counts.trials.Add(1)
+	verdict, said := verify(ctx, how)
 	s, err := how.start(ctx)
 	if errors.Is(err, errEnded) {
+		if verdict != verifyDamaged {
+			t.violate("the server does not start, and verify ended with %d: %s", verdict, said)
+		}
 		t.counts.refusals.Add(1)
 		last := s.lastWords()
 		if code := s.cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(last, "is damaged") ||
@@ -163,6 +169,9 @@ func judgeDamage(
 		copies = append(copies, &c)
 	}
 	torn := len(s.logged("torn")) > 0
+	if want := map[bool]int{false: verifySound, true: verifyTorn}[torn]; verdict != want {
+		t.violate("the server starts, torn: %t, and verify ended with %d: %s", torn, verdict, said)
+	}
 	_, err = inspectAll(t, s, copies, func(l *lane) int {
 		if torn {
 			return 0
@@ -170,6 +179,24 @@ func judgeDamage(
 		return l.ackedBefore(time.Now())
 	})
 	return err
+}
+
+// Exit statuses of "kestrel journal verify".
+const (
+	verifySound   = 0
+	verifyTorn    = 3
+	verifyDamaged = 4
+)
+
+// verify runs "kestrel journal verify" and returns its exit status and what it said.
+func verify(ctx context.Context, how launch) (status int, said string) {
+	cmd := exec.CommandContext(ctx, how.binary, "journal", "verify", "--data-dir", "data")
+	cmd.Dir = how.dir
+	out, err := cmd.CombinedOutput()
+	if cmd.ProcessState == nil {
+		return -1, err.Error()
+	}
+	return cmd.ProcessState.ExitCode(), string(out)
 }
 
 // readFiles returns the files below dir, by their paths in it.
