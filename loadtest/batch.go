@@ -1,7 +1,7 @@
 package loadtest
 
 // A batch is the bytes of up to Pipeline requests, and of the replies due, in order. It does not
-// change once built, except those of a verifying connection, which it rebuilds for each send.
+// change once built, except those that a connection builds for each send.
 type batch struct {
 	requests   []byte
 	requestEnd []int  // requestEnd[i] is the offset behind request i
@@ -10,24 +10,20 @@ type batch struct {
 	exact      bool   // no other replies are right, except misses
 }
 
-// build fills b with count requests of the cycle from step on. value returns the item of a request;
-// it is called once for each, in order, and the result is used before the next call.
-func (b *batch) build(p protocol, cycle []requestKind, step, count int, queue string,
-	value func(requestKind) []byte,
-) {
+func (b *batch) reset() {
 	b.requests, b.requestEnd = b.requests[:0], b.requestEnd[:0]
 	b.replies, b.replyEnd = b.replies[:0], b.replyEnd[:0]
 	b.exact = true
-	for i := range count {
-		kind := cycle[(step+i)%len(cycle)]
-		r := request{kind: kind, queue: queue, value: value(kind)}
-		b.requests = p.appendRequest(b.requests, r)
-		b.requestEnd = append(b.requestEnd, len(b.requests))
-		exact := false
-		b.replies, exact = p.appendReply(b.replies, r)
-		b.replyEnd = append(b.replyEnd, len(b.replies))
-		b.exact = b.exact && exact
-	}
+}
+
+// add adds a request and the reply due to it.
+func (b *batch) add(p protocol, r *request) {
+	b.requests = p.appendRequest(b.requests, r)
+	b.requestEnd = append(b.requestEnd, len(b.requests))
+	exact := false
+	b.replies, exact = p.appendReply(b.replies, r)
+	b.replyEnd = append(b.replyEnd, len(b.replies))
+	b.exact = b.exact && exact
 }
 
 // replyDue returns the bytes of the reply due to request i.
@@ -39,39 +35,80 @@ func (b *batch) replyDue(i int) []byte {
 	return b.replies[start:b.replyEnd[i]]
 }
 
-// plan is what the threads of a run share, immutable: the options, the codec and the batches of
-// runs that do not verify.
-type plan struct {
-	opts     Options
+// group is a Group in a run: what its connections share, immutable.
+type group struct {
+	*Group
+	index    int
 	protocol protocol
 	cycle    []requestKind
-	value    []byte   // the item, unless verifying
+	endless  bool // a get is answered only when there is an item
+	stepwise bool // a batch holds requests of one kind, as a confirm names what was opened before it
+	letters  letters
+	items    [][]byte // the items of a put, unless values are unique
 	queues   []string // names
-	batches  [][]batch
+
+	// batches[queue][step] is a full one that begins at that step of the cycle; nil if values are
+	// unique, or requests depend on replies.
+	batches [][]batch
 }
 
-// newPlan builds the batches: batches[queue][step] is a full one that begins at that step of the
-// cycle.
-func newPlan(opts Options) *plan {
-	p := &plan{
-		opts:     opts,
-		protocol: newProtocol(opts.Protocol, opts.Wait),
-		cycle:    opts.Operation.cycle(),
-		value:    appendValue(nil, opts.ItemSize, 0, 0),
+// newGroup prepares a group of a run.
+func newGroup(o *Options, index int) *group {
+	g := &group{Group: &o.Groups[index], index: index}
+	unique := o.Ledger != nil
+	g.protocol = newProtocol(o.Protocol, g.Group, unique)
+	g.cycle = g.Operation.cycle()
+	g.letters = newLetters(g.ItemSize)
+	g.stepwise = g.Operation == Monitor || g.Operation == Lease ||
+		g.Operation == CloseOpen || len(g.cycle) > 1 && g.protocol.named() && g.opens()
+	value := appendValue(nil, g.ItemSize, stamp{}, g.letters)
+	for range g.Burst {
+		g.items = append(g.items, value)
 	}
-	for i := range min(opts.Queues, opts.Connections) {
-		p.queues = append(p.queues, opts.queueName(i))
+	for i := range min(g.Queues, g.Connections) {
+		g.queues = append(g.queues, g.QueueName(i))
 	}
-	if opts.Verify {
-		return p
+	_, g.endless = g.protocol.(endless)
+	_, own := g.protocol.(personal)
+	if unique || g.stepwise || own {
+		return g
 	}
-	item := func(requestKind) []byte { return p.value }
-	p.batches = make([][]batch, len(p.queues))
-	for i, queue := range p.queues {
-		p.batches[i] = make([]batch, len(p.cycle))
-		for step := range p.cycle {
-			p.batches[i][step].build(p.protocol, p.cycle, step, opts.Pipeline, queue, item)
+	g.batches = make([][]batch, len(g.queues))
+	for i, queue := range g.queues {
+		g.batches[i] = make([]batch, len(g.cycle))
+		for step := range g.cycle {
+			g.batches[i][step].reset()
+			for n := range g.Pipeline {
+				g.batches[i][step].add(g.protocol, &request{
+					kind:  g.cycle[(step+n)%len(g.cycle)],
+					queue: []byte(queue),
+					seq:   int32(n),
+					items: g.items,
+					count: g.Burst,
+				})
+			}
 		}
 	}
-	return p
+	return g
+}
+
+// opens reports whether the cycle opens reads.
+func (g *group) opens() bool {
+	for _, kind := range g.cycle {
+		if kind.opens() {
+			return true
+		}
+	}
+	return false
+}
+
+// nextStep returns the step of the cycle after n requests from step on.
+func (g *group) nextStep(step, n int) int {
+	switch {
+	case g.Operation == CloseOpen:
+		return 0
+	case g.stepwise:
+		n = 1
+	}
+	return (step + n) % len(g.cycle)
 }

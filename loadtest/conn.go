@@ -2,153 +2,252 @@ package loadtest
 
 import (
 	"bytes"
+	"math"
 	"time"
 )
 
 // conn is one connection. It is owned by its thread.
 type conn struct {
 	// Immutable.
-	index int // among all connections of the run
-	queue int // index in plan.queues
+	group    *group
+	index    int // in the group
+	queue    int // index in group.queues
+	name     []byte
+	producer *producer // nil unless the group puts and there is a ledger
+	consumer *consumer // nil unless the group gets and there is a ledger
 
-	fd      int // -1 when closed
-	step    int // of the cycle, where the next batch begins
-	first   int // of the cycle, where the batch in flight began
-	batches int // answered since the connection was opened
+	number int // among all connections of the run
+	slot   int // in the thread's conns
+	pacer  int // in the thread's pacers, if the group has a rate
+
+	fd      int   // -1 when closed
+	left    int64 // operations the window still has for it
+	done    bool  // it has nothing more to do in this window
+	step    int   // of the cycle, where the next batch begins
+	first   int   // of the cycle, where the batch in flight began
+	batches int   // answered since the connection was opened
 
 	// The batch in flight; count is 0 if there is none.
 	batch    *batch
-	count    int           // requests in it
-	unsent   []byte        // request bytes the kernel has not taken
-	sentAt   time.Duration // since the start of the run
-	answered int           // replies parsed; stays 0 while matching
-	matched  int           // reply bytes found equal to those due
-	parsing  bool          // replies are parsed, no longer only matched
-	tail     []byte        // start of a reply, while parsing
+	count    int             // requests in it
+	unsent   []byte          // request bytes the kernel has not taken
+	sentAt   time.Duration   // since the start of the run
+	due      []time.Duration // when each request was due; empty unless the group has a rate
+	answered int             // replies that are whole and right
+	matched  int             // reply bytes found equal to those due
+	parsing  bool            // replies are parsed, no longer only matched
+	tail     []byte          // start of a reply, while parsing
+	now      request         // the request whose reply is being parsed
+	settled  int             // open reads that the batch confirms in one request
+	taken    int64           // items of the batch
+	idleAt   time.Duration   // since when it waits for a request to be due
 
-	own   *batch        // verifying: the buffer of batch
-	seq   uint64        // verifying: puts sent
-	order *orderChecker // verifying
-	item  []byte        // verifying: buffer of a value
+	open     held  // what a confirm will name
+	last     stamp // of the item got last, if it is still open
+	lastOpen bool
+
+	own    batch    // buffer of batch
+	next   request  // the request that is being built
+	values [][]byte // buffers of the values of one put
 }
 
-// prepare sets up a batch of count requests and advances the cycle.
-func (c *conn) prepare(p *plan, count int, now time.Duration) {
-	if p.opts.Verify {
-		c.own.build(p.protocol, p.cycle, c.step, count, p.queues[c.queue], c.nextItem(p))
-		c.batch = c.own
-	} else {
-		c.batch = &p.batches[c.queue][c.step]
+// kind returns the kind of request i of the batch in flight.
+func (c *conn) kind(i int) requestKind {
+	if c.group.stepwise {
+		return c.group.cycle[c.first]
 	}
-	c.first, c.step = c.step, (c.step+count)%len(p.cycle)
-	c.count = count
-	c.unsent = c.batch.requests[:c.batch.requestEnd[count-1]]
-	c.sentAt = now
+	return c.group.cycle[(c.first+i)%len(c.group.cycle)]
+}
+
+// unbounded stands for a bound of a window that is not given.
+const unbounded = math.MaxInt64
+
+// size returns how many requests the next batch is to have, at most limit.
+func (c *conn) size(limit int) int {
+	g := c.group
+	switch {
+	case !g.stepwise:
+		return limit
+	case g.cycle[c.step] == confirmRequest:
+		return max(c.open.len(), 1)
+	case g.cycle[c.step] == settleRequest, g.Operation == CloseOpen:
+		return 1
+	}
+	return limit
+}
+
+// skip passes over the confirms of a cycle that opened nothing.
+func (c *conn) skip() {
+	g := c.group
+	for g.stepwise && c.step > 0 && c.open.len() == 0 &&
+		(g.cycle[c.step] == confirmRequest || g.cycle[c.step] == settleRequest) {
+		c.step = g.nextStep(c.step, 1)
+	}
+}
+
+// prepare sets up a batch of count requests and advances the cycle. At is when it is sent, or due.
+func (c *conn) prepare(count int, now time.Duration, at time.Time) {
+	g := c.group
+	c.first = c.step
+	c.step = g.nextStep(c.step, count)
+	c.count, c.sentAt, c.taken = count, now, 0
 	c.answered, c.matched = 0, 0
-	c.parsing = p.opts.Verify || !c.batch.exact
 	c.tail = c.tail[:0]
+	if g.batches != nil {
+		c.batch = &g.batches[c.queue][c.first]
+	} else {
+		c.build(at)
+	}
+	c.unsent = c.batch.requests[:c.batch.requestEnd[count-1]]
+	c.parsing = !c.batch.exact
+	c.begin()
 }
 
-// nextItem returns the function that gives a verifying batch its items: each put a new one, and the
-// requests up to the next put that same one.
-func (c *conn) nextItem(p *plan) func(requestKind) []byte {
-	return func(kind requestKind) []byte {
-		if kind == putRequest {
-			c.seq++
+// build encodes the batch that prepare has set up, with values and names of its own.
+func (c *conn) build(at time.Time) {
+	c.own.reset()
+	c.batch = &c.own
+	for i := range c.count {
+		r := &c.next
+		*r = request{
+			kind:  c.kind(i),
+			queue: c.name,
+			seq:   int32(i),
+			items: c.group.items,
+			count: c.ask(),
+			held:  &c.open,
+			which: i,
+			conn:  c.number,
 		}
-		c.item = appendValue(c.item[:0], p.opts.ItemSize, uint32(c.queue), max(c.seq, 1)-1)
-		return c.item
+		if r.kind == settleRequest {
+			c.settled = c.open.len()
+			r.count = c.settled
+		}
+		if r.kind == putRequest && c.producer != nil {
+			r.items = c.nextItems(at)
+		}
+		c.own.add(c.group.protocol, r)
+		if c.consumer != nil && r.kind.reads() {
+			c.own.exact = false // the items are not known
+		}
+	}
+	if kind := c.kind(0); c.group.stepwise && !kind.opens() || kind == closeOpenRequest {
+		c.open.reset()
 	}
 }
 
-// receive takes bytes that arrived and counts in t what they answer. It reports whether they
-// completed the batch.
-func (c *conn) receive(p *plan, t *tally, chunk []byte) (done bool, err error) {
+// nextItems returns the items of one put. They are valid until the next call.
+func (c *conn) nextItems(at time.Time) [][]byte {
+	g := c.group
+	for len(c.values) < g.Burst {
+		c.values = append(c.values, nil)
+	}
+	for i := range c.values {
+		c.values[i] = appendValue(c.values[i][:0], g.ItemSize, c.producer.next(at), g.letters)
+	}
+	return c.values
+}
+
+// begin sets up the parsing of the next reply.
+func (c *conn) begin() {
+	c.now = request{
+		kind:  c.kind(c.answered),
+		queue: c.name,
+		seq:   int32(c.answered),
+		items: c.group.items,
+		count: c.ask(),
+	}
+	if c.now.kind == settleRequest {
+		c.now.count = c.settled
+	}
+}
+
+// ask returns how many items one request asks for.
+func (c *conn) ask() int {
+	if c.group.Hits {
+		return int(min(int64(c.group.Burst), max(c.left, 1)))
+	}
+	return c.group.Burst
+}
+
+// receive takes bytes that arrived and counts in t what they answer, at the time now. It reports
+// whether they completed the batch.
+func (c *conn) receive(t *tally, chunk []byte, now time.Duration) (done bool, err error) {
+	before := c.answered
 	if !c.parsing {
 		due := c.batch.replies[c.matched:c.batch.replyEnd[c.count-1]]
 		if len(chunk) <= len(due) && bytes.Equal(chunk, due[:len(chunk)]) {
 			c.matched += len(chunk)
-			if len(chunk) < len(due) {
-				return false, nil
+			for c.answered < c.count && c.batch.replyEnd[c.answered] <= c.matched {
+				c.answered++
 			}
-			t.answered(c, p)
-			return true, nil
+			c.countMatched(t, before)
+			c.record(t, before, now)
+			return c.answered == c.count, nil
 		}
-		c.parsing = true
-		c.tail = append(c.tail[:0], c.batch.replies[:c.matched]...)
+		c.startParsing()
 	}
 	if len(c.tail) > 0 {
 		c.tail = append(c.tail, chunk...)
-		n, err := c.parse(p, t, c.tail)
+		n, err := c.parse(t, c.tail, now)
 		c.tail = c.tail[:copy(c.tail, c.tail[n:])]
+		c.record(t, before, now)
 		return c.answered == c.count, err
 	}
-	n, err := c.parse(p, t, chunk)
+	n, err := c.parse(t, chunk, now)
 	c.tail = append(c.tail, chunk[n:]...)
+	c.record(t, before, now)
 	return c.answered == c.count, err
 }
 
-// parse checks the whole replies in src and returns their size in bytes.
-func (c *conn) parse(p *plan, t *tally, src []byte) (n int, err error) {
-	r := request{queue: p.queues[c.queue], value: p.value}
-	for n < len(src) {
-		if c.answered == c.count {
-			return n, c.wrong("bytes after the last reply", src[n:], nil)
+// startParsing goes over from matching to parsing, from the first reply that is not whole.
+func (c *conn) startParsing() {
+	start := 0
+	if c.answered > 0 {
+		start = c.batch.replyEnd[c.answered-1]
+	}
+	c.parsing = true
+	c.tail = append(c.tail[:0], c.batch.replies[start:c.matched]...)
+	c.begin()
+}
+
+// countMatched counts the requests from the given one up to answered, whose replies were the ones
+// due.
+func (c *conn) countMatched(t *tally, from int) {
+	if c.answered == from {
+		return
+	}
+	puts, items := 0, int64(c.group.Burst)
+	for i := from; i < c.answered; i++ {
+		kind := c.kind(i)
+		switch {
+		case kind == putRequest:
+			puts++
+			t.kinds[kind].items += items
+		case kind.reads():
+			t.kinds[kind].items += items
+			c.taken += items
 		}
-		r.kind = c.kind(p, c.answered)
-		got, size := p.protocol.parseReply(src[n:], r)
-		if size == 0 {
-			return n, nil
-		}
-		if got.outcome == refused {
-			return n, c.wrong("wrong reply", src[n:], c.batch.replyDue(c.answered))
-		}
-		if got.outcome == hit {
-			if problem, want := c.checkItem(p, got.value); problem != "" {
-				return n, c.wrong(problem, got.value, want)
+	}
+	if puts > 0 && c.producer != nil {
+		c.producer.ack(puts * c.group.Burst)
+	}
+}
+
+// record records the latencies of the requests from the given one up to answered.
+func (c *conn) record(t *tally, from int, now time.Duration) {
+	latency := now - c.sentAt
+	for i := from; i < c.answered; {
+		kind, same := c.kind(i), 1
+		if len(c.due) > i {
+			latency = now - c.due[i]
+		} else {
+			for i+same < c.answered && c.kind(i+same) == kind {
+				same++
 			}
 		}
-		t.count(got.outcome)
-		c.answered++
-		n += size
-	}
-	return n, nil
-}
-
-// checkItem returns what is wrong with an item that a get returned, and the one due.
-func (c *conn) checkItem(p *plan, item []byte) (problem string, want []byte) {
-	switch {
-	case len(item) != p.opts.ItemSize:
-		return "item of another size", p.value
-	case c.order != nil:
-		return c.order.check(item)
-	case !bytes.Equal(item, p.value):
-		return "damaged item", p.value
-	}
-	return "", nil
-}
-
-// kind returns the kind of request i of the batch in flight.
-func (c *conn) kind(p *plan, i int) requestKind {
-	return p.cycle[(c.first+i)%len(p.cycle)]
-}
-
-// repliesWhole returns how many replies of the batch in flight have arrived.
-func (c *conn) repliesWhole() int {
-	n := c.answered
-	for !c.parsing && n < c.count && c.batch.replyEnd[n] <= c.matched {
-		n++
-	}
-	return n
-}
-
-// wrong returns a ReplyError that owns its bytes.
-func (c *conn) wrong(problem string, got, want []byte) error {
-	return &ReplyError{
-		Connection: c.index,
-		Request:    c.answered,
-		Problem:    problem,
-		Got:        bytes.Clone(got),
-		Want:       bytes.Clone(want),
+		t.kinds[kind].requests += int64(same)
+		recordValues(&t.kinds[kind].latency, latency, int64(same))
+		i += same
 	}
 }

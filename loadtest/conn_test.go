@@ -2,23 +2,42 @@ package loadtest
 
 import (
 	"errors"
+	"math/rand/v2"
+	"net"
 	"strings"
 	"testing"
+	"time"
 )
 
-// newTestConn returns the only connection of a plan, with a batch of count requests in flight.
-func newTestConn(opts Options, count int) (*plan, *conn) {
-	p := newPlan(opts.withDefaults())
-	c := &newConns(p, 0, 1)[0]
-	c.prepare(p, count, 0)
-	return p, c
+// newTestConn returns the only connection of a run that was not started, with a batch of count
+// requests in flight, and what is counted of it.
+func newTestConn(t testing.TB, opts Options, count int) (*conn, *tally) {
+	t.Helper()
+	opts.Addr = "127.0.0.1:1"
+	if opts.Groups[0].Operations == 0 {
+		opts.Groups[0].Operations = unbounded
+	}
+	if err := opts.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	r := &runner{opts: opts.withDefaults(), start: time.Now()}
+	for i := range r.opts.Groups {
+		r.groups = append(r.groups, newGroup(&r.opts, i))
+	}
+	conns, err := r.newConns()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &conns[0]
+	c.left = unbounded
+	c.prepare(count, 0, r.start)
+	return c, r.newTally(&thread{random: rand.New(rand.NewPCG(0, 0))})
 }
 
-// feed hands stream to a fresh connection, cut into two at the offset, and returns the tally.
-func feed(t *testing.T, opts Options, count int, stream string, cut int) (tally, error) {
+// feedBytes hands stream to a fresh connection, cut into two at the offset, and returns the tally.
+func feedBytes(t *testing.T, opts Options, count int, stream string, cut int) (*tally, error) {
 	t.Helper()
-	p, c := newTestConn(opts, count)
-	var got tally
+	c, got := newTestConn(t, opts, count)
 	var done bool
 	for _, chunk := range []string{stream[:cut], stream[cut:]} {
 		if chunk == "" {
@@ -28,7 +47,7 @@ func feed(t *testing.T, opts Options, count int, stream string, cut int) (tally,
 			t.Fatalf("batch done before the bytes from %d on", cut)
 		}
 		var err error
-		if done, err = c.receive(p, &got, []byte(chunk)); err != nil {
+		if done, err = c.receive(got, []byte(chunk), time.Millisecond); err != nil {
 			return got, err
 		}
 	}
@@ -39,33 +58,34 @@ func feed(t *testing.T, opts Options, count int, stream string, cut int) (tally,
 }
 
 // dueReplies returns what a correct server answers to the first count requests.
-func dueReplies(opts Options, count int) string {
-	_, c := newTestConn(opts, count)
+func dueReplies(t testing.TB, opts Options, count int) string {
+	c, _ := newTestConn(t, opts, count)
 	return string(c.batch.replies[:c.batch.replyEnd[count-1]])
 }
 
 func TestReceiveEverySplit(t *testing.T) {
 	const count = 5
-	for _, protocol := range []Protocol{Memcache, RedisList, RedisString, MemcacheMeta} {
+	for protocol := range numProtocols {
 		for _, operation := range []Operation{Set, Get, SetGet, OpenClose} {
-			for _, verify := range []bool{false, true} {
-				opts := Options{Protocol: protocol, Operation: operation, Verify: verify,
-					Pipeline: 7, ItemSize: 30}
-				noOpen := protocol == RedisString || protocol == MemcacheMeta
-				if noOpen && operation == OpenClose || operation == Get && verify {
-					continue
+			if !protocol.can(operation) {
+				continue
+			}
+			opts := Options{Protocol: protocol, Groups: []Group{
+				{Operation: operation, Pipeline: 7, ItemSize: 36}}}
+			stream := dueReplies(t, opts, count)
+			for cut := range len(stream) + 1 {
+				got, err := feedBytes(t, opts, count, stream, cut)
+				if err != nil {
+					t.Fatalf("%v %v, cut at %d: %v", protocol, operation, cut, err)
 				}
-				stream := dueReplies(opts, count)
-				for cut := range len(stream) + 1 {
-					got, err := feed(t, opts, count, stream, cut)
-					if err != nil {
-						t.Fatalf("%v %v verify=%v, cut at %d: %v", protocol, operation, verify, cut, err)
-					}
-					want := map[Operation]int64{Set: 0, Get: 5, SetGet: 2, OpenClose: 2}[operation]
-					if got.operations != count || got.hits != want || got.misses != 0 {
-						t.Fatalf("%v %v verify=%v, cut at %d: %+v, want %d hits",
-							protocol, operation, verify, cut, got, want)
-					}
+				want := map[Operation]int64{Set: 0, Get: 5, SetGet: 2, OpenClose: 2}[operation]
+				if protocol == Thrift && operation == OpenClose || protocol == Beanstalk {
+					want = 0 // the first step is all puts
+				}
+				s := got.summary()
+				if s.Operations() != count || s.Got() != want || s.Misses() != 0 ||
+					s.Latency().TotalCount() != count {
+					t.Fatalf("%v %v, cut at %d: %+v, want %d got", protocol, operation, cut, s, want)
 				}
 			}
 		}
@@ -73,21 +93,50 @@ func TestReceiveEverySplit(t *testing.T) {
 }
 
 func TestReceiveMissesEverySplit(t *testing.T) {
-	opts := Options{Operation: Get, Pipeline: 4}
-	one := dueReplies(opts, 1)
+	opts := Options{Groups: []Group{{Operation: Get, Pipeline: 4}}}
+	one := dueReplies(t, opts, 1)
 	stream := one + "END\r\n" + one + "END\r\n"
 	for cut := range len(stream) + 1 {
-		got, err := feed(t, opts, 4, stream, cut)
-		if err != nil || got.operations != 4 || got.hits != 2 || got.misses != 2 {
-			t.Fatalf("cut at %d: %+v, %v, want 2 hits and 2 misses", cut, got, err)
+		got, err := feedBytes(t, opts, 4, stream, cut)
+		if err != nil {
+			t.Fatalf("cut at %d: %v", cut, err)
+		}
+		if s := got.summary(); s.Operations() != 4 || s.Got() != 2 || s.Misses() != 2 {
+			t.Fatalf("cut at %d: %+v, want 2 got and 2 misses", cut, s)
 		}
 	}
 }
 
+// TestReceiveMonitor feeds replies of several parts, cut anywhere.
+func TestReceiveMonitor(t *testing.T) {
+	opts := Options{Groups: []Group{{Operation: Monitor, Burst: 3}}}
+	c, _ := newTestConn(t, opts, 1)
+	item := value("load", string(c.group.items[0]))
+	for _, tt := range []struct {
+		stream      string
+		got, misses int64
+	}{{item + item + item + "END\r\n", 3, 0}, {item + "END\r\n", 1, 0}, {"END\r\n", 0, 1}} {
+		for cut := range len(tt.stream) + 1 {
+			got, err := feedBytes(t, opts, 1, tt.stream, cut)
+			if err != nil {
+				t.Fatalf("cut at %d: %v", cut, err)
+			}
+			if s := got.summary(); s.Operations() != 1 || s.Got() != tt.got || s.Misses() != tt.misses {
+				t.Fatalf("%q cut at %d: %+v, want %d got", tt.stream, cut, s, tt.got)
+			}
+		}
+	}
+	stream := strings.Repeat(item, 4)
+	if _, err := feedBytes(t, opts, 1, stream, 0); err == nil ||
+		!strings.Contains(err.Error(), "more than 3 items") {
+		t.Errorf("four items of three: %v", err)
+	}
+}
+
 func TestReceiveWrongRepliesEverySplit(t *testing.T) {
-	set, get := Options{Pipeline: 3}, Options{Operation: Get, Pipeline: 3}
-	ordered := Options{Operation: SetGet, Pipeline: 4, Verify: true}
-	item := dueReplies(get, 1)
+	set := Options{Groups: []Group{{Pipeline: 3}}}
+	get := Options{Groups: []Group{{Operation: Get, Pipeline: 3}}}
+	item := dueReplies(t, get, 1)
 	for _, tt := range []struct {
 		name    string
 		opts    Options
@@ -105,18 +154,15 @@ func TestReceiveWrongRepliesEverySplit(t *testing.T) {
 		{"other size", get, 3, "VALUE load 0 1\r\nx\r\nEND\r\n", 0, "item of another size", "x"},
 		{"other key", get, 3, item + strings.Replace(item, "load", "lead", 1), 1,
 			"wrong reply", "VALUE lead"},
-		{"old item", ordered, 4, dueReplies(ordered, 2) + dueReplies(ordered, 2), 3,
-			"item 0 out of order, due is 1", "00000000.0000000000000000."},
 	} {
 		for cut := range len(tt.stream) + 1 {
-			p, c := newTestConn(tt.opts, tt.count)
-			var counted tally
-			done, err := c.receive(p, &counted, []byte(tt.stream[:cut]))
+			c, counted := newTestConn(t, tt.opts, tt.count)
+			done, err := c.receive(counted, []byte(tt.stream[:cut]), time.Millisecond)
 			if done {
 				continue // what comes after the batch is not this call's concern
 			}
 			if err == nil {
-				_, err = c.receive(p, &counted, []byte(tt.stream[cut:]))
+				_, err = c.receive(counted, []byte(tt.stream[cut:]), time.Millisecond)
 			}
 			var wrong *ReplyError
 			if !errors.As(err, &wrong) || wrong.Request != tt.request || wrong.Problem != tt.problem {
@@ -126,44 +172,111 @@ func TestReceiveWrongRepliesEverySplit(t *testing.T) {
 			if shared := min(len(got), len(tt.got)); got[:shared] != tt.got[:shared] || got == "" {
 				t.Fatalf("%s, cut at %d: bytes %q, want %q…", tt.name, cut, got, tt.got)
 			}
-			if counted.operations > int64(tt.request) {
-				t.Fatalf("%s, cut at %d: counted %d replies before the wrong one",
-					tt.name, cut, counted.operations)
+			if n := counted.summary().Operations(); n > int64(tt.request) {
+				t.Fatalf("%s, cut at %d: counted %d replies before the wrong one", tt.name, cut, n)
 			}
 		}
 	}
 }
 
+// TestReceiveDoesNotAllocate checks the way of a request: built, answered, checked and counted.
 func TestReceiveDoesNotAllocate(t *testing.T) {
 	for _, tt := range []struct {
 		protocol  Protocol
 		operation Operation
-	}{{Memcache, Set}, {Memcache, Get}, {Memcache, SetGet}, {RedisList, Set}, {RedisList, Get}} {
-		opts := Options{Protocol: tt.protocol, Operation: tt.operation, Pipeline: 32}
-		p, c := newTestConn(opts, 32)
-		stream := []byte(dueReplies(opts, 32))
-		var counted tally
+		verify    bool
+	}{
+		{Memcache, Set, false}, {Memcache, Get, false}, {Memcache, SetGet, false}, {Thrift, Set, false},
+		{Thrift, Get, false}, {RedisList, Set, false}, {RedisList, Get, false},
+		{Memcache, Set, true}, {Thrift, Set, true}, {RedisList, Set, true},
+	} {
+		opts := Options{Protocol: tt.protocol, Groups: []Group{{Operation: tt.operation, Pipeline: 32}}}
+		stream := []byte(dueReplies(t, opts, 32))
+		if tt.verify {
+			opts.Ledger = NewLedger(1, false)
+		}
+		c, counted := newTestConn(t, opts, 32)
+		at := time.Now()
 		if n := testing.AllocsPerRun(100, func() {
-			c.prepare(p, 32, 0)
-			if done, err := c.receive(p, &counted, stream); !done || err != nil {
+			c.prepare(32, 0, at)
+			if done, err := c.receive(counted, stream, time.Millisecond); !done || err != nil {
 				t.Fatalf("receive = %v, %v", done, err)
 			}
 		}); n != 0 {
-			t.Errorf("%v %v: %v allocations per batch, want 0", tt.protocol, tt.operation, n)
+			t.Errorf("%v %v, verify %v: %v allocations per batch, want 0", tt.protocol, tt.operation,
+				tt.verify, n)
 		}
 	}
 }
 
+// TestCheckDoesNotAllocate checks items that differ.
+func TestCheckDoesNotAllocate(t *testing.T) {
+	l := NewLedger(1, false)
+	p, c := newTestFeed(t, l, exactOrder)
+	at, item := time.Now(), []byte(nil)
+	if n := testing.AllocsPerRun(1000, func() {
+		item = appendValue(item[:0], p.size, p.next(at), c.letters)
+		p.ack(1)
+		if _, _, problem, _ := c.check(item); problem != "" {
+			t.Fatal(problem)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations per item, want 0", n)
+	}
+}
+
 func TestReplyErrorText(t *testing.T) {
-	err := &ReplyError{Connection: 3, Request: 1, Problem: "wrong reply",
-		Got: []byte("ERROR\r\n"), Want: []byte("STORED\r\n")}
-	want := "loadtest: connection 3, request 1 of its batch: wrong reply: " +
+	err := &ReplyError{Queue: "q", Operation: Get, Connection: 3, Request: 1, Problem: "wrong reply",
+		Got: []byte("ERROR\r\n"), GotSize: 7, Want: []byte("STORED\r\n"), WantSize: 8}
+	want := `loadtest: queue "q", GET connection 3, request 1 of its batch: wrong reply: ` +
 		`got "ERROR\r\n", want "STORED\r\n"`
 	if got := err.Error(); got != want {
 		t.Errorf("Error() = %s, want %s", got, want)
 	}
-	err.Got = []byte(strings.Repeat("x", 5000))
+	err.Got, err.GotSize = []byte(strings.Repeat("x", 161)), 5000
 	if got := err.Error(); len(got) > 400 || !strings.Contains(got, "(5000 bytes)") {
 		t.Errorf("Error() of 5000 bytes = %s, want them cut", got)
+	}
+}
+
+// TestGreet does the exchange of connections with each protocol that has one, against a server that
+// answers it byte by byte, and one that refuses it.
+func TestGreet(t *testing.T) {
+	for _, tt := range []struct {
+		protocol  Protocol
+		operation Operation
+		sent      string
+		answer    string
+	}{
+		{Beanstalk, Set, "use load\r\n", "USING load\r\n"},
+		{Beanstalk, Consume, "use load\r\nwatch load\r\nignore default\r\n",
+			"USING load\r\nWATCHING 2\r\nWATCHING 1\r\n"},
+		{JetStream, Set, "CONNECT {\"verbose\":false,\"pedantic\":false,\"headers\":true,\"protocol\":1}" +
+			"\r\nSUB _INBOX.load.0 1\r\nPING\r\n", "INFO {}\r\nPONG\r\n"},
+		{NSQ, Set, "  V2IDENTIFY\n\x00\x00\x00\x34" + `{"heartbeat_interval":-1,"output_buffer_timeout":10}`,
+			"\x00\x00\x00\x06\x00\x00\x00\x00OK"},
+	} {
+		g := &Group{Operation: tt.operation, Burst: 1}
+		p := newProtocol(tt.protocol, g, false).(greeter)
+		if got := string(p.appendGreeting(nil, "load", 0, g)); got != tt.sent {
+			t.Errorf("%v: greeting %q, want %q", tt.protocol, got, tt.sent)
+		}
+		for i := range len(tt.answer) + 1 {
+			done, err := p.greeted([]byte(tt.answer[:i]), g)
+			if err != nil || done != (i == len(tt.answer)) {
+				t.Errorf("%v: greeted by %q = %v, %v", tt.protocol, tt.answer[:i], done, err)
+			}
+		}
+		refusal := map[Protocol]string{Beanstalk: "BAD_FORMAT\r\n", JetStream: "-ERR 'no'\r\n",
+			NSQ: "\x00\x00\x00\x09\x00\x00\x00\x01E_BAD"}[tt.protocol]
+		if _, err := p.greeted([]byte(refusal), g); err == nil {
+			t.Errorf("%v: greeted by %q: no error", tt.protocol, refusal)
+		}
+	}
+	s := &fakeServer{answer: func(c net.Conn) { c.Write([]byte("UNKNOWN_COMMAND\r\n")) }}
+	s.start(t)
+	opts := Options{Addr: s.addr(), Protocol: Beanstalk, Groups: []Group{{Operations: 1}}}
+	if _, err := Run(t.Context(), opts); err == nil || !strings.Contains(err.Error(), "UNKNOWN_COMMAND") {
+		t.Errorf("Run against a server that refuses the greeting = %v, want its answer", err)
 	}
 }

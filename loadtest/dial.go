@@ -80,18 +80,8 @@ func (t *target) configure(fd int) error {
 
 // awaitConnect waits until the connection of fd is there, or has failed.
 func awaitConnect(fd int, wait time.Duration) error {
-	poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
-	for deadline := time.Now().Add(wait); ; {
-		n, err := unix.Poll(poll, int(max(time.Until(deadline), time.Millisecond).Milliseconds()))
-		switch {
-		case err == unix.EINTR:
-			continue
-		case err != nil:
-			return os.NewSyscallError("poll", err)
-		case n == 0:
-			return os.NewSyscallError("connect", unix.ETIMEDOUT)
-		}
-		break
+	if err := awaitReady(fd, unix.POLLOUT, time.Now().Add(wait)); err != nil {
+		return err
 	}
 	code, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
 	if err == nil && code != 0 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -12,10 +13,11 @@ import (
 )
 
 // fakeServer is a queue server in the test's process that speaks as much of Kestrel's memcache
-// protocol as the generator uses.
+// protocol as the generator uses. It never waits for an item.
 type fakeServer struct {
 	listener net.Listener
 	serving  sync.WaitGroup
+	answer   func(c net.Conn) // serves one connection
 
 	// tamper, if set, replaces the reply to the n-th request served, from 0. A false result closes
 	// the connection after the reply.
@@ -24,24 +26,40 @@ type fakeServer struct {
 	mu sync.Mutex
 	// Guarded by mu.
 	queues      map[string][]string
+	open        map[int64]openItem // thrift's open reads, by id
+	forgetful   bool               // thrift: a get puts back what its connection has open
+	lastID      int64
 	requests    int
 	connections int64
+}
+
+type openItem struct {
+	queue, data string
+	conn        net.Conn // that opened it
 }
 
 // newFakeServer starts a server that the test's end stops.
 func newFakeServer(t *testing.T, tamper func(n int, reply string) (string, bool)) *fakeServer {
 	t.Helper()
+	s := &fakeServer{tamper: tamper}
+	s.answer = s.serve
+	s.start(t)
+	return s
+}
+
+func (s *fakeServer) start(t *testing.T) {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &fakeServer{listener: listener, tamper: tamper, queues: make(map[string][]string)}
+	s.listener = listener
+	s.queues, s.open = make(map[string][]string), make(map[int64]openItem)
 	s.serving.Go(s.accept)
 	t.Cleanup(func() {
 		listener.Close()
 		s.serving.Wait()
 	})
-	return s
 }
 
 func (s *fakeServer) addr() string { return s.listener.Addr().String() }
@@ -55,21 +73,28 @@ func (s *fakeServer) accept() {
 		s.mu.Lock()
 		s.connections++
 		s.mu.Unlock()
-		s.serving.Go(func() { s.serve(c) })
+		s.serving.Go(func() {
+			defer c.Close()
+			s.answer(c)
+		})
 	}
 }
 
 // serve answers one connection until it ends; the replies to what was pipelined leave together.
 func (s *fakeServer) serve(c net.Conn) {
-	defer c.Close()
 	in, out := bufio.NewReader(c), bufio.NewWriter(c)
-	var open []string
+	open := make(map[string][]string)
+	defer func() {
+		for queue, items := range open {
+			s.putBack(queue, items...)
+		}
+	}()
 	for {
 		line, err := in.ReadString('\n')
 		if err != nil {
 			return
 		}
-		reply, err := s.answer(strings.Fields(line), in, &open)
+		reply, err := s.reply(strings.Fields(line), in, open)
 		if err != nil {
 			return
 		}
@@ -96,11 +121,10 @@ func (s *fakeServer) tampered(reply string) (string, bool) {
 	return s.tamper(n, reply)
 }
 
-func (s *fakeServer) answer(words []string, in io.Reader, open *[]string) (string, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	queue, option, _ := strings.Cut(words[1], "/")
-	if words[0] == "set" {
+func (s *fakeServer) reply(words []string, in io.Reader, open map[string][]string) (string, error) {
+	queue, options, _ := strings.Cut(words[1], "/")
+	switch words[0] {
+	case "set":
 		size, err := strconv.Atoi(words[4])
 		if err != nil {
 			return "", err
@@ -109,22 +133,74 @@ func (s *fakeServer) answer(words []string, in io.Reader, open *[]string) (strin
 		if _, err := io.ReadFull(in, data); err != nil {
 			return "", err
 		}
-		s.queues[queue] = append(s.queues[queue], string(data[:size]))
+		s.put(queue, string(data[:size]))
 		return "STORED\r\n", nil
+	case "monitor":
+		limit, err := strconv.Atoi(words[3])
+		var reply string
+		for range limit {
+			item, ok := s.take(queue)
+			if !ok {
+				break
+			}
+			open[queue] = append(open[queue], item)
+			reply += value(queue, item)
+		}
+		return reply + "END\r\n", err
+	case "confirm":
+		count, err := strconv.Atoi(words[2])
+		if count > len(open[queue]) {
+			return "ERROR\r\n", err
+		}
+		open[queue] = open[queue][count:]
+		return "END\r\n", err
 	}
-	if option == "close" {
-		*open = (*open)[1:]
-		return "END\r\n", nil
+	return s.get(queue, strings.Split(options, "/"), open), nil
+}
+
+func (s *fakeServer) get(queue string, options []string, open map[string][]string) string {
+	opens, closes := slices.Contains(options, "open"), slices.Contains(options, "close")
+	if closes && len(open[queue]) > 0 {
+		open[queue] = open[queue][1:]
 	}
-	if len(s.queues[queue]) == 0 {
-		return "END\r\n", nil
+	if closes && !opens {
+		return "END\r\n"
 	}
-	item := s.queues[queue][0]
-	s.queues[queue] = s.queues[queue][1:]
-	if option == "open" {
-		*open = append(*open, item)
+	item, ok := s.take(queue)
+	if !ok {
+		return "END\r\n"
 	}
-	return fmt.Sprintf("VALUE %s 0 %d\r\n%s\r\nEND\r\n", queue, len(item), item), nil
+	if opens {
+		open[queue] = append(open[queue], item)
+	}
+	return value(queue, item)
+}
+
+func value(queue, item string) string {
+	return fmt.Sprintf("VALUE %s 0 %d\r\n%s\r\nEND\r\n", queue, len(item), item)
+}
+
+func (s *fakeServer) put(queue, item string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queues[queue] = append(s.queues[queue], item)
+}
+
+func (s *fakeServer) putBack(queue string, items ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queues[queue] = slices.Concat(items, s.queues[queue])
+}
+
+func (s *fakeServer) take(queue string) (item string, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	items := s.queues[queue]
+	if len(items) == 0 {
+		return "", false
+	}
+	s.queues[queue] = items[1:]
+	return items[0], true
 }
 
 // depth returns the number of items in all queues.

@@ -2,91 +2,84 @@ package loadtest
 
 import (
 	"bytes"
-	"strconv"
+	"errors"
 	"time"
+
+	codec "github.com/kestrelmq/kestrel/codec/memcache"
 )
 
-// memcache is the memcache text protocol with Kestrel's options in the key.
+// memcache is Kestrel's memcache protocol.
 type memcache struct {
 	wait time.Duration
 }
 
-func (p memcache) appendRequest(dst []byte, r request) []byte {
-	if r.kind == putRequest {
-		dst = append(dst, "set "...)
-		dst = append(dst, r.queue...)
-		return appendBlock(append(dst, " 0 0 "...), r.value)
-	}
-	dst = append(dst, "get "...)
-	dst = append(dst, r.queue...)
-	switch r.kind {
-	case openRequest:
-		dst = append(dst, "/open"...)
-	case confirmRequest:
-		dst = append(dst, "/close"...)
-	}
-	if p.wait > 0 && r.kind != confirmRequest {
-		dst = append(dst, "/t="...)
-		dst = strconv.AppendInt(dst, p.wait.Milliseconds(), 10)
-	}
-	return append(dst, "\r\n"...)
-}
+// named reports false: /close confirms the oldest read, CONFIRM a number of them.
+func (memcache) named() bool { return false }
 
-func (memcache) appendReply(dst []byte, r request) ([]byte, bool) {
+func (p memcache) appendRequest(dst []byte, r *request) []byte {
 	switch r.kind {
 	case putRequest:
-		return append(dst, "STORED\r\n"...), true
+		for _, item := range r.items {
+			dst = codec.AppendSet(dst, r.queue, 0, 0, item)
+		}
+		return dst
+	case fetchRequest:
+		seconds := max(int32((p.wait+time.Second-1)/time.Second), 1)
+		return codec.AppendMonitor(dst, r.queue, seconds, int32(r.count))
+	case settleRequest:
+		return codec.AppendConfirm(dst, r.queue, int32(r.held.len()))
 	case confirmRequest:
-		return append(dst, "END\r\n"...), true
+		return codec.AppendGet(dst, r.queue, codec.GetOptions{Close: true})
 	}
-	dst = append(dst, "VALUE "...)
-	dst = append(dst, r.queue...)
-	dst = appendBlock(append(dst, " 0 "...), r.value)
-	return append(dst, "END\r\n"...), true
+	return codec.AppendGet(dst, r.queue, codec.GetOptions{
+		Open:       r.kind != getRequest,
+		Close:      r.kind == closeOpenRequest,
+		WaitMillis: millis(p.wait),
+	})
 }
 
-func (memcache) parseReply(src []byte, r request) (reply, int) {
-	line, ok := replyLine(src)
-	if line == 0 {
-		return reply{outcome: refused}, unframed(ok, src)
-	}
-	word := src[:line-2]
+func (memcache) appendReply(dst []byte, r *request) ([]byte, bool) {
 	switch {
 	case r.kind == putRequest:
-		if string(word) == "STORED" {
-			return reply{outcome: accepted}, line
-		}
-	case string(word) == "END":
-		if r.kind == confirmRequest {
-			return reply{outcome: accepted}, line
-		}
-		return reply{outcome: miss}, line
-	case r.kind != confirmRequest:
-		return parseMemcacheValue(src, line, r.queue)
+		return append(dst, codec.ReplyStored...), true
+	case !r.kind.reads():
+		return append(dst, codec.ReplyEnd...), true
 	}
-	return reply{outcome: refused}, line
+	dst = codec.AppendValueHeader(dst, r.queue, 0, len(r.value()))
+	dst = append(dst, r.value()...)
+	dst = append(dst, codec.ValueTrailer...)
+	if r.kind == fetchRequest {
+		return append(dst, codec.ReplyEnd...), false
+	}
+	return dst, true
 }
 
-// parseMemcacheValue parses a VALUE reply whose first line is src[:line].
-func parseMemcacheValue(src []byte, line int, queue string) (reply, int) {
-	const before, flags, end = "VALUE ", " 0 ", "\r\nEND\r\n"
-	head, ok := bytes.CutPrefix(src[:line-2], []byte(before))
-	if ok {
-		head, ok = bytes.CutPrefix(head, []byte(queue))
-	}
-	if ok {
-		head, ok = bytes.CutPrefix(head, []byte(flags))
-	}
-	size, digits := parseSize(head)
-	if !ok || !digits {
-		return reply{outcome: refused}, line
-	}
-	total := line + size + len(end)
-	if len(src) < total {
+func (memcache) parseReply(src []byte, r *request) (reply, int) {
+	var got codec.Reply
+	n, err := codec.DecodeReply(src, &got)
+	switch {
+	case errors.Is(err, codec.ErrIncomplete):
 		return reply{}, 0
+	case err != nil:
+		return reply{outcome: refused}, len(src)
 	}
-	if string(src[line+size:total]) != end {
-		return reply{outcome: refused}, total
+	switch got.Kind {
+	case codec.KindStored:
+		if r.kind == putRequest {
+			return reply{outcome: accepted}, n
+		}
+	case codec.KindEnd:
+		switch {
+		case r.kind == putRequest:
+		case !r.kind.reads() || r.got > 0:
+			return reply{outcome: accepted}, n
+		default:
+			return reply{outcome: miss}, n
+		}
+	case codec.KindValue:
+		if r.kind.reads() && got.Flags == 0 && bytes.Equal(got.Queue, r.queue) {
+			return reply{outcome: hit, value: got.Data, more: r.kind == fetchRequest}, n
+		}
 	}
-	return reply{outcome: hit, value: src[line : line+size]}, total
+	return reply{outcome: refused}, n
 }

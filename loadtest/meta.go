@@ -4,7 +4,9 @@ package loadtest
 // together, whereas each get of the classic protocol is answered in a system call of its own.
 type memcacheMeta struct{}
 
-func (memcacheMeta) appendRequest(dst []byte, r request) []byte {
+func (memcacheMeta) named() bool { return false }
+
+func (memcacheMeta) appendRequest(dst []byte, r *request) []byte {
 	if r.kind != putRequest {
 		dst = append(dst, "mg "...)
 		dst = append(dst, r.queue...)
@@ -13,17 +15,17 @@ func (memcacheMeta) appendRequest(dst []byte, r request) []byte {
 	dst = append(dst, "ms "...)
 	dst = append(dst, r.queue...)
 	dst = append(dst, ' ')
-	return appendBlock(dst, r.value)
+	return appendBlock(dst, r.value())
 }
 
-func (memcacheMeta) appendReply(dst []byte, r request) ([]byte, bool) {
+func (memcacheMeta) appendReply(dst []byte, r *request) ([]byte, bool) {
 	if r.kind == putRequest {
 		return append(dst, "HD\r\n"...), true
 	}
-	return appendBlock(append(dst, "VA "...), r.value), true
+	return appendBlock(append(dst, "VA "...), r.value()), true
 }
 
-func (memcacheMeta) parseReply(src []byte, r request) (reply, int) {
+func (memcacheMeta) parseReply(src []byte, r *request) (reply, int) {
 	line, ok := replyLine(src)
 	if line == 0 {
 		return reply{outcome: refused}, unframed(ok, src)

@@ -54,6 +54,25 @@ func epollWait(epoll int, events []unix.EpollEvent, wait time.Duration, hold boo
 	return 0, os.NewSyscallError("epoll_pwait", errno)
 }
 
+// pollFor waits until a descriptor is readable, or the time has passed, to the nanosecond: what
+// epoll_pwait cannot. Hold is as for epollWait.
+func pollFor(fd int, d time.Duration, hold bool) error {
+	poll := [1]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	ts := unix.NsecToTimespec(int64(d))
+	var errno unix.Errno
+	if hold {
+		_, _, errno = unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&poll)), 1,
+			uintptr(unsafe.Pointer(&ts)), 0, 0, 0)
+	} else {
+		_, _, errno = unix.Syscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&poll)), 1,
+			uintptr(unsafe.Pointer(&ts)), 0, 0, 0)
+	}
+	if errno != 0 && errno != unix.EINTR {
+		return os.NewSyscallError("ppoll", errno)
+	}
+	return nil
+}
+
 // nap sleeps for about the given time, less than a second, or until a signal.
 func nap(d time.Duration) {
 	ts := unix.Timespec{Nsec: int64(d)}

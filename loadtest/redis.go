@@ -8,35 +8,43 @@ import (
 // redisList is RESP2 with a list per queue: put at the left, taken at the right. An open read is
 // a move to the list queue:open; a confirm removes the item there.
 type redisList struct {
-	wait time.Duration
+	wait   time.Duration
+	unique bool // values differ
 }
+
+// named reports whether LREM must wait for the item that it names.
+func (p redisList) named() bool { return p.unique }
 
 // openSuffix names the list that holds a queue's open reads.
 const openSuffix = ":open"
 
-func (p redisList) appendRequest(dst []byte, r request) []byte {
+func (p redisList) appendRequest(dst []byte, r *request) []byte {
+	queue := string(r.queue)
 	switch r.kind {
 	case putRequest:
-		dst = appendCommand(dst, 3, "LPUSH", r.queue)
-		return appendBulk(dst, r.value)
+		dst = appendCommand(dst, 3, "LPUSH", queue)
+		return appendBulk(dst, r.value())
 	case getRequest:
 		if p.wait > 0 {
-			return appendBulk(appendCommand(dst, 3, "BRPOP", r.queue), p.seconds())
+			return appendBulk(appendCommand(dst, 3, "BRPOP", queue), p.seconds())
 		}
-		return appendCommand(dst, 2, "RPOP", r.queue)
+		return appendCommand(dst, 2, "RPOP", queue)
 	case openRequest:
 		if p.wait > 0 {
-			dst = appendCommand(dst, 6, "BLMOVE", r.queue, r.queue+openSuffix, "RIGHT", "LEFT")
+			dst = appendCommand(dst, 6, "BLMOVE", queue, queue+openSuffix, "RIGHT", "LEFT")
 			return appendBulk(dst, p.seconds())
 		}
-		return appendCommand(dst, 5, "LMOVE", r.queue, r.queue+openSuffix, "RIGHT", "LEFT")
+		return appendCommand(dst, 5, "LMOVE", queue, queue+openSuffix, "RIGHT", "LEFT")
 	default:
-		dst = appendCommand(dst, 4, "LREM", r.queue+openSuffix, "1")
-		return appendBulk(dst, r.value)
+		dst = appendCommand(dst, 4, "LREM", queue+openSuffix, "1")
+		if r.held != nil && r.which < r.held.len() {
+			return appendBulk(dst, r.held.at(r.which))
+		}
+		return appendBulk(dst, r.value())
 	}
 }
 
-func (p redisList) appendReply(dst []byte, r request) ([]byte, bool) {
+func (p redisList) appendReply(dst []byte, r *request) ([]byte, bool) {
 	switch r.kind {
 	case putRequest: // the length of the list, which depends on the other connections
 		return append(dst, ":1\r\n"...), false
@@ -45,17 +53,17 @@ func (p redisList) appendReply(dst []byte, r request) ([]byte, bool) {
 	}
 	if p.waitsForPair(r) {
 		dst = append(dst, "*2\r\n"...)
-		dst = appendBulk(dst, []byte(r.queue))
+		dst = appendBulk(dst, r.queue)
 	}
-	return appendBulk(dst, r.value), true
+	return appendBulk(dst, r.value()), true
 }
 
-func (p redisList) parseReply(src []byte, r request) (reply, int) {
+func (p redisList) parseReply(src []byte, r *request) (reply, int) {
 	if r.kind == getRequest || r.kind == openRequest {
 		if p.waitsForPair(r) {
-			return parsePair(src, r.queue)
+			return withID(parsePair(src, string(r.queue)))
 		}
-		return parseBulk(src)
+		return withID(parseBulk(src))
 	}
 	line, ok := replyLine(src)
 	if line == 0 {
@@ -68,8 +76,14 @@ func (p redisList) parseReply(src []byte, r request) (reply, int) {
 	return reply{outcome: accepted}, line
 }
 
+// withID names an item by its bytes.
+func withID(got reply, n int) (reply, int) {
+	got.id = got.value
+	return got, n
+}
+
 // waitsForPair reports whether the reply is BRPOP's: the list's name, then the item.
-func (p redisList) waitsForPair(r request) bool {
+func (p redisList) waitsForPair(r *request) bool {
 	return p.wait > 0 && r.kind == getRequest
 }
 
@@ -81,21 +95,23 @@ func (p redisList) seconds() []byte {
 // redisString is RESP2 with a string per queue.
 type redisString struct{}
 
-func (redisString) appendRequest(dst []byte, r request) []byte {
+func (redisString) named() bool { return false }
+
+func (redisString) appendRequest(dst []byte, r *request) []byte {
 	if r.kind == putRequest {
-		return appendBulk(appendCommand(dst, 3, "SET", r.queue), r.value)
+		return appendBulk(appendCommand(dst, 3, "SET", string(r.queue)), r.value())
 	}
-	return appendCommand(dst, 2, "GET", r.queue)
+	return appendCommand(dst, 2, "GET", string(r.queue))
 }
 
-func (redisString) appendReply(dst []byte, r request) ([]byte, bool) {
+func (redisString) appendReply(dst []byte, r *request) ([]byte, bool) {
 	if r.kind == putRequest {
 		return append(dst, "+OK\r\n"...), true
 	}
-	return appendBulk(dst, r.value), true
+	return appendBulk(dst, r.value()), true
 }
 
-func (redisString) parseReply(src []byte, r request) (reply, int) {
+func (redisString) parseReply(src []byte, r *request) (reply, int) {
 	if r.kind != putRequest {
 		return parseBulk(src)
 	}

@@ -12,43 +12,49 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// one returns options of one group.
+func one(addr string, g Group) Options { return Options{Addr: addr, Groups: []Group{g}} }
+
 func TestRunCounts(t *testing.T) {
 	for _, tt := range []struct {
 		name                      string
-		opts                      Options
-		operations, hits, in, con int64
+		group                     Group
+		threads                   int
+		operations, got, in, conn int64
 	}{
-		{"one put", Options{Operations: 1}, 1, 0, 1, 1},
-		{"set", Options{Connections: 7, Pipeline: 3, Operations: 1000}, 1000, 0, 1000, 7},
-		{"set, warmed up", Options{Connections: 3, Pipeline: 32, Operations: 1000, WarmupOperations: 77},
-			1000, 0, 1077, 3},
-		{"set, two threads", Options{Connections: 5, Pipeline: 8, Operations: 999, Threads: 2},
-			999, 0, 999, 5},
-		{"set, more threads than connections", Options{Connections: 2, Operations: 99, Threads: 8},
-			99, 0, 99, 2},
-		{"set and get", Options{Operation: SetGet, Connections: 4, Pipeline: 6, Operations: 600},
+		{"one put", Group{Operations: 1}, 1, 1, 0, 1, 1},
+		{"set", Group{Connections: 7, Pipeline: 3, Operations: 1000}, 1, 1000, 0, 1000, 7},
+		{"set, warmed up", Group{Connections: 3, Pipeline: 32, Operations: 1000, WarmupOperations: 77},
+			1, 1000, 0, 1077, 3},
+		{"set, two threads", Group{Connections: 5, Pipeline: 8, Operations: 999}, 2, 999, 0, 999, 5},
+		{"set, more threads than connections", Group{Connections: 2, Operations: 99}, 8, 99, 0, 99, 2},
+		{"set and get", Group{Operation: SetGet, Connections: 4, Pipeline: 6, Operations: 600}, 1,
 			600, 300, 0, 4},
-		{"open and close", Options{Operation: OpenClose, Connections: 4, Pipeline: 6, Operations: 600},
+		{"open and close", Group{Operation: OpenClose, Connections: 4, Pipeline: 6, Operations: 600}, 1,
 			600, 200, 0, 4},
-		{"large items", Options{Operation: SetGet, Connections: 2, Pipeline: 16, ItemSize: 200_000,
-			Operations: 64}, 64, 32, 0, 2},
-		{"cycles over batches", Options{Operation: SetGet, Pipeline: 5, Operations: 602}, 602, 301, 0, 1},
-		{"reconnect", Options{Connections: 3, Pipeline: 2, Operations: 60, Reconnect: 5}, 60, 0, 60, 6},
+		{"large items", Group{Operation: SetGet, Connections: 2, Pipeline: 16, ItemSize: 200_000,
+			Operations: 64}, 1, 64, 32, 0, 2},
+		{"cycles over batches", Group{Operation: SetGet, Pipeline: 5, Operations: 602}, 1, 602, 301, 0, 1},
+		{"reconnect", Group{Connections: 3, Pipeline: 2, Operations: 60, Reconnect: 5}, 1, 60, 0, 60, 6},
 	} {
 		for _, verify := range []bool{false, true} {
 			s := newFakeServer(t, nil)
-			tt.opts.Addr, tt.opts.Verify, tt.opts.Queues = s.addr(), verify, tt.opts.Connections
-			got, err := Run(context.Background(), tt.opts)
+			tt.group.Queues = tt.group.Connections
+			opts := one(s.addr(), tt.group)
+			opts.Threads = tt.threads
+			if verify {
+				opts.Ledger = NewLedger(1, false)
+			}
+			got, err := Run(context.Background(), opts)
 			if err != nil {
 				t.Errorf("%s, verify %v: %v", tt.name, verify, err)
 			}
-			if got.Operations != tt.operations || got.Hits != tt.hits || got.Misses+got.Errors != 0 {
-				t.Errorf("%s, verify %v: %d operations, %d hits, %d misses, %d errors, want %d and %d",
-					tt.name, verify, got.Operations, got.Hits, got.Misses, got.Errors, tt.operations, tt.hits)
+			if got.Operations() != tt.operations || got.Got() != tt.got || got.Misses()+got.Errors != 0 {
+				t.Errorf("%s, verify %v: %d operations, %d got, %d misses, %d errors, want %d and %d", tt.name,
+					verify, got.Operations(), got.Got(), got.Misses(), got.Errors, tt.operations, tt.got)
 			}
-			pipeline := max(tt.opts.Pipeline, 1)
-			if n := got.Latency.TotalCount(); n*int64(pipeline) < got.Operations {
-				t.Errorf("%s, verify %v: %d latencies of %d requests", tt.name, verify, n, got.Operations)
+			if n := got.Latency().TotalCount(); n != got.Operations() {
+				t.Errorf("%s, verify %v: %d latencies of %d requests", tt.name, verify, n, got.Operations())
 			}
 			if got.Wall <= 0 || got.ThreadCPU <= 0 || got.Rate() <= 0 {
 				t.Errorf("%s, verify %v: wall %v, cpu %v", tt.name, verify, got.Wall, got.ThreadCPU)
@@ -57,8 +63,8 @@ func TestRunCounts(t *testing.T) {
 				t.Errorf("%s, verify %v: %d items left, want %d", tt.name, verify, n, tt.in)
 			}
 			n := s.accepted()
-			if n < tt.con || n > tt.con && tt.opts.Reconnect == 0 {
-				t.Errorf("%s, verify %v: %d connections, want %d", tt.name, verify, n, tt.con)
+			if n < tt.conn || n > tt.conn && tt.group.Reconnect == 0 {
+				t.Errorf("%s, verify %v: %d connections, want %d", tt.name, verify, n, tt.conn)
 			}
 		}
 	}
@@ -67,27 +73,31 @@ func TestRunCounts(t *testing.T) {
 // What one run has put, another gets: in order, and then it misses.
 func TestRunGetsWhatWasPut(t *testing.T) {
 	s := newFakeServer(t, nil)
-	opts := Options{Addr: s.addr(), Pipeline: 8, Operations: 400, Verify: true}
+	opts := one(s.addr(), Group{Pipeline: 8, Operations: 400})
+	opts.Ledger = NewLedger(1, false)
 	if _, err := Run(context.Background(), opts); err != nil {
 		t.Fatal(err)
 	}
-	opts.Operation, opts.Operations, opts.Connections = Get, 480, 4
+	opts.Groups[0] = Group{Operation: Get, Pipeline: 8, Connections: 4, Operations: 480}
 	got, err := Run(context.Background(), opts)
-	if err != nil || got.Hits != 400 || got.Misses != 80 {
-		t.Errorf("%d hits, %d misses, %v, want 400 and 80", got.Hits, got.Misses, err)
+	if err != nil || got.Got() != 400 || got.Misses() != 80 {
+		t.Errorf("%d got, %d misses, %v, want 400 and 80", got.Got(), got.Misses(), err)
+	}
+	if c := opts.Ledger.Counts(); c != (Counts{Put: 400, Got: 400}) {
+		t.Errorf("Counts = %+v, want 400 put and got", c)
 	}
 }
 
 func TestRunDuration(t *testing.T) {
 	s := newFakeServer(t, nil)
 	var calls []string
-	got, err := Run(context.Background(), Options{
-		Addr: s.addr(), Connections: 2, Duration: 10 * time.Millisecond, Warmup: time.Millisecond,
-		Begin: func() { calls = append(calls, "begin") },
-		End:   func() { calls = append(calls, "end") },
-	})
-	if err != nil || got.Operations == 0 || got.Wall < 10*time.Millisecond {
-		t.Errorf("%d operations in %v, %v, want some in at least 10ms", got.Operations, got.Wall, err)
+	opts := one(s.addr(), Group{Connections: 2, Duration: 10 * time.Millisecond})
+	opts.Warmup = time.Millisecond
+	opts.Begin = func() { calls = append(calls, "begin") }
+	opts.End = func() { calls = append(calls, "end") }
+	got, err := Run(context.Background(), opts)
+	if err != nil || got.Operations() == 0 || got.Wall < 10*time.Millisecond {
+		t.Errorf("%d operations in %v, %v, want some in at least 10ms", got.Operations(), got.Wall, err)
 	}
 	if strings.Join(calls, " ") != "begin end" {
 		t.Errorf("calls %q, want begin and end", calls)
@@ -103,31 +113,24 @@ func TestRunFailsOnWrongReplies(t *testing.T) {
 			return due, true
 		}
 	}
-	corrupt := func(n int, due string) (string, bool) {
-		if n == 7 {
-			return strings.Replace(due, ".0000000000000003.", ".0000000000000002.", 1), true
-		}
-		return due, true
-	}
 	for _, tt := range []struct {
 		name   string
 		tamper func(int, string) (string, bool)
-		opts   Options
+		group  Group
 		want   string // in the error
 	}{
-		{"refused put", at(3, "SERVER_ERROR\r\n", true), Options{}, `got "SERVER_ERROR\r\n`},
-		{"refused first", at(0, "CLIENT_ERROR\r\n", false), Options{}, `got "CLIENT_ERROR\r\n`},
-		{"get answered as put", at(5, "STORED\r\n", true), Options{Operation: SetGet}, `got "STORED\r\n`},
-		{"truncated item", at(5, "VALUE load 0 3\r\n000\r\nEND\r\n", true), Options{Operation: SetGet},
+		{"refused put", at(3, "SERVER_ERROR\r\n", true), Group{}, `got "SERVER_ERROR\r\n`},
+		{"refused first", at(0, "CLIENT_ERROR\r\n", false), Group{}, `got "CLIENT_ERROR\r\n`},
+		{"get answered as put", at(5, "STORED\r\n", true), Group{Operation: SetGet}, `got "STORED\r\n`},
+		{"truncated item", at(5, "VALUE load 0 3\r\n000\r\nEND\r\n", true), Group{Operation: SetGet},
 			`item of another size: got "000"`},
-		{"old item", corrupt, Options{Operation: SetGet, Verify: true}, "damaged value"},
-		{"closed", at(5, "", false), Options{}, "unexpected EOF"},
-		{"closed in a reply", at(5, "STO", false), Options{}, "unexpected EOF"},
+		{"closed", at(5, "", false), Group{}, "unexpected EOF"},
+		{"closed in a reply", at(5, "STO", false), Group{}, "unexpected EOF"},
 	} {
 		for _, pipeline := range []int{1, 4} {
 			s := newFakeServer(t, tt.tamper)
-			tt.opts.Addr, tt.opts.Pipeline, tt.opts.Operations = s.addr(), pipeline, 100
-			got, err := Run(context.Background(), tt.opts)
+			tt.group.Pipeline, tt.group.Operations = pipeline, 100
+			got, err := Run(context.Background(), one(s.addr(), tt.group))
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%s, pipeline %d: %v, want %q", tt.name, pipeline, err, tt.want)
 			}
@@ -146,10 +149,9 @@ func TestRunFailsOnShortCounts(t *testing.T) {
 		}
 		return due, true
 	})
-	_, err := Run(context.Background(), Options{
-		Addr: s.addr(), Pipeline: 4, Operations: 100, ReplyWait: tickInterval,
-	})
-	if !errors.Is(err, ErrStalled) {
+	opts := one(s.addr(), Group{Pipeline: 4, Operations: 100})
+	opts.ReplyWait = tickInterval
+	if _, err := Run(context.Background(), opts); !errors.Is(err, ErrStalled) {
 		t.Errorf("Run = %v, want ErrStalled", err)
 	}
 }
@@ -157,13 +159,12 @@ func TestRunFailsOnShortCounts(t *testing.T) {
 func TestRunEndsWithItsContext(t *testing.T) {
 	s := newFakeServer(t, func(int, string) (string, bool) { return "", true })
 	ctx, cancel := context.WithCancel(context.Background())
-	_, err := Run(ctx, Options{
-		Addr: s.addr(), Threads: 2, Connections: 2, Operations: 1, Begin: cancel,
-	})
-	if !errors.Is(err, context.Canceled) {
+	opts := one(s.addr(), Group{Connections: 2, Operations: 2})
+	opts.Threads, opts.Begin = 2, cancel
+	if _, err := Run(ctx, opts); !errors.Is(err, context.Canceled) {
 		t.Errorf("Run = %v, want context.Canceled", err)
 	}
-	if _, err := Run(ctx, Options{Addr: s.addr(), Operations: 1}); !errors.Is(err, context.Canceled) {
+	if _, err := Run(ctx, opts); !errors.Is(err, context.Canceled) {
 		t.Errorf("Run with a context that is done = %v, want context.Canceled", err)
 	}
 }
@@ -175,11 +176,16 @@ func TestRunFailsToConnect(t *testing.T) {
 	}
 	addr := listener.Addr().String()
 	listener.Close()
-	if _, err := Run(context.Background(), Options{Addr: addr, Operations: 1}); !errors.Is(
-		err, unix.ECONNREFUSED) {
+	opts := one(addr, Group{Operations: 1})
+	if _, err := Run(context.Background(), opts); !errors.Is(err, unix.ECONNREFUSED) {
 		t.Errorf("Run = %v, want ECONNREFUSED", err)
 	}
-	if _, err := Run(context.Background(), Options{Addr: "no port", Operations: 1}); err == nil {
+	opts.ConnectWait = 2 * connectPause
+	got, err := Run(context.Background(), opts)
+	if !errors.Is(err, unix.ECONNREFUSED) || got.Retries == 0 {
+		t.Errorf("Run with ConnectWait = %d retries, %v, want some and ECONNREFUSED", got.Retries, err)
+	}
+	if _, err := Run(context.Background(), one("no port", Group{Operations: 1})); err == nil {
 		t.Error("Run with an address without a port: no error")
 	}
 	if _, err := Run(context.Background(), Options{}); err == nil {
@@ -200,10 +206,37 @@ func TestRunIPv6(t *testing.T) {
 			c.Close()
 		}
 	}()
-	got, err := Run(context.Background(), Options{
-		Addr: listener.Addr().String(), ItemSize: 1, Operations: 1,
-	})
-	if err != nil || got.Operations != 1 {
-		t.Errorf("%d operations, %v, want 1", got.Operations, err)
+	opts := one(listener.Addr().String(), Group{ItemSize: 1, Operations: 1})
+	got, err := Run(context.Background(), opts)
+	if err != nil || got.Operations() != 1 {
+		t.Errorf("%d operations, %v, want 1", got.Operations(), err)
+	}
+}
+
+// TestRunIntervals checks that intervals add up to the result, and cover the window without a gap.
+func TestRunIntervals(t *testing.T) {
+	for _, threads := range []int{1, 2} {
+		s := newFakeServer(t, nil)
+		opts := one(s.addr(), Group{Connections: 4, Duration: 110 * time.Millisecond})
+		opts.Threads, opts.Interval = threads, 2*tickInterval
+		var spans []Interval
+		opts.OnInterval = func(i Interval) { spans = append(spans, i) }
+		got, err := Run(context.Background(), opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sum int64
+		for n, i := range spans {
+			sum += i.Operations()
+			if i.Index != n || i.Start != time.Duration(n)*opts.Interval || i.Wall <= 0 ||
+				i.Latency().TotalCount() != i.Operations() {
+				t.Errorf("%d threads: interval %d = %d at %v for %v with %d latencies of %d", threads, n,
+					i.Index, i.Start, i.Wall, i.Latency().TotalCount(), i.Operations())
+			}
+		}
+		if sum != got.Operations() || len(spans) < 3 {
+			t.Errorf("%d threads: %d operations in %d intervals, want %d in at least 3", threads, sum,
+				len(spans), got.Operations())
+		}
 	}
 }

@@ -1,77 +1,79 @@
 package loadtest
 
 import (
+	"errors"
 	"fmt"
-	"math"
+	"math/rand/v2"
 	"os"
 	"runtime"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 const (
-	// tickInterval is how often a thread looks at what no event reports: the stop flag and stalls.
+	// tickInterval is how often a thread looks at what no event reports: the stop flag, stalls, the
+	// end of an interval.
 	tickInterval = 20 * time.Millisecond
 
 	readBufferSize = 64 << 10 // bytes
 	maxEvents      = 256      // per turn
 
-	// unbounded stands for a bound of a window that is not given.
-	unbounded = math.MaxInt64
+	connectPause = 20 * time.Millisecond // before another attempt
 )
 
-// window bounds one span of load on one thread.
+// window bounds one span of load.
 type window struct {
-	operations int64         // to send, split over the threads
-	end        time.Duration // since the start of the run, after which no batch is sent
+	warm  bool
+	begin time.Duration   // since the start of the run
+	ends  []time.Duration // by group: after which no batch is sent
 }
 
 // thread drives some of the connections from one operating system thread.
 type thread struct {
 	// Immutable.
-	plan   *plan
-	target *target
-	start  time.Time    // the run's
-	stop   *atomic.Bool // set when the run is cancelled or another thread failed
-	cpu    int          // to run on; negative means any
-	hold   bool         // see epollWait
+	index   int
+	run     *runner
+	target  *target
+	cpu     int  // to run on; negative means any
+	hold    bool // see epollWait
+	napping bool // see napper
 
 	// Owned by the thread's goroutine.
 	epoll       int
 	conns       []conn
 	events      []unix.EpollEvent
 	buf         []byte
+	random      *rand.Rand
+	pacers      []pacer
+	window      window
 	tally       *tally
-	left        int64 // operations to send in this window
-	end         time.Duration
-	outstanding int // connections with a batch in flight
+	active      int           // connections that are not done with the window
+	outstanding int           // connections with a batch in flight
+	hungry      int           // active connections that get what others put
+	interval    int           // index of the current one
+	progress    int64         // items the ledger had seen
+	progressAt  time.Duration // when that last changed
+	retries     int64
 	napper      napper
 }
 
 // serve connects, then drives one window for each that it receives, and answers every one.
 // It never unlocks its operating system thread, which therefore ends with it, pinned or not.
-func (t *thread) serve(windows <-chan window, results chan<- threadResult) {
+func (t *thread) serve(windows <-chan window) {
 	runtime.LockOSThread()
 	err := t.open()
 	defer t.close()
-	results <- threadResult{err: err}
-	for w := range windows {
-		t.tally = &tally{latency: newHistogram()}
+	t.run.reports <- report{thread: t.index, final: true, retries: t.retries, err: err}
+	for t.window = range windows {
+		t.tally = t.run.newTally(t)
 		before := cpuTime(unix.CLOCK_THREAD_CPUTIME_ID)
-		if err = t.drive(w); err != nil {
+		if err = t.drive(); err != nil {
 			t.tally.errors++
 		}
 		t.tally.cpu = cpuTime(unix.CLOCK_THREAD_CPUTIME_ID) - before
-		results <- threadResult{tally: t.tally, err: err}
+		t.run.reports <- report{thread: t.index, final: true, tally: t.tally, err: err}
 	}
-}
-
-// threadResult is a thread's answer to a window, or, without a tally, that it has connected.
-type threadResult struct {
-	tally *tally
-	err   error
 }
 
 // open pins the thread and connects, one connection after the other, so that no listener's backlog
@@ -96,17 +98,34 @@ func (t *thread) open() error {
 	t.events = make([]unix.EpollEvent, maxEvents)
 	t.buf = make([]byte, readBufferSize)
 	for i := range t.conns {
-		if t.stop.Load() {
-			return errStopped
-		}
-		if err := t.connect(i); err != nil {
-			return fmt.Errorf("connection %d: %w", t.conns[i].index, err)
-		}
-		if err := awaitConnect(t.conns[i].fd, t.plan.opts.ReplyWait); err != nil {
-			return fmt.Errorf("connection %d: %w", t.conns[i].index, err)
+		if err := t.connectFirst(i); err != nil {
+			return fmt.Errorf("%v connection %d: %w", t.conns[i].group.Operation, t.conns[i].index, err)
 		}
 	}
 	return nil
+}
+
+// connectFirst connects conns[i] and waits for that, and tries again while it is refused.
+func (t *thread) connectFirst(i int) error {
+	o := &t.run.opts
+	for deadline := t.now() + o.ConnectWait; ; t.retries++ {
+		if t.run.stop.Load() {
+			return errStopped
+		}
+		err := t.connect(i)
+		if err == nil {
+			if err = awaitConnect(t.conns[i].fd, o.ReplyWait); err == nil {
+				return t.greet(&t.conns[i])
+			}
+			unix.Close(t.conns[i].fd)
+			t.conns[i].fd = -1
+		}
+		refused := errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.EAGAIN)
+		if !refused || t.now() >= deadline {
+			return err
+		}
+		nap(connectPause)
+	}
 }
 
 // connect starts to connect conns[i]. Events are edge-triggered: a connection is reported once per
@@ -122,6 +141,18 @@ func (t *thread) connect(i int) error {
 		Fd:     int32(i), // user data: not the descriptor, which may be reused
 	})
 	return os.NewSyscallError("epoll_ctl", err)
+}
+
+// reconnect closes conns[i] and starts to connect it again.
+func (t *thread) reconnect(i int) error {
+	c := &t.conns[i]
+	unix.Close(c.fd)
+	c.fd = -1
+	c.open.reset()
+	if err := t.connect(i); err != nil {
+		return fmt.Errorf("%v connection %d: %w", c.group.Operation, c.index, err)
+	}
+	return nil
 }
 
 // close closes everything open has opened.

@@ -10,16 +10,29 @@ import (
 )
 
 // drive sends batches until the window ends and returns when all of them are answered.
-func (t *thread) drive(w window) error {
-	t.left, t.end, t.outstanding = w.operations, w.end, 0
+func (t *thread) drive() error {
+	t.active, t.outstanding, t.hungry, t.interval = len(t.conns), 0, 0, 0
 	now := t.now()
+	t.progress, t.progressAt = t.run.received(), now
+	for i := range t.pacers {
+		p := &t.pacers[i]
+		p.idle.n = 0
+		p.start(now, t.window.ends[p.group.index], t.random)
+	}
 	for i := range t.conns {
-		if err := t.send(&t.conns[i], now); err != nil {
+		c := &t.conns[i]
+		c.done, c.left = false, c.quota(t.window.warm)
+		if c.group.Hits || c.group.Drain {
+			t.hungry++
+		}
+	}
+	for i := range t.conns {
+		if err := t.next(&t.conns[i], now); err != nil {
 			return err
 		}
 	}
 	nextTick := now + tickInterval
-	for t.outstanding > 0 {
+	for t.active > 0 {
 		now, err := t.turn()
 		if err != nil {
 			return err
@@ -31,14 +44,34 @@ func (t *thread) drive(w window) error {
 			nextTick = now + tickInterval
 		}
 	}
+	for i := range t.pacers {
+		t.tally.unsent += t.pacers[i].left(t.now())
+	}
 	return nil
 }
 
-// turn waits for events and handles them. It returns the time of its end.
+// quota returns how many operations a window has for the connection.
+func (c *conn) quota(warm bool) int64 {
+	n := c.group.Operations
+	if warm {
+		n = c.group.WarmupOperations
+	}
+	if n == 0 {
+		return unbounded
+	}
+	connections := int64(c.group.Connections)
+	share := n / connections
+	if int64(c.index) < n%connections {
+		share++
+	}
+	return share
+}
+
+// turn waits for events and handles them, and sends what is due. It returns the time of its end.
 func (t *thread) turn() (time.Duration, error) {
 	n, err := t.wait()
 	begin := t.now()
-	if n == 0 || err != nil {
+	if err != nil {
 		return begin, err
 	}
 	for i := range t.events[:n] {
@@ -46,38 +79,164 @@ func (t *thread) turn() (time.Duration, error) {
 			return begin, err
 		}
 	}
-	end := t.now()
-	t.napper.handling = average(t.napper.handling, (end-begin)/time.Duration(n))
+	end := begin
+	if n > 0 {
+		end = t.now()
+		t.napper.handling = average(t.napper.handling, (end-begin)/time.Duration(n))
+	}
+	if len(t.pacers) > 0 {
+		return end, t.dispatch(end)
+	}
 	return end, nil
 }
 
 // now returns the time since the start of the run.
-func (t *thread) now() time.Duration { return time.Since(t.start) }
+func (t *thread) now() time.Duration { return time.Since(t.run.start) }
 
-// tick looks at the stop flag and for batches that are not answered.
+// tick looks at the stop flag, for batches that are not answered, for items that do not come, and
+// for the end of an interval.
 func (t *thread) tick(now time.Duration) error {
-	if t.stop.Load() {
+	if t.run.stop.Load() {
 		return errStopped
 	}
 	for i := range t.conns {
 		c := &t.conns[i]
-		if c.count > 0 && now-c.sentAt > t.plan.opts.ReplyWait {
-			return fmt.Errorf("connection %d: %w", c.index, ErrStalled)
+		switch {
+		case c.count == 0:
+		case c.group.endless && c.kind(0).reads():
+			if err := t.abandon(c, now); err != nil {
+				return err
+			}
+		case now-c.sentAt > t.run.opts.ReplyWait+c.group.Wait:
+			return fmt.Errorf("queue %q, %v connection %d: %w", c.name, c.group.Operation, c.index,
+				ErrStalled)
 		}
+	}
+	if err := t.starving(now); err != nil {
+		return err
+	}
+	if t.run.opts.OnInterval == nil || t.window.warm {
+		return nil
+	}
+	if k := int((now - t.window.begin) / t.run.opts.Interval); k > t.interval {
+		t.run.reports <- report{thread: t.index, interval: k, tally: t.tally}
+		t.interval = k
+		t.tally = t.run.newTally(t)
 	}
 	return nil
 }
 
-// send sends the next batch of a connection that has none in flight, unless the window has ended.
-func (t *thread) send(c *conn, now time.Duration) error {
-	if t.left == 0 || now >= t.end {
+// abandon ends the window for a connection that waits for items of which there will be none.
+func (t *thread) abandon(c *conn, now time.Duration) error {
+	if !t.over(c, now) {
 		return nil
 	}
-	count := int(min(t.left, int64(t.plan.opts.Pipeline)))
-	t.left -= int64(count)
+	c.count = 0
+	t.outstanding--
+	return t.leave(c, now)
+}
+
+// starving returns a *LostError if the thread's consumers are owed items that do not come.
+func (t *thread) starving(now time.Duration) error {
+	ledger := t.run.opts.Ledger
+	received := t.run.received()
+	if received != t.progress || t.hungry == 0 || ledger == nil || t.run.producing.Load() > 0 {
+		t.progress, t.progressAt = received, now
+		return nil
+	}
+	if now-t.progressAt < t.run.opts.DrainWait {
+		return nil
+	}
+	if err := ledger.Check(); err != nil {
+		return err
+	}
+	return fmt.Errorf("loadtest: consumers expect more items than were put: %w", ErrStalled)
+}
+
+// next has a connection without a batch in flight do what comes next in the window.
+func (t *thread) next(c *conn, now time.Duration) error {
+	c.skip()
+	if !t.mayGo(c, now) {
+		return t.leave(c, now)
+	}
+	g := c.group
+	limit := int64(g.Pipeline)
+	if g.Rate > 0 {
+		if c.step == 0 {
+			c.idleAt = now
+			t.pacers[c.pacer].idle.push(int32(c.slot))
+			return nil
+		}
+		limit = int64(len(g.cycle) - c.step)
+	} else if c.step != 0 && t.over(c, now) {
+		limit = min(limit, int64(len(g.cycle)-c.step))
+	}
+	if c.left > 0 {
+		limit = min(limit, c.left)
+	} else {
+		limit = int64(len(g.cycle) - c.step)
+	}
+	c.due = c.due[:0]
+	return t.fly(c, c.size(int(limit)), now, now)
+}
+
+// over reports whether no more cycles of the connection are to begin.
+func (t *thread) over(c *conn, now time.Duration) bool {
+	return now >= t.window.ends[c.group.index] || c.group.Drain && !t.window.warm && t.run.drained()
+}
+
+// mayGo reports whether the connection has more to do in the window.
+func (t *thread) mayGo(c *conn, now time.Duration) bool {
+	return c.left > 0 && (c.step != 0 || !t.over(c, now)) || c.mustFinish()
+}
+
+// mustFinish reports whether reliable reads are to be confirmed, though nothing is left to be done.
+func (c *conn) mustFinish() bool {
+	g := c.group
+	next := g.cycle[c.step]
+	return c.step != 0 && (g.Hits || g.stepwise) && (next == confirmRequest || next == settleRequest)
+}
+
+// leave ends the window for a connection, after a confirm of what it has open.
+func (t *thread) leave(c *conn, now time.Duration) error {
+	g := c.group
+	if g.Operation == CloseOpen && c.open.len() > 0 && t.run.opts.Protocol == Memcache {
+		c.step = 1
+		return t.fly(c, 1, now, now)
+	}
+	c.done = true
+	t.active--
+	if g.Operation.Puts() {
+		t.run.producing.Add(-1)
+	}
+	if g.Hits || g.Drain {
+		t.hungry--
+	}
+	return nil
+}
+
+// fly sends a batch of count requests, the first of which is due at the given time.
+func (t *thread) fly(c *conn, count int, now, due time.Duration) error {
+	if !c.group.Hits {
+		c.left -= int64(count)
+	}
 	t.outstanding++
-	c.prepare(t.plan, count, now)
-	return t.flush(c)
+	for {
+		c.prepare(count, now, t.run.start.Add(due))
+		if err := t.flush(c); err != nil {
+			return err
+		}
+		if c.group.Kill == 0 || c.kind(0) != closeOpenRequest || t.random.Float64() >= c.group.Kill {
+			return nil
+		}
+		if c.lastOpen {
+			c.consumer.expect(c.last, false)
+			c.lastOpen = false
+		}
+		if err := t.reconnect(c.slot); err != nil {
+			return err
+		}
+	}
 }
 
 // flush writes what the kernel takes of a batch; the rest goes when the socket is writable again.
@@ -91,7 +250,8 @@ func (t *thread) flush(c *conn) error {
 			return nil
 		case unix.EINTR:
 		default:
-			err := fmt.Errorf("connection %d: %w", c.index, os.NewSyscallError("sendto", errno))
+			err := fmt.Errorf("%v connection %d: %w", c.group.Operation, c.index,
+				os.NewSyscallError("sendto", errno))
 			return t.lastWords(c, err)
 		}
 	}
@@ -102,7 +262,7 @@ func (t *thread) flush(c *conn) error {
 // reply, and otherwise err.
 func (t *thread) lastWords(c *conn, err error) error {
 	if n, _ := rawRead(c.fd, t.buf); n > 0 {
-		if _, replyErr := c.receive(t.plan, t.tally, t.buf[:n]); replyErr != nil {
+		if _, replyErr := c.receive(t.tally, t.buf[:n], t.now()); replyErr != nil {
 			return replyErr
 		}
 	}
@@ -130,14 +290,15 @@ func (t *thread) handle(event *unix.EpollEvent) error {
 		case errno == unix.EINTR:
 			continue
 		case errno != 0:
-			return fmt.Errorf("connection %d: %w", c.index, os.NewSyscallError("recvfrom", errno))
+			return fmt.Errorf("%v connection %d: %w", c.group.Operation, c.index,
+				os.NewSyscallError("recvfrom", errno))
 		case n == 0 && c.count == 0:
 			return nil
 		case n == 0:
-			return fmt.Errorf("connection %d: %d of %d replies: %w", c.index,
-				c.repliesWhole(), c.count, io.ErrUnexpectedEOF)
+			return fmt.Errorf("%v connection %d: %d of %d replies: %w", c.group.Operation, c.index,
+				c.answered, c.count, io.ErrUnexpectedEOF)
 		}
-		if err := t.arrived(c, int(event.Fd), t.buf[:n]); err != nil {
+		if err := t.arrived(c, t.buf[:n]); err != nil {
 			return err
 		}
 		if n < len(t.buf) && !ended {
@@ -146,31 +307,27 @@ func (t *thread) handle(event *unix.EpollEvent) error {
 	}
 }
 
-// arrived hands bytes to a connection, conns[i]. When they complete its batch it records the
-// latency and sends the next batch.
-func (t *thread) arrived(c *conn, i int, chunk []byte) error {
+// arrived hands bytes to a connection. When they complete its batch, the next one is sent.
+func (t *thread) arrived(c *conn, chunk []byte) error {
 	if c.count == 0 {
 		return c.wrong("bytes without a request", chunk, nil)
 	}
-	done, err := c.receive(t.plan, t.tally, chunk)
+	now := t.now()
+	done, err := c.receive(t.tally, chunk, now)
 	if err != nil || !done {
 		return err
 	}
-	now := t.now()
-	latency := now - c.sentAt
-	t.napper.latency = average(t.napper.latency, latency)
-	if err := t.tally.latency.RecordValue(max(int64(latency), 1)); err != nil {
-		return err
+	t.napper.latency = average(t.napper.latency, now-c.sentAt)
+	if c.group.Hits {
+		c.left -= c.taken
 	}
 	c.count = 0
 	t.outstanding--
 	c.batches++
-	if r := t.plan.opts.Reconnect; r > 0 && c.batches >= r {
-		unix.Close(c.fd)
-		c.fd = -1
-		if err := t.connect(i); err != nil {
-			return fmt.Errorf("connection %d: %w", c.index, err)
+	if r := c.group.Reconnect; r > 0 && c.batches >= r && c.open.len() == 0 {
+		if err := t.reconnect(c.slot); err != nil {
+			return err
 		}
 	}
-	return t.send(c, now)
+	return t.next(c, now)
 }

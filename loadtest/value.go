@@ -1,52 +1,83 @@
 package loadtest
 
-import "fmt"
+import (
+	"bytes"
+	"time"
+)
 
 // Value layout. A stamp, then letters; a value shorter than the stamp is cut.
 //
 //	offset  size  field
-//	0       8     producer, hexadecimal: the number of the queue when verifying, otherwise 0
+//	0       4     run, hexadecimal: from the seed
+//	4       4     producer, hexadecimal: counts the connections that put, from 0
 //	8       1     '.'
-//	9       16    sequence number, hexadecimal: counts the puts of the producer from 0
-//	25      1     '.'
-//	26      n     letters of alphabet, repeated, from a start that follows from the sequence number
+//	9       10    sequence number, hexadecimal: counts the puts of the producer from 0
+//	19      1     '.'
+//	20      13    when it was sent, or due, hexadecimal: nanoseconds since the ledger began
+//	33      1     '.'
+//	34      n     letters of alphabet, repeated, from a start that follows from the stamp
 //
 // Neighbouring items share no letter at any offset, so a byte of one in the other is seen.
 const (
-	stampSize = 26 // bytes
+	stampSize = 34 // bytes
 	alphabet  = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
+
+	maxSeq  = 1<<40 - 1
+	maxTime = 1<<52 - 1
 )
 
-// appendValue extends dst by the value of size bytes that the producer's put seq carries.
-func appendValue(dst []byte, size int, producer uint32, seq uint64) []byte {
-	end := len(dst) + size
-	dst = appendHex(dst, uint64(producer), 8)
-	dst = append(dst, '.')
-	dst = appendHex(dst, seq, 16)
-	dst = append(dst, '.')
-	start := int((seq + uint64(producer)) % uint64(len(alphabet)))
-	for len(dst) < end {
-		dst = append(dst, alphabet[start:]...)
-		start = 0
-	}
-	return dst[:end]
+// stamp says which item a value is.
+type stamp struct {
+	run      uint16
+	producer uint16
+	seq      uint64        // up to maxSeq
+	at       time.Duration // up to maxTime
 }
 
-func appendHex(dst []byte, n uint64, digits int) []byte {
-	for shift := 4 * (digits - 1); shift >= 0; shift -= 4 {
-		dst = append(dst, "0123456789abcdef"[n>>shift&15])
-	}
-	return dst
+// letters is alphabet repeated, so that a value's letters from any start are one slice of it.
+type letters []byte
+
+func newLetters(size int) letters {
+	return bytes.Repeat([]byte(alphabet), size/len(alphabet)+2)
 }
 
-// parseStamp returns the producer and sequence number in a value, or false if it has no stamp.
-func parseStamp(value []byte) (producer uint32, seq uint64, ok bool) {
-	if len(value) < stampSize || value[8] != '.' || value[25] != '.' {
-		return 0, 0, false
+// of returns the n letters that follow a stamp.
+func (l letters) of(s stamp, n int) []byte {
+	start := (s.seq + uint64(s.producer) + uint64(s.run) + uint64(s.at)) % uint64(len(alphabet))
+	return l[start : start+uint64(n)]
+}
+
+// appendValue extends dst by the value of size bytes with a stamp. l has letters for it.
+func appendValue(dst []byte, size int, s stamp, l letters) []byte {
+	var head [stampSize]byte
+	putHex(head[0:4], uint64(s.run))
+	putHex(head[4:8], uint64(s.producer))
+	putHex(head[9:19], s.seq)
+	putHex(head[20:33], uint64(s.at))
+	head[8], head[19], head[33] = '.', '.', '.'
+	dst = append(dst, head[:min(size, stampSize)]...)
+	return append(dst, l.of(s, max(size-stampSize, 0))...)
+}
+
+// putHex writes as many hexadecimal digits of n as there is room for.
+func putHex(dst []byte, n uint64) {
+	for i := len(dst) - 1; i >= 0; i-- {
+		dst[i] = "0123456789abcdef"[n&15]
+		n >>= 4
 	}
-	high, ok1 := parseHex(value[:8])
-	low, ok2 := parseHex(value[9:25])
-	return uint32(high), low, ok1 && ok2
+}
+
+// parseStamp returns the stamp of a value, or false if it has none.
+func parseStamp(value []byte) (s stamp, ok bool) {
+	if len(value) < stampSize || value[8] != '.' || value[19] != '.' || value[33] != '.' {
+		return stamp{}, false
+	}
+	run, ok1 := parseHex(value[0:4])
+	producer, ok2 := parseHex(value[4:8])
+	seq, ok3 := parseHex(value[9:19])
+	at, ok4 := parseHex(value[20:33])
+	s = stamp{uint16(run), uint16(producer), seq, time.Duration(at)}
+	return s, ok1 && ok2 && ok3 && ok4
 }
 
 func parseHex(digits []byte) (n uint64, ok bool) {
@@ -61,39 +92,4 @@ func parseHex(digits []byte) (n uint64, ok bool) {
 		}
 	}
 	return n, true
-}
-
-// An orderChecker checks the values one connection gets from one queue. It is owned by the
-// connection's thread.
-//
-// The queue has one producer. The sequence numbers a consumer sees must rise, and if it is the only
-// consumer they must rise by exactly one.
-type orderChecker struct {
-	producer uint32
-	sole     bool   // no other connection of the run reads the queue
-	started  bool   // next is known
-	next     uint64 // lowest sequence number that may follow
-	scratch  []byte // the value due
-}
-
-// check returns what is wrong with a value, or the empty string, and the value that was due. The
-// latter is valid until the next call.
-func (c *orderChecker) check(value []byte) (problem string, want []byte) {
-	producer, seq, ok := parseStamp(value)
-	if !ok {
-		c.scratch = appendValue(c.scratch[:0], len(value)+stampSize, c.producer, c.next)
-		return "value without a stamp", c.scratch
-	}
-	c.scratch = appendValue(c.scratch[:0], len(value), c.producer, seq)
-	switch {
-	case producer != c.producer:
-		return "item of another queue", c.scratch
-	case string(value) != string(c.scratch):
-		return "damaged value", c.scratch
-	case c.started && (seq < c.next || c.sole && seq > c.next):
-		c.scratch = appendValue(c.scratch[:0], len(value), c.producer, c.next)
-		return fmt.Sprintf("item %d out of order, due is %d", seq, c.next), c.scratch
-	}
-	c.started, c.next = true, seq+1
-	return "", c.scratch
 }

@@ -1,57 +1,56 @@
 package loadtest
 
 import (
-	"strings"
 	"testing"
+	"time"
 )
 
 func TestAppendValue(t *testing.T) {
-	const golden = "0000002a" + "." + "0000000000000103" + "." + "TUVWXYZ0123456789-_abcde"
-	if got := string(appendValue(nil, len(golden), 42, 0x103)); got != golden {
+	const golden = "00ff002a" + "." + "0000000103" + "." + "000000000012c" + "." + "yzABCDEFGHIJKLMN"
+	s := stamp{run: 255, producer: 42, seq: 0x103, at: 300}
+	l := newLetters(len(golden))
+	if got := string(appendValue(nil, len(golden), s, l)); got != golden {
 		t.Errorf("appendValue = %q, want %q", got, golden)
 	}
-	if got, want := string(appendValue([]byte("x"), 3, 42, 1)), "x000"; got != want {
+	if got, want := string(appendValue([]byte("x"), 3, s, l)), "x00f"; got != want {
 		t.Errorf("appendValue to a short size = %q, want %q", got, want)
 	}
 	for size := range 300 {
-		if got := len(appendValue(nil, size, 1, 63)); got != size {
+		if got := len(appendValue(nil, size, stamp{seq: 63}, newLetters(size))); got != size {
 			t.Fatalf("appendValue of %d bytes has %d", size, got)
 		}
 	}
 }
 
-func TestOrderChecker(t *testing.T) {
-	item := func(producer uint32, seq uint64) []byte { return appendValue(nil, 40, producer, seq) }
-	damaged := item(7, 5)
-	damaged[39] ^= 1
-	for _, tt := range []struct {
-		name  string
-		sole  bool
-		items [][]byte
-		want  string // what is wrong with the last item
-	}{
-		{"rising by one", true, [][]byte{item(7, 5), item(7, 6)}, ""},
-		{"gap", true, [][]byte{item(7, 5), item(7, 7)}, "item 7 out of order, due is 6"},
-		{"repeated", true, [][]byte{item(7, 5), item(7, 5)}, "item 5 out of order, due is 6"},
-		{"gap, shared queue", false, [][]byte{item(7, 5), item(7, 9)}, ""},
-		{"falling, shared queue", false, [][]byte{item(7, 5), item(7, 4)},
-			"item 4 out of order, due is 6"},
-		{"other queue", true, [][]byte{item(8, 5)}, "item of another queue"},
-		{"damaged", true, [][]byte{damaged}, "damaged value"},
-		{"no stamp", true, [][]byte{[]byte(strings.Repeat("x", 40))}, "value without a stamp"},
-		{"short", true, [][]byte{[]byte("x")}, "value without a stamp"},
-		{"upper case", true, [][]byte{[]byte("AAAAAAAA.AAAAAAAAAAAAAAAA.")}, "value without a stamp"},
-	} {
-		c := orderChecker{producer: 7, sole: tt.sole}
-		var got string
-		for i, value := range tt.items {
-			if got != "" {
-				t.Errorf("%s: item %d is wrong: %s", tt.name, i-1, got)
-			}
-			got, _ = c.check(value)
+func TestParseStamp(t *testing.T) {
+	want := stamp{run: 65535, producer: 65535, seq: maxSeq, at: maxTime}
+	value := appendValue(nil, 90, want, newLetters(90))
+	if got, ok := parseStamp(value); !ok || got != want {
+		t.Errorf("parseStamp(%q) = %v, %v, want %v", value, got, ok, want)
+	}
+	for i := range stampSize {
+		bad := append([]byte(nil), value...)
+		bad[i] = 'G'
+		if _, ok := parseStamp(bad); ok {
+			t.Errorf("parseStamp(%q): no error", bad)
 		}
-		if got != tt.want {
-			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+	}
+	if _, ok := parseStamp(value[:stampSize-1]); ok {
+		t.Error("parseStamp of a value that is too short: no error")
+	}
+	if maxTime/time.Hour < 24*30 {
+		t.Error("the time in a stamp lasts less than a month")
+	}
+}
+
+// Neighbouring values share no letter at any offset.
+func TestLettersDiffer(t *testing.T) {
+	l := newLetters(200)
+	a := appendValue(nil, 200, stamp{seq: 5, at: 77}, l)
+	b := appendValue(nil, 200, stamp{seq: 6, at: 77}, l)
+	for i := stampSize; i < 200; i++ {
+		if a[i] == b[i] {
+			t.Fatalf("values 5 and 6 share %q at %d", a[i], i)
 		}
 	}
 }

@@ -57,9 +57,18 @@ func (n *napper) napped(inVain bool) {
 	}
 }
 
-// wait waits for events, at most about tickInterval, and returns how many there are in t.events.
+// wait waits for events or a request that is due, at most about tickInterval, and returns how many
+// events there are in t.events.
 func (t *thread) wait() (int, error) {
-	if d := t.napper.next(t.outstanding); d > 0 {
+	if d, ok := t.untilDue(); ok {
+		if d > 0 {
+			if err := pollFor(t.epoll, min(d, tickInterval), t.hold); err != nil {
+				return 0, err
+			}
+		}
+		return epollWait(t.epoll, t.events, 0, t.hold)
+	}
+	if d := t.napper.next(t.outstanding); d > 0 && t.napping {
 		if n, err := epollWait(t.epoll, t.events, 0, t.hold); n > 0 || err != nil {
 			return n, err
 		}

@@ -84,33 +84,38 @@ func measure(ctx context.Context, o *options, c benchCase, s server) (got *sampl
 
 // load returns the load of a case. Gets are bounded by number, for the queue must not run dry.
 func (o *options) load(c benchCase, s server, addr string) loadtest.Options {
-	load := loadtest.Options{
-		Addr:        addr,
-		Protocol:    s.protocol,
+	group := loadtest.Group{
 		Operation:   c.operation,
 		Connections: c.connections,
 		Pipeline:    c.pipeline,
 		ItemSize:    itemSize,
 		Queue:       "bench",
-		Threads:     len(o.loadCPUs),
-		CPUs:        o.loadCPUs,
+	}
+	load := loadtest.Options{
+		Addr:     addr,
+		Protocol: s.protocol,
+		Threads:  len(o.loadCPUs),
+		CPUs:     o.loadCPUs,
 	}
 	if c.operation == loadtest.Get {
-		load.Operations, load.WarmupOperations = c.gets(o.window), c.gets(o.warmup)
+		group.Operations, group.WarmupOperations = c.gets(o.window), c.gets(o.warmup)
 	} else {
-		load.Duration, load.Warmup = o.window, o.warmup
+		group.Duration, load.Warmup = o.window, o.warmup
 	}
+	load.Groups = []loadtest.Group{group}
 	return load
 }
 
 // fill puts as many items as the load will get.
 func fill(ctx context.Context, load loadtest.Options, s server) error {
-	load.Operation, load.Connections, load.Pipeline = loadtest.Set, 4, 32
-	load.Operations += load.WarmupOperations
-	load.WarmupOperations = 0
+	group := load.Groups[0]
+	group.Operation, group.Connections, group.Pipeline = loadtest.Set, 4, 32
+	group.Operations += group.WarmupOperations
+	group.WarmupOperations = 0
 	if s.keeps {
-		load.Operations = 1
+		group.Operations = 1
 	}
+	load.Groups = []loadtest.Group{group}
 	_, err := loadtest.Run(ctx, load)
 	return err
 }
@@ -125,20 +130,21 @@ func (p *process) observe(ctx context.Context, load loadtest.Options) (*sample, 
 	if err := errors.Join(err, beforeErr, afterErr); err != nil {
 		return nil, err
 	}
-	if result.Misses > 0 {
-		return nil, fmt.Errorf("%d of %d gets missed", result.Misses, result.Operations)
+	if result.Misses() > 0 {
+		return nil, fmt.Errorf("%d of %d gets missed", result.Misses(), result.Operations())
 	}
 	resident, err := residentMemory(p.pid)
 	if err != nil {
 		return nil, err
 	}
+	latency := result.Latency()
 	return &sample{
-		operations:   result.Operations,
+		operations:   result.Operations(),
 		wall:         result.Wall,
 		serverCPU:    after - before,
 		generatorCPU: result.ThreadCPU,
-		p50:          time.Duration(result.Latency.ValueAtQuantile(50)),
-		p99:          time.Duration(result.Latency.ValueAtQuantile(99)),
+		p50:          time.Duration(latency.ValueAtQuantile(50)),
+		p99:          time.Duration(latency.ValueAtQuantile(99)),
 		resident:     resident,
 	}, nil
 }

@@ -89,8 +89,8 @@ const kestrelArgs = "serve --data-dir DIR --listen 127.0.0.1 --memcache-port POR
 
 // kestrelConfig is the default configuration of each class.
 var kestrelConfig = map[class]string{
-	pageCache:  "sync_journal = \"never\"\n",
-	syncAlways: "sync_journal = \"always\"\n",
+	pageCache:  "[default]\nsync_journal = \"never\"\n",
+	syncAlways: "[default]\nsync_journal = \"always\"\n",
 }
 
 func kestrelCommand(o *options, s server, dir string, port int) ([]string, error) {

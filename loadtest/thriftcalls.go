@@ -1,0 +1,114 @@
+package loadtest
+
+import (
+	"encoding/binary"
+	"errors"
+
+	codec "github.com/kestrelmq/kestrel/codec/thrift"
+)
+
+// thriftCalls is Kestrel's Thrift service. A call's sequence id is its index in the batch.
+type thriftCalls struct {
+	wait  int32 // milliseconds
+	lease int32 // milliseconds that opened reads stay open
+	burst int   // items of one put
+}
+
+// named reports true: reads are confirmed by id.
+func (thriftCalls) named() bool { return true }
+
+func (p thriftCalls) appendRequest(dst []byte, r *request) []byte {
+	var c codec.Client
+	switch r.kind {
+	case putRequest:
+		return c.AppendPut(dst, r.seq, r.queue, 0, r.items...)
+	case confirmRequest:
+		return c.AppendConfirm(dst, r.seq, r.queue, openID(r.held, r.which))
+	case settleRequest:
+		var room [64]int64
+		ids := room[:0]
+		for i := range r.held.len() {
+			ids = append(ids, openID(r.held, i))
+		}
+		return c.AppendConfirm(dst, r.seq, r.queue, ids...)
+	}
+	options := codec.GetOptions{MaxItems: int32(r.count), WaitMillis: p.wait}
+	if r.kind.opens() {
+		options.AutoAbortMillis = p.lease
+	}
+	return c.AppendGet(dst, r.seq, r.queue, options)
+}
+
+// openID returns the id of an open read, or an id that no read has if there is none.
+func openID(h *held, i int) int64 {
+	if i >= h.len() {
+		return 0
+	}
+	return int64(binary.BigEndian.Uint64(h.at(i)))
+}
+
+// appendID appends an id as held keeps it.
+func appendID(dst []byte, id int64) []byte { return binary.BigEndian.AppendUint64(dst, uint64(id)) }
+
+// method returns the method that a kind of request calls.
+func (k requestKind) method() codec.Method {
+	switch {
+	case k == putRequest:
+		return codec.MethodPut
+	case k.reads():
+		return codec.MethodGet
+	}
+	return codec.MethodConfirm
+}
+
+// dueCount returns the number that the reply to a put or a confirm holds.
+func (p thriftCalls) dueCount(r *request) int32 {
+	switch r.kind {
+	case putRequest:
+		return int32(p.burst)
+	case settleRequest:
+		return int32(r.count)
+	}
+	return 1
+}
+
+func (p thriftCalls) appendReply(dst []byte, r *request) ([]byte, bool) {
+	call := codec.Call{Method: r.kind.method(), Seq: r.seq}
+	if !r.kind.reads() {
+		return codec.AppendCount(dst, call, p.dueCount(r)), true
+	}
+	start := len(dst)
+	dst = codec.BeginItems(dst, call)
+	for _, item := range r.items {
+		dst = codec.AppendItem(dst, item, 0)
+	}
+	return codec.EndItems(dst, start, len(r.items)), r.kind == getRequest
+}
+
+func (p thriftCalls) parseReply(src []byte, r *request) (reply, int) {
+	var got codec.Reply
+	n, err := codec.Client{}.DecodeReply(src, &got)
+	switch {
+	case errors.Is(err, codec.ErrIncomplete) && len(src) < 4:
+		return reply{}, 0
+	case errors.Is(err, codec.ErrIncomplete) && got.Need <= maxFrame:
+		return reply{}, 0
+	case err != nil:
+		return reply{outcome: refused}, len(src)
+	}
+	switch {
+	case got.Failed || got.Method != r.kind.method() || got.Seq != r.seq:
+		return reply{outcome: refused}, n
+	case !r.kind.reads():
+		if got.Count != p.dueCount(r) {
+			return reply{outcome: refused}, n
+		}
+		return reply{outcome: accepted}, n
+	case got.Items.Len() == 0:
+		return reply{outcome: miss}, n
+	}
+	return reply{outcome: hit, list: got.Items}, n
+}
+
+// maxFrame bounds a reply's frame: two of the largest items.
+const maxFrame = 2*MaxItemSize + 1024
