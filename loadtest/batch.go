@@ -56,7 +56,7 @@ type group struct {
 func newGroup(o *Options, index int) *group {
 	g := &group{Group: &o.Groups[index], index: index}
 	unique := o.Ledger != nil
-	g.protocol = newProtocol(o.Protocol, g.Group, unique)
+	g.protocol = newProtocol(o, g.Group)
 	g.cycle = g.Operation.cycle()
 	g.letters = newLetters(g.ItemSize)
 	g.stepwise = g.Operation == Monitor || g.Operation == Lease ||

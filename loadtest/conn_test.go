@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kestrelmq/kestrel/loadtest/testserver"
 )
 
 // newTestConn returns the only connection of a run that was not started, with a batch of count
@@ -111,7 +113,7 @@ func TestReceiveMissesEverySplit(t *testing.T) {
 func TestReceiveMonitor(t *testing.T) {
 	opts := Options{Groups: []Group{{Operation: Monitor, Burst: 3}}}
 	c, _ := newTestConn(t, opts, 1)
-	item := value("load", string(c.group.items[0]))
+	item := testserver.Value("load", string(c.group.items[0]))
 	for _, tt := range []struct {
 		stream      string
 		got, misses int64
@@ -257,7 +259,7 @@ func TestGreet(t *testing.T) {
 			"\x00\x00\x00\x06\x00\x00\x00\x00OK"},
 	} {
 		g := &Group{Operation: tt.operation, Burst: 1}
-		p := newProtocol(tt.protocol, g, false).(greeter)
+		p := newProtocol(&Options{Protocol: tt.protocol}, g).(greeter)
 		if got := string(p.appendGreeting(nil, "load", 0, g)); got != tt.sent {
 			t.Errorf("%v: greeting %q, want %q", tt.protocol, got, tt.sent)
 		}
@@ -273,9 +275,8 @@ func TestGreet(t *testing.T) {
 			t.Errorf("%v: greeted by %q: no error", tt.protocol, refusal)
 		}
 	}
-	s := &fakeServer{answer: func(c net.Conn) { c.Write([]byte("UNKNOWN_COMMAND\r\n")) }}
-	s.start(t)
-	opts := Options{Addr: s.addr(), Protocol: Beanstalk, Groups: []Group{{Operations: 1}}}
+	s := testserver.Answering(t, func(c net.Conn) { c.Write([]byte("UNKNOWN_COMMAND\r\n")) })
+	opts := Options{Addr: s.Addr(), Protocol: Beanstalk, Groups: []Group{{Operations: 1}}}
 	if _, err := Run(t.Context(), opts); err == nil || !strings.Contains(err.Error(), "UNKNOWN_COMMAND") {
 		t.Errorf("Run against a server that refuses the greeting = %v, want its answer", err)
 	}

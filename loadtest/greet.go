@@ -16,6 +16,9 @@ func (t *thread) greet(c *conn) error {
 		return nil
 	}
 	out := g.appendGreeting(nil, string(c.name), c.number, c.group.Group)
+	if len(out) == 0 {
+		return nil
+	}
 	deadline := time.Now().Add(t.run.opts.ReplyWait)
 	for len(out) > 0 {
 		n, errno := rawWrite(c.fd, out)

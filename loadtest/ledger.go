@@ -153,8 +153,9 @@ func (l *Ledger) queue(name string) *ledgerQueue {
 	return q
 }
 
-// producer returns the index-th producer of the queue and of those that get its items too.
-func (l *Ledger) producer(queue string, index, size int, fanout []string) (*producer, error) {
+// producer returns the index-th producer of the queue and of those that get its items too. Only says
+// that the queue itself keeps none.
+func (l *Ledger) producer(queue string, index, size int, fanout []string, only bool) (*producer, error) {
 	at := place{queue, index}
 	if p := l.byPlace[at]; p != nil {
 		p.size = size
@@ -164,7 +165,11 @@ func (l *Ledger) producer(queue string, index, size int, fanout []string) (*prod
 		return nil, fmt.Errorf("loadtest: more than %d producers in one ledger", MaxConnections)
 	}
 	p := &producer{ledger: l, id: uint16(len(l.producers)), size: size}
-	for _, name := range append([]string{queue}, fanout...) {
+	names := fanout
+	if !only {
+		names = append([]string{queue}, fanout...)
+	}
+	for _, name := range names {
 		q := l.queue(name)
 		p.feeds = append(p.feeds, &feed{queue: q, index: q.feeds})
 		q.feeds++

@@ -13,7 +13,7 @@ import (
 func newTestFeed(t testing.TB, l *Ledger, o order) (*producer, *consumer) {
 	t.Helper()
 	const size = 60
-	p, err := l.producer("q", 0, size, nil)
+	p, err := l.producer("q", 0, size, nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}

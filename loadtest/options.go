@@ -24,6 +24,7 @@ const (
 type Options struct {
 	Addr     string // host:port, TCP
 	Protocol Protocol
+	ClientID string  // who Thrift connections say they are; empty: plain connections
 	Groups   []Group // at least one
 
 	// Ledger, if set, has every put carry a value of its own and every item that is got checked
@@ -57,6 +58,10 @@ type Options struct {
 	Interval   time.Duration
 	OnInterval func(Interval)
 
+	// OnItem, if set, is called for each item that is got and counted in the Ledger, on a generator's
+	// thread: with several Threads on several at once. Forgotten says that Lease will not confirm it.
+	OnItem func(item Item, forgotten bool)
+
 	// Begin and End, if set, are called on Run's goroutine when the measured window begins and when
 	// it has ended, at moments without an outstanding request: the place to read a server's counters.
 	Begin, End func()
@@ -73,7 +78,9 @@ type Group struct {
 	Queues      int    // default 1; connection i uses queue i modulo Queues
 
 	// Fanout names queues that get everything put to Queue as well. It takes a Ledger and one queue.
-	Fanout []string
+	// FanoutOnly says that Queue itself keeps nothing.
+	Fanout     []string
+	FanoutOnly bool
 
 	// Operations and Duration bound what the group sends in the measured window; the first one
 	// reached ends it. Requests on the way then are still answered, counted and timed, and a
@@ -200,8 +207,9 @@ func (g *Group) validateFit(c *checker, o *Options) {
 	if g.Operation < numOperations && o.Protocol < numProtocols {
 		c.bad(g.Rate > 0 && g.Pipeline > 1 && len(g.Operation.cycle()) > 1,
 			"Rate with several requests in flight of %v", g.Operation)
-		_, greets := newProtocol(o.Protocol, g, verify).(greeter)
-		c.bad(greets && (g.Reconnect > 0 || g.Kill > 0), "Reconnect with a protocol that greets")
+		greets, ok := newProtocol(o, g).(greeter)
+		c.bad(ok && (g.Reconnect > 0 || g.Kill > 0) && len(greets.appendGreeting(nil, "", 0, g)) > 0,
+			"Reconnect with a protocol whose connections begin with an exchange")
 	}
 }
 

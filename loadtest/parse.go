@@ -86,6 +86,9 @@ func (c *conn) take(t *tally, value, id []byte, now time.Duration) error {
 		if forget {
 			c.consumer.expect(s, true)
 		}
+		if t.onItem != nil && !foreign {
+			t.onItem(Item{string(c.name), int(s.producer), s.seq}, forget)
+		}
 	} else if problem := c.checkTemplate(value); problem != "" {
 		return c.wrong(problem, value, c.group.items[0])
 	}

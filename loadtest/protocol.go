@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/kestrelmq/kestrel/codec/thrift"
+	codec "github.com/kestrelmq/kestrel/codec/thrift"
 )
 
 // Protocol is what a server speaks, and with which commands an operation is done.
@@ -156,10 +156,10 @@ const (
 // reply is one parsed reply, or a part of it.
 type reply struct {
 	outcome outcome
-	more    bool            // the reply goes on
-	value   []byte          // aliases the source; hit only
-	id      []byte          // names the open read, if the server does; aliases the source
-	list    thrift.ItemList // hit without value: the items
+	more    bool           // the reply goes on
+	value   []byte         // aliases the source; hit only
+	id      []byte         // names the open read, if the server does; aliases the source
+	list    codec.ItemList // hit without value: the items
 }
 
 // protocol encodes requests and frames replies. It keeps no state and may be shared by threads.
@@ -197,13 +197,17 @@ type personal interface{ personal() }
 // endless is a protocol whose gets are answered only when there is an item.
 type endless interface{ endless() }
 
-// newProtocol returns the codec of p for a group. Unique says that values differ.
-func newProtocol(p Protocol, g *Group, unique bool) protocol {
-	switch p {
+// newProtocol returns the codec for a group.
+func newProtocol(o *Options, g *Group) protocol {
+	switch o.Protocol {
 	case Thrift:
-		return thriftCalls{wait: millis(g.Wait), lease: millis(g.AutoAbort), burst: g.Burst}
+		p := thriftCalls{wait: millis(g.Wait), lease: millis(g.AutoAbort), burst: g.Burst}
+		if o.ClientID != "" {
+			p.client = codec.Client{Upgraded: true, ClientID: []byte(o.ClientID)}
+		}
+		return p
 	case RedisList:
-		return redisList{wait: g.Wait, unique: unique}
+		return redisList{wait: g.Wait, unique: o.Ledger != nil}
 	case RedisString:
 		return redisString{}
 	case MemcacheMeta:

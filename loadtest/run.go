@@ -144,7 +144,8 @@ func (r *runner) newConns() ([]conn, error) {
 			name := g.queues[queue]
 			c.name = []byte(name)
 			if ledger != nil && g.Operation.Puts() {
-				p, err := ledger.producer(name, producers[name], g.ItemSize, g.Fanout)
+				p, err := ledger.producer(name, producers[name], g.ItemSize, g.Fanout,
+					g.FanoutOnly)
 				if err != nil {
 					return nil, err
 				}
@@ -207,7 +208,7 @@ func (r *runner) newTally(t *thread) *tally {
 	if !ok {
 		next = new(tally)
 	}
-	next.random = t.random
+	next.random, next.onItem = t.random, r.opts.OnItem
 	if r.opts.Ledger != nil {
 		next.offset = r.start.Sub(r.opts.Ledger.begin)
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kestrelmq/kestrel/loadtest/testserver"
 )
 
 // one returns options of one group.
@@ -38,9 +40,9 @@ func TestRunCounts(t *testing.T) {
 		{"reconnect", Group{Connections: 3, Pipeline: 2, Operations: 60, Reconnect: 5}, 1, 60, 0, 60, 6},
 	} {
 		for _, verify := range []bool{false, true} {
-			s := newFakeServer(t, nil)
+			s := testserver.New(t, nil)
 			tt.group.Queues = tt.group.Connections
-			opts := one(s.addr(), tt.group)
+			opts := one(s.Addr(), tt.group)
 			opts.Threads = tt.threads
 			if verify {
 				opts.Ledger = NewLedger(1, false)
@@ -59,10 +61,10 @@ func TestRunCounts(t *testing.T) {
 			if got.Wall <= 0 || got.ThreadCPU <= 0 || got.Rate() <= 0 {
 				t.Errorf("%s, verify %v: wall %v, cpu %v", tt.name, verify, got.Wall, got.ThreadCPU)
 			}
-			if n := s.depth(); n != tt.in {
+			if n := s.Depth(); n != tt.in {
 				t.Errorf("%s, verify %v: %d items left, want %d", tt.name, verify, n, tt.in)
 			}
-			n := s.accepted()
+			n := s.Accepted()
 			if n < tt.conn || n > tt.conn && tt.group.Reconnect == 0 {
 				t.Errorf("%s, verify %v: %d connections, want %d", tt.name, verify, n, tt.conn)
 			}
@@ -72,8 +74,8 @@ func TestRunCounts(t *testing.T) {
 
 // What one run has put, another gets: in order, and then it misses.
 func TestRunGetsWhatWasPut(t *testing.T) {
-	s := newFakeServer(t, nil)
-	opts := one(s.addr(), Group{Pipeline: 8, Operations: 400})
+	s := testserver.New(t, nil)
+	opts := one(s.Addr(), Group{Pipeline: 8, Operations: 400})
 	opts.Ledger = NewLedger(1, false)
 	if _, err := Run(context.Background(), opts); err != nil {
 		t.Fatal(err)
@@ -89,9 +91,9 @@ func TestRunGetsWhatWasPut(t *testing.T) {
 }
 
 func TestRunDuration(t *testing.T) {
-	s := newFakeServer(t, nil)
+	s := testserver.New(t, nil)
 	var calls []string
-	opts := one(s.addr(), Group{Connections: 2, Duration: 10 * time.Millisecond})
+	opts := one(s.Addr(), Group{Connections: 2, Duration: 10 * time.Millisecond})
 	opts.Warmup = time.Millisecond
 	opts.Begin = func() { calls = append(calls, "begin") }
 	opts.End = func() { calls = append(calls, "end") }
@@ -128,9 +130,9 @@ func TestRunFailsOnWrongReplies(t *testing.T) {
 		{"closed in a reply", at(5, "STO", false), Group{}, "unexpected EOF"},
 	} {
 		for _, pipeline := range []int{1, 4} {
-			s := newFakeServer(t, tt.tamper)
+			s := testserver.New(t, tt.tamper)
 			tt.group.Pipeline, tt.group.Operations = pipeline, 100
-			got, err := Run(context.Background(), one(s.addr(), tt.group))
+			got, err := Run(context.Background(), one(s.Addr(), tt.group))
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%s, pipeline %d: %v, want %q", tt.name, pipeline, err, tt.want)
 			}
@@ -143,13 +145,13 @@ func TestRunFailsOnWrongReplies(t *testing.T) {
 
 // A server that answers a batch short keeps the connection waiting, which ReplyWait ends.
 func TestRunFailsOnShortCounts(t *testing.T) {
-	s := newFakeServer(t, func(n int, due string) (string, bool) {
+	s := testserver.New(t, func(n int, due string) (string, bool) {
 		if n == 5 {
 			return "", true
 		}
 		return due, true
 	})
-	opts := one(s.addr(), Group{Pipeline: 4, Operations: 100})
+	opts := one(s.Addr(), Group{Pipeline: 4, Operations: 100})
 	opts.ReplyWait = tickInterval
 	if _, err := Run(context.Background(), opts); !errors.Is(err, ErrStalled) {
 		t.Errorf("Run = %v, want ErrStalled", err)
@@ -157,9 +159,9 @@ func TestRunFailsOnShortCounts(t *testing.T) {
 }
 
 func TestRunEndsWithItsContext(t *testing.T) {
-	s := newFakeServer(t, func(int, string) (string, bool) { return "", true })
+	s := testserver.New(t, func(int, string) (string, bool) { return "", true })
 	ctx, cancel := context.WithCancel(context.Background())
-	opts := one(s.addr(), Group{Connections: 2, Operations: 2})
+	opts := one(s.Addr(), Group{Connections: 2, Operations: 2})
 	opts.Threads, opts.Begin = 2, cancel
 	if _, err := Run(ctx, opts); !errors.Is(err, context.Canceled) {
 		t.Errorf("Run = %v, want context.Canceled", err)
@@ -216,8 +218,8 @@ func TestRunIPv6(t *testing.T) {
 // TestRunIntervals checks that intervals add up to the result, and cover the window without a gap.
 func TestRunIntervals(t *testing.T) {
 	for _, threads := range []int{1, 2} {
-		s := newFakeServer(t, nil)
-		opts := one(s.addr(), Group{Connections: 4, Duration: 110 * time.Millisecond})
+		s := testserver.New(t, nil)
+		opts := one(s.Addr(), Group{Connections: 4, Duration: 110 * time.Millisecond})
 		opts.Threads, opts.Interval = threads, 2*tickInterval
 		var spans []Interval
 		opts.OnInterval = func(i Interval) { spans = append(spans, i) }

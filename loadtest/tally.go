@@ -57,9 +57,10 @@ type tally struct {
 	// What conn needs of its thread while it counts.
 	offset time.Duration // from the start of the run to that of the ledger
 	random *rand.Rand
+	onItem func(Item, bool)
 }
 
-// add adds other to t, but for the last two fields.
+// add adds other to t, but for what conn needs.
 func (t *tally) add(other *tally) {
 	for i := range t.kinds {
 		k, o := &t.kinds[i], &other.kinds[i]

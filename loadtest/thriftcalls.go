@@ -3,12 +3,15 @@ package loadtest
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 
 	codec "github.com/kestrelmq/kestrel/codec/thrift"
 )
 
 // thriftCalls is Kestrel's Thrift service. A call's sequence id is its index in the batch.
 type thriftCalls struct {
+	client codec.Client
+
 	wait  int32 // milliseconds
 	lease int32 // milliseconds that opened reads stay open
 	burst int   // items of one put
@@ -17,8 +20,30 @@ type thriftCalls struct {
 // named reports true: reads are confirmed by id.
 func (thriftCalls) named() bool { return true }
 
+// appendGreeting asks for request headers, if the connection is to say who it is.
+func (p thriftCalls) appendGreeting(dst []byte, _ string, _ int, _ *Group) []byte {
+	if !p.client.Upgraded {
+		return dst
+	}
+	return codec.Client{}.AppendCall(dst, codec.MethodUpgrade, 0, nil)
+}
+
+func (p thriftCalls) greeted(src []byte, _ *Group) (done bool, err error) {
+	var got codec.Reply
+	_, err = codec.Client{}.DecodeReply(src, &got)
+	switch {
+	case errors.Is(err, codec.ErrIncomplete):
+		return false, nil
+	case err != nil:
+		return false, err
+	case got.Failed:
+		return false, fmt.Errorf("the server does not take client ids: %s", got.Message)
+	}
+	return true, nil
+}
+
 func (p thriftCalls) appendRequest(dst []byte, r *request) []byte {
-	var c codec.Client
+	c := p.client
 	switch r.kind {
 	case putRequest:
 		return c.AppendPut(dst, r.seq, r.queue, 0, r.items...)
@@ -73,7 +98,7 @@ func (p thriftCalls) dueCount(r *request) int32 {
 }
 
 func (p thriftCalls) appendReply(dst []byte, r *request) ([]byte, bool) {
-	call := codec.Call{Method: r.kind.method(), Seq: r.seq}
+	call := codec.Call{Method: r.kind.method(), Seq: r.seq, Upgraded: p.client.Upgraded}
 	if !r.kind.reads() {
 		return codec.AppendCount(dst, call, p.dueCount(r)), true
 	}
@@ -87,7 +112,7 @@ func (p thriftCalls) appendReply(dst []byte, r *request) ([]byte, bool) {
 
 func (p thriftCalls) parseReply(src []byte, r *request) (reply, int) {
 	var got codec.Reply
-	n, err := codec.Client{}.DecodeReply(src, &got)
+	n, err := p.client.DecodeReply(src, &got)
 	switch {
 	case errors.Is(err, codec.ErrIncomplete) && len(src) < 4:
 		return reply{}, 0

@@ -324,7 +324,7 @@ func (t *thread) arrived(c *conn, chunk []byte) error {
 	c.count = 0
 	t.outstanding--
 	c.batches++
-	if r := c.group.Reconnect; r > 0 && c.batches >= r && c.open.len() == 0 {
+	if r := c.group.Reconnect; r > 0 && c.batches >= r && (c.step == 0 || !c.group.opens()) {
 		if err := t.reconnect(c.slot); err != nil {
 			return err
 		}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kestrelmq/kestrel/loadtest/testserver"
 )
 
 // TestRunDrains runs producers and consumers at once, in every way that items can be consumed:
@@ -31,15 +33,15 @@ func TestRunDrains(t *testing.T) {
 		{"thrift lease, leaking", true, Group{}, Group{Operation: Lease, Leak: 0.1}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s, protocol := newFakeServer(t, nil), Memcache
+			s, protocol := testserver.New(t, nil), Memcache
 			if tt.thrift {
-				s, protocol = newFakeThriftServer(t), Thrift
-				s.forgetful = tt.get.Leak > 0
+				s, protocol = testserver.NewThrift(t), Thrift
+				s.Forgetful = tt.get.Leak > 0
 			}
 			tt.put.Connections, tt.put.Operations = 4, 600
 			tt.get.Connections, tt.get.Drain = 4, true
 			ledger := NewLedger(7, false)
-			opts := Options{Addr: s.addr(), Protocol: protocol, Ledger: ledger, Threads: 2,
+			opts := Options{Addr: s.Addr(), Protocol: protocol, Ledger: ledger, Threads: 2,
 				Groups: []Group{tt.put, tt.get}}
 			got, err := Run(context.Background(), opts)
 			if err != nil {
@@ -59,7 +61,7 @@ func TestRunDrains(t *testing.T) {
 			if n := got.Delivery.TotalCount(); n != c.Got {
 				t.Errorf("%d delivery times, want %d", n, c.Got)
 			}
-			if n := s.depth(); n != 0 {
+			if n := s.Depth(); n != 0 {
 				t.Errorf("%d items left", n)
 			}
 		})
@@ -101,8 +103,8 @@ func TestRunFindsWhatIsWrong(t *testing.T) {
 		{"twice", twice, "item 3 for the second time"},
 	} {
 		last = ""
-		s := newFakeServer(t, tt.tamper)
-		opts := one(s.addr(), Group{Operations: 20, ItemSize: 80})
+		s := testserver.New(t, tt.tamper)
+		opts := one(s.Addr(), Group{Operations: 20, ItemSize: 80})
 		opts.Ledger = NewLedger(0, false)
 		if _, err := Run(context.Background(), opts); err != nil {
 			t.Fatal(err)
@@ -118,15 +120,15 @@ func TestRunFindsWhatIsWrong(t *testing.T) {
 
 // TestRunNamesLostItems has a server swallow an item and answer as if it were stored.
 func TestRunNamesLostItems(t *testing.T) {
-	s := newFakeServer(t, nil)
-	s.tamper = func(n int, due string) (string, bool) {
+	s := testserver.New(t, nil)
+	s.Tamper = func(n int, due string) (string, bool) {
 		if strings.Contains(due, ".0000000011.") {
 			return "END\r\n", true
 		}
 		return due, true
 	}
 	ledger := NewLedger(1, false)
-	opts := Options{Addr: s.addr(), Ledger: ledger, DrainWait: tickInterval, Groups: []Group{
+	opts := Options{Addr: s.Addr(), Ledger: ledger, DrainWait: tickInterval, Groups: []Group{
 		{Operations: 40}, {Operation: Get, Connections: 2, Drain: true},
 	}}
 	_, err := Run(context.Background(), opts)
@@ -142,14 +144,14 @@ func TestRunNamesLostItems(t *testing.T) {
 
 // TestRunHits has consumers of a fixed number of items ask again after a miss.
 func TestRunHits(t *testing.T) {
-	s := newFakeServer(t, nil)
-	opts := Options{Addr: s.addr(), Ledger: NewLedger(1, false), Groups: []Group{
+	s := testserver.New(t, nil)
+	opts := Options{Addr: s.Addr(), Ledger: NewLedger(1, false), Groups: []Group{
 		{Operations: 100, Rate: 5000},
 		{Operation: Consume, Connections: 3, Operations: 99, Hits: true},
 	}}
 	got, err := Run(context.Background(), opts)
-	if err != nil || got.Got() != 99 || s.depth() != 1 {
-		t.Errorf("%d got, %d left, %v, want 99 and 1", got.Got(), s.depth(), err)
+	if err != nil || got.Got() != 99 || s.Depth() != 1 {
+		t.Errorf("%d got, %d left, %v, want 99 and 1", got.Got(), s.Depth(), err)
 	}
 	opts.Groups = []Group{{Operation: Get, Operations: 2, Hits: true}}
 	opts.DrainWait = tickInterval
@@ -160,18 +162,15 @@ func TestRunHits(t *testing.T) {
 
 // TestRunFanout has every child get what is put to its parent.
 func TestRunFanout(t *testing.T) {
-	s := newFakeServer(t, nil)
-	s.tamper = func(n int, due string) (string, bool) {
+	s := testserver.New(t, nil)
+	s.Tamper = func(n int, due string) (string, bool) {
 		if due == "STORED\r\n" {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			last := s.queues["load"][len(s.queues["load"])-1]
-			s.queues["load+a"] = append(s.queues["load+a"], last)
+			s.Put("load+a", s.Last("load"))
 		}
 		return due, true
 	}
 	ledger := NewLedger(1, false)
-	opts := Options{Addr: s.addr(), Ledger: ledger, DrainWait: tickInterval, Groups: []Group{
+	opts := Options{Addr: s.Addr(), Ledger: ledger, DrainWait: tickInterval, Groups: []Group{
 		{Operations: 50, Fanout: []string{"load+a"}},
 		{Operation: Get, Drain: true},
 		{Operation: Get, Drain: true, Queue: "load+a"},
@@ -195,9 +194,9 @@ func TestRunFanout(t *testing.T) {
 // TestRunForeign finds items of an earlier run in the queue.
 func TestRunForeign(t *testing.T) {
 	for _, foreign := range []bool{false, true} {
-		s := newFakeServer(t, nil)
+		s := testserver.New(t, nil)
 		for seed := range uint64(2) {
-			opts := one(s.addr(), Group{Operations: 10})
+			opts := one(s.Addr(), Group{Operations: 10})
 			opts.Ledger = NewLedger(seed, foreign)
 			if _, err := Run(context.Background(), opts); err != nil {
 				t.Fatal(err)
@@ -223,9 +222,9 @@ func TestRunForeign(t *testing.T) {
 func TestRunRate(t *testing.T) {
 	const stall = 60 * time.Millisecond
 	for _, poisson := range []bool{false, true} {
-		s := newFakeServer(t, nil)
+		s := testserver.New(t, nil)
 		stalled := make(chan struct{})
-		s.tamper = func(n int, due string) (string, bool) {
+		s.Tamper = func(n int, due string) (string, bool) {
 			if n == 20 {
 				<-stalled
 			}
@@ -233,7 +232,7 @@ func TestRunRate(t *testing.T) {
 		}
 		timer := time.AfterFunc(stall, func() { close(stalled) })
 		defer timer.Stop()
-		opts := one(s.addr(), Group{Operations: 100, Rate: 1000, Poisson: poisson})
+		opts := one(s.Addr(), Group{Operations: 100, Rate: 1000, Poisson: poisson})
 		opts.Seed = 3
 		got, err := Run(context.Background(), opts)
 		if err != nil {

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/kestrelmq/kestrel/loadtest/record"
 )
 
 // header is what a reader needs to judge the numbers, and to repeat them.
@@ -30,11 +30,12 @@ type serverHeader struct {
 
 // newHeader asks the system, and each server for its version.
 func newHeader(o *options, servers []server) header {
+	machine := record.ThisMachine()
 	h := header{
 		date:     time.Now(),
-		cpu:      cpuModel(),
-		cores:    runtime.NumCPU(),
-		kernel:   kernelRelease(),
+		cpu:      machine.CPU,
+		cores:    machine.Cores,
+		kernel:   machine.Kernel,
 		compiler: runtime.Version(),
 		options: fmt.Sprintf("%d rounds, window %v, warm-up %v, %d-byte items, one queue, "+
 			"server on processor %d, generator on %v",
@@ -85,31 +86,4 @@ func serverVersion(s server) string {
 	}
 	line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
 	return line
-}
-
-// cpuModel returns the processor's name as /proc/cpuinfo has it.
-func cpuModel() string {
-	b, err := os.ReadFile("/proc/cpuinfo")
-	if err != nil {
-		return "unknown processor"
-	}
-	return parseCPUModel(string(b))
-}
-
-func parseCPUModel(cpuinfo string) string {
-	for line := range strings.Lines(cpuinfo) {
-		key, value, ok := strings.Cut(line, ":")
-		if ok && strings.TrimSpace(key) == "model name" {
-			return strings.TrimSpace(value)
-		}
-	}
-	return "unknown processor"
-}
-
-func kernelRelease() string {
-	var u unix.Utsname
-	if err := unix.Uname(&u); err != nil {
-		return "unknown"
-	}
-	return unix.ByteSliceToString(u.Release[:])
 }

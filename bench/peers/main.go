@@ -38,6 +38,8 @@ import (
 	"os/signal"
 	"runtime"
 	"syscall"
+
+	"github.com/kestrelmq/kestrel/loadtest/process"
 )
 
 func main() {
@@ -66,7 +68,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if len(plan) == 0 {
 		return errors.New("no case has a server to run it")
 	}
-	if err := pinProcess(opts.loadCPUs); err != nil {
+	if err := process.PinSelf(opts.loadCPUs); err != nil {
 		return err
 	}
 	results, err := measureAll(ctx, opts, plan, stderr)

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"time"
 
 	"github.com/kestrelmq/kestrel/loadtest"
+	"github.com/kestrelmq/kestrel/loadtest/process"
 )
 
 // sample is one measurement.
@@ -60,24 +62,24 @@ func measureAll(
 
 // measure measures one case on one server, freshly started.
 func measure(ctx context.Context, o *options, c benchCase, s server) (got *sample, err error) {
-	p, err := start(ctx, o, s)
+	p, addr, err := start(ctx, o, s)
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
-		err = errors.Join(err, p.stop())
+		err = errors.Join(err, p.Kill())
 	}()
 	ctx, cancel := context.WithTimeout(ctx, time.Minute+20*(o.window+o.warmup))
 	defer cancel()
-	load := o.load(c, s, p.addr)
+	load := o.load(c, s, addr)
 	if c.operation == loadtest.Get {
 		if err := fill(ctx, load, s); err != nil {
-			return nil, errors.Join(fmt.Errorf("fill: %w", err), p.alive())
+			return nil, errors.Join(fmt.Errorf("fill: %w", err), p.Alive())
 		}
 	}
-	got, err = p.observe(ctx, load)
+	got, err = observe(ctx, p.PID, load)
 	if err != nil {
-		return nil, errors.Join(err, p.alive())
+		return nil, errors.Join(err, p.Alive())
 	}
 	return got, nil
 }
@@ -121,11 +123,11 @@ func fill(ctx context.Context, load loadtest.Options, s server) error {
 }
 
 // observe runs a load and reads the server's CPU clock around its measured window.
-func (p *process) observe(ctx context.Context, load loadtest.Options) (*sample, error) {
+func observe(ctx context.Context, pid int, load loadtest.Options) (*sample, error) {
 	var before, after time.Duration
 	var beforeErr, afterErr error
-	load.Begin = func() { before, beforeErr = processCPU(p.pid) }
-	load.End = func() { after, afterErr = processCPU(p.pid) }
+	load.Begin = func() { before, beforeErr = process.CPUTime(pid) }
+	load.End = func() { after, afterErr = process.CPUTime(pid) }
 	result, err := loadtest.Run(ctx, load)
 	if err := errors.Join(err, beforeErr, afterErr); err != nil {
 		return nil, err
@@ -133,7 +135,7 @@ func (p *process) observe(ctx context.Context, load loadtest.Options) (*sample, 
 	if result.Misses() > 0 {
 		return nil, fmt.Errorf("%d of %d gets missed", result.Misses(), result.Operations())
 	}
-	resident, err := residentMemory(p.pid)
+	resident, err := process.Resident(pid)
 	if err != nil {
 		return nil, err
 	}
@@ -170,3 +172,15 @@ func (s *sample) busy() float64 { // percent of one core
 func (s *sample) residentMiB() float64 { return float64(s.resident) / (1 << 20) }
 
 func microseconds(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+
+// over applies f to the sample of each round; a failed round is not a number.
+func over(samples []*sample, f func(*sample) float64) []float64 {
+	values := make([]float64, len(samples))
+	for i, s := range samples {
+		values[i] = math.NaN()
+		if s != nil {
+			values[i] = f(s)
+		}
+	}
+	return values
+}

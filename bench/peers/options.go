@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/kestrelmq/kestrel/loadtest/process"
 )
 
 // options are the command line.
@@ -30,9 +32,6 @@ type options struct {
 	kestrelArgs   string
 	kestrelConfig map[class]string // paths of configuration files; empty writes the default
 }
-
-// maxCPUs is the size of the kernel's affinity mask here.
-const maxCPUs = 1024
 
 // Defaults of -short.
 const (
@@ -127,8 +126,8 @@ func (o *options) validate() error {
 			o.window, o.warmup))
 	}
 	for _, cpu := range append(slices.Clone(o.loadCPUs), o.serverCPU) {
-		if cpu < 0 || cpu >= maxCPUs {
-			errs = append(errs, fmt.Errorf("processor %d, want 0 to %d", cpu, maxCPUs-1))
+		if cpu < 0 || cpu >= process.MaxCPUs {
+			errs = append(errs, fmt.Errorf("processor %d, want 0 to %d", cpu, process.MaxCPUs-1))
 		}
 	}
 	if slices.Contains(o.loadCPUs, o.serverCPU) {

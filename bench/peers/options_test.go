@@ -95,13 +95,3 @@ func TestKestrelCommand(t *testing.T) {
 		t.Errorf("kestrelCommand = %s, %v, want %s", got, err, want)
 	}
 }
-
-func TestParseCPUModel(t *testing.T) {
-	const cpuinfo = "processor\t: 0\nmodel\t\t: 207\nmodel name\t: Some CPU @ 2GHz\nstepping\t: 2\n"
-	if got, want := parseCPUModel(cpuinfo), "Some CPU @ 2GHz"; got != want {
-		t.Errorf("parseCPUModel = %q, want %q", got, want)
-	}
-	if got, want := parseCPUModel(""), "unknown processor"; got != want {
-		t.Errorf("parseCPUModel of nothing = %q, want %q", got, want)
-	}
-}

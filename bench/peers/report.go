@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/kestrelmq/kestrel/loadtest/record"
 )
 
 // writeReport prints the header and a table for each class.
@@ -42,19 +44,19 @@ func writeCase(w io.Writer, p planned, samples map[string][]*sample) {
 	reference := samples[p.servers[0].name]
 	for i, s := range p.servers {
 		own := samples[s.name]
-		value := func(f func(*sample) float64) string { return summarize(over(own, f)).text() }
+		value := func(f func(*sample) float64) string { return record.Summarize(over(own, f)).String() }
 		middle := func(f func(*sample) float64) string {
-			m := summarize(over(own, f))
-			if m.n == 0 {
+			m := record.Summarize(over(own, f))
+			if m.N == 0 {
 				return "–"
 			}
-			return digits(m.median)
+			return record.Digits(m.Median)
 		}
 		ratio := func(f func(*sample) float64) string {
 			if i == 0 {
 				return "1"
 			}
-			return summarize(ratios(over(own, f), over(reference, f))).text()
+			return record.Summarize(record.Ratios(over(own, f), over(reference, f))).String()
 		}
 		name := ""
 		if i == 0 {

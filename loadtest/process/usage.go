@@ -1,4 +1,4 @@
-package main
+package process
 
 import (
 	"fmt"
@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processCPU returns the user and system time that a process has used so far, over all its
+// CPUTime returns the user and system time that a process has used so far, over all its
 // threads, those that have ended included. It reads the CPU clock of the process, which counts the
 // scheduler's nanoseconds: the same as the sum over /proc/PID/task/*/schedstat, but in one call,
 // up to date for threads that run, and without losing threads that end.
-func processCPU(pid int) (time.Duration, error) {
+func CPUTime(pid int) (time.Duration, error) {
 	const schedClock = 2 // CPUCLOCK_SCHED of the kernel's per-process clock ids
 	var ts unix.Timespec
 	if err := unix.ClockGettime(int32(^pid<<3|schedClock), &ts); err != nil {
@@ -23,8 +23,8 @@ func processCPU(pid int) (time.Duration, error) {
 	return time.Duration(ts.Nano()), nil
 }
 
-// residentMemory returns the resident set of a process, in bytes.
-func residentMemory(pid int) (int64, error) {
+// Resident returns the resident set of a process, in bytes.
+func Resident(pid int) (int64, error) {
 	const path = "/proc/%d/statm" // in pages: size, resident, …
 	b, err := os.ReadFile(fmt.Sprintf(path, pid))
 	if err != nil {

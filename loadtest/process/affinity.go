@@ -1,4 +1,4 @@
-package main
+package process
 
 import (
 	"fmt"
@@ -7,6 +7,9 @@ import (
 
 	"golang.org/x/sys/unix"
 )
+
+// MaxCPUs is the size of the kernel's affinity mask here.
+const MaxCPUs = 1024
 
 // pinThread restricts a thread, 0 for the calling one, to processors. What it starts inherits that.
 func pinThread(tid int, cpus ...int) error {
@@ -20,8 +23,8 @@ func pinThread(tid int, cpus ...int) error {
 	return nil
 }
 
-// pinProcess restricts every thread of this process, and so the ones to come, to processors.
-func pinProcess(cpus []int) error {
+// PinSelf restricts every thread of this process, and so the ones to come, to processors.
+func PinSelf(cpus []int) error {
 	tasks, err := os.ReadDir("/proc/self/task")
 	if err != nil {
 		return fmt.Errorf("list own threads: %w", err)
@@ -36,4 +39,19 @@ func pinProcess(cpus []int) error {
 		}
 	}
 	return nil
+}
+
+// Processors returns the processors that a process may run on, 0 for this one.
+func Processors(pid int) ([]int, error) {
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(pid, &set); err != nil {
+		return nil, fmt.Errorf("affinity of process %d: %w", pid, err)
+	}
+	var cpus []int
+	for cpu := range MaxCPUs {
+		if set.IsSet(cpu) {
+			cpus = append(cpus, cpu)
+		}
+	}
+	return cpus, nil
 }

@@ -1,4 +1,6 @@
-package loadtest
+// Package testserver is a queue server for tests, in the process of the test. It keeps items in
+// memory, never waits for one, and can be told to break its promises.
+package testserver
 
 import (
 	"bufio"
@@ -12,22 +14,25 @@ import (
 	"testing"
 )
 
-// fakeServer is a queue server in the test's process that speaks as much of Kestrel's memcache
-// protocol as the generator uses. It never waits for an item.
-type fakeServer struct {
+// Server speaks as much of Kestrel's memcache protocol, or of its Thrift service, as a load generator
+// uses.
+type Server struct {
+	// Tamper, if set, replaces the reply to the n-th request served, from 0. A false result closes
+	// the connection after the reply. It is for memcache only, and set before the first connection.
+	Tamper func(n int, reply string) (string, bool)
+
+	// Forgetful has a get of Thrift put back what its connection has open: the place of a clock that
+	// aborts reads.
+	Forgetful bool
+
 	listener net.Listener
 	serving  sync.WaitGroup
 	answer   func(c net.Conn) // serves one connection
-
-	// tamper, if set, replaces the reply to the n-th request served, from 0. A false result closes
-	// the connection after the reply.
-	tamper func(n int, reply string) (string, bool)
 
 	mu sync.Mutex
 	// Guarded by mu.
 	queues      map[string][]string
 	open        map[int64]openItem // thrift's open reads, by id
-	forgetful   bool               // thrift: a get puts back what its connection has open
 	lastID      int64
 	requests    int
 	connections int64
@@ -38,16 +43,24 @@ type openItem struct {
 	conn        net.Conn // that opened it
 }
 
-// newFakeServer starts a server that the test's end stops.
-func newFakeServer(t *testing.T, tamper func(n int, reply string) (string, bool)) *fakeServer {
+// New starts a server of the memcache protocol that the test's end stops.
+func New(t testing.TB, tamper func(n int, reply string) (string, bool)) *Server {
 	t.Helper()
-	s := &fakeServer{tamper: tamper}
+	s := &Server{Tamper: tamper}
 	s.answer = s.serve
 	s.start(t)
 	return s
 }
 
-func (s *fakeServer) start(t *testing.T) {
+// Answering starts a server that has every connection answered by a function, and closes it then.
+func Answering(t testing.TB, answer func(c net.Conn)) *Server {
+	t.Helper()
+	s := &Server{answer: answer}
+	s.start(t)
+	return s
+}
+
+func (s *Server) start(t testing.TB) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -62,9 +75,10 @@ func (s *fakeServer) start(t *testing.T) {
 	})
 }
 
-func (s *fakeServer) addr() string { return s.listener.Addr().String() }
+// Addr returns the address of the server.
+func (s *Server) Addr() string { return s.listener.Addr().String() }
 
-func (s *fakeServer) accept() {
+func (s *Server) accept() {
 	for {
 		c, err := s.listener.Accept()
 		if err != nil {
@@ -81,7 +95,7 @@ func (s *fakeServer) accept() {
 }
 
 // serve answers one connection until it ends; the replies to what was pipelined leave together.
-func (s *fakeServer) serve(c net.Conn) {
+func (s *Server) serve(c net.Conn) {
 	in, out := bufio.NewReader(c), bufio.NewWriter(c)
 	open := make(map[string][]string)
 	defer func() {
@@ -110,20 +124,31 @@ func (s *fakeServer) serve(c net.Conn) {
 }
 
 // tampered counts the request and returns the reply to send.
-func (s *fakeServer) tampered(reply string) (string, bool) {
+func (s *Server) tampered(reply string) (string, bool) {
 	s.mu.Lock()
 	n := s.requests
 	s.requests++
 	s.mu.Unlock()
-	if s.tamper == nil {
+	if s.Tamper == nil {
 		return reply, true
 	}
-	return s.tamper(n, reply)
+	return s.Tamper(n, reply)
 }
 
-func (s *fakeServer) reply(words []string, in io.Reader, open map[string][]string) (string, error) {
+func (s *Server) reply(words []string, in io.Reader, open map[string][]string) (string, error) {
+	switch words[0] {
+	case "version":
+		return "VERSION test\r\n", nil
+	case "stats":
+		return s.stats(), nil
+	}
 	queue, options, _ := strings.Cut(words[1], "/")
 	switch words[0] {
+	case "flush":
+		s.mu.Lock()
+		delete(s.queues, queue)
+		s.mu.Unlock()
+		return "END\r\n", nil
 	case "set":
 		size, err := strconv.Atoi(words[4])
 		if err != nil {
@@ -133,18 +158,18 @@ func (s *fakeServer) reply(words []string, in io.Reader, open map[string][]strin
 		if _, err := io.ReadFull(in, data); err != nil {
 			return "", err
 		}
-		s.put(queue, string(data[:size]))
+		s.Put(queue, string(data[:size]))
 		return "STORED\r\n", nil
 	case "monitor":
 		limit, err := strconv.Atoi(words[3])
 		var reply string
 		for range limit {
-			item, ok := s.take(queue)
+			item, ok := s.Take(queue)
 			if !ok {
 				break
 			}
 			open[queue] = append(open[queue], item)
-			reply += value(queue, item)
+			reply += Value(queue, item)
 		}
 		return reply + "END\r\n", err
 	case "confirm":
@@ -158,7 +183,22 @@ func (s *fakeServer) reply(words []string, in io.Reader, open map[string][]strin
 	return s.get(queue, strings.Split(options, "/"), open), nil
 }
 
-func (s *fakeServer) get(queue string, options []string, open map[string][]string) string {
+func (s *Server) stats() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var b strings.Builder
+	fmt.Fprintf(&b, "STAT total_items %d\r\n", s.requests)
+	for queue, items := range s.queues {
+		size := len(strings.Join(items, ""))
+		for name, n := range map[string]int{"items": len(items), "bytes": size, "mem_items": len(items),
+			"mem_bytes": size, "logsize": 0, "total_items": len(items)} {
+			fmt.Fprintf(&b, "STAT queue_%s_%s %d\r\n", queue, name, n)
+		}
+	}
+	return b.String() + "END\r\n"
+}
+
+func (s *Server) get(queue string, options []string, open map[string][]string) string {
 	opens, closes := slices.Contains(options, "open"), slices.Contains(options, "close")
 	if closes && len(open[queue]) > 0 {
 		open[queue] = open[queue][1:]
@@ -166,33 +206,39 @@ func (s *fakeServer) get(queue string, options []string, open map[string][]strin
 	if closes && !opens {
 		return "END\r\n"
 	}
-	item, ok := s.take(queue)
+	if slices.Contains(options, "peek") {
+		return "END\r\n"
+	}
+	item, ok := s.Take(queue)
 	if !ok {
 		return "END\r\n"
 	}
 	if opens {
 		open[queue] = append(open[queue], item)
 	}
-	return value(queue, item)
+	return Value(queue, item)
 }
 
-func value(queue, item string) string {
+// Value returns the reply to a get that finds an item.
+func Value(queue, item string) string {
 	return fmt.Sprintf("VALUE %s 0 %d\r\n%s\r\nEND\r\n", queue, len(item), item)
 }
 
-func (s *fakeServer) put(queue, item string) {
+// Put appends an item.
+func (s *Server) Put(queue, item string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.queues[queue] = append(s.queues[queue], item)
 }
 
-func (s *fakeServer) putBack(queue string, items ...string) {
+func (s *Server) putBack(queue string, items ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.queues[queue] = slices.Concat(items, s.queues[queue])
 }
 
-func (s *fakeServer) take(queue string) (item string, ok bool) {
+// Take removes the first item.
+func (s *Server) Take(queue string) (item string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	items := s.queues[queue]
@@ -203,8 +249,19 @@ func (s *fakeServer) take(queue string) (item string, ok bool) {
 	return items[0], true
 }
 
-// depth returns the number of items in all queues.
-func (s *fakeServer) depth() (items int64) {
+// Last returns the item put last to a queue.
+func (s *Server) Last(queue string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	items := s.queues[queue]
+	if len(items) == 0 {
+		return ""
+	}
+	return items[len(items)-1]
+}
+
+// Depth returns the number of items in all queues.
+func (s *Server) Depth() (items int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, queue := range s.queues {
@@ -213,8 +270,8 @@ func (s *fakeServer) depth() (items int64) {
 	return items
 }
 
-// accepted returns the number of connections there have been.
-func (s *fakeServer) accepted() int64 {
+// Accepted returns the number of connections there have been.
+func (s *Server) Accepted() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.connections

@@ -1,4 +1,4 @@
-package loadtest
+package testserver
 
 import (
 	"errors"
@@ -8,27 +8,28 @@ import (
 	codec "github.com/kestrelmq/kestrel/codec/thrift"
 )
 
-// newFakeThriftServer starts a server of Kestrel's Thrift service that the test's end stops. It has
-// no clock: with forgetful set, an open read is put back when its connection gets again.
-func newFakeThriftServer(t *testing.T) *fakeServer {
+// NewThrift starts a server of Kestrel's Thrift service that the test's end stops.
+func NewThrift(t testing.TB) *Server {
 	t.Helper()
-	s := new(fakeServer)
+	s := new(Server)
 	s.answer = s.serveThrift
 	s.start(t)
 	return s
 }
 
-func (s *fakeServer) serveThrift(c net.Conn) {
+func (s *Server) serveThrift(c net.Conn) {
 	var in []byte
+	var d codec.Decoder
 	buf := make([]byte, 1<<16)
 	for {
 		var req codec.Request
-		n, err := codec.Decoder{}.Decode(in, &req)
+		n, err := d.Decode(in, &req)
 		if err == nil {
 			if _, err := c.Write(s.call(c, &req)); err != nil {
 				return
 			}
 			in = in[n:]
+			d.Upgraded = d.Upgraded || req.Method == codec.MethodUpgrade
 			continue
 		}
 		if !errors.Is(err, codec.ErrIncomplete) {
@@ -42,13 +43,22 @@ func (s *fakeServer) serveThrift(c net.Conn) {
 	}
 }
 
-func (s *fakeServer) call(c net.Conn, req *codec.Request) []byte {
+func (s *Server) call(c net.Conn, req *codec.Request) []byte {
 	queue := string(req.Queue)
 	switch req.Method {
+	case codec.MethodUpgrade:
+		return codec.AppendUpgrade(nil, req.Call)
+	case codec.MethodGetVersion:
+		return codec.AppendVersion(nil, req.Call, "test")
+	case codec.MethodFlushQueue:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.queues, queue)
+		return codec.AppendVoid(nil, req.Call)
 	case codec.MethodPut:
 		count := req.Items.Len()
 		for item := range req.Items.All() {
-			s.put(queue, string(item))
+			s.Put(queue, string(item))
 		}
 		return codec.AppendCount(nil, req.Call, int32(count))
 	case codec.MethodConfirm:
@@ -57,7 +67,7 @@ func (s *fakeServer) call(c net.Conn, req *codec.Request) []byte {
 	s.abort(c)
 	dst, count := codec.BeginItems(nil, req.Call), 0
 	for range req.MaxItems {
-		item, ok := s.take(queue)
+		item, ok := s.Take(queue)
 		if !ok {
 			break
 		}
@@ -68,7 +78,7 @@ func (s *fakeServer) call(c net.Conn, req *codec.Request) []byte {
 }
 
 // opened returns the id of an item that is delivered.
-func (s *fakeServer) opened(c net.Conn, queue, item string, autoAbort int32) int64 {
+func (s *Server) opened(c net.Conn, queue, item string, autoAbort int32) int64 {
 	if autoAbort <= 0 {
 		return 0
 	}
@@ -79,7 +89,7 @@ func (s *fakeServer) opened(c net.Conn, queue, item string, autoAbort int32) int
 	return s.lastID
 }
 
-func (s *fakeServer) confirm(req *codec.Request) (count int32) {
+func (s *Server) confirm(req *codec.Request) (count int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id := range req.IDs.All() {
@@ -92,11 +102,11 @@ func (s *fakeServer) confirm(req *codec.Request) (count int32) {
 }
 
 // abort puts back the reads that a connection has open, if the server is forgetful.
-func (s *fakeServer) abort(c net.Conn) {
+func (s *Server) abort(c net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id, item := range s.open {
-		if s.forgetful && item.conn == c {
+		if s.Forgetful && item.conn == c {
 			s.queues[item.queue] = append(s.queues[item.queue], item.data)
 			delete(s.open, id)
 		}

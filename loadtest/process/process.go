@@ -1,0 +1,190 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	readyWait = 20 * time.Second      // for a server to answer after its start
+	readyPoll = 10 * time.Millisecond // between attempts
+	stopWait  = 20 * time.Second      // for a server to end when it is asked to
+	logTail   = 2000                  // bytes of a server's output in an error
+)
+
+// Options say what to start.
+type Options struct {
+	Name    string
+	Program string
+
+	// Args returns the arguments, given the server's directory, which is empty.
+	Args func(dir string) ([]string, error)
+
+	Dir  string // parent of the server's directory; default the system's for temporary files
+	CPUs []int  // processors of the server; empty: those of the caller
+
+	// Ready returns nil if the server answers. It is called again until it does.
+	Ready func() error
+}
+
+// Process is a running server. Its methods are called from one goroutine.
+type Process struct {
+	PID int
+	Dir string // holds its data and its output; removed at the end
+
+	name   string
+	cmd    *exec.Cmd
+	exited chan struct{} // closed when the server has ended
+}
+
+// Start starts a server in a fresh directory and waits until it is ready. The caller must call Stop
+// or Kill.
+func Start(ctx context.Context, o Options) (*Process, error) {
+	dir, err := os.MkdirTemp(o.Dir, "kestrel-load-"+o.Name+"-")
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", o.Name, err)
+	}
+	p := &Process{name: o.Name, Dir: dir, exited: make(chan struct{})}
+	if err := p.launch(o); err != nil {
+		os.RemoveAll(dir)
+		return nil, fmt.Errorf("start %s: %w", o.Name, err)
+	}
+	if err := p.awaitReady(ctx, o.Ready); err != nil {
+		return nil, fmt.Errorf("start %s: %w", o.Name, errors.Join(err, p.Kill()))
+	}
+	return p, nil
+}
+
+// launch starts the program. A change of this thread's affinity is what pins the server.
+func (p *Process) launch(o Options) error {
+	args, err := o.Args(p.Dir)
+	if err != nil {
+		return err
+	}
+	output, err := os.Create(p.outputPath())
+	if err != nil {
+		return err
+	}
+	defer output.Close()
+	p.cmd = exec.Command(o.Program, args...)
+	p.cmd.Stdout, p.cmd.Stderr = output, output
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{
+		Pdeathsig: syscall.SIGKILL, // should this process be killed
+		Setpgid:   true,            // an interrupt at the terminal is ours alone
+	}
+	if err := p.startOn(o.CPUs); err != nil {
+		return err
+	}
+	p.PID = p.cmd.Process.Pid
+	go func() {
+		p.cmd.Wait()
+		close(p.exited)
+	}()
+	return nil
+}
+
+// startOn starts the command on processors.
+func (p *Process) startOn(cpus []int) error {
+	if len(cpus) == 0 {
+		return p.cmd.Start()
+	}
+	own, err := Processors(0)
+	if err != nil {
+		return err
+	}
+	if err := pinThread(0, cpus...); err != nil {
+		return err
+	}
+	startErr := p.cmd.Start()
+	if err := pinThread(0, own...); err != nil || startErr != nil {
+		if startErr == nil {
+			p.cmd.Process.Kill()
+			p.cmd.Wait()
+		}
+		return errors.Join(startErr, err)
+	}
+	return nil
+}
+
+// Kill kills the server, waits for its end and removes its directory.
+func (p *Process) Kill() error {
+	p.cmd.Process.Kill() // fails only if it has ended
+	<-p.exited
+	return os.RemoveAll(p.Dir)
+}
+
+// Stop asks the server to end, waits for that, and removes its directory. A server that does not
+// end in time is killed; that, and an exit code other than 0, is an error.
+func (p *Process) Stop() error {
+	p.cmd.Process.Signal(syscall.SIGTERM) // fails only if it has ended
+	select {
+	case <-p.exited:
+	case <-time.After(stopWait):
+		return errors.Join(fmt.Errorf("%s did not end within %v", p.name, stopWait), p.Kill())
+	}
+	var err error
+	if !p.cmd.ProcessState.Success() {
+		err = fmt.Errorf("%s ended: %v; its output:\n%s", p.name, p.cmd.ProcessState, p.output())
+	}
+	return errors.Join(err, os.RemoveAll(p.Dir))
+}
+
+// Alive returns an error with the server's last words if it has ended.
+func (p *Process) Alive() error {
+	select {
+	case <-p.exited:
+		return fmt.Errorf("server ended: %v; its output:\n%s", p.cmd.ProcessState, p.output())
+	default:
+		return nil
+	}
+}
+
+func (p *Process) outputPath() string { return filepath.Join(p.Dir, "output") }
+
+// output returns the end of what the server has printed.
+func (p *Process) output() string {
+	b, err := os.ReadFile(p.outputPath())
+	if err != nil {
+		return err.Error()
+	}
+	return strings.TrimSpace(string(b[max(0, len(b)-logTail):]))
+}
+
+// awaitReady waits until the server answers.
+func (p *Process) awaitReady(ctx context.Context, ready func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, readyWait)
+	defer cancel()
+	poll := time.NewTicker(readyPoll)
+	defer poll.Stop()
+	for {
+		err := ready()
+		if err == nil {
+			return p.Alive() // else somebody else has the port
+		}
+		select {
+		case <-p.exited:
+			return p.Alive()
+		case <-ctx.Done():
+			return fmt.Errorf("%w: no answer: %w; its output:\n%s", ctx.Err(), err, p.output())
+		case <-poll.C:
+		}
+	}
+}
+
+// FreePort returns a loopback port that nobody listens on now.
+func FreePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}

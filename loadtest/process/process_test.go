@@ -1,0 +1,176 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"os"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// script returns options for a server that is a shell script, on one of this process's processors.
+func script(t *testing.T, text string) Options {
+	t.Helper()
+	if _, err := os.Stat("/bin/sh"); err != nil {
+		t.Skip("no shell")
+	}
+	cpus, err := Processors(0)
+	if err != nil || len(cpus) == 0 {
+		t.Fatalf("Processors = %v, %v", cpus, err)
+	}
+	runtime.LockOSThread() // for good: servers live as long as the thread
+	return Options{
+		Name:    "test",
+		Program: "/bin/sh",
+		Args:    func(string) ([]string, error) { return []string{"-c", text}, nil },
+		Dir:     t.TempDir(),
+		CPUs:    cpus[:1],
+		Ready:   func() error { return errors.New("not yet") },
+	}
+}
+
+// TestStartPins starts a server on one processor and itself stays where it was.
+func TestStartPins(t *testing.T) {
+	o := script(t, "exec sleep 1000")
+	o.Ready = func() error { return nil }
+	before, err := Processors(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Start(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Kill()
+	if cpus, err := Processors(p.PID); err != nil || len(cpus) != 1 || cpus[0] != o.CPUs[0] {
+		t.Errorf("the server is on %v, %v, want %v", cpus, err, o.CPUs)
+	}
+	if after, err := Processors(0); err != nil || len(after) != len(before) {
+		t.Errorf("this thread is on %v, %v, was on %v", after, err, before)
+	}
+}
+
+func TestStartReportsAServerThatEnds(t *testing.T) {
+	o := script(t, "echo cannot bind >&2; exit 3")
+	p, err := Start(context.Background(), o)
+	if err == nil {
+		p.Kill()
+		t.Fatal("Start: no error")
+	}
+	for _, want := range []string{"start test", "exit status 3", "cannot bind"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("Start = %v, want %q in it", err, want)
+		}
+	}
+	if left, err := os.ReadDir(o.Dir); err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+func TestStartKillsAServerThatIsSilent(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err := Start(ctx, script(t, "exec sleep 1000"))
+	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "not yet") {
+		t.Errorf("Start = %v, want that there is no answer", err)
+	}
+}
+
+func TestStartReportsAMissingProgram(t *testing.T) {
+	o := script(t, "")
+	o.Program = "no/such/program"
+	if _, err := Start(context.Background(), o); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("Start = %v, want ErrNotExist", err)
+	}
+}
+
+// TestEnds ends servers in the three ways there are, and checks that nothing is left of them.
+func TestEnds(t *testing.T) {
+	for _, tt := range []struct {
+		name, text string
+		end        func(*Process) error
+		want       string // in the error
+	}{
+		{"kill", "exec sleep 1000", (*Process).Kill, ""},
+		{"stop", "trap 'kill $!; exit 0' TERM; touch up; sleep 1000 & wait", (*Process).Stop, ""},
+		{"stop of one that fails", "trap 'kill $!; echo no; exit 4' TERM; touch up; sleep 1000 & wait",
+			(*Process).Stop, "exit status 4; its output:\nno"},
+	} {
+		o := script(t, tt.text)
+		o.Ready = func() error { return nil }
+		if tt.name != "kill" { // wait until the trap is set
+			up := o.Dir + "/up"
+			o.Program, o.Args = "/bin/sh", func(string) ([]string, error) {
+				return []string{"-c", strings.ReplaceAll(tt.text, "touch up", "touch "+up)}, nil
+			}
+			o.Ready = func() error { _, err := os.Stat(up); return err }
+		}
+		p, err := Start(context.Background(), o)
+		if err != nil {
+			t.Fatalf("%s: %v", tt.name, err)
+		}
+		err = tt.end(p)
+		if tt.want == "" && err != nil || tt.want != "" &&
+			(err == nil || !strings.Contains(err.Error(), tt.want)) {
+			t.Errorf("%s = %v, want %q", tt.name, err, tt.want)
+		}
+		if err := syscall.Kill(p.PID, 0); !errors.Is(err, syscall.ESRCH) {
+			t.Errorf("%s: signal afterwards = %v, want that there is no process", tt.name, err)
+		}
+		if _, err := os.Stat(p.Dir); !os.IsNotExist(err) {
+			t.Errorf("%s: directory afterwards: %v", tt.name, err)
+		}
+		if err := p.Alive(); err == nil {
+			t.Errorf("%s: Alive afterwards: no error", tt.name)
+		}
+	}
+}
+
+func TestUsage(t *testing.T) {
+	before, err := CPUTime(os.Getpid())
+	if err != nil || before <= 0 {
+		t.Fatalf("CPUTime of this process = %v, %v", before, err)
+	}
+	// The clock must move with the time of this very thread.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var ts unix.Timespec
+	sum := 0
+	for begin := int64(0); ; sum++ {
+		if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {
+			t.Fatal(err)
+		}
+		if begin == 0 {
+			begin = ts.Nano()
+		}
+		if ts.Nano()-begin > 1e6 {
+			break
+		}
+	}
+	after, err := CPUTime(os.Getpid())
+	if err != nil || after-before < 1e6 {
+		t.Errorf("CPUTime went from %v to %v, %v, over 1ms of work", before, after, err)
+	}
+	if n, err := Resident(os.Getpid()); err != nil || n < 1<<20 {
+		t.Errorf("Resident of this process = %d, %v", n, err)
+	}
+	if _, err := Resident(1 << 30); err == nil {
+		t.Error("Resident of no process: no error")
+	}
+	if _, err := CPUTime(1 << 23); err == nil {
+		t.Error("CPUTime of no process: no error")
+	}
+}
+
+func TestFreePort(t *testing.T) {
+	if port, err := FreePort(); err != nil || port < 1024 {
+		t.Errorf("FreePort = %d, %v", port, err)
+	}
+}

@@ -1,0 +1,39 @@
+package record
+
+import (
+	"os"
+	"runtime"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+const unknown = "unknown"
+
+// ThisMachine asks the system.
+func ThisMachine() Machine {
+	m := Machine{CPU: unknown, Cores: runtime.NumCPU(), Kernel: unknown}
+	if b, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		m.CPU = cpuModel(string(b))
+	}
+	var u unix.Utsname
+	if err := unix.Uname(&u); err == nil {
+		m.Kernel = unix.ByteSliceToString(u.Release[:])
+	}
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err == nil {
+		m.MemoryBytes = int64(info.Totalram) * int64(info.Unit)
+	}
+	return m
+}
+
+// cpuModel returns the processor's name in the text of /proc/cpuinfo.
+func cpuModel(cpuinfo string) string {
+	for line := range strings.Lines(cpuinfo) {
+		key, value, ok := strings.Cut(line, ":")
+		if ok && strings.TrimSpace(key) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return unknown
+}
