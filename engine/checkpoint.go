@@ -1,6 +1,10 @@
 package engine
 
-import "github.com/kestrelmq/kestrel/segment"
+import (
+	"math"
+
+	"github.com/kestrelmq/kestrel/segment"
+)
 
 // spareSegments is how many dropped segments the journal keeps to use again.
 const spareSegments = 2
@@ -15,11 +19,59 @@ func (e *Engine) checkpoint() (segment uint64, err error) {
 		q.shard.mu.Lock()
 		defer q.shard.mu.Unlock()
 		if q.opts.KeepJournal && !q.deleted {
-			end = e.journal.queue(q)
-			e.checkpointSize += int64(maxQueueSize + len(q.name))
+			from := e.journal.appendedEnd()
+			end = e.recordQueue(q)
+			e.checkpointSize += int64(maxQueueSize+len(q.name)) + int64(end-from)
 		}
 	})
 	return segment, e.Commit(Ticket{Written: end, Synced: end})
+}
+
+// recordQueue records the state of q: its name and next id and, if it has a backlog, what is in it.
+// The caller holds the shard's mutex.
+func (e *Engine) recordQueue(q *queue) LSN {
+	end := e.journal.queue(q)
+	if q.backlog != nil {
+		end = max(end, e.recordBacklog(q))
+	}
+	return end
+}
+
+// recordBacklog records the runs of q and what is gone of the items in them.
+func (e *Engine) recordBacklog(q *queue) (end LSN) {
+	b, any := q.backlog, false
+	for _, runs := range [...][]*run{b.spent, b.runs} {
+		for _, r := range runs {
+			if r.recorded.end > 0 {
+				e.journal.spill(q, r)
+				any = true
+			}
+		}
+	}
+	if !any {
+		return end
+	}
+	return e.recordGone(q)
+}
+
+// recordGone records what is gone of the items that q ever had.
+func (e *Engine) recordGone(q *queue) LSN {
+	var except []uint64
+	for _, r := range q.readsByID() {
+		except = append(except, r.item.ID)
+	}
+	head := q.headID()
+	return e.journal.record(func(buf []byte) []byte {
+		buf = appendFlush(buf, q.number, head, except)
+		for _, r := range q.backlog.gone {
+			for first := max(r.first, head); first <= r.last; {
+				more := min(r.last-first, math.MaxUint32)
+				buf = appendRemove(buf, q.number, first, uint32(more))
+				first += more + 1
+			}
+		}
+		return buf
+	})
 }
 
 // trimJournal drops the segments at the front of the journal that no item needs any more. It waits

@@ -9,7 +9,10 @@ import (
 // back, and moved to disk. It holds no pointers, so the collector does not look into it.
 type chunk struct {
 	buf     []byte // written part; its capacity is the chunk's size
-	firstID uint64 // of the first image; see window for the others
+	off     int    // where its first item is, unless that is told by the window it is in
+	firstID uint64 // of the item at off; see window for the others
+	lastID  uint64 // of the last item; not up to date in the tail of a window
+	tally          // with the items in front of off, unless the chunk is detached
 	next    *chunk
 }
 
@@ -72,6 +75,6 @@ func (p *pool) give(c *chunk) {
 	if class < 0 || chunkClassSize(class) != size || !p.free.keep(size) {
 		return
 	}
-	c.buf, c.next = c.buf[:0], p.chunks[class]
+	*c = chunk{buf: c.buf[:0], next: p.chunks[class]}
 	p.chunks[class] = c
 }

@@ -13,14 +13,24 @@ import (
 // history.check.
 //
 // To replay a failure: go test ./engine -run TestCrashEveryWrite -seed N
-func TestCrashEveryWrite(t *testing.T) {
+func TestCrashEveryWrite(t *testing.T) { crashEveryWrite(t, false) }
+
+// TestCrashEveryWriteOfBacklog is TestCrashEveryWrite with queues that hardly fit any item into
+// memory, so that what stops is a spill, a fill, the recording of a run or its removal as well.
+func TestCrashEveryWriteOfBacklog(t *testing.T) { crashEveryWrite(t, true) }
+
+func crashEveryWrite(t *testing.T, spilling bool) {
 	first, seeds, tears := uint64(1), amount[uint64](1, 2, 40), amount[uint64](1, 2, 10)
+	if spilling {
+		seeds, tears = amount[uint64](1, 1, 40), amount[uint64](1, 1, 10)
+	}
 	if *seedFlag != 0 {
 		first, seeds = *seedFlag, 1
 	}
 	for seed := first; seed < first+seeds; seed++ {
 		for n := 1; ; n++ {
 			c := newCrashRun(t, seed)
+			c.spilling = spilling
 			c.fsys.StopInWrite(n, n*7%600) // of the last write, some bytes are there
 			c.run(crashSteps)
 			for _, err := range c.checkImages(tears) {
@@ -49,7 +59,7 @@ type crashRun struct {
 func newCrashRun(t *testing.T, seed uint64) *crashRun {
 	c := &crashRun{modelRun: newModelRun(t, seed), h: newHistory()}
 	c.opts.SegmentSize, c.opts.Shards = 1024, 2
-	c.noKill = true
+	c.noKill, c.calm = true, true
 	c.draw = c.crashSettings
 	c.closed = c.h.ended
 	c.wait = func(ticket Ticket) error {
@@ -75,6 +85,12 @@ func (c *crashRun) crashSettings() Settings {
 	toggled := always
 	toggled.KeepJournal = c.IntN(2) == 0
 	dead := DefaultQueueOptions()
+	if c.spilling {
+		for i, o := range []*QueueOptions{&always, &periodic, &never, &limited, &toggled, &dead} {
+			o.MaxMemorySize, o.ExpireTo, o.DiscardOldWhenFull = []int64{300, 0, 1000}[i%3], "", false
+		}
+		limited.MaxItems = 6
+	}
 	return Settings{Default: always, Queues: map[string]QueueOptions{
 		"a": always, "a+x": never, "a+y": periodic,
 		"b": limited, "b+x": never,
@@ -88,6 +104,9 @@ func (c *crashRun) run(steps int) {
 	c.start()
 	for c.step = 0; c.step < steps && !c.fsys.Stopped() && !c.Failed(); c.step++ {
 		c.m.told, c.told = nil, nil
+		if c.spilling && c.e != nil && c.IntN(2) == 0 {
+			spoolSome(c.e, 1+c.IntN(3))
+		}
 		c.operate()
 		end := LSN(0)
 		if c.e != nil {

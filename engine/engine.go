@@ -22,6 +22,7 @@ type Engine struct {
 	seed     maphash.Seed
 	shards   []shard
 	journal  *journal
+	spool    *spool
 	lock     *dirLock // nil with a file system other than the operating system's
 	recovery Recovery
 
@@ -65,6 +66,8 @@ func Open(opts Options) (*Engine, error) {
 	}
 	e.background(e.maintain)
 	e.background(e.syncPeriodically)
+	e.background(func() { e.spool.work(&e.spool.spills, e.spool.spill) })
+	e.background(func() { e.spool.work(&e.spool.fills, e.spool.fill) })
 	return e, nil
 }
 
@@ -113,6 +116,7 @@ func (e *Engine) openDir() (err error) {
 			return err
 		}
 	}
+	e.spool = newSpool(e, fs)
 	r := newReplay(e)
 	if p := e.opts.Progress; p != nil {
 		p.begin(fs, path.Join(e.opts.Dir, "journal"))
@@ -125,6 +129,9 @@ func (e *Engine) openDir() (err error) {
 	}, r.frame)
 	if err != nil {
 		return errors.Join(err, e.lock.release())
+	}
+	if err := e.spool.clean(); err != nil {
+		return errors.Join(err, log.Close(), e.lock.release())
 	}
 	e.recovery = Recovery{Queues: queues, Items: items, Journal: found, Took: time.Since(started)}
 	e.journal = newJournal(log)
@@ -182,9 +189,10 @@ func (e *Engine) Close() error {
 	e.done.Wait()
 	e.eachQueue(func(q *queue) {
 		q.shard.mu.Lock()
-		q.endWaits()
+		q.endWaits(ErrClosed)
 		q.shard.mu.Unlock()
 	})
+	e.spool.close()
 	err := e.journal.write(e.journal.appendedEnd())
 	return errors.Join(err, e.journal.log.Close(), e.lock.release())
 }

@@ -18,7 +18,7 @@ func (e *Engine) sweep(q *queue, now Time, limit int64) (n int64) {
 			continue
 		}
 		q.remove(e.journal, it.ID)
-		q.drop(it)
+		e.drop(q, it)
 	}
 	return n
 }
@@ -43,6 +43,9 @@ func (e *Engine) moveOut(q *queue, it Item, target string) {
 	} else {
 		r = sh.newRead(q, it, q.segmentOf(it.ID))
 		q.window.pop(&sh.pool, it)
+		if q.backlog != nil {
+			e.popped(q)
+		}
 	}
 	q.lastGone = it.Added
 	r.to(readMoving)

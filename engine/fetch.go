@@ -12,6 +12,8 @@ type FetchRequest struct {
 	Access   Access
 	ClientID string  // for queues that admit one client only
 	Waiter   *Waiter // waits in line if there is no item; nil: do not wait
+	// Immediate has the Waiter wait only for as long as the next item is on its way from disk.
+	Immediate bool
 }
 
 // Fetched is the outcome of a fetch.
@@ -27,9 +29,10 @@ type Fetched struct {
 }
 
 // Fetch hands the oldest item of the queue called name to r. The queue is made if it does not
-// exist. It returns ErrEmpty if there is no item, after putting the request's Waiter, if it has
-// one, in line. An alias is always empty, and nobody waits for it. It also returns a *NotAdmittedError,
-// ErrClosed, ErrTooManyQueues and ErrBadName.
+// exist. It returns ErrEmpty if there is no item, and ErrComing if the next one is on its way from
+// disk, after putting the request's Waiter, if it has one, in line. An alias is always empty, and
+// nobody waits for it. It also returns ErrBacklog, a *NotAdmittedError, ErrClosed, ErrTooManyQueues and
+// ErrBadName.
 func (e *Engine) Fetch(now Time, name []byte, f FetchRequest, r Receiver) (Fetched, error) {
 	s := e.settings.Load()
 	if len(s.Aliases) > 0 {
@@ -75,14 +78,7 @@ func (e *Engine) fetch(q *queue, now Time, f FetchRequest, r Receiver) (Fetched,
 	}
 	it, ok := q.first()
 	if !ok {
-		q.counters.misses++
-		if w := f.Waiter; w != nil {
-			w.shard, w.q, w.Read = q.shard, q, ReadRef{}
-			w.Access = f.Access
-			q.waiters.pushBack(w)
-			return Fetched{Waiting: true}, ErrEmpty
-		}
-		return Fetched{}, ErrEmpty
+		return e.miss(q, f)
 	}
 	q.counters.hits++
 	switch f.Access {
@@ -99,8 +95,30 @@ func (e *Engine) fetch(q *queue, now Time, f FetchRequest, r Receiver) (Fetched,
 	}
 	r.Receive(it)
 	t := q.remove(e.journal, it.ID)
-	q.drop(it)
+	e.drop(q, it)
 	return Fetched{Ticket: t}, nil
+}
+
+// miss is fetch on a queue that has no item at hand.
+func (e *Engine) miss(q *queue, f FetchRequest) (Fetched, error) {
+	err, coming := ErrEmpty, q.coming()
+	switch {
+	case coming && q.backlog.failed != nil:
+		return Fetched{}, q.backlog.failed
+	case coming:
+		err = ErrComing
+		e.wantFill(q)
+	default:
+		q.counters.misses++
+	}
+	w := f.Waiter
+	if w == nil || f.Immediate && !coming {
+		return Fetched{}, err
+	}
+	w.shard, w.q, w.Read, w.Err = q.shard, q, ReadRef{}, nil
+	w.Access, w.immediate = f.Access, f.Immediate
+	q.waiters.pushBack(w)
+	return Fetched{Waiting: true}, err
 }
 
 // openFirst moves the item to hand out next, which is it, to the open reads.
@@ -114,6 +132,9 @@ func (e *Engine) openFirst(q *queue, now Time, it Item) *read {
 	} else {
 		r = sh.newRead(q, it, q.segmentOf(it.ID))
 		q.window.pop(&sh.pool, it)
+		if q.backlog != nil {
+			e.popped(q)
+		}
 	}
 	q.lastGone = r.item.Added
 	r.opened = now
@@ -135,6 +156,9 @@ func (e *Engine) serve(q *queue, now Time) {
 		}
 		it, ok := q.first()
 		if !ok {
+			if !q.coming() {
+				q.endImmediate()
+			}
 			return
 		}
 		w := q.waiters.head

@@ -50,7 +50,7 @@ func (q *Queue) Put(data []byte, opts PutOptions) error {
 // deleted while it waited, ErrEmpty at once if the name is an alias's, and ErrClosed. With an error
 // that wraps ErrJournal it returns the item too, which may then come back after a crash.
 func (q *Queue) Get(ctx context.Context) (Item, error) {
-	it, _, err := q.fetch(ctx, Take)
+	it, _, err := q.fetch(ctx, Take, false)
 	return it, err
 }
 
@@ -78,7 +78,7 @@ type Read struct {
 // Open fetches the oldest item tentatively, waiting for one until ctx is done. Its errors are those
 // of Get.
 func (q *Queue) Open(ctx context.Context) (*Read, error) {
-	it, ref, err := q.fetch(ctx, OpenRead)
+	it, ref, err := q.fetch(ctx, OpenRead, false)
 	if err != nil {
 		return nil, err
 	}
@@ -149,15 +149,21 @@ func (c wakeUp) WaitEnded(*Waiter) { c <- struct{}{} }
 func (q *Queue) tryFetch(access Access) (Item, ReadRef, error) {
 	var got copied
 	f, err := q.e.Fetch(Now(), q.name, FetchRequest{Access: access}, &got)
+	if err == ErrComing {
+		return q.fetch(context.Background(), access, true)
+	}
 	if err != nil {
 		return Item{}, ReadRef{}, err
 	}
 	return got.item, f.Read, q.e.Commit(f.Ticket)
 }
 
-func (q *Queue) fetch(ctx context.Context, access Access) (it Item, ref ReadRef, err error) {
+// fetch waits for an item, or if immediate is set only for one that is on its way from disk.
+func (q *Queue) fetch(
+	ctx context.Context, access Access, immediate bool,
+) (it Item, ref ReadRef, err error) {
 	for {
-		it, ref, err = q.wait(ctx, access)
+		it, ref, err = q.wait(ctx, access, immediate)
 		if err != ErrReadEnded {
 			return it, ref, err
 		}
@@ -165,14 +171,15 @@ func (q *Queue) fetch(ctx context.Context, access Access) (it Item, ref ReadRef,
 	}
 }
 
-func (q *Queue) wait(ctx context.Context, access Access) (Item, ReadRef, error) {
+func (q *Queue) wait(ctx context.Context, access Access, immediate bool) (Item, ReadRef, error) {
 	if err := ctx.Err(); err != nil {
 		return Item{}, ReadRef{}, err
 	}
 	var got copied
 	woken := make(wakeUp, 1)
 	w := &Waiter{Notify: woken}
-	f, err := q.e.Fetch(Now(), q.name, FetchRequest{Access: access, Waiter: w}, &got)
+	request := FetchRequest{Access: access, Waiter: w, Immediate: immediate}
+	f, err := q.e.Fetch(Now(), q.name, request, &got)
 	switch {
 	case err == nil:
 		return got.item, f.Read, q.e.Commit(f.Ticket)
@@ -188,10 +195,7 @@ func (q *Queue) wait(ctx context.Context, access Access) (Item, ReadRef, error) 
 		<-woken // an item came at the same moment: it must not be lost
 	}
 	if w.Read.IsZero() {
-		if q.e.closed.Load() {
-			return Item{}, ReadRef{}, ErrClosed
-		}
-		return Item{}, ReadRef{}, ErrDeleted
+		return Item{}, ReadRef{}, w.Err
 	}
 	t, ok := q.e.Collect(Now(), w.Read, access, &got)
 	if !ok {

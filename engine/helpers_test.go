@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -89,6 +90,9 @@ func tryGet(t testing.TB, e *Engine, name string) (data string, ok bool) {
 	t.Helper()
 	var got copied
 	f, err := e.Fetch(Now(), []byte(name), FetchRequest{}, &got)
+	for ; err == ErrComing; f, err = e.Fetch(Now(), []byte(name), FetchRequest{}, &got) {
+		spoolAll(e)
+	}
 	if err == nil {
 		err = e.Commit(f.Ticket)
 	}
@@ -151,7 +155,51 @@ func contents(e *Engine, name string, withOpen bool) (all []Item) {
 		}
 	}
 	q.window.each(add)
+	if b := q.backlog; b != nil {
+		for _, it := range onDisk(e, b) {
+			add(it)
+		}
+		b.leaving.each(add)
+		b.recent.each(add)
+	}
 	return all
+}
+
+// onDisk reads the items of a backlog that are on disk alone, changing nothing.
+func onDisk(e *Engine, b *backlog) (all []Item) {
+	err := e.spool.eachOnDisk(b, func(it Item) bool {
+		it.Data = slices.Clone(it.Data)
+		all = append(all, it)
+		return true
+	})
+	if err != nil {
+		panic(err)
+	}
+	return all
+}
+
+// spoolAll does what the spool has to do, and fills every window, of an engine without background
+// work.
+func spoolAll(e *Engine) {
+	e.spool.each(func(q *queue, b *backlog) { e.wantFill(q) })
+	spoolSome(e, 1<<30)
+}
+
+// spoolSome does up to n of the things that the spool has to do, and reports whether that was all.
+func spoolSome(e *Engine, n int) bool {
+	for range n {
+		if q := e.spool.spills.take(); q != nil {
+			e.spool.spill(q)
+			if e.spool.failing.Load() {
+				return false
+			}
+		} else if q := e.spool.fills.take(); q != nil {
+			e.spool.fill(q)
+		} else {
+			return true
+		}
+	}
+	return false
 }
 
 // want fails the test unless got is the list of words in want.

@@ -206,6 +206,19 @@ func (j *journal) queue(q *queue) LSN {
 	})
 }
 
+// keep records an item of q that was put before once more. Its place in the journal is then the
+// segment returned, or a later one.
+func (j *journal) keep(q *queue, it Item) (segment uint64) {
+	segment = j.segment.Load() // before the record can be written
+	j.record(func(b []byte) []byte { return appendKeep(b, q.number, it) })
+	return segment
+}
+
+// spill records what of a run of q is synced.
+func (j *journal) spill(q *queue, r *run) LSN {
+	return j.record(func(b []byte) []byte { return appendSpill(b, q.number, r.id, r.recorded) })
+}
+
 // delete records that q is gone.
 func (j *journal) delete(q *queue) LSN {
 	return j.record(func(b []byte) []byte { return appendDelete(b, q.number) })

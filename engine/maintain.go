@@ -40,6 +40,7 @@ func (e *Engine) maintain() {
 			trimmed = at
 		}
 		if at.Sub(marked) >= markInterval {
+			e.spool.tend()
 			e.markIdle()
 			marked = at
 		}

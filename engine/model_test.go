@@ -145,10 +145,6 @@ func (m *model) makeRoom(q *modelQueue, now Time, n int) error {
 		q.pop()
 		q.want.Discarded++
 	}
-	window := modelQueue{window: q.window}
-	if len(q.window) > 0 && window.bytes()+int64(n) > q.opts.MaxMemorySize {
-		return ErrOutOfMemory
-	}
 	return nil
 }
 

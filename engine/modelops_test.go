@@ -20,7 +20,7 @@ func (r *modelRun) item() Item {
 	} else if size == 0 {
 		it.Data = []byte{}
 	}
-	if r.IntN(3) == 0 {
+	if r.IntN(3) == 0 && !r.spilling {
 		it.Expiry = r.now + Time(r.IntN(5000)) - 100
 	}
 	return it
@@ -86,6 +86,16 @@ func (r *modelRun) fetch() {
 	}
 	var got copied
 	f, err := r.e.Fetch(r.now, []byte(name), request, &got)
+	for ; err == ErrComing && !f.Waiting && !r.fsys.Stopped(); f, err = r.e.Fetch(r.now, []byte(name), request, &got) {
+		r.spool()
+	}
+	if r.fsys.Stopped() {
+		return
+	}
+	if err == ErrComing {
+		r.fetchComing(name, access, w)
+		return
+	}
 	it, read, ok := r.m.fetch(r.now, name, access, w)
 	if _, alias := r.m.settings.Aliases[name]; f.Waiting != (!ok && w != nil && !alias) {
 		r.fail("waiting = %v", f.Waiting)
@@ -103,6 +113,39 @@ func (r *modelRun) fetch() {
 		r.reads = append(r.reads, read)
 	}
 	r.maybeCommit(f.Ticket)
+}
+
+// spool does what the spool has to do.
+func (r *modelRun) spool() {
+	spoolAll(r.e)
+	r.noteSpooled()
+}
+
+// fetchComing completes a fetch that waits for an item on its way from disk.
+func (r *modelRun) fetchComing(name string, access Access, w *modelWaiter) {
+	r.op += ", coming"
+	r.spool()
+	if r.fsys.Stopped() {
+		return
+	}
+	it, read, ok := r.m.fetch(r.now, name, access, nil)
+	if !ok || len(r.told) != 1 || r.told[0] != w || w.Read.IsZero() {
+		r.fail("told %d waits, the item came = %v, want that it is there = %v",
+			len(r.told), !w.Read.IsZero(), ok)
+		return
+	}
+	r.told = nil
+	var got copied
+	ticket, ok := r.e.Collect(r.now, w.Read, access, &got)
+	if !ok {
+		r.fail("the read has ended")
+	}
+	r.compareItem(name, got.item, it)
+	if read != nil {
+		read.ref, read.client = w.Read, r.IntN(3)
+		r.reads = append(r.reads, read)
+	}
+	r.maybeCommit(ticket)
 }
 
 // endRead confirms or aborts any open read, or one that has ended.
@@ -250,7 +293,11 @@ func (r *modelRun) queueOperation() {
 
 // background does what maintenance does.
 func (r *modelRun) background() {
-	switch r.IntN(4) {
+	switch r.IntN(6) {
+	case 4, 5:
+		r.op = "spool"
+		r.e.spool.tend()
+		r.spool()
 	case 0:
 		r.op = "trim"
 		if err := r.e.trimJournal(); err != nil {

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,6 +27,8 @@ func TestQueueModel(t *testing.T) {
 		r := newModelRun(t, seed)
 		r.opts.Shards = 1 + r.IntN(3)
 		r.opts.SegmentSize = []int64{512, 1024, 4096}[r.IntN(3)]
+		r.opts.BacklogCompression = segment.Codec(r.IntN(3))
+		r.spilling = seed%3 > 0
 		r.start()
 		for r.step = range steps {
 			r.do()
@@ -55,9 +58,14 @@ type modelRun struct {
 	waits []*modelWaiter // in line
 	ready []*modelWaiter // told, but not collected
 	told  []*modelWaiter // as the engine says, by the current operation
+	// spilling makes windows tiny. Items do not expire then, and none are discarded: what the model
+	// does in one step takes the engine several when items come from disk.
+	spilling bool
 	// onDisk is what a kill would leave now.
 	onDisk []*modelQueue
+	end    LSN // behind the records of the last operation
 	puts   int
+	calm   bool // no puts in a row
 
 	// Of crash tests: what draws settings, what commits, what is told of a clean end, what stands
 	// between the engine and fsys, and that processes are not killed, or not even closed.
@@ -130,8 +138,8 @@ func (r *modelRun) queueOptions(name string) QueueOptions {
 	if one(6) {
 		o.MaxItemSize = int64(r.IntN(300))
 	}
-	if one(8) {
-		o.MaxMemorySize = int64(r.IntN(900))
+	if r.spilling {
+		o.MaxMemorySize = []int64{0, 1, 50, 300, 2000, 8000}[r.IntN(6)]
 	}
 	if one(4) {
 		o.MaxAge = time.Duration(r.IntN(10000)) * time.Millisecond
@@ -144,6 +152,9 @@ func (r *modelRun) queueOptions(name string) QueueOptions {
 	}
 	if target := []string{"dead", "b", "a+x", "c"}[r.IntN(4)]; one(3) && target != name {
 		o.ExpireTo = target
+	}
+	if r.spilling {
+		o.MaxAge, o.ExpireTo, o.DiscardOldWhenFull = 0, "", false
 	}
 	o.KeepJournal = !one(6)
 	o.FanoutOnly = one(8)
@@ -164,13 +175,21 @@ func (r *modelRun) open() {
 		r.Fatalf("seed %d, step %d: Open = %v", r.seed, r.step, err)
 	}
 	r.e = e
+	e.spool.now = func() Time { return r.now }
 	r.reads, r.waits, r.ready = nil, nil, nil
 	r.noteWritten()
 }
 
-// noteWritten remembers the state if all of it has been written.
+// noteWritten remembers the state after an operation if all of it has been written.
 func (r *modelRun) noteWritten() {
-	if r.e.journal.written.Load() == uint64(r.e.journal.appendedEnd()) {
+	r.end = r.e.journal.appendedEnd()
+	r.noteSpooled()
+}
+
+// noteSpooled is noteWritten after the spool has worked, which changes nothing of the state and may
+// leave records of its own unwritten.
+func (r *modelRun) noteSpooled() {
+	if r.e.journal.written.Load() >= uint64(r.end) {
 		r.onDisk = r.m.durable()
 	}
 }
@@ -184,6 +203,10 @@ func (r *modelRun) commit(ticket Ticket) {
 
 // do does something, and compares.
 func (r *modelRun) do() {
+	if r.spilling && r.IntN(4) > 0 {
+		spoolSome(r.e, r.IntN(4))
+		r.noteSpooled()
+	}
 	r.operate()
 	r.compareTold()
 	r.compare()
@@ -199,6 +222,11 @@ func (r *modelRun) operate() {
 	switch n := r.IntN(100); {
 	case n < 30:
 		r.put()
+		for n := r.more(); n > 0; n-- {
+			r.noteNumbers()
+			r.noteWritten()
+			r.put()
+		}
 	case n < 55:
 		r.fetch()
 	case n < 63:
@@ -222,6 +250,14 @@ func (r *modelRun) operate() {
 		end := r.e.journal.appendedEnd()
 		r.commit(Ticket{Written: end, Synced: end * LSN(r.IntN(2))})
 	}
+}
+
+// more draws how many puts follow one.
+func (r *modelRun) more() int {
+	if !r.spilling || r.calm {
+		return 0
+	}
+	return r.IntN(8)
 }
 
 // noteNumbers takes over the engine's numbers of queues, which decide on their order after a
@@ -271,12 +307,35 @@ func (r *modelRun) compare() {
 		// These have tests of their own.
 		want.Children, want.Age, want.JournalBytes = got.Children, got.Age, got.JournalBytes
 		want.Items, want.Bytes = q.items(), q.bytes()
-		want.MemItems, want.MemBytes = want.Items, want.Bytes
+		want.MemItems, want.MemBytes, want.BacklogBytes = got.MemItems, got.MemBytes, got.BacklogBytes
+		if want.ReadBehind = got.ReadBehind; !got.ReadBehind && got.MemItems != got.Items {
+			r.fail("queue %q is not in read-behind, but %d of %d items are in memory",
+				q.name, got.MemItems, got.Items)
+		}
+		r.compareMemory(q)
 		want.OpenReads, want.Waiters = int64(len(q.open)), int64(len(q.waiters))
 		if !reflect.DeepEqual(got, want) {
 			r.fail("stats of queue %q are\n%+v, want\n%+v", q.name, got, want)
 		}
 		r.compareItems("items", q.name, contents(r.e, q.name, false), q.queued())
+	}
+}
+
+// compareMemory holds a queue to its memory: no more than one item over it.
+func (r *modelRun) compareMemory(q *modelQueue) {
+	sh := r.e.shardOf([]byte(q.name))
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	live := sh.queues[q.name]
+	used, largest := live.window.bytes, 0
+	if live.backlog != nil {
+		used += live.backlog.recent.bytes
+	}
+	for _, it := range q.window {
+		largest = max(largest, len(it.Data))
+	}
+	if most := q.opts.MaxMemorySize + int64(largest); used > most {
+		r.fail("queue %q holds %d bytes in memory, want %d at most", q.name, used, most)
 	}
 }
 
@@ -310,6 +369,12 @@ func (r *modelRun) finish() {
 	}
 	for _, read := range r.reads {
 		r.e.Confirm(r.now, read.ref)
+	}
+	spoolAll(r.e)
+	for _, name := range r.fsys.Paths() {
+		if strings.HasSuffix(name, runExt) {
+			r.fail("%s is still there", name)
+		}
 	}
 	if got := r.e.Stats().MemoryBytes; got != 0 {
 		r.fail("%d bytes are in use without any queue", got)

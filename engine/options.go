@@ -50,6 +50,8 @@ type Options struct {
 	SweepInterval time.Duration
 	// Progress is told how far Open has come; nil tells nobody.
 	Progress *Progress
+	// BacklogCompression says how what is spilled to disk is compressed.
+	BacklogCompression segment.Codec
 	// FS is the file system; nil means the operating system's, with a lock file in Dir.
 	FS segment.FS
 	// Logger takes what an operator should know; nil discards it.

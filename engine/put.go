@@ -109,15 +109,16 @@ func (e *Engine) makeRoom(q *queue, now Time, n int) error {
 			e.sweep(q, now, 1)
 			continue
 		}
+		if q.opts.DiscardOldWhenFull && !ok && q.coming() {
+			e.wantFill(q) // the oldest are on their way from disk: later puts discard them
+			break
+		}
 		if !q.opts.DiscardOldWhenFull || !ok {
 			return ErrQueueFull
 		}
 		q.remove(e.journal, it.ID)
-		q.drop(it)
+		e.drop(q, it)
 		q.counters.discarded++
-	}
-	if q.window.bytes+int64(n) > q.opts.MaxMemorySize && q.window.count > 0 {
-		return ErrOutOfMemory
 	}
 	return nil
 }
@@ -150,9 +151,9 @@ func (e *Engine) append(sh *shard, now Time, it Item, from destination) Ticket {
 		q.counters.putBytes += int64(len(it.Data))
 		if q.opts.KeepJournal {
 			t = t.Merge(q.ticket(e.journal, lsn))
-			q.push(it, segment)
+			e.push(q, it, segment)
 		} else {
-			q.push(it, 0)
+			e.push(q, it, 0)
 		}
 		if q.waiters.head != nil {
 			e.serve(q, now)

@@ -93,31 +93,36 @@ func (e *Engine) putRun(q *queue, now Time, puts []PutRequest) (n int, t Ticket,
 	if q.items() == 0 {
 		q.lastGone = 0
 	}
-	before, first := q.window.bytes, q.nextID
+	w := e.newest(q, len(p.Data))
+	before, first := w.bytes, q.nextID
 	it := Item{ID: first, Data: p.Data, Flags: p.Flags, Added: now, Expiry: p.Expiry}
-	q.window.push(&q.shard.pool, it)
-	c := q.window.tail
+	w.push(&q.shard.pool, it, q.opts.MaxMemorySize)
+	c, pushed := w.tail, w.tally
 	start := len(c.buf) - imageSize(it)
 	most := len(puts)
-	if e.journal.noDisk.Load() {
-		most = 1 // each is weighed against the room that is left
+	if e.journal.noDisk.Load() || len(q.shard.moves) > 0 {
+		most = 1 // each is weighed against the room that is left; what expired comes before the next
 	}
 	for n = 1; n < most; n++ {
 		p := &puts[n]
-		if p.ClientID != puts[0].ClientID || !q.hasRoom(len(p.Data)) ||
-			!q.window.extend(p.Data, p.Flags, now, p.Expiry) {
+		if p.ClientID != puts[0].ClientID || !q.hasRoom(w, len(p.Data)) ||
+			!w.extend(p.Data, p.Flags, now, p.Expiry) {
 			break
 		}
 	}
+	extended := w.tally
+	extended.add(pushed, -1)
+	c.add(extended, 1)
 	q.nextID = first + uint64(n)
 	q.counters.puts += int64(n)
-	q.counters.putBytes += q.window.bytes - before
+	q.counters.putBytes += w.bytes - before
 	q.shard.puts += int64(n)
 	if q.opts.KeepJournal {
 		lsn, segment := e.journal.putRun(destination{q.number, first}, c.buf[start:], n)
 		q.mark(segment, first)
 		t = q.ticket(e.journal, lsn)
 	}
+	e.overflow(q)
 	if q.waiters.head != nil {
 		e.serve(q, now)
 	}
@@ -125,8 +130,8 @@ func (e *Engine) putRun(q *queue, now Time, puts []PutRequest) (n int, t Ticket,
 }
 
 // hasRoom reports whether a put of n bytes to the queue, which is not empty, would neither drop
-// anything nor look for what has expired.
-func (q *queue) hasRoom(n int) bool {
+// anything nor look for what has expired, nor make w, the newest part of it, too large.
+func (q *queue) hasRoom(w *window, n int) bool {
 	return !q.mayExpire() && int64(n) <= q.opts.MaxItemSize && q.items() < q.opts.MaxItems &&
-		q.bytes() < q.opts.MaxSize && q.window.bytes+int64(n) <= q.opts.MaxMemorySize
+		q.bytes() < q.opts.MaxSize && w.bytes+int64(n) <= q.opts.MaxMemorySize
 }

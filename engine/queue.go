@@ -17,7 +17,8 @@ import (
 //	I4  If somebody waits, nothing is queued, not even an expired item.
 //	I5  A fanout child is in the children of its parent's name, in the same shard, as long as it
 //	    exists.
-//	I6  No item of the queue lies in a segment of the journal before oldestSegment().
+//	I6  No item of the queue that has its place in the journal lies in a segment before
+//	    oldestSegment().
 type queue struct {
 	name    string
 	number  uint64 // names the queue in the journal
@@ -29,6 +30,7 @@ type queue struct {
 	nextID   uint64
 	returned readList // handed out once and brought back; the next to hand out first
 	window   window   // never handed out
+	backlog  *backlog // of a queue that is in read-behind, or has runs left; nil otherwise
 	open     readList // handed out and not confirmed, longest ago first
 	moving   readList // expired, on their way to another queue
 	waiters  waiterList
@@ -36,8 +38,11 @@ type queue struct {
 
 	removal  removal       // see journal.remove
 	segments []segmentMark // see oldestSegment
-	counters queueCounters
-	lastGone Time // when the item removed last was added
+	// Items up to writtenTo that were in the window or behind it are in runs; up to spilledTo the
+	// journal says so.
+	writtenTo, spilledTo uint64
+	counters             queueCounters
+	lastGone             Time // when the item removed last was added
 }
 
 // queueCounters count since the queue was made, or the process started.
@@ -49,6 +54,7 @@ type queueCounters struct {
 	discarded       int64
 	flushes         int64
 	opens, returns  int64 // open reads begun while items were queued; brought back
+	readErrors      int64 // reads of the backlog that failed
 	movedIn, lostIn int64 // expired items taken over from other queues, and those refused
 }
 
@@ -59,15 +65,28 @@ type segmentMark struct {
 }
 
 // items is the number of items queued, open reads not included.
-func (q *queue) items() int64 { return q.window.count + q.returned.count }
+func (q *queue) items() int64 {
+	n := q.window.count + q.returned.count
+	if b := q.backlog; b != nil {
+		n += b.count + b.recent.count
+	}
+	return n
+}
 
 // bytes is the size of their bodies.
-func (q *queue) bytes() int64 { return q.window.bytes + q.returned.bytes }
+func (q *queue) bytes() int64 {
+	n := q.window.bytes + q.returned.bytes
+	if b := q.backlog; b != nil {
+		n += b.bytes + b.recent.bytes
+	}
+	return n
+}
 
 // isChild reports whether the queue is a fanout child.
 func (q *queue) isChild() bool { return strings.Contains(q.name, "+") }
 
-// first returns the item to hand out next. Its Data is valid until it is removed.
+// first returns the item to hand out next, unless there is none or it is on its way from disk. Its
+// Data is valid until it is removed.
 func (q *queue) first() (it Item, ok bool) {
 	if r := q.returned.head; r != nil {
 		return r.item, true
@@ -111,7 +130,7 @@ func (q *queue) mayExpire() bool {
 }
 
 // drop removes the item to hand out next, which must be it, from memory.
-func (q *queue) drop(it Item) {
+func (e *Engine) drop(q *queue, it Item) {
 	q.lastGone = it.Added
 	if r := q.returned.head; r != nil {
 		q.returned.remove(r)
@@ -119,6 +138,9 @@ func (q *queue) drop(it Item) {
 		return
 	}
 	q.window.pop(&q.shard.pool, it)
+	if q.backlog != nil {
+		e.popped(q)
+	}
 }
 
 // remove records in the journal that item id is gone.
@@ -140,12 +162,6 @@ func (q *queue) ticket(j *journal, lsn LSN) Ticket {
 	return Ticket{Written: lsn}
 }
 
-// push appends it to the queue; its journal record, if it has one, lies in segment or later.
-func (q *queue) push(it Item, segment uint64) {
-	q.mark(segment, it.ID)
-	q.window.push(&q.shard.pool, it)
-}
-
 // mark notes that items from id on lie in segment or later, if that is news.
 func (q *queue) mark(segment, id uint64) {
 	if n := len(q.segments); n == 0 || q.segments[n-1].segment < segment {
@@ -154,13 +170,20 @@ func (q *queue) mark(segment, id uint64) {
 	}
 }
 
-// trimSegments forgets the marks that no item in the window needs.
+// journaled returns the lowest id that an item may have which was never handed out and has its place
+// in the journal, and whether there can be one.
+func (q *queue) journaled() (first uint64, ok bool) {
+	first = max(q.headID(), q.spilledTo+1)
+	return first, first < q.nextID
+}
+
+// trimSegments forgets the marks that no item needs which was never handed out.
 func (q *queue) trimSegments() {
-	if q.window.count == 0 {
+	first, ok := q.journaled()
+	if !ok {
 		q.segments = q.segments[:0]
 		return
 	}
-	first := q.window.first().ID
 	n := 0
 	for n+1 < len(q.segments) && q.segments[n+1].id <= first {
 		n++
@@ -169,9 +192,16 @@ func (q *queue) trimSegments() {
 }
 
 // segmentOf returns a segment of the journal before which item id, which is in the window, does not
-// lie; zero if the queue is not in the journal.
+// lie; zero if it has its place in a run, or the queue is not in the journal.
 func (q *queue) segmentOf(id uint64) uint64 {
-	segment := uint64(0)
+	if id <= q.spilledTo {
+		return 0
+	}
+	return q.markOf(id)
+}
+
+// markOf returns the segment that the marks tell for item id.
+func (q *queue) markOf(id uint64) (segment uint64) {
 	for _, m := range q.segments {
 		if m.id > id {
 			break
@@ -187,12 +217,12 @@ func (q *queue) oldestSegment() (segment uint64, ok bool) {
 	if !q.opts.KeepJournal {
 		return 0, false
 	}
-	if q.window.count > 0 {
-		segment, ok = q.segmentOf(q.window.first().ID), true
+	if first, any := q.journaled(); any && len(q.segments) > 0 {
+		segment, ok = max(q.markOf(first), q.segments[0].segment), true
 	}
 	for _, list := range [...]*readList{&q.returned, &q.open, &q.moving} {
 		for r := list.head; r != nil; r = r.next {
-			if !ok || r.segment < segment {
+			if r.segment != 0 && (!ok || r.segment < segment) {
 				segment, ok = r.segment, true
 			}
 		}

@@ -8,6 +8,7 @@ import "math/bits"
 //	free     -> open      fetched tentatively, or delivered to a waiter
 //	free     -> copied    shown to a waiting peek; the item itself stays queued
 //	free     -> moving    expired, on its way to another queue
+//	free     -> returned  was open when the process before ended
 //	open     -> returned  aborted, timed out, or its client went away
 //	open     -> free      confirmed, or its queue was deleted
 //	returned -> open      fetched tentatively again
@@ -26,7 +27,7 @@ const (
 )
 
 var readEdges = [...][]readState{
-	readFree:     {readOpen, readCopied, readMoving},
+	readFree:     {readOpen, readCopied, readMoving, readReturned},
 	readOpen:     {readReturned, readFree},
 	readReturned: {readOpen, readMoving, readFree},
 	readCopied:   {readFree},
@@ -36,12 +37,14 @@ var readEdges = [...][]readState{
 // read is an item outside its queue's window: open, or returned to the head, or about to leave. It
 // holds a copy of the item. The shard's mutex guards it; shard itself never changes.
 type read struct {
-	shard   *shard
-	id      uint64 // identity of this use; 0 while free. A ReadRef with another id is stale
-	state   readState
-	q       *queue
-	item    Item   // Data aliases buf
-	segment uint64 // no segment of the journal before this one holds the item
+	shard *shard
+	id    uint64 // identity of this use; 0 while free. A ReadRef with another id is stale
+	state readState
+	q     *queue
+	item  Item // Data aliases buf
+	// No segment of the journal before this one holds the item. Zero: the item has its place in a
+	// run, or the queue is not in the journal.
+	segment uint64
 	opened  Time
 	buf     []byte // capacity is a size class, or that of one large item
 

@@ -3,7 +3,10 @@ package engine
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"math/bits"
+
+	"github.com/kestrelmq/kestrel/segment"
 )
 
 // Journal records. The payload of a batch frame of the journal is a sequence of records, without
@@ -20,6 +23,10 @@ import (
 //	queue   queue number, next id, time created (ms since the epoch), name size in 1 byte, name: the
 //	        queue exists; said when it is made, and again before older segments are dropped
 //	delete  queue number: the queue and all its items are gone
+//	keep    queue number, item id, item image: the item, which was put before, told again
+//	spilled queue number, run number, run id in 8 bytes, first and last item id, count of items,
+//	        bytes of their bodies, size: what the queue's run holds in its first so many bytes, which
+//	        are synced. It replaces what was said of the run before
 //	run     queue number, item id, size, then item images of so many bytes together: puts of the id
 //	        and those that follow; a next record may go on from the last
 const (
@@ -30,6 +37,8 @@ const (
 	recordFlush  = 5
 	recordQueue  = 6
 	recordDelete = 7
+	recordKeep   = 8
+	recordSpill  = 9
 	recordRun    = 10
 
 	removeCountOffset = 1                           // of the count, so that it can be raised
@@ -104,19 +113,40 @@ func appendQueue(dst []byte, queue, nextID uint64, created Time, name string) []
 	return append(dst, name...)
 }
 
+func appendKeep(dst []byte, queue uint64, it Item) []byte {
+	dst = append(dst, recordKeep)
+	dst = binary.AppendUvarint(dst, queue)
+	dst = binary.AppendUvarint(dst, it.ID)
+	return appendImage(dst, it)
+}
+
+func appendSpill(dst []byte, queue uint64, id segment.RunID, s runState) []byte {
+	dst = append(dst, recordSpill)
+	dst = binary.AppendUvarint(dst, queue)
+	dst = binary.AppendUvarint(dst, id.Number)
+	dst = binary.LittleEndian.AppendUint64(dst, id.ID)
+	dst = binary.AppendUvarint(dst, s.firstID)
+	dst = binary.AppendUvarint(dst, s.lastID)
+	dst = binary.AppendUvarint(dst, uint64(s.count))
+	dst = binary.AppendUvarint(dst, uint64(s.bytes))
+	return binary.AppendUvarint(dst, uint64(s.end))
+}
+
 // record is one decoded journal record. Slices alias the frame it was decoded from.
 type record struct {
 	kind    byte
-	queue   uint64  // of all kinds but next and fanout
-	id      uint64  // put: the item's; remove, run: the first item's
-	item    Item    // put, next, fanout: without an id
-	more    uint32  // remove: how many items behind the first
-	limit   uint64  // flush
-	nextID  uint64  // queue
-	created Time    // queue
-	name    []byte  // queue
-	images  []byte  // run: one valid image behind the other
-	list    numbers // fanout: queue, id, queue, id …; flush: ids
+	queue   uint64        // of all kinds but next and fanout
+	id      uint64        // put, keep: the item's; remove: the first item's
+	item    Item          // put, next, fanout, keep: without an id
+	more    uint32        // remove: how many items behind the first
+	limit   uint64        // flush
+	nextID  uint64        // queue
+	created Time          // queue
+	name    []byte        // queue
+	images  []byte        // run: one valid image behind the other
+	list    numbers       // fanout: queue, id, queue, id …; flush: ids
+	run     segment.RunID // spilled
+	spill   runState      // spilled
 }
 
 // numbers is a list of valid uvarints.
@@ -158,6 +188,22 @@ func (r *recordReader) uint32() uint32 {
 		return binary.LittleEndian.Uint32(f)
 	}
 	return 0
+}
+
+func (r *recordReader) uint64() uint64 {
+	if f := r.bytes(8); f != nil {
+		return binary.LittleEndian.Uint64(f)
+	}
+	return 0
+}
+
+// size reads a number that is not negative as a signed one.
+func (r *recordReader) size() int64 {
+	n := r.number()
+	if n > math.MaxInt64 {
+		r.bad = true
+	}
+	return int64(n)
 }
 
 func (r *recordReader) number() uint64 {
@@ -220,7 +266,7 @@ func parseRecord(b []byte) (rec record, size int, err error) {
 	r := recordReader{b: b}
 	rec.kind = r.byte()
 	switch rec.kind {
-	case recordPut:
+	case recordPut, recordKeep:
 		rec.queue, rec.id = r.number(), r.number()
 		rec.item = r.image()
 	case recordNext:
@@ -241,6 +287,13 @@ func parseRecord(b []byte) (rec record, size int, err error) {
 		rec.name = r.bytes(int(r.byte()))
 	case recordDelete:
 		rec.queue = r.number()
+	case recordSpill:
+		rec.queue = r.number()
+		rec.run = segment.RunID{Number: r.number(), ID: r.uint64()}
+		rec.spill = runState{
+			firstID: r.number(), lastID: r.number(), count: r.size(), bytes: r.size(), end: r.size(),
+		}
+		r.bad = r.bad || !rec.spill.plausible()
 	case recordRun:
 		rec.queue, rec.id = r.number(), r.number()
 		rec.images = r.images(r.number())

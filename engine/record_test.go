@@ -32,12 +32,14 @@ const (
 	goldenFlush0 = "05 01 ac02 00"
 	goldenQueue  = "06 01 0a 80d095ffbc31 06 6a6f62732b61"
 	goldenDelete = "07 8182848810"
+	goldenKeep   = "08 01 ac02 " + goldenPlain
+	goldenSpill  = "09 01 07 0807060504030201 05 ac02 0a e807 808008"
 	goldenRun    = "0a 01 ac02 24 " + goldenPlain + goldenImage
 )
 
 var goldenRecords = [...]string{
 	goldenPut, goldenNext, goldenFanout, goldenRemove, goldenFlush, goldenFlush0, goldenQueue,
-	goldenDelete, goldenRun,
+	goldenDelete, goldenKeep, goldenSpill, goldenRun,
 }
 
 func TestRecordGolden(t *testing.T) {
@@ -57,6 +59,9 @@ func TestRecordGolden(t *testing.T) {
 		{"flush of all", appendFlush(nil, 1, 300, nil), goldenFlush0},
 		{"queue", appendQueue(nil, 1, 10, 1700000000000, "jobs+a"), goldenQueue},
 		{"delete", appendDelete(nil, 0x101010101), goldenDelete},
+		{"keep", appendKeep(nil, 1, Item{ID: 300, Added: plain.Added, Data: plain.Data}), goldenKeep},
+		{"spill", appendSpill(nil, 1, segment.RunID{Number: 7, ID: 0x0102030405060708},
+			runState{5, 300, 10, 1000, 0x20000}), goldenSpill},
 		{"run", appendRun(nil, destination{1, 300},
 			appendImage(appendImage(nil, plain), goldenItem)), goldenRun},
 	} {
@@ -107,6 +112,12 @@ func encode(r *record) []byte {
 		return appendRun(nil, destination{r.queue, r.id}, r.images)
 	case recordQueue:
 		return appendQueue(nil, r.queue, r.nextID, r.created, string(r.name))
+	case recordKeep:
+		it := r.item
+		it.ID = r.id
+		return appendKeep(nil, r.queue, it)
+	case recordSpill:
+		return appendSpill(nil, r.queue, r.run, r.spill)
 	}
 	return appendDelete(nil, r.queue)
 }
@@ -117,7 +128,7 @@ func TestParseRecordErrors(t *testing.T) {
 	}
 	for _, tt := range []struct{ in, want string }{
 		{"00 00 00 00", "unknown record kind 0"},
-		{"08 01", "unknown record kind 8"},
+		{"0b 01", "unknown record kind 11"},
 		{"01", bad(1)},
 		{"01 01 09", bad(1)},
 		{"01 8100 09 " + goldenPlain, bad(1)}, // a number in more bytes than it needs

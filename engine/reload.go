@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 )
 
@@ -10,7 +11,8 @@ import (
 // nothing.
 //
 // If queues enter the journal or leave it, Reload waits until that is durable; an error that wraps
-// ErrJournal says that it is not known to be.
+// ErrJournal says that it is not known to be. A queue whose backlog cannot be synced, so that it
+// cannot enter the journal, keeps its options; the error says why.
 func (e *Engine) Reload(s Settings) error {
 	if err := s.Validate(); err != nil {
 		return err
@@ -19,16 +21,27 @@ func (e *Engine) Reload(s Settings) error {
 	defer e.reloadMu.Unlock()
 	e.countAliases(s.Aliases, Now()) // before anybody can put to a new one
 	e.settings.Store(&s)
-	var end LSN
+	var (
+		end    LSN
+		failed error
+	)
 	e.eachQueue(func(q *queue) {
 		opts := s.For(q.name)
-		q.shard.mu.Lock()
-		defer q.shard.mu.Unlock()
-		if !q.deleted {
-			end = max(end, e.setOptions(q, &opts))
+		set := func() {
+			if !q.deleted {
+				end = max(end, e.setOptions(q, &opts))
+			}
 		}
+		q.shard.mu.Lock()
+		if opts.KeepJournal && !q.opts.KeepJournal && q.backlog != nil {
+			q.shard.mu.Unlock()
+			failed = errors.Join(failed, e.spool.whenSynced(q, set))
+			return
+		}
+		set()
+		q.shard.mu.Unlock()
 	})
-	return e.Commit(Ticket{Written: end, Synced: end})
+	return errors.Join(failed, e.Commit(Ticket{Written: end, Synced: end}))
 }
 
 // OptionsFor returns the options that the queue called name has, or would have.
@@ -49,11 +62,13 @@ func (e *Engine) setOptions(q *queue, opts *QueueOptions) (end LSN) {
 	if q.open.count > 0 && opts.OpenReadTimeout > 0 {
 		q.shard.timed[q] = struct{}{}
 	}
+	e.shrink(q)
 	return end
 }
 
 // enterJournal records a queue that was not in the journal, and what it holds, under a new number:
-// the old one may have been recorded as deleted.
+// the old one may have been recorded as deleted. The runs of its backlog are synced, and nothing is
+// on its way to them.
 func (e *Engine) enterJournal(q *queue) LSN {
 	next := q.nextID
 	q.number, q.nextID = e.lastNumber.Add(1), 1
@@ -64,14 +79,33 @@ func (e *Engine) enterJournal(q *queue) LSN {
 		_, segment = e.journal.put([]destination{{q.number, it.ID}}, it, destination{})
 		return segment
 	}
+	b := q.backlog
 	for _, r := range q.readsByID() { // before the window: ids rise in the journal
-		r.segment = put(r.item)
+		if r.segment = 0; b == nil || !b.holds(r.item.ID) {
+			r.segment = put(r.item)
+		}
 	}
 	q.segments = q.segments[:0]
-	q.window.each(func(it Item) bool {
-		q.mark(put(it), it.ID)
+	tell := func(it Item) bool {
+		if it.ID > q.writtenTo {
+			q.mark(put(it), it.ID)
+		}
 		return true
-	})
+	}
+	if b != nil {
+		for _, r := range b.spent {
+			r.recorded = runState{} // open reads in it have just been recorded
+		}
+		for _, r := range b.runs {
+			r.recorded = r.written
+		}
+		e.recordBacklog(q)
+	}
+	q.spilledTo = q.writtenTo
+	q.window.each(tell)
+	if b != nil {
+		b.recent.each(tell)
+	}
 	return e.journal.queue(q) // with the next id, which may be past those of the items
 }
 

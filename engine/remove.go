@@ -28,6 +28,9 @@ func (e *Engine) flush(q *queue, now Time, clientID string) (Ticket, error) {
 		sh.mu.Lock()
 	}
 	e.clear(q)
+	if q.waiters.head != nil {
+		e.serve(q, now)
+	}
 	q.counters.flushes++
 	moves := sh.takeMoves()
 	sh.mu.Unlock()
@@ -61,6 +64,9 @@ func (e *Engine) clear(q *queue) {
 		})
 	}
 	q.window.clear(&q.shard.pool)
+	if q.backlog != nil {
+		e.dropBacklog(q)
+	}
 	q.segments = q.segments[:0]
 	for q.returned.head != nil {
 		r := q.returned.head
@@ -123,15 +129,8 @@ func (e *Engine) delete(q *queue, now Time) (t Ticket) {
 		q.open.remove(r)
 		q.shard.freeRead(r)
 	}
-	q.endWaits()
+	q.endWaits(ErrDeleted)
 	return t
-}
-
-// endWaits ends every wait with nothing.
-func (q *queue) endWaits() {
-	for q.waiters.head != nil {
-		q.endWait(q.waiters.head, ReadRef{})
-	}
 }
 
 // eachQueue calls f for every queue that exists when its shard's turn comes, with no lock held.

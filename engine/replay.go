@@ -25,12 +25,19 @@ type replay struct {
 // replayed is one queue during replay.
 type replayed struct {
 	queue
-	named bool
-	gone  []idRange // removed items that are still in the window, ascending, apart from each other
+	named  bool
+	gone   []idRange // removed items, ascending, apart from each other
+	runs   []*run
+	kept   map[uint64]keptItem
+	memory int64 // bytes of items that the queue may hold in memory
 }
 
 // idRange is a range of item ids, both ends included.
 type idRange struct{ first, last uint64 }
+
+// replayMemory is the memory, in bytes of items, that chunks of a queue are sized for before its
+// options are known.
+const replayMemory = 128 << 20
 
 func newReplay(e *Engine) *replay {
 	r := &replay{e: e, queues: make(map[uint64]*replayed)}
@@ -86,7 +93,22 @@ func (r *replay) record(rec *record, segment uint64) error {
 		delete(r.queues, rec.queue)
 	case recordQueue:
 		return r.name(rec)
+	case recordKeep:
+		return r.keep(rec, segment)
+	case recordSpill:
+		r.queue(rec.queue).spilled(&r.pool, rec.run, rec.spill)
 	}
+	return nil
+}
+
+func (r *replay) keep(rec *record, segment uint64) error {
+	if rec.id == 0 || rec.id == math.MaxUint64 {
+		return fmt.Errorf("queue %d: item id %d is out of range", rec.queue, rec.id)
+	}
+	q := r.queue(rec.queue)
+	q.nextID = max(q.nextID, rec.id+1)
+	rec.item.ID = rec.id
+	q.keep(rec.item, segment)
 	return nil
 }
 
@@ -94,7 +116,7 @@ func (r *replay) record(rec *record, segment uint64) error {
 func (r *replay) queue(number uint64) *replayed {
 	q := r.queues[number]
 	if q == nil {
-		q = &replayed{queue: queue{number: number, nextID: 1}}
+		q = &replayed{queue: queue{number: number, nextID: 1}, memory: replayMemory}
 		r.queues[number] = q
 		r.e.lastNumber.Store(max(r.e.lastNumber.Load(), number))
 	}
@@ -152,27 +174,21 @@ func (r *replay) put(d destination, it Item, segment uint64) error {
 	it.ID = d.item
 	q.nextID = it.ID + 1
 	q.mark(segment, it.ID)
-	q.window.push(&r.pool, it)
+	q.window.push(&r.pool, it, q.memory)
 	q.counters.replayed++
 	return nil
 }
 
 // remove takes the items of ids out of the window: at once those at its head, at the end of the
-// replay those behind items that stay.
+// replay those behind items that stay. What is gone is remembered: it may turn out to be in a run.
 func (q *replayed) remove(p *pool, ids idRange) {
 	q.gone = addRange(q.gone, ids)
-	for q.window.count > 0 && len(q.gone) > 0 {
-		it := q.window.first()
-		if it.ID < q.gone[0].first {
-			return
-		}
-		if it.ID > q.gone[0].last {
-			q.gone = q.gone[1:]
-			continue
-		}
-		q.window.pop(p, it)
+	if len(q.kept) > 0 {
+		q.forget(ids)
 	}
-	q.gone = q.gone[:0]
+	for q.window.count > 0 && inRanges(q.gone, q.window.firstID) {
+		q.window.pop(p, q.window.first())
+	}
 }
 
 // addRange adds r to ranges that are ascending and apart from each other, joining what touches.
@@ -217,8 +233,8 @@ func (r *replay) finish() (queues int, items int64, err error) {
 	for _, number := range slices.Sorted(maps.Keys(r.queues)) { // as they were made
 		q := r.queues[number]
 		if !q.named {
-			if q.window.count > 0 {
-				return 0, 0, r.corrupt("queue %d has %d items but no name", number, q.window.count)
+			if n := q.unnamed(); n > 0 {
+				return 0, 0, r.corrupt("queue %d has %d items but no name", number, n)
 			}
 			continue // deleted, and all that is left are removes
 		}
@@ -226,22 +242,48 @@ func (r *replay) finish() (queues int, items int64, err error) {
 		if sh.queues[q.name] != nil {
 			return 0, 0, r.corrupt("queue %q exists twice", q.name)
 		}
-		q.compact(&r.pool)
-		live := &queue{
-			name: q.name, number: q.number, shard: sh, created: q.created, nextID: q.nextID,
-			window: q.window, segments: q.segments, counters: q.counters,
+		live, err := r.bringBack(q, sh)
+		if err != nil {
+			return 0, 0, err
 		}
-		live.counters.replayed = live.window.count
-		opts := r.e.settings.Load().For(q.name)
-		live.opts = &opts
-		live.trimSegments()
 		sh.add(live)
 		queues++
-		items += live.window.count
+		items += live.items()
 	}
 	r.e.queueCount.Store(int64(queues))
 	r.e.created.Store(int64(queues))
 	return queues, items, nil
+}
+
+// bringBack makes a live queue of a replayed one.
+func (r *replay) bringBack(q *replayed, sh *shard) (*queue, error) {
+	opts := r.e.settings.Load().For(q.name)
+	q.memory = opts.MaxMemorySize
+	q.compact(&r.pool)
+	live := &queue{
+		name: q.name, number: q.number, shard: sh, created: q.created, nextID: q.nextID,
+		window: q.window, counters: q.counters, opts: &opts,
+	}
+	if len(q.runs) > 0 || len(q.kept) > 0 {
+		if err := r.restore(live, q); err != nil {
+			return nil, err
+		}
+	}
+	live.segments = q.segments
+	live.counters.replayed = live.items()
+	live.trimSegments()
+	r.e.shrink(live)
+	return live, nil
+}
+
+// unnamed is how many items a queue has of which no name is known.
+func (q *replayed) unnamed() (n int64) {
+	n = q.window.count + int64(len(q.kept))
+	for _, run := range q.runs {
+		s := run.recorded
+		n += int64(s.lastID - s.firstID + 1 - overlap(q.gone, s.firstID, s.lastID))
+	}
+	return n
 }
 
 // corrupt is the error of a journal whose records do not fit together.
@@ -263,7 +305,7 @@ func (q *replayed) compact(p *pool) {
 			gone = gone[1:]
 		}
 		if len(gone) == 0 || it.ID < gone[0].first {
-			kept.push(p, it)
+			kept.push(p, it, q.memory)
 		}
 		return true
 	})

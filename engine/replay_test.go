@@ -186,8 +186,8 @@ func TestReplayCorrupt(t *testing.T) {
 	const journal = "data/journal: damaged at offset 0: "
 	for _, tt := range []struct{ name, records, extra, want string }{
 		{"no record", "", "hello", "at record 0: unknown record kind 104"},
-		{"no record behind one", "queue 1", "\x09\x00\x00\x00\x01\x02\x03\x04\x05\x06\x07\x08",
-			"at record 7: unknown record kind 9"},
+		{"no record behind one", "queue 1", "\x0b\x00\x00\x00\x01\x02\x03\x04\x05\x06\x07\x08",
+			"at record 7: unknown record kind 11"},
 		{"a run that goes back", "queue 1, put 4, run 3-6", "", "queue 1: item 3 was put before"},
 		{"a run past the last id", "run 18446744073709551613-18446744073709551615", "",
 			"queue 1: item id 18446744073709551615 is out of range"},
@@ -318,7 +318,7 @@ func FuzzReplay(f *testing.F) {
 			q := sh.queues[name]
 			for q.items() > 0 {
 				it, _ := q.first()
-				q.drop(it)
+				e.drop(q, it)
 			}
 		}
 		verify(t, e)

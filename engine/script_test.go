@@ -219,6 +219,9 @@ func (s *script) fetch(name []byte, f []string) string {
 		request.Access = OpenRead
 	}
 	fetched, err := s.e.Fetch(s.now, name, request, &got)
+	for ; err == ErrComing; fetched, err = s.e.Fetch(s.now, name, request, &got) {
+		spoolAll(s.e)
+	}
 	if result := s.outcome(fetched.Ticket, err); result != "ok" {
 		return result
 	}

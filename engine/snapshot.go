@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"fmt"
+	"io/fs"
 	"path"
 	"slices"
 
@@ -49,51 +50,99 @@ func inspect(opts Options) (s *Snapshot, err error) {
 		return nil, err
 	}
 	s = &Snapshot{e: e}
-	fs := e.opts.FS
-	if fs == nil {
-		fs = segment.OS{}
+	disk := e.opts.FS
+	if disk == nil {
+		disk = segment.OS{}
 		if s.lock, err = shareDir(e.opts.Dir); err != nil {
 			return nil, err
 		}
 	}
+	e.spool = newSpool(e, disk)
 	r := newReplay(e)
-	s.Segments, s.Tear, err = segment.Scan(fs, path.Join(e.opts.Dir, "journal"), r.frame)
+	s.Segments, s.Tear, err = segment.Scan(disk, path.Join(e.opts.Dir, "journal"), r.frame)
 	if err == nil {
 		_, _, err = r.finish()
 	}
+	e.eachQueue(func(q *queue) {
+		if err == nil {
+			var found QueueSnapshot
+			found, err = s.describe(q)
+			s.Queues = append(s.Queues, found)
+		}
+	})
 	if err != nil {
-		s.lock.release()
+		s.Close()
 		return nil, err
 	}
-	e.eachQueue(func(q *queue) { s.Queues = append(s.Queues, q.snapshot()) })
 	slices.SortFunc(s.Queues, func(a, b QueueSnapshot) int { return cmp.Compare(a.Name, b.Name) })
 	return s, nil
 }
 
-func (q *queue) snapshot() QueueSnapshot {
-	s := QueueSnapshot{
+// describe tells what q holds. Of a backlog it reads the first and the last items.
+func (s *Snapshot) describe(q *queue) (QueueSnapshot, error) {
+	d := QueueSnapshot{
 		Name: q.name, Created: q.created, NextID: q.nextID, Items: q.items(), Bytes: q.bytes(),
 	}
-	q.window.each(func(it Item) bool {
-		if s.Oldest == 0 {
-			s.Oldest = it.Added
+	err := s.each(q, func(it Item) bool {
+		if d.Oldest == 0 {
+			d.Oldest = it.Added
 		}
-		s.Newest = it.Added
-		return true
+		d.Newest = it.Added
+		return q.backlog == nil
 	})
-	return s
+	if err != nil || q.backlog == nil {
+		return d, err
+	}
+	newest, err := s.e.spool.newest(q.backlog)
+	d.Newest = newest
+	for _, part := range [...]*window{&q.backlog.leaving, &q.backlog.recent} {
+		part.each(func(it Item) bool {
+			d.Newest = it.Added
+			return true
+		})
+	}
+	return d, err
 }
 
 // Each calls f for the items of the queue called name, oldest first, until f returns false. Data is
-// valid during the call. Each reports false if there is no such queue.
-func (s *Snapshot) Each(name string, f func(Item) bool) bool {
+// valid during the call. Each returns an error that wraps fs.ErrNotExist if there is no such queue,
+// and a *segment.CorruptionError where its backlog cannot be read on.
+func (s *Snapshot) Each(name string, f func(Item) bool) error {
 	q := s.e.shardOf([]byte(name)).queues[name]
 	if q == nil {
-		return false
+		return fmt.Errorf("queue %q: %w", name, fs.ErrNotExist)
 	}
-	q.window.each(f)
-	return true
+	return s.each(q, f)
+}
+
+// each is Each of q.
+func (s *Snapshot) each(q *queue, f func(Item) bool) error {
+	more := true
+	each := func(it Item) bool {
+		more = f(it)
+		return more
+	}
+	for r := q.returned.head; r != nil && more; r = r.next {
+		each(r.item)
+	}
+	if more {
+		q.window.each(each)
+	}
+	b := q.backlog
+	if b == nil || !more {
+		return nil
+	}
+	if err := s.e.spool.eachOnDisk(b, each); err != nil || !more {
+		return err
+	}
+	if b.leaving.each(each); more {
+		b.recent.each(each)
+	}
+	return nil
 }
 
 // Close lets other processes use the directory again.
-func (s *Snapshot) Close() error { return s.lock.release() }
+func (s *Snapshot) Close() error {
+	s.e.spool.close()
+	return s.lock.release()
+}

@@ -12,13 +12,17 @@ type QueueStats struct {
 	Created  Time
 	Options  QueueOptions
 	Children []string // fanout children, sorted
-	// JournalBytes is about what the queue's items and open reads take in the journal.
+	// JournalBytes is about what the queue's items in memory and open reads take in the journal.
 	JournalBytes int64
 
 	Items, Bytes       int64 // queued, without open reads
-	MemItems, MemBytes int64 // the part of them held in memory
-	OpenReads          int64
-	Waiters            int64
+	MemItems, MemBytes int64 // the part of them held in memory, less what is leaving it
+	// ReadBehind says that the queue has outgrown its memory: part of it is on disk alone.
+	ReadBehind   bool
+	BacklogBytes int64 // of disk that the queue's runs take
+	ReadErrors   int64 // reads of the backlog that failed
+	OpenReads    int64
+	Waiters      int64
 	// Age is how long ago the item removed last was added, in ms; before any removal, how long the
 	// item at the head has been there. It is zero for an empty queue.
 	Age int64
@@ -67,14 +71,21 @@ func (q *queue) stats(now Time) QueueStats {
 	s := QueueStats{
 		Name: q.name, Created: q.created, Options: *q.opts,
 		Items: q.items(), Bytes: q.bytes(),
-		MemItems: q.items(), MemBytes: q.bytes(),
+		MemItems: q.items(), MemBytes: q.bytes(), ReadErrors: c.readErrors,
 		OpenReads: q.open.count, Waiters: int64(q.waiters.count),
 		Puts: c.puts, PutBytes: c.putBytes, Replayed: c.replayed, Hits: c.hits, Misses: c.misses,
 		Expired: c.expired, Discarded: c.discarded, Flushes: c.flushes, Opens: c.opens,
 		Returns: c.returns, ExpiredInto: c.movedIn, ExpiredLost: c.lostIn,
 	}
+	if b := q.backlog; b != nil {
+		s.MemItems, s.MemBytes = s.MemItems-b.count, s.MemBytes-b.bytes
+		s.ReadBehind = b.inReadBehind
+		for _, r := range b.runs {
+			s.BacklogBytes += r.written.end
+		}
+	}
 	if q.opts.KeepJournal {
-		s.JournalBytes = (s.Items+s.OpenReads)*usualPutSize + s.Bytes + q.open.bytes
+		s.JournalBytes = (s.MemItems+s.OpenReads)*usualPutSize + s.MemBytes + q.open.bytes
 	}
 	if it, ok := q.first(); ok {
 		since := q.lastGone

@@ -1,6 +1,9 @@
 package engine
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Verify checks the invariants of every queue and returns the first one that is broken. It looks at
 // every item, one queue at a time, and is meant for tests.
@@ -50,6 +53,11 @@ func (q *queue) verify() error {
 	if err := q.verifyWindow(seen, broken); err != nil {
 		return err
 	}
+	if q.backlog != nil {
+		if err := q.backlog.verify(q, broken); err != nil {
+			return err
+		}
+	}
 	if it, ok := q.first(); ok && q.waiters.head != nil { // I4
 		return broken("I4: %d wait, and item %d is there", q.waiters.count, it.ID)
 	}
@@ -93,7 +101,7 @@ func (q *queue) verifyWindow(seen map[uint64]string, broken func(string, ...any)
 	if err != nil {
 		return err
 	}
-	if count > 0 && last+1 != w.nextID {
+	if count > 0 && last != w.lastID() {
 		return broken("W4: the newest item in the window is %d, the next is %d", last, w.nextID)
 	}
 	if count != w.count || bytes != w.bytes {
@@ -106,11 +114,75 @@ func (q *queue) verifyWindow(seen map[uint64]string, broken func(string, ...any)
 	if w.count == 0 && (w.head != nil || w.tail != nil) {
 		return broken("W2: an empty window holds a chunk")
 	}
-	if w.count == 0 || !q.opts.KeepJournal {
+	if !q.opts.KeepJournal {
 		return nil
 	}
-	if it := w.first(); len(q.segments) == 0 || q.segments[0].id > it.ID {
-		return broken("I6: no segment is known for item %d", it.ID)
+	parts := []*window{w}
+	if q.backlog != nil {
+		parts = append(parts, &q.backlog.leaving, &q.backlog.recent)
+	}
+	for _, part := range parts {
+		part.each(func(it Item) bool {
+			if it.ID > q.spilledTo && (len(q.segments) == 0 || q.segments[0].id > it.ID) {
+				err = broken("I6: no segment is known for item %d", it.ID)
+			}
+			return err == nil
+		})
+	}
+	return err
+}
+
+// verify checks B1 to B3, and B4 as far as the ids of runs tell.
+func (b *backlog) verify(q *queue, broken func(string, ...any) error) error {
+	var leaving, bytes int64
+	last := q.window.endID()
+	if b.onDisk > 0 {
+		last = max(last, b.nextID-1)
+	}
+	for _, part := range [...]*window{&b.leaving, &b.recent} {
+		var err error
+		part.each(func(it Item) bool {
+			if it.ID <= last {
+				err = broken("B3: item %d follows item %d", it.ID, last)
+			}
+			last = it.ID
+			return err == nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	b.leaving.each(func(it Item) bool {
+		leaving++
+		bytes += int64(len(it.Data))
+		return true
+	})
+	switch {
+	case leaving+b.writing+b.onDisk != b.count || bytes > b.bytes:
+		return broken("B1: %d items leave, %d are being written, %d on disk, counted are %d",
+			leaving, b.writing, b.onDisk, b.count)
+	case b.onDisk > 0 && b.next.run == nil || b.count == 0 && b.bytes != 0:
+		return broken("B1: %d items on disk, %d of %d bytes behind, next is %+v",
+			b.onDisk, b.count, b.bytes, b.next)
+	case !b.inReadBehind && (b.count != 0 || b.recent.count != 0):
+		return broken("B2: %d items behind and %d recent, but not in read-behind", b.count, b.recent.count)
+	case b.inReadBehind && b.count == 0:
+		return broken("B2: in read-behind with nothing behind")
+	}
+	if b.onDisk > 0 && !slices.Contains(b.runs, b.next.run) && b.next.offset < b.next.run.written.end {
+		return broken("B4: the next run is not among the %d runs", len(b.runs))
+	}
+	if w := &q.window; w.count > 0 && b.inReadBehind && (w.lastID() > q.writtenTo || !b.holds(w.firstID)) {
+		return broken("B4: items %d to %d in the window, but runs end at %d",
+			w.firstID, w.lastID(), q.writtenTo)
 	}
 	return nil
+}
+
+// endID is the id of the newest item, or zero.
+func (w *window) endID() uint64 {
+	if w.count == 0 {
+		return 0
+	}
+	return w.lastID()
 }

@@ -27,13 +27,15 @@ type Waiter struct {
 	Notify Notifier
 
 	// Read, once Notify was told, names the item: an open read, also for Take and Peek, that the
-	// owner passes to Collect, Confirm, or Abort. It is zero if the queue was deleted or the engine
-	// closed.
+	// owner passes to Collect, Confirm, or Abort. If it is zero, Err says why: ErrDeleted, ErrClosed,
+	// ErrEmpty after an immediate request, or an error that wraps ErrBacklog.
 	Read ReadRef
+	Err  error
 
 	// The shard is set before the waiter is queued; the rest is guarded by its mutex.
 	shard      *shard
 	q          *queue // nil unless waiting
+	immediate  bool
 	prev, next *Waiter
 }
 
@@ -79,4 +81,25 @@ func (q *queue) endWait(w *Waiter, ref ReadRef) {
 	q.waiters.remove(w)
 	w.q, w.Read = nil, ref
 	w.Notify.WaitEnded(w)
+}
+
+// endWaits ends every wait with nothing, because of err.
+func (q *queue) endWaits(err error) {
+	for q.waiters.head != nil {
+		q.waiters.head.Err = err
+		q.endWait(q.waiters.head, ReadRef{})
+	}
+}
+
+// endImmediate ends the waits of those who wait for items that were on their way and did not come.
+func (q *queue) endImmediate() {
+	for w := q.waiters.head; w != nil; {
+		next := w.next
+		if w.immediate {
+			q.counters.misses++
+			w.Err = ErrEmpty
+			q.endWait(w, ReadRef{})
+		}
+		w = next
+	}
 }

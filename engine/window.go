@@ -18,16 +18,39 @@ import "encoding/binary"
 //	    last chunk.
 //	W2  A window without items has no chunk: any number of idle queues takes no memory for items.
 //	W3  Ids rise from the head to the tail; what follows a gap in a chunk is an image.
-//	W4  firstID is the id of the oldest item; nextID follows that of the newest.
+//	W4  firstID is the id of the oldest item; nextID follows that of the newest, or is zero: then
+//	    the tail is sealed, and what comes next begins another chunk.
+//	W5  The counts of the chunks behind the head add up to those of the window less the head's.
 type window struct {
-	head     *chunk // oldest; nil without items
-	tail     *chunk
-	off      int // of the oldest item's image in head
-	firstID  uint64
-	nextID   uint64
+	head    *chunk // oldest; nil without items
+	tail    *chunk
+	off     int // of the oldest item's image in head
+	firstID uint64
+	nextID  uint64
+	tally
+}
+
+// tally is what there is of some items.
+type tally struct {
 	count    int64 // items
 	bytes    int64 // of their bodies
 	expiring int64 // items that have an expiry of their own
+}
+
+// account adds n times it.
+func (t *tally) account(it Item, n int64) {
+	t.count += n
+	t.bytes += n * int64(len(it.Data))
+	if it.Expiry != 0 {
+		t.expiring += n
+	}
+}
+
+// add adds n times u.
+func (t *tally) add(u tally, n int64) {
+	t.count += n * u.count
+	t.bytes += n * u.bytes
+	t.expiring += n * u.expiring
 }
 
 const (
@@ -36,12 +59,16 @@ const (
 )
 
 // push copies it, whose id is above those of all items there, to the tail.
-func (w *window) push(p *pool, it Item) {
+// The queue may hold limit bytes of items in memory: chunks stay far smaller than that.
+func (w *window) push(p *pool, it Item, limit int64) {
 	need := imageSize(it)
-	if w.tail == nil || it.ID != w.nextID || cap(w.tail.buf)-len(w.tail.buf) < need {
-		w.makeRoom(p, it.ID, need)
+	c := w.tail
+	if c == nil || it.ID != w.nextID || cap(c.buf)-len(c.buf) < need {
+		w.makeRoom(p, it.ID, need, limit)
+		c = w.tail
 	}
-	w.tail.buf = appendImage(w.tail.buf, it)
+	c.buf = appendImage(c.buf, it)
+	c.account(it, 1)
 	w.nextID = it.ID + 1
 	w.account(it, 1)
 }
@@ -64,9 +91,9 @@ func (w *window) extend(data []byte, flags uint32, added, expiry Time) bool {
 }
 
 // makeRoom makes the tail a place for an image of need bytes of item id.
-func (w *window) makeRoom(p *pool, id uint64, need int) {
-	if w.tail == nil || cap(w.tail.buf)-len(w.tail.buf) < maxGapSize+need {
-		w.grow(p, id, need)
+func (w *window) makeRoom(p *pool, id uint64, need int, limit int64) {
+	if w.tail == nil || w.nextID == 0 || cap(w.tail.buf)-len(w.tail.buf) < maxGapSize+need {
+		w.grow(p, id, need, limit)
 		return
 	}
 	w.tail.buf = append(w.tail.buf, gapFormat)
@@ -74,8 +101,8 @@ func (w *window) makeRoom(p *pool, id uint64, need int) {
 }
 
 // grow adds a chunk that begins with item id and has room for need bytes: four times the last one's
-// size, as far as that goes.
-func (w *window) grow(p *pool, id uint64, need int) {
+// size, as far as that goes, and as it is no more than an eighth of limit.
+func (w *window) grow(p *pool, id uint64, need int, limit int64) {
 	class := 0
 	if w.tail != nil {
 		if class = chunkClass(cap(w.tail.buf)); class < 0 || class+1 >= chunkClasses {
@@ -84,14 +111,116 @@ func (w *window) grow(p *pool, id uint64, need int) {
 			class++
 		}
 	}
+	for class > 0 && int64(chunkClassSize(class)) > limit/8 {
+		class--
+	}
 	c := p.take(class, need)
 	c.firstID = id
+	w.link(c)
+}
+
+// link makes c the tail, without counting its items.
+func (w *window) link(c *chunk) {
 	if w.tail == nil {
-		w.head, w.off, w.firstID = c, 0, id
+		w.head, w.off, w.firstID = c, c.off, c.firstID
 	} else {
+		w.tail.lastID = w.lastID()
 		w.tail.next = c
 	}
 	w.tail = c
+}
+
+// lastID returns the id of the newest item, which must exist.
+func (w *window) lastID() uint64 {
+	if w.nextID == 0 {
+		return w.tail.lastID
+	}
+	return w.nextID - 1
+}
+
+// attach adds c, whose items are behind those there and are counted in c, as the tail, and seals it.
+func (w *window) attach(c *chunk) {
+	w.link(c)
+	w.add(c.tally, 1)
+	w.nextID = 0
+}
+
+// seal has the next push begin a chunk of its own.
+func (w *window) seal() {
+	if w.tail != nil {
+		w.tail.lastID, w.nextID = w.lastID(), 0
+	}
+}
+
+// join moves all items of v, which are behind those of w, to the end of w.
+func (w *window) join(v *window) {
+	switch {
+	case v.head == nil:
+		return
+	case w.head == nil:
+		*w, *v = *v, window{}
+		return
+	}
+	v.cutHead()
+	w.tail.lastID = w.lastID()
+	w.tail.next, w.tail = v.head, v.tail
+	w.add(v.tally, 1)
+	w.nextID = v.nextID
+	*v = window{}
+}
+
+// split moves the chunks whose last item is past id to a window of their own.
+func (w *window) split(id uint64) (v window) {
+	if w.head == nil || w.lastID() <= id {
+		return v
+	}
+	w.tail.lastID = w.lastID()
+	if w.head.lastID > id {
+		v, *w = *w, window{}
+		return v
+	}
+	last := w.head
+	for last.next.lastID <= id {
+		last = last.next
+	}
+	v = window{head: last.next, tail: w.tail, nextID: w.nextID}
+	v.off, v.firstID = v.head.off, v.head.firstID
+	for c := v.head; c != nil; c = c.next {
+		v.add(c.tally, 1)
+	}
+	w.add(v.tally, -1)
+	w.tail, last.next, w.nextID = last, nil, 0
+	return v
+}
+
+// cutHead has the head chunk itself say where it begins, and count what is left in it.
+func (w *window) cutHead() {
+	c := w.head
+	if c.off == w.off {
+		return
+	}
+	c.off, c.firstID = w.off, w.firstID
+	c.tally = w.tally
+	for d := c.next; d != nil; d = d.next {
+		c.add(d.tally, -1)
+	}
+}
+
+// detach takes the head out, with its items counted in it.
+func (w *window) detach() *chunk {
+	c := w.head
+	if c == w.tail {
+		c.lastID = w.lastID()
+	}
+	w.cutHead()
+	w.add(c.tally, -1)
+	if w.head, w.off = c.next, 0; w.head == nil {
+		w.tail = nil
+	} else {
+		w.off, w.firstID = w.head.off, w.head.firstID
+	}
+	c.next = nil
+	return c
 }
 
 // first returns the oldest item, which must exist. Its Data is valid until the item is popped.
@@ -130,16 +259,7 @@ func (w *window) pop(p *pool, it Item) {
 		w.tail = nil
 		return
 	}
-	w.firstID = next.firstID
-}
-
-// account adds n times it to what the window counts.
-func (w *window) account(it Item, n int64) {
-	w.count += n
-	w.bytes += n * int64(len(it.Data))
-	if it.Expiry != 0 {
-		w.expiring += n
-	}
+	w.off, w.firstID = next.off, next.firstID
 }
 
 // loadGap decodes the gap at the start of b: how many ids are left out, and its size in bytes.
@@ -163,20 +283,29 @@ func (w *window) each(f func(Item) bool) {
 	off, id := w.off, w.firstID
 	for c := w.head; c != nil; c = c.next {
 		if c != w.head {
-			off, id = 0, c.firstID
+			off, id = c.off, c.firstID
 		}
-		for off < len(c.buf) {
-			if c.buf[off] == gapFormat {
-				n, size := loadGap(c.buf[off:])
-				id += n
-				off += size
-			}
-			it, size := loadItem(c.buf[off:], id)
-			if !f(it) {
-				return
-			}
-			id++
-			off += size
+		if !eachImage(c.buf[off:], id, f) {
+			return
 		}
 	}
+}
+
+// eachImage calls f for every item of b, which begins with the image of item id, until f returns
+// false; it then returns false too.
+func eachImage(b []byte, id uint64, f func(Item) bool) bool {
+	for len(b) > 0 {
+		if b[0] == gapFormat {
+			n, size := loadGap(b)
+			id += n
+			b = b[size:]
+		}
+		it, size := loadItem(b, id)
+		if !f(it) {
+			return false
+		}
+		id++
+		b = b[size:]
+	}
+	return true
 }

@@ -40,7 +40,7 @@ func TestWindowGaps(t *testing.T) {
 		id := uint64(1)
 		for range 2000 {
 			it := Item{ID: id, Data: make([]byte, rnd.IntN(maxSize+1)), Added: 1}
-			w.push(p, it)
+			w.push(p, it, 128<<20)
 			fmt.Fprintf(&want, "%d:%d ", id, len(it.Data))
 			if id++; rnd.IntN(3) == 0 {
 				id += rnd.Uint64N(1 << rnd.IntN(50))
@@ -65,7 +65,7 @@ func TestWindowBytesPerItem(t *testing.T) {
 	var w window
 	p := newPool()
 	for id := range uint64(1000) {
-		w.push(p, Item{ID: id + 1, Data: make([]byte, 64), Added: Now()})
+		w.push(p, Item{ID: id + 1, Data: make([]byte, 64), Added: Now()}, 128<<20)
 	}
 	used := 0
 	for c := w.head; c != nil; c = c.next {

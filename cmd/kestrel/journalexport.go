@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -123,7 +124,7 @@ func (ex *exporter) queue(s *engine.Snapshot, name string) error {
 	err := writeDurably(path, fmt.Sprintf("%s~~%d", path, engine.Now()), func(w io.Writer) error {
 		out := bufio.NewWriterSize(w, 1<<20)
 		var buf []byte
-		s.Each(name, func(it engine.Item) bool {
+		err := s.Each(name, func(it engine.Item) bool {
 			buf = oldjournal.Append(buf[:0], &oldjournal.Record{
 				Op: oldjournal.OpAddX, Added: int64(it.Added), Expiry: int64(it.Expiry), Data: it.Data,
 			})
@@ -135,7 +136,7 @@ func (ex *exporter) queue(s *engine.Snapshot, name string) error {
 			_, err := out.Write(buf)
 			return err == nil // out keeps the error
 		})
-		return out.Flush()
+		return errors.Join(err, out.Flush())
 	})
 	if err != nil {
 		return err

@@ -201,7 +201,7 @@ const shownData = 60
 func inspectItems(w io.Writer, s *engine.Snapshot, queues []string, asJSON bool) (err error) {
 	out := json.NewEncoder(w)
 	for _, name := range queues {
-		found := s.Each(name, func(it engine.Item) bool {
+		failure := s.Each(name, func(it engine.Item) bool {
 			if asJSON {
 				err = out.Encode(inspectedItem{name, it.ID, it.Added, it.Expiry, it.Flags, it.Data})
 				return err == nil
@@ -219,8 +219,11 @@ func inspectItems(w io.Writer, s *engine.Snapshot, queues []string, asJSON bool)
 				it.Flags, it.Data[:min(len(it.Data), shownData)], more)
 			return err == nil
 		})
-		if !found {
+		if errors.Is(failure, fs.ErrNotExist) {
 			return failed("there is no queue %q", name)
+		}
+		if failure != nil {
+			return failure
 		}
 		if err != nil {
 			return failed("write the items of %q: %s", name, err)

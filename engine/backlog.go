@@ -1,0 +1,263 @@
+package engine
+
+import (
+	"slices"
+	"time"
+
+	"github.com/kestrelmq/kestrel/segment"
+)
+
+// backlog is the part of a queue that is on disk, and what belongs to it. A queue that has outgrown
+// its memory is in read-behind; it then consists of, oldest first:
+//
+//	queue.window      read back from the runs, or kept in memory when it was written to them
+//	behind            on disk alone: from next on to the end of the runs
+//	leaving           chunks that are being written, or wait for it
+//	recent            in memory, and in the journal
+//
+// Items come back into the window in the order of their ids, so a fetch looks at the window alone.
+// The queue leaves read-behind when nothing is between window and recent any more; the two are then
+// joined. Runs stay, also after that, as long as an item in them is in the window.
+//
+// The mutex of the queue's shard guards it.
+//
+// Invariants, checked by verify:
+//
+//	B1  count and bytes are those of behind and leaving; onDisk is the count of behind.
+//	B2  Unless the queue is in read-behind, count is zero, and leaving and recent are empty.
+//	B3  Ids rise from the window over behind and leaving to recent.
+//	B4  Every item in the window with an id up to the queue's writtenTo is in a run of runs; an
+//	    item that is not in memory is in one too.
+//	B5  Up to the queue's spilledTo the runs are synced, and the journal says so. What is behind
+//	    that has its place in the journal still (I6).
+type backlog struct {
+	inReadBehind bool
+	since        time.Time // of entering read-behind
+	count        int64
+	bytes        int64
+	onDisk       int64
+	nextID       uint64 // no item of behind and leaving has an id below it
+	leaving      window
+	recent       window
+	next         place // of the first item behind; no run if there is none
+
+	runs    []*run // oldest first
+	growing *run   // the last of runs, if the next chunk goes into it
+	// spent holds runs that no item of the queue needs any more but open ones; reclaim moves those
+	// to the journal and removes the files.
+	spent []*run
+	// gone are items behind that were removed out of their order before the process started:
+	// ascending and apart.
+	gone []idRange
+	// failed is why nothing more can be read: damage, or an error of the disk.
+	failed error
+	// epoch is raised when everything queued is dropped: work under way outside the lock then comes
+	// to nothing.
+	epoch uint64
+
+	writing     int64 // items of count in chunks that are being written
+	hold        bool  // nothing leaves recent for now
+	queuedSpill bool  // on the spool's list
+	queuedFill  bool  // likewise
+	recordDue   bool  // what is written is to be synced and recorded at the next opportunity
+
+	// Owned by whoever holds spool.writeMu.
+	writer *segment.RunWriter // of a run that is growing, or was
+	writes *run               // the run of writer
+	stuck  bool               // a sync failed: nothing is recorded any more
+}
+
+// place is where reading goes on: at the first item from id on, in the frame at offset.
+type place struct {
+	run    *run
+	offset int64
+	id     uint64
+}
+
+// frontLimit is how many bytes of items a queue in read-behind may read into its window: half of its
+// memory.
+func (q *queue) frontLimit() int64 { return q.opts.MaxMemorySize / 2 }
+
+// recentLimit is how many bytes of items its recent part may hold: the other half, or what a window
+// that is larger leaves of it.
+func (q *queue) recentLimit() int64 {
+	limit := q.opts.MaxMemorySize
+	return max(min(limit/2, limit-q.window.bytes), 0)
+}
+
+// outgrows reports whether an item of n bytes would take the queue over its memory.
+func (q *queue) outgrows(n int) bool {
+	return q.window.count > 0 && q.window.bytes+int64(n) > q.opts.MaxMemorySize
+}
+
+// enterReadBehind makes the part of the window that is in no run the recent part. The caller detaches
+// from it what is too much.
+func (e *Engine) enterReadBehind(q *queue) {
+	b := q.backlog
+	if b == nil {
+		b = &backlog{}
+		q.backlog = b
+		e.spool.register(q)
+	}
+	if b.inReadBehind {
+		return
+	}
+	b.inReadBehind, b.since = true, time.Now()
+	b.recent = q.window.split(q.writtenTo)
+}
+
+// push appends it to the queue; its journal record, if it has one, lies in segment or later.
+func (e *Engine) push(q *queue, it Item, segment uint64) {
+	q.mark(segment, it.ID)
+	e.newest(q, len(it.Data)).push(&q.shard.pool, it, q.opts.MaxMemorySize)
+	e.overflow(q)
+}
+
+// newest returns the window that takes the next item, of n bytes; q enters read-behind if it has no
+// room. The caller calls overflow when it has pushed to it.
+func (e *Engine) newest(q *queue, n int) *window {
+	b := q.backlog
+	if b == nil || !b.inReadBehind {
+		if !q.outgrows(n) || b != nil && b.hold {
+			return &q.window
+		}
+		e.enterReadBehind(q)
+	}
+	return &q.backlog.recent
+}
+
+// overflow has what is too much in the recent part of q leave.
+func (e *Engine) overflow(q *queue) {
+	b := q.backlog
+	if b == nil || !b.inReadBehind {
+		return
+	}
+	e.detach(q, q.recentLimit())
+	if b.count == 0 { // all that was too much is in runs already
+		e.detach(q, -1)
+	}
+}
+
+// detach has the oldest recent chunks leave until no more than limit bytes are left; all of them if
+// limit is negative.
+func (e *Engine) detach(q *queue, limit int64) {
+	b := q.backlog
+	if b.recent.bytes <= limit || b.recent.count == 0 || b.hold {
+		return
+	}
+	for b.recent.count > 0 && b.recent.bytes > limit {
+		c := b.recent.detach()
+		if b.count == 0 {
+			b.nextID = c.firstID
+		}
+		b.count += c.count
+		b.bytes += c.bytes
+		b.leaving.attach(c)
+	}
+	e.spool.wantSpill(q)
+}
+
+// leaveReadBehind joins window and recent, between which nothing is any more. The run that was
+// growing takes no more: live items between two of its frames would be taken for removed ones.
+func (e *Engine) leaveReadBehind(q *queue) {
+	b := q.backlog
+	b.inReadBehind, b.growing, b.next = false, nil, place{}
+	q.window.seal()
+	q.window.join(&b.recent)
+	e.spool.wantSpill(q) // to sync and close the run
+}
+
+// popped is called after an item has left the window of a queue with a backlog.
+func (e *Engine) popped(q *queue) {
+	b := q.backlog
+	if b.onDisk > 0 && q.window.bytes <= q.frontLimit()/2 && !e.memoryShort() {
+		e.wantFill(q)
+	}
+	if len(b.runs) > 0 && b.runs[0].written.lastID < q.headID() {
+		e.retire(q)
+	}
+}
+
+// shrink has a queue whose memory holds more than it may spill the rest.
+func (e *Engine) shrink(q *queue) {
+	if q.outgrows(0) && q.window.count > 1 {
+		e.enterReadBehind(q)
+	}
+	if b := q.backlog; b != nil && b.inReadBehind {
+		e.overflow(q)
+		if q.window.count > 1 && q.window.bytes > q.frontLimit() {
+			e.unload(q)
+		}
+		if b.count == 0 {
+			e.leaveReadBehind(q)
+		}
+	}
+}
+
+// wantFill asks for the window to be filled, unless that is asked already or is of no use.
+func (e *Engine) wantFill(q *queue) {
+	if b := q.backlog; b.onDisk > 0 && !b.queuedFill && b.failed == nil {
+		b.queuedFill = true
+		e.spool.fills.add(q)
+	}
+}
+
+// coming reports whether items of q are on their way into its empty window.
+func (q *queue) coming() bool { return q.backlog != nil && q.backlog.count > 0 }
+
+// retire moves runs from which every item was handed out to spent, for reclaim.
+func (e *Engine) retire(q *queue) {
+	b, head := q.backlog, q.headID()
+	for len(b.runs) > 0 && b.runs[0] != b.growing && b.runs[0].written.lastID < head {
+		b.spent = append(b.spent, b.runs[0])
+		b.runs = append(b.runs[:0], b.runs[1:]...)
+		e.spool.wantSpill(q)
+	}
+	if len(b.runs) == 0 {
+		b.gone = nil
+	}
+}
+
+// holds reports whether id, which lives, is that of an item in a run.
+func (b *backlog) holds(id uint64) bool {
+	return slices.ContainsFunc(b.runs, func(r *run) bool { return r.written.holds(id) })
+}
+
+// unload drops the window of a queue in read-behind from memory; it can be read again.
+func (e *Engine) unload(q *queue) {
+	b, w := q.backlog, &q.window
+	at := slices.IndexFunc(b.runs, func(r *run) bool { return r.written.lastID >= w.firstID })
+	b.next = place{b.runs[at], segment.RunStart, w.firstID}
+	b.nextID = w.firstID
+	b.count, b.bytes, b.onDisk = b.count+w.count, b.bytes+w.bytes, b.onDisk+w.count
+	w.clear(&q.shard.pool)
+}
+
+// dropBacklog forgets every queued item of the backlog; the runs are spent.
+func (e *Engine) dropBacklog(q *queue) {
+	b := q.backlog
+	b.epoch++
+	b.leaving.clear(&q.shard.pool)
+	b.recent.clear(&q.shard.pool)
+	b.count, b.bytes, b.onDisk, b.failed = 0, 0, 0, nil
+	b.spent = append(b.spent, b.runs...)
+	b.runs = nil
+	b.inReadBehind, b.growing, b.next, b.gone = false, nil, place{}, nil
+	e.spool.wantSpill(q)
+}
+
+// headID returns an id from which on everything lies that was never handed out.
+func (q *queue) headID() uint64 {
+	if q.window.count > 0 {
+		return q.window.firstID
+	}
+	if b := q.backlog; b != nil {
+		if b.count > 0 {
+			return b.nextID
+		}
+		if b.recent.count > 0 {
+			return b.recent.firstID
+		}
+	}
+	return q.nextID
+}

@@ -1,0 +1,462 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/kestrelmq/kestrel/segment"
+	"github.com/kestrelmq/kestrel/segment/segmenttest"
+)
+
+// tiny makes queues that hold hardly any item in memory.
+func tiny(o *QueueOptions) { o.MaxMemorySize = 100 }
+
+// putMany puts n items of 30 bytes, numbered from first on.
+func putMany(t testing.TB, e *Engine, name string, first, n int) (all []string) {
+	t.Helper()
+	for i := range n {
+		data := fmt.Sprintf("%030d", first+i)
+		mustPut(t, e, name, data)
+		all = append(all, data)
+	}
+	return all
+}
+
+// runFiles are the names of the runs on a disk.
+func runFiles(fsys *segmenttest.FS) []string {
+	return slices.DeleteFunc(fsys.Paths(), func(name string) bool {
+		return !strings.HasSuffix(name, runExt)
+	})
+}
+
+// TestBacklogOrder fills a queue far over its memory, restarts in the middle of the drain, and
+// counts on the way.
+func TestBacklogOrder(t *testing.T) {
+	e, _ := newQuiet(t, tiny)
+	want := putMany(t, e, "q", 0, 200)
+	spoolAll(e)
+	if s, _ := e.QueueStats(Now(), []byte("q")); !s.ReadBehind || s.Items != 200 || s.Bytes != 6000 ||
+		s.MemBytes > 130 || s.BacklogBytes < 5000 {
+		t.Errorf("stats are %+v", s)
+	}
+	for range 2 {
+		for range 50 {
+			if got := mustGet(t, e, "q"); got != want[0] {
+				t.Fatalf("got %s, want %s", got, want[0])
+			}
+			want = want[1:]
+		}
+		fsys := e.opts.FS.(*segmenttest.FS).Kill()
+		e = openQuiet(t, testOptions(fsys, tiny))
+		if s, _ := e.QueueStats(Now(), []byte("q")); s.Items != int64(len(want)) ||
+			s.Bytes != int64(30*len(want)) || e.Recovery().Items != s.Items {
+			t.Errorf("after a kill: %d items of %d bytes, want %d", s.Items, s.Bytes, len(want))
+		}
+	}
+	want = append(want, putMany(t, e, "q", 200, 30)...)
+	if got := drain(t, e, "q"); !slices.Equal(got, want) {
+		t.Errorf("drained %d items, want %d in order", len(got), len(want))
+	}
+	spoolAll(e)
+	if s, _ := e.QueueStats(Now(), []byte("q")); s.ReadBehind || s.BacklogBytes != 0 {
+		t.Errorf("stats of the drained queue are %+v", s)
+	}
+	if left := runFiles(e.opts.FS.(*segmenttest.FS)); len(left) > 0 {
+		t.Errorf("%q are left", left)
+	}
+}
+
+// TestBacklogOpenRead holds one item open while all the others of its run are consumed: the run goes,
+// and a restart brings the item back at the head.
+func TestBacklogOpenRead(t *testing.T) {
+	e, fsys := newQuiet(t, tiny)
+	want := putMany(t, e, "q", 0, 60)
+	spoolAll(e)
+	for range 10 {
+		mustGet(t, e, "q")
+	}
+	spoolAll(e)
+	ref, data := mustOpen(t, e, "q")
+	for range 49 {
+		mustGet(t, e, "q")
+	}
+	spoolAll(e)
+	if left := runFiles(fsys); len(left) > 0 {
+		t.Errorf("an open read keeps %q", left)
+	}
+	putMany(t, e, "q", 60, 20)
+	spoolAll(e)
+	again := openQuiet(t, testOptions(fsys.Kill(), tiny))
+	if got := mustGet(t, again, "q"); got != data || got != want[10] {
+		t.Errorf("after a kill the head is %s, want the item that was open, %s", got, want[10])
+	}
+	if got := mustGet(t, again, "q"); got != fmt.Sprintf("%030d", 60) {
+		t.Errorf("behind it is %s", got)
+	}
+	mustCommitted(t, e)(e.Confirm(Now(), ref))
+	again = openQuiet(t, testOptions(fsys.Kill(), tiny))
+	if got := mustGet(t, again, "q"); got != fmt.Sprintf("%030d", 60) {
+		t.Errorf("after the confirm and a kill the head is %s", got)
+	}
+}
+
+// TestBacklogWaits: while items are on their way from disk, an immediate fetch waits for them, and is
+// told when there are none after all.
+func TestBacklogWaits(t *testing.T) {
+	e, _ := newQuiet(t, tiny)
+	fetch := func() *collector {
+		c := &collector{}
+		c.Notify = c
+		f, err := e.Fetch(Now(), []byte("q"), FetchRequest{Waiter: &c.Waiter, Immediate: true}, &copied{})
+		if !f.Waiting || err != ErrComing {
+			t.Fatalf("Fetch = %+v, %v, want that it waits", f, err)
+		}
+		return c
+	}
+	putMany(t, e, "q", 0, 20)
+	spoolAll(e)
+	for e.items("q") > 15 { // what is in memory
+		mustGetNow(t, e)
+	}
+	c := fetch()
+	spoolAll(e)
+	var got copied
+	mustCommitted(t, e)(e.Collect(Now(), c.Read, Take, &got))
+	if c.Err != nil || len(got.item.Data) != 30 {
+		t.Errorf("the wait ended with %v, %q", c.Err, got.item.Data)
+	}
+	for e.memItems("q") > 0 {
+		mustGetNow(t, e)
+	}
+	c = fetch()
+	if _, err := e.Flush(Now(), []byte("q"), ""); err != nil {
+		t.Fatal(err)
+	}
+	if !c.Read.IsZero() || c.Err != ErrEmpty {
+		t.Errorf("after a flush the wait ended with %v, %v, want ErrEmpty", c.Read, c.Err)
+	}
+}
+
+func (e *Engine) items(name string) int64 {
+	s, _ := e.QueueStats(0, []byte(name))
+	return s.Items
+}
+
+func (e *Engine) memItems(name string) int64 {
+	s, _ := e.QueueStats(0, []byte(name))
+	return s.MemItems
+}
+
+// mustGetNow takes the next item of "q", which is at hand or the test is over with what is.
+func mustGetNow(t *testing.T, e *Engine) {
+	t.Helper()
+	f, err := e.Fetch(Now(), []byte("q"), FetchRequest{}, &copied{})
+	for err == ErrComing {
+		spoolAll(e)
+		f, err = e.Fetch(Now(), []byte("q"), FetchRequest{}, &copied{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustCommit(t, e, f.Ticket)
+}
+
+// TestBacklogReadError has the disk refuse to be read: whoever fetches is told, nobody is told that
+// the queue is empty, and service returns with the disk.
+func TestBacklogReadError(t *testing.T) {
+	e, fsys := newQuiet(t, tiny)
+	var out bytes.Buffer
+	e.log = slog.New(slog.NewTextHandler(&out, nil))
+	want := putMany(t, e, "q", 0, 50)
+	spoolSome(e, 100)
+	fsys.SetFault(segmenttest.FailAllFrom(segmenttest.OpReadAt, 0, syscall.EIO))
+	var got []string
+	var err error
+	for err == nil {
+		var c copied
+		if _, err = e.Fetch(Now(), []byte("q"), FetchRequest{}, &c); err == nil {
+			got = append(got, string(c.item.Data))
+		} else if err == ErrComing {
+			err = nil
+			spoolAll(e)
+		}
+	}
+	if !errors.Is(err, ErrBacklog) || !errors.Is(err, syscall.EIO) {
+		t.Errorf("Fetch = %v, want ErrBacklog and EIO", err)
+	}
+	if !strings.Contains(out.String(), "read backlog") {
+		t.Errorf("nothing is logged: %s", out.String())
+	}
+	c := &collector{}
+	c.Notify = c
+	if f, err := e.Fetch(Now(), []byte("q"), FetchRequest{Waiter: &c.Waiter}, nil); f.Waiting || err == ErrEmpty {
+		t.Errorf("Fetch = %+v, %v, want an error", f, err)
+	}
+	fsys.SetFault(nil)
+	e.spool.tend()
+	if got = append(got, drain(t, e, "q")...); !slices.Equal(got, want) {
+		t.Errorf("got %d items, want all %d in order", len(got), len(want))
+	}
+}
+
+// TestBacklogDiskFull: spilling goes on where it was when the disk has room again, and nothing is
+// lost meanwhile.
+func TestBacklogDiskFull(t *testing.T) {
+	e, fsys := newQuiet(t, tiny)
+	want := putMany(t, e, "q", 0, 30)
+	n := fsys.Calls(segmenttest.OpWriteAt)
+	fsys.SetFault(func(op segmenttest.Op) segmenttest.Fault {
+		if strings.HasSuffix(op.Path, runExt) && op.Kind == segmenttest.OpWriteAt && op.KindN > n {
+			return segmenttest.Fault{Err: syscall.ENOSPC, Bytes: op.Size / 2}
+		}
+		return segmenttest.Fault{}
+	})
+	spoolSome(e, 10)
+	if !e.journal.noDisk.Load() {
+		t.Error("a full disk is not noticed")
+	}
+	verify(t, e)
+	wantItems(t, e, "q", strings.Join(want, " "))
+	fsys.SetFault(nil)
+	e.journal.noDisk.Store(false)
+	e.spool.tend()
+	want = append(want, putMany(t, e, "q", 30, 30)...)
+	spoolAll(e)
+	if got := drain(t, e, "q"); !slices.Equal(got, want) {
+		t.Errorf("got %d items, want %d in order", len(got), len(want))
+	}
+}
+
+// TestBacklogSyncFails: what a run that cannot be synced holds is served from it, and stays in the
+// journal, from where the next start takes it.
+func TestBacklogSyncFails(t *testing.T) {
+	e, fsys := newQuiet(t, tiny)
+	want := putMany(t, e, "q", 0, 40)
+	fsys.SetFault(func(op segmenttest.Op) segmenttest.Fault {
+		if strings.HasSuffix(op.Path, runExt) && op.Kind == segmenttest.OpDatasync {
+			return segmenttest.Fault{Err: syscall.EIO}
+		}
+		return segmenttest.Fault{}
+	})
+	spoolAll(e)
+	e.spool.tend()
+	spoolAll(e)
+	want = append(want, putMany(t, e, "q", 40, 40)...)
+	spoolAll(e)
+	if err := e.trimJournal(); err != nil {
+		t.Fatal(err)
+	}
+	cut := fsys.PowerCut(segmenttest.CutOptions{Mode: segmenttest.Lose})
+	again := openQuiet(t, testOptions(cut, tiny))
+	wantItems(t, again, "q", strings.Join(want, " "))
+	if got := drain(t, e, "q"); !slices.Equal(got, want) {
+		t.Errorf("got %d items, want %d in order", len(got), len(want))
+	}
+}
+
+// TestBacklogDamage flips one bit of every byte of a small directory with a backlog, and cuts every
+// file at every length: either Open refuses and changes nothing, or what is served is right up to
+// where the queue says that it cannot be read on; the journal's torn tail aside, nothing is missing.
+func TestBacklogDamage(t *testing.T) {
+	e, fsys := newQuiet(t, tiny)
+	want := putMany(t, e, "q", 0, 40)
+	spoolAll(e)
+	for range 7 {
+		mustGet(t, e, "q")
+	}
+	e.spool.tend()
+	spoolAll(e)
+	mustPut(t, e, "other", "x")
+	want = want[7:]
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	tried, refused, told := 0, 0, 0
+	try := func(what string, damage func(*segmenttest.FS) error) {
+		image := fsys.Kill()
+		if err := damage(image); err != nil {
+			t.Fatal(err)
+		}
+		tried++
+		before := dumpOf(image)
+		e, err := open(testOptions(image, tiny))
+		if err != nil {
+			refused++
+			if after := dumpOf(image); !errors.Is(err, segment.ErrCorrupt) || len(after) != len(before) {
+				t.Errorf("%s: Open = %v", what, err)
+			}
+			return
+		}
+		defer e.Close()
+		got, err := drainAll(e)
+		if len(got) > len(want) || !slices.Equal(got, want[:len(got)]) {
+			t.Errorf("%s: served %q, want a part of what was put", what, got)
+		}
+		if err != ErrEmpty {
+			told++
+		} else if len(got) < len(want) && e.Recovery().Journal.Tear == nil {
+			t.Errorf("%s: served %d items of %d, and said nothing", what, len(got), len(want))
+		}
+	}
+	for name, data := range dumpOf(fsys) {
+		if name == "data/LOCK" {
+			continue
+		}
+		for off := range int64(len(data)) {
+			try(fmt.Sprintf("bit flipped at %d of %s", off, name), func(image *segmenttest.FS) error {
+				return image.FlipBit(name, off, uint(off*5)%8)
+			})
+			if strings.HasSuffix(name, runExt) {
+				try(fmt.Sprintf("%s cut to %d bytes", name, off), func(image *segmenttest.FS) error {
+					return image.TruncateFile(name, off)
+				})
+			}
+		}
+	}
+	t.Logf("%d damages: %d refused, %d told when they were met", tried, refused, told)
+	if refused < 500 || told < 500 {
+		t.Errorf("%d damages: %d refused, %d told; the directory lacks variety", tried, refused, told)
+	}
+}
+
+// drainAll takes everything out of "q" that can be read, and returns why there is no more.
+func drainAll(e *Engine) (all []string, err error) {
+	for {
+		var c copied
+		_, err := e.Fetch(Now(), []byte("q"), FetchRequest{}, &c)
+		switch {
+		case err == ErrComing:
+			spoolAll(e)
+		case err != nil:
+			return all, err
+		default:
+			all = append(all, string(c.item.Data))
+		}
+	}
+}
+
+// TestBacklogControls breaks an engine in ways that the crash check must find.
+func TestBacklogControls(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		skips func(segmenttest.OpKind) bool
+	}{
+		{"runs are not synced", func(k segmenttest.OpKind) bool { return k == segmenttest.OpDatasync }},
+		{"names of runs are not synced", func(k segmenttest.OpKind) bool { return k == segmenttest.OpSyncDir }},
+		{"nothing is broken", func(segmenttest.OpKind) bool { return false }},
+	} {
+		complaints := 0
+		for n := 20; n < 260; n += 12 {
+			c := newCrashRun(t, 1)
+			c.spilling, c.noRestart = true, true
+			c.disk = func() segment.FS { return &lazyRuns{c.fsys, tt.skips} }
+			c.fsys.StopAt(n)
+			c.run(crashSteps)
+			complaints += len(c.checkImages(2))
+		}
+		if broken := tt.name != "nothing is broken"; broken != (complaints > 0) {
+			t.Errorf("%s: %d complaints", tt.name, complaints)
+		}
+	}
+}
+
+// lazyRuns is a file system that leaves out some syncs of runs.
+type lazyRuns struct {
+	*segmenttest.FS
+	skips func(segmenttest.OpKind) bool
+}
+
+func (f *lazyRuns) Create(name string) (segment.File, error) {
+	file, err := f.FS.Create(name)
+	if err == nil && strings.HasSuffix(name, runExt) {
+		file = &lazyRun{file, f}
+	}
+	return file, err
+}
+
+func (f *lazyRuns) SyncDir(dir string) error {
+	if strings.HasSuffix(dir, "backlog") && f.skips(segmenttest.OpSyncDir) {
+		return nil
+	}
+	return f.FS.SyncDir(dir)
+}
+
+type lazyRun struct {
+	segment.File
+	fs *lazyRuns
+}
+
+func (f *lazyRun) Datasync() error {
+	if f.fs.skips(segmenttest.OpDatasync) {
+		return nil
+	}
+	return f.File.Datasync()
+}
+
+// TestBacklogBusy has producers and consumers race against the spool on a real disk.
+func TestBacklogBusy(t *testing.T) {
+	dir := t.TempDir()
+	settings := Settings{Default: DefaultQueueOptions()}
+	settings.Default.MaxMemorySize, settings.Default.Sync = 5000, SyncNever
+	o := Options{Dir: dir, Settings: settings, SegmentSize: 1 << 20, BacklogCompression: segment.CodecS2}
+	e, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const queues, each = 4, 3000
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	var wg sync.WaitGroup
+	for i := range queues {
+		q, err := e.Queue(fmt.Sprint("q", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		wg.Go(func() {
+			for n := range each {
+				if err := q.Put(fmt.Appendf(nil, "%0*d", 10+n%300, n), PutOptions{}); err != nil {
+					t.Errorf("Put = %v", err)
+					return
+				}
+			}
+		})
+		wg.Go(func() {
+			for n := range each / 2 {
+				it, err := q.Get(ctx)
+				if want := fmt.Sprintf("%0*d", 10+n%300, n); err != nil || string(it.Data) != want {
+					t.Errorf("Get = %q, %v, want %q", it.Data, err, want)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if err := e.Verify(); err != nil {
+		t.Error(err)
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if e, err = Open(o); err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	for i := range queues {
+		q, _ := e.Queue(fmt.Sprint("q", i))
+		for n := each / 2; n < each; n++ {
+			it, err := q.TryGet()
+			if want := fmt.Sprintf("%0*d", 10+n%300, n); err != nil || string(it.Data) != want {
+				t.Fatalf("TryGet = %q, %v, want %q", it.Data, err, want)
+			}
+		}
+	}
+}

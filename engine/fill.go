@@ -1,0 +1,237 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"github.com/kestrelmq/kestrel/segment"
+)
+
+// isDamage reports whether an error says that stored bytes are not what was written, or not there.
+func isDamage(err error) bool {
+	return errors.Is(err, segment.ErrCorrupt) || errors.Is(err, fs.ErrNotExist)
+}
+
+// fill reads the next frames of q's backlog into its window, as many as have room there, but at
+// least one item if the window is empty.
+func (s *spool) fill(q *queue) {
+	s.readMu.Lock()
+	defer s.readMu.Unlock()
+	q.shard.mu.Lock()
+	if q.backlog != nil {
+		q.backlog.queuedFill = false
+	}
+	q.shard.mu.Unlock()
+	for s.fillFrame(q) {
+	}
+}
+
+// fillFrame reads one frame, and reports whether there may be room for another. The caller holds
+// readMu.
+func (s *spool) fillFrame(q *queue) (more bool) {
+	sh := q.shard
+	sh.mu.Lock()
+	b := q.backlog
+	if b == nil || b.onDisk == 0 || b.failed != nil || s.roomFor(q) < 0 {
+		sh.mu.Unlock()
+		return false
+	}
+	at, epoch, end := b.next, b.epoch, b.next.run.written.end
+	sh.mu.Unlock()
+
+	frame, tag, err := s.seek(&at, end)
+	if err != nil {
+		return s.failed(q, b, epoch, err)
+	}
+	sh.mu.Lock()
+	if b.epoch != epoch {
+		sh.mu.Unlock()
+		return true
+	}
+	if frame.Size == 0 { // the run ends here
+		b.next = place{b.runs[slices.Index(b.runs, at.run)+1], segment.RunStart, at.id}
+		sh.mu.Unlock()
+		return true
+	}
+	if q.window.count > 0 && tag.bytes > s.roomFor(q) {
+		sh.mu.Unlock()
+		return false
+	}
+	c := sh.pool.take(0, frame.Size)
+	sh.mu.Unlock()
+
+	body, n, err := s.body(at.run, frame, tag, c.buf[:0])
+	if err == nil && cap(body) != cap(c.buf) {
+		body = append(c.buf[:0], body...) // decompression chose memory of its own
+	}
+
+	now := s.now()
+	sh.mu.Lock()
+	if err != nil || b.epoch != epoch {
+		sh.pool.give(c)
+		sh.mu.Unlock()
+		if err != nil {
+			return s.failed(q, b, epoch, err)
+		}
+		return true
+	}
+	c.buf, c.tally = body, n
+	b.next = at
+	s.e.takeIn(q, c, tag, frame.Next)
+	left := s.e.arrived(q, now)
+	moves := sh.takeMoves()
+	sh.mu.Unlock()
+	s.e.finishMoves(now, moves)
+	s.logState(q, left)
+	return !left
+}
+
+// roomFor is how many bytes of items fit into the window of a queue in read-behind; it is negative if
+// nothing is to be read now.
+func (s *spool) roomFor(q *queue) int64 {
+	if q.window.count == 0 {
+		return max(q.frontLimit(), 0)
+	}
+	if s.e.memoryShort() {
+		return -1
+	}
+	return q.frontLimit() - q.window.bytes - 1
+}
+
+// seek moves at to the frame that holds item at.id or the first behind it. It returns a frame of
+// size zero if the run ends, at end, before there is one.
+func (s *spool) seek(at *place, end int64) (f segment.RunFrame, tag frameTag, err error) {
+	for at.offset < end { // of a run that was read to its end the file may be gone
+		r, err := s.reader(at.run)
+		if err != nil {
+			return f, tag, err
+		}
+		if f, err = r.Frame(at.offset); err != nil {
+			return f, tag, err
+		}
+		tag = parseFrameTag(f.Tag)
+		if tag.lastID >= at.id {
+			return f, tag, nil
+		}
+		at.offset = f.Next
+	}
+	return segment.RunFrame{}, tag, nil
+}
+
+// body reads the images in a frame, appended to dst, checks them and counts them.
+func (s *spool) body(
+	r *run, f segment.RunFrame, tag frameTag, dst []byte,
+) (body []byte, n tally, err error) {
+	reader, err := s.reader(r)
+	if err != nil {
+		return nil, n, err
+	}
+	if body, err = reader.Body(&s.decoder, dst, f); err != nil {
+		return nil, n, err
+	}
+	if n, err = tag.check(body); err != nil {
+		return nil, n, &segment.CorruptionError{Path: r.path, Offset: f.Offset, Reason: err.Error()}
+	}
+	return body, n, nil
+}
+
+// takeIn puts the items of the frame at b.next, whose images are in c, into the window: all that live
+// if they have room, else some, and the frame is read once more for the others. The caller holds the
+// shard's mutex.
+func (e *Engine) takeIn(q *queue, c *chunk, tag frameTag, next int64) {
+	b := q.backlog
+	whole := b.next.id <= tag.firstID && overlap(b.gone, tag.firstID, tag.lastID) == 0 &&
+		(q.window.count == 0 && tag.count == 1 || q.window.bytes+tag.bytes <= q.frontLimit())
+	if whole {
+		c.firstID, c.lastID = tag.firstID, tag.lastID
+		b.took(tag.count, tag.bytes, tag.lastID)
+		q.window.attach(c)
+		b.next.offset, b.next.id = next, tag.lastID+1
+		return
+	}
+	done := eachImage(c.buf, tag.firstID, func(it Item) bool {
+		if it.ID < b.next.id || inRanges(b.gone, it.ID) {
+			return true
+		}
+		n := int64(len(it.Data))
+		if q.window.count > 0 && q.window.bytes+n > q.frontLimit() {
+			return false
+		}
+		q.window.push(&q.shard.pool, it, q.opts.MaxMemorySize)
+		b.took(1, n, it.ID)
+		b.next.id = it.ID + 1
+		return true
+	})
+	if done {
+		b.next.offset, b.next.id = next, tag.lastID+1
+	}
+	q.shard.pool.give(c)
+}
+
+// took accounts for items that came back from disk, the last of them with that id.
+func (b *backlog) took(count, bytes int64, lastID uint64) {
+	b.count -= count
+	b.onDisk -= count
+	b.bytes -= bytes
+	b.nextID = lastID + 1
+}
+
+// failed notes that q's backlog cannot be read, and ends the waits of those who wait for it.
+func (s *spool) failed(q *queue, b *backlog, epoch uint64, err error) bool {
+	q.shard.mu.Lock()
+	if b.epoch != epoch {
+		q.shard.mu.Unlock()
+		return true
+	}
+	b.failed = fmt.Errorf("%w: %w", ErrBacklog, err)
+	q.counters.readErrors++
+	if q.window.count == 0 && q.returned.count == 0 {
+		q.endWaits(b.failed)
+	}
+	q.shard.mu.Unlock()
+	s.e.log.Error("read backlog: what follows in the queue cannot be served", "queue", q.name, "err", err)
+	return false
+}
+
+// reader returns a reader of a run. The caller holds readMu.
+func (s *spool) reader(r *run) (*segment.RunReader, error) {
+	for i, o := range s.readers {
+		if o.run == r {
+			s.readers = append(append(s.readers[:i], s.readers[i+1:]...), o)
+			return o.RunReader, nil
+		}
+	}
+	if len(s.readers) >= maxOpenRuns {
+		s.readers[0].Close()
+		s.readers = append(s.readers[:0], s.readers[1:]...)
+	}
+	reader, err := segment.OpenRun(s.fs, r.path, r.id)
+	if err != nil {
+		return nil, err
+	}
+	s.readers = append(s.readers, openRun{r, reader})
+	return reader, nil
+}
+
+// closeReader closes the reader of a run, if there is one.
+func (s *spool) closeReader(r *run) {
+	s.readMu.Lock()
+	defer s.readMu.Unlock()
+	for i, o := range s.readers {
+		if o.run == r {
+			o.Close()
+			s.readers = append(s.readers[:i], s.readers[i+1:]...)
+			return
+		}
+	}
+}
+
+// remove deletes the file of a run. A power cut may bring its name back; Open then deletes it again.
+func (s *spool) remove(r *run) error {
+	if err := s.fs.Remove(r.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove run: %w", err)
+	}
+	return nil
+}

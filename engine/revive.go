@@ -1,0 +1,422 @@
+package engine
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/kestrelmq/kestrel/segment"
+)
+
+// This file brings backlogs back at start: from what the journal says of runs, of the items that are
+// gone, and of those that were told again. Of a run that nothing was taken from, nothing is read but
+// its header; of one that is taken from in part, the headers of frames, and those frames.
+
+// keptItem is an item that has its place in the journal although items put before and after it may
+// be in runs: one that was open when the process ended, or was told again.
+type keptItem struct {
+	Item    // Data is the item's own
+	segment uint64
+}
+
+// keep notes an item that was told again.
+func (q *replayed) keep(it Item, segment uint64) {
+	if q.kept == nil {
+		q.kept = make(map[uint64]keptItem)
+	}
+	it.Data = slices.Clone(it.Data)
+	q.kept[it.ID] = keptItem{it, segment}
+}
+
+// forget takes the items of ids out of those kept.
+func (q *replayed) forget(ids idRange) {
+	if ids.last-ids.first < uint64(len(q.kept)) {
+		for id := ids.first; id <= ids.last; id++ {
+			delete(q.kept, id)
+		}
+		return
+	}
+	maps.DeleteFunc(q.kept, func(id uint64, _ keptItem) bool {
+		return ids.first <= id && id <= ids.last
+	})
+}
+
+// spilled takes in what the journal says of a run: the items in it need no memory.
+func (q *replayed) spilled(p *pool, id segment.RunID, s runState) {
+	q.runs = slices.DeleteFunc(q.runs, func(r *run) bool { return r.id == id })
+	q.runs = append(q.runs, &run{id: id, written: s, recorded: s})
+	q.spilledTo = max(q.spilledTo, s.lastID)
+	q.nextID = max(q.nextID, s.lastID+1)
+	for q.window.count > 0 && q.window.firstID <= s.lastID {
+		it := q.window.first()
+		if !s.holds(it.ID) && !inRanges(q.gone, it.ID) {
+			q.keep(it, q.markOf(it.ID)) // it was open when its neighbours were spilled
+		}
+		q.window.pop(p, it)
+	}
+}
+
+// inRanges reports whether id is in one of ranges, which ascend.
+func inRanges(ranges []idRange, id uint64) bool {
+	_, found := slices.BinarySearchFunc(ranges, id, func(r idRange, id uint64) int {
+		switch {
+		case r.last < id:
+			return -1
+		case r.first > id:
+			return 1
+		}
+		return 0
+	})
+	return found
+}
+
+// restore makes q's backlog of its runs and sorts its other items before and behind. It reads what it
+// must, and returns a *segment.CorruptionError if a run is not what the journal says.
+func (r *replay) restore(q *queue, from *replayed) error {
+	gone := slices.Clone(from.gone)
+	for _, id := range slices.Sorted(maps.Keys(from.kept)) {
+		gone = addRange(gone, idRange{id, id})
+	}
+	b := &backlog{inReadBehind: true, since: time.Now()}
+	if err := r.e.spool.collect(b, from.runs, gone); err != nil {
+		return fmt.Errorf("queue %q: %w", q.name, err)
+	}
+	if b.count > 0 {
+		q.writtenTo = b.runs[len(b.runs)-1].written.lastID
+		q.spilledTo = q.writtenTo
+		b.recent, q.window = q.window, window{}
+		b.gone = clip(gone, b.nextID, b.runs[len(b.runs)-1].written.lastID)
+		q.backlog = b
+		r.e.spool.register(q)
+	}
+	return r.restoreKept(q, from)
+}
+
+// collect makes b of those runs in which something lives that is not gone; clean removes the others.
+// What an older run holds of a newer one's range has been spilled again, after it had been kept.
+func (s *spool) collect(b *backlog, runs []*run, gone []idRange) error {
+	slices.SortFunc(runs, func(a, b *run) int { return cmp.Compare(b.id.Number, a.id.Number) })
+	gone = slices.Clone(gone)
+	for _, r := range runs {
+		r.path = runPath(s.dir, r.id.Number)
+		s.lastRun.Store(max(s.lastRun.Load(), r.id.Number))
+		n, bytes, first, err := s.survey(r, gone)
+		if err != nil {
+			return err
+		}
+		gone = addRange(gone, idRange{r.recorded.firstID, r.recorded.lastID})
+		if n == 0 {
+			continue
+		}
+		b.next, b.nextID = place{r, segment.RunStart, first}, first
+		b.runs = append(b.runs, r)
+		b.count, b.bytes, b.onDisk = b.count+n, b.bytes+bytes, b.onDisk+n
+	}
+	slices.Reverse(b.runs)
+	return nil
+}
+
+// clip returns what of ranges, which ascend, lies between first and last.
+func clip(ranges []idRange, first, last uint64) (within []idRange) {
+	for _, r := range ranges {
+		if r.last >= first && r.first <= last {
+			within = append(within, idRange{max(r.first, first), min(r.last, last)})
+		}
+	}
+	return within
+}
+
+// restoreKept puts the kept items where their ids say: before the backlog, as items that came back,
+// or into the window. An item of the backlog before one of them was open too, and is read now.
+func (r *replay) restoreKept(q *queue, from *replayed) error {
+	ids := slices.Sorted(maps.Keys(from.kept))
+	if len(ids) == 0 {
+		return nil
+	}
+	if q.backlog == nil {
+		r.mergeKept(&q.window, from, ids)
+		return nil
+	}
+	last := q.backlog.runs[len(q.backlog.runs)-1].written.lastID
+	n, _ := slices.BinarySearch(ids, last+1)
+	early, late := ids[:n], ids[n:]
+	if len(late) > 0 {
+		r.mergeKept(&q.backlog.recent, from, late)
+	}
+	if len(early) == 0 {
+		return nil
+	}
+	items := make([]keptItem, 0, len(early))
+	for _, id := range early {
+		items = append(items, from.kept[id])
+	}
+	read, err := r.e.spool.readUpTo(q, early[len(early)-1])
+	if err != nil {
+		return fmt.Errorf("queue %q: %w", q.name, err)
+	}
+	items = append(items, read...)
+	slices.SortFunc(items, func(a, b keptItem) int { return cmp.Compare(a.ID, b.ID) })
+	for _, it := range items {
+		read := q.shard.newRead(q, it.Item, it.segment)
+		read.to(readReturned)
+		q.returned.pushBack(read)
+	}
+	b := q.backlog
+	b.nextID = max(b.nextID, early[len(early)-1]+1)
+	if b.count == 0 {
+		r.e.leaveReadBehind(q)
+		r.e.retire(q)
+	}
+	return nil
+}
+
+// mergeKept rebuilds a window with the kept items of ids among its own.
+func (r *replay) mergeKept(w *window, from *replayed, ids []uint64) {
+	var all window
+	var marks []segmentMark
+	put := func(it Item, segment uint64) {
+		if n := len(marks); n == 0 || marks[n-1].segment != segment {
+			marks = append(marks, segmentMark{segment, it.ID})
+		}
+		all.push(&r.pool, it, from.memory)
+	}
+	keptBefore := func(id uint64) {
+		for len(ids) > 0 && ids[0] <= id {
+			put(from.kept[ids[0]].Item, from.kept[ids[0]].segment)
+			ids = ids[1:]
+		}
+	}
+	w.each(func(it Item) bool {
+		if _, twice := from.kept[it.ID]; !twice {
+			keptBefore(it.ID)
+			put(it, from.markOf(it.ID))
+		} else {
+			keptBefore(it.ID)
+		}
+		return true
+	})
+	keptBefore(^uint64(0))
+	w.clear(&r.pool)
+	*w = all
+	from.segments = lowestBehind(marks)
+}
+
+// lowestBehind makes marks what queue.segments must be: each segment is the lowest of those from there
+// on, so that they rise.
+func lowestBehind(marks []segmentMark) []segmentMark {
+	var rising []segmentMark
+	for _, m := range slices.Backward(marks) {
+		if n := len(rising); n > 0 && rising[n-1].segment <= m.segment {
+			rising[n-1].id = m.id
+			continue
+		}
+		rising = append(rising, m)
+	}
+	slices.Reverse(rising)
+	return rising
+}
+
+// survey counts what of a run lives: everything but what is gone. It returns the first id that may.
+// A run of which nothing lives need not exist.
+func (s *spool) survey(r *run, gone []idRange) (count, bytes int64, first uint64, err error) {
+	state := r.recorded
+	first = state.firstID
+	if cut := overlap(gone, state.firstID, state.lastID); cut == 0 {
+		reader, err := s.reader(r)
+		if err == nil {
+			err = reader.Covers(state.end)
+		}
+		return state.count, state.bytes, first, damagedIfMissing(r, err)
+	} else if cut == state.lastID-state.firstID+1 {
+		return 0, 0, 0, nil
+	}
+	first = 0
+	err = s.eachFrame(r, func(f segment.RunFrame, tag frameTag) error {
+		cut := overlap(gone, tag.firstID, tag.lastID)
+		if cut == tag.lastID-tag.firstID+1 {
+			return nil
+		}
+		if first == 0 {
+			first = tag.firstID
+		}
+		if cut == 0 {
+			count, bytes = count+tag.count, bytes+tag.bytes
+			return nil
+		}
+		body, _, err := s.body(r, f, tag, nil)
+		if err != nil {
+			return err
+		}
+		eachImage(body, tag.firstID, func(it Item) bool {
+			if !inRanges(gone, it.ID) {
+				count++
+				bytes += int64(len(it.Data))
+			}
+			return true
+		})
+		return nil
+	})
+	return count, bytes, first, damagedIfMissing(r, err)
+}
+
+// damagedIfMissing makes a missing file damage.
+func damagedIfMissing(r *run, err error) error {
+	if err != nil && isDamage(err) {
+		return &segment.CorruptionError{Path: r.path, Reason: err.Error()}
+	}
+	return err
+}
+
+// eachFrame calls f for every frame of a run that is recorded.
+func (s *spool) eachFrame(r *run, f func(segment.RunFrame, frameTag) error) error {
+	reader, err := s.reader(r)
+	if err == nil {
+		err = reader.Covers(r.recorded.end)
+	}
+	for off := int64(segment.RunStart); err == nil && off < r.recorded.end; {
+		var frame segment.RunFrame
+		if frame, err = reader.Frame(off); err == nil {
+			err = f(frame, parseFrameTag(frame.Tag))
+			off = frame.Next
+		}
+	}
+	return err
+}
+
+// overlap is how many of the ids from first to last are in ranges, which ascend.
+func overlap(ranges []idRange, first, last uint64) (n uint64) {
+	for _, r := range ranges {
+		if r.first > last {
+			break
+		}
+		if r.last >= first {
+			n += min(r.last, last) - max(r.first, first) + 1
+		}
+	}
+	return n
+}
+
+// readUpTo takes the items with ids up to last out of q's backlog.
+func (s *spool) readUpTo(q *queue, last uint64) (items []keptItem, err error) {
+	b := q.backlog
+	for b.onDisk > 0 && b.next.id <= last {
+		at := b.next
+		f, tag, err := s.seek(&at, at.run.written.end)
+		if err != nil {
+			return nil, err
+		}
+		b.next = at
+		if f.Size == 0 {
+			b.next = place{b.runs[slices.Index(b.runs, at.run)+1], segment.RunStart, at.id}
+			continue
+		}
+		if tag.firstID > last {
+			return items, nil
+		}
+		body, _, err := s.body(at.run, f, tag, nil)
+		if err != nil {
+			return nil, err
+		}
+		eachImage(body, tag.firstID, func(it Item) bool {
+			if it.ID > last {
+				return false
+			}
+			b.next.id = it.ID + 1
+			if it.ID >= at.id && !inRanges(b.gone, it.ID) {
+				items = append(items, keptItem{Item: it})
+				b.took(1, int64(len(it.Data)), it.ID)
+			}
+			return true
+		})
+		b.next.id = max(b.next.id, min(tag.lastID, last)+1)
+	}
+	return items, nil
+}
+
+// eachOnDisk calls f for the items of a backlog that are on disk alone, oldest first, until f returns
+// false. Data is valid during the call.
+func (s *spool) eachOnDisk(b *backlog, f func(Item) bool) error {
+	at, left, more := b.next, b.onDisk, true
+	for left > 0 && more {
+		frame, tag, err := s.seek(&at, at.run.written.end)
+		if err != nil {
+			return err
+		}
+		if frame.Size == 0 {
+			at = place{b.runs[slices.Index(b.runs, at.run)+1], segment.RunStart, at.id}
+			continue
+		}
+		body, _, err := s.body(at.run, frame, tag, nil)
+		if err != nil {
+			return err
+		}
+		eachImage(body, tag.firstID, func(it Item) bool {
+			if it.ID >= at.id && !inRanges(b.gone, it.ID) {
+				left--
+				more = f(it)
+			}
+			return more
+		})
+		at.offset, at.id = frame.Next, tag.lastID+1
+	}
+	return nil
+}
+
+// newest returns when the last item of a backlog's runs was added.
+func (s *spool) newest(b *backlog) (added Time, err error) {
+	if len(b.runs) == 0 {
+		return 0, nil
+	}
+	var last segment.RunFrame
+	r := b.runs[len(b.runs)-1]
+	err = s.eachFrame(r, func(f segment.RunFrame, _ frameTag) error {
+		last = f
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	tag := parseFrameTag(last.Tag)
+	body, _, err := s.body(r, last, tag, nil)
+	if err == nil {
+		eachImage(body, tag.firstID, func(it Item) bool {
+			added = it.Added
+			return true
+		})
+	}
+	return added, err
+}
+
+// clean removes the files that no queue's backlog needs: what a process before had no time to remove,
+// and what it had not recorded.
+func (s *spool) clean() error {
+	if err := s.makeDir(); err != nil {
+		return err
+	}
+	names, err := s.fs.List(s.dir)
+	if err != nil {
+		return err
+	}
+	live := make(map[uint64]bool)
+	for q := range s.queues {
+		for _, r := range q.backlog.runs {
+			live[r.id.Number] = true
+		}
+	}
+	for _, name := range names {
+		number, ok := parseRunName(name)
+		if !ok {
+			continue
+		}
+		s.lastRun.Store(max(s.lastRun.Load(), number))
+		if live[number] {
+			continue
+		}
+		if err := s.fs.Remove(runPath(s.dir, number)); err != nil {
+			return fmt.Errorf("remove run that is not needed: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,201 @@
+package engine
+
+import (
+	"fmt"
+	"path"
+	"sync"
+	"sync/atomic"
+
+	"github.com/kestrelmq/kestrel/segment"
+)
+
+const (
+	// spillBatch is how many bytes of chunks are written to a run in one call, unless a single chunk
+	// is larger.
+	spillBatch = 1 << 20
+	// recordEvery is how many bytes of a run are synced and recorded at a time.
+	recordEvery = 8 << 20
+	// minRunSize and maxRunSize are between what sizes, in bytes, a run is ended: at a sixteenth of
+	// the backlog, which is what a run that is not read to its end keeps from being freed.
+	minRunSize = 4 << 20
+	maxRunSize = 64 << 20
+	// maxOpenRuns is how many runs are open for reading, and for writing, at a time.
+	maxOpenRuns = 64
+)
+
+// spool moves items between memory and runs, for all queues, in the background: one goroutine
+// writes, one reads.
+//
+// Lock order: writeMu, readMu, shard, then mu or that of a list. No shard is locked during I/O.
+type spool struct {
+	e   *Engine
+	fs  segment.FS
+	dir string
+	now func() Time
+
+	spills, fills workList
+	lastRun       atomic.Uint64 // number of the newest run
+	failing       atomic.Bool   // the last write to a run failed
+
+	mu     sync.Mutex
+	queues map[*queue]struct{} // that have a backlog; guarded by mu
+
+	writeMu sync.Mutex // held by whoever writes, records or removes runs
+	coder   *segment.Coder
+	made    bool     // dir exists
+	writers []*queue // with a writer, the one used longest ago first
+
+	readMu  sync.Mutex // held by whoever reads runs
+	decoder segment.Coder
+	readers []openRun // the one used longest ago first
+}
+
+type openRun struct {
+	run *run
+	*segment.RunReader
+}
+
+// workList is a FIFO of queues that wait for the spool.
+type workList struct {
+	mu     sync.Mutex
+	queues []*queue
+	wake   chan struct{} // capacity 1
+}
+
+func (l *workList) add(q *queue) {
+	l.mu.Lock()
+	l.queues = append(l.queues, q)
+	l.mu.Unlock()
+	signal(l.wake)
+}
+
+// take returns the queue that has waited longest, or nil.
+func (l *workList) take() *queue {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.queues) == 0 {
+		return nil
+	}
+	q := l.queues[0]
+	n := copy(l.queues, l.queues[1:])
+	l.queues[n] = nil
+	l.queues = l.queues[:n]
+	return q
+}
+
+func newSpool(e *Engine, fs segment.FS) *spool {
+	s := &spool{
+		e: e, fs: fs, now: Now, dir: path.Join(e.opts.Dir, "backlog"), queues: make(map[*queue]struct{}),
+		coder: segment.NewCoder(e.opts.BacklogCompression),
+	}
+	s.spills.wake = make(chan struct{}, 1)
+	s.fills.wake = make(chan struct{}, 1)
+	return s
+}
+
+// work handles the queues of a list until the engine is closed.
+func (s *spool) work(l *workList, handle func(*queue)) {
+	for {
+		select {
+		case <-s.e.stop:
+			return
+		default:
+		}
+		if q := l.take(); q != nil {
+			handle(q)
+			continue
+		}
+		select {
+		case <-s.e.stop:
+			return
+		case <-l.wake:
+		}
+	}
+}
+
+// register notes that q has a backlog. The caller holds the shard's mutex.
+func (s *spool) register(q *queue) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queues[q] = struct{}{}
+}
+
+func (s *spool) unregister(q *queue) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.queues, q)
+}
+
+// each calls f for every queue with a backlog, with its shard locked.
+func (s *spool) each(f func(*queue, *backlog)) {
+	s.mu.Lock()
+	queues := make([]*queue, 0, len(s.queues))
+	for q := range s.queues {
+		queues = append(queues, q)
+	}
+	s.mu.Unlock()
+	for _, q := range queues {
+		q.shard.mu.Lock()
+		if q.backlog != nil {
+			f(q, q.backlog)
+		}
+		q.shard.mu.Unlock()
+	}
+}
+
+// wantSpill asks the writing side to look at q. The caller holds the shard's mutex.
+func (s *spool) wantSpill(q *queue) {
+	if b := q.backlog; !b.queuedSpill {
+		b.queuedSpill = true
+		s.spills.add(q)
+	}
+}
+
+// tend asks for everything that has been left undone: writes that failed, what was written and not
+// recorded yet, runs that could not be removed, reads that failed for another reason than damage.
+func (s *spool) tend() {
+	s.each(func(q *queue, b *backlog) {
+		b.recordDue = b.recordDue || b.unrecorded()
+		if b.leaving.count > 0 || b.recordDue || len(b.spent) > 0 {
+			s.wantSpill(q)
+		}
+		if b.failed != nil && !isDamage(b.failed) {
+			b.failed = nil
+			if q.waiters.head != nil {
+				s.e.wantFill(q)
+			}
+		}
+	})
+}
+
+// unrecorded reports whether runs hold items that the journal still has to vouch for.
+func (b *backlog) unrecorded() bool {
+	n := len(b.runs)
+	return n > 0 && b.runs[n-1].recorded.end != b.runs[n-1].written.end
+}
+
+// makeDir makes the directory of the runs. The caller holds writeMu.
+func (s *spool) makeDir() error {
+	if s.made {
+		return nil
+	}
+	if err := s.fs.MkdirAll(s.dir); err != nil {
+		return fmt.Errorf("make directory of backlogs: %w", err)
+	}
+	s.made = true
+	return nil
+}
+
+// close closes every file. Nothing else of the spool runs any more.
+func (s *spool) close() {
+	for _, q := range s.writers {
+		q.backlog.writer.Close()
+		q.backlog.writer = nil
+	}
+	for _, r := range s.readers {
+		r.Close()
+	}
+	s.writers, s.readers = nil, nil
+	s.coder.Close()
+	s.decoder.Close()
+}
