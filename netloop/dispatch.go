@@ -99,6 +99,8 @@ func (s *session) fetch(name, reply []byte, access engine.Access, millis int32) 
 	got, err := s.try(name, access, millis > 0)
 	switch {
 	case err == nil:
+	case got.Waiting && millis <= 0:
+		s.beginWait(waitFetch, name, reply, access, forever)
 	case got.Waiting:
 		s.beginWait(waitFetch, name, reply, access, l.now+engine.Time(millis))
 	case err == engine.ErrEmpty:
@@ -108,14 +110,13 @@ func (s *session) fetch(name, reply []byte, access engine.Access, millis int32) 
 	}
 }
 
-// try fetches once. If wait is set and there is no item, the session's Waiter is in line afterwards.
+// try fetches once. If wait is set and there is no item, the session's Waiter is in line afterwards; it
+// is in any case if the next item is being read from disk.
 func (s *session) try(name []byte, access engine.Access, wait bool) (engine.Fetched, error) {
 	l := s.loop
 	req := engine.FetchRequest{Access: access, ClientID: s.clientID}
-	if wait && !l.draining {
-		s.wait.waiter.Notify = s
-		req.Waiter = &s.wait.waiter
-	}
+	s.wait.waiter.Notify = s
+	req.Waiter, req.Immediate = &s.wait.waiter, !wait || l.draining
 	got, err := l.engine.Fetch(l.now, name, req, s)
 	s.after(got.Ticket)
 	switch {
@@ -240,6 +241,8 @@ func reason(err error) string {
 		return "out of disk space"
 	case errors.Is(err, engine.ErrOutOfMemory):
 		return "out of memory"
+	case errors.Is(err, engine.ErrBacklog):
+		return "backlog cannot be read"
 	case errors.Is(err, engine.ErrTooManyQueues):
 		return "too many queues"
 	case errors.Is(err, engine.ErrJournal):

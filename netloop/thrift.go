@@ -195,17 +195,28 @@ func thriftPeek(s *session, req *thrift.Request) {
 	l.counters.CmdPeek++
 	l.headItem = l.headItem[:0]
 	got, err := s.try(req.Queue, engine.Peek, false)
+	if got.Waiting {
+		s.wait.peeked = func(s *session, err error) { thriftPeeked(s, s.wait.name, false, err) }
+		s.beginWait(waitPeek, req.Queue, req.Queue, engine.Peek, forever)
+		return
+	}
+	thriftPeeked(s, req.Queue, got.Alias, err)
+}
+
+// thriftPeeked words the outcome of a peek.
+func thriftPeeked(s *session, queue []byte, alias bool, err error) {
+	l := s.loop
 	if err != nil && err != engine.ErrEmpty {
 		s.proto.refuse(s, err)
 		return
 	}
 	info := thrift.QueueInfo{HasHead: err == nil, HeadItem: l.headItem}
-	if q, ok := l.engine.QueueStats(l.now, req.Queue); ok && !got.Alias { // an alias hides the queue
+	if q, ok := l.engine.QueueStats(l.now, queue); ok && !alias { // an alias hides the queue
 		info.Items, info.Bytes = q.Items, q.Bytes
 		info.JournalBytes, info.AgeMillis = q.JournalBytes, q.Age
 		info.Waiters, info.OpenReads = int32(q.Waiters), int32(q.OpenReads)
 	}
-	s.out = thrift.AppendQueueInfo(s.out, req.Call, &info)
+	s.out = thrift.AppendQueueInfo(s.out, s.thrift.call, &info)
 }
 
 // thriftDone words the outcome of a call that has nothing to tell.

@@ -1,6 +1,11 @@
 package netloop
 
-import "github.com/kestrelmq/kestrel/engine"
+import (
+	"errors"
+	"math"
+
+	"github.com/kestrelmq/kestrel/engine"
+)
 
 // waitKind is what a session in state waiting waits for.
 type waitKind uint8
@@ -9,6 +14,7 @@ const (
 	noWait waitKind = iota
 	waitFetch
 	waitMonitor
+	waitPeek
 	waitJob
 )
 
@@ -20,8 +26,11 @@ type wait struct {
 	name      []byte // of the queue
 	reply     []byte // what the client calls it
 	deadline  engine.Time
-	heapIndex int // in loop.deadlines; -1 without a deadline
-	remaining int // monitor: items to deliver at most; negative: no limit
+	heapIndex int         // in loop.deadlines; -1 without a deadline
+	remaining int         // monitor: items to deliver at most; negative: no limit
+	until     engine.Time // monitor: its deadline, or noDeadline
+
+	peeked func(*session, error) // peek: words the outcome
 
 	jobDone   func(*session, error) // job: words the outcome
 	jobResult error
@@ -38,8 +47,13 @@ func (s *session) beginWait(kind waitKind, name, reply []byte, access engine.Acc
 	w.reply = append(w.reply[:0], reply...)
 	s.name = w.reply
 	s.to(waiting)
-	s.loop.deadlines.add(s, deadline)
+	if deadline != forever {
+		s.loop.deadlines.add(s, deadline)
+	}
 }
+
+// forever, as the deadline of a wait, is none: what is waited for is being read from disk.
+const forever engine.Time = math.MaxInt64
 
 // monitor delivers items of the queue called name as open reads until the deadline, limit items (no limit
 // if negative), or the limit of open reads. Reply is what the client calls the queue.
@@ -65,7 +79,7 @@ func (s *session) deliverMany(name, reply []byte, access engine.Access, deadline
 	w := &s.wait
 	w.access = access
 	w.remaining = limit
-	w.deadline = deadline
+	w.until = deadline
 	w.reply = append(w.reply[:0], reply...)
 	w.name = append(w.name[:0], name...)
 	s.name = w.reply
@@ -80,8 +94,11 @@ const maxPortion = 4096
 func (s *session) continueMonitor() {
 	w, l := &s.wait, s.loop
 	w.kind = noWait
-	wait := w.deadline != noDeadline
-	for portion := maxPortion; w.remaining != 0 && (!wait || w.deadline > l.now) && !s.readsBlocked(); portion-- {
+	wait, deadline := w.until != noDeadline, w.until
+	if !wait {
+		deadline = forever
+	}
+	for portion := maxPortion; w.remaining != 0 && deadline > l.now && !s.readsBlocked(); portion-- {
 		if portion == 0 || s.owesTooMuch() {
 			w.kind = waitMonitor
 			s.to(stalled)
@@ -91,7 +108,7 @@ func (s *session) continueMonitor() {
 		l.counters.CmdMonitorGet++
 		got, err := s.try(w.name, w.access, wait)
 		if got.Waiting {
-			s.beginWait(waitMonitor, w.name, w.reply, w.access, w.deadline)
+			s.beginWait(waitMonitor, w.name, w.reply, w.access, deadline)
 			return
 		}
 		if err == engine.ErrEmpty {
@@ -134,7 +151,7 @@ func (s *session) heed() {
 // waitOver ends a wait: what was waited for has come, or will not.
 func (s *session) waitOver() {
 	w, l := &s.wait, s.loop
-	kind, ref := w.kind, w.waiter.Read
+	kind, ref, err := w.kind, w.waiter.Read, w.waiter.Err
 	w.kind = noWait
 	if s.state != waiting {
 		if kind != waitJob && l.engine.Abort(l.now, ref) {
@@ -151,20 +168,34 @@ func (s *session) waitOver() {
 	switch kind {
 	case waitJob:
 		w.jobDone(s, w.jobResult)
-	case waitFetch:
-		if !s.collect(ref) {
-			s.proto.none(s)
+	case waitPeek:
+		l.headItem = l.headItem[:0]
+		if err == nil && !s.collect(ref) {
+			err = engine.ErrEmpty
 		}
-	case waitMonitor:
-		if !s.collect(ref) {
-			s.proto.none(s)
-			break
-		}
-		w.remaining--
-		s.continueMonitor()
+		w.peeked(s, err)
+	case waitFetch, waitMonitor:
+		s.waitedFor(kind, ref, err)
 	}
 	s.endReply(start)
 	s.resume()
+}
+
+// waitedFor words what has come of a wait for items.
+func (s *session) waitedFor(kind waitKind, ref engine.ReadRef, err error) {
+	switch {
+	case errors.Is(err, engine.ErrBacklog):
+		s.proto.refuse(s, err)
+	case kind == waitFetch:
+		if !s.collect(ref) {
+			s.proto.none(s)
+		}
+	case s.collect(ref):
+		s.wait.remaining--
+		s.continueMonitor()
+	default:
+		s.proto.none(s)
+	}
 }
 
 // collect hands the item that the wait has brought to the protocol. It reports false if there is none.
@@ -190,7 +221,7 @@ func (s *session) collect(ref engine.ReadRef) bool {
 
 // deadlinePassed ends a wait with nothing, unless an item is on its way.
 func (s *session) deadlinePassed() {
-	l := s.loop
+	l, kind := s.loop, s.wait.kind
 	if !l.cancel(s) {
 		return
 	}
@@ -198,7 +229,11 @@ func (s *session) deadlinePassed() {
 	l.touch(s)
 	s.to(idle)
 	s.takeOutput()
-	s.proto.none(s)
+	if kind == waitPeek {
+		s.wait.peeked(s, engine.ErrEmpty)
+	} else {
+		s.proto.none(s)
+	}
 	l.mark(s)
 	s.resume()
 }
