@@ -206,7 +206,7 @@ func (s *Server) EnforcedStatus() Status { return s.status.Enforced() }
 
 // SetStatus changes what clients may do; see [Status]. A change to a stricter status takes effect after
 // Options.StatusGrace, and is dropped without an error while an earlier one is pending. SetStatus waits
-// for the disk. It returns ErrForbiddenStatus for Down.
+// for the disk. It returns ErrForbiddenStatus for Down, and for any status when the server stops.
 func (s *Server) SetStatus(to Status) error { return s.status.set(to) }
 
 // shutdownDelay is how long after a client asked for it the server begins to stop, so that replies to
@@ -277,10 +277,12 @@ type drain struct{ *driver }
 func (d drain) Run(context.Context) error {
 	d.begin()
 	d.draining = true
-	for s := d.sessions.head; s != nil; s = s.newerIdle {
+	for s := d.sessions.head; s != nil; {
+		next := s.newerIdle // of now: a wait that ends makes s the newest
 		if s.state == waiting && s.wait.kind != waitJob {
 			s.deadlinePassed()
 		}
+		s = next
 	}
 	d.tick()
 	return nil

@@ -317,6 +317,28 @@ func TestShutdownDrains(t *testing.T) {
 	}
 }
 
+// Shutdown ends every wait of a loop, also where ended waits move in the order of idle sessions.
+func TestShutdownEndsWaitsWithClientTimeout(t *testing.T) {
+	opts := Options{Loops: 1, ShutdownGrace: testDeadline, ClientTimeout: time.Hour}
+	s := startServer(t, opts, unsynced())
+	var readers []*peer
+	for i := range 5 {
+		p := dial(t, s)
+		p.send("get drain%d/t=100000\r\n", i)
+		readers = append(readers, p)
+	}
+	waitFor(t, func() bool { return s.Stats().Waiters == int64(len(readers)) })
+	done := make(chan error, 1)
+	go func() { done <- s.Shutdown(context.Background()) }()
+	for _, p := range readers {
+		p.expect("END\r\n")
+		p.expectEnd()
+	}
+	if err := <-done; err != nil {
+		t.Errorf("Shutdown = %v", err)
+	}
+}
+
 func TestShutdownByClient(t *testing.T) {
 	asked := make(chan struct{})
 	s := startServer(t, Options{RequestShutdown: func() { close(asked) }}, unsynced())

@@ -23,7 +23,7 @@ const (
 	ReadOnly
 	// Quiescent refuses fetches too.
 	Quiescent
-	// Down is the status of a server that is stopping. It cannot be asked for.
+	// Down is the status of a server that is stopping. It cannot be asked for, nor left.
 	Down
 )
 
@@ -115,7 +115,8 @@ func (k *statusKeeper) Requested() Status { return Status(k.requested.Load()) }
 func (k *statusKeeper) Enforced() Status { return Status(k.enforced.Load()) }
 
 // set changes the status and stores it. A change to an equal or stricter status is dropped, with a warning
-// and no error, while a grace period runs. It waits for the disk and for publishers.
+// and no error, while a grace period runs. It waits for the disk and for publishers. It returns
+// ErrForbiddenStatus for Down, and for any status after goDown.
 func (k *statusKeeper) set(to Status) error {
 	if to == Down {
 		return ErrForbiddenStatus
@@ -123,6 +124,9 @@ func (k *statusKeeper) set(to Status) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	from := k.Requested()
+	if from == Down {
+		return ErrForbiddenStatus // of a server that stops, whoever asks
+	}
 	if to < from {
 		return k.loosen(from, to)
 	}

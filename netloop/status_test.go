@@ -72,6 +72,32 @@ func TestPublish(t *testing.T) {
 	})
 }
 
+// TestDownIsFinal tests that a server that has begun to stop cannot be talked out of it: neither by a
+// request for a looser status, nor by a grace period that ends.
+func TestDownIsFinal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newTeller(Options{StatusGrace: time.Minute, StatusFile: filepath.Join(t.TempDir(), "status")})
+		if err := p.keeper.set(ReadOnly); err != nil {
+			t.Fatal(err)
+		}
+		p.keeper.goDown()
+		p.told = nil
+		for _, to := range []Status{Up, ReadOnly, Quiescent} {
+			if err := p.keeper.set(to); !errors.Is(err, ErrForbiddenStatus) {
+				t.Errorf("set %v when the server is Down = %v, want %v", to, err, ErrForbiddenStatus)
+			}
+		}
+		time.Sleep(2 * time.Minute)
+		if r, e := p.keeper.Requested(), p.keeper.Enforced(); r != Down || e != Down {
+			t.Errorf("requested %v, enforced %v, want Down", r, e)
+		}
+		p.expect(t, "when the server is Down")
+		if stored, err := readStatus(p.keeper.file); err != nil || stored != ReadOnly {
+			t.Errorf("stored status = %v, %v, want that of before", stored, err)
+		}
+	})
+}
+
 // TestPublishFails tests that a change that cannot be published is undone, and not stored.
 func TestPublishFails(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "status")
