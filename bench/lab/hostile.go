@@ -42,6 +42,9 @@ func hostileCases() []hostileCase {
 // data directory, and no client has written a line of the log.
 func hostileTrial(ctx context.Context, t *trial) error {
 	for i, c := range hostileCases() {
+		if t.only != "" && t.only != c.name {
+			continue
+		}
 		dir := filepath.Join(t.dir, fmt.Sprint("hostile-", i))
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			return err

@@ -28,8 +28,9 @@ type lane struct {
 	base    *model // settled as it was when the server started
 	history []step // since then
 	cutAt   time.Time
-	small   bool // no item is large
-	ahead   int  // requests that it sends before it waits for replies, at most
+	small   bool          // no item is large
+	pause   time.Duration // between batches
+	ahead   int           // requests that it sends before it waits for replies, at most
 }
 
 // step is a request that was sent.
@@ -96,6 +97,7 @@ func (l *lane) run(s *server, rng *rand.Rand, acked func()) {
 	}
 	defer c.conn.Close()
 	for {
+		time.Sleep(l.pause)
 		batch := l.draw(rng)
 		first := len(l.history)
 		for _, r := range batch {

@@ -33,6 +33,9 @@ func limitCases() []limitCase {
 // limitsTrial does all of them.
 func limitsTrial(ctx context.Context, t *trial) error {
 	for i, c := range limitCases() {
+		if t.only != "" && t.only != c.name {
+			continue
+		}
 		dir := filepath.Join(t.dir, fmt.Sprint("limit-", i))
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			return err

@@ -19,6 +19,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"syscall"
 )
@@ -38,10 +39,18 @@ func experiments() []experiment {
 		{"faults", "system calls of the real server that fail", 1000, faultsTrial},
 		{"limits", "full disks, memory, descriptors, directories that are wrong", 2, limitsTrial},
 		{"damage", "files with a byte changed, or cut", 200, damageTrial},
+		{"panics", "faults of the server itself, in a session and in the engine", 1, panicsTrial},
 		{"hostile", "clients that send, read and connect as none should", 2, hostileTrial},
 		{"cut-ext4", "power cuts on an ext4 image", 16, cutTrial("ext4")},
 		{"cut-xfs", "power cuts on an XFS image", 16, cutTrial("xfs")},
 	}
+}
+
+// all returns the experiments that can be chosen: the controls need the others.
+func all() []experiment {
+	return append(experiments(), experiment{
+		"controls", "broken servers, each of which an experiment or a test must notice", 1, controlsTrial,
+	})
 }
 
 var (
@@ -73,7 +82,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	seed := flags.Uint64("seed", rand.Uint64(), "of everything that is drawn")
 	binary := flags.String("kestrel", "", "the server to try; default: built from this repository")
 	if args[0] == "help" {
-		for _, e := range experiments() {
+		for _, e := range all() {
 			fmt.Fprintf(stdout, "%-10s %s\n", e.name, e.summary)
 		}
 		flags.SetOutput(stdout)
@@ -83,11 +92,18 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
 	}
-	chosen := slices.DeleteFunc(experiments(), func(e experiment) bool {
+	chosen := slices.DeleteFunc(all(), func(e experiment) bool {
 		return args[0] != "all" && args[0] != e.name
 	})
 	if len(chosen) == 0 || flags.NArg() > 0 {
 		return errUsage
+	}
+	if *binary != "" { // servers are started in other directories
+		abs, err := filepath.Abs(*binary)
+		if err != nil {
+			return err
+		}
+		*binary = abs
 	}
 	if *binary == "" {
 		built, remove, err := buildHere(ctx)

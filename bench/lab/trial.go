@@ -21,6 +21,7 @@ type trial struct {
 	seed   uint64 // of everything that is drawn
 	dir    string // for files; removed by finish
 	log    io.Writer
+	only   string // the one case to run, of an experiment that has cases; "" for all
 	// refusals says that the server may refuse requests: something is wrong with its disk.
 	refusals atomic.Bool
 

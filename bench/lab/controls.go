@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// control is a server, or a package, that breaks a promise on purpose. What is meant to show that the
+// promise is kept must notice. A control that is not noticed is a hole in the lab.
+type control struct {
+	breaks string // in words
+	edits  []edit
+	// Of the two, one is set.
+	experiment string // must find violations in a server built with the edits,
+	only       string // in that case of it, if it has cases,
+	cycles     int    // in so many cycles
+	test       string // must fail: package and test, separated by a space
+}
+
+// replaced is an edit of one place.
+func replaced(file, old, new string) []edit { return []edit{{file, old, new}} }
+
+const (
+	replyHeld   = "case err != nil || len(s.out) == 0 || l.engine.Committed(s.ticket):"
+	tickFile    = "netloop/tick.go"
+	osFile      = "segment/osfs.go"
+	replayFile  = "engine/replay.go"
+	journalFile = "engine/journal.go"
+)
+
+// durabilityControls break what a reply promises.
+func durabilityControls() []control {
+	soon := replaced(tickFile, replyHeld, "case true:")
+	unwritten := append(replaced(tickFile, "err := l.engine.Commit(engine.Ticket{Written: t.Written})",
+		"err := error(nil)"), soon...)
+	noDatasync := replaced(osFile, "err := unix.Fdatasync(int(f.Fd()))", "err := error(nil)")
+	noSyncDir := replaced("segment/make.go", `	if err := l.fs.Rename(from, to); err != nil {
+		return err
+	}
+	return l.fs.SyncDir(l.dir)`, `	return l.fs.Rename(from, to)`)
+	swallowed := replaced("segment/log.go", "	return tail.file.Datasync()", "	tail.file.Datasync()\n	return nil")
+	early := replaced(journalFile, "		j.synced.Store(written)", "		j.synced.Store(uint64(j.appendedEnd()))")
+	never := replaced("engine/maintain.go", "		if e.journal.sync(e.journal.appendedEnd()) != nil {",
+		"		if false {")
+	const caught = "./netloop TestReplyLeavesAfterCommit"
+	return []control{
+		{breaks: "replies leave before the sync", edits: soon, experiment: "order", cycles: 800},
+		{breaks: "replies leave before the sync", edits: soon, test: caught},
+		{breaks: "replies leave before the write", edits: unwritten, experiment: "kill", cycles: 60},
+		{breaks: "replies leave before the write", edits: unwritten, test: caught},
+		{breaks: "nothing is synced", edits: noDatasync, experiment: "order", cycles: 800},
+		{breaks: "nothing is synced", edits: noDatasync, experiment: "cut-ext4", cycles: 40},
+		{breaks: "nothing is synced", edits: noDatasync, experiment: "cut-xfs", cycles: 40},
+		{breaks: "directories are not synced", edits: noSyncDir, test: "./segment TestCrash"},
+		{breaks: "directories are not synced", edits: noSyncDir, test: "./engine TestCrashEveryWrite"},
+		{breaks: "a sync that fails passes for one that succeeds", edits: swallowed, experiment: "order", cycles: 800},
+		{breaks: "a sync that fails passes for one that succeeds", edits: swallowed, experiment: "faults", cycles: 1000},
+		{breaks: "a sync that fails passes for one that succeeds", edits: swallowed, test: "./segment TestFaults"},
+		{breaks: "a sync covers what came after it began", edits: early, experiment: "order", cycles: 6000},
+		{breaks: "periodic syncs do not come", edits: never, experiment: "cut-ext4", cycles: 64},
+	}
+}
+
+// contentControls break what is found after a crash, or delivered.
+func contentControls() []control {
+	const kill = "kill"
+	checksum := replaced("segment/read.go", `return f, "payload fails its checksum", nil`, "_ = 0")
+	return []control{
+		{breaks: "recovery takes one removed item back", edits: replaced(replayFile,
+			"idRange{rec.id, rec.id + uint64(rec.more)}", "idRange{rec.id, rec.id + uint64(rec.more) - 1}"),
+			experiment: kill, cycles: 20},
+		{breaks: "recovery skips the first item of a flush", edits: replaced(replayFile,
+			"q.remove(&r.pool, idRange{next, rec.limit - 1})", "q.remove(&r.pool, idRange{next + 1, rec.limit - 1})"),
+			test: "./engine TestCrashEveryWrite"},
+		{breaks: "confirms are not recorded", edits: replaced("engine/fetch.go",
+			"t = r.q.remove(e.journal, r.item.ID)", "t = Ticket{}"), experiment: kill, cycles: 20},
+		{breaks: "aborted items go behind other aborted ones", edits: replaced("engine/fetch.go",
+			"q.returned.pushFront(r)", "q.returned.pushBack(r)"), experiment: kill, cycles: 60},
+		{breaks: "expired items are delivered", edits: replaced("engine/queue.go",
+			"return q.opts.MaxAge > 0 && it.Added.After(q.opts.MaxAge) < now", "return false"),
+			experiment: kill, cycles: 20},
+		{breaks: "a child of a fanout queue is left out of the journal", edits: replaced("engine/put.go",
+			"		if q.opts.KeepJournal {\n			sh.to = append(",
+			"		if q.opts.KeepJournal && (len(sh.targets) < 3 || len(sh.to) < 2) {\n			sh.to = append("),
+			experiment: kill, cycles: 20},
+		{breaks: "segments are dropped although items are in them", edits: replaced("engine/checkpoint.go",
+			"if segment, ok := q.oldestSegment(); ok && segment < oldest {",
+			"if segment, ok := q.oldestSegment(); ok && segment < oldest && false {"),
+			test: "./engine TestCrashEveryWrite"},
+		{breaks: "checksums are not compared", edits: checksum, test: "./engine TestDamage"},
+		{breaks: "checksums are not compared", edits: checksum, experiment: "damage", cycles: 400},
+	}
+}
+
+// exposureControls break what keeps clients, and other servers, from doing harm.
+func exposureControls() []control {
+	const hostile, limits = "hostile", "limits"
+	return []control{
+		{breaks: "a second server may use the directory", edits: replaced("engine/lock.go",
+			"if err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB); err != nil {",
+			"if err := error(nil); err != nil {"), experiment: limits, only: "two servers", cycles: 1},
+		{breaks: "there is no limit of memory", edits: replaced("engine/put.go",
+			"e.memory.Load()+int64(n) > e.opts.MemoryLimit:", "false:"), experiment: limits, only: "memory limit of the server", cycles: 1},
+		{breaks: "there is no limit of connections", edits: replaced("netloop/accept.go",
+			"if count > int64(s.maxConnections) {", "if count < 0 {"), experiment: limits, only: "descriptors", cycles: 1},
+		{breaks: "unread replies are not bounded", edits: replaced("netloop/session.go",
+			"return len(s.out)+s.sink.unsent() > s.loop.server.opts.MaxPending", "return false"),
+			experiment: hostile, only: "slow readers", cycles: 1},
+		{breaks: "an announced item takes its memory at once", edits: replaced("netloop/buffers.go",
+			"	s.in = append(s.in, buf...)",
+			"	s.in = append(append(make([]byte, 0, 1<<20+len(s.in)+len(buf)), s.in...), buf...)"),
+			experiment: hostile, only: "announced sizes", cycles: 1},
+		{breaks: "items of a client that is gone do not come back", edits: replaced("netloop/loop.go",
+			"l.counters.ReadsDropped += int64(l.engine.AbortAll(l.now, refs))", "_ = refs"),
+			experiment: hostile, only: "resets", cycles: 1},
+		{breaks: "idle clients are not closed", edits: replaced("netloop/idle.go",
+			"		l.touch(s)\n		s.quit()", "		l.touch(s)"), experiment: hostile, only: "slow writers", cycles: 1},
+		{breaks: "a half-closed client gets no replies", edits: replaced("netloop/loop.go",
+			"if canRead && len(s.out) > 0 {", "if false {"), experiment: hostile, only: "half-closed sockets", cycles: 1},
+		{breaks: "bytes behind a body are run although no line end came", edits: replaced("codec/memcache/decode.go",
+			"req.BadEnd = src[bodyEnd+1] != '\\n' ||", "req.BadEnd = false && src[bodyEnd+1] != '\\n' ||"),
+			test: "./netloop TestHostileInput"},
+	}
+}
+
+func controls() []control {
+	return append(append(durabilityControls(), contentControls()...), exposureControls()...)
+}
+
+// controlsTrial builds every control, and has what is meant to notice it look at it.
+func controlsTrial(ctx context.Context, t *trial) error {
+	root, err := repository(ctx)
+	if err != nil {
+		return err
+	}
+	for i, c := range controls() {
+		dir := filepath.Join(t.dir, fmt.Sprint("control-", i))
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return err
+		}
+		how, err := c.notice(ctx, t, root, dir)
+		if err != nil {
+			return fmt.Errorf("control %q: %w", c.breaks, err)
+		}
+		t.counts.trials.Add(1)
+		if how == "" {
+			t.violate("%q is not noticed by %s%s", c.breaks, c.experiment, c.test)
+			continue
+		}
+		fmt.Fprintf(t.log, "%s: noticed by %s%s: %.200s\n", c.breaks, c.experiment, c.test, how)
+	}
+	return nil
+}
+
+// notice returns how the control was noticed; "" if it was not.
+func (c control) notice(ctx context.Context, t *trial, root, dir string) (how string, err error) {
+	if c.test != "" {
+		return c.runTest(ctx, root, dir)
+	}
+	program, err := build(ctx, root, dir, c.edits)
+	if err != nil {
+		return "", err
+	}
+	for _, e := range experiments() {
+		if e.name != c.experiment {
+			continue
+		}
+		broken, err := newTrial(program, c.cycles, t.seed, t.log)
+		if err != nil {
+			return "", err
+		}
+		defer os.RemoveAll(broken.dir)
+		broken.only = c.only
+		err = e.run(ctx, broken)
+		if why := broken.skipReason(); why != "" {
+			return "not done here: " + why, nil
+		}
+		if found := broken.violations(); len(found) > 0 {
+			return found[0], nil
+		}
+		return "", err
+	}
+	return "", fmt.Errorf("there is no experiment %q", c.experiment)
+}
+
+// runTest runs a test on the package with the edits. That it does not build proves nothing.
+func (c control) runTest(ctx context.Context, root, dir string) (how string, err error) {
+	file, err := overlay(root, dir, c.edits)
+	if err != nil {
+		return "", err
+	}
+	pkg, name, _ := strings.Cut(c.test, " ")
+	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-vet=off", "-overlay", file,
+		"-run", "^"+name, pkg)
+	cmd.Dir = root
+	out, err := cmd.CombinedOutput()
+	if err == nil {
+		return "", nil
+	}
+	_, failure, found := strings.Cut(string(out), "--- FAIL: ")
+	if !found {
+		return "", fmt.Errorf("go test: %w\n%s", err, out)
+	}
+	return failure, nil
+}
