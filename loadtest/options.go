@@ -63,7 +63,8 @@ type Options struct {
 	OnItem func(item Item, forgotten bool)
 
 	// Begin and End, if set, are called on Run's goroutine when the measured window begins and when
-	// it has ended, at moments without an outstanding request: the place to read a server's counters.
+	// it has ended, at moments without an outstanding request, but for gets that wait in vain: the
+	// place to read a server's counters.
 	Begin, End func()
 }
 
@@ -92,7 +93,8 @@ type Group struct {
 	// Hits makes Operations count items that were got: a miss is asked again.
 	Hits bool
 
-	// Drain ends the group when nothing more is put and the Ledger has seen everything that was.
+	// Drain ends the group when nothing more is put and the Ledger has seen everything that was. Gets
+	// that still wait then are left unanswered.
 	Drain bool
 
 	// WarmupOperations bounds the group in the warm-up, like Operations.

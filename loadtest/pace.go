@@ -11,6 +11,7 @@ type pacer struct {
 	mean  float64 // time between requests, nanoseconds
 	next  float64 // when the next request is due, nanoseconds since the start of the run
 	end   time.Duration
+	spent bool // a connection has sent all that it was to send
 	idle  ring // connections that wait for a request
 }
 
@@ -26,7 +27,7 @@ func newPacer(g *group, connections int, part float64) pacer {
 
 // start makes the first request due at a time that differs by thread.
 func (p *pacer) start(now, end time.Duration, random *rand.Rand) {
-	p.end = end
+	p.end, p.spent = end, false
 	p.next = float64(now)
 	p.next += p.mean * random.Float64()
 }
@@ -47,12 +48,12 @@ func (p *pacer) due(now time.Duration) bool {
 	return p.next <= float64(now) && p.next < float64(p.end)
 }
 
-// left returns how many requests were due before the end and are not sent.
+// left returns how many requests were due before the end of the window and are not sent.
 func (p *pacer) left(now time.Duration) int64 {
-	if end := min(float64(p.end), float64(now)); end > p.next {
-		return int64((end-p.next)/p.mean) + 1
+	if now < p.end || p.spent || p.next >= float64(p.end) {
+		return 0
 	}
-	return 0
+	return int64((float64(p.end)-p.next)/p.mean) + 1
 }
 
 // ring is a queue of connections, each of which is in it at most once.

@@ -103,10 +103,11 @@ func (t *thread) tick(now time.Duration) error {
 		c := &t.conns[i]
 		switch {
 		case c.count == 0:
-		case c.group.endless && c.kind(0).reads():
+		case t.waits(c) && t.over(c, now):
 			if err := t.abandon(c, now); err != nil {
 				return err
 			}
+		case c.group.endless && c.kind(0).reads():
 		case now-c.sentAt > t.run.opts.ReplyWait+c.group.Wait:
 			return fmt.Errorf("queue %q, %v connection %d: %w", c.name, c.group.Operation, c.index,
 				ErrStalled)
@@ -126,13 +127,18 @@ func (t *thread) tick(now time.Duration) error {
 	return nil
 }
 
-// abandon ends the window for a connection that waits for items of which there will be none.
+// waits reports whether the connection waits for an item, maybe in vain.
+func (t *thread) waits(c *conn) bool {
+	g := c.group
+	return c.kind(0).reads() && (g.endless || g.Drain && g.Wait > 0 && !t.window.warm)
+}
+
+// abandon ends the window for a connection that waits for items of which there will be none. Its
+// request stays unanswered.
 func (t *thread) abandon(c *conn, now time.Duration) error {
-	if !t.over(c, now) {
-		return nil
-	}
 	c.count = 0
 	t.outstanding--
+	c.open.reset()
 	return t.leave(c, now)
 }
 
@@ -206,6 +212,9 @@ func (t *thread) leave(c *conn, now time.Duration) error {
 	}
 	c.done = true
 	t.active--
+	if g.Rate > 0 && c.left <= 0 {
+		t.pacers[c.pacer].spent = true
+	}
 	if g.Operation.Puts() {
 		t.run.producing.Add(-1)
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kestrelmq/kestrel/loadtest/record"
+	"github.com/kestrelmq/kestrel/loadtest/figures"
 )
 
 // header is what a reader needs to judge the numbers, and to repeat them.
@@ -30,7 +30,7 @@ type serverHeader struct {
 
 // newHeader asks the system, and each server for its version.
 func newHeader(o *options, servers []server) header {
-	machine := record.ThisMachine()
+	machine := figures.ThisMachine()
 	h := header{
 		date:     time.Now(),
 		cpu:      machine.CPU,

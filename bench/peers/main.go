@@ -39,7 +39,7 @@ import (
 	"runtime"
 	"syscall"
 
-	"github.com/kestrelmq/kestrel/loadtest/process"
+	"github.com/kestrelmq/kestrel/loadtest/spawn"
 )
 
 func main() {
@@ -68,7 +68,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if len(plan) == 0 {
 		return errors.New("no case has a server to run it")
 	}
-	if err := process.PinSelf(opts.loadCPUs); err != nil {
+	if err := spawn.PinSelf(opts.loadCPUs); err != nil {
 		return err
 	}
 	results, err := measureAll(ctx, opts, plan, stderr)

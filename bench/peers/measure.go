@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/kestrelmq/kestrel/loadtest"
-	"github.com/kestrelmq/kestrel/loadtest/process"
+	"github.com/kestrelmq/kestrel/loadtest/spawn"
 )
 
 // sample is one measurement.
@@ -126,8 +126,8 @@ func fill(ctx context.Context, load loadtest.Options, s server) error {
 func observe(ctx context.Context, pid int, load loadtest.Options) (*sample, error) {
 	var before, after time.Duration
 	var beforeErr, afterErr error
-	load.Begin = func() { before, beforeErr = process.CPUTime(pid) }
-	load.End = func() { after, afterErr = process.CPUTime(pid) }
+	load.Begin = func() { before, beforeErr = spawn.CPUTime(pid) }
+	load.End = func() { after, afterErr = spawn.CPUTime(pid) }
 	result, err := loadtest.Run(ctx, load)
 	if err := errors.Join(err, beforeErr, afterErr); err != nil {
 		return nil, err
@@ -135,7 +135,7 @@ func observe(ctx context.Context, pid int, load loadtest.Options) (*sample, erro
 	if result.Misses() > 0 {
 		return nil, fmt.Errorf("%d of %d gets missed", result.Misses(), result.Operations())
 	}
-	resident, err := process.Resident(pid)
+	resident, err := spawn.Resident(pid)
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kestrelmq/kestrel/loadtest/process"
+	"github.com/kestrelmq/kestrel/loadtest/spawn"
 )
 
 // options are the command line.
@@ -126,8 +126,8 @@ func (o *options) validate() error {
 			o.window, o.warmup))
 	}
 	for _, cpu := range append(slices.Clone(o.loadCPUs), o.serverCPU) {
-		if cpu < 0 || cpu >= process.MaxCPUs {
-			errs = append(errs, fmt.Errorf("processor %d, want 0 to %d", cpu, process.MaxCPUs-1))
+		if cpu < 0 || cpu >= spawn.MaxCPUs {
+			errs = append(errs, fmt.Errorf("processor %d, want 0 to %d", cpu, spawn.MaxCPUs-1))
 		}
 	}
 	if slices.Contains(o.loadCPUs, o.serverCPU) {

@@ -5,7 +5,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/kestrelmq/kestrel/loadtest/record"
+	"github.com/kestrelmq/kestrel/loadtest/figures"
 )
 
 // writeReport prints the header and a table for each class.
@@ -44,19 +44,19 @@ func writeCase(w io.Writer, p planned, samples map[string][]*sample) {
 	reference := samples[p.servers[0].name]
 	for i, s := range p.servers {
 		own := samples[s.name]
-		value := func(f func(*sample) float64) string { return record.Summarize(over(own, f)).String() }
+		value := func(f func(*sample) float64) string { return figures.Summarize(over(own, f)).String() }
 		middle := func(f func(*sample) float64) string {
-			m := record.Summarize(over(own, f))
+			m := figures.Summarize(over(own, f))
 			if m.N == 0 {
 				return "–"
 			}
-			return record.Digits(m.Median)
+			return figures.Digits(m.Median)
 		}
 		ratio := func(f func(*sample) float64) string {
 			if i == 0 {
 				return "1"
 			}
-			return record.Summarize(record.Ratios(over(own, f), over(reference, f))).String()
+			return figures.Summarize(figures.Ratios(over(own, f), over(reference, f))).String()
 		}
 		name := ""
 		if i == 0 {

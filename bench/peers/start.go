@@ -8,19 +8,19 @@ import (
 	"time"
 
 	"github.com/kestrelmq/kestrel/loadtest"
-	"github.com/kestrelmq/kestrel/loadtest/process"
+	"github.com/kestrelmq/kestrel/loadtest/spawn"
 )
 
 // start starts a server in a fresh directory under o.dir, on o.serverCPU, and waits until it
 // answers at the address returned. The caller must have locked its thread, on whose life the
 // server's depends, and must call Kill.
-func start(ctx context.Context, o *options, s server) (*process.Process, string, error) {
-	port, err := process.FreePort()
+func start(ctx context.Context, o *options, s server) (*spawn.Process, string, error) {
+	port, err := spawn.FreePort()
 	if err != nil {
 		return nil, "", fmt.Errorf("start %s: %w", s.name, err)
 	}
 	addr := fmt.Sprintf("127.0.0.1:%d", port)
-	p, err := process.Start(ctx, process.Options{
+	p, err := spawn.Start(ctx, spawn.Options{
 		Name:    s.name,
 		Program: s.program,
 		Args:    func(dir string) ([]string, error) { return s.args(o, s, dir, port) },

@@ -13,6 +13,7 @@ in one process with one data directory.
 Usage:
     kestrel serve [--config FILE] [flags]
     kestrel journal import|export|inspect|verify --data-dir DATA …
+    kestrel load SCENARIO [--server HOST:PORT | --spawn] [flags]
     kestrel config check|import FILE
     kestrel version
     kestrel help COMMAND

@@ -33,6 +33,8 @@ var homes = map[string]string{
 	"github.com/spf13/cobra":              "cmd",
 	"github.com/BurntSushi/toml":          "cmd",
 	"github.com/prometheus/client_golang": "netloop",
+	"github.com/go-echarts/go-echarts/v2": "loadtest",
+	"gonum.org/v1/plot":                   "loadtest",
 }
 
 // TestImportDirection checks that imports go one way, and that each library has one home.

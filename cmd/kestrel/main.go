@@ -69,7 +69,7 @@ func newRoot() *cobra.Command {
 	root.SetHelpTemplate("{{.Long | trimTrailingWhitespaces}}\n")
 	root.SetUsageTemplate("Try '{{.CommandPath}} --help'.\n")
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(newServe(), newJournal(), newConfigTopic(), newVersion())
+	root.AddCommand(newServe(), newJournal(), newLoad(), newConfigTopic(), newVersion())
 	root.Long = rootHelp(root)
 	return root
 }

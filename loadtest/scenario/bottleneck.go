@@ -1,18 +1,20 @@
 package scenario
 
-import "github.com/kestrelmq/kestrel/loadtest/record"
+import "github.com/kestrelmq/kestrel/loadtest/figures"
 
 // Bounds beyond which the generator is taken to have shaped the figures.
 const (
 	busyShare = 0.95 // of its threads' time, or of the server's processors'
 	lagShare  = 0.2  // of the 99th percentile of a latency, which it is part of
 	shortRun  = 50e6 // nanoseconds: too short to tell
+
+	unsentShare = 0.01 // of the requests, unsent at the end
 )
 
 // noteBottleneck says so if the generator, not the server, limited a phase: a closed loop whose
 // threads had no time left while the server had, or a schedule that the generator itself could not
 // keep.
-func (e *Env) noteBottleneck(p *record.Phase) {
+func (e *Env) noteBottleneck(p *figures.Phase) {
 	if p.Wall < shortRun {
 		return
 	}
@@ -35,13 +37,13 @@ func (e *Env) noteBottleneck(p *record.Phase) {
 	for _, op := range p.Ops {
 		if op.Name == "put" && op.Latency != nil && float64(p.Lag.P99) > lagShare*float64(op.Latency.P99) {
 			e.note("%s: the generator was late: %s at the 99th percentile, of %s that a put took; it "+
-				"needs a processor of its own, or more --threads", p.Name, record.Duration(p.Lag.P99),
-				record.Duration(op.Latency.P99))
+				"needs a processor of its own, or more --threads", p.Name, figures.Duration(p.Lag.P99),
+				figures.Duration(op.Latency.P99))
 		}
 	}
-	if p.Unsent > 0 {
+	if float64(p.Unsent) > unsentShare*float64(p.Requests()) {
 		e.note("%s: %s requests were due and never sent, as all connections were waiting for replies: "+
 			"the server does not hold this rate with so many connections", p.Name,
-			record.Thousands(p.Unsent))
+			figures.Thousands(p.Unsent))
 	}
 }

@@ -4,5 +4,5 @@
 //
 // A scenario is a sequence of phases, each of which is one run of package loadtest, with one ledger
 // over all of them. [Run] runs it, checks at the end that nothing is missing, and fills a
-// [record.Record]. A scenario is bounded in time or in items, and in both by its context.
+// [figures.Run]. A scenario is bounded in time or in items, and in both by its context.
 package scenario

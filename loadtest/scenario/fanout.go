@@ -21,6 +21,9 @@ type Fanout struct {
 // Name returns the scenario's name.
 func (Fanout) Name() string { return "fanout" }
 
+// Length returns how long the scenario is meant to take at least.
+func (s Fanout) Length() time.Duration { return s.Duration }
+
 // Validate reports every problem of the options.
 func (s Fanout) Validate() error {
 	errs := []error{s.Flow.Validate()}

@@ -65,16 +65,15 @@ func (s Flood) chunks(n int64) int64 {
 func (s Flood) queues() []string { return []string{s.Queue} }
 
 func (s Flood) run(ctx context.Context, e *Env) error {
-	kB := s.Size / 1024
 	if s.Prefill > 0 {
-		e.printf("prefill: %d items of %dkB", s.Prefill, kB)
+		e.printf("prefill: %d items of %s", s.Prefill, sizeText(s.Size))
 		fill := loadtest.Group{Operations: s.Prefill, ItemSize: s.Size, Queue: s.Queue, Pipeline: 16}
 		if _, err := e.runPhase(ctx, phase{name: "prefill", groups: []loadtest.Group{fill}}); err != nil {
 			return err
 		}
 	}
-	e.printf("flood: producers=%d each sending %d items (in chunks of %d) of %dkB to %s", s.Producers,
-		s.puts(), s.Rollup, kB, s.Queue)
+	e.printf("flood: producers=%d each sending %d items (in chunks of %d) of %s to %s", s.Producers,
+		s.puts(), s.Rollup, sizeText(s.Size), s.Queue)
 	e.printf("flood: consumers=%d each reading %d items (in chunks of %d) from %s", s.Consumers, s.gets(),
 		s.Rollup, s.Queue)
 	r, err := e.runPhase(ctx, phase{name: "flood", queues: s.queues(),
@@ -88,6 +87,14 @@ func (s Flood) run(ctx context.Context, e *Env) error {
 		return e.allGot()
 	}
 	return nil
+}
+
+// sizeText prints a size as the original did, in kB, if it is one.
+func sizeText(size int) string {
+	if size%1024 == 0 {
+		return fmt.Sprintf("%dkB", size/1024)
+	}
+	return fmt.Sprintf("%d bytes", size)
 }
 
 func (s Flood) producers(p loadtest.Protocol) loadtest.Group {

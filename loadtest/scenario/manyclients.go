@@ -26,6 +26,9 @@ type ManyClients struct {
 // Name returns the scenario's name.
 func (ManyClients) Name() string { return "many-clients" }
 
+// Length returns how long the scenario is meant to take at least.
+func (s ManyClients) Length() time.Duration { return time.Duration(s.Items) * s.Sleep }
+
 // Validate reports every problem of the options.
 func (s ManyClients) Validate() error {
 	var errs []error

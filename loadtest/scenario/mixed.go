@@ -19,6 +19,9 @@ type Mixed struct {
 // Name returns the scenario's name.
 func (Mixed) Name() string { return "mixed" }
 
+// Length returns how long the scenario is meant to take at least.
+func (s Mixed) Length() time.Duration { return s.Duration }
+
 // Validate reports every problem of the options.
 func (s Mixed) Validate() error {
 	var errs []error

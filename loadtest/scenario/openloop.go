@@ -20,6 +20,9 @@ type OpenLoop struct {
 // Name returns the scenario's name.
 func (OpenLoop) Name() string { return "open-loop" }
 
+// Length returns how long the scenario is meant to take at least.
+func (s OpenLoop) Length() time.Duration { return s.Warmup + s.Duration }
+
 // Validate reports every problem of the options.
 func (s OpenLoop) Validate() error {
 	errs := []error{s.Flow.Validate()}

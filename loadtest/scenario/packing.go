@@ -25,6 +25,9 @@ type Packing struct {
 // Name returns the scenario's name.
 func (Packing) Name() string { return "packing" }
 
+// Length returns how long the scenario is meant to take at least.
+func (s Packing) Length() time.Duration { return time.Duration(s.Cycles) * s.Pause }
+
 // Validate reports every problem of the options.
 func (s Packing) Validate() error {
 	var errs []error
@@ -39,7 +42,7 @@ func (s Packing) Validate() error {
 func (s Packing) queues() []string { return []string{s.Queue} }
 
 func (s Packing) run(ctx context.Context, e *Env) error {
-	e.printf("packing: %d items of %dkB with %d second pauses", s.Items, s.Size/1024,
+	e.printf("packing: %d items of %s with %d second pauses", s.Items, sizeText(s.Size),
 		int(s.Pause.Seconds()))
 	put := loadtest.Group{
 		Operations: s.Items, ItemSize: s.Size, Queue: s.Queue, Pipeline: packingPipeline}

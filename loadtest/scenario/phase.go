@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/kestrelmq/kestrel/loadtest"
-	"github.com/kestrelmq/kestrel/loadtest/process"
-	"github.com/kestrelmq/kestrel/loadtest/record"
+	"github.com/kestrelmq/kestrel/loadtest/figures"
+	"github.com/kestrelmq/kestrel/loadtest/spawn"
 )
 
 // connectWait is how long connections that are refused are tried again.
@@ -23,9 +23,9 @@ type phase struct {
 	options func(*loadtest.Options)
 }
 
-// runPhase runs a phase and adds it to the record, also if it fails.
+// runPhase runs a phase and adds it to the figures, also if it fails.
 func (e *Env) runPhase(ctx context.Context, p phase) (loadtest.Result, error) {
-	w := &watch{env: e, phase: &record.Phase{Name: p.name, Target: p.target}, expect: expected(p.groups)}
+	w := &watch{env: e, phase: &figures.Phase{Name: p.name, Target: p.target}, expect: expected(p.groups)}
 	w.sampler = sampler{env: e, queues: p.queues, began: e.began}
 	opts := loadtest.Options{
 		Addr:        e.Server,
@@ -36,7 +36,7 @@ func (e *Env) runPhase(ctx context.Context, p phase) (loadtest.Result, error) {
 		ConnectWait: connectWait,
 		Threads:     e.Threads,
 		CPUs:        e.CPUs,
-		Seed:        e.Seed + uint64(len(e.Record.Phases)),
+		Seed:        e.Seed + uint64(len(e.Figures.Phases)),
 		Interval:    e.Interval,
 		OnInterval:  w.interval,
 		Begin:       w.begin,
@@ -58,12 +58,12 @@ func (e *Env) runPhase(ctx context.Context, p phase) (loadtest.Result, error) {
 // watch follows one phase. It is used by the goroutine that runs the phase.
 type watch struct {
 	env     *Env
-	phase   *record.Phase
+	phase   *figures.Phase
 	sampler sampler
 	expect  expectation
 	started time.Time
 	cpu     time.Duration // of the server, at the beginning
-	usage   *record.Usage
+	usage   *figures.Usage
 	done    int64 // requests so far
 	err     error
 }
@@ -75,14 +75,14 @@ func (w *watch) begin() {
 	if w.env.PID == 0 {
 		return
 	}
-	cpu, err1 := process.CPUTime(w.env.PID)
-	resident, err2 := process.Resident(w.env.PID)
+	cpu, err1 := spawn.CPUTime(w.env.PID)
+	resident, err2 := spawn.Resident(w.env.PID)
 	if w.err = errors.Join(err1, err2); w.err == nil {
 		w.cpu = cpu
-		w.usage = &record.Usage{
+		w.usage = &figures.Usage{
 			AtStart:   resident,
 			Peak:      resident,
-			Processor: w.env.Record.Server.Processors,
+			Processor: w.env.Figures.Server.Processors,
 		}
 	}
 }
@@ -92,8 +92,8 @@ func (w *watch) end() {
 	if w.usage == nil {
 		return
 	}
-	cpu, err1 := process.CPUTime(w.env.PID)
-	resident, err2 := process.Resident(w.env.PID)
+	cpu, err1 := spawn.CPUTime(w.env.PID)
+	resident, err2 := spawn.Resident(w.env.PID)
 	if err := errors.Join(err1, err2); err != nil {
 		w.err = errors.Join(w.err, err)
 		w.usage = nil
@@ -103,9 +103,9 @@ func (w *watch) end() {
 	w.usage.Peak = max(w.usage.Peak, resident)
 }
 
-// interval records an interval.
+// interval keeps an interval.
 func (w *watch) interval(i loadtest.Interval) {
-	next := record.Interval{Start: int64(i.Start), Wall: int64(i.Wall), Server: w.sampler.sample()}
+	next := figures.Interval{Start: int64(i.Start), Wall: int64(i.Wall), Server: w.sampler.sample()}
 	begin := w.started.Add(i.Start)
 	log := func(kind string, op loadtest.Op) {
 		if w.env.Log != nil {
@@ -114,12 +114,12 @@ func (w *watch) interval(i loadtest.Interval) {
 		}
 	}
 	for _, op := range i.Ops {
-		next.Ops = append(next.Ops, record.IntervalOp{
-			Name: op.Name, Requests: op.Requests, Quantiles: record.NewQuantiles(op.Latency)})
+		next.Ops = append(next.Ops, figures.IntervalOp{
+			Name: op.Name, Requests: op.Requests, Quantiles: figures.NewQuantiles(op.Latency)})
 		log(op.Name, op)
 	}
 	if i.Delivery != nil && i.Delivery.TotalCount() > 0 {
-		q := record.NewQuantiles(i.Delivery)
+		q := figures.NewQuantiles(i.Delivery)
 		next.Delivery = &q
 		log("delivery", loadtest.Op{Latency: i.Delivery})
 	}
@@ -131,7 +131,7 @@ func (w *watch) interval(i loadtest.Interval) {
 }
 
 // progress passes on how far the phase is.
-func (w *watch) progress(i *loadtest.Interval, s *record.Sample) {
+func (w *watch) progress(i *loadtest.Interval, s *figures.Sample) {
 	w.done += i.Operations()
 	if w.env.Progress == nil {
 		return
@@ -148,26 +148,26 @@ func (w *watch) progress(i *loadtest.Interval, s *record.Sample) {
 	w.env.Progress(p)
 }
 
-// finish completes the record of the phase and adds it.
+// finish completes the figures of the phase and adds it.
 func (w *watch) finish(r *loadtest.Result) error {
 	p := w.phase
 	p.Wall, p.Unsent = int64(r.Wall), r.Unsent
 	var errs []error
-	latency := func(h *record.Latency, err error) *record.Latency {
+	latency := func(h *figures.Latency, err error) *figures.Latency {
 		errs = append(errs, err)
 		return h
 	}
 	for _, op := range r.Ops {
-		next := record.Op{Name: op.Name, Requests: op.Requests, Items: op.Items, Misses: op.Misses,
-			Latency: latency(record.NewLatency(op.Latency))}
+		next := figures.Op{Name: op.Name, Requests: op.Requests, Items: op.Items, Misses: op.Misses,
+			Latency: latency(figures.NewLatency(op.Latency))}
 		if r.Wall > 0 {
 			next.Rate = float64(op.Requests) / r.Wall.Seconds()
 		}
 		p.Ops = append(p.Ops, next)
 	}
-	p.Delivery = latency(record.NewLatency(r.Delivery))
-	p.Lag = latency(record.NewLatency(r.Lag))
-	p.Generator = record.Generator{Threads: r.Threads, ThreadCPU: int64(r.ThreadCPU),
+	p.Delivery = latency(figures.NewLatency(r.Delivery))
+	p.Lag = latency(figures.NewLatency(r.Lag))
+	p.Generator = figures.Generator{Threads: r.Threads, ThreadCPU: int64(r.ThreadCPU),
 		ProcessCPU: int64(r.ProcessCPU)}
 	if r.Wall > 0 && r.Threads > 0 {
 		p.Generator.Busy = r.ThreadCPU.Seconds() / r.Wall.Seconds() / float64(r.Threads)
@@ -176,7 +176,7 @@ func (w *watch) finish(r *loadtest.Result) error {
 		w.usage.PerOpCPU = w.usage.CPU / r.Operations()
 		p.Server = w.usage
 	}
-	w.env.Record.Phases = append(w.env.Record.Phases, p)
+	w.env.Figures.Phases = append(w.env.Figures.Phases, p)
 	w.env.noteBottleneck(p)
 	return errors.Join(errs...)
 }

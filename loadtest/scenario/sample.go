@@ -3,8 +3,8 @@ package scenario
 import (
 	"time"
 
-	"github.com/kestrelmq/kestrel/loadtest/process"
-	"github.com/kestrelmq/kestrel/loadtest/record"
+	"github.com/kestrelmq/kestrel/loadtest/figures"
+	"github.com/kestrelmq/kestrel/loadtest/spawn"
 )
 
 // Statistics are asked for while they cost little: a reply that takes longer than slowStats ends
@@ -23,13 +23,13 @@ type sampler struct {
 }
 
 // sample returns the state of the server, or nil if nothing can be known.
-func (s *sampler) sample() *record.Sample {
-	r := &record.Sample{CPU: -1, Resident: -1, Items: -1, Bytes: -1, MemItems: -1, MemBytes: -1,
+func (s *sampler) sample() *figures.Sample {
+	r := &figures.Sample{CPU: -1, Resident: -1, Items: -1, Bytes: -1, MemItems: -1, MemBytes: -1,
 		JournalBytes: -1}
 	known := false
 	if pid := s.env.PID; pid > 0 {
-		cpu, err1 := process.CPUTime(pid)
-		resident, err2 := process.Resident(pid)
+		cpu, err1 := spawn.CPUTime(pid)
+		resident, err2 := spawn.Resident(pid)
 		if err1 == nil && err2 == nil {
 			r.CPU, r.Resident, known = int64(cpu), resident, true
 		}

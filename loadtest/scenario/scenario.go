@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/kestrelmq/kestrel/loadtest"
-	"github.com/kestrelmq/kestrel/loadtest/process"
-	"github.com/kestrelmq/kestrel/loadtest/record"
+	"github.com/kestrelmq/kestrel/loadtest/figures"
+	"github.com/kestrelmq/kestrel/loadtest/spawn"
 )
 
 // Scenario is a load test with its options.
@@ -39,8 +39,8 @@ type Env struct {
 	Progress func(Progress) // called at the end of each interval
 	Monitor  bool           // print the state of the queues at the end of each interval
 	Interval time.Duration  // default 1 s
-	Log      *record.Log    // gets every interval's histograms
-	Record   *record.Record // filled by Run; its options, label, versions and machine are the caller's
+	Log      *figures.Log   // gets every interval's histograms
+	Figures  *figures.Run   // filled by Run; its options, label, versions and machine are the caller's
 
 	Seed    uint64
 	Threads int
@@ -66,7 +66,7 @@ type Progress struct {
 }
 
 // Run runs a scenario and checks that everything that it put was delivered, if it was to be. The
-// error is the first failure; it is also in the record, which holds what was measured until then.
+// error is the first failure; it is also in the figures, which holds what was measured until then.
 func Run(ctx context.Context, e *Env, s Scenario) (err error) {
 	if e.Out == nil {
 		e.Out = io.Discard
@@ -81,8 +81,8 @@ func Run(ctx context.Context, e *Env, s Scenario) (err error) {
 		ctx = limited
 	}
 	e.began = time.Now()
-	r := e.Record
-	r.Format, r.Scenario, r.Started, r.Seed = record.Format, s.Name(), e.began, e.Seed
+	r := e.Figures
+	r.Format, r.Scenario, r.Started, r.Seed = figures.Format, s.Name(), e.began, e.Seed
 	r.Server.Address, r.Server.Protocol, r.Server.PID = e.Server, e.Protocol.String(), e.PID
 	defer func() {
 		if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
@@ -110,11 +110,11 @@ func (e *Env) begin(ctx context.Context, s Scenario) error {
 		e.ledger = loadtest.NewLedger(e.Seed, e.NoFlush)
 	}
 	if e.PID > 0 {
-		cpus, err := process.Processors(e.PID)
+		cpus, err := spawn.Processors(e.PID)
 		if err != nil {
 			return err
 		}
-		e.Record.Server.Processors = len(cpus)
+		e.Figures.Server.Processors = len(cpus)
 	}
 	addr, protocol := e.Server, e.Protocol
 	if e.Control != "" {
@@ -125,7 +125,7 @@ func (e *Env) begin(ctx context.Context, s Scenario) error {
 		return fmt.Errorf("connect to %s: %w", addr, err)
 	}
 	e.control = c
-	if e.Record.Versions.Server, err = c.version(); err != nil {
+	if e.Figures.Versions.Server, err = c.version(); err != nil {
 		return fmt.Errorf("ask %s for its version: %w", addr, err)
 	}
 	if e.NoFlush {
@@ -146,7 +146,7 @@ func (e *Env) count(err error) {
 		return
 	}
 	c := e.ledger.Counts()
-	e.Record.Checked = record.Checked{
+	e.Figures.Checked = figures.Checked{
 		Verified:    true,
 		Put:         c.Put,
 		Got:         c.Got,
@@ -156,7 +156,7 @@ func (e *Env) count(err error) {
 	}
 	var lost *loadtest.LostError
 	if errors.As(err, &lost) {
-		e.Record.Checked.Lost = lost.Lost
+		e.Figures.Checked.Lost = lost.Lost
 	}
 }
 
@@ -171,9 +171,9 @@ func (e *Env) allGot() error {
 // printf prints a line of the scenario's output.
 func (e *Env) printf(format string, args ...any) { fmt.Fprintf(e.Out, format+"\n", args...) }
 
-// note adds a doubt about the figures to the record.
+// note adds a doubt about the figures to the figures.
 func (e *Env) note(format string, args ...any) {
-	e.Record.Notes = append(e.Record.Notes, fmt.Sprintf(format, args...))
+	e.Figures.Notes = append(e.Figures.Notes, fmt.Sprintf(format, args...))
 }
 
 // positive gathers the options that are not at least 1.

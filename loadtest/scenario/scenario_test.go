@@ -10,7 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/kestrelmq/kestrel/loadtest"
-	"github.com/kestrelmq/kestrel/loadtest/record"
+	"github.com/kestrelmq/kestrel/loadtest/figures"
 	"github.com/kestrelmq/kestrel/loadtest/testserver"
 )
 
@@ -22,7 +22,7 @@ func newEnv(s *testserver.Server) (*Env, *strings.Builder) {
 	return &Env{
 		Server:  s.Addr(),
 		Out:     out,
-		Record:  new(record.Record),
+		Figures: new(figures.Run),
 		Seed:    5,
 		Verify:  true,
 		Timeout: 20 * time.Second,
@@ -130,13 +130,13 @@ func TestScenarios(t *testing.T) {
 			if !regexp.MustCompile(want).MatchString(out.String()) {
 				t.Errorf("it printed:\n%s\nwant a match of\n%s", out, want)
 			}
-			c := e.Record.Checked
+			c := e.Figures.Checked
 			if !c.Verified || c.Lost != 0 || tt.put >= 0 && c.Put != tt.put || tt.got >= 0 && c.Got != tt.got ||
 				c.Put == 0 || c.Got == 0 {
 				t.Errorf("Checked = %+v, want %d put and %d got", c, tt.put, tt.got)
 			}
 			var phases []string
-			for _, p := range e.Record.Phases {
+			for _, p := range e.Figures.Phases {
 				phases = append(phases, p.Name)
 				if len(p.Ops) == 0 || p.Wall <= 0 || len(p.Intervals) == 0 || p.Generator.ThreadCPU <= 0 {
 					t.Errorf("phase %q lacks figures: %+v", p.Name, p)
@@ -145,8 +145,8 @@ func TestScenarios(t *testing.T) {
 			if got := strings.Join(phases, ","); got != tt.phases {
 				t.Errorf("phases %s, want %s", got, tt.phases)
 			}
-			if e.Record.Versions.Server != "test" || e.Record.Failure != "" {
-				t.Errorf("version %q, failure %q", e.Record.Versions.Server, e.Record.Failure)
+			if e.Figures.Versions.Server != "test" || e.Figures.Failure != "" {
+				t.Errorf("version %q, failure %q", e.Figures.Versions.Server, e.Figures.Failure)
 			}
 		})
 	}
@@ -176,7 +176,7 @@ func TestFanout(t *testing.T) {
 }
 
 // TestFailures runs scenarios against servers that break a promise, and scenarios that make no
-// sense: the error says what is wrong, and is in the record.
+// sense: the error says what is wrong, and is in the figures.
 func TestFailures(t *testing.T) {
 	damage := func(n int, reply string) (string, bool) {
 		if n > 30 {
@@ -230,8 +230,8 @@ func TestFailures(t *testing.T) {
 			t.Errorf("%s: %v, want %q; it printed:\n%s", tt.name, err, tt.want, out)
 			continue
 		}
-		if e.Record.Failure != err.Error() {
-			t.Errorf("%s: the record says %q, want %q", tt.name, e.Record.Failure, err)
+		if e.Figures.Failure != err.Error() {
+			t.Errorf("%s: the figures say %q, want %q", tt.name, e.Figures.Failure, err)
 		}
 	}
 }
@@ -255,28 +255,28 @@ func TestSearch(t *testing.T) {
 
 // TestBottleneck checks when the generator is said to have shaped the figures.
 func TestBottleneck(t *testing.T) {
-	at := func(p99 int64) *record.Latency { return &record.Latency{P99: p99} }
+	at := func(p99 int64) *figures.Latency { return &figures.Latency{P99: p99} }
 	for _, tt := range []struct {
 		name  string
-		phase record.Phase
+		phase figures.Phase
 		want  string // in the only note, or no note
 	}{
-		{"both idle", record.Phase{Generator: record.Generator{Busy: 0.5}}, ""},
-		{"server busy", record.Phase{Generator: record.Generator{Busy: 0.99},
-			Server: &record.Usage{CPU: 97e7, Processor: 1}}, ""},
-		{"generator busy", record.Phase{Generator: record.Generator{Busy: 0.99},
-			Server: &record.Usage{CPU: 60e7, Processor: 1}}, "the generator was the bottleneck"},
-		{"generator busy, server unknown", record.Phase{Generator: record.Generator{Busy: 0.99}},
+		{"both idle", figures.Phase{Generator: figures.Generator{Busy: 0.5}}, ""},
+		{"server busy", figures.Phase{Generator: figures.Generator{Busy: 0.99},
+			Server: &figures.Usage{CPU: 97e7, Processor: 1}}, ""},
+		{"generator busy", figures.Phase{Generator: figures.Generator{Busy: 0.99},
+			Server: &figures.Usage{CPU: 60e7, Processor: 1}}, "the generator was the bottleneck"},
+		{"generator busy, server unknown", figures.Phase{Generator: figures.Generator{Busy: 0.99}},
 			"may have been the bottleneck"},
-		{"late", record.Phase{Lag: at(300), Ops: []record.Op{{Name: "put", Latency: at(1000)}}},
+		{"late", figures.Phase{Lag: at(300), Ops: []figures.Op{{Name: "put", Latency: at(1000)}}},
 			"the generator was late"},
-		{"on time", record.Phase{Lag: at(100), Ops: []record.Op{{Name: "put", Latency: at(1000)}}}, ""},
-		{"overloaded", record.Phase{Lag: at(1), Unsent: 5000}, "5,000 requests were due and never sent"},
+		{"on time", figures.Phase{Lag: at(100), Ops: []figures.Op{{Name: "put", Latency: at(1000)}}}, ""},
+		{"overloaded", figures.Phase{Lag: at(1), Unsent: 5000}, "5,000 requests were due and never sent"},
 	} {
-		e := &Env{Record: new(record.Record)}
+		e := &Env{Figures: new(figures.Run)}
 		tt.phase.Wall = 1e9
 		e.noteBottleneck(&tt.phase)
-		got := strings.Join(e.Record.Notes, "; ")
+		got := strings.Join(e.Figures.Notes, "; ")
 		if (tt.want == "") != (got == "") || !strings.Contains(got, tt.want) {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/kestrelmq/kestrel/loadtest/record"
+	"github.com/kestrelmq/kestrel/loadtest/figures"
 )
 
 // soakSettle is the share of a soak after which memory is expected to have settled.
@@ -26,6 +26,9 @@ type Soak struct {
 
 // Name returns the scenario's name.
 func (Soak) Name() string { return "soak" }
+
+// Length returns how long the scenario is meant to take at least.
+func (s Soak) Length() time.Duration { return s.Duration }
 
 // Validate reports every problem of the options.
 func (s Soak) Validate() error {
@@ -55,12 +58,12 @@ func (s Soak) run(ctx context.Context, e *Env) error {
 	if err == nil {
 		err = e.allGot()
 	}
-	p := e.Record.Phases[len(e.Record.Phases)-1]
+	p := e.Figures.Phases[len(e.Figures.Phases)-1]
 	return errors.Join(err, s.checkMemory(e, p))
 }
 
 // checkMemory prints what became of the server's memory and returns an error if it is too much.
-func (s Soak) checkMemory(e *Env, p *record.Phase) error {
+func (s Soak) checkMemory(e *Env, p *figures.Phase) error {
 	if p.Server == nil {
 		return nil
 	}
@@ -70,11 +73,11 @@ func (s Soak) checkMemory(e *Env, p *record.Phase) error {
 	}
 	growth := float64(p.Server.Resident-settled) / float64(settled)
 	e.printf("Memory: %s when it had settled, %s at the end (%+.1f %%), %s at most.",
-		record.Bytes(settled), record.Bytes(p.Server.Resident), 100*growth, record.Bytes(p.Server.Peak))
+		figures.Bytes(settled), figures.Bytes(p.Server.Resident), 100*growth, figures.Bytes(p.Server.Peak))
 	var errs []error
 	if s.MaxResident > 0 && p.Server.Peak > s.MaxResident {
 		errs = append(errs, fmt.Errorf("the server used %s of memory, want at most %s",
-			record.Bytes(p.Server.Peak), record.Bytes(s.MaxResident)))
+			figures.Bytes(p.Server.Peak), figures.Bytes(s.MaxResident)))
 	}
 	if s.MaxGrowth > 0 && growth > s.MaxGrowth {
 		errs = append(errs, fmt.Errorf("the server's memory grew by %.1f %%, want at most %.1f %%",
@@ -85,7 +88,7 @@ func (s Soak) checkMemory(e *Env, p *record.Phase) error {
 
 // residentAfter returns the resident memory at the end of the first interval that ends after a
 // time, in nanoseconds, or 0.
-func residentAfter(intervals []record.Interval, at int64) int64 {
+func residentAfter(intervals []figures.Interval, at int64) int64 {
 	for _, i := range intervals {
 		if i.Server != nil && i.Start+i.Wall >= at {
 			return i.Server.Resident

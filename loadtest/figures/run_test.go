@@ -1,4 +1,4 @@
-package record
+package figures
 
 import (
 	"bytes"
@@ -13,8 +13,8 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// testRecord returns a record of one phase, with so many intervals of the given rate and latency.
-func testRecord(t *testing.T, label string, intervals int, rate, latency int64) *Record {
+// testRun returns a run of one phase, with so many intervals of the given rate and latency.
+func testRun(t *testing.T, label string, intervals int, rate, latency int64) *Run {
 	t.Helper()
 	h := hdrhistogram.New(1, int64(time.Hour), 3)
 	p := &Phase{Name: "load", Wall: int64(intervals) * 1e9}
@@ -36,12 +36,12 @@ func testRecord(t *testing.T, label string, intervals int, rate, latency int64) 
 	p.Delivery = l
 	p.Server = &Usage{CPU: n * 2000, Resident: 5 << 20, Peak: 6 << 20, PerOpCPU: 2000, Processor: 1}
 	p.Generator = Generator{Threads: 1, ThreadCPU: n * 500, Busy: 0.25}
-	return &Record{Format: Format, Label: label, Scenario: "open-loop", Started: time.Unix(1e9, 0).UTC(),
+	return &Run{Format: Format, Label: label, Scenario: "open-loop", Started: time.Unix(1e9, 0).UTC(),
 		Options: map[string]string{"rate": "1000"}, Phases: []*Phase{p}}
 }
 
 func TestReadWrite(t *testing.T) {
-	r := testRecord(t, "a", 4, 1000, 50_000)
+	r := testRun(t, "a", 4, 1000, 50_000)
 	dir := t.TempDir()
 	names, err := r.SaveFiles(filepath.Join(dir, "run"))
 	if err != nil {
@@ -66,11 +66,11 @@ func TestReadWrite(t *testing.T) {
 		t.Errorf("Decode = %v, %v", h, err)
 	}
 	for text, want := range map[string]string{
-		"":                               "is not a record",
-		"[]":                             "is not a record",
+		"":                               "is not the figures of",
+		"[]":                             "is not the figures of",
 		`{"format":2}`:                   "format 2",
 		`{"format":1,"phases":[null]}`:   "empty phase",
-		`{"format":1,"phases":"string"}`: "is not a record",
+		`{"format":1,"phases":"string"}`: "is not the figures of",
 	} {
 		name := filepath.Join(dir, "bad.json")
 		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
@@ -85,7 +85,7 @@ func TestReadWrite(t *testing.T) {
 	}
 }
 
-// FuzzRead checks that no file makes Read, and what uses a record, crash.
+// FuzzRead checks that no file makes Read, and what uses a run, crash.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(`{"format":1,"label":"a","phases":[{"name":"x","wall_ns":5,"ops":[{"name":"put",` +
 		`"requests":3,"latency":{"count":3,"histogram":"AAAA"}}],"intervals":[{"wall_ns":0}]}]}`))
@@ -104,11 +104,11 @@ func FuzzRead(f *testing.F) {
 		}
 		other := *r
 		other.Label += "x"
-		if err := Compare(&out, []*Record{r, &other}); err != nil {
+		if err := Compare(&out, []*Run{r, &other}); err != nil {
 			t.Fatal(err)
 		}
 		for _, p := range r.Phases {
-			for _, l := range p.latencies() {
+			for _, l := range p.Latencies() {
 				l.Decode() // may fail, must not crash
 			}
 		}
@@ -119,7 +119,7 @@ func FuzzRead(f *testing.F) {
 // to percentile 1, and three closing lines.
 func TestPercentileFile(t *testing.T) {
 	var b strings.Builder
-	if err := testRecord(t, "a", 4, 1000, 50_000).Phases[0].Ops[0].Latency.WritePercentiles(&b); err != nil {
+	if err := testRun(t, "a", 4, 1000, 50_000).Phases[0].Ops[0].Latency.WritePercentiles(&b); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
@@ -193,7 +193,7 @@ func TestLog(t *testing.T) {
 }
 
 func TestWriteTable(t *testing.T) {
-	r := testRecord(t, "a", 4, 100_000, 50_000)
+	r := testRun(t, "a", 4, 100_000, 50_000)
 	r.Notes = []string{"the generator was busy"}
 	var b strings.Builder
 	if err := r.WriteTable(&b); err != nil {

@@ -1,4 +1,4 @@
-package record
+package figures
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 )
 
 // WriteTable prints the percentiles of every phase and kind of request.
-func (r *Record) WriteTable(w io.Writer) error {
+func (r *Run) WriteTable(w io.Writer) error {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "phase\trequest\tcount\trate/s\tp50\tp90\tp99\tp99.9\tp99.99\tmax\t")

@@ -1,4 +1,4 @@
-package record
+package figures
 
 import (
 	"encoding/json"
@@ -11,8 +11,8 @@ import (
 // Format is the version of the document's layout.
 const Format = 1
 
-// Record is one run of a scenario. Times are nanoseconds unless their name says otherwise.
-type Record struct {
+// Run is one run of a scenario. Times are nanoseconds unless their name says otherwise.
+type Run struct {
 	Format   int               `json:"format"`
 	Label    string            `json:"label"` // what is measured; runs with one label are rounds of it
 	Scenario string            `json:"scenario"`
@@ -68,7 +68,7 @@ type Checked struct {
 // Phase is a part of a scenario in which the load stays the same.
 type Phase struct {
 	Name      string     `json:"name"`
-	Start     int64      `json:"start_ns"` // since Record.Started
+	Start     int64      `json:"start_ns"` // since Run.Started
 	Wall      int64      `json:"wall_ns"`
 	Target    float64    `json:"target_rate,omitempty"` // requests a second asked for
 	Ops       []Op       `json:"ops"`
@@ -158,27 +158,27 @@ type Sample struct {
 }
 
 // Write writes the document.
-func (r *Record) Write(w io.Writer) error {
+func (r *Run) Write(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", " ")
 	if err := e.Encode(r); err != nil {
-		return fmt.Errorf("write record: %w", err)
+		return fmt.Errorf("write figures: %w", err)
 	}
 	return nil
 }
 
 // Read reads a document and checks that it is one.
-func Read(file string) (*Record, error) {
+func Read(file string) (*Run, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
-	r := new(Record)
+	r := new(Run)
 	if err := json.Unmarshal(b, r); err != nil {
-		return nil, fmt.Errorf("%s is not a record of a load test: %w", file, err)
+		return nil, fmt.Errorf("%s is not the figures of a load test: %w", file, err)
 	}
 	if r.Format != Format {
-		return nil, fmt.Errorf("%s has format %d of a record of a load test, want %d", file, r.Format,
+		return nil, fmt.Errorf("%s has format %d of the figures of a load test, want %d", file, r.Format,
 			Format)
 	}
 	for _, p := range r.Phases {
@@ -189,8 +189,8 @@ func Read(file string) (*Record, error) {
 	return r, nil
 }
 
-// Name is what a record is called among others: its label, or else its scenario.
-func (r *Record) Name() string {
+// Name is what a run is called among others: its label, or else its scenario.
+func (r *Run) Name() string {
 	if r.Label != "" {
 		return r.Label
 	}

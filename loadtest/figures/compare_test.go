@@ -1,4 +1,4 @@
-package record
+package figures
 
 import (
 	"math"
@@ -20,10 +20,10 @@ func row(t *testing.T, table, kind, figure, run string) []string {
 
 // TestCompareIntervals compares two runs by their intervals.
 func TestCompareIntervals(t *testing.T) {
-	a, b := testRecord(t, "a", 31, 1000, 50_000), testRecord(t, "b", 31, 2000, 25_000)
+	a, b := testRun(t, "a", 31, 1000, 50_000), testRun(t, "b", 31, 2000, 25_000)
 	b.Options["rate"], b.Failure = "2000", "lost"
 	var out strings.Builder
-	if err := Compare(&out, []*Record{a, b}); err != nil {
+	if err := Compare(&out, []*Run{a, b}); err != nil {
 		t.Fatal(err)
 	}
 	table := out.String()
@@ -46,20 +46,20 @@ func TestCompareIntervals(t *testing.T) {
 
 // TestCompareRounds compares sides of several runs each by the runs.
 func TestCompareRounds(t *testing.T) {
-	var records []*Record
+	var runs []*Run
 	for round := range int64(5) {
-		records = append(records, testRecord(t, "a", 4, 1000+10*round, 50_000),
-			testRecord(t, "b", 4, 3000+10*round, 50_000))
+		runs = append(runs, testRun(t, "a", 4, 1000+10*round, 50_000),
+			testRun(t, "b", 4, 3000+10*round, 50_000))
 	}
 	var out strings.Builder
-	if err := Compare(&out, records); err != nil {
+	if err := Compare(&out, runs); err != nil {
 		t.Fatal(err)
 	}
 	got := row(t, out.String(), "put", "rate/s", "b")
 	if got[len(got)-1] != "5" || !strings.HasPrefix(got[5], "2.9") {
 		t.Errorf("rate of b = %q, want a ratio of about 2.96 of 5 samples", got)
 	}
-	if err := Compare(&out, records[:1]); err == nil {
+	if err := Compare(&out, runs[:1]); err == nil {
 		t.Error("Compare of one run: no error")
 	}
 }

@@ -1,4 +1,4 @@
-package record
+package figures
 
 import (
 	"fmt"
@@ -33,7 +33,7 @@ func NewLatency(h *hdrhistogram.Histogram) (*Latency, error) {
 // Decode returns the histogram, in nanoseconds.
 func (l *Latency) Decode() (*hdrhistogram.Histogram, error) {
 	if l.Histogram == "" {
-		return nil, fmt.Errorf("the record holds no histogram")
+		return nil, fmt.Errorf("the file holds no histogram")
 	}
 	h, err := hdrhistogram.Decode([]byte(l.Histogram))
 	if err != nil {

@@ -1,4 +1,4 @@
-package record
+package figures
 
 import (
 	"fmt"
@@ -29,7 +29,7 @@ func (l *Latency) WritePercentiles(w io.Writer) error {
 
 // SaveFiles writes prefix.json, and for every phase and kind of request prefix-PHASE-KIND.hgrm. It
 // returns the names.
-func (r *Record) SaveFiles(prefix string) (names []string, err error) {
+func (r *Run) SaveFiles(prefix string) (names []string, err error) {
 	save := func(name string, write func(io.Writer) error) error {
 		f, err := os.Create(name)
 		if err != nil {
@@ -46,7 +46,7 @@ func (r *Record) SaveFiles(prefix string) (names []string, err error) {
 		return names, err
 	}
 	for _, p := range r.Phases {
-		for kind, l := range p.latencies() {
+		for kind, l := range p.Latencies() {
 			name := fmt.Sprintf("%s-%s-%s.hgrm", prefix, tag(p.Name), tag(kind))
 			if err := save(name, l.WritePercentiles); err != nil {
 				return names, err
@@ -56,8 +56,8 @@ func (r *Record) SaveFiles(prefix string) (names []string, err error) {
 	return names, nil
 }
 
-// latencies yields the distributions of a phase by kind of request, and that of deliveries.
-func (p *Phase) latencies() func(yield func(string, *Latency) bool) {
+// Latencies yields the distributions of a phase by kind of request, and that of deliveries.
+func (p *Phase) Latencies() func(yield func(string, *Latency) bool) {
 	return func(yield func(string, *Latency) bool) {
 		for _, op := range p.Ops {
 			if op.Latency != nil && !yield(op.Name, op.Latency) {

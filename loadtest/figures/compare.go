@@ -1,4 +1,4 @@
-package record
+package figures
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 	"text/tabwriter"
 )
 
-// A figure is one number of a phase that records are compared by.
+// A figure is one number of a phase that runs are compared by.
 type figure struct {
 	phase, kind, name string
 	text              func(v float64) string
@@ -19,16 +19,16 @@ type figure struct {
 	parts             func(p *Phase) []float64 // by full interval; nil if there is none
 }
 
-// Compare prints, for every figure that the first of the records has, the median of each side and
+// Compare prints, for every figure that the first of the runs has, the median of each side and
 // its ratio to the first side, with the interval that holds 95 % of what resampling makes of it.
-// Records of the same name are rounds of one side. With one record on every side, the intervals of
+// Runs of the same name are rounds of one side. With one run on every side, the intervals of
 // the run take the place of rounds. It returns an error if there is nothing to compare.
-func Compare(w io.Writer, records []*Record) error {
-	sides := bySide(records)
+func Compare(w io.Writer, runs []*Run) error {
+	sides := bySide(runs)
 	if len(sides) < 2 {
-		return errors.New("compare needs records of at least two names; 'label' gives a run its name")
+		return errors.New("compare needs runs of at least two names; 'label' gives a run its name")
 	}
-	rounds := len(records) > len(sides)
+	rounds := len(runs) > len(sides)
 	var b strings.Builder
 	fmt.Fprintf(&b, "reference: %s\n", describe(sides[0], rounds))
 	for _, side := range sides[1:] {
@@ -39,7 +39,7 @@ func Compare(w io.Writer, records []*Record) error {
 	}
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "\nphase\trequest\tfigure\trun\tmedian\tratio (95 %)\tsamples")
-	for _, f := range figures(sides[0][0]) {
+	for _, f := range figuresOf(sides[0][0]) {
 		reference := f.samples(sides[0], rounds)
 		for i, side := range sides {
 			own := f.samples(side, rounds)
@@ -62,11 +62,11 @@ func Compare(w io.Writer, records []*Record) error {
 	return err
 }
 
-// bySide gathers records of the same name, in the order of their first.
-func bySide(records []*Record) [][]*Record {
-	var sides [][]*Record
+// bySide gathers runs of the same name, in the order of their first.
+func bySide(runs []*Run) [][]*Run {
+	var sides [][]*Run
 	places := make(map[string]int)
-	for _, r := range records {
+	for _, r := range runs {
 		at, ok := places[r.Name()]
 		if !ok {
 			at = len(sides)
@@ -79,7 +79,7 @@ func bySide(records []*Record) [][]*Record {
 }
 
 // describe names a side and how many rounds of it there are.
-func describe(side []*Record, rounds bool) string {
+func describe(side []*Run, rounds bool) string {
 	r := side[0]
 	text := fmt.Sprintf("%s: %s, seed %d, %s", r.Name(), r.Scenario, r.Seed, r.Started.Format("2006-01-02 15:04"))
 	if rounds {
@@ -91,7 +91,7 @@ func describe(side []*Record, rounds bool) string {
 	return text
 }
 
-func failures(side []*Record) (failed []*Record) {
+func failures(side []*Run) (failed []*Run) {
 	for _, r := range side {
 		if r.Failure != "" {
 			failed = append(failed, r)
@@ -100,8 +100,8 @@ func failures(side []*Record) (failed []*Record) {
 	return failed
 }
 
-// differences says what besides the names tells two records apart, and so may explain a ratio.
-func differences(a, b *Record) (list []string) {
+// differences says what besides the names tells two runs apart, and so may explain a ratio.
+func differences(a, b *Run) (list []string) {
 	note := func(what, x, y string) {
 		if x != y {
 			list = append(list, fmt.Sprintf("%s: %s, here %s", what, x, y))
@@ -118,8 +118,8 @@ func differences(a, b *Record) (list []string) {
 	return list
 }
 
-// figures returns what the phases of a record can be compared by.
-func figures(r *Record) (list []figure) {
+// figuresOf returns what the phases of a run can be compared by.
+func figuresOf(r *Run) (list []figure) {
 	for _, p := range r.Phases {
 		for _, op := range p.Ops {
 			list = append(list, opFigures(p.Name, op.Name)...)
@@ -238,7 +238,7 @@ func (p *Phase) full() []Interval {
 
 // samples returns the figure of each round of a side, or of each interval of its only one. A side
 // without intervals, and a figure that intervals lack, has one sample.
-func (f *figure) samples(side []*Record, rounds bool) (values []float64) {
+func (f *figure) samples(side []*Run, rounds bool) (values []float64) {
 	for _, r := range side {
 		for _, p := range r.Phases {
 			if p.Name != f.phase {

@@ -1,4 +1,0 @@
-// Package record is what is kept of a load test: one JSON document with everything needed to judge
-// and to repeat it, percentile tables, and the files that the HdrHistogram tools read. It also
-// compares records.
-package record

@@ -1,0 +1,103 @@
+package report
+
+import (
+	"math"
+	"slices"
+
+	"github.com/kestrelmq/kestrel/loadtest/figures"
+)
+
+// kinds returns the kinds of request of a run, in the order in which they come up.
+func kinds(r *figures.Run) (list []string) {
+	for _, p := range r.Phases {
+		for _, i := range p.Intervals {
+			for _, op := range i.Ops {
+				if !slices.Contains(list, op.Name) {
+					list = append(list, op.Name)
+				}
+			}
+		}
+	}
+	return list
+}
+
+// The functions below are what is drawn of an interval.
+
+func requestRate(i figures.Interval, op figures.IntervalOp) float64 {
+	return float64(op.Requests) / (float64(i.Wall) / 1e9)
+}
+
+func intervalP50(_ figures.Interval, op figures.IntervalOp) float64 { return milliseconds(op.P50) }
+func intervalP99(_ figures.Interval, op figures.IntervalOp) float64 { return milliseconds(op.P99) }
+
+// eachInterval returns a figure of a kind of request over time.
+func eachInterval(
+	r *figures.Run, kind string, f func(figures.Interval, figures.IntervalOp) float64,
+) (points []point) {
+	for _, p := range r.Phases {
+		for _, i := range p.Intervals {
+			for _, op := range i.Ops {
+				if op.Name == kind && i.Wall > 0 {
+					points = appendFinite(points, endOf(p, i), f(i, op))
+				}
+			}
+		}
+	}
+	return points
+}
+
+// samples returns a figure of the server over time.
+func samples(r *figures.Run, f func(*figures.Sample) float64) (points []point) {
+	for _, p := range r.Phases {
+		for _, i := range p.Intervals {
+			if i.Server != nil {
+				points = appendFinite(points, endOf(p, i), f(i.Server))
+			}
+		}
+	}
+	return points
+}
+
+// busyCores returns how many processors the server kept busy from one sample to the next.
+func busyCores(r *figures.Run) (points []point) {
+	for _, p := range r.Phases {
+		last, lastAt := int64(-1), 0.0
+		for _, i := range p.Intervals {
+			if i.Server == nil || i.Server.CPU < 0 {
+				continue
+			}
+			at := endOf(p, i)
+			if last >= 0 && at > lastAt {
+				points = appendFinite(points, at, float64(i.Server.CPU-last)/1e9/(at-lastAt))
+			}
+			last, lastAt = i.Server.CPU, at
+		}
+	}
+	return points
+}
+
+// endOf returns when an interval ends, in seconds since its run began.
+func endOf(p *figures.Phase, i figures.Interval) float64 {
+	return float64(p.Start+i.Start+i.Wall) / 1e9
+}
+
+func appendFinite(points []point, x, y float64) []point {
+	if math.IsNaN(y) || math.IsInf(y, 0) {
+		return points
+	}
+	return append(points, point{x, y})
+}
+
+// byX returns points in the order of x.
+func byX(points []point) []point {
+	slices.SortFunc(points, func(a, b point) int {
+		switch {
+		case a.x < b.x:
+			return -1
+		case a.x > b.x:
+			return 1
+		}
+		return 0
+	})
+	return points
+}
