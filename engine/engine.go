@@ -44,6 +44,8 @@ type Engine struct {
 	aliasMu sync.Mutex
 	aliases map[string]*AliasStats // guarded by aliasMu; by name
 
+	metersMu sync.Mutex // guards the times of every Meter; taken last, and held for memory work only
+
 	stop chan struct{} // closed by Close
 	done sync.WaitGroup
 }

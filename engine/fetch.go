@@ -24,6 +24,8 @@ type Fetched struct {
 	Read ReadRef
 	// Waiting says that there was no item and the Waiter is in line.
 	Waiting bool
+	// Meter is that of the queue; nil if nothing is measured.
+	Meter *Meter
 	// Alias says that the name is that of an alias, which is always empty.
 	Alias bool
 }
@@ -56,7 +58,9 @@ func (e *Engine) Fetch(now Time, name []byte, f FetchRequest, r Receiver) (Fetch
 		sh.mu.Unlock()
 		return Fetched{}, err
 	}
+	meter := e.measured(q)
 	got, err := e.fetch(q, now, f, r)
+	got.Meter = meter
 	got.Ticket = got.Ticket.Merge(made)
 	moves := sh.takeMoves()
 	sh.mu.Unlock()
@@ -94,6 +98,7 @@ func (e *Engine) fetch(q *queue, now Time, f FetchRequest, r Receiver) (Fetched,
 		return Fetched{Read: ReadRef{read, read.id}}, nil
 	}
 	r.Receive(it)
+	q.handOut(it, now)
 	t := q.remove(e.journal, it.ID)
 	e.drop(q, it)
 	return Fetched{Ticket: t}, nil
@@ -136,6 +141,7 @@ func (e *Engine) openFirst(q *queue, now Time, it Item) *read {
 			e.popped(q)
 		}
 	}
+	q.handOut(r.item, now)
 	q.lastGone = r.item.Added
 	r.opened = now
 	r.to(readOpen)

@@ -345,6 +345,9 @@ func (j *journal) sync(upTo LSN) error {
 			return err
 		}
 		j.synced.Store(written)
+		if due != 0 {
+			j.syncs.countLate(time.Since(j.epoch) - time.Duration(due))
+		}
 	}
 	if j.synced.Load() >= uint64(upTo) {
 		return nil

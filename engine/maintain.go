@@ -100,7 +100,9 @@ func (e *Engine) syncSealed() {
 	if e.journal.failing() {
 		return
 	}
+	began := time.Now()
 	if err := e.journal.log.SyncSealed(); err != nil {
+		e.journal.syncs.count(time.Since(began), err)
 		e.report("sync sealed segments", e.journal.failed(err))
 	}
 }

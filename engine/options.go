@@ -48,6 +48,8 @@ type Options struct {
 	// SweepInterval is how often expired items and queues are looked for in the background; zero
 	// means never: an expired item then leaves when it reaches the head and is asked for.
 	SweepInterval time.Duration
+	// NoHistograms turns the Meters of queues off.
+	NoHistograms bool
 	// Progress is told how far Open has come; nil tells nobody.
 	Progress *Progress
 	// BacklogCompression says how what is spilled to disk is compressed.

@@ -6,6 +6,9 @@ type PutRequest struct {
 	Flags    uint32 // kept and handed out with the item
 	Expiry   Time   // zero: never
 	ClientID string // for queues that admit one client only
+	// Meter, unless nil, is set to the Meter of the queue that was put to; an alias leaves it alone. Of
+	// several puts at once, the first says it.
+	Meter **Meter
 }
 
 // Put appends an item to the queue called name, which is made if it does not exist, to the queue's
@@ -31,6 +34,9 @@ func (e *Engine) Put(now Time, name []byte, p PutRequest) (Ticket, error) {
 	if err != nil {
 		sh.mu.Unlock()
 		return made, err
+	}
+	if p.Meter != nil {
+		*p.Meter = e.measured(q)
 	}
 	t, err := e.put(q, now, p)
 	moves := sh.takeMoves()
@@ -165,6 +171,7 @@ func (e *Engine) append(sh *shard, now Time, it Item, from destination) Ticket {
 // putAlias puts to every destination, as a client would; each may be an alias or a fanout child.
 func (e *Engine) putAlias(now Time, name string, to []string, p PutRequest) (Ticket, error) {
 	e.countAlias(name, len(p.Data))
+	p.Meter = nil
 	var (
 		t     Ticket
 		first error

@@ -24,6 +24,9 @@ func (e *Engine) PutAll(now Time, name []byte, puts []PutRequest) (n int, t Tick
 			sh.mu.Unlock()
 			return n, t.Merge(made), err
 		}
+		if m := puts[0].Meter; m != nil {
+			*m = e.measured(q)
+		}
 		taken, u, err := e.putSome(q, now, puts[n:])
 		n, t = n+taken, t.Merge(made).Merge(u)
 		moves := sh.takeMoves()

@@ -42,7 +42,8 @@ type queue struct {
 	// journal says so.
 	writtenTo, spilledTo uint64
 	counters             queueCounters
-	lastGone             Time // when the item removed last was added
+	lastGone             Time   // when the item removed last was added
+	meter                *Meter // nil until the queue is used
 }
 
 // queueCounters count since the queue was made, or the process started.

@@ -120,6 +120,7 @@ func (e *Engine) delete(q *queue, now Time) (t Ticket) {
 		t = q.ticket(e.journal, e.journal.delete(q))
 	}
 	q.deleted = true
+	q.forgetMeter()
 	q.shard.unlink(q)
 	e.queueCount.Add(-1)
 	e.deletes.Add(1)
@@ -137,13 +138,7 @@ func (e *Engine) delete(q *queue, now Time) (t Ticket) {
 func (e *Engine) eachQueue(f func(*queue)) {
 	var queues []*queue
 	for i := range e.shards {
-		sh := &e.shards[i]
-		queues = queues[:0]
-		sh.mu.Lock()
-		for _, q := range sh.queues {
-			queues = append(queues, q)
-		}
-		sh.mu.Unlock()
+		queues = e.shards[i].list(queues[:0])
 		for _, q := range queues {
 			f(q)
 		}

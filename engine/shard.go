@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"hash/maphash"
 	"sync"
+
+	"github.com/kestrelmq/kestrel/engine/histogram"
 )
 
 // shard is a part of the queues under one lock. A queue and its fanout children are in the same
@@ -22,6 +24,8 @@ type shard struct {
 	moves []move
 	// timed holds the queues whose open reads end by themselves and that have some.
 	timed map[*queue]struct{}
+
+	goneAges histogram.Counts // of queues that were deleted; see Meter.ages
 
 	// Scratch of put.
 	targets []*queue
@@ -88,6 +92,16 @@ func (sh *shard) add(q *queue) {
 		}
 	}
 	f.children = append(f.children, q)
+}
+
+// list appends the queues of the shard to dst.
+func (sh *shard) list(dst []*queue) []*queue {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	for _, q := range sh.queues {
+		dst = append(dst, q)
+	}
+	return dst
 }
 
 // unlink takes q out of the shard's tables.

@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"slices"
+	"strings"
 )
 
 // QueueStats is a queue at one moment. Counters are since the queue was made or the process
@@ -115,18 +116,37 @@ func (e *Engine) QueueStats(now Time, name []byte) (s QueueStats, ok bool) {
 	return q.stats(now), true
 }
 
-// Queues describes every queue, sorted by name. No lock is held for longer than one queue takes.
+// Queues describes every queue, sorted by name. No lock is held for longer than one queue takes, or the list
+// of a shard's queues.
 func (e *Engine) Queues(now Time) []QueueStats {
-	var all []QueueStats
-	e.eachQueue(func(q *queue) {
-		q.shard.mu.Lock()
-		defer q.shard.mu.Unlock()
-		if !q.deleted {
-			all = append(all, q.stats(now))
+	queues := e.sorted()
+	all := make([]QueueStats, 0, len(queues))
+	for _, q := range queues {
+		if described, ok := e.describe(q, now); ok {
+			all = append(all, described)
 		}
-	})
-	slices.SortFunc(all, func(a, b QueueStats) int { return cmp.Compare(a.Name, b.Name) })
+	}
 	return all
+}
+
+// sorted returns the queues that exist when their shard's turn comes, sorted by name, with no lock held.
+func (e *Engine) sorted() []*queue {
+	queues := make([]*queue, 0, e.queueCount.Load())
+	for i := range e.shards {
+		queues = e.shards[i].list(queues)
+	}
+	slices.SortFunc(queues, func(a, b *queue) int { return strings.Compare(a.name, b.name) })
+	return queues
+}
+
+// describe is stats for whoever does not hold the shard's mutex; ok is false if q is gone.
+func (e *Engine) describe(q *queue, now Time) (s QueueStats, ok bool) {
+	q.shard.mu.Lock()
+	defer q.shard.mu.Unlock()
+	if q.deleted {
+		return s, false
+	}
+	return q.stats(now), true
 }
 
 // Aliases describes every alias, sorted by name.
