@@ -55,7 +55,10 @@ func (s *session) put(name []byte, p engine.PutRequest) (engine.Ticket, error) {
 	}
 	s.loop.counters.CmdSet++
 	p.ClientID = s.clientID
-	t, err := s.loop.engine.Put(s.loop.now, name, p)
+	l := s.loop
+	l.meter, p.Meter = nil, &l.meter
+	t, err := l.engine.Put(l.now, name, p)
+	l.latencies.count(CommandPut, l.meter, t, 1)
 	s.after(t)
 	return t, err
 }
@@ -66,11 +69,15 @@ func (s *session) putAll(name []byte, puts []engine.PutRequest) (n int, err erro
 	if s.writesBlocked() {
 		return 0, errSetUnavailable
 	}
-	n, t, err := s.loop.engine.PutAll(s.loop.now, name, puts)
-	s.loop.counters.CmdSet += int64(n)
+	l := s.loop
+	l.meter, puts[0].Meter = nil, &l.meter
+	n, t, err := l.engine.PutAll(l.now, name, puts)
+	admitted := int64(n)
 	if err != nil {
-		s.loop.counters.CmdSet++
+		admitted++
 	}
+	l.counters.CmdSet += admitted
+	l.latencies.count(CommandPut, l.meter, t, admitted)
 	s.after(t)
 	return n, err
 }
@@ -119,6 +126,7 @@ func (s *session) try(name []byte, access engine.Access, wait bool) (engine.Fetc
 	req.Waiter, req.Immediate = &s.wait.waiter, !wait || l.draining
 	got, err := l.engine.Fetch(l.now, name, req, s)
 	s.after(got.Ticket)
+	s.countFetch(access, &got, err)
 	switch {
 	case err == nil && s.unwanted:
 		s.unwanted = false
@@ -135,6 +143,24 @@ func (s *session) try(name []byte, access engine.Access, wait bool) (engine.Fetc
 	return got, err
 }
 
+// countFetch takes in the outcome of a fetch that did not wait, or the beginning of one that does.
+func (s *session) countFetch(access engine.Access, got *engine.Fetched, err error) {
+	l := s.loop
+	switch {
+	case got.Waiting:
+		s.wait.meter, s.wait.began = got.Meter, l.now
+	case err == nil && access == engine.Peek, err == engine.ErrEmpty && access == engine.Peek:
+		l.latencies.count(CommandPeek, nil, got.Ticket, 1)
+	case err == nil && access == engine.Hold && !s.unwanted:
+		s.wait.meter = got.Meter
+		s.wait.holds++ // counted when they are confirmed
+	case err == nil && !s.unwanted:
+		l.latencies.count(CommandHit, got.Meter, got.Ticket, 1)
+	case err == engine.ErrEmpty && !got.Alias:
+		l.latencies.count(CommandMiss, got.Meter, got.Ticket, 1)
+	}
+}
+
 // abortOldest brings the connection's oldest open read of the queue back.
 func (s *session) abortOldest(name []byte) {
 	if ref, ok := s.reads.take(name); ok {
@@ -148,11 +174,14 @@ func (s *session) confirmOldest(name []byte, n int) error {
 	if n < 1 || s.reads.count(name) < n {
 		return errNotThatMany
 	}
+	var t engine.Ticket
 	for range n {
 		ref, _ := s.reads.take(name)
-		t, _ := s.loop.engine.Confirm(s.loop.now, ref) // one that has ended by itself counts as confirmed
-		s.claim(t)
+		u, _ := s.loop.engine.Confirm(s.loop.now, ref) // one that has ended by itself counts as confirmed
+		t = t.Merge(u)
 	}
+	s.claim(t)
+	s.loop.latencies.count(CommandConfirm, nil, t, 1)
 	return nil
 }
 
@@ -168,7 +197,9 @@ func (s *session) delete(name []byte) error {
 	if s.writesBlocked() {
 		return errDeleteUnavailable
 	}
-	s.claim(s.loop.engine.Delete(s.loop.now, name))
+	t := s.loop.engine.Delete(s.loop.now, name)
+	s.claim(t)
+	s.loop.latencies.count(CommandDelete, nil, t, 1)
 	return nil
 }
 
@@ -178,6 +209,7 @@ func (s *session) flush(name []byte) error {
 	}
 	t, err := s.loop.engine.Flush(s.loop.now, name, s.clientID)
 	s.claim(t)
+	s.loop.latencies.count(CommandFlush, nil, t, 1)
 	return err
 }
 
@@ -187,6 +219,7 @@ func (s *session) flushAll() error {
 	}
 	t, err := s.loop.engine.FlushAll(s.loop.now, s.clientID)
 	s.claim(t)
+	s.loop.latencies.count(CommandFlush, nil, t, 1)
 	return err
 }
 
@@ -196,12 +229,14 @@ func (s *session) flushExpired(name []byte) (int64, error) {
 	}
 	n, t := s.loop.engine.FlushExpired(s.loop.now, name)
 	s.claim(t)
+	s.loop.latencies.count(CommandFlush, nil, t, 1)
 	return n, nil
 }
 
 func (s *session) flushAllExpired() int64 {
 	n, t := s.loop.engine.FlushAllExpired(s.loop.now)
 	s.claim(t)
+	s.loop.latencies.count(CommandFlush, nil, t, 1)
 	return n
 }
 

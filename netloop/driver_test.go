@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 
 	"github.com/kestrelmq/kestrel/engine"
+	"github.com/kestrelmq/kestrel/segment"
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
@@ -21,6 +22,8 @@ type testServer struct {
 	events chan func()
 	ended  sync.WaitGroup
 
+	// wrap is put around the file system that the engine gets; nil is nothing.
+	wrap       func(*segmenttest.FS) segment.FS
 	closeError func(error) // judges the error of closing the engine; nil wants none
 
 	// handOff makes loops hand syncs to the syncer instead of waiting for them.
@@ -37,7 +40,11 @@ func newTestServer(t *testing.T, opts Options, set engine.Settings) *testServer 
 func defaults() engine.Settings { return engine.Settings{Default: engine.DefaultQueueOptions()} }
 
 func (ts *testServer) start() {
-	e, err := engine.Open(engine.Options{Dir: "data", FS: ts.fs, Settings: ts.set, SegmentSize: 1 << 16})
+	var fs segment.FS = ts.fs
+	if ts.wrap != nil {
+		fs = ts.wrap(ts.fs)
+	}
+	e, err := engine.Open(engine.Options{Dir: "data", FS: fs, Settings: ts.set, SegmentSize: 1 << 16})
 	if err != nil {
 		ts.t.Fatalf("open engine: %v", err)
 	}

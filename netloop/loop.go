@@ -3,6 +3,7 @@ package netloop
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/kestrelmq/kestrel/codec/memcache"
 	"github.com/kestrelmq/kestrel/codec/thrift"
@@ -21,6 +22,7 @@ type loop struct {
 	wake func()
 
 	now      engine.Time // read once per turn; zero between turns
+	began    time.Time   // of the turn
 	draining bool        // the server stops: nothing waits any more
 	ticket   engine.Ticket
 	dirty    []*session // have replies, or are to be closed
@@ -30,15 +32,17 @@ type loop struct {
 	deadlines
 	alarm alarm
 
-	counters Counters
-	buffers  buffers
-	gathered gathered // by the session being run
+	counters  Counters
+	latencies *latencies // nil if nothing is measured
+	buffers   buffers
+	gathered  gathered // by the session being run
 	// Scratch, for the time of one request.
 	request  memcache.Request
 	call     thrift.Request
 	utf8Name []byte           // of a queue
 	headItem []byte           // of a Thrift peek
 	refs     []engine.ReadRef // of a Thrift get, confirm or abort
+	meter    *engine.Meter    // of the queue put to
 
 	// For any goroutine.
 	mailbox mailbox
@@ -51,6 +55,9 @@ type loop struct {
 
 func newLoop(s *Server) *loop {
 	l := &loop{server: s, engine: s.opts.Engine, log: s.log}
+	if !s.opts.NoHistograms {
+		l.latencies = newLatencies(l.engine)
+	}
 	l.alarm.ring = l.ring
 	return l
 }
@@ -58,7 +65,8 @@ func newLoop(s *Server) *loop {
 // begin starts a turn, unless one has begun.
 func (l *loop) begin() {
 	if l.now == 0 {
-		l.now = engine.Now()
+		l.began = time.Now()
+		l.now = engine.At(l.began)
 		l.awake.Store(true)
 	}
 }

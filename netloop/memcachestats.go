@@ -1,6 +1,7 @@
 package netloop
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -39,11 +40,15 @@ func memcacheStats(s *session, _ *memcache.Request) {
 	s.out = append(appendQueueStats(out, &st), memcache.ReplyEnd...)
 }
 
+// queueStatsSize is about how many bytes the entries of a queue with a short name take in STATS.
+const queueStatsSize = 600
+
 // appendQueueStats appends the entries of every queue and alias.
 func appendQueueStats(out []byte, st *Stats) []byte {
+	out = slices.Grow(out, len(st.Queues)*queueStatsSize)
 	for i := range st.Queues {
 		q := &st.Queues[i]
-		name := string(appendUTF8AsLatin1(nil, q.Name))
+		name := latin1(q.Name)
 		eachQueueStat(q, func(key string, value int64) {
 			out = memcache.AppendQueueStatInt(out, name, key, value)
 		})
@@ -52,7 +57,7 @@ func appendQueueStats(out []byte, st *Stats) []byte {
 		}
 	}
 	for _, a := range st.Aliases {
-		name := string(appendUTF8AsLatin1(nil, a.Name))
+		name := latin1(a.Name)
 		out = memcache.AppendQueueStatInt(out, name, "put_items", a.PutItems)
 		out = memcache.AppendQueueStatInt(out, name, "put_bytes", a.PutBytes)
 		out = memcache.AppendQueueStat(out, name, "children", joinLatin1(a.Destinations))
@@ -81,7 +86,7 @@ func eachQueueStat(q *engine.QueueStats, f func(name string, value int64)) {
 }
 
 func joinLatin1(names []string) string {
-	return string(appendUTF8AsLatin1(nil, strings.Join(names, ",")))
+	return latin1(strings.Join(names, ","))
 }
 
 // memcacheDumpStats answers DUMP_STATS for the queues named, or for all.
@@ -120,7 +125,7 @@ func (s *session) dumpNamed(name []byte, aliases []engine.AliasStats) {
 }
 
 func (s *session) dumpQueue(q *engine.QueueStats) {
-	out := memcache.AppendDumpQueue(s.out, string(appendUTF8AsLatin1(nil, q.Name)))
+	out := memcache.AppendDumpQueue(s.out, latin1(q.Name))
 	eachQueueStat(q, func(name string, value int64) {
 		out = memcache.AppendDumpEntryInt(out, name, value)
 	})
@@ -131,7 +136,7 @@ func (s *session) dumpQueue(q *engine.QueueStats) {
 }
 
 func (s *session) dumpAlias(a engine.AliasStats) {
-	out := memcache.AppendDumpQueue(s.out, string(appendUTF8AsLatin1(nil, a.Name)))
+	out := memcache.AppendDumpQueue(s.out, latin1(a.Name))
 	out = memcache.AppendDumpEntryInt(out, "put_items", a.PutItems)
 	out = memcache.AppendDumpEntryInt(out, "put_bytes", a.PutBytes)
 	out = memcache.AppendDumpEntry(out, "children", joinLatin1(a.Destinations))
@@ -153,14 +158,14 @@ func memcacheDumpConfig(s *session, req *memcache.Request) {
 }
 
 func (s *session) dumpOptions(name string, o engine.QueueOptions) {
-	out := memcache.AppendDumpQueue(s.out, string(appendUTF8AsLatin1(nil, name)))
+	out := memcache.AppendDumpQueue(s.out, latin1(name))
 	number := func(key string, value int64) { out = memcache.AppendDumpEntryInt(out, key, value) }
 	text := func(key, value string) { out = memcache.AppendDumpEntry(out, key, value) }
 	orNone := func(v string) string {
 		if v == "" {
 			return "(none)"
 		}
-		return string(appendUTF8AsLatin1(nil, v))
+		return latin1(v)
 	}
 	number("max_items", o.MaxItems)
 	number("max_size", o.MaxSize)

@@ -1,6 +1,9 @@
 package netloop
 
-import "unicode/utf8"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // Queue names are Unicode inside. The memcache and text protocols send each character as one byte of
 // ISO-8859-1, Thrift sends UTF-8; \xE9 there and é here are one queue.
@@ -23,6 +26,15 @@ func appendUTF8AsLatin1(dst []byte, name string) []byte {
 		dst = append(dst, byte(r))
 	}
 	return dst
+}
+
+// latin1 is name as statistics of the memcache protocol show it; see appendUTF8AsLatin1.
+func latin1(name string) string {
+	plain := func(r rune) bool { return r < utf8.RuneSelf && r != '\n' && r != '\r' }
+	if strings.IndexFunc(name, func(r rune) bool { return !plain(r) }) < 0 {
+		return name
+	}
+	return string(appendUTF8AsLatin1(nil, name))
 }
 
 func isASCII(b []byte) bool {

@@ -78,6 +78,9 @@ type Options struct {
 	// Publishers are told of every status, the first one at Start.
 	Publishers []Publisher
 
+	// NoHistograms turns the measuring of latencies off.
+	NoHistograms bool
+
 	// Reload applies the configuration anew, for the command RELOAD; nil makes it do nothing.
 	Reload func() error
 	// RequestShutdown is called when a client asks the server to stop; it returns at once.

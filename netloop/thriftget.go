@@ -72,7 +72,9 @@ func (thriftProtocol) none(s *session) {
 	l.refs = s.reads.takeQueue(s.wait.name, l.refs[:0])
 	switch {
 	case g.autoAbort == 0:
-		s.after(l.engine.ConfirmAll(l.now, l.refs))
+		t := l.engine.ConfirmAll(l.now, l.refs)
+		s.after(t)
+		l.latencies.count(CommandHit, s.wait.meter, t, int64(s.wait.holds))
 	case g.count > 0:
 		s.thrift.reader = l.server.reliable.add(s.thrift.reader, s.wait.name, g.ids, l.refs, l.now+g.autoAbort)
 	}
@@ -113,7 +115,9 @@ func thriftConfirm(s *session, req *thrift.Request) {
 	l := s.loop
 	var found int
 	l.refs, found = l.server.reliable.take(req.Queue, req.IDs, l.refs[:0])
-	s.claim(l.engine.ConfirmAll(l.now, l.refs))
+	t := l.engine.ConfirmAll(l.now, l.refs)
+	s.claim(t)
+	l.latencies.count(CommandConfirm, nil, t, 1)
 	s.out = thrift.AppendCount(s.out, req.Call, int32(found))
 }
 

@@ -19,6 +19,7 @@ func (l *loop) tick() {
 		}
 		l.publish()
 		l.commit()
+		l.latencies.settle(l.began)
 		l.awake.Store(false)
 		// What was posted before awake went false has rung in vain.
 		if l.mailbox.empty() && !l.heldIsReady() {
@@ -44,6 +45,9 @@ func (l *loop) commit() {
 		} else {
 			l.server.syncer.request(l, t)
 		}
+	}
+	if err != nil {
+		l.latencies.forget()
 	}
 	dirty := l.dirty
 	l.dirty = l.cleaned[:0]
@@ -83,6 +87,9 @@ func (l *loop) flushHeld() {
 		return
 	}
 	failure := l.failure.Swap(nil)
+	if failure != nil {
+		l.latencies.forget()
+	}
 	kept := l.held[:0]
 	for _, s := range l.held {
 		switch {

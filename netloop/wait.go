@@ -29,6 +29,10 @@ type wait struct {
 	heapIndex int         // in loop.deadlines; -1 without a deadline
 	remaining int         // monitor: items to deliver at most; negative: no limit
 	until     engine.Time // monitor: its deadline, or noDeadline
+	holds     int         // items held that were there at once
+
+	meter *engine.Meter // of the queue
+	began engine.Time
 
 	peeked func(*session, error) // peek: words the outcome
 
@@ -78,7 +82,7 @@ func (s *session) deliverMany(name, reply []byte, access engine.Access, deadline
 	s.loop.counters.CmdMonitor++
 	w := &s.wait
 	w.access = access
-	w.remaining = limit
+	w.remaining, w.holds = limit, 0
 	w.until = deadline
 	w.reply = append(w.reply[:0], reply...)
 	w.name = append(w.name[:0], name...)
@@ -226,6 +230,7 @@ func (s *session) deadlinePassed() {
 		return
 	}
 	l.counters.GetMisses++
+	l.latencies.wait(s.wait.meter, int64(l.now-s.wait.began))
 	l.touch(s)
 	s.to(idle)
 	s.takeOutput()

@@ -1,0 +1,104 @@
+package netloop
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kestrelmq/kestrel/engine"
+)
+
+// newTurner is a loop that is given input by hand, over an engine that never syncs.
+func newTurner(b *testing.B, noHistograms bool) (*loop, *session) {
+	e, err := engine.Open(engine.Options{
+		Dir: b.TempDir(), Settings: engine.Settings{Default: unsynced()}, NoHistograms: noHistograms,
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { e.Close() })
+	server, err := New(Options{Engine: e, Loops: 1, MaxOpenReads: 100, NoHistograms: noHistograms})
+	if err != nil {
+		b.Fatal(err)
+	}
+	l := server.loops[0].loop
+	l.wake = func() {}
+	sink := &discard{testClient: testClient{ts: &testServer{server: server, loop: l}}}
+	sink.session.proto, sink.session.sink, sink.session.loop = memcacheProtocol{}, sink, l
+	l.open(&sink.session)
+	return l, &sink.session
+}
+
+// threadTime is how long the calling thread has run, which does not depend on who else does.
+func threadTime(b *testing.B) time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(t.Nano())
+}
+
+// BenchmarkHistograms is what measuring costs: turns of a loop without a network, which leaves nothing to
+// hide behind. Compare with: go test -run '^$' -bench Histograms -count 10 ./netloop, and benchstat -col
+// /histograms.
+func BenchmarkHistograms(b *testing.B) {
+	body := strings.Repeat("x", 64)
+	for _, bb := range []struct {
+		name   string
+		queues int
+		get    bool
+	}{{"SET", 1, false}, {"SET,queues=32", 32, false}, {"SET+GET", 1, true}} {
+		for _, pipeline := range []int{1, 32} {
+			if pipeline < bb.queues {
+				continue
+			}
+			var request strings.Builder
+			for i := range pipeline {
+				fmt.Fprintf(&request, "set bench%d 0 0 64\r\n%s\r\n", i%bb.queues, body)
+				if bb.get {
+					fmt.Fprintf(&request, "get bench%d\r\n", i%bb.queues)
+				}
+			}
+			in := []byte(request.String())
+			for _, mode := range []string{"off", "on"} {
+				b.Run(fmt.Sprintf("%s/pipeline=%d/histograms=%s", bb.name, pipeline, mode), func(b *testing.B) {
+					l, s := newTurner(b, mode == "off")
+					b.ReportAllocs()
+					runtime.LockOSThread()
+					defer runtime.UnlockOSThread()
+					began := threadTime(b)
+					for n := 0; b.Loop(); n++ {
+						l.begin()
+						s.receive(in)
+						l.tick()
+						if !bb.get && n%(100_000/pipeline) == 0 {
+							l.engine.FlushAll(engine.Now(), "")
+						}
+					}
+					used := threadTime(b) - began
+					b.ReportMetric(float64(used.Nanoseconds())/float64(b.N*pipeline), "cpu-ns/request")
+				})
+			}
+		}
+	}
+}
+
+// BenchmarkStats answers STATS with 10,000 queues.
+func BenchmarkStats(b *testing.B) {
+	l, s := newTurner(b, false)
+	for i := range 10_000 {
+		l.begin()
+		s.receive(fmt.Appendf(nil, "set queue%05d 0 0 5\r\nhello\r\n", i))
+		l.tick()
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		l.begin()
+		s.receive([]byte("stats\r\n"))
+		l.tick()
+	}
+}
