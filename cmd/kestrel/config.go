@@ -34,6 +34,7 @@ type config struct {
 	adminPort  port
 	filters    []string // admin_stats_filters
 	profiling  bool
+	histograms bool
 	statusFile string // "" for the file status in the data directory, or noStatusFile
 	logLevel   slog.Level
 	logFormat  string
@@ -56,9 +57,10 @@ func defaultConfig() *config {
 			MaxConnections: netloop.DefaultMaxConnections,
 			DefaultStatus:  netloop.Up,
 		},
-		listen:    "127.0.0.1",
-		logLevel:  slog.LevelInfo,
-		logFormat: formatText,
+		listen:     "127.0.0.1",
+		histograms: true,
+		logLevel:   slog.LevelInfo,
+		logFormat:  formatText,
 	}
 	c.engine.Settings = engine.Settings{
 		Default: engine.DefaultQueueOptions(),
@@ -81,6 +83,7 @@ func (c *config) finish() {
 	default:
 		c.net.StatusFile = c.statusFile
 	}
+	c.engine.NoHistograms, c.net.NoHistograms = !c.histograms, !c.histograms
 	for i, p := range protocols() {
 		p.apply(&c.net, c.addr(i))
 	}

@@ -19,6 +19,10 @@ func adminOptions() []option[config] {
 		help: "names that stats?filtered=1 leaves out, as regular expressions",
 		at:   func(c *config) value { return patternsValue{&c.filters} },
 	}, {
+		key:  "histograms",
+		help: "measures latencies, and ages of items, as distributions",
+		at:   func(c *config) value { return boolValue{&c.histograms} },
+	}, {
 		key: "pprof", flag: "pprof",
 		help: "profiles at /debug/pprof/ of the admin port, for this machine only",
 		at:   func(c *config) value { return boolValue{&c.profiling} },

@@ -64,9 +64,10 @@ func commands() map[string]command {
 		"gc":          {run: collectGarbage, control: true, costly: true},
 		"logging":     {run: logging, control: true},
 		// Ours.
-		"status":  {run: status, methods: append(readOnly(), http.MethodPost)},
-		"healthz": {run: health, methods: readOnly(), kind: kindText},
-		"readyz":  {run: readiness, methods: readOnly(), kind: kindText},
+		"histograms": {run: histograms, costly: true, methods: readOnly()},
+		"status":     {run: status, methods: append(readOnly(), http.MethodPost)},
+		"healthz":    {run: health, methods: readOnly(), kind: kindText},
+		"readyz":     {run: readiness, methods: readOnly(), kind: kindText},
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // object is a map with its members in the order in which JSON has them. Values are string, bool, int64,
-// float64, []string, distribution or object.
+// float64, []string, distribution, buckets or object.
 type object []member
 
 type member struct {
@@ -66,6 +66,8 @@ func appendJSON(w io.Writer, v any) (err error) {
 		text(quoted(v))
 	case distribution:
 		err = appendJSON(w, v.summary())
+	case buckets:
+		text(v.json())
 	default:
 		text(number(v))
 	}
@@ -134,6 +136,8 @@ func writeLines(w io.Writer, indent string, o object) error {
 		case string:
 			line += " " + oneLine(v)
 		case distribution:
+			line += " " + v.text()
+		case buckets:
 			line += " " + v.text()
 		default:
 			line += " " + number(v)

@@ -31,7 +31,8 @@ func (s *Server) totals() (*totals, error) {
 		return nil, err
 	}
 	st := server.Stats()
-	t := new(totals)
+	m := server.Metrics()
+	t := &totals{metrics: metricsOf(&m)}
 	t.global(&st)
 	aliases := make(map[string]bool)
 	for _, a := range st.Aliases {
