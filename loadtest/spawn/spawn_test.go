@@ -99,8 +99,8 @@ func TestEnds(t *testing.T) {
 		want       string // in the error
 	}{
 		{"kill", "exec sleep 1000", (*Process).Kill, ""},
-		{"stop", "trap 'kill $!; exit 0' TERM; touch up; sleep 1000 & wait", (*Process).Stop, ""},
-		{"stop of one that fails", "trap 'kill $!; echo no; exit 4' TERM; touch up; sleep 1000 & wait",
+		{"stop", "sleep 1000 & trap 'kill $!; exit 0' TERM; touch up; wait", (*Process).Stop, ""},
+		{"stop of one that fails", "sleep 1000 & trap 'kill $!; echo no; exit 4' TERM; touch up; wait",
 			(*Process).Stop, "exit status 4; its output:\nno"},
 	} {
 		o := script(t, tt.text)
