@@ -94,6 +94,7 @@ func (e *Engine) fetch(q *queue, now Time, f FetchRequest, r Receiver) (Fetched,
 			q.counters.opens++
 		}
 		read := e.openFirst(q, now, it)
+		read.held = f.Access == Hold
 		r.Receive(read.item)
 		return Fetched{Read: ReadRef{read, read.id}}, nil
 	}
@@ -178,6 +179,7 @@ func (e *Engine) serve(q *queue, now Time) {
 				q.counters.opens++
 			}
 			r = e.openFirst(q, now, it)
+			r.held = w.Access == Hold
 		}
 		q.endWait(w, ReadRef{r, r.id})
 	}
@@ -256,6 +258,28 @@ func (e *Engine) ConfirmAll(now Time, refs []ReadRef) (t Ticket) {
 		t = t.Merge(e.end(ref.r, now))
 	}
 	return t
+}
+
+// Keep leaves reads that were fetched with Hold open, in the order given: from now on they count
+// among the opened reads, and the queue's open-read timeout is for them too. They are of one queue.
+// Reads that have ended by themselves are passed over.
+func (e *Engine) Keep(now Time, refs []ReadRef) {
+	if len(refs) == 0 || refs[0].IsZero() {
+		return
+	}
+	sh := refs[0].r.shard
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	for _, ref := range refs {
+		if !ref.live() {
+			continue
+		}
+		r, q := ref.r, ref.r.q
+		r.held, r.opened = false, now
+		q.open.remove(r) // the list is in the order of opened
+		q.open.pushBack(r)
+		q.counters.opens++
+	}
 }
 
 // end removes the item of an open read for good, or forgets a copied one.

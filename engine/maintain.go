@@ -159,7 +159,9 @@ func (e *Engine) endOverdueReadsOf(q *queue, now Time) {
 	}
 	for r := last; r != nil; { // newest first, so that the oldest ends up at the head
 		prev := r.prev
-		e.giveBack(r)
+		if !r.held {
+			e.giveBack(r)
+		}
 		r = prev
 	}
 	e.serve(q, now)

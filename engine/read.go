@@ -46,6 +46,7 @@ type read struct {
 	// run, or the queue is not in the journal.
 	segment uint64
 	opened  Time
+	held    bool   // fetched with Hold: the queue's open-read timeout is not for it
 	buf     []byte // capacity is a size class, or that of one large item
 
 	prev, next *read // in queue.open or queue.returned, or a pool

@@ -10,8 +10,8 @@ const (
 	OpenRead
 	// Peek looks at it and leaves it where it is.
 	Peek
-	// Hold is OpenRead for an item that is taken for good a moment later, with others: it does not
-	// count among the opened reads.
+	// Hold is OpenRead for an item that is collected with others, to be taken for good, or passed to
+	// Keep, a moment later: it does not count among the opened reads, and no timeout ends it.
 	Hold
 )
 

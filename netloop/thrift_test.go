@@ -348,3 +348,37 @@ func TestThriftPeekOfAlias(t *testing.T) {
 		}
 	})
 }
+
+// An item is in a reply once, also if the call collects for longer than a read may stay open: that
+// time runs from the reply on.
+func TestThriftGetOutlastsOpenReadTimeout(t *testing.T) {
+	set := defaults()
+	set.Default.OpenReadTimeout = 300 * time.Millisecond
+	testThrift(t, Options{MaxOpenReads: 10}, set, func(t *testing.T, ts *testServer) {
+		c := ts.dialThrift()
+		defer c.hangUp()
+		for _, autoAbort := range []int32{0, 60_000} {
+			c.put("q", "a", "b")
+			o := thrift.GetOptions{MaxItems: 9, WaitMillis: 1000, AutoAbortMillis: autoAbort}
+			c.feed(c.codec.AppendGet(nil, c.next(), []byte("q"), o), 1<<20)
+			pass(1010 * time.Millisecond)
+			items, ids := itemsOf(c.reply())
+			if items != "a b" {
+				t.Fatalf("auto_abort %d: the reply has %q, want a b", autoAbort, items)
+			}
+			if got, _ := c.get("q", everything); got != "" {
+				t.Errorf("auto_abort %d: after the reply: %q, want nothing", autoAbort, got)
+			}
+			if autoAbort == 0 {
+				continue
+			}
+			if n := c.confirm("q", ids[0]); n != 1 {
+				t.Errorf("confirm = %d, want 1", n)
+			}
+			pass(500 * time.Millisecond)
+			if got, _ := c.get("q", everything); got != "b" {
+				t.Errorf("500 ms after the reply: %q, want b", got)
+			}
+		}
+	})
+}

@@ -25,10 +25,9 @@ func thriftGetItems(s *session, req *thrift.Request) {
 	g, l := &s.thrift.get, s.loop
 	g.reply, g.count, g.autoAbort = l.buffers.gets.Get(), 0, max(engine.Time(req.AutoAbortMillis), 0)
 	g.reply.B = thrift.BeginItems(g.reply.B[:0], req.Call)
-	access, limit := engine.Hold, int(req.MaxItems)
+	limit := int(req.MaxItems)
 	room := l.server.opts.MaxOpenReads - l.server.reliable.count(s.thrift.reader, req.Queue)
 	if g.autoAbort > 0 {
-		access = engine.OpenRead
 		if limit < 0 || limit > room {
 			limit = room
 		}
@@ -40,7 +39,7 @@ func thriftGetItems(s *session, req *thrift.Request) {
 	if req.WaitMillis > 0 {
 		deadline = l.now + engine.Time(req.WaitMillis)
 	}
-	s.deliverMany(req.Queue, req.Queue, access, deadline, limit)
+	s.deliverMany(req.Queue, req.Queue, engine.Hold, deadline, limit)
 }
 
 // item adds an item to the reply of the get under way; without one it is that of a peek.
@@ -70,14 +69,16 @@ func (thriftProtocol) none(s *session) {
 	s.out = append(s.out, g.reply.B...)
 	s.out = thrift.EndItems(s.out, start, g.count)
 	l.refs = s.reads.takeQueue(s.wait.name, l.refs[:0])
+	var t engine.Ticket
 	switch {
 	case g.autoAbort == 0:
-		t := l.engine.ConfirmAll(l.now, l.refs)
+		t = l.engine.ConfirmAll(l.now, l.refs)
 		s.after(t)
-		l.latencies.count(CommandHit, s.wait.meter, t, int64(s.wait.holds))
 	case g.count > 0:
+		l.engine.Keep(l.now, l.refs)
 		s.thrift.reader = l.server.reliable.add(s.thrift.reader, s.wait.name, g.ids, l.refs, l.now+g.autoAbort)
 	}
+	l.latencies.count(CommandHit, s.wait.meter, t, int64(s.wait.holds))
 	s.dropGet()
 }
 
