@@ -112,7 +112,11 @@ func exposureControls() []control {
 			experiment: hostile, only: "slow readers", cycles: 1},
 		{breaks: "an announced item takes its memory at once", edits: replaced("netloop/buffers.go",
 			"	s.in = append(s.in, buf...)",
-			"	s.in = append(append(make([]byte, 0, 1<<20+len(s.in)+len(buf)), s.in...), buf...)"),
+			`	big := make([]byte, 1<<20+len(s.in)+len(buf))
+	for i := 0; i < len(big); i += 4096 {
+		big[i] = 1
+	}
+	s.in = append(append(big[:0], s.in...), buf...)`),
 			experiment: hostile, only: "announced sizes", cycles: 1},
 		{breaks: "items of a client that is gone do not come back", edits: replaced("netloop/loop.go",
 			"l.counters.ReadsDropped += int64(l.engine.AbortAll(l.now, refs))", "_ = refs"),

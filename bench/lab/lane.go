@@ -30,6 +30,7 @@ type lane struct {
 	cutAt   time.Time
 	small   bool          // no item is large
 	pause   time.Duration // between batches
+	forget  bool          // keep no history of what has been acknowledged
 	ahead   int           // requests that it sends before it waits for replies, at most
 }
 
@@ -97,6 +98,9 @@ func (l *lane) run(s *server, rng *rand.Rand, acked func()) {
 	}
 	defer c.conn.Close()
 	for {
+		if l.forget {
+			l.history, l.base = l.history[:0], l.settled.clone()
+		}
 		time.Sleep(l.pause)
 		batch := l.draw(rng)
 		first := len(l.history)

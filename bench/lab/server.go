@@ -156,7 +156,7 @@ func (s *server) next(i int) (logLine, error) {
 	return s.lines[i], nil
 }
 
-// awaitLog waits for a line of the log with that message.
+// awaitLog waits for a line of the log whose message contains that text.
 func (s *server) awaitLog(message string) (logLine, error) {
 	for i := 0; ; i++ {
 		line, err := s.next(i)
