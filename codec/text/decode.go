@@ -65,6 +65,9 @@ func (d Decoder) Decode(src []byte, req *Request) (n int, err error) {
 	if len(words) == 0 && len(line) > 0 {
 		return 0, errOnlySpaces
 	}
+	if isHTTP(words) {
+		return 0, errHTTP
+	}
 	command, args := cutWord(words)
 	req.Op = lookupOp(command)
 	if req.Op == 0 {
@@ -78,6 +81,13 @@ func (d Decoder) Decode(src []byte, req *Request) (n int, err error) {
 		return n, refused
 	}
 	return n, nil
+}
+
+// isHTTP reports whether a line is the first one of an HTTP request. The bodies of such requests are
+// written by whoever can make a browser, or another server, send one here; as unknown commands cost
+// one reply each, they would be run.
+func isHTTP(line []byte) bool {
+	return bytes.HasSuffix(line, []byte(" HTTP/1.1")) || bytes.HasSuffix(line, []byte(" HTTP/1.0"))
 }
 
 // trimCR returns line without the carriage return at its end, if it has one.

@@ -4,16 +4,17 @@ import "strings"
 
 // Results of decodeString that many cases share.
 const (
-	noQueue     = `reply "-Queue name required.\n": no queue name`
-	noTimeout   = `reply "-Queue name & timeout required.\n": monitor without wait time`
-	noCount     = `reply "-Queue name & count required.\n": confirm without count`
-	badWait     = `reply "-Error parsing timeout.\n": wait time is not a 32-bit number`
-	badExpiry   = `reply "-Error parsing expiration time.\n": expiry is not a 32-bit number`
-	badMonitor  = `close "": monitor wait time is not a 32-bit number`
-	badConfirm  = `close "": confirm count is not a 32-bit number`
-	onlySpaces  = `close "": request line of spaces only`
-	longLine    = `close "-Request line too long.\n": request line too long`
-	emptyStatus = `reply "-Unknown status.\n": status with an empty name`
+	noQueue       = `reply "-Queue name required.\n": no queue name`
+	noTimeout     = `reply "-Queue name & timeout required.\n": monitor without wait time`
+	noCount       = `reply "-Queue name & count required.\n": confirm without count`
+	badWait       = `reply "-Error parsing timeout.\n": wait time is not a 32-bit number`
+	badExpiry     = `reply "-Error parsing expiration time.\n": expiry is not a 32-bit number`
+	badMonitor    = `close "": monitor wait time is not a 32-bit number`
+	badConfirm    = `close "": confirm count is not a 32-bit number`
+	onlySpaces    = `close "": request line of spaces only`
+	isHTTPRequest = `close "": HTTP request`
+	longLine      = `close "-Request line too long.\n": request line too long`
+	emptyStatus   = `reply "-Unknown status.\n": status with an empty name`
 )
 
 // unknown is the result of decodeString for an unknown command, as the reply spells it.
@@ -29,6 +30,12 @@ var decodeTests = []struct {
 	in   string // one line; every proper prefix of it is incomplete
 	want string // as resultString has it
 }{
+	// Requests of browsers.
+	{name: "HTTP GET", in: "GET /q HTTP/1.1\r\n", want: isHTTPRequest},
+	{name: "HTTP POST", in: "POST / HTTP/1.0\r\n", want: isHTTPRequest},
+	{name: "HTTP with a space behind it", in: "PUT /q HTTP/1.1 \n", want: isHTTPRequest},
+	{name: "queue called like a version", in: "get HTTP\n", want: `get "HTTP"`},
+
 	// Framing.
 	{name: "T01 put", in: "put t01:\n", want: `put "t01" items`},
 	{name: "T01 get", in: "get t01\n", want: `get "t01"`},

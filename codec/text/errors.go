@@ -55,6 +55,7 @@ var (
 	errLineTooLong = &ProtocolError{
 		Fatal: true, Reason: "request line too long", reply: "-Request line too long.\n",
 	}
+	errHTTP          = fatal("HTTP request")
 	errOnlySpaces    = fatal("request line of spaces only")
 	errMonitorNumber = fatal("monitor wait time is not a 32-bit number")
 	errConfirmNumber = fatal("confirm count is not a 32-bit number")
