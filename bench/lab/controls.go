@@ -142,6 +142,9 @@ func controlsTrial(ctx context.Context, t *trial) error {
 		return err
 	}
 	for i, c := range controls() {
+		if t.only != "" && t.only != c.breaks {
+			continue
+		}
 		dir := filepath.Join(t.dir, fmt.Sprint("control-", i))
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			return err

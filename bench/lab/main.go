@@ -81,6 +81,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.SetOutput(stderr)
 	cycles := flags.Int("n", 0, "how often to do what the experiment repeats; 0: as it sees fit")
 	seed := flags.Uint64("seed", rand.Uint64(), "of everything that is drawn")
+	only := flags.String("only", "", "the one case to run, of limits, hostile or controls")
 	binary := flags.String("kestrel", "", "the server to try; default: built from this repository")
 	if args[0] == "help" {
 		for _, e := range all() {
@@ -119,7 +120,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		if *cycles > 0 {
 			e.cycles = *cycles
 		}
-		failed = errors.Join(failed, try(ctx, e, *binary, *seed, stdout, stderr))
+		t, err := newTrial(*binary, e.cycles, *seed, stderr)
+		if err != nil {
+			return err
+		}
+		t.only = *only
+		failed = errors.Join(failed, try(ctx, e, t, stdout))
 	}
 	return failed
 }
@@ -139,15 +145,9 @@ func buildHere(ctx context.Context) (program string, remove func(), err error) {
 }
 
 // try does one experiment and reports it.
-func try(
-	ctx context.Context, e experiment, binary string, seed uint64, stdout, stderr io.Writer,
-) error {
-	t, err := newTrial(binary, e.cycles, seed, stderr)
-	if err != nil {
-		return err
-	}
+func try(ctx context.Context, e experiment, t *trial, stdout io.Writer) error {
 	defer t.finish()
-	err = e.run(ctx, t)
+	err := e.run(ctx, t)
 	return errors.Join(err, report(stdout, e, t))
 }
 
