@@ -7,11 +7,12 @@ BENCHTIME   ?= 1s
 BENCHCOUNT  ?= 10
 KILLS       ?= 300
 CUTS        ?= 100
+SOAK        ?= 600
 
 # Packages whose tests run goroutines against each other.
 CONCURRENT = ./segment/... ./engine/... ./netloop/... ./loadtest/...
 
-.PHONY: help build run test race e2e clients crash hostile fuzz bench bench-peers cover lint check clean
+.PHONY: help build run test race e2e clients crash hostile controls soak fuzz bench bench-peers cover lint check clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -46,6 +47,13 @@ crash: build ## the long runs: models, crash points, kill -9, power cuts (KILLS,
 
 hostile: build ## clients that send, read and connect as none should, at length
 	$(GO) run ./bench/lab hostile
+
+controls: ## break the server on purpose, in each way that a test must notice; ten minutes
+	$(GO) run ./bench/lab controls
+	$(GO) run ./bench/lab panics
+
+soak: ## a steady load for SOAK seconds: memory, descriptors and goroutines must be flat
+	$(GO) run ./bench/lab soak -n $(SOAK)
 
 fuzz: ## fuzz every decoder for FUZZTIME each
 	@for pkg in $$($(GO) list ./...); do \

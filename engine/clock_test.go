@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// The machine's clock is set back by an hour just behind a put: the put is synced within its period all
-// the same, as clocks of the wall do not measure how long something takes.
+// The machine's clock is set back by an hour just behind a put: the put is synced within its period
+// all the same, as clocks of the wall do not measure how long something takes.
 func TestPeriodicSyncAfterClockStep(t *testing.T) {
 	for _, step := range []time.Duration{-time.Hour, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
@@ -28,8 +28,8 @@ func TestPeriodicSyncAfterClockStep(t *testing.T) {
 	}
 }
 
-// A clock that jumps moves expiries with it, and nothing else: no item is lost, given twice or out of
-// order, and no age is below zero.
+// A clock that jumps moves expiries with it, and nothing else: no item is lost, given twice or out
+// of order, and no age is below zero.
 func TestClockSteps(t *testing.T) {
 	start := Now()
 	for _, tt := range []struct {

@@ -18,8 +18,8 @@ type lived struct {
 	states []string // words; the last is the one at rest
 }
 
-// live puts to and takes from queues of a directory, a fanout family among them, until it has several
-// segments, dropped ones included, and ends by Close or as kill -9 does.
+// live puts to and takes from queues of a directory, a fanout family among them, until it has
+// several segments, dropped ones included, and ends by Close or as kill -9 does.
 func live(t *testing.T, clean bool) *lived {
 	t.Helper()
 	fsys := segmenttest.New()
@@ -66,9 +66,9 @@ func mustGetNothing(t *testing.T, e *Engine, name string) {
 	}
 }
 
-// judge opens a damaged image and returns whether it is refused, and what is wrong with what becomes of
-// it: it must be refused as damaged, and left as it is; or the queues must be in a state that they have
-// been in, the last one unless the journal is said to be torn.
+// judge opens a damaged image and returns whether it is refused, and what is wrong with what
+// becomes of it: it must be refused as damaged, and left as it is; or the queues must be in a state
+// that they have been in, the last one unless the journal is said to be torn.
 func (l *lived) judge(image *segmenttest.FS, clean bool) (refused bool, wrong error) {
 	before := dumpOf(image)
 	o := l.opts
@@ -113,8 +113,9 @@ func dumpOf(image *segmenttest.FS) map[string]string {
 	return files
 }
 
-// TestDamage flips one bit of every byte of a small data directory, cuts every file at every length, and
-// takes every file away but the newest segment: a log cannot know of that, see docs/FORMAT.md.
+// TestDamage flips one bit of every byte of a small data directory, cuts every file at every
+// length, and takes every file away but the newest segment: a log cannot know of that, see
+// docs/FORMAT.md.
 //
 // The control has the judge forget the last state: it must say that what is served was never there.
 func TestDamage(t *testing.T) {

@@ -227,7 +227,8 @@ func TestOpenAccept(t *testing.T) {
 	opts.Accept = func() error { atAccept = visited; return refusal }
 	_, _, err := segment.Open(logDir, opts, func(segment.Frame) error { visited++; return nil })
 	if !errors.Is(err, refusal) || visited != 3 || atAccept != 3 {
-		t.Errorf("Open = %v after %d frames, Accept after %d; want its error, 3 and 3", err, visited, atAccept)
+		t.Errorf("Open = %v after %d frames, Accept after %d; want its error, 3 and 3",
+			err, visited, atAccept)
 	}
 	if !maps.Equal(before, dump(t, image)) {
 		t.Error("Open changed a log that was not accepted")

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// control is a server, or a package, that breaks a promise on purpose. What is meant to show that the
-// promise is kept must notice. A control that is not noticed is a hole in the lab.
+// control is a server, or a package, that breaks a promise on purpose. What is meant to show that
+// the promise is kept must notice. A control that is not noticed is a hole in the lab.
 type control struct {
 	breaks string // in words
 	edits  []edit
@@ -42,8 +42,10 @@ func durabilityControls() []control {
 		return err
 	}
 	return l.fs.SyncDir(l.dir)`, `	return l.fs.Rename(from, to)`)
-	swallowed := replaced("segment/log.go", "	return tail.file.Datasync()", "	tail.file.Datasync()\n	return nil")
-	early := replaced(journalFile, "		j.synced.Store(written)", "		j.synced.Store(uint64(j.appendedEnd()))")
+	swallowed := replaced("segment/log.go", "	return tail.file.Datasync()",
+		"	tail.file.Datasync()\n	return nil")
+	early := replaced(journalFile, "		j.synced.Store(written)",
+		"		j.synced.Store(uint64(j.appendedEnd()))")
 	never := replaced("engine/maintain.go", "		if e.journal.sync(e.journal.appendedEnd()) != nil {",
 		"		if false {")
 	const caught = "./netloop TestReplyLeavesAfterCommit"
@@ -57,10 +59,14 @@ func durabilityControls() []control {
 		{breaks: "nothing is synced", edits: noDatasync, experiment: "cut-xfs", cycles: 40},
 		{breaks: "directories are not synced", edits: noSyncDir, test: "./segment TestCrash"},
 		{breaks: "directories are not synced", edits: noSyncDir, test: "./engine TestCrashEveryWrite"},
-		{breaks: "a sync that fails passes for one that succeeds", edits: swallowed, experiment: "order", cycles: 800},
-		{breaks: "a sync that fails passes for one that succeeds", edits: swallowed, experiment: "faults", cycles: 1000},
-		{breaks: "a sync that fails passes for one that succeeds", edits: swallowed, test: "./segment TestFaults"},
-		{breaks: "a sync covers what came after it began", edits: early, experiment: "order", cycles: 6000},
+		{breaks: "a sync that fails passes for one that succeeds", edits: swallowed,
+			experiment: "order", cycles: 800},
+		{breaks: "a sync that fails passes for one that succeeds", edits: swallowed,
+			experiment: "faults", cycles: 1000},
+		{breaks: "a sync that fails passes for one that succeeds", edits: swallowed,
+			test: "./segment TestFaults"},
+		{breaks: "a sync covers what came after it began", edits: early,
+			experiment: "order", cycles: 6000},
 		{breaks: "periodic syncs do not come", edits: never, experiment: "cut-ext4", cycles: 64},
 	}
 }
@@ -74,7 +80,8 @@ func contentControls() []control {
 			"idRange{rec.id, rec.id + uint64(rec.more)}", "idRange{rec.id, rec.id + uint64(rec.more) - 1}"),
 			experiment: kill, cycles: 20},
 		{breaks: "recovery skips the first item of a flush", edits: replaced(replayFile,
-			"q.remove(&r.pool, idRange{next, rec.limit - 1})", "q.remove(&r.pool, idRange{next + 1, rec.limit - 1})"),
+			"q.remove(&r.pool, idRange{next, rec.limit - 1})",
+			"q.remove(&r.pool, idRange{next + 1, rec.limit - 1})"),
 			test: "./engine TestCrashEveryWrite"},
 		{breaks: "confirms are not recorded", edits: replaced("engine/fetch.go",
 			"t = r.q.remove(e.journal, r.item.ID)", "t = Ticket{}"), experiment: kill, cycles: 20},
@@ -83,13 +90,15 @@ func contentControls() []control {
 		{breaks: "expired items are delivered", edits: replaced("engine/queue.go",
 			"return q.opts.MaxAge > 0 && it.Added.After(q.opts.MaxAge) < now", "return false"),
 			experiment: kill, cycles: 20},
-		{breaks: "a child of a fanout queue is left out of the journal", edits: replaced("engine/put.go",
-			"		if q.opts.KeepJournal {\n			sh.to = append(",
-			"		if q.opts.KeepJournal && (len(sh.targets) < 3 || len(sh.to) < 2) {\n			sh.to = append("),
+		{breaks: "a child of a fanout queue is left out of the journal",
+			edits: replaced("engine/put.go",
+				"		if q.opts.KeepJournal {\n			sh.to = append(",
+				"		if q.opts.KeepJournal && (len(sh.targets) < 3 || len(sh.to) < 2) {\n			sh.to = append("),
 			experiment: kill, cycles: 20},
-		{breaks: "segments are dropped although items are in them", edits: replaced("engine/checkpoint.go",
-			"if segment, ok := q.oldestSegment(); ok && segment < oldest {",
-			"if segment, ok := q.oldestSegment(); ok && segment < oldest && false {"),
+		{breaks: "segments are dropped although items are in them",
+			edits: replaced("engine/checkpoint.go",
+				"if segment, ok := q.oldestSegment(); ok && segment < oldest {",
+				"if segment, ok := q.oldestSegment(); ok && segment < oldest && false {"),
 			test: "./engine TestCrashEveryWrite"},
 		{breaks: "checksums are not compared", edits: checksum, test: "./engine TestDamage"},
 		{breaks: "checksums are not compared", edits: checksum, experiment: "damage", cycles: 400},
@@ -104,9 +113,11 @@ func exposureControls() []control {
 			"if err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB); err != nil {",
 			"if err := error(nil); err != nil {"), experiment: limits, only: "two servers", cycles: 1},
 		{breaks: "there is no limit of memory", edits: replaced("engine/put.go",
-			"e.memory.Load()+int64(n) > e.opts.MemoryLimit:", "false:"), experiment: limits, only: "memory limit of the server", cycles: 1},
+			"e.memory.Load()+int64(n) > e.opts.MemoryLimit:", "false:"),
+			experiment: limits, only: "memory limit of the server", cycles: 1},
 		{breaks: "there is no limit of connections", edits: replaced("netloop/accept.go",
-			"if count > int64(s.maxConnections) {", "if count < 0 {"), experiment: limits, only: "descriptors", cycles: 1},
+			"if count > int64(s.maxConnections) {", "if count < 0 {"),
+			experiment: limits, only: "descriptors", cycles: 1},
 		{breaks: "unread replies are not bounded", edits: replaced("netloop/session.go",
 			"return len(s.out)+s.sink.unsent() > s.loop.server.opts.MaxPending", "return false"),
 			experiment: hostile, only: "slow readers", cycles: 1},
@@ -122,11 +133,14 @@ func exposureControls() []control {
 			"l.counters.ReadsDropped += int64(l.engine.AbortAll(l.now, refs))", "_ = refs"),
 			experiment: hostile, only: "resets", cycles: 1},
 		{breaks: "idle clients are not closed", edits: replaced("netloop/idle.go",
-			"		l.touch(s)\n		s.quit()", "		l.touch(s)"), experiment: hostile, only: "slow writers", cycles: 1},
+			"		l.touch(s)\n		s.quit()", "		l.touch(s)"),
+			experiment: hostile, only: "slow writers", cycles: 1},
 		{breaks: "a half-closed client gets no replies", edits: replaced("netloop/loop.go",
-			"if canRead && len(s.out) > 0 {", "if false {"), experiment: hostile, only: "half-closed sockets", cycles: 1},
-		{breaks: "bytes behind a body are run although no line end came", edits: replaced("codec/memcache/decode.go",
-			"req.BadEnd = src[bodyEnd+1] != '\\n' ||", "req.BadEnd = false && src[bodyEnd+1] != '\\n' ||"),
+			"if canRead && len(s.out) > 0 {", "if false {"),
+			experiment: hostile, only: "half-closed sockets", cycles: 1},
+		{breaks: "bytes behind a body are run although no line end came",
+			edits: replaced("codec/memcache/decode.go",
+				"req.BadEnd = src[bodyEnd+1] != '\\n' ||", "req.BadEnd = false && src[bodyEnd+1] != '\\n' ||"),
 			test: "./netloop TestHostileInput"},
 	}
 }

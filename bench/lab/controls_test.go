@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestControlsApply checks that what the controls break is still there to be broken: who changes such a
-// line changes the control. That each is noticed takes minutes: make controls.
+// TestControlsApply checks that what the controls break is still there to be broken: who changes
+// such a line changes the control. That each is noticed takes minutes: make controls.
 func TestControlsApply(t *testing.T) {
 	root, err := repository(t.Context())
 	if err != nil {

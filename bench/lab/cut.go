@@ -10,16 +10,17 @@ import (
 	"time"
 )
 
-// syncAllowance is how long a sync, and the timer before it, may take on a busy machine: what a queue
-// with a sync period acknowledged more than the period and this before a power cut must be there.
+// syncAllowance is how long a sync, and the timer before it, may take on a busy machine: what a
+// queue with a sync period acknowledged more than the period and this before a power cut must be
+// there.
 const syncAllowance = 300 * time.Millisecond
 
 // cutTrial returns the experiment that cuts the power of one kind of file system.
 //
-// The server works on a file system in a file. Its power is cut by the ioctl that makes the file system
-// drop everything that is not durable; it is mounted again, and every lane compares what it finds with
-// what its policy promises. In most cycles only lanes of one policy work, for any sync covers
-// everything before it, whosever it is.
+// The server works on a file system in a file. Its power is cut by the ioctl that makes the file
+// system drop everything that is not durable; it is mounted again, and every lane compares what it
+// finds with what its policy promises. In most cycles only lanes of one policy work, for any sync
+// covers everything before it, whosever it is.
 func cutTrial(kind string) func(context.Context, *trial) error {
 	return func(ctx context.Context, t *trial) error {
 		dir, remove, err := memoryDir(t.dir)
@@ -110,7 +111,8 @@ func runUntilCut(
 		flags = shutdownFlush
 	}
 	when := until{replies: int64(20 + rng.IntN(4000))}
-	if len(lanes) > 0 && lanes[0].policy == period.String() { // long enough for it to promise something
+	if len(lanes) > 0 && lanes[0].policy == period.String() {
+		// Long enough for it to promise something.
 		when = until{after: syncAllowance + period + time.Duration(rng.IntN(200))*time.Millisecond}
 	}
 	for _, l := range lanes {

@@ -16,15 +16,16 @@ import (
 	"time"
 )
 
-// damageTrial damages the files of a small data directory, one byte or length at a time, and starts the
-// server on each. It must refuse, saying where, and leave everything as it is; or serve what its
-// clients had put, all of it unless it says that the journal was torn. "kestrel journal verify" must have
-// said before which it will be, and changed nothing. Every byte and every length is
-// tried by the tests of segment and engine, on the file system in memory; here it is a sample, and the
+// damageTrial damages the files of a small data directory, one byte or length at a time, and starts
+// the server on each. It must refuse, saying where, and leave everything as it is; or serve what
+// its clients had put, all of it unless it says that the journal was torn. "kestrel journal verify"
+// must have said before which it will be, and changed nothing. Every byte and every length is tried
+// by the tests of segment and engine, on the file system in memory; here it is a sample, and the
 // real binary.
 func damageTrial(ctx context.Context, t *trial) error {
 	lanes := newDamageLanes(t)
-	if err := os.WriteFile(filepath.Join(t.dir, "lab.toml"), []byte(configOf(lanes)), 0o600); err != nil {
+	config := filepath.Join(t.dir, "lab.toml")
+	if err := os.WriteFile(config, []byte(configOf(lanes)), 0o600); err != nil {
 		return err
 	}
 	how := launch{binary: t.binary, dir: t.dir, args: []string{"--config", "../lab.toml"}}

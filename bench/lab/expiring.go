@@ -12,10 +12,10 @@ const (
 	expirySlack = 3 * time.Millisecond   // the server's clock has milliseconds
 )
 
-// expiringLane is a client of a queue whose items expire into another queue. When each of them does so
-// is not exactly known. So it checks, after a crash: every item that was put, and not taken, is in
-// exactly one of the two; none is delivered by the first after its time, none is in the second before.
-// It sends one request at a time.
+// expiringLane is a client of a queue whose items expire into another queue. When each of them does
+// so is not exactly known. So it checks, after a crash: every item that was put, and not taken, is
+// in exactly one of the two; none is delivered by the first after its time, none is in the second
+// before. It sends one request at a time.
 type expiringLane struct {
 	lane    *lane             // makes and knows the bodies
 	items   map[int]*expiring // put and, as far as is known, not taken

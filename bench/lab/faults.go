@@ -28,8 +28,9 @@ type sysFault struct {
 	logs string
 }
 
-// sysFaults returns the sample. Every call that fails in every way it can is tried on the file system in
-// memory, by the tests of segment and engine; here it is the real binary, with what lies between.
+// sysFaults returns the sample. Every call that fails in every way it can is tried on the file
+// system in memory, by the tests of segment and engine; here it is the real binary, with what lies
+// between.
 func sysFaults() []sysFault {
 	const fails = "journal fails"
 	faults := []sysFault{
@@ -89,8 +90,8 @@ func (f sysFault) attach(ctx context.Context, s *server) error {
 	return fmt.Errorf("strace does not attach: %w", cmd.Wait())
 }
 
-// faultsTrial runs the server with each of the faults under load, ends it by kill -9, and checks what is
-// left with a server to which nothing happens.
+// faultsTrial runs the server with each of the faults under load, ends it by kill -9, and checks
+// what is left with a server to which nothing happens.
 func faultsTrial(ctx context.Context, t *trial) error {
 	if err := haveStrace(); err != nil {
 		t.skip("%v", err)
@@ -196,7 +197,8 @@ func (t *trial) checkFailedStart(s *server, f sysFault) {
 	}
 }
 
-// checkFault checks, at the end of the load, what a server that has met its fault does; then it kills it.
+// checkFault checks, at the end of the load, what a server that has met its fault does; then it
+// kills it.
 func (t *trial) checkFault(s *server, f sysFault, refusedBefore int64) {
 	refused := t.counts.refusals.Load() - refusedBefore
 	if !s.running() {
@@ -229,8 +231,8 @@ func (t *trial) checkFault(s *server, f sysFault, refusedBefore int64) {
 }
 
 // withoutFetches returns how many requests a fault must not have undone: those acknowledged, less
-// fetches behind the last of any other kind. A journal that fails does not stop fetches, and what they
-// took, or confirmed in passing, may come back.
+// fetches behind the last of any other kind. A journal that fails does not stop fetches, and what
+// they took, or confirmed in passing, may come back.
 func (l *lane) withoutFetches() int {
 	fetches := []opKind{opGet, opOpen, opPeek, opAbort}
 	n := l.ackedBefore(time.Now())

@@ -12,9 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// diskFull returns the case of a file system, made with options, that gets full: puts are refused, what
-// was put before is served, and when enough has been taken, puts are accepted again. A server that is
-// killed then starts again and has everything, or says that it needs room and does so when there is.
+// diskFull returns the case of a file system, made with options, that gets full: puts are refused,
+// what was put before is served, and when enough has been taken, puts are accepted again. A server
+// that is killed then starts again and has everything, or says that it needs room and does so when
+// there is.
 func diskFull(options string) func(context.Context, *trial, string) error {
 	return func(ctx context.Context, t *trial, dir string) error {
 		if err := unix.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {
@@ -132,8 +133,8 @@ func serverMemory(ctx context.Context, t *trial, dir string) error {
 	return fillMemory(ctx, t, how)
 }
 
-// fillMemory puts until the server's memory_limit of 16 MiB is reached: the put is refused, nothing is
-// lost, and a put is accepted again when items have been taken.
+// fillMemory puts until the server's memory_limit of 16 MiB is reached: the put is refused, nothing
+// is lost, and a put is accepted again when items have been taken.
 func fillMemory(ctx context.Context, t *trial, how launch) error {
 	config := filepath.Join(how.dir, "memory.toml")
 	if err := os.WriteFile(config, []byte("memory_limit = \"16MiB\"\n"), 0o600); err != nil {
@@ -175,8 +176,9 @@ func fillMemory(ctx context.Context, t *trial, how launch) error {
 	return err
 }
 
-// groupMemory is the case of a control group: a server that is told to use less memory than it may have
-// stays alive; one that is not is killed by the kernel, and has everything when it starts again.
+// groupMemory is the case of a control group: a server that is told to use less memory than it may
+// have stays alive; one that is not is killed by the kernel, and has everything when it starts
+// again.
 func groupMemory(ctx context.Context, t *trial, dir string) error {
 	group, err := newGroup()
 	if err != nil {
@@ -184,7 +186,9 @@ func groupMemory(ctx context.Context, t *trial, dir string) error {
 		return nil
 	}
 	defer group.remove()
-	how := launch{binary: t.binary, dir: dir, args: []string{"--sync-journal", "never"}, shell: group.enter()}
+	how := launch{
+		binary: t.binary, dir: dir, args: []string{"--sync-journal", "never"}, shell: group.enter(),
+	}
 	if err := group.limit(96 << 20); err != nil {
 		return err
 	}

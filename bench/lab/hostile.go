@@ -24,7 +24,8 @@ type hostileCase struct {
 }
 
 func hostileCases() []hostileCase {
-	const traced = "enable_session_trace = true\nlog_level = \"debug\"\n[default]\nenable_trace = true\n"
+	const traced = "enable_session_trace = true\nlog_level = \"debug\"\n" +
+		"[default]\nenable_trace = true\n"
 	return []hostileCase{
 		{"inputs", traced, hostileTable},
 		{"slow readers", "", slowReaders},
@@ -37,9 +38,9 @@ func hostileCases() []hostileCase {
 	}
 }
 
-// hostileTrial lets all of them loose, one after the other, each on a server of its own. Behind each, a
-// new client is served, memory and descriptors are what they were, nothing is written outside of the
-// data directory, and no client has written a line of the log.
+// hostileTrial lets all of them loose, one after the other, each on a server of its own. Behind
+// each, a new client is served, memory and descriptors are what they were, nothing is written
+// outside of the data directory, and no client has written a line of the log.
 func hostileTrial(ctx context.Context, t *trial) error {
 	for i, c := range hostileCases() {
 		if t.only != "" && t.only != c.name {
@@ -111,8 +112,8 @@ func expectService(t *trial, s *server, when string) {
 	}
 }
 
-// exchange sends input in pieces, shuts down the sending side, and returns everything that comes back
-// until the server closes the connection. A reset is an end like any other.
+// exchange sends input in pieces, shuts down the sending side, and returns everything that comes
+// back until the server closes the connection. A reset is an end like any other.
 func exchange(s *server, protocol string, input []byte, piece int) ([]byte, error) {
 	conn, err := net.DialTimeout("tcp", s.addr[protocol], patience)
 	if err != nil {
@@ -133,8 +134,8 @@ func exchange(s *server, protocol string, input []byte, piece int) ([]byte, erro
 	return reply, err
 }
 
-// maxGrowth is by how much the memory of a server may grow, in bytes, while it goes through what it has
-// gone through before.
+// maxGrowth is by how much the memory of a server may grow, in bytes, while it goes through what it
+// has gone through before.
 const maxGrowth = 1 << 20
 
 // hostileTable sends every input to every protocol: whole, byte by byte, and cut.
@@ -171,8 +172,8 @@ func hostileTable(ctx context.Context, t *trial, s *server) error {
 	}
 }
 
-// tryInput checks that the answer does not depend on how the bytes come, and that the server closes the
-// connection when the client has.
+// tryInput checks that the answer does not depend on how the bytes come, and that the server closes
+// the connection when the client has.
 func tryInput(t *trial, s *server, protocol string, in hostileInput, cuts int) error {
 	input := []byte(in.bytes)
 	whole, err := exchange(s, protocol, input, len(input))

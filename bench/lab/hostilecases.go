@@ -54,12 +54,12 @@ const (
 	bigFetches  = 40        // that a slow reader asks for: 10 MiB in all
 )
 
-// slowReaders ask for far more than they read. What the server keeps for each is bounded, others are
-// served, and when they read at last, everything comes.
+// slowReaders ask for far more than they read. What the server keeps for each is bounded, others
+// are served, and when they read at last, everything comes.
 func slowReaders(_ context.Context, t *trial, s *server) error {
 	body := strings.Repeat("b", bigItem)
-	_, err := exchange(s, "memcache", fmt.Appendf(nil, "set big 0 0 %d\r\n%s\r\n", bigItem, body), 1<<20)
-	if err != nil {
+	put := fmt.Appendf(nil, "set big 0 0 %d\r\n%s\r\n", bigItem, body)
+	if _, err := exchange(s, "memcache", put, 1<<20); err != nil {
 		return err
 	}
 	before, err := resident(s.pid)
@@ -95,8 +95,8 @@ func slowReaders(_ context.Context, t *trial, s *server) error {
 	return nil
 }
 
-// slowWriters send a request a byte at a time, and never its end. Others are served, and the writers are
-// closed when client_timeout is over, however much they send.
+// slowWriters send a request a byte at a time, and never its end. Others are served, and the
+// writers are closed when client_timeout is over, however much they send.
 func slowWriters(_ context.Context, t *trial, s *server) error {
 	var writers sync.WaitGroup
 	started := time.Now()
@@ -127,8 +127,8 @@ func slowWriters(_ context.Context, t *trial, s *server) error {
 	return nil
 }
 
-// announcedSizes are large items and frames that are announced and do not come: memory is taken for the
-// bytes that arrive.
+// announcedSizes are large items and frames that are announced and do not come: memory is taken for
+// the bytes that arrive.
 func announcedSizes(_ context.Context, t *trial, s *server) error {
 	before, err := resident(s.pid)
 	if err != nil {
@@ -172,7 +172,8 @@ func halfClosed(_ context.Context, t *trial, s *server) error {
 	return nil
 }
 
-// resetStates are requests behind which a connection is reset: it is then in every state that it can be.
+// resetStates are requests behind which a connection is reset: it is then in every state that it
+// can be.
 func resetStates() map[string]string {
 	return map[string]string{
 		"nothing sent":       "",
@@ -235,8 +236,8 @@ func expectBack(t *trial, s *server) {
 	}
 }
 
-// exchangeOpen sends a request and reads until the reply ends with end: for requests that wait, which a
-// half-close would cut short.
+// exchangeOpen sends a request and reads until the reply ends with end: for requests that wait,
+// which a half-close would cut short.
 func exchangeOpen(s *server, request, end string) (string, error) {
 	c, err := dialRaw(s, "memcache")
 	if err != nil {
@@ -257,11 +258,12 @@ func exchangeOpen(s *server, request, end string) (string, error) {
 	return string(got), nil
 }
 
-// settles waits until the server has as many descriptors as before, and one connection: the one that
-// asks.
+// settles waits until the server has as many descriptors as before, and one connection: the one
+// that asks.
 func settles(t *trial, s *server, before int) error {
 	var stats string
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for range patience / (10 * time.Millisecond) {
+		time.Sleep(10 * time.Millisecond)
 		now, err := descriptorsOf(s.pid)
 		if err != nil {
 			return err
@@ -316,8 +318,8 @@ func manyConnects(ctx context.Context, t *trial, s *server) error {
 	return settles(t, s, before)
 }
 
-// storms are hundreds of connections at the same time, with a limit of 64. Those over the limit are told,
-// and when they have gone everybody is served.
+// storms are hundreds of connections at the same time, with a limit of 64. Those over the limit are
+// told, and when they have gone everybody is served.
 func storms(_ context.Context, t *trial, s *server) error {
 	before, err := descriptorsOf(s.pid)
 	if err != nil {

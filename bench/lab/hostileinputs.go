@@ -11,8 +11,9 @@ import (
 	"github.com/kestrelmq/kestrel/codec/thrift"
 )
 
-// hostileInput is what no client should send. How each protocol answers is in the tests of netloop; here
-// every input is sent to every protocol. None says "shutdown": from this machine, that is obeyed.
+// hostileInput is what no client should send. How each protocol answers is in the tests of netloop;
+// here every input is sent to every protocol. None says "shutdown": from this machine, that is
+// obeyed.
 type hostileInput struct {
 	name  string
 	bytes string
@@ -24,11 +25,13 @@ const marker = "PWNED"
 // hostileNames are queue names that mean something to a file system, a terminal, a log or a shell.
 func hostileNames() []string {
 	return []string{
-		"", ".", "..", "../" + marker, "../../" + marker, "/tmp/" + marker, "a/b", "~", "a~b", "+", "++", "a+",
-		"+a", "a.b", "a\x00b", "a\x1b[2J\x1b[31m" + marker, "a\rb", "a\tb", `a"b`, `a\b`, "%s%n%d",
-		"$(touch " + marker + ")", "`touch " + marker + "`", "\xff\xfe\x80", "caf\xc3\xa9", "\xe2\x80\xae" + marker,
+		"", ".", "..", "../" + marker, "../../" + marker, "/tmp/" + marker, "a/b", "~", "a~b", "+", "++",
+		"a+", "+a", "a.b", "a\x00b", "a\x1b[2J\x1b[31m" + marker, "a\rb", "a\tb", `a"b`, `a\b`, "%s%n%d",
+		"$(touch " + marker + ")", "`touch " + marker + "`", "\xff\xfe\x80", "caf\xc3\xa9",
+		"\xe2\x80\xae" + marker,
 		"a\nlevel=ERROR msg=" + marker, "a\n{\"msg\":\"" + marker + "\",\"plain\":true}\n",
-		strings.Repeat("n", 255), strings.Repeat("n", 256), strings.Repeat("n", 70_000), "LOCK", "journal", "con",
+		strings.Repeat("n", 255), strings.Repeat("n", 256), strings.Repeat("n", 70_000),
+		"LOCK", "journal", "con",
 	}
 }
 
@@ -69,7 +72,8 @@ func sizedInputs() (all []hostileInput) {
 	}
 	for _, n := range []uint32{0, 1, 4, 0x7fffffff, 0x80000000, 0xffffffff, 33<<20 + 1, 1 << 30} {
 		frame := binary.BigEndian.AppendUint32(nil, n)
-		all = append(all, hostileInput{fmt.Sprintf("frame of %d, thrift", n), string(frame) + "\x80\x01\x00\x01"})
+		all = append(all, hostileInput{fmt.Sprintf("frame of %d, thrift", n),
+			string(frame) + "\x80\x01\x00\x01"})
 		all = append(all, hostileInput{fmt.Sprintf("%d items, thrift", n), thriftPut(n, "")})
 		all = append(all, hostileInput{fmt.Sprintf("item of %d bytes, thrift", n), thriftPut(1,
 			string(frame)+"short")})
@@ -97,7 +101,8 @@ func strangeInputs(rng *rand.Rand) []hostileInput {
 		{"TLS", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + strings.Repeat("\x00", 100)},
 		{"SSH", "SSH-2.0-OpenSSH_9.2\r\n"},
 		{"Redis", "*3\r\n$3\r\nSET\r\n$1\r\nq\r\n$1\r\nx\r\n"},
-		{"memcached's binary protocol", "\x80\x01\x00\x01\x08\x00\x00\x00\x00\x00\x00\x0a" + strings.Repeat("\x00", 30)},
+		{"memcached's binary protocol",
+			"\x80\x01\x00\x01\x08\x00\x00\x00\x00\x00\x00\x0a" + strings.Repeat("\x00", 30)},
 		{"a body that is a command", "set q 0 0 3\r\nabcd\r\ndelete other\r\n"},
 		{"a body that is too short", "set q 0 0 30\r\ndelete other\r\nflush_all\r\nquit\r\n"},
 		{"line ends", strings.Repeat("\r\n", 500)},
@@ -114,7 +119,8 @@ func strangeInputs(rng *rand.Rand) []hostileInput {
 		{"lists of lists, thrift", thriftNested("\x0f\x00\x09\x0f\x7f\xff\xff\xff", 1)},
 		{"lists in lists, thrift", thriftNested("\x0f\x00\x00\x00\x01", 100_000)},
 		{"a map of many, thrift", thriftNested("\x0d\x00\x09\x02\x02\x7f\xff\xff\xff", 1)},
-		{"no such method, thrift", "\x00\x00\x00\x0d\x80\x01\x00\x01\x00\x00\x00\x00\x00\x00\x00\x01\x00"},
+		{"no such method, thrift",
+			"\x00\x00\x00\x0d\x80\x01\x00\x01\x00\x00\x00\x00\x00\x00\x00\x01\x00"},
 		{"a reply, thrift", "\x00\x00\x00\x10\x80\x01\x00\x02\x00\x00\x00\x03get\x00\x00\x00\x01\x00"},
 	}
 	for i := range 20 {

@@ -100,7 +100,8 @@ func command(ctx context.Context, name string, args ...string) error {
 	return nil
 }
 
-// memoryDir returns a directory for files that need not survive anything: in memory if there is one.
+// memoryDir returns a directory for files that need not survive anything: in memory if there is
+// one.
 func memoryDir(otherwise string) (dir string, remove func(), err error) {
 	if _, err := os.Stat("/dev/shm"); err == nil {
 		dir, err = os.MkdirTemp("/dev/shm", "kestrel-lab-")

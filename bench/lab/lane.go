@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// lane is one client and the queues that it alone uses. So what its queues hold follows from what it
-// has sent, and what they hold after a crash must be what they held behind some request: not before
-// the last one that was acknowledged, and not behind the last one sent.
+// lane is one client and the queues that it alone uses. So what its queues hold follows from what
+// it has sent, and what they hold after a crash must be what they held behind some request: not
+// before the last one that was acknowledged, and not behind the last one sent.
 //
 // It belongs to the goroutine that runs it; between two runs to that of the experiment.
 type lane struct {
@@ -286,9 +286,9 @@ func (l *lane) found(state durable, from int) {
 		}
 	}
 	if !explained {
-		l.t.violate("%s (%s, sync_journal %s): after the crash its queues hold\n  %v\nwhich they did not at"+
-			" any time from request %d to %d; behind the last one they held\n  %v\n%s", l.name, l.protocol,
-			l.policy, state, from, len(l.history), last, l.tail())
+		l.t.violate("%s (%s, sync_journal %s): after the crash its queues hold\n  %v\nwhich they did"+
+			" not at any time from request %d to %d; behind the last one they held\n  %v\n%s",
+			l.name, l.protocol, l.policy, state, from, len(l.history), last, l.tail())
 	}
 	l.settled.adopt(state)
 	l.base = l.settled.clone()
@@ -299,7 +299,8 @@ func (l *lane) found(state durable, from int) {
 func (l *lane) tail() string {
 	var b bytes.Buffer
 	for i := max(len(l.history)-2*maxBatch, 0); i < len(l.history); i++ {
-		fmt.Fprintf(&b, "  %d %v acknowledged %t\n", i+1, l.history[i].request, !l.history[i].acked.IsZero())
+		st := l.history[i]
+		fmt.Fprintf(&b, "  %d %v acknowledged %t\n", i+1, st.request, !st.acked.IsZero())
 	}
 	return b.String()
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// story is a lane that has put items 1 to 5 and taken two of them, all of which but the last request was
-// acknowledged, one a second.
+// story is a lane that has put items 1 to 5 and taken two of them, all of which but the last
+// request was acknowledged, one a second.
 func story(t *testing.T) *lane {
 	l := newLane(newTestTrial(t, "", 1), "story", "memcache", "always")
 	start := time.Unix(1000, 0)
@@ -34,11 +34,12 @@ func story(t *testing.T) *lane {
 	return l
 }
 
-// TestLaneFound breaks the promises on purpose, in one way after the other: the checker must object, and
-// must not object to what may be found.
+// TestLaneFound breaks the promises on purpose, in one way after the other: the checker must
+// object, and must not object to what may be found.
 func TestLaneFound(t *testing.T) {
 	all := func(l *lane) int { return l.ackedBefore(time.Now()) }
-	early := func(l *lane) int { return l.ackedBefore(time.Unix(1000, 0).Add(2500 * time.Millisecond)) }
+	cut := time.Unix(1002, 500_000_000)
+	early := func(l *lane) int { return l.ackedBefore(cut) }
 	for _, tt := range []struct {
 		name  string
 		from  func(*lane) int

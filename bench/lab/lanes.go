@@ -53,7 +53,8 @@ func (l *lane) route(target string, steps [][]string) {
 // has many small segments.
 func configOf(lanes []*lane) string {
 	var b strings.Builder
-	b.WriteString("segment_size = \"64KiB\"\njournal_size = \"1MiB\"\nmax_open_transactions = 100000\n")
+	b.WriteString("segment_size = \"64KiB\"\njournal_size = \"1MiB\"\n")
+	b.WriteString("max_open_transactions = 100000\n")
 	for _, l := range lanes {
 		for _, queue := range l.queues {
 			fmt.Fprintf(&b, "[queues.%q]\nsync_journal = %q\n", queue, l.policy)
@@ -97,8 +98,8 @@ type until struct {
 	after   time.Duration // or, if that is not zero, the lanes have worked for so long
 }
 
-// runLanes lets all lanes work until it is time, calls crash, and waits for the lanes to notice that
-// their connections have ended.
+// runLanes lets all lanes work until it is time, calls crash, and waits for the lanes to notice
+// that their connections have ended.
 func runLanes(t *trial, s *server, lanes []*lane, cycle int, when until, crash func()) error {
 	var replies atomic.Int64
 	reached := make(chan struct{})

@@ -56,8 +56,8 @@ func limitsTrial(ctx context.Context, t *trial) error {
 	return nil
 }
 
-// asked is a connection on which a limit case asks one thing after the other. Items are numbered, and
-// as large as it says.
+// asked is a connection on which a limit case asks one thing after the other. Items are numbered,
+// and as large as it says.
 type asked struct {
 	*client
 	size int
@@ -98,7 +98,8 @@ func (a *asked) get() (item int, err error) {
 	return item, nil
 }
 
-// expectItems takes items, in order, from first on to behind, or to the end of the queue if that is 0.
+// expectItems takes items, in order, from first on to behind, or to the end of the queue if that is
+// 0.
 func (a *asked) expectItems(t *trial, first, behind int) (next int, err error) {
 	for next = first; behind == 0 || next < behind; next++ {
 		item, err := a.get()

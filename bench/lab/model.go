@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// model is what the queues of a lane should hold. Items are numbers, which rise with each put of the
-// lane.
+// model is what the queues of a lane should hold. Items are numbers, which rise with each put of
+// the lane.
 type model struct {
 	queues map[string]*modelQueue
 	// routes says which queues a put to a name goes to: steps one after the other, each of which puts

@@ -12,9 +12,9 @@ import (
 )
 
 // orderTrial puts items to a server under strace, over several connections, and reads in the trace
-// whether every STORED left after the end of an fdatasync, without an error, that began when the item
-// had been written to the same file. The tracer stops a thread at the beginning and the end of each
-// call, so what comes later in the trace came later.
+// whether every STORED left after the end of an fdatasync, without an error, that began when the
+// item had been written to the same file. The tracer stops a thread at the beginning and the end of
+// each call, so what comes later in the trace came later.
 func orderTrial(ctx context.Context, t *trial) error {
 	if err := haveStrace(); err != nil {
 		t.skip("%v", err)
@@ -195,8 +195,8 @@ func (o *order) visit(c call) {
 	}
 }
 
-// reply checks that the next n items put on a connection are synced: the reply that says so begins to
-// leave.
+// reply checks that the next n items put on a connection are synced: the reply that says so begins
+// to leave.
 func (o *order) reply(oc *orderConn, n int) {
 	for range n {
 		text := oc.put[oc.replied]

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestOrderJudge reads traces written by hand: of a server that keeps the promise, and of servers that
-// break it in one way each.
+// TestOrderJudge reads traces written by hand: of a server that keeps the promise, and of servers
+// that break it in one way each.
 func TestOrderJudge(t *testing.T) {
 	const (
 		write  = "7  pwrite64(9</d/1.seg>, \"\\1\\0o-00-000000-\", 20, 64) = 20\n"
@@ -28,7 +28,8 @@ func TestOrderJudge(t *testing.T) {
 		{"reply before the sync", write + stored + sync, false},
 		{"sync before the write", sync + write + stored, false},
 		{"sync of another file", write + "8  fdatasync(9</d/2.seg>) = 0\n" + stored, false},
-		{"sync that fails", write + "8  fdatasync(9</d/1.seg>) = -1 EIO (x) (INJECTED)\n" + stored, false},
+		{"sync that fails", write +
+			"8  fdatasync(9</d/1.seg>) = -1 EIO (x) (INJECTED)\n" + stored, false},
 		{"sync that does not end", write + "8  fdatasync(9</d/1.seg> <unfinished ...>\n" + stored, false},
 		{"write that ends behind the beginning of the sync",
 			"7  pwrite64(9</d/1.seg>, \"o-00-000000-\", 20, 64 <unfinished ...>\n" +

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// panicsTrial builds servers with a fault in them. One in a session must cost that connection only. One
-// in the engine, whose queues may then be half changed, must end the process, and the next start must
-// find everything.
+// panicsTrial builds servers with a fault in them. One in a session must cost that connection only.
+// One in the engine, whose queues may then be half changed, must end the process, and the next
+// start must find everything.
 func panicsTrial(ctx context.Context, t *trial) error {
 	root, err := repository(ctx)
 	if err != nil {
@@ -107,7 +107,8 @@ func panicInEngine(ctx context.Context, t *trial, how launch) error {
 		return err
 	}
 	if end, err := a.expectItems(t, 1, 0); err != nil || end != next {
-		t.violate("after a fault of the engine the queue ended before item %d of %d, %v", end, next-1, err)
+		t.violate("after a fault of the engine the queue ended before item %d of %d, %v", end,
+			next-1, err)
 	}
 	return nil
 }

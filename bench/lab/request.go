@@ -32,7 +32,8 @@ type request struct {
 }
 
 func (r request) String() string {
-	return fmt.Sprintf("%v %s items %v count %d confirm %d", r.op, r.queue, r.items, r.count, r.confirm)
+	return fmt.Sprintf("%v %s items %v count %d confirm %d", r.op, r.queue, r.items, r.count,
+		r.confirm)
 }
 
 // answer is what came back.

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// descriptors is the case of a limit of 200 descriptors, and more connections than that: those over the
-// limit are told, the others are served, and when they have gone there is room again.
+// descriptors is the case of a limit of 200 descriptors, and more connections than that: those over
+// the limit are told, the others are served, and when they have gone there is room again.
 func descriptors(ctx context.Context, t *trial, dir string) error {
 	how := launch{binary: t.binary, dir: dir, shell: "ulimit -n 200"}
 	s, err := how.start(ctx)
@@ -82,8 +82,8 @@ func stopTime(t *trial) time.Duration {
 	return 500 * time.Millisecond
 }
 
-// stopped is the case of a process that is stopped, as a machine that is short of everything does, and
-// goes on: requests sent meanwhile are answered, waits that are over end, nothing is lost.
+// stopped is the case of a process that is stopped, as a machine that is short of everything does,
+// and goes on: requests sent meanwhile are answered, waits that are over end, nothing is lost.
 func stopped(ctx context.Context, t *trial, dir string) error {
 	how := launch{binary: t.binary, dir: dir}
 	s, err := how.start(ctx)
@@ -166,7 +166,8 @@ func readOnlyDir(ctx context.Context, t *trial, dir string) error {
 		return nil
 	}
 	defer unix.Unmount(dir, unix.MNT_DETACH)
-	return expectExit(ctx, t, launch{binary: t.binary, dir: dir}, "cannot be used", "data", "read-only")
+	how := launch{binary: t.binary, dir: dir}
+	return expectExit(ctx, t, how, "cannot be used", "data", "read-only")
 }
 
 func fileForDir(ctx context.Context, t *trial, dir string) error {

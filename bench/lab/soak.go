@@ -16,15 +16,16 @@ import (
 	"time"
 )
 
-// soakTrial runs a server under a steady load of all protocols, with clients that come and go, for as
-// many seconds as it has cycles, and samples what a leak would make grow. At the end every lane compares
-// what is there with what it put.
+// soakTrial runs a server under a steady load of all protocols, with clients that come and go, for
+// as many seconds as it has cycles, and samples what a leak would make grow. At the end every lane
+// compares what is there with what it put.
 func soakTrial(ctx context.Context, t *trial) error {
 	lanes := standardLanes(t)
 	for _, l := range lanes {
 		l.pause, l.forget = 5*time.Millisecond, true
 	}
-	if err := os.WriteFile(filepath.Join(t.dir, "lab.toml"), []byte(configOf(lanes)), 0o600); err != nil {
+	config := filepath.Join(t.dir, "lab.toml")
+	if err := os.WriteFile(config, []byte(configOf(lanes)), 0o600); err != nil {
 		return err
 	}
 	how := launch{binary: t.binary, dir: t.dir, args: []string{
@@ -77,7 +78,9 @@ type sample struct {
 var goroutineTotal = regexp.MustCompile(`goroutine profile: total (\d+)`)
 
 // sampleEvery takes samples until ctx is done.
-func sampleEvery(ctx context.Context, s *server, every time.Duration) (samples []sample, err error) {
+func sampleEvery(
+	ctx context.Context, s *server, every time.Duration,
+) (samples []sample, err error) {
 	line, err := s.awaitLog("admin port is open")
 	if err != nil {
 		return nil, err

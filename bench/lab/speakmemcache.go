@@ -57,7 +57,8 @@ func (memcacheSpeaker) decode(src []byte, r request) (a answer, n int, err error
 		if r.op == opConfirm || r.op == opAbort {
 			a.count = r.count
 		}
-	case memcache.KindNotStored, memcache.KindError, memcache.KindClientError, memcache.KindServerError:
+	case memcache.KindNotStored, memcache.KindError, memcache.KindClientError,
+		memcache.KindServerError:
 		a.refusal = reply.Kind.String() + " " + string(reply.Text)
 	default:
 		return a, 0, fmt.Errorf("reply to %v is %q", r, src[:n])

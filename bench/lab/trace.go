@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// call is a system call in the output of strace, or one half of it: the tracer sees a call begin and
-// end, and what another thread does in between comes in between.
+// call is a system call in the output of strace, or one half of it: the tracer sees a call begin
+// and end, and what another thread does in between comes in between.
 type call struct {
 	pid    string
 	name   string
@@ -25,7 +25,8 @@ type call struct {
 // descriptors to names and addresses. More are put before the program.
 func straceArgs(file, calls string, more ...string) []string {
 	args := []string{
-		"strace", "-f", "-qq", "-yy", "-s", "1000000", "--seccomp-bpf", "-o", file, "-e", "trace=" + calls,
+		"strace", "-f", "-qq", "-yy", "-s", "1000000", "--seccomp-bpf", "-o", file,
+		"-e", "trace=" + calls,
 	}
 	return append(args, more...)
 }

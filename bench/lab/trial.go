@@ -112,15 +112,15 @@ func (t *trial) more(ctx context.Context, cycle int) bool {
 	return ctx.Err() == nil && cycle < t.cycles && len(t.violations()) == 0
 }
 
-// summary words what a trial without violations has done, and what that shows: if nothing happens in n
-// trials, it happens in fewer than 3/n of them, at 95 % confidence.
+// summary words what a trial without violations has done, and what that shows: if nothing happens
+// in n trials, it happens in fewer than 3/n of them, at 95 % confidence.
 func (t *trial) summary() string {
 	c := &t.counts
 	n := c.trials.Load()
 	if n == 0 {
 		return "nothing was tried"
 	}
-	return fmt.Sprintf("0 violations in %d trials (a rate below %.2g at 95 %%); %d puts and %d removals"+
-		" acknowledged, %d refusals, %d states and %d items compared", n, 3/float64(n),
+	return fmt.Sprintf("0 violations in %d trials (a rate below %.2g at 95 %%); %d puts and"+
+		" %d removals acknowledged, %d refusals, %d states and %d items compared", n, 3/float64(n),
 		c.puts.Load(), c.removals.Load(), c.refusals.Load(), c.checks.Load(), c.items.Load())
 }
