@@ -13,7 +13,7 @@ import (
 
 // command is one thing that can be asked for: /NAME, /NAME.json, /NAME.txt.
 type command struct {
-	// run returns the answer: a string, an object, a verdict or a page.
+	// run returns the answer: a string, an object, a verdict, a page or an http.Handler.
 	run func(*Server, *http.Request) (any, error)
 	// control says that the command changes something, or is not to be had from elsewhere.
 	control bool
@@ -65,6 +65,7 @@ func commands() map[string]command {
 		"logging":     {run: logging, control: true},
 		// Ours.
 		"histograms": {run: histograms, costly: true, methods: readOnly()},
+		"metrics":    {run: prometheusMetrics, costly: true, methods: readOnly()},
 		"status":     {run: status, methods: append(readOnly(), http.MethodPost)},
 		"healthz":    {run: health, methods: readOnly(), kind: kindText},
 		"readyz":     {run: readiness, methods: readOnly(), kind: kindText},
@@ -117,6 +118,10 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	result, err := c.run(s, r)
 	if err != nil {
 		plain(w, statusOf(err), "error processing command: "+err.Error())
+		return
+	}
+	if h, ok := result.(http.Handler); ok {
+		h.ServeHTTP(w, r)
 		return
 	}
 	if kind == "" {

@@ -13,7 +13,7 @@ const (
 	maxHeader      = 16 << 10 // bytes
 	maxBody        = 64 << 10 // bytes
 	// maxCostly is how many answers that describe every queue are made at once.
-	maxCostly = 2
+	maxCostly = 4
 
 	defaultRequestTime = 5 * time.Second
 	defaultAnswerTime  = 30 * time.Second

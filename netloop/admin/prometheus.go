@@ -1,0 +1,308 @@
+package admin
+
+import (
+	"net/http"
+	"regexp"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/kestrelmq/kestrel/engine"
+	"github.com/kestrelmq/kestrel/engine/histogram"
+	"github.com/kestrelmq/kestrel/netloop"
+)
+
+// maxSeriesQueues is how many queues have series of their own in one scrape.
+const maxSeriesQueues = 10_000
+
+// prometheusMetrics answers everything for Prometheus. With queues=REGEX, only queues whose whole name
+// matches have series of their own; with queues= none has.
+//
+// Everything is described anew for each scrape, so nothing is left of a queue that is gone.
+func prometheusMetrics(s *Server, r *http.Request) (any, error) {
+	c := &collector{server: s, descs: make(map[string]*prometheus.Desc)}
+	if query := r.URL.Query(); query.Has("queues") {
+		pattern, err := regexp.Compile(`\A(?:` + query.Get("queues") + `)\z`)
+		if err != nil {
+			return nil, badRequestf("queues: %w", err)
+		}
+		c.wanted = pattern
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(c, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+		ErrorLog: scrapeLog{s}, ErrorHandling: promhttp.HTTPErrorOnError,
+	}), nil
+}
+
+// scrapeLog takes errors of scrapes.
+type scrapeLog struct{ *Server }
+
+func (l scrapeLog) Println(v ...any) { l.log.Error("metrics cannot be told", "err", v) }
+
+// collector implements prometheus.Collector for one scrape.
+type collector struct {
+	server *Server
+	wanted *regexp.Regexp // nil wants every queue
+	descs  map[string]*prometheus.Desc
+	out    chan<- prometheus.Metric
+}
+
+// Describe implements prometheus.Collector. It describes nothing: which series there are depends on the
+// queues.
+func (c *collector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector.
+func (c *collector) Collect(out chan<- prometheus.Metric) {
+	c.out = out
+	b := c.server.opts.Build
+	c.gauge("build_info", "1, labelled with what is running.", 1,
+		"version", b.Version, "revision", b.Revision, "goversion", b.Go)
+	c.gauge("start_time_seconds", "When the process started, since the Unix epoch.",
+		float64(c.server.started.UnixMilli())/1000)
+	if p := c.server.opts.Progress; p != nil {
+		read, total := p.Bytes()
+		c.gauge("replay_read_bytes", "Bytes of the journal that the replay at the start has read.", float64(read))
+		c.gauge("replay_bytes", "Bytes of the journal that the replay at the start has to read.", float64(total))
+	}
+	n, err := c.server.server()
+	if err != nil {
+		c.gauge("up", "1 when the replay is over and clients are served.", 0)
+		return
+	}
+	c.gauge("up", "1 when the replay is over and clients are served.", 1)
+	st, m := n.Stats(), n.Metrics()
+	c.clients(&st)
+	c.storage(&st)
+	c.status(&st)
+	c.distributions(&m)
+	c.queues(&st, &m)
+	for _, a := range st.Aliases {
+		c.counter("alias_put_items_total", "Items put to the alias.", a.PutItems, "alias", a.Name)
+		c.counter("alias_put_bytes_total", "Bytes put to the alias.", a.PutBytes, "alias", a.Name)
+	}
+}
+
+// desc describes a metric, once for all of its series; labels are names and values in turn.
+func (c *collector) desc(name, help string, labels []string) (d *prometheus.Desc, values []string) {
+	for i := 1; i < len(labels); i += 2 {
+		values = append(values, labels[i])
+	}
+	d = c.descs[name]
+	if d == nil {
+		var names []string
+		for i := 0; i < len(labels); i += 2 {
+			names = append(names, labels[i])
+		}
+		d = prometheus.NewDesc("kestrel_"+name, help, names, nil)
+		c.descs[name] = d
+	}
+	return d, values
+}
+
+func (c *collector) gauge(name, help string, v float64, labels ...string) {
+	d, values := c.desc(name, help, labels)
+	c.out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, values...)
+}
+
+func (c *collector) counter(name, help string, v int64, labels ...string) {
+	d, values := c.desc(name, help, labels)
+	c.out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), values...)
+}
+
+func boolGauge(b bool) float64 { return float64(oneIf(b)) }
+
+// clients tells what clients did.
+func (c *collector) clients(st *netloop.Stats) {
+	n := &st.Counters
+	for _, command := range []named[int64]{
+		{"get", n.CmdGet}, {"peek", n.CmdPeek}, {"set", n.CmdSet}, {"monitor", n.CmdMonitor},
+	} {
+		c.counter("commands_total", "Commands admitted; of set, items.", command.value, "command", command.name)
+	}
+	c.counter("fetches_total", "Fetches and peeks that have ended.", n.GetHits, "result", "hit")
+	c.counter("fetches_total", "Fetches and peeks that have ended.", n.GetMisses, "result", "miss")
+	c.counter("monitor_fetches_total", "Fetches attempted by monitors.", n.CmdMonitorGet)
+	c.gauge("connections", "Connections of clients that are open.", float64(st.Connections))
+	c.counter("connections_accepted_total", "Connections of clients accepted.", n.Connections)
+	c.counter("connections_refused_total", "Connections refused because there were too many.", st.Refused)
+	c.counter("received_bytes_total", "Bytes read from clients.", n.BytesRead)
+	c.counter("sent_bytes_total", "Bytes sent to clients.", n.BytesWritten)
+	c.counter("waits_dropped_total", "Waits cut off with their connection.", n.WaitsDropped)
+	c.counter("open_reads_dropped_total", "Open reads brought back with their connection.", n.ReadsDropped)
+	c.counter("deliveries_returned_total", "Items brought back because their waiter was gone.", n.DeliveredToDead)
+	c.counter("session_faults_total", "Connections closed because of a fault of the server.", n.Panics)
+}
+
+// storage tells what is kept, and how it goes.
+func (c *collector) storage(st *netloop.Stats) {
+	e := &st.Engine
+	c.gauge("queues", "Queues that exist.", float64(e.Queues))
+	c.counter("queues_created_total", "Queues made, those found at the start included.", e.Created)
+	c.counter("queues_deleted_total", "Queues deleted, those that expired included.", e.Deleted)
+	c.counter("queues_expired_total", "Queues deleted by max_queue_age.", e.Expired)
+	c.gauge("items", "Items queued.", float64(st.Items))
+	c.gauge("items_bytes", "Bytes of the items queued.", float64(st.Bytes))
+	c.gauge("open_reads", "Items handed out and not confirmed.", float64(st.OpenReads))
+	c.gauge("waiters", "Fetches that wait for an item.", float64(st.Waiters))
+	c.counter("items_put_total", "Items accepted, in every queue that they went to.", e.TotalItems)
+	c.gauge("memory_bytes", "Bytes of memory that items take.", float64(e.MemoryBytes))
+	c.gauge("memory_limit_bytes", "Past it, puts are refused.", float64(e.MemoryLimit))
+	c.gauge("memory_reserved_ratio",
+		"What queues may take by max_memory_size, as a ratio of the limit.", st.ReservedMemory)
+	c.gauge("journal_bytes", "Bytes of disk that the journal takes.", float64(e.JournalBytes))
+	c.gauge("journal_failing", "1 while the journal cannot be written or synced, and puts are refused.",
+		boolGauge(e.JournalFailing))
+	c.gauge("disk_full", "1 while the disk has no room for the journal to grow.", boolGauge(e.DiskFull))
+	for class, n := range e.SyncErrors {
+		c.counter("journal_sync_errors_total", "Syncs of the journal that failed.", n, "error", class)
+	}
+}
+
+// status tells the status as a set of series, of which one is 1.
+func (c *collector) status(st *netloop.Stats) {
+	for s := netloop.Up; s <= netloop.Down; s++ {
+		c.gauge("status", "1 for the status that was asked for last.", boolGauge(s == st.Requested),
+			"status", s.String())
+	}
+	c.gauge("readable", "1 unless the status refuses fetches.", boolGauge(!st.Enforced.BlocksReads()))
+	c.gauge("writable", "1 unless the status refuses puts.", boolGauge(!st.Enforced.BlocksWrites()))
+}
+
+// queues tells about those that are wanted.
+func (c *collector) queues(st *netloop.Stats, m *netloop.Metrics) {
+	metrics := m.Queues // sorted by name, as are those of st
+	shown, left := 0, 0
+	for i := range st.Queues {
+		q := &st.Queues[i]
+		if c.wanted != nil && !c.wanted.MatchString(q.Name) {
+			continue
+		}
+		if shown == maxSeriesQueues {
+			left++
+			continue
+		}
+		shown++
+		c.queue(q)
+		for len(metrics) > 0 && metrics[0].Name < q.Name {
+			metrics = metrics[1:]
+		}
+		if len(metrics) > 0 && metrics[0].Name == q.Name {
+			c.summaries(&metrics[0])
+		}
+	}
+	c.gauge("queues_left_out", "Queues without series of their own, because there were too many.", float64(left))
+}
+
+func (c *collector) queue(q *engine.QueueStats) {
+	gauge := func(name, help string, v int64) {
+		c.gauge("queue_"+name, help, float64(v), "queue", q.Name)
+	}
+	counter := func(name, help string, v int64, labels ...string) {
+		c.counter("queue_"+name, help, v, append([]string{"queue", q.Name}, labels...)...)
+	}
+	gauge("items", "Items queued.", q.Items)
+	gauge("bytes", "Bytes of the items queued.", q.Bytes)
+	gauge("memory_items", "Items held in memory.", q.MemItems)
+	gauge("memory_bytes", "Bytes of the items held in memory.", q.MemBytes)
+	gauge("journal_bytes", "About what the queue's items take in the journal.", q.JournalBytes)
+	gauge("open_reads", "Items handed out and not confirmed.", q.OpenReads)
+	gauge("waiters", "Fetches that wait for an item.", q.Waiters)
+	c.gauge("queue_age_seconds", "How long ago the item handed out last was put; 0 if the queue is empty.",
+		float64(q.Age)/1000, "queue", q.Name)
+	unlimited := engine.DefaultQueueOptions()
+	if q.Options.MaxItems != unlimited.MaxItems {
+		gauge("max_items", "Items that the queue takes.", q.Options.MaxItems)
+	}
+	if q.Options.MaxSize != unlimited.MaxSize {
+		gauge("max_bytes", "Bytes that the queue takes.", q.Options.MaxSize)
+	}
+	counter("put_items_total", "Items put.", q.Puts)
+	counter("put_bytes_total", "Bytes put.", q.PutBytes)
+	const fetches = "Fetches and peeks that have ended."
+	counter("fetches_total", fetches, q.Hits, "result", "hit")
+	counter("fetches_total", fetches, q.Misses, "result", "miss")
+	counter("open_reads_total", "Open reads begun.", q.Opens)
+	counter("open_reads_returned_total", "Open reads brought back.", q.Returns)
+	counter("expired_items_total", "Items that expired.", q.Expired)
+	counter("discarded_items_total", "Items that a full queue dropped.", q.Discarded)
+	counter("flushes_total", "Flushes.", q.Flushes)
+}
+
+// summaries tells the distributions of a queue as quantiles: buckets would be too many series.
+func (c *collector) summaries(q *engine.QueueMetrics) {
+	for _, s := range []struct {
+		name, help string
+		counts     *histogram.Counts
+		scale      float64 // seconds
+	}{
+		{"queue_put_duration_seconds", "How long puts took.", q.Times[engine.PutTime], 1e-6},
+		{"queue_get_duration_seconds", "How long fetches took that found an item at once.",
+			q.Times[engine.HitTime], 1e-6},
+		{"queue_delivery_age_seconds", "How long items had been queued when they were handed out.",
+			q.Ages, 1e-3},
+	} {
+		if s.counts == nil {
+			continue
+		}
+		quantiles := make(map[float64]float64)
+		for _, p := range []float64{0.5, 0.9, 0.99, 0.999} {
+			quantiles[p] = float64(s.counts.Quantile(p)) * s.scale
+		}
+		d, values := c.desc(s.name, s.help, []string{"queue", q.Name})
+		c.out <- prometheus.MustNewConstSummary(d, uint64(s.counts.Total()),
+			float64(s.counts.Sum())*s.scale, quantiles, values...)
+	}
+}
+
+// distributions tells those of the server as histograms, which can be added up over servers.
+func (c *collector) distributions(m *netloop.Metrics) {
+	for command := range m.Commands {
+		name := commandMetric(netloop.Command(command))
+		c.histogram("command_duration_seconds",
+			"From the turn in which a command was read to the tick in which its reply left.",
+			&m.Commands[command], 1e-6, durations(), "command", name[:len(name)-len("_latency_usec")])
+	}
+	c.histogram("wait_timeout_seconds", "How long fetches waited in vain.", m.Waits, 1e-3, ages())
+	c.histogram("delivery_age_seconds", "How long items had been queued when they were handed out.",
+		m.Ages, 1e-3, ages())
+	c.histogram("journal_sync_duration_seconds", "How long syncs of the journal took.",
+		m.Syncs, 1e-6, durations())
+	c.histogram("journal_sync_late_seconds", "How much later than its time a periodic sync ended.",
+		m.SyncLate, 1e-6, durations())
+}
+
+// durations returns the upper bounds of buckets of times that should be short, in seconds.
+func durations() []float64 {
+	return []float64{
+		50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
+	}
+}
+
+// ages returns the upper bounds of buckets of times that may be long, in seconds.
+func ages() []float64 {
+	return []float64{0.001, 0.01, 0.1, 1, 10, 60, 600, 3600, 6 * 3600, 86400, 7 * 86400}
+}
+
+// histogram tells a distribution whose values are multiples of scale seconds.
+func (c *collector) histogram(
+	name, help string, counts *histogram.Counts, scale float64, bounds []float64, labels ...string,
+) {
+	buckets := make(map[float64]uint64, len(bounds))
+	for _, bound := range bounds {
+		buckets[bound] = 0
+	}
+	counts.Each(func(low, high, n int64) {
+		middle := float64(low+(high-low)/2) * scale
+		for _, bound := range bounds {
+			if middle <= bound {
+				buckets[bound] += uint64(n)
+			}
+		}
+	})
+	d, values := c.desc(name, help, labels)
+	c.out <- prometheus.MustNewConstHistogram(d, uint64(counts.Total()), float64(counts.Sum())*scale, buckets,
+		values...)
+}
