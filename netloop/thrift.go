@@ -159,6 +159,7 @@ func (s *session) putInBackground(frame []byte) {
 			if s.writesBlocked() {
 				return errSetUnavailable
 			}
+			s.wait.jobPuts++
 			t, err := e.Put(engine.Now(), req.Queue,
 				engine.PutRequest{Data: item, Expiry: expiry, ClientID: client})
 			ticket = ticket.Merge(t)
@@ -169,7 +170,6 @@ func (s *session) putInBackground(frame []byte) {
 		}
 		return nil
 	}, func(s *session, err error) {
-		s.loop.counters.CmdSet += int64(count)
 		s.endThriftPut(count, ticket, err)
 	})
 }

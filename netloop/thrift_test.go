@@ -255,6 +255,40 @@ func TestThriftLargePut(t *testing.T) {
 	})
 }
 
+// Puts count as they are tried, whether the put runs on the loop or beside it, and whether its client stays.
+func TestThriftPutsCount(t *testing.T) {
+	for _, tc := range []struct {
+		items int
+		gone  bool
+	}{
+		{items: 20},
+		{items: 2 * maxPutItems},
+		{items: 2 * maxPutItems, gone: true},
+	} {
+		set := defaults()
+		set.Default.MaxItems = 10
+		testThrift(t, Options{}, set, func(t *testing.T, ts *testServer) {
+			c := ts.dialThrift()
+			put := c.codec.AppendPut(nil, c.next(), []byte("q"), 0, make([][]byte, tc.items)...)
+			if tc.gone {
+				ts.do(func() {
+					ts.loop.begin()
+					c.session.receive(put) // the job begins; its end is heard of in a turn to come
+					ts.loop.gone(&c.session, true)
+					ts.server.connections.Add(-1)
+					ts.loop.tick()
+				})
+			} else {
+				c.call(put)
+				c.hangUp()
+			}
+			if got := ts.server.Counters().CmdSet; got != 11 { // the last was refused
+				t.Errorf("%d items, client gone %t: %d puts counted, want 11", tc.items, tc.gone, got)
+			}
+		})
+	}
+}
+
 // A get returns no more than the common client libraries take, and leaves the rest where it is.
 func TestThriftReplyIsBounded(t *testing.T) {
 	set := defaults()

@@ -38,6 +38,7 @@ type wait struct {
 
 	jobDone   func(*session, error) // job: words the outcome
 	jobResult error
+	jobPuts   int64 // items that the job has tried to put
 }
 
 // WaitEnded implements engine.Notifier. It is called by any goroutine, with a shard locked.
@@ -130,13 +131,13 @@ func (s *session) continueMonitor() {
 // startJob runs f on a goroutine of its own, and then done on the loop with its result. Nothing else of the
 // session runs meanwhile. It is for the few requests that wait for the disk by nature.
 func (s *session) startJob(f func() error, done func(*session, error)) {
-	s.wait.kind, s.wait.jobDone = waitJob, done
+	s.wait.kind, s.wait.jobDone, s.wait.jobPuts = waitJob, done, 0
 	s.to(waiting)
 	l := s.loop
 	l.server.jobs.Add(1)
 	go func() {
 		defer l.server.jobs.Done()
-		s.wait.jobResult = f() // read by the loop after it took s from the mailbox
+		s.wait.jobResult = f() // as jobPuts, read by the loop after it took s from the mailbox
 		l.post(s, waitEnded)
 	}()
 }
@@ -157,6 +158,9 @@ func (s *session) waitOver() {
 	w, l := &s.wait, s.loop
 	kind, ref, err := w.kind, w.waiter.Read, w.waiter.Err
 	w.kind = noWait
+	if kind == waitJob {
+		l.counters.CmdSet += w.jobPuts // also if the client has gone
+	}
 	if s.state != waiting {
 		if kind != waitJob && l.engine.Abort(l.now, ref) {
 			l.counters.DeliveredToDead++
