@@ -55,6 +55,7 @@ type backlog struct {
 	// to nothing.
 	epoch uint64
 
+	entered     bool  // that q is in read-behind is to be logged
 	writing     int64 // items of count in chunks that are being written
 	hold        bool  // nothing leaves recent for now
 	queuedSpill bool  // on the spool's list
@@ -103,6 +104,7 @@ func (e *Engine) enterReadBehind(q *queue) {
 		return
 	}
 	b.inReadBehind, b.since = true, time.Now()
+	b.entered = true
 	b.recent = q.window.split(q.writtenTo)
 }
 

@@ -32,7 +32,7 @@ func putMany(t testing.TB, e *Engine, name string, first, n int) (all []string) 
 }
 
 // runFiles are the names of the runs on a disk.
-func runFiles(fsys *segmenttest.FS) []string {
+func runFiles(fsys interface{ Paths() []string }) []string {
 	return slices.DeleteFunc(fsys.Paths(), func(name string) bool {
 		return !strings.HasSuffix(name, runExt)
 	})

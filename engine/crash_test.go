@@ -30,7 +30,9 @@ func crashEveryWrite(t *testing.T, spilling bool) {
 	for seed := first; seed < first+seeds; seed++ {
 		for n := 1; ; n++ {
 			c := newCrashRun(t, seed)
-			c.spilling = spilling
+			if c.spilling = spilling; spilling {
+				c.opts.JournalSize = 4096
+			}
 			c.fsys.StopInWrite(n, n*7%600) // of the last write, some bytes are there
 			c.run(crashSteps)
 			for _, err := range c.checkImages(tears) {

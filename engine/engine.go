@@ -34,6 +34,8 @@ type Engine struct {
 	deletes    atomic.Int64  // queues deleted, expired ones included
 	expires    atomic.Int64  // queues expired
 	closed     atomic.Bool
+	lowDisk    atomic.Bool   // the disk has less room than its reserve
+	pressed    chan struct{} // capacity 1: memory is short
 
 	// Of the last checkpoint; owned by maintain.
 	checkpointed   uint64 // segment in which it began
@@ -94,7 +96,7 @@ func newEngine(opts Options) (*Engine, error) {
 	e := &Engine{
 		opts: opts, log: opts.Logger, seed: maphash.MakeSeed(),
 		shards: make([]shard, opts.Shards), stop: make(chan struct{}),
-		aliases: make(map[string]*AliasStats),
+		aliases: make(map[string]*AliasStats), pressed: make(chan struct{}, 1),
 	}
 	e.countAliases(opts.Settings.Aliases, Now())
 	e.settings.Store(&opts.Settings)

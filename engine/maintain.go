@@ -10,13 +10,14 @@ const (
 	maintainInterval = 100 * time.Millisecond // also the resolution of open-read timeouts
 	trimInterval     = 5 * time.Second
 	markInterval     = time.Second
+	relieveInterval  = 10 * time.Millisecond // at least, between looks for the largest queues
 )
 
 // maintain does, on a goroutine of its own, what no client waits for.
 func (e *Engine) maintain() {
 	tick := time.NewTicker(maintainInterval)
 	defer tick.Stop()
-	var trimmed, marked, swept time.Time
+	var trimmed, marked, swept, relieved time.Time
 	failing := false // as last reported
 	e.prepareSegment()
 	for {
@@ -27,6 +28,11 @@ func (e *Engine) maintain() {
 			e.prepareSegment()
 			e.syncSealed()
 			trimmed = time.Time{}
+		case <-e.pressed:
+			if time.Since(relieved) >= relieveInterval {
+				e.relieve()
+				relieved = time.Now()
+			}
 		case <-tick.C:
 		}
 		at := time.Now()
@@ -36,11 +42,16 @@ func (e *Engine) maintain() {
 			failing = e.reportFailure(failing)
 		}
 		if at.Sub(trimmed) >= trimInterval {
+			held := e.boundJournal()
 			e.report("trim journal", e.trimJournal())
-			trimmed = at
+			if trimmed = at; held { // look again when the spool has done its work
+				trimmed = at.Add(maintainInterval - trimInterval)
+			}
 		}
 		if at.Sub(marked) >= markInterval {
 			e.spool.tend()
+			e.measureDisk()
+			e.relieve()
 			e.markIdle()
 			marked = at
 		}

@@ -1,5 +1,11 @@
 package engine
 
+import (
+	"bytes"
+	"os"
+	"strconv"
+)
+
 // Reserve counts n bytes that the caller is about to take against the engine's memory limit, or
 // returns ErrOutOfMemory. Release gives them back. Event loops account for their buffers so: there is
 // one ledger for items, open reads and connections.
@@ -13,6 +19,28 @@ func (e *Engine) Reserve(n int64) error {
 
 // Release gives back what Reserve counted.
 func (e *Engine) Release(n int64) { e.memory.Add(-n) }
+
+// DefaultMemoryLimit is a quarter of the memory of the machine, or of the control group that the
+// process is in if that allows less, but at least 64 MiB; 1 GiB if neither can be read.
+func DefaultMemoryLimit() int64 {
+	memory := int64(4 << 30)
+	if text, err := os.ReadFile("/proc/meminfo"); err == nil {
+		if fields := bytes.Fields(text); len(fields) > 1 && string(fields[0]) == "MemTotal:" {
+			if n, err := strconv.ParseInt(string(fields[1]), 10, 64); err == nil {
+				memory = n << 10
+			}
+		}
+	}
+	if text, err := os.ReadFile("/sys/fs/cgroup/memory.max"); err == nil {
+		if n, err := strconv.ParseInt(string(bytes.TrimSpace(text)), 10, 64); err == nil {
+			memory = min(memory, n)
+		}
+	}
+	return max(memory/4, 64<<20)
+}
+
+// memoryPressing reports whether so much memory is in use that queues must spill what they hold.
+func (e *Engine) memoryPressing() bool { return e.memory.Load() > e.opts.MemoryLimit/4*3 }
 
 // memoryShort reports whether so much memory is in use that queues in read-behind read back only
 // what somebody asks for.

@@ -300,6 +300,9 @@ func (r *modelRun) background() {
 		r.spool()
 	case 0:
 		r.op = "trim"
+		if r.IntN(2) == 0 {
+			r.e.boundJournal()
+		}
 		if err := r.e.trimJournal(); err != nil {
 			r.fail("error %v", err)
 		}

@@ -29,6 +29,9 @@ func TestQueueModel(t *testing.T) {
 		r.opts.SegmentSize = []int64{512, 1024, 4096}[r.IntN(3)]
 		r.opts.BacklogCompression = segment.Codec(r.IntN(3))
 		r.spilling = seed%3 > 0
+		if r.spilling {
+			r.opts.JournalSize = []int64{0, 3000, 20000}[seed/3%3]
+		}
 		r.start()
 		for r.step = range steps {
 			r.do()

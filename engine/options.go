@@ -23,9 +23,8 @@ const (
 const (
 	DefaultShards      = 64
 	DefaultMaxQueues   = 1 << 20
-	DefaultMemoryLimit = 1 << 30  // bytes
-	DefaultJournalSize = 1 << 30  // bytes
-	DefaultSegmentSize = 32 << 20 // bytes
+	DefaultJournalSize = 128 << 20 // bytes: what a restart reads in a quarter of a second, about
+	DefaultSegmentSize = 32 << 20  // bytes
 )
 
 // Options configure an [Engine]. The zero value of each field but Dir means its default.
@@ -34,10 +33,12 @@ type Options struct {
 	Dir string
 	// Settings are the options of queues, and the aliases. Reload replaces them.
 	Settings Settings
-	// MemoryLimit bounds the bytes that items take in memory; past it, puts return ErrOutOfMemory.
+	// MemoryLimit bounds the bytes of items, open reads and what Reserve was asked for. From three
+	// quarters of it on the largest queues spill what they hold; past it, puts return
+	// ErrOutOfMemory. Zero means DefaultMemoryLimit().
 	MemoryLimit int64
 	// JournalSize is how large, in bytes, the journal may grow before old segments are cleared of
-	// the live items that hold them.
+	// the live items that hold them: many are spilled, few are told again.
 	JournalSize int64
 	// SegmentSize is the size of one segment of the journal, in bytes.
 	SegmentSize int64
@@ -52,6 +53,9 @@ type Options struct {
 	NoHistograms bool
 	// Progress is told how far Open has come; nil tells nobody.
 	Progress *Progress
+	// DiskReserve is how many bytes of the disk stay free: below that, puts return ErrOutOfDisk. Zero
+	// means a twentieth of the disk, but at least 1 GiB, and at most a tenth.
+	DiskReserve int64
 	// BacklogCompression says how what is spilled to disk is compressed.
 	BacklogCompression segment.Codec
 	// FS is the file system; nil means the operating system's, with a lock file in Dir.
@@ -61,7 +65,9 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	setDefault(&o.MemoryLimit, DefaultMemoryLimit)
+	if o.MemoryLimit == 0 {
+		o.MemoryLimit = DefaultMemoryLimit()
+	}
 	setDefault(&o.JournalSize, DefaultJournalSize)
 	setDefault(&o.SegmentSize, min(DefaultSegmentSize, max(o.JournalSize/4, 4096)))
 	setDefault(&o.MaxQueues, DefaultMaxQueues)
@@ -91,6 +97,7 @@ func (o Options) Validate() error {
 	}{
 		{"memory limit", o.MemoryLimit},
 		{"journal size", o.JournalSize},
+		{"disk reserve", o.DiskReserve},
 		{"segment size", o.SegmentSize},
 		{"maximum number of queues", int64(o.MaxQueues)},
 		{"number of shards", int64(o.Shards)},

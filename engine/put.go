@@ -56,6 +56,11 @@ func (e *Engine) admit(n int) error {
 		return ErrItemTooLarge
 	case e.memory.Load()+int64(n) > e.opts.MemoryLimit:
 		return ErrOutOfMemory
+	case e.memoryPressing():
+		signal(e.pressed)
+	}
+	if e.lowDisk.Load() {
+		return ErrOutOfDisk
 	}
 	return e.journal.admit(n)
 }

@@ -31,7 +31,12 @@ func (s *spool) spill(q *queue) {
 		return
 	}
 	b.queuedSpill = false
+	entered := b.entered
+	b.entered = false
 	q.shard.mu.Unlock()
+	if entered {
+		s.e.log.Info("queue enters read-behind", "queue", q.name)
+	}
 	err := s.writeChunks(q, b)
 	s.settle(q, b)
 	s.note(q, errors.Join(err, s.reclaim(q, b))) // tend tries again
@@ -419,6 +424,6 @@ func (e *Engine) keepReads(q *queue, runs []*run) {
 // logState tells the operator that q has left read-behind.
 func (s *spool) logState(q *queue, left bool) {
 	if left {
-		s.e.log.Info("queue left read-behind", "queue", q.name)
+		s.e.log.Info("queue leaves read-behind", "queue", q.name)
 	}
 }

@@ -42,6 +42,9 @@ type QueueStats struct {
 // TotalItems is how many items were added, those found in the journal at start included.
 func (s *QueueStats) TotalItems() int64 { return s.Puts + s.Replayed }
 
+// LogSize is about what the queue takes of the disk, in bytes: in the journal, and in its backlog.
+func (s *QueueStats) LogSize() int64 { return s.JournalBytes + s.BacklogBytes }
+
 // AliasStats is an alias at one moment.
 type AliasStats struct {
 	Name               string
@@ -197,7 +200,7 @@ func (e *Engine) Stats() Stats {
 	s := Stats{
 		Queues: e.queueCount.Load(), Created: e.created.Load(), Deleted: e.deletes.Load(),
 		Expired: e.expires.Load(), MemoryBytes: e.memory.Load(), MemoryLimit: e.opts.MemoryLimit,
-		JournalFailing: e.journal.failing(), DiskFull: e.journal.noDisk.Load(),
+		JournalFailing: e.journal.failing(), DiskFull: e.journal.noDisk.Load() || e.lowDisk.Load(),
 		SyncErrors: e.journal.syncs.failures(),
 	}
 	for i := range e.shards {

@@ -9,7 +9,7 @@ import (
 )
 
 func newPool() *pool {
-	return &pool{memory: new(atomic.Int64), free: newFreeLists(1, DefaultMemoryLimit)[0]}
+	return &pool{memory: new(atomic.Int64), free: newFreeLists(1, DefaultMemoryLimit())[0]}
 }
 
 // walk returns the ids and sizes of a window's items: as each tells them, and as they are popped.

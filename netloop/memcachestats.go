@@ -70,7 +70,7 @@ func eachQueueStat(q *engine.QueueStats, f func(name string, value int64)) {
 	f("items", q.Items)
 	f("bytes", q.Bytes)
 	f("total_items", q.TotalItems())
-	f("logsize", q.JournalBytes)
+	f("logsize", q.LogSize())
 	f("expired_items", q.Expired)
 	f("mem_items", q.MemItems)
 	f("mem_bytes", q.MemBytes)

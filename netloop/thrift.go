@@ -213,7 +213,7 @@ func thriftPeeked(s *session, queue []byte, alias bool, err error) {
 	info := thrift.QueueInfo{HasHead: err == nil, HeadItem: l.headItem}
 	if q, ok := l.engine.QueueStats(l.now, queue); ok && !alias { // an alias hides the queue
 		info.Items, info.Bytes = q.Items, q.Bytes
-		info.JournalBytes, info.AgeMillis = q.JournalBytes, q.Age
+		info.JournalBytes, info.AgeMillis = q.LogSize(), q.Age
 		info.Waiters, info.OpenReads = int32(q.Waiters), int32(q.OpenReads)
 	}
 	s.out = thrift.AppendQueueInfo(s.out, s.thrift.call, &info)

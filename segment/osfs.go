@@ -81,6 +81,16 @@ func notOurs(err error) bool {
 		errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTSUP)
 }
 
+// Space returns how many bytes of the disk that dir is on are free for this process, and how many
+// it has.
+func (OS) Space(dir string) (free, total int64, err error) {
+	var s unix.Statfs_t
+	if err := unix.Statfs(dir, &s); err != nil {
+		return 0, 0, &os.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	return int64(s.Bavail) * s.Bsize, int64(s.Blocks) * s.Bsize, nil
+}
+
 // SyncDir implements [FS].
 func (OS) SyncDir(dir string) error {
 	d, err := os.Open(dir)

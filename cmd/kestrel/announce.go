@@ -94,7 +94,7 @@ func (d *daemon) announceReady() {
 	}
 	d.log.Info("limits", "loops", loops, "descriptors", limit.Cur,
 		"max_connections", d.server.MaxConnections(), "max_open_transactions", c.net.MaxOpenReads,
-		"max_queues", c.engine.MaxQueues, "memory_limit", formatSize(c.engine.MemoryLimit),
+		"max_queues", c.engine.MaxQueues, "memory_limit", formatSize(d.engine.Stats().MemoryLimit),
 		"journal_size", formatSize(c.engine.JournalSize))
 	if s := d.server.Status(); s != netloop.Up {
 		d.log.Warn("the server does not do everything that it is asked for", "status", s.String(),

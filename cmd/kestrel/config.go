@@ -48,7 +48,6 @@ func defaultConfig() *config {
 	c := &config{
 		engine: engine.Options{
 			Dir:         defaultDataDir,
-			MemoryLimit: engine.DefaultMemoryLimit,
 			JournalSize: engine.DefaultJournalSize,
 			MaxQueues:   engine.DefaultMaxQueues,
 		},

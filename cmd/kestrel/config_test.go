@@ -12,6 +12,7 @@ import (
 
 	"github.com/kestrelmq/kestrel/engine"
 	"github.com/kestrelmq/kestrel/netloop"
+	"github.com/kestrelmq/kestrel/segment"
 )
 
 // parse loads a configuration that must be right.
@@ -28,7 +29,7 @@ func TestConfigDefaults(t *testing.T) {
 	c := parse(t, "")
 	want := engine.Options{
 		Dir:         "./kestrel-data",
-		MemoryLimit: 1 << 30, JournalSize: 1 << 30, MaxQueues: 1 << 20,
+		JournalSize: 128 << 20, MaxQueues: 1 << 20,
 		Settings: engine.Settings{
 			Default: engine.DefaultQueueOptions(),
 			Queues:  map[string]engine.QueueOptions{}, Aliases: map[string][]string{},
@@ -57,6 +58,8 @@ data_dir = "/q"
 journal_size = "64MiB"
 segment_size = 1048576
 memory_limit = "10MB"
+disk_reserve = "3GiB"
+backlog_compression = "s2"
 max_queues = 7
 expiration_timer_frequency = "1s"
 client_timeout = "1h30m"
@@ -76,7 +79,7 @@ log_format = "json"
 	e.Settings = engine.Settings{}
 	if want := (engine.Options{
 		Dir: "/q", JournalSize: 64 << 20, SegmentSize: 1 << 20, MemoryLimit: 10e6, MaxQueues: 7,
-		SweepInterval: time.Second,
+		SweepInterval: time.Second, DiskReserve: 3 << 30, BacklogCompression: segment.CodecS2,
 	}); !reflect.DeepEqual(e, want) {
 		t.Errorf("engine options = %+v, want %+v", e, want)
 	}

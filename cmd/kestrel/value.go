@@ -10,6 +10,7 @@ import (
 
 	"github.com/kestrelmq/kestrel/engine"
 	"github.com/kestrelmq/kestrel/netloop"
+	"github.com/kestrelmq/kestrel/segment"
 )
 
 // value is the place that the value of one option is kept in, and how it is written.
@@ -255,6 +256,28 @@ func (s syncValue) String() string {
 
 func (s syncValue) kind() string { return "always|never|duration" }
 func (s syncValue) want() string { return `"always", "never" or a period such as "100ms"` }
+
+// codecValue is a compression of backlogs.
+type codecValue struct{ p *segment.Codec }
+
+func codecs() []string {
+	return []string{
+		segment.CodecNone.String(), segment.CodecS2.String(), segment.CodecZstd.String(),
+	}
+}
+
+func (c codecValue) set(v any) (err error) {
+	word := ""
+	if err := (choiceValue{&word, codecs()}).set(v); err != nil {
+		return err
+	}
+	*c.p, err = segment.ParseCodec(word)
+	return err
+}
+
+func (c codecValue) String() string { return strconv.Quote(c.p.String()) }
+func (c codecValue) kind() string   { return strings.Join(codecs(), "|") }
+func (c codecValue) want() string   { return orList(codecs()) }
 
 // wordedValue is a value that a word may stand for.
 type wordedValue[T comparable] struct {

@@ -145,12 +145,14 @@ func (t *totals) queue(q *engine.QueueStats, aliased bool) {
 		{"bytes", q.Bytes},
 		{"create_time", int64(q.Created) / 1000},
 		{"items", q.Items},
-		{"journal_size", q.JournalBytes},
+		{"journal_size", q.LogSize()},
 		{"max_bytes", q.Options.MaxSize},
 		{"max_items", q.Options.MaxItems},
 		{"mem_bytes", q.MemBytes},
 		{"mem_items", q.MemItems},
 		{"open_transactions", q.OpenReads},
+		{"read_behind", oneIf(q.ReadBehind)},
+		{"read_errors", q.ReadErrors},
 		{"waiters", q.Waiters},
 	} {
 		if !hidden(n.name) {

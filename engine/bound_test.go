@@ -1,0 +1,164 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+)
+
+// journalBytes is how many bytes of records the journal holds.
+func journalBytes(e *Engine) (n int64) {
+	for _, s := range e.journal.log.Segments() {
+		n += int64(s.End - s.Base)
+	}
+	return n
+}
+
+// bound has the journal be bounded, as maintain and the spool would.
+func bound(t *testing.T, e *Engine) {
+	t.Helper()
+	for range 4 {
+		e.boundJournal()
+		spoolSome(e, 1000)
+		e.spool.tend()
+		spoolSome(e, 1000)
+		if err := e.trimJournal(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestJournalBound has queues that each hold the oldest segments in another way, while others go on:
+// the journal stays near its size, and a kill finds everything.
+//
+// Its control is that without boundJournal the journal grows.
+func TestJournalBound(t *testing.T) {
+	for _, bounded := range []bool{true, false} {
+		o := testOptions(newFS())
+		o.JournalSize, o.SegmentSize = 64<<10, 8<<10
+		e := openQuiet(t, o)
+		want := make(map[string][]string)
+		put := func(name, data string) {
+			mustPut(t, e, name, data)
+			want[name] = append(want[name], data)
+		}
+		for i := range 20 { // many queues of one old item
+			put(fmt.Sprint("few", i), fmt.Sprint("old item ", i))
+		}
+		put("open", "held by an open read") // … an open read
+		ref, _ := mustOpen(t, e, "open")
+		for i := range 100 { // … a queue of many
+			put("many", fmt.Sprintf("%d%s", i, strings.Repeat("x", 1000)))
+		}
+		for i := range 500 { // … and one that goes on
+			mustPut(t, e, "busy", strings.Repeat("y", 1000))
+			mustGet(t, e, "busy")
+			if i%25 == 0 && bounded {
+				bound(t, e)
+			}
+		}
+		if n := journalBytes(e); (n <= 2*o.JournalSize) != bounded {
+			t.Errorf("bounded %t: the journal has %d bytes, its size is %d", bounded, n, o.JournalSize)
+		}
+		if !bounded {
+			continue
+		}
+		if left := runFiles(e.opts.FS.(interface{ Paths() []string })); len(left) > 2 {
+			t.Errorf("runs are %q, want one for the queue of many", left)
+		}
+		again := kill(t, e)
+		for name, items := range want {
+			if got := drain(t, again, name); !slices.Equal(got, items) {
+				t.Errorf("after a kill queue %q holds %d items, want %d", name, len(got), len(items))
+			}
+		}
+		mustCommitted(t, e)(e.Confirm(0, ref))
+		again = kill(t, e)
+		if got := drain(t, again, "open"); len(got) > 0 {
+			t.Errorf("what was told again and then confirmed is back: %q", got)
+		}
+	}
+}
+
+// TestMemoryLimitSpills: from three quarters of the limit on, the largest queues spill, and puts go on
+// far past it.
+func TestMemoryLimitSpills(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, _ := openBusy(t, func(o *Options) {
+			o.MemoryLimit, o.SegmentSize, o.JournalSize = 4<<20, 1<<20, 64<<20
+			o.Settings.Default.Sync = SyncNever
+		})
+		data := strings.Repeat("x", 10_000)
+		for i := range 2000 { // 20 MB
+			mustPut(t, e, fmt.Sprint("q", i%3), data)
+			if i%50 == 0 {
+				after(relieveInterval)
+			}
+		}
+		if s := e.Stats(); s.MemoryBytes > s.MemoryLimit {
+			t.Errorf("%d bytes are in use, the limit is %d", s.MemoryBytes, s.MemoryLimit)
+		}
+		for i := range 3 {
+			if s, _ := e.QueueStats(Now(), fmt.Append(nil, "q", i)); s.Items < 666 || !s.ReadBehind {
+				t.Errorf("queue %d has %d items, read-behind %t", i, s.Items, s.ReadBehind)
+			}
+		}
+	})
+}
+
+// TestReserve counts memory of others against the limit.
+func TestReserve(t *testing.T) {
+	o := testOptions(newFS())
+	o.MemoryLimit = 1000
+	e := openQuiet(t, o)
+	if err := e.Reserve(900); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Reserve(101); err != ErrOutOfMemory {
+		t.Errorf("Reserve past the limit = %v, want ErrOutOfMemory", err)
+	}
+	if _, err := e.Put(Now(), []byte("q"), PutRequest{Data: make([]byte, 101)}); err != ErrOutOfMemory {
+		t.Errorf("Put past the limit = %v, want ErrOutOfMemory", err)
+	}
+	e.Release(900)
+	mustPut(t, e, "q", "fits")
+	drain(t, e, "q")
+}
+
+// spaceFS is a file system on a disk with so much room.
+type spaceFS struct {
+	*hookFS
+	free, total int64
+}
+
+func (f *spaceFS) Space(string) (free, total int64, err error) { return f.free, f.total, nil }
+
+// TestDiskReserve: below the reserve puts are refused, gets go on, and service returns by itself.
+func TestDiskReserve(t *testing.T) {
+	fsys := &spaceFS{&hookFS{FS: newFS()}, 60 << 30, 100 << 30}
+	e := openQuiet(t, testOptions(fsys))
+	mustPut(t, e, "q", "a")
+	for _, tt := range []struct {
+		free int64
+		want error
+	}{
+		{5 << 30, nil}, {5<<30 - 1, ErrOutOfDisk}, {5<<30 + 1<<29, ErrOutOfDisk}, {6 << 30, nil},
+	} {
+		fsys.free = tt.free
+		e.measureDisk()
+		if err := tryPut(e, "q", "b"); err != tt.want {
+			t.Errorf("with %d bytes free Put = %v, want %v", tt.free, err, tt.want)
+		}
+		if got := e.Stats().DiskFull; got != (tt.want != nil) {
+			t.Errorf("with %d bytes free DiskFull = %t", tt.free, got)
+		}
+	}
+	wantItems(t, e, "q", "a b b")
+	fsys.free = 0
+	e.measureDisk()
+	if got := drain(t, e, "q"); len(got) != 3 {
+		t.Errorf("with no room %d items are served, want 3", len(got))
+	}
+}
