@@ -20,8 +20,8 @@ func (e *Engine) Reserve(n int64) error {
 // Release gives back what Reserve counted.
 func (e *Engine) Release(n int64) { e.memory.Add(-n) }
 
-// DefaultMemoryLimit is a quarter of the memory of the machine, or of the control group that the
-// process is in if that allows less, but at least 64 MiB; 1 GiB if neither can be read.
+// DefaultMemoryLimit is a quarter of the memory of the machine, or of the control groups that the
+// process is in if they allow less, but at least 16 MiB; 1 GiB if neither can be read.
 func DefaultMemoryLimit() int64 {
 	memory := int64(4 << 30)
 	if text, err := os.ReadFile("/proc/meminfo"); err == nil {
@@ -31,12 +31,7 @@ func DefaultMemoryLimit() int64 {
 			}
 		}
 	}
-	if text, err := os.ReadFile("/sys/fs/cgroup/memory.max"); err == nil {
-		if n, err := strconv.ParseInt(string(bytes.TrimSpace(text)), 10, 64); err == nil {
-			memory = min(memory, n)
-		}
-	}
-	return max(memory/4, 64<<20)
+	return max(min(memory, groupMemory(os.DirFS("/")))/4, 16<<20)
 }
 
 // memoryPressing reports whether so much memory is in use that queues must spill what they hold.
