@@ -85,6 +85,7 @@ func split(path string) (name, kind string) {
 
 // answer runs the command that the path names.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
+	s.limitAnswer(w)
 	if r.URL.Path == "/" {
 		s.index(w)
 		return
@@ -116,6 +117,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	result, err := c.run(s, r)
+	s.limitAnswer(w) // making it may have taken a while
 	if err != nil {
 		plain(w, statusOf(err), "error processing command: "+err.Error())
 		return

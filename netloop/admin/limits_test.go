@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kestrelmq/kestrel/netloop"
 )
 
 func (tt *tester) dial() net.Conn {
@@ -39,6 +41,27 @@ func TestSlowClients(t *testing.T) {
 		}
 	}
 	tt.expect("/ping.txt", 200, "pong\n")
+}
+
+// TestSlowReader tests that one who does not take an answer is cut off, and holds up nobody else meanwhile.
+func TestSlowReader(t *testing.T) {
+	tt := start(t, Options{answerTime: 200 * time.Millisecond}, netloop.Options{}, defaults())
+	for i := range 2000 { // some 14 MB, more than sockets keep
+		tt.put(strings.Repeat("x", 240)+fmt.Sprint(i), "x")
+	}
+	for range maxCostly {
+		c := tt.dial()
+		c.(*net.TCPConn).SetReadBuffer(4096)
+		io.WriteString(c, "GET /stats.json HTTP/1.1\r\nHost: x\r\n\r\n")
+		c.Read(make([]byte, 1)) // the answer has begun, or the client was cut off already
+	}
+	late := time.Now().Add(testDeadline)
+	for len(tt.admin.costly) > 0 {
+		tt.expect("/readyz", 200, "ready\nphase: serving\nstatus: Up\n")
+		if time.Now().After(late) {
+			t.Fatalf("%d readers still keep others waiting", len(tt.admin.costly))
+		}
+	}
 }
 
 // TestTooManyConnections tests that one over the limit is told so, and that room comes back.

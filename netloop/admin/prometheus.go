@@ -208,6 +208,8 @@ func (c *collector) queue(q *engine.QueueStats) {
 	gauge("memory_items", "Items held in memory.", q.MemItems)
 	gauge("memory_bytes", "Bytes of the items held in memory.", q.MemBytes)
 	gauge("journal_bytes", "About what the queue's items take in the journal.", q.JournalBytes)
+	gauge("backlog_bytes", "Bytes of disk that the queue's backlog takes.", q.BacklogBytes)
+	gauge("read_behind", "1 while a part of the queue is on disk alone.", oneIf(q.ReadBehind))
 	gauge("open_reads", "Items handed out and not confirmed.", q.OpenReads)
 	gauge("waiters", "Fetches that wait for an item.", q.Waiters)
 	c.gauge("queue_age_seconds", "How long ago the item handed out last was put; 0 if the queue is empty.",
@@ -229,6 +231,7 @@ func (c *collector) queue(q *engine.QueueStats) {
 	counter("expired_items_total", "Items that expired.", q.Expired)
 	counter("discarded_items_total", "Items that a full queue dropped.", q.Discarded)
 	counter("flushes_total", "Flushes.", q.Flushes)
+	counter("read_errors_total", "Reads of the backlog that failed.", q.ReadErrors)
 }
 
 // summaries tells the distributions of a queue as quantiles: buckets would be too many series.

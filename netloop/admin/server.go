@@ -121,9 +121,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-	control := http.NewResponseController(w)
 	if !s.profile(w, r) {
-		control.SetWriteDeadline(time.Now().Add(s.opts.answerTime))
 		s.answer(w, r)
 	}
+}
+
+// limitAnswer gives the client some time, from now on, to take the answer.
+func (s *Server) limitAnswer(w http.ResponseWriter) {
+	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.opts.answerTime))
 }

@@ -132,6 +132,7 @@ func (t *totals) queue(q *engine.QueueStats, aliased bool) {
 		{"journal_rotations", 0}, // and rotates for all of them
 		{"put_bytes", q.PutBytes},
 		{"put_items", q.TotalItems()},
+		{"read_errors", q.ReadErrors},
 		{"total_flushes", q.Flushes},
 		{"total_items", q.TotalItems()},
 		{"transactions", q.Opens},
@@ -142,6 +143,7 @@ func (t *totals) queue(q *engine.QueueStats, aliased bool) {
 	}
 	for _, n := range [...]named[int64]{
 		{"age_msec", q.Age},
+		{"backlog_bytes", q.BacklogBytes},
 		{"bytes", q.Bytes},
 		{"create_time", int64(q.Created) / 1000},
 		{"items", q.Items},
@@ -152,7 +154,6 @@ func (t *totals) queue(q *engine.QueueStats, aliased bool) {
 		{"mem_items", q.MemItems},
 		{"open_transactions", q.OpenReads},
 		{"read_behind", oneIf(q.ReadBehind)},
-		{"read_errors", q.ReadErrors},
 		{"waiters", q.Waiters},
 	} {
 		if !hidden(n.name) {
