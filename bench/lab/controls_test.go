@@ -30,6 +30,9 @@ func TestControlsApply(t *testing.T) {
 
 // A control that does not do what it says must not pass for noticed.
 func TestControlNotNoticed(t *testing.T) {
+	if !long() {
+		t.Skip("runs tests of other packages; set KESTREL_LONG=1")
+	}
 	root, err := repository(t.Context())
 	if err != nil {
 		t.Fatal(err)
