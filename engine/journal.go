@@ -355,6 +355,21 @@ func (j *journal) sync(upTo LSN) error {
 	return err
 }
 
+// syncDue makes durable what waits for a periodic sync. What is due is forgotten first, also if
+// another sync has covered it meanwhile: as long as something is due, and its time is over, nobody
+// who writes would ask for the next sync. Who relied on it had appended before.
+func (j *journal) syncDue() error {
+	due, before := j.dueAt.Swap(0), j.synced.Load()
+	if err := j.sync(j.appendedEnd()); err != nil {
+		j.dueAt.CompareAndSwap(0, due)
+		return err
+	}
+	if due != 0 && j.synced.Load() > before {
+		j.syncs.countLate(time.Since(j.epoch) - time.Duration(due))
+	}
+	return nil
+}
+
 // appendedEnd is the LSN behind the last record appended.
 func (j *journal) appendedEnd() LSN {
 	j.mu.Lock()

@@ -215,7 +215,7 @@ func (e *Engine) syncPeriodically() {
 			timer.Reset(wait)
 			continue
 		}
-		if e.journal.sync(e.journal.appendedEnd()) != nil { // maintain reports it
+		if e.journal.syncDue() != nil { // maintain reports it
 			timer.Reset(maintainInterval)
 		}
 	}

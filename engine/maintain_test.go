@@ -365,3 +365,23 @@ func TestFailureIsReported(t *testing.T) {
 		}
 	})
 }
+
+// TestPeriodicSyncGoesOn has a put come between the moment at which a sync forgets what is due and the
+// one at which it gathers what to write: that put is synced before it is due. Nothing is left to do
+// then, but what is put later is to be synced in its time.
+func TestPeriodicSyncGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, fsys := openBusy(t, func(o *Options) {
+			o.Settings.Default.Sync = SyncEvery(2 * time.Second)
+		})
+		mustPut(t, e, "q", "a")
+		after(2 * time.Second)
+		e.journal.syncWithin(2 * time.Second) // as that put does
+		after(2 * time.Second)
+		mustPut(t, e, "q", "b")
+		after(2 * time.Second)
+		if got := afterCut(t, fsys); got != "a b" {
+			t.Errorf("after its period a power cut leaves %q, want a b", got)
+		}
+	})
+}
