@@ -55,17 +55,13 @@ type backlog struct {
 	// to nothing.
 	epoch uint64
 
-	entered     bool  // that q is in read-behind is to be logged
-	writing     int64 // items of count in chunks that are being written
-	hold        bool  // nothing leaves recent for now
-	queuedSpill bool  // on the spool's list
-	queuedFill  bool  // likewise
-	recordDue   bool  // what is written is to be synced and recorded at the next opportunity
+	entered   bool  // that q is in read-behind is to be logged
+	writing   int64 // items of count in chunks that are being written
+	hold      bool  // nothing leaves recent for now
+	recordDue bool  // what is written is to be synced and recorded at the next opportunity
+	stuck     bool  // a sync failed: nothing is recorded any more
 
-	// Owned by whoever holds spool.writeMu.
-	writer *segment.RunWriter // of a run that is growing, or was
-	writes *run               // the run of writer
-	stuck  bool               // a sync failed: nothing is recorded any more
+	queuedSpill, queuedFill, queuedRecord bool // on the spool's lists
 }
 
 // place is where reading goes on: at the first item from id on, in the frame at offset.
@@ -166,7 +162,7 @@ func (e *Engine) leaveReadBehind(q *queue) {
 	b.inReadBehind, b.growing, b.next = false, nil, place{}
 	q.window.seal()
 	q.window.join(&b.recent)
-	e.spool.wantSpill(q) // to sync and close the run
+	e.spool.wantRecord(q)
 }
 
 // popped is called after an item has left the window of a queue with a backlog.
@@ -213,7 +209,7 @@ func (e *Engine) retire(q *queue) {
 	for len(b.runs) > 0 && b.runs[0] != b.growing && b.runs[0].written.lastID < head {
 		b.spent = append(b.spent, b.runs[0])
 		b.runs = append(b.runs[:0], b.runs[1:]...)
-		e.spool.wantSpill(q)
+		e.spool.wantRecord(q)
 	}
 	if len(b.runs) == 0 {
 		b.gone = nil
@@ -245,7 +241,7 @@ func (e *Engine) dropBacklog(q *queue) {
 	b.spent = append(b.spent, b.runs...)
 	b.runs = nil
 	b.inReadBehind, b.growing, b.next, b.gone = false, nil, place{}, nil
-	e.spool.wantSpill(q)
+	e.spool.wantRecord(q)
 }
 
 // headID returns an id from which on everything lies that was never handed out.

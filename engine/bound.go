@@ -120,7 +120,7 @@ func (e *Engine) spillAll(q *queue, unload bool) {
 		e.leaveReadBehind(q)
 	}
 	b.recordDue = true
-	e.spool.wantSpill(q)
+	e.spool.wantRecord(q)
 }
 
 // relieve has the queues that hold most in memory spill it while too much memory is in use.

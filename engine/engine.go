@@ -71,6 +71,7 @@ func Open(opts Options) (*Engine, error) {
 	e.background(e.maintain)
 	e.background(e.syncPeriodically)
 	e.background(func() { e.spool.work(&e.spool.spills, e.spool.spill) })
+	e.background(func() { e.spool.work(&e.spool.records, e.spool.record) })
 	e.background(func() { e.spool.work(&e.spool.fills, e.spool.fill) })
 	return e, nil
 }

@@ -193,6 +193,11 @@ func spoolSome(e *Engine, n int) bool {
 			if e.spool.failing.Load() {
 				return false
 			}
+		} else if q := e.spool.records.take(); q != nil {
+			e.spool.record(q)
+			if e.spool.failing.Load() {
+				return false
+			}
 		} else if q := e.spool.fills.take(); q != nil {
 			e.spool.fill(q)
 		} else {

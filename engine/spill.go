@@ -2,7 +2,6 @@ package engine
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"syscall"
 
@@ -37,9 +36,8 @@ func (s *spool) spill(q *queue) {
 	if entered {
 		s.e.log.Info("queue enters read-behind", "queue", q.name)
 	}
-	err := s.writeChunks(q, b)
-	s.settle(q, b)
-	s.note(q, errors.Join(err, s.reclaim(q, b))) // tend tries again
+	s.note(q, s.writeChunks(q, b)) // if it failed, tend tries again
+	s.next(q, b)
 }
 
 // note logs what failed, once until something succeeds.
@@ -88,17 +86,15 @@ func takeJob(q *queue, b *backlog) (job spillJob, ok bool) {
 	return job, len(job.chunks) > 0
 }
 
-// openWriter sees to it that the backlog's writer is that of the job's run, which it makes if there
-// is none.
+// openWriter makes a run for the job if none grows.
 func (s *spool) openWriter(q *queue, job *spillJob) error {
-	b := job.b
-	if b.writer != nil && b.writes == job.run {
+	if job.run != nil {
 		s.writers = append(slices.DeleteFunc(s.writers, func(o *queue) bool { return o == q }), q)
 		return nil
 	}
-	s.closeWriter(q, b)
 	for len(s.writers) >= maxOpenRuns {
-		s.closeWriter(s.writers[0], s.writers[0].backlog)
+		s.endRun(s.writers[0])
+		s.writers = append(s.writers[:0], s.writers[1:]...)
 	}
 	if err := s.makeDir(); err != nil {
 		return err
@@ -108,35 +104,24 @@ func (s *spool) openWriter(q *queue, job *spillJob) error {
 	if err != nil {
 		return err
 	}
-	job.run, job.isNew = &run{path: w.Path(), id: w.ID()}, true
-	b.writer, b.writes = w, job.run
+	job.run, job.isNew = &run{path: w.Path(), id: w.ID(), writer: w}, true
 	s.writers = append(s.writers, q)
 	return nil
 }
 
-// closeWriter records what the backlog's writer wrote and closes it; its run grows no more.
-func (s *spool) closeWriter(q *queue, b *backlog) {
-	if b.writer != nil {
-		s.record(q, b)
-		s.dropWriter(q, b)
-	}
-}
-
-// dropWriter closes the backlog's writer.
-func (s *spool) dropWriter(q *queue, b *backlog) {
+// endRun has the run of q that grows take no more.
+func (s *spool) endRun(q *queue) {
 	q.shard.mu.Lock()
-	if b.growing == b.writes {
+	defer q.shard.mu.Unlock()
+	if b := q.backlog; b != nil && b.growing != nil {
 		b.growing = nil
+		s.wantRecord(q)
 	}
-	q.shard.mu.Unlock()
-	b.writer.Close() // what is to last has been synced
-	b.writer, b.writes = nil, nil
-	s.writers = slices.DeleteFunc(s.writers, func(o *queue) bool { return o == q })
 }
 
 // write writes the chunks of a job, one frame each.
 func (s *spool) write(job *spillJob) error {
-	w := job.b.writer
+	w := job.run.writer
 	job.start = w.End()
 	for _, c := range job.chunks {
 		tag := frameTag{c.firstID, c.lastID, c.count, c.bytes}
@@ -157,6 +142,10 @@ func (s *spool) putBack(q *queue, job *spillJob) {
 	b := job.b
 	for _, c := range job.chunks {
 		b.writing -= c.count
+	}
+	if job.isNew { // it holds nothing
+		b.spent = append(b.spent, job.run)
+		s.wantRecord(q)
 	}
 	if b.epoch != job.epoch {
 		job.giveChunks(q)
@@ -188,6 +177,7 @@ func (s *spool) publish(q *queue, job *spillJob) {
 		if job.isNew {
 			b.spent = append(b.spent, job.run)
 		}
+		s.wantRecord(q)
 		job.giveChunks(q)
 		sh.mu.Unlock()
 		return
@@ -252,172 +242,23 @@ func (e *Engine) arrived(q *queue, now Time) (left bool) {
 	return true
 }
 
-// settle records what was written to a run that has ended, or when it is time, and ends runs that
-// are large enough. The caller holds writeMu.
-func (s *spool) settle(q *queue, b *backlog) {
-	if b.writer == nil {
-		return
-	}
+// next asks for what is to be done after a batch has been written, and ends the run if it is large
+// enough. The caller holds writeMu.
+func (s *spool) next(q *queue, b *backlog) {
 	q.shard.mu.Lock()
-	growing, due, more := b.growing == b.writes, b.recordDue, b.leaving.count > 0
-	unrecorded := b.writes.written.end - max(b.writes.recorded.end, segment.RunStart)
-	full := b.writes.written.end >= min(max(b.bytes/16, minRunSize), maxRunSize)
-	if more {
+	defer q.shard.mu.Unlock()
+	if b.leaving.count > 0 && !s.failing.Load() {
 		s.wantSpill(q)
 	}
-	q.shard.mu.Unlock()
-	if due || full || !growing || unrecorded >= recordEvery {
-		s.record(q, b)
-	}
-	if !growing || full || b.stuck {
-		s.dropWriter(q, b)
-	}
-}
-
-// record syncs what the backlog's writer wrote and has the journal say so. From then on the
-// journal's own copy of those items is not needed. The caller holds writeMu.
-func (s *spool) record(q *queue, b *backlog) {
-	r, sh := b.writes, q.shard
-	sh.mu.Lock()
-	b.recordDue = false
-	state, epoch := r.written, b.epoch
-	skip := !q.opts.KeepJournal || q.deleted || r.recorded.end == state.end || !slices.Contains(b.runs, r)
-	sh.mu.Unlock()
-	if skip || b.stuck {
+	r := b.growing
+	if r == nil {
 		return
 	}
-	if err := b.writer.Sync(); err != nil {
-		b.stuck = true
-		s.e.log.Error("sync backlog: the journal keeps what follows, until the next start",
-			"queue", q.name, "err", err)
-		return
+	if r.written.end >= min(max(b.bytes/16, minRunSize), maxRunSize) {
+		b.growing = nil
 	}
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	if b.epoch == epoch {
-		s.e.recordSynced(q, r, state)
-	}
-}
-
-// recordSynced has the journal say that a run of q is synced as far as state says. The caller holds the
-// shard's mutex.
-func (e *Engine) recordSynced(q *queue, r *run, state runState) {
-	r.recorded = state
-	e.journal.spill(q, r)
-	if q.headID() > q.spilledTo+1 {
-		// Some were handed out meanwhile. That they are gone may stand in a segment that is dropped
-		// before this record is; and the place of those that are open is in the run now.
-		e.recordGone(q)
-		for _, list := range [...]*readList{&q.returned, &q.open, &q.moving} {
-			for read := list.head; read != nil; read = read.next {
-				if id := read.item.ID; id > q.spilledTo && state.holds(id) {
-					read.segment = 0
-				}
-			}
-		}
-	}
-	q.spilledTo = max(q.spilledTo, state.lastID)
-	q.trimSegments()
-}
-
-// whenSynced calls f with the shard of q locked when nothing is on its way to the backlog and its runs
-// are synced. It waits for the disk, and returns the error that keeps it from calling f.
-func (s *spool) whenSynced(q *queue, f func()) error {
-	s.writeMu.Lock()
-	defer s.writeMu.Unlock()
-	sh := q.shard
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	b := q.backlog
-	if b == nil {
-		f()
-		return nil
-	}
-	b.hold = true
-	defer func() { b.hold = false }()
-	for b.leaving.count > 0 {
-		sh.mu.Unlock()
-		err := s.writeChunks(q, b)
-		sh.mu.Lock()
-		if err != nil {
-			return err
-		}
-	}
-	runs := slices.Clone(b.runs) // no others come about, as long as writeMu is held
-	sh.mu.Unlock()
-	err := s.syncRuns(runs)
-	sh.mu.Lock()
-	if err == nil {
-		b.hold = false
-		f()
-	}
-	return err
-}
-
-// syncRuns makes runs durable that were not meant to be, because their queue was not in the journal.
-func (s *spool) syncRuns(runs []*run) error {
-	for _, r := range runs {
-		f, err := s.fs.Open(r.path)
-		if err == nil {
-			err = errors.Join(f.Datasync(), f.Close())
-		}
-		if err != nil {
-			return fmt.Errorf("sync run: %w", err)
-		}
-	}
-	return s.fs.SyncDir(s.dir)
-}
-
-// reclaim removes the files of spent runs. What the journal says about their items is synced first,
-// and open reads whose place is in one are recorded in the journal: a restart must not look for them
-// in a run that is not there. The caller holds writeMu.
-func (s *spool) reclaim(q *queue, b *backlog) error {
-	sh := q.shard
-	sh.mu.Lock()
-	spent := slices.Clone(b.spent)
-	if len(spent) > 0 && q.opts.KeepJournal && !q.deleted {
-		s.e.keepReads(q, spent)
-	}
-	sh.mu.Unlock()
-	if b.writer != nil && slices.Contains(spent, b.writes) {
-		s.dropWriter(q, b)
-	}
-	if len(spent) > 0 {
-		if err := s.e.journal.sync(s.e.journal.appendedEnd()); err != nil {
-			return err
-		}
-	}
-	for _, r := range spent {
-		s.closeReader(r)
-		if err := s.remove(r); err != nil {
-			return err
-		}
-		sh.mu.Lock()
-		b.spent = slices.DeleteFunc(b.spent, func(o *run) bool { return o == r })
-		sh.mu.Unlock()
-	}
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	idle := !b.inReadBehind && len(b.runs) == 0 && len(b.spent) == 0 && !b.queuedSpill && !b.queuedFill
-	if idle && b.writing == 0 && b.writer == nil {
-		q.backlog = nil
-		s.unregister(q)
-	}
-	return nil
-}
-
-// keepReads records open reads whose place is in one of the runs in the journal.
-func (e *Engine) keepReads(q *queue, runs []*run) {
-	for _, list := range [...]*readList{&q.returned, &q.open, &q.moving} {
-		for r := list.head; r != nil; r = r.next {
-			if r.segment != 0 {
-				continue
-			}
-			in := func(o *run) bool { return o.recorded.count > 0 && o.recorded.holds(r.item.ID) }
-			if slices.ContainsFunc(runs, in) {
-				r.segment = e.journal.keep(q, r.item)
-			}
-		}
+	if b.growing == nil || r.written.end-max(r.recorded.end, segment.RunStart) >= recordEvery {
+		s.wantRecord(q)
 	}
 }
 

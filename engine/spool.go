@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"path"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -24,26 +25,30 @@ const (
 )
 
 // spool moves items between memory and runs, for all queues, in the background: one goroutine
-// writes, one reads.
+// writes, one records what was written, which is where the disk is waited for, and removes, and one
+// reads.
 //
-// Lock order: writeMu, readMu, shard, then mu or that of a list. No shard is locked during I/O.
+// Lock order: writeMu, recordMu, readMu, shard, then mu or that of a list. No shard is locked during
+// I/O.
 type spool struct {
 	e   *Engine
 	fs  segment.FS
 	dir string
 	now func() Time
 
-	spills, fills workList
-	lastRun       atomic.Uint64 // number of the newest run
-	failing       atomic.Bool   // the last write to a run failed
+	spills, records, fills workList
+	lastRun                atomic.Uint64 // number of the newest run
+	failing                atomic.Bool   // the last write to a run failed
 
 	mu     sync.Mutex
 	queues map[*queue]struct{} // that have a backlog; guarded by mu
 
-	writeMu sync.Mutex // held by whoever writes, records or removes runs
+	writeMu sync.Mutex // held by whoever writes runs
 	coder   *segment.Coder
 	made    bool     // dir exists
-	writers []*queue // with a writer, the one used longest ago first
+	writers []*queue // with a run that grows, or grew, the one used longest ago first
+
+	recordMu sync.Mutex // held by whoever syncs, records or removes runs
 
 	readMu  sync.Mutex // held by whoever reads runs
 	decoder segment.Coder
@@ -89,6 +94,7 @@ func newSpool(e *Engine, fs segment.FS) *spool {
 		coder: segment.NewCoder(e.opts.BacklogCompression),
 	}
 	s.spills.wake = make(chan struct{}, 1)
+	s.records.wake = make(chan struct{}, 1)
 	s.fills.wake = make(chan struct{}, 1)
 	return s
 }
@@ -151,13 +157,24 @@ func (s *spool) wantSpill(q *queue) {
 	}
 }
 
+// wantRecord asks the recording side to look at q. The caller holds the shard's mutex.
+func (s *spool) wantRecord(q *queue) {
+	if b := q.backlog; !b.queuedRecord {
+		b.queuedRecord = true
+		s.records.add(q)
+	}
+}
+
 // tend asks for everything that has been left undone: writes that failed, what was written and not
 // recorded yet, runs that could not be removed, reads that failed for another reason than damage.
 func (s *spool) tend() {
 	s.each(func(q *queue, b *backlog) {
 		b.recordDue = b.recordDue || b.unrecorded()
-		if b.leaving.count > 0 || b.recordDue || len(b.spent) > 0 {
+		if b.leaving.count > 0 {
 			s.wantSpill(q)
+		}
+		if b.recordDue || len(b.spent) > 0 {
+			s.wantRecord(q)
 		}
 		if b.failed != nil && !isDamage(b.failed) {
 			b.failed = nil
@@ -188,10 +205,14 @@ func (s *spool) makeDir() error {
 
 // close closes every file. Nothing else of the spool runs any more.
 func (s *spool) close() {
-	for _, q := range s.writers {
-		q.backlog.writer.Close()
-		q.backlog.writer = nil
-	}
+	s.each(func(_ *queue, b *backlog) {
+		for _, r := range slices.Concat(b.runs, b.spent) {
+			if r.writer != nil {
+				r.writer.Close()
+				r.writer = nil
+			}
+		}
+	})
 	for _, r := range s.readers {
 		r.Close()
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"sync"
 
 	"github.com/cespare/xxhash/v2"
 )
@@ -55,17 +56,21 @@ type Tag [TagSize]byte
 // RunID names one run: the number is its file's, the id keeps apart files of the same number.
 type RunID struct{ Number, ID uint64 }
 
-// RunWriter appends frames to a run. It is for one goroutine.
+// RunWriter appends frames to a run. One goroutine may add and write while another syncs.
 type RunWriter struct {
+	// Immutable.
 	fs   FS
 	file File
 	path string
 	id   RunID
 
-	buf    []byte // frames added and not written
-	end    int64  // bytes of the file that are written
-	synced int64  // … and known to be durable
-	named  bool   // the name is durable
+	buf []byte // frames added and not written; owned by who writes
+
+	mu sync.Mutex // held for memory only
+	// Guarded by mu.
+	end    int64 // bytes of the file that are written
+	synced int64 // … and known to be durable
+	named  bool  // the name is durable
 	poison error
 }
 
@@ -95,16 +100,31 @@ func (w *RunWriter) ID() RunID { return w.id }
 func (w *RunWriter) Path() string { return w.path }
 
 // End returns the offset behind the last frame written.
-func (w *RunWriter) End() int64 { return w.end }
+func (w *RunWriter) End() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.end
+}
 
 // Synced returns the offset up to which the run is durable.
-func (w *RunWriter) Synced() int64 { return w.synced }
+func (w *RunWriter) Synced() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.synced
+}
+
+// poisoned returns why the run takes no more, or nil.
+func (w *RunWriter) poisoned() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.poison
+}
 
 // Add puts a frame behind the last one, to be written by Write. It copies body, compressed by c if
 // that makes it smaller, and returns the frame's offset.
 func (w *RunWriter) Add(c *Coder, tag Tag, body []byte) int64 {
 	start := len(w.buf)
-	offset := w.end + int64(start)
+	offset := w.End() + int64(start)
 	var head [RunFrameOverhead]byte
 	w.buf = append(w.buf, head[:]...)
 	var codec Codec
@@ -126,16 +146,19 @@ func (w *RunWriter) Buffered() int { return len(w.buf) }
 // Write writes what was added, in one call of WriteAt. After an error nothing of it counts as
 // written, and Write may be called again.
 func (w *RunWriter) Write() error {
-	if w.poison != nil {
-		return w.poison
+	if err := w.poisoned(); err != nil {
+		return err
 	}
-	n, err := w.file.WriteAt(w.buf, w.end)
+	end := w.End()
+	n, err := w.file.WriteAt(w.buf, end)
 	if err == nil && n < len(w.buf) {
 		err = io.ErrShortWrite
 	}
 	if err != nil {
-		return fmt.Errorf("write %d bytes at offset %d of %s: %w", len(w.buf), w.end, w.path, err)
+		return fmt.Errorf("write %d bytes at offset %d of %s: %w", len(w.buf), end, w.path, err)
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.end += int64(len(w.buf))
 	w.buf = w.buf[:0]
 	return nil
@@ -144,22 +167,27 @@ func (w *RunWriter) Write() error {
 // Discard forgets what was added and not written.
 func (w *RunWriter) Discard() { w.buf = w.buf[:0] }
 
-// Sync makes what was written durable, and the name. If it fails the run is poisoned: the error, and
+// Sync makes what was written before it was called durable, and the name. If it fails the run is poisoned: the error, and
 // that of every later call that writes, wraps ErrPoisoned; what was written since the last Sync
 // that returned nil can be read for now and must be written elsewhere.
 func (w *RunWriter) Sync() error {
-	if w.poison != nil || w.synced == w.end {
-		return w.poison
+	w.mu.Lock()
+	end, done, named, poison := w.end, w.synced == w.end, w.named, w.poison
+	w.mu.Unlock()
+	if poison != nil || done {
+		return poison
 	}
 	err := w.file.Datasync()
-	if err == nil && !w.named {
+	if err == nil && !named {
 		err = w.fs.SyncDir(path.Dir(w.path))
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if err != nil {
 		w.poison = fmt.Errorf("sync %s: %w: %w", w.path, ErrPoisoned, err)
 		return w.poison
 	}
-	w.named, w.synced = true, w.end
+	w.named, w.synced = true, end
 	return nil
 }
 

@@ -1,0 +1,201 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/kestrelmq/kestrel/segment"
+)
+
+// record does for q what there is to do on the recording side.
+func (s *spool) record(q *queue) {
+	s.recordMu.Lock()
+	defer s.recordMu.Unlock()
+	q.shard.mu.Lock()
+	b := q.backlog
+	if b == nil {
+		q.shard.mu.Unlock()
+		return
+	}
+	due, runs := b.recordDue, slices.Clone(b.runs)
+	b.queuedRecord, b.recordDue = false, false
+	q.shard.mu.Unlock()
+	for _, r := range runs { // oldest first: what is recorded leaves no gap
+		s.recordRun(q, b, r, due)
+	}
+	if err := s.reclaim(q, b); err != nil && !s.e.journal.failing() {
+		s.e.report("remove runs", err) // tend tries again
+	}
+}
+
+// recordRun syncs what has been written to a run and has the journal say so, if that is due or the
+// run grows no more; it then closes the run's writer. From then on the journal's own copy of those
+// items is not needed. The caller holds recordMu.
+func (s *spool) recordRun(q *queue, b *backlog, r *run, due bool) {
+	sh := q.shard
+	sh.mu.Lock()
+	w, state, epoch, ended := r.writer, r.written, b.epoch, r != b.growing
+	unrecorded := state.end - max(r.recorded.end, segment.RunStart)
+	wanted := r.recorded.end != state.end && q.opts.KeepJournal && !q.deleted && !b.stuck &&
+		(due || ended || unrecorded >= recordEvery)
+	sh.mu.Unlock()
+	if w == nil {
+		return
+	}
+	if wanted {
+		err := w.Sync()
+		sh.mu.Lock()
+		switch {
+		case err != nil:
+			b.stuck, b.growing = true, nil
+		case b.epoch == epoch && slices.Contains(b.runs, r):
+			s.e.recordSynced(q, r, state)
+		}
+		sh.mu.Unlock()
+		if err != nil {
+			s.e.log.Error("sync backlog: the journal keeps what follows, until the next start",
+				"queue", q.name, "err", err)
+		}
+	}
+	if ended {
+		s.closeWriter(q, b, r)
+	}
+}
+
+// closeWriter closes the writer of a run that grows no more, unless a last batch is being written.
+func (s *spool) closeWriter(q *queue, b *backlog, r *run) (closed bool) {
+	q.shard.mu.Lock()
+	defer q.shard.mu.Unlock()
+	if r.writer != nil && b.writing > 0 {
+		return false // publish or putBack asks again
+	}
+	if r.writer != nil {
+		r.writer.Close() // what is to last has been synced
+		r.writer = nil
+	}
+	return true
+}
+
+// recordSynced has the journal say that a run of q is synced as far as state says. The caller holds the
+// shard's mutex.
+func (e *Engine) recordSynced(q *queue, r *run, state runState) {
+	r.recorded = state
+	e.journal.spill(q, r)
+	if q.headID() > q.spilledTo+1 {
+		// Some were handed out meanwhile. That they are gone may stand in a segment that is dropped
+		// before this record is; and the place of those that are open is in the run now.
+		e.recordGone(q)
+		for _, list := range [...]*readList{&q.returned, &q.open, &q.moving} {
+			for read := list.head; read != nil; read = read.next {
+				if id := read.item.ID; id > q.spilledTo && state.holds(id) {
+					read.segment = 0
+				}
+			}
+		}
+	}
+	q.spilledTo = max(q.spilledTo, state.lastID)
+	q.trimSegments()
+}
+
+// whenSynced calls f with the shard of q locked when nothing is on its way to the backlog and its runs
+// are synced. It waits for the disk, and returns the error that keeps it from calling f.
+func (s *spool) whenSynced(q *queue, f func()) error {
+	s.writeMu.Lock()
+	defer s.writeMu.Unlock()
+	s.recordMu.Lock()
+	defer s.recordMu.Unlock()
+	sh := q.shard
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	b := q.backlog
+	if b == nil {
+		f()
+		return nil
+	}
+	b.hold = true
+	defer func() { b.hold = false }()
+	for b.leaving.count > 0 {
+		sh.mu.Unlock()
+		err := s.writeChunks(q, b)
+		sh.mu.Lock()
+		if err != nil {
+			return err
+		}
+	}
+	runs := slices.Clone(b.runs) // no others come about, as long as writeMu is held
+	sh.mu.Unlock()
+	err := s.syncRuns(runs)
+	sh.mu.Lock()
+	if err == nil {
+		b.hold = false
+		f()
+	}
+	return err
+}
+
+// syncRuns makes runs durable that were not meant to be, because their queue was not in the journal.
+func (s *spool) syncRuns(runs []*run) error {
+	for _, r := range runs {
+		f, err := s.fs.Open(r.path)
+		if err == nil {
+			err = errors.Join(f.Datasync(), f.Close())
+		}
+		if err != nil {
+			return fmt.Errorf("sync run: %w", err)
+		}
+	}
+	return s.fs.SyncDir(s.dir)
+}
+
+// reclaim removes the files of spent runs. What the journal says about their items is synced first,
+// and open reads whose place is in one are recorded in the journal: a restart must not look for them
+// in a run that is not there. The caller holds recordMu.
+func (s *spool) reclaim(q *queue, b *backlog) error {
+	sh := q.shard
+	sh.mu.Lock()
+	spent := slices.Clone(b.spent)
+	if len(spent) > 0 && q.opts.KeepJournal && !q.deleted {
+		s.e.keepReads(q, spent)
+	}
+	sh.mu.Unlock()
+	if len(spent) > 0 {
+		if err := s.e.journal.sync(s.e.journal.appendedEnd()); err != nil {
+			return err
+		}
+	}
+	for _, r := range spent {
+		if !s.closeWriter(q, b, r) {
+			continue
+		}
+		s.closeReader(r)
+		if err := s.remove(r); err != nil {
+			return err
+		}
+		sh.mu.Lock()
+		b.spent = slices.DeleteFunc(b.spent, func(o *run) bool { return o == r })
+		sh.mu.Unlock()
+	}
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if !b.inReadBehind && len(b.runs) == 0 && len(b.spent) == 0 && b.writing == 0 {
+		q.backlog = nil
+		s.unregister(q)
+	}
+	return nil
+}
+
+// keepReads records open reads whose place is in one of the runs in the journal.
+func (e *Engine) keepReads(q *queue, runs []*run) {
+	for _, list := range [...]*readList{&q.returned, &q.open, &q.moving} {
+		for r := list.head; r != nil; r = r.next {
+			if r.segment != 0 {
+				continue
+			}
+			in := func(o *run) bool { return o.recorded.count > 0 && o.recorded.holds(r.item.ID) }
+			if slices.ContainsFunc(runs, in) {
+				r.segment = e.journal.keep(q, r.item)
+			}
+		}
+	}
+}
