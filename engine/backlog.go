@@ -55,11 +55,12 @@ type backlog struct {
 	// to nothing.
 	epoch uint64
 
-	entered   bool  // that q is in read-behind is to be logged
-	writing   int64 // items of count in chunks that are being written
-	hold      bool  // nothing leaves recent for now
-	recordDue bool  // what is written is to be synced and recorded at the next opportunity
-	stuck     bool  // a sync failed: nothing is recorded any more
+	entered     bool  // that q is in read-behind is to be logged
+	leaveLogged bool  // that it leaves is logged, as entering was
+	writing     int64 // items of count in chunks that are being written
+	hold        bool  // nothing leaves recent for now
+	recordDue   bool  // what is written is to be synced and recorded at the next opportunity
+	stuck       bool  // a sync failed: nothing is recorded any more
 
 	queuedSpill, queuedFill, queuedRecord bool // on the spool's lists
 }

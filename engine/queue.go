@@ -42,8 +42,10 @@ type queue struct {
 	// journal says so.
 	writtenTo, spilledTo uint64
 	counters             queueCounters
-	lastGone             Time   // when the item removed last was added
-	meter                *Meter // nil until the queue is used
+	lastGone             Time // when the item removed last was added
+	// behindLogged is when entering read-behind was logged last.
+	behindLogged Time
+	meter        *Meter // nil until the queue is used
 }
 
 // queueCounters count since the queue was made, or the process started.

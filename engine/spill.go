@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/kestrelmq/kestrel/segment"
 )
@@ -30,8 +31,10 @@ func (s *spool) spill(q *queue) {
 		return
 	}
 	b.queuedSpill = false
-	entered := b.entered
-	b.entered = false
+	entered := b.entered && s.now().After(-behindLogInterval) >= q.behindLogged
+	if b.entered = false; entered {
+		b.leaveLogged, q.behindLogged = true, s.now()
+	}
 	q.shard.mu.Unlock()
 	if entered {
 		s.e.log.Info("queue enters read-behind", "queue", q.name)
@@ -262,9 +265,22 @@ func (s *spool) next(q *queue, b *backlog) {
 	}
 }
 
-// logState tells the operator that q has left read-behind.
+// behindLogInterval is how long a queue's entering read-behind is not logged again: one that goes in
+// and out would fill the log.
+const behindLogInterval = 10 * time.Second
+
+// logState tells the operator that q has left read-behind, if its entering was told.
 func (s *spool) logState(q *queue, left bool) {
-	if left {
+	if !left {
+		return
+	}
+	q.shard.mu.Lock()
+	told := q.backlog != nil && q.backlog.leaveLogged
+	if told {
+		q.backlog.leaveLogged = false
+	}
+	q.shard.mu.Unlock()
+	if told {
 		s.e.log.Info("queue leaves read-behind", "queue", q.name)
 	}
 }

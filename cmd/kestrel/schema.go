@@ -86,13 +86,13 @@ func dataOptions() []option[config] {
 			return automatic(&c.engine.SegmentSize, 0, sizeValue{&c.engine.SegmentSize, 64 << 10})
 		},
 	}, {
-		key: "memory_limit",
+		key:  "memory_limit",
 		help: `near it queues spill, past it puts fail; "auto": a quarter of memory`,
 		at: func(c *config) value {
 			return automatic(&c.engine.MemoryLimit, 0, sizeValue{&c.engine.MemoryLimit, 1 << 20})
 		},
 	}, {
-		key: "disk_reserve",
+		key:  "disk_reserve",
 		help: `of disk that puts leave free; "auto" is 5 %, 1GiB at least, 10 % at most`,
 		at: func(c *config) value {
 			return automatic(&c.engine.DiskReserve, 0, sizeValue{&c.engine.DiskReserve, 1})
