@@ -64,6 +64,9 @@ fuzz: ## fuzz every decoder for FUZZTIME each
 bench: ## Go benchmarks, BENCHCOUNT runs each, for benchstat
 	$(GO) test -run '^$$' -bench . -benchtime $(BENCHTIME) -count $(BENCHCOUNT) ./...
 
+bench-backlog: build ## what a backlog costs beside keeping it in memory; options in ARGS
+	$(GO) run ./bench/backlog -kestrel bin/kestrel $(ARGS)
+
 bench-peers: build ## side by side with memcached and redis; options in ARGS
 	$(GO) run ./bench/peers -kestrel bin/kestrel $(ARGS)
 

@@ -23,8 +23,8 @@ const (
 const (
 	DefaultShards      = 64
 	DefaultMaxQueues   = 1 << 20
-	DefaultJournalSize = 128 << 20 // bytes: what a restart reads in a quarter of a second, about
-	DefaultSegmentSize = 32 << 20  // bytes
+	DefaultJournalSize = 64 << 20 // bytes; a restart reads as much
+	DefaultSegmentSize = 32 << 20 // bytes
 )
 
 // Options configure an [Engine]. The zero value of each field but Dir means its default.

@@ -29,7 +29,7 @@ func TestConfigDefaults(t *testing.T) {
 	c := parse(t, "")
 	want := engine.Options{
 		Dir:         "./kestrel-data",
-		JournalSize: 128 << 20, MaxQueues: 1 << 20,
+		JournalSize: 64 << 20, MaxQueues: 1 << 20,
 		Settings: engine.Settings{
 			Default: engine.DefaultQueueOptions(),
 			Queues:  map[string]engine.QueueOptions{}, Aliases: map[string][]string{},
