@@ -32,7 +32,7 @@ type sysFault struct {
 // system in memory, by the tests of segment and engine; here it is the real binary, with what lies
 // between.
 func sysFaults() []sysFault {
-	const fails = "journal fails"
+	const fails = "puts are refused"
 	faults := []sysFault{
 		{inject: "fdatasync:error=EINTR:when=1..20", hidden: true},
 		{inject: "pwrite64:error=EINTR:when=1..20", hidden: true},
