@@ -29,7 +29,7 @@ func (beanstalk) appendGreeting(dst []byte, queue string, _ int, g *Group) []byt
 	return append(dst, "ignore default\r\n"...)
 }
 
-func (beanstalk) greeted(src []byte, g *Group) (done bool, err error) {
+func (beanstalk) greeted(src []byte, g *Group) (n int, err error) {
 	want := []string{"USING "}
 	if g.Operation.Gets() {
 		want = []string{"USING ", "WATCHING 2\r\n", "WATCHING 1\r\n"}
@@ -37,19 +37,19 @@ func (beanstalk) greeted(src []byte, g *Group) (done bool, err error) {
 	return greetedByLines(src, want)
 }
 
-// greetedByLines reports whether src consists of lines that begin with the words wanted.
-func greetedByLines(src []byte, want []string) (done bool, err error) {
+// greetedByLines returns the size of the lines at the start of src, if they are lines that begin with the words wanted.
+func greetedByLines(src []byte, want []string) (n int, err error) {
 	for _, begin := range want {
-		line, ok := replyLine(src)
+		line, ok := replyLine(src[n:])
 		switch {
 		case line == 0 && ok:
-			return false, nil
-		case line == 0 || !bytes.HasPrefix(src, []byte(begin)):
-			return false, fmt.Errorf("greeting answered with %q, want %q", src, begin)
+			return 0, nil
+		case line == 0 || !bytes.HasPrefix(src[n:], []byte(begin)):
+			return 0, fmt.Errorf("greeting answered with %q, want %q", src[n:], begin)
 		}
-		src = src[line:]
+		n += line
 	}
-	return true, nil
+	return n, nil
 }
 
 func (p beanstalk) appendRequest(dst []byte, r *request) []byte {

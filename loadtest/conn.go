@@ -37,6 +37,7 @@ type conn struct {
 	matched  int             // reply bytes found equal to those due
 	parsing  bool            // replies are parsed, no longer only matched
 	tail     []byte          // start of a reply, while parsing
+	early    []byte          // what came without a request, from a server that may do so
 	now      request         // the request whose reply is being parsed
 	settled  int             // open reads that the batch confirms in one request
 	taken    int64           // items of the batch

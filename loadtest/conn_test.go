@@ -255,7 +255,7 @@ func TestGreet(t *testing.T) {
 			"USING load\r\nWATCHING 2\r\nWATCHING 1\r\n"},
 		{JetStream, Set, "CONNECT {\"verbose\":false,\"pedantic\":false,\"headers\":true,\"protocol\":1}" +
 			"\r\nSUB _INBOX.load.0 1\r\nPING\r\n", "INFO {}\r\nPONG\r\n"},
-		{NSQ, Set, "  V2IDENTIFY\n\x00\x00\x00\x34" + `{"heartbeat_interval":-1,"output_buffer_timeout":10}`,
+		{NSQ, Set, "  V2IDENTIFY\n\x00\x00\x00\x37" + `{"heartbeat_interval":60000,"output_buffer_timeout":25}`,
 			"\x00\x00\x00\x06\x00\x00\x00\x00OK"},
 	} {
 		g := &Group{Operation: tt.operation, Burst: 1}
@@ -264,9 +264,9 @@ func TestGreet(t *testing.T) {
 			t.Errorf("%v: greeting %q, want %q", tt.protocol, got, tt.sent)
 		}
 		for i := range len(tt.answer) + 1 {
-			done, err := p.greeted([]byte(tt.answer[:i]), g)
-			if err != nil || done != (i == len(tt.answer)) {
-				t.Errorf("%v: greeted by %q = %v, %v", tt.protocol, tt.answer[:i], done, err)
+			n, err := p.greeted([]byte(tt.answer[:i]), g)
+			if want := i / len(tt.answer) * i; err != nil || n != want {
+				t.Errorf("%v: greeted by %q = %d, %v, want %d", tt.protocol, tt.answer[:i], n, err, want)
 			}
 		}
 		refusal := map[Protocol]string{Beanstalk: "BAD_FORMAT\r\n", JetStream: "-ERR 'no'\r\n",

@@ -48,8 +48,12 @@ func (t *thread) greet(c *conn) error {
 			return fmt.Errorf("greeting: %w", io.ErrUnexpectedEOF)
 		}
 		in = append(in, t.buf[:n]...)
-		if done, err := g.greeted(in, c.group.Group); done || err != nil {
+		answer, err := g.greeted(in, c.group.Group)
+		if err != nil {
 			return err
+		}
+		if answer > 0 {
+			return t.unasked(c, in[answer:])
 		}
 	}
 }

@@ -33,11 +33,15 @@ func (jetStream) appendGreeting(dst []byte, _ string, conn int, _ *Group) []byte
 	return append(dst, " 1\r\nPING\r\n"...)
 }
 
-func (jetStream) greeted(src []byte, _ *Group) (done bool, err error) {
+func (jetStream) greeted(src []byte, _ *Group) (n int, err error) {
 	if i := bytes.Index(src, []byte("-ERR")); i >= 0 {
-		return false, fmt.Errorf("greeting answered with %q", src[i:])
+		return 0, fmt.Errorf("greeting answered with %q", src[i:])
 	}
-	return bytes.HasSuffix(src, []byte("PONG\r\n")), nil
+	const end = "PONG\r\n"
+	if i := bytes.Index(src, []byte(end)); i >= 0 {
+		return i + len(end), nil
+	}
+	return 0, nil
 }
 
 func (p jetStream) appendRequest(dst []byte, r *request) []byte {
@@ -80,7 +84,7 @@ func (jetStream) parseReply(src []byte, r *request) (reply, int) {
 	case "MSG":
 	case "HMSG": // headers and no payload: the status that ends a pull
 		return parseStatus(src, line, rest, r)
-	case "+OK", "INFO":
+	case "+OK", "INFO", "PING": // a server closes only after several pings without an answer
 		return reply{outcome: noise}, line
 	default:
 		return reply{outcome: refused}, line

@@ -31,7 +31,7 @@ func (nsq) named() bool { return true }
 func (nsq) endless() {}
 
 func (nsq) appendGreeting(dst []byte, queue string, _ int, g *Group) []byte {
-	const identity = `{"heartbeat_interval":-1,"output_buffer_timeout":10}`
+	const identity = `{"heartbeat_interval":60000,"output_buffer_timeout":25}`
 	dst = append(dst, "  V2IDENTIFY\n"...)
 	dst = binary.BigEndian.AppendUint32(dst, uint32(len(identity)))
 	dst = append(dst, identity...)
@@ -41,22 +41,22 @@ func (nsq) appendGreeting(dst []byte, queue string, _ int, g *Group) []byte {
 	return dst
 }
 
-func (nsq) greeted(src []byte, g *Group) (done bool, err error) {
+func (nsq) greeted(src []byte, g *Group) (n int, err error) {
 	want := 1
 	if g.Operation.Gets() {
 		want = 2
 	}
 	for ; want > 0; want-- {
-		kind, data, n := nsqFrame(src)
-		if n == 0 {
-			return false, nil
+		kind, data, size := nsqFrame(src[n:])
+		if size == 0 {
+			return 0, nil
 		}
 		if kind != nsqResponse || string(data) != "OK" {
-			return false, fmt.Errorf("greeting answered with %q", data)
+			return 0, fmt.Errorf("greeting answered with %q", data)
 		}
-		src = src[n:]
+		n += size
 	}
-	return true, nil
+	return n, nil
 }
 
 // nsqFrame returns the first frame of src and its size, which is 0 if the frame is not whole and -1
@@ -112,6 +112,8 @@ func (nsq) parseReply(src []byte, r *request) (reply, int) {
 		if kind == nsqResponse && string(data) == "OK" {
 			return reply{outcome: accepted}, n
 		}
+	case kind == nsqResponse && string(data) == "_heartbeat_":
+		return reply{outcome: noise}, n // nsqd closes only after two without an answer, of a minute each
 	case kind == nsqMessage && len(data) >= nsqMessageHead:
 		return reply{
 			outcome: hit,

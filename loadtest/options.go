@@ -194,7 +194,8 @@ func (g *Group) validate(c *checker, o *Options) {
 func (g *Group) validateFit(c *checker, o *Options) {
 	if g.Operation < numOperations && o.Protocol < numProtocols {
 		c.bad(!o.Protocol.can(g.Operation), "%v cannot do %v", o.Protocol, g.Operation)
-		c.bad(g.Wait > 0 && !o.Protocol.can(OpenClose), "%v has no waits", o.Protocol)
+		c.bad(g.Wait > 0 && !o.Protocol.can(OpenClose) && !o.Protocol.can(CloseOpen),
+			"%v has no waits", o.Protocol)
 		c.bad(g.Burst > 1 && o.Protocol != Thrift && g.Operation.first() == putRequest,
 			"%v has no put of several items", o.Protocol)
 	}

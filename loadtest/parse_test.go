@@ -91,6 +91,7 @@ var parseTests = []struct {
 	{"jetstream/get miss", jetStream{}, closeOpenRequest,
 		"HMSG _INBOX.load.0 1 28 28\r\nNATS/1.0 404 No Messages\r\n\r\n\r\n", "miss 58"},
 	{"jetstream/ok", jetStream{}, putRequest, "+OK\r\n", "noise 5"},
+	{"jetstream/ping", jetStream{}, closeOpenRequest, "PING\r\n", "noise 6"},
 	{"jetstream/error", jetStream{}, putRequest, "-ERR 'no'\r\n", "refused 11"},
 
 	{"nsq/put", nsq{}, putRequest, "\x00\x00\x00\x06\x00\x00\x00\x00OK", "accepted 10"},

@@ -187,8 +187,9 @@ type greeter interface {
 	// number in the run.
 	appendGreeting(dst []byte, queue string, conn int, g *Group) []byte
 
-	// greeted reports whether src, all that has arrived, is the answer, or that it is not one.
-	greeted(src []byte, g *Group) (done bool, err error)
+	// greeted returns the size of the answer at the start of src, all that has arrived, 0 while it is
+	// not whole, or that it is not one.
+	greeted(src []byte, g *Group) (n int, err error)
 }
 
 // personal is a protocol whose requests differ by connection.

@@ -28,18 +28,18 @@ func (p thriftCalls) appendGreeting(dst []byte, _ string, _ int, _ *Group) []byt
 	return codec.Client{}.AppendCall(dst, codec.MethodUpgrade, 0, nil)
 }
 
-func (p thriftCalls) greeted(src []byte, _ *Group) (done bool, err error) {
+func (p thriftCalls) greeted(src []byte, _ *Group) (n int, err error) {
 	var got codec.Reply
-	_, err = codec.Client{}.DecodeReply(src, &got)
+	n, err = codec.Client{}.DecodeReply(src, &got)
 	switch {
 	case errors.Is(err, codec.ErrIncomplete):
-		return false, nil
+		return 0, nil
 	case err != nil:
-		return false, err
+		return 0, err
 	case got.Failed:
-		return false, fmt.Errorf("the server does not take client ids: %s", got.Message)
+		return 0, fmt.Errorf("the server does not take client ids: %s", got.Message)
 	}
-	return true, nil
+	return n, nil
 }
 
 func (p thriftCalls) appendRequest(dst []byte, r *request) []byte {

@@ -136,6 +136,9 @@ func (t *thread) waits(c *conn) bool {
 // abandon ends the window for a connection that waits for items of which there will be none. Its
 // request stays unanswered.
 func (t *thread) abandon(c *conn, now time.Duration) error {
+	if c.group.endless {
+		c.early = append(c.early, c.tail...)
+	}
 	c.count = 0
 	t.outstanding--
 	c.open.reset()
@@ -236,7 +239,7 @@ func (t *thread) fly(c *conn, count int, now, due time.Duration) error {
 			return err
 		}
 		if c.group.Kill == 0 || c.kind(0) != closeOpenRequest || t.random.Float64() >= c.group.Kill {
-			return nil
+			return t.catchUp(c)
 		}
 		if c.lastOpen {
 			c.consumer.expect(c.last, false)
@@ -246,6 +249,33 @@ func (t *thread) fly(c *conn, count int, now, due time.Duration) error {
 			return err
 		}
 	}
+}
+
+// unasked takes bytes that arrived while no request was on the way. A server that pushes may send
+// items then, others only what means nothing.
+func (t *thread) unasked(c *conn, chunk []byte) error {
+	if c.group.endless {
+		c.early = append(c.early, chunk...)
+		return nil
+	}
+	for len(chunk) > 0 {
+		got, n := c.group.protocol.parseReply(chunk, &c.now)
+		if got.outcome != noise {
+			return c.wrong("bytes without a request", chunk, nil)
+		}
+		chunk = chunk[n:]
+	}
+	return nil
+}
+
+// catchUp takes what a server has sent unasked before the request that it now answers.
+func (t *thread) catchUp(c *conn) error {
+	if len(c.early) == 0 {
+		return nil
+	}
+	chunk := c.early
+	c.early = nil
+	return t.arrived(c, chunk)
 }
 
 // flush writes what the kernel takes of a batch; the rest goes when the socket is writable again.
@@ -319,7 +349,7 @@ func (t *thread) handle(event *unix.EpollEvent) error {
 // arrived hands bytes to a connection. When they complete its batch, the next one is sent.
 func (t *thread) arrived(c *conn, chunk []byte) error {
 	if c.count == 0 {
-		return c.wrong("bytes without a request", chunk, nil)
+		return t.unasked(c, chunk)
 	}
 	now := t.now()
 	done, err := c.receive(t.tally, chunk, now)

@@ -12,28 +12,60 @@ import (
 type class uint8
 
 const (
-	pageCache  class = iota // at most written to a file: survives the process, not the machine
+	memory     class = iota // nothing: a put survives nothing
+	pageCache               // at most written to a file: survives the process, not the machine
 	syncAlways              // synced to the disk
+	numClasses
 )
 
-func (c class) String() string {
-	return [...]string{"page-cache", "sync-always"}[c]
+func (c class) String() string { return [...]string{"memory", "page-cache", "sync-always"}[c] }
+
+// kind is what the connections of a case do.
+type kind uint8
+
+const (
+	set     kind = iota // put
+	get                 // take from a queue that was filled
+	churn               // put, open, confirm
+	flood               // half of the connections put, the others wait and take
+	waiters             // one connection puts at a steady pace, the others wait and take
+	crowd               // one connection puts as fast as it can, the others wait and take
+	scaling             // put and take, on one event loop or two
+)
+
+func (k kind) String() string {
+	return [...]string{"SET", "GET", "CHURN", "FLOOD", "WAITERS", "CROWD", "SCALING"}[k]
 }
 
-// itemSize is the size of the items in all cases, in bytes.
-const itemSize = 64
+// delivers reports whether the percentiles of a case are of deliveries, from put to get.
+func (k kind) delivers() bool { return k == flood || k == waiters || k == crowd }
+
+const (
+	waitersRate = 1000            // puts a second
+	longWait    = 8 * time.Second // of a blocked get; whole seconds, as Redis and beanstalkd want
+	shortWait   = time.Second
+)
 
 // benchCase is one load.
 type benchCase struct {
 	class       class
-	operation   loadtest.Operation
+	kind        kind
+	size        int // bytes of an item
 	connections int
 	pipeline    int
+	queues      int
 }
 
 // String returns the name that -cases matches, with a space at each end for exact matches.
-func (c benchCase) String() string {
-	return fmt.Sprintf(" %v %v c=%d P=%d ", c.class, c.operation, c.connections, c.pipeline)
+func (c benchCase) String() string { return fmt.Sprintf(" %v %s ", c.class, c.name()) }
+
+// name returns what the case is called within its class.
+func (c benchCase) name() string {
+	text := fmt.Sprintf("%v %dB c=%d P=%d", c.kind, c.size, c.connections, c.pipeline)
+	if c.queues > 1 {
+		text += fmt.Sprintf(" Q=%d", c.queues)
+	}
+	return text
 }
 
 // planned is a case and the servers that take part; the first is the reference.
@@ -45,25 +77,47 @@ type planned struct {
 // allCases returns the cases in the order of the report.
 func allCases() []benchCase {
 	var cases []benchCase
-	for _, operation := range []loadtest.Operation{loadtest.Set, loadtest.Get} {
+	add := func(class class, kind kind, size, connections, pipeline, queues int) {
+		cases = append(cases, benchCase{class, kind, size, connections, pipeline, queues})
+	}
+	for _, kind := range []kind{set, get} {
 		for _, pipeline := range []int{1, 32} {
 			for _, connections := range []int{1, 16, 100, 1000} {
-				cases = append(cases, benchCase{pageCache, operation, connections, pipeline})
+				add(pageCache, kind, 64, connections, pipeline, 1)
 			}
 		}
+		add(pageCache, kind, 1024, 16, 32, 1)
 	}
-	for _, connections := range []int{16, 100} {
-		cases = append(cases, benchCase{syncAlways, loadtest.Set, connections, 1})
+	add(pageCache, flood, 64, 16, 1, 1)
+	add(pageCache, flood, 64, 16, 32, 1)
+	add(pageCache, churn, 64, 16, 1, 1)
+	add(pageCache, waiters, 64, 500, 1, 1)
+	add(pageCache, crowd, 64, 100, 1, 1)
+	add(pageCache, crowd, 64, 10_000, 1, 1)
+	for _, size := range []int{64, 1024} {
+		for _, connections := range []int{16, 100} {
+			add(syncAlways, set, size, connections, 1, 1)
+		}
 	}
+	add(syncAlways, set, 64, 16, 32, 1)
+	add(syncAlways, set, 64, 1, 1, 1)
+	add(syncAlways, set, 64, 100, 1, 1000)
+	for _, kind := range []kind{set, get, flood} {
+		add(memory, kind, 64, 16, 1, 1)
+		add(memory, kind, 64, 16, 32, 1)
+	}
+	add(pageCache, scaling, 64, 32, 8, 2)
 	return cases
 }
 
-// gets returns how many gets take about the given time on one core. The number is the same for all
-// servers, since a queue server must be filled with as many items; what that adds up to in a second
-// stays within kestrel's memory window of 128 MiB.
-func (c benchCase) gets(d time.Duration) int64 {
+// gets returns how many gets take about the given time on one core, for a server whose speed is 1.
+// A queue server must be filled with as many items; what that adds up to in a second stays within
+// kestrel's memory window of 128 MiB.
+func (c benchCase) gets(d time.Duration, speed float64) int64 {
 	rate := 220e3 // per second
 	switch {
+	case c.size > 64:
+		rate = 80e3
 	case c.pipeline > 1 && c.connections > 1:
 		rate = 1e6
 	case c.pipeline > 1:
@@ -71,5 +125,99 @@ func (c benchCase) gets(d time.Duration) int64 {
 	case c.connections == 1:
 		rate = 18e3
 	}
-	return int64(math.Ceil(rate * d.Seconds()))
+	return int64(math.Ceil(rate * d.Seconds() * speed))
+}
+
+// load returns what the case asks of a server at addr.
+func (o *options) load(c benchCase, s server, addr string) loadtest.Options {
+	load := loadtest.Options{
+		Addr:     addr,
+		Protocol: s.protocol,
+		Threads:  len(o.loadCPUs),
+		CPUs:     o.loadCPUs,
+	}
+	base := loadtest.Group{
+		Connections: c.connections,
+		Pipeline:    c.pipeline,
+		ItemSize:    c.size,
+		Queue:       queueName,
+		Queues:      c.queues,
+		Duration:    o.window,
+	}
+	switch c.kind {
+	case set:
+		load.Groups, load.Warmup = []loadtest.Group{base}, o.warmup
+	case get:
+		take := s.take(base)
+		if s.pushes() { // a connection that has its share would keep what is pushed to it
+			load.Groups, load.Warmup = []loadtest.Group{take}, o.warmup
+			break
+		}
+		take.Duration = 0
+		take.Operations, take.WarmupOperations = c.gets(o.window, s.speed), c.gets(o.warmup, s.speed)
+		take.Hits = take.Operation != loadtest.Get
+		load.Groups = []loadtest.Group{take}
+	case churn:
+		base.Operation = loadtest.OpenClose
+		load.Groups, load.Warmup = []loadtest.Group{base}, o.warmup
+	case scaling:
+		base.Operation = loadtest.SetGet
+		load.Groups, load.Warmup = []loadtest.Group{base}, o.warmup
+	default:
+		load.Groups = c.deliveries(base, s)
+		load.Ledger = loadtest.NewLedger(uint64(c.connections), false)
+	}
+	return load
+}
+
+// deliveries returns producers and consumers. There is no warm-up: what it put would still be there.
+func (c benchCase) deliveries(base loadtest.Group, s server) []loadtest.Group {
+	put, take := base, s.take(base)
+	take.Duration, take.Drain, take.Wait = 0, true, longWait
+	switch c.kind {
+	case flood:
+		put.Connections /= 2
+		take.Connections -= put.Connections
+		take.Wait = shortWait
+	case waiters:
+		put.Connections, put.Rate = 1, waitersRate
+	case crowd:
+		put.Connections = 1
+	}
+	return []loadtest.Group{put, take}
+}
+
+// queueName is the queue of all cases, or how the names of its queues begin.
+const queueName = "bench"
+
+// take returns base as a group that takes items in the way of the server's protocol.
+func (s server) take(base loadtest.Group) loadtest.Group {
+	base.Operation = loadtest.Get
+	switch s.protocol {
+	case loadtest.Beanstalk:
+		base.Operation = loadtest.Consume
+	case loadtest.JetStream, loadtest.NSQ: // so many at a time, in one request
+		base.Operation, base.Burst, base.Pipeline = loadtest.CloseOpen, base.Pipeline, 1
+	}
+	return base
+}
+
+// pushes reports whether the server hands out items unasked, as long as there is room.
+func (s server) pushes() bool { return s.protocol == loadtest.NSQ }
+
+// fits reports whether a server can run the case, and is asked to.
+func (c benchCase) fits(s server) bool {
+	if s.class != c.class || (c.kind == scaling) != (s.loops > 0) {
+		return false
+	}
+	queue := s.protocol != loadtest.RedisString && s.protocol != loadtest.MemcacheMeta && !s.keeps
+	switch c.kind {
+	case set, get:
+		return s.full || c.connections == 16 || c.class == syncAlways && c.queues == 1
+	case churn:
+		return queue && s.protocol != loadtest.JetStream && !s.pushes()
+	case crowd:
+		return queue && s.full || s.protocol == loadtest.Beanstalk
+	}
+	return queue
 }

@@ -37,9 +37,9 @@ func newHeader(o *options, servers []server) header {
 		cores:    machine.Cores,
 		kernel:   machine.Kernel,
 		compiler: runtime.Version(),
-		options: fmt.Sprintf("%d rounds, window %v, warm-up %v, %d-byte items, one queue, "+
+		options: fmt.Sprintf("%d rounds, window %v, warm-up %v, "+
 			"server on processor %d, generator on %v",
-			o.rounds, o.window, o.warmup, itemSize, o.serverCPU, o.loadCPUs),
+			o.rounds, o.window, o.warmup, o.serverCPU, o.loadCPUs),
 	}
 	for _, s := range servers {
 		h.servers = append(h.servers, serverHeader{s.name, serverVersion(s), commandLine(o, s)})
@@ -86,4 +86,41 @@ func serverVersion(s server) string {
 	}
 	line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
 	return line
+}
+
+// used returns the servers that the plan has work for.
+func used(servers []server, plan []planned) (some []server) {
+	names := make(map[string]bool)
+	for _, p := range plan {
+		for _, s := range p.servers {
+			names[s.name] = true
+		}
+	}
+	for _, s := range servers {
+		if names[s.name] {
+			some = append(some, s)
+		}
+	}
+	return some
+}
+
+// save writes the report to a file of dir that is named after the day and the machine.
+func (h header) save(dir, report string, stderr io.Writer) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	name := filepath.Join(dir, fmt.Sprintf("%s-%s.md", h.date.Format("2006-01-02"), h.machine()))
+	if err := os.WriteFile(name, []byte(report), 0o644); err != nil {
+		return err
+	}
+	fmt.Fprintf(stderr, "peers: wrote %s\n", name)
+	return nil
+}
+
+// machine names the kind of machine, as it can stand in a file name.
+func (h header) machine() string {
+	words := strings.FieldsFunc(strings.ToLower(h.cpu), func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < '0' || c > '9')
+	})
+	return fmt.Sprintf("%s-%dcpu", strings.Join(words, "-"), h.cores)
 }

@@ -1,13 +1,14 @@
 // Peers measures servers side by side: processor time per operation, rate, latency and memory,
 // under the same load, one core for the server and others for the load generator.
 //
-//	go run ./bench/peers                        every case, 5 rounds; some minutes
+//	make bench-peers                            everything, from what must be installed to the report
+//	go run ./bench/peers                        every case, 5 rounds, of the servers that are there
 //	go run ./bench/peers -short                 a quick look
-//	go run ./bench/peers -cases 'SET c=16' -rounds 9
-//	go run ./bench/peers -kestrel bin/kestrel   with kestrel among the servers
+//	go run ./bench/peers -cases 'SET 64B c=16' -rounds 9
 //
-// The table goes to standard output as markdown, progress to standard error. The status is 1 if any
-// measurement failed, and after an interrupt; the servers it started are gone in every case.
+// The report goes to standard output as markdown, and with -results to a file; progress goes to
+// standard error. The status is 1 if any measurement failed, and after an interrupt; the servers it
+// started are gone in every case.
 //
 // # Method
 //
@@ -16,7 +17,11 @@
 // the median of those ratios. Every measurement starts a fresh server on an empty directory, warms
 // it up on the connections that are then measured, and reads the server's CPU clock at two moments
 // at which no request is outstanding. Gets first fill the queue, outside the window, with as many
-// items as they will take; memcached keeps one item and hits it each time.
+// items as they will take; memcached keeps one item and hits it each time. Servers that push, or
+// hand out several items at a time (nats, nsqd), are asked for as many as the pipeline is deep.
+//
+// Cases that deliver run producers and consumers at once, check every item, and report how old items
+// were when their consumer had them.
 //
 // Without pipelining the generator does the same system calls as the server, so a server that is as
 // cheap as the generator is no longer kept busy, and pays for going to sleep. The columns busy and
@@ -37,6 +42,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"strings"
 	"syscall"
 
 	"github.com/kestrelmq/kestrel/loadtest/spawn"
@@ -63,6 +69,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if opts.install != "" {
+		if err := install(ctx, opts.install, stderr); err != nil {
+			return err
+		}
+	}
 	servers := opts.installed(stderr)
 	plan := opts.plan(servers)
 	if len(plan) == 0 {
@@ -71,9 +82,17 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err := spawn.PinSelf(opts.loadCPUs); err != nil {
 		return err
 	}
+	h := newHeader(opts, used(servers, plan))
 	results, err := measureAll(ctx, opts, plan, stderr)
-	if writeErr := writeReport(stdout, newHeader(opts, servers), plan, results); writeErr != nil {
+	var report strings.Builder
+	if writeErr := writeReport(&report, h, plan, results); writeErr != nil {
 		return errors.Join(err, writeErr)
+	}
+	if _, writeErr := io.WriteString(stdout, report.String()); writeErr != nil {
+		return errors.Join(err, writeErr)
+	}
+	if opts.results != "" {
+		return errors.Join(err, h.save(opts.results, report.String(), stderr))
 	}
 	return err
 }

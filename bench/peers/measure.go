@@ -8,18 +8,22 @@ import (
 	"math"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
+
 	"github.com/kestrelmq/kestrel/loadtest"
 	"github.com/kestrelmq/kestrel/loadtest/spawn"
 )
 
-// sample is one measurement.
+// sample is one measurement. An operation is an item put, or got if the case only gets, or put and
+// got; of the cases that deliver it is an item that went all the way.
 type sample struct {
-	operations   int64
-	wall         time.Duration
-	serverCPU    time.Duration
-	generatorCPU time.Duration // of the generator's threads
-	p50, p99     time.Duration // of a batch
-	resident     int64         // bytes, of the server at the end of the window
+	operations     int64
+	wall           time.Duration
+	serverCPU      time.Duration
+	generatorCPU   time.Duration // of the generator's threads
+	p50, p99, p999 time.Duration
+	resident       int64   // bytes, of the server at the end of the window
+	perClient      float64 // bytes of resident memory that each connection has added
 }
 
 // results holds the samples of each case and server, one per round, nil where one failed.
@@ -37,7 +41,7 @@ func measureAll(
 		all[name] = make(map[string][]*sample)
 		for round := range o.rounds {
 			for _, s := range p.servers {
-				fmt.Fprintf(stderr, "[%d/%d]%sround %d/%d %-14s ",
+				fmt.Fprintf(stderr, "[%d/%d]%sround %d/%d %-16s ",
 					i+1, len(plan), name, round+1, o.rounds, s.name)
 				got, err := measure(ctx, o, p.benchCase, s)
 				if ctx.Err() != nil {
@@ -71,84 +75,106 @@ func measure(ctx context.Context, o *options, c benchCase, s server) (got *sampl
 	}()
 	ctx, cancel := context.WithTimeout(ctx, time.Minute+20*(o.window+o.warmup))
 	defer cancel()
+	if err := prepare(addr, s); err != nil {
+		return nil, errors.Join(fmt.Errorf("prepare: %w", err), p.Alive())
+	}
 	load := o.load(c, s, addr)
-	if c.operation == loadtest.Get {
-		if err := fill(ctx, load, s); err != nil {
+	if c.kind == get {
+		if err := fill(ctx, o, c, load, s); err != nil {
 			return nil, errors.Join(fmt.Errorf("fill: %w", err), p.Alive())
 		}
 	}
-	got, err = observe(ctx, p.PID, load)
+	got, err = observe(ctx, p.PID, c, load)
 	if err != nil {
 		return nil, errors.Join(err, p.Alive())
+	}
+	if filled := c.gets(o.window, s.speed); c.kind == get && s.pushes() && got.operations >= filled {
+		return nil, fmt.Errorf("the queue ran dry after %d gets", got.operations)
 	}
 	return got, nil
 }
 
-// load returns the load of a case. Gets are bounded by number, for the queue must not run dry.
-func (o *options) load(c benchCase, s server, addr string) loadtest.Options {
-	group := loadtest.Group{
-		Operation:   c.operation,
-		Connections: c.connections,
-		Pipeline:    c.pipeline,
-		ItemSize:    itemSize,
-		Queue:       "bench",
-	}
-	load := loadtest.Options{
-		Addr:     addr,
-		Protocol: s.protocol,
-		Threads:  len(o.loadCPUs),
-		CPUs:     o.loadCPUs,
-	}
-	if c.operation == loadtest.Get {
-		group.Operations, group.WarmupOperations = c.gets(o.window), c.gets(o.warmup)
-	} else {
-		group.Duration, load.Warmup = o.window, o.warmup
-	}
-	load.Groups = []loadtest.Group{group}
-	return load
-}
-
 // fill puts as many items as the load will get.
-func fill(ctx context.Context, load loadtest.Options, s server) error {
-	group := load.Groups[0]
-	group.Operation, group.Connections, group.Pipeline = loadtest.Set, 4, 32
-	group.Operations += group.WarmupOperations
-	group.WarmupOperations = 0
+func fill(ctx context.Context, o *options, c benchCase, load loadtest.Options, s server) error {
+	items := c.gets(o.window, s.speed) + c.gets(o.warmup, s.speed)
 	if s.keeps {
-		group.Operations = 1
+		items = 1
 	}
-	load.Groups = []loadtest.Group{group}
+	load.Groups = []loadtest.Group{{Connections: 4, Pipeline: 32, ItemSize: c.size, Queue: queueName,
+		Operations: items}}
+	load.Warmup = 0
 	_, err := loadtest.Run(ctx, load)
 	return err
 }
 
+// counters are a server's, at the two ends of the measured window.
+type counters struct {
+	idle          int64 // resident bytes before the connections
+	before, after time.Duration
+	err           error
+}
+
 // observe runs a load and reads the server's CPU clock around its measured window.
-func observe(ctx context.Context, pid int, load loadtest.Options) (*sample, error) {
-	var before, after time.Duration
-	var beforeErr, afterErr error
-	load.Begin = func() { before, beforeErr = spawn.CPUTime(pid) }
-	load.End = func() { after, afterErr = spawn.CPUTime(pid) }
+func observe(
+	ctx context.Context, pid int, c benchCase, load loadtest.Options,
+) (*sample, error) {
+	var n counters
+	n.idle, n.err = spawn.Resident(pid)
+	load.Begin = func() { n.before = n.cpu(pid) }
+	load.End = func() { n.after = n.cpu(pid) }
 	result, err := loadtest.Run(ctx, load)
-	if err := errors.Join(err, beforeErr, afterErr); err != nil {
+	if err := errors.Join(err, n.err); err != nil {
 		return nil, err
 	}
-	if result.Misses() > 0 {
+	if result.Misses() > 0 && !c.kind.delivers() {
 		return nil, fmt.Errorf("%d of %d gets missed", result.Misses(), result.Operations())
 	}
 	resident, err := spawn.Resident(pid)
 	if err != nil {
 		return nil, err
 	}
-	latency := result.Latency()
-	return &sample{
-		operations:   result.Operations(),
+	s := &sample{
+		operations:   c.operations(result),
 		wall:         result.Wall,
-		serverCPU:    after - before,
+		serverCPU:    n.after - n.before,
 		generatorCPU: result.ThreadCPU,
-		p50:          time.Duration(latency.ValueAtQuantile(50)),
-		p99:          time.Duration(latency.ValueAtQuantile(99)),
 		resident:     resident,
-	}, nil
+		perClient:    float64(resident-n.idle) / float64(c.connections),
+	}
+	if s.operations == 0 {
+		return nil, errors.New("not one operation was done")
+	}
+	s.percentiles(c.latency(result))
+	return s, nil
+}
+
+func (n *counters) cpu(pid int) time.Duration {
+	d, err := spawn.CPUTime(pid)
+	n.err = errors.Join(n.err, err)
+	return d
+}
+
+// operations returns how many operations of the case were done.
+func (c benchCase) operations(r loadtest.Result) int64 {
+	put, _ := r.Op("put")
+	if c.kind == get || c.kind.delivers() {
+		return r.Got()
+	}
+	return put.Items
+}
+
+// latency returns what the case's percentiles are of: deliveries, or the requests that count.
+func (c benchCase) latency(r loadtest.Result) *hdrhistogram.Histogram {
+	if c.kind.delivers() {
+		return r.Delivery
+	}
+	return r.Latency()
+}
+
+func (s *sample) percentiles(h *hdrhistogram.Histogram) {
+	s.p50 = time.Duration(h.ValueAtQuantile(50))
+	s.p99 = time.Duration(h.ValueAtQuantile(99))
+	s.p999 = time.Duration(h.ValueAtQuantile(99.9))
 }
 
 // The functions below return a sample's numbers in the units of the report.
@@ -169,7 +195,11 @@ func (s *sample) busy() float64 { // percent of one core
 	return 100 * s.serverCPU.Seconds() / s.wall.Seconds()
 }
 
-func (s *sample) residentMiB() float64 { return float64(s.resident) / (1 << 20) }
+func (s *sample) p50Micros() float64    { return microseconds(s.p50) }
+func (s *sample) p99Micros() float64    { return microseconds(s.p99) }
+func (s *sample) p999Micros() float64   { return microseconds(s.p999) }
+func (s *sample) residentMiB() float64  { return float64(s.resident) / (1 << 20) }
+func (s *sample) perClientKiB() float64 { return s.perClient / (1 << 10) }
 
 func microseconds(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 

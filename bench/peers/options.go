@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -25,6 +26,8 @@ type options struct {
 	warmup    time.Duration
 	short     bool
 	dir       string // parent of the servers' directories
+	results   string // directory for the report; empty: standard output only
+	install   string // directory for servers built from source; empty: nothing is installed
 	serverCPU int
 	loadCPUs  []int // one generator thread on each
 
@@ -45,8 +48,8 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	o := &options{kestrelConfig: make(map[class]string)}
 	f := flag.NewFlagSet("peers", flag.ContinueOnError)
 	f.SetOutput(stderr)
-	cases := f.String("cases", "", "regular expression on case names such as\n"+
-		`"page-cache SET c=16 P=32" (connections, pipeline) or "sync-always SET c=100 P=1"`)
+	cases := f.String("cases", "", "regular `expression` on case names such as\n"+
+		`"page-cache SET 64B c=16 P=32" (connections, pipeline) or "sync-always SET 64B c=100 P=1"`)
 	servers := f.String("servers", "",
 		"comma-separated names; the first of a class is its reference\n"+
 			"(default those marked *: "+serverNames()+")")
@@ -55,6 +58,10 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	f.DurationVar(&o.warmup, "warmup", 0, "`time` of the same load before it (default a quarter)")
 	f.BoolVar(&o.short, "short", false,
 		"a quick look: 16 connections, 2 rounds, short windows, unless given")
+	f.StringVar(&o.results, "results", "", "`directory` to write the report to, as DATE-MACHINE.md, too")
+	f.StringVar(&o.install, "install", "",
+		"`directory` for nats-server and nsqd: built from source if they are not there; what Debian\n"+
+			"has is installed with apt-get")
 	f.StringVar(&o.dir, "dir", os.TempDir(), "`directory` on the disk that the servers write to")
 	f.IntVar(&o.serverCPU, "server-cpu", 0, "`processor` of the server")
 	loadCPUs := f.String("load-cpus", "1",
@@ -63,9 +70,9 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	f.StringVar(&o.kestrelArgs, "kestrel-args", kestrelArgs,
 		"its arguments; DIR, PORT and FILE are replaced")
 	page := f.String("kestrel-config", "", "its configuration `file` for page-cache cases\n"+
-		"(default one that says "+fmt.Sprintf("%q)", kestrelConfig[pageCache]))
+		"(default one that says "+fmt.Sprintf("%q)", kestrelConfig(pageCache)))
 	sync := f.String("kestrel-sync-config", "", "its configuration `file` for sync-always cases\n"+
-		"(default one that says "+fmt.Sprintf("%q)", kestrelConfig[syncAlways]))
+		"(default one that says "+fmt.Sprintf("%q)", kestrelConfig(syncAlways)))
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
@@ -114,7 +121,7 @@ func (o *options) shorten(given map[string]bool, cases *string) {
 func (o *options) validate() error {
 	var errs []error
 	for _, name := range o.servers {
-		if !slices.ContainsFunc(servers, func(s server) bool { return s.name == name }) {
+		if _, ok := findServer(name); !ok {
 			errs = append(errs, fmt.Errorf("unknown server %q, have %s", name, serverNames()))
 		}
 	}
@@ -141,17 +148,15 @@ func (o *options) installed(stderr io.Writer) []server {
 	var found []server
 	selected := o.servers
 	if len(selected) == 0 {
-		for _, s := range servers {
+		for _, s := range servers() {
 			if s.byDefault {
 				selected = append(selected, s.name)
 			}
 		}
 	}
 	for _, name := range selected {
-		s := servers[slices.IndexFunc(servers, func(s server) bool { return s.name == name })]
-		if s.program == kestrelProgram {
-			s.program = o.kestrel
-		}
+		s, _ := findServer(name)
+		s.program = o.program(s)
 		if _, err := exec.LookPath(s.program); err != nil {
 			fmt.Fprintf(stderr, "peers: skipping %s, no such program: %v\n", s.name, err)
 			continue
@@ -159,6 +164,19 @@ func (o *options) installed(stderr io.Writer) []server {
 		found = append(found, s)
 	}
 	return found
+}
+
+// program returns where a server's program is.
+func (o *options) program(s server) string {
+	if s.program == kestrelProgram {
+		return o.kestrel
+	}
+	if o.install != "" {
+		if built, err := exec.LookPath(filepath.Join(o.install, s.program)); err == nil {
+			return built
+		}
+	}
+	return s.program
 }
 
 // plan returns the selected cases, each with the servers that take part.
@@ -170,11 +188,11 @@ func (o *options) plan(installed []server) []planned {
 		}
 		p := planned{benchCase: c}
 		for _, s := range installed {
-			if s.class == c.class {
+			if c.fits(s) {
 				p.servers = append(p.servers, s)
 			}
 		}
-		if len(p.servers) > 0 {
+		if len(p.servers) > 0 && (c.kind != scaling || len(p.servers) > 1) {
 			plan = append(plan, p)
 		}
 	}

@@ -39,32 +39,48 @@ func TestParseOptions(t *testing.T) {
 	}
 }
 
+// TestPlan checks who takes part in what.
 func TestPlan(t *testing.T) {
-	all := []server{
-		{name: "a", class: pageCache}, {name: "b", class: pageCache}, {name: "c", class: syncAlways},
-	}
-	for _, tt := range []struct {
-		cases   string
-		servers []server
-		want    int // measurements of a round
-	}{
-		{".", all, 16*2 + 2},
-		{"SET", all, 8*2 + 2},
-		{" c=100 ", all, 4*2 + 1},
-		{"page-cache GET c=1 P=32", all, 2},
-		{"sync-always", all[:2], 0},
-		{"no such case", all, 0},
+	for _, tt := range []struct{ cases, want string }{
+		{" page-cache SET 64B c=16 P=1 ",
+			"memcached memcached-meta redis-everysec redis-no beanstalkd nats nsqd kestrel"},
+		{" page-cache SET 64B c=100 P=1 ", "memcached memcached-meta redis-everysec redis-no kestrel"},
+		{" page-cache FLOOD 64B c=16 P=1 ", "redis-everysec redis-no beanstalkd nats nsqd kestrel"},
+		{" page-cache CHURN 64B c=16 P=1 ", "redis-everysec redis-no beanstalkd kestrel"},
+		{" CROWD 64B c=10000 P=1 ", "redis-everysec redis-no beanstalkd kestrel"},
+		{" sync-always SET 64B c=16 P=1 ", "redis-always beanstalkd-always nats-always kestrel-always"},
+		{" sync-always SET 64B c=100 P=1 Q=1000 ", "redis-always kestrel-always"},
+		{" memory SET 64B c=16 P=1 ",
+			"memcached-memory redis-memory beanstalkd-memory nats-memory nsqd-memory kestrel-memory"},
+		{" SCALING ", "kestrel-loops1 kestrel-loops2"},
+		{" c=7 ", ""},
 	} {
 		o, err := parseOptions([]string{"-cases", tt.cases}, io.Discard)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := 0
-		for _, p := range o.plan(tt.servers) {
-			got += len(p.servers)
+		var got []string
+		for _, p := range o.plan(servers()) {
+			for _, s := range p.servers {
+				got = append(got, s.name)
+			}
 		}
-		if got != tt.want {
-			t.Errorf("-cases %q selects %d measurements, want %d", tt.cases, got, tt.want)
+		if strings.Join(got, " ") != tt.want {
+			t.Errorf("-cases %q selects %q, want %s", tt.cases, got, tt.want)
+		}
+	}
+	o, err := parseOptions(nil, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range allCases() {
+		for _, s := range servers() {
+			if !c.fits(s) {
+				continue
+			}
+			if err := o.load(c, s, "127.0.0.1:1").Validate(); err != nil {
+				t.Errorf("%s cannot run%s: %v", s.name, c, err)
+			}
 		}
 	}
 }

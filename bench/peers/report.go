@@ -8,11 +8,12 @@ import (
 	"github.com/kestrelmq/kestrel/loadtest/figures"
 )
 
-// writeReport prints the header and a table for each class.
+// writeReport prints the header, the goals, and a table for each class.
 func writeReport(w io.Writer, h header, plan []planned, all results) error {
 	var b strings.Builder
 	h.write(&b)
-	for _, class := range []class{pageCache, syncAlways} {
+	writeGoals(&b, plan, all)
+	for class := range numClasses {
 		var rows strings.Builder
 		for _, p := range plan {
 			if p.class == class {
@@ -28,15 +29,18 @@ func writeReport(w io.Writer, h header, plan []planned, all results) error {
 	return err
 }
 
-const tableHead = "| case | server | CPU µs/op | ratio | k op/s | ratio | p50 µs | p99 µs |" +
-	" busy % | RSS MiB | generator µs/op |\n" +
-	"|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n"
+const tableHead = "| case | server | CPU µs/op | ratio | k op/s | ratio | p50 µs | p99 µs | ratio |" +
+	" p99.9 µs | busy % | RSS MiB | KiB/conn | generator µs/op |\n" +
+	"|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n"
 
 const legend = `
 Values are medians over the rounds, with (least–greatest). A ratio is the median of the rounds'
-own ratios to the first server of the case; less is better for CPU, more for the rate. c is the
-number of connections, P the requests each has in flight. p50 and p99 are of a batch of P, closed
-loop. busy is the server's share of its core, generator the load generator's CPU per operation.
+own ratios to the first server of the case; less is better for CPU and percentiles, more for the
+rate. c is the number of connections, P the requests each has in flight, Q the number of queues, if
+there are several. Percentiles are of a request, closed loop; of FLOOD, WAITERS and CROWD they are
+the age of an item when its consumer has it. An operation is an item. busy is the server's share of
+its core, KiB/conn what a connection adds to its memory with all that was in the queue, generator
+the load generator's CPU per operation.
 `
 
 // writeCase prints the rows of one case.
@@ -58,16 +62,20 @@ func writeCase(w io.Writer, p planned, samples map[string][]*sample) {
 			}
 			return figures.Summarize(figures.Ratios(over(own, f), over(reference, f))).String()
 		}
+		perClient := "–"
+		if p.kind == crowd || p.kind == waiters {
+			perClient = middle((*sample).perClientKiB)
+		}
 		name := ""
 		if i == 0 {
-			name = fmt.Sprintf("%v c=%d P=%d", p.operation, p.connections, p.pipeline)
+			name = p.name()
 		}
-		fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", name, s.name,
+		cells := []string{name, s.name,
 			value((*sample).cpuPerOperation), ratio((*sample).cpuPerOperation),
 			value(func(s *sample) float64 { return s.rate() / 1e3 }), ratio((*sample).rate),
-			middle(func(s *sample) float64 { return microseconds(s.p50) }),
-			middle(func(s *sample) float64 { return microseconds(s.p99) }),
-			middle((*sample).busy), middle((*sample).residentMiB),
-			value((*sample).generatorPerOperation))
+			middle((*sample).p50Micros), middle((*sample).p99Micros), ratio((*sample).p99Micros),
+			middle((*sample).p999Micros), middle((*sample).busy), middle((*sample).residentMiB),
+			perClient, value((*sample).generatorPerOperation)}
+		fmt.Fprintf(w, "| %s |\n", strings.Join(cells, " | "))
 	}
 }

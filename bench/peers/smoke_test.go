@@ -21,15 +21,15 @@ func TestRun(t *testing.T) {
 		t.Skip("needs processors 0 and 1")
 	}
 	runtime.LockOSThread() // for good: run binds the thread
-	args := "-servers memcached -cases c=16.P=32 -rounds 1 -window 5ms -dir " + t.TempDir()
+	args := "-servers memcached -cases 64B.c=16.P=32 -rounds 1 -window 5ms -dir " + t.TempDir()
 	var stdout, stderr strings.Builder
 	if err := run(context.Background(), strings.Fields(args), &stdout, &stderr); err != nil {
 		t.Fatalf("run = %v; progress:\n%s", err, stderr.String())
 	}
 	for _, want := range []string{
 		`- memcached: memcached \d.*; .memcached -m 1024 .* -p PORT`,
-		`\| SET c=16 P=32 \| memcached \| [0-9.]+ \| 1 \| [0-9.]+ \| 1 \|( [0-9.]+ \|){5}\n`,
-		`\| GET c=16 P=32 \| memcached \| [0-9.]+ \| 1 \| [0-9.]+ \| 1 \|( [0-9.]+ \|){5}\n`,
+		`\| SET 64B c=16 P=32 \| memcached \| [0-9.]+ \| 1 \| [0-9.]+ \| 1 \|( [0-9.]+ \|){2} 1 \|( [0-9.]+ \|){3} – \| [0-9.]+ \|\n`,
+		`\| GET 64B c=16 P=32 \| memcached \| [0-9.]+ \| 1 \| [0-9.]+ \| 1 \|( [0-9.]+ \|){2} 1 \|( [0-9.]+ \|){3} – \| [0-9.]+ \|\n`,
 	} {
 		if !regexp.MustCompile(want).MatchString(stdout.String()) {
 			t.Errorf("report:\n%s\nwant a match of %s", stdout.String(), want)
