@@ -61,6 +61,16 @@ func (e *Engine) maintain() {
 			e.expireQueues(At(at))
 			swept = at
 		}
+		e.writeLeftOver()
+	}
+}
+
+// writeLeftOver writes what nobody waits for: what expired in the background, or while something else was
+// done, and where it went. It would otherwise gather in memory until a client's request is written, and be
+// undone by the death of the process. Failures are reported in the next round.
+func (e *Engine) writeLeftOver() {
+	if !e.journal.failing() {
+		e.journal.write(e.journal.appendedEnd())
 	}
 }
 

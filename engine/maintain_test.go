@@ -238,6 +238,33 @@ func TestBackgroundSweep(t *testing.T) {
 	})
 }
 
+// TestBackgroundIsWritten: what the background has done is written with nobody asking for anything, so that
+// it stays done when the process dies, and does not gather in memory.
+func TestBackgroundIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, _ := openBusy(t, func(o *Options) {
+			o.SweepInterval = time.Second
+			old := o.Settings.Default
+			old.MaxAge, old.ExpireTo = 2*time.Second, "late"
+			brief := o.Settings.Default
+			brief.MaxQueueAge = 2 * time.Second
+			o.Settings.Queues = map[string]QueueOptions{"old": old, "brief": brief}
+		})
+		mustPut(t, e, "old", "a")
+		mustPut(t, e, "brief", "b")
+		mustGet(t, e, "brief")
+		after(4 * time.Second)
+		wantItems(t, e, "late", "a")
+		after(maintainInterval)
+		k := kill(t, e)
+		wantItems(t, k, "old", "")
+		wantItems(t, k, "late", "a")
+		if _, ok := k.QueueStats(Now(), []byte("brief")); ok {
+			t.Error("the queue that had expired is back")
+		}
+	})
+}
+
 func TestNoBackgroundSweep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, _ := openBusy(t, func(o *Options) {
