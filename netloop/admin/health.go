@@ -2,10 +2,12 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
 
+	"github.com/kestrelmq/kestrel/engine"
 	"github.com/kestrelmq/kestrel/netloop"
 )
 
@@ -30,12 +32,12 @@ func health(s *Server, r *http.Request) (any, error) {
 			details = append(details, member{"loops", err.Error()})
 		}
 	}
-	switch {
-	case e.DiskFull:
+	if e.DiskFull {
 		details = append(details, member{"disk", "full: puts are refused until there is room"})
-	case e.JournalError != nil:
+	}
+	if err := e.JournalError; err != nil && !errors.Is(err, engine.ErrOutOfDisk) {
 		good = false
-		details = append(details, member{"journal", "fails: puts are refused: " + e.JournalError.Error()})
+		details = append(details, member{"journal", "fails: puts are refused: " + err.Error()})
 	}
 	if !good {
 		return verdict{word: "not healthy", details: details}, nil

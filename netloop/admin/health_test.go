@@ -108,7 +108,8 @@ func TestHealthOfJournal(t *testing.T) {
 
 func TestHealthOfFullDisk(t *testing.T) {
 	tt := start(t, Options{}, netloop.Options{}, defaults())
-	tt.fs.SetFault(segmenttest.FailAllFrom(segmenttest.OpAllocate, 0, syscall.ENOSPC))
+	full := segmenttest.FailAllFrom(segmenttest.OpAllocate, 0, syscall.ENOSPC)
+	tt.fs.SetFault(full)
 	for range 200 { // until the journal needs another segment
 		ticket, err := tt.engine.Put(engine.Now(), []byte("q"), engine.PutRequest{Data: make([]byte, 1000)})
 		if err != nil {
@@ -121,5 +122,25 @@ func TestHealthOfFullDisk(t *testing.T) {
 	got := tt.get("/healthz")
 	if got.code != 200 || got.body != "ok\ndisk: full: puts are refused until there is room\n" {
 		t.Errorf("healthz with a full disk = %d %q", got.code, got.body)
+	}
+
+	// A full disk must not hide that the journal fails for another reason.
+	broken := segmenttest.FailAllFrom(segmenttest.OpDatasync, 0, syscall.EIO)
+	tt.fs.SetFault(func(op segmenttest.Op) segmenttest.Fault {
+		if f := full(op); f.Err != nil {
+			return f
+		}
+		return broken(op)
+	})
+	q, err := tt.engine.Queue("q")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := q.TryGet(); err == nil {
+		t.Fatal("a removal is acknowledged whose sync failed")
+	}
+	got = tt.get("/healthz")
+	if got.code != 503 || !strings.Contains(got.body, "journal: fails") {
+		t.Errorf("healthz with a full and broken disk = %d %q", got.code, got.body)
 	}
 }

@@ -148,14 +148,14 @@ func (c *collector) storage(st *netloop.Stats) {
 	c.gauge("open_reads", "Items handed out and not confirmed.", float64(st.OpenReads))
 	c.gauge("waiters", "Fetches that wait for an item.", float64(st.Waiters))
 	c.counter("items_put_total", "Items accepted, in every queue that they went to.", e.TotalItems)
-	c.gauge("memory_bytes", "Bytes of memory that items take.", float64(e.MemoryBytes))
+	c.gauge("memory_bytes", "Bytes of memory that count against the limit: items, open reads, what is read ahead.", float64(e.MemoryBytes))
 	c.gauge("memory_limit_bytes", "Past it, puts are refused.", float64(e.MemoryLimit))
 	c.gauge("memory_reserved_ratio",
 		"What queues may take by max_memory_size, as a ratio of the limit.", st.ReservedMemory)
 	c.gauge("journal_bytes", "Bytes of disk that the journal takes.", float64(e.JournalBytes))
 	c.gauge("journal_failing", "1 while the journal cannot be written or synced, and puts are refused.",
 		boolGauge(e.JournalFailing))
-	c.gauge("disk_full", "1 while the disk has no room for the journal to grow.", boolGauge(e.DiskFull))
+	c.gauge("disk_full", "1 while the disk has no room for the journal to grow, or less than its reserve.", boolGauge(e.DiskFull))
 	for class, n := range e.SyncErrors {
 		c.counter("journal_sync_errors_total", "Syncs of the journal that failed.", n, "error", class)
 	}
