@@ -22,7 +22,8 @@ const exportPage = `Usage:
 Writes the items of queues as journal files that the original Kestrel, 1.0 and
 later, starts with: a file for each queue, with the items in their order and the
 times they were added and expire. Flags, which the original does not keep, are
-left out. DATA is read only; no server may run on it.
+left out. DATA is read only; no server may run on it, and no import may have
+been left unfinished there.
 
 A queue of which DIR has a file already is refused. Each file appears whole or
 not at all.
@@ -69,6 +70,9 @@ type exporter struct {
 
 // run exports the queues called names, or all if there are no names.
 func (ex *exporter) run(c *config, s *engine.Snapshot, names []string) error {
+	if err := checkImported(c.engine.Dir); err != nil {
+		return err // a part of a queue would look like the queue
+	}
 	found := make(map[string]bool)
 	for _, q := range s.Queues {
 		found[q.Name] = true
@@ -141,10 +145,10 @@ func (ex *exporter) queue(s *engine.Snapshot, name string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(ex.out, "%s: %s, %s\n", path, counted(items, "item"), counted(bytes, "byte"))
+	fmt.Fprintf(ex.out, "%s: %s, %s\n", oneLine(path), counted(items, "item"), counted(bytes, "byte"))
 	if flagged > 0 {
 		fmt.Fprintf(ex.warn, "%s: the flags of %s are left out: the original has none\n",
-			name, counted(flagged, "item"))
+			oneLine(name), counted(flagged, "item"))
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -168,4 +169,50 @@ func TestExportFlags(t *testing.T) {
 	if err != nil || len(q.Items) != 1 || q.Items[0].Added != int64(now) {
 		t.Errorf("exported %+v, %v", q, err)
 	}
+}
+
+// TestExportUnfinishedImport tests that what an import has not brought whole is not taken for a queue.
+func TestExportUnfinishedImport(t *testing.T) {
+	data, out := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "out")
+	old := writeOld(t, oldFiles())
+	interruptImport(t, old, data, 1)
+	_, errs := runIn(t, exitFailed, "journal", "export", "--all", "--data-dir", data, "--output", out)
+	wantText(t, errs, "was interrupted", importMarkPath(data))
+	if _, err := os.Stat(out); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("there is %s: %v", out, err)
+	}
+	runIn(t, exitOK, "journal", "import", old, "--data-dir", data)
+	runIn(t, exitOK, "journal", "export", "--all", "--data-dir", data, "--output", out)
+}
+
+// TestNamesInLines tests that the name of a queue, which Thrift lets hold anything, can neither end the
+// line that it stands in nor reach for the terminal.
+func TestNamesInLines(t *testing.T) {
+	data, out := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "out")
+	const name = "two\nlines\x1b[2J"
+	e, err := engine.Open(engine.Options{Dir: data, Settings: engine.Settings{
+		Default: engine.DefaultQueueOptions(),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Restore(engine.Now(), []byte(name), engine.Item{Flags: 5}); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"inspect", "--data-dir", data},
+		{"inspect", name, "--data-dir", data},
+		{"export", "--all", "--data-dir", data, "--output", out},
+		{"import", out, "--data-dir", data + "2"},
+		{"import", out, "--data-dir", data + "2", "--append", "--dry-run"},
+	} {
+		said, errs := runIn(t, exitOK, append([]string{"journal"}, args...)...)
+		if all := said + errs; strings.Contains(all, name) || !strings.Contains(all, "two lines [2J") {
+			t.Errorf("journal %q says %q", args, all)
+		}
+	}
+	wantHeld(t, data+"2", map[string]string{name: ""})
 }

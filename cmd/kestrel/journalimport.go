@@ -151,23 +151,24 @@ func (im *importer) leaveOut(old *oldDir) {
 func (im *importer) report(old *oldDir) {
 	for _, s := range old.skipped {
 		if !s.Expected {
-			fmt.Fprintf(im.warn, "skipped %s: %s\n", s.Name, oneLine(s.Reason))
+			fmt.Fprintf(im.warn, "skipped %s: %s\n", oneLine(s.Name), oneLine(s.Reason))
 		}
 	}
 	for _, q := range old.queues {
 		for _, b := range q.Damaged {
-			fmt.Fprintf(im.warn, "salvaged: left out %s of %s\n", counted(b.Size, "byte"), b)
+			fmt.Fprintf(im.warn, "salvaged: left out %s of %s\n", counted(b.Size, "byte"),
+				oneLine(b.String()))
 		}
 		if q.Torn != nil {
 			fmt.Fprintf(im.warn, "torn end, as a crash leaves it: left out %s of %s\n",
-				counted(q.Torn.Size, "byte"), q.Torn)
+				counted(q.Torn.Size, "byte"), oneLine(q.Torn.String()))
 		}
 		line := fmt.Sprintf("%s: %s, %s, from %s", q.Queue, counted(len(q.Items), "item"),
 			counted(q.Bytes, "byte"), strings.Join(q.Names, ", "))
 		if q.Returned > 0 {
 			line += fmt.Sprintf("; %s back at the head", counted(q.Returned, "open read"))
 		}
-		fmt.Fprintln(im.out, line)
+		fmt.Fprintln(im.out, oneLine(line))
 	}
 }
 

@@ -163,7 +163,8 @@ func (in *inspection) print(w io.Writer, now engine.Time) {
 			oldest = ago(now, q.Oldest)
 		}
 		fmt.Fprintf(w, "%12d %16d %12d %12s  %-10s %s\n",
-			q.Items, q.Bytes, q.NextID, oldest, q.Created.Std().UTC().Format(time.DateOnly), q.Name)
+			q.Items, q.Bytes, q.NextID, oldest, q.Created.Std().UTC().Format(time.DateOnly),
+			oneLine(q.Name))
 		items += q.Items
 		bytes += q.Bytes
 	}
@@ -214,8 +215,8 @@ func inspectItems(w io.Writer, s *engine.Snapshot, queues []string, asJSON bool)
 			if len(it.Data) > shownData {
 				more = "…"
 			}
-			_, err = fmt.Fprintf(w, "%s %d: %s, added %s, expires %s, flags %d: %q%s\n", name, it.ID,
-				counted(len(it.Data), "byte"), it.Added.Std().UTC().Format(time.RFC3339), expires,
+			_, err = fmt.Fprintf(w, "%s %d: %s, added %s, expires %s, flags %d: %q%s\n", oneLine(name),
+				it.ID, counted(len(it.Data), "byte"), it.Added.Std().UTC().Format(time.RFC3339), expires,
 				it.Flags, it.Data[:min(len(it.Data), shownData)], more)
 			return err == nil
 		})
