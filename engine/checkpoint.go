@@ -61,7 +61,7 @@ func (e *Engine) recordGone(q *queue) LSN {
 		except = append(except, r.item.ID)
 	}
 	head := q.headID()
-	return e.journal.record(func(buf []byte) []byte {
+	return e.journal.record(q.number, func(buf []byte) []byte {
 		buf = appendFlush(buf, q.number, head, except)
 		for _, r := range q.backlog.gone {
 			for first := max(r.first, head); first <= r.last; {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"log/slog"
-	"path"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,6 +23,7 @@ type Engine struct {
 	shards   []shard
 	journal  *journal
 	spool    *spool
+	fs       segment.FS
 	lock     *dirLock // nil with a file system other than the operating system's
 	recovery Recovery
 
@@ -37,9 +38,13 @@ type Engine struct {
 	lowDisk    atomic.Bool   // the disk has less room than its reserve
 	pressed    chan struct{} // capacity 1: memory is short
 
-	// Of the last checkpoint; owned by maintain.
-	checkpointed   uint64 // segment in which it began
-	checkpointSize int64  // bytes of records
+	// Owned by maintain.
+	checkpointed   uint64 // segment in which the last checkpoint began
+	checkpointSize int64  // bytes of its records
+	journalDir     string // path of the journal
+	lastJournal    uint64 // the highest number that a journal's directory has had
+	moveDelay      time.Duration
+	nextMove       time.Time // not before
 
 	reloadMu sync.Mutex // one Reload at a time; taken with no other lock held
 
@@ -100,6 +105,9 @@ func newEngine(opts Options) (*Engine, error) {
 		aliases: make(map[string]*AliasStats), pressed: make(chan struct{}, 1),
 	}
 	e.countAliases(opts.Settings.Aliases, Now())
+	if e.fs = opts.FS; e.fs == nil {
+		e.fs = segment.OS{}
+	}
 	e.settings.Store(&opts.Settings)
 	for i, free := range newFreeLists(opts.Shards, opts.MemoryLimit) {
 		sh := &e.shards[i]
@@ -114,27 +122,28 @@ func newEngine(opts Options) (*Engine, error) {
 // openDir locks the data directory and replays its journal.
 func (e *Engine) openDir() (err error) {
 	started := time.Now()
-	fs := e.opts.FS
-	if fs == nil {
-		fs = segment.OS{}
+	if e.opts.FS == nil {
 		if e.lock, err = lockDir(e.opts.Dir); err != nil {
 			return err
 		}
 	}
-	e.spool = newSpool(e, fs)
-	r := newReplay(e)
-	if p := e.opts.Progress; p != nil {
-		p.begin(fs, path.Join(e.opts.Dir, "journal"))
-	}
-	var queues int
-	var items int64
-	log, found, err := segment.Open(path.Join(e.opts.Dir, "journal"), segment.Options{
-		FS: fs, SegmentSize: e.opts.SegmentSize, Spares: spareSegments,
-		Accept: func() (err error) { queues, items, err = r.finish(); return err },
-	}, r.frame)
+	e.spool = newSpool(e, e.fs)
+	r, err := e.findJournal()
 	if err != nil {
 		return errors.Join(err, e.lock.release())
 	}
+	if p := e.opts.Progress; p != nil {
+		p.begin(e.fs, e.journalDir)
+	}
+	var queues int
+	var items int64
+	o := e.logOptions()
+	o.Accept = func() (err error) { queues, items, err = r.finish(); return err }
+	log, found, err := segment.Open(e.journalDir, o, r.frame)
+	if err != nil {
+		return errors.Join(err, e.lock.release())
+	}
+	e.removeOtherJournals()
 	if err := e.spool.clean(); err != nil {
 		return errors.Join(err, log.Close(), e.lock.release())
 	}
@@ -144,6 +153,21 @@ func (e *Engine) openDir() (err error) {
 		return errors.Join(err, log.Close(), e.lock.release())
 	}
 	return nil
+}
+
+// findJournal finds the journal that counts and returns its replay.
+func (e *Engine) findJournal() (*replay, error) {
+	current, others, err := findJournals(e.fs, e.opts.Dir)
+	if err != nil {
+		return nil, err
+	}
+	e.journalDir = journalDir(e.opts.Dir, current)
+	e.lastJournal = max(current, slices.Max(append(others, 0)))
+	return newReplay(e), nil
+}
+
+func (e *Engine) logOptions() segment.Options {
+	return segment.Options{FS: e.fs, SegmentSize: e.opts.SegmentSize, Spares: spareSegments}
 }
 
 // dropUnjournaled deletes queues whose journal was kept by an earlier process but is not by this

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -46,6 +47,8 @@ const (
 // Lock order: shard, then mu. writeMu and syncMu are taken with neither held; syncMu before
 // writeMu, writeMu before mu.
 type journal struct {
+	// log is replaced under syncMu, writeMu and mu, by the goroutine of maintain, which reads it
+	// with none of them.
 	log *segment.Log
 
 	written atomic.Uint64 // LSN up to which the log has taken the records; written under writeMu
@@ -54,9 +57,12 @@ type journal struct {
 	noDisk  atomic.Bool   // the disk has no room for another segment
 	// failure is why the last write or sync failed; nil if it did not. Puts are refused meanwhile.
 	failure atomic.Pointer[error]
+	// moving says that the log is being replaced: nothing is written or synced, see movejournal.go.
+	moving atomic.Bool // written under writeMu
 
 	mu sync.Mutex
 	// Guarded by mu.
+	first      uint64      // records of queues with lower numbers are left out
 	end        LSN         // behind the last record appended
 	active     []byte      // frame being filled: header room, then records
 	generation uint64      // +1 each time active changes
@@ -93,7 +99,7 @@ func newJournal(log *segment.Log) *journal {
 
 // appended accounts for n bytes of records added to active. The caller holds mu.
 func (j *journal) appended(n int) LSN {
-	j.end += LSN(n)
+	j.end += LSN(max(n, 1)) // what was left out must be waited for too
 	j.room -= int64(n)
 	if len(j.active) >= maxBatch {
 		j.full = append(j.full, j.active)
@@ -116,15 +122,18 @@ func (j *journal) swap() {
 // expired from: no crash comes between the two. The segment they go to is segment or a later one.
 func (j *journal) put(to []destination, it Item, from destination) (lsn LSN, segment uint64) {
 	j.mu.Lock()
+	defer j.mu.Unlock()
 	n := len(j.active)
-	j.appendPut(to, it)
-	if from != (destination{}) {
+	if j.first > 0 {
+		to = slices.DeleteFunc(to, func(d destination) bool { return d.queue < j.first })
+	}
+	if len(to) > 0 {
+		j.appendPut(to, it)
+	}
+	if from.queue > 0 && from.queue >= j.first {
 		j.active = appendRemove(j.active, from.queue, from.item, 0)
 	}
-	segment = j.segment.Load()
-	lsn = j.appended(len(j.active) - n)
-	j.mu.Unlock()
-	return lsn, segment
+	return j.appended(len(j.active) - n), j.segment.Load()
 }
 
 // appendPut adds the shortest record of a put to active. The caller holds mu.
@@ -146,8 +155,11 @@ func (j *journal) appendPut(to []destination, it Item) {
 // segment they go to is segment or a later one.
 func (j *journal) putRun(to destination, images []byte, items int) (lsn LSN, segment uint64) {
 	j.mu.Lock()
+	defer j.mu.Unlock()
 	n := len(j.active)
 	switch {
+	case to.queue < j.first:
+		return j.appended(0), j.segment.Load()
 	case items > 1:
 		j.active = appendRun(j.active, to, images)
 	case to == destination{j.lastPut.queue, j.lastPut.item + 1}:
@@ -157,10 +169,7 @@ func (j *journal) putRun(to destination, images []byte, items int) (lsn LSN, seg
 		j.active = append(binary.AppendUvarint(j.active, to.item), images...)
 	}
 	j.lastPut = destination{to.queue, to.item + uint64(items) - 1}
-	segment = j.segment.Load()
-	lsn = j.appended(len(j.active) - n)
-	j.mu.Unlock()
-	return lsn, segment
+	return j.appended(len(j.active) - n), j.segment.Load()
 }
 
 // removal is where the last remove record of a queue stands, so that the next one can extend it.
@@ -184,16 +193,22 @@ func (j *journal) remove(q *queue, id uint64) LSN {
 		r.last = id
 		return j.end
 	}
+	if q.number < j.first {
+		return j.appended(0)
+	}
 	n := len(j.active)
 	q.removal = removal{generation: j.generation, offset: n, last: id, limit: q.nextID}
 	j.active = appendRemove(j.active, q.number, id, 0)
 	return j.appended(len(j.active) - n)
 }
 
-// record appends what encode appends to its argument.
-func (j *journal) record(encode func([]byte) []byte) LSN {
+// record appends what encode appends to its argument, a record of the queue with that number.
+func (j *journal) record(queue uint64, encode func([]byte) []byte) LSN {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if queue < j.first {
+		return j.appended(0)
+	}
 	n := len(j.active)
 	j.active = encode(j.active)
 	return j.appended(len(j.active) - n)
@@ -201,7 +216,7 @@ func (j *journal) record(encode func([]byte) []byte) LSN {
 
 // queue records that q exists, and its next id.
 func (j *journal) queue(q *queue) LSN {
-	return j.record(func(b []byte) []byte {
+	return j.record(q.number, func(b []byte) []byte {
 		return appendQueue(b, q.number, q.nextID, q.created, q.name)
 	})
 }
@@ -210,18 +225,20 @@ func (j *journal) queue(q *queue) LSN {
 // segment returned, or a later one.
 func (j *journal) keep(q *queue, it Item) (segment uint64) {
 	segment = j.segment.Load() // before the record can be written
-	j.record(func(b []byte) []byte { return appendKeep(b, q.number, it) })
+	j.record(q.number, func(b []byte) []byte { return appendKeep(b, q.number, it) })
 	return segment
 }
 
 // spill records what of a run of q is synced.
 func (j *journal) spill(q *queue, r *run) LSN {
-	return j.record(func(b []byte) []byte { return appendSpill(b, q.number, r.id, r.recorded) })
+	return j.record(q.number, func(b []byte) []byte {
+		return appendSpill(b, q.number, r.id, r.recorded)
+	})
 }
 
 // delete records that q is gone.
 func (j *journal) delete(q *queue) LSN {
-	return j.record(func(b []byte) []byte { return appendDelete(b, q.number) })
+	return j.record(q.number, func(b []byte) []byte { return appendDelete(b, q.number) })
 }
 
 // admit reports whether the journal takes a put of n bytes now.
@@ -244,10 +261,16 @@ func (j *journal) write(upTo LSN) error {
 	if j.written.Load() >= uint64(upTo) {
 		return nil
 	}
+	if err := j.refusal(); err != nil {
+		return err
+	}
 	j.writeMu.Lock()
 	defer j.writeMu.Unlock()
 	if j.written.Load() >= uint64(upTo) {
 		return nil
+	}
+	if err := j.refusal(); err != nil {
+		return err
 	}
 	return j.writePending(j.takeBuffers())
 }
@@ -329,10 +352,16 @@ func (j *journal) sync(upTo LSN) error {
 	if j.synced.Load() >= uint64(upTo) {
 		return nil
 	}
+	if err := j.refusal(); err != nil {
+		return err
+	}
 	j.syncMu.Lock()
 	defer j.syncMu.Unlock()
 	if j.synced.Load() >= uint64(upTo) {
 		return nil
+	}
+	if err := j.refusal(); err != nil {
+		return err
 	}
 	due := j.dueAt.Swap(0)
 	err := j.write(j.appendedEnd())

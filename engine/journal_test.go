@@ -226,8 +226,8 @@ func checkSubsequence(t *testing.T, want, got []string) {
 	}
 }
 
-// TestSyncFails has a sync fail once. Nothing is synced again in that log: what waited gets an
-// error, now and later, and puts are refused until the next start.
+// TestSyncFails has a sync fail, and every attempt to move the journal after it. Nothing is synced
+// again in that log: what waited gets an error, now and later, and puts are refused.
 func TestSyncFails(t *testing.T) {
 	e, fsys := newQuiet(t)
 	mustPut(t, e, "q", "a")
@@ -236,7 +236,7 @@ func TestSyncFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	const kind = segmenttest.OpDatasync
-	fsys.SetFault(segmenttest.FailNth(kind, fsys.Calls(kind)+1, syscall.EIO))
+	fsys.SetFault(segmenttest.FailAllFrom(kind, 0, syscall.EIO))
 	for range 3 {
 		if err := e.Commit(ticket); !errors.Is(err, ErrJournal) {
 			t.Errorf("Commit = %v, want ErrJournal", err)

@@ -131,6 +131,10 @@ func (e *Engine) syncSealed() {
 // retryJournal tries again what failed, and makes room where it can. Errors are those that clients
 // get.
 func (e *Engine) retryJournal() {
+	if e.journal.poisoned() {
+		e.retryMove()
+		return
+	}
 	if e.journal.log.NeedsPrepare() || !e.journal.failing() {
 		e.prepareSegment()
 	}

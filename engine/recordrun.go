@@ -125,7 +125,7 @@ func (s *spool) whenSynced(q *queue, f func()) error {
 	}
 	runs := slices.Clone(b.runs) // no others come about, as long as writeMu is held
 	sh.mu.Unlock()
-	err := s.syncRuns(runs)
+	err := s.syncRuns(b, runs)
 	sh.mu.Lock()
 	if err == nil {
 		b.hold = false
@@ -134,18 +134,28 @@ func (s *spool) whenSynced(q *queue, f func()) error {
 	return err
 }
 
-// syncRuns makes runs durable that were not meant to be, because their queue was not in the journal.
-func (s *spool) syncRuns(runs []*run) error {
+// errStuck keeps a queue whose backlog could not be synced where it is.
+var errStuck = errors.New("backlog could not be synced before")
+
+// syncRuns makes the runs of b durable, whether they were meant to be or not.
+func (s *spool) syncRuns(b *backlog, runs []*run) error {
+	if b.stuck {
+		return errStuck
+	}
+	sync := func(err error) error {
+		b.stuck = err != nil // another try would prove nothing
+		return err
+	}
 	for _, r := range runs {
 		f, err := s.fs.Open(r.path)
 		if err == nil {
-			err = errors.Join(f.Datasync(), f.Close())
+			err = errors.Join(sync(f.Datasync()), f.Close())
 		}
 		if err != nil {
 			return fmt.Errorf("sync run: %w", err)
 		}
 	}
-	return s.fs.SyncDir(s.dir)
+	return sync(s.fs.SyncDir(s.dir))
 }
 
 // reclaim removes the files of spent runs. What the journal says about their items is synced first,

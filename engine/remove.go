@@ -59,7 +59,7 @@ func (e *Engine) clear(q *queue) {
 				except = append(except, r.item.ID)
 			}
 		}
-		e.journal.record(func(b []byte) []byte {
+		e.journal.record(q.number, func(b []byte) []byte {
 			return appendFlush(b, q.number, q.nextID, except)
 		})
 	}

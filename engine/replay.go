@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"path"
 	"slices"
 
 	"github.com/kestrelmq/kestrel/segment"
@@ -289,7 +288,7 @@ func (q *replayed) unnamed() (n int64) {
 // corrupt is the error of a journal whose records do not fit together.
 func (r *replay) corrupt(format string, args ...any) error {
 	return &segment.CorruptionError{
-		Path: path.Join(r.e.opts.Dir, "journal"), Reason: fmt.Sprintf(format, args...),
+		Path: r.e.journalDir, Reason: fmt.Sprintf(format, args...),
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io/fs"
-	"path"
 	"slices"
 
 	"github.com/kestrelmq/kestrel/segment"
@@ -50,16 +49,16 @@ func inspect(opts Options) (s *Snapshot, err error) {
 		return nil, err
 	}
 	s = &Snapshot{e: e}
-	disk := e.opts.FS
-	if disk == nil {
-		disk = segment.OS{}
+	if e.opts.FS == nil {
 		if s.lock, err = shareDir(e.opts.Dir); err != nil {
 			return nil, err
 		}
 	}
-	e.spool = newSpool(e, disk)
-	r := newReplay(e)
-	s.Segments, s.Tear, err = segment.Scan(disk, path.Join(e.opts.Dir, "journal"), r.frame)
+	e.spool = newSpool(e, e.fs)
+	r, err := e.findJournal()
+	if err == nil {
+		s.Segments, s.Tear, err = segment.Scan(e.fs, e.journalDir, r.frame)
+	}
 	if err == nil {
 		_, _, err = r.finish()
 	}

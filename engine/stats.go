@@ -208,7 +208,10 @@ func (e *Engine) Stats() Stats {
 		s.TotalItems += e.shards[i].puts
 		e.shards[i].mu.Unlock()
 	}
-	for _, seg := range e.journal.log.Segments() {
+	e.journal.mu.Lock()
+	log := e.journal.log
+	e.journal.mu.Unlock()
+	for _, seg := range log.Segments() {
 		s.JournalBytes += seg.Size
 	}
 	return s

@@ -23,7 +23,7 @@ func (f *failure) Error() string { return f.text }
 
 // explain turns an error of a start with the configuration c into a failure.
 func explain(err error, c *config) *failure {
-	dir, journal := c.engine.Dir, filepath.Join(c.engine.Dir, "journal")
+	dir := c.engine.Dir
 	var damage *segment.CorruptionError
 	var op *net.OpError
 	var onPath *fs.PathError
@@ -36,7 +36,7 @@ func explain(err error, c *config) *failure {
 			" another directory with --data-dir", dir)
 	case errors.As(err, &damage):
 		return failed("the journal is damaged, and nothing was changed: %s: put a good copy of %s in"+
-			" its place, or move it away to start without what it holds", damage, journal)
+			" its place, or move it away to start without what it holds", damage, journalIn(dir))
 	case errors.As(err, &op) && op.Op == "listen":
 		return explainListen(op, c)
 	case errors.Is(err, syscall.ENOSPC):
@@ -49,6 +49,15 @@ func explain(err error, c *config) *failure {
 			" another directory with --data-dir", dir, onPath)
 	}
 	return failed("cannot start with the data directory %s: %s", dir, err)
+}
+
+// journalIn is the path of the journal in a data directory.
+func journalIn(dataDir string) string {
+	dir, err := engine.JournalDir(segment.OS{}, dataDir)
+	if err != nil {
+		return filepath.Join(dataDir, "journal")
+	}
+	return dir
 }
 
 // unwritable returns the errors of a directory that is the wrong one.

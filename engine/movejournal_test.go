@@ -1,0 +1,519 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/kestrelmq/kestrel/segment"
+	"github.com/kestrelmq/kestrel/segment/segmenttest"
+)
+
+// failSync has the next sync of e's journal fail, with a put that waits for it.
+func failSync(t *testing.T, e *Engine, fsys *segmenttest.FS, name, data string) {
+	t.Helper()
+	e.prepareSegment() // the put must not have to
+	fsys.SetFault(segmenttest.FailAllFrom(segmenttest.OpDatasync, 0, syscall.EIO))
+	if err := tryPut(e, name, data); !errors.Is(err, segment.ErrPoisoned) {
+		t.Fatalf("put whose sync fails = %v, want ErrPoisoned", err)
+	}
+	fsys.SetFault(nil)
+}
+
+// moveOptions are testOptions with a queue that has hardly any memory.
+func moveOptions(fsys segment.FS) Options {
+	o := testOptions(fsys)
+	deep := o.Settings.Default
+	tiny(&deep)
+	o.Settings.Queues = map[string]QueueOptions{"deep": deep}
+	return o
+}
+
+// liveQueues fills queues in every way that a journal has to tell of: several segments, a child, an
+// open read, a returned one, flags, expiries, a queue that was emptied, and a backlog of which some is
+// read back, some is open, some is gone out of its order, and some is not synced.
+func liveQueues(t *testing.T, e *Engine) (open ReadRef) {
+	t.Helper()
+	mustGet(t, e, "p+c")
+	for i := range 30 {
+		mustPut(t, e, "q", fmt.Sprintf("%03d%s", i, strings.Repeat("x", 50*(i%7))))
+		mustPut(t, e, "p", fmt.Sprint("fanout ", i))
+	}
+	for range 7 {
+		mustGet(t, e, "q")
+	}
+	returned, _ := mustOpen(t, e, "q")
+	open, _ = mustOpen(t, e, "q")
+	e.Abort(Now(), returned)
+	p := PutRequest{Data: []byte("expires"), Flags: 7, Expiry: Now().After(time.Hour)}
+	ticket, err := e.Put(Now(), []byte("q"), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustCommit(t, e, ticket)
+	mustPut(t, e, "emptied", "x")
+	mustGet(t, e, "emptied")
+	putMany(t, e, "deep", 0, 60)
+	spoolAll(e)
+	for range 3 {
+		mustGet(t, e, "deep")
+		spoolAll(e)
+	}
+	mustOpen(t, e, "deep")
+	spoolAll(e)
+	gone, _ := mustOpen(t, e, "deep")
+	mustCommitted(t, e)(e.Confirm(Now(), gone))
+	putMany(t, e, "deep", 60, 20)
+	spoolSome(e, 1)
+	putMany(t, e, "deep", 80, 10)
+	return open
+}
+
+// stateAfter is stateOf what a start finds in an image, or why there is none.
+func stateAfter(t *testing.T, image *segmenttest.FS) string {
+	t.Helper()
+	e, err := open(moveOptions(image))
+	if err != nil {
+		return err.Error()
+	}
+	defer e.Close()
+	verify(t, e)
+	return stateOf(e)
+}
+
+// afterCrashes returns the states that a kill and power cuts would leave, each with its name.
+func afterCrashes(t *testing.T, fsys *segmenttest.FS) map[string]string {
+	t.Helper()
+	states := map[string]string{"kill": stateAfter(t, fsys.Kill())}
+	for _, o := range []segmenttest.CutOptions{
+		{Mode: segmenttest.Lose}, {Mode: segmenttest.Tear, Seed: 1},
+		{Mode: segmenttest.Tear, Seed: 2, ReorderMetadata: true},
+	} {
+		states[fmt.Sprintf("power cut %+v", o)] = stateAfter(t, fsys.PowerCut(o))
+	}
+	return states
+}
+
+// TestMoveJournal has two syncs fail, one after the other. Each time everything live is in another
+// journal a moment later, what was waiting becomes good, and all goes on as before.
+func TestMoveJournal(t *testing.T) {
+	fsys := newFS()
+	e := openQuiet(t, moveOptions(fsys))
+	read := liveQueues(t, e)
+	for i := range 2 {
+		ticket, err := e.Put(Now(), []byte("q"), PutRequest{Data: []byte("waits")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		failSync(t, e, fsys, "q", "fails")
+		if e.Committed(ticket) || !errors.Is(tryPut(e, "q", "refused"), ErrJournal) {
+			t.Error("a poisoned journal acknowledges")
+		}
+		e.moveDelay, e.nextMove = 0, time.Time{}
+		e.retryJournal()
+		if !e.Committed(ticket) {
+			t.Error("what is live in the new journal is not committed")
+		}
+		want := stateOf(e)
+		for crash, got := range afterCrashes(t, fsys) {
+			if got != want {
+				t.Errorf("failure %d, %s leaves\n%s\nwant\n%s", i+1, crash, got, want)
+			}
+		}
+		mustPut(t, e, "q", "accepted again")
+		mustPut(t, e, "new queue", fmt.Sprint(i))
+		fillSegments(t, e, "filler", 3)
+	}
+	if names := journals(t, fsys); !slices.Equal(names, []string{"journal.2"}) {
+		t.Errorf("the data directory holds %q, want journal.2 alone", names)
+	}
+	mustCommitted(t, e)(e.Confirm(Now(), read))
+	drain(t, e, "filler")
+	if err := e.trimJournal(); err != nil {
+		t.Fatal(err)
+	}
+	want := stateOf(e)
+	if err := e.Close(); err != nil {
+		t.Errorf("Close = %v", err)
+	}
+	again := openQuiet(t, moveOptions(fsys))
+	if got := stateOf(again); got != want {
+		t.Errorf("a restart finds\n%s\nwant\n%s", got, want)
+	}
+	if got := again.journalDir; got != testDir+"/journal.2" {
+		t.Errorf("a restart uses %s", got)
+	}
+}
+
+// TestMoveJournalCrash stops the machine at every call of a move. Whatever a start finds then is the
+// queues as they were acknowledged last, or as they were when the machine stopped.
+func TestMoveJournalCrash(t *testing.T) {
+	if wrong := crashMoves(t, func(fsys *segmenttest.FS) segment.FS { return fsys }); len(wrong) > 0 {
+		t.Error(wrong[0])
+	}
+}
+
+// TestMoveJournalControl breaks what a move relies on: the check of TestMoveJournalCrash must find
+// that acknowledged items are lost.
+func TestMoveJournalControl(t *testing.T) {
+	breaks := func(fsys *segmenttest.FS) func(func() error) error {
+		return func(call func() error) error {
+			if len(journals(t, fsys)) > 1 {
+				return nil // says that it has synced, and has not
+			}
+			return call()
+		}
+	}
+	for name, disk := range map[string]func(fsys *segmenttest.FS) segment.FS{
+		"files are not synced": func(fsys *segmenttest.FS) segment.FS {
+			return &hookFS{FS: fsys, datasync: breaks(fsys)}
+		},
+		"names are not synced": func(fsys *segmenttest.FS) segment.FS {
+			return &hookFS{FS: fsys, syncDir: breaks(fsys)}
+		},
+	} {
+		if wrong := crashMoves(t, disk); len(wrong) == 0 {
+			t.Errorf("%s: nothing is found to be wrong", name)
+		}
+	}
+}
+
+// journals returns the names of the journals in the data directory; none if the machine has stopped.
+func journals(t *testing.T, fsys *segmenttest.FS) (all []string) {
+	t.Helper()
+	names, err := fsys.List(testDir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !fsys.Stopped() {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if _, ok := journalNumber(name); ok {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// crashMoves returns what is wrong in the images of moves that are stopped at each of their calls.
+func crashMoves(t *testing.T, disk func(*segmenttest.FS) segment.FS) (wrong []string) {
+	t.Helper()
+	for n := 1; ; n++ {
+		fsys := newFS()
+		o := moveOptions(disk(fsys))
+		o.SegmentSize = 1024
+		e, err := open(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		liveQueues(t, e)
+		states := []string{stateOf(e)}
+		failSync(t, e, fsys, "q", "not acknowledged")
+		states = append(states, stateOf(e)) // it was written
+		mustFetch(t, e, "q")                // nor is this
+		states = append(states, stateOf(e)) // it is only in the new journal that the item is gone
+		fsys.StopAt(fsys.MutatingCalls() + n)
+		e.retryJournal()
+		stopped := fsys.Stopped()
+		if stopped {
+			if err := tryPut(e, "q", "x"); err == nil {
+				t.Fatalf("stopped at call %d of the move, a put is acknowledged", n)
+			}
+		}
+		for crash, got := range afterCrashes(t, fsys) {
+			if !slices.Contains(states, got) {
+				wrong = append(wrong, fmt.Sprintf("stopped at call %d, %s leaves\n%s\nwant one of\n%s",
+					n, crash, got, strings.Join(states, "\n\n")))
+			}
+		}
+		e.Close()
+		if !stopped {
+			if n < 30 {
+				t.Errorf("a move makes %d calls only", n-1)
+			}
+			return wrong
+		}
+	}
+}
+
+// mustFetch takes an item without waiting for its commit.
+func mustFetch(t *testing.T, e *Engine, name string) {
+	t.Helper()
+	if _, err := e.Fetch(Now(), []byte(name), FetchRequest{}, &copied{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestUseDuringMove does to queues what clients may do, one thing at each write of a move: whatever it
+// is and whenever it comes, the new journal says what memory does.
+func TestUseDuringMove(t *testing.T) {
+	large := strings.Repeat("x", 1500) // so that each queue is written by itself
+	uses := map[string]func(t *testing.T, e *Engine, read ReadRef){
+		"put": func(t *testing.T, e *Engine, _ ReadRef) {
+			if err := tryPut(e, "a", "x"); !errors.Is(err, ErrJournal) {
+				t.Errorf("put during a move = %v, want ErrJournal", err)
+			}
+		},
+		"get": func(t *testing.T, e *Engine, _ ReadRef) {
+			for _, name := range []string{"a", "b", "c", "d"} {
+				f, err := e.Fetch(Now(), []byte(name), FetchRequest{}, &copied{})
+				if err != nil || e.Committed(f.Ticket) || !errors.Is(e.Commit(f.Ticket), ErrJournal) {
+					t.Errorf("get during a move = %+v, %v, want that it is not good yet", f, err)
+				}
+			}
+		},
+		"confirm": func(t *testing.T, e *Engine, read ReadRef) { e.Confirm(Now(), read) },
+		"abort":   func(t *testing.T, e *Engine, read ReadRef) { e.Abort(Now(), read) },
+		"open": func(t *testing.T, e *Engine, _ ReadRef) {
+			for _, name := range []string{"a", "b", "c", "d"} {
+				mustOpen(t, e, name)
+			}
+		},
+		"new queue": func(t *testing.T, e *Engine, _ ReadRef) {
+			e.Fetch(Now(), []byte("new"), FetchRequest{}, &copied{})
+		},
+		"flush": func(t *testing.T, e *Engine, _ ReadRef) { e.FlushAll(Now(), "") },
+		"delete": func(t *testing.T, e *Engine, _ ReadRef) {
+			for _, name := range []string{"a", "b", "c", "d"} {
+				e.Delete(Now(), []byte(name))
+			}
+		},
+		"expire into another": func(t *testing.T, e *Engine, _ ReadRef) {
+			e.FlushAllExpired(Now().After(time.Hour))
+		},
+		"leave the journal and come back": func(t *testing.T, e *Engine, _ ReadRef) {
+			was := *e.settings.Load()
+			off := Settings{Default: was.Default}
+			off.Default.KeepJournal = false
+			for _, s := range []Settings{off, was} {
+				if err := e.Reload(s); !errors.Is(err, ErrJournal) {
+					t.Errorf("Reload = %v, want ErrJournal", err)
+				}
+			}
+		},
+	}
+	for name, use := range uses {
+		t.Run(name, func(t *testing.T) {
+			for n := 1; n > 0; n++ {
+				if useDuringMove(t, large, n, use) < n {
+					if n < 4 {
+						t.Errorf("a move writes %d times only", n)
+					}
+					return
+				}
+			}
+		})
+	}
+}
+
+// useDuringMove uses queues at the n-th write of a move and returns how many writes there were.
+func useDuringMove(
+	t *testing.T, large string, n int, use func(*testing.T, *Engine, ReadRef),
+) (writes int) {
+	fsys := newFS()
+	hook := &hookFS{FS: fsys}
+	o := testOptions(hook)
+	o.Settings.Queues = map[string]QueueOptions{}
+	for _, name := range []string{"a", "b", "c", "d"} {
+		q := o.Settings.Default
+		q.ExpireTo = map[string]string{"a": "d", "d": "a", "b": "dead", "c": "b"}[name]
+		if name > "b" {
+			q.MaxMemorySize = 600 // the large item is on disk
+		}
+		o.Settings.Queues[name] = q
+	}
+	e := openQuiet(t, o)
+	for _, name := range []string{"a", "b", "c", "d"} {
+		for _, data := range []string{"1", large, "2", "3"} {
+			p := PutRequest{Data: []byte(data), Expiry: Now().After(time.Minute)}
+			ticket, err := e.Put(Now(), []byte(name), p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			mustCommit(t, e, ticket)
+		}
+	}
+	spoolAll(e)
+	read, _ := mustOpen(t, e, "a")
+	failSync(t, e, fsys, "b", "last")
+	hook.write = func(call func() error) error {
+		if e.journal.failing() {
+			if writes++; writes == n {
+				use(t, e, read)
+			}
+		}
+		return call()
+	}
+	e.retryJournal()
+	hook.write = nil
+	if e.journal.failing() {
+		t.Fatal("the journal was not moved")
+	}
+	mustCommit(t, e, Ticket{Written: e.journal.appendedEnd(), Synced: e.journal.appendedEnd()})
+	verify(t, e)
+	want := stateOf(e)
+	for crash, got := range afterCrashes(t, fsys) {
+		if got != want {
+			t.Fatalf("used at write %d, %s leaves\n%.2000s\nwant\n%.2000s", n, crash, got, want)
+		}
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return writes
+}
+
+// TestMoveIsTriedAgain: as long as no sync works, moves are tried less and less often and leave
+// nothing behind; when one does, puts are accepted again by themselves.
+func TestMoveIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, fsys := openBusy(t, func(*Options) {})
+		mustPut(t, e, "q", "a")
+		fsys.SetFault(segmenttest.FailAllFrom(segmenttest.OpDatasync, 0, syscall.EIO))
+		if err := tryPut(e, "q", "b"); !errors.Is(err, ErrJournal) {
+			t.Fatalf("Put = %v, want ErrJournal", err)
+		}
+		before := fsys.Calls(segmenttest.OpMkdirAll)
+		after(10 * time.Minute)
+		if n := fsys.Calls(segmenttest.OpMkdirAll) - before; n < 10 || n > 20 {
+			t.Errorf("a move was tried %d times in ten minutes", n)
+		}
+		if names := journals(t, fsys); !slices.Equal(names, []string{"journal"}) {
+			t.Errorf("failed moves leave %q", names)
+		}
+		fsys.SetFault(nil)
+		after(maxMoveDelay + maintainInterval)
+		mustPut(t, e, "q", "c")
+		if got := afterCut(t, fsys); got != "a b c" {
+			t.Errorf("a power cut leaves %q, want a b c", got)
+		}
+	})
+}
+
+func TestFindJournals(t *testing.T) {
+	for _, tt := range []struct {
+		paths   []string
+		current uint64
+		others  []uint64
+	}{
+		{nil, 0, nil},
+		{[]string{"journal/a"}, 0, nil},
+		{[]string{"journal/a", "journal.1/a"}, 0, []uint64{1}},
+		{[]string{"journal/a", "journal.1/complete"}, 1, []uint64{0}},
+		{[]string{"journal.1/complete"}, 1, nil},
+		{[]string{"journal.2/complete", "journal.10/complete", "journal.11/a"}, 10, []uint64{2, 11}},
+		{[]string{"journal/a", "journal.01/complete", "journal.x/complete", "journal.0/complete",
+			"journalx/complete", "journal.3"}, 0, nil},
+	} {
+		fsys := newFS()
+		if err := fsys.MkdirAll(testDir); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range tt.paths {
+			if dir, _, ok := strings.Cut(p, "/"); ok {
+				if err := fsys.MkdirAll(testDir + "/" + dir); err != nil {
+					t.Fatal(err)
+				}
+			}
+			f, err := fsys.Create(testDir + "/" + p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.Close()
+		}
+		current, others, err := findJournals(fsys, testDir)
+		slices.Sort(others)
+		if err != nil || current != tt.current || !slices.Equal(others, tt.others) {
+			t.Errorf("of %q journal %d counts, others %v, %v; want %d, %v",
+				tt.paths, current, others, err, tt.current, tt.others)
+		}
+	}
+}
+
+// TestMoveUnderLoad has syncs fail again and again while clients put and get. What was acknowledged
+// survives a power cut, in order; nothing comes twice.
+func TestMoveUnderLoad(t *testing.T) {
+	const clients, rounds, puts = 4, 5, 300
+	synctest.Test(t, func(t *testing.T) {
+		e, fsys := openBusy(t, func(*Options) {})
+		var acknowledged [clients][]string
+		var running sync.WaitGroup
+		for c := range clients {
+			name := fmt.Sprint("q", c)
+			running.Go(func() {
+				for i := range puts {
+					data := fmt.Sprint(i)
+					if tryPut(e, name, data) == nil {
+						acknowledged[c] = append(acknowledged[c], data)
+					}
+					time.Sleep(time.Duration(1+c) * 7 * time.Millisecond)
+				}
+			})
+		}
+		moved := 0
+		for range rounds {
+			after(200 * time.Millisecond)
+			fsys.SetFault(segmenttest.FailAllFrom(segmenttest.OpDatasync, 0, syscall.EIO))
+			after(150 * time.Millisecond)
+			fsys.SetFault(nil)
+			after(2 * time.Second)
+			if !e.journal.failing() {
+				moved++
+			}
+		}
+		running.Wait()
+		if dir, err := JournalDir(fsys, testDir); moved != rounds || err != nil || len(dir) < 10 {
+			t.Errorf("after %d failures the journal was moved %d times, to %s, %v",
+				rounds, moved, dir, err)
+		}
+		image := fsys.PowerCut(segmenttest.CutOptions{Mode: segmenttest.Lose})
+		again := openQuiet(t, testOptions(image))
+		for c := range clients {
+			got := queued(again, fmt.Sprint("q", c))
+			want := acknowledged[c]
+			for _, data := range got {
+				if len(want) > 0 && data == want[0] {
+					want = want[1:]
+				}
+			}
+			if len(want) > 0 || len(got) > puts || len(acknowledged[c]) < puts/4 {
+				t.Errorf("client %d: %d items acknowledged, %d found, lost from %.20q on",
+					c, len(acknowledged[c]), len(got), want)
+			}
+		}
+	})
+}
+
+// TestMoveNeedsBacklog: as long as what is in a backlog is not known to be durable, no journal takes
+// the place of one that still has it.
+func TestMoveNeedsBacklog(t *testing.T) {
+	fsys := newFS()
+	e := openQuiet(t, moveOptions(fsys))
+	putMany(t, e, "deep", 0, 60)
+	want := stateOf(e)
+	fsys.SetFault(segmenttest.FailAllFrom(segmenttest.OpDatasync, 0, syscall.EIO))
+	spoolAll(e)
+	e.spool.tend() // to sync what was written
+	spoolAll(e)
+	fsys.SetFault(nil)
+	failSync(t, e, fsys, "other", "x")
+	if err := e.moveJournal(); !errors.Is(err, errStuck) {
+		t.Errorf("moveJournal = %v, want that the backlog could not be synced", err)
+	}
+	if err := tryPut(e, "deep", "x"); !errors.Is(err, ErrJournal) {
+		t.Errorf("Put = %v, want ErrJournal", err)
+	}
+	for crash, got := range afterCrashes(t, fsys) {
+		if !strings.HasPrefix(got, want) {
+			t.Errorf("%s leaves\n%s\nwant\n%s", crash, got, want)
+		}
+	}
+	if err := e.Close(); !errors.Is(err, segment.ErrPoisoned) {
+		t.Errorf("Close = %v, want ErrPoisoned", err)
+	}
+}
