@@ -12,7 +12,7 @@ SOAK        ?= 600
 # Packages whose tests run goroutines against each other.
 CONCURRENT = ./segment/... ./engine/... ./netloop/... ./loadtest/...
 
-.PHONY: help build run test race e2e clients crash hostile controls soak fuzz bench bench-peers cover lint check clean
+.PHONY: help build run test race e2e clients crash hostile controls soak fuzz bench bench-backlog bench-peers cover lint check clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
