@@ -340,7 +340,9 @@ func (j *journal) failed(err error) error {
 		err = fmt.Errorf("%w: %w", ErrOutOfDisk, err)
 	}
 	err = fmt.Errorf("%w: %w", ErrJournal, err)
-	j.failure.Store(&err)
+	if was := j.failure.Load(); was == nil || errors.Is(*was, ErrOutOfDisk) {
+		j.failure.Store(&err) // a full disk that gets in the way of mending it is not the reason
+	}
 	return err
 }
 

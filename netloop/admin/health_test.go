@@ -126,12 +126,7 @@ func TestHealthOfFullDisk(t *testing.T) {
 
 	// A full disk must not hide that the journal fails for another reason.
 	broken := segmenttest.FailAllFrom(segmenttest.OpDatasync, 0, syscall.EIO)
-	tt.fs.SetFault(func(op segmenttest.Op) segmenttest.Fault {
-		if f := full(op); f.Err != nil {
-			return f
-		}
-		return broken(op)
-	})
+	tt.fs.SetFault(broken)
 	q, err := tt.engine.Queue("q")
 	if err != nil {
 		t.Fatal(err)
@@ -139,6 +134,12 @@ func TestHealthOfFullDisk(t *testing.T) {
 	if _, err := q.TryGet(); err == nil {
 		t.Fatal("a removal is acknowledged whose sync failed")
 	}
+	tt.fs.SetFault(func(op segmenttest.Op) segmenttest.Fault {
+		if f := full(op); f.Err != nil {
+			return f
+		}
+		return broken(op)
+	})
 	got = tt.get("/healthz")
 	if got.code != 503 || !strings.Contains(got.body, "journal: fails") {
 		t.Errorf("healthz with a full and broken disk = %d %q", got.code, got.body)
