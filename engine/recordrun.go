@@ -123,10 +123,16 @@ func (s *spool) whenSynced(q *queue, f func()) error {
 			return err
 		}
 	}
+	if b.stuck {
+		return errStuck
+	}
 	runs := slices.Clone(b.runs) // no others come about, as long as writeMu is held
 	sh.mu.Unlock()
-	err := s.syncRuns(b, runs)
+	lost, err := s.syncRuns(runs)
 	sh.mu.Lock()
+	if lost {
+		b.stuck, b.growing = true, nil // another try would prove nothing
+	}
 	if err == nil {
 		b.hold = false
 		f()
@@ -137,25 +143,21 @@ func (s *spool) whenSynced(q *queue, f func()) error {
 // errStuck keeps a queue whose backlog could not be synced where it is.
 var errStuck = errors.New("backlog could not be synced before")
 
-// syncRuns makes the runs of b durable, whether they were meant to be or not.
-func (s *spool) syncRuns(b *backlog, runs []*run) error {
-	if b.stuck {
-		return errStuck
-	}
-	sync := func(err error) error {
-		b.stuck = err != nil // another try would prove nothing
-		return err
-	}
+// syncRuns makes runs durable, whether they were meant to be or not. If that fails it tells whether
+// it was for a sync.
+func (s *spool) syncRuns(runs []*run) (lost bool, err error) {
 	for _, r := range runs {
 		f, err := s.fs.Open(r.path)
-		if err == nil {
-			err = errors.Join(sync(f.Datasync()), f.Close())
-		}
 		if err != nil {
-			return fmt.Errorf("sync run: %w", err)
+			return false, fmt.Errorf("sync run: %w", err)
+		}
+		err = f.Datasync()
+		if err := errors.Join(err, f.Close()); err != nil {
+			return true, fmt.Errorf("sync run: %w", err)
 		}
 	}
-	return sync(s.fs.SyncDir(s.dir))
+	err = s.fs.SyncDir(s.dir)
+	return err != nil, err
 }
 
 // reclaim removes the files of spent runs. What the journal says about their items is synced first,
