@@ -3,8 +3,6 @@ package netloop
 import (
 	"sync/atomic"
 	"time"
-
-	"github.com/kestrelmq/kestrel/engine"
 )
 
 // alarm rings once at a time set, for all that a loop waits for: one timer for each loop, whatever the
@@ -12,13 +10,13 @@ import (
 type alarm struct {
 	ring  func()
 	timer *time.Timer
-	at    engine.Time // zero: not set
+	at    moment      // zero: not set
 	rang  atomic.Bool // since it was set; written by the timer's goroutine
 }
 
 // set makes the alarm ring at the time given; zero makes it silent. An alarm that is set for earlier
 // stays: it rings in vain once, which costs less than setting a timer for every wait.
-func (a *alarm) set(at, now engine.Time) {
+func (a *alarm) set(at, now moment) {
 	if a.rang.Swap(false) {
 		a.at = 0
 	}
@@ -45,14 +43,14 @@ func (a *alarm) stop() {
 
 // setAlarm sets the loop's alarm for the next thing that happens by itself.
 func (l *loop) setAlarm() {
-	at := engine.Time(0)
-	sooner := func(t engine.Time) {
+	at := moment(0)
+	sooner := func(t moment) {
 		if at == 0 || t < at {
 			at = t
 		}
 	}
 	if len(l.dirty) > 0 {
-		sooner(l.now + 1) // not at once: other sessions have their turn first
+		sooner(l.clock + 1) // not at once: other sessions have their turn first
 	}
 	if len(l.deadlines) > 0 {
 		sooner(l.deadlines[0].wait.deadline)
@@ -60,5 +58,5 @@ func (l *loop) setAlarm() {
 	if t := l.nextIdle(); t != 0 {
 		sooner(t)
 	}
-	l.alarm.set(at, l.now)
+	l.alarm.set(at, l.clock)
 }

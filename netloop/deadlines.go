@@ -1,12 +1,10 @@
 package netloop
 
-import "github.com/kestrelmq/kestrel/engine"
-
 // deadlines is the heap of the sessions of one loop that wait until a time, earliest first. Its owner is
 // the loop.
 type deadlines []*session
 
-func (d *deadlines) add(s *session, at engine.Time) {
+func (d *deadlines) add(s *session, at moment) {
 	s.wait.deadline = at
 	*d = append(*d, s)
 	s.wait.heapIndex = len(*d) - 1
@@ -31,7 +29,7 @@ func (d *deadlines) remove(s *session) {
 }
 
 // due returns a session whose deadline has come, or nil.
-func (d deadlines) due(now engine.Time) *session {
+func (d deadlines) due(now moment) *session {
 	if len(d) == 0 || d[0].wait.deadline > now {
 		return nil
 	}

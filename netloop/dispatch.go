@@ -109,7 +109,7 @@ func (s *session) fetch(name, reply []byte, access engine.Access, millis int32) 
 	case got.Waiting && millis <= 0:
 		s.beginWait(waitFetch, name, reply, access, forever)
 	case got.Waiting:
-		s.beginWait(waitFetch, name, reply, access, l.now+engine.Time(millis))
+		s.beginWait(waitFetch, name, reply, access, l.clock+moment(millis))
 	case err == engine.ErrEmpty:
 		s.proto.none(s)
 	default:
@@ -148,7 +148,7 @@ func (s *session) countFetch(access engine.Access, got *engine.Fetched, err erro
 	l := s.loop
 	switch {
 	case got.Waiting:
-		s.wait.meter, s.wait.began = got.Meter, l.now
+		s.wait.meter, s.wait.began = got.Meter, l.clock
 	case err == nil && access == engine.Peek, err == engine.ErrEmpty && access == engine.Peek:
 		l.latencies.count(CommandPeek, nil, got.Ticket, 1)
 	case err == nil && access == engine.Hold && !s.unwanted:

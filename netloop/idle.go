@@ -1,7 +1,5 @@
 package netloop
 
-import "github.com/kestrelmq/kestrel/engine"
-
 // idleList holds sessions by the time of their last request, longest ago first.
 type idleList struct{ head, tail *session }
 
@@ -39,23 +37,23 @@ func (l *idleList) moveToBack(s *session) {
 // touch notes that s has completed a request.
 func (l *loop) touch(s *session) {
 	if l.server.opts.ClientTimeout > 0 {
-		s.lastRequest = l.now
+		s.lastRequest = l.clock
 		l.sessions.moveToBack(s)
 	}
 }
 
 // nextIdle returns when the session that has been idle for longest may be timed out; zero if never.
-func (l *loop) nextIdle() engine.Time {
+func (l *loop) nextIdle() moment {
 	if l.server.opts.ClientTimeout == 0 || l.sessions.head == nil {
 		return 0
 	}
-	return l.sessions.head.lastRequest.After(l.server.opts.ClientTimeout)
+	return l.sessions.head.lastRequest.after(l.server.opts.ClientTimeout)
 }
 
 // endIdle closes the sessions that have completed no request for too long. Time in which the server owes
 // a reply does not count.
 func (l *loop) endIdle() {
-	for at := l.nextIdle(); at != 0 && at <= l.now; at = l.nextIdle() {
+	for at := l.nextIdle(); at != 0 && at <= l.clock; at = l.nextIdle() {
 		s := l.sessions.head
 		if s.state == waiting {
 			l.touch(s)

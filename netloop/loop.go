@@ -22,6 +22,7 @@ type loop struct {
 	wake func()
 
 	now      engine.Time // read once per turn; zero between turns
+	clock    moment      // the same, on the clock that waits are timed by
 	began    time.Time   // of the turn
 	draining bool        // the server stops: nothing waits any more
 	ticket   engine.Ticket
@@ -67,6 +68,7 @@ func (l *loop) begin() {
 	if l.now == 0 {
 		l.began = time.Now()
 		l.now = engine.At(l.began)
+		l.clock = l.server.clock.at(l.began)
 		l.awake.Store(true)
 	}
 }
@@ -97,7 +99,7 @@ func (l *loop) open(s *session) {
 	l.begin()
 	l.counters.Connections++
 	s.wait.heapIndex = -1
-	s.lastRequest = l.now
+	s.lastRequest = l.clock
 	l.sessions.add(s)
 }
 

@@ -176,7 +176,7 @@ func memcacheMonitor(s *session, req *memcache.Request) {
 	if req.HasMaxItems {
 		limit = int(req.MaxItems)
 	}
-	deadline := s.loop.now + engine.Time(req.Seconds)*1000
+	deadline := s.loop.clock + moment(req.Seconds)*1000
 	s.monitor(s.latin1Name(req.Queue), req.Queue, deadline, limit)
 }
 

@@ -21,6 +21,7 @@ import (
 // earlier run of the server names nothing.
 type reliableReads struct {
 	engine *engine.Engine
+	clock  clock
 
 	mu      sync.Mutex
 	random  *rand.ChaCha8         // guarded by mu, as is all that follows
@@ -43,7 +44,7 @@ type placeInCall struct {
 type readsOfCall struct {
 	queue    string
 	reader   *reader
-	deadline engine.Time
+	deadline moment
 	order    uint64 // among all calls
 	reads    []readOfCall
 	left     int // reads that are open
@@ -71,11 +72,11 @@ const (
 	maxFreeReads = 256 // per call
 )
 
-func newReliableReads(e *engine.Engine) *reliableReads {
+func newReliableReads(e *engine.Engine, c clock) *reliableReads {
 	var seed [32]byte
 	crand.Read(seed[:]) // never fails
 	return &reliableReads{
-		engine: e, random: rand.NewChaCha8(seed), reads: make(map[int64]placeInCall),
+		engine: e, clock: c, random: rand.NewChaCha8(seed), reads: make(map[int64]placeInCall),
 	}
 }
 
@@ -104,7 +105,7 @@ func (t *reliableReads) count(r *reader, name []byte) int {
 // add takes over the open reads of one call, under ids from newID, in the order they were opened. It
 // returns r, or a new reader if that is nil.
 func (t *reliableReads) add(
-	r *reader, name []byte, ids []int64, refs []engine.ReadRef, deadline engine.Time,
+	r *reader, name []byte, ids []int64, refs []engine.ReadRef, deadline moment,
 ) *reader {
 	if r == nil {
 		r = &reader{open: make(map[string]int)}
@@ -184,7 +185,7 @@ func (t *reliableReads) setTimer() {
 	if len(t.calls) == 0 || t.stopped {
 		return
 	}
-	d := time.Duration(max(t.calls[0].deadline-engine.Now(), 1)) * time.Millisecond
+	d := time.Duration(max(t.calls[0].deadline-t.clock.now(), 1)) * time.Millisecond
 	if t.timer == nil {
 		t.timer = time.AfterFunc(d, t.abortDue)
 		return
@@ -194,7 +195,7 @@ func (t *reliableReads) setTimer() {
 
 // abortDue brings back the reads whose deadline has passed.
 func (t *reliableReads) abortDue() {
-	now := engine.Now()
+	now := t.clock.now()
 	t.mu.Lock()
 	var due []*readsOfCall
 	for !t.stopped && len(t.calls) > 0 && t.calls[0].deadline <= now {
@@ -216,7 +217,7 @@ func (t *reliableReads) abortDue() {
 				refs = append(refs, r.ref)
 			}
 		}
-		t.engine.AbortAll(now, refs)
+		t.engine.AbortAll(engine.Now(), refs)
 	}
 }
 

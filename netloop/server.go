@@ -22,6 +22,7 @@ type Server struct {
 	maxConnections int
 	syncInline     bool // loops wait for syncs themselves
 	started        time.Time
+	clock          clock
 	status         *statusKeeper
 	syncer         *syncer
 	reliable       *reliableReads
@@ -52,13 +53,14 @@ func New(opts Options) (*Server, error) {
 		return nil, fmt.Errorf("netloop: bad options: %w", err)
 	}
 	opts = opts.withDefaults()
+	clock := newClock()
 	s := &Server{
-		opts: opts, log: opts.Logger, started: time.Now(),
+		opts: opts, log: opts.Logger, started: time.Now(), clock: clock,
 		maxConnections: maxConnections(opts.MaxConnections),
 		syncInline:     runtime.NumCPU() == 1,
 		status:         newStatusKeeper(opts),
 		syncer:         newSyncer(opts.Engine),
-		reliable:       newReliableReads(opts.Engine),
+		reliable:       newReliableReads(opts.Engine, clock),
 		stopping:       make(chan struct{}), stopped: make(chan struct{}),
 		drivers: make(map[gnet.EventLoop]*driver),
 	}

@@ -110,7 +110,7 @@ type session struct {
 	reads openReads
 	wait  wait
 
-	lastRequest          engine.Time
+	lastRequest          moment
 	olderIdle, newerIdle *session // in loop.sessions
 }
 

@@ -165,7 +165,7 @@ func textPeek(s *session, req *text.Request) {
 func textMonitor(s *session, req *text.Request) {
 	name := s.latin1Name(req.Queue)
 	s.confirmAll(name)
-	s.monitor(name, req.Queue, s.loop.now+engine.Time(req.WaitMillis), -1)
+	s.monitor(name, req.Queue, s.loop.clock+moment(req.WaitMillis), -1)
 }
 
 func textConfirm(s *session, req *text.Request) {

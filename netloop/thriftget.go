@@ -17,13 +17,13 @@ type thriftGet struct {
 	reply     *bytebufferpool.ByteBuffer // as far as it is known; nil between gets
 	count     int                        // items in it
 	ids       []int64                    // of them, if they stay open
-	autoAbort engine.Time                // ms from the reply on; 0: the items are gone for good
+	autoAbort moment                     // ms from the reply on; 0: the items are gone for good
 }
 
 // thriftGetItems begins a get: it ends when it has all it may return, or at its deadline.
 func thriftGetItems(s *session, req *thrift.Request) {
 	g, l := &s.thrift.get, s.loop
-	g.reply, g.count, g.autoAbort = l.buffers.gets.Get(), 0, max(engine.Time(req.AutoAbortMillis), 0)
+	g.reply, g.count, g.autoAbort = l.buffers.gets.Get(), 0, max(moment(req.AutoAbortMillis), 0)
 	g.reply.B = thrift.BeginItems(g.reply.B[:0], req.Call)
 	limit := int(req.MaxItems)
 	room := l.server.opts.MaxOpenReads - l.server.reliable.count(s.thrift.reader, req.Queue)
@@ -37,7 +37,7 @@ func thriftGetItems(s *session, req *thrift.Request) {
 	}
 	deadline := noDeadline
 	if req.WaitMillis > 0 {
-		deadline = l.now + engine.Time(req.WaitMillis)
+		deadline = l.clock + moment(req.WaitMillis)
 	}
 	s.deliverMany(req.Queue, req.Queue, engine.Hold, deadline, limit)
 }
@@ -76,7 +76,7 @@ func (thriftProtocol) none(s *session) {
 		s.after(t)
 	case g.count > 0:
 		l.engine.Keep(l.now, l.refs)
-		s.thrift.reader = l.server.reliable.add(s.thrift.reader, s.wait.name, g.ids, l.refs, l.now+g.autoAbort)
+		s.thrift.reader = l.server.reliable.add(s.thrift.reader, s.wait.name, g.ids, l.refs, l.clock+g.autoAbort)
 	}
 	l.latencies.count(CommandHit, s.wait.meter, t, int64(s.wait.holds))
 	s.dropGet()

@@ -10,7 +10,7 @@ func (l *loop) tick() {
 		for _, s := range l.mailbox.take() {
 			l.guard(s, (*session).heed)
 		}
-		for s := l.deadlines.due(l.now); s != nil; s = l.deadlines.due(l.now) {
+		for s := l.deadlines.due(l.clock); s != nil; s = l.deadlines.due(l.clock) {
 			l.guard(s, (*session).deadlinePassed)
 		}
 		l.endIdle()

@@ -25,14 +25,14 @@ type wait struct {
 	access    engine.Access
 	name      []byte // of the queue
 	reply     []byte // what the client calls it
-	deadline  engine.Time
-	heapIndex int         // in loop.deadlines; -1 without a deadline
-	remaining int         // monitor: items to deliver at most; negative: no limit
-	until     engine.Time // monitor: its deadline, or noDeadline
-	holds     int         // items held that were there at once
+	deadline  moment
+	heapIndex int    // in loop.deadlines; -1 without a deadline
+	remaining int    // monitor: items to deliver at most; negative: no limit
+	until     moment // monitor: its deadline, or noDeadline
+	holds     int    // items held that were there at once
 
 	meter *engine.Meter // of the queue
-	began engine.Time
+	began moment
 
 	peeked func(*session, error) // peek: words the outcome
 
@@ -45,7 +45,7 @@ type wait struct {
 func (s *session) WaitEnded(*engine.Waiter) { s.loop.post(s, waitEnded) }
 
 // beginWait makes the session wait until its Waiter is told, or the deadline passes.
-func (s *session) beginWait(kind waitKind, name, reply []byte, access engine.Access, deadline engine.Time) {
+func (s *session) beginWait(kind waitKind, name, reply []byte, access engine.Access, deadline moment) {
 	w := &s.wait
 	w.kind, w.access = kind, access
 	w.name = append(w.name[:0], name...)
@@ -58,11 +58,11 @@ func (s *session) beginWait(kind waitKind, name, reply []byte, access engine.Acc
 }
 
 // forever, as the deadline of a wait, is none: what is waited for is being read from disk.
-const forever engine.Time = math.MaxInt64
+const forever moment = math.MaxInt64
 
 // monitor delivers items of the queue called name as open reads until the deadline, limit items (no limit
 // if negative), or the limit of open reads. Reply is what the client calls the queue.
-func (s *session) monitor(name, reply []byte, deadline engine.Time, limit int) {
+func (s *session) monitor(name, reply []byte, deadline moment, limit int) {
 	room := max(s.loop.server.opts.MaxOpenReads-s.reads.count(name), 0)
 	if limit < 0 || limit > room {
 		limit = room
@@ -71,11 +71,11 @@ func (s *session) monitor(name, reply []byte, deadline engine.Time, limit int) {
 }
 
 // noDeadline, as the deadline of deliverMany, takes what is there and does not wait for more.
-const noDeadline engine.Time = 0
+const noDeadline moment = 0
 
 // deliverMany hands items of the queue called name to the protocol, and keeps them among the session's
 // reads, until the deadline, limit items (no limit if negative), or the protocol wants no more.
-func (s *session) deliverMany(name, reply []byte, access engine.Access, deadline engine.Time, limit int) {
+func (s *session) deliverMany(name, reply []byte, access engine.Access, deadline moment, limit int) {
 	if s.readsBlocked() {
 		s.proto.refuse(s, errMonitorUnavailable)
 		return
@@ -103,7 +103,7 @@ func (s *session) continueMonitor() {
 	if !wait {
 		deadline = forever
 	}
-	for portion := maxPortion; w.remaining != 0 && deadline > l.now && !s.readsBlocked(); portion-- {
+	for portion := maxPortion; w.remaining != 0 && deadline > l.clock && !s.readsBlocked(); portion-- {
 		if portion == 0 || s.owesTooMuch() {
 			w.kind = waitMonitor
 			s.to(stalled)
@@ -234,7 +234,7 @@ func (s *session) deadlinePassed() {
 		return
 	}
 	l.counters.GetMisses++
-	l.latencies.wait(s.wait.meter, int64(l.now-s.wait.began))
+	l.latencies.wait(s.wait.meter, int64(l.clock-s.wait.began))
 	l.touch(s)
 	s.to(idle)
 	s.takeOutput()
