@@ -15,7 +15,7 @@ import (
 const probeTime = 2 * time.Second
 
 // health answers whether the process does its work, or nothing but a restart will help it. A server that
-// replays, drains, is told not to serve, or waits for room on the disk, is healthy.
+// replays, drains, is told not to serve, or waits for its disk, is healthy.
 func health(s *Server, r *http.Request) (any, error) {
 	server := s.attached.Load()
 	if server == nil {
@@ -23,26 +23,28 @@ func health(s *Server, r *http.Request) (any, error) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), probeTime)
 	defer cancel()
-	e := server.Engine().Health()
-	var details object
-	good := true
-	if server.Status() != netloop.Down { // else the loops are about to end
-		if err := server.Probe(ctx); err != nil {
-			good = false
-			details = append(details, member{"loops", err.Error()})
-		}
+	var loops error
+	if server.Status() != netloop.Down { // else they are about to end
+		loops = server.Probe(ctx)
 	}
-	if e.DiskFull {
-		details = append(details, member{"disk", "full: puts are refused until there is room"})
+	return judge(server.Engine().Health(), loops), nil
+}
+
+// judge is the verdict on an engine, and on event loops that have come round or not. A journal that fails is
+// no reason to restart: what is live is in memory, and is written to another journal from there.
+func judge(h engine.Health, loops error) verdict {
+	v := verdict{good: true, word: "ok"}
+	if loops != nil {
+		v.good, v.word = false, "not healthy"
+		v.details = append(v.details, member{"loops", loops.Error()})
 	}
-	if err := e.JournalError; err != nil && !errors.Is(err, engine.ErrOutOfDisk) {
-		good = false
-		details = append(details, member{"journal", "fails: puts are refused: " + err.Error()})
+	if h.DiskFull {
+		v.details = append(v.details, member{"disk", "full: puts are refused until there is room"})
 	}
-	if !good {
-		return verdict{word: "not healthy", details: details}, nil
+	if err := h.JournalError; err != nil && !errors.Is(err, engine.ErrOutOfDisk) {
+		v.details = append(v.details, member{"journal", "fails: puts are refused: " + err.Error()})
 	}
-	return verdict{good: true, word: "ok", details: details}, nil
+	return v
 }
 
 // phase is what the process does before it serves, or after.

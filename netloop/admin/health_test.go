@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"syscall"
 	"testing"
@@ -97,7 +98,7 @@ func TestHealthOfJournal(t *testing.T) {
 		t.Fatal("a failing sync is a success")
 	}
 	got := tt.get("/healthz")
-	if got.code != 503 || !strings.HasPrefix(got.body, "not healthy\njournal: fails: puts are refused: ") {
+	if got.code != 200 || !strings.HasPrefix(got.body, "ok\njournal: fails: puts are refused: ") {
 		t.Errorf("healthz with a broken journal = %d %q", got.code, got.body)
 	}
 	st := tt.stats("/stats")
@@ -108,8 +109,7 @@ func TestHealthOfJournal(t *testing.T) {
 
 func TestHealthOfFullDisk(t *testing.T) {
 	tt := start(t, Options{}, netloop.Options{}, defaults())
-	full := segmenttest.FailAllFrom(segmenttest.OpAllocate, 0, syscall.ENOSPC)
-	tt.fs.SetFault(full)
+	tt.fs.SetFault(segmenttest.FailAllFrom(segmenttest.OpAllocate, 0, syscall.ENOSPC))
 	for range 200 { // until the journal needs another segment
 		ticket, err := tt.engine.Put(engine.Now(), []byte("q"), engine.PutRequest{Data: make([]byte, 1000)})
 		if err != nil {
@@ -123,25 +123,36 @@ func TestHealthOfFullDisk(t *testing.T) {
 	if got.code != 200 || got.body != "ok\ndisk: full: puts are refused until there is room\n" {
 		t.Errorf("healthz with a full disk = %d %q", got.code, got.body)
 	}
+}
 
-	// A full disk must not hide that the journal fails for another reason.
-	broken := segmenttest.FailAllFrom(segmenttest.OpDatasync, 0, syscall.EIO)
-	tt.fs.SetFault(broken)
-	q, err := tt.engine.Queue("q")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := q.TryGet(); err == nil {
-		t.Fatal("a removal is acknowledged whose sync failed")
-	}
-	tt.fs.SetFault(func(op segmenttest.Op) segmenttest.Fault {
-		if f := full(op); f.Err != nil {
-			return f
+// TestJudge tests what makes a server unhealthy, and what only needs to be known.
+func TestJudge(t *testing.T) {
+	broken := fmt.Errorf("%w: %w", engine.ErrJournal, syscall.EIO)
+	full := fmt.Errorf("%w: %w: %w", engine.ErrJournal, engine.ErrOutOfDisk, syscall.ENOSPC)
+	for _, tt := range []struct {
+		name  string
+		h     engine.Health
+		loops error
+		good  bool
+		about string // keys of the details
+	}{
+		{"nothing", engine.Health{}, nil, true, ""},
+		{"a full disk", engine.Health{DiskFull: true}, nil, true, "disk"},
+		{"a write that found no room", engine.Health{DiskFull: true, JournalError: full}, nil, true, "disk"},
+		{"a failed sync", engine.Health{JournalError: broken}, nil, true, "journal"},
+		{"a failed sync on a full disk", engine.Health{DiskFull: true, JournalError: broken}, nil, true,
+			"disk journal"},
+		{"a loop that hangs", engine.Health{}, context.DeadlineExceeded, false, "loops"},
+		{"all of it", engine.Health{DiskFull: true, JournalError: broken}, context.DeadlineExceeded, false,
+			"loops disk journal"},
+	} {
+		got := judge(tt.h, tt.loops)
+		var about []string
+		for _, m := range got.details {
+			about = append(about, m.key)
 		}
-		return broken(op)
-	})
-	got = tt.get("/healthz")
-	if got.code != 503 || !strings.Contains(got.body, "journal: fails") {
-		t.Errorf("healthz with a full and broken disk = %d %q", got.code, got.body)
+		if got.good != tt.good || strings.Join(about, " ") != tt.about || (got.word == "ok") != tt.good {
+			t.Errorf("%s: %+v, want good: %t, and to hear about %q", tt.name, got, tt.good, tt.about)
+		}
 	}
 }
