@@ -12,7 +12,7 @@ SOAK        ?= 600
 # Packages whose tests run goroutines against each other.
 CONCURRENT = ./segment/... ./engine/... ./netloop/... ./loadtest/...
 
-.PHONY: help build run test race e2e clients crash hostile controls soak fuzz bench bench-backlog bench-peers cover lint check clean
+.PHONY: help build run test race e2e clients crash hostile controls soak fuzz bench bench-backlog bench-peers bench-profile cover lint check clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -62,13 +62,16 @@ fuzz: ## fuzz every decoder for FUZZTIME each
 	  done; done
 
 bench: ## Go benchmarks, BENCHCOUNT runs each, for benchstat
-	$(GO) test -run '^$$' -bench . -benchtime $(BENCHTIME) -count $(BENCHCOUNT) ./...
+	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -count $(BENCHCOUNT) ./...
 
 bench-backlog: build ## what a backlog costs beside keeping it in memory; options in ARGS
 	$(GO) run ./bench/backlog -kestrel bin/kestrel $(ARGS)
 
-bench-peers: build ## side by side with memcached and redis; options in ARGS
-	$(GO) run ./bench/peers -kestrel bin/kestrel $(ARGS)
+bench-peers: build ## side by side with other servers, which it installs; options in ARGS
+	$(GO) run ./bench/peers -install bin/peers -kestrel bin/kestrel -results bench/results $(ARGS)
+
+bench-profile: build ## where the processor time of a SET and a GET goes; options in ARGS
+	$(GO) run ./bench/profile -kestrel bin/kestrel -results bench/results $(ARGS)
 
 cover: ## statement coverage by package
 	$(GO) test -cover ./...

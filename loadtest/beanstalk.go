@@ -37,7 +37,8 @@ func (beanstalk) greeted(src []byte, g *Group) (n int, err error) {
 	return greetedByLines(src, want)
 }
 
-// greetedByLines returns the size of the lines at the start of src, if they are lines that begin with the words wanted.
+// greetedByLines returns the size of the lines at the start of src, if they are lines that begin
+// with the words wanted.
 func greetedByLines(src []byte, want []string) (n int, err error) {
 	for _, begin := range want {
 		line, ok := replyLine(src[n:])

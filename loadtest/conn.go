@@ -215,37 +215,41 @@ func (c *conn) startParsing() {
 // countMatched counts the requests from the given one up to answered, whose replies were the ones
 // due.
 func (c *conn) countMatched(t *tally, from int) {
-	if c.answered == from {
-		return
-	}
-	puts, items := 0, int64(c.group.Burst)
-	for i := from; i < c.answered; i++ {
-		kind := c.kind(i)
+	puts := 0
+	for i := from; i < c.answered; {
+		kind, same := c.span(i)
+		items := int64(same * c.group.Burst)
 		switch {
 		case kind == putRequest:
-			puts++
+			puts += same
 			t.kinds[kind].items += items
 		case kind.reads():
 			t.kinds[kind].items += items
 			c.taken += items
 		}
+		i += same
 	}
 	if puts > 0 && c.producer != nil {
 		c.producer.ack(puts * c.group.Burst)
 	}
 }
 
+// span returns the kind of request i, and how many requests from there up to answered are of it, at
+// least.
+func (c *conn) span(i int) (kind requestKind, same int) {
+	if c.group.stepwise || len(c.group.cycle) == 1 {
+		return c.kind(i), c.answered - i
+	}
+	return c.kind(i), 1
+}
+
 // record records the latencies of the requests from the given one up to answered.
 func (c *conn) record(t *tally, from int, now time.Duration) {
 	latency := now - c.sentAt
 	for i := from; i < c.answered; {
-		kind, same := c.kind(i), 1
+		kind, same := c.span(i)
 		if len(c.due) > i {
-			latency = now - c.due[i]
-		} else {
-			for i+same < c.answered && c.kind(i+same) == kind {
-				same++
-			}
+			latency, same = now-c.due[i], 1
 		}
 		t.kinds[kind].requests += int64(same)
 		recordValues(&t.kinds[kind].latency, latency, int64(same))

@@ -277,7 +277,8 @@ func TestGreet(t *testing.T) {
 	}
 	s := testserver.Answering(t, func(c net.Conn) { c.Write([]byte("UNKNOWN_COMMAND\r\n")) })
 	opts := Options{Addr: s.Addr(), Protocol: Beanstalk, Groups: []Group{{Operations: 1}}}
-	if _, err := Run(t.Context(), opts); err == nil || !strings.Contains(err.Error(), "UNKNOWN_COMMAND") {
+	if _, err := Run(t.Context(), opts); err == nil || !strings.Contains(err.Error(),
+		"UNKNOWN_COMMAND") {
 		t.Errorf("Run against a server that refuses the greeting = %v, want its answer", err)
 	}
 }

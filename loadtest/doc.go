@@ -1,9 +1,9 @@
 // Package loadtest generates load for queue servers, checks every reply, and measures rate, latency
 // and the processor time that it costs itself.
 //
-// A run is one or more groups of connections, each of which repeats an operation: put, get, open and
-// confirm, and so on. A closed-loop group sends a batch of Pipeline requests in one write and the
-// next batch once every reply of the last one has arrived: a server that stalls also stops the
+// A run is one or more groups of connections, each of which repeats an operation: put, get, open
+// and confirm, and so on. A closed-loop group sends a batch of Pipeline requests in one write and
+// the next batch once every reply of the last one has arrived: a server that stalls also stops the
 // arrivals, so its percentiles are service time under saturation. A group with a rate is open-loop:
 // requests are due on a schedule that the server cannot hold up, and latency counts from then, so
 // that a stall shows in every request that was due meanwhile.
@@ -22,9 +22,9 @@
 // # Checking
 //
 // A reply that is not the due one is parsed: a get may also miss, which is counted; anything else
-// ends the run with a [ReplyError] that holds the bytes. With a [Ledger] items are known one by one:
-// each must have been put to the queue it came from, byte by byte, must come once, and in the order
-// of its producer; what was acknowledged and never came is a [LostError].
+// ends the run with a [ReplyError] that holds the bytes. With a [Ledger] items are known one by
+// one: each must have been put to the queue it came from, byte by byte, must come once, and in the
+// order of its producer; what was acknowledged and never came is a [LostError].
 //
 // # Vocabulary
 //

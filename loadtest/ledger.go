@@ -8,10 +8,11 @@ import (
 	"time"
 )
 
-// Ledger knows what was put to which queues, and has every item that is got checked: that it was put
-// to this queue, that its bytes are the ones put, that it comes once, and in the order in which its
-// producer put it. One Ledger may serve several runs, one after the other: producers go on counting
-// where they ended, consumers expect what follows. Its exported methods may be called at any time.
+// Ledger knows what was put to which queues, and has every item that is got checked: that it was
+// put to this queue, that its bytes are the ones put, that it comes once, and in the order in which
+// its producer put it. One Ledger may serve several runs, one after the other: producers go on
+// counting where they ended, consumers expect what follows. Its exported methods may be called at
+// any time.
 type Ledger struct {
 	// Immutable.
 	run     uint16 // in all stamps
@@ -153,9 +154,10 @@ func (l *Ledger) queue(name string) *ledgerQueue {
 	return q
 }
 
-// producer returns the index-th producer of the queue and of those that get its items too. Only says
-// that the queue itself keeps none.
-func (l *Ledger) producer(queue string, index, size int, fanout []string, only bool) (*producer, error) {
+// producer returns the index-th producer of the queue and of those that get its items too. Only
+// says that the queue itself keeps none.
+func (l *Ledger) producer(queue string, index, size int, fanout []string, only bool) (*producer,
+	error) {
 	at := place{queue, index}
 	if p := l.byPlace[at]; p != nil {
 		p.size = size

@@ -50,7 +50,10 @@ func TestValidate(t *testing.T) {
 			o.Ledger, g.ItemSize = NewLedger(1, false), 33
 		}},
 		{"need a Ledger", func(_ *Options, g *Group) { g.Drain = true }},
-		{"Leak without Lease", func(o *Options, g *Group) { o.Ledger, g.Leak = NewLedger(1, false), 0.5 }},
+		{"Leak without Lease", func(o *Options, g *Group) {
+			o.Ledger, g.Leak = NewLedger(1, false),
+				0.5
+		}},
 		{"Kill with SET", func(o *Options, g *Group) { o.Ledger, g.Kill = NewLedger(1, false), 0.5 }},
 		{"Rate with several requests in flight", func(_ *Options, g *Group) {
 			g.Operation, g.Rate, g.Pipeline = OpenClose, 1, 2

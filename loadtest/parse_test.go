@@ -24,8 +24,10 @@ var parseTests = []struct {
 	{"memcache/get newlines", memcache{}, getRequest, "VALUE q 0 4\r\n\r\n\r\n\r\nEND\r\n",
 		`hit "\r\n\r\n" 24`},
 	{"memcache/get miss", memcache{}, getRequest, "END\r\n", "miss 5"},
-	{"memcache/get of another key", memcache{}, getRequest, "VALUE p 0 5\r\nhello\r\nEND\r\n", "refused 25"},
-	{"memcache/get with flags", memcache{}, getRequest, "VALUE q 1 5\r\nhello\r\nEND\r\n", "refused 25"},
+	{"memcache/get of another key", memcache{}, getRequest, "VALUE p 0 5\r\nhello\r\nEND\r\n",
+		"refused 25"},
+	{"memcache/get with flags", memcache{}, getRequest, "VALUE q 1 5\r\nhello\r\nEND\r\n",
+		"refused 25"},
 	{"memcache/get negative size", memcache{}, getRequest, "VALUE q 0 -5\r\n", "refused 14"},
 	{"memcache/get huge size", memcache{}, getRequest, "VALUE q 0 9999999999\r\n", "refused 22"},
 	{"memcache/get no end", memcache{}, getRequest, "VALUE q 0 1\r\nx\r\nEnd\r\n", "refused 21"},
@@ -54,7 +56,8 @@ var parseTests = []struct {
 	{"redis wait/get", redisList{wait: time.Second}, getRequest, "*2\r\n$1\r\nq\r\n$2\r\nhi\r\n",
 		`hit "hi" 19`},
 	{"redis wait/get miss", redisList{wait: time.Second}, getRequest, "*-1\r\n", "miss 5"},
-	{"redis wait/other list", redisList{wait: time.Second}, getRequest, "*2\r\n$1\r\np\r\n", "refused 11"},
+	{"redis wait/other list", redisList{wait: time.Second}, getRequest, "*2\r\n$1\r\np\r\n",
+		"refused 11"},
 	{"redis wait/no item", redisList{wait: time.Second}, getRequest, "*2\r\n$1\r\nq\r\n$-1\r\n",
 		"refused 16"},
 	{"redis wait/three", redisList{wait: time.Second}, getRequest, "*3\r\n", "refused 4"},
@@ -99,13 +102,15 @@ var parseTests = []struct {
 	{"nsq/frame too short", nsq{}, putRequest, "\x00\x00\x00\x03\x00\x00\x00\x00", "refused 8"},
 	{"nsq/frame too long", nsq{}, putRequest, "\x7f\x00\x00\x03\x00\x00\x00\x00", "refused 8"},
 
-	{"thrift/put", thriftCalls{burst: 2}, putRequest, thriftReply("put", 0, "\x08\x00\x00\x00\x00\x00\x02"),
+	{"thrift/put", thriftCalls{burst: 2}, putRequest, thriftReply("put", 0,
+		"\x08\x00\x00\x00\x00\x00\x02"),
 		"accepted 27"},
 	{"thrift/put of fewer", thriftCalls{burst: 2}, putRequest,
 		thriftReply("put", 0, "\x08\x00\x00\x00\x00\x00\x01"), "refused 27"},
 	{"thrift/put answered to another call", thriftCalls{burst: 2}, putRequest,
 		thriftReply("put", 1, "\x08\x00\x00\x00\x00\x00\x02"), "refused 27"},
-	{"thrift/get miss", thriftCalls{}, getRequest, thriftReply("get", 0, "\x0f\x00\x00\x0c\x00\x00\x00\x00"),
+	{"thrift/get miss", thriftCalls{}, getRequest, thriftReply("get", 0,
+		"\x0f\x00\x00\x0c\x00\x00\x00\x00"),
 		"miss 28"},
 	{"thrift/frame too long", thriftCalls{}, getRequest, "\x7f\x00\x00\x00", "refused 4"},
 
@@ -139,7 +144,8 @@ func describe(p protocol, kind requestKind, src string) string {
 	case got.outcome == hit:
 		return fmt.Sprintf("hit %q %d", got.value, n)
 	}
-	return fmt.Sprintf("%s %d", [...]string{"accepted", "hit", "miss", "refused", "noise"}[got.outcome], n)
+	return fmt.Sprintf("%s %d", [...]string{"accepted", "hit", "miss", "refused",
+		"noise"}[got.outcome], n)
 }
 
 func TestParseReply(t *testing.T) {
@@ -166,7 +172,8 @@ func TestParseReply(t *testing.T) {
 // A line without an end is refused once it is too long, so that it cannot grow for ever.
 func TestParseReplyBoundsLines(t *testing.T) {
 	long := strings.Repeat("x", maxReplyLine)
-	for _, p := range []protocol{memcacheMeta{}, redisList{}, redisString{}, beanstalk{}, jetStream{}} {
+	for _, p := range []protocol{memcacheMeta{}, redisList{}, redisString{}, beanstalk{},
+		jetStream{}} {
 		for kind := putRequest; kind <= confirmRequest; kind++ {
 			if got := describe(p, kind, long[1:]); got != "incomplete" {
 				t.Errorf("%T, kind %d: %d bytes = %s, want incomplete", p, kind, len(long)-1, got)

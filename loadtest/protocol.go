@@ -68,7 +68,8 @@ func (o Operation) String() string {
 	if o >= numOperations {
 		return fmt.Sprintf("Operation(%d)", uint8(o))
 	}
-	return [...]string{"SET", "GET", "SET/GET", "PUT/OPEN/CLOSE", "OPEN/CLOSE", "CLOSE/OPEN", "MONITOR",
+	return [...]string{"SET", "GET", "SET/GET", "PUT/OPEN/CLOSE", "OPEN/CLOSE", "CLOSE/OPEN",
+		"MONITOR",
 		"LEASE"}[o]
 }
 

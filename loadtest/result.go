@@ -10,7 +10,7 @@ import (
 type Result struct {
 	Summary
 
-	Errors int64         // wrong replies, closed connections, stalls; the first on a thread ends the run
+	Errors int64         // wrong replies, closed connections, stalls; the first ends the run
 	Unsent int64         // requests that were due, and never sent as no connection was free
 	Wall   time.Duration // from the first request to the last reply
 

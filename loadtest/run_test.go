@@ -36,7 +36,8 @@ func TestRunCounts(t *testing.T) {
 			600, 200, 0, 4},
 		{"large items", Group{Operation: SetGet, Connections: 2, Pipeline: 16, ItemSize: 200_000,
 			Operations: 64}, 1, 64, 32, 0, 2},
-		{"cycles over batches", Group{Operation: SetGet, Pipeline: 5, Operations: 602}, 1, 602, 301, 0, 1},
+		{"cycles over batches", Group{Operation: SetGet, Pipeline: 5, Operations: 602}, 1, 602, 301, 0,
+			1},
 		{"reconnect", Group{Connections: 3, Pipeline: 2, Operations: 60, Reconnect: 5}, 1, 60, 0, 60, 6},
 	} {
 		for _, verify := range []bool{false, true} {

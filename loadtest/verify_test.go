@@ -68,8 +68,8 @@ func TestRunDrains(t *testing.T) {
 	}
 }
 
-// TestRunFindsWhatIsWrong breaks what a server promises, one promise at a time: the negative control
-// of every check.
+// TestRunFindsWhatIsWrong breaks what a server promises, one promise at a time: the negative
+// control of every check.
 func TestRunFindsWhatIsWrong(t *testing.T) {
 	set := func(old, new string) func(int, string) (string, bool) {
 		return func(n int, due string) (string, bool) { return strings.Replace(due, old, new, 1), true }

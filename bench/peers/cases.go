@@ -170,7 +170,8 @@ func (o *options) load(c benchCase, s server, addr string) loadtest.Options {
 	return load
 }
 
-// deliveries returns producers and consumers. There is no warm-up: what it put would still be there.
+// deliveries returns producers and consumers. There is no warm-up: what it put would still be
+// there.
 func (c benchCase) deliveries(base loadtest.Group, s server) []loadtest.Group {
 	put, take := base, s.take(base)
 	take.Duration, take.Drain, take.Wait = 0, true, longWait

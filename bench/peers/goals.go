@@ -21,7 +21,8 @@ type goal struct {
 
 // goals returns what is meant to be reached.
 func goals() []goal {
-	at := func(class class, kind kind, size, pipeline, queues int, connections ...int) (list []benchCase) {
+	at := func(class class, kind kind, size, pipeline, queues int,
+		connections ...int) (list []benchCase) {
 		for _, c := range connections {
 			list = append(list, benchCase{class, kind, size, c, pipeline, queues})
 		}
@@ -37,6 +38,8 @@ func goals() []goal {
 	)
 	cpu, rate, p99 := (*sample).cpuPerOperation, (*sample).rate, (*sample).p99Micros
 	many := append(at(syncAlways, set, 64, 1, 1, 16, 100), at(syncAlways, set, 1024, 1, 1, 16, 100)...)
+	floods := append(at(pageCache, flood, 64, 1, 1, 16), at(pageCache, flood, 64, 32, 1, 16)...)
+	hundred, tenThousand := at(pageCache, crowd, 64, 1, 1, 100), at(pageCache, crowd, 64, 1, 1, 10_000)
 	list := []goal{
 		{both(64, 1, 16, 100, 1000), "CPU", cpu, own, mc, nil, true, 1},
 		{both(64, 1, 1), "CPU", cpu, own, mc, nil, true, 1.2},
@@ -45,17 +48,15 @@ func goals() []goal {
 		{both(1024, 32, 16), "rate", rate, own, redis, nil, false, 2},
 		{at(pageCache, flood, 64, 1, 1, 16), "rate", rate, own, redis, nil, false, 1.3},
 		{at(pageCache, flood, 64, 32, 1, 16), "rate", rate, own, redis, nil, false, 2},
-		{append(at(pageCache, flood, 64, 1, 1, 16), at(pageCache, flood, 64, 32, 1, 16)...), "p99", p99, own,
-			redis, nil, true, 1},
+		{floods, "p99", p99, own, redis, nil, true, 1},
 		{at(pageCache, churn, 64, 1, 1, 16), "CPU", cpu, own, redis, nil, true, 0.9},
 		{many, "rate", rate, synced, always, nil, false, 1.3},
 		{at(syncAlways, set, 64, 32, 1, 16), "rate", rate, synced, always, nil, false, 1.5},
 		{at(syncAlways, set, 64, 1, 1, 1), "rate", rate, synced, always, nil, false, 1.1},
 		{at(syncAlways, set, 64, 1, 1000, 100), "rate", rate, synced, synced,
 			at(syncAlways, set, 64, 1, 1, 100), false, 0.9},
-		{at(pageCache, crowd, 64, 1, 1, 10_000), "KiB/conn", (*sample).perClientKiB, own, "", nil, true, 8},
-		{at(pageCache, crowd, 64, 1, 1, 10_000), "rate", rate, own, own, at(pageCache, crowd, 64, 1, 1, 100),
-			false, 0.9},
+		{tenThousand, "KiB/conn", (*sample).perClientKiB, own, "", nil, true, 8},
+		{tenThousand, "rate", rate, own, own, hundred, false, 0.9},
 		{at(pageCache, scaling, 64, 8, 2, 32), "CPU", cpu, "kestrel-loops2", "kestrel-loops1", nil, true,
 			1.15},
 	}
@@ -117,6 +118,7 @@ func (g *goal) write(w *strings.Builder, c, against benchCase, all results) {
 	if !reached {
 		verdict = "**no**"
 	}
-	fmt.Fprintf(w, "| %v %s | %s | %s | %s | %s %s | %s | %s |\n", c.class, c.name(), g.what, g.own, peer,
+	fmt.Fprintf(w, "| %v %s | %s | %s | %s | %s %s | %s | %s |\n", c.class, c.name(), g.what, g.own,
+		peer,
 		sign, figures.Digits(g.bound), got, verdict)
 }

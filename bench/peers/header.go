@@ -16,9 +16,7 @@ import (
 // header is what a reader needs to judge the numbers, and to repeat them.
 type header struct {
 	date     time.Time
-	cpu      string // model
-	cores    int
-	kernel   string
+	machine  figures.Machine
 	compiler string // of the load generator
 	options  string
 	servers  []serverHeader
@@ -30,12 +28,9 @@ type serverHeader struct {
 
 // newHeader asks the system, and each server for its version.
 func newHeader(o *options, servers []server) header {
-	machine := figures.ThisMachine()
 	h := header{
 		date:     time.Now(),
-		cpu:      machine.CPU,
-		cores:    machine.Cores,
-		kernel:   machine.Kernel,
+		machine:  figures.ThisMachine(),
 		compiler: runtime.Version(),
 		options: fmt.Sprintf("%d rounds, window %v, warm-up %v, "+
 			"server on processor %d, generator on %v",
@@ -49,8 +44,7 @@ func newHeader(o *options, servers []server) header {
 
 func (h header) write(w io.Writer) {
 	fmt.Fprintf(w, "# Side by side, %s\n\n", h.date.Format("2 January 2006 15:04 MST"))
-	fmt.Fprintf(w, "- machine: %s, %d cores, Linux %s; load generator built with %s\n",
-		h.cpu, h.cores, h.kernel, h.compiler)
+	fmt.Fprintf(w, "- machine: %s; load generator built with %s\n", h.machine, h.compiler)
 	fmt.Fprintf(w, "- options: %s\n", h.options)
 	for _, s := range h.servers {
 		fmt.Fprintf(w, "- %s: %s; `%s`\n", s.name, s.version, s.command)
@@ -109,18 +103,11 @@ func (h header) save(dir, report string, stderr io.Writer) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	name := filepath.Join(dir, fmt.Sprintf("%s-%s.md", h.date.Format("2006-01-02"), h.machine()))
+	name := filepath.Join(dir, fmt.Sprintf("%s-%s.md", h.date.Format("2006-01-02"),
+		h.machine.FileName()))
 	if err := os.WriteFile(name, []byte(report), 0o644); err != nil {
 		return err
 	}
 	fmt.Fprintf(stderr, "peers: wrote %s\n", name)
 	return nil
-}
-
-// machine names the kind of machine, as it can stand in a file name.
-func (h header) machine() string {
-	words := strings.FieldsFunc(strings.ToLower(h.cpu), func(c rune) bool {
-		return (c < 'a' || c > 'z') && (c < '0' || c > '9')
-	})
-	return fmt.Sprintf("%s-%dcpu", strings.Join(words, "-"), h.cores)
 }

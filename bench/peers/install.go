@@ -89,7 +89,8 @@ func (m module) build(ctx context.Context, target string, stderr io.Writer) erro
 }
 
 // runCommand runs a command in a directory; what it prints goes to stderr.
-func runCommand(ctx context.Context, dir string, stderr io.Writer, name string, args ...string) error {
+func runCommand(ctx context.Context, dir string, stderr io.Writer, name string,
+	args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, stderr, stderr
 	return cmd.Run()

@@ -20,8 +20,8 @@
 // items as they will take; memcached keeps one item and hits it each time. Servers that push, or
 // hand out several items at a time (nats, nsqd), are asked for as many as the pipeline is deep.
 //
-// Cases that deliver run producers and consumers at once, check every item, and report how old items
-// were when their consumer had them.
+// Cases that deliver run producers and consumers at once, check every item, and report how old
+// items were when their consumer had them.
 //
 // Without pipelining the generator does the same system calls as the server, so a server that is as
 // cheap as the generator is no longer kept busy, and pays for going to sleep. The columns busy and
@@ -44,6 +44,7 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/kestrelmq/kestrel/loadtest/spawn"
 )
@@ -61,6 +62,18 @@ func main() {
 		fmt.Fprintln(os.Stderr, "peers:", err)
 		os.Exit(1)
 	}
+}
+
+// overhead is what a measurement takes about besides its windows: the start of a server, the
+// filling of a queue.
+const overhead = 800 * time.Millisecond
+
+// measurements returns how many a round has.
+func measurements(plan []planned) (n int) {
+	for _, p := range plan {
+		n += len(p.servers)
+	}
+	return n
 }
 
 // run measures what the arguments select and prints the report, also if some of it failed.
@@ -82,6 +95,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err := spawn.PinSelf(opts.loadCPUs); err != nil {
 		return err
 	}
+	n := opts.rounds * measurements(plan)
+	each := opts.window + opts.warmup + overhead
+	fmt.Fprintf(stderr, "peers: %d measurements, some %v in all\n", n,
+		(time.Duration(n) * each).Round(time.Minute))
 	h := newHeader(opts, used(servers, plan))
 	results, err := measureAll(ctx, opts, plan, stderr)
 	var report strings.Builder

@@ -58,7 +58,8 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	f.DurationVar(&o.warmup, "warmup", 0, "`time` of the same load before it (default a quarter)")
 	f.BoolVar(&o.short, "short", false,
 		"a quick look: 16 connections, 2 rounds, short windows, unless given")
-	f.StringVar(&o.results, "results", "", "`directory` to write the report to, as DATE-MACHINE.md, too")
+	f.StringVar(&o.results, "results", "",
+		"`directory` to write the report to, as DATE-MACHINE.md, too")
 	f.StringVar(&o.install, "install", "",
 		"`directory` for nats-server and nsqd: built from source if they are not there; what Debian\n"+
 			"has is installed with apt-get")

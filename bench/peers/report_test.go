@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kestrelmq/kestrel/loadtest/figures"
 )
 
 // at returns a sample of 100 operations that took the server so much CPU time, and so long, in µs.
@@ -21,7 +23,9 @@ func at(cpu, wall int) *sample {
 
 func testHeader() header {
 	return header{
-		date: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), cpu: "Some(R) CPU @ 2GHz", cores: 2, kernel: "6.1",
+		date: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+		machine: figures.Machine{CPU: "Some(R) CPU @ 2GHz", Cores: 2, Kernel: "6.1",
+			MemoryBytes: 3 << 30},
 		compiler: "go1.26", options: "3 rounds",
 		servers: []serverHeader{{"memcached", "memcached 1.6", "memcached -p PORT"}},
 	}
@@ -46,7 +50,7 @@ func TestWriteReport(t *testing.T) {
 	}
 	const want = `# Side by side, 2 January 2026 03:04 UTC
 
-- machine: Some(R) CPU @ 2GHz, 2 cores, Linux 6.1; load generator built with go1.26
+- machine: Some(R) CPU @ 2GHz, 2 processors, 3.00 GiB, Linux 6.1; load generator built with go1.26
 - options: 3 rounds
 - memcached: memcached 1.6; ` + "`memcached -p PORT`" + `
 

@@ -51,7 +51,8 @@ func servers() []server {
 		{name: "memcached", class: pageCache, byDefault: true, full: true, protocol: mc, keeps: true,
 			speed:   1,
 			program: "memcached", version: "--version", args: memcachedArgs},
-		{name: "memcached-meta", class: pageCache, full: true, protocol: loadtest.MemcacheMeta, keeps: true,
+		{name: "memcached-meta", class: pageCache, full: true, protocol: loadtest.MemcacheMeta,
+			keeps:   true,
 			speed:   1,
 			program: "memcached", version: "--version", args: memcachedArgs},
 		redisServer("redis-everysec", pageCache, true, redis, "--appendonly", "yes", "--appendfsync",
@@ -114,7 +115,8 @@ func memcachedArgs(_ *options, _ server, _ string, port int) ([]string, error) {
 func redisServer(
 	name string, class class, byDefault bool, protocol loadtest.Protocol, log ...string,
 ) server {
-	return server{name: name, class: class, byDefault: byDefault, full: true, protocol: protocol, speed: 1,
+	return server{name: name, class: class, byDefault: byDefault, full: true, protocol: protocol,
+		speed:   1,
 		program: "redis-server", version: "--version",
 		args: func(_ *options, _ server, dir string, port int) ([]string, error) {
 			args := []string{"--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", dir,

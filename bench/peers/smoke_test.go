@@ -5,22 +5,35 @@ import (
 	"os/exec"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
+	"github.com/kestrelmq/kestrel/loadtest/spawn"
 )
+
+// useTwoProcessors skips the test if processors 0 and 1 are not there, and undoes at its end that
+// run binds the process to one of them.
+func useTwoProcessors(t *testing.T) {
+	t.Helper()
+	own, err := spawn.Processors(0)
+	if err != nil || !slices.Contains(own, 0) || !slices.Contains(own, 1) {
+		t.Skip("needs processors 0 and 1")
+	}
+	runtime.LockOSThread() // for good: servers live as long as the thread
+	t.Cleanup(func() {
+		if err := spawn.PinSelf(own); err != nil {
+			t.Error(err)
+		}
+	})
+}
 
 // TestRun measures memcached for a moment, from the command line to the report.
 func TestRun(t *testing.T) {
 	if _, err := exec.LookPath("memcached"); err != nil {
 		t.Skip("memcached is not installed")
 	}
-	var own unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &own); err != nil || !own.IsSet(0) || !own.IsSet(1) {
-		t.Skip("needs processors 0 and 1")
-	}
-	runtime.LockOSThread() // for good: run binds the thread
+	useTwoProcessors(t)
 	args := "-servers memcached -cases 64B.c=16.P=32 -rounds 1 -window 5ms -dir " + t.TempDir()
 	var stdout, stderr strings.Builder
 	if err := run(context.Background(), strings.Fields(args), &stdout, &stderr); err != nil {
@@ -39,5 +52,33 @@ func TestRun(t *testing.T) {
 	cancel()
 	if err := run(ctx, strings.Fields(args), &stdout, &stderr); err == nil {
 		t.Error("run with a context that is done: no error")
+	}
+}
+
+// TestRunDelivers measures deliveries on whatever queue servers are there.
+func TestRunDelivers(t *testing.T) {
+	useTwoProcessors(t)
+	var names []string
+	for name, program := range map[string]string{
+		"redis-everysec": "redis-server", "beanstalkd": "beanstalkd",
+	} {
+		if _, err := exec.LookPath(program); err == nil {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		t.Skip("neither redis-server nor beanstalkd is installed")
+	}
+	args := "-servers " + strings.Join(names, ",") + " -cases (FLOOD|CHURN).64B.c=16.P=1 -rounds 1" +
+		" -window 5ms -dir " + t.TempDir()
+	var stdout, stderr strings.Builder
+	if err := run(context.Background(), strings.Fields(args), &stdout, &stderr); err != nil {
+		t.Fatalf("run = %v; progress:\n%s", err, stderr.String())
+	}
+	for _, name := range names {
+		row := regexp.MustCompile(`\| ` + name + ` \| [0-9.]+ \| [^–]+ \| – \| [0-9.]+ \|`)
+		if n := len(row.FindAllString(stdout.String(), -1)); n < 2 {
+			t.Errorf("report:\n%s\nwant rows with figures of %s", stdout.String(), name)
+		}
 	}
 }

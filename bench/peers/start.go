@@ -106,7 +106,8 @@ func prepare(addr string, s server) error {
 		storage = "memory"
 	}
 	in := bufio.NewReader(c)
-	if _, err := io.WriteString(c, "CONNECT {\"verbose\":false}\r\nSUB _INBOX.prepare 1\r\n"); err != nil {
+	if _, err := io.WriteString(c,
+		"CONNECT {\"verbose\":false}\r\nSUB _INBOX.prepare 1\r\n"); err != nil {
 		return err
 	}
 	if err := askJetStream(c, in, "$JS.API.STREAM.CREATE."+queueName, map[string]any{
@@ -132,7 +133,8 @@ func askJetStream(c net.Conn, in *bufio.Reader, subject string, ask any) error {
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(c, "PUB %s _INBOX.prepare %d\r\n%s\r\n", subject, len(body), body); err != nil {
+	if _, err := fmt.Fprintf(c, "PUB %s _INBOX.prepare %d\r\n%s\r\n", subject, len(body),
+		body); err != nil {
 		return err
 	}
 	for {

@@ -49,7 +49,8 @@ reliable = true
 		{"leaky-reader -n 500 -d 0.002 --seed 3", `Completed all reads`},
 		{"open-loop --rate 500 -d 200ms --warmup 50ms --poisson", `load +put +\d+`},
 		{"fanout --children 3 -n 500" + never, `Put 500 items, got 2000\.`},
-		{"mixed -f " + mixed + never, `mixed: 2 queues named mail, 2048 bytes, 16 producers, 16 consumers`},
+		{"mixed -f " + mixed + never,
+			`mixed: 2 queues named mail, 2048 bytes, 16 producers, 16 consumers`},
 		{"soak --rate 500 -d 300ms -x --max-memory 1GiB" + never, `Memory: .* at the end`},
 	} {
 		words := strings.Fields(tt.args)
@@ -117,7 +118,8 @@ func TestEndToEndLoadResults(t *testing.T) {
 		!regexp.MustCompile(`put +put +rate/s +b +[\d,]+ +\d+\.\d+`).MatchString(stdout) {
 		t.Errorf("compare: exit code %d, %s\n%s", code, stderr, stdout)
 	}
-	for ext, want := range map[string]string{"html": "<!DOCTYPE html>", "svg": "<?xml", "png": "\x89PNG"} {
+	for ext, want := range map[string]string{"html": "<!DOCTYPE html>", "svg": "<?xml",
+		"png": "\x89PNG"} {
 		name := filepath.Join(dir, "out."+ext)
 		code, _, stderr := runToEnd(t, append([]string{"load", "report", "-o", name}, files...)...)
 		drawn, err := os.ReadFile(name)
@@ -171,7 +173,8 @@ func TestLoadFails(t *testing.T) {
 			code = run(append([]string{"load"}, strings.Fields(tt.args)...), &out, &errs)
 		}
 		if code != tt.code || !strings.Contains(errs.String(), tt.want) {
-			t.Errorf("kestrel load %s: exit code %d, %s\nwant %d and %q", tt.args, code, &errs, tt.code, tt.want)
+			t.Errorf("kestrel load %s: exit code %d, %s\nwant %d and %q", tt.args, code, &errs, tt.code,
+				tt.want)
 		}
 	}
 }
@@ -234,7 +237,8 @@ func TestParseMixed(t *testing.T) {
 	want.Rate = 10.5
 	other := defaultFlow()
 	other.Rate, other.Queue, other.Wait = 0, "a", 0
-	if err != nil || s.Duration != 2*time.Second || s.Items != 5 || len(s.Flows) != 2 || s.Flows[0] != want ||
+	if err != nil || s.Duration != 2*time.Second || s.Items != 5 || len(s.Flows) != 2 ||
+		s.Flows[0] != want ||
 		s.Flows[1] != other {
 		t.Errorf("parseMixed = %+v, %v", s, err)
 	}
@@ -251,7 +255,8 @@ func FuzzParseMixed(f *testing.F) {
 }
 
 func TestProgressText(t *testing.T) {
-	p := scenario.Progress{Phase: "cycle 1", Elapsed: 12 * time.Second, Rate: 85230.4, P99: 1234567, Depth: -1,
+	p := scenario.Progress{Phase: "cycle 1", Elapsed: 12 * time.Second, Rate: 85230.4, P99: 1234567,
+		Depth:     -1,
 		Remaining: -1}
 	if got, want := progressText(p), "cycle 1  12s  85,230/s  p99 1.23ms"; got != want {
 		t.Errorf("progressText = %q, want %q", got, want)
@@ -260,7 +265,8 @@ func TestProgressText(t *testing.T) {
 	if got := progressText(p); !strings.HasSuffix(got, "  1,234 items  8s left") {
 		t.Errorf("progressText = %q", got)
 	}
-	p = scenario.Progress{Phase: strings.Repeat("x", 99), Elapsed: 999 * time.Hour, Rate: 1e8, P99: 1e12,
+	p = scenario.Progress{Phase: strings.Repeat("x", 99), Elapsed: 999 * time.Hour, Rate: 1e8,
+		P99:   1e12,
 		Depth: 1e10, Remaining: 999 * time.Hour}
 	if got := progressText(p); len(got) >= 80 {
 		t.Errorf("progressText has %d columns: %s", len(got), got)

@@ -67,7 +67,8 @@ func defineLoadFlags(f *pflag.FlagSet, thriftOnly bool) *loadFlags {
 	f.StringVar(&p.spawnArgs, "spawn-args", "",
 		"more `FLAGS` of that server, such as \"--sync-journal never\"")
 	f.StringVar(&p.spawnDir, "spawn-dir", "", "`DIR` for its temporary directory: the disk to measure")
-	f.IntVar(&p.pid, "server-pid", 0, "`PID` of a server on this machine, to see its CPU time and memory")
+	f.IntVar(&p.pid, "server-pid", 0,
+		"`PID` of a server on this machine, to see its CPU time and memory")
 	f.StringVar(&p.stats, "stats", "",
 		"`HOST:PORT` of the server's memcache port, to see the depth of its queues during Thrift load")
 	f.BoolVarP(&p.noFlush, "no-flush", "F", false,
@@ -75,12 +76,16 @@ func defineLoadFlags(f *pflag.FlagSet, thriftOnly bool) *loadFlags {
 	f.BoolVarP(&p.monitor, "monitor", "M", false, "print the state of the queues at every interval")
 	f.BoolVar(&p.noVerify, "no-verify", false,
 		"send items that are all alike, and do not check that each comes once and in order")
-	f.Uint64Var(&p.seed, "seed", 0, "`NUMBER` that all chance follows from (default: another each time)")
+	f.Uint64Var(&p.seed, "seed", 0,
+		"`NUMBER` that all chance follows from (default: another each time)")
 	f.IntVar(&p.threads, "threads", 1, "`NUMBER` of threads of the generator")
 	f.StringVar(&p.cpus, "cpus", "", "`LIST` of processors for the threads, such as 1,2")
-	f.DurationVar(&p.interval, "interval", time.Second, "`TIME` between two samples of what is seen over time")
-	f.DurationVar(&p.timeout, "timeout", 0, "`TIME` after which the run fails (default 1h, or twice its duration)")
-	f.StringVar(&p.label, "label", "", "`NAME` of the run for compare and report; rounds have the same")
+	f.DurationVar(&p.interval, "interval", time.Second,
+		"`TIME` between two samples of what is seen over time")
+	f.DurationVar(&p.timeout, "timeout", 0,
+		"`TIME` after which the run fails (default 1h, or twice its duration)")
+	f.StringVar(&p.label, "label", "",
+		"`NAME` of the run for compare and report; rounds have the same")
 	f.StringVar(&p.output, "output", "",
 		"`PREFIX` of files to write: PREFIX.json, PREFIX.hlog, and a PREFIX-….hgrm for each histogram")
 	f.BoolVar(&p.quiet, "quiet", false, "print neither the table of percentiles nor progress")

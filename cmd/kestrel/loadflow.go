@@ -21,7 +21,8 @@ func defineFlow(f *pflag.FlagSet, flow *scenario.Flow) {
 	f.IntVarP(&flow.Producers, "producers", "R", flow.Producers, "`NUMBER` of connections that put")
 	f.IntVarP(&flow.Consumers, "consumers", "C", flow.Consumers,
 		"`NUMBER` of connections that get; 0 leaves the items in the queue")
-	f.DurationVar(&flow.Wait, "wait", flow.Wait, "`TIME` that gets wait for an item; 0 asks again and again")
+	f.DurationVar(&flow.Wait, "wait", flow.Wait,
+		"`TIME` that gets wait for an item; 0 asks again and again")
 	f.BoolVarP(&flow.Reliable, "reliable", "x", false, "open items and confirm them")
 	f.IntVar(&flow.Reconnect, "reconnect", flow.Reconnect,
 		"`NUMBER` of requests after which a connection is closed and opened again; 0: never")
@@ -30,8 +31,9 @@ func defineFlow(f *pflag.FlagSet, flow *scenario.Flow) {
 }
 
 func defaultFlow() scenario.Flow {
-	return scenario.Flow{Queue: "spam", Queues: 1, Size: 1024, Producers: 16, Consumers: 16, Pipeline: 1,
-		Rate: 1000, Wait: time.Second}
+	return scenario.Flow{Queue: "spam", Queues: 1, Size: 1024, Producers: 16, Consumers: 16,
+		Pipeline: 1,
+		Rate:     1000, Wait: time.Second}
 }
 
 func newOpenLoop() *cobra.Command {

@@ -81,7 +81,8 @@ func bySide(runs []*Run) [][]*Run {
 // describe names a side and how many rounds of it there are.
 func describe(side []*Run, rounds bool) string {
 	r := side[0]
-	text := fmt.Sprintf("%s: %s, seed %d, %s", r.Name(), r.Scenario, r.Seed, r.Started.Format("2006-01-02 15:04"))
+	text := fmt.Sprintf("%s: %s, seed %d, %s", r.Name(), r.Scenario, r.Seed,
+		r.Started.Format("2006-01-02 15:04"))
 	if rounds {
 		text += fmt.Sprintf(", %d rounds", len(side))
 	}
@@ -108,7 +109,7 @@ func differences(a, b *Run) (list []string) {
 		}
 	}
 	note("scenario", a.Scenario, b.Scenario)
-	note("machine", fmt.Sprintf("%+v", a.Machine), fmt.Sprintf("%+v", b.Machine))
+	note("machine", a.Machine.String(), b.Machine.String())
 	note("generator", a.Versions.Generator, b.Versions.Generator)
 	for _, key := range sortedKeys(a.Options, b.Options) {
 		if key != "server" && key != "output" && key != "label" && key != "seed" {

@@ -27,7 +27,8 @@ func TestCompareIntervals(t *testing.T) {
 		t.Fatal(err)
 	}
 	table := out.String()
-	if got := row(t, table, "put", "rate/s", "a"); got[4] != "1,000" || got[5] != "1" || got[6] != "30" {
+	if got := row(t, table, "put", "rate/s", "a"); got[4] != "1,000" || got[5] != "1" ||
+		got[6] != "30" {
 		t.Errorf("rate of a = %q", got)
 	}
 	got := row(t, table, "put", "rate/s", "b")
@@ -37,7 +38,8 @@ func TestCompareIntervals(t *testing.T) {
 	if got := row(t, table, "put", "p99", "b"); got[4] != "25.0µs" || got[5] != "0.500" {
 		t.Errorf("p99 of b = %q, want 25.0µs and 0.500", got)
 	}
-	for _, want := range []string{"reference: a: open-loop, seed 0", "option rate: 1000, here 2000", "FAILED"} {
+	for _, want := range []string{"reference: a: open-loop, seed 0", "option rate: 1000, here 2000",
+		"FAILED"} {
 		if !strings.Contains(table, want) {
 			t.Errorf("no %q in\n%s", want, table)
 		}
@@ -64,8 +66,8 @@ func TestCompareRounds(t *testing.T) {
 	}
 }
 
-// TestRatioOfMedians checks that the interval holds the truth as often as it says: about 95 times in
-// a hundred, here of samples whose medians have a known ratio.
+// TestRatioOfMedians checks that the interval holds the truth as often as it says: about 95 times
+// in a hundred, here of samples whose medians have a known ratio.
 func TestRatioOfMedians(t *testing.T) {
 	for _, tt := range []struct {
 		values, reference []float64

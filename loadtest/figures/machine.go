@@ -1,6 +1,7 @@
 package figures
 
 import (
+	"fmt"
 	"os"
 	"runtime"
 	"strings"
@@ -25,6 +26,20 @@ func ThisMachine() Machine {
 		m.MemoryBytes = int64(info.Totalram) * int64(info.Unit)
 	}
 	return m
+}
+
+// FileName names the kind of machine, as it can stand in the name of a file.
+func (m Machine) FileName() string {
+	words := strings.FieldsFunc(strings.ToLower(m.CPU), func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < '0' || c > '9')
+	})
+	return fmt.Sprintf("%s-%dcpu", strings.Join(words, "-"), m.Cores)
+}
+
+// String describes the machine in a few words.
+func (m Machine) String() string {
+	return fmt.Sprintf("%s, %d processors, %s, Linux %s", m.CPU, m.Cores, Bytes(m.MemoryBytes),
+		m.Kernel)
 }
 
 // cpuModel returns the processor's name in the text of /proc/cpuinfo.

@@ -32,7 +32,8 @@ func testRun(t *testing.T, label string, intervals int, rate, latency int64) *Ru
 		t.Fatal(err)
 	}
 	n := h.TotalCount()
-	p.Ops = []Op{{Name: "put", Requests: n, Items: n, Rate: float64(n) / float64(intervals), Latency: l}}
+	p.Ops = []Op{{Name: "put", Requests: n, Items: n, Rate: float64(n) / float64(intervals),
+		Latency: l}}
 	p.Delivery = l
 	p.Server = &Usage{CPU: n * 2000, Resident: 5 << 20, Peak: 6 << 20, PerOpCPU: 2000, Processor: 1}
 	p.Generator = Generator{Threads: 1, ThreadCPU: n * 500, Busy: 0.25}
@@ -119,11 +120,13 @@ func FuzzRead(f *testing.F) {
 // to percentile 1, and three closing lines.
 func TestPercentileFile(t *testing.T) {
 	var b strings.Builder
-	if err := testRun(t, "a", 4, 1000, 50_000).Phases[0].Ops[0].Latency.WritePercentiles(&b); err != nil {
+	if err := testRun(t, "a", 4, 1000,
+		50_000).Phases[0].Ops[0].Latency.WritePercentiles(&b); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
-	if head := strings.Fields(lines[0]); strings.Join(head, " ") != "Value Percentile TotalCount 1/(1-Percentile)" {
+	if head := strings.Fields(lines[0]); strings.Join(head,
+		" ") != "Value Percentile TotalCount 1/(1-Percentile)" {
 		t.Errorf("head %q", lines[0])
 	}
 	rows := 0
@@ -180,7 +183,8 @@ func TestLog(t *testing.T) {
 		}
 	}
 	payload := lines[5][strings.LastIndexByte(lines[5], ',')+1:]
-	if raw, err := base64.StdEncoding.DecodeString(payload); err != nil || raw[0] != 0x1c || raw[1] != 0x84 {
+	if raw, err := base64.StdEncoding.DecodeString(payload); err != nil || raw[0] != 0x1c ||
+		raw[1] != 0x84 {
 		t.Errorf("payload %q is not the compressed V2 encoding: %v", payload, err)
 	}
 	reader := hdrhistogram.NewHistogramLogReader(&b)
@@ -234,6 +238,13 @@ func TestDuration(t *testing.T) {
 func TestCPUModel(t *testing.T) {
 	if got := cpuModel("processor\t: 0\nmodel name\t: Some CPU @ 2GHz\n"); got != "Some CPU @ 2GHz" {
 		t.Errorf("cpuModel = %q", got)
+	}
+	m := Machine{CPU: "Some(R) CPU @ 2GHz", Cores: 2, Kernel: "6.1", MemoryBytes: 3 << 30}
+	if got := m.FileName(); got != "some-r-cpu-2ghz-2cpu" {
+		t.Errorf("FileName = %q", got)
+	}
+	if got := m.String(); got != "Some(R) CPU @ 2GHz, 2 processors, 3.00 GiB, Linux 6.1" {
+		t.Errorf("String = %q", got)
 	}
 	if m := ThisMachine(); m.Cores < 1 || m.MemoryBytes < 1<<20 || m.Kernel == unknown {
 		t.Errorf("ThisMachine = %+v", m)

@@ -21,6 +21,19 @@ func kinds(r *figures.Run) (list []string) {
 	return list
 }
 
+// minShare is how long the last interval of a phase must be, as a share of the one before it, to be
+// drawn: a rate over a moment says little.
+const minShare = 0.25
+
+// shown returns the intervals of a phase that are drawn.
+func shown(p *figures.Phase) []figures.Interval {
+	n := len(p.Intervals)
+	if n > 1 && float64(p.Intervals[n-1].Wall) < minShare*float64(p.Intervals[n-2].Wall) {
+		n--
+	}
+	return p.Intervals[:n]
+}
+
 // The functions below are what is drawn of an interval.
 
 func requestRate(i figures.Interval, op figures.IntervalOp) float64 {
@@ -35,7 +48,7 @@ func eachInterval(
 	r *figures.Run, kind string, f func(figures.Interval, figures.IntervalOp) float64,
 ) (points []point) {
 	for _, p := range r.Phases {
-		for _, i := range p.Intervals {
+		for _, i := range shown(p) {
 			for _, op := range i.Ops {
 				if op.Name == kind && i.Wall > 0 {
 					points = appendFinite(points, endOf(p, i), f(i, op))
@@ -49,7 +62,7 @@ func eachInterval(
 // samples returns a figure of the server over time.
 func samples(r *figures.Run, f func(*figures.Sample) float64) (points []point) {
 	for _, p := range r.Phases {
-		for _, i := range p.Intervals {
+		for _, i := range shown(p) {
 			if i.Server != nil {
 				points = appendFinite(points, endOf(p, i), f(i.Server))
 			}
@@ -62,7 +75,7 @@ func samples(r *figures.Run, f func(*figures.Sample) float64) (points []point) {
 func busyCores(r *figures.Run) (points []point) {
 	for _, p := range r.Phases {
 		last, lastAt := int64(-1), 0.0
-		for _, i := range p.Intervals {
+		for _, i := range shown(p) {
 			if i.Server == nil || i.Server.CPU < 0 {
 				continue
 			}

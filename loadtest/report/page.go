@@ -137,7 +137,7 @@ func (c *chart) options() map[string]any {
 		charts.WithLegendOpts(opts.Legend{Show: opts.Bool(true), Type: "scroll", Top: "0"}),
 		charts.WithGridOpts(opts.Grid{Left: "8", Right: "36", Top: "40", Bottom: "8",
 			ContainLabel: opts.Bool(true)}),
-		charts.WithXAxisOpts(opts.XAxis{Type: c.x.kind(), Scale: opts.Bool(true),
+		charts.WithXAxisOpts(opts.XAxis{Type: c.x.kind(), Scale: opts.Bool(c.x != timeAxis),
 			AxisLabel: &opts.AxisLabel{Formatter: c.x.format(), HideOverlap: opts.Bool(true)}}),
 		charts.WithYAxisOpts(opts.YAxis{Type: c.y.kind(),
 			AxisLabel: &opts.AxisLabel{Formatter: c.y.format()}}),

@@ -36,8 +36,10 @@ func testRun(t testing.TB, label string) *figures.Run {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &figures.Run{Format: figures.Format, Label: label, Scenario: "flood", Started: time.Unix(1e9, 0).UTC(),
-		Options: map[string]string{"items": "10000"}, Checked: figures.Checked{Verified: true, Put: 10_000}}
+	r := &figures.Run{Format: figures.Format, Label: label, Scenario: "flood",
+		Started: time.Unix(1e9, 0).UTC(),
+		Options: map[string]string{"items": "10000"}, Checked: figures.Checked{Verified: true,
+			Put: 10_000}}
 	for n, name := range []string{"prefill", "flood"} {
 		p := &figures.Phase{Name: name, Start: int64(n) * 5e9, Wall: 5e9, Target: 2000, Delivery: l,
 			Ops:       []figures.Op{{Name: "put", Requests: 10_000, Items: 10_000, Rate: 2000, Latency: l}},
@@ -45,7 +47,8 @@ func testRun(t testing.TB, label string) *figures.Run {
 			Server:    &figures.Usage{CPU: 2e9, Resident: 9 << 20, Peak: 9 << 20, PerOpCPU: 200_000}}
 		for i := range int64(5) {
 			p.Intervals = append(p.Intervals, figures.Interval{Start: i * 1e9, Wall: 1e9,
-				Ops:    []figures.IntervalOp{{Name: "put", Requests: 2000, Quantiles: figures.Quantiles{P50: 5e6, P99: 9e6}}},
+				Ops: []figures.IntervalOp{{Name: "put", Requests: 2000,
+					Quantiles: figures.Quantiles{P50: 5e6, P99: 9e6}}},
 				Server: &figures.Sample{CPU: (int64(n)*5 + i) * 4e8, Resident: (8 + i) << 20, Items: 10 * i}})
 		}
 		r.Phases = append(r.Phases, p)
@@ -130,7 +133,8 @@ func TestDrawings(t *testing.T) {
 		}
 		text.WriteString("\n")
 	}
-	got := regexp.MustCompile(`(by percentile: \w+)/\d+ (\w+)/\d+`).ReplaceAllString(text.String(), "$1 $2")
+	got := regexp.MustCompile(`(by percentile: \w+)/\d+ (\w+)/\d+`).ReplaceAllString(text.String(),
+		"$1 $2")
 	const want = "Latency of put, by percentile: prefill flood\n" +
 		"Age of items when delivered, by percentile: prefill flood\n" +
 		"Requests a second: put/10\n99th percentile over time: put/10\nMedian over time: put/10\n" +
@@ -143,6 +147,13 @@ func TestDrawings(t *testing.T) {
 	if last := points[len(points)-1]; last.x != 10_000 || last.y < 9.99 || last.y > 10.01 {
 		t.Errorf("the last percentile is %v, want 10 ms of 10,000", last)
 	}
+	tail := r.Phases[1].Intervals
+	tail[len(tail)-1].Wall = 1e8
+	if list, err = drawings([]*figures.Run{r}); err != nil || len(list[2].curves[0].points) != 9 {
+		t.Errorf("with a last interval that is short: %d points, %v, want 9",
+			len(list[2].curves[0].points),
+			err)
+	}
 	for i := range 20 {
 		p := *r.Phases[0]
 		p.Name, p.Target = fmt.Sprintf("%d/s", i), float64(20-i)
@@ -150,7 +161,8 @@ func TestDrawings(t *testing.T) {
 	}
 	if list, err = drawings([]*figures.Run{r}); err != nil || len(list[0].curves) != maxSeries ||
 		list[0].left != 22-maxSeries {
-		t.Errorf("of 22 phases %d curves are drawn and %d left, %v", len(list[0].curves), list[0].left, err)
+		t.Errorf("of 22 phases %d curves are drawn and %d left, %v", len(list[0].curves), list[0].left,
+			err)
 	}
 	ramp := list[2].curves[0].points
 	if list[2].title != "Latency against rate asked for" || ramp[0].x != 1 || ramp[21].x != 2000 {
@@ -216,8 +228,8 @@ func TestPicture(t *testing.T) {
 	}
 }
 
-// TestBrowser opens the page in headless Chromium, without a network, narrow and light, wide and dark:
-// every chart is drawn, with its curves, and fits.
+// TestBrowser opens the page in headless Chromium, without a network, narrow and light, wide and
+// dark: every chart is drawn, with its curves, and fits.
 func TestBrowser(t *testing.T) {
 	browser := findBrowser(t)
 	file := filepath.Join(t.TempDir(), "report.html")
@@ -251,7 +263,8 @@ func TestBrowser(t *testing.T) {
 		dom := dump(t, browser, file, tt.size, tt.scheme)
 		m := regexp.MustCompile(`data-measured="([^"]*)"`).FindStringSubmatch(dom)
 		if m == nil {
-			t.Fatalf("%s: the page's script did not end; the page ends:\n%s", tt.name, dom[max(0, len(dom)-2000):])
+			t.Fatalf("%s: the page's script did not end; the page ends:\n%s", tt.name, dom[max(0,
+				len(dom)-2000):])
 		}
 		var got struct {
 			Drawn, Svgs, Curves int

@@ -93,7 +93,8 @@ func percentileCharts(runs []*figures.Run) ([]chart, error) {
 				if err != nil {
 					return nil, fmt.Errorf("%s, phase %s, %s: %w", r.Name(), p.Name, kind, err)
 				}
-				list[at].curves = append(list[at].curves, series{name: curveName(runs, r, p, ""), points: points})
+				list[at].curves = append(list[at].curves, series{name: curveName(runs, r, p, ""),
+					points: points})
 			}
 		}
 	}
@@ -217,6 +218,7 @@ func known(n int64) float64 {
 // colors returns the curves' colours, which differ also to the colour-blind, and stand out from
 // black as well as from white.
 func colors() []string {
-	return []string{"#3b7dd8", "#e08a00", "#1fa179", "#d1495b", "#9467bd", "#8c6d46", "#d977b0", "#7a8793",
+	return []string{"#3b7dd8", "#e08a00", "#1fa179", "#d1495b", "#9467bd", "#8c6d46", "#d977b0",
+		"#7a8793",
 		"#a3a10b", "#17a2c6", "#5b5fc7", "#b5651d"}
 }

@@ -42,13 +42,14 @@ func facts(r *figures.Run) (list []fact) {
 	add := func(name, format string, args ...any) {
 		list = append(list, fact{name, fmt.Sprintf(format, args...)})
 	}
-	add("Scenario", "%s, %s, seed %d", r.Scenario, r.Started.Format("2 January 2006 15:04:05 MST"), r.Seed)
-	add("Server", "%s over %s at %s", orUnknown(r.Versions.Server), r.Server.Protocol, r.Server.Address)
+	add("Scenario", "%s, %s, seed %d", r.Scenario, r.Started.Format("2 January 2006 15:04:05 MST"),
+		r.Seed)
+	add("Server", "%s over %s at %s", orUnknown(r.Versions.Server), r.Server.Protocol,
+		r.Server.Address)
 	if r.Server.Command != "" {
 		add("Started as", "%s", r.Server.Command)
 	}
-	add("Machine", "%s, %d processors, %s, Linux %s", r.Machine.CPU, r.Machine.Cores,
-		figures.Bytes(r.Machine.MemoryBytes), r.Machine.Kernel)
+	add("Machine", "%s", r.Machine)
 	add("Generator", "kestrel %s (%s), %s", r.Versions.Generator, r.Versions.Revision, r.Versions.Go)
 	for _, p := range r.Phases {
 		if n := p.Requests(); n > 0 {

@@ -35,7 +35,8 @@ func (e *Env) noteBottleneck(p *figures.Phase) {
 		return
 	}
 	for _, op := range p.Ops {
-		if op.Name == "put" && op.Latency != nil && float64(p.Lag.P99) > lagShare*float64(op.Latency.P99) {
+		if op.Name == "put" && op.Latency != nil &&
+			float64(p.Lag.P99) > lagShare*float64(op.Latency.P99) {
 			e.note("%s: the generator was late: %s at the 99th percentile, of %s that a put took; it "+
 				"needs a processor of its own, or more --threads", p.Name, figures.Duration(p.Lag.P99),
 				figures.Duration(op.Latency.P99))

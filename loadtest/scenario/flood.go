@@ -74,7 +74,8 @@ func (s Flood) run(ctx context.Context, e *Env) error {
 	}
 	e.printf("flood: producers=%d each sending %d items (in chunks of %d) of %s to %s", s.Producers,
 		s.puts(), s.Rollup, sizeText(s.Size), s.Queue)
-	e.printf("flood: consumers=%d each reading %d items (in chunks of %d) from %s", s.Consumers, s.gets(),
+	e.printf("flood: consumers=%d each reading %d items (in chunks of %d) from %s", s.Consumers,
+		s.gets(),
 		s.Rollup, s.Queue)
 	r, err := e.runPhase(ctx, phase{name: "flood", queues: s.queues(),
 		groups: []loadtest.Group{s.producers(e.Protocol), s.consumers(e.Protocol)}})

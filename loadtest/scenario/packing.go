@@ -46,8 +46,9 @@ func (s Packing) run(ctx context.Context, e *Env) error {
 		int(s.Pause.Seconds()))
 	put := loadtest.Group{
 		Operations: s.Items, ItemSize: s.Size, Queue: s.Queue, Pipeline: packingPipeline}
-	get := loadtest.Group{Operation: loadtest.Get, Operations: s.Items, ItemSize: s.Size, Queue: s.Queue,
-		Hits: true, Pipeline: packingPipeline}
+	get := loadtest.Group{Operation: loadtest.Get, Operations: s.Items, ItemSize: s.Size,
+		Queue: s.Queue,
+		Hits:  true, Pipeline: packingPipeline}
 	if err := s.cycle(ctx, e, "ahead", 0, put); err != nil {
 		return err
 	}
@@ -56,7 +57,8 @@ func (s Packing) run(ctx context.Context, e *Env) error {
 			return err
 		}
 		e.printf("cycle: %d", i+1)
-		if err := s.cycle(ctx, e, fmt.Sprintf("cycle %d", i+1), int64(i+1)*s.Items, put, get); err != nil {
+		if err := s.cycle(ctx, e, fmt.Sprintf("cycle %d", i+1), int64(i+1)*s.Items, put,
+			get); err != nil {
 			return err
 		}
 	}

@@ -25,7 +25,8 @@ type phase struct {
 
 // runPhase runs a phase and adds it to the figures, also if it fails.
 func (e *Env) runPhase(ctx context.Context, p phase) (loadtest.Result, error) {
-	w := &watch{env: e, phase: &figures.Phase{Name: p.name, Target: p.target}, expect: expected(p.groups)}
+	w := &watch{env: e, phase: &figures.Phase{Name: p.name, Target: p.target},
+		expect: expected(p.groups)}
 	w.sampler = sampler{env: e, queues: p.queues, began: e.began}
 	opts := loadtest.Options{
 		Addr:        e.Server,

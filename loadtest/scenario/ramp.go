@@ -31,8 +31,9 @@ func (Ramp) Name() string { return "ramp" }
 func (s Ramp) Validate() error {
 	errs := []error{s.Flow.Validate()}
 	if s.Rate <= 0 || s.Max < s.Rate || s.Max > loadtest.MaxRate {
-		errs = append(errs, fmt.Errorf("the search from %v to %v a second: want more than 0, and up to %v",
-			s.Rate, s.Max, float64(loadtest.MaxRate)))
+		errs = append(errs,
+			fmt.Errorf("the search from %v to %v a second: want more than 0, and up to %v",
+				s.Rate, s.Max, float64(loadtest.MaxRate)))
 	}
 	if s.P99 <= 0 || s.Step <= 0 {
 		errs = append(errs, fmt.Errorf("p99 is %v and step %v, want more than 0", s.P99, s.Step))

@@ -47,7 +47,8 @@ func TestScenarios(t *testing.T) {
 		put, got int64
 		phases   string
 	}{
-		{PutMany{Clients: 3, Items: 100, Size: 1024, Burst: 5, Queue: "spam", Queues: 2, Get: true}, false,
+		{PutMany{Clients: 3, Items: 100, Size: 1024, Burst: 5, Queue: "spam", Queues: 2, Get: true},
+			false,
 			[]string{
 				`Put 100 items of 1024 bytes in bursts of 5 to HOST in 2 queues named spam using 3 clients\.`,
 				finished, spread,
@@ -61,10 +62,11 @@ func TestScenarios(t *testing.T) {
 				`Get 100 items of 64 bytes in batches of 5 from HOST in 1 queues named spam using 3 clients\.`,
 				finished, spread,
 			}, 90, 90, "put,get"},
-		{ManyClients{Sleep: time.Millisecond, Items: 20, Size: 64, Queue: "spam", Clients: 3}, false, []string{
-			`many-clients: 20 items to HOST using 3 clients, kill rate 0%, at 1 msec/item`,
-			`Received 20 items in \d+ msec\.`,
-		}, 20, 20, "put and get"},
+		{ManyClients{Sleep: time.Millisecond, Items: 20, Size: 64, Queue: "spam", Clients: 3}, false,
+			[]string{
+				`many-clients: 20 items to HOST using 3 clients, kill rate 0%, at 1 msec/item`,
+				`Received 20 items in \d+ msec\.`,
+			}, 20, 20, "put and get"},
 		{ManyClients{Items: 20, Size: 64, Queue: "spam", Clients: 3, Kill: 30}, false, []string{
 			`many-clients: 20 items to HOST using 3 clients, kill rate 30%, at 0 msec/item`,
 			`Received \d+ items in \d+ msec\.`,
@@ -76,11 +78,12 @@ func TestScenarios(t *testing.T) {
 				`flood: consumers=3 each reading 33 items \(in chunks of 1\) from spam`,
 				finished, `Consumer\(s\) spun \d+ times in misses\.`,
 			}, 112, 99, "prefill,flood"},
-		{Flood{Items: 100, Size: 1024, Queue: "spam", Producers: 2, Consumers: 2, Rollup: 10}, false, []string{
-			`flood: producers=2 each sending 50 items \(in chunks of 10\) of 1kB to spam`,
-			`flood: consumers=2 each reading 50 items \(in chunks of 10\) from spam`,
-			finished, `Consumer\(s\) spun \d+ times in misses\.`,
-		}, 100, 100, "flood"},
+		{Flood{Items: 100, Size: 1024, Queue: "spam", Producers: 2, Consumers: 2, Rollup: 10}, false,
+			[]string{
+				`flood: producers=2 each sending 50 items \(in chunks of 10\) of 1kB to spam`,
+				`flood: consumers=2 each reading 50 items \(in chunks of 10\) from spam`,
+				finished, `Consumer\(s\) spun \d+ times in misses\.`,
+			}, 100, 100, "flood"},
 		{Packing{Queue: "spam", Items: 50, Size: 1024, Cycles: 2}, false, []string{
 			`packing: 50 items of 1kB with 0 second pauses`,
 			`Wrote 50 items starting at 0\.`,
@@ -131,7 +134,8 @@ func TestScenarios(t *testing.T) {
 				t.Errorf("it printed:\n%s\nwant a match of\n%s", out, want)
 			}
 			c := e.Figures.Checked
-			if !c.Verified || c.Lost != 0 || tt.put >= 0 && c.Put != tt.put || tt.got >= 0 && c.Got != tt.got ||
+			if !c.Verified || c.Lost != 0 || tt.put >= 0 && c.Put != tt.put || tt.got >= 0 &&
+				c.Got != tt.got ||
 				c.Put == 0 || c.Got == 0 {
 				t.Errorf("Checked = %+v, want %d put and %d got", c, tt.put, tt.got)
 			}
@@ -206,10 +210,12 @@ func TestFailures(t *testing.T) {
 			Queues: 1}, nil, "want at least 34 to verify"},
 		{"no items for a client", nil, PutMany{Clients: 9, Items: 8, Size: 64, Burst: 1, Queue: "q",
 			Queues: 1}, nil, "8 items are less than a burst of 1 for each of 9 clients"},
-		{"more to read than is put", nil, Flood{Items: 10, Producers: 1, Consumers: 4, Rollup: 4, Queue: "q",
-			Size: 64}, nil, "would read 16 items in chunks of 4, but only 12 are put"},
-		{"a rate too high from the start", nil, Ramp{Flow: with(flow, 100), P99: 1, Step: 50 * time.Millisecond,
-			Max: 200, Accuracy: 0.1}, nil, "p99 is above 1ns already at 100 puts a second"},
+		{"more to read than is put", nil, Flood{Items: 10, Producers: 1, Consumers: 4, Rollup: 4,
+			Queue: "q",
+			Size:  64}, nil, "would read 16 items in chunks of 4, but only 12 are put"},
+		{"a rate too high from the start", nil, Ramp{Flow: with(flow, 100), P99: 1,
+			Step: 50 * time.Millisecond,
+			Max:  200, Accuracy: 0.1}, nil, "p99 is above 1ns already at 100 puts a second"},
 		{"leaky reader of memcache", nil, LeakyReader{Items: 1, Threads: 1, Queue: "q"}, nil,
 			"speaks Thrift only"},
 		{"soak without a process", nil, Soak{Flow: flow, Duration: 1, MaxGrowth: 0.1}, nil,
@@ -219,7 +225,10 @@ func TestFailures(t *testing.T) {
 		{"mixed twice", nil, Mixed{Flows: []Flow{flow, flow}, Items: 1}, nil,
 			`flow 2: queue "spam" belongs to another flow`},
 		{"nobody there", nil, PutMany{Clients: 1, Items: 1, Size: 64, Burst: 1, Queue: "q", Queues: 1},
-			func(e *Env) { e.Server, e.Timeout = "127.0.0.1:1", 10*time.Millisecond }, "did not end within 10ms"},
+			func(e *Env) {
+				e.Server, e.Timeout = "127.0.0.1:1",
+					10*time.Millisecond
+			}, "did not end within 10ms"},
 	} {
 		e, out := newEnv(testserver.New(t, tt.tamper))
 		if tt.change != nil {

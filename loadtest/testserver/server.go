@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// Server speaks as much of Kestrel's memcache protocol, or of its Thrift service, as a load generator
-// uses.
+// Server speaks as much of Kestrel's memcache protocol, or of its Thrift service, as a load
+// generator uses.
 type Server struct {
 	// Tamper, if set, replaces the reply to the n-th request served, from 0. A false result closes
 	// the connection after the reply. It is for memcache only, and set before the first connection.
