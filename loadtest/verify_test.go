@@ -35,8 +35,7 @@ func TestRunDrains(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s, protocol := testserver.New(t, nil), Memcache
 			if tt.thrift {
-				s, protocol = testserver.NewThrift(t), Thrift
-				s.Forgetful = tt.get.Leak > 0
+				s, protocol = testserver.NewThrift(t, tt.get.Leak > 0), Thrift
 			}
 			tt.put.Connections, tt.put.Operations = 4, 600
 			tt.get.Connections, tt.get.Drain = 4, true
@@ -121,12 +120,12 @@ func TestRunFindsWhatIsWrong(t *testing.T) {
 // TestRunNamesLostItems has a server swallow an item and answer as if it were stored.
 func TestRunNamesLostItems(t *testing.T) {
 	s := testserver.New(t, nil)
-	s.Tamper = func(n int, due string) (string, bool) {
+	s.SetTamper(func(n int, due string) (string, bool) {
 		if strings.Contains(due, ".0000000011.") {
 			return "END\r\n", true
 		}
 		return due, true
-	}
+	})
 	ledger := NewLedger(1, false)
 	opts := Options{Addr: s.Addr(), Ledger: ledger, DrainWait: tickInterval, Groups: []Group{
 		{Operations: 40}, {Operation: Get, Connections: 2, Drain: true},
@@ -163,12 +162,12 @@ func TestRunHits(t *testing.T) {
 // TestRunFanout has every child get what is put to its parent.
 func TestRunFanout(t *testing.T) {
 	s := testserver.New(t, nil)
-	s.Tamper = func(n int, due string) (string, bool) {
+	s.SetTamper(func(n int, due string) (string, bool) {
 		if due == "STORED\r\n" {
 			s.Put("load+a", s.Last("load"))
 		}
 		return due, true
-	}
+	})
 	ledger := NewLedger(1, false)
 	opts := Options{Addr: s.Addr(), Ledger: ledger, DrainWait: tickInterval, Groups: []Group{
 		{Operations: 50, Fanout: []string{"load+a"}},
@@ -224,12 +223,12 @@ func TestRunRate(t *testing.T) {
 	for _, poisson := range []bool{false, true} {
 		s := testserver.New(t, nil)
 		stalled := make(chan struct{})
-		s.Tamper = func(n int, due string) (string, bool) {
+		s.SetTamper(func(n int, due string) (string, bool) {
 			if n == 20 {
 				<-stalled
 			}
 			return due, true
-		}
+		})
 		timer := time.AfterFunc(stall, func() { close(stalled) })
 		defer timer.Stop()
 		opts := one(s.Addr(), Group{Operations: 100, Rate: 1000, Poisson: poisson})

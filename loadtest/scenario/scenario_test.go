@@ -118,8 +118,7 @@ func TestScenarios(t *testing.T) {
 		t.Run(tt.scenario.Name(), func(t *testing.T) {
 			s := testserver.New(t, nil)
 			if tt.thrift {
-				s = testserver.NewThrift(t)
-				s.Forgetful = true
+				s = testserver.NewThrift(t, true)
 			}
 			e, out := newEnv(s)
 			if tt.thrift {
@@ -164,13 +163,13 @@ func with(f Flow, rate float64) Flow {
 // TestFanout gives the children what their parent gets, which the test server does not by itself.
 func TestFanout(t *testing.T) {
 	s := testserver.New(t, nil)
-	s.Tamper = func(_ int, reply string) (string, bool) {
+	s.SetTamper(func(_ int, reply string) (string, bool) {
 		if reply == "STORED\r\n" {
 			s.Put("spam+0", s.Last("spam"))
 			s.Put("spam+1", s.Last("spam"))
 		}
 		return reply, true
-	}
+	})
 	e, out := newEnv(s)
 	err := Run(context.Background(), e, Fanout{Items: 40, Children: 2, Flow: Flow{
 		Queue: "spam", Queues: 1, Size: 64, Producers: 1, Consumers: 1, Pipeline: 1}})

@@ -17,13 +17,7 @@ import (
 // Server speaks as much of Kestrel's memcache protocol, or of its Thrift service, as a load
 // generator uses.
 type Server struct {
-	// Tamper, if set, replaces the reply to the n-th request served, from 0. A false result closes
-	// the connection after the reply. It is for memcache only, and set before the first connection.
-	Tamper func(n int, reply string) (string, bool)
-
-	// Forgetful has a get of Thrift put back what its connection has open: the place of a clock that
-	// aborts reads.
-	Forgetful bool
+	forgetful bool // a get of Thrift puts back what its connection has open
 
 	listener net.Listener
 	serving  sync.WaitGroup
@@ -31,6 +25,7 @@ type Server struct {
 
 	mu sync.Mutex
 	// Guarded by mu.
+	tamper      func(n int, reply string) (string, bool)
 	queues      map[string][]string
 	open        map[int64]openItem // thrift's open reads, by id
 	lastID      int64
@@ -43,10 +38,11 @@ type openItem struct {
 	conn        net.Conn // that opened it
 }
 
-// New starts a server of the memcache protocol that the test's end stops.
+// New starts a server of the memcache protocol that the test's end stops. Tamper is as for
+// SetTamper.
 func New(t testing.TB, tamper func(n int, reply string) (string, bool)) *Server {
 	t.Helper()
-	s := &Server{Tamper: tamper}
+	s := &Server{tamper: tamper}
 	s.answer = s.serve
 	s.start(t)
 	return s
@@ -73,6 +69,14 @@ func (s *Server) start(t testing.TB) {
 		listener.Close()
 		s.serving.Wait()
 	})
+}
+
+// SetTamper has a function, if it is not nil, replace the reply to the n-th request served, from 0.
+// A false result closes the connection after the reply.
+func (s *Server) SetTamper(tamper func(n int, reply string) (string, bool)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tamper = tamper
 }
 
 // Addr returns the address of the server.
@@ -126,13 +130,13 @@ func (s *Server) serve(c net.Conn) {
 // tampered counts the request and returns the reply to send.
 func (s *Server) tampered(reply string) (string, bool) {
 	s.mu.Lock()
-	n := s.requests
+	n, tamper := s.requests, s.tamper
 	s.requests++
 	s.mu.Unlock()
-	if s.Tamper == nil {
+	if tamper == nil {
 		return reply, true
 	}
-	return s.Tamper(n, reply)
+	return tamper(n, reply)
 }
 
 func (s *Server) reply(words []string, in io.Reader, open map[string][]string) (string, error) {

@@ -8,10 +8,11 @@ import (
 	codec "github.com/kestrelmq/kestrel/codec/thrift"
 )
 
-// NewThrift starts a server of Kestrel's Thrift service that the test's end stops.
-func NewThrift(t testing.TB) *Server {
+// NewThrift starts a server of Kestrel's Thrift service that the test's end stops. A forgetful one
+// has a get put back what its connection has open: that stands for a clock that aborts reads.
+func NewThrift(t testing.TB, forgetful bool) *Server {
 	t.Helper()
-	s := new(Server)
+	s := &Server{forgetful: forgetful}
 	s.answer = s.serveThrift
 	s.start(t)
 	return s
@@ -106,7 +107,7 @@ func (s *Server) abort(c net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id, item := range s.open {
-		if s.Forgetful && item.conn == c {
+		if s.forgetful && item.conn == c {
 			s.queues[item.queue] = append(s.queues[item.queue], item.data)
 			delete(s.open, id)
 		}
