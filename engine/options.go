@@ -246,17 +246,20 @@ type Settings struct {
 	Aliases map[string][]string
 }
 
-// For returns the options of the queue called name.
+// For returns the options of the queue called name. A queue that would get its own name as its
+// ExpireTo, because of what holds for others too, has none: its items would never leave.
 func (s *Settings) For(name string) QueueOptions {
-	if o, ok := s.Queues[name]; ok {
-		return o
-	}
-	if parent, _, ok := strings.Cut(name, "+"); ok {
-		if o, ok := s.Queues[parent]; ok {
-			return o
+	o, ok := s.Queues[name]
+	if !ok {
+		o = s.Default
+		if parent, _, child := strings.Cut(name, "+"); child {
+			o = s.For(parent)
 		}
 	}
-	return s.Default
+	if o.ExpireTo == name {
+		o.ExpireTo = ""
+	}
+	return o
 }
 
 // Validate reports every problem of s.

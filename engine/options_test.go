@@ -120,6 +120,25 @@ func TestSettingsFor(t *testing.T) { // reference §5.3; options are resolved be
 	}
 }
 
+// TestSettingsForOwnTarget: what all queues expire into does not expire into itself, nor do its children
+// expire into it, unless they say so.
+func TestSettingsForOwnTarget(t *testing.T) {
+	s := Settings{
+		Default: QueueOptions{ExpireTo: "late"},
+		Queues: map[string]QueueOptions{
+			"q": {ExpireTo: "q+late"}, "late+said": {ExpireTo: "late"}, "none": {},
+		},
+	}
+	for name, want := range map[string]string{
+		"z": "late", "z+c": "late", "late": "", "late+c": "", "late+said": "late", "none": "", "none+c": "",
+		"q": "q+late", "q+c": "q+late", "q+late": "", "q+late+c": "q+late",
+	} {
+		if got := s.For(name).ExpireTo; got != want {
+			t.Errorf("%q expires into %q, want %q", name, got, want)
+		}
+	}
+}
+
 func TestSyncPolicy(t *testing.T) {
 	for _, tt := range []struct {
 		policy SyncPolicy

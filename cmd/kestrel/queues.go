@@ -23,28 +23,6 @@ func (p *parser) queues(blocks map[string]map[string]any) {
 		apply(p, []string{tableQueues, name}, blocks[name], options, &resolved)
 		settings.Queues[name] = resolved
 	}
-	p.dropOwnTargets(blocks)
-}
-
-// dropOwnTargets keeps queues from expiring items into themselves because of what they inherit:
-// with expire_to_queue = "expired" in [default], the items that expire in the queue expired are
-// dropped.
-func (p *parser) dropOwnTargets(blocks map[string]map[string]any) {
-	settings := &p.config.engine.Settings
-	targets := map[string]bool{settings.Default.ExpireTo: true}
-	for _, o := range settings.Queues {
-		targets[o.ExpireTo] = true
-	}
-	delete(targets, "")
-	for target := range targets {
-		if _, said := blocks[target]["expire_to_queue"]; said {
-			continue
-		}
-		if o := settings.For(target); o.ExpireTo == target {
-			o.ExpireTo = ""
-			settings.Queues[target] = o
-		}
-	}
 }
 
 // aliases takes in the blocks of the aliases.
