@@ -2,8 +2,8 @@ package engine
 
 import "testing"
 
-// TestPutAllIsPutForEach: what a put expires into another queue, here the same one, is there before the
-// next item, however many come at once.
+// TestPutAllIsPutForEach: what a put expires into another queue, and what that expires in turn, here into
+// the first, is there before the next item, however many come at once.
 func TestPutAllIsPutForEach(t *testing.T) {
 	data := func(words ...string) (puts []PutRequest) {
 		for _, w := range words {
@@ -12,11 +12,16 @@ func TestPutAllIsPutForEach(t *testing.T) {
 		return puts
 	}
 	for _, atOnce := range []bool{false, true} {
-		e, _ := newQuiet(t, func(o *QueueOptions) { o.ExpireTo = "dead" })
-		name, now := []byte("dead"), Now()
-		expired := PutRequest{Data: []byte("expired"), Expiry: now - 1}
-		if _, err := e.Put(now, name, expired); err != nil {
-			t.Fatal(err)
+		o := testOptions(newFS())
+		ping, pong := o.Settings.Default, o.Settings.Default
+		ping.ExpireTo, pong.ExpireTo = "pong", "ping"
+		o.Settings.Queues = map[string]QueueOptions{"ping": ping, "pong": pong}
+		e, name, now := openQuiet(t, o), []byte("ping"), Now()
+		for _, from := range []string{"ping", "pong"} {
+			expired := PutRequest{Data: []byte("of " + from), Expiry: now - 1}
+			if _, err := e.Put(now, []byte(from), expired); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if atOnce {
 			if n, _, err := e.PutAll(now, name, data("a", "b", "c")); n != 3 || err != nil {
@@ -29,6 +34,7 @@ func TestPutAllIsPutForEach(t *testing.T) {
 				}
 			}
 		}
-		wantItems(t, e, "dead", "a expired b c")
+		wantItems(t, e, "ping", "a of pong b c")
+		wantItems(t, e, "pong", "of ping")
 	}
 }
