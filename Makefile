@@ -17,8 +17,8 @@ CONCURRENT = ./segment/... ./engine/... ./netloop/... ./loadtest/...
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-build: ## build bin/kestrel
-	$(GO) build -o bin/kestrel ./cmd/kestrel
+build: ## build bin/kestrel, one static binary
+	CGO_ENABLED=0 $(GO) build -o bin/kestrel ./cmd/kestrel
 
 run: build ## build and run the server on 127.0.0.1:22133, data in ./kestrel-data
 	./bin/kestrel serve

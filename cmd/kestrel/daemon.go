@@ -42,6 +42,7 @@ func serve(s source, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	boundGarbage()
 	d := &daemon{source: s, config: c, level: new(slog.LevelVar)}
 	d.level.Set(c.logLevel)
 	d.log = newLogger(stderr, c.logFormat, d.level)
