@@ -17,9 +17,9 @@ type collector struct {
 
 // gather waits for the final report of every thread, and calls OnInterval meanwhile. The first
 // error stops the other threads.
-func (r *runner) gather(w window) (total *tally, err error) {
-	c := collector{run: r, begin: w.begin, total: new(tally), handed: make([]int, len(r.windows))}
-	watched := r.opts.OnInterval != nil && !w.warm
+func (r *runner) gather(begin time.Duration, measured bool) (total *tally, err error) {
+	c := collector{run: r, begin: begin, total: new(tally), handed: make([]int, len(r.windows))}
+	watched := r.opts.OnInterval != nil && measured
 	for left := len(r.windows); left > 0; {
 		got := <-r.reports
 		if got.final {

@@ -27,7 +27,7 @@ func newPacer(g *group, connections int, part float64) pacer {
 
 // start makes the first request due at a time that differs by thread.
 func (p *pacer) start(now, end time.Duration, random *rand.Rand) {
-	p.end, p.spent = end, false
+	p.end, p.spent, p.idle.n = end, false, 0
 	p.next = float64(now)
 	p.next += p.mean * random.Float64()
 }

@@ -57,6 +57,7 @@ type runner struct {
 	threads   sync.WaitGroup
 	stop      atomic.Bool  // set when the run is cancelled or a thread failed
 	producing atomic.Int64 // connections that put and are not done with the window
+	released  atomic.Bool  // connections that put may start
 	free      sync.Pool    // of *tally
 }
 
@@ -230,15 +231,18 @@ func (r *runner) run() (Result, error) {
 		return result, fmt.Errorf("connect to %s: %w", r.opts.Addr, err)
 	}
 	if r.warms() {
-		if _, err := r.drive(true); err != nil {
+		if _, err := r.drive(true, nil); err != nil {
 			return result, fmt.Errorf("warm-up: %w", err)
 		}
 	}
-	if r.opts.Begin != nil {
-		r.opts.Begin()
-	}
-	begin, cpu := time.Now(), cpuTime(unix.CLOCK_PROCESS_CPUTIME_ID)
-	total, err := r.drive(false)
+	var begin time.Time
+	var cpu time.Duration
+	total, err := r.drive(false, func() {
+		if r.opts.Begin != nil {
+			r.opts.Begin()
+		}
+		begin, cpu = time.Now(), cpuTime(unix.CLOCK_PROCESS_CPUTIME_ID)
+	})
 	result.Wall = time.Since(begin)
 	result.ProcessCPU = cpuTime(unix.CLOCK_PROCESS_CPUTIME_ID) - cpu
 	result.Summary, result.Lag = total.summary(), total.lag
@@ -281,31 +285,38 @@ func (r *runner) failed(first, err error) error {
 	return first
 }
 
-// drive has all threads drive a window.
-func (r *runner) drive(warm bool) (*tally, error) {
-	w := window{warm: warm, begin: time.Since(r.start)}
+// drive has all threads drive a window. Begun, if not nil, is called when it begins: then all
+// threads wait, or only those groups that settle have begun.
+func (r *runner) drive(warm bool, begun func()) (*tally, error) {
+	w := window{warm: warm, settle: !warm && r.opts.Settle > 0}
 	producers := 0
 	for _, g := range r.groups {
-		end, duration := time.Duration(unbounded), g.Duration
+		length := g.Duration
 		if warm {
-			duration = r.opts.Warmup
-			if duration == 0 && g.WarmupOperations == 0 {
-				duration = 1 // this group has no part in the warm-up
+			length = r.opts.Warmup
+			if length == 0 && g.WarmupOperations == 0 {
+				length = 1 // this group has no part in the warm-up
 			}
 		}
-		if duration > 0 {
-			end = w.begin + duration
-		}
-		w.ends = append(w.ends, end)
+		w.lengths = append(w.lengths, length)
 		if g.Operation.Puts() {
 			producers += g.Connections
 		}
 	}
 	r.producing.Store(int64(producers))
+	r.released.Store(!w.settle)
+	if begun != nil && !w.settle {
+		begun()
+	}
 	for _, windows := range r.windows {
 		windows <- w
 	}
-	return r.gather(w)
+	if w.settle {
+		time.Sleep(r.opts.Settle)
+		begun()
+		r.released.Store(true)
+	}
+	return r.gather(time.Since(r.start), !warm)
 }
 
 // close ends the threads and waits for them.

@@ -19,14 +19,16 @@ const (
 	readBufferSize = 64 << 10 // bytes
 	maxEvents      = 256      // per turn
 
+	holdInterval = time.Millisecond // between looks at the clock while connections are held
+
 	connectPause = 20 * time.Millisecond // before another attempt
 )
 
 // window bounds one span of load.
 type window struct {
-	warm  bool
-	begin time.Duration   // since the start of the run
-	ends  []time.Duration // by group: after which no batch is sent
+	warm    bool
+	settle  bool            // connections that put wait to be released
+	lengths []time.Duration // by group: how long batches are sent; 0: unbounded
 }
 
 // thread drives some of the connections from one operating system thread.
@@ -47,10 +49,14 @@ type thread struct {
 	random      *rand.Rand
 	pacers      []pacer
 	window      window
+	begin       time.Duration   // of the window, since the start of the run
+	ends        []time.Duration // by group: when it ends
 	tally       *tally
 	active      int           // connections that are not done with the window
 	outstanding int           // connections with a batch in flight
 	hungry      int           // active connections that get what others put
+	held        bool          // connections that put wait for the window to begin
+	cpuBefore   time.Duration // of the thread, when the window began
 	interval    int           // index of the current one
 	progress    int64         // items the ledger had seen
 	progressAt  time.Duration // when that last changed
@@ -67,11 +73,11 @@ func (t *thread) serve(windows <-chan window) {
 	t.run.reports <- report{thread: t.index, final: true, retries: t.retries, err: err}
 	for t.window = range windows {
 		t.tally = t.run.newTally(t)
-		before := cpuTime(unix.CLOCK_THREAD_CPUTIME_ID)
+		t.cpuBefore = cpuTime(unix.CLOCK_THREAD_CPUTIME_ID)
 		if err = t.drive(); err != nil {
 			t.tally.errors++
 		}
-		t.tally.cpu = cpuTime(unix.CLOCK_THREAD_CPUTIME_ID) - before
+		t.tally.cpu = cpuTime(unix.CLOCK_THREAD_CPUTIME_ID) - t.cpuBefore
 		t.run.reports <- report{thread: t.index, final: true, tally: t.tally, err: err}
 	}
 }

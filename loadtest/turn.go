@@ -14,11 +14,7 @@ func (t *thread) drive() error {
 	t.active, t.outstanding, t.hungry, t.interval = len(t.conns), 0, 0, 0
 	now := t.now()
 	t.progress, t.progressAt = t.run.received(), now
-	for i := range t.pacers {
-		p := &t.pacers[i]
-		p.idle.n = 0
-		p.start(now, t.window.ends[p.group.index], t.random)
-	}
+	t.start(now)
 	for i := range t.conns {
 		c := &t.conns[i]
 		c.done, c.left = false, c.quota(t.window.warm)
@@ -26,7 +22,11 @@ func (t *thread) drive() error {
 			t.hungry++
 		}
 	}
+	t.held = t.window.settle
 	for i := range t.conns {
+		if t.held && t.conns[i].group.Operation.Puts() {
+			continue
+		}
 		if err := t.next(&t.conns[i], now); err != nil {
 			return err
 		}
@@ -37,6 +37,11 @@ func (t *thread) drive() error {
 		if err != nil {
 			return err
 		}
+		if t.held && t.run.released.Load() {
+			if err := t.release(now); err != nil {
+				return err
+			}
+		}
 		if now >= nextTick {
 			if err := t.tick(now); err != nil {
 				return err
@@ -46,6 +51,38 @@ func (t *thread) drive() error {
 	}
 	for i := range t.pacers {
 		t.tally.unsent += t.pacers[i].left(t.now())
+	}
+	return nil
+}
+
+// start sets the time at which the window begins.
+func (t *thread) start(now time.Duration) {
+	t.begin = now
+	t.ends = t.ends[:0]
+	for _, length := range t.window.lengths {
+		end := time.Duration(unbounded)
+		if length > 0 {
+			end = now + length
+		}
+		t.ends = append(t.ends, end)
+	}
+	for i := range t.pacers {
+		p := &t.pacers[i]
+		p.start(now, t.ends[p.group.index], t.random)
+	}
+}
+
+// release starts the connections that waited for the window to begin.
+func (t *thread) release(now time.Duration) error {
+	t.held = false
+	t.start(now)
+	t.cpuBefore = cpuTime(unix.CLOCK_THREAD_CPUTIME_ID)
+	for i := range t.conns {
+		if c := &t.conns[i]; c.group.Operation.Puts() {
+			if err := t.next(c, now); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
@@ -119,7 +156,7 @@ func (t *thread) tick(now time.Duration) error {
 	if t.run.opts.OnInterval == nil || t.window.warm {
 		return nil
 	}
-	if k := int((now - t.window.begin) / t.run.opts.Interval); k > t.interval {
+	if k := int((now - t.begin) / t.run.opts.Interval); k > t.interval && !t.held {
 		t.run.reports <- report{thread: t.index, interval: k, tally: t.tally}
 		t.interval = k
 		t.tally = t.run.newTally(t)
@@ -191,7 +228,7 @@ func (t *thread) next(c *conn, now time.Duration) error {
 
 // over reports whether no more cycles of the connection are to begin.
 func (t *thread) over(c *conn, now time.Duration) bool {
-	return now >= t.window.ends[c.group.index] || c.group.Drain && !t.window.warm && t.run.drained()
+	return now >= t.ends[c.group.index] || c.group.Drain && !t.window.warm && t.run.drained()
 }
 
 // mayGo reports whether the connection has more to do in the window.

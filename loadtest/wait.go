@@ -68,6 +68,9 @@ func (t *thread) wait() (int, error) {
 		}
 		return epollWait(t.epoll, t.events, 0, t.hold)
 	}
+	if t.held {
+		return epollWait(t.epoll, t.events, holdInterval, t.hold)
+	}
 	if d := t.napper.next(t.outstanding); d > 0 && t.napping {
 		if n, err := epollWait(t.epoll, t.events, 0, t.hold); n > 0 || err != nil {
 			return n, err

@@ -44,6 +44,7 @@ const (
 	waitersRate = 1000            // puts a second
 	longWait    = 8 * time.Second // of a blocked get; whole seconds, as Redis and beanstalkd want
 	shortWait   = time.Second
+	settle      = time.Second // for consumers to block, before the first item
 )
 
 // benchCase is one load.
@@ -165,6 +166,7 @@ func (o *options) load(c benchCase, s server, addr string) loadtest.Options {
 		load.Groups, load.Warmup = []loadtest.Group{base}, o.warmup
 	default:
 		load.Groups = c.deliveries(base, s)
+		load.Settle = settle
 		load.Ledger = loadtest.NewLedger(uint64(c.connections), false)
 	}
 	return load

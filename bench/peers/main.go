@@ -98,7 +98,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	n := opts.rounds * measurements(plan)
 	each := opts.window + opts.warmup + overhead
 	fmt.Fprintf(stderr, "peers: %d measurements, some %v in all\n", n,
-		(time.Duration(n) * each).Round(time.Minute))
+		(time.Duration(n) * each).Round(time.Second))
 	h := newHeader(opts, used(servers, plan))
 	results, err := measureAll(ctx, opts, plan, stderr)
 	var report strings.Builder

@@ -143,7 +143,7 @@ func beanstalkServer(class class) server {
 
 func nsqServer(class class) server {
 	return server{name: "nsqd" + class.suffix(), class: class, byDefault: true, protocol: loadtest.NSQ,
-		speed: 0.3, program: "nsqd", version: "--version",
+		speed: 0.6, program: "nsqd", version: "--version",
 		args: func(_ *options, s server, dir string, port int) ([]string, error) {
 			inMemory := "0"
 			if s.class == memory {
