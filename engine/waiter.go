@@ -48,6 +48,7 @@ type Notifier interface{ WaitEnded(*Waiter) }
 type waiterList struct {
 	head, tail *Waiter
 	count      int
+	immediate  int // of them: how many wait for items that are on their way only
 }
 
 func (l *waiterList) pushBack(w *Waiter) {
@@ -59,6 +60,9 @@ func (l *waiterList) pushBack(w *Waiter) {
 	}
 	l.tail = w
 	l.count++
+	if w.immediate {
+		l.immediate++
+	}
 }
 
 func (l *waiterList) remove(w *Waiter) {
@@ -74,6 +78,9 @@ func (l *waiterList) remove(w *Waiter) {
 	}
 	w.prev, w.next = nil, nil
 	l.count--
+	if w.immediate {
+		l.immediate--
+	}
 }
 
 // endWait takes w out of its queue's line and tells its owner.
@@ -93,7 +100,7 @@ func (q *queue) endWaits(err error) {
 
 // endImmediate ends the waits of those who wait for items that were on their way and did not come.
 func (q *queue) endImmediate() {
-	for w := q.waiters.head; w != nil; {
+	for w := q.waiters.head; w != nil && q.waiters.immediate > 0; {
 		next := w.next
 		if w.immediate {
 			q.counters.misses++
