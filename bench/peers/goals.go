@@ -44,6 +44,7 @@ func goals() []goal {
 		{both(64, 1, 16, 100, 1000), "CPU", cpu, own, mc, nil, true, 1},
 		{both(64, 1, 1), "CPU", cpu, own, mc, nil, true, 1.2},
 		{both(64, 32, 1, 16, 100, 1000), "CPU", cpu, own, mc, nil, true, 0.4},
+		{both(64, 32, 1, 16, 100, 1000), "CPU", cpu, own, "memcached-default", nil, true, 0.4},
 		{both(64, 32, 1, 16, 100, 1000), "rate", rate, own, redis, nil, false, 2.5},
 		{both(1024, 32, 16), "rate", rate, own, redis, nil, false, 2},
 		{at(pageCache, flood, 64, 1, 1, 16), "rate", rate, own, redis, nil, false, 1.3},

@@ -29,8 +29,8 @@ type server struct {
 //
 // memcached has one worker thread, and room for the connections. -R raises the number of requests
 // it serves from one connection before it turns to the next: the default of 20 makes two turns of
-// each batch of 32, which costs it half as much again. -C leaves out the CAS ids that nobody here
-// asks for. It keeps nothing on disk, in whatever class.
+// each batch of 32, which costs it half as much again: memcached-default shows how. -C leaves out the
+// CAS ids that nobody here asks for. It keeps nothing on disk, in whatever class.
 //
 // Redis keeps no snapshots and never rewrites its log, which would fork in the middle of a window.
 // Its queue is a list. redis-no writes its log before it answers and leaves the syncing to the
@@ -51,6 +51,10 @@ func servers() []server {
 		{name: "memcached", class: pageCache, byDefault: true, full: true, protocol: mc, keeps: true,
 			speed:   1,
 			program: "memcached", version: "--version", args: memcachedArgs},
+		{name: "memcached-default", class: pageCache, byDefault: true, full: true, protocol: mc,
+			keeps:   true,
+			speed:   1,
+			program: "memcached", version: "--version", args: memcachedDefaultArgs},
 		{name: "memcached-meta", class: pageCache, full: true, protocol: loadtest.MemcacheMeta,
 			keeps:   true,
 			speed:   1,
@@ -103,8 +107,14 @@ func findServer(name string) (server, bool) {
 
 const maxClients = "20000" // connections, of servers that want to know
 
-func memcachedArgs(_ *options, _ server, _ string, port int) ([]string, error) {
-	args := []string{"-m", "1024", "-t", "1", "-c", maxClients, "-R", "1000", "-C", "-U", "0",
+func memcachedArgs(o *options, s server, dir string, port int) ([]string, error) {
+	args, err := memcachedDefaultArgs(o, s, dir, port)
+	return append([]string{"-R", "1000", "-C"}, args...), err
+}
+
+// memcachedDefaultArgs leave everything about requests as it is.
+func memcachedDefaultArgs(_ *options, _ server, _ string, port int) ([]string, error) {
+	args := []string{"-m", "1024", "-t", "1", "-c", maxClients, "-U", "0",
 		"-l", "127.0.0.1", "-p", strconv.Itoa(port)}
 	if os.Geteuid() == 0 {
 		args = append(args, "-u", "root") // it refuses to run as root unasked

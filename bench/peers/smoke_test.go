@@ -40,7 +40,7 @@ func TestRun(t *testing.T) {
 		t.Fatalf("run = %v; progress:\n%s", err, stderr.String())
 	}
 	for _, want := range []string{
-		`- memcached: memcached \d.*; .memcached -m 1024 .* -p PORT`,
+		`- memcached: memcached \d.*; .memcached -R 1000 .* -p PORT`,
 		`\| SET 64B c=16 P=32 \| memcached \| [0-9.]+ \| 1 \| [0-9.]+ \| 1 \|( [0-9.]+ \|){2} 1 \|( [0-9.]+ \|){3} – \| [0-9.]+ \|\n`,
 		`\| GET 64B c=16 P=32 \| memcached \| [0-9.]+ \| 1 \| [0-9.]+ \| 1 \|( [0-9.]+ \|){2} 1 \|( [0-9.]+ \|){3} – \| [0-9.]+ \|\n`,
 	} {
