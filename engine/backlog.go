@@ -72,8 +72,8 @@ type place struct {
 	id     uint64
 }
 
-// frontLimit is how many bytes of items a queue in read-behind may read into its window: half of its
-// memory.
+// frontLimit is how many bytes of items a queue in read-behind may read into its window: half of
+// its memory.
 func (q *queue) frontLimit() int64 { return q.opts.MaxMemorySize / 2 }
 
 // recentLimit is how many bytes of items its recent part may hold: the other half, or what a window
@@ -88,8 +88,8 @@ func (q *queue) outgrows(n int) bool {
 	return q.window.count > 0 && q.window.bytes+int64(n) > q.opts.MaxMemorySize
 }
 
-// enterReadBehind makes the part of the window that is in no run the recent part. The caller detaches
-// from it what is too much.
+// enterReadBehind makes the part of the window that is in no run the recent part. The caller
+// detaches from it what is too much.
 func (e *Engine) enterReadBehind(q *queue) {
 	b := q.backlog
 	if b == nil {

@@ -75,8 +75,8 @@ func TestBacklogOrder(t *testing.T) {
 	}
 }
 
-// TestBacklogOpenRead holds one item open while all the others of its run are consumed: the run goes,
-// and a restart brings the item back at the head.
+// TestBacklogOpenRead holds one item open while all the others of its run are consumed: the run
+// goes, and a restart brings the item back at the head.
 func TestBacklogOpenRead(t *testing.T) {
 	e, fsys := newQuiet(t, tiny)
 	want := putMany(t, e, "q", 0, 60)
@@ -109,8 +109,8 @@ func TestBacklogOpenRead(t *testing.T) {
 	}
 }
 
-// TestBacklogWaits: while items are on their way from disk, an immediate fetch waits for them, and is
-// told when there are none after all.
+// TestBacklogWaits: while items are on their way from disk, an immediate fetch waits for them, and
+// is told when there are none after all.
 func TestBacklogWaits(t *testing.T) {
 	e, _ := newQuiet(t, tiny)
 	fetch := func() *collector {
@@ -265,7 +265,8 @@ func TestBacklogSyncFails(t *testing.T) {
 
 // TestBacklogDamage flips one bit of every byte of a small directory with a backlog, and cuts every
 // file at every length: either Open refuses and changes nothing, or what is served is right up to
-// where the queue says that it cannot be read on; the journal's torn tail aside, nothing is missing.
+// where the queue says that it cannot be read on; the journal's torn tail aside, nothing is
+// missing.
 func TestBacklogDamage(t *testing.T) {
 	e, fsys := newQuiet(t, tiny)
 	want := putMany(t, e, "q", 0, 40)

@@ -51,8 +51,8 @@ func (e *Engine) boundJournal() (held bool) {
 	return held
 }
 
-// letGo has q need no segment before target any more, now or as soon as the spool has done its work.
-// It reports whether there is more to do at once. The caller holds the shard's mutex.
+// letGo has q need no segment before target any more, now or as soon as the spool has done its
+// work. It reports whether there is more to do at once. The caller holds the shard's mutex.
 func (e *Engine) letGo(q *queue, target uint64, budget *int64) (more bool) {
 	if q.deleted || !q.opts.KeepJournal {
 		return false
@@ -75,8 +75,8 @@ func (e *Engine) letGo(q *queue, target uint64, budget *int64) (more bool) {
 	return false
 }
 
-// keepOldReads tells a batch of open reads again that hold a segment before target. It reports whether
-// there may be more.
+// keepOldReads tells a batch of open reads again that hold a segment before target. It reports
+// whether there may be more.
 func (e *Engine) keepOldReads(q *queue, target uint64, budget *int64) (more bool) {
 	n := int64(0)
 	for _, list := range [...]*readList{&q.returned, &q.open, &q.moving} {
@@ -107,8 +107,8 @@ func (e *Engine) keepWindow(q *queue) {
 	})
 }
 
-// spillAll has everything in memory leave that is not in a run, and be recorded; and, if unload is set,
-// forget what is.
+// spillAll has everything in memory leave that is not in a run, and be recorded; and, if unload is
+// set, forget what is.
 func (e *Engine) spillAll(q *queue, unload bool) {
 	e.enterReadBehind(q)
 	b := q.backlog

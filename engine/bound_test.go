@@ -30,8 +30,8 @@ func bound(t *testing.T, e *Engine) {
 	}
 }
 
-// TestJournalBound has queues that each hold the oldest segments in another way, while others go on:
-// the journal stays near its size, and a kill finds everything.
+// TestJournalBound has queues that each hold the oldest segments in another way, while others go
+// on: the journal stays near its size, and a kill finds everything.
 //
 // Its control is that without boundJournal the journal grows.
 func TestJournalBound(t *testing.T) {
@@ -82,8 +82,8 @@ func TestJournalBound(t *testing.T) {
 	}
 }
 
-// TestMemoryLimitSpills: from three quarters of the limit on, the largest queues spill, and puts go on
-// far past it.
+// TestMemoryLimitSpills: from three quarters of the limit on, the largest queues spill, and puts go
+// on far past it.
 func TestMemoryLimitSpills(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, _ := openBusy(t, func(o *Options) {

@@ -7,8 +7,8 @@ var (
 	ErrClosed = errors.New("engine: closed")
 	// ErrEmpty is returned by a fetch that found no item.
 	ErrEmpty = errors.New("engine: queue is empty")
-	// ErrComing is returned by a fetch whose item is on its way from disk into memory: it can be had
-	// a moment later.
+	// ErrComing is returned by a fetch whose item is on its way from disk into memory: it can be
+	// had a moment later.
 	ErrComing = errors.New("engine: item is being read from disk")
 	// ErrBacklog is wrapped by the error of a fetch whose item cannot be read from disk.
 	ErrBacklog = errors.New("engine: backlog cannot be read")

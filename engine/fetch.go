@@ -33,8 +33,8 @@ type Fetched struct {
 // Fetch hands the oldest item of the queue called name to r. The queue is made if it does not
 // exist. It returns ErrEmpty if there is no item, and ErrComing if the next one is on its way from
 // disk, after putting the request's Waiter, if it has one, in line. An alias is always empty, and
-// nobody waits for it. It also returns ErrBacklog, a *NotAdmittedError, ErrClosed, ErrTooManyQueues and
-// ErrBadName.
+// nobody waits for it. It also returns ErrBacklog, a *NotAdmittedError, ErrClosed, ErrTooManyQueues
+// and ErrBadName.
 func (e *Engine) Fetch(now Time, name []byte, f FetchRequest, r Receiver) (Fetched, error) {
 	s := e.settings.Load()
 	if len(s.Aliases) > 0 {

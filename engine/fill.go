@@ -88,8 +88,8 @@ func (s *spool) fillFrame(q *queue) (more bool) {
 	return !left
 }
 
-// roomFor is how many bytes of items fit into the window of a queue in read-behind; it is negative if
-// nothing is to be read now.
+// roomFor is how many bytes of items fit into the window of a queue in read-behind; it is negative
+// if nothing is to be read now.
 func (s *spool) roomFor(q *queue) int64 {
 	if q.window.count == 0 {
 		return max(q.frontLimit(), 0)
@@ -137,9 +137,9 @@ func (s *spool) body(
 	return body, n, nil
 }
 
-// takeIn puts the items of the frame at b.next, whose images are in c, into the window: all that live
-// if they have room, else some, and the frame is read once more for the others. The caller holds the
-// shard's mutex.
+// takeIn puts the items of the frame at b.next, whose images are in c, into the window: all that
+// live if they have room, else some, and the frame is read once more for the others. The caller
+// holds the shard's mutex.
 func (e *Engine) takeIn(q *queue, c *chunk, tag frameTag, next int64) {
 	b := q.backlog
 	whole := b.next.id <= tag.firstID && overlap(b.gone, tag.firstID, tag.lastID) == 0 &&
@@ -228,7 +228,8 @@ func (s *spool) closeReader(r *run) {
 	}
 }
 
-// remove deletes the file of a run. A power cut may bring its name back; Open then deletes it again.
+// remove deletes the file of a run. A power cut may bring its name back; Open then deletes it
+// again.
 func (s *spool) remove(r *run) error {
 	if err := s.fs.Remove(r.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove run: %w", err)

@@ -2,11 +2,11 @@ package engine
 
 // Health says whether the engine takes puts.
 type Health struct {
-	// DiskFull says that the disk has no room for the journal to grow, or less than its reserve: puts
-	// are refused, or will be when what room is left is used up.
+	// DiskFull says that the disk has no room for the journal to grow, or less than its reserve:
+	// puts are refused, or will be when what room is left is used up.
 	DiskFull bool
-	// JournalError is why the last write or sync of the journal failed, and puts are refused; nil if
-	// it did not. With ErrOutOfDisk it ends by itself when there is room.
+	// JournalError is why the last write or sync of the journal failed, and puts are refused; nil
+	// if it did not. With ErrOutOfDisk it ends by itself when there is room.
 	JournalError error
 }
 

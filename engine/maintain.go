@@ -65,9 +65,9 @@ func (e *Engine) maintain() {
 	}
 }
 
-// writeLeftOver writes what nobody waits for: what expired in the background, or while something else was
-// done, and where it went. It would otherwise gather in memory until a client's request is written, and be
-// undone by the death of the process. Failures are reported in the next round.
+// writeLeftOver writes what nobody waits for: what expired in the background, or while something
+// else was done, and where it went. It would otherwise gather in memory until a client's request is
+// written, and be undone by the death of the process. Failures are reported in the next round.
 func (e *Engine) writeLeftOver() {
 	if !e.journal.failing() {
 		e.journal.write(e.journal.appendedEnd())
@@ -115,8 +115,8 @@ func (e *Engine) prepareSegment() {
 	e.journal.measureRoom()
 }
 
-// syncSealed makes the segments durable that the journal has left, so that where nobody syncs a power
-// cut loses the last segment at most.
+// syncSealed makes the segments durable that the journal has left, so that where nobody syncs a
+// power cut loses the last segment at most.
 func (e *Engine) syncSealed() {
 	if e.journal.failing() {
 		return

@@ -130,8 +130,8 @@ func TestSyncNeverIsSyncedAtClose(t *testing.T) {
 	})
 }
 
-// TestSyncNeverIsSyncedByRotation: what lies in a segment that is sealed survives a power cut, though
-// nobody asked for a sync.
+// TestSyncNeverIsSyncedByRotation: what lies in a segment that is sealed survives a power cut,
+// though nobody asked for a sync.
 func TestSyncNeverIsSyncedByRotation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, fsys := openBusy(t, func(o *Options) { o.Settings.Default.Sync = SyncNever })
@@ -238,8 +238,8 @@ func TestBackgroundSweep(t *testing.T) {
 	})
 }
 
-// TestBackgroundIsWritten: what the background has done is written with nobody asking for anything, so that
-// it stays done when the process dies, and does not gather in memory.
+// TestBackgroundIsWritten: what the background has done is written with nobody asking for anything,
+// so that it stays done when the process dies, and does not gather in memory.
 func TestBackgroundIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, _ := openBusy(t, func(o *Options) {
@@ -393,9 +393,9 @@ func TestFailureIsReported(t *testing.T) {
 	})
 }
 
-// TestPeriodicSyncGoesOn has a put come between the moment at which a sync forgets what is due and the
-// one at which it gathers what to write: that put is synced before it is due. Nothing is left to do
-// then, but what is put later is to be synced in its time.
+// TestPeriodicSyncGoesOn has a put come between the moment at which a sync forgets what is due and
+// the one at which it gathers what to write: that put is synced before it is due. Nothing is left
+// to do then, but what is put later is to be synced in its time.
 func TestPeriodicSyncGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, fsys := openBusy(t, func(o *Options) {

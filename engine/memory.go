@@ -7,8 +7,8 @@ import (
 )
 
 // Reserve counts n bytes that the caller is about to take against the engine's memory limit, or
-// returns ErrOutOfMemory. Release gives them back. Event loops account for their buffers so: there is
-// one ledger for items, open reads and connections.
+// returns ErrOutOfMemory. Release gives them back. Event loops account for their buffers so: there
+// is one ledger for items, open reads and connections.
 func (e *Engine) Reserve(n int64) error {
 	if e.memory.Add(n) > e.opts.MemoryLimit {
 		e.memory.Add(-n)

@@ -16,9 +16,9 @@ const (
 	measures
 )
 
-// Meter keeps how long what clients did to one queue took. The engine cannot know when a reply leaves, so
-// whoever serves clients tells it, in Samples. A queue gets its Meter when it is first used; one that
-// outlives its queue may be recorded to, and nobody looks at it any more.
+// Meter keeps how long what clients did to one queue took. The engine cannot know when a reply
+// leaves, so whoever serves clients tells it, in Samples. A queue gets its Meter when it is first
+// used; one that outlives its queue may be recorded to, and nobody looks at it any more.
 type Meter struct {
 	ages  histogram.Counts            // ms that items had been there when handed out; guarded by the shard
 	times [measures]*histogram.Counts // nil until something was recorded; guarded by Engine.metersMu
@@ -32,7 +32,8 @@ type Sample struct {
 	What  Measure
 }
 
-// Record takes in samples. One lock is taken for all of them: event loops gather some hundreds first.
+// Record takes in samples. One lock is taken for all of them: event loops gather some hundreds
+// first.
 func (e *Engine) Record(samples []Sample) {
 	e.metersMu.Lock()
 	defer e.metersMu.Unlock()
@@ -46,8 +47,8 @@ func (e *Engine) Record(samples []Sample) {
 	}
 }
 
-// measured makes sure that q has a Meter, unless nothing is to be measured. The caller holds the shard's
-// mutex.
+// measured makes sure that q has a Meter, unless nothing is to be measured. The caller holds the
+// shard's mutex.
 func (e *Engine) measured(q *queue) *Meter {
 	if q.meter == nil && !e.opts.NoHistograms {
 		q.meter = new(Meter)
@@ -62,8 +63,8 @@ func (q *queue) handOut(it Item, now Time) {
 	}
 }
 
-// forgetMeter keeps for the sum over all queues what a queue that is deleted has measured. The caller holds
-// the shard's mutex.
+// forgetMeter keeps for the sum over all queues what a queue that is deleted has measured. The
+// caller holds the shard's mutex.
 func (q *queue) forgetMeter() {
 	if q.meter != nil {
 		q.shard.goneAges.Add(&q.meter.ages)
@@ -78,9 +79,9 @@ type QueueMetrics struct {
 	Ages *histogram.Counts
 }
 
-// Metrics returns the distributions of every queue that has any, sorted by name, and the ages of all items
-// that were handed out since the start, also by queues that are gone. No lock is held for longer than one
-// queue takes.
+// Metrics returns the distributions of every queue that has any, sorted by name, and the ages of
+// all items that were handed out since the start, also by queues that are gone. No lock is held for
+// longer than one queue takes.
 func (e *Engine) Metrics() (queues []QueueMetrics, ages *histogram.Counts) {
 	ages = new(histogram.Counts)
 	for _, q := range e.sorted() {
@@ -106,7 +107,8 @@ func (e *Engine) Metrics() (queues []QueueMetrics, ages *histogram.Counts) {
 	return queues, ages
 }
 
-// metrics returns the queue's Meter and a copy of the ages in it; nil if the queue has none or is gone.
+// metrics returns the queue's Meter and a copy of the ages in it; nil if the queue has none or is
+// gone.
 func (q *queue) metrics() (*Meter, *histogram.Counts) {
 	q.shard.mu.Lock()
 	defer q.shard.mu.Unlock()

@@ -103,8 +103,8 @@ func TestNoMeters(t *testing.T) {
 	}
 }
 
-// TestAges tests what an age is: from the put to the moment that the item is handed out, also to one who
-// waits, and each time that it is.
+// TestAges tests what an age is: from the put to the moment that the item is handed out, also to
+// one who waits, and each time that it is.
 func TestAges(t *testing.T) {
 	e, _ := newQuiet(t)
 	now, q := Now(), []byte("q")
@@ -140,7 +140,8 @@ func TestAges(t *testing.T) {
 	}
 }
 
-// TestSyncMetrics tests how long syncs take, and how late periodic ones come, when each takes 30 ms.
+// TestSyncMetrics tests how long syncs take, and how late periodic ones come, when each takes 30
+// ms.
 func TestSyncMetrics(t *testing.T) {
 	const took = 30 * time.Millisecond
 	synctest.Test(t, func(t *testing.T) {

@@ -8,9 +8,9 @@ import (
 	"github.com/kestrelmq/kestrel/segment"
 )
 
-// A sync that fails poisons the log: the kernel may have dropped what it could not write, and says so
-// once. Nothing more is acknowledged from it. What is live is in memory, so it is written to a new
-// journal, in a directory of its own, and that one takes the place of the old.
+// A sync that fails poisons the log: the kernel may have dropped what it could not write, and says
+// so once. Nothing more is acknowledged from it. What is live is in memory, so it is written to a
+// new journal, in a directory of its own, and that one takes the place of the old.
 //
 // From the start of the move on, records of the old journal's queues are left out: what they say is
 // in the queues when they enter the new one, each as a whole, under its shard's lock and with a new
@@ -34,8 +34,8 @@ func (e *Engine) retryMove() {
 	e.report("move journal", err)
 }
 
-// moveJournal writes everything live to a new journal and has that take the place of the old one. It
-// waits for the disk. After an error the old one is still in place, and poisoned.
+// moveJournal writes everything live to a new journal and has that take the place of the old one.
+// It waits for the disk. After an error the old one is still in place, and poisoned.
 func (e *Engine) moveJournal() error {
 	e.lastJournal++
 	dir := journalDir(e.opts.Dir, e.lastJournal)
@@ -147,7 +147,8 @@ func (j *journal) beginMove(e *Engine, log *segment.Log) (first uint64) {
 	return j.first
 }
 
-// drain has log take what has gathered, if it is least bytes or more, and returns the LSN behind it.
+// drain has log take what has gathered, if it is least bytes or more, and returns the LSN behind
+// it.
 func (j *journal) drain(log *segment.Log, least int) (end LSN, err error) {
 	j.mu.Lock()
 	gathered := len(j.active) - segment.FrameHeaderSize

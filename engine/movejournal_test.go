@@ -37,8 +37,8 @@ func moveOptions(fsys segment.FS) Options {
 }
 
 // liveQueues fills queues in every way that a journal has to tell of: several segments, a child, an
-// open read, a returned one, flags, expiries, a queue that was emptied, and a backlog of which some is
-// read back, some is open, some is gone out of its order, and some is not synced.
+// open read, a returned one, flags, expiries, a queue that was emptied, and a backlog of which some
+// is read back, some is open, some is gone out of its order, and some is not synced.
 func liveQueues(t *testing.T, e *Engine) (open ReadRef) {
 	t.Helper()
 	mustGet(t, e, "p+c")
@@ -152,8 +152,8 @@ func TestMoveJournal(t *testing.T) {
 	}
 }
 
-// TestMoveJournalCrash stops the machine at every call of a move. Whatever a start finds then is the
-// queues as they were acknowledged last, or as they were when the machine stopped.
+// TestMoveJournalCrash stops the machine at every call of a move. Whatever a start finds then is
+// the queues as they were acknowledged last, or as they were when the machine stopped.
 func TestMoveJournalCrash(t *testing.T) {
 	if wrong := crashMoves(t, func(fsys *segmenttest.FS) segment.FS { return fsys }); len(wrong) > 0 {
 		t.Error(wrong[0])
@@ -185,7 +185,8 @@ func TestMoveJournalControl(t *testing.T) {
 	}
 }
 
-// journals returns the names of the journals in the data directory; none if the machine has stopped.
+// journals returns the names of the journals in the data directory; none if the machine has
+// stopped.
 func journals(t *testing.T, fsys *segmenttest.FS) (all []string) {
 	t.Helper()
 	names, err := fsys.List(testDir)
@@ -249,8 +250,8 @@ func mustFetch(t *testing.T, e *Engine, name string) {
 	}
 }
 
-// TestUseDuringMove does to queues what clients may do, one thing at each write of a move: whatever it
-// is and whenever it comes, the new journal says what memory does.
+// TestUseDuringMove does to queues what clients may do, one thing at each write of a move: whatever
+// it is and whenever it comes, the new journal says what memory does.
 func TestUseDuringMove(t *testing.T) {
 	large := strings.Repeat("x", 1500) // so that each queue is written by itself
 	uses := map[string]func(t *testing.T, e *Engine, read ReadRef){
@@ -489,8 +490,8 @@ func TestMoveUnderLoad(t *testing.T) {
 	})
 }
 
-// TestMoveNeedsBacklog: as long as what is in a backlog is not known to be durable, no journal takes
-// the place of one that still has it.
+// TestMoveNeedsBacklog: as long as what is in a backlog is not known to be durable, no journal
+// takes the place of one that still has it.
 func TestMoveNeedsBacklog(t *testing.T) {
 	fsys := newFS()
 	e := openQuiet(t, moveOptions(fsys))

@@ -53,8 +53,8 @@ type Options struct {
 	NoHistograms bool
 	// Progress is told how far Open has come; nil tells nobody.
 	Progress *Progress
-	// DiskReserve is how many bytes of the disk stay free: below that, puts return ErrOutOfDisk. Zero
-	// means a twentieth of the disk, but at least 1 GiB, and at most a tenth.
+	// DiskReserve is how many bytes of the disk stay free: below that, puts return ErrOutOfDisk.
+	// Zero means a twentieth of the disk, but at least 1 GiB, and at most a tenth.
 	DiskReserve int64
 	// BacklogCompression says how what is spilled to disk is compressed.
 	BacklogCompression segment.Codec

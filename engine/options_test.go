@@ -120,8 +120,8 @@ func TestSettingsFor(t *testing.T) { // reference §5.3; options are resolved be
 	}
 }
 
-// TestSettingsForOwnTarget: what all queues expire into does not expire into itself, nor do its children
-// expire into it, unless they say so.
+// TestSettingsForOwnTarget: what all queues expire into does not expire into itself, nor do its
+// children expire into it, unless they say so.
 func TestSettingsForOwnTarget(t *testing.T) {
 	s := Settings{
 		Default: QueueOptions{ExpireTo: "late"},

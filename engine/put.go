@@ -6,8 +6,8 @@ type PutRequest struct {
 	Flags    uint32 // kept and handed out with the item
 	Expiry   Time   // zero: never
 	ClientID string // for queues that admit one client only
-	// Meter, unless nil, is set to the Meter of the queue that was put to; an alias leaves it alone. Of
-	// several puts at once, the first says it.
+	// Meter, unless nil, is set to the Meter of the queue that was put to; an alias leaves it
+	// alone. Of several puts at once, the first says it.
 	Meter **Meter
 }
 

@@ -109,8 +109,8 @@ func (q *queue) expired(it Item, now Time) bool {
 	return q.opts.MaxAge > 0 && it.Added.After(q.opts.MaxAge) < now
 }
 
-// admitEnqueue returns why the queue takes no put of that client, or nil. The list of a fanout child
-// is ignored: who may put to the parent is asked once.
+// admitEnqueue returns why the queue takes no put of that client, or nil. The list of a fanout
+// child is ignored: who may put to the parent is asked once.
 func (q *queue) admitEnqueue(clientID string) error {
 	if c := q.opts.EnqueueClientID; c == "" || c == clientID || q.isChild() {
 		return nil
@@ -173,8 +173,8 @@ func (q *queue) mark(segment, id uint64) {
 	}
 }
 
-// journaled returns the lowest id that an item may have which was never handed out and has its place
-// in the journal, and whether there can be one.
+// journaled returns the lowest id that an item may have which was never handed out and has its
+// place in the journal, and whether there can be one.
 func (q *queue) journaled() (first uint64, ok bool) {
 	first = max(q.headID(), q.spilledTo+1)
 	return first, first < q.nextID

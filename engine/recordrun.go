@@ -77,8 +77,8 @@ func (s *spool) closeWriter(q *queue, b *backlog, r *run) (closed bool) {
 	return true
 }
 
-// recordSynced has the journal say that a run of q is synced as far as state says. The caller holds the
-// shard's mutex.
+// recordSynced has the journal say that a run of q is synced as far as state says. The caller holds
+// the shard's mutex.
 func (e *Engine) recordSynced(q *queue, r *run, state runState) {
 	r.recorded = state
 	e.journal.spill(q, r)
@@ -98,8 +98,8 @@ func (e *Engine) recordSynced(q *queue, r *run, state runState) {
 	q.trimSegments()
 }
 
-// whenSynced calls f with the shard of q locked when nothing is on its way to the backlog and its runs
-// are synced. It waits for the disk, and returns the error that keeps it from calling f.
+// whenSynced calls f with the shard of q locked when nothing is on its way to the backlog and its
+// runs are synced. It waits for the disk, and returns the error that keeps it from calling f.
 func (s *spool) whenSynced(q *queue, f func()) error {
 	s.writeMu.Lock()
 	defer s.writeMu.Unlock()
@@ -161,8 +161,8 @@ func (s *spool) syncRuns(runs []*run) (lost bool, err error) {
 }
 
 // reclaim removes the files of spent runs. What the journal says about their items is synced first,
-// and open reads whose place is in one are recorded in the journal: a restart must not look for them
-// in a run that is not there. The caller holds recordMu.
+// and open reads whose place is in one are recorded in the journal: a restart must not look for
+// them in a run that is not there. The caller holds recordMu.
 func (s *spool) reclaim(q *queue, b *backlog) error {
 	sh := q.shard
 	sh.mu.Lock()

@@ -10,9 +10,9 @@ import (
 	"github.com/kestrelmq/kestrel/segment"
 )
 
-// This file brings backlogs back at start: from what the journal says of runs, of the items that are
-// gone, and of those that were told again. Of a run that nothing was taken from, nothing is read but
-// its header; of one that is taken from in part, the headers of frames, and those frames.
+// This file brings backlogs back at start: from what the journal says of runs, of the items that
+// are gone, and of those that were told again. Of a run that nothing was taken from, nothing is
+// read but its header; of one that is taken from in part, the headers of frames, and those frames.
 
 // keptItem is an item that has its place in the journal although items put before and after it may
 // be in runs: one that was open when the process ended, or was told again.
@@ -72,8 +72,8 @@ func inRanges(ranges []idRange, id uint64) bool {
 	return found
 }
 
-// restore makes q's backlog of its runs and sorts its other items before and behind. It reads what it
-// must, and returns a *segment.CorruptionError if a run is not what the journal says.
+// restore makes q's backlog of its runs and sorts its other items before and behind. It reads what
+// it must, and returns a *segment.CorruptionError if a run is not what the journal says.
 func (r *replay) restore(q *queue, from *replayed) error {
 	gone := slices.Clone(from.gone)
 	for _, id := range slices.Sorted(maps.Keys(from.kept)) {
@@ -94,8 +94,9 @@ func (r *replay) restore(q *queue, from *replayed) error {
 	return r.restoreKept(q, from)
 }
 
-// collect makes b of those runs in which something lives that is not gone; clean removes the others.
-// What an older run holds of a newer one's range has been spilled again, after it had been kept.
+// collect makes b of those runs in which something lives that is not gone; clean removes the
+// others. What an older run holds of a newer one's range has been spilled again, after it had been
+// kept.
 func (s *spool) collect(b *backlog, runs []*run, gone []idRange) error {
 	slices.SortFunc(runs, func(a, b *run) int { return cmp.Compare(b.id.Number, a.id.Number) })
 	gone = slices.Clone(gone)
@@ -203,8 +204,8 @@ func (r *replay) mergeKept(w *window, from *replayed, ids []uint64) {
 	from.segments = lowestBehind(marks)
 }
 
-// lowestBehind makes marks what queue.segments must be: each segment is the lowest of those from there
-// on, so that they rise.
+// lowestBehind makes marks what queue.segments must be: each segment is the lowest of those from
+// there on, so that they rise.
 func lowestBehind(marks []segmentMark) []segmentMark {
 	var rising []segmentMark
 	for _, m := range slices.Backward(marks) {
@@ -335,8 +336,8 @@ func (s *spool) readUpTo(q *queue, last uint64) (items []keptItem, err error) {
 	return items, nil
 }
 
-// eachOnDisk calls f for the items of a backlog that are on disk alone, oldest first, until f returns
-// false. Data is valid during the call.
+// eachOnDisk calls f for the items of a backlog that are on disk alone, oldest first, until f
+// returns false. Data is valid during the call.
 func (s *spool) eachOnDisk(b *backlog, f func(Item) bool) error {
 	at, left, more := b.next, b.onDisk, true
 	for left > 0 && more {
@@ -389,8 +390,8 @@ func (s *spool) newest(b *backlog) (added Time, err error) {
 	return added, err
 }
 
-// clean removes the files that no queue's backlog needs: what a process before had no time to remove,
-// and what it had not recorded.
+// clean removes the files that no queue's backlog needs: what a process before had no time to
+// remove, and what it had not recorded.
 func (s *spool) clean() error {
 	if err := s.makeDir(); err != nil {
 		return err

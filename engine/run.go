@@ -109,8 +109,9 @@ type run struct {
 	// recorded is the part that is synced and, as the journal says, part of the queue; its end is
 	// zero if there is none.
 	recorded runState
-	// writer is that of the file while it may have to be written or synced. The spool's writing side
-	// writes to it as long as the run grows; the recording side syncs it, and closes it after that.
+	// writer is that of the file while it may have to be written or synced. The spool's writing
+	// side writes to it as long as the run grows; the recording side syncs it, and closes it after
+	// that.
 	writer *segment.RunWriter
 }
 

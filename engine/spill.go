@@ -265,8 +265,8 @@ func (s *spool) next(q *queue, b *backlog) {
 	}
 }
 
-// behindLogInterval is how long a queue's entering read-behind is not logged again: one that goes in
-// and out would fill the log.
+// behindLogInterval is how long a queue's entering read-behind is not logged again: one that goes
+// in and out would fill the log.
 const behindLogInterval = 10 * time.Second
 
 // logState tells the operator that q has left read-behind, if its entering was told.

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// spillBatch is how many bytes of chunks are written to a run in one call, unless a single chunk
-	// is larger.
+	// spillBatch is how many bytes of chunks are written to a run in one call, unless a single
+	// chunk is larger.
 	spillBatch = 1 << 20
 	// recordEvery is how many bytes of a run are synced and recorded at a time.
 	recordEvery = 8 << 20
@@ -28,8 +28,8 @@ const (
 // writes, one records what was written, which is where the disk is waited for, and removes, and one
 // reads.
 //
-// Lock order: writeMu, recordMu, readMu, shard, then mu or that of a list. No shard is locked during
-// I/O.
+// Lock order: writeMu, recordMu, readMu, shard, then mu or that of a list. No shard is locked
+// during I/O.
 type spool struct {
 	e   *Engine
 	fs  segment.FS

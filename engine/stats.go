@@ -119,8 +119,8 @@ func (e *Engine) QueueStats(now Time, name []byte) (s QueueStats, ok bool) {
 	return q.stats(now), true
 }
 
-// Queues describes every queue, sorted by name. No lock is held for longer than one queue takes, or the list
-// of a shard's queues.
+// Queues describes every queue, sorted by name. No lock is held for longer than one queue takes, or
+// the list of a shard's queues.
 func (e *Engine) Queues(now Time) []QueueStats {
 	queues := e.sorted()
 	all := make([]QueueStats, 0, len(queues))
@@ -132,7 +132,8 @@ func (e *Engine) Queues(now Time) []QueueStats {
 	return all
 }
 
-// sorted returns the queues that exist when their shard's turn comes, sorted by name, with no lock held.
+// sorted returns the queues that exist when their shard's turn comes, sorted by name, with no lock
+// held.
 func (e *Engine) sorted() []*queue {
 	queues := make([]*queue, 0, e.queueCount.Load())
 	for i := range e.shards {

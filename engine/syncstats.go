@@ -59,8 +59,8 @@ func (s *syncStats) countLate(d time.Duration) {
 	s.late.Record(d.Microseconds(), 1)
 }
 
-// SyncMetrics returns how many µs each sync of the journal took, and how many µs later than the period of
-// its queue the oldest write of each periodic sync was synced. Both are copies.
+// SyncMetrics returns how many µs each sync of the journal took, and how many µs later than the
+// period of its queue the oldest write of each periodic sync was synced. Both are copies.
 func (e *Engine) SyncMetrics() (took, late *histogram.Counts) {
 	s := &e.journal.syncs
 	s.mu.Lock()

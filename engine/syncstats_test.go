@@ -46,7 +46,8 @@ func TestErrorClass(t *testing.T) {
 	}
 }
 
-// TestAliasStatsOverReload tests that an alias is counted from when it is known, and anew after it was gone.
+// TestAliasStatsOverReload tests that an alias is counted from when it is known, and anew after it
+// was gone.
 func TestAliasStatsOverReload(t *testing.T) {
 	fsys := segmenttest.New()
 	o := testOptions(fsys)

@@ -10,8 +10,8 @@ const (
 	OpenRead
 	// Peek looks at it and leaves it where it is.
 	Peek
-	// Hold is OpenRead for an item that is collected with others, to be taken for good, or passed to
-	// Keep, a moment later: it does not count among the opened reads, and no timeout ends it.
+	// Hold is OpenRead for an item that is collected with others, to be taken for good, or passed
+	// to Keep, a moment later: it does not count among the opened reads, and no timeout ends it.
 	Hold
 )
 
@@ -27,8 +27,8 @@ type Waiter struct {
 	Notify Notifier
 
 	// Read, once Notify was told, names the item: an open read, also for Take and Peek, that the
-	// owner passes to Collect, Confirm, or Abort. If it is zero, Err says why: ErrDeleted, ErrClosed,
-	// ErrEmpty after an immediate request, or an error that wraps ErrBacklog.
+	// owner passes to Collect, Confirm, or Abort. If it is zero, Err says why: ErrDeleted,
+	// ErrClosed, ErrEmpty after an immediate request, or an error that wraps ErrBacklog.
 	Read ReadRef
 	Err  error
 

@@ -138,7 +138,8 @@ func (w *window) lastID() uint64 {
 	return w.nextID - 1
 }
 
-// attach adds c, whose items are behind those there and are counted in c, as the tail, and seals it.
+// attach adds c, whose items are behind those there and are counted in c, as the tail, and seals
+// it.
 func (w *window) attach(c *chunk) {
 	w.link(c)
 	w.add(c.tally, 1)

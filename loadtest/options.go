@@ -35,8 +35,8 @@ type Options struct {
 	// Warmup is the time of the same load before the measured window.
 	Warmup time.Duration
 
-	// Settle is how long groups that only get have to begin to wait for items, before the others start
-	// and the measured window begins.
+	// Settle is how long groups that only get have to begin to wait for items, before the others
+	// start and the measured window begins.
 	Settle time.Duration
 
 	// ReplyWait is how long a batch may remain unanswered, from its write to its last reply, before
@@ -62,8 +62,9 @@ type Options struct {
 	Interval   time.Duration
 	OnInterval func(Interval)
 
-	// OnItem, if set, is called for each item that is got and counted in the Ledger, on a generator's
-	// thread: with several Threads on several at once. Forgotten says that Lease will not confirm it.
+	// OnItem, if set, is called for each item that is got and counted in the Ledger, on a
+	// generator's thread: with several Threads on several at once. Forgotten says that Lease will
+	// not confirm it.
 	OnItem func(item Item, forgotten bool)
 
 	// Begin and End, if set, are called on Run's goroutine when the measured window begins and when
@@ -82,8 +83,8 @@ type Group struct {
 	Queue       string // queue name, or its prefix when there are several; default "load"
 	Queues      int    // default 1; connection i uses queue i modulo Queues
 
-	// Fanout names queues that get everything put to Queue as well. It takes a Ledger and one queue.
-	// FanoutOnly says that Queue itself keeps nothing.
+	// Fanout names queues that get everything put to Queue as well. It takes a Ledger and one
+	// queue. FanoutOnly says that Queue itself keeps nothing.
 	Fanout     []string
 	FanoutOnly bool
 
@@ -97,8 +98,8 @@ type Group struct {
 	// Hits makes Operations count items that were got: a miss is asked again.
 	Hits bool
 
-	// Drain ends the group when nothing more is put and the Ledger has seen everything that was. Gets
-	// that still wait then are left unanswered.
+	// Drain ends the group when nothing more is put and the Ledger has seen everything that was.
+	// Gets that still wait then are left unanswered.
 	Drain bool
 
 	// WarmupOperations bounds the group in the warm-up, like Operations.

@@ -177,8 +177,8 @@ type protocol interface {
 	// than it has.
 	parseReply(src []byte, r *request) (reply, int)
 
-	// named reports whether a confirm names what it confirms, so that it cannot be sent together with
-	// the open before it.
+	// named reports whether a confirm names what it confirms, so that it cannot be sent together
+	// with the open before it.
 	named() bool
 }
 
@@ -188,8 +188,8 @@ type greeter interface {
 	// number in the run.
 	appendGreeting(dst []byte, queue string, conn int, g *Group) []byte
 
-	// greeted returns the size of the answer at the start of src, all that has arrived, 0 while it is
-	// not whole, or that it is not one.
+	// greeted returns the size of the answer at the start of src, all that has arrived, 0 while it
+	// is not whole, or that it is not one.
 	greeted(src []byte, g *Group) (n int, err error)
 }
 

@@ -18,8 +18,8 @@ type listener struct {
 	proto protocol
 }
 
-// listen opens a port. gnet could do so itself, but ends everything when accepting fails once, as it does
-// when descriptors run out; it is given connections that are accepted here.
+// listen opens a port. gnet could do so itself, but ends everything when accepting fails once, as
+// it does when descriptors run out; it is given connections that are accepted here.
 func listen(addr string, backlog int, proto protocol) (*listener, error) {
 	ln, err := net.Listen("tcp", addr)
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// alarm rings once at a time set, for all that a loop waits for: one timer for each loop, whatever the
-// number of its sessions. ring is called on a goroutine of its own.
+// alarm rings once at a time set, for all that a loop waits for: one timer for each loop, whatever
+// the number of its sessions. ring is called on a goroutine of its own.
 type alarm struct {
 	ring  func()
 	timer *time.Timer
@@ -14,8 +14,8 @@ type alarm struct {
 	rang  atomic.Bool // since it was set; written by the timer's goroutine
 }
 
-// set makes the alarm ring at the time given; zero makes it silent. An alarm that is set for earlier
-// stays: it rings in vain once, which costs less than setting a timer for every wait.
+// set makes the alarm ring at the time given; zero makes it silent. An alarm that is set for
+// earlier stays: it rings in vain once, which costs less than setting a timer for every wait.
 func (a *alarm) set(at, now moment) {
 	if a.rang.Swap(false) {
 		a.at = 0

@@ -10,7 +10,8 @@ import (
 	"github.com/kestrelmq/kestrel/engine"
 )
 
-// apacheArgs are the arguments of a call, as code that the Thrift compiler generates would write them.
+// apacheArgs are the arguments of a call, as code that the Thrift compiler generates would write
+// them.
 type apacheArgs func(ctx context.Context, p apache.TProtocol) error
 
 func (a apacheArgs) Write(ctx context.Context, p apache.TProtocol) error {

@@ -49,7 +49,8 @@ func BenchmarkLoopback(b *testing.B) {
 	}
 }
 
-// TestNoAllocations checks that a request costs no allocation once pools and buffers have their size.
+// TestNoAllocations checks that a request costs no allocation once pools and buffers have their
+// size.
 func TestNoAllocations(t *testing.T) {
 	if raceDetector {
 		t.Skip("pools forget what they hold under the race detector")

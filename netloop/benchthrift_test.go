@@ -66,9 +66,9 @@ func (c *batches) round(b testing.TB, reliable bool) {
 	}
 }
 
-// BenchmarkThriftLoopback is one client and the server in one process: ns/item is what both spend on an
-// item that is put, fetched and, if reliable, confirmed. BenchmarkLoopback/SET+GET/pipeline=32 divided by
-// 32 is the same for memcache.
+// BenchmarkThriftLoopback is one client and the server in one process: ns/item is what both spend
+// on an item that is put, fetched and, if reliable, confirmed.
+// BenchmarkLoopback/SET+GET/pipeline=32 divided by 32 is the same for memcache.
 func BenchmarkThriftLoopback(b *testing.B) {
 	for _, reliable := range []bool{false, true} {
 		name := "plain"
@@ -116,7 +116,8 @@ func readFrame(b testing.TB, r io.Reader, buf []byte) []byte {
 	return buf
 }
 
-// TestThriftNoAllocations checks that calls cost no allocation once pools and buffers have their size.
+// TestThriftNoAllocations checks that calls cost no allocation once pools and buffers have their
+// size.
 func TestThriftNoAllocations(t *testing.T) {
 	if raceDetector {
 		t.Skip("pools forget what they hold under the race detector")

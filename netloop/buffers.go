@@ -2,8 +2,8 @@ package netloop
 
 import "github.com/valyala/bytebufferpool"
 
-// buffers are what the sessions of one loop take and give back, by use: the pools learn how large buffers
-// become, and a mix would teach them to throw the larger ones away.
+// buffers are what the sessions of one loop take and give back, by use: the pools learn how large
+// buffers become, and a mix would teach them to throw the larger ones away.
 type buffers struct {
 	inputs  bytebufferpool.Pool
 	outputs bytebufferpool.Pool

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// moment is a time on a clock that nobody can set: milliseconds since a little before the server was made.
-// Waits and time-outs are timed by it; what items say of themselves is in engine.Time. It is never zero.
+// moment is a time on a clock that nobody can set: milliseconds since a little before the server
+// was made. Waits and time-outs are timed by it; what items say of themselves is in engine.Time. It
+// is never zero.
 type moment int64
 
 // after returns the moment d later, without overflowing.

@@ -13,7 +13,8 @@ import (
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
-// survivors is how many items of queue q a restart would find after the crash that image stands for.
+// survivors is how many items of queue q a restart would find after the crash that image stands
+// for.
 func survivors(t *testing.T, image *segmenttest.FS) int64 {
 	t.Helper()
 	e, err := engine.Open(engine.Options{Dir: "data", FS: image, Settings: defaults(), SegmentSize: 1 << 16})
@@ -25,7 +26,8 @@ func survivors(t *testing.T, image *segmenttest.FS) int64 {
 	return q.Items
 }
 
-// witness is a sink that looks, whenever replies leave, at what a crash at that moment would leave behind.
+// witness is a sink that looks, whenever replies leave, at what a crash at that moment would leave
+// behind.
 type witness struct {
 	*testClient
 	crash  func(*segmenttest.FS) *segmenttest.FS
@@ -45,8 +47,8 @@ func loseUnsynced(fs *segmenttest.FS) *segmenttest.FS {
 	return fs.PowerCut(segmenttest.CutOptions{Mode: segmenttest.Lose})
 }
 
-// N1: no reply leaves before the write, or the sync, that covers it. The control empties the tickets before
-// the tick, so that replies leave without waiting: the witness must notice.
+// N1: no reply leaves before the write, or the sync, that covers it. The control empties the
+// tickets before the tick, so that replies leave without waiting: the witness must notice.
 func TestReplyLeavesAfterCommit(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -94,7 +96,8 @@ func TestReplyLeavesAfterCommit(t *testing.T) {
 	}
 }
 
-// When the journal cannot be synced, no reply says that it was: that reply alone is replaced. Fetches go on.
+// When the journal cannot be synced, no reply says that it was: that reply alone is replaced.
+// Fetches go on.
 func TestJournalFails(t *testing.T) {
 	for _, handOff := range []bool{false, true} {
 		for _, fault := range []struct {

@@ -7,11 +7,12 @@ import (
 	"github.com/panjf2000/gnet/v2"
 )
 
-// conn is the socket of a session: its sink, on a gnet connection. It belongs to the loop's goroutine.
+// conn is the socket of a session: its sink, on a gnet connection. It belongs to the loop's
+// goroutine.
 //
-// Replies are written here, not by gnet, whose buffer cannot be looked into, does not say when it is empty,
-// and is lost when the peer shuts down its sending side. What the socket does not take is the backlog;
-// the drainer tells when the socket takes more.
+// Replies are written here, not by gnet, whose buffer cannot be looked into, does not say when it
+// is empty, and is lost when the peer shuts down its sending side. What the socket does not take is
+// the backlog; the drainer tells when the socket takes more.
 type conn struct {
 	session session
 	driver  *driver
@@ -66,8 +67,8 @@ func (c *conn) write(p []byte) []byte {
 
 // sendNow sends what the socket takes without waiting.
 //
-// It is a raw system call: it cannot block, so the scheduler need not be told, which is a good part of
-// what a short reply costs. MSG_NOSIGNAL keeps a closed peer from raising SIGPIPE.
+// It is a raw system call: it cannot block, so the scheduler need not be told, which is a good part
+// of what a short reply costs. MSG_NOSIGNAL keeps a closed peer from raising SIGPIPE.
 func sendNow(fd int, p []byte) (n int, err syscall.Errno) {
 	r, _, errno := syscall.RawSyscall6(syscall.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(&p[0])),
 		uintptr(len(p)), syscall.MSG_NOSIGNAL|syscall.MSG_DONTWAIT, 0, 0)
@@ -92,8 +93,8 @@ func (c *conn) close() {
 	}
 }
 
-// release ends the use of fd, which gnet is about to close. A peer that may still read, and has not taken
-// everything, gets the rest from the drainer.
+// release ends the use of fd, which gnet is about to close. A peer that may still read, and has not
+// taken everything, gets the rest from the drainer.
 func (c *conn) release(canRead bool) {
 	c.gone = true
 	if c.watched {

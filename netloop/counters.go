@@ -1,7 +1,7 @@
 package netloop
 
-// Counters count what clients did since the server started. The names in the comments are those of the
-// statistics.
+// Counters count what clients did since the server started. The names in the comments are those of
+// the statistics.
 type Counters struct {
 	CmdGet          int64 // cmd_get: fetches that were admitted and are not peeks
 	CmdPeek         int64 // cmd_peek

@@ -1,7 +1,7 @@
 package netloop
 
-// deadlines is the heap of the sessions of one loop that wait until a time, earliest first. Its owner is
-// the loop.
+// deadlines is the heap of the sessions of one loop that wait until a time, earliest first. Its
+// owner is the loop.
 type deadlines []*session
 
 func (d *deadlines) add(s *session, at moment) {

@@ -6,11 +6,11 @@ import (
 	"github.com/kestrelmq/kestrel/engine"
 )
 
-// The operations of a client, the same for every protocol: who is refused, what is counted, what must be
-// committed before the reply. Protocols only read the arguments and word the outcome.
+// The operations of a client, the same for every protocol: who is refused, what is counted, what
+// must be committed before the reply. Protocols only read the arguments and word the outcome.
 
-// unavailableError refuses an operation because of the server's status or the connection limits. The
-// text is the operation's name in messages.
+// unavailableError refuses an operation because of the server's status or the connection limits.
+// The text is the operation's name in messages.
 type unavailableError string
 
 func (e unavailableError) Error() string {
@@ -48,7 +48,8 @@ func (s *session) writesBlocked() bool {
 	return s.refuseWrites || s.loop.server.status.Enforced().BlocksWrites()
 }
 
-// put adds an item to the queue called name. The reply that says so waits for the ticket; see claim.
+// put adds an item to the queue called name. The reply that says so waits for the ticket; see
+// claim.
 func (s *session) put(name []byte, p engine.PutRequest) (engine.Ticket, error) {
 	if s.writesBlocked() {
 		return engine.Ticket{}, errSetUnavailable
@@ -63,8 +64,8 @@ func (s *session) put(name []byte, p engine.PutRequest) (engine.Ticket, error) {
 	return t, err
 }
 
-// putAll is put for several items to one queue. It ends at the first that is refused, and returns how
-// many were stored before.
+// putAll is put for several items to one queue. It ends at the first that is refused, and returns
+// how many were stored before.
 func (s *session) putAll(name []byte, puts []engine.PutRequest) (n int, err error) {
 	if s.writesBlocked() {
 		return 0, errSetUnavailable
@@ -82,8 +83,8 @@ func (s *session) putAll(name []byte, puts []engine.PutRequest) (n int, err erro
 	return n, err
 }
 
-// fetch hands the next item of the queue called name to the protocol, or waits for one for up to millis.
-// Reply is what the client calls the queue.
+// fetch hands the next item of the queue called name to the protocol, or waits for one for up to
+// millis. Reply is what the client calls the queue.
 func (s *session) fetch(name, reply []byte, access engine.Access, millis int32) {
 	if s.readsBlocked() {
 		s.proto.refuse(s, errGetUnavailable)
@@ -117,8 +118,8 @@ func (s *session) fetch(name, reply []byte, access engine.Access, millis int32) 
 	}
 }
 
-// try fetches once. If wait is set and there is no item, the session's Waiter is in line afterwards; it
-// is in any case if the next item is being read from disk.
+// try fetches once. If wait is set and there is no item, the session's Waiter is in line
+// afterwards; it is in any case if the next item is being read from disk.
 func (s *session) try(name []byte, access engine.Access, wait bool) (engine.Fetched, error) {
 	l := s.loop
 	req := engine.FetchRequest{Access: access, ClientID: s.clientID}
@@ -168,8 +169,8 @@ func (s *session) abortOldest(name []byte) {
 	}
 }
 
-// confirmOldest confirms the connection's oldest n open reads of the queue, or none of them if there are
-// fewer.
+// confirmOldest confirms the connection's oldest n open reads of the queue, or none of them if
+// there are fewer.
 func (s *session) confirmOldest(name []byte, n int) error {
 	if n < 1 || s.reads.count(name) < n {
 		return errNotThatMany
@@ -250,7 +251,8 @@ func (s *session) setNamedStatus(name string, done func(*session, error)) {
 	s.setStatus(to, done)
 }
 
-// setStatus changes the server's status, for a client on this machine, and calls done with the outcome.
+// setStatus changes the server's status, for a client on this machine, and calls done with the
+// outcome.
 func (s *session) setStatus(to Status, done func(*session, error)) {
 	if !s.local {
 		done(s, errNotLocal)

@@ -2,27 +2,27 @@
 //
 // # Vocabulary
 //
-// A session is one client's conversation, without its socket: bytes in, bytes out, and the ticket that must
-// be committed before the bytes may leave. A loop is an event loop with its sessions; a turn is what
-// happens between two waits for events, and a tick is its end. A session is held while a commit that it
-// waits for is under way.
+// A session is one client's conversation, without its socket: bytes in, bytes out, and the ticket
+// that must be committed before the bytes may leave. A loop is an event loop with its sessions; a
+// turn is what happens between two waits for events, and a tick is its end. A session is held while
+// a commit that it waits for is under way.
 //
 // # The life of a request
 //
-// Bytes that arrive are decoded where they lie and run at once, on the loop's goroutine, under the lock of
-// the queue's shard. The reply is appended to the session's output. At the tick the loop writes the
-// journal once for everything that the turn did, and sends each session's replies with one system call,
-// after the write, or the sync, that covers them.
+// Bytes that arrive are decoded where they lie and run at once, on the loop's goroutine, under the
+// lock of the queue's shard. The reply is appended to the session's output. At the tick the loop
+// writes the journal once for everything that the turn did, and sends each session's replies with
+// one system call, after the write, or the sync, that covers them.
 //
-// A fetch that finds no item parks its session: an intrusive node in the queue's line, and in the loop's
-// heap of deadlines. Whoever ends the wait posts the session to the mailbox of its loop, and wakes the loop
-// unless it is awake.
+// A fetch that finds no item parks its session: an intrusive node in the queue's line, and in the
+// loop's heap of deadlines. Whoever ends the wait posts the session to the mailbox of its loop, and
+// wakes the loop unless it is awake.
 //
 // # Who owns what
 //
-// A session and its connection belong to the goroutine of their loop, from open to close. Other goroutines
-// touch a loop through its mailbox, its awake flag and its failure pointer only. Shards of the engine may
-// be locked when a session is posted; nothing else is called then.
+// A session and its connection belong to the goroutine of their loop, from open to close. Other
+// goroutines touch a loop through its mailbox, its awake flag and its failure pointer only. Shards
+// of the engine may be locked when a session is posted; nothing else is called then.
 //
 // # Invariants
 //

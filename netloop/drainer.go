@@ -8,15 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lingerTime is how long a connection that has ended is kept for a peer that has not read everything, from
-// the last time it read.
+// lingerTime is how long a connection that has ended is kept for a peer that has not read
+// everything, from the last time it read.
 const lingerTime = 10 * time.Second
 
 // maxLingering bounds the connections kept like that.
 const maxLingering = 1024
 
-// drainer waits, on a goroutine and an epoll set of its own, for sockets that take bytes again. It tells
-// the loops of those that are in use, and finishes those that are not.
+// drainer waits, on a goroutine and an epoll set of its own, for sockets that take bytes again. It
+// tells the loops of those that are in use, and finishes those that are not.
 type drainer struct {
 	epoll int
 	wake  int // event descriptor

@@ -8,12 +8,13 @@ import (
 	"github.com/panjf2000/gnet/v2"
 )
 
-// soloEvents is how many events in a row must be of one connection for it to be taken for the only busy
-// one. Its turns then end at once, instead of with the next batch of events, which spares a wake-up.
+// soloEvents is how many events in a row must be of one connection for it to be taken for the only
+// busy one. Its turns then end at once, instead of with the next batch of events, which spares a
+// wake-up.
 const soloEvents = 8
 
-// events drives the loops from gnet's callbacks. gnet calls them on the goroutine of the event loop that
-// the connection belongs to.
+// events drives the loops from gnet's callbacks. gnet calls them on the goroutine of the event loop
+// that the connection belongs to.
 type events struct {
 	gnet.BuiltinEventEngine
 	server *Server
@@ -88,8 +89,8 @@ func (d *driver) receive(c *conn) {
 	}
 }
 
-// OnClose implements gnet.EventHandler. The socket is still open, so that a client that has only shut down
-// its sending side gets the replies that are due.
+// OnClose implements gnet.EventHandler. The socket is still open, so that a client that has only
+// shut down its sending side gets the replies that are due.
 func (e *events) OnClose(g gnet.Conn, err error) gnet.Action {
 	c := g.Context().(*conn)
 	d := c.driver

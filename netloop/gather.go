@@ -14,7 +14,8 @@ const (
 )
 
 // gathered are pipelined puts of one session to one queue that have been decoded and not been run
-// yet: the engine takes them at once. They are run before anything else is, so that nobody can tell.
+// yet: the engine takes them at once. They are run before anything else is, so that nobody can
+// tell.
 type gathered struct {
 	queue   []byte              // as the client spells it; aliases the input, as the items do
 	puts    []engine.PutRequest // at most maxGathered
@@ -42,8 +43,8 @@ func (s *session) gather(req *memcache.Request) {
 	}
 }
 
-// runPuts runs what has been gathered, and words the replies. Afterwards nothing is gathered, and the
-// session may have been closed.
+// runPuts runs what has been gathered, and words the replies. Afterwards nothing is gathered, and
+// the session may have been closed.
 func (s *session) runPuts() {
 	g := &s.loop.gathered
 	if len(g.puts) == 0 {

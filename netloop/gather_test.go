@@ -13,8 +13,8 @@ import (
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
-// gatherSettings have a queue that is soon full, one that discards, one with a child, one that expires into
-// another, one that refuses this client for good, and an alias.
+// gatherSettings have a queue that is soon full, one that discards, one with a child, one that
+// expires into another, one that refuses this client for good, and an alias.
 func gatherSettings() engine.Settings {
 	set := defaults()
 	full, discards, closed, dying := set.Default, set.Default, set.Default, set.Default
@@ -68,7 +68,8 @@ func pipelined(r *rand.Rand) string {
 	return b.String()
 }
 
-// played is what a server answers to requests that arrive in pieces of at most size bytes, and then holds.
+// played is what a server answers to requests that arrive in pieces of at most size bytes, and then
+// holds.
 func played(t *testing.T, requests string, size int) (out string) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestServer(t, Options{}, gatherSettings())
@@ -103,8 +104,8 @@ func TestGatheredPuts(t *testing.T) {
 	}
 }
 
-// TestGatheredPutsAreRetracted: when the sync that they wait for fails, each of them is said to have
-// failed.
+// TestGatheredPutsAreRetracted: when the sync that they wait for fails, each of them is said to
+// have failed.
 func TestGatheredPutsAreRetracted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set := gatherSettings()

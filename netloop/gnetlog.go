@@ -2,8 +2,8 @@ package netloop
 
 import "fmt"
 
-// gnetLogger passes what gnet logs on. What gnet calls information is of interest to nobody but those who
-// debug it.
+// gnetLogger passes what gnet logs on. What gnet calls information is of interest to nobody but
+// those who debug it.
 type gnetLogger struct{ log logger }
 
 func (g gnetLogger) Debugf(format string, args ...any) {

@@ -50,8 +50,8 @@ func (l *loop) nextIdle() moment {
 	return l.sessions.head.lastRequest.after(l.server.opts.ClientTimeout)
 }
 
-// endIdle closes the sessions that have completed no request for too long. Time in which the server owes
-// a reply does not count.
+// endIdle closes the sessions that have completed no request for too long. Time in which the server
+// owes a reply does not count.
 func (l *loop) endIdle() {
 	for at := l.nextIdle(); at != 0 && at <= l.clock; at = l.nextIdle() {
 		s := l.sessions.head

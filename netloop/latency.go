@@ -38,11 +38,11 @@ func (c Command) measure() (m engine.Measure, ok bool) {
 
 // latencies measures the commands of one loop. Its owner is the loop, but for what mu guards.
 //
-// The latency of a command is the time from the beginning of the turn in which it was read to the end of the
-// tick in which its reply left: what the server is answerable for, between the operating system's saying
-// that bytes are there and its taking the reply. All commands of a turn whose replies leave together have
-// one latency, so a turn costs one more look at the clock, and a command an addition;
-// docs/decisions/0020-latency.md has what else was tried.
+// The latency of a command is the time from the beginning of the turn in which it was read to the
+// end of the tick in which its reply left: what the server is answerable for, between the operating
+// system's saying that bytes are there and its taking the reply. All commands of a turn whose
+// replies leave together have one latency, so a turn costs one more look at the clock, and a
+// command an addition; docs/decisions/0020-latency.md has what else was tried.
 type latencies struct {
 	engine *engine.Engine
 
@@ -59,8 +59,8 @@ type latencies struct {
 }
 
 const (
-	// maxGroups bounds how many turns are kept apart while a sync runs. Later ones join the last, and
-	// count from its beginning.
+	// maxGroups bounds how many turns are kept apart while a sync runs. Later ones join the last,
+	// and count from its beginning.
 	maxGroups = 64
 	// maxQueues bounds to how many queues the commands of one turn are attributed; of the rest, the
 	// distributions count too few.
@@ -86,8 +86,8 @@ func newLatencies(e *engine.Engine) *latencies {
 	return y
 }
 
-// count takes in n commands whose replies may leave with t, on the queue that m belongs to, or on none. It
-// does nothing if y is nil.
+// count takes in n commands whose replies may leave with t, on the queue that m belongs to, or on
+// none. It does nothing if y is nil.
 func (y *latencies) count(c Command, m *engine.Meter, t engine.Ticket, n int64) {
 	if y == nil || n == 0 {
 		return
@@ -106,8 +106,8 @@ func (y *latencies) count(c Command, m *engine.Meter, t engine.Ticket, n int64) 
 	}
 }
 
-// add takes in commands on one queue. Clients stay with a queue or two for a while, so only the last few are
-// looked at: a queue may be there several times.
+// add takes in commands on one queue. Clients stay with a queue or two for a while, so only the
+// last few are looked at: a queue may be there several times.
 func (g *group) add(c engine.Sample) {
 	last := len(g.queues) - 1
 	for i := last; i >= 0 && i > last-3; i-- {
@@ -134,8 +134,8 @@ func (y *latencies) wait(m *engine.Meter, ms int64) {
 	}
 }
 
-// settle is called at the end of a tick, whose turn began at began: it measures what has ended, and keeps
-// what has not.
+// settle is called at the end of a tick, whose turn began at began: it measures what has ended, and
+// keeps what has not.
 func (y *latencies) settle(began time.Time) {
 	if y == nil || !y.now.any && !y.sync.any && len(y.waiting) == 0 {
 		return
@@ -269,7 +269,8 @@ func (s *Server) Metrics() Metrics {
 	return m
 }
 
-// read counts in what the loop has measured, and hands the engine its share. Any goroutine may call it.
+// read counts in what the loop has measured, and hands the engine its share. Any goroutine may call
+// it.
 func (y *latencies) read(m *Metrics) {
 	y.mu.Lock()
 	defer y.mu.Unlock()

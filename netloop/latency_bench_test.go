@@ -42,9 +42,9 @@ func threadTime(b *testing.B) time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// BenchmarkHistograms is what measuring costs: turns of a loop without a network, which leaves nothing to
-// hide behind. Compare with: go test -run '^$' -bench Histograms -count 10 ./netloop, and benchstat -col
-// /histograms.
+// BenchmarkHistograms is what measuring costs: turns of a loop without a network, which leaves
+// nothing to hide behind. Compare with: go test -run '^$' -bench Histograms -count 10 ./netloop,
+// and benchstat -col /histograms.
 func BenchmarkHistograms(b *testing.B) {
 	body := strings.Repeat("x", 64)
 	for _, bb := range []struct {

@@ -11,8 +11,8 @@ import (
 )
 
 // loop is what one event loop works with. Its fields, and the sessions it has, belong to the loop's
-// goroutine, except where it says otherwise. A turn is all that happens between two waits for events; the
-// tick at its end commits what the turn did and lets the replies leave.
+// goroutine, except where it says otherwise. A turn is all that happens between two waits for
+// events; the tick at its end commits what the turn did and lets the replies leave.
 type loop struct {
 	// Immutable.
 	server *Server
@@ -103,8 +103,8 @@ func (l *loop) open(s *session) {
 	l.sessions.add(s)
 }
 
-// gone ends a session whose connection has ended or is about to. If its peer may still read, replies
-// that are due leave first.
+// gone ends a session whose connection has ended or is about to. If its peer may still read,
+// replies that are due leave first.
 func (l *loop) gone(s *session, canRead bool) {
 	if s.state == closed {
 		return
@@ -127,8 +127,8 @@ func (l *loop) gone(s *session, canRead bool) {
 	l.sessions.remove(s)
 }
 
-// cancel ends the wait of s, if it is one for an item that is not on its way yet, and reports whether
-// it was.
+// cancel ends the wait of s, if it is one for an item that is not on its way yet, and reports
+// whether it was.
 func (l *loop) cancel(s *session) bool {
 	l.deadlines.remove(s)
 	if s.wait.kind == waitJob || !l.engine.CancelWait(&s.wait.waiter) {

@@ -27,8 +27,8 @@ func (m *mailbox) post(s *session, n news) {
 	m.mu.Unlock()
 }
 
-// take moves what has been posted to the news of the sessions, and returns those that have any, in order.
-// The result is valid until the next call.
+// take moves what has been posted to the news of the sessions, and returns those that have any, in
+// order. The result is valid until the next call.
 func (m *mailbox) take() []*session {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -121,7 +121,8 @@ func memcacheRefusal(dst []byte, err error) (reply []byte, fatal bool) {
 	return memcache.AppendServerError(dst, err.Error()), true
 }
 
-// latin1Name returns a queue's name as the engine knows it. The result is valid until the next call.
+// latin1Name returns a queue's name as the engine knows it. The result is valid until the next
+// call.
 func (s *session) latin1Name(name []byte) []byte {
 	if isASCII(name) {
 		return name
@@ -188,8 +189,8 @@ func memcacheConfirm(s *session, req *memcache.Request) {
 	s.proto.none(s)
 }
 
-// finish words the outcome of a command whose reply does not depend on what it found. A client that wants
-// no reply gets none, unless it is cut off.
+// finish words the outcome of a command whose reply does not depend on what it found. A client that
+// wants no reply gets none, unless it is cut off.
 func (s *session) finish(noReply bool, err error, reply string) {
 	before := len(s.out)
 	if err == nil {

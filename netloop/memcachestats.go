@@ -10,7 +10,8 @@ import (
 	"github.com/kestrelmq/kestrel/engine"
 )
 
-// memcacheStats answers STATS: the server's entries in a fixed order, then those of every queue and alias.
+// memcacheStats answers STATS: the server's entries in a fixed order, then those of every queue and
+// alias.
 func memcacheStats(s *session, _ *memcache.Request) {
 	s.loop.publish() // what this connection has just done is to be seen
 	st := s.loop.server.Stats()
@@ -65,7 +66,8 @@ func appendQueueStats(out []byte, st *Stats) []byte {
 	return out
 }
 
-// eachQueueStat calls f for the entries of a queue in the order of STATS and DUMP_STATS, but for children.
+// eachQueueStat calls f for the entries of a queue in the order of STATS and DUMP_STATS, but for
+// children.
 func eachQueueStat(q *engine.QueueStats, f func(name string, value int64)) {
 	f("items", q.Items)
 	f("bytes", q.Bytes)

@@ -16,12 +16,12 @@ import (
 	"github.com/kestrelmq/kestrel/codec/thrift"
 )
 
-// TestProtocolModel drives one engine with clients of all three protocols at once, with clients that go
-// away, time that passes and servers that are killed, and compares every answer with a model of plain
-// slices. A failure prints the steps and the seed; -rapid.seed=N replays it.
+// TestProtocolModel drives one engine with clients of all three protocols at once, with clients
+// that go away, time that passes and servers that are killed, and compares every answer with a
+// model of plain slices. A failure prints the steps and the seed; -rapid.seed=N replays it.
 //
-// Negative control: let readsOfCall.order fall with each call instead of rising, and reads that come due
-// together return in the wrong order: "get b/peek" shows the second item.
+// Negative control: let readsOfCall.order fall with each call instead of rising, and reads that
+// come due together return in the wrong order: "get b/peek" shows the second item.
 func TestProtocolModel(t *testing.T) {
 	rounds := 5 // of 100 runs
 	if os.Getenv("KESTREL_LONG") != "" {

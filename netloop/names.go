@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// Queue names are Unicode inside. The memcache and text protocols send each character as one byte of
-// ISO-8859-1, Thrift sends UTF-8; \xE9 there and é here are one queue.
+// Queue names are Unicode inside. The memcache and text protocols send each character as one byte
+// of ISO-8859-1, Thrift sends UTF-8; \xE9 there and é here are one queue.
 
 // appendLatin1AsUTF8 appends the UTF-8 form of ISO-8859-1 bytes.
 func appendLatin1AsUTF8(dst, name []byte) []byte {

@@ -16,8 +16,8 @@ type queueReads struct {
 	head int
 }
 
-// maxEmptyReads is how many queues are remembered without an open read, so that opening the next one
-// there allocates nothing.
+// maxEmptyReads is how many queues are remembered without an open read, so that opening the next
+// one there allocates nothing.
 const maxEmptyReads = 16
 
 func (q *queueReads) len() int { return len(q.refs) - q.head }
@@ -85,8 +85,8 @@ func (o *openReads) take(name []byte) (ref engine.ReadRef, ok bool) {
 	return ref, true
 }
 
-// takeQueue removes the reads of the queue called name and appends them to dst, in the order they were
-// opened.
+// takeQueue removes the reads of the queue called name and appends them to dst, in the order they
+// were opened.
 func (o *openReads) takeQueue(name []byte, dst []engine.ReadRef) []engine.ReadRef {
 	for o.count(name) > 0 {
 		ref, _ := o.take(name)
@@ -104,7 +104,8 @@ func (o *openReads) forgetEmpty() {
 	o.last, o.empty = nil, 0
 }
 
-// takeAll removes every read and calls f for each queue, with its reads in the order they were opened.
+// takeAll removes every read and calls f for each queue, with its reads in the order they were
+// opened.
 func (o *openReads) takeAll(f func([]engine.ReadRef)) {
 	for _, q := range o.queues {
 		f(q.refs[q.head:])

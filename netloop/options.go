@@ -27,8 +27,8 @@ const (
 type Options struct {
 	// Engine holds the queues. The server does not close it.
 	Engine *engine.Engine
-	// Memcache is the address, host:port, to speak the memcache protocol on; "" turns it off, and port
-	// 0 takes a free one.
+	// Memcache is the address, host:port, to speak the memcache protocol on; "" turns it off, and
+	// port 0 takes a free one.
 	Memcache string
 	// Text is the address to speak the text protocol on, in the same form.
 	Text string
@@ -40,16 +40,17 @@ type Options struct {
 	// operating system.
 	Backlog int
 
-	// MaxOpenReads is how many open reads a connection may have on one queue. (max_open_transactions)
+	// MaxOpenReads is how many open reads a connection may have on one queue.
+	// (max_open_transactions)
 	MaxOpenReads int
 	// ClientTimeout ends connections that complete no request for this long; zero means never.
 	// Time in which the server owes a reply does not count.
 	ClientTimeout time.Duration
 	// MaxConnections bounds the number of connections. One too many is told so, and closed.
 	MaxConnections int
-	// RefuseReadsOver and RefuseWritesOver make a connection that is accepted when there are more than
-	// this many, itself included, unable to fetch, or to put, for its whole life; zero means never.
-	// (connection_limit_refuse_reads, …_refuse_writes)
+	// RefuseReadsOver and RefuseWritesOver make a connection that is accepted when there are more
+	// than this many, itself included, unable to fetch, or to put, for its whole life; zero means
+	// never. (connection_limit_refuse_reads, …_refuse_writes)
 	RefuseReadsOver  int
 	RefuseWritesOver int
 

@@ -13,12 +13,12 @@ import (
 	"github.com/kestrelmq/kestrel/engine"
 )
 
-// reliableReads are the open reads that have been handed out by the Thrift protocol, by id. They outlive
-// the connection that opened them: any connection may end them, and what nobody has ended by its deadline
-// goes back to its queue. Its methods may be called from any goroutine.
+// reliableReads are the open reads that have been handed out by the Thrift protocol, by id. They
+// outlive the connection that opened them: any connection may end them, and what nobody has ended
+// by its deadline goes back to its queue. Its methods may be called from any goroutine.
 //
-// Ids are drawn at random, so that nobody can guess those of others, and one that is left over from an
-// earlier run of the server names nothing.
+// Ids are drawn at random, so that nobody can guess those of others, and one that is left over from
+// an earlier run of the server names nothing.
 type reliableReads struct {
 	engine *engine.Engine
 	clock  clock
@@ -56,7 +56,8 @@ type readOfCall struct {
 	ref engine.ReadRef
 }
 
-// reader counts the reads that one connection has open, by queue. It is guarded by reliableReads.mu.
+// reader counts the reads that one connection has open, by queue. It is guarded by
+// reliableReads.mu.
 type reader struct{ open map[string]int }
 
 // forget takes n reads of a queue off the count.
@@ -102,8 +103,8 @@ func (t *reliableReads) count(r *reader, name []byte) int {
 	return r.open[string(name)]
 }
 
-// add takes over the open reads of one call, under ids from newID, in the order they were opened. It
-// returns r, or a new reader if that is nil.
+// add takes over the open reads of one call, under ids from newID, in the order they were opened.
+// It returns r, or a new reader if that is nil.
 func (t *reliableReads) add(
 	r *reader, name []byte, ids []int64, refs []engine.ReadRef, deadline moment,
 ) *reader {
@@ -139,9 +140,9 @@ func (t *reliableReads) newCall() *readsOfCall {
 	return new(readsOfCall)
 }
 
-// take ends the reads with the given ids, those that are open and of the queue called name, as far as this
-// table is concerned. It returns how many there were, and appends them to dst, in the order they were
-// opened.
+// take ends the reads with the given ids, those that are open and of the queue called name, as far
+// as this table is concerned. It returns how many there were, and appends them to dst, in the order
+// they were opened.
 func (t *reliableReads) take(name []byte, ids thrift.IDs, dst []engine.ReadRef) ([]engine.ReadRef, int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -12,8 +12,8 @@ func (l *loop) guard(s *session, f func(*session)) {
 	f(s)
 }
 
-// rescue, deferred, closes s after a panic. A panic inside the engine goes on, and ends the process: its
-// queues may be half changed, and its locks held. The journal makes that safe.
+// rescue, deferred, closes s after a panic. A panic inside the engine goes on, and ends the
+// process: its queues may be half changed, and its locks held. The journal makes that safe.
 func (l *loop) rescue(s *session) {
 	fault := recover()
 	if fault == nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/panjf2000/gnet/v2"
 )
 
-// Server speaks the protocols of an engine's clients on event loops. Its methods may be called from any
-// goroutine.
+// Server speaks the protocols of an engine's clients on event loops. Its methods may be called from
+// any goroutine.
 type Server struct {
 	// Immutable after New.
 	opts           Options
@@ -46,8 +46,8 @@ type Server struct {
 	drivers   map[gnet.EventLoop]*driver // guarded by driversMu
 }
 
-// New makes a server and opens its ports; Start makes it answer. It returns an error if opts are not
-// valid or a port cannot be opened.
+// New makes a server and opens its ports; Start makes it answer. It returns an error if opts are
+// not valid or a port cannot be opened.
 func New(opts Options) (*Server, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, fmt.Errorf("netloop: bad options: %w", err)
@@ -192,8 +192,8 @@ func (s *Server) Counters() Counters {
 	return sum
 }
 
-// MaxConnections returns how many connections there may be: what the options and the descriptors of the
-// process allow.
+// MaxConnections returns how many connections there may be: what the options and the descriptors of
+// the process allow.
 func (s *Server) MaxConnections() int { return s.maxConnections }
 
 // Connections returns the number of open connections.
@@ -202,17 +202,18 @@ func (s *Server) Connections() int64 { return s.connections.Load() }
 // Status returns the status that was asked for last.
 func (s *Server) Status() Status { return s.status.Requested() }
 
-// EnforcedStatus returns the status that clients are held to: the one asked for last, or while a grace
-// period runs the one before.
+// EnforcedStatus returns the status that clients are held to: the one asked for last, or while a
+// grace period runs the one before.
 func (s *Server) EnforcedStatus() Status { return s.status.Enforced() }
 
-// SetStatus changes what clients may do; see [Status]. A change to a stricter status takes effect after
-// Options.StatusGrace, and is dropped without an error while an earlier one is pending. SetStatus waits
-// for the disk. It returns ErrForbiddenStatus for Down, and for any status when the server stops.
+// SetStatus changes what clients may do; see [Status]. A change to a stricter status takes effect
+// after Options.StatusGrace, and is dropped without an error while an earlier one is pending.
+// SetStatus waits for the disk. It returns ErrForbiddenStatus for Down, and for any status when the
+// server stops.
 func (s *Server) SetStatus(to Status) error { return s.status.set(to) }
 
-// shutdownDelay is how long after a client asked for it the server begins to stop, so that replies to
-// others, and its own, leave first.
+// shutdownDelay is how long after a client asked for it the server begins to stop, so that replies
+// to others, and its own, leave first.
 const shutdownDelay = 100 * time.Millisecond
 
 // requestShutdown passes on that a client asked the server to stop.
@@ -222,11 +223,11 @@ func (s *Server) requestShutdown() {
 	}
 }
 
-// Shutdown stops the server: it takes in no more connections, ends every wait with nothing, lets requests
-// that have begun to arrive come to an end, and closes the connections, giving their open reads back.
-// Requests get Options.ShutdownGrace, or until ctx is done if that is sooner. When Shutdown returns,
-// nothing of the server runs any more, and every reply that was sent is as good as its queue's
-// SyncPolicy makes it.
+// Shutdown stops the server: it takes in no more connections, ends every wait with nothing, lets
+// requests that have begun to arrive come to an end, and closes the connections, giving their open
+// reads back. Requests get Options.ShutdownGrace, or until ctx is done if that is sooner. When
+// Shutdown returns, nothing of the server runs any more, and every reply that was sent is as good
+// as its queue's SyncPolicy makes it.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stopOnce.Do(func() {
 		close(s.stopping)

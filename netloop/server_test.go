@@ -243,8 +243,8 @@ func TestSlowReader(t *testing.T) {
 		other.expect("STORED\r\nVALUE other 0 1\r\nx\r\nEND\r\n")
 	}
 	q, _ := s.opts.Engine.QueueStats(engine.Now(), []byte("big"))
-	// What was taken from the queue is what the client is owed, and that is bounded: by the limit, by
-	// the reply that went over it, and by what the kernel keeps for the two sockets.
+	// What was taken from the queue is what the client is owed, and that is bounded: by the limit,
+	// by the reply that went over it, and by what the kernel keeps for the two sockets.
 	if taken := (items - q.Items) * size; taken > DefaultMaxPending+size+(16<<20) {
 		t.Errorf("%d bytes of replies were made for a client that does not read", taken)
 	}

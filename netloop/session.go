@@ -17,8 +17,8 @@ import (
 //	stalled -> closing  shutdown
 //	any     -> closed   the connection is gone; terminal
 //
-// Requests are run in state idle only; what arrives otherwise is kept, so that no reply can overtake an
-// earlier one. In closing, replies still leave, and nothing is run any more.
+// Requests are run in state idle only; what arrives otherwise is kept, so that no reply can
+// overtake an earlier one. In closing, replies still leave, and nothing is run any more.
 type sessionState uint8
 
 const (
@@ -31,15 +31,15 @@ const (
 
 // sink is where a session's replies go.
 type sink interface {
-	// send passes p to the peer, which may take it later; it copies what it keeps. When the peer takes
-	// bytes again after it had not, the session's loop gets writable as news.
+	// send passes p to the peer, which may take it later; it copies what it keeps. When the peer
+	// takes bytes again after it had not, the session's loop gets writable as news.
 	send(p []byte)
 	// unsent is how many bytes the peer has not taken yet.
 	unsent() int
 	// flush tries to send what is unsent.
 	flush()
-	// close ends the connection; the loop hears of it through (*loop).gone. The peer still gets what is
-	// unsent, if it reads it in time.
+	// close ends the connection; the loop hears of it through (*loop).gone. The peer still gets
+	// what is unsent, if it reads it in time.
 	close()
 	// peer describes the other side, for logs.
 	peer() string
@@ -47,8 +47,8 @@ type sink interface {
 
 // protocol decodes requests and words replies. It has no state of its own.
 type protocol interface {
-	// next decodes and runs the request at the start of in, and returns how many bytes it took: 0 if
-	// the request is not complete, or the session is not to be read any more.
+	// next decodes and runs the request at the start of in, and returns how many bytes it took: 0
+	// if the request is not complete, or the session is not to be read any more.
 	next(s *session, in []byte) int
 	// item words an item that was fetched. It is called with a shard of the engine locked.
 	item(s *session, it engine.Item)
@@ -65,8 +65,9 @@ type protocol interface {
 	retract(dst, reply []byte, err error) []byte
 }
 
-// session is one client's conversation: bytes in, bytes out, and what must be committed before they may
-// leave. It does no I/O. All of it but the engine's Waiter in wait belongs to the goroutine of loop.
+// session is one client's conversation: bytes in, bytes out, and what must be committed before they
+// may leave. It does no I/O. All of it but the engine's Waiter in wait belongs to the goroutine of
+// loop.
 type session struct {
 	loop  *loop
 	proto protocol
@@ -147,7 +148,8 @@ func (s *session) resume() {
 	}
 }
 
-// run runs the requests in in, as far as the session's state lets it, and returns the bytes it took.
+// run runs the requests in in, as far as the session's state lets it, and returns the bytes it
+// took.
 func (s *session) run(in []byte) int {
 	s.takeOutput()
 	s.loop.dropGathered() // left behind by a session that was closed after a fault

@@ -54,8 +54,8 @@ func (s *Server) Stats() Stats {
 // Engine returns the engine that the server serves.
 func (s *Server) Engine() *engine.Engine { return s.opts.Engine }
 
-// Probe returns nil when every event loop that has had a connection has come round once, or the error of
-// ctx if that is done first.
+// Probe returns nil when every event loop that has had a connection has come round once, or the
+// error of ctx if that is done first.
 func (s *Server) Probe(ctx context.Context) error {
 	drivers := s.active()
 	seen := make(probe, len(drivers))

@@ -54,13 +54,13 @@ func ParseStatus(name string) (Status, error) {
 	return 0, fmt.Errorf("%w: %q", ErrUnknownStatus, name)
 }
 
-// A Publisher makes a server's status known elsewhere, for example in a membership service. Publish is
-// called when the server starts, before a change to a stricter status takes effect, and after one to a
-// looser; an error undoes the change. One call is made at a time.
+// A Publisher makes a server's status known elsewhere, for example in a membership service. Publish
+// is called when the server starts, before a change to a stricter status takes effect, and after
+// one to a looser; an error undoes the change. One call is made at a time.
 type Publisher interface{ Publish(Status) error }
 
-// statusKeeper holds the status that was asked for and the one that is enforced. A change to a stricter
-// status is enforced only after the grace period, so that clients can see it coming.
+// statusKeeper holds the status that was asked for and the one that is enforced. A change to a
+// stricter status is enforced only after the grace period, so that clients can see it coming.
 type statusKeeper struct {
 	file  string // "" keeps nothing
 	grace time.Duration
@@ -75,7 +75,8 @@ type statusKeeper struct {
 	pending *time.Timer // running grace period; nil if there is none; guarded by mu
 }
 
-// newStatusKeeper starts with the status stored in the status file, or with the default if that says none.
+// newStatusKeeper starts with the status stored in the status file, or with the default if that
+// says none.
 func newStatusKeeper(opts Options) *statusKeeper {
 	k := &statusKeeper{
 		file: opts.StatusFile, grace: opts.StatusGrace, log: opts.Logger, publishers: opts.Publishers,
@@ -114,9 +115,9 @@ func (k *statusKeeper) Requested() Status { return Status(k.requested.Load()) }
 // Enforced returns the status that operations are held to.
 func (k *statusKeeper) Enforced() Status { return Status(k.enforced.Load()) }
 
-// set changes the status and stores it. A change to an equal or stricter status is dropped, with a warning
-// and no error, while a grace period runs. It waits for the disk and for publishers. It returns
-// ErrForbiddenStatus for Down, and for any status after goDown.
+// set changes the status and stores it. A change to an equal or stricter status is dropped, with a
+// warning and no error, while a grace period runs. It waits for the disk and for publishers. It
+// returns ErrForbiddenStatus for Down, and for any status after goDown.
 func (k *statusKeeper) set(to Status) error {
 	if to == Down {
 		return ErrForbiddenStatus
@@ -193,7 +194,8 @@ func (k *statusKeeper) goDown() {
 	}
 }
 
-// publishFirst publishes the status that the server starts with. Publishers that fail are not waited for.
+// publishFirst publishes the status that the server starts with. Publishers that fail are not
+// waited for.
 func (k *statusKeeper) publishFirst() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -221,7 +223,8 @@ func (k *statusKeeper) store(s Status) {
 	}
 }
 
-// writeFileAtomically replaces a file, so that after a crash it holds either the old or the new content.
+// writeFileAtomically replaces a file, so that after a crash it holds either the old or the new
+// content.
 func writeFileAtomically(name string, data []byte) error {
 	dir := filepath.Dir(name)
 	if err := os.MkdirAll(dir, 0o750); err != nil {

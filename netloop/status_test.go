@@ -44,8 +44,9 @@ func (p *teller) expect(t *testing.T, what string, told ...string) {
 	p.told = nil
 }
 
-// TestPublish tests who is told of a change of status when: of a stricter one before anybody notices, of a
-// looser one before it is enforced, of the first at the start, and of Down at the end.
+// TestPublish tests who is told of a change of status when: of a stricter one before anybody
+// notices, of a looser one before it is enforced, of the first at the start, and of Down at the
+// end.
 func TestPublish(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newTeller(Options{StatusGrace: time.Minute, DefaultStatus: WriteAvoid})
@@ -72,8 +73,8 @@ func TestPublish(t *testing.T) {
 	})
 }
 
-// TestDownIsFinal tests that a server that has begun to stop cannot be talked out of it: neither by a
-// request for a looser status, nor by a grace period that ends.
+// TestDownIsFinal tests that a server that has begun to stop cannot be talked out of it: neither by
+// a request for a looser status, nor by a grace period that ends.
 func TestDownIsFinal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newTeller(Options{StatusGrace: time.Minute, StatusFile: filepath.Join(t.TempDir(), "status")})

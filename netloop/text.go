@@ -7,8 +7,8 @@ import (
 	"github.com/kestrelmq/kestrel/engine"
 )
 
-// textProtocol is the text protocol of Kestrel. Every fetch confirms what the connection fetched from the
-// queue before.
+// textProtocol is the text protocol of Kestrel. Every fetch confirms what the connection fetched
+// from the queue before.
 type textProtocol struct{}
 
 // textItems is the state of a request that is followed by item lines.
@@ -76,8 +76,8 @@ func (s *session) nextItem(decoder text.Decoder, in []byte) int {
 	return n
 }
 
-// putTextItem puts one item. One that the queue refuses is not counted, and the next is tried; anything
-// else puts an end to it.
+// putTextItem puts one item. One that the queue refuses is not counted, and the next is tried;
+// anything else puts an end to it.
 func (s *session) putTextItem(item []byte) {
 	it := &s.items
 	t, err := s.put(it.name, engine.PutRequest{Data: item, Expiry: it.expiry})
@@ -114,7 +114,8 @@ func (textProtocol) item(s *session, it engine.Item) { s.out = text.AppendItem(s
 
 func (textProtocol) none(s *session) { s.out = append(s.out, text.ReplyNone...) }
 
-// refuse words every refusal as one line, and goes on; only what cannot be answered ends the session.
+// refuse words every refusal as one line, and goes on; only what cannot be answered ends the
+// session.
 func (textProtocol) refuse(s *session, err error) {
 	var unavailable unavailableError
 	switch {

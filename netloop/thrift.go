@@ -8,8 +8,8 @@ import (
 	"github.com/kestrelmq/kestrel/engine"
 )
 
-// thriftProtocol is the Thrift service of Kestrel. Its reads are confirmed by id, from any connection; see
-// reliableReads. Refusals are exceptions, and the connection goes on.
+// thriftProtocol is the Thrift service of Kestrel. Its reads are confirmed by id, from any
+// connection; see reliableReads. Refusals are exceptions, and the connection goes on.
 type thriftProtocol struct{}
 
 // thriftState is what a session of the Thrift protocol keeps.
@@ -94,7 +94,8 @@ func (thriftProtocol) retract(dst, reply []byte, err error) []byte {
 	return thrift.AppendInternalError(dst, call, thriftReason(err))
 }
 
-// isUpgraded reports whether a reply begins with a header, which is a zero, and not with the version.
+// isUpgraded reports whether a reply begins with a header, which is a zero, and not with the
+// version.
 func isUpgraded(reply []byte) bool { return reply[4] == 0 }
 
 // thriftReason words an error as the original did.
@@ -111,8 +112,8 @@ func thriftReason(err error) string {
 	return reason(err)
 }
 
-// A put of more than this is done in the background, so that it does not hold up the other connections
-// of the loop.
+// A put of more than this is done in the background, so that it does not hold up the other
+// connections of the loop.
 const (
 	maxPutItems = maxPortion
 	maxPutBytes = 1 << 20
@@ -144,7 +145,8 @@ func thriftPut(s *session, req *thrift.Request) {
 	s.endThriftPut(count, engine.Ticket{}, nil)
 }
 
-// putInBackground is thriftPut for many items or bytes. It copies the frame, which ends with the turn.
+// putInBackground is thriftPut for many items or bytes. It copies the frame, which ends with the
+// turn.
 func (s *session) putInBackground(frame []byte) {
 	var req thrift.Request
 	if _, err := s.thriftDecoder().Decode(bytes.Clone(frame), &req); err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/kestrelmq/kestrel/engine"
 )
 
-// thriftClient calls a testServer. Its methods fail the test if no reply comes, or an exception where none
-// is expected.
+// thriftClient calls a testServer. Its methods fail the test if no reply comes, or an exception
+// where none is expected.
 type thriftClient struct {
 	*testClient
 	codec thrift.Client
@@ -171,8 +171,8 @@ func TestThriftAutoAbortCountsFromReply(t *testing.T) {
 	})
 }
 
-// An id is good for its own queue only, cannot be guessed, and frees the opener's room for open reads,
-// whoever confirms.
+// An id is good for its own queue only, cannot be guessed, and frees the opener's room for open
+// reads, whoever confirms.
 func TestThriftIDs(t *testing.T) {
 	testThrift(t, Options{MaxOpenReads: 2}, defaults(), func(t *testing.T, ts *testServer) {
 		c, other := ts.dialThrift(), ts.dialThrift()
@@ -255,7 +255,8 @@ func TestThriftLargePut(t *testing.T) {
 	})
 }
 
-// Puts count as they are tried, whether the put runs on the loop or beside it, and whether its client stays.
+// Puts count as they are tried, whether the put runs on the loop or beside it, and whether its
+// client stays.
 func TestThriftPutsCount(t *testing.T) {
 	for _, tc := range []struct {
 		items int
@@ -350,7 +351,8 @@ func TestThriftClientID(t *testing.T) {
 	})
 }
 
-// When the commit fails, calls that claimed something end in an exception; others keep their answer.
+// When the commit fails, calls that claimed something end in an exception; others keep their
+// answer.
 func TestThriftRetract(t *testing.T) {
 	for _, upgraded := range []bool{false, true} {
 		call := thrift.Call{Method: thrift.MethodPut, Seq: 7, Upgraded: upgraded}

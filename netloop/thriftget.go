@@ -7,12 +7,12 @@ import (
 	"github.com/kestrelmq/kestrel/engine"
 )
 
-// maxThriftReply is how large a reply to get may become, in bytes, unless a single item is larger: the
-// common client libraries refuse a frame of more than 16,384,000 bytes.
+// maxThriftReply is how large a reply to get may become, in bytes, unless a single item is larger:
+// the common client libraries refuse a frame of more than 16,384,000 bytes.
 const maxThriftReply = 16_384_000
 
-// thriftGet is a get under way. What it has collected are reads of the session; a client that goes away
-// meanwhile brings them back.
+// thriftGet is a get under way. What it has collected are reads of the session; a client that goes
+// away meanwhile brings them back.
 type thriftGet struct {
 	reply     *bytebufferpool.ByteBuffer // as far as it is known; nil between gets
 	count     int                        // items in it
@@ -82,8 +82,8 @@ func (thriftProtocol) none(s *session) {
 	s.dropGet()
 }
 
-// abandonGet ends the get under way, if there is one, without a reply to it, and brings back what it has
-// collected.
+// abandonGet ends the get under way, if there is one, without a reply to it, and brings back what
+// it has collected.
 func (s *session) abandonGet() {
 	if s.thrift.get.reply == nil {
 		return

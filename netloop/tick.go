@@ -2,8 +2,9 @@ package netloop
 
 import "github.com/kestrelmq/kestrel/engine"
 
-// tick ends a turn: it takes in what other goroutines have posted, ends waits whose time is over, commits
-// once for everything that was done, and lets the replies leave, one write for each connection.
+// tick ends a turn: it takes in what other goroutines have posted, ends waits whose time is over,
+// commits once for everything that was done, and lets the replies leave, one write for each
+// connection.
 func (l *loop) tick() {
 	for {
 		l.begin()
@@ -32,8 +33,8 @@ func (l *loop) tick() {
 	l.now = 0
 }
 
-// commit makes what the turn did good, as far as it can without waiting for others, and sends the replies
-// that this covers. The rest is held.
+// commit makes what the turn did good, as far as it can without waiting for others, and sends the
+// replies that this covers. The rest is held.
 func (l *loop) commit() {
 	t := l.ticket
 	l.ticket = engine.Ticket{}
@@ -120,8 +121,8 @@ func (l *loop) flushHeld() {
 	l.held = kept
 }
 
-// deliver sends all replies of s. If the commit that they waited for has failed, those that claim what it
-// was for are replaced.
+// deliver sends all replies of s. If the commit that they waited for has failed, those that claim
+// what it was for are replaced.
 func (l *loop) deliver(s *session, err error) {
 	if err != nil {
 		s.retract(err)

@@ -225,7 +225,8 @@ func (p *player) pass(ms string) {
 // patience is how long a reply may take, in the bubble's time; see the notation.
 const patience = 600 * time.Millisecond
 
-// expect waits for output that starts with what re matches, and consumes it. It returns the groups of re.
+// expect waits for output that starts with what re matches, and consumes it. It returns the groups
+// of re.
 func (p *player) expect(c *testClient, re *regexp.Regexp) (groups []string, err error) {
 	deadline := time.Now().Add(patience)
 	for {
@@ -302,7 +303,8 @@ func (p *player) expectFrames(c *testClient, want string) error {
 	return nil
 }
 
-// pattern turns the expected bytes of a transcript into a regular expression for the start of the output.
+// pattern turns the expected bytes of a transcript into a regular expression for the start of the
+// output.
 func pattern(want string) *regexp.Regexp {
 	var re strings.Builder
 	re.WriteString("(?s)^")

@@ -60,8 +60,8 @@ func (s *session) beginWait(kind waitKind, name, reply []byte, access engine.Acc
 // forever, as the deadline of a wait, is none: what is waited for is being read from disk.
 const forever moment = math.MaxInt64
 
-// monitor delivers items of the queue called name as open reads until the deadline, limit items (no limit
-// if negative), or the limit of open reads. Reply is what the client calls the queue.
+// monitor delivers items of the queue called name as open reads until the deadline, limit items (no
+// limit if negative), or the limit of open reads. Reply is what the client calls the queue.
 func (s *session) monitor(name, reply []byte, deadline moment, limit int) {
 	room := max(s.loop.server.opts.MaxOpenReads-s.reads.count(name), 0)
 	if limit < 0 || limit > room {
@@ -73,8 +73,9 @@ func (s *session) monitor(name, reply []byte, deadline moment, limit int) {
 // noDeadline, as the deadline of deliverMany, takes what is there and does not wait for more.
 const noDeadline moment = 0
 
-// deliverMany hands items of the queue called name to the protocol, and keeps them among the session's
-// reads, until the deadline, limit items (no limit if negative), or the protocol wants no more.
+// deliverMany hands items of the queue called name to the protocol, and keeps them among the
+// session's reads, until the deadline, limit items (no limit if negative), or the protocol wants no
+// more.
 func (s *session) deliverMany(name, reply []byte, access engine.Access, deadline moment, limit int) {
 	if s.readsBlocked() {
 		s.proto.refuse(s, errMonitorUnavailable)
@@ -94,8 +95,8 @@ func (s *session) deliverMany(name, reply []byte, access engine.Access, deadline
 // maxPortion is how many items one session gets before others have their turn.
 const maxPortion = 4096
 
-// continueMonitor delivers what is there and waits for more, or ends the monitor. It stops for a while when
-// the client does not read.
+// continueMonitor delivers what is there and waits for more, or ends the monitor. It stops for a
+// while when the client does not read.
 func (s *session) continueMonitor() {
 	w, l := &s.wait, s.loop
 	w.kind = noWait
@@ -128,8 +129,8 @@ func (s *session) continueMonitor() {
 	s.proto.none(s)
 }
 
-// startJob runs f on a goroutine of its own, and then done on the loop with its result. Nothing else of the
-// session runs meanwhile. It is for the few requests that wait for the disk by nature.
+// startJob runs f on a goroutine of its own, and then done on the loop with its result. Nothing
+// else of the session runs meanwhile. It is for the few requests that wait for the disk by nature.
 func (s *session) startJob(f func() error, done func(*session, error)) {
 	s.wait.kind, s.wait.jobDone, s.wait.jobPuts = waitJob, done, 0
 	s.to(waiting)
@@ -206,7 +207,8 @@ func (s *session) waitedFor(kind waitKind, ref engine.ReadRef, err error) {
 	}
 }
 
-// collect hands the item that the wait has brought to the protocol. It reports false if there is none.
+// collect hands the item that the wait has brought to the protocol. It reports false if there is
+// none.
 func (s *session) collect(ref engine.ReadRef) bool {
 	w, l := &s.wait, s.loop
 	t, ok := l.engine.Collect(l.now, ref, w.access, s)

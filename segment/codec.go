@@ -80,7 +80,8 @@ func (c *Coder) encode(dst, body []byte) ([]byte, Codec) {
 
 var errRawLength = errors.New("body decompresses to another length than its header says")
 
-// decode appends to dst what stored decompresses to, which must be raw bytes. dst has room for them.
+// decode appends to dst what stored decompresses to, which must be raw bytes. dst has room for
+// them.
 func (c *Coder) decode(dst, stored []byte, codec Codec, raw int) ([]byte, error) {
 	start := len(dst)
 	switch codec {

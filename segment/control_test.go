@@ -336,7 +336,8 @@ func TestControlDamage(t *testing.T) {
 	err := l.judgeOn(t, image, writes, l.last, verdict{damage: true, offset: -1})
 	wantViolation(t, errorList(err))
 
-	// A payload that was changed along with its checksum is what a wrong byte handed over looks like.
+	// A payload that was changed along with its checksum is what a wrong byte handed over looks
+	// like.
 	data, err := l.disk.Bytes(l.last)
 	must(t, err)
 	ref, _ := refRead(data)

@@ -16,14 +16,14 @@ const DefaultSegmentSize = 64 << 20
 type Options struct {
 	// FS is the file system the log lives on; nil means OS.
 	FS FS
-	// SegmentSize is the number of bytes reserved for a segment; 0 means DefaultSegmentSize. A frame
-	// that does not fit gets a segment of its own size.
+	// SegmentSize is the number of bytes reserved for a segment; 0 means DefaultSegmentSize. A
+	// frame that does not fit gets a segment of its own size.
 	SegmentSize int64
 	// Spares is how many dropped segments are kept to be used again: their blocks are already
 	// written, so that syncing them changes no metadata. 0 keeps none.
 	Spares int
-	// Accept, if it is not nil, is called by Open when every frame has been visited, and nothing has
-	// been changed. After an error of it, which Open returns, nothing is.
+	// Accept, if it is not nil, is called by Open when every frame has been visited, and nothing
+	// has been changed. After an error of it, which Open returns, nothing is.
 	Accept func() error
 
 	newID func() uint64 // returns the id of a segment; nil means a random one

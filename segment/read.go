@@ -178,9 +178,9 @@ func (r *segmentReader) search(off int64, limit Position) (t traces, err error) 
 	}
 }
 
-// skipHole returns the first offset from off on at which a frame may begin. Most of a segment that was
-// never used before is a hole, and need not be read. A frame does not begin in one: the second four
-// bytes of a header are not zero.
+// skipHole returns the first offset from off on at which a frame may begin. Most of a segment that
+// was never used before is a hole, and need not be read. A frame does not begin in one: the second
+// four bytes of a header are not zero.
 func (r *segmentReader) skipHole(off int64) (int64, error) {
 	next, err := r.file.NextData(off)
 	if err != nil {

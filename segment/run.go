@@ -167,9 +167,9 @@ func (w *RunWriter) Write() error {
 // Discard forgets what was added and not written.
 func (w *RunWriter) Discard() { w.buf = w.buf[:0] }
 
-// Sync makes what was written before it was called durable, and the name. If it fails the run is poisoned: the error, and
-// that of every later call that writes, wraps ErrPoisoned; what was written since the last Sync
-// that returned nil can be read for now and must be written elsewhere.
+// Sync makes what was written before it was called durable, and the name. If it fails the run is
+// poisoned: the error, and that of every later call that writes, wraps ErrPoisoned; what was
+// written since the last Sync that returned nil can be read for now and must be written elsewhere.
 func (w *RunWriter) Sync() error {
 	w.mu.Lock()
 	end, done, named, poison := w.end, w.synced == w.end, w.named, w.poison

@@ -1,6 +1,6 @@
-// Backlog measures what a backlog costs: the same items are filled into and drained from a server that
-// keeps them in memory and one that keeps few of them there, in turns, and then the second is killed with
-// a backlog and started again.
+// Backlog measures what a backlog costs: the same items are filled into and drained from a server
+// that keeps them in memory and one that keeps few of them there, in turns, and then the second is
+// killed with a backlog and started again.
 //
 //	go run ./bench/backlog -kestrel bin/kestrel -size 1024 -rounds 3
 package main

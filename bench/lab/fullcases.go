@@ -75,8 +75,8 @@ func (f *fullDisk) fill(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// While the journal fails, fetches go on, and come back after a kill; see docs/PROTOCOL.md. As long
-	// as it only finds no room for its next segment, there is room for removals.
+	// While the journal fails, fetches go on, and come back after a kill; see docs/PROTOCOL.md. As
+	// long as it only finds no room for its next segment, there is room for removals.
 	if line.message() == "disk is full: puts will be refused" {
 		if f.first, err = a.expectItems(f.t, f.first, f.first+10); err != nil {
 			return err
@@ -138,8 +138,8 @@ func serverMemory(ctx context.Context, t *trial, dir string) error {
 	return fillMemory(ctx, t, how)
 }
 
-// fillMemory puts six times the server's memory_limit of 16 MiB: what does not fit is spilled, nothing is
-// lost, and everything comes back in order.
+// fillMemory puts six times the server's memory_limit of 16 MiB: what does not fit is spilled,
+// nothing is lost, and everything comes back in order.
 func fillMemory(ctx context.Context, t *trial, how launch) error {
 	config := filepath.Join(how.dir, "memory.toml")
 	if err := os.WriteFile(config, []byte("memory_limit = \"16MiB\"\n"), 0o600); err != nil {
@@ -182,8 +182,8 @@ func overfill(ctx context.Context, t *trial, how launch, items int) error {
 	return err
 }
 
-// groupMemory is the case of a control group: the server stays alive in it, whether it is told to use
-// less memory than it may have or has to find out.
+// groupMemory is the case of a control group: the server stays alive in it, whether it is told to
+// use less memory than it may have or has to find out.
 func groupMemory(ctx context.Context, t *trial, dir string) error {
 	group, err := newGroup()
 	if err != nil {

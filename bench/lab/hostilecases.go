@@ -80,8 +80,8 @@ func slowReaders(_ context.Context, t *trial, s *server) error {
 	}
 	time.Sleep(300 * time.Millisecond) // it would go on, if it did
 	expectService(t, s, "beside slow readers")
-	// Up to 1 MiB and an item of replies, in buffers that have grown by doubling, and the collector's
-	// share. Without a bound it is 10 MiB of replies.
+	// Up to 1 MiB and an item of replies, in buffers that have grown by doubling, and the
+	// collector's share. Without a bound it is 10 MiB of replies.
 	if err := grows(t, s, before, slowClients*(6<<20), "slow readers"); err != nil {
 		return err
 	}

@@ -55,8 +55,8 @@ type speaker interface {
 	can(op opKind) bool
 	// encode appends a request; body returns the bytes of an item.
 	encode(dst []byte, r request, body func(item int) []byte) []byte
-	// decode takes the reply to r from the start of src, and returns how many bytes it took: 0 if it
-	// is not complete.
+	// decode takes the reply to r from the start of src, and returns how many bytes it took: 0 if
+	// it is not complete.
 	decode(src []byte, r request) (answer, int, error)
 }
 

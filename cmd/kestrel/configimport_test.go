@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// originals are configuration files of the original; beside each is its TOML, in NAME.toml, and what
-// could not be translated, in NAME.problems.
+// originals are configuration files of the original; beside each is its TOML, in NAME.toml, and
+// what could not be translated, in NAME.problems.
 var originals = []string{"production", "development", "computed"}
 
 // TestConfigImport translates realistic files. To accept what it makes of them, run it with

@@ -12,8 +12,8 @@ import (
 
 const module = "github.com/kestrelmq/kestrel/"
 
-// mayImport says which of our packages each folder may import, tests included; segment/segmenttest, which
-// is for tests only, goes with segment.
+// mayImport says which of our packages each folder may import, tests included; segment/segmenttest,
+// which is for tests only, goes with segment.
 var mayImport = map[string][]string{
 	"codec":    {"codec"},
 	"segment":  {"segment"},

@@ -171,7 +171,8 @@ func TestExportFlags(t *testing.T) {
 	}
 }
 
-// TestExportUnfinishedImport tests that what an import has not brought whole is not taken for a queue.
+// TestExportUnfinishedImport tests that what an import has not brought whole is not taken for a
+// queue.
 func TestExportUnfinishedImport(t *testing.T) {
 	data, out := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "out")
 	old := writeOld(t, oldFiles())
@@ -185,8 +186,8 @@ func TestExportUnfinishedImport(t *testing.T) {
 	runIn(t, exitOK, "journal", "export", "--all", "--data-dir", data, "--output", out)
 }
 
-// TestNamesInLines tests that the name of a queue, which Thrift lets hold anything, can neither end the
-// line that it stands in nor reach for the terminal.
+// TestNamesInLines tests that the name of a queue, which Thrift lets hold anything, can neither end
+// the line that it stands in nor reach for the terminal.
 func TestNamesInLines(t *testing.T) {
 	data, out := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "out")
 	const name = "two\nlines\x1b[2J"

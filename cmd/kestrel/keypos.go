@@ -25,8 +25,8 @@ type keyNode struct {
 	children map[string]*keyNode
 }
 
-// lineOf returns the line of the key at path or, if that is not known, of the table that it would be
-// in; 0 if that is the top of the file.
+// lineOf returns the line of the key at path or, if that is not known, of the table that it would
+// be in; 0 if that is the top of the file.
 func (n *keyNode) lineOf(path ...string) int {
 	line := n.line
 	for _, part := range path {

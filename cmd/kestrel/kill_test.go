@@ -17,16 +17,17 @@ import (
 	"github.com/kestrelmq/kestrel/codec/memcache"
 )
 
-// TestEndToEndKillUnderLoad kills the server with SIGKILL at random moments while producers put and consumers
-// fetch, starts it again on the same directory, and checks over the whole run that no acknowledged put is
-// missing, no acknowledged removal came back, and the order is that of the puts. The seed is printed; a
-// failure depends on timing too, so a seed need not repeat it.
+// TestEndToEndKillUnderLoad kills the server with SIGKILL at random moments while producers put and
+// consumers fetch, starts it again on the same directory, and checks over the whole run that no
+// acknowledged put is missing, no acknowledged removal came back, and the order is that of the
+// puts. The seed is printed; a failure depends on timing too, so a seed need not repeat it.
 //
-// The control reads what a producer was promised one item too far, as a server would make it that says
-// STORED before it writes: the checker must object.
+// The control reads what a producer was promised one item too far, as a server would make it that
+// says STORED before it writes: the checker must object.
 func TestEndToEndKillUnderLoad(t *testing.T) { killUnderLoad(t, "") }
 
-// TestEndToEndKillInReadBehind is TestEndToEndKillUnderLoad with queues that keep hardly any item in memory.
+// TestEndToEndKillInReadBehind is TestEndToEndKillUnderLoad with queues that keep hardly any item
+// in memory.
 func TestEndToEndKillInReadBehind(t *testing.T) {
 	killUnderLoad(t, "journal_size = \"1MiB\"\n[default]\nmax_memory_size = 40\n")
 }
@@ -78,8 +79,8 @@ type killLab struct {
 	acks  atomic.Int64 // replies received in this cycle
 }
 
-// lane is one queue with one producer and one consumer, and what is known of it. Items are numbered from 1;
-// the goroutine that works on the lane owns the fields it changes.
+// lane is one queue with one producer and one consumer, and what is known of it. Items are numbered
+// from 1; the goroutine that works on the lane owns the fields it changes.
 type lane struct {
 	queue    string
 	reliable bool // the consumer opens items and confirms them with the next fetch
@@ -104,7 +105,8 @@ func (l *lane) complain(format string, args ...any) {
 	l.complaints = append(l.complaints, fmt.Sprintf(format, args...))
 }
 
-// cycle starts the server, lets the lanes work until a random number of replies have come, and kills it.
+// cycle starts the server, lets the lanes work until a random number of replies have come, and
+// kills it.
 func (lab *killLab) cycle(policy string) {
 	p := serveProcess(lab.t, append(lab.args, "--data-dir", lab.dir, "--sync-journal", policy)...)
 	lab.acks.Store(0)

@@ -13,7 +13,8 @@ import (
 )
 
 // TestEndToEndMigrating runs the boxes of docs/MIGRATING.md in a directory with the files that they
-// speak of: commands print what is written below them, and the telnet session goes as it does there.
+// speak of: commands print what is written below them, and the telnet session goes as it does
+// there.
 func TestEndToEndMigrating(t *testing.T) {
 	guide := &guide{t: t, dir: t.TempDir()}
 	guide.write("spool/outgoing_mail.1700000000500", adds("mail 1", "mail 2", "mail 3"))

@@ -14,8 +14,8 @@ import (
 
 const operationsFile = "../../docs/OPERATIONS.md"
 
-// TestLogLines tests that docs/OPERATIONS.md lists the messages that the server logs, and no others, with their
-// level.
+// TestLogLines tests that docs/OPERATIONS.md lists the messages that the server logs, and no
+// others, with their level.
 func TestLogLines(t *testing.T) {
 	said := make(map[string]string) // levels by message
 	for _, dir := range []string{"../../engine", "../../segment", "../../netloop", "../../netloop/admin", "."} {

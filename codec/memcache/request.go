@@ -34,9 +34,9 @@ type Request struct {
 	// same. The choice is the caller's.
 	NoReply bool
 
-	// BadEnd says that the two bytes behind a SET's data are not the line end they should be. Kestrel
-	// did not look at them; but the client has sent more, or less, than it announced, so what
-	// follows cannot be trusted to be a request.
+	// BadEnd says that the two bytes behind a SET's data are not the line end they should be.
+	// Kestrel did not look at them; but the client has sent more, or less, than it announced, so
+	// what follows cannot be trusted to be a request.
 	BadEnd bool
 
 	// Need is set on ErrIncomplete once the length of the request is known: the bytes needed in

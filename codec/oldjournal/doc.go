@@ -13,8 +13,8 @@
 //	work.170….pack     replaces all archived files of that number and lower ones
 //	work~~170…         in the making; means nothing
 //
-// Archived files in ascending order and then the current one are one stream of records. The files of
-// Starling hold OpAdd and OpRemove only.
+// Archived files in ascending order and then the current one are one stream of records. The files
+// of Starling hold OpAdd and OpRemove only.
 //
 // # Damage
 //

@@ -83,9 +83,9 @@ func (d Decoder) Decode(src []byte, req *Request) (n int, err error) {
 	return n, nil
 }
 
-// isHTTP reports whether a line is the first one of an HTTP request. The bodies of such requests are
-// written by whoever can make a browser, or another server, send one here; as unknown commands cost
-// one reply each, they would be run.
+// isHTTP reports whether a line is the first one of an HTTP request. The bodies of such requests
+// are written by whoever can make a browser, or another server, send one here; as unknown commands
+// cost one reply each, they would be run.
 func isHTTP(line []byte) bool {
 	return bytes.HasSuffix(line, []byte(" HTTP/1.1")) || bytes.HasSuffix(line, []byte(" HTTP/1.0"))
 }

@@ -1,5 +1,5 @@
-// Package histogram counts how often values of any size occurred, within a known relative error and in
-// memory that grows only with the spread of the values.
+// Package histogram counts how often values of any size occurred, within a known relative error and
+// in memory that grows only with the spread of the values.
 package histogram
 
 import (
@@ -12,15 +12,16 @@ import (
 type Precision uint8
 
 const (
-	// Coarse is within 1/32 of a value. It takes 128 bytes for each doubling between the least and the
-	// greatest value, 4 KiB at most.
+	// Coarse is within 1/32 of a value. It takes 128 bytes for each doubling between the least and
+	// the greatest value, 4 KiB at most.
 	Coarse Precision = iota
 	// Fine is within 1/256 of a value. It takes 1 KiB for each doubling, 30 KiB at most.
 	Fine
 )
 
-// Layout of buckets, as in HdrHistogram: a value below 2^b, b being bits(), has a bucket of its own; each
-// doubling above is split into 2^(b-1) buckets of one size. Buckets are numbered from 0 without a gap.
+// Layout of buckets, as in HdrHistogram: a value below 2^b, b being bits(), has a bucket of its
+// own; each doubling above is split into 2^(b-1) buckets of one size. Buckets are numbered from 0
+// without a gap.
 //
 //	bucket(v) = v                                    v < 2^b
 //	          = s·2^(b-1) + (v >> s), s = len(v)-b   otherwise
@@ -38,8 +39,8 @@ func (p Precision) bits() int {
 	return coarseBits
 }
 
-// Counts is how often each value occurred. The zero value is empty and Coarse. It does not synchronize:
-// whoever has one says who may use it when.
+// Counts is how often each value occurred. The zero value is empty and Coarse. It does not
+// synchronize: whoever has one says who may use it when.
 type Counts struct {
 	Precision Precision // not to be changed once something was recorded
 
@@ -51,8 +52,8 @@ type Counts struct {
 	max    int64
 }
 
-// Record counts v, which is taken for 0 if it is below, n times. It allocates only when v is in a doubling
-// that has not been seen.
+// Record counts v, which is taken for 0 if it is below, n times. It allocates only when v is in a
+// doubling that has not been seen.
 func (c *Counts) Record(v, n int64) {
 	v = max(v, 0)
 	if c.total == 0 || v < c.min {
@@ -114,8 +115,8 @@ func (c *Counts) Max() int64 { return c.max }
 // Mean is the mean of the values; zero if there is none.
 func (c *Counts) Mean() float64 { return float64(c.sum) / float64(max(c.total, 1)) }
 
-// Quantile returns a value, exact but for the precision, that the share q of the values does not exceed;
-// zero if there is none.
+// Quantile returns a value, exact but for the precision, that the share q of the values does not
+// exceed; zero if there is none.
 func (c *Counts) Quantile(q float64) int64 {
 	want := max(int64(math.Ceil(q*float64(c.total))), 1)
 	seen := int64(0)
@@ -128,8 +129,8 @@ func (c *Counts) Quantile(q float64) int64 {
 	return c.max
 }
 
-// Each calls f for every bucket that counted something, lowest first, with the least and the greatest
-// value that it counts.
+// Each calls f for every bucket that counted something, lowest first, with the least and the
+// greatest value that it counts.
 func (c *Counts) Each(f func(low, high, n int64)) {
 	for i, n := range c.counts {
 		if n > 0 {
@@ -171,8 +172,9 @@ func (c *Counts) addBuckets(o *Counts, sign int64) {
 	}
 }
 
-// Since returns what was recorded after earlier, a copy of c from before. Its Min and Max are exact but for
-// the precision. If earlier is not such a copy, because c began anew, Since returns a copy of c.
+// Since returns what was recorded after earlier, a copy of c from before. Its Min and Max are exact
+// but for the precision. If earlier is not such a copy, because c began anew, Since returns a copy
+// of c.
 func (c *Counts) Since(earlier *Counts) *Counts {
 	d := c.Clone()
 	d.addBuckets(earlier, -1)

@@ -13,7 +13,8 @@ func precisions() map[Precision]float64 {
 	return map[Precision]float64{Coarse: 1. / 32, Fine: 1. / 256}
 }
 
-// TestBuckets tests that every value has one bucket, that buckets leave no gap, and how wide they are.
+// TestBuckets tests that every value has one bucket, that buckets leave no gap, and how wide they
+// are.
 func TestBuckets(t *testing.T) {
 	for p, within := range precisions() {
 		c := Counts{Precision: p}

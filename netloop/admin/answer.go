@@ -72,8 +72,8 @@ func commands() map[string]command {
 	}
 }
 
-// split takes the command and the type out of a path: the last component is COMMAND[.TYPE], and what
-// comes before it does not matter.
+// split takes the command and the type out of a path: the last component is COMMAND[.TYPE], and
+// what comes before it does not matter.
 func split(path string) (name, kind string) {
 	last := path[strings.LastIndexByte(path, '/')+1:]
 	name, _, dotted := strings.Cut(last, ".")

@@ -13,8 +13,8 @@ import (
 	"github.com/kestrelmq/kestrel/netloop"
 )
 
-// TestVectors are the admin vectors of the original's behaviour, W01 to W07; W08 is a test of the command
-// line's package, because it ends a process.
+// TestVectors are the admin vectors of the original's behaviour, W01 to W07; W08 is a test of the
+// command line's package, because it ends a process.
 func TestVectors(t *testing.T) {
 	reloads := 0
 	tt := start(t, Options{Reload: func() error { reloads++; return nil }}, netloop.Options{}, defaults())

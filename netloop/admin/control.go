@@ -29,7 +29,8 @@ func serverInfo(s *Server, _ *http.Request) (any, error) {
 	}, nil
 }
 
-// shutdownDelay is how long after the request the process is told to stop, so that the answer leaves.
+// shutdownDelay is how long after the request the process is told to stop, so that the answer
+// leaves.
 const shutdownDelay = 100 * time.Millisecond
 
 func shutdown(s *Server, r *http.Request) (any, error) {

@@ -26,7 +26,8 @@ const (
 	metricsEnd     = "<!-- end -->\n"
 )
 
-// TestMetricsDoc tests that docs/OPERATIONS.md lists the metrics that there are: it has each of them told.
+// TestMetricsDoc tests that docs/OPERATIONS.md lists the metrics that there are: it has each of
+// them told.
 func TestMetricsDoc(t *testing.T) {
 	limited := engine.DefaultQueueOptions()
 	limited.MaxItems, limited.MaxSize = 7, 1<<20

@@ -14,8 +14,8 @@ import (
 // probeTime is how long every event loop has to come round.
 const probeTime = 2 * time.Second
 
-// health answers whether the process does its work, or nothing but a restart will help it. A server that
-// replays, drains, is told not to serve, or waits for its disk, is healthy.
+// health answers whether the process does its work, or nothing but a restart will help it. A server
+// that replays, drains, is told not to serve, or waits for its disk, is healthy.
 func health(s *Server, r *http.Request) (any, error) {
 	server := s.attached.Load()
 	if server == nil {
@@ -30,8 +30,9 @@ func health(s *Server, r *http.Request) (any, error) {
 	return judge(server.Engine().Health(), loops), nil
 }
 
-// judge is the verdict on an engine, and on event loops that have come round or not. A journal that fails is
-// no reason to restart: what is live is in memory, and is written to another journal from there.
+// judge is the verdict on an engine, and on event loops that have come round or not. A journal that
+// fails is no reason to restart: what is live is in memory, and is written to another journal from
+// there.
 func judge(h engine.Health, loops error) verdict {
 	v := verdict{good: true, word: "ok"}
 	if loops != nil {
@@ -58,8 +59,8 @@ func (s *Server) phase() string {
 	return "replaying"
 }
 
-// readiness answers whether clients should come: the queues are back, the ports are open, and the status
-// that was published lets clients do something.
+// readiness answers whether clients should come: the queues are back, the ports are open, and the
+// status that was published lets clients do something.
 func readiness(s *Server, _ *http.Request) (any, error) {
 	details := object{{"phase", s.phase()}}
 	published := s.published.Load()

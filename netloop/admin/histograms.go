@@ -15,15 +15,15 @@ const (
 	kindHGRM = "hgrm"
 	typeHGRM = typeText
 
-	// hgrmDigits is the precision, in decimal digits, of what is handed to HdrHistogram; finer than what
-	// was recorded, so that nothing is lost.
+	// hgrmDigits is the precision, in decimal digits, of what is handed to HdrHistogram; finer than
+	// what was recorded, so that nothing is lost.
 	hgrmDigits = 3
 	// hgrmTicks is how many lines a percentile plot has for each halving of the distance to 100 %.
 	hgrmTicks = 5
 )
 
-// histograms answers whole distributions: those of the server; with queue=NAME, those of one queue; with
-// name=METRIC, one; with all=1, every one. As .hgrm it answers one as HdrHistogram prints it.
+// histograms answers whole distributions: those of the server; with queue=NAME, those of one queue;
+// with name=METRIC, one; with all=1, every one. As .hgrm it answers one as HdrHistogram prints it.
 func histograms(s *Server, r *http.Request) (any, error) {
 	server, err := s.server()
 	if err != nil {
@@ -100,7 +100,8 @@ func unitOf(name string) string {
 	return "us"
 }
 
-// buckets are the least value, the greatest value and the number of values of each bucket of a distribution.
+// buckets are the least value, the greatest value and the number of values of each bucket of a
+// distribution.
 type buckets [][3]int64
 
 func (b buckets) json() string {

@@ -15,7 +15,8 @@ import (
 	"github.com/kestrelmq/kestrel/netloop"
 )
 
-// talk sends a request over the memcache protocol and waits until it is over, also for those who measure.
+// talk sends a request over the memcache protocol and waits until it is over, also for those who
+// measure.
 func (tt *tester) talk(request string) {
 	tt.t.Helper()
 	c, err := net.Dial("tcp", tt.server.MemcacheAddr().String())
@@ -38,8 +39,8 @@ func (tt *tester) talk(request string) {
 	}
 }
 
-// TestMetricsInStats tests that what was done shows as metrics of the original's names, and goes with its
-// queue.
+// TestMetricsInStats tests that what was done shows as metrics of the original's names, and goes
+// with its queue.
 func TestMetricsInStats(t *testing.T) {
 	tt := start(t, Options{}, netloop.Options{}, defaults())
 	if _, ok := tt.stats("/stats").Metrics["set_latency_usec"]; ok {

@@ -25,8 +25,8 @@ const (
 const tooMany = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\n" +
 	"Content-Length: 21\r\nConnection: close\r\n\r\ntoo many connections\n"
 
-// boundedListener hands out at most maxConnections connections at once. One more is told so and closed,
-// so that one that matters is not kept waiting behind those that do nothing.
+// boundedListener hands out at most maxConnections connections at once. One more is told so and
+// closed, so that one that matters is not kept waiting behind those that do nothing.
 type boundedListener struct {
 	net.Listener
 	open atomic.Int64

@@ -24,8 +24,8 @@ func (tt *tester) dial() net.Conn {
 	return c
 }
 
-// TestSlowClients tests that one who does not end a request, or does not send the body that it announced,
-// is cut off.
+// TestSlowClients tests that one who does not end a request, or does not send the body that it
+// announced, is cut off.
 func TestSlowClients(t *testing.T) {
 	tt := startUnready(t, Options{requestTime: 20 * time.Millisecond})
 	for _, request := range []string{
@@ -43,7 +43,8 @@ func TestSlowClients(t *testing.T) {
 	tt.expect("/ping.txt", 200, "pong\n")
 }
 
-// TestSlowReader tests that one who does not take an answer is cut off, and holds up nobody else meanwhile.
+// TestSlowReader tests that one who does not take an answer is cut off, and holds up nobody else
+// meanwhile.
 func TestSlowReader(t *testing.T) {
 	tt := start(t, Options{answerTime: 200 * time.Millisecond}, netloop.Options{}, defaults())
 	for i := range 2000 { // some 14 MB, more than sockets keep

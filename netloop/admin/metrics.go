@@ -44,7 +44,8 @@ func queueMetric(m engine.Measure) string {
 
 const ageMetric = "delivery_latency_msec"
 
-// metricsOf lists the distributions that have values, those of queues last. A name ends in the unit.
+// metricsOf lists the distributions that have values, those of queues last. A name ends in the
+// unit.
 func metricsOf(m *netloop.Metrics) (list []named[*histogram.Counts]) {
 	add := func(name string, c *histogram.Counts) {
 		if c != nil && c.Total() > 0 {

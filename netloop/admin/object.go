@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// object is a map with its members in the order in which JSON has them. Values are string, bool, int64,
-// float64, []string, distribution, buckets or object.
+// object is a map with its members in the order in which JSON has them. Values are string, bool,
+// int64, float64, []string, distribution, buckets or object.
 type object []member
 
 type member struct {
@@ -96,8 +96,8 @@ func number(v any) string {
 	panic(fmt.Sprintf("admin: a %T in an answer", v))
 }
 
-// writeText writes v as lines: a string as one, an object as `key: value`, keys sorted, what is inside
-// an object indented.
+// writeText writes v as lines: a string as one, an object as `key: value`, keys sorted, what is
+// inside an object indented.
 func writeText(w io.Writer, v any) error {
 	switch a := v.(type) {
 	case string:

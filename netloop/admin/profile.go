@@ -19,8 +19,8 @@ const (
 	contentionRate    = 10 // one of so many
 )
 
-// profile answers r if it asks for a profile, and reports whether it did. It is for this machine only, and
-// there is nothing unless Options.Profiling is set.
+// profile answers r if it asks for a profile, and reports whether it did. It is for this machine
+// only, and there is nothing unless Options.Profiling is set.
 func (s *Server) profile(w http.ResponseWriter, r *http.Request) bool {
 	path := r.URL.Path
 	if !strings.HasPrefix(path, profilePrefix) && !strings.HasPrefix(path, oldPrefix) {

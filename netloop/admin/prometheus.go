@@ -16,8 +16,8 @@ import (
 // maxSeriesQueues is how many queues have series of their own in one scrape.
 const maxSeriesQueues = 10_000
 
-// prometheusMetrics answers everything for Prometheus. With queues=REGEX, only queues whose whole name
-// matches have series of their own; with queues= none has.
+// prometheusMetrics answers everything for Prometheus. With queues=REGEX, only queues whose whole
+// name matches have series of their own; with queues= none has.
 //
 // Everything is described anew for each scrape, so nothing is left of a queue that is gone.
 func prometheusMetrics(s *Server, r *http.Request) (any, error) {
@@ -50,8 +50,8 @@ type collector struct {
 	out    chan<- prometheus.Metric
 }
 
-// Describe implements prometheus.Collector. It describes nothing: which series there are depends on the
-// queues.
+// Describe implements prometheus.Collector. It describes nothing: which series there are depends on
+// the queues.
 func (c *collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.

@@ -12,10 +12,10 @@ var (
 	errBrowser  = errors.New("not allowed from a web page")
 )
 
-// refusal says why the one who sends r may not change anything; nil if it may: it is on this machine, asks
-// for itself and not as a proxy for somebody, and is not a browser that a web page of somebody else makes
-// ask. A browser tells by Sec-Fetch-Site, or by Origin if it is old; that a page had its own name resolved
-// to this machine shows in Host.
+// refusal says why the one who sends r may not change anything; nil if it may: it is on this
+// machine, asks for itself and not as a proxy for somebody, and is not a browser that a web page of
+// somebody else makes ask. A browser tells by Sec-Fetch-Site, or by Origin if it is old; that a
+// page had its own name resolved to this machine shows in Host.
 func refusal(r *http.Request) error {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil || !peer.Addr().Unmap().IsLoopback() {

@@ -50,8 +50,8 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
-// TestControlIsRefused tests that each command that changes something asks who wants it, and none that
-// only tells does.
+// TestControlIsRefused tests that each command that changes something asks who wants it, and none
+// that only tells does.
 func TestControlIsRefused(t *testing.T) {
 	never := func() { t.Error("a refused command was run") }
 	tt := start(t, Options{

@@ -72,8 +72,8 @@ func (s *Server) Start() {
 	})
 }
 
-// Attach brings in the server that the commands are about, once it has started. From then on the process
-// is ready.
+// Attach brings in the server that the commands are about, once it has started. From then on the
+// process is ready.
 func (s *Server) Attach(server *netloop.Server) { s.attached.Store(server) }
 
 // Close ends the server: requests that are being answered get until ctx is done.

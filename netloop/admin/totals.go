@@ -115,8 +115,8 @@ func oneIf(b bool) int64 {
 	return 0
 }
 
-// queue takes in a queue; aliased says that an alias hides it, whose puts are told under that name. Names
-// come in order, which makes sorting cheap.
+// queue takes in a queue; aliased says that an alias hides it, whose puts are told under that name.
+// Names come in order, which makes sorting cheap.
 func (t *totals) queue(q *engine.QueueStats, aliased bool) {
 	prefix := "q/" + q.Name + "/"
 	hidden := func(name string) bool {
@@ -169,7 +169,8 @@ func (t *totals) alias(a engine.AliasStats) {
 	t.gauge(prefix+"create_time", int64(a.Created)/1000)
 }
 
-// since returns t with counters and metrics that count from earlier on; what is new in t counts whole.
+// since returns t with counters and metrics that count from earlier on; what is new in t counts
+// whole.
 func (t *totals) since(earlier *totals) *totals {
 	d := *t
 	d.counters = subtract(t.counters, earlier.counters, func(now, then int64) int64 {

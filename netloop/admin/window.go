@@ -17,8 +17,8 @@ const (
 	minIdle        = 5 * time.Minute
 )
 
-// statistics answers stats: the totals, those of the last window of a period, or those since the last
-// request with the same namespace.
+// statistics answers stats: the totals, those of the last window of a period, or those since the
+// last request with the same namespace.
 func statistics(s *Server, r *http.Request) (any, error) {
 	query := r.URL.Query()
 	var t *totals
@@ -47,8 +47,8 @@ func statistics(s *Server, r *http.Request) (any, error) {
 	return t.object(filters), nil
 }
 
-// windows keep earlier totals, for those who ask what has happened since. Nothing is kept that nobody asks
-// for.
+// windows keep earlier totals, for those who ask what has happened since. Nothing is kept that
+// nobody asks for.
 type windows struct {
 	take func() (*totals, error)
 
@@ -126,7 +126,8 @@ func (w *windows) latch(p *period) {
 	p.timer.Reset(p.left())
 }
 
-// sinceLast returns what happened since the last call with that name; the first call gets the totals.
+// sinceLast returns what happened since the last call with that name; the first call gets the
+// totals.
 func (w *windows) sinceLast(name string) (*totals, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
