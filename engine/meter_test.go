@@ -147,7 +147,7 @@ func TestSyncMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := &hookFS{FS: segmenttest.New()}
 		fsys.datasync = func(call func() error) error {
-			time.Sleep(took)
+			<-time.After(took)
 			return call()
 		}
 		e, err := Open(testOptions(fsys, func(o *QueueOptions) { o.Sync = SyncEvery(50 * time.Millisecond) }))
@@ -155,7 +155,7 @@ func TestSyncMetrics(t *testing.T) {
 			t.Fatal(err)
 		}
 		mustPut(t, e, "q", "x")
-		time.Sleep(90 * time.Millisecond)
+		<-time.After(90 * time.Millisecond)
 		syncs, late := e.SyncMetrics()
 		if syncs.Total() != 1 || syncs.Max() != took.Microseconds() {
 			t.Errorf("syncs = %d of %d µs", syncs.Total(), syncs.Max())

@@ -452,7 +452,7 @@ func TestMoveUnderLoad(t *testing.T) {
 					if tryPut(e, name, data) == nil {
 						acknowledged[c] = append(acknowledged[c], data)
 					}
-					time.Sleep(time.Duration(1+c) * 7 * time.Millisecond)
+					<-time.After(time.Duration(1+c) * 7 * time.Millisecond)
 				}
 			})
 		}

@@ -36,7 +36,7 @@ type slowFile struct {
 }
 
 func (f *slowFile) Datasync() error {
-	time.Sleep(time.Duration(f.fs.sync.Load()))
+	<-time.After(time.Duration(f.fs.sync.Load()))
 	return f.File.Datasync()
 }
 
@@ -78,14 +78,14 @@ func TestLatency(t *testing.T) {
 				c.feed([]byte("get q\r\n"), 100)
 				disk.sync.Store(int64(sync))
 				c.feed([]byte("set q 0 0 1\r\nx\r\nset q 0 0 1\r\ny\r\n"), 100)
-				time.Sleep(time.Second)
+				<-time.After(time.Second)
 				c.feed([]byte("get q/peek\r\nget q/open\r\n"), 100)
 				c.feed([]byte("get q/close\r\n"), 100)
-				time.Sleep(time.Second)
+				<-time.After(time.Second)
 				c.feed([]byte("get q\r\nget q\r\nget q/t=250\r\n"), 100)
-				time.Sleep(time.Second)
+				<-time.After(time.Second)
 				c.feed([]byte("flush q\r\ndelete q\r\n"), 100)
-				time.Sleep(time.Second)
+				<-time.After(time.Second)
 				disk.sync.Store(0)
 
 				m := ts.server.Metrics()
@@ -126,7 +126,7 @@ func TestQueueLatency(t *testing.T) {
 		a, b := ts.dial(memcacheProtocol{}), ts.dial(memcacheProtocol{})
 		a.feed([]byte("set one 0 0 1\r\nx\r\nset two 0 0 1\r\ny\r\nset one 0 0 1\r\nx\r\nget one\r\n"), 100)
 		b.feed([]byte("get two\r\nget two\r\nget two/t=20\r\n"), 100)
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		a.feed([]byte("get three\r\nget alias\r\n"), 100)
 		m := ts.server.Metrics()
 		got := ""
@@ -162,7 +162,7 @@ func TestLatencyOfThriftGet(t *testing.T) {
 		c.feed(client.AppendPut(nil, 1, q, 0, []byte("a"), []byte("b"), []byte("c")), 1000)
 		disk.sync.Store(int64(sync))
 		c.feed(client.AppendGet(nil, 2, q, thrift.GetOptions{MaxItems: 2}), 1000)
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		disk.sync.Store(0)
 		m := ts.server.Metrics()
 		ts.expectTimes("hit", &m.Commands[CommandHit], 2, sync, sync)
@@ -200,7 +200,7 @@ func TestLatencyOfManyTurns(t *testing.T) {
 				y.waiting[i].synced = 0 // as if the sync had ended
 			}
 		})
-		time.Sleep(sync)
+		<-time.After(sync)
 		ts.do(func() { y.settle(began) })
 		m := ts.server.Metrics()
 		ts.expectTimes("put", &m.Commands[CommandPut], 3*maxGroups, sync, sync)
@@ -272,7 +272,7 @@ func TestNoHistograms(t *testing.T) {
 		defer ts.stop()
 		c := ts.dial(memcacheProtocol{})
 		c.feed([]byte("set q 0 0 1\r\nx\r\nget q\r\nget q/t=20\r\n"), 100)
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		m := ts.server.Metrics()
 		for i := range m.Commands {
 			ts.expectTimes("a command", &m.Commands[i], 0, 0, 0)

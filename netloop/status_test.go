@@ -64,7 +64,7 @@ func TestPublish(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.expect(t, "looser", "Up requested=Up enforced=WriteAvoid")
-		time.Sleep(2 * time.Minute)
+		<-time.After(2 * time.Minute)
 		if got := p.keeper.Enforced(); got != Up {
 			t.Errorf("enforced after the grace period that was cancelled = %v", got)
 		}
@@ -88,7 +88,7 @@ func TestDownIsFinal(t *testing.T) {
 				t.Errorf("set %v when the server is Down = %v, want %v", to, err, ErrForbiddenStatus)
 			}
 		}
-		time.Sleep(2 * time.Minute)
+		<-time.After(2 * time.Minute)
 		if r, e := p.keeper.Requested(), p.keeper.Enforced(); r != Down || e != Down {
 			t.Errorf("requested %v, enforced %v, want Down", r, e)
 		}

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"errors"
 	"net/http"
 	"regexp"
 	"runtime"
@@ -111,9 +112,12 @@ func status(s *Server, r *http.Request) (any, error) {
 	if r.Method == http.MethodPost {
 		to, err := netloop.ParseStatus(r.FormValue("to"))
 		if err != nil {
-			return nil, badRequest{err}
+			return nil, badRequestf("to: %q is no status", r.FormValue("to"))
 		}
-		if err := server.SetStatus(to); err != nil {
+		switch err := server.SetStatus(to); {
+		case errors.Is(err, netloop.ErrForbiddenStatus):
+			return nil, badRequestf("a server cannot be asked to be %s", to)
+		case err != nil:
 			return nil, badRequest{err}
 		}
 		s.log.Info("status asked for", "status", to.String(), "peer", r.RemoteAddr,

@@ -58,15 +58,15 @@ func TestPeriod(t *testing.T) {
 		var c counted
 		w := newWindows(c.take)
 		defer w.close()
-		time.Sleep(90 * time.Second) // windows of a minute begin at whole minutes
+		<-time.After(90 * time.Second) // windows of a minute begin at whole minutes
 		c.add(5)
 		got, err := w.latched(time.Minute)
 		expect(t, "the first window holds what came so far", got, err, 5, 1)
 		c.add(7)
-		time.Sleep(29 * time.Second)
+		<-time.After(29 * time.Second)
 		got, err = w.latched(time.Minute)
 		expect(t, "until it ends", got, err, 5, 1)
-		time.Sleep(2 * time.Second)
+		<-time.After(2 * time.Second)
 		got, err = w.latched(time.Minute)
 		expect(t, "the next one", got, err, 7, 1)
 		if got.gauges[0].value != int64(12) {
@@ -76,18 +76,18 @@ func TestPeriod(t *testing.T) {
 		c.add(1)
 		again, err := w.latched(time.Minute)
 		expect(t, "is the same for everybody", again, err, 7, 1)
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		got, err = w.latched(time.Minute)
 		expect(t, "the one after", got, err, 2, 2)
 		other, err := w.latched(time.Second)
 		expect(t, "another period begins with what came so far", other, err, 14, 4)
 
-		time.Sleep(minIdle + time.Minute)
+		<-time.After(minIdle + time.Minute)
 		synctest.Wait()
 		if n := len(w.periods); n != 0 {
 			t.Errorf("%d periods are kept that nobody asks for", n)
 		}
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		c.fail(errNotReady)
 		if _, err := w.latched(time.Minute); !errors.Is(err, errNotReady) {
 			t.Errorf("latched = %v, want ErrNotReady", err)
@@ -104,11 +104,11 @@ func TestPeriodKeepsItsWindowOverErrors(t *testing.T) {
 		w.latched(time.Second)
 		c.add(1)
 		c.fail(errors.New("no totals"))
-		time.Sleep(1500 * time.Millisecond)
+		<-time.After(1500 * time.Millisecond)
 		got, err := w.latched(time.Second)
 		expect(t, "the window before", got, err, 5, 1)
 		c.fail(nil)
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		got, err = w.latched(time.Second)
 		expect(t, "nothing is left out", got, err, 1, 1)
 	})
@@ -152,7 +152,7 @@ func TestNamespace(t *testing.T) {
 		if _, err := w.sinceLast("one more"); err == nil {
 			t.Error("there is no limit")
 		}
-		time.Sleep(namespaceTime + time.Second)
+		<-time.After(namespaceTime + time.Second)
 		if _, err := w.sinceLast("one more"); err != nil {
 			t.Errorf("forgotten namespaces still count: %v", err)
 		}
