@@ -76,10 +76,11 @@ func (e *Engine) letGo(q *queue, target uint64, budget *int64) (more bool) {
 }
 
 // keepOldReads tells a batch of open reads again that hold a segment before target. It reports
-// whether there may be more.
+// whether there may be more. Items on their way to another queue are left out: the journal may say
+// already that they have arrived, and they let go of their segment in a moment.
 func (e *Engine) keepOldReads(q *queue, target uint64, budget *int64) (more bool) {
 	n := int64(0)
-	for _, list := range [...]*readList{&q.returned, &q.open, &q.moving} {
+	for _, list := range [...]*readList{&q.returned, &q.open} {
 		for r := list.head; r != nil; r = r.next {
 			if r.segment == 0 || r.segment >= target {
 				continue

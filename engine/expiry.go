@@ -69,13 +69,14 @@ func (sh *shard) takeMoves() []move {
 func (e *Engine) finishMoves(now Time, moves []move) {
 	for len(moves) > 0 {
 		m := moves[0]
-		recorded, more := e.moveIn(now, m)
-		moves = append(moves[1:], more...)
+		moves = append(moves[1:], e.moveIn(now, m)...)
 		sh := m.r.shard
 		sh.mu.Lock()
 		q := m.r.q
 		q.moving.remove(m.r)
-		if !q.deleted && (!recorded || q.number != m.from.queue) {
+		if !q.deleted {
+			// The record of the move says so too. But what was told of q since then, before this lock
+			// was taken, counted the item among those that live.
 			q.remove(e.journal, m.r.item.ID)
 		}
 		sh.freeRead(m.r)
@@ -87,23 +88,23 @@ func (e *Engine) finishMoves(now Time, moves []move) {
 // added now that has no expiry of its own. An item that the target refuses is lost, and counted. It
 // reports whether the journal took the item from one queue to the other, and returns the moves that
 // making room has caused.
-func (e *Engine) moveIn(now Time, m move) (recorded bool, more []move) {
+func (e *Engine) moveIn(now Time, m move) (more []move) {
 	sh := e.shardOf([]byte(m.target))
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	q, _, err := e.find(sh, now, []byte(m.target))
 	if err != nil {
 		e.log.Warn("expired item lost", "target", m.target, "err", err)
-		return false, nil
+		return nil
 	}
 	if err := e.makeRoom(q, now, len(m.r.item.Data)); err != nil {
 		q.counters.lostIn++
-		return false, sh.takeMoves()
+		return sh.takeMoves()
 	}
 	q.counters.movedIn++
 	sh.targets = append(sh.targets[:0], q)
 	e.append(sh, now, Item{Data: m.r.item.Data, Flags: m.r.item.Flags, Added: now}, m.from)
-	return q.opts.KeepJournal, sh.takeMoves()
+	return sh.takeMoves()
 }
 
 // FlushExpired removes expired items from the head of the queue called name, up to its

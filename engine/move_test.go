@@ -1,6 +1,9 @@
 package engine
 
-import "testing"
+import (
+	"math"
+	"testing"
+)
 
 // moveBetween expires item "a" of queue q into another queue, which another lock guards, and calls
 // hook after the item has arrived there and before q has let go of it.
@@ -44,8 +47,8 @@ func TestMoveIsAtomic(t *testing.T) {
 	}
 }
 
-// TestMoveMeetsOthers has the queue emptied, deleted, or taken out of the journal or into it, while
-// an item is on its way out.
+// TestMoveMeetsOthers has the queue emptied, deleted, told again, or taken out of the journal or into
+// it, while an item is on its way out.
 func TestMoveMeetsOthers(t *testing.T) {
 	toggle := func(e *Engine, q *queue) {
 		o := *q.opts
@@ -59,6 +62,10 @@ func TestMoveMeetsOthers(t *testing.T) {
 		live, left string                // in the queue then, and after a kill
 	}{
 		{"nothing", true, func(*Engine, *queue) {}, "b", "b"},
+		{"told again", true, func(e *Engine, q *queue) {
+			budget := int64(1 << 20)
+			e.keepOldReads(q, math.MaxUint64, &budget)
+		}, "b", "b"},
 		{"delete", true, func(e *Engine, q *queue) { e.delete(q, Now()) }, "", ""},
 		{"flush", true, func(e *Engine, q *queue) { e.clear(q) }, "", ""},
 		{"out of the journal", true, toggle, "b", ""},

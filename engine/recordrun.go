@@ -168,6 +168,7 @@ func (s *spool) reclaim(q *queue, b *backlog) error {
 	sh.mu.Lock()
 	spent := slices.Clone(b.spent)
 	if len(spent) > 0 && q.opts.KeepJournal && !q.deleted {
+		spent = slices.DeleteFunc(spent, q.movesOutOf) // for now; see keepOldReads
 		s.e.keepReads(q, spent)
 	}
 	sh.mu.Unlock()
@@ -199,15 +200,27 @@ func (s *spool) reclaim(q *queue, b *backlog) error {
 
 // keepReads records open reads whose place is in one of the runs in the journal.
 func (e *Engine) keepReads(q *queue, runs []*run) {
-	for _, list := range [...]*readList{&q.returned, &q.open, &q.moving} {
+	for _, list := range [...]*readList{&q.returned, &q.open} {
 		for r := list.head; r != nil; r = r.next {
-			if r.segment != 0 {
-				continue
-			}
-			in := func(o *run) bool { return o.recorded.count > 0 && o.recorded.holds(r.item.ID) }
+			in := func(o *run) bool { return r.liesIn(o) }
 			if slices.ContainsFunc(runs, in) {
 				r.segment = e.journal.keep(q, r.item)
 			}
 		}
 	}
+}
+
+// liesIn reports whether the place of the item of r is in a run.
+func (r *read) liesIn(o *run) bool {
+	return r.segment == 0 && o.recorded.count > 0 && o.recorded.holds(r.item.ID)
+}
+
+// movesOutOf reports whether an item whose place is in a run is on its way to another queue.
+func (q *queue) movesOutOf(o *run) bool {
+	for r := q.moving.head; r != nil; r = r.next {
+		if r.liesIn(o) {
+			return true
+		}
+	}
+	return false
 }
