@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -80,6 +81,25 @@ func TestJournalBound(t *testing.T) {
 			t.Errorf("what was told again and then confirmed is back: %q", got)
 		}
 	}
+}
+
+// TestRemovalOfWhatWasToldAgain: a removal stands behind the record that tells the item again, also
+// if an earlier record of removals, in the same buffer, could take it in.
+func TestRemovalOfWhatWasToldAgain(t *testing.T) {
+	e, _ := newQuiet(t)
+	for _, data := range []string{"a", "b", "c"} {
+		mustPut(t, e, "q", data)
+	}
+	first, _ := mustOpen(t, e, "q")
+	second, _ := mustOpen(t, e, "q")
+	e.Confirm(Now(), first)
+	sh := e.shardOf([]byte("q"))
+	sh.mu.Lock()
+	budget := int64(1 << 20)
+	e.keepOldReads(sh.queues["q"], math.MaxUint64, &budget)
+	sh.mu.Unlock()
+	mustCommitted(t, e)(e.Confirm(Now(), second))
+	wantItems(t, kill(t, e), "q", "c")
 }
 
 // TestMemoryLimitSpills: from three quarters of the limit on, the largest queues spill, and puts go

@@ -75,8 +75,8 @@ func (e *Engine) finishMoves(now Time, moves []move) {
 		q := m.r.q
 		q.moving.remove(m.r)
 		if !q.deleted {
-			// The record of the move says so too. But what was told of q since then, before this lock
-			// was taken, counted the item among those that live.
+			// The record of the move says so too. But what was told of q since then, before this
+			// lock was taken, counted the item among those that live.
 			q.remove(e.journal, m.r.item.ID)
 		}
 		sh.freeRead(m.r)

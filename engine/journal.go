@@ -178,7 +178,7 @@ type removal struct {
 	offset     int    // of the record in the active buffer
 	more       uint32 // ids that it names behind the first
 	last       uint64 // id that it ends with
-	limit      uint64 // ids from here on were put behind the record
+	limit      uint64 // ids from here on were put, or told again, behind the record
 }
 
 // remove records that an item is gone, extending the queue's last remove record if that is still in
@@ -226,6 +226,7 @@ func (j *journal) queue(q *queue) LSN {
 func (j *journal) keep(q *queue, it Item) (segment uint64) {
 	segment = j.segment.Load() // before the record can be written
 	j.record(q.number, func(b []byte) []byte { return appendKeep(b, q.number, it) })
+	q.removal.limit = min(q.removal.limit, it.ID) // its removal must stand behind this
 	return segment
 }
 

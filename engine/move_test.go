@@ -47,8 +47,8 @@ func TestMoveIsAtomic(t *testing.T) {
 	}
 }
 
-// TestMoveMeetsOthers has the queue emptied, deleted, told again, or taken out of the journal or into
-// it, while an item is on its way out.
+// TestMoveMeetsOthers has the queue emptied, deleted, told again, or taken out of the journal or
+// into it, while an item is on its way out.
 func TestMoveMeetsOthers(t *testing.T) {
 	toggle := func(e *Engine, q *queue) {
 		o := *q.opts

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// directAlign is what offsets, sizes and memory of direct writes are multiples of: the block size of
-// the file systems there are.
+// directAlign is what offsets, sizes and memory of direct writes are multiples of: the block size
+// of the file systems there are.
 const directAlign = 4096
 
 // sequentialFS is a file system that can read and write past the page cache.
@@ -25,9 +25,9 @@ var _ sequentialFS = OS{}
 
 // directFile is a file that is appended to past the page cache, where the file system can do that:
 // what is written once, and read once much later, would only drive other pages out, and a page of
-// the cache costs more to make than the write itself; docs/decisions/0014-direct-backlogs.md has the
-// figures. The last block is written anew with what comes behind it; up to the next write the file
-// ends in zeros. One goroutine at a time writes.
+// the cache costs more to make than the write itself; docs/decisions/0014-direct-backlogs.md has
+// the figures. The last block is written anew with what comes behind it; up to the next write the
+// file ends in zeros. One goroutine at a time writes.
 type directFile struct {
 	osFile
 	direct bool
@@ -59,8 +59,8 @@ func (f osFile) setDirect(direct bool) error {
 	return err
 }
 
-// WriteAt implements [File]. What does not follow the last write, or cannot be written directly after
-// all, goes through the page cache, as everything after it.
+// WriteAt implements [File]. What does not follow the last write, or cannot be written directly
+// after all, goes through the page cache, as everything after it.
 func (d *directFile) WriteAt(p []byte, off int64) (int, error) {
 	if !d.direct || off != d.end {
 		return d.writeCached(p, off)

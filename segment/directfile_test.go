@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestDirectFile appends pieces of all sizes and reads them back by another descriptor after each, as a
-// run's reader does; now and then a write out of order turns to the page cache.
+// TestDirectFile appends pieces of all sizes and reads them back by another descriptor after each,
+// as a run's reader does; now and then a write out of order turns to the page cache.
 func TestDirectFile(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 0))
