@@ -84,6 +84,7 @@ type order struct {
 	refused atomic.Int64
 
 	begun   map[string]pending      // by thread: the call that it is in
+	leaving map[string]replies      // by thread: what its call sends
 	written map[string][]*orderItem // by file
 	stored  int64
 }
@@ -144,6 +145,7 @@ func (o *order) judge(file string) error {
 		}
 	}
 	o.begun = make(map[string]pending)
+	o.leaving = make(map[string]replies)
 	o.written = make(map[string][]*orderItem)
 	f, err := os.Open(file)
 	if err != nil {
@@ -190,19 +192,35 @@ func (o *order) visit(c call) {
 	case "sendto", "write", "writev":
 		m := callSocket.FindStringSubmatch(c.args)
 		if c.begins && m != nil && o.sockets[m[1]] != nil {
-			o.reply(o.sockets[m[1]], len(storedReply.FindAllString(c.args, -1)))
+			n := len(storedReply.FindAllString(c.args, -1))
+			o.leaving[c.pid] = replies{o.sockets[m[1]], n}
+			o.reply(o.sockets[m[1]], n)
+		}
+		if r := o.leaving[c.pid]; c.ends && r.conn != nil {
+			delete(o.leaving, c.pid)
+			if c.result > 0 { // else a signal came first, and the call is begun anew
+				r.conn.replied += r.n
+				o.stored += int64(r.n)
+			}
 		}
 	}
+}
+
+// replies are so many that a call which is under way sends on a connection.
+type replies struct {
+	conn *orderConn
+	n    int
 }
 
 // reply checks that the next n items put on a connection are synced: the reply that says so begins
 // to leave.
 func (o *order) reply(oc *orderConn, n int) {
-	for range n {
-		text := oc.put[oc.replied]
-		oc.replied++
-		o.stored++
-		if !o.items[text].synced {
+	for i := range n {
+		if oc.replied+i >= len(oc.put) {
+			o.t.violate("%s got more replies than it put items", oc.name)
+			return
+		}
+		if text := oc.put[oc.replied+i]; !o.items[text].synced {
 			o.t.violate("STORED for %s left before a sync that covers it", text)
 		}
 	}
