@@ -80,11 +80,7 @@ func CreateRun(fsys FS, name string, number uint64) (*RunWriter, error) {
 }
 
 func createRun(fsys FS, name string, id RunID) (*RunWriter, error) {
-	create := fsys.Create
-	if s, ok := fsys.(sequentialFS); ok {
-		create = s.CreateSequential
-	}
-	f, err := create(name)
+	f, err := fsys.Create(name)
 	if err != nil {
 		return nil, fmt.Errorf("make run: %w", err)
 	}

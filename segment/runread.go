@@ -31,11 +31,7 @@ type RunFrame struct {
 // OpenRun opens a run for reading. It returns a *CorruptionError if the file is not that run, and
 // an error that satisfies errors.Is(err, fs.ErrNotExist) if there is none.
 func OpenRun(fsys FS, name string, id RunID) (*RunReader, error) {
-	open := fsys.OpenReadOnly
-	if s, ok := fsys.(sequentialFS); ok {
-		open = s.OpenSequential
-	}
-	f, err := open(name)
+	f, err := fsys.OpenReadOnly(name)
 	if err != nil {
 		return nil, fmt.Errorf("open run: %w", err)
 	}
