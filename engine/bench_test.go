@@ -13,7 +13,10 @@ const commitEvery = 32
 // discard is a Receiver that reads the item and forgets it.
 type discard struct{ bytes int }
 
-func (d *discard) Receive(it Item) { d.bytes += len(it.Data) }
+func (d *discard) Receive(it Item) bool {
+	d.bytes += len(it.Data)
+	return true
+}
 
 // benchEngine is an engine on the real file system that never syncs: the figures are those of the
 // engine, not of the disk.

@@ -81,9 +81,10 @@ func TestClockSteps(t *testing.T) {
 // collected is a Receiver that strings items together.
 type collected string
 
-func (c *collected) Receive(it Item) {
+func (c *collected) Receive(it Item) bool {
 	if *c != "" {
 		*c += " "
 	}
 	*c += collected(it.Data)
+	return true
 }

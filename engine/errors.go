@@ -10,6 +10,8 @@ var (
 	// ErrComing is returned by a fetch whose item is on its way from disk into memory: it can be
 	// had a moment later.
 	ErrComing = errors.New("engine: item is being read from disk")
+	// ErrNotTaken is returned by a fetch whose Receiver did not take the item.
+	ErrNotTaken = errors.New("engine: item was not taken")
 	// ErrBacklog is wrapped by the error of a fetch whose item cannot be read from disk.
 	ErrBacklog = errors.New("engine: backlog cannot be read")
 	// ErrDeleted is returned by a fetch whose queue was deleted while it waited.

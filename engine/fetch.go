@@ -2,10 +2,11 @@ package engine
 
 import "slices"
 
-// Receiver takes the item of a fetch. Receive is called at most once, before the call it was passed
-// to returns, with a shard of the engine locked: it copies what it wants of the item and returns,
-// and calls nothing of the engine.
-type Receiver interface{ Receive(Item) }
+// Receiver takes the items of a fetch. Receive reports whether it takes the item: one that is not
+// taken stays where it is. It is called before the call it was passed to returns, with a shard of
+// the engine locked: it copies what it wants of the item and returns, and calls nothing of the
+// engine.
+type Receiver interface{ Receive(Item) bool }
 
 // FetchRequest says how to fetch.
 type FetchRequest struct {
@@ -33,13 +34,60 @@ type Fetched struct {
 // Fetch hands the oldest item of the queue called name to r. The queue is made if it does not
 // exist. It returns ErrEmpty if there is no item, and ErrComing if the next one is on its way from
 // disk, after putting the request's Waiter, if it has one, in line. An alias is always empty, and
-// nobody waits for it. It also returns ErrBacklog, a *NotAdmittedError, ErrClosed, ErrTooManyQueues
-// and ErrBadName.
+// nobody waits for it. It also returns ErrNotTaken, ErrBacklog, a *NotAdmittedError, ErrClosed,
+// ErrTooManyQueues and ErrBadName.
 func (e *Engine) Fetch(now Time, name []byte, f FetchRequest, r Receiver) (Fetched, error) {
+	q, made, err := e.lockForFetch(now, name)
+	if err != nil {
+		return Fetched{Alias: err == ErrEmpty}, err
+	}
+	meter := e.measured(q)
+	got, err := e.fetch(q, now, f, r)
+	e.unlockAfterFetch(q.shard, now)
+	got.Meter = meter
+	got.Ticket = got.Ticket.Merge(made)
+	return got, err
+}
+
+// maxFetchBytes is how many bytes of items FetchMany hands out with the shard locked; it ends with
+// the item that reaches them.
+const maxFetchBytes = 64 << 10
+
+// FetchMany is Fetch for up to most items, at least one, whose access Holds. It appends their reads
+// to refs, the oldest first, and returns them also with an error, which is why there are not more:
+// those of Fetch. It may return fewer without an error, so that others get at the queue in between,
+// but then at least one.
+func (e *Engine) FetchMany(
+	now Time, name []byte, f FetchRequest, most int, r Receiver, refs []ReadRef,
+) (Fetched, []ReadRef, error) {
+	q, made, err := e.lockForFetch(now, name)
+	if err != nil {
+		return Fetched{Alias: err == ErrEmpty}, refs, err
+	}
+	meter := e.measured(q)
+	got, left := Fetched{}, maxFetchBytes
+	for begun := len(refs); len(refs)-begun < most && left > 0; {
+		if len(refs) > begun && !e.swept(q, now) {
+			break // the next call goes on
+		}
+		if got, err = e.fetch(q, now, f, r); err != nil {
+			break
+		}
+		refs = append(refs, got.Read)
+		left -= len(got.Read.r.item.Data)
+	}
+	e.unlockAfterFetch(q.shard, now)
+	return Fetched{Ticket: made, Waiting: got.Waiting, Meter: meter}, refs, err
+}
+
+// lockForFetch locks the shard of the queue called name and returns the queue, which has no expired
+// item at its head, and the ticket of its making. With an error nothing is locked; it is ErrEmpty
+// for an alias only.
+func (e *Engine) lockForFetch(now Time, name []byte) (*queue, Ticket, error) {
 	s := e.settings.Load()
 	if len(s.Aliases) > 0 {
 		if _, ok := s.Aliases[string(name)]; ok {
-			return Fetched{Alias: true}, ErrEmpty
+			return nil, Ticket{}, ErrEmpty
 		}
 	}
 	sh := e.shardOf(name)
@@ -56,18 +104,18 @@ func (e *Engine) Fetch(now Time, name []byte, f FetchRequest, r Receiver) (Fetch
 	}
 	if err != nil {
 		sh.mu.Unlock()
-		return Fetched{}, err
+		return nil, Ticket{}, err
 	}
-	meter := e.measured(q)
-	got, err := e.fetch(q, now, f, r)
-	got.Meter = meter
-	got.Ticket = got.Ticket.Merge(made)
+	return q, made, nil
+}
+
+// unlockAfterFetch unlocks sh, and ends the moves that the sweep before the fetch began.
+func (e *Engine) unlockAfterFetch(sh *shard, now Time) {
 	moves := sh.takeMoves()
 	sh.mu.Unlock()
 	if moves != nil {
 		e.finishMoves(now, moves)
 	}
-	return got, err
 }
 
 // fetch is Fetch on a queue without expired items at its head. The caller holds the shard's mutex.
@@ -84,10 +132,12 @@ func (e *Engine) fetch(q *queue, now Time, f FetchRequest, r Receiver) (Fetched,
 	if !ok {
 		return e.miss(q, f)
 	}
+	if !r.Receive(it) {
+		return Fetched{}, ErrNotTaken
+	}
 	q.counters.hits++
 	switch f.Access {
 	case Peek:
-		r.Receive(it)
 		return Fetched{}, nil
 	case OpenRead, Hold:
 		if f.Access == OpenRead {
@@ -95,10 +145,8 @@ func (e *Engine) fetch(q *queue, now Time, f FetchRequest, r Receiver) (Fetched,
 		}
 		read := e.openFirst(q, now, it)
 		read.held = f.Access == Hold
-		r.Receive(read.item)
 		return Fetched{Read: ReadRef{read, read.id}}, nil
 	}
-	r.Receive(it)
 	q.handOut(it, now)
 	t := q.remove(e.journal, it.ID)
 	e.drop(q, it)
@@ -203,18 +251,23 @@ func (e *Engine) CancelWait(w *Waiter) bool {
 
 // Collect completes a wait whose Read is ref: it hands the item to r and, by the access the wait
 // was for, removes it for good, leaves it open, or forgets the copy. It reports false if the read
-// has ended by itself.
+// has ended by itself, or r did not take the item, which is then back at the head.
 func (e *Engine) Collect(now Time, ref ReadRef, access Access, r Receiver) (Ticket, bool) {
 	if ref.IsZero() {
 		return Ticket{}, false
 	}
 	sh := ref.r.shard
 	sh.mu.Lock()
-	defer sh.mu.Unlock()
 	if !ref.live() {
+		sh.mu.Unlock()
 		return Ticket{}, false
 	}
-	r.Receive(ref.r.item)
+	if !r.Receive(ref.r.item) {
+		sh.mu.Unlock()
+		e.Abort(now, ref)
+		return Ticket{}, false
+	}
+	defer sh.mu.Unlock()
 	if access.Holds() {
 		return Ticket{}, true
 	}

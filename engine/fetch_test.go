@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -143,4 +144,109 @@ func TestDrainKeepsOrder(t *testing.T) {
 	if got := len(drain(t, e, "q")); got != 3000 {
 		t.Errorf("%d items, want 3000", got)
 	}
+}
+
+// atMost is a Receiver that takes so many items and no more.
+type atMost struct {
+	left int
+	collected
+}
+
+func (a *atMost) Receive(it Item) bool {
+	if a.left == 0 {
+		return false
+	}
+	a.left--
+	return a.collected.Receive(it)
+}
+
+func TestFetchMany(t *testing.T) {
+	const all = 100
+	large := strings.Repeat("x", maxFetchBytes-1)
+	tests := []struct {
+		name   string
+		puts   []string
+		most   int
+		takes  int
+		wait   bool
+		want   string
+		err    error
+		queued int64 // afterwards
+	}{
+		{"as many as are asked for", []string{"a", "b", "c"}, 2, all, false, "a b", nil, 1},
+		{"as many as there are", []string{"a", "b"}, 3, all, false, "a b", ErrEmpty, 0},
+		{"all, and waits for more", []string{"a", "b"}, 3, all, true, "a b", ErrEmpty, 0},
+		{"exactly all", []string{"a", "b"}, 2, all, true, "a b", nil, 0},
+		{"none", nil, 3, all, false, "", ErrEmpty, 0},
+		{"as many as are taken", []string{"a", "b", "c"}, 3, 1, true, "a", ErrNotTaken, 2},
+		{"as many bytes as may go at once", []string{large, "b", "c"}, 3, all, true, large + " b", nil, 1},
+		{"at least one item", []string{large + large, "b"}, 2, all, false, large + large, nil, 1},
+		{"those that have not expired", []string{"expired", "a", "expired", "b"}, 3, all, false,
+			"a b", ErrEmpty, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			e, _ := newQuiet(t)
+			now := Now()
+			for _, data := range tt.puts {
+				p := PutRequest{Data: []byte(data)}
+				if data == "expired" {
+					p.Expiry = now - 1
+				}
+				if _, err := e.Put(now-2, []byte("q"), p); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r := &atMost{left: tt.takes}
+			w := &Waiter{Notify: make(wakeUp, 1)}
+			f := FetchRequest{Access: Hold, Waiter: w, Immediate: !tt.wait}
+			got, refs, err := e.FetchMany(now, []byte("q"), f, tt.most, r, nil)
+			if err != tt.err || string(r.collected) != tt.want {
+				t.Errorf("FetchMany hands out %.20q with %v, want %.20q with %v",
+					string(r.collected), err, tt.want, tt.err)
+			}
+			if waits := tt.wait && tt.err == ErrEmpty; got.Waiting != waits || e.CancelWait(w) != waits {
+				t.Errorf("Waiting = %v, want %v", got.Waiting, waits)
+			}
+			s, _ := e.QueueStats(now, []byte("q"))
+			if s.Items != tt.queued || s.OpenReads != int64(len(refs)) {
+				t.Errorf("%d items are left and %d open, want %d and %d",
+					s.Items, s.OpenReads, tt.queued, len(refs))
+			}
+			e.AbortAll(now, refs)
+			var again collected
+			for {
+				if _, err := e.Fetch(now, []byte("q"), FetchRequest{Access: Take}, &again); err != nil {
+					break
+				}
+			}
+			var live []string
+			for _, data := range tt.puts {
+				if data != "expired" {
+					live = append(live, data)
+				}
+			}
+			if want := strings.Join(live, " "); string(again) != want {
+				t.Errorf("after AbortAll there is %.20q, want %.20q", string(again), want)
+			}
+			verify(t, e)
+		})
+	}
+}
+
+// TestCollectNotTaken checks that an item that a waiter does not take is the next one's.
+func TestCollectNotTaken(t *testing.T) {
+	e, _ := newQuiet(t)
+	w := &Waiter{Notify: make(wakeUp, 1)}
+	if f, err := e.Fetch(Now(), []byte("q"), FetchRequest{Access: Take, Waiter: w}, new(collected)); !f.Waiting {
+		t.Fatal(err)
+	}
+	mustPut(t, e, "q", "a")
+	if _, ok := e.Collect(Now(), w.Read, Take, &atMost{}); ok {
+		t.Error("Collect of an item that is not taken = true")
+	}
+	if got := mustGet(t, e, "q"); got != "a" {
+		t.Errorf("the next fetch has %q", got)
+	}
+	verify(t, e)
 }

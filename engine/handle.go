@@ -136,9 +136,10 @@ func (q *Queue) Stats() (s QueueStats, ok bool) { return q.e.QueueStats(Now(), q
 // copied is a Receiver that keeps a copy.
 type copied struct{ item Item }
 
-func (c *copied) Receive(it Item) {
+func (c *copied) Receive(it Item) bool {
 	c.item = it
 	c.item.Data = append([]byte(nil), it.Data...)
+	return true
 }
 
 // wakeUp is a Notifier for a goroutine that waits on a channel of capacity 1.

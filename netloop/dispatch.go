@@ -122,17 +122,10 @@ func (s *session) fetch(name, reply []byte, access engine.Access, millis int32) 
 // afterwards; it is in any case if the next item is being read from disk.
 func (s *session) try(name []byte, access engine.Access, wait bool) (engine.Fetched, error) {
 	l := s.loop
-	req := engine.FetchRequest{Access: access, ClientID: s.clientID}
-	s.wait.waiter.Notify = s
-	req.Waiter, req.Immediate = &s.wait.waiter, !wait || l.draining
-	got, err := l.engine.Fetch(l.now, name, req, s)
+	got, err := l.engine.Fetch(l.now, name, s.fetchRequest(access, wait), s)
 	s.after(got.Ticket)
 	s.countFetch(access, &got, err)
 	switch {
-	case err == nil && s.unwanted:
-		s.unwanted = false
-		l.engine.Abort(l.now, got.Read)
-		return engine.Fetched{}, engine.ErrEmpty
 	case err == nil:
 		l.counters.GetHits++
 		if access.Holds() {
@@ -144,6 +137,54 @@ func (s *session) try(name []byte, access engine.Access, wait bool) (engine.Fetc
 	return got, err
 }
 
+// maxFetched is how many items are fetched with a shard locked.
+const maxFetched = 128
+
+// tryMany is try for up to most items, or without a limit if that is negative, that stay open. It
+// returns how many there were, also with an error, which is why there are not more; there may be
+// fewer without one.
+func (s *session) tryMany(
+	name []byte, access engine.Access, wait bool, most int,
+) (n int, got engine.Fetched, err error) {
+	l := s.loop
+	if most < 0 || most > maxFetched {
+		most = maxFetched
+	}
+	request := s.fetchRequest(access, wait)
+	got, l.refs, err = l.engine.FetchMany(l.now, name, request, most, s, l.refs[:0])
+	s.after(got.Ticket)
+	if n = len(l.refs); n > 0 {
+		s.reads.add(name, l.refs...)
+		l.counters.GetHits += int64(n)
+		l.counters.CmdMonitorGet += int64(n)
+		if access == engine.Hold {
+			s.wait.meter = got.Meter
+			s.wait.holds += n // counted when they are confirmed
+		} else {
+			l.latencies.count(CommandHit, got.Meter, got.Ticket, int64(n))
+		}
+	}
+	if err == nil {
+		return n, got, nil
+	}
+	l.counters.CmdMonitorGet++
+	s.countFetch(access, &got, err)
+	if err == engine.ErrEmpty && !got.Waiting && !got.Alias {
+		l.counters.GetMisses++
+	}
+	return n, got, err
+}
+
+// fetchRequest is what the engine is asked for. The session's Waiter joins the line if there is no
+// item and wait is set, or the item is being read from disk.
+func (s *session) fetchRequest(access engine.Access, wait bool) engine.FetchRequest {
+	w := &s.wait.waiter
+	w.Notify = s
+	return engine.FetchRequest{
+		Access: access, ClientID: s.clientID, Waiter: w, Immediate: !wait || s.loop.draining,
+	}
+}
+
 // countFetch takes in the outcome of a fetch that did not wait, or the beginning of one that does.
 func (s *session) countFetch(access engine.Access, got *engine.Fetched, err error) {
 	l := s.loop
@@ -152,10 +193,7 @@ func (s *session) countFetch(access engine.Access, got *engine.Fetched, err erro
 		s.wait.meter, s.wait.began = got.Meter, l.clock
 	case err == nil && access == engine.Peek, err == engine.ErrEmpty && access == engine.Peek:
 		l.latencies.count(CommandPeek, nil, got.Ticket, 1)
-	case err == nil && access == engine.Hold && !s.unwanted:
-		s.wait.meter = got.Meter
-		s.wait.holds++ // counted when they are confirmed
-	case err == nil && !s.unwanted:
+	case err == nil:
 		l.latencies.count(CommandHit, got.Meter, got.Ticket, 1)
 	case err == engine.ErrEmpty && !got.Alias:
 		l.latencies.count(CommandMiss, got.Meter, got.Ticket, 1)

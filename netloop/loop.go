@@ -42,7 +42,8 @@ type loop struct {
 	call     thrift.Request
 	utf8Name []byte           // of a queue
 	headItem []byte           // of a Thrift peek
-	refs     []engine.ReadRef // of a Thrift get, confirm or abort
+	refs     []engine.ReadRef // of a fetch, confirm or abort of many items
+	ids      []int64          // of a Thrift get
 	meter    *engine.Meter    // of the queue put to
 
 	// For any goroutine.

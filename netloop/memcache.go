@@ -79,8 +79,9 @@ func (s *session) reply(req *memcache.Request, reply string) {
 	}
 }
 
-func (memcacheProtocol) item(s *session, it engine.Item) {
+func (memcacheProtocol) item(s *session, it engine.Item) bool {
 	s.out = memcache.AppendValue(s.out, s.name, it.Flags, it.Data)
+	return true
 }
 
 func (memcacheProtocol) none(s *session) { s.out = append(s.out, memcache.ReplyEnd...) }

@@ -45,8 +45,8 @@ func (o *openReads) count(name []byte) int {
 	return 0
 }
 
-// add appends a read of the queue called name.
-func (o *openReads) add(name []byte, ref engine.ReadRef) {
+// add appends reads, at least one, of the queue called name.
+func (o *openReads) add(name []byte, refs ...engine.ReadRef) {
 	q := o.of(name)
 	switch {
 	case q == nil:
@@ -59,7 +59,7 @@ func (o *openReads) add(name []byte, ref engine.ReadRef) {
 	case q.len() == 0:
 		o.empty--
 	}
-	q.refs = append(q.refs, ref)
+	q.refs = append(q.refs, refs...)
 }
 
 // take removes the oldest read of the queue called name and returns it.
@@ -77,22 +77,29 @@ func (o *openReads) take(name []byte) (ref engine.ReadRef, ok bool) {
 		}
 		return ref, true
 	}
-	q.refs, q.head = q.refs[:0], 0
-	o.empty++
-	if o.empty > maxEmptyReads {
-		o.forgetEmpty()
-	}
+	o.emptied(q)
 	return ref, true
 }
 
 // takeQueue removes the reads of the queue called name and appends them to dst, in the order they
 // were opened.
 func (o *openReads) takeQueue(name []byte, dst []engine.ReadRef) []engine.ReadRef {
-	for o.count(name) > 0 {
-		ref, _ := o.take(name)
-		dst = append(dst, ref)
+	if o.count(name) == 0 {
+		return dst
 	}
+	q := o.of(name)
+	dst = append(dst, q.refs[q.head:]...)
+	o.emptied(q)
 	return dst
+}
+
+// emptied is called when the reads of q, of which there was one at least, have all been taken.
+func (o *openReads) emptied(q *queueReads) {
+	q.refs, q.head = q.refs[:0], 0
+	o.empty++
+	if o.empty > maxEmptyReads {
+		o.forgetEmpty()
+	}
 }
 
 func (o *openReads) forgetEmpty() {

@@ -60,6 +60,8 @@ type readOfCall struct {
 // reliableReads.mu.
 type reader struct{ open map[string]int }
 
+func newReader() *reader { return &reader{open: make(map[string]int)} }
+
 // forget takes n reads of a queue off the count.
 func (r *reader) forget(queue string, n int) {
 	if r.open[queue] -= n; r.open[queue] == 0 {
@@ -81,10 +83,8 @@ func newReliableReads(e *engine.Engine, c clock) *reliableReads {
 	}
 }
 
-// newID returns an id above 0 that no open read has.
+// newID returns an id above 0 that no open read has. The caller holds mu.
 func (t *reliableReads) newID() int64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	for {
 		id := int64(t.random.Uint64() >> 1)
 		if _, taken := t.reads[id]; !taken && id > 0 {
@@ -103,14 +103,11 @@ func (t *reliableReads) count(r *reader, name []byte) int {
 	return r.open[string(name)]
 }
 
-// add takes over the open reads of one call, under ids from newID, in the order they were opened.
-// It returns r, or a new reader if that is nil.
+// add takes over the open reads of one call, in the order they were opened, and appends their ids
+// to dst.
 func (t *reliableReads) add(
-	r *reader, name []byte, ids []int64, refs []engine.ReadRef, deadline moment,
-) *reader {
-	if r == nil {
-		r = &reader{open: make(map[string]int)}
-	}
+	r *reader, name []byte, refs []engine.ReadRef, deadline moment, dst []int64,
+) []int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c := t.newCall()
@@ -120,15 +117,17 @@ func (t *reliableReads) add(
 	t.opened++
 	c.reader, c.deadline, c.order, c.left = r, deadline, t.opened, len(refs)
 	for i, ref := range refs {
-		c.reads = append(c.reads, readOfCall{ids[i], ref})
-		t.reads[ids[i]] = placeInCall{c, i}
+		id := t.newID()
+		c.reads = append(c.reads, readOfCall{id, ref})
+		t.reads[id] = placeInCall{c, i}
+		dst = append(dst, id)
 	}
 	r.open[c.queue] += len(refs)
 	heap.Push(&t.calls, c)
 	if t.calls[0] == c {
 		t.setTimer()
 	}
-	return r
+	return dst
 }
 
 func (t *reliableReads) newCall() *readsOfCall {
@@ -157,28 +156,33 @@ func (t *reliableReads) take(name []byte, ids thrift.IDs, dst []engine.ReadRef) 
 	slices.SortFunc(found, func(a, b placeInCall) int {
 		return cmp.Or(cmp.Compare(a.call.order, b.call.order), cmp.Compare(a.index, b.index))
 	})
-	for _, place := range found {
-		dst = append(dst, t.end(place))
+	ended := 0 // of the call at hand
+	for i, place := range found {
+		c := place.call
+		r := &c.reads[place.index]
+		dst = append(dst, r.ref)
+		*r = readOfCall{}
+		ended++
+		if i == len(found)-1 || found[i+1].call != c {
+			t.end(c, ended)
+			ended = 0
+		}
 	}
 	t.found = found
 	return dst, len(found)
 }
 
-// end forgets a read that is no longer among t.reads, and returns it. The caller holds mu.
-func (t *reliableReads) end(at placeInCall) engine.ReadRef {
-	c := at.call
-	r := &c.reads[at.index]
-	ref := r.ref
-	*r = readOfCall{}
-	c.reader.forget(c.queue, 1)
-	if c.left--; c.left == 0 {
-		heap.Remove(&t.calls, c.heap)
-		if len(t.free) < maxFreeCalls && cap(c.reads) <= maxFreeReads {
-			c.reader, c.reads = nil, c.reads[:0]
-			t.free = append(t.free, c)
-		}
+// end forgets n reads of a call that are no longer among t.reads. The caller holds mu.
+func (t *reliableReads) end(c *readsOfCall, n int) {
+	c.reader.forget(c.queue, n)
+	if c.left -= n; c.left > 0 {
+		return
 	}
-	return ref
+	heap.Remove(&t.calls, c.heap)
+	if len(t.free) < maxFreeCalls && cap(c.reads) <= maxFreeReads {
+		c.reader, c.reads = nil, c.reads[:0]
+		t.free = append(t.free, c)
+	}
 }
 
 // setTimer makes the timer ring at the earliest deadline. The caller holds mu.

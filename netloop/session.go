@@ -50,8 +50,9 @@ type protocol interface {
 	// next decodes and runs the request at the start of in, and returns how many bytes it took: 0
 	// if the request is not complete, or the session is not to be read any more.
 	next(s *session, in []byte) int
-	// item words an item that was fetched. It is called with a shard of the engine locked.
-	item(s *session, it engine.Item)
+	// item words an item that was fetched, and reports whether there is room for it: if not, it
+	// stays in its queue. It is called with a shard of the engine locked.
+	item(s *session, it engine.Item) bool
 	// none words the end of a fetch without an item, or of a monitor.
 	none(s *session)
 	// refuse words why an operation was refused, and closes the session if the protocol says so.
@@ -80,7 +81,6 @@ type session struct {
 	clientID     string    // who the client says it is; "" if it does not
 	items        textItems // of the text protocol
 	thrift       thriftState
-	unwanted     bool // the protocol has no room for the item it was handed last: it goes back
 
 	in      []byte                     // bytes that have arrived and were not run, from inStart on; nil if there are none
 	inPool  *bytebufferpool.ByteBuffer // that in came from
@@ -239,7 +239,7 @@ func (s *session) quit() {
 }
 
 // Receive implements engine.Receiver for the fetch being run.
-func (s *session) Receive(it engine.Item) { s.proto.item(s, it) }
+func (s *session) Receive(it engine.Item) bool { return s.proto.item(s, it) }
 
 // after makes the replies written so far wait for t.
 func (s *session) after(t engine.Ticket) {

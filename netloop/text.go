@@ -110,7 +110,10 @@ func (textProtocol) largest(o *Options) int { return o.MaxLine + o.MaxItemSize }
 
 func (textProtocol) tooMany() []byte { return text.AppendError(nil, "Too many open connections.") }
 
-func (textProtocol) item(s *session, it engine.Item) { s.out = text.AppendItem(s.out, it.Data) }
+func (textProtocol) item(s *session, it engine.Item) bool {
+	s.out = text.AppendItem(s.out, it.Data)
+	return true
+}
 
 func (textProtocol) none(s *session) { s.out = append(s.out, text.ReplyNone...) }
 

@@ -16,7 +16,6 @@ const maxThriftReply = 16_384_000
 type thriftGet struct {
 	reply     *bytebufferpool.ByteBuffer // as far as it is known; nil between gets
 	count     int                        // items in it
-	ids       []int64                    // of them, if they stay open
 	autoAbort moment                     // ms from the reply on; 0: the items are gone for good
 }
 
@@ -43,32 +42,24 @@ func thriftGetItems(s *session, req *thrift.Request) {
 }
 
 // item adds an item to the reply of the get under way; without one it is that of a peek.
-func (thriftProtocol) item(s *session, it engine.Item) {
+func (thriftProtocol) item(s *session, it engine.Item) bool {
 	g := &s.thrift.get
 	if g.reply == nil {
 		s.loop.headItem = append(s.loop.headItem, it.Data...)
-		return
+		return true
 	}
 	if g.count > 0 && len(g.reply.B)+thrift.ItemOverhead+len(it.Data) > maxThriftReply {
-		s.unwanted = true
-		return
+		return false
 	}
-	id := int64(0)
-	if g.autoAbort > 0 {
-		id = s.loop.server.reliable.newID()
-		g.ids = append(g.ids, id)
-	}
-	g.reply.B = thrift.AppendItem(g.reply.B, it.Data, id)
+	g.reply.B = thrift.AppendItem(g.reply.B, it.Data, 0)
 	g.count++
+	return true
 }
 
 // none ends the get under way.
 func (thriftProtocol) none(s *session) {
 	g, l := &s.thrift.get, s.loop
-	start := len(s.out)
-	s.out = append(s.out, g.reply.B...)
-	s.out = thrift.EndItems(s.out, start, g.count)
-	l.refs = s.reads.takeQueue(s.wait.name, l.refs[:0])
+	l.refs, l.ids = s.reads.takeQueue(s.wait.name, l.refs[:0]), l.ids[:0]
 	var t engine.Ticket
 	switch {
 	case g.autoAbort == 0:
@@ -76,8 +67,16 @@ func (thriftProtocol) none(s *session) {
 		s.after(t)
 	case g.count > 0:
 		l.engine.Keep(l.now, l.refs)
-		s.thrift.reader = l.server.reliable.add(s.thrift.reader, s.wait.name, g.ids, l.refs, l.clock+g.autoAbort)
+		if s.thrift.reader == nil {
+			s.thrift.reader = newReader()
+		}
+		deadline := l.clock + g.autoAbort
+		l.ids = l.server.reliable.add(s.thrift.reader, s.wait.name, l.refs, deadline, l.ids)
 	}
+	start := len(s.out)
+	s.out = append(s.out, g.reply.B...)
+	s.out = thrift.EndItems(s.out, start, g.count)
+	thrift.SetItemIDs(s.out, start, l.ids)
 	l.latencies.count(CommandHit, s.wait.meter, t, int64(s.wait.holds))
 	s.dropGet()
 }
@@ -94,9 +93,6 @@ func (s *session) abandonGet() {
 	s.dropGet()
 }
 
-// maxKeptIDs is how many ids a session keeps room for between gets.
-const maxKeptIDs = 128
-
 // dropGet forgets the get under way.
 func (s *session) dropGet() {
 	g := &s.thrift.get
@@ -106,10 +102,7 @@ func (s *session) dropGet() {
 	if cap(g.reply.B) <= maxPooledBuffer {
 		s.loop.buffers.gets.Put(g.reply)
 	}
-	g.reply, g.ids = nil, g.ids[:0]
-	if cap(g.ids) > maxKeptIDs {
-		g.ids = nil
-	}
+	g.reply = nil
 }
 
 func thriftConfirm(s *session, req *thrift.Request) {

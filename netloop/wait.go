@@ -104,27 +104,28 @@ func (s *session) continueMonitor() {
 	if !wait {
 		deadline = forever
 	}
-	for portion := maxPortion; w.remaining != 0 && deadline > l.clock && !s.readsBlocked(); portion-- {
-		if portion == 0 || s.owesTooMuch() {
+	portion := maxPortion
+	for w.remaining != 0 && deadline > l.clock && !s.readsBlocked() {
+		if portion <= 0 || s.owesTooMuch() {
 			w.kind = waitMonitor
 			s.to(stalled)
 			l.mark(s)
 			return
 		}
-		l.counters.CmdMonitorGet++
-		got, err := s.try(w.name, w.access, wait)
+		n, got, err := s.tryMany(w.name, w.access, wait, w.remaining)
+		portion -= n
+		w.remaining -= n
 		if got.Waiting {
 			s.beginWait(waitMonitor, w.name, w.reply, w.access, deadline)
 			return
 		}
-		if err == engine.ErrEmpty {
+		if err == engine.ErrEmpty || err == engine.ErrNotTaken {
 			break // no more is there, or wanted; or the server stops
 		}
 		if err != nil {
 			s.proto.refuse(s, err)
 			return
 		}
-		w.remaining--
 	}
 	s.proto.none(s)
 }
@@ -214,11 +215,6 @@ func (s *session) collect(ref engine.ReadRef) bool {
 	t, ok := l.engine.Collect(l.now, ref, w.access, s)
 	if !ok {
 		l.counters.GetMisses++
-		return false
-	}
-	if s.unwanted {
-		s.unwanted = false
-		l.engine.Abort(l.now, ref)
 		return false
 	}
 	l.counters.GetHits++

@@ -1,7 +1,9 @@
 package thrift
 
 import (
+	"bytes"
 	"fmt"
+	"math"
 	"testing"
 )
 
@@ -93,5 +95,25 @@ func TestItemList(t *testing.T) {
 	}
 	if got, want := itemListString(r.Items), `[1:"a" 2:""]`; got != want {
 		t.Errorf("All() yields %s, want %s", got, want)
+	}
+}
+
+// TestSetItemIDs checks that a reply whose items get their ids at the end is the one that had them
+// from the start.
+func TestSetItemIDs(t *testing.T) {
+	for _, upgraded := range []bool{false, true} {
+		call := Call{Method: MethodGet, Seq: 7, Upgraded: upgraded}
+		items, ids := []string{"a", "", "four"}, []int64{1, math.MaxInt64, 0x0102030405060708}
+		want, got := BeginItems([]byte("before"), call), BeginItems([]byte("before"), call)
+		for i, item := range items {
+			want = AppendItem(want, []byte(item), ids[i])
+			got = AppendItem(got, []byte(item), 0)
+		}
+		want = EndItems(want, len("before"), len(items))
+		got = EndItems(got, len("before"), len(items))
+		SetItemIDs(got, len("before"), ids)
+		if !bytes.Equal(got, want) {
+			t.Errorf("upgraded %t:\n got %x\nwant %x", upgraded, got, want)
+		}
 	}
 }

@@ -38,13 +38,30 @@ func AppendItem(dst, data []byte, id int64) []byte {
 // EndItems ends the reply whose BeginItems began at offset start, and notes its length and that it
 // has count items. It panics if the frame is larger than 2 GiB.
 func EndItems(dst []byte, start, count int) []byte {
+	binary.BigEndian.PutUint32(dst[itemCount(dst, start):], uint32(count))
+	return endStruct(dst, start)
+}
+
+// SetItemIDs gives the first items of the reply whose BeginItems began at offset start of b ids of
+// their own, for a caller that knows them only once it has the items.
+func SetItemIDs(b []byte, start int, ids []int64) {
+	at := itemCount(b, start) + 4
+	for _, id := range ids {
+		at += 3 // the type and the number of the field with the data
+		at += 4 + int(binary.BigEndian.Uint32(b[at:]))
+		at += 3 // those of the field with the id
+		binary.BigEndian.PutUint64(b[at:], uint64(id))
+		at += 8 + 1
+	}
+}
+
+// itemCount is the offset in b of the number of items of the reply that begins at start.
+func itemCount(b []byte, start int) int {
 	name := start + frameHeaderSize
-	if dst[name] == typeStop {
+	if b[name] == typeStop {
 		name++ // it is a ResponseHeader
 	}
 	name += 4
 	const nameToCount = 4 + 4 + 3 + 1 // name length, sequence id, field, element type
-	at := name + nameToCount + int(binary.BigEndian.Uint32(dst[name:]))
-	binary.BigEndian.PutUint32(dst[at:], uint32(count))
-	return endStruct(dst, start)
+	return name + nameToCount + int(binary.BigEndian.Uint32(b[name:]))
 }

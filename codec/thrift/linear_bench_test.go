@@ -4,13 +4,12 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 )
 
-// TestDecodeLinear checks that sixteen times the bytes take about sixteen times as long, whatever
-// they announce.
-func TestDecodeLinear(t *testing.T) {
-	tests := []struct {
+// BenchmarkDecodeLinear shows that sixteen times the bytes take about sixteen times as long,
+// whatever they announce: ns/byte of both sizes are alike.
+func BenchmarkDecodeLinear(b *testing.B) {
+	cases := []struct {
 		name string
 		head string // COUNT in it is the number of bodies
 		body string // as often as the size wants it
@@ -35,33 +34,20 @@ func TestDecodeLinear(t *testing.T) {
 		{"ids", confirmHead + queueArg + `0e 0002 0a COUNT`, `0000000000000000`, `00`},
 		{"unknown method", `80010001 00000004 "nope" 00000001`, `02 0009 01`, `00`},
 	}
-	// sized returns a frame of about size bytes.
-	sized := func(head, body, end string, size int) []byte {
-		count := size / len(unhex(t, body))
-		head = strings.Replace(head, "COUNT", fmt.Sprintf("%08x", count), 1)
-		return frame(unhex(t, head+strings.Repeat(body, count)+end))
+	for _, bb := range cases {
+		for _, size := range []int{32 << 10, 512 << 10} {
+			count := size / len(unhex(b, bb.body))
+			head := strings.Replace(bb.head, "COUNT", fmt.Sprintf("%08x", count), 1)
+			src := frame(unhex(b, head+strings.Repeat(bb.body, count)+bb.end))
+			b.Run(fmt.Sprintf("%s/KiB=%d", bb.name, size>>10), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					var req Request
+					Decoder{}.Decode(src, &req)
+				}
+				perByte := float64(b.Elapsed().Nanoseconds()) / float64(b.N) / float64(len(src))
+				b.ReportMetric(perByte, "ns/byte")
+			})
+		}
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			const size, factor, slack = 32 << 10, 16, 8
-			small := decodeTime(sized(tt.head, tt.body, tt.end, size))
-			large := decodeTime(sized(tt.head, tt.body, tt.end, factor*size))
-			if large > factor*slack*max(small, time.Microsecond) {
-				t.Errorf("Decode of %d KiB takes %v, of %d KiB %v",
-					size>>10, small, factor*size>>10, large)
-			}
-		})
-	}
-}
-
-// decodeTime returns the shortest time in which src was decoded.
-func decodeTime(src []byte) time.Duration {
-	shortest := time.Hour
-	for range 5 {
-		var req Request
-		start := time.Now()
-		Decoder{}.Decode(src, &req)
-		shortest = min(shortest, time.Since(start))
-	}
-	return shortest
 }
