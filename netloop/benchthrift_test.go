@@ -1,8 +1,8 @@
 package netloop
 
 import (
-	"io"
-	"net"
+	"encoding/binary"
+	"slices"
 	"testing"
 
 	"github.com/kestrelmq/kestrel/codec/thrift"
@@ -66,9 +66,9 @@ func (c *batches) round(b testing.TB, reliable bool) {
 	}
 }
 
-// BenchmarkThriftLoopback is one client and the server in one process: ns/item is what both spend
-// on an item that is put, fetched and, if reliable, confirmed.
-// BenchmarkLoopback/SET+GET/pipeline=32 divided by 32 is the same for memcache.
+// BenchmarkThriftLoopback is one client and the server in one process: server-ns/item is what the
+// server spends on an item that is put, fetched and, if reliable, confirmed. That of
+// BenchmarkLoopback/SET+GET/pipeline=32 is the same for memcache.
 func BenchmarkThriftLoopback(b *testing.B) {
 	for _, reliable := range []bool{false, true} {
 		name := "plain"
@@ -77,42 +77,31 @@ func BenchmarkThriftLoopback(b *testing.B) {
 		}
 		b.Run(name, func(b *testing.B) {
 			s := startServer(b, Options{MaxOpenReads: thriftBatch, Loops: 1, Thrift: "127.0.0.1:0"}, unsynced())
-			nc, err := net.Dial("tcp", s.ThriftAddr().String())
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer nc.Close()
+			client := dialBench(b, s.ThriftAddr())
 			c := newBatches(func(request, answer []byte) []byte {
-				if _, err := nc.Write(request); err != nil {
-					b.Fatal(err)
-				}
-				return readFrame(b, nc, answer)
+				client.write(request)
+				return client.readFrame(answer)
 			})
 			for range 100 {
 				c.round(b, reliable)
 			}
 			b.ReportAllocs()
+			client.begin()
 			for b.Loop() {
 				c.round(b, reliable)
 			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*thriftBatch), "ns/item")
+			client.report(b.N * thriftBatch)
 		})
 	}
 }
 
 // readFrame reads one frame, its length included, into buf.
-func readFrame(b testing.TB, r io.Reader, buf []byte) []byte {
+func (c *benchClient) readFrame(buf []byte) []byte {
 	buf = append(buf[:0], 0, 0, 0, 0)
-	if _, err := io.ReadFull(r, buf); err != nil {
-		b.Fatal(err)
-	}
-	size := int(buf[0])<<24 | int(buf[1])<<16 | int(buf[2])<<8 | int(buf[3])
-	for len(buf) < 4+size {
-		buf = append(buf, 0)
-	}
-	if _, err := io.ReadFull(r, buf[4:]); err != nil {
-		b.Fatal(err)
-	}
+	c.read(buf)
+	size := int(binary.BigEndian.Uint32(buf))
+	buf = slices.Grow(buf, size)[:4+size]
+	c.read(buf[4:])
 	return buf
 }
 

@@ -5,9 +5,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/kestrelmq/kestrel/engine"
 )
@@ -31,15 +28,6 @@ func newTurner(b *testing.B, noHistograms bool) (*loop, *session) {
 	sink.session.proto, sink.session.sink, sink.session.loop = memcacheProtocol{}, sink, l
 	l.open(&sink.session)
 	return l, &sink.session
-}
-
-// threadTime is how long the calling thread has run, which does not depend on who else does.
-func threadTime(b *testing.B) time.Duration {
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(t.Nano())
 }
 
 // BenchmarkHistograms is what measuring costs: turns of a loop without a network, which leaves
