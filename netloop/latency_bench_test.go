@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kestrelmq/kestrel/codec/memcache"
 	"github.com/kestrelmq/kestrel/engine"
 )
 
@@ -71,6 +72,45 @@ func BenchmarkHistograms(b *testing.B) {
 					b.ReportMetric(float64(used.Nanoseconds())/float64(b.N*pipeline), "cpu-ns/request")
 				})
 			}
+		}
+	}
+}
+
+// BenchmarkRecording is what measuring costs a server whose clients are connected: server-ns/item
+// for an item that is put. Compare runs that take turns:
+//
+//	for i in $(seq 10); do go test -run '^$' -bench Recording ./netloop; done > recording.txt
+//	benchstat -col /histograms recording.txt
+func BenchmarkRecording(b *testing.B) {
+	body := strings.Repeat("x", 64)
+	for _, bb := range []struct{ pipeline, queues int }{{1, 1}, {32, 1}, {32, 32}} {
+		var request strings.Builder
+		for i := range bb.pipeline {
+			fmt.Fprintf(&request, "set bench%d 0 0 64\r\n%s\r\n", i%bb.queues, body)
+		}
+		in, out := []byte(request.String()), make([]byte, bb.pipeline*len("STORED\r\n"))
+		for _, mode := range []string{"off", "on"} {
+			name := fmt.Sprintf("pipeline=%d/queues=%d/histograms=%s", bb.pipeline, bb.queues, mode)
+			b.Run(name, func(b *testing.B) {
+				s := startServer(b, Options{Loops: 1, NoHistograms: mode == "off"}, unsynced())
+				c := dialBench(b, s.MemcacheAddr())
+				turn := func() {
+					c.write(in)
+					c.read(out)
+				}
+				for range 100 {
+					turn()
+				}
+				c.begin()
+				for n := 0; b.Loop(); n++ {
+					turn()
+					if n%(100_000/bb.pipeline) == 0 {
+						c.write([]byte("flush_all\r\n"))
+						c.read(make([]byte, len(memcache.ReplyFlushedAll)))
+					}
+				}
+				c.report(b.N * bb.pipeline)
+			})
 		}
 	}
 }

@@ -25,7 +25,9 @@ func TestMain(m *testing.M) {
 // startServer runs a server on a free port of this machine until the test ends.
 func startServer(t testing.TB, opts Options, queue engine.QueueOptions) *Server {
 	t.Helper()
-	e, err := engine.Open(engine.Options{Dir: t.TempDir(), Settings: engine.Settings{Default: queue}})
+	e, err := engine.Open(engine.Options{
+		Dir: t.TempDir(), Settings: engine.Settings{Default: queue}, NoHistograms: opts.NoHistograms,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
