@@ -67,6 +67,8 @@ const (
 	maxQueues = 1024
 	// maxSamples is how many samples gather before the engine gets them.
 	maxSamples = 256
+	// directSamples is how many of one turn it gets at once.
+	directSamples = 16
 )
 
 // group is commands that began, and end, together.
@@ -178,9 +180,13 @@ func (y *latencies) end(g *group, now time.Time) {
 			y.times[c].Record(took, n)
 		}
 	}
-	for _, q := range g.queues {
-		q.Value = took
-		y.add(q)
+	for i := range g.queues {
+		g.queues[i].Value = took
+	}
+	if len(g.queues) >= directSamples {
+		y.engine.Record(g.queues)
+	} else {
+		y.add(g.queues...)
 	}
 	g.clear()
 }
@@ -191,9 +197,9 @@ func (g *group) clear() {
 	*g = group{queues: g.queues[:0]}
 }
 
-// add gathers a sample for the engine. The caller holds mu.
-func (y *latencies) add(s engine.Sample) {
-	if y.samples = append(y.samples, s); len(y.samples) >= maxSamples {
+// add gathers samples for the engine. The caller holds mu.
+func (y *latencies) add(s ...engine.Sample) {
+	if y.samples = append(y.samples, s...); len(y.samples) >= maxSamples {
 		y.flush()
 	}
 }
