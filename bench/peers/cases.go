@@ -5,20 +5,9 @@ import (
 	"math"
 	"time"
 
+	"github.com/kestrelmq/kestrel/bench/peer"
 	"github.com/kestrelmq/kestrel/loadtest"
 )
-
-// class is what a server must have done with a put before it answers.
-type class uint8
-
-const (
-	memory     class = iota // nothing: a put survives nothing
-	pageCache               // at most written to a file: survives the process, not the machine
-	syncAlways              // synced to the disk
-	numClasses
-)
-
-func (c class) String() string { return [...]string{"memory", "page-cache", "sync-always"}[c] }
 
 // kind is what the connections of a case do.
 type kind uint8
@@ -133,7 +122,7 @@ func (c benchCase) gets(d time.Duration, speed float64) int64 {
 func (o *options) load(c benchCase, s server, addr string) loadtest.Options {
 	load := loadtest.Options{
 		Addr:     addr,
-		Protocol: s.protocol,
+		Protocol: s.Protocol,
 		Threads:  len(o.loadCPUs),
 		CPUs:     o.loadCPUs,
 	}
@@ -191,12 +180,12 @@ func (c benchCase) deliveries(base loadtest.Group, s server) []loadtest.Group {
 }
 
 // queueName is the queue of all cases, or how the names of its queues begin.
-const queueName = "bench"
+const queueName = peer.Queue
 
 // take returns base as a group that takes items in the way of the server's protocol.
 func (s server) take(base loadtest.Group) loadtest.Group {
 	base.Operation = loadtest.Get
-	switch s.protocol {
+	switch s.Protocol {
 	case loadtest.Beanstalk:
 		base.Operation = loadtest.Consume
 	case loadtest.JetStream, loadtest.NSQ: // so many at a time, in one request
@@ -206,21 +195,21 @@ func (s server) take(base loadtest.Group) loadtest.Group {
 }
 
 // pushes reports whether the server hands out items unasked, as long as there is room.
-func (s server) pushes() bool { return s.protocol == loadtest.NSQ }
+func (s server) pushes() bool { return s.Protocol == loadtest.NSQ }
 
 // fits reports whether a server can run the case, and is asked to.
 func (c benchCase) fits(s server) bool {
-	if s.class != c.class || (c.kind == scaling) != (s.loops > 0) {
+	if s.Class != c.class || (c.kind == scaling) != (s.Loops > 0) {
 		return false
 	}
-	queue := s.protocol != loadtest.RedisString && s.protocol != loadtest.MemcacheMeta && !s.keeps
+	queue := s.Protocol != loadtest.RedisString && s.Protocol != loadtest.MemcacheMeta && !s.keeps
 	switch c.kind {
 	case set, get:
 		return s.full || c.connections == 16 || c.class == syncAlways && c.queues == 1
 	case churn:
-		return queue && s.protocol != loadtest.JetStream && !s.pushes()
+		return queue && s.Protocol != loadtest.JetStream && !s.pushes()
 	case crowd:
-		return queue && s.full || s.protocol == loadtest.Beanstalk
+		return queue && s.full || s.Protocol == loadtest.Beanstalk
 	}
 	return queue
 }

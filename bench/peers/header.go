@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"time"
 
 	"github.com/kestrelmq/kestrel/loadtest/figures"
@@ -37,7 +35,7 @@ func newHeader(o *options, servers []server) header {
 			o.rounds, o.window, o.warmup, o.serverCPU, o.loadCPUs),
 	}
 	for _, s := range servers {
-		h.servers = append(h.servers, serverHeader{s.name, serverVersion(s), commandLine(o, s)})
+		h.servers = append(h.servers, serverHeader{s.Name, s.Version(), o.setup.CommandLine(s.Server)})
 	}
 	return h
 }
@@ -51,47 +49,16 @@ func (h header) write(w io.Writer) {
 	}
 }
 
-// commandLine returns how a server is started, with a placeholder for what changes.
-func commandLine(o *options, s server) string {
-	dir, err := os.MkdirTemp(o.dir, "peers-header-")
-	if err != nil {
-		return err.Error()
-	}
-	defer os.RemoveAll(dir)
-	const port = 59999 // stands for any
-	args, err := s.args(o, s, dir, port)
-	if err != nil {
-		return err.Error()
-	}
-	for i, arg := range args {
-		if arg == "" {
-			args[i] = `""`
-		}
-	}
-	line := strings.Join(append([]string{filepath.Base(s.program)}, args...), " ")
-	return strings.NewReplacer(dir, "DIR", fmt.Sprint(port), "PORT").Replace(line)
-}
-
-// serverVersion returns the first line that the server's version command prints.
-func serverVersion(s server) string {
-	out, err := exec.Command(s.program, s.version).Output()
-	if err != nil {
-		return "version unknown: " + err.Error()
-	}
-	line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
-	return line
-}
-
 // used returns the servers that the plan has work for.
 func used(servers []server, plan []planned) (some []server) {
 	names := make(map[string]bool)
 	for _, p := range plan {
 		for _, s := range p.servers {
-			names[s.name] = true
+			names[s.Name] = true
 		}
 	}
 	for _, s := range servers {
-		if names[s.name] {
+		if names[s.Name] {
 			some = append(some, s)
 		}
 	}

@@ -46,6 +46,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/kestrelmq/kestrel/bench/peer"
 	"github.com/kestrelmq/kestrel/loadtest/spawn"
 )
 
@@ -82,8 +83,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if opts.install != "" {
-		if err := install(ctx, opts.install, stderr); err != nil {
+	if opts.setup.Install != "" {
+		if err := peer.Install(ctx, opts.setup.Install, stderr); err != nil {
 			return err
 		}
 	}

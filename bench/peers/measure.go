@@ -42,14 +42,14 @@ func measureAll(
 		for round := range o.rounds {
 			for _, s := range p.servers {
 				fmt.Fprintf(stderr, "[%d/%d]%sround %d/%d %-16s ",
-					i+1, len(plan), name, round+1, o.rounds, s.name)
+					i+1, len(plan), name, round+1, o.rounds, s.Name)
 				got, err := measure(ctx, o, p.benchCase, s)
 				if ctx.Err() != nil {
 					fmt.Fprintln(stderr, "interrupted")
 					return all, errors.Join(append(errs, ctx.Err())...)
 				}
 				if err != nil {
-					err = fmt.Errorf("%s:%sround %d: %w", s.name, name, round+1, err)
+					err = fmt.Errorf("%s:%sround %d: %w", s.Name, name, round+1, err)
 					errs = append(errs, err)
 					fmt.Fprintf(stderr, "FAILED: %v\n", err)
 					got = nil
@@ -57,7 +57,7 @@ func measureAll(
 					fmt.Fprintf(stderr, "%7.3f µs/op %10.0f op/s  generator %.3f µs/op\n",
 						got.cpuPerOperation(), got.rate(), got.generatorPerOperation())
 				}
-				all[name][s.name] = append(all[name][s.name], got)
+				all[name][s.Name] = append(all[name][s.Name], got)
 			}
 		}
 	}
@@ -66,7 +66,7 @@ func measureAll(
 
 // measure measures one case on one server, freshly started.
 func measure(ctx context.Context, o *options, c benchCase, s server) (got *sample, err error) {
-	p, addr, err := start(ctx, o, s)
+	p, addr, err := o.setup.Start(ctx, s.Server, o.serverCPUs(s)...)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func measure(ctx context.Context, o *options, c benchCase, s server) (got *sampl
 	}()
 	ctx, cancel := context.WithTimeout(ctx, time.Minute+20*(o.window+o.warmup))
 	defer cancel()
-	if err := prepare(addr, s); err != nil {
+	if err := s.Prepare(addr); err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare: %w", err), p.Alive())
 	}
 	load := o.load(c, s, addr)

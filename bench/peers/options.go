@@ -6,14 +6,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/kestrelmq/kestrel/bench/peer"
 	"github.com/kestrelmq/kestrel/loadtest/spawn"
 )
 
@@ -25,15 +24,10 @@ type options struct {
 	window    time.Duration // measured, per case and server
 	warmup    time.Duration
 	short     bool
-	dir       string // parent of the servers' directories
 	results   string // directory for the report; empty: standard output only
-	install   string // directory for servers built from source; empty: nothing is installed
 	serverCPU int
 	loadCPUs  []int // one generator thread on each
-
-	kestrel       string // path of the binary
-	kestrelArgs   string
-	kestrelConfig map[class]string // paths of configuration files; empty writes the default
+	setup     peer.Setup
 }
 
 // Defaults of -short.
@@ -45,7 +39,7 @@ const (
 
 // parseOptions parses and checks the command line; -h prints the usage to stderr.
 func parseOptions(args []string, stderr io.Writer) (*options, error) {
-	o := &options{kestrelConfig: make(map[class]string)}
+	o := new(options)
 	f := flag.NewFlagSet("peers", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	cases := f.String("cases", "", "regular `expression` on case names such as\n"+
@@ -60,20 +54,20 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 		"a quick look: 16 connections, 2 rounds, short windows, unless given")
 	f.StringVar(&o.results, "results", "",
 		"`directory` to write the report to, as DATE-MACHINE.md, too")
-	f.StringVar(&o.install, "install", "",
+	f.StringVar(&o.setup.Install, "install", "",
 		"`directory` for nats-server and nsqd: built from source if they are not there; what Debian\n"+
 			"has is installed with apt-get")
-	f.StringVar(&o.dir, "dir", os.TempDir(), "`directory` on the disk that the servers write to")
+	f.StringVar(&o.setup.Dir, "dir", os.TempDir(), "`directory` on the disk that the servers write to")
 	f.IntVar(&o.serverCPU, "server-cpu", 0, "`processor` of the server")
 	loadCPUs := f.String("load-cpus", "1",
 		"comma-separated `processors` of the load generator, a thread on each")
-	f.StringVar(&o.kestrel, "kestrel", "bin/kestrel", "`path` of the kestrel binary")
-	f.StringVar(&o.kestrelArgs, "kestrel-args", kestrelArgs,
+	f.StringVar(&o.setup.Kestrel, "kestrel", "bin/kestrel", "`path` of the kestrel binary")
+	f.StringVar(&o.setup.KestrelArgs, "kestrel-args", peer.DefaultArgs,
 		"its arguments; DIR, PORT and FILE are replaced")
 	page := f.String("kestrel-config", "", "its configuration `file` for page-cache cases\n"+
-		"(default one that says "+fmt.Sprintf("%q)", kestrelConfig(pageCache)))
+		"(default one that says "+fmt.Sprintf("%q)", peer.DefaultConfig(pageCache)))
 	sync := f.String("kestrel-sync-config", "", "its configuration `file` for sync-always cases\n"+
-		"(default one that says "+fmt.Sprintf("%q)", kestrelConfig(syncAlways)))
+		"(default one that says "+fmt.Sprintf("%q)", peer.DefaultConfig(syncAlways)))
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
@@ -88,7 +82,7 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	if !given["warmup"] {
 		o.warmup = o.window / 4
 	}
-	o.kestrelConfig[pageCache], o.kestrelConfig[syncAlways] = *page, *sync
+	o.setup.KestrelConfig = map[class]string{pageCache: *page, syncAlways: *sync}
 	var err error
 	if o.cases, err = regexp.Compile(*cases); err != nil {
 		return nil, fmt.Errorf("-cases: %w", err)
@@ -151,33 +145,20 @@ func (o *options) installed(stderr io.Writer) []server {
 	if len(selected) == 0 {
 		for _, s := range servers() {
 			if s.byDefault {
-				selected = append(selected, s.name)
+				selected = append(selected, s.Name)
 			}
 		}
 	}
 	for _, name := range selected {
 		s, _ := findServer(name)
-		s.program = o.program(s)
-		if _, err := exec.LookPath(s.program); err != nil {
-			fmt.Fprintf(stderr, "peers: skipping %s, no such program: %v\n", s.name, err)
+		var err error
+		if s.Server, err = o.setup.Locate(s.Server); err != nil {
+			fmt.Fprintf(stderr, "peers: skipping %s, no such program: %v\n", s.Name, err)
 			continue
 		}
 		found = append(found, s)
 	}
 	return found
-}
-
-// program returns where a server's program is.
-func (o *options) program(s server) string {
-	if s.program == kestrelProgram {
-		return o.kestrel
-	}
-	if o.install != "" {
-		if built, err := exec.LookPath(filepath.Join(o.install, s.program)); err == nil {
-			return built
-		}
-	}
-	return s.program
 }
 
 // plan returns the selected cases, each with the servers that take part.

@@ -62,7 +62,7 @@ func TestPlan(t *testing.T) {
 		var got []string
 		for _, p := range o.plan(servers()) {
 			for _, s := range p.servers {
-				got = append(got, s.name)
+				got = append(got, s.Name)
 			}
 		}
 		if strings.Join(got, " ") != tt.want {
@@ -79,7 +79,7 @@ func TestPlan(t *testing.T) {
 				continue
 			}
 			if err := o.load(c, s, "127.0.0.1:1").Validate(); err != nil {
-				t.Errorf("%s cannot run%s: %v", s.name, c, err)
+				t.Errorf("%s cannot run%s: %v", s.Name, c, err)
 			}
 		}
 	}
@@ -96,18 +96,5 @@ func TestInstalledSkipsWhatIsMissing(t *testing.T) {
 	}
 	if !strings.Contains(said.String(), "skipping kestrel") {
 		t.Errorf("said %q, want that it skips kestrel", said.String())
-	}
-}
-
-func TestKestrelCommand(t *testing.T) {
-	o, err := parseOptions([]string{"-kestrel-args", "serve DIR FILE PORT"}, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	args, err := kestrelCommand(o, server{class: syncAlways}, dir, 42)
-	want := "serve " + dir + "/data " + dir + "/kestrel.toml 42"
-	if got := strings.Join(args, " "); err != nil || got != want {
-		t.Errorf("kestrelCommand = %s, %v, want %s", got, err, want)
 	}
 }

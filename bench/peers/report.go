@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/kestrelmq/kestrel/bench/peer"
 	"github.com/kestrelmq/kestrel/loadtest/figures"
 )
 
@@ -13,7 +14,7 @@ func writeReport(w io.Writer, h header, plan []planned, all results) error {
 	var b strings.Builder
 	h.write(&b)
 	writeGoals(&b, plan, all)
-	for class := range numClasses {
+	for class := range peer.NumClasses {
 		var rows strings.Builder
 		for _, p := range plan {
 			if p.class == class {
@@ -45,9 +46,9 @@ the load generator's CPU per operation.
 
 // writeCase prints the rows of one case.
 func writeCase(w io.Writer, p planned, samples map[string][]*sample) {
-	reference := samples[p.servers[0].name]
+	reference := samples[p.servers[0].Name]
 	for i, s := range p.servers {
-		own := samples[s.name]
+		own := samples[s.Name]
 		value := func(f func(*sample) float64) string { return figures.Summarize(over(own, f)).String() }
 		middle := func(f func(*sample) float64) string {
 			m := figures.Summarize(over(own, f))
@@ -70,7 +71,7 @@ func writeCase(w io.Writer, p planned, samples map[string][]*sample) {
 		if i == 0 {
 			name = p.name()
 		}
-		cells := []string{name, s.name,
+		cells := []string{name, s.Name,
 			value((*sample).cpuPerOperation), ratio((*sample).cpuPerOperation),
 			value(func(s *sample) float64 { return s.rate() / 1e3 }), ratio((*sample).rate),
 			middle((*sample).p50Micros), middle((*sample).p99Micros), ratio((*sample).p99Micros),

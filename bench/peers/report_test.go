@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kestrelmq/kestrel/bench/peer"
 	"github.com/kestrelmq/kestrel/loadtest/figures"
 )
 
@@ -20,6 +21,9 @@ func at(cpu, wall int) *sample {
 		resident: 5 << 20, perClient: 3 << 10,
 	}
 }
+
+// named returns a server of which only the name matters.
+func named(name string) server { return server{Server: peer.Server{Name: name}} }
 
 func testHeader() header {
 	return header{
@@ -36,9 +40,9 @@ func TestWriteReport(t *testing.T) {
 	blocked := benchCase{pageCache, crowd, 64, 100, 1, 1}
 	synced := benchCase{syncAlways, set, 64, 100, 1, 1000}
 	plan := []planned{
-		{one, []server{{name: "memcached"}, {name: "kestrel"}}},
-		{blocked, []server{{name: "kestrel"}}},
-		{synced, []server{{name: "redis-always"}}},
+		{one, []server{named("memcached"), named("kestrel")}},
+		{blocked, []server{named("kestrel")}},
+		{synced, []server{named("redis-always")}},
 	}
 	all := results{
 		one.String(): {
@@ -83,7 +87,7 @@ func TestWriteReport(t *testing.T) {
 
 // A report of an interrupted run lacks cases and rounds, and is printed all the same.
 func TestWriteReportOfNothing(t *testing.T) {
-	plan := []planned{{benchCase{pageCache, get, 64, 1, 1, 1}, []server{{name: "a"}, {name: "b"}}}}
+	plan := []planned{{benchCase{pageCache, get, 64, 1, 1, 1}, []server{named("a"), named("b")}}}
 	var b strings.Builder
 	if err := writeReport(&b, header{}, plan, results{}); err != nil {
 		t.Fatal(err)
@@ -106,10 +110,10 @@ func TestGoals(t *testing.T) {
 	for _, p := range plan {
 		all[p.String()] = make(map[string][]*sample)
 		for _, s := range p.servers {
-			takesPart[p.String()+s.name] = true
-			all[p.String()][s.name] = []*sample{at(100, 100)}
-			if strings.HasPrefix(s.name, "kestrel") {
-				all[p.String()][s.name] = []*sample{at(300, 500)}
+			takesPart[p.String()+s.Name] = true
+			all[p.String()][s.Name] = []*sample{at(100, 100)}
+			if strings.HasPrefix(s.Name, "kestrel") {
+				all[p.String()][s.Name] = []*sample{at(300, 500)}
 			}
 		}
 	}

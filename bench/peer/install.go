@@ -1,4 +1,4 @@
-package main
+package peer
 
 import (
 	"bytes"
@@ -29,9 +29,9 @@ func modules() []module {
 	}
 }
 
-// install installs the servers that are not there: Debian's with apt-get, which needs root, and the
+// Install installs the servers that are not there: Debian's with apt-get, which needs root, and the
 // others, of fixed versions, into a directory. It says what it does.
-func install(ctx context.Context, dir string, stderr io.Writer) error {
+func Install(ctx context.Context, dir string, stderr io.Writer) error {
 	var missing []string
 	for program, pkg := range debian() {
 		if _, err := exec.LookPath(program); err != nil {
@@ -41,7 +41,7 @@ func install(ctx context.Context, dir string, stderr io.Writer) error {
 	var errs []error
 	if len(missing) > 0 {
 		args := append([]string{"install", "-y", "--no-install-recommends"}, missing...)
-		fmt.Fprintf(stderr, "peers: apt-get %v\n", args)
+		fmt.Fprintf(stderr, "apt-get %v\n", args)
 		if err := runCommand(ctx, "", stderr, "apt-get", args...); err != nil {
 			errs = append(errs, fmt.Errorf("install %v, as root: %w", missing, err))
 		}
@@ -51,7 +51,7 @@ func install(ctx context.Context, dir string, stderr io.Writer) error {
 		if _, err := os.Stat(target); err == nil {
 			continue
 		}
-		fmt.Fprintf(stderr, "peers: building %s %s\n", m.program, m.version)
+		fmt.Fprintf(stderr, "building %s %s\n", m.program, m.version)
 		if err := m.build(ctx, target, stderr); err != nil {
 			errs = append(errs, fmt.Errorf("build %s: %w", m.program, err))
 		}

@@ -1,4 +1,4 @@
-package main
+package peer
 
 import (
 	"bufio"
@@ -18,33 +18,24 @@ import (
 // askWait bounds what is asked of a server outside a measurement.
 const askWait = 5 * time.Second
 
-// start starts a server in a fresh directory under o.dir, on its processors, and waits until it
-// answers at the address returned. The caller must have locked its thread, on whose life the
-// server's depends, and must call Kill.
-func start(ctx context.Context, o *options, s server) (*spawn.Process, string, error) {
+// Start starts a server in a fresh directory under o.Dir, on so many processors, and waits until it
+// answers at the address returned. Prepare comes next. The caller must have locked its thread, on
+// whose life the server's depends, and must call Kill.
+func (o *Setup) Start(ctx context.Context, s Server, cpus ...int) (*spawn.Process, string, error) {
 	port, err := spawn.FreePort()
 	if err != nil {
-		return nil, "", fmt.Errorf("start %s: %w", s.name, err)
+		return nil, "", fmt.Errorf("start %s: %w", s.Name, err)
 	}
 	addr := fmt.Sprintf("127.0.0.1:%d", port)
 	p, err := spawn.Start(ctx, spawn.Options{
-		Name:    s.name,
-		Program: s.program,
+		Name:    s.Name,
+		Program: s.Program,
 		Args:    func(dir string) ([]string, error) { return s.args(o, s, dir, port) },
-		Dir:     o.dir,
-		CPUs:    o.serverCPUs(s),
-		Ready:   func() error { return probe(addr, s.protocol) },
+		Dir:     o.Dir,
+		CPUs:    cpus,
+		Ready:   func() error { return probe(addr, s.Protocol) },
 	})
 	return p, addr, err
-}
-
-// serverCPUs returns the processors of a server: one, or for the comparison of event loops as many
-// as there are, so that what differs is the loops.
-func (o *options) serverCPUs(s server) []int {
-	if s.loops > 0 {
-		return append([]int{o.serverCPU}, o.loadCPUs...)
-	}
-	return []int{o.serverCPU}
 }
 
 // probe sends a request that every server of the protocol answers, and checks how that begins.
@@ -91,9 +82,9 @@ func dial(addr string) (net.Conn, error) {
 	return c, nil
 }
 
-// prepare creates what a server needs before it takes items: JetStream its stream and its consumer.
-func prepare(addr string, s server) error {
-	if s.protocol != loadtest.JetStream {
+// Prepare creates what a server needs before it takes items: JetStream its stream and its consumer.
+func (s Server) Prepare(addr string) error {
+	if s.Protocol != loadtest.JetStream {
 		return nil
 	}
 	c, err := dial(addr)
@@ -102,7 +93,7 @@ func prepare(addr string, s server) error {
 	}
 	defer c.Close()
 	storage := "file"
-	if s.class == memory {
+	if s.Class == Memory {
 		storage = "memory"
 	}
 	in := bufio.NewReader(c)
@@ -110,15 +101,15 @@ func prepare(addr string, s server) error {
 		"CONNECT {\"verbose\":false}\r\nSUB _INBOX.prepare 1\r\n"); err != nil {
 		return err
 	}
-	if err := askJetStream(c, in, "$JS.API.STREAM.CREATE."+queueName, map[string]any{
-		"name": queueName, "subjects": []string{queueName}, "storage": storage, "retention": "workqueue",
+	if err := askJetStream(c, in, "$JS.API.STREAM.CREATE."+Queue, map[string]any{
+		"name": Queue, "subjects": []string{Queue}, "storage": storage, "retention": "workqueue",
 		"num_replicas": 1, "discard": "new", "max_consumers": -1, "max_msgs": -1, "max_bytes": -1,
 	}); err != nil {
 		return err
 	}
 	return askJetStream(c, in,
-		"$JS.API.CONSUMER.CREATE."+queueName+"."+loadtest.JetStreamConsumer, map[string]any{
-			"stream_name": queueName,
+		"$JS.API.CONSUMER.CREATE."+Queue+"."+loadtest.JetStreamConsumer, map[string]any{
+			"stream_name": Queue,
 			"config": map[string]any{
 				"durable_name": loadtest.JetStreamConsumer, "name": loadtest.JetStreamConsumer,
 				"deliver_policy": "all", "ack_policy": "explicit", "replay_policy": "instant",
