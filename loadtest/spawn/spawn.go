@@ -40,7 +40,8 @@ type Process struct {
 	PID int
 	Dir string // holds its data and its output; removed at the end
 
-	name   string
+	opts   Options
+	args   []string
 	cmd    *exec.Cmd
 	exited chan struct{} // closed when the server has ended
 }
@@ -52,8 +53,11 @@ func Start(ctx context.Context, o Options) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", o.Name, err)
 	}
-	p := &Process{name: o.Name, Dir: dir, exited: make(chan struct{})}
-	if err := p.launch(o); err != nil {
+	p := &Process{Dir: dir, opts: o}
+	if p.args, err = o.Args(p.Dir); err == nil {
+		err = p.launch()
+	}
+	if err != nil {
 		os.RemoveAll(dir)
 		return nil, fmt.Errorf("start %s: %w", o.Name, err)
 	}
@@ -63,38 +67,49 @@ func Start(ctx context.Context, o Options) (*Process, error) {
 	return p, nil
 }
 
-// launch starts the program. A change of this thread's affinity is what pins the server.
-func (p *Process) launch(o Options) error {
-	args, err := o.Args(p.Dir)
-	if err != nil {
-		return err
+// Restart kills the server, waits for its end, and starts it again as it was started, in the
+// directory as it was left. It returns when the program was executed, and waits for nothing that
+// the server does; it is for the thread that called Start. After an error Kill is still due.
+func (p *Process) Restart() (executed time.Time, err error) {
+	p.cmd.Process.Kill() // fails only if it has ended
+	<-p.exited
+	executed = time.Now()
+	if err := p.launch(); err != nil {
+		return time.Time{}, fmt.Errorf("start %s again: %w", p.opts.Name, err)
 	}
-	output, err := os.Create(p.outputPath())
+	return executed, nil
+}
+
+// launch starts the program. A change of this thread's affinity is what pins the server.
+func (p *Process) launch() error {
+	const appended = os.O_WRONLY | os.O_CREATE | os.O_APPEND
+	output, err := os.OpenFile(p.outputPath(), appended, 0o644)
 	if err != nil {
 		return err
 	}
 	defer output.Close()
-	p.cmd = exec.Command(o.Program, args...)
-	p.cmd.Stdout, p.cmd.Stderr = output, output
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{
+	cmd := exec.Command(p.opts.Program, p.args...)
+	cmd.Stdout, cmd.Stderr = output, output
+	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Pdeathsig: syscall.SIGKILL, // should this process be killed
 		Setpgid:   true,            // an interrupt at the terminal is ours alone
 	}
-	if err := p.startOn(o.CPUs); err != nil {
+	if err := startOn(cmd, p.opts.CPUs); err != nil {
 		return err
 	}
-	p.PID = p.cmd.Process.Pid
+	exited := make(chan struct{})
+	p.cmd, p.exited, p.PID = cmd, exited, cmd.Process.Pid
 	go func() {
-		p.cmd.Wait()
-		close(p.exited)
+		cmd.Wait()
+		close(exited)
 	}()
 	return nil
 }
 
-// startOn starts the command on processors.
-func (p *Process) startOn(cpus []int) error {
+// startOn starts a command on processors.
+func startOn(cmd *exec.Cmd, cpus []int) error {
 	if len(cpus) == 0 {
-		return p.cmd.Start()
+		return cmd.Start()
 	}
 	own, err := Processors(0)
 	if err != nil {
@@ -103,11 +118,11 @@ func (p *Process) startOn(cpus []int) error {
 	if err := pinThread(0, cpus...); err != nil {
 		return err
 	}
-	startErr := p.cmd.Start()
+	startErr := cmd.Start()
 	if err := pinThread(0, own...); err != nil || startErr != nil {
 		if startErr == nil {
-			p.cmd.Process.Kill()
-			p.cmd.Wait()
+			cmd.Process.Kill()
+			cmd.Wait()
 		}
 		return errors.Join(startErr, err)
 	}
@@ -128,11 +143,11 @@ func (p *Process) Stop() error {
 	select {
 	case <-p.exited:
 	case <-time.After(stopWait):
-		return errors.Join(fmt.Errorf("%s did not end within %v", p.name, stopWait), p.Kill())
+		return errors.Join(fmt.Errorf("%s did not end within %v", p.opts.Name, stopWait), p.Kill())
 	}
 	var err error
 	if !p.cmd.ProcessState.Success() {
-		err = fmt.Errorf("%s ended: %v; its output:\n%s", p.name, p.cmd.ProcessState, p.output())
+		err = fmt.Errorf("%s ended: %v; its output:\n%s", p.opts.Name, p.cmd.ProcessState, p.output())
 	}
 	return errors.Join(err, os.RemoveAll(p.Dir))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
@@ -161,11 +162,94 @@ func TestUsage(t *testing.T) {
 	if n, err := Resident(os.Getpid()); err != nil || n < 1<<20 {
 		t.Errorf("Resident of this process = %d, %v", n, err)
 	}
+	peak, err := Peak(os.Getpid())
+	if now, nowErr := Resident(os.Getpid()); errors.Join(err, nowErr) != nil || peak < now/2 {
+		t.Errorf("Peak of this process = %d, %v; now it has %d, %v", peak, err, now, nowErr)
+	}
+	if _, err := Peak(1 << 30); err == nil {
+		t.Error("Peak of no process: no error")
+	}
 	if _, err := Resident(1 << 30); err == nil {
 		t.Error("Resident of no process: no error")
 	}
 	if _, err := CPUTime(1 << 23); err == nil {
 		t.Error("CPUTime of no process: no error")
+	}
+}
+
+// TestRestart kills a server that has written something, and finds it again with what it wrote.
+func TestRestart(t *testing.T) {
+	o := script(t, "")
+	o.Args = func(dir string) ([]string, error) {
+		return []string{"-c", `echo started >> "$0/data"; exec sleep 1000`, dir}, nil
+	}
+	var dir string
+	lines := func() int {
+		b, err := os.ReadFile(dir + "/data")
+		if err != nil {
+			return 0
+		}
+		return strings.Count(string(b), "started\n")
+	}
+	o.Ready = func() error {
+		dirs, err := filepath.Glob(o.Dir + "/*")
+		if err == nil && len(dirs) == 1 {
+			if dir = dirs[0]; lines() > 0 {
+				return nil
+			}
+		}
+		return errors.New("not yet")
+	}
+	p, err := Start(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Kill()
+	first := p.PID
+	executed, err := p.Restart()
+	if err != nil || executed.IsZero() {
+		t.Fatalf("Restart = %v, %v", executed, err)
+	}
+	if err := syscall.Kill(first, 0); !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("signal to the first process = %v, want that there is none", err)
+	}
+	if cpus, err := Processors(p.PID); err != nil || len(cpus) != 1 || cpus[0] != o.CPUs[0] {
+		t.Errorf("the second process is on %v, %v, want %v", cpus, err, o.CPUs)
+	}
+	for lines() < 2 {
+		if err := p.Alive(); err != nil {
+			t.Fatal(err)
+		}
+		runtime.Gosched()
+	}
+	p.opts.Program = "no/such/program"
+	if _, err := p.Restart(); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("Restart of a missing program = %v, want ErrNotExist", err)
+	}
+}
+
+func TestDiskUsed(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(dir+"/sub", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"/a", "/sub/b"} {
+		f, err := os.Create(dir + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = f.Write(make([]byte, 64<<10)); err == nil {
+			err = f.Sync() // file systems allocate late
+		}
+		if err := errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := DiskUsed(dir); err != nil || n < 128<<10 || n > 256<<10 {
+		t.Errorf("DiskUsed of two files of 64 KiB = %d, %v", n, err)
+	}
+	if n, err := DiskUsed(dir + "/none"); n != 0 || err != nil {
+		t.Errorf("DiskUsed of nothing = %d, %v", n, err)
 	}
 }
 

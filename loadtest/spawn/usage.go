@@ -1,8 +1,11 @@
 package spawn
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -39,4 +42,38 @@ func Resident(pid int) (int64, error) {
 		return 0, fmt.Errorf("statm of process %d: %w", pid, err)
 	}
 	return pages * int64(os.Getpagesize()), nil
+}
+
+// Peak returns the largest resident set that a process has had since it was executed, in bytes, as
+// the kernel has kept it: no moment is missed.
+func Peak(pid int) (int64, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(b)) {
+		var kib int64
+		if n, _ := fmt.Sscanf(line, "VmHWM: %d kB", &kib); n == 1 {
+			return kib << 10, nil
+		}
+	}
+	return 0, fmt.Errorf("status of process %d names no VmHWM", pid)
+}
+
+// DiskUsed returns the space that the files of a directory take on their disk, in bytes. Files that
+// vanish meanwhile are passed over.
+func DiskUsed(dir string) (used int64, err error) {
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			var st unix.Stat_t
+			if err = unix.Lstat(path, &st); err == nil {
+				used += st.Blocks * 512
+			}
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	})
+	return used, err
 }
