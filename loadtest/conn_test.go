@@ -2,6 +2,7 @@ package loadtest
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"strings"
@@ -177,6 +178,27 @@ func TestReceiveWrongRepliesEverySplit(t *testing.T) {
 			if n := counted.summary().Operations(); n > int64(tt.request) {
 				t.Fatalf("%s, cut at %d: counted %d replies before the wrong one", tt.name, cut, n)
 			}
+		}
+	}
+}
+
+// TestReceiveNoise has a server say what means nothing right behind the last reply of a batch, in
+// the same read: it belongs to no request, and is no mistake.
+func TestReceiveNoise(t *testing.T) {
+	opts := Options{Protocol: JetStream, Groups: []Group{{Operation: Set}}}
+	const ack = "{\"stream\":\"load\",\"seq\":7}"
+	reply := fmt.Sprintf("MSG _INBOX.load.0 1 %d\r\n%s\r\n", len(ack), ack)
+	for _, tt := range []struct {
+		behind string
+		fails  bool
+	}{{"", false}, {"PING\r\n", false}, {"PING\r\n+OK\r\n", false}, {"PING\r\n" + reply, true}} {
+		c, counted := newTestConn(t, opts, 1)
+		done, err := c.receive(counted, []byte(reply+tt.behind), time.Millisecond)
+		if !done && err == nil || (err != nil) != tt.fails {
+			t.Errorf("a reply and %q: done %v, %v", tt.behind, done, err)
+		}
+		if n := counted.summary().Operations(); n != 1 && !tt.fails {
+			t.Errorf("a reply and %q: counted %d replies", tt.behind, n)
 		}
 	}
 }

@@ -9,10 +9,10 @@ import (
 // parse checks the whole replies in src and returns their size in bytes.
 func (c *conn) parse(t *tally, src []byte, now time.Duration) (n int, err error) {
 	for n < len(src) {
-		if c.answered == c.count {
+		got, size := c.group.protocol.parseReply(src[n:], &c.now)
+		if c.answered == c.count && (size == 0 || got.outcome != noise) {
 			return n, c.wrong("bytes after the last reply", src[n:], nil)
 		}
-		got, size := c.group.protocol.parseReply(src[n:], &c.now)
 		if size == 0 {
 			return n, nil
 		}
