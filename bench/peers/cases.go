@@ -13,8 +13,9 @@ import (
 type kind uint8
 
 const (
-	set     kind = iota // put
+	set     kind = iota // put; see inCycles
 	get                 // take from a queue that was filled
+	grow                // put, and the queue grows
 	churn               // put, open, confirm
 	flood               // half of the connections put, the others wait and take
 	waiters             // one connection puts at a steady pace, the others wait and take
@@ -23,7 +24,7 @@ const (
 )
 
 func (k kind) String() string {
-	return [...]string{"SET", "GET", "CHURN", "FLOOD", "WAITERS", "CROWD", "SCALING"}[k]
+	return [...]string{"SET", "GET", "GROW", "CHURN", "FLOOD", "WAITERS", "CROWD", "SCALING"}[k]
 }
 
 // delivers reports whether the percentiles of a case are of deliveries, from put to get.
@@ -78,6 +79,8 @@ func allCases() []benchCase {
 		}
 		add(pageCache, kind, 1024, 16, 32, 1)
 	}
+	add(pageCache, grow, 64, 16, 32, 1)
+	add(pageCache, grow, 1024, 16, 32, 1)
 	add(pageCache, flood, 64, 16, 1, 1)
 	add(pageCache, flood, 64, 16, 32, 1)
 	add(pageCache, churn, 64, 16, 1, 1)
@@ -135,7 +138,7 @@ func (o *options) load(c benchCase, s server, addr string) loadtest.Options {
 		Duration:    o.window,
 	}
 	switch c.kind {
-	case set:
+	case set, grow:
 		load.Groups, load.Warmup = []loadtest.Group{base}, o.warmup
 	case get:
 		take := s.take(base)

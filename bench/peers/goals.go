@@ -38,6 +38,7 @@ func goals() []goal {
 	)
 	cpu, rate, p99 := (*sample).cpuPerOperation, (*sample).rate, (*sample).p99Micros
 	many := append(at(syncAlways, set, 64, 1, 1, 16, 100), at(syncAlways, set, 1024, 1, 1, 16, 100)...)
+	grows := at(pageCache, grow, 64, 32, 1, 16)
 	floods := append(at(pageCache, flood, 64, 1, 1, 16), at(pageCache, flood, 64, 32, 1, 16)...)
 	hundred, tenThousand := at(pageCache, crowd, 64, 1, 1, 100), at(pageCache, crowd, 64, 1, 1, 10_000)
 	list := []goal{
@@ -47,6 +48,9 @@ func goals() []goal {
 		{both(64, 32, 1, 16, 100, 1000), "CPU", cpu, own, "memcached-default", nil, true, 0.4},
 		{both(64, 32, 1, 16, 100, 1000), "rate", rate, own, redis, nil, false, 2.5},
 		{both(1024, 32, 16), "rate", rate, own, redis, nil, false, 2},
+		{grows, "CPU", cpu, own, mc, both(64, 32, 16)[:1], true, 0.4},
+		{grows, "rate", rate, own, redis, nil, false, 2.5},
+		{at(pageCache, grow, 1024, 32, 1, 16), "rate", rate, own, redis, nil, false, 2},
 		{at(pageCache, flood, 64, 1, 1, 16), "rate", rate, own, redis, nil, false, 1.3},
 		{at(pageCache, flood, 64, 32, 1, 16), "rate", rate, own, redis, nil, false, 2},
 		{floods, "p99", p99, own, redis, nil, true, 1},

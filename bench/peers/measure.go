@@ -21,9 +21,10 @@ type sample struct {
 	wall           time.Duration
 	serverCPU      time.Duration
 	generatorCPU   time.Duration // of the generator's threads
-	p50, p99, p999 time.Duration
-	resident       int64   // bytes, of the server at the end of the window
-	perClient      float64 // bytes of resident memory that each connection has added
+	latency        *hdrhistogram.Histogram
+	p50, p99, p999 time.Duration // of it
+	resident       int64         // bytes, of the server at the end of the window
+	perClient      float64       // bytes of resident memory that each connection has added
 }
 
 // results holds the samples of each case and server, one per round, nil where one failed.
@@ -84,7 +85,11 @@ func measure(ctx context.Context, o *options, c benchCase, s server) (got *sampl
 			return nil, errors.Join(fmt.Errorf("fill: %w", err), p.Alive())
 		}
 	}
-	got, err = observe(ctx, p.PID, c, load)
+	if c.inCycles(s) {
+		got, err = observeCycles(ctx, o, p.PID, c, s, load)
+	} else {
+		got, err = observe(ctx, p.PID, c, load)
+	}
 	if err != nil {
 		return nil, errors.Join(err, p.Alive())
 	}
@@ -144,7 +149,8 @@ func observe(
 	if s.operations == 0 {
 		return nil, errors.New("not one operation was done")
 	}
-	s.percentiles(c.latency(result))
+	s.latency = c.latency(result)
+	s.setPercentiles()
 	return s, nil
 }
 
@@ -171,10 +177,10 @@ func (c benchCase) latency(r loadtest.Result) *hdrhistogram.Histogram {
 	return r.Latency()
 }
 
-func (s *sample) percentiles(h *hdrhistogram.Histogram) {
-	s.p50 = time.Duration(h.ValueAtQuantile(50))
-	s.p99 = time.Duration(h.ValueAtQuantile(99))
-	s.p999 = time.Duration(h.ValueAtQuantile(99.9))
+func (s *sample) setPercentiles() {
+	s.p50 = time.Duration(s.latency.ValueAtQuantile(50))
+	s.p99 = time.Duration(s.latency.ValueAtQuantile(99))
+	s.p999 = time.Duration(s.latency.ValueAtQuantile(99.9))
 }
 
 // The functions below return a sample's numbers in the units of the report.

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/kestrelmq/kestrel/loadtest"
+)
+
+// cycles is how many times a queue is filled for one measurement.
+const cycles = 8
+
+// inCycles reports whether the puts of a case are measured in cycles: the queue is filled with a
+// part of what the window takes, and drained, again and again, and the fills count. So every server
+// works in memory that it has used before, as memcached does, which writes over what is there. How
+// a queue grows is another case.
+func (c benchCase) inCycles(s server) bool {
+	return c.kind == set && c.class != syncAlways && !s.pushes() &&
+		s.Protocol != loadtest.JetStream // which takes minutes to drain
+}
+
+// observeCycles measures the puts of a case in cycles, after one that does not count.
+func observeCycles(ctx context.Context, o *options, pid int, c benchCase, s server,
+	load loadtest.Options) (*sample, error) {
+	put := load.Groups[0]
+	put.Duration, put.Operations = 0, c.gets(o.window, s.speed)/cycles
+	take := s.take(put)
+	take.Hits = take.Operation != loadtest.Get
+	load.Warmup = 0
+	var sum *sample
+	for i := range 1 + cycles {
+		load.Groups = []loadtest.Group{put}
+		got, err := observe(ctx, pid, c, load)
+		if err != nil {
+			return nil, fmt.Errorf("fill %d: %w", i, err)
+		}
+		switch {
+		case i == 0: // warms up
+		case sum == nil:
+			sum = got
+		default:
+			sum.add(got)
+		}
+		if s.keeps {
+			continue // there is nothing to drain
+		}
+		load.Groups = []loadtest.Group{take}
+		r, err := loadtest.Run(ctx, load)
+		if err == nil && r.Misses() > 0 {
+			err = fmt.Errorf("%d gets missed", r.Misses())
+		}
+		if err != nil {
+			return nil, fmt.Errorf("drain %d: %w", i, err)
+		}
+	}
+	return sum, nil
+}
+
+// add takes in a later part of the same measurement.
+func (s *sample) add(t *sample) {
+	s.operations += t.operations
+	s.wall += t.wall
+	s.serverCPU += t.serverCPU
+	s.generatorCPU += t.generatorCPU
+	s.resident, s.perClient = t.resident, t.perClient
+	s.latency.Merge(t.latency)
+	s.setPercentiles()
+}
