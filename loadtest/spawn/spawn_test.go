@@ -166,6 +166,23 @@ func TestUsage(t *testing.T) {
 	if now, nowErr := Resident(os.Getpid()); errors.Join(err, nowErr) != nil || peak < now/2 {
 		t.Errorf("Peak of this process = %d, %v; now it has %d, %v", peak, err, now, nowErr)
 	}
+	block := make([]byte, 64<<20)
+	for i := 0; i < len(block); i += 4096 {
+		block[i] = 1
+	}
+	if err := unix.Madvise(block, unix.MADV_DONTNEED); err != nil {
+		t.Fatal(err)
+	}
+	if high, err := Peak(os.Getpid()); err != nil || high < 64<<20 {
+		t.Errorf("Peak after 64 MiB were used and given back = %d, %v", high, err)
+	}
+	if err := ResetPeak(os.Getpid()); err != nil {
+		t.Errorf("ResetPeak of this process: %v", err)
+	}
+	if low, err := Peak(os.Getpid()); err != nil || low >= 64<<20 {
+		t.Errorf("Peak after ResetPeak = %d, %v; before it was %d", low, err, peak)
+	}
+	runtime.KeepAlive(block)
 	if _, err := Peak(1 << 30); err == nil {
 		t.Error("Peak of no process: no error")
 	}

@@ -44,8 +44,8 @@ func Resident(pid int) (int64, error) {
 	return pages * int64(os.Getpagesize()), nil
 }
 
-// Peak returns the largest resident set that a process has had since it was executed, in bytes, as
-// the kernel has kept it: no moment is missed.
+// Peak returns the largest resident set that a process has had since it was executed, or since
+// ResetPeak, in bytes, as the kernel has kept it: no moment is missed.
 func Peak(pid int) (int64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -58,6 +58,12 @@ func Peak(pid int) (int64, error) {
 		}
 	}
 	return 0, fmt.Errorf("status of process %d names no VmHWM", pid)
+}
+
+// ResetPeak has Peak begin anew, with what is resident now.
+func ResetPeak(pid int) error {
+	const resetPeak = "5" // see proc(5), clear_refs
+	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte(resetPeak), 0)
 }
 
 // DiskUsed returns the space that the files of a directory take on their disk, in bytes. Files that
