@@ -64,8 +64,8 @@ fuzz: ## fuzz every decoder for FUZZTIME each
 bench: ## Go benchmarks, BENCHCOUNT runs each, for benchstat
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -count $(BENCHCOUNT) ./...
 
-bench-backlog: build ## what a backlog costs beside keeping it in memory; options in ARGS
-	$(GO) run ./bench/backlog -kestrel bin/kestrel $(ARGS)
+bench-backlog: build ## what a backlog costs, alone or (ARGS=-peers) beside other servers; options in ARGS
+	$(GO) run ./bench/backlog -install bin/peers -kestrel bin/kestrel -results bench/results $(ARGS)
 
 bench-peers: build ## side by side with other servers, which it installs; options in ARGS
 	$(GO) run ./bench/peers -install bin/peers -kestrel bin/kestrel -results bench/results $(ARGS)

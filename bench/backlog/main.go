@@ -1,126 +1,115 @@
-// Backlog measures what a backlog costs: the same items are filled into and drained from a server
-// that keeps them in memory and one that keeps few of them there, in turns, and then the second is
-// killed with a backlog and started again.
+// Backlog measures what a consumer outage costs: a queue that grows far beyond memory, the kill of
+// its server, and the way back.
 //
-//	go run ./bench/backlog -kestrel bin/kestrel -size 1024 -rounds 3
+//	make bench-backlog                                 kestrel alone, beside its goals
+//	make bench-backlog ARGS="-size 10GiB"              the same of a backlog of 10 GiB
+//	make bench-backlog ARGS="-peers"                   beside other servers
+//	make bench-backlog ARGS="-size 256MiB -rounds 1"   a quick look
+//
+// The report goes to standard output as markdown, and with -results to a file; progress goes to
+// standard error. The status is 1 if any measurement failed, and after an interrupt.
+//
+// # Method
+//
+// Items of 1 KiB are put and got over 4 connections with 32 requests in flight each. All of them
+// are known one by one: each must come back once, whole, in the order of its producer, and at the
+// end nothing else may be there. One core is the server's, another the generator's. Rounds
+// interleave what is compared, A B C A B C, each in a server of its own on an empty directory;
+// a ratio is the median of the rounds' own ratios.
+//
+// An outage is a fill, a SIGKILL right behind its last reply, a start on what the disk has, the
+// time from that start to the first item, and a drain. What was acknowledged and does not come is
+// counted, not forgiven.
+//
+// Kestrel's own goals compare a server in read-behind with two that are not: one whose queue is
+// filled with a little and drained, again and again, so that memory and files are used over and
+// over, and one that may keep a backlog of this size in memory.
+//
+// A neighbour puts at a steady rate to another queue while the backlog's grows or shrinks as fast
+// as the server can. Its latency counts from when a put was due.
 package main
 
 import (
+	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
-	"slices"
-	"time"
-)
+	"os/signal"
+	"runtime"
+	"strings"
+	"syscall"
 
-const (
-	itemSize = 1024 // bytes
-	pipeline = 32
+	"github.com/kestrelmq/kestrel/bench/peer"
+	"github.com/kestrelmq/kestrel/loadtest/spawn"
 )
 
 func main() {
-	binary := flag.String("kestrel", "bin/kestrel", "the server to measure")
-	size := flag.Int("size", 256, "MiB of items")
-	memory := flag.Int("memory", 16, "max_memory_size in MiB of the server in read-behind")
-	rounds := flag.Int("rounds", 3, "rounds")
-	flag.Parse()
-	if err := run(*binary, *size<<10, *memory, *rounds); err != nil {
+	// Servers are started from this thread: they inherit its processor, and die with it.
+	runtime.LockOSThread()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM,
+		syscall.SIGHUP)
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+	case err != nil:
 		fmt.Fprintln(os.Stderr, "backlog:", err)
 		os.Exit(1)
 	}
 }
 
-// result is what one round of one server took.
-type result struct {
-	fill, drain time.Duration
-	p99         time.Duration // of a batch of gets
-	rss         int64         // bytes, the highest seen
-}
-
-func run(binary string, items, memory, rounds int) error {
-	fmt.Printf("%d items of %d bytes, 1 connection, pipeline %d, sync_journal never\n",
-		items, itemSize, pipeline)
-	var all [2][]result
-	for range rounds {
-		for i, mib := range [2]int{items*itemSize>>20*2 + 64, memory} {
-			r, err := round(binary, items, mib)
-			if err != nil {
-				return err
-			}
-			all[i] = append(all[i], r)
+// run measures what the arguments select and prints the report, also if some of it failed.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	o, err := parseOptions(args, stderr)
+	if err != nil {
+		return err
+	}
+	if err := o.room(); err != nil {
+		return err
+	}
+	if o.peers && o.setup.Install != "" {
+		if err := peer.Install(ctx, o.setup.Install, stderr); err != nil {
+			return err
 		}
 	}
-	inMemory, behind := median(all[0]), median(all[1])
-	rate := func(d time.Duration) float64 { return float64(items) / d.Seconds() / 1000 }
-	fmt.Printf("%-28s %12s %12s %8s\n", "", "in memory", "read-behind", "ratio")
-	line := func(what string, a, b float64) {
-		fmt.Printf("%-28s %12.1f %12.1f %8.2f\n", what, a, b, b/a)
+	rows, err := o.rows()
+	if err != nil {
+		return err
 	}
-	line("puts, thousands a second", rate(inMemory.fill), rate(behind.fill))
-	line("gets, thousands a second", rate(inMemory.drain), rate(behind.drain))
-	line("p99 of a batch of gets, ms", inMemory.p99.Seconds()*1000, behind.p99.Seconds()*1000)
-	line("highest resident, MiB", float64(inMemory.rss>>20), float64(behind.rss>>20))
-	return restart(binary, items, memory)
+	if err := spawn.PinSelf([]int{o.loadCPU}); err != nil {
+		return err
+	}
+	t := newTable(o, rows)
+	measureErr := t.measure(ctx, stderr)
+	report := t.report()
+	if _, err := io.WriteString(stdout, report); err != nil {
+		return errors.Join(measureErr, err)
+	}
+	if o.results == "" {
+		return measureErr
+	}
+	name, err := t.save(o.results, report)
+	if err == nil {
+		fmt.Fprintln(stderr, "backlog: wrote", name)
+	}
+	return errors.Join(measureErr, err)
 }
 
-// median is each figure's median.
-func median(all []result) (m result) {
-	pick := func(f func(result) int64) int64 {
-		var values []int64
-		for _, r := range all {
-			values = append(values, f(r))
+// rows returns what is to be measured.
+func (o *options) rows() ([]row, error) {
+	if !o.peers {
+		return o.ownRows()
+	}
+	var rows []row
+	for name := range strings.SplitSeq(o.servers, ",") {
+		s, _ := peer.Find(name) // parseOptions has looked
+		s, err := o.setup.Locate(s)
+		if err != nil {
+			return nil, err
 		}
-		slices.Sort(values)
-		return values[len(values)/2]
+		rows = append(rows, row{name: name, server: s, setup: &o.setup, kind: outage})
 	}
-	m.fill = time.Duration(pick(func(r result) int64 { return int64(r.fill) }))
-	m.drain = time.Duration(pick(func(r result) int64 { return int64(r.drain) }))
-	m.p99 = time.Duration(pick(func(r result) int64 { return int64(r.p99) }))
-	m.rss = pick(func(r result) int64 { return r.rss })
-	return m
-}
-
-// round fills and drains a new server that may keep so many MiB of items in memory.
-func round(binary string, items, memory int) (r result, err error) {
-	s, err := start(binary, "", memory)
-	if err != nil {
-		return r, err
-	}
-	defer s.remove()
-	if r.fill, err = s.fill(items, &r.rss); err != nil {
-		return r, err
-	}
-	r.drain, r.p99, err = s.drain(0, items, &r.rss)
-	return r, err
-}
-
-// restart kills a server with a backlog and times the next one until it answers a get.
-func restart(binary string, items, memory int) error {
-	s, err := start(binary, "", memory)
-	if err != nil {
-		return err
-	}
-	defer s.remove()
-	var rss int64
-	if _, err := s.fill(items, &rss); err != nil {
-		return err
-	}
-	time.Sleep(3 * time.Second) // what a running server does in the background
-	s.kill()
-	began := time.Now()
-	again, err := start(binary, s.dir, memory)
-	if err != nil {
-		return err
-	}
-	defer again.kill()
-	if _, _, err := again.drain(0, 1, &rss); err != nil {
-		return err
-	}
-	took := time.Since(began)
-	if _, _, err := again.drain(1, items-1, &rss); err != nil {
-		return fmt.Errorf("after kill -9: %w", err)
-	}
-	fmt.Printf("first get after kill -9 and restart: %v, then every item in order\n",
-		took.Round(time.Millisecond))
-	return nil
+	return rows, nil
 }

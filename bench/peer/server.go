@@ -43,6 +43,10 @@ type Setup struct {
 	Kestrel       string           // path of the binary
 	KestrelArgs   string           // empty: DefaultArgs
 	KestrelConfig map[Class]string // paths of configuration files; empty writes DefaultConfig
+
+	// What DefaultConfig is written with: lines about the server, before it, and about all queues,
+	// behind it.
+	KestrelServer, KestrelQueues string
 }
 
 // Queue is the queue that everything is put to, or how the names of several begin. JetStream's
@@ -228,7 +232,8 @@ func kestrelCommand(o *Setup, s Server, dir string, port int) ([]string, error) 
 	config := o.KestrelConfig[s.Class]
 	if config == "" {
 		config = filepath.Join(dir, "kestrel.toml")
-		if err := os.WriteFile(config, []byte(DefaultConfig(s.Class)), 0o644); err != nil {
+		text := o.KestrelServer + DefaultConfig(s.Class) + o.KestrelQueues
+		if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
 			return nil, err
 		}
 	}

@@ -9,14 +9,14 @@ import (
 
 func TestKestrelCommand(t *testing.T) {
 	dir := t.TempDir()
-	o := Setup{KestrelArgs: "serve DIR FILE PORT"}
+	o := Setup{KestrelArgs: "serve DIR FILE PORT", KestrelServer: "a = 1\n", KestrelQueues: "b = 2\n"}
 	args, err := kestrelCommand(&o, Server{Class: SyncAlways, Loops: 2}, dir, 42)
 	want := "serve " + dir + "/data " + dir + "/kestrel.toml 42 --loops 2"
 	if got := strings.Join(args, " "); err != nil || got != want {
 		t.Errorf("kestrelCommand = %s, %v, want %s", got, err, want)
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "kestrel.toml"))
-	if err != nil || string(text) != DefaultConfig(SyncAlways) {
+	if err != nil || string(text) != "a = 1\n"+DefaultConfig(SyncAlways)+"b = 2\n" {
 		t.Errorf("the configuration is %q, %v", text, err)
 	}
 }

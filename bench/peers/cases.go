@@ -141,8 +141,8 @@ func (o *options) load(c benchCase, s server, addr string) loadtest.Options {
 	case set, grow:
 		load.Groups, load.Warmup = []loadtest.Group{base}, o.warmup
 	case get:
-		take := s.take(base)
-		if s.pushes() { // a connection that has its share would keep what is pushed to it
+		take := s.Take(base)
+		if s.Pushes() { // a connection that has its share would keep what is pushed to it
 			load.Groups, load.Warmup = []loadtest.Group{take}, o.warmup
 			break
 		}
@@ -167,7 +167,7 @@ func (o *options) load(c benchCase, s server, addr string) loadtest.Options {
 // deliveries returns producers and consumers. There is no warm-up: what it put would still be
 // there.
 func (c benchCase) deliveries(base loadtest.Group, s server) []loadtest.Group {
-	put, take := base, s.take(base)
+	put, take := base, s.Take(base)
 	take.Duration, take.Drain, take.Wait = 0, true, longWait
 	switch c.kind {
 	case flood:
@@ -185,21 +185,6 @@ func (c benchCase) deliveries(base loadtest.Group, s server) []loadtest.Group {
 // queueName is the queue of all cases, or how the names of its queues begin.
 const queueName = peer.Queue
 
-// take returns base as a group that takes items in the way of the server's protocol.
-func (s server) take(base loadtest.Group) loadtest.Group {
-	base.Operation = loadtest.Get
-	switch s.Protocol {
-	case loadtest.Beanstalk:
-		base.Operation = loadtest.Consume
-	case loadtest.JetStream, loadtest.NSQ: // so many at a time, in one request
-		base.Operation, base.Burst, base.Pipeline = loadtest.CloseOpen, base.Pipeline, 1
-	}
-	return base
-}
-
-// pushes reports whether the server hands out items unasked, as long as there is room.
-func (s server) pushes() bool { return s.Protocol == loadtest.NSQ }
-
 // fits reports whether a server can run the case, and is asked to.
 func (c benchCase) fits(s server) bool {
 	if s.Class != c.class || (c.kind == scaling) != (s.Loops > 0) {
@@ -210,7 +195,7 @@ func (c benchCase) fits(s server) bool {
 	case set, get:
 		return s.full || c.connections == 16 || c.class == syncAlways && c.queues == 1
 	case churn:
-		return queue && s.Protocol != loadtest.JetStream && !s.pushes()
+		return queue && s.Protocol != loadtest.JetStream && !s.Pushes()
 	case crowd:
 		return queue && s.full || s.Protocol == loadtest.Beanstalk
 	}

@@ -93,7 +93,7 @@ func measure(ctx context.Context, o *options, c benchCase, s server) (got *sampl
 	if err != nil {
 		return nil, errors.Join(err, p.Alive())
 	}
-	if filled := c.gets(o.window, s.speed); c.kind == get && s.pushes() && got.operations >= filled {
+	if filled := c.gets(o.window, s.speed); c.kind == get && s.Pushes() && got.operations >= filled {
 		return nil, fmt.Errorf("the queue ran dry after %d gets", got.operations)
 	}
 	return got, nil
