@@ -34,8 +34,13 @@ const (
 	waitersRate = 1000            // puts a second
 	longWait    = 8 * time.Second // of a blocked get; whole seconds, as Redis and beanstalkd want
 	shortWait   = time.Second
-	settle      = time.Second // for consumers to block, before the first item
 )
+
+// settle returns how long consumers have to block, before the first item: a thousand connections
+// take a few milliseconds to ask for one.
+func (c benchCase) settle() time.Duration {
+	return 200*time.Millisecond + time.Duration(c.connections)*80*time.Microsecond
+}
 
 // benchCase is one load.
 type benchCase struct {
@@ -146,7 +151,7 @@ func (o *options) load(c benchCase, s server, addr string) loadtest.Options {
 			load.Groups, load.Warmup = []loadtest.Group{take}, o.warmup
 			break
 		}
-		take.Duration = 0
+		load.Warmup = o.warmup // whichever ends first: slow servers are not waited for
 		take.Operations, take.WarmupOperations = c.gets(o.window, s.speed), c.gets(o.warmup, s.speed)
 		take.Hits = take.Operation != loadtest.Get
 		load.Groups = []loadtest.Group{take}
@@ -158,7 +163,7 @@ func (o *options) load(c benchCase, s server, addr string) loadtest.Options {
 		load.Groups, load.Warmup = []loadtest.Group{base}, o.warmup
 	default:
 		load.Groups = c.deliveries(base, s)
-		load.Settle = settle
+		load.Settle = c.settle()
 		load.Ledger = loadtest.NewLedger(uint64(c.connections), false)
 	}
 	return load

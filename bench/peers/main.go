@@ -65,18 +65,6 @@ func main() {
 	}
 }
 
-// overhead is what a measurement takes about besides its windows: the start of a server, the
-// filling of a queue.
-const overhead = 800 * time.Millisecond
-
-// measurements returns how many a round has.
-func measurements(plan []planned) (n int) {
-	for _, p := range plan {
-		n += len(p.servers)
-	}
-	return n
-}
-
 // run measures what the arguments select and prints the report, also if some of it failed.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	opts, err := parseOptions(args, stderr)
@@ -96,12 +84,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err := spawn.PinSelf(opts.loadCPUs); err != nil {
 		return err
 	}
-	n := opts.rounds * measurements(plan)
-	each := opts.window + opts.warmup + overhead
-	fmt.Fprintf(stderr, "peers: %d measurements, some %v in all\n", n,
-		(time.Duration(n) * each).Round(time.Second))
+	todo := newSchedule(opts, plan)
+	fmt.Fprintf(stderr, "peers: %d measurements, some %v in all\n", todo.count,
+		todo.left().Round(time.Second))
 	h := newHeader(opts, used(servers, plan))
-	results, err := measureAll(ctx, opts, plan, stderr)
+	results, err := measureAll(ctx, opts, plan, todo, stderr)
 	var report strings.Builder
 	if writeErr := writeReport(&report, h, plan, results); writeErr != nil {
 		return errors.Join(err, writeErr)

@@ -33,18 +33,18 @@ type results map[string]map[string][]*sample
 // measureAll measures every case, round by round. It goes on after a failure, and returns what it
 // has with all failures; an interrupt ends it.
 func measureAll(
-	ctx context.Context, o *options, plan []planned, stderr io.Writer,
+	ctx context.Context, o *options, plan []planned, todo *schedule, stderr io.Writer,
 ) (results, error) {
 	all := make(results)
 	var errs []error
-	for i, p := range plan {
+	for _, p := range plan {
 		name := p.String()
 		all[name] = make(map[string][]*sample)
 		for round := range o.rounds {
 			for _, s := range p.servers {
-				fmt.Fprintf(stderr, "[%d/%d]%sround %d/%d %-16s ",
-					i+1, len(plan), name, round+1, o.rounds, s.Name)
+				fmt.Fprintf(stderr, "%v%sround %d/%d %-16s ", todo, name, round+1, o.rounds, s.Name)
 				got, err := measure(ctx, o, p.benchCase, s)
+				todo.measured(o.estimate(p.benchCase, s))
 				if ctx.Err() != nil {
 					fmt.Fprintln(stderr, "interrupted")
 					return all, errors.Join(append(errs, ctx.Err())...)

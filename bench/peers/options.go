@@ -30,8 +30,10 @@ type options struct {
 	setup     peer.Setup
 }
 
-// Defaults of -short.
+// Defaults, and those of -short.
 const (
+	defaultWindow = 500 * time.Millisecond
+
 	shortCases  = " c=16 "
 	shortRounds = 2
 	shortWindow = 150 * time.Millisecond
@@ -48,7 +50,7 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 		"comma-separated names; the first of a class is its reference\n"+
 			"(default those marked *: "+serverNames()+")")
 	f.IntVar(&o.rounds, "rounds", 5, "`rounds` over all servers of a case")
-	f.DurationVar(&o.window, "window", time.Second, "measured `time` per case, server and round")
+	f.DurationVar(&o.window, "window", defaultWindow, "measured `time` per case, server and round")
 	f.DurationVar(&o.warmup, "warmup", 0, "`time` of the same load before it (default a quarter)")
 	f.BoolVar(&o.short, "short", false,
 		"a quick look: 16 connections, 2 rounds, short windows, unless given")
