@@ -125,17 +125,19 @@ func (s *spool) endRun(q *queue) {
 // write writes the chunks of a job, one frame each.
 func (s *spool) write(job *spillJob) error {
 	w := job.run.writer
+	w.Lend(s.batch)
+	defer func() {
+		if s.batch = w.Reclaim(); cap(s.batch) > maxSpillBuffer {
+			s.batch = nil
+		}
+	}()
 	job.start = w.End()
 	for _, c := range job.chunks {
 		tag := frameTag{c.firstID, c.lastID, c.count, c.bytes}
 		w.Add(s.coder, tag.encode(), c.buf[c.off:])
 		job.ends = append(job.ends, w.End()+int64(w.Buffered()))
 	}
-	err := w.Write()
-	if err != nil {
-		w.Discard()
-	}
-	return err
+	return w.Write()
 }
 
 // putBack has the chunks of a job that failed leave once more, before the others.

@@ -14,6 +14,8 @@ const (
 	// spillBatch is how many bytes of chunks are written to a run in one call, unless a single
 	// chunk is larger.
 	spillBatch = 1 << 20
+	// maxSpillBuffer is how many bytes of memory are kept from one write to the next.
+	maxSpillBuffer = 2 * spillBatch
 	// recordEvery is how many bytes of a run are synced and recorded at a time.
 	recordEvery = 8 << 20
 	// minRunSize and maxRunSize are between what sizes, in bytes, a run is ended: at a sixteenth of
@@ -45,6 +47,7 @@ type spool struct {
 
 	writeMu sync.Mutex // held by whoever writes runs
 	coder   *segment.Coder
+	batch   []byte   // of frames, from one write to the next: runs that wait for a sync need none
 	made    bool     // dir exists
 	writers []*queue // with a run that grows, or grew, the one used longest ago first
 

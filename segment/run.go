@@ -64,7 +64,7 @@ type RunWriter struct {
 	path string
 	id   RunID
 
-	buf []byte // frames added and not written; owned by who writes
+	buf []byte // frames added and not written; owned by who writes; see Lend
 
 	mu sync.Mutex // held for memory only
 	// Guarded by mu.
@@ -90,6 +90,7 @@ func createRun(fsys FS, name string, id RunID) (*RunWriter, error) {
 		fsys.Remove(name) // if that fails too, nobody ever asks for it
 		return nil, err
 	}
+	w.buf = nil
 	return w, nil
 }
 
@@ -164,8 +165,17 @@ func (w *RunWriter) Write() error {
 	return nil
 }
 
-// Discard forgets what was added and not written.
-func (w *RunWriter) Discard() { w.buf = w.buf[:0] }
+// Lend has frames be added in the memory of buf, which is w's until Reclaim. Without, w has memory
+// of its own, for as long as it lives.
+func (w *RunWriter) Lend(buf []byte) { w.buf = buf[:0] }
+
+// Reclaim forgets what was added and not written, and returns the memory that frames were added in,
+// which may have been taken since Lend.
+func (w *RunWriter) Reclaim() []byte {
+	buf := w.buf[:0]
+	w.buf = nil
+	return buf
+}
 
 // Sync makes what was written before it was called durable, and the name. If it fails the run is
 // poisoned: the error, and that of every later call that writes, wraps ErrPoisoned; what was

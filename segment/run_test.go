@@ -266,7 +266,7 @@ func TestRunFaults(t *testing.T) {
 	}
 	must(t, w.Write())
 	w.Add(nil, runTag(), []byte("never"))
-	w.Discard()
+	w.Reclaim()
 	w.Add(nil, runTag(), []byte("two"))
 	must(t, w.Write())
 	must(t, w.Sync())
@@ -290,6 +290,39 @@ func TestRunFaults(t *testing.T) {
 	got, err := readRun(disk, runName, w.ID(), w.End())
 	if err != nil || strings.Join(got, " ") != "one two three" {
 		t.Errorf("run reads as %q, %v", got, err)
+	}
+}
+
+// TestRunLend writes two runs in turns with one buffer, which neither keeps.
+func TestRunLend(t *testing.T) {
+	disk := segmenttest.New()
+	names := []string{"a", "b"}
+	var runs []*segment.RunWriter
+	for i, name := range names {
+		w, err := segment.CreateRun(disk, name, uint64(i+1))
+		must(t, err)
+		runs = append(runs, w)
+	}
+	lent := make([]byte, 0, 1024)
+	for _, body := range []string{"one", "two", "three"} {
+		for i, w := range runs {
+			w.Lend(lent)
+			w.Add(nil, runTag(), []byte(names[i]+body))
+			must(t, w.Write())
+			w.Add(nil, runTag(), []byte("forgotten"))
+			if back := w.Reclaim(); cap(back) != cap(lent) || &back[:1][0] != &lent[:1][0] {
+				t.Fatalf("Reclaim returns %d bytes of memory that was not lent", cap(back))
+			}
+			if n := w.Buffered(); n != 0 {
+				t.Errorf("%d bytes are buffered after Reclaim", n)
+			}
+		}
+	}
+	for i, want := range []string{"aone atwo athree", "bone btwo bthree"} {
+		got, err := readRun(disk, names[i], runs[i].ID(), runs[i].End())
+		if err != nil || strings.Join(got, " ") != want {
+			t.Errorf("run %s reads as %q, %v, want %s", names[i], got, err, want)
+		}
 	}
 }
 
