@@ -27,28 +27,25 @@ func (e *Engine) checkpoint() (segment uint64, err error) {
 	return segment, e.Commit(Ticket{Written: end, Synced: end})
 }
 
-// recordQueue records the state of q: its name and next id and, if it has a backlog, what is in it.
+// recordQueue records the state of q: its name and next id and, if it had a backlog, what is in it.
 // The caller holds the shard's mutex.
 func (e *Engine) recordQueue(q *queue) LSN {
-	end := e.journal.queue(q)
-	if q.backlog != nil {
-		end = max(end, e.recordBacklog(q))
-	}
-	return end
+	return max(e.journal.queue(q), e.recordBacklog(q))
 }
 
-// recordBacklog records the runs of q and what is gone of the items in them.
+// recordBacklog records the runs of q and what is gone of the items in them, and in those runs that
+// are gone as a whole: what the journal says of them may outlive what it says of their items.
 func (e *Engine) recordBacklog(q *queue) (end LSN) {
-	b, any := q.backlog, false
-	for _, runs := range [...][]*run{b.spent, b.runs} {
-		for _, r := range runs {
-			if r.recorded.end > 0 {
-				e.journal.spill(q, r)
-				any = true
+	if b := q.backlog; b != nil {
+		for _, runs := range [...][]*run{b.spent, b.runs} {
+			for _, r := range runs {
+				if r.recorded.end > 0 {
+					e.journal.spill(q, r)
+				}
 			}
 		}
 	}
-	if !any {
+	if !q.spilled {
 		return end
 	}
 	return e.recordGone(q)
@@ -63,6 +60,9 @@ func (e *Engine) recordGone(q *queue) LSN {
 	head := q.headID()
 	return e.journal.record(q.number, func(buf []byte) []byte {
 		buf = appendFlush(buf, q.number, head, except)
+		if q.backlog == nil {
+			return buf
+		}
 		for _, r := range q.backlog.gone {
 			for first := max(r.first, head); first <= r.last; {
 				more := min(r.last-first, math.MaxUint32)

@@ -179,6 +179,66 @@ func TestTrimAfterRemoves(t *testing.T) {
 	fsys.SetFault(nil)
 }
 
+// TestTrimBesideSpentRun drops the segments that say what was taken first of a run, and not those
+// that speak of the run itself, since an item of another queue is in one before them. The run is
+// used up and its file deleted, before or after a restart: no start may look for it.
+func TestTrimBesideSpentRun(t *testing.T) {
+	for _, restart := range []string{"never", "with an item left", "with a run used up"} {
+		t.Run("restart "+restart, func(t *testing.T) {
+			e, fsys := newQuiet(t, tiny)
+			more := func(n int) {
+				for range n {
+					mustPut(t, e, "busy", strings.Repeat("x", 500))
+					mustGet(t, e, "busy")
+				}
+			}
+			record := func() {
+				spoolAll(e)
+				e.spool.tend()
+				spoolAll(e)
+			}
+			take := func(n int) {
+				for range n {
+					mustGet(t, e, "q")
+					spoolAll(e)
+				}
+			}
+			putMany(t, e, "q", 0, 100)
+			record()
+			take(50)
+			more(40)
+			mustPut(t, e, "pin", "pin")
+			more(20)
+			putMany(t, e, "q", 100, 20) // the same run, told of once more
+			record()
+			more(20)
+			take(69)
+			kill := func(when string) {
+				if restart == when {
+					fsys = fsys.Kill()
+					e = openQuiet(t, testOptions(fsys, tiny))
+					spoolAll(e)
+				}
+			}
+			kill("with an item left")
+			take(1)
+			kill("with a run used up")
+			record()
+			if left := runFiles(fsys); len(left) > 0 {
+				t.Fatalf("runs %q are left, want none", left)
+			}
+			before := e.journal.log.Segments()[0].Number
+			trim(t, e)
+			if got := e.journal.log.Segments()[0].Number; got == before {
+				t.Fatalf("no segment was dropped before %d", got)
+			}
+			again := openQuiet(t, testOptions(fsys.Kill(), tiny))
+			wantItems(t, again, "q", "")
+			wantItems(t, again, "pin", "pin")
+		})
+	}
+}
+
 // TestTrimWhileFailing tries again and again while nothing can be written: that takes no memory.
 func TestTrimWhileFailing(t *testing.T) {
 	e, fsys := newQuiet(t)

@@ -232,6 +232,7 @@ func (j *journal) keep(q *queue, it Item) (segment uint64) {
 
 // spill records what of a run of q is synced.
 func (j *journal) spill(q *queue, r *run) LSN {
+	q.spilled = true
 	return j.record(q.number, func(b []byte) []byte {
 		return appendSpill(b, q.number, r.id, r.recorded)
 	})

@@ -41,6 +41,7 @@ type queue struct {
 	// Items up to writtenTo that were in the window or behind it are in runs; up to spilledTo the
 	// journal says so.
 	writtenTo, spilledTo uint64
+	spilled              bool // the journal may speak of runs, be it of such as are gone
 	counters             queueCounters
 	lastGone             Time // when the item removed last was added
 	// behindLogged is when entering read-behind was logged last.

@@ -72,7 +72,7 @@ func (e *Engine) setOptions(q *queue, opts *QueueOptions) (end LSN) {
 func (e *Engine) enterJournal(q *queue) LSN {
 	next := q.nextID
 	q.number, q.nextID = e.lastNumber.Add(1), 1
-	q.removal = removal{} // it names the old number
+	q.removal, q.spilled = removal{}, false // they are about the old number
 	e.journal.queue(q)
 	q.nextID = next
 	put := func(it Item) (segment uint64) {
@@ -99,8 +99,8 @@ func (e *Engine) enterJournal(q *queue) LSN {
 		for _, r := range b.runs {
 			r.recorded = r.written
 		}
-		e.recordBacklog(q)
 	}
+	e.recordBacklog(q)
 	q.spilledTo = q.writtenTo
 	q.window.each(tell)
 	if b != nil {

@@ -261,7 +261,7 @@ func (r *replay) bringBack(q *replayed, sh *shard) (*queue, error) {
 	q.compact(&r.pool)
 	live := &queue{
 		name: q.name, number: q.number, shard: sh, created: q.created, nextID: q.nextID,
-		window: q.window, counters: q.counters, opts: &opts,
+		window: q.window, counters: q.counters, opts: &opts, spilled: len(q.runs) > 0,
 	}
 	if len(q.runs) > 0 || len(q.kept) > 0 {
 		if err := r.restore(live, q); err != nil {
