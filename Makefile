@@ -38,6 +38,7 @@ clients: build ## try clients of Debian and npm, which it installs, against the 
 crash: build ## the long runs: models, crash points, kill -9, power cuts (KILLS, CUTS times)
 	KESTREL_LONG=1 $(GO) test -count=1 -timeout 30m -run 'Crash|Model|Kill' ./...
 	$(GO) run ./bench/lab kill -n $(KILLS)
+	$(GO) run ./bench/lab spill -n $(KILLS)
 	$(GO) run ./bench/lab cut-ext4 -n $(CUTS)
 	$(GO) run ./bench/lab cut-xfs -n $(CUTS)
 	$(GO) run ./bench/lab order -n 10000

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -105,6 +106,45 @@ func contentControls() []control {
 	}
 }
 
+// spillControls break what moves items between memory and runs, beside producers and consumers.
+func spillControls() []control {
+	const spill, runRead = "spill", "segment/runread.go"
+	// What the reader of a growing run knows of its last block stays as it was.
+	stale := []edit{
+		{runRead, "	head [RunFrameOverhead]byte",
+			"	head [RunFrameOverhead]byte\n	kept []byte\n	from int64"},
+		{runRead, "	n, err := r.file.ReadAt(b, offset)", `	end := offset + int64(len(b))
+	if offset < r.from || end > r.from+int64(len(r.kept)) {
+		r.from = offset &^ 4095
+		r.kept = make([]byte, (end-r.from+4095)&^4095)
+		r.file.ReadAt(r.kept, r.from)
+	}
+	n, err := copy(b, r.kept[offset-r.from:]), error(nil)`},
+	}
+	early := replaced("segment/run.go", "	n, err := w.file.WriteAt(w.buf, end)",
+		`	late := append([]byte(nil), w.buf...)
+	go w.file.WriteAt(late, end)
+	n, err := len(w.buf), error(nil)`)
+	twice := replaced("engine/fill.go", "		if it.ID < b.next.id || inRanges(b.gone, it.ID) {",
+		"		if inRanges(b.gone, it.ID) {")
+	soon := []edit{
+		{"engine/backlog.go", "b.runs[0].written.lastID < head {", "b.runs[0].written.firstID < head {"},
+		{"engine/backlog.go", "b.runs[0].written.lastID < q.headID() {",
+			"b.runs[0].written.firstID < q.headID() {"},
+	}
+	return []control{
+		{breaks: "what was read of a growing run is kept", edits: stale, experiment: spill, cycles: 20},
+		{breaks: "frames are told of before they are written", edits: early,
+			experiment: spill, cycles: 20},
+		{breaks: "items of a frame that is read again come again", edits: twice,
+			experiment: spill, cycles: 20},
+		{breaks: "a run is deleted although items are in it", edits: soon, experiment: spill, cycles: 20},
+		{breaks: "what is gone of a deleted run is not told again", edits: replaced(
+			"engine/checkpoint.go", "	if !q.spilled {", "	if q.backlog == nil {"),
+			test: "./engine TestTrimBesideSpentRun"},
+	}
+}
+
 // exposureControls break what keeps clients, and other servers, from doing harm.
 func exposureControls() []control {
 	const hostile, limits = "hostile", "limits"
@@ -146,7 +186,7 @@ func exposureControls() []control {
 }
 
 func controls() []control {
-	return append(append(durabilityControls(), contentControls()...), exposureControls()...)
+	return slices.Concat(durabilityControls(), contentControls(), spillControls(), exposureControls())
 }
 
 // controlsTrial builds every control, and has what is meant to notice it look at it.

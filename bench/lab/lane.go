@@ -29,6 +29,7 @@ type lane struct {
 	history []step // since then
 	cutAt   time.Time
 	small   bool          // no item is large
+	heavy   bool          // each may be
 	pause   time.Duration // between batches
 	forget  bool          // keep no history of what has been acknowledged
 	ahead   int           // requests that it sends before it waits for replies, at most
@@ -59,7 +60,7 @@ func newLane(t *trial, name, protocol, policy string) *lane {
 func (l *lane) body(item int) []byte {
 	rng := rand.New(rand.NewPCG(uint64(item), uint64(len(l.name))))
 	size := rng.IntN(200)
-	if large := rng.IntN(100) == 0; large && !l.small {
+	if large := rng.IntN(100) == 0 || l.heavy; large && !l.small {
 		size = rng.IntN(30_000)
 	}
 	b := fmt.Appendf(make([]byte, 0, size+40), "%s/%d/", l.name, item)

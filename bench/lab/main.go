@@ -36,6 +36,7 @@ type experiment struct {
 func experiments() []experiment {
 	return []experiment{
 		{"kill", "kill -9 under mixed load", 30, killTrial},
+		{"spill", "kill -9 while queues spill and are drained at full speed", 30, spillTrial},
 		{"order", "in a trace, every STORED leaves after its sync", 2000, orderTrial},
 		{"faults", "system calls of the real server that fail", 1000, faultsTrial},
 		{"limits", "full disks, memory, descriptors, directories that are wrong", 2, limitsTrial},

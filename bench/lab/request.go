@@ -29,6 +29,7 @@ type request struct {
 	confirm int   // of opOpen: how many open reads to confirm first
 	ids     []int64
 	ttl     int32 // of opPut, in milliseconds; 0: for ever
+	wait    int32 // of opGet by memcache: the longest wait in milliseconds
 }
 
 func (r request) String() string {

@@ -21,7 +21,7 @@ func (memcacheSpeaker) encode(dst []byte, r request, body func(int) []byte) []by
 		}
 		return dst
 	case opGet:
-		return memcache.AppendGet(dst, queue, memcache.GetOptions{})
+		return memcache.AppendGet(dst, queue, memcache.GetOptions{WaitMillis: r.wait})
 	case opOpen:
 		return memcache.AppendGet(dst, queue, memcache.GetOptions{Open: true, Close: r.confirm > 0})
 	case opConfirm:

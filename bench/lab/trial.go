@@ -39,6 +39,7 @@ type counts struct {
 	items    atomic.Int64 // found after a crash, and compared
 	checks   atomic.Int64 // states compared with what was promised
 	refusals atomic.Int64 // answers that something could not be done
+	runs     atomic.Int64 // of backlogs, that were made
 }
 
 // maxBroken is how many violations a trial keeps: the first ones tell what is wrong.
@@ -120,7 +121,11 @@ func (t *trial) summary() string {
 	if n == 0 {
 		return "nothing was tried"
 	}
-	return fmt.Sprintf("0 violations in %d trials (a rate below %.2g at 95 %%); %d puts and"+
+	said := fmt.Sprintf("0 violations in %d trials (a rate below %.2g at 95 %%); %d puts and"+
 		" %d removals acknowledged, %d refusals, %d states and %d items compared", n, 3/float64(n),
 		c.puts.Load(), c.removals.Load(), c.refusals.Load(), c.checks.Load(), c.items.Load())
+	if runs := c.runs.Load(); runs > 0 {
+		said += fmt.Sprintf(", %d runs of backlogs made", runs)
+	}
+	return said
 }

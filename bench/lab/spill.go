@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// spillTrial kills the server while queues with tiny windows are appended to and drained at the
+// same time, as fast as it goes: items are written to runs, read back from runs that still grow,
+// and runs are used up and deleted, thousands of times. Every item is checked as it comes, over all
+// kills. A sound server finds no damage: a line of its log that is a warning or an error, and a
+// backlog that could not be read, is a violation too.
+func spillTrial(ctx context.Context, t *trial) error {
+	lanes := spillLanes(t)
+	how := launch{binary: t.binary, dir: t.dir, args: []string{
+		"--config", "lab.toml", "--admin-port", "auto",
+	}}
+	backlogs := filepath.Join(t.dir, "data", "backlog")
+	for cycle := 0; t.more(ctx, cycle); cycle++ {
+		t.progress(cycle)
+		if err := writeSpillConfig(t, lanes, cycle); err != nil {
+			return err
+		}
+		before := newestRun(backlogs)
+		if err := spillCycle(ctx, t, how, lanes, cycle); err != nil {
+			return fmt.Errorf("cycle %d: %w", cycle, err)
+		}
+		t.counts.runs.Add(max(newestRun(backlogs)-before, 0))
+	}
+	if len(t.violations()) > 0 || ctx.Err() != nil {
+		return ctx.Err()
+	}
+	s, err := startOrViolate(ctx, t, how)
+	if s == nil || err != nil {
+		return err
+	}
+	defer s.kill()
+	return inspectSpilled(t, s, lanes)
+}
+
+// writeSpillConfig writes the configuration of a cycle: how runs are compressed changes.
+func writeSpillConfig(t *trial, lanes []*spillLane, cycle int) error {
+	var b strings.Builder
+	b.WriteString("segment_size = \"64KiB\"\njournal_size = \"1MiB\"\n")
+	b.WriteString("max_open_transactions = 1000000\n")
+	codecs := []string{"none", "s2", "zstd"}
+	fmt.Fprintf(&b, "backlog_compression = %q\n", codecs[cycle%len(codecs)])
+	for _, l := range lanes {
+		b.WriteString(l.config)
+	}
+	return os.WriteFile(filepath.Join(t.dir, "lab.toml"), []byte(b.String()), 0o600)
+}
+
+func spillCycle(
+	ctx context.Context, t *trial, how launch, lanes []*spillLane, cycle int,
+) error {
+	rng := t.rng(cycle<<8 | 255)
+	if rng.IntN(6) == 0 {
+		if err := killStarting(ctx, t, how, rng); err != nil {
+			return err
+		}
+	}
+	s, err := startOrViolate(ctx, t, how)
+	if s == nil || err != nil {
+		return err
+	}
+	defer s.kill()
+	if rng.IntN(4) == 0 {
+		if err := inspectSpilled(t, s, lanes); err != nil {
+			return err
+		}
+	}
+	most := 40_000 // replies
+	if t.cycles < 10 {
+		most = 4000
+	}
+	replies := int64(20 + rng.IntN(1+rng.IntN(most)))
+	var readErr error
+	err = runSpill(t, s, lanes, cycle, replies, func() {
+		readErr = expectReadable(t, s)
+		s.kill()
+		t.counts.trials.Add(1)
+	})
+	if err = errors.Join(err, readErr); err != nil {
+		return err
+	}
+	expectNoWarning(t, s)
+	if rng.IntN(8) == 0 {
+		if status, said := verify(ctx, how); status != verifySound && status != verifyTorn {
+			t.violate("verify ended with status %d behind a kill: %s", status, said)
+		}
+	}
+	return nil
+}
+
+// runSpill lets lanes work until there have been so many replies, and calls crash.
+func runSpill(
+	t *trial, s *server, lanes []*spillLane, cycle int, replies int64, crash func(),
+) (err error) {
+	var running sync.WaitGroup
+	var got atomic.Int64
+	reached := make(chan struct{})
+	acked := func() {
+		if got.Add(1) == replies {
+			close(reached)
+		}
+	}
+	for i, l := range lanes {
+		l.start(s, &running, t.rng(cycle<<8|i), acked)
+	}
+	idle := make(chan struct{})
+	go func() { running.Wait(); close(idle) }()
+	select {
+	case <-reached:
+	case <-idle:
+	case <-time.After(patience):
+		err = fmt.Errorf("only %d replies of %d came", got.Load(), replies)
+	}
+	crash()
+	running.Wait()
+	for _, l := range lanes {
+		l.crashed()
+	}
+	return err
+}
+
+// inspectSpilled looks at what every queue holds, without changing it.
+func inspectSpilled(t *trial, s *server, lanes []*spillLane) error {
+	v, err := inspect(t, s)
+	if err != nil {
+		return err
+	}
+	for _, l := range lanes {
+		if err := l.inspect(v); err != nil {
+			return errors.Join(err, v.c.conn.Close())
+		}
+	}
+	return v.c.end()
+}
+
+var unreadable = regexp.MustCompile(`(?m)^kestrel_queue_read_errors_total\{.*\} ([1-9].*)$`)
+
+// expectReadable checks that the server has not found any backlog damaged.
+func expectReadable(t *trial, s *server) error {
+	line, err := s.awaitLog("admin port is open")
+	if err != nil {
+		return err
+	}
+	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	reply, err := client.Get(fmt.Sprintf("http://%v/metrics", line["address"]))
+	if err != nil {
+		return err
+	}
+	defer reply.Body.Close()
+	metrics, err := io.ReadAll(reply.Body)
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(string(metrics), "kestrel_queue_read_errors_total{") {
+		t.violate("the metrics do not tell of backlogs that could not be read")
+	}
+	if m := unreadable.Find(metrics); m != nil {
+		t.violate("a sound backlog could not be read: %s", m)
+	}
+	return nil
+}
+
+// expectNoWarning checks that the server, which has ended, has logged nothing that an operator has
+// to look at. That its journal was torn by the kill before is not such a thing.
+func expectNoWarning(t *trial, s *server) {
+	for _, line := range s.logged("") {
+		if level := line["level"]; level != "INFO" && !strings.Contains(line.message(), "torn write") {
+			t.violate("a sound server logged %v", line)
+		}
+	}
+}
+
+// newestRun returns the highest number of a run in a directory. A server counts on from it.
+func newestRun(dir string) (newest int64) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return 0 // nothing has been spilled yet
+	}
+	for _, e := range entries {
+		var n int64
+		if _, err := fmt.Sscanf(e.Name(), "%d.run", &n); err == nil {
+			newest = max(newest, n)
+		}
+	}
+	return newest
+}
