@@ -230,7 +230,7 @@ func (c control) notice(ctx context.Context, t *trial, root, dir string) (how st
 		if e.name != c.experiment {
 			continue
 		}
-		broken, err := newTrial(program, c.cycles, t.seed, t.log)
+		broken, err := newTrial(c.experiment, program, c.cycles, t.seed, t.log)
 		if err != nil {
 			return "", err
 		}

@@ -23,7 +23,7 @@ const syncAllowance = 300 * time.Millisecond
 // covers everything before it, whosever it is.
 func cutTrial(kind string) func(context.Context, *trial) error {
 	return func(ctx context.Context, t *trial) error {
-		dir, remove, err := memoryDir(t.dir)
+		dir, remove, err := memoryDir(t.name, t.dir)
 		if err != nil {
 			return err
 		}
@@ -38,7 +38,6 @@ func cutTrial(kind string) func(context.Context, *trial) error {
 		config := filepath.Join(t.dir, "lab.toml")
 		how := launch{binary: t.binary, dir: disk.mount, args: []string{"--config", config}}
 		for cycle := 0; t.more(ctx, cycle); cycle++ {
-			t.progress(cycle)
 			// With small segments much is synced because a segment is full, whatever the policy.
 			text := configOf(lanes)
 			if cycle/8%2 == 1 {

@@ -102,9 +102,9 @@ func command(ctx context.Context, name string, args ...string) error {
 
 // memoryDir returns a directory for files that need not survive anything: in memory if there is
 // one.
-func memoryDir(otherwise string) (dir string, remove func(), err error) {
+func memoryDir(name, otherwise string) (dir string, remove func(), err error) {
 	if _, err := os.Stat("/dev/shm"); err == nil {
-		dir, err = os.MkdirTemp("/dev/shm", "kestrel-lab-")
+		dir, err = os.MkdirTemp("/dev/shm", dirPattern(name))
 		return dir, func() { os.RemoveAll(dir) }, err
 	}
 	return otherwise, func() {}, nil

@@ -25,7 +25,6 @@ func killTrial(ctx context.Context, t *trial) error {
 		return err
 	}
 	for cycle := 0; t.more(ctx, cycle); cycle++ {
-		t.progress(cycle)
 		if err := killCycle(ctx, t, how, lanes, expiring, cycle); err != nil {
 			return fmt.Errorf("cycle %d: %w", cycle, err)
 		}

@@ -122,7 +122,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		if *cycles > 0 {
 			e.cycles = *cycles
 		}
-		t, err := newTrial(*binary, e.cycles, *seed, stderr)
+		t, err := newTrial(e.name, *binary, e.cycles, *seed, stderr)
 		if err != nil {
 			return err
 		}
@@ -138,7 +138,7 @@ func buildHere(ctx context.Context) (program string, remove func(), err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	dir, err := os.MkdirTemp("", "kestrel-lab-")
+	dir, err := os.MkdirTemp("", dirPattern("build"))
 	if err != nil {
 		return "", nil, err
 	}
@@ -149,7 +149,11 @@ func buildHere(ctx context.Context) (program string, remove func(), err error) {
 // try does one experiment and reports it.
 func try(ctx context.Context, e experiment, t *trial, stdout io.Writer) error {
 	defer t.finish()
+	fmt.Fprintf(t.log, "%s: begins (seed %d; files in %s)\n", e.name, t.seed, t.dir)
+	running, done := context.WithCancel(ctx)
+	go t.reportProgress(running, progressInterval)
 	err := e.run(ctx, t)
+	done()
 	return errors.Join(err, report(stdout, e, t))
 }
 

@@ -65,7 +65,7 @@ func tryBriefly(t *testing.T, name string, cycles int) *trial {
 
 func newTestTrial(t *testing.T, binary string, cycles int) *trial {
 	t.Helper()
-	tr, err := newTrial(binary, cycles, rand.Uint64(), io.Discard)
+	tr, err := newTrial("test", binary, cycles, rand.Uint64(), io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,6 @@ func spillTrial(ctx context.Context, t *trial) error {
 	}}
 	backlogs := filepath.Join(t.dir, "data", "backlog")
 	for cycle := 0; t.more(ctx, cycle); cycle++ {
-		t.progress(cycle)
 		if err := writeSpillConfig(t, lanes, cycle); err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // trial is one run of an experiment: what it may use, and what it has found.
@@ -16,6 +17,8 @@ import (
 // is something else: the lab itself could not do its work, and nothing is shown either way.
 type trial struct {
 	// Immutable.
+	name   string // of the experiment
+	began  time.Time
 	binary string // the server under test
 	cycles int    // how often to do whatever the experiment repeats
 	seed   uint64 // of everything that is drawn
@@ -33,6 +36,7 @@ type trial struct {
 
 // counts are what a trial has done. They may be changed from any goroutine.
 type counts struct {
+	cycles   atomic.Int64 // that are done, of an experiment that repeats something
 	trials   atomic.Int64 // crashes, faults, damages, … that were gone through
 	puts     atomic.Int64 // acknowledged
 	removals atomic.Int64 // acknowledged
@@ -45,12 +49,23 @@ type counts struct {
 // maxBroken is how many violations a trial keeps: the first ones tell what is wrong.
 const maxBroken = 20
 
-func newTrial(binary string, cycles int, seed uint64, log io.Writer) (*trial, error) {
-	dir, err := os.MkdirTemp("", "kestrel-lab-")
+// newTrial returns a trial of the experiment called name, with a directory of its own.
+func newTrial(
+	name, binary string, cycles int, seed uint64, log io.Writer,
+) (*trial, error) {
+	dir, err := os.MkdirTemp("", dirPattern(name))
 	if err != nil {
 		return nil, err
 	}
-	return &trial{binary: binary, cycles: cycles, seed: seed, dir: dir, log: log}, nil
+	return &trial{
+		name: name, binary: binary, cycles: cycles, seed: seed, dir: dir, log: log, began: time.Now(),
+	}, nil
+}
+
+// dirPattern names a directory by what it is for and when it was made: several labs may run at a
+// time, and what one leaves behind is found by its name.
+func dirPattern(name string) string {
+	return fmt.Sprintf("kestrel-lab-%s-%s-*", name, time.Now().Format("0102-150405"))
 }
 
 // finish removes the trial's files, unless they are evidence.
@@ -101,15 +116,35 @@ func (t *trial) skipReason() string {
 	return t.skipped
 }
 
-// progress says how far a long run has come, about a hundred times over all of it.
-func (t *trial) progress(cycle int) {
-	if every := max(t.cycles/100, 1); t.cycles > 100 && cycle%every == 0 {
-		fmt.Fprintf(t.log, "cycle %d of %d\n", cycle, t.cycles)
+// progressInterval is how often a long trial says how far it has come.
+const progressInterval = time.Minute
+
+// reportProgress says now and then how far the trial has come, until ctx is done.
+func (t *trial) reportProgress(ctx context.Context, every time.Duration) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			fmt.Fprintln(t.log, t.progress())
+		}
 	}
+}
+
+// progress words how far the trial has come.
+func (t *trial) progress() string {
+	c := &t.counts
+	return fmt.Sprintf("%s: %v: %d trials, of %d cycles %d done; %d puts and %d removals"+
+		" acknowledged, %d violations", t.name, time.Since(t.began).Round(time.Second),
+		c.trials.Load(), t.cycles, c.cycles.Load(), c.puts.Load(), c.removals.Load(),
+		len(t.violations()))
 }
 
 // more reports whether the trial is to go on with another cycle.
 func (t *trial) more(ctx context.Context, cycle int) bool {
+	t.counts.cycles.Store(int64(cycle))
 	return ctx.Err() == nil && cycle < t.cycles && len(t.violations()) == 0
 }
 
