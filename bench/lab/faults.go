@@ -69,25 +69,26 @@ func sysFaults() []sysFault {
 // calls returns the name of the system call that fails.
 func (f sysFault) calls() string { name, _, _ := strings.Cut(f.inject, ":"); return name }
 
-// attach makes calls of a running server fail from now on.
-func (f sysFault) attach(ctx context.Context, s *server) error {
+// attach makes calls of a running server fail from now on, until it ends or detach is called.
+func (f sysFault) attach(ctx context.Context, s *server) (detach func(), err error) {
 	cmd := exec.CommandContext(ctx, "strace", "-f", "-o", "/dev/null", "-e", "trace="+f.calls(),
 		"-e", "inject="+f.inject, "-p", strconv.Itoa(s.pid))
 	said, err := cmd.StderrPipe()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := cmd.Start(); err != nil {
-		return err
+		return nil, err
 	}
 	lines := bufio.NewScanner(said)
 	for lines.Scan() {
 		if strings.Contains(lines.Text(), "attached") {
-			go func() { io.Copy(io.Discard, said); cmd.Wait() }() // it ends with the server
-			return nil
+			ended := make(chan struct{})
+			go func() { io.Copy(io.Discard, said); cmd.Wait(); close(ended) }()
+			return func() { cmd.Process.Signal(os.Interrupt); <-ended }, nil
 		}
 	}
-	return fmt.Errorf("strace does not attach: %w", cmd.Wait())
+	return nil, fmt.Errorf("strace does not attach: %w", cmd.Wait())
 }
 
 // faultsTrial runs the server with each of the faults under load, ends it by kill -9, and checks
@@ -171,7 +172,7 @@ func runFault(
 	err := runLanes(t, s, lanes, cycle, until{replies: 300, after: time.Second}, func() {
 		defer s.kill()
 		if !f.starting {
-			attachErr = f.attach(ctx, s)
+			_, attachErr = f.attach(ctx, s) // until the kill
 			time.Sleep(faultTime)
 		}
 		t.checkFault(s, f, before)

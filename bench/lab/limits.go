@@ -27,6 +27,9 @@ func limitCases() []limitCase {
 		{"directory is a file", fileForDir},
 		{"directory is missing", missingDir},
 		{"stray files", strayFiles},
+		{"backlog cut", cutBacklog},
+		{"backlog cannot be read", unreadableBacklog},
+		{"file size limit", fileLimit},
 	}
 }
 

@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	backlogItem  = 1000 // bytes of an item
+	backlogItems = 2000
+)
+
+// spilled starts a server with a queue most of which is on disk: items 1 to backlogItems.
+func spilled(ctx context.Context, t *trial, dir string) (s *server, a *asked, err error) {
+	config := "segment_size = \"64KiB\"\njournal_size = \"1MiB\"\n[default]\nsync_journal = \"never\"\n" +
+		"[queues.limit]\nmax_memory_size = \"8KiB\"\n"
+	if err := os.WriteFile(filepath.Join(dir, "lab.toml"), []byte(config), 0o600); err != nil {
+		return nil, nil, err
+	}
+	how := launch{binary: t.binary, dir: dir, args: []string{"--config", "lab.toml"}}
+	if s, err = how.start(ctx); err != nil {
+		return nil, nil, err
+	}
+	if a, err = ask(s, backlogItem); err != nil {
+		return s, nil, err
+	}
+	next, refusal, err := a.putUntilRefused(t, 1, backlogItems)
+	if err != nil || refusal != "" {
+		return s, a, fmt.Errorf("put item %d: %q, %w", next, refusal, err)
+	}
+	return s, a, nil
+}
+
+// takeUntilRefused takes items in order, from first on, until the server says that it cannot. It
+// returns what it says, and the item that is next: an item out of order, or the end of a queue that
+// has items, is a violation.
+func (a *asked) takeUntilRefused(t *trial, first int) (next int, refusal string, err error) {
+	for next = first; ; next++ {
+		got, err := a.ask(request{op: opGet, queue: "limit", count: 1}, a.body)
+		if err != nil || got.refusal != "" {
+			return next, got.refusal, err
+		}
+		if len(got.items) == 0 {
+			if next <= backlogItems {
+				t.violate("the queue is said to be empty before item %d", next)
+			}
+			return next, "", nil
+		}
+		if want := a.body(next); string(got.items[0].data) != string(want) {
+			t.violate("got %.20q, want item %d", got.items[0].data, next)
+			return next, "", nil
+		}
+		t.counts.items.Add(1)
+	}
+}
+
+// cutBacklog is the case of a backlog that is cut while the server runs: reads find less than was
+// written. What is there is served, then the clients are told, and nothing else is harmed.
+func cutBacklog(ctx context.Context, t *trial, dir string) error {
+	s, a, err := spilled(ctx, t, dir)
+	defer func() { s.kill() }()
+	if err != nil {
+		return err
+	}
+	backlogs := filepath.Join(dir, "data", "backlog")
+	entries, err := os.ReadDir(backlogs)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		if err := os.Truncate(filepath.Join(backlogs, e.Name()), info.Size()/2); err != nil {
+			return err
+		}
+	}
+	next, refusal, err := a.takeUntilRefused(t, 1)
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(refusal, "backlog cannot be read") || next < 2 {
+		t.violate("with its backlog cut the queue served %d items and said %q", next-1, refusal)
+		return nil
+	}
+	if _, err := s.awaitLog("read backlog"); err != nil {
+		t.violate("a cut backlog: %v", err)
+	}
+	expectService(t, s, "beside a cut backlog")
+	t.counts.checks.Add(1)
+	return nil
+}
+
+// unreadableBacklog is the case of a disk that cannot read for a while: clients are told, and when
+// it can, everything comes, in order.
+func unreadableBacklog(ctx context.Context, t *trial, dir string) error {
+	if err := haveStrace(); err != nil {
+		t.skip("%v", err)
+		return nil
+	}
+	s, a, err := spilled(ctx, t, dir)
+	defer func() { s.kill() }()
+	if err != nil {
+		return err
+	}
+	detach, err := sysFault{inject: "pread64:error=EIO"}.attach(ctx, s)
+	if err != nil {
+		return err
+	}
+	next, refusal, err := a.takeUntilRefused(t, 1)
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(refusal, "backlog cannot be read") {
+		t.violate("with a disk that cannot be read the queue served %d items and said %q", next-1,
+			refusal)
+		return nil
+	}
+	expectService(t, s, "beside a disk that cannot be read")
+	detach()
+	for deadline := time.Now().Add(patience); next <= backlogItems; time.Sleep(20 * time.Millisecond) {
+		if a, err = ask(s, backlogItem); err != nil { // the refusal has ended the connection
+			return err
+		}
+		if next, refusal, err = a.takeUntilRefused(t, next); err != nil || len(t.violations()) > 0 {
+			return err
+		}
+		if time.Now().After(deadline) {
+			t.violate("the disk can be read again, and the queue says %q", refusal)
+			return nil
+		}
+	}
+	t.counts.checks.Add(1)
+	return nil
+}
+
+// fileLimit is the case of files that may not grow past a length, which makes writes short, and the
+// next fail: of the journal, in the middle of a segment, and of backlogs. Puts are refused while it
+// lasts and accepted behind it; what was acknowledged is there, whatever came in between.
+func fileLimit(ctx context.Context, t *trial, dir string) error {
+	s, a, err := spilled(ctx, t, dir)
+	defer func() { s.kill() }()
+	if err != nil {
+		return err
+	}
+	next := backlogItems + 1
+	unknown := make(map[int]bool) // items that were put again: of the first put nothing is known
+	for round := range 3 {
+		limit := uint64(20_000 + 10_001*round) // bytes; in the middle of a frame
+		if err := limitFiles(s, limit); err != nil {
+			return err
+		}
+		var refusal string
+		if next, refusal, err = a.putUntilRefused(t, next, 1000); err != nil {
+			return err
+		}
+		if refusal == "" {
+			t.violate("1000 puts were accepted although no file may grow past %d bytes", limit)
+			return nil
+		}
+		t.counts.refusals.Add(1)
+		unknown[next] = true
+		if err := limitFiles(s, unix.RLIM_INFINITY); err != nil {
+			return err
+		}
+		if next, err = a.putAgain(t, next); err != nil || len(t.violations()) > 0 {
+			return err
+		}
+	}
+	if !s.running() {
+		t.violate("the server has ended: %s", s.lastWords())
+	}
+	s.kill()
+	how := launch{binary: t.binary, dir: dir, args: []string{"--config", "lab.toml"}}
+	if s, err = startOrViolate(ctx, t, how); s == nil || err != nil {
+		return err
+	}
+	if a, err = ask(s, backlogItem); err != nil {
+		return err
+	}
+	t.counts.checks.Add(1)
+	return a.expectAll(t, next, unknown)
+}
+
+// expectAll takes the items up to before next. Those that are unknown may come once more.
+func (a *asked) expectAll(t *trial, next int, unknown map[int]bool) error {
+	for want := 1; ; want++ {
+		item, err := a.get()
+		if err == nil && item == want-1 && unknown[item] {
+			item, err = a.get()
+		}
+		if err != nil {
+			return err
+		}
+		if item == 0 && want == next {
+			return nil
+		}
+		if item != want {
+			t.violate("item %d came, item %d of %d was to come", item, want, next-1)
+			return nil
+		}
+		t.counts.items.Add(1)
+	}
+}
+
+// limitFiles bounds the length of the files that a server writes. Its segments have their length
+// already: what counts is where it writes.
+func limitFiles(s *server, size uint64) error {
+	return unix.Prlimit(s.pid, unix.RLIMIT_FSIZE,
+		&unix.Rlimit{Cur: size, Max: unix.RLIM_INFINITY}, nil)
+}
+
+// putAgain puts an item as soon as the server takes it, and returns the number of the next.
+func (a *asked) putAgain(t *trial, item int) (next int, err error) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		refusal, err := a.put(item)
+		if err != nil {
+			return item, err
+		}
+		if refusal == "" {
+			t.counts.puts.Add(1)
+			return item + 1, nil
+		}
+		if time.Now().After(deadline) {
+			t.violate("puts are refused although nothing is wrong any more: %s", refusal)
+			return item, nil
+		}
+	}
+}
