@@ -132,7 +132,15 @@ func spillControls() []control {
 		{"engine/backlog.go", "b.runs[0].written.lastID < q.headID() {",
 			"b.runs[0].written.firstID < q.headID() {"},
 	}
+	lost := replaced(osFile, "func (f osFile) extend(size int64) error {",
+		`func (f osFile) WriteAt(p []byte, off int64) (int, error) {
+	_, err := unix.Pwrite(int(f.Fd()), p, off)
+	return len(p), err
+}
+
+func (f osFile) extend(size int64) error {`)
 	return []control{
+		{breaks: "a short write passes for a whole one", edits: lost, experiment: "short", cycles: 6},
 		{breaks: "what was read of a growing run is kept", edits: stale, experiment: spill, cycles: 20},
 		{breaks: "frames are told of before they are written", edits: early,
 			experiment: spill, cycles: 20},

@@ -52,12 +52,14 @@ func sysFaults() []sysFault {
 		{inject: "renameat:error=EIO", logs: "prepare segment"},
 		{inject: "fsync:error=EIO", logs: "prepare segment"},
 		{inject: "unlinkat:error=EIO"},
+		{inject: "openat:error=EMFILE"},
+		{inject: "openat:error=EIO"},
 	}
 	for n := 1; n <= 3; n++ {
 		for _, call := range []string{
 			"fdatasync:error=EIO", "pwrite64:error=EIO", "pwrite64:error=ENOSPC", "fallocate:error=ENOSPC",
 			"renameat:error=EIO", "fsync:error=EIO", "unlinkat:error=EIO", "flock:error=EIO",
-			"mkdirat:error=EACCES", "pread64:error=EIO", "getdents64:error=EIO",
+			"mkdirat:error=EACCES", "pread64:error=EIO", "getdents64:error=EIO", "openat:error=EIO",
 		} {
 			fault := sysFault{inject: fmt.Sprintf("%s:when=%d", call, n), starting: true}
 			faults = append(faults, fault)

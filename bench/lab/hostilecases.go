@@ -312,7 +312,7 @@ func manyConnects(ctx context.Context, t *trial, s *server) error {
 			return ctx.Err()
 		}
 	}
-	if err := grows(t, s, memory, 4<<20, fmt.Sprint(n, " connections in a row")); err != nil {
+	if err := grows(t, s, memory, maxGrowth, fmt.Sprint(n, " connections in a row")); err != nil {
 		return err
 	}
 	return settles(t, s, before)

@@ -37,6 +37,7 @@ func experiments() []experiment {
 	return []experiment{
 		{"kill", "kill -9 under mixed load", 30, killTrial},
 		{"spill", "kill -9 while queues spill and are drained at full speed", 30, spillTrial},
+		{"short", "the same, and every read and write of a file comes up short", 10, shortTrial},
 		{"order", "in a trace, every STORED leaves after its sync", 2000, orderTrial},
 		{"faults", "system calls of the real server that fail", 1000, faultsTrial},
 		{"limits", "full disks, memory, descriptors, directories that are wrong", 2, limitsTrial},
@@ -62,6 +63,9 @@ var (
 )
 
 func main() {
+	if status, is := runShortened(os.Args[1:]); is {
+		os.Exit(status)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()

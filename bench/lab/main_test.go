@@ -20,6 +20,9 @@ type builder struct {
 var built builder
 
 func TestMain(m *testing.M) {
+	if status, is := runShortened(os.Args[1:]); is {
+		os.Exit(status)
+	}
 	code := m.Run()
 	if built.remove != nil {
 		built.remove()

@@ -20,9 +20,31 @@ import (
 // and runs are used up and deleted, thousands of times. Every item is checked as it comes, over all
 // kills. A sound server finds no damage: a line of its log that is a warning or an error, and a
 // backlog that could not be read, is a violation too.
-func spillTrial(ctx context.Context, t *trial) error {
+func spillTrial(ctx context.Context, t *trial) error { return spillUnder(ctx, t, nil) }
+
+// shortTrial is spillTrial with a server whose reads and writes of files do a part of what they are
+// asked for, each of them: what is left has to be asked for again.
+func shortTrial(ctx context.Context, t *trial) error {
+	tally := filepath.Join(t.dir, "shortened")
+	prefix, err := shortPrefix(tally)
+	if err != nil {
+		t.skip("%v", err)
+		return nil
+	}
+	if err := spillUnder(ctx, t, prefix); err != nil || len(t.violations()) > 0 {
+		return err
+	}
+	n, err := os.ReadFile(tally)
+	if err == nil && string(n) == "0" {
+		err = errors.New("no call was shortened")
+	}
+	return err
+}
+
+// spillUnder is spillTrial with servers that another program runs; nil for none.
+func spillUnder(ctx context.Context, t *trial, prefix []string) error {
 	lanes := spillLanes(t)
-	how := launch{binary: t.binary, dir: t.dir, args: []string{
+	how := launch{binary: t.binary, prefix: prefix, dir: t.dir, args: []string{
 		"--config", "lab.toml", "--admin-port", "auto",
 	}}
 	backlogs := filepath.Join(t.dir, "data", "backlog")

@@ -16,6 +16,14 @@ func TestSpill(t *testing.T) {
 	}
 }
 
+func TestShort(t *testing.T) {
+	cycles := 1
+	if long() {
+		cycles = 20
+	}
+	tryBriefly(t, "short", cycles)
+}
+
 // TestFifo breaks the promises on purpose: the checker must object, and must not object to what may
 // come. Items up to 5 were acknowledged when the server was killed, up to 8 sent; up to 2 were
 // removed for sure, and one request to remove was not answered. Then 9 and 10 were put.

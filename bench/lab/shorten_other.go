@@ -1,0 +1,7 @@
+//go:build !amd64
+
+package main
+
+const canShorten = false
+
+func shorten(tid, n int) bool { return false }
