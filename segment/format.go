@@ -25,6 +25,7 @@ const (
 	segmentMagic      = "KESTRLOG"
 	formatVersion     = 1
 	segmentHeaderSize = 64 // bytes
+	segmentIDOffset   = 24
 )
 
 // Frame layout. Frames start on 8-byte boundaries, the first at offset 64 of the segment.
@@ -176,6 +177,9 @@ func appendSegmentHeader(dst []byte, h segmentHeader) []byte {
 	return append(dst, make([]byte, endMarkSize)...)
 }
 
+// unknownVersion is why a header that is whole is none of this version.
+const unknownVersion = "unknown format version"
+
 // parseSegmentHeader decodes the header of a segment. reason says why b does not start with one.
 func parseSegmentHeader(b []byte) (h segmentHeader, reason string) {
 	switch {
@@ -186,7 +190,7 @@ func parseSegmentHeader(b []byte) (h segmentHeader, reason string) {
 	case xxhash.Sum64(b[:56]) != binary.LittleEndian.Uint64(b[56:]):
 		return h, "segment header fails its checksum"
 	case binary.LittleEndian.Uint32(b[8:]) != formatVersion:
-		return h, "unknown format version"
+		return h, unknownVersion
 	}
 	h.number = binary.LittleEndian.Uint64(b[16:])
 	h.id = binary.LittleEndian.Uint64(b[24:])

@@ -1,0 +1,368 @@
+package segment
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+)
+
+// A Gap is a place in a log, or in a run, whose bytes are not what was written there.
+type Gap struct {
+	Path   string
+	Offset int64 // of the first byte that belongs to no frame
+	Size   int64 // bytes up to the next frame, or to the end of what is there
+	Reason string
+	// Batches says that the gap may have held what a caller wrote. Otherwise it held a frame of the
+	// log's own, or nothing.
+	Batches bool
+}
+
+// ErrUnknownVersion is wrapped by the error of Salvage for a log that another version has written.
+var ErrUnknownVersion = errors.New("unknown format version")
+
+// Salvage reads a log that may be damaged, without changing it. It calls visit, in order, for every
+// frame that carries the caller's bytes and is whole, whatever is missing before it, and gap for
+// what lies between them and is not. A disk that cannot be read is an error, not a gap: it may be
+// read another time. It also returns the errors of visit and ErrUnknownVersion.
+func Salvage(fsys FS, dir string, visit Visitor, gap func(Gap)) error {
+	names, err := listLog(fsys, dir)
+	var missing *CorruptionError
+	if err != nil && !errors.As(err, &missing) { // the list is whole all the same
+		return err
+	}
+	v := &salvage{fs: fsys, dir: dir, visit: visit, gap: gap}
+	for i, number := range names.segments {
+		if i > 0 && number != names.segments[i-1]+1 {
+			v.gap(Gap{
+				Path:   path.Join(dir, fileName(names.segments[i-1]+1, segmentExt)),
+				Reason: fmt.Sprintf("missing, up to segment %d", number), Batches: true,
+			})
+		}
+		if err := v.segment(number, names.segments[i+1:]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// salvage is the state of reading a damaged log.
+type salvage struct {
+	fs    FS
+	dir   string
+	visit Visitor
+	gap   func(Gap)
+	buf   []byte
+}
+
+func (v *salvage) name(number uint64) string { return path.Join(v.dir, fileName(number, segmentExt)) }
+
+// segment reads the frames of a segment; later are the numbers of those behind it.
+func (v *salvage) segment(number uint64, later []uint64) error {
+	f, err := v.fs.OpenReadOnly(v.name(number))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	r := &segmentReader{file: f, path: v.name(number), buf: v.buf[:0]}
+	defer func() { v.buf = r.buf }()
+	follows, err := v.followedBy(later)
+	if err != nil {
+		return err
+	}
+	if err := v.header(r, number, follows); err != nil || r.id == 0 {
+		return err
+	}
+	return v.frames(r, follows)
+}
+
+// follower is what the segments behind one say of it.
+type follower struct {
+	link   link // of the next; zero if there is none, or it is not whole
+	frames bool // any of them has frames
+}
+
+func (v *salvage) followedBy(later []uint64) (f follower, err error) {
+	for i, number := range later {
+		r, err := openReader(v.fs, v.name(number), number, nil)
+		if errors.Is(err, ErrCorrupt) {
+			f.frames = true // a header that is damaged: there may be
+			continue
+		}
+		if err != nil {
+			return f, err
+		}
+		first, _, err := r.frame(segmentHeaderSize)
+		if err == nil && first.Kind == KindLink && i == 0 {
+			f.link = parseLink(first.Payload)
+		}
+		if err == nil {
+			var at int64
+			at, err = r.nextHeader(segmentHeaderSize)
+			f.frames = f.frames || at >= 0
+		}
+		r.file.Close()
+		if err != nil || f.frames {
+			return f, err
+		}
+	}
+	return f, nil
+}
+
+// header reads the header of a segment. If it is damaged, the id may still be right, or the next
+// segment tells it; the id stays zero if no frame can be found with any.
+func (v *salvage) header(r *segmentReader, number uint64, follows follower) error {
+	err := r.readHeader(number)
+	var damage *CorruptionError
+	if err == nil || !errors.As(err, &damage) {
+		return err
+	}
+	if damage.Reason == unknownVersion {
+		return fmt.Errorf("%s: %w", r.path, ErrUnknownVersion)
+	}
+	r.segmentHeader = segmentHeader{number: number}
+	g := Gap{Path: r.path, Size: min(r.size, segmentHeaderSize), Reason: damage.Reason}
+	if r.id, err = r.guessID(follows.link); r.id == 0 {
+		g.Size, g.Batches = r.size, true
+	}
+	v.gap(g)
+	return err
+}
+
+// guessID returns the id with which frames of a segment without a whole header can be read, or
+// zero: that in the header, that which the next segment tells, or one with a bit that has flipped.
+func (r *segmentReader) guessID(told link) (uint64, error) {
+	if r.size < segmentHeaderSize+FrameHeaderSize {
+		return 0, nil
+	}
+	head, err := r.at(0, segmentHeaderSize)
+	if err != nil {
+		return 0, err
+	}
+	read := binary.LittleEndian.Uint64(head[segmentIDOffset:])
+	first, err := r.at(segmentHeaderSize, FrameHeaderSize)
+	if err != nil {
+		return 0, err
+	}
+	for bit := range 64 {
+		if _, ok := parseFrameHeader(first, read^1<<bit); ok {
+			return read ^ 1<<bit, nil
+		}
+	}
+	for _, id := range [...]uint64{read, told.id} {
+		r.id = id
+		if at, err := r.nextHeader(segmentHeaderSize); id != 0 && at >= 0 || err != nil {
+			return id, err
+		}
+	}
+	return 0, nil
+}
+
+// frames reads what frames there are in a segment, up to its trailer.
+func (v *salvage) frames(r *segmentReader, follows follower) error {
+	for off := int64(segmentHeaderSize); ; {
+		f, reason, err := r.frame(off)
+		if err != nil {
+			return err
+		}
+		if f.Kind != 0 {
+			if f.Kind == KindBatch && v.visit != nil {
+				if err := v.visit(f); err != nil {
+					return err
+				}
+			}
+			if f.Kind == KindTrailer {
+				return nil
+			}
+			off += frameSize(int64(len(f.Payload)))
+			continue
+		}
+		next, batches, err := r.skipDamage(off)
+		if err != nil {
+			return err
+		}
+		if next < 0 {
+			return v.end(r, off, reason, follows)
+		}
+		if reason == "" {
+			reason = "frame is missing"
+		}
+		v.gap(Gap{Path: r.path, Offset: off, Size: next - off, Reason: reason, Batches: batches})
+		off = next
+	}
+}
+
+// skipDamage returns the offset of the next frame header behind a place off that has no whole
+// frame, or -1 if there is none, and whether a batch may have lain between.
+func (r *segmentReader) skipDamage(off int64) (next int64, batches bool, err error) {
+	if r.size-off >= FrameHeaderSize {
+		head, err := r.at(off, FrameHeaderSize)
+		if err != nil {
+			return -1, false, err
+		}
+		// Its length may be trusted, though its payload may not.
+		if h, ok := parseFrameHeader(head, r.id); ok && h.size() <= r.size-off {
+			return off + h.size(), h.kind == KindBatch, nil
+		}
+	}
+	next, err = r.nextHeader(off + frameAlign)
+	own := next-off < FrameHeaderSize+frameAlign || // too short for a batch
+		off == segmentHeaderSize && next-off == frameSize(linkSize)
+	return next, !own, err
+}
+
+// nextHeader returns the offset of the first frame header from off on, or -1 if there is none.
+func (r *segmentReader) nextHeader(off int64) (int64, error) {
+	for {
+		off = (off + frameAlign - 1) &^ (frameAlign - 1)
+		if r.size-off < FrameHeaderSize {
+			return -1, nil
+		}
+		var err error
+		if off, err = r.skipHole(off); err != nil || r.size-off < FrameHeaderSize {
+			return -1, err
+		}
+		head, err := r.at(off, FrameHeaderSize)
+		if err != nil {
+			return -1, err
+		}
+		if _, ok := parseFrameHeader(head, r.id); ok {
+			return off, nil
+		}
+		off += frameAlign
+	}
+}
+
+// end tells of a segment without a trailer, in which no frame comes behind off, what is missing
+// there.
+func (v *salvage) end(r *segmentReader, off int64, reason string, follows follower) error {
+	short := r.short()
+	if reason == "" && !short && !follows.frames {
+		return nil // the log ends here
+	}
+	end, err := r.lastNonZero(min(off, r.size))
+	if err != nil {
+		return err
+	}
+	if reason == "" {
+		reason = "trailer is missing"
+	}
+	if short {
+		reason += fmt.Sprintf(", and of %d bytes the file has only %d", r.segmentHeader.size, r.size)
+	}
+	g := Gap{Path: r.path, Offset: off, Size: max(end-off, 0), Reason: reason, Batches: true}
+	if l := follows.link; l.number == r.number {
+		// The next segment says where this one ended: nothing but the trailer may be missing.
+		first, _, err := r.frame(segmentHeaderSize)
+		if err != nil {
+			return err
+		}
+		base := first.Position - segmentHeaderSize
+		g.Batches = first.Kind != KindLink || int64(l.end-base) != off+frameSize(trailerSize)
+	}
+	v.gap(g)
+	return nil
+}
+
+// SalvageRun reads the frames of a run that may be damaged, up to the offset end, without changing
+// it. It calls visit for every frame that is whole, with its body, which is valid during the call,
+// and returns what lies between them and is not; where a frame's header can be read, Tag is its
+// tag. A run that does not exist is one gap. A disk that cannot be read is an error.
+func SalvageRun(
+	fsys FS, name string, id RunID, end int64, c *Coder, visit func(RunFrame, []byte) error,
+) (gaps []RunGap, err error) {
+	r, size, gaps, err := openDamagedRun(fsys, name, id, end)
+	if err != nil || r == nil {
+		return gaps, err
+	}
+	defer r.Close()
+	var body []byte
+	for off := int64(RunStart); off < min(size, end); {
+		frame, err := r.Frame(off)
+		if err == nil {
+			body, err = r.Body(c, body[:0], frame)
+		}
+		var damage *CorruptionError
+		switch {
+		case err == nil:
+			if err := visit(frame, body); err != nil {
+				return gaps, err
+			}
+			off = frame.Next
+			continue
+		case !errors.As(err, &damage):
+			return gaps, err
+		}
+		gap := RunGap{Gap: Gap{Path: name, Offset: off, Reason: damage.Reason, Batches: true}}
+		if frame.Next > 0 {
+			gap.Tag, off = &frame.Tag, min(frame.Next, size)
+		} else if off, err = r.nextFrame(off+frameAlign, min(size, end)); err != nil {
+			return gaps, err
+		}
+		gap.Size = min(off, end) - gap.Offset
+		gaps = append(gaps, gap)
+	}
+	if size < end {
+		gaps = append(gaps, RunGap{Gap: Gap{
+			Path: name, Offset: max(size, RunStart), Batches: true,
+			Reason: fmt.Sprintf("file ends before offset %d, up to which it was synced", end),
+		}})
+	}
+	return gaps, nil
+}
+
+// A RunGap is a gap in a run.
+type RunGap struct {
+	Gap
+	Tag *Tag // of the one frame that it was; nil if its header is damaged too
+}
+
+// openDamagedRun opens a run whose header may be damaged. There is no reader if there is no file.
+func openDamagedRun(
+	fsys FS, name string, id RunID, end int64,
+) (r *RunReader, size int64, gaps []RunGap, err error) {
+	missing := func(reason string, size int64, batches bool) []RunGap {
+		return []RunGap{{Gap: Gap{Path: name, Size: size, Reason: reason, Batches: batches}}}
+	}
+	f, err := fsys.OpenReadOnly(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, 0, missing("file is missing", end, true), nil
+	}
+	if err != nil {
+		return nil, 0, nil, err
+	}
+	r = &RunReader{file: f, path: name, id: id}
+	if size, err = f.Size(); err != nil {
+		return nil, 0, nil, errors.Join(err, f.Close())
+	}
+	var damage *CorruptionError
+	switch err := r.check(); {
+	case err == nil:
+	case !errors.As(err, &damage):
+		return nil, 0, nil, errors.Join(err, f.Close())
+	default:
+		gaps = missing(damage.Reason, min(size, RunStart), false)
+	}
+	return r, size, gaps, nil
+}
+
+// nextFrame returns the offset of the first frame header from off on, or end if there is none.
+func (r *RunReader) nextFrame(off, end int64) (int64, error) {
+	block := make([]byte, readAhead)
+	for off = (off + frameAlign - 1) &^ (frameAlign - 1); off+RunFrameOverhead <= end; {
+		b := block[:min(int64(len(block)), end-off)]
+		if err := r.read(b, off); err != nil {
+			return end, err
+		}
+		for len(b) >= RunFrameOverhead {
+			if int64(binary.LittleEndian.Uint64(b[16:])) == off { // what nearly nothing else has
+				if _, ok := parseRunFrame(b, off, r.id.ID); ok {
+					return off, nil
+				}
+			}
+			b, off = b[frameAlign:], off+frameAlign
+		}
+	}
+	return end, nil
+}
