@@ -29,7 +29,12 @@ func lockDir(dir string) (*dirLock, error) {
 
 // shareDir keeps processes that would change dir out of it, but not others that only read; it
 // makes nothing. It returns nil if there is no lock to take: no engine was ever opened there.
-func shareDir(dir string) (*dirLock, error) {
+func shareDir(dir string) (*dirLock, error) { return lockFound(dir, unix.LOCK_SH) }
+
+// holdDir is shareDir that keeps all other processes out.
+func holdDir(dir string) (*dirLock, error) { return lockFound(dir, unix.LOCK_EX) }
+
+func lockFound(dir string, how int) (*dirLock, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "LOCK"), os.O_RDONLY|unix.O_CLOEXEC, 0)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
@@ -37,7 +42,7 @@ func shareDir(dir string) (*dirLock, error) {
 	if err != nil {
 		return nil, err
 	}
-	return flock(f, unix.LOCK_SH)
+	return flock(f, how)
 }
 
 // flock takes the lock that f stands for, and closes f if it cannot.

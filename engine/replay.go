@@ -19,6 +19,8 @@ type replay struct {
 	pool   pool // of windows while they belong to no shard
 	// last is where the last put of the frame went, if to one queue; else zero.
 	last destination
+	// salvage takes note of what is missing, if the journal is read although it is damaged.
+	salvage *salvage
 }
 
 // replayed is one queue during replay.
@@ -29,6 +31,12 @@ type replayed struct {
 	runs   []*run
 	kept   map[uint64]keptItem
 	memory int64 // bytes of items that the queue may hold in memory
+
+	// Of a damaged journal:
+	gapsSeen int             // gaps before the last put
+	missing  []idRange       // ids that were put in gaps
+	unsure   uint64          // ids up to here were put in a gap, or before the journal was cut
+	saved    map[uint64]Item // items that are lost in runs
 }
 
 // idRange is a range of item ids, both ends included.
@@ -95,7 +103,9 @@ func (r *replay) record(rec *record, segment uint64) error {
 	case recordKeep:
 		return r.keep(rec, segment)
 	case recordSpill:
-		r.queue(rec.queue).spilled(&r.pool, rec.run, rec.spill)
+		q := r.queue(rec.queue)
+		r.salvage.reach(q, rec.spill.firstID)
+		q.spilled(&r.pool, rec.run, rec.spill, r.salvage.lostIn(rec.run))
 	}
 	return nil
 }
@@ -105,6 +115,7 @@ func (r *replay) keep(rec *record, segment uint64) error {
 		return fmt.Errorf("queue %d: item id %d is out of range", rec.queue, rec.id)
 	}
 	q := r.queue(rec.queue)
+	r.salvage.reach(q, rec.id)
 	q.nextID = max(q.nextID, rec.id+1)
 	rec.item.ID = rec.id
 	q.keep(rec.item, segment)
@@ -135,6 +146,7 @@ func (r *replay) name(rec *record) error {
 		return fmt.Errorf("queue %q: next item id is %d, but item %d was put",
 			name, rec.nextID, q.nextID-1)
 	}
+	r.salvage.follow(q, rec.nextID)
 	q.name, q.named, q.created, q.nextID = name, true, rec.created, rec.nextID
 	return nil
 }
@@ -170,6 +182,7 @@ func (r *replay) put(d destination, it Item, segment uint64) error {
 	if d.item == math.MaxUint64 {
 		return fmt.Errorf("queue %d: item id %d is out of range", d.queue, d.item)
 	}
+	r.salvage.follow(q, d.item)
 	it.ID = d.item
 	q.nextID = it.ID + 1
 	q.mark(segment, it.ID)

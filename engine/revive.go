@@ -43,8 +43,9 @@ func (q *replayed) forget(ids idRange) {
 	})
 }
 
-// spilled takes in what the journal says of a run: the items in it need no memory.
-func (q *replayed) spilled(p *pool, id segment.RunID, s runState) {
+// spilled takes in what the journal says of a run: the items in it need no memory, unless lost, which
+// may be nil, says that they are lost in it.
+func (q *replayed) spilled(p *pool, id segment.RunID, s runState, lost func(uint64) bool) {
 	q.runs = slices.DeleteFunc(q.runs, func(r *run) bool { return r.id == id })
 	q.runs = append(q.runs, &run{id: id, written: s, recorded: s})
 	q.spilledTo = max(q.spilledTo, s.lastID)
@@ -53,9 +54,20 @@ func (q *replayed) spilled(p *pool, id segment.RunID, s runState) {
 		it := q.window.first()
 		if !s.holds(it.ID) && !inRanges(q.gone, it.ID) {
 			q.keep(it, q.markOf(it.ID)) // it was open when its neighbours were spilled
+		} else if lost != nil && lost(it.ID) {
+			q.save(it)
 		}
 		q.window.pop(p, it)
 	}
+}
+
+// save notes an item that its run has lost.
+func (q *replayed) save(it Item) {
+	if q.saved == nil {
+		q.saved = make(map[uint64]Item)
+	}
+	it.Data = slices.Clone(it.Data)
+	q.saved[it.ID] = it
 }
 
 // inRanges reports whether id is in one of ranges, which ascend.
@@ -96,10 +108,12 @@ func (r *replay) restore(q *queue, from *replayed) error {
 
 // collect makes b of those runs in which something lives that is not gone; clean removes the
 // others. What an older run holds of a newer one's range has been spilled again, after it had been
-// kept.
+// kept. The file of a run that was repaired has a new number, and holds what lived, so no newer
+// one's range is touched.
 func (s *spool) collect(b *backlog, runs []*run, gone []idRange) error {
 	slices.SortFunc(runs, func(a, b *run) int { return cmp.Compare(b.id.Number, a.id.Number) })
 	gone = slices.Clone(gone)
+	firsts := make(map[*run]uint64)
 	for _, r := range runs {
 		r.path = runPath(s.dir, r.id.Number)
 		s.lastRun.Store(max(s.lastRun.Load(), r.id.Number))
@@ -111,11 +125,16 @@ func (s *spool) collect(b *backlog, runs []*run, gone []idRange) error {
 		if n == 0 {
 			continue
 		}
-		b.next, b.nextID = place{r, segment.RunStart, first}, first
+		firsts[r] = first
 		b.runs = append(b.runs, r)
 		b.count, b.bytes, b.onDisk = b.count+n, b.bytes+bytes, b.onDisk+n
 	}
-	slices.Reverse(b.runs)
+	// By id, which is by number unless one was repaired.
+	slices.SortFunc(b.runs, func(a, b *run) int { return cmp.Compare(firsts[a], firsts[b]) })
+	if len(b.runs) > 0 {
+		first := firsts[b.runs[0]]
+		b.next, b.nextID = place{b.runs[0], segment.RunStart, first}, first
+	}
 	return nil
 }
 

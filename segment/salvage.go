@@ -17,6 +17,7 @@ type Gap struct {
 	// Batches says that the gap may have held what a caller wrote. Otherwise it held a frame of the
 	// log's own, or nothing.
 	Batches bool
+	Run     bool // it is in a run
 }
 
 // ErrUnknownVersion is wrapped by the error of Salvage for a log that another version has written.
@@ -294,7 +295,9 @@ func SalvageRun(
 		case !errors.As(err, &damage):
 			return gaps, err
 		}
-		gap := RunGap{Gap: Gap{Path: name, Offset: off, Reason: damage.Reason, Batches: true}}
+		gap := RunGap{Gap: Gap{
+			Path: name, Offset: off, Reason: damage.Reason, Batches: true, Run: true,
+		}}
 		if frame.Next > 0 {
 			gap.Tag, off = &frame.Tag, min(frame.Next, size)
 		} else if off, err = r.nextFrame(off+frameAlign, min(size, end)); err != nil {
@@ -305,11 +308,31 @@ func SalvageRun(
 	}
 	if size < end {
 		gaps = append(gaps, RunGap{Gap: Gap{
-			Path: name, Offset: max(size, RunStart), Batches: true,
+			Path: name, Offset: max(size, RunStart), Batches: true, Run: true,
 			Reason: fmt.Sprintf("file ends before offset %d, up to which it was synced", end),
 		}})
 	}
 	return gaps, nil
+}
+
+// IdentifyRun returns what the header of a run says it is, and the size of the file in bytes, or a
+// *CorruptionError if there is no header.
+func IdentifyRun(fsys FS, name string) (id RunID, size int64, err error) {
+	f, err := fsys.OpenReadOnly(name)
+	if err != nil {
+		return id, 0, err
+	}
+	r := &RunReader{file: f, path: name}
+	defer r.Close()
+	if err := r.read(r.head[:], 0); err != nil {
+		return id, 0, err
+	}
+	id, reason := parseRunHeader(r.head[:])
+	if reason != "" {
+		return id, 0, r.corrupt(0, reason)
+	}
+	size, err = f.Size()
+	return id, size, err
 }
 
 // A RunGap is a gap in a run.
@@ -323,7 +346,9 @@ func openDamagedRun(
 	fsys FS, name string, id RunID, end int64,
 ) (r *RunReader, size int64, gaps []RunGap, err error) {
 	missing := func(reason string, size int64, batches bool) []RunGap {
-		return []RunGap{{Gap: Gap{Path: name, Size: size, Reason: reason, Batches: batches}}}
+		return []RunGap{{Gap: Gap{
+			Path: name, Size: size, Reason: reason, Batches: batches, Run: true,
+		}}}
 	}
 	f, err := fsys.OpenReadOnly(name)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -35,8 +35,9 @@ func explain(err error, c *config) *failure {
 		return failed("the data directory %s is in use by another server: stop that one, or choose"+
 			" another directory with --data-dir", dir)
 	case errors.As(err, &damage):
-		return failed("the journal is damaged, and nothing was changed: %s: put a good copy of %s in"+
-			" its place, or move it away to start without what it holds", damage, journalIn(dir))
+		return failed("the journal is damaged, and nothing was changed: %s: 'kestrel journal repair'"+
+			" says what is lost and can save the rest; or put a good copy of %s in its place", damage,
+			journalIn(dir))
 	case errors.As(err, &op) && op.Op == "listen":
 		return explainListen(op, c)
 	case errors.Is(err, syscall.ENOSPC):

@@ -11,6 +11,7 @@ const journalPage = `Usage:
     kestrel journal export QUEUE... --output DIR --data-dir DATA
     kestrel journal inspect [QUEUE...] --data-dir DATA
     kestrel journal verify --data-dir DATA
+    kestrel journal repair --data-dir DATA [--apply]
 
 Works on the files of a server that is not running. DATA is its data directory;
 --config FILE says the same as it does to 'kestrel serve', data_dir included.
@@ -20,14 +21,16 @@ Commands:
     export   write queues as the original's journal files
     inspect  show what a data directory holds, and change nothing
     verify   say whether a server would start on it, and change nothing
+    repair   say what damage has cost; with --apply, save the rest
 
 'kestrel journal COMMAND --help' says more.
 `
 
 // newJournal returns `kestrel journal` and what belongs to it.
 func newJournal() *cobra.Command {
-	cmd := commandGroup("journal", "look at, check, import and export journals", journalPage)
-	cmd.AddCommand(newJournalImport(), newJournalExport(), newJournalInspect(), newJournalVerify())
+	cmd := commandGroup("journal", "look at, check, repair, import and export journals", journalPage)
+	cmd.AddCommand(newJournalImport(), newJournalExport(), newJournalInspect(), newJournalVerify(),
+		newJournalRepair())
 	return cmd
 }
 

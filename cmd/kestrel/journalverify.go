@@ -14,7 +14,8 @@ const verifyPage = `Usage:
 
 Reads every byte that a server would read when it starts on DATA, checks it, and
 says whether the server would start. It changes nothing; no server may run on
-DATA.
+DATA. Of a backlog it reads what a server reads at its start; 'kestrel journal
+repair' without --apply reads all of it.
 
 Flags:
     --config FILE, --data-dir DATA

@@ -127,8 +127,8 @@ func TestVerifyNothing(t *testing.T) {
 	}
 	_, errs := runIn(t, exitUsage, "journal", "verify")
 	wantText(t, errs, "which data directory?")
-	_, errs = runIn(t, exitUsage, "journal", "repair")
-	wantText(t, errs, `unknown command "repair" for "kestrel journal"`)
+	_, errs = runIn(t, exitUsage, "journal", "mend")
+	wantText(t, errs, `unknown command "mend" for "kestrel journal"`)
 }
 
 func TestInspect(t *testing.T) {

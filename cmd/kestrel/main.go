@@ -19,8 +19,8 @@ const (
 	exitOK     = 0
 	exitFailed = 1 // the server could not start, or not stop cleanly
 	exitUsage  = 2 // the command line or the configuration is wrong; nothing was started
-	exitTorn   = 3 // of `journal verify`: the journal is torn at its end
-	exitDamage = 4 // of `journal verify` and `inspect`: the journal is damaged
+	exitTorn   = 3 // of `journal verify` and `repair`: the journal is torn at its end
+	exitDamage = 4 // of `journal verify`, `repair` and `inspect`: the journal is damaged
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }

@@ -1,0 +1,132 @@
+package engine
+
+import (
+	"errors"
+	"io/fs"
+	"math"
+	"slices"
+
+	"github.com/kestrelmq/kestrel/segment"
+)
+
+// This file words what a damaged directory has lost.
+
+// count adds what q has lost to the losses.
+func (v *salvage) count(q *salvagedQueue) {
+	known := slices.Clone(q.gone)
+	q.window.each(func(it Item) bool {
+		known = addRange(known, idRange{it.ID, it.ID})
+		return true
+	})
+	for id := range q.kept {
+		known = addRange(known, idRange{id, id})
+	}
+	for _, r := range q.live {
+		known = addRange(known, idRange{r.recorded.firstID, r.recorded.lastID})
+		for _, g := range r.gaps {
+			v.countGap(q, &r, g)
+		}
+	}
+	q.live = slices.DeleteFunc(q.live, func(r liveRun) bool { return r.first == math.MaxUint64 })
+	if q.unsure > 0 {
+		for _, lost := range subtract(idRange{1, q.unsure}, known) {
+			v.d.Losses = append(v.d.Losses, Loss{
+				Queue: q.name, FirstID: lost.first, LastID: lost.last, Items: -1, AtMost: true, Bytes: -1,
+			})
+		}
+	}
+	for _, ids := range q.missing {
+		for _, lost := range subtract(ids, known) {
+			v.d.Losses = append(v.d.Losses, Loss{
+				Queue: q.name, FirstID: lost.first, LastID: lost.last,
+				Items: int64(lost.last - lost.first + 1), AtMost: true, Bytes: -1,
+			})
+		}
+	}
+	for _, ids := range slices.Concat(q.gone, q.missing) {
+		if ids.last < math.MaxUint64-1 {
+			q.nextID = max(q.nextID, ids.last+1)
+		}
+	}
+}
+
+// countGap adds what a gap in a run has cost q.
+func (v *salvage) countGap(q *salvagedQueue, r *liveRun, g segment.RunGap) {
+	ids := r.idsIn(g)
+	if ids.first > ids.last {
+		return
+	}
+	left := r.without(q, ids)
+	whole := len(left) == 1 && left[0] == ids
+	for _, lost := range left {
+		l := Loss{
+			Queue: q.name, FirstID: lost.first, LastID: lost.last,
+			Items: int64(lost.last - lost.first + 1), Bytes: -1, Path: g.Path, Offset: g.Offset,
+			AtMost: true,
+		}
+		switch {
+		case whole && g.Tag != nil:
+			tag := parseFrameTag(*g.Tag)
+			l.Items, l.Bytes, l.AtMost = tag.count, tag.bytes, false
+		case whole && len(r.gaps) == 1 && len(r.gone) == 0:
+			l.Items, l.Bytes, l.AtMost = r.recorded.count, r.recorded.bytes, false
+			for _, f := range r.frames {
+				l.Items, l.Bytes = l.Items-f.count, l.Bytes-f.bytes
+			}
+		}
+		v.d.Losses = append(v.d.Losses, l)
+	}
+}
+
+// findUnclaimed looks for runs that no record tells, if records are missing.
+func (v *salvage) findUnclaimed() error {
+	s := v.d.e.spool
+	names, err := s.fs.List(s.dir)
+	if errors.Is(err, fs.ErrNotExist) || v.gaps == 0 && err == nil {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	told := make(map[uint64]bool)
+	for id := range v.runs {
+		told[id.Number] = true
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		number, ok := parseRunName(name)
+		if !ok || told[number] {
+			continue
+		}
+		s.lastRun.Store(max(s.lastRun.Load(), number))
+		u, err := v.unclaimed(number)
+		if err != nil {
+			return err
+		}
+		v.d.Unclaimed = append(v.d.Unclaimed, u)
+	}
+	return nil
+}
+
+// unclaimed looks at a run that no record tells.
+func (v *salvage) unclaimed(number uint64) (u UnclaimedRun, err error) {
+	s := v.d.e.spool
+	u.Path = runPath(s.dir, number)
+	id, size, err := segment.IdentifyRun(s.fs, u.Path)
+	if errors.Is(err, segment.ErrCorrupt) {
+		return u, nil
+	}
+	if err != nil {
+		return u, err
+	}
+	r := &salvagedRun{run: run{path: u.Path, id: id, recorded: runState{end: size}}}
+	_, err = v.eachFrame(r, func(_ segment.RunFrame, tag frameTag, _ []byte) error {
+		if u.Items == 0 {
+			u.FirstID = tag.firstID
+		}
+		u.LastID = tag.lastID
+		u.Items, u.Bytes = u.Items+tag.count, u.Bytes+tag.bytes
+		return nil
+	})
+	return u, err
+}

@@ -1,0 +1,343 @@
+package engine
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/kestrelmq/kestrel/segment"
+)
+
+// savedName is how the directories begin that hold what repairs took away.
+const savedName = "damaged"
+
+// Repair writes what can be had: backlogs that are damaged to new runs, and the state of all queues
+// to a new journal, which becomes the journal in one step. Before, it copies the old journal, and
+// the runs that it replaces or that nobody claims, to a directory of their own, Saved. It waits for
+// the disk. After an error the old journal counts still, or the new one; never a part of either.
+func (d *Damage) Repair() error {
+	if err := d.repair(); err != nil {
+		return fmt.Errorf("repair %s: %w", d.e.opts.Dir, err)
+	}
+	return nil
+}
+
+func (d *Damage) repair() (err error) {
+	if d.lock == nil && d.e.opts.FS == nil {
+		if d.lock, err = lockDir(d.e.opts.Dir); err != nil {
+			return err
+		}
+	}
+	if err := d.saveCopies(); err != nil {
+		return fmt.Errorf("keep copies: %w", err)
+	}
+	w := &runRepair{s: d.e.spool, coder: segment.NewCoder(d.e.opts.BacklogCompression)}
+	defer w.coder.Close()
+	var replaced []string
+	for _, q := range d.queues {
+		files, err := w.repair(q)
+		if err != nil {
+			return fmt.Errorf("queue %q: %w", q.name, err)
+		}
+		replaced = append(replaced, files...)
+	}
+	d.e.lastJournal++
+	dir := journalDir(d.e.opts.Dir, d.e.lastJournal)
+	if err := d.writeJournal(dir); err != nil {
+		return errors.Join(err, removeJournal(d.e.fs, dir))
+	}
+	if err := completeJournal(d.e.fs, dir); err != nil {
+		return err
+	}
+	d.e.journalDir = dir
+	d.e.removeOtherJournals()
+	for _, u := range d.Unclaimed {
+		replaced = append(replaced, u.Path)
+	}
+	for _, name := range replaced {
+		if err := d.e.fs.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// saveCopies copies what the repair takes away: the journal, and runs.
+func (d *Damage) saveCopies() error {
+	names, err := d.e.fs.List(d.e.opts.Dir)
+	if err != nil {
+		return err
+	}
+	n := 1
+	for slices.Contains(names, fmt.Sprintf("%s.%d", savedName, n)) {
+		n++
+	}
+	d.Saved = path.Join(d.e.opts.Dir, fmt.Sprintf("%s.%d", savedName, n))
+	files, err := d.e.fs.List(d.e.journalDir)
+	if err != nil {
+		return err
+	}
+	var from []string
+	for _, name := range files {
+		if !strings.HasSuffix(name, ".spare") && !strings.HasSuffix(name, ".new") { // mean nothing
+			from = append(from, path.Join(d.e.journalDir, name))
+		}
+	}
+	for _, q := range d.queues {
+		for _, r := range q.live {
+			if len(r.gaps) > 0 {
+				from = append(from, r.path)
+			}
+		}
+	}
+	for _, u := range d.Unclaimed {
+		from = append(from, u.Path)
+	}
+	for _, name := range from {
+		to := path.Join(d.Saved, path.Base(path.Dir(name)))
+		if err := d.e.fs.MkdirAll(to); err != nil {
+			return err
+		}
+		err := segment.CopyFile(d.e.fs, name, path.Join(to, path.Base(name)))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // that is what is wrong with it
+			return err
+		}
+		if err := d.e.fs.SyncDir(to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeJournal makes a journal in dir that says what the queues are, and makes it durable.
+func (d *Damage) writeJournal(dir string) (err error) {
+	log, _, err := segment.Open(dir, d.e.logOptions(), noFrame)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	buf := make([]byte, segment.FrameHeaderSize, 2*maxBatch)
+	flush := func(least int) error {
+		if len(buf) <= max(least, segment.FrameHeaderSize) {
+			return nil
+		}
+		_, grown, err := log.Append(buf)
+		if buf = make([]byte, segment.FrameHeaderSize, 2*maxBatch); grown != nil {
+			buf = grown[:segment.FrameHeaderSize]
+		}
+		return err
+	}
+	batch := int(min(maxBatch, d.e.opts.SegmentSize/4))
+	for _, q := range d.queues {
+		q.tell(func(encode func([]byte) []byte) {
+			if buf = encode(buf); err == nil {
+				err = flush(batch)
+			}
+		})
+	}
+	if err == nil {
+		err = flush(0)
+	}
+	if err == nil {
+		_, err = log.Sync()
+	}
+	return err
+}
+
+// tell calls record with what encodes each record that says what q is.
+func (q *salvagedQueue) tell(record func(encode func([]byte) []byte)) {
+	name := func(nextID uint64) {
+		record(func(b []byte) []byte { return appendQueue(b, q.number, nextID, q.created, q.name) })
+	}
+	name(1)
+	last := uint64(0) // of the runs
+	for _, r := range q.live {
+		last = max(last, r.recorded.lastID)
+		record(func(b []byte) []byte { return appendSpill(b, q.number, r.id, r.recorded) })
+	}
+	for _, ids := range clip(q.gone, 1, last) {
+		for first := ids.first; first <= ids.last; {
+			more := min(ids.last-first, math.MaxUint32)
+			record(func(b []byte) []byte { return appendRemove(b, q.number, first, uint32(more)) })
+			first += more + 1
+		}
+	}
+	kept := slices.Sorted(maps.Keys(q.kept))
+	early, _ := slices.BinarySearch(kept, last+1)
+	for _, id := range kept[:early] {
+		record(func(b []byte) []byte { return appendKeep(b, q.number, q.kept[id].Item) })
+	}
+	put := func(it Item) {
+		record(func(b []byte) []byte { return appendPut(b, destination{q.number, it.ID}, it) })
+	}
+	late := kept[early:]
+	q.window.each(func(it Item) bool {
+		for len(late) > 0 && late[0] <= it.ID {
+			if late[0] < it.ID {
+				put(q.kept[late[0]].Item)
+			}
+			late = late[1:]
+		}
+		put(it)
+		return true
+	})
+	for _, id := range late {
+		put(q.kept[id].Item)
+	}
+	name(q.nextID)
+}
+
+// runRepair writes what lives of damaged runs to new ones.
+type runRepair struct {
+	s     *spool
+	coder *segment.Coder
+	made  []liveRun
+
+	// Of the run being written:
+	run    *segment.RunWriter
+	state  runState
+	buf    []byte // images of a frame
+	tag    frameTag
+	others []idRange // of the queue's other runs
+}
+
+// repair replaces the runs of q that have gaps, and returns the files that are of no use then.
+func (w *runRepair) repair(q *salvagedQueue) (replaced []string, err error) {
+	var whole []liveRun
+	w.others, w.made = nil, nil
+	for _, r := range q.live {
+		if len(r.gaps) == 0 {
+			whole = append(whole, r)
+			w.others = append(w.others, idRange{r.recorded.firstID, r.recorded.lastID})
+		}
+	}
+	for _, r := range q.live {
+		if len(r.gaps) == 0 {
+			continue
+		}
+		if err := w.rewrite(q, &r); err != nil {
+			return replaced, err
+		}
+		for _, ids := range r.lostOf(q) { // or a start would look for them
+			q.gone = addRange(q.gone, ids)
+		}
+		replaced = append(replaced, r.path)
+	}
+	q.live = append(whole, w.made...)
+	slices.SortFunc(q.live, func(a, b liveRun) int { return cmp.Compare(a.first, b.first) })
+	return replaced, nil
+}
+
+// rewrite writes what lives of r, and what was saved of it, in the order of ids.
+func (w *runRepair) rewrite(q *salvagedQueue, r *liveRun) error {
+	var saved []uint64
+	for id := range q.saved {
+		if r.lives(id) && inRanges(r.lost, id) {
+			saved = append(saved, id)
+		}
+	}
+	slices.Sort(saved)
+	savedBelow := func(id uint64) (err error) {
+		for len(saved) > 0 && saved[0] < id && err == nil {
+			it := q.saved[saved[0]]
+			it.ID = saved[0]
+			err = w.add(it)
+			saved = saved[1:]
+		}
+		return err
+	}
+	v := &salvage{d: &Damage{e: w.s.e}}
+	_, err := v.eachFrame(r.salvagedRun, func(_ segment.RunFrame, tag frameTag, body []byte) (err error) {
+		eachImage(body, tag.firstID, func(it Item) bool {
+			if err = savedBelow(it.ID); err == nil && r.lives(it.ID) {
+				err = w.add(it)
+			}
+			return err == nil
+		})
+		return err
+	})
+	if err == nil {
+		err = savedBelow(math.MaxUint64)
+	}
+	return errors.Join(err, w.end(err == nil))
+}
+
+// add puts an item behind the others.
+func (w *runRepair) add(it Item) error {
+	between := func(ids idRange) bool { return w.tag.lastID < ids.first && ids.first < it.ID }
+	if w.run != nil && slices.ContainsFunc(w.others, between) {
+		// A run that reached across another one would hide it.
+		if err := w.end(true); err != nil {
+			return err
+		}
+	}
+	if w.run == nil {
+		if err := w.begin(); err != nil {
+			return err
+		}
+	}
+	if len(w.buf) > 0 && len(w.buf)+imageSize(it) > maxChunkSize {
+		w.frame()
+		if w.run.Buffered() >= spillBatch {
+			if err := w.run.Write(); err != nil {
+				return err
+			}
+		}
+	}
+	switch {
+	case len(w.buf) == 0:
+		w.tag = frameTag{firstID: it.ID}
+	case it.ID > w.tag.lastID+1:
+		w.buf = binary.AppendUvarint(append(w.buf, gapFormat), it.ID-w.tag.lastID-1)
+	}
+	w.buf = appendImage(w.buf, it)
+	w.tag.lastID = it.ID
+	w.tag.count++
+	w.tag.bytes += int64(len(it.Data))
+	return nil
+}
+
+// begin makes a run.
+func (w *runRepair) begin() (err error) {
+	if err := w.s.makeDir(); err != nil {
+		return err
+	}
+	number := w.s.lastRun.Add(1)
+	w.state, w.tag = runState{}, frameTag{}
+	w.run, err = segment.CreateRun(w.s.fs, runPath(w.s.dir, number), number)
+	return err
+}
+
+// frame makes a frame of what has gathered.
+func (w *runRepair) frame() {
+	w.run.Add(w.coder, w.tag.encode(), w.buf)
+	w.state.add(w.tag, w.run.End()+int64(w.run.Buffered()))
+	w.buf = w.buf[:0]
+}
+
+// end makes the run that is being written durable, if there is one and it is to be kept.
+func (w *runRepair) end(keep bool) (err error) {
+	if w.run == nil {
+		return nil
+	}
+	if keep {
+		w.frame()
+		if err = w.run.Write(); err == nil {
+			err = w.run.Sync()
+		}
+		made := &salvagedRun{run: run{
+			path: w.run.Path(), id: w.run.ID(), written: w.state, recorded: w.state,
+		}}
+		w.made = append(w.made, liveRun{salvagedRun: made, first: w.state.firstID})
+	}
+	err = errors.Join(err, w.run.Close())
+	w.run, w.buf = nil, w.buf[:0]
+	return err
+}

@@ -1,0 +1,340 @@
+package engine
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/kestrelmq/kestrel/segment"
+)
+
+// salvage reads a data directory that may be damaged: it takes the journal for what is whole of it,
+// and notes what must have been in the gaps.
+//
+// Ids tell. They rise by one for each put, so where those of a queue jump from one side of a gap to
+// the other, what lies between was put, and is lost unless it was gone. What was put in a gap that
+// no later record follows leaves no trace. Removes in a gap are forgotten: what they removed is
+// there again.
+type salvage struct {
+	d       *Damage
+	damaged bool // the journal is
+	gaps    int  // in the journal, so far, that may have held records
+	// whole says that the journal was never cut at its front: an id that is not there is lost.
+	whole bool
+	runs  map[segment.RunID]*salvagedRun
+}
+
+// salvagedRun is a run, and what is whole of it.
+type salvagedRun struct {
+	run
+	gaps   []segment.RunGap
+	lost   []idRange // ids of items that can have been in the gaps; ascending
+	frames []checkedFrame
+}
+
+// checkedFrame is a frame that is whole.
+type checkedFrame struct {
+	offset int64
+	frameTag
+}
+
+// salvagedQueue is a queue as it can be had.
+type salvagedQueue struct {
+	*replayed
+	live         []liveRun // ascending
+	items, bytes int64
+}
+
+// liveRun is a run in which something lives.
+type liveRun struct {
+	*salvagedRun
+	first uint64    // no item of it that lives has a lower id
+	gone  []idRange // what of its range does not live
+}
+
+// scan reads the journal.
+func (v *salvage) scan(visit segment.Visitor, gap func(segment.Gap)) error {
+	e := v.d.e
+	if v.damaged {
+		return segment.Salvage(e.fs, e.journalDir, visit, gap)
+	}
+	_, _, err := segment.Scan(e.fs, e.journalDir, visit)
+	return err
+}
+
+func (v *salvage) gap(g segment.Gap) {
+	v.d.Gaps = append(v.d.Gaps, g)
+	if g.Batches {
+		v.gaps++
+	}
+}
+
+// surveyFrame takes note of the runs that a frame of the journal tells.
+func (v *salvage) surveyFrame(f segment.Frame) error {
+	v.whole = v.whole || f.Segment == 1
+	for b, off := f.Payload, 0; off < len(b); {
+		rec, size, err := parseRecord(b[off:])
+		if err != nil {
+			return nil // replay tells
+		}
+		off += size
+		if rec.kind != recordSpill {
+			continue
+		}
+		if r := v.runs[rec.run]; r == nil || r.recorded.end <= rec.spill.end {
+			v.runs[rec.run] = &salvagedRun{run: run{
+				path: runPath(v.d.e.spool.dir, rec.run.Number), id: rec.run,
+				written: rec.spill, recorded: rec.spill,
+			}}
+		}
+	}
+	return nil
+}
+
+// checkRuns reads every run that the journal tells.
+func (v *salvage) checkRuns() error {
+	s := v.d.e.spool
+	for _, r := range v.runs {
+		s.lastRun.Store(max(s.lastRun.Load(), r.id.Number))
+		var err error
+		r.gaps, err = v.eachFrame(r, func(f segment.RunFrame, tag frameTag, _ []byte) error {
+			r.frames = append(r.frames, checkedFrame{f.Offset, tag})
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		for _, g := range r.gaps {
+			r.lost = addLost(r.lost, r.idsIn(g))
+		}
+	}
+	return nil
+}
+
+// addLost is addRange of a range that may be empty.
+func addLost(ranges []idRange, r idRange) []idRange {
+	if r.first > r.last {
+		return ranges
+	}
+	return addRange(ranges, r)
+}
+
+// eachFrame calls f for every frame of a run that is whole, with its body, which is valid during
+// the call.
+func (v *salvage) eachFrame(
+	r *salvagedRun, f func(segment.RunFrame, frameTag, []byte) error,
+) ([]segment.RunGap, error) {
+	s := v.d.e.spool
+	return segment.SalvageRun(s.fs, r.path, r.id, r.recorded.end, &s.decoder,
+		func(frame segment.RunFrame, body []byte) error {
+			tag := parseFrameTag(frame.Tag)
+			if _, err := tag.check(body); err != nil {
+				return &segment.CorruptionError{Path: r.path, Offset: frame.Offset, Reason: err.Error()}
+			}
+			return f(frame, tag, body)
+		})
+}
+
+// idsIn is what ids a gap can have held; the range is empty if it held none.
+func (r *salvagedRun) idsIn(g segment.RunGap) idRange {
+	if !g.Batches {
+		return idRange{1, 0}
+	}
+	if g.Tag != nil {
+		tag := parseFrameTag(*g.Tag)
+		return idRange{tag.firstID, tag.lastID}
+	}
+	ids := idRange{r.recorded.firstID, r.recorded.lastID}
+	for _, f := range r.frames {
+		if f.offset < g.Offset {
+			ids.first = max(ids.first, f.lastID+1)
+		} else {
+			ids.last = min(ids.last, f.firstID-1)
+		}
+	}
+	for _, other := range r.gaps {
+		switch {
+		case other.Tag == nil:
+		case other.Offset < g.Offset:
+			ids.first = max(ids.first, parseFrameTag(*other.Tag).lastID+1)
+		case other.Offset > g.Offset:
+			ids.last = min(ids.last, parseFrameTag(*other.Tag).firstID-1)
+		}
+	}
+	return ids
+}
+
+// lostIn returns what tells whether the item of an id of a run is lost; nil if none is.
+func (v *salvage) lostIn(id segment.RunID) func(uint64) bool {
+	if v == nil || len(v.runs[id].lost) == 0 {
+		return nil
+	}
+	lost := v.runs[id].lost
+	return func(id uint64) bool { return inRanges(lost, id) }
+}
+
+// reach notes that q has given out all ids below next: those that were left out on the way past a
+// gap were put in it.
+func (v *salvage) reach(q *replayed, next uint64) {
+	switch {
+	case v == nil || q.gapsSeen == v.gaps || next <= q.nextID:
+	case q.nextID > 1 || v.whole:
+		q.missing = addRange(q.missing, idRange{q.nextID, next - 1})
+	default:
+		q.unsure = next - 1
+	}
+}
+
+// follow is reach where next is what q gives out next: the gap is over.
+func (v *salvage) follow(q *replayed, next uint64) {
+	if v.reach(q, next); v != nil {
+		q.gapsSeen = v.gaps
+	}
+}
+
+// finish makes of what the replay has the queues that can be had.
+func (v *salvage) finish(r *replay) error {
+	byName := make(map[string]*salvagedQueue)
+	for _, number := range slices.Sorted(maps.Keys(r.queues)) { // as they were made
+		q := &salvagedQueue{replayed: r.queues[number]}
+		if err := v.runsOf(q); err != nil {
+			return err
+		}
+		q.compact(&r.pool)
+		q.items += q.window.count + int64(len(q.kept))
+		q.bytes += q.window.bytes
+		for _, it := range q.kept {
+			q.bytes += int64(len(it.Data))
+		}
+		if !q.named {
+			if q.items == 0 && len(q.missing) == 0 {
+				continue // deleted, and all that is left are removes
+			}
+			q.created, q.named = Now(), true
+			q.name = v.freeName(byName, number)
+			v.d.Renamed = append(v.d.Renamed, q.name)
+		}
+		if older := byName[q.name]; older != nil { // it was deleted before this one was made
+			v.d.Dropped = append(v.d.Dropped, q.name)
+			v.d.queues = slices.DeleteFunc(v.d.queues, func(o *salvagedQueue) bool { return o == older })
+			v.d.Losses = slices.DeleteFunc(v.d.Losses, func(l Loss) bool { return l.Queue == q.name })
+		}
+		byName[q.name] = q
+		v.d.queues = append(v.d.queues, q)
+		v.count(q)
+	}
+	return v.findUnclaimed()
+}
+
+// freeName is a name for a queue whose own is lost.
+func (v *salvage) freeName(taken map[string]*salvagedQueue, number uint64) string {
+	name := fmt.Sprint("recovered-", number)
+	for n := 2; taken[name] != nil; n++ {
+		name = fmt.Sprintf("recovered-%d-%d", number, n)
+	}
+	return name
+}
+
+// runsOf finds what of the queue's runs lives. What an older run holds of a newer one's range is
+// not that queue's any more; see collect.
+func (v *salvage) runsOf(q *salvagedQueue) error {
+	gone := slices.Clone(q.gone)
+	for id := range q.kept {
+		gone = addRange(gone, idRange{id, id})
+	}
+	slices.SortFunc(q.runs, func(a, b *run) int { return cmp.Compare(b.id.Number, a.id.Number) })
+	for _, told := range q.runs {
+		r := v.runs[told.id]
+		live := liveRun{salvagedRun: r, gone: clip(gone, r.recorded.firstID, r.recorded.lastID)}
+		items, bytes, err := v.survey(q, &live)
+		if err != nil {
+			return err
+		}
+		gone = addRange(gone, idRange{r.recorded.firstID, r.recorded.lastID})
+		lost := len(live.lostOf(q)) > 0
+		if items == 0 && !lost {
+			continue // the file need not even be there
+		}
+		for _, g := range r.gaps {
+			v.d.Gaps = append(v.d.Gaps, g.Gap)
+		}
+		q.items, q.bytes = q.items+items, q.bytes+bytes
+		q.live = append(q.live, live)
+	}
+	slices.SortFunc(q.live, func(a, b liveRun) int { return cmp.Compare(a.first, b.first) })
+	return nil
+}
+
+// survey counts what of a run lives, saved items included.
+func (v *salvage) survey(q *salvagedQueue, r *liveRun) (items, bytes int64, err error) {
+	r.first = math.MaxUint64
+	for id, it := range q.saved {
+		if r.lives(id) && inRanges(r.lost, id) {
+			items, bytes, r.first = items+1, bytes+int64(len(it.Data)), min(r.first, id)
+		}
+	}
+	if len(r.gone) == 0 {
+		for _, f := range r.frames {
+			items, bytes, r.first = items+f.count, bytes+f.bytes, min(r.first, f.firstID)
+		}
+		return items, bytes, nil
+	}
+	_, err = v.eachFrame(r.salvagedRun, func(_ segment.RunFrame, tag frameTag, body []byte) error {
+		if overlap(r.gone, tag.firstID, tag.lastID) == tag.lastID-tag.firstID+1 {
+			return nil
+		}
+		eachImage(body, tag.firstID, func(it Item) bool {
+			if r.lives(it.ID) {
+				items, bytes, r.first = items+1, bytes+int64(len(it.Data)), min(r.first, it.ID)
+			}
+			return true
+		})
+		return nil
+	})
+	return items, bytes, err
+}
+
+// lives reports whether the item of an id is one of the run's that live.
+func (r *liveRun) lives(id uint64) bool { return r.recorded.holds(id) && !inRanges(r.gone, id) }
+
+// lostOf returns the ids of items that lived in the run's gaps, and are not in the journal still.
+func (r *liveRun) lostOf(q *salvagedQueue) (lost []idRange) {
+	for _, ids := range r.lost {
+		lost = append(lost, r.without(q, ids)...)
+	}
+	return lost
+}
+
+// without returns what of ids is neither gone nor saved.
+func (r *liveRun) without(q *salvagedQueue, ids idRange) []idRange {
+	gone := slices.Clone(r.gone)
+	for id := range q.saved {
+		if ids.first <= id && id <= ids.last {
+			gone = addRange(gone, idRange{id, id})
+		}
+	}
+	ids.first, ids.last = max(ids.first, r.recorded.firstID), min(ids.last, r.recorded.lastID)
+	return subtract(ids, gone)
+}
+
+// subtract returns what of ids is not in ranges, which ascend.
+func subtract(ids idRange, ranges []idRange) (left []idRange) {
+	for _, r := range ranges {
+		if r.first > ids.last {
+			break
+		}
+		if r.last < ids.first {
+			continue
+		}
+		if r.first > ids.first {
+			left = append(left, idRange{ids.first, r.first - 1})
+		}
+		ids.first = r.last + 1
+	}
+	if ids.first <= ids.last {
+		left = append(left, ids)
+	}
+	return left
+}
