@@ -60,7 +60,6 @@ type backlog struct {
 	writing     int64 // items of count in chunks that are being written
 	hold        bool  // nothing leaves recent for now
 	recordDue   bool  // what is written is to be synced and recorded at the next opportunity
-	stuck       bool  // a sync failed: nothing is recorded any more
 
 	queuedSpill, queuedFill, queuedRecord bool // on the spool's lists
 }

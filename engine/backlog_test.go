@@ -241,12 +241,7 @@ func TestBacklogDiskFull(t *testing.T) {
 func TestBacklogSyncFails(t *testing.T) {
 	e, fsys := newQuiet(t, tiny)
 	want := putMany(t, e, "q", 0, 40)
-	fsys.SetFault(func(op segmenttest.Op) segmenttest.Fault {
-		if strings.HasSuffix(op.Path, runExt) && op.Kind == segmenttest.OpDatasync {
-			return segmenttest.Fault{Err: syscall.EIO}
-		}
-		return segmenttest.Fault{}
-	})
+	fsys.SetFault(failRunSyncs)
 	spoolAll(e)
 	e.spool.tend()
 	spoolAll(e)
@@ -260,6 +255,103 @@ func TestBacklogSyncFails(t *testing.T) {
 	wantItems(t, again, "q", strings.Join(want, " "))
 	if got := drain(t, e, "q"); !slices.Equal(got, want) {
 		t.Errorf("got %d items, want %d in order", len(got), len(want))
+	}
+}
+
+// TestBacklogSyncFailsOnce: what was in doubt of a run is written to another one, the rest of it
+// stays, and the journal needs neither. Some of it has been handed out before, or after.
+func TestBacklogSyncFailsOnce(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		recorded bool // a part of the run was synced before
+		taken    int  // items that are taken before the sync fails
+	}{{"new run", false, 0}, {"new run, begun", false, 7}, {"grown run", true, 0}, {"grown run, begun", true, 25}} {
+		t.Run(tt.name, func(t *testing.T) {
+			e, fsys := newQuiet(t, tiny)
+			want := putMany(t, e, "q", 0, 20)
+			if spoolAll(e); tt.recorded {
+				e.spool.tend()
+				spoolAll(e)
+			}
+			want = append(want, putMany(t, e, "q", 20, 30)...)
+			spoolAll(e)
+			for range tt.taken {
+				if got := mustGet(t, e, "q"); got != want[0] {
+					t.Fatalf("got %s, want %s", got, want[0])
+				}
+				want = want[1:]
+			}
+			e.spool.tend()
+			failed := false
+			fsys.SetFault(func(op segmenttest.Op) (f segmenttest.Fault) {
+				if !failed {
+					f = failRunSyncs(op)
+					failed = f.Err != nil
+				}
+				return f
+			})
+			spoolAll(e)
+			if !failed {
+				t.Fatal("no run was synced")
+			}
+			verify(t, e)
+			q := e.shardOf([]byte("q")).queues["q"]
+			if first, ok := q.journaled(); ok && first < 40 {
+				t.Errorf("item %d and what follows has its place in the journal still", first)
+			}
+			want = append(want, putMany(t, e, "q", 50, 10)...)
+			spoolAll(e)
+			if err := e.trimJournal(); err != nil {
+				t.Fatal(err)
+			}
+			cut := fsys.PowerCut(segmenttest.CutOptions{Mode: segmenttest.Lose})
+			again := openQuiet(t, testOptions(cut, tiny))
+			wantItems(t, again, "q", strings.Join(want, " "))
+			for _, e := range []*Engine{e, again} {
+				if got := drain(t, e, "q"); !slices.Equal(got, want) {
+					t.Errorf("got %d items, want %d in order", len(got), len(want))
+				}
+				spoolAll(e)
+			}
+			if left := runFiles(fsys); len(left) > 0 {
+				t.Errorf("%q are left", left)
+			}
+		})
+	}
+}
+
+// TestBacklogUnloadWhileFilling: memory runs short, and the window is dropped, while a frame is
+// being read. Nothing is left out.
+func TestBacklogUnloadWhileFilling(t *testing.T) {
+	for _, at := range []int{0, 1} { // of the reads of a fill: a frame's header, its body
+		e, fsys := newQuiet(t, func(o *QueueOptions) { o.MaxMemorySize = 4000 })
+		want := putMany(t, e, "q", 0, 400)
+		spoolAll(e)
+		q := e.shardOf([]byte("q")).queues["q"]
+		for range 40 {
+			mustGet(t, e, "q")
+		}
+		want = want[40:]
+		n, done := 0, false
+		fsys.SetFault(func(op segmenttest.Op) segmenttest.Fault {
+			if op.Kind == segmenttest.OpReadAt && !done {
+				if n++; n > at {
+					done = true
+					e.spillAll(q, true)
+				}
+			}
+			return segmenttest.Fault{}
+		})
+		spoolAll(e)
+		fsys.SetFault(nil)
+		if !done {
+			s, _ := e.QueueStats(Now(), []byte("q"))
+			t.Fatalf("nothing was read: %+v", s)
+		}
+		verify(t, e)
+		if got := drain(t, e, "q"); !slices.Equal(got, want) {
+			t.Errorf("unloaded at read %d: got %d items, want %d in order", at, len(got), len(want))
+		}
 	}
 }
 

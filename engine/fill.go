@@ -38,15 +38,16 @@ func (s *spool) fillFrame(q *queue) (more bool) {
 		sh.mu.Unlock()
 		return false
 	}
-	at, epoch, end := b.next, b.epoch, b.next.run.written.end
+	start, epoch, end := b.next, b.epoch, b.next.run.written.end
 	sh.mu.Unlock()
+	at := start // b.next may go elsewhere meanwhile: the window may be unloaded, a run be replaced
 
 	frame, tag, err := s.seek(&at, end)
 	if err != nil {
 		return s.failed(q, b, epoch, err)
 	}
 	sh.mu.Lock()
-	if b.epoch != epoch {
+	if b.epoch != epoch || b.next != start {
 		sh.mu.Unlock()
 		return true
 	}
@@ -69,7 +70,7 @@ func (s *spool) fillFrame(q *queue) (more bool) {
 
 	now := s.now()
 	sh.mu.Lock()
-	if err != nil || b.epoch != epoch {
+	if err != nil || b.epoch != epoch || b.next != start {
 		sh.pool.give(c)
 		sh.mu.Unlock()
 		if err != nil {

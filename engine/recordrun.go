@@ -22,7 +22,9 @@ func (s *spool) record(q *queue) {
 	b.queuedRecord, b.recordDue = false, false
 	q.shard.mu.Unlock()
 	for _, r := range runs { // oldest first: what is recorded leaves no gap
-		s.recordRun(q, b, r, due)
+		if s.recordRun(q, b, r, due); !s.mended(q, b, r) {
+			break
+		}
 	}
 	if err := s.reclaim(q, b); err != nil && !s.e.journal.failing() {
 		s.e.report("remove runs", err) // tend tries again
@@ -37,7 +39,7 @@ func (s *spool) recordRun(q *queue, b *backlog, r *run, due bool) {
 	sh.mu.Lock()
 	w, state, epoch, ended := r.writer, r.written, b.epoch, r != b.growing
 	unrecorded := state.end - max(r.recorded.end, segment.RunStart)
-	wanted := r.recorded.end != state.end && q.opts.KeepJournal && !q.deleted && !b.stuck &&
+	wanted := r.recorded.end != state.end && q.opts.KeepJournal && !q.deleted && !r.broken &&
 		(due || ended || unrecorded >= recordEvery)
 	sh.mu.Unlock()
 	if w == nil {
@@ -48,13 +50,13 @@ func (s *spool) recordRun(q *queue, b *backlog, r *run, due bool) {
 		sh.mu.Lock()
 		switch {
 		case err != nil:
-			b.stuck, b.growing = true, nil
+			b.breakRun(r)
 		case b.epoch == epoch && slices.Contains(b.runs, r):
 			s.e.recordSynced(q, r, state)
 		}
 		sh.mu.Unlock()
 		if err != nil {
-			s.e.log.Error("sync backlog: the journal keeps what follows, until the next start",
+			s.e.log.Error("sync backlog: what is in doubt is written to another file",
 				"queue", q.name, "err", err)
 		}
 	}
@@ -123,16 +125,10 @@ func (s *spool) whenSynced(q *queue, f func()) error {
 			return err
 		}
 	}
-	if b.stuck {
-		return errStuck
-	}
 	runs := slices.Clone(b.runs) // no others come about, as long as writeMu is held
 	sh.mu.Unlock()
-	lost, err := s.syncRuns(runs)
+	err := s.syncRuns(q, b, runs)
 	sh.mu.Lock()
-	if lost {
-		b.stuck, b.growing = true, nil // another try would prove nothing
-	}
 	if err == nil {
 		b.hold = false
 		f()
@@ -140,24 +136,37 @@ func (s *spool) whenSynced(q *queue, f func()) error {
 	return err
 }
 
-// errStuck keeps a queue whose backlog could not be synced where it is.
-var errStuck = errors.New("backlog could not be synced before")
-
-// syncRuns makes runs durable, whether they were meant to be or not. If that fails it tells whether
-// it was for a sync.
-func (s *spool) syncRuns(runs []*run) (lost bool, err error) {
+// syncRuns makes runs durable, whether they were meant to be or not.
+func (s *spool) syncRuns(q *queue, b *backlog, runs []*run) error {
+	breakRun := func(r *run) { // another sync would prove nothing
+		q.shard.mu.Lock()
+		b.breakRun(r)
+		q.shard.mu.Unlock()
+	}
 	for _, r := range runs {
+		if r.broken { // changed by whoever holds recordMu alone
+			if err := s.rewrite(q, b, r); err != nil {
+				return err
+			}
+			continue
+		}
 		f, err := s.fs.Open(r.path)
 		if err != nil {
-			return false, fmt.Errorf("sync run: %w", err)
+			return fmt.Errorf("sync run: %w", err)
 		}
 		err = f.Datasync()
 		if err := errors.Join(err, f.Close()); err != nil {
-			return true, fmt.Errorf("sync run: %w", err)
+			breakRun(r)
+			return fmt.Errorf("sync run: %w", err)
 		}
 	}
-	err = s.fs.SyncDir(s.dir)
-	return err != nil, err
+	err := s.fs.SyncDir(s.dir)
+	for _, r := range runs {
+		if err != nil && r.recorded.end == 0 {
+			breakRun(r)
+		}
+	}
+	return err
 }
 
 // reclaim removes the files of spent runs. What the journal says about their items is synced first,

@@ -113,6 +113,9 @@ type run struct {
 	// side writes to it as long as the run grows; the recording side syncs it, and closes it after
 	// that.
 	writer *segment.RunWriter
+	// broken says that a sync failed: what is written and not recorded can be read for now, and is
+	// to be written elsewhere.
+	broken bool
 }
 
 // runExt is how the names of runs end, behind the number in ten digits.
