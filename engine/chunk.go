@@ -78,3 +78,41 @@ func (p *pool) give(c *chunk) {
 	*c = chunk{buf: c.buf[:0], next: p.chunks[class]}
 	p.chunks[class] = c
 }
+
+// trimBatch is how many chunks and reads trim lets go of at most before the shard is unlocked for a
+// moment.
+const trimBatch = 256
+
+// trim leaves chunks and reads to the collector that nobody has needed since the last trim, so that
+// a burst does not take memory for ever. It reports whether that was all of them; what is kept then
+// counts as not needed until somebody does.
+func (p *pool) trim() (all bool) {
+	for range trimBatch {
+		size := p.idlest()
+		if size == 0 {
+			p.free.idle = p.free.bytes
+			return true
+		}
+		p.free.release(size)
+	}
+	return false
+}
+
+// idlest takes the largest chunk or read that fits into what is idle from the pool and returns its
+// size in bytes; zero if there is none.
+func (p *pool) idlest() int {
+	for class := chunkClasses - 1; class >= 0; class-- {
+		c, size := p.chunks[class], chunkClassSize(class)
+		if c != nil && int64(size) <= p.free.idle {
+			p.chunks[class] = c.next
+			return size
+		}
+	}
+	for class := readClasses - 1; class >= 0; class-- {
+		if r := p.reads[class]; r != nil && int64(r.memory()) <= p.free.idle {
+			p.reads[class] = r.next
+			return r.memory()
+		}
+	}
+	return 0
+}

@@ -27,7 +27,7 @@ type Engine struct {
 	lock     *dirLock // nil with a file system other than the operating system's
 	recovery Recovery
 
-	settings   atomic.Pointer[Settings]
+	settings   atomic.Pointer[policy]
 	memory     atomic.Int64  // bytes that items take
 	queueCount atomic.Int64  // queues that exist
 	lastNumber atomic.Uint64 // number of the newest queue
@@ -108,7 +108,7 @@ func newEngine(opts Options) (*Engine, error) {
 	if e.fs = opts.FS; e.fs == nil {
 		e.fs = segment.OS{}
 	}
-	e.settings.Store(&opts.Settings)
+	e.settings.Store(newPolicy(opts.Settings))
 	for i, free := range newFreeLists(opts.Shards, opts.MemoryLimit) {
 		sh := &e.shards[i]
 		sh.queues = make(map[string]*queue)

@@ -23,6 +23,7 @@ type freeList struct {
 	shared *freeMemory
 	own    int64 // bytes kept without asking
 	bytes  int64
+	idle   int64 // of bytes: kept, and not needed since (*pool).trim looked
 }
 
 // newFreeLists returns one list for each of so many shards of an engine with that memory limit.
@@ -52,6 +53,17 @@ func (f *freeList) keep(n int) bool {
 
 // reuse accounts for n bytes that were kept and are in use again.
 func (f *freeList) reuse(n int) {
+	f.take(n)
+	f.idle = min(f.idle, f.bytes)
+}
+
+// release accounts for n bytes of idle that are left to the collector.
+func (f *freeList) release(n int) {
+	f.take(n)
+	f.idle -= int64(n)
+}
+
+func (f *freeList) take(n int) {
 	after := f.bytes - int64(n)
 	if less := max(f.bytes, f.own) - max(after, f.own); less > 0 {
 		f.shared.bytes.Add(-less)

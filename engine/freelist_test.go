@@ -65,3 +65,37 @@ func TestFreeMemory(t *testing.T) {
 		t.Errorf("%d bytes are in use without any item", got)
 	}
 }
+
+// TestTrimPools tests that pools let go of what nobody has needed from one look to the next, and of
+// nothing else.
+func TestTrimPools(t *testing.T) {
+	o := testOptions(newFS(), func(o *QueueOptions) { o.KeepJournal = false })
+	o.Shards, o.MemoryLimit = 1, 64<<20
+	e := openQuiet(t, o)
+	fillAndDrain := func(items int) {
+		for range items {
+			mustPut(t, e, "q", string(make([]byte, 50_000)))
+		}
+		ref, _ := mustOpen(t, e, "q")
+		mustCommitted(t, e)(e.Confirm(Now(), ref))
+		drain(t, e, "q")
+	}
+	fillAndDrain(2 * trimBatch / 5)
+	all := kept(t, e)
+	if e.trimPools(); kept(t, e) != all {
+		t.Errorf("the first look leaves %d bytes of %d", kept(t, e), all)
+	}
+	fillAndDrain(20)
+	e.trimPools()
+	used := kept(t, e)
+	if used < 20*50_000 || used > all/2 {
+		t.Errorf("of %d bytes, %d are kept, of which about %d were used", all, used, 20*50_000)
+	}
+	if e.trimPools(); kept(t, e) != 0 {
+		t.Errorf("%d bytes are kept that nobody has used", kept(t, e))
+	}
+	fillAndDrain(20)
+	if e.trimPools(); kept(t, e) == 0 {
+		t.Error("what has just been kept is gone")
+	}
+}

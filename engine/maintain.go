@@ -11,6 +11,7 @@ const (
 	trimInterval     = 5 * time.Second
 	markInterval     = time.Second
 	relieveInterval  = 10 * time.Millisecond // at least, between looks for the largest queues
+	poolInterval     = 30 * time.Second      // what a pool keeps for as long unused, it lets go
 )
 
 // maintain does, on a goroutine of its own, what no client waits for.
@@ -18,6 +19,7 @@ func (e *Engine) maintain() {
 	tick := time.NewTicker(maintainInterval)
 	defer tick.Stop()
 	var trimmed, marked, swept, relieved time.Time
+	pooled := time.Now()
 	failing := false // as last reported
 	e.prepareSegment()
 	for {
@@ -54,6 +56,10 @@ func (e *Engine) maintain() {
 			e.relieve()
 			e.markIdle()
 			marked = at
+		}
+		if at.Sub(pooled) >= poolInterval {
+			e.trimPools()
+			pooled = at
 		}
 		e.endOverdueReads(At(at))
 		if d := e.opts.SweepInterval; d > 0 && at.Sub(swept) >= d {
@@ -152,6 +158,18 @@ func (e *Engine) markIdle() {
 		err = e.journal.syncLog()
 	}
 	e.report("mark journal", err)
+}
+
+// trimPools leaves to the collector what the pools have kept since the last call and not needed.
+func (e *Engine) trimPools() {
+	for i := range e.shards {
+		sh := &e.shards[i]
+		for all := false; !all; {
+			sh.mu.Lock()
+			all = sh.pool.trim()
+			sh.mu.Unlock()
+		}
+	}
 }
 
 // endOverdueReads brings back open reads that have been open for longer than their queue allows.

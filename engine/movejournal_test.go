@@ -288,7 +288,7 @@ func TestUseDuringMove(t *testing.T) {
 			e.FlushAllExpired(Now().After(time.Hour))
 		},
 		"leave the journal and come back": func(t *testing.T, e *Engine, _ ReadRef) {
-			was := *e.settings.Load()
+			was := e.settings.Load().Settings
 			off := Settings{Default: was.Default}
 			off.Default.KeepJournal = false
 			for _, s := range []Settings{off, was} {

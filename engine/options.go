@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"strings"
 	"time"
 
 	"github.com/kestrelmq/kestrel/segment"
@@ -249,17 +248,12 @@ type Settings struct {
 // For returns the options of the queue called name. A queue that would get its own name as its
 // ExpireTo, because of what holds for others too, has none: its items would never leave.
 func (s *Settings) For(name string) QueueOptions {
-	o, ok := s.Queues[name]
-	if !ok {
-		o = s.Default
-		if parent, _, child := strings.Cut(name, "+"); child {
-			o = s.For(parent)
+	return *resolve(name, &s.Default, func(name string) *QueueOptions {
+		if o, ok := s.Queues[name]; ok {
+			return &o
 		}
-	}
-	if o.ExpireTo == name {
-		o.ExpireTo = ""
-	}
-	return o
+		return nil
+	})
 }
 
 // Validate reports every problem of s.

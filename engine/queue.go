@@ -24,7 +24,7 @@ type queue struct {
 	number  uint64 // names the queue in the journal
 	shard   *shard
 	created Time
-	opts    *QueueOptions // replaced as a whole by Reload
+	opts    *QueueOptions // shared with others; replaced as a whole by Reload
 	deleted bool
 
 	nextID   uint64

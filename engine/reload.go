@@ -20,16 +20,17 @@ func (e *Engine) Reload(s Settings) error {
 	e.reloadMu.Lock()
 	defer e.reloadMu.Unlock()
 	e.countAliases(s.Aliases, Now()) // before anybody can put to a new one
-	e.settings.Store(&s)
+	current := newPolicy(s)
+	e.settings.Store(current)
 	var (
 		end    LSN
 		failed error
 	)
 	e.eachQueue(func(q *queue) {
-		opts := s.For(q.name)
+		opts := current.shared(q.name)
 		set := func() {
 			if !q.deleted {
-				end = max(end, e.setOptions(q, &opts))
+				end = max(end, e.setOptions(q, opts))
 			}
 		}
 		q.shard.mu.Lock()

@@ -23,9 +23,10 @@ type replay struct {
 	salvage *salvage
 }
 
-// replayed is one queue during replay.
+// replayed is one queue during replay. The queue in it becomes the live one: of a hundred thousand
+// queues, a start should not make two each.
 type replayed struct {
-	queue
+	*queue
 	named  bool
 	gone   []idRange // removed items, ascending, apart from each other
 	runs   []*run
@@ -126,7 +127,7 @@ func (r *replay) keep(rec *record, segment uint64) error {
 func (r *replay) queue(number uint64) *replayed {
 	q := r.queues[number]
 	if q == nil {
-		q = &replayed{queue: queue{number: number, nextID: 1}, memory: replayMemory}
+		q = &replayed{queue: &queue{number: number, nextID: 1}, memory: replayMemory}
 		r.queues[number] = q
 		r.e.lastNumber.Store(max(r.e.lastNumber.Load(), number))
 	}
@@ -244,6 +245,7 @@ func (r *replay) flush(q *replayed, rec *record) error {
 func (r *replay) finish() (queues int, items int64, err error) {
 	for _, number := range slices.Sorted(maps.Keys(r.queues)) { // as they were made
 		q := r.queues[number]
+		delete(r.queues, number)
 		if !q.named {
 			if n := q.unnamed(); n > 0 {
 				return 0, 0, r.corrupt("queue %d has %d items but no name", number, n)
@@ -269,19 +271,17 @@ func (r *replay) finish() (queues int, items int64, err error) {
 
 // bringBack makes a live queue of a replayed one.
 func (r *replay) bringBack(q *replayed, sh *shard) (*queue, error) {
-	opts := r.e.settings.Load().For(q.name)
-	q.memory = opts.MaxMemorySize
+	live := q.queue
+	live.shard, live.opts = sh, r.e.settings.Load().shared(q.name)
+	live.spilledTo = 0 // restore says what of it is left
+	q.memory = live.opts.MaxMemorySize
 	q.compact(&r.pool)
-	live := &queue{
-		name: q.name, number: q.number, shard: sh, created: q.created, nextID: q.nextID,
-		window: q.window, counters: q.counters, opts: &opts, spilled: len(q.runs) > 0,
-	}
+	live.spilled = len(q.runs) > 0
 	if len(q.runs) > 0 || len(q.kept) > 0 {
 		if err := r.restore(live, q); err != nil {
 			return nil, err
 		}
 	}
-	live.segments = q.segments
 	live.counters.replayed = live.items()
 	live.trimSegments()
 	r.e.shrink(live)

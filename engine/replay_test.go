@@ -290,7 +290,7 @@ func FuzzReplay(f *testing.F) {
 		}
 		n := int(cut) % (len(b) + 1)
 		e := &Engine{opts: testOptions(nil), seed: maphash.MakeSeed(), shards: make([]shard, 1)}
-		e.settings.Store(&e.opts.Settings)
+		e.settings.Store(newPolicy(e.opts.Settings))
 		sh := &e.shards[0]
 		sh.queues, sh.families = map[string]*queue{}, map[string]*family{}
 		sh.pool.memory, sh.pool.free = &e.memory, newFreeLists(1, 1<<20)[0]

@@ -62,9 +62,9 @@ func (e *Engine) create(sh *shard, now Time, name string) (*queue, Ticket, error
 		e.queueCount.Add(-1)
 		return nil, Ticket{}, ErrTooManyQueues
 	}
-	opts := e.settings.Load().For(name)
+	opts := e.settings.Load().shared(name)
 	q := &queue{
-		name: name, number: e.lastNumber.Add(1), shard: sh, created: now, opts: &opts, nextID: 1,
+		name: name, number: e.lastNumber.Add(1), shard: sh, created: now, opts: opts, nextID: 1,
 	}
 	var t Ticket
 	if opts.KeepJournal {

@@ -27,6 +27,8 @@ type Recovery struct {
 // processes from opening one log: the caller holds a lock.
 func Open(dir string, opts Options, visit Visitor) (*Log, Recovery, error) {
 	opts = opts.withDefaults()
+	accept := opts.Accept
+	opts.Accept = nil // the log lives for long, and what this refers to need not
 	l := &Log{dir: dir, opts: opts, fs: opts.FS}
 	l.prepared = sync.NewCond(&l.mu)
 	s := &scan{fs: opts.FS, dir: dir, visit: visit}
@@ -37,8 +39,8 @@ func Open(dir string, opts Options, visit Visitor) (*Log, Recovery, error) {
 	if err == nil {
 		err = s.run(names.segments)
 	}
-	if err == nil && opts.Accept != nil {
-		err = opts.Accept()
+	if err == nil && accept != nil {
+		err = accept()
 	}
 	if err != nil {
 		return nil, Recovery{}, fmt.Errorf("open log: %w", err)

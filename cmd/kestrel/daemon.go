@@ -96,6 +96,7 @@ func (d *daemon) start(asked *requests) (err error) {
 		d.admin.Attach(d.server)
 	}
 	d.announceReady()
+	go returnGarbage()
 	return nil
 }
 

@@ -18,3 +18,7 @@ func boundGarbage() {
 		debug.SetGCPercent(gcPercent)
 	}
 }
+
+// returnGarbage gives the operating system back what a start has used and needs no more: the
+// runtime would keep most of it until the next collections, which an idle server seldom has.
+func returnGarbage() { debug.FreeOSMemory() }

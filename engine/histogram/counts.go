@@ -3,6 +3,7 @@
 package histogram
 
 import (
+	"encoding/binary"
 	"math"
 	"math/bits"
 	"slices"
@@ -12,10 +13,10 @@ import (
 type Precision uint8
 
 const (
-	// Coarse is within 1/32 of a value. It takes 128 bytes for each doubling between the least and
-	// the greatest value, 4 KiB at most.
+	// Coarse is within 1/32 of a value. It has 16 buckets for each doubling between the least and
+	// the greatest value, 528 at most.
 	Coarse Precision = iota
-	// Fine is within 1/256 of a value. It takes 1 KiB for each doubling, 30 KiB at most.
+	// Fine is within 1/256 of a value. It has 128 buckets for each doubling, 3840 at most.
 	Fine
 )
 
@@ -41,19 +42,26 @@ func (p Precision) bits() int {
 
 // Counts is how often each value occurred. The zero value is empty and Coarse. It does not
 // synchronize: whoever has one says who may use it when.
+//
+// A bucket takes one byte until one of them has counted more than that holds; then all of them take
+// two, then four, then eight. So a histogram of something that is seldom used stays small.
 type Counts struct {
 	Precision Precision // not to be changed once something was recorded
 
-	first  int     // number of the bucket counts[0] is of; a multiple of the buckets of a doubling
-	counts []int64 // from the lowest to the highest doubling seen
+	width  uint8  // a bucket takes 1<<width bytes
+	first  uint16 // number of the first bucket; a multiple of the buckets of a doubling
+	counts []byte // from the lowest to the highest doubling seen, little-endian
 	total  int64
 	sum    int64
 	min    int64
 	max    int64
 }
 
+// maxWidth is the width of buckets that hold any count.
+const maxWidth = 3
+
 // Record counts v, which is taken for 0 if it is below, n times. It allocates only when v is in a
-// doubling that has not been seen.
+// doubling that has not been seen, and the three times that buckets are widened.
 func (c *Counts) Record(v, n int64) {
 	v = max(v, 0)
 	if c.total == 0 || v < c.min {
@@ -62,11 +70,80 @@ func (c *Counts) Record(v, n int64) {
 	c.max = max(c.max, v)
 	c.total += n
 	c.sum += v * n
-	i := c.bucket(v) - c.first
-	if uint(i) >= uint(len(c.counts)) {
-		i = c.grow(i + c.first)
+	i := c.bucket(v) - int(c.first)
+	if uint(i) >= uint(c.buckets()) {
+		i = c.grow(i + int(c.first))
 	}
-	c.counts[i] += n
+	c.add(i, n)
+}
+
+// buckets is how many there are.
+func (c *Counts) buckets() int { return len(c.counts) >> c.width }
+
+// at returns what the i-th bucket from first on has counted.
+func (c *Counts) at(i int) int64 {
+	switch b := c.counts[i<<c.width:]; c.width {
+	case 0:
+		return int64(b[0])
+	case 1:
+		return int64(binary.LittleEndian.Uint16(b))
+	case 2:
+		return int64(binary.LittleEndian.Uint32(b))
+	default:
+		return int64(binary.LittleEndian.Uint64(b))
+	}
+}
+
+// put sets the i-th bucket, which has room for n.
+func (c *Counts) put(i int, n int64) {
+	switch b := c.counts[i<<c.width:]; c.width {
+	case 0:
+		b[0] = byte(n)
+	case 1:
+		binary.LittleEndian.PutUint16(b, uint16(n))
+	case 2:
+		binary.LittleEndian.PutUint32(b, uint32(n))
+	default:
+		binary.LittleEndian.PutUint64(b, uint64(n))
+	}
+}
+
+// add counts n more in the i-th bucket.
+func (c *Counts) add(i int, n int64) {
+	switch b := c.counts[i<<c.width:]; c.width {
+	case 0:
+		if n += int64(b[0]); n < 1<<8 {
+			b[0] = byte(n)
+			return
+		}
+	case 1:
+		if n += int64(binary.LittleEndian.Uint16(b)); n < 1<<16 {
+			binary.LittleEndian.PutUint16(b, uint16(n))
+			return
+		}
+	case 2:
+		if n += int64(binary.LittleEndian.Uint32(b)); n < 1<<32 {
+			binary.LittleEndian.PutUint32(b, uint32(n))
+			return
+		}
+	default:
+		n += int64(binary.LittleEndian.Uint64(b))
+		binary.LittleEndian.PutUint64(b, uint64(n))
+		return
+	}
+	for n >= 1<<(8<<c.width) && c.width < maxWidth {
+		c.widen()
+	}
+	c.put(i, n)
+}
+
+// widen doubles what a bucket takes.
+func (c *Counts) widen() {
+	wider := Counts{width: c.width + 1, counts: make([]byte, 2*len(c.counts))}
+	for i := range c.buckets() {
+		wider.put(i, c.at(i))
+	}
+	c.width, c.counts = wider.width, wider.counts
 }
 
 func (c *Counts) bucket(v int64) int {
@@ -84,19 +161,20 @@ func (c *Counts) bounds(i int) (low, high int64) {
 	return low, low + 1<<s - 1
 }
 
-// grow makes room for bucket i and returns its index in counts.
+// grow makes room for bucket number i and returns which it is from first on.
 func (c *Counts) grow(i int) int {
 	step := 1 << (c.Precision.bits() - 1)
 	from := i / step * step
 	if len(c.counts) == 0 {
-		c.first, c.counts = from, make([]int64, step)
+		c.first, c.counts = uint16(from), make([]byte, step<<c.width)
 		return i - from
 	}
-	low := min(from, c.first)
-	high := max(from+step, c.first+len(c.counts))
-	wider := make([]int64, high-low)
-	copy(wider[c.first-low:], c.counts)
-	c.first, c.counts = low, wider
+	first := int(c.first)
+	low := min(from, first)
+	high := max(from+step, first+c.buckets())
+	wider := make([]byte, (high-low)<<c.width)
+	copy(wider[(first-low)<<c.width:], c.counts)
+	c.first, c.counts = uint16(low), wider
 	return i - low
 }
 
@@ -120,9 +198,10 @@ func (c *Counts) Mean() float64 { return float64(c.sum) / float64(max(c.total, 1
 func (c *Counts) Quantile(q float64) int64 {
 	want := max(int64(math.Ceil(q*float64(c.total))), 1)
 	seen := int64(0)
-	for i, n := range c.counts {
+	for i := range c.buckets() {
+		n := c.at(i)
 		if seen += n; n > 0 && seen >= want {
-			low, high := c.bounds(c.first + i)
+			low, high := c.bounds(int(c.first) + i)
 			return min(max(low+(high-low)/2, c.min), c.max)
 		}
 	}
@@ -132,9 +211,9 @@ func (c *Counts) Quantile(q float64) int64 {
 // Each calls f for every bucket that counted something, lowest first, with the least and the
 // greatest value that it counts.
 func (c *Counts) Each(f func(low, high, n int64)) {
-	for i, n := range c.counts {
-		if n > 0 {
-			low, high := c.bounds(c.first + i)
+	for i := range c.buckets() {
+		if n := c.at(i); n > 0 {
+			low, high := c.bounds(int(c.first) + i)
 			f(low, high, n)
 		}
 	}
@@ -158,17 +237,13 @@ func (c *Counts) Add(o *Counts) {
 	c.max = max(c.max, o.max)
 	c.total += o.total
 	c.sum += o.sum
-	c.addBuckets(o, 1)
-}
-
-func (c *Counts) addBuckets(o *Counts, sign int64) {
-	if len(o.counts) == 0 {
-		return
-	}
-	c.grow(o.first)
-	c.grow(o.first + len(o.counts) - 1)
-	for i, n := range o.counts {
-		c.counts[o.first-c.first+i] += sign * n
+	first, n := int(o.first), o.buckets()
+	c.grow(first)
+	c.grow(first + n - 1)
+	for i := range n {
+		if more := o.at(i); more > 0 {
+			c.add(first+i-int(c.first), more)
+		}
 	}
 }
 
@@ -177,8 +252,7 @@ func (c *Counts) addBuckets(o *Counts, sign int64) {
 // of c.
 func (c *Counts) Since(earlier *Counts) *Counts {
 	d := c.Clone()
-	d.addBuckets(earlier, -1)
-	if slices.ContainsFunc(d.counts, func(n int64) bool { return n < 0 }) {
+	if !d.subtract(earlier) {
 		return c.Clone()
 	}
 	d.total -= earlier.total
@@ -192,4 +266,20 @@ func (c *Counts) Since(earlier *Counts) *Counts {
 		d.max = min(high, c.max)
 	})
 	return d
+}
+
+// subtract takes o's buckets from those of c, and reports whether o had none with more in it.
+func (c *Counts) subtract(o *Counts) bool {
+	for i := range o.buckets() {
+		n := o.at(i)
+		if n == 0 {
+			continue
+		}
+		at := int(o.first) + i - int(c.first)
+		if at < 0 || at >= c.buckets() || c.at(at) < n {
+			return false
+		}
+		c.put(at, c.at(at)-n)
+	}
+	return true
 }

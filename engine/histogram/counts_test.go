@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"unsafe"
 
 	"pgregory.net/rapid"
 )
@@ -124,23 +125,55 @@ func TestEmpty(t *testing.T) {
 	}
 }
 
-// TestMemory tests what the comments at Coarse and Fine promise.
+// TestMemory tests what the comments at Coarse, Fine and Counts promise.
 func TestMemory(t *testing.T) {
-	for p, want := range map[Precision]int{Coarse: 8 * 33 * 16, Fine: 8 * 30 * 128} {
+	if size := unsafe.Sizeof(Counts{}); size > 64 {
+		t.Errorf("a Counts without buckets takes %d bytes, want 64 at most", size)
+	}
+	for p, want := range map[Precision]int{Coarse: 528, Fine: 3840} {
 		c := Counts{Precision: p}
+		c.Record(1000, 255)
+		if got := len(c.counts); got != 1<<(p.bits()-1) {
+			t.Errorf("precision %d: one doubling of small counts takes %d bytes", p, got)
+		}
 		c.Record(1000, 1)
-		if got := 8 * len(c.counts); got != 8<<(p.bits()-1) {
-			t.Errorf("precision %d: one doubling takes %d bytes", p, got)
+		if got := len(c.counts); got != 2<<(p.bits()-1) {
+			t.Errorf("precision %d: one doubling of a count of 256 takes %d bytes", p, got)
 		}
 		c.Record(0, 1)
-		c.Record(1<<62, 1)
-		if got := 8 * len(c.counts); got > want {
-			t.Errorf("precision %d: every doubling takes %d bytes, want %d at most", p, got, want)
+		c.Record(1<<62, 1<<40)
+		if got := len(c.counts); got > 8*want {
+			t.Errorf("precision %d: every doubling takes %d bytes, want %d at most", p, got, 8*want)
 		}
 		if n := testing.AllocsPerRun(100, func() { c.Record(rand.Int64N(1<<40), 3) }); n != 0 {
 			t.Errorf("precision %d: Record allocates %v times", p, n)
 		}
 	}
+}
+
+// TestWiden tests that counts of every size are kept, whatever the order in which they come.
+func TestWiden(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		size := rapid.Custom(func(t *rapid.T) int64 {
+			return rapid.Int64Range(1, 1<<rapid.IntRange(0, 50).Draw(t, "bits")).Draw(t, "n")
+		})
+		var c Counts
+		want := make(map[int64]int64)
+		for range rapid.IntRange(1, 50).Draw(t, "records") {
+			v, n := rapid.Int64Range(0, 31).Draw(t, "value"), size.Draw(t, "times")
+			c.Record(v, n)
+			want[v] += n
+		}
+		for _, b := range list(&c) {
+			if want[b.low] != b.n {
+				t.Fatalf("%d was counted %d times, want %d", b.low, b.n, want[b.low])
+			}
+			delete(want, b.low)
+		}
+		if len(want) > 0 {
+			t.Fatalf("not counted: %v", want)
+		}
+	})
 }
 
 func BenchmarkRecord(b *testing.B) {
