@@ -15,7 +15,7 @@ const cycles = 8
 // works in memory that it has used before, as memcached does, which writes over what is there. How
 // a queue grows is another case.
 func (c benchCase) inCycles(s server) bool {
-	return c.kind == set && c.class != syncAlways && !s.pushes() &&
+	return c.kind == set && c.class != syncAlways && !s.Pushes() &&
 		s.Protocol != loadtest.JetStream // which takes minutes to drain
 }
 
@@ -24,7 +24,7 @@ func observeCycles(ctx context.Context, o *options, pid int, c benchCase, s serv
 	load loadtest.Options) (*sample, error) {
 	put := load.Groups[0]
 	put.Duration, put.Operations = 0, c.gets(o.window, s.speed)/cycles
-	take := s.take(put)
+	take := s.Take(put)
 	take.Hits = take.Operation != loadtest.Get
 	load.Warmup = 0
 	var sum *sample
