@@ -122,15 +122,36 @@ func (e *Engine) QueueStats(now Time, name []byte) (s QueueStats, ok bool) {
 // Queues describes every queue, sorted by name. No lock is held for longer than one queue takes, or
 // the list of a shard's queues.
 func (e *Engine) Queues(now Time) []QueueStats {
-	queues := e.sorted()
-	all := make([]QueueStats, 0, len(queues))
-	for _, q := range queues {
-		if described, ok := e.describe(q, now); ok {
-			all = append(all, described)
-		}
+	w := e.Walk()
+	all := make([]QueueStats, 0, w.Left())
+	for s, ok := w.Next(now); ok; s, ok = w.Next(now) {
+		all = append(all, s)
 	}
 	return all
 }
+
+// Walk is a way past every queue, sorted by name, for whoever cannot do with all of them at once.
+// One goroutine at a time may use it.
+type Walk struct {
+	e    *Engine
+	left []*queue
+}
+
+// Walk begins a walk past the queues that exist now. No lock is held for longer than the list of a
+// shard's queues takes.
+func (e *Engine) Walk() *Walk { return &Walk{e, e.sorted()} }
+
+// Next describes the next queue that still exists; ok is false if there is none.
+func (w *Walk) Next(now Time) (s QueueStats, ok bool) {
+	for !ok && len(w.left) > 0 {
+		s, ok = w.e.describe(w.left[0], now)
+		w.left = w.left[1:]
+	}
+	return s, ok
+}
+
+// Left is how many queues have not been passed, those included that are gone.
+func (w *Walk) Left() int { return len(w.left) }
 
 // sorted returns the queues that exist when their shard's turn comes, sorted by name, with no lock
 // held.

@@ -1,7 +1,6 @@
 package netloop
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,9 +13,54 @@ import (
 // alias.
 func memcacheStats(s *session, _ *memcache.Request) {
 	s.loop.publish() // what this connection has just done is to be seen
-	st := s.loop.server.Stats()
+	server := s.loop.server
+	s.startReport(memcacheReport(server, func(out []byte) []byte {
+		return appendServerStats(out, server)
+	}, appendQueueStats, appendAliasStats))
+}
+
+// memcacheReport is a report that begins with what head appends, nothing if it is nil; then come
+// the queues, the aliases, unless alias is nil, and the line that ends it.
+func memcacheReport(
+	server *Server, head func([]byte) []byte, queue func([]byte, *engine.QueueStats) []byte,
+	alias func([]byte, *engine.AliasStats) []byte,
+) report {
+	var walk *engine.Walk
+	return func(out []byte) (piece []byte, more bool) {
+		if walk == nil {
+			if head != nil {
+				out = head(out)
+			}
+			walk = server.Engine().Walk()
+		}
+		now := engine.Now()
+		for len(out) < pieceSize {
+			q, ok := walk.Next(now)
+			if !ok {
+				break
+			}
+			out = queue(out, &q)
+		}
+		if walk.Left() > 0 {
+			return out, true
+		}
+		if alias != nil {
+			for _, a := range server.Engine().Aliases() {
+				out = alias(out, &a)
+			}
+		}
+		return append(out, memcache.ReplyEnd...), false
+	}
+}
+
+// appendServerStats appends the entries of the server, which takes a look at every queue.
+func appendServerStats(out []byte, server *Server) []byte {
+	st := server.summary(engine.Now())
+	walk := server.Engine().Walk()
+	for q, ok := walk.Next(st.At); ok; q, ok = walk.Next(st.At) {
+		st.add(&q)
+	}
 	e, c := &st.Engine, &st.Counters
-	out := s.out
 	stat := func(name string, value int64) { out = memcache.AppendStatInt(out, name, value) }
 	stat("uptime", int64(time.Since(st.Started)/time.Second))
 	stat("time", int64(st.At)/1000)
@@ -38,32 +82,27 @@ func memcacheStats(s *session, _ *memcache.Request) {
 	stat("queue_creates", e.Created)
 	stat("queue_deletes", e.Deleted)
 	stat("queue_expires", e.Expired)
-	s.out = append(appendQueueStats(out, &st), memcache.ReplyEnd...)
+	return out
 }
 
-// queueStatsSize is about how many bytes the entries of a queue with a short name take in STATS.
-const queueStatsSize = 600
-
-// appendQueueStats appends the entries of every queue and alias.
-func appendQueueStats(out []byte, st *Stats) []byte {
-	out = slices.Grow(out, len(st.Queues)*queueStatsSize)
-	for i := range st.Queues {
-		q := &st.Queues[i]
-		name := latin1(q.Name)
-		eachQueueStat(q, func(key string, value int64) {
-			out = memcache.AppendQueueStatInt(out, name, key, value)
-		})
-		if len(q.Children) > 0 {
-			out = memcache.AppendQueueStat(out, name, "children", joinLatin1(q.Children))
-		}
-	}
-	for _, a := range st.Aliases {
-		name := latin1(a.Name)
-		out = memcache.AppendQueueStatInt(out, name, "put_items", a.PutItems)
-		out = memcache.AppendQueueStatInt(out, name, "put_bytes", a.PutBytes)
-		out = memcache.AppendQueueStat(out, name, "children", joinLatin1(a.Destinations))
+// appendQueueStats appends the entries of a queue.
+func appendQueueStats(out []byte, q *engine.QueueStats) []byte {
+	name := latin1(q.Name)
+	eachQueueStat(q, func(key string, value int64) {
+		out = memcache.AppendQueueStatInt(out, name, key, value)
+	})
+	if len(q.Children) > 0 {
+		out = memcache.AppendQueueStat(out, name, "children", joinLatin1(q.Children))
 	}
 	return out
+}
+
+// appendAliasStats appends the entries of an alias.
+func appendAliasStats(out []byte, a *engine.AliasStats) []byte {
+	name := latin1(a.Name)
+	out = memcache.AppendQueueStatInt(out, name, "put_items", a.PutItems)
+	out = memcache.AppendQueueStatInt(out, name, "put_bytes", a.PutBytes)
+	return memcache.AppendQueueStat(out, name, "children", joinLatin1(a.Destinations))
 }
 
 // eachQueueStat calls f for the entries of a queue in the order of STATS and DUMP_STATS, but for
@@ -93,16 +132,11 @@ func joinLatin1(names []string) string {
 
 // memcacheDumpStats answers DUMP_STATS for the queues named, or for all.
 func memcacheDumpStats(s *session, req *memcache.Request) {
-	e := s.loop.engine
-	aliases := e.Aliases()
 	if len(req.Args) == 0 {
-		for _, q := range e.Queues(s.loop.now) {
-			s.dumpQueue(&q)
-		}
-		for _, a := range aliases {
-			s.dumpAlias(a)
-		}
+		s.startReport(memcacheReport(s.loop.server, nil, appendDumpStats, appendDumpAlias))
+		return
 	}
+	aliases := s.loop.engine.Aliases()
 	for word := range memcache.Words(req.Args) {
 		s.dumpNamed(word, aliases)
 	}
@@ -114,53 +148,58 @@ func (s *session) dumpNamed(name []byte, aliases []engine.AliasStats) {
 	internal := s.latin1Name(name)
 	for _, a := range aliases {
 		if a.Name == string(internal) {
-			s.dumpAlias(a)
+			s.out = appendDumpAlias(s.out, &a)
 			return
 		}
 	}
 	if q, ok := s.loop.engine.QueueStats(s.loop.now, internal); ok {
-		s.dumpQueue(&q)
+		s.out = appendDumpStats(s.out, &q)
 		return
 	}
 	s.out = memcache.AppendDumpQueue(s.out, string(name))
 	s.out = append(s.out, memcache.DumpNothing+memcache.DumpQueueEnd...)
 }
 
-func (s *session) dumpQueue(q *engine.QueueStats) {
-	out := memcache.AppendDumpQueue(s.out, latin1(q.Name))
+// appendDumpStats appends the block of a queue in DUMP_STATS.
+func appendDumpStats(out []byte, q *engine.QueueStats) []byte {
+	out = memcache.AppendDumpQueue(out, latin1(q.Name))
 	eachQueueStat(q, func(name string, value int64) {
 		out = memcache.AppendDumpEntryInt(out, name, value)
 	})
 	if len(q.Children) > 0 {
 		out = memcache.AppendDumpEntry(out, "children", joinLatin1(q.Children))
 	}
-	s.out = append(out, memcache.DumpQueueEnd...)
+	return append(out, memcache.DumpQueueEnd...)
 }
 
-func (s *session) dumpAlias(a engine.AliasStats) {
-	out := memcache.AppendDumpQueue(s.out, latin1(a.Name))
+// appendDumpAlias appends the block of an alias in DUMP_STATS.
+func appendDumpAlias(out []byte, a *engine.AliasStats) []byte {
+	out = memcache.AppendDumpQueue(out, latin1(a.Name))
 	out = memcache.AppendDumpEntryInt(out, "put_items", a.PutItems)
 	out = memcache.AppendDumpEntryInt(out, "put_bytes", a.PutBytes)
 	out = memcache.AppendDumpEntry(out, "children", joinLatin1(a.Destinations))
-	s.out = append(out, memcache.DumpQueueEnd...)
+	return append(out, memcache.DumpQueueEnd...)
 }
 
 // memcacheDumpConfig answers DUMP_CONFIG for the queues named, or for all that exist.
 func memcacheDumpConfig(s *session, req *memcache.Request) {
 	if len(req.Args) == 0 {
-		for _, q := range s.loop.engine.Queues(s.loop.now) {
-			s.dumpOptions(q.Name, q.Options)
-		}
+		s.startReport(memcacheReport(s.loop.server, nil, func(out []byte, q *engine.QueueStats) []byte {
+			return appendDumpOptions(out, q.Name, &q.Options)
+		}, nil))
+		return
 	}
 	for word := range memcache.Words(req.Args) {
 		name := string(s.latin1Name(word))
-		s.dumpOptions(name, s.loop.engine.OptionsFor(name))
+		o := s.loop.engine.OptionsFor(name)
+		s.out = appendDumpOptions(s.out, name, &o)
 	}
 	s.out = append(s.out, memcache.ReplyEnd...)
 }
 
-func (s *session) dumpOptions(name string, o engine.QueueOptions) {
-	out := memcache.AppendDumpQueue(s.out, latin1(name))
+// appendDumpOptions appends the block of a queue in DUMP_CONFIG.
+func appendDumpOptions(out []byte, name string, o *engine.QueueOptions) []byte {
+	out = memcache.AppendDumpQueue(out, latin1(name))
 	number := func(key string, value int64) { out = memcache.AppendDumpEntryInt(out, key, value) }
 	text := func(key, value string) { out = memcache.AppendDumpEntry(out, key, value) }
 	orNone := func(v string) string {
@@ -185,5 +224,5 @@ func (s *session) dumpOptions(name string, o engine.QueueOptions) {
 	number("open_transaction_timeout", o.OpenReadTimeout.Milliseconds())
 	text("white_list_client_id_for_enqueue", orNone(o.EnqueueClientID))
 	text("white_list_client_id_for_dequeue", orNone(o.DequeueClientID))
-	s.out = append(out, memcache.DumpQueueEnd...)
+	return append(out, memcache.DumpQueueEnd...)
 }

@@ -195,8 +195,11 @@ func (s *session) unstall() {
 	s.to(idle)
 	s.takeOutput()
 	s.loop.mark(s)
-	if s.wait.kind == waitMonitor {
+	switch s.wait.kind {
+	case waitMonitor:
 		s.continueMonitor()
+	case waitReport:
+		s.makePiece()
 	}
 	s.resume()
 }

@@ -33,22 +33,31 @@ type Stats struct {
 // Stats describes the server. It locks each shard of the engine for as long as one queue takes.
 func (s *Server) Stats() Stats {
 	e, now := s.opts.Engine, engine.Now()
-	st := Stats{
-		At: now, Started: s.started, Engine: e.Stats(), Queues: e.Queues(now), Aliases: e.Aliases(),
+	st := s.summary(now)
+	st.Queues = e.Queues(now)
+	for i := range st.Queues {
+		st.add(&st.Queues[i])
+	}
+	return st
+}
+
+// summary is Stats without the queues and the sums over them.
+func (s *Server) summary(now engine.Time) Stats {
+	e := s.opts.Engine
+	return Stats{
+		At: now, Started: s.started, Engine: e.Stats(), Aliases: e.Aliases(),
 		Counters: s.Counters(), Connections: s.connections.Load(), Refused: s.refused.Load(),
 		Requested: s.status.Requested(), Enforced: s.status.Enforced(),
 	}
-	reserved := 0.0
-	for i := range st.Queues {
-		q := &st.Queues[i]
-		st.Items += q.Items
-		st.Bytes += q.Bytes
-		st.OpenReads += q.OpenReads
-		st.Waiters += q.Waiters
-		reserved += float64(q.Options.MaxMemorySize)
-	}
-	st.ReservedMemory = reserved / float64(st.Engine.MemoryLimit)
-	return st
+}
+
+// add adds q to the sums over all queues.
+func (st *Stats) add(q *engine.QueueStats) {
+	st.Items += q.Items
+	st.Bytes += q.Bytes
+	st.OpenReads += q.OpenReads
+	st.Waiters += q.Waiters
+	st.ReservedMemory += float64(q.Options.MaxMemorySize) / float64(st.Engine.MemoryLimit)
 }
 
 // Engine returns the engine that the server serves.

@@ -2,11 +2,15 @@ package netloop
 
 import "github.com/kestrelmq/kestrel/engine"
 
+// maxRounds is how often a tick goes round while other goroutines post news, before what clients
+// have sent has its turn.
+const maxRounds = 4
+
 // tick ends a turn: it takes in what other goroutines have posted, ends waits whose time is over,
 // commits once for everything that was done, and lets the replies leave, one write for each
 // connection.
 func (l *loop) tick() {
-	for {
+	for round := 1; ; round++ {
 		l.begin()
 		for _, s := range l.mailbox.take() {
 			l.guard(s, (*session).heed)
@@ -24,6 +28,10 @@ func (l *loop) tick() {
 		l.awake.Store(false)
 		// What was posted before awake went false has rung in vain.
 		if l.mailbox.empty() && !l.heldIsReady() {
+			break
+		}
+		if round == maxRounds {
+			l.ring()
 			break
 		}
 		l.awake.Store(true)

@@ -16,6 +16,7 @@ const (
 	waitMonitor
 	waitPeek
 	waitJob
+	waitReport // only while the session is stalled; a piece being made is a job
 )
 
 // wait is what a session waits for. Between requests it keeps its buffers.
@@ -39,6 +40,8 @@ type wait struct {
 	jobDone   func(*session, error) // job: words the outcome
 	jobResult error
 	jobPuts   int64 // items that the job has tried to put
+
+	report *reporting // that is on its way; nil if there is none
 }
 
 // WaitEnded implements engine.Notifier. It is called by any goroutine, with a shard locked.

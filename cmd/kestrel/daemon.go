@@ -52,6 +52,7 @@ func serve(s source, stderr io.Writer) error {
 	if err := d.start(asked); err != nil {
 		return explain(err, c)
 	}
+	go returnGarbage(done)
 	for {
 		select {
 		case <-asked.reload:
@@ -96,7 +97,6 @@ func (d *daemon) start(asked *requests) (err error) {
 		d.admin.Attach(d.server)
 	}
 	d.announceReady()
-	go returnGarbage()
 	return nil
 }
 
