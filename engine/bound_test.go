@@ -136,22 +136,22 @@ func TestMemoryLimitSpills(t *testing.T) {
 	})
 }
 
-// TestReserve counts memory of others against the limit.
-func TestReserve(t *testing.T) {
+// TestAccount counts memory of others against the limit.
+func TestAccount(t *testing.T) {
 	o := testOptions(newFS())
 	o.MemoryLimit = 1000
 	e := openQuiet(t, o)
-	if err := e.Reserve(900); err != nil {
-		t.Fatal(err)
-	}
-	if err := e.Reserve(101); err != ErrOutOfMemory {
-		t.Errorf("Reserve past the limit = %v, want ErrOutOfMemory", err)
-	}
-	if _, err := e.Put(Now(), []byte("q"), PutRequest{Data: make([]byte, 101)}); err != ErrOutOfMemory {
+	e.Account(900)
+	big := PutRequest{Data: make([]byte, 101)}
+	if _, err := e.Put(Now(), []byte("q"), big); err != ErrOutOfMemory {
 		t.Errorf("Put past the limit = %v, want ErrOutOfMemory", err)
 	}
-	e.Release(900)
-	mustPut(t, e, "q", "fits")
+	e.Account(200) // was taken already: it cannot be refused
+	if _, err := e.Put(Now(), []byte("q"), PutRequest{}); err != ErrOutOfMemory {
+		t.Errorf("Put of nothing past the limit = %v, want ErrOutOfMemory", err)
+	}
+	e.Account(-1100)
+	mustPut(t, e, "q", string(big.Data))
 	drain(t, e, "q")
 }
 

@@ -28,7 +28,7 @@ type Engine struct {
 	recovery Recovery
 
 	settings   atomic.Pointer[policy]
-	memory     atomic.Int64  // bytes that items take
+	memory     atomic.Int64  // bytes that items, open reads and the buffers of clients take
 	queueCount atomic.Int64  // queues that exist
 	lastNumber atomic.Uint64 // number of the newest queue
 	created    atomic.Int64  // queues made

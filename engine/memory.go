@@ -6,19 +6,11 @@ import (
 	"strconv"
 )
 
-// Reserve counts n bytes that the caller is about to take against the engine's memory limit, or
-// returns ErrOutOfMemory. Release gives them back. Event loops account for their buffers so: there
-// is one ledger for items, open reads and connections.
-func (e *Engine) Reserve(n int64) error {
-	if e.memory.Add(n) > e.opts.MemoryLimit {
-		e.memory.Add(-n)
-		return ErrOutOfMemory
-	}
-	return nil
-}
-
-// Release gives back what Reserve counted.
-func (e *Engine) Release(n int64) { e.memory.Add(-n) }
+// Account counts n bytes against the engine's memory limit that the caller has taken, or given back
+// if n is negative. Event loops account for the buffers of their clients so: there is one ledger
+// for items, open reads and connections. What is taken is taken; it is the puts that come later
+// that are refused.
+func (e *Engine) Account(n int64) { e.memory.Add(n) }
 
 // DefaultMemoryLimit is a quarter of the memory of the machine, or of the control groups that the
 // process is in if they allow less, but at least 16 MiB; 1 GiB if neither can be read.

@@ -32,7 +32,7 @@ type Options struct {
 	Dir string
 	// Settings are the options of queues, and the aliases. Reload replaces them.
 	Settings Settings
-	// MemoryLimit bounds the bytes of items, open reads and what Reserve was asked for. From three
+	// MemoryLimit bounds the bytes of items, open reads and what Account was told of. From three
 	// quarters of it on the largest queues spill what they hold; past it, puts return
 	// ErrOutOfMemory. Zero means DefaultMemoryLimit().
 	MemoryLimit int64

@@ -60,7 +60,7 @@ type Stats struct {
 	Created      int64 // queues made, those found at start included
 	Deleted      int64 // expired ones included
 	Expired      int64 // queues deleted by MaxQueueAge
-	MemoryBytes  int64 // taken by items
+	MemoryBytes  int64 // taken by items, open reads and what Account was told of
 	MemoryLimit  int64
 	JournalBytes int64 // of disk
 	// SyncErrors counts the syncs that failed, by the name of the error: "EIO", "ENOSPC", "other".

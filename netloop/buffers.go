@@ -50,6 +50,7 @@ func (s *session) keepInput(buf []byte) bool {
 	s.in = append(s.in, buf...)
 	if grown := cap(s.in) - s.kept; grown != 0 {
 		buffered.Add(int64(grown))
+		s.loop.ledger.held += int64(grown)
 		s.kept += grown
 	}
 	return true
@@ -57,7 +58,10 @@ func (s *session) keepInput(buf []byte) bool {
 
 // dropInput gives the buffer for input back, with whatever it holds.
 func (s *session) dropInput() {
-	s.loop.server.buffered.Add(int64(-s.kept))
+	if s.kept != 0 {
+		s.loop.server.buffered.Add(int64(-s.kept))
+		s.loop.ledger.held -= int64(s.kept)
+	}
 	s.kept, s.inStart, s.need = 0, 0, 0
 	if s.inPool == nil {
 		return

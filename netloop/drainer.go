@@ -18,8 +18,9 @@ const maxLingering = 1024
 // drainer waits, on a goroutine and an epoll set of its own, for sockets that take bytes again. It
 // tells the loops of those that are in use, and finishes those that are not.
 type drainer struct {
-	epoll int
-	wake  int // event descriptor
+	epoll   int
+	wake    int         // event descriptor
+	account func(int64) // takes bytes held, or given back, for the memory limit
 
 	mu        sync.Mutex
 	watched   map[int]*session   // by descriptor; guarded by mu
@@ -30,10 +31,11 @@ type drainer struct {
 // lingering is what a connection that has ended still has to send.
 type lingering struct {
 	rest  []byte
+	size  int64 // of rest at first, which is what its memory is
 	until time.Time
 }
 
-func newDrainer() (*drainer, error) {
+func newDrainer(account func(int64)) (*drainer, error) {
 	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return nil, err
@@ -43,7 +45,10 @@ func newDrainer() (*drainer, error) {
 		unix.Close(epoll)
 		return nil, err
 	}
-	d := &drainer{epoll: epoll, wake: wake, watched: map[int]*session{}, lingering: map[int]*lingering{}}
+	d := &drainer{
+		epoll: epoll, wake: wake, account: account,
+		watched: map[int]*session{}, lingering: map[int]*lingering{},
+	}
 	err = unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, wake, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(wake)})
 	if err != nil {
 		d.close()
@@ -90,7 +95,9 @@ func (d *drainer) linger(fd int, rest []byte) {
 	if err != nil {
 		return
 	}
-	d.lingering[own] = &lingering{rest: rest, until: time.Now().Add(lingerTime)}
+	l := &lingering{rest: rest, size: int64(len(rest)), until: time.Now().Add(lingerTime)}
+	d.lingering[own] = l
+	d.account(l.size)
 	d.arm(unix.EPOLL_CTL_ADD, own)
 }
 
@@ -137,6 +144,7 @@ func (d *drainer) ready(fd int) {
 }
 
 func (d *drainer) end(fd int) {
+	d.account(-d.lingering[fd].size)
 	delete(d.lingering, fd)
 	unix.Close(fd)
 }

@@ -26,6 +26,8 @@ type testServer struct {
 	wrap       func(*segmenttest.FS) segment.FS
 	closeError func(error) // judges the error of closing the engine; nil wants none
 
+	memory int64 // limit of the engine; zero is its default
+
 	// handOff makes loops hand syncs to the syncer instead of waiting for them.
 	handOff bool
 }
@@ -44,7 +46,9 @@ func (ts *testServer) start() {
 	if ts.wrap != nil {
 		fs = ts.wrap(ts.fs)
 	}
-	e, err := engine.Open(engine.Options{Dir: "data", FS: fs, Settings: ts.set, SegmentSize: 1 << 16})
+	e, err := engine.Open(engine.Options{
+		Dir: "data", FS: fs, Settings: ts.set, SegmentSize: 1 << 16, MemoryLimit: ts.memory,
+	})
 	if err != nil {
 		ts.t.Fatalf("open engine: %v", err)
 	}

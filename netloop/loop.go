@@ -36,6 +36,7 @@ type loop struct {
 	counters  Counters
 	latencies *latencies // nil if nothing is measured
 	buffers   buffers
+	ledger    ledger
 	gathered  gathered // by the session being run
 	// Scratch, for the time of one request.
 	request  memcache.Request
@@ -57,6 +58,7 @@ type loop struct {
 
 func newLoop(s *Server) *loop {
 	l := &loop{server: s, engine: s.opts.Engine, log: s.log}
+	l.ledger.engine = l.engine
 	if !s.opts.NoHistograms {
 		l.latencies = newLatencies(l.engine)
 	}
@@ -125,6 +127,8 @@ func (l *loop) gone(s *session, canRead bool) {
 	s.dropGet()
 	s.dropInput()
 	s.dropOutput()
+	l.ledger.held -= int64(s.owed) // what is unsent is the drainer's now, or nobody's
+	s.owed = 0
 	l.sessions.remove(s)
 }
 

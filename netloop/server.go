@@ -71,7 +71,7 @@ func New(opts Options) (*Server, error) {
 		s.loops = append(s.loops, newDriver(s))
 	}
 	var err error
-	if s.drainer, err = newDrainer(); err != nil {
+	if s.drainer, err = newDrainer(opts.Engine.Account); err != nil {
 		return nil, fmt.Errorf("netloop: %w", err)
 	}
 	if err := s.listen(); err != nil {

@@ -96,6 +96,7 @@ type session struct {
 	claiming bool                       // the reply being made does
 	// replyStart is where in out the reply to the request being run begins.
 	replyStart int
+	owed       int  // bytes of replies that have not left, as counted in the loop's ledger
 	dirty      bool // in loop.dirty
 	posted     news // guarded by the mailbox's mutex
 	news       news // taken from the mailbox

@@ -25,6 +25,7 @@ func (l *loop) tick() {
 		l.publish()
 		l.commit()
 		l.latencies.settle(l.began)
+		l.ledger.settle()
 		l.awake.Store(false)
 		// What was posted before awake went false has rung in vain.
 		if l.mailbox.empty() && !l.heldIsReady() {
@@ -63,7 +64,9 @@ func (l *loop) commit() {
 	for _, s := range dirty {
 		s.dirty = false
 		switch {
-		case s.state == closed || s.held:
+		case s.state == closed:
+		case s.held:
+			s.countOutput()
 		case err != nil || len(s.out) == 0 || l.engine.Committed(s.ticket):
 			l.deliver(s, err)
 		default:
@@ -78,6 +81,7 @@ func (l *loop) commit() {
 func (l *loop) hold(s *session) {
 	s.held, s.heldSize, s.heldTicket = true, len(s.out), s.ticket
 	l.held = append(l.held, s)
+	s.countOutput()
 }
 
 // heldIsReady reports whether a commit that sessions are held for has come to an end.
@@ -116,6 +120,7 @@ func (l *loop) flushHeld() {
 			// The client has been busy meanwhile: what came later waits for a ticket of its own.
 			l.send(s, s.out[:s.heldSize])
 			s.sent(s.heldSize)
+			s.countOutput()
 			s.heldSize, s.heldTicket = len(s.out), s.ticket
 			if s.state != closed {
 				kept = append(kept, s)
@@ -140,6 +145,9 @@ func (l *loop) deliver(s *session, err error) {
 		l.send(s, s.out)
 	}
 	s.dropOutput()
+	if s.state != closed {
+		s.countOutput()
+	}
 	switch s.state {
 	case stalled:
 		s.unstall() // for the next tick, so that others have their turn first

@@ -151,6 +151,9 @@ func (s *session) startJob(f func() error, done func(*session, error)) {
 func (s *session) heed() {
 	if s.news&writable != 0 {
 		s.sink.flush()
+		if s.state != closed {
+			s.countOutput()
+		}
 		s.unstall()
 	}
 	if s.news&waitEnded != 0 {

@@ -1,0 +1,156 @@
+package netloop
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/kestrelmq/kestrel/engine"
+	"github.com/kestrelmq/kestrel/segment/segmenttest"
+)
+
+// ledgerLimit is the memory limit of an engine whose buffers are to matter.
+const ledgerLimit = 16 << 20
+
+func newLedgerServer(t *testing.T) *testServer {
+	ts := &testServer{t: t, fs: segmenttest.New(), memory: ledgerLimit, set: defaults()}
+	ts.set.Default.Sync = engine.SyncNever
+	ts.start()
+	return ts
+}
+
+// ask sends p and returns what comes back.
+func (c *testClient) ask(p string) string {
+	before, _ := c.received()
+	c.feed([]byte(p), len(p))
+	after, _ := c.received()
+	return string(after[len(before):])
+}
+
+// inUse is how much of the engine's limit is in use.
+func (ts *testServer) inUse() int64 { return ts.opts.Engine.Stats().MemoryBytes }
+
+// partial is the beginning of a put: a client sends so many bytes of the item, and then nothing.
+func partial(n int) string { return fmt.Sprintf("set p 0 0 %d\r\n%s", n+1, strings.Repeat("x", n)) }
+
+// TestLedgerOfInput tests that what clients have sent of items counts against the memory limit:
+// queues spill, then puts are refused, while gets and confirms go on; and that all is well again
+// when those clients have gone. Without the call of settle in tick, the queue stays in memory, and
+// the last put is stored.
+func TestLedgerOfInput(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := newLedgerServer(t)
+		defer ts.stop()
+		c := ts.dial(memcacheProtocol{})
+		item := strings.Repeat("y", 10_000)
+		for i := range 400 { // 4 MB
+			if got := c.ask(fmt.Sprintf("set q 0 0 10000\r\n%s\r\n", item)); got != "STORED\r\n" {
+				t.Fatalf("put %d: %q", i, got)
+			}
+		}
+		own := ts.inUse()
+		var partials []*testClient
+		send := func(upTo int64) {
+			for n := 0; ts.inUse() < upTo && n < 20; n++ {
+				p := ts.dial(memcacheProtocol{})
+				if got := p.ask(partial(1 << 20)); got != "" {
+					t.Fatalf("a partial put is answered %q", got)
+				}
+				partials = append(partials, p)
+			}
+		}
+		send(ledgerLimit/4*3 + 1)
+		time.Sleep(5 * time.Second) // of the bubble: the background looks for the largest queues
+		synctest.Wait()
+		q, _ := ts.opts.Engine.QueueStats(engine.Now(), []byte("q"))
+		if !q.ReadBehind || q.MemBytes > q.Bytes/2 {
+			t.Errorf("%d of %d bytes of the queue are in memory, want it to spill", q.MemBytes, q.Bytes)
+		}
+		send(ledgerLimit)
+		for _, tt := range []struct{ ask, want string }{
+			{"set r 0 0 1\r\nx\r\n", "SERVER_ERROR out of memory\r\n"},
+			{"get q/open\r\n", "VALUE q 0 10000\r\n" + item + "\r\nEND\r\n"},
+			{"get q/close\r\n", "END\r\n"},
+			{"get q\r\n", "VALUE q 0 10000\r\n" + item + "\r\nEND\r\n"},
+		} {
+			if got := c.ask(tt.ask); got != tt.want {
+				t.Errorf("past the limit, %.20q is answered %.40q, want %.40q", tt.ask, got, tt.want)
+			}
+		}
+		for _, p := range partials {
+			p.hangUp()
+		}
+		if got := c.ask("set r 0 0 1\r\nx\r\n"); got != "STORED\r\n" {
+			t.Errorf("with %d bytes in use, a put is answered %q", ts.inUse(), got)
+		}
+		if got := ts.inUse(); got > own {
+			t.Errorf("%d bytes are in use at the end, want no more than %d", got, own)
+		}
+	})
+}
+
+// TestLedgerOfOutput tests that replies that a client does not read count until it does, or until
+// it is gone.
+func TestLedgerOfOutput(t *testing.T) {
+	for _, end := range []string{"reads", "gone"} {
+		t.Run(end, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ts := newLedgerServer(t)
+				defer ts.stop()
+				c := ts.dial(memcacheProtocol{})
+				r := &fitfulReader{testClient: c}
+				ts.do(func() { c.session.sink = r })
+				const items, size = 20, 200_000
+				for range items {
+					c.feed(fmt.Appendf(nil, "set q 0 0 %d\r\n%0200000d\r\n", size, 1), size+100)
+				}
+				before, unread := ts.inUse(), r.unsent()
+				c.feed(bytes.Repeat([]byte("get q/peek\r\n"), items), 1<<10)
+				owed := int64(r.unsent() - unread)
+				if owed < DefaultMaxPending {
+					t.Fatalf("%d bytes wait for a client that does not read", owed)
+				}
+				if got := ts.inUse() - before; got < owed-ledgerStep || got > owed+ledgerStep {
+					t.Errorf("%d bytes wait, and %d are counted", owed, got)
+				}
+				if end == "gone" {
+					r.hangUp()
+				} else {
+					ts.do(func() { r.reads = true })
+					ts.loop.post(&r.session, writable)
+					time.Sleep(time.Second) // of the bubble: the rest is run in turns of its own
+					synctest.Wait()
+				}
+				if got := ts.inUse() - before; got != 0 {
+					t.Errorf("%d bytes are counted at the end", got)
+				}
+			})
+		})
+	}
+}
+
+// TestLedgerSteps tests that small changes are not told, and that all that was told is taken back.
+func TestLedgerSteps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := newLedgerServer(t)
+		defer ts.stop()
+		l := ledger{engine: ts.opts.Engine}
+		for _, step := range []struct{ held, told int64 }{
+			{ledgerStep - 1, 0},
+			{ledgerStep, ledgerStep},
+			{2*ledgerStep - 1, ledgerStep},
+			{3 * ledgerStep, 3 * ledgerStep},
+			{2*ledgerStep + 1, 3 * ledgerStep},
+			{10, 10},
+			{0, 0},
+		} {
+			l.held = step.held
+			if l.settle(); ts.inUse() != step.told {
+				t.Errorf("of %d bytes held the engine knows %d, want %d", step.held, ts.inUse(), step.told)
+			}
+		}
+	})
+}
