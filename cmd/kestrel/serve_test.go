@@ -214,7 +214,8 @@ func TestEndToEndDamage(t *testing.T) {
 		"--log-level", "error")
 	want := "kestrel: the journal is damaged, and nothing was changed: " + segment + ": "
 	if code != exitFailed || strings.Count(errs, "\n") != 1 || !strings.HasPrefix(errs, want) ||
-		!strings.Contains(errs, ": put a good copy of "+filepath.Dir(segment)+" in its place") {
+		!strings.Contains(errs, ": 'kestrel journal repair' says what is lost and can save the rest; "+
+			"or put a good copy of "+filepath.Dir(segment)+" in its place") {
 		t.Errorf("damaged journal: exit code %d, %s", code, errs)
 	}
 	if !bytes.Equal(readFile(t, segment), damaged) {
