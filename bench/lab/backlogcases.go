@@ -18,7 +18,7 @@ const (
 
 // spilled starts a server with a queue most of which is on disk: items 1 to backlogItems.
 func spilled(ctx context.Context, t *trial, dir string) (s *server, a *asked, err error) {
-	config := "segment_size = \"64KiB\"\njournal_size = \"1MiB\"\n[default]\nsync_journal = \"never\"\n" +
+	config := "segment_size = \"64KiB\"\njournal_size = \"1MiB\"\n" +
 		"[queues.limit]\nmax_memory_size = \"8KiB\"\n"
 	if err := os.WriteFile(filepath.Join(dir, "lab.toml"), []byte(config), 0o600); err != nil {
 		return nil, nil, err
@@ -141,52 +141,91 @@ func unreadableBacklog(ctx context.Context, t *trial, dir string) error {
 	return nil
 }
 
-// fileLimit is the case of files that may not grow past a length, which makes writes short, and the
-// next fail: of the journal, in the middle of a segment, and of backlogs. Puts are refused while it
-// lasts and accepted behind it; what was acknowledged is there, whatever came in between.
-func fileLimit(ctx context.Context, t *trial, dir string) error {
-	s, a, err := spilled(ctx, t, dir)
-	defer func() { s.kill() }()
-	if err != nil {
-		return err
-	}
-	next := backlogItems + 1
-	unknown := make(map[int]bool) // items that were put again: of the first put nothing is known
-	for round := range 3 {
-		limit := uint64(20_000 + 10_001*round) // bytes; in the middle of a frame
-		if err := limitFiles(s, limit); err != nil {
-			return err
-		}
-		var refusal string
-		if next, refusal, err = a.putUntilRefused(t, next, 1000); err != nil {
-			return err
-		}
-		if refusal == "" {
-			t.violate("1000 puts were accepted although no file may grow past %d bytes", limit)
+// passing returns the case of a fault that comes and goes under load, three times: it is begun by a
+// function, which returns what ends it. Puts are refused while it lasts and accepted behind it; what
+// was acknowledged is there, whatever came in between.
+func passing(
+	begin func(ctx context.Context, s *server, round int) (end func() error, err error),
+) func(context.Context, *trial, string) error {
+	return func(ctx context.Context, t *trial, dir string) error {
+		if err := haveStrace(); err != nil {
+			t.skip("%v", err)
 			return nil
 		}
-		t.counts.refusals.Add(1)
-		unknown[next] = true
-		if err := limitFiles(s, unix.RLIM_INFINITY); err != nil {
+		s, a, err := spilled(ctx, t, dir)
+		defer func() { s.kill() }()
+		if err != nil {
 			return err
 		}
-		if next, err = a.putAgain(t, next); err != nil || len(t.violations()) > 0 {
-			return err
+		next := backlogItems + 1
+		unknown := make(map[int]bool) // items put again: of the first put nothing is known
+		for round := range 3 {
+			end, err := begin(ctx, s, round)
+			if err != nil {
+				return err
+			}
+			var refusal string
+			if next, refusal, err = a.putUntilRefused(t, next, 5000); err != nil {
+				return err
+			}
+			if refusal == "" {
+				t.violate("5000 puts were accepted although something is wrong with the disk")
+				return nil
+			}
+			t.counts.refusals.Add(1)
+			unknown[next] = true
+			if err := end(); err != nil {
+				return err
+			}
+			if next, err = a.putAgain(t, next); err != nil || len(t.violations()) > 0 {
+				return err
+			}
 		}
+		return expectAfterKill(ctx, t, s, dir, next, unknown)
 	}
+}
+
+// expectAfterKill kills a server, and has the next one deliver the items before next.
+func expectAfterKill(
+	ctx context.Context, t *trial, s *server, dir string, next int, unknown map[int]bool,
+) error {
 	if !s.running() {
 		t.violate("the server has ended: %s", s.lastWords())
 	}
 	s.kill()
-	how := launch{binary: t.binary, dir: dir, args: []string{"--config", "lab.toml"}}
-	if s, err = startOrViolate(ctx, t, how); s == nil || err != nil {
+	s, err := startOrViolate(ctx, t, launch{
+		binary: t.binary, dir: dir, args: []string{"--config", "lab.toml"},
+	})
+	if s == nil || err != nil {
 		return err
 	}
-	if a, err = ask(s, backlogItem); err != nil {
+	defer s.kill()
+	a, err := ask(s, backlogItem)
+	if err != nil {
 		return err
 	}
 	t.counts.checks.Add(1)
 	return a.expectAll(t, next, unknown)
+}
+
+// limitFiles bounds the length of the files that a server writes, which makes a write short, and
+// the next fail: of the journal in the middle of a segment, and of backlogs. Segments have their
+// length already: what counts is where it writes.
+func limitFiles(_ context.Context, s *server, round int) (end func() error, err error) {
+	set := func(size uint64) error {
+		limit := &unix.Rlimit{Cur: size, Max: unix.RLIM_INFINITY}
+		return unix.Prlimit(s.pid, unix.RLIMIT_FSIZE, limit, nil)
+	}
+	err = set(uint64(20_000 + 10_001*round)) // in the middle of a frame
+	return func() error { return set(unix.RLIM_INFINITY) }, err
+}
+
+// failing returns what makes calls of a server fail for a while.
+func failing(inject string) func(context.Context, *server, int) (func() error, error) {
+	return func(ctx context.Context, s *server, _ int) (end func() error, err error) {
+		detach, err := sysFault{inject: inject}.attach(ctx, s)
+		return func() error { detach(); return nil }, err
+	}
 }
 
 // expectAll takes the items up to before next. Those that are unknown may come once more.
@@ -208,13 +247,6 @@ func (a *asked) expectAll(t *trial, next int, unknown map[int]bool) error {
 		}
 		t.counts.items.Add(1)
 	}
-}
-
-// limitFiles bounds the length of the files that a server writes. Its segments have their length
-// already: what counts is where it writes.
-func limitFiles(s *server, size uint64) error {
-	return unix.Prlimit(s.pid, unix.RLIMIT_FSIZE,
-		&unix.Rlimit{Cur: size, Max: unix.RLIM_INFINITY}, nil)
 }
 
 // putAgain puts an item as soon as the server takes it, and returns the number of the next.
