@@ -143,9 +143,10 @@ func unreadableBacklog(ctx context.Context, t *trial, dir string) error {
 
 // passing returns the case of a fault that comes and goes under load, three times: it is begun by a
 // function, which returns what ends it. Puts are refused while it lasts and accepted behind it; what
-// was acknowledged is there, whatever came in between.
+// was acknowledged is there, whatever came in between. If the fault is of every call, the first put
+// that needs one must be refused.
 func passing(
-	begin func(ctx context.Context, s *server, round int) (end func() error, err error),
+	every bool, begin func(ctx context.Context, s *server, round int) (end func() error, err error),
 ) func(context.Context, *trial, string) error {
 	return func(ctx context.Context, t *trial, dir string) error {
 		if err := haveStrace(); err != nil {
@@ -164,12 +165,12 @@ func passing(
 			if err != nil {
 				return err
 			}
-			var refusal string
-			if next, refusal, err = a.putUntilRefused(t, next, 5000); err != nil {
+			first, refusal := next, ""
+			if next, refusal, err = a.putUntilRefused(t, first, 5000); err != nil {
 				return err
 			}
-			if refusal == "" {
-				t.violate("5000 puts were accepted although something is wrong with the disk")
+			if n := next - first; refusal == "" || every && n > 0 {
+				t.violate("%d puts were accepted although the disk fails", n)
 				return nil
 			}
 			t.counts.refusals.Add(1)

@@ -63,7 +63,7 @@ func durabilityControls() []control {
 		{breaks: "a sync that fails passes for one that succeeds", edits: swallowed,
 			experiment: "order", cycles: 800},
 		{breaks: "a sync that fails passes for one that succeeds", edits: swallowed,
-			experiment: "faults", cycles: 1000},
+			experiment: "limits", only: "syncs fail for a while", cycles: 1},
 		{breaks: "a sync that fails passes for one that succeeds", edits: swallowed,
 			test: "./segment TestFaults"},
 		{breaks: "a sync covers what came after it began", edits: early,

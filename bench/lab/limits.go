@@ -29,10 +29,10 @@ func limitCases() []limitCase {
 		{"stray files", strayFiles},
 		{"backlog cut", cutBacklog},
 		{"backlog cannot be read", unreadableBacklog},
-		{"file size limit", passing(limitFiles)},
-		{"syncs fail for a while", passing(failing("fdatasync:error=EIO"))},
-		{"writes fail for a while", passing(failing("pwrite64:error=EIO"))},
-		{"disk full for a while", passing(failing("pwrite64,fallocate:error=ENOSPC"))},
+		{"file size limit", passing(false, limitFiles)},
+		{"syncs fail for a while", passing(true, failing("fdatasync:error=EIO"))},
+		{"writes fail for a while", passing(true, failing("pwrite64:error=EIO"))},
+		{"disk full for a while", passing(true, failing("pwrite64,fallocate:error=ENOSPC"))},
 	}
 }
 
