@@ -8,12 +8,15 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kestrelmq/kestrel/codec/thrift"
 )
 
 // dialRaw connects without a client around the connection.
@@ -173,20 +176,33 @@ func halfClosed(_ context.Context, t *trial, s *server) error {
 }
 
 // resetStates are requests behind which a connection is reset: it is then in every state that it
-// can be.
+// can be. A connection of memcache, unless the name ends otherwise.
 func resetStates() map[string]string {
+	var client thrift.Client
+	frame := string(client.AppendPut(nil, 1, []byte("q"), 0, []byte("item")))
+	wait := thrift.GetOptions{MaxItems: 9, WaitMillis: 60_000, AutoAbortMillis: 60_000}
 	return map[string]string{
-		"nothing sent":       "",
-		"in a line":          "set q 0 0 1",
-		"in a body":          "set q 0 0 100\r\nabc",
-		"in a refused body":  "set q 0 0 99999999\r\nabc",
-		"waiting":            "get nothing/t=60000\r\n",
-		"waiting, with more": "get nothing/t=60000\r\nget nothing\r\nset q 0 0 5\r\nab",
-		"in a monitor":       "monitor nothing 60 1000\r\n",
-		"with an open read":  "get held/open\r\n",
-		"replies unread":     strings.Repeat("get large/peek\r\n", 40),
-		"quitting":           "quit\r\n",
-		"sync under way":     "set synced 0 0 1\r\nx\r\n",
+		"in the size of a frame, thrift": frame[:3],
+		"in a frame, thrift":             frame[:len(frame)-3],
+		"sync under way, thrift":         frame,
+		"collecting items, thrift":       string(client.AppendGet(nil, 1, []byte("nothing"), wait)),
+		"in a large put, thrift": string(client.AppendPut(nil, 1, []byte("q"), 0,
+			slices.Repeat([][]byte{[]byte("item")}, 5000)...)),
+		"in a line, text":        "put q",
+		"between items, text":    "put q:\na\nb\n",
+		"waiting, text":          "get nothing 60000\n",
+		"waiting and more, text": "peek nothing 60000\nput q:\nx\n\nget nothi",
+		"nothing sent":           "",
+		"in a line":              "set q 0 0 1",
+		"in a body":              "set q 0 0 100\r\nabc",
+		"in a refused body":      "set q 0 0 99999999\r\nabc",
+		"waiting":                "get nothing/t=60000\r\n",
+		"waiting, with more":     "get nothing/t=60000\r\nget nothing\r\nset q 0 0 5\r\nab",
+		"in a monitor":           "monitor nothing 60 1000\r\n",
+		"with an open read":      "get held/open\r\n",
+		"replies unread":         strings.Repeat("get large/peek\r\n", 40),
+		"quitting":               "quit\r\n",
+		"sync under way":         "set synced 0 0 1\r\nx\r\n",
 	}
 }
 
@@ -203,8 +219,12 @@ func resets(_ context.Context, t *trial, s *server) error {
 		return err
 	}
 	for name, request := range resetStates() {
+		_, protocol, _ := strings.Cut(name, ", ")
+		if s.addr[protocol] == "" {
+			protocol = "memcache"
+		}
 		for range 20 {
-			c, err := dialRaw(s, "memcache")
+			c, err := dialRaw(s, protocol)
 			if err != nil {
 				return err
 			}
