@@ -39,8 +39,10 @@ crash: build ## the long runs: models, crash points, kill -9, power cuts (KILLS,
 	KESTREL_LONG=1 $(GO) test -count=1 -timeout 30m -run 'Crash|Model|Kill' ./...
 	$(GO) run ./bench/lab kill -n $(KILLS)
 	$(GO) run ./bench/lab spill -n $(KILLS)
+	$(GO) run ./bench/lab short
 	$(GO) run ./bench/lab cut-ext4 -n $(CUTS)
 	$(GO) run ./bench/lab cut-xfs -n $(CUTS)
+	$(GO) run ./bench/lab cut-spill -n $(CUTS)
 	$(GO) run ./bench/lab order -n 10000
 	$(GO) run ./bench/lab faults
 	$(GO) run ./bench/lab limits

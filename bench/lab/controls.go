@@ -132,6 +132,7 @@ func spillControls() []control {
 		{"engine/backlog.go", "b.runs[0].written.lastID < q.headID() {",
 			"b.runs[0].written.firstID < q.headID() {"},
 	}
+	unsynced := replaced("segment/run.go", "	err := w.file.Datasync()", "	err := error(nil)")
 	lost := replaced(osFile, "func (f osFile) extend(size int64) error {",
 		`func (f osFile) WriteAt(p []byte, off int64) (int, error) {
 	_, err := unix.Pwrite(int(f.Fd()), p, off)
@@ -140,6 +141,7 @@ func spillControls() []control {
 
 func (f osFile) extend(size int64) error {`)
 	return []control{
+		{breaks: "runs are not synced", edits: unsynced, experiment: "cut-spill", cycles: 40},
 		{breaks: "a short write passes for a whole one", edits: lost, experiment: "short", cycles: 6},
 		{breaks: "what was read of a growing run is kept", edits: stale, experiment: spill, cycles: 20},
 		{breaks: "frames are told of before they are written", edits: early,

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -52,6 +53,91 @@ func cutTrial(kind string) func(context.Context, *trial) error {
 		}
 		return ctx.Err()
 	}
+}
+
+// cutSpillTrial cuts the power of an ext4 file system while queues spill and are drained at full
+// speed, every request synced before it is answered.
+func cutSpillTrial(ctx context.Context, t *trial) error {
+	dir, remove, err := memoryDir(t.name, t.dir)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	disk, err := newImage(ctx, "ext4", dir)
+	if err != nil {
+		t.skip("%v", err)
+		return nil
+	}
+	defer disk.remove()
+	lanes := spillLanes(t)[1:] // the heavy one would fill the disk
+	for _, l := range lanes {
+		l.policy = "always"
+	}
+	config := filepath.Join(t.dir, "lab.toml")
+	how := launch{binary: t.binary, dir: disk.mount, args: []string{"--config", config}}
+	backlogs := filepath.Join(disk.mount, "data", "backlog")
+	for cycle := 0; t.more(ctx, cycle); cycle++ {
+		if err := writeSpillConfig(t, lanes, cycle); err != nil {
+			return err
+		}
+		before := newestRun(backlogs)
+		if err := cutSpillCycle(ctx, t, how, disk, lanes, cycle); err != nil {
+			return fmt.Errorf("cycle %d: %w", cycle, err)
+		}
+		t.counts.runs.Add(max(newestRun(backlogs)-before, 0))
+	}
+	return ctx.Err()
+}
+
+func cutSpillCycle(
+	ctx context.Context, t *trial, how launch, disk *image, lanes []*spillLane, cycle int,
+) error {
+	rng := t.rng(cycle<<8 | 255)
+	s, err := startOrViolate(ctx, t, how)
+	if s == nil || err != nil {
+		return err
+	}
+	defer s.kill()
+	if rng.IntN(4) == 0 || cycle == t.cycles-1 {
+		if err := inspectSpilled(t, s, lanes); err != nil {
+			return err
+		}
+	}
+	var cutErr error
+	err = runSpill(t, s, lanes, cycle, int64(20+rng.IntN(4000)), func() {
+		for _, l := range lanes {
+			l.cutNow()
+		}
+		cutErr = t.cutPower(s, disk, rng)
+	})
+	t.refusals.Store(false)
+	if err = errors.Join(cutErr, err); err != nil {
+		return err
+	}
+	if err := disk.detach(); err != nil {
+		return err
+	}
+	return disk.attach(ctx)
+}
+
+// cutPower cuts the power of the disk below a server, and kills that a moment later.
+func (t *trial) cutPower(s *server, disk *image, rng *rand.Rand) error {
+	flags := shutdownNoFlush
+	if rng.IntN(3) == 0 {
+		flags = shutdownFlush
+	}
+	t.refusals.Store(true)
+	err := disk.cut(flags)
+	t.counts.trials.Add(1)
+	time.Sleep(time.Duration(rng.IntN(30)) * time.Millisecond) // it must bear that
+	if !s.running() {
+		t.violate("the server died of a disk that fails: %s", s.lastWords())
+	}
+	s.kill()
+	if err != nil {
+		return fmt.Errorf("cut power: %w", err)
+	}
+	return nil
 }
 
 func cutCycle(
@@ -105,10 +191,6 @@ func working(lanes []*lane, cycle int) []*lane {
 func runUntilCut(
 	t *trial, s *server, disk *image, lanes []*lane, cycle int, rng *rand.Rand,
 ) (at time.Time, err error) {
-	flags := shutdownNoFlush
-	if rng.IntN(3) == 0 {
-		flags = shutdownFlush
-	}
 	when := until{replies: int64(20 + rng.IntN(4000))}
 	if len(lanes) > 0 && lanes[0].policy == period.String() {
 		// Long enough for it to promise something.
@@ -122,21 +204,11 @@ func runUntilCut(
 	}
 	var cutErr error
 	err = runLanes(t, s, lanes, cycle, when, func() {
-		t.refusals.Store(true)
 		at = time.Now()
-		cutErr = disk.cut(flags)
-		t.counts.trials.Add(1)
-		time.Sleep(time.Duration(rng.IntN(30)) * time.Millisecond) // it must bear that
-		if !s.running() {
-			t.violate("the server died of a disk that fails: %s", s.lastWords())
-		}
-		s.kill()
+		cutErr = t.cutPower(s, disk, rng)
 	})
 	t.refusals.Store(false)
-	if cutErr != nil {
-		return at, fmt.Errorf("cut power: %w", cutErr)
-	}
-	return at, err
+	return at, errors.Join(cutErr, err)
 }
 
 // promised returns how many of the lane's requests a power cut must not have undone. Replies behind

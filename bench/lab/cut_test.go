@@ -17,3 +17,11 @@ func TestCut(t *testing.T) {
 		})
 	}
 }
+
+func TestCutSpill(t *testing.T) {
+	cycles := 2
+	if long() {
+		cycles = 100
+	}
+	tryBriefly(t, "cut-spill", cycles)
+}

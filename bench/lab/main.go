@@ -46,6 +46,7 @@ func experiments() []experiment {
 		{"hostile", "clients that send, read and connect as none should", 2, hostileTrial},
 		{"soak", "a steady load, for -n seconds: nothing may grow", 10, soakTrial},
 		{"cut-ext4", "power cuts on an ext4 image", 16, cutTrial("ext4")},
+		{"cut-spill", "power cuts while queues spill and are drained", 16, cutSpillTrial},
 		{"cut-xfs", "power cuts on an XFS image", 16, cutTrial("xfs")},
 	}
 }

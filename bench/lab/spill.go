@@ -77,7 +77,7 @@ func writeSpillConfig(t *trial, lanes []*spillLane, cycle int) error {
 	codecs := []string{"none", "s2", "zstd"}
 	fmt.Fprintf(&b, "backlog_compression = %q\n", codecs[cycle%len(codecs)])
 	for _, l := range lanes {
-		b.WriteString(l.config)
+		b.WriteString(l.config())
 	}
 	return os.WriteFile(filepath.Join(t.dir, "lab.toml"), []byte(b.String()), 0o600)
 }

@@ -30,7 +30,8 @@ type spillLane struct {
 	bodies *lane // makes and knows the bodies
 	queue  string
 	how    taking
-	config string // of the queue
+	policy string // sync_journal of the queue
+	memory string // max_memory_size
 
 	sent  atomic.Int64 // the last item that was sent; changed by the producer
 	acked atomic.Int64 // … and acknowledged
@@ -41,30 +42,41 @@ type spillLane struct {
 	opened  []int        // items that are open, oldest first
 	asked   int          // items that requests without an answer may have taken
 	reached atomic.Int64 // an item behind which the consumer is; changed by it
+	removed atomic.Int64 // the first item that is not known to be removed; changed by it
+
+	// Of the experiment: what was known when the power was cut, if it was.
+	cut                  bool
+	cutAcked, cutRemoved int
 }
 
-func newSpillLane(t *trial, name, protocol string, how taking, config string) *spillLane {
-	l := &spillLane{t: t, bodies: newLane(t, name, protocol, ""), queue: name, how: how}
+func newSpillLane(t *trial, name, protocol string, how taking, policy, memory string) *spillLane {
+	l := &spillLane{
+		t: t, bodies: newLane(t, name, protocol, policy), queue: name, how: how, policy: policy,
+		memory: memory,
+	}
 	l.bodies.next = math.MaxInt
-	l.config = fmt.Sprintf("[queues.%q]\n%s\n", name, config)
 	l.order.next = 1
+	l.removed.Store(1)
 	return l
+}
+
+func (l *spillLane) config() string {
+	return fmt.Sprintf("[queues.%q]\nsync_journal = %q\nmax_memory_size = %q\n", l.queue, l.policy,
+		l.memory)
 }
 
 // spillLanes returns lanes of every protocol, policy and way of taking.
 func spillLanes(t *trial) []*spillLane {
-	const never, always = "sync_journal = \"never\"\n", "sync_journal = \"always\"\n"
-	periodic := fmt.Sprintf("sync_journal = %q\n", period)
-	heavy := newSpillLane(t, "heavy", "memcache", takeAhead, never+`max_memory_size = "100KiB"`)
+	heavy := newSpillLane(t, "heavy", "memcache", takeAhead, "never", "100KiB")
 	heavy.bodies.heavy = true // so that a backlog has several runs
 	return []*spillLane{
 		heavy,
-		newSpillLane(t, "ahead", "memcache", takeAhead, never+`max_memory_size = "5KiB"`),
-		newSpillLane(t, "waiting", "memcache", takeWaiting, never+`max_memory_size = "16KiB"`),
-		newSpillLane(t, "reliable", "memcache", takeReliably, periodic+`max_memory_size = "8KiB"`),
-		newSpillLane(t, "many", "thrift", takeMany, never+`max_memory_size = "64KiB"`),
-		newSpillLane(t, "lines", "text", takeLines, never+`max_memory_size = "6KiB"`),
-		newSpillLane(t, "synced", "memcache", takeAhead, always+`max_memory_size = "4KiB"`),
+		newSpillLane(t, "ahead", "memcache", takeAhead, "never", "5KiB"),
+		newSpillLane(t, "waiting", "memcache", takeWaiting, "never", "16KiB"),
+		newSpillLane(t, "reliable", "memcache", takeReliably, period.String(), "8KiB"),
+		newSpillLane(t, "many", "thrift", takeMany, "never", "64KiB"),
+		newSpillLane(t, "lines", "text", takeLines, "never", "6KiB"),
+		newSpillLane(t, "synced", "memcache", takeAhead, "always", "4KiB"),
 	}
 }
 
@@ -122,8 +134,7 @@ func (l *spillLane) putBatch(c *client, n int, acked func()) error {
 			return err
 		}
 		if a.refusal != "" || a.count != 1 {
-			l.t.violate("%s: %v got %+v", l.queue, r, a)
-			return errEnded
+			return l.wrong(fmt.Errorf("%v got %+v", r, a))
 		}
 		l.acked.Store(int64(r.items[0]))
 		l.t.counts.puts.Add(1)
@@ -188,13 +199,13 @@ func (l *spillLane) fetch(c *client, rng *rand.Rand) (found bool, err error) {
 			acked = 0 // the disk may have taken longer than the client was going to wait
 		}
 		if err := l.check(r, a, acked); err != nil {
-			l.t.violate("%s: %v", l.queue, err)
-			return found, errEnded
+			return found, l.wrong(err)
 		}
 		found = found || len(a.items) > 0
 		if l.how != takeReliably {
 			l.asked -= r.count
 			l.t.counts.removals.Add(int64(len(a.items)))
+			l.removed.Store(int64(l.first()))
 		}
 	}
 	return found, nil
@@ -250,24 +261,50 @@ func (l *spillLane) finish(s *server, c *client, rng *rand.Rand) (*client, error
 		return c, err
 	}
 	if a.refusal != "" || a.count != r.count {
-		l.t.violate("%s: %v got %+v", l.queue, r, a)
-		return c, errEnded
+		return c, l.wrong(fmt.Errorf("%v got %+v", r, a))
 	}
 	l.t.counts.removals.Add(int64(r.count))
 	l.asked, l.opened = 0, l.opened[:0]
+	l.removed.Store(int64(l.first()))
 	return c, nil
+}
+
+// wrong notes an answer that breaks a promise, unless the disk is known to be gone.
+func (l *spillLane) wrong(err error) error {
+	if l.t.refusals.Load() {
+		l.t.counts.refusals.Add(1)
+	} else {
+		l.t.violate("%s: %v", l.queue, err)
+	}
+	return errEnded
+}
+
+// first returns the first item that is not known to be removed.
+func (l *spillLane) first() int {
+	if len(l.opened) > 0 {
+		return l.opened[0]
+	}
+	return l.order.next
+}
+
+// cutNow is told that the power is about to be cut: what the server says behind that does not
+// count.
+func (l *spillLane) cutNow() {
+	l.cut, l.cutAcked, l.cutRemoved = true, int(l.acked.Load()), int(l.removed.Load())
 }
 
 // crashed is told that the server is gone.
 func (l *spillLane) crashed() {
-	next := l.order.next
-	if len(l.opened) > 0 {
-		next = l.opened[0]
+	next, acked, taken := l.first(), int(l.acked.Load()), l.asked
+	if l.cut {
+		taken += next - l.cutRemoved
+		next, acked = l.cutRemoved, l.cutAcked
 	}
-	l.order.acked = int(l.acked.Load())
-	l.order.crashed(next, int(l.sent.Load()), l.asked)
+	l.order.acked = acked
+	l.order.crashed(next, int(l.sent.Load()), taken)
 	l.acked.Store(l.sent.Load())
-	l.opened, l.asked = l.opened[:0], 0
+	l.removed.Store(int64(next))
+	l.opened, l.asked, l.cut = l.opened[:0], 0, false
 }
 
 // inspect looks at all that the queue holds, without changing it.
@@ -295,5 +332,6 @@ func (l *spillLane) inspect(v *inspection) error {
 	}
 	l.order = *seen
 	l.order.next, l.order.slack = first, 0
+	l.removed.Store(int64(first))
 	return nil
 }
