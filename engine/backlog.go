@@ -55,6 +55,8 @@ type backlog struct {
 	// to nothing.
 	epoch uint64
 
+	overdue
+
 	entered     bool  // that q is in read-behind is to be logged
 	leaveLogged bool  // that it leaves is logged, as entering was
 	writing     int64 // items of count in chunks that are being written
@@ -241,6 +243,7 @@ func (e *Engine) dropBacklog(q *queue) {
 	b.spent = append(b.spent, b.runs...)
 	b.runs = nil
 	b.inReadBehind, b.growing, b.next, b.gone = false, nil, place{}, nil
+	b.overdue = overdue{}
 	e.spool.wantRecord(q)
 }
 

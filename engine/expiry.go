@@ -108,7 +108,8 @@ func (e *Engine) moveIn(now Time, m move) (more []move) {
 }
 
 // FlushExpired removes expired items from the head of the queue called name, up to its
-// MaxExpireSweep, and returns how many. It does not make the queue.
+// MaxExpireSweep, and returns how many. Those that are on disk alone are not counted: they are
+// removed as soon as they have been read. It does not make the queue.
 func (e *Engine) FlushExpired(now Time, name []byte) (int64, Ticket) {
 	sh := e.shardOf(name)
 	sh.mu.Lock()
@@ -126,6 +127,7 @@ func (e *Engine) flushExpired(q *queue, now Time) (total int64, t Ticket) {
 		sh.mu.Lock()
 		limit := min(q.opts.MaxExpireSweep-total, sweepBatch)
 		n := e.sweep(q, now, limit)
+		e.owesSweep(q, q.opts.MaxExpireSweep-total-n)
 		moves := sh.takeMoves()
 		sh.mu.Unlock()
 		e.finishMoves(now, moves)

@@ -121,15 +121,13 @@ func (e *Engine) makeRoom(q *queue, now Time, n int) error {
 			continue
 		}
 		if q.opts.DiscardOldWhenFull && !ok && q.coming() {
-			e.wantFill(q) // the oldest are on their way from disk: later puts discard them
+			e.owesRoom(q, n)
 			break
 		}
 		if !q.opts.DiscardOldWhenFull || !ok {
 			return ErrQueueFull
 		}
-		q.remove(e.journal, it.ID)
-		e.drop(q, it)
-		q.counters.discarded++
+		e.discard(q, it)
 	}
 	return nil
 }

@@ -227,6 +227,7 @@ func (e *Engine) place(q *queue, c *chunk, at place) {
 // reason: it serves those who wait, and leaves read-behind if nothing is behind any more, which it
 // then reports. The caller holds the shard's mutex, and finishes the moves.
 func (e *Engine) arrived(q *queue, now Time) (left bool) {
+	e.settle(q, now)
 	if q.waiters.head != nil {
 		e.serve(q, now)
 	}

@@ -1,0 +1,71 @@
+package engine
+
+// What a put or a sweep would have done to the oldest items, had they not been on disk alone, is
+// done when they have been read: they are dropped, or expire, before anybody is served.
+
+// overdue is what a backlog owes. The shard's mutex guards it.
+type overdue struct {
+	// overfull says that puts went over the queue's limits, the last of them with an item of size
+	// last.
+	overfull bool
+	last     int64
+	// sweep is how many expired items a sweep would have removed still.
+	sweep int64
+}
+
+// owesRoom notes that a put of n bytes finds the queue full, and the oldest items, which are to
+// make room for it, on disk alone.
+func (e *Engine) owesRoom(q *queue, n int) {
+	b := q.backlog
+	b.overfull, b.last = true, int64(n)
+	e.wantFill(q)
+}
+
+// owesSweep notes that a sweep that may remove up to limit more has ended because the next item is
+// on disk alone, if that is so.
+func (e *Engine) owesSweep(q *queue, limit int64) {
+	if _, ok := q.first(); ok || limit <= 0 || !q.coming() || e.memoryShort() {
+		return
+	}
+	q.backlog.sweep = limit
+	e.wantFill(q)
+}
+
+// settle does what is owed to items that have just been read. The caller holds the shard's mutex,
+// and finishes the moves.
+func (e *Engine) settle(q *queue, now Time) {
+	b := q.backlog
+	if b == nil {
+		return
+	}
+	if b.sweep > 0 {
+		b.sweep -= e.sweep(q, now, b.sweep)
+		if _, ok := q.first(); ok || !q.coming() {
+			b.sweep = 0
+		}
+	}
+	for b.overfull {
+		it, ok := q.first()
+		full := q.items() > q.opts.MaxItems || q.bytes()-b.last >= q.opts.MaxSize
+		switch {
+		case !full || !ok && !q.coming() || !q.opts.DiscardOldWhenFull:
+			b.overfull = false
+		case !ok:
+			e.wantFill(q)
+			return
+		case q.expired(it, now) && e.sweep(q, now, 1) > 0:
+		default:
+			e.discard(q, it)
+		}
+	}
+	if b.sweep > 0 {
+		e.wantFill(q)
+	}
+}
+
+// discard drops the item to hand out next, which is it, because the queue is full.
+func (e *Engine) discard(q *queue, it Item) {
+	q.remove(e.journal, it.ID)
+	e.drop(q, it)
+	q.counters.discarded++
+}

@@ -1,0 +1,87 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+// TestDiscardOnDisk: a queue whose oldest items are on disk alone when puts need their room drops
+// them as soon as they have been read, without another put, and nobody is served what is to be
+// dropped.
+func TestDiscardOnDisk(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		set  func(*QueueOptions)
+		want int // items that stay
+	}{
+		{"items", func(o *QueueOptions) { o.MaxItems = 40 }, 40},
+		{"bytes", func(o *QueueOptions) { o.MaxSize = 30 * 40 }, 40},
+		{"bytes, odd", func(o *QueueOptions) { o.MaxSize = 30*40 + 1 }, 41},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e, _ := newQuiet(t, tiny, tt.set, func(o *QueueOptions) { o.DiscardOldWhenFull = true })
+			var all []string
+			for i := range 10 {
+				if i%3 == 2 {
+					spoolSome(e, 3)
+				} else {
+					spoolAll(e)
+				}
+				all = append(all, putMany(t, e, "q", 20*i, 20)...)
+			}
+			spoolAll(e)
+			want := all[len(all)-tt.want:]
+			s, _ := e.QueueStats(Now(), []byte("q"))
+			if s.Items != int64(tt.want) || s.Discarded != int64(len(all)-tt.want) {
+				t.Errorf("%d items are there, %d were discarded, want %d", s.Items, s.Discarded, tt.want)
+			}
+			all = append(all, putMany(t, e, "q", 200, 30)...)
+			want = all[len(all)-tt.want:]
+			verify(t, e)
+			if got := drain(t, e, "q"); !slices.Equal(got, want) {
+				t.Errorf("served %d items from %.30s on, want %d from %s", len(got), got, len(want), want[0])
+			}
+		})
+	}
+}
+
+// TestExpireOnDisk: one FlushExpired takes the expired items that are on disk alone, too, as they
+// are read, no more than MaxExpireSweep allows.
+func TestExpireOnDisk(t *testing.T) {
+	for _, limit := range []int64{1 << 30, 50} {
+		e, _ := newQuiet(t)
+		settings := Settings{Default: DefaultQueueOptions(), Queues: make(map[string]QueueOptions)}
+		o := DefaultQueueOptions()
+		o.MaxMemorySize, o.MaxAge, o.ExpireTo, o.MaxExpireSweep = 100, time.Minute, "dead", limit
+		settings.Queues["q"] = o
+		if err := e.Reload(settings); err != nil {
+			t.Fatal(err)
+		}
+		now := Now()
+		put := func(at Time, first, n int) {
+			for i := range n {
+				ticket, err := e.Put(at, []byte("q"), PutRequest{Data: fmt.Appendf(nil, "%030d", first+i)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				mustCommit(t, e, ticket)
+			}
+		}
+		put(now-120_000, 0, 100)
+		put(now, 100, 20)
+		e.spool.now = func() Time { return now }
+		spoolAll(e)
+		gone, _ := e.FlushExpired(now, []byte("q"))
+		spoolAll(e)
+		verify(t, e)
+		want := min(limit, 100)
+		q, _ := e.QueueStats(now, []byte("q"))
+		dead, _ := e.QueueStats(now, []byte("dead"))
+		if gone > want || q.Items != 120-want || q.Expired != want || dead.Items != want {
+			t.Errorf("limit %d: FlushExpired = %d; %d items left, %d expired, %d moved, want %d moved",
+				limit, gone, q.Items, q.Expired, dead.Items, want)
+		}
+	}
+}
