@@ -31,6 +31,31 @@ func putMany(t testing.TB, e *Engine, name string, first, n int) (all []string) 
 	return all
 }
 
+// TestBacklogMetrics: every write, sync and read of a backlog is measured once, and those that fail
+// are not.
+func TestBacklogMetrics(t *testing.T) {
+	e, fsys := newQuiet(t, tiny)
+	putMany(t, e, "q", 0, 100)
+	total := func() (n [3]int64) {
+		m := e.BacklogMetrics()
+		return [3]int64{m.Spills.Total(), m.Syncs.Total(), m.Fills.Total()}
+	}
+	fsys.SetFault(segmenttest.FailAllFrom(segmenttest.OpWriteAt, 0, syscall.ENOSPC))
+	spoolSome(e, 10)
+	if got := total(); got != [3]int64{} {
+		t.Errorf("measured %v before anything was written", got)
+	}
+	fsys.SetFault(nil)
+	e.spool.tend()
+	spoolAll(e)
+	e.spool.tend()
+	spoolAll(e)
+	drain(t, e, "q")
+	if got := total(); got[0] < 1 || got[1] != 1 || got[2] < 2 {
+		t.Errorf("measured %v writes, syncs and reads, want some, 1 and some", got)
+	}
+}
+
 // runFiles are the names of the runs on a disk.
 func runFiles(fsys interface{ Paths() []string }) []string {
 	return slices.DeleteFunc(fsys.Paths(), func(name string) bool {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"time"
 
 	"github.com/kestrelmq/kestrel/segment"
 )
@@ -42,6 +43,7 @@ func (s *spool) fillFrame(q *queue) (more bool) {
 	sh.mu.Unlock()
 	at := start // b.next may go elsewhere meanwhile: the window may be unloaded, a run be replaced
 
+	began := time.Now()
 	frame, tag, err := s.seek(&at, end)
 	if err != nil {
 		return s.failed(q, b, epoch, err)
@@ -68,6 +70,9 @@ func (s *spool) fillFrame(q *queue) (more bool) {
 		body = append(c.buf[:0], body...) // decompression chose memory of its own
 	}
 
+	if err == nil {
+		s.stats.took(&s.stats.fills, began)
+	}
 	now := s.now()
 	sh.mu.Lock()
 	if err != nil || b.epoch != epoch || b.next != start {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/kestrelmq/kestrel/segment"
 )
@@ -46,7 +47,9 @@ func (s *spool) recordRun(q *queue, b *backlog, r *run, due bool) {
 		return
 	}
 	if wanted {
+		began := time.Now()
 		err := w.Sync()
+		s.stats.took(&s.stats.syncs, began)
 		sh.mu.Lock()
 		switch {
 		case err != nil:

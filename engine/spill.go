@@ -63,6 +63,7 @@ func (s *spool) writeChunks(q *queue, b *backlog) error {
 	if !ok {
 		return nil
 	}
+	began := time.Now()
 	err := s.openWriter(q, &job)
 	if err == nil {
 		err = s.write(&job)
@@ -71,6 +72,7 @@ func (s *spool) writeChunks(q *queue, b *backlog) error {
 		s.putBack(q, &job)
 		return err
 	}
+	s.stats.took(&s.stats.spills, began)
 	s.publish(q, &job)
 	return nil
 }

@@ -41,6 +41,7 @@ type spool struct {
 	spills, records, fills workList
 	lastRun                atomic.Uint64 // number of the newest run
 	failing                atomic.Bool   // the last write to a run failed
+	stats                  spoolStats
 
 	mu     sync.Mutex
 	queues map[*queue]struct{} // that have a backlog; guarded by mu

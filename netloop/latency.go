@@ -256,10 +256,12 @@ type Metrics struct {
 	Ages     *histogram.Counts          // ms that items had been queued when they were handed out
 	Syncs    *histogram.Counts          // µs that syncs of the journal took
 	SyncLate *histogram.Counts          // µs that periodic syncs came after their time
+	Backlog  engine.BacklogMetrics      // steps between memory and backlogs
 	Queues   []engine.QueueMetrics      // of queues that have any, sorted by name
 }
 
-// Metrics describes what was measured. With the options NoHistograms only syncs are.
+// Metrics describes what was measured. With the options NoHistograms only syncs and
+// backlogs are.
 func (s *Server) Metrics() Metrics {
 	m := Metrics{Waits: new(histogram.Counts)}
 	for c := range m.Commands {
@@ -272,6 +274,7 @@ func (s *Server) Metrics() Metrics {
 	}
 	m.Queues, m.Ages = s.opts.Engine.Metrics()
 	m.Syncs, m.SyncLate = s.opts.Engine.SyncMetrics()
+	m.Backlog = s.opts.Engine.BacklogMetrics()
 	return m
 }
 

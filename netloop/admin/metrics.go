@@ -59,6 +59,9 @@ func metricsOf(m *netloop.Metrics) (list []named[*histogram.Counts]) {
 	add(ageMetric, m.Ages)
 	add("fsync_delay_usec", m.Syncs)
 	add("item_fsync_delay_usec", m.SyncLate)
+	add("backlog_spill_usec", m.Backlog.Spills)
+	add("backlog_sync_usec", m.Backlog.Syncs)
+	add("backlog_fill_usec", m.Backlog.Fills)
 	for i := range m.Queues {
 		q := &m.Queues[i]
 		prefix := "q/" + q.Name + "/"

@@ -275,6 +275,13 @@ func (c *collector) distributions(m *netloop.Metrics) {
 		m.Syncs, 1e-6, durations())
 	c.histogram("journal_sync_late_seconds", "How much later than its time a periodic sync ended.",
 		m.SyncLate, 1e-6, durations())
+	c.histogram("backlog_spill_duration_seconds", "How long writing a batch of items to a backlog took.",
+		m.Backlog.Spills, 1e-6, durations())
+	c.histogram("backlog_sync_duration_seconds", "How long syncs of backlogs took.",
+		m.Backlog.Syncs, 1e-6, durations())
+	c.histogram("backlog_fill_duration_seconds",
+		"How long reading and checking a piece of a backlog took.",
+		m.Backlog.Fills, 1e-6, durations())
 }
 
 // durations returns the upper bounds of buckets of times that should be short, in seconds.
