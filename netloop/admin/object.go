@@ -76,11 +76,26 @@ func appendJSON(w io.Writer, v any) (err error) {
 
 // quoted is s in JSON.
 func quoted(s string) string {
+	if isPlain(s) {
+		return `"` + s + `"`
+	}
 	b, err := json.Marshal(s)
 	if err != nil { // cannot be: any string can be written
 		panic(fmt.Sprintf("admin: quote %q: %v", s, err))
 	}
 	return string(b)
+}
+
+// isPlain reports whether s stands for itself in JSON, also by the rules of encoding/json, which
+// spares HTML its own characters. Most names of queues and metrics do.
+func isPlain(s string) bool {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c < ' ', c >= 0x7f, c == '"', c == '\\', c == '<', c == '>', c == '&':
+			return false
+		}
+	}
+	return true
 }
 
 // number is a number or a bool, in JSON and in text; a whole number has no decimal point.

@@ -86,11 +86,8 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 }
 
 // desc describes a metric, once for all of its series; labels are names and values in turn.
-func (c *collector) desc(name, help string, labels []string) (d *prometheus.Desc, values []string) {
-	for i := 1; i < len(labels); i += 2 {
-		values = append(values, labels[i])
-	}
-	d = c.descs[name]
+func (c *collector) desc(name, help string, labels []string) *prometheus.Desc {
+	d := c.descs[name]
 	if d == nil {
 		var names []string
 		for i := 0; i < len(labels); i += 2 {
@@ -99,17 +96,23 @@ func (c *collector) desc(name, help string, labels []string) (d *prometheus.Desc
 		d = prometheus.NewDesc("kestrel_"+name, help, names, nil)
 		c.descs[name] = d
 	}
-	return d, values
+	return d
+}
+
+// valuesOf returns the values of labels, which are names and values in turn.
+func valuesOf(labels []string) (values []string) {
+	for i := 1; i < len(labels); i += 2 {
+		values = append(values, labels[i])
+	}
+	return values
 }
 
 func (c *collector) gauge(name, help string, v float64, labels ...string) {
-	d, values := c.desc(name, help, labels)
-	c.out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, values...)
+	c.out <- &sample{desc: c.desc(name, help, labels), labels: labelPairs(labels), value: v, gauge: true}
 }
 
 func (c *collector) counter(name, help string, v int64, labels ...string) {
-	d, values := c.desc(name, help, labels)
-	c.out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), values...)
+	c.out <- &sample{desc: c.desc(name, help, labels), labels: labelPairs(labels), value: float64(v)}
 }
 
 func boolGauge(b bool) float64 { return float64(oneIf(b)) }
@@ -197,35 +200,37 @@ func (c *collector) queues(st *netloop.Stats, m *netloop.Metrics) {
 }
 
 func (c *collector) queue(q *engine.QueueStats) {
-	gauge := func(name, help string, v int64) {
-		c.gauge("queue_"+name, help, float64(v), "queue", q.Name)
+	name := []string{"queue", q.Name}
+	own := labelPairs(name)
+	gauge := func(metric, help string, v float64) {
+		c.out <- &sample{desc: c.desc("queue_"+metric, help, name), labels: own, value: v, gauge: true}
 	}
-	counter := func(name, help string, v int64, labels ...string) {
-		c.counter("queue_"+name, help, v, append([]string{"queue", q.Name}, labels...)...)
+	counter := func(metric, help string, v int64) {
+		c.out <- &sample{desc: c.desc("queue_"+metric, help, name), labels: own, value: float64(v)}
 	}
-	gauge("items", "Items queued.", q.Items)
-	gauge("bytes", "Bytes of the items queued.", q.Bytes)
-	gauge("memory_items", "Items held in memory.", q.MemItems)
-	gauge("memory_bytes", "Bytes of the items held in memory.", q.MemBytes)
-	gauge("journal_bytes", "About what the queue's items take in the journal.", q.JournalBytes)
-	gauge("backlog_bytes", "Bytes of disk that the queue's backlog takes.", q.BacklogBytes)
-	gauge("read_behind", "1 while a part of the queue is on disk alone.", oneIf(q.ReadBehind))
-	gauge("open_reads", "Items handed out and not confirmed.", q.OpenReads)
-	gauge("waiters", "Fetches that wait for an item.", q.Waiters)
-	c.gauge("queue_age_seconds", "How long ago the item handed out last was put; 0 if the queue is empty.",
-		float64(q.Age)/1000, "queue", q.Name)
+	gauge("items", "Items queued.", float64(q.Items))
+	gauge("bytes", "Bytes of the items queued.", float64(q.Bytes))
+	gauge("memory_items", "Items held in memory.", float64(q.MemItems))
+	gauge("memory_bytes", "Bytes of the items held in memory.", float64(q.MemBytes))
+	gauge("journal_bytes", "About what the queue's items take in the journal.", float64(q.JournalBytes))
+	gauge("backlog_bytes", "Bytes of disk that the queue's backlog takes.", float64(q.BacklogBytes))
+	gauge("read_behind", "1 while a part of the queue is on disk alone.", float64(oneIf(q.ReadBehind)))
+	gauge("open_reads", "Items handed out and not confirmed.", float64(q.OpenReads))
+	gauge("waiters", "Fetches that wait for an item.", float64(q.Waiters))
+	gauge("age_seconds", "How long ago the item handed out last was put; 0 if the queue is empty.",
+		float64(q.Age)/1000)
 	unlimited := engine.DefaultQueueOptions()
 	if q.Options.MaxItems != unlimited.MaxItems {
-		gauge("max_items", "Items that the queue takes.", q.Options.MaxItems)
+		gauge("max_items", "Items that the queue takes.", float64(q.Options.MaxItems))
 	}
 	if q.Options.MaxSize != unlimited.MaxSize {
-		gauge("max_bytes", "Bytes that the queue takes.", q.Options.MaxSize)
+		gauge("max_bytes", "Bytes that the queue takes.", float64(q.Options.MaxSize))
 	}
 	counter("put_items_total", "Items put.", q.Puts)
 	counter("put_bytes_total", "Bytes put.", q.PutBytes)
 	const fetches = "Fetches and peeks that have ended."
-	counter("fetches_total", fetches, q.Hits, "result", "hit")
-	counter("fetches_total", fetches, q.Misses, "result", "miss")
+	c.counter("queue_fetches_total", fetches, q.Hits, "queue", q.Name, "result", "hit")
+	c.counter("queue_fetches_total", fetches, q.Misses, "queue", q.Name, "result", "miss")
 	counter("open_reads_total", "Open reads begun.", q.Opens)
 	counter("open_reads_returned_total", "Open reads brought back.", q.Returns)
 	counter("expired_items_total", "Items that expired.", q.Expired)
@@ -254,9 +259,9 @@ func (c *collector) summaries(q *engine.QueueMetrics) {
 		for _, p := range []float64{0.5, 0.9, 0.99, 0.999} {
 			quantiles[p] = float64(s.counts.Quantile(p)) * s.scale
 		}
-		d, values := c.desc(s.name, s.help, []string{"queue", q.Name})
+		d := c.desc(s.name, s.help, []string{"queue", q.Name})
 		c.out <- prometheus.MustNewConstSummary(d, uint64(s.counts.Total()),
-			float64(s.counts.Sum())*s.scale, quantiles, values...)
+			float64(s.counts.Sum())*s.scale, quantiles, q.Name)
 	}
 }
 
@@ -312,7 +317,7 @@ func (c *collector) histogram(
 			}
 		}
 	})
-	d, values := c.desc(name, help, labels)
+	d := c.desc(name, help, labels)
 	c.out <- prometheus.MustNewConstHistogram(d, uint64(counts.Total()), float64(counts.Sum())*scale, buckets,
-		values...)
+		valuesOf(labels)...)
 }
