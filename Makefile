@@ -12,7 +12,7 @@ SOAK        ?= 600
 # Packages whose tests run goroutines against each other.
 CONCURRENT = ./segment/... ./engine/... ./netloop/... ./loadtest/...
 
-.PHONY: help build run test race e2e clients crash hostile controls soak fuzz bench bench-backlog bench-peers bench-profile cover lint check clean
+.PHONY: help build run test race e2e clients crash hostile controls soak fuzz bench bench-backlog bench-idle bench-peers bench-profile cover lint check clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -69,6 +69,9 @@ bench: ## Go benchmarks, BENCHCOUNT runs each, for benchstat
 
 bench-backlog: build ## what a backlog costs, alone or (ARGS=-peers) beside other servers; options in ARGS
 	$(GO) run ./bench/backlog -install bin/peers -kestrel bin/kestrel -results bench/results $(ARGS)
+
+bench-idle: build ## what 100,000 idle queues cost, and looking at them all; options in ARGS
+	$(GO) run ./bench/idle -kestrel bin/kestrel $(ARGS)
 
 bench-peers: build ## side by side with other servers, which it installs; options in ARGS
 	$(GO) run ./bench/peers -install bin/peers -kestrel bin/kestrel -results bench/results $(ARGS)

@@ -151,7 +151,8 @@ func (c *collector) storage(st *netloop.Stats) {
 	c.gauge("open_reads", "Items handed out and not confirmed.", float64(st.OpenReads))
 	c.gauge("waiters", "Fetches that wait for an item.", float64(st.Waiters))
 	c.counter("items_put_total", "Items accepted, in every queue that they went to.", e.TotalItems)
-	c.gauge("memory_bytes", "Bytes of memory that count against the limit: items, open reads, what is read ahead.", float64(e.MemoryBytes))
+	c.gauge("memory_bytes", "Bytes of memory that count against the limit: items, open reads, what is read ahead, "+
+		"buffers of connections.", float64(e.MemoryBytes))
 	c.gauge("memory_limit_bytes", "Past it, puts are refused.", float64(e.MemoryLimit))
 	c.gauge("memory_reserved_ratio",
 		"What queues may take by max_memory_size, as a ratio of the limit.", st.ReservedMemory)
