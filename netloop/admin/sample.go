@@ -41,6 +41,8 @@ func labelPairs(labels []string) []*dto.LabelPair {
 	for i := 0; i < len(labels); i += 2 {
 		pairs = append(pairs, &dto.LabelPair{Name: &labels[i], Value: &labels[i+1]})
 	}
-	slices.SortFunc(pairs, func(a, b *dto.LabelPair) int { return strings.Compare(*a.Name, *b.Name) })
+	slices.SortFunc(pairs, func(a, b *dto.LabelPair) int {
+		return strings.Compare(*a.Name, *b.Name)
+	})
 	return pairs
 }
