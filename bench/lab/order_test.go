@@ -24,6 +24,9 @@ func TestOrderJudge(t *testing.T) {
 			"7  <... pwrite64 resumed>)  = 20\n" +
 			"8  fdatasync(9</d/1.seg> <unfinished ...>\n" +
 			"8  <... fdatasync resumed>)  = 0\n" + stored, true},
+		{"kill in the reply", write + sync + strings.Replace(stored, "= 8", "= ?", 1), true},
+		{"kill in the reply, in two halves",
+			write + sync + strings.Replace(stored, ") = 8", " <unfinished ...>", 1), true},
 		{"no sync", write + stored, false},
 		{"reply before the sync", write + stored + sync, false},
 		{"sync before the write", sync + write + stored, false},
