@@ -170,7 +170,7 @@ func (e *Engine) miss(q *queue, f FetchRequest) (Fetched, error) {
 		return Fetched{}, err
 	}
 	w.shard, w.q, w.Read, w.Err = q.shard, q, ReadRef{}, nil
-	w.Access, w.immediate = f.Access, f.Immediate
+	w.Access, w.immediate, w.ClientID = f.Access, f.Immediate, f.ClientID
 	q.waiters.pushBack(w)
 	return Fetched{Waiting: true}, err
 }

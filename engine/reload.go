@@ -49,11 +49,12 @@ func (e *Engine) Reload(s Settings) error {
 func (e *Engine) OptionsFor(name string) QueueOptions { return e.settings.Load().For(name) }
 
 // setOptions gives q new options and, if they say so, takes it out of the journal or into it; it
-// returns how far the journal must come then. Waiters need no look: where one waits, no item is
-// that other options could bring back to life (I4).
+// returns how far the journal must come then. Waiters need no look but for who they are: where one
+// waits, no item is that other options could bring back to life (I4).
 func (e *Engine) setOptions(q *queue, opts *QueueOptions) (end LSN) {
 	was := q.opts.KeepJournal
 	q.opts = opts
+	q.endRefused()
 	switch {
 	case was && !opts.KeepJournal:
 		end = e.journal.delete(q)

@@ -34,6 +34,17 @@ func TestReload(t *testing.T) {
 			set p fanout_only=no dequeue_client=me
 			put p y
 			get p -> not admitted`},
+		{"5.6 … also for clients that wait", `
+			wait q get w -> waiting
+			wait q peek p -> waiting
+			wait q open mine client=me -> waiting
+			set q dequeue_client=me
+			told -> told w
+			collect w -> not admitted
+			put q a
+			told -> told p mine
+			collect p -> a
+			collect mine -> a`},
 		{"5.6 what does not validate changes nothing", `
 			set q max_items=-1 -> refused
 			put q a

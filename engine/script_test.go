@@ -21,7 +21,7 @@ import (
 //	put QUEUE DATA [expiry=+5s] [client=C] [flags=N]
 //	get|peek QUEUE [client=C]    -> the data
 //	open QUEUE READ              -> the data; confirm READ, abort READ end it
-//	wait QUEUE get|open|peek W   -> the data, or "waiting"; cancel W, drop W, collect W
+//	wait QUEUE get|open|peek W [client=C]  -> the data, or "waiting"; cancel W, drop W, collect W
 //	told                         -> the waiters told since the last "told", in order
 //	flush, flushexpired, delete QUEUE; flushall; flushallexpired
 //	after DURATION               lets time pass
@@ -241,7 +241,7 @@ func (s *script) wait(f []string) string {
 		w.Notify = w
 		access := map[string]Access{"get": Take, "open": OpenRead, "peek": Peek}[f[2]]
 		var got copied
-		request := FetchRequest{Access: access, Waiter: &w.Waiter}
+		request := FetchRequest{Access: access, Waiter: &w.Waiter, ClientID: clientOf(f)}
 		fetched, err := s.e.Fetch(s.now, []byte(f[1]), request, &got)
 		if fetched.Waiting {
 			s.waits[w.name] = w
@@ -263,6 +263,8 @@ func (s *script) wait(f []string) string {
 	switch { // collect
 	case !w.ended:
 		return "waiting"
+	case errors.Is(w.Err, ErrNotAdmitted):
+		return "not admitted"
 	case w.Read.IsZero():
 		return "nothing"
 	}

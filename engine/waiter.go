@@ -19,16 +19,17 @@ const (
 func (a Access) Holds() bool { return a == OpenRead || a == Hold }
 
 // Waiter is a fetch that waits for an item. Its owner embeds one for as long as it likes, fills in
-// Access and Notify, and hands it to Fetch; until the wait ends it must leave it alone.
+// Notify, and hands it to Fetch; until the wait ends it must leave it alone.
 type Waiter struct {
-	Access   Access
+	Access   Access // this and ClientID are those of the FetchRequest
 	ClientID string
 	// Notify is told, once, when the wait has ended by itself; not if CancelWait ended it.
 	Notify Notifier
 
 	// Read, once Notify was told, names the item: an open read, also for Take and Peek, that the
 	// owner passes to Collect, Confirm, or Abort. If it is zero, Err says why: ErrDeleted,
-	// ErrClosed, ErrEmpty after an immediate request, or an error that wraps ErrBacklog.
+	// ErrClosed, ErrEmpty after an immediate request, a *NotAdmittedError after a Reload, or an
+	// error that wraps ErrBacklog.
 	Read ReadRef
 	Err  error
 
@@ -95,6 +96,18 @@ func (q *queue) endWaits(err error) {
 	for q.waiters.head != nil {
 		q.waiters.head.Err = err
 		q.endWait(q.waiters.head, ReadRef{})
+	}
+}
+
+// endRefused ends the waits of clients that the queue's options do not admit.
+func (q *queue) endRefused() {
+	for w := q.waiters.head; w != nil; {
+		next := w.next
+		if err := q.admitDequeue(w.ClientID); err != nil && w.Access != Peek {
+			w.Err = err
+			q.endWait(w, ReadRef{})
+		}
+		w = next
 	}
 }
 

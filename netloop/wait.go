@@ -200,7 +200,7 @@ func (s *session) waitOver() {
 // waitedFor words what has come of a wait for items.
 func (s *session) waitedFor(kind waitKind, ref engine.ReadRef, err error) {
 	switch {
-	case errors.Is(err, engine.ErrBacklog):
+	case errors.Is(err, engine.ErrBacklog), errors.Is(err, engine.ErrNotAdmitted):
 		s.proto.refuse(s, err)
 	case kind == waitFetch:
 		if !s.collect(ref) {
