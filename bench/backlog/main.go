@@ -45,9 +45,13 @@ import (
 	"github.com/kestrelmq/kestrel/loadtest/spawn"
 )
 
+// generators is how many load generators run at a time, on one processor.
+const generators = 2
+
 func main() {
 	// Servers are started from this thread: they inherit its processor, and die with it.
 	runtime.LockOSThread()
+	runtime.GOMAXPROCS(generators + 2) // what waits for them runs too
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM,
 		syscall.SIGHUP)
 	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)

@@ -58,6 +58,24 @@ func TestStartPins(t *testing.T) {
 	}
 }
 
+func TestPinSelf(t *testing.T) {
+	own, err := Processors(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	if err := PinSelf(own[:1]); err != nil {
+		t.Fatal(err)
+	}
+	defer PinSelf(own)
+	if n := runtime.GOMAXPROCS(0); n != 2 {
+		t.Errorf("with one processor GOMAXPROCS is %d, want 2", n)
+	}
+	if now, err := Processors(0); err != nil || len(now) != 1 || now[0] != own[0] {
+		t.Errorf("this process is on %v, %v, want %d", now, err, own[0])
+	}
+}
+
 func TestStartReportsAServerThatEnds(t *testing.T) {
 	o := script(t, "echo cannot bind >&2; exit 3")
 	p, err := Start(context.Background(), o)
