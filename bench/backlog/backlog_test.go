@@ -169,6 +169,15 @@ func TestReport(t *testing.T) {
 	}
 }
 
+func TestLeft(t *testing.T) {
+	if got := left(0, 0, 8); got != "" {
+		t.Errorf("before the first measurement it says %q", got)
+	}
+	if got, want := left(90*time.Second, 3, 8), ", 2m30s left"; got != want {
+		t.Errorf("after 3 of 8 in 90s it says %q, want %q", got, want)
+	}
+}
+
 func TestSave(t *testing.T) {
 	table := testTable(1)
 	dir := filepath.Join(t.TempDir(), "results")

@@ -62,8 +62,9 @@ func (t *table) measure(ctx context.Context, stderr io.Writer) error {
 	var errs []error
 	for round := range t.o.rounds {
 		for i, r := range t.rows {
-			fmt.Fprintf(stderr, "[%d/%d] round %d/%d %-28s ", round*len(t.rows)+i+1,
-				t.o.rounds*len(t.rows), round+1, t.o.rounds, r.name)
+			done, all := round*len(t.rows)+i, t.o.rounds*len(t.rows)
+			fmt.Fprintf(stderr, "[%d/%d%s] round %d/%d %-29s ", done+1, all,
+				left(time.Since(t.began), done, all), round+1, t.o.rounds, r.name)
 			s, err := t.o.sample(ctx, r)
 			if ctx.Err() != nil {
 				fmt.Fprintln(stderr, "interrupted")
@@ -81,6 +82,15 @@ func (t *table) measure(ctx context.Context, stderr io.Writer) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// left says how long what is not done will take, if it takes as long as what is done has taken.
+func left(elapsed time.Duration, done, all int) string {
+	if done == 0 {
+		return ""
+	}
+	d := elapsed * time.Duration(all-done) / time.Duration(done)
+	return fmt.Sprintf(", %v left", d.Round(time.Second))
 }
 
 // sample measures a row once.
