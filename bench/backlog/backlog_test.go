@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -80,6 +81,28 @@ func TestRoom(t *testing.T) {
 	o.setup.Dir = filepath.Join(o.setup.Dir, "none")
 	if err := o.room(); err == nil || !strings.Contains(err.Error(), "-dir") {
 		t.Errorf("room in %s: %v, want that there is none", o.setup.Dir, err)
+	}
+}
+
+// TestTouch checks that memory is used, and given back.
+func TestTouch(t *testing.T) {
+	o := &options{size: 32 << 20}
+	if err := spawn.ResetPeak(os.Getpid()); err != nil {
+		t.Fatal(err)
+	}
+	before, err1 := spawn.Resident(os.Getpid())
+	if err := o.touch(); err != nil {
+		t.Fatal(err)
+	}
+	after, err2 := spawn.Resident(os.Getpid())
+	peak, err3 := spawn.Peak(os.Getpid())
+	if err := errors.Join(err1, err2, err3); err != nil {
+		t.Fatal(err)
+	}
+	used := touchFactor * int64(o.size) * 9 / 10 // the kernel counts with a little delay
+	if peak < before+used || after > peak-used {
+		t.Errorf("resident are %d before, %d at the peak and %d after, want %d more at the peak",
+			before, peak, after, used)
 	}
 }
 
