@@ -5,10 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +13,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/kestrelmq/kestrel/bench/peer"
+	"github.com/kestrelmq/kestrel/bench/peer/peertest"
 	"github.com/kestrelmq/kestrel/loadtest/spawn"
 )
 
@@ -214,36 +212,10 @@ func TestSave(t *testing.T) {
 	}
 }
 
-// useTwoProcessors skips the test if processors 0 and 1 are not there, and undoes at its end that
-// run binds the process to one of them.
-func useTwoProcessors(t *testing.T) {
-	t.Helper()
-	own, err := spawn.Processors(0)
-	if err != nil || !slices.Contains(own, 0) || !slices.Contains(own, 1) {
-		t.Skip("needs processors 0 and 1")
-	}
-	runtime.LockOSThread() // for good: servers live as long as the thread
-	t.Cleanup(func() {
-		if err := spawn.PinSelf(own); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 // TestRunPeers takes small backlogs through the kill of whatever servers are there.
 func TestRunPeers(t *testing.T) {
-	useTwoProcessors(t)
-	var names []string
-	for name, program := range map[string]string{
-		"redis-everysec": "redis-server", "beanstalkd": "beanstalkd",
-	} {
-		if _, err := exec.LookPath(program); err == nil {
-			names = append(names, name)
-		}
-	}
-	if len(names) == 0 {
-		t.Skip("neither redis-server nor beanstalkd is installed")
-	}
+	peertest.TwoProcessors(t)
+	names := peertest.Installed(t, "redis-everysec", "beanstalkd")
 	args := []string{"-peers", "-servers", strings.Join(names, ","), "-size", "16MiB", "-rounds", "1",
 		"-dir", t.TempDir()}
 	var stdout, stderr strings.Builder
@@ -265,7 +237,7 @@ func TestRunOwn(t *testing.T) {
 	if _, err := os.Stat(binary); err != nil {
 		t.Skip("kestrel is not built: make build")
 	}
-	useTwoProcessors(t)
+	peertest.TwoProcessors(t)
 	args := []string{"-kestrel", binary, "-size", "16MiB", "-memory", "1MiB", "-rounds", "1",
 		"-alone", "100ms", "-dir", t.TempDir()}
 	var stdout, stderr strings.Builder

@@ -2,38 +2,17 @@ package main
 
 import (
 	"context"
-	"os/exec"
 	"regexp"
-	"runtime"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/kestrelmq/kestrel/loadtest/spawn"
+	"github.com/kestrelmq/kestrel/bench/peer/peertest"
 )
-
-// useTwoProcessors skips the test if processors 0 and 1 are not there, and undoes at its end that
-// run binds the process to one of them.
-func useTwoProcessors(t *testing.T) {
-	t.Helper()
-	own, err := spawn.Processors(0)
-	if err != nil || !slices.Contains(own, 0) || !slices.Contains(own, 1) {
-		t.Skip("needs processors 0 and 1")
-	}
-	runtime.LockOSThread() // for good: servers live as long as the thread
-	t.Cleanup(func() {
-		if err := spawn.PinSelf(own); err != nil {
-			t.Error(err)
-		}
-	})
-}
 
 // TestRun measures memcached for a moment, from the command line to the report.
 func TestRun(t *testing.T) {
-	if _, err := exec.LookPath("memcached"); err != nil {
-		t.Skip("memcached is not installed")
-	}
-	useTwoProcessors(t)
+	peertest.Installed(t, "memcached")
+	peertest.TwoProcessors(t)
 	args := "-servers memcached -cases 64B.c=16.P=32 -rounds 1 -window 5ms -dir " + t.TempDir()
 	var stdout, stderr strings.Builder
 	if err := run(context.Background(), strings.Fields(args), &stdout, &stderr); err != nil {
@@ -57,18 +36,8 @@ func TestRun(t *testing.T) {
 
 // TestRunDelivers measures deliveries on whatever queue servers are there.
 func TestRunDelivers(t *testing.T) {
-	useTwoProcessors(t)
-	var names []string
-	for name, program := range map[string]string{
-		"redis-everysec": "redis-server", "beanstalkd": "beanstalkd",
-	} {
-		if _, err := exec.LookPath(program); err == nil {
-			names = append(names, name)
-		}
-	}
-	if len(names) == 0 {
-		t.Skip("neither redis-server nor beanstalkd is installed")
-	}
+	peertest.TwoProcessors(t)
+	names := peertest.Installed(t, "redis-everysec", "beanstalkd")
 	args := "-servers " + strings.Join(names, ",") + " -cases (FLOOD|CHURN).64B.c=16.P=1 -rounds 1" +
 		" -window 5ms -dir " + t.TempDir()
 	var stdout, stderr strings.Builder
