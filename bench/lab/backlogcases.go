@@ -13,7 +13,7 @@ import (
 
 const (
 	backlogItem  = 1000 // bytes of an item
-	backlogItems = 2000
+	backlogItems = 400
 )
 
 // spilled starts a server with a queue most of which is on disk: items 1 to backlogItems.
