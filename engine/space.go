@@ -25,6 +25,7 @@ func (e *Engine) measureDisk() {
 		e.report("measure disk", err)
 		return
 	}
+	e.spool.diskSize.Store(total)
 	reserve := e.opts.DiskReserve
 	if reserve == 0 {
 		reserve = min(max(total/reserveShare, minReserve), total/maxReserveShare)

@@ -262,12 +262,21 @@ func (s *spool) next(q *queue, b *backlog) {
 	if r == nil {
 		return
 	}
-	if r.written.end >= min(max(b.bytes/16, minRunSize), maxRunSize) {
+	if r.written.end >= s.runLimit(b) {
 		b.growing = nil
 	}
 	if b.growing == nil || r.written.end-max(r.recorded.end, segment.RunStart) >= recordEvery {
 		s.wantRecord(q)
 	}
+}
+
+// runLimit is the size at which a run of b is ended.
+func (s *spool) runLimit(b *backlog) int64 {
+	limit := min(max(b.bytes/16, minRunSize), maxRunSize)
+	if disk := s.diskSize.Load(); disk > 0 {
+		limit = min(limit, disk/runShare)
+	}
+	return limit
 }
 
 // behindLogInterval is how long a queue's entering read-behind is not logged again: one that goes

@@ -22,6 +22,9 @@ const (
 	// the backlog, which is what a run that is not read to its end keeps from being freed.
 	minRunSize = 4 << 20
 	maxRunSize = 64 << 20
+	// runShare is the part of the disk, one in so many bytes, that a run takes at most: on a small
+	// disk the others are freed before all has been read.
+	runShare = 64
 	// maxOpenRuns is how many runs are open for reading, and for writing, at a time.
 	maxOpenRuns = 64
 )
@@ -42,6 +45,7 @@ type spool struct {
 	lastRun                atomic.Uint64 // number of the newest run
 	failing                atomic.Bool   // the last write to a run failed
 	stats                  spoolStats
+	diskSize               atomic.Int64 // bytes; zero as long as it is not known
 
 	mu     sync.Mutex
 	queues map[*queue]struct{} // that have a backlog; guarded by mu
