@@ -53,7 +53,8 @@ type backlog struct {
 	failed error
 	// epoch is raised when everything queued is dropped: work under way outside the lock then comes
 	// to nothing.
-	epoch uint64
+	epoch   uint64
+	flushed []*flushedPart
 
 	overdue
 

@@ -48,13 +48,18 @@ func (e *Engine) moveOut(q *queue, it Item, target string) {
 		}
 	}
 	q.lastGone = it.Added
+	e.moving(q, r, target)
+}
+
+// moving puts r, which is in no list, among the items that go to the queue that takes expired ones.
+func (e *Engine) moving(q *queue, r *read, target string) {
 	r.to(readMoving)
 	q.moving.pushBack(r)
 	m := move{r: r, target: target}
 	if q.opts.KeepJournal {
-		m.from = destination{q.number, it.ID}
+		m.from = destination{q.number, r.item.ID}
 	}
-	sh.moves = append(sh.moves, m)
+	q.shard.moves = append(q.shard.moves, m)
 }
 
 // takeMoves returns the moves that an operation on the shard has left, for finishMoves.

@@ -25,6 +25,7 @@ func (s *spool) fill(q *queue) {
 		q.backlog.queuedFill = false
 	}
 	q.shard.mu.Unlock()
+	s.moveFlushed(q)
 	for s.fillFrame(q) {
 	}
 }

@@ -85,3 +85,59 @@ func TestExpireOnDisk(t *testing.T) {
 		}
 	}
 }
+
+// TestFlushOnDisk: a flush moves the expired items that are on disk alone, and behind them, and
+// drops the others; new items do not wait for that, and the runs go once it is done.
+func TestFlushOnDisk(t *testing.T) {
+	for _, spooled := range []int{0, 3, 1000} {
+		e, fsys := newQuiet(t)
+		o := DefaultQueueOptions()
+		o.MaxMemorySize, o.MaxAge, o.ExpireTo = 100, time.Minute, "dead"
+		settings := Settings{Default: DefaultQueueOptions(), Queues: map[string]QueueOptions{"q": o}}
+		if err := e.Reload(settings); err != nil {
+			t.Fatal(err)
+		}
+		now := Now()
+		e.spool.now = func() Time { return now }
+		for i := range 120 {
+			added := now
+			if i < 90 {
+				added -= 120_000
+			}
+			data := fmt.Appendf(nil, "%030d", i)
+			ticket, err := e.Put(added, []byte("q"), PutRequest{Data: data})
+			if err != nil {
+				t.Fatal(err)
+			}
+			mustCommit(t, e, ticket)
+			spoolSome(e, spooled)
+		}
+		ticket, err := e.Flush(now, []byte("q"), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustCommit(t, e, ticket)
+		if n := e.items("q"); n != 0 {
+			t.Errorf("%d items are left of a queue that was flushed", n)
+		}
+		mustPut(t, e, "q", "new")
+		spoolAll(e)
+		verify(t, e)
+		if s, _ := e.QueueStats(now, []byte("dead")); s.Items != 90 {
+			t.Errorf("spooled %d: %d items were moved, want 90", spooled, s.Items)
+		}
+		if s, _ := e.QueueStats(now, []byte("q")); s.Expired != 90 || s.Items != 1 {
+			t.Errorf("spooled %d: %+v", spooled, s)
+		}
+		if got := mustGet(t, e, "q"); got != "new" {
+			t.Errorf("got %q, want the new item", got)
+		}
+		if spoolAll(e); len(runFiles(fsys)) > 0 {
+			t.Errorf("%q are left", runFiles(fsys))
+		}
+		again := kill(t, e)
+		if n := again.items("dead"); n != 90 || again.items("q") != 0 {
+			t.Errorf("after a kill %d items are there, and %d of the flushed queue", n, again.items("q"))
+		}
+	}
+}

@@ -178,7 +178,7 @@ func (s *spool) syncRuns(q *queue, b *backlog, runs []*run) error {
 func (s *spool) reclaim(q *queue, b *backlog) error {
 	sh := q.shard
 	sh.mu.Lock()
-	spent := slices.Clone(b.spent)
+	spent := slices.DeleteFunc(slices.Clone(b.spent), func(r *run) bool { return r.flushed > 0 })
 	if len(spent) > 0 && q.opts.KeepJournal && !q.deleted {
 		spent = slices.DeleteFunc(spent, q.movesOutOf) // for now; see keepOldReads
 		s.e.keepReads(q, spent)
