@@ -216,7 +216,7 @@ func TestSave(t *testing.T) {
 func TestRunPeers(t *testing.T) {
 	peertest.TwoProcessors(t)
 	names := peertest.Installed(t, "redis-everysec", "beanstalkd")
-	args := []string{"-peers", "-servers", strings.Join(names, ","), "-size", "16MiB", "-rounds", "1",
+	args := []string{"-peers", "-servers", strings.Join(names, ","), "-size", "4MiB", "-rounds", "1",
 		"-dir", t.TempDir()}
 	var stdout, stderr strings.Builder
 	if err := run(context.Background(), args, &stdout, &stderr); err != nil {
@@ -238,7 +238,7 @@ func TestRunOwn(t *testing.T) {
 		t.Skip("kestrel is not built: make build")
 	}
 	peertest.TwoProcessors(t)
-	args := []string{"-kestrel", binary, "-size", "16MiB", "-memory", "1MiB", "-rounds", "1",
+	args := []string{"-kestrel", binary, "-size", "4MiB", "-memory", "1MiB", "-rounds", "1",
 		"-alone", "100ms", "-dir", t.TempDir()}
 	var stdout, stderr strings.Builder
 	if err := run(context.Background(), args, &stdout, &stderr); err != nil {

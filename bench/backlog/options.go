@@ -75,7 +75,7 @@ func (o *options) validate() error {
 		}
 	}
 	const mib = 1 << 20
-	bad(o.size < 16*mib || o.size > 1<<40, "-size %v, want 16MiB to 1024GiB", o.size)
+	bad(o.size < 4*mib || o.size > 1<<40, "-size %v, want 4MiB to 1024GiB", o.size)
 	bad(o.memory < mib || o.memory > 1<<40, "-memory %v, want 1MiB to 1024GiB", o.memory)
 	bad(!o.peers && o.size < 2*o.memory, "-size %v is no backlog beside -memory %v: want twice that",
 		o.size, o.memory)
