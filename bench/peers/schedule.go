@@ -40,6 +40,12 @@ func (o *options) estimate(c benchCase, s server) time.Duration {
 	switch {
 	case c.kind.delivers():
 		d += c.settle() + drainTime
+	case c.inCycles(s):
+		d += (1 + 2*cycles) * time.Duration(c.connections) * connectTime
+		d += o.window / cycles // the one that warms up
+		if !s.keeps {
+			d += o.window + o.window/cycles // the drains
+		}
 	case c.kind == get && !s.keeps:
 		items := c.gets(o.window+o.warmup, s.speed)
 		d += time.Duration(float64(items) / fillRate * float64(time.Second))

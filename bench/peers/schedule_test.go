@@ -12,7 +12,7 @@ func TestSchedule(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := benchCase{pageCache, set, 64, 16, 1, 1}
+	c := benchCase{pageCache, churn, 64, 16, 1, 1}
 	plan := []planned{{c, []server{named("a"), named("b"), named("c"), named("d")}}}
 	s := newSchedule(o, plan)
 	now := s.began
