@@ -29,11 +29,13 @@ func diskFull(options string) func(context.Context, *trial, string) error {
 		}
 		how := launch{binary: t.binary, dir: dir, args: []string{"--config", "full.toml"}}
 		f := &fullDisk{t: t, how: how, next: 1, first: 1}
-		for range 2 {
+		for round := range 2 { // what makes room, in each; there may be none for it later
 			ballast := make([]byte, 512<<10)
-			if err := os.WriteFile(filepath.Join(dir, "ballast"), ballast, 0o600); err != nil {
+			if err := os.WriteFile(f.ballast(round), ballast, 0o600); err != nil {
 				return err
 			}
+		}
+		for f.round = range 2 {
 			if err := f.fill(ctx); err != nil {
 				return err
 			}
@@ -50,6 +52,12 @@ type fullDisk struct {
 	t           *trial
 	how         launch
 	first, next int
+	round       int
+}
+
+// ballast is a file that is removed to make room in a round.
+func (f *fullDisk) ballast(round int) string {
+	return filepath.Join(f.how.dir, fmt.Sprint("ballast-", round))
 }
 
 const fullItem = 8000 // bytes of an item
@@ -71,13 +79,13 @@ func (f *fullDisk) fill(ctx context.Context) error {
 	}
 	f.next = next
 	f.t.counts.refusals.Add(1)
-	line, err := s.awaitLog("disk is full")
+	line, err := s.awaitLog("puts ") // that the disk is full, or so nearly; which depends on the time
 	if err != nil {
 		return err
 	}
 	// While the journal fails, fetches go on, and come back after a kill; see docs/PROTOCOL.md. As
 	// long as it only finds no room for its next segment, there is room for removals.
-	if line.message() == "disk is full: puts will be refused" {
+	if line.message() != "disk is full: puts are refused" {
 		if f.first, err = a.expectItems(f.t, f.first, f.first+10); err != nil {
 			return err
 		}
@@ -100,7 +108,7 @@ func (f *fullDisk) restart(ctx context.Context) (*server, error) {
 		f.t.violate("the server does not start on a full disk, and says %s", last)
 		return nil, nil
 	}
-	if err := os.Remove(filepath.Join(f.how.dir, "ballast")); err != nil {
+	if err := os.Remove(f.ballast(f.round)); err != nil {
 		return nil, err
 	}
 	return startOrViolate(ctx, f.t, f.how)
