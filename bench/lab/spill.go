@@ -141,18 +141,34 @@ func runSpill(
 	}
 	idle := make(chan struct{})
 	go func() { running.Wait(); close(idle) }()
-	select {
-	case <-reached:
-	case <-idle:
-	case <-time.After(patience):
-		err = fmt.Errorf("only %d replies of %d came", got.Load(), replies)
-	}
+	err = awaitReplies(&got, reached, idle)
 	crash()
 	running.Wait()
 	for _, l := range lanes {
 		l.crashed()
 	}
 	return err
+}
+
+// awaitReplies waits until enough replies have come, nobody works any more, or it has been long: a
+// traced server, or a busy machine, is slow. It returns an error if nothing goes on.
+func awaitReplies(got *atomic.Int64, reached, idle <-chan struct{}) error {
+	var seen int64
+	for range 2 {
+		select {
+		case <-reached:
+			return nil
+		case <-idle:
+			return nil
+		case <-time.After(patience / 2):
+		}
+		now := got.Load()
+		if now == seen {
+			return fmt.Errorf("no reply came for %v, behind %d", patience/2, now)
+		}
+		seen = now
+	}
+	return nil
 }
 
 // inspectSpilled looks at what every queue holds, without changing it.
