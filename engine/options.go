@@ -39,7 +39,9 @@ type Options struct {
 	// JournalSize is how large, in bytes, the journal may grow before old segments are cleared of
 	// the live items that hold them: many are spilled, few are told again.
 	JournalSize int64
-	// SegmentSize is the size of one segment of the journal, in bytes.
+	// SegmentSize is the size of one segment of the journal, in bytes. Zero means an eighth of
+	// JournalSize, but at most DefaultSegmentSize: a journal whose items are gone soon goes round in
+	// about four segments, and the less memory of the page cache that is, the cheaper is a write.
 	SegmentSize int64
 	// MaxQueues bounds the number of queues; past it, creating one returns ErrTooManyQueues.
 	MaxQueues int
@@ -68,7 +70,7 @@ func (o Options) withDefaults() Options {
 		o.MemoryLimit = DefaultMemoryLimit()
 	}
 	setDefault(&o.JournalSize, DefaultJournalSize)
-	setDefault(&o.SegmentSize, min(DefaultSegmentSize, max(o.JournalSize/4, 4096)))
+	setDefault(&o.SegmentSize, min(DefaultSegmentSize, max(o.JournalSize/8, 4096)))
 	setDefault(&o.MaxQueues, DefaultMaxQueues)
 	setDefault(&o.Shards, DefaultShards)
 	if o.Logger == nil {
