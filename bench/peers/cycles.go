@@ -7,8 +7,13 @@ import (
 	"github.com/kestrelmq/kestrel/loadtest"
 )
 
-// cycles is how many times a queue is filled for one measurement.
-const cycles = 8
+const (
+	// cycles is how many times a queue is filled for one measurement.
+	cycles = 4
+	// warmCycles is how many times before: with a window of half a second, until kestrel's journal
+	// goes round in files that it has written before.
+	warmCycles = 4
+)
 
 // inCycles reports whether the puts of a case are measured in cycles: the queue is filled with a
 // part of what the window takes, and drained, again and again, and the fills count. So every server
@@ -19,7 +24,7 @@ func (c benchCase) inCycles(s server) bool {
 		s.Protocol != loadtest.JetStream // which takes minutes to drain
 }
 
-// observeCycles measures the puts of a case in cycles, after one that does not count.
+// observeCycles measures the puts of a case in cycles.
 func observeCycles(ctx context.Context, o *options, pid int, c benchCase, s server,
 	load loadtest.Options) (*sample, error) {
 	put := load.Groups[0]
@@ -28,14 +33,14 @@ func observeCycles(ctx context.Context, o *options, pid int, c benchCase, s serv
 	take.Hits = take.Operation != loadtest.Get
 	load.Warmup = 0
 	var sum *sample
-	for i := range 1 + cycles {
+	for i := range warmCycles + cycles {
 		load.Groups = []loadtest.Group{put}
 		got, err := observe(ctx, pid, c, load)
 		if err != nil {
 			return nil, fmt.Errorf("fill %d: %w", i, err)
 		}
 		switch {
-		case i == 0: // warms up
+		case i < warmCycles:
 		case sum == nil:
 			sum = got
 		default:

@@ -41,10 +41,10 @@ func (o *options) estimate(c benchCase, s server) time.Duration {
 	case c.kind.delivers():
 		d += c.settle() + drainTime
 	case c.inCycles(s):
-		d += (1 + 2*cycles) * time.Duration(c.connections) * connectTime
-		d += o.window / cycles // the one that warms up
+		d += (warmCycles + 2*cycles) * time.Duration(c.connections) * connectTime
+		d += warmCycles * o.window / cycles
 		if !s.keeps {
-			d += o.window + o.window/cycles // the drains
+			d += o.window + warmCycles*o.window/cycles // the drains
 		}
 	case c.kind == get && !s.keeps:
 		items := c.gets(o.window+o.warmup, s.speed)
