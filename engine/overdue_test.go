@@ -32,13 +32,12 @@ func TestDiscardOnDisk(t *testing.T) {
 				all = append(all, putMany(t, e, "q", 20*i, 20)...)
 			}
 			spoolAll(e)
-			want := all[len(all)-tt.want:]
 			s, _ := e.QueueStats(Now(), []byte("q"))
 			if s.Items != int64(tt.want) || s.Discarded != int64(len(all)-tt.want) {
 				t.Errorf("%d items are there, %d were discarded, want %d", s.Items, s.Discarded, tt.want)
 			}
 			all = append(all, putMany(t, e, "q", 200, 30)...)
-			want = all[len(all)-tt.want:]
+			want := all[len(all)-tt.want:]
 			verify(t, e)
 			if got := drain(t, e, "q"); !slices.Equal(got, want) {
 				t.Errorf("served %d items from %.30s on, want %d from %s", len(got), got, len(want), want[0])
