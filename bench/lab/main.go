@@ -155,6 +155,7 @@ func buildHere(ctx context.Context) (program string, remove func(), err error) {
 func try(ctx context.Context, e experiment, t *trial, stdout io.Writer) error {
 	defer t.finish()
 	fmt.Fprintf(t.log, "%s: begins (seed %d; files in %s)\n", e.name, t.seed, t.dir)
+	t.stopped = ctx.Err
 	running, done := context.WithCancel(ctx)
 	go t.reportProgress(running, progressInterval)
 	err := e.run(ctx, t)

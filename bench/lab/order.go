@@ -68,7 +68,11 @@ func traceOrder(ctx context.Context, t *trial, puts int, inject string) (refused
 		defer c.conn.Close()
 		oc := &orderConn{name: fmt.Sprintf("o-%02d", i)}
 		o.sockets[socketName(c.conn)] = oc
-		clients.Go(func() { o.put(c, oc, share) })
+		clients.Go(func() {
+			o.put(c, oc, share)
+			// Once this is answered the trace has the end of the call before.
+			c.ask(request{op: opPeek, queue: "behind"}, nil)
+		})
 	}
 	clients.Wait()
 	s.kill()

@@ -25,6 +25,8 @@ type trial struct {
 	dir    string // for files; removed by finish
 	log    io.Writer
 	only   string // the one case to run, of an experiment that has cases; "" for all
+	// stopped returns why the trial is to end early: servers are then killed, whatever they promise.
+	stopped func() error
 	// refusals says that the server may refuse requests: something is wrong with its disk.
 	refusals atomic.Bool
 
@@ -78,8 +80,12 @@ func (t *trial) finish() {
 // rng returns the source of what the cycle-th cycle draws.
 func (t *trial) rng(cycle int) *rand.Rand { return rand.New(rand.NewPCG(t.seed, uint64(cycle))) }
 
-// violate notes that a promise was broken. It may be called from any goroutine.
+// violate notes that a promise was broken, unless the trial was interrupted. It may be called from
+// any goroutine.
 func (t *trial) violate(format string, args ...any) {
+	if t.stopped != nil && t.stopped() != nil {
+		return
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.broken) < maxBroken {

@@ -38,3 +38,17 @@ func TestTrialDirectories(t *testing.T) {
 		t.Errorf("directories are %s and %s", a.dir, b.dir)
 	}
 }
+
+// What is seen broken before a trial is interrupted counts, and nothing behind that: an interrupt
+// kills servers too.
+func TestViolateInterrupted(t *testing.T) {
+	tr := newTestTrial(t, "", 1)
+	ctx, stop := context.WithCancel(t.Context())
+	tr.stopped = ctx.Err
+	tr.violate("seen")
+	stop()
+	tr.violate("the server has ended")
+	if got := tr.violations(); len(got) != 1 || got[0] != "seen" {
+		t.Errorf("violations = %q, want the one before the interrupt", got)
+	}
+}
