@@ -18,6 +18,7 @@ func main() {
 	flag.IntVar(&r.queues, "queues", 100_000, "queues")
 	flag.IntVar(&r.items, "items", 10, "items that each queue holds, one after the other")
 	flag.DurationVar(&r.idle, "idle", 20*time.Second, "how long the server is left alone")
+	flag.StringVar(&r.sweep, "sweep", "none", "expiration_timer_frequency of the server")
 	flag.IntVar(&r.looks, "looks", 5, "how often all queues are looked at")
 	flag.Parse()
 	if err := r.all(); err != nil {
@@ -32,6 +33,7 @@ type run struct {
 	queues int
 	items  int
 	idle   time.Duration
+	sweep  string
 	looks  int
 
 	dir   string

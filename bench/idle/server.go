@@ -35,8 +35,8 @@ func (r *run) start() (s *server, err error) {
 	_, adminPort, _ := net.SplitHostPort(s.admin)
 	config := filepath.Join(r.dir, "kestrel.toml")
 	text := fmt.Sprintf("memcache_port = %s\nadmin_port = %s\nthrift_port = \"none\"\n"+
-		"text_port = \"none\"\nlog_level = \"error\"\n[default]\nsync_journal = \"never\"\n",
-		port, adminPort)
+		"text_port = \"none\"\nlog_level = \"error\"\nexpiration_timer_frequency = %q\n"+
+		"[default]\nsync_journal = \"never\"\n", port, adminPort, r.sweep)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return nil, err
 	}

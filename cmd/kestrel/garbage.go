@@ -31,7 +31,7 @@ type quiet struct {
 
 const (
 	quietInterval = time.Minute // between looks
-	quietBytes    = 1 << 20     // allocated between two looks: the server is idle
+	quietBytes    = 8 << 20     // allocated between two looks at most: nothing but sweeps goes on
 	worthBytes    = 16 << 20    // allocated since memory was given back: it is worth doing again
 )
 
@@ -46,13 +46,15 @@ func (q *quiet) due(allocated uint64) bool {
 	return true
 }
 
-// returnGarbage gives memory back at once, because a start leaves garbage, and whenever the server
-// has become quiet, until done is closed.
+// returnGarbage gives memory back at once, if the start has left enough garbage, and whenever the
+// server has become quiet, until done is closed.
 func returnGarbage(done <-chan struct{}) {
-	debug.FreeOSMemory()
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(sample)
-	q := quiet{returned: sample[0].Value.Uint64()}
+	q := quiet{seen: sample[0].Value.Uint64()}
+	if q.due(q.seen) {
+		debug.FreeOSMemory()
+	}
 	tick := time.NewTicker(quietInterval)
 	defer tick.Stop()
 	for {
