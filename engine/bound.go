@@ -13,6 +13,11 @@ const (
 	// keepShare is the part of the journal, one in so many bytes, that may be told again in one go.
 	// What is more is spilled, or telling it again would fill the journal that it is to empty.
 	keepShare = 4
+	// tinyBytes is how much of the journal a queue may take that is not worth a file, and keepGrowth
+	// how many times its size the journal may have to hold such queues: a hundred thousand of them
+	// would otherwise make as many files.
+	tinyBytes  = 8 << 10
+	keepGrowth = 16
 	// keepBatch is how many bytes of open reads are told again before the shard is unlocked.
 	keepBatch = 256 << 10
 )
@@ -29,15 +34,19 @@ func (e *Engine) boundJournal() (held bool) {
 	if total <= e.opts.JournalSize || e.journal.failing() || e.journal.noDisk.Load() {
 		return false
 	}
+	limit := e.journalLimit()
+	if total <= limit {
+		return false
+	}
 	target := uint64(0) // what holds a segment before it is to let go
 	for _, s := range segments[:len(segments)-1] {
-		if total <= e.opts.JournalSize*3/4 {
+		if total <= limit*3/4 {
 			break
 		}
 		total -= int64(s.End - s.Base)
 		target = s.Number + 1
 	}
-	budget := e.opts.JournalSize / keepShare
+	budget := keepBudget{left: limit / keepShare, tiny: (limit - e.opts.JournalSize) / keepShare}
 	e.eachQueue(func(q *queue) {
 		for more := true; more; {
 			q.shard.mu.Lock()
@@ -51,23 +60,60 @@ func (e *Engine) boundJournal() (held bool) {
 	return held
 }
 
+// keepBudget is how many bytes may be told again in one go.
+type keepBudget struct {
+	left int64
+	tiny int64 // of left: for tiny queues alone
+}
+
+// journalLimit is how large the journal may be now: JournalSize, or so much more that a quarter of
+// the rest holds all that tiny queues hold.
+func (e *Engine) journalLimit() int64 {
+	var tiny int64
+	e.eachQueue(func(q *queue) {
+		q.shard.mu.Lock()
+		defer q.shard.mu.Unlock()
+		if n := q.toldAgain(); n <= tinyBytes && q.isSmall() {
+			tiny += n
+		}
+	})
+	size := e.opts.JournalSize
+	if tiny <= size/keepShare {
+		return size
+	}
+	return min(size+keepShare*tiny, keepGrowth*size)
+}
+
+// isSmall reports whether the queue is to be told again rather than spilled. The caller holds the
+// shard's mutex.
+func (q *queue) isSmall() bool {
+	return !q.deleted && q.opts.KeepJournal && (q.backlog == nil || !q.backlog.inReadBehind) &&
+		q.window.bytes <= keepBytes && q.window.count <= keepBytes/plainImageSize &&
+		q.writtenTo == q.spilledTo
+}
+
+// toldAgain is about how many bytes it takes to tell the window of the queue again.
+func (q *queue) toldAgain() int64 { return q.window.bytes + q.window.count*plainImageSize }
+
 // letGo has q need no segment before target any more, now or as soon as the spool has done its
 // work. It reports whether there is more to do at once. The caller holds the shard's mutex.
-func (e *Engine) letGo(q *queue, target uint64, budget *int64) (more bool) {
+func (e *Engine) letGo(q *queue, target uint64, budget *keepBudget) (more bool) {
 	if q.deleted || !q.opts.KeepJournal {
 		return false
 	}
-	if e.keepOldReads(q, target, budget) {
+	if e.keepOldReads(q, target, &budget.left) {
 		return true
 	}
 	first, ok := q.journaled()
 	if !ok || len(q.segments) == 0 || max(q.markOf(first), q.segments[0].segment) >= target {
 		return false
 	}
-	b := q.backlog
-	if n := q.window.bytes; (b == nil || !b.inReadBehind) && n <= keepBytes && n <= *budget &&
-		q.window.count <= keepBytes/plainImageSize && q.writtenTo == q.spilledTo {
-		*budget -= n
+	n := q.toldAgain()
+	if q.isSmall() && (n <= budget.left-budget.tiny || n <= tinyBytes && n <= budget.left) {
+		if n <= tinyBytes {
+			budget.tiny = max(budget.tiny-n, 0)
+		}
+		budget.left -= n
 		e.keepWindow(q)
 		return false
 	}

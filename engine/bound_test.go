@@ -83,6 +83,49 @@ func TestJournalBound(t *testing.T) {
 	}
 }
 
+// TestJournalOfManyQueues has queues of a few items each that hold more together than the journal's
+// size: it grows, rather than that each makes a file, and shrinks again when they are drained.
+//
+// Its control is a keepGrowth of 1.
+func TestJournalOfManyQueues(t *testing.T) {
+	o := testOptions(newFS())
+	o.JournalSize, o.SegmentSize = 64<<10, 8<<10
+	e := openQuiet(t, o)
+	const queues, items = 100, 10
+	item := func(i int) string { return fmt.Sprint(i, strings.Repeat("x", 100)) }
+	for i := range items {
+		for q := range queues {
+			mustPut(t, e, fmt.Sprint("q", q), item(i))
+		}
+		bound(t, e)
+	}
+	for range 3000 { // time goes by
+		mustPut(t, e, "busy", strings.Repeat("y", 1000))
+		mustGet(t, e, "busy")
+		if journalBytes(e)/o.SegmentSize%8 == 0 {
+			bound(t, e)
+		}
+	}
+	bound(t, e)
+	if left := runFiles(e.opts.FS.(interface{ Paths() []string })); len(left) > 0 {
+		t.Errorf("%d queues of %d items have made %d runs", queues, items, len(left))
+	}
+	live := int64(queues * items * (len(item(0)) + plainImageSize))
+	if n := journalBytes(e); n > keepShare*live+2*o.JournalSize {
+		t.Errorf("the journal has %d bytes for %d of items", n, live)
+	}
+	e = kill(t, e)
+	for q := range queues {
+		if got := drain(t, e, fmt.Sprint("q", q)); len(got) != items || got[0] != item(0) {
+			t.Fatalf("after a kill queue %d holds %d items", q, len(got))
+		}
+	}
+	bound(t, e)
+	if n := journalBytes(e); n > o.JournalSize {
+		t.Errorf("the journal has %d bytes for nothing", n)
+	}
+}
+
 // TestRemovalOfWhatWasToldAgain: a removal stands behind the record that tells the item again, also
 // if an earlier record of removals, in the same buffer, could take it in.
 func TestRemovalOfWhatWasToldAgain(t *testing.T) {

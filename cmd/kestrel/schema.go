@@ -81,7 +81,7 @@ func dataOptions() []option[config] {
 		at:   func(c *config) value { return sizeValue{&c.engine.JournalSize, 1 << 20} },
 	}, {
 		key:  "segment_size",
-		help: `of one file of the journal; "auto" is journal_size/4, 32MiB at most`,
+		help: `of one file of the journal; "auto" is journal_size/8, 32MiB at most`,
 		at: func(c *config) value {
 			return automatic(&c.engine.SegmentSize, 0, sizeValue{&c.engine.SegmentSize, 64 << 10})
 		},
