@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
 // journalBytes is how many bytes of records the journal holds.
@@ -231,5 +233,52 @@ func TestDiskReserve(t *testing.T) {
 	e.measureDisk()
 	if got := drain(t, e, "q"); len(got) != 3 {
 		t.Errorf("with no room %d items are served, want 3", len(got))
+	}
+}
+
+// TestDiskAfterDrain drains a backlog and looks, after the background has had its turns, at what is
+// left on the disk: no more than 1.2 times what is live and one journal.
+//
+// Its control is a minRunSize ten times as large.
+func TestDiskAfterDrain(t *testing.T) {
+	const (
+		size  = 8 << 10
+		items = 5000
+	)
+	o := testOptions(newFS(), func(q *QueueOptions) { q.MaxMemorySize = 1 << 20 })
+	o.JournalSize = 8 << 20
+	e := openQuiet(t, o)
+	fsys := e.opts.FS.(*segmenttest.FS)
+	for i := range items {
+		mustPut(t, e, "q", fmt.Sprintf("%0*d", size, i))
+		if i%100 == 0 {
+			spoolSome(e, 1000)
+			bound(t, e)
+		}
+	}
+	onDisk := func() (n int64) {
+		for _, name := range fsys.Paths() {
+			b, err := fsys.Bytes(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += int64(len(b))
+		}
+		return n
+	}
+	if n := onDisk(); n < size*items {
+		t.Fatalf("%d bytes are on disk for %d of items: nothing to see", n, size*items)
+	}
+	for left := items; left > 0; {
+		for range min(items/20, left) {
+			mustGet(t, e, "q")
+			left--
+		}
+		for range 3 {
+			bound(t, e)
+		}
+		if n, most := onDisk(), int64(left*size*12/10)+o.JournalSize; n > most {
+			t.Errorf("%d items are left and %d bytes on disk, want %d at most", left, n, most)
+		}
 	}
 }

@@ -21,7 +21,7 @@ const (
 	// minRunSize and maxRunSize are between what sizes, in bytes, a run is ended: at a sixteenth of
 	// the backlog, which is what a run that is not read to its end keeps from being freed.
 	minRunSize = 4 << 20
-	maxRunSize = 64 << 20
+	maxRunSize = 32 << 20
 	// runShare is the part of the disk, one in so many bytes, that a run takes at most: on a small
 	// disk the others are freed before all has been read.
 	runShare = 64
