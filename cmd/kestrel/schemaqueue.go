@@ -54,7 +54,7 @@ func limitOptions() []option[engine.QueueOptions] {
 		at:   func(o *options) value { return boolValue{&o.DiscardOldWhenFull} },
 	}, {
 		key: "max_memory_size", was: []string{"maxMemorySize"},
-		help: "bytes of the queue's items that are kept in memory; one item is in any case",
+		help: "bytes of its items that are kept in memory; one item always is",
 		at:   func(o *options) value { return sizeValue{&o.MaxMemorySize, 0} },
 	}}
 }
