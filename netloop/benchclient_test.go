@@ -59,6 +59,15 @@ func (c *benchClient) read(p []byte) {
 	}
 }
 
+// readSome appends what comes next to buf, which has room for it.
+func (c *benchClient) readSome(buf []byte) []byte {
+	n, err := unix.Read(c.fd, buf[len(buf):cap(buf)])
+	if err != nil || n == 0 {
+		c.b.Fatalf("read %d bytes: %v", n, err)
+	}
+	return buf[:len(buf)+n]
+}
+
 // begin is to be called before the turns to be measured.
 func (c *benchClient) begin() {
 	c.process, c.thread = processTime(c.b), threadTime(c.b)
