@@ -13,9 +13,9 @@ const (
 	// keepShare is the part of the journal, one in so many bytes, that may be told again in one go.
 	// What is more is spilled, or telling it again would fill the journal that it is to empty.
 	keepShare = 4
-	// tinyBytes is how much of the journal a queue may take that is not worth a file, and keepGrowth
-	// how many times its size the journal may have to hold such queues: a hundred thousand of them
-	// would otherwise make as many files.
+	// tinyBytes is how much of the journal a queue may take that is not worth a file, and
+	// keepGrowth how many times its size the journal may have to hold such queues: a hundred
+	// thousand of them would otherwise make as many files.
 	tinyBytes  = 8 << 10
 	keepGrowth = 16
 	// keepBatch is how many bytes of open reads are told again before the shard is unlocked.

@@ -198,7 +198,8 @@ func (s *spool) failed(q *queue, b *backlog, epoch uint64, err error) bool {
 		q.endWaits(b.failed)
 	}
 	q.shard.mu.Unlock()
-	s.e.log.Error("read backlog: what follows in the queue cannot be served", "queue", q.name, "err", err)
+	s.e.log.Error("read backlog: what follows in the queue cannot be served",
+		"queue", q.name, "err", err)
 	return false
 }
 

@@ -52,8 +52,8 @@ func (e *Engine) expireFlushed(q *queue, now Time) {
 	e.spool.fills.add(q)
 }
 
-// moveFlushed does for q a piece of what flushes have left to do: a frame, so that other queues have
-// their turn. The caller holds readMu.
+// moveFlushed does for q a piece of what flushes have left to do: a frame, so that other queues
+// have their turn. The caller holds readMu.
 func (s *spool) moveFlushed(q *queue) {
 	q.shard.mu.Lock()
 	b := q.backlog

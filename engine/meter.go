@@ -20,7 +20,7 @@ const (
 // leaves, so whoever serves clients tells it, in Samples. A queue gets its Meter when it is first
 // used; one that outlives its queue may be recorded to, and nobody looks at it any more.
 type Meter struct {
-	ages  histogram.Counts            // ms that items had been there when handed out; guarded by the shard
+	ages  histogram.Counts            // ms from put to hand-out; guarded by the shard
 	times [measures]*histogram.Counts // nil until something was recorded; guarded by Engine.metersMu
 }
 

@@ -40,8 +40,9 @@ type Options struct {
 	// the live items that hold them: many are spilled, few are told again.
 	JournalSize int64
 	// SegmentSize is the size of one segment of the journal, in bytes. Zero means an eighth of
-	// JournalSize, but at most DefaultSegmentSize: a journal whose items are gone soon goes round in
-	// about four segments, and the less memory of the page cache that is, the cheaper is a write.
+	// JournalSize, but at most DefaultSegmentSize: a journal whose items are gone soon goes round
+	// in about four segments, and the less memory of the page cache that is, the cheaper is a
+	// write.
 	SegmentSize int64
 	// MaxQueues bounds the number of queues; past it, creating one returns ErrTooManyQueues.
 	MaxQueues int

@@ -2,8 +2,9 @@ package engine
 
 // Flush removes every item of the queue called name that is queued; open reads stay. Expired items
 // go where the queue's options say, up to the first that has not expired; those on disk alone, and
-// behind them, all, but only once they have been read: a process that dies before has dropped them. It does not make the queue, and an alias is left alone. It
-// returns a *NotAdmittedError, having changed nothing.
+// behind them, all, but only once they have been read: a process that dies before has dropped them.
+// It does not make the queue, and an alias is left alone. It returns a *NotAdmittedError, having
+// changed nothing.
 func (e *Engine) Flush(now Time, name []byte, clientID string) (Ticket, error) {
 	sh := e.shardOf(name)
 	sh.mu.Lock()

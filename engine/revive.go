@@ -43,8 +43,8 @@ func (q *replayed) forget(ids idRange) {
 	})
 }
 
-// spilled takes in what the journal says of a run: the items in it need no memory, unless lost, which
-// may be nil, says that they are lost in it.
+// spilled takes in what the journal says of a run: the items in it need no memory, unless lost,
+// which may be nil, says that they are lost in it.
 func (q *replayed) spilled(p *pool, id segment.RunID, s runState, lost func(uint64) bool) {
 	q.runs = slices.DeleteFunc(q.runs, func(r *run) bool { return r.id == id })
 	q.runs = append(q.runs, &run{id: id, written: s, recorded: s})

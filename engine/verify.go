@@ -165,14 +165,16 @@ func (b *backlog) verify(q *queue, broken func(string, ...any) error) error {
 		return broken("B1: %d items on disk, %d of %d bytes behind, next is %+v",
 			b.onDisk, b.count, b.bytes, b.next)
 	case !b.inReadBehind && (b.count != 0 || b.recent.count != 0):
-		return broken("B2: %d items behind and %d recent, but not in read-behind", b.count, b.recent.count)
+		return broken("B2: %d items behind and %d recent, but not in read-behind",
+			b.count, b.recent.count)
 	case b.inReadBehind && b.count == 0:
 		return broken("B2: in read-behind with nothing behind")
 	}
 	if b.onDisk > 0 && !slices.Contains(b.runs, b.next.run) && b.next.offset < b.next.run.written.end {
 		return broken("B4: the next run is not among the %d runs", len(b.runs))
 	}
-	if w := &q.window; w.count > 0 && b.inReadBehind && (w.lastID() > q.writtenTo || !b.holds(w.firstID)) {
+	if w := &q.window; w.count > 0 && b.inReadBehind &&
+		(w.lastID() > q.writtenTo || !b.holds(w.firstID)) {
 		return broken("B4: items %d to %d in the window, but runs end at %d",
 			w.firstID, w.lastID(), q.writtenTo)
 	}

@@ -40,7 +40,8 @@ func (s *session) dropOutput() {
 func (s *session) keepInput(buf []byte) bool {
 	buffered := &s.loop.server.buffered
 	size := len(s.in) + len(buf)
-	if size > smallInput && size > cap(s.in) && buffered.Load()+int64(size) > s.loop.server.opts.BufferLimit {
+	if size > smallInput && size > cap(s.in) &&
+		buffered.Load()+int64(size) > s.loop.server.opts.BufferLimit {
 		return false
 	}
 	if s.inPool == nil {

@@ -109,9 +109,11 @@ func memcacheRefusal(dst []byte, err error) (reply []byte, fatal bool) {
 		return append(dst, memcache.ReplyError...), false
 	case errors.Is(err, errReadOpen), errors.Is(err, errTooManyReads):
 		return append(dst, memcache.ReplyError...), true
-	case errors.As(err, &unavailable), errors.Is(err, engine.ErrNotAdmitted), errors.Is(err, engine.ErrClosed):
+	case errors.As(err, &unavailable), errors.Is(err, engine.ErrNotAdmitted),
+		errors.Is(err, engine.ErrClosed):
 		return append(dst, memcache.ReplyServerError...), true
-	case errors.Is(err, engine.ErrBadName), errors.Is(err, ErrUnknownStatus), errors.Is(err, ErrForbiddenStatus):
+	case errors.Is(err, engine.ErrBadName), errors.Is(err, ErrUnknownStatus),
+		errors.Is(err, ErrForbiddenStatus):
 		return append(dst, memcache.ReplyClientError...), true
 	case errors.Is(err, engine.ErrOutOfDisk), errors.Is(err, engine.ErrOutOfMemory),
 		errors.Is(err, engine.ErrTooManyQueues), errors.Is(err, engine.ErrJournal):

@@ -142,7 +142,9 @@ func (t *reliableReads) newCall() *readsOfCall {
 // take ends the reads with the given ids, those that are open and of the queue called name, as far
 // as this table is concerned. It returns how many there were, and appends them to dst, in the order
 // they were opened.
-func (t *reliableReads) take(name []byte, ids thrift.IDs, dst []engine.ReadRef) ([]engine.ReadRef, int) {
+func (t *reliableReads) take(
+	name []byte, ids thrift.IDs, dst []engine.ReadRef,
+) ([]engine.ReadRef, int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	found := t.found[:0]

@@ -82,7 +82,7 @@ type session struct {
 	items        textItems // of the text protocol
 	thrift       thriftState
 
-	in      []byte                     // bytes that have arrived and were not run, from inStart on; nil if there are none
+	in      []byte                     // bytes that were not run, from inStart on; nil without any
 	inPool  *bytebufferpool.ByteBuffer // that in came from
 	inStart int
 	kept    int   // capacity of in, as counted in Server.buffered

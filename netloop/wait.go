@@ -48,7 +48,9 @@ type wait struct {
 func (s *session) WaitEnded(*engine.Waiter) { s.loop.post(s, waitEnded) }
 
 // beginWait makes the session wait until its Waiter is told, or the deadline passes.
-func (s *session) beginWait(kind waitKind, name, reply []byte, access engine.Access, deadline moment) {
+func (s *session) beginWait(
+	kind waitKind, name, reply []byte, access engine.Access, deadline moment,
+) {
 	w := &s.wait
 	w.kind, w.access = kind, access
 	w.name = append(w.name[:0], name...)
@@ -79,7 +81,9 @@ const noDeadline moment = 0
 // deliverMany hands items of the queue called name to the protocol, and keeps them among the
 // session's reads, until the deadline, limit items (no limit if negative), or the protocol wants no
 // more.
-func (s *session) deliverMany(name, reply []byte, access engine.Access, deadline moment, limit int) {
+func (s *session) deliverMany(
+	name, reply []byte, access engine.Access, deadline moment, limit int,
+) {
 	if s.readsBlocked() {
 		s.proto.refuse(s, errMonitorUnavailable)
 		return

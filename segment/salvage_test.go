@@ -65,7 +65,8 @@ func judgeSalvage(all []placed, image *segmenttest.FS, lost int, damaged string)
 }
 
 // TestSalvage flips a bit of every byte of a log, cuts every file at every length, and erases every
-// frame: no more than the one batch that was hit is missing, or what was cut off, and a gap says so.
+// frame: no more than the one batch that was hit is missing, or what was cut off, and a gap says
+// so.
 func TestSalvage(t *testing.T) {
 	t.Parallel()
 	for kind, l := range quietLogs(t) {

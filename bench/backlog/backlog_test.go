@@ -112,8 +112,8 @@ func testLeg(wall, cpu time.Duration, latency int64, peak int64) leg {
 		peak: peak << 20}
 }
 
-// testTable returns a table of two rounds, in which the server in read-behind is by the given factor
-// slower, and its neighbour waits longer.
+// testTable returns a table of two rounds, in which the server in read-behind is by the given
+// factor slower, and its neighbour waits longer.
 func testTable(factor int64) *table {
 	o := &options{size: 1 << 30, memory: 128 << 20, rounds: 2, rate: 1000}
 	t := newTable(o, nil)

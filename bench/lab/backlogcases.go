@@ -142,9 +142,9 @@ func unreadableBacklog(ctx context.Context, t *trial, dir string) error {
 }
 
 // passing returns the case of a fault that comes and goes under load, three times: it is begun by a
-// function, which returns what ends it. Puts are refused while it lasts and accepted behind it; what
-// was acknowledged is there, whatever came in between. If the fault is of every call, the first put
-// that needs one must be refused.
+// function, which returns what ends it. Puts are refused while it lasts and accepted behind it;
+// what was acknowledged is there, whatever came in between. If the fault is of every call, the
+// first put that needs one must be refused.
 func passing(
 	every bool, begin func(ctx context.Context, s *server, round int) (end func() error, err error),
 ) func(context.Context, *trial, string) error {

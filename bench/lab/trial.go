@@ -25,7 +25,8 @@ type trial struct {
 	dir    string // for files; removed by finish
 	log    io.Writer
 	only   string // the one case to run, of an experiment that has cases; "" for all
-	// stopped returns why the trial is to end early: servers are then killed, whatever they promise.
+	// stopped returns why the trial is to end early: servers are then killed, whatever they
+	// promise.
 	stopped func() error
 	// refusals says that the server may refuse requests: something is wrong with its disk.
 	refusals atomic.Bool

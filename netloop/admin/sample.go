@@ -34,8 +34,8 @@ func (s *sample) Write(out *dto.Metric) error {
 	return nil
 }
 
-// labelPairs are labels, given as names and values in turn, as a sample has them. They are UTF-8, as
-// names of queues are. The caller leaves labels alone.
+// labelPairs are labels, given as names and values in turn, as a sample has them. They are UTF-8,
+// as names of queues are. The caller leaves labels alone.
 func labelPairs(labels []string) []*dto.LabelPair {
 	pairs := make([]*dto.LabelPair, 0, len(labels)/2)
 	for i := 0; i < len(labels); i += 2 {
