@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -195,6 +196,10 @@ func expectReadable(t *trial, s *server) error {
 	}
 	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
 	reply, err := client.Get(fmt.Sprintf("http://%v/metrics", line["address"]))
+	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) {
+		t.violate("the server has ended: %s", s.lastWords())
+		return nil
+	}
 	if err != nil {
 		return err
 	}
