@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -143,7 +144,59 @@ func (f *fullDisk) recover(s *server) error {
 // serverMemory is the case of a server that has been told how much memory items may take.
 func serverMemory(ctx context.Context, t *trial, dir string) error {
 	how := launch{binary: t.binary, dir: dir, args: []string{"--sync-journal", "never"}}
-	return fillMemory(ctx, t, how)
+	if err := fillMemory(ctx, t, how); err != nil {
+		return err
+	}
+	how.args = append(how.args, "--config", filepath.Join(dir, "memory.toml"))
+	return fillSmallQueues(ctx, t, how)
+}
+
+// fillSmallQueues puts an item to each of so many queues that they take twice the server's
+// memory_limit of 16 MiB, none of them enough to be spilled: puts must be refused, and what was
+// accepted be there.
+func fillSmallQueues(ctx context.Context, t *trial, how launch) error {
+	const queues = 1000
+	s, err := how.start(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.kill()
+	a, err := ask(s, 32_000)
+	if err != nil {
+		return err
+	}
+	name := func(i int) string { return fmt.Sprintf("small-%d", i) }
+	accepted := 0
+	for ; accepted < queues; accepted++ {
+		got, err := a.ask(request{op: opPut, queue: name(accepted), items: []int{accepted}}, a.body)
+		if err != nil {
+			return err
+		}
+		if strings.Contains(got.refusal, "out of memory") {
+			break
+		}
+		if got.refusal != "" {
+			t.violate("queue %d is refused: %s", accepted, got.refusal)
+			return nil
+		}
+	}
+	if accepted == queues {
+		t.violate("%d queues of 32,000 bytes are accepted with a memory_limit of 16 MiB", queues)
+	}
+	for i := range accepted {
+		got, err := a.ask(request{op: opGet, queue: name(i), count: 1}, a.body)
+		if err != nil {
+			return err
+		}
+		if got.refusal != "" || len(got.items) != 1 ||
+			!bytes.Equal(got.items[0].data, a.body(i)) {
+			t.violate("queue %d was accepted and holds %d items, not what was put; %s",
+				i, len(got.items), got.refusal)
+			return nil
+		}
+	}
+	t.counts.checks.Add(1)
+	return nil
 }
 
 // fillMemory puts six times the server's memory_limit of 16 MiB: what does not fit is spilled,
