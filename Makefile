@@ -23,7 +23,7 @@ build: ## build bin/kestrel, one static binary
 run: build ## build and run the server on 127.0.0.1:22133, data in ./kestrel-data
 	./bin/kestrel serve
 
-test: ## run every test, under a minute and a half on two cores
+test: build ## run every test, those of the built server too, under a minute and a half on two cores
 	$(GO) test ./...
 
 race: ## run the concurrent packages' tests under the race detector
