@@ -18,8 +18,7 @@ type listener struct {
 	proto protocol
 }
 
-// listen opens a port. gnet could do so itself, but ends everything when accepting fails once, as
-// it does when descriptors run out; it is given connections that are accepted here.
+// listen opens a port.
 func listen(addr string, backlog int, proto protocol) (*listener, error) {
 	ln, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -76,14 +75,32 @@ func (s *Server) admit(ln *listener, nc *net.TCPConn) {
 		refuse(nc, ln.proto.tooMany())
 		return
 	}
-	c := &conn{}
+	fd, err := takeDescriptor(nc)
+	if err != nil {
+		s.connections.Add(-1)
+		s.log.Warn("connection lost before it was open", "err", err)
+		return
+	}
+	c := &conn{fd: fd, addr: nc.RemoteAddr()}
 	c.session.proto = ln.proto
 	c.session.local = isLocal(nc.RemoteAddr())
 	s.limit(&c.session, count)
-	if _, err := s.gnet.EnrollContext(nc, c); err != nil {
-		s.connections.Add(-1)
-		s.log.Warn("connection lost before it was open", "err", err)
+	d := s.loops[s.admitted.Add(1)%int64(len(s.loops))]
+	d.do(func() { d.take(c) })
+}
+
+// takeDescriptor closes nc and returns a descriptor of its socket.
+func takeDescriptor(nc *net.TCPConn) (fd int, err error) {
+	defer nc.Close()
+	raw, err := nc.SyscallConn()
+	if err != nil {
+		return 0, err
 	}
+	var failed error
+	err = raw.Control(func(own uintptr) {
+		fd, failed = unix.FcntlInt(own, unix.F_DUPFD_CLOEXEC, 0)
+	})
+	return fd, errors.Join(err, failed)
 }
 
 // limit decides, once for all of its life, what a session that is the count-th may do.

@@ -1,27 +1,22 @@
 package netloop
 
 import (
+	"net"
 	"syscall"
 	"unsafe"
-
-	"github.com/panjf2000/gnet/v2"
 )
 
-// conn is the socket of a session: its sink, on a gnet connection. It belongs to the loop's
-// goroutine.
-//
-// Replies are written here, not by gnet, whose buffer cannot be looked into, does not say when it
-// is empty, and is lost when the peer shuts down its sending side. What the socket does not take is
-// the backlog; the drainer tells when the socket takes more.
+// conn is the socket of a session, and its sink. It belongs to the loop's goroutine. What the socket
+// does not take is the backlog; the drainer tells when the socket takes more.
 type conn struct {
 	session session
 	driver  *driver
-	gnet    gnet.Conn
 	fd      int
+	addr    net.Addr // of the peer
 	backlog []byte
 	watched bool // the drainer knows of fd
-	broken  bool // the peer is gone; gnet will say so
-	gone    bool // gnet has closed fd, or is about to; it may be another client's by now
+	broken  bool // the peer is gone; reading will say so
+	gone    bool // fd is closed, or about to be; it may be another client's by now
 }
 
 var _ sink = (*conn)(nil)
@@ -78,6 +73,16 @@ func sendNow(fd int, p []byte) (n int, err syscall.Errno) {
 	return int(r), 0
 }
 
+// receiveNow reads what there is into p without waiting, like sendNow.
+func receiveNow(fd int, p []byte) (n int, err syscall.Errno) {
+	r, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&p[0])),
+		uintptr(len(p)), syscall.MSG_DONTWAIT, 0, 0)
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(r), 0
+}
+
 func (c *conn) watch() {
 	c.watched = true
 	c.driver.server.drainer.watch(c.fd, &c.session)
@@ -89,11 +94,11 @@ func (c *conn) unsent() int { return len(c.backlog) }
 // close implements sink.
 func (c *conn) close() {
 	if !c.gone {
-		c.driver.events.Close(c.gnet)
+		c.driver.end(c, true)
 	}
 }
 
-// release ends the use of fd, which gnet is about to close. A peer that may still read, and has not
+// release ends the use of fd, which is about to be closed. A peer that may still read, and has not
 // taken everything, gets the rest from the drainer.
 func (c *conn) release(canRead bool) {
 	c.gone = true
@@ -108,8 +113,5 @@ func (c *conn) release(canRead bool) {
 
 // peer implements sink.
 func (c *conn) peer() string {
-	if addr := c.gnet.RemoteAddr(); addr != nil {
-		return addr.String()
-	}
-	return "gone"
+	return c.addr.String()
 }

@@ -30,6 +30,6 @@
 //	N2  A session runs requests in state idle only.
 //	N3  A session is in the mailbox at most once: it waits for one thing at a time.
 //	N4  An item delivered to a session that is gone goes back to the head of its queue.
-//	N5  Nothing is sent on a connection after gnet has closed it.
+//	N5  Nothing is sent on a connection that is closed, or about to be.
 //	N6  After a turn has begun, a tick follows.
 package netloop

@@ -71,7 +71,7 @@ func (d *drainer) watch(fd int, s *session) {
 
 func (d *drainer) arm(op, fd int) {
 	ev := unix.EpollEvent{Events: unix.EPOLLOUT | unix.EPOLLONESHOT, Fd: int32(fd)}
-	unix.EpollCtl(d.epoll, op, fd, &ev) // fails for a descriptor that is closed, of which gnet will tell
+	unix.EpollCtl(d.epoll, op, fd, &ev) // fails for a descriptor that is closed, of which its loop will hear
 }
 
 // forget ends watching fd, before it is closed.

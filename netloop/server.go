@@ -9,8 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/panjf2000/gnet/v2"
 )
 
 // Server speaks the protocols of an engine's clients on event loops. Its methods may be called from
@@ -28,22 +26,21 @@ type Server struct {
 	reliable       *reliableReads
 	drainer        *drainer
 	loops          []*driver
-	gnet           *gnet.Client
 	listeners      []*listener
 
 	connections atomic.Int64 // open
 	refused     atomic.Int64 // over the limit
+	admitted    atomic.Int64 // ever
 	buffered    atomic.Int64 // bytes of input kept by all sessions
 
 	stopOnce sync.Once
 	stopping chan struct{} // closed when Shutdown begins
 	stopped  chan struct{} // closed when the loops have ended
 	accepts  sync.WaitGroup
+	running  sync.WaitGroup // loops
+	serving  bool           // Start was called
 	workers  sync.WaitGroup
 	jobs     sync.WaitGroup
-
-	driversMu sync.Mutex
-	drivers   map[gnet.EventLoop]*driver // guarded by driversMu
 }
 
 // New makes a server and opens its ports; Start makes it answer. It returns an error if opts are
@@ -62,13 +59,14 @@ func New(opts Options) (*Server, error) {
 		syncer:         newSyncer(opts.Engine),
 		reliable:       newReliableReads(opts.Engine, clock),
 		stopping:       make(chan struct{}), stopped: make(chan struct{}),
-		drivers: make(map[gnet.EventLoop]*driver),
 	}
 	if s.opts.Loops == 0 {
 		s.opts.Loops = runtime.NumCPU()
 	}
 	for range s.opts.Loops {
-		s.loops = append(s.loops, newDriver(s))
+		d := &driver{loop: newLoop(s), buf: make([]byte, readSize)}
+		d.wake = d.poller.ring
+		s.loops = append(s.loops, d)
 	}
 	var err error
 	if s.drainer, err = newDrainer(opts.Engine.Account); err != nil {
@@ -79,12 +77,6 @@ func New(opts Options) (*Server, error) {
 		return nil, errors.Join(err, s.closeListeners())
 	}
 	return s, nil
-}
-
-func newDriver(s *Server) *driver {
-	d := &driver{loop: newLoop(s)}
-	d.wake = func() { d.events.Execute(context.Background(), d) }
-	return d
 }
 
 func (s *Server) listen() error {
@@ -139,15 +131,15 @@ func (s *Server) Start() error {
 	if want := s.opts.Loops + 1; runtime.GOMAXPROCS(0) < want {
 		runtime.GOMAXPROCS(want)
 	}
-	client, err := gnet.NewClient(&events{server: s},
-		gnet.WithNumEventLoop(s.opts.Loops), gnet.WithTCPNoDelay(gnet.TCPNoDelay),
-		gnet.WithTCPKeepAlive(time.Minute), gnet.WithLogger(gnetLogger{s.log}))
-	if err != nil {
-		return err
+	for _, d := range s.loops {
+		if err := d.poller.start(); err != nil {
+			s.closePollers()
+			return fmt.Errorf("netloop: %w", err)
+		}
 	}
-	s.gnet = client
-	if err := client.Start(); err != nil {
-		return err
+	s.serving = true
+	for _, d := range s.loops {
+		s.running.Go(d.run)
 	}
 	s.workers.Go(func() { s.syncer.run(s.stopped) })
 	s.workers.Go(s.drainer.run)
@@ -156,30 +148,6 @@ func (s *Server) Start() error {
 		s.accepts.Go(func() { s.accept(ln) })
 	}
 	return nil
-}
-
-// driverOf returns the driver of a gnet event loop, the same one each time.
-func (s *Server) driverOf(el gnet.EventLoop) *driver {
-	s.driversMu.Lock()
-	defer s.driversMu.Unlock()
-	d := s.drivers[el]
-	if d == nil {
-		d = s.loops[len(s.drivers)]
-		d.events = el
-		s.drivers[el] = d
-	}
-	return d
-}
-
-// active returns the drivers whose loops have had a connection.
-func (s *Server) active() []*driver {
-	s.driversMu.Lock()
-	defer s.driversMu.Unlock()
-	var all []*driver
-	for _, d := range s.drivers {
-		all = append(all, d)
-	}
-	return all
 }
 
 // Counters returns what clients have done, summed over the loops.
@@ -234,14 +202,17 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		s.closeListeners()
 		s.accepts.Wait()
 		s.status.goDown()
-		s.drain(ctx)
-		if s.gnet != nil {
-			s.gnet.Stop()
+		if s.serving {
+			s.drain(ctx)
+			for _, d := range s.loops {
+				d.do(d.stop)
+			}
+			s.running.Wait()
 		}
 		s.jobs.Wait()
 		s.reliable.stop()
 		close(s.stopped)
-		if s.gnet != nil {
+		if s.serving {
 			s.drainer.stop()
 		} else {
 			s.drainer.close()
@@ -250,15 +221,22 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		for _, d := range s.loops {
 			d.alarm.stop()
 		}
+		s.closePollers()
 	})
 	<-s.stopped
 	return nil
 }
 
+func (s *Server) closePollers() {
+	for _, d := range s.loops {
+		d.poller.close()
+	}
+}
+
 // drain asks the loops to end their sessions and waits until they have, or the time is over.
 func (s *Server) drain(ctx context.Context) {
-	for _, d := range s.active() {
-		d.events.Execute(ctx, drain{d})
+	for _, d := range s.loops {
+		d.do(d.drain)
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.opts.ShutdownGrace)
 	defer cancel()
@@ -272,23 +250,6 @@ func (s *Server) drain(ctx context.Context) {
 		case <-tick.C:
 		}
 	}
-}
-
-// drain, run on a loop, ends what its sessions wait for.
-type drain struct{ *driver }
-
-func (d drain) Run(context.Context) error {
-	d.begin()
-	d.draining = true
-	for s := d.sessions.head; s != nil; {
-		next := s.newerIdle // of now: a wait that ends makes s the newest
-		if s.state == waiting && s.wait.kind != waitJob {
-			s.deadlinePassed()
-		}
-		s = next
-	}
-	d.tick()
-	return nil
 }
 
 // quitIdle closes the sessions of a draining loop that have nothing left to do.

@@ -16,11 +16,7 @@ import (
 	"github.com/kestrelmq/kestrel/engine"
 )
 
-func TestMain(m *testing.M) {
-	const pool = "github.com/panjf2000/ants/v2.(*poolCommon)." // gnet's, for the life of the process
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction(pool+"purgeStaleWorkers"),
-		goleak.IgnoreTopFunction(pool+"ticktock"))
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // startServer runs a server on a free port of this machine until the test ends.
 func startServer(t testing.TB, opts Options, queue engine.QueueOptions) *Server {

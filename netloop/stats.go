@@ -2,6 +2,7 @@ package netloop
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -63,30 +64,21 @@ func (st *Stats) add(q *engine.QueueStats) {
 // Engine returns the engine that the server serves.
 func (s *Server) Engine() *engine.Engine { return s.opts.Engine }
 
-// Probe returns nil when every event loop that has had a connection has come round once, or the
-// error of ctx if that is done first.
+// Probe returns nil when every event loop has come round once, or the error of ctx if that is done
+// first.
 func (s *Server) Probe(ctx context.Context) error {
-	drivers := s.active()
-	seen := make(probe, len(drivers))
-	for _, d := range drivers {
-		if err := d.events.Execute(ctx, seen); err != nil {
-			return fmt.Errorf("event loop has ended: %w", err)
-		}
+	seen := make(chan struct{}, len(s.loops))
+	for _, d := range s.loops {
+		d.do(func() { seen <- struct{}{} })
 	}
-	for range drivers {
+	for range s.loops {
 		select {
 		case <-seen:
+		case <-s.stopped:
+			return errors.New("event loop has ended")
 		case <-ctx.Done():
 			return fmt.Errorf("event loop does not answer: %w", ctx.Err())
 		}
 	}
-	return nil
-}
-
-// probe, run on a loop, tells that the loop has come round. It has room for every loop.
-type probe chan struct{}
-
-func (p probe) Run(context.Context) error {
-	p <- struct{}{}
 	return nil
 }

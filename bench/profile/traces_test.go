@@ -17,10 +17,9 @@ Duration: 3s, Total samples = 1.42s (47.30%)
              github.com/kestrelmq/kestrel/netloop.(*conn).write
 -----------+-------------------------------------------------------
       40ms   internal/runtime/syscall/linux.Syscall6
-             syscall.Syscall
-             golang.org/x/sys/unix.read
-             golang.org/x/sys/unix.Read (inline)
-             github.com/panjf2000/gnet/v2.(*eventloop).read
+             syscall.RawSyscall6
+             github.com/kestrelmq/kestrel/netloop.receiveNow
+             github.com/kestrelmq/kestrel/netloop.(*driver).readable
 -----------+-------------------------------------------------------
       30ms   internal/runtime/syscall/linux.Syscall6
              os.(*File).WriteAt
@@ -50,7 +49,7 @@ func TestParseTraces(t *testing.T) {
 	}
 	if len(traces) != 7 || traces[3].time != 20*time.Millisecond ||
 		traces[3].frames[0] != "github.com/kestrelmq/kestrel/codec/memcache.scanNumber" ||
-		traces[1].frames[3] != "golang.org/x/sys/unix.Read" {
+		traces[1].frames[2] != "github.com/kestrelmq/kestrel/netloop.receiveNow" {
 		t.Errorf("parseTraces = %v", traces)
 	}
 	const want = `| share of the server's processor time, % | SET |

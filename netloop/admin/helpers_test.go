@@ -17,11 +17,7 @@ import (
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
-func TestMain(m *testing.M) {
-	const pool = "github.com/panjf2000/ants/v2.(*poolCommon)." // gnet's, for the life of the process
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction(pool+"purgeStaleWorkers"),
-		goleak.IgnoreTopFunction(pool+"ticktock"))
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // testDeadline bounds every wait for a server that is at fault.
 const testDeadline = 20 * time.Second

@@ -1,0 +1,138 @@
+package netloop
+
+import (
+	"fmt"
+	"sync"
+	"syscall"
+)
+
+// readSize is how many bytes of a connection are read at a time.
+const readSize = 64 << 10
+
+// driver runs a loop on sockets. Its fields belong to the loop's goroutine, except where it says
+// otherwise.
+type driver struct {
+	*loop
+	poller  poller
+	conns   []*conn // by descriptor
+	buf     []byte  // what is being read
+	stopped bool    // run is to end
+
+	mu    sync.Mutex
+	tasks []func() // for the loop's goroutine, in order; guarded by mu
+}
+
+// run serves until stop was called.
+func (d *driver) run() {
+	for !d.stopped {
+		events, err := d.poller.wait()
+		if err != nil {
+			panic(fmt.Sprintf("netloop: wait for events: %v", err))
+		}
+		d.begin()
+		for i := range events {
+			if fd := int(events[i].Fd); fd < len(d.conns) && d.conns[fd] != nil {
+				d.readable(d.conns[fd])
+			}
+		}
+		for _, task := range d.takeTasks() {
+			task()
+		}
+		d.tick()
+	}
+}
+
+// do has the loop's goroutine call f, between two turns at the latest. Any goroutine may call it.
+func (d *driver) do(f func()) {
+	d.mu.Lock()
+	d.tasks = append(d.tasks, f)
+	d.mu.Unlock()
+	d.poller.ring()
+}
+
+func (d *driver) takeTasks() []func() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	tasks := d.tasks
+	d.tasks = nil
+	return tasks
+}
+
+// take begins the session of a connection.
+func (d *driver) take(c *conn) {
+	c.driver = d
+	c.session.loop, c.session.sink = d.loop, c
+	if err := d.poller.add(c.fd); err != nil {
+		d.log.Warn("connection lost before it was open", "err", err)
+		d.server.connections.Add(-1)
+		c.gone = true
+		syscall.Close(c.fd)
+		return
+	}
+	for c.fd >= len(d.conns) {
+		d.conns = append(d.conns, nil)
+	}
+	d.conns[c.fd] = c
+	d.open(&c.session)
+	if d.server.opts.TraceSessions {
+		d.log.Info("session begins", "peer", c.peer())
+	}
+}
+
+// readable reads from c once. What is left is told again.
+func (d *driver) readable(c *conn) {
+	n, errno := receiveNow(c.fd, d.buf)
+	switch {
+	case errno == syscall.EAGAIN || errno == syscall.EINTR:
+	case errno != 0:
+		d.end(c, false)
+	case n == 0:
+		d.end(c, true)
+	default:
+		d.receive(c, d.buf[:n])
+	}
+}
+
+func (d *driver) receive(c *conn, buf []byte) {
+	defer d.rescue(&c.session)
+	c.session.receive(buf)
+}
+
+// end ends the session of c and closes it. The socket is open until then, so that a client that has
+// only shut down its sending side gets the replies that are due.
+func (d *driver) end(c *conn, canRead bool) {
+	if c.gone {
+		return
+	}
+	if d.server.opts.TraceSessions {
+		d.log.Info("session ends", "peer", c.peer())
+	}
+	d.gone(&c.session, canRead)
+	c.release(canRead)
+	d.conns[c.fd] = nil
+	d.poller.remove(c.fd)
+	syscall.Close(c.fd)
+	d.server.connections.Add(-1)
+}
+
+// stop ends every session, and then run.
+func (d *driver) stop() {
+	for _, c := range d.conns {
+		if c != nil {
+			d.end(c, true)
+		}
+	}
+	d.stopped = true
+}
+
+// drain ends what sessions wait for; from now on, those that have nothing left to do are closed.
+func (d *driver) drain() {
+	d.draining = true
+	for s := d.sessions.head; s != nil; {
+		next := s.newerIdle // of now: a wait that ends makes s the newest
+		if s.state == waiting && s.wait.kind != waitJob {
+			s.deadlinePassed()
+		}
+		s = next
+	}
+}
