@@ -115,7 +115,7 @@ func (s *spool) seek(at *place, end int64) (f segment.RunFrame, tag frameTag, er
 		if err != nil {
 			return f, tag, err
 		}
-		if f, err = r.Frame(at.offset); err != nil {
+		if f, err = r.Frame(at.offset, end); err != nil {
 			return f, tag, err
 		}
 		tag = parseFrameTag(f.Tag)
@@ -215,7 +215,7 @@ func (s *spool) reader(r *run) (*segment.RunReader, error) {
 		s.readers[0].Close()
 		s.readers = append(s.readers[:0], s.readers[1:]...)
 	}
-	reader, err := segment.OpenRun(s.fs, r.path, r.id)
+	reader, err := segment.OpenRun(s.fs, r.path, r.id, s.ahead)
 	if err != nil {
 		return nil, err
 	}

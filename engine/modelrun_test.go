@@ -88,7 +88,20 @@ func newModelRun(t *testing.T, seed uint64) *modelRun {
 	r.wait = func(ticket Ticket) error { return r.e.Commit(ticket) }
 	r.disk = func() segment.FS { return r.fsys }
 	r.opts = testOptions(nil)
+	r.opts.directFrom, r.opts.BacklogCached = drawIO(seed)
 	return r
+}
+
+// drawIO says how the runs of a test with a seed are written and read: those of queues that have
+// any memory past the page cache, or none, or all through it.
+func drawIO(seed uint64) (directFrom int64, cached bool) {
+	switch seed % 4 {
+	case 2:
+		return 1, true
+	case 3:
+		return 0, false // the default, which is above what these queues have
+	}
+	return 1, false
 }
 
 // start begins the run with settings.

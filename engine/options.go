@@ -26,6 +26,9 @@ const (
 	DefaultSegmentSize = 32 << 20 // bytes
 )
 
+// minDirectMemory is the default of Options.directFrom.
+const minDirectMemory = 512 << 10
+
 // Options configure an [Engine]. The zero value of each field but Dir means its default.
 type Options struct {
 	// Dir is the data directory; it is made if it is missing. One engine at a time may use it.
@@ -60,6 +63,15 @@ type Options struct {
 	DiskReserve int64
 	// BacklogCompression says how what is spilled to disk is compressed.
 	BacklogCompression segment.Codec
+	// BacklogCached has what is spilled go through the page cache, both ways: what a short outage of
+	// consumers leaves behind is then read from memory, if the machine has some to spare. Otherwise
+	// it goes past it, where the file system can: it takes no memory from others, and several times
+	// less processor time.
+	BacklogCached bool
+	// directFrom is the MaxMemorySize, in bytes, from which on a queue's runs are written past the
+	// page cache. Those of smaller ones are made of small frames, and whole blocks for each write
+	// would take more room than their items.
+	directFrom int64
 	// FS is the file system; nil means the operating system's, with a lock file in Dir.
 	FS segment.FS
 	// Logger takes what an operator should know; nil discards it.
@@ -73,6 +85,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.JournalSize, DefaultJournalSize)
 	setDefault(&o.SegmentSize, min(DefaultSegmentSize, max(o.JournalSize/8, 4096)))
 	setDefault(&o.MaxQueues, DefaultMaxQueues)
+	setDefault(&o.directFrom, minDirectMemory)
 	setDefault(&o.Shards, DefaultShards)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

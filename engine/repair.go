@@ -311,14 +311,14 @@ func (w *runRepair) begin() (err error) {
 	}
 	number := w.s.lastRun.Add(1)
 	w.state, w.tag = runState{}, frameTag{}
-	w.run, err = segment.CreateRun(w.s.fs, runPath(w.s.dir, number), number)
+	w.run, err = segment.CreateRun(w.s.fs, runPath(w.s.dir, number), number, segment.Cached)
 	return err
 }
 
 // frame makes a frame of what has gathered.
 func (w *runRepair) frame() {
 	w.run.Add(w.coder, w.tag.encode(), w.buf)
-	w.state.add(w.tag, w.run.End()+int64(w.run.Buffered()))
+	w.state.add(w.tag)
 	w.buf = w.buf[:0]
 }
 
@@ -332,6 +332,7 @@ func (w *runRepair) end(keep bool) (err error) {
 		if err = w.run.Write(); err == nil {
 			err = w.run.Sync()
 		}
+		w.state.end = w.run.End()
 		made := &salvagedRun{run: run{
 			path: w.run.Path(), id: w.run.ID(), written: w.state, recorded: w.state,
 		}}

@@ -297,7 +297,7 @@ func (s *spool) eachFrame(r *run, f func(segment.RunFrame, frameTag) error) erro
 	}
 	for off := int64(segment.RunStart); err == nil && off < r.recorded.end; {
 		var frame segment.RunFrame
-		if frame, err = reader.Frame(off); err == nil {
+		if frame, err = reader.Frame(off, r.recorded.end); err == nil {
 			err = f(frame, parseFrameTag(frame.Tag))
 			off = frame.Next
 		}

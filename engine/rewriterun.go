@@ -38,13 +38,13 @@ func (s *spool) rewrite(q *queue, b *backlog, r *run) error {
 	sh := q.shard
 	sh.mu.Lock()
 	from, end, epoch := max(r.recorded.end, segment.RunStart), r.written.end, b.epoch
-	busy := b.writing > 0
+	busy, mode := b.writing > 0, s.runIO(q)
 	sh.mu.Unlock()
 	if busy {
 		return errBeingWritten
 	}
 	number := s.lastRun.Add(1)
-	w, err := segment.CreateRun(s.fs, runPath(s.dir, number), number)
+	w, err := segment.CreateRun(s.fs, runPath(s.dir, number), number, mode)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (s *spool) rewrite(q *queue, b *backlog, r *run) error {
 
 // copyFrames copies the frames of r from an offset up to another one to w.
 func (s *spool) copyFrames(w *segment.RunWriter, r *run, from, end int64) (n runState, err error) {
-	reader, err := segment.OpenRun(s.fs, r.path, r.id)
+	reader, err := segment.OpenRun(s.fs, r.path, r.id, s.e.newReadAhead())
 	if err != nil {
 		return n, err
 	}
@@ -81,14 +81,14 @@ func (s *spool) copyFrames(w *segment.RunWriter, r *run, from, end int64) (n run
 	var body []byte
 	for off := from; off < end && err == nil; {
 		var f segment.RunFrame
-		if f, err = reader.Frame(off); err != nil {
+		if f, err = reader.Frame(off, end); err != nil {
 			return n, err
 		}
 		if body, err = reader.Body(coder, body[:0], f); err != nil {
 			return n, err
 		}
 		w.Add(coder, f.Tag, body)
-		n.add(parseFrameTag(f.Tag), w.End()+int64(w.Buffered()))
+		n.add(parseFrameTag(f.Tag))
 		if off = f.Next; w.Buffered() >= spillBatch {
 			err = w.Write()
 		}
@@ -96,6 +96,7 @@ func (s *spool) copyFrames(w *segment.RunWriter, r *run, from, end int64) (n run
 	if err == nil {
 		err = w.Write()
 	}
+	n.end = w.End()
 	return n, err
 }
 

@@ -85,15 +85,14 @@ func (s runState) plausible() bool {
 		uint64(s.count-1) <= s.lastID-s.firstID && s.end > segment.RunStart
 }
 
-// add counts a frame that ends at an offset.
-func (s *runState) add(t frameTag, end int64) {
+// add counts a frame; the caller sets end when it is written.
+func (s *runState) add(t frameTag) {
 	if s.count == 0 {
 		s.firstID = t.firstID
 	}
 	s.lastID = t.lastID
 	s.count += t.count
 	s.bytes += t.bytes
-	s.end = end
 }
 
 // holds reports whether id, which lives, is that of an item in the run.

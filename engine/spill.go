@@ -14,10 +14,11 @@ type spillJob struct {
 	b      *backlog
 	epoch  uint64
 	chunks []*chunk
-	ends   []int64 // offset behind the frame of each chunk
-	start  int64   // offset of the first frame
+	starts []int64 // offset of the frame of each chunk
+	end    int64   // behind the last one
 	run    *run
-	isNew  bool // run is not among those of the backlog yet
+	io     segment.IO // of a new run
+	isNew  bool       // run is not among those of the backlog yet
 }
 
 // spill does for q what there is to do on the writing side, a batch at a time.
@@ -59,7 +60,7 @@ func (s *spool) note(q *queue, err error) {
 
 // writeChunks writes a batch of leaving chunks to the growing run, or to a new one.
 func (s *spool) writeChunks(q *queue, b *backlog) error {
-	job, ok := takeJob(q, b)
+	job, ok := s.takeJob(q, b)
 	if !ok {
 		return nil
 	}
@@ -78,10 +79,10 @@ func (s *spool) writeChunks(q *queue, b *backlog) error {
 }
 
 // takeJob takes a batch of chunks to be written.
-func takeJob(q *queue, b *backlog) (job spillJob, ok bool) {
+func (s *spool) takeJob(q *queue, b *backlog) (job spillJob, ok bool) {
 	q.shard.mu.Lock()
 	defer q.shard.mu.Unlock()
-	job = spillJob{b: b, epoch: b.epoch, run: b.growing}
+	job = spillJob{b: b, epoch: b.epoch, run: b.growing, io: s.runIO(q)}
 	for size := 0; b.leaving.count > 0 && size < spillBatch; {
 		c := b.leaving.detach()
 		size += len(c.buf) - c.off
@@ -105,7 +106,7 @@ func (s *spool) openWriter(q *queue, job *spillJob) error {
 		return err
 	}
 	number := s.lastRun.Add(1)
-	w, err := segment.CreateRun(s.fs, runPath(s.dir, number), number)
+	w, err := segment.CreateRun(s.fs, runPath(s.dir, number), number, job.io)
 	if err != nil {
 		return err
 	}
@@ -133,13 +134,13 @@ func (s *spool) write(job *spillJob) error {
 			s.batch = nil
 		}
 	}()
-	job.start = w.End()
 	for _, c := range job.chunks {
 		tag := frameTag{c.firstID, c.lastID, c.count, c.bytes}
-		w.Add(s.coder, tag.encode(), c.buf[c.off:])
-		job.ends = append(job.ends, w.End()+int64(w.Buffered()))
+		job.starts = append(job.starts, w.Add(s.coder, tag.encode(), c.buf[c.off:]))
 	}
-	return w.Write()
+	err := w.Write()
+	job.end = w.End()
+	return err
 }
 
 // putBack has the chunks of a job that failed leave once more, before the others.
@@ -193,13 +194,12 @@ func (s *spool) publish(q *queue, job *spillJob) {
 		b.runs = append(b.runs, job.run)
 		b.growing = job.run
 	}
-	at := job.start
 	for i, c := range job.chunks {
-		job.run.written.add(frameTag{c.firstID, c.lastID, c.count, c.bytes}, job.ends[i])
+		job.run.written.add(frameTag{c.firstID, c.lastID, c.count, c.bytes})
 		q.writtenTo = c.lastID
-		s.e.place(q, c, place{job.run, at, c.firstID})
-		at = job.ends[i]
+		s.e.place(q, c, place{job.run, job.starts[i], c.firstID})
 	}
+	job.run.written.end = job.end
 	left := s.e.arrived(q, now)
 	moves := sh.takeMoves()
 	sh.mu.Unlock()

@@ -14,8 +14,9 @@ const (
 	// spillBatch is how many bytes of chunks are written to a run in one call, unless a single
 	// chunk is larger.
 	spillBatch = 1 << 20
-	// maxSpillBuffer is how many bytes of memory are kept from one write to the next.
-	maxSpillBuffer = 2 * spillBatch
+	// maxSpillBuffer is how many bytes of memory are kept from one write to the next: enough for any
+	// batch of chunks that are not of one large item, in a buffer that grew by doubling.
+	maxSpillBuffer = 3 * spillBatch
 	// recordEvery is how many bytes of a run are synced and recorded at a time.
 	recordEvery = 8 << 20
 	// minRunSize and maxRunSize are between what sizes, in bytes, a run is ended: at a sixteenth of
@@ -60,7 +61,8 @@ type spool struct {
 
 	readMu  sync.Mutex // held by whoever reads runs
 	decoder segment.Coder
-	readers []openRun // the one used longest ago first
+	ahead   *segment.ReadAhead // nil if runs are read through the page cache
+	readers []openRun          // the one used longest ago first
 }
 
 type openRun struct {
@@ -99,7 +101,7 @@ func (l *workList) take() *queue {
 func newSpool(e *Engine, fs segment.FS) *spool {
 	s := &spool{
 		e: e, fs: fs, now: Now, dir: path.Join(e.opts.Dir, "backlog"), queues: make(map[*queue]struct{}),
-		coder: segment.NewCoder(e.opts.BacklogCompression),
+		coder: segment.NewCoder(e.opts.BacklogCompression), ahead: e.newReadAhead(),
 	}
 	s.spills.wake = make(chan struct{}, 1)
 	s.records.wake = make(chan struct{}, 1)
@@ -125,6 +127,22 @@ func (s *spool) work(l *workList, handle func(*queue)) {
 		case <-l.wake:
 		}
 	}
+}
+
+// newReadAhead returns what runs are read with, if not through the page cache.
+func (e *Engine) newReadAhead() *segment.ReadAhead {
+	if e.opts.BacklogCached {
+		return nil
+	}
+	return &segment.ReadAhead{}
+}
+
+// runIO is how the next run of q is written. The caller holds the shard's mutex.
+func (s *spool) runIO(q *queue) segment.IO {
+	if s.e.opts.BacklogCached || q.opts.MaxMemorySize < s.e.opts.directFrom {
+		return segment.Cached
+	}
+	return segment.Direct
 }
 
 // register notes that q has a backlog. The caller holds the shard's mutex.

@@ -1,6 +1,9 @@
 package segment
 
-import "github.com/cespare/xxhash/v2"
+import (
+	"github.com/cespare/xxhash/v2"
+	"golang.org/x/sys/unix"
+)
 
 // What the tests in package segment_test see of the inside. They are in another package because
 // segmenttest, which they need, imports this one.
@@ -23,8 +26,8 @@ func FileName(number uint64, ext string) string { return fileName(number, ext) }
 // CheckPayloadSize is what Append says to a payload of n bytes.
 func CheckPayloadSize(n int) error { return checkPayloadSize(n) }
 
-// ReadAhead is readAhead.
-const ReadAhead = readAhead
+// ScanAhead is readAhead.
+const ScanAhead = readAhead
 
 // SyncsWorthZeros is syncsWorthZeros.
 const SyncsWorthZeros = syncsWorthZeros
@@ -39,22 +42,52 @@ func ParseFrameHeader(b []byte, id uint64) (kind Kind, length uint32, ok bool) {
 }
 
 // CreateRunAs is CreateRun with an id that is given.
-func CreateRunAs(fsys FS, name string, id RunID) (*RunWriter, error) {
-	return createRun(fsys, name, id)
+func CreateRunAs(fsys FS, name string, id RunID, mode IO) (*RunWriter, error) {
+	return createRun(fsys, name, id, mode)
+}
+
+// ParsedFrame is what ParseRunFrame returns.
+type ParsedFrame struct {
+	Stored, Raw, Wide int
+	Codec             Codec
+	Next              int64
 }
 
 // ParseRunFrame is parseRunFrame.
-func ParseRunFrame(b []byte, offset int64, id uint64) (stored, raw int, codec Codec, ok bool) {
-	f, ok := parseRunFrame(b, offset, id)
-	return f.stored, f.raw, f.codec, ok
+func ParseRunFrame(b []byte, offset int64, id uint64, wide bool) (ParsedFrame, bool) {
+	f, ok := parseRunFrame(b, offset, id, wide)
+	return ParsedFrame{f.stored, f.raw, f.wide, f.codec, f.next()}, ok
 }
 
-// AppendRunFrame appends the first frame of a run with a body as it is stored.
-func AppendRunFrame(dst, stored []byte, raw int, codec Codec, id RunID) []byte {
+// AppendRunFrame appends the first frame of a run with a body as it is stored, without padding.
+func AppendRunFrame(dst, stored []byte, raw int, codec Codec, wide int, id RunID) []byte {
 	start := len(dst)
 	dst = append(dst, make([]byte, RunFrameOverhead)...)
 	putRunFrameHeader(dst[start:], runFrame{
-		stored: len(stored), raw: raw, codec: codec, offset: RunStart, sum: xxhash.Sum64(stored),
+		stored: len(stored), raw: raw, codec: codec, wide: wide, offset: RunStart,
+		sum: xxhash.Sum64(stored),
 	}, id.ID)
 	return append(dst, stored...)
+}
+
+// AppendRunHeader is appendRunHeader.
+func AppendRunHeader(dst []byte, id RunID, mode IO) []byte { return appendRunHeader(dst, id, mode) }
+
+// MinReadAhead is minReadAhead.
+const MinReadAhead = minReadAhead
+
+// BlockSize is blockSize.
+const BlockSize = blockSize
+
+// BlockBuffer is blockBuffer.
+func BlockBuffer(n int) []byte { return blockBuffer(n) }
+
+// PastCache reports whether a file of OS is used past the page cache.
+func PastCache(f File) bool {
+	file, ok := f.(uncachedFile)
+	if !ok {
+		return false
+	}
+	flags, err := unix.FcntlInt(file.Fd(), unix.F_GETFL, 0)
+	return err == nil && flags&unix.O_DIRECT != 0
 }

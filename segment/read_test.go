@@ -15,7 +15,7 @@ func TestProofAtBlockBoundary(t *testing.T) {
 	t.Parallel()
 	for _, blocks := range []int{1, 2} {
 		for away := -64; away <= 64; away += 8 {
-			distance := blocks*segment.ReadAhead + away // from the damaged frame to the proof
+			distance := blocks*segment.ScanAhead + away // from the damaged frame to the proof
 			const first = 104                           // size of the damaged frame
 			s, disk := start(t, segment.Options{SegmentSize: 4 << 20},
 				appends(64, distance-first-segment.FrameHeaderSize), syncs, appends(8))
@@ -37,7 +37,7 @@ func TestProofAtBlockBoundary(t *testing.T) {
 func TestReadAcrossBlocks(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{
-		segment.ReadAhead - 40, segment.ReadAhead, 1<<19 - 40, 1<<19 - 32, 333333, 3<<20 + 5,
+		segment.ScanAhead - 40, segment.ScanAhead, 1<<19 - 40, 1<<19 - 32, 333333, 3<<20 + 5,
 	} {
 		s, disk := start(t, segment.Options{SegmentSize: 8 << 20})
 		for i := range 5 {
@@ -62,7 +62,7 @@ func TestSearchReadsOnce(t *testing.T) {
 	if tear == nil {
 		t.Error("Scan finds no tear")
 	}
-	if got := disk.Calls(segmenttest.OpReadAt) - reads; got > size/segment.ReadAhead+3 {
+	if got := disk.Calls(segmenttest.OpReadAt) - reads; got > size/segment.ScanAhead+3 {
 		t.Errorf("Scan makes %d reads of 1 MiB for a file of %d bytes", got, size)
 	}
 }

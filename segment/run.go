@@ -18,29 +18,32 @@ import (
 //
 //	offset  size  field
 //	0       8     magic "KESTRRUN"
-//	8       4     format version, 1
+//	8       4     format version: 1, or 2 if frames may have wide padding
 //	12      4     zero
 //	16      8     run number, from 1
 //	24      8     run id: random, not zero
 //	32      24    zero
 //	56      8     xxhash64 of bytes 0-55
 //
-// Run frame layout. Frames follow the header and each other without gaps, on 8-byte boundaries.
+// Run frame layout. Frames follow the header and each other without gaps, on 8-byte boundaries. The
+// last frame of a write past the page cache reaches to the end of a block, so that no block is ever
+// written twice: its wide padding is what lies behind the padding that every frame has.
 //
 //	offset  size  field
 //	0       4     length of the body as it is stored, in bytes, without padding
 //	4       4     its length once decompressed
 //	8       4     codec of the body: 0 none, 1 s2, 2 zstd
-//	12      4     zero
+//	12      4     bytes of wide padding: a multiple of 8 below 4096
 //	16      8     offset of this frame in the file
 //	24      24    tag: the caller's
 //	48      8     xxhash64 of the body as it is stored
 //	56      8     xxhash64 of the run id, 8 bytes, then bytes 0-55
-//	64      n     body, then 0-7 zero bytes
+//	64      n     body, then 0-7 zero bytes, then as many as the wide padding
 const (
-	runMagic      = "KESTRRUN"
-	runVersion    = 1
-	runHeaderSize = 64 // bytes
+	runMagic       = "KESTRRUN"
+	runVersion     = 1
+	runVersionWide = 2  // frames may have wide padding
+	runHeaderSize  = 64 // bytes
 
 	// RunStart is the offset of the first frame of a run.
 	RunStart = runHeaderSize
@@ -63,8 +66,11 @@ type RunWriter struct {
 	file File
 	path string
 	id   RunID
+	mode IO
 
-	buf []byte // frames added and not written; owned by who writes; see Lend
+	// Owned by who writes.
+	buf  []byte   // frames added and not written, the header before the first of them; see Lend
+	last runFrame // the newest of them
 
 	mu sync.Mutex // held for memory only
 	// Guarded by mu.
@@ -74,24 +80,22 @@ type RunWriter struct {
 	poison error
 }
 
-// CreateRun makes the file of a run. Its name is durable once Sync has returned.
-func CreateRun(fsys FS, name string, number uint64) (*RunWriter, error) {
-	return createRun(fsys, name, RunID{number, randomID()})
+// CreateRun makes the file of a run. Its name is durable once Sync has returned, and it has a
+// header once something has been written.
+func CreateRun(fsys FS, name string, number uint64, mode IO) (*RunWriter, error) {
+	return createRun(fsys, name, RunID{number, randomID()}, mode)
 }
 
-func createRun(fsys FS, name string, id RunID) (*RunWriter, error) {
-	f, err := fsys.Create(name)
+func createRun(fsys FS, name string, id RunID, mode IO) (*RunWriter, error) {
+	disk := fsys
+	if mode == Direct {
+		disk = uncached(fsys)
+	}
+	f, err := disk.Create(name)
 	if err != nil {
 		return nil, fmt.Errorf("make run: %w", err)
 	}
-	w := &RunWriter{fs: fsys, file: f, path: name, id: id, buf: appendRunHeader(nil, id)}
-	if err := w.Write(); err != nil {
-		f.Close()
-		fsys.Remove(name) // if that fails too, nobody ever asks for it
-		return nil, err
-	}
-	w.buf = nil
-	return w, nil
+	return &RunWriter{fs: fsys, file: f, path: name, id: id, mode: mode}, nil
 }
 
 // ID returns what OpenRun asks for.
@@ -102,6 +106,11 @@ func (w *RunWriter) Path() string { return w.path }
 
 // End returns the offset behind the last frame written.
 func (w *RunWriter) End() int64 {
+	return max(w.written(), RunStart)
+}
+
+// written returns how many bytes of the file are written.
+func (w *RunWriter) written() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.end
@@ -124,24 +133,51 @@ func (w *RunWriter) poisoned() error {
 // Add puts a frame behind the last one, to be written by Write. It copies body, compressed by c if
 // that makes it smaller, and returns the frame's offset.
 func (w *RunWriter) Add(c *Coder, tag Tag, body []byte) int64 {
+	w.reserve(runHeaderSize + RunFrameOverhead + len(body) + frameAlign)
+	end := w.written()
+	if end == 0 && len(w.buf) == 0 {
+		w.buf = appendRunHeader(w.buf, w.id, w.mode)
+	}
 	start := len(w.buf)
-	offset := w.End() + int64(start)
 	var head [RunFrameOverhead]byte
 	w.buf = append(w.buf, head[:]...)
 	var codec Codec
 	w.buf, codec = c.encode(w.buf, body)
 	stored := w.buf[start+RunFrameOverhead:]
-	putRunFrameHeader(w.buf[start:], runFrame{
-		stored: len(stored), raw: len(body), codec: codec, offset: offset, tag: tag,
+	w.last = runFrame{
+		stored: len(stored), raw: len(body), codec: codec, offset: end + int64(start), tag: tag,
 		sum: xxhash.Sum64(stored),
-	}, w.id.ID)
-	for len(w.buf)%frameAlign != 0 {
-		w.buf = append(w.buf, 0)
 	}
-	return offset
+	putRunFrameHeader(w.buf[start:], w.last, w.id.ID)
+	w.pad(frameAlign)
+	return w.last.offset
 }
 
-// Buffered returns how many bytes of frames were added and not written.
+// reserve makes room for n bytes in buf, and for what widen adds, so that what is appended leaves
+// buf where it is: at a multiple of blockSize.
+func (w *RunWriter) reserve(n int) {
+	if need := wholeBlocks(len(w.buf) + n); cap(w.buf) < need {
+		w.buf = append(blockBuffer(max(need, 2*cap(w.buf))), w.buf...)
+	}
+}
+
+// pad appends zeros up to a multiple of align.
+func (w *RunWriter) pad(align int) {
+	for len(w.buf)%align != 0 {
+		w.buf = append(w.buf, 0)
+	}
+}
+
+// widen has the last frame reach to the end of its block.
+func (w *RunWriter) widen() {
+	w.last.wide = wholeBlocks(len(w.buf)) - len(w.buf)
+	if w.last.wide > 0 {
+		putRunFrameHeader(w.buf[w.last.offset-w.written():], w.last, w.id.ID)
+		w.pad(blockSize)
+	}
+}
+
+// Buffered returns how many bytes were added and not written.
 func (w *RunWriter) Buffered() int { return len(w.buf) }
 
 // Write writes what was added, in one call of WriteAt. After an error nothing of it counts as
@@ -150,7 +186,10 @@ func (w *RunWriter) Write() error {
 	if err := w.poisoned(); err != nil {
 		return err
 	}
-	end := w.End()
+	if w.mode == Direct {
+		w.widen()
+	}
+	end := w.written()
 	n, err := w.file.WriteAt(w.buf, end)
 	if err == nil && n < len(w.buf) {
 		err = io.ErrShortWrite
@@ -167,10 +206,10 @@ func (w *RunWriter) Write() error {
 
 // Lend has frames be added in the memory of buf, which is w's until Reclaim. Without, w has memory
 // of its own, for as long as it lives.
-func (w *RunWriter) Lend(buf []byte) { w.buf = buf[:0] }
+func (w *RunWriter) Lend(buf []byte) { w.buf = alignedTail(buf) }
 
 // Reclaim forgets what was added and not written, and returns the memory that frames were added in,
-// which may have been taken since Lend.
+// which may have been taken since Lend, or be a part of what was lent.
 func (w *RunWriter) Reclaim() []byte {
 	buf := w.buf[:0]
 	w.buf = nil
@@ -204,10 +243,14 @@ func (w *RunWriter) Sync() error {
 // Close closes the file, syncing nothing.
 func (w *RunWriter) Close() error { return w.file.Close() }
 
-func appendRunHeader(dst []byte, id RunID) []byte {
+func appendRunHeader(dst []byte, id RunID, mode IO) []byte {
+	version := uint32(runVersion)
+	if mode == Direct {
+		version = runVersionWide
+	}
 	start := len(dst)
 	dst = append(dst, runMagic...)
-	dst = binary.LittleEndian.AppendUint32(dst, runVersion)
+	dst = binary.LittleEndian.AppendUint32(dst, version)
 	dst = binary.LittleEndian.AppendUint32(dst, 0)
 	dst = binary.LittleEndian.AppendUint64(dst, id.Number)
 	dst = binary.LittleEndian.AppendUint64(dst, id.ID)
@@ -216,28 +259,31 @@ func appendRunHeader(dst []byte, id RunID) []byte {
 }
 
 // parseRunHeader decodes the header of a run. reason says why b does not start with one.
-func parseRunHeader(b []byte) (id RunID, reason string) {
+func parseRunHeader(b []byte) (id RunID, version uint32, reason string) {
 	switch {
 	case len(b) < runHeaderSize:
-		return id, "file is shorter than a run header"
+		return id, 0, "file is shorter than a run header"
 	case string(b[:8]) != runMagic:
-		return id, "not a run: wrong magic"
+		return id, 0, "not a run: wrong magic"
 	case xxhash.Sum64(b[:56]) != binary.LittleEndian.Uint64(b[56:]):
-		return id, "run header fails its checksum"
-	case binary.LittleEndian.Uint32(b[8:]) != runVersion:
-		return id, "unknown format version"
+		return id, 0, "run header fails its checksum"
+	}
+	version = binary.LittleEndian.Uint32(b[8:])
+	if version != runVersion && version != runVersionWide {
+		return id, 0, "unknown format version"
 	}
 	id = RunID{binary.LittleEndian.Uint64(b[16:]), binary.LittleEndian.Uint64(b[24:])}
 	if id.Number == 0 || id.ID == 0 {
-		return id, "run header has an impossible number or id"
+		return id, 0, "run header has an impossible number or id"
 	}
-	return id, ""
+	return id, version, ""
 }
 
 // runFrame is a decoded frame header.
 type runFrame struct {
 	stored, raw int // bytes of body
 	codec       Codec
+	wide        int // bytes of wide padding
 	offset      int64
 	tag         Tag
 	sum         uint64 // of the stored body
@@ -245,7 +291,8 @@ type runFrame struct {
 
 // next is the offset behind the frame.
 func (f runFrame) next() int64 {
-	return f.offset + (int64(RunFrameOverhead+f.stored)+frameAlign-1)&^(frameAlign-1)
+	size := (int64(RunFrameOverhead+f.stored) + frameAlign - 1) &^ (frameAlign - 1)
+	return f.offset + size + int64(f.wide)
 }
 
 func putRunFrameHeader(b []byte, f runFrame, id uint64) {
@@ -253,7 +300,7 @@ func putRunFrameHeader(b []byte, f runFrame, id uint64) {
 	binary.LittleEndian.PutUint32(b[0:], uint32(f.stored))
 	binary.LittleEndian.PutUint32(b[4:], uint32(f.raw))
 	binary.LittleEndian.PutUint32(b[8:], uint32(f.codec))
-	binary.LittleEndian.PutUint32(b[12:], 0)
+	binary.LittleEndian.PutUint32(b[12:], uint32(f.wide))
 	binary.LittleEndian.PutUint64(b[16:], uint64(f.offset))
 	copy(b[24:48], f.tag[:])
 	binary.LittleEndian.PutUint64(b[48:], f.sum)
@@ -268,19 +315,22 @@ func runFrameSum(header []byte, id uint64) uint64 {
 }
 
 // parseRunFrame decodes the frame header at the start of b, which is at least as long and was read
-// at that offset. It reports false unless it is one of the run with that id.
-func parseRunFrame(b []byte, offset int64, id uint64) (f runFrame, ok bool) {
+// at that offset. It reports false unless it is one of the run with that id, which may have wide
+// padding or not.
+func parseRunFrame(b []byte, offset int64, id uint64, wide bool) (f runFrame, ok bool) {
 	_ = b[RunFrameOverhead-1]
 	f = runFrame{
 		stored: int(binary.LittleEndian.Uint32(b[0:])),
 		raw:    int(binary.LittleEndian.Uint32(b[4:])),
 		codec:  Codec(binary.LittleEndian.Uint32(b[8:])),
+		wide:   int(binary.LittleEndian.Uint32(b[12:])),
 		offset: int64(binary.LittleEndian.Uint64(b[16:])),
 		tag:    Tag(b[24:48]),
 		sum:    binary.LittleEndian.Uint64(b[48:]),
 	}
 	ok = binary.LittleEndian.Uint64(b[56:]) == runFrameSum(b, id) && f.offset == offset &&
 		f.codec < codecs && f.stored <= MaxPayloadSize && f.raw <= MaxPayloadSize &&
-		(f.codec != CodecNone || f.stored == f.raw)
+		(f.codec != CodecNone || f.stored == f.raw) &&
+		(f.wide == 0 || wide && f.wide < blockSize && f.wide%frameAlign == 0)
 	return f, ok
 }

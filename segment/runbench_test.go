@@ -16,8 +16,8 @@ import (
 const benchFrame = 256 << 10 // bytes; what a queue's memory is spilled in
 
 // BenchmarkRunCodec writes and reads back frames of one chunk each: what backlog_compression costs
-// and saves. The bodies are items of JSON, and random bytes. "stored" is the size on disk as a part
-// of the size in memory.
+// and saves, and what the page cache does. The bodies are items of JSON, and random bytes. "stored"
+// is the size on disk as a part of the size in memory.
 func BenchmarkRunCodec(b *testing.B) {
 	for _, data := range []string{"json", "random"} {
 		for _, codec := range []segment.Codec{segment.CodecNone, segment.CodecS2, segment.CodecZstd} {
@@ -26,16 +26,19 @@ func BenchmarkRunCodec(b *testing.B) {
 			if data == "random" {
 				body = randomBytes(rng, benchFrame)
 			}
-			name := fmt.Sprintf("data=%s/codec=%s", data, codec)
-			b.Run("write/"+name, func(b *testing.B) { benchRunWrite(b, codec, body) })
-			b.Run("read/"+name, func(b *testing.B) { benchRunRead(b, codec, body) })
+			for mode, io := range []string{"cached", "direct"} {
+				mode := segment.IO(mode)
+				name := fmt.Sprintf("data=%s/codec=%s/io=%s", data, codec, io)
+				b.Run("write/"+name, func(b *testing.B) { benchRunWrite(b, codec, mode, body) })
+				b.Run("read/"+name, func(b *testing.B) { benchRunRead(b, codec, mode, body) })
+			}
 		}
 	}
 }
 
 const benchRunSize = 64 // frames
 
-func benchRunWrite(b *testing.B, codec segment.Codec, body []byte) {
+func benchRunWrite(b *testing.B, codec segment.Codec, mode segment.IO, body []byte) {
 	c := segment.NewCoder(codec)
 	defer c.Close()
 	dir := b.TempDir()
@@ -50,7 +53,7 @@ func benchRunWrite(b *testing.B, codec segment.Codec, body []byte) {
 				must(b, os.Remove(w.Path()))
 			}
 			var err error
-			w, err = segment.CreateRun(segment.OS{}, filepath.Join(dir, fmt.Sprint(i)), 1)
+			w, err = segment.CreateRun(segment.OS{}, filepath.Join(dir, fmt.Sprint(i)), 1, mode)
 			must(b, err)
 			b.StartTimer()
 		}
@@ -63,24 +66,26 @@ func benchRunWrite(b *testing.B, codec segment.Codec, body []byte) {
 	must(b, w.Close())
 }
 
-// benchRunFile makes a run of benchRunSize equal frames, in the page cache.
-func benchRunFile(b *testing.B, codec segment.Codec, body []byte) (name string, id segment.RunID) {
+// benchRunFile makes a run of benchRunSize equal frames, in the page cache or on the disk.
+func benchRunFile(
+	b *testing.B, codec segment.Codec, mode segment.IO, body []byte,
+) (name string, id segment.RunID, end int64) {
 	c := segment.NewCoder(codec)
 	defer c.Close()
 	name = filepath.Join(b.TempDir(), "run")
-	w, err := segment.CreateRun(segment.OS{}, name, 1)
+	w, err := segment.CreateRun(segment.OS{}, name, 1, mode)
 	must(b, err)
 	for range benchRunSize {
 		w.Add(c, segment.Tag{}, body)
 		must(b, w.Write())
 	}
 	must(b, w.Close())
-	return name, w.ID()
+	return name, w.ID(), w.End()
 }
 
-func benchRunRead(b *testing.B, codec segment.Codec, body []byte) {
-	name, id := benchRunFile(b, codec, body)
-	r, err := segment.OpenRun(segment.OS{}, name, id)
+func benchRunRead(b *testing.B, codec segment.Codec, mode segment.IO, body []byte) {
+	name, id, end := benchRunFile(b, codec, mode, body)
+	r, err := segment.OpenRun(segment.OS{}, name, id, &segment.ReadAhead{})
 	must(b, err)
 	defer r.Close()
 	c := segment.NewCoder(codec)
@@ -93,7 +98,7 @@ func benchRunRead(b *testing.B, codec segment.Codec, body []byte) {
 		if i%benchRunSize == 0 {
 			off = segment.RunStart
 		}
-		f, err := r.Frame(off)
+		f, err := r.Frame(off, end)
 		must(b, err)
 		_, err = r.Body(c, dst, f)
 		must(b, err)
@@ -109,7 +114,7 @@ func BenchmarkRunMapped(b *testing.B) {
 	body := randomBytes(rand.New(rand.NewPCG(1, 2)), benchFrame)
 	out := make([]byte, 1024)
 	b.Run("way=pread", func(b *testing.B) {
-		name, id := benchRunFile(b, segment.CodecNone, body)
+		name, id, end := benchRunFile(b, segment.CodecNone, segment.Cached, body)
 		dst := make([]byte, 0, benchFrame)
 		b.SetBytes(benchFrame)
 		var r *segment.RunReader
@@ -121,11 +126,11 @@ func BenchmarkRunMapped(b *testing.B) {
 					must(b, r.Close())
 				}
 				var err error
-				r, err = segment.OpenRun(segment.OS{}, name, id)
+				r, err = segment.OpenRun(segment.OS{}, name, id, nil)
 				must(b, err)
 				off = segment.RunStart
 			}
-			f, err := r.Frame(off)
+			f, err := r.Frame(off, end)
 			must(b, err)
 			got, err := r.Body(&c, dst, f)
 			must(b, err)
@@ -135,7 +140,7 @@ func BenchmarkRunMapped(b *testing.B) {
 		must(b, r.Close())
 	})
 	b.Run("way=mmap", func(b *testing.B) {
-		name, _ := benchRunFile(b, segment.CodecNone, body)
+		name, _, _ := benchRunFile(b, segment.CodecNone, segment.Cached, body)
 		const stride = benchFrame + segment.RunFrameOverhead
 		b.SetBytes(benchFrame)
 		var m []byte

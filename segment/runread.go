@@ -15,8 +15,12 @@ type RunReader struct {
 	file File
 	path string
 	id   RunID
+	wide bool // frames may have wide padding
 	head [RunFrameOverhead]byte
 	buf  []byte // stored body of a compressed frame
+
+	ahead *ReadAhead // nil to read what is asked for, no more
+	size  int        // bytes that were read ahead last
 }
 
 // RunFrame is the header of a frame.
@@ -26,18 +30,37 @@ type RunFrame struct {
 	Next   int64 // offset behind it
 	Size   int   // bytes of body
 	f      runFrame
+	end    int64 // up to which the run is known to be written
 }
 
-// OpenRun opens a run for reading. It returns a *CorruptionError if the file is not that run, and
-// an error that satisfies errors.Is(err, fs.ErrNotExist) if there is none.
-func OpenRun(fsys FS, name string, id RunID) (*RunReader, error) {
+// OpenRun opens a run for reading. One that was written past the page cache is read past it too, by
+// way of ahead, unless that is nil. The others are not: to read what the cache has and the disk
+// has not, the kernel would first write it.
+//
+// It returns a *CorruptionError if the file is not that run, and an error that satisfies
+// errors.Is(err, fs.ErrNotExist) if there is none.
+func OpenRun(fsys FS, name string, id RunID, ahead *ReadAhead) (*RunReader, error) {
+	if ahead == nil {
+		return openRun(fsys, name, id, nil)
+	}
+	r, err := openRun(uncached(fsys), name, id, ahead)
+	if err != nil || r.wide {
+		return r, err
+	}
+	if err := r.Close(); err != nil {
+		return nil, err
+	}
+	return openRun(fsys, name, id, nil)
+}
+
+func openRun(fsys FS, name string, id RunID, ahead *ReadAhead) (*RunReader, error) {
 	f, err := fsys.OpenReadOnly(name)
 	if err != nil {
 		return nil, fmt.Errorf("open run: %w", err)
 	}
-	r := &RunReader{file: f, path: name, id: id}
+	r := &RunReader{file: f, path: name, id: id, ahead: ahead}
 	if err := r.check(); err != nil {
-		f.Close()
+		r.Close()
 		return nil, err
 	}
 	return r, nil
@@ -45,10 +68,11 @@ func OpenRun(fsys FS, name string, id RunID) (*RunReader, error) {
 
 // check reads the header of the file.
 func (r *RunReader) check() error {
-	if err := r.read(r.head[:], 0); err != nil {
+	if err := r.read(r.head[:], 0, RunStart); err != nil {
 		return err
 	}
-	id, reason := parseRunHeader(r.head[:])
+	id, version, reason := parseRunHeader(r.head[:])
+	r.wide = version != runVersion // also if the header tells nothing
 	if reason == "" && id != r.id {
 		reason = fmt.Sprintf("file holds run %d with id %016x, want run %d with id %016x",
 			id.Number, id.ID, r.id.Number, r.id.ID)
@@ -68,16 +92,17 @@ func (r *RunReader) Covers(end int64) error {
 	return err
 }
 
-// Frame reads the header of the frame at an offset. It returns a *CorruptionError if there is none.
-func (r *RunReader) Frame(offset int64) (RunFrame, error) {
-	if err := r.read(r.head[:], offset); err != nil {
+// Frame reads the header of the frame at an offset below end, up to which the run is known to be
+// written. It returns a *CorruptionError if there is none.
+func (r *RunReader) Frame(offset, end int64) (RunFrame, error) {
+	if err := r.read(r.head[:], offset, end); err != nil {
 		return RunFrame{}, err
 	}
-	f, ok := parseRunFrame(r.head[:], offset, r.id.ID)
+	f, ok := parseRunFrame(r.head[:], offset, r.id.ID, r.wide)
 	if !ok {
 		return RunFrame{}, r.corrupt(offset, "not a frame header of this run")
 	}
-	return RunFrame{Tag: f.tag, Offset: offset, Next: f.next(), Size: f.raw, f: f}, nil
+	return RunFrame{Tag: f.tag, Offset: offset, Next: f.next(), Size: f.raw, f: f, end: end}, nil
 }
 
 // Body appends the frame's body to dst and returns it, verified and decompressed by c. It returns a
@@ -89,13 +114,13 @@ func (r *RunReader) Body(c *Coder, dst []byte, frame RunFrame) ([]byte, error) {
 	dst = slices.Grow(dst, f.raw)
 	if f.codec == CodecNone {
 		dst = dst[:start+f.raw]
-		if err := r.body(dst[start:], at, f); err != nil {
+		if err := r.body(dst[start:], at, frame); err != nil {
 			return dst[:start], err
 		}
 		return dst, nil
 	}
 	r.buf = slices.Grow(r.buf[:0], f.stored)[:f.stored]
-	if err := r.body(r.buf, at, f); err != nil {
+	if err := r.body(r.buf, at, frame); err != nil {
 		return dst, err
 	}
 	dst, err := c.decode(dst, r.buf, f.codec, f.raw)
@@ -105,19 +130,24 @@ func (r *RunReader) Body(c *Coder, dst []byte, frame RunFrame) ([]byte, error) {
 	return dst, nil
 }
 
-func (r *RunReader) body(b []byte, at int64, f runFrame) error {
-	if err := r.read(b, at); err != nil {
+func (r *RunReader) body(b []byte, at int64, frame RunFrame) error {
+	if err := r.read(b, at, frame.end); err != nil {
 		return err
 	}
-	if xxhash.Sum64(b) != f.sum {
-		return r.corrupt(f.offset, "body fails its checksum")
+	if xxhash.Sum64(b) != frame.f.sum {
+		return r.corrupt(frame.Offset, "body fails its checksum")
 	}
 	return nil
 }
 
-// read fills b from an offset.
-func (r *RunReader) read(b []byte, offset int64) error {
-	n, err := r.file.ReadAt(b, offset)
+// read fills b from an offset; up to end the bytes do not change any more.
+func (r *RunReader) read(b []byte, offset, end int64) (err error) {
+	var n int
+	if r.ahead == nil {
+		n, err = r.file.ReadAt(b, offset)
+	} else {
+		n, err = r.ahead.readAt(r, b, offset, end)
+	}
 	switch {
 	case n == len(b):
 		return nil
@@ -132,4 +162,9 @@ func (r *RunReader) corrupt(offset int64, reason string) error {
 }
 
 // Close closes the file.
-func (r *RunReader) Close() error { return r.file.Close() }
+func (r *RunReader) Close() error {
+	if r.ahead != nil {
+		r.ahead.forget(r)
+	}
+	return r.file.Close()
+}

@@ -280,7 +280,7 @@ func SalvageRun(
 	defer r.Close()
 	var body []byte
 	for off := int64(RunStart); off < min(size, end); {
-		frame, err := r.Frame(off)
+		frame, err := r.Frame(off, end)
 		if err == nil {
 			body, err = r.Body(c, body[:0], frame)
 		}
@@ -324,10 +324,10 @@ func IdentifyRun(fsys FS, name string) (id RunID, size int64, err error) {
 	}
 	r := &RunReader{file: f, path: name}
 	defer r.Close()
-	if err := r.read(r.head[:], 0); err != nil {
+	if err := r.read(r.head[:], 0, RunStart); err != nil {
 		return id, 0, err
 	}
-	id, reason := parseRunHeader(r.head[:])
+	id, _, reason := parseRunHeader(r.head[:])
 	if reason != "" {
 		return id, 0, r.corrupt(0, reason)
 	}
@@ -377,12 +377,12 @@ func (r *RunReader) nextFrame(off, end int64) (int64, error) {
 	block := make([]byte, readAhead)
 	for off = (off + frameAlign - 1) &^ (frameAlign - 1); off+RunFrameOverhead <= end; {
 		b := block[:min(int64(len(block)), end-off)]
-		if err := r.read(b, off); err != nil {
+		if err := r.read(b, off, end); err != nil {
 			return end, err
 		}
 		for len(b) >= RunFrameOverhead {
 			if int64(binary.LittleEndian.Uint64(b[16:])) == off { // what nearly nothing else has
-				if _, ok := parseRunFrame(b, off, r.id.ID); ok {
+				if _, ok := parseRunFrame(b, off, r.id.ID, r.wide); ok {
 					return off, nil
 				}
 			}

@@ -169,8 +169,12 @@ func FuzzSalvage(f *testing.F) {
 // whatever is not hit is found, and what is missing lies in a gap.
 func TestSalvageRun(t *testing.T) {
 	t.Parallel()
+	eachIO(t, salvageRun)
+}
+
+func salvageRun(t *testing.T, mode segment.IO) {
 	disk := segmenttest.New()
-	w := newRun(t, disk)
+	w := newRun(t, disk, mode)
 	c := segment.NewCoder(segment.CodecS2)
 	defer c.Close()
 	for i := range 6 {
@@ -215,6 +219,9 @@ func TestSalvageRun(t *testing.T) {
 		}
 	}
 	for off := range end {
+		if off > all[0]+300 && off%segment.BlockSize > 300 && off%512 != 511 {
+			continue // wide padding, all the same
+		}
 		image := disk.Kill()
 		must(t, image.FlipBit(runName, off, uint(off)%8))
 		try(fmt.Sprint("bit flipped at ", off), 1, image)

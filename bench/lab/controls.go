@@ -108,18 +108,11 @@ func contentControls() []control {
 
 // spillControls break what moves items between memory and runs, beside producers and consumers.
 func spillControls() []control {
-	const spill, runRead = "spill", "segment/runread.go"
-	// What the reader of a growing run knows of its last block stays as it was.
+	const spill, ahead = "spill", "segment/readahead.go"
+	// The reader of a growing run reads blocks that are being written, and keeps what it saw.
 	stale := []edit{
-		{runRead, "	head [RunFrameOverhead]byte",
-			"	head [RunFrameOverhead]byte\n	kept []byte\n	from int64"},
-		{runRead, "	n, err := r.file.ReadAt(b, offset)", `	end := offset + int64(len(b))
-	if offset < r.from || end > r.from+int64(len(r.kept)) {
-		r.from = offset &^ 4095
-		r.kept = make([]byte, (end-r.from+4095)&^4095)
-		r.file.ReadAt(r.kept, r.from)
-	}
-	n, err := copy(b, r.kept[offset-r.from:]), error(nil)`},
+		{ahead, "	size := min(int64(r.size), wholeBlocks(end)-from)", "	size := int64(r.size)"},
+		{ahead, "	if known := max(end-a.from, 0);", "	if known := int64(len(a.buf));"},
 	}
 	early := replaced("segment/run.go", "	n, err := w.file.WriteAt(w.buf, end)",
 		`	late := append([]byte(nil), w.buf...)
