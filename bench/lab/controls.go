@@ -109,9 +109,11 @@ func contentControls() []control {
 // spillControls break what moves items between memory and runs, beside producers and consumers.
 func spillControls() []control {
 	const spill, ahead = "spill", "segment/readahead.go"
-	// The reader of a growing run reads blocks that are being written, and keeps what it saw.
+	// The reader of a growing run reads past its end, and keeps what it saw: nothing.
 	stale := []edit{
 		{ahead, "	size := min(int64(r.size), wholeBlocks(end)-from)", "	size := int64(r.size)"},
+		{ahead, "	a.of, a.from, a.buf = r, from, a.buf[:n]",
+			"	clear(a.buf[n:size])\n	a.of, a.from, a.buf = r, from, a.buf[:size]"},
 		{ahead, "	if known := max(end-a.from, 0);", "	if known := int64(len(a.buf));"},
 	}
 	early := replaced("segment/run.go", "	n, err := w.file.WriteAt(w.buf, end)",

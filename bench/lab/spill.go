@@ -70,13 +70,15 @@ func spillUnder(ctx context.Context, t *trial, prefix []string) error {
 	return inspectSpilled(t, s, lanes)
 }
 
-// writeSpillConfig writes the configuration of a cycle: how runs are compressed changes.
+// writeSpillConfig writes the configuration of a cycle: how runs are compressed changes, and one
+// cycle in five has them in the page cache, those of the cycles before too.
 func writeSpillConfig(t *trial, lanes []*spillLane, cycle int) error {
 	var b strings.Builder
 	b.WriteString("segment_size = \"64KiB\"\njournal_size = \"1MiB\"\n")
 	b.WriteString("max_open_transactions = 1000000\n")
 	codecs := []string{"none", "s2", "zstd"}
 	fmt.Fprintf(&b, "backlog_compression = %q\n", codecs[cycle%len(codecs)])
+	fmt.Fprintf(&b, "backlog_cache = %t\n", cycle%5 == 4)
 	for _, l := range lanes {
 		b.WriteString(l.config())
 	}

@@ -32,6 +32,7 @@ type spillLane struct {
 	how    taking
 	policy string // sync_journal of the queue
 	memory string // max_memory_size
+	most   int64  // items that the producer may be ahead of the consumer
 
 	sent  atomic.Int64 // the last item that was sent; changed by the producer
 	acked atomic.Int64 // … and acknowledged
@@ -52,7 +53,7 @@ type spillLane struct {
 func newSpillLane(t *trial, name, protocol string, how taking, policy, memory string) *spillLane {
 	l := &spillLane{
 		t: t, bodies: newLane(t, name, protocol, policy), queue: name, how: how, policy: policy,
-		memory: memory,
+		memory: memory, most: math.MaxInt64,
 	}
 	l.bodies.next = math.MaxInt
 	l.order.next = 1
@@ -67,8 +68,9 @@ func (l *spillLane) config() string {
 
 // spillLanes returns lanes of every protocol, policy and way of taking.
 func spillLanes(t *trial) []*spillLane {
-	heavy := newSpillLane(t, "heavy", "memcache", takeAhead, "never", "100KiB")
-	heavy.bodies.heavy = true // so that a backlog has several runs
+	// One has runs of several files, which are written past the page cache: smaller queues do not.
+	heavy := newSpillLane(t, "heavy", "memcache", takeAhead, "never", "512KiB")
+	heavy.bodies.heavy = true
 	return []*spillLane{
 		heavy,
 		newSpillLane(t, "ahead", "memcache", takeAhead, "never", "5KiB"),
@@ -104,7 +106,7 @@ func (l *spillLane) put(s *server, rng *rand.Rand, acked func()) error {
 	}
 	defer c.conn.Close()
 	for !l.gone.Load() {
-		high := int64(1 + rng.IntN(16<<rng.IntN(9)))
+		high := min(int64(1+rng.IntN(16<<rng.IntN(9))), l.most)
 		for l.sent.Load()-l.reached.Load() < high && !l.gone.Load() {
 			if err := l.putBatch(c, 1+rng.IntN(48), acked); err != nil {
 				return err
