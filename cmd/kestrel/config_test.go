@@ -60,6 +60,7 @@ segment_size = 1048576
 memory_limit = "10MB"
 disk_reserve = "3GiB"
 backlog_compression = "s2"
+backlog_cache = true
 max_queues = 7
 expiration_timer_frequency = "1s"
 client_timeout = "1h30m"
@@ -80,6 +81,7 @@ log_format = "json"
 	if want := (engine.Options{
 		Dir: "/q", JournalSize: 64 << 20, SegmentSize: 1 << 20, MemoryLimit: 10e6, MaxQueues: 7,
 		SweepInterval: time.Second, DiskReserve: 3 << 30, BacklogCompression: segment.CodecS2,
+		BacklogCached: true,
 	}); !reflect.DeepEqual(e, want) {
 		t.Errorf("engine options = %+v, want %+v", e, want)
 	}

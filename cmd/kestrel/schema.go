@@ -102,6 +102,10 @@ func dataOptions() []option[config] {
 		help: "of what is spilled to disk; s2 is fast, zstd takes less room",
 		at:   func(c *config) value { return codecValue{&c.engine.BacklogCompression} },
 	}, {
+		key:  "backlog_cache",
+		help: "keeps what is spilled in the page cache; else it goes past it",
+		at:   func(c *config) value { return boolValue{&c.engine.BacklogCached} },
+	}, {
 		key:  "max_queues",
 		help: "past it, no queue is created",
 		at:   func(c *config) value { return countValue[int]{&c.engine.MaxQueues, 1, math.MaxInt32} },
