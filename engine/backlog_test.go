@@ -479,7 +479,7 @@ func TestBacklogControls(t *testing.T) {
 			c.disk = func() segment.FS { return &lazyRuns{c.fsys, tt.skips} }
 			c.fsys.StopAt(n)
 			c.run(crashSteps)
-			complaints += len(c.checkImages(2))
+			complaints += complaintsOf(c)
 		}
 		if broken := tt.name != "nothing is broken"; broken != (complaints > 0) {
 			t.Errorf("%s: %d complaints", tt.name, complaints)
@@ -487,11 +487,24 @@ func TestBacklogControls(t *testing.T) {
 	}
 }
 
+// complaintsOf counts what is wrong with what a crash leaves. What cannot be read at all counts too.
+func complaintsOf(c *crashRun) (n int) {
+	defer func() {
+		if damage := recover(); damage != nil {
+			n = 1
+		}
+	}()
+	return len(c.checkImages(2))
+}
+
 // lazyRuns is a file system that leaves out some syncs of runs.
 type lazyRuns struct {
 	*segmenttest.FS
 	skips func(segmenttest.OpKind) bool
 }
+
+// Uncached implements segment.UncachedFS.
+func (f *lazyRuns) Uncached() segment.FS { return f }
 
 func (f *lazyRuns) Create(name string) (segment.File, error) {
 	file, err := f.FS.Create(name)
@@ -520,12 +533,20 @@ func (f *lazyRun) Datasync() error {
 	return f.File.Datasync()
 }
 
-// TestBacklogBusy has producers and consumers race against the spool on a real disk.
+// TestBacklogBusy has producers and consumers race against the spool on a real disk, past the page
+// cache and through it.
 func TestBacklogBusy(t *testing.T) {
+	for _, directFrom := range []int64{1, minDirectMemory} {
+		backlogBusy(t, directFrom)
+	}
+}
+
+func backlogBusy(t *testing.T, directFrom int64) {
 	dir := t.TempDir()
 	settings := Settings{Default: DefaultQueueOptions()}
 	settings.Default.MaxMemorySize, settings.Default.Sync = 5000, SyncNever
 	o := Options{Dir: dir, Settings: settings, SegmentSize: 1 << 20, BacklogCompression: segment.CodecS2}
+	o.directFrom = directFrom
 	e, err := Open(o)
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,9 @@ type hookFS struct {
 	syncDir  func(call func() error) error
 }
 
+// Uncached implements segment.UncachedFS: the hooks are for all files.
+func (f *hookFS) Uncached() segment.FS { return f }
+
 func (f *hookFS) Create(path string) (segment.File, error) { return f.wrap(f.FS.Create(path)) }
 
 func (f *hookFS) Open(path string) (segment.File, error) { return f.wrap(f.FS.Open(path)) }

@@ -50,7 +50,7 @@ func TestRunOnDisk(t *testing.T) {
 }
 
 // TestRunGrows reads a run, with one reader, while it is written: whatever was said to be written
-// is there. Its control is a ReadAhead that reads past end and keeps what it read.
+// is there. Its control is a ReadAhead that reads past end and takes what is not there for zeros.
 func TestRunGrows(t *testing.T) {
 	const frames = 300
 	disks := map[string]segment.FS{"memory": segmenttest.New()}
@@ -77,15 +77,17 @@ func TestRunGrows(t *testing.T) {
 					ends <- w.End()
 				}
 			}()
-			var r *segment.RunReader
+			defer func() {
+				for range ends { // until the writer is done with the file
+				}
+			}()
+			end := <-ends // the header is written with the first frame
+			r, err := segment.OpenRun(disk, name, goldenRunID, &segment.ReadAhead{})
+			must(t, err)
+			defer r.Close()
 			var c segment.Coder
 			i, off := 0, int64(segment.RunStart)
-			for end := range ends {
-				if r == nil {
-					r, err = segment.OpenRun(disk, name, goldenRunID, &segment.ReadAhead{})
-					must(t, err)
-					defer r.Close()
-				}
+			for ok := true; ok; end, ok = <-ends {
 				for ; off < end; i++ {
 					f, err := r.Frame(off, end)
 					must(t, err)

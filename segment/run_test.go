@@ -480,6 +480,7 @@ func FuzzRun(f *testing.F) {
 	f.Add([]byte("hello"), uint32(5), uint32(0), uint16(4096))
 	f.Add([]byte{5, 16, 'h', 'e', 'l', 'l', 'o'}, uint32(5), uint32(1), uint16(8))
 	f.Add([]byte{0x28, 0xb5, 0x2f, 0xfd, 0x04, 0x00, 0x29, 0, 0}, uint32(5), uint32(2), uint16(1))
+	ahead := &segment.ReadAhead{}
 	f.Fuzz(func(t *testing.T, stored []byte, raw, codec uint32, wide uint16) {
 		for _, mode := range []segment.IO{segment.Cached, segment.Direct} {
 			disk := segmenttest.New()
@@ -487,7 +488,7 @@ func FuzzRun(f *testing.F) {
 			data = segment.AppendRunFrame(
 				data, stored, int(raw%(1<<20)), segment.Codec(codec%4), int(wide), goldenRunID)
 			must(t, disk.WriteFile(runName, data))
-			got, err := readRun(disk, runName, goldenRunID, segment.RunStart+1)
+			got, err := readRunWith(disk, runName, goldenRunID, segment.RunStart+1, ahead)
 			if err != nil && !errors.Is(err, segment.ErrCorrupt) {
 				t.Errorf("error %v, want nil or ErrCorrupt", err)
 			}
