@@ -148,16 +148,16 @@ func (l *lane) killed() {
 		l.doubt[n] = true
 	}
 	l.sent = nil
-	l.maySkip, l.mayRepeat = false, 0
 	switch {
 	case l.reliable && l.open > 0 && l.asked:
 		l.mayRepeat = l.open
 		l.expect = l.open
 	case l.reliable && l.open > 0:
+		l.mayRepeat = 0
 		l.expect = l.open // it was not confirmed: it is back
 	case !l.reliable && l.asked:
 		l.maySkip = true
-	}
+	} // otherwise what an earlier kill left open is open still: nothing has come since
 	l.open, l.asked = 0, false
 }
 
@@ -269,7 +269,7 @@ func (l *lane) got(n int) {
 		l.complain("item %d came again, or late: item %d was to come", n, l.expect)
 		return
 	}
-	l.maySkip = false
+	l.maySkip, l.mayRepeat = false, 0
 	delete(l.doubt, n)
 	l.expect++
 }
