@@ -1,13 +1,34 @@
 package netloop
 
-import "github.com/valyala/bytebufferpool"
+import (
+	"sync"
 
-// buffers are what the sessions of one loop take and give back, by use: the pools learn how large
-// buffers become, and a mix would teach them to throw the larger ones away.
+	"github.com/valyala/bytebufferpool"
+)
+
+// buffers are what the sessions of one loop take and give back, by use.
 type buffers struct {
-	inputs  bytebufferpool.Pool
-	outputs bytebufferpool.Pool
-	gets    bytebufferpool.Pool // replies to Thrift gets
+	inputs  bytebufferpool.Pool // learns how large they become: a session may keep its input for long
+	outputs replyPool
+	gets    replyPool // replies to Thrift gets
+}
+
+// replyPool hands out buffers for replies, whatever their size. One that learnt sizes would throw the
+// buffers of large replies away when clients have put for a while and now get: for tens of
+// thousands of turns, each of which would let a new one grow.
+type replyPool struct{ pool sync.Pool }
+
+func (p *replyPool) take() *bytebufferpool.ByteBuffer {
+	if b, ok := p.pool.Get().(*bytebufferpool.ByteBuffer); ok {
+		return b
+	}
+	return &bytebufferpool.ByteBuffer{}
+}
+
+func (p *replyPool) give(b *bytebufferpool.ByteBuffer) {
+	if cap(b.B) <= maxPooledBuffer {
+		p.pool.Put(b)
+	}
 }
 
 // maxPooledBuffer is the capacity, in bytes, up to which a buffer is used again.
@@ -19,7 +40,7 @@ const smallInput = 4 << 10
 // takeOutput makes sure that s has a buffer for replies.
 func (s *session) takeOutput() {
 	if s.outPool == nil {
-		s.outPool = s.loop.buffers.outputs.Get()
+		s.outPool = s.loop.buffers.outputs.take()
 		s.out = s.outPool.B[:0]
 	}
 }
@@ -29,10 +50,8 @@ func (s *session) dropOutput() {
 	if s.outPool == nil {
 		return
 	}
-	if cap(s.out) <= maxPooledBuffer {
-		s.outPool.B = s.out
-		s.loop.buffers.outputs.Put(s.outPool)
-	}
+	s.outPool.B = s.out
+	s.loop.buffers.outputs.give(s.outPool)
 	s.out, s.outPool, s.heldSize = nil, nil, 0
 }
 

@@ -22,7 +22,7 @@ type thriftGet struct {
 // thriftGetItems begins a get: it ends when it has all it may return, or at its deadline.
 func thriftGetItems(s *session, req *thrift.Request) {
 	g, l := &s.thrift.get, s.loop
-	g.reply, g.count, g.autoAbort = l.buffers.gets.Get(), 0, max(moment(req.AutoAbortMillis), 0)
+	g.reply, g.count, g.autoAbort = l.buffers.gets.take(), 0, max(moment(req.AutoAbortMillis), 0)
 	g.reply.B = thrift.BeginItems(g.reply.B[:0], req.Call)
 	limit := int(req.MaxItems)
 	room := l.server.opts.MaxOpenReads - l.server.reliable.count(s.thrift.reader, req.Queue)
@@ -99,9 +99,7 @@ func (s *session) dropGet() {
 	if g.reply == nil {
 		return
 	}
-	if cap(g.reply.B) <= maxPooledBuffer {
-		s.loop.buffers.gets.Put(g.reply)
-	}
+	s.loop.buffers.gets.give(g.reply)
 	g.reply = nil
 }
 
