@@ -58,11 +58,8 @@ controls: ## break the server on purpose, in each way that a test must notice; t
 soak: ## a steady load for SOAK seconds: memory, descriptors and goroutines must be flat
 	$(GO) run ./bench/lab soak -n $(SOAK)
 
-fuzz: ## fuzz every decoder for FUZZTIME each
-	@for pkg in $$($(GO) list ./...); do \
-	  for f in $$($(GO) test -list '^Fuzz' $$pkg | grep ^Fuzz); do \
-	    echo "== $$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
-	  done; done
+fuzz: ## fuzz every decoder for FUZZTIME each, from what was found before
+	GO="$(GO)" bench/lab/fuzz.sh $(FUZZTIME)
 
 bench: ## Go benchmarks, BENCHCOUNT runs each, for benchstat
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -count $(BENCHCOUNT) ./...
