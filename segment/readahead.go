@@ -44,12 +44,12 @@ func (a *ReadAhead) fetch(r *RunReader, offset, end int64) error {
 	} else {
 		r.size = minReadAhead
 	}
-	if cap(a.buf) == 0 {
-		a.buf = blockBuffer(readAhead)
-	}
 	a.of = nil
 	from := offset &^ (blockSize - 1)
 	size := min(int64(r.size), wholeBlocks(end)-from)
+	if int64(cap(a.buf)) < size {
+		a.buf = blockBuffer(r.size)
+	}
 	n, err := r.file.ReadAt(a.buf[:size], from)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
