@@ -127,7 +127,7 @@ func (s *Server) addr(p protocol) net.Addr {
 
 // Start begins to take in connections.
 func (s *Server) Start() error {
-	// A loop that is woken needs a processor besides those that wait for events.
+	// Loops keep theirs while they wait briefly; what runs in the background needs one too.
 	if want := s.opts.Loops + 1; runtime.GOMAXPROCS(0) < want {
 		runtime.GOMAXPROCS(want)
 	}
