@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // readSize is how many bytes of a connection are read at a time.
@@ -30,16 +32,31 @@ func (d *driver) run() {
 			panic(fmt.Sprintf("netloop: wait for events: %v", err))
 		}
 		d.begin()
-		for i := range events {
-			if fd := int(events[i].Fd); fd < len(d.conns) && d.conns[fd] != nil {
-				d.readable(d.conns[fd])
-			}
+		d.handle(events)
+		if d.syncsInline() {
+			d.handle(d.poller.ready())
 		}
 		for _, task := range d.takeTasks() {
 			task()
 		}
 		d.tick()
 	}
+}
+
+// handle reads from the connections that have something to be read.
+func (d *driver) handle(events []unix.EpollEvent) {
+	for i := range events {
+		if fd := int(events[i].Fd); fd < len(d.conns) && d.conns[fd] != nil {
+			d.readable(d.conns[fd])
+		}
+	}
+}
+
+// syncsInline reports whether the tick will sync, on the loop's goroutine. It is then worth looking
+// once more for clients that have just sent something: they would wait for a sync that is under way,
+// and then for one of their own.
+func (d *driver) syncsInline() bool {
+	return d.server.syncInline && d.ticket.Synced > 0
 }
 
 // do has the loop's goroutine call f, between two turns at the latest. Any goroutine may call it.

@@ -71,9 +71,8 @@ func (p *poller) ring() {
 // wait returns what has happened, as soon as there is anything; the slice is valid until the next
 // call. An error means that the set is of no use any more.
 func (p *poller) wait() ([]unix.EpollEvent, error) {
-	n, errno := p.waitBriefly()
-	if errno == 0 && n > 0 {
-		return p.events[:n], nil
+	if events := p.waitRaw(briefWait); len(events) > 0 {
+		return events, nil
 	}
 	for {
 		n, err := unix.EpollWait(p.epoll, p.events, -1)
@@ -83,15 +82,21 @@ func (p *poller) wait() ([]unix.EpollEvent, error) {
 	}
 }
 
-// waitBriefly waits for an event, but no longer than briefWait.
+// ready is wait that returns nothing rather than wait.
+func (p *poller) ready() []unix.EpollEvent { return p.waitRaw(0) }
+
+// waitRaw waits for events, but no longer than so many milliseconds.
 //
 // It is a raw system call. The scheduler is not told that the goroutine waits, and so does not take
 // the processor away from it, which costs more than the wait is worth as long as events keep
 // coming. To stop the world it sends a signal, which ends the call.
-func (p *poller) waitBriefly() (n int, err syscall.Errno) {
-	r, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(p.epoll),
-		uintptr(unsafe.Pointer(&p.events[0])), maxEvents, briefWait, 0, 0)
-	return int(r), errno
+func (p *poller) waitRaw(millis int) []unix.EpollEvent {
+	n, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(p.epoll),
+		uintptr(unsafe.Pointer(&p.events[0])), maxEvents, uintptr(millis), 0, 0)
+	if errno != 0 {
+		return nil
+	}
+	return p.events[:n]
 }
 
 func (p *poller) close() {

@@ -98,6 +98,7 @@ type session struct {
 	replyStart int
 	owed       int  // bytes of replies that have not left, as counted in the loop's ledger
 	dirty      bool // in loop.dirty
+	served     bool // … with an item
 	posted     news // guarded by the mailbox's mutex
 	news       news // taken from the mailbox
 
@@ -243,7 +244,10 @@ func (s *session) quit() {
 }
 
 // Receive implements engine.Receiver for the fetch being run.
-func (s *session) Receive(it engine.Item) bool { return s.proto.item(s, it) }
+func (s *session) Receive(it engine.Item) bool {
+	s.served = true
+	return s.proto.item(s, it)
+}
 
 // after makes the replies written so far wait for t.
 func (s *session) after(t engine.Ticket) {

@@ -61,20 +61,33 @@ func (l *loop) commit() {
 	}
 	dirty := l.dirty
 	l.dirty = l.cleaned[:0]
+	others := dirty[:0]
 	for _, s := range dirty {
-		s.dirty = false
-		switch {
-		case s.state == closed:
-		case s.held:
-			s.countOutput()
-		case err != nil || len(s.out) == 0 || l.engine.Committed(s.ticket):
-			l.deliver(s, err)
-		default:
-			l.hold(s)
+		if s.served { // or producers would always be a reply ahead, and queues stay as long as they are
+			l.release(s, err)
+		} else {
+			others = append(others, s)
 		}
+	}
+	for _, s := range others {
+		l.release(s, err)
 	}
 	clear(dirty)
 	l.cleaned = dirty
+}
+
+// release lets the replies of a dirty session leave, if they may.
+func (l *loop) release(s *session, err error) {
+	s.dirty, s.served = false, false
+	switch {
+	case s.state == closed:
+	case s.held:
+		s.countOutput()
+	case err != nil || len(s.out) == 0 || l.engine.Committed(s.ticket):
+		l.deliver(s, err)
+	default:
+		l.hold(s)
+	}
 }
 
 // hold keeps the replies of s until their ticket is good.
