@@ -75,7 +75,13 @@ func TestPollerReadable(t *testing.T) {
 	if err := p.add(ours); err != nil {
 		t.Fatal(err)
 	}
+	if got := p.ready(); len(got) != 0 {
+		t.Errorf("ready = %v before anything has happened", got)
+	}
 	unix.Write(peer, []byte("xy"))
+	if got := p.ready(); len(got) != 1 || int(got[0].Fd) != ours {
+		t.Errorf("ready = %v, want %d", got, ours)
+	}
 	for range 2 {
 		if got := happened(t, p); !slices.Equal(got, []int{ours}) {
 			t.Errorf("wait = %v, want %d", got, ours)
