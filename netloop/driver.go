@@ -27,20 +27,25 @@ type driver struct {
 // run serves until stop was called.
 func (d *driver) run() {
 	for !d.stopped {
-		events, err := d.poller.wait()
-		if err != nil {
-			panic(fmt.Sprintf("netloop: wait for events: %v", err))
-		}
-		d.begin()
-		d.handle(events)
-		if d.syncsInline() {
-			d.handle(d.poller.ready())
-		}
-		for _, task := range d.takeTasks() {
-			task()
-		}
-		d.tick()
+		d.turn()
 	}
+}
+
+// turn waits until something has happened, and handles it.
+func (d *driver) turn() {
+	events, err := d.poller.wait()
+	if err != nil {
+		panic(fmt.Sprintf("netloop: wait for events: %v", err))
+	}
+	d.begin()
+	d.handle(events)
+	if d.syncsInline() {
+		d.handle(d.poller.ready())
+	}
+	for _, task := range d.takeTasks() {
+		task()
+	}
+	d.tick()
 }
 
 // handle reads from the connections that have something to be read.

@@ -92,7 +92,7 @@ func (p *poller) ready() []unix.EpollEvent { return p.waitRaw(0) }
 // coming. To stop the world it sends a signal, which ends the call.
 func (p *poller) waitRaw(millis int) []unix.EpollEvent {
 	n, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(p.epoll),
-		uintptr(unsafe.Pointer(&p.events[0])), maxEvents, uintptr(millis), 0, 0)
+		uintptr(unsafe.Pointer(&p.events[0])), uintptr(len(p.events)), uintptr(millis), 0, 0)
 	if errno != 0 {
 		return nil
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+
+	"golang.org/x/sys/unix"
 )
 
 // orderedSink is a sink that notes in a list which of several sessions was sent something.
@@ -48,5 +50,50 @@ func TestItemsLeaveFirst(t *testing.T) {
 		if got := slices.Sorted(slices.Values(sent[:2])); !slices.Equal(got, []string{"consumer", "waiting"}) {
 			t.Errorf("replies left in the order %v, want those with items first", sent)
 		}
+	})
+}
+
+// What has come while a turn was handled shares its sync, if the loop is to wait for that: turn
+// without its second look fails here.
+func TestSecondLookBeforeSync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := newTestServer(t, Options{}, defaults())
+		defer ts.stop()
+		d := ts.server.loops[0]
+		if err := d.poller.start(); err != nil {
+			t.Fatal(err)
+		}
+		defer d.poller.close()
+		d.poller.events = d.poller.events[:1] // the first look sees one of the two
+		var clients [2]int
+		for i := range clients {
+			near, far := socketPair(t)
+			fd, err := unix.Dup(near) // the driver closes its own
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := &conn{fd: fd}
+			c.session.proto, c.session.local = memcacheProtocol{}, true
+			ts.do(func() {
+				ts.server.limit(&c.session, ts.server.connections.Add(1))
+				d.take(c)
+			})
+			clients[i] = far
+			if _, err := unix.Write(far, []byte("set q 0 0 1\r\nx\r\n")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before := ts.server.Metrics().Syncs.Total()
+		ts.do(d.turn)
+		for i, fd := range clients {
+			var reply [64]byte
+			if n, _ := unix.Read(fd, reply[:]); string(reply[:max(n, 0)]) != "STORED\r\n" {
+				t.Errorf("client %d got %q after one turn, want STORED", i, reply[:max(n, 0)])
+			}
+		}
+		if n := ts.server.Metrics().Syncs.Total() - before; n != 1 {
+			t.Errorf("%d syncs for two puts, want 1", n)
+		}
+		ts.do(func() { d.stop() })
 	})
 }
