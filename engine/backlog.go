@@ -78,6 +78,14 @@ type place struct {
 // its memory.
 func (q *queue) frontLimit() int64 { return q.opts.MaxMemorySize / 2 }
 
+// refillAt is down to how many bytes its window goes before it is filled again. That is done little
+// and often: a large fill at a time would keep the processor from its event loops for long, and its
+// chunks would not be those that the loops have just given back.
+func (q *queue) refillAt() int64 {
+	limit := q.frontLimit()
+	return max(limit/2, limit-fillBatch)
+}
+
 // recentLimit is how many bytes of items its recent part may hold: the other half, or what a window
 // that is larger leaves of it.
 func (q *queue) recentLimit() int64 {
@@ -171,7 +179,7 @@ func (e *Engine) leaveReadBehind(q *queue) {
 // popped is called after an item has left the window of a queue with a backlog.
 func (e *Engine) popped(q *queue) {
 	b := q.backlog
-	if b.onDisk > 0 && q.window.bytes <= q.frontLimit()/2 && !e.memoryShort() {
+	if b.onDisk > 0 && q.window.bytes <= q.refillAt() && !e.memoryShort() {
 		e.wantFill(q)
 	}
 	if len(b.runs) > 0 && b.runs[0].written.lastID < q.headID() {

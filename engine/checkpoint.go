@@ -6,8 +6,10 @@ import (
 	"github.com/kestrelmq/kestrel/segment"
 )
 
-// spareSegments is how many dropped segments the journal keeps to use again.
-const spareSegments = 2
+// spareSegments is how many dropped segments the journal keeps to use again: as many as a queue in
+// read-behind lets go of at a time. A new file, and new pages of the cache, cost more than writing
+// over old ones.
+const spareSegments = 5
 
 // checkpoint records the state of every queue, so that segments before the one in which it began
 // are needed for items only. It waits for the disk. It returns the number of that segment.

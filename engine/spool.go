@@ -17,6 +17,9 @@ const (
 	// maxSpillBuffer is how many bytes of memory are kept from one write to the next: enough for any
 	// batch of chunks that are not of one large item, in a buffer that grew by doubling.
 	maxSpillBuffer = 3 * spillBatch
+	// fillBatch is for how many bytes there must be room in a window, at most, before the next
+	// frames are read into it.
+	fillBatch = 1 << 20
 	// recordEvery is how many bytes of a run are synced and recorded at a time.
 	recordEvery = 8 << 20
 	// minRunSize and maxRunSize are between what sizes, in bytes, a run is ended: at a sixteenth of
