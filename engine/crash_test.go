@@ -20,7 +20,7 @@ func TestCrashEveryWrite(t *testing.T) { crashEveryWrite(t, false) }
 func TestCrashEveryWriteOfBacklog(t *testing.T) { crashEveryWrite(t, true) }
 
 func crashEveryWrite(t *testing.T, spilling bool) {
-	first, seeds, tears := uint64(1), amount[uint64](1, 2, 40), amount[uint64](1, 2, 10)
+	first, seeds, tears := uint64(1), amount[uint64](1, 1, 40), amount[uint64](1, 2, 10)
 	if spilling {
 		seeds, tears = amount[uint64](1, 1, 40), amount[uint64](1, 1, 10)
 	}

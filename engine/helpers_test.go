@@ -13,10 +13,14 @@ import (
 
 const testDir = "data"
 
+// testMemory is the memory limit of engines on small file systems. To ask the machine for the default
+// takes as long as a small test.
+const testMemory = 1 << 30
+
 // testOptions are those of an engine on fsys that rotates its journal often.
 func testOptions(fsys segment.FS, change ...func(*QueueOptions)) Options {
 	o := Options{
-		Dir: testDir, FS: fsys, Shards: 4, SegmentSize: 4096,
+		Dir: testDir, FS: fsys, Shards: 4, SegmentSize: 4096, MemoryLimit: testMemory,
 		Settings: Settings{Default: DefaultQueueOptions()},
 	}
 	for _, f := range change {

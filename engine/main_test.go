@@ -3,6 +3,7 @@ package engine
 import (
 	"flag"
 	"os"
+	"runtime/debug"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -21,4 +22,7 @@ func amount[T any](short, normal, long T) T {
 	return normal
 }
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400) // tests make thousands of small engines; to collect each takes a fifth of their time
+	goleak.VerifyTestMain(m)
+}

@@ -19,7 +19,7 @@ import (
 //
 // To replay a failure: go test ./engine -run TestQueueModel -seed N
 func TestQueueModel(t *testing.T) {
-	first, runs, steps := uint64(1), amount[uint64](20, 60, 2000), amount(400, 400, 1500)
+	first, runs, steps := uint64(1), amount[uint64](20, 40, 2000), amount(400, 400, 1500)
 	if *seedFlag != 0 {
 		first, runs = *seedFlag, 1
 	}

@@ -123,8 +123,8 @@ func TestStats(t *testing.T) {
 	if s.JournalBytes != 4096 || s.JournalFailing || s.DiskFull {
 		t.Errorf("Stats = %+v, want a journal of one segment of 4096 bytes, in order", s)
 	}
-	if s.MemoryLimit != DefaultMemoryLimit() {
-		t.Errorf("MemoryLimit = %d, want the default", s.MemoryLimit)
+	if s.MemoryLimit != testMemory {
+		t.Errorf("MemoryLimit = %d, want the one given", s.MemoryLimit)
 	}
 	if got := e.OptionsFor("z"); got != DefaultQueueOptions() {
 		t.Errorf("OptionsFor = %+v, want the default", got)

@@ -207,17 +207,19 @@ func fillMemory(ctx context.Context, t *trial, how launch) error {
 		return err
 	}
 	how.args = append(how.args, "--config", config)
-	return overfill(ctx, t, how, 10_000)
+	return overfill(ctx, t, how, 100_000_000)
 }
 
-// overfill puts more items of 10,000 bytes than the server may keep in memory, and takes them.
-func overfill(ctx context.Context, t *trial, how launch, items int) error {
+// overfill puts so many bytes of items, more than the server may keep in memory, and takes them.
+func overfill(ctx context.Context, t *trial, how launch, total int) error {
+	const size = 40_000 // of an item
+	items := total / size
 	s, err := how.start(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.kill()
-	a, err := ask(s, 10_000)
+	a, err := ask(s, size)
 	if err != nil {
 		return err
 	}
@@ -231,7 +233,7 @@ func overfill(ctx context.Context, t *trial, how launch, items int) error {
 		if next > first { // a refusal may be that the disk was slower, for a moment
 			deadline = time.Now().Add(patience)
 		} else if time.Now().After(deadline) {
-			t.violate("item %d of 10,000 bytes is refused although the disk has room: %s", next, refusal)
+			t.violate("item %d of %d bytes is refused although the disk has room: %s", next, size, refusal)
 			return nil
 		}
 	}
@@ -266,5 +268,5 @@ func groupMemory(ctx context.Context, t *trial, dir string) error {
 	}
 	how.args = append(how.args, "--data-dir", "told-nothing")
 	t.counts.trials.Add(1)
-	return overfill(ctx, t, how, 20_000)
+	return overfill(ctx, t, how, 200_000_000)
 }
