@@ -94,7 +94,7 @@ func (c *Coder) decode(dst, stored []byte, codec Codec, raw int) ([]byte, error)
 		}
 		return dst[:start+raw], nil
 	default:
-		out, err := c.decoder().DecodeAll(stored, dst)
+		out, err := c.decoder().DecodeAll(stored, dst[:start:start+raw])
 		if err != nil {
 			return dst, fmt.Errorf("body does not decompress: %w", err)
 		}
@@ -119,8 +119,9 @@ func (c *Coder) encoder() *zstd.Encoder {
 
 func (c *Coder) decoder() *zstd.Decoder {
 	if c.dec == nil {
+		// What a body says of its own length is not believed: there is room for what its frame says.
 		dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1),
-			zstd.WithDecoderMaxMemory(MaxPayloadSize))
+			zstd.WithDecoderMaxMemory(MaxPayloadSize), zstd.WithDecodeAllCapLimit(true))
 		if err != nil {
 			panic(fmt.Sprintf("segment: zstd refuses constant options: %v", err))
 		}

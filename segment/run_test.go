@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -472,6 +473,28 @@ func FuzzParseRunFrame(f *testing.F) {
 	})
 }
 
+// zstdBomb says that it decompresses to 808 MB.
+var zstdBomb = []byte("(\xb5/\xfd\x90000000")
+
+// A body is given as much memory as the header of its frame says, whatever the body itself says:
+// decode without its limit fails here.
+func TestBodyOfManyBytes(t *testing.T) {
+	disk := segmenttest.New()
+	data := segment.AppendRunHeader(nil, goldenRunID, segment.Cached)
+	data = segment.AppendRunFrame(data, zstdBomb, 5, segment.CodecZstd, 0, goldenRunID)
+	must(t, disk.WriteFile(runName, data))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := readRunWith(disk, runName, goldenRunID, segment.RunStart+1, nil)
+	runtime.ReadMemStats(&after)
+	if !errors.Is(err, segment.ErrCorrupt) {
+		t.Errorf("error %v, want ErrCorrupt", err)
+	}
+	if n := after.TotalAlloc - before.TotalAlloc; n > 16<<20 {
+		t.Errorf("%d bytes were allocated for a body of 5", n)
+	}
+}
+
 // FuzzRun has any bytes behind a frame header that is right for them: the body comes out as long
 // as the header says, or not at all.
 func FuzzRun(f *testing.F) {
@@ -480,6 +503,7 @@ func FuzzRun(f *testing.F) {
 	f.Add([]byte("hello"), uint32(5), uint32(0), uint16(4096))
 	f.Add([]byte{5, 16, 'h', 'e', 'l', 'l', 'o'}, uint32(5), uint32(1), uint16(8))
 	f.Add([]byte{0x28, 0xb5, 0x2f, 0xfd, 0x04, 0x00, 0x29, 0, 0}, uint32(5), uint32(2), uint16(1))
+	f.Add(zstdBomb, uint32(5), uint32(segment.CodecZstd), uint16(8))
 	ahead := &segment.ReadAhead{}
 	f.Fuzz(func(t *testing.T, stored []byte, raw, codec uint32, wide uint16) {
 		for _, mode := range []segment.IO{segment.Cached, segment.Direct} {
