@@ -81,7 +81,7 @@ func damageRound(
 		if len(t.violations()) > 0 || ctx.Err() != nil {
 			return nil
 		}
-		d := drawDamage(sound, rng)
+		d := drawDamage(sound, rng, i%4 != 0)
 		damaged := maps.Clone(sound)
 		damaged[d.file] = d.apply(sound[d.file])
 		if err := writeFiles(filepath.Join(how.dir, "data"), damaged); err != nil {
@@ -109,21 +109,28 @@ func (d damage) String() string {
 	return fmt.Sprintf("bit %d of byte %d of %s flipped", d.bit, d.offset, d.file)
 }
 
-// drawDamage chooses a place, more often than not one that has been written.
-func drawDamage(files map[string][]byte, rng *rand.Rand) damage {
-	var names []string
+// drawDamage chooses a place: one that has been written, which a server mostly refuses, or one in
+// the room that a segment still has, which it mostly serves. Where no file has such a place it
+// chooses another.
+func drawDamage(files map[string][]byte, rng *rand.Rand, written bool) damage {
+	var choice []damage // offset: the first; bit is not drawn yet
+	ends := make(map[string]int)
 	for name, data := range files {
-		if len(data) > 0 {
-			names = append(names, name)
+		used := len(bytes.TrimRight(data, "\x00"))
+		if written && used > 0 {
+			choice, ends[name] = append(choice, damage{file: name}), used
+		}
+		if !written && used < len(data) {
+			choice, ends[name] = append(choice, damage{file: name, offset: used}), len(data)
 		}
 	}
-	slices.Sort(names)
-	d := damage{file: names[rng.IntN(len(names))], bit: uint(rng.IntN(9))}
-	data := files[d.file]
-	if used := len(bytes.TrimRight(data, "\x00")); used > 0 && rng.IntN(4) > 0 {
-		data = data[:used]
+	if len(choice) == 0 {
+		return drawDamage(files, rng, !written)
 	}
-	d.offset = rng.IntN(len(data))
+	slices.SortFunc(choice, func(a, b damage) int { return strings.Compare(a.file, b.file) })
+	d := choice[rng.IntN(len(choice))]
+	d.offset += rng.IntN(ends[d.file] - d.offset)
+	d.bit = uint(rng.IntN(9))
 	return d
 }
 
