@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+
+	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
 func TestQueueStats(t *testing.T) {
@@ -125,6 +127,11 @@ func TestStats(t *testing.T) {
 	}
 	if s.MemoryLimit != testMemory {
 		t.Errorf("MemoryLimit = %d, want the one given", s.MemoryLimit)
+	}
+	o := testOptions(segmenttest.New())
+	o.MemoryLimit = 0
+	if got := openQuiet(t, o).Stats().MemoryLimit; got != DefaultMemoryLimit() {
+		t.Errorf("MemoryLimit = %d, want the default of %d", got, DefaultMemoryLimit())
 	}
 	if got := e.OptionsFor("z"); got != DefaultQueueOptions() {
 		t.Errorf("OptionsFor = %+v, want the default", got)

@@ -63,7 +63,7 @@ func TestLedgerOfInput(t *testing.T) {
 			}
 		}
 		send(ledgerLimit/4*3 + 1)
-		time.Sleep(5 * time.Second) // of the bubble: the background looks for the largest queues
+		<-time.After(5 * time.Second) // of the bubble: the background looks for the largest queues
 		synctest.Wait()
 		q, _ := ts.opts.Engine.QueueStats(engine.Now(), []byte("q"))
 		if !q.ReadBehind || q.MemBytes > q.Bytes/2 {
@@ -121,7 +121,7 @@ func TestLedgerOfOutput(t *testing.T) {
 				} else {
 					ts.do(func() { r.reads = true })
 					ts.loop.post(&r.session, writable)
-					time.Sleep(time.Second) // of the bubble: the rest is run in turns of its own
+					<-time.After(time.Second) // of the bubble: the rest is run in turns of its own
 					synctest.Wait()
 				}
 				if got := ts.inUse() - before; got != 0 {

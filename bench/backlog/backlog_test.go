@@ -231,14 +231,10 @@ func TestRunPeers(t *testing.T) {
 	}
 }
 
-// TestRunOwn measures kestrel, if it is built, with a queue that keeps 1 MiB in memory.
+// TestRunOwn measures kestrel with a queue that keeps 1 MiB in memory.
 func TestRunOwn(t *testing.T) {
-	const binary = "../../bin/kestrel"
-	if _, err := os.Stat(binary); err != nil {
-		t.Skip("kestrel is not built: make build")
-	}
 	peertest.TwoProcessors(t)
-	args := []string{"-kestrel", binary, "-size", "4MiB", "-memory", "1MiB", "-rounds", "1",
+	args := []string{"-kestrel", peertest.Build(t), "-size", "4MiB", "-memory", "1MiB", "-rounds", "1",
 		"-alone", "100ms", "-dir", t.TempDir()}
 	var stdout, stderr strings.Builder
 	if err := run(context.Background(), args, &stdout, &stderr); err != nil {

@@ -19,23 +19,19 @@ func (o *options) touch() error {
 	if err != nil {
 		return err
 	}
-	const block = 16 << 20 // bytes
-	var blocks [][]byte
-	defer func() {
-		for _, b := range blocks {
-			unix.Munmap(b) // fails only for what was not mapped
-		}
-	}()
-	for left := min(touchFactor*int64(o.size), available/2); left > 0; left -= block {
-		b, err := unix.Mmap(-1, 0, block, unix.PROT_READ|unix.PROT_WRITE,
-			unix.MAP_ANON|unix.MAP_PRIVATE)
-		if err != nil {
-			return os.NewSyscallError("mmap", err)
-		}
-		blocks = append(blocks, b)
-		for page := range slices.Chunk(b, os.Getpagesize()) {
-			page[0] = 1
-		}
+	return touchPages(min(touchFactor*int64(o.size), available/2))
+}
+
+// touchPages has the kernel provide size bytes of memory of its own, page by page, and gives them
+// back.
+func touchPages(size int64) error {
+	memory, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		return os.NewSyscallError("mmap", err)
 	}
-	return nil
+	for page := range slices.Chunk(memory, os.Getpagesize()) {
+		page[0] = 1
+	}
+	return os.NewSyscallError("munmap", unix.Munmap(memory))
 }

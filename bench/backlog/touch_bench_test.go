@@ -2,10 +2,7 @@ package main
 
 import (
 	"os"
-	"slices"
 	"testing"
-
-	"golang.org/x/sys/unix"
 )
 
 // BenchmarkFirstTouch is what new memory costs, a page: the kernel's part, and on a virtual machine
@@ -13,15 +10,7 @@ import (
 func BenchmarkFirstTouch(b *testing.B) {
 	const size = 256 << 20
 	for b.Loop() {
-		memory, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE,
-			unix.MAP_ANON|unix.MAP_PRIVATE)
-		if err != nil {
-			b.Fatal(err)
-		}
-		for page := range slices.Chunk(memory, os.Getpagesize()) {
-			page[0] = 1
-		}
-		if err := unix.Munmap(memory); err != nil {
+		if err := touchPages(size); err != nil {
 			b.Fatal(err)
 		}
 	}

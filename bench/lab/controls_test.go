@@ -30,9 +30,6 @@ func TestControlsApply(t *testing.T) {
 
 // A control that does not do what it says must not pass for noticed.
 func TestControlNotNoticed(t *testing.T) {
-	if !long() {
-		t.Skip("runs tests of other packages; set KESTREL_LONG=1")
-	}
 	root, err := repository(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +79,7 @@ func TestOverlay(t *testing.T) {
 
 func TestPanics(t *testing.T) {
 	if !long() {
-		t.Skip("builds two servers; set KESTREL_LONG=1")
+		t.Skip("builds two servers; make e2e and make controls run it")
 	}
 	tryBriefly(t, "panics", 1)
 }

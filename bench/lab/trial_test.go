@@ -16,13 +16,11 @@ func TestReportProgress(t *testing.T) {
 		tr.name, tr.began = "kill", time.Now()
 		var log bytes.Buffer
 		tr.log = &log
-		ctx, stop := context.WithCancel(t.Context())
-		go tr.reportProgress(ctx, progressInterval)
+		ctx, stop := context.WithTimeout(t.Context(), 2*progressInterval+time.Second)
+		defer stop()
 		tr.more(ctx, 17)
 		tr.counts.puts.Store(12)
-		time.Sleep(2*progressInterval + time.Second)
-		stop()
-		synctest.Wait()
+		tr.reportProgress(ctx, progressInterval)
 		const want = "kill: 2m0s: 0 trials, of 3000 cycles 17 done; 12 puts and 0 removals acknowledged"
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 		if len(lines) != 2 || !strings.HasPrefix(lines[1], want) {

@@ -3,6 +3,7 @@ package peertest
 
 import (
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"testing"
@@ -25,6 +26,18 @@ func TwoProcessors(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// Build builds kestrel and returns the program.
+func Build(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "kestrel")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program,
+		"github.com/kestrelmq/kestrel/cmd/kestrel")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building kestrel: %v\n%s", err, out)
+	}
+	return program
 }
 
 // Installed returns those of the named servers that are installed, and skips the test if none is.
