@@ -29,8 +29,9 @@ test: build ## run every test, those of the built server too, under a minute and
 race: ## run the concurrent packages' tests under the race detector
 	$(GO) test -race -short $(CONCURRENT)
 
-e2e: build ## start the built server, use it, kill -9 it, count
+e2e: build ## start the built server, use it, kill -9 it, count; then servers with a defect planted
 	$(GO) test -count=1 -run 'EndToEnd' ./cmd/kestrel
+	KESTREL_LONG=1 $(GO) test -count=1 -run 'TestPanics' ./bench/lab
 
 clients: build ## try clients of Debian and npm, which it installs, against the built server
 	cmd/kestrel/testdata/clients/run.sh bin/kestrel

@@ -40,10 +40,13 @@ func Install(ctx context.Context, dir string, stderr io.Writer) error {
 	}
 	var errs []error
 	if len(missing) > 0 {
-		args := append([]string{"install", "-y", "--no-install-recommends"}, missing...)
-		fmt.Fprintf(stderr, "apt-get %v\n", args)
-		if err := runCommand(ctx, "", stderr, "apt-get", args...); err != nil {
-			errs = append(errs, fmt.Errorf("install %v, as root: %w", missing, err))
+		install := append([]string{"install", "-y", "--no-install-recommends"}, missing...)
+		for _, args := range [][]string{{"update", "-q"}, install} {
+			fmt.Fprintf(stderr, "apt-get %v\n", args)
+			if err := runCommand(ctx, "", stderr, "apt-get", args...); err != nil {
+				errs = append(errs, fmt.Errorf("install %v, as root: %w", missing, err))
+				break
+			}
 		}
 	}
 	for _, m := range modules() {
