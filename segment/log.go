@@ -62,17 +62,18 @@ type Log struct {
 	mu       sync.Mutex // held across WriteAt, and across making a segment if none is prepared
 	prepared *sync.Cond // signals that preparing went false
 	// Guarded by mu.
-	tail      *segmentFile
-	next      *segmentFile   // prepared to follow tail; nil if there is none
-	preparing bool           // Prepare is making next, without holding mu
-	sealed    []Segment      // oldest first
-	unsynced  []*segmentFile // sealed, but not synced to the end; oldest first; still open
-	spares    []string       // paths of files to use again
-	syncs     uint64         // since the tail became the tail
-	batchEnd  Position       // behind the last batch
-	recorded  Position       // the highest watermark a frame carries
-	poison    error          // wraps ErrPoisoned; nil while the log is sound
-	closed    bool
+	tail        *segmentFile
+	next        *segmentFile   // prepared to follow tail; nil if there is none
+	preparing   bool           // Prepare is making next, without holding mu
+	sealed      []Segment      // oldest first
+	unsynced    []*segmentFile // sealed, but not synced to the end; oldest first; still open
+	spares      []string       // paths of files to use again
+	syncs       int64          // since the tail became the tail
+	oftenSynced bool           // the tail before was, or there is none to tell
+	batchEnd    Position       // behind the last batch
+	recorded    Position       // the highest watermark a frame carries
+	poison      error          // wraps ErrPoisoned; nil while the log is sound
+	closed      bool
 
 	// dirMu is held across the change of a name and the SyncDir behind it: one that fails because
 	// of another goroutine's change must not pass for a success here. Taken last.

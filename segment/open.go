@@ -29,7 +29,7 @@ func Open(dir string, opts Options, visit Visitor) (*Log, Recovery, error) {
 	opts = opts.withDefaults()
 	accept := opts.Accept
 	opts.Accept = nil // the log lives for long, and what this refers to need not
-	l := &Log{dir: dir, opts: opts, fs: opts.FS}
+	l := &Log{dir: dir, opts: opts, fs: opts.FS, oftenSynced: true}
 	l.prepared = sync.NewCond(&l.mu)
 	s := &scan{fs: opts.FS, dir: dir, visit: visit}
 	if err := opts.FS.MkdirAll(dir); err != nil {
@@ -124,8 +124,10 @@ func (l *Log) adopt(seg *scanned, watermark Position) error {
 
 // start makes segment number the tail, behind prev. The link is there before the name is, because
 // the segment whose place it may take was perhaps the only one that says where the log stands (S6).
+// Zeros would keep a log that comes back after a crash from its readers.
 func (l *Log) start(number uint64, prev link) error {
-	tail, err := l.makeSegment(l.planFor(number, l.opts.SegmentSize, false), &prev)
+	isNew := prev == link{}
+	tail, err := l.makeSegment(l.planFor(number, l.opts.SegmentSize, isNew), &prev)
 	if err != nil {
 		return err
 	}

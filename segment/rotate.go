@@ -2,10 +2,10 @@ package segment
 
 import "fmt"
 
-// syncsWorthZeros is how often a segment must have been synced for its successor to be written over
-// with zeros in advance: a sync on blocks that are only reserved costs about half more, zeros cost
-// one pass over the file.
-const syncsWorthZeros = 64
+// bytesWorthZeros is how many bytes of a segment a sync covers, on average, at most, for new files
+// behind it to be written over with zeros in advance: a sync on blocks that are only reserved costs
+// a third more, whatever it covers, zeros cost one pass over the file.
+const bytesWorthZeros = 32 << 10
 
 // rotate seals the tail and goes on in the next segment, which has room for a frame of need bytes.
 // It first gets hold of that segment, so that a full disk leaves the tail as it was. The caller
@@ -26,6 +26,7 @@ func (l *Log) rotate(need int64) error {
 	if err := l.tail.seal(l.Watermark()); err != nil {
 		return err
 	}
+	often := l.tailOftenSynced()
 	// From here on the tail stays sealed, also if this fails: a link that says so may have been
 	// written.
 	if err := l.next.follow(l.tail.link(), l.Watermark()); err != nil {
@@ -34,10 +35,13 @@ func (l *Log) rotate(need int64) error {
 	l.sealed = append(l.sealed, l.tail.describe())
 	l.unsynced = append(l.unsynced, l.tail)
 	l.tail, l.next = l.next, nil
-	l.syncs = 0
+	l.oftenSynced, l.syncs = often, 0
 	l.recorded = l.Watermark()
 	return nil
 }
+
+// tailOftenSynced reports whether syncs have covered little of the tail each. The caller holds mu.
+func (l *Log) tailOftenSynced() bool { return l.syncs > 0 && l.tail.end/l.syncs <= bytesWorthZeros }
 
 // sizeFor is the size of a segment that can hold a frame of need bytes beside its own frames.
 func (o Options) sizeFor(need int64) int64 {
@@ -55,7 +59,7 @@ func (l *Log) Prepare() error {
 		return err
 	}
 	l.preparing = true
-	p := l.planFor(l.tail.number+1, l.opts.SegmentSize, l.syncs >= syncsWorthZeros)
+	p := l.planFor(l.tail.number+1, l.opts.SegmentSize, l.oftenSynced || l.tailOftenSynced())
 	l.mu.Unlock()
 
 	next, err := l.makeSegment(p, nil)

@@ -174,9 +174,14 @@ func TestSpareGoneBad(t *testing.T) {
 	}
 }
 
-// TestZeroFill sees Prepare write a new file over once when the tail was synced often.
+// TestZeroFill sees new files written over once: those of a log that is new, and behind a segment
+// whose syncs covered little each.
 func TestZeroFill(t *testing.T) {
-	s, disk := start(t, segment.Options{SegmentSize: 16 << 10})
+	const half = 60000 // bytes of a frame; two fill a segment
+	s, disk := start(t, segment.Options{SegmentSize: 128 << 10})
+	if got := disk.Calls(segmenttest.OpWriteAt); got != 3 {
+		t.Errorf("a new log begins with %d writes, want 3: zeros, header, link", got)
+	}
 	prepare := func(want int) {
 		t.Helper()
 		before := disk.Calls(segmenttest.OpWriteAt)
@@ -185,15 +190,27 @@ func TestZeroFill(t *testing.T) {
 			t.Errorf("Prepare makes %d writes, want %d", got, want)
 		}
 	}
-	prepare(1) // the header
-	must(t, s.append(15000))
-	must(t, s.append(8000)) // in the next segment
-	for range segment.SyncsWorthZeros {
-		must(t, s.append(0))
-		must(t, s.sync())
+	syncs := func(n int) {
+		for range n {
+			must(t, s.append(0))
+			must(t, s.sync())
+		}
 	}
 	prepare(2) // zeros, header
-	must(t, s.append(15000))
+	must(t, s.append(half))
+	must(t, s.append(half))
+	syncs(1)
+	must(t, s.append(half)) // in the second segment
+	prepare(1)              // the header: one sync covered a whole segment
+	syncs(4)
+	must(t, s.append(half))
+	must(t, s.append(half)) // in the third
+	prepare(2)              // four syncs did
+	must(t, s.append(half))
+	must(t, s.append(half)) // in the fourth
+	syncs(4)
+	prepare(2) // of the tail itself
+	must(t, s.append(half))
 	must(t, s.on(disk.Kill()).open(promiseWritten))
 }
 
@@ -287,7 +304,7 @@ func TestAppendWaitingForPrepare(t *testing.T) {
 				if !errors.Is(appendErr, tt.want) || tt.want == nil && at.Segment != 2 {
 					t.Errorf("Append = %+v, %v, want %v", at, appendErr, tt.want)
 				}
-				if tt.want == segment.ErrPoisoned && writes > 1 { // the prepared segment's header
+				if tt.want == segment.ErrPoisoned && writes > 2 { // zeros and the header of the prepared segment
 					t.Errorf("%d writes after the poisoning", writes)
 				}
 				if len(watch.broken) > 0 {
