@@ -101,6 +101,9 @@ func (t *thread) open() error {
 	if err := setTimerSlack(); err != nil {
 		return err
 	}
+	if len(t.pacers) > 0 {
+		hurry()
+	}
 	t.events = make([]unix.EpollEvent, maxEvents)
 	t.buf = make([]byte, readBufferSize)
 	for i := range t.conns {
