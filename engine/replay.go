@@ -305,9 +305,10 @@ func (r *replay) corrupt(format string, args ...any) error {
 	}
 }
 
-// compact rebuilds the window without the items that are gone.
+// compact rebuilds the window without the items that are gone, if there are any: those that were
+// removed in their order have left it already.
 func (q *replayed) compact(p *pool) {
-	if len(q.gone) == 0 {
+	if len(q.gone) == 0 || q.window.count > 0 && overlap(q.gone, q.window.firstID, q.nextID-1) == 0 {
 		return
 	}
 	var kept window
