@@ -28,7 +28,6 @@ import (
 type options struct {
 	kestrel string        // path of the binary
 	window  time.Duration // of each profile
-	sync    string        // sync_journal
 	keep    string        // directory for the profiles; empty: they are not kept
 	results string        // directory for the table; empty: standard output only
 	cpus    [2]int        // of the server, and of the load
@@ -53,7 +52,6 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	f.SetOutput(stderr)
 	f.StringVar(&o.kestrel, "kestrel", "bin/kestrel", "`path` of the kestrel binary")
 	f.DurationVar(&o.window, "window", 3*time.Second, "`time` of each profile")
-	f.StringVar(&o.sync, "sync-journal", "never", "`policy` of the server")
 	f.StringVar(&o.keep, "keep", "", "`directory` to keep the profiles in, for go tool pprof")
 	f.StringVar(&o.results, "results", "",
 		"`directory` to write the table to, as DATE-MACHINE-profile.md, too")
@@ -65,8 +63,8 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	if f.NArg() > 0 {
 		return nil, fmt.Errorf("unexpected argument %q", f.Arg(0))
 	}
-	if o.window < time.Second || o.window > time.Minute {
-		return nil, fmt.Errorf("-window is %v, want 1s to 1m", o.window)
+	if o.window < time.Second || o.window > 10*time.Second {
+		return nil, fmt.Errorf("-window is %v, want 1s to 10s", o.window)
 	}
 	return o, nil
 }
@@ -77,16 +75,19 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	var columns []column
-	for _, l := range loads() {
-		fmt.Fprintf(stderr, "profile: %s\n", l.name)
-		c, err := o.profile(ctx, l)
-		if err != nil {
-			return fmt.Errorf("%s: %w", l.name, err)
+	text := o.head(time.Now())
+	for _, loads := range tables() {
+		var columns []column
+		for _, l := range loads {
+			fmt.Fprintf(stderr, "profile: %v\n", l)
+			c, err := o.profile(ctx, l)
+			if err != nil {
+				return fmt.Errorf("%v: %w", l, err)
+			}
+			columns = append(columns, c)
 		}
-		columns = append(columns, c)
+		text += "\n" + table(columns)
 	}
-	text := o.report(columns, time.Now())
 	if _, err := io.WriteString(stdout, text); err != nil || o.results == "" {
 		return err
 	}
@@ -98,10 +99,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return os.WriteFile(filepath.Join(o.results, name), []byte(text), 0o644)
 }
 
-// report returns the table with what is needed to judge it, and to repeat it.
-func (o *options) report(columns []column, now time.Time) string {
-	return fmt.Sprintf("# Where the processor time goes, %s\n\n- machine: %s\n- load: %d connections, "+
-		"items of %d bytes, one queue; server on processor %d, load on %d; sync_journal %s; %v a column\n\n%s",
-		now.Format("2 January 2006 15:04 MST"), figures.ThisMachine(), connections, itemSize, o.cpus[0],
-		o.cpus[1], o.sync, o.window, table(columns))
+// head returns what is needed to judge the tables, and to repeat them.
+func (o *options) head(now time.Time) string {
+	return fmt.Sprintf("# Where the processor time goes, %s\n\n- machine: %s\n- load: c connections, P requests"+
+		" in flight on each, items of 64 bytes where no size is given, one queue; of WAITERS, c consumers wait"+
+		" for the items of one more connection, which puts %d a second\n- server on processor %d, load on %d;"+
+		" sync_journal never, or always where it says so; profiles of %v, of WAITERS of %v\n",
+		now.Format("2 January 2006 15:04 MST"), figures.ThisMachine(), waitersRate, o.cpus[0], o.cpus[1],
+		o.window, waiters(1).window(o.window))
 }

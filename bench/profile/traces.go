@@ -78,6 +78,14 @@ type column struct {
 	name  string
 	times []time.Duration // by index in purposes
 	total time.Duration
+	spent
+}
+
+// spent is what a load took, the profile included.
+type spent struct {
+	requests int64
+	cpu      time.Duration // of the server
+	wall     time.Duration
 }
 
 // newColumn sorts samples.
@@ -120,7 +128,15 @@ func table(columns []column) string {
 	for _, c := range columns {
 		fmt.Fprintf(&b, " %s |", c.name)
 	}
-	b.WriteString("\n|---|" + strings.Repeat("--:|", len(columns)) + "\n")
+	b.WriteString("\n|---|" + strings.Repeat("--:|", len(columns)) + "\n| *all of it, µs a request* |")
+	for _, c := range columns {
+		fmt.Fprintf(&b, " %.3g |", float64(c.cpu.Nanoseconds())/1e3/float64(c.requests))
+	}
+	b.WriteString("\n| *all of it, % of the time* |")
+	for _, c := range columns {
+		fmt.Fprintf(&b, " %.0f |", 100*c.cpu.Seconds()/c.wall.Seconds())
+	}
+	b.WriteString("\n")
 	for i, row := range purposes() {
 		some := false
 		line := "| " + row.name + " |"

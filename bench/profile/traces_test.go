@@ -54,6 +54,8 @@ func TestParseTraces(t *testing.T) {
 	}
 	const want = `| share of the server's processor time, % | SET |
 |---|--:|
+| *all of it, µs a request* | 2.5 |
+| *all of it, % of the time* | 50 |
 | in the background: segments, expiry, syncs | 75.0 |
 | read requests (recv) | 2.0 |
 | send replies (send) | 7.5 |
@@ -62,7 +64,9 @@ func TestParseTraces(t *testing.T) {
 | queues, records and checksums | 0.5 |
 | Go runtime, the rest | 12.5 |
 `
-	if got := table([]column{newColumn("SET", traces)}); got != want {
+	c := newColumn("SET", traces)
+	c.spent = spent{requests: 1000, cpu: 2500 * time.Microsecond, wall: 5 * time.Millisecond}
+	if got := table([]column{c}); got != want {
 		t.Errorf("table:\n%s\nwant:\n%s", got, want)
 	}
 	for _, bad := range []string{"", "-----\n soon f\n", "-----\n 10ms\n", "File: kestrel\n"} {
