@@ -12,7 +12,7 @@ SOAK        ?= 600
 # Packages whose tests run goroutines against each other.
 CONCURRENT = ./segment/... ./engine/... ./netloop/... ./loadtest/...
 
-.PHONY: help build run test race e2e clients crash hostile controls soak fuzz bench bench-backlog bench-idle bench-peers bench-profile cover lint check clean
+.PHONY: help build run test race race-all e2e clients crash hostile controls soak fuzz bench bench-backlog bench-idle bench-peers bench-profile cover lint check clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -28,6 +28,9 @@ test: build ## run every test, those of the built server too, under a minute and
 
 race: ## run the concurrent packages' tests under the race detector
 	$(GO) test -race -short $(CONCURRENT)
+
+race-all: build ## run every test under the race detector, six minutes
+	$(GO) test -race -timeout 40m ./...
 
 e2e: build ## start the built server, use it, kill -9 it, count; then servers with a defect planted
 	$(GO) test -count=1 -run 'EndToEnd' ./cmd/kestrel
