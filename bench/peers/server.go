@@ -35,7 +35,7 @@ func servers() (list []server) {
 		case loadtest.JetStream:
 			s.full, s.speed = false, 0.1
 		case loadtest.NSQ:
-			s.full, s.speed = false, 0.6
+			s.full = false
 		}
 		switch s.Program {
 		case "memcached":
