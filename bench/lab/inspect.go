@@ -59,7 +59,8 @@ func (v *inspection) queue(l *lane, queue string) (items []int, err error) {
 			if err != nil {
 				return nil, fmt.Errorf("inspect %s: %w", queue, err)
 			}
-			if a.refusal != "" {
+			if a.refusal != "" { // nothing is broken on purpose while a server is inspected
+				v.t.violate("queue %s cannot be opened: %s", queue, a.refusal)
 				return nil, fmt.Errorf("inspect %s: %s", queue, a.refusal)
 			}
 			if ended = len(a.items) == 0; ended {
