@@ -29,7 +29,6 @@ func CheckPayloadSize(n int) error { return checkPayloadSize(n) }
 // ScanAhead is readAhead.
 const ScanAhead = readAhead
 
-
 // SetWatermark has l believe that everything up to p is durable.
 func (l *Log) SetWatermark(p Position) { l.watermark.Store(uint64(p)) }
 
