@@ -156,21 +156,6 @@ func (tt *tester) expect(path string, code int, body string) {
 	}
 }
 
-// wait polls until the answer to a GET of path has that code.
-func (tt *tester) wait(path string, code int) answer {
-	tt.t.Helper()
-	late := time.Now().Add(testDeadline)
-	for {
-		got := tt.get(path)
-		if got.code == code {
-			return got
-		}
-		if time.Now().After(late) {
-			tt.t.Fatalf("GET %s = %d %q, want %d in the end", path, got.code, got.body, code)
-		}
-	}
-}
-
 // statsAnswer is stats.json, as a client decodes it.
 type statsAnswer struct {
 	Counters map[string]int64
