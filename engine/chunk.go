@@ -6,7 +6,7 @@ import (
 )
 
 // chunk is a run of item images, oldest first: the unit in which a queue's memory is taken, given
-// back, and moved to disk. It holds no pointers, so the collector does not look into it.
+// back, and moved to disk. The images hold no pointers, so the collector does not look into them.
 type chunk struct {
 	buf     []byte // written part; its capacity is the chunk's size
 	off     int    // where its first item is, unless that is told by the window it is in
@@ -14,10 +14,11 @@ type chunk struct {
 	lastID  uint64 // of the last item; not up to date in the tail of a window
 	tally          // with the items in front of off, unless the chunk is detached
 	next    *chunk
+	arena   *arena // that the memory is from; nil if it is Go's
 }
 
-// Chunks come in sizes 4^k KiB, so that a queue with a few items does not pay for a busy one. An
-// item that does not fit the largest has a chunk of its own.
+// Chunks come in sizes 4^k KiB, so that a queue with a few items does not pay for a busy one; the
+// largest come from an arena. An item that does not fit the largest has a chunk of its own.
 const (
 	minChunkSize = 1 << 10
 	maxChunkSize = 256 << 10
@@ -42,9 +43,10 @@ func chunkClass(n int) int {
 // it.
 type pool struct {
 	memory *atomic.Int64 // bytes in use by items of the whole engine
+	arena  *arena        // has the largest chunks
 	free   freeList
-	chunks [chunkClasses]*chunk // free, by class
-	reads  [readClasses]*read   // likewise
+	chunks [chunkClasses - 1]*chunk // free, by class
+	reads  [readClasses]*read       // likewise
 }
 
 // take returns an empty chunk with room for n bytes, at least as large as the class asks.
@@ -58,6 +60,9 @@ func (p *pool) take(class, n int) *chunk {
 	}
 	size := chunkClassSize(class)
 	p.memory.Add(int64(size))
+	if size == maxChunkSize {
+		return p.arena.take()
+	}
 	c := p.chunks[class]
 	if c == nil {
 		return &chunk{buf: make([]byte, 0, size)}
@@ -71,6 +76,10 @@ func (p *pool) take(class, n int) *chunk {
 func (p *pool) give(c *chunk) {
 	size := cap(c.buf)
 	p.memory.Add(int64(-size))
+	if c.arena != nil {
+		c.arena.give(c)
+		return
+	}
 	class := chunkClass(size)
 	if class < 0 || chunkClassSize(class) != size || !p.free.keep(size) {
 		return
@@ -101,7 +110,7 @@ func (p *pool) trim() (all bool) {
 // idlest takes the largest chunk or read that fits into what is idle from the pool and returns its
 // size in bytes; zero if there is none.
 func (p *pool) idlest() int {
-	for class := chunkClasses - 1; class >= 0; class-- {
+	for class := len(p.chunks) - 1; class >= 0; class-- {
 		c, size := p.chunks[class], chunkClassSize(class)
 		if c != nil && int64(size) <= p.free.idle {
 			p.chunks[class] = c.next

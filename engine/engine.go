@@ -21,6 +21,7 @@ type Engine struct {
 	log      *slog.Logger
 	seed     maphash.Seed
 	shards   []shard
+	arena    *arena
 	journal  *journal
 	spool    *spool
 	fs       segment.FS
@@ -109,12 +110,13 @@ func newEngine(opts Options) (*Engine, error) {
 		e.fs = segment.OS{}
 	}
 	e.settings.Store(newPolicy(opts.Settings))
+	e.arena = newArena(opts.MemoryLimit)
 	for i, free := range newFreeLists(opts.Shards, opts.MemoryLimit) {
 		sh := &e.shards[i]
 		sh.queues = make(map[string]*queue)
 		sh.families = make(map[string]*family)
 		sh.timed = make(map[*queue]struct{})
-		sh.pool.memory, sh.pool.free = &e.memory, free
+		sh.pool = pool{memory: &e.memory, arena: e.arena, free: free}
 	}
 	return e, nil
 }

@@ -2,15 +2,18 @@ package engine
 
 import "sync/atomic"
 
-// maxFreeMemory is how many bytes of chunks and reads that are not in use an engine keeps for items
-// to come; the rest is left to the collector. It is at most one part in freeShare of the memory
-// limit.
+// maxFreeMemory is how many bytes of reads and small chunks that are not in use an engine keeps for
+// items to come; the rest is left to the collector. The arena keeps as much of its own. It is at
+// most one part in freeShare of the memory limit.
 const (
 	maxFreeMemory = 32 << 20
 	freeShare     = 16
 	// Half of it is dealt out to the shards, so that busy queues do not meet at one counter.
 	ownShare = 2
 )
+
+// maxFree is how many bytes an engine with that memory limit keeps.
+func maxFree(memoryLimit int64) int64 { return min(maxFreeMemory, memoryLimit/freeShare) }
 
 // freeMemory is what the pools of an engine keep beyond their own shares.
 type freeMemory struct {
@@ -28,7 +31,7 @@ type freeList struct {
 
 // newFreeLists returns one list for each of so many shards of an engine with that memory limit.
 func newFreeLists(shards int, memoryLimit int64) []freeList {
-	limit := min(maxFreeMemory, memoryLimit/freeShare)
+	limit := maxFree(memoryLimit)
 	own := limit / ownShare / int64(shards)
 	shared := &freeMemory{limit: limit - own*int64(shards)}
 	lists := make([]freeList, shards)

@@ -73,12 +73,14 @@ func TestTrimPools(t *testing.T) {
 	o.Shards, o.MemoryLimit = 1, 64<<20
 	e := openQuiet(t, o)
 	fillAndDrain := func(items int) {
-		for range items {
-			mustPut(t, e, "q", string(make([]byte, 50_000)))
+		for i := range items { // each in a small chunk of its own: the largest are not the pools'
+			mustPut(t, e, fmt.Sprint("q", i), string(make([]byte, 50_000)))
 		}
-		ref, _ := mustOpen(t, e, "q")
+		ref, _ := mustOpen(t, e, "q0")
 		mustCommitted(t, e)(e.Confirm(Now(), ref))
-		drain(t, e, "q")
+		for i := range items {
+			drain(t, e, fmt.Sprint("q", i))
+		}
 	}
 	fillAndDrain(2 * trimBatch / 5)
 	all := kept(t, e)

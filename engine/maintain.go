@@ -55,6 +55,7 @@ func (e *Engine) maintain() {
 			e.measureDisk()
 			e.relieve()
 			e.markIdle()
+			e.arena.release()
 			marked = at
 		}
 		if at.Sub(pooled) >= poolInterval {

@@ -49,7 +49,7 @@ const replayMemory = 128 << 20
 
 func newReplay(e *Engine) *replay {
 	r := &replay{e: e, queues: make(map[uint64]*replayed)}
-	r.pool.memory, r.pool.free = &e.memory, newFreeLists(1, e.opts.MemoryLimit)[0]
+	r.pool = pool{memory: &e.memory, arena: e.arena, free: newFreeLists(1, e.opts.MemoryLimit)[0]}
 	return r
 }
 

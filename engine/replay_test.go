@@ -293,7 +293,8 @@ func FuzzReplay(f *testing.F) {
 		e.settings.Store(newPolicy(e.opts.Settings))
 		sh := &e.shards[0]
 		sh.queues, sh.families = map[string]*queue{}, map[string]*family{}
-		sh.pool.memory, sh.pool.free = &e.memory, newFreeLists(1, 1<<20)[0]
+		e.arena = newArena(1 << 20)
+		sh.pool = pool{memory: &e.memory, arena: e.arena, free: newFreeLists(1, 1<<20)[0]}
 		r := newReplay(e)
 		err := r.frame(segment.Frame{Payload: b[:n], Segment: 1})
 		if err == nil {

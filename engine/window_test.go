@@ -9,7 +9,8 @@ import (
 )
 
 func newPool() *pool {
-	return &pool{memory: new(atomic.Int64), free: newFreeLists(1, DefaultMemoryLimit())[0]}
+	limit := DefaultMemoryLimit()
+	return &pool{memory: new(atomic.Int64), arena: newArena(limit), free: newFreeLists(1, limit)[0]}
 }
 
 // walk returns the ids and sizes of a window's items: as each tells them, and as they are popped.

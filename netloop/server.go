@@ -125,10 +125,15 @@ func (s *Server) addr(p protocol) net.Addr {
 	return nil
 }
 
+// background is how many processors, in the sense of GOMAXPROCS, there are beside those of the loops.
+const background = 3
+
 // Start begins to take in connections.
 func (s *Server) Start() error {
-	// Loops keep theirs while they wait briefly; what runs in the background needs one too.
-	if want := s.opts.Loops + 1; runtime.GOMAXPROCS(0) < want {
+	// Loops keep theirs while they wait briefly; what runs in the background, and mostly waits for a
+	// disk, needs some too. With one left idle, the runtime lets those that wait keep theirs, and
+	// does not look every 20 µs whether they still do.
+	if want := s.opts.Loops + background; runtime.GOMAXPROCS(0) < want {
 		runtime.GOMAXPROCS(want)
 	}
 	for _, d := range s.loops {
