@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/kestrelmq/kestrel/engine"
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
@@ -39,8 +40,12 @@ func pipelined(r *rand.Rand) string {
 			name = names[r.IntN(len(names))]
 		}
 		switch n := r.IntN(60); {
-		case n < 6:
+		case n < 4:
 			fmt.Fprintf(&b, "get %s\r\n", name)
+		case n < 6:
+			access := []string{"", "", "/t=0", "/peek", "/open", "/close/open", "/close", "/abort"}
+			get := "get " + name + access[r.IntN(len(access))] + "\r\n"
+			b.WriteString(strings.Repeat(get, 1+r.IntN(20)))
 		case n == 6:
 			fmt.Fprintf(&b, "get %s/t=1\r\n", "nothing")
 		case n == 7:
@@ -85,13 +90,15 @@ func played(t *testing.T, requests string, size int) (out string) {
 			out += fmt.Sprintf("%s: %d items, %d bytes, %d puts, %d discarded, %d expired\n",
 				q.Name, q.Items, q.Bytes, q.Puts, q.Discarded, q.Expired)
 		}
-		out += fmt.Sprint("sets: ", ts.server.Counters().CmdSet)
+		n := ts.server.Counters()
+		out += fmt.Sprint("sets: ", n.CmdSet, ", gets: ", n.CmdGet, ", peeks: ", n.CmdPeek,
+			", hits: ", n.GetHits, ", misses: ", n.GetMisses)
 	})
 	return out
 }
 
-// TestGatheredPuts: nobody can tell whether puts came one by one or at once.
-func TestGatheredPuts(t *testing.T) {
+// TestPipelines: nobody can tell whether puts and gets came one by one or at once.
+func TestPipelines(t *testing.T) {
 	for seed := range uint64(40) {
 		requests := pipelined(rand.New(rand.NewPCG(seed, 0)))
 		want := played(t, requests, 20)
@@ -101,6 +108,40 @@ func TestGatheredPuts(t *testing.T) {
 					seed, size, got, want)
 			}
 		}
+	}
+}
+
+// TestGetsStopAtUnreadReplies: gets that are run at once take no more items than one by one, when
+// the client is owed much. It gets all of them, also if each reply waits for a sync, and nothing
+// else happens on the loop: a ticket that the tick overlooks ends that.
+func TestGetsStopAtUnreadReplies(t *testing.T) {
+	for _, handOff := range []bool{false, true} {
+		t.Run(fmt.Sprintf("hand-off %t", handOff), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const pending, items = 1000, 200
+				set := defaults()
+				set.Default.Sync = engine.SyncAlways
+				ts := newTestServer(t, Options{MaxPending: pending}, set)
+				ts.server.syncInline = !handOff
+				defer ts.stop()
+				c := ts.dial(memcacheProtocol{})
+				c.feed([]byte(strings.Repeat("set q 0 0 3 noreply\r\nabc\r\n", items)), 1<<20)
+				one := "VALUE q 0 3\r\nabc\r\nEND\r\n"
+				ts.do(func() {
+					ts.loop.begin()
+					c.session.receive([]byte(strings.Repeat("get q\r\n", items)))
+					if got := len(c.session.out); got <= pending || got > pending+len(one) {
+						t.Errorf("%d bytes of replies were made before any could leave, want just over %d",
+							got, pending)
+					}
+					ts.loop.tick()
+				})
+				<-time.After(time.Second)
+				if got, _ := c.received(); string(got) != strings.Repeat(one, items) {
+					t.Errorf("%d gets are answered by %d bytes, want %d", items, len(got), items*len(one))
+				}
+			})
+		})
 	}
 }
 

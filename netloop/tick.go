@@ -45,9 +45,9 @@ func (l *loop) tick() {
 // commit makes what the turn did good, as far as it can without waiting for others, and sends the
 // replies that this covers. The rest is held.
 func (l *loop) commit() {
+	l.flushHeld() // may run requests, whose ticket is among those of this turn
 	t := l.ticket
 	l.ticket = engine.Ticket{}
-	l.flushHeld()
 	err := l.engine.Commit(engine.Ticket{Written: t.Written})
 	if err == nil && !l.engine.Committed(t) {
 		if l.server.syncInline {
