@@ -29,6 +29,8 @@ type Fetched struct {
 	Meter *Meter
 	// Alias says that the name is that of an alias, which is always empty.
 	Alias bool
+
+	size int // bytes of the item, if it was taken
 }
 
 // Fetch hands the oldest item of the queue called name to r. The queue is made if it does not
@@ -78,6 +80,51 @@ func (e *Engine) FetchMany(
 	}
 	e.unlockAfterFetch(q.shard, now)
 	return Fetched{Ticket: made, Waiting: got.Waiting, Meter: meter}, refs, err
+}
+
+// TakeMany is Fetch for up to most items, at least one, whose Access is Take. It returns how many
+// there were, the oldest first, and an error, one of those of Fetch, only if there was none. It may
+// return fewer than there are, so that others get at the queue in between. The request's Waiter is
+// for the first item only.
+func (e *Engine) TakeMany(
+	now Time, name []byte, f FetchRequest, most int, r Receiver,
+) (n int, got Fetched, err error) {
+	q, made, err := e.lockForFetch(now, name)
+	if err != nil {
+		return 0, Fetched{Alias: err == ErrEmpty}, err
+	}
+	meter := e.measured(q)
+	if got, err = e.fetch(q, now, f, r); err == nil {
+		more, t := e.takeMore(q, now, most-1, maxFetchBytes-got.size, r)
+		n, got.Ticket = 1+more, got.Ticket.Merge(t)
+	}
+	e.unlockAfterFetch(q.shard, now)
+	got.Meter = meter
+	got.Ticket = got.Ticket.Merge(made)
+	return n, got, err
+}
+
+// takeMore takes up to most items that are at hand, and ends with the one that reaches so many
+// bytes. It returns how many it took. The caller holds the shard's mutex.
+func (e *Engine) takeMore(q *queue, now Time, most, bytes int, r Receiver) (n int, t Ticket) {
+	for ; n < most && bytes > 0 && e.swept(q, now); n++ {
+		it, ok := q.first()
+		if !ok || !r.Receive(it) {
+			break
+		}
+		bytes -= len(it.Data)
+		t = t.Merge(e.takeFirst(q, it, now))
+	}
+	return n, t
+}
+
+// takeFirst removes the item to hand out next, which is it, and has been handed out.
+func (e *Engine) takeFirst(q *queue, it Item, now Time) Ticket {
+	q.counters.hits++
+	q.handOut(it, now)
+	t := q.remove(e.journal, it.ID)
+	e.drop(q, it)
+	return t
 }
 
 // lockForFetch locks the shard of the queue called name and returns the queue, which has no expired
@@ -135,22 +182,19 @@ func (e *Engine) fetch(q *queue, now Time, f FetchRequest, r Receiver) (Fetched,
 	if !r.Receive(it) {
 		return Fetched{}, ErrNotTaken
 	}
-	q.counters.hits++
-	switch f.Access {
-	case Peek:
-		return Fetched{}, nil
-	case OpenRead, Hold:
-		if f.Access == OpenRead {
-			q.counters.opens++
-		}
-		read := e.openFirst(q, now, it)
-		read.held = f.Access == Hold
-		return Fetched{Read: ReadRef{read, read.id}}, nil
+	if f.Access == Take {
+		return Fetched{Ticket: e.takeFirst(q, it, now), size: len(it.Data)}, nil
 	}
-	q.handOut(it, now)
-	t := q.remove(e.journal, it.ID)
-	e.drop(q, it)
-	return Fetched{Ticket: t}, nil
+	q.counters.hits++
+	if f.Access == Peek {
+		return Fetched{}, nil
+	}
+	if f.Access == OpenRead {
+		q.counters.opens++
+	}
+	read := e.openFirst(q, now, it)
+	read.held = f.Access == Hold
+	return Fetched{Read: ReadRef{read, read.id}}, nil
 }
 
 // miss is fetch on a queue that has no item at hand.

@@ -234,6 +234,67 @@ func TestFetchMany(t *testing.T) {
 	}
 }
 
+func TestTakeMany(t *testing.T) {
+	const all = 100
+	large := strings.Repeat("x", maxFetchBytes-1)
+	tests := []struct {
+		name  string
+		puts  []string
+		most  int
+		takes int
+		want  string
+		err   error
+		left  string // afterwards
+	}{
+		{"as many as are asked for", []string{"a", "b", "c"}, 2, all, "a b", nil, "c"},
+		{"as many as there are", []string{"a", "b"}, 3, all, "a b", nil, ""},
+		{"none", nil, 3, all, "", ErrEmpty, ""},
+		{"as many as are taken", []string{"a", "b", "c"}, 3, 1, "a", nil, "b c"},
+		{"not even one is taken", []string{"a", "b"}, 3, 0, "", ErrNotTaken, "a b"},
+		{"as many bytes as may go at once", []string{large, "b", "c"}, 3, all, large + " b", nil, "c"},
+		{"at least one item", []string{large + large, "b"}, 2, all, large + large, nil, "b"},
+		{"those that have not expired", []string{"expired", "a", "expired", "b"}, 3, all, "a b", nil, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			e, fsys := newQuiet(t)
+			now := Now()
+			for _, data := range tt.puts {
+				p := PutRequest{Data: []byte(data)}
+				if data == "expired" {
+					p.Expiry = now - 1
+				}
+				stored, err := e.Put(now-2, []byte("q"), p)
+				if err = errors.Join(err, e.Commit(stored)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r := &atMost{left: tt.takes}
+			w := &Waiter{Notify: make(wakeUp, 1)}
+			n, got, err := e.TakeMany(now, []byte("q"), FetchRequest{Access: Take, Waiter: w}, tt.most, r)
+			if err != tt.err || string(r.collected) != tt.want || n != len(strings.Fields(tt.want)) {
+				t.Errorf("TakeMany hands out %d, %.20q, with %v, want %.20q with %v",
+					n, string(r.collected), err, tt.want, tt.err)
+			}
+			if waits := tt.err == ErrEmpty; got.Waiting != waits || e.CancelWait(w) != waits {
+				t.Errorf("Waiting = %v, want %v", got.Waiting, waits)
+			}
+			if s, _ := e.QueueStats(now, []byte("q")); s.Hits != int64(n) {
+				t.Errorf("%d hits are counted, want %d", s.Hits, n)
+			}
+			if err := e.Commit(got.Ticket); err != nil {
+				t.Fatal(err)
+			}
+			verify(t, e)
+			for i, e := range []*Engine{e, openQuiet(t, testOptions(fsys.Kill()))} {
+				if left := strings.Join(drain(t, e, "q"), " "); left != tt.left {
+					t.Errorf("engine %d has %.20q afterwards, want %.20q", i, left, tt.left)
+				}
+			}
+		})
+	}
+}
+
 // TestCollectNotTaken checks that an item that a waiter does not take is the next one's.
 func TestCollectNotTaken(t *testing.T) {
 	e, _ := newQuiet(t)

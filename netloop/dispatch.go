@@ -84,27 +84,28 @@ func (s *session) putAll(name []byte, puts []engine.PutRequest) (n int, err erro
 }
 
 // fetch hands the next item of the queue called name to the protocol, or waits for one for up to
-// millis. Reply is what the client calls the queue.
-func (s *session) fetch(name, reply []byte, access engine.Access, millis int32) {
+// millis. Reply is what the client calls the queue. Of requests to take an item that are alike, and
+// come one behind the other, it may do up to most at once; it returns how many it did.
+func (s *session) fetch(
+	name, reply []byte, access engine.Access, millis int32, most int,
+) (done int) {
 	if s.readsBlocked() {
 		s.proto.refuse(s, errGetUnavailable)
-		return
+		return 1
 	}
 	l := s.loop
-	switch access {
-	case engine.Peek:
-		l.counters.CmdPeek++
-	case engine.OpenRead:
-		if s.reads.count(name) >= l.server.opts.MaxOpenReads {
-			s.proto.refuse(s, errTooManyReads)
-			return
-		}
-		l.counters.CmdGet++
-	default:
-		l.counters.CmdGet++
+	if access == engine.OpenRead && s.reads.count(name) >= l.server.opts.MaxOpenReads {
+		s.proto.refuse(s, errTooManyReads)
+		return 1
 	}
 	s.name = reply
-	got, err := s.try(name, access, millis > 0)
+	n, got, err := s.try(name, access, millis > 0, most)
+	done = max(n, 1)
+	if access == engine.Peek {
+		l.counters.CmdPeek++
+	} else {
+		l.counters.CmdGet += int64(done)
+	}
 	switch {
 	case err == nil:
 	case got.Waiting && millis <= 0:
@@ -116,25 +117,47 @@ func (s *session) fetch(name, reply []byte, access engine.Access, millis int32) 
 	default:
 		s.proto.refuse(s, err)
 	}
+	return done
 }
 
-// try fetches once. If wait is set and there is no item, the session's Waiter is in line
-// afterwards; it is in any case if the next item is being read from disk.
-func (s *session) try(name []byte, access engine.Access, wait bool) (engine.Fetched, error) {
+// try fetches once, or up to most times if access is Take, and returns how many items there were.
+// If wait is set and there is none, the session's Waiter is in line afterwards; it is in any case
+// if the next item is being read from disk.
+func (s *session) try(
+	name []byte, access engine.Access, wait bool, most int,
+) (n int, got engine.Fetched, err error) {
 	l := s.loop
-	got, err := l.engine.Fetch(l.now, name, s.fetchRequest(access, wait), s)
+	if access == engine.Take {
+		n, got, err = l.engine.TakeMany(
+			l.now, name, s.fetchRequest(access, wait), min(most, maxFetched), (*taker)(s))
+	} else if got, err = l.engine.Fetch(l.now, name, s.fetchRequest(access, wait), s); err == nil {
+		n = 1
+	}
 	s.after(got.Ticket)
-	s.countFetch(access, &got, err)
+	s.countFetch(access, &got, n, err)
 	switch {
 	case err == nil:
-		l.counters.GetHits++
+		l.counters.GetHits += int64(n)
 		if access.Holds() {
 			s.reads.add(name, got.Read)
 		}
 	case err == engine.ErrEmpty && !got.Waiting && !got.Alias:
 		l.counters.GetMisses++
 	}
-	return got, err
+	return n, got, err
+}
+
+// taker is a session that takes several items for requests of its client. It takes no more than the
+// first once the client owes it to read the replies.
+type taker session
+
+// Receive implements engine.Receiver.
+func (t *taker) Receive(it engine.Item) bool {
+	s := (*session)(t)
+	if len(s.out) > s.replyStart && s.owesTooMuch() {
+		return false
+	}
+	return s.Receive(it)
 }
 
 // maxFetched is how many items are fetched with a shard locked.
@@ -168,7 +191,7 @@ func (s *session) tryMany(
 		return n, got, nil
 	}
 	l.counters.CmdMonitorGet++
-	s.countFetch(access, &got, err)
+	s.countFetch(access, &got, 0, err)
 	if err == engine.ErrEmpty && !got.Waiting && !got.Alias {
 		l.counters.GetMisses++
 	}
@@ -185,8 +208,9 @@ func (s *session) fetchRequest(access engine.Access, wait bool) engine.FetchRequ
 	}
 }
 
-// countFetch takes in the outcome of a fetch that did not wait, or the beginning of one that does.
-func (s *session) countFetch(access engine.Access, got *engine.Fetched, err error) {
+// countFetch takes in the outcome of a fetch of n items that did not wait, or the beginning of one
+// that does.
+func (s *session) countFetch(access engine.Access, got *engine.Fetched, n int, err error) {
 	l := s.loop
 	switch {
 	case got.Waiting:
@@ -194,7 +218,7 @@ func (s *session) countFetch(access engine.Access, got *engine.Fetched, err erro
 	case err == nil && access == engine.Peek, err == engine.ErrEmpty && access == engine.Peek:
 		l.latencies.count(CommandPeek, nil, got.Ticket, 1)
 	case err == nil:
-		l.latencies.count(CommandHit, got.Meter, got.Ticket, 1)
+		l.latencies.count(CommandHit, got.Meter, got.Ticket, int64(n))
 	case err == engine.ErrEmpty && !got.Alias:
 		l.latencies.count(CommandMiss, got.Meter, got.Ticket, 1)
 	}

@@ -10,9 +10,8 @@ import (
 // memcacheProtocol is the memcache protocol of Kestrel.
 type memcacheProtocol struct{}
 
-// memcacheCommands runs a decoded request, by its Op.
+// memcacheCommands runs a decoded request, by its Op, unless it is a GET.
 var memcacheCommands = [...]func(*session, *memcache.Request){
-	memcache.OpGet:             memcacheGet,
 	memcache.OpSet:             memcacheSet,
 	memcache.OpMonitor:         memcacheMonitor,
 	memcache.OpConfirm:         memcacheConfirm,
@@ -42,6 +41,9 @@ func (memcacheProtocol) next(s *session, in []byte) int {
 	s.runPuts() // before anything else
 	if s.state != idle {
 		return 0
+	}
+	if err == nil && req.Op == memcache.OpGet {
+		return n * memcacheGet(s, req, 1+repeats(in, n))
 	}
 	if err == nil {
 		memcacheCommands[req.Op](s, req)
@@ -147,18 +149,31 @@ func memcacheSet(s *session, req *memcache.Request) {
 	s.quit()
 }
 
-func memcacheGet(s *session, req *memcache.Request) {
+// repeats returns how often the request in[:n] stands behind itself, as often as is of use.
+func repeats(in []byte, n int) (times int) {
+	for first := in[:n]; times < maxFetched; times++ {
+		in = in[n:]
+		if len(in) < n || string(in[:n]) != string(first) {
+			break
+		}
+	}
+	return times
+}
+
+// memcacheGet runs a GET that stands so many times in a row, or some of them at once, and returns
+// how many it ran.
+func memcacheGet(s *session, req *memcache.Request, times int) (done int) {
 	name := s.latin1Name(req.Queue)
 	if req.Abort {
 		s.abortOldest(name)
 		s.proto.none(s)
-		return
+		return 1
 	}
 	if req.Close {
 		s.confirmOldest(name, 1) // nothing to confirm is no error here
 		if !req.Open {
 			s.proto.none(s)
-			return
+			return 1
 		}
 		s.claiming = false // the reply is the next item
 	}
@@ -170,9 +185,9 @@ func memcacheGet(s *session, req *memcache.Request) {
 		access = engine.Peek
 	case s.reads.count(name) > 0:
 		s.proto.refuse(s, errReadOpen)
-		return
+		return 1
 	}
-	s.fetch(name, req.Queue, access, req.WaitMillis)
+	return s.fetch(name, req.Queue, access, req.WaitMillis, times)
 }
 
 func memcacheMonitor(s *session, req *memcache.Request) {

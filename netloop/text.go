@@ -157,13 +157,13 @@ func textPut(s *session, req *text.Request) {
 func textGet(s *session, req *text.Request) {
 	name := s.latin1Name(req.Queue)
 	s.confirmAll(name)
-	s.fetch(name, req.Queue, engine.OpenRead, req.WaitMillis)
+	s.fetch(name, req.Queue, engine.OpenRead, req.WaitMillis, 1)
 }
 
 func textPeek(s *session, req *text.Request) {
 	name := s.latin1Name(req.Queue)
 	s.confirmAll(name)
-	s.fetch(name, req.Queue, engine.Peek, req.WaitMillis)
+	s.fetch(name, req.Queue, engine.Peek, req.WaitMillis, 1)
 }
 
 func textMonitor(s *session, req *text.Request) {

@@ -196,7 +196,7 @@ func thriftPeek(s *session, req *thrift.Request) {
 	}
 	l.counters.CmdPeek++
 	l.headItem = l.headItem[:0]
-	got, err := s.try(req.Queue, engine.Peek, false)
+	_, got, err := s.try(req.Queue, engine.Peek, false, 1)
 	if got.Waiting {
 		s.wait.peeked = func(s *session, err error) { thriftPeeked(s, s.wait.name, false, err) }
 		s.beginWait(waitPeek, req.Queue, req.Queue, engine.Peek, forever)
