@@ -73,17 +73,23 @@ func pipelined(r *rand.Rand) string {
 	return b.String()
 }
 
-// played is what a server answers to requests that arrive in pieces of at most size bytes, and then
-// holds.
-func played(t *testing.T, requests string, size int) (out string) {
+// played is what a server answers to requests that arrive in pieces of at most size bytes, and what
+// it then holds. The client is owed no more than pending bytes at a time; handOff has syncs done by
+// the syncer.
+func played(t *testing.T, requests string, size, pending int, handOff bool) (out string) {
 	synctest.Test(t, func(t *testing.T) {
-		ts := newTestServer(t, Options{}, gatherSettings())
+		ts := newTestServer(t, Options{MaxPending: pending}, gatherSettings())
+		ts.server.syncInline = !handOff
 		defer ts.stop()
 		setup := ts.dial(memcacheProtocol{})
 		setup.feed([]byte("get p\r\nget p+c\r\nget both\r\n"), 1000)
 		c := ts.dial(memcacheProtocol{})
-		c.feed([]byte(requests), size)
+		c.feed([]byte(requests+"version\r\n"), size)
+		<-time.After(100 * time.Millisecond) // what is left is run by itself, and before anything expires
 		got, ended := c.received()
+		if !ended && !bytes.HasSuffix(got, []byte("VERSION "+Version+"\r\n")) {
+			t.Errorf("not all requests are answered: the last reply is %q", got[max(0, len(got)-60):])
+		}
 		out = fmt.Sprintf("%s\nended: %v\n", got, ended)
 		now := engine.Now()
 		for _, q := range ts.opts.Engine.Queues(now) {
@@ -97,15 +103,18 @@ func played(t *testing.T, requests string, size int) (out string) {
 	return out
 }
 
-// TestPipelines: nobody can tell whether puts and gets came one by one or at once.
+// TestPipelines: nobody can tell whether puts and gets came one by one or at once, and all of them
+// are answered, however little a client may be owed.
 func TestPipelines(t *testing.T) {
 	for seed := range uint64(40) {
 		requests := pipelined(rand.New(rand.NewPCG(seed, 0)))
-		want := played(t, requests, 20)
-		for _, size := range []int{len(requests), 1000, 333} {
-			if got := played(t, requests, size); got != want {
-				t.Fatalf("seed %d: in pieces of %d bytes the outcome is\n%.3000s\nin pieces of 20\n%.3000s",
-					seed, size, got, want)
+		want := played(t, requests, 20, DefaultMaxPending, false)
+		for i, size := range []int{len(requests), 1000, 333} {
+			for _, pending := range []int{DefaultMaxPending, 100} {
+				if got := played(t, requests, size, pending, (int(seed)+i)%2 == 0); got != want {
+					t.Fatalf("seed %d: in pieces of %d bytes, with %d owed, the outcome is\n%.3000s\n"+
+						"in pieces of 20\n%.3000s", seed, size, pending, got, want)
+				}
 			}
 		}
 	}
