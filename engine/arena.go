@@ -47,9 +47,9 @@ func (a *arena) take() (c *chunk) {
 
 // extend maps a slab. The caller holds mu.
 func (a *arena) extend() {
-	slab, mapped := mapMemory(slabChunks * maxChunkSize)
-	if mapped {
-		runtime.AddCleanup(a, unmapMemory, slab)
+	slab, mapping := mapMemory(slabChunks * maxChunkSize)
+	if mapping != nil {
+		runtime.AddCleanup(a, unmapMemory, mapping)
 	}
 	for buf := range slices.Chunk(slab, maxChunkSize) {
 		a.released = append(a.released, &chunk{buf: buf[:0], arena: a})

@@ -2,19 +2,29 @@
 
 package engine
 
-import "golang.org/x/sys/unix"
+import (
+	"unsafe"
 
-// mapMemory returns n bytes, zero and outside of Go's heap if mapped is true. They take memory when
-// they are first written or read.
-func mapMemory(n int) (b []byte, mapped bool) {
-	b, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	"golang.org/x/sys/unix"
+)
+
+// hugePage is the size of the pages that mapped memory lies in, in bytes, where the kernel has them.
+const hugePage = 2 << 20
+
+// mapMemory returns n bytes, which are zero, and the mapping that they are in, for unmapMemory; nil
+// if they are of Go's heap. They begin at a huge page, and take memory when they are first used.
+func mapMemory(n int) (b, mapping []byte) {
+	m, err := unix.Mmap(-1, 0, n+hugePage, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil { // of a limit on addresses; if there is no memory either, Go's runtime says so
-		return make([]byte, n), false
+		return make([]byte, n), nil
 	}
-	return b, true
+	skip := int(-uintptr(unsafe.Pointer(&m[0])) & (hugePage - 1))
+	b = m[skip : skip+n : skip+n]
+	unix.Madvise(b, unix.MADV_HUGEPAGE) // if it is refused, small pages do
+	return b, m
 }
 
-func unmapMemory(b []byte) { unix.Munmap(b) }
+func unmapMemory(mapping []byte) { unix.Munmap(mapping) }
 
 // releaseMemory gives the memory of b, whole pages of mapMemory, back to the kernel; b is zero
 // then. If the kernel refuses, it stays.

@@ -43,10 +43,14 @@ func uncached(fsys FS) FS {
 // wholeBlocks returns n rounded up to whole blocks.
 func wholeBlocks[T int | int64](n T) T { return (n + blockSize - 1) &^ (blockSize - 1) }
 
-// alignedTail returns the memory of b, empty, from the first multiple of blockSize on; nil if there
-// is none.
-func alignedTail(b []byte) []byte {
-	skip := int(-uintptr(unsafe.Pointer(unsafe.SliceData(b))) & (blockSize - 1))
+// hugePage is the size of the pages that large buffers lie in, in bytes, where the kernel has them:
+// 1 MiB of such memory is one piece to the disk, and not 256.
+const hugePage = 2 << 20
+
+// alignedTail returns the memory of b, empty, from the first multiple of align on; nil if there is
+// none.
+func alignedTail(b []byte, align int) []byte {
+	skip := int(-uintptr(unsafe.Pointer(unsafe.SliceData(b))) & uintptr(align-1))
 	if skip >= cap(b) {
 		return nil
 	}
@@ -54,10 +58,16 @@ func alignedTail(b []byte) []byte {
 }
 
 // blockBuffer returns an empty buffer for n bytes, rounded up to whole blocks, that begins at a
-// multiple of blockSize.
+// multiple of blockSize; a large one, of hugePage.
 func blockBuffer(n int) []byte {
 	n = wholeBlocks(n)
-	return alignedTail(make([]byte, 0, n+blockSize))[:0:n]
+	if n < hugePage/2 {
+		return alignedTail(make([]byte, 0, n+blockSize), blockSize)[:0:n]
+	}
+	whole := (n + hugePage - 1) &^ (hugePage - 1)
+	b := alignedTail(make([]byte, 0, whole+hugePage), hugePage)
+	unix.Madvise(b[:whole], unix.MADV_HUGEPAGE) // if it is refused, small pages do
+	return b[:0:n]
 }
 
 // Uncached implements [UncachedFS].

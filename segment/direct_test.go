@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -271,5 +272,26 @@ func TestUncachedFallback(t *testing.T) {
 	got := make([]byte, 3)
 	if _, err := f.ReadAt(got, 0); err != nil || segment.PastCache(f) {
 		t.Errorf("%s reads as %q, %v, past the page cache: %v", name, got, err, segment.PastCache(f))
+	}
+}
+
+// TestBlockBuffer tests that buffers have the room asked for, in whole blocks, and begin where the
+// kernel wants them.
+func TestBlockBuffer(t *testing.T) {
+	for _, tt := range []struct{ n, room, align int }{
+		{1, segment.BlockSize, segment.BlockSize},
+		{segment.BlockSize, segment.BlockSize, segment.BlockSize},
+		{300<<10 + 1, 304 << 10, segment.BlockSize},
+		{1 << 20, 1 << 20, segment.HugePage},
+		{5<<20 + 1, 5<<20 + segment.BlockSize, segment.HugePage},
+	} {
+		b := segment.BlockBuffer(tt.n)
+		if len(b) != 0 || cap(b) != tt.room {
+			t.Errorf("buffer for %d bytes: length %d, capacity %d, want 0 and %d", tt.n, len(b), cap(b), tt.room)
+		}
+		if at := uintptr(unsafe.Pointer(unsafe.SliceData(b))); at%uintptr(tt.align) != 0 {
+			t.Errorf("buffer for %d bytes begins at %#x, want a multiple of %d", tt.n, at, tt.align)
+		}
+		clear(b[:cap(b)])
 	}
 }

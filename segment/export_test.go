@@ -76,6 +76,9 @@ const MinReadAhead = minReadAhead
 // BlockSize is blockSize.
 const BlockSize = blockSize
 
+// HugePage is hugePage.
+const HugePage = hugePage
+
 // BlockBuffer is blockBuffer.
 func BlockBuffer(n int) []byte { return blockBuffer(n) }
 

@@ -206,7 +206,7 @@ func (w *RunWriter) Write() error {
 
 // Lend has frames be added in the memory of buf, which is w's until Reclaim. Without, w has memory
 // of its own, for as long as it lives.
-func (w *RunWriter) Lend(buf []byte) { w.buf = alignedTail(buf) }
+func (w *RunWriter) Lend(buf []byte) { w.buf = alignedTail(buf, blockSize) }
 
 // Reclaim forgets what was added and not written, and returns the memory that frames were added in,
 // which may have been taken since Lend, or be a part of what was lent.
