@@ -43,7 +43,11 @@ func (memcacheProtocol) next(s *session, in []byte) int {
 		return 0
 	}
 	if err == nil && req.Op == memcache.OpGet {
-		return n * memcacheGet(s, req, 1+repeats(in, n))
+		times := 1
+		if !req.Open && !req.Close && !req.Abort && !req.Peek {
+			times += repeats(in, n)
+		}
+		return n * memcacheGet(s, req, times)
 	}
 	if err == nil {
 		memcacheCommands[req.Op](s, req)
