@@ -160,6 +160,21 @@ func (a *atMost) Receive(it Item) bool {
 	return a.collected.Receive(it)
 }
 
+// putStored puts items to q, and commits them; those called expired have expired by now.
+func putStored(t *testing.T, e *Engine, now Time, puts []string) {
+	t.Helper()
+	for _, data := range puts {
+		p := PutRequest{Data: []byte(data)}
+		if data == "expired" {
+			p.Expiry = now - 1
+		}
+		stored, err := e.Put(now-2, []byte("q"), p)
+		if err = errors.Join(err, e.Commit(stored)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestFetchMany(t *testing.T) {
 	const all = 100
 	large := strings.Repeat("x", maxFetchBytes-1)
@@ -188,15 +203,7 @@ func TestFetchMany(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			e, _ := newQuiet(t)
 			now := Now()
-			for _, data := range tt.puts {
-				p := PutRequest{Data: []byte(data)}
-				if data == "expired" {
-					p.Expiry = now - 1
-				}
-				if _, err := e.Put(now-2, []byte("q"), p); err != nil {
-					t.Fatal(err)
-				}
-			}
+			putStored(t, e, now, tt.puts)
 			r := &atMost{left: tt.takes}
 			w := &Waiter{Notify: make(wakeUp, 1)}
 			f := FetchRequest{Access: Hold, Waiter: w, Immediate: !tt.wait}
@@ -259,16 +266,7 @@ func TestTakeMany(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			e, fsys := newQuiet(t)
 			now := Now()
-			for _, data := range tt.puts {
-				p := PutRequest{Data: []byte(data)}
-				if data == "expired" {
-					p.Expiry = now - 1
-				}
-				stored, err := e.Put(now-2, []byte("q"), p)
-				if err = errors.Join(err, e.Commit(stored)); err != nil {
-					t.Fatal(err)
-				}
-			}
+			putStored(t, e, now, tt.puts)
 			r := &atMost{left: tt.takes}
 			w := &Waiter{Notify: make(wakeUp, 1)}
 			n, got, err := e.TakeMany(now, []byte("q"), FetchRequest{Access: Take, Waiter: w}, tt.most, r)
