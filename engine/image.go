@@ -25,6 +25,7 @@ const (
 	imageFormats   = 0x0f // bits that a format may have
 
 	plainImageSize = 8 // bytes of an image without a body that has neither flags nor expiry
+	plainLongSize  = 9 // … with a size field of 2 bytes
 	flagsSize      = 4
 	timeSize       = 6
 	maxImageTime   = 1<<(8*timeSize) - 1 // in the year 10889
@@ -105,20 +106,30 @@ func parseImage(b []byte) (it Item, n int, ok bool) {
 	if len(b) < plainImageSize {
 		return it, 0, false
 	}
-	if b[0] != 0 {
+	switch { // most images have neither flags nor expiry: time and size are one word
+	case b[0] == 0:
+		h := binary.LittleEndian.Uint64(b)
+		n = plainImageSize + int(byte(h>>8))
+		if n > len(b) {
+			return it, 0, false
+		}
+		it.Added = Time(h >> 16)
+		it.Data = b[plainImageSize:n:n]
+	case b[0] == 1 && len(b) >= plainLongSize:
+		h := binary.LittleEndian.Uint64(b[1:])
+		n = plainLongSize + int(uint16(h))
+		if n > len(b) || sizeWidth(n-plainLongSize) != 2 {
+			return it, 0, false
+		}
+		it.Added = Time(h >> 16)
+		it.Data = b[plainLongSize:n:n]
+	default:
 		return parseLongImage(b)
 	}
-	h := binary.LittleEndian.Uint64(b)
-	n = plainImageSize + int(byte(h>>8))
-	if n > len(b) {
-		return it, 0, false
-	}
-	it.Added = Time(h >> 16)
-	it.Data = b[plainImageSize:n:n]
 	return it, n, true
 }
 
-// parseLongImage is parseImage for all formats but the shortest.
+// parseLongImage is parseImage for all formats but the most frequent.
 func parseLongImage(b []byte) (it Item, n int, ok bool) {
 	format := b[0]
 	width := 1 << (format & imageWidthMask)
