@@ -139,6 +139,7 @@ func testTable(factor int64) *table {
 		if r.kind == neighbour {
 			for k := range s.beside {
 				s.beside[k].latency = testLeg(0, 0, 100, 0).latency
+				s.quiet[k].latency = s.beside[k].latency
 				if spanKind(k) != quiet {
 					s.beside[k].latency = testLeg(0, 0, 100*factor, 0).latency
 				}

@@ -95,8 +95,16 @@ func (l *life) fill(ctx context.Context, items int64) (leg, error) {
 
 // drain gets all items that were put, and returns how many did not come.
 func (l *life) drain(ctx context.Context) (got leg, lost int64, err error) {
+	return l.drainSome(ctx, 0, true)
+}
+
+// drainSome gets so many items, or all that are left and no other, and returns how many of them did
+// not come.
+func (l *life) drainSome(ctx context.Context, items int64, all bool) (got leg, lost int64, err error) {
 	take := l.server.Take(group())
-	take.Drain = true
+	if take.Drain = all; !all {
+		take.Operations = items
+	}
 	got, err = l.drive(ctx, take)
 	var missing *loadtest.LostError
 	if errors.As(err, &missing) {
@@ -104,7 +112,7 @@ func (l *life) drain(ctx context.Context) (got leg, lost int64, err error) {
 		got.wall -= lossWait
 		return got, lost, nil
 	}
-	if err != nil {
+	if err != nil || !all {
 		return got, 0, err
 	}
 	return got, 0, l.empty(ctx)

@@ -42,6 +42,7 @@ type sample struct {
 	firstCPU time.Duration // what the server had used by then
 	lost     int64         // items acknowledged that did not come
 	beside   [numSpans]span
+	quiet    [numSpans]span // what came between the steps of each
 }
 
 // table is everything that is measured.

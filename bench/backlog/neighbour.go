@@ -30,6 +30,7 @@ const (
 	besideQueue = "beside"
 	besideSize  = 64        // bytes of an item
 	longest     = time.Hour // of a span; it is ended before
+	steps       = 8         // of each of the queue's jobs, with quiet between them
 )
 
 // span is how a neighbour fared for a while.
@@ -43,16 +44,25 @@ func (s *span) p99() float64   { return quantile(s.latency, 99) }
 func (s *span) p999() float64  { return quantile(s.latency, 99.9) }
 func (s *span) lag99() float64 { return quantile(s.lag, 99) }
 
-// neighbour measures the puts of a neighbour in every span there is.
-func (s *sample) neighbour(ctx context.Context, l *life, o *options) (err error) {
-	if s.beside[quiet], err = l.beside(ctx, o.rate, func() error {
-		return sleep(ctx, o.alone)
-	}); err != nil {
-		return fmt.Errorf("quiet: %w", err)
+// add adds how it fared for another while.
+func (s *span) add(other *span) {
+	s.latency, s.lag = merged(s.latency, other.latency), merged(s.lag, other.lag)
+}
+
+// merged adds h to a histogram, which is made if there is none, and returns that.
+func merged(to, h *hdrhistogram.Histogram) *hdrhistogram.Histogram {
+	if to == nil {
+		to = hdrhistogram.New(h.LowestTrackableValue(), h.HighestTrackableValue(), int(h.SignificantFigures()))
 	}
-	if s.beside[inMemory], err = l.beside(ctx, o.rate, func() error {
+	to.Merge(h)
+	return to
+}
+
+// neighbour measures the puts of a neighbour in every span there is.
+func (s *sample) neighbour(ctx context.Context, l *life, o *options) error {
+	if err := s.takeTurns(ctx, l, o, inMemory, func(int64) error {
 		var unused sample
-		for end := time.Now().Add(o.alone); time.Now().Before(end); {
+		for end := time.Now().Add(o.alone / steps); time.Now().Before(end); {
 			if err := unused.cycles(ctx, l, cycleSize/itemSize); err != nil {
 				return err
 			}
@@ -65,23 +75,52 @@ func (s *sample) neighbour(ctx context.Context, l *life, o *options) (err error)
 	if _, err := l.fill(ctx, ahead); err != nil {
 		return fmt.Errorf("fill: %w", err)
 	}
-	if s.beside[spilling], err = l.beside(ctx, o.rate, func() (err error) {
-		s.put, err = l.fill(ctx, o.items()-ahead)
+	if err := s.takeTurns(ctx, l, o, spilling, func(step int64) error {
+		put, err := l.fill(ctx, share(o.items()-ahead, step))
+		s.put.add(put)
 		return err
 	}); err != nil {
 		return fmt.Errorf("fill: %w", err)
 	}
-	if s.beside[draining], err = l.beside(ctx, o.rate, func() (err error) {
-		s.get, s.lost, err = l.drain(ctx)
+	if err := s.takeTurns(ctx, l, o, draining, func(step int64) error {
+		got, lost, err := l.drainSome(ctx, share(o.items(), step), step == steps-1)
+		s.get.add(got)
+		s.lost += lost
 		return err
 	}); err != nil {
 		return fmt.Errorf("drain: %w", err)
+	}
+	for k := inMemory; k < numSpans; k++ {
+		s.beside[quiet].add(&s.quiet[k])
 	}
 	if s.lost > 0 {
 		return fmt.Errorf("%d items were lost", s.lost)
 	}
 	return nil
 }
+
+// takeTurns measures a neighbour beside what work does in each of its steps, and beside nothing
+// before each, so that what else the machine has to do meanwhile meets both.
+func (s *sample) takeTurns(
+	ctx context.Context, l *life, o *options, kind spanKind, work func(step int64) error,
+) error {
+	for step := range int64(steps) {
+		alone, err := l.beside(ctx, o.rate, func() error { return sleep(ctx, o.alone/steps) })
+		if err != nil {
+			return fmt.Errorf("quiet: %w", err)
+		}
+		s.quiet[kind].add(&alone)
+		busy, err := l.beside(ctx, o.rate, func() error { return work(step) })
+		if err != nil {
+			return err
+		}
+		s.beside[kind].add(&busy)
+	}
+	return nil
+}
+
+// share returns how many of so many items are for a step.
+func share(items, step int64) int64 { return items*(step+1)/steps - items*step/steps }
 
 // beside has a neighbour put at a rate while what is given runs.
 func (l *life) beside(ctx context.Context, rate float64, run func() error) (span, error) {

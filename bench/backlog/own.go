@@ -25,19 +25,21 @@ func (o *options) ownRows() ([]row, error) {
 	}
 	behind := o.setup
 	behind.KestrelQueues = fmt.Sprintf("max_memory_size = %d\n", o.memory)
-	rows := []row{{rowCycles, s, &behind, cycles}}
+	rows := []row{
+		{rowCycles, s, &behind, cycles},
+		{rowBehind, s, &behind, whole},
+		{rowKilled, s, &behind, outage},
+		{rowNeighbour, s, &behind, neighbour},
+	}
 	available, err := memoryAvailable()
 	if err != nil {
 		return nil, err
 	}
-	if limit := o.inMemoryNeeds(); limit < available {
+	if limit := o.inMemoryNeeds(); limit < available { // last: the next row would pay for this memory
 		all := o.setup
 		all.KestrelServer = fmt.Sprintf("memory_limit = %d\njournal_size = %d\n", limit, limit)
 		all.KestrelQueues = fmt.Sprintf("max_memory_size = %d\n", limit)
 		rows = append(rows, row{rowAll, s, &all, whole})
 	}
-	return append(rows,
-		row{rowBehind, s, &behind, whole},
-		row{rowKilled, s, &behind, outage},
-		row{rowNeighbour, s, &behind, neighbour}), nil
+	return rows, nil
 }

@@ -105,10 +105,11 @@ func (t *table) writeSpans(b *strings.Builder) {
 	}
 }
 
-// toQuiet returns the p99 of the neighbour in a span over that of the quiet one, by round.
+// toQuiet returns the p99 of the neighbour in a span over that in the quiet between its steps, by
+// round.
 func (t *table) toQuiet(k spanKind) []float64 {
 	return t.over(rowNeighbour, func(s *sample) float64 {
-		return s.beside[k].p99() / s.beside[quiet].p99()
+		return s.beside[k].p99() / s.quiet[k].p99()
 	})
 }
 
