@@ -106,26 +106,23 @@ func parseImage(b []byte) (it Item, n int, ok bool) {
 	if len(b) < plainImageSize {
 		return it, 0, false
 	}
-	switch { // most images have neither flags nor expiry: time and size are one word
+	var h uint64
+	var head, size int
+	switch { // most images have neither flags nor expiry: size and time are one word
 	case b[0] == 0:
-		h := binary.LittleEndian.Uint64(b)
-		n = plainImageSize + int(byte(h>>8))
-		if n > len(b) {
-			return it, 0, false
-		}
-		it.Added = Time(h >> 16)
-		it.Data = b[plainImageSize:n:n]
-	case b[0] == 1 && len(b) >= plainLongSize:
-		h := binary.LittleEndian.Uint64(b[1:])
-		n = plainLongSize + int(uint16(h))
-		if n > len(b) || sizeWidth(n-plainLongSize) != 2 {
-			return it, 0, false
-		}
-		it.Added = Time(h >> 16)
-		it.Data = b[plainLongSize:n:n]
+		h = binary.LittleEndian.Uint64(b)
+		head, size = plainImageSize, int(byte(h>>8))
+	case b[0] == 1 && len(b) >= plainLongSize && binary.LittleEndian.Uint16(b[1:]) > math.MaxUint8:
+		h = binary.LittleEndian.Uint64(b[1:])
+		head, size = plainLongSize, int(uint16(h))
 	default:
 		return parseLongImage(b)
 	}
+	if n = head + size; n > len(b) {
+		return it, 0, false
+	}
+	it.Added = Time(h >> 16)
+	it.Data = b[head:n:n]
 	return it, n, true
 }
 

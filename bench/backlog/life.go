@@ -93,18 +93,17 @@ func (l *life) fill(ctx context.Context, items int64) (leg, error) {
 	return l.drive(ctx, put)
 }
 
-// drain gets all items that were put, and returns how many did not come.
-func (l *life) drain(ctx context.Context) (got leg, lost int64, err error) {
-	return l.drainSome(ctx, 0, true)
+// take gets so many of the items that were put.
+func (l *life) take(ctx context.Context, items int64) (leg, error) {
+	take := l.server.Take(group())
+	take.Operations = items
+	return l.drive(ctx, take)
 }
 
-// drainSome gets so many items, or all that are left and no other, and returns how many of them did
-// not come.
-func (l *life) drainSome(ctx context.Context, items int64, all bool) (got leg, lost int64, err error) {
+// drain gets all items that were put, and returns how many did not come.
+func (l *life) drain(ctx context.Context) (got leg, lost int64, err error) {
 	take := l.server.Take(group())
-	if take.Drain = all; !all {
-		take.Operations = items
-	}
+	take.Drain = true
 	got, err = l.drive(ctx, take)
 	var missing *loadtest.LostError
 	if errors.As(err, &missing) {
@@ -112,7 +111,7 @@ func (l *life) drainSome(ctx context.Context, items int64, all bool) (got leg, l
 		got.wall -= lossWait
 		return got, lost, nil
 	}
-	if err != nil || !all {
+	if err != nil {
 		return got, 0, err
 	}
 	return got, 0, l.empty(ctx)

@@ -82,10 +82,14 @@ func (s *sample) neighbour(ctx context.Context, l *life, o *options) error {
 	}); err != nil {
 		return fmt.Errorf("fill: %w", err)
 	}
-	if err := s.takeTurns(ctx, l, o, draining, func(step int64) error {
-		got, lost, err := l.drainSome(ctx, share(o.items(), step), step == steps-1)
+	if err := s.takeTurns(ctx, l, o, draining, func(step int64) (err error) {
+		var got leg
+		if step < steps-1 {
+			got, err = l.take(ctx, share(o.items(), step))
+		} else {
+			got, s.lost, err = l.drain(ctx)
+		}
 		s.get.add(got)
-		s.lost += lost
 		return err
 	}); err != nil {
 		return fmt.Errorf("drain: %w", err)
