@@ -1,7 +1,6 @@
 package segment
 
 import (
-	"github.com/cespare/xxhash/v2"
 	"golang.org/x/sys/unix"
 )
 
@@ -62,7 +61,7 @@ func AppendRunFrame(dst, stored []byte, raw int, codec Codec, wide int, id RunID
 	dst = append(dst, make([]byte, RunFrameOverhead)...)
 	putRunFrameHeader(dst[start:], runFrame{
 		stored: len(stored), raw: raw, codec: codec, wide: wide, offset: RunStart,
-		sum: xxhash.Sum64(stored),
+		sum: runBodySum(stored),
 	}, id.ID)
 	return append(dst, stored...)
 }

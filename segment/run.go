@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/cespare/xxhash/v2"
+	"github.com/zeebo/xxh3"
 )
 
 // A run is one file of frames that are read again by their place. Unlike a log it does not say
@@ -18,7 +19,7 @@ import (
 //
 //	offset  size  field
 //	0       8     magic "KESTRRUN"
-//	8       4     format version: 1, or 2 if frames may have wide padding
+//	8       4     format version: 3, or 4 if frames may have wide padding; once 1 and 2
 //	12      4     zero
 //	16      8     run number, from 1
 //	24      8     run id: random, not zero
@@ -36,14 +37,12 @@ import (
 //	12      4     bytes of wide padding: a multiple of 8 below 4096
 //	16      8     offset of this frame in the file
 //	24      24    tag: the caller's
-//	48      8     xxhash64 of the body as it is stored
+//	48      8     XXH3-64 of the body as it is stored; in versions 1 and 2 its xxhash64
 //	56      8     xxhash64 of the run id, 8 bytes, then bytes 0-55
 //	64      n     body, then 0-7 zero bytes, then as many as the wide padding
 const (
-	runMagic       = "KESTRRUN"
-	runVersion     = 1
-	runVersionWide = 2  // frames may have wide padding
-	runHeaderSize  = 64 // bytes
+	runMagic      = "KESTRRUN"
+	runHeaderSize = 64 // bytes
 
 	// RunStart is the offset of the first frame of a run.
 	RunStart = runHeaderSize
@@ -52,6 +51,34 @@ const (
 	// TagSize is the size of a Tag in bytes.
 	TagSize = 24
 )
+
+// runVersion is a version of the format; zero if a header does not tell.
+type runVersion uint32
+
+// New runs are of versions 3 and 4.
+const (
+	runVersion1 runVersion = iota + 1
+	runVersion2
+	runVersion3
+	runVersion4
+)
+
+// wide reports whether frames may have wide padding.
+func (v runVersion) wide() bool { return v != runVersion1 && v != runVersion3 }
+
+// isSum reports whether a sum is that of a stored body.
+func (v runVersion) isSum(sum uint64, stored []byte) bool {
+	switch v {
+	case runVersion1, runVersion2:
+		return sum == xxhash.Sum64(stored)
+	case runVersion3, runVersion4:
+		return sum == runBodySum(stored)
+	}
+	return sum == runBodySum(stored) || sum == xxhash.Sum64(stored)
+}
+
+// runBodySum is the sum of a body in new runs.
+func runBodySum(stored []byte) uint64 { return xxh3.Hash(stored) }
 
 // Tag is what a caller keeps beside a frame's body, to be read without it.
 type Tag [TagSize]byte
@@ -146,7 +173,7 @@ func (w *RunWriter) Add(c *Coder, tag Tag, body []byte) int64 {
 	stored := w.buf[start+RunFrameOverhead:]
 	w.last = runFrame{
 		stored: len(stored), raw: len(body), codec: codec, offset: end + int64(start), tag: tag,
-		sum: xxhash.Sum64(stored),
+		sum: runBodySum(stored),
 	}
 	putRunFrameHeader(w.buf[start:], w.last, w.id.ID)
 	w.pad(frameAlign)
@@ -244,13 +271,13 @@ func (w *RunWriter) Sync() error {
 func (w *RunWriter) Close() error { return w.file.Close() }
 
 func appendRunHeader(dst []byte, id RunID, mode IO) []byte {
-	version := uint32(runVersion)
+	version := runVersion3
 	if mode == Direct {
-		version = runVersionWide
+		version = runVersion4
 	}
 	start := len(dst)
 	dst = append(dst, runMagic...)
-	dst = binary.LittleEndian.AppendUint32(dst, version)
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(version))
 	dst = binary.LittleEndian.AppendUint32(dst, 0)
 	dst = binary.LittleEndian.AppendUint64(dst, id.Number)
 	dst = binary.LittleEndian.AppendUint64(dst, id.ID)
@@ -259,7 +286,7 @@ func appendRunHeader(dst []byte, id RunID, mode IO) []byte {
 }
 
 // parseRunHeader decodes the header of a run. reason says why b does not start with one.
-func parseRunHeader(b []byte) (id RunID, version uint32, reason string) {
+func parseRunHeader(b []byte) (id RunID, version runVersion, reason string) {
 	switch {
 	case len(b) < runHeaderSize:
 		return id, 0, "file is shorter than a run header"
@@ -268,8 +295,8 @@ func parseRunHeader(b []byte) (id RunID, version uint32, reason string) {
 	case xxhash.Sum64(b[:56]) != binary.LittleEndian.Uint64(b[56:]):
 		return id, 0, "run header fails its checksum"
 	}
-	version = binary.LittleEndian.Uint32(b[8:])
-	if version != runVersion && version != runVersionWide {
+	version = runVersion(binary.LittleEndian.Uint32(b[8:]))
+	if version < runVersion1 || version > runVersion4 {
 		return id, 0, "unknown format version"
 	}
 	id = RunID{binary.LittleEndian.Uint64(b[16:]), binary.LittleEndian.Uint64(b[24:])}

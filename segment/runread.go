@@ -5,19 +5,17 @@ import (
 	"fmt"
 	"io"
 	"slices"
-
-	"github.com/cespare/xxhash/v2"
 )
 
 // RunReader reads frames of a run by their place. It is for one goroutine; several may read one
 // run, also while it is written.
 type RunReader struct {
-	file File
-	path string
-	id   RunID
-	wide bool // frames may have wide padding
-	head [RunFrameOverhead]byte
-	buf  []byte // stored body of a compressed frame
+	file    File
+	path    string
+	id      RunID
+	version runVersion
+	head    [RunFrameOverhead]byte
+	buf     []byte // stored body of a compressed frame
 
 	ahead *ReadAhead // nil to read what is asked for, no more
 	size  int        // bytes that were read ahead last
@@ -44,7 +42,7 @@ func OpenRun(fsys FS, name string, id RunID, ahead *ReadAhead) (*RunReader, erro
 		return openRun(fsys, name, id, nil)
 	}
 	r, err := openRun(uncached(fsys), name, id, ahead)
-	if err != nil || r.wide {
+	if err != nil || r.version.wide() {
 		return r, err
 	}
 	if err := r.Close(); err != nil {
@@ -72,7 +70,7 @@ func (r *RunReader) check() error {
 		return err
 	}
 	id, version, reason := parseRunHeader(r.head[:])
-	r.wide = version != runVersion // also if the header tells nothing
+	r.version = version
 	if reason == "" && id != r.id {
 		reason = fmt.Sprintf("file holds run %d with id %016x, want run %d with id %016x",
 			id.Number, id.ID, r.id.Number, r.id.ID)
@@ -98,7 +96,7 @@ func (r *RunReader) Frame(offset, end int64) (RunFrame, error) {
 	if err := r.read(r.head[:], offset, end); err != nil {
 		return RunFrame{}, err
 	}
-	f, ok := parseRunFrame(r.head[:], offset, r.id.ID, r.wide)
+	f, ok := parseRunFrame(r.head[:], offset, r.id.ID, r.version.wide())
 	if !ok {
 		return RunFrame{}, r.corrupt(offset, "not a frame header of this run")
 	}
@@ -134,7 +132,7 @@ func (r *RunReader) body(b []byte, at int64, frame RunFrame) error {
 	if err := r.read(b, at, frame.end); err != nil {
 		return err
 	}
-	if xxhash.Sum64(b) != frame.f.sum {
+	if !r.version.isSum(frame.f.sum, b) {
 		return r.corrupt(frame.Offset, "body fails its checksum")
 	}
 	return nil

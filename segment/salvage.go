@@ -382,7 +382,7 @@ func (r *RunReader) nextFrame(off, end int64) (int64, error) {
 		}
 		for len(b) >= RunFrameOverhead {
 			if int64(binary.LittleEndian.Uint64(b[16:])) == off { // what nearly nothing else has
-				if _, ok := parseRunFrame(b, off, r.id.ID, r.wide); ok {
+				if _, ok := parseRunFrame(b, off, r.id.ID, r.version.wide()); ok {
 					return off, nil
 				}
 			}

@@ -28,6 +28,7 @@ var mayImport = map[string][]string{
 var homes = map[string]string{
 	"github.com/valyala/bytebufferpool":   "netloop",
 	"github.com/cespare/xxhash/v2":        "segment",
+	"github.com/zeebo/xxh3":               "segment",
 	"github.com/klauspost/compress":       "segment",
 	"github.com/spf13/cobra":              "cmd",
 	"github.com/BurntSushi/toml":          "cmd",
