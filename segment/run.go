@@ -297,7 +297,7 @@ func parseRunHeader(b []byte) (id RunID, version runVersion, reason string) {
 	}
 	version = runVersion(binary.LittleEndian.Uint32(b[8:]))
 	if version < runVersion1 || version > runVersion4 {
-		return id, 0, "unknown format version"
+		return id, 0, unknownVersion
 	}
 	id = RunID{binary.LittleEndian.Uint64(b[16:]), binary.LittleEndian.Uint64(b[24:])}
 	if id.Number == 0 || id.ID == 0 {

@@ -174,6 +174,27 @@ func TestRunOldVersions(t *testing.T) {
 	}
 }
 
+// TestRunUnknownVersion: what a later version has written is not damaged, and not read.
+func TestRunUnknownVersion(t *testing.T) {
+	disk := segmenttest.New()
+	data := unhex(t, goldenRunHeader+goldenRunFrame)
+	data[8] = 5
+	must(t, disk.WriteFile(runName, refixHeader(data)))
+	_, openErr := segment.OpenRun(disk, runName, goldenRunID, nil)
+	_, _, identifyErr := segment.IdentifyRun(disk, runName)
+	gaps, salvageErr := segment.SalvageRun(disk, runName, goldenRunID, int64(len(data)), nil, nil)
+	for what, err := range map[string]error{
+		"OpenRun": openErr, "IdentifyRun": identifyErr, "SalvageRun": salvageErr,
+	} {
+		if !errors.Is(err, segment.ErrUnknownVersion) || errors.Is(err, segment.ErrCorrupt) {
+			t.Errorf("%s = %v, want ErrUnknownVersion alone", what, err)
+		}
+	}
+	if len(gaps) > 0 {
+		t.Errorf("gaps %+v", gaps)
+	}
+}
+
 // TestSalvageRunOldVersions has the header of a run be damaged, and so its version: what is behind it
 // is found, whatever checksum it has.
 func TestSalvageRunOldVersions(t *testing.T) {

@@ -35,8 +35,8 @@ type RunFrame struct {
 // way of ahead, unless that is nil. The others are not: to read what the cache has and the disk
 // has not, the kernel would first write it.
 //
-// It returns a *CorruptionError if the file is not that run, and an error that satisfies
-// errors.Is(err, fs.ErrNotExist) if there is none.
+// It returns a *CorruptionError if the file is not that run, ErrUnknownVersion, wrapped, if another
+// version has written it, and an error that satisfies errors.Is(err, fs.ErrNotExist) if there is none.
 func OpenRun(fsys FS, name string, id RunID, ahead *ReadAhead) (*RunReader, error) {
 	if ahead == nil {
 		return openRun(fsys, name, id, nil)
@@ -76,9 +76,17 @@ func (r *RunReader) check() error {
 			id.Number, id.ID, r.id.Number, r.id.ID)
 	}
 	if reason != "" {
-		return r.corrupt(0, reason)
+		return r.badHeader(reason)
 	}
 	return nil
+}
+
+// badHeader is the error of a header that is not that of the run, or of none.
+func (r *RunReader) badHeader(reason string) error {
+	if reason == unknownVersion {
+		return fmt.Errorf("%s: %w", r.path, ErrUnknownVersion)
+	}
+	return r.corrupt(0, reason)
 }
 
 // Covers returns a *CorruptionError unless the file reaches up to end.

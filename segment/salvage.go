@@ -20,7 +20,8 @@ type Gap struct {
 	Run     bool // it is in a run
 }
 
-// ErrUnknownVersion is wrapped by the error of Salvage for a log that another version has written.
+// ErrUnknownVersion is wrapped by the errors of Salvage and SalvageRun, and of those that open runs,
+// for what another version has written. It is not damaged.
 var ErrUnknownVersion = errors.New("unknown format version")
 
 // Salvage reads a log that may be damaged, without changing it. It calls visit, in order, for every
@@ -329,7 +330,7 @@ func IdentifyRun(fsys FS, name string) (id RunID, size int64, err error) {
 	}
 	id, _, reason := parseRunHeader(r.head[:])
 	if reason != "" {
-		return id, 0, r.corrupt(0, reason)
+		return id, 0, r.badHeader(reason)
 	}
 	size, err = f.Size()
 	return id, size, err
