@@ -6,10 +6,14 @@ import (
 	"github.com/kestrelmq/kestrel/segment"
 )
 
-// spareSegments is how many dropped segments the journal keeps to use again: as many as a queue in
-// read-behind lets go of at a time. A new file, and new pages of the cache, cost more than writing
-// over old ones.
-const spareSegments = 5
+const (
+	// spareSegments is how many dropped segments the journal keeps at most to use again: as many as
+	// it takes for a queue that spills at full speed never to ask for a new one. A new file, and new
+	// pages of the cache, cost more than writing over old ones, and whoever writes pays for them.
+	spareSegments = 16
+	// idleSegments is how many it keeps when they are not needed.
+	idleSegments = 5
+)
 
 // checkpoint records the state of every queue, so that segments before the one in which it began
 // are needed for items only. It waits for the disk. It returns the number of that segment.
@@ -95,17 +99,21 @@ func (e *Engine) trimJournal() error {
 	if needed <= oldest {
 		return nil
 	}
+	if e.checkpointed <= oldest && droppable(segments, needed) < 2*e.checkpointSize {
+		return nil // not worth a checkpoint: that of many queues would call for the next one
+	}
+	unneeding := e.journal.appendedEnd()
+	if err := e.journal.writeOut(); err != nil {
+		return err
+	}
 	if e.checkpointed <= oldest {
-		if droppable(segments, needed) < 2*e.checkpointSize {
-			return nil // not worth a checkpoint: that of many queues would call for the next one
-		}
 		at, err := e.checkpoint()
 		if err != nil {
 			return err
 		}
 		e.checkpointed = at
 	}
-	if err := e.journal.sync(e.journal.appendedEnd()); err != nil {
+	if err := e.journal.sync(unneeding); err != nil {
 		return err
 	}
 	_, err := e.journal.log.DropBefore(min(needed, e.checkpointed))

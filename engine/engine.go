@@ -47,6 +47,8 @@ type Engine struct {
 	moveDelay      time.Duration
 	nextMove       time.Time // not before
 
+	prepareMu sync.Mutex // one prepareSegment at a time; taken with no other lock held
+
 	reloadMu sync.Mutex // one Reload at a time; taken with no other lock held
 
 	aliasMu sync.Mutex
@@ -74,6 +76,7 @@ func Open(opts Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	e.background(e.prepare)
 	e.background(e.maintain)
 	e.background(e.syncPeriodically)
 	e.background(func() { e.spool.work(&e.spool.spills, e.spool.spill) })

@@ -11,6 +11,7 @@ type hookFS struct {
 	*segmenttest.FS
 	datasync func(call func() error) error
 	write    func(call func() error) error
+	writeOut func(call func() error) error
 	syncDir  func(call func() error) error
 }
 
@@ -38,6 +39,10 @@ type hookFile struct {
 }
 
 func (f *hookFile) Datasync() error { return hooked(f.fs.datasync, f.File.Datasync) }
+
+func (f *hookFile) WriteOut(off, n int64) error {
+	return hooked(f.fs.writeOut, func() error { return f.File.WriteOut(off, n) })
+}
 
 func (f *hookFile) WriteAt(p []byte, off int64) (n int, err error) {
 	err = hooked(f.fs.write, func() error {

@@ -48,7 +48,7 @@ const (
 // writeMu, writeMu before mu.
 type journal struct {
 	// log is replaced under syncMu, writeMu and mu, by the goroutine of maintain, which reads it
-	// with none of them.
+	// with none of them; see current.
 	log *segment.Log
 
 	written atomic.Uint64 // LSN up to which the log has taken the records; written under writeMu
@@ -82,12 +82,14 @@ type journal struct {
 	// Clocks of the wall may be set back, and it would not come for as long.
 	dueAt   atomic.Int64
 	epoch   time.Time     // with a monotonic clock; immutable
-	rotated chan struct{} // capacity 1: the log went on to another segment
+	rotated chan struct{} // capacity 1: the log went on to another segment, and needs the next
+	sealed  chan struct{} // likewise, and the one before can be synced
 }
 
 func newJournal(log *segment.Log) *journal {
 	j := &journal{
-		log: log, due: make(chan struct{}, 1), rotated: make(chan struct{}, 1), epoch: time.Now(),
+		log: log, due: make(chan struct{}, 1), rotated: make(chan struct{}, 1),
+		sealed: make(chan struct{}, 1), epoch: time.Now(),
 	}
 	j.active = make([]byte, segment.FrameHeaderSize, 64<<10)
 	j.generation = 1
@@ -305,8 +307,9 @@ func (j *journal) writePending(end LSN) error {
 		if at.Segment != j.segment.Load() {
 			j.segment.Store(at.Segment)
 			signal(j.rotated)
+			signal(j.sealed)
 		}
-		j.recycle(grown)
+		j.recycle(j.log, grown)
 		done++
 	}
 	clear(j.pending)
@@ -318,9 +321,16 @@ func (j *journal) writePending(end LSN) error {
 	return nil
 }
 
-// recycle makes a written buffer the spare one.
-func (j *journal) recycle(buf []byte) {
-	room := j.log.Room()
+// current returns the log.
+func (j *journal) current() *segment.Log {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.log
+}
+
+// recycle makes a buffer that log has taken the spare one.
+func (j *journal) recycle(log *segment.Log, buf []byte) {
+	room := log.Room()
 	j.mu.Lock()
 	if buf != nil && cap(buf) <= 2*maxBatch {
 		j.spare = buf[:0]
@@ -329,8 +339,8 @@ func (j *journal) recycle(buf []byte) {
 	j.mu.Unlock()
 }
 
-// measureRoom takes note of how much the log has room for.
-func (j *journal) measureRoom() { j.recycle(nil) }
+// measureRoom takes note of how much log has room for.
+func (j *journal) measureRoom(log *segment.Log) { j.recycle(log, nil) }
 
 // failed words an error of the log, and has puts refused until a write succeeds.
 func (j *journal) failed(err error) error {
@@ -386,6 +396,18 @@ func (j *journal) sync(upTo LSN) error {
 		return nil
 	}
 	return err
+}
+
+// writeOut has the disk take what has been appended, a little at a time, before a sync that nobody
+// waits for.
+func (j *journal) writeOut() error {
+	if err := j.write(j.appendedEnd()); err != nil {
+		return err
+	}
+	if err := j.log.WriteOut(); err != nil {
+		return j.failed(err)
+	}
+	return nil
 }
 
 // syncDue makes durable what waits for a periodic sync. What is due is forgotten first, also if

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"errors"
-	"syscall"
 	"time"
 )
 
@@ -11,6 +10,7 @@ const (
 	trimInterval     = 5 * time.Second
 	markInterval     = time.Second
 	relieveInterval  = 10 * time.Millisecond // at least, between looks for the largest queues
+	spareInterval    = 10 * time.Second      // files that the journal has not needed for as long are removed
 	poolInterval     = 30 * time.Second      // what a pool keeps for as long unused, it lets go
 )
 
@@ -19,15 +19,13 @@ func (e *Engine) maintain() {
 	tick := time.NewTicker(maintainInterval)
 	defer tick.Stop()
 	var trimmed, marked, swept, relieved time.Time
-	pooled := time.Now()
+	pooled, spared := time.Now(), time.Now()
 	failing := false // as last reported
-	e.prepareSegment()
 	for {
 		select {
 		case <-e.stop:
 			return
-		case <-e.journal.rotated:
-			e.prepareSegment()
+		case <-e.journal.sealed:
 			e.syncSealed()
 			trimmed = time.Time{}
 		case <-e.pressed:
@@ -57,6 +55,10 @@ func (e *Engine) maintain() {
 			e.markIdle()
 			e.arena.release()
 			marked = at
+		}
+		if at.Sub(spared) >= spareInterval && !failing {
+			e.report("remove spare files of the journal", e.journal.log.TrimSpares(idleSegments))
+			spared = at
 		}
 		if at.Sub(pooled) >= poolInterval {
 			e.trimPools()
@@ -101,25 +103,6 @@ func (e *Engine) reportFailure(reported bool) bool {
 		e.log.Info("journal works again: puts are accepted")
 	}
 	return err != nil
-}
-
-// prepareSegment makes the segment that the journal will need next. A full disk is remembered: puts
-// are then refused before the room at hand is used up.
-func (e *Engine) prepareSegment() {
-	err := e.journal.log.Prepare()
-	switch {
-	case err == nil:
-		if e.journal.noDisk.Swap(false) {
-			e.log.Info("disk has room again: puts are accepted")
-		}
-	case errors.Is(err, syscall.ENOSPC):
-		if !e.journal.noDisk.Swap(true) {
-			e.log.Warn("disk is full: puts will be refused", "err", err)
-		}
-	case !e.journal.failing(): // else it is tried again and again
-		e.report("prepare segment", err)
-	}
-	e.journal.measureRoom()
 }
 
 // syncSealed makes the segments durable that the journal has left, so that where nobody syncs a

@@ -114,6 +114,9 @@ func TestConcurrentUse(t *testing.T) {
 	c.all(2, func(int) error { _, err := s.log.Sync(); return err })
 	c.all(2, func(int) error { return s.log.Prepare() })
 	c.all(1, func(int) error { _, err := s.log.Mark(); return err })
+	c.all(1, func(int) error { return s.log.SyncSealed() })
+	c.all(1, func(int) error { return s.log.WriteOut() })
+	c.all(1, func(i int) error { return s.log.TrimSpares(i % 3) })
 	c.all(2, func(int) error {
 		all := s.log.Segments()
 		if err := checkSegments(all); err != nil {

@@ -72,6 +72,9 @@ func AppendRunHeader(dst []byte, id RunID, mode IO) []byte { return appendRunHea
 // MinReadAhead is minReadAhead.
 const MinReadAhead = minReadAhead
 
+// WriteOutPiece is writeOutPiece.
+const WriteOutPiece = writeOutPiece
+
 // BlockSize is blockSize.
 const BlockSize = blockSize
 

@@ -19,8 +19,8 @@ type Options struct {
 	// SegmentSize is the number of bytes reserved for a segment; 0 means DefaultSegmentSize. A
 	// frame that does not fit gets a segment of its own size.
 	SegmentSize int64
-	// Spares is how many dropped segments are kept to be used again: their blocks are already
-	// written, so that syncing them changes no metadata. 0 keeps none.
+	// Spares is how many dropped segments are kept at most to be used again: their blocks are
+	// already written, so that syncing them changes no metadata. 0 keeps none. See TrimSpares.
 	Spares int
 	// Accept, if it is not nil, is called by Open when every frame has been visited, and nothing
 	// has been changed. After an error of it, which Open returns, nothing is.
@@ -57,7 +57,8 @@ type Log struct {
 	dropMu  sync.Mutex // one DropBefore at a time; taken before syncMu and mu
 	dropErr error      // why no segment is dropped any more; guarded by dropMu
 
-	syncMu sync.Mutex // one Sync at a time; taken before mu
+	syncMu     sync.Mutex // one Sync at a time; taken before mu
+	writtenOut Position   // how far writeOut has come; guarded by syncMu
 
 	mu       sync.Mutex // held across WriteAt, and across making a segment if none is prepared
 	prepared *sync.Cond // signals that preparing went false
@@ -67,7 +68,8 @@ type Log struct {
 	preparing   bool           // Prepare is making next, without holding mu
 	sealed      []Segment      // oldest first
 	unsynced    []*segmentFile // sealed, but not synced to the end; oldest first; still open
-	spares      []string       // paths of files to use again
+	spares      []string       // paths of files to use again, the one dropped last at the end
+	idleSpares  int            // the fewest of them since the last TrimSpares
 	syncs       int64          // since the tail became the tail
 	oftenSynced bool           // the tail before was, or there is none to tell
 	batchEnd    Position       // behind the last batch
@@ -177,10 +179,19 @@ func (l *Log) Sync() (Position, error) {
 // tail, so that a log that nobody syncs does not leave it all to the next Open. Call it from a
 // background goroutine after the log went on to another segment.
 func (l *Log) SyncSealed() error {
+	l.mu.Lock()
+	sealed := l.tail.base
+	l.mu.Unlock()
+	if err := l.writeOut(sealed); err != nil {
+		return err
+	}
 	l.syncMu.Lock()
 	defer l.syncMu.Unlock()
 	l.mu.Lock()
 	err, unsynced := l.usable(), l.unsynced
+	for n := len(unsynced); n > 0 && unsynced[n-1].position() > sealed; n-- {
+		unsynced = unsynced[:n-1] // was sealed meanwhile, and is for the next call
+	}
 	l.mu.Unlock()
 	if err != nil || len(unsynced) == 0 {
 		return err

@@ -19,6 +19,7 @@ func (l *Log) planFor(number uint64, size int64, zeroFill bool) plan {
 	p := plan{number: number, size: size, zeroFill: zeroFill}
 	if n := len(l.spares); n > 0 && size == l.opts.SegmentSize {
 		p.spare, l.spares = l.spares[n-1], l.spares[:n-1]
+		l.idleSpares = min(l.idleSpares, n-1)
 	}
 	return p
 }

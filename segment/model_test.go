@@ -37,7 +37,7 @@ func newModelRun(seed uint64, b build) *modelRun {
 
 // step draws one call.
 func (m *modelRun) step() step {
-	switch k := m.rng.IntN(20); {
+	switch k := m.rng.IntN(24); {
 	case k < 9:
 		return appends(m.size())
 	case k < 12:
@@ -50,6 +50,12 @@ func (m *modelRun) step() step {
 		return marks
 	case k < 19:
 		return appends(m.size(), m.size(), m.size())
+	case k < 21:
+		return writesOut
+	case k < 22:
+		return syncsSealed
+	case k < 23:
+		return trims(m.rng.IntN(3))
 	}
 	return closes
 }

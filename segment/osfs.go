@@ -155,6 +155,28 @@ func (f osFile) NextData(off int64) (int64, error) {
 	return off, nil // the file system cannot tell
 }
 
+// WriteOut implements [File].
+func (f osFile) WriteOut(off, n int64) error {
+	err := f.syncRange(off, n, unix.SYNC_FILE_RANGE_WRITE)
+	if before := min(off, n); err == nil && before > 0 {
+		err = f.syncRange(off-before, before, unix.SYNC_FILE_RANGE_WAIT_AFTER)
+	}
+	return err
+}
+
+func (f osFile) syncRange(off, n int64, flags int) error {
+	for {
+		switch err := unix.SyncFileRange(int(f.Fd()), off, n, flags); {
+		case err == nil:
+			return nil
+		case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EPERM), errors.Is(err, unix.EINVAL):
+			return nil // not here: Datasync does it all
+		case !errors.Is(err, unix.EINTR):
+			return &os.PathError{Op: "sync_file_range", Path: f.Name(), Err: err}
+		}
+	}
+}
+
 func (f osFile) Datasync() error {
 	for {
 		switch err := unix.Fdatasync(int(f.Fd())); {

@@ -1,6 +1,9 @@
 package segment
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // bytesWorthZeros is how many bytes of a segment a sync covers, on average, at most, for new files
 // behind it to be written over with zeros in advance: a sync on blocks that are only reserved costs
@@ -143,6 +146,22 @@ func (l *Log) droppable(number uint64) (oldest Segment, keep bool, err error) {
 	}
 	oldest = l.sealed[0]
 	return oldest, oldest.Size == l.opts.SegmentSize && len(l.spares) < l.opts.Spares, nil
+}
+
+// TrimSpares removes spares, down to keep of them, as far as none was needed of those since it was
+// called last: after a burst of segments their files are given back. It waits for the disk.
+func (l *Log) TrimSpares(keep int) error {
+	l.mu.Lock()
+	n := max(min(l.idleSpares, len(l.spares)-keep), 0)
+	idle := l.spares[:n:n] // planFor takes the last
+	l.spares = l.spares[n:]
+	l.idleSpares = len(l.spares)
+	err := l.usable()
+	l.mu.Unlock()
+	for _, name := range idle {
+		err = errors.Join(err, l.unlink(name)) // if it fails the file stays until the next open
+	}
+	return err
 }
 
 // drop takes one segment out of the log and makes that durable before anything else happens to the

@@ -183,17 +183,27 @@ var (
 	marks    = step{"mark", (*session).mark}
 	closes   = step{"close", (*session).close}
 	prepares = step{"prepare", func(s *session) error { return s.log.Prepare() }}
+
+	writesOut = step{"write out", func(s *session) error { return s.log.WriteOut() }}
+	// What it makes durable is not noted: a crash may leave more than was promised.
+	syncsSealed = step{"sync sealed", func(s *session) error { return s.log.SyncSealed() }}
 )
+
+func trims(keep int) step {
+	return step{fmt.Sprint("trim spares to ", keep), func(s *session) error {
+		return s.log.TrimSpares(keep)
+	}}
+}
 
 // life is a script in which everything a log does happens at least once: segments that rotate with
 // and without a successor prepared, from new files and from spares, a frame larger than a segment,
-// drops, marks, closing and reopening.
+// drops, marks, parts written out, spares given back, closing and reopening.
 var life = []step{
-	opens, appends(10), syncs, appends(200, 3), prepares, appends(600, 0), syncs,
-	appends(300, 300, 300), syncs, drops(2), marks, appends(2500), prepares, appends(700, 40),
-	syncs, drops(1), prepares, appends(80), closes,
+	opens, appends(10), syncs, appends(200, 3), prepares, appends(600, 0), writesOut, syncs,
+	appends(300, 300, 300), syncs, drops(2), marks, appends(2500), prepares, syncsSealed,
+	appends(700, 40), syncs, drops(1), prepares, appends(80), closes,
 	opens, appends(400, 500), drops(1), prepares, syncs, appends(600, 1), appends(700), drops(2),
-	prepares, appends(800), marks, drops(1), prepares, appends(33), marks,
+	prepares, appends(800), marks, drops(1), trims(0), trims(0), prepares, appends(33), marks,
 }
 
 // smallOptions make every part of a log happen within a few kilobytes.

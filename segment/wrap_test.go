@@ -54,6 +54,13 @@ func (f *watchedFile) Truncate(size int64) error {
 	return f.File.Truncate(size)
 }
 
+func (f *watchedFile) WriteOut(off, n int64) error {
+	f.used("write out")
+	err := f.File.WriteOut(off, n)
+	f.failed = f.failed || err != nil
+	return err
+}
+
 func (f *watchedFile) Datasync() error {
 	f.used("sync")
 	err := f.File.Datasync()

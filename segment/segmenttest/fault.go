@@ -15,9 +15,9 @@ type Fault struct {
 	// part of the file like any other unsynced write.
 	Bytes int
 
-	// KeepDirty makes a failing Datasync or SyncDir leave everything as it was, so that the next
-	// one covers it. Without it they lose track of what they should have synced, as the kernel does
-	// on a write error: it stays readable, and no later call makes it durable.
+	// KeepDirty makes a failing Datasync, WriteOut or SyncDir leave everything as it was, so that
+	// the next one covers it. Without it they lose track of what they should have synced, as the
+	// kernel does on a write error: it stays readable, and no later call makes it durable.
 	KeepDirty bool
 }
 

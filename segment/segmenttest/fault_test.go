@@ -28,10 +28,11 @@ func TestFaultBeforeAnything(t *testing.T) {
 		OpAllocate:     func(_ *FS, h file) error { return h.Allocate(10) },
 		OpTruncate:     func(_ *FS, h file) error { return h.Truncate(0) },
 		OpSize:         func(_ *FS, h file) error { _, err := h.Size(); return err },
+		OpWriteOut:     func(_ *FS, h file) error { return h.WriteOut(0, 3) },
 		OpDatasync:     func(_ *FS, h file) error { return h.Datasync() },
 		OpClose:        func(_ *FS, h file) error { return h.Close() },
 	}
-	if len(calls) != int(opKinds) || opKinds.String() != "OpKind(15)" {
+	if len(calls) != int(opKinds) || opKinds.String() != "OpKind(16)" {
 		t.Errorf("%d calls, want one of each kind up to %v", len(calls), opKinds)
 	}
 	for kind := range opKinds {

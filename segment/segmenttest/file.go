@@ -117,6 +117,17 @@ func (h *file) Size() (int64, error) {
 	return h.node.current.size, nil
 }
 
+// WriteOut implements segment.File. What it writes out may still be lost, as on a disk with a cache.
+func (h *file) WriteOut(off, n int64) error {
+	h.fs.mu.Lock()
+	defer h.fs.mu.Unlock()
+	flt, err := h.begin(Op{Kind: OpWriteOut, Offset: off, Size: int(n)}, off)
+	if flt.Err != nil && !flt.KeepDirty {
+		h.node.settle(dropped)
+	}
+	return err
+}
+
 // Datasync implements segment.File.
 func (h *file) Datasync() error {
 	h.fs.mu.Lock()

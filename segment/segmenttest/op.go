@@ -20,6 +20,7 @@ const (
 	OpAllocate
 	OpTruncate
 	OpSize
+	OpWriteOut
 	OpDatasync
 	OpClose
 	opKinds // how many there are
@@ -27,7 +28,7 @@ const (
 
 var opNames = [opKinds]string{
 	"create", "open", "open read-only", "rename", "remove", "list", "mkdir", "sync directory",
-	"read", "write", "allocate", "truncate", "size", "datasync", "close",
+	"read", "write", "allocate", "truncate", "size", "write out", "datasync", "close",
 }
 
 // String returns the name errors have for the method.
@@ -58,8 +59,8 @@ type Op struct {
 	N     int // running number among all calls of the FS and its files, from 1
 	KindN int // running number among the calls of this kind, from 1
 
-	Offset int64 // of OpReadAt and OpWriteAt
-	Size   int   // of those two, bytes to transfer; of OpAllocate and OpTruncate, the file's size
+	Offset int64 // of OpReadAt, OpWriteAt and OpWriteOut
+	Size   int   // of those, bytes to transfer; of OpAllocate and OpTruncate, the file's size
 }
 
 // Calls returns the number of calls of a method since the FS was made. Calls that failed count, but
