@@ -128,6 +128,9 @@ func (s *spool) endRun(q *queue) {
 // write writes the chunks of a job, one frame each.
 func (s *spool) write(job *spillJob) error {
 	w := job.run.writer
+	if s.batch == nil {
+		s.batch = segment.BlockBuffer(spillBuffer)
+	}
 	w.Lend(s.batch)
 	defer func() {
 		if s.batch = w.Reclaim(); cap(s.batch) > maxSpillBuffer {

@@ -12,11 +12,13 @@ import (
 
 const (
 	// spillBatch is how many bytes of chunks are written to a run in one call, unless a single
-	// chunk is larger.
-	spillBatch = 1 << 20
-	// maxSpillBuffer is how many bytes of memory are kept from one write to the next: enough for any
-	// batch of chunks that are not of one large item, in a buffer that grew by doubling.
-	maxSpillBuffer = 3 * spillBatch
+	// chunk is larger: as much as keeps a processor busy for a tenth of a millisecond, which an event
+	// loop may have to wait for.
+	spillBatch = 256 << 10
+	// spillBuffer is the memory, in bytes, in which batches are put together: so much that it lies in
+	// a huge page. What a batch with a large item needs is kept for the next one up to maxSpillBuffer.
+	spillBuffer    = 1 << 20
+	maxSpillBuffer = 3 << 20
 	// fillBatch is for how many bytes there must be room in a window, at most, before the next
 	// frames are read into it.
 	fillBatch = 1 << 20

@@ -57,9 +57,10 @@ func alignedTail(b []byte, align int) []byte {
 	return b[skip:skip]
 }
 
-// blockBuffer returns an empty buffer for n bytes, rounded up to whole blocks, that begins at a
-// multiple of blockSize; a large one, of hugePage.
-func blockBuffer(n int) []byte {
+// BlockBuffer returns an empty buffer for n bytes, rounded up to whole blocks, for files that are used
+// past the page cache: it begins at a multiple of a block. One of 1 MiB or more begins at a huge page,
+// and lies in such where the kernel has them.
+func BlockBuffer(n int) []byte {
 	n = wholeBlocks(n)
 	if n < hugePage/2 {
 		return alignedTail(make([]byte, 0, n+blockSize), blockSize)[:0:n]

@@ -81,9 +81,6 @@ const BlockSize = blockSize
 // HugePage is hugePage.
 const HugePage = hugePage
 
-// BlockBuffer is blockBuffer.
-func BlockBuffer(n int) []byte { return blockBuffer(n) }
-
 // PastCache reports whether a file of OS is used past the page cache.
 func PastCache(f File) bool {
 	file, ok := f.(uncachedFile)

@@ -48,7 +48,7 @@ func (a *ReadAhead) fetch(r *RunReader, offset, end int64) error {
 	from := offset &^ (blockSize - 1)
 	size := min(int64(r.size), wholeBlocks(end)-from)
 	if int64(cap(a.buf)) < size {
-		a.buf = blockBuffer(r.size)
+		a.buf = BlockBuffer(r.size)
 	}
 	n, err := r.file.ReadAt(a.buf[:size], from)
 	if err != nil && !errors.Is(err, io.EOF) {

@@ -184,7 +184,7 @@ func (w *RunWriter) Add(c *Coder, tag Tag, body []byte) int64 {
 // buf where it is: at a multiple of blockSize.
 func (w *RunWriter) reserve(n int) {
 	if need := wholeBlocks(len(w.buf) + n); cap(w.buf) < need {
-		w.buf = append(blockBuffer(max(need, 2*cap(w.buf))), w.buf...)
+		w.buf = append(BlockBuffer(max(need, 2*cap(w.buf))), w.buf...)
 	}
 }
 
