@@ -2,6 +2,7 @@ package netloop
 
 import (
 	"fmt"
+	"math"
 	"sync"
 	"syscall"
 
@@ -17,8 +18,9 @@ type driver struct {
 	*loop
 	poller  poller
 	conns   []*conn // by descriptor
-	buf     []byte  // what is being read
-	stopped bool    // run is to end
+	line    line
+	buf     []byte // what is being read
+	stopped bool   // run is to end
 
 	mu    sync.Mutex
 	tasks []func() // for the loop's goroutine, in order; guarded by mu
@@ -33,7 +35,7 @@ func (d *driver) run() {
 
 // turn waits until something has happened, and handles it.
 func (d *driver) turn() {
-	events, err := d.poller.wait()
+	events, err := d.events()
 	if err != nil {
 		panic(fmt.Sprintf("netloop: wait for events: %v", err))
 	}
@@ -48,13 +50,34 @@ func (d *driver) turn() {
 	d.tick()
 }
 
-// handle reads from the connections that have something to be read.
+// events returns what has happened, and waits for it unless somebody is in line.
+func (d *driver) events() ([]unix.EpollEvent, error) {
+	if len(d.line.conns) > 0 {
+		return d.poller.ready(), nil
+	}
+	return d.poller.wait()
+}
+
+// handle reads from the connections that have something to be read, and from those in line. If the
+// turn will end in a sync, it takes all of them along.
 func (d *driver) handle(events []unix.EpollEvent) {
 	for i := range events {
-		if fd := int(events[i].Fd); fd < len(d.conns) && d.conns[fd] != nil {
-			d.readable(d.conns[fd])
+		fd := int(events[i].Fd)
+		if fd >= len(d.conns) || d.conns[fd] == nil {
+			continue
+		}
+		if c := d.conns[fd]; c.heavy {
+			d.line.join(c)
+		} else {
+			d.line.light = d.began
+			d.readable(c)
 		}
 	}
+	limit := d.line.limit(d.began)
+	if d.ticket.Synced > 0 {
+		limit = math.MaxInt
+	}
+	d.line.serve(limit, d.readable)
 }
 
 // syncsInline reports whether the tick will sync, on the loop's goroutine. It is then worth looking
@@ -101,8 +124,10 @@ func (d *driver) take(c *conn) {
 	}
 }
 
-// readable reads from c once. What is left is told again.
-func (d *driver) readable(c *conn) {
+// readable reads from c once, and returns how many bytes that moved: those read, and those of the
+// replies. What is left is told again.
+func (d *driver) readable(c *conn) (moved int) {
+	before := len(c.session.out)
 	n, errno := receiveNow(c.fd, d.buf)
 	switch {
 	case errno == syscall.EAGAIN || errno == syscall.EINTR:
@@ -112,7 +137,10 @@ func (d *driver) readable(c *conn) {
 		d.end(c, true)
 	default:
 		d.receive(c, d.buf[:n])
+		moved = n + max(len(c.session.out)-before, 0)
 	}
+	c.heavy = moved >= heavySize
+	return moved
 }
 
 func (d *driver) receive(c *conn, buf []byte) {

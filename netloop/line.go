@@ -1,0 +1,57 @@
+package netloop
+
+import (
+	"math"
+	"time"
+)
+
+// line is what is ahead of an event loop: connections that move much wait in it, oldest first, and a
+// turn serves a few of them only, as long as there are others. These are read first in every turn;
+// what they sent meanwhile then waits for a short turn to end, and not for everybody's bulk.
+type line struct {
+	conns []*conn
+	light time.Time // began the last turn that has read from a connection not in line
+}
+
+const (
+	// heavySize is how many bytes a connection must have moved when it was read last, requests and
+	// replies together, to wait in line the next time.
+	heavySize = 8 << 10
+	// turnSize is how many bytes those in line move in a turn, about, if there are others.
+	turnSize = 32 << 10
+	// lightFor is how long there are others after one was read. Without any, turns take all that is
+	// in line: that costs a tenth less.
+	lightFor = 10 * time.Millisecond
+)
+
+// join puts c at the end of the line, unless it is in it.
+func (l *line) join(c *conn) {
+	if !c.inLine {
+		c.inLine = true
+		l.conns = append(l.conns, c)
+	}
+}
+
+// limit is how many bytes the line may move in a turn that began at a time.
+func (l *line) limit(began time.Time) int {
+	if began.Sub(l.light) < lightFor {
+		return turnSize
+	}
+	return math.MaxInt
+}
+
+// serve calls read, which returns how many bytes it has moved, for those who wait longest, until
+// limit is reached. Who has gone is passed over.
+func (l *line) serve(limit int, read func(*conn) int) {
+	done := 0
+	for moved := 0; done < len(l.conns) && moved < limit; done++ {
+		c := l.conns[done]
+		c.inLine = false
+		if !c.gone {
+			moved += read(c)
+		}
+	}
+	rest := copy(l.conns, l.conns[done:])
+	clear(l.conns[rest:])
+	l.conns = l.conns[:rest]
+}

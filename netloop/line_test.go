@@ -1,0 +1,222 @@
+package netloop
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kestrelmq/kestrel/engine"
+	"github.com/kestrelmq/kestrel/segment/segmenttest"
+)
+
+// lineTest is a driver that takes a turn when the test says so, with sockets.
+type lineTest struct {
+	*driver
+	t     *testing.T
+	peers []int // of the connections, by their number
+	fds   []int
+}
+
+func newLineTest(t *testing.T, queue engine.QueueOptions, conns int) *lineTest {
+	t.Helper()
+	e, err := engine.Open(engine.Options{
+		Dir: "data", FS: segmenttest.New(), Settings: engine.Settings{Default: queue},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(Options{Engine: e, Loops: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.syncInline = true
+	lt := &lineTest{driver: s.loops[0], t: t}
+	if err := lt.poller.start(); err != nil {
+		t.Fatal(err)
+	}
+	for range conns {
+		ours, peer := socketPair(t)
+		fd, err := unix.Dup(ours) // the driver closes it
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &conn{fd: fd}
+		c.session.proto = memcacheProtocol{}
+		lt.take(c)
+		lt.peers, lt.fds = append(lt.peers, peer), append(lt.fds, fd)
+	}
+	lt.tick()
+	t.Cleanup(func() {
+		lt.driver.stop()
+		lt.tick()
+		lt.alarm.stop()
+		s.reliable.stop()
+		s.closePollers()
+		s.drainer.close()
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return lt
+}
+
+// put has a connection send items to a queue of its own.
+func (lt *lineTest) put(conn, items, size int) {
+	lt.t.Helper()
+	one := fmt.Sprintf("set q%d 0 0 %d\r\n%s\r\n", conn, size, strings.Repeat("x", size))
+	all := []byte(strings.Repeat(one, items))
+	if n, err := unix.Write(lt.peers[conn], all); n != len(all) {
+		lt.t.Fatalf("sent %d of %d bytes, %v", n, len(all), err)
+	}
+}
+
+// turn takes a turn that begins after some time, and returns how many items of each connection it has
+// put.
+func (lt *lineTest) turn(later time.Duration) (put []int64) {
+	before := lt.depths()
+	lt.begin()
+	lt.began = lt.began.Add(later)
+	lt.handle(lt.poller.ready())
+	lt.tick()
+	for i, n := range lt.depths() {
+		put = append(put, n-before[i])
+	}
+	return put
+}
+
+func (lt *lineTest) depths() (all []int64) {
+	for i := range lt.peers {
+		n := int64(0)
+		if s, ok := lt.engine.QueueStats(engine.Now(), []byte(fmt.Sprint("q", i))); ok {
+			n = s.Items
+		}
+		all = append(all, n)
+	}
+	return all
+}
+
+func (lt *lineTest) want(when string, got []int64, want ...int64) {
+	lt.t.Helper()
+	if !slices.Equal(got, want) {
+		lt.t.Errorf("%s: items put %v, want %v", when, got, want)
+	}
+}
+
+// TestLine has one connection put little beside three that put much: it is served in every turn,
+// the others in turn. Without a light one all are served at once.
+//
+// Its control is a limit of MaxInt in every turn.
+func TestLine(t *testing.T) {
+	const size = 1024
+	lt := newLineTest(t, unsynced(), 4)
+	for i := range 3 {
+		lt.put(i, 40, size)
+	}
+	lt.want("nobody is known to be heavy", lt.turn(0), 40, 40, 40, 0)
+	for i := range 3 {
+		lt.put(i, 40, size)
+	}
+	lt.put(3, 1, 1)
+	lt.want("turn 1", lt.turn(0), 40, 0, 0, 1)
+	lt.put(3, 1, 1)
+	lt.put(0, 40, size) // behind the others
+	lt.want("turn 2", lt.turn(0), 0, 40, 0, 1)
+	lt.want("turn 3", lt.turn(0), 0, 0, 40, 0)
+	lt.want("turn 4", lt.turn(0), 40, 0, 0, 0)
+	for i := range 3 {
+		lt.put(i, 40, size)
+	}
+	lt.want("the light one is long gone", lt.turn(lightFor), 40, 40, 40, 0)
+	lt.put(0, 1, 1)
+	lt.put(1, 1, 1)
+	lt.want("heavy ones that have become light", lt.turn(lightFor), 1, 1, 0, 0)
+	lt.put(0, 40, size)
+	lt.put(1, 40, size)
+	lt.put(2, 40, size)
+	lt.want("all but one are light", lt.turn(0), 40, 40, 40, 0)
+}
+
+// TestLineReplies: who gets much is as heavy as who puts much.
+func TestLineReplies(t *testing.T) {
+	lt := newLineTest(t, unsynced(), 2)
+	lt.put(0, 40, 1024)
+	lt.put(1, 40, 1024)
+	lt.turn(0)
+	for i, peer := range lt.peers {
+		if _, err := unix.Write(peer, []byte(strings.Repeat(fmt.Sprintf("get q%d\r\n", i), 20))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lt.turn(lightFor)
+	for i, fd := range lt.fds {
+		if !lt.conns[fd].heavy {
+			t.Errorf("connection %d got 20 KiB and is not heavy", i)
+		}
+	}
+}
+
+// TestLineGone has heavy connections end while they are in line.
+func TestLineGone(t *testing.T) {
+	lt := newLineTest(t, unsynced(), 4)
+	for i := range 3 {
+		lt.put(i, 40, 1024)
+	}
+	lt.turn(0)
+	for i := range 3 {
+		lt.put(i, 40, 1024)
+	}
+	lt.put(3, 1, 1)
+	lt.want("turn 1", lt.turn(0), 40, 0, 0, 1)
+	lt.end(lt.conns[lt.fds[1]], false)
+	lt.want("turn 2", lt.turn(0), 0, 0, 40, 0)
+	if len(lt.line.conns) > 0 {
+		t.Errorf("%d are in line, want none", len(lt.line.conns))
+	}
+}
+
+// TestLineSyncs: a turn that ends in a sync takes along all that have something for it.
+func TestLineSyncs(t *testing.T) {
+	o := engine.DefaultQueueOptions()
+	o.Sync = engine.SyncAlways
+	lt := newLineTest(t, o, 3)
+	lt.put(0, 40, 1024)
+	lt.put(1, 40, 1024)
+	lt.turn(0)
+	lt.put(0, 40, 1024)
+	lt.put(1, 40, 1024)
+	lt.put(2, 1, 1)
+	lt.want("one turn", lt.turn(0), 40, 40, 1)
+}
+
+// TestLineIsServed has a heavy client beside a light one that never stops: it gets its replies.
+func TestLineIsServed(t *testing.T) {
+	s := startServer(t, Options{Loops: 1}, unsynced())
+	light, done := dial(t, s), make(chan error, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		buf := make([]byte, 64)
+		for ctx.Err() == nil {
+			light.Write([]byte("set light 0 0 1\r\nx\r\n"))
+			if _, err := light.Read(buf); err != nil {
+				done <- err
+				return
+			}
+		}
+		done <- nil
+	}()
+	heavy := dial(t, s)
+	one := "set heavy 0 0 1024\r\n" + strings.Repeat("x", 1024) + "\r\n"
+	for range 50 {
+		heavy.send("%s", strings.Repeat(one, 64))
+		heavy.expect(strings.Repeat("STORED\r\n", 64))
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
