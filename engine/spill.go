@@ -83,7 +83,8 @@ func (s *spool) takeJob(q *queue, b *backlog) (job spillJob, ok bool) {
 	q.shard.mu.Lock()
 	defer q.shard.mu.Unlock()
 	job = spillJob{b: b, epoch: b.epoch, run: b.growing, io: s.runIO(q)}
-	for size := 0; b.leaving.count > 0 && size < spillBatch; {
+	batch := int(min(max(b.leaving.bytes/8, spillBatch), maxSpillBatch))
+	for size := 0; b.leaving.count > 0 && size < batch; {
 		c := b.leaving.detach()
 		size += len(c.buf) - c.off
 		b.writing += c.count

@@ -13,11 +13,13 @@ import (
 const (
 	// spillBatch is how many bytes of chunks are written to a run in one call, unless a single
 	// chunk is larger: as much as keeps a processor busy for a tenth of a millisecond, which an event
-	// loop may have to wait for.
-	spillBatch = 256 << 10
-	// spillBuffer is the memory, in bytes, in which batches are put together: so much that it lies in
-	// a huge page. What a batch with a large item needs is kept for the next one up to maxSpillBuffer.
-	spillBuffer    = 1 << 20
+	// loop may have to wait for. If the writing side falls behind, it takes an eighth of what waits,
+	// up to maxSpillBatch: fewer calls are faster, and what waits takes memory.
+	spillBatch    = 256 << 10
+	maxSpillBatch = 1 << 20
+	// spillBuffer is the memory, in bytes, in which batches are put together: a huge page. What a
+	// batch with a large item needs is kept for the next one up to maxSpillBuffer.
+	spillBuffer    = 2 << 20
 	maxSpillBuffer = 3 << 20
 	// fillBatch is for how many bytes there must be room in a window, at most, before the next
 	// frames are read into it.
