@@ -25,8 +25,9 @@
 // filled with a little and drained, again and again, so that memory and files are used over and
 // over, and one that may keep a backlog of this size in memory.
 //
-// A neighbour puts at a steady rate to another queue while the backlog's grows or shrinks as fast
-// as the server can. Its latency counts from when a put was due.
+// A neighbour, a process of its own to which the load gives way, puts at a steady rate to another queue
+// while the backlog's grows or shrinks as fast as the server can. Its latency counts from when a put
+// was due.
 package main
 
 import (
@@ -45,10 +46,17 @@ import (
 	"github.com/kestrelmq/kestrel/loadtest/spawn"
 )
 
-// generators is how many load generators run at a time, on one processor.
-const generators = 2
+// generators is how many load generators run at a time in this process, on one processor.
+const generators = 1
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == putterArg {
+		if err := runPutter(os.Args[2:], os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	// Servers are started from this thread: they inherit its processor, and die with it.
 	runtime.LockOSThread()
 	runtime.GOMAXPROCS(generators + 2) // what waits for them runs too

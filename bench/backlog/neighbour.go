@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
-
-	"github.com/kestrelmq/kestrel/loadtest"
 )
 
 // spanKind is what happens on the backlog's queue while a neighbour puts to another.
@@ -26,17 +24,14 @@ func (k spanKind) String() string {
 	return [...]string{"nothing", "puts and gets in memory", "spills", "drains"}[k]
 }
 
-const (
-	besideQueue = "beside"
-	besideSize  = 64        // bytes of an item
-	longest     = time.Hour // of a span; it is ended before
-	steps       = 8         // of each of the queue's jobs, with quiet between them
-)
+// steps is in how many parts each of the queue's jobs is done, with quiet between them.
+const steps = 8
 
 // span is how a neighbour fared for a while.
 type span struct {
 	latency *hdrhistogram.Histogram // of puts, from when they were due, in nanoseconds
 	lag     *hdrhistogram.Histogram // of it, what the generator was late
+	shared  bool                    // the load did not give way to the neighbour
 }
 
 func (s *span) p50() float64   { return quantile(s.latency, 50) }
@@ -47,6 +42,7 @@ func (s *span) lag99() float64 { return quantile(s.lag, 99) }
 // add adds how it fared for another while.
 func (s *span) add(other *span) {
 	s.latency, s.lag = merged(s.latency, other.latency), merged(s.lag, other.lag)
+	s.shared = s.shared || other.shared
 }
 
 // merged adds h to a histogram, which is made if there is none, and returns that.
@@ -109,12 +105,12 @@ func (s *sample) takeTurns(
 	ctx context.Context, l *life, o *options, kind spanKind, work func(step int64) error,
 ) error {
 	for step := range int64(steps) {
-		alone, err := l.beside(ctx, o.rate, func() error { return sleep(ctx, o.alone/steps) })
+		alone, err := l.beside(o.rate, func() error { return sleep(ctx, o.alone/steps) })
 		if err != nil {
 			return fmt.Errorf("quiet: %w", err)
 		}
 		s.quiet[kind].add(&alone)
-		busy, err := l.beside(ctx, o.rate, func() error { return work(step) })
+		busy, err := l.beside(o.rate, func() error { return work(step) })
 		if err != nil {
 			return err
 		}
@@ -127,37 +123,14 @@ func (s *sample) takeTurns(
 func share(items, step int64) int64 { return items*(step+1)/steps - items*step/steps }
 
 // beside has a neighbour put at a rate while what is given runs.
-func (l *life) beside(ctx context.Context, rate float64, run func() error) (span, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	begun, ended := make(chan struct{}), make(chan struct{})
-	load := l.load()
-	load.Ledger = nil // latency is all that is asked here, and a ledger is for one run at a time
-	load.Begin = func() { close(begun) }
-	load.Groups = []loadtest.Group{{Connections: connections, ItemSize: besideSize, Queue: besideQueue,
-		Rate: rate, Duration: longest}}
-	var result loadtest.Result
-	var err error
-	go func() {
-		defer close(ended)
-		result, err = loadtest.Run(ctx, load)
-	}()
-	select {
-	case <-begun:
-	case <-ended:
+func (l *life) beside(rate float64, run func() error) (span, error) {
+	p, err := startPutter(l.addr, rate, l.loadCPU)
+	if err != nil {
 		return span{}, err
 	}
 	runErr := run()
-	cancel()
-	<-ended
-	if errors.Is(err, context.Canceled) {
-		err = nil
-	}
-	put, ok := result.Op("put")
-	if err = errors.Join(runErr, err); err == nil && !ok {
-		err = errors.New("the neighbour put nothing")
-	}
-	return span{latency: put.Latency, lag: result.Lag}, err
+	s, err := p.end()
+	return s, errors.Join(runErr, err)
 }
 
 // sleep waits, at most until the context ends.

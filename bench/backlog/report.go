@@ -86,9 +86,9 @@ func (t *table) writeRow(b *strings.Builder, first bool, name string) {
 // writeSpans prints how the neighbour fared.
 func (t *table) writeSpans(b *strings.Builder) {
 	fmt.Fprintf(b, "\n## A neighbour's puts, %v a second\n\nµs from when a put was due. Late is the"+
-		" part of it for which the generator itself is to blame.\n\n"+
+		" part of it for which the generator itself is to blame.%s\n\n"+
 		"| the other queue | p50 | p99 | to quiet | p99.9 | late, p99 |\n|---|%s\n", t.o.rate,
-		strings.Repeat("--:|", 5))
+		t.sharing(), strings.Repeat("--:|", 5))
 	for k := range numSpans {
 		of := func(f func(*span) float64) func(*sample) float64 {
 			return func(s *sample) float64 { return f(&s.beside[k]) }
@@ -103,6 +103,17 @@ func (t *table) writeSpans(b *strings.Builder) {
 		fmt.Fprintf(b, "| %v | %s | %s | %s | %s | %s |\n", k, value((*span).p50), value((*span).p99),
 			ratio, value((*span).p999), value((*span).lag99))
 	}
+}
+
+// sharing says so if the neighbour waited for the load's generator, which takes a right to priority to
+// avoid.
+func (t *table) sharing() string {
+	for _, s := range t.samples[rowNeighbour] {
+		if s != nil && s.beside[quiet].shared {
+			return " **The neighbour had no priority over the load, and waited for its generator too.**"
+		}
+	}
+	return ""
 }
 
 // toQuiet returns the p99 of the neighbour in a span over that in the quiet between its steps, by
