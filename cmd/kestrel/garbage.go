@@ -2,23 +2,59 @@ package main
 
 import (
 	"os"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
 )
 
-// gcPercent is how much garbage the process may hold, in percent of what lives. What lives is
-// items, in large blocks without pointers: a collection costs next to nothing, and serving
-// allocates next to nothing, while Go's usual 100 would double the memory that max_memory_size asks
-// for. See docs/decisions/0013-garbage.md.
-const gcPercent = 20
+const (
+	// gcPercent is how much garbage the process may hold, in percent of what lives. Go's usual 100
+	// would double what a hundred thousand queues take.
+	gcPercent = 20
 
-// boundGarbage has the runtime collect garbage early, unless the operator has said when: GOGC
-// counts.
+	// gcBytes is how much garbage it may hold however little lives. Items lie outside of Go's heap,
+	// which then is some megabytes: 20 percent of that are reached twice a second under load, and
+	// a collection takes some milliseconds from the event loops where there are few processors.
+	gcBytes = 8 << 20
+
+	// gcLeast is what the runtime takes for alive at least, in bytes (runtime/debug.SetGCPercent).
+	gcLeast = 4 << 20
+)
+
+// pacer settles when garbage is collected, anew after each collection. See
+// docs/decisions/0019-rare-collections.md.
+type pacer struct {
+	live    []metrics.Sample // bytes that the last collection has found alive
+	percent int
+}
+
+// boundGarbage has the runtime collect garbage early, but not often, unless the operator has said
+// when: GOGC counts.
 func boundGarbage() {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
+		newPacer().adjust()
 	}
+}
+
+func newPacer() *pacer {
+	return &pacer{live: []metrics.Sample{{Name: "/gc/heap/live:bytes"}}}
+}
+
+// adjust settles when the next collection is due, and is called again after it, by the runtime.
+func (p *pacer) adjust() {
+	metrics.Read(p.live)
+	if percent := percentFor(p.live[0].Value.Uint64()); percent != p.percent { // or the world need not stop
+		debug.SetGCPercent(percent)
+		p.percent = percent
+	}
+	cycle := &struct{ *pacer }{} // garbage: the next collection finds it
+	runtime.AddCleanup(cycle, (*pacer).adjust, p)
+}
+
+// percentFor returns how much garbage there may be beside so many bytes that live.
+func percentFor(live uint64) int {
+	return int(max(gcPercent, gcBytes*100/max(live, gcLeast)))
 }
 
 // quiet says when a server gives back to the operating system what it has used and needs no more.
