@@ -35,6 +35,7 @@ func (e *Engine) boundJournal() (held bool) {
 		return false
 	}
 	limit := e.journalLimit()
+	e.journal.setMost(limit, e.opts.SegmentSize)
 	if total <= limit {
 		return false
 	}

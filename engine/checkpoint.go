@@ -117,6 +117,7 @@ func (e *Engine) trimJournal() error {
 		return err
 	}
 	_, err := e.journal.log.DropBefore(min(needed, e.checkpointed))
+	e.journal.setOldest()
 	return err
 }
 

@@ -154,6 +154,7 @@ func (e *Engine) openDir() (err error) {
 	}
 	e.recovery = Recovery{Queues: queues, Items: items, Journal: found, Took: time.Since(started)}
 	e.journal = newJournal(log)
+	e.journal.setMost(e.opts.JournalSize, e.opts.SegmentSize)
 	if err := e.dropUnjournaled(); err != nil {
 		return errors.Join(err, log.Close(), e.lock.release())
 	}

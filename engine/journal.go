@@ -23,11 +23,15 @@ type LSN uint64
 type Ticket struct {
 	Written LSN // the journal must be written up to here
 	Synced  LSN // … and synced up to here
+	// Ahead says that the queue that was put to takes items faster than the disk does. The put may be
+	// acknowledged; whoever puts more should wait first, until (*Engine).Ahead says no. If nobody
+	// does, memory and the journal grow up to the limits at which puts are refused.
+	Ahead bool
 }
 
 // Merge returns the ticket that asks for what both ask for.
 func (t Ticket) Merge(u Ticket) Ticket {
-	return Ticket{max(t.Written, u.Written), max(t.Synced, u.Synced)}
+	return Ticket{max(t.Written, u.Written), max(t.Synced, u.Synced), t.Ahead || u.Ahead}
 }
 
 const (
@@ -55,6 +59,8 @@ type journal struct {
 	synced  atomic.Uint64 // LSN up to which they are durable; written under syncMu
 	segment atomic.Uint64 // number of the segment written last: no later record is before it
 	noDisk  atomic.Bool   // the disk has no room for another segment
+	oldest  atomic.Uint64 // number of the oldest segment
+	most    atomic.Int64  // how many others there should be at most; see ahead
 	// failure is why the last write or sync failed; nil if it did not. Puts are refused meanwhile.
 	failure atomic.Pointer[error]
 	// moving says that the log is being replaced: nothing is written or synced, see movejournal.go.
@@ -95,6 +101,7 @@ func newJournal(log *segment.Log) *journal {
 	j.generation = 1
 	segments := log.Segments()
 	j.segment.Store(segments[len(segments)-1].Number)
+	j.setOldest()
 	j.room = log.Room()
 	return j
 }

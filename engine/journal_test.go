@@ -24,8 +24,9 @@ func tryPut(e *Engine, name, data string) error {
 func TestTicket(t *testing.T) {
 	for _, tt := range []struct{ a, b, want Ticket }{
 		{Ticket{}, Ticket{}, Ticket{}},
-		{Ticket{5, 0}, Ticket{3, 2}, Ticket{5, 2}},
-		{Ticket{3, 3}, Ticket{9, 9}, Ticket{9, 9}},
+		{Ticket{Written: 5}, Ticket{Written: 3, Synced: 2}, Ticket{Written: 5, Synced: 2}},
+		{Ticket{Written: 3, Synced: 3}, Ticket{Written: 9, Synced: 9}, Ticket{Written: 9, Synced: 9}},
+		{Ticket{Ahead: true}, Ticket{Written: 1}, Ticket{Written: 1, Ahead: true}},
 	} {
 		if got := tt.a.Merge(tt.b); got != tt.want {
 			t.Errorf("%v.Merge(%v) = %v, want %v", tt.a, tt.b, got, tt.want)

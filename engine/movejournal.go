@@ -197,6 +197,7 @@ func (j *journal) endMove(log *segment.Log, complete func() error) error {
 	j.mu.Unlock()
 	j.written.Store(uint64(end))
 	j.synced.Store(uint64(end))
+	j.setOldest()
 	j.moving.Store(false)
 	j.failure.Store(nil)
 	return nil

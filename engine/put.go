@@ -13,7 +13,8 @@ type PutRequest struct {
 
 // Put appends an item to the queue called name, which is made if it does not exist, to the queue's
 // fanout children, or to the destinations if name is an alias. It never waits; the put may be
-// acknowledged once Commit of the ticket has returned nil.
+// acknowledged once Commit of the ticket has returned nil, and the ticket may ask the caller to wait
+// before the next one.
 //
 // It returns ErrQueueFull, ErrItemTooLarge, a *NotAdmittedError, ErrOutOfMemory, ErrOutOfDisk,
 // ErrJournal, ErrTooManyQueues or ErrBadName if the queue itself, or any destination of an alias,
@@ -164,6 +165,7 @@ func (e *Engine) append(sh *shard, now Time, it Item, from destination) Ticket {
 		} else {
 			e.push(q, it, 0)
 		}
+		t.Ahead = t.Ahead || e.ahead(q)
 		if q.waiters.head != nil {
 			e.serve(q, now)
 		}

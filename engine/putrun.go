@@ -126,6 +126,7 @@ func (e *Engine) putRun(q *queue, now Time, puts []PutRequest) (n int, t Ticket,
 		t = q.ticket(e.journal, lsn)
 	}
 	e.overflow(q)
+	t.Ahead = e.ahead(q)
 	if q.waiters.head != nil {
 		e.serve(q, now)
 	}
