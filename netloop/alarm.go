@@ -49,7 +49,7 @@ func (l *loop) setAlarm() {
 			at = t
 		}
 	}
-	if len(l.dirty) > 0 {
+	if len(l.dirty) > 0 || l.pacing {
 		sooner(l.clock + 1) // not at once: other sessions have their turn first
 	}
 	if len(l.deadlines) > 0 {

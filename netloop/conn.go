@@ -14,11 +14,12 @@ type conn struct {
 	fd      int
 	addr    net.Addr // of the peer
 	backlog []byte
-	heavy   bool // it moved much when it was read last
-	inLine  bool // of the driver
-	watched bool // the drainer knows of fd
-	broken  bool // the peer is gone; reading will say so
-	gone    bool // fd is closed, or about to be; it may be another client's by now
+	heavy   bool   // it moved much when it was read last
+	inLine  bool   // of the driver
+	paced   moment // since when it is not read, see paced; zero: it is
+	watched bool   // the drainer knows of fd
+	broken  bool   // the peer is gone; reading will say so
+	gone    bool   // fd is closed, or about to be; it may be another client's by now
 }
 
 var _ sink = (*conn)(nil)

@@ -16,6 +16,7 @@ type Counters struct {
 	WaitsDropped    int64 // cmd_get_timeout_dropped, waiters_aborted: waits cut off with their connection
 	ReadsDropped    int64 // cmd_get_open_dropped: open reads brought back with their connection
 	DeliveredToDead int64 // finished_but_add: items brought back because their waiter was gone
+	Paced           int64 // times that a connection was not read for a while, because it was ahead of the disk
 	Panics          int64 // sessions closed because of a fault of the server
 }
 
@@ -33,5 +34,6 @@ func (c *Counters) add(d *Counters) {
 	c.WaitsDropped += d.WaitsDropped
 	c.ReadsDropped += d.ReadsDropped
 	c.DeliveredToDead += d.DeliveredToDead
+	c.Paced += d.Paced
 	c.Panics += d.Panics
 }

@@ -60,8 +60,16 @@ func (s *session) put(name []byte, p engine.PutRequest) (engine.Ticket, error) {
 	l.meter, p.Meter = nil, &l.meter
 	t, err := l.engine.Put(l.now, name, p)
 	l.latencies.count(CommandPut, l.meter, t, 1)
-	s.after(t)
+	s.afterPut(name, t)
 	return t, err
+}
+
+// afterPut is after, of puts to the queue called name.
+func (s *session) afterPut(name []byte, t engine.Ticket) {
+	s.after(t)
+	if t.Ahead {
+		s.ahead = append(s.ahead[:0], name...)
+	}
 }
 
 // putAll is put for several items to one queue. It ends at the first that is refused, and returns
@@ -79,7 +87,7 @@ func (s *session) putAll(name []byte, puts []engine.PutRequest) (n int, err erro
 	}
 	l.counters.CmdSet += admitted
 	l.latencies.count(CommandPut, l.meter, t, admitted)
-	s.after(t)
+	s.afterPut(name, t)
 	return n, err
 }
 

@@ -19,6 +19,7 @@ type driver struct {
 	poller  poller
 	conns   []*conn // by descriptor
 	line    line
+	paced   paced
 	buf     []byte // what is being read
 	stopped bool   // run is to end
 
@@ -61,12 +62,17 @@ func (d *driver) events() ([]unix.EpollEvent, error) {
 // handle reads from the connections that have something to be read, and from those in line. If the
 // turn will end in a sync, it takes all of them along.
 func (d *driver) handle(events []unix.EpollEvent) {
+	d.endPaces()
 	for i := range events {
 		fd := int(events[i].Fd)
 		if fd >= len(d.conns) || d.conns[fd] == nil {
 			continue
 		}
-		if c := d.conns[fd]; c.heavy {
+		c := d.conns[fd]
+		if c.paced != 0 {
+			d.endPace(c)
+		}
+		if c.heavy {
 			d.line.join(c)
 		} else {
 			d.line.light = d.began
@@ -138,6 +144,7 @@ func (d *driver) readable(c *conn) (moved int) {
 	default:
 		d.receive(c, d.buf[:n])
 		moved = n + max(len(c.session.out)-before, 0)
+		d.pace(c)
 	}
 	c.heavy = moved >= heavySize
 	return moved

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kestrelmq/kestrel/engine"
+	"github.com/kestrelmq/kestrel/segment"
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
@@ -24,8 +25,13 @@ type lineTest struct {
 
 func newLineTest(t *testing.T, queue engine.QueueOptions, conns int) *lineTest {
 	t.Helper()
+	return newLineTestOn(t, segmenttest.New(), queue, conns)
+}
+
+func newLineTestOn(t *testing.T, fsys segment.FS, queue engine.QueueOptions, conns int) *lineTest {
+	t.Helper()
 	e, err := engine.Open(engine.Options{
-		Dir: "data", FS: segmenttest.New(), Settings: engine.Settings{Default: queue},
+		Dir: "data", FS: fsys, Settings: engine.Settings{Default: queue},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -25,6 +25,7 @@ type loop struct {
 	clock    moment      // the same, on the clock that waits are timed by
 	began    time.Time   // of the turn
 	draining bool        // the server stops: nothing waits any more
+	pacing   bool        // the driver is to look once a millisecond who may go on
 	ticket   engine.Ticket
 	dirty    []*session // have replies, or are to be closed
 	cleaned  []*session // the slice that dirty had in the last tick, to use again

@@ -55,7 +55,12 @@ func (p *poller) control(op, fd int, events uint32) error {
 // that is so.
 func (p *poller) add(fd int) error { return p.control(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN) }
 
-// remove ends that. It must come before fd is closed: a copy of it may live on.
+// mute has wait tell of fd when it has ended, and not when there is something to be read; unmute ends
+// that.
+func (p *poller) mute(fd int)   { p.control(unix.EPOLL_CTL_MOD, fd, 0) }
+func (p *poller) unmute(fd int) { p.control(unix.EPOLL_CTL_MOD, fd, unix.EPOLLIN) }
+
+// remove ends what add has begun. It must come before fd is closed: a copy of it may live on.
 func (p *poller) remove(fd int) { p.control(unix.EPOLL_CTL_DEL, fd, 0) }
 
 // ring ends the wait that is under way, or the next one. Any goroutine may call it, at any time.

@@ -109,6 +109,7 @@ type session struct {
 	heldSize   int
 	heldTicket engine.Ticket
 
+	ahead []byte // queue put to that was ahead of the disk then; empty: none
 	name  []byte // queue of the fetch being run, as the client spells it
 	reads openReads
 	wait  wait

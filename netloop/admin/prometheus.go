@@ -136,6 +136,7 @@ func (c *collector) clients(st *netloop.Stats) {
 	c.counter("waits_dropped_total", "Waits cut off with their connection.", n.WaitsDropped)
 	c.counter("open_reads_dropped_total", "Open reads brought back with their connection.", n.ReadsDropped)
 	c.counter("deliveries_returned_total", "Items brought back because their waiter was gone.", n.DeliveredToDead)
+	c.counter("paces_total", "Times that a connection was not read for a while: it put faster than the disk takes.", n.Paced)
 	c.counter("session_faults_total", "Connections closed because of a fault of the server.", n.Panics)
 }
 
