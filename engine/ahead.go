@@ -7,8 +7,9 @@ package engine
 
 const (
 	// maxLeaving is how many bytes of items a queue in read-behind may have in memory beyond its
-	// MaxMemorySize, because they wait to be written, before puts to it are ahead of the disk.
-	maxLeaving = 24 << 20
+	// MaxMemorySize, because they wait to be written, before puts to it are ahead of the disk. More
+	// would not be faster, and takes new memory, which an event loop is the first to touch.
+	maxLeaving = 8 << 20
 	// maxJournals is how many times the size that it should have the journal may take before puts to
 	// queues in read-behind are ahead of the disk, and otherwiseFactor how many times that for others.
 	maxJournals     = 3
