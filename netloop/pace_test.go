@@ -3,6 +3,7 @@ package netloop
 import (
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -60,6 +61,8 @@ func (lt *lineTest) turnAt(later moment) (put []int64) {
 func TestPace(t *testing.T) {
 	const size, most = 32 << 10, 40 << 20
 	disk := stuckBacklog{segmenttest.New(), make(chan struct{})}
+	writeAgain := sync.OnceFunc(func() { close(disk.disk) })
+	defer writeAgain() // or a test that fails would not end
 	queue := unsynced()
 	queue.MaxMemorySize = 4 * size
 	lt := newLineTestOn(t, disk, queue, 2)
@@ -82,7 +85,7 @@ func TestPace(t *testing.T) {
 	if got := lt.counters.Paced; got != 2 {
 		t.Errorf("%d paces were counted, want 2", got)
 	}
-	close(disk.disk)
+	writeAgain()
 	for lt.engine.Ahead([]byte("q0")) {
 		runtime.Gosched()
 	}
