@@ -131,8 +131,8 @@ const background = 4
 // Start begins to take in connections.
 func (s *Server) Start() error {
 	// Loops keep theirs while they wait briefly; what runs in the background, and mostly waits for a
-	// disk, needs some too: a queue that spills keeps three waiting. With one left idle, the runtime lets those that wait keep theirs, and
-	// does not look every 20 µs whether they still do.
+	// disk, needs some too: a queue that spills keeps three waiting. With one left idle, the runtime
+	// lets those that wait keep theirs, and does not look every 20 µs whether they still do.
 	if want := s.opts.Loops + background; runtime.GOMAXPROCS(0) < want {
 		runtime.GOMAXPROCS(want)
 	}
