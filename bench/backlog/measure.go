@@ -62,10 +62,10 @@ func newTable(o *options, rows []row) *table {
 func (t *table) measure(ctx context.Context, stderr io.Writer) error {
 	var errs []error
 	for round := range t.o.rounds {
-		if err := t.o.touch(); err != nil {
-			return errors.Join(append(errs, fmt.Errorf("touch memory: %w", err))...)
-		}
 		for i, r := range t.rows {
+			if err := t.o.touch(); err != nil {
+				return errors.Join(append(errs, fmt.Errorf("touch memory: %w", err))...)
+			}
 			done, all := round*len(t.rows)+i, t.o.rounds*len(t.rows)
 			fmt.Fprintf(stderr, "[%d/%d%s] round %d/%d %-29s ", done+1, all,
 				left(time.Since(t.began), done, all), round+1, t.o.rounds, r.name)

@@ -35,7 +35,7 @@ func (o *options) ownRows() ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	if limit := o.inMemoryNeeds(); limit < available { // last: the next row would pay for this memory
+	if limit := o.inMemoryNeeds(); limit < available {
 		all := o.setup
 		all.KestrelServer = fmt.Sprintf("memory_limit = %d\njournal_size = %d\n", limit, limit)
 		all.KestrelQueues = fmt.Sprintf("max_memory_size = %d\n", limit)

@@ -11,9 +11,9 @@ import (
 // cache holds of them, in a journal and in a backlog.
 const touchFactor = 3
 
-// touch uses so much memory as a measurement will and gives it back. The host of a virtual machine
-// provides memory when it is first used, which costs several times what the use does, and is paid
-// by whichever server comes first.
+// touch uses so much memory as a measurement will and gives it back, right before a server starts. The
+// host of a virtual machine provides memory when it is first used, which costs many times what the use
+// does, and may take back within seconds what is free.
 func (o *options) touch() error {
 	available, err := memoryAvailable()
 	if err != nil {
