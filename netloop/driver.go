@@ -59,10 +59,25 @@ func (d *driver) events() ([]unix.EpollEvent, error) {
 	return d.poller.wait()
 }
 
-// handle reads from the connections that have something to be read, and from those in line. If the
-// turn will end in a sync, it takes all of them along.
+// handle reads from the connections that have something to be read, and from those in line. Who is
+// not in line does not wait for what those do, unless the turn ends in a sync: that takes all along.
 func (d *driver) handle(events []unix.EpollEvent) {
 	d.endPaces()
+	light := d.readLight(events)
+	limit := d.line.limit(d.began)
+	switch {
+	case d.ticket.Synced > 0:
+		limit = math.MaxInt
+	case light && len(d.line.conns) > 0:
+		d.tick()
+		d.begin()
+	}
+	d.line.serve(limit, d.readable)
+}
+
+// readLight reads from the connections that have something to be read, has those that move much join
+// the line, and reports whether there were others.
+func (d *driver) readLight(events []unix.EpollEvent) (light bool) {
 	for i := range events {
 		fd := int(events[i].Fd)
 		if fd >= len(d.conns) || d.conns[fd] == nil {
@@ -75,15 +90,11 @@ func (d *driver) handle(events []unix.EpollEvent) {
 		if c.heavy {
 			d.line.join(c)
 		} else {
-			d.line.light = d.began
+			d.line.light, light = d.began, true
 			d.readable(c)
 		}
 	}
-	limit := d.line.limit(d.began)
-	if d.ticket.Synced > 0 {
-		limit = math.MaxInt
-	}
-	d.line.serve(limit, d.readable)
+	return light
 }
 
 // syncsInline reports whether the tick will sync, on the loop's goroutine. It is then worth looking

@@ -6,8 +6,9 @@ import (
 )
 
 // line is what is ahead of an event loop: connections that move much wait in it, oldest first, and a
-// turn serves a few of them only, as long as there are others. These are read first in every turn;
-// what they sent meanwhile then waits for a short turn to end, and not for everybody's bulk.
+// turn serves a few of them only, as long as there are others. These are read first in every turn,
+// and get their replies before the line moves; what they sent meanwhile then waits for a short turn
+// to end, and not for everybody's bulk.
 type line struct {
 	conns []*conn
 	light time.Time // began the last turn that has read from a connection not in line

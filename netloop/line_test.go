@@ -147,6 +147,33 @@ func TestLine(t *testing.T) {
 	lt.want("all but one are light", lt.turn(0), 40, 40, 40, 0)
 }
 
+// TestLineLightFirst: who moves little has its reply before the line moves.
+//
+// Its control is a handle without a tick of its own.
+func TestLineLightFirst(t *testing.T) {
+	lt := newLineTest(t, unsynced(), 2)
+	lt.put(0, 40, 1024)
+	lt.turn(0)
+	lt.put(0, 40, 1024)
+	lt.put(1, 1, 1)
+	lt.begin()
+	lt.handle(lt.poller.ready())
+	lt.wantReplies(1, 1)
+	lt.wantReplies(0, 40) // of the turn before
+	lt.tick()
+	lt.wantReplies(0, 40)
+}
+
+// wantReplies reads what a connection has been sent.
+func (lt *lineTest) wantReplies(conn, items int) {
+	lt.t.Helper()
+	buf := make([]byte, 4096)
+	n, _, err := unix.Recvfrom(lt.peers[conn], buf, unix.MSG_DONTWAIT)
+	if got, want := string(buf[:max(n, 0)]), strings.Repeat("STORED\r\n", items); got != want {
+		lt.t.Errorf("connection %d was sent %q, %v, want %d replies", conn, got, err, items)
+	}
+}
+
 // TestLineReplies: who gets much is as heavy as who puts much.
 func TestLineReplies(t *testing.T) {
 	lt := newLineTest(t, unsynced(), 2)
