@@ -121,7 +121,8 @@ func (o *options) rows() ([]row, error) {
 		if err != nil {
 			return nil, err
 		}
-		rows = append(rows, row{name: name, server: s, setup: &o.setup, kind: outage})
+		rows = append(rows, row{name: name, server: s, setup: &o.setup, kind: outage,
+			touch: touchFactor * int64(o.size)})
 	}
 	return rows, nil
 }

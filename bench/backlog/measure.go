@@ -32,6 +32,7 @@ type row struct {
 	server peer.Server
 	setup  *peer.Setup
 	kind   kind
+	touch  int64 // bytes of memory, before the server starts
 }
 
 // sample is what one row has shown in one round.
@@ -63,7 +64,7 @@ func (t *table) measure(ctx context.Context, stderr io.Writer) error {
 	var errs []error
 	for round := range t.o.rounds {
 		for i, r := range t.rows {
-			if err := t.o.touch(); err != nil {
+			if err := touch(r.touch); err != nil {
 				return errors.Join(append(errs, fmt.Errorf("touch memory: %w", err))...)
 			}
 			done, all := round*len(t.rows)+i, t.o.rounds*len(t.rows)

@@ -25,11 +25,12 @@ func (o *options) ownRows() ([]row, error) {
 	}
 	behind := o.setup
 	behind.KestrelQueues = fmt.Sprintf("max_memory_size = %d\n", o.memory)
+	window := touchFactor * int64(o.memory)
 	rows := []row{
-		{rowCycles, s, &behind, cycles},
-		{rowBehind, s, &behind, whole},
-		{rowKilled, s, &behind, outage},
-		{rowNeighbour, s, &behind, neighbour},
+		{rowCycles, s, &behind, cycles, window},
+		{rowBehind, s, &behind, whole, window},
+		{rowKilled, s, &behind, outage, window},
+		{rowNeighbour, s, &behind, neighbour, 0},
 	}
 	available, err := memoryAvailable()
 	if err != nil {
@@ -39,7 +40,7 @@ func (o *options) ownRows() ([]row, error) {
 		all := o.setup
 		all.KestrelServer = fmt.Sprintf("memory_limit = %d\njournal_size = %d\n", limit, limit)
 		all.KestrelQueues = fmt.Sprintf("max_memory_size = %d\n", limit)
-		rows = append(rows, row{rowAll, s, &all, whole})
+		rows = append(rows, row{rowAll, s, &all, whole, 0})
 	}
 	return rows, nil
 }

@@ -7,19 +7,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// touchFactor is how much memory is touched, in sizes of the backlog: the items and what the page
-// cache holds of them, in a journal and in a backlog.
+// touchFactor is how much memory is touched, in sizes of what a server keeps in memory: the items and
+// what the page cache holds of them, in a journal and in a backlog.
 const touchFactor = 3
 
-// touch uses so much memory as a measurement will and gives it back, right before a server starts. The
-// host of a virtual machine provides memory when it is first used, which costs many times what the use
-// does, and may take back within seconds what is free.
-func (o *options) touch() error {
+// touch uses size bytes of memory, at most half of what there is, and gives them back, right before a
+// server starts. The host of a virtual machine provides memory when it is first used, which costs many
+// times what the use does. It may take back what is free, a few seconds later, and processors stand
+// still for milliseconds meanwhile: latencies are not measured where much was touched.
+func touch(size int64) error {
+	if size == 0 {
+		return nil
+	}
 	available, err := memoryAvailable()
 	if err != nil {
 		return err
 	}
-	return touchPages(min(touchFactor*int64(o.size), available/2))
+	return touchPages(min(size, available/2))
 }
 
 // touchPages has the kernel provide size bytes of memory of its own, page by page, and gives them
@@ -30,6 +34,8 @@ func touchPages(size int64) error {
 	if err != nil {
 		return os.NewSyscallError("mmap", err)
 	}
+	// Hosts take back what is free in large pieces, which are what huge pages are made from.
+	_ = unix.Madvise(memory, unix.MADV_HUGEPAGE) // or small ones, where the kernel has none
 	for page := range slices.Chunk(memory, os.Getpagesize()) {
 		page[0] = 1
 	}
