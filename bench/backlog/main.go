@@ -121,8 +121,11 @@ func (o *options) rows() ([]row, error) {
 		if err != nil {
 			return nil, err
 		}
-		rows = append(rows, row{name: name, server: s, setup: &o.setup, kind: outage,
-			touch: touchFactor * int64(o.size)})
+		r := row{name: name, server: s, setup: &o.setup, kind: outage, touch: used(o.size)}
+		if strings.HasPrefix(name, "kestrel") {
+			r.touch = used(o.memory) // it keeps the rest on disk
+		}
+		rows = append(rows, r)
 	}
 	return rows, nil
 }

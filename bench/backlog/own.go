@@ -25,7 +25,7 @@ func (o *options) ownRows() ([]row, error) {
 	}
 	behind := o.setup
 	behind.KestrelQueues = fmt.Sprintf("max_memory_size = %d\n", o.memory)
-	window := touchFactor * int64(o.memory)
+	window := used(o.memory)
 	rows := []row{
 		{rowCycles, s, &behind, cycles, window},
 		{rowBehind, s, &behind, whole, window},

@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// touchFactor is how much memory is touched, in sizes of what a server keeps in memory: the items and
-// what the page cache holds of them, in a journal and in a backlog.
-const touchFactor = 3
+// used is how much memory a server uses that keeps so many bytes of items in memory: these, with what
+// it adds to each, and what the page cache has of its log.
+func used(items byteSize) int64 { return int64(items) * 5 / 2 }
 
 // touch uses size bytes of memory, at most half of what there is, and gives them back, right before a
 // server starts. The host of a virtual machine provides memory when it is first used, which costs many
