@@ -95,8 +95,8 @@ func (s *spool) fillFrame(q *queue) (more bool) {
 	return !left
 }
 
-// roomFor is how many bytes of items fit into the window of a queue in read-behind; it is negative
-// if nothing is to be read now.
+// roomFor is how many bytes of items are to be read into the window of a queue in read-behind; it is
+// negative if nothing is to be read now.
 func (s *spool) roomFor(q *queue) int64 {
 	if q.window.count == 0 {
 		return max(q.frontLimit(), 0)
@@ -104,7 +104,7 @@ func (s *spool) roomFor(q *queue) int64 {
 	if s.e.memoryShort() {
 		return -1
 	}
-	return q.frontLimit() - q.window.bytes - 1
+	return q.aheadLimit() - q.window.bytes - 1
 }
 
 // seek moves at to the frame that holds item at.id or the first behind it. It returns a frame of
