@@ -91,7 +91,7 @@ type session struct {
 
 	out      []byte                     // replies that have not left; nil if there are none
 	outPool  *bytebufferpool.ByteBuffer // that out came from
-	ticket   engine.Ticket              // must be good before they may
+	ticket   engine.Ticket              // must be good before they, or the next one, may
 	claims   []claim                    // those that say that something was stored or removed
 	claiming bool                       // the reply being made does
 	// replyStart is where in out the reply to the request being run begins.

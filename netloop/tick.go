@@ -48,6 +48,11 @@ func (l *loop) commit() {
 	l.flushHeld() // may run requests, whose ticket is among those of this turn
 	t := l.ticket
 	l.ticket = engine.Ticket{}
+	for _, s := range l.dirty {
+		if !s.held { // or it has been asked for
+			t = t.Merge(s.ticket) // an earlier turn may have had nothing to say yet
+		}
+	}
 	err := l.engine.Commit(engine.Ticket{Written: t.Written})
 	if err == nil && !l.engine.Committed(t) {
 		if l.server.syncInline {
@@ -153,7 +158,10 @@ func (l *loop) deliver(s *session, err error) {
 	if err != nil {
 		s.retract(err)
 	}
-	s.claims, s.ticket = s.claims[:0], engine.Ticket{}
+	s.claims = s.claims[:0]
+	if err != nil || l.engine.Committed(s.ticket) { // or a later reply still waits for it
+		s.ticket = engine.Ticket{}
+	}
 	if len(s.out) > 0 {
 		l.send(s, s.out)
 	}
