@@ -27,7 +27,7 @@ func TestDropBefore(t *testing.T) {
 	if n, err := s.log.DropBefore(3); n != 2 || err != nil {
 		t.Errorf("DropBefore(3) = %d, %v, want 2", n, err)
 	}
-	const want = "[rename sync directory remove sync directory]"
+	const want = "[rename sync directory rename sync directory remove sync directory]"
 	if got := fmt.Sprint(gone); got != want {
 		t.Errorf("DropBefore does %s, want %s", got, want)
 	}
@@ -74,23 +74,94 @@ func TestDropWaitsForLateLink(t *testing.T) {
 	must(t, s.on(disk.PowerCut(segmenttest.CutOptions{Mode: segmenttest.Lose})).open(promiseSynced))
 }
 
-func TestDropFails(t *testing.T) {
-	for _, kind := range []segmenttest.OpKind{segmenttest.OpRename, segmenttest.OpSyncDir} {
-		s, disk := start(t, smallOptions, appends(700, 700, 700), syncs)
-		failNext(disk, kind, syscall.EIO)
-		for range 2 { // it stays so
-			if n, err := s.log.DropBefore(3); n != 0 || !errors.Is(err, syscall.EIO) {
-				t.Errorf("DropBefore with a failed %v = %d, %v, want EIO", kind, n, err)
-			}
-			disk.SetFault(nil)
-		}
-		if all := s.log.Segments(); all[0].Number != 1 {
-			t.Errorf("Segments after it = %+v, want all", all)
-		}
-		must(t, s.run([]step{appends(700), syncs})) // the rest works
-		s.h.askedTo = 2
-		must(t, s.on(disk.Kill()).open(promiseWritten))
-		must(t, s.close())
-		must(t, leaks(disk))
+// dropFaults are the ways in which a call of DropBefore can fail, and pass.
+func dropFaults() map[string]segmenttest.Fault {
+	return map[string]segmenttest.Fault{
+		"failed":     {Err: syscall.EIO},
+		"not tried":  {Err: fmt.Errorf("%w: %w", segment.ErrNotTried, syscall.EMFILE), KeepDirty: true},
+		"out of RAM": {Err: syscall.ENOMEM, KeepDirty: true},
 	}
+}
+
+// TestDropGoesOn has one call of DropBefore fail. The log loses nothing, and the next DropBefore drops
+// what was left: no power cut brings a segment back from behind a gap.
+func TestDropGoesOn(t *testing.T) {
+	kinds := []segmenttest.OpKind{segmenttest.OpRename, segmenttest.OpSyncDir, segmenttest.OpRemove}
+	for name, fault := range dropFaults() {
+		for _, kind := range kinds {
+			for nth := 1; nth <= 3; nth++ {
+				t.Run(fmt.Sprintf("%v %d %s", kind, nth, name), func(t *testing.T) {
+					testDropGoesOn(t, kind, nth, fault)
+				})
+			}
+		}
+	}
+}
+
+func testDropGoesOn(t *testing.T, kind segmenttest.OpKind, nth int, fault segmenttest.Fault) {
+	options := segment.Options{SegmentSize: 1024, Spares: 1}
+	s, disk := start(t, options, appends(700, 700, 700, 700, 700), syncs)
+	at, struck := disk.Calls(kind)+nth, false
+	disk.SetFault(func(op segmenttest.Op) segmenttest.Fault {
+		if op.Kind != kind || op.KindN != at {
+			return segmenttest.Fault{}
+		}
+		struck = true
+		return fault
+	})
+	s.h.askedTo = 4
+	n, err := s.log.DropBefore(4)
+	if err != nil && (!struck || !errors.Is(err, fault.Err)) {
+		t.Fatalf("DropBefore = %d, %v, with a fault: %t", n, err, struck)
+	}
+	disk.SetFault(nil)
+	if left := s.log.Segments(); left[0].Number != uint64(n)+1 {
+		t.Errorf("%d segments are dropped, and the first of the others is %d", n, left[0].Number)
+	}
+	s.h.goneTo = uint64(n) + 1
+	for _, how := range crashes(1, 5) {
+		must(t, s.on(how.image(disk)).open(how.promise()))
+	}
+	more, err := s.log.DropBefore(4)
+	if n+more != 3 || err != nil {
+		t.Errorf("DropBefore behind the fault = %d, %v, want %d", more, err, 3-n)
+	}
+	s.h.goneTo = 4
+	must(t, s.run([]step{appends(700), syncs}))
+	for _, how := range crashes(1, 5) {
+		must(t, s.on(how.image(disk)).open(how.promise()))
+	}
+	must(t, s.close())
+	wantNames(t, disk, "4.seg", "5.seg", "6.seg") // the last was the first
+	must(t, leaks(disk))
+}
+
+// TestFailedRemoveIsTriedAgain has the files of segments that could not be made or are not needed any
+// more stay on the disk, until they can be removed.
+func TestFailedRemoveIsTriedAgain(t *testing.T) {
+	s, disk := start(t, segment.Options{SegmentSize: 1024, Spares: 2}, appends(700, 700, 700, 700), syncs)
+	if n, err := s.log.DropBefore(3); n != 2 || err != nil {
+		t.Fatalf("DropBefore = %d, %v, want 2", n, err)
+	}
+	disk.SetFault(func(op segmenttest.Op) segmenttest.Fault {
+		if op.Kind == segmenttest.OpOpen || op.Kind == segmenttest.OpRemove {
+			return segmenttest.Fault{Err: syscall.EMFILE}
+		}
+		return segmenttest.Fault{}
+	})
+	if err := s.log.Prepare(); !errors.Is(err, syscall.EMFILE) {
+		t.Errorf("Prepare = %v, want EMFILE", err)
+	}
+	for range 2 { // the first call finds out what nobody needs
+		if err := s.log.TrimSpares(0); err != nil && !errors.Is(err, syscall.EMFILE) {
+			t.Errorf("TrimSpares = %v, want EMFILE", err)
+		}
+	}
+	wantNames(t, disk, "1.spare", "2.spare", "3.seg", "4.seg")
+	disk.SetFault(nil)
+	if err := s.log.TrimSpares(0); err != nil {
+		t.Errorf("TrimSpares = %v", err)
+	}
+	wantNames(t, disk, "3.seg", "4.seg")
+	must(t, s.close())
 }

@@ -24,7 +24,9 @@ type FS interface {
 	// MkdirAll makes a directory and the parents it lacks, and makes their names durable, also
 	// those that it finds: a process before may have died between making one and syncing it.
 	MkdirAll(dir string) error
-	// SyncDir makes the names in a directory durable.
+	// SyncDir makes the names in a directory durable. After an error it is not known which of them
+	// are, and a later call proves nothing of those changed before; unless the error wraps
+	// ErrNotTried: then a later call covers them.
 	SyncDir(dir string) error
 }
 

@@ -54,8 +54,8 @@ type Log struct {
 
 	watermark atomic.Uint64 // position up to which everything is durable; written under mu
 
-	dropMu  sync.Mutex // one DropBefore at a time; taken before syncMu and mu
-	dropErr error      // why no segment is dropped any more; guarded by dropMu
+	dropMu      sync.Mutex // one DropBefore at a time; taken before syncMu and mu
+	halfDropped uint64     // the segment dropped last, or not quite; guarded by dropMu
 
 	syncMu     sync.Mutex // one Sync at a time; taken before mu
 	writtenOut Position   // how far writeOut has come; guarded by syncMu
@@ -79,7 +79,8 @@ type Log struct {
 
 	// dirMu is held across the change of a name and the SyncDir behind it: one that fails because
 	// of another goroutine's change must not pass for a success here. Taken last.
-	dirMu sync.Mutex
+	dirMu    sync.Mutex
+	unwanted []string // paths of files that are still to be removed; guarded by dirMu
 }
 
 // Segment describes one segment of a log.

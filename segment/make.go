@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 )
 
 // plan says how a segment is to be made.
@@ -45,7 +46,7 @@ func (l *Log) makeSegment(p plan, prev *link) (*segmentFile, error) {
 	}
 	if err != nil {
 		f.Close()
-		l.fs.Remove(name) // if that fails too it is removed at the next open
+		l.abandon(p, name)
 		return nil, fmt.Errorf("make segment %d: %w", p.number, err)
 	}
 	return s, nil
@@ -55,7 +56,7 @@ func (l *Log) makeSegment(p plan, prev *link) (*segmentFile, error) {
 func (l *Log) makeFile(p plan) (f File, name string, err error) {
 	if p.spare != "" {
 		if f, err = l.fs.Open(p.spare); err != nil {
-			l.fs.Remove(p.spare) // or it would take up room until the next open
+			l.unneeded(p.spare)
 		}
 		return f, p.spare, err
 	}
@@ -74,7 +75,7 @@ func (l *Log) makeFile(p plan) (f File, name string, err error) {
 	}
 	if err != nil {
 		f.Close()
-		l.fs.Remove(name) // likewise
+		l.abandon(p, name)
 		return nil, "", err
 	}
 	return f, name, nil
@@ -109,4 +110,51 @@ func (l *Log) unlink(name string) error {
 		return err
 	}
 	return l.fs.SyncDir(l.dir)
+}
+
+// abandon removes the file of a segment that could not be made.
+func (l *Log) abandon(p plan, name string) {
+	if p.spare != "" {
+		l.unneeded(name)
+		return
+	}
+	l.fs.Remove(name) // if that fails too, the next try takes its place
+}
+
+// unneeded removes spares that have no use any more, or else has removeUnneeded do it.
+func (l *Log) unneeded(names ...string) {
+	l.dirMu.Lock()
+	defer l.dirMu.Unlock()
+	for _, name := range names {
+		if err := l.discard(name); err != nil {
+			l.unwanted = append(l.unwanted, name)
+		}
+	}
+}
+
+// removeUnneeded tries once more to remove what could not be removed. What never can is removed at the
+// next open.
+func (l *Log) removeUnneeded() (err error) {
+	l.dirMu.Lock()
+	defer l.dirMu.Unlock()
+	l.unwanted = slices.DeleteFunc(l.unwanted, func(name string) bool {
+		failed := l.discard(name)
+		err = errors.Join(err, failed)
+		return failed == nil
+	})
+	return err
+}
+
+// discard removes a spare, if it is there. Whether that is durable does not matter: a power cut brings
+// back what the next open removes. The sync keeps one change of a name to each sync of the directory.
+// The caller holds dirMu.
+func (l *Log) discard(name string) error {
+	err := l.fs.Remove(name)
+	if err == nil {
+		l.fs.SyncDir(l.dir)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }

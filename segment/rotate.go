@@ -3,6 +3,7 @@ package segment
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 )
 
 // bytesWorthZeros is how many bytes of a segment a sync covers, on average, at most, for new files
@@ -101,55 +102,57 @@ func (l *Log) Room() int64 {
 // Options.Spares of them as files to use again. A segment stays until it and the link of its
 // successor are synced. DropBefore returns how many are gone.
 //
-// After an error that is not ErrPoisoned or ErrClosed no segment is dropped any more until the log
-// is opened again, because what the directory holds on disk is not known; those that remain are
-// still part of the log.
+// After an error that is not ErrPoisoned or ErrClosed the log is sound, and DropBefore may be called
+// again: it goes on where it stopped.
 func (l *Log) DropBefore(number uint64) (int, error) {
 	l.dropMu.Lock()
 	defer l.dropMu.Unlock()
 	for dropped := 0; ; dropped++ {
-		oldest, keep, err := l.droppable(number)
-		if err != nil || oldest.Number == 0 {
+		oldest, err := l.droppable(number)
+		if err != nil {
 			return dropped, err
 		}
-		spare, err := l.drop(oldest, keep)
+		if oldest.Number == 0 {
+			return dropped, l.removeUnneeded()
+		}
+		spare, err := l.drop(oldest)
 		if err != nil {
-			l.dropErr = fmt.Errorf("drop segment %d: %w", oldest.Number, err)
-			return dropped, l.dropErr
+			return dropped, fmt.Errorf("drop segment %d: %w", oldest.Number, err)
 		}
 		l.mu.Lock()
 		l.sealed = l.sealed[1:]
+		keep := oldest.Size == l.opts.SegmentSize && len(l.spares) < l.opts.Spares
 		if keep {
 			l.spares = append(l.spares, spare)
 		}
 		l.mu.Unlock()
+		if !keep {
+			l.unneeded(spare)
+		}
 	}
 }
 
-// droppable returns the oldest segment if it has a number below number and may go, and whether its
-// file is worth keeping. The caller holds dropMu.
-func (l *Log) droppable(number uint64) (oldest Segment, keep bool, err error) {
+// droppable returns the oldest segment if it has a number below number and may go. The caller holds
+// dropMu.
+func (l *Log) droppable(number uint64) (oldest Segment, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.usable(); err != nil {
-		return oldest, false, err
-	}
-	if l.dropErr != nil {
-		return oldest, false, l.dropErr
+		return oldest, err
 	}
 	if len(l.sealed) == 0 || l.sealed[0].Number >= number {
-		return oldest, false, nil
+		return oldest, nil
 	}
 	nextLink := l.sealed[0].End + Position(segmentHeaderSize+frameSize(linkSize))
 	if nextLink > l.Watermark() {
-		return oldest, false, nil
+		return oldest, nil
 	}
-	oldest = l.sealed[0]
-	return oldest, oldest.Size == l.opts.SegmentSize && len(l.spares) < l.opts.Spares, nil
+	return l.sealed[0], nil
 }
 
 // TrimSpares removes spares, down to keep of them, as far as none was needed of those since it was
-// called last: after a burst of segments their files are given back. It waits for the disk.
+// called last: after a burst of segments their files are given back. It waits for the disk. After an
+// error, the next call tries again.
 func (l *Log) TrimSpares(keep int) error {
 	l.mu.Lock()
 	n := max(min(l.idleSpares, len(l.spares)-keep), 0)
@@ -158,18 +161,20 @@ func (l *Log) TrimSpares(keep int) error {
 	l.idleSpares = len(l.spares)
 	err := l.usable()
 	l.mu.Unlock()
-	for _, name := range idle {
-		err = errors.Join(err, l.unlink(name)) // if it fails the file stays until the next open
-	}
-	return err
+	l.unneeded(idle...)
+	return errors.Join(err, l.removeUnneeded())
 }
 
 // drop takes one segment out of the log and makes that durable before anything else happens to the
-// directory or the file (S6). It returns the path of the file if it was kept.
-func (l *Log) drop(s Segment, keep bool) (spare string, err error) {
-	if !keep {
-		return "", l.unlink(s.path)
-	}
+// directory or the file (S6). It returns the path that the file has then. A sync that fails may leave
+// the new name in doubt for good; so the next try changes it back first, and syncs a change of its own.
+func (l *Log) drop(s Segment) (spare string, err error) {
 	spare = l.path(s.Number, spareExt)
+	if l.halfDropped == s.Number {
+		if err := l.fs.Rename(spare, s.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+	}
+	l.halfDropped = s.Number
 	return spare, l.rename(s.path, spare)
 }

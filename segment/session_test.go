@@ -132,7 +132,7 @@ func (s *session) drop(keep int) error {
 	s.h.askedTo = max(s.h.askedTo, number)
 	n, err := s.log.DropBefore(number)
 	s.h.goneTo = max(s.h.goneTo, all[n].Number)
-	s.namesInDoubt = s.namesInDoubt || err != nil
+	s.namesInDoubt = err != nil
 	if left := s.log.Segments(); left[0].Number != all[n].Number {
 		return violationf("DropBefore = %d, but the first segment went from %d to %d",
 			n, all[0].Number, left[0].Number)
