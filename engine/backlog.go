@@ -223,10 +223,11 @@ func (e *Engine) wantFill(q *queue) {
 // coming reports whether items of q are on their way into its empty window.
 func (q *queue) coming() bool { return q.backlog != nil && q.backlog.count > 0 }
 
-// retire moves runs from which every item was handed out to spent, for reclaim.
+// retire moves runs from which every item was handed out to spent, for reclaim; not one that takes
+// more, or is about to have taken it.
 func (e *Engine) retire(q *queue) {
 	b, head := q.backlog, q.headID()
-	for len(b.runs) > 0 && b.runs[0] != b.growing && b.runs[0].written.lastID < head {
+	for len(b.runs) > 0 && b.runs[0] != b.growing && !b.runs[0].busy && b.runs[0].written.lastID < head {
 		b.spent = append(b.spent, b.runs[0])
 		b.runs = append(b.runs[:0], b.runs[1:]...)
 		e.spool.wantRecord(q)

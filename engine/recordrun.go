@@ -23,7 +23,7 @@ func (s *spool) record(q *queue) {
 	b.queuedRecord, b.recordDue = false, false
 	q.shard.mu.Unlock()
 	for _, r := range runs { // oldest first: what is recorded leaves no gap
-		if s.recordRun(q, b, r, due); !s.mended(q, b, r) {
+		if !s.recordRun(q, b, r, due) || !s.mended(q, b, r) {
 			break
 		}
 	}
@@ -34,8 +34,9 @@ func (s *spool) record(q *queue) {
 
 // recordRun syncs what has been written to a run and has the journal say so, if that is due or the
 // run grows no more; it then closes the run's writer. From then on the journal's own copy of those
-// items is not needed. The caller holds recordMu.
-func (s *spool) recordRun(q *queue, b *backlog, r *run, due bool) {
+// items is not needed. It reports false if the sync could not be tried: the writer stays open, nothing
+// behind r may be recorded before it, and tend asks again. The caller holds recordMu.
+func (s *spool) recordRun(q *queue, b *backlog, r *run, due bool) (tried bool) {
 	sh := q.shard
 	sh.mu.Lock()
 	w, state, epoch, ended := r.writer, r.written, b.epoch, r != b.growing
@@ -44,12 +45,16 @@ func (s *spool) recordRun(q *queue, b *backlog, r *run, due bool) {
 		(due || ended || unrecorded >= recordEvery)
 	sh.mu.Unlock()
 	if w == nil {
-		return
+		return true
 	}
 	if wanted {
 		began := time.Now()
 		err := w.Sync()
 		s.stats.took(&s.stats.syncs, began)
+		if segment.OutOfFiles(err) {
+			s.e.log.Error("sync backlog: no descriptor is left, it is tried again", "queue", q.name, "err", err)
+			return false
+		}
 		sh.mu.Lock()
 		switch {
 		case err != nil:
@@ -64,15 +69,16 @@ func (s *spool) recordRun(q *queue, b *backlog, r *run, due bool) {
 		}
 	}
 	if ended {
-		s.closeWriter(q, b, r)
+		s.closeWriter(q, r)
 	}
+	return true
 }
 
 // closeWriter closes the writer of a run that grows no more, unless a last batch is being written.
-func (s *spool) closeWriter(q *queue, b *backlog, r *run) (closed bool) {
+func (s *spool) closeWriter(q *queue, r *run) (closed bool) {
 	q.shard.mu.Lock()
 	defer q.shard.mu.Unlock()
-	if r.writer != nil && b.writing > 0 {
+	if r.busy {
 		return false // publish or putBack asks again
 	}
 	if r.writer != nil {
@@ -165,7 +171,7 @@ func (s *spool) syncRuns(q *queue, b *backlog, runs []*run) error {
 	}
 	err := s.fs.SyncDir(s.dir)
 	for _, r := range runs {
-		if err != nil && r.recorded.end == 0 {
+		if err != nil && r.recorded.end == 0 && !segment.OutOfFiles(err) {
 			breakRun(r)
 		}
 	}
@@ -190,7 +196,7 @@ func (s *spool) reclaim(q *queue, b *backlog) error {
 		}
 	}
 	for _, r := range spent {
-		if !s.closeWriter(q, b, r) {
+		if !s.closeWriter(q, r) {
 			continue
 		}
 		s.closeReader(r)

@@ -38,7 +38,7 @@ func (s *spool) rewrite(q *queue, b *backlog, r *run) error {
 	sh := q.shard
 	sh.mu.Lock()
 	from, end, epoch := max(r.recorded.end, segment.RunStart), r.written.end, b.epoch
-	busy, mode := b.writing > 0, s.runIO(q)
+	busy, mode := r.busy, s.runIO(q)
 	sh.mu.Unlock()
 	if busy {
 		return errBeingWritten

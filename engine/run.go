@@ -112,6 +112,9 @@ type run struct {
 	// side writes to it as long as the run grows; the recording side syncs it, and closes it after
 	// that.
 	writer *segment.RunWriter
+	// busy says that the writing side is writing a batch to the file. The run stays the queue's, and
+	// the writer open, until publish or putBack has accounted for the batch.
+	busy bool
 	// broken says that a sync failed: what is written and not recorded can be read for now, and is
 	// to be written elsewhere.
 	broken bool

@@ -90,7 +90,13 @@ func (s *spool) takeJob(q *queue, b *backlog) (job spillJob, ok bool) {
 		b.writing += c.count
 		job.chunks = append(job.chunks, c)
 	}
-	return job, len(job.chunks) > 0
+	if len(job.chunks) == 0 {
+		return job, false
+	}
+	if job.run != nil {
+		job.run.busy = true
+	}
+	return job, true
 }
 
 // openWriter makes a run for the job if none grows.
@@ -111,7 +117,7 @@ func (s *spool) openWriter(q *queue, job *spillJob) error {
 	if err != nil {
 		return err
 	}
-	job.run, job.isNew = &run{path: w.Path(), id: w.ID(), writer: w}, true
+	job.run, job.isNew = &run{path: w.Path(), id: w.ID(), writer: w, busy: true}, true
 	s.writers = append(s.writers, q)
 	return nil
 }
@@ -152,9 +158,7 @@ func (s *spool) putBack(q *queue, job *spillJob) {
 	q.shard.mu.Lock()
 	defer q.shard.mu.Unlock()
 	b := job.b
-	for _, c := range job.chunks {
-		b.writing -= c.count
-	}
+	job.done()
 	if job.isNew { // it holds nothing
 		b.spent = append(b.spent, job.run)
 		s.wantRecord(q)
@@ -169,6 +173,17 @@ func (s *spool) putBack(q *queue, job *spillJob) {
 	}
 	all.join(&b.leaving)
 	b.leaving = all
+	s.e.retire(q)
+}
+
+// done notes that nothing of the job is being written any more. The caller holds the shard's mutex.
+func (job *spillJob) done() {
+	for _, c := range job.chunks {
+		job.b.writing -= c.count
+	}
+	if job.run != nil {
+		job.run.busy = false
+	}
 }
 
 func (job *spillJob) giveChunks(q *queue) {
@@ -182,9 +197,7 @@ func (job *spillJob) giveChunks(q *queue) {
 func (s *spool) publish(q *queue, job *spillJob) {
 	now, sh, b := s.now(), q.shard, job.b
 	sh.mu.Lock()
-	for _, c := range job.chunks {
-		b.writing -= c.count
-	}
+	job.done()
 	if b.epoch != job.epoch {
 		if job.isNew {
 			b.spent = append(b.spent, job.run)
@@ -204,6 +217,9 @@ func (s *spool) publish(q *queue, job *spillJob) {
 		s.e.place(q, c, place{job.run, job.starts[i], c.firstID})
 	}
 	job.run.written.end = job.end
+	if b.growing != job.run { // a sync of it failed meanwhile
+		s.wantRecord(q)
+	}
 	left := s.e.arrived(q, now)
 	moves := sh.takeMoves()
 	sh.mu.Unlock()

@@ -3,6 +3,7 @@ package segment
 import (
 	"errors"
 	"fmt"
+	"syscall"
 )
 
 var (
@@ -33,3 +34,9 @@ func (e *CorruptionError) Error() string {
 
 // Unwrap returns ErrCorrupt.
 func (e *CorruptionError) Unwrap() error { return ErrCorrupt }
+
+// OutOfFiles reports whether an error says that the process, or the machine, has no descriptor left.
+// What was asked for has not begun then: nothing is lost, and the call may be repeated.
+func OutOfFiles(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
+}

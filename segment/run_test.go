@@ -295,6 +295,37 @@ func TestRunFaults(t *testing.T) {
 	})
 }
 
+// TestRunSyncOutOfFiles: a sync that finds no descriptor for the directory is tried again, and the run
+// goes on.
+func TestRunSyncOutOfFiles(t *testing.T) {
+	eachIO(t, func(t *testing.T, mode segment.IO) {
+		disk := segmenttest.New()
+		w := newRun(t, disk, mode)
+		w.Add(nil, runTag(), []byte("one"))
+		must(t, w.Write())
+		disk.SetFault(func(op segmenttest.Op) (f segmenttest.Fault) {
+			if op.Kind == segmenttest.OpSyncDir {
+				f = segmenttest.Fault{Err: syscall.EMFILE, KeepDirty: true}
+			}
+			return f
+		})
+		for range 2 {
+			if err := w.Sync(); !segment.OutOfFiles(err) || errors.Is(err, segment.ErrPoisoned) || w.Synced() != 0 {
+				t.Errorf("Sync = %v, synced to %d, want EMFILE and nothing", err, w.Synced())
+			}
+		}
+		disk.SetFault(nil)
+		w.Add(nil, runTag(), []byte("two"))
+		must(t, w.Write())
+		must(t, w.Sync())
+		cut := disk.PowerCut(segmenttest.CutOptions{Mode: segmenttest.Lose})
+		got, err := readRun(cut, runName, w.ID(), w.Synced())
+		if err != nil || strings.Join(got, " ") != "one two" {
+			t.Errorf("after a power cut the run reads as %q, %v", got, err)
+		}
+	})
+}
+
 // failWrite has the next write end with ENOSPC after so many bytes.
 func failWrite(disk *segmenttest.FS, bytes int) {
 	n := disk.Calls(segmenttest.OpWriteAt)

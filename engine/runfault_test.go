@@ -1,0 +1,123 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/kestrelmq/kestrel/segment"
+	"github.com/kestrelmq/kestrel/segment/segmenttest"
+)
+
+// TestRunSyncFailsWhileWriting: the recording side's sync of a run fails while the writing side is in
+// the middle of a write to it, and a consumer takes the last item that the run held before. The run
+// still belongs to the queue: what is being written is neither deleted nor left out of the journal.
+func TestRunSyncFailsWhileWriting(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		fault  func(segmenttest.Op) segmenttest.Fault
+		broken bool
+	}{
+		{"sync fails", failRunSyncs, true},
+		{"no descriptor for the directory", failRunDirs(syscall.EMFILE), false},
+		{"sync of the directory fails", failRunDirs(syscall.EIO), true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			fsys := &hookFS{FS: segmenttest.New()}
+			e := openQuiet(t, testOptions(fsys, tiny))
+			want := putMany(t, e, "q", 1, 4)
+			q := e.shardOf([]byte("q")).queues["q"]
+			e.spool.spill(q)
+			want = append(want, putMany(t, e, "q", 5, 4)...) // they leave, and are not written yet
+			take := func() {
+				t.Helper()
+				var got copied
+				f, err := e.Fetch(Now(), []byte("q"), FetchRequest{}, &got)
+				if err != nil || string(got.item.Data) != want[0] {
+					t.Fatalf("Fetch = %q, %v, want %q", got.item.Data, err, want[0])
+				}
+				mustCommit(t, e, f.Ticket)
+				want = want[1:]
+			}
+			for range 3 {
+				e.spool.fill(q)
+				take()
+			}
+			e.spool.fill(q) // the last item of the run is in the window
+			r := q.backlog.growing
+			fsys.write = func(call func() error) error {
+				fsys.write = nil
+				e.spool.tend()
+				fsys.SetFault(tt.fault)
+				e.spool.record(e.spool.records.take())
+				fsys.SetFault(nil)
+				if r.broken != tt.broken {
+					t.Errorf("the run is broken: %t, want %t", r.broken, tt.broken)
+				}
+				take()
+				return call()
+			}
+			e.spool.spill(q)
+			if fsys.write != nil {
+				t.Fatal("nothing was written")
+			}
+			verify(t, e)
+			want = append(want, putMany(t, e, "q", 9, 8)...)
+			settleRuns(e)
+			wantSurvivors(t, e, fsys.FS, want)
+		})
+	}
+}
+
+// failRunDirs has syncs of the directory of the runs fail.
+func failRunDirs(err error) func(segmenttest.Op) segmenttest.Fault {
+	return func(op segmenttest.Op) (f segmenttest.Fault) {
+		if op.Kind == segmenttest.OpSyncDir && strings.HasSuffix(op.Path, "backlog") {
+			f.Err, f.KeepDirty = err, segment.OutOfFiles(err)
+		}
+		return f
+	}
+}
+
+// settleRuns has the spool do all that it has to do, also what it has put off.
+func settleRuns(e *Engine) {
+	for range 3 {
+		e.spool.tend()
+		spoolSome(e, 1<<30)
+	}
+}
+
+// wantSurvivors has the journal drop what it does not need, and fails the test unless "q" then holds
+// the items in want, now, after a kill, and after a power cut that keeps only what was synced.
+func wantSurvivors(t *testing.T, e *Engine, fsys *segmenttest.FS, want []string) {
+	t.Helper()
+	for i := range 200 {
+		mustPut(t, e, "other", fmt.Sprintf("%0100d", i))
+		mustGet(t, e, "other")
+	}
+	for range 2 {
+		if err := e.trimJournal(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	verify(t, e)
+	cut := segmenttest.CutOptions{Mode: segmenttest.Lose}
+	for _, again := range []struct {
+		what string
+		fs   *segmenttest.FS
+	}{{"a kill", fsys.Kill()}, {"a power cut", fsys.PowerCut(cut)}} {
+		e, err := open(testOptions(again.fs, tiny))
+		if err != nil {
+			t.Fatalf("after %s: Open = %v", again.what, err)
+		}
+		closeAtEnd(t, e)
+		if got := drain(t, e, "q"); !slices.Equal(got, want) {
+			t.Errorf("after %s the queue holds %q, want %q", again.what, got, want)
+		}
+	}
+	if got := drain(t, e, "q"); !slices.Equal(got, want) {
+		t.Errorf("the queue holds %q, want %q", got, want)
+	}
+}
