@@ -148,6 +148,15 @@ func (c *testClient) hangUp() {
 	})
 }
 
+// reset breaks the connection: nothing can be sent any more.
+func (c *testClient) reset() {
+	c.ts.do(func() {
+		c.ts.loop.gone(&c.session, false)
+		c.ts.server.connections.Add(-1)
+		c.ts.loop.tick()
+	})
+}
+
 func (c *testClient) send(p []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

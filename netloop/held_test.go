@@ -2,10 +2,12 @@ package netloop
 
 import (
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/kestrelmq/kestrel/engine"
 	"github.com/kestrelmq/kestrel/segment"
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
@@ -159,5 +161,122 @@ func TestConfirmInPassing(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// TestFailureIsOfItsCommit has one sync fail. Those whose puts it was for get the error, each once; a put
+// that comes later, when the journal has been rewritten, is stored and says so: an error would have its
+// client send it again.
+//
+// Its control is a failure that the next session to be held takes.
+func TestFailureIsOfItsCommit(t *testing.T) {
+	const put, stored, failed = "set q 0 0 1\r\nx\r\n", "STORED\r\n", "SERVER_ERROR journal failed\r\n"
+	for _, tt := range []struct {
+		name  string
+		reset bool // the one whose put fails has gone by then
+	}{{"", false}, {"client gone", true}} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ts, disk := newHeldServer(t, Options{})
+				a, b, c := ts.dial(memcacheProtocol{}), ts.dial(memcacheProtocol{}), ts.dial(memcacheProtocol{})
+				disk.held.Store(true)
+				a.feed([]byte(put), 100)
+				if tt.reset {
+					a.reset()
+				} else {
+					b.feed([]byte(put), 100) // for the next sync, which is refused
+				}
+				disk.end(syscall.EIO)
+				disk.release()
+				if !tt.reset {
+					a.expect("put whose sync failed", failed)
+					b.expect("put behind it", failed)
+					a.hangUp()
+				}
+				time.Sleep(time.Minute) // of the bubble: the journal is rewritten meanwhile
+				for range 3 {
+					c.feed([]byte(put), 100)
+					c.expect("put after the journal was rewritten", stored)
+				}
+				b.hangUp()
+				c.hangUp()
+				ts.stop()
+			})
+		})
+	}
+}
+
+// TestFailureSparesLaterPuts: the sync that fails is for the first of a session's replies. What it has
+// put since is for another sync, and that one tells.
+func TestFailureSparesLaterPuts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts, disk := newHeldServer(t, Options{})
+		a := ts.dial(memcacheProtocol{})
+		disk.held.Store(true)
+		a.feed([]byte("set q 0 0 1\r\n1\r\nversion\r\n"), 100)
+		a.feed([]byte("set q 0 0 1\r\n2\r\nversion\r\n"), 100)
+		ts.do(func() { // as if the sync had failed, and the next one would not
+			ts.loop.fail(a.session.heldTicket, engine.ErrJournal)
+			ts.loop.tick()
+		})
+		a.expect("first put", "SERVER_ERROR journal failed\r\nVERSION "+Version+"\r\n")
+		disk.release()
+		a.expect("second put", "STORED\r\nVERSION "+Version+"\r\n")
+		a.hangUp()
+		ts.stop()
+	})
+}
+
+// TestConfirmInPassingFails: the sync of a confirm fails while its session waits for the next item. That
+// has no reply yet; the next one is not held for a commit which nobody asks for any more.
+func TestConfirmInPassingFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts, disk := newHeldServer(t, Options{})
+		a, p := ts.dial(memcacheProtocol{}), ts.dial(memcacheProtocol{})
+		p.feed([]byte("set q 0 0 1\r\n1\r\n"), 100)
+		p.expect("put", "STORED\r\n")
+		a.feed([]byte("get q/open\r\n"), 100)
+		a.expect("first item", "VALUE q 0 1\r\n1\r\nEND\r\n")
+		disk.held.Store(true)
+		a.feed([]byte("get q/close/open/t=600000\r\n"), 100)
+		disk.end(syscall.EIO)
+		disk.release()
+		time.Sleep(time.Minute)
+		p.feed([]byte("set q 0 0 1\r\n2\r\n"), 100)
+		p.expect("put after the journal was rewritten", "STORED\r\n")
+		a.expect("second item", "VALUE q 0 1\r\n2\r\nEND\r\n")
+		a.hangUp()
+		p.hangUp()
+		ts.stop()
+	})
+}
+
+// TestFailureByTurn: with the sync on the loop itself, a failed one is told to those whose puts it was
+// for. A put of the same turn to a queue that needs no sync is stored, and says so.
+func TestFailureByTurn(t *testing.T) {
+	for _, handOff := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			set := defaults()
+			lazy := set.Default
+			lazy.Sync = engine.SyncNever
+			set.Queues = map[string]engine.QueueOptions{"lazy": lazy}
+			ts := newTestServer(t, Options{}, set)
+			ts.server.syncInline = !handOff
+			a, b := ts.dial(memcacheProtocol{}), ts.dial(memcacheProtocol{})
+			ts.fs.SetFault(segmenttest.FailNth(segmenttest.OpDatasync,
+				ts.fs.Calls(segmenttest.OpDatasync)+1, syscall.EIO))
+			ts.do(func() {
+				ts.loop.begin()
+				a.session.receive([]byte("set q 0 0 1\r\n1\r\n"))
+				b.session.receive([]byte("set lazy 0 0 1\r\n1\r\n"))
+				ts.loop.tick()
+			})
+			a.expect("put that needs the sync", "SERVER_ERROR journal failed\r\n")
+			b.expect("put that needs none", "STORED\r\n")
+			time.Sleep(time.Minute)
+			a.hangUp()
+			b.hangUp()
+			ts.stop()
+		})
 	}
 }

@@ -50,8 +50,8 @@ type loop struct {
 
 	// For any goroutine.
 	mailbox mailbox
-	awake   atomic.Bool           // a tick will come without a call of wake
-	failure atomic.Pointer[error] // of a commit that sessions are held for; see syncer
+	awake   atomic.Bool             // a tick will come without a call of wake
+	failure atomic.Pointer[failure] // of a commit that the syncer was asked for; see takeFailure
 
 	countersMu sync.Mutex
 	published  Counters // as of the last tick; guarded by countersMu

@@ -282,15 +282,24 @@ func (s *session) sent(n int) {
 	s.claims = kept
 }
 
-// retract replaces the claims among the replies: the commit that they waited for has failed.
-func (s *session) retract(err error) {
+// retract replaces the claims among the first n bytes of the replies: the commit that they waited for
+// has failed. It returns how many bytes these replies have now.
+func (s *session) retract(n int, err error) int {
 	var out []byte
-	at := 0
-	for _, c := range s.claims {
+	at, done := 0, 0
+	for ; done < len(s.claims) && s.claims[done].end <= n; done++ {
+		c := s.claims[done]
 		out = append(out, s.out[at:c.start]...)
 		out = s.proto.retract(out, s.out[c.start:c.end], err)
 		at = c.end
 	}
-	s.out = append(out, s.out[at:]...)
-	s.claims = s.claims[:0]
+	out = append(out, s.out[at:n]...)
+	size := len(out)
+	s.out = append(out, s.out[n:]...)
+	kept := s.claims[:0]
+	for _, c := range s.claims[done:] {
+		kept = append(kept, claim{c.start + size - n, c.end + size - n})
+	}
+	s.claims = kept
+	return size
 }

@@ -56,7 +56,7 @@ func (y *syncer) run(stop <-chan struct{}) {
 		err := y.engine.Commit(want)
 		for _, l := range loops {
 			if err != nil {
-				l.failure.Store(&err)
+				l.fail(want, err)
 			}
 			l.ring()
 		}

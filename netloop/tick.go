@@ -53,15 +53,19 @@ func (l *loop) commit() {
 			t = t.Merge(s.ticket) // an earlier turn may have had nothing to say yet
 		}
 	}
+	var failed *failure
 	err := l.engine.Commit(engine.Ticket{Written: t.Written})
-	if err == nil && !l.engine.Committed(t) {
-		if l.server.syncInline {
-			err = l.engine.Commit(t)
-		} else {
+	if err != nil {
+		failed = &failure{engine.Ticket{Written: t.Written}, err}
+	}
+	if !l.engine.Committed(engine.Ticket{Synced: t.Synced}) {
+		if !l.server.syncInline {
 			l.server.syncer.request(l, t)
+		} else if err := l.engine.Commit(t); err != nil {
+			failed = &failure{t, err}
 		}
 	}
-	if err != nil {
+	if failed != nil {
 		l.latencies.forget()
 	}
 	dirty := l.dirty
@@ -69,27 +73,30 @@ func (l *loop) commit() {
 	others := dirty[:0]
 	for _, s := range dirty {
 		if s.served { // or producers would always be a reply ahead, and queues stay as long as they are
-			l.release(s, err)
+			l.release(s, failed)
 		} else {
 			others = append(others, s)
 		}
 	}
 	for _, s := range others {
-		l.release(s, err)
+		l.release(s, failed)
 	}
 	clear(dirty)
 	l.cleaned = dirty
 }
 
-// release lets the replies of a dirty session leave, if they may.
-func (l *loop) release(s *session, err error) {
+// release lets the replies of a dirty session leave, if they may. Failed is the commit of the turn, if
+// that has failed.
+func (l *loop) release(s *session, failed *failure) {
 	s.dirty, s.served = false, false
 	switch {
 	case s.state == closed:
 	case s.held:
 		s.countOutput()
-	case err != nil || len(s.out) == 0 || l.engine.Committed(s.ticket):
-		l.deliver(s, err)
+	case len(s.out) == 0 || l.engine.Committed(s.ticket):
+		l.deliver(s, nil)
+	case failed.concerns(l.engine, s.ticket):
+		l.deliver(s, failed.err)
 	default:
 		l.hold(s)
 	}
@@ -104,8 +111,9 @@ func (l *loop) hold(s *session) {
 
 // heldIsReady reports whether a commit that sessions are held for has come to an end.
 func (l *loop) heldIsReady() bool {
+	failed := l.failure.Load()
 	for _, s := range l.held {
-		if l.engine.Committed(s.heldTicket) || l.failure.Load() != nil {
+		if l.engine.Committed(s.heldTicket) || failed.concerns(l.engine, s.heldTicket) {
 			return true
 		}
 	}
@@ -114,49 +122,59 @@ func (l *loop) heldIsReady() bool {
 
 // flushHeld sends what is held for a commit that has come to an end.
 func (l *loop) flushHeld() {
+	failed := l.takeFailure()
 	if len(l.held) == 0 {
 		return
-	}
-	failure := l.failure.Swap(nil)
-	if failure != nil {
-		l.latencies.forget()
 	}
 	kept := l.held[:0]
 	for _, s := range l.held {
 		switch {
 		case s.state == closed:
 			s.held = false
-		case failure != nil:
-			s.held = false
-			l.deliver(s, *failure)
-		case !l.engine.Committed(s.heldTicket):
+		case l.engine.Committed(s.heldTicket):
+			l.endHold(s, nil)
+		case failed.concerns(l.engine, s.heldTicket):
+			l.endHold(s, failed)
+		}
+		if s.held {
 			kept = append(kept, s)
-		case s.heldSize == len(s.out):
-			s.held = false
-			l.deliver(s, nil)
-		default:
-			// The client has been busy meanwhile: what came later waits for a ticket of its own.
-			l.send(s, s.out[:s.heldSize])
-			s.sent(s.heldSize)
-			s.countOutput()
-			s.heldSize, s.heldTicket = len(s.out), s.ticket
-			if s.state != closed {
-				kept = append(kept, s)
-			} else {
-				s.held = false
-			}
-			l.server.syncer.request(l, s.ticket)
 		}
 	}
 	clear(l.held[len(kept):])
 	l.held = kept
 }
 
+// endHold sends what s is held for. Its commit is good, or has failed. If the client has been busy
+// meanwhile, s is still held: what came later waits for a ticket of its own.
+func (l *loop) endHold(s *session, failed *failure) {
+	var err error
+	if failed != nil {
+		err = failed.err
+	}
+	if s.heldSize == len(s.out) || failed.concerns(l.engine, s.ticket) {
+		s.held = false
+		l.deliver(s, err)
+		return
+	}
+	if err != nil {
+		s.heldSize = s.retract(s.heldSize, err)
+	}
+	l.send(s, s.out[:s.heldSize])
+	s.sent(s.heldSize)
+	if s.state == closed {
+		s.held = false
+		return
+	}
+	s.countOutput()
+	s.heldSize, s.heldTicket = len(s.out), s.ticket
+	l.server.syncer.request(l, s.ticket)
+}
+
 // deliver sends all replies of s. If the commit that they waited for has failed, those that claim
 // what it was for are replaced.
 func (l *loop) deliver(s *session, err error) {
 	if err != nil {
-		s.retract(err)
+		s.retract(len(s.out), err)
 	}
 	s.claims = s.claims[:0]
 	if err != nil || l.engine.Committed(s.ticket) { // or a later reply still waits for it

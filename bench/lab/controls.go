@@ -26,7 +26,7 @@ type control struct {
 func replaced(file, old, new string) []edit { return []edit{{file, old, new}} }
 
 const (
-	replyHeld   = "case err != nil || len(s.out) == 0 || l.engine.Committed(s.ticket):"
+	replyHeld   = "case len(s.out) == 0 || l.engine.Committed(s.ticket):"
 	tickFile    = "netloop/tick.go"
 	osFile      = "segment/osfs.go"
 	replayFile  = "engine/replay.go"
