@@ -25,7 +25,8 @@ type Engine struct {
 	journal  *journal
 	spool    *spool
 	fs       segment.FS
-	lock     *dirLock // nil with a file system other than the operating system's
+	lock     *dirLock          // nil with a file system other than the operating system's
+	dirs     *segment.HeldDirs // likewise
 	recovery Recovery
 
 	settings   atomic.Pointer[policy]
@@ -110,7 +111,8 @@ func newEngine(opts Options) (*Engine, error) {
 	}
 	e.countAliases(opts.Settings.Aliases, Now())
 	if e.fs = opts.FS; e.fs == nil {
-		e.fs = segment.OS{}
+		e.dirs = segment.NewHeldDirs()
+		e.fs = e.dirs
 	}
 	e.settings.Store(newPolicy(opts.Settings))
 	e.arena = newArena(opts.MemoryLimit)
@@ -135,7 +137,7 @@ func (e *Engine) openDir() (err error) {
 	e.spool = newSpool(e, e.fs)
 	r, err := e.findJournal()
 	if err != nil {
-		return errors.Join(err, e.lock.release())
+		return errors.Join(err, e.release())
 	}
 	if p := e.opts.Progress; p != nil {
 		p.begin(e.fs, e.journalDir)
@@ -146,19 +148,36 @@ func (e *Engine) openDir() (err error) {
 	o.Accept = func() (err error) { queues, items, err = r.finish(); return err }
 	log, found, err := segment.Open(e.journalDir, o, r.frame)
 	if err != nil {
-		return errors.Join(err, e.lock.release())
+		return errors.Join(err, e.release())
 	}
 	e.removeOtherJournals()
-	if err := e.spool.clean(); err != nil {
-		return errors.Join(err, log.Close(), e.lock.release())
+	if err := errors.Join(e.spool.clean(), e.holdDirs(e.opts.Dir, e.journalDir, e.spool.dir)); err != nil {
+		return errors.Join(err, log.Close(), e.release())
 	}
 	e.recovery = Recovery{Queues: queues, Items: items, Journal: found, Took: time.Since(started)}
 	e.journal = newJournal(log)
 	e.journal.setMost(e.opts.JournalSize, e.opts.SegmentSize)
 	if err := e.dropUnjournaled(); err != nil {
-		return errors.Join(err, log.Close(), e.lock.release())
+		return errors.Join(err, log.Close(), e.release())
 	}
 	return nil
+}
+
+// holdDirs keeps directories open whose names are changed and synced later on.
+func (e *Engine) holdDirs(dirs ...string) (err error) {
+	for _, dir := range dirs {
+		if e.dirs != nil {
+			err = errors.Join(err, e.dirs.Hold(dir))
+		}
+	}
+	return err
+}
+
+// letGoDir closes a directory that is not needed any more.
+func (e *Engine) letGoDir(dir string) {
+	if e.dirs != nil {
+		e.dirs.LetGo(dir)
+	}
 }
 
 // findJournal finds the journal that counts and returns its replay.
@@ -229,7 +248,15 @@ func (e *Engine) Close() error {
 	})
 	e.spool.close()
 	err := e.journal.write(e.journal.appendedEnd())
-	return errors.Join(err, e.journal.log.Close(), e.lock.release())
+	return errors.Join(err, e.journal.log.Close(), e.release())
+}
+
+// release lets go of the data directory.
+func (e *Engine) release() error {
+	if e.dirs == nil {
+		return nil
+	}
+	return errors.Join(e.dirs.Close(), e.lock.release())
 }
 
 // background runs f until Close.

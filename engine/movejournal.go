@@ -53,6 +53,7 @@ func (e *Engine) moveJournal() error {
 	}
 	e.log.Warn("journal rewritten after a sync that failed", "dir", dir)
 	old.Close() // poisoned: there is nothing left to lose
+	e.letGoDir(e.journalDir)
 	e.journalDir = dir
 	e.prepareSegment()
 	e.removeOtherJournals()
@@ -66,13 +67,17 @@ func (e *Engine) fillJournal(dir string, complete func() error) error {
 	if err != nil {
 		return err
 	}
-	first := e.journal.beginMove(e, log)
-	e.checkpointed, e.checkpointSize = 0, 0
-	if err = e.enterAll(first, log); err == nil {
+	if err = e.holdDirs(dir); err == nil {
+		first := e.journal.beginMove(e, log)
+		e.checkpointed, e.checkpointSize = 0, 0
+		err = e.enterAll(first, log)
+	}
+	if err == nil {
 		err = e.journal.endMove(log, complete)
 	}
 	if err != nil {
 		log.Close() // it has nothing that is not in memory
+		e.letGoDir(dir)
 	}
 	return err
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kestrelmq/kestrel/segment"
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
@@ -26,9 +25,6 @@ func (f passingFault) String() string { return fmt.Sprintf("%v %d %v", f.kind, f
 func (f passingFault) fault() segmenttest.Fault {
 	if f.err == syscall.EIO {
 		return segmenttest.Fault{Err: f.err}
-	}
-	if f.kind == segmenttest.OpSyncDir {
-		return segmenttest.Fault{Err: fmt.Errorf("%w: %w", segment.ErrNotTried, f.err), KeepDirty: true}
 	}
 	return segmenttest.Fault{Err: f.err, KeepDirty: true}
 }

@@ -78,7 +78,7 @@ func TestDropWaitsForLateLink(t *testing.T) {
 func dropFaults() map[string]segmenttest.Fault {
 	return map[string]segmenttest.Fault{
 		"failed":     {Err: syscall.EIO},
-		"not tried":  {Err: fmt.Errorf("%w: %w", segment.ErrNotTried, syscall.EMFILE), KeepDirty: true},
+		"not tried":  {Err: syscall.EMFILE, KeepDirty: true},
 		"out of RAM": {Err: syscall.ENOMEM, KeepDirty: true},
 	}
 }

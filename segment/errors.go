@@ -14,9 +14,6 @@ var (
 	ErrPoisoned = errors.New("segment: log is poisoned by a failed sync")
 	// ErrClosed is returned by methods of a closed log.
 	ErrClosed = errors.New("segment: log is closed")
-	// ErrNotTried is wrapped by an error of FS.SyncDir that kept the file system from trying: names are
-	// as durable as before, and a later SyncDir covers them all the same.
-	ErrNotTried = errors.New("segment: could not be tried")
 	// ErrTooLarge is returned by Append for a payload of more than MaxPayloadSize bytes.
 	ErrTooLarge = errors.New("segment: frame is too large")
 )

@@ -25,8 +25,8 @@ type FS interface {
 	// those that it finds: a process before may have died between making one and syncing it.
 	MkdirAll(dir string) error
 	// SyncDir makes the names in a directory durable. After an error it is not known which of them
-	// are, and a later call proves nothing of those changed before; unless the error wraps
-	// ErrNotTried: then a later call covers them.
+	// are, and a later call proves nothing of those changed before; unless the error is OutOfFiles:
+	// then a later call covers them.
 	SyncDir(dir string) error
 }
 

@@ -95,7 +95,7 @@ func (OS) Space(dir string) (free, total int64, err error) {
 func (OS) SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrNotTried, err)
+		return err
 	}
 	defer d.Close()
 	return d.Sync()
