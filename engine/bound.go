@@ -88,7 +88,7 @@ func (e *Engine) journalLimit() int64 {
 // isSmall reports whether the queue is to be told again rather than spilled. The caller holds the
 // shard's mutex.
 func (q *queue) isSmall() bool {
-	return !q.deleted && q.opts.KeepJournal && (q.backlog == nil || !q.backlog.inReadBehind) &&
+	return q.inJournal() && (q.backlog == nil || !q.backlog.inReadBehind) &&
 		q.window.bytes <= keepBytes && q.window.count <= keepBytes/plainImageSize &&
 		q.writtenTo == q.spilledTo
 }
@@ -99,7 +99,7 @@ func (q *queue) toldAgain() int64 { return q.window.bytes + q.window.count*plain
 // letGo has q need no segment before target any more, now or as soon as the spool has done its
 // work. It reports whether there is more to do at once. The caller holds the shard's mutex.
 func (e *Engine) letGo(q *queue, target uint64, budget *keepBudget) (more bool) {
-	if q.deleted || !q.opts.KeepJournal {
+	if !q.inJournal() {
 		return false
 	}
 	if e.keepOldReads(q, target, &budget.left) {

@@ -24,7 +24,7 @@ func (e *Engine) checkpoint() (segment uint64, err error) {
 	e.eachQueue(func(q *queue) {
 		q.shard.mu.Lock()
 		defer q.shard.mu.Unlock()
-		if q.opts.KeepJournal && !q.deleted {
+		if q.inJournal() {
 			from := e.journal.appendedEnd()
 			end = e.recordQueue(q)
 			e.checkpointSize += int64(maxQueueSize+len(q.name)) + int64(end-from)

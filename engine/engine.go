@@ -207,7 +207,7 @@ func (e *Engine) dropUnjournaled() error {
 			"queue", q.name, "items", q.items())
 		q.shard.mu.Lock()
 		defer q.shard.mu.Unlock()
-		end = e.journal.delete(q)
+		end = e.forgo(q, nil)
 		e.delete(q, Now())
 	})
 	return e.Commit(Ticket{Written: end, Synced: end})

@@ -68,7 +68,7 @@ type journal struct {
 
 	mu sync.Mutex
 	// Guarded by mu.
-	first      uint64      // records of queues with lower numbers are left out
+	first      uint64      // records of queues with lower numbers are left out; at least 1
 	end        LSN         // behind the last record appended
 	active     []byte      // frame being filled: header room, then records
 	generation uint64      // +1 each time active changes
@@ -94,7 +94,7 @@ type journal struct {
 
 func newJournal(log *segment.Log) *journal {
 	j := &journal{
-		log: log, due: make(chan struct{}, 1), rotated: make(chan struct{}, 1),
+		log: log, first: 1, due: make(chan struct{}, 1), rotated: make(chan struct{}, 1),
 		sealed: make(chan struct{}, 1), epoch: time.Now(),
 	}
 	j.active = make([]byte, segment.FrameHeaderSize, 64<<10)
@@ -133,13 +133,13 @@ func (j *journal) put(to []destination, it Item, from destination) (lsn LSN, seg
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	n := len(j.active)
-	if j.first > 0 {
+	if j.first > 1 {
 		to = slices.DeleteFunc(to, func(d destination) bool { return d.queue < j.first })
 	}
 	if len(to) > 0 {
 		j.appendPut(to, it)
 	}
-	if from.queue > 0 && from.queue >= j.first {
+	if from.queue >= j.first {
 		j.active = appendRemove(j.active, from.queue, from.item, 0)
 	}
 	return j.appended(len(j.active) - n), j.segment.Load()

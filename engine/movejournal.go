@@ -118,7 +118,7 @@ func (e *Engine) enterAll(first uint64, log *segment.Log) (err error) {
 // backlog holds is made durable before.
 func (e *Engine) enter(q *queue, first uint64) error {
 	enter := func() {
-		if q.opts.KeepJournal && !q.deleted && q.number < first {
+		if q.inJournal() && q.number < first {
 			e.enterJournal(q)
 		}
 	}

@@ -21,7 +21,7 @@ import (
 //	    oldestSegment().
 type queue struct {
 	name    string
-	number  uint64 // names the queue in the journal
+	number  uint64 // names the queue in the journal; zero: the journal has it no more, see forgo
 	shard   *shard
 	created Time
 	opts    *QueueOptions // shared with others; replaced as a whole by Reload

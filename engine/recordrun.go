@@ -41,7 +41,7 @@ func (s *spool) recordRun(q *queue, b *backlog, r *run, due bool) (tried bool) {
 	sh.mu.Lock()
 	w, state, epoch, ended := r.writer, r.written, b.epoch, r != b.growing
 	unrecorded := state.end - max(r.recorded.end, segment.RunStart)
-	wanted := r.recorded.end != state.end && q.opts.KeepJournal && !q.deleted && !r.broken &&
+	wanted := r.recorded.end != state.end && q.inJournal() && !r.broken &&
 		(due || ended || unrecorded >= recordEvery)
 	sh.mu.Unlock()
 	if w == nil {
@@ -59,7 +59,7 @@ func (s *spool) recordRun(q *queue, b *backlog, r *run, due bool) (tried bool) {
 		switch {
 		case err != nil:
 			b.breakRun(r)
-		case b.epoch == epoch && slices.Contains(b.runs, r):
+		case b.epoch == epoch && slices.Contains(b.runs, r) && q.inJournal():
 			s.e.recordSynced(q, r, state)
 		}
 		sh.mu.Unlock()
@@ -185,15 +185,16 @@ func (s *spool) reclaim(q *queue, b *backlog) error {
 	sh := q.shard
 	sh.mu.Lock()
 	spent := slices.DeleteFunc(slices.Clone(b.spent), func(r *run) bool { return r.flushed > 0 })
-	if len(spent) > 0 && q.opts.KeepJournal && !q.deleted {
+	if q.inJournal() {
 		spent = slices.DeleteFunc(spent, q.movesOutOf) // for now; see keepOldReads
-		s.e.keepReads(q, spent)
+	}
+	var end LSN
+	if len(spent) > 0 {
+		end = s.e.forgo(q, spent)
 	}
 	sh.mu.Unlock()
-	if len(spent) > 0 {
-		if err := s.e.journal.sync(s.e.journal.appendedEnd()); err != nil {
-			return err
-		}
+	if err := s.e.journal.sync(end); err != nil {
+		return err
 	}
 	for _, r := range spent {
 		if !s.closeWriter(q, r) {
@@ -214,18 +215,6 @@ func (s *spool) reclaim(q *queue, b *backlog) error {
 		s.unregister(q)
 	}
 	return nil
-}
-
-// keepReads records open reads whose place is in one of the runs in the journal.
-func (e *Engine) keepReads(q *queue, runs []*run) {
-	for _, list := range [...]*readList{&q.returned, &q.open} {
-		for r := list.head; r != nil; r = r.next {
-			in := func(o *run) bool { return r.liesIn(o) }
-			if slices.ContainsFunc(runs, in) {
-				r.segment = e.journal.keep(q, r.item)
-			}
-		}
-	}
 }
 
 // liesIn reports whether the place of the item of r is in a run.

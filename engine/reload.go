@@ -57,7 +57,7 @@ func (e *Engine) setOptions(q *queue, opts *QueueOptions) (end LSN) {
 	q.endRefused()
 	switch {
 	case was && !opts.KeepJournal:
-		end = e.journal.delete(q)
+		end = e.forgo(q, nil)
 	case !was && opts.KeepJournal:
 		end = e.enterJournal(q)
 	}

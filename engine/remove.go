@@ -55,7 +55,7 @@ func (e *Engine) ticketSoFar(q *queue) Ticket {
 // clear drops every queued item in one step, whatever their number. The caller holds the shard's
 // mutex.
 func (e *Engine) clear(q *queue) {
-	if q.opts.KeepJournal && !q.deleted && q.items() > 0 {
+	if q.inJournal() && q.items() > 0 {
 		var except []uint64
 		for _, list := range [...]*readList{&q.open, &q.moving} {
 			for r := list.head; r != nil; r = r.next {
@@ -120,7 +120,7 @@ func (e *Engine) Delete(now Time, name []byte) Ticket {
 // delete removes q. The caller holds the shard's mutex.
 func (e *Engine) delete(q *queue, now Time) (t Ticket) {
 	if q.opts.KeepJournal {
-		t = q.ticket(e.journal, e.journal.delete(q))
+		t = q.ticket(e.journal, e.forgo(q, nil))
 	}
 	q.deleted = true
 	q.forgetMeter()

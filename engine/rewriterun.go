@@ -63,7 +63,7 @@ func (s *spool) rewrite(q *queue, b *backlog, r *run) error {
 		return nil
 	}
 	b.replace(r, fresh, from)
-	if q.opts.KeepJournal && !q.deleted {
+	if q.inJournal() {
 		s.e.recordSynced(q, fresh, fresh.written)
 	}
 	return nil

@@ -1,0 +1,40 @@
+package engine
+
+import "slices"
+
+// inJournal reports whether the journal has q: the process that comes next brings it back. The caller
+// holds the shard's mutex, and asks again whenever it has unlocked it.
+func (q *queue) inJournal() bool { return q.opts.KeepJournal && !q.deleted }
+
+// forgo has the journal say what it must before something goes that its records rely on (B6). Whoever
+// takes such a thing away calls it first:
+//
+//   - the files of runs: open reads whose place is in them are told again;
+//   - q itself, if runs is nil: it leaves the journal, because it is deleted or is not kept there any
+//     more. Its number goes with it, so that nothing can be said of it behind that.
+//
+// A file may be removed once the journal is synced up to the LSN that forgo returns. The caller holds
+// the shard's mutex.
+func (e *Engine) forgo(q *queue, runs []*run) LSN {
+	if runs == nil {
+		end := e.journal.delete(q)
+		q.number = 0
+		return end
+	}
+	if q.inJournal() {
+		e.keepReads(q, runs)
+	}
+	return e.journal.appendedEnd()
+}
+
+// keepReads records open reads whose place is in one of the runs in the journal.
+func (e *Engine) keepReads(q *queue, runs []*run) {
+	for _, list := range [...]*readList{&q.returned, &q.open} {
+		for r := list.head; r != nil; r = r.next {
+			in := func(o *run) bool { return r.liesIn(o) }
+			if slices.ContainsFunc(runs, in) {
+				r.segment = e.journal.keep(q, r.item)
+			}
+		}
+	}
+}
