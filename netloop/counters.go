@@ -18,6 +18,9 @@ type Counters struct {
 	DeliveredToDead int64 // finished_but_add: items brought back because their waiter was gone
 	Paced           int64 // times that a connection was not read for a while, because it was ahead of the disk
 	Panics          int64 // sessions closed because of a fault of the server
+	LongTurns       int64 // long_turns: turns of a loop that took 5 ms or more
+	LongestTurn     int64 // longest_turn_usec: µs
+	LongestTurnWork int64 // longest_turn_work_usec: µs, without the time that the loop waited for a processor
 }
 
 func (c *Counters) add(d *Counters) {
@@ -36,4 +39,7 @@ func (c *Counters) add(d *Counters) {
 	c.DeliveredToDead += d.DeliveredToDead
 	c.Paced += d.Paced
 	c.Panics += d.Panics
+	c.LongTurns += d.LongTurns
+	c.LongestTurn = max(c.LongestTurn, d.LongestTurn)
+	c.LongestTurnWork = max(c.LongestTurnWork, d.LongestTurnWork)
 }

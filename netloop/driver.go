@@ -47,6 +47,7 @@ func (d *driver) turn() {
 	}
 	for _, task := range d.takeTasks() {
 		task()
+		d.watch.end("task", nil)
 	}
 	d.tick()
 }
@@ -69,7 +70,7 @@ func (d *driver) handle(events []unix.EpollEvent) {
 	case d.ticket.Synced > 0:
 		limit = math.MaxInt
 	case light && len(d.line.conns) > 0:
-		d.tick()
+		d.settle()
 		d.begin()
 	}
 	d.line.serve(limit, d.readable)
@@ -157,6 +158,7 @@ func (d *driver) readable(c *conn) (moved int) {
 		moved = n + max(len(c.session.out)-before, 0)
 		d.pace(c)
 	}
+	d.watch.end("reading from a client", &c.session)
 	c.heavy = moved >= heavySize
 	return moved
 }

@@ -50,6 +50,7 @@ func (s *session) runPuts() {
 	if len(g.puts) == 0 {
 		return
 	}
+	s.loop.watch.request("set", g.queue)
 	name := s.latin1Name(g.queue)
 	for done := 0; done < len(g.puts) && s.state != closing; {
 		n, err := s.putAll(name, g.puts[done:])

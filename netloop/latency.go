@@ -136,13 +136,12 @@ func (y *latencies) wait(m *engine.Meter, ms int64) {
 	}
 }
 
-// settle is called at the end of a tick, whose turn began at began: it measures what has ended, and
-// keeps what has not.
-func (y *latencies) settle(began time.Time) {
+// settle is called at the end of a tick, at now, whose turn began at began: it measures what has
+// ended, and keeps what has not.
+func (y *latencies) settle(began, now time.Time) {
 	if y == nil || !y.now.any && !y.sync.any && len(y.waiting) == 0 {
 		return
 	}
-	now := began.Add(time.Since(began))
 	y.now.began, y.sync.began = began, began
 	y.mu.Lock()
 	defer y.mu.Unlock()

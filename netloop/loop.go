@@ -36,6 +36,7 @@ type loop struct {
 
 	counters  Counters
 	latencies *latencies // nil if nothing is measured
+	watch     watchdog
 	buffers   buffers
 	ledger    ledger
 	gathered  gathered // by the session being run
@@ -60,6 +61,7 @@ type loop struct {
 func newLoop(s *Server) *loop {
 	l := &loop{server: s, engine: s.opts.Engine, log: s.log}
 	l.ledger.engine = l.engine
+	l.watch = newWatchdog(s)
 	if !s.opts.NoHistograms {
 		l.latencies = newLatencies(l.engine)
 	}
@@ -71,6 +73,7 @@ func newLoop(s *Server) *loop {
 func (l *loop) begin() {
 	if l.now == 0 {
 		l.began = time.Now()
+		l.watch.start(l.began)
 		l.now = engine.At(l.began)
 		l.clock = l.server.clock.at(l.began)
 		l.awake.Store(true)

@@ -42,6 +42,9 @@ func (memcacheProtocol) next(s *session, in []byte) int {
 	if s.state != idle {
 		return 0
 	}
+	if err == nil {
+		s.loop.watch.request(req.Op.String(), req.Queue)
+	}
 	if err == nil && req.Op == memcache.OpGet {
 		times := 1
 		if !req.Open && !req.Close && !req.Abort && !req.Peek {

@@ -82,6 +82,8 @@ func appendServerStats(out []byte, server *Server) []byte {
 	stat("queue_creates", e.Created)
 	stat("queue_deletes", e.Deleted)
 	stat("queue_expires", e.Expired)
+	stat("long_turns", c.LongTurns)
+	stat("longest_turn_usec", c.LongestTurn)
 	return out
 }
 

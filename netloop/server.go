@@ -32,6 +32,7 @@ type Server struct {
 	refused     atomic.Int64 // over the limit
 	admitted    atomic.Int64 // ever
 	buffered    atomic.Int64 // bytes of input kept by all sessions
+	turnLogged  atomic.Int64 // when a long turn was logged last: Unix time in ns
 
 	stopOnce sync.Once
 	stopping chan struct{} // closed when Shutdown begins

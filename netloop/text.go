@@ -51,6 +51,7 @@ func (textProtocol) next(s *session, in []byte) int {
 	}
 	s.items.reading = req.ItemsFollow
 	if err == nil {
+		s.loop.watch.request(req.Op.String(), req.Queue)
 		textCommands[req.Op](s, &req)
 		return n
 	}
@@ -80,6 +81,7 @@ func (s *session) nextItem(decoder text.Decoder, in []byte) int {
 // anything else puts an end to it.
 func (s *session) putTextItem(item []byte) {
 	it := &s.items
+	s.loop.watch.request("put", it.name)
 	t, err := s.put(it.name, engine.PutRequest{Data: item, Expiry: it.expiry})
 	it.ticket = it.ticket.Merge(t)
 	switch {

@@ -55,6 +55,7 @@ func (thriftProtocol) next(s *session, in []byte) int {
 		return n
 	}
 	s.thrift.call = req.Call
+	s.loop.watch.request(req.Method.String(), req.Queue)
 	if string(req.ClientID) != s.clientID {
 		s.clientID = string(req.ClientID)
 	}

@@ -6,17 +6,26 @@ import "github.com/kestrelmq/kestrel/engine"
 // have sent has its turn.
 const maxRounds = 4
 
-// tick ends a turn: it takes in what other goroutines have posted, ends waits whose time is over,
-// commits once for everything that was done, and lets the replies leave, one write for each
-// connection.
+// tick ends a turn.
 func (l *loop) tick() {
+	l.settle()
+	if l.watch.finish(&l.counters) {
+		l.publish()
+	}
+}
+
+// settle takes in what other goroutines have posted, ends waits whose time is over, commits once for
+// everything that was done, and lets the replies leave, one write for each connection.
+func (l *loop) settle() {
 	for round := 1; ; round++ {
 		l.begin()
 		for _, s := range l.mailbox.take() {
 			l.guard(s, (*session).heed)
+			l.watch.end("news of a session", s)
 		}
 		for s := l.deadlines.due(l.clock); s != nil; s = l.deadlines.due(l.clock) {
 			l.guard(s, (*session).deadlinePassed)
+			l.watch.end("deadline", s)
 		}
 		l.endIdle()
 		if l.draining {
@@ -24,7 +33,7 @@ func (l *loop) tick() {
 		}
 		l.publish()
 		l.commit()
-		l.latencies.settle(l.began)
+		l.latencies.settle(l.began, l.watch.end("sending replies", nil))
 		l.ledger.settle()
 		l.awake.Store(false)
 		// What was posted before awake went false has rung in vain.
@@ -54,6 +63,7 @@ func (l *loop) commit() {
 		}
 	}
 	var failed *failure
+	l.watch.end("ends of sessions", nil)
 	err := l.engine.Commit(engine.Ticket{Written: t.Written})
 	if err != nil {
 		failed = &failure{engine.Ticket{Written: t.Written}, err}
@@ -64,6 +74,9 @@ func (l *loop) commit() {
 		} else if err := l.engine.Commit(t); err != nil {
 			failed = &failure{t, err}
 		}
+	}
+	if t != (engine.Ticket{}) {
+		l.watch.end("commit", nil)
 	}
 	if failed != nil {
 		l.latencies.forget()

@@ -84,6 +84,7 @@ func (t *totals) global(st *netloop.Stats) {
 		{"finished_but_add", c.DeliveredToDead},
 		{"connections_refused", st.Refused},
 		{"session_faults", c.Panics},
+		{"long_turns", c.LongTurns},
 	} {
 		t.counter(n.name, n.value)
 	}
@@ -97,6 +98,8 @@ func (t *totals) global(st *netloop.Stats) {
 		{"reserved_memory_ratio", st.ReservedMemory},
 		{"status/readable", oneIf(!st.Requested.BlocksReads())},
 		{"status/writeable", oneIf(!st.Requested.BlocksWrites())},
+		{"longest_turn_usec", c.LongestTurn},
+		{"longest_turn_work_usec", c.LongestTurnWork},
 		{"queues", e.Queues},
 		{"memory_bytes", e.MemoryBytes},
 		{"memory_limit", e.MemoryLimit},

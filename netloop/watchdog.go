@@ -1,0 +1,147 @@
+package netloop
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// longTurn is how long a turn takes at least to be counted and logged.
+	longTurn = 5 * time.Millisecond
+	// longPart is how long a part of a turn takes at least to be named.
+	longPart = time.Millisecond
+	// turnLogInterval is how long the server logs no other long turn.
+	turnLogInterval = time.Second
+	// maxNoted bounds how many bytes of a queue's name the watchdog keeps.
+	maxNoted = 64
+)
+
+// watchdog measures the turns of one loop, and names the part of a turn that took longest: a run of
+// one session's requests, the commit, news from other goroutines, a deadline, the end of a session.
+// Its owner is the loop.
+//
+// It reads the clock once for each part, and asks the kernel only now and then, and behind a long
+// turn: a loop that had to wait for a processor has not worked, and the log says which it was.
+type watchdog struct {
+	elapsed func(time.Time) time.Duration
+	delay   func() threadDelay
+	log     logger
+	logged  *atomic.Int64 // when the server logged a long turn last: Unix time in ns
+	running bool
+	began   time.Time     // of the turn
+	at      time.Duration // from began to the end of the part measured last
+
+	doing   string // request being run; empty: none
+	queue   []byte // its queue; aliases the request
+	longest part   // of this turn
+	sampled threadDelay
+	since   time.Time // of sampled
+
+	unlogged int64 // long turns since the last that this loop logged
+}
+
+// part is a part of a turn.
+type part struct {
+	took    time.Duration
+	what    string
+	session *session // whose part it is; nil: nobody's
+	queue   [maxNoted]byte
+	named   int // bytes of queue in use
+}
+
+// newWatchdog returns a watchdog for a loop of s.
+func newWatchdog(s *Server) watchdog {
+	return watchdog{elapsed: time.Since, delay: readThreadDelay, log: s.log, logged: &s.turnLogged}
+}
+
+// start begins a turn, unless one has begun.
+func (w *watchdog) start(began time.Time) {
+	if !w.running {
+		w.running, w.began, w.at = true, began, 0
+	}
+}
+
+// request notes which request is being run, and on which queue, if on any. The queue's name must not
+// change until the part has ended.
+func (w *watchdog) request(what string, queue []byte) { w.doing, w.queue = what, queue }
+
+// end ends a part of the turn, that of session s, or of nobody if s is nil, and returns the time. The
+// part is named after the request that was run last, or else what.
+func (w *watchdog) end(what string, s *session) time.Time {
+	at := w.elapsed(w.began)
+	if took := at - w.at; took >= longPart && took > w.longest.took {
+		w.note(took, what, s)
+	}
+	w.at, w.doing, w.queue = at, "", nil
+	return w.began.Add(at)
+}
+
+// note keeps a part that took longer than those before.
+func (w *watchdog) note(took time.Duration, what string, s *session) {
+	p := &w.longest
+	p.took, p.what, p.session = took, what, s
+	if w.doing != "" {
+		p.what = w.doing
+	}
+	p.named = copy(p.queue[:], w.queue)
+}
+
+// finish ends the turn. It counts a long one, and returns whether it was one.
+func (w *watchdog) finish(c *Counters) (long bool) {
+	if !w.running {
+		return false
+	}
+	w.running = false
+	took, now := w.at, w.began.Add(w.at)
+	if took < longTurn {
+		if now.Sub(w.since) >= delayInterval {
+			w.sampled, w.since = w.delay(), now
+		}
+		if w.longest.took > 0 {
+			w.longest = part{}
+		}
+		return false
+	}
+	delay := w.delay()
+	waited := min(delay.since(w.sampled), took)
+	w.sampled, w.since = delay, now
+	c.LongTurns++
+	c.LongestTurn = max(c.LongestTurn, took.Microseconds())
+	c.LongestTurnWork = max(c.LongestTurnWork, (took - waited).Microseconds())
+	w.report(took, waited, now)
+	w.longest = part{}
+	return true
+}
+
+// report logs a long turn, unless the server has logged one a moment ago.
+func (w *watchdog) report(took, waited time.Duration, now time.Time) {
+	w.unlogged++
+	last := w.logged.Load()
+	if now.UnixNano()-last < int64(turnLogInterval) || !w.logged.CompareAndSwap(last, now.UnixNano()) {
+		return
+	}
+	p := &w.longest
+	attrs := []any{"ms", milliseconds(took), "without_processor_ms", milliseconds(waited)}
+	if p.took == 0 {
+		attrs = append(attrs, "part", "many short parts")
+	} else {
+		attrs = append(attrs, "part", p.what, "part_ms", milliseconds(p.took))
+	}
+	if p.named > 0 {
+		attrs = append(attrs, "queue", string(p.queue[:p.named]))
+	}
+	if p.session != nil {
+		attrs = append(attrs, "peer", p.session.sink.peer())
+	}
+	if w.unlogged > 1 {
+		attrs = append(attrs, "long_turns", w.unlogged)
+	}
+	w.unlogged = 0
+	if waited > took/2 {
+		w.log.Warn("event loop waited for a processor", attrs...)
+		return
+	}
+	w.log.Warn("event loop was busy for long", attrs...)
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
