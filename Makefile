@@ -33,7 +33,7 @@ race-all: build ## run every test under the race detector, six minutes
 	$(GO) test -race -timeout 40m ./...
 
 e2e: build ## start the built server, use it, kill -9 it, count; then servers with a defect planted
-	$(GO) test -count=1 -run 'EndToEnd' ./cmd/kestrel
+	$(GO) test -count=1 -run 'EndToEnd' ./cmd/kestrel/...
 	KESTREL_LONG=1 $(GO) test -count=1 -run 'TestPanics' ./bench/lab
 
 clients: build ## try clients of Debian and npm, which it installs, against the built server

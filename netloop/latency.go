@@ -17,8 +17,8 @@ const (
 	CommandMiss                   // a fetch that found none, and did not wait
 	CommandPeek                   // with an item or without
 	CommandConfirm                // of any number of open reads
-	CommandDelete
-	CommandFlush // also of expired items, and of all queues
+	CommandDelete                 // of a queue
+	CommandFlush                  // also of expired items, and of all queues
 
 	commands
 )

@@ -18,7 +18,7 @@ const (
 	Memory     Class = iota // nothing: a put survives nothing
 	PageCache               // at most written to a file: survives the process, not the machine
 	SyncAlways              // synced to the disk
-	NumClasses
+	NumClasses              // how many there are
 )
 
 func (c Class) String() string { return [...]string{"memory", "page-cache", "sync-always"}[c] }

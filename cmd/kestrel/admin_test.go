@@ -8,6 +8,9 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/clitest"
 )
 
 // operator asks the admin port of a process.
@@ -17,10 +20,10 @@ type operator struct {
 	client *http.Client
 }
 
-func (p *process) operator() *operator {
-	p.t.Helper()
-	addr := p.saw("admin port is open")["address"].(string)
-	return &operator{p.t, "http://" + addr, &http.Client{Timeout: patience}}
+func newOperator(t *testing.T, p *clitest.Process) *operator {
+	t.Helper()
+	addr := p.Saw("admin port is open")["address"].(string)
+	return &operator{t, "http://" + addr, &http.Client{Timeout: clitest.Patience}}
 }
 
 // expect tests the answer to a GET: its code, and what its body begins with.
@@ -39,10 +42,10 @@ func (o *operator) expect(path string, code int, prefix string) {
 
 // TestEndToEndAdmin runs a server that operators watch and stop. It includes vector W08.
 func TestEndToEndAdmin(t *testing.T) {
-	file := writeConfig(t, "admin_port = \"auto\"\nadmin_stats_filters = [\"^q/\"]\n")
-	p := serveProcess(t, "--config", file, "--pprof")
-	o := p.operator()
-	p.dial().ask("set work 0 0 5\nhello\n", "STORED\n")
+	file := clitest.WriteConfig(t, "admin_port = \"auto\"\nadmin_stats_filters = [\"^q/\"]\n")
+	p := clitest.Serve(t, "--config", file, "--pprof")
+	o := newOperator(t, p)
+	p.Dial().Ask("set work 0 0 5\nhello\n", "STORED\n")
 	o.expect("/readyz", 200, "ready\n")
 	o.expect("/healthz", 200, "ok\n")
 	o.expect("/stats.txt", 200, "counters:\n  bytes_read: ")
@@ -53,20 +56,20 @@ func TestEndToEndAdmin(t *testing.T) {
 	}
 	o.expect("/reload.txt", 500, "error processing command: "+file+":1: nonsense: unknown key")
 	o.expect("/shutdown.txt", 200, "ok\n")
-	if got := p.logged("stopping")["reason"]; got != "an operator asked for it" {
+	if got := p.Logged("stopping")["reason"]; got != "an operator asked for it" {
 		t.Errorf("stops because of %v", got)
 	}
-	if code := p.exitCode(); code != exitOK {
+	if code := p.ExitCode(); code != cli.ExitOK {
 		t.Errorf("exit code after /shutdown = %d", code)
 	}
 }
 
 func TestEndToEndAdminOpenToOthers(t *testing.T) {
-	p := serveProcess(t, "--listen", "0.0.0.0", "--admin-port", "auto")
-	if got := p.saw(adminWarning); got["level"] != "WARN" {
+	p := clitest.Serve(t, "--listen", "0.0.0.0", "--admin-port", "auto")
+	if got := p.Saw(adminWarning); got["level"] != "WARN" {
 		t.Errorf("warning = %v", got)
 	}
-	_, port, err := net.SplitHostPort(p.saw("admin port is open")["address"].(string))
+	_, port, err := net.SplitHostPort(p.Saw("admin port is open")["address"].(string))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,10 +85,10 @@ func TestEndToEndAdminPortInUse(t *testing.T) {
 	}
 	defer busy.Close()
 	_, port, _ := net.SplitHostPort(busy.Addr().String())
-	code, _, errs := runToEnd(t, "serve", "--log-level", "error", "--admin-port", port)
+	code, _, errs := clitest.RunToEnd(t, "serve", "--log-level", "error", "--admin-port", port)
 	want := fmt.Sprintf("kestrel: address 127.0.0.1:%s is in use: stop the program that listens there, "+
 		"or choose another port with --admin-port\n", port)
-	if code != exitFailed || errs != want {
+	if code != cli.ExitFailed || errs != want {
 		t.Errorf("exit code %d\n got %s\nwant %s", code, errs, want)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
 	"github.com/kestrelmq/kestrel/engine"
 	"github.com/kestrelmq/kestrel/netloop"
 	"github.com/kestrelmq/kestrel/netloop/admin"
@@ -18,32 +19,32 @@ const adminCloseTime = time.Second
 // startAdmin answers operators, if the configuration wants it, from before the engine is opened.
 func (d *daemon) startAdmin(asked *requests) error {
 	c := d.config
-	addr := c.adminAddr()
+	addr := c.AdminAddr()
 	if addr == "" {
 		return nil
 	}
 	var filters []*regexp.Regexp
-	for _, s := range c.filters {
+	for _, s := range c.Filters {
 		filters = append(filters, regexp.MustCompile(s)) // patternsValue has tried
 	}
-	c.engine.Progress = new(engine.Progress)
+	c.Engine.Progress = new(engine.Progress)
 	var err error
 	d.admin, err = admin.New(admin.Options{
 		Address: addr,
 		Build: admin.Build{
-			Name: "kestrel", Version: netloop.Version, Go: runtime.Version(), Revision: revision(),
+			Name: "kestrel", Version: netloop.Version, Go: runtime.Version(), Revision: cli.Revision(),
 		},
-		Progress: c.engine.Progress,
+		Progress: c.Engine.Progress,
 		Reload:   d.reload,
 		RequestShutdown: func() {
 			asked.requestStop("an operator asked for it")
 		},
-		LogLevel: d.level, StatsFilters: filters, Profiling: c.profiling, Logger: d.log,
+		LogLevel: d.level, StatsFilters: filters, Profiling: c.Profiling, Logger: d.log,
 	})
 	if err != nil {
 		return err
 	}
-	c.net.Publishers = append(c.net.Publishers, d.admin)
+	c.Net.Publishers = append(c.Net.Publishers, d.admin)
 	d.admin.Start()
 	d.announceAdmin()
 	return nil
@@ -70,5 +71,5 @@ func (d *daemon) announceAdmin() {
 	if !addr.IP.IsLoopback() {
 		d.log.Warn(adminWarning, "address", addr.String())
 	}
-	d.log.Info("admin port is open", "address", addr.String(), "pprof", d.config.profiling)
+	d.log.Info("admin port is open", "address", addr.String(), "pprof", d.config.Profiling)
 }

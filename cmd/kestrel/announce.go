@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"net"
 	"os"
@@ -13,6 +12,9 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/config"
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/journalcmd"
 	"github.com/kestrelmq/kestrel/engine"
 	"github.com/kestrelmq/kestrel/netloop"
 )
@@ -20,26 +22,26 @@ import (
 // announceStart logs what is about to be started.
 func (d *daemon) announceStart() {
 	c := d.config
-	dir, err := filepath.Abs(c.engine.Dir)
+	dir, err := filepath.Abs(c.Engine.Dir)
 	if err != nil {
-		dir = c.engine.Dir
+		dir = c.Engine.Dir
 	}
 	d.log.Info("kestrel starts", "version", netloop.Version, "go", runtime.Version(),
-		"revision", revision(), "pid", os.Getpid(), "config", orNone(d.source.file), "data_dir", dir)
+		"revision", cli.Revision(), "pid", os.Getpid(), "config", cli.OrNone(d.source.File), "data_dir", dir)
 	d.announceConfig(c)
 }
 
 // announceConfig logs what is to be said about the configuration.
-func (d *daemon) announceConfig(c *config) {
-	for _, w := range c.warnings {
+func (d *daemon) announceConfig(c *config.Config) {
+	for _, w := range c.Warnings {
 		d.log.Warn("configuration: " + w)
 	}
-	options := all(queueOptions())
-	for _, key := range c.idle {
-		o, _ := find(options, key)
-		d.log.Warn("option has no effect", "option", key, "because", o.idle)
+	options := config.All(config.QueueOptions())
+	for _, key := range c.Idle {
+		o, _ := config.Find(options, key)
+		d.log.Warn("option has no effect", "option", key, "because", o.Idle)
 	}
-	d.announceDurability(&c.engine.Settings)
+	d.announceDurability(&c.Engine.Settings)
 }
 
 // announceDurability logs what the queues can lose.
@@ -54,7 +56,7 @@ func (d *daemon) announceDurability(s *engine.Settings) {
 		d.log.Info("what can be lost", "queues", queues, "sync_journal", how.sync(), "risk", how.risk())
 	}
 	for _, how := range slices.SortedFunc(maps.Keys(others), durability.compare) {
-		say(listOf(others[how]), how)
+		say(cli.ListOf(others[how]), how)
 	}
 	if len(others) == 0 {
 		say("all", durabilityOf(s.Default))
@@ -63,13 +65,11 @@ func (d *daemon) announceDurability(s *engine.Settings) {
 	}
 }
 
-const tornWarning = "the journal ended in a torn write, as a power cut leaves it: cut off, and kept"
-
 // announceRecovery logs what was found in the data directory.
 func (d *daemon) announceRecovery() {
 	r := d.engine.Recovery()
 	if t := r.Journal.Tear; t != nil {
-		d.log.Warn(tornWarning,
+		d.log.Warn(journalcmd.TornWarning,
 			"path", t.Path, "offset", t.Offset, "reason", t.Reason,
 			"bytes", r.Journal.TornBytes, "saved", strings.Join(r.Journal.Saved, ", "))
 	}
@@ -88,27 +88,27 @@ func (d *daemon) announceReady() {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		d.log.Warn("read the limit of descriptors", "err", err)
 	}
-	loops := c.net.Loops
+	loops := c.Net.Loops
 	if loops == 0 {
 		loops = runtime.NumCPU()
 	}
 	d.log.Info("limits", "loops", loops, "descriptors", limit.Cur,
-		"max_connections", d.server.MaxConnections(), "max_open_transactions", c.net.MaxOpenReads,
-		"max_queues", c.engine.MaxQueues, "memory_limit", formatSize(d.engine.Stats().MemoryLimit),
-		"journal_size", formatSize(c.engine.JournalSize))
+		"max_connections", d.server.MaxConnections(), "max_open_transactions", c.Net.MaxOpenReads,
+		"max_queues", c.Engine.MaxQueues, "memory_limit", config.FormatSize(d.engine.Stats().MemoryLimit),
+		"journal_size", config.FormatSize(c.Engine.JournalSize))
 	if s := d.server.Status(); s != netloop.Up {
 		d.log.Warn("the server does not do everything that it is asked for", "status", s.String(),
-			"status_file", orNone(c.net.StatusFile))
+			"status_file", cli.OrNone(c.Net.StatusFile))
 	}
-	for _, p := range protocols() {
-		addr, ok := p.addr(d.server).(*net.TCPAddr)
+	for _, p := range config.Protocols() {
+		addr, ok := p.Addr(d.server).(*net.TCPAddr)
 		if !ok {
 			continue
 		}
 		if !addr.IP.IsLoopback() {
-			d.log.Warn(openWarning, "protocol", p.name, "address", addr.String())
+			d.log.Warn(openWarning, "protocol", p.Name, "address", addr.String())
 		}
-		d.log.Info("listening", "protocol", p.name, "address", addr.String())
+		d.log.Info("listening", "protocol", p.Name, "address", addr.String())
 	}
 }
 
@@ -140,16 +140,3 @@ func (d durability) risk() string {
 }
 
 func (d durability) compare(other durability) int { return cmp.Compare(d.sync(), other.sync()) }
-
-// maxListed is how many names a line of the log holds.
-const maxListed = 20
-
-// listOf is names in a line, the first of them if there are many.
-func listOf(names []string) string {
-	if more := len(names) - maxListed; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxListed], ", "), more)
-	}
-	return strings.Join(names, ", ")
-}
-
-func orNone(s string) string { return cmp.Or(s, "none") }

@@ -7,24 +7,19 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/config"
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/journalcmd"
 	"github.com/kestrelmq/kestrel/engine"
 	"github.com/kestrelmq/kestrel/netloop"
 	"github.com/kestrelmq/kestrel/netloop/admin"
 )
 
-// source is where the configuration comes from, each time it is loaded.
-type source struct {
-	file      string // "" for none
-	overrides []override
-}
-
-func (s source) load() (*config, error) { return loadConfig(s.file, s.overrides) }
-
 // daemon is a running server.
 type daemon struct {
 	// Immutable.
-	source source
-	config *config // that it was started with
+	source config.Source
+	config *config.Config // that it was started with
 	log    *slog.Logger
 	level  *slog.LevelVar
 	engine *engine.Engine
@@ -37,20 +32,20 @@ type daemon struct {
 // serve runs a server until it is asked to stop; it logs to stderr. It returns a *configError, and
 // has done nothing, if the configuration is wrong, and a *failure if the server cannot start, or
 // not stop cleanly.
-func serve(s source, stderr io.Writer) error {
-	c, err := s.load()
+func serve(s config.Source, stderr io.Writer) error {
+	c, err := s.Load()
 	if err != nil {
 		return err
 	}
 	boundGarbage()
 	d := &daemon{source: s, config: c, level: new(slog.LevelVar)}
-	d.level.Set(c.logLevel)
-	d.log = newLogger(stderr, c.logFormat, d.level)
+	d.level.Set(c.LogLevel)
+	d.log = newLogger(stderr, c.LogFormat, d.level)
 	done := make(chan struct{})
 	defer close(done)
 	asked := watchSignals(d.log, done)
 	if err := d.start(asked); err != nil {
-		return explain(err, c)
+		return config.Explain(err, c)
 	}
 	go returnGarbage(done)
 	for {
@@ -67,8 +62,8 @@ func serve(s source, stderr io.Writer) error {
 func (d *daemon) start(asked *requests) (err error) {
 	c := d.config
 	d.announceStart()
-	c.engine.Logger, c.net.Logger = d.log, d.log
-	if err := checkImported(c.engine.Dir); err != nil {
+	c.Engine.Logger, c.Net.Logger = d.log, d.log
+	if err := journalcmd.CheckImported(c.Engine.Dir); err != nil {
 		return err
 	}
 	if err := d.startAdmin(asked); err != nil {
@@ -79,14 +74,14 @@ func (d *daemon) start(asked *requests) (err error) {
 			d.stopAdmin()
 		}
 	}()
-	if d.engine, err = engine.Open(c.engine); err != nil {
+	if d.engine, err = engine.Open(c.Engine); err != nil {
 		return err
 	}
 	d.announceRecovery()
-	c.net.Engine = d.engine
-	c.net.Reload = d.reload
-	c.net.RequestShutdown = func() { asked.requestStop("a client asked for it") }
-	if d.server, err = netloop.New(c.net); err == nil {
+	c.Net.Engine = d.engine
+	c.Net.Reload = d.reload
+	c.Net.RequestShutdown = func() { asked.requestStop("a client asked for it") }
+	if d.server, err = netloop.New(c.Net); err == nil {
 		err = d.server.Start()
 	}
 	if err != nil {
@@ -105,20 +100,20 @@ func (d *daemon) start(asked *requests) (err error) {
 func (d *daemon) reload() error {
 	d.reloading.Lock()
 	defer d.reloading.Unlock()
-	c, err := d.source.load()
+	c, err := d.source.Load()
 	if err == nil {
-		err = d.engine.Reload(c.engine.Settings)
+		err = d.engine.Reload(c.Engine.Settings)
 	}
 	if err != nil {
 		d.log.Error("configuration not reloaded: nothing is changed", "err", err)
 		return err
 	}
-	d.level.Set(c.logLevel)
-	d.log.Info("configuration reloaded", "config", orNone(d.source.file),
-		"queues", len(c.engine.Settings.Queues), "aliases", len(c.engine.Settings.Aliases))
-	for _, o := range all(serverOptions()) {
-		if was, is := o.at(d.config).String(), o.at(c).String(); was != is && !o.live {
-			d.log.Warn("option needs a restart to change", "option", o.key, "running", was, "file", is)
+	d.level.Set(c.LogLevel)
+	d.log.Info("configuration reloaded", "config", cli.OrNone(d.source.File),
+		"queues", len(c.Engine.Settings.Queues), "aliases", len(c.Engine.Settings.Aliases))
+	for _, o := range config.All(config.ServerOptions()) {
+		if was, is := o.At(d.config).String(), o.At(c).String(); was != is && !o.Live {
+			d.log.Warn("option needs a restart to change", "option", o.Key, "running", was, "file", is)
 		}
 	}
 	d.announceConfig(c)
@@ -134,7 +129,7 @@ func (d *daemon) stop(reason string) error {
 		d.log.Error("stop connections", "err", err)
 	}
 	if err := d.engine.Close(); err != nil {
-		return failed("the journal could not be synced at the end: %s; what a power cut would have lost"+
+		return cli.Failed("the journal could not be synced at the end: %s; what a power cut would have lost"+
 			" before may be lost", err)
 	}
 	d.log.Info("stopped: everything is synced", "took", time.Since(started))

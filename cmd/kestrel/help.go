@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/config"
 )
 
 const rootPage = `Kestrel is a durable message-queue server: named queues that survive a crash,
@@ -89,4 +91,4 @@ func serveHelp() string {
 }
 
 // unquoted is v as it is written on a command line.
-func unquoted(v value) string { return strings.Trim(v.String(), `"`) }
+func unquoted(v config.Value) string { return strings.Trim(v.String(), `"`) }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/clitest"
 	"github.com/kestrelmq/kestrel/codec/memcache"
 )
 
@@ -41,7 +42,7 @@ func killUnderLoad(t *testing.T, config string) {
 	t.Logf("seed %d, %d cycles", seed, cycles)
 	lab := &killLab{t: t, rng: rand.New(rand.NewPCG(seed, 0)), dir: t.TempDir()}
 	if config != "" {
-		lab.args = []string{"--config", writeConfig(t, config)}
+		lab.args = []string{"--config", clitest.WriteConfig(t, config)}
 	}
 	for i := range 6 {
 		lab.lanes = append(lab.lanes, &lane{queue: fmt.Sprint("lane", i), reliable: i%2 == 1})
@@ -108,7 +109,7 @@ func (l *lane) complain(format string, args ...any) {
 // cycle starts the server, lets the lanes work until a random number of replies have come, and
 // kills it.
 func (lab *killLab) cycle(policy string) {
-	p := serveProcess(lab.t, append(lab.args, "--data-dir", lab.dir, "--sync-journal", policy)...)
+	p := clitest.Serve(lab.t, append(lab.args, "--data-dir", lab.dir, "--sync-journal", policy)...)
 	lab.acks.Store(0)
 	enough := int64(200 + lab.rng.IntN(4000))
 	done := make(chan struct{})
@@ -120,17 +121,17 @@ func (lab *killLab) cycle(policy string) {
 		}
 	}
 	for _, l := range lab.lanes {
-		workers.Go(func() { l.produce(p.addr, ack) })
-		workers.Go(func() { l.consume(p.addr, ack) })
+		workers.Go(func() { l.produce(p.Addr, ack) })
+		workers.Go(func() { l.consume(p.Addr, ack) })
 	}
 	select {
 	case <-done:
-	case <-time.After(patience):
+	case <-time.After(clitest.Patience):
 		lab.t.Fatalf("only %d replies of %d", lab.acks.Load(), enough)
 	}
-	p.signal(os.Kill)
+	p.Signal(os.Kill)
 	workers.Wait()
-	p.exitCode()
+	p.ExitCode()
 	if left, err := os.ReadDir(filepath.Join(lab.dir, "backlog")); err == nil {
 		lab.runs += len(left)
 	}
@@ -163,7 +164,7 @@ func (l *lane) killed() {
 
 // produce puts items, a few ahead of the replies, until the connection ends.
 func (l *lane) produce(addr string, ack func()) {
-	conn, err := net.DialTimeout("tcp", addr, patience)
+	conn, err := net.DialTimeout("tcp", addr, clitest.Patience)
 	if err != nil {
 		return
 	}
@@ -201,7 +202,7 @@ func (l *lane) produce(addr string, ack func()) {
 
 // consume fetches items until the connection ends.
 func (l *lane) consume(addr string, ack func()) {
-	conn, err := net.DialTimeout("tcp", addr, patience)
+	conn, err := net.DialTimeout("tcp", addr, clitest.Patience)
 	if err != nil {
 		return
 	}
@@ -290,12 +291,12 @@ func (l *lane) endOfQueue() {
 
 // drain starts the server a last time and fetches everything that is left.
 func (lab *killLab) drain() {
-	p := serveProcess(lab.t, append(lab.args, "--data-dir", lab.dir)...)
+	p := clitest.Serve(lab.t, append(lab.args, "--data-dir", lab.dir)...)
 	for _, l := range lab.lanes {
-		c := p.dial()
+		c := p.Dial()
 		for {
-			c.send("get " + l.queue + "\n")
-			n, err := readItem(c.in)
+			c.Send("get " + l.queue + "\n")
+			n, err := readItem(c.In)
 			if err != nil {
 				lab.t.Fatal(err)
 			}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/clitest"
 	"github.com/kestrelmq/kestrel/codec/oldjournal"
 )
 
@@ -17,11 +19,11 @@ import (
 // there.
 func TestEndToEndMigrating(t *testing.T) {
 	guide := &guide{t: t, dir: t.TempDir()}
-	guide.write("spool/outgoing_mail.1700000000500", adds("mail 1", "mail 2", "mail 3"))
-	guide.write("spool/outgoing_mail", slices.Concat(record(oldjournal.OpRemove, 0),
-		record(oldjournal.OpRemoveTentativeXID, 1), adds("mail 4")))
+	guide.write("spool/outgoing_mail.1700000000500", clitest.Adds("mail 1", "mail 2", "mail 3"))
+	guide.write("spool/outgoing_mail", slices.Concat(clitest.Record(oldjournal.OpRemove, 0),
+		clitest.Record(oldjournal.OpRemoveTentativeXID, 1), clitest.Adds("mail 4")))
 	guide.write("spool/events", nil)
-	guide.write("spool/events+archive", adds("event 1"))
+	guide.write("spool/events+archive", clitest.Adds("event 1"))
 	// As Starling writes it: a push is 0, size, expiry, data; a pop is 1.
 	guide.write("starling/jobs", []byte("\x00\x09\x00\x00\x00\x00\x00\x00\x00taken"+
 		"\x00\x09\x00\x00\x00\x00\x00\x00\x00stays\x01"))
@@ -49,7 +51,7 @@ func TestEndToEndMigrating(t *testing.T) {
 type guide struct {
 	t        *testing.T
 	dir      string
-	server   *process
+	server   *clitest.Process
 	commands int
 	asked    int
 }
@@ -84,11 +86,11 @@ func (g *guide) console(box string) {
 					args[i+1] = filepath.Join(g.dir, args[i+1])
 				}
 			}
-			g.server = serveProcess(g.t,
+			g.server = clitest.Serve(g.t,
 				append(args, "--data-dir", filepath.Join(g.dir, "spool", "data"))...)
 		case command == "kill %kestrel":
-			g.server.signal(os.Interrupt)
-			if code := g.server.exitCode(); code != exitOK {
+			g.server.Signal(os.Interrupt)
+			if code := g.server.ExitCode(); code != cli.ExitOK {
 				g.t.Fatalf("the server ends with %d", code)
 			}
 		default:
@@ -100,7 +102,7 @@ func (g *guide) console(box string) {
 // command runs a command in the shell. One that fails says so in a line that begins with kestrel:.
 func (g *guide) command(command, want string) {
 	g.t.Helper()
-	program, err := buildBinary()
+	program, err := clitest.BuildBinary()
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -125,5 +127,5 @@ func (g *guide) telnet(box string) {
 	if !ok || g.server == nil {
 		g.t.Fatalf("not a session, or no server: %q", box)
 	}
-	g.asked += playSession(g.t, g.server.dial(), session, "docs/MIGRATING.md")
+	g.asked += playSession(g.t, g.server.Dial(), session, "docs/MIGRATING.md")
 }

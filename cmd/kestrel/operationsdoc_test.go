@@ -17,9 +17,11 @@ const operationsFile = "../../docs/OPERATIONS.md"
 // TestLogLines tests that docs/OPERATIONS.md lists the messages that the server logs, and no
 // others, with their level.
 func TestLogLines(t *testing.T) {
-	said := make(map[string]string) // levels by message
-	for _, dir := range []string{"../../engine", "../../segment", "../../netloop", "../../netloop/admin", "."} {
-		logMessages(t, dir, said)
+	said := make(map[string]string)   // levels by message
+	consts := make(map[string]string) // texts by name
+	for _, dir := range []string{"../../engine", "../../segment", "../../netloop", "../../netloop/admin",
+		"internal/journalcmd", "."} {
+		logMessages(t, dir, consts, said)
 	}
 	doc, err := os.ReadFile(operationsFile)
 	if err != nil {
@@ -52,14 +54,13 @@ func TestLogLines(t *testing.T) {
 	}
 }
 
-// logMessages adds the messages that the package in dir logs.
-func logMessages(t *testing.T, dir string, said map[string]string) {
+// logMessages adds the messages that the package in dir logs, and its constants.
+func logMessages(t *testing.T, dir string, consts, said map[string]string) {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	consts := make(map[string]string)
 	var files []*ast.File
 	for _, name := range names {
 		if strings.HasSuffix(name, "_test.go") {
@@ -127,6 +128,9 @@ func textOf(e ast.Expr, consts map[string]string) (string, bool) {
 		return text, err == nil && e.Kind == token.STRING
 	case *ast.Ident:
 		text, ok := consts[e.Name]
+		return text, ok
+	case *ast.SelectorExpr: // a constant of another package
+		text, ok := consts[e.Sel.Name]
 		return text, ok
 	case *ast.BinaryExpr:
 		first, ok := textOf(e.X, consts)

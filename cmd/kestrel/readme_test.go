@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/clitest"
 )
 
 // TestEndToEndReadme plays the telnet session of the README against the built server.
@@ -17,25 +19,25 @@ func TestEndToEndReadme(t *testing.T) {
 	if !found || !ended {
 		t.Fatal("README.md has no telnet session")
 	}
-	playSession(t, serveProcess(t).dial(), session, "README.md")
+	playSession(t, clitest.Serve(t).Dial(), session, "README.md")
 }
 
 // playSession sends the requests of a session and compares the replies. It returns how many
 // requests there are.
-func playSession(t *testing.T, c *client, session, document string) (requests int) {
+func playSession(t *testing.T, c *clitest.Client, session, document string) (requests int) {
 	t.Helper()
 	body := false // the line is the body of a set
 	for _, line := range strings.Split(strings.TrimSpace(session), "\n") {
 		word, _, _ := strings.Cut(line, " ")
 		if body || word == "set" || word == "get" || word == "quit" {
-			c.send(line + "\n")
+			c.Send(line + "\n")
 			if !body {
 				requests++
 			}
 			body = word == "set" && !body
 			continue
 		}
-		if got := c.read(1); got != line+"\n" {
+		if got := c.Read(1); got != line+"\n" {
 			t.Fatalf("got %q, want %q as in %s", got, line, document)
 		}
 	}

@@ -9,29 +9,33 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/clitest"
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/config"
 )
 
 // TestEndToEndReload changes the file of a running server.
 func TestEndToEndReload(t *testing.T) {
-	file := writeConfig(t, "")
+	file := clitest.WriteConfig(t, "")
 	config := func(src string) {
 		if err := os.WriteFile(file, []byte(src), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	config("[queues.work]\nmax_items = 1\n")
-	p := serveProcess(t, "--config", file, "--sync-journal", "never")
-	c := p.dial()
+	p := clitest.Serve(t, "--config", file, "--sync-journal", "never")
+	c := p.Dial()
 	put := func(want string) {
 		t.Helper()
-		c.ask("set work 0 0 1\nx\n", want)
+		c.Ask("set work 0 0 1\nx\n", want)
 	}
 	put("STORED\n")
 	put("NOT_STORED\n")
 
 	config("loops = 7\n[queues.work]\nmax_items = 2\n")
-	c.ask("reload\n", "Reloaded config.\n")
-	got := p.logged("option needs a restart to change")
+	c.Ask("reload\n", "Reloaded config.\n")
+	got := p.Logged("option needs a restart to change")
 	if got["option"] != "loops" || got["file"] != "7" {
 		t.Errorf("a change that needs a restart is logged as %v", got)
 	}
@@ -39,38 +43,38 @@ func TestEndToEndReload(t *testing.T) {
 	put("NOT_STORED\n")
 
 	config("[queues.work]\nmax_items = \"x\"\n[aliases.work]\ndestination = 1\n")
-	c.ask("reload\n", "SERVER_ERROR configuration not reloaded: "+file+":2: queues.work.max_items: "+
+	c.Ask("reload\n", "SERVER_ERROR configuration not reloaded: "+file+":2: queues.work.max_items: "+
 		`want a whole number from 0 to 9223372036854775807, or "none", have "x"; `+
 		file+":4: aliases.work.destination: unknown key\n")
 	put("NOT_STORED\n")
 
 	config("log_level = \"debug\"\n[queues.work]\nmax_items = 3\n" +
 		"[aliases.a]\ndestination_queues = [\"work\"]\n")
-	p.signal(syscall.SIGHUP)
-	p.logged("configuration reloaded")
-	c.ask("set a 0 0 1\nx\n", "STORED\n")
+	p.Signal(syscall.SIGHUP)
+	p.Logged("configuration reloaded")
+	c.Ask("set a 0 0 1\nx\n", "STORED\n")
 	put("NOT_STORED\n")
 
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	p.signal(syscall.SIGHUP)
-	p.logged("configuration not reloaded: nothing is changed")
+	p.Signal(syscall.SIGHUP)
+	p.Logged("configuration not reloaded: nothing is changed")
 	put("NOT_STORED\n")
-	p.signal(syscall.SIGTERM)
-	if code := p.exitCode(); code != exitOK {
+	p.Signal(syscall.SIGTERM)
+	if code := p.ExitCode(); code != cli.ExitOK {
 		t.Errorf("exit code = %d", code)
 	}
 }
 
 func TestEndToEndReloadWithoutFile(t *testing.T) {
-	p := serveProcess(t)
-	p.dial().ask("reload\n", "Reloaded config.\n")
+	p := clitest.Serve(t)
+	p.Dial().Ask("reload\n", "Reloaded config.\n")
 }
 
 func TestEndToEndOpenToOthers(t *testing.T) {
-	p := serveProcess(t, "--listen", "0.0.0.0")
-	if got := p.saw(openWarning); got["level"] != "WARN" || got["protocol"] != "memcache" {
+	p := clitest.Serve(t, "--listen", "0.0.0.0")
+	if got := p.Saw(openWarning); got["level"] != "WARN" || got["protocol"] != "memcache" {
 		t.Errorf("warning = %v", got)
 	}
 }
@@ -81,7 +85,7 @@ func TestAnnounceConfig(t *testing.T) {
 	for i := range 22 {
 		fmt.Fprintf(&names, "[queues.q%02d]\nsync_journal = \"never\"\n", i)
 	}
-	c := parse(t, names.String()+`
+	file := clitest.WriteConfig(t, names.String()+`
 [default]
 sync_journal = "100ms"
 max_journal_size = 0
@@ -93,6 +97,10 @@ keep_journal = false
 sync_journal = "always"
 [aliases.nowhere]
 `)
+	c, err := config.Source{File: file}.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
 	var out bytes.Buffer
 	d := &daemon{log: slog.New(slog.NewJSONHandler(&out, nil))}
 	d.announceConfig(c)
@@ -106,11 +114,11 @@ sync_journal = "always"
 		got = append(got, fmt.Sprint(e))
 	}
 	var listed []string
-	for i := range maxListed {
+	for i := range cli.MaxListed {
 		listed = append(listed, fmt.Sprintf("%q", fmt.Sprintf("q%02d", i)))
 	}
 	want := []string{
-		"map[level:WARN msg:configuration: kestrel.toml:55: aliases.nowhere: no destination_queues: " +
+		"map[level:WARN msg:configuration: " + file + ":55: aliases.nowhere: no destination_queues: " +
 			"items put to the alias are dropped]",
 		"map[because:all queues share one journal; see journal_size level:WARN " +
 			"msg:option has no effect option:max_journal_size]",

@@ -4,6 +4,9 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/config"
 )
 
 // serveFlag is a flag of `kestrel serve` that overrides a key of the configuration.
@@ -17,17 +20,17 @@ type serveFlag struct {
 
 // serveFlags returns the flags that the tables of options define, in their order.
 func serveFlags() []serveFlag {
-	c := defaultConfig()
-	return append(flagsOf(serverOptions(), c), flagsOf(queueOptions(), &c.engine.Settings.Default)...)
+	c := config.Default()
+	return append(flagsOf(config.ServerOptions(), c), flagsOf(config.QueueOptions(), &c.Engine.Settings.Default)...)
 }
 
-func flagsOf[T any](groups []group[T], defaults *T) []serveFlag {
+func flagsOf[T any](groups []config.Group[T], defaults *T) []serveFlag {
 	var flags []serveFlag
 	for _, g := range groups {
-		for _, o := range g.options {
-			if o.flag != "" {
-				v := o.at(defaults)
-				flags = append(flags, serveFlag{o.flag, o.key, v.kind(), o.help, unquoted(v), g.title})
+		for _, o := range g.Options {
+			if o.Flag != "" {
+				v := o.At(defaults)
+				flags = append(flags, serveFlag{o.Flag, o.Key, v.Kind(), o.Help, unquoted(v), g.Title})
 			}
 		}
 	}
@@ -41,13 +44,13 @@ func newServe() *cobra.Command {
 		Use:   "serve",
 		Short: "run a server until it is told to stop",
 		Long:  serveHelp(),
-		Args:  noArguments,
+		Args:  cli.NoArguments,
 	}
 	file := cmd.Flags().String("config", "", "configuration file")
 	values := make(map[string]*string)
 	for _, f := range serveFlags() {
 		values[f.name] = cmd.Flags().String(f.name, f.byDefault, f.help)
-		if f.kind == (boolValue{}).kind() {
+		if f.kind == config.KindBool {
 			cmd.Flags().Lookup(f.name).NoOptDefVal = "true"
 		}
 	}
@@ -55,10 +58,10 @@ func newServe() *cobra.Command {
 		if cmd.Flags().Changed("config") && *file == "" {
 			return fmt.Errorf("flag --config needs the name of a file")
 		}
-		s := source{file: *file}
+		s := config.Source{File: *file}
 		for _, f := range serveFlags() {
 			if cmd.Flags().Changed(f.name) {
-				s.overrides = append(s.overrides, override{f.key, f.name, *values[f.name]})
+				s.Overrides = append(s.Overrides, config.Override{Key: f.key, Flag: f.name, Value: *values[f.name]})
 			}
 		}
 		return serve(s, cmd.ErrOrStderr())

@@ -10,16 +10,19 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/clitest"
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/journalcmd"
 	"github.com/kestrelmq/kestrel/netloop"
 )
 
 func TestEndToEndVersion(t *testing.T) {
-	code, out, errs := runToEnd(t, "version")
-	if code != exitOK || errs != "" || !strings.HasPrefix(out, "kestrel "+netloop.Version+"\ngo1.") ||
+	code, out, errs := clitest.RunToEnd(t, "version")
+	if code != cli.ExitOK || errs != "" || !strings.HasPrefix(out, "kestrel "+netloop.Version+"\ngo1.") ||
 		strings.Count(out, "\n") != 3 {
 		t.Errorf("kestrel version = %d, %q, %q", code, out, errs)
 	}
-	if _, again, _ := runToEnd(t, "--version"); again != out {
+	if _, again, _ := clitest.RunToEnd(t, "--version"); again != out {
 		t.Errorf("kestrel --version = %q, kestrel version = %q", again, out)
 	}
 }
@@ -34,29 +37,29 @@ func TestEndToEndUsage(t *testing.T) {
 		{"serve --config=", "kestrel: flag --config needs the name of a file\n" +
 			"Try 'kestrel serve --help'.\n"},
 	} {
-		code, out, errs := runToEnd(t, strings.Fields(tt.args)...)
-		if code != exitUsage || errs != tt.want {
+		code, out, errs := clitest.RunToEnd(t, strings.Fields(tt.args)...)
+		if code != cli.ExitUsage || errs != tt.want {
 			t.Errorf("kestrel %s = %d, %q, %q; want 2, %q", tt.args, code, out, errs, tt.want)
 		}
 	}
-	code, out, errs := runToEnd(t, "serve", "--help")
-	if code != exitOK || errs != "" || out != strings.TrimRight(serveHelp(), "\n")+"\n" {
+	code, out, errs := clitest.RunToEnd(t, "serve", "--help")
+	if code != cli.ExitOK || errs != "" || out != strings.TrimRight(serveHelp(), "\n")+"\n" {
 		t.Errorf("kestrel serve --help = %d, %q, %q", code, out, errs)
 	}
 }
 
 func TestEndToEndBadConfig(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
-	file := writeConfig(t, "data_dir = \""+dir+"\"\nmemcache_prot = 1\n"+
+	file := clitest.WriteConfig(t, "data_dir = \""+dir+"\"\nmemcache_prot = 1\n"+
 		"[queues.work]\nmax_size = \"lots\"\n")
-	code, out, errs := runToEnd(t, "serve", "--config", file, "--loops", "many")
+	code, out, errs := clitest.RunToEnd(t, "serve", "--config", file, "--loops", "many")
 	want := `--loops: want a whole number from 0 to 1024, or "auto", have "many"` + "\n" +
 		file + ":2: memcache_prot: unknown key; did you mean memcache_port?\n" +
 		file + `:4: queues.work.max_size: want a size such as 1048576 or "16MiB", or "none", ` +
 		`have "lots"` + "\n" +
 		"kestrel: 3 problems with the configuration; nothing was started." +
 		" 'kestrel help config' lists what can be said.\n"
-	if code != exitUsage || out != "" || errs != want {
+	if code != cli.ExitUsage || out != "" || errs != want {
 		t.Errorf("bad configuration: %d, %q\n got %s\nwant %s", code, out, errs, want)
 	}
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
@@ -64,55 +67,45 @@ func TestEndToEndBadConfig(t *testing.T) {
 	}
 }
 
-// writeConfig writes a configuration file and returns its name.
-func writeConfig(t *testing.T, src string) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "kestrel.toml")
-	if err := os.WriteFile(file, []byte(src), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
-}
-
 // TestEndToEnd uses a server, stops it, and finds what it kept.
 func TestEndToEnd(t *testing.T) {
 	dir := t.TempDir()
-	p := serveProcess(t, "--data-dir", dir)
-	c := p.dial()
-	c.ask("set work 0 0 5\nhello\n", "STORED\n")
-	c.ask("set work 0 0 5\nworld\n", "STORED\n")
-	c.ask("get work\n", "VALUE work 0 5\nhello\nEND\n")
-	p.signal(syscall.SIGTERM)
-	if got := p.logged("stopping")["reason"]; got != "SIGTERM" {
+	p := clitest.Serve(t, "--data-dir", dir)
+	c := p.Dial()
+	c.Ask("set work 0 0 5\nhello\n", "STORED\n")
+	c.Ask("set work 0 0 5\nworld\n", "STORED\n")
+	c.Ask("get work\n", "VALUE work 0 5\nhello\nEND\n")
+	p.Signal(syscall.SIGTERM)
+	if got := p.Logged("stopping")["reason"]; got != "SIGTERM" {
 		t.Errorf("stops because of %v", got)
 	}
-	p.logged("stopped: everything is synced")
-	if code := p.exitCode(); code != exitOK {
+	p.Logged("stopped: everything is synced")
+	if code := p.ExitCode(); code != cli.ExitOK {
 		t.Errorf("exit code after SIGTERM = %d", code)
 	}
 
-	p = serveProcess(t, "--data-dir", dir)
-	p.dial().ask("get work\nget work\n", "VALUE work 0 5\nworld\nEND\nEND\n")
-	p.dial().send("shutdown\n")
-	if got := p.logged("stopping")["reason"]; got != "a client asked for it" {
+	p = clitest.Serve(t, "--data-dir", dir)
+	p.Dial().Ask("get work\nget work\n", "VALUE work 0 5\nworld\nEND\nEND\n")
+	p.Dial().Send("shutdown\n")
+	if got := p.Logged("stopping")["reason"]; got != "a client asked for it" {
 		t.Errorf("stops because of %v", got)
 	}
-	if code := p.exitCode(); code != exitOK {
+	if code := p.ExitCode(); code != cli.ExitOK {
 		t.Errorf("exit code after SHUTDOWN = %d", code)
 	}
 }
 
 // TestEndToEndDefaults starts a server that is told nothing but its port.
 func TestEndToEndDefaults(t *testing.T) {
-	p := serveProcess(t)
-	if host, _, _ := net.SplitHostPort(p.addr); host != "127.0.0.1" {
-		t.Errorf("listens on %s", p.addr)
+	p := clitest.Serve(t)
+	if host, _, _ := net.SplitHostPort(p.Addr); host != "127.0.0.1" {
+		t.Errorf("listens on %s", p.Addr)
 	}
-	if _, err := os.Stat(filepath.Join(p.cmd.Dir, "kestrel-data", "LOCK")); err != nil {
+	if _, err := os.Stat(filepath.Join(p.Cmd.Dir, "kestrel-data", "LOCK")); err != nil {
 		t.Errorf("data directory: %v", err)
 	}
-	p.signal(os.Interrupt)
-	if code := p.exitCode(); code != exitOK {
+	p.Signal(os.Interrupt)
+	if code := p.ExitCode(); code != cli.ExitOK {
 		t.Errorf("exit code after SIGINT = %d", code)
 	}
 }
@@ -126,37 +119,37 @@ func TestEndToEndKill(t *testing.T) {
 	dir := t.TempDir()
 	for cycle := range cycles {
 		policy := []string{"always", "never", "50ms"}[cycle%3]
-		p := serveProcess(t, "--data-dir", dir, "--sync-journal", policy)
-		c := p.dial()
+		p := clitest.Serve(t, "--data-dir", dir, "--sync-journal", policy)
+		c := p.Dial()
 		if cycle > 0 { // the second item of the cycle before, which was not confirmed
 			item := fmt.Sprint("item ", cycle-1, "b")
-			c.ask("get work\n", fmt.Sprintf("VALUE work 0 %d\n%s\nEND\n", len(item), item))
+			c.Ask("get work\n", fmt.Sprintf("VALUE work 0 %d\n%s\nEND\n", len(item), item))
 		}
-		c.ask("get work\n", "END\n")
+		c.Ask("get work\n", "END\n")
 		for _, half := range []string{"a", "b"} {
 			item := fmt.Sprint("item ", cycle, half)
-			c.ask(fmt.Sprintf("set work 0 0 %d\n%s\n", len(item), item), "STORED\n")
+			c.Ask(fmt.Sprintf("set work 0 0 %d\n%s\n", len(item), item), "STORED\n")
 		}
 		size := len(fmt.Sprint("item ", cycle, "a"))
-		c.ask("get work/open\nget work/close/open\n",
+		c.Ask("get work/open\nget work/close/open\n",
 			fmt.Sprintf("VALUE work 0 %d\nitem %da\nEND\n", size, cycle)+
 				fmt.Sprintf("VALUE work 0 %d\nitem %db\nEND\n", size, cycle))
-		p.signal(os.Kill)
-		if code := p.exitCode(); code != -1 {
+		p.Signal(os.Kill)
+		if code := p.ExitCode(); code != -1 {
 			t.Fatalf("exit code after SIGKILL = %d", code)
 		}
 	}
 }
 
 func TestEndToEndSecondSignal(t *testing.T) {
-	p := serveProcess(t)
-	c := p.dial()
-	c.ask("version\nset work 0 0 10\n12345", "VERSION "+netloop.Version+"\n")
-	p.dial().ask("version\n", "VERSION "+netloop.Version+"\n")
-	p.signal(syscall.SIGTERM)
-	p.logged("stopping") // and the server waits for the rest of the item
-	p.signal(syscall.SIGTERM)
-	if code := p.exitCode(); code != 128+int(syscall.SIGTERM) {
+	p := clitest.Serve(t)
+	c := p.Dial()
+	c.Ask("version\nset work 0 0 10\n12345", "VERSION "+netloop.Version+"\n")
+	p.Dial().Ask("version\n", "VERSION "+netloop.Version+"\n")
+	p.Signal(syscall.SIGTERM)
+	p.Logged("stopping") // and the server waits for the rest of the item
+	p.Signal(syscall.SIGTERM)
+	if code := p.ExitCode(); code != 128+int(syscall.SIGTERM) {
 		t.Errorf("exit code after a second SIGTERM = %d", code)
 	}
 }
@@ -169,9 +162,9 @@ func TestEndToEndCannotStart(t *testing.T) {
 	}
 	defer busy.Close()
 	_, port, _ := net.SplitHostPort(busy.Addr().String())
-	file := writeConfig(t, "")
-	running := serveProcess(t)
-	locked := filepath.Join(running.cmd.Dir, "kestrel-data")
+	file := clitest.WriteConfig(t, "")
+	running := clitest.Serve(t)
+	locked := filepath.Join(running.Cmd.Dir, "kestrel-data")
 	for _, tt := range []struct{ name, args, want string }{
 		{"locked", "--data-dir " + locked, "the data directory " + locked +
 			" is in use by another server: stop that one, or choose another directory with --data-dir"},
@@ -186,8 +179,8 @@ func TestEndToEndCannotStart(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			args := append([]string{"serve", "--log-level", "error"}, strings.Fields(tt.args)...)
-			code, out, errs := runToEnd(t, args...)
-			if want := "kestrel: " + tt.want + "\n"; code != exitFailed || out != "" || errs != want {
+			code, out, errs := clitest.RunToEnd(t, args...)
+			if want := "kestrel: " + tt.want + "\n"; code != cli.ExitFailed || out != "" || errs != want {
 				t.Errorf("exit code %d\n got %s\nwant %s", code, errs, want)
 			}
 		})
@@ -197,12 +190,12 @@ func TestEndToEndCannotStart(t *testing.T) {
 // TestEndToEndDamage damages the journal in its middle, and later at its end.
 func TestEndToEndDamage(t *testing.T) {
 	dir := t.TempDir()
-	p := serveProcess(t, "--data-dir", dir)
+	p := clitest.Serve(t, "--data-dir", dir)
 	for _, item := range []string{"one", "two", "six"} {
-		p.dial().ask("set work 0 0 3\n"+item+"\n", "STORED\n")
+		p.Dial().Ask("set work 0 0 3\n"+item+"\n", "STORED\n")
 	}
-	p.signal(os.Kill)
-	p.exitCode()
+	p.Signal(os.Kill)
+	p.ExitCode()
 	segment := filepath.Join(dir, "journal", "0000000001.seg")
 	whole := readFile(t, segment)
 
@@ -210,10 +203,10 @@ func TestEndToEndDamage(t *testing.T) {
 	if err := os.WriteFile(segment, damaged, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	code, _, errs := runToEnd(t, "serve", "--data-dir", dir, "--memcache-port", "auto",
+	code, _, errs := clitest.RunToEnd(t, "serve", "--data-dir", dir, "--memcache-port", "auto",
 		"--log-level", "error")
 	want := "kestrel: the journal is damaged, and nothing was changed: " + segment + ": "
-	if code != exitFailed || strings.Count(errs, "\n") != 1 || !strings.HasPrefix(errs, want) ||
+	if code != cli.ExitFailed || strings.Count(errs, "\n") != 1 || !strings.HasPrefix(errs, want) ||
 		!strings.Contains(errs, ": 'kestrel journal repair' says what is lost and can save the rest; "+
 			"or put a good copy of "+filepath.Dir(segment)+" in its place") {
 		t.Errorf("damaged journal: exit code %d, %s", code, errs)
@@ -225,14 +218,14 @@ func TestEndToEndDamage(t *testing.T) {
 	if err := os.WriteFile(segment, flip(t, whole, "six"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p = serveProcess(t, "--data-dir", dir)
-	if got := p.saw(tornWarning); got["path"] != segment || got["saved"] == "" || got["bytes"] == 0 {
+	p = clitest.Serve(t, "--data-dir", dir)
+	if got := p.Saw(journalcmd.TornWarning); got["path"] != segment || got["saved"] == "" || got["bytes"] == 0 {
 		t.Errorf("torn tail is logged as %v", got)
 	}
-	if got := p.saw("queues recovered"); got["queues"] != 1.0 || got["items"] != 2.0 {
+	if got := p.Saw("queues recovered"); got["queues"] != 1.0 || got["items"] != 2.0 {
 		t.Errorf("recovery is logged as %v", got)
 	}
-	p.dial().ask("get work\nget work\nget work\n",
+	p.Dial().Ask("get work\nget work\nget work\n",
 		"VALUE work 0 3\none\nEND\n"+"VALUE work 0 3\ntwo\nEND\n"+"END\n")
 }
 

@@ -1,4 +1,3 @@
-// Package peertest has what tests need that start servers.
 package peertest
 
 import (

@@ -1,0 +1,2 @@
+// Package peertest has what tests need that start servers.
+package peertest

@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"unicode"
+)
+
+// counted is n of what one is called noun.
+func Counted[T int | int64](n T, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// maxListed is how many names a line of the log holds.
+const MaxListed = 20
+
+// listOf is names in a line, the first of them if there are many.
+func ListOf(names []string) string {
+	if more := len(names) - MaxListed; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:MaxListed], ", "), more)
+	}
+	return strings.Join(names, ", ")
+}
+
+// OrNone is s, or "none" if s is empty.
+func OrNone(s string) string { return cmp.Or(s, "none") }
+
+// oneLine is s with spaces for line ends and whatever else a terminal would not print.
+func OneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, s)
+}
+
+// wrap breaks text into lines of at most width columns, each after an indent. Empty lines stay.
+func Wrap(text, indent string, width int) string {
+	var lines []string
+	for paragraph := range strings.SplitSeq(text, "\n\n") {
+		if len(lines) > 0 {
+			lines = append(lines, "")
+		}
+		line := indent
+		for word := range strings.FieldsSeq(paragraph) {
+			if len(line) > len(indent) && len([]rune(line))+1+len([]rune(word)) > width {
+				lines = append(lines, line)
+				line = indent
+			}
+			if len(line) > len(indent) {
+				line += " "
+			}
+			line += word
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,248 @@
+package clitest
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
+)
+
+// patience bounds every wait of the tests: far longer than what is waited for takes.
+const Patience = 20 * time.Second
+
+// program is the package of the command.
+const program = "github.com/kestrelmq/kestrel/cmd/kestrel"
+
+// The built program; runTests removes what buildBinary made.
+var (
+	binaryDir   string
+	BuildBinary = sync.OnceValues(func() (string, error) {
+		dir, err := os.MkdirTemp("", "kestrel-test-")
+		if err != nil {
+			return "", err
+		}
+		binaryDir = dir
+		file := filepath.Join(dir, "kestrel")
+		if out, err := exec.Command("go", "build", "-o", file, program).CombinedOutput(); err != nil {
+			return "", fmt.Errorf("go build: %w\n%s", err, out)
+		}
+		return file, nil
+	})
+)
+
+// runTests runs the tests of a package and returns the exit code; it removes what buildBinary made.
+func Main(m *testing.M) int {
+	code := m.Run()
+	if binaryDir != "" {
+		os.RemoveAll(binaryDir)
+	}
+	return code
+}
+
+// kestrel returns the command `kestrel args…`, to be run in a directory of its own.
+func Command(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	file, err := BuildBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), file, args...)
+	cmd.Dir = t.TempDir()
+	return cmd
+}
+
+// runToEnd runs a command that ends by itself and returns its exit code and what it printed.
+func RunToEnd(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	cmd := Command(t, args...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	kill := time.AfterFunc(Patience, func() { cmd.Process.Kill() })
+	defer kill.Stop()
+	var ended *exec.ExitError
+	if err := cmd.Wait(); err != nil && !errors.As(err, &ended) {
+		t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+}
+
+// process is a running `kestrel serve` that logs JSON.
+type Process struct {
+	t    *testing.T
+	Cmd  *exec.Cmd
+	log  chan map[string]any // closed at its end
+	seen []map[string]any    // taken from log
+	Addr string              // where it speaks the memcache protocol
+
+	text, thrift string // where it speaks the others
+}
+
+// serveProcess starts a server on a free port and waits until it listens.
+func Serve(t *testing.T, args ...string) *Process {
+	t.Helper()
+	args = append([]string{"serve", "--log-format", "json", "--memcache-port", "auto",
+		"--thrift-port", "auto", "--text-port", "auto"}, args...)
+	p := &Process{t: t, Cmd: Command(t, args...), log: make(chan map[string]any, 1000)}
+	stderr, err := p.Cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		p.Cmd.Process.Kill() // of no effect once it has ended
+		p.Cmd.Wait()
+	})
+	go func() {
+		defer close(p.log)
+		for lines := bufio.NewScanner(stderr); lines.Scan(); {
+			entry := make(map[string]any)
+			if err := json.Unmarshal(lines.Bytes(), &entry); err != nil {
+				entry["msg"] = lines.Text() // not of the log
+			}
+			p.log <- entry
+		}
+	}()
+	for _, addr := range []*string{&p.Addr, &p.thrift, &p.text} { // in the order of protocols
+		*addr = p.Logged("listening")["address"].(string)
+	}
+	return p
+}
+
+// logged waits for the next entry of the log with that message.
+func (p *Process) Logged(msg string) map[string]any {
+	p.t.Helper()
+	late := time.After(Patience)
+	for {
+		select {
+		case entry, ok := <-p.log:
+			if !ok {
+				p.t.Fatalf("log ended without %q: %v", msg, p.seen)
+			}
+			p.seen = append(p.seen, entry)
+			if entry["msg"] == msg {
+				return entry
+			}
+		case <-late:
+			p.t.Fatalf("log is without %q: %v", msg, p.seen)
+		}
+	}
+}
+
+// saw returns the entry with that message which was logged before what was waited for last.
+func (p *Process) Saw(msg string) map[string]any {
+	p.t.Helper()
+	for _, entry := range p.seen {
+		if entry["msg"] == msg {
+			return entry
+		}
+	}
+	p.t.Fatalf("log is without %q: %v", msg, p.seen)
+	return nil
+}
+
+// signal sends a signal.
+func (p *Process) Signal(s os.Signal) {
+	p.t.Helper()
+	if err := p.Cmd.Process.Signal(s); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// exitCode waits for the end of the process and returns its exit code, -1 if a signal killed it.
+func (p *Process) ExitCode() int {
+	p.t.Helper()
+	late := time.AfterFunc(Patience, func() { p.Cmd.Process.Kill() })
+	defer late.Stop()
+	for range p.log { // up to its end
+	}
+	p.Cmd.Wait()
+	return p.Cmd.ProcessState.ExitCode()
+}
+
+// client is a connection to a server.
+type Client struct {
+	t    *testing.T
+	conn net.Conn
+	In   *bufio.Reader
+}
+
+// Dial connects to the memcache port. The connection ends with the test.
+func (p *Process) Dial() *Client {
+	p.t.Helper()
+	conn, err := net.DialTimeout("tcp", p.Addr, Patience)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { conn.Close() })
+	conn.SetDeadline(time.Now().Add(Patience))
+	return &Client{p.t, conn, bufio.NewReader(conn)}
+}
+
+// send sends a request. Its lines end in "\n" here.
+func (c *Client) Send(request string) {
+	c.t.Helper()
+	if _, err := c.conn.Write([]byte(strings.ReplaceAll(request, "\n", "\r\n"))); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// ask sends a request and tests that the reply, lines that end in "\n" here, is want.
+func (c *Client) Ask(request, want string) {
+	c.t.Helper()
+	c.Send(request)
+	if got := c.Read(strings.Count(want, "\n")); got != want {
+		c.t.Fatalf("%q: got %q, want %q", request, got, want)
+	}
+}
+
+// read returns the next n lines.
+func (c *Client) Read(n int) string {
+	c.t.Helper()
+	var b strings.Builder
+	for range n {
+		line, err := c.In.ReadString('\n')
+		if err != nil {
+			c.t.Fatalf("read behind %q: %v", b.String(), err)
+		}
+		b.WriteString(strings.TrimSuffix(line, "\r\n") + "\n")
+	}
+	return b.String()
+}
+
+// writeConfig writes a configuration file and returns its name.
+func WriteConfig(t *testing.T, src string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "kestrel.toml")
+	if err := os.WriteFile(file, []byte(src), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// runWith runs a command line of root and tests its exit code.
+func Run(t testing.TB, root *cobra.Command, wantCode int, args ...string) (stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	if code := cli.Run(root, args, &out, &errs); code != wantCode {
+		t.Fatalf("kestrel %q = %d, want %d; it said\n%s%s", args, code, wantCode, &out, &errs)
+	}
+	return out.String(), errs.String()
+}

@@ -1,0 +1,81 @@
+package config
+
+import (
+	"errors"
+	"io/fs"
+	"net"
+	"path/filepath"
+	"slices"
+	"syscall"
+
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
+	"github.com/kestrelmq/kestrel/engine"
+	"github.com/kestrelmq/kestrel/segment"
+)
+
+// explain turns an error of a start with the configuration c into a failure.
+func Explain(err error, c *Config) *cli.Failure {
+	dir := c.Engine.Dir
+	var damage *segment.CorruptionError
+	var op *net.OpError
+	var onPath *fs.PathError
+	var known *cli.Failure
+	switch {
+	case errors.As(err, &known):
+		return known
+	case errors.Is(err, engine.ErrLocked):
+		return cli.Failed("the data directory %s is in use by another server: stop that one, or choose"+
+			" another directory with --data-dir", dir)
+	case errors.As(err, &damage):
+		return cli.Failed("the journal is damaged, and nothing was changed: %s: 'kestrel journal repair'"+
+			" says what is lost and can save the rest; or put a good copy of %s in its place", damage,
+			journalIn(dir))
+	case errors.As(err, &op) && op.Op == "listen":
+		return explainListen(op, c)
+	case errors.Is(err, syscall.ENOSPC):
+		return cli.Failed("the disk that holds the data directory %s is full: make room, or choose another"+
+			" directory with --data-dir: %s", dir, err)
+	case errors.As(err, &onPath) && slices.ContainsFunc(unwritable(), func(e error) bool {
+		return errors.Is(onPath, e)
+	}):
+		return cli.Failed("the data directory %s cannot be used: %s: let this user write there, or choose"+
+			" another directory with --data-dir", dir, onPath)
+	}
+	return cli.Failed("cannot start with the data directory %s: %s", dir, err)
+}
+
+// journalIn is the path of the journal in a data directory.
+func journalIn(dataDir string) string {
+	dir, err := engine.JournalDir(segment.OS{}, dataDir)
+	if err != nil {
+		return filepath.Join(dataDir, "journal")
+	}
+	return dir
+}
+
+// unwritable returns the errors of a directory that is the wrong one.
+func unwritable() []error {
+	return []error{syscall.EACCES, syscall.EPERM, syscall.EROFS, syscall.ENOTDIR, syscall.EISDIR}
+}
+
+// explainListen says why an address cannot be listened on.
+func explainListen(op *net.OpError, c *Config) *cli.Failure {
+	addr, flag := c.listen, "listen"
+	if tcp, ok := op.Addr.(*net.TCPAddr); ok {
+		addr = tcp.String()
+		if i := slices.Index(c.ports, port(tcp.Port)); i >= 0 {
+			flag = Protocols()[i].Flag
+		} else if c.adminPort == port(tcp.Port) {
+			flag = "admin-port"
+		}
+	}
+	switch {
+	case errors.Is(op, syscall.EADDRINUSE):
+		return cli.Failed("address %s is in use: stop the program that listens there, or choose another port"+
+			" with --%s", addr, flag)
+	case errors.Is(op, syscall.EACCES):
+		return cli.Failed("this user may not listen on %s: choose a port above 1023 with --%s", addr, flag)
+	}
+	return cli.Failed("cannot listen on %s: %s: choose an address of this machine with --listen",
+		addr, op.Err)
+}

@@ -1,0 +1,111 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+const configPage = `Usage:
+    kestrel config check FILE     say what is wrong with a configuration file
+    kestrel config import FILE    translate one of the original Kestrel
+
+The configuration file of 'kestrel serve --config FILE' is TOML. Any key may be
+left out.
+
+    data_dir = "/var/lib/kestrel"    # keys of the server come first
+
+    [default]                        # what holds for every queue
+    max_memory_size = "64MiB"
+
+    [queues.work]                    # except for this one
+    max_items = 1_000_000
+
+    [queues."work+audit"]            # a fanout child: else like work
+    max_age = "1h"
+
+    [aliases.all]                    # a put to all is a put to both
+    destination_queues = ["work", "mail"]
+
+A name with other characters than letters, digits, _ and - needs quotes.
+
+    size       1048576, "64KiB", "16MiB", "1GiB"; "10MB" is 10^7
+    duration   "100ms", "30s", "1h30m", "7d", or 0; at least 1ms
+    "none"     not set, also where [default] or the parent has something
+
+A reload applies changes of what is marked *; other changes need a restart.
+`
+
+// configHelp is what `kestrel help config` prints.
+func Help() string {
+	var b strings.Builder
+	b.WriteString(configPage)
+	c := Default()
+	b.WriteString("\nAt the top of the file\n")
+	writeKeys(&b, ServerOptions(), c)
+	b.WriteString("\nUnder [default] and [queues.NAME]\n")
+	writeKeys(&b, QueueOptions(), &c.Engine.Settings.Default)
+	b.WriteString("\nUnder [aliases.NAME]\n")
+	writeKeys(&b, AliasOptions(), new([]string))
+	return b.String()
+}
+
+func writeKeys[T any](b *strings.Builder, groups []Group[T], defaults *T) {
+	for _, g := range groups {
+		if len(groups) > 1 {
+			fmt.Fprintf(b, "\n  %s\n", g.Title)
+		}
+		for _, o := range g.Options {
+			v, mark := o.At(defaults), " "
+			if o.Live {
+				mark = "*"
+			}
+			fmt.Fprintf(b, "  %s %-33s %-22s %s\n        %s\n", mark, o.Key, v.Kind(), v, o.describe())
+		}
+	}
+}
+
+// describe is what the option means, or why it means nothing.
+func (o Option[T]) describe() string {
+	if o.Idle != "" {
+		return "no effect: " + o.Idle
+	}
+	return o.Help
+}
+
+// configTables is the tables of docs/CONFIGURATION.md.
+func Tables() string {
+	var b strings.Builder
+	c := Default()
+	writeTables(&b, "At the top of the file", ServerOptions(), c)
+	writeTables(&b, "Under `[default]` and `[queues.NAME]`", QueueOptions(),
+		&c.Engine.Settings.Default)
+	writeTables(&b, "Under `[aliases.NAME]`", AliasOptions(), new([]string))
+	return b.String()
+}
+
+func writeTables[T any](b *strings.Builder, where string, groups []Group[T], defaults *T) {
+	fmt.Fprintf(b, "### %s\n", where)
+	for _, g := range groups {
+		fmt.Fprintf(b, "\n**%s**\n\n| key | type | default | meaning | flag | once called |\n"+
+			"| --- | --- | --- | --- | --- | --- |\n", g.Title)
+		for _, o := range g.Options {
+			v, key, flag := o.At(defaults), code(o.Key), ""
+			kind := strings.ReplaceAll(v.Kind(), "|", " \\| ")
+			if o.Live {
+				key += " *"
+			}
+			if o.Flag != "" {
+				flag = code("--" + o.Flag)
+			}
+			var was []string
+			for _, name := range o.Was {
+				was = append(was, code(name))
+			}
+			fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s |\n", key, kind, code(v.String()),
+				o.describe(), flag, strings.Join(was, ", "))
+		}
+	}
+	b.WriteByte('\n')
+}
+
+func code(s string) string { return "`" + s + "`" }

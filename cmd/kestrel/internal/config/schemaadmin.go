@@ -1,0 +1,51 @@
+package config
+
+import (
+	"fmt"
+	"regexp"
+)
+
+// adminOptions returns the keys of what operators get.
+func adminOptions() []Option[Config] {
+	return []Option[Config]{{
+		Key: "admin_port", Flag: "admin-port", Was: []string{"admin.httpPort", "adminPort"},
+		Help: `port of statistics and health; "auto" is a free one, "none" or 0 is off`,
+		At: func(c *Config) Value {
+			at := &c.adminPort
+			return optional(at, portOff, automatic(at, portAuto, portValue{at}))
+		},
+	}, {
+		Key: "admin_stats_filters", Was: []string{"admin.statsFilters"},
+		Help: "names that stats?filtered=1 leaves out, as regular expressions",
+		At:   func(c *Config) Value { return patternsValue{&c.Filters} },
+	}, {
+		Key:  "histograms",
+		Help: "measures latencies, and ages of items, as distributions",
+		At:   func(c *Config) Value { return boolValue{&c.histograms} },
+	}, {
+		Key: "pprof", Flag: "pprof",
+		Help: "profiles at /debug/pprof/ of the admin port, for this machine only",
+		At:   func(c *Config) Value { return boolValue{&c.Profiling} },
+	}}
+}
+
+// patternsValue is a list of regular expressions.
+type patternsValue struct{ p *[]string }
+
+func (l patternsValue) Set(v any) error {
+	var list []string
+	if err := (textsValue{&list}).Set(v); err != nil {
+		return errUnwanted
+	}
+	for _, s := range list {
+		if _, err := regexp.Compile(s); err != nil {
+			return fmt.Errorf("%q is no regular expression: %w", s, err)
+		}
+	}
+	*l.p = list
+	return nil
+}
+
+func (l patternsValue) String() string { return textsValue(l).String() }
+func (l patternsValue) Kind() string   { return "patterns" }
+func (l patternsValue) Want() string   { return `a list of regular expressions such as ["^jvm_"]` }

@@ -1,0 +1,165 @@
+package config
+
+import (
+	"math"
+	"time"
+
+	"github.com/kestrelmq/kestrel/engine"
+)
+
+// queueOptions returns the keys of [default] and [queues.NAME]. A reload applies them all.
+func QueueOptions() []Group[engine.QueueOptions] {
+	groups := []Group[engine.QueueOptions]{
+		{"Limits", limitOptions()},
+		{"Expiry", expiryOptions()},
+		{"Durability", durabilityOptions()},
+		{"Reading", readingOptions()},
+		{"Accepted, without effect", idleOptions()},
+	}
+	for _, g := range groups {
+		for i := range g.Options {
+			g.Options[i].Live = true
+		}
+	}
+	return groups
+}
+
+// limit is a number of items or bytes; "none" stands for what DefaultQueueOptions has.
+func limit(p *int64, none int64) Value {
+	return optional(p, none, countValue[int64]{p, 0, math.MaxInt64})
+}
+
+func limitOptions() []Option[engine.QueueOptions] {
+	type options = engine.QueueOptions
+	none := engine.DefaultQueueOptions()
+	return []Option[options]{{
+		Key: "max_items", Was: []string{"maxItems"},
+		Help: "items queued; a put beyond it is refused",
+		At:   func(o *options) Value { return limit(&o.MaxItems, none.MaxItems) },
+	}, {
+		Key: "max_size", Was: []string{"maxSize"},
+		Help: "bytes queued; tested before an item is added",
+		At: func(o *options) Value {
+			return optional(&o.MaxSize, none.MaxSize, sizeValue{&o.MaxSize, 0})
+		},
+	}, {
+		Key: "max_item_size", Was: []string{"maxItemSize"},
+		Help: "larger items are refused; 32MiB bounds it too",
+		At: func(o *options) Value {
+			return optional(&o.MaxItemSize, none.MaxItemSize, sizeValue{&o.MaxItemSize, 0})
+		},
+	}, {
+		Key: "discard_old_when_full", Was: []string{"discardOldWhenFull"},
+		Help: "a full queue drops its oldest items instead of refusing new ones",
+		At:   func(o *options) Value { return boolValue{&o.DiscardOldWhenFull} },
+	}, {
+		Key: "max_memory_size", Was: []string{"maxMemorySize"},
+		Help: "bytes of its items that are kept in memory; one item always is",
+		At:   func(o *options) Value { return sizeValue{&o.MaxMemorySize, 0} },
+	}}
+}
+
+func expiryOptions() []Option[engine.QueueOptions] {
+	type options = engine.QueueOptions
+	none := engine.DefaultQueueOptions()
+	return []Option[options]{{
+		Key: "max_age", Was: []string{"maxAge"},
+		Help: "how long an item may stay, also one that is queued already",
+		At:   func(o *options) Value { return optionalDuration(&o.MaxAge) },
+	}, {
+		Key: "expire_to_queue", Was: []string{"expireToQueue", "move_expired_to"},
+		Help: `the queue that takes expired items; "none" drops them`,
+		At: func(o *options) Value {
+			return optional(&o.ExpireTo, "", textValue{&o.ExpireTo, "queue", "expired"})
+		},
+	}, {
+		Key: "max_expire_sweep", Was: []string{"maxExpireSweep"},
+		Help: "expired items that a put or a sweep removes at most; a fetch: all",
+		At:   func(o *options) Value { return limit(&o.MaxExpireSweep, none.MaxExpireSweep) },
+	}, {
+		Key: "max_queue_age", Was: []string{"maxQueueAge"},
+		Help: "deletes the queue this long after its creation, once it is empty",
+		At:   func(o *options) Value { return optionalDuration(&o.MaxQueueAge) },
+	}}
+}
+
+func durabilityOptions() []Option[engine.QueueOptions] {
+	type options = engine.QueueOptions
+	return []Option[options]{{
+		Key: "keep_journal", Was: []string{"keepJournal", "journal"},
+		Help: "without a journal the queue's items end with the process",
+		At:   func(o *options) Value { return boolValue{&o.KeepJournal} },
+	}, {
+		Key: "sync_journal", Flag: "sync-journal", Was: []string{"syncJournal"},
+		Help: "when a put is synced to disk: before the reply, within a time, or never",
+		At:   func(o *options) Value { return syncValue{&o.Sync} },
+	}}
+}
+
+func readingOptions() []Option[engine.QueueOptions] {
+	type options = engine.QueueOptions
+	return []Option[options]{{
+		Key: "fanout_only", Was: []string{"fanoutOnly"},
+		Help: "passes items to the queue's children (NAME+CHILD) and keeps none",
+		At:   func(o *options) Value { return boolValue{&o.FanoutOnly} },
+	}, {
+		Key: "open_transaction_timeout", Was: []string{"openTransactionTimeout"},
+		Help: "gives an item back that was opened this long ago and not confirmed",
+		At: func(o *options) Value {
+			return optionalDuration(&o.OpenReadTimeout)
+		},
+	}, {
+		Key: "white_list_client_id_for_enqueue", Was: []string{"whiteListClientIdForEnqueue"},
+		Help: "the one client id that may put",
+		At: func(o *options) Value {
+			return optional(&o.EnqueueClientID, "", textValue{&o.EnqueueClientID, "client id", "billing"})
+		},
+	}, {
+		Key: "white_list_client_id_for_dequeue", Was: []string{"whiteListClientIdForDequeue"},
+		Help: "the one client id that may fetch and flush",
+		At: func(o *options) Value {
+			return optional(&o.DequeueClientID, "", textValue{&o.DequeueClientID, "client id", "billing"})
+		},
+	}, {
+		Key: "enable_trace", Was: []string{"enableTrace"},
+		Help: "logs every open, confirm and abort",
+		At:   func(o *options) Value { return boolValue{&o.Trace} },
+	}}
+}
+
+// Why the options that the original needed for a file per queue have no effect.
+const (
+	oneJournal  = "all queues share one journal; see journal_size"
+	noRewriting = "the journal is cut at its old end, and never rewritten"
+)
+
+// idleOptions returns the options of the original that mean nothing here. Their values are checked,
+// and go nowhere; the defaults are the original's.
+func idleOptions() []Option[engine.QueueOptions] {
+	type options = engine.QueueOptions
+	bytes := func(n int64) func(*options) Value {
+		return func(*options) Value { v := n; return sizeValue{&v, 0} }
+	}
+	return []Option[options]{{
+		Key: "default_journal_size", Was: []string{"defaultJournalSize"}, Idle: oneJournal,
+		At: bytes(16 << 20),
+	}, {
+		Key: "max_journal_size", Was: []string{"maxJournalSize"}, Idle: oneJournal,
+		At: bytes(1 << 30),
+	}, {
+		Key: "min_journal_compact_delay", Was: []string{"minJournalCompactDelay"}, Idle: noRewriting,
+		At: func(*options) Value { d := time.Minute; return optionalDuration(&d) },
+	}, {
+		Key: "disable_aggressive_rewrites", Was: []string{"disableAggressiveRewrites"}, Idle: noRewriting,
+		At: func(*options) Value { return boolValue{new(bool)} },
+	}}
+}
+
+// aliasOptions returns the keys of [aliases.NAME].
+func AliasOptions() []Group[[]string] {
+	return []Group[[]string]{{"Aliases", []Option[[]string]{{
+		Key: "destination_queues", Was: []string{"destinationQueues"}, Live: true,
+		Help: "queues, children or aliases that take every item put to the alias",
+		At:   func(list *[]string) Value { return textsValue{list} },
+	}}}}
+}

@@ -1,0 +1,156 @@
+package journalcmd
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/config"
+	"github.com/kestrelmq/kestrel/codec/oldjournal"
+	"github.com/kestrelmq/kestrel/engine"
+)
+
+const exportPage = `Usage:
+    kestrel journal export QUEUE... --output DIR --data-dir DATA [--config FILE]
+    kestrel journal export --all --output DIR --data-dir DATA [--config FILE]
+
+Writes the items of queues as journal files that the original Kestrel, 1.0 and
+later, starts with: a file for each queue, with the items in their order and the
+times they were added and expire. Flags, which the original does not keep, are
+left out. DATA is read only; no server may run on it, and no import may have
+been left unfinished there.
+
+A queue of which DIR has a file already is refused. Each file appears whole or
+not at all.
+
+Flags:
+    --all
+        every queue
+    --output DIR
+        where the files go; made if it is missing
+    --config FILE, --data-dir DATA
+        the data directory
+
+Exit status: 0 if everything is exported and durable; 1 if not; 2 if the flags or
+the configuration are wrong.
+`
+
+func newJournalExport() *cobra.Command {
+	ex := new(exporter)
+	cmd := &cobra.Command{
+		Use: "export QUEUE...", Short: "write queues as the original's journal files",
+		Long: exportPage,
+	}
+	data := dataFlags(cmd)
+	all := cmd.Flags().Bool("all", false, "every queue")
+	cmd.Flags().StringVar(&ex.dir, "output", "", "where the files go")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		switch {
+		case ex.dir == "":
+			return fmt.Errorf("where to? Say --output DIR")
+		case *all != (len(args) == 0):
+			return fmt.Errorf("which queues? Name them, or say --all")
+		}
+		ex.out, ex.warn = cmd.OutOrStdout(), cmd.ErrOrStderr()
+		return data.read(func(c *config.Config, s *engine.Snapshot) error { return ex.run(c, s, args) })
+	}
+	return cmd
+}
+
+// exporter is one export.
+type exporter struct {
+	dir       string
+	out, warn io.Writer
+}
+
+// run exports the queues called names, or all if there are no names.
+func (ex *exporter) run(c *config.Config, s *engine.Snapshot, names []string) error {
+	if err := CheckImported(c.Engine.Dir); err != nil {
+		return err // a part of a queue would look like the queue
+	}
+	found := make(map[string]bool)
+	for _, q := range s.Queues {
+		found[q.Name] = true
+	}
+	if len(names) == 0 {
+		for _, q := range s.Queues {
+			names = append(names, q.Name)
+		}
+	}
+	for _, name := range names {
+		if !found[name] {
+			return cli.Failed("there is no queue %q in %s; nothing was exported", name, c.Engine.Dir)
+		}
+	}
+	if err := os.MkdirAll(ex.dir, 0o750); err != nil {
+		return cli.Failed("nothing was exported: %s", err)
+	}
+	if err := ex.checkFree(names); err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := ex.queue(s, name); err != nil {
+			return cli.Failed("the export is not complete: queue %q: %s", name, err)
+		}
+	}
+	return nil
+}
+
+// checkFree returns a *failure if there are files of the queues already: two would be one queue.
+func (ex *exporter) checkFree(names []string) error {
+	entries, err := os.ReadDir(ex.dir)
+	if err != nil {
+		return cli.Failed("nothing was exported: %s", err)
+	}
+	taken := make(map[string]string)
+	for _, entry := range entries {
+		queue, _, _ := strings.Cut(entry.Name(), ".")
+		taken[queue] = entry.Name()
+	}
+	for _, name := range names {
+		if file := taken[name]; file != "" {
+			return cli.Failed("nothing was exported: %s is there already: choose another directory with"+
+				" --output", filepath.Join(ex.dir, file))
+		}
+	}
+	return nil
+}
+
+// queue exports one queue.
+func (ex *exporter) queue(s *engine.Snapshot, name string) error {
+	var items, bytes, flagged int64
+	path := filepath.Join(ex.dir, name)
+	err := writeDurably(path, fmt.Sprintf("%s~~%d", path, engine.Now()), func(w io.Writer) error {
+		out := bufio.NewWriterSize(w, 1<<20)
+		var buf []byte
+		err := s.Each(name, func(it engine.Item) bool {
+			buf = oldjournal.Append(buf[:0], &oldjournal.Record{
+				Op: oldjournal.OpAddX, Added: int64(it.Added), Expiry: int64(it.Expiry), Data: it.Data,
+			})
+			items++
+			bytes += int64(len(it.Data))
+			if it.Flags != 0 {
+				flagged++
+			}
+			_, err := out.Write(buf)
+			return err == nil // out keeps the error
+		})
+		return errors.Join(err, out.Flush())
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(ex.out, "%s: %s, %s\n", cli.OneLine(path), cli.Counted(items, "item"), cli.Counted(bytes, "byte"))
+	if flagged > 0 {
+		fmt.Fprintf(ex.warn, "%s: the flags of %s are left out: the original has none\n",
+			cli.OneLine(name), cli.Counted(flagged, "item"))
+	}
+	return nil
+}

@@ -1,0 +1,334 @@
+package journalcmd
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/config"
+	"github.com/kestrelmq/kestrel/codec/oldjournal"
+	"github.com/kestrelmq/kestrel/engine"
+)
+
+const importPage = `Usage:
+    kestrel journal import DIR --data-dir DATA [--config FILE] [flags]
+
+Takes over the queues whose journals the original Kestrel, any version to 2.4, or
+Starling keeps in DIR: the items in their order, with the times they were added and expire, items
+of open reads back at the head, fanout children with what they hold. DIR is read
+only. Stop the original first: its files must not change.
+
+Nothing is imported unless every queue can be. An import that is interrupted is
+to be run again: it goes on where it stopped, and until it is through no server
+starts on DATA. Queues of DATA that already hold items are refused.
+
+Flags:
+    --config FILE
+        configuration of the server: what it says about data_dir, limits of
+        memory and disk, and queues without a journal, which are left out
+    --data-dir DATA
+        data directory to import into; made if it is missing
+    --dry-run
+        read DIR, say what would be imported, and touch nothing
+    --append
+        add the items behind those that queues of DATA already hold
+    --salvage
+        go over damage, leaving out the rest of the damaged file, as the original
+        did: removed items may come back, and others may be missing
+
+Exit status: 0 if everything is imported and durable; 1 if not; 2 if the flags
+or the configuration are wrong.
+`
+
+func newJournalImport() *cobra.Command {
+	im := new(importer)
+	cmd := &cobra.Command{
+		Use: "import DIR", Short: "take over the queues of the original Kestrel", Long: importPage,
+	}
+	data := dataFlags(cmd)
+	cmd.Flags().BoolVar(&im.dryRun, "dry-run", false, "only say what would be imported")
+	cmd.Flags().BoolVar(&im.appends, "append", false, "add to queues that hold items")
+	cmd.Flags().BoolVar(&im.load.Salvage, "salvage", false, "go over damage")
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		if len(args) != 1 {
+			return fmt.Errorf("'%s' takes one directory, have %d", cmd.CommandPath(), len(args))
+		}
+		if im.config, err = data.load(); err != nil {
+			return err
+		}
+		im.dir, im.out, im.warn = args[0], cmd.OutOrStdout(), cmd.ErrOrStderr()
+		return im.run()
+	}
+	return cmd
+}
+
+// importer is one import.
+type importer struct {
+	dir     string
+	config  *config.Config
+	load    oldjournal.LoadOptions
+	dryRun  bool
+	appends bool
+	out     io.Writer
+	warn    io.Writer
+}
+
+// restorer is the part of an engine that an import uses.
+type restorer interface {
+	Create(now engine.Time, name []byte) (engine.Ticket, error)
+	Restore(now engine.Time, name []byte, it engine.Item) (engine.Ticket, error)
+	NextID(name []byte) uint64
+	QueueStats(now engine.Time, name []byte) (engine.QueueStats, bool)
+	Commit(engine.Ticket) error
+}
+
+// run imports.
+func (im *importer) run() error {
+	if sameDir(im.dir, im.config.Engine.Dir) {
+		return cli.Failed("%s is the data directory: import into another one", im.dir)
+	}
+	old, err := readOldDir(im.dir, im.load)
+	var one *cli.Failure
+	switch {
+	case errors.As(err, &one):
+		return one
+	case err != nil:
+		fmt.Fprintln(im.warn, err) // a line for each
+		what := "put that right first"
+		if errors.Is(err, oldjournal.ErrDamaged) {
+			what = "put good copies in place of what is damaged, or import what can be read with" +
+				" --salvage"
+		}
+		return cli.Failed("nothing was imported from %s: %s", im.dir, what)
+	}
+	im.leaveOut(old)
+	im.report(old)
+	items, bytes := old.totals()
+	sum := fmt.Sprintf("%s, %s, %s", cli.Counted(len(old.queues), "queue"), cli.Counted(items, "item"),
+		cli.Counted(bytes, "byte"))
+	if im.dryRun {
+		fmt.Fprintf(im.out, "would import %s; nothing was touched\n", sum)
+		return nil
+	}
+	if err := im.into(old); err != nil {
+		return err
+	}
+	fmt.Fprintf(im.out, "imported %s into %s\n", sum, im.config.Engine.Dir)
+	return nil
+}
+
+// sameDir reports whether two paths are known to name one directory.
+func sameDir(a, b string) bool {
+	real := func(path string) string {
+		if abs, err := filepath.Abs(path); err == nil {
+			path = abs
+		}
+		if resolved, err := filepath.EvalSymlinks(path); err == nil {
+			path = resolved
+		}
+		return path
+	}
+	return real(a) == real(b)
+}
+
+// leaveOut skips the queues that are to have no journal: neither server brings one back.
+func (im *importer) leaveOut(old *oldDir) {
+	kept := old.queues[:0]
+	for _, q := range old.queues {
+		if im.config.Engine.Settings.For(q.Queue).KeepJournal {
+			kept = append(kept, q)
+			continue
+		}
+		old.skip(q.Files, errors.New("its queue has keep_journal = false"))
+	}
+	old.queues = kept
+}
+
+// report says what was found.
+func (im *importer) report(old *oldDir) {
+	for _, s := range old.skipped {
+		if !s.Expected {
+			fmt.Fprintf(im.warn, "skipped %s: %s\n", cli.OneLine(s.Name), cli.OneLine(s.Reason))
+		}
+	}
+	for _, q := range old.queues {
+		for _, b := range q.Damaged {
+			fmt.Fprintf(im.warn, "salvaged: left out %s of %s\n", cli.Counted(b.Size, "byte"),
+				cli.OneLine(b.String()))
+		}
+		if q.Torn != nil {
+			fmt.Fprintf(im.warn, "torn end, as a crash leaves it: left out %s of %s\n",
+				cli.Counted(q.Torn.Size, "byte"), cli.OneLine(q.Torn.String()))
+		}
+		line := fmt.Sprintf("%s: %s, %s, from %s", q.Queue, cli.Counted(len(q.Items), "item"),
+			cli.Counted(q.Bytes, "byte"), strings.Join(q.Names, ", "))
+		if q.Returned > 0 {
+			line += fmt.Sprintf("; %s back at the head", cli.Counted(q.Returned, "open read"))
+		}
+		fmt.Fprintln(im.out, cli.OneLine(line))
+	}
+}
+
+// TornWarning says that the end of the journal was cut off.
+const TornWarning = "the journal ended in a torn write, as a power cut leaves it: cut off, and kept"
+
+// into imports into the data directory.
+func (im *importer) into(old *oldDir) (err error) {
+	opts := im.config.Engine
+	opts.SweepInterval = 0 // nothing expires meanwhile
+	e, err := engine.Open(opts)
+	if err != nil {
+		return config.Explain(err, im.config)
+	}
+	defer func() {
+		if closed := e.Close(); err == nil && closed != nil {
+			err = im.interrupted(closed)
+		}
+	}()
+	if t := e.Recovery().Journal.Tear; t != nil {
+		fmt.Fprintf(im.warn, "%s: %s, offset %d: %s\n", TornWarning, t.Path, t.Offset, t.Reason)
+	}
+	mark, err := im.mark(e, old)
+	if err != nil {
+		return err
+	}
+	if err := restoreAll(e, old, mark); err != nil {
+		return im.interrupted(err)
+	}
+	if err := removeDurably(importMarkPath(opts.Dir)); err != nil {
+		return im.interrupted(err)
+	}
+	return nil
+}
+
+// interrupted says what to do about an import that ended early.
+func (im *importer) interrupted(err error) *cli.Failure {
+	how := "run it again when that is put right: it goes on where it stopped"
+	if errors.Is(err, engine.ErrOutOfMemory) {
+		how = "run it again with --config and a larger memory_limit: it goes on where it stopped"
+	}
+	return cli.Failed("the import into %s is not finished: %s: %s", im.config.Engine.Dir, err, how)
+}
+
+// mark returns the mark of an import that was interrupted, or that of a new one, which is durable
+// then.
+func (im *importer) mark(e restorer, old *oldDir) (*importMark, error) {
+	dir := im.config.Engine.Dir
+	mark, err := loadImportMark(dir)
+	if err != nil {
+		return nil, cli.Failed("%s", err)
+	}
+	if mark != nil {
+		return mark, im.resume(e, old, mark)
+	}
+	source, err := filepath.Abs(im.dir)
+	if err != nil {
+		return nil, err
+	}
+	mark = &importMark{Source: source, Digest: old.digest}
+	var full []string
+	for _, q := range old.queues {
+		name := []byte(q.Queue)
+		if s, ok := e.QueueStats(engine.Now(), name); ok && s.Items > 0 {
+			full = append(full, fmt.Sprintf("%s (%s)", q.Queue, cli.Counted(s.Items, "item")))
+		}
+		mark.Queues = append(mark.Queues, importGoal{q.Queue, e.NextID(name), len(q.Items)})
+	}
+	if len(full) > 0 && !im.appends {
+		return nil, cli.Failed("nothing was imported: queues of %s hold items already: %s: import into an"+
+			" empty data directory, or add to them with --append", dir, cli.ListOf(full))
+	}
+	if err := mark.save(dir); err != nil {
+		return nil, cli.Failed("nothing was imported: %s", err)
+	}
+	fmt.Fprintf(im.out, "importing into %s\n", dir)
+	return mark, nil
+}
+
+// resume checks that old is what the mark is about, and that nobody else has used the queues.
+func (im *importer) resume(e restorer, old *oldDir, mark *importMark) error {
+	path := importMarkPath(im.config.Engine.Dir)
+	var planned int
+	for _, q := range old.queues {
+		g, ok := mark.goal(q.Queue)
+		if !ok || g.Items != len(q.Items) {
+			continue
+		}
+		if added := e.NextID([]byte(q.Queue)) - g.FirstID; added <= uint64(g.Items) {
+			planned++
+		}
+	}
+	if mark.Digest != old.digest || planned != len(mark.Queues) || planned != len(old.queues) {
+		return cli.Failed("an import of %s was interrupted, and %s is not as it was then: run it again"+
+			" with the files and flags it had, or remove %s to keep the part that is there",
+			mark.Source, im.dir, path)
+	}
+	fmt.Fprintf(im.out, "going on with the import of %s that was interrupted\n", mark.Source)
+	return nil
+}
+
+// importBatch is after how many bytes of items an import has the journal written.
+const importBatch = 1 << 20
+
+// restoreAll adds what is missing of the mark's items, and makes all of it durable.
+func restoreAll(e restorer, old *oldDir, mark *importMark) error {
+	var all engine.Ticket
+	for _, q := range old.queues {
+		g, _ := mark.goal(q.Queue)
+		t, err := restoreQueue(e, old, q, g)
+		if err != nil {
+			return err
+		}
+		all = all.Merge(t)
+	}
+	return e.Commit(engine.Ticket{Written: all.Written, Synced: all.Written})
+}
+
+// restoreQueue adds what is missing of a queue's items.
+func restoreQueue(
+	e restorer, old *oldDir, q *oldjournal.Queue, g importGoal,
+) (all engine.Ticket, err error) {
+	now, name := engine.Now(), []byte(q.Queue)
+	if all, err = e.Create(now, name); err != nil {
+		return all, err
+	}
+	bodies := q.Bodies(old.fsys)
+	defer bodies.Close()
+	var buf []byte
+	unwritten := 0
+	for _, it := range q.Items[e.NextID(name)-g.FirstID:] {
+		if buf, err = bodies.Append(buf[:0], it); err != nil {
+			return all, err
+		}
+		t, err := e.Restore(now, name, restored(it, buf, now))
+		if err != nil {
+			return all, fmt.Errorf("queue %q: %w", q.Queue, err)
+		}
+		all = all.Merge(t)
+		if unwritten += len(buf); unwritten >= importBatch {
+			if err := e.Commit(engine.Ticket{Written: all.Written}); err != nil {
+				return all, err
+			}
+			unwritten = 0
+		}
+	}
+	return all, nil
+}
+
+// restored is an old item as an engine takes it. One that does not say when it was added is new;
+// one that expired before 1970 has expired.
+func restored(it oldjournal.Item, data []byte, now engine.Time) engine.Item {
+	r := engine.Item{Data: data, Added: engine.Time(it.Added), Expiry: engine.Time(it.Expiry)}
+	if r.Added <= 0 {
+		r.Added = now
+	}
+	if r.Expiry < 0 {
+		r.Expiry = 1
+	}
+	return r
+}

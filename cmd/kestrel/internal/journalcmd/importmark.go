@@ -1,0 +1,83 @@
+package journalcmd
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
+)
+
+// importMark is kept in the file "import" of a data directory from before the first item of an
+// import is added until the last one is durable. A server does not start as long as it is there.
+//
+// Ids are given one by one, so with the first id of each queue the mark tells how many items of it
+// an import that was interrupted has added: it goes on where it stopped.
+type importMark struct {
+	Source string       `json:"source"` // directory
+	Digest string       `json:"digest"` // of its files
+	Queues []importGoal `json:"queues"`
+}
+
+// importGoal is what an import adds to one queue.
+type importGoal struct {
+	Name    string `json:"name"`
+	FirstID uint64 `json:"first_id"`
+	Items   int    `json:"items"`
+}
+
+func importMarkPath(dataDir string) string { return filepath.Join(dataDir, "import") }
+
+// loadImportMark returns the mark of an import that was interrupted, or nil.
+func loadImportMark(dataDir string) (*importMark, error) {
+	path := importMarkPath(dataDir)
+	if _, err := os.Lstat(path); err != nil {
+		return nil, nil // if the directory is the reason, whoever opens it will say so
+	}
+	mark := new(importMark)
+	src, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(src, mark)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s, which says that an import is not finished, cannot be read: %w",
+			path, err)
+	}
+	return mark, nil
+}
+
+// save makes the mark durable.
+func (m *importMark) save(dataDir string) error {
+	path := importMarkPath(dataDir)
+	return writeDurably(path, path+".new", func(w io.Writer) error {
+		out := json.NewEncoder(w)
+		out.SetIndent("", "  ")
+		return out.Encode(m)
+	})
+}
+
+// goal returns what is to be added to the queue called name.
+func (m *importMark) goal(name string) (importGoal, bool) {
+	for _, g := range m.Queues {
+		if g.Name == name {
+			return g, true
+		}
+	}
+	return importGoal{}, false
+}
+
+// checkImported returns a *failure if an import into the data directory was interrupted.
+func CheckImported(dataDir string) error {
+	mark, err := loadImportMark(dataDir)
+	if err != nil {
+		return cli.Failed("%s", err)
+	}
+	if mark == nil {
+		return nil
+	}
+	return cli.Failed("an import of %s into the data directory %s was interrupted: run 'kestrel journal"+
+		" import' of it again, which goes on where it stopped, or remove %s to start with the part"+
+		" that is there", mark.Source, dataDir, importMarkPath(dataDir))
+}

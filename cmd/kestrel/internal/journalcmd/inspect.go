@@ -1,0 +1,236 @@
+package journalcmd
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/config"
+	"github.com/kestrelmq/kestrel/engine"
+	"github.com/kestrelmq/kestrel/segment"
+)
+
+const inspectPage = `Usage:
+    kestrel journal inspect [QUEUE...] --data-dir DATA [--config FILE] [--json]
+
+Shows what a data directory holds: the segments of its journal, where it is torn
+if it is, and its queues. With QUEUE, the items of these queues instead, oldest
+first: id, size, when added, when they expire, flags, and how the data begins.
+It changes nothing; no server may run on DATA.
+
+Flags:
+    --json
+        one JSON object; with QUEUE, one for each item, in a line of its own, with
+        all of the data in base64. Times are ms since 1970
+    --config FILE, --data-dir DATA
+        the data directory
+
+Exit status: 0 if everything could be read; 1 if not; 2 if the flags or the
+configuration are wrong; 4 if the journal is damaged.
+`
+
+func newJournalInspect() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "inspect [QUEUE...]", Short: "show what a data directory holds", Long: inspectPage,
+	}
+	data := dataFlags(cmd)
+	asJSON := cmd.Flags().Bool("json", false, "for programs")
+	cmd.RunE = func(cmd *cobra.Command, queues []string) error {
+		return data.read(func(c *config.Config, s *engine.Snapshot) error {
+			if len(queues) > 0 {
+				return inspectItems(cmd.OutOrStdout(), s, queues, *asJSON)
+			}
+			in, err := inspectionOf(c, s)
+			if err != nil {
+				return err
+			}
+			if *asJSON {
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(in)
+			}
+			in.print(cmd.OutOrStdout(), engine.Now())
+			return nil
+		})
+	}
+	return cmd
+}
+
+// read calls f with what the data directory holds; nobody changes it meanwhile. It returns a
+// *failure if that cannot be read.
+func (p *dataPlace) read(f func(*config.Config, *engine.Snapshot) error) error {
+	c, err := p.load()
+	if err != nil {
+		return err
+	}
+	s, err := engine.Inspect(c.Engine)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return cli.Failed("there is no journal in %s", c.Engine.Dir)
+	case errors.Is(err, segment.ErrCorrupt):
+		return &cli.Failure{Code: cli.ExitDamage, Text: config.Explain(err, c).Text}
+	case err != nil:
+		return config.Explain(err, c)
+	}
+	defer s.Close()
+	return f(c, s)
+}
+
+// inspection is what inspect shows. Its names are those of --json.
+type inspection struct {
+	DataDir          string             `json:"data_dir"`
+	Torn             *inspectedTear     `json:"torn"`              // null: it ends cleanly
+	UnfinishedImport *string            `json:"unfinished_import"` // the directory; null: none
+	JournalBytes     int64              `json:"journal_bytes"`     // of frames
+	Segments         []inspectedSegment `json:"segments"`
+	Queues           []inspectedQueue   `json:"queues"`
+}
+
+type inspectedTear struct {
+	Path   string `json:"path"`
+	Offset int64  `json:"offset"`
+	Reason string `json:"reason"`
+}
+
+type inspectedSegment struct {
+	Number    uint64           `json:"number"`
+	Base      segment.Position `json:"base"`
+	End       segment.Position `json:"end"`
+	DiskBytes int64            `json:"disk_bytes"`
+}
+
+type inspectedQueue struct {
+	Name    string      `json:"name"`
+	Items   int64       `json:"items"`
+	Bytes   int64       `json:"bytes"`
+	NextID  uint64      `json:"next_id"`
+	Created engine.Time `json:"created"`
+	Oldest  engine.Time `json:"oldest"` // 0 without items
+	Newest  engine.Time `json:"newest"`
+}
+
+func inspectionOf(c *config.Config, s *engine.Snapshot) (*inspection, error) {
+	in := &inspection{
+		DataDir: c.Engine.Dir, Segments: []inspectedSegment{}, Queues: []inspectedQueue{},
+	}
+	mark, err := loadImportMark(c.Engine.Dir)
+	if err != nil {
+		return nil, cli.Failed("%s", err)
+	}
+	if mark != nil {
+		in.UnfinishedImport = &mark.Source
+	}
+	if t := s.Tear; t != nil {
+		in.Torn = &inspectedTear{t.Path, t.Offset, t.Reason}
+	}
+	for _, g := range s.Segments {
+		in.JournalBytes += int64(g.End - g.Base)
+		in.Segments = append(in.Segments, inspectedSegment{g.Number, g.Base, g.End, g.Size})
+	}
+	for _, q := range s.Queues {
+		in.Queues = append(in.Queues, inspectedQueue{
+			q.Name, q.Items, q.Bytes, q.NextID, q.Created, q.Oldest, q.Newest,
+		})
+	}
+	return in, nil
+}
+
+// print writes the inspection for people.
+func (in *inspection) print(w io.Writer, now engine.Time) {
+	fmt.Fprintf(w, "data directory %s\n", in.DataDir)
+	if in.UnfinishedImport != nil {
+		fmt.Fprintf(w, "NOT FINISHED: an import of %s; no server starts before it is\n",
+			*in.UnfinishedImport)
+	}
+	if t := in.Torn; t != nil {
+		fmt.Fprintf(w, "torn at the end, as a power cut leaves it: %s, offset %d: %s\n",
+			t.Path, t.Offset, t.Reason)
+	} else {
+		fmt.Fprintln(w, "the journal ends cleanly")
+	}
+	fmt.Fprintf(w, "\n%-12s %16s %16s %14s\n", "segment", "from", "to", "bytes on disk")
+	for _, g := range in.Segments {
+		fmt.Fprintf(w, "%010d   %16d %16d %14d\n", g.Number, g.Base, g.End, g.DiskBytes)
+	}
+	fmt.Fprintf(w, "\n%12s %16s %12s %12s  %-10s %s\n",
+		"items", "bytes", "next id", "oldest", "created", "queue")
+	var items, bytes int64
+	for _, q := range in.Queues {
+		oldest := "-"
+		if q.Items > 0 {
+			oldest = ago(now, q.Oldest)
+		}
+		fmt.Fprintf(w, "%12d %16d %12d %12s  %-10s %s\n",
+			q.Items, q.Bytes, q.NextID, oldest, q.Created.Std().UTC().Format(time.DateOnly),
+			cli.OneLine(q.Name))
+		items += q.Items
+		bytes += q.Bytes
+	}
+	fmt.Fprintf(w, "%12d %16d %12s %12s  %-10s in %s\n",
+		items, bytes, "", "", "", cli.Counted(len(in.Queues), "queue"))
+}
+
+// ago is how long before now t was, in whole units that a reader takes in at a glance.
+func ago(now, t engine.Time) string {
+	d := time.Duration(now-t) * time.Millisecond
+	switch {
+	case d < 0:
+		return "in future"
+	case d < time.Second:
+		return d.String()
+	case d < 48*time.Hour:
+		return d.Truncate(time.Second).String()
+	}
+	return fmt.Sprintf("%dd", d/(24*time.Hour))
+}
+
+// inspectedItem is an item of inspect QUEUE --json.
+type inspectedItem struct {
+	Queue  string      `json:"queue"`
+	ID     uint64      `json:"id"`
+	Added  engine.Time `json:"added"`
+	Expiry engine.Time `json:"expiry"` // 0: never
+	Flags  uint32      `json:"flags"`
+	Data   []byte      `json:"data"`
+}
+
+// shownData is how many bytes of an item's data a line shows.
+const shownData = 60
+
+func inspectItems(w io.Writer, s *engine.Snapshot, queues []string, asJSON bool) (err error) {
+	out := json.NewEncoder(w)
+	for _, name := range queues {
+		failure := s.Each(name, func(it engine.Item) bool {
+			if asJSON {
+				err = out.Encode(inspectedItem{name, it.ID, it.Added, it.Expiry, it.Flags, it.Data})
+				return err == nil
+			}
+			expires := "never"
+			if it.Expiry != 0 {
+				expires = it.Expiry.Std().UTC().Format(time.RFC3339)
+			}
+			more := ""
+			if len(it.Data) > shownData {
+				more = "…"
+			}
+			_, err = fmt.Fprintf(w, "%s %d: %s, added %s, expires %s, flags %d: %q%s\n", cli.OneLine(name),
+				it.ID, cli.Counted(len(it.Data), "byte"), it.Added.Std().UTC().Format(time.RFC3339), expires,
+				it.Flags, it.Data[:min(len(it.Data), shownData)], more)
+			return err == nil
+		})
+		if errors.Is(failure, fs.ErrNotExist) {
+			return cli.Failed("there is no queue %q", name)
+		}
+		if failure != nil {
+			return failure
+		}
+		if err != nil {
+			return cli.Failed("write the items of %q: %s", name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package journalcmd
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
+	"github.com/kestrelmq/kestrel/codec/oldjournal"
+	"github.com/kestrelmq/kestrel/engine"
+)
+
+// oldDir is a directory of the original's journals.
+type oldDir struct {
+	path    string
+	fsys    fs.FS
+	queues  []*oldjournal.Queue
+	skipped []oldjournal.Skipped
+	digest  string // of the names, sizes and times of the files
+}
+
+// readOldDir replays every queue in a directory, and changes nothing. It returns all that keeps the
+// queues from being imported.
+func readOldDir(path string, opts oldjournal.LoadOptions) (*oldDir, error) {
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, cli.Failed("cannot read the journals: %s", err)
+	}
+	d := &oldDir{path: path, fsys: os.DirFS(path)}
+	var names []string
+	sum := sha256.New()
+	for _, entry := range entries {
+		if entry.Name() == "journal" && entry.IsDir() {
+			return nil, cli.Failed("%s is a data directory of this server, not one of the original", path)
+		}
+		info, err := os.Stat(filepath.Join(path, entry.Name()))
+		if err != nil {
+			return nil, cli.Failed("cannot read the journals: %s", err)
+		}
+		if !info.Mode().IsRegular() {
+			continue
+		}
+		names = append(names, entry.Name())
+		fmt.Fprintf(sum, "%q %d %d\n", info.Name(), info.Size(), info.ModTime().UnixNano())
+	}
+	d.digest = fmt.Sprintf("%x", sum.Sum(nil))
+	var planned []oldjournal.Files
+	planned, d.skipped = oldjournal.Plan(names)
+	var wrong []error
+	for _, files := range planned {
+		if err := engine.ValidateName(files.Queue); err != nil {
+			d.skip(files, err)
+			continue
+		}
+		if q, err := d.load(files, opts); err != nil {
+			wrong = append(wrong, err)
+		} else {
+			d.queues = append(d.queues, q)
+		}
+	}
+	return d, errors.Join(wrong...)
+}
+
+// skip leaves out a queue that cannot be one here.
+func (d *oldDir) skip(files oldjournal.Files, why error) {
+	for _, name := range files.Names {
+		d.skipped = append(d.skipped, oldjournal.Skipped{Name: name, Reason: why.Error()})
+	}
+}
+
+// load replays one queue.
+func (d *oldDir) load(
+	files oldjournal.Files, opts oldjournal.LoadOptions,
+) (*oldjournal.Queue, error) {
+	q, err := oldjournal.Load(d.fsys, files, opts)
+	var damage *oldjournal.DamageError
+	if errors.As(err, &damage) {
+		damage.Path = filepath.Join(d.path, damage.Path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, it := range q.Items {
+		if it.Size > engine.MaxItemSize {
+			return nil, fmt.Errorf("%s: the item at offset %d has %d bytes, and the largest that is"+
+				" taken has %d", filepath.Join(d.path, files.Names[it.File]), it.Offset, it.Size,
+				engine.MaxItemSize)
+		}
+	}
+	return q, nil
+}
+
+// totals are the items, and their bytes, of all queues.
+func (d *oldDir) totals() (items int, bytes int64) {
+	for _, q := range d.queues {
+		items += len(q.Items)
+		bytes += q.Bytes
+	}
+	return items, bytes
+}

@@ -1,0 +1,71 @@
+package loadcmd
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
+	"github.com/kestrelmq/kestrel/loadtest/figures"
+)
+
+const loadComparePage = `Usage:
+    kestrel load compare A.json B.json...
+
+Prints what runs have reached side by side, with the ratio of each to the first.
+Runs with the same --label are rounds of one side; interleave them, A B A B, so
+that a slow minute of the machine hits both. With one run a side, the intervals
+of each run take the place of rounds.
+
+A ratio is that of the medians; in brackets is the range that holds 95 % of what
+resampling makes of it. A range with 1 in it may be chance.
+
+Example:
+    $ for i in 1 2 3 4 5; do
+    >   kestrel load flood --spawn --label old --output old$i
+    >   ./kestrel-new load flood --spawn --label new --output new$i
+    > done
+    $ kestrel load compare old?.json new?.json
+`
+
+func newLoadCompare() *cobra.Command {
+	return &cobra.Command{
+		Use: "compare FILE...", Short: "ratios of runs, with their spread", Long: loadComparePage,
+		RunE: func(cmd *cobra.Command, files []string) error {
+			runs, err := readRuns(files, 2)
+			if err != nil {
+				return err
+			}
+			if err := figures.Compare(cmd.OutOrStdout(), runs); err != nil {
+				return cli.Failed("load compare: %s", err)
+			}
+			return nil
+		},
+	}
+}
+
+// readRuns reads at least so many runs. Unnamed ones are called by their files.
+func readRuns(files []string, least int) ([]*figures.Run, error) {
+	if len(files) < least {
+		return nil, fmt.Errorf("which runs? Name at least %s that --output of a scenario has written",
+			cli.Counted(least, "file"))
+	}
+	var runs []*figures.Run
+	var errs []error
+	for _, file := range files {
+		r, err := figures.Read(file)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if r.Label == "" {
+			r.Label = file
+		}
+		runs = append(runs, r)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, cli.Failed("%s", err)
+	}
+	return runs, nil
+}

@@ -1,0 +1,141 @@
+package loadcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
+	"github.com/kestrelmq/kestrel/loadtest/figures"
+	"github.com/kestrelmq/kestrel/loadtest/scenario"
+	"github.com/kestrelmq/kestrel/netloop"
+)
+
+// defaultTimeout bounds scenarios that say no duration.
+const defaultTimeout = time.Hour
+
+// run runs a scenario as the flags say, prints what it found, and writes the files.
+func (p *loadFlags) run(cmd *cobra.Command, s scenario.Scenario) (err error) {
+	if err := p.check(); err != nil {
+		return err
+	}
+	cpus, err := p.processors()
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	out, errs := cmd.OutOrStdout(), cmd.ErrOrStderr()
+	e := &scenario.Env{
+		Server:   p.server,
+		Protocol: p.protocol(),
+		Control:  p.stats,
+		PID:      p.pid,
+		ClientID: p.clientID,
+		Out:      out,
+		Monitor:  p.monitor,
+		Interval: p.interval,
+		Figures:  p.newFigures(),
+		Seed:     p.seed,
+		Threads:  p.threads,
+		CPUs:     cpus,
+		Verify:   !p.noVerify,
+		NoFlush:  p.noFlush,
+		Timeout:  p.timeoutOf(s),
+	}
+	if !p.flags.Changed("seed") {
+		e.Seed = rand.Uint64()
+	}
+	if p.spawn {
+		spawned, err := p.spawnServer(ctx, e)
+		if err != nil {
+			return cli.Failed("load %s: %s", s.Name(), err)
+		}
+		defer func() {
+			if stopErr := spawned.Stop(); stopErr != nil && err == nil {
+				err = cli.Failed("load %s: %s", s.Name(), stopErr)
+			}
+		}()
+	}
+	line := newProgressLine(errs, p.quiet)
+	if line != nil {
+		e.Progress = line.show
+	}
+	err = p.runRecorded(ctx, e, s)
+	if line != nil {
+		line.clear()
+	}
+	if err == nil && !p.quiet {
+		err = e.Figures.WriteTable(out)
+	} else if len(e.Figures.Phases) > 0 && !p.quiet {
+		err = errors.Join(err, e.Figures.WriteTable(out))
+	}
+	err = errors.Join(err, p.save(e.Figures, out))
+	if err != nil {
+		return cli.Failed("load %s: %s (seed %d)", s.Name(), err, e.Seed)
+	}
+	return nil
+}
+
+// runRecorded runs the scenario with an interval log, if there are to be files.
+func (p *loadFlags) runRecorded(ctx context.Context, e *scenario.Env, s scenario.Scenario) error {
+	if p.output == "" {
+		return scenario.Run(ctx, e, s)
+	}
+	f, err := os.Create(p.output + ".hlog")
+	if err != nil {
+		return err
+	}
+	e.Log, err = figures.NewLog(f, time.Now(), "kestrel load "+s.Name())
+	if err == nil {
+		err = scenario.Run(ctx, e, s)
+	}
+	return errors.Join(err, f.Close())
+}
+
+// save writes the files of a run, also of one that failed.
+func (p *loadFlags) save(r *figures.Run, out io.Writer) error {
+	if p.output == "" {
+		return nil
+	}
+	names, err := r.SaveFiles(p.output)
+	if err == nil && !p.quiet {
+		fmt.Fprintf(out, "wrote %s, %s.hlog and %s\n", names[0], p.output,
+			cli.Counted(len(names)-1, "file")+" of percentiles")
+	}
+	return err
+}
+
+// newFigures returns the figures of a run by this program and machine.
+func (p *loadFlags) newFigures() *figures.Run {
+	return &figures.Run{
+		Label:   p.label,
+		Options: p.options(),
+		Machine: figures.ThisMachine(),
+		Versions: figures.Versions{
+			Generator: netloop.Version,
+			Revision:  cli.Revision(),
+			Go:        runtime.Version(),
+		},
+	}
+}
+
+// timeoutOf returns how long a scenario may take.
+func (p *loadFlags) timeoutOf(s scenario.Scenario) time.Duration {
+	if p.timeout > 0 {
+		return p.timeout
+	}
+	if timed, ok := s.(interface{ Length() time.Duration }); ok {
+		return max(defaultTimeout, 2*timed.Length())
+	}
+	return defaultTimeout
+}

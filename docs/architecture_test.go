@@ -1,0 +1,69 @@
+package docs
+
+import (
+	"go/parser"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestArchitectureFiles tests that the Go files that ARCHITECTURE.md names exist.
+func TestArchitectureFiles(t *testing.T) {
+	var bases []string
+	files := goFiles(t)
+	for _, file := range files {
+		bases = append(bases, path.Base(file))
+	}
+	named := regexp.MustCompile("`([a-z0-9_/]+\\.go)`").FindAllStringSubmatch(read(t, "ARCHITECTURE.md"), -1)
+	for _, m := range named {
+		found := slices.Contains(bases, m[1])
+		if strings.Contains(m[1], "/") {
+			found = slices.Contains(files, m[1])
+		}
+		if !found {
+			t.Errorf("ARCHITECTURE.md names %s, which does not exist", m[1])
+		}
+	}
+	if len(named) < 100 {
+		t.Errorf("ARCHITECTURE.md names only %d files", len(named))
+	}
+}
+
+// TestArchitectureInvariants tests that the invariants that ARCHITECTURE.md names, such as S1–S7,
+// stand in comments, each at the start of a line, up to the last of them and no further.
+func TestArchitectureInvariants(t *testing.T) {
+	stated := make(map[string]bool)
+	label := regexp.MustCompile(`(?m)^\s*(?://)?\s*([A-Z][0-9]+)  \S`)
+	for _, file := range goFiles(t) {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		for _, group := range parse(t, file, parser.ParseComments).Comments {
+			for _, m := range label.FindAllStringSubmatch(group.Text(), -1) {
+				stated[m[1]] = true
+			}
+		}
+	}
+	ranges := regexp.MustCompile(`\b([A-Z])1–([A-Z])([0-9]+)\b`).FindAllStringSubmatch(read(t, "ARCHITECTURE.md"), -1)
+	for _, m := range ranges {
+		last := m[2] + m[3]
+		if m[1] != m[2] || !stated[m[1]+"1"] || !stated[last] {
+			t.Errorf("ARCHITECTURE.md names the invariants %s, which no comment states", m[0])
+		}
+	}
+	if len(ranges) < 3 {
+		t.Errorf("ARCHITECTURE.md names only %d sets of invariants", len(ranges))
+	}
+}
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

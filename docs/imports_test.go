@@ -1,0 +1,153 @@
+package docs
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const (
+	module = "github.com/kestrelmq/kestrel"
+	root   = ".." // of the tree
+)
+
+// mayImport lists, for each package, which of our packages it may import, tests included. A package
+// may import itself. What stands here is the picture in ARCHITECTURE.md, arrow by arrow.
+var mayImport = map[string]string{
+	"codec/memcache":   "",
+	"codec/oldjournal": "",
+	"codec/text":       "",
+	"codec/thrift":     "",
+
+	"segment":             "segment/segmenttest",
+	"segment/segmenttest": "segment",
+
+	"engine":           "engine/histogram segment segment/segmenttest",
+	"engine/histogram": "",
+
+	"netloop":       "codec/memcache codec/text codec/thrift engine engine/histogram segment segment/segmenttest",
+	"netloop/admin": "engine engine/histogram netloop segment/segmenttest",
+
+	"cmd/kestrel": "cmd/kestrel/internal/cli cmd/kestrel/internal/clitest cmd/kestrel/internal/config" +
+		" cmd/kestrel/internal/journalcmd cmd/kestrel/internal/loadcmd cmd/kestrel/internal/scalaconfig" +
+		" codec/memcache codec/oldjournal engine netloop netloop/admin",
+	"cmd/kestrel/internal/cli":     "",
+	"cmd/kestrel/internal/clitest": "cmd/kestrel/internal/cli codec/oldjournal engine",
+	"cmd/kestrel/internal/config":  "cmd/kestrel/internal/cli engine netloop segment",
+	"cmd/kestrel/internal/journalcmd": "cmd/kestrel/internal/cli cmd/kestrel/internal/clitest" +
+		" cmd/kestrel/internal/config codec/oldjournal engine segment",
+	"cmd/kestrel/internal/loadcmd": "cmd/kestrel/internal/cli cmd/kestrel/internal/clitest" +
+		" cmd/kestrel/internal/config loadtest loadtest/figures loadtest/report loadtest/scenario loadtest/spawn netloop",
+	"cmd/kestrel/internal/scalaconfig": "cmd/kestrel/internal/config engine",
+
+	"loadtest":            "codec/memcache codec/thrift loadtest/testserver",
+	"loadtest/figures":    "",
+	"loadtest/report":     "loadtest/figures",
+	"loadtest/scenario":   "codec/memcache codec/thrift loadtest loadtest/figures loadtest/spawn loadtest/testserver",
+	"loadtest/spawn":      "",
+	"loadtest/testserver": "codec/thrift",
+
+	"bench/backlog":       "bench/peer bench/peer/peertest loadtest loadtest/figures loadtest/spawn",
+	"bench/idle":          "",
+	"bench/lab":           "codec/memcache codec/text codec/thrift",
+	"bench/peer":          "loadtest loadtest/spawn",
+	"bench/peer/peertest": "bench/peer loadtest/spawn",
+	"bench/peers":         "bench/peer bench/peer/peertest loadtest loadtest/figures loadtest/spawn",
+	"bench/profile":       "loadtest loadtest/figures loadtest/spawn",
+
+	"docs": "",
+}
+
+// homes are the folders in which a library is used, and no other.
+var homes = map[string]string{
+	"github.com/valyala/bytebufferpool":   "netloop",
+	"github.com/cespare/xxhash/v2":        "segment",
+	"github.com/zeebo/xxh3":               "segment",
+	"github.com/klauspost/compress":       "segment",
+	"github.com/spf13/cobra":              "cmd",
+	"github.com/BurntSushi/toml":          "cmd",
+	"github.com/prometheus/client_golang": "netloop",
+	"github.com/go-echarts/go-echarts/v2": "loadtest",
+	"gonum.org/v1/plot":                   "loadtest",
+}
+
+// TestImports tests that packages import what the picture allows, and that each library has one
+// home.
+func TestImports(t *testing.T) {
+	seen := make(map[string]bool)
+	for _, file := range goFiles(t) {
+		pkg := path.Dir(file)
+		seen[pkg] = true
+		allowed, known := mayImport[pkg]
+		if !known {
+			t.Errorf("%s: the picture has no package %s: add it to mayImport and to ARCHITECTURE.md", file, pkg)
+			continue
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, file), nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, spec := range parsed.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkHome(t, file, imported)
+			ours, found := strings.CutPrefix(imported, module+"/")
+			if found && ours != pkg && !slices.Contains(strings.Fields(allowed), ours) {
+				t.Errorf("%s imports %s: the picture has no such arrow", file, ours)
+			}
+		}
+	}
+	for pkg := range mayImport {
+		if !seen[pkg] {
+			t.Errorf("the picture has a package %s, and the tree does not", pkg)
+		}
+	}
+}
+
+// checkHome tests that a library is used in its home.
+func checkHome(t *testing.T, file, imported string) {
+	t.Helper()
+	folder, _, _ := strings.Cut(file, "/")
+	for library, home := range homes {
+		if (imported == library || strings.HasPrefix(imported, library+"/")) && folder != home {
+			t.Errorf("%s imports %s, whose home is %s", file, imported, home)
+		}
+	}
+}
+
+// goFiles returns the Go files of the tree, slash-separated, relative to its root.
+func goFiles(t *testing.T) []string {
+	t.Helper()
+	var files []string
+	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (d.Name() == ".git" || d.Name() == "testdata" || d.Name() == "bin") {
+			return filepath.SkipDir
+		}
+		if strings.HasSuffix(name, ".go") {
+			rel, err := filepath.Rel(root, name)
+			if err != nil {
+				return err
+			}
+			files = append(files, filepath.ToSlash(rel))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) < 400 {
+		t.Fatalf("only %d Go files were found below %s", len(files), root)
+	}
+	return files
+}
