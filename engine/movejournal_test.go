@@ -527,6 +527,29 @@ func TestMoveNeedsBacklog(t *testing.T) {
 	}
 }
 
+// TestMoveWithRecordedBacklog: a move syncs no run of which the journal says all that is in it, so
+// a disk that fails then puts nothing of it in doubt.
+func TestMoveWithRecordedBacklog(t *testing.T) {
+	fsys := newFS()
+	e := openQuiet(t, moveOptions(fsys))
+	want := putMany(t, e, "deep", 0, 60)
+	spoolAll(e)
+	e.spool.tend() // to sync and record what was written
+	spoolAll(e)
+	failSync(t, e, fsys, "other", "x")
+	fsys.SetFault(failRunSyncs)
+	err := e.moveJournal()
+	fsys.SetFault(nil)
+	if err != nil {
+		t.Errorf("moveJournal = %v, want that nothing was to be synced", err)
+		if err := e.moveJournal(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again := openQuiet(t, moveOptions(fsys.Kill()))
+	wantItems(t, again, "deep", strings.Join(want, " "))
+}
+
 // failRunSyncs fails every sync of a run.
 func failRunSyncs(op segmenttest.Op) segmenttest.Fault {
 	if strings.HasSuffix(op.Path, runExt) && op.Kind == segmenttest.OpDatasync {

@@ -145,7 +145,8 @@ func (s *spool) whenSynced(q *queue, f func()) error {
 	return err
 }
 
-// syncRuns makes runs durable, whether they were meant to be or not.
+// syncRuns makes runs durable, whether they were meant to be or not. Those that are recorded to
+// their end are durable already: a sync that fails would put nothing of them in doubt.
 func (s *spool) syncRuns(q *queue, b *backlog, runs []*run) error {
 	breakRun := func(r *run) { // another sync would prove nothing
 		q.shard.mu.Lock()
@@ -157,6 +158,9 @@ func (s *spool) syncRuns(q *queue, b *backlog, runs []*run) error {
 			if err := s.rewrite(q, b, r); err != nil {
 				return err
 			}
+			continue
+		}
+		if r.recorded.end == r.written.end {
 			continue
 		}
 		f, err := s.fs.Open(r.path)
