@@ -76,10 +76,3 @@ func TestOverlay(t *testing.T) {
 		}
 	}
 }
-
-func TestPanics(t *testing.T) {
-	if !long() {
-		t.Skip("builds two servers; make e2e and make controls run it")
-	}
-	tryBriefly(t, "panics", 1)
-}
