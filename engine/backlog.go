@@ -56,8 +56,7 @@ type backlog struct {
 	failed error
 	// epoch is raised when everything queued is dropped: work under way outside the lock then comes
 	// to nothing.
-	epoch   uint64
-	flushed []*flushedPart
+	epoch uint64
 
 	overdue
 
@@ -255,12 +254,12 @@ func (e *Engine) unload(q *queue) {
 	w.clear(&q.shard.pool)
 }
 
-// dropBacklog forgets every queued item of the backlog; the runs are spent.
+// dropBacklog forgets every queued item of the backlog; the runs are spent. The caller gives the memory
+// of those that were in memory back.
 func (e *Engine) dropBacklog(q *queue) {
 	b := q.backlog
 	b.epoch++
-	b.leaving.clear(&q.shard.pool)
-	b.recent.clear(&q.shard.pool)
+	b.leaving, b.recent = window{}, window{}
 	b.count, b.bytes, b.onDisk, b.failed = 0, 0, 0, nil
 	b.spent = append(b.spent, b.runs...)
 	b.runs = nil

@@ -89,7 +89,10 @@ func (c *crashRun) crashSettings() Settings {
 	dead := DefaultQueueOptions()
 	if c.spilling {
 		for i, o := range []*QueueOptions{&always, &periodic, &never, &limited, &toggled, &dead} {
-			o.MaxMemorySize, o.ExpireTo, o.DiscardOldWhenFull = []int64{300, 0, 1000}[i%3], "", false
+			o.MaxMemorySize, o.DiscardOldWhenFull = []int64{300, 0, 1000}[i%3], false
+			if o.ExpireTo != "" {
+				o.ExpireTo = afterlife
+			}
 		}
 		limited.MaxItems = 6
 	}

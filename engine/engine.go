@@ -206,9 +206,9 @@ func (e *Engine) dropUnjournaled() error {
 		e.log.Warn("queue keeps no journal any more: what an earlier process journaled is deleted",
 			"queue", q.name, "items", q.items())
 		q.shard.mu.Lock()
-		defer q.shard.mu.Unlock()
 		end = e.forgo(q, nil)
-		e.delete(q, Now())
+		q.shard.mu.Unlock()
+		e.Delete(Now(), []byte(q.name))
 	})
 	return e.Commit(Ticket{Written: end, Synced: end})
 }

@@ -12,7 +12,8 @@ var (
 	ErrComing = errors.New("engine: item is being read from disk")
 	// ErrNotTaken is returned by a fetch whose Receiver did not take the item.
 	ErrNotTaken = errors.New("engine: item was not taken")
-	// ErrBacklog is wrapped by the error of a fetch whose item cannot be read from disk.
+	// ErrBacklog is wrapped by the error of a fetch whose item cannot be read from disk, or of a flush
+	// that is to bring expired items from there to another queue.
 	ErrBacklog = errors.New("engine: backlog cannot be read")
 	// ErrDeleted is returned by a fetch whose queue was deleted while it waited.
 	ErrDeleted = errors.New("engine: queue was deleted")

@@ -116,42 +116,12 @@ func (e *Engine) moveIn(now Time, m move) (more []move) {
 // MaxExpireSweep, and returns how many. Those that are on disk alone are not counted: they are
 // removed as soon as they have been read. It does not make the queue.
 func (e *Engine) FlushExpired(now Time, name []byte) (int64, Ticket) {
-	sh := e.shardOf(name)
-	sh.mu.Lock()
-	q := sh.queues[string(name)]
-	sh.mu.Unlock()
-	if q == nil {
-		return 0, Ticket{}
-	}
-	return e.flushExpired(q, now)
-}
-
-func (e *Engine) flushExpired(q *queue, now Time) (total int64, t Ticket) {
-	sh := q.shard
-	for {
-		sh.mu.Lock()
-		limit := min(q.opts.MaxExpireSweep-total, sweepBatch)
-		n := e.sweep(q, now, limit)
-		e.owesSweep(q, q.opts.MaxExpireSweep-total-n)
-		moves := sh.takeMoves()
-		sh.mu.Unlock()
-		e.finishMoves(now, moves)
-		if total += n; n < sweepBatch {
-			break
-		}
-	}
-	if total > 0 {
-		t = e.ticketSoFar(q)
-	}
-	return total, t
+	n, t, _ := e.FlushingExpired(name).run(now)
+	return n, t
 }
 
 // FlushAllExpired is FlushExpired for every queue; it returns the sum.
-func (e *Engine) FlushAllExpired(now Time) (total int64, t Ticket) {
-	e.eachQueue(func(q *queue) {
-		n, u := e.flushExpired(q, now)
-		total += n
-		t = t.Merge(u)
-	})
-	return total, t
+func (e *Engine) FlushAllExpired(now Time) (int64, Ticket) {
+	n, t, _ := e.FlushingAllExpired().run(now)
+	return n, t
 }

@@ -25,9 +25,31 @@ func (s *spool) fill(q *queue) {
 		q.backlog.queuedFill = false
 	}
 	q.shard.mu.Unlock()
-	s.moveFlushed(q)
 	for s.fillFrame(q) {
 	}
+}
+
+// bring has what is next behind q's window, which is empty, come into it: read from the disk, or taken
+// back before it is written. It waits for the disk, and returns why nothing can be read.
+func (s *spool) bring(q *queue) error {
+	q.shard.mu.Lock()
+	var failed error
+	written := false
+	if b := q.backlog; b != nil {
+		failed, written = b.failed, b.onDisk > 0
+	}
+	q.shard.mu.Unlock()
+	switch {
+	case failed != nil:
+		return failed
+	case !written:
+		s.recall(q)
+		return nil
+	}
+	s.readMu.Lock()
+	defer s.readMu.Unlock()
+	s.fillFrame(q)
+	return nil
 }
 
 // fillFrame reads one frame, and reports whether there may be room for another. The caller holds

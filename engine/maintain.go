@@ -205,7 +205,7 @@ func (e *Engine) expireQueues(now Time) {
 		if age == 0 || q.deleted || busy || q.created.After(age) >= now {
 			return
 		}
-		e.delete(q, now)
+		e.delete(q) // it leaves nothing to give back
 		e.expires.Add(1)
 		e.log.Info("queue expired", "queue", q.name)
 	})

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+
+	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
 // The operations of a modelRun. Each draws its arguments, does the same to the engine and to the
@@ -20,7 +23,10 @@ func (r *modelRun) item() Item {
 	} else if size == 0 {
 		it.Data = []byte{}
 	}
-	if r.IntN(3) == 0 && !r.spilling {
+	switch {
+	case r.spilling && r.IntN(20) > 0:
+		it.Expiry = r.now + neverReached
+	case !r.spilling && r.IntN(3) == 0:
 		it.Expiry = r.now + Time(r.IntN(5000)) - 100
 	}
 	return it
@@ -268,15 +274,7 @@ func (r *modelRun) queueOperation() {
 		}
 		r.maybeCommit(ticket)
 	case 1:
-		r.op = fmt.Sprintf("flush %q", name)
-		ticket, err := r.e.Flush(r.now, []byte(name), "")
-		if err != nil {
-			r.fail("error %v", err)
-		}
-		if q != nil {
-			r.m.flush(r.now, q)
-		}
-		r.maybeCommit(ticket)
+		r.flush(name, q)
 	default:
 		r.op = fmt.Sprintf("flush expired %q", name)
 		n, ticket := r.e.FlushExpired(r.now, []byte(name))
@@ -289,6 +287,48 @@ func (r *modelRun) queueOperation() {
 		}
 		r.maybeCommit(ticket)
 	}
+}
+
+// neverReached is how far ahead, in milliseconds, items of a run that spills expire: nothing but a
+// flush meets them when they have, and only those that go to the queue called afterlife.
+const (
+	neverReached = Time(1) << 40
+	afterlife    = "afterlife"
+)
+
+// flush flushes a queue; now and then it begins to while items are being written to the backlog.
+func (r *modelRun) flush(name string, q *modelQueue) {
+	r.op = fmt.Sprintf("flush %q", name)
+	now := r.now
+	if r.spilling && r.IntN(2) == 0 {
+		now += 2 * neverReached
+		r.op += " when all has expired"
+	}
+	c := r.e.Flushing([]byte(name), "")
+	if r.spilling && r.IntN(2) == 0 {
+		r.fsys.SetFault(func(op segmenttest.Op) segmenttest.Fault {
+			if op.Kind == segmenttest.OpWriteAt && strings.HasSuffix(op.Path, runExt) {
+				c.Do(now, 1+r.IntN(10))
+			}
+			return segmenttest.Fault{}
+		})
+		spoolSome(r.e, 1+r.IntN(3))
+		r.fsys.SetFault(nil)
+		r.noteSpooled()
+	}
+	for c.Do(now, 1+r.IntN(10)) {
+		if c.Wait(); r.fsys.Stopped() {
+			return
+		}
+	}
+	_, ticket, err := c.Result()
+	if err != nil {
+		r.fail("error %v", err)
+	}
+	if q != nil {
+		r.m.flush(now, q)
+	}
+	r.maybeCommit(ticket)
 }
 
 // background does what maintenance does.

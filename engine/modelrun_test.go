@@ -61,8 +61,8 @@ type modelRun struct {
 	waits []*modelWaiter // in line
 	ready []*modelWaiter // told, but not collected
 	told  []*modelWaiter // as the engine says, by the current operation
-	// spilling makes windows tiny. Items do not expire then, and none are discarded: what the model
-	// does in one step takes the engine several when items come from disk.
+	// spilling makes windows tiny. Items expire for a flush alone then, and none are discarded: what
+	// the model does in one step takes the engine several when items come from disk.
 	spilling bool
 	// onDisk is what a kill would leave now.
 	onDisk []*modelQueue
@@ -170,7 +170,10 @@ func (r *modelRun) queueOptions(name string) QueueOptions {
 		o.ExpireTo = target
 	}
 	if r.spilling {
-		o.MaxAge, o.ExpireTo, o.DiscardOldWhenFull = 0, "", false
+		o.MaxAge, o.DiscardOldWhenFull = 0, false
+		if o.ExpireTo != "" {
+			o.ExpireTo = afterlife
+		}
 	}
 	o.KeepJournal = !one(6)
 	o.FanoutOnly = one(8)

@@ -66,7 +66,7 @@ func TestMoveMeetsOthers(t *testing.T) {
 			budget := int64(1 << 20)
 			e.keepOldReads(q, math.MaxUint64, &budget)
 		}, "b", "b"},
-		{"delete", true, func(e *Engine, q *queue) { e.delete(q, Now()) }, "", ""},
+		{"delete", true, func(e *Engine, q *queue) { e.delete(q) }, "", ""},
 		{"flush", true, func(e *Engine, q *queue) { e.clear(q) }, "", ""},
 		{"out of the journal", true, toggle, "b", ""},
 		{"into the journal", false, toggle, "b", "b"},

@@ -74,8 +74,11 @@ type ReadRef struct {
 // IsZero reports whether ref is the zero ReadRef.
 func (ref ReadRef) IsZero() bool { return ref.r == nil }
 
-// live reports whether ref still names its read. The caller holds the shard's mutex.
-func (ref ReadRef) live() bool { return ref.id != 0 && ref.r.id == ref.id }
+// live reports whether ref still names its read: those of a deleted queue may not have been given back
+// yet. The caller holds the shard's mutex.
+func (ref ReadRef) live() bool {
+	return ref.id != 0 && ref.r.id == ref.id && (ref.r.state != readOpen || !ref.r.q.deleted)
+}
 
 // readList is a doubly linked list of reads.
 type readList struct {

@@ -188,7 +188,7 @@ func (s *spool) syncRuns(q *queue, b *backlog, runs []*run) error {
 func (s *spool) reclaim(q *queue, b *backlog) error {
 	sh := q.shard
 	sh.mu.Lock()
-	spent := slices.DeleteFunc(slices.Clone(b.spent), func(r *run) bool { return r.flushed > 0 })
+	spent := slices.Clone(b.spent)
 	if q.inJournal() {
 		spent = slices.DeleteFunc(spent, q.movesOutOf) // for now; see keepOldReads
 	}

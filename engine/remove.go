@@ -1,44 +1,13 @@
 package engine
 
 // Flush removes every item of the queue called name that is queued; open reads stay. Expired items
-// go where the queue's options say, up to the first that has not expired; those on disk alone, and
-// behind them, all, but only once they have been read: a process that dies before has dropped them.
-// It does not make the queue, and an alias is left alone. It returns a *NotAdmittedError, having
-// changed nothing.
+// go where the queue's options say, in their order, up to the first that has not expired; to bring
+// those that are on disk alone there, Flush waits for the disk. The others are dropped in one step. It
+// does not make the queue, and an alias is left alone. It returns a *NotAdmittedError, having changed
+// nothing, or an error that wraps ErrBacklog if expired items cannot be read now.
 func (e *Engine) Flush(now Time, name []byte, clientID string) (Ticket, error) {
-	sh := e.shardOf(name)
-	sh.mu.Lock()
-	q := sh.queues[string(name)]
-	sh.mu.Unlock()
-	if q == nil {
-		return Ticket{}, nil
-	}
-	return e.flush(q, now, clientID)
-}
-
-func (e *Engine) flush(q *queue, now Time, clientID string) (Ticket, error) {
-	sh := q.shard
-	sh.mu.Lock()
-	if err := q.admitDequeue(clientID); err != nil {
-		sh.mu.Unlock()
-		return Ticket{}, err
-	}
-	for q.opts.ExpireTo != "" && !e.swept(q, now) { // let others in between batches
-		moves := sh.takeMoves()
-		sh.mu.Unlock()
-		e.finishMoves(now, moves)
-		sh.mu.Lock()
-	}
-	e.expireFlushed(q, now)
-	e.clear(q)
-	if q.waiters.head != nil {
-		e.serve(q, now)
-	}
-	q.counters.flushes++
-	moves := sh.takeMoves()
-	sh.mu.Unlock()
-	e.finishMoves(now, moves)
-	return e.ticketSoFar(q), nil
+	_, t, err := e.Flushing(name, clientID).run(now)
+	return t, err
 }
 
 // ticketSoFar is what an operation on q must wait for that relies on all that has happened to it so
@@ -52,9 +21,9 @@ func (e *Engine) ticketSoFar(q *queue) Ticket {
 	return q.ticket(e.journal, e.journal.appendedEnd())
 }
 
-// clear drops every queued item in one step, whatever their number. The caller holds the shard's
-// mutex.
-func (e *Engine) clear(q *queue) {
+// clear drops every queued item in one step, whatever their number, and returns what is to be given
+// back. The caller holds the shard's mutex.
+func (e *Engine) clear(q *queue) rubbish {
 	if q.inJournal() && q.items() > 0 {
 		var except []uint64
 		for _, list := range [...]*readList{&q.open, &q.moving} {
@@ -66,40 +35,21 @@ func (e *Engine) clear(q *queue) {
 			return appendFlush(b, q.number, q.nextID, except)
 		})
 	}
-	q.window.clear(&q.shard.pool)
-	if q.backlog != nil {
+	left := rubbish{q: q, parts: [3]window{q.window}, reads: [2]readList{q.returned}}
+	q.window, q.returned = window{}, readList{}
+	if b := q.backlog; b != nil {
+		left.parts[1], left.parts[2] = b.leaving, b.recent
 		e.dropBacklog(q)
 	}
 	q.segments = q.segments[:0]
-	for q.returned.head != nil {
-		r := q.returned.head
-		q.returned.remove(r)
-		q.shard.freeRead(r)
-	}
+	return left
 }
 
 // FlushAll flushes every queue, or none: it returns a *NotAdmittedError, that of the first queue by
 // name, if any queue does not admit the client. A queue that Reload closes to it meanwhile is left
-// out, and the others are flushed.
-func (e *Engine) FlushAll(now Time, clientID string) (t Ticket, err error) {
-	refusing := ""
-	e.eachQueue(func(q *queue) {
-		q.shard.mu.Lock()
-		defer q.shard.mu.Unlock()
-		if refused := q.admitDequeue(clientID); refused != nil && (err == nil || q.name < refusing) {
-			refusing, err = q.name, refused
-		}
-	})
-	if err != nil {
-		return Ticket{}, err
-	}
-	e.eachQueue(func(q *queue) {
-		u, failed := e.flush(q, now, clientID)
-		t = t.Merge(u)
-		if err == nil {
-			err = failed
-		}
-	})
+// out, and the others are flushed. So is one of which expired items cannot be read now: see Flush.
+func (e *Engine) FlushAll(now Time, clientID string) (Ticket, error) {
+	_, t, err := e.FlushingAll(clientID).run(now)
 	return t, err
 }
 
@@ -107,18 +57,12 @@ func (e *Engine) FlushAll(now Time, clientID string) (t Ticket, err error) {
 // waits. The next use of the name makes a new queue. Deleting a queue that does not exist, or an
 // alias, does nothing.
 func (e *Engine) Delete(now Time, name []byte) Ticket {
-	sh := e.shardOf(name)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	q := sh.queues[string(name)]
-	if q == nil {
-		return Ticket{}
-	}
-	return e.delete(q, now)
+	_, t, _ := e.Deleting(name).run(now)
+	return t
 }
 
-// delete removes q. The caller holds the shard's mutex.
-func (e *Engine) delete(q *queue, now Time) (t Ticket) {
+// delete removes q, and returns what is to be given back. The caller holds the shard's mutex.
+func (e *Engine) delete(q *queue) (t Ticket, left rubbish) {
 	if q.opts.KeepJournal {
 		t = q.ticket(e.journal, e.forgo(q, nil))
 	}
@@ -127,14 +71,9 @@ func (e *Engine) delete(q *queue, now Time) (t Ticket) {
 	q.shard.unlink(q)
 	e.queueCount.Add(-1)
 	e.deletes.Add(1)
-	e.clear(q)
-	for q.open.head != nil {
-		r := q.open.head
-		q.open.remove(r)
-		q.shard.freeRead(r)
-	}
-	q.endWaits(ErrDeleted)
-	return t
+	left = e.clear(q)
+	left.reads[1], q.open = q.open, readList{}
+	return t, left
 }
 
 // eachQueue calls f for every queue that exists when its shard's turn comes, with no lock held.

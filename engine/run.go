@@ -118,8 +118,6 @@ type run struct {
 	// broken says that a sync failed: what is written and not recorded can be read for now, and is
 	// to be written elsewhere.
 	broken bool
-	// flushed counts the parts of flushed queues that are still to be read from the file.
-	flushed int
 }
 
 // runExt is how the names of runs end, behind the number in ten digits.

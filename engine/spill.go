@@ -270,6 +270,28 @@ func (e *Engine) arrived(q *queue, now Time) (left bool) {
 	return true
 }
 
+// recall takes back into the window of q, which is empty, what waits to be written, if nothing is on
+// disk alone. It waits for a write that is under way.
+func (s *spool) recall(q *queue) {
+	s.writeMu.Lock()
+	defer s.writeMu.Unlock()
+	now, sh := s.now(), q.shard
+	sh.mu.Lock()
+	b := q.backlog
+	if b == nil || q.window.count > 0 || b.onDisk > 0 {
+		sh.mu.Unlock()
+		return
+	}
+	b.leaving.join(&b.recent)
+	b.recent, b.leaving = b.leaving, window{}
+	b.count, b.bytes = 0, 0
+	left := s.e.arrived(q, now)
+	moves := sh.takeMoves()
+	sh.mu.Unlock()
+	s.e.finishMoves(now, moves)
+	s.logState(q, left)
+}
+
 // next asks for what is to be done after a batch has been written, and ends the run if it is large
 // enough. The caller holds writeMu.
 func (s *spool) next(q *queue, b *backlog) {

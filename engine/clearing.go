@@ -1,0 +1,249 @@
+package engine
+
+// Clearing is a flush, a deletion, or a removal of expired items, of one queue or of all. It is done
+// in pieces, so that whoever runs it may do something else in between. Others may use the queues
+// meanwhile; of what they put, a flush may remove some or all.
+//
+// Its methods are for one goroutine at a time:
+//
+//	for c.Do(Now(), n) {
+//		c.Wait()
+//	}
+//	removed, ticket, err := c.Result()
+//
+// A Clearing that is given up has cleared some queues, and others not.
+type Clearing struct {
+	e        *Engine
+	kind     clearingKind
+	clientID string
+
+	admitting bool     // all queues are asked first whether they admit the client
+	shards    int      // of how many the queues are still to be visited
+	queues    []*queue // to visit before those
+	queue     *queue   // being cleared; nil between two
+	limit     uint64   // ids of its items from here on were put behind the flush
+	swept     int64    // expired items removed from it
+	dropping  bool     // its expired items cannot be read: they go with the others
+	waits     bool     // the next piece needs something of the disk
+	rubbish   rubbish
+
+	refusing string // the name of a queue that does not admit the client
+	removed  int64
+	ticket   Ticket
+	err      error
+}
+
+type clearingKind uint8
+
+const (
+	clearFlush clearingKind = iota
+	clearExpired
+	clearDelete
+)
+
+// clearingPiece is how much a piece does if nobody waits for it: see Do.
+const clearingPiece = 1024
+
+// Flushing is [Engine.Flush] in pieces.
+func (e *Engine) Flushing(name []byte, clientID string) *Clearing {
+	return e.clearOne(clearFlush, name, clientID)
+}
+
+// FlushingAll is [Engine.FlushAll] in pieces.
+func (e *Engine) FlushingAll(clientID string) *Clearing {
+	return &Clearing{
+		e: e, kind: clearFlush, clientID: clientID, shards: len(e.shards), admitting: true,
+	}
+}
+
+// FlushingExpired is [Engine.FlushExpired] in pieces.
+func (e *Engine) FlushingExpired(name []byte) *Clearing { return e.clearOne(clearExpired, name, "") }
+
+// FlushingAllExpired is [Engine.FlushAllExpired] in pieces.
+func (e *Engine) FlushingAllExpired() *Clearing {
+	return &Clearing{e: e, kind: clearExpired, shards: len(e.shards)}
+}
+
+// Deleting is [Engine.Delete] in pieces.
+func (e *Engine) Deleting(name []byte) *Clearing { return e.clearOne(clearDelete, name, "") }
+
+func (e *Engine) clearOne(kind clearingKind, name []byte, clientID string) *Clearing {
+	c := &Clearing{e: e, kind: kind, clientID: clientID}
+	sh := e.shardOf(name)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if q := sh.queues[string(name)]; q != nil {
+		c.queues = append(c.queues, q)
+	}
+	return c
+}
+
+// Do does the next piece and reports whether there is more to do. A piece visits n queues, or
+// removes n expired items, or gives back as much memory; it takes n microseconds at most, about. It
+// never waits for the disk.
+func (c *Clearing) Do(now Time, n int) (more bool) {
+	c.waits = false
+	for n > 0 && !c.waits {
+		if !c.rubbish.empty() {
+			n -= c.rubbish.dispose(n)
+			continue
+		}
+		if c.queue == nil && !c.next() {
+			return false
+		}
+		n -= 1 + c.piece(now, n)
+	}
+	return true
+}
+
+// Wait waits for what the next piece needs of the disk, if it does: items that are to go to another
+// queue are read back.
+func (c *Clearing) Wait() {
+	if !c.waits {
+		return
+	}
+	err := c.e.spool.bring(c.queue)
+	switch {
+	case err == nil:
+	case isDamage(err):
+		c.dropping = true
+		c.e.log.Error("flush: expired items that cannot be read are dropped", "queue", c.queue.name, "err", err)
+	default:
+		c.queue = nil
+		if c.err == nil {
+			c.err = err
+		}
+	}
+}
+
+// Ahead reports whether expired items have been moved to a queue that takes them faster than the
+// disk does. Whoever runs the Clearing should then wait before the next piece; see [Ticket].
+func (c *Clearing) Ahead() bool {
+	q := c.queue
+	if q == nil {
+		return false
+	}
+	q.shard.mu.Lock()
+	target := q.opts.ExpireTo
+	q.shard.mu.Unlock()
+	return target != "" && c.e.Ahead([]byte(target))
+}
+
+// Result returns, when Do has reported that there is no more, how many expired items were removed
+// if that was all, what the reply must wait for, and the error, a *NotAdmittedError or one that
+// wraps ErrBacklog.
+func (c *Clearing) Result() (removed int64, t Ticket, err error) { return c.removed, c.ticket, c.err }
+
+// run does all of it, and waits for the disk if it must.
+func (c *Clearing) run(now Time) (removed int64, t Ticket, err error) {
+	for c.Do(now, clearingPiece) {
+		c.Wait()
+	}
+	return c.Result()
+}
+
+// next goes on to the next queue, and reports whether there is one.
+func (c *Clearing) next() bool {
+	for len(c.queues) == 0 {
+		switch {
+		case c.shards > 0:
+			c.shards--
+			c.queues = c.e.shards[c.shards].list(c.queues[:0])
+		case c.admitting && c.err == nil:
+			c.admitting, c.shards = false, len(c.e.shards)
+		default:
+			return false
+		}
+	}
+	last := len(c.queues) - 1
+	c.queue, c.queues = c.queues[last], c.queues[:last]
+	c.limit, c.swept, c.dropping = 0, 0, false
+	return true
+}
+
+// piece does up to n steps for the queue, and returns how many beyond the first it did.
+func (c *Clearing) piece(now Time, n int) (steps int) {
+	q := c.queue
+	q.shard.mu.Lock()
+	done := true
+	switch {
+	case q.deleted:
+	case c.admitting:
+		c.ask(q)
+	case c.kind == clearFlush:
+		steps, done = c.flush(q, now, n)
+	case c.kind == clearExpired:
+		steps, done = c.expire(q, now, n)
+	default:
+		t, left := c.e.delete(q)
+		c.ticket, c.rubbish = c.ticket.Merge(t), left
+	}
+	moves := q.shard.takeMoves()
+	q.shard.mu.Unlock()
+	c.e.finishMoves(now, moves)
+	if done {
+		c.queue = nil
+		if c.kind == clearFlush && !c.admitting || c.swept > 0 {
+			c.ticket = c.ticket.Merge(c.e.ticketSoFar(q))
+		}
+	}
+	return steps
+}
+
+// ask notes whether q admits the client. The caller holds the shard's mutex.
+func (c *Clearing) ask(q *queue) {
+	err := q.admitDequeue(c.clientID)
+	if err != nil && (c.err == nil || q.name < c.refusing) {
+		c.refusing, c.err = q.name, err
+	}
+}
+
+// flush removes expired items from the head of q, if they go to another queue, as far as the first
+// that has not expired or was put behind the flush; then it removes all others in one step. The caller
+// holds the shard's mutex, and finishes the moves.
+func (c *Clearing) flush(q *queue, now Time, n int) (steps int, done bool) {
+	e := c.e
+	if c.limit == 0 {
+		if err := q.admitDequeue(c.clientID); err != nil {
+			if c.err == nil {
+				c.err = err
+			}
+			return 0, true
+		}
+		c.limit = q.nextID
+	}
+	if q.opts.ExpireTo != "" && !c.dropping {
+		limit := min(int64(n), sweepBatch)
+		if c.swept = e.sweep(q, now, limit); c.swept == limit {
+			return int(limit), false
+		}
+		if _, ok := q.first(); !ok && q.coming() && q.headID() < c.limit {
+			c.waits = true
+			return int(c.swept), false
+		}
+	}
+	if q.returned.head == nil && q.headID() >= c.limit {
+		e.shrink(q) // all that was there is gone; what was put since may have been taken back into memory
+	} else {
+		c.rubbish = e.clear(q)
+	}
+	if q.waiters.head != nil {
+		e.serve(q, now)
+	}
+	q.counters.flushes++
+	return int(c.swept), true
+}
+
+// expire removes expired items from the head of q, up to its MaxExpireSweep. The caller holds the
+// shard's mutex, and finishes the moves.
+func (c *Clearing) expire(q *queue, now Time, n int) (steps int, done bool) {
+	limit := min(q.opts.MaxExpireSweep-c.swept, int64(n), sweepBatch)
+	removed := c.e.sweep(q, now, limit)
+	c.swept += removed
+	c.removed += removed
+	if removed == limit && c.swept < q.opts.MaxExpireSweep {
+		return int(removed), false
+	}
+	c.e.owesSweep(q, q.opts.MaxExpireSweep-c.swept)
+	return int(removed), true
+}

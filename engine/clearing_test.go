@@ -1,0 +1,95 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/kestrelmq/kestrel/segment/segmenttest"
+)
+
+// expiring returns an engine whose queue "q" holds little in memory and has items that expire go to
+// the queue "dead", and an instant at which what fillExpiring puts has not expired yet.
+func expiring(t *testing.T, f *hookFS) (*Engine, Time) {
+	o := testOptions(nil)
+	o.FS = f
+	to := DefaultQueueOptions()
+	to.MaxMemorySize, to.ExpireTo = 2000, "dead"
+	o.Settings.Queues = map[string]QueueOptions{"q": to}
+	e := openQuiet(t, o)
+	now := Now()
+	e.spool.now = func() Time { return now }
+	return e, now
+}
+
+// putNumbers puts n items that expire a moment later, and calls each after each of them.
+func putNumbers(t *testing.T, e *Engine, now Time, n int, each func(i int)) (all []string) {
+	t.Helper()
+	for i := range n {
+		all = append(all, fmt.Sprintf("%0100d", i))
+		p := PutRequest{Data: []byte(all[i]), Expiry: now + 1}
+		ticket, err := e.Put(now, []byte("q"), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustCommit(t, e, ticket)
+		each(i)
+	}
+	return all
+}
+
+// TestFlushMovesEverywhere: a flush moves what has expired in its order, wherever it lies: read back,
+// on disk alone, about to be written, or put last.
+func TestFlushMovesEverywhere(t *testing.T) {
+	for _, spill := range []int{-1, 0, 40, 80, 99} {
+		e, now := expiring(t, &hookFS{FS: segmenttest.New()})
+		want := putNumbers(t, e, now, 100, func(i int) {
+			if i == spill {
+				for q := e.spool.spills.take(); q != nil; q = e.spool.spills.take() {
+					e.spool.spill(q)
+				}
+			}
+		})
+		ticket, err := e.Flush(now+1000, []byte("q"), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustCommit(t, e, ticket)
+		spoolAll(e)
+		verify(t, e)
+		if got := drain(t, e, "dead"); !slices.Equal(got, want) {
+			t.Errorf("spilled after item %d: %d items arrived, or not in order, want %d", spill, len(got), len(want))
+		}
+	}
+}
+
+// TestFlushWhileSpilling flushes while items are being written to the backlog: they have expired, and
+// arrive where the others do.
+func TestFlushWhileSpilling(t *testing.T) {
+	f := &hookFS{FS: segmenttest.New()}
+	e, now := expiring(t, f)
+	want := putNumbers(t, e, now, 100, func(int) {})
+	c := e.Flushing([]byte("q"), "")
+	writes := 0
+	f.write = func(call func() error) error {
+		if writes++; writes == 1 {
+			c.Do(now+1000, 1<<20)
+		}
+		return call()
+	}
+	for q := e.spool.spills.take(); q != nil; q = e.spool.spills.take() {
+		e.spool.spill(q)
+	}
+	f.write = nil
+	for c.Do(now+1000, 1<<20) {
+		c.Wait()
+	}
+	spoolAll(e)
+	verify(t, e)
+	if got := drain(t, e, "dead"); !slices.Equal(got, want) || writes == 0 {
+		t.Errorf("%d items arrived, or not in order, want %d; %d writes", len(got), len(want), writes)
+	}
+	if s, _ := e.QueueStats(now, []byte("q")); s.Expired != 100 || s.Items != 0 {
+		t.Errorf("%d items expired, want 100; %d are left", s.Expired, s.Items)
+	}
+}

@@ -1,0 +1,48 @@
+package engine
+
+// rubbish is what a queue held when it was flushed or deleted, and nobody can see any more. To give
+// all of it back at once would keep the shard locked for long.
+type rubbish struct {
+	q     *queue // with waits to be ended, if it was deleted
+	parts [3]window
+	reads [2]readList
+}
+
+func (r *rubbish) empty() bool { return r.q == nil }
+
+// dispose gives up to n chunks and reads back, or ends as many waits, and returns how many.
+func (r *rubbish) dispose(n int) (done int) {
+	sh := r.q.shard
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	for ; done < n; done++ {
+		if !r.disposeOne(sh) {
+			*r = rubbish{}
+			break
+		}
+	}
+	return done
+}
+
+func (r *rubbish) disposeOne(sh *shard) bool {
+	for i := range r.parts {
+		if c := r.parts[i].head; c != nil {
+			r.parts[i].head = c.next
+			sh.pool.give(c)
+			return true
+		}
+	}
+	for i := range r.reads {
+		if read := r.reads[i].head; read != nil {
+			r.reads[i].remove(read)
+			sh.freeRead(read)
+			return true
+		}
+	}
+	if w := r.q.waiters.head; w != nil && r.q.deleted {
+		w.Err = ErrDeleted
+		r.q.endWait(w, ReadRef{})
+		return true
+	}
+	return false
+}
