@@ -264,51 +264,47 @@ func (s *session) confirmAll(name []byte) {
 	}
 }
 
-func (s *session) delete(name []byte) error {
+// delete, flush and flushAll call done with the outcome, and flushExpired and flushAllExpired with how
+// many items were removed: now, or when a job has ended.
+
+func (s *session) delete(name []byte, done func(*session, error)) {
 	if s.writesBlocked() {
-		return errDeleteUnavailable
+		done(s, errDeleteUnavailable)
+		return
 	}
-	t := s.loop.engine.Delete(s.loop.now, name)
-	s.claim(t)
-	s.loop.latencies.count(CommandDelete, nil, t, 1)
-	return nil
+	s.clear(CommandDelete, s.loop.engine.Deleting(name), withoutCount(done))
 }
 
-func (s *session) flush(name []byte) error {
+func (s *session) flush(name []byte, done func(*session, error)) {
 	if s.writesBlocked() {
-		return errFlushUnavailable
+		done(s, errFlushUnavailable)
+		return
 	}
-	t, err := s.loop.engine.Flush(s.loop.now, name, s.clientID)
-	s.claim(t)
-	s.loop.latencies.count(CommandFlush, nil, t, 1)
-	return err
+	s.clear(CommandFlush, s.loop.engine.Flushing(name, s.clientID), withoutCount(done))
 }
 
-func (s *session) flushAll() error {
+func (s *session) flushAll(done func(*session, error)) {
 	if s.writesBlocked() {
-		return errFlushAllUnavailable
+		done(s, errFlushAllUnavailable)
+		return
 	}
-	t, err := s.loop.engine.FlushAll(s.loop.now, s.clientID)
-	s.claim(t)
-	s.loop.latencies.count(CommandFlush, nil, t, 1)
-	return err
+	s.clear(CommandFlush, s.loop.engine.FlushingAll(s.clientID), withoutCount(done))
 }
 
-func (s *session) flushExpired(name []byte) (int64, error) {
-	if s.writesBlocked() {
-		return 0, errFlushExpiredUnavailable
-	}
-	n, t := s.loop.engine.FlushExpired(s.loop.now, name)
-	s.claim(t)
-	s.loop.latencies.count(CommandFlush, nil, t, 1)
-	return n, nil
+func withoutCount(done func(*session, error)) func(*session, int64, error) {
+	return func(s *session, _ int64, err error) { done(s, err) }
 }
 
-func (s *session) flushAllExpired() int64 {
-	n, t := s.loop.engine.FlushAllExpired(s.loop.now)
-	s.claim(t)
-	s.loop.latencies.count(CommandFlush, nil, t, 1)
-	return n
+func (s *session) flushExpired(name []byte, done func(*session, int64, error)) {
+	if s.writesBlocked() {
+		done(s, 0, errFlushExpiredUnavailable)
+		return
+	}
+	s.clear(CommandFlush, s.loop.engine.FlushingExpired(name), done)
+}
+
+func (s *session) flushAllExpired(done func(*session, int64, error)) {
+	s.clear(CommandFlush, s.loop.engine.FlushingAllExpired(), done)
 }
 
 // setNamedStatus is setStatus by the status's name.

@@ -108,6 +108,22 @@ func (y *latencies) count(c Command, m *engine.Meter, t engine.Ticket, n int64) 
 	}
 }
 
+// late is count of one command that began in an earlier turn.
+func (y *latencies) late(c Command, t engine.Ticket, began time.Time) {
+	if y == nil {
+		return
+	}
+	if n := len(y.waiting); n == maxGroups {
+		g := &y.waiting[n-1]
+		g.counts[c]++
+		g.synced = max(g.synced, t.Synced)
+		return
+	}
+	g := group{began: began, synced: t.Synced, any: true}
+	g.counts[c] = 1
+	y.waiting = append(y.waiting, g)
+}
+
 // add takes in commands on one queue. Clients stay with a queue or two for a while, so only the
 // last few are looked at: a queue may be there several times.
 func (g *group) add(c engine.Sample) {

@@ -228,29 +228,37 @@ func (s *session) finish(noReply bool, err error, reply string) {
 	}
 }
 
+// finishing is finish for when the command has ended: req is not valid any more then.
+func finishing(req *memcache.Request, reply string) func(*session, error) {
+	noReply := req.NoReply
+	return func(s *session, err error) { s.finish(noReply, err, reply) }
+}
+
 func memcacheDelete(s *session, req *memcache.Request) {
-	s.finish(req.NoReply, s.delete(s.latin1Name(req.Queue)), memcache.ReplyDeleted)
+	s.delete(s.latin1Name(req.Queue), finishing(req, memcache.ReplyDeleted))
 }
 
 func memcacheFlush(s *session, req *memcache.Request) {
-	s.finish(req.NoReply, s.flush(s.latin1Name(req.Queue)), memcache.ReplyEnd)
+	s.flush(s.latin1Name(req.Queue), finishing(req, memcache.ReplyEnd))
 }
 
 func memcacheFlushAll(s *session, req *memcache.Request) {
-	s.finish(req.NoReply, s.flushAll(), memcache.ReplyFlushedAll)
+	s.flushAll(finishing(req, memcache.ReplyFlushedAll))
 }
 
 func memcacheFlushExpired(s *session, req *memcache.Request) {
-	n, err := s.flushExpired(s.latin1Name(req.Queue))
+	s.flushExpired(s.latin1Name(req.Queue), memcacheCount)
+}
+
+func memcacheFlushAllExpired(s *session, _ *memcache.Request) { s.flushAllExpired(memcacheCount) }
+
+// memcacheCount words how many items were removed.
+func memcacheCount(s *session, n int64, err error) {
 	if err != nil {
 		s.proto.refuse(s, err)
 		return
 	}
 	s.out = memcache.AppendCount(s.out, n)
-}
-
-func memcacheFlushAllExpired(s *session, _ *memcache.Request) {
-	s.out = memcache.AppendCount(s.out, s.flushAllExpired())
 }
 
 func memcacheStatus(s *session, req *memcache.Request) {

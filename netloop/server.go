@@ -42,6 +42,8 @@ type Server struct {
 	serving  bool           // Start was called
 	workers  sync.WaitGroup
 	jobs     sync.WaitGroup
+	cutOff   atomic.Bool // requests have had their time: jobs that take long are given up
+	clearing sync.Mutex  // held for a piece of a flush
 }
 
 // New makes a server and opens its ports; Start makes it answer. It returns an error if opts are
@@ -210,6 +212,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		s.status.goDown()
 		if s.serving {
 			s.drain(ctx)
+			s.cutOff.Store(true)
 			for _, d := range s.loops {
 				d.do(d.stop)
 			}

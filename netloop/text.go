@@ -191,9 +191,9 @@ func textDone(s *session, err error) {
 	s.out = append(s.out, text.ReplyDone...)
 }
 
-func textFlush(s *session, req *text.Request) { textDone(s, s.flush(s.latin1Name(req.Queue))) }
+func textFlush(s *session, req *text.Request) { s.flush(s.latin1Name(req.Queue), textDone) }
 
-func textDelete(s *session, req *text.Request) { textDone(s, s.delete(s.latin1Name(req.Queue))) }
+func textDelete(s *session, req *text.Request) { s.delete(s.latin1Name(req.Queue), textDone) }
 
 func textStatus(s *session, req *text.Request) {
 	if len(req.Status) == 0 {

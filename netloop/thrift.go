@@ -231,11 +231,11 @@ func thriftDone(s *session, err error) {
 	s.out = thrift.AppendVoid(s.out, s.thrift.call)
 }
 
-func thriftFlushQueue(s *session, req *thrift.Request) { thriftDone(s, s.flush(req.Queue)) }
+func thriftFlushQueue(s *session, req *thrift.Request) { s.flush(req.Queue, thriftDone) }
 
-func thriftFlushAllQueues(s *session, _ *thrift.Request) { thriftDone(s, s.flushAll()) }
+func thriftFlushAllQueues(s *session, _ *thrift.Request) { s.flushAll(thriftDone) }
 
-func thriftDeleteQueue(s *session, req *thrift.Request) { thriftDone(s, s.delete(req.Queue)) }
+func thriftDeleteQueue(s *session, req *thrift.Request) { s.delete(req.Queue, thriftDone) }
 
 // thriftStatuses are the server's statuses as calls name them; the others have no name there.
 var thriftStatuses = map[Status]thrift.Status{
