@@ -49,8 +49,8 @@ type backlog struct {
 	// spent holds runs that no item of the queue needs any more but open ones; reclaim moves those
 	// to the journal and removes the files.
 	spent []*run
-	// gone are items behind that were removed out of their order before the process started:
-	// ascending and apart.
+	// gone are ids that runs may name, and that are gone although they are not below headID: they were
+	// removed out of their order before the process started. Ascending and apart.
 	gone []idRange
 	// failed is why nothing more can be read: damage, or an error of the disk.
 	failed error
@@ -234,9 +234,7 @@ func (e *Engine) retire(q *queue) {
 		b.runs = append(b.runs[:0], b.runs[1:]...)
 		e.spool.wantRecord(q)
 	}
-	if len(b.runs) == 0 {
-		b.gone = nil
-	}
+	b.gone = slices.DeleteFunc(b.gone, func(r idRange) bool { return r.last < head })
 }
 
 // holds reports whether id, which lives, is that of an item in a run.

@@ -42,42 +42,59 @@ func (e *Engine) recordQueue(q *queue) LSN {
 // recordBacklog records the runs of q and what is gone of the items in them, and in those runs that
 // are gone as a whole: what the journal says of them may outlive what it says of their items.
 func (e *Engine) recordBacklog(q *queue) (end LSN) {
+	var runs []*run
 	if b := q.backlog; b != nil {
-		for _, runs := range [...][]*run{b.spent, b.runs} {
-			for _, r := range runs {
+		for _, list := range [...][]*run{b.spent, b.runs} {
+			for _, r := range list {
 				if r.recorded.end > 0 {
-					e.journal.spill(q, r)
+					runs = append(runs, r)
 				}
 			}
 		}
 	}
-	if !q.spilled {
+	if len(runs) == 0 && !q.spilled {
 		return end
 	}
-	return e.recordGone(q)
+	return e.recordRuns(q, runs, true)
 }
 
-// recordGone records what is gone of the items that q ever had.
-func (e *Engine) recordGone(q *queue) LSN {
-	var except []uint64
-	for _, r := range q.readsByID() {
-		except = append(except, r.item.ID)
-	}
-	head := q.headID()
+// recordRuns records what of runs of q is synced and, if gone is set, all that is gone of what q ever
+// had: in one frame, so that no crash leaves the one without the other (B6).
+func (e *Engine) recordRuns(q *queue, runs []*run, gone bool) LSN {
+	q.spilled = q.spilled || len(runs) > 0
 	return e.journal.record(q.number, func(buf []byte) []byte {
-		buf = appendFlush(buf, q.number, head, except)
-		if q.backlog == nil {
-			return buf
+		for _, r := range runs {
+			buf = appendSpill(buf, q.number, r.id, r.recorded)
 		}
-		for _, r := range q.backlog.gone {
-			for first := max(r.first, head); first <= r.last; {
-				more := min(r.last-first, math.MaxUint32)
-				buf = appendRemove(buf, q.number, first, uint32(more))
-				first += more + 1
-			}
+		if gone {
+			buf = q.appendGone(buf)
 		}
 		return buf
 	})
+}
+
+// appendGone appends records of what is gone of the items that q ever had, as far as runs may name
+// them.
+func (q *queue) appendGone(buf []byte) []byte {
+	var except []uint64
+	for _, list := range [...]*readList{&q.returned, &q.open, &q.moving} {
+		for r := list.head; r != nil; r = r.next {
+			except = append(except, r.item.ID)
+		}
+	}
+	head := q.headID()
+	buf = appendFlush(buf, q.number, head, except)
+	if q.backlog == nil {
+		return buf
+	}
+	for _, r := range q.backlog.gone {
+		for first := max(r.first, head); first <= r.last; {
+			more := min(r.last-first, math.MaxUint32)
+			buf = appendRemove(buf, q.number, first, uint32(more))
+			first += more + 1
+		}
+	}
+	return buf
 }
 
 // trimJournal drops the segments at the front of the journal that no item needs any more. It waits

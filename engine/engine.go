@@ -136,6 +136,9 @@ func (e *Engine) openDir() (err error) {
 	}
 	e.spool = newSpool(e, e.fs)
 	r, err := e.findJournal()
+	if err == nil {
+		err = e.spool.find()
+	}
 	if err != nil {
 		return errors.Join(err, e.release())
 	}

@@ -239,14 +239,6 @@ func (j *journal) keep(q *queue, it Item) (segment uint64) {
 	return segment
 }
 
-// spill records what of a run of q is synced.
-func (j *journal) spill(q *queue, r *run) LSN {
-	q.spilled = true
-	return j.record(q.number, func(b []byte) []byte {
-		return appendSpill(b, q.number, r.id, r.recorded)
-	})
-}
-
 // delete records that q is gone.
 func (j *journal) delete(q *queue) LSN {
 	return j.record(q.number, func(b []byte) []byte { return appendDelete(b, q.number) })

@@ -92,11 +92,11 @@ func (s *spool) closeWriter(q *queue, r *run) (closed bool) {
 // the shard's mutex.
 func (e *Engine) recordSynced(q *queue, r *run, state runState) {
 	r.recorded = state
-	e.journal.spill(q, r)
-	if q.headID() > q.spilledTo+1 {
-		// Some were handed out meanwhile. That they are gone may stand in a segment that is dropped
-		// before this record is; and the place of those that are open is in the run now.
-		e.recordGone(q)
+	// Some were handed out meanwhile, or gone before they were written. That may stand in a segment that
+	// is dropped before this record is.
+	taken := q.headID() > q.spilledTo+1
+	e.recordRuns(q, []*run{r}, taken || len(q.backlog.gone) > 0)
+	if taken { // the place of those that are open is in the run now
 		for _, list := range [...]*readList{&q.returned, &q.open, &q.moving} {
 			for read := list.head; read != nil; read = read.next {
 				if id := read.item.ID; id > q.spilledTo && state.holds(id) {

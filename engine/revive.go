@@ -2,7 +2,9 @@ package engine
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"time"
@@ -91,26 +93,35 @@ func (r *replay) restore(q *queue, from *replayed) error {
 	for _, id := range slices.Sorted(maps.Keys(from.kept)) {
 		gone = addRange(gone, idRange{id, id})
 	}
-	b := &backlog{inReadBehind: true, since: time.Now()}
-	if err := r.e.spool.collect(b, from.runs, gone); err != nil {
+	b := &backlog{}
+	absent, err := r.e.spool.collect(b, from.runs, gone)
+	if err != nil {
 		return fmt.Errorf("queue %q: %w", q.name, err)
 	}
+	first, last := uint64(1), uint64(0) // of what lives in runs
 	if b.count > 0 {
-		q.writtenTo = b.runs[len(b.runs)-1].written.lastID
-		q.spilledTo = q.writtenTo
+		first, last = b.nextID, b.runs[len(b.runs)-1].written.lastID
+		b.inReadBehind, b.since = true, time.Now()
+		q.writtenTo, q.spilledTo = last, last
 		b.recent, q.window = q.window, window{}
-		b.gone = clip(gone, b.nextID, b.runs[len(b.runs)-1].written.lastID)
+	}
+	if b.count > 0 || len(b.spent) > 0 {
+		for _, ids := range absent {
+			from.gone = addRange(from.gone, ids)
+		}
+		b.gone = append(clip(gone, first, last), clip(from.gone, last+1, q.nextID-1)...)
 		q.backlog = b
 		r.e.spool.register(q)
 	}
 	return r.restoreKept(q, from)
 }
 
-// collect makes b of those runs in which something lives that is not gone; clean removes the
-// others. What an older run holds of a newer one's range has been spilled again, after it had been
-// kept. The file of a run that was repaired has a new number, and holds what lived, so no newer
-// one's range is touched.
-func (s *spool) collect(b *backlog, runs []*run, gone []idRange) error {
+// collect makes b of those runs in which something lives that is not gone. The others are spent if
+// there is a file still, so that the journal is told what is gone of them before it goes; absent is
+// what of their ranges they do not hold. What an older run holds of a newer one's range has been
+// spilled again, after it had been kept. The file of a run that was repaired has a new number, and
+// holds what lived, so no newer one's range is touched.
+func (s *spool) collect(b *backlog, runs []*run, gone []idRange) (absent []idRange, err error) {
 	slices.SortFunc(runs, func(a, b *run) int { return cmp.Compare(b.id.Number, a.id.Number) })
 	gone = slices.Clone(gone)
 	firsts := make(map[*run]uint64)
@@ -119,10 +130,14 @@ func (s *spool) collect(b *backlog, runs []*run, gone []idRange) error {
 		s.lastRun.Store(max(s.lastRun.Load(), r.id.Number))
 		n, bytes, first, err := s.survey(r, gone)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		gone = addRange(gone, idRange{r.recorded.firstID, r.recorded.lastID})
-		if n == 0 {
+		ids := idRange{r.recorded.firstID, r.recorded.lastID}
+		if n == 0 && s.found[r.id.Number] {
+			b.spent = append(b.spent, r)
+			absent = append(absent, subtract(ids, gone)...)
+		}
+		if gone = addRange(gone, ids); n == 0 {
 			continue
 		}
 		firsts[r] = first
@@ -135,7 +150,7 @@ func (s *spool) collect(b *backlog, runs []*run, gone []idRange) error {
 		first := firsts[b.runs[0]]
 		b.next, b.nextID = place{b.runs[0], segment.RunStart, first}, first
 	}
-	return nil
+	return absent, nil
 }
 
 // clip returns what of ranges, which ascend, lies between first and last.
@@ -155,7 +170,7 @@ func (r *replay) restoreKept(q *queue, from *replayed) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	if q.backlog == nil {
+	if q.backlog == nil || q.backlog.count == 0 {
 		r.mergeKept(&q.window, from, ids)
 		return nil
 	}
@@ -409,34 +424,42 @@ func (s *spool) newest(b *backlog) (added Time, err error) {
 	return added, err
 }
 
-// clean removes the files that no queue's backlog needs: what a process before had no time to
-// remove, and what it had not recorded.
+// find lists the runs on disk.
+func (s *spool) find() error {
+	names, err := s.fs.List(s.dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	s.found = make(map[uint64]bool)
+	for _, name := range names {
+		if number, ok := parseRunName(name); ok {
+			s.found[number] = true
+		}
+	}
+	return nil
+}
+
+// clean removes the files that no queue's backlog has: what a process before had not recorded, or had
+// no time to remove.
 func (s *spool) clean() error {
 	if err := s.makeDir(); err != nil {
 		return err
 	}
-	names, err := s.fs.List(s.dir)
-	if err != nil {
-		return err
-	}
-	live := make(map[uint64]bool)
+	claimed := make(map[uint64]bool)
 	for q := range s.queues {
-		for _, r := range q.backlog.runs {
-			live[r.id.Number] = true
+		for _, r := range slices.Concat(q.backlog.runs, q.backlog.spent) {
+			claimed[r.id.Number] = true
 		}
 	}
-	for _, name := range names {
-		number, ok := parseRunName(name)
-		if !ok {
-			continue
-		}
+	for _, number := range slices.Sorted(maps.Keys(s.found)) {
 		s.lastRun.Store(max(s.lastRun.Load(), number))
-		if live[number] {
+		if claimed[number] {
 			continue
 		}
 		if err := s.fs.Remove(runPath(s.dir, number)); err != nil {
 			return fmt.Errorf("remove run that is not needed: %w", err)
 		}
 	}
+	s.found = nil
 	return nil
 }

@@ -14,8 +14,9 @@ type spillJob struct {
 	b      *backlog
 	epoch  uint64
 	chunks []*chunk
-	starts []int64 // offset of the frame of each chunk
-	end    int64   // behind the last one
+	starts []int64   // offset of the frame of each chunk
+	end    int64     // behind the last one
+	gaps   []idRange // ids that the chunks leave out
 	run    *run
 	io     segment.IO // of a new run
 	isNew  bool       // run is not among those of the backlog yet
@@ -147,10 +148,25 @@ func (s *spool) write(job *spillJob) error {
 	for _, c := range job.chunks {
 		tag := frameTag{c.firstID, c.lastID, c.count, c.bytes}
 		job.starts = append(job.starts, w.Add(s.coder, tag.encode(), c.buf[c.off:]))
+		if uint64(c.count) <= c.lastID-c.firstID {
+			job.noteGaps(c)
+		}
 	}
 	err := w.Write()
 	job.end = w.End()
 	return err
+}
+
+// noteGaps notes the ids that a chunk leaves out: of items that were gone when the process started.
+func (job *spillJob) noteGaps(c *chunk) {
+	next := c.firstID
+	eachImage(c.buf[c.off:], c.firstID, func(it Item) bool {
+		if it.ID > next {
+			job.gaps = append(job.gaps, idRange{next, it.ID - 1})
+		}
+		next = it.ID + 1
+		return true
+	})
 }
 
 // putBack has the chunks of a job that failed leave once more, before the others.
@@ -211,7 +227,13 @@ func (s *spool) publish(q *queue, job *spillJob) {
 		b.runs = append(b.runs, job.run)
 		b.growing = job.run
 	}
+	for _, gap := range job.gaps {
+		b.gone = addRange(b.gone, gap)
+	}
 	for i, c := range job.chunks {
+		if w := job.run.written; w.count > 0 && c.firstID > w.lastID+1 {
+			b.gone = addRange(b.gone, idRange{w.lastID + 1, c.firstID - 1})
+		}
 		job.run.written.add(frameTag{c.firstID, c.lastID, c.count, c.bytes})
 		q.writtenTo = c.lastID
 		s.e.place(q, c, place{job.run, job.starts[i], c.firstID})

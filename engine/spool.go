@@ -61,6 +61,7 @@ type spool struct {
 
 	mu     sync.Mutex
 	queues map[*queue]struct{} // that have a backlog; guarded by mu
+	found  map[uint64]bool     // numbers of the runs on disk, until clean; of Open alone
 
 	writeMu sync.Mutex // held by whoever writes runs
 	coder   *segment.Coder
