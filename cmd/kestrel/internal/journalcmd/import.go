@@ -6,6 +6,7 @@ import (
 	"io"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -82,6 +83,8 @@ type importer struct {
 type restorer interface {
 	Create(now engine.Time, name []byte) (engine.Ticket, error)
 	Restore(now engine.Time, name []byte, it engine.Item) (engine.Ticket, error)
+	Ahead(name []byte) bool
+	Stats() engine.Stats
 	NextID(name []byte) uint64
 	QueueStats(now engine.Time, name []byte) (engine.QueueStats, bool)
 	Commit(engine.Ticket) error
@@ -305,7 +308,7 @@ func restoreQueue(
 		if buf, err = bodies.Append(buf[:0], it); err != nil {
 			return all, err
 		}
-		t, err := e.Restore(now, name, restored(it, buf, now))
+		t, err := restoreItem(e, now, name, restored(it, buf, now))
 		if err != nil {
 			return all, fmt.Errorf("queue %q: %w", q.Queue, err)
 		}
@@ -318,6 +321,45 @@ func restoreQueue(
 		}
 	}
 	return all, nil
+}
+
+const (
+	// lookInterval is how long an import waits before it looks again whether the disk has caught up.
+	lookInterval = 2 * time.Millisecond
+	// memoryPatience is how often it looks for memory while none becomes free, before it gives up.
+	memoryPatience = 5000
+)
+
+// restoreItem adds an item, and waits for the disk: until there is memory for the item, and until the
+// queue is no longer ahead of the disk.
+func restoreItem(
+	e restorer, now engine.Time, name []byte, it engine.Item,
+) (t engine.Ticket, err error) {
+	t, err = e.Restore(now, name, it)
+	for errors.Is(err, engine.ErrOutOfMemory) && waitForMemory(e, int64(len(it.Data))) {
+		t, err = e.Restore(now, name, it)
+	}
+	for err == nil && t.Ahead && e.Ahead(name) {
+		time.Sleep(lookInterval)
+	}
+	return t, err
+}
+
+// waitForMemory waits until n bytes of memory are free, as queues that hold much are written to disk.
+// It reports false if they will not be.
+func waitForMemory(e restorer, n int64) bool {
+	s := e.Stats()
+	for quiet := 0; n <= s.MemoryLimit && quiet < memoryPatience; quiet++ {
+		time.Sleep(lookInterval)
+		least := s.MemoryBytes
+		if s = e.Stats(); s.MemoryBytes+n <= s.MemoryLimit {
+			return true
+		}
+		if s.MemoryBytes < least {
+			quiet = 0
+		}
+	}
+	return false
 }
 
 // restored is an old item as an engine takes it. One that does not say when it was added is new;

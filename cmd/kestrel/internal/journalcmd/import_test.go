@@ -189,6 +189,72 @@ func interruptImport(t *testing.T, old, data string, n int) {
 	}
 }
 
+// slowEngine is ahead of the disk after every item, and out of memory before every other, until it has
+// been asked a few times.
+type slowEngine struct {
+	*engine.Engine
+	ahead     int // times that Ahead still says so
+	noMemory  int // times that Restore still refuses the item
+	restored  int
+	refusals  int
+	hurryings int // items that came while it was ahead
+}
+
+func (s *slowEngine) Restore(
+	now engine.Time, name []byte, it engine.Item,
+) (engine.Ticket, error) {
+	if s.ahead > 0 {
+		s.hurryings++
+	}
+	if s.noMemory > 0 {
+		s.noMemory--
+		s.refusals++
+		return engine.Ticket{}, engine.ErrOutOfMemory
+	}
+	ticket, err := s.Engine.Restore(now, name, it)
+	s.restored++
+	ticket.Ahead, s.ahead, s.noMemory = true, 3, s.restored%2*3
+	return ticket, err
+}
+
+func (s *slowEngine) Ahead([]byte) bool {
+	s.ahead--
+	return s.ahead > 0
+}
+
+// TestImportWaitsForDisk tests that an import puts no item while the engine is ahead of the disk, and
+// that it waits for memory.
+func TestImportWaitsForDisk(t *testing.T) {
+	old := clitest.WriteOld(t, map[string][]byte{"work": clitest.Adds("a", "b", "c", "d", "e")})
+	data := filepath.Join(t.TempDir(), "data")
+	im := &importer{dir: old, out: io.Discard, warn: io.Discard}
+	var err error
+	if im.config, err = (&dataPlace{dir: data}).load(); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := readOldDir(old, im.load)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := engine.Open(im.config.Engine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	mark, err := im.mark(e, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slow := &slowEngine{Engine: e}
+	if err := restoreAll(slow, dir, mark); err != nil {
+		t.Errorf("import into a slow engine: %v", err)
+	}
+	if slow.restored != 5 || slow.hurryings > 0 || slow.refusals != 6 {
+		t.Errorf("%d items restored, want 5; %d came while the engine was ahead of the disk; %d refusals, want 6",
+			slow.restored, slow.hurryings, slow.refusals)
+	}
+}
+
 // TestImportInterrupted stops an import at every item, also into queues that hold some, and runs it
 // again. The control leaves the mark of the interrupted import out, as an import would that keeps
 // none: items are there twice.
