@@ -18,6 +18,7 @@ import (
 type Engine struct {
 	// Immutable after Open.
 	opts     Options
+	files    fileShares
 	log      *slog.Logger
 	seed     maphash.Seed
 	shards   []shard
@@ -105,7 +106,7 @@ func newEngine(opts Options) (*Engine, error) {
 		return nil, fmt.Errorf("engine: bad options: %w", err)
 	}
 	e := &Engine{
-		opts: opts, log: opts.Logger, seed: maphash.MakeSeed(),
+		opts: opts, files: shareFiles(opts.Files), log: opts.Logger, seed: maphash.MakeSeed(),
 		shards: make([]shard, opts.Shards), stop: make(chan struct{}),
 		aliases: make(map[string]*AliasStats), pressed: make(chan struct{}, 1),
 	}
@@ -195,7 +196,9 @@ func (e *Engine) findJournal() (*replay, error) {
 }
 
 func (e *Engine) logOptions() segment.Options {
-	return segment.Options{FS: e.fs, SegmentSize: e.opts.SegmentSize, Spares: spareSegments}
+	return segment.Options{
+		FS: e.fs, SegmentSize: e.opts.SegmentSize, Spares: spareSegments, MaxUnsynced: e.files.unsynced,
+	}
 }
 
 // dropUnjournaled deletes queues whose journal was kept by an earlier process but is not by this

@@ -233,15 +233,17 @@ func (s *spool) reader(r *run) (*segment.RunReader, error) {
 			return o.RunReader, nil
 		}
 	}
-	if len(s.readers) >= maxOpenRuns {
+	if len(s.readers) >= s.e.files.readers {
 		s.readers[0].Close()
 		s.readers = append(s.readers[:0], s.readers[1:]...)
+		s.openReaders.Add(-1)
 	}
 	reader, err := segment.OpenRun(s.fs, r.path, r.id, s.ahead)
 	if err != nil {
 		return nil, err
 	}
 	s.readers = append(s.readers, openRun{r, reader})
+	s.openReaders.Add(1)
 	return reader, nil
 }
 
@@ -253,6 +255,7 @@ func (s *spool) closeReader(r *run) {
 		if o.run == r {
 			o.Close()
 			s.readers = append(s.readers[:i], s.readers[i+1:]...)
+			s.openReaders.Add(-1)
 			return
 		}
 	}

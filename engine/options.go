@@ -49,6 +49,9 @@ type Options struct {
 	SegmentSize int64
 	// MaxQueues bounds the number of queues; past it, creating one returns ErrTooManyQueues.
 	MaxQueues int
+	// Files is how many descriptors the engine may have open at a time, MinFiles at least: what it has
+	// too few of it closes, and opens again, or waits for. Zero means DefaultFiles.
+	Files int
 	// Shards is the number of locks that queues are spread over.
 	Shards int
 	// SweepInterval is how often expired items and queues are looked for in the background; zero
@@ -87,6 +90,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.MaxQueues, DefaultMaxQueues)
 	setDefault(&o.directFrom, minDirectMemory)
 	setDefault(&o.Shards, DefaultShards)
+	setDefault(&o.Files, DefaultFiles)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -122,7 +126,7 @@ func (o Options) Validate() error {
 			errs = append(errs, fmt.Errorf("%s is negative: %d", n.name, n.value))
 		}
 	}
-	return errors.Join(append(errs, o.Settings.Validate())...)
+	return errors.Join(append(errs, validateFiles(o.Files), o.Settings.Validate())...)
 }
 
 // SyncPolicy says when what a queue acknowledged is made durable against a power cut.

@@ -84,6 +84,7 @@ func (s *spool) closeWriter(q *queue, r *run) (closed bool) {
 	if r.writer != nil {
 		r.writer.Close() // what is to last has been synced
 		r.writer = nil
+		s.writerClosed()
 	}
 	return true
 }
@@ -112,6 +113,7 @@ func (e *Engine) recordSynced(q *queue, r *run, state runState) {
 // whenSynced calls f with the shard of q locked when nothing is on its way to the backlog and its
 // runs are synced. It waits for the disk, and returns the error that keeps it from calling f.
 func (s *spool) whenSynced(q *queue, f func()) error {
+	s.freeWriters()
 	s.writeMu.Lock()
 	defer s.writeMu.Unlock()
 	s.recordMu.Lock()
@@ -189,6 +191,11 @@ func (s *spool) reclaim(q *queue, b *backlog) error {
 	sh := q.shard
 	sh.mu.Lock()
 	spent := slices.Clone(b.spent)
+	sh.mu.Unlock()
+	for _, r := range spent { // the journal may have to wait; their descriptors need not
+		s.closeWriter(q, r)
+	}
+	sh.mu.Lock()
 	if q.inJournal() {
 		spent = slices.DeleteFunc(spent, q.movesOutOf) // for now; see keepOldReads
 	}

@@ -41,8 +41,14 @@ func (s *spool) spill(q *queue) {
 	if entered {
 		s.e.log.Info("queue enters read-behind", "queue", q.name)
 	}
-	s.note(q, s.writeChunks(q, b)) // if it failed, tend tries again
+	err := s.writeChunks(q, b)
+	if errors.Is(err, errNoFile) {
+		s.starve(q, b)
+		return
+	}
+	s.note(q, err) // if it failed, tend tries again
 	s.next(q, b)
+	s.feed()
 }
 
 // note logs what failed, once until something succeeds.
@@ -106,9 +112,9 @@ func (s *spool) openWriter(q *queue, job *spillJob) error {
 		s.writers = append(slices.DeleteFunc(s.writers, func(o *queue) bool { return o == q }), q)
 		return nil
 	}
-	for len(s.writers) >= maxOpenRuns {
-		s.endRun(s.writers[0])
-		s.writers = append(s.writers[:0], s.writers[1:]...)
+	s.endOldest()
+	if s.openWriters.Load() >= int64(s.e.files.writers) { // others are only ever closed meanwhile
+		return errNoFile
 	}
 	if err := s.makeDir(); err != nil {
 		return err
@@ -118,6 +124,7 @@ func (s *spool) openWriter(q *queue, job *spillJob) error {
 	if err != nil {
 		return err
 	}
+	s.openWriters.Add(1)
 	job.run, job.isNew = &run{path: w.Path(), id: w.ID(), writer: w, busy: true}, true
 	s.writers = append(s.writers, q)
 	return nil

@@ -37,8 +37,6 @@ const (
 	// runShare is the part of the disk, one in so many bytes, that a run takes at most: on a small
 	// disk the others are freed before all has been read.
 	runShare = 64
-	// maxOpenRuns is how many runs are open for reading, and for writing, at a time.
-	maxOpenRuns = 64
 )
 
 // spool moves items between memory and runs, for all queues, in the background: one goroutine
@@ -59,9 +57,13 @@ type spool struct {
 	stats                  spoolStats
 	diskSize               atomic.Int64 // bytes; zero as long as it is not known
 
-	mu     sync.Mutex
-	queues map[*queue]struct{} // that have a backlog; guarded by mu
-	found  map[uint64]bool     // numbers of the runs on disk, until clean; of Open alone
+	// How many runs are open. The first is raised under writeMu alone.
+	openWriters, openReaders atomic.Int64
+
+	mu      sync.Mutex
+	queues  map[*queue]struct{} // that have a backlog; guarded by mu
+	starved []*queue            // that wait for a descriptor to spill, the first for longest; guarded by mu
+	found   map[uint64]bool     // numbers of the runs on disk, until clean; of Open alone
 
 	writeMu sync.Mutex // held by whoever writes runs
 	coder   *segment.Coder
@@ -206,8 +208,12 @@ func (s *spool) wantRecord(q *queue) {
 // tend asks for everything that has been left undone: writes that failed, what was written and not
 // recorded yet, runs that could not be removed, reads that failed for another reason than damage.
 func (s *spool) tend() {
+	s.mu.Lock()
+	starving := len(s.starved) > 0
+	s.mu.Unlock()
+	defer s.feed()
 	s.each(func(q *queue, b *backlog) {
-		b.recordDue = b.recordDue || b.unrecorded()
+		b.recordDue = b.recordDue || b.unrecorded() || starving && b.unclosed()
 		if b.leaving.count > 0 {
 			s.wantSpill(q)
 		}
@@ -227,6 +233,11 @@ func (s *spool) tend() {
 func (b *backlog) unrecorded() bool {
 	n := len(b.runs)
 	return n > 0 && b.runs[n-1].recorded.end != b.runs[n-1].written.end
+}
+
+// unclosed reports whether a run that grows no more is open.
+func (b *backlog) unclosed() bool {
+	return slices.ContainsFunc(b.runs, func(r *run) bool { return r.writer != nil && r != b.growing })
 }
 
 // makeDir makes the directory of the runs. The caller holds writeMu.

@@ -22,6 +22,9 @@ type Options struct {
 	// Spares is how many dropped segments are kept at most to be used again: their blocks are
 	// already written, so that syncing them changes no metadata. 0 keeps none. See TrimSpares.
 	Spares int
+	// MaxUnsynced is how many sealed segments may wait for a sync; each is an open file. Append syncs
+	// them itself before it seals one more. 0 means any number.
+	MaxUnsynced int
 	// Accept, if it is not nil, is called by Open when every frame has been visited, and nothing
 	// has been changed. After an error of it, which Open returns, nothing is.
 	Accept func() error
@@ -104,7 +107,8 @@ type Appended struct {
 //
 // After an error the log is as it was, and Append may be called again with the same or another
 // frame, unless the error is ErrPoisoned or ErrClosed. Append waits for the disk only as a write to
-// the page cache does, except that it makes a segment when none is prepared; see Prepare.
+// the page cache does, except that it makes a segment when none is prepared, see Prepare, and that it
+// syncs when Options.MaxUnsynced segments wait for that.
 func (l *Log) Append(buf []byte) (Appended, []byte, error) {
 	n := len(buf)
 	if err := checkPayloadSize(n - FrameHeaderSize); err != nil {
@@ -149,10 +153,37 @@ func (l *Log) makeRoom(need int64) error {
 			l.prepared.Wait()
 			continue
 		}
+		if n := l.opts.MaxUnsynced; n > 0 && len(l.unsynced) >= n {
+			if err := l.syncUnsynced(); err != nil {
+				return err
+			}
+			continue
+		}
 		if err := l.rotate(need); err != nil {
 			return err
 		}
 	}
+}
+
+// syncUnsynced is SyncSealed for a caller that holds mu, which is given up meanwhile.
+func (l *Log) syncUnsynced() error {
+	l.mu.Unlock()
+	defer l.mu.Lock()
+	return l.SyncSealed()
+}
+
+// OpenFiles returns how many files the log has open: the tail, the one prepared to follow it, and sealed
+// ones that are not synced.
+func (l *Log) OpenFiles() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := len(l.unsynced)
+	for _, s := range []*segmentFile{l.tail, l.next} {
+		if s != nil {
+			n++
+		}
+	}
+	return n
 }
 
 // Sync makes every frame durable whose Append returned before Sync was called, and returns the new

@@ -50,3 +50,27 @@ func TestSyncSealedAfterSync(t *testing.T) {
 		t.Errorf("SyncSealed on a failing disk = %v, want ErrPoisoned and EIO", err)
 	}
 }
+
+// TestMaxUnsynced appends for long without a sync: no more sealed segments wait for one than may, and a
+// sync that fails poisons the log.
+func TestMaxUnsynced(t *testing.T) {
+	options := segment.Options{SegmentSize: 1024, MaxUnsynced: 3}
+	s, disk := start(t, options)
+	for range 12 {
+		must(t, s.append(600))
+		if n, open := s.log.OpenFiles(), len(disk.OpenFiles()); n > 5 || n != open {
+			t.Fatalf("the log has %d files open, the disk %d; want 3, the tail and the next at most", n, open)
+		}
+	}
+	for _, how := range crashes(1, 3) {
+		must(t, s.on(how.image(disk)).open(how.promise()))
+	}
+	for s.log.OpenFiles() < 4 {
+		must(t, s.append(600))
+	}
+	failNext(disk, segmenttest.OpDatasync, syscall.EIO)
+	err := s.append(600)
+	if !errors.Is(err, segment.ErrPoisoned) || !errors.Is(err, syscall.EIO) {
+		t.Errorf("Append behind a sync that fails = %v, want ErrPoisoned", err)
+	}
+}

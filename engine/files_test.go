@@ -1,0 +1,123 @@
+package engine
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/kestrelmq/kestrel/segment"
+	"github.com/kestrelmq/kestrel/segment/segmenttest"
+)
+
+// countingFS counts the files that are open at a time.
+type countingFS struct {
+	*segmenttest.FS
+
+	mu         sync.Mutex
+	open, most int
+}
+
+func (c *countingFS) Uncached() segment.FS { return c }
+
+func (c *countingFS) Create(path string) (segment.File, error) { return c.count(c.FS.Create(path)) }
+
+func (c *countingFS) Open(path string) (segment.File, error) { return c.count(c.FS.Open(path)) }
+
+func (c *countingFS) OpenReadOnly(path string) (segment.File, error) {
+	return c.count(c.FS.OpenReadOnly(path))
+}
+
+func (c *countingFS) count(f segment.File, err error) (segment.File, error) {
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open++
+	c.most = max(c.most, c.open)
+	return &countedFile{File: f, fs: c}, nil
+}
+
+type countedFile struct {
+	segment.File
+	fs   *countingFS
+	once sync.Once
+}
+
+func (f *countedFile) Close() error {
+	f.once.Do(func() {
+		f.fs.mu.Lock()
+		defer f.fs.mu.Unlock()
+		f.fs.open--
+	})
+	return f.File.Close()
+}
+
+// TestFilesBounded has many queues spill and be read at a time, with journals that nobody syncs, and
+// with syncs of runs that fail for a while. The engine never has more files open than it may, and works
+// with the fewest.
+func TestFilesBounded(t *testing.T) {
+	const others = 1 + 4 // the lock and the directories, which are not files of this FS
+	for _, files := range []int{MinFiles, MinFiles + 7, 60, DefaultFiles} {
+		t.Run(fmt.Sprint(files), func(t *testing.T) {
+			fsys := &countingFS{FS: segmenttest.New()}
+			o := testOptions(fsys, tiny, func(q *QueueOptions) { q.Sync = SyncNever })
+			o.Files = files
+			e := openQuiet(t, o)
+			want := make(map[string][]string)
+			for round := range 4 {
+				if round == 2 {
+					fsys.SetFault(failRunSyncs)
+				}
+				for i := range 100 {
+					name := fmt.Sprint("q", i)
+					want[name] = append(want[name], putMany(t, e, name, 100*round, 12)...)
+				}
+				spoolSome(e, 400)
+				fsys.SetFault(nil)
+				for range 3 {
+					e.spool.tend()
+					spoolSome(e, 1000)
+				}
+				for name, items := range want {
+					if got := mustGet(t, e, name); got != items[0] {
+						t.Fatalf("%s: got %s, want %s", name, got, items[0])
+					}
+					want[name] = items[1:]
+				}
+			}
+			use := e.Files()
+			if use.Writers.Open > use.Writers.Limit || use.Readers.Open > use.Readers.Limit ||
+				use.Segments.Open > use.Segments.Limit {
+				t.Errorf("in use are %+v", use)
+			}
+			for _, name := range slices.Sorted(maps.Keys(want)) {
+				if got := drain(t, e, name); strings.Join(got, " ") != strings.Join(want[name], " ") {
+					t.Errorf("%s: %d items, want %d in order", name, len(got), len(want[name]))
+				}
+			}
+			if fsys.most > files-others {
+				t.Errorf("%d files were open at a time, with %d descriptors", fsys.most+others, files)
+			}
+			for range 3 {
+				e.spool.tend()
+				spoolAll(e)
+			}
+			if use := e.Files(); use.Writers.Open != 0 || len(runFiles(fsys)) != 0 {
+				t.Errorf("when all is drained %+v are open, and %q there", use, runFiles(fsys))
+			}
+		})
+	}
+}
+
+func TestTooFewFiles(t *testing.T) {
+	o := testOptions(segmenttest.New())
+	o.Files = MinFiles - 1
+	want := fmt.Sprintf("%d files are too few: an engine needs %d", MinFiles-1, MinFiles)
+	if _, err := Open(o); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("Open = %v, want %q", err, want)
+	}
+}
