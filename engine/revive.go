@@ -439,8 +439,8 @@ func (s *spool) find() error {
 	return nil
 }
 
-// clean removes the files that no queue's backlog has: what a process before had not recorded, or had
-// no time to remove.
+// clean removes the files that no queue's backlog has, and logs how many there were: what a process
+// before had not recorded, or had no time to remove.
 func (s *spool) clean() error {
 	if err := s.makeDir(); err != nil {
 		return err
@@ -451,15 +451,40 @@ func (s *spool) clean() error {
 			claimed[r.id.Number] = true
 		}
 	}
+	var (
+		n, bytes int64
+		first    string
+	)
 	for _, number := range slices.Sorted(maps.Keys(s.found)) {
 		s.lastRun.Store(max(s.lastRun.Load(), number))
 		if claimed[number] {
 			continue
 		}
-		if err := s.fs.Remove(runPath(s.dir, number)); err != nil {
+		name := runPath(s.dir, number)
+		if n++; n == 1 {
+			first = name
+		}
+		bytes += s.size(name)
+		if err := s.fs.Remove(name); err != nil {
 			return fmt.Errorf("remove run that is not needed: %w", err)
 		}
 	}
 	s.found = nil
+	if n > 0 {
+		s.e.log.Info("removed backlog files that no queue claims", "files", n, "bytes", bytes, "first", first,
+			"why", "the journal does not name them: they were not recorded before the process ended,"+
+				" or nothing of them was left, or their queue was deleted or keeps no journal")
+	}
 	return nil
+}
+
+// size is how many bytes a file has, or zero if it cannot be had: a figure for the log.
+func (s *spool) size(name string) int64 {
+	f, err := s.fs.OpenReadOnly(name)
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	n, _ := f.Size()
+	return n
 }

@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -89,6 +91,35 @@ func TestRunWithGaps(t *testing.T) {
 				t.Errorf("%q are left", left)
 			}
 		})
+	}
+}
+
+// TestUnclaimedRunsAreLogged: a start says in one line how many files it removes that no queue claims,
+// and nothing if there are none.
+func TestUnclaimedRunsAreLogged(t *testing.T) {
+	e, fsys := newQuiet(t, tiny)
+	start := func(fsys *segmenttest.FS) string {
+		var out bytes.Buffer
+		o := testOptions(fsys, tiny)
+		o.Logger = slog.New(slog.NewTextHandler(&out, nil))
+		openQuiet(t, o)
+		return out.String()
+	}
+	putMany(t, e, "q", 0, 40)
+	if got := start(fsys.Kill()); strings.Contains(got, "no queue claims") {
+		t.Errorf("without a backlog the start logs %s", got)
+	}
+	spoolSome(e, 1) // written, and not recorded
+	putMany(t, e, "another", 0, 40)
+	spoolSome(e, 1)
+	size := 0
+	for _, name := range runFiles(fsys) {
+		size += len(dumpOf(fsys)[name])
+	}
+	got := start(fsys.Kill())
+	want := fmt.Sprintf("files=2 bytes=%d first=data/backlog/0000000001.run", size)
+	if strings.Count(got, "no queue claims") != 1 || !strings.Contains(got, want) {
+		t.Errorf("the start logs %s, want %s", got, want)
 	}
 }
 
