@@ -27,10 +27,12 @@ type Damage struct {
 	Queues []SalvagedQueue
 	// Saved is the directory in which Repair has put copies of what it took away.
 	Saved string
+	saved []string // what is in it, directories first, and itself
 
-	e      *Engine // without a journal
-	lock   *dirLock
-	queues []*salvagedQueue // as they were made
+	e    *Engine // without a journal
+	lock *dirLock
+	// queues are those that Repair leaves, and dropped those of Dropped, as they were made.
+	queues, dropped []*salvagedQueue
 }
 
 // Loss is a range of ids of one queue of whose items some or all are lost.

@@ -98,7 +98,7 @@ func (v *salvage) findUnclaimed() error {
 		if !ok || told[number] {
 			continue
 		}
-		s.lastRun.Store(max(s.lastRun.Load(), number))
+		s.isTaken(number)
 		u, err := v.unclaimed(number)
 		if err != nil {
 			return err

@@ -21,7 +21,8 @@ const savedName = "damaged"
 // Repair writes what can be had: backlogs that are damaged to new runs, and the state of all queues
 // to a new journal, which becomes the journal in one step. Before, it copies the old journal, and
 // the runs that it replaces or that nobody claims, to a directory of their own, Saved. It waits for
-// the disk. After an error the old journal counts still, or the new one; never a part of either.
+// the disk. After an error the old journal counts still, or the new one; never a part of either. If it
+// is the old one, nothing of what the repair has made is left to take room.
 func (d *Damage) Repair() error {
 	if err := d.repair(); err != nil {
 		return fmt.Errorf("repair %s: %w", d.e.opts.Dir, err)
@@ -35,36 +36,81 @@ func (d *Damage) repair() (err error) {
 			return err
 		}
 	}
-	if err := d.saveCopies(); err != nil {
-		return fmt.Errorf("keep copies: %w", err)
-	}
 	w := &runRepair{s: d.e.spool, coder: segment.NewCoder(d.e.opts.BacklogCompression)}
 	defer w.coder.Close()
-	var replaced []string
-	for _, q := range d.queues {
-		files, err := w.repair(q)
-		if err != nil {
-			return fmt.Errorf("queue %q: %w", q.name, err)
-		}
-		replaced = append(replaced, files...)
-	}
-	d.e.lastJournal++
-	dir := journalDir(d.e.opts.Dir, d.e.lastJournal)
-	if err := d.writeJournal(dir); err != nil {
-		return errors.Join(err, removeJournal(d.e.fs, dir))
+	dir, replaced, err := d.prepareRepair(w)
+	if err != nil {
+		return errors.Join(err, d.undo(w, dir))
 	}
 	if err := completeJournal(d.e.fs, dir); err != nil {
-		return err
+		return err // it may count all the same
 	}
 	d.e.journalDir = dir
 	d.e.removeOtherJournals()
+	return d.removeReplaced(replaced)
+}
+
+// prepareRepair does all of a repair that changes nothing yet. It returns the directory of the new
+// journal and the runs that are of no use when that counts.
+func (d *Damage) prepareRepair(w *runRepair) (dir string, replaced []string, err error) {
+	d.e.lastJournal++
+	dir = journalDir(d.e.opts.Dir, d.e.lastJournal)
+	if err := d.saveCopies(); err != nil {
+		return dir, nil, fmt.Errorf("keep copies: %w", err)
+	}
+	for _, q := range d.queues {
+		files, err := w.repair(q)
+		if err != nil {
+			return dir, nil, fmt.Errorf("queue %q: %w", q.name, err)
+		}
+		replaced = append(replaced, files...)
+	}
+	return dir, replaced, d.writeJournal(dir)
+}
+
+// undo removes what a repair that failed has made.
+func (d *Damage) undo(w *runRepair, dir string) error {
+	err := removeJournal(d.e.fs, dir)
+	for _, name := range w.files {
+		err = errors.Join(err, d.removeFile(name))
+	}
+	if len(d.saved) == 0 {
+		return err
+	}
+	for _, name := range slices.Backward(d.saved) { // directories come before what is in them
+		err = errors.Join(err, d.removeFile(name))
+	}
+	d.Saved, d.saved = "", nil
+	return errors.Join(err, d.e.fs.SyncDir(d.e.opts.Dir))
+}
+
+// removeReplaced removes runs that are of no use any more. A file may hold another run by now, which
+// has the number of one that is long gone: earlier versions gave numbers again.
+func (d *Damage) removeReplaced(replaced []string) error {
+	used := make(map[string]bool)
+	for _, q := range d.queues {
+		for _, r := range q.live {
+			used[r.path] = true
+		}
+	}
 	for _, u := range d.Unclaimed {
 		replaced = append(replaced, u.Path)
 	}
 	for _, name := range replaced {
-		if err := d.e.fs.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if used[name] {
+			continue
+		}
+		if err := d.removeFile(name); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// removeFile removes a file, or an empty directory, if it is there.
+func (d *Damage) removeFile(name string) error {
+	if err := d.e.fs.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	return nil
 }
@@ -97,23 +143,43 @@ func (d *Damage) saveCopies() error {
 			}
 		}
 	}
+	for _, q := range d.dropped { // no start will find them needed
+		for _, r := range q.live {
+			from = append(from, r.path)
+		}
+	}
 	for _, u := range d.Unclaimed {
 		from = append(from, u.Path)
 	}
-	for _, name := range from {
-		to := path.Join(d.Saved, path.Base(path.Dir(name)))
-		if err := d.e.fs.MkdirAll(to); err != nil {
-			return err
-		}
-		err := segment.CopyFile(d.e.fs, name, path.Join(to, path.Base(name)))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // that is what is wrong with it
-			return err
-		}
-		if err := d.e.fs.SyncDir(to); err != nil {
+	slices.Sort(from)
+	d.saved = []string{d.Saved}
+	for _, name := range slices.Compact(from) {
+		if err := d.saveCopy(name); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// saveCopy copies a file to the directory in Saved that is called as its own is.
+func (d *Damage) saveCopy(name string) error {
+	dir := path.Join(d.Saved, path.Base(path.Dir(name)))
+	if !slices.Contains(d.saved, dir) {
+		if err := d.e.fs.MkdirAll(dir); err != nil {
+			return err
+		}
+		d.saved = append(d.saved, dir)
+	}
+	to := path.Join(dir, path.Base(name))
+	err := segment.CopyFile(d.e.fs, name, to)
+	if errors.Is(err, fs.ErrNotExist) { // that is what is wrong with it
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	d.saved = append(d.saved, to)
+	return d.e.fs.SyncDir(dir)
 }
 
 // writeJournal makes a journal in dir that says what the queues are, and makes it durable.
@@ -179,10 +245,8 @@ func (q *salvagedQueue) tell(record func(encode func([]byte) []byte)) {
 	}
 	late := kept[early:]
 	q.window.each(func(it Item) bool {
-		for len(late) > 0 && late[0] <= it.ID {
-			if late[0] < it.ID {
-				put(q.kept[late[0]].Item)
-			}
+		for len(late) > 0 && late[0] < it.ID {
+			put(q.kept[late[0]].Item)
 			late = late[1:]
 		}
 		put(it)
@@ -199,6 +263,7 @@ type runRepair struct {
 	s     *spool
 	coder *segment.Coder
 	made  []liveRun
+	files []string // made, for all queues
 
 	// Of the run being written:
 	run    *segment.RunWriter
@@ -312,6 +377,9 @@ func (w *runRepair) begin() (err error) {
 	number := w.s.lastRun.Add(1)
 	w.state, w.tag = runState{}, frameTag{}
 	w.run, err = segment.CreateRun(w.s.fs, runPath(w.s.dir, number), number, segment.Cached)
+	if err == nil {
+		w.files = append(w.files, w.run.Path())
+	}
 	return err
 }
 

@@ -106,6 +106,7 @@ func (r *replay) record(rec *record, segment uint64) error {
 	case recordSpill:
 		q := r.queue(rec.queue)
 		r.salvage.reach(q, rec.spill.firstID)
+		r.e.spool.isTaken(rec.run.Number)
 		q.spilled(&r.pool, rec.run, rec.spill, r.salvage.lostIn(rec.run))
 	}
 	return nil

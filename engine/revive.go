@@ -127,7 +127,6 @@ func (s *spool) collect(b *backlog, runs []*run, gone []idRange) (absent []idRan
 	firsts := make(map[*run]uint64)
 	for _, r := range runs {
 		r.path = runPath(s.dir, r.id.Number)
-		s.lastRun.Store(max(s.lastRun.Load(), r.id.Number))
 		n, bytes, first, err := s.survey(r, gone)
 		if err != nil {
 			return nil, err
@@ -456,7 +455,7 @@ func (s *spool) clean() error {
 		first    string
 	)
 	for _, number := range slices.Sorted(maps.Keys(s.found)) {
-		s.lastRun.Store(max(s.lastRun.Load(), number))
+		s.isTaken(number)
 		if claimed[number] {
 			continue
 		}

@@ -29,6 +29,7 @@ type salvage struct {
 // salvagedRun is a run, and what is whole of it.
 type salvagedRun struct {
 	run
+	queue  uint64 // number under which its queue entered the journal last
 	gaps   []segment.RunGap
 	lost   []idRange // ids of items that can have been in the gaps; ascending
 	frames []checkedFrame
@@ -84,7 +85,7 @@ func (v *salvage) surveyFrame(f segment.Frame) error {
 			continue
 		}
 		if r := v.runs[rec.run]; r == nil || r.recorded.end <= rec.spill.end {
-			v.runs[rec.run] = &salvagedRun{run: run{
+			v.runs[rec.run] = &salvagedRun{queue: rec.queue, run: run{
 				path: runPath(v.d.e.spool.dir, rec.run.Number), id: rec.run,
 				written: rec.spill, recorded: rec.spill,
 			}}
@@ -95,9 +96,7 @@ func (v *salvage) surveyFrame(f segment.Frame) error {
 
 // checkRuns reads every run that the journal tells.
 func (v *salvage) checkRuns() error {
-	s := v.d.e.spool
 	for _, r := range v.runs {
-		s.lastRun.Store(max(s.lastRun.Load(), r.id.Number))
 		var err error
 		r.gaps, err = v.eachFrame(r, func(f segment.RunFrame, tag frameTag, _ []byte) error {
 			r.frames = append(r.frames, checkedFrame{f.Offset, tag})
@@ -196,13 +195,17 @@ func (v *salvage) follow(q *replayed, next uint64) {
 
 // finish makes of what the replay has the queues that can be had.
 func (v *salvage) finish(r *replay) error {
-	byName := make(map[string]*salvagedQueue)
+	byName, names := make(map[string]*salvagedQueue), make(map[string]bool)
+	for _, q := range r.queues {
+		names[q.name] = true
+	}
 	for _, number := range slices.Sorted(maps.Keys(r.queues)) { // as they were made
 		q := &salvagedQueue{replayed: r.queues[number]}
 		if err := v.runsOf(q); err != nil {
 			return err
 		}
 		q.compact(&r.pool)
+		q.forgetTwins()
 		q.items += q.window.count + int64(len(q.kept))
 		q.bytes += q.window.bytes
 		for _, it := range q.kept {
@@ -213,11 +216,12 @@ func (v *salvage) finish(r *replay) error {
 				continue // deleted, and all that is left are removes
 			}
 			q.created, q.named = Now(), true
-			q.name = v.freeName(byName, number)
+			q.name = freeName(names, number)
 			v.d.Renamed = append(v.d.Renamed, q.name)
 		}
 		if older := byName[q.name]; older != nil { // it was deleted before this one was made
 			v.d.Dropped = append(v.d.Dropped, q.name)
+			v.d.dropped = append(v.d.dropped, older)
 			v.d.queues = slices.DeleteFunc(v.d.queues, func(o *salvagedQueue) bool { return o == older })
 			v.d.Losses = slices.DeleteFunc(v.d.Losses, func(l Loss) bool { return l.Queue == q.name })
 		}
@@ -228,17 +232,30 @@ func (v *salvage) finish(r *replay) error {
 	return v.findUnclaimed()
 }
 
-// freeName is a name for a queue whose own is lost.
-func (v *salvage) freeName(taken map[string]*salvagedQueue, number uint64) string {
+// forgetTwins forgets of the kept items those that are in the window too: small queues are told
+// again as a whole.
+func (q *salvagedQueue) forgetTwins() {
+	if len(q.kept) > 0 {
+		q.window.each(func(it Item) bool {
+			delete(q.kept, it.ID)
+			return true
+		})
+	}
+}
+
+// freeName takes a name for a queue whose own is lost: not that of another queue, older or younger.
+func freeName(taken map[string]bool, number uint64) string {
 	name := fmt.Sprint("recovered-", number)
-	for n := 2; taken[name] != nil; n++ {
+	for n := 2; taken[name]; n++ {
 		name = fmt.Sprintf("recovered-%d-%d", number, n)
 	}
+	taken[name] = true
 	return name
 }
 
 // runsOf finds what of the queue's runs lives. What an older run holds of a newer one's range is
-// not that queue's any more; see collect.
+// not that queue's any more; see collect. Nor is a run that was told again under a higher number: the
+// queue has left the journal and entered it again, and the record that says so is lost.
 func (v *salvage) runsOf(q *salvagedQueue) error {
 	gone := slices.Clone(q.gone)
 	for id := range q.kept {
@@ -247,6 +264,9 @@ func (v *salvage) runsOf(q *salvagedQueue) error {
 	slices.SortFunc(q.runs, func(a, b *run) int { return cmp.Compare(b.id.Number, a.id.Number) })
 	for _, told := range q.runs {
 		r := v.runs[told.id]
+		if r.queue != q.number {
+			continue
+		}
 		live := liveRun{salvagedRun: r, gone: clip(gone, r.recorded.firstID, r.recorded.lastID)}
 		items, bytes, err := v.survey(q, &live)
 		if err != nil {
