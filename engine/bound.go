@@ -2,90 +2,63 @@ package engine
 
 import (
 	"cmp"
+	"math"
+	"math/bits"
 	"slices"
 )
 
 const (
-	// keepBytes is how many bytes of items a queue may have in the journal to be told again there,
+	// keepBytes is how many bytes of items a queue may have in the journal to be rewritten there,
 	// rather than spilled, when it holds old segments: ten thousand queues of a few items each need
 	// no file.
 	keepBytes = 64 << 10
-	// keepShare is the part of the journal, one in so many bytes, that may be told again in one go.
-	// What is more is spilled, or telling it again would fill the journal that it is to empty.
+	// keepShare is the part of the journal, one in so many bytes, that windows of such queues may be
+	// rewritten in one go. What is more is spilled.
 	keepShare = 4
 	// tinyBytes is how much of the journal a queue may take that is not worth a file, and
 	// keepGrowth how many times its size the journal may have to hold such queues: a hundred
 	// thousand of them would otherwise make as many files.
 	tinyBytes  = 8 << 10
 	keepGrowth = 16
-	// keepBatch is how many bytes of open reads are told again before the shard is unlocked.
+	// keepBatch is how many bytes of open reads are rewritten before the shard is unlocked, and
+	// readBatch at how many it looks.
 	keepBatch = 256 << 10
+	readBatch = 1024
 )
 
 // boundJournal has queues let go of the oldest segments of a journal that has outgrown its size:
-// few items, and open reads, are told again at its end; many are spilled. It reports whether any
+// few items, and open reads, are rewritten at its end; many are spilled. It reports whether any
 // queue held one.
 func (e *Engine) boundJournal() (held bool) {
 	segments := e.journal.log.Segments()
-	var total int64
-	for _, s := range segments {
-		total += int64(s.End - s.Base)
-	}
+	total := allBytes(segments)
 	if total <= e.opts.JournalSize || e.journal.failing() || e.journal.noDisk.Load() {
 		return false
 	}
-	limit := e.journalLimit()
+	use := e.measureUse(segments)
+	limit := use.journalLimit(e.opts.JournalSize)
 	e.journal.setMost(limit, e.opts.SegmentSize)
 	if total <= limit {
 		return false
 	}
-	target := uint64(0) // what holds a segment before it is to let go
-	for _, s := range segments[:len(segments)-1] {
-		if total <= limit*3/4 {
-			break
-		}
-		total -= int64(s.End - s.Base)
-		target = s.Number + 1
+	l, ok := use.plan(e.opts.JournalSize, total-limit/4*3, &e.rewriting)
+	if !ok {
+		return false
 	}
-	budget := keepBudget{left: limit / keepShare, tiny: (limit - e.opts.JournalSize) / keepShare}
+	held = e.keepAllReads(&l)
+	l.small = min(l.small, limit/keepShare)
 	e.eachQueue(func(q *queue) {
-		for more := true; more; {
-			q.shard.mu.Lock()
-			if segment, ok := q.oldestSegment(); ok && segment < target {
-				held = true
-			}
-			more = e.letGo(q, target, &budget)
-			q.shard.mu.Unlock()
+		q.shard.mu.Lock()
+		defer q.shard.mu.Unlock()
+		if segment, ok := q.windowSegment(); ok && !q.deleted && segment < l.target {
+			held = true
+			e.letGoWindow(q, &l)
 		}
 	})
 	return held
 }
 
-// keepBudget is how many bytes may be told again in one go.
-type keepBudget struct {
-	left int64
-	tiny int64 // of left: for tiny queues alone
-}
-
-// journalLimit is how large the journal may be now: JournalSize, or so much more that a quarter of
-// the rest holds all that tiny queues hold.
-func (e *Engine) journalLimit() int64 {
-	var tiny int64
-	e.eachQueue(func(q *queue) {
-		q.shard.mu.Lock()
-		defer q.shard.mu.Unlock()
-		if n := q.toldAgain(); n <= tinyBytes && q.isSmall() {
-			tiny += n
-		}
-	})
-	size := e.opts.JournalSize
-	if tiny <= size/keepShare {
-		return size
-	}
-	return min(size+keepShare*tiny, keepGrowth*size)
-}
-
-// isSmall reports whether the queue is to be told again rather than spilled. The caller holds the
+// isSmall reports whether the queue is to be rewritten rather than spilled. The caller holds the
 // shard's mutex.
 func (q *queue) isSmall() bool {
 	return q.inJournal() && (q.backlog == nil || !q.backlog.inReadBehind) &&
@@ -93,58 +66,93 @@ func (q *queue) isSmall() bool {
 		q.writtenTo == q.spilledTo
 }
 
-// toldAgain is about how many bytes it takes to tell the window of the queue again.
-func (q *queue) toldAgain() int64 { return q.window.bytes + q.window.count*plainImageSize }
+// rewriteSize is how many bytes it takes to rewrite the window of the queue, at most.
+func (q *queue) rewriteSize() int64 {
+	w := &q.window
+	each := 1 + numberSize(q.number) + numberSize(q.nextID) + plainImageSize + flagsSize
+	return w.bytes + w.bytes/math.MaxUint8*3 + w.count*int64(each) + w.expiring*timeSize
+}
 
-// letGo has q need no segment before target any more, now or as soon as the spool has done its
-// work. It reports whether there is more to do at once. The caller holds the shard's mutex.
-func (e *Engine) letGo(q *queue, target uint64, budget *keepBudget) (more bool) {
-	if !q.inJournal() {
-		return false
+// numberSize is how many bytes of a record n takes.
+func numberSize(n uint64) int { return (bits.Len64(n|1) + 6) / 7 }
+
+// letGoWindow has the window of q, and what is behind it, need no segment before the target any more,
+// now or as soon as the spool has done its work. The caller holds the shard's mutex.
+func (e *Engine) letGoWindow(q *queue, l *letGo) {
+	n := q.rewriteSize()
+	most := &l.windows
+	if n > tinyBytes {
+		most = &l.small
 	}
-	if e.keepOldReads(q, target, &budget.left) {
-		return true
-	}
-	first, ok := q.journaled()
-	if !ok || len(q.segments) == 0 || max(q.markOf(first), q.segments[0].segment) >= target {
-		return false
-	}
-	n := q.toldAgain()
-	if q.isSmall() && (n <= budget.left-budget.tiny || n <= tinyBytes && n <= budget.left) {
-		if n <= tinyBytes {
-			budget.tiny = max(budget.tiny-n, 0)
-		}
-		budget.left -= n
+	if q.isSmall() && n <= *most && e.takeRewrite(l, n) {
+		*most -= n
 		e.keepWindow(q)
-		return false
+		return
 	}
 	e.spillAll(q, false)
-	return false
 }
 
-// keepOldReads tells a batch of open reads again that hold a segment before target. It reports
-// whether there may be more. Items on their way to another queue are left out: the journal may say
-// already that they have arrived, and they let go of their segment in a moment.
-func (e *Engine) keepOldReads(q *queue, target uint64, budget *int64) (more bool) {
-	n := int64(0)
-	for _, list := range [...]*readList{&q.returned, &q.open} {
-		for r := list.head; r != nil; r = r.next {
-			if r.segment == 0 || r.segment >= target {
-				continue
+// keepAllReads rewrites open and returned reads that hold a segment before the target, as long as
+// that is allowed. It reports whether there were any.
+func (e *Engine) keepAllReads(l *letGo) (held bool) {
+	e.eachShard(func(sh *shard, queues []*queue) {
+		sh.mu.Lock()
+		before := sh.pins.before(l.target)
+		sh.mu.Unlock()
+		if !before {
+			return
+		}
+		held = true
+		for _, q := range queues {
+			for at, more := (readCursor{}), true; more; {
+				sh.mu.Lock()
+				more = e.keepOldReads(q, l, &at)
+				sh.mu.Unlock()
 			}
-			if n >= keepBatch {
+		}
+	})
+	return held
+}
+
+// readCursor is where a walk over the reads of a queue goes on after others have been let in: behind
+// that read, unless it has ended, in that list.
+type readCursor struct {
+	list  int
+	after ReadRef
+}
+
+// keepOldReads rewrites a batch of reads that hold a segment before the target. It reports whether
+// there may be more. Items on their way to another queue are left out: the journal may say already
+// that they have arrived, and they let go of their segment in a moment.
+func (e *Engine) keepOldReads(q *queue, l *letGo, at *readCursor) (more bool) {
+	n, seen := int64(0), 0
+	for lists := [...]*readList{&q.returned, &q.open}; at.list < len(lists); at.list++ {
+		r := lists[at.list].head
+		if last := at.after; last.live() && last.r.q == q {
+			r = last.r.next
+		}
+		for ; r != nil; r = r.next {
+			if n >= keepBatch || seen >= readBatch {
 				return true
 			}
-			r.segment = e.journal.keep(q, r.item)
-			size := int64(len(r.item.Data)) + plainImageSize
+			at.after = ReadRef{r, r.id}
+			seen++
+			if r.pinned == 0 || r.pinned >= l.target {
+				continue
+			}
+			size := int64(len(r.item.Data)) + keepOverhead
+			if !e.takeRewrite(l, size) {
+				return false
+			}
+			r.lieIn(e.journal.keep(q, r.item))
 			n += size
-			*budget -= size
 		}
+		at.after = ReadRef{}
 	}
 	return false
 }
 
-// keepWindow tells the items of the window again that have their place in the journal.
+// keepWindow rewrites the items of the window that have their place in the journal.
 func (e *Engine) keepWindow(q *queue) {
 	q.segments = q.segments[:0]
 	q.window.each(func(it Item) bool {

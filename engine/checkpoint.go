@@ -1,10 +1,6 @@
 package engine
 
-import (
-	"math"
-
-	"github.com/kestrelmq/kestrel/segment"
-)
+import "math"
 
 const (
 	// spareSegments is how many dropped segments the journal keeps at most to use again: as many as
@@ -20,14 +16,13 @@ const (
 func (e *Engine) checkpoint() (segment uint64, err error) {
 	segment = e.journal.segment.Load()
 	var end LSN
-	e.checkpointSize = 0
 	e.eachQueue(func(q *queue) {
 		q.shard.mu.Lock()
 		defer q.shard.mu.Unlock()
 		if q.inJournal() {
 			from := e.journal.appendedEnd()
 			end = e.recordQueue(q)
-			e.checkpointSize += int64(maxQueueSize+len(q.name)) + int64(end-from)
+			e.rewriting.wrote(int64(end - from))
 		}
 	})
 	return segment, e.Commit(Ticket{Written: end, Synced: end})
@@ -116,8 +111,9 @@ func (e *Engine) trimJournal() error {
 	if needed <= oldest {
 		return nil
 	}
-	if e.checkpointed <= oldest && droppable(segments, needed) < 2*e.checkpointSize {
-		return nil // not worth a checkpoint: that of many queues would call for the next one
+	if free := bytesBefore(segments, needed); e.checkpointed <= oldest &&
+		e.measureUse(segments).state > e.rewriting.affords(free) {
+		return nil // not worth a checkpoint
 	}
 	unneeding := e.journal.appendedEnd()
 	if err := e.journal.writeOut(); err != nil {
@@ -133,29 +129,28 @@ func (e *Engine) trimJournal() error {
 	if err := e.journal.sync(unneeding); err != nil {
 		return err
 	}
-	_, err := e.journal.log.DropBefore(min(needed, e.checkpointed))
+	n, err := e.journal.log.DropBefore(min(needed, e.checkpointed))
+	e.rewriting.dropped(allBytes(segments[:n]))
 	e.journal.setOldest()
 	return err
 }
 
-// droppable is how many bytes the segments before number hold.
-func droppable(segments []segment.Segment, number uint64) (n int64) {
-	for _, s := range segments {
-		if s.Number < number {
-			n += int64(s.End - s.Base)
-		}
-	}
-	return n
-}
-
 // oldestSegment returns the oldest segment of the journal that holds an item, or tail if none does.
+// Items move from the window of a queue to its shard's reads, never back: so these come last.
 func (e *Engine) oldestSegment(tail uint64) uint64 {
 	oldest := tail
-	e.eachQueue(func(q *queue) {
-		q.shard.mu.Lock()
-		defer q.shard.mu.Unlock()
-		if segment, ok := q.oldestSegment(); ok && segment < oldest {
-			oldest = segment
+	e.eachShard(func(sh *shard, queues []*queue) {
+		for _, q := range queues {
+			sh.mu.Lock()
+			if segment, ok := q.windowSegment(); ok && segment < oldest {
+				oldest = segment
+			}
+			sh.mu.Unlock()
+		}
+		sh.mu.Lock()
+		defer sh.mu.Unlock()
+		if sh.pins.before(oldest) {
+			oldest = sh.pins[0].segment
 		}
 	})
 	return oldest

@@ -42,12 +42,12 @@ type Engine struct {
 	pressed    chan struct{} // capacity 1: memory is short
 
 	// Owned by maintain.
-	checkpointed   uint64 // segment in which the last checkpoint began
-	checkpointSize int64  // bytes of its records
-	journalDir     string // path of the journal
-	lastJournal    uint64 // the highest number that a journal's directory has had
-	moveDelay      time.Duration
-	nextMove       time.Time // not before
+	checkpointed uint64 // segment in which the last checkpoint began
+	rewriting    rewriting
+	journalDir   string // path of the journal
+	lastJournal  uint64 // the highest number that a journal's directory has had
+	moveDelay    time.Duration
+	nextMove     time.Time // not before
 
 	prepareMu sync.Mutex // one prepareSegment at a time; taken with no other lock held
 

@@ -34,7 +34,7 @@ func (e *Engine) keepReads(q *queue, runs []*run) {
 		for r := list.head; r != nil; r = r.next {
 			in := func(o *run) bool { return r.liesIn(o) }
 			if slices.ContainsFunc(runs, in) {
-				r.segment = e.journal.keep(q, r.item)
+				r.lieIn(e.journal.keep(q, r.item))
 			}
 		}
 	}

@@ -63,8 +63,7 @@ func TestMoveMeetsOthers(t *testing.T) {
 	}{
 		{"nothing", true, func(*Engine, *queue) {}, "b", "b"},
 		{"told again", true, func(e *Engine, q *queue) {
-			budget := int64(1 << 20)
-			e.keepOldReads(q, math.MaxUint64, &budget)
+			e.keepOldReads(q, &letGo{target: math.MaxUint64, left: 1 << 20}, &readCursor{})
 		}, "b", "b"},
 		{"delete", true, func(e *Engine, q *queue) { e.delete(q) }, "", ""},
 		{"flush", true, func(e *Engine, q *queue) { e.clear(q) }, "", ""},

@@ -69,7 +69,7 @@ func (e *Engine) fillJournal(dir string, complete func() error) error {
 	}
 	if err = e.holdDirs(dir); err == nil {
 		first := e.journal.beginMove(e, log)
-		e.checkpointed, e.checkpointSize = 0, 0
+		e.checkpointed, e.rewriting = 0, rewriting{}
 		err = e.enterAll(first, log)
 	}
 	if err == nil {

@@ -40,7 +40,9 @@ type Options struct {
 	// ErrOutOfMemory. Zero means DefaultMemoryLimit().
 	MemoryLimit int64
 	// JournalSize is how large, in bytes, the journal may grow before old segments are cleared of
-	// the live items that hold them: many are spilled, few are told again.
+	// the live items that hold them: many are spilled, few are rewritten. It may grow by twice what
+	// open and returned reads hold and what a record of each queue takes, and to 16 times its size
+	// for queues of 8 KiB at most.
 	JournalSize int64
 	// SegmentSize is the size of one segment of the journal, in bytes. Zero means an eighth of
 	// JournalSize, but at most DefaultSegmentSize: a journal whose items are gone soon goes round

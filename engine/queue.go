@@ -18,7 +18,7 @@ import (
 //	I5  A fanout child is in the children of its parent's name, in the same shard, as long as it
 //	    exists.
 //	I6  No item of the queue that has its place in the journal lies in a segment before
-//	    oldestSegment().
+//	    windowSegment(), or before the first of its shard's pins if it was handed out.
 type queue struct {
 	name    string
 	number  uint64 // names the queue in the journal; zero: the journal has it no more, see forgo
@@ -37,7 +37,7 @@ type queue struct {
 	family   *family // of the queue's fanout children; nil without any
 
 	removal  removal       // see journal.remove
-	segments []segmentMark // see oldestSegment
+	segments []segmentMark // see windowSegment
 	// Items up to writtenTo that were in the window or behind it are in runs; up to spilledTo the
 	// journal says so.
 	writtenTo, spilledTo uint64
@@ -215,23 +215,17 @@ func (q *queue) markOf(id uint64) (segment uint64) {
 	return segment
 }
 
-// oldestSegment returns the oldest segment of the journal that may hold an item of the queue, and
-// false if none does.
-func (q *queue) oldestSegment() (segment uint64, ok bool) {
+// windowSegment returns the oldest segment of the journal that may hold an item of the queue which
+// was never handed out, and false if none does.
+func (q *queue) windowSegment() (segment uint64, ok bool) {
 	if !q.opts.KeepJournal {
 		return 0, false
 	}
-	if first, any := q.journaled(); any && len(q.segments) > 0 {
-		segment, ok = max(q.markOf(first), q.segments[0].segment), true
+	first, ok := q.journaled()
+	if !ok || len(q.segments) == 0 {
+		return 0, false
 	}
-	for _, list := range [...]*readList{&q.returned, &q.open, &q.moving} {
-		for r := list.head; r != nil; r = r.next {
-			if r.segment != 0 && (!ok || r.segment < segment) {
-				segment, ok = r.segment, true
-			}
-		}
-	}
-	return segment, ok
+	return max(q.markOf(first), q.segments[0].segment), true
 }
 
 // invariant words a broken invariant for the panic that ends the process.

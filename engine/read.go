@@ -43,11 +43,11 @@ type read struct {
 	q     *queue
 	item  Item // Data aliases buf
 	// No segment of the journal before this one holds the item. Zero: the item has its place in a
-	// run, or the queue is not in the journal.
-	segment uint64
-	opened  Time
-	held    bool   // fetched with Hold: the queue's open-read timeout is not for it
-	buf     []byte // capacity is a size class, or that of one large item
+	// run, or the queue is not in the journal. Only lieIn changes it.
+	pinned uint64
+	opened Time
+	held   bool   // fetched with Hold: the queue's open-read timeout is not for it
+	buf    []byte // capacity is a size class, or that of one large item
 
 	prev, next *read // in queue.open or queue.returned, or a pool
 }
@@ -163,16 +163,18 @@ func (sh *shard) newRead(q *queue, it Item, segment uint64) *read {
 	}
 	sh.pool.memory.Add(int64(r.memory()))
 	sh.lastRead++
-	r.id, r.q, r.segment = sh.lastRead, q, segment
+	r.id, r.q = sh.lastRead, q
 	r.buf = append(r.buf[:0], it.Data...)
 	r.item = it
 	r.item.Data = r.buf
+	r.lieIn(segment)
 	return r
 }
 
 // freeRead ends a read that is in no list.
 func (sh *shard) freeRead(r *read) {
 	r.to(readFree)
+	r.lieIn(0)
 	r.id, r.q, r.item = 0, nil, Item{}
 	sh.pool.memory.Add(-int64(r.memory()))
 	class := readClass(cap(r.buf))

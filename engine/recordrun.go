@@ -101,7 +101,7 @@ func (e *Engine) recordSynced(q *queue, r *run, state runState) {
 		for _, list := range [...]*readList{&q.returned, &q.open, &q.moving} {
 			for read := list.head; read != nil; read = read.next {
 				if id := read.item.ID; id > q.spilledTo && state.holds(id) {
-					read.segment = 0
+					read.lieIn(0)
 				}
 			}
 		}
@@ -230,7 +230,7 @@ func (s *spool) reclaim(q *queue, b *backlog) error {
 
 // liesIn reports whether the place of the item of r is in a run.
 func (r *read) liesIn(o *run) bool {
-	return r.segment == 0 && o.recorded.count > 0 && o.recorded.holds(r.item.ID)
+	return r.pinned == 0 && o.recorded.count > 0 && o.recorded.holds(r.item.ID)
 }
 
 // movesOutOf reports whether an item whose place is in a run is on its way to another queue.

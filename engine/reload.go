@@ -58,6 +58,7 @@ func (e *Engine) setOptions(q *queue, opts *QueueOptions) (end LSN) {
 	switch {
 	case was && !opts.KeepJournal:
 		end = e.forgo(q, nil)
+		q.letGoSegments()
 	case !was && opts.KeepJournal:
 		end = e.enterJournal(q)
 	}
@@ -66,6 +67,16 @@ func (e *Engine) setOptions(q *queue, opts *QueueOptions) (end LSN) {
 	}
 	e.shrink(q)
 	return end
+}
+
+// letGoSegments has no item of q, which has left the journal, hold a segment of it.
+func (q *queue) letGoSegments() {
+	q.segments = q.segments[:0]
+	for _, list := range [...]*readList{&q.returned, &q.open, &q.moving} {
+		for r := list.head; r != nil; r = r.next {
+			r.lieIn(0)
+		}
+	}
 }
 
 // enterJournal records a queue that was not in the journal, and what it holds, under a new number:
@@ -83,8 +94,8 @@ func (e *Engine) enterJournal(q *queue) LSN {
 	}
 	b := q.backlog
 	for _, r := range q.readsByID() { // before the window: ids rise in the journal
-		if r.segment = 0; b == nil || !b.holds(r.item.ID) {
-			r.segment = put(r.item)
+		if r.lieIn(0); b == nil || !b.holds(r.item.ID) {
+			r.lieIn(put(r.item))
 		}
 	}
 	q.segments = q.segments[:0]

@@ -78,11 +78,19 @@ func (e *Engine) delete(q *queue) (t Ticket, left rubbish) {
 
 // eachQueue calls f for every queue that exists when its shard's turn comes, with no lock held.
 func (e *Engine) eachQueue(f func(*queue)) {
-	var queues []*queue
-	for i := range e.shards {
-		queues = e.shards[i].list(queues[:0])
+	e.eachShard(func(_ *shard, queues []*queue) {
 		for _, q := range queues {
 			f(q)
 		}
+	})
+}
+
+// eachShard calls f for every shard, with the queues that exist then and no lock held.
+func (e *Engine) eachShard(f func(*shard, []*queue)) {
+	var queues []*queue
+	for i := range e.shards {
+		sh := &e.shards[i]
+		queues = sh.list(queues[:0])
+		f(sh, queues)
 	}
 }

@@ -16,6 +16,7 @@ type shard struct {
 	queues   map[string]*queue
 	families map[string]*family // by the name of the parent, which need not exist
 	pool     pool
+	pins     pins
 	lastRead uint64 // identity of the newest read
 	puts     int64  // items accepted by puts, in every queue they went to
 

@@ -15,7 +15,37 @@ func (e *Engine) Verify() (err error) {
 			err = q.verify()
 		}
 	})
+	for i := range e.shards {
+		if err == nil {
+			err = e.shards[i].verifyPins()
+		}
+	}
 	return err
+}
+
+// verifyPins checks I6 as far as reads go.
+func (sh *shard) verifyPins() error {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	var want pins
+	for _, q := range sh.queues {
+		for _, list := range [...]*readList{&q.returned, &q.open, &q.moving} {
+			for r := list.head; r != nil; r = r.next {
+				if r.pinned != 0 && !q.opts.KeepJournal {
+					return fmt.Errorf("I6: queue %q is not in the journal, but item %d in segment %d",
+						q.name, r.item.ID, r.pinned)
+				}
+				want.add(r.pinned, 1, int64(len(r.item.Data))+keepOverhead)
+			}
+		}
+	}
+	for _, p := range want { // rubbish is still counted
+		i := slices.IndexFunc(sh.pins, func(o pin) bool { return o.segment == p.segment })
+		if i < 0 || sh.pins[i].reads < p.reads || sh.pins[i].bytes < p.bytes {
+			return fmt.Errorf("I6: reads pin %v, counted are %v", want, sh.pins)
+		}
+	}
+	return nil
 }
 
 func (q *queue) verify() error {

@@ -77,7 +77,7 @@ func dataOptions() []Option[Config] {
 		At:   func(c *Config) Value { return textValue{&c.Engine.Dir, "path", "/var/lib/kestrel"} },
 	}, {
 		Key:  "journal_size",
-		Help: "how large the journal may grow, and how much a restart reads",
+		Help: "how large the journal may grow, but for open reads and small queues",
 		At:   func(c *Config) Value { return sizeValue{&c.Engine.JournalSize, 1 << 20} },
 	}, {
 		Key:  "segment_size",

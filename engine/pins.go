@@ -1,0 +1,48 @@
+package engine
+
+import "slices"
+
+// pins tells which segments of the journal hold items of a shard's reads, the oldest first, and what
+// it takes to rewrite them: a walk over a million open reads would keep the shard from its clients.
+// The shard's mutex guards it.
+type pins []pin
+
+// pin is about one segment that holds items of reads.
+type pin struct {
+	segment uint64
+	reads   int64
+	bytes   int64 // of keep records of those items, about
+}
+
+// add accounts for reads, fewer of them if the number is negative, whose items lie in segment; zero
+// stands for none.
+func (p *pins) add(segment uint64, reads, bytes int64) {
+	if segment == 0 {
+		return
+	}
+	i := len(*p)
+	for i > 0 && (*p)[i-1].segment >= segment {
+		i--
+	}
+	if i == len(*p) || (*p)[i].segment != segment {
+		*p = slices.Insert(*p, i, pin{segment: segment})
+	}
+	at := &(*p)[i]
+	at.reads += reads
+	at.bytes += bytes
+	if at.reads == 0 {
+		*p = slices.Delete(*p, i, i+1)
+	}
+}
+
+// before reports whether a segment before number holds an item.
+func (p pins) before(number uint64) bool { return len(p) > 0 && p[0].segment < number }
+
+// lieIn notes that the item of r lies in that segment of the journal, or in a later one. Zero says
+// that the journal need not keep it.
+func (r *read) lieIn(segment uint64) {
+	n := int64(len(r.item.Data)) + keepOverhead
+	r.shard.pins.add(r.pinned, -1, -n)
+	r.pinned = segment
+	r.shard.pins.add(segment, 1, n)
+}
