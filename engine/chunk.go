@@ -49,6 +49,16 @@ type pool struct {
 	reads  [readClasses]*read       // likewise
 }
 
+// chunkSize is the size of the chunk that take returns for a class and n bytes.
+func chunkSize(class, n int) int {
+	if need := chunkClass(n); need < 0 {
+		return n
+	} else if class < need {
+		class = need
+	}
+	return chunkClassSize(class)
+}
+
 // take returns an empty chunk with room for n bytes, at least as large as the class asks.
 func (p *pool) take(class, n int) *chunk {
 	if need := chunkClass(n); need < 0 || class < need {

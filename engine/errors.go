@@ -28,6 +28,8 @@ var (
 	ErrItemTooLarge = errors.New("engine: item is too large")
 	// ErrTooManyQueues refuses to create a queue.
 	ErrTooManyQueues = errors.New("engine: too many queues")
+	// ErrTooManyChildren refuses to create a fanout child.
+	ErrTooManyChildren = errors.New("engine: queue has too many fanout children")
 	// ErrOutOfMemory refuses a put while items take more memory than the limit.
 	ErrOutOfMemory = errors.New("engine: out of memory")
 	// ErrOutOfDisk refuses a put while the journal finds no room on the disk.

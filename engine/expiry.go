@@ -102,7 +102,7 @@ func (e *Engine) moveIn(now Time, m move) (more []move) {
 		e.log.Warn("expired item lost", "target", m.target, "err", err)
 		return nil
 	}
-	if err := e.makeRoom(q, now, len(m.r.item.Data)); err != nil {
+	if err := e.makeRoom(q, now, len(m.r.item.Data), sweepBatch); err != nil {
 		q.counters.lostIn++
 		return sh.takeMoves()
 	}

@@ -20,10 +20,12 @@ const (
 
 // Defaults of Options.
 const (
-	DefaultShards      = 64
-	DefaultMaxQueues   = 1 << 20
-	DefaultJournalSize = 64 << 20 // bytes; a restart reads as much
-	DefaultSegmentSize = 32 << 20 // bytes
+	DefaultShards    = 64
+	DefaultMaxQueues = 1 << 20
+	// DefaultMaxFanoutChildren is how many children a put reaches within a millisecond, about.
+	DefaultMaxFanoutChildren = 1000
+	DefaultJournalSize       = 64 << 20 // bytes; a restart reads as much
+	DefaultSegmentSize       = 32 << 20 // bytes
 )
 
 // minDirectMemory is the default of Options.directFrom.
@@ -54,6 +56,10 @@ type Options struct {
 	// Files is how many descriptors the engine may have open at a time, MinFiles at least: what it has
 	// too few of it closes, and opens again, or waits for. Zero means DefaultFiles.
 	Files int
+	// MaxFanoutChildren bounds the number of children of one queue; past it, creating one returns
+	// ErrTooManyChildren. An item is put to all of them at once, so that it is in all or in none, and
+	// other clients of these queues wait meanwhile. Children that Open finds stay.
+	MaxFanoutChildren int
 	// Shards is the number of locks that queues are spread over.
 	Shards int
 	// SweepInterval is how often expired items and queues are looked for in the background; zero
@@ -90,6 +96,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.JournalSize, DefaultJournalSize)
 	setDefault(&o.SegmentSize, min(DefaultSegmentSize, max(o.JournalSize/8, 4096)))
 	setDefault(&o.MaxQueues, DefaultMaxQueues)
+	setDefault(&o.MaxFanoutChildren, DefaultMaxFanoutChildren)
 	setDefault(&o.directFrom, minDirectMemory)
 	setDefault(&o.Shards, DefaultShards)
 	setDefault(&o.Files, DefaultFiles)
@@ -121,6 +128,7 @@ func (o Options) Validate() error {
 		{"disk reserve", o.DiskReserve},
 		{"segment size", o.SegmentSize},
 		{"maximum number of queues", int64(o.MaxQueues)},
+		{"maximum number of fanout children", int64(o.MaxFanoutChildren)},
 		{"number of shards", int64(o.Shards)},
 		{"sweep interval", int64(o.SweepInterval)},
 	} {

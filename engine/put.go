@@ -17,7 +17,7 @@ type PutRequest struct {
 // before the next one.
 //
 // It returns ErrQueueFull, ErrItemTooLarge, a *NotAdmittedError, ErrOutOfMemory, ErrOutOfDisk,
-// ErrJournal, ErrTooManyQueues or ErrBadName if the queue itself, or any destination of an alias,
+// ErrJournal, ErrTooManyQueues, ErrTooManyChildren or ErrBadName if the queue itself, or any destination of an alias,
 // refuses the item; fanout children, and earlier destinations, may have it then.
 func (e *Engine) Put(now Time, name []byte, p PutRequest) (Ticket, error) {
 	s := e.settings.Load()
@@ -77,18 +77,20 @@ func (e *Engine) put(q *queue, now Time, p PutRequest) (Ticket, error) {
 	if err := q.admitEnqueue(p.ClientID); err != nil {
 		return Ticket{}, err
 	}
+	it := Item{Data: p.Data, Flags: p.Flags, Added: now, Expiry: p.Expiry}
+	sweep := int64(sweepBatch)
 	if q.family != nil {
-		copies := int64(len(q.family.children) + 1)
-		if e.memory.Load()+copies*int64(len(p.Data)) > e.opts.MemoryLimit {
+		if e.memory.Load()+q.fanoutGrowth(it) > e.opts.MemoryLimit {
 			return Ticket{}, ErrOutOfMemory
 		}
+		sweep = max(sweep/int64(len(q.family.children)+1), 1)
 		for _, child := range q.family.children {
-			if e.makeRoom(child, now, len(p.Data)) == nil {
+			if e.makeRoom(child, now, len(p.Data), sweep) == nil {
 				sh.targets = append(sh.targets, child)
 			}
 		}
 	}
-	err := e.makeRoom(q, now, len(p.Data))
+	err := e.makeRoom(q, now, len(p.Data), sweep)
 	if err == nil {
 		if q.opts.FanoutOnly && !q.isChild() {
 			q.counters.puts++
@@ -99,13 +101,31 @@ func (e *Engine) put(q *queue, now Time, p PutRequest) (Ticket, error) {
 		}
 	}
 	sh.puts += int64(len(sh.targets))
-	it := Item{Data: p.Data, Flags: p.Flags, Added: now, Expiry: p.Expiry}
 	return e.append(sh, now, it, destination{}), err
 }
 
-// makeRoom tells whether q takes an item of n bytes now, after dropping what its options let it
-// drop. Nothing of the item has been added yet.
-func (e *Engine) makeRoom(q *queue, now Time, n int) error {
+// fanoutGrowth is how many bytes of memory it takes at most to put an item to q and its children.
+func (q *queue) fanoutGrowth(it Item) (n int64) {
+	size := imageSize(it)
+	for _, child := range q.family.children {
+		n += child.growth(size)
+	}
+	return n + q.growth(size)
+}
+
+// growth is how many bytes of memory it takes to push an item whose image has so many.
+func (q *queue) growth(size int) int64 {
+	w := &q.window
+	if b := q.backlog; b != nil && b.inReadBehind {
+		w = &b.recent
+	}
+	return w.growth(size, q.opts.MaxMemorySize)
+}
+
+// makeRoom tells whether q takes an item of n bytes now, after dropping what its options let it drop:
+// of expired items, up to sweep, and more only as long as q is full. Nothing of the item has been added
+// yet.
+func (e *Engine) makeRoom(q *queue, now Time, n int, sweep int64) error {
 	if int64(n) > q.opts.MaxItemSize {
 		return ErrItemTooLarge
 	}
@@ -113,7 +133,7 @@ func (e *Engine) makeRoom(q *queue, now Time, n int) error {
 		return nil
 	}
 	if q.items() > 0 {
-		e.sweep(q, now, min(q.opts.MaxExpireSweep, sweepBatch))
+		e.sweep(q, now, min(q.opts.MaxExpireSweep, sweep))
 	}
 	for q.items() >= q.opts.MaxItems || q.bytes() >= q.opts.MaxSize {
 		it, ok := q.first()

@@ -90,7 +90,7 @@ func (e *Engine) putRun(q *queue, now Time, puts []PutRequest) (n int, t Ticket,
 	if err := q.admitEnqueue(p.ClientID); err != nil {
 		return 0, Ticket{}, err
 	}
-	if err := e.makeRoom(q, now, len(p.Data)); err != nil {
+	if err := e.makeRoom(q, now, len(p.Data), sweepBatch); err != nil {
 		return 0, Ticket{}, err
 	}
 	if q.items() == 0 {

@@ -1,7 +1,7 @@
 package engine
 
-// Create makes the queue called name if it does not exist. It returns ErrClosed, ErrTooManyQueues
-// or ErrBadName.
+// Create makes the queue called name if it does not exist. It returns ErrClosed, ErrTooManyQueues,
+// ErrTooManyChildren or ErrBadName.
 func (e *Engine) Create(now Time, name []byte) (Ticket, error) {
 	if e.closed.Load() {
 		return Ticket{}, ErrClosed
@@ -19,7 +19,7 @@ func (e *Engine) Create(now Time, name []byte) (Ticket, error) {
 // a queue's here, and the fanout children have items of their own. The ticket is that of a Put.
 //
 // It returns ErrItemTooLarge, ErrOutOfMemory, ErrOutOfDisk, ErrJournal, ErrClosed,
-// ErrTooManyQueues or ErrBadName, having added nothing.
+// ErrTooManyQueues, ErrTooManyChildren or ErrBadName, having added nothing.
 func (e *Engine) Restore(now Time, name []byte, it Item) (Ticket, error) {
 	if err := e.admit(len(it.Data)); err != nil {
 		return Ticket{}, err

@@ -59,6 +59,12 @@ func (e *Engine) create(sh *shard, now Time, name string) (*queue, Ticket, error
 	if err := ValidateName(name); err != nil {
 		return nil, Ticket{}, err
 	}
+	if parent, ok := parentOf(name); ok {
+		f := sh.families[parent]
+		if f != nil && len(f.children) >= e.opts.MaxFanoutChildren {
+			return nil, Ticket{}, ErrTooManyChildren
+		}
+	}
 	if e.queueCount.Add(1) > int64(e.opts.MaxQueues) {
 		e.queueCount.Add(-1)
 		return nil, Ticket{}, ErrTooManyQueues

@@ -100,10 +100,16 @@ func (w *window) makeRoom(p *pool, id uint64, need int, limit int64) {
 	w.tail.buf = binary.AppendUvarint(w.tail.buf, id-w.nextID)
 }
 
-// grow adds a chunk that begins with item id and has room for need bytes: four times the last one's
-// size, as far as that goes, and as it is no more than an eighth of limit.
+// grow adds a chunk that begins with item id and has room for need bytes.
 func (w *window) grow(p *pool, id uint64, need int, limit int64) {
-	class := 0
+	c := p.take(w.nextClass(limit), need)
+	c.firstID = id
+	w.link(c)
+}
+
+// nextClass is the class of the next chunk: four times the last one's size, as far as that goes, and as
+// it is no more than an eighth of limit.
+func (w *window) nextClass(limit int64) (class int) {
 	if w.tail != nil {
 		if class = chunkClass(cap(w.tail.buf)); class < 0 || class+1 >= chunkClasses {
 			class = chunkClasses - 1
@@ -114,9 +120,16 @@ func (w *window) grow(p *pool, id uint64, need int, limit int64) {
 	for class > 0 && int64(chunkClassSize(class)) > limit/8 {
 		class--
 	}
-	c := p.take(class, need)
-	c.firstID = id
-	w.link(c)
+	return class
+}
+
+// growth is how many bytes of memory a push of the item that follows the newest one takes, if its image
+// needs so many.
+func (w *window) growth(need int, limit int64) int64 {
+	if w.tail != nil && w.nextID != 0 && cap(w.tail.buf)-len(w.tail.buf) >= need {
+		return 0
+	}
+	return int64(chunkSize(w.nextClass(limit), need))
 }
 
 // link makes c the tail, without counting its items.

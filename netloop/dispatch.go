@@ -348,6 +348,8 @@ func reason(err error) string {
 		return "backlog cannot be read"
 	case errors.Is(err, engine.ErrTooManyQueues):
 		return "too many queues"
+	case errors.Is(err, engine.ErrTooManyChildren):
+		return "too many fanout children"
 	case errors.Is(err, engine.ErrJournal):
 		return "journal failed"
 	}

@@ -50,6 +50,8 @@ func Default() *Config {
 			Dir:         defaultDataDir,
 			JournalSize: engine.DefaultJournalSize,
 			MaxQueues:   engine.DefaultMaxQueues,
+
+			MaxFanoutChildren: engine.DefaultMaxFanoutChildren,
 		},
 		Net: netloop.Options{
 			MaxOpenReads:   netloop.DefaultMaxOpenReads,

@@ -29,7 +29,7 @@ func TestConfigDefaults(t *testing.T) {
 	c := parse(t, "")
 	want := engine.Options{
 		Dir:         "./kestrel-data",
-		JournalSize: 64 << 20, MaxQueues: 1 << 20,
+		JournalSize: 64 << 20, MaxQueues: 1 << 20, MaxFanoutChildren: 1000,
 		Settings: engine.Settings{
 			Default: engine.DefaultQueueOptions(),
 			Queues:  map[string]engine.QueueOptions{}, Aliases: map[string][]string{},
@@ -62,6 +62,7 @@ disk_reserve = "3GiB"
 backlog_compression = "s2"
 backlog_cache = true
 max_queues = 7
+max_fanout_children = 8
 expiration_timer_frequency = "1s"
 client_timeout = "1h30m"
 max_open_transactions = 100
@@ -80,7 +81,8 @@ log_format = "json"
 	e.Settings = engine.Settings{}
 	if want := (engine.Options{
 		Dir: "/q", JournalSize: 64 << 20, SegmentSize: 1 << 20, MemoryLimit: 10e6, MaxQueues: 7,
-		SweepInterval: time.Second, DiskReserve: 3 << 30, BacklogCompression: segment.CodecS2,
+		MaxFanoutChildren: 8,
+		SweepInterval:     time.Second, DiskReserve: 3 << 30, BacklogCompression: segment.CodecS2,
 		BacklogCached: true,
 	}); !reflect.DeepEqual(e, want) {
 		t.Errorf("engine options = %+v, want %+v", e, want)

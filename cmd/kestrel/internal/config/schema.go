@@ -110,6 +110,12 @@ func dataOptions() []Option[Config] {
 		Help: "past it, no queue is created",
 		At:   func(c *Config) Value { return countValue[int]{&c.Engine.MaxQueues, 1, math.MaxInt32} },
 	}, {
+		Key:  "max_fanout_children",
+		Help: "of one queue; past it, no child is created",
+		At: func(c *Config) Value {
+			return countValue[int]{&c.Engine.MaxFanoutChildren, 1, math.MaxInt32}
+		},
+	}, {
 		Key:  "expiration_timer_frequency",
 		Was:  []string{"expirationTimerFrequency", "expiration_timer_frequency_seconds"},
 		Help: "how often to remove expired items and queues that nobody asks for",
