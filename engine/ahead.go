@@ -19,6 +19,7 @@ const (
 // Ahead reports whether a client that puts to the queue called name, or to one that it stands for,
 // should wait before it puts more; see Ticket. Any goroutine may call it, at any time.
 func (e *Engine) Ahead(name []byte) bool {
+	defer contain()
 	for _, target := range e.settings.Load().Aliases[string(name)] {
 		if e.Ahead([]byte(target)) {
 			return true

@@ -68,6 +68,7 @@ func (e *Engine) FlushingAllExpired() *Clearing {
 func (e *Engine) Deleting(name []byte) *Clearing { return e.clearOne(clearDelete, name, "") }
 
 func (e *Engine) clearOne(kind clearingKind, name []byte, clientID string) *Clearing {
+	defer contain()
 	c := &Clearing{e: e, kind: kind, clientID: clientID}
 	sh := e.shardOf(name)
 	sh.mu.Lock()
@@ -82,6 +83,7 @@ func (e *Engine) clearOne(kind clearingKind, name []byte, clientID string) *Clea
 // removes n expired items, or gives back as much memory; it takes n microseconds at most, about. It
 // never waits for the disk.
 func (c *Clearing) Do(now Time, n int) (more bool) {
+	defer contain()
 	c.waits = false
 	for n > 0 && !c.waits {
 		if !c.rubbish.empty() {
@@ -99,6 +101,7 @@ func (c *Clearing) Do(now Time, n int) (more bool) {
 // Wait waits for what the next piece needs of the disk, if it does: items that are to go to another
 // queue are read back.
 func (c *Clearing) Wait() {
+	defer contain()
 	if !c.waits {
 		return
 	}
@@ -119,6 +122,7 @@ func (c *Clearing) Wait() {
 // Ahead reports whether expired items have been moved to a queue that takes them faster than the
 // disk does. Whoever runs the Clearing should then wait before the next piece; see [Ticket].
 func (c *Clearing) Ahead() bool {
+	defer contain()
 	q := c.queue
 	if q == nil {
 		return false

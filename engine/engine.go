@@ -227,6 +227,7 @@ func (e *Engine) Recovery() Recovery { return e.recovery }
 // sync. An error wraps ErrJournal, and means that it is not known whether those operations survive,
 // or is ErrClosed.
 func (e *Engine) Commit(t Ticket) error {
+	defer contain()
 	if e.closed.Load() && (t == Ticket{} || !e.Committed(t)) {
 		return ErrClosed
 	}
@@ -242,6 +243,7 @@ func (e *Engine) Committed(t Ticket) bool {
 // Close ends every wait, syncs what is not synced, and closes the engine; it returns the error of
 // that sync. Operations that run meanwhile, and later ones, return ErrClosed.
 func (e *Engine) Close() error {
+	defer contain()
 	if e.closed.Swap(true) {
 		return ErrClosed
 	}

@@ -116,12 +116,14 @@ func (e *Engine) moveIn(now Time, m move) (more []move) {
 // MaxExpireSweep, and returns how many. Those that are on disk alone are not counted: they are
 // removed as soon as they have been read. It does not make the queue.
 func (e *Engine) FlushExpired(now Time, name []byte) (int64, Ticket) {
+	defer contain()
 	n, t, _ := e.FlushingExpired(name).run(now)
 	return n, t
 }
 
 // FlushAllExpired is FlushExpired for every queue; it returns the sum.
 func (e *Engine) FlushAllExpired(now Time) (int64, Ticket) {
+	defer contain()
 	n, t, _ := e.FlushingAllExpired().run(now)
 	return n, t
 }

@@ -39,6 +39,7 @@ type Fetched struct {
 // nobody waits for it. It also returns ErrNotTaken, ErrBacklog, a *NotAdmittedError, ErrClosed,
 // ErrTooManyQueues, ErrTooManyChildren and ErrBadName.
 func (e *Engine) Fetch(now Time, name []byte, f FetchRequest, r Receiver) (Fetched, error) {
+	defer contain()
 	q, made, err := e.lockForFetch(now, name)
 	if err != nil {
 		return Fetched{Alias: err == ErrEmpty}, err
@@ -62,6 +63,7 @@ const maxFetchBytes = 64 << 10
 func (e *Engine) FetchMany(
 	now Time, name []byte, f FetchRequest, most int, r Receiver, refs []ReadRef,
 ) (Fetched, []ReadRef, error) {
+	defer contain()
 	q, made, err := e.lockForFetch(now, name)
 	if err != nil {
 		return Fetched{Alias: err == ErrEmpty}, refs, err
@@ -89,6 +91,7 @@ func (e *Engine) FetchMany(
 func (e *Engine) TakeMany(
 	now Time, name []byte, f FetchRequest, most int, r Receiver,
 ) (n int, got Fetched, err error) {
+	defer contain()
 	q, made, err := e.lockForFetch(now, name)
 	if err != nil {
 		return 0, Fetched{Alias: err == ErrEmpty}, err
@@ -280,6 +283,7 @@ func (e *Engine) serve(q *queue, now Time) {
 // CancelWait takes w out of its line. It reports false if the wait has already ended: w.Notify was
 // told, or is being told.
 func (e *Engine) CancelWait(w *Waiter) bool {
+	defer contain()
 	if w.shard == nil {
 		return false
 	}
@@ -297,6 +301,7 @@ func (e *Engine) CancelWait(w *Waiter) bool {
 // was for, removes it for good, leaves it open, or forgets the copy. It reports false if the read
 // has ended by itself, or r did not take the item, which is then back at the head.
 func (e *Engine) Collect(now Time, ref ReadRef, access Access, r Receiver) (Ticket, bool) {
+	defer contain()
 	if ref.IsZero() {
 		return Ticket{}, false
 	}
@@ -321,6 +326,7 @@ func (e *Engine) Collect(now Time, ref ReadRef, access Access, r Receiver) (Tick
 // Confirm ends an open read: its item is gone for good, once Commit of the ticket has returned nil.
 // It reports false, and nothing is to be committed, if the read has ended by itself.
 func (e *Engine) Confirm(now Time, ref ReadRef) (Ticket, bool) {
+	defer contain()
 	if ref.IsZero() {
 		return Ticket{}, false
 	}
@@ -339,6 +345,7 @@ func (e *Engine) Confirm(now Time, ref ReadRef) (Ticket, bool) {
 // ConfirmAll ends open reads of one queue: their items are gone for good, once Commit of the ticket
 // has returned nil. Reads that have ended by themselves are passed over.
 func (e *Engine) ConfirmAll(now Time, refs []ReadRef) (t Ticket) {
+	defer contain()
 	if len(refs) == 0 || refs[0].IsZero() {
 		return t
 	}
@@ -361,6 +368,7 @@ func (e *Engine) ConfirmAll(now Time, refs []ReadRef) (t Ticket) {
 // among the opened reads, and the queue's open-read timeout is for them too. They are of one queue.
 // Reads that have ended by themselves are passed over.
 func (e *Engine) Keep(now Time, refs []ReadRef) {
+	defer contain()
 	if len(refs) == 0 || refs[0].IsZero() {
 		return
 	}
@@ -398,6 +406,7 @@ func (e *Engine) Abort(now Time, ref ReadRef) bool { return e.AbortAll(now, []Re
 // their items back in that order: the oldest comes to the head, or to the first in line. It returns
 // how many there were that had not ended by themselves.
 func (e *Engine) AbortAll(now Time, refs []ReadRef) (ended int) {
+	defer contain()
 	if len(refs) == 0 || refs[0].IsZero() {
 		return 0
 	}

@@ -66,6 +66,7 @@ type Files struct {
 // Files describes the engine's open files. Its directories, the lock, and files that are open for a
 // moment are not among them.
 func (e *Engine) Files() Files {
+	defer contain()
 	return Files{
 		Segments: FileUse{int64(e.journal.current().OpenFiles()), int64(2 + e.files.unsynced)},
 		Writers:  FileUse{e.spool.openWriters.Load(), int64(e.files.writers)},

@@ -35,6 +35,7 @@ type Sample struct {
 // Record takes in samples. One lock is taken for all of them: event loops gather some hundreds
 // first.
 func (e *Engine) Record(samples []Sample) {
+	defer contain()
 	e.metersMu.Lock()
 	defer e.metersMu.Unlock()
 	for _, s := range samples {
@@ -83,6 +84,7 @@ type QueueMetrics struct {
 // all items that were handed out since the start, also by queues that are gone. No lock is held for
 // longer than one queue takes.
 func (e *Engine) Metrics() (queues []QueueMetrics, ages *histogram.Counts) {
+	defer contain()
 	ages = new(histogram.Counts)
 	for _, q := range e.sorted() {
 		m, own := q.metrics()

@@ -20,6 +20,7 @@ type PutRequest struct {
 // ErrJournal, ErrTooManyQueues, ErrTooManyChildren or ErrBadName if the queue itself, or any destination of an alias,
 // refuses the item; fanout children, and earlier destinations, may have it then.
 func (e *Engine) Put(now Time, name []byte, p PutRequest) (Ticket, error) {
+	defer contain()
 	s := e.settings.Load()
 	if len(s.Aliases) > 0 {
 		if to, ok := s.Aliases[string(name)]; ok {

@@ -7,6 +7,7 @@ package engine
 // The queue's shard is locked for as many puts as there are: a caller passes no more than others
 // may be kept waiting for.
 func (e *Engine) PutAll(now Time, name []byte, puts []PutRequest) (n int, t Ticket, err error) {
+	defer contain()
 	s := e.settings.Load()
 	if len(s.Aliases) > 0 {
 		if _, ok := s.Aliases[string(name)]; ok {

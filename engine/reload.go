@@ -14,6 +14,7 @@ import (
 // ErrJournal says that it is not known to be. A queue whose backlog cannot be synced, so that it
 // cannot enter the journal, keeps its options; the error says why.
 func (e *Engine) Reload(s Settings) error {
+	defer contain()
 	if err := s.Validate(); err != nil {
 		return err
 	}

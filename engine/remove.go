@@ -6,6 +6,7 @@ package engine
 // does not make the queue, and an alias is left alone. It returns a *NotAdmittedError, having changed
 // nothing, or an error that wraps ErrBacklog if expired items cannot be read now.
 func (e *Engine) Flush(now Time, name []byte, clientID string) (Ticket, error) {
+	defer contain()
 	_, t, err := e.Flushing(name, clientID).run(now)
 	return t, err
 }
@@ -49,6 +50,7 @@ func (e *Engine) clear(q *queue) rubbish {
 // name, if any queue does not admit the client. A queue that Reload closes to it meanwhile is left
 // out, and the others are flushed. So is one of which expired items cannot be read now: see Flush.
 func (e *Engine) FlushAll(now Time, clientID string) (Ticket, error) {
+	defer contain()
 	_, t, err := e.FlushingAll(clientID).run(now)
 	return t, err
 }
@@ -57,6 +59,7 @@ func (e *Engine) FlushAll(now Time, clientID string) (Ticket, error) {
 // waits. The next use of the name makes a new queue. Deleting a queue that does not exist, or an
 // alias, does nothing.
 func (e *Engine) Delete(now Time, name []byte) Ticket {
+	defer contain()
 	_, t, _ := e.Deleting(name).run(now)
 	return t
 }

@@ -3,6 +3,7 @@ package engine
 // Create makes the queue called name if it does not exist. It returns ErrClosed, ErrTooManyQueues,
 // ErrTooManyChildren or ErrBadName.
 func (e *Engine) Create(now Time, name []byte) (Ticket, error) {
+	defer contain()
 	if e.closed.Load() {
 		return Ticket{}, ErrClosed
 	}
@@ -21,6 +22,7 @@ func (e *Engine) Create(now Time, name []byte) (Ticket, error) {
 // It returns ErrItemTooLarge, ErrOutOfMemory, ErrOutOfDisk, ErrJournal, ErrClosed,
 // ErrTooManyQueues, ErrTooManyChildren or ErrBadName, having added nothing.
 func (e *Engine) Restore(now Time, name []byte, it Item) (Ticket, error) {
+	defer contain()
 	if err := e.admit(len(it.Data)); err != nil {
 		return Ticket{}, err
 	}
@@ -39,6 +41,7 @@ func (e *Engine) Restore(now Time, name []byte, it Item) (Ticket, error) {
 // NextID returns the id that the next item of the queue called name will have, 1 if it does not
 // exist. Ids rise by one for each item, so it tells how many were added.
 func (e *Engine) NextID(name []byte) uint64 {
+	defer contain()
 	sh := e.shardOf(name)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()

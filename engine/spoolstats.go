@@ -30,6 +30,7 @@ type BacklogMetrics struct {
 
 // BacklogMetrics describes the steps since the start.
 func (e *Engine) BacklogMetrics() BacklogMetrics {
+	defer contain()
 	s := &e.spool.stats
 	s.mu.Lock()
 	defer s.mu.Unlock()

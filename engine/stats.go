@@ -109,6 +109,7 @@ func (q *queue) stats(now Time) QueueStats {
 
 // QueueStats describes the queue called name; ok is false if it does not exist.
 func (e *Engine) QueueStats(now Time, name []byte) (s QueueStats, ok bool) {
+	defer contain()
 	sh := e.shardOf(name)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -122,6 +123,7 @@ func (e *Engine) QueueStats(now Time, name []byte) (s QueueStats, ok bool) {
 // Queues describes every queue, sorted by name. No lock is held for longer than one queue takes, or
 // the list of a shard's queues.
 func (e *Engine) Queues(now Time) []QueueStats {
+	defer contain()
 	w := e.Walk()
 	all := make([]QueueStats, 0, w.Left())
 	for s, ok := w.Next(now); ok; s, ok = w.Next(now) {
@@ -139,10 +141,14 @@ type Walk struct {
 
 // Walk begins a walk past the queues that exist now. No lock is held for longer than the list of a
 // shard's queues takes.
-func (e *Engine) Walk() *Walk { return &Walk{e, e.sorted()} }
+func (e *Engine) Walk() *Walk {
+	defer contain()
+	return &Walk{e, e.sorted()}
+}
 
 // Next describes the next queue that still exists; ok is false if there is none.
 func (w *Walk) Next(now Time) (s QueueStats, ok bool) {
+	defer contain()
 	for !ok && len(w.left) > 0 {
 		s, ok = w.e.describe(w.left[0], now)
 		w.left = w.left[1:]
@@ -176,6 +182,7 @@ func (e *Engine) describe(q *queue, now Time) (s QueueStats, ok bool) {
 
 // Aliases describes every alias, sorted by name.
 func (e *Engine) Aliases() []AliasStats {
+	defer contain()
 	e.aliasMu.Lock()
 	defer e.aliasMu.Unlock()
 	var all []AliasStats
@@ -219,6 +226,7 @@ func (e *Engine) countAliases(aliases map[string][]string, now Time) {
 
 // Stats describes the engine.
 func (e *Engine) Stats() Stats {
+	defer contain()
 	s := Stats{
 		Queues: e.queueCount.Load(), Created: e.created.Load(), Deleted: e.deletes.Load(),
 		Expired: e.expires.Load(), MemoryBytes: e.memory.Load(), MemoryLimit: e.opts.MemoryLimit,

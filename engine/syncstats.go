@@ -62,6 +62,7 @@ func (s *syncStats) countLate(d time.Duration) {
 // SyncMetrics returns how many µs each sync of the journal took, and how many µs later than the
 // period of its queue the oldest write of each periodic sync was synced. Both are copies.
 func (e *Engine) SyncMetrics() (took, late *histogram.Counts) {
+	defer contain()
 	s := &e.journal.syncs
 	s.mu.Lock()
 	defer s.mu.Unlock()

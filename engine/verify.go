@@ -8,6 +8,7 @@ import (
 // Verify checks the invariants of every queue and returns the first one that is broken. It looks at
 // every item, one queue at a time, and is meant for tests.
 func (e *Engine) Verify() (err error) {
+	defer contain()
 	e.eachQueue(func(q *queue) {
 		q.shard.mu.Lock()
 		defer q.shard.mu.Unlock()

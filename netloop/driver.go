@@ -164,8 +164,7 @@ func (d *driver) readable(c *conn) (moved int) {
 }
 
 func (d *driver) receive(c *conn, buf []byte) {
-	defer d.rescue(&c.session)
-	c.session.receive(buf)
+	d.guard(&c.session, func(s *session) { s.receive(buf) })
 }
 
 // end ends the session of c and closes it. The socket is open until then, so that a client that has
@@ -201,7 +200,7 @@ func (d *driver) drain() {
 	for s := d.sessions.head; s != nil; {
 		next := s.newerIdle // of now: a wait that ends makes s the newest
 		if s.state == waiting && s.wait.kind != waitJob {
-			s.deadlinePassed()
+			d.guard(s, (*session).deadlinePassed)
 		}
 		s = next
 	}

@@ -131,7 +131,7 @@ func (c *testClient) feed(p []byte, size int) {
 		c.ts.do(func() {
 			c.ts.loop.begin()
 			if c.session.state != closed {
-				c.session.receive(piece)
+				c.ts.loop.guard(&c.session, func(s *session) { s.receive(piece) })
 				clear(piece) // a session must not keep what it was given
 			}
 			c.ts.loop.tick()

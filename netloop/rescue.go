@@ -1,35 +1,68 @@
 package netloop
 
 import (
-	"bytes"
 	"fmt"
 	"runtime/debug"
+
+	"github.com/kestrelmq/kestrel/engine"
 )
 
 // guard calls f, and closes s if that panics: a fault in one session costs no other.
 func (l *loop) guard(s *session, f func(*session)) {
+	s.replyStart = len(s.out)
 	defer l.rescue(s)
 	f(s)
 }
 
-// rescue, deferred, closes s after a panic. A panic inside the engine goes on, and ends the
-// process: its queues may be half changed, and its locks held. The journal makes that safe.
+// rescue, deferred, closes s after a panic. The replies to earlier requests still leave. A panic that
+// comes out of the engine goes on, and ends the process: its queues may be half changed, and its locks
+// held. The journal makes that safe.
 func (l *loop) rescue(s *session) {
 	fault := recover()
 	if fault == nil {
 		return
 	}
-	stack := debug.Stack()
-	if bytes.Contains(stack, []byte("/kestrel/engine.")) {
+	if _, ok := fault.(*engine.Fault); ok {
 		panic(fault)
+	}
+	job, ok := fault.(*jobFault)
+	if !ok {
+		job = &jobFault{fault, debug.Stack()}
 	}
 	l.counters.Panics++
 	l.log.Error("session closed after a fault of the server", "peer", s.sink.peer(),
-		"fault", fmt.Sprint(fault), "stack", string(stack))
-	s.out, s.claims, s.claiming = s.out[:0], s.claims[:0], false
-	if s.state == waiting {
-		l.cancel(s)
+		"fault", fmt.Sprint(job.cause), "stack", string(job.stack))
+	s.cutReply()
+	s.quit()
+}
+
+// jobFault is a panic of a job, on its way to the session.
+type jobFault struct {
+	cause any
+	stack []byte
+}
+
+// runJob calls f, which is a job, and returns its result, or its fault. As on a loop, a fault that comes
+// out of the engine ends the process.
+func runJob(f func() error) (err error, fault *jobFault) {
+	defer func() {
+		switch cause := recover().(type) {
+		case nil:
+		case *engine.Fault:
+			panic(cause)
+		default:
+			fault = &jobFault{cause, debug.Stack()}
+		}
+	}()
+	return f(), nil
+}
+
+// cutReply drops the reply being made.
+func (s *session) cutReply() {
+	s.out, s.claiming = s.out[:min(s.replyStart, len(s.out))], false
+	n := len(s.claims)
+	for n > 0 && s.claims[n-1].end > len(s.out) {
+		n--
 	}
-	s.to(closing)
-	l.mark(s)
+	s.claims = s.claims[:n]
 }

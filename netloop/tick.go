@@ -202,8 +202,8 @@ func (l *loop) deliver(s *session, err error) {
 	}
 	switch s.state {
 	case stalled:
-		s.unstall() // for the next tick, so that others have their turn first
-		l.publish() // it may have run requests, and there may be no other turn for long
+		l.guard(s, (*session).unstall) // for the next tick, so that others have their turn first
+		l.publish()                    // it may have run requests, and there may be no other turn for long
 	case closing:
 		s.sink.close()
 	}

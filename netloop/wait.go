@@ -39,7 +39,8 @@ type wait struct {
 
 	jobDone   func(*session, error) // job: words the outcome
 	jobResult error
-	jobPuts   int64 // items that the job has tried to put
+	jobFault  *jobFault // nil if it ended by itself
+	jobPuts   int64     // items that the job has tried to put
 
 	report *reporting // that is on its way; nil if there is none
 }
@@ -146,7 +147,8 @@ func (s *session) startJob(f func() error, done func(*session, error)) {
 	l.server.jobs.Add(1)
 	go func() {
 		defer l.server.jobs.Done()
-		s.wait.jobResult = f() // as jobPuts, read by the loop after it took s from the mailbox
+		// As jobPuts, read by the loop after it took s from the mailbox.
+		s.wait.jobResult, s.wait.jobFault = runJob(f)
 		l.post(s, waitEnded)
 	}()
 }
@@ -172,6 +174,9 @@ func (s *session) waitOver() {
 	w.kind = noWait
 	if kind == waitJob {
 		l.counters.CmdSet += w.jobPuts // also if the client has gone
+		if w.jobFault != nil {
+			panic(w.jobFault)
+		}
 	}
 	if s.state != waiting {
 		if kind != waitJob && l.engine.Abort(l.now, ref) {
@@ -184,7 +189,7 @@ func (s *session) waitOver() {
 	s.to(idle)
 	s.takeOutput()
 	l.mark(s)
-	start := len(s.out)
+	s.replyStart = len(s.out)
 	switch kind {
 	case waitJob:
 		w.jobDone(s, w.jobResult)
@@ -197,7 +202,7 @@ func (s *session) waitOver() {
 	case waitFetch, waitMonitor:
 		s.waitedFor(kind, ref, err)
 	}
-	s.endReply(start)
+	s.endReply(s.replyStart)
 	s.resume()
 }
 
