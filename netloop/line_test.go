@@ -3,6 +3,7 @@ package netloop
 import (
 	"context"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -51,7 +52,7 @@ func newLineTestOn(t *testing.T, fsys segment.FS, queue engine.QueueOptions, con
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := &conn{fd: fd}
+		c := &conn{fd: fd, addr: new(net.TCPAddr)}
 		c.session.proto = memcacheProtocol{}
 		lt.take(c)
 		lt.peers, lt.fds = append(lt.peers, peer), append(lt.fds, fd)

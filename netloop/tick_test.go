@@ -2,6 +2,7 @@ package netloop
 
 import (
 	"bytes"
+	"net"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -72,7 +73,7 @@ func TestSecondLookBeforeSync(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c := &conn{fd: fd}
+			c := &conn{fd: fd, addr: new(net.TCPAddr)}
 			c.session.proto, c.session.local = memcacheProtocol{}, true
 			ts.do(func() {
 				ts.server.limit(&c.session, ts.server.connections.Add(1))
