@@ -69,7 +69,7 @@ func TestReplyLeavesAfterCommit(t *testing.T) {
 				set.Default.Sync = tt.sync
 				ts := newTestServer(t, Options{}, set)
 				defer ts.stop()
-				ts.server.syncInline = !tt.handOff
+				ts.server.inline.allowed = !tt.handOff
 				c := ts.dial(memcacheProtocol{})
 				w := &witness{testClient: c, crash: tt.crash}
 				ts.do(func() { c.session.sink = w })
@@ -111,7 +111,7 @@ func TestJournalFails(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, hand-off %t", fault.name, handOff), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					ts := newTestServer(t, Options{}, defaults())
-					ts.server.syncInline = !handOff
+					ts.server.inline.allowed = !handOff
 					a, b := ts.dial(memcacheProtocol{}), ts.dial(memcacheProtocol{})
 					a.feed([]byte("set q 0 0 1\r\n1\r\nset q 0 0 1\r\n2\r\n"), 1<<20)
 					a.consume(len("STORED\r\nSTORED\r\n"))

@@ -67,7 +67,7 @@ func (d *driver) handle(events []unix.EpollEvent) {
 	light := d.readLight(events)
 	limit := d.line.limit(d.began)
 	switch {
-	case d.ticket.Synced > 0:
+	case d.syncsInline():
 		limit = math.MaxInt
 	case light && len(d.line.conns) > 0:
 		d.settle()
@@ -102,7 +102,7 @@ func (d *driver) readLight(events []unix.EpollEvent) (light bool) {
 // once more for clients that have just sent something: they would wait for a sync that is under way,
 // and then for one of their own.
 func (d *driver) syncsInline() bool {
-	return d.server.syncInline && d.ticket.Synced > 0
+	return d.ticket.Synced > 0 && d.server.inline.now()
 }
 
 // do has the loop's goroutine call f, between two turns at the latest. Any goroutine may call it.
@@ -152,7 +152,7 @@ func (d *driver) readable(c *conn) (moved int) {
 	case errno != 0:
 		d.end(c, false)
 	case n == 0:
-		d.end(c, true)
+		d.inputEnded(c)
 	default:
 		d.receive(c, d.buf[:n])
 		moved = n + max(len(c.session.out)-before, 0)
@@ -165,6 +165,16 @@ func (d *driver) readable(c *conn) (moved int) {
 
 func (d *driver) receive(c *conn, buf []byte) {
 	d.guard(&c.session, func(s *session) { s.receive(buf) })
+}
+
+// inputEnded is called when the client of c sends nothing more. Replies that are due leave first, if it
+// takes a sync in a later turn: nobody waits for that here.
+func (d *driver) inputEnded(c *conn) {
+	if !d.leave(&c.session) {
+		d.end(c, true)
+		return
+	}
+	d.poller.remove(c.fd) // or it would be told again and again
 }
 
 // end ends the session of c and closes it. The socket is open until then, so that a client that has

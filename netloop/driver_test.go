@@ -58,7 +58,7 @@ func (ts *testServer) start() {
 	if err != nil {
 		ts.t.Fatalf("new server: %v", err)
 	}
-	ts.server.syncInline = !ts.handOff
+	ts.server.inline.allowed = !ts.handOff
 	ts.ended.Go(func() { ts.server.syncer.run(ts.server.stopped) })
 	ts.events = make(chan func(), 1024)
 	ts.loop = ts.server.loops[0].loop

@@ -79,7 +79,7 @@ func pipelined(r *rand.Rand) string {
 func played(t *testing.T, requests string, size, pending int, handOff bool) (out string) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestServer(t, Options{MaxPending: pending}, gatherSettings())
-		ts.server.syncInline = !handOff
+		ts.server.inline.allowed = !handOff
 		defer ts.stop()
 		setup := ts.dial(memcacheProtocol{})
 		setup.feed([]byte("get p\r\nget p+c\r\nget both\r\n"), 1000)
@@ -131,7 +131,7 @@ func TestGetsStopAtUnreadReplies(t *testing.T) {
 				set := defaults()
 				set.Default.Sync = engine.SyncAlways
 				ts := newTestServer(t, Options{MaxPending: pending}, set)
-				ts.server.syncInline = !handOff
+				ts.server.inline.allowed = !handOff
 				defer ts.stop()
 				c := ts.dial(memcacheProtocol{})
 				c.feed([]byte(strings.Repeat("set q 0 0 3 noreply\r\nabc\r\n", items)), 1<<20)

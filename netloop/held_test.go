@@ -261,7 +261,7 @@ func TestFailureByTurn(t *testing.T) {
 			lazy.Sync = engine.SyncNever
 			set.Queues = map[string]engine.QueueOptions{"lazy": lazy}
 			ts := newTestServer(t, Options{}, set)
-			ts.server.syncInline = !handOff
+			ts.server.inline.allowed = !handOff
 			a, b := ts.dial(memcacheProtocol{}), ts.dial(memcacheProtocol{})
 			ts.fs.SetFault(segmenttest.FailNth(segmenttest.OpDatasync,
 				ts.fs.Calls(segmenttest.OpDatasync)+1, syscall.EIO))

@@ -73,7 +73,7 @@ func TestLatency(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ts, disk := newSlowServer(t)
 				defer ts.stop()
-				ts.server.syncInline = !handOff
+				ts.server.inline.allowed = !handOff
 				c := ts.dial(memcacheProtocol{})
 				c.feed([]byte("get q\r\n"), 100)
 				disk.sync.Store(int64(sync))
@@ -184,7 +184,7 @@ func TestLatencyOfManyTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestServer(t, Options{}, defaults())
 		defer ts.stop()
-		ts.server.syncInline = false
+		ts.server.inline.allowed = false
 		y := ts.loop.latencies
 		began := time.Now()
 		ts.do(func() {

@@ -41,7 +41,7 @@ func newLineTestOn(t *testing.T, fsys segment.FS, queue engine.QueueOptions, con
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.syncInline = true
+	s.inline.allowed, s.inline.slow = true, time.Hour
 	lt := &lineTest{driver: s.loops[0], t: t}
 	if err := lt.poller.start(); err != nil {
 		t.Fatal(err)

@@ -110,6 +110,20 @@ func (l *loop) open(s *session) {
 	l.sessions.add(s)
 }
 
+// leave begins the end of a session whose client sends nothing more: it is closed when the replies
+// that are due have left. It reports false if there are none.
+func (l *loop) leave(s *session) bool {
+	if len(s.out) == 0 {
+		return false
+	}
+	l.begin()
+	if s.state == waiting && l.cancel(s) {
+		l.counters.WaitsDropped++
+	}
+	s.quit()
+	return true
+}
+
 // gone ends a session whose connection has ended or is about to. If its peer may still read,
 // replies that are due leave first.
 func (l *loop) gone(s *session, canRead bool) {

@@ -18,11 +18,11 @@ type Server struct {
 	opts           Options
 	log            logger
 	maxConnections int
-	syncInline     bool // loops wait for syncs themselves
 	started        time.Time
 	clock          clock
 	status         *statusKeeper
 	syncer         *syncer
+	inline         inlineSync
 	reliable       *reliableReads
 	drainer        *drainer
 	loops          []*driver
@@ -57,12 +57,12 @@ func New(opts Options) (*Server, error) {
 	s := &Server{
 		opts: opts, log: opts.Logger, started: time.Now(), clock: clock,
 		maxConnections: maxConnections(opts.MaxConnections),
-		syncInline:     runtime.NumCPU() == 1,
+		inline:         inlineSync{allowed: runtime.NumCPU() == 1, slow: slowSync},
 		status:         newStatusKeeper(opts),
-		syncer:         newSyncer(opts.Engine),
 		reliable:       newReliableReads(opts.Engine, clock),
 		stopping:       make(chan struct{}), stopped: make(chan struct{}),
 	}
+	s.syncer = newSyncer(opts.Engine, s.inline.took)
 	if s.opts.Loops == 0 {
 		s.opts.Loops = runtime.NumCPU()
 	}
@@ -146,6 +146,7 @@ func (s *Server) Start() error {
 		}
 	}
 	s.serving = true
+	s.inline.doubts.Store(quickSyncs) // nobody knows the disk yet
 	for _, d := range s.loops {
 		s.running.Go(d.run)
 	}

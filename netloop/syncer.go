@@ -2,6 +2,7 @@ package netloop
 
 import (
 	"sync"
+	"time"
 
 	"github.com/kestrelmq/kestrel/engine"
 )
@@ -10,15 +11,16 @@ import (
 // loops go on reading, and what they gather shares the next.
 type syncer struct {
 	engine *engine.Engine
-	kick   chan struct{} // capacity 1
+	took   func(time.Duration) // takes how long a sync took
+	kick   chan struct{}       // capacity 1
 
 	mu    sync.Mutex
 	want  engine.Ticket // guarded by mu
 	loops []*loop       // that asked since the last sync began; guarded by mu
 }
 
-func newSyncer(e *engine.Engine) *syncer {
-	return &syncer{engine: e, kick: make(chan struct{}, 1)}
+func newSyncer(e *engine.Engine, took func(time.Duration)) *syncer {
+	return &syncer{engine: e, took: took, kick: make(chan struct{}, 1)}
 }
 
 // request asks for t, and for l to be rung when it is good, or has failed.
@@ -53,7 +55,9 @@ func (y *syncer) run(stop <-chan struct{}) {
 		y.want = engine.Ticket{}
 		loops, y.loops = y.loops, loops[:0]
 		y.mu.Unlock()
+		began := time.Now()
 		err := y.engine.Commit(want)
+		y.took(time.Since(began))
 		for _, l := range loops {
 			if err != nil {
 				l.fail(want, err)

@@ -69,9 +69,9 @@ func (l *loop) commit() {
 		failed = &failure{engine.Ticket{Written: t.Written}, err}
 	}
 	if !l.engine.Committed(engine.Ticket{Synced: t.Synced}) {
-		if !l.server.syncInline {
+		if !l.server.inline.now() {
 			l.server.syncer.request(l, t)
-		} else if err := l.engine.Commit(t); err != nil {
+		} else if err := l.syncNow(t); err != nil {
 			failed = &failure{t, err}
 		}
 	}
@@ -96,6 +96,14 @@ func (l *loop) commit() {
 	}
 	clear(dirty)
 	l.cleaned = dirty
+}
+
+// syncNow waits for the sync that t asks for.
+func (l *loop) syncNow(t engine.Ticket) error {
+	began := l.watch.end("commit", nil)
+	err := l.engine.Commit(t)
+	l.server.inline.took(l.watch.end("sync", nil).Sub(began))
+	return err
 }
 
 // release lets the replies of a dirty session leave, if they may. Failed is the commit of the turn, if

@@ -86,7 +86,7 @@ func (tr *transcript) run(t *testing.T, size int, handOff bool) {
 	}
 	p := &player{t: t, ts: newTestServer(t, opts, set), clients: map[byte]*testClient{}, size: size,
 		ids: map[string]string{}}
-	p.ts.handOff, p.ts.server.syncInline = handOff, !handOff
+	p.ts.handOff, p.ts.server.inline.allowed = handOff, !handOff
 	for _, s := range steps {
 		if err := p.play(s.text); err != nil {
 			t.Errorf("%s, line %d: %s: %v", tr.name, s.line, s.text, err)
