@@ -49,7 +49,7 @@ func (s *spool) recordRun(q *queue, b *backlog, r *run, due bool) (tried bool) {
 	}
 	if wanted {
 		began := time.Now()
-		err := w.Sync()
+		err := s.syncWriter(r, w)
 		s.stats.took(&s.stats.syncs, began)
 		if segment.OutOfFiles(err) {
 			s.e.log.Error("sync backlog: no descriptor is left, it is tried again", "queue", q.name, "err", err)
@@ -156,6 +156,9 @@ func (s *spool) syncRuns(q *queue, b *backlog, runs []*run) error {
 		q.shard.mu.Unlock()
 	}
 	for _, r := range runs {
+		if s.nameInDoubt(r) {
+			breakRun(r)
+		}
 		if r.broken { // changed by whoever holds recordMu alone
 			if err := s.rewrite(q, b, r); err != nil {
 				return err
@@ -176,10 +179,27 @@ func (s *spool) syncRuns(q *queue, b *backlog, runs []*run) error {
 		}
 	}
 	err := s.fs.SyncDir(s.dir)
-	for _, r := range runs {
-		if err != nil && r.recorded.end == 0 && !segment.OutOfFiles(err) {
-			breakRun(r)
-		}
+	if err != nil && !segment.OutOfFiles(err) {
+		s.lostNames.Add(1)
+	}
+	return err
+}
+
+// errNameInDoubt is why a run is not synced whose name may not last.
+var errNameInDoubt = errors.New("an earlier sync of the directory has failed")
+
+// nameInDoubt reports whether the name of r may be lost in a power cut, whatever is synced from now
+// on: a sync of the directory has failed since the file was made. The caller holds recordMu.
+func (s *spool) nameInDoubt(r *run) bool { return r.recorded.end == 0 && r.made != s.lostNames.Load() }
+
+// syncWriter syncs what was written to r by way of its writer. The caller holds recordMu.
+func (s *spool) syncWriter(r *run, w *segment.RunWriter) error {
+	if s.nameInDoubt(r) {
+		return errNameInDoubt
+	}
+	err := w.Sync()
+	if errors.Is(err, segment.ErrNames) && !segment.OutOfFiles(err) {
+		s.lostNames.Add(1)
 	}
 	return err
 }

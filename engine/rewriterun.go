@@ -43,15 +43,15 @@ func (s *spool) rewrite(q *queue, b *backlog, r *run) error {
 	if busy {
 		return errBeingWritten
 	}
-	number := s.lastRun.Add(1)
+	number, made := s.lastRun.Add(1), s.lostNames.Load()
 	w, err := segment.CreateRun(s.fs, runPath(s.dir, number), number, mode)
 	if err != nil {
 		return err
 	}
-	fresh := &run{path: w.Path(), id: w.ID()}
+	fresh := &run{path: w.Path(), id: w.ID(), made: made}
 	fresh.written, err = s.copyFrames(w, r, from, end)
 	if err == nil {
-		err = w.Sync()
+		err = s.syncWriter(fresh, w)
 	}
 	if err := errors.Join(err, w.Close()); err != nil {
 		return errors.Join(err, s.remove(fresh))

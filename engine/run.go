@@ -115,6 +115,8 @@ type run struct {
 	// busy says that the writing side is writing a batch to the file. The run stays the queue's, and
 	// the writer open, until publish or putBack has accounted for the batch.
 	busy bool
+	// made is what the spool's lostNames was before the file was made.
+	made uint64
 	// broken says that a sync failed: what is written and not recorded can be read for now, and is
 	// to be written elsewhere.
 	broken bool

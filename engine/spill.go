@@ -119,13 +119,13 @@ func (s *spool) openWriter(q *queue, job *spillJob) error {
 	if err := s.makeDir(); err != nil {
 		return err
 	}
-	number := s.lastRun.Add(1)
+	number, made := s.lastRun.Add(1), s.lostNames.Load()
 	w, err := segment.CreateRun(s.fs, runPath(s.dir, number), number, job.io)
 	if err != nil {
 		return err
 	}
 	s.openWriters.Add(1)
-	job.run, job.isNew = &run{path: w.Path(), id: w.ID(), writer: w, busy: true}, true
+	job.run, job.isNew = &run{path: w.Path(), id: w.ID(), made: made, writer: w, busy: true}, true
 	s.writers = append(s.writers, q)
 	return nil
 }

@@ -53,9 +53,12 @@ type spool struct {
 
 	spills, records, fills workList
 	lastRun                atomic.Uint64 // number of the newest run
-	failing                atomic.Bool   // the last write to a run failed
-	stats                  spoolStats
-	diskSize               atomic.Int64 // bytes; zero as long as it is not known
+	// lostNames is how many syncs of dir have failed. Each may have lost the name of any run that had
+	// been made before and was not durable. Changed by whoever holds recordMu.
+	lostNames atomic.Uint64
+	failing   atomic.Bool // the last write to a run failed
+	stats     spoolStats
+	diskSize  atomic.Int64 // bytes; zero as long as it is not known
 
 	// How many runs are open. The first is raised under writeMu alone.
 	openWriters, openReaders atomic.Int64

@@ -246,7 +246,8 @@ func (w *RunWriter) Reclaim() []byte {
 // Sync makes what was written before it was called durable, and the name. If it fails the run is
 // poisoned: the error, and that of every later call that writes, wraps ErrPoisoned; what was
 // written since the last Sync that returned nil can be read for now and must be written elsewhere.
-// An error that is OutOfFiles poisons nothing: the caller syncs again later.
+// An error that is OutOfFiles poisons nothing: the caller syncs again later. One that wraps ErrNames
+// is about the other runs of the directory too.
 func (w *RunWriter) Sync() error {
 	w.mu.Lock()
 	end, done, named, poison := w.end, w.synced == w.end, w.named, w.poison
@@ -256,7 +257,9 @@ func (w *RunWriter) Sync() error {
 	}
 	err := w.file.Datasync()
 	if err == nil && !named {
-		err = w.fs.SyncDir(path.Dir(w.path))
+		if err = w.fs.SyncDir(path.Dir(w.path)); err != nil {
+			err = fmt.Errorf("%w: %w", ErrNames, err)
+		}
 	}
 	if OutOfFiles(err) {
 		return fmt.Errorf("sync %s: %w", w.path, err)
