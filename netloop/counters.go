@@ -17,6 +17,7 @@ type Counters struct {
 	ReadsDropped    int64 // cmd_get_open_dropped: open reads brought back with their connection
 	DeliveredToDead int64 // finished_but_add: items brought back because their waiter was gone
 	Paced           int64 // times that a connection was not read for a while, because it was ahead of the disk
+	NotProtocol     int64 // sessions closed because what came cannot be a request of their protocol
 	Panics          int64 // sessions closed because of a fault of the server
 	LongTurns       int64 // long_turns: turns of a loop that took 5 ms or more
 	LongestTurn     int64 // longest_turn_usec: µs
@@ -38,6 +39,7 @@ func (c *Counters) add(d *Counters) {
 	c.ReadsDropped += d.ReadsDropped
 	c.DeliveredToDead += d.DeliveredToDead
 	c.Paced += d.Paced
+	c.NotProtocol += d.NotProtocol
 	c.Panics += d.Panics
 	c.LongTurns += d.LongTurns
 	c.LongestTurn = max(c.LongestTurn, d.LongestTurn)

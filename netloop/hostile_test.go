@@ -29,7 +29,13 @@ var hostileMemcache = []hostileInput{
 	{"dots as name", "get ..\r\n", "CLIENT_ERROR\r\n", true},
 	{"NUL in name", "set a\x00b 0 0 1\r\nx\r\n", "CLIENT_ERROR\r\n", true},
 	{"HTTP", "GET /index.html HTTP/1.1\r\nHost: a\r\n\r\n", "CLIENT_ERROR\r\n", true},
-	{"HTTP root", "GET / HTTP/1.1\r\nHost: a\r\n\r\n", "CLIENT_ERROR\r\nCLIENT_ERROR\r\n", true},
+	{"HTTP root", "GET / HTTP/1.1\r\nHost: a\r\n\r\n", "CLIENT_ERROR\r\n", true},
+	{"HTTP with commands", "GET /fresh HTTP/1.1\r\nset fresh 0 0 1\r\nx\r\n", "CLIENT_ERROR\r\n", true},
+	{"HTTP DELETE", "DELETE /fresh HTTP/1.1\r\nset fresh 0 0 1\r\nx\r\n", "CLIENT_ERROR\r\n", true},
+	{"HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "CLIENT_ERROR\r\n", true},
+	{"SSH with commands", "SSH-2.0-OpenSSH_9.9\r\nset fresh 0 0 1\r\nx\r\n", "CLIENT_ERROR\r\n", true},
+	{"TLS hello without a line end", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "CLIENT_ERROR\r\n", true},
+	{"TLS hello with commands", "\x16\x03\x01\x02\x00\nset fresh 0 0 1\r\nx\r\n", "CLIENT_ERROR\r\n", true},
 	{"HTTP POST", "POST / HTTP/1.1\r\nHost: a\r\n\r\n", "CLIENT_ERROR\r\n", true},
 	{"TLS hello", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n", "CLIENT_ERROR\r\n", true},
 	{"body without CRLF", "set q 0 0 5\r\nhelloXXversion\r\n", "STORED\r\nCLIENT_ERROR\r\n", true},
@@ -42,22 +48,36 @@ var hostileMemcache = []hostileInput{
 	{"NULs", strings.Repeat("\x00", 64) + "\n", "CLIENT_ERROR\r\n", true},
 	{"unknown command", "frobnicate\r\n", "CLIENT_ERROR\r\n", true},
 	{"binary protocol", "\x80\x0b\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\n", "CLIENT_ERROR\r\n", true},
+	{"binary protocol with commands", "\x80\x0b\x00\x00\nset fresh 0 0 1\r\nx\r\n", "CLIENT_ERROR\r\n", true},
 	{"Redis", "*1\r\n$4\r\nPING\r\n", "CLIENT_ERROR\r\n", true},
+	{"Redis with commands", "*2\r\n$4\r\nECHO\r\n$7\r\nset fresh 0 0 1\r\nx\r\n", "CLIENT_ERROR\r\n", true},
 	{"options galore", "get q" + strings.Repeat("/x", 3000) + "\r\n", "END\r\n", false},
 	{"monitor for ever", "monitor q 2147483647 0\r\n", "END\r\n", false},
 	{"confirm too many", "confirm q 2147483647\r\n", "ERROR\r\n", false},
 	{"status of another world", "status beyond\r\n", "CLIENT_ERROR\r\n", true},
 }
 
+const notText = "-Not a request of the text protocol.\n"
+
 // The text protocol closes where it cannot tell what comes next, and answers otherwise.
 var hostileText = []hostileInput{
 	{"300-byte name", "get " + strings.Repeat("n", 300) + "\n", "", true},
 	{"path as name", "put ../x:\nx\n\n", "", true},
 	{"dots as name", "get ..\n", "", true},
-	{"NUL in name", "get a\x00b\n", "", true},
-	{"HTTP", "GET /index.html HTTP/1.1\r\nHost: a\r\n\r\n", "", true},
-	{"HTTP POST with commands", "POST / HTTP/1.1\r\nHost: a\r\n\r\nput q:\nx\n\nget q\n", "", true},
-	{"TLS hello", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n", "-Unknown command: ???????????\n", false},
+	{"NUL in name", "get a\x00b\n", notText, true},
+	{"HTTP", "GET /index.html HTTP/1.1\r\nHost: a\r\n\r\n", notText, true},
+	{"HTTP POST with commands", "POST / HTTP/1.1\r\nHost: a\r\n\r\nput fresh:\nx\n\n", notText, true},
+	{"HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", notText, true},
+	{"RTSP with commands", "SETUP rtsp://h/ RTSP/1.0\r\nput fresh:\nx\n\n", notText, true},
+	{"TLS hello", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n", notText, true},
+	{"TLS hello without a line end", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", notText, true},
+	{"TLS hello with commands", "\x16\x03\x01\x02\x00\nput fresh:\nx\n\n", notText, true},
+	{"SSH with commands", "SSH-2.0-OpenSSH_9.9\r\nput fresh:\nx\n\n", notText, true},
+	{"Redis with commands", "*2\r\n$4\r\nECHO\r\n$7\r\nput fresh:\nx\n\n", notText, true},
+	{"Redis, inline", "+PING\r\nput fresh:\nx\n\n", notText, true},
+	{"memcache binary with commands", "\x80\x0b\x00\x00\nput fresh:\nx\n\n", notText, true},
+	{"memcache set with commands", "set q 0 0 15\r\nput fresh:\nx\n\n\r\n", notText, true},
+	{"control characters behind a command", "version\nversion \x1b\x01\nput fresh:\nx\n\n", ":3.0.0\n" + notText, true},
 	{"spaces", "    \n", "", true},
 	{"100 KB line", strings.Repeat("a", 100<<10), "-Request line too long.\n", true},
 	{"100 KB line of items", "put q:\n" + strings.Repeat("a", 100<<10) + "\n\n", "+1\n", false},
@@ -78,6 +98,9 @@ var hostileThrift = []hostileInput{
 	{"HTTP", "GET / HTTP/1.1\r\nHost: a\r\n\r\n", "", true},
 	{"memcache", "set q 0 0 1\r\nx\r\n", "", true},
 	{"TLS hello", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n", "", true},
+	{"SSH", "SSH-2.0-OpenSSH_9.9\r\n", "", true},
+	{"Redis", "*1\r\n$4\r\nPING\r\n", "", true},
+	{"binary protocol of memcache", "\x80\x0b\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\n", "", true},
 	{"empty frame", "\x00\x00\x00\x00", "", true},
 	{"zeros", strings.Repeat("\x00", 4096), "", true},
 	{"name of 2 GiB", "\x00\x00\x00\x10\x80\x01\x00\x01\x7f\xff\xff\xffput!\x00\x00\x00\x01", "", true},
@@ -112,6 +135,9 @@ func testHostile(t *testing.T, proto protocol, inputs []hostileInput) {
 						c.hangUp()
 					}
 					ts.expectService()
+				}
+				if n := ts.loop.Counters().NotProtocol; tt.out == notText && n != 2 {
+					t.Errorf("%d connections counted for not speaking the protocol, want 2", n)
 				}
 				step := max(len(tt.in)/50, 1)
 				for cut := 0; cut < len(tt.in); cut += step {

@@ -68,7 +68,7 @@ func (memcacheProtocol) next(s *session, in []byte) int {
 	refusal := err.(*memcache.ProtocolError)
 	if refusal.Fatal {
 		s.out = append(s.out, refusal.Reply...)
-		s.quit()
+		s.quitMisled()
 		return 0
 	}
 	s.reply(req, refusal.Reply)

@@ -244,6 +244,13 @@ func (s *session) quit() {
 	s.loop.mark(s)
 }
 
+// quitMisled is quit for a client that has sent what cannot be a request of its port's protocol. What
+// follows is not run.
+func (s *session) quitMisled() {
+	s.loop.counters.NotProtocol++
+	s.quit()
+}
+
 // Receive implements engine.Receiver for the fetch being run.
 func (s *session) Receive(it engine.Item) bool {
 	s.served = true

@@ -58,7 +58,7 @@ func (textProtocol) next(s *session, in []byte) int {
 	refusal := err.(*text.ProtocolError)
 	s.out = refusal.AppendReply(s.out, &req)
 	if refusal.Fatal {
-		s.quit()
+		s.quitMisled()
 		return 0
 	}
 	return n

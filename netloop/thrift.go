@@ -48,7 +48,7 @@ func (thriftProtocol) next(s *session, in []byte) int {
 		if refusal.Fatal {
 			s.loop.log.Warn("connection cut off: not a call of the Thrift service",
 				"peer", s.sink.peer(), "reason", refusal.Reason)
-			s.quit()
+			s.quitMisled()
 			return 0
 		}
 		s.out = refusal.AppendReply(s.out, req)

@@ -131,6 +131,5 @@ var argsTests = []decodeTest{
 	{name: "longest line by default", in: "get " + strings.Repeat("n", DefaultMaxLine-6) + "\r\n",
 		want: `get "` + strings.Repeat("n", DefaultMaxLine-6) + `"`},
 	{name: "line of 100 KB", in: strings.Repeat("n", 100_000)[:DefaultMaxLine], want: longLine},
-	{name: "line of NULs", in: strings.Repeat("\x00", DefaultMaxLine), want: longLine},
 	{name: "line of spaces", in: strings.Repeat(" ", DefaultMaxLine), want: longLine},
 }

@@ -46,7 +46,7 @@ type Decoder struct {
 // Decode parses one request at the start of src and returns the bytes it occupied. It overwrites
 // req, whose slices alias src; copy what outlives this turn of the loop.
 //
-// It returns ErrIncomplete and 0 when src is a proper prefix of a request; req.Need then says how
+// It returns ErrIncomplete and 0 when src is a proper prefix of what may be a request; req.Need then says how
 // many bytes would do, if that is known. It returns ErrTooLarge and the length of the command line
 // for a SET larger than MaxItem, with req.Queue, NoReply and Skip set.
 //
@@ -64,6 +64,9 @@ func (d Decoder) Decode(src []byte, req *Request) (n int, err error) {
 	if maxLine <= 0 {
 		maxLine = DefaultMaxLine
 	}
+	if len(src) > 0 && beginsForeign(src[0]) {
+		return 0, errForeign
+	}
 	end := bytes.IndexByte(src[:min(len(src), maxLine)], '\n')
 	if end < 0 {
 		if len(src) >= maxLine {
@@ -80,6 +83,9 @@ func (d Decoder) Decode(src []byte, req *Request) (n int, err error) {
 	}
 	if end == 0 {
 		return 0, errEmptyLine
+	}
+	if isHTTP(src[:end]) {
+		return 0, errForeign
 	}
 	op, args := splitLine(src[:end])
 	req.Op = op

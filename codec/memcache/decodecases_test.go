@@ -22,6 +22,7 @@ const (
 	longLine    = `close "CLIENT_ERROR\r\n": request line too long`
 	setWords    = `close "CLIENT_ERROR\r\n": set without queue, flags, expiry and byte count`
 	unknown     = `close "CLIENT_ERROR\r\n": unknown command`
+	foreign     = `close "CLIENT_ERROR\r\n": not a request of the memcache protocol`
 	unsupported = `close "CLIENT_ERROR\r\n": storage command other than set`
 	setQ        = `set "q" flags=0 expiry=0 data="x"`
 )

@@ -43,6 +43,7 @@ var (
 	errLineTooLong      = fatal("request line too long")
 	errEmptyLine        = fatal("empty request line")
 	errUnknownCommand   = fatal("unknown command")
+	errForeign          = fatal("not a request of the memcache protocol")
 	errUnsupportedStore = fatal("storage command other than set")
 	errSetWords         = fatal("set without queue, flags, expiry and byte count")
 	errByteCount        = fatal("byte count is not a number from 0 to 2147483647")

@@ -99,20 +99,17 @@ var streamTests = []struct {
 	{
 		"HTTP request for the root",
 		"GET / HTTP/1.1\r\nHost: localhost:22133\r\n\r\n",
-		[]string{
-			slashKey,
-			unknown,
-		},
+		[]string{foreign},
 	},
 	{
 		"HTTP request for a page",
 		"GET /index.html HTTP/1.1\r\nHost: localhost\r\n\r\n",
-		[]string{emptyName},
+		[]string{foreign},
 	},
 	{
 		"HTTP post with a command in its body",
 		"POST / HTTP/1.1\r\nContent-Length: 11\r\n\r\nflush_all\r\n",
-		[]string{unknown},
+		[]string{foreign},
 	},
 	{
 		"line of 100 KB",
@@ -122,6 +119,21 @@ var streamTests = []struct {
 	{
 		"TLS hello",
 		"\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03" + strings.Repeat("\xc3", 32) + "\x00\x00\n",
-		[]string{unknown},
+		[]string{foreign},
+	},
+	{
+		"line of NULs, refused at its first byte",
+		strings.Repeat("\x00", DefaultMaxLine),
+		[]string{foreign},
+	},
+	{
+		"binary protocol with a command in it",
+		"\x80\x0b\x00\nflush_all\r\n",
+		[]string{foreign},
+	},
+	{
+		"HTTP request whose method is a command",
+		"DELETE /q HTTP/1.0\nflush_all\r\n",
+		[]string{foreign},
 	},
 }

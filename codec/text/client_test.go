@@ -161,7 +161,7 @@ func TestAppendRequest(t *testing.T) {
 func drawRequest(t *rapid.T) Request {
 	name := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) byte {
 		c := rapid.Byte().Draw(t, "byte")
-		if c == ' ' || c == '\n' {
+		if c == ' ' || c == '\n' || isControl(c) {
 			c = ':'
 		}
 		return c

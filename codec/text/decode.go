@@ -33,8 +33,8 @@ type Decoder struct {
 // Decode parses one request line at the start of src and returns the bytes it occupied. It
 // overwrites req, whose slices alias src; copy what outlives this turn of the loop.
 //
-// It returns ErrIncomplete and 0 when src is a proper prefix of a line. Any other error is a
-// *ProtocolError, whose AppendReply says how to answer. If it is fatal n is 0 and the stream ends
+// It returns ErrIncomplete and 0 when src is a proper prefix of a line that may be a request. Any other error is
+// a *ProtocolError, whose AppendReply says how to answer. If it is fatal n is 0 and the stream ends
 // here; otherwise the n bytes are consumed and decoding goes on after them.
 //
 // If req.ItemsFollow is set, whether Decode refused the request or not, the lines that follow are
@@ -47,6 +47,9 @@ func (d Decoder) Decode(src []byte, req *Request) (n int, err error) {
 	maxLine := d.MaxLine
 	if maxLine <= 0 {
 		maxLine = DefaultMaxLine
+	}
+	if len(src) > 0 && beginsForeign(src[0]) {
+		return 0, errForeign
 	}
 	end := bytes.IndexByte(src[:min(len(src), maxLine)], '\n')
 	if end < 0 {
@@ -65,12 +68,15 @@ func (d Decoder) Decode(src []byte, req *Request) (n int, err error) {
 	if len(words) == 0 && len(line) > 0 {
 		return 0, errOnlySpaces
 	}
-	if isHTTP(words) {
-		return 0, errHTTP
+	if isForeign(words) {
+		return 0, errForeign
 	}
 	command, args := cutWord(words)
 	req.Op = lookupOp(command)
 	if req.Op == 0 {
+		if isForeignCommand(command) {
+			return 0, errForeign
+		}
 		req.Word = command
 		return n, errUnknownCommand
 	}
@@ -81,13 +87,6 @@ func (d Decoder) Decode(src []byte, req *Request) (n int, err error) {
 		return n, refused
 	}
 	return n, nil
-}
-
-// isHTTP reports whether a line is the first one of an HTTP request. The bodies of such requests
-// are written by whoever can make a browser, or another server, send one here; as unknown commands
-// cost one reply each, they would be run.
-func isHTTP(line []byte) bool {
-	return bytes.HasSuffix(line, []byte(" HTTP/1.1")) || bytes.HasSuffix(line, []byte(" HTTP/1.0"))
 }
 
 // trimCR returns line without the carriage return at its end, if it has one.

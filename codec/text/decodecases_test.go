@@ -4,17 +4,17 @@ import "strings"
 
 // Results of decodeString that many cases share.
 const (
-	noQueue       = `reply "-Queue name required.\n": no queue name`
-	noTimeout     = `reply "-Queue name & timeout required.\n": monitor without wait time`
-	noCount       = `reply "-Queue name & count required.\n": confirm without count`
-	badWait       = `reply "-Error parsing timeout.\n": wait time is not a 32-bit number`
-	badExpiry     = `reply "-Error parsing expiration time.\n": expiry is not a 32-bit number`
-	badMonitor    = `close "": monitor wait time is not a 32-bit number`
-	badConfirm    = `close "": confirm count is not a 32-bit number`
-	onlySpaces    = `close "": request line of spaces only`
-	isHTTPRequest = `close "": HTTP request`
-	longLine      = `close "-Request line too long.\n": request line too long`
-	emptyStatus   = `reply "-Unknown status.\n": status with an empty name`
+	noQueue     = `reply "-Queue name required.\n": no queue name`
+	noTimeout   = `reply "-Queue name & timeout required.\n": monitor without wait time`
+	noCount     = `reply "-Queue name & count required.\n": confirm without count`
+	badWait     = `reply "-Error parsing timeout.\n": wait time is not a 32-bit number`
+	badExpiry   = `reply "-Error parsing expiration time.\n": expiry is not a 32-bit number`
+	badMonitor  = `close "": monitor wait time is not a 32-bit number`
+	badConfirm  = `close "": confirm count is not a 32-bit number`
+	onlySpaces  = `close "": request line of spaces only`
+	foreign     = `close "-Not a request of the text protocol.\n": not a request of the text protocol`
+	longLine    = `close "-Request line too long.\n": request line too long`
+	emptyStatus = `reply "-Unknown status.\n": status with an empty name`
 )
 
 // unknown is the result of decodeString for an unknown command, as the reply spells it.
@@ -31,9 +31,21 @@ var decodeTests = []struct {
 	want string // as resultString has it
 }{
 	// Requests of browsers.
-	{name: "HTTP GET", in: "GET /q HTTP/1.1\r\n", want: isHTTPRequest},
-	{name: "HTTP POST", in: "POST / HTTP/1.0\r\n", want: isHTTPRequest},
-	{name: "HTTP with a space behind it", in: "PUT /q HTTP/1.1 \n", want: isHTTPRequest},
+	{name: "HTTP GET", in: "GET /q HTTP/1.1\r\n", want: foreign},
+	{name: "HTTP POST", in: "POST / HTTP/1.0\r\n", want: foreign},
+	{name: "HTTP with a space behind it", in: "PUT /q HTTP/1.1 \n", want: foreign},
+	{name: "preface of HTTP/2", in: "PRI * HTTP/2.0\r\n", want: foreign},
+	{name: "RTSP", in: "OPTIONS rtsp://h/ RTSP/1.0\r\n", want: foreign},
+	{name: "version of nothing known", in: "get q 1 FTP/1.0\n", want: `get "q" wait=1`},
+
+	// Other protocols.
+	{name: "RESP", in: "*1\r\n", want: foreign},
+	{name: "SSH", in: "SSH-2.0-OpenSSH_9.9\r\n", want: foreign},
+	{name: "memcache set", in: "SET q 0 0 7\r\n", want: foreign},
+	{name: "memcache get", in: "gets q\r\n", want: unknown("gets")},
+	{name: "JSON", in: "{\"a\":\n", want: foreign},
+	{name: "control character in a name", in: "get a\x00b\n", want: foreign},
+	{name: "control character behind a name", in: "get a \x1b[A\n", want: foreign},
 	{name: "queue called like a version", in: "get HTTP\n", want: `get "HTTP"`},
 
 	// Framing.
@@ -58,9 +70,8 @@ var decodeTests = []struct {
 	{name: "T24 stats", in: "stats\n", want: unknown("stats")},
 	{name: "prefix of a command", in: "ge q\n", want: unknown("ge")},
 	{name: "command and more", in: "shutdownx\n", want: unknown("shutdownx")},
-	{name: "bytes that would fold to put", in: "PU\x14 q\n", want: unknown("pu?")},
-	{name: "unknown command that is not ASCII", in: "\xc9T\xc9\x00\x7f~\n",
-		want: unknown("?t???~")},
+	{name: "bytes that would fold to put", in: "PU\x14 q\n", want: foreign},
+	{name: "unknown command that is not ASCII", in: "\xc9T\xc9\t~\n", want: unknown("?t??~")},
 	{name: "unknown command with a carriage return", in: "a\rB\n", want: unknown("a?b")},
 	{name: "line of the longest length", d: Decoder{MaxLine: 6}, in: "get q\n", want: `get "q"`},
 	{name: "line too long", d: Decoder{MaxLine: 5}, in: "get q", want: longLine},

@@ -55,7 +55,10 @@ var (
 	errLineTooLong = &ProtocolError{
 		Fatal: true, Reason: "request line too long", reply: "-Request line too long.\n",
 	}
-	errHTTP          = fatal("HTTP request")
+	errForeign = &ProtocolError{
+		Fatal: true, Reason: "not a request of the text protocol",
+		reply: "-Not a request of the text protocol.\n",
+	}
 	errOnlySpaces    = fatal("request line of spaces only")
 	errMonitorNumber = fatal("monitor wait time is not a 32-bit number")
 	errConfirmNumber = fatal("confirm count is not a 32-bit number")

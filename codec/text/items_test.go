@@ -162,9 +162,19 @@ var streamTests = []struct {
 		[]string{`get "q"`, "5 bytes left"},
 	},
 	{
+		"TLS, refused at its first byte",
+		"\x16\x03\x01\x02\x00\nflush q\n",
+		[]string{foreign},
+	},
+	{
+		"memcache's binary protocol",
+		"\x80\x0b\x00\nflush q\n",
+		[]string{foreign},
+	},
+	{
 		"HTTP request",
 		"GET / HTTP/1.1\r\nHost: localhost:2222\r\n\r\n",
-		[]string{isHTTPRequest},
+		[]string{foreign},
 	},
 	{
 		"line of 100 KB",

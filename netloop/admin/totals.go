@@ -83,6 +83,7 @@ func (t *totals) global(st *netloop.Stats) {
 		{"cmd_get_open_dropped", c.ReadsDropped},
 		{"finished_but_add", c.DeliveredToDead},
 		{"connections_refused", st.Refused},
+		{"protocol_errors", c.NotProtocol},
 		{"session_faults", c.Panics},
 		{"long_turns", c.LongTurns},
 	} {

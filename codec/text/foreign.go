@@ -1,0 +1,55 @@
+package text
+
+import "bytes"
+
+// Bytes of other protocols come to this port by mistake, or because somebody makes a browser or another
+// server send them. As an unknown command costs one reply only, commands that somebody has hidden in
+// them would be run. So a line that no client of this protocol sends ends the connection.
+
+// beginsForeign reports whether the first byte of a request is one that none begins with: a control
+// character, as in TLS, or the magic number of memcache's binary protocol. The rest need not come.
+func beginsForeign(first byte) bool {
+	return isControl(first) && first != '\n' || 0x80 <= first && first < 0xa0
+}
+
+// isForeign reports whether a line, without its end, is none of this protocol: it holds control
+// characters that no name has here, or is the first line of an HTTP request or of one like it.
+func isForeign(line []byte) bool {
+	for _, c := range line {
+		if isControl(c) {
+			return true
+		}
+	}
+	for _, version := range []string{" HTTP/", " RTSP/", " SIP/"} {
+		at := bytes.LastIndexByte(line, ' ')
+		if at < 0 {
+			return false
+		}
+		last, found := bytes.CutPrefix(line[at:], []byte(version))
+		if found && len(last) > 0 && '0' <= last[0] && last[0] <= '9' {
+			return true
+		}
+	}
+	return false
+}
+
+// isForeignCommand reports whether an unknown command is one of another protocol: it begins like no word,
+// as in RESP, is the greeting of SSH, or is a command of memcache that an item follows.
+func isForeignCommand(word []byte) bool {
+	if len(word) == 0 {
+		return false
+	}
+	if bytes.IndexByte([]byte("*$+-{}[]()<>\"'!#%&=@|~"), word[0]) >= 0 || bytes.HasPrefix(word, []byte("SSH-")) {
+		return true
+	}
+	for _, store := range []string{"set", "add", "replace", "append", "prepend", "cas"} {
+		if bytes.EqualFold(word, []byte(store)) {
+			return true
+		}
+	}
+	return false
+}
+
+// isControl reports whether c is a control character other than those that names may hold: tabs and
+// carriage returns.
+func isControl(c byte) bool { return c < ' ' && c != '\t' && c != '\r' || c == 0x7f }
