@@ -8,10 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spareDescriptors are left for what is not a connection: segments, backlogs, the admin port, and
-// accepting a connection in order to say that there are too many.
-const spareDescriptors = 128
-
 // listener is one port that a protocol is spoken on.
 type listener struct {
 	net.Listener
@@ -69,7 +65,7 @@ func (s *Server) accept(ln *listener) {
 // admit gives a connection to an event loop, unless there are too many.
 func (s *Server) admit(ln *listener, nc *net.TCPConn) {
 	count := s.connections.Add(1)
-	if count > int64(s.maxConnections) {
+	if count > int64(s.opts.MaxConnections) {
 		s.connections.Add(-1)
 		s.refused.Add(1)
 		refuse(nc, ln.proto.tooMany())
@@ -124,19 +120,4 @@ func refuse(nc *net.TCPConn, why []byte) {
 func isLocal(addr net.Addr) bool {
 	tcp, ok := addr.(*net.TCPAddr)
 	return ok && tcp.IP.IsLoopback()
-}
-
-// maxConnections is how many connections the descriptors of the process allow, up to want.
-func maxConnections(want int) int {
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		return want
-	}
-	if limit.Cur < limit.Max {
-		limit.Cur = limit.Max
-		unix.Setrlimit(unix.RLIMIT_NOFILE, &limit) // on failure the limit read next is the old one
-		unix.Getrlimit(unix.RLIMIT_NOFILE, &limit)
-	}
-	// One descriptor more is in use while a connection changes hands.
-	return max(min(want, int(min(limit.Cur, 1<<30))-spareDescriptors), 1)
 }

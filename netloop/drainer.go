@@ -12,15 +12,13 @@ import (
 // everything, from the last time it read.
 const lingerTime = 10 * time.Second
 
-// maxLingering bounds the connections kept like that.
-const maxLingering = 1024
-
 // drainer waits, on a goroutine and an epoll set of its own, for sockets that take bytes again. It
 // tells the loops of those that are in use, and finishes those that are not.
 type drainer struct {
 	epoll   int
 	wake    int         // event descriptor
 	account func(int64) // takes bytes held, or given back, for the memory limit
+	most    int         // connections kept at a time
 
 	mu        sync.Mutex
 	watched   map[int]*session   // by descriptor; guarded by mu
@@ -35,7 +33,7 @@ type lingering struct {
 	until time.Time
 }
 
-func newDrainer(account func(int64)) (*drainer, error) {
+func newDrainer(account func(int64), most int) (*drainer, error) {
 	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return nil, err
@@ -46,7 +44,7 @@ func newDrainer(account func(int64)) (*drainer, error) {
 		return nil, err
 	}
 	d := &drainer{
-		epoll: epoll, wake: wake, account: account,
+		epoll: epoll, wake: wake, account: account, most: most,
 		watched: map[int]*session{}, lingering: map[int]*lingering{},
 	}
 	err = unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, wake, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(wake)})
@@ -88,8 +86,11 @@ func (d *drainer) forget(fd int) {
 func (d *drainer) linger(fd int, rest []byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.stopped || len(d.lingering) >= maxLingering {
+	if d.stopped {
 		return
+	}
+	for len(d.lingering) >= d.most {
+		d.endOldest()
 	}
 	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -156,6 +157,24 @@ func (d *drainer) endOverdue(now time.Time) {
 			d.end(fd)
 		}
 	}
+}
+
+// count returns how many connections are kept until their clients have read everything.
+func (d *drainer) count() int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return int64(len(d.lingering))
+}
+
+// endOldest ends the connection whose peer has not read for longest. The caller holds mu.
+func (d *drainer) endOldest() {
+	oldest := -1
+	for fd, l := range d.lingering {
+		if oldest < 0 || l.until.Before(d.lingering[oldest].until) {
+			oldest = fd
+		}
+	}
+	d.end(oldest)
 }
 
 // stop ends run.

@@ -127,9 +127,9 @@ func (d *driver) take(c *conn) {
 	c.session.loop, c.session.sink = d.loop, c
 	if err := d.poller.add(c.fd); err != nil {
 		d.log.Warn("connection lost before it was open", "err", err)
-		d.server.connections.Add(-1)
 		c.gone = true
 		syscall.Close(c.fd)
+		d.server.connections.Add(-1)
 		return
 	}
 	for c.fd >= len(d.conns) {

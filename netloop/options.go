@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"time"
 
 	"github.com/kestrelmq/kestrel/engine"
@@ -16,7 +17,8 @@ const Version = "3.0.0"
 // Defaults of Options.
 const (
 	DefaultMaxOpenReads   = 1
-	DefaultMaxConnections = 1 << 20 // also bounded by the descriptors the process may have
+	DefaultMaxConnections = 1 << 20
+	DefaultMaxLingering   = 1 << 10
 	DefaultMaxLine        = 8 << 10 // bytes
 	DefaultMaxPending     = 1 << 20 // bytes
 	DefaultBufferLimit    = 1 << 28 // bytes
@@ -46,8 +48,13 @@ type Options struct {
 	// ClientTimeout ends connections that complete no request for this long; zero means never.
 	// Time in which the server owes a reply does not count.
 	ClientTimeout time.Duration
-	// MaxConnections bounds the number of connections. One too many is told so, and closed.
+	// MaxConnections bounds the number of connections, each of which takes a descriptor. The server
+	// refuses further connections with an error.
 	MaxConnections int
+	// MaxLingering bounds the connections that have ended and are kept, each with a descriptor, until
+	// their clients have read what they are owed. If there are more, the one that has not read for
+	// longest is closed.
+	MaxLingering int
 	// RefuseReadsOver and RefuseWritesOver make a connection that is accepted when there are more
 	// than this many, itself included, unable to fetch, or to put, for its whole life; zero means
 	// never. (connection_limit_refuse_reads, …_refuse_writes)
@@ -99,6 +106,7 @@ type logger = *slog.Logger
 func (o Options) withDefaults() Options {
 	setDefault(&o.MaxOpenReads, DefaultMaxOpenReads)
 	setDefault(&o.MaxConnections, DefaultMaxConnections)
+	setDefault(&o.MaxLingering, DefaultMaxLingering)
 	setDefault(&o.MaxItemSize, engine.MaxItemSize)
 	setDefault(&o.MaxLine, DefaultMaxLine)
 	setDefault(&o.MaxPending, DefaultMaxPending)
@@ -108,6 +116,27 @@ func (o Options) withDefaults() Options {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return o
+}
+
+// Descriptors returns how many descriptors a server with these options has open beside those that
+// MaxConnections and MaxLingering allow: two for each loop and for what waits for slow readers, and two
+// for each port, one of them for a connection that is refused or changes hands.
+func (o Options) Descriptors() int {
+	n := 2 * (o.loops() + 1)
+	for _, addr := range []string{o.Memcache, o.Text, o.Thrift} {
+		if addr != "" {
+			n += 2
+		}
+	}
+	return n
+}
+
+// loops is how many event loops there are.
+func (o Options) loops() int {
+	if o.Loops == 0 {
+		return runtime.NumCPU()
+	}
+	return o.Loops
 }
 
 func setDefault[T comparable](v *T, def T) {
@@ -132,6 +161,7 @@ func (o Options) Validate() error {
 		{"max_open_transactions", int64(o.MaxOpenReads)},
 		{"client_timeout", int64(o.ClientTimeout)},
 		{"max_connections", int64(o.MaxConnections)},
+		{"maximum of lingering connections", int64(o.MaxLingering)},
 		{"connection_limit_refuse_reads", int64(o.RefuseReadsOver)},
 		{"connection_limit_refuse_writes", int64(o.RefuseWritesOver)},
 		{"maximum item size", int64(o.MaxItemSize)},

@@ -15,18 +15,17 @@ import (
 // any goroutine.
 type Server struct {
 	// Immutable after New.
-	opts           Options
-	log            logger
-	maxConnections int
-	started        time.Time
-	clock          clock
-	status         *statusKeeper
-	syncer         *syncer
-	inline         inlineSync
-	reliable       *reliableReads
-	drainer        *drainer
-	loops          []*driver
-	listeners      []*listener
+	opts      Options
+	log       logger
+	started   time.Time
+	clock     clock
+	status    *statusKeeper
+	syncer    *syncer
+	inline    inlineSync
+	reliable  *reliableReads
+	drainer   *drainer
+	loops     []*driver
+	listeners []*listener
 
 	connections atomic.Int64 // open
 	refused     atomic.Int64 // over the limit
@@ -56,23 +55,20 @@ func New(opts Options) (*Server, error) {
 	clock := newClock()
 	s := &Server{
 		opts: opts, log: opts.Logger, started: time.Now(), clock: clock,
-		maxConnections: maxConnections(opts.MaxConnections),
-		inline:         inlineSync{allowed: runtime.NumCPU() == 1, slow: slowSync},
-		status:         newStatusKeeper(opts),
-		reliable:       newReliableReads(opts.Engine, clock),
-		stopping:       make(chan struct{}), stopped: make(chan struct{}),
+		inline:   inlineSync{allowed: runtime.NumCPU() == 1, slow: slowSync},
+		status:   newStatusKeeper(opts),
+		reliable: newReliableReads(opts.Engine, clock),
+		stopping: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	s.syncer = newSyncer(opts.Engine, s.inline.took)
-	if s.opts.Loops == 0 {
-		s.opts.Loops = runtime.NumCPU()
-	}
+	s.opts.Loops = opts.loops()
 	for range s.opts.Loops {
 		d := &driver{loop: newLoop(s), buf: make([]byte, readSize)}
 		d.wake = d.poller.ring
 		s.loops = append(s.loops, d)
 	}
 	var err error
-	if s.drainer, err = newDrainer(opts.Engine.Account); err != nil {
+	if s.drainer, err = newDrainer(opts.Engine.Account, opts.MaxLingering); err != nil {
 		return nil, fmt.Errorf("netloop: %w", err)
 	}
 	if err := s.listen(); err != nil {
@@ -169,9 +165,8 @@ func (s *Server) Counters() Counters {
 	return sum
 }
 
-// MaxConnections returns how many connections there may be: what the options and the descriptors of
-// the process allow.
-func (s *Server) MaxConnections() int { return s.maxConnections }
+// MaxConnections returns how many connections there may be.
+func (s *Server) MaxConnections() int { return s.opts.MaxConnections }
 
 // Connections returns the number of open connections.
 func (s *Server) Connections() int64 { return s.connections.Load() }

@@ -19,11 +19,15 @@ type Stats struct {
 
 	Counters    Counters
 	Connections int64 // open
-	Refused     int64 // connections over the limit, since the start
-	Items       int64 // queued, in all queues
-	Bytes       int64 // their size
-	OpenReads   int64
-	Waiters     int64
+	Lingering   int64 // connections that have ended and whose clients have not read everything
+	// MaxConnections and MaxLingering bound the two.
+	MaxConnections, MaxLingering int64
+	Files                        engine.Files
+	Refused                      int64 // connections over the limit, since the start
+	Items                        int64 // queued, in all queues
+	Bytes                        int64 // their size
+	OpenReads                    int64
+	Waiters                      int64
 	// ReservedMemory is how much memory the queues may take by their options, as a ratio of the
 	// engine's limit.
 	ReservedMemory float64
@@ -48,6 +52,8 @@ func (s *Server) summary(now engine.Time) Stats {
 	return Stats{
 		At: now, Started: s.started, Engine: e.Stats(), Aliases: e.Aliases(),
 		Counters: s.Counters(), Connections: s.connections.Load(), Refused: s.refused.Load(),
+		Lingering: s.drainer.count(), Files: e.Files(),
+		MaxConnections: int64(s.opts.MaxConnections), MaxLingering: int64(s.opts.MaxLingering),
 		Requested: s.status.Requested(), Enforced: s.status.Enforced(),
 	}
 }

@@ -167,7 +167,7 @@ func exposureControls() []control {
 			"e.memory.Load()+int64(n) > e.opts.MemoryLimit:", "false:"),
 			experiment: limits, only: "memory limit of the server", cycles: 1},
 		{breaks: "there is no limit of connections", edits: replaced("netloop/accept.go",
-			"if count > int64(s.maxConnections) {", "if count < 0 {"),
+			"if count > int64(s.opts.MaxConnections) {", "if count < 0 {"),
 			experiment: limits, only: "descriptors", cycles: 1},
 		{breaks: "unread replies are not bounded", edits: replaced("netloop/session.go",
 			"return len(s.out)+s.sink.unsent() > s.loop.server.opts.MaxPending", "return false"),

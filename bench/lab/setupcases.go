@@ -17,6 +17,11 @@ import (
 // descriptors is the case of a limit of 200 descriptors, and more connections than that: those over
 // the limit are told, the others are served, and when they have gone there is room again.
 func descriptors(ctx context.Context, t *trial, dir string) error {
+	few := launch{binary: t.binary, dir: dir, shell: "ulimit -n 60"}
+	err := expectExit(ctx, t, few, "the limit of open files is 60", "ulimit -n", "for clients")
+	if err != nil {
+		return err
+	}
 	how := launch{binary: t.binary, dir: dir, shell: "ulimit -n 200"}
 	s, err := how.start(ctx)
 	if err != nil {

@@ -34,8 +34,9 @@ func (d *daemon) startAdmin(asked *requests) error {
 		Build: admin.Build{
 			Name: "kestrel", Version: netloop.Version, Go: runtime.Version(), Revision: cli.Revision(),
 		},
-		Progress: c.Engine.Progress,
-		Reload:   d.reload,
+		MaxConnections: d.share.admin,
+		Progress:       c.Engine.Progress,
+		Reload:         d.reload,
 		RequestShutdown: func() {
 			asked.requestStop("an operator asked for it")
 		},

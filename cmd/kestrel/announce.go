@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/config"
@@ -84,15 +83,11 @@ const openWarning = "OPEN TO OTHER MACHINES, AND THERE IS NO AUTHENTICATION YET:
 // announceReady logs where clients are served, and within which limits.
 func (d *daemon) announceReady() {
 	c := d.config
-	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		d.log.Warn("read the limit of descriptors", "err", err)
-	}
 	loops := c.Net.Loops
 	if loops == 0 {
 		loops = runtime.NumCPU()
 	}
-	d.log.Info("limits", "loops", loops, "descriptors", limit.Cur,
+	d.log.Info("limits", "loops", loops, "descriptors", d.share.limit,
 		"max_connections", d.server.MaxConnections(), "max_open_transactions", c.Net.MaxOpenReads,
 		"max_queues", c.Engine.MaxQueues, "memory_limit", config.FormatSize(d.engine.Stats().MemoryLimit),
 		"journal_size", config.FormatSize(c.Engine.JournalSize))

@@ -25,6 +25,7 @@ type daemon struct {
 	engine *engine.Engine
 	server *netloop.Server
 	admin  *admin.Server // nil without an admin port
+	share  descriptors
 
 	reloading sync.Mutex // held while the configuration is read again and applied
 }
@@ -66,6 +67,15 @@ func (d *daemon) start(asked *requests) (err error) {
 	if err := journalcmd.CheckImported(c.Engine.Dir); err != nil {
 		return err
 	}
+	d.share, err = shareDescriptors(raiseDescriptors(d.log), need{
+		opened: openedDescriptors(), ports: c.Net.Descriptors(), admin: c.AdminAddr() != "",
+		clients: c.Net.MaxConnections,
+	})
+	if err != nil {
+		return err
+	}
+	d.share.log(d.log)
+	c.Engine.Files = d.share.files
 	if err := d.startAdmin(asked); err != nil {
 		return err
 	}
@@ -81,7 +91,9 @@ func (d *daemon) start(asked *requests) (err error) {
 	c.Net.Engine = d.engine
 	c.Net.Reload = d.reload
 	c.Net.RequestShutdown = func() { asked.requestStop("a client asked for it") }
-	if d.server, err = netloop.New(c.Net); err == nil {
+	net := c.Net // the configuration keeps what was asked for
+	net.MaxConnections, net.MaxLingering = d.share.clients, d.share.lingering
+	if d.server, err = netloop.New(net); err == nil {
 		err = d.server.Start()
 	}
 	if err != nil {

@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"errors"
+	"log/slog"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -8,10 +10,11 @@ import (
 )
 
 const (
-	// maxConnections is well below the descriptors that netloop leaves for others than its clients.
-	maxConnections = 64
-	maxHeader      = 16 << 10 // bytes
-	maxBody        = 64 << 10 // bytes
+	// DefaultMaxConnections is how many connections there may be at once.
+	DefaultMaxConnections = 64
+
+	maxHeader = 16 << 10 // bytes
+	maxBody   = 64 << 10 // bytes
 	// maxCostly is how many answers that describe every queue are made at once.
 	maxCostly = 4
 
@@ -19,17 +22,20 @@ const (
 	defaultAnswerTime  = 30 * time.Second
 	idleTime           = time.Minute // between two requests of a connection
 	refusalTime        = 100 * time.Millisecond
+	acceptPause        = 100 * time.Millisecond // behind an error
 )
 
 // tooMany answers a connection over the limit.
 const tooMany = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\n" +
 	"Content-Length: 21\r\nConnection: close\r\n\r\ntoo many connections\n"
 
-// boundedListener hands out at most maxConnections connections at once. One more is told so and
+// boundedListener hands out at most limit connections at once. One more is told so and
 // closed, so that one that matters is not kept waiting behind those that do nothing.
 type boundedListener struct {
 	net.Listener
-	open atomic.Int64
+	limit int64
+	log   *slog.Logger
+	open  atomic.Int64
 }
 
 // Accept implements net.Listener.
@@ -37,9 +43,14 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
 		if err != nil {
-			return nil, err
+			if errors.Is(err, net.ErrClosed) {
+				return nil, err
+			}
+			l.log.Warn("accept", "addr", l.Addr().String(), "err", err, "pause", acceptPause)
+			time.Sleep(acceptPause) // out of descriptors, or of memory: it may pass
+			continue
 		}
-		if l.open.Add(1) <= maxConnections {
+		if l.open.Add(1) <= l.limit {
 			return &boundedConn{Conn: c, listener: l}, nil
 		}
 		l.open.Add(-1)

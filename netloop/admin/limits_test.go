@@ -2,15 +2,18 @@ package admin
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
+	"github.com/kestrelmq/kestrel/netloop"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
-
-	"github.com/kestrelmq/kestrel/netloop"
 )
 
 func (tt *tester) dial() net.Conn {
@@ -75,7 +78,7 @@ func TestTooManyConnections(t *testing.T) {
 		return c, resp, err
 	}
 	var held []net.Conn
-	for range maxConnections { // every one is accepted before the next is made
+	for range DefaultMaxConnections { // every one is accepted before the next is made
 		c, _, err := ping()
 		if err != nil {
 			t.Fatal(err)
@@ -155,4 +158,42 @@ func TestProfile(t *testing.T) {
 	off := startUnready(t, Options{})
 	off.expect("/debug/pprof/", 404, "no such command: profiling is off\n")
 	off.expect("/pprof/heap", 404, "no such command: profiling is off\n")
+}
+
+// failingListener fails to accept, each time with the next error, and then accepts.
+type failingListener struct {
+	net.Listener // nil
+	errs         []error
+}
+
+func (l *failingListener) Addr() net.Addr { return &net.TCPAddr{} }
+
+func (l *failingListener) Accept() (net.Conn, error) {
+	if len(l.errs) > 0 {
+		err := l.errs[0]
+		l.errs = l.errs[1:]
+		return nil, &net.OpError{Op: "accept", Err: err}
+	}
+	c, _ := net.Pipe()
+	return c, nil
+}
+
+// TestAcceptGoesOn: an error of accepting does not end the port, whether Go calls it temporary or not.
+func TestAcceptGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &boundedListener{
+			Listener: &failingListener{errs: []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS,
+				syscall.EIO}},
+			limit: 1, log: slog.New(slog.DiscardHandler),
+		}
+		c, err := l.Accept()
+		if err != nil {
+			t.Fatalf("Accept = %v, want a connection when the errors are over", err)
+		}
+		c.Close()
+		l.Listener = &failingListener{errs: []error{net.ErrClosed}}
+		if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("Accept of a closed port = %v, want ErrClosed", err)
+		}
+	})
 }

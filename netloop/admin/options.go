@@ -22,6 +22,9 @@ type Options struct {
 	// Address is host:port; port 0 takes a free one.
 	Address string
 	Build   Build
+	// MaxConnections bounds the number of connections, each of which takes a descriptor; one more is told
+	// so and closed. Zero means DefaultMaxConnections.
+	MaxConnections int
 	// Progress is that of the Open of the engine which is to be attached; nil tells nothing.
 	Progress *engine.Progress
 	// Reload reads the configuration again and applies it.
@@ -44,6 +47,9 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
+	if o.MaxConnections == 0 {
+		o.MaxConnections = DefaultMaxConnections
+	}
 	if o.requestTime == 0 {
 		o.requestTime = defaultRequestTime
 	}

@@ -75,6 +75,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	c.gauge("up", "1 when the replay is over and clients are served.", 1)
 	st, m := n.Stats(), n.Metrics()
 	c.clients(&st)
+	c.descriptors(&st)
 	c.storage(&st)
 	c.status(&st)
 	c.distributions(&m)
@@ -144,6 +145,23 @@ func (c *collector) clients(st *netloop.Stats) {
 	c.gauge("longest_turn_seconds", "The longest turn of an event loop since the start.", float64(n.LongestTurn)/1e6)
 	c.gauge("longest_turn_work_seconds", "The longest turn, without the time that the loop waited for a processor.",
 		float64(n.LongestTurnWork)/1e6)
+}
+
+// descriptors tells what uses how many descriptors, and may use.
+func (c *collector) descriptors(st *netloop.Stats) {
+	for _, part := range []named[engine.FileUse]{
+		{"clients", engine.FileUse{Open: st.Connections, Limit: st.MaxConnections}},
+		{"lingering", engine.FileUse{Open: st.Lingering, Limit: st.MaxLingering}},
+		{"operators", engine.FileUse{Open: c.server.listener.open.Load(), Limit: c.server.listener.limit}},
+		{"journal", st.Files.Segments},
+		{"backlog_writers", st.Files.Writers},
+		{"backlog_readers", st.Files.Readers},
+	} {
+		c.gauge("descriptors", "Descriptors in use, by what they are for.", float64(part.value.Open),
+			"part", part.name)
+		c.gauge("descriptors_limit", "Descriptors that may be used for it at a time.", float64(part.value.Limit),
+			"part", part.name)
+	}
 }
 
 // storage tells what is kept, and how it goes.

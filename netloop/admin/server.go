@@ -45,7 +45,7 @@ func New(opts Options) (*Server, error) {
 	}
 	s := &Server{
 		opts: opts, log: opts.Logger, started: time.Now(),
-		listener: &boundedListener{Listener: ln}, commands: commands(),
+		listener: &boundedListener{Listener: ln, limit: int64(opts.MaxConnections), log: opts.Logger}, commands: commands(),
 		costly: make(chan struct{}, maxCostly),
 	}
 	s.windows = newWindows(s.totals)
