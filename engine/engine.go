@@ -240,8 +240,8 @@ func (e *Engine) Committed(t Ticket) bool {
 	return j.written.Load() >= uint64(t.Written) && j.synced.Load() >= uint64(t.Synced)
 }
 
-// Close ends every wait, syncs what is not synced, and closes the engine; it returns the error of
-// that sync. Operations that run meanwhile, and later ones, return ErrClosed.
+// Close ends every wait, drops what full queues still have to drop, syncs what is not synced, and closes
+// the engine; it returns the error of that sync. Operations that run meanwhile, and later ones, return ErrClosed.
 func (e *Engine) Close() error {
 	defer contain()
 	if e.closed.Swap(true) {
@@ -254,6 +254,7 @@ func (e *Engine) Close() error {
 		q.endWaits(ErrClosed)
 		q.shard.mu.Unlock()
 	})
+	e.spool.settleAll()
 	e.spool.close()
 	err := e.journal.write(e.journal.appendedEnd())
 	return errors.Join(err, e.journal.log.Close(), e.release())

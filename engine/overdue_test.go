@@ -46,6 +46,33 @@ func TestDiscardOnDisk(t *testing.T) {
 	}
 }
 
+// TestDiscardAtClose: what puts have to drop and is on disk alone when the engine is closed does not
+// come back after a restart.
+func TestDiscardAtClose(t *testing.T) {
+	for _, spooled := range []int{0, 1, 3, 1000} {
+		options := func(o *QueueOptions) {
+			tiny(o)
+			o.MaxItems, o.DiscardOldWhenFull = 40, true
+		}
+		e, fsys := newQuiet(t, options)
+		all := putMany(t, e, "q", 0, 40)
+		spoolAll(e)
+		all = append(all, putMany(t, e, "q", 40, 30)...)
+		spoolSome(e, spooled)
+		all = append(all, putMany(t, e, "q", 70, 10)...)
+		if e.items("q") == 40 {
+			t.Error("all that is to be dropped was in memory")
+		}
+		if err := e.Close(); err != nil {
+			t.Fatalf("Close = %v", err)
+		}
+		e = openQuiet(t, testOptions(fsys, options))
+		if got := drain(t, e, "q"); !slices.Equal(got, all[40:]) {
+			t.Errorf("spooled %d: %d items are there after a restart, want the newest 40", spooled, len(got))
+		}
+	}
+}
+
 // TestExpireOnDisk: one FlushExpired takes the expired items that are on disk alone, too, as they
 // are read, no more than MaxExpireSweep allows.
 func TestExpireOnDisk(t *testing.T) {
