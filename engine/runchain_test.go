@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
@@ -130,7 +131,7 @@ func TestUnclaimedRunsAreLogged(t *testing.T) {
 //
 // To replay a failure: go test ./engine -run TestRestartChain -seed N
 func TestRestartChain(t *testing.T) {
-	first, seeds := uint64(1), amount[uint64](10, 25, 2000)
+	first, seeds := uint64(1), amount[uint64](5, 20, 2000)
 	if *seedFlag != 0 {
 		first, seeds = *seedFlag, 1
 	}
@@ -139,11 +140,15 @@ func TestRestartChain(t *testing.T) {
 		o := testOptions(segmenttest.New())
 		o.SegmentSize, o.JournalSize = 1024, []int64{0, 4096, 1 << 20}[seed%3]
 		c.e = openQuiet(t, o)
+		t.Cleanup(func() {
+			if t.Failed() && !c.done {
+				t.Logf("replay with: go test ./engine -run TestRestartChain -seed %d", seed)
+			}
+		})
 		for range 12 {
 			for range 15 + c.IntN(60) {
-				c.step()
-				if t.Failed() {
-					t.Fatalf("replay with: go test ./engine -run TestRestartChain -seed %d", seed)
+				if c.step(); t.Failed() {
+					t.FailNow()
 				}
 			}
 			if err := c.e.Verify(); err != nil {
@@ -151,6 +156,7 @@ func TestRestartChain(t *testing.T) {
 			}
 			c.restart(seed)
 		}
+		c.done = true
 	}
 }
 
@@ -162,6 +168,7 @@ type chain struct {
 	n    int
 	live map[string]map[string]bool // by queue: the data of the items that are neither gone nor dropped
 	open []openItem
+	done bool
 }
 
 type openItem struct {
@@ -170,8 +177,9 @@ type openItem struct {
 }
 
 func (c *chain) step() {
-	name := []string{"a", "b"}[c.IntN(2)]
+	name := []string{"a", "b", "a+x"}[c.IntN(3)]
 	if c.live[name] == nil {
+		mustCommitted(c, c.e)(c.make(name), true)
 		c.live[name] = make(map[string]bool)
 	}
 	switch n := c.IntN(20); {
@@ -181,6 +189,9 @@ func (c *chain) step() {
 			data := fmt.Sprintf("%0*d", 8+c.IntN(60), c.n)
 			mustPut(c, c.e, name, data)
 			c.live[name][data] = true
+			if child := c.live[name+"+x"]; child != nil {
+				child[data] = true
+			}
 		}
 	case n < 9:
 		for range c.IntN(15) {
@@ -211,21 +222,43 @@ func (c *chain) step() {
 	}
 }
 
+// make makes a queue, which may be a fanout child.
+func (c *chain) make(name string) Ticket {
+	ticket, err := c.e.Create(Now(), []byte(name))
+	if err != nil {
+		c.Errorf("Create = %v", err)
+	}
+	return ticket
+}
+
 // seldom does what drops all that a queue holds, or how the journal has it.
 func (c *chain) seldom(name string) {
-	switch c.IntN(6) {
+	switch c.IntN(9) {
 	case 0:
 		ticket, err := c.e.Flush(Now(), []byte(name), "")
 		if err != nil {
 			c.Errorf("Flush = %v", err)
 		}
 		mustCommit(c, c.e, ticket)
-		maps.DeleteFunc(c.live[name], func(data string, _ bool) bool { return !c.isOpen(data) })
+		maps.DeleteFunc(c.live[name], func(data string, _ bool) bool { return !c.isOpen(name, data) })
 	case 1:
 		mustCommit(c, c.e, c.e.Delete(Now(), []byte(name)))
 		c.live[name] = nil
 		c.open = slices.DeleteFunc(c.open, func(o openItem) bool { return o.queue == name })
-	case 2, 3:
+	case 2: // syncs of runs fail: what is in doubt is written to other files
+		fsys := c.e.opts.FS.(*segmenttest.FS)
+		fsys.SetFault([]func(segmenttest.Op) segmenttest.Fault{
+			failRunSyncs, failRunDirs(syscall.EIO), failRunDirs(syscall.EMFILE),
+		}[c.IntN(3)])
+		c.e.spool.tend()
+		spoolSome(c.e, c.IntN(6))
+		fsys.SetFault(nil)
+		spoolSome(c.e, c.IntN(6))
+	case 3: // as after a sync of it that failed
+		if err := c.e.moveJournal(); err != nil {
+			c.Errorf("move journal: %v", err)
+		}
+	case 4, 5:
 		keepJournal(c, c.e, name, false)
 		spoolSome(c.e, c.IntN(4))
 		keepJournal(c, c.e, name, true)
@@ -237,8 +270,8 @@ func (c *chain) seldom(name string) {
 	}
 }
 
-func (c *chain) isOpen(data string) bool {
-	return slices.ContainsFunc(c.open, func(o openItem) bool { return o.data == data })
+func (c *chain) isOpen(name, data string) bool {
+	return slices.ContainsFunc(c.open, func(o openItem) bool { return o.queue == name && o.data == data })
 }
 
 func (c *chain) openOne(name string) {

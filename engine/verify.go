@@ -6,7 +6,7 @@ import (
 )
 
 // Verify checks the invariants of every queue and returns the first one that is broken. It looks at
-// every item, one queue at a time, and is meant for tests.
+// every item, one queue at a time, and reads all of the journal; it is meant for tests.
 func (e *Engine) Verify() (err error) {
 	defer contain()
 	e.eachQueue(func(q *queue) {
@@ -20,6 +20,9 @@ func (e *Engine) Verify() (err error) {
 		if err == nil {
 			err = e.shards[i].verifyPins()
 		}
+	}
+	if err == nil {
+		err = e.verifyRuns()
 	}
 	return err
 }

@@ -1,0 +1,176 @@
+package engine
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/kestrelmq/kestrel/segment"
+)
+
+// told is what the journal says of the queue of one number, as far as runs are concerned.
+type told struct {
+	deleted bool
+	runs    map[segment.RunID]runState
+	gone    []idRange
+	kept    map[uint64]bool
+}
+
+// toldRuns is what the journal says of queues, by number.
+type toldRuns map[uint64]*told
+
+// verifyRuns checks B6 against all that the journal says now, written or not: each run that it names
+// is there as far as anything in it is needed. Nothing is checked while the journal fails, or is
+// dropped from under the reader, as that of an engine with background work may be.
+func (e *Engine) verifyRuns() error {
+	e.spool.recordMu.Lock() // nobody records or removes runs
+	defer e.spool.recordMu.Unlock()
+	all, err := e.readTold()
+	if err != nil || e.journal.failing() {
+		return nil
+	}
+	for _, number := range slices.Sorted(maps.Keys(all)) {
+		if err := e.spool.verifyTold(all[number]); err != nil {
+			return fmt.Errorf("queue number %d: B6: %w", number, err)
+		}
+	}
+	return nil
+}
+
+// readTold reads the journal, and what is in its buffers.
+func (e *Engine) readTold() (toldRuns, error) {
+	j := e.journal
+	j.writeMu.Lock()
+	defer j.writeMu.Unlock()
+	all := make(toldRuns)
+	visit := func(f segment.Frame) error { return all.frame(f.Payload) }
+	if _, _, err := segment.Scan(e.fs, e.journalDir, visit); err != nil {
+		return nil, err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, buf := range slices.Concat(j.pending, j.full, [][]byte{j.active}) {
+		if err := all.frame(buf[segment.FrameHeaderSize:]); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+func (t toldRuns) frame(b []byte) error {
+	for len(b) > 0 {
+		rec, size, err := parseRecord(b)
+		if err != nil {
+			return err
+		}
+		t.record(&rec)
+		b = b[size:]
+	}
+	return nil
+}
+
+func (t toldRuns) record(rec *record) {
+	if rec.queue == 0 { // next or fanout
+		return
+	}
+	q := t[rec.queue]
+	if q == nil {
+		q = &told{runs: make(map[segment.RunID]runState), kept: make(map[uint64]bool)}
+		t[rec.queue] = q
+	}
+	switch rec.kind {
+	case recordRemove:
+		q.remove(idRange{rec.id, rec.id + uint64(rec.more)})
+	case recordFlush:
+		var except []idRange
+		for list := rec.list; len(list) > 0; {
+			id := list.next()
+			except = addRange(except, idRange{id, id})
+		}
+		if rec.limit > 1 {
+			for _, ids := range subtract(idRange{1, rec.limit - 1}, except) {
+				q.remove(ids)
+			}
+		}
+	case recordKeep:
+		q.kept[rec.id] = true
+	case recordDelete:
+		*q = told{deleted: true}
+	case recordSpill:
+		if q.deleted { // verifyTold says so
+			q.runs = make(map[segment.RunID]runState)
+		}
+		q.runs[rec.run] = rec.spill
+	}
+}
+
+func (t *told) remove(ids idRange) {
+	t.gone = addRange(t.gone, ids)
+	maps.DeleteFunc(t.kept, func(id uint64, _ bool) bool { return ids.first <= id && id <= ids.last })
+}
+
+// verifyTold checks that what the journal says of runs is there. Of ids that several runs name the
+// newest counts; see collect.
+func (s *spool) verifyTold(t *told) error {
+	if t.deleted && len(t.runs) > 0 {
+		return errors.New("a run is recorded behind the record that deletes the queue")
+	}
+	covered := slices.Clone(t.gone)
+	for id := range t.kept {
+		covered = addRange(covered, idRange{id, id})
+	}
+	newestFirst := func(a, b segment.RunID) int { return cmp.Compare(b.Number, a.Number) }
+	for _, id := range slices.SortedFunc(maps.Keys(t.runs), newestFirst) {
+		state := t.runs[id]
+		ids := idRange{state.firstID, state.lastID}
+		for _, needed := range subtract(ids, covered) {
+			err := s.verifyHolds(&run{path: runPath(s.dir, id.Number), id: id, recorded: state}, needed)
+			if err != nil {
+				return fmt.Errorf("run %d, %+v, of which the journal needs %+v: %w", id.Number, state, needed, err)
+			}
+		}
+		covered = addRange(covered, ids)
+	}
+	return nil
+}
+
+// verifyHolds checks that r holds every one of ids. A disk that cannot be read proves nothing.
+func (s *spool) verifyHolds(r *run, ids idRange) error {
+	reader, err := segment.OpenRun(s.fs, r.path, r.id, nil)
+	if err == nil {
+		defer reader.Close()
+		err = reader.Covers(r.recorded.end)
+	}
+	var decoder segment.Coder
+	defer decoder.Close()
+	var held []idRange
+	for off := int64(segment.RunStart); err == nil && off < r.recorded.end; {
+		var f segment.RunFrame
+		var body []byte
+		if f, err = reader.Frame(off, r.recorded.end); err != nil {
+			break
+		}
+		off = f.Next
+		tag := parseFrameTag(f.Tag)
+		if tag.lastID < ids.first || tag.firstID > ids.last {
+			continue
+		}
+		if body, err = reader.Body(&decoder, nil, f); err == nil {
+			eachImage(body, tag.firstID, func(it Item) bool {
+				held = addRange(held, idRange{it.ID, it.ID})
+				return true
+			})
+		}
+	}
+	if err != nil && !isDamage(err) {
+		return nil
+	}
+	if err == nil {
+		if left := subtract(ids, held); len(left) > 0 {
+			err = fmt.Errorf("it does not hold %+v", left)
+		}
+	}
+	return err
+}
