@@ -29,14 +29,24 @@ func newOperator(t *testing.T, p *clitest.Process) *operator {
 // expect tests the answer to a GET: its code, and what its body begins with.
 func (o *operator) expect(path string, code int, prefix string) {
 	o.t.Helper()
-	resp, err := o.client.Get(o.base + path)
+	o.expectBy(http.MethodGet, path, code, prefix)
+}
+
+// expectBy is expect for any method.
+func (o *operator) expectBy(method, path string, code int, prefix string) {
+	o.t.Helper()
+	req, err := http.NewRequest(method, o.base+path, nil)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	resp, err := o.client.Do(req)
 	if err != nil {
 		o.t.Fatal(err)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != code || !strings.HasPrefix(string(body), prefix) {
-		o.t.Errorf("GET %s = %d %.300q, %v, want %d %q", path, resp.StatusCode, body, err, code, prefix)
+		o.t.Errorf("%s %s = %d %.300q, %v, want %d %q", method, path, resp.StatusCode, body, err, code, prefix)
 	}
 }
 
@@ -50,12 +60,13 @@ func TestEndToEndAdmin(t *testing.T) {
 	o.expect("/healthz", 200, "ok\n")
 	o.expect("/stats.txt", 200, "counters:\n  bytes_read: ")
 	o.expect("/debug/pprof/", 200, "<html>")
-	o.expect("/reload.txt", 200, "ok\n")
+	o.expect("/reload.txt", 405, "method not allowed: ")
+	o.expectBy("POST", "/reload.txt", 200, "ok\n")
 	if err := os.WriteFile(file, []byte("nonsense = 1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	o.expect("/reload.txt", 500, "error processing command: "+file+":1: nonsense: unknown key")
-	o.expect("/shutdown.txt", 200, "ok\n")
+	o.expectBy("POST", "/reload.txt", 500, "error processing command: "+file+":1: nonsense: unknown key")
+	o.expectBy("POST", "/shutdown.txt", 200, "ok\n")
 	if got := p.Logged("stopping")["reason"]; got != "an operator asked for it" {
 		t.Errorf("stops because of %v", got)
 	}
@@ -75,6 +86,19 @@ func TestEndToEndAdminOpenToOthers(t *testing.T) {
 	}
 	o := &operator{t, "http://" + net.JoinHostPort("127.0.0.1", port), http.DefaultClient}
 	o.expect("/ping.txt", 200, "pong\n")
+}
+
+// TestEndToEndAdminGetControls tests that scripts for the original work where the configuration says so.
+func TestEndToEndAdminGetControls(t *testing.T) {
+	file := clitest.WriteConfig(t,
+		"admin_port = \"auto\"\nadmin_get_controls = true\nadmin_hosts = [\"queues.example.com\"]\n")
+	p := clitest.Serve(t, "--config", file)
+	o := newOperator(t, p)
+	o.expect("/reload.txt", 200, "ok\n")
+	o.expect("/shutdown.txt", 200, "ok\n")
+	if code := p.ExitCode(); code != cli.ExitOK {
+		t.Errorf("exit code after /shutdown = %d", code)
+	}
 }
 
 // TestEndToEndAdminPortInUse tests that nothing is opened if operators cannot be answered.

@@ -40,6 +40,7 @@ func (d *daemon) startAdmin(asked *requests) error {
 		RequestShutdown: func() {
 			asked.requestStop("an operator asked for it")
 		},
+		Hosts: c.AdminHosts, GetControls: c.AdminGetControls,
 		LogLevel: d.level, StatsFilters: filters, Profiling: c.Profiling, Logger: d.log,
 	})
 	if err != nil {

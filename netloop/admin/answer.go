@@ -15,8 +15,11 @@ import (
 type command struct {
 	// run returns the answer: a string, an object, a verdict, a page or an http.Handler.
 	run func(*Server, *http.Request) (any, error)
-	// control says that the command changes something, or is not to be had from elsewhere.
-	control bool
+	// local says that the command is for this machine only, whatever the method.
+	local bool
+	// changes reports whether a request changes something: it must then be a POST, and is for this
+	// machine only. Nil changes nothing.
+	changes func(*http.Request) bool
 	// costly says that an answer describes every queue.
 	costly bool
 	// methods are those that the command takes; nil takes any, as the original did.
@@ -57,16 +60,16 @@ func commands() map[string]command {
 		"ping":        {run: ping},
 		"stats":       {run: statistics, costly: true},
 		"server_info": {run: serverInfo},
-		"shutdown":    {run: shutdown, control: true},
-		"quiesce":     {run: shutdown, control: true},
-		"reload":      {run: reload, control: true},
-		"threads":     {run: threads, control: true, costly: true},
-		"gc":          {run: collectGarbage, control: true, costly: true},
-		"logging":     {run: logging, control: true},
+		"shutdown":    {run: shutdown, local: true, changes: always},
+		"quiesce":     {run: shutdown, local: true, changes: always},
+		"reload":      {run: reload, local: true, changes: always},
+		"threads":     {run: threads, local: true, costly: true},
+		"gc":          {run: collectGarbage, local: true, changes: always, costly: true},
+		"logging":     {run: logging, local: true, changes: setsLevel},
 		// Ours.
 		"histograms": {run: histograms, costly: true, methods: readOnly()},
 		"metrics":    {run: prometheusMetrics, costly: true, methods: readOnly()},
-		"status":     {run: status, methods: append(readOnly(), http.MethodPost)},
+		"status":     {run: status, changes: isPost, methods: append(readOnly(), http.MethodPost)},
 		"healthz":    {run: health, methods: readOnly(), kind: kindText},
 		"readyz":     {run: readiness, methods: readOnly(), kind: kindText},
 	}
@@ -92,21 +95,27 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	}
 	name, kind := split(r.URL.Path)
 	c, ok := s.commands[name]
-	switch {
-	case !ok:
+	if !ok {
 		plain(w, http.StatusNotFound, "no such command")
 		return
-	case c.methods != nil && !slices.Contains(c.methods, r.Method):
-		w.Header().Set("Allow", strings.Join(c.methods, ", "))
-		plain(w, http.StatusMethodNotAllowed, "method not allowed")
+	}
+	if c.methods != nil && !slices.Contains(c.methods, r.Method) {
+		notAllowed(w, c.methods, "method not allowed")
 		return
 	}
-	if c.control || r.Method == http.MethodPost && c.methods != nil {
-		if err := refusal(r); err != nil {
+	changes := c.changes != nil && c.changes(r)
+	if changes || c.local {
+		if err := s.refusal(r); err != nil {
 			s.log.Warn("admin command refused", "command", name, "peer", r.RemoteAddr, "err", err)
 			plain(w, http.StatusForbidden, err.Error())
 			return
 		}
+	}
+	if changes && !s.mayChange(r.Method) {
+		notAllowed(w, []string{http.MethodPost}, "method not allowed: what changes something is a POST, "+
+			"as in curl -X POST "+shellQuote("http://"+r.Host+r.URL.RequestURI())+
+			"; admin_get_controls = true in the configuration allows GET")
+		return
 	}
 	if c.costly {
 		select {
@@ -133,6 +142,20 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 		s.log.Debug("admin answer not taken", "command", name, "peer", r.RemoteAddr, "err", err)
 	}
 }
+
+// mayChange reports whether a request with a method may change something.
+func (s *Server) mayChange(method string) bool {
+	return method == http.MethodPost || method == http.MethodGet && s.opts.GetControls
+}
+
+// notAllowed answers a request whose method is none of those given.
+func notAllowed(w http.ResponseWriter, methods []string, why string) {
+	w.Header().Set("Allow", strings.Join(methods, ", "))
+	plain(w, http.StatusMethodNotAllowed, why)
+}
+
+// shellQuote returns s as one word of a shell.
+func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // badRequest is an error of the one who asks.
 type badRequest struct{ error }

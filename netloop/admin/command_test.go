@@ -19,20 +19,20 @@ func TestVectors(t *testing.T) {
 	reloads := 0
 	tt := start(t, Options{Reload: func() error { reloads++; return nil }}, netloop.Options{}, defaults())
 	for _, v := range []struct {
-		name, path string
-		code       int
-		kind, body string
+		name, method, path string
+		code               int
+		kind, body         string
 	}{
-		{"W01", "/ping.txt", 200, "text/plain", "pong\n"},
-		{"W02", "/ping", 200, "application/json", "{\"response\":\"pong\"}\n"},
-		{"W03", "/ping.json?callback=cb", 200, "application/json", "cb({\"response\":\"pong\"}\n)"},
-		{"W04", "/nosuch", 404, "text/plain", "no such command\n"},
-		{"W05", "/reload.txt", 200, "text/plain", "ok\n"},
+		{"W01", "GET", "/ping.txt", 200, "text/plain", "pong\n"},
+		{"W02", "GET", "/ping", 200, "application/json", "{\"response\":\"pong\"}\n"},
+		{"W03", "GET", "/ping.json?callback=cb", 200, "application/json", "cb({\"response\":\"pong\"}\n)"},
+		{"W04", "GET", "/nosuch", 404, "text/plain", "no such command\n"},
+		{"W05", "POST", "/reload.txt", 200, "text/plain", "ok\n"},
 	} {
-		got := tt.get(v.path)
+		got := tt.do(v.method, v.path)
 		if got.code != v.code || got.kind != v.kind || got.body != v.body {
-			t.Errorf("%s GET %s = %d %s %q, want %d %s %q",
-				v.name, v.path, got.code, got.kind, got.body, v.code, v.kind, v.body)
+			t.Errorf("%s %s %s = %d %s %q, want %d %s %q",
+				v.name, v.method, v.path, got.code, got.kind, got.body, v.code, v.kind, v.body)
 		}
 	}
 	if reloads != 1 {
@@ -103,8 +103,8 @@ func TestPaths(t *testing.T) {
 		{"GET", "/ping?callback=alert(1)//", 400, "callback is not the name of a function\n"},
 		{"GET", "/ping?callback=" + strings.Repeat("x", 65), 400, ""},
 		{"GET", "/healthz.json", 200, "{\"response\":\"ok\"}\n"},
-		{"GET", "/shutdown", 500, "error processing command: not offered by this process\n"},
-		{"GET", "/reload", 500, "error processing command: not offered by this process\n"},
+		{"POST", "/shutdown", 500, "error processing command: not offered by this process\n"},
+		{"POST", "/reload", 500, "error processing command: not offered by this process\n"},
 	} {
 		if got := tt.do(v.method, v.path); got.code != v.code || v.body != "" && got.body != v.body {
 			t.Errorf("%s %s = %d %q, want %d %q", v.method, v.path, got.code, got.body, v.code, v.body)
@@ -115,14 +115,14 @@ func TestPaths(t *testing.T) {
 func TestReloadTellsWhatIsWrong(t *testing.T) {
 	opts := Options{Reload: func() error { return errors.New("kestrel.toml:3: no") }}
 	tt := start(t, opts, netloop.Options{}, defaults())
-	tt.expect("/config/reload.txt", 500, "error processing command: kestrel.toml:3: no\n")
+	tt.expectPost("/config/reload.txt", 500, "error processing command: kestrel.toml:3: no\n")
 }
 
 func TestShutdown(t *testing.T) {
 	for _, path := range []string{"/shutdown.txt", "/quiesce.txt"} {
 		asked := make(chan struct{})
 		tt := start(t, Options{RequestShutdown: func() { close(asked) }}, netloop.Options{}, defaults())
-		tt.expect(path, 200, "ok\n")
+		tt.expectPost(path, 200, "ok\n")
 		<-asked
 	}
 }
@@ -162,7 +162,7 @@ func TestThreads(t *testing.T) {
 	if !found {
 		t.Errorf("threads lacks the one that answers: %v", slices.Collect(maps.Keys(dump.Threads)))
 	}
-	tt.expect("/gc.txt", 200, "ok\n")
+	tt.expectPost("/gc.txt", 200, "ok\n")
 }
 
 func TestLogging(t *testing.T) {
@@ -171,10 +171,10 @@ func TestLogging(t *testing.T) {
 	if got := tt.get("/logging.txt"); !strings.Contains(got.body, "Its level is info.") {
 		t.Errorf("logging = %q", got.body)
 	}
-	tt.expect("/logging.txt?level=debug", 200, "level of kestrel is debug\n")
-	tt.expect("/logging.txt?name=^kes&level=WARN", 200, "level of kestrel is warn\n")
+	tt.expectPost("/logging.txt?level=debug", 200, "level of kestrel is debug\n")
+	tt.expectPost("/logging.txt?name=^kes&level=WARN", 200, "level of kestrel is warn\n")
 	for _, bad := range []string{"level=loud", "name=^x&level=info", "name=(&level=info"} {
-		if got := tt.get("/logging?" + bad); got.code != http.StatusBadRequest {
+		if got := tt.do("POST", "/logging?"+bad); got.code != http.StatusBadRequest {
 			t.Errorf("logging?%s = %d %q", bad, got.code, got.body)
 		}
 	}

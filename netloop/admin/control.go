@@ -11,6 +11,15 @@ import (
 	"github.com/kestrelmq/kestrel/netloop"
 )
 
+// always is the changes of a command that changes something whatever its parameters are.
+func always(*http.Request) bool { return true }
+
+// isPost is the changes of a command that tells when it is asked by GET.
+func isPost(r *http.Request) bool { return r.Method == http.MethodPost }
+
+// setsLevel is the changes of logging.
+func setsLevel(r *http.Request) bool { return r.FormValue("level") != "" }
+
 // done is what a command without a result answers.
 const done = "ok"
 
@@ -80,7 +89,7 @@ func threads(*Server, *http.Request) (any, error) {
 const loggerName = "kestrel"
 
 const loggingHelp = "There is one logger, " + loggerName + ". Its level is %LEVEL. To change it until the " +
-	"next reload: /logging?level=LEVEL, where LEVEL is debug, info, warn or error; name=REGEX may " +
+	"next reload: POST /logging?level=LEVEL, where LEVEL is debug, info, warn or error; name=REGEX may " +
 	"say which logger is meant."
 
 func logging(s *Server, r *http.Request) (any, error) {

@@ -11,7 +11,7 @@
 //
 // Reading is for everybody who reaches the port. What changes something, stops the process or costs
 // it more than a scrape is for this machine only, and not for a web page that a browser on it
-// shows; see refusal.
+// shows; see refusal. Changes are POSTs.
 //
 // # Limits
 //

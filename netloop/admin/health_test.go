@@ -25,9 +25,10 @@ func TestReadiness(t *testing.T) {
 		`"journal_bytes":0,"percent":"0.0"}`+"\n")
 	tt.expect("/healthz", 200, "ok\nphase: replaying\n")
 	tt.expect("/ping.txt", 200, "pong\n")
-	for _, path := range []string{"/stats", "/stats?period=60", "/stats?namespace=x", "/status", "/reload"} {
+	for _, path := range []string{"/stats", "/stats?period=60", "/stats?namespace=x", "/status"} {
 		tt.expect(path, 503, "error processing command: the server is not ready; see /readyz\n")
 	}
+	tt.expectPost("/reload", 503, "error processing command: the server is not ready; see /readyz\n")
 	tt.attach(netloop.Options{}, defaults())
 	tt.expect("/readyz", 200, "ready\nphase: serving\nstatus: Up\n")
 	if err := tt.server.SetStatus(netloop.ReadOnly); err != nil {

@@ -156,6 +156,14 @@ func (tt *tester) expect(path string, code int, body string) {
 	}
 }
 
+// expectPost is expect for a POST.
+func (tt *tester) expectPost(path string, code int, body string) {
+	tt.t.Helper()
+	if got := tt.do(http.MethodPost, path); got.code != code || got.body != body {
+		tt.t.Errorf("POST %s = %d %q, want %d %q", path, got.code, got.body, code, body)
+	}
+}
+
 // statsAnswer is stats.json, as a client decodes it.
 type statsAnswer struct {
 	Counters map[string]int64

@@ -35,6 +35,11 @@ type Options struct {
 	LogLevel *slog.LevelVar
 	// StatsFilters match the names that stats?filtered=1 leaves out. (admin_stats_filters)
 	StatsFilters []*regexp.Regexp
+	// Hosts are further names that requests may call the server by, as those of DNS or of a reverse
+	// proxy. (admin_hosts)
+	Hosts []string
+	// GetControls lets a GET change what otherwise only a POST may. (admin_get_controls)
+	GetControls bool
 	// Profiling turns /debug/pprof/ and /pprof/ on. (pprof)
 	Profiling bool
 	// Logger takes what an operator should know; nil discards it.

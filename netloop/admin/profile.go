@@ -26,7 +26,7 @@ func (s *Server) profile(w http.ResponseWriter, r *http.Request) bool {
 	if !strings.HasPrefix(path, profilePrefix) && !strings.HasPrefix(path, oldPrefix) {
 		return false
 	}
-	switch err := refusal(r); {
+	switch err := s.refusal(r); {
 	case !s.opts.Profiling:
 		plain(w, http.StatusNotFound, "no such command: profiling is off")
 		return true

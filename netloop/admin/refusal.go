@@ -2,9 +2,12 @@ package admin
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
+	"strings"
 )
 
 var (
@@ -12,11 +15,21 @@ var (
 	errBrowser  = errors.New("not allowed from a web page")
 )
 
-// refusal says why the one who sends r may not change anything; nil if it may: it is on this
-// machine, asks for itself and not as a proxy for somebody, and is not a browser that a web page of
-// somebody else makes ask. A browser tells by Sec-Fetch-Site, or by Origin if it is old; that a
-// page had its own name resolved to this machine shows in Host.
-func refusal(r *http.Request) error {
+// hostError refuses a Host header that is no name of the server: a page of somebody else may have had
+// its own name resolved to this machine.
+type hostError string
+
+func (e hostError) Error() string {
+	return fmt.Sprintf("%q is no name of this server: use localhost or an address, or add the name to admin_hosts",
+		string(e))
+}
+
+// refusal says why the one who sends r may not change anything; nil if it may. It is on this machine,
+// asks for itself and not as a proxy for somebody, calls the server by a name that the server has, and is
+// not a browser that a web page of somebody else makes ask. A browser tells by Sec-Fetch-Site, by Origin,
+// or by Referer if it is very old. That it sends none of them proves nothing: so Host is looked at in any
+// case, and changes are POSTs, which no image or link sends.
+func (s *Server) refusal(r *http.Request) error {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil || !peer.Addr().Unmap().IsLoopback() {
 		return errNotLocal
@@ -26,28 +39,56 @@ func refusal(r *http.Request) error {
 			return errNotLocal
 		}
 	}
+	if !s.isNamed(r.Host) {
+		return hostError(r.Host)
+	}
 	site, origin := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Origin")
 	switch {
-	case site == "" && origin == "":
-		return nil // no browser, or one that was told by hand a long time ago
 	case site != "" && site != "none" && site != "same-origin":
 		return errBrowser
-	case site == "" && origin != "http://"+r.Host:
+	case origin != "" && !isOrigin(origin, r.Host):
 		return errBrowser
-	case !namesLoopback(r.Host):
+	case origin == "" && site == "" && r.Referer() != "" && !isOrigin(r.Referer(), r.Host):
 		return errBrowser
 	}
 	return nil
 }
 
-// namesLoopback reports whether a Host header is one that only this machine goes by.
-func namesLoopback(host string) bool {
+// isOrigin reports whether a page at address comes from the server that goes by host, on HTTP or behind
+// a proxy that speaks HTTPS.
+func isOrigin(address, host string) bool {
+	u, err := url.Parse(address)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && strings.EqualFold(u.Host, host)
+}
+
+// isNamed reports whether a Host header is a name of the server: localhost, a loopback address, the host
+// that it listens on, or one of Options.Hosts. Its port does not matter: tunnels have their own.
+func (s *Server) isNamed(host string) bool {
+	name := hostName(host)
+	if addr, err := netip.ParseAddr(name); err == nil && addr.Unmap().IsLoopback() {
+		return true
+	}
+	return name != "" && s.names[name]
+}
+
+// hostName returns host in lower case, without a port, brackets, or a dot at its end.
+func hostName(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
-	if host == "localhost" {
-		return true
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	return strings.ToLower(strings.TrimSuffix(host, "."))
+}
+
+// namesOf returns the names that a server with opts goes by, beside loopback addresses.
+func namesOf(opts Options) map[string]bool {
+	names := map[string]bool{"localhost": true}
+	listen, _, _ := net.SplitHostPort(opts.Address) // without a port it could not be listened on
+	for _, host := range append([]string{listen}, opts.Hosts...) {
+		names[hostName(host)] = true
 	}
-	addr, err := netip.ParseAddr(host)
-	return err == nil && addr.IsLoopback()
+	for _, any := range []string{"", "0.0.0.0", "::"} { // no names of anything
+		delete(names, any)
+	}
+	return names
 }

@@ -23,7 +23,8 @@ type Server struct {
 	listener *boundedListener
 	http     *http.Server
 	commands map[string]command
-	costly   chan struct{} // has room for maxCostly
+	names    map[string]bool // that requests may call it by; see isNamed
+	costly   chan struct{}   // has room for maxCostly
 	windows  *windows
 	work     sync.WaitGroup
 
@@ -45,7 +46,8 @@ func New(opts Options) (*Server, error) {
 	}
 	s := &Server{
 		opts: opts, log: opts.Logger, started: time.Now(),
-		listener: &boundedListener{Listener: ln, limit: int64(opts.MaxConnections), log: opts.Logger}, commands: commands(),
+		listener: &boundedListener{Listener: ln, limit: int64(opts.MaxConnections), log: opts.Logger},
+		commands: commands(), names: namesOf(opts),
 		costly: make(chan struct{}, maxCostly),
 	}
 	s.windows = newWindows(s.totals)

@@ -32,6 +32,10 @@ type Config struct {
 	listen     string // address, without a port
 	ports      []port // by protocol
 	adminPort  port
+	AdminHosts []string
+	// AdminGetControls lets a GET change things on the admin port.
+	AdminGetControls bool
+
 	Filters    []string // admin_stats_filters
 	Profiling  bool
 	histograms bool

@@ -15,6 +15,14 @@ func adminOptions() []Option[Config] {
 			return optional(at, portOff, automatic(at, portAuto, portValue{at}))
 		},
 	}, {
+		Key:  "admin_hosts",
+		Help: "further names of the admin port: those of DNS, or of a reverse proxy",
+		At:   func(c *Config) Value { return hostsValue{&c.AdminHosts} },
+	}, {
+		Key:  "admin_get_controls",
+		Help: "lets a GET change things, as scripts for the original do; else only POST",
+		At:   func(c *Config) Value { return boolValue{&c.AdminGetControls} },
+	}, {
 		Key: "admin_stats_filters", Was: []string{"admin.statsFilters"},
 		Help: "names that stats?filtered=1 leaves out, as regular expressions",
 		At:   func(c *Config) Value { return patternsValue{&c.Filters} },
@@ -27,6 +35,30 @@ func adminOptions() []Option[Config] {
 		Help: "profiles at /debug/pprof/ of the admin port, for this machine only",
 		At:   func(c *Config) Value { return boolValue{&c.Profiling} },
 	}}
+}
+
+// hostsValue is a list of names of machines, without ports.
+type hostsValue struct{ p *[]string }
+
+func (l hostsValue) Set(v any) error {
+	var list []string
+	if err := (textsValue{&list}).Set(v); err != nil {
+		return errUnwanted
+	}
+	for _, s := range list {
+		var host string
+		if err := (hostValue{&host}).Set(s); err != nil {
+			return fmt.Errorf("%q is no name of a machine without a port", s)
+		}
+	}
+	*l.p = list
+	return nil
+}
+
+func (l hostsValue) String() string { return textsValue(l).String() }
+func (l hostsValue) Kind() string   { return "hosts" }
+func (l hostsValue) Want() string {
+	return `a list of names of machines such as ["queues.example.com"]`
 }
 
 // patternsValue is a list of regular expressions.
