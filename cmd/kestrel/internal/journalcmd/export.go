@@ -127,7 +127,9 @@ func (ex *exporter) checkFree(names []string) error {
 func (ex *exporter) queue(s *engine.Snapshot, name string) error {
 	var items, bytes, flagged int64
 	path := filepath.Join(ex.dir, name)
-	err := writeDurably(path, fmt.Sprintf("%s~~%d", path, engine.Now()), func(w io.Writer) error {
+	// Neither server reads a file with ~~ in its name. The queue's name may leave no room for more.
+	temporary := filepath.Join(ex.dir, fmt.Sprintf("export~~%d", engine.Now()))
+	err := writeDurably(path, temporary, func(w io.Writer) error {
 		out := bufio.NewWriterSize(w, 1<<20)
 		var buf []byte
 		err := s.Each(name, func(it engine.Item) bool {

@@ -62,6 +62,30 @@ func TestExportRoundTrip(t *testing.T) {
 	}
 }
 
+// TestExportLongName: a queue's name may be as long as that of a file.
+func TestExportLongName(t *testing.T) {
+	root := t.TempDir()
+	data, out := filepath.Join(root, "data"), filepath.Join(root, "out")
+	e, err := engine.Open(engine.Options{
+		Dir: data, Settings: engine.Settings{Default: engine.DefaultQueueOptions()},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := strings.Repeat("n", engine.MaxNameSize)
+	if _, err := e.Restore(engine.Now(), []byte(name), engine.Item{Data: []byte("x"), Added: 1e12}); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	runJournal(t, cli.ExitOK, "journal", "export", "--all", "--data-dir", data, "--output", out)
+	runJournal(t, cli.ExitOK, "journal", "import", out, "--data-dir", filepath.Join(root, "again"))
+	if got, want := details(t, filepath.Join(root, "again")), details(t, data); got != want {
+		t.Errorf("exported %.300q, imported %.300q", want, got)
+	}
+}
+
 // fillRandomly makes a data directory with a few queues.
 func fillRandomly(t *testing.T, rng *rand.Rand, data string) {
 	t.Helper()

@@ -103,6 +103,14 @@ func TestImportRefuses(t *testing.T) {
 
 	_, errs = runJournal(t, cli.ExitFailed, "journal", "import", data, "--data-dir", data+"2")
 	clitest.WantText(t, errs, "is a data directory of this server")
+	if err := os.Rename(data+"/journal", data+"/journal.1"); err != nil { // as after a repair
+		t.Fatal(err)
+	}
+	_, errs = runJournal(t, cli.ExitFailed, "journal", "import", data, "--data-dir", data+"2")
+	clitest.WantText(t, errs, "is a data directory of this server")
+	if err := os.Rename(data+"/journal.1", data+"/journal"); err != nil {
+		t.Fatal(err)
+	}
 	_, errs = runJournal(t, cli.ExitFailed, "journal", "import", damaged, "--data-dir", damaged+"/.")
 	clitest.WantText(t, errs, "import into another one")
 	_, errs = runJournal(t, cli.ExitFailed, "journal", "import", data+"3", "--data-dir", data)

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
 	"github.com/kestrelmq/kestrel/codec/oldjournal"
@@ -33,7 +34,7 @@ func readOldDir(path string, opts oldjournal.LoadOptions) (*oldDir, error) {
 	var names []string
 	sum := sha256.New()
 	for _, entry := range entries {
-		if entry.Name() == "journal" && entry.IsDir() {
+		if first, _, _ := strings.Cut(entry.Name(), "."); first == "journal" && entry.IsDir() {
 			return nil, cli.Failed("%s is a data directory of this server, not one of the original", path)
 		}
 		info, err := os.Stat(filepath.Join(path, entry.Name()))
