@@ -79,6 +79,9 @@ type Options struct {
 	// it goes past it, where the file system can: it takes no memory from others, and several times
 	// less processor time.
 	BacklogCached bool
+	// BacklogRead says how what was written past the page cache is read back. Maps take up to 32 MiB
+	// of the page cache.
+	BacklogRead segment.ReadMode
 	// directFrom is the MaxMemorySize, in bytes, from which on a queue's runs are written past the
 	// page cache. Those of smaller ones are made of small frames, and whole blocks for each write
 	// would take more room than their items.

@@ -155,7 +155,7 @@ func (e *Engine) newReadAhead() *segment.ReadAhead {
 	if e.opts.BacklogCached {
 		return nil
 	}
-	return &segment.ReadAhead{}
+	return segment.NewReadAhead(e.opts.BacklogRead)
 }
 
 // runIO is how the next run of q is written. The caller holds the shard's mutex.

@@ -26,6 +26,8 @@ type BacklogMetrics struct {
 	Spills *histogram.Counts // writes of a batch of chunks
 	Syncs  *histogram.Counts // syncs of what was written
 	Fills  *histogram.Counts // reads of a frame, until it was checked and decompressed
+	// Mapped and Direct are how many bytes were read back through maps, and past the page cache.
+	Mapped, Direct int64
 }
 
 // BacklogMetrics describes the steps since the start.
@@ -34,5 +36,9 @@ func (e *Engine) BacklogMetrics() BacklogMetrics {
 	s := &e.spool.stats
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return BacklogMetrics{Spills: s.spills.Clone(), Syncs: s.syncs.Clone(), Fills: s.fills.Clone()}
+	m := BacklogMetrics{Spills: s.spills.Clone(), Syncs: s.syncs.Clone(), Fills: s.fills.Clone()}
+	if a := e.spool.ahead; a != nil {
+		m.Mapped, m.Direct = a.Read()
+	}
+	return m
 }

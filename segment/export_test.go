@@ -90,3 +90,12 @@ func PastCache(f File) bool {
 	flags, err := unix.FcntlInt(file.Fd(), unix.F_GETFL, 0)
 	return err == nil && flags&unix.O_DIRECT != 0
 }
+
+// NewSmallReadAhead is NewReadAhead with mapped pieces of that many bytes.
+func NewSmallReadAhead(size int64) *ReadAhead { return &ReadAhead{maps: &pieces{size: size}} }
+
+// Pieces is how many pieces are mapped.
+func (a *ReadAhead) Pieces() int { return len(a.maps.list) }
+
+// MaxPieces is maxPieces.
+const MaxPieces = maxPieces

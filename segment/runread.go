@@ -19,6 +19,10 @@ type RunReader struct {
 
 	ahead *ReadAhead // nil to read what is asked for, no more
 	size  int        // bytes that were read ahead last
+	next  int64      // offset behind them
+
+	unmapped bool // maps of the file cannot be had, or are not trusted
+	viaMap   bool // some of what was read last came from a map
 }
 
 // RunFrame is the header of a frame.
@@ -105,6 +109,9 @@ func (r *RunReader) Frame(offset, end int64) (RunFrame, error) {
 		return RunFrame{}, err
 	}
 	f, ok := parseRunFrame(r.head[:], offset, r.id.ID, r.version.wide())
+	if !ok && r.distrust() {
+		return r.Frame(offset, end)
+	}
 	if !ok {
 		return RunFrame{}, r.corrupt(offset, "not a frame header of this run")
 	}
@@ -140,6 +147,9 @@ func (r *RunReader) body(b []byte, at int64, frame RunFrame) error {
 	if err := r.read(b, at, frame.end); err != nil {
 		return err
 	}
+	if !r.version.isSum(frame.f.sum, b) && r.distrust() {
+		return r.body(b, at, frame)
+	}
 	if !r.version.isSum(frame.f.sum, b) {
 		return r.corrupt(frame.Offset, "body fails its checksum")
 	}
@@ -149,6 +159,7 @@ func (r *RunReader) body(b []byte, at int64, frame RunFrame) error {
 // read fills b from an offset; up to end the bytes do not change any more.
 func (r *RunReader) read(b []byte, offset, end int64) (err error) {
 	var n int
+	r.viaMap = false
 	if r.ahead == nil {
 		n, err = r.file.ReadAt(b, offset)
 	} else {
@@ -161,6 +172,23 @@ func (r *RunReader) read(b []byte, offset, end int64) (err error) {
 		return r.corrupt(offset, fmt.Sprintf("file ends after %d of %d bytes", n, len(b)))
 	}
 	return fmt.Errorf("read %d bytes at offset %d of %s: %w", len(b), offset, r.path, err)
+}
+
+// follows reports whether an offset lies in what was read last, or just behind it: the padding of a
+// frame is not read.
+func (r *RunReader) follows(offset int64) bool {
+	return r.next-int64(r.size) <= offset && offset < r.next+blockSize
+}
+
+// distrust has the file be read without maps from now on, and reports whether what was read last came
+// from one: it has to be read again before it counts as damaged.
+func (r *RunReader) distrust() bool {
+	if !r.viaMap {
+		return false
+	}
+	r.viaMap = false
+	r.ahead.maps.distrust(r)
+	return true
 }
 
 func (r *RunReader) corrupt(offset int64, reason string) error {

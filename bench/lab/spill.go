@@ -79,6 +79,7 @@ func writeSpillConfig(t *trial, lanes []*spillLane, cycle int) error {
 	codecs := []string{"none", "s2", "zstd"}
 	fmt.Fprintf(&b, "backlog_compression = %q\n", codecs[cycle%len(codecs)])
 	fmt.Fprintf(&b, "backlog_cache = %t\n", cycle%5 == 4)
+	fmt.Fprintf(&b, "backlog_read = %q\n", []string{"mmap", "direct"}[cycle%2])
 	for _, l := range lanes {
 		b.WriteString(l.config())
 	}

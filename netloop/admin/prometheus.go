@@ -313,6 +313,10 @@ func (c *collector) distributions(m *netloop.Metrics) {
 	c.histogram("backlog_fill_duration_seconds",
 		"How long reading and checking a piece of a backlog took.",
 		m.Backlog.Fills, 1e-6, durations())
+	c.counter("backlog_mapped_bytes_total", "Bytes of backlogs that were read back through maps.",
+		m.Backlog.Mapped)
+	c.counter("backlog_direct_bytes_total", "Bytes of backlogs that were read back past the page cache.",
+		m.Backlog.Direct)
 }
 
 // durations returns the upper bounds of buckets of times that should be short, in seconds.

@@ -61,6 +61,7 @@ memory_limit = "10MB"
 disk_reserve = "3GiB"
 backlog_compression = "s2"
 backlog_cache = true
+backlog_read = "direct"
 max_queues = 7
 max_fanout_children = 8
 expiration_timer_frequency = "1s"
@@ -83,7 +84,7 @@ log_format = "json"
 		Dir: "/q", JournalSize: 64 << 20, SegmentSize: 1 << 20, MemoryLimit: 10e6, MaxQueues: 7,
 		MaxFanoutChildren: 8,
 		SweepInterval:     time.Second, DiskReserve: 3 << 30, BacklogCompression: segment.CodecS2,
-		BacklogCached: true,
+		BacklogCached: true, BacklogRead: segment.ReadDirect,
 	}); !reflect.DeepEqual(e, want) {
 		t.Errorf("engine options = %+v, want %+v", e, want)
 	}

@@ -106,6 +106,10 @@ func dataOptions() []Option[Config] {
 		Help: "keeps what is spilled in the page cache; else it goes past it",
 		At:   func(c *Config) Value { return boolValue{&c.Engine.BacklogCached} },
 	}, {
+		Key: "backlog_read", Flag: "backlog-read",
+		Help: "of what went past the page cache: through maps, or past it again",
+		At:   func(c *Config) Value { return readValue{&c.Engine.BacklogRead} },
+	}, {
 		Key:  "max_queues",
 		Help: "past it, no queue is created",
 		At:   func(c *Config) Value { return countValue[int]{&c.Engine.MaxQueues, 1, math.MaxInt32} },

@@ -282,6 +282,24 @@ func (c codecValue) String() string { return strconv.Quote(c.p.String()) }
 func (c codecValue) Kind() string   { return strings.Join(codecs(), "|") }
 func (c codecValue) Want() string   { return orList(codecs()) }
 
+// readValue is a way to read backlogs.
+type readValue struct{ p *segment.ReadMode }
+
+func readModes() []string { return []string{segment.ReadMapped.String(), segment.ReadDirect.String()} }
+
+func (r readValue) Set(v any) (err error) {
+	word := ""
+	if err := (choiceValue{&word, readModes()}).Set(v); err != nil {
+		return err
+	}
+	*r.p, err = segment.ParseReadMode(word)
+	return err
+}
+
+func (r readValue) String() string { return strconv.Quote(r.p.String()) }
+func (r readValue) Kind() string   { return strings.Join(readModes(), "|") }
+func (r readValue) Want() string   { return orList(readModes()) }
+
 // wordedValue is a value that a word may stand for.
 type wordedValue[T comparable] struct {
 	Value
