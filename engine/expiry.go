@@ -26,6 +26,17 @@ func (e *Engine) sweep(q *queue, now Time, limit int64) (n int64) {
 // swept removes a batch of expired items and reports whether that was all of them.
 func (e *Engine) swept(q *queue, now Time) bool { return e.sweep(q, now, sweepBatch) < sweepBatch }
 
+// maxSweeps is how many batches of expired items a fetch removes itself: about a millisecond's work.
+const maxSweeps = 3
+
+// sweepLater has expired items at the head of q removed in the background, because there are many. Until
+// that is done, whoever fetches from q waits, as for an item that is read from disk. The caller holds
+// the shard's mutex.
+func (e *Engine) sweepLater(q *queue) {
+	q.sweeping = true
+	e.spool.fills.add(q)
+}
+
 // move is an expired item between two queues. It stays in its queue's moving list, and the journal
 // says that the queue has it, until the other queue has it.
 type move struct {

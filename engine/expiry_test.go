@@ -321,3 +321,57 @@ func mustGetAt(t testing.TB, e *Engine, now Time, name string) string {
 	mustCommit(t, e, f.Ticket)
 	return string(got.item.Data)
 }
+
+// TestFetchLeavesSweep tests that a fetch removes few of many expired items itself. It waits for the
+// others to be removed in the background, and is served before later ones, in the order of the items.
+func TestFetchLeavesSweep(t *testing.T) {
+	for _, target := range []string{"", "dead"} {
+		e, _ := newQuiet(t, func(o *QueueOptions) { o.Sync, o.ExpireTo = SyncNever, target })
+		now := Now()
+		e.spool.now = func() Time { return now + 1000 }
+		const items = 10 * sweepBatch
+		put := func(data string, expiry Time) {
+			t.Helper()
+			if _, err := e.Put(now, []byte("q"), PutRequest{Data: []byte(data), Expiry: expiry}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range items {
+			put(fmt.Sprintf("%05d", i), now+1)
+		}
+		put("first", 0)
+		woken := make(wakeUp, 1)
+		w := &Waiter{Notify: woken}
+		request := FetchRequest{Access: OpenRead, Waiter: w, Immediate: true}
+		var got copied
+		f, err := e.Fetch(now+1000, []byte("q"), request, &got)
+		s, _ := e.QueueStats(now, []byte("q"))
+		if err != ErrComing || !f.Waiting || s.Expired > maxSweeps*sweepBatch {
+			t.Errorf("Fetch = %v, waiting = %t; it removed %d expired items, want %d at most",
+				err, f.Waiting, s.Expired, maxSweeps*sweepBatch)
+		}
+		put("second", 0)
+		if _, err := e.Fetch(now+1000, []byte("q"), FetchRequest{}, &got); err != ErrComing {
+			t.Errorf("Fetch meanwhile = %v, want %v", err, ErrComing)
+		}
+		verify(t, e)
+		spoolAll(e)
+		if len(woken) == 0 || w.Read.IsZero() || string(w.Read.r.item.Data) != "first" {
+			t.Errorf("the wait ended = %t, want that it got the first item", len(woken) > 0)
+		}
+		if data := mustGetAt(t, e, now+1000, "q"); data != "second" {
+			t.Errorf("then came %q, want the second item", data)
+		}
+		if s, _ = e.QueueStats(now, []byte("q")); s.Expired != items {
+			t.Errorf("%d items expired, want %d", s.Expired, items)
+		}
+		for i, data := range queued(e, "dead") {
+			if data != fmt.Sprintf("%05d", i) {
+				t.Fatalf("moved item %d is %s", i, data)
+			}
+		}
+		if _, ok := e.Confirm(now, w.Read); !ok {
+			t.Error("the read has ended")
+		}
+	}
+}

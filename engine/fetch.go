@@ -131,7 +131,7 @@ func (e *Engine) takeFirst(q *queue, it Item, now Time) Ticket {
 }
 
 // lockForFetch locks the shard of the queue called name and returns the queue, which has no expired
-// item at its head, and the ticket of its making. With an error nothing is locked; it is ErrEmpty
+// item at its head unless it is being swept, and the ticket of its making. With an error nothing is locked; it is ErrEmpty
 // for an alias only.
 func (e *Engine) lockForFetch(now Time, name []byte) (*queue, Ticket, error) {
 	s := e.settings.Load()
@@ -143,7 +143,11 @@ func (e *Engine) lockForFetch(now Time, name []byte) (*queue, Ticket, error) {
 	sh := e.shardOf(name)
 	sh.mu.Lock()
 	q, made, err := e.find(sh, now, name)
-	for err == nil && !e.swept(q, now) { // let others in between batches
+	for n := 1; err == nil && !q.sweeping && !e.swept(q, now); n++ { // let others in between batches
+		if n == maxSweeps {
+			e.sweepLater(q)
+			break
+		}
 		moves := sh.takeMoves()
 		sh.mu.Unlock()
 		e.finishMoves(now, moves)
@@ -179,7 +183,7 @@ func (e *Engine) fetch(q *queue, now Time, f FetchRequest, r Receiver) (Fetched,
 		}
 	}
 	it, ok := q.first()
-	if !ok {
+	if !ok || q.sweeping {
 		return e.miss(q, f)
 	}
 	if !r.Receive(it) {
@@ -202,8 +206,10 @@ func (e *Engine) fetch(q *queue, now Time, f FetchRequest, r Receiver) (Fetched,
 
 // miss is fetch on a queue that has no item at hand.
 func (e *Engine) miss(q *queue, f FetchRequest) (Fetched, error) {
-	err, coming := ErrEmpty, q.coming()
+	err, coming := ErrEmpty, q.coming() || q.sweeping
 	switch {
+	case q.sweeping:
+		err = ErrComing
 	case coming && q.backlog.failed != nil:
 		return Fetched{}, q.backlog.failed
 	case coming:
@@ -253,7 +259,7 @@ func (e *Engine) openFirst(q *queue, now Time, it Item) *read {
 
 // serve hands items to waiters while there are both (I4). The caller holds the shard's mutex.
 func (e *Engine) serve(q *queue, now Time) {
-	for q.waiters.head != nil {
+	for q.waiters.head != nil && !q.sweeping {
 		for !e.swept(q, now) {
 		}
 		it, ok := q.first()

@@ -15,9 +15,30 @@ func isDamage(err error) bool {
 	return errors.Is(err, segment.ErrCorrupt) || errors.Is(err, fs.ErrNotExist)
 }
 
+// sweep removes expired items from the head of q, if a fetch has left that to it, and reports whether
+// there are more. When there are none it serves those who wait.
+func (s *spool) sweep(q *queue) (more bool) {
+	sh, now := q.shard, s.now()
+	sh.mu.Lock()
+	if q.sweeping {
+		if more = !s.e.swept(q, now); !more {
+			q.sweeping = false
+			s.e.serve(q, now)
+		}
+	}
+	moves := sh.takeMoves()
+	sh.mu.Unlock()
+	s.e.finishMoves(now, moves)
+	return more
+}
+
 // fill reads the next frames of q's backlog into its window, as many as have room there, but at
 // least one item if the window is empty.
 func (s *spool) fill(q *queue) {
+	if s.sweep(q) {
+		s.fills.add(q) // others have their turn first
+		return
+	}
 	s.readMu.Lock()
 	defer s.readMu.Unlock()
 	q.shard.mu.Lock()

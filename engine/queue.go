@@ -14,7 +14,8 @@ import (
 //	I2  Items that no client has seen are in window in put order; those in returned are handed out
 //	    before them.
 //	I3  A put, a remove, and whatever else must survive is acknowledged only with its Ticket.
-//	I4  If somebody waits, nothing is queued, not even an expired item.
+//	I4  If somebody waits, nothing is queued, not even an expired item, unless the queue is being
+//	    swept.
 //	I5  A fanout child is in the children of its parent's name, in the same shard, as long as it
 //	    exists.
 //	I6  No item of the queue that has its place in the journal lies in a segment before
@@ -34,6 +35,7 @@ type queue struct {
 	open     readList // handed out and not confirmed, longest ago first
 	moving   readList // expired, on their way to another queue
 	waiters  waiterList
+	sweeping bool    // expired items at the head are being removed in the background: see sweepLater
 	family   *family // of the queue's fanout children; nil without any
 
 	removal  removal       // see journal.remove

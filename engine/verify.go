@@ -92,7 +92,7 @@ func (q *queue) verify() error {
 			return err
 		}
 	}
-	if it, ok := q.first(); ok && q.waiters.head != nil { // I4
+	if it, ok := q.first(); ok && q.waiters.head != nil && !q.sweeping { // I4
 		return broken("I4: %d wait, and item %d is there", q.waiters.count, it.ID)
 	}
 	if parent, ok := parentOf(q.name); ok { // I5
