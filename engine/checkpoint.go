@@ -1,6 +1,11 @@
 package engine
 
-import "math"
+import (
+	"iter"
+	"math"
+	"runtime"
+	"slices"
+)
 
 const (
 	// spareSegments is how many dropped segments the journal keeps at most to use again: as many as
@@ -9,35 +14,96 @@ const (
 	spareSegments = 16
 	// idleSegments is how many it keeps when they are not needed.
 	idleSegments = 5
+	// checkpointRecords is how many records of a queue's state are made with its shard locked, and
+	// checkpointBatch how many bytes of them gather before they are written: a fraction of a millisecond
+	// of work either.
+	checkpointRecords = 256
+	checkpointBatch   = 32 << 10
 )
 
 // checkpoint records the state of every queue, so that segments before the one in which it began
 // are needed for items only. It waits for the disk. It returns the number of that segment.
+//
+// Others go on meanwhile, and must not wait for all of it: what has gathered is written every now and
+// then, or the next commit of a client would have to, and the processor left to who wants it.
 func (e *Engine) checkpoint() (segment uint64, err error) {
 	segment = e.journal.segment.Load()
-	var end LSN
-	e.eachQueue(func(q *queue) {
-		q.shard.mu.Lock()
-		defer q.shard.mu.Unlock()
-		if q.inJournal() {
-			from := e.journal.appendedEnd()
-			end = e.recordQueue(q)
-			e.rewriting.wrote(int64(end - from))
+	end, gathered := e.journal.appendedEnd(), int64(0)
+	for n := range e.recordState() {
+		e.rewriting.wrote(n)
+		if gathered += n; gathered < checkpointBatch {
+			continue
 		}
-	})
+		gathered = 0
+		if end = e.journal.appendedEnd(); e.journal.write(end) != nil {
+			break // the commit says why
+		}
+		runtime.Gosched()
+	}
+	end = e.journal.appendedEnd()
 	return segment, e.Commit(Ticket{Written: end, Synced: end})
 }
 
-// recordQueue records the state of q: its name and next id and, if it had a backlog, what is in it.
-// The caller holds the shard's mutex.
-func (e *Engine) recordQueue(q *queue) LSN {
-	return max(e.journal.queue(q), e.recordBacklog(q))
+// recordState records the state of every queue: its name and next id and, if it had a backlog, what
+// is in it. It does so in pieces of some records of one queue, and yields the bytes of each when no
+// lock is held.
+func (e *Engine) recordState() iter.Seq[int64] {
+	return func(yield func(int64) bool) {
+		for i := range e.shards {
+			for _, q := range e.shards[i].list(nil) {
+				if !e.recordQueue(q, yield) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// recordQueue is recordState for one queue. The pieces need not be in one frame: what earlier records
+// say holds until the checkpoint is complete, and what happens between two pieces is recorded behind
+// the first. It reports whether to go on.
+func (e *Engine) recordQueue(q *queue, yield func(int64) bool) bool {
+	piece := func(encode func([]byte) []byte) (n int64) {
+		q.shard.mu.Lock()
+		defer q.shard.mu.Unlock()
+		if q.inJournal() {
+			e.journal.record(q.number, func(buf []byte) []byte {
+				n = -int64(len(buf))
+				buf = encode(buf)
+				n += int64(len(buf))
+				return buf
+			})
+		}
+		return n
+	}
+	var runs []*run
+	gone := goneIDs{idRange: idRange{1, 0}} // nothing
+	n := piece(func(buf []byte) []byte {
+		if runs = q.recordedRuns(); len(runs) > 0 || q.spilled {
+			gone = q.goneAmong(idRange{1, math.MaxUint64})
+		}
+		return appendQueue(buf, q.number, q.nextID, q.created, q.name)
+	})
+	more := yield(n)
+	for some := range slices.Chunk(runs, checkpointRecords) {
+		more = more && yield(piece(func(buf []byte) []byte { return q.appendRuns(buf, some) }))
+	}
+	for some := range slices.Chunk(gone.ranges(), checkpointRecords) {
+		more = more && yield(piece(func(buf []byte) []byte { return q.appendGone(buf, some) }))
+	}
+	return more
 }
 
 // recordBacklog records the runs of q and what is gone of the items in them, and in those runs that
 // are gone as a whole: what the journal says of them may outlive what it says of their items.
-func (e *Engine) recordBacklog(q *queue) (end LSN) {
-	var runs []*run
+func (e *Engine) recordBacklog(q *queue) {
+	if runs := q.recordedRuns(); len(runs) > 0 || q.spilled {
+		e.recordRuns(q, runs, idRange{1, math.MaxUint64})
+	}
+}
+
+// recordedRuns returns the runs of q that the journal knows.
+func (q *queue) recordedRuns() (runs []*run) {
 	if b := q.backlog; b != nil {
 		for _, list := range [...][]*run{b.spent, b.runs} {
 			for _, r := range list {
@@ -47,49 +113,77 @@ func (e *Engine) recordBacklog(q *queue) (end LSN) {
 			}
 		}
 	}
-	if len(runs) == 0 && !q.spilled {
-		return end
-	}
-	return e.recordRuns(q, runs, true)
+	return runs
 }
 
-// recordRuns records what of runs of q is synced and, if gone is set, all that is gone of what q ever
-// had: in one frame, so that no crash leaves the one without the other (B6).
-func (e *Engine) recordRuns(q *queue, runs []*run, gone bool) LSN {
+// recordRuns records what of runs of q is synced and what is gone among those ids: in one frame, so
+// that no crash leaves the one without the other (B6). The caller holds the shard's mutex.
+func (e *Engine) recordRuns(q *queue, runs []*run, ids idRange) LSN {
 	q.spilled = q.spilled || len(runs) > 0
+	g := q.goneAmong(ids)
+	gone := g.ranges()
 	return e.journal.record(q.number, func(buf []byte) []byte {
-		for _, r := range runs {
-			buf = appendSpill(buf, q.number, r.id, r.recorded)
-		}
-		if gone {
-			buf = q.appendGone(buf)
-		}
-		return buf
+		return q.appendGone(q.appendRuns(buf, runs), gone)
 	})
 }
 
-// appendGone appends records of what is gone of the items that q ever had, as far as runs may name
-// them.
-func (q *queue) appendGone(buf []byte) []byte {
-	var except []uint64
-	for _, list := range [...]*readList{&q.returned, &q.open, &q.moving} {
-		for r := list.head; r != nil; r = r.next {
-			except = append(except, r.item.ID)
-		}
+func (q *queue) appendRuns(buf []byte, runs []*run) []byte {
+	for _, r := range runs {
+		buf = appendSpill(buf, q.number, r.id, r.recorded)
 	}
-	head := q.headID()
-	buf = appendFlush(buf, q.number, head, except)
-	if q.backlog == nil {
-		return buf
-	}
-	for _, r := range q.backlog.gone {
-		for first := max(r.first, head); first <= r.last; {
+	return buf
+}
+
+func (q *queue) appendGone(buf []byte, gone []idRange) []byte {
+	for _, r := range gone {
+		for first := r.first; first <= r.last; {
 			more := min(r.last-first, math.MaxUint32)
 			buf = appendRemove(buf, q.number, first, uint32(more))
 			first += more + 1
 		}
 	}
 	return buf
+}
+
+// goneIDs says which ids of a range are gone: those in front of the head of the queue, unless they
+// are among the reads, and those behind it that are said to be.
+type goneIDs struct {
+	idRange // in front of the head; empty if first is above last
+	reads   []uint64
+	behind  []idRange
+}
+
+// goneAmong looks for what is gone among ids. The caller holds the shard's mutex.
+func (q *queue) goneAmong(ids idRange) goneIDs {
+	head := q.headID()
+	g := goneIDs{idRange: idRange{max(ids.first, 1), min(ids.last, head-1)}}
+	for _, list := range [...]*readList{&q.returned, &q.open, &q.moving} {
+		for r := list.head; r != nil; r = r.next {
+			if id := r.item.ID; g.first <= id && id <= g.last {
+				g.reads = append(g.reads, id)
+			}
+		}
+	}
+	if q.backlog != nil {
+		g.behind = clip(q.backlog.gone, max(ids.first, head), ids.last)
+	}
+	return g
+}
+
+// ranges returns the ids that are gone. It needs no lock.
+func (g *goneIDs) ranges() (gone []idRange) {
+	slices.Sort(g.reads)
+	next := g.first
+	for _, id := range g.reads {
+		if next < id {
+			gone = append(gone, idRange{next, id - 1})
+		}
+		next = id + 1
+	}
+	if next <= g.last {
+		gone = append(gone, idRange{next, g.last})
+	}
+	return append(gone, g.behind...)
 }
 
 // trimJournal drops the segments at the front of the journal that no item needs any more. It waits

@@ -322,3 +322,83 @@ func TestTrimComesToRest(t *testing.T) {
 		t.Errorf("%d queues after a kill, want 501", got)
 	}
 }
+
+// TestCheckpointInPieces records the state of a queue with many runs, and of whose items every
+// second one is open, beside many other queues. No piece is large, no lock is held behind one, and what
+// happens there is found after a kill, as if nothing had been recorded.
+func TestCheckpointInPieces(t *testing.T) {
+	e, _ := newQuiet(t, tiny)
+	for i := range 500 {
+		mustGet(t, e, fmt.Sprint("queue ", i))
+	}
+	const items = 4 * checkpointRecords
+	putMany(t, e, "q", 0, 2*items)
+	spoolAll(e)
+	e.spool.tend()
+	spoolAll(e)
+	var open []ReadRef
+	for i := range items {
+		spoolAll(e)
+		ref, _ := mustOpen(t, e, "q")
+		if i%2 == 0 {
+			open = append(open, ref)
+		} else {
+			mustCommitted(t, e)(e.Confirm(Now(), ref))
+		}
+	}
+	pieces, kills := 0, 0
+	for n := range e.recordState() {
+		if most := int64(checkpointRecords * maxSpillSize); n > most {
+			t.Errorf("piece %d has %d bytes, want %d at most", pieces, n, most)
+		}
+		pieces++
+		if n < 100 { // the name of a queue
+			continue
+		}
+		mustCommitted(t, e)(e.Confirm(Now(), open[0]))
+		mustCommitted(t, e)(e.Confirm(Now(), open[len(open)-1]))
+		open = open[1 : len(open)-1]
+		mustGet(t, e, "q")
+		mustPut(t, e, "q", "new")
+		kills++
+		again := kill(t, e)
+		if got, want := len(contents(again, "q", true)), len(contents(e, "q", true)); got != want {
+			t.Errorf("after a kill behind piece %d there are %d items, want %d", pieces, got, want)
+		}
+	}
+	if pieces < 504 || pieces > 510 || kills < 2 {
+		t.Errorf("the state was recorded in %d pieces, %d of them of a backlog", pieces, kills)
+	}
+}
+
+// TestSpillBesideOpenReads has a queue spill a few items, and hand them out, again and again while
+// many others of it are open: what the journal is given does not depend on how many.
+func TestSpillBesideOpenReads(t *testing.T) {
+	e, fsys := newQuiet(t, tiny)
+	putMany(t, e, "q", 0, 2000)
+	for i := range 2000 {
+		spoolAll(e)
+		if ref, _ := mustOpen(t, e, "q"); i%2 == 0 {
+			mustCommitted(t, e)(e.Confirm(Now(), ref))
+		}
+	}
+	spoolAll(e)
+	before := e.journal.appendedEnd()
+	const rounds, puts = 20, 10
+	for i := range rounds {
+		putMany(t, e, "q", 2000+i, puts)
+		spoolAll(e)
+		e.spool.tend()
+		spoolAll(e)
+		for range puts {
+			mustGet(t, e, "q")
+		}
+		spoolAll(e)
+	}
+	if n := (e.journal.appendedEnd() - before) / (rounds * puts); n > 100 {
+		t.Errorf("the journal was given %d bytes for each item of 30", n)
+	}
+	if got := openQuiet(t, testOptions(fsys.Kill(), tiny)).Recovery().Items; got != 1000 {
+		t.Errorf("after a kill there are %d items, want 1000", got)
+	}
+}

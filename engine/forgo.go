@@ -9,7 +9,7 @@ func (q *queue) inJournal() bool { return q.opts.KeepJournal && !q.deleted }
 // forgo has the journal say what it must before something goes that its records rely on (B6). Whoever
 // takes such a thing away calls it first:
 //
-//   - the files of runs: open reads whose place is in them are told again, and so is all that is gone;
+//   - the files of runs: open reads whose place is in them are told again, and so is what is gone of them;
 //   - q itself, if runs is nil: it leaves the journal, because it is deleted or is not kept there any
 //     more. Its number goes with it, so that nothing can be said of it behind that.
 //
@@ -23,7 +23,9 @@ func (e *Engine) forgo(q *queue, runs []*run) LSN {
 	}
 	if q.inJournal() {
 		e.keepReads(q, runs)
-		e.recordRuns(q, nil, true)
+		for _, r := range runs {
+			e.recordRuns(q, nil, idRange{r.recorded.firstID, r.recorded.lastID})
+		}
 	}
 	return e.journal.appendedEnd()
 }

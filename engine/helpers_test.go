@@ -111,6 +111,9 @@ func mustOpen(t testing.TB, e *Engine, name string) (ReadRef, string) {
 	t.Helper()
 	var got copied
 	f, err := e.Fetch(Now(), []byte(name), FetchRequest{Access: OpenRead}, &got)
+	for ; err == ErrComing; f, err = e.Fetch(Now(), []byte(name), FetchRequest{Access: OpenRead}, &got) {
+		spoolAll(e)
+	}
 	if err != nil {
 		t.Fatalf("Fetch(%q) = %v", name, err)
 	}

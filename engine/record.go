@@ -45,7 +45,6 @@ const (
 	usualPutSize      = 1 + plainImageSize          // bytes of a put, without the body, about
 	maxQueueSize      = 2 + 3*binary.MaxVarintLen64 // bytes, without the name
 	maxRemoveSize     = 5 + 2*binary.MaxVarintLen64
-	maxFlushSize      = 1 + 3*binary.MaxVarintLen64 // bytes, without the ids
 	maxSpillSize      = 9 + 7*binary.MaxVarintLen64
 )
 

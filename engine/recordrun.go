@@ -94,9 +94,9 @@ func (s *spool) closeWriter(q *queue, r *run) (closed bool) {
 func (e *Engine) recordSynced(q *queue, r *run, state runState) {
 	r.recorded = state
 	// Some were handed out meanwhile, or gone before they were written. That may stand in a segment that
-	// is dropped before this record is.
+	// is dropped before this record is. Of what lies before, the journal has said it with earlier records.
 	taken := q.headID() > q.spilledTo+1
-	e.recordRuns(q, []*run{r}, taken || len(q.backlog.gone) > 0)
+	e.recordRuns(q, []*run{r}, idRange{q.spilledTo + 1, state.lastID})
 	if taken { // the place of those that are open is in the run now
 		for _, list := range [...]*readList{&q.returned, &q.open, &q.moving} {
 			for read := list.head; read != nil; read = read.next {

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"cmp"
-	"encoding/binary"
 	"math"
 	"slices"
 
@@ -166,7 +165,7 @@ func (q *queue) stateSize() int64 {
 		n += int64(len(b.runs)+len(b.spent))*maxSpillSize + int64(len(b.gone))*maxRemoveSize
 	}
 	if q.spilled {
-		n += maxFlushSize + (q.returned.count+q.open.count+q.moving.count)*binary.MaxVarintLen64
+		n += (1 + q.returned.count + q.open.count + q.moving.count) * maxRemoveSize
 	}
 	return n
 }

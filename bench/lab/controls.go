@@ -145,8 +145,10 @@ func (f osFile) extend(size int64) error {`)
 			experiment: spill, cycles: 20},
 		{breaks: "a run is deleted although items are in it", edits: soon, experiment: spill, cycles: 20},
 		{breaks: "what is gone of a deleted run is not told again", edits: []edit{
-			{"engine/checkpoint.go", "	if len(runs) == 0 && !q.spilled {", "	if q.backlog == nil {"},
-			{"engine/forgo.go", "		e.recordRuns(q, nil, true)\n", ""},
+			{"engine/checkpoint.go", "		if runs = q.recordedRuns(); len(runs) > 0 || q.spilled {",
+				"		if runs = q.recordedRuns(); q.backlog != nil {"},
+			{"engine/forgo.go", "			e.recordRuns(q, nil, idRange{r.recorded.firstID, r.recorded.lastID})\n",
+				"			_ = r\n"},
 		}, test: "./engine TestTrimBesideSpentRun"},
 	}
 }
