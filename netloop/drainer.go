@@ -16,7 +16,7 @@ const lingerTime = 10 * time.Second
 // tells the loops of those that are in use, and finishes those that are not.
 type drainer struct {
 	epoll   int
-	wake    int         // event descriptor
+	wake    int         // event descriptor; -1 once it is closed; guarded by mu
 	account func(int64) // takes bytes held, or given back, for the memory limit
 	most    int         // connections kept at a time
 
@@ -177,18 +177,23 @@ func (d *drainer) endOldest() {
 	d.end(oldest)
 }
 
-// stop ends run.
+// stop ends run, which may close the drainer as soon as mu is free.
 func (d *drainer) stop() {
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.stopped = true
-	d.mu.Unlock()
-	unix.Write(d.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0})
+	if d.wake >= 0 { // or the descriptor is somebody else's
+		unix.Write(d.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0})
+	}
 }
 
 func (d *drainer) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	for fd := range d.lingering {
 		d.end(fd)
 	}
 	unix.Close(d.wake)
 	unix.Close(d.epoll)
+	d.wake = -1
 }
