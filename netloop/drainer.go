@@ -24,6 +24,8 @@ type drainer struct {
 	watched   map[int]*session   // by descriptor; guarded by mu
 	lingering map[int]*lingering // by descriptor; guarded by mu
 	stopped   bool               // guarded by mu
+	cut       int64              // connections whose clients did not take all replies; guarded by mu
+	cutBytes  int64              // of those replies; guarded by mu
 }
 
 // lingering is what a connection that has ended still has to send.
@@ -87,6 +89,7 @@ func (d *drainer) linger(fd int, rest []byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.stopped {
+		d.countCut(rest)
 		return
 	}
 	for len(d.lingering) >= d.most {
@@ -94,6 +97,7 @@ func (d *drainer) linger(fd int, rest []byte) {
 	}
 	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
+		d.countCut(rest)
 		return
 	}
 	l := &lingering{rest: rest, size: int64(len(rest)), until: time.Now().Add(lingerTime)}
@@ -144,7 +148,9 @@ func (d *drainer) ready(fd int) {
 	d.end(fd)
 }
 
+// end closes a connection that lingers. What its client has not taken is lost. The caller holds mu.
 func (d *drainer) end(fd int) {
+	d.countCut(d.lingering[fd].rest)
 	d.account(-d.lingering[fd].size)
 	delete(d.lingering, fd)
 	unix.Close(fd)
@@ -157,6 +163,21 @@ func (d *drainer) endOverdue(now time.Time) {
 			d.end(fd)
 		}
 	}
+}
+
+// countCut counts what is lost of a connection's replies. The caller holds mu.
+func (d *drainer) countCut(rest []byte) {
+	if len(rest) > 0 {
+		d.cut++
+		d.cutBytes += int64(len(rest))
+	}
+}
+
+// undelivered returns of how many connections the clients did not take all replies, and their bytes.
+func (d *drainer) undelivered() (connections, bytes int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.cut, d.cutBytes
 }
 
 // count returns how many connections are kept until their clients have read everything.

@@ -197,8 +197,8 @@ func (s *Server) requestShutdown() {
 
 // Shutdown stops the server: it takes in no more connections, ends every wait with nothing, lets
 // requests that have begun to arrive come to an end, and closes the connections, giving their open
-// reads back. Requests get Options.ShutdownGrace, or until ctx is done if that is sooner. When
-// Shutdown returns, nothing of the server runs any more, and every reply that was sent is as good
+// reads back. Requests, and clients that read replies, get Options.ShutdownGrace, or until ctx is done
+// if that is sooner; replies that are cut off then are logged and counted. When Shutdown returns, nothing of the server runs any more, and every reply that was sent is as good
 // as its queue's SyncPolicy makes it.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stopOnce.Do(func() {
@@ -206,6 +206,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		s.closeListeners()
 		s.accepts.Wait()
 		s.status.goDown()
+		cutBefore, bytesBefore := s.drainer.undelivered()
 		if s.serving {
 			s.drain(ctx)
 			s.cutOff.Store(true)
@@ -223,6 +224,10 @@ func (s *Server) Shutdown(ctx context.Context) error {
 			s.drainer.close()
 		}
 		s.workers.Wait()
+		if n, bytes := s.drainer.undelivered(); n > cutBefore {
+			s.log.Warn("replies cut off at shutdown: their clients did not read them in time",
+				"connections", n-cutBefore, "bytes", bytes-bytesBefore)
+		}
 		for _, d := range s.loops {
 			d.alarm.stop()
 		}
@@ -238,7 +243,8 @@ func (s *Server) closePollers() {
 	}
 }
 
-// drain asks the loops to end their sessions and waits until they have, or the time is over.
+// drain asks the loops to end their sessions and waits until they have, and their clients have read what
+// they are owed, or the time is over.
 func (s *Server) drain(ctx context.Context) {
 	for _, d := range s.loops {
 		d.do(d.drain)
@@ -247,10 +253,12 @@ func (s *Server) drain(ctx context.Context) {
 	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for s.connections.Load() > 0 {
+	for s.connections.Load() > 0 || s.drainer.count() > 0 {
 		select {
 		case <-ctx.Done():
-			s.log.Warn("connections cut off at shutdown", "count", s.connections.Load())
+			if n := s.connections.Load(); n > 0 {
+				s.log.Warn("connections cut off at shutdown", "count", n)
+			}
 			return
 		case <-tick.C:
 		}

@@ -24,6 +24,7 @@ type Stats struct {
 	MaxConnections, MaxLingering int64
 	Files                        engine.Files
 	Refused                      int64 // connections over the limit, since the start
+	RepliesCut                   int64 // connections that ended before their clients had read everything
 	Items                        int64 // queued, in all queues
 	Bytes                        int64 // their size
 	OpenReads                    int64
@@ -49,10 +50,11 @@ func (s *Server) Stats() Stats {
 // summary is Stats without the queues and the sums over them.
 func (s *Server) summary(now engine.Time) Stats {
 	e := s.opts.Engine
+	cut, _ := s.drainer.undelivered()
 	return Stats{
 		At: now, Started: s.started, Engine: e.Stats(), Aliases: e.Aliases(),
 		Counters: s.Counters(), Connections: s.connections.Load(), Refused: s.refused.Load(),
-		Lingering: s.drainer.count(), Files: e.Files(),
+		Lingering: s.drainer.count(), RepliesCut: cut, Files: e.Files(),
 		MaxConnections: int64(s.opts.MaxConnections), MaxLingering: int64(s.opts.MaxLingering),
 		Requested: s.status.Requested(), Enforced: s.status.Enforced(),
 	}

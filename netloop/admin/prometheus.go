@@ -138,6 +138,8 @@ func (c *collector) clients(st *netloop.Stats) {
 	c.counter("open_reads_dropped_total", "Open reads brought back with their connection.", n.ReadsDropped)
 	c.counter("deliveries_returned_total", "Items brought back because their waiter was gone.", n.DeliveredToDead)
 	c.counter("paces_total", "Times that a connection was not read for a while: it put faster than the disk takes.", n.Paced)
+	c.counter("replies_cut_total",
+		"Connections that ended before their clients had read all replies, although the server waited.", st.RepliesCut)
 	c.counter("protocol_errors_total",
 		"Connections closed because they sent what no request of their protocol can be.", n.NotProtocol)
 	c.counter("session_faults_total", "Connections closed because of a fault of the server.", n.Panics)

@@ -84,6 +84,7 @@ func (t *totals) global(st *netloop.Stats) {
 		{"finished_but_add", c.DeliveredToDead},
 		{"connections_refused", st.Refused},
 		{"protocol_errors", c.NotProtocol},
+		{"replies_cut", st.RepliesCut},
 		{"session_faults", c.Panics},
 		{"long_turns", c.LongTurns},
 	} {
