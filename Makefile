@@ -8,6 +8,7 @@ BENCHCOUNT  ?= 10
 KILLS       ?= 300
 CUTS        ?= 100
 SOAK        ?= 600
+ROUGH       ?= 5m
 
 # Packages whose tests run goroutines against each other.
 CONCURRENT = ./segment/... ./engine/... ./netloop/... ./loadtest/...
@@ -45,6 +46,7 @@ crash: build ## the long runs: models, crash points, kill -9, power cuts (KILLS,
 	KESTREL_LONG=1 $(GO) test -count=1 -tags lab -timeout 30m -run 'Crash|Model|Kill' ./...
 	$(GO) run ./bench/lab kill -n $(KILLS)
 	$(GO) run ./bench/lab spill -n $(KILLS)
+	$(GO) run ./bench/lab rough -for $(ROUGH)
 	$(GO) run ./bench/lab short
 	$(GO) run ./bench/lab cut-ext4 -n $(CUTS)
 	$(GO) run ./bench/lab cut-xfs -n $(CUTS)

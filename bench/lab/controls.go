@@ -198,8 +198,28 @@ func exposureControls() []control {
 	}
 }
 
+// resourceControls break what keeps a server within its descriptors, and at work when they run out.
+func resourceControls() []control {
+	const bounded, goesOn = "./engine TestFilesBounded", "./segment TestDropGoesOn"
+	const rotateFile, again = "segment/rotate.go", "	if l.halfDropped == s.Number {"
+	return []control{
+		{breaks: "a spill does not ask for a descriptor", edits: replaced("engine/spill.go",
+			"	if s.openWriters.Load() >= int64(s.e.files.writers) {", "	if false {"), test: bounded},
+		{breaks: "any number of sealed segments wait for a sync", edits: replaced("engine/engine.go",
+			"MaxUnsynced: e.files.unsynced,", "MaxUnsynced: 0,"), test: bounded},
+		{breaks: "no segment is dropped any more after an error", edits: replaced(rotateFile, again,
+			again+"\n		return \"\", fs.ErrInvalid"), test: goesOn},
+		{breaks: "a name whose sync failed is not changed again", edits: replaced(rotateFile, again,
+			"	if false {"), test: goesOn},
+		{breaks: "an idle server writes", edits: replaced("engine/maintain.go",
+			"		at := time.Now()", "		at := time.Now()\n		for range 50 {\n			e.checkpoint()\n		}"),
+			experiment: "rough", cycles: 12},
+	}
+}
+
 func controls() []control {
-	return slices.Concat(durabilityControls(), contentControls(), spillControls(), exposureControls())
+	return slices.Concat(durabilityControls(), contentControls(), spillControls(), exposureControls(),
+		resourceControls())
 }
 
 // controlsTrial builds every control, and has what is meant to notice it look at it.

@@ -37,6 +37,7 @@ func experiments() []experiment {
 	return []experiment{
 		{"kill", "kill -9 under mixed load", 30, killTrial},
 		{"spill", "kill -9 while queues spill and are drained at full speed", 30, spillTrial},
+		{"rough", "few descriptors, slow disks, failing calls, SIGTERM: all in one data directory", 20, roughTrial},
 		{"short", "the same, and every read and write of a file comes up short", 10, shortTrial},
 		{"order", "in a trace, every STORED leaves after its sync", 2000, orderTrial},
 		{"faults", "system calls of the real server that fail", 1000, faultsTrial},
@@ -87,6 +88,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("lab", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	cycles := flags.Int("n", 0, "how often to do what the experiment repeats; 0: as it sees fit")
+	length := flags.Duration("for", 0, "how long to repeat that, instead of -n times")
 	seed := flags.Uint64("seed", rand.Uint64(), "of everything that is drawn")
 	only := flags.String("only", "", "the one case to run, of limits, hostile or controls")
 	binary := flags.String("kestrel", "", "the server to try; default: built from this repository")
@@ -131,7 +133,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		if err != nil {
 			return err
 		}
-		t.only = *only
+		t.only, t.length = *only, *length
 		failed = errors.Join(failed, try(ctx, e, t, stdout))
 	}
 	return failed

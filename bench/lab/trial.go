@@ -19,10 +19,11 @@ type trial struct {
 	// Immutable.
 	name   string // of the experiment
 	began  time.Time
-	binary string // the server under test
-	cycles int    // how often to do whatever the experiment repeats
-	seed   uint64 // of everything that is drawn
-	dir    string // for files; removed by finish
+	binary string        // the server under test
+	cycles int           // how often to do whatever the experiment repeats
+	length time.Duration // how long to repeat that instead; 0: see cycles
+	seed   uint64        // of everything that is drawn
+	dir    string        // for files; removed by finish
 	log    io.Writer
 	only   string // the one case to run, of an experiment that has cases; "" for all
 	// stopped returns why the trial is to end early: servers are then killed, whatever they
@@ -152,7 +153,11 @@ func (t *trial) progress() string {
 // more reports whether the trial is to go on with another cycle.
 func (t *trial) more(ctx context.Context, cycle int) bool {
 	t.counts.cycles.Store(int64(cycle))
-	return ctx.Err() == nil && cycle < t.cycles && len(t.violations()) == 0
+	over := cycle >= t.cycles
+	if t.length > 0 {
+		over = time.Since(t.began) >= t.length
+	}
+	return ctx.Err() == nil && !over && len(t.violations()) == 0
 }
 
 // summary words what a trial without violations has done, and what that shows: if nothing happens
