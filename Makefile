@@ -9,11 +9,12 @@ KILLS       ?= 300
 CUTS        ?= 100
 SOAK        ?= 600
 ROUGH       ?= 5m
+SIM         ?= 10m
 
 # Packages whose tests run goroutines against each other.
 CONCURRENT = ./segment/... ./engine/... ./netloop/... ./loadtest/...
 
-.PHONY: help build run test lab race race-all e2e clients crash hostile controls soak fuzz bench bench-backlog bench-idle bench-peers bench-profile cover lint check clean
+.PHONY: help build run test lab race race-all e2e clients crash hostile controls sim soak fuzz bench bench-backlog bench-idle bench-peers bench-profile cover lint check clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -62,6 +63,9 @@ hostile: build ## clients that send, read and connect as none should, at length
 controls: ## break the server on purpose, in each way that a test must notice; ten minutes
 	$(GO) run ./bench/lab controls
 	$(GO) run ./bench/lab panics
+
+sim: ## simulate servers, disks and deaths, seed after seed, for SIM (10m)
+	$(GO) run ./bench/sim -for $(SIM)
 
 soak: ## a steady load for SOAK seconds: memory, descriptors and goroutines must be flat
 	$(GO) run ./bench/lab soak -n $(SOAK)

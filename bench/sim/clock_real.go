@@ -1,0 +1,5 @@
+//go:build !faketime
+
+package main
+
+const fakeTime = false

@@ -1,0 +1,44 @@
+// Sim simulates whole servers, with their clients, disks and deaths, in time that passes only when
+// nothing else can go on.
+//
+//	go run ./bench/sim -for 10m         simulate seed after seed; print and shorten one that fails
+//	go run ./bench/sim -replay FILE     carry out a script again, and report how often it fails
+//
+// # What a seed is
+//
+// A seed makes a [Script]: a configuration with every limit near, and a chain of processes on one data
+// directory. Each has clients of all protocols, and faults of the disk, and ends by SIGKILL, by a power
+// cut or by SIGTERM; the next one finds what it has left. Sessions run on connections in memory
+// (netloop.Pipes), and files on a [disk] whose every call takes its time, and may fail: so the order in
+// which goroutines come to do things differs with every seed, as it does on real disks.
+//
+// # Fake time
+//
+// The program builds itself once more with the build tag faketime, Go's own, and runs that as a worker.
+// There the clock stands still as long as any goroutine can run, and then jumps to the next timer. A
+// disk whose sync takes a second costs nothing, a goroutine may wait for a mutex meanwhile (which
+// testing/synctest would not count as waiting), and with one processor and no preemption a seed takes
+// nearly the same course every time. What is left to chance are maps, selects and the hash of queue
+// names; a failure is therefore run again ten times before it is made shorter.
+//
+// # Laws
+//
+// A ledger knows every item, what was promised of it, and since when. A copy of what a process has left
+// is opened, emptied, and compared with it; deliveries are checked as they come.
+//
+//	lost, hole     what was put and acknowledged is there; of what a power cut may take, the end
+//	undone, twice  what was removed stays away; nothing is delivered to two
+//	open           an open read is nobody else's
+//	refused, back  what was refused, or lost, does not turn up
+//	bytes, place   items are whole, and where they were put
+//	order          they are in order
+//	expired        what has expired is not delivered
+//	start, verify  every start succeeds, and the invariants of the engine hold
+//	stop           SIGTERM ends without an error
+//	cause          no request fails because of the journal without a fault of the disk
+//	idle           a server that nobody uses does nothing
+//	writes         the journal is written in proportion to what is put
+//	memory         the server keeps to its memory limit
+//	descriptors    it closes its files, and goroutines end
+//	crash, hang    it does neither
+package main

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/kestrelmq/kestrel/engine"
+)
+
+// contents is what a restart has found: the items of each queue, in order.
+type contents map[string][][]byte
+
+// crash says how a process ended.
+type crash struct {
+	cut    bool // the power was cut
+	at     time.Time
+	faulty bool // the disk failed meanwhile: what was not synced may be lost, however old
+	live   bool // nothing ended: this is a look at a server at rest
+}
+
+// slackTime is how much longer than its period a periodic sync may take.
+const slackTime = 5 * time.Second
+
+// examine compares what a restart has found with what was promised, and takes it as the truth from
+// now on, unless the server lives on.
+func (l *ledger) examine(c contents, how crash) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.frozen, l.stopping = false, false
+	for _, entries := range l.queues {
+		for _, e := range entries {
+			e.seen = false
+		}
+	}
+	for _, queue := range slices.Sorted(maps.Keys(c)) {
+		l.examineQueue(queue, c[queue], how)
+	}
+	for _, queue := range slices.Sorted(maps.Keys(l.queues)) {
+		l.examineLosses(queue, how)
+	}
+	if how.live {
+		return
+	}
+	for queue, n := range l.allowed {
+		if l.traced != nil && n > 0 {
+			l.traced("%s: up to %d items may have been taken", queue, n)
+		}
+	}
+	clear(l.allowed)
+	l.toggling = false
+	for queue, entries := range l.queues {
+		l.live[queue] = 0
+		for _, e := range entries {
+			l.settle(e)
+		}
+	}
+}
+
+// settle takes what an examination saw of e as the truth.
+func (l *ledger) settle(e *entry) {
+	l.trace(e, "after the end: seen %t, put %d, state %d, lost %t", e.seen, e.put, e.state, e.lost)
+	e.holder, e.touched, e.fragile = nil, time.Time{}, false
+	switch {
+	case e.seen:
+		if e.put != confirmed {
+			e.put = found
+			e.ended = l.now()
+		}
+		e.state = here
+		l.live[e.queue] += int64(len(l.items[e.n].data))
+	case e.put == refused:
+	case e.put < found: // it may still be in doubt: a cut may bring a torn write back
+		e.put, e.lost = unsure, false
+		e.state = maybe
+	case e.state != gone:
+		e.state, e.goneAt, e.goneSync = maybe, l.now(), engine.SyncNever
+	}
+}
+
+// weak reports whether a crash may undo what was acknowledged at a time.
+func (how crash) weak(sync engine.SyncPolicy, at time.Time) bool {
+	switch {
+	case !how.cut || sync == engine.SyncAlways:
+		return false
+	case sync == engine.SyncNever || how.faulty:
+		return true
+	}
+	return how.at.Sub(at) <= sync.Period()+slackTime
+}
+
+// examineQueue looks at what was found in a queue.
+func (l *ledger) examineQueue(queue string, found [][]byte, how crash) {
+	var latest *entry // of those before, the one whose put began last
+	for _, data := range found {
+		e := l.find(queue, data)
+		if e == nil {
+			continue
+		}
+		switch {
+		case e.seen:
+			l.violate("twice", "%v was found twice, in %s", e, queue)
+		case e.put == refused:
+			l.violate("refused", "%v was refused, and found in %s", e, queue)
+		case e.lost:
+			l.violate("back", "%v was lost, and found in %s", e, queue)
+		case e.state == gone && !e.fragile && !how.weak(e.goneSync, e.goneAt):
+			l.violate("undone", "%v was removed for good, and found in %s", e, queue)
+		case !l.set.For(queue).KeepJournal && !how.live && !l.toggling:
+			l.violate("unjournaled", "%v was found", e)
+		}
+		e.seen = true
+		if e.queue != queue || e.put != confirmed {
+			continue
+		}
+		if latest != nil && !e.ended.IsZero() && e.ended.Before(latest.started) && !how.live {
+			l.violate("order", "%v was found behind %v", e, latest)
+		}
+		if latest == nil || latest.started.Before(e.started) {
+			latest = e
+		}
+	}
+}
+
+// examineLosses looks at what was not found of what was put to a queue.
+func (l *ledger) examineLosses(queue string, how crash) {
+	o := l.set.For(queue)
+	allowed := l.allowed[queue] + l.taking[queue]
+	var firstLost *entry
+	for _, e := range l.queues[queue] {
+		if e.seen {
+			if firstLost != nil && e.put == confirmed && firstLost.ended.Before(e.started) {
+				l.violate("hole", "%v was lost, and %v was not, after a %s at %s", firstLost, e, how, since(how.at))
+				firstLost = nil
+			}
+			continue
+		}
+		if e.put != confirmed && e.put != found || e.state != here || e.lost {
+			continue
+		}
+		at := l.expiry(e, e.started)
+		mayExpire := !at.IsZero() && at.Before(l.now())
+		switch {
+		case o.DiscardOldWhenFull && o.MaxItems < 1<<20:
+		case !o.KeepJournal || l.toggling && queue == "journal":
+		case mayExpire && o.ExpireTo == "":
+		case mayExpire && l.mayLose(o.ExpireTo):
+		case how.cut && (e.put == found || how.weak(e.sync, e.ended)):
+			e.lost = true
+			if e.put == confirmed && firstLost == nil && !mayExpire {
+				firstLost = e
+			}
+		case how.live && e.holder != nil:
+		case allowed > 0:
+			allowed--
+			e.state = maybe
+		default:
+			l.violate("lost", "%v was not found after a %s at %s", e, how, since(how.at))
+		}
+	}
+}
+
+// mayLose reports whether items that expire into a queue may be lost there. The caller holds mu.
+func (l *ledger) mayLose(queue string) bool { return l.allowed[queue]+l.taking[queue] > 0 }

@@ -1,0 +1,396 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/kestrelmq/kestrel/codec/memcache"
+	"github.com/kestrelmq/kestrel/codec/text"
+	"github.com/kestrelmq/kestrel/codec/thrift"
+	"github.com/kestrelmq/kestrel/netloop"
+)
+
+// pipe reads replies from a connection.
+type pipe struct {
+	conn  *netloop.PipeConn
+	trace func(string, ...any)
+	buf   []byte
+}
+
+// reply decodes the next reply by decode, which returns how many bytes it took; it waits until there
+// are enough of them. What decode returned is used up by the next call.
+func (p *pipe) reply(used *int, decode func([]byte) (int, error)) error {
+	p.buf = p.buf[*used:]
+	*used = 0
+	for {
+		if len(p.buf) > 0 {
+			if n, err := decode(p.buf); err == nil {
+				*used = n
+				return nil
+			}
+		}
+		chunk := make([]byte, 4096)
+		n, err := p.conn.Read(chunk)
+		if err != nil {
+			return errBroken
+		}
+		p.buf = append(p.buf, chunk[:n]...)
+	}
+}
+
+func (p *pipe) reset(half bool) {
+	if !half {
+		p.conn.Close()
+		return
+	}
+	p.conn.CloseWrite()
+	for {
+		if _, err := p.conn.Read(make([]byte, 4096)); err != nil {
+			return
+		}
+	}
+}
+
+func millis(d time.Duration) int32 { return int32(d / time.Millisecond) }
+
+// memcacheLink speaks the memcache protocol.
+type memcacheLink struct {
+	pipe
+	used int
+	r    memcache.Reply
+}
+
+func (l *memcacheLink) ask(request []byte) error {
+	l.conn.Write(request)
+	return l.next()
+}
+
+func (l *memcacheLink) next() error {
+	return l.reply(&l.used, func(b []byte) (int, error) { return memcache.DecodeReply(b, &l.r) })
+}
+
+// outcome translates the last reply.
+func (l *memcacheLink) outcome(err error) error {
+	if err != nil {
+		return err
+	}
+	switch l.r.Kind {
+	case memcache.KindStored, memcache.KindValue, memcache.KindDeleted:
+		return nil
+	case memcache.KindNotStored:
+		return errRefused
+	case memcache.KindEnd:
+		return errNone
+	case memcache.KindServerError:
+		switch {
+		case strings.Contains(string(l.r.Text), "journal"):
+			return errUnsure
+		case strings.Contains(string(l.r.Text), "disk"):
+			return errFull
+		}
+	}
+	if l.trace != nil {
+		l.trace("reply %v %q", l.r.Kind, l.r.Text)
+	}
+	return errRefused
+}
+
+func (l *memcacheLink) put(queue string, life time.Duration, items [][]byte) (outcomes []error) {
+	var request []byte
+	for _, data := range items {
+		request = memcache.AppendSet(request, []byte(queue), 0, int64(life/time.Second), data)
+	}
+	l.conn.Write(request)
+	for range items {
+		err := l.outcome(l.next())
+		if err == errNone {
+			err = errRefused
+		}
+		outcomes = append(outcomes, err)
+	}
+	return outcomes
+}
+
+func (l *memcacheLink) get(queue string, o memcache.GetOptions) (handed, error) {
+	err := l.outcome(l.ask(memcache.AppendGet(nil, []byte(queue), o)))
+	return handed{data: l.r.Data}, err
+}
+
+func (l *memcacheLink) take(queue string, wait time.Duration, n int) (got []handed, err error) {
+	var request []byte
+	for range n {
+		request = memcache.AppendGet(request, []byte(queue), memcache.GetOptions{WaitMillis: millis(wait)})
+	}
+	l.conn.Write(request)
+	for range n {
+		switch err := l.outcome(l.next()); err {
+		case nil:
+			got = append(got, handed{data: append([]byte(nil), l.r.Data...)})
+		case errBroken:
+			return got, err
+		}
+	}
+	return got, nil
+}
+
+func (l *memcacheLink) open(queue string, wait time.Duration) (handed, error) {
+	return l.get(queue, memcache.GetOptions{Open: true, WaitMillis: millis(wait)})
+}
+
+func (l *memcacheLink) confirm(queue string, _ any) error {
+	_, err := l.get(queue, memcache.GetOptions{Close: true})
+	if err == errNone {
+		err = nil
+	}
+	return err
+}
+
+func (l *memcacheLink) abort(queue string, _ any) error {
+	_, err := l.get(queue, memcache.GetOptions{Abort: true})
+	return err
+}
+
+func (l *memcacheLink) closeOpen(queue string, _ any, wait time.Duration) (handed, error) {
+	return l.get(queue, memcache.GetOptions{Close: true, Open: true, WaitMillis: millis(wait)})
+}
+
+func (l *memcacheLink) peek(queue string) ([]byte, error) {
+	h, err := l.get(queue, memcache.GetOptions{Peek: true})
+	return h.data, err
+}
+
+func (l *memcacheLink) flush(queue string) error {
+	err := l.outcome(l.ask(fmt.Appendf(nil, "flush %s\r\n", queue)))
+	if err == errNone {
+		err = nil
+	}
+	return err
+}
+
+func (l *memcacheLink) delete(queue string) error {
+	return l.outcome(l.ask(fmt.Appendf(nil, "delete %s\r\n", queue)))
+}
+
+func (l *memcacheLink) expire(queue string) error {
+	return l.outcome(l.ask(fmt.Appendf(nil, "flush_expired %s\r\n", queue)))
+}
+
+func (l *memcacheLink) stuff(queue string, n int) {
+	for range n {
+		l.conn.Write(memcache.AppendGet(nil, []byte(queue), memcache.GetOptions{Peek: true}))
+	}
+}
+
+// textLink speaks the text protocol, whose gets confirm what was got before.
+type textLink struct {
+	pipe
+	used int
+	r    text.Reply
+}
+
+func (l *textLink) ask(request []byte) error {
+	l.conn.Write(request)
+	err := l.reply(&l.used, func(b []byte) (int, error) { return text.DecodeReply(b, &l.r) })
+	if err != nil {
+		return err
+	}
+	switch l.r.Kind {
+	case text.KindNone:
+		return errNone
+	case text.KindError:
+		switch {
+		case strings.Contains(string(l.r.Data), "ournal"):
+			return errUnsure
+		case strings.Contains(string(l.r.Data), "disk"):
+			return errFull
+		}
+		return errRefused
+	}
+	return nil
+}
+
+func (l *textLink) put(queue string, life time.Duration, items [][]byte) (outcomes []error) {
+	var request []byte
+	if life > 0 {
+		request = text.AppendPutExpiring(request, []byte(queue), millis(life), items...)
+	} else {
+		request = text.AppendPut(request, []byte(queue), items...)
+	}
+	err := l.ask(request)
+	if err != errBroken && len(items) > 1 && (err != nil || l.r.Count != int64(len(items))) {
+		err = errUnsure // some are there
+		if l.r.Kind != text.KindError || !strings.Contains(string(l.r.Data), "ournal") {
+			err = errFull
+		}
+	}
+	if err == nil && l.r.Count == 0 {
+		err = errRefused
+	}
+	for range items {
+		outcomes = append(outcomes, err)
+	}
+	return outcomes
+}
+
+func (l *textLink) get(request []byte) (handed, error) {
+	err := l.ask(request)
+	return handed{data: append([]byte(nil), l.r.Data...)}, err
+}
+
+func (l *textLink) take(queue string, wait time.Duration, _ int) ([]handed, error) {
+	panic("the text protocol has no plain get")
+}
+
+func (l *textLink) open(queue string, wait time.Duration) (handed, error) {
+	return l.get(text.AppendGet(nil, []byte(queue), millis(wait)))
+}
+
+func (l *textLink) confirm(queue string, _ any) error {
+	err := l.ask(text.AppendConfirm(nil, []byte(queue), 1))
+	return err
+}
+
+func (l *textLink) abort(string, any) error { return nil }
+
+func (l *textLink) closeOpen(queue string, _ any, wait time.Duration) (handed, error) {
+	return l.open(queue, wait)
+}
+
+func (l *textLink) peek(string) ([]byte, error) { return nil, nil } // it would confirm
+
+func (l *textLink) flush(queue string) error {
+	return l.ask(fmt.Appendf(nil, "flush %s\n", queue))
+}
+
+func (l *textLink) delete(queue string) error {
+	return l.ask(fmt.Appendf(nil, "delete %s\n", queue))
+}
+
+func (l *textLink) expire(string) error { return nil }
+func (l *textLink) stuff(string, int)   {}
+
+// thriftLink speaks the Thrift protocol.
+type thriftLink struct {
+	pipe
+	used  int
+	seq   int32
+	codec thrift.Client
+	r     thrift.Reply
+	life  time.Duration // of open reads
+}
+
+func (l *thriftLink) ask(request []byte) error {
+	l.conn.Write(request)
+	err := l.reply(&l.used, func(b []byte) (int, error) { return l.codec.DecodeReply(b, &l.r) })
+	if err != nil {
+		return err
+	}
+	if l.r.Failed {
+		switch {
+		case strings.Contains(string(l.r.Message), "ournal"):
+			return errUnsure
+		case strings.Contains(string(l.r.Message), "disk"):
+			return errFull
+		}
+		return errRefused
+	}
+	return nil
+}
+
+func (l *thriftLink) next() int32 {
+	l.seq++
+	return l.seq
+}
+
+func (l *thriftLink) put(queue string, life time.Duration, items [][]byte) (outcomes []error) {
+	err := l.ask(l.codec.AppendPut(nil, l.next(), []byte(queue), millis(life), items...))
+	stored := int(l.r.Count)
+	for i := range items {
+		switch {
+		case err != nil && len(items) > 1 && err == errRefused:
+			outcomes = append(outcomes, errFull)
+		case err != nil:
+			outcomes = append(outcomes, err)
+		case i < stored:
+			outcomes = append(outcomes, nil)
+		default:
+			outcomes = append(outcomes, errRefused)
+		}
+	}
+	return outcomes
+}
+
+func (l *thriftLink) get(queue string, o thrift.GetOptions) (got []handed, err error) {
+	if err := l.ask(l.codec.AppendGet(nil, l.next(), []byte(queue), o)); err != nil {
+		return nil, err
+	}
+	for item := range l.r.Items.All() {
+		got = append(got, handed{append([]byte(nil), item.Data...), item.ID})
+	}
+	if len(got) == 0 {
+		err = errNone
+	}
+	return got, err
+}
+
+func (l *thriftLink) take(queue string, wait time.Duration, n int) ([]handed, error) {
+	return l.get(queue, thrift.GetOptions{MaxItems: int32(n), WaitMillis: millis(wait)})
+}
+
+func (l *thriftLink) open(queue string, wait time.Duration) (handed, error) {
+	got, err := l.get(queue, thrift.GetOptions{
+		MaxItems: 1, WaitMillis: millis(wait), AutoAbortMillis: millis(l.life),
+	})
+	if err != nil {
+		return handed{}, err
+	}
+	return got[0], nil
+}
+
+func (l *thriftLink) confirm(queue string, id any) error {
+	err := l.ask(l.codec.AppendConfirm(nil, l.next(), []byte(queue), id.(int64)))
+	if err == nil && l.r.Count == 0 {
+		return errRefused
+	}
+	return err
+}
+
+func (l *thriftLink) abort(queue string, id any) error {
+	return l.ask(l.codec.AppendAbort(nil, l.next(), []byte(queue), id.(int64)))
+}
+
+func (l *thriftLink) closeOpen(queue string, id any, wait time.Duration) (handed, error) {
+	if err := l.confirm(queue, id); err != nil {
+		return handed{}, err
+	}
+	h, err := l.open(queue, wait)
+	if err == errUnsure || err == errRefused {
+		err = errNone // that is about what was opened
+	}
+	return h, err
+}
+
+func (l *thriftLink) peek(queue string) ([]byte, error) {
+	err := l.ask(l.codec.AppendCall(nil, thrift.MethodPeek, l.next(), []byte(queue)))
+	if len(l.r.Info.HeadItem) == 0 {
+		return nil, err
+	}
+	return l.r.Info.HeadItem, err
+}
+
+func (l *thriftLink) flush(queue string) error {
+	return l.ask(l.codec.AppendCall(nil, thrift.MethodFlushQueue, l.next(), []byte(queue)))
+}
+
+func (l *thriftLink) delete(queue string) error {
+	return l.ask(l.codec.AppendCall(nil, thrift.MethodDeleteQueue, l.next(), []byte(queue)))
+}
+
+func (l *thriftLink) expire(string) error { return nil }
+
+func (l *thriftLink) stuff(queue string, n int) {
+	for range n {
+		l.conn.Write(l.codec.AppendCall(nil, thrift.MethodPeek, l.next(), []byte(queue)))
+	}
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestSim simulates some seeds; make sim goes on for ten minutes.
+func TestSim(t *testing.T) {
+	var out bytes.Buffer
+	n := 24
+	if testing.Short() {
+		n = 8
+	}
+	o := options{limit: time.Minute, seed: 9, step: 1, n: n, workers: 2, dir: t.TempDir()}
+	failed, err := o.run(t.Context(), &out)
+	if err != nil || failed {
+		t.Errorf("%v\n%s", err, &out)
+	}
+}
+
+// A seed makes the same script every time, and a script can be written and read.
+func TestScript(t *testing.T) {
+	s := newScript(7)
+	o := options{dir: t.TempDir()}
+	name, err := o.save(s, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.file = name
+	again, err := o.load(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := fmt.Sprintf("%+v", again), fmt.Sprintf("%+v", newScript(7)); got != want {
+		t.Errorf("script read again:\n%.500s\nwant\n%.500s", got, want)
+	}
+}
+
+// A script is made as short as its failure allows.
+func TestWithFewer(t *testing.T) {
+	s := Script{Phases: []Phase{{Clients: []Client{{Ops: make([]Op, 100)}}}}}
+	for i := range s.Phases[0].Clients[0].Ops {
+		s.Phases[0].Clients[0].Ops[i].N = i
+	}
+	ops := func(s *Script) *[]Op { return &s.Phases[0].Clients[0].Ops }
+	short := withFewer(s, func(s Script) bool {
+		has := func(n int) bool { return slices.ContainsFunc(*ops(&s), func(op Op) bool { return op.N == n }) }
+		return has(17) && has(80)
+	}, ops)
+	if got := *ops(&short); len(got) != 2 || got[0].N != 17 || got[1].N != 80 {
+		t.Errorf("shortened to %v, want 17 and 80", got)
+	}
+	if len(*ops(&s)) != 100 {
+		t.Error("the script itself was changed")
+	}
+}
+
+// A worker that dies of a seed is a failure of that seed, and the next one goes on.
+func TestWorkerDies(t *testing.T) {
+	name := t.TempDir() + "/worker"
+	script := "#!/bin/sh\necho '{\"Begin\":'$4'}' >&3\necho 'fatal error: all goroutines are asleep' >&2\nexit 2\n"
+	if err := os.WriteFile(name, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var seeds []uint64
+	p := &program{path: name}
+	err := p.simulate(context.Background(), options{limit: time.Minute, seed: 5, step: 2, n: 3}, nil, func(r report) bool {
+		seeds = append(seeds, r.Seed)
+		if r.Problems[0].Law != "crash" || !strings.Contains(r.Problems[0].Text, "asleep") {
+			t.Errorf("report %v, want a crash", r)
+		}
+		return true
+	})
+	if err != nil || !slices.Equal(seeds, []uint64{5, 7, 9}) {
+		t.Errorf("seeds %v, error %v; want 5, 7 and 9", seeds, err)
+	}
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"slices"
+	"time"
+)
+
+// settleTime is how long an item that was given back may take to be in its queue.
+const settleTime = 70 * time.Second
+
+// sweeping is a flush or delete.
+type sweeping struct {
+	queue   string
+	began   time.Time
+	open    bool // open reads go too
+	entries []*entry
+	ended   bool
+}
+
+// flushing begins a flush, or a delete, of a queue.
+func (l *ledger) flushing(queue string, open bool) *sweeping {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := &sweeping{queue: queue, began: l.now(), open: open}
+	l.sweeps = append(l.sweeps, s)
+	if _, ok := l.set.Aliases[queue]; ok {
+		return s
+	}
+	o := l.set.For(queue)
+	for _, e := range l.mayBeIn(queue) {
+		if e.put == refused || e.lost || e.state == gone {
+			continue
+		}
+		at := l.expiry(e, e.ended)
+		if o.ExpireTo != "" && !open && e.put >= found && !at.IsZero() && at.Before(s.began) {
+			continue // it goes elsewhere
+		}
+		s.entries = append(s.entries, e)
+	}
+	return s
+}
+
+// flushed says whether the flush was acknowledged.
+func (l *ledger) flushed(s *sweeping, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.frozen {
+		l.swept(s, ok)
+	}
+}
+
+// swept is flushed. The caller holds mu.
+func (l *ledger) swept(s *sweeping, ok bool) {
+	s.ended = true
+	o := l.set.For(s.queue)
+	for _, e := range s.entries {
+		if e.state == gone {
+			continue
+		}
+		untouched := s.open || e.holder == nil && e.touched.Add(settleTime).Before(s.began)
+		if e.touched.IsZero() {
+			untouched = true
+		}
+		late := l.expiry(e, e.started)
+		expires := o.ExpireTo != "" && !late.IsZero() && late.Before(l.now()) // it may be there already
+		sure := ok && !expires && e.state == here && e.queue == s.queue && e.put == confirmed && e.ended.Before(s.began) &&
+			e.touched.Before(s.began) && untouched && !(e.holder != nil && !s.open)
+		if s.open {
+			e.holder = nil
+		}
+		stays := e.holder != nil && !s.open && !l.stopping && !l.mayTimeOut(e.queue) // open reads do
+		l.trace(e, "flushed or deleted: sure %t", sure)
+		if !sure {
+			if e.state == here && !stays {
+				e.state = maybe
+			}
+			continue
+		}
+		e.state, e.goneAt, e.goneSync, e.holder = gone, l.now(), l.set.For(s.queue).Sync, nil
+		l.live[e.queue] -= int64(len(l.items[e.n].data))
+	}
+	// What was put meanwhile may be gone too.
+	for _, e := range l.mayBeIn(s.queue) {
+		if e.state == here && e.holder == nil && !e.started.Before(s.began) {
+			e.state = maybe
+		}
+	}
+}
+
+// mayBeIn returns the entries that may be in a queue: those put to it, and those that expire into it.
+func (l *ledger) mayBeIn(queue string) []*entry {
+	all := l.queues[queue]
+	if queue == "dead" {
+		all = slices.Concat(all, l.queues["x"])
+	}
+	return all
+}

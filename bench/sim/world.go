@@ -1,0 +1,416 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/kestrelmq/kestrel/engine"
+	"github.com/kestrelmq/kestrel/netloop"
+	"github.com/kestrelmq/kestrel/segment/segmenttest"
+)
+
+// world carries out a script: one data directory, and one process after the other that uses it.
+type world struct {
+	script Script
+	ledger *ledger
+	fs     *segmenttest.FS
+	log    *slog.Logger
+	skip   map[string]bool // laws that are not looked at
+
+	// Of the process that lives.
+	disk    *disk
+	engine  *engine.Engine
+	server  *netloop.Pipes
+	over    atomic.Bool // it ends, or has ended
+	callers sync.WaitGroup
+	reloads sync.Mutex
+
+	ops   atomic.Int64
+	stats Figures
+
+	putBefore int64 // bytes that all processes before have been given to put
+	opsBefore int64
+}
+
+// Figures are what a simulation has done.
+type Figures struct {
+	Seeds, Ops, Restarts, Faults, FileOps, Delivered, Acked int64
+	Virtual                                                 time.Duration
+}
+
+func (f *Figures) add(o Figures) {
+	f.Seeds += o.Seeds
+	f.Ops += o.Ops
+	f.Restarts += o.Restarts
+	f.Faults += o.Faults
+	f.FileOps += o.FileOps
+	f.Delivered += o.Delivered
+	f.Acked += o.Acked
+	f.Virtual += o.Virtual
+}
+
+// dataDir is where the simulated server keeps its data.
+const dataDir = "data"
+
+// simulate carries out a script and returns the laws that were broken.
+func simulate(s Script, skip map[string]bool, trace bool) ([]problem, Figures) {
+	w := &world{script: s, ledger: newLedger(s.Settings[0]), fs: segmenttest.New(), skip: skip}
+	w.log = slog.New(slog.DiscardHandler)
+	if trace {
+		w.log = slog.New(slog.NewTextHandler(logEvents{}, nil))
+		w.ledger.traced = func(format string, args ...any) { fmt.Fprintf(logEvents{}, format+"\n", args...) }
+	}
+	began := time.Now()
+	for i := range s.Phases {
+		w.note("phase", "number", i, "end", s.Phases[i].End)
+		if !w.phase(i) || w.failed() {
+			break
+		}
+	}
+	w.stats.Seeds, w.stats.Ops = 1, w.ops.Load()
+	w.stats.Delivered, w.stats.Acked = int64(w.ledger.delivered), int64(w.ledger.acked)
+	w.stats.Virtual = time.Since(began)
+	return w.problems(), w.stats
+}
+
+func (w *world) note(what string, args ...any) { w.log.Info(what, args...) }
+
+func (w *world) problems() (all []problem) {
+	w.ledger.mu.Lock()
+	defer w.ledger.mu.Unlock()
+	for _, p := range w.ledger.problems {
+		if !w.skip[p.Law] {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+func (w *world) failed() bool { return len(w.problems()) > 0 }
+
+func (w *world) options(fs *disk) engine.Options {
+	c := w.script.Config
+	o := engine.Options{
+		Dir: dataDir, Settings: w.ledger.set, MemoryLimit: c.MemoryLimit, JournalSize: c.JournalSize,
+		SegmentSize: c.SegmentSize, Shards: c.Shards, SweepInterval: c.SweepInterval, NoHistograms: true,
+		BacklogCached: c.Cached, FS: fs, Logger: w.log,
+	}
+	return o
+}
+
+// phase lets one process live. It reports whether there can be another.
+func (w *world) phase(i int) bool {
+	p := w.script.Phases[i]
+	goroutines := runtime.NumGoroutine()
+	w.disk = newDisk(w.fs, w.script.Config.Speed, w.script.Seed+uint64(i), p.Faults)
+	w.disk.mostJournal, w.disk.traced = w.mostJournal, w.ledger.traced
+	if !w.open() {
+		return false
+	}
+	w.begin(p)
+	clients := make(chan struct{})
+	go func() {
+		w.callers.Wait()
+		close(clients)
+	}()
+	watch := w.watch()
+	limit := time.NewTimer(p.Length)
+	select {
+	case <-clients:
+	case <-limit.C:
+		if p.Rest {
+			w.over.Store(true)
+			w.idle()
+		}
+	}
+	limit.Stop()
+	if p.Rest {
+		w.rest()
+	}
+	watch()
+	w.checkWrites()
+	how := w.end(p)
+	<-clients
+	w.stats.Restarts++
+	w.putBefore, w.opsBefore = w.ledger.offered(), w.ops.Load()
+	w.tidy(goroutines, p)
+	if w.failed() {
+		return false
+	}
+	return w.look(how)
+}
+
+// open starts an engine on the disk. If a fault keeps it from starting, it is started once more.
+func (w *world) open() bool {
+	var err error
+	for range 2 {
+		if w.engine, err = engine.Open(w.options(w.disk)); err == nil {
+			break
+		}
+		fired := w.disk.faultsFired()
+		if fired == 0 {
+			break
+		}
+		w.note("start failed", "err", err)
+		w.disk.rest(0)
+		w.disk.opens = 0 // such a process ends
+	}
+	if err != nil {
+		w.ledger.report("start", "%v", err)
+		return false
+	}
+	if err := w.engine.Verify(); err != nil {
+		w.ledger.report("verify", "after a start: %v", err)
+		return false
+	}
+	return true
+}
+
+// begin starts the server and its clients.
+func (w *world) begin(p Phase) {
+	c := w.script.Config
+	w.over.Store(false)
+	var err error
+	w.server, err = netloop.NewPipes(netloop.Options{
+		Engine: w.engine, Loops: c.Loops, MaxOpenReads: c.MaxOpenReads, MaxPending: c.MaxPending,
+		NoHistograms: true, ShutdownGrace: time.Second, Logger: w.log,
+	}, c.HandOff)
+	if err != nil {
+		panic(err)
+	}
+	w.server.Start()
+	_, fan := w.ledger.set.Queues["fan+1"]
+	if fan {
+		t, err := w.engine.Create(engine.Now(), []byte("fan+1"))
+		w.ledger.children = err == nil && w.engine.Commit(t) == nil
+	}
+	for _, client := range p.Clients {
+		caller := &caller{w: w, client: client}
+		w.callers.Go(caller.run)
+	}
+}
+
+// dial connects a caller.
+func (w *world) dial(c *caller) link {
+	switch c.client.Protocol {
+	case "engine":
+		return newEngineLink(w.engine)
+	case "text":
+		return &textLink{pipe: pipe{conn: w.server.Dial(netloop.PipeText, c.client.Room)}}
+	case "thrift":
+		return &thriftLink{pipe: pipe{conn: w.server.Dial(netloop.PipeThrift, c.client.Room)}, life: time.Minute}
+	}
+	return &memcacheLink{pipe: pipe{conn: w.server.Dial(netloop.PipeMemcache, c.client.Room), trace: w.ledger.traced}}
+}
+
+// reload goes over to other settings.
+func (w *world) reload(n int) {
+	w.reloads.Lock()
+	defer w.reloads.Unlock()
+	if n >= len(w.script.Settings) {
+		return
+	}
+	w.ledger.reloading()
+	err := w.engine.Reload(w.script.Settings[n])
+	w.ledger.reloaded(w.script.Settings[n], err == nil)
+}
+
+// idle waits until callers that are in the middle of something have had their time.
+func (w *world) idle() { time.Sleep(5 * time.Second) }
+
+// watch looks at the server every few milliseconds until the function that it returns is called.
+func (w *world) watch() (stop func()) {
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+				w.checkMemory()
+			}
+		}
+	}()
+	return func() {
+		close(done)
+		<-ended
+	}
+}
+
+// end ends the process as the phase says, and makes of the disk what is left of it.
+func (w *world) end(p Phase) crash {
+	fired := w.disk.faultsFired()
+	how := crash{at: time.Now(), faulty: fired > 0}
+	ctx, cancel := context.WithCancel(context.Background())
+	if p.End == stop {
+		w.ledger.stops()
+		w.over.Store(true)
+		w.server.Shutdown(ctx)
+		err := w.engine.Close()
+		fired = w.disk.faultsFired()
+		if err != nil && fired == 0 {
+			w.ledger.report("stop", "%v", err)
+		}
+		w.ledger.died()
+		cancel()
+		how.at = time.Now()
+		w.afterwards()
+		return how
+	}
+	cancel()
+	w.over.Store(true)
+	if how.cut = p.End == powerCut; how.cut {
+		image := w.fs.PowerCut(p.Cut)
+		w.ledger.died()
+		w.bury(ctx)
+		w.fs = image
+		return how
+	}
+	image := w.fs.Kill()
+	w.ledger.died()
+	w.bury(ctx)
+	w.fs = image
+	return how
+}
+
+// bury lets what is left of a dead process come to an end.
+func (w *world) bury(ctx context.Context) {
+	w.disk.kill()
+	w.server.Shutdown(ctx)
+	w.engine.Close()
+	w.afterwards()
+}
+
+func (w *world) afterwards() {
+	_, _, calls := w.disk.written()
+	fired := w.disk.faultsFired()
+	w.stats.FileOps += calls
+	w.stats.Faults += int64(fired)
+}
+
+// tidy checks that nothing is left of the process.
+func (w *world) tidy(goroutines int, p Phase) {
+	w.ledger.mu.Lock()
+	defer w.ledger.mu.Unlock()
+	w.ledger.frozen = false
+	for range 100 {
+		if runtime.NumGoroutine() <= goroutines {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if n := runtime.NumGoroutine(); n > goroutines {
+		w.ledger.violate("goroutines", "%d are left of a process that has ended\n%s", n-goroutines, stacks())
+	}
+	if w.disk.opens > 0 && p.End == stop {
+		w.ledger.violate("descriptors", "%d files are open after the end: %v", w.disk.opens, w.disk.OpenFiles())
+	}
+}
+
+func stacks() string {
+	buf := make([]byte, 1<<16)
+	return string(buf[:runtime.Stack(buf, true)])
+}
+
+// look starts a server on a copy of what was left and takes everything out of it.
+func (w *world) look(how crash) bool {
+	found, err := w.contents(w.fs.Kill())
+	if err != nil {
+		w.ledger.mu.Lock()
+		w.ledger.frozen = false
+		w.ledger.violate("start", "after a %s: %v", how, err)
+		w.ledger.mu.Unlock()
+		return false
+	}
+	w.ledger.examine(found, how)
+	return !w.failed()
+}
+
+func (how crash) String() string {
+	switch {
+	case how.live:
+		return "look"
+	case how.cut:
+		return "power cut"
+	}
+	return "kill"
+}
+
+// contents returns what is in a data directory.
+func (w *world) contents(fs *segmenttest.FS) (contents, error) {
+	d := newDisk(fs, Speed{}, 0, nil)
+	d.rest(lookCalls)
+	o := w.options(d)
+	o.SweepInterval, o.MemoryLimit = 0, 1<<30
+	e, err := engine.Open(o)
+	if err != nil {
+		return nil, err
+	}
+	defer e.Close()
+	found := make(contents)
+	var names []string
+	for _, q := range e.Queues(engine.Now()) {
+		names = append(names, q.Name)
+	}
+	slices.Sort(names)
+	if i := slices.Index(names, "dead"); i >= 0 { // last: others expire into it
+		names = append(slices.Delete(names, i, i+1), "dead")
+	} else if slices.Contains(names, "x") {
+		names = append(names, "dead")
+	}
+	for more := true; more; { // until nothing comes any more: what expires may be on its way
+		more = false
+		for _, name := range names {
+			if _, ok := o.Settings.Aliases[name]; ok {
+				continue
+			}
+			all, err := takeAll(e, d, name)
+			if err != nil {
+				return nil, fmt.Errorf("read queue %s: %w", name, err)
+			}
+			if len(all) > 0 {
+				found[name], more = append(found[name], all...), true
+			}
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return found, e.Verify()
+}
+
+// everything is an engine.Receiver that keeps copies.
+type everything struct{ items [][]byte }
+
+func (r *everything) Receive(it engine.Item) bool {
+	r.items = append(r.items, append([]byte(nil), it.Data...))
+	return true
+}
+
+func takeAll(e *engine.Engine, d *disk, name string) ([][]byte, error) {
+	var r everything
+	for range 1_000_000 {
+		if d.ranAway() {
+			return nil, fmt.Errorf("more than %d calls of the disk were made for it", lookCalls)
+		}
+		_, _, err := e.TakeMany(engine.Now(), []byte(name), engine.FetchRequest{}, 100, &r)
+		switch {
+		case err == nil:
+		case errors.Is(err, engine.ErrComing):
+			time.Sleep(time.Millisecond)
+		case errors.Is(err, engine.ErrEmpty):
+			return r.items, nil
+		default:
+			return r.items, err
+		}
+	}
+	return r.items, errors.New("it does not become empty")
+}
