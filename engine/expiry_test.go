@@ -322,6 +322,43 @@ func mustGetAt(t testing.TB, e *Engine, now Time, name string) string {
 	return string(got.item.Data)
 }
 
+// TestServeLeavesSweep tests that whoever serves those in line removes one batch of expired items at
+// most with the shard locked, and that the wait ends with the item behind them.
+func TestServeLeavesSweep(t *testing.T) {
+	const expired = 3 * sweepBatch
+	e, _ := newQuiet(t, func(o *QueueOptions) { o.KeepJournal = false })
+	now := Now()
+	woken := make(wakeUp, 1)
+	w := &Waiter{Notify: woken}
+	f, err := e.Fetch(now, []byte("q"), FetchRequest{Access: OpenRead, Waiter: w}, &copied{})
+	if err != ErrEmpty || !f.Waiting {
+		t.Fatalf("Fetch = %v, waiting = %t", err, f.Waiting)
+	}
+	sh := e.shardOf([]byte("q"))
+	sh.mu.Lock()
+	q := sh.queues["q"]
+	for i := range expired + 1 { // as they would come from disk
+		it := Item{ID: q.nextID, Data: []byte("x"), Added: now - 10, Expiry: now - 1}
+		if i == expired {
+			it.Data, it.Expiry = []byte("alive"), 0
+		}
+		q.nextID++
+		e.push(q, it, 0)
+	}
+	e.serve(q, now)
+	removed := q.counters.expired
+	sh.mu.Unlock()
+	if removed > sweepBatch {
+		t.Errorf("%d expired items were removed at once, want %d at most", removed, sweepBatch)
+	}
+	verify(t, e)
+	spoolAll(e)
+	if len(woken) == 0 || w.Read.IsZero() || string(w.Read.r.item.Data) != "alive" {
+		t.Errorf("the wait ended = %t, want that it got the item behind", len(woken) > 0)
+	}
+	e.Confirm(now, w.Read)
+}
+
 // TestFetchLeavesSweep tests that a fetch removes few of many expired items itself. It waits for the
 // others to be removed in the background, and is served before later ones, in the order of the items.
 func TestFetchLeavesSweep(t *testing.T) {

@@ -260,7 +260,9 @@ func (e *Engine) openFirst(q *queue, now Time, it Item) *read {
 // serve hands items to waiters while there are both (I4). The caller holds the shard's mutex.
 func (e *Engine) serve(q *queue, now Time) {
 	for q.waiters.head != nil && !q.sweeping {
-		for !e.swept(q, now) {
+		if !e.swept(q, now) {
+			e.sweepLater(q)
+			return
 		}
 		it, ok := q.first()
 		if !ok {
