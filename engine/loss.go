@@ -78,11 +78,12 @@ func (v *salvage) countGap(q *salvagedQueue, r *liveRun, g segment.RunGap) {
 	}
 }
 
-// findUnclaimed looks for runs that no record tells, if records are missing.
+// findUnclaimed looks for runs that no record tells. They are told if records are missing; else they
+// mean nothing, but their numbers are taken: a repair that was broken off may have made them.
 func (v *salvage) findUnclaimed() error {
 	s := v.d.e.spool
 	names, err := s.fs.List(s.dir)
-	if errors.Is(err, fs.ErrNotExist) || v.gaps == 0 && err == nil {
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
@@ -98,7 +99,9 @@ func (v *salvage) findUnclaimed() error {
 		if !ok || told[number] {
 			continue
 		}
-		s.isTaken(number)
+		if s.isTaken(number); v.gaps == 0 {
+			continue
+		}
 		u, err := v.unclaimed(number)
 		if err != nil {
 			return err

@@ -430,15 +430,26 @@ func TestRepairControl(t *testing.T) {
 // TestRepairCrash cuts the power at every step of a repair: another one then leaves what the first
 // would have left.
 func TestRepairCrash(t *testing.T) {
-	w := newWreck(t, true)
-	for _, off := range []int64{700, 1100} {
-		if err := w.disk.FlipBit(runFiles(w.disk)[0], off, 1); err != nil {
-			t.Fatal(err)
-		}
+	for _, journal := range []bool{true, false} {
+		t.Run(fmt.Sprintf("journal damaged=%t", journal), func(t *testing.T) {
+			w := newWreck(t, true)
+			for _, off := range []int64{700, 1100} {
+				if err := w.disk.FlipBit(runFiles(w.disk)[0], off, 1); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if journal {
+				if err := w.disk.FlipBit(w.disk.Paths()[len(w.disk.Paths())-3], 150, 1); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.crashRepairs(t)
+		})
 	}
-	if err := w.disk.FlipBit(w.disk.Paths()[len(w.disk.Paths())-3], 150, 1); err != nil {
-		t.Fatal(err)
-	}
+}
+
+// crashRepairs cuts the power at every step of a repair.
+func (w *wreck) crashRepairs(t *testing.T) {
 	repair := func(image *segmenttest.FS) (*Damage, error) {
 		d, err := Examine(w.on(image))
 		if err == nil {
