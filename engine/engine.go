@@ -45,6 +45,7 @@ type Engine struct {
 	checkpointed uint64 // segment in which the last checkpoint began
 	rewriting    rewriting
 	journalDir   string // path of the journal
+	othersLeft   bool   // a journal that was replaced could not be removed
 	lastJournal  uint64 // the highest number that a journal's directory has had
 	moveDelay    time.Duration
 	nextMove     time.Time // not before

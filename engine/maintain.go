@@ -53,11 +53,12 @@ func (e *Engine) maintain() {
 			e.measureDisk()
 			e.relieve()
 			e.markIdle()
+			e.askPrepare()
 			e.arena.release()
 			marked = at
 		}
 		if at.Sub(spared) >= spareInterval && !failing {
-			e.report("remove spare files of the journal", e.journal.log.TrimSpares(idleSegments))
+			e.tidy()
 			spared = at
 		}
 		if at.Sub(pooled) >= poolInterval {
@@ -72,6 +73,14 @@ func (e *Engine) maintain() {
 		}
 		e.writeLeftOver()
 	}
+}
+
+// tidy removes files that nothing needs any more, those included that could not be removed before.
+func (e *Engine) tidy() {
+	if e.othersLeft {
+		e.removeOtherJournals()
+	}
+	e.report("remove spare files of the journal", e.journal.log.TrimSpares(idleSegments))
 }
 
 // writeLeftOver writes what nobody waits for: what expired in the background, or while something

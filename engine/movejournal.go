@@ -92,6 +92,7 @@ func (e *Engine) removeOtherJournals() {
 			err = errors.Join(err, removeJournal(e.fs, journalDir(e.opts.Dir, n)))
 		}
 	}
+	e.othersLeft = err != nil // tidy tries again
 	e.report("remove journals that were replaced", err)
 }
 

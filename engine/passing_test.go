@@ -77,6 +77,54 @@ func (f passingFault) passes(t *testing.T) {
 	l.drained()
 }
 
+// TestJournalIsRemovedLater: a journal that was replaced, and could not be removed then, is removed when
+// it can be.
+func TestJournalIsRemovedLater(t *testing.T) {
+	for _, kind := range []segmenttest.OpKind{segmenttest.OpList, segmenttest.OpRemove} {
+		e, fsys := newQuiet(t)
+		mustPut(t, e, "q", "a")
+		old := e.journalDir
+		failSync(t, e, fsys, "q", "b")
+		fsys.SetFault(func(op segmenttest.Op) (f segmenttest.Fault) {
+			if op.Kind == kind && (op.Path == old || strings.HasPrefix(op.Path, old+"/")) {
+				f.Err = syscall.EMFILE
+			}
+			return f
+		})
+		if err := e.moveJournal(); err != nil {
+			t.Fatal(err)
+		}
+		left := func() bool {
+			return slices.ContainsFunc(fsys.Paths(), func(p string) bool { return strings.HasPrefix(p, old+"/") })
+		}
+		if e.tidy(); !left() {
+			t.Errorf("%v: the old journal is gone, although it cannot be removed", kind)
+		}
+		fsys.SetFault(nil)
+		if e.tidy(); left() {
+			t.Errorf("%v: the old journal is there, although it can be removed", kind)
+		}
+		wantItems(t, e, "q", "a b")
+	}
+}
+
+// TestPrepareIsTriedAgain: a segment that could not be prepared is asked for again, before anything that
+// is put needs it.
+func TestPrepareIsTriedAgain(t *testing.T) {
+	e, fsys := newQuiet(t)
+	fsys.SetFault(segmenttest.FailAllFrom(segmenttest.OpCreate, 0, syscall.EMFILE))
+	e.prepareSegment()
+	fsys.SetFault(nil)
+	if e.askPrepare(); len(e.journal.rotated) != 1 {
+		t.Fatal("the segment is not asked for again")
+	}
+	<-e.journal.rotated
+	e.prepareSegment()
+	if e.askPrepare(); len(e.journal.rotated) != 0 || e.journal.log.NeedsPrepare() {
+		t.Error("a segment that is prepared is asked for")
+	}
+}
+
 // faultyLoad is an engine under a load that remembers what it has put and taken.
 type faultyLoad struct {
 	t      *testing.T

@@ -19,6 +19,13 @@ func (e *Engine) prepare() {
 	}
 }
 
+// askPrepare asks for the segment that the journal will need next, if an earlier try has failed.
+func (e *Engine) askPrepare() {
+	if e.journal.log.NeedsPrepare() {
+		signal(e.journal.rotated)
+	}
+}
+
 // prepareSegment makes the segment that the journal will need next. A full disk is remembered: puts
 // are then refused before the room at hand is used up.
 func (e *Engine) prepareSegment() {
