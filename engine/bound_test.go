@@ -182,9 +182,9 @@ func TestMemoryLimitSpills(t *testing.T) {
 
 // TestAccount counts memory of others against the limit.
 func TestAccount(t *testing.T) {
-	o := testOptions(newFS())
-	o.MemoryLimit = 1000
-	e := openQuiet(t, o)
+	e, _ := newQuiet(t)
+	mustGet(t, e, "q") // makes it
+	e.opts.MemoryLimit = e.memory.Load() + 1000
 	e.Account(900)
 	big := PutRequest{Data: make([]byte, 101)}
 	if _, err := e.Put(Now(), []byte("q"), big); err != ErrOutOfMemory {

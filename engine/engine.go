@@ -31,10 +31,11 @@ type Engine struct {
 	recovery Recovery
 
 	settings   atomic.Pointer[policy]
-	memory     atomic.Int64  // bytes that items, open reads and the buffers of clients take
+	memory     atomic.Int64  // bytes that queues, items, open reads and the buffers of clients take
 	queueCount atomic.Int64  // queues that exist
 	lastNumber atomic.Uint64 // number of the newest queue
 	created    atomic.Int64  // queues made
+	notCreated atomic.Int64  // queues not made, because of a limit
 	deletes    atomic.Int64  // queues deleted, expired ones included
 	expires    atomic.Int64  // queues expired
 	closed     atomic.Bool

@@ -30,7 +30,7 @@ var (
 	ErrTooManyQueues = errors.New("engine: too many queues")
 	// ErrTooManyChildren refuses to create a fanout child.
 	ErrTooManyChildren = errors.New("engine: queue has too many fanout children")
-	// ErrOutOfMemory refuses a put while items take more memory than the limit.
+	// ErrOutOfMemory refuses a put, or to create a queue, that would take more memory than the limit.
 	ErrOutOfMemory = errors.New("engine: out of memory")
 	// ErrOutOfDisk refuses a put while the journal finds no room on the disk.
 	ErrOutOfDisk = errors.New("engine: out of disk space")

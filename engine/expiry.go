@@ -108,7 +108,10 @@ func (e *Engine) moveIn(now Time, m move) (more []move) {
 	sh := e.shardOf([]byte(m.target))
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	q, _, err := e.find(sh, now, []byte(m.target))
+	q, err := sh.queues[m.target], error(nil)
+	if q == nil {
+		q, _, err = e.make(sh, now, m.target)
+	}
 	if err != nil {
 		e.log.Warn("expired item lost", "target", m.target, "err", err)
 		return nil

@@ -37,7 +37,7 @@ type Fetched struct {
 // exist. It returns ErrEmpty if there is no item, and ErrComing if the next one is on its way from
 // disk, after putting the request's Waiter, if it has one, in line. An alias is always empty, and
 // nobody waits for it. It also returns ErrNotTaken, ErrBacklog, a *NotAdmittedError, ErrClosed,
-// ErrTooManyQueues, ErrTooManyChildren and ErrBadName.
+// ErrTooManyQueues, ErrTooManyChildren, ErrOutOfMemory and ErrBadName.
 func (e *Engine) Fetch(now Time, name []byte, f FetchRequest, r Receiver) (Fetched, error) {
 	defer contain()
 	q, made, err := e.lockForFetch(now, name)

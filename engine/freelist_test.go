@@ -61,7 +61,7 @@ func TestFreeMemory(t *testing.T) {
 			t.Errorf("after items of %d bytes %d bytes are kept, want up to %d", size, got, most)
 		}
 	}
-	if got := e.Stats().MemoryBytes; got != 0 {
+	if got := memoryBeyondQueues(e); got != 0 {
 		t.Errorf("%d bytes are in use without any item", got)
 	}
 }

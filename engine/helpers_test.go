@@ -256,3 +256,10 @@ func mustCommitted(t testing.TB, e *Engine) func(Ticket, bool) {
 		mustCommit(t, e, ticket)
 	}
 }
+
+// memoryBeyondQueues is what the ledger says that is not for queues themselves.
+func memoryBeyondQueues(e *Engine) int64 {
+	n := e.Stats().MemoryBytes
+	e.eachQueue(func(q *queue) { n -= q.memory() })
+	return n
+}

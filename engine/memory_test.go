@@ -72,7 +72,7 @@ func TestMemory(t *testing.T) {
 				t.Errorf("6 items take %d bytes of memory, want 306,020 at least", got)
 			}
 			tt.do(t, e)
-			if got := e.Stats().MemoryBytes; got != 0 {
+			if got := memoryBeyondQueues(e); got != 0 {
 				t.Errorf("%d bytes are in use without any item", got)
 			}
 		})
@@ -97,7 +97,7 @@ func TestMemoryAfterReplay(t *testing.T) {
 		t.Errorf("99 items of 100 bytes take %d", got)
 	}
 	drain(t, again, "q")
-	if got := again.Stats().MemoryBytes; got != 0 {
+	if got := memoryBeyondQueues(again); got != 0 {
 		t.Errorf("%d bytes are in use without any item", got)
 	}
 }

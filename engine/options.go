@@ -37,9 +37,9 @@ type Options struct {
 	Dir string
 	// Settings are the options of queues, and the aliases. Reload replaces them.
 	Settings Settings
-	// MemoryLimit bounds the bytes of items, open reads and what Account was told of. From three
-	// quarters of it on the largest queues spill what they hold; past it, puts return
-	// ErrOutOfMemory. Zero means DefaultMemoryLimit().
+	// MemoryLimit bounds the bytes of queues, items, open reads and what Account was told of. From
+	// three quarters of it on the largest queues spill what they hold; past it, puts, and what would
+	// make a queue, return ErrOutOfMemory. Zero means DefaultMemoryLimit().
 	MemoryLimit int64
 	// JournalSize is how large, in bytes, the journal may grow before old segments are cleared of
 	// the live items that hold them: many are spilled, few are rewritten. It may grow by twice what

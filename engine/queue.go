@@ -70,6 +70,13 @@ type segmentMark struct {
 	id      uint64
 }
 
+// queueMemory is how many bytes a queue takes that holds nothing, about: itself with its histograms,
+// of which a busy one has more, and its places in tables. TestQueueMemory holds it to what is measured.
+const queueMemory = 1280
+
+// memory is what of the memory limit the queue takes beside its items.
+func (q *queue) memory() int64 { return queueMemory + int64(len(q.name)) }
+
 // items is the number of items queued, open reads not included.
 func (q *queue) items() int64 {
 	n := q.window.count + q.returned.count

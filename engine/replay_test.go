@@ -323,7 +323,7 @@ func FuzzReplay(f *testing.F) {
 			}
 		}
 		verify(t, e)
-		if got := e.memory.Load(); got != 0 {
+		if got := memoryBeyondQueues(e); got != 0 {
 			t.Errorf("%d bytes are in use without any item", got)
 		}
 	})

@@ -55,18 +55,30 @@ func (e *Engine) find(sh *shard, now Time, name []byte) (*queue, Ticket, error) 
 	return e.create(sh, now, string(name))
 }
 
+// create makes the queue called name for a client, unless a limit is in the way.
 func (e *Engine) create(sh *shard, now Time, name string) (*queue, Ticket, error) {
 	if err := ValidateName(name); err != nil {
 		return nil, Ticket{}, err
 	}
+	if e.memory.Load()+queueMemory+int64(len(name)) > e.opts.MemoryLimit {
+		e.notCreated.Add(1)
+		return nil, Ticket{}, ErrOutOfMemory
+	}
+	return e.make(sh, now, name)
+}
+
+// make is create whatever memory is left: for items that would be lost otherwise.
+func (e *Engine) make(sh *shard, now Time, name string) (*queue, Ticket, error) {
 	if parent, ok := parentOf(name); ok {
 		f := sh.families[parent]
 		if f != nil && len(f.children) >= e.opts.MaxFanoutChildren {
+			e.notCreated.Add(1)
 			return nil, Ticket{}, ErrTooManyChildren
 		}
 	}
 	if e.queueCount.Add(1) > int64(e.opts.MaxQueues) {
 		e.queueCount.Add(-1)
+		e.notCreated.Add(1)
 		return nil, Ticket{}, ErrTooManyQueues
 	}
 	opts := e.settings.Load().shared(name)
@@ -82,8 +94,9 @@ func (e *Engine) create(sh *shard, now Time, name string) (*queue, Ticket, error
 	return q, t, nil
 }
 
-// add enters q into the shard's tables (I5).
+// add enters q into the shard's tables (I5), and what it takes into the ledger.
 func (sh *shard) add(q *queue) {
+	sh.pool.memory.Add(q.memory())
 	sh.queues[q.name] = q
 	q.family = sh.families[q.name]
 	parent, ok := parentOf(q.name)
@@ -111,8 +124,9 @@ func (sh *shard) list(dst []*queue) []*queue {
 	return dst
 }
 
-// unlink takes q out of the shard's tables.
+// unlink takes q out of the shard's tables and the ledger.
 func (sh *shard) unlink(q *queue) {
+	sh.pool.memory.Add(-q.memory())
 	delete(sh.queues, q.name)
 	parent, ok := parentOf(q.name)
 	if !ok {

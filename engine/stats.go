@@ -58,9 +58,10 @@ type Stats struct {
 	Queues       int64
 	TotalItems   int64 // accepted by puts, in every queue that they went to
 	Created      int64 // queues made, those found at start included
+	NotCreated   int64 // queues not made, because of MaxQueues, MaxFanoutChildren or MemoryLimit
 	Deleted      int64 // expired ones included
 	Expired      int64 // queues deleted by MaxQueueAge
-	MemoryBytes  int64 // taken by items, open reads and what Account was told of
+	MemoryBytes  int64 // taken by queues, items, open reads and what Account was told of
 	MemoryLimit  int64
 	JournalBytes int64 // of disk
 	// SyncErrors counts the syncs that failed, by the name of the error: "EIO", "ENOSPC", "other".
@@ -228,7 +229,7 @@ func (e *Engine) countAliases(aliases map[string][]string, now Time) {
 func (e *Engine) Stats() Stats {
 	defer contain()
 	s := Stats{
-		Queues: e.queueCount.Load(), Created: e.created.Load(), Deleted: e.deletes.Load(),
+		Queues: e.queueCount.Load(), Created: e.created.Load(), NotCreated: e.notCreated.Load(), Deleted: e.deletes.Load(),
 		Expired: e.expires.Load(), MemoryBytes: e.memory.Load(), MemoryLimit: e.opts.MemoryLimit,
 		JournalFailing: e.journal.failing(), DiskFull: e.journal.noDisk.Load() || e.lowDisk.Load(),
 		SyncErrors: e.journal.syncs.failures(),

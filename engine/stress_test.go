@@ -93,7 +93,7 @@ func TestStress(t *testing.T) {
 	}
 	e.Delete(Now(), lossy.name)
 	e.Delete(Now(), []byte("dead"))
-	if got := e.Stats().MemoryBytes; got != 0 {
+	if got := memoryBeyondQueues(e); got != 0 {
 		t.Errorf("%d bytes are in use without any item", got)
 	}
 }

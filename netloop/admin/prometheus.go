@@ -171,6 +171,8 @@ func (c *collector) storage(st *netloop.Stats) {
 	e := &st.Engine
 	c.gauge("queues", "Queues that exist.", float64(e.Queues))
 	c.counter("queues_created_total", "Queues made, those found at the start included.", e.Created)
+	c.counter("queues_refused_total", "Queues not made, because of max_queues, of too many fanout children, "+
+		"or of memory_limit.", e.NotCreated)
 	c.counter("queues_deleted_total", "Queues deleted, those that expired included.", e.Deleted)
 	c.counter("queues_expired_total", "Queues deleted by max_queue_age.", e.Expired)
 	c.gauge("items", "Items queued.", float64(st.Items))
