@@ -62,15 +62,18 @@ func (d *heldDisk) end(err error) {
 	synctest.Wait()
 }
 
-// release ends the sync that is under way, if there is one, and holds none any more.
+// release ends the syncs that are under way, and holds none any more.
 func (d *heldDisk) release() {
 	synctest.Wait()
 	d.held.Store(false)
-	select {
-	case d.outcome <- nil:
-	default:
+	for {
+		select {
+		case d.outcome <- nil:
+			synctest.Wait()
+		default:
+			return
+		}
 	}
-	synctest.Wait()
 }
 
 // expect checks what the client has received, and forgets it.
