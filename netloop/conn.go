@@ -116,5 +116,8 @@ func (c *conn) release(canRead bool) {
 
 // peer implements sink.
 func (c *conn) peer() string {
+	if c.addr == nil {
+		return "unknown" // a socket that no listener has accepted
+	}
 	return c.addr.String()
 }
