@@ -49,6 +49,8 @@ func TestOperationsContainFaults(t *testing.T) {
 		"FlushingAllExpired": makes,
 		"FlushingExpired":    makes,
 		"Left":               "reads a length",
+		"MemoryLeft":         "reads a number",
+		"MemoryLimit":        "reads a setting",
 		"OptionsFor":         "reads settings, which never change",
 		"Queue":              "checks a name",
 		"Recovery":           "reads what Open has found",

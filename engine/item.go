@@ -40,8 +40,13 @@ func (t Time) Std() time.Time {
 // Item is an item of a queue as a reader sees it.
 type Item struct {
 	ID     uint64 // per queue, +1 per put, never used twice
-	Data   []byte // who may use it, and until when, is said where the Item comes from
+	Data   []byte // who may use it, and until when, is said where the Item comes from; see HasOwnMemory
 	Flags  uint32 // as stored by the client
 	Added  Time
 	Expiry Time // zero: never
 }
+
+// HasOwnMemory reports whether the item is so large that its Data has memory of its own. Nobody changes
+// that, so whoever got the item may keep Data for as long as needed, also when the item is gone. It is
+// not counted against the memory limit then, unless the caller accounts for it.
+func (it Item) HasOwnMemory() bool { return len(it.Data) > maxChunkSize }

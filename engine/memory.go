@@ -12,6 +12,12 @@ import (
 // that are refused.
 func (e *Engine) Account(n int64) { e.memory.Add(n) }
 
+// MemoryLimit is how many bytes items, open reads and what is accounted for may take.
+func (e *Engine) MemoryLimit() int64 { return e.opts.MemoryLimit }
+
+// MemoryLeft is how many bytes are left of the memory limit; it may be negative.
+func (e *Engine) MemoryLeft() int64 { return e.opts.MemoryLimit - e.memory.Load() }
+
 // DefaultMemoryLimit is a quarter of the memory of the machine, or of the control groups that the
 // process is in if they allow less, but at least 16 MiB; 1 GiB if neither can be read.
 func DefaultMemoryLimit() int64 {

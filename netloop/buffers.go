@@ -59,8 +59,8 @@ func (s *session) dropOutput() {
 func (s *session) keepInput(buf []byte) bool {
 	buffered := &s.loop.server.buffered
 	size := len(s.in) + len(buf)
-	if size > smallInput && size > cap(s.in) &&
-		buffered.Load()+int64(size) > s.loop.server.opts.BufferLimit {
+	if size > smallInput && size > cap(s.in) && (s.loop.engine.MemoryLeft() <= s.reserve() ||
+		buffered.Load()+int64(size) > s.loop.server.opts.BufferLimit) {
 		return false
 	}
 	if s.inPool == nil {
@@ -74,6 +74,16 @@ func (s *session) keepInput(buf []byte) bool {
 		s.kept += grown
 	}
 	return true
+}
+
+// reserve is how many bytes of the memory limit are not for the input of s. It is negative for a client
+// that has read replies before: it may go beyond the limit by a sixteenth, so that others cannot take
+// its place.
+func (s *session) reserve() int64 {
+	if s.taken > 0 {
+		return -s.loop.engine.MemoryLimit() / 16
+	}
+	return 0
 }
 
 // dropInput gives the buffer for input back, with whatever it holds.

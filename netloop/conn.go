@@ -108,9 +108,14 @@ func (c *conn) release(canRead bool) {
 	if c.watched {
 		c.driver.server.drainer.forget(c.fd)
 	}
-	if canRead && !c.broken && len(c.backlog) > 0 {
-		c.driver.server.drainer.linger(c.fd, c.backlog)
+	rest, b := [][]byte{c.backlog}, &c.session.body
+	if b.pending() {
+		rest = append(rest, b.rest, []byte(b.tail))
 	}
+	if canRead && !c.broken && len(c.backlog)+len(b.rest) > 0 {
+		c.driver.server.drainer.linger(c.fd, rest...)
+	}
+	c.session.dropBody()
 	c.backlog = nil
 }
 

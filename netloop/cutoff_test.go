@@ -10,37 +10,48 @@ import (
 	"time"
 )
 
-// bigReply is an item that no socket takes at once, and the reply to a GET of it.
-func bigReply() (item, reply string) {
-	item = strings.Repeat("x", 24<<20)
-	return item, fmt.Sprintf("VALUE big 0 %d\r\n%s\r\nEND\r\n", len(item), item)
+// bigReply is items that no socket takes at once, and the reply to a GET of each: a large one, which is
+// sent in pieces, or many, which are made together.
+func bigReply(items int) (item, reply string) {
+	item = strings.Repeat("x", 24<<20/items)
+	return item, strings.Repeat(fmt.Sprintf("VALUE big 0 %d\r\n%s\r\nEND\r\n", len(item), item), items)
 }
 
-// getUnread has a client get an item without reading it, until a part of the reply has been sent.
-func getUnread(t *testing.T, s *Server) *peer {
+// getUnread has a client get items without reading them, until a part of the reply has been sent.
+func getUnread(t *testing.T, s *Server, items int) *peer {
 	t.Helper()
-	item, _ := bigReply()
+	item, _ := bigReply(items)
 	p := dial(t, s)
-	p.send("set big 0 0 %d\r\n%s\r\n", len(item), item)
-	p.expect("STORED\r\n")
-	p.send("get big\r\n")
-	waitFor(t, func() bool { return s.Counters().BytesWritten > int64(len(item)) })
+	for range items {
+		p.send("set big 0 0 %d\r\n%s\r\n", len(item), item)
+		p.expect("STORED\r\n")
+	}
+	p.send("%s", strings.Repeat("get big\r\n", items))
+	waitFor(t, func() bool {
+		n := s.Counters()
+		return n.GetHits == int64(items) && n.BytesWritten > bodyPiece
+	})
 	return p
 }
+
+// cutOffCases are how many items make a reply, and what its connection may hold: the session is stalled,
+// and idle.
+var cutOffCases = []struct{ items, pending int }{{1, 0}, {120, 1 << 30}}
 
 // TestShutdownFinishesReplies stops a server in the middle of a reply. The item in it is gone from its
 // queue: the client gets it whole, as long as it reads within the grace period, however much its
 // connection may hold.
 func TestShutdownFinishesReplies(t *testing.T) {
-	for _, pending := range []int{0, 1 << 30} { // the session is stalled, and idle
+	for _, tt := range cutOffCases {
+		pending := tt.pending
 		s := startServer(t, Options{Loops: 1, MaxPending: pending, ShutdownGrace: testDeadline}, unsynced())
-		p := getUnread(t, s)
+		p := getUnread(t, s, tt.items)
 		done := make(chan error, 1)
 		go func() { done <- s.Shutdown(context.Background()) }()
 		if pending > 0 {
 			waitFor(t, func() bool { return s.Connections() == 0 }) // the reply is the drainer's
 		}
-		_, reply := bigReply()
+		_, reply := bigReply(tt.items)
 		if got := p.expectEnd(); got != reply {
 			t.Errorf("with %d bytes allowed: %d bytes of the reply arrived, want %d", pending, len(got), len(reply))
 		}
@@ -56,13 +67,14 @@ func TestShutdownFinishesReplies(t *testing.T) {
 // TestShutdownCountsReplies stops a server whose client does not read: what it did not get is logged and
 // counted.
 func TestShutdownCountsReplies(t *testing.T) {
-	for _, pending := range []int{0, 1 << 30} {
+	for _, tt := range cutOffCases {
+		pending := tt.pending
 		var log bytes.Buffer
 		s := startServer(t, Options{
 			Loops: 1, MaxPending: pending, ShutdownGrace: time.Millisecond,
 			Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		}, unsynced())
-		getUnread(t, s)
+		getUnread(t, s, tt.items)
 		if err := s.Shutdown(context.Background()); err != nil {
 			t.Errorf("Shutdown = %v", err)
 		}

@@ -122,6 +122,8 @@ func (s *session) fetch(
 		s.beginWait(waitFetch, name, reply, access, l.clock+moment(millis))
 	case err == engine.ErrEmpty:
 		s.proto.none(s)
+	case err == engine.ErrNotTaken:
+		s.notTaken()
 	default:
 		s.proto.refuse(s, err)
 	}

@@ -30,8 +30,8 @@ type drainer struct {
 
 // lingering is what a connection that has ended still has to send.
 type lingering struct {
-	rest  []byte
-	size  int64 // of rest at first, which is what its memory is
+	rest  [][]byte // in order
+	size  int64    // of rest at first, which is what its memory is
 	until time.Time
 }
 
@@ -84,8 +84,8 @@ func (d *drainer) forget(fd int) {
 	}
 }
 
-// linger sends rest on a copy of fd, and then closes the copy, which ends the connection.
-func (d *drainer) linger(fd int, rest []byte) {
+// linger sends rest, in order, on a copy of fd, and then closes the copy, which ends the connection.
+func (d *drainer) linger(fd int, rest ...[]byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.stopped {
@@ -100,7 +100,7 @@ func (d *drainer) linger(fd int, rest []byte) {
 		d.countCut(rest)
 		return
 	}
-	l := &lingering{rest: rest, size: int64(len(rest)), until: time.Now().Add(lingerTime)}
+	l := &lingering{rest: rest, size: sizeOf(rest), until: time.Now().Add(lingerTime)}
 	d.lingering[own] = l
 	d.account(l.size)
 	d.arm(unix.EPOLL_CTL_ADD, own)
@@ -138,14 +138,27 @@ func (d *drainer) ready(fd int) {
 	if l == nil {
 		return
 	}
-	n, errno := sendNow(fd, l.rest)
-	l.rest = l.rest[n:]
+	errno := l.send(fd)
 	if len(l.rest) > 0 && (errno == 0 || errno == syscall.EAGAIN || errno == syscall.EINTR) {
 		l.until = time.Now().Add(lingerTime)
 		d.arm(unix.EPOLL_CTL_MOD, fd)
 		return
 	}
 	d.end(fd)
+}
+
+// send sends what the socket takes.
+func (l *lingering) send(fd int) (errno syscall.Errno) {
+	for len(l.rest) > 0 && errno == 0 {
+		if len(l.rest[0]) == 0 {
+			l.rest = l.rest[1:]
+			continue
+		}
+		var n int
+		n, errno = sendNow(fd, l.rest[0])
+		l.rest[0] = l.rest[0][n:]
+	}
+	return errno
 }
 
 // end closes a connection that lingers. What its client has not taken is lost. The caller holds mu.
@@ -166,11 +179,18 @@ func (d *drainer) endOverdue(now time.Time) {
 }
 
 // countCut counts what is lost of a connection's replies. The caller holds mu.
-func (d *drainer) countCut(rest []byte) {
-	if len(rest) > 0 {
+func (d *drainer) countCut(rest [][]byte) {
+	if bytes := sizeOf(rest); bytes > 0 {
 		d.cut++
-		d.cutBytes += int64(len(rest))
+		d.cutBytes += bytes
 	}
+}
+
+func sizeOf(parts [][]byte) (bytes int64) {
+	for _, part := range parts {
+		bytes += int64(len(part))
+	}
+	return bytes
 }
 
 // undelivered returns of how many connections the clients did not take all replies, and their bytes.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,8 +16,8 @@ import (
 // ledgerLimit is the memory limit of an engine whose buffers are to matter.
 const ledgerLimit = 16 << 20
 
-func newLedgerServer(t *testing.T) *testServer {
-	ts := &testServer{t: t, fs: segmenttest.New(), memory: ledgerLimit, set: defaults()}
+func newLedgerServer(t *testing.T, opts Options, memory int64) *testServer {
+	ts := &testServer{t: t, fs: segmenttest.New(), opts: opts, memory: memory, set: defaults()}
 	ts.set.Default.Sync = engine.SyncNever
 	ts.start()
 	return ts
@@ -42,7 +43,7 @@ func partial(n int) string { return fmt.Sprintf("set p 0 0 %d\r\n%s", n+1, strin
 // the last put is stored.
 func TestLedgerOfInput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ts := newLedgerServer(t)
+		ts := newLedgerServer(t, Options{}, ledgerLimit)
 		defer ts.stop()
 		c := ts.dial(memcacheProtocol{})
 		item := strings.Repeat("y", 10_000)
@@ -98,7 +99,7 @@ func TestLedgerOfOutput(t *testing.T) {
 	for _, end := range []string{"reads", "gone"} {
 		t.Run(end, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				ts := newLedgerServer(t)
+				ts := newLedgerServer(t, Options{}, ledgerLimit)
 				defer ts.stop()
 				c := ts.dial(memcacheProtocol{})
 				r := &fitfulReader{testClient: c}
@@ -135,9 +136,9 @@ func TestLedgerOfOutput(t *testing.T) {
 // TestLedgerSteps tests that small changes are not told, and that all that was told is taken back.
 func TestLedgerSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ts := newLedgerServer(t)
+		ts := newLedgerServer(t, Options{}, ledgerLimit)
 		defer ts.stop()
-		l := ledger{engine: ts.opts.Engine}
+		l := ledger{engine: ts.opts.Engine, total: new(atomic.Int64)}
 		for _, step := range []struct{ held, told int64 }{
 			{ledgerStep - 1, 0},
 			{ledgerStep, ledgerStep},

@@ -60,7 +60,7 @@ type loop struct {
 
 func newLoop(s *Server) *loop {
 	l := &loop{server: s, engine: s.opts.Engine, log: s.log}
-	l.ledger.engine = l.engine
+	l.ledger.engine, l.ledger.total = l.engine, &s.owed
 	l.watch = newWatchdog(s)
 	if !s.opts.NoHistograms {
 		l.latencies = newLatencies(l.engine)
@@ -145,7 +145,7 @@ func (l *loop) gone(s *session, canRead bool) {
 	s.dropGet()
 	s.dropInput()
 	s.dropOutput()
-	l.ledger.held -= int64(s.owed) // what is unsent is the drainer's now, or nobody's
+	l.ledger.owe(-s.owed) // what is unsent is the drainer's now, or nobody's
 	s.owed = 0
 	l.sessions.remove(s)
 }

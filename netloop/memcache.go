@@ -89,6 +89,16 @@ func (s *session) reply(req *memcache.Request, reply string) {
 }
 
 func (memcacheProtocol) item(s *session, it engine.Item) bool {
+	if it.HasOwnMemory() {
+		if !s.startBody(it, memcache.ValueTrailer) {
+			return false
+		}
+		s.out = memcache.AppendValueHeader(s.out, s.name, it.Flags, len(it.Data))
+		return true
+	}
+	if !s.room(len(it.Data)) {
+		return false
+	}
 	s.out = memcache.AppendValue(s.out, s.name, it.Flags, it.Data)
 	return true
 }

@@ -59,6 +59,9 @@ func runJob(f func() error) (err error, fault *jobFault) {
 
 // cutReply drops the reply being made.
 func (s *session) cutReply() {
+	if s.replyStart < len(s.out) {
+		s.dropBody()
+	}
 	s.out, s.claiming = s.out[:min(s.replyStart, len(s.out))], false
 	n := len(s.claims)
 	for n > 0 && s.claims[n-1].end > len(s.out) {

@@ -22,6 +22,7 @@ type Server struct {
 	status    *statusKeeper
 	syncer    *syncer
 	inline    inlineSync
+	bodies    bodies
 	reliable  *reliableReads
 	drainer   *drainer
 	loops     []*driver
@@ -31,6 +32,7 @@ type Server struct {
 	refused     atomic.Int64 // over the limit
 	admitted    atomic.Int64 // ever
 	buffered    atomic.Int64 // bytes of input kept by all sessions
+	owed        atomic.Int64 // bytes of replies that have not left, as far as loops have told
 	turnLogged  atomic.Int64 // when a long turn was logged last: Unix time in ns
 
 	stopOnce sync.Once
@@ -60,6 +62,7 @@ func New(opts Options) (*Server, error) {
 		reliable: newReliableReads(opts.Engine, clock),
 		stopping: make(chan struct{}), stopped: make(chan struct{}),
 	}
+	s.bodies = bodies{account: opts.Engine.Account, users: map[*byte]int{}}
 	s.syncer = newSyncer(opts.Engine, s.inline.took)
 	s.opts.Loops = opts.loops()
 	for range s.opts.Loops {

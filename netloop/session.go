@@ -90,6 +90,7 @@ type session struct {
 	skip    int64 // bytes of a refused item still to be read over
 
 	out      []byte                     // replies that have not left; nil if there are none
+	body     body                       // comes behind out
 	outPool  *bytebufferpool.ByteBuffer // that out came from
 	ticket   engine.Ticket              // must be good before they, or the next one, may
 	claims   []claim                    // those that say that something was stored or removed
@@ -97,6 +98,8 @@ type session struct {
 	// replyStart is where in out the reply to the request being run begins.
 	replyStart int
 	owed       int  // bytes of replies that have not left, as counted in the loop's ledger
+	taken      int  // bytes of replies that the client has read, as far as the server knows
+	noRoom     bool // an item was not taken because its reply had no room
 	dirty      bool // in loop.dirty
 	served     bool // … with an item
 	posted     news // guarded by the mailbox's mutex
@@ -177,6 +180,9 @@ func (s *session) run(in []byte) int {
 		used += n
 		s.need = 0
 		s.loop.touch(s)
+		if len(s.out) >= s.owed+smallReply {
+			s.countOutput()
+		}
 		if s.state == idle && s.owesTooMuch() {
 			s.to(stalled)
 		}
@@ -187,12 +193,15 @@ func (s *session) run(in []byte) int {
 
 // owesTooMuch reports whether so many replies wait for the client that nothing more is to be run.
 func (s *session) owesTooMuch() bool {
+	if s.body.pending() || s.owed >= smallReply && s.repliesShort() {
+		return true
+	}
 	return len(s.out)+s.sink.unsent() > s.loop.server.opts.MaxPending
 }
 
 // unstall goes on with a stalled session, if the client has read enough.
 func (s *session) unstall() {
-	if s.state != stalled || s.owesTooMuch() {
+	if s.state != stalled || !s.sendBody() || s.owesTooMuch() {
 		return
 	}
 	s.to(idle)
@@ -253,6 +262,9 @@ func (s *session) quitMisled() {
 
 // Receive implements engine.Receiver for the fetch being run.
 func (s *session) Receive(it engine.Item) bool {
+	if s.body.pending() {
+		return false // when that has left
+	}
 	s.served = true
 	return s.proto.item(s, it)
 }

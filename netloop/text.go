@@ -113,6 +113,16 @@ func (textProtocol) largest(o *Options) int { return o.MaxLine + o.MaxItemSize }
 func (textProtocol) tooMany() []byte { return text.AppendError(nil, "Too many open connections.") }
 
 func (textProtocol) item(s *session, it engine.Item) bool {
+	if it.HasOwnMemory() {
+		if !s.startBody(it, text.ItemTrailer) {
+			return false
+		}
+		s.out = text.AppendItemHeader(s.out)
+		return true
+	}
+	if !s.room(len(it.Data)) {
+		return false
+	}
 	s.out = text.AppendItem(s.out, it.Data)
 	return true
 }

@@ -60,6 +60,10 @@ func (thriftProtocol) next(s *session, in []byte) int {
 		s.clientID = string(req.ClientID)
 	}
 	if req.Method == thrift.MethodPut && isLargePut(req, n) {
+		if s.loop.engine.MemoryLeft() < int64(n) {
+			s.proto.refuse(s, engine.ErrOutOfMemory)
+			return n
+		}
 		s.putInBackground(in[:n])
 		return n
 	}
@@ -153,11 +157,13 @@ func (s *session) putInBackground(frame []byte) {
 	if _, err := s.thriftDecoder().Decode(bytes.Clone(frame), &req); err != nil {
 		panic("netloop: frame cannot be decoded again: " + err.Error())
 	}
-	e, client := s.loop.engine, s.clientID
+	e, client, size := s.loop.engine, s.clientID, int64(len(frame))
+	e.Account(size)
 	expiry := engine.Time(thrift.ExpiryTime(req.ExpiryMillis, int64(s.loop.now)))
 	var ticket engine.Ticket
 	count := 0
 	s.startJob(func() error {
+		defer e.Account(-size)
 		for item := range req.Items.All() {
 			if s.writesBlocked() {
 				return errSetUnavailable
@@ -209,6 +215,10 @@ func thriftPeek(s *session, req *thrift.Request) {
 // thriftPeeked words the outcome of a peek.
 func thriftPeeked(s *session, queue []byte, alias bool, err error) {
 	l := s.loop
+	if s.noRoom {
+		s.notTaken()
+		return
+	}
 	if err != nil && err != engine.ErrEmpty {
 		s.proto.refuse(s, err)
 		return
@@ -220,6 +230,9 @@ func thriftPeeked(s *session, queue []byte, alias bool, err error) {
 		info.Waiters, info.OpenReads = int32(q.Waiters), int32(q.OpenReads)
 	}
 	s.out = thrift.AppendQueueInfo(s.out, s.thrift.call, &info)
+	if cap(l.headItem) > maxPooledBuffer {
+		l.headItem = nil
+	}
 }
 
 // thriftDone words the outcome of a call that has nothing to tell.

@@ -45,14 +45,22 @@ func thriftGetItems(s *session, req *thrift.Request) {
 func (thriftProtocol) item(s *session, it engine.Item) bool {
 	g := &s.thrift.get
 	if g.reply == nil {
+		if !s.room(len(it.Data)) {
+			return false
+		}
 		s.loop.headItem = append(s.loop.headItem, it.Data...)
 		return true
 	}
 	if g.count > 0 && len(g.reply.B)+thrift.ItemOverhead+len(it.Data) > maxThriftReply {
 		return false
 	}
+	if !s.room(len(it.Data)) {
+		s.noRoom = g.count == 0 // else the reply is what there is
+		return false
+	}
 	g.reply.B = thrift.AppendItem(g.reply.B, it.Data, 0)
 	g.count++
+	s.countOutput()
 	return true
 }
 
@@ -101,6 +109,7 @@ func (s *session) dropGet() {
 	}
 	s.loop.buffers.gets.give(g.reply)
 	g.reply = nil
+	s.countOutput()
 }
 
 func thriftConfirm(s *session, req *thrift.Request) {

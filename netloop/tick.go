@@ -201,12 +201,16 @@ func (l *loop) deliver(s *session, err error) {
 	if err != nil || l.engine.Committed(s.ticket) { // or a later reply still waits for it
 		s.ticket = engine.Ticket{}
 	}
-	if len(s.out) > 0 {
+	made := len(s.out)
+	if made > 0 {
 		l.send(s, s.out)
 	}
 	s.dropOutput()
 	if s.state != closed {
 		s.countOutput()
+		if s.owed == 0 {
+			s.taken = min(s.taken+made, provenSize)
+		}
 	}
 	switch s.state {
 	case stalled:

@@ -112,19 +112,29 @@ func (s *session) continueMonitor() {
 	if !wait {
 		deadline = forever
 	}
+	if s.body.pending() {
+		s.pauseMonitor()
+		return
+	}
 	portion := maxPortion
 	for w.remaining != 0 && deadline > l.clock && !s.readsBlocked() {
 		if portion <= 0 || s.owesTooMuch() {
-			w.kind = waitMonitor
-			s.to(stalled)
-			l.mark(s)
+			s.pauseMonitor()
 			return
 		}
 		n, got, err := s.tryMany(w.name, w.access, wait, w.remaining)
 		portion -= n
 		w.remaining -= n
+		if s.body.pending() {
+			s.pauseMonitor()
+			return
+		}
 		if got.Waiting {
 			s.beginWait(waitMonitor, w.name, w.reply, w.access, deadline)
+			return
+		}
+		if err == engine.ErrNotTaken && s.noRoom {
+			s.notTaken()
 			return
 		}
 		if err == engine.ErrEmpty || err == engine.ErrNotTaken {
@@ -203,7 +213,17 @@ func (s *session) waitOver() {
 		s.waitedFor(kind, ref, err)
 	}
 	s.endReply(s.replyStart)
+	if s.state == idle && s.body.pending() {
+		s.to(stalled)
+	}
 	s.resume()
+}
+
+// pauseMonitor has the monitor go on in a later turn, or when the client has read.
+func (s *session) pauseMonitor() {
+	s.wait.kind = waitMonitor
+	s.to(stalled)
+	s.loop.mark(s)
 }
 
 // waitedFor words what has come of a wait for items.
@@ -213,13 +233,13 @@ func (s *session) waitedFor(kind waitKind, ref engine.ReadRef, err error) {
 		s.proto.refuse(s, err)
 	case kind == waitFetch:
 		if !s.collect(ref) {
-			s.proto.none(s)
+			s.notTaken()
 		}
 	case s.collect(ref):
 		s.wait.remaining--
 		s.continueMonitor()
 	default:
-		s.proto.none(s)
+		s.notTaken()
 	}
 }
 

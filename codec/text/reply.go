@@ -37,6 +37,13 @@ func AppendItem(dst, data []byte) []byte {
 	return append(dst, '\n')
 }
 
+// ItemTrailer ends the reply for an item.
+const ItemTrailer = "\n"
+
+// AppendItemHeader appends what comes before an item. The data and then ItemTrailer must follow, for
+// callers that send the data without copying it here.
+func AppendItemHeader(dst []byte) []byte { return append(dst, ':') }
+
 // AppendError appends a failure. What is not printable ASCII in message becomes a question mark, so
 // that no text can end the line early.
 func AppendError(dst []byte, message string) []byte {

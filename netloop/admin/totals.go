@@ -86,6 +86,7 @@ func (t *totals) global(st *netloop.Stats) {
 		{"protocol_errors", c.NotProtocol},
 		{"replies_cut", st.RepliesCut},
 		{"session_faults", c.Panics},
+		{"replies_refused", c.RepliesRefused},
 		{"long_turns", c.LongTurns},
 	} {
 		t.counter(n.name, n.value)
