@@ -204,12 +204,14 @@ func (d *driver) stop() {
 	d.stopped = true
 }
 
-// drain ends what sessions wait for; from now on, those that have nothing left to do are closed.
+// drain ends what sessions wait for; from now on, those that have nothing left to do are closed. What
+// has no deadline does not wait for an item, but for the disk to give one back: to end it would say that
+// the queue is empty.
 func (d *driver) drain() {
 	d.draining = true
 	for s := d.sessions.head; s != nil; {
 		next := s.newerIdle // of now: a wait that ends makes s the newest
-		if s.state == waiting && s.wait.kind != waitJob {
+		if s.state == waiting && s.wait.kind != waitJob && s.wait.heapIndex >= 0 {
 			d.guard(s, (*session).deadlinePassed)
 		}
 		s = next

@@ -28,6 +28,12 @@ func startServer(t testing.TB, opts Options, queue engine.QueueOptions) *Server 
 	if err != nil {
 		t.Fatal(err)
 	}
+	return startServerOf(t, e, opts)
+}
+
+// startServerOf is startServer for an engine that is open; it closes it.
+func startServerOf(t testing.TB, e *engine.Engine, opts Options) *Server {
+	t.Helper()
 	opts.Engine = e
 	opts.Memcache = "127.0.0.1:0"
 	if opts.Loops == 0 {
