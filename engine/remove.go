@@ -26,15 +26,7 @@ func (e *Engine) ticketSoFar(q *queue) Ticket {
 // back. The caller holds the shard's mutex.
 func (e *Engine) clear(q *queue) rubbish {
 	if q.inJournal() && q.items() > 0 {
-		var except []uint64
-		for _, list := range [...]*readList{&q.open, &q.moving} {
-			for r := list.head; r != nil; r = r.next {
-				except = append(except, r.item.ID)
-			}
-		}
-		e.journal.record(q.number, func(b []byte) []byte {
-			return appendFlush(b, q.number, q.nextID, except)
-		})
+		e.recordClear(q)
 	}
 	left := rubbish{q: q, parts: [3]window{q.window}, reads: [2]readList{q.returned}}
 	q.window, q.returned = window{}, readList{}
@@ -44,6 +36,34 @@ func (e *Engine) clear(q *queue) rubbish {
 	}
 	q.segments = q.segments[:0]
 	return left
+}
+
+// recordClear records that all queued items of q are gone, by what stays or by what goes, whichever is
+// less: the journal is not given more than was put.
+func (e *Engine) recordClear(q *queue) {
+	var ids []uint64
+	add := func(list *readList, from uint64) {
+		for r := list.head; r != nil; r = r.next {
+			if r.item.ID >= from {
+				ids = append(ids, r.item.ID)
+			}
+		}
+	}
+	if q.open.count+q.moving.count <= q.items() {
+		add(&q.open, 0)
+		add(&q.moving, 0)
+		e.journal.record(q.number, func(b []byte) []byte {
+			return appendFlush(b, q.number, q.nextID, ids)
+		})
+		return
+	}
+	head := q.headID()
+	add(&q.moving, head)
+	gone := goneIDs{idRange: idRange{head, q.nextID - 1}, reads: ids}
+	for r := q.returned.head; r != nil; r = r.next {
+		gone.behind = append(gone.behind, idRange{r.item.ID, r.item.ID})
+	}
+	e.journal.record(q.number, func(b []byte) []byte { return q.appendGone(b, gone.ranges()) })
 }
 
 // FlushAll flushes every queue, or none: it returns a *NotAdmittedError, that of the first queue by

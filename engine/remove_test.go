@@ -184,3 +184,32 @@ func TestNotAdmitted(t *testing.T) {
 		t.Errorf("the queue holds %d items, want that nobody touched the one", got)
 	}
 }
+
+// TestFlushBesideOpenReads flushes single items, queued and returned, of a queue of which many are
+// open: what the journal is given does not depend on how many, and a kill finds those that are open.
+func TestFlushBesideOpenReads(t *testing.T) {
+	e, _ := newQuiet(t)
+	const open, rounds = 1000, 20
+	putMany(t, e, "q", 0, open)
+	var refs []ReadRef
+	for range open {
+		ref, _ := mustOpen(t, e, "q")
+		refs = append(refs, ref)
+	}
+	before := e.journal.appendedEnd()
+	for i := range rounds {
+		putMany(t, e, "q", open+i, 1)
+		e.Abort(Now(), refs[i])
+		ticket, err := e.Flush(Now(), []byte("q"), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustCommit(t, e, ticket)
+	}
+	if n := (e.journal.appendedEnd() - before) / rounds; n > 100 {
+		t.Errorf("the journal was given %d bytes for an item of 30 and a flush", n)
+	}
+	if got := kill(t, e).Recovery().Items; got != open-rounds {
+		t.Errorf("after a kill there are %d items, want %d", got, open-rounds)
+	}
+}
