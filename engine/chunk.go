@@ -39,14 +39,12 @@ func chunkClass(n int) int {
 	return (bits.Len(uint(n-1)) - 10 + 1) / 2
 }
 
-// pool keeps the chunks and read buffers of one shard that are not in use. The shard's mutex guards
-// it.
+// pool keeps the chunks of one shard that are not in use. The shard's mutex guards it.
 type pool struct {
 	memory *atomic.Int64 // bytes in use by items of the whole engine
 	arena  *arena        // has the largest chunks
 	free   freeList
 	chunks [chunkClasses - 1]*chunk // free, by class
-	reads  [readClasses]*read       // likewise
 }
 
 // chunkSize is the size of the chunk that take returns for a class and n bytes.
@@ -98,40 +96,16 @@ func (p *pool) give(c *chunk) {
 	p.chunks[class] = c
 }
 
-// trimBatch is how many chunks and reads trim lets go of at most before the shard is unlocked for a
-// moment.
-const trimBatch = 256
-
-// trim leaves chunks and reads to the collector that nobody has needed since the last trim, so that
-// a burst does not take memory for ever. It reports whether that was all of them; what is kept then
-// counts as not needed until somebody does.
-func (p *pool) trim() (all bool) {
-	for range trimBatch {
-		size := p.idlest()
-		if size == 0 {
-			p.free.idle = p.free.bytes
-			return true
-		}
-		p.free.release(size)
-	}
-	return false
-}
-
-// idlest takes the largest chunk or read that fits into what is idle from the pool and returns its
-// size in bytes; zero if there is none.
-func (p *pool) idlest() int {
+// trim leaves the largest chunk to the collector that fits into what nobody has needed since the last
+// trim, so that a burst does not take memory for ever. It reports whether there was one.
+func (p *pool) trim() bool {
 	for class := len(p.chunks) - 1; class >= 0; class-- {
 		c, size := p.chunks[class], chunkClassSize(class)
 		if c != nil && int64(size) <= p.free.idle {
 			p.chunks[class] = c.next
-			return size
+			p.free.release(size)
+			return true
 		}
 	}
-	for class := readClasses - 1; class >= 0; class-- {
-		if r := p.reads[class]; r != nil && int64(r.memory()) <= p.free.idle {
-			p.reads[class] = r.next
-			return r.memory()
-		}
-	}
-	return 0
+	return false
 }

@@ -26,7 +26,7 @@ type freeList struct {
 	shared *freeMemory
 	own    int64 // bytes kept without asking
 	bytes  int64
-	idle   int64 // of bytes: kept, and not needed since (*pool).trim looked
+	idle   int64 // of bytes: kept, and not needed since settle
 }
 
 // newFreeLists returns one list for each of so many shards of an engine with that memory limit.
@@ -65,6 +65,9 @@ func (f *freeList) release(n int) {
 	f.take(n)
 	f.idle -= int64(n)
 }
+
+// settle counts all that is kept as not needed, until somebody takes it.
+func (f *freeList) settle() { f.idle = f.bytes }
 
 func (f *freeList) take(n int) {
 	after := f.bytes - int64(n)

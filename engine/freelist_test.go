@@ -17,7 +17,7 @@ func kept(t *testing.T, e *Engine) (total int64) {
 				n += int64(cap(c.buf))
 			}
 		}
-		for _, r := range p.reads {
+		for _, r := range e.shards[i].freeReads {
 			for ; r != nil; r = r.next {
 				n += int64(r.memory())
 			}

@@ -159,7 +159,7 @@ func (e *Engine) trimPools() {
 		sh := &e.shards[i]
 		for all := false; !all; {
 			sh.mu.Lock()
-			all = sh.pool.trim()
+			all = sh.trim()
 			sh.mu.Unlock()
 		}
 	}

@@ -155,8 +155,8 @@ func (sh *shard) newRead(q *queue, it Item, segment uint64) *read {
 	var r *read
 	if class == readClasses {
 		r = &read{shard: sh, buf: make([]byte, 0, len(it.Data))}
-	} else if r = sh.pool.reads[class]; r != nil {
-		sh.pool.reads[class], r.next = r.next, nil
+	} else if r = sh.freeReads[class]; r != nil {
+		sh.freeReads[class], r.next = r.next, nil
 		sh.pool.free.reuse(r.memory())
 	} else {
 		r = &read{shard: sh, buf: make([]byte, 0, readClassSize(class))}
@@ -181,6 +181,34 @@ func (sh *shard) freeRead(r *read) {
 	if class == readClasses || cap(r.buf) != readClassSize(class) || !sh.pool.free.keep(r.memory()) {
 		return
 	}
-	r.next = sh.pool.reads[class]
-	sh.pool.reads[class] = r
+	r.next = sh.freeReads[class]
+	sh.freeReads[class] = r
+}
+
+// trimBatch is how many chunks and reads trim lets go of at most before the shard is unlocked for a
+// moment.
+const trimBatch = 256
+
+// trim leaves chunks and reads to the collector that nobody has needed since the last trim. It reports
+// whether that was all of them; what is kept then counts as not needed until somebody does.
+func (sh *shard) trim() (all bool) {
+	for range trimBatch {
+		if !sh.pool.trim() && !sh.trimRead() {
+			sh.pool.free.settle()
+			return true
+		}
+	}
+	return false
+}
+
+// trimRead is pool.trim for the largest read.
+func (sh *shard) trimRead() bool {
+	for class := readClasses - 1; class >= 0; class-- {
+		if r := sh.freeReads[class]; r != nil && int64(r.memory()) <= sh.pool.free.idle {
+			sh.freeReads[class] = r.next
+			sh.pool.free.release(r.memory())
+			return true
+		}
+	}
+	return false
 }

@@ -13,12 +13,13 @@ import (
 type shard struct {
 	mu sync.Mutex // held for memory work only, never across I/O
 	// Guarded by mu.
-	queues   map[string]*queue
-	families map[string]*family // by the name of the parent, which need not exist
-	pool     pool
-	pins     pins
-	lastRead uint64 // identity of the newest read
-	puts     int64  // items accepted by puts, in every queue they went to
+	queues    map[string]*queue
+	families  map[string]*family // by the name of the parent, which need not exist
+	pool      pool
+	freeReads [readClasses]*read // not in use, by class
+	pins      pins
+	lastRead  uint64 // identity of the newest read
+	puts      int64  // items accepted by puts, in every queue they went to
 
 	// Filled under mu by an operation that expires items into another queue, and emptied by it
 	// after it released mu.

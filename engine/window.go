@@ -1,6 +1,9 @@
 package engine
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"fmt"
+)
 
 // window is the part of a queue that lies in memory: a FIFO of item images in a list of chunks.
 // The ids of a chunk's items rise by one from its first; where they do not, a gap stands before the
@@ -247,7 +250,7 @@ func (w *window) first() Item {
 func loadItem(b []byte, id uint64) (it Item, n int) {
 	it, n, ok := parseImage(b)
 	if !ok {
-		panic(invariant("no image of item %d: % .32x", id, b))
+		panic(fmt.Sprintf("broken invariant: no image of item %d: % .32x", id, b))
 	}
 	it.ID = id
 	return it, n
