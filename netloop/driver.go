@@ -145,6 +145,9 @@ func (d *driver) take(c *conn) {
 // readable reads from c once, and returns how many bytes that moved: those read, and those of the
 // replies. What is left is told again.
 func (d *driver) readable(c *conn) (moved int) {
+	if c.session.yielded {
+		return 0 // it has not run what it sent before
+	}
 	before := len(c.session.out)
 	n, errno := receiveNow(c.fd, d.buf)
 	switch {

@@ -9,7 +9,7 @@ import (
 // sessionState is where a session is in its life. Its loop owns it; (*session).to changes it.
 //
 //	idle    -> waiting  a fetch, monitor or job has begun
-//	idle    -> stalled  the client does not read its replies
+//	idle    -> stalled  the client does not read its replies, or has had its share of the turn
 //	idle    -> closing  QUIT, fatal error, shutdown
 //	waiting -> idle     it has ended
 //	waiting -> closing  shutdown
@@ -88,6 +88,7 @@ type session struct {
 	kept    int   // capacity of in, as counted in Server.buffered
 	need    int   // bytes that the request at the start of in is known to have
 	skip    int64 // bytes of a refused item still to be read over
+	yielded bool  // it is stalled because it has run much; nothing is read from it meanwhile
 
 	out      []byte                     // replies that have not left; nil if there are none
 	body     body                       // comes behind out
@@ -154,12 +155,19 @@ func (s *session) resume() {
 	}
 }
 
+// A run of a session ends when it has cost so much, a request one, and so many bytes of it or its reply
+// another: about a millisecond of work. What is left is run in a later turn, behind others.
+const (
+	maxWork  = 4096
+	workSize = 512 // bytes
+)
+
 // run runs the requests in in, as far as the session's state lets it, and returns the bytes it
 // took.
 func (s *session) run(in []byte) int {
 	s.takeOutput()
 	s.loop.dropGathered() // left behind by a session that was closed after a fault
-	used := 0
+	used, work := 0, 0
 	for s.state == idle && used < len(in) {
 		if s.skip > 0 {
 			n := min(s.skip, int64(len(in)-used))
@@ -171,7 +179,8 @@ func (s *session) run(in []byte) int {
 		if len(rest) < s.need {
 			break
 		}
-		s.replyStart = len(s.out)
+		before := len(s.out)
+		s.replyStart = before
 		n := s.proto.next(s, rest)
 		s.endReply(s.replyStart)
 		if n == 0 {
@@ -184,6 +193,10 @@ func (s *session) run(in []byte) int {
 			s.countOutput()
 		}
 		if s.state == idle && s.owesTooMuch() {
+			s.to(stalled)
+		}
+		if work += 1 + (n+max(len(s.out)-before, 0))/workSize; work >= maxWork && s.state == idle && used < len(in) {
+			s.yielded = true
 			s.to(stalled)
 		}
 	}
@@ -204,6 +217,7 @@ func (s *session) unstall() {
 	if s.state != stalled || !s.sendBody() || s.owesTooMuch() {
 		return
 	}
+	s.yielded = false
 	s.to(idle)
 	s.takeOutput()
 	s.loop.mark(s)
