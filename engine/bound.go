@@ -37,6 +37,11 @@ func (e *Engine) boundJournal() (held bool) {
 	}
 	use := e.measureUse(segments)
 	limit := use.journalLimit(e.opts.JournalSize)
+	if n := e.withheld.oldest; n > 0 {
+		// From there on nothing is dropped, whoever lets go of it, and clients need not wait for that.
+		e.journal.setMost(limit+total, e.opts.SegmentSize)
+		return false
+	}
 	e.journal.setMost(limit, e.opts.SegmentSize)
 	if total <= limit {
 		return false

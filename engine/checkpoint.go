@@ -233,6 +233,9 @@ func (e *Engine) trimJournal() error {
 // Items move from the window of a queue to its shard's reads, never back: so these come last.
 func (e *Engine) oldestSegment(tail uint64) uint64 {
 	oldest := tail
+	if n := e.withheld.oldest; n > 0 {
+		oldest = min(oldest, n)
+	}
 	e.eachShard(func(sh *shard, queues []*queue) {
 		for _, q := range queues {
 			sh.mu.Lock()

@@ -75,6 +75,8 @@ func (e *Engine) clearOne(kind clearingKind, name []byte, clientID string) *Clea
 	defer sh.mu.Unlock()
 	if q := sh.queues[string(name)]; q != nil {
 		c.queues = append(c.queues, q)
+	} else {
+		c.err = e.withheld.refusal(string(name))
 	}
 	return c
 }

@@ -104,6 +104,9 @@ func examine(opts Options) (d *Damage, err error) {
 
 func (d *Damage) examine() error {
 	r, err := d.e.findJournal()
+	if err == nil {
+		err = d.e.spool.find()
+	}
 	if err != nil {
 		return err
 	}

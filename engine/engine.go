@@ -29,6 +29,7 @@ type Engine struct {
 	lock     *dirLock          // nil with a file system other than the operating system's
 	dirs     *segment.HeldDirs // likewise
 	recovery Recovery
+	withheld withheld
 
 	settings   atomic.Pointer[policy]
 	memory     atomic.Int64  // bytes that queues, items, open reads and the buffers of clients take
@@ -161,6 +162,7 @@ func (e *Engine) openDir() (err error) {
 		return errors.Join(err, log.Close(), e.release())
 	}
 	e.recovery = Recovery{Queues: queues, Items: items, Journal: found, Took: time.Since(started)}
+	e.logWithheld()
 	e.journal = newJournal(log)
 	e.journal.setMost(e.opts.JournalSize, e.opts.SegmentSize)
 	if err := e.dropUnjournaled(); err != nil {

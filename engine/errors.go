@@ -15,6 +15,9 @@ var (
 	// ErrBacklog is wrapped by the error of a fetch whose item cannot be read from disk, or of a flush
 	// that is to bring expired items from there to another queue.
 	ErrBacklog = errors.New("engine: backlog cannot be read")
+	// ErrWithheld is wrapped by the error of whatever needs a queue that is not served, because the
+	// start could not bring it back whole; see [Engine.Withheld].
+	ErrWithheld = errors.New("engine: queue is withheld")
 	// ErrDeleted is returned by a fetch whose queue was deleted while it waited.
 	ErrDeleted = errors.New("engine: queue was deleted")
 	// ErrReadEnded is returned by Confirm and Abort of a read that has ended before: by one of

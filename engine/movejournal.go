@@ -37,6 +37,9 @@ func (e *Engine) retryMove() {
 // moveJournal writes everything live to a new journal and has that take the place of the old one.
 // It waits for the disk. After an error the old one is still in place, and poisoned.
 func (e *Engine) moveJournal() error {
+	if len(e.withheld.queues) > 0 { // what the old journal has of them cannot be written again
+		return fmt.Errorf("not while a queue is withheld: %w", e.withheld.queues[0].Reason)
+	}
 	e.lastJournal++
 	dir := journalDir(e.opts.Dir, e.lastJournal)
 	old := e.journal.log

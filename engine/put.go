@@ -81,6 +81,9 @@ func (e *Engine) put(q *queue, now Time, p PutRequest) (Ticket, error) {
 	it := Item{Data: p.Data, Flags: p.Flags, Added: now, Expiry: p.Expiry}
 	sweep := int64(sweepBatch)
 	if q.family != nil {
+		if q.family.withheld != nil {
+			return Ticket{}, q.family.withheld // the child would miss the item
+		}
 		if e.memory.Load()+q.fanoutGrowth(it) > e.opts.MemoryLimit {
 			return Ticket{}, ErrOutOfMemory
 		}

@@ -18,7 +18,8 @@ type replay struct {
 	queues map[uint64]*replayed
 	pool   pool // of windows while they belong to no shard
 	// last is where the last put of the frame went, if to one queue; else zero.
-	last destination
+	last    destination
+	segment uint64 // of the frame
 	// salvage takes note of what is missing, if the journal is read although it is damaged.
 	salvage *salvage
 }
@@ -31,7 +32,8 @@ type replayed struct {
 	gone   []idRange // removed items, ascending, apart from each other
 	runs   []*run
 	kept   map[uint64]keptItem
-	memory int64 // bytes of items that the queue may hold in memory
+	memory int64  // bytes of items that the queue may hold in memory
+	oldest uint64 // segment of the first record that names the queue
 
 	// Of a damaged journal:
 	gapsSeen int             // gaps before the last put
@@ -55,7 +57,7 @@ func newReplay(e *Engine) *replay {
 
 // frame takes in one frame of the journal.
 func (r *replay) frame(f segment.Frame) error {
-	r.last = destination{}
+	r.last, r.segment = destination{}, f.Segment
 	if p := r.e.opts.Progress; p != nil {
 		p.at(f)
 	}
@@ -128,7 +130,7 @@ func (r *replay) keep(rec *record, segment uint64) error {
 func (r *replay) queue(number uint64) *replayed {
 	q := r.queues[number]
 	if q == nil {
-		q = &replayed{queue: &queue{number: number, nextID: 1}, memory: replayMemory}
+		q = &replayed{queue: &queue{number: number, nextID: 1}, memory: replayMemory, oldest: r.segment}
 		r.queues[number] = q
 		r.e.lastNumber.Store(max(r.e.lastNumber.Load(), number))
 	}
@@ -244,7 +246,9 @@ func (r *replay) flush(q *replayed, rec *record) error {
 
 // finish puts the queues into the engine's shards and returns the number of queues and items.
 func (r *replay) finish() (queues int, items int64, err error) {
-	for _, number := range slices.Sorted(maps.Keys(r.queues)) { // as they were made
+	numbers := slices.Sorted(maps.Keys(r.queues)) // as they were made
+	twice := r.namedTwice(numbers)
+	for _, number := range numbers {
 		q := r.queues[number]
 		delete(r.queues, number)
 		if !q.named {
@@ -254,12 +258,17 @@ func (r *replay) finish() (queues int, items int64, err error) {
 			continue // deleted, and all that is left are removes
 		}
 		sh := r.e.shardOf([]byte(q.name))
-		if sh.queues[q.name] != nil {
-			return 0, 0, r.corrupt("queue %q exists twice", q.name)
+		if twice[q.name] {
+			r.withhold(q, r.corrupt("queue %q exists twice", q.name))
+			continue
 		}
 		live, err := r.bringBack(q, sh)
+		if err != nil && withholds(err) {
+			r.withhold(q, err)
+			continue
+		}
 		if err != nil {
-			return 0, 0, err
+			return 0, 0, fmt.Errorf("queue %q: %w", q.name, err)
 		}
 		sh.add(live)
 		queues++
@@ -268,6 +277,18 @@ func (r *replay) finish() (queues int, items int64, err error) {
 	r.e.queueCount.Store(int64(queues))
 	r.e.created.Store(int64(queues))
 	return queues, items, nil
+}
+
+// namedTwice returns the names that more than one queue has.
+func (r *replay) namedTwice(numbers []uint64) map[string]bool {
+	seen, twice := make(map[string]bool, len(numbers)), make(map[string]bool)
+	for _, number := range numbers {
+		if q := r.queues[number]; q.named {
+			twice[q.name] = twice[q.name] || seen[q.name]
+			seen[q.name] = true
+		}
+	}
+	return twice
 }
 
 // bringBack makes a live queue of a replayed one.

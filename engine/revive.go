@@ -96,7 +96,7 @@ func (r *replay) restore(q *queue, from *replayed) error {
 	b := &backlog{}
 	absent, err := r.e.spool.collect(b, from.runs, gone)
 	if err != nil {
-		return fmt.Errorf("queue %q: %w", q.name, err)
+		return err
 	}
 	first, last := uint64(1), uint64(0) // of what lives in runs
 	if b.count > 0 {
@@ -188,7 +188,7 @@ func (r *replay) restoreKept(q *queue, from *replayed) error {
 	}
 	read, err := r.e.spool.readUpTo(q, early[len(early)-1])
 	if err != nil {
-		return fmt.Errorf("queue %q: %w", q.name, err)
+		return err
 	}
 	items = append(items, read...)
 	slices.SortFunc(items, func(a, b keptItem) int { return cmp.Compare(a.ID, b.ID) })
@@ -423,7 +423,7 @@ func (s *spool) newest(b *backlog) (added Time, err error) {
 	return added, err
 }
 
-// find lists the runs on disk.
+// find lists the runs on disk, whose numbers no new one may have.
 func (s *spool) find() error {
 	names, err := s.fs.List(s.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -433,6 +433,7 @@ func (s *spool) find() error {
 	for _, name := range names {
 		if number, ok := parseRunName(name); ok {
 			s.found[number] = true
+			s.isTaken(number)
 		}
 	}
 	return nil
@@ -455,8 +456,7 @@ func (s *spool) clean() error {
 		first    string
 	)
 	for _, number := range slices.Sorted(maps.Keys(s.found)) {
-		s.isTaken(number)
-		if claimed[number] {
+		if claimed[number] || s.e.withheld.runs[number] {
 			continue
 		}
 		name := runPath(s.dir, number)

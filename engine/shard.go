@@ -37,7 +37,10 @@ type shard struct {
 }
 
 // family is the set of fanout children of one name.
-type family struct{ children []*queue }
+type family struct {
+	children []*queue
+	withheld error // why a child is not served; nil if all are
+}
 
 // shardOf returns the shard of the queue called name.
 func (e *Engine) shardOf(name []byte) *shard {
@@ -70,6 +73,9 @@ func (e *Engine) create(sh *shard, now Time, name string) (*queue, Ticket, error
 
 // make is create whatever memory is left: for items that would be lost otherwise.
 func (e *Engine) make(sh *shard, now Time, name string) (*queue, Ticket, error) {
+	if err := e.withheld.refusal(name); err != nil {
+		return nil, Ticket{}, err
+	}
 	if parent, ok := parentOf(name); ok {
 		f := sh.families[parent]
 		if f != nil && len(f.children) >= e.opts.MaxFanoutChildren {
@@ -140,7 +146,7 @@ func (sh *shard) unlink(q *queue) {
 			break
 		}
 	}
-	if len(f.children) == 0 {
+	if len(f.children) == 0 && f.withheld == nil {
 		delete(sh.families, parent)
 		if p := sh.queues[parent]; p != nil {
 			p.family = nil

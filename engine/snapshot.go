@@ -16,6 +16,8 @@ type Snapshot struct {
 	Segments []segment.Segment // of the journal, oldest first
 	// Tear is where the journal ends in a torn write, which Open would cut; nil if it ends cleanly.
 	Tear *segment.Tear
+	// Withheld are the queues that Open would not serve; Queues has the others.
+	Withheld []WithheldQueue
 
 	e    *Engine // without a journal
 	lock *dirLock
@@ -61,6 +63,7 @@ func inspect(opts Options) (s *Snapshot, err error) {
 	}
 	if err == nil {
 		_, _, err = r.finish()
+		s.Withheld = e.withheld.queues
 	}
 	e.eachQueue(func(q *queue) {
 		if err == nil {

@@ -56,6 +56,7 @@ type AliasStats struct {
 // Stats are sums over all queues, and of the engine itself.
 type Stats struct {
 	Queues       int64
+	Withheld     int64 // queues that are not served; see Engine.Withheld
 	TotalItems   int64 // accepted by puts, in every queue that they went to
 	Created      int64 // queues made, those found at start included
 	NotCreated   int64 // queues not made, because of MaxQueues, MaxFanoutChildren or MemoryLimit
@@ -229,7 +230,8 @@ func (e *Engine) countAliases(aliases map[string][]string, now Time) {
 func (e *Engine) Stats() Stats {
 	defer contain()
 	s := Stats{
-		Queues: e.queueCount.Load(), Created: e.created.Load(), NotCreated: e.notCreated.Load(), Deleted: e.deletes.Load(),
+		Queues: e.queueCount.Load(), Withheld: int64(len(e.withheld.queues)), Created: e.created.Load(),
+		NotCreated: e.notCreated.Load(), Deleted: e.deletes.Load(),
 		Expired: e.expires.Load(), MemoryBytes: e.memory.Load(), MemoryLimit: e.opts.MemoryLimit,
 		JournalFailing: e.journal.failing(), DiskFull: e.journal.noDisk.Load() || e.lowDisk.Load(),
 		SyncErrors: e.journal.syncs.failures(),

@@ -32,6 +32,9 @@ func (e *Engine) verifyRuns() error {
 		return nil
 	}
 	for _, number := range slices.Sorted(maps.Keys(all)) {
+		if e.withheld.holds(number) {
+			continue
+		}
 		if err := e.spool.verifyTold(all[number]); err != nil {
 			return fmt.Errorf("queue number %d: B6: %w", number, err)
 		}

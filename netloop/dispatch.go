@@ -346,6 +346,8 @@ func reason(err error) string {
 		return "out of disk space"
 	case errors.Is(err, engine.ErrOutOfMemory):
 		return "out of memory"
+	case errors.Is(err, engine.ErrWithheld):
+		return "queue is withheld"
 	case errors.Is(err, engine.ErrBacklog):
 		return "backlog cannot be read"
 	case errors.Is(err, engine.ErrTooManyQueues):

@@ -136,7 +136,7 @@ func memcacheRefusal(dst []byte, err error) (reply []byte, fatal bool) {
 		return append(dst, memcache.ReplyClientError...), true
 	case errors.Is(err, engine.ErrOutOfDisk), errors.Is(err, engine.ErrOutOfMemory),
 		errors.Is(err, engine.ErrTooManyQueues), errors.Is(err, engine.ErrTooManyChildren),
-		errors.Is(err, engine.ErrJournal):
+		errors.Is(err, engine.ErrJournal), errors.Is(err, engine.ErrWithheld):
 		return memcache.AppendServerError(dst, reason(err)), false
 	case errors.Is(err, errNotLocal):
 		return memcache.AppendClientError(dst, err.Error()), false

@@ -16,6 +16,8 @@ type Stats struct {
 	Engine  engine.Stats
 	Queues  []engine.QueueStats // sorted by name
 	Aliases []engine.AliasStats // likewise
+	// Withheld are the queues that are not served; Queues has the others.
+	Withheld []engine.WithheldQueue
 
 	Counters    Counters
 	Connections int64 // open
@@ -52,7 +54,7 @@ func (s *Server) summary(now engine.Time) Stats {
 	e := s.opts.Engine
 	cut, _ := s.drainer.undelivered()
 	return Stats{
-		At: now, Started: s.started, Engine: e.Stats(), Aliases: e.Aliases(),
+		At: now, Started: s.started, Engine: e.Stats(), Aliases: e.Aliases(), Withheld: e.Withheld(),
 		Counters: s.Counters(), Connections: s.connections.Load(), Refused: s.refused.Load(),
 		Lingering: s.drainer.count(), RepliesCut: cut, Files: e.Files(),
 		MaxConnections: int64(s.opts.MaxConnections), MaxLingering: int64(s.opts.MaxLingering),

@@ -172,6 +172,8 @@ func (c *collector) descriptors(st *netloop.Stats) {
 func (c *collector) storage(st *netloop.Stats) {
 	e := &st.Engine
 	c.gauge("queues", "Queues that exist.", float64(e.Queues))
+	c.gauge("queues_withheld", "Queues that are not served, because the start could not bring them back whole.",
+		float64(e.Withheld))
 	c.counter("queues_created_total", "Queues made, those found at the start included.", e.Created)
 	c.counter("queues_refused_total", "Queues not made, because of max_queues, of too many fanout children, "+
 		"or of memory_limit.", e.NotCreated)

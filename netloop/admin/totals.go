@@ -104,6 +104,7 @@ func (t *totals) global(st *netloop.Stats) {
 		{"longest_turn_usec", c.LongestTurn},
 		{"longest_turn_work_usec", c.LongestTurnWork},
 		{"queues", e.Queues},
+		{"queues_withheld", e.Withheld},
 		{"memory_bytes", e.MemoryBytes},
 		{"memory_limit", e.MemoryLimit},
 		{"journal_bytes", e.JournalBytes},
@@ -111,6 +112,9 @@ func (t *totals) global(st *netloop.Stats) {
 		{"disk_full", oneIf(e.DiskFull)},
 	} {
 		t.gauge(n.name, n.value)
+	}
+	for _, q := range st.Withheld {
+		t.gauge("q/"+q.Name+"/withheld", 1)
 	}
 }
 

@@ -77,6 +77,9 @@ func (p *dataPlace) read(f func(*config.Config, *engine.Snapshot) error) error {
 		return config.Explain(err, c)
 	}
 	defer s.Close()
+	if err := explainWithheld(s); err != nil {
+		return err
+	}
 	return f(c, s)
 }
 

@@ -120,7 +120,7 @@ func checkRepaired(c *config.Config, d *engine.Damage) error {
 		return cli.Failed("repaired, but it cannot be read; what was there before is in %s: %s", d.Saved, err)
 	}
 	defer s.Close()
-	same := s.Tear == nil && len(s.Queues) == len(d.Queues)
+	same := s.Tear == nil && len(s.Withheld) == 0 && len(s.Queues) == len(d.Queues)
 	for i := 0; same && i < len(s.Queues); i++ {
 		q := s.Queues[i]
 		same = d.Queues[i] == engine.SalvagedQueue{

@@ -3,6 +3,7 @@ package journalcmd
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -30,7 +31,8 @@ Exit status:
     2  the flags or the configuration are wrong
     3  torn at the end, as a power cut leaves it: a server starts, cuts the end off
        and keeps a copy of it
-    4  damaged: no server starts; the path and offset of the first damage is told
+    4  damaged: no server starts, and the path and offset of the first damage are
+       shown; or a server starts and withholds the queues that are named
 `
 
 func newJournalVerify() *cobra.Command {
@@ -69,4 +71,18 @@ func verify(c *config.Config, s *engine.Snapshot, out io.Writer) error {
 	}
 	fmt.Fprintf(out, "sound: %s\n", what)
 	return nil
+}
+
+// explainWithheld says which queues a server would not serve, and why; nil if it would serve all.
+func explainWithheld(s *engine.Snapshot) error {
+	if len(s.Withheld) == 0 {
+		return nil
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, "damaged: a server starts, but withholds %s; 'kestrel journal repair' says what is lost,"+
+		" and with --apply saves the rest", cli.Counted(len(s.Withheld), "queue"))
+	for _, q := range s.Withheld {
+		fmt.Fprintf(&text, "\n  %s: %s", cli.OneLine(q.Name), q.Reason)
+	}
+	return &cli.Failure{Code: cli.ExitDamage, Text: text.String()}
 }

@@ -1,0 +1,116 @@
+package engine
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"syscall"
+
+	"github.com/kestrelmq/kestrel/segment"
+)
+
+// WithheldQueue is a queue that Open found in the journal and could not bring back whole: the file of
+// a run is missing, cut short or unreadable, or its records do not fit together. It is not served, and
+// nothing of it is changed or removed: its runs stay, and the journal keeps every segment from the
+// first on that speaks of it. All other queues are served. A start after a repair, or after a good
+// copy of the file has been put in its place, brings it back.
+type WithheldQueue struct {
+	Name   string
+	Number uint64 // names the queue in the journal
+	Reason error  // wraps ErrWithheld
+}
+
+// withheld is what of a data directory is not served. It does not change after Open.
+type withheld struct {
+	queues []WithheldQueue // by name and number
+	names  map[string]error
+	oldest uint64          // the first segment of the journal that any of them is in; zero without any
+	runs   map[uint64]bool // numbers of their runs
+}
+
+// Withheld returns the queues that are not served, sorted by name.
+func (e *Engine) Withheld() []WithheldQueue {
+	defer contain()
+	return e.withheld.queues
+}
+
+// refusal returns why the queue called name is not served; nil if it is, or does not exist.
+func (w *withheld) refusal(name string) error {
+	if len(w.names) == 0 {
+		return nil
+	}
+	return w.names[name]
+}
+
+// holds reports whether the queue of a number is withheld.
+func (w *withheld) holds(number uint64) bool {
+	return slices.ContainsFunc(w.queues, func(q WithheldQueue) bool { return q.Number == number })
+}
+
+// withholds reports whether an error that kept a queue from being brought back is about that queue
+// alone. What the process lacks is not: another start may have it.
+func withholds(err error) bool {
+	return !segment.OutOfFiles(err) && !errors.Is(err, syscall.ENOMEM)
+}
+
+// withhold leaves a queue out, because of err.
+func (r *replay) withhold(q *replayed, err error) {
+	w, s := &r.e.withheld, r.e.spool
+	if q.backlog != nil {
+		s.unregister(q.queue)
+		q.backlog = nil
+	}
+	q.window.clear(&r.pool)
+	if w.names == nil {
+		w.names, w.runs = make(map[string]error), make(map[uint64]bool)
+	}
+	for _, run := range q.runs {
+		s.closeReader(run)
+		s.isTaken(run.id.Number)
+		w.runs[run.id.Number] = true
+	}
+	if w.oldest == 0 || q.oldest < w.oldest {
+		w.oldest = q.oldest
+	}
+	reason := fmt.Errorf("%w: queue %q: %w", ErrWithheld, q.name, err)
+	w.names[q.name] = reason
+	r.e.shardOf([]byte(q.name)).withholdChild(q.name, reason)
+	w.queues = append(w.queues, WithheldQueue{q.name, q.number, reason})
+	slices.SortFunc(w.queues, func(a, b WithheldQueue) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Number, b.Number))
+	})
+}
+
+// withholdChild notes that a fanout child is not served: what is put to its parent would miss it.
+func (sh *shard) withholdChild(name string, err error) {
+	parent, ok := parentOf(name)
+	if !ok {
+		return
+	}
+	if sh.families[parent] == nil {
+		sh.families[parent] = &family{}
+		if p := sh.queues[parent]; p != nil {
+			p.family = sh.families[parent]
+		}
+	}
+	sh.families[parent].withheld = err
+}
+
+// maxWithheldLines is how many queues that are withheld the log names one by one.
+const maxWithheldLines = 20
+
+// logWithheld tells the operator what is not served, and what to do.
+func (e *Engine) logWithheld() {
+	const repair = "put a good copy of the file in its place and start again, or stop the server and run" +
+		" 'kestrel journal repair', which says what is lost and, with --apply, saves the rest"
+	all := e.withheld.queues
+	for i, q := range all {
+		if i == maxWithheldLines {
+			e.log.Error("more queues are withheld", "queues", len(all)-i, "repair", repair)
+			return
+		}
+		e.log.Error("queue is withheld: it is not served, and nothing of it is changed",
+			"queue", q.Name, "number", q.Number, "err", q.Reason, "repair", repair)
+	}
+}
