@@ -89,6 +89,10 @@ func split(path string) (name, kind string) {
 // answer runs the command that the path names.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	s.limitAnswer(w)
+	if !s.mayRead(r.Host) {
+		plain(w, http.StatusForbidden, hostError(r.Host).Error())
+		return
+	}
 	if r.URL.Path == "/" {
 		s.index(w)
 		return

@@ -32,8 +32,8 @@ func (tt *tester) dial() net.Conn {
 func TestSlowClients(t *testing.T) {
 	tt := startUnready(t, Options{requestTime: 20 * time.Millisecond})
 	for _, request := range []string{
-		"", "GET /ping.txt HTTP/1.1\r\n", "GET /ping.txt HTTP/1.1\r\nHost: x\r\nX-A: ",
-		"POST /status HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nto=",
+		"", "GET /ping.txt HTTP/1.1\r\n", "GET /ping.txt HTTP/1.1\r\nHost: localhost\r\nX-A: ",
+		"POST /status HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nto=",
 	} {
 		c := tt.dial()
 		if _, err := io.WriteString(c, request); err != nil {
@@ -56,7 +56,7 @@ func TestSlowReader(t *testing.T) {
 	for range maxCostly {
 		c := tt.dial()
 		c.(*net.TCPConn).SetReadBuffer(4096)
-		io.WriteString(c, "GET /stats.json HTTP/1.1\r\nHost: x\r\n\r\n")
+		io.WriteString(c, "GET /stats.json HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		c.Read(make([]byte, 1)) // the answer has begun, or the client was cut off already
 	}
 	late := time.Now().Add(testDeadline)
@@ -73,7 +73,7 @@ func TestTooManyConnections(t *testing.T) {
 	tt := startUnready(t, Options{requestTime: testDeadline})
 	ping := func() (net.Conn, *http.Response, error) {
 		c := tt.dial()
-		io.WriteString(c, "GET /ping.txt HTTP/1.1\r\nHost: x\r\n\r\n")
+		io.WriteString(c, "GET /ping.txt HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 		return c, resp, err
 	}
@@ -111,9 +111,9 @@ func TestTooManyConnections(t *testing.T) {
 func TestLargeRequests(t *testing.T) {
 	tt := startUnready(t, Options{})
 	for _, v := range []struct{ request, want string }{
-		{"GET /" + strings.Repeat("x", 1<<20) + " HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 431 "},
-		{"GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 1<<20) + "\r\n\r\n", "HTTP/1.1 431 "},
-		{fmt.Sprintf("POST /ping HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", 1<<40), "HTTP/1.1 413 "},
+		{"GET /" + strings.Repeat("x", 1<<20) + " HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP/1.1 431 "},
+		{"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + strings.Repeat("x", 1<<20) + "\r\n\r\n", "HTTP/1.1 431 "},
+		{fmt.Sprintf("POST /ping HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n", 1<<40), "HTTP/1.1 413 "},
 		{"\x16\x03\x01\x00\x01\r\n\r\n", "HTTP/1.1 400 "},
 		{"get work\r\n\r\n", "HTTP/1.1 400 "},
 		{"GET /ping HTTP/1.1\r\n\r\n", "HTTP/1.1 400 "}, // no Host

@@ -54,6 +54,13 @@ func (s *Server) refusal(r *http.Request) error {
 	return nil
 }
 
+// mayRead reports whether a request with a Host header may be answered at all. A web page whose name was
+// resolved to this machine sends that name; an address, or no Host, is not a name that can be.
+func (s *Server) mayRead(host string) bool {
+	_, err := netip.ParseAddr(hostName(host))
+	return err == nil || host == "" || s.isNamed(host)
+}
+
 // isOrigin reports whether a page at address comes from the server that goes by host, on HTTP or behind
 // a proxy that speaks HTTPS.
 func isOrigin(address, host string) bool {
