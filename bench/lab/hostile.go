@@ -29,6 +29,8 @@ func hostileCases() []hostileCase {
 	return []hostileCase{
 		{"inputs", traced, hostileTable},
 		{"slow readers", "", slowReaders},
+		{"unread replies", "memory_limit = \"64MiB\"\n", unreadReplies},
+		{"expensive floods", "", expensiveFloods},
 		{"slow writers", "client_timeout = \"300ms\"\n", slowWriters},
 		{"announced sizes", "", announcedSizes},
 		{"half-closed sockets", "", halfClosed},
@@ -65,7 +67,7 @@ func hostileRun(ctx context.Context, t *trial, c hostileCase, dir string) error 
 	if err := os.WriteFile(filepath.Join(dir, "lab.toml"), []byte(c.config), 0o600); err != nil {
 		return err
 	}
-	how := launch{binary: t.binary, dir: dir, args: []string{"--config", "lab.toml"}}
+	how := launch{binary: t.binary, dir: dir, args: []string{"--config", "lab.toml", "--admin-port", "auto"}}
 	s, err := how.start(ctx)
 	if err != nil {
 		return err

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// longestTurn is how long a turn of an event loop may work on what hostile clients ask for.
+const longestTurn = 20 * time.Millisecond
+
+// expectShortTurns checks what the server itself has measured: no turn took long, but for the time that
+// the loop waited for a processor.
+func expectShortTurns(t *trial, s *server) error {
+	line, err := s.awaitLog("admin port is open")
+	if err != nil {
+		return err
+	}
+	client := http.Client{Timeout: patience}
+	reply, err := client.Get(fmt.Sprintf("http://%v/metrics?queues=", line["address"]))
+	if err != nil {
+		return err
+	}
+	defer reply.Body.Close()
+	for lines := bufio.NewScanner(reply.Body); lines.Scan(); {
+		value, ok := strings.CutPrefix(lines.Text(), "kestrel_longest_turn_work_seconds ")
+		if !ok {
+			continue
+		}
+		seconds, err := strconv.ParseFloat(value, 64)
+		if took := time.Duration(seconds * float64(time.Second)); took > longestTurn {
+			t.violate("a turn of an event loop worked for %v, want %v at most: %v", took, longestTurn, s.logged("event loop was busy for long"))
+		}
+		return err
+	}
+	return fmt.Errorf("the server tells no longest turn: %s", reply.Status)
+}
+
+// unreadReplies are clients that ask for a large item, or many, and read nothing. Memory stays within
+// what the server may have, and others are served.
+func unreadReplies(_ context.Context, t *trial, s *server) error {
+	const size, clients = 8 << 20, 40
+	for name, n := range map[string]int{"large": size, "small": 100 << 10} {
+		put := fmt.Appendf(nil, "set %s 0 0 %d\r\n%s\r\n", name, n, strings.Repeat("x", n))
+		if _, err := exchange(s, "memcache", put, 1<<20); err != nil {
+			return err
+		}
+	}
+	before, err := resident(s.pid)
+	if err != nil {
+		return err
+	}
+	for i := range clients {
+		for protocol, request := range map[string]string{
+			"memcache": strings.Repeat([]string{"get large/peek\r\n", "get small/peek\r\n"}[i%2], 20),
+			"text":     strings.Repeat([]string{"peek large\n", "peek small\n"}[i%2], 20),
+		} {
+			c, err := dialNarrow(s, protocol, 16<<10)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			if _, err := io.WriteString(c, request); err != nil {
+				return err
+			}
+		}
+	}
+	expectService(t, s, "beside clients that do not read")
+	// A quarter of memory_limit, in buffers that have grown by doubling, and the collector's share.
+	return grows(t, s, before, 64<<20, fmt.Sprint(2*clients, " clients that do not read"))
+}
+
+// expensiveFloods are pipelines of requests that cost more than they take to send. No turn of a loop may
+// be long on their account.
+func expensiveFloods(_ context.Context, t *trial, s *server) error {
+	var queues strings.Builder
+	for i := range 2000 {
+		fmt.Fprintf(&queues, "get n%d\r\n", i)
+	}
+	for _, request := range []string{
+		queues.String(), strings.Repeat("stats\r\n", 20), strings.Repeat("flush_all\r\n", 200),
+		strings.Repeat("dump_config\r\n", 20), strings.Repeat("get nothing\r\n", 20_000),
+		strings.Repeat("set n1 0 0 1\r\nx\r\n", 20_000), strings.Repeat("get n1\r\n", 20_000),
+	} {
+		if _, err := exchange(s, "memcache", []byte(request), 1<<20); err != nil {
+			return err
+		}
+		expectService(t, s, "behind a flood of requests")
+		t.counts.trials.Add(1)
+	}
+	return expectShortTurns(t, s)
+}
