@@ -18,7 +18,7 @@ type Counters struct {
 	DeliveredToDead int64 // finished_but_add: items brought back because their waiter was gone
 	Paced           int64 // times that a connection was not read for a while, because it was ahead of the disk
 	NotProtocol     int64 // sessions closed because what came cannot be a request of their protocol
-	RepliesRefused  int64 // replies_refused: items not handed out because replies took too much memory
+	RepliesRefused  int64 // replies_refused: fetches refused because replies, or Thrift reads, took too much memory
 	Panics          int64 // sessions closed because of a fault of the server
 	LongTurns       int64 // long_turns: turns of a loop that took 5 ms or more
 	LongestTurn     int64 // longest_turn_usec: µs

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/kestrelmq/kestrel/codec/thrift"
 	"github.com/kestrelmq/kestrel/engine"
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
@@ -152,6 +153,104 @@ func TestLedgerSteps(t *testing.T) {
 			if l.settle(); ts.inUse() != step.told {
 				t.Errorf("of %d bytes held the engine knows %d, want %d", step.held, ts.inUse(), step.told)
 			}
+		}
+	})
+}
+
+// TestThriftReadsBounded tests that Thrift reads that stay open, while the client that opened them
+// comes back with another connection, do not take more memory than there is: past the limit gets are
+// refused before they take an item, all else goes on, and gets go on when reads have ended.
+func TestThriftReadsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := newLedgerServer(t, Options{MaxOpenReads: 1}, ledgerLimit)
+		defer ts.stop()
+		const items, size = 400, 100_000
+		producer := ts.dialThrift()
+		defer producer.hangUp()
+		for i := range items { // the queue spills: all of it does not fit into memory
+			item := fmt.Sprintf("%0*d", size, i)
+			if producer.put("q", item) != 1 {
+				t.Fatalf("put %d is refused", i)
+			}
+			pass(100 * time.Millisecond)
+		}
+		own := ts.inUse()
+		var ids []int64
+		refused := thrift.Reply{}
+		for !refused.Failed && len(ids) < items {
+			c := ts.dialThrift()
+			frame := c.codec.AppendGet(nil, c.next(), []byte("q"), thrift.GetOptions{MaxItems: 1, AutoAbortMillis: 3_600_000})
+			c.feed(frame, 1<<20)
+			pass(100 * time.Millisecond)
+			refused = c.reply()
+			if _, got := itemsOf(refused); !refused.Failed {
+				ids = append(ids, got...)
+			}
+			c.hangUp()
+		}
+		const want = "Internal error processing get: 'out of memory'"
+		if !refused.Failed || string(refused.Message) != want {
+			t.Fatalf("with %d reads open, %d bytes in use, get = %+v, want %s", len(ids), ts.inUse(), refused, want)
+		}
+		if got := ts.inUse(); got > ledgerLimit+4*size {
+			t.Errorf("%d bytes are in use, with a limit of %d", got, ledgerLimit)
+		}
+		head := func(want int) {
+			t.Helper()
+			if got, _ := producer.get("q", thrift.GetOptions{MaxItems: 1}); got != fmt.Sprintf("%0*d", size, want) {
+				t.Errorf("a plain get brings %d bytes that end in %.10q, want item %d", len(got), got[max(len(got)-10, 0):], want)
+			}
+		}
+		head(len(ids)) // the refused get has not taken it
+		if n := producer.abort("q", ids...); int(n) != len(ids) {
+			t.Errorf("abort = %d, want %d", n, len(ids))
+		}
+		pass(10 * time.Second)
+		if _, got := producer.get("q", thrift.GetOptions{MaxItems: 1, AutoAbortMillis: 100}); len(got) != 1 {
+			t.Errorf("a get when the reads have ended brings %d items, want 1", len(got))
+		}
+		pass(time.Second)
+		head(0)
+		for next := 1; next < items-1; {
+			got, _ := producer.get("q", everything)
+			if got == "" {
+				t.Fatalf("the queue ends before item %d", next)
+			}
+			for item := range strings.SplitSeq(got, " ") {
+				if next == len(ids) {
+					next++ // taken before
+				}
+				if item != fmt.Sprintf("%0*d", size, next) {
+					t.Fatalf("item %.20q came, want %d", strings.TrimLeft(item, "0"), next)
+				}
+				next++
+			}
+		}
+		pass(10 * time.Second)
+		if got := ts.inUse(); got > own {
+			t.Errorf("%d bytes are in use at the end, and %d were at the beginning", got, own)
+		}
+	})
+}
+
+// TestThriftReadsOfDeletedQueues tests that what the table keeps of reads whose queues are deleted
+// counts against the memory limit until their deadline.
+func TestThriftReadsOfDeletedQueues(t *testing.T) {
+	testThrift(t, Options{MaxOpenReads: 100}, defaults(), func(t *testing.T, ts *testServer) {
+		c := ts.dialThrift()
+		defer c.hangUp()
+		before := ts.inUse()
+		for range 10 {
+			c.put("q", "a", "b")
+			c.get("q", thrift.GetOptions{MaxItems: 2, AutoAbortMillis: 60_000})
+			c.call(c.codec.AppendCall(nil, thrift.MethodDeleteQueue, c.next(), []byte("q")))
+		}
+		if got := ts.inUse() - before; got < 20*entrySize {
+			t.Errorf("20 reads of deleted queues are counted as %d bytes, want %d at least", got, 20*entrySize)
+		}
+		pass(2 * time.Minute)
+		if got := ts.inUse() - before; got != 0 {
+			t.Errorf("%d bytes are counted behind the deadline", got)
 		}
 	})
 }

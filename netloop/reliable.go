@@ -29,6 +29,7 @@ type reliableReads struct {
 	calls   callHeap              // that have open reads, earliest deadline first
 	free    []*readsOfCall        // to use again
 	opened  uint64                // calls that have opened reads
+	bytes   int64                 // about what the open reads take
 	found   []placeInCall         // scratch of take
 	timer   *time.Timer           // rings at the deadline of calls[0], or in vain; nil until the first
 	stopped bool
@@ -47,8 +48,9 @@ type readsOfCall struct {
 	deadline moment
 	order    uint64 // among all calls
 	reads    []readOfCall
-	left     int // reads that are open
-	heap     int // index in reliableReads.calls
+	left     int   // reads that are open
+	bytes    int64 // about what these take
+	heap     int   // index in reliableReads.calls
 }
 
 type readOfCall struct {
@@ -103,10 +105,29 @@ func (t *reliableReads) count(r *reader, name []byte) int {
 	return r.open[string(name)]
 }
 
+const (
+	// heldShare is the part of the memory limit that the table's reads may take when memory is short.
+	heldShare = 4
+	// entrySize is about how many bytes the table takes for a read.
+	entrySize = 128
+)
+
+// room reports whether another call may open reads. Past the memory limit it may not while the reads
+// of the table take one part in heldShare of the limit: reads outlive their connections, so nothing
+// else bounds them. A smaller table may grow, or consumers could not empty the queues.
+func (t *reliableReads) room() bool {
+	if t.engine.MemoryLeft() > 0 {
+		return true
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.bytes < t.engine.MemoryLimit()/heldShare
+}
+
 // add takes over the open reads of one call, in the order they were opened, and appends their ids
-// to dst.
+// to dst. Their items have about so many bytes together.
 func (t *reliableReads) add(
-	r *reader, name []byte, refs []engine.ReadRef, deadline moment, dst []int64,
+	r *reader, name []byte, refs []engine.ReadRef, bytes int, deadline moment, dst []int64,
 ) []int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -116,6 +137,9 @@ func (t *reliableReads) add(
 	}
 	t.opened++
 	c.reader, c.deadline, c.order, c.left = r, deadline, t.opened, len(refs)
+	c.bytes = int64(bytes + len(refs)*entrySize)
+	t.bytes += c.bytes
+	t.engine.Account(int64(len(refs) * entrySize)) // the engine counts the items itself
 	for i, ref := range refs {
 		id := t.newID()
 		c.reads = append(c.reads, readOfCall{id, ref})
@@ -177,6 +201,11 @@ func (t *reliableReads) take(
 // end forgets n reads of a call that are no longer among t.reads. The caller holds mu.
 func (t *reliableReads) end(c *readsOfCall, n int) {
 	c.reader.forget(c.queue, n)
+	ended := c.bytes / int64(c.left) * int64(n)
+	if n == c.left {
+		ended = c.bytes
+	}
+	t.shrink(c, n, ended)
 	if c.left -= n; c.left > 0 {
 		return
 	}
@@ -185,6 +214,13 @@ func (t *reliableReads) end(c *readsOfCall, n int) {
 		c.reader, c.reads = nil, c.reads[:0]
 		t.free = append(t.free, c)
 	}
+}
+
+// shrink takes n reads of a call, and their bytes, off the counts. The caller holds mu.
+func (t *reliableReads) shrink(c *readsOfCall, n int, bytes int64) {
+	c.bytes -= bytes
+	t.bytes -= bytes
+	t.engine.Account(-int64(n * entrySize))
 }
 
 // setTimer makes the timer ring at the earliest deadline. The caller holds mu.
@@ -209,6 +245,7 @@ func (t *reliableReads) abortDue() {
 		c := heap.Pop(&t.calls).(*readsOfCall)
 		due = append(due, c)
 		c.reader.forget(c.queue, c.left)
+		t.shrink(c, c.left, c.bytes)
 		for _, r := range c.reads {
 			delete(t.reads, r.id)
 		}

@@ -21,6 +21,11 @@ type thriftGet struct {
 
 // thriftGetItems begins a get: it ends when it has all it may return, or at its deadline.
 func thriftGetItems(s *session, req *thrift.Request) {
+	if req.AutoAbortMillis > 0 && !s.readsBlocked() && !s.loop.server.reliable.room() {
+		s.loop.counters.RepliesRefused++
+		s.proto.refuse(s, engine.ErrOutOfMemory)
+		return
+	}
 	g, l := &s.thrift.get, s.loop
 	g.reply, g.count, g.autoAbort = l.buffers.gets.take(), 0, max(moment(req.AutoAbortMillis), 0)
 	g.reply.B = thrift.BeginItems(g.reply.B[:0], req.Call)
@@ -79,7 +84,8 @@ func (thriftProtocol) none(s *session) {
 			s.thrift.reader = newReader()
 		}
 		deadline := l.clock + g.autoAbort
-		l.ids = l.server.reliable.add(s.thrift.reader, s.wait.name, l.refs, deadline, l.ids)
+		l.ids = l.server.reliable.add(
+			s.thrift.reader, s.wait.name, l.refs, len(g.reply.B), deadline, l.ids)
 	}
 	start := len(s.out)
 	s.out = append(s.out, g.reply.B...)

@@ -142,8 +142,8 @@ func (c *collector) clients(st *netloop.Stats) {
 		"Connections that ended before their clients had read all replies, although the server waited.", st.RepliesCut)
 	c.counter("protocol_errors_total",
 		"Connections closed because they sent what no request of their protocol can be.", n.NotProtocol)
-	c.counter("replies_refused_total", "Items not handed out because unread replies took their share of memory.",
-		n.RepliesRefused)
+	c.counter("replies_refused_total",
+		"Fetches refused because unread replies or open Thrift reads took their share of memory.", n.RepliesRefused)
 	c.counter("session_faults_total", "Connections closed because of a fault of the server.", n.Panics)
 	c.counter("long_turns_total", "Turns of an event loop that took 5 ms or more: its other clients waited.", n.LongTurns)
 	c.gauge("longest_turn_seconds", "The longest turn of an event loop since the start.", float64(n.LongestTurn)/1e6)
