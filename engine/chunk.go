@@ -96,12 +96,22 @@ func (p *pool) give(c *chunk) {
 	p.chunks[class] = c
 }
 
+// kept is how many bytes of chunks are not in use.
+func (p *pool) kept() (bytes int64) {
+	for _, c := range p.chunks {
+		for ; c != nil; c = c.next {
+			bytes += int64(cap(c.buf))
+		}
+	}
+	return bytes
+}
+
 // trim leaves the largest chunk to the collector that fits into what nobody has needed since the last
 // trim, so that a burst does not take memory for ever. It reports whether there was one.
 func (p *pool) trim() bool {
 	for class := len(p.chunks) - 1; class >= 0; class-- {
 		c, size := p.chunks[class], chunkClassSize(class)
-		if c != nil && int64(size) <= p.free.idle {
+		if c != nil && p.free.isIdle(size) {
 			p.chunks[class] = c.next
 			p.free.release(size)
 			return true

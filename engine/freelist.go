@@ -66,6 +66,13 @@ func (f *freeList) release(n int) {
 	f.idle -= int64(n)
 }
 
+// account returns how many bytes are kept, how many of them without asking, and how many the pools of the
+// engine keep beyond that.
+func (f *freeList) account() (bytes, own, shared int64) { return f.bytes, f.own, f.shared.bytes.Load() }
+
+// isIdle reports whether n bytes of what is kept were not needed since settle.
+func (f *freeList) isIdle(n int) bool { return int64(n) <= f.idle }
+
 // settle counts all that is kept as not needed, until somebody takes it.
 func (f *freeList) settle() { f.idle = f.bytes }
 

@@ -11,24 +11,20 @@ func kept(t *testing.T, e *Engine) (total int64) {
 	shared := int64(0)
 	for i := range e.shards {
 		p := &e.shards[i].pool
-		n := int64(0)
-		for _, c := range p.chunks {
-			for ; c != nil; c = c.next {
-				n += int64(cap(c.buf))
-			}
-		}
+		n := p.kept()
 		for _, r := range e.shards[i].freeReads {
 			for ; r != nil; r = r.next {
 				n += int64(r.memory())
 			}
 		}
-		if n != p.free.bytes {
-			t.Errorf("shard %d keeps %d bytes, and accounts for %d", i, n, p.free.bytes)
+		bytes, own, _ := p.free.account()
+		if n != bytes {
+			t.Errorf("shard %d keeps %d bytes, and accounts for %d", i, n, bytes)
 		}
-		shared += max(n-p.free.own, 0)
+		shared += max(n-own, 0)
 		total += n
 	}
-	if got := e.shards[0].pool.free.shared.bytes.Load(); got != shared {
+	if _, _, got := e.shards[0].pool.free.account(); got != shared {
 		t.Errorf("%d bytes are kept beyond the own shares, %d are accounted for", shared, got)
 	}
 	return total
@@ -57,7 +53,7 @@ func TestFreeMemory(t *testing.T) {
 		for i := range queues {
 			drain(t, e, fmt.Sprint("q", i))
 		}
-		if got, most := kept(t, e), int64(limit/freeShare); got > most || got < most/2 {
+		if got, most := kept(t, e), maxFree(limit); got > most || got < most/2 {
 			t.Errorf("after items of %d bytes %d bytes are kept, want up to %d", size, got, most)
 		}
 	}

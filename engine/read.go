@@ -204,7 +204,7 @@ func (sh *shard) trim() (all bool) {
 // trimRead is pool.trim for the largest read.
 func (sh *shard) trimRead() bool {
 	for class := readClasses - 1; class >= 0; class-- {
-		if r := sh.freeReads[class]; r != nil && int64(r.memory()) <= sh.pool.free.idle {
+		if r := sh.freeReads[class]; r != nil && sh.pool.free.isIdle(r.memory()) {
 			sh.freeReads[class] = r.next
 			sh.pool.free.release(r.memory())
 			return true

@@ -26,9 +26,7 @@ func (r *rubbish) dispose(n int) (done int) {
 
 func (r *rubbish) disposeOne(sh *shard) bool {
 	for i := range r.parts {
-		if c := r.parts[i].head; c != nil {
-			r.parts[i].head = c.next
-			sh.pool.give(c)
+		if r.parts[i].giveChunk(&sh.pool) {
 			return true
 		}
 	}

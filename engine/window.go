@@ -326,3 +326,48 @@ func eachImage(b []byte, id uint64, f func(Item) bool) bool {
 	}
 	return true
 }
+
+// endID is the id of the newest item, or zero.
+func (w *window) endID() uint64 {
+	if w.count == 0 {
+		return 0
+	}
+	return w.lastID()
+}
+
+// giveChunk gives the oldest chunk back to the pool, and reports whether there was one. The window is
+// of no use otherwise any more.
+func (w *window) giveChunk(p *pool) bool {
+	c := w.head
+	if c == nil {
+		return false
+	}
+	w.head = c.next
+	p.give(c)
+	return true
+}
+
+// verify returns an error that names the first of the invariants W1 to W4 that does not hold.
+func (w *window) verify() (err error) {
+	var n tally
+	last := uint64(0)
+	w.each(func(it Item) bool {
+		if it.ID <= last {
+			err = fmt.Errorf("W3: item %d follows item %d", it.ID, last)
+		}
+		last = it.ID
+		n.account(it, 1)
+		return err == nil
+	})
+	switch {
+	case err != nil:
+		return err
+	case n != w.tally:
+		return fmt.Errorf("W1: window counts %+v, has %+v", w.tally, n)
+	case w.count == 0 && (w.head != nil || w.tail != nil):
+		return fmt.Errorf("W2: an empty window holds a chunk")
+	case w.count > 0 && last != w.lastID():
+		return fmt.Errorf("W4: the newest item in the window is %d, the next is %d", last, w.nextID)
+	}
+	return nil
+}
