@@ -47,7 +47,7 @@ func (e *Engine) Ahead(name []byte) bool {
 func (e *Engine) ahead(q *queue) bool {
 	b := q.backlog
 	behind := b != nil && b.inReadBehind
-	if behind && q.inMemory()+b.leaving.bytes > q.opts.MaxMemorySize+maxLeaving {
+	if behind && q.inMemory()+b.leaving.Bytes > q.opts.MaxMemorySize+maxLeaving {
 		return !e.spool.failing.Load()
 	}
 	return q.opts.KeepJournal && e.journal.ahead(behind) && !e.spool.failing.Load()

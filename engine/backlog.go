@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -40,8 +41,8 @@ type backlog struct {
 	bytes        int64
 	onDisk       int64
 	nextID       uint64 // no item of behind and leaving has an id below it
-	leaving      window
-	recent       window
+	leaving      item.Window
+	recent       item.Window
 	next         place // of the first item behind; no run if there is none
 
 	runs    []*run // oldest first
@@ -83,7 +84,7 @@ func (q *queue) frontLimit() int64 { return q.opts.MaxMemorySize / 2 }
 // aheadLimit is up to how many bytes of items its window is filled from the disk. What is read much
 // earlier than it is asked for has left the processor's caches by then; a few items are, however large.
 func (q *queue) aheadLimit() int64 {
-	if q.window.count < minAhead {
+	if q.window.Count < minAhead {
 		return q.frontLimit()
 	}
 	return min(q.frontLimit(), maxAhead)
@@ -101,12 +102,12 @@ func (q *queue) refillAt() int64 {
 // that is larger leaves of it.
 func (q *queue) recentLimit() int64 {
 	limit := q.opts.MaxMemorySize
-	return max(min(limit/2, limit-q.window.bytes), 0)
+	return max(min(limit/2, limit-q.window.Bytes), 0)
 }
 
 // outgrows reports whether an item of n bytes would take the queue over its memory.
 func (q *queue) outgrows(n int) bool {
-	return q.window.count > 0 && q.window.bytes+int64(n) > q.opts.MaxMemorySize
+	return q.window.Count > 0 && q.window.Bytes+int64(n) > q.opts.MaxMemorySize
 }
 
 // enterReadBehind makes the part of the window that is in no run the recent part. The caller
@@ -123,19 +124,19 @@ func (e *Engine) enterReadBehind(q *queue) {
 	}
 	b.inReadBehind, b.since = true, time.Now()
 	b.entered = true
-	b.recent = q.window.split(q.writtenTo)
+	b.recent = q.window.Split(q.writtenTo)
 }
 
 // push appends it to the queue; its journal record, if it has one, lies in segment or later.
 func (e *Engine) push(q *queue, it Item, segment uint64) {
 	q.mark(segment, it.ID)
-	e.newest(q, len(it.Data)).push(&q.shard.pool, it, q.opts.MaxMemorySize)
+	e.newest(q, len(it.Data)).Push(&q.shard.pool, it, q.opts.MaxMemorySize)
 	e.overflow(q)
 }
 
 // newest returns the window that takes the next item, of n bytes; q enters read-behind if it has no
 // room. The caller calls overflow when it has pushed to it.
-func (e *Engine) newest(q *queue, n int) *window {
+func (e *Engine) newest(q *queue, n int) *item.Window {
 	b := q.backlog
 	if b == nil || !b.inReadBehind {
 		if !q.outgrows(n) || b != nil && b.hold {
@@ -162,17 +163,17 @@ func (e *Engine) overflow(q *queue) {
 // limit is negative.
 func (e *Engine) detach(q *queue, limit int64) {
 	b := q.backlog
-	if b.recent.bytes <= limit || b.recent.count == 0 || b.hold {
+	if b.recent.Bytes <= limit || b.recent.Count == 0 || b.hold {
 		return
 	}
-	for b.recent.count > 0 && b.recent.bytes > limit {
-		c := b.recent.detach()
+	for b.recent.Count > 0 && b.recent.Bytes > limit {
+		c := b.recent.Detach()
 		if b.count == 0 {
-			b.nextID = c.firstID
+			b.nextID = c.FirstID
 		}
-		b.count += c.count
-		b.bytes += c.bytes
-		b.leaving.attach(c)
+		b.count += c.Count
+		b.bytes += c.Bytes
+		b.leaving.Attach(c)
 	}
 	e.spool.wantSpill(q)
 }
@@ -182,15 +183,15 @@ func (e *Engine) detach(q *queue, limit int64) {
 func (e *Engine) leaveReadBehind(q *queue) {
 	b := q.backlog
 	b.inReadBehind, b.growing, b.next = false, nil, place{}
-	q.window.seal()
-	q.window.join(&b.recent)
+	q.window.Seal()
+	q.window.Join(&b.recent)
 	e.spool.wantRecord(q)
 }
 
 // popped is called after an item has left the window of a queue with a backlog.
 func (e *Engine) popped(q *queue) {
 	b := q.backlog
-	if b.onDisk > 0 && q.window.bytes <= q.refillAt() && !e.memoryShort() {
+	if b.onDisk > 0 && q.window.Bytes <= q.refillAt() && !e.memoryShort() {
 		e.wantFill(q)
 	}
 	if len(b.runs) > 0 && b.runs[0].written.lastID < q.headID() {
@@ -200,12 +201,12 @@ func (e *Engine) popped(q *queue) {
 
 // shrink has a queue whose memory holds more than it may spill the rest.
 func (e *Engine) shrink(q *queue) {
-	if q.outgrows(0) && q.window.count > 1 {
+	if q.outgrows(0) && q.window.Count > 1 {
 		e.enterReadBehind(q)
 	}
 	if b := q.backlog; b != nil && b.inReadBehind {
 		e.overflow(q)
-		if q.window.count > 1 && q.window.bytes > q.frontLimit() {
+		if q.window.Count > 1 && q.window.Bytes > q.frontLimit() {
 			e.unload(q)
 		}
 		if b.count == 0 {
@@ -245,11 +246,11 @@ func (b *backlog) holds(id uint64) bool {
 // unload drops the window of a queue in read-behind from memory; it can be read again.
 func (e *Engine) unload(q *queue) {
 	b, w := q.backlog, &q.window
-	at := slices.IndexFunc(b.runs, func(r *run) bool { return r.written.lastID >= w.firstID })
-	b.next = place{b.runs[at], segment.RunStart, w.firstID}
-	b.nextID = w.firstID
-	b.count, b.bytes, b.onDisk = b.count+w.count, b.bytes+w.bytes, b.onDisk+w.count
-	w.clear(&q.shard.pool)
+	at := slices.IndexFunc(b.runs, func(r *run) bool { return r.written.lastID >= w.FirstID })
+	b.next = place{b.runs[at], segment.RunStart, w.FirstID}
+	b.nextID = w.FirstID
+	b.count, b.bytes, b.onDisk = b.count+w.Count, b.bytes+w.Bytes, b.onDisk+w.Count
+	w.Clear(&q.shard.pool)
 }
 
 // dropBacklog forgets every queued item of the backlog; the runs are spent. The caller gives the memory
@@ -257,7 +258,7 @@ func (e *Engine) unload(q *queue) {
 func (e *Engine) dropBacklog(q *queue) {
 	b := q.backlog
 	b.epoch++
-	b.leaving, b.recent = window{}, window{}
+	b.leaving, b.recent = item.Window{}, item.Window{}
 	b.count, b.bytes, b.onDisk, b.failed = 0, 0, 0, nil
 	b.spent = append(b.spent, b.runs...)
 	b.runs = nil
@@ -268,15 +269,15 @@ func (e *Engine) dropBacklog(q *queue) {
 
 // headID returns an id from which on everything lies that was never handed out.
 func (q *queue) headID() uint64 {
-	if q.window.count > 0 {
-		return q.window.firstID
+	if q.window.Count > 0 {
+		return q.window.FirstID
 	}
 	if b := q.backlog; b != nil {
 		if b.count > 0 {
 			return b.nextID
 		}
-		if b.recent.count > 0 {
-			return b.recent.firstID
+		if b.recent.Count > 0 {
+			return b.recent.FirstID
 		}
 	}
 	return q.nextID

@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+
+	"github.com/kestrelmq/kestrel/engine/internal/item"
 )
 
 const (
@@ -67,15 +69,15 @@ func (e *Engine) boundJournal() (held bool) {
 // shard's mutex.
 func (q *queue) isSmall() bool {
 	return q.inJournal() && (q.backlog == nil || !q.backlog.inReadBehind) &&
-		q.window.bytes <= keepBytes && q.window.count <= keepBytes/plainImageSize &&
+		q.window.Bytes <= keepBytes && q.window.Count <= keepBytes/item.PlainImageSize &&
 		q.writtenTo == q.spilledTo
 }
 
 // rewriteSize is how many bytes it takes to rewrite the window of the queue, at most.
 func (q *queue) rewriteSize() int64 {
 	w := &q.window
-	each := 1 + numberSize(q.number) + numberSize(q.nextID) + plainImageSize + flagsSize
-	return w.bytes + w.bytes/math.MaxUint8*3 + w.count*int64(each) + w.expiring*timeSize
+	each := 1 + numberSize(q.number) + numberSize(q.nextID) + item.PlainImageSize + item.FlagsSize
+	return w.Bytes + w.Bytes/math.MaxUint8*3 + w.Count*int64(each) + w.Expiring*item.TimeSize
 }
 
 // numberSize is how many bytes of a record n takes.
@@ -160,7 +162,7 @@ func (e *Engine) keepOldReads(q *queue, l *letGo, at *readCursor) (more bool) {
 // keepWindow rewrites the items of the window that have their place in the journal.
 func (e *Engine) keepWindow(q *queue) {
 	q.segments = q.segments[:0]
-	q.window.each(func(it Item) bool {
+	q.window.Each(func(it Item) bool {
 		if it.ID > q.spilledTo {
 			q.mark(e.journal.keep(q, it), it.ID)
 		}
@@ -174,7 +176,7 @@ func (e *Engine) spillAll(q *queue, unload bool) {
 	e.enterReadBehind(q)
 	b := q.backlog
 	e.detach(q, -1)
-	if unload && q.window.count > 1 {
+	if unload && q.window.Count > 1 {
 		e.unload(q)
 	}
 	if b.count == 0 {
@@ -218,9 +220,9 @@ func (e *Engine) relieve() {
 
 // inMemory is how many bytes of items spilling the queue would take out of memory.
 func (q *queue) inMemory() int64 {
-	n := q.window.bytes
+	n := q.window.Bytes
 	if b := q.backlog; b != nil {
-		n += b.recent.bytes
+		n += b.recent.Bytes
 	}
 	return n
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
@@ -94,10 +95,10 @@ func TestJournalOfManyQueues(t *testing.T) {
 	o.JournalSize, o.SegmentSize = 64<<10, 8<<10
 	e := openQuiet(t, o)
 	const queues, items = 100, 10
-	item := func(i int) string { return fmt.Sprint(i, strings.Repeat("x", 100)) }
+	body := func(i int) string { return fmt.Sprint(i, strings.Repeat("x", 100)) }
 	for i := range items {
 		for q := range queues {
-			mustPut(t, e, fmt.Sprint("q", q), item(i))
+			mustPut(t, e, fmt.Sprint("q", q), body(i))
 		}
 		bound(t, e)
 	}
@@ -112,13 +113,13 @@ func TestJournalOfManyQueues(t *testing.T) {
 	if left := runFiles(e.opts.FS.(interface{ Paths() []string })); len(left) > 0 {
 		t.Errorf("%d queues of %d items have made %d runs", queues, items, len(left))
 	}
-	live := int64(queues * items * (len(item(0)) + plainImageSize))
+	live := int64(queues * items * (len(body(0)) + item.PlainImageSize))
 	if n := journalBytes(e); n > keepShare*live+2*o.JournalSize {
 		t.Errorf("the journal has %d bytes for %d of items", n, live)
 	}
 	e = kill(t, e)
 	for q := range queues {
-		if got := drain(t, e, fmt.Sprint("q", q)); len(got) != items || got[0] != item(0) {
+		if got := drain(t, e, fmt.Sprint("q", q)); len(got) != items || got[0] != body(0) {
 			t.Fatalf("after a kill queue %d holds %d items", q, len(got))
 		}
 	}

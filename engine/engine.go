@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -22,7 +23,7 @@ type Engine struct {
 	log      *slog.Logger
 	seed     maphash.Seed
 	shards   []shard
-	arena    *arena
+	arena    *item.Arena
 	journal  *journal
 	spool    *spool
 	fs       segment.FS
@@ -119,13 +120,13 @@ func newEngine(opts Options) (*Engine, error) {
 		e.fs = e.dirs
 	}
 	e.settings.Store(newPolicy(opts.Settings))
-	e.arena = newArena(opts.MemoryLimit)
-	for i, free := range newFreeLists(opts.Shards, opts.MemoryLimit) {
+	e.arena = item.NewArena(opts.MemoryLimit)
+	for i, free := range item.NewFreeLists(opts.Shards, opts.MemoryLimit) {
 		sh := &e.shards[i]
 		sh.queues = make(map[string]*queue)
 		sh.families = make(map[string]*family)
 		sh.timed = make(map[*queue]struct{})
-		sh.pool = pool{memory: &e.memory, arena: e.arena, free: free}
+		sh.pool = item.Pool{Memory: &e.memory, Arena: e.arena, Free: free}
 	}
 	return e, nil
 }

@@ -53,7 +53,7 @@ func (e *Engine) moveOut(q *queue, it Item, target string) {
 		q.returned.remove(r)
 	} else {
 		r = sh.newRead(q, it, q.segmentOf(it.ID))
-		q.window.pop(&sh.pool, it)
+		q.window.Pop(&sh.pool, it)
 		if q.backlog != nil {
 			e.popped(q)
 		}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+
+	"github.com/kestrelmq/kestrel/engine/internal/item"
 )
 
 // fanOut returns an engine with a queue "p" that has so many children.
@@ -24,7 +26,7 @@ func fanOut(t *testing.T, o Options, children int) *Engine {
 // is in all of them or in none.
 func TestFanoutMemoryOfChunks(t *testing.T) {
 	const children = 100
-	need := int64(children+1) * minChunkSize
+	need := int64(children+1) * item.MinChunkSize
 	for _, tt := range []struct {
 		limit int64
 		want  error

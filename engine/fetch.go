@@ -238,7 +238,7 @@ func (e *Engine) openFirst(q *queue, now Time, it Item) *read {
 		r.id = sh.lastRead
 	} else {
 		r = sh.newRead(q, it, q.segmentOf(it.ID))
-		q.window.pop(&sh.pool, it)
+		q.window.Pop(&sh.pool, it)
 		if q.backlog != nil {
 			e.popped(q)
 		}

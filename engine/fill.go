@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -102,16 +103,16 @@ func (s *spool) fillFrame(q *queue) (more bool) {
 		sh.mu.Unlock()
 		return true
 	}
-	if q.window.count > 0 && tag.bytes > s.roomFor(q) {
+	if q.window.Count > 0 && tag.bytes > s.roomFor(q) {
 		sh.mu.Unlock()
 		return false
 	}
-	c := sh.pool.take(0, frame.Size)
+	c := sh.pool.Take(0, frame.Size)
 	sh.mu.Unlock()
 
-	body, n, err := s.body(at.run, frame, tag, c.buf[:0])
-	if err == nil && cap(body) != cap(c.buf) {
-		body = append(c.buf[:0], body...) // decompression chose memory of its own
+	body, n, err := s.body(at.run, frame, tag, c.Buf[:0])
+	if err == nil && cap(body) != cap(c.Buf) {
+		body = append(c.Buf[:0], body...) // decompression chose memory of its own
 	}
 
 	if err == nil {
@@ -120,14 +121,14 @@ func (s *spool) fillFrame(q *queue) (more bool) {
 	now := s.now()
 	sh.mu.Lock()
 	if err != nil || b.epoch != epoch || b.next != start {
-		sh.pool.give(c)
+		sh.pool.Give(c)
 		sh.mu.Unlock()
 		if err != nil {
 			return s.failed(q, b, epoch, err)
 		}
 		return true
 	}
-	c.buf, c.tally = body, n
+	c.Buf, c.Tally = body, n
 	b.next = at
 	s.e.takeIn(q, c, tag, frame.Next)
 	left := s.e.arrived(q, now)
@@ -141,13 +142,13 @@ func (s *spool) fillFrame(q *queue) (more bool) {
 // roomFor is how many bytes of items are to be read into the window of a queue in read-behind; it is
 // negative if nothing is to be read now.
 func (s *spool) roomFor(q *queue) int64 {
-	if q.window.count == 0 {
+	if q.window.Count == 0 {
 		return max(q.frontLimit(), 0)
 	}
 	if s.e.memoryShort() {
 		return -1
 	}
-	return q.aheadLimit() - q.window.bytes - 1
+	return q.aheadLimit() - q.window.Bytes - 1
 }
 
 // seek moves at to the frame that holds item at.id or the first behind it. It returns a frame of
@@ -173,7 +174,7 @@ func (s *spool) seek(at *place, end int64) (f segment.RunFrame, tag frameTag, er
 // body reads the images in a frame, appended to dst, checks them and counts them.
 func (s *spool) body(
 	r *run, f segment.RunFrame, tag frameTag, dst []byte,
-) (body []byte, n tally, err error) {
+) (body []byte, n item.Tally, err error) {
 	reader, err := s.reader(r)
 	if err != nil {
 		return nil, n, err
@@ -190,26 +191,26 @@ func (s *spool) body(
 // takeIn puts the items of the frame at b.next, whose images are in c, into the window: all that
 // live if they have room, else some, and the frame is read once more for the others. The caller
 // holds the shard's mutex.
-func (e *Engine) takeIn(q *queue, c *chunk, tag frameTag, next int64) {
+func (e *Engine) takeIn(q *queue, c *item.Chunk, tag frameTag, next int64) {
 	b := q.backlog
 	whole := b.next.id <= tag.firstID && overlap(b.gone, tag.firstID, tag.lastID) == 0 &&
-		(q.window.count == 0 && tag.count == 1 || q.window.bytes+tag.bytes <= q.frontLimit())
+		(q.window.Count == 0 && tag.count == 1 || q.window.Bytes+tag.bytes <= q.frontLimit())
 	if whole {
-		c.firstID, c.lastID = tag.firstID, tag.lastID
+		c.FirstID, c.LastID = tag.firstID, tag.lastID
 		b.took(tag.count, tag.bytes, tag.lastID)
-		q.window.attach(c)
+		q.window.Attach(c)
 		b.next.offset, b.next.id = next, tag.lastID+1
 		return
 	}
-	done := eachImage(c.buf, tag.firstID, func(it Item) bool {
+	done := item.EachImage(c.Buf, tag.firstID, func(it Item) bool {
 		if it.ID < b.next.id || inRanges(b.gone, it.ID) {
 			return true
 		}
 		n := int64(len(it.Data))
-		if q.window.count > 0 && q.window.bytes+n > q.frontLimit() {
+		if q.window.Count > 0 && q.window.Bytes+n > q.frontLimit() {
 			return false
 		}
-		q.window.push(&q.shard.pool, it, q.opts.MaxMemorySize)
+		q.window.Push(&q.shard.pool, it, q.opts.MaxMemorySize)
 		b.took(1, n, it.ID)
 		b.next.id = it.ID + 1
 		return true
@@ -217,7 +218,7 @@ func (e *Engine) takeIn(q *queue, c *chunk, tag frameTag, next int64) {
 	if done {
 		b.next.offset, b.next.id = next, tag.lastID+1
 	}
-	q.shard.pool.give(c)
+	q.shard.pool.Give(c)
 }
 
 // took accounts for items that came back from disk, the last of them with that id.
@@ -237,7 +238,7 @@ func (s *spool) failed(q *queue, b *backlog, epoch uint64, err error) bool {
 	}
 	b.failed = fmt.Errorf("%w: %w", ErrBacklog, err)
 	q.counters.readErrors++
-	if q.window.count == 0 && q.returned.count == 0 {
+	if q.window.Count == 0 && q.returned.count == 0 {
 		q.endWaits(b.failed)
 	}
 	q.shard.mu.Unlock()

@@ -27,8 +27,8 @@ func TestReadAhead(t *testing.T) {
 			spoolAll(e)
 		}
 		w := &e.shardOf([]byte("q")).queues["q"].window
-		if w.bytes < test.least || w.bytes > test.most {
-			t.Errorf("items of %d bytes: %d bytes are read ahead, want %d to %d", test.size, w.bytes,
+		if w.Bytes < test.least || w.Bytes > test.most {
+			t.Errorf("items of %d bytes: %d bytes are read ahead, want %d to %d", test.size, w.Bytes,
 				test.least, test.most)
 		}
 	}

@@ -3,6 +3,8 @@ package engine
 import (
 	"fmt"
 	"testing"
+
+	"github.com/kestrelmq/kestrel/engine/internal/item"
 )
 
 // kept adds up what the pools of e hold, and compares it with their accounts.
@@ -11,20 +13,20 @@ func kept(t *testing.T, e *Engine) (total int64) {
 	shared := int64(0)
 	for i := range e.shards {
 		p := &e.shards[i].pool
-		n := p.kept()
+		n := p.Kept()
 		for _, r := range e.shards[i].freeReads {
 			for ; r != nil; r = r.next {
 				n += int64(r.memory())
 			}
 		}
-		bytes, own, _ := p.free.account()
+		bytes, own, _ := p.Free.Account()
 		if n != bytes {
 			t.Errorf("shard %d keeps %d bytes, and accounts for %d", i, n, bytes)
 		}
 		shared += max(n-own, 0)
 		total += n
 	}
-	if _, _, got := e.shards[0].pool.free.account(); got != shared {
+	if _, _, got := e.shards[0].pool.Free.Account(); got != shared {
 		t.Errorf("%d bytes are kept beyond the own shares, %d are accounted for", shared, got)
 	}
 	return total
@@ -53,7 +55,7 @@ func TestFreeMemory(t *testing.T) {
 		for i := range queues {
 			drain(t, e, fmt.Sprint("q", i))
 		}
-		if got, most := kept(t, e), maxFree(limit); got > most || got < most/2 {
+		if got, most := kept(t, e), item.MaxFree(limit); got > most || got < most/2 {
 			t.Errorf("after items of %d bytes %d bytes are kept, want up to %d", size, got, most)
 		}
 	}

@@ -161,13 +161,13 @@ func contents(e *Engine, name string, withOpen bool) (all []Item) {
 			add(r.item)
 		}
 	}
-	q.window.each(add)
+	q.window.Each(add)
 	if b := q.backlog; b != nil {
 		for _, it := range onDisk(e, b) {
 			add(it)
 		}
-		b.leaving.each(add)
-		b.recent.each(add)
+		b.leaving.Each(add)
+		b.recent.Each(add)
 	}
 	return all
 }

@@ -14,7 +14,7 @@ import (
 // count adds what q has lost to the losses.
 func (v *salvage) count(q *salvagedQueue) {
 	known := slices.Clone(q.gone)
-	q.window.each(func(it Item) bool {
+	q.window.Each(func(it Item) bool {
 		known = addRange(known, idRange{it.ID, it.ID})
 		return true
 	})

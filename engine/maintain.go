@@ -54,7 +54,7 @@ func (e *Engine) maintain() {
 			e.relieve()
 			e.markIdle()
 			e.askPrepare()
-			e.arena.release()
+			e.arena.Release()
 			marked = at
 		}
 		if at.Sub(spared) >= spareInterval && !failing {

@@ -346,9 +346,9 @@ func (r *modelRun) compareMemory(q *modelQueue) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	live := sh.queues[q.name]
-	used, largest := live.window.bytes, 0
+	used, largest := live.window.Bytes, 0
 	if live.backlog != nil {
-		used += live.backlog.recent.bytes
+		used += live.backlog.recent.Bytes
 	}
 	for _, it := range q.window {
 		largest = max(largest, len(it.Data))

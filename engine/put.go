@@ -1,5 +1,7 @@
 package engine
 
+import "github.com/kestrelmq/kestrel/engine/internal/item"
+
 // PutRequest is what a put adds.
 type PutRequest struct {
 	Data     []byte // copied before Put returns
@@ -110,7 +112,7 @@ func (e *Engine) put(q *queue, now Time, p PutRequest) (Ticket, error) {
 
 // fanoutGrowth is how many bytes of memory it takes at most to put an item to q and its children.
 func (q *queue) fanoutGrowth(it Item) (n int64) {
-	size := imageSize(it)
+	size := item.ImageSize(it)
 	for _, child := range q.family.children {
 		n += child.growth(size)
 	}
@@ -123,7 +125,7 @@ func (q *queue) growth(size int) int64 {
 	if b := q.backlog; b != nil && b.inReadBehind {
 		w = &b.recent
 	}
-	return w.growth(size, q.opts.MaxMemorySize)
+	return w.Growth(size, q.opts.MaxMemorySize)
 }
 
 // makeRoom tells whether q takes an item of n bytes now, after dropping what its options let it drop:

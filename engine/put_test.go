@@ -3,6 +3,8 @@ package engine
 import (
 	"strings"
 	"testing"
+
+	"github.com/kestrelmq/kestrel/engine/internal/item"
 )
 
 func TestPut(t *testing.T) {
@@ -218,9 +220,9 @@ func TestPutAcrossChunks(t *testing.T) {
 	e, _ := newQuiet(t, func(o *QueueOptions) { o.Sync = SyncNever })
 	var want []string
 	for _, size := range []int{
-		0, 1, minChunkSize - 9, minChunkSize - 8, minChunkSize, // 9 bytes are a header of these
+		0, 1, item.MinChunkSize - 9, item.MinChunkSize - 8, item.MinChunkSize, // 9 bytes are a header of these
 		4000, 5000, 70_000,
-		maxChunkSize - 11, maxChunkSize - 10, maxChunkSize, 300_000, // and 11 of these
+		item.MaxChunkSize - 11, item.MaxChunkSize - 10, item.MaxChunkSize, 300_000, // and 11 of these
 	} {
 		for i := range 3 {
 			data := strings.Repeat(string(rune('a'+i)), size)

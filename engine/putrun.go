@@ -1,5 +1,7 @@
 package engine
 
+import "github.com/kestrelmq/kestrel/engine/internal/item"
+
 // PutAll is Put for several items to one queue, in order. It ends at the first item that is refused
 // and returns how many were put before that one, what they wait for, and the error that refused it,
 // one of Put's.
@@ -98,11 +100,11 @@ func (e *Engine) putRun(q *queue, now Time, puts []PutRequest) (n int, t Ticket,
 		q.lastGone = 0
 	}
 	w := e.newest(q, len(p.Data))
-	before, first := w.bytes, q.nextID
+	before, first := w.Bytes, q.nextID
 	it := Item{ID: first, Data: p.Data, Flags: p.Flags, Added: now, Expiry: p.Expiry}
-	w.push(&q.shard.pool, it, q.opts.MaxMemorySize)
-	c, pushed := w.tail, w.tally
-	start := len(c.buf) - imageSize(it)
+	w.Push(&q.shard.pool, it, q.opts.MaxMemorySize)
+	c, pushed := w.Tail, w.Tally
+	start := len(c.Buf) - item.ImageSize(it)
 	most := len(puts)
 	if e.journal.noDisk.Load() || len(q.shard.moves) > 0 {
 		most = 1 // each is weighed against the room that is left; what expired comes before the next
@@ -110,19 +112,19 @@ func (e *Engine) putRun(q *queue, now Time, puts []PutRequest) (n int, t Ticket,
 	for n = 1; n < most; n++ {
 		p := &puts[n]
 		if p.ClientID != puts[0].ClientID || !q.hasRoom(w, len(p.Data)) ||
-			!w.extend(p.Data, p.Flags, now, p.Expiry) {
+			!w.Extend(p.Data, p.Flags, now, p.Expiry) {
 			break
 		}
 	}
-	extended := w.tally
-	extended.add(pushed, -1)
-	c.add(extended, 1)
+	extended := w.Tally
+	extended.Add(pushed, -1)
+	c.Add(extended, 1)
 	q.nextID = first + uint64(n)
 	q.counters.puts += int64(n)
-	q.counters.putBytes += w.bytes - before
+	q.counters.putBytes += w.Bytes - before
 	q.shard.puts += int64(n)
 	if q.opts.KeepJournal {
-		lsn, segment := e.journal.putRun(destination{q.number, first}, c.buf[start:], n)
+		lsn, segment := e.journal.putRun(destination{q.number, first}, c.Buf[start:], n)
 		q.mark(segment, first)
 		t = q.ticket(e.journal, lsn)
 	}
@@ -136,7 +138,7 @@ func (e *Engine) putRun(q *queue, now Time, puts []PutRequest) (n int, t Ticket,
 
 // hasRoom reports whether a put of n bytes to the queue, which is not empty, would neither drop
 // anything nor look for what has expired, nor make w, the newest part of it, too large.
-func (q *queue) hasRoom(w *window, n int) bool {
+func (q *queue) hasRoom(w *item.Window, n int) bool {
 	return !q.mayExpire() && int64(n) <= q.opts.MaxItemSize && q.items() < q.opts.MaxItems &&
-		q.bytes() < q.opts.MaxSize && w.bytes+int64(n) <= q.opts.MaxMemorySize
+		q.bytes() < q.opts.MaxSize && w.Bytes+int64(n) <= q.opts.MaxMemorySize
 }

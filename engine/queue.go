@@ -3,6 +3,8 @@ package engine
 import (
 	"fmt"
 	"strings"
+
+	"github.com/kestrelmq/kestrel/engine/internal/item"
 )
 
 // queue is a named FIFO of items. The mutex of its shard guards it; name, shard and created never
@@ -29,11 +31,11 @@ type queue struct {
 	deleted bool
 
 	nextID   uint64
-	returned readList // handed out once and brought back; the next to hand out first
-	window   window   // never handed out
-	backlog  *backlog // of a queue that is in read-behind, or has runs left; nil otherwise
-	open     readList // handed out and not confirmed, longest ago first
-	moving   readList // expired, on their way to another queue
+	returned readList    // handed out once and brought back; the next to hand out first
+	window   item.Window // never handed out
+	backlog  *backlog    // of a queue that is in read-behind, or has runs left; nil otherwise
+	open     readList    // handed out and not confirmed, longest ago first
+	moving   readList    // expired, on their way to another queue
 	waiters  waiterList
 	sweeping bool    // expired items at the head are being removed in the background: see sweepLater
 	family   *family // of the queue's fanout children; nil without any
@@ -79,18 +81,18 @@ func (q *queue) memory() int64 { return queueMemory + int64(len(q.name)) }
 
 // items is the number of items queued, open reads not included.
 func (q *queue) items() int64 {
-	n := q.window.count + q.returned.count
+	n := q.window.Count + q.returned.count
 	if b := q.backlog; b != nil {
-		n += b.count + b.recent.count
+		n += b.count + b.recent.Count
 	}
 	return n
 }
 
 // bytes is the size of their bodies.
 func (q *queue) bytes() int64 {
-	n := q.window.bytes + q.returned.bytes
+	n := q.window.Bytes + q.returned.bytes
 	if b := q.backlog; b != nil {
-		n += b.bytes + b.recent.bytes
+		n += b.bytes + b.recent.Bytes
 	}
 	return n
 }
@@ -104,8 +106,8 @@ func (q *queue) first() (it Item, ok bool) {
 	if r := q.returned.head; r != nil {
 		return r.item, true
 	}
-	if q.window.count > 0 {
-		return q.window.first(), true
+	if q.window.Count > 0 {
+		return q.window.First(), true
 	}
 	return it, false
 }
@@ -139,7 +141,7 @@ func (q *queue) admitDequeue(clientID string) error {
 // mayExpire reports whether the item to hand out next may have expired: most queues hold nothing
 // that ever does, and need not look.
 func (q *queue) mayExpire() bool {
-	return q.window.expiring > 0 || q.opts.MaxAge > 0 || q.returned.head != nil
+	return q.window.Expiring > 0 || q.opts.MaxAge > 0 || q.returned.head != nil
 }
 
 // drop removes the item to hand out next, which must be it, from memory.
@@ -150,7 +152,7 @@ func (e *Engine) drop(q *queue, it Item) {
 		q.shard.freeRead(r)
 		return
 	}
-	q.window.pop(&q.shard.pool, it)
+	q.window.Pop(&q.shard.pool, it)
 	if q.backlog != nil {
 		e.popped(q)
 	}

@@ -157,11 +157,11 @@ func (sh *shard) newRead(q *queue, it Item, segment uint64) *read {
 		r = &read{shard: sh, buf: make([]byte, 0, len(it.Data))}
 	} else if r = sh.freeReads[class]; r != nil {
 		sh.freeReads[class], r.next = r.next, nil
-		sh.pool.free.reuse(r.memory())
+		sh.pool.Free.Reuse(r.memory())
 	} else {
 		r = &read{shard: sh, buf: make([]byte, 0, readClassSize(class))}
 	}
-	sh.pool.memory.Add(int64(r.memory()))
+	sh.pool.Memory.Add(int64(r.memory()))
 	sh.lastRead++
 	r.id, r.q = sh.lastRead, q
 	r.buf = append(r.buf[:0], it.Data...)
@@ -176,9 +176,9 @@ func (sh *shard) freeRead(r *read) {
 	r.to(readFree)
 	r.lieIn(0)
 	r.id, r.q, r.item = 0, nil, Item{}
-	sh.pool.memory.Add(-int64(r.memory()))
+	sh.pool.Memory.Add(-int64(r.memory()))
 	class := readClass(cap(r.buf))
-	if class == readClasses || cap(r.buf) != readClassSize(class) || !sh.pool.free.keep(r.memory()) {
+	if class == readClasses || cap(r.buf) != readClassSize(class) || !sh.pool.Free.Keep(r.memory()) {
 		return
 	}
 	r.next = sh.freeReads[class]
@@ -193,8 +193,8 @@ const trimBatch = 256
 // whether that was all of them; what is kept then counts as not needed until somebody does.
 func (sh *shard) trim() (all bool) {
 	for range trimBatch {
-		if !sh.pool.trim() && !sh.trimRead() {
-			sh.pool.free.settle()
+		if !sh.pool.Trim() && !sh.trimRead() {
+			sh.pool.Free.Settle()
 			return true
 		}
 	}
@@ -204,9 +204,9 @@ func (sh *shard) trim() (all bool) {
 // trimRead is pool.trim for the largest read.
 func (sh *shard) trimRead() bool {
 	for class := readClasses - 1; class >= 0; class-- {
-		if r := sh.freeReads[class]; r != nil && sh.pool.free.isIdle(r.memory()) {
+		if r := sh.freeReads[class]; r != nil && sh.pool.Free.IsIdle(r.memory()) {
 			sh.freeReads[class] = r.next
-			sh.pool.free.release(r.memory())
+			sh.pool.Free.Release(r.memory())
 			return true
 		}
 	}

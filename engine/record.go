@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/bits"
 
+	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -42,7 +43,7 @@ const (
 	recordRun    = 10
 
 	removeCountOffset = 1                           // of the count, so that it can be raised
-	usualPutSize      = 1 + plainImageSize          // bytes of a put, without the body, about
+	usualPutSize      = 1 + item.PlainImageSize     // bytes of a put, without the body, about
 	maxQueueSize      = 2 + 3*binary.MaxVarintLen64 // bytes, without the name
 	maxRemoveSize     = 5 + 2*binary.MaxVarintLen64
 	maxSpillSize      = 9 + 7*binary.MaxVarintLen64
@@ -58,10 +59,10 @@ func appendPut(dst []byte, to destination, it Item) []byte {
 	dst = append(dst, recordPut)
 	dst = binary.AppendUvarint(dst, to.queue)
 	dst = binary.AppendUvarint(dst, to.item)
-	return appendImage(dst, it)
+	return item.AppendImage(dst, it)
 }
 
-func appendNext(dst []byte, it Item) []byte { return appendImage(append(dst, recordNext), it) }
+func appendNext(dst []byte, it Item) []byte { return item.AppendImage(append(dst, recordNext), it) }
 
 func appendFanout(dst []byte, to []destination, it Item) []byte {
 	dst = append(dst, recordFanout)
@@ -70,7 +71,7 @@ func appendFanout(dst []byte, to []destination, it Item) []byte {
 		dst = binary.AppendUvarint(dst, d.queue)
 		dst = binary.AppendUvarint(dst, d.item)
 	}
-	return appendImage(dst, it)
+	return item.AppendImage(dst, it)
 }
 
 // appendRun records puts to one queue, of ids from that of to on, whose images are in images.
@@ -119,7 +120,7 @@ func appendKeep(dst []byte, queue uint64, it Item) []byte {
 	dst = append(dst, recordKeep)
 	dst = binary.AppendUvarint(dst, queue)
 	dst = binary.AppendUvarint(dst, it.ID)
-	return appendImage(dst, it)
+	return item.AppendImage(dst, it)
 }
 
 func appendSpill(dst []byte, queue uint64, id segment.RunID, s runState) []byte {
@@ -236,7 +237,7 @@ func (r *recordReader) numbers(n, each uint64) numbers {
 }
 
 func (r *recordReader) image() Item {
-	it, n, ok := parseImage(r.b)
+	it, n, ok := item.ParseImage(r.b)
 	if !ok {
 		r.bad = true
 	}
@@ -252,7 +253,7 @@ func (r *recordReader) images(size uint64) []byte {
 	}
 	field := r.bytes(int(size))
 	for b := field; len(b) > 0; {
-		_, n, ok := parseImage(b)
+		_, n, ok := item.ParseImage(b)
 		if !ok {
 			r.bad = true
 			return nil

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -22,8 +23,16 @@ func unhex(t testing.TB, s string) []byte {
 	return b
 }
 
+// goldenItem is the item of the golden records, in full and without flags and expiry.
+var goldenItem = Item{
+	Data: []byte("hello"), Flags: 7, Added: 1700000000000, Expiry: 1700000001000,
+}
+
 // Bytes written out by hand, one group per field.
 const (
+	goldenImage = "0c 05 0068e5cf8b01 07000000 e86be5cf8b01 68656c6c6f"
+	goldenPlain = "00 05 0068e5cf8b01 68656c6c6f"
+
 	goldenPut    = "01 01 ac02 " + goldenImage
 	goldenNext   = "02 " + goldenPlain
 	goldenFanout = "03 02 01 09 8001 84868808 00 00 0068e5cf8b01"
@@ -63,7 +72,7 @@ func TestRecordGolden(t *testing.T) {
 		{"spill", appendSpill(nil, 1, segment.RunID{Number: 7, ID: 0x0102030405060708},
 			runState{5, 300, 10, 1000, 0x20000}), goldenSpill},
 		{"run", appendRun(nil, destination{1, 300},
-			appendImage(appendImage(nil, plain), goldenItem)), goldenRun},
+			item.AppendImage(item.AppendImage(nil, plain), goldenItem)), goldenRun},
 	} {
 		want := unhex(t, tt.golden)
 		if !bytes.Equal(tt.got, want) {

@@ -128,7 +128,7 @@ func (s *spool) whenSynced(q *queue, f func()) error {
 	}
 	b.hold = true
 	defer func() { b.hold = false }()
-	for b.leaving.count > 0 {
+	for b.leaving.Count > 0 {
 		sh.mu.Unlock()
 		err := s.writeChunks(q, b)
 		sh.mu.Lock()

@@ -116,9 +116,9 @@ func (e *Engine) enterJournal(q *queue) LSN {
 	}
 	e.recordBacklog(q)
 	q.spilledTo = q.writtenTo
-	q.window.each(tell)
+	q.window.Each(tell)
 	if b != nil {
-		b.recent.each(tell)
+		b.recent.Each(tell)
 	}
 	return e.journal.queue(q) // with the next id, which may be past those of the items
 }

@@ -1,5 +1,7 @@
 package engine
 
+import "github.com/kestrelmq/kestrel/engine/internal/item"
+
 // Flush removes every item of the queue called name that is queued; open reads stay. Expired items
 // go where the queue's options say, in their order, up to the first that has not expired; to bring
 // those that are on disk alone there, Flush waits for the disk. The others are dropped in one step. It
@@ -28,8 +30,8 @@ func (e *Engine) clear(q *queue) rubbish {
 	if q.inJournal() && q.items() > 0 {
 		e.recordClear(q)
 	}
-	left := rubbish{q: q, parts: [3]window{q.window}, reads: [2]readList{q.returned}}
-	q.window, q.returned = window{}, readList{}
+	left := rubbish{q: q, parts: [3]item.Window{q.window}, reads: [2]readList{q.returned}}
+	q.window, q.returned = item.Window{}, readList{}
 	if b := q.backlog; b != nil {
 		left.parts[1], left.parts[2] = b.leaving, b.recent
 		e.dropBacklog(q)

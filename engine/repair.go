@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -244,7 +245,7 @@ func (q *salvagedQueue) tell(record func(encode func([]byte) []byte)) {
 		record(func(b []byte) []byte { return appendPut(b, destination{q.number, it.ID}, it) })
 	}
 	late := kept[early:]
-	q.window.each(func(it Item) bool {
+	q.window.Each(func(it Item) bool {
 		for len(late) > 0 && late[0] < it.ID {
 			put(q.kept[late[0]].Item)
 			late = late[1:]
@@ -320,7 +321,7 @@ func (w *runRepair) rewrite(q *salvagedQueue, r *liveRun) error {
 	}
 	v := &salvage{d: &Damage{e: w.s.e}}
 	_, err := v.eachFrame(r.salvagedRun, func(_ segment.RunFrame, tag frameTag, body []byte) (err error) {
-		eachImage(body, tag.firstID, func(it Item) bool {
+		item.EachImage(body, tag.firstID, func(it Item) bool {
 			if err = savedBelow(it.ID); err == nil && r.lives(it.ID) {
 				err = w.add(it)
 			}
@@ -348,7 +349,7 @@ func (w *runRepair) add(it Item) error {
 			return err
 		}
 	}
-	if len(w.buf) > 0 && len(w.buf)+imageSize(it) > maxChunkSize {
+	if len(w.buf) > 0 && len(w.buf)+item.ImageSize(it) > item.MaxChunkSize {
 		w.frame()
 		if w.run.Buffered() >= spillBatch {
 			if err := w.run.Write(); err != nil {
@@ -360,9 +361,9 @@ func (w *runRepair) add(it Item) error {
 	case len(w.buf) == 0:
 		w.tag = frameTag{firstID: it.ID}
 	case it.ID > w.tag.lastID+1:
-		w.buf = binary.AppendUvarint(append(w.buf, gapFormat), it.ID-w.tag.lastID-1)
+		w.buf = binary.AppendUvarint(append(w.buf, item.GapFormat), it.ID-w.tag.lastID-1)
 	}
-	w.buf = appendImage(w.buf, it)
+	w.buf = item.AppendImage(w.buf, it)
 	w.tag.lastID = it.ID
 	w.tag.count++
 	w.tag.bytes += int64(len(it.Data))

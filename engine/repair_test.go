@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/segment"
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
@@ -386,14 +387,14 @@ func TestRepairControl(t *testing.T) {
 		}},
 		{"an item is left behind", func(d *Damage) {
 			for _, q := range d.queues {
-				if q.window.count > 0 {
-					q.window.pop(&d.e.shards[0].pool, q.window.first())
+				if q.window.Count > 0 {
+					q.window.Pop(&d.e.shards[0].pool, q.window.First())
 				}
 			}
 		}},
 		{"an id is used again", func(d *Damage) {
 			for _, q := range d.queues {
-				q.window = window{}
+				q.window = item.Window{}
 				q.nextID = 2
 			}
 		}},

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -16,7 +17,7 @@ import (
 type replay struct {
 	e      *Engine
 	queues map[uint64]*replayed
-	pool   pool // of windows while they belong to no shard
+	pool   item.Pool // of windows while they belong to no shard
 	// last is where the last put of the frame went, if to one queue; else zero.
 	last    destination
 	segment uint64 // of the frame
@@ -51,7 +52,7 @@ const replayMemory = 128 << 20
 
 func newReplay(e *Engine) *replay {
 	r := &replay{e: e, queues: make(map[uint64]*replayed)}
-	r.pool = pool{memory: &e.memory, arena: e.arena, free: newFreeLists(1, e.opts.MemoryLimit)[0]}
+	r.pool = item.Pool{Memory: &e.memory, Arena: e.arena, Free: item.NewFreeLists(1, e.opts.MemoryLimit)[0]}
 	return r
 }
 
@@ -99,7 +100,7 @@ func (r *replay) record(rec *record, segment uint64) error {
 		return r.flush(r.queue(rec.queue), rec)
 	case recordDelete:
 		q := r.queue(rec.queue)
-		q.window.clear(&r.pool)
+		q.window.Clear(&r.pool)
 		delete(r.queues, rec.queue)
 	case recordQueue:
 		return r.name(rec)
@@ -168,7 +169,7 @@ func (r *replay) fanout(rec *record, segment uint64) error {
 func (r *replay) run(rec *record, segment uint64) error {
 	r.last = destination{rec.queue, rec.id}
 	for b := rec.images; ; r.last.item++ {
-		it, n, _ := parseImage(b)
+		it, n, _ := item.ParseImage(b)
 		if err := r.put(r.last, it, segment); err != nil {
 			return err
 		}
@@ -190,20 +191,20 @@ func (r *replay) put(d destination, it Item, segment uint64) error {
 	it.ID = d.item
 	q.nextID = it.ID + 1
 	q.mark(segment, it.ID)
-	q.window.push(&r.pool, it, q.memory)
+	q.window.Push(&r.pool, it, q.memory)
 	q.counters.replayed++
 	return nil
 }
 
 // remove takes the items of ids out of the window: at once those at its head, at the end of the
 // replay those behind items that stay. What is gone is remembered: it may turn out to be in a run.
-func (q *replayed) remove(p *pool, ids idRange) {
+func (q *replayed) remove(p *item.Pool, ids idRange) {
 	q.gone = addRange(q.gone, ids)
 	if len(q.kept) > 0 {
 		q.forget(ids)
 	}
-	for q.window.count > 0 && inRanges(q.gone, q.window.firstID) {
-		q.window.pop(p, q.window.first())
+	for q.window.Count > 0 && inRanges(q.gone, q.window.FirstID) {
+		q.window.Pop(p, q.window.First())
 	}
 }
 
@@ -312,7 +313,7 @@ func (r *replay) bringBack(q *replayed, sh *shard) (*queue, error) {
 
 // unnamed is how many items a queue has of which no name is known.
 func (q *replayed) unnamed() (n int64) {
-	n = q.window.count + int64(len(q.kept))
+	n = q.window.Count + int64(len(q.kept))
 	for _, run := range q.runs {
 		s := run.recorded
 		n += int64(s.lastID - s.firstID + 1 - overlap(q.gone, s.firstID, s.lastID))
@@ -329,21 +330,21 @@ func (r *replay) corrupt(format string, args ...any) error {
 
 // compact rebuilds the window without the items that are gone, if there are any: those that were
 // removed in their order have left it already.
-func (q *replayed) compact(p *pool) {
-	if len(q.gone) == 0 || q.window.count > 0 && overlap(q.gone, q.window.firstID, q.nextID-1) == 0 {
+func (q *replayed) compact(p *item.Pool) {
+	if len(q.gone) == 0 || q.window.Count > 0 && overlap(q.gone, q.window.FirstID, q.nextID-1) == 0 {
 		return
 	}
-	var kept window
+	var kept item.Window
 	gone := q.gone
-	q.window.each(func(it Item) bool {
+	q.window.Each(func(it Item) bool {
 		for len(gone) > 0 && gone[0].last < it.ID {
 			gone = gone[1:]
 		}
 		if len(gone) == 0 || it.ID < gone[0].first {
-			kept.push(p, it, q.memory)
+			kept.Push(p, it, q.memory)
 		}
 		return true
 	})
-	q.window.clear(p)
+	q.window.Clear(p)
 	q.window = kept
 }

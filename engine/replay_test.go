@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -71,7 +72,7 @@ func oneRecord(t testing.TB, f []string) []byte {
 	case "run":
 		var images []byte
 		for range ids[1] - ids[0] + 1 {
-			images = appendImage(images, Item{})
+			images = item.AppendImage(images, Item{})
 		}
 		return appendRun(nil, to[0], images)
 	case "remove":
@@ -292,8 +293,8 @@ func FuzzReplay(f *testing.F) {
 		e.settings.Store(newPolicy(e.opts.Settings))
 		sh := &e.shards[0]
 		sh.queues, sh.families = map[string]*queue{}, map[string]*family{}
-		e.arena = newArena(1 << 20)
-		sh.pool = pool{memory: &e.memory, arena: e.arena, free: newFreeLists(1, 1<<20)[0]}
+		e.arena = item.NewArena(1 << 20)
+		sh.pool = item.Pool{Memory: &e.memory, Arena: e.arena, Free: item.NewFreeLists(1, 1<<20)[0]}
 		r := newReplay(e)
 		err := r.frame(segment.Frame{Payload: b[:n], Segment: 1})
 		if err == nil {
@@ -303,7 +304,7 @@ func FuzzReplay(f *testing.F) {
 			_, _, err = r.finish()
 		}
 		// A destination takes 2 bytes, a chunk four times what it must hold, at least 1 KiB.
-		if got, limit := e.memory.Load(), int64(len(b)/2*4*(len(b)+minChunkSize)); got > limit {
+		if got, limit := e.memory.Load(), int64(len(b)/2*4*(len(b)+item.MinChunkSize)); got > limit {
 			t.Errorf("%d bytes of records take %d bytes of memory", len(b), got)
 		}
 		var damage *segment.CorruptionError

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -47,19 +48,19 @@ func (q *replayed) forget(ids idRange) {
 
 // spilled takes in what the journal says of a run: the items in it need no memory, unless lost,
 // which may be nil, says that they are lost in it.
-func (q *replayed) spilled(p *pool, id segment.RunID, s runState, lost func(uint64) bool) {
+func (q *replayed) spilled(p *item.Pool, id segment.RunID, s runState, lost func(uint64) bool) {
 	q.runs = slices.DeleteFunc(q.runs, func(r *run) bool { return r.id == id })
 	q.runs = append(q.runs, &run{id: id, written: s, recorded: s})
 	q.spilledTo = max(q.spilledTo, s.lastID)
 	q.nextID = max(q.nextID, s.lastID+1)
-	for q.window.count > 0 && q.window.firstID <= s.lastID {
-		it := q.window.first()
+	for q.window.Count > 0 && q.window.FirstID <= s.lastID {
+		it := q.window.First()
 		if !s.holds(it.ID) && !inRanges(q.gone, it.ID) {
 			q.keep(it, q.markOf(it.ID)) // it was open when its neighbours were spilled
 		} else if lost != nil && lost(it.ID) {
 			q.save(it)
 		}
-		q.window.pop(p, it)
+		q.window.Pop(p, it)
 	}
 }
 
@@ -103,7 +104,7 @@ func (r *replay) restore(q *queue, from *replayed) error {
 		first, last = b.nextID, b.runs[len(b.runs)-1].written.lastID
 		b.inReadBehind, b.since = true, time.Now()
 		q.writtenTo, q.spilledTo = last, last
-		b.recent, q.window = q.window, window{}
+		b.recent, q.window = q.window, item.Window{}
 	}
 	if b.count > 0 || len(b.spent) > 0 {
 		for _, ids := range absent {
@@ -207,14 +208,14 @@ func (r *replay) restoreKept(q *queue, from *replayed) error {
 }
 
 // mergeKept rebuilds a window with the kept items of ids among its own.
-func (r *replay) mergeKept(w *window, from *replayed, ids []uint64) {
-	var all window
+func (r *replay) mergeKept(w *item.Window, from *replayed, ids []uint64) {
+	var all item.Window
 	var marks []segmentMark
 	put := func(it Item, segment uint64) {
 		if n := len(marks); n == 0 || marks[n-1].segment != segment {
 			marks = append(marks, segmentMark{segment, it.ID})
 		}
-		all.push(&r.pool, it, from.memory)
+		all.Push(&r.pool, it, from.memory)
 	}
 	keptBefore := func(id uint64) {
 		for len(ids) > 0 && ids[0] <= id {
@@ -222,7 +223,7 @@ func (r *replay) mergeKept(w *window, from *replayed, ids []uint64) {
 			ids = ids[1:]
 		}
 	}
-	w.each(func(it Item) bool {
+	w.Each(func(it Item) bool {
 		if _, twice := from.kept[it.ID]; !twice {
 			keptBefore(it.ID)
 			put(it, from.markOf(it.ID))
@@ -232,7 +233,7 @@ func (r *replay) mergeKept(w *window, from *replayed, ids []uint64) {
 		return true
 	})
 	keptBefore(^uint64(0))
-	w.clear(&r.pool)
+	w.Clear(&r.pool)
 	*w = all
 	from.segments = lowestBehind(marks)
 }
@@ -283,7 +284,7 @@ func (s *spool) survey(r *run, gone []idRange) (count, bytes int64, first uint64
 		if err != nil {
 			return err
 		}
-		eachImage(body, tag.firstID, func(it Item) bool {
+		item.EachImage(body, tag.firstID, func(it Item) bool {
 			if !inRanges(gone, it.ID) {
 				count++
 				bytes += int64(len(it.Data))
@@ -353,7 +354,7 @@ func (s *spool) readUpTo(q *queue, last uint64) (items []keptItem, err error) {
 		if err != nil {
 			return nil, err
 		}
-		eachImage(body, tag.firstID, func(it Item) bool {
+		item.EachImage(body, tag.firstID, func(it Item) bool {
 			if it.ID > last {
 				return false
 			}
@@ -386,7 +387,7 @@ func (s *spool) eachOnDisk(b *backlog, f func(Item) bool) error {
 		if err != nil {
 			return err
 		}
-		eachImage(body, tag.firstID, func(it Item) bool {
+		item.EachImage(body, tag.firstID, func(it Item) bool {
 			if it.ID >= at.id && !inRanges(b.gone, it.ID) {
 				left--
 				more = f(it)
@@ -415,7 +416,7 @@ func (s *spool) newest(b *backlog) (added Time, err error) {
 	tag := parseFrameTag(last.Tag)
 	body, _, err := s.body(r, last, tag, nil)
 	if err == nil {
-		eachImage(body, tag.firstID, func(it Item) bool {
+		item.EachImage(body, tag.firstID, func(it Item) bool {
 			added = it.Added
 			return true
 		})

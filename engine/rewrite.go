@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -26,7 +27,7 @@ const (
 	rewriteShare = 2
 	// keepOverhead is how many bytes a keep record takes beside the body of its item, at most: the
 	// numbers in it have seven bytes each at most for a very long time.
-	keepOverhead = 1 + 2*7 + plainLongSize + 2 + flagsSize + timeSize
+	keepOverhead = 1 + 2*7 + item.PlainLongSize + 2 + item.FlagsSize + item.TimeSize
 )
 
 // rewriting accounts for R1. The goroutine of maintain owns it.

@@ -1,10 +1,12 @@
 package engine
 
+import "github.com/kestrelmq/kestrel/engine/internal/item"
+
 // rubbish is what a queue held when it was flushed or deleted, and nobody can see any more. To give
 // all of it back at once would keep the shard locked for long.
 type rubbish struct {
 	q     *queue // with waits to be ended, if it was deleted
-	parts [3]window
+	parts [3]item.Window
 	reads [2]readList
 }
 
@@ -26,7 +28,7 @@ func (r *rubbish) dispose(n int) (done int) {
 
 func (r *rubbish) disposeOne(sh *shard) bool {
 	for i := range r.parts {
-		if r.parts[i].giveChunk(&sh.pool) {
+		if r.parts[i].GiveChunk(&sh.pool) {
 			return true
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"path"
 
+	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -43,11 +44,11 @@ func parseFrameTag(tag segment.Tag) frameTag {
 
 // check tells whether body is what t says, whole and valid images of that many items, and counts
 // them.
-func (t frameTag) check(body []byte) (n tally, err error) {
+func (t frameTag) check(body []byte) (n item.Tally, err error) {
 	last := t.firstID - 1
 	id := t.firstID
 	for b := body; len(b) > 0; {
-		if b[0] == gapFormat {
+		if b[0] == item.GapFormat {
 			gap, size := binary.Uvarint(b[1:])
 			if size <= 0 || gap == 0 {
 				return n, fmt.Errorf("bad gap behind item %d", id-1)
@@ -55,18 +56,18 @@ func (t frameTag) check(body []byte) (n tally, err error) {
 			id += gap
 			b = b[1+size:]
 		}
-		it, size, ok := parseImage(b)
+		it, size, ok := item.ParseImage(b)
 		if !ok {
 			return n, fmt.Errorf("no image of item %d", id)
 		}
-		n.account(it, 1)
+		n.Account(it, 1)
 		last = id
 		id++
 		b = b[size:]
 	}
-	if last != t.lastID || n.count != t.count || n.bytes != t.bytes {
+	if last != t.lastID || n.Count != t.count || n.Bytes != t.bytes {
 		return n, fmt.Errorf("frame holds %d items of %d bytes up to item %d, but its tag says %+v",
-			n.count, n.bytes, last, t)
+			n.Count, n.Bytes, last, t)
 	}
 	return n, nil
 }

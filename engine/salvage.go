@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -206,8 +207,8 @@ func (v *salvage) finish(r *replay) error {
 		}
 		q.compact(&r.pool)
 		q.forgetTwins()
-		q.items += q.window.count + int64(len(q.kept))
-		q.bytes += q.window.bytes
+		q.items += q.window.Count + int64(len(q.kept))
+		q.bytes += q.window.Bytes
 		for _, it := range q.kept {
 			q.bytes += int64(len(it.Data))
 		}
@@ -236,7 +237,7 @@ func (v *salvage) finish(r *replay) error {
 // again as a whole.
 func (q *salvagedQueue) forgetTwins() {
 	if len(q.kept) > 0 {
-		q.window.each(func(it Item) bool {
+		q.window.Each(func(it Item) bool {
 			delete(q.kept, it.ID)
 			return true
 		})
@@ -305,7 +306,7 @@ func (v *salvage) survey(q *salvagedQueue, r *liveRun) (items, bytes int64, err 
 		if overlap(r.gone, tag.firstID, tag.lastID) == tag.lastID-tag.firstID+1 {
 			return nil
 		}
-		eachImage(body, tag.firstID, func(it Item) bool {
+		item.EachImage(body, tag.firstID, func(it Item) bool {
 			if r.lives(it.ID) {
 				items, bytes, r.first = items+1, bytes+int64(len(it.Data)), min(r.first, it.ID)
 			}

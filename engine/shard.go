@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/kestrelmq/kestrel/engine/histogram"
+	"github.com/kestrelmq/kestrel/engine/internal/item"
 )
 
 // shard is a part of the queues under one lock. A queue and its fanout children are in the same
@@ -15,7 +16,7 @@ type shard struct {
 	// Guarded by mu.
 	queues    map[string]*queue
 	families  map[string]*family // by the name of the parent, which need not exist
-	pool      pool
+	pool      item.Pool
 	freeReads [readClasses]*read // not in use, by class
 	pins      pins
 	lastRead  uint64 // identity of the newest read
@@ -103,7 +104,7 @@ func (e *Engine) make(sh *shard, now Time, name string) (*queue, Ticket, error) 
 
 // add enters q into the shard's tables (I5), and what it takes into the ledger.
 func (sh *shard) add(q *queue) {
-	sh.pool.memory.Add(q.memory())
+	sh.pool.Memory.Add(q.memory())
 	sh.queues[q.name] = q
 	q.family = sh.families[q.name]
 	parent, ok := parentOf(q.name)
@@ -133,7 +134,7 @@ func (sh *shard) list(dst []*queue) []*queue {
 
 // unlink takes q out of the shard's tables and the ledger.
 func (sh *shard) unlink(q *queue) {
-	sh.pool.memory.Add(-q.memory())
+	sh.pool.Memory.Add(-q.memory())
 	delete(sh.queues, q.name)
 	parent, ok := parentOf(q.name)
 	if !ok {

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"slices"
 
+	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -97,8 +98,8 @@ func (s *Snapshot) describe(q *queue) (QueueSnapshot, error) {
 	}
 	newest, err := s.e.spool.newest(q.backlog)
 	d.Newest = newest
-	for _, part := range [...]*window{&q.backlog.leaving, &q.backlog.recent} {
-		part.each(func(it Item) bool {
+	for _, part := range [...]*item.Window{&q.backlog.leaving, &q.backlog.recent} {
+		part.Each(func(it Item) bool {
 			d.Newest = it.Added
 			return true
 		})
@@ -128,7 +129,7 @@ func (s *Snapshot) each(q *queue, f func(Item) bool) error {
 		each(r.item)
 	}
 	if more {
-		q.window.each(each)
+		q.window.Each(each)
 	}
 	b := q.backlog
 	if b == nil || !more {
@@ -137,8 +138,8 @@ func (s *Snapshot) each(q *queue, f func(Item) bool) error {
 	if err := s.e.spool.eachOnDisk(b, each); err != nil || !more {
 		return err
 	}
-	if b.leaving.each(each); more {
-		b.recent.each(each)
+	if b.leaving.Each(each); more {
+		b.recent.Each(each)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -13,7 +14,7 @@ import (
 type spillJob struct {
 	b      *backlog
 	epoch  uint64
-	chunks []*chunk
+	chunks []*item.Chunk
 	starts []int64   // offset of the frame of each chunk
 	end    int64     // behind the last one
 	gaps   []idRange // ids that the chunks leave out
@@ -90,11 +91,11 @@ func (s *spool) takeJob(q *queue, b *backlog) (job spillJob, ok bool) {
 	q.shard.mu.Lock()
 	defer q.shard.mu.Unlock()
 	job = spillJob{b: b, epoch: b.epoch, run: b.growing, io: s.runIO(q)}
-	batch := int(min(max(b.leaving.bytes/8, spillBatch), maxSpillBatch))
-	for size := 0; b.leaving.count > 0 && size < batch; {
-		c := b.leaving.detach()
-		size += len(c.buf) - c.off
-		b.writing += c.count
+	batch := int(min(max(b.leaving.Bytes/8, spillBatch), maxSpillBatch))
+	for size := 0; b.leaving.Count > 0 && size < batch; {
+		c := b.leaving.Detach()
+		size += len(c.Buf) - c.Off
+		b.writing += c.Count
 		job.chunks = append(job.chunks, c)
 	}
 	if len(job.chunks) == 0 {
@@ -153,9 +154,9 @@ func (s *spool) write(job *spillJob) error {
 		}
 	}()
 	for _, c := range job.chunks {
-		tag := frameTag{c.firstID, c.lastID, c.count, c.bytes}
-		job.starts = append(job.starts, w.Add(s.coder, tag.encode(), c.buf[c.off:]))
-		if uint64(c.count) <= c.lastID-c.firstID {
+		tag := frameTag{c.FirstID, c.LastID, c.Count, c.Bytes}
+		job.starts = append(job.starts, w.Add(s.coder, tag.encode(), c.Buf[c.Off:]))
+		if uint64(c.Count) <= c.LastID-c.FirstID {
 			job.noteGaps(c)
 		}
 	}
@@ -165,9 +166,9 @@ func (s *spool) write(job *spillJob) error {
 }
 
 // noteGaps notes the ids that a chunk leaves out: of items that were gone when the process started.
-func (job *spillJob) noteGaps(c *chunk) {
-	next := c.firstID
-	eachImage(c.buf[c.off:], c.firstID, func(it Item) bool {
+func (job *spillJob) noteGaps(c *item.Chunk) {
+	next := c.FirstID
+	item.EachImage(c.Buf[c.Off:], c.FirstID, func(it Item) bool {
 		if it.ID > next {
 			job.gaps = append(job.gaps, idRange{next, it.ID - 1})
 		}
@@ -190,11 +191,11 @@ func (s *spool) putBack(q *queue, job *spillJob) {
 		job.giveChunks(q)
 		return
 	}
-	var all window
+	var all item.Window
 	for _, c := range job.chunks {
-		all.attach(c)
+		all.Attach(c)
 	}
-	all.join(&b.leaving)
+	all.Join(&b.leaving)
 	b.leaving = all
 	s.e.retire(q)
 }
@@ -202,7 +203,7 @@ func (s *spool) putBack(q *queue, job *spillJob) {
 // done notes that nothing of the job is being written any more. The caller holds the shard's mutex.
 func (job *spillJob) done() {
 	for _, c := range job.chunks {
-		job.b.writing -= c.count
+		job.b.writing -= c.Count
 	}
 	if job.run != nil {
 		job.run.busy = false
@@ -211,7 +212,7 @@ func (job *spillJob) done() {
 
 func (job *spillJob) giveChunks(q *queue) {
 	for _, c := range job.chunks {
-		q.shard.pool.give(c)
+		q.shard.pool.Give(c)
 	}
 }
 
@@ -238,12 +239,12 @@ func (s *spool) publish(q *queue, job *spillJob) {
 		b.gone = addRange(b.gone, gap)
 	}
 	for i, c := range job.chunks {
-		if w := job.run.written; w.count > 0 && c.firstID > w.lastID+1 {
-			b.gone = addRange(b.gone, idRange{w.lastID + 1, c.firstID - 1})
+		if w := job.run.written; w.count > 0 && c.FirstID > w.lastID+1 {
+			b.gone = addRange(b.gone, idRange{w.lastID + 1, c.FirstID - 1})
 		}
-		job.run.written.add(frameTag{c.firstID, c.lastID, c.count, c.bytes})
-		q.writtenTo = c.lastID
-		s.e.place(q, c, place{job.run, job.starts[i], c.firstID})
+		job.run.written.add(frameTag{c.FirstID, c.LastID, c.Count, c.Bytes})
+		q.writtenTo = c.LastID
+		s.e.place(q, c, place{job.run, job.starts[i], c.FirstID})
 	}
 	job.run.written.end = job.end
 	if b.growing != job.run { // a sync of it failed meanwhile
@@ -257,21 +258,21 @@ func (s *spool) publish(q *queue, job *spillJob) {
 }
 
 // place puts a chunk that has been written into the window, or gives it back and leaves it on disk.
-func (e *Engine) place(q *queue, c *chunk, at place) {
+func (e *Engine) place(q *queue, c *item.Chunk, at place) {
 	b := q.backlog
-	fits := q.window.bytes+c.bytes <= q.frontLimit() && !e.memoryShort()
+	fits := q.window.Bytes+c.Bytes <= q.frontLimit() && !e.memoryShort()
 	if b.onDisk == 0 && fits {
-		b.count -= c.count
-		b.bytes -= c.bytes
-		b.nextID = c.lastID + 1
-		q.window.attach(c)
+		b.count -= c.Count
+		b.bytes -= c.Bytes
+		b.nextID = c.LastID + 1
+		q.window.Attach(c)
 		return
 	}
 	if b.onDisk == 0 {
 		b.next = at
 	}
-	b.onDisk += c.count
-	q.shard.pool.give(c)
+	b.onDisk += c.Count
+	q.shard.pool.Give(c)
 }
 
 // arrived is called when items may have come into the window, or have left the backlog for another
@@ -307,12 +308,12 @@ func (s *spool) recall(q *queue) {
 	now, sh := s.now(), q.shard
 	sh.mu.Lock()
 	b := q.backlog
-	if b == nil || q.window.count > 0 || b.onDisk > 0 {
+	if b == nil || q.window.Count > 0 || b.onDisk > 0 {
 		sh.mu.Unlock()
 		return
 	}
-	b.leaving.join(&b.recent)
-	b.recent, b.leaving = b.leaving, window{}
+	b.leaving.Join(&b.recent)
+	b.recent, b.leaving = b.leaving, item.Window{}
 	b.count, b.bytes = 0, 0
 	left := s.e.arrived(q, now)
 	moves := sh.takeMoves()
@@ -326,7 +327,7 @@ func (s *spool) recall(q *queue) {
 func (s *spool) next(q *queue, b *backlog) {
 	q.shard.mu.Lock()
 	defer q.shard.mu.Unlock()
-	if b.leaving.count > 0 && !s.failing.Load() {
+	if b.leaving.Count > 0 && !s.failing.Load() {
 		s.wantSpill(q)
 	}
 	r := b.growing

@@ -221,7 +221,7 @@ func (s *spool) tend() {
 	defer s.feed()
 	s.each(func(q *queue, b *backlog) {
 		b.recordDue = b.recordDue || b.unrecorded() || starving && b.unclosed()
-		if b.leaving.count > 0 {
+		if b.leaving.Count > 0 {
 			s.wantSpill(q)
 		}
 		if b.recordDue || len(b.spent) > 0 {

@@ -3,6 +3,8 @@ package engine
 import (
 	"fmt"
 	"slices"
+
+	"github.com/kestrelmq/kestrel/engine/internal/item"
 )
 
 // Verify checks the invariants of every queue and returns the first one that is broken. It looks at
@@ -112,11 +114,11 @@ func (q *queue) verify() error {
 // verifyWindow checks the window, and I1, I2 and I6 as far as it goes.
 func (q *queue) verifyWindow(seen map[uint64]string, broken func(string, ...any) error) error {
 	w := &q.window
-	err := w.verify()
+	err := w.Verify()
 	if err != nil {
 		return broken("%v", err)
 	}
-	w.each(func(it Item) bool {
+	w.Each(func(it Item) bool {
 		switch where := seen[it.ID]; {
 		case where != "":
 			err = broken("I1: item %d is in the window and in %s", it.ID, where)
@@ -131,12 +133,12 @@ func (q *queue) verifyWindow(seen map[uint64]string, broken func(string, ...any)
 	if !q.opts.KeepJournal {
 		return nil
 	}
-	parts := []*window{w}
+	parts := []*item.Window{w}
 	if q.backlog != nil {
 		parts = append(parts, &q.backlog.leaving, &q.backlog.recent)
 	}
 	for _, part := range parts {
-		part.each(func(it Item) bool {
+		part.Each(func(it Item) bool {
 			if it.ID > q.spilledTo && (len(q.segments) == 0 || q.segments[0].id > it.ID) {
 				err = broken("I6: no segment is known for item %d", it.ID)
 			}
@@ -149,13 +151,13 @@ func (q *queue) verifyWindow(seen map[uint64]string, broken func(string, ...any)
 // verify checks B1 to B3, and B4 as far as the ids of runs tell.
 func (b *backlog) verify(q *queue, broken func(string, ...any) error) error {
 	var leaving, bytes int64
-	last := q.window.endID()
+	last := q.window.EndID()
 	if b.onDisk > 0 {
 		last = max(last, b.nextID-1)
 	}
-	for _, part := range [...]*window{&b.leaving, &b.recent} {
+	for _, part := range [...]*item.Window{&b.leaving, &b.recent} {
 		var err error
-		part.each(func(it Item) bool {
+		part.Each(func(it Item) bool {
 			if it.ID <= last {
 				err = broken("B3: item %d follows item %d", it.ID, last)
 			}
@@ -166,7 +168,7 @@ func (b *backlog) verify(q *queue, broken func(string, ...any) error) error {
 			return err
 		}
 	}
-	b.leaving.each(func(it Item) bool {
+	b.leaving.Each(func(it Item) bool {
 		leaving++
 		bytes += int64(len(it.Data))
 		return true
@@ -178,19 +180,19 @@ func (b *backlog) verify(q *queue, broken func(string, ...any) error) error {
 	case b.onDisk > 0 && b.next.run == nil || b.count == 0 && b.bytes != 0:
 		return broken("B1: %d items on disk, %d of %d bytes behind, next is %+v",
 			b.onDisk, b.count, b.bytes, b.next)
-	case !b.inReadBehind && (b.count != 0 || b.recent.count != 0):
+	case !b.inReadBehind && (b.count != 0 || b.recent.Count != 0):
 		return broken("B2: %d items behind and %d recent, but not in read-behind",
-			b.count, b.recent.count)
+			b.count, b.recent.Count)
 	case b.inReadBehind && b.count == 0:
 		return broken("B2: in read-behind with nothing behind")
 	}
 	if b.onDisk > 0 && !slices.Contains(b.runs, b.next.run) && b.next.offset < b.next.run.written.end {
 		return broken("B4: the next run is not among the %d runs", len(b.runs))
 	}
-	if w := &q.window; w.count > 0 && b.inReadBehind &&
-		(w.lastID() > q.writtenTo || !b.holds(w.firstID)) {
+	if w := &q.window; w.Count > 0 && b.inReadBehind &&
+		(w.LastID() > q.writtenTo || !b.holds(w.FirstID)) {
 		return broken("B4: items %d to %d in the window, but runs end at %d",
-			w.firstID, w.lastID(), q.writtenTo)
+			w.FirstID, w.LastID(), q.writtenTo)
 	}
 	return nil
 }

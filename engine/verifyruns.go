@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -161,7 +162,7 @@ func (s *spool) verifyHolds(r *run, ids idRange) error {
 			continue
 		}
 		if body, err = reader.Body(&decoder, nil, f); err == nil {
-			eachImage(body, tag.firstID, func(it Item) bool {
+			item.EachImage(body, tag.firstID, func(it Item) bool {
 				held = addRange(held, idRange{it.ID, it.ID})
 				return true
 			})

@@ -61,7 +61,7 @@ func (r *replay) withhold(q *replayed, err error) {
 		s.unregister(q.queue)
 		q.backlog = nil
 	}
-	q.window.clear(&r.pool)
+	q.window.Clear(&r.pool)
 	if w.names == nil {
 		w.names, w.runs = make(map[string]error), make(map[uint64]bool)
 	}

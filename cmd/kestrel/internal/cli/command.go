@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newRoot returns a command that others can be added to, and that prints pages as they are written.
+// NewRoot returns a command that others can be added to, and that prints pages as they are written.
 func NewRoot() *cobra.Command {
 	root := &cobra.Command{Use: "kestrel", SilenceUsage: true, SilenceErrors: true}
 	root.SetVersionTemplate("{{.Version}}")
@@ -62,7 +62,7 @@ func Group(name, short, long string) *cobra.Command {
 	}
 }
 
-// noArguments refuses arguments that are not flags.
+// NoArguments refuses arguments that are not flags.
 func NoArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return fmt.Errorf("'%s' takes no arguments, have %q", cmd.CommandPath(), args[0])

@@ -11,7 +11,7 @@ const (
 	ExitDamage = 4 // of `journal verify`, `repair` and `inspect`: the journal is damaged
 )
 
-// failure is why a command could not do what it was asked for, and what to do, in one line.
+// Failure is why a command could not do what it was asked for, and what to do, in one line.
 type Failure struct {
 	Code int // to exit with
 	Text string

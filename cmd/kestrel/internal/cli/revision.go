@@ -2,7 +2,7 @@ package cli
 
 import "runtime/debug"
 
-// revision names what the running program was built from.
+// Revision names what the running program was built from.
 func Revision() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

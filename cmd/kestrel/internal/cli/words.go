@@ -7,7 +7,7 @@ import (
 	"unicode"
 )
 
-// counted is n of what one is called noun.
+// Counted is n of what one is called noun.
 func Counted[T int | int64](n T, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -15,10 +15,10 @@ func Counted[T int | int64](n T, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// maxListed is how many names a line of the log holds.
+// MaxListed is how many names a line of the log holds.
 const MaxListed = 20
 
-// listOf is names in a line, the first of them if there are many.
+// ListOf is names in a line, the first of them if there are many.
 func ListOf(names []string) string {
 	if more := len(names) - MaxListed; more > 0 {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:MaxListed], ", "), more)
@@ -29,7 +29,7 @@ func ListOf(names []string) string {
 // OrNone is s, or "none" if s is empty.
 func OrNone(s string) string { return cmp.Or(s, "none") }
 
-// oneLine is s with spaces for line ends and whatever else a terminal would not print.
+// OneLine is s with spaces for line ends and whatever else a terminal would not print.
 func OneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -39,7 +39,7 @@ func OneLine(s string) string {
 	}, s)
 }
 
-// wrap breaks text into lines of at most width columns, each after an indent. Empty lines stay.
+// Wrap breaks text into lines of at most width columns, each after an indent. Empty lines stay.
 func Wrap(text, indent string, width int) string {
 	var lines []string
 	for paragraph := range strings.SplitSeq(text, "\n\n") {

@@ -13,10 +13,10 @@ import (
 	"github.com/kestrelmq/kestrel/engine"
 )
 
-// addedAt is when the items of these tests were added, in ms.
+// AddedAt is when the items of these tests were added, in ms.
 const AddedAt = 1700000000000
 
-// adds are journal records that add items.
+// Adds are journal records that add items.
 func Adds(items ...string) []byte {
 	var b []byte
 	for i, data := range items {
@@ -27,12 +27,12 @@ func Adds(items ...string) []byte {
 	return b
 }
 
-// record is one journal record without an item.
+// Record is one journal record without an item.
 func Record(op oldjournal.Op, xid int32) []byte {
 	return oldjournal.Append(nil, &oldjournal.Record{Op: op, XID: xid})
 }
 
-// writeOld writes a directory of journals.
+// WriteOld writes a directory of journals.
 func WriteOld(t testing.TB, files map[string][]byte) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "old")
@@ -47,7 +47,7 @@ func WriteOld(t testing.TB, files map[string][]byte) string {
 	return dir
 }
 
-// wantText tests that got has every text in it.
+// WantText tests that got has every text in it.
 func WantText(t testing.TB, got string, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
@@ -57,7 +57,7 @@ func WantText(t testing.TB, got string, texts ...string) {
 	}
 }
 
-// snapshotOf reads a data directory. Close the snapshot.
+// SnapshotOf reads a data directory. Close the snapshot.
 func SnapshotOf(t testing.TB, data string) *engine.Snapshot {
 	t.Helper()
 	s, err := engine.Inspect(engine.Options{
@@ -69,7 +69,7 @@ func SnapshotOf(t testing.TB, data string) *engine.Snapshot {
 	return s
 }
 
-// held is what the queues of a data directory hold: the items' data, by queue, in order.
+// Held is what the queues of a data directory hold: the items' data, by queue, in order.
 func Held(t testing.TB, data string) map[string]string {
 	t.Helper()
 	s := SnapshotOf(t, data)
@@ -94,7 +94,7 @@ func WantHeld(t testing.TB, data string, want map[string]string) {
 	}
 }
 
-// fileState is the names, digests and times of all that is below a directory.
+// FileState is the names, digests and times of all that is below a directory.
 func FileState(t testing.TB, dir string) string {
 	t.Helper()
 	var b strings.Builder

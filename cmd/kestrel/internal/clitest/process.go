@@ -20,7 +20,7 @@ import (
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
 )
 
-// patience bounds every wait of the tests: far longer than what is waited for takes.
+// Patience bounds every wait of the tests: far longer than what is waited for takes.
 const Patience = 20 * time.Second
 
 // program is the package of the command.
@@ -64,7 +64,7 @@ func Command(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// runToEnd runs a command that ends by itself and returns its exit code and what it printed.
+// RunToEnd runs a command that ends by itself and returns its exit code and what it printed.
 func RunToEnd(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	cmd := Command(t, args...)
@@ -82,7 +82,7 @@ func RunToEnd(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
 }
 
-// process is a running `kestrel serve` that logs JSON.
+// Process is a running `kestrel serve` that logs JSON.
 type Process struct {
 	t    *testing.T
 	Cmd  *exec.Cmd
@@ -126,7 +126,7 @@ func Serve(t *testing.T, args ...string) *Process {
 	return p
 }
 
-// logged waits for the next entry of the log with that message.
+// Logged waits for the next entry of the log with that message.
 func (p *Process) Logged(msg string) map[string]any {
 	p.t.Helper()
 	late := time.After(Patience)
@@ -146,7 +146,7 @@ func (p *Process) Logged(msg string) map[string]any {
 	}
 }
 
-// saw returns the entry with that message which was logged before what was waited for last.
+// Saw returns the entry with that message which was logged before what was waited for last.
 func (p *Process) Saw(msg string) map[string]any {
 	p.t.Helper()
 	for _, entry := range p.seen {
@@ -158,7 +158,7 @@ func (p *Process) Saw(msg string) map[string]any {
 	return nil
 }
 
-// signal sends a signal.
+// Signal sends a signal.
 func (p *Process) Signal(s os.Signal) {
 	p.t.Helper()
 	if err := p.Cmd.Process.Signal(s); err != nil {
@@ -166,7 +166,7 @@ func (p *Process) Signal(s os.Signal) {
 	}
 }
 
-// exitCode waits for the end of the process and returns its exit code, -1 if a signal killed it.
+// ExitCode waits for the end of the process and returns its exit code, -1 if a signal killed it.
 func (p *Process) ExitCode() int {
 	p.t.Helper()
 	late := time.AfterFunc(Patience, func() { p.Cmd.Process.Kill() })
@@ -177,7 +177,7 @@ func (p *Process) ExitCode() int {
 	return p.Cmd.ProcessState.ExitCode()
 }
 
-// client is a connection to a server.
+// Client is a connection to a server.
 type Client struct {
 	t    *testing.T
 	conn net.Conn
@@ -196,7 +196,7 @@ func (p *Process) Dial() *Client {
 	return &Client{p.t, conn, bufio.NewReader(conn)}
 }
 
-// send sends a request. Its lines end in "\n" here.
+// Send sends a request. Its lines end in "\n" here.
 func (c *Client) Send(request string) {
 	c.t.Helper()
 	if _, err := c.conn.Write([]byte(strings.ReplaceAll(request, "\n", "\r\n"))); err != nil {
@@ -204,7 +204,7 @@ func (c *Client) Send(request string) {
 	}
 }
 
-// ask sends a request and tests that the reply, lines that end in "\n" here, is want.
+// Ask sends a request and tests that the reply, lines that end in "\n" here, is want.
 func (c *Client) Ask(request, want string) {
 	c.t.Helper()
 	c.Send(request)
@@ -213,7 +213,7 @@ func (c *Client) Ask(request, want string) {
 	}
 }
 
-// read returns the next n lines.
+// Read returns the next n lines.
 func (c *Client) Read(n int) string {
 	c.t.Helper()
 	var b strings.Builder
@@ -227,7 +227,7 @@ func (c *Client) Read(n int) string {
 	return b.String()
 }
 
-// writeConfig writes a configuration file and returns its name.
+// WriteConfig writes a configuration file and returns its name.
 func WriteConfig(t *testing.T, src string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "kestrel.toml")

@@ -23,7 +23,7 @@ const defaultDataDir = "./kestrel-data"
 // noStatusFile is the name of the status file when there is to be none.
 const noStatusFile = "none"
 
-// config is what a server runs with. The options that engine and netloop have keep their place
+// Config is what a server runs with. The options that engine and netloop have keep their place
 // there.
 type Config struct {
 	Engine engine.Options
@@ -99,7 +99,7 @@ func (c *Config) addr(i int) string {
 	return c.at(c.ports[i])
 }
 
-// adminAddr is where operators are to be answered; "" if nowhere.
+// AdminAddr is where operators are to be answered; "" if nowhere.
 func (c *Config) AdminAddr() string { return c.at(c.adminPort) }
 
 func (c *Config) at(n port) string {

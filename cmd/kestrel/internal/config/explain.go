@@ -13,7 +13,7 @@ import (
 	"github.com/kestrelmq/kestrel/segment"
 )
 
-// explain turns an error of a start with the configuration c into a failure.
+// Explain turns an error of a start with the configuration c into a failure.
 func Explain(err error, c *Config) *cli.Failure {
 	dir := c.Engine.Dir
 	var damage *segment.CorruptionError

@@ -14,16 +14,16 @@ import (
 	"github.com/kestrelmq/kestrel/engine"
 )
 
-// override is what a flag says in place of the file.
+// Override is what a flag says in place of the file.
 type Override struct{ Key, Flag, Value string }
 
-// source is where the configuration comes from, each time it is loaded.
+// Source is where the configuration comes from, each time it is loaded.
 type Source struct {
 	File      string // "" for none
 	Overrides []Override
 }
 
-// load reads the configuration file, if there is one, and applies the overrides. It returns a
+// Load reads the configuration file, if there is one, and applies the overrides. It returns a
 // *configError that holds every problem.
 func (s Source) Load() (*Config, error) {
 	if s.File == "" {
@@ -204,7 +204,7 @@ func apply[T any](p *parser, path []string, table map[string]any, options []Opti
 	}
 }
 
-// refusal says why v did not take what was written.
+// Refusal says why v did not take what was written.
 func Refusal(v Value, err error, written any) string {
 	if errors.Is(err, errUnwanted) {
 		return fmt.Sprintf("want %s, have %s", v.Want(), describe(written))

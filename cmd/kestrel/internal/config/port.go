@@ -64,7 +64,7 @@ type protocol struct {
 	Addr  func(s *netloop.Server) net.Addr      // where the server listens, or nil
 }
 
-// protocols returns what the server speaks. A protocol is added to the configuration, the flags,
+// Protocols returns what the server speaks. A protocol is added to the configuration, the flags,
 // the help and the start-up by adding it here.
 func Protocols() []protocol {
 	return []protocol{{

@@ -10,7 +10,7 @@ import (
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
 )
 
-// problem is one thing that is wrong with the configuration.
+// Problem is one thing that is wrong with the configuration.
 type Problem struct {
 	File string // "" for the command line
 	Line int    // from 1; 0 if it is not known
@@ -41,7 +41,7 @@ type Error struct {
 	More     int // that are not among problems
 }
 
-// add notes a problem.
+// Add notes a problem.
 func (e *Error) Add(p Problem) {
 	if e.full() {
 		e.More++
@@ -53,7 +53,7 @@ func (e *Error) Add(p Problem) {
 // full reports whether further problems are only counted.
 func (e *Error) full() bool { return len(e.Problems) == maxProblems }
 
-// orNil returns e with its problems in the order of the file, or nil if there are none.
+// OrNil returns e with its problems in the order of the file, or nil if there are none.
 func (e *Error) OrNil() error {
 	if len(e.Problems) == 0 {
 		return nil

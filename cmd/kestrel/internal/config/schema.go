@@ -7,7 +7,7 @@ import (
 	"github.com/kestrelmq/kestrel/netloop"
 )
 
-// option is one key of the configuration, kept somewhere in a T.
+// Option is one key of the configuration, kept somewhere in a T.
 type Option[T any] struct {
 	Key  string
 	Flag string // of `kestrel serve`, which overrides the key; "" for none
@@ -18,13 +18,13 @@ type Option[T any] struct {
 	Idle string   // why it has no effect; "" if it has one
 }
 
-// group is some options under a title.
+// Group is some options under a title.
 type Group[T any] struct {
 	Title   string
 	Options []Option[T]
 }
 
-// all returns the options of all groups.
+// All returns the options of all groups.
 func All[T any](groups []Group[T]) []Option[T] {
 	var list []Option[T]
 	for _, g := range groups {
@@ -33,7 +33,7 @@ func All[T any](groups []Group[T]) []Option[T] {
 	return list
 }
 
-// serverOptions returns the keys at the top of the file.
+// ServerOptions returns the keys at the top of the file.
 func ServerOptions() []Group[Config] {
 	return []Group[Config]{
 		{"Listening", listenOptions()},
@@ -211,7 +211,7 @@ func processOptions() []Option[Config] {
 	}}
 }
 
-// find returns the option called key.
+// Find returns the option called key.
 func Find[T any](options []Option[T], key string) (Option[T], bool) {
 	i := slices.IndexFunc(options, func(o Option[T]) bool { return o.Key == key })
 	if i < 0 {

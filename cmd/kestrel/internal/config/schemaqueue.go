@@ -7,7 +7,7 @@ import (
 	"github.com/kestrelmq/kestrel/engine"
 )
 
-// queueOptions returns the keys of [default] and [queues.NAME]. A reload applies them all.
+// QueueOptions returns the keys of [default] and [queues.NAME]. A reload applies them all.
 func QueueOptions() []Group[engine.QueueOptions] {
 	groups := []Group[engine.QueueOptions]{
 		{"Limits", limitOptions()},
@@ -155,7 +155,7 @@ func idleOptions() []Option[engine.QueueOptions] {
 	}}
 }
 
-// aliasOptions returns the keys of [aliases.NAME].
+// AliasOptions returns the keys of [aliases.NAME].
 func AliasOptions() []Group[[]string] {
 	return []Group[[]string]{{"Aliases", []Option[[]string]{{
 		Key: "destination_queues", Was: []string{"destinationQueues"}, Live: true,

@@ -21,7 +21,7 @@ func units() []unit {
 	}
 }
 
-// parseSize returns the number of bytes that a whole number, or a string such as "16MiB", says.
+// ParseSize returns the number of bytes that a whole number, or a string such as "16MiB", says.
 // Units may be written in any case: KB, MB, GB and TB are powers of 1000, KiB, MiB, GiB and TiB of
 // 1024.
 func ParseSize(v any) (int64, error) {
@@ -53,7 +53,7 @@ func ParseSize(v any) (int64, error) {
 	return n * bytes, nil
 }
 
-// formatSize writes n in the largest power of 1024 that divides it.
+// FormatSize writes n in the largest power of 1024 that divides it.
 func FormatSize(n int64) string {
 	for _, u := range units()[:4] {
 		if n >= u.bytes && n%u.bytes == 0 {

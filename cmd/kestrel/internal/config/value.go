@@ -13,17 +13,17 @@ import (
 	"github.com/kestrelmq/kestrel/segment"
 )
 
-// value is the place that the value of one option is kept in, and how it is written.
+// Value is the place that the value of one option is kept in, and how it is written.
 type Value interface {
-	// set takes a value as TOML has it: a string, int64, float64, bool, time.Time, []any or a
+	// Set takes a value as TOML has it: a string, int64, float64, bool, time.Time, []any or a
 	// table. It returns errUnwanted for one that is not what want says, or an error that explains
 	// itself, and then leaves the place as it was.
 	Set(v any) error
 	// String is the value as it is written in TOML.
 	String() string
-	// kind is what may be written, in a word or a few: size, path, number|none.
+	// Kind is what may be written, in a word or a few: size, path, number|none.
 	Kind() string
-	// want says what is to be written, with an example, to somebody who wrote something else.
+	// Want says what is to be written, with an example, to somebody who wrote something else.
 	Want() string
 }
 

@@ -68,7 +68,7 @@ func (m *importMark) goal(name string) (importGoal, bool) {
 	return importGoal{}, false
 }
 
-// checkImported returns a *failure if an import into the data directory was interrupted.
+// CheckImported returns a *failure if an import into the data directory was interrupted.
 func CheckImported(dataDir string) error {
 	mark, err := loadImportMark(dataDir)
 	if err != nil {

@@ -50,7 +50,7 @@ type block struct {
 	settings settingList
 }
 
-// translate reads a file of the original, which is named in messages.
+// Translate reads a file of the original, which is named in messages.
 func Translate(file, src string) *translation {
 	t := &translation{file: file, config: config.Default(), byDefault: []block{{}}}
 	if len(src) > config.MaxSize {

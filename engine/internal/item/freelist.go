@@ -1,4 +1,4 @@
-package engine
+package item
 
 import "sync/atomic"
 
@@ -12,8 +12,8 @@ const (
 	ownShare = 2
 )
 
-// maxFree is how many bytes an engine with that memory limit keeps.
-func maxFree(memoryLimit int64) int64 { return min(maxFreeMemory, memoryLimit/freeShare) }
+// MaxFree is how many bytes an engine with that memory limit keeps.
+func MaxFree(memoryLimit int64) int64 { return min(maxFreeMemory, memoryLimit/freeShare) }
 
 // freeMemory is what the pools of an engine keep beyond their own shares.
 type freeMemory struct {
@@ -29,9 +29,9 @@ type freeList struct {
 	idle   int64 // of bytes: kept, and not needed since settle
 }
 
-// newFreeLists returns one list for each of so many shards of an engine with that memory limit.
-func newFreeLists(shards int, memoryLimit int64) []freeList {
-	limit := maxFree(memoryLimit)
+// NewFreeLists returns one list for each of so many shards of an engine with that memory limit.
+func NewFreeLists(shards int, memoryLimit int64) []freeList {
+	limit := MaxFree(memoryLimit)
 	own := limit / ownShare / int64(shards)
 	shared := &freeMemory{limit: limit - own*int64(shards)}
 	lists := make([]freeList, shards)
@@ -41,8 +41,8 @@ func newFreeLists(shards int, memoryLimit int64) []freeList {
 	return lists
 }
 
-// keep reports whether n more bytes may be kept, and accounts for them if so.
-func (f *freeList) keep(n int) bool {
+// Keep reports whether n more bytes may be kept, and accounts for them if so.
+func (f *freeList) Keep(n int) bool {
 	after := f.bytes + int64(n)
 	if more := max(after, f.own) - max(f.bytes, f.own); more > 0 {
 		if f.shared.bytes.Add(more) > f.shared.limit {
@@ -54,27 +54,27 @@ func (f *freeList) keep(n int) bool {
 	return true
 }
 
-// reuse accounts for n bytes that were kept and are in use again.
-func (f *freeList) reuse(n int) {
+// Reuse accounts for n bytes that were kept and are in use again.
+func (f *freeList) Reuse(n int) {
 	f.take(n)
 	f.idle = min(f.idle, f.bytes)
 }
 
-// release accounts for n bytes of idle that are left to the collector.
-func (f *freeList) release(n int) {
+// Release accounts for n bytes of idle that are left to the collector.
+func (f *freeList) Release(n int) {
 	f.take(n)
 	f.idle -= int64(n)
 }
 
-// account returns how many bytes are kept, how many of them without asking, and how many the pools of the
+// Account returns how many bytes are kept, how many of them without asking, and how many the pools of the
 // engine keep beyond that.
-func (f *freeList) account() (bytes, own, shared int64) { return f.bytes, f.own, f.shared.bytes.Load() }
+func (f *freeList) Account() (bytes, own, shared int64) { return f.bytes, f.own, f.shared.bytes.Load() }
 
-// isIdle reports whether n bytes of what is kept were not needed since settle.
-func (f *freeList) isIdle(n int) bool { return int64(n) <= f.idle }
+// IsIdle reports whether n bytes of what is kept were not needed since settle.
+func (f *freeList) IsIdle(n int) bool { return int64(n) <= f.idle }
 
-// settle counts all that is kept as not needed, until somebody takes it.
-func (f *freeList) settle() { f.idle = f.bytes }
+// Settle counts all that is kept as not needed, until somebody takes it.
+func (f *freeList) Settle() { f.idle = f.bytes }
 
 func (f *freeList) take(n int) {
 	after := f.bytes - int64(n)

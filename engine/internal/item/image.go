@@ -1,4 +1,4 @@
-package engine
+package item
 
 import (
 	"encoding/binary"
@@ -24,27 +24,27 @@ const (
 	imageHasExpiry = 0x08
 	imageFormats   = 0x0f // bits that a format may have
 
-	plainImageSize = 8 // bytes of an image without a body that has neither flags nor expiry
-	plainLongSize  = 9 // … with a size field of 2 bytes
-	flagsSize      = 4
-	timeSize       = 6
-	maxImageTime   = 1<<(8*timeSize) - 1 // in the year 10889
+	PlainImageSize = 8 // bytes of an image without a body that has neither flags nor expiry
+	PlainLongSize  = 9 // … with a size field of 2 bytes
+	FlagsSize      = 4
+	TimeSize       = 6
+	maxImageTime   = 1<<(8*TimeSize) - 1 // in the year 10889
 )
 
-// imageSize is the number of bytes that the image of it takes.
-func imageSize(it Item) int { return sizeOfImage(len(it.Data), it.Flags, it.Expiry) }
+// ImageSize is the number of bytes that the image of it takes.
+func ImageSize(it Item) int { return sizeOfImage(len(it.Data), it.Flags, it.Expiry) }
 
 // sizeOfImage is imageSize of an item with a body of n bytes.
 func sizeOfImage(n int, flags uint32, expiry Time) int {
-	size := plainImageSize + n
+	size := PlainImageSize + n
 	if n > math.MaxUint8 {
 		size += sizeWidth(n) - 1
 	}
 	if flags != 0 {
-		size += flagsSize
+		size += FlagsSize
 	}
 	if expiry != 0 {
-		size += timeSize
+		size += TimeSize
 	}
 	return size
 }
@@ -60,9 +60,9 @@ func sizeWidth(n int) int {
 	return 4
 }
 
-// appendImage appends the image of it, whose body is not larger than MaxItemSize. Times that an
+// AppendImage appends the image of it, whose body is not larger than MaxItemSize. Times that an
 // image cannot hold become the nearest that it can.
-func appendImage(dst []byte, it Item) []byte {
+func AppendImage(dst []byte, it Item) []byte {
 	return appendFields(dst, it.Data, it.Flags, it.Added, it.Expiry)
 }
 
@@ -83,12 +83,12 @@ func appendFields(dst, data []byte, flags uint32, added, expiry Time) []byte {
 	}
 	dst = append(dst, format)
 	dst = appendUint(dst, uint64(len(data)), width)
-	dst = appendUint(dst, since, timeSize)
+	dst = appendUint(dst, since, TimeSize)
 	if flags != 0 {
 		dst = binary.LittleEndian.AppendUint32(dst, flags)
 	}
 	if expiry != 0 {
-		dst = appendUint(dst, uint64(min(max(expiry, 1), maxImageTime)), timeSize)
+		dst = appendUint(dst, uint64(min(max(expiry, 1), maxImageTime)), TimeSize)
 	}
 	return append(dst, data...)
 }
@@ -100,10 +100,10 @@ func appendUint(dst []byte, v uint64, n int) []byte {
 	return append(dst, b[:n]...)
 }
 
-// parseImage decodes the image at the start of b and returns what it occupies. It reports false if
+// ParseImage decodes the image at the start of b and returns what it occupies. It reports false if
 // b does not begin with a whole and valid one. Data aliases b.
-func parseImage(b []byte) (it Item, n int, ok bool) {
-	if len(b) < plainImageSize {
+func ParseImage(b []byte) (it Item, n int, ok bool) {
+	if len(b) < PlainImageSize {
 		return it, 0, false
 	}
 	var h uint64
@@ -111,10 +111,10 @@ func parseImage(b []byte) (it Item, n int, ok bool) {
 	switch { // most images have neither flags nor expiry: size and time are one word
 	case b[0] == 0:
 		h = binary.LittleEndian.Uint64(b)
-		head, size = plainImageSize, int(byte(h>>8))
-	case b[0] == 1 && len(b) >= plainLongSize && binary.LittleEndian.Uint16(b[1:]) > math.MaxUint8:
+		head, size = PlainImageSize, int(byte(h>>8))
+	case b[0] == 1 && len(b) >= PlainLongSize && binary.LittleEndian.Uint16(b[1:]) > math.MaxUint8:
 		h = binary.LittleEndian.Uint64(b[1:])
-		head, size = plainLongSize, int(uint16(h))
+		head, size = PlainLongSize, int(uint16(h))
 	default:
 		return parseLongImage(b)
 	}
@@ -130,12 +130,12 @@ func parseImage(b []byte) (it Item, n int, ok bool) {
 func parseLongImage(b []byte) (it Item, n int, ok bool) {
 	format := b[0]
 	width := 1 << (format & imageWidthMask)
-	n = 1 + width + timeSize
+	n = 1 + width + TimeSize
 	if format&imageHasFlags != 0 {
-		n += flagsSize
+		n += FlagsSize
 	}
 	if format&imageHasExpiry != 0 {
-		n += timeSize
+		n += TimeSize
 	}
 	if format > imageFormats || width > 4 || len(b) < n {
 		return it, 0, false
@@ -145,14 +145,14 @@ func parseLongImage(b []byte) (it Item, n int, ok bool) {
 		return it, 0, false
 	}
 	field := b[1+width:]
-	it.Added = Time(loadUint(field, timeSize))
-	field = field[timeSize:]
+	it.Added = Time(loadUint(field, TimeSize))
+	field = field[TimeSize:]
 	if format&imageHasFlags != 0 {
 		it.Flags = binary.LittleEndian.Uint32(field)
-		field = field[flagsSize:]
+		field = field[FlagsSize:]
 	}
 	if format&imageHasExpiry != 0 {
-		it.Expiry = Time(loadUint(field, timeSize))
+		it.Expiry = Time(loadUint(field, TimeSize))
 	}
 	if (format&imageHasFlags != 0) != (it.Flags != 0) ||
 		(format&imageHasExpiry != 0) != (it.Expiry != 0) {

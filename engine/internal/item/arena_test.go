@@ -1,4 +1,4 @@
-package engine
+package item
 
 import (
 	"bytes"
@@ -9,30 +9,30 @@ import (
 // TestArena tests that chunks are handed out once, used again, and that release leaves those alone
 // that are needed.
 func TestArena(t *testing.T) {
-	a := newArena(4 * maxChunkSize * freeShare)
+	a := NewArena(4 * MaxChunkSize * freeShare)
 	if a.keep != 4 {
 		t.Fatalf("keeps %d chunks, want 4", a.keep)
 	}
-	take := func(n int) (chunks []*chunk) {
+	take := func(n int) (chunks []*Chunk) {
 		seen := make(map[*byte]bool)
 		for i := range n {
 			c := a.take()
-			if len(c.buf) != 0 || cap(c.buf) != maxChunkSize || c.next != nil || c.tally != (tally{}) {
-				t.Fatalf("chunk %d is not an empty one of %d bytes", i, maxChunkSize)
+			if len(c.Buf) != 0 || cap(c.Buf) != MaxChunkSize || c.next != nil || c.Tally != (Tally{}) {
+				t.Fatalf("chunk %d is not an empty one of %d bytes", i, MaxChunkSize)
 			}
-			c.buf = c.buf[:maxChunkSize]
-			if seen[&c.buf[0]] {
+			c.Buf = c.Buf[:MaxChunkSize]
+			if seen[&c.Buf[0]] {
 				t.Fatalf("chunk %d was handed out before", i)
 			}
-			seen[&c.buf[0]] = true
+			seen[&c.Buf[0]] = true
 			chunks = append(chunks, c)
 		}
 		return chunks
 	}
-	give := func(chunks []*chunk) {
+	give := func(chunks []*Chunk) {
 		for _, c := range chunks {
-			c.count, c.next = 1, c
-			c.buf[0], c.buf[maxChunkSize-1] = 1, 1
+			c.Count, c.next = 1, c
+			c.Buf[0], c.Buf[MaxChunkSize-1] = 1, 1
 			a.give(c)
 		}
 	}
@@ -45,13 +45,13 @@ func TestArena(t *testing.T) {
 
 	give(take(2*slabChunks + 1))
 	free(2*slabChunks+1, "after all were given back")
-	a.release()
+	a.Release()
 	free(2*slabChunks+1, "within a second of their use")
 	give(take(3))
-	a.release()
+	a.Release()
 	free(4+3, "of those that were not needed for a second")
 	for _, c := range a.released {
-		if b := c.buf[:maxChunkSize]; len(bytes.TrimRight(b, "\x00")) > 0 {
+		if b := c.Buf[:MaxChunkSize]; len(bytes.TrimRight(b, "\x00")) > 0 {
 			t.Fatal("a chunk that was released has still its memory")
 		}
 	}
@@ -62,31 +62,31 @@ func TestArena(t *testing.T) {
 	give(take(total))
 	free(total, "after all were in use again")
 	for range total {
-		a.release()
+		a.Release()
 	}
 	free(0, "after a long time without use")
 }
 
 // TestArenaShared has several goroutines use an arena at once; each finds what it has written.
 func TestArenaShared(t *testing.T) {
-	a := newArena(4 * maxChunkSize * freeShare)
+	a := NewArena(4 * MaxChunkSize * freeShare)
 	var wg sync.WaitGroup
 	for id := range byte(4) {
 		wg.Go(func() {
 			for range 500 {
-				var mine []*chunk
+				var mine []*Chunk
 				for range 5 {
 					c := a.take()
-					c.buf = append(c.buf, bytes.Repeat([]byte{id}, 9)...)
+					c.Buf = append(c.Buf, bytes.Repeat([]byte{id}, 9)...)
 					mine = append(mine, c)
 				}
 				for _, c := range mine {
-					if !bytes.Equal(c.buf, bytes.Repeat([]byte{id}, 9)) {
-						t.Errorf("goroutine %d finds % x in its chunk", id, c.buf)
+					if !bytes.Equal(c.Buf, bytes.Repeat([]byte{id}, 9)) {
+						t.Errorf("goroutine %d finds % x in its chunk", id, c.Buf)
 					}
 					a.give(c)
 				}
-				a.release()
+				a.Release()
 			}
 		})
 	}

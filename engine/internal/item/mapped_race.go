@@ -1,6 +1,6 @@
 //go:build race
 
-package engine
+package item
 
 // The race detector does not look at memory outside of Go's heap.
 

@@ -1,6 +1,6 @@
 //go:build !race
 
-package engine
+package item
 
 import (
 	"runtime"
@@ -14,13 +14,13 @@ import (
 // not as long as there is a chunk.
 func TestArenaIsUnmapped(t *testing.T) {
 	mapped := func(at uintptr) bool {
-		_, _, errno := unix.Syscall(unix.SYS_MADVISE, at, maxChunkSize, unix.MADV_NORMAL)
+		_, _, errno := unix.Syscall(unix.SYS_MADVISE, at, MaxChunkSize, unix.MADV_NORMAL)
 		return errno == 0
 	}
-	c := newArena(1 << 30).take()
-	c.buf = append(c.buf, 1)
-	at := uintptr(unsafe.Pointer(&c.buf[0]))
-	if at%maxChunkSize != 0 {
+	c := NewArena(1 << 30).take()
+	c.Buf = append(c.Buf, 1)
+	at := uintptr(unsafe.Pointer(&c.Buf[0]))
+	if at%MaxChunkSize != 0 {
 		t.Errorf("a chunk begins at %#x, not at a multiple of its size", at)
 	}
 	for range 3 {

@@ -1,7 +1,8 @@
-package engine
+package item
 
 import (
 	"bytes"
+	"encoding/hex"
 	"fmt"
 	"math"
 	"strings"
@@ -11,6 +12,18 @@ import (
 // goldenItem is the item of the golden images and records. 1700000000000 is 0x18bcfe56800.
 var goldenItem = Item{
 	Data: []byte("hello"), Flags: 7, Added: 1700000000000, Expiry: 1700000001000,
+}
+
+// maxSize is how many bytes an item has at most.
+const maxSize = 32 << 20
+
+func unhex(t testing.TB, s string) []byte {
+	t.Helper()
+	b, err := hex.DecodeString(strings.Join(strings.Fields(s), ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 // Bytes written out by hand, one group per field.
@@ -40,22 +53,22 @@ func TestImageGolden(t *testing.T) {
 		{sized(plain, 256), golden256, 256},
 		{sized(plain, 65535), "01 ffff 0068e5cf8b01", 65535},
 		{sized(goldenItem, 65536), golden64KiB, 65536},
-		{sized(plain, MaxItemSize), goldenLargest, MaxItemSize},
+		{sized(plain, maxSize), goldenLargest, maxSize},
 	} {
 		want := append(unhex(t, tt.golden), bytes.Repeat([]byte{'x'}, tt.body)...)
-		got := appendImage(nil, tt.it)
+		got := AppendImage(nil, tt.it)
 		if !bytes.Equal(got, want) {
 			t.Errorf("appendImage = %.40x, want %.40x", got, want)
 		}
-		if n := imageSize(tt.it); n != len(want) {
+		if n := ImageSize(tt.it); n != len(want) {
 			t.Errorf("imageSize of %.40x = %d, want %d", want, n, len(want))
 		}
-		it, n, ok := parseImage(append(want, "next"...))
+		it, n, ok := ParseImage(append(want, "next"...))
 		if !ok || n != len(want) || !equalItems(it, tt.it) {
 			t.Errorf("parseImage(%.40x) = %.60v, %d, %v", want, it, n, ok)
 		}
 		for n := range min(len(want), 300) { // cut anywhere, there is no image
-			if _, _, ok := parseImage(want[:n:n]); ok {
+			if _, _, ok := ParseImage(want[:n:n]); ok {
 				t.Errorf("parseImage takes %d bytes of an image of %d", n, len(want))
 			}
 		}
@@ -73,11 +86,11 @@ func TestImageTimes(t *testing.T) {
 		{math.MinInt64, 1}, {-1, 1}, {0, 0}, {1, 1}, {maxImageTime, maxImageTime},
 		{maxImageTime + 1, maxImageTime}, {math.MaxInt64, maxImageTime},
 	} {
-		it, _, ok := parseImage(appendImage(nil, Item{Expiry: tt.in}))
+		it, _, ok := ParseImage(AppendImage(nil, Item{Expiry: tt.in}))
 		if !ok || it.Expiry != tt.want {
 			t.Errorf("expiry %d comes back as %d, %v, want %d", tt.in, it.Expiry, ok, tt.want)
 		}
-		it, _, ok = parseImage(appendImage(nil, Item{Added: tt.in}))
+		it, _, ok = ParseImage(AppendImage(nil, Item{Added: tt.in}))
 		want := tt.want
 		if tt.in < 0 {
 			want = 0
@@ -99,7 +112,7 @@ func TestParseImageErrors(t *testing.T) {
 		"08 05 0068e5cf8b01 000000000000 68656c6c6f", // an expiry of never
 		"02 ffffffff 0068e5cf8b01" + strings.Repeat("00", 100),
 	} {
-		if it, n, ok := parseImage(unhex(t, in)); ok || n != 0 {
+		if it, n, ok := ParseImage(unhex(t, in)); ok || n != 0 {
 			t.Errorf("parseImage(%s) = %+v, %d, %v", in, it, n, ok)
 		}
 	}
@@ -114,15 +127,15 @@ func FuzzParseImage(f *testing.F) {
 		f.Add(unhex(f, golden))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		it, n, ok := parseImage(b)
+		it, n, ok := ParseImage(b)
 		if !ok {
 			if n != 0 {
 				t.Errorf("consumed %d bytes of no image", n)
 			}
 			return
 		}
-		if again := appendImage(nil, it); !bytes.Equal(again, b[:n]) || imageSize(it) != n {
-			t.Errorf("%x encodes again as %x, of size %d", b[:n], again, imageSize(it))
+		if again := AppendImage(nil, it); !bytes.Equal(again, b[:n]) || ImageSize(it) != n {
+			t.Errorf("%x encodes again as %x, of size %d", b[:n], again, ImageSize(it))
 		}
 	})
 }
