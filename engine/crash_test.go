@@ -110,7 +110,10 @@ func (c *crashRun) run(steps int) {
 	for c.step = 0; c.step < steps && !c.fsys.Stopped() && !c.Failed(); c.step++ {
 		c.m.told, c.told = nil, nil
 		if c.spilling && c.e != nil && c.IntN(2) == 0 {
-			spoolSome(c.e, 1+c.IntN(3))
+			c.op = "spool"
+			if spoolSome(c.e, 1+c.IntN(3)); c.fsys.Stopped() {
+				break // from here on puts are refused, and the model would take them
+			}
 		}
 		c.operate()
 		end := LSN(0)
