@@ -324,11 +324,14 @@ func (m *model) delete(q *modelQueue) {
 	m.told = append(m.told, q.waiters...)
 }
 
-func (m *model) reload(s Settings) {
+// reload gives every queue its new options, and returns those that they had.
+func (m *model) reload(s Settings) (before []QueueOptions) {
 	m.settings = s
 	for _, q := range m.queues {
+		before = append(before, q.opts)
 		q.opts = s.For(q.name)
 	}
+	return before
 }
 
 // durable returns the queues as a restart should find them.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -378,11 +379,33 @@ func (r *modelRun) endOverdue(name string) {
 func (r *modelRun) reload() {
 	r.op = "reload"
 	s := r.draw()
-	if err := r.e.Reload(s); err != nil {
+	err := r.e.Reload(s)
+	if err != nil {
 		r.fail("error %v", err)
 	}
-	r.m.reload(s)
+	before := r.m.reload(s)
 	r.opts.Settings = s
+	if err != nil {
+		r.keepOut(before)
+	}
+}
+
+// keepOut has the model leave queues out of the journal that a Reload could not bring into it. If the
+// machine stops while the backlog of such a queue is synced, Reload fails and the queue keeps its
+// options: the journal has nothing of it. Nothing is appended then, so the check for crashes would take
+// the new state for acknowledged together with the one before. No other queue may keep its options.
+func (r *modelRun) keepOut(before []QueueOptions) {
+	for i, q := range r.m.queues {
+		live := r.e.shardOf([]byte(q.name)).queues[q.name]
+		enters := !before[i].KeepJournal && q.opts.KeepJournal
+		if enters && live.backlog != nil && !live.opts.KeepJournal {
+			q.opts = before[i]
+		}
+		if !reflect.DeepEqual(*live.opts, q.opts) {
+			r.Errorf("seed %d, step %d: after a failed reload queue %q has options\n%+v, want\n%+v",
+				r.seed, r.step, q.name, *live.opts, q.opts)
+		}
+	}
 }
 
 // restart closes or kills the process and starts another.
