@@ -63,6 +63,7 @@ hostile: build ## clients that send, read and connect as none should, at length
 controls: ## break the server on purpose, in each way that a test must notice; ten minutes
 	$(GO) run ./bench/lab controls
 	$(GO) run ./bench/lab panics
+	$(GO) run ./bench/lab simulated
 
 sim: ## simulate servers, disks and deaths, seed after seed, for SIM (10m)
 	$(GO) run ./bench/sim -for $(SIM)

@@ -56,6 +56,8 @@ func experiments() []experiment {
 func all() []experiment {
 	return append(experiments(), experiment{
 		"controls", "broken servers, each of which an experiment or a test must notice", 1, controlsTrial,
+	}, experiment{
+		"simulated", "broken servers, each of which bench/sim must notice within -n seconds", 60, simulatedTrial,
 	})
 }
 

@@ -46,6 +46,9 @@ type link interface {
 	delete(queue string) error
 	// stuff asks for a peek so many times and reads nothing.
 	stuff(queue string, n int)
+	// blindPut and blindTake send a request and wait for nothing.
+	blindPut(queue string, life time.Duration, items [][]byte)
+	blindTake(queue string, n int)
 	// reset ends the connection; with half, after the client has closed its sending side, and reads on.
 	reset(half bool)
 }
@@ -86,16 +89,19 @@ func (c *caller) connect() { c.link = c.w.dial(c) }
 
 // reconnect ends the connection, which gives the open reads back, and opens another.
 func (c *caller) reconnect(half bool) {
-	var lost []*entry
-	for _, r := range c.reads {
-		if r.entry != nil {
-			lost = append(lost, r.entry)
-		}
-	}
-	c.w.ledger.givenBack(lost...)
-	c.reads = nil
+	c.forgetReads()
 	c.link.reset(half)
 	c.connect()
+}
+
+// forgetReads notes that the open reads go back.
+func (c *caller) forgetReads() {
+	for _, r := range c.reads {
+		if r.entry != nil {
+			c.w.ledger.givenBack(r.entry)
+		}
+	}
+	c.reads = nil
 }
 
 // count is how many open reads of a queue the caller has.
@@ -153,11 +159,33 @@ func (c *caller) do(op Op) error {
 	case opHalfClose:
 		c.reconnect(true)
 	case opStuff:
-		c.link.stuff(op.Queue, 1+op.N)
-		time.Sleep(50 * time.Millisecond)
+		c.stuff(op)
+	case opBlindPut:
+		c.put(op)
 		c.reconnect(false)
+	case opBlindTake:
+		c.forgetReads() // with one of the queue, the server ends the connection
+		c.w.ledger.take(op.Queue, op.N)
+		c.link.blindTake(op.Queue, op.N)
+		time.Sleep(op.Think)
+		c.reconnect(false)
+		c.w.ledger.abandon(op.Queue, op.N)
 	}
 	return nil
+}
+
+// stuff has some more connections ask for items, and read nothing.
+func (c *caller) stuff(op Op) {
+	var links []link
+	for range op.N {
+		l := c.w.dial(c)
+		l.stuff(op.Queue, 3)
+		links = append(links, l)
+	}
+	time.Sleep(50 * time.Millisecond)
+	for _, l := range links {
+		l.reset(false)
+	}
 }
 
 // put puts items when there is room for them, by the op's idea of room.
@@ -177,6 +205,11 @@ func (c *caller) put(op Op) error {
 	for range op.N {
 		n, data := c.w.ledger.putting(op.Queue, op.Size, life)
 		numbers, items = append(numbers, n), append(items, data)
+	}
+	if op.Do == opBlindPut {
+		c.link.blindPut(op.Queue, life, items)
+		time.Sleep(op.Think)
+		return nil // what came of it nobody knows
 	}
 	cause := c.w.cause()
 	var broken error
@@ -203,10 +236,13 @@ func (c *caller) take(op Op) error {
 	}
 	began, n, cause := time.Now(), op.N, c.w.cause()
 	c.w.ledger.take(op.Queue, n)
+	ended := c.w.ledger.fetch(op.Queue)
+	defer ended()
 	got, err := c.link.take(op.Queue, op.Wait, n)
-	for _, h := range got {
+	for i, h := range got {
 		e := c.w.ledger.handedOut(c, op.Queue, h.data, began, true)
-		if err == errUnsure || !cause.stillHealthy() {
+		closed := err == errBroken && c.client.Protocol == "engine" && i == len(got)-1 // it comes with the error
+		if err == errUnsure || closed || !cause.stillHealthy() {
 			c.w.ledger.mayReturn(e) // items leave also when the journal fails
 		}
 	}
@@ -220,6 +256,8 @@ func (c *caller) take(op Op) error {
 
 func (c *caller) open(op Op) error {
 	began := time.Now()
+	ended := c.w.ledger.fetch(op.Queue)
+	defer ended()
 	h, err := c.link.open(op.Queue, op.Wait)
 	if err == nil {
 		e := c.w.ledger.handedOut(c, op.Queue, h.data, began, false)
@@ -289,10 +327,16 @@ func (c *caller) closeOpen(op Op) error {
 		began := time.Now()
 		var h handed
 		var opened error
+		cause := c.w.cause()
+		ended := c.w.ledger.fetch(op.Queue)
+		defer ended()
 		err := c.confirmed(r, func() error {
 			h, opened = c.link.closeOpen(op.Queue, r.id, op.Wait)
 			return opened
 		})
+		if !cause.stillHealthy() {
+			c.w.ledger.mayReturn(r.entry) // the reply, the next item, comes also when the journal fails
+		}
 		if opened == nil {
 			e := c.w.ledger.handedOut(c, op.Queue, h.data, began, false)
 			c.reads = append(c.reads, openRead{e, op.Queue, h.id})
@@ -337,7 +381,7 @@ func (c cause) stillHealthy() bool {
 }
 
 // causeTime is how long a fault may have been there before somebody notices that the journal has failed.
-const causeTime = 2 * time.Second
+const causeTime = 50 * time.Millisecond
 
 // judge is called when a request has failed because of the journal: there must be a reason.
 func (c cause) judge(what string) {

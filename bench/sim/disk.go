@@ -58,6 +58,7 @@ type disk struct {
 	faults []Fault    // guarded by mu
 	seen   []int      // calls that each fault has matched; guarded by mu
 	dead   bool       // guarded by mu
+	mild   bool       // what a failed sync covered stays to be synced; guarded by mu
 	calm   bool       // nothing fails and nothing takes time; guarded by mu
 
 	fired     int       // faults that came; guarded by mu
@@ -177,7 +178,7 @@ func (d *disk) fault(kind segmenttest.OpKind, path string) (flt segmenttest.Faul
 		}
 		d.seen[i]++
 		if n := d.seen[i]; n >= f.Nth && n < f.Nth+f.Count && flt.Err == nil {
-			flt = segmenttest.Fault{Err: f.Errno, KeepDirty: f.KeepDirty}
+			flt = segmenttest.Fault{Err: f.Errno, KeepDirty: f.KeepDirty || d.mild}
 			if kind == segmenttest.OpWriteAt && f.KeepDirty {
 				flt.Bytes = 100
 			}
@@ -206,6 +207,14 @@ func (d *disk) latency(kind segmenttest.OpKind, path string) Latency {
 		return Latency{}
 	}
 	return d.speed.Names
+}
+
+// starting says whether a process is starting. What it fails to sync is then not lost: the next process
+// could not know of it, and neither could anybody else.
+func (d *disk) starting(is bool) {
+	d.mu.Lock()
+	d.mild = is
+	d.mu.Unlock()
 }
 
 // kill has every call from now on fail and change nothing.

@@ -35,6 +35,7 @@
 //	expired        what has expired is not delivered
 //	start, verify  every start succeeds, and the invariants of the engine hold
 //	stop           SIGTERM ends without an error
+//	pending        it leaves no work undone
 //	cause          no request fails because of the journal without a fault of the disk
 //	idle           a server that nobody uses does nothing
 //	writes         the journal is written in proportion to what is put

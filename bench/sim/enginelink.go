@@ -137,7 +137,9 @@ func (l *engineLink) expire(queue string) error {
 	return outcome(err)
 }
 
-func (l *engineLink) stuff(string, int) {}
+func (l *engineLink) stuff(string, int)                        {}
+func (l *engineLink) blindPut(string, time.Duration, [][]byte) {}
+func (l *engineLink) blindTake(string, int)                    {}
 
 func (l *engineLink) reset(bool) {
 	for r := range l.reads {

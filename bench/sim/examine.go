@@ -16,6 +16,7 @@ type crash struct {
 	cut    bool // the power was cut
 	at     time.Time
 	faulty bool // the disk failed meanwhile: what was not synced may be lost, however old
+	stop   bool // it ended by itself
 	live   bool // nothing ended: this is a look at a server at rest
 }
 
@@ -60,7 +61,7 @@ func (l *ledger) examine(c contents, how crash) {
 // settle takes what an examination saw of e as the truth.
 func (l *ledger) settle(e *entry) {
 	l.trace(e, "after the end: seen %t, put %d, state %d, lost %t", e.seen, e.put, e.state, e.lost)
-	e.holder, e.touched, e.fragile = nil, time.Time{}, false
+	e.holder, e.touched, e.fragile, e.flushed = nil, time.Time{}, false, false
 	switch {
 	case e.seen:
 		if e.put != confirmed {
@@ -145,15 +146,19 @@ func (l *ledger) examineLosses(queue string, how crash) {
 		case !o.KeepJournal || l.toggling && queue == "journal":
 		case mayExpire && o.ExpireTo == "":
 		case mayExpire && l.mayLose(o.ExpireTo):
+		case e.flushed && how.stop:
+			l.violate("pending", "%v had expired when its queue was flushed, and was not found after SIGTERM at %s", e,
+				since(how.at))
+		case e.flushed && !how.live: // what dies with such work to do has not done it
+		case how.live && e.holder != nil:
+		case allowed > 0:
+			allowed--
+			e.state = maybe
 		case how.cut && (e.put == found || how.weak(e.sync, e.ended)):
 			e.lost = true
 			if e.put == confirmed && firstLost == nil && !mayExpire {
 				firstLost = e
 			}
-		case how.live && e.holder != nil:
-		case allowed > 0:
-			allowed--
-			e.state = maybe
 		default:
 			l.violate("lost", "%v was not found after a %s at %s", e, how, since(how.at))
 		}

@@ -52,6 +52,8 @@ type entry struct {
 	holder  *caller   // that has it open
 	touched time.Time // when it was handed out, or given back, last
 	lost    bool      // the contract let it be lost: it must not come back
+	swept   time.Time // when a flush, or delete, of its queue ended last
+	flushed bool      // it had expired when its queue was flushed: it is on its way to another one
 	fragile bool      // its removal was not recorded: the journal had failed
 	seen    bool      // scratch of an examination
 }
@@ -72,6 +74,8 @@ type ledger struct {
 	queues    map[string][]*entry
 	live      map[string]int64                 // bytes in each queue, about
 	taking    map[string]int                   // items that plain gets under way may take
+	fetching  map[string]int                   // requests under way that may hold items
+	fetched   map[string]time.Time             // when the last of them began, or was abandoned
 	allowed   map[string]int                   // items that such gets may have taken when nobody was there any more
 	set       engine.Settings                  // that hold
 	toggling  bool                             // a reload is under way, or failed
@@ -97,7 +101,7 @@ func (p problem) String() string { return p.Law + ": " + p.Text }
 func newLedger(set engine.Settings) *ledger {
 	return &ledger{
 		now: time.Now, queues: map[string][]*entry{}, live: map[string]int64{}, taking: map[string]int{},
-		allowed: map[string]int{}, set: set,
+		fetching: map[string]int{}, fetched: map[string]time.Time{}, allowed: map[string]int{}, set: set,
 	}
 }
 
@@ -263,7 +267,7 @@ func (l *ledger) handedOut(c *caller, queue string, data []byte, began time.Time
 		l.violate("open", "%v is open, and was delivered by a request of %s", e, since(began))
 	}
 	if at := l.expiry(e, e.ended); e.put == confirmed && !at.IsZero() && e.queue == queue &&
-		at.Add(2*time.Millisecond).Before(began) {
+		at.Add(clockTime).Before(began) {
 		l.violate("expired", "%v expired at %s, and was delivered by a request of %s", e, since(at), since(began))
 	}
 	e.touched = now
@@ -272,6 +276,9 @@ func (l *ledger) handedOut(c *caller, queue string, data []byte, began time.Time
 		l.live[e.queue] -= int64(len(data))
 	} else {
 		e.state, e.holder = here, c
+		if !e.swept.Before(began) {
+			e.state = maybe // it may have been open already when its queue was flushed or deleted
+		}
 	}
 	return e
 }
@@ -300,6 +307,9 @@ func (l *ledger) peeked(queue string, data []byte, began time.Time) {
 	}
 }
 
+// clockTime is how much later than it says an item may expire: the engine counts milliseconds.
+const clockTime = 2 * time.Millisecond
+
 // mayTimeOut reports whether an open read of a queue may end by itself. The caller holds mu.
 func (l *ledger) mayTimeOut(queue string) bool { return queue == "timeout" }
 
@@ -319,8 +329,11 @@ func (l *ledger) expiry(e *entry, put time.Time) time.Time {
 func (l *ledger) confirming(e *entry, queue string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if e.state != gone {
+		e.goneSync = l.set.For(queue).Sync
+	}
 	if e.state == here {
-		e.state, e.goneSync = leaving, l.set.For(queue).Sync
+		e.state = leaving
 	}
 }
 
@@ -331,8 +344,8 @@ func (l *ledger) confirmEnded(e *entry, state goneState) {
 	if l.frozen {
 		return
 	}
-	if l.mayTimeOut(e.queue) && state == gone {
-		state = maybe
+	if state == gone && (l.mayTimeOut(e.queue) || e.state != leaving) {
+		state = maybe // the read may have ended before, by a timeout or with its queue
 	}
 	l.trace(e, "confirm ended: %d", state)
 	e.touched = l.now()
@@ -356,6 +369,20 @@ func (l *ledger) givenBack(entries ...*entry) {
 	}
 }
 
+// fetch notes that a request begins that may hold items of a queue until it ends, and returns what is to
+// be called then.
+func (l *ledger) fetch(queue string) (ended func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.fetching[queue]++
+	l.fetched[queue] = l.now()
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.fetching[queue]--
+	}
+}
+
 // take notes that a request may take up to n items for good; when it has ended, -n.
 func (l *ledger) take(queue string, n int) {
 	l.mu.Lock()
@@ -372,6 +399,7 @@ func (l *ledger) abandon(queue string, n int) {
 	if !l.frozen {
 		l.taking[queue] -= n
 		l.allowed[queue] += n
+		l.fetched[queue] = l.now().Add(settleTime)
 	}
 }
 
@@ -392,6 +420,13 @@ func (l *ledger) reloaded(set engine.Settings, ok bool) {
 	l.set, l.toggling = set, !ok
 }
 
+// withheld notes that a queue may refuse all that expires into it.
+func (l *ledger) withheld(queue string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.allowed[queue] = 1 << 30
+}
+
 // stops is called when the server begins to stop.
 func (l *ledger) stops() {
 	l.mu.Lock()
@@ -409,7 +444,7 @@ func (l *ledger) died() {
 	clear(l.taking)
 	for _, s := range l.sweeps {
 		if !s.ended {
-			l.swept(s, false)
+			l.sweep(s, false)
 		}
 	}
 	l.sweeps = nil

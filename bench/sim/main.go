@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"math"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -24,6 +23,7 @@ type options struct {
 	skip      string
 	overlay   string
 	keepGoing bool
+	shortens  bool
 	trace     bool
 	workers   int
 	dir       string
@@ -33,11 +33,12 @@ func (o *options) register() {
 	flag.DurationVar(&o.limit, "for", time.Minute, "how long to go on")
 	flag.Uint64Var(&o.seed, "seed", 0, "first seed; 0: by the time")
 	flag.Uint64Var(&o.step, "step", 1, "from one seed to the next")
-	flag.IntVar(&o.n, "n", math.MaxInt, "seeds at most")
+	flag.IntVar(&o.n, "n", 1<<40, "seeds at most")
 	flag.StringVar(&o.file, "replay", "", "`file` of a script to carry out, n times")
 	flag.StringVar(&o.skip, "skip", "", "laws not to look at, separated by commas")
 	flag.StringVar(&o.overlay, "overlay", "", "`file` for go build -overlay: a server that is broken on purpose")
-	flag.BoolVar(&o.keepGoing, "keep-going", false, "go on after a failure, and shorten none")
+	flag.BoolVar(&o.keepGoing, "keep-going", false, "go on after a failure, and shorten none of them")
+	flag.BoolVar(&o.shortens, "shorten", true, "make the script of a seed that fails shorter")
 	flag.BoolVar(&o.trace, "trace", false, "print what happens to every item, and what the server logs")
 	flag.IntVar(&o.workers, "workers", min(runtime.NumCPU(), 4), "processes at the same time")
 	flag.StringVar(&o.dir, "dir", os.TempDir(), "where to keep scripts that fail")

@@ -88,20 +88,18 @@ func (l *memcacheLink) outcome(err error) error {
 			return errUnsure
 		case strings.Contains(string(l.r.Text), "disk"):
 			return errFull
+		case strings.Contains(string(l.r.Text), "memory"):
+			return errRefused
 		}
 	}
 	if l.trace != nil {
 		l.trace("reply %v %q", l.r.Kind, l.r.Text)
 	}
-	return errRefused
+	return errBroken // the server ends the connection
 }
 
 func (l *memcacheLink) put(queue string, life time.Duration, items [][]byte) (outcomes []error) {
-	var request []byte
-	for _, data := range items {
-		request = memcache.AppendSet(request, []byte(queue), 0, int64(life/time.Second), data)
-	}
-	l.conn.Write(request)
+	l.blindPut(queue, life, items)
 	for range items {
 		err := l.outcome(l.next())
 		if err == errNone {
@@ -118,11 +116,7 @@ func (l *memcacheLink) get(queue string, o memcache.GetOptions) (handed, error) 
 }
 
 func (l *memcacheLink) take(queue string, wait time.Duration, n int) (got []handed, err error) {
-	var request []byte
-	for range n {
-		request = memcache.AppendGet(request, []byte(queue), memcache.GetOptions{WaitMillis: millis(wait)})
-	}
-	l.conn.Write(request)
+	l.takes(queue, wait, n)
 	for range n {
 		switch err := l.outcome(l.next()); err {
 		case nil:
@@ -182,6 +176,24 @@ func (l *memcacheLink) stuff(queue string, n int) {
 	}
 }
 
+func (l *memcacheLink) blindPut(queue string, life time.Duration, items [][]byte) {
+	var request []byte
+	for _, data := range items {
+		request = memcache.AppendSet(request, []byte(queue), 0, int64(life/time.Second), data)
+	}
+	l.conn.Write(request)
+}
+
+func (l *memcacheLink) blindTake(queue string, n int) { l.takes(queue, 0, n) }
+
+func (l *memcacheLink) takes(queue string, wait time.Duration, n int) {
+	var request []byte
+	for range n {
+		request = memcache.AppendGet(request, []byte(queue), memcache.GetOptions{WaitMillis: millis(wait)})
+	}
+	l.conn.Write(request)
+}
+
 // textLink speaks the text protocol, whose gets confirm what was got before.
 type textLink struct {
 	pipe
@@ -211,13 +223,7 @@ func (l *textLink) ask(request []byte) error {
 }
 
 func (l *textLink) put(queue string, life time.Duration, items [][]byte) (outcomes []error) {
-	var request []byte
-	if life > 0 {
-		request = text.AppendPutExpiring(request, []byte(queue), millis(life), items...)
-	} else {
-		request = text.AppendPut(request, []byte(queue), items...)
-	}
-	err := l.ask(request)
+	err := l.ask(putRequest(queue, life, items))
 	if err != errBroken && len(items) > 1 && (err != nil || l.r.Count != int64(len(items))) {
 		err = errUnsure // some are there
 		if l.r.Kind != text.KindError || !strings.Contains(string(l.r.Data), "ournal") {
@@ -266,6 +272,19 @@ func (l *textLink) flush(queue string) error {
 func (l *textLink) delete(queue string) error {
 	return l.ask(fmt.Appendf(nil, "delete %s\n", queue))
 }
+
+func putRequest(queue string, life time.Duration, items [][]byte) []byte {
+	if life > 0 {
+		return text.AppendPutExpiring(nil, []byte(queue), millis(life), items...)
+	}
+	return text.AppendPut(nil, []byte(queue), items...)
+}
+
+func (l *textLink) blindPut(queue string, life time.Duration, items [][]byte) {
+	l.conn.Write(putRequest(queue, life, items))
+}
+
+func (l *textLink) blindTake(queue string, _ int) {} // its gets open
 
 func (l *textLink) expire(string) error { return nil }
 func (l *textLink) stuff(string, int)   {}
@@ -393,4 +412,12 @@ func (l *thriftLink) stuff(queue string, n int) {
 	for range n {
 		l.conn.Write(l.codec.AppendCall(nil, thrift.MethodPeek, l.next(), []byte(queue)))
 	}
+}
+
+func (l *thriftLink) blindPut(queue string, life time.Duration, items [][]byte) {
+	l.conn.Write(l.codec.AppendPut(nil, l.next(), []byte(queue), millis(life), items...))
+}
+
+func (l *thriftLink) blindTake(queue string, n int) {
+	l.conn.Write(l.codec.AppendGet(nil, l.next(), []byte(queue), thrift.GetOptions{MaxItems: int32(n)}))
 }

@@ -184,8 +184,8 @@ func (o options) run(ctx context.Context, out io.Writer) (failed bool, err error
 					return true
 				}
 				found = append(found, r)
-				fmt.Fprintf(out, "seed %d fails, after %s and %d seeds:\n%s", r.Seed,
-					time.Since(began).Round(time.Second/10), sum.Seeds, r)
+				fmt.Fprintf(out, "seed %d fails, after %s and %d seeds, with %d faults:\n%s", r.Seed,
+					time.Since(began).Round(time.Second/10), sum.Seeds, r.Figures.Faults, r)
 				if !o.keepGoing && o.file == "" {
 					stop()
 				}
@@ -200,7 +200,7 @@ func (o options) run(ctx context.Context, out io.Writer) (failed bool, err error
 		}
 	}
 	o.summarize(out, sum, len(found), time.Since(began))
-	if len(found) > 0 && !o.keepGoing && o.file == "" && ctx.Err() == nil {
+	if len(found) > 0 && o.shortens && !o.keepGoing && o.file == "" && ctx.Err() == nil {
 		err = o.shorten(ctx, out, p, found[0])
 	}
 	return len(found) > 0, err

@@ -85,7 +85,9 @@ const (
 	opReload    = "reload"
 	opReset     = "reset"      // and connect again
 	opHalfClose = "half-close" // the same, with a request under way
-	opStuff     = "stuff"      // ask for more than is read, and wait
+	opStuff     = "stuff"      // have some connections ask for items that nobody reads, for a while
+	opBlindPut  = "put blind"  // put, and reset before a reply can have come
+	opBlindTake = "take blind" // the same with a get
 )
 
 // generator makes a script. What it is fond of differs from seed to seed: a defect that needs much of
@@ -239,7 +241,9 @@ func (g *generator) fond() {
 	for _, do := range []string{opTake, opOpen, opConfirm, opAbort, opCloseOpen, opReset} {
 		g.fonds[do] = pick(g, 0, 1, 4, 10)
 	}
-	for _, do := range []string{opPeek, opFlush, opExpire, opDelete, opReload, opHalfClose, opStuff} {
+	for _, do := range []string{
+		opPeek, opFlush, opExpire, opDelete, opReload, opHalfClose, opStuff, opBlindPut, opBlindTake,
+	} {
 		g.fonds[do] = pick(g, 0, 0, 1, 2)
 	}
 	if len(g.s.Settings) == 1 {
@@ -252,7 +256,7 @@ func (g *generator) fond() {
 func (g *generator) phase() Phase {
 	p := Phase{
 		Length: pick(g, 20*time.Millisecond, 200*time.Millisecond, 2*time.Second, 20*time.Second),
-		Rest:   g.chance(5),
+		Rest:   g.chance(4),
 		End:    pick(g, kill, kill, powerCut, powerCut, stop),
 		Cut: segmenttest.CutOptions{
 			Mode: pick(g, segmenttest.Tear, segmenttest.Lose, segmenttest.Lose, segmenttest.Keep), Seed: g.Uint64(),
@@ -314,23 +318,25 @@ func (g *generator) client() Client {
 			op.Think = time.Duration(g.Int64N(int64(think)))
 		}
 		switch op.Do {
-		case opPut:
+		case opPut, opBlindPut:
 			op.N = pick(g, 1, 1, 1, 4)
 			op.Size = 1 + g.IntN(2*g.size)
 			op.Lag = lag
-			if g.chance(200) {
+			if g.chance(100) {
 				op.Size = pick(g, 10, 40) * g.size
 			}
 			if g.chance(20) && op.Queue != "x" {
 				op.Wait = pick(g, time.Millisecond, time.Second, 10*time.Second)
 			}
-		case opTake, opOpen, opCloseOpen:
+		case opTake, opOpen, opCloseOpen, opBlindTake:
 			op.N = pick(g, 1, 1, 1, 5)
 			if g.chance(3) {
 				op.Wait = pick(g, time.Millisecond, 50*time.Millisecond, 2*time.Second)
 			}
 		case opConfirm, opAbort:
 			op.N = g.IntN(8)
+		case opStuff:
+			op.N = pick(g, 1, 1, 10, 60)
 		case opReload:
 			op.N = g.IntN(len(g.s.Settings))
 		}

@@ -18,7 +18,7 @@ func TestSim(t *testing.T) {
 	if testing.Short() {
 		n = 8
 	}
-	o := options{limit: time.Minute, seed: 9, step: 1, n: n, workers: 2, dir: t.TempDir()}
+	o := options{limit: time.Minute, seed: 9, step: 1, n: n, workers: 2, shortens: true, dir: t.TempDir()}
 	failed, err := o.run(t.Context(), &out)
 	if err != nil || failed {
 		t.Errorf("%v\n%s", err, &out)

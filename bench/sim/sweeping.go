@@ -14,6 +14,7 @@ type sweeping struct {
 	began   time.Time
 	open    bool // open reads go too
 	entries []*entry
+	busy    bool // somebody may have held items when it began
 	ended   bool
 }
 
@@ -22,6 +23,7 @@ func (l *ledger) flushing(queue string, open bool) *sweeping {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := &sweeping{queue: queue, began: l.now(), open: open}
+	s.busy = !open && l.fetching[queue] > 0
 	l.sweeps = append(l.sweeps, s)
 	if _, ok := l.set.Aliases[queue]; ok {
 		return s
@@ -32,8 +34,9 @@ func (l *ledger) flushing(queue string, open bool) *sweeping {
 			continue
 		}
 		at := l.expiry(e, e.ended)
-		if o.ExpireTo != "" && !open && e.put >= found && !at.IsZero() && at.Before(s.began) {
-			continue // it goes elsewhere
+		if o.ExpireTo != "" && !open && e.put >= found && !at.IsZero() && at.Add(clockTime).Before(s.began) {
+			e.flushed = true // it goes elsewhere
+			continue
 		}
 		s.entries = append(s.entries, e)
 	}
@@ -45,15 +48,17 @@ func (l *ledger) flushed(s *sweeping, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.frozen {
-		l.swept(s, ok)
+		l.sweep(s, ok)
 	}
 }
 
-// swept is flushed. The caller holds mu.
-func (l *ledger) swept(s *sweeping, ok bool) {
+// sweep is flushed. The caller holds mu.
+func (l *ledger) sweep(s *sweeping, ok bool) {
 	s.ended = true
 	o := l.set.For(s.queue)
+	busy := !s.open && (l.fetching[s.queue] > 0 || !l.fetched[s.queue].Before(s.began))
 	for _, e := range s.entries {
+		e.swept = l.now()
 		if e.state == gone {
 			continue
 		}
@@ -63,7 +68,7 @@ func (l *ledger) swept(s *sweeping, ok bool) {
 		}
 		late := l.expiry(e, e.started)
 		expires := o.ExpireTo != "" && !late.IsZero() && late.Before(l.now()) // it may be there already
-		sure := ok && !expires && e.state == here && e.queue == s.queue && e.put == confirmed && e.ended.Before(s.began) &&
+		sure := ok && !expires && !busy && !s.busy && e.state == here && e.queue == s.queue && e.put == confirmed && e.ended.Before(s.began) &&
 			e.touched.Before(s.began) && untouched && !(e.holder != nil && !s.open)
 		if s.open {
 			e.holder = nil

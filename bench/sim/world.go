@@ -150,6 +150,8 @@ func (w *world) phase(i int) bool {
 // open starts an engine on the disk. If a fault keeps it from starting, it is started once more.
 func (w *world) open() bool {
 	var err error
+	w.disk.starting(true)
+	defer w.disk.starting(false)
 	for range 2 {
 		if w.engine, err = engine.Open(w.options(w.disk)); err == nil {
 			break
@@ -169,6 +171,9 @@ func (w *world) open() bool {
 	if err := w.engine.Verify(); err != nil {
 		w.ledger.report("verify", "after a start: %v", err)
 		return false
+	}
+	if w.disk.faultsFired() > 0 {
+		w.ledger.withheld("dead") // what could not be read is withheld, and takes no items
 	}
 	return true
 }
@@ -263,7 +268,7 @@ func (w *world) end(p Phase) crash {
 		}
 		w.ledger.died()
 		cancel()
-		how.at = time.Now()
+		how.at, how.stop = time.Now(), true
 		w.afterwards()
 		return how
 	}
@@ -342,6 +347,8 @@ func (how crash) String() string {
 		return "look"
 	case how.cut:
 		return "power cut"
+	case how.stop:
+		return "stop"
 	}
 	return "kill"
 }
