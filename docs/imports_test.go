@@ -28,9 +28,10 @@ var mayImport = map[string]string{
 	"segment":             "segment/segmenttest",
 	"segment/segmenttest": "segment",
 
-	"engine":               "engine/histogram engine/internal/item segment segment/segmenttest",
-	"engine/internal/item": "",
-	"engine/histogram":     "",
+	"engine":                "engine/histogram engine/internal/idset engine/internal/item segment segment/segmenttest",
+	"engine/internal/idset": "",
+	"engine/internal/item":  "",
+	"engine/histogram":      "",
 
 	"netloop":       "codec/memcache codec/text codec/thrift engine engine/histogram segment segment/segmenttest",
 	"netloop/admin": "engine engine/histogram netloop segment/segmenttest",

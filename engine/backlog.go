@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/segment"
 )
@@ -52,7 +53,7 @@ type backlog struct {
 	spent []*run
 	// gone are ids that runs may name, and that are gone although they are not below headID: they were
 	// removed out of their order before the process started. Ascending and apart.
-	gone []idRange
+	gone idset.Set
 	// failed is why nothing more can be read: damage, or an error of the disk.
 	failed error
 	// epoch is raised when everything queued is dropped: work under way outside the lock then comes
@@ -235,7 +236,7 @@ func (e *Engine) retire(q *queue) {
 		b.runs = append(b.runs[:0], b.runs[1:]...)
 		e.spool.wantRecord(q)
 	}
-	b.gone = slices.DeleteFunc(b.gone, func(r idRange) bool { return r.last < head })
+	b.gone = slices.DeleteFunc(b.gone, func(r idset.Range) bool { return r.Last < head })
 }
 
 // holds reports whether id, which lives, is that of an item in a run.

@@ -5,6 +5,8 @@ import (
 	"math"
 	"runtime"
 	"slices"
+
+	"github.com/kestrelmq/kestrel/engine/internal/idset"
 )
 
 const (
@@ -77,10 +79,10 @@ func (e *Engine) recordQueue(q *queue, yield func(int64) bool) bool {
 		return n
 	}
 	var runs []*run
-	gone := goneIDs{idRange: idRange{1, 0}} // nothing
+	gone := goneIDs{Range: idset.Between(1, 0)} // nothing
 	n := piece(func(buf []byte) []byte {
 		if runs = q.recordedRuns(); len(runs) > 0 || q.spilled {
-			gone = q.goneAmong(idRange{1, math.MaxUint64})
+			gone = q.goneAmong(idset.Between(1, math.MaxUint64))
 		}
 		return appendQueue(buf, q.number, q.nextID, q.created, q.name)
 	})
@@ -98,7 +100,7 @@ func (e *Engine) recordQueue(q *queue, yield func(int64) bool) bool {
 // are gone as a whole: what the journal says of them may outlive what it says of their items.
 func (e *Engine) recordBacklog(q *queue) {
 	if runs := q.recordedRuns(); len(runs) > 0 || q.spilled {
-		e.recordRuns(q, runs, idRange{1, math.MaxUint64})
+		e.recordRuns(q, runs, idset.Between(1, math.MaxUint64))
 	}
 }
 
@@ -118,7 +120,7 @@ func (q *queue) recordedRuns() (runs []*run) {
 
 // recordRuns records what of runs of q is synced and what is gone among those ids: in one frame, so
 // that no crash leaves the one without the other (B6). The caller holds the shard's mutex.
-func (e *Engine) recordRuns(q *queue, runs []*run, ids idRange) LSN {
+func (e *Engine) recordRuns(q *queue, runs []*run, ids idset.Range) LSN {
 	q.spilled = q.spilled || len(runs) > 0
 	g := q.goneAmong(ids)
 	gone := g.ranges()
@@ -134,10 +136,10 @@ func (q *queue) appendRuns(buf []byte, runs []*run) []byte {
 	return buf
 }
 
-func (q *queue) appendGone(buf []byte, gone []idRange) []byte {
+func (q *queue) appendGone(buf []byte, gone idset.Set) []byte {
 	for _, r := range gone {
-		for first := r.first; first <= r.last; {
-			more := min(r.last-first, math.MaxUint32)
+		for first := r.First; first <= r.Last; {
+			more := min(r.Last-first, math.MaxUint32)
 			buf = appendRemove(buf, q.number, first, uint32(more))
 			first += more + 1
 		}
@@ -148,40 +150,40 @@ func (q *queue) appendGone(buf []byte, gone []idRange) []byte {
 // goneIDs says which ids of a range are gone: those in front of the head of the queue, unless they
 // are among the reads, and those behind it that are said to be.
 type goneIDs struct {
-	idRange // in front of the head; empty if first is above last
-	reads   []uint64
-	behind  []idRange
+	idset.Range // in front of the head; empty if first is above last
+	reads       []uint64
+	behind      idset.Set
 }
 
 // goneAmong looks for what is gone among ids. The caller holds the shard's mutex.
-func (q *queue) goneAmong(ids idRange) goneIDs {
+func (q *queue) goneAmong(ids idset.Range) goneIDs {
 	head := q.headID()
-	g := goneIDs{idRange: idRange{max(ids.first, 1), min(ids.last, head-1)}}
+	g := goneIDs{Range: idset.Between(max(ids.First, 1), min(ids.Last, head-1))}
 	for _, list := range [...]*readList{&q.returned, &q.open, &q.moving} {
 		for r := list.head; r != nil; r = r.next {
-			if id := r.item.ID; g.first <= id && id <= g.last {
+			if id := r.item.ID; g.First <= id && id <= g.Last {
 				g.reads = append(g.reads, id)
 			}
 		}
 	}
 	if q.backlog != nil {
-		g.behind = clip(q.backlog.gone, max(ids.first, head), ids.last)
+		g.behind = q.backlog.gone.Within(idset.Between(max(ids.First, head), ids.Last))
 	}
 	return g
 }
 
 // ranges returns the ids that are gone. It needs no lock.
-func (g *goneIDs) ranges() (gone []idRange) {
+func (g *goneIDs) ranges() (gone idset.Set) {
 	slices.Sort(g.reads)
-	next := g.first
+	next := g.First
 	for _, id := range g.reads {
 		if next < id {
-			gone = append(gone, idRange{next, id - 1})
+			gone = append(gone, idset.Between(next, id-1))
 		}
 		next = id + 1
 	}
-	if next <= g.last {
-		gone = append(gone, idRange{next, g.last})
+	if next <= g.Last {
+		gone = append(gone, idset.Between(next, g.Last))
 	}
 	return append(gone, g.behind...)
 }

@@ -193,7 +193,7 @@ func (s *spool) body(
 // holds the shard's mutex.
 func (e *Engine) takeIn(q *queue, c *item.Chunk, tag frameTag, next int64) {
 	b := q.backlog
-	whole := b.next.id <= tag.firstID && overlap(b.gone, tag.firstID, tag.lastID) == 0 &&
+	whole := b.next.id <= tag.firstID && b.gone.Count(tag.ids()) == 0 &&
 		(q.window.Count == 0 && tag.count == 1 || q.window.Bytes+tag.bytes <= q.frontLimit())
 	if whole {
 		c.FirstID, c.LastID = tag.firstID, tag.lastID
@@ -203,7 +203,7 @@ func (e *Engine) takeIn(q *queue, c *item.Chunk, tag frameTag, next int64) {
 		return
 	}
 	done := item.EachImage(c.Buf, tag.firstID, func(it Item) bool {
-		if it.ID < b.next.id || inRanges(b.gone, it.ID) {
+		if it.ID < b.next.id || b.gone.Has(it.ID) {
 			return true
 		}
 		n := int64(len(it.Data))

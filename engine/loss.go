@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -15,37 +16,37 @@ import (
 func (v *salvage) count(q *salvagedQueue) {
 	known := slices.Clone(q.gone)
 	q.window.Each(func(it Item) bool {
-		known = addRange(known, idRange{it.ID, it.ID})
+		known = known.Add(idset.One(it.ID))
 		return true
 	})
 	for id := range q.kept {
-		known = addRange(known, idRange{id, id})
+		known = known.Add(idset.One(id))
 	}
 	for _, r := range q.live {
-		known = addRange(known, idRange{r.recorded.firstID, r.recorded.lastID})
+		known = known.Add(r.recorded.ids())
 		for _, g := range r.gaps {
 			v.countGap(q, &r, g)
 		}
 	}
 	q.live = slices.DeleteFunc(q.live, func(r liveRun) bool { return r.first == math.MaxUint64 })
 	if q.unsure > 0 {
-		for _, lost := range subtract(idRange{1, q.unsure}, known) {
+		for _, lost := range idset.Between(1, q.unsure).Minus(known) {
 			v.d.Losses = append(v.d.Losses, Loss{
-				Queue: q.name, FirstID: lost.first, LastID: lost.last, Items: -1, AtMost: true, Bytes: -1,
+				Queue: q.name, FirstID: lost.First, LastID: lost.Last, Items: -1, AtMost: true, Bytes: -1,
 			})
 		}
 	}
 	for _, ids := range q.missing {
-		for _, lost := range subtract(ids, known) {
+		for _, lost := range ids.Minus(known) {
 			v.d.Losses = append(v.d.Losses, Loss{
-				Queue: q.name, FirstID: lost.first, LastID: lost.last,
-				Items: int64(lost.last - lost.first + 1), AtMost: true, Bytes: -1,
+				Queue: q.name, FirstID: lost.First, LastID: lost.Last,
+				Items: int64(lost.Last - lost.First + 1), AtMost: true, Bytes: -1,
 			})
 		}
 	}
 	for _, ids := range slices.Concat(q.gone, q.missing) {
-		if ids.last < math.MaxUint64-1 {
-			q.nextID = max(q.nextID, ids.last+1)
+		if ids.Last < math.MaxUint64-1 {
+			q.nextID = max(q.nextID, ids.Last+1)
 		}
 	}
 }
@@ -53,15 +54,15 @@ func (v *salvage) count(q *salvagedQueue) {
 // countGap adds what a gap in a run has cost q.
 func (v *salvage) countGap(q *salvagedQueue, r *liveRun, g segment.RunGap) {
 	ids := r.idsIn(g)
-	if ids.first > ids.last {
+	if ids.First > ids.Last {
 		return
 	}
 	left := r.without(q, ids)
 	whole := len(left) == 1 && left[0] == ids
 	for _, lost := range left {
 		l := Loss{
-			Queue: q.name, FirstID: lost.first, LastID: lost.last,
-			Items: int64(lost.last - lost.first + 1), Bytes: -1, Path: g.Path, Offset: g.Offset,
+			Queue: q.name, FirstID: lost.First, LastID: lost.Last,
+			Items: int64(lost.Last - lost.First + 1), Bytes: -1, Path: g.Path, Offset: g.Offset,
 			AtMost: true,
 		}
 		switch {

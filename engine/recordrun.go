@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -96,7 +97,7 @@ func (e *Engine) recordSynced(q *queue, r *run, state runState) {
 	// Some were handed out meanwhile, or gone before they were written. That may stand in a segment that
 	// is dropped before this record is. Of what lies before, the journal has said it with earlier records.
 	taken := q.headID() > q.spilledTo+1
-	e.recordRuns(q, []*run{r}, idRange{q.spilledTo + 1, state.lastID})
+	e.recordRuns(q, []*run{r}, idset.Between(q.spilledTo+1, state.lastID))
 	if taken { // the place of those that are open is in the run now
 		for _, list := range [...]*readList{&q.returned, &q.open, &q.moving} {
 			for read := list.head; read != nil; read = read.next {

@@ -1,6 +1,9 @@
 package engine
 
-import "github.com/kestrelmq/kestrel/engine/internal/item"
+import (
+	"github.com/kestrelmq/kestrel/engine/internal/idset"
+	"github.com/kestrelmq/kestrel/engine/internal/item"
+)
 
 // Flush removes every item of the queue called name that is queued; open reads stay. Expired items
 // go where the queue's options say, in their order, up to the first that has not expired; to bring
@@ -61,9 +64,9 @@ func (e *Engine) recordClear(q *queue) {
 	}
 	head := q.headID()
 	add(&q.moving, head)
-	gone := goneIDs{idRange: idRange{head, q.nextID - 1}, reads: ids}
+	gone := goneIDs{Range: idset.Between(head, q.nextID-1), reads: ids}
 	for r := q.returned.head; r != nil; r = r.next {
-		gone.behind = append(gone.behind, idRange{r.item.ID, r.item.ID})
+		gone.behind = append(gone.behind, idset.One(r.item.ID))
 	}
 	e.journal.record(q.number, func(b []byte) []byte { return q.appendGone(b, gone.ranges()) })
 }

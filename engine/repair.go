@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/segment"
 )
@@ -229,9 +230,9 @@ func (q *salvagedQueue) tell(record func(encode func([]byte) []byte)) {
 		last = max(last, r.recorded.lastID)
 		record(func(b []byte) []byte { return appendSpill(b, q.number, r.id, r.recorded) })
 	}
-	for _, ids := range clip(q.gone, 1, last) {
-		for first := ids.first; first <= ids.last; {
-			more := min(ids.last-first, math.MaxUint32)
+	for _, ids := range q.gone.Within(idset.Between(1, last)) {
+		for first := ids.First; first <= ids.Last; {
+			more := min(ids.Last-first, math.MaxUint32)
 			record(func(b []byte) []byte { return appendRemove(b, q.number, first, uint32(more)) })
 			first += more + 1
 		}
@@ -271,7 +272,7 @@ type runRepair struct {
 	state  runState
 	buf    []byte // images of a frame
 	tag    frameTag
-	others []idRange // of the queue's other runs
+	others idset.Set // of the queue's other runs
 }
 
 // repair replaces the runs of q that have gaps, and returns the files that are of no use then.
@@ -281,7 +282,7 @@ func (w *runRepair) repair(q *salvagedQueue) (replaced []string, err error) {
 	for _, r := range q.live {
 		if len(r.gaps) == 0 {
 			whole = append(whole, r)
-			w.others = append(w.others, idRange{r.recorded.firstID, r.recorded.lastID})
+			w.others = append(w.others, r.recorded.ids())
 		}
 	}
 	for _, r := range q.live {
@@ -292,7 +293,7 @@ func (w *runRepair) repair(q *salvagedQueue) (replaced []string, err error) {
 			return replaced, err
 		}
 		for _, ids := range r.lostOf(q) { // or a start would look for them
-			q.gone = addRange(q.gone, ids)
+			q.gone = q.gone.Add(ids)
 		}
 		replaced = append(replaced, r.path)
 	}
@@ -305,7 +306,7 @@ func (w *runRepair) repair(q *salvagedQueue) (replaced []string, err error) {
 func (w *runRepair) rewrite(q *salvagedQueue, r *liveRun) error {
 	var saved []uint64
 	for id := range q.saved {
-		if r.lives(id) && inRanges(r.lost, id) {
+		if r.lives(id) && r.lost.Has(id) {
 			saved = append(saved, id)
 		}
 	}
@@ -337,7 +338,7 @@ func (w *runRepair) rewrite(q *salvagedQueue, r *liveRun) error {
 
 // add puts an item behind the others.
 func (w *runRepair) add(it Item) error {
-	between := func(ids idRange) bool { return w.tag.lastID < ids.first && ids.first < it.ID }
+	between := func(ids idset.Range) bool { return w.tag.lastID < ids.First && ids.First < it.ID }
 	if w.run != nil && slices.ContainsFunc(w.others, between) {
 		// A run that reached across another one would hide it.
 		if err := w.end(true); err != nil {

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/segment"
 )
@@ -30,7 +31,7 @@ type replay struct {
 type replayed struct {
 	*queue
 	named  bool
-	gone   []idRange // removed items, ascending, apart from each other
+	gone   idset.Set // removed items, ascending, apart from each other
 	runs   []*run
 	kept   map[uint64]keptItem
 	memory int64  // bytes of items that the queue may hold in memory
@@ -38,13 +39,10 @@ type replayed struct {
 
 	// Of a damaged journal:
 	gapsSeen int             // gaps before the last put
-	missing  []idRange       // ids that were put in gaps
+	missing  idset.Set       // ids that were put in gaps
 	unsure   uint64          // ids up to here were put in a gap, or before the journal was cut
 	saved    map[uint64]Item // items that are lost in runs
 }
-
-// idRange is a range of item ids, both ends included.
-type idRange struct{ first, last uint64 }
 
 // replayMemory is the memory, in bytes of items, that chunks of a queue are sized for before its
 // options are known.
@@ -95,7 +93,7 @@ func (r *replay) record(rec *record, segment uint64) error {
 		if rec.id >= math.MaxUint64-uint64(rec.more) {
 			return fmt.Errorf("remove of %d items from item %d on", uint64(rec.more)+1, rec.id)
 		}
-		r.queue(rec.queue).remove(&r.pool, idRange{rec.id, rec.id + uint64(rec.more)})
+		r.queue(rec.queue).remove(&r.pool, idset.Between(rec.id, rec.id+uint64(rec.more)))
 	case recordFlush:
 		return r.flush(r.queue(rec.queue), rec)
 	case recordDelete:
@@ -198,28 +196,14 @@ func (r *replay) put(d destination, it Item, segment uint64) error {
 
 // remove takes the items of ids out of the window: at once those at its head, at the end of the
 // replay those behind items that stay. What is gone is remembered: it may turn out to be in a run.
-func (q *replayed) remove(p *item.Pool, ids idRange) {
-	q.gone = addRange(q.gone, ids)
+func (q *replayed) remove(p *item.Pool, ids idset.Range) {
+	q.gone = q.gone.Add(ids)
 	if len(q.kept) > 0 {
 		q.forget(ids)
 	}
-	for q.window.Count > 0 && inRanges(q.gone, q.window.FirstID) {
+	for q.window.Count > 0 && q.gone.Has(q.window.FirstID) {
 		q.window.Pop(p, q.window.First())
 	}
-}
-
-// addRange adds r to ranges that are ascending and apart from each other, joining what touches.
-func addRange(ranges []idRange, r idRange) []idRange {
-	i := len(ranges)
-	for i > 0 && ranges[i-1].last+1 >= r.first {
-		i--
-	}
-	j := i
-	for j < len(ranges) && ranges[j].first <= r.last+1 {
-		r.first, r.last = min(r.first, ranges[j].first), max(r.last, ranges[j].last)
-		j++
-	}
-	return slices.Replace(ranges, i, j, r)
 }
 
 func (r *replay) flush(q *replayed, rec *record) error {
@@ -235,12 +219,12 @@ func (r *replay) flush(q *replayed, rec *record) error {
 	slices.Sort(except)
 	for _, id := range except {
 		if id > next {
-			q.remove(&r.pool, idRange{next, id - 1})
+			q.remove(&r.pool, idset.Between(next, id-1))
 		}
 		next = id + 1
 	}
 	if rec.limit > next {
-		q.remove(&r.pool, idRange{next, rec.limit - 1})
+		q.remove(&r.pool, idset.Between(next, rec.limit-1))
 	}
 	return nil
 }
@@ -316,7 +300,7 @@ func (q *replayed) unnamed() (n int64) {
 	n = q.window.Count + int64(len(q.kept))
 	for _, run := range q.runs {
 		s := run.recorded
-		n += int64(s.lastID - s.firstID + 1 - overlap(q.gone, s.firstID, s.lastID))
+		n += int64(s.lastID - s.firstID + 1 - q.gone.Count(s.ids()))
 	}
 	return n
 }
@@ -331,16 +315,16 @@ func (r *replay) corrupt(format string, args ...any) error {
 // compact rebuilds the window without the items that are gone, if there are any: those that were
 // removed in their order have left it already.
 func (q *replayed) compact(p *item.Pool) {
-	if len(q.gone) == 0 || q.window.Count > 0 && overlap(q.gone, q.window.FirstID, q.nextID-1) == 0 {
+	if len(q.gone) == 0 || q.window.Count > 0 && q.gone.Count(idset.Between(q.window.FirstID, q.nextID-1)) == 0 {
 		return
 	}
 	var kept item.Window
 	gone := q.gone
 	q.window.Each(func(it Item) bool {
-		for len(gone) > 0 && gone[0].last < it.ID {
+		for len(gone) > 0 && gone[0].Last < it.ID {
 			gone = gone[1:]
 		}
-		if len(gone) == 0 || it.ID < gone[0].first {
+		if len(gone) == 0 || it.ID < gone[0].First {
 			kept.Push(p, it, q.memory)
 		}
 		return true

@@ -247,31 +247,6 @@ func TestReplayHandsOutNewNumbers(t *testing.T) {
 	}
 }
 
-func TestAddRange(t *testing.T) {
-	for _, tt := range []struct {
-		have []idRange
-		add  idRange
-		want []idRange
-	}{
-		{nil, idRange{5, 5}, []idRange{{5, 5}}},
-		{[]idRange{{5, 5}}, idRange{6, 7}, []idRange{{5, 7}}},
-		{[]idRange{{5, 5}}, idRange{3, 4}, []idRange{{3, 5}}},
-		{[]idRange{{5, 5}}, idRange{7, 7}, []idRange{{5, 5}, {7, 7}}},
-		{[]idRange{{5, 5}}, idRange{1, 3}, []idRange{{1, 3}, {5, 5}}},
-		{[]idRange{{1, 1}, {3, 3}, {5, 5}}, idRange{2, 4}, []idRange{{1, 5}}},
-		{[]idRange{{1, 1}, {3, 3}, {5, 5}}, idRange{3, 3}, []idRange{{1, 1}, {3, 3}, {5, 5}}},
-		{[]idRange{{1, 9}}, idRange{3, 4}, []idRange{{1, 9}}},
-		{[]idRange{{3, 4}, {8, 8}}, idRange{1, 9}, []idRange{{1, 9}}},
-		{[]idRange{{1, 1}, {9, 9}}, idRange{4, 5}, []idRange{{1, 1}, {4, 5}, {9, 9}}},
-		{[]idRange{{4, 1<<64 - 2}}, idRange{7, 9}, []idRange{{4, 1<<64 - 2}}},
-		{[]idRange{{4, 5}}, idRange{0, 1<<64 - 2}, []idRange{{0, 1<<64 - 2}}},
-	} {
-		if got := addRange(slices.Clone(tt.have), tt.add); !slices.Equal(got, tt.want) {
-			t.Errorf("addRange(%v, %v) = %v, want %v", tt.have, tt.add, got, tt.want)
-		}
-	}
-}
-
 // FuzzReplay replays any bytes, cut into two batches: no panic, errors say where, memory in
 // proportion to what was read, and what is accepted is sound and can be used.
 func FuzzReplay(f *testing.F) {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/segment"
 )
@@ -34,15 +35,15 @@ func (q *replayed) keep(it Item, segment uint64) {
 }
 
 // forget takes the items of ids out of those kept.
-func (q *replayed) forget(ids idRange) {
-	if ids.last-ids.first < uint64(len(q.kept)) {
-		for id := ids.first; id <= ids.last; id++ {
+func (q *replayed) forget(ids idset.Range) {
+	if ids.Last-ids.First < uint64(len(q.kept)) {
+		for id := ids.First; id <= ids.Last; id++ {
 			delete(q.kept, id)
 		}
 		return
 	}
 	maps.DeleteFunc(q.kept, func(id uint64, _ keptItem) bool {
-		return ids.first <= id && id <= ids.last
+		return ids.First <= id && id <= ids.Last
 	})
 }
 
@@ -55,7 +56,7 @@ func (q *replayed) spilled(p *item.Pool, id segment.RunID, s runState, lost func
 	q.nextID = max(q.nextID, s.lastID+1)
 	for q.window.Count > 0 && q.window.FirstID <= s.lastID {
 		it := q.window.First()
-		if !s.holds(it.ID) && !inRanges(q.gone, it.ID) {
+		if !s.holds(it.ID) && !q.gone.Has(it.ID) {
 			q.keep(it, q.markOf(it.ID)) // it was open when its neighbours were spilled
 		} else if lost != nil && lost(it.ID) {
 			q.save(it)
@@ -73,26 +74,12 @@ func (q *replayed) save(it Item) {
 	q.saved[it.ID] = it
 }
 
-// inRanges reports whether id is in one of ranges, which ascend.
-func inRanges(ranges []idRange, id uint64) bool {
-	_, found := slices.BinarySearchFunc(ranges, id, func(r idRange, id uint64) int {
-		switch {
-		case r.last < id:
-			return -1
-		case r.first > id:
-			return 1
-		}
-		return 0
-	})
-	return found
-}
-
 // restore makes q's backlog of its runs and sorts its other items before and behind. It reads what
 // it must, and returns a *segment.CorruptionError if a run is not what the journal says.
 func (r *replay) restore(q *queue, from *replayed) error {
 	gone := slices.Clone(from.gone)
 	for _, id := range slices.Sorted(maps.Keys(from.kept)) {
-		gone = addRange(gone, idRange{id, id})
+		gone = gone.Add(idset.One(id))
 	}
 	b := &backlog{}
 	absent, err := r.e.spool.collect(b, from.runs, gone)
@@ -108,9 +95,9 @@ func (r *replay) restore(q *queue, from *replayed) error {
 	}
 	if b.count > 0 || len(b.spent) > 0 {
 		for _, ids := range absent {
-			from.gone = addRange(from.gone, ids)
+			from.gone = from.gone.Add(ids)
 		}
-		b.gone = append(clip(gone, first, last), clip(from.gone, last+1, q.nextID-1)...)
+		b.gone = append(gone.Within(idset.Between(first, last)), from.gone.Within(idset.Between(last+1, q.nextID-1))...)
 		q.backlog = b
 		r.e.spool.register(q)
 	}
@@ -122,7 +109,7 @@ func (r *replay) restore(q *queue, from *replayed) error {
 // what of their ranges they do not hold. What an older run holds of a newer one's range has been
 // spilled again, after it had been kept. The file of a run that was repaired has a new number, and
 // holds what lived, so no newer one's range is touched.
-func (s *spool) collect(b *backlog, runs []*run, gone []idRange) (absent []idRange, err error) {
+func (s *spool) collect(b *backlog, runs []*run, gone idset.Set) (absent idset.Set, err error) {
 	slices.SortFunc(runs, func(a, b *run) int { return cmp.Compare(b.id.Number, a.id.Number) })
 	gone = slices.Clone(gone)
 	firsts := make(map[*run]uint64)
@@ -132,12 +119,12 @@ func (s *spool) collect(b *backlog, runs []*run, gone []idRange) (absent []idRan
 		if err != nil {
 			return nil, err
 		}
-		ids := idRange{r.recorded.firstID, r.recorded.lastID}
+		ids := r.recorded.ids()
 		if n == 0 && s.found[r.id.Number] {
 			b.spent = append(b.spent, r)
-			absent = append(absent, subtract(ids, gone)...)
+			absent = append(absent, ids.Minus(gone)...)
 		}
-		if gone = addRange(gone, ids); n == 0 {
+		if gone = gone.Add(ids); n == 0 {
 			continue
 		}
 		firsts[r] = first
@@ -151,16 +138,6 @@ func (s *spool) collect(b *backlog, runs []*run, gone []idRange) (absent []idRan
 		b.next, b.nextID = place{b.runs[0], segment.RunStart, first}, first
 	}
 	return absent, nil
-}
-
-// clip returns what of ranges, which ascend, lies between first and last.
-func clip(ranges []idRange, first, last uint64) (within []idRange) {
-	for _, r := range ranges {
-		if r.last >= first && r.first <= last {
-			within = append(within, idRange{max(r.first, first), min(r.last, last)})
-		}
-	}
-	return within
 }
 
 // restoreKept puts the kept items where their ids say: before the backlog, as items that came back,
@@ -255,10 +232,10 @@ func lowestBehind(marks []segmentMark) []segmentMark {
 
 // survey counts what of a run lives: everything but what is gone. It returns the first id that may.
 // A run of which nothing lives need not exist.
-func (s *spool) survey(r *run, gone []idRange) (count, bytes int64, first uint64, err error) {
+func (s *spool) survey(r *run, gone idset.Set) (count, bytes int64, first uint64, err error) {
 	state := r.recorded
 	first = state.firstID
-	if cut := overlap(gone, state.firstID, state.lastID); cut == 0 {
+	if cut := gone.Count(state.ids()); cut == 0 {
 		reader, err := s.reader(r)
 		if err == nil {
 			err = reader.Covers(state.end)
@@ -269,7 +246,7 @@ func (s *spool) survey(r *run, gone []idRange) (count, bytes int64, first uint64
 	}
 	first = 0
 	err = s.eachFrame(r, func(f segment.RunFrame, tag frameTag) error {
-		cut := overlap(gone, tag.firstID, tag.lastID)
+		cut := gone.Count(tag.ids())
 		if cut == tag.lastID-tag.firstID+1 {
 			return nil
 		}
@@ -285,7 +262,7 @@ func (s *spool) survey(r *run, gone []idRange) (count, bytes int64, first uint64
 			return err
 		}
 		item.EachImage(body, tag.firstID, func(it Item) bool {
-			if !inRanges(gone, it.ID) {
+			if !gone.Has(it.ID) {
 				count++
 				bytes += int64(len(it.Data))
 			}
@@ -320,19 +297,6 @@ func (s *spool) eachFrame(r *run, f func(segment.RunFrame, frameTag) error) erro
 	return err
 }
 
-// overlap is how many of the ids from first to last are in ranges, which ascend.
-func overlap(ranges []idRange, first, last uint64) (n uint64) {
-	for _, r := range ranges {
-		if r.first > last {
-			break
-		}
-		if r.last >= first {
-			n += min(r.last, last) - max(r.first, first) + 1
-		}
-	}
-	return n
-}
-
 // readUpTo takes the items with ids up to last out of q's backlog.
 func (s *spool) readUpTo(q *queue, last uint64) (items []keptItem, err error) {
 	b := q.backlog
@@ -359,7 +323,7 @@ func (s *spool) readUpTo(q *queue, last uint64) (items []keptItem, err error) {
 				return false
 			}
 			b.next.id = it.ID + 1
-			if it.ID >= at.id && !inRanges(b.gone, it.ID) {
+			if it.ID >= at.id && !b.gone.Has(it.ID) {
 				items = append(items, keptItem{Item: it})
 				b.took(1, int64(len(it.Data)), it.ID)
 			}
@@ -388,7 +352,7 @@ func (s *spool) eachOnDisk(b *backlog, f func(Item) bool) error {
 			return err
 		}
 		item.EachImage(body, tag.firstID, func(it Item) bool {
-			if it.ID >= at.id && !inRanges(b.gone, it.ID) {
+			if it.ID >= at.id && !b.gone.Has(it.ID) {
 				left--
 				more = f(it)
 			}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"path"
 
+	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/segment"
 )
@@ -41,6 +42,9 @@ func parseFrameTag(tag segment.Tag) frameTag {
 		bytes:   int64(binary.LittleEndian.Uint32(tag[20:])),
 	}
 }
+
+// ids is the range of its items' ids.
+func (t frameTag) ids() idset.Range { return idset.Between(t.firstID, t.lastID) }
 
 // check tells whether body is what t says, whole and valid images of that many items, and counts
 // them.
@@ -79,6 +83,9 @@ type runState struct {
 	bytes           int64  // of their bodies
 	end             int64  // offset behind the last frame
 }
+
+// ids is the range of its items' ids.
+func (s runState) ids() idset.Range { return idset.Between(s.firstID, s.lastID) }
 
 // plausible reports whether there can be such a run.
 func (s runState) plausible() bool {

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/segment"
 )
@@ -32,7 +33,7 @@ type salvagedRun struct {
 	run
 	queue  uint64 // number under which its queue entered the journal last
 	gaps   []segment.RunGap
-	lost   []idRange // ids of items that can have been in the gaps; ascending
+	lost   idset.Set // ids of items that can have been in the gaps; ascending
 	frames []checkedFrame
 }
 
@@ -53,7 +54,7 @@ type salvagedQueue struct {
 type liveRun struct {
 	*salvagedRun
 	first uint64    // no item of it that lives has a lower id
-	gone  []idRange // what of its range does not live
+	gone  idset.Set // what of its range does not live
 }
 
 // scan reads the journal.
@@ -107,18 +108,10 @@ func (v *salvage) checkRuns() error {
 			return err
 		}
 		for _, g := range r.gaps {
-			r.lost = addLost(r.lost, r.idsIn(g))
+			r.lost = r.lost.Add(r.idsIn(g))
 		}
 	}
 	return nil
-}
-
-// addLost is addRange of a range that may be empty.
-func addLost(ranges []idRange, r idRange) []idRange {
-	if r.first > r.last {
-		return ranges
-	}
-	return addRange(ranges, r)
 }
 
 // eachFrame calls f for every frame of a run that is whole, with its body, which is valid during
@@ -138,29 +131,29 @@ func (v *salvage) eachFrame(
 }
 
 // idsIn is what ids a gap can have held; the range is empty if it held none.
-func (r *salvagedRun) idsIn(g segment.RunGap) idRange {
+func (r *salvagedRun) idsIn(g segment.RunGap) idset.Range {
 	if !g.Batches {
-		return idRange{1, 0}
+		return idset.Between(1, 0)
 	}
 	if g.Tag != nil {
 		tag := parseFrameTag(*g.Tag)
-		return idRange{tag.firstID, tag.lastID}
+		return tag.ids()
 	}
-	ids := idRange{r.recorded.firstID, r.recorded.lastID}
+	ids := r.recorded.ids()
 	for _, f := range r.frames {
 		if f.offset < g.Offset {
-			ids.first = max(ids.first, f.lastID+1)
+			ids.First = max(ids.First, f.lastID+1)
 		} else {
-			ids.last = min(ids.last, f.firstID-1)
+			ids.Last = min(ids.Last, f.firstID-1)
 		}
 	}
 	for _, other := range r.gaps {
 		switch {
 		case other.Tag == nil:
 		case other.Offset < g.Offset:
-			ids.first = max(ids.first, parseFrameTag(*other.Tag).lastID+1)
+			ids.First = max(ids.First, parseFrameTag(*other.Tag).lastID+1)
 		case other.Offset > g.Offset:
-			ids.last = min(ids.last, parseFrameTag(*other.Tag).firstID-1)
+			ids.Last = min(ids.Last, parseFrameTag(*other.Tag).firstID-1)
 		}
 	}
 	return ids
@@ -172,7 +165,7 @@ func (v *salvage) lostIn(id segment.RunID) func(uint64) bool {
 		return nil
 	}
 	lost := v.runs[id].lost
-	return func(id uint64) bool { return inRanges(lost, id) }
+	return func(id uint64) bool { return lost.Has(id) }
 }
 
 // reach notes that q has given out all ids below next: those that were left out on the way past a
@@ -181,7 +174,7 @@ func (v *salvage) reach(q *replayed, next uint64) {
 	switch {
 	case v == nil || q.gapsSeen == v.gaps || next <= q.nextID:
 	case q.nextID > 1 || v.whole:
-		q.missing = addRange(q.missing, idRange{q.nextID, next - 1})
+		q.missing = q.missing.Add(idset.Between(q.nextID, next-1))
 	default:
 		q.unsure = next - 1
 	}
@@ -260,7 +253,7 @@ func freeName(taken map[string]bool, number uint64) string {
 func (v *salvage) runsOf(q *salvagedQueue) error {
 	gone := slices.Clone(q.gone)
 	for id := range q.kept {
-		gone = addRange(gone, idRange{id, id})
+		gone = gone.Add(idset.One(id))
 	}
 	slices.SortFunc(q.runs, func(a, b *run) int { return cmp.Compare(b.id.Number, a.id.Number) })
 	for _, told := range q.runs {
@@ -268,12 +261,12 @@ func (v *salvage) runsOf(q *salvagedQueue) error {
 		if r.queue != q.number {
 			continue
 		}
-		live := liveRun{salvagedRun: r, gone: clip(gone, r.recorded.firstID, r.recorded.lastID)}
+		live := liveRun{salvagedRun: r, gone: gone.Within(r.recorded.ids())}
 		items, bytes, err := v.survey(q, &live)
 		if err != nil {
 			return err
 		}
-		gone = addRange(gone, idRange{r.recorded.firstID, r.recorded.lastID})
+		gone = gone.Add(r.recorded.ids())
 		lost := len(live.lostOf(q)) > 0
 		if items == 0 && !lost {
 			continue // the file need not even be there
@@ -292,7 +285,7 @@ func (v *salvage) runsOf(q *salvagedQueue) error {
 func (v *salvage) survey(q *salvagedQueue, r *liveRun) (items, bytes int64, err error) {
 	r.first = math.MaxUint64
 	for id, it := range q.saved {
-		if r.lives(id) && inRanges(r.lost, id) {
+		if r.lives(id) && r.lost.Has(id) {
 			items, bytes, r.first = items+1, bytes+int64(len(it.Data)), min(r.first, id)
 		}
 	}
@@ -303,7 +296,7 @@ func (v *salvage) survey(q *salvagedQueue, r *liveRun) (items, bytes int64, err 
 		return items, bytes, nil
 	}
 	_, err = v.eachFrame(r.salvagedRun, func(_ segment.RunFrame, tag frameTag, body []byte) error {
-		if overlap(r.gone, tag.firstID, tag.lastID) == tag.lastID-tag.firstID+1 {
+		if r.gone.Count(tag.ids()) == tag.lastID-tag.firstID+1 {
 			return nil
 		}
 		item.EachImage(body, tag.firstID, func(it Item) bool {
@@ -318,10 +311,10 @@ func (v *salvage) survey(q *salvagedQueue, r *liveRun) (items, bytes int64, err 
 }
 
 // lives reports whether the item of an id is one of the run's that live.
-func (r *liveRun) lives(id uint64) bool { return r.recorded.holds(id) && !inRanges(r.gone, id) }
+func (r *liveRun) lives(id uint64) bool { return r.recorded.holds(id) && !r.gone.Has(id) }
 
 // lostOf returns the ids of items that lived in the run's gaps, and are not in the journal still.
-func (r *liveRun) lostOf(q *salvagedQueue) (lost []idRange) {
+func (r *liveRun) lostOf(q *salvagedQueue) (lost idset.Set) {
 	for _, ids := range r.lost {
 		lost = append(lost, r.without(q, ids)...)
 	}
@@ -329,33 +322,13 @@ func (r *liveRun) lostOf(q *salvagedQueue) (lost []idRange) {
 }
 
 // without returns what of ids is neither gone nor saved.
-func (r *liveRun) without(q *salvagedQueue, ids idRange) []idRange {
+func (r *liveRun) without(q *salvagedQueue, ids idset.Range) idset.Set {
 	gone := slices.Clone(r.gone)
 	for id := range q.saved {
-		if ids.first <= id && id <= ids.last {
-			gone = addRange(gone, idRange{id, id})
+		if ids.First <= id && id <= ids.Last {
+			gone = gone.Add(idset.One(id))
 		}
 	}
-	ids.first, ids.last = max(ids.first, r.recorded.firstID), min(ids.last, r.recorded.lastID)
-	return subtract(ids, gone)
-}
-
-// subtract returns what of ids is not in ranges, which ascend.
-func subtract(ids idRange, ranges []idRange) (left []idRange) {
-	for _, r := range ranges {
-		if r.first > ids.last {
-			break
-		}
-		if r.last < ids.first {
-			continue
-		}
-		if r.first > ids.first {
-			left = append(left, idRange{ids.first, r.first - 1})
-		}
-		ids.first = r.last + 1
-	}
-	if ids.first <= ids.last {
-		left = append(left, ids)
-	}
-	return left
+	ids.First, ids.Last = max(ids.First, r.recorded.firstID), min(ids.Last, r.recorded.lastID)
+	return ids.Minus(gone)
 }

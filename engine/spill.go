@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/segment"
 )
@@ -17,7 +18,7 @@ type spillJob struct {
 	chunks []*item.Chunk
 	starts []int64   // offset of the frame of each chunk
 	end    int64     // behind the last one
-	gaps   []idRange // ids that the chunks leave out
+	gaps   idset.Set // ids that the chunks leave out
 	run    *run
 	io     segment.IO // of a new run
 	isNew  bool       // run is not among those of the backlog yet
@@ -170,7 +171,7 @@ func (job *spillJob) noteGaps(c *item.Chunk) {
 	next := c.FirstID
 	item.EachImage(c.Buf[c.Off:], c.FirstID, func(it Item) bool {
 		if it.ID > next {
-			job.gaps = append(job.gaps, idRange{next, it.ID - 1})
+			job.gaps = append(job.gaps, idset.Between(next, it.ID-1))
 		}
 		next = it.ID + 1
 		return true
@@ -236,11 +237,11 @@ func (s *spool) publish(q *queue, job *spillJob) {
 		b.growing = job.run
 	}
 	for _, gap := range job.gaps {
-		b.gone = addRange(b.gone, gap)
+		b.gone = b.gone.Add(gap)
 	}
 	for i, c := range job.chunks {
 		if w := job.run.written; w.count > 0 && c.FirstID > w.lastID+1 {
-			b.gone = addRange(b.gone, idRange{w.lastID + 1, c.FirstID - 1})
+			b.gone = b.gone.Add(idset.Between(w.lastID+1, c.FirstID-1))
 		}
 		job.run.written.add(frameTag{c.FirstID, c.LastID, c.Count, c.Bytes})
 		q.writtenTo = c.LastID

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/segment"
 )
@@ -15,7 +16,7 @@ import (
 type told struct {
 	deleted bool
 	runs    map[segment.RunID]runState
-	gone    []idRange
+	gone    idset.Set
 	kept    map[uint64]bool
 }
 
@@ -86,15 +87,15 @@ func (t toldRuns) record(rec *record) {
 	}
 	switch rec.kind {
 	case recordRemove:
-		q.remove(idRange{rec.id, rec.id + uint64(rec.more)})
+		q.remove(idset.Between(rec.id, rec.id+uint64(rec.more)))
 	case recordFlush:
-		var except []idRange
+		var except idset.Set
 		for list := rec.list; len(list) > 0; {
 			id := list.next()
-			except = addRange(except, idRange{id, id})
+			except = except.Add(idset.One(id))
 		}
 		if rec.limit > 1 {
-			for _, ids := range subtract(idRange{1, rec.limit - 1}, except) {
+			for _, ids := range idset.Between(1, rec.limit-1).Minus(except) {
 				q.remove(ids)
 			}
 		}
@@ -110,9 +111,9 @@ func (t toldRuns) record(rec *record) {
 	}
 }
 
-func (t *told) remove(ids idRange) {
-	t.gone = addRange(t.gone, ids)
-	maps.DeleteFunc(t.kept, func(id uint64, _ bool) bool { return ids.first <= id && id <= ids.last })
+func (t *told) remove(ids idset.Range) {
+	t.gone = t.gone.Add(ids)
+	maps.DeleteFunc(t.kept, func(id uint64, _ bool) bool { return ids.First <= id && id <= ids.Last })
 }
 
 // verifyTold checks that what the journal says of runs is there. Of ids that several runs name the
@@ -123,25 +124,25 @@ func (s *spool) verifyTold(t *told) error {
 	}
 	covered := slices.Clone(t.gone)
 	for id := range t.kept {
-		covered = addRange(covered, idRange{id, id})
+		covered = covered.Add(idset.One(id))
 	}
 	newestFirst := func(a, b segment.RunID) int { return cmp.Compare(b.Number, a.Number) }
 	for _, id := range slices.SortedFunc(maps.Keys(t.runs), newestFirst) {
 		state := t.runs[id]
-		ids := idRange{state.firstID, state.lastID}
-		for _, needed := range subtract(ids, covered) {
+		ids := state.ids()
+		for _, needed := range ids.Minus(covered) {
 			err := s.verifyHolds(&run{path: runPath(s.dir, id.Number), id: id, recorded: state}, needed)
 			if err != nil {
 				return fmt.Errorf("run %d, %+v, of which the journal needs %+v: %w", id.Number, state, needed, err)
 			}
 		}
-		covered = addRange(covered, ids)
+		covered = covered.Add(ids)
 	}
 	return nil
 }
 
 // verifyHolds checks that r holds every one of ids. A disk that cannot be read proves nothing.
-func (s *spool) verifyHolds(r *run, ids idRange) error {
+func (s *spool) verifyHolds(r *run, ids idset.Range) error {
 	reader, err := segment.OpenRun(s.fs, r.path, r.id, nil)
 	if err == nil {
 		defer reader.Close()
@@ -149,7 +150,7 @@ func (s *spool) verifyHolds(r *run, ids idRange) error {
 	}
 	var decoder segment.Coder
 	defer decoder.Close()
-	var held []idRange
+	var held idset.Set
 	for off := int64(segment.RunStart); err == nil && off < r.recorded.end; {
 		var f segment.RunFrame
 		var body []byte
@@ -158,12 +159,12 @@ func (s *spool) verifyHolds(r *run, ids idRange) error {
 		}
 		off = f.Next
 		tag := parseFrameTag(f.Tag)
-		if tag.lastID < ids.first || tag.firstID > ids.last {
+		if tag.lastID < ids.First || tag.firstID > ids.Last {
 			continue
 		}
 		if body, err = reader.Body(&decoder, nil, f); err == nil {
 			item.EachImage(body, tag.firstID, func(it Item) bool {
-				held = addRange(held, idRange{it.ID, it.ID})
+				held = held.Add(idset.One(it.ID))
 				return true
 			})
 		}
@@ -172,7 +173,7 @@ func (s *spool) verifyHolds(r *run, ids idRange) error {
 		return nil
 	}
 	if err == nil {
-		if left := subtract(ids, held); len(left) > 0 {
+		if left := ids.Minus(held); len(left) > 0 {
 			err = fmt.Errorf("it does not hold %+v", left)
 		}
 	}

@@ -78,11 +78,11 @@ func contentControls() []control {
 	checksum := replaced("segment/read.go", `return f, "payload fails its checksum", nil`, "_ = 0")
 	return []control{
 		{breaks: "recovery takes one removed item back", edits: replaced(replayFile,
-			"idRange{rec.id, rec.id + uint64(rec.more)}", "idRange{rec.id, rec.id + uint64(rec.more) - 1}"),
+			"idset.Between(rec.id, rec.id+uint64(rec.more))", "idset.Between(rec.id, rec.id+uint64(rec.more)-1)"),
 			experiment: kill, cycles: 20},
 		{breaks: "recovery skips the first item of a flush", edits: replaced(replayFile,
-			"q.remove(&r.pool, idRange{next, rec.limit - 1})",
-			"q.remove(&r.pool, idRange{next + 1, rec.limit - 1})"),
+			"q.remove(&r.pool, idset.Between(next, rec.limit-1))",
+			"q.remove(&r.pool, idset.Between(next+1, rec.limit-1))"),
 			test: "./engine TestCrashEveryWrite"},
 		{breaks: "confirms are not recorded", edits: replaced("engine/fetch.go",
 			"t = r.q.remove(e.journal, r.item.ID)", "t = Ticket{}"), experiment: kill, cycles: 20},
@@ -120,8 +120,8 @@ func spillControls() []control {
 		`	late := append([]byte(nil), w.buf...)
 	go w.file.WriteAt(late, end)
 	n, err := len(w.buf), error(nil)`)
-	twice := replaced("engine/fill.go", "		if it.ID < b.next.id || inRanges(b.gone, it.ID) {",
-		"		if inRanges(b.gone, it.ID) {")
+	twice := replaced("engine/fill.go", "		if it.ID < b.next.id || b.gone.Has(it.ID) {",
+		"		if b.gone.Has(it.ID) {")
 	soon := []edit{
 		{"engine/backlog.go", "b.runs[0].written.lastID < head {", "b.runs[0].written.firstID < head {"},
 		{"engine/backlog.go", "b.runs[0].written.lastID < q.headID() {",
@@ -147,7 +147,7 @@ func (f osFile) extend(size int64) error {`)
 		{breaks: "what is gone of a deleted run is not told again", edits: []edit{
 			{"engine/checkpoint.go", "		if runs = q.recordedRuns(); len(runs) > 0 || q.spilled {",
 				"		if runs = q.recordedRuns(); q.backlog != nil {"},
-			{"engine/forgo.go", "			e.recordRuns(q, nil, idRange{r.recorded.firstID, r.recorded.lastID})\n",
+			{"engine/forgo.go", "			e.recordRuns(q, nil, r.recorded.ids())\n",
 				"			_ = r\n"},
 		}, test: "./engine TestTrimBesideSpentRun"},
 	}
