@@ -56,6 +56,7 @@ crash: build ## the long runs: models, crash points, kill -9, power cuts (KILLS,
 	$(GO) run ./bench/lab faults
 	$(GO) run ./bench/lab limits
 	$(GO) run ./bench/lab damage -n 1000
+	$(GO) run ./bench/lab clocks -n 60
 
 hostile: build ## clients that send, read and connect as none should, at length
 	$(GO) run ./bench/lab hostile

@@ -19,7 +19,8 @@ func repository(ctx context.Context) (string, error) {
 	return filepath.Dir(strings.TrimSpace(string(out))), nil
 }
 
-// edit replaces a piece of a source file, which must be there exactly once.
+// edit replaces a piece of a source file, which must be there exactly once. The file is one of the
+// repository, or of any place if its path is absolute.
 type edit struct{ file, old, new string }
 
 // overlay writes edited copies of source files into dir, and the file that has the go command use
@@ -27,7 +28,10 @@ type edit struct{ file, old, new string }
 func overlay(root, dir string, edits []edit) (string, error) {
 	edited := make(map[string]string) // contents by path
 	for _, e := range edits {
-		path := filepath.Join(root, e.file)
+		path := e.file
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(root, e.file)
+		}
 		source, ok := edited[path]
 		if !ok {
 			b, err := os.ReadFile(path)

@@ -217,9 +217,20 @@ func resourceControls() []control {
 	}
 }
 
+// timeControls measure by the machine's clock what must not depend on it.
+func timeControls() []control {
+	return []control{
+		{breaks: "waits are timed by the wall clock", edits: replaced("netloop/clock.go",
+			"moment(t.Sub(c.start) / time.Millisecond)",
+			"moment(t.Round(0).Sub(c.start.Round(0)) / time.Millisecond)"), experiment: "clocks", cycles: 10},
+		{breaks: "periodic syncs are timed by the wall clock", edits: replaced(journalFile,
+			"epoch: time.Now(),", "epoch: time.Now().Round(0),"), experiment: "clocks", cycles: 20},
+	}
+}
+
 func controls() []control {
 	return slices.Concat(durabilityControls(), contentControls(), spillControls(), exposureControls(),
-		resourceControls())
+		resourceControls(), timeControls())
 }
 
 // controlsTrial builds every control, and has what is meant to notice it look at it.
@@ -268,7 +279,7 @@ func (c control) notice(ctx context.Context, t *trial, root, dir string) (how st
 			return "", err
 		}
 		defer os.RemoveAll(broken.dir)
-		broken.only = c.only
+		broken.only, broken.edits = c.only, c.edits
 		err = e.run(ctx, broken)
 		if why := broken.skipReason(); why != "" {
 			return "not done here: " + why, nil

@@ -17,7 +17,11 @@ const (
 // in exactly one of the two; none is delivered by the first after its time, none is in the second
 // before. It sends one request at a time.
 type expiringLane struct {
-	lane    *lane             // makes and knows the bodies
+	lane    *lane         // makes and knows the bodies
+	target  string        // queue that takes expired items; the lane's name is the other
+	age     time.Duration // max_age of the queue, or time to live of its items
+	ttl     bool          // the items say when they expire, the queue does not
+	wall    wallTimes
 	items   map[int]*expiring // put and, as far as is known, not taken
 	taken   map[int]bool      // whose removal was acknowledged
 	asking  bool              // a fetch was not answered: it may have taken one item
@@ -30,21 +34,30 @@ type expiring struct {
 	acked time.Time // zero if the put was not answered
 }
 
+// wallTimes returns the earliest and the latest time that the server's clock may have told in a
+// period of the lab's.
+type wallTimes func(from, to time.Time) (earliest, latest time.Time)
+
 func newExpiringLane(t *trial) *expiringLane {
 	return &expiringLane{
-		lane: newLane(t, "expiring", "memcache", "always"), items: make(map[int]*expiring),
-		taken: make(map[int]bool),
+		lane: newLane(t, "expiring", "memcache", "always"), target: "expired", age: expiryAge,
+		wall:  func(from, to time.Time) (time.Time, time.Time) { return from, to },
+		items: make(map[int]*expiring), taken: make(map[int]bool),
 	}
 }
 
 func (e *expiringLane) config() string {
-	return fmt.Sprintf("[queues.expiring]\nmax_age = %q\nexpire_to_queue = \"expired\"\n", expiryAge)
+	config := fmt.Sprintf("[queues.%q]\nexpire_to_queue = %q\n", e.lane.name, e.target)
+	if !e.ttl {
+		config += fmt.Sprintf("max_age = %q\n", e.age)
+	}
+	return config
 }
 
 // start lets the lane work until the server is gone.
 func (e *expiringLane) start(s *server, rng *rand.Rand) {
 	e.running.Go(func() {
-		c, err := dial(s, "memcache")
+		c, err := dial(s, e.lane.protocol)
 		if err != nil {
 			return
 		}
@@ -63,16 +76,20 @@ func (e *expiringLane) step(c *client, rng *rand.Rand) error {
 		item := l.next
 		l.next++
 		e.items[item] = &expiring{sent: time.Now()}
-		a, err := c.ask(request{op: opPut, queue: "expiring", items: []int{item}}, l.body)
+		r := request{op: opPut, queue: l.name, items: []int{item}}
+		if e.ttl {
+			r.ttl = int32(e.age / time.Millisecond)
+		}
+		a, err := c.ask(r, l.body)
 		if err == nil && a.refusal == "" {
 			e.items[item].acked = time.Now()
 			l.t.counts.puts.Add(1)
 		}
 		return err
 	case n < 80 || len(e.items) > maxQueued:
-		return e.fetch(c, "expired")
+		return e.fetch(c, e.target)
 	}
-	return e.fetch(c, "expiring")
+	return e.fetch(c, l.name)
 }
 
 // fetch takes an item for good.
@@ -103,16 +120,26 @@ func (e *expiringLane) check(queue string, data []byte, sent time.Time) (item in
 		return 0, false
 	}
 	x := e.items[item]
+	if x == nil {
+		x = &expiring{}
+	}
+	now, known := time.Now(), x.acked
+	if known.IsZero() {
+		known = now
+	}
+	putEarliest, putLatest := e.wall(x.sent, known)
+	nowEarliest, _ := e.wall(sent, now)
+	_, nowLatest := e.wall(x.sent, now)
 	switch {
 	case e.taken[item]:
 		t.violate("item %d came again from queue %s", item, queue)
-	case x == nil:
+	case x.sent.IsZero():
 		t.violate("item %d came from queue %s: it was never put", item, queue)
-	case queue == "expired" && time.Since(x.sent) < expiryAge-expirySlack:
-		t.violate("item %d expired after %v of %v", item, time.Since(x.sent), expiryAge)
-	case queue == "expiring" && !x.acked.IsZero() && sent.Sub(x.acked) > expiryAge+expirySlack:
-		t.violate("item %d was delivered %v after it was put, with a max_age of %v", item,
-			sent.Sub(x.acked), expiryAge)
+	case queue == e.target && nowLatest.Sub(putEarliest) < e.age-expirySlack:
+		t.violate("%s: item %d expired after %v of %v", e.lane.name, item, nowLatest.Sub(putEarliest), e.age)
+	case queue != e.target && nowEarliest.Sub(putLatest) > e.age+expirySlack:
+		t.violate("%s: item %d was delivered %v after it was put, and expires after %v", e.lane.name, item,
+			nowEarliest.Sub(putLatest), e.age)
 	default:
 		return item, true
 	}
@@ -127,7 +154,7 @@ func (e *expiringLane) inspect(s *server) error {
 		return err
 	}
 	found := make(map[int]bool)
-	for _, queue := range []string{"expiring", "expired"} {
+	for _, queue := range []string{e.lane.name, e.target} {
 		sent := time.Now()
 		items, err := v.queue(e.lane, queue)
 		if err != nil {

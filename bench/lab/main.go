@@ -1,5 +1,5 @@
 // Lab tries to break the promises of the server: it kills it, cuts its power, makes its system
-// calls fail, damages its files, and sends it what nobody should, and has a checker compare what is
+// calls fail, damages its files, sets its clock, and sends it what nobody should, and has a checker compare what is
 // left with what was promised. docs/RELIABILITY.md says which promise is tried how, and what came
 // of it.
 //
@@ -42,6 +42,7 @@ func experiments() []experiment {
 		{"order", "in a trace, every STORED leaves after its sync", 2000, orderTrial},
 		{"faults", "system calls of the real server that fail", 1000, faultsTrial},
 		{"limits", "full disks, memory, descriptors, directories that are wrong", 2, limitsTrial},
+		{"clocks", "a wall clock that is stepped, by seconds, hours and days", 10, clocksTrial},
 		{"damage", "files with a byte changed, or cut", 200, damageTrial},
 		{"panics", "faults of the server itself, in a session and in the engine", 1, panicsTrial},
 		{"hostile", "clients that send, read and connect as none should", 2, hostileTrial},

@@ -26,6 +26,7 @@ type trial struct {
 	dir    string        // for files; removed by finish
 	log    io.Writer
 	only   string // the one case to run, of an experiment that has cases; "" for all
+	edits  []edit // with which the server was built, for experiments that build another one
 	// stopped returns why the trial is to end early: servers are then killed, whatever they
 	// promise.
 	stopped func() error
