@@ -96,11 +96,17 @@ func (c *control) line(take func(r *memcache.Reply) error) error {
 	})
 }
 
+// answer is what a call of Thrift returned.
+type answer struct {
+	version string
+	items   int64
+}
+
 // call makes a call of Thrift.
-func (c *control) call(method thrift.Method, queue string) (version string, err error) {
+func (c *control) call(method thrift.Method, queue string) (got answer, err error) {
 	c.out = thrift.Client{}.AppendCall(c.out[:0], method, 1, []byte(queue))
 	if err := c.send(); err != nil {
-		return "", err
+		return answer{}, err
 	}
 	err = c.receive(func(src []byte) (int, error) {
 		var r thrift.Reply
@@ -113,16 +119,17 @@ func (c *control) call(method thrift.Method, queue string) (version string, err 
 		case r.Failed:
 			return n, fmt.Errorf("the server answered: %s", r.Message)
 		}
-		version = string(r.Version)
+		got = answer{version: string(r.Version), items: r.Info.Items}
 		return n, nil
 	})
-	return version, err
+	return got, err
 }
 
 // version returns what the server says it is.
 func (c *control) version() (text string, err error) {
 	if c.thrift {
-		return c.call(thrift.MethodGetVersion, "")
+		r, err := c.call(thrift.MethodGetVersion, "")
+		return r.version, err
 	}
 	c.out = memcache.AppendCommand(c.out[:0], memcache.OpVersion, nil)
 	if err := c.send(); err != nil {
@@ -149,6 +156,16 @@ func (c *control) flush(queue string) error {
 		return err
 	}
 	return c.expectEnd()
+}
+
+// depth returns how many items a queue holds: 0 if the server does not say.
+func (c *control) depth(queue string) (items int64, err error) {
+	if c.thrift {
+		r, err := c.call(thrift.MethodPeek, queue)
+		return r.items, err
+	}
+	all, err := c.stats([]string{queue})
+	return all[queue]["items"], err
 }
 
 // touch has the server create a queue, by looking for an item in it. That must be empty.

@@ -46,6 +46,7 @@ type Env struct {
 	Threads int
 	CPUs    []int
 	Verify  bool          // every item is stamped and checked
+	Flush   bool          // empty the queues first; otherwise one that is not empty is an error
 	NoFlush bool          // leave in the queues what is there; items of other runs are passed over
 	Timeout time.Duration // of the whole scenario
 
@@ -131,10 +132,39 @@ func (e *Env) begin(ctx context.Context, s Scenario) error {
 	if e.NoFlush {
 		return nil
 	}
+	if !e.Flush {
+		return e.expectEmpty(s.queues())
+	}
 	fmt.Fprintln(e.Out, "Flushing queues first.")
 	for _, queue := range s.queues() {
 		if err := c.flush(queue); err != nil {
 			return fmt.Errorf("flush %q: %w", queue, err)
+		}
+	}
+	return nil
+}
+
+// A NotEmptyError says that a queue of the scenario holds items, which may be somebody's.
+type NotEmptyError struct {
+	Queue string
+	Depth int64
+}
+
+func (e *NotEmptyError) Error() string {
+	return fmt.Sprintf("queue %q holds %d items, and nothing was done to it: choose other queues, "+
+		"or say --flush to destroy the items, or --no-flush to leave them where they are", e.Queue, e.Depth)
+}
+
+// expectEmpty returns a *NotEmptyError if a queue holds items. A queue that the server has no
+// statistics of counts as empty.
+func (e *Env) expectEmpty(queues []string) error {
+	for _, queue := range queues {
+		depth, err := e.control.depth(queue)
+		if err != nil {
+			return fmt.Errorf("ask for the depth of %q: %w", queue, err)
+		}
+		if depth > 0 {
+			return &NotEmptyError{queue, depth}
 		}
 	}
 	return nil

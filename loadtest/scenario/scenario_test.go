@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"context"
+	"errors"
 	"regexp"
 	"strings"
 	"testing"
@@ -25,6 +26,7 @@ func newEnv(s *testserver.Server) (*Env, *strings.Builder) {
 		Figures: new(figures.Run),
 		Seed:    5,
 		Verify:  true,
+		Flush:   true,
 		Timeout: 20 * time.Second,
 	}, out
 }
@@ -175,6 +177,37 @@ func TestFanout(t *testing.T) {
 		Queue: "spam", Queues: 1, Size: 64, Producers: 1, Consumers: 1, Pipeline: 1}})
 	if err != nil || !strings.Contains(out.String(), "Put 40 items, got 120.") {
 		t.Errorf("Run = %v; it printed:\n%s", err, out)
+	}
+}
+
+// TestQueuesNotEmpty tests that a scenario destroys nobody's items, unless it is to.
+func TestQueuesNotEmpty(t *testing.T) {
+	for _, protocol := range []loadtest.Protocol{loadtest.Memcache, loadtest.Thrift} {
+		t.Run(protocol.String(), func(t *testing.T) {
+			s := testserver.New(t, nil)
+			if protocol == loadtest.Thrift {
+				s = testserver.NewThrift(t, false)
+			}
+			puts := PutMany{Clients: 1, Items: 10, Size: 64, Burst: 1, Queue: "spam", Queues: 2}
+			taken := puts.queues()[1]
+			for range 3 {
+				s.Put(taken, "somebody's")
+			}
+			e, _ := newEnv(s)
+			e.Protocol, e.Flush = protocol, false
+			err := Run(context.Background(), e, puts)
+			var full *NotEmptyError
+			if !errors.As(err, &full) || *full != (NotEmptyError{taken, 3}) {
+				t.Errorf("Run on a queue of 3 items = %v, want an error that says so", err)
+			}
+			if n := s.Depth(); n != 3 {
+				t.Errorf("the queues hold %d items afterwards, want the 3 from before", n)
+			}
+			e.Flush = true
+			if err := Run(context.Background(), e, puts); err != nil || s.Depth() != 10 {
+				t.Errorf("Run that flushes = %v, and %d items are there, want 10", err, s.Depth())
+			}
+		})
 	}
 }
 

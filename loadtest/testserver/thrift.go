@@ -56,6 +56,10 @@ func (s *Server) call(c net.Conn, req *codec.Request) []byte {
 		defer s.mu.Unlock()
 		delete(s.queues, queue)
 		return codec.AppendVoid(nil, req.Call)
+	case codec.MethodPeek:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return codec.AppendQueueInfo(nil, req.Call, &codec.QueueInfo{Items: int64(len(s.queues[queue]))})
 	case codec.MethodPut:
 		count := req.Items.Len()
 		for item := range req.Items.All() {

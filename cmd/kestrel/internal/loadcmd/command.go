@@ -18,7 +18,8 @@ const loadPage = `Usage:
 
 Puts load on a server of the memcache family, or on Kestrel's Thrift service,
 checks every reply, and measures. An item that is lost, damaged, out of order or
-delivered twice is an error that names it.
+delivered twice is an error that names it. A queue that already holds items is
+left alone, and the run ends with an error, without --flush or --no-flush.
 
 Scenarios of the original:
     put-many      how fast items are accepted, and fetched again
@@ -43,8 +44,8 @@ Afterwards:
 
 'kestrel load COMMAND --help' says more.
 
-Exit status: 0 if all was well; 1 if a check failed, or the server could not be
-reached or started; 2 if the flags are wrong.
+Exit status: 0 if all was well; 1 if a check failed, a queue was not empty, or
+the server could not be reached or started; 2 if the flags are wrong.
 `
 
 // newLoad returns `kestrel load` and what belongs to it.

@@ -35,6 +35,7 @@ type loadFlags struct {
 	spawnArgs string
 	spawnDir  string
 
+	flush    bool
 	noFlush  bool
 	noVerify bool
 	monitor  bool
@@ -71,6 +72,8 @@ func defineLoadFlags(f *pflag.FlagSet, thriftOnly bool) *loadFlags {
 		"`PID` of a server on this machine, to see its CPU time and memory")
 	f.StringVar(&p.stats, "stats", "",
 		"`HOST:PORT` of the server's memcache port, to see the depth of its queues during Thrift load")
+	f.BoolVar(&p.flush, "flush", false,
+		"destroy what is in the queues first; without it, a queue that is not empty is an error")
 	f.BoolVarP(&p.noFlush, "no-flush", "F", false,
 		"leave in the queues what is there; such items are passed over")
 	f.BoolVarP(&p.monitor, "monitor", "M", false, "print the state of the queues at every interval")
@@ -113,6 +116,8 @@ func (p *loadFlags) check() error {
 			"--server-pid")
 	case !p.spawn && (p.spawnArgs != "" || p.spawnDir != ""):
 		return errors.New("--spawn-args and --spawn-dir are for --spawn")
+	case p.flush && p.noFlush:
+		return errors.New("--flush destroys what --no-flush leaves: say one of them")
 	case p.clientID != "" && !p.thrift:
 		return errors.New("--client-id is for --thrift")
 	case p.port < 1 || p.port > 65535:

@@ -49,6 +49,7 @@ func (p *loadFlags) run(cmd *cobra.Command, s scenario.Scenario) (err error) {
 		Threads:  p.threads,
 		CPUs:     cpus,
 		Verify:   !p.noVerify,
+		Flush:    p.flush,
 		NoFlush:  p.noFlush,
 		Timeout:  p.timeoutOf(s),
 	}
