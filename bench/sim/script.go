@@ -242,10 +242,11 @@ func (g *generator) fond() {
 		g.fonds[do] = pick(g, 0, 1, 4, 10)
 	}
 	for _, do := range []string{
-		opPeek, opFlush, opExpire, opDelete, opReload, opHalfClose, opStuff, opBlindPut, opBlindTake,
+		opPeek, opFlush, opExpire, opDelete, opReload, opHalfClose, opStuff, opBlindTake,
 	} {
 		g.fonds[do] = pick(g, 0, 0, 1, 2)
 	}
+	g.fonds[opBlindPut] = pick(g, 0, 0, 2, 8)
 	if len(g.s.Settings) == 1 {
 		g.fonds[opReload] = 0
 	}
@@ -267,7 +268,7 @@ func (g *generator) phase() Phase {
 			p.Faults = append(p.Faults, g.fault())
 		}
 	}
-	for range 1 + g.IntN(8) {
+	for range 1 + g.IntN(pick(g, 3, 8)) {
 		p.Clients = append(p.Clients, g.client())
 	}
 	return p
@@ -276,7 +277,7 @@ func (g *generator) phase() Phase {
 func (g *generator) fault() Fault {
 	f := Fault{
 		Class: pick(g, "journal", "run", "run", ""),
-		Kind: pick(g, segmenttest.OpDatasync, segmenttest.OpDatasync, segmenttest.OpWriteAt, segmenttest.OpSyncDir,
+		Kind: pick(g, segmenttest.OpDatasync, segmenttest.OpDatasync, segmenttest.OpDatasync, segmenttest.OpWriteAt, segmenttest.OpSyncDir,
 			segmenttest.OpCreate, segmenttest.OpOpen, segmenttest.OpReadAt, segmenttest.OpRename,
 			segmenttest.OpRemove, segmenttest.OpWriteOut, segmenttest.OpList, segmenttest.OpOpenReadOnly),
 		Nth:   1 + g.IntN(pick(g, 3, 20, 200)),

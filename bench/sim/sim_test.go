@@ -14,9 +14,9 @@ import (
 // TestSim simulates some seeds; make sim goes on for ten minutes.
 func TestSim(t *testing.T) {
 	var out bytes.Buffer
-	n := 24
+	n := 16
 	if testing.Short() {
-		n = 8
+		n = 6
 	}
 	o := options{limit: time.Minute, seed: 9, step: 1, n: n, workers: 2, shortens: true, dir: t.TempDir()}
 	failed, err := o.run(t.Context(), &out)
