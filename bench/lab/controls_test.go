@@ -18,12 +18,19 @@ func TestControlsApply(t *testing.T) {
 	for _, e := range experiments() {
 		names[e.name] = true
 	}
+	breaks := make(map[string]bool)
 	for _, c := range controls() {
+		breaks[c.breaks] = true
 		if _, err := overlay(root, t.TempDir(), c.edits); err != nil {
 			t.Errorf("control %q: %v", c.breaks, err)
 		}
 		if (c.test == "") == (c.experiment == "") || c.experiment != "" && !names[c.experiment] {
 			t.Errorf("control %q is for %q and %q", c.breaks, c.experiment, c.test)
+		}
+	}
+	for _, name := range notJudged {
+		if !breaks[name] {
+			t.Errorf("there is no control %q, which the simulation is said not to judge", name)
 		}
 	}
 }

@@ -18,9 +18,19 @@ var notSimulated = []string{
 	"netloop/idle.go", "netloop/buffers.go", "codec/memcache/decode.go",
 }
 
-// isSimulated reports whether a simulation runs what the control breaks.
+// notJudged are the controls that no law of the simulation judges yet, or that it meets too rarely: the order
+// of what is aborted, damaged files, what half-closed clients get, memory and descriptors at their limits.
+var notJudged = []string{
+	"aborted items go behind other aborted ones", "a child of a fanout queue is left out of the journal",
+	"checksums are not compared", "there is no limit of memory", "unread replies are not bounded",
+	"items of a client that is gone do not come back", "a half-closed client gets no replies",
+	"a spill does not ask for a descriptor", "any number of sealed segments wait for a sync",
+	"no segment is dropped any more after an error",
+}
+
+// isSimulated reports whether a simulation runs what the control breaks, and judges it.
 func (c control) isSimulated() bool {
-	return !slices.ContainsFunc(c.edits, func(e edit) bool { return slices.Contains(notSimulated, e.file) })
+	return !slices.Contains(notJudged, c.breaks) && !slices.ContainsFunc(c.edits, func(e edit) bool { return slices.Contains(notSimulated, e.file) })
 }
 
 // simulatedTrial has the simulation look at every control that it can notice, for so many seconds each.

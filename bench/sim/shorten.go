@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -13,12 +14,12 @@ const (
 	shortenTime = 90 * time.Second // how long it is made shorter
 )
 
-// shortener makes a script that fails shorter, as long as it breaks the same law.
+// shortener makes a script that fails shorter, as long as it fails in the same way.
 type shortener struct {
 	o     options
 	p     *program
-	law   string
-	tries int // runs that a shorter script gets to fail
+	what  string // that the seed did, see problem.kind
+	tries int    // runs that a shorter script gets to fail
 	until time.Time
 	runs  int
 }
@@ -26,7 +27,7 @@ type shortener struct {
 // shorten reports how often a seed fails, makes its script shorter, and keeps both.
 func (o *options) shorten(ctx context.Context, out io.Writer, p *program, r report) error {
 	whole := newScript(r.Seed)
-	sh := &shortener{o: *o, p: p, law: r.Problems[0].Law, until: time.Now().Add(shortenTime)}
+	sh := &shortener{o: *o, p: p, what: r.Problems[0].kind(), until: time.Now().Add(shortenTime)}
 	failed := 0
 	for range rehearsals {
 		if sh.fails(ctx, whole, 1) {
@@ -38,7 +39,7 @@ func (o *options) shorten(ctx context.Context, out io.Writer, p *program, r repo
 		return err
 	}
 	fmt.Fprintf(out, "seed %d breaks the law %q in %d runs of %d; replay it with\n  go run ./bench/sim -replay %s\n",
-		r.Seed, sh.law, failed, rehearsals, name)
+		r.Seed, r.Problems[0].Law, failed, rehearsals, name)
 	if failed == 0 {
 		return nil
 	}
@@ -65,7 +66,7 @@ func (sh *shortener) fails(ctx context.Context, s Script, tries int) bool {
 	o.file, o.n, o.limit = name, tries, time.Minute
 	found := false
 	sh.p.simulate(ctx, o, io.Discard, func(r report) bool {
-		found = len(r.Problems) > 0 && r.Problems[0].Law == sh.law
+		found = len(r.Problems) > 0 && r.Problems[0].kind() == sh.what
 		return !found
 	})
 	return found
@@ -110,6 +111,21 @@ func withFewer[T any](s Script, still func(Script) bool, list func(*Script) *[]T
 			return s
 		}
 	}
+}
+
+// kind is which law is broken and, where the text ends in a reason, for what reason: a server may fail to
+// start for several.
+func (p problem) kind() string {
+	at := strings.LastIndex(p.Text, ": ")
+	if at < 0 || p.Law == "crash" {
+		return p.Law
+	}
+	return p.Law + strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return -1
+		}
+		return r
+	}, p.Text[at:])
 }
 
 // clone returns a copy of which lists can be changed.

@@ -82,3 +82,20 @@ func TestWorkerDies(t *testing.T) {
 		t.Errorf("seeds %v, error %v; want 5, 7 and 9", seeds, err)
 	}
 }
+
+// A failure is of the same kind as another if the law is, and the reason.
+func TestProblemKind(t *testing.T) {
+	missing := problem{"start", "open log: queue 7: 0000000012.run: no such file"}
+	for _, tt := range []struct {
+		p    problem
+		same bool
+	}{
+		{problem{"start", "open log: queue 9: 0000000001.run: no such file"}, true},
+		{problem{"start", "open log: queue 9 has 3 items but no name"}, false},
+		{problem{"stop", "open log: no such file"}, false},
+	} {
+		if same := tt.p.kind() == missing.kind(); same != tt.same {
+			t.Errorf("%v is of the kind of %v: %t, want %t", tt.p, missing, same, tt.same)
+		}
+	}
+}
