@@ -88,6 +88,9 @@ func (s *session) reserve() int64 {
 
 // dropInput gives the buffer for input back, with whatever it holds.
 func (s *session) dropInput() {
+	if s.pinned {
+		return // see unpin
+	}
 	if s.kept != 0 {
 		s.loop.server.buffered.Add(int64(-s.kept))
 		s.loop.ledger.held -= int64(s.kept)

@@ -17,6 +17,7 @@ type conn struct {
 	heavy   bool   // it moved much when it was read last
 	inLine  bool   // of the driver
 	paced   moment // since when it is not read, see paced; zero: it is
+	deaf    bool   // it is not read while a job of its session runs
 	watched bool   // the drainer knows of fd
 	broken  bool   // the peer is gone; reading will say so
 	gone    bool   // fd is closed, or about to be; it may be another client's by now
@@ -89,6 +90,18 @@ func receiveNow(fd int, p []byte) (n int, err syscall.Errno) {
 func (c *conn) watch() {
 	c.watched = true
 	c.driver.server.drainer.watch(c.fd, &c.session)
+}
+
+// listen implements sink.
+func (c *conn) listen(on bool) {
+	c.deaf = !on
+	switch {
+	case c.gone || c.paced != 0:
+	case on:
+		c.driver.poller.unmute(c.fd)
+	default:
+		c.driver.poller.mute(c.fd)
+	}
 }
 
 // unsent implements sink.

@@ -177,6 +177,7 @@ func (c *testClient) consume(n int) {
 	c.out = c.out[n:]
 }
 
+func (c *testClient) listen(bool)  {}
 func (c *testClient) unsent() int  { return 0 }
 func (c *testClient) flush()       {}
 func (c *testClient) peer() string { return "test" }

@@ -32,15 +32,37 @@ func (s *session) gather(req *memcache.Request) {
 			return // this one is not run any more
 		}
 	}
+	if len(req.Data) > largePut {
+		s.runPuts()
+		if s.state != closing {
+			s.setLarge(req)
+		}
+		return
+	}
 	g.queue = req.Queue
 	g.noReply[len(g.puts)] = req.NoReply
-	g.puts = append(g.puts, engine.PutRequest{
-		Data: req.Data, Flags: req.Flags, ClientID: s.clientID,
-		Expiry: engine.Time(memcache.ExpiryTime(req.Expiry, int64(s.loop.now))),
-	})
+	g.puts = append(g.puts, s.putRequest(req))
 	if g.bytes += len(req.Data); len(g.puts) == maxGathered || g.bytes >= maxGatheredBytes {
 		s.runPuts()
 	}
+}
+
+// putRequest is what a SET puts; its data aliases req's.
+func (s *session) putRequest(req *memcache.Request) engine.PutRequest {
+	return engine.PutRequest{
+		Data: req.Data, Flags: req.Flags, ClientID: s.clientID,
+		Expiry: engine.Time(memcache.ExpiryTime(req.Expiry, int64(s.loop.now))),
+	}
+}
+
+// setLarge runs a SET of a large item.
+func (s *session) setLarge(req *memcache.Request) {
+	s.loop.watch.request("set", req.Queue)
+	noReply := req.NoReply
+	s.putOneLater(s.latin1Name(req.Queue), s.putRequest(req), func(s *session, t engine.Ticket, err error) {
+		s.claim(t)
+		s.finish(noReply, err, memcache.ReplyStored)
+	})
 }
 
 // runPuts runs what has been gathered, and words the replies. Afterwards nothing is gathered, and

@@ -62,7 +62,7 @@ func (d *driver) endPace(c *conn) {
 
 func (d *driver) listen(c *conn) {
 	c.paced, c.session.ahead = 0, c.session.ahead[:0]
-	if !c.gone {
+	if !c.gone && !c.deaf {
 		d.poller.unmute(c.fd)
 	}
 }

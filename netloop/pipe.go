@@ -272,6 +272,9 @@ func (c *PipeConn) send(p []byte) {
 	c.flush()
 }
 
+// listen implements sink. What the peer sends meanwhile stays with the session.
+func (c *PipeConn) listen(bool) {}
+
 // flush implements sink.
 func (c *PipeConn) flush() {
 	c.mu.Lock()

@@ -34,6 +34,9 @@ type sink interface {
 	// send passes p to the peer, which may take it later; it copies what it keeps. When the peer
 	// takes bytes again after it had not, the session's loop gets writable as news.
 	send(p []byte)
+	// listen says whether the peer is to be heard: it is not while a job of the session runs, so that
+	// what it sends stays with it, and its end comes behind the reply.
+	listen(on bool)
 	// unsent is how many bytes the peer has not taken yet.
 	unsent() int
 	// flush tries to send what is unsent.
@@ -86,6 +89,7 @@ type session struct {
 	inPool  *bytebufferpool.ByteBuffer // that in came from
 	inStart int
 	kept    int   // capacity of in, as counted in Server.buffered
+	pinned  bool  // a job uses what is in in; it is not moved or given back meanwhile
 	need    int   // bytes that the request at the start of in is known to have
 	skip    int64 // bytes of a refused item still to be read over
 	yielded bool  // it is stalled because it has run much; nothing is read from it meanwhile
@@ -236,7 +240,7 @@ func (s *session) keep(buf []byte) {
 		return
 	}
 	l := s.loop
-	if s.inStart > len(s.in)/2 {
+	if s.inStart > len(s.in)/2 && !s.pinned {
 		s.in = s.in[:copy(s.in, s.in[s.inStart:])]
 		s.inStart = 0
 	}

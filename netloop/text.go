@@ -77,12 +77,23 @@ func (s *session) nextItem(decoder text.Decoder, in []byte) int {
 	return n
 }
 
-// putTextItem puts one item. One that the queue refuses is not counted, and the next is tried;
+// putTextItem puts one item, now or in a job. One that the queue refuses is not counted, and the next is tried;
 // anything else puts an end to it.
 func (s *session) putTextItem(item []byte) {
 	it := &s.items
 	s.loop.watch.request("put", it.name)
-	t, err := s.put(it.name, engine.PutRequest{Data: item, Expiry: it.expiry})
+	p := engine.PutRequest{Data: item, Expiry: it.expiry}
+	if len(item) > largePut {
+		s.putOneLater(it.name, p, (*session).textItemPut)
+		return
+	}
+	t, err := s.put(it.name, p)
+	s.textItemPut(t, err)
+}
+
+// textItemPut takes in the outcome of putting one item.
+func (s *session) textItemPut(t engine.Ticket, err error) {
+	it := &s.items
 	it.ticket = it.ticket.Merge(t)
 	switch {
 	case err == nil:

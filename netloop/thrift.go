@@ -60,11 +60,7 @@ func (thriftProtocol) next(s *session, in []byte) int {
 		s.clientID = string(req.ClientID)
 	}
 	if req.Method == thrift.MethodPut && isLargePut(req, n) {
-		if s.loop.engine.MemoryLeft() < int64(n) {
-			s.proto.refuse(s, engine.ErrOutOfMemory)
-			return n
-		}
-		s.putInBackground(in[:n])
+		s.thriftPutLater(in[:n])
 		return n
 	}
 	thriftMethods[req.Method](s, req)
@@ -117,15 +113,11 @@ func thriftReason(err error) string {
 	return reason(err)
 }
 
-// A put of more than this is done in the background, so that it does not hold up the other
-// connections of the loop.
-const (
-	maxPutItems = maxPortion
-	maxPutBytes = 1 << 20
-)
+// maxPutItems is how many items a loop puts itself at most, for one request.
+const maxPutItems = 1024
 
 func isLargePut(req *thrift.Request, size int) bool {
-	return req.Items.Len() > maxPutItems || req.Items.Len() > 1 && size > maxPutBytes
+	return req.Items.Len() > maxPutItems || size > largePut
 }
 
 func thriftPut(s *session, req *thrift.Request) {
@@ -150,37 +142,22 @@ func thriftPut(s *session, req *thrift.Request) {
 	s.endThriftPut(count, engine.Ticket{}, nil)
 }
 
-// putInBackground is thriftPut for many items or bytes. It copies the frame, which ends with the
-// turn.
-func (s *session) putInBackground(frame []byte) {
-	var req thrift.Request
-	if _, err := s.thriftDecoder().Decode(bytes.Clone(frame), &req); err != nil {
-		panic("netloop: frame cannot be decoded again: " + err.Error())
-	}
-	e, client, size := s.loop.engine, s.clientID, int64(len(frame))
-	e.Account(size)
-	expiry := engine.Time(thrift.ExpiryTime(req.ExpiryMillis, int64(s.loop.now)))
-	var ticket engine.Ticket
-	count := 0
-	s.startJob(func() error {
-		defer e.Account(-size)
-		for item := range req.Items.All() {
-			if s.writesBlocked() {
-				return errSetUnavailable
-			}
-			s.wait.jobPuts++
-			t, err := e.Put(engine.Now(), req.Queue,
-				engine.PutRequest{Data: item, Expiry: expiry, ClientID: client})
-			ticket = ticket.Merge(t)
-			if err != nil {
-				return err
-			}
-			count++
+// thriftPutLater is thriftPut for many items or bytes.
+func (s *session) thriftPutLater(frame []byte) {
+	req := s.loop.call
+	if !s.holdsInput() {
+		if _, err := s.thriftDecoder().Decode(bytes.Clone(frame), &req); err != nil {
+			panic("netloop: frame cannot be decoded again: " + err.Error())
 		}
-		return nil
-	}, func(s *session, err error) {
-		s.endThriftPut(count, ticket, err)
-	})
+	}
+	expiry := engine.Time(thrift.ExpiryTime(req.ExpiryMillis, int64(s.loop.now)))
+	s.putLater(req.Queue, len(frame), func(yield func(engine.PutRequest) bool) {
+		for item := range req.Items.All() {
+			if !yield(engine.PutRequest{Data: item, Expiry: expiry}) {
+				return
+			}
+		}
+	}, (*session).endThriftPut)
 }
 
 // endThriftPut answers a put that has ended after count items, once t is good. A full queue ends it

@@ -153,6 +153,7 @@ func (s *session) continueMonitor() {
 func (s *session) startJob(f func() error, done func(*session, error)) {
 	s.wait.kind, s.wait.jobDone, s.wait.jobPuts = waitJob, done, 0
 	s.to(waiting)
+	s.sink.listen(false)
 	l := s.loop
 	l.server.jobs.Add(1)
 	go func() {
@@ -184,6 +185,10 @@ func (s *session) waitOver() {
 	w.kind = noWait
 	if kind == waitJob {
 		l.counters.CmdSet += w.jobPuts // also if the client has gone
+		s.unpin()
+		if s.state == waiting {
+			s.sink.listen(true)
+		}
 		if w.jobFault != nil {
 			panic(w.jobFault)
 		}

@@ -1,0 +1,164 @@
+package netloop
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/kestrelmq/kestrel/codec/thrift"
+	"github.com/kestrelmq/kestrel/engine"
+)
+
+// largeItem is an item that no loop puts itself.
+var largeItem = strings.Repeat("l", largePut*3/2)
+
+// largePuts are requests that put one, with a small one behind it, and what is answered.
+func largePuts() map[string]struct {
+	proto         protocol
+	request, want string
+} {
+	set := fmt.Sprintf("set q 0 0 %d", len(largeItem))
+	small := "set q 0 0 5\r\nsmall\r\n"
+	call := func(seq int32) thrift.Call { return thrift.Call{Method: thrift.MethodPut, Seq: seq} }
+	var client thrift.Client
+	return map[string]struct {
+		proto         protocol
+		request, want string
+	}{
+		"memcache": {memcacheProtocol{}, set + "\r\n" + largeItem + "\r\n" + small, "STORED\r\nSTORED\r\n"},
+		"noreply":  {memcacheProtocol{}, set + " noreply\r\n" + largeItem + "\r\n" + small, "STORED\r\n"},
+		"text":     {textProtocol{}, "put q:\n" + largeItem + "\nsmall\n\n", "+2\n"},
+		"thrift": {thriftProtocol{},
+			string(client.AppendPut(nil, 1, []byte("q"), 0, []byte(largeItem))) +
+				string(client.AppendPut(nil, 2, []byte("q"), 0, []byte("small"))),
+			string(thrift.AppendCount(nil, call(1), 1)) + string(thrift.AppendCount(nil, call(2), 1))},
+	}
+}
+
+// expectLargeFirst checks that q has the large item, and then the small one if there is to be one.
+func expectLargeFirst(ts *testServer, small bool) {
+	ts.t.Helper()
+	c := ts.dial(memcacheProtocol{})
+	defer c.hangUp()
+	want := fmt.Sprintf("VALUE q 0 %d\r\n%s\r\nEND\r\n", len(largeItem), largeItem)
+	if got := c.ask("get q\r\n"); got != want {
+		ts.t.Errorf("the large item: got %d bytes %.40q, want %d", len(got), got, len(want))
+	}
+	want = "END\r\n"
+	if small {
+		want = "VALUE q 0 5\r\nsmall\r\nEND\r\n"
+	}
+	if got := c.ask("get q\r\n"); got != want {
+		ts.t.Errorf("behind the large item: got %.40q, want %q", got, want)
+	}
+}
+
+// TestLargePutLeavesLoop tests that no loop puts a large item itself, that what is pipelined behind it
+// is run after it, and that the input it lies in is not counted any more at the end. The item comes in
+// one piece, or in pieces as sockets give them.
+func TestLargePutLeavesLoop(t *testing.T) {
+	for name, tt := range largePuts() {
+		for _, piece := range []int{1 << 30, readSize} {
+			t.Run(fmt.Sprint(name, "/", piece), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					ts := newLedgerServer(t, Options{}, 64<<20)
+					defer ts.stop()
+					c := ts.dial(tt.proto)
+					most := min(piece, len(tt.request))
+					last := tt.request[(len(tt.request)-1)/most*most:]
+					c.feed([]byte(tt.request[:len(tt.request)-len(last)]), piece)
+					ts.do(func() {
+						ts.loop.begin()
+						c.session.receive([]byte(last))
+						if s := &c.session; len(s.out) > 0 || s.state != waiting || s.wait.kind != waitJob {
+							t.Errorf("the loop has put a large item itself, and has %q to send", s.out)
+						}
+						ts.loop.tick()
+					})
+					if got, _ := c.received(); string(got) != tt.want {
+						t.Errorf("got %q, want %q", got, tt.want)
+					}
+					if n := ts.server.buffered.Load(); n != 0 {
+						t.Errorf("%d bytes of input are counted at the end", n)
+					}
+					if n := ts.server.Counters().CmdSet; n != 2 {
+						t.Errorf("%d puts are counted, want 2", n)
+					}
+					expectLargeFirst(ts, true)
+				})
+			})
+		}
+	}
+}
+
+// TestLargePutHangUp tests that a client may go away while its large item is being put: the item is
+// stored, whole, although the buffer it came in is not the session's any more.
+func TestLargePutHangUp(t *testing.T) {
+	for name, tt := range largePuts() {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ts := newLedgerServer(t, Options{}, 64<<20)
+				defer ts.stop()
+				before := ts.inUse()
+				c := ts.dial(tt.proto)
+				c.feed([]byte(tt.request[:readSize]), readSize)
+				ts.do(func() {
+					ts.loop.begin()
+					c.session.receive([]byte(tt.request[readSize:]))
+					ts.loop.gone(&c.session, false)
+					ts.server.connections.Add(-1)
+					ts.loop.tick()
+				})
+				if n := ts.server.buffered.Load(); n != 0 {
+					t.Errorf("%d bytes of input are counted at the end", n)
+				}
+				expectLargeFirst(ts, false)
+				ts.do(ts.loop.tick)
+				if n := ts.inUse() - before; n > 64<<10 {
+					t.Errorf("%d bytes of memory are in use at the end", n)
+				}
+			})
+		})
+	}
+}
+
+// TestLargePutRefused tests how a large put is answered that no queue takes.
+func TestLargePutRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := newTestServer(t, Options{}, engine.Settings{Default: func() engine.QueueOptions {
+			o := unsynced()
+			o.MaxItemSize = largePut
+			return o
+		}()})
+		defer ts.stop()
+		for protocol, want := range map[string]string{
+			"memcache": "NOT_STORED\r\nSTORED\r\n", "noreply": "STORED\r\n", "text": "+1\n",
+		} {
+			tt := largePuts()[protocol]
+			c := ts.dial(tt.proto)
+			c.feed([]byte(tt.request), readSize)
+			if got, _ := c.received(); string(got) != want {
+				t.Errorf("%s: got %q, want %q", protocol, got, want)
+			}
+			c.hangUp()
+		}
+	})
+}
+
+// TestJobHalfClose tests that a client that has shut down its sending side gets the replies of a job that
+// was running then, and of what it has pipelined behind.
+//
+// Its control is a startJob that goes on listening.
+func TestJobHalfClose(t *testing.T) {
+	s := startServer(t, Options{}, unsynced())
+	for range 20 {
+		p := dial(t, s)
+		p.send("set half 0 0 %d\r\n%s\r\nget half\r\n", len(largeItem), largeItem)
+		p.CloseWrite()
+		want := fmt.Sprintf("STORED\r\nVALUE half 0 %d\r\n%s\r\nEND\r\n", len(largeItem), largeItem)
+		if got := p.expectEnd(); got != want {
+			t.Fatalf("got %d bytes, %.40q, want %d", len(got), got, len(want))
+		}
+	}
+}
