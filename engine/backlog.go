@@ -195,7 +195,7 @@ func (e *Engine) popped(q *queue) {
 	if b.onDisk > 0 && q.window.Bytes <= q.refillAt() && !e.memoryShort() {
 		e.wantFill(q)
 	}
-	if len(b.runs) > 0 && b.runs[0].written.lastID < q.headID() {
+	if len(b.runs) > 0 && b.runs[0].written.LastID < q.headID() {
 		e.retire(q)
 	}
 }
@@ -231,7 +231,7 @@ func (q *queue) coming() bool { return q.backlog != nil && q.backlog.count > 0 }
 // more, or is about to have taken it.
 func (e *Engine) retire(q *queue) {
 	b, head := q.backlog, q.headID()
-	for len(b.runs) > 0 && b.runs[0] != b.growing && !b.runs[0].busy && b.runs[0].written.lastID < head {
+	for len(b.runs) > 0 && b.runs[0] != b.growing && !b.runs[0].busy && b.runs[0].written.LastID < head {
 		b.spent = append(b.spent, b.runs[0])
 		b.runs = append(b.runs[:0], b.runs[1:]...)
 		e.spool.wantRecord(q)
@@ -241,13 +241,13 @@ func (e *Engine) retire(q *queue) {
 
 // holds reports whether id, which lives, is that of an item in a run.
 func (b *backlog) holds(id uint64) bool {
-	return slices.ContainsFunc(b.runs, func(r *run) bool { return r.written.holds(id) })
+	return slices.ContainsFunc(b.runs, func(r *run) bool { return r.written.Holds(id) })
 }
 
 // unload drops the window of a queue in read-behind from memory; it can be read again.
 func (e *Engine) unload(q *queue) {
 	b, w := q.backlog, &q.window
-	at := slices.IndexFunc(b.runs, func(r *run) bool { return r.written.lastID >= w.FirstID })
+	at := slices.IndexFunc(b.runs, func(r *run) bool { return r.written.LastID >= w.FirstID })
 	b.next = place{b.runs[at], segment.RunStart, w.FirstID}
 	b.nextID = w.FirstID
 	b.count, b.bytes, b.onDisk = b.count+w.Count, b.bytes+w.Bytes, b.onDisk+w.Count

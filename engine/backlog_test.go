@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment"
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
@@ -56,7 +57,7 @@ func TestBacklogMetrics(t *testing.T) {
 // runFiles are the names of the runs on a disk.
 func runFiles(fsys interface{ Paths() []string }) []string {
 	return slices.DeleteFunc(fsys.Paths(), func(name string) bool {
-		return !strings.HasSuffix(name, runExt)
+		return !strings.HasSuffix(name, runs.Ext)
 	})
 }
 
@@ -237,7 +238,7 @@ func TestBacklogDiskFull(t *testing.T) {
 	want := putMany(t, e, "q", 0, 30)
 	n := fsys.Calls(segmenttest.OpWriteAt)
 	fsys.SetFault(func(op segmenttest.Op) segmenttest.Fault {
-		if strings.HasSuffix(op.Path, runExt) && op.Kind == segmenttest.OpWriteAt && op.KindN > n {
+		if strings.HasSuffix(op.Path, runs.Ext) && op.Kind == segmenttest.OpWriteAt && op.KindN > n {
 			return segmenttest.Fault{Err: syscall.ENOSPC, Bytes: op.Size / 2}
 		}
 		return segmenttest.Fault{}
@@ -430,7 +431,7 @@ func TestBacklogDamage(t *testing.T) {
 			try(fmt.Sprintf("bit flipped at %d of %s", off, name), func(image *segmenttest.FS) error {
 				return image.FlipBit(name, off, uint(off*5)%8)
 			})
-			if strings.HasSuffix(name, runExt) {
+			if strings.HasSuffix(name, runs.Ext) {
 				try(fmt.Sprintf("%s cut to %d bytes", name, off), func(image *segmenttest.FS) error {
 					return image.TruncateFile(name, off)
 				})
@@ -505,7 +506,7 @@ func (f *lazyRuns) Uncached() segment.FS { return f }
 
 func (f *lazyRuns) Create(name string) (segment.File, error) {
 	file, err := f.FS.Create(name)
-	if err == nil && strings.HasSuffix(name, runExt) {
+	if err == nil && strings.HasSuffix(name, runs.Ext) {
 		file = &lazyRun{file, f}
 	}
 	return file, err

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
+	"github.com/kestrelmq/kestrel/engine/internal/record"
 )
 
 const (
@@ -84,7 +85,7 @@ func (e *Engine) recordQueue(q *queue, yield func(int64) bool) bool {
 		if runs = q.recordedRuns(); len(runs) > 0 || q.spilled {
 			gone = q.goneAmong(idset.Between(1, math.MaxUint64))
 		}
-		return appendQueue(buf, q.number, q.nextID, q.created, q.name)
+		return record.AppendQueue(buf, q.number, q.nextID, q.created, q.name)
 	})
 	more := yield(n)
 	for some := range slices.Chunk(runs, checkpointRecords) {
@@ -109,7 +110,7 @@ func (q *queue) recordedRuns() (runs []*run) {
 	if b := q.backlog; b != nil {
 		for _, list := range [...][]*run{b.spent, b.runs} {
 			for _, r := range list {
-				if r.recorded.end > 0 {
+				if r.recorded.End > 0 {
 					runs = append(runs, r)
 				}
 			}
@@ -131,7 +132,7 @@ func (e *Engine) recordRuns(q *queue, runs []*run, ids idset.Range) LSN {
 
 func (q *queue) appendRuns(buf []byte, runs []*run) []byte {
 	for _, r := range runs {
-		buf = appendSpill(buf, q.number, r.id, r.recorded)
+		buf = record.AppendSpill(buf, q.number, r.id, r.recorded)
 	}
 	return buf
 }
@@ -140,7 +141,7 @@ func (q *queue) appendGone(buf []byte, gone idset.Set) []byte {
 	for _, r := range gone {
 		for first := r.First; first <= r.Last; {
 			more := min(r.Last-first, math.MaxUint32)
-			buf = appendRemove(buf, q.number, first, uint32(more))
+			buf = record.AppendRemove(buf, q.number, first, uint32(more))
 			first += more + 1
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kestrelmq/kestrel/engine/internal/record"
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
@@ -348,7 +349,7 @@ func TestCheckpointInPieces(t *testing.T) {
 	}
 	pieces, kills := 0, 0
 	for n := range e.recordState() {
-		if most := int64(checkpointRecords * maxSpillSize); n > most {
+		if most := int64(checkpointRecords * record.MaxSpillSize); n > most {
 			t.Errorf("piece %d has %d bytes, want %d at most", pieces, n, most)
 		}
 		pieces++

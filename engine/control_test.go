@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kestrelmq/kestrel/engine/internal/record"
 	"github.com/kestrelmq/kestrel/segment"
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
@@ -112,7 +113,7 @@ func skipRecords(c *crashRun, operation string) {
 	c.after = func() {
 		j := c.e.journal
 		if strings.HasPrefix(c.op, operation) && j.generation == generation {
-			j.active, j.lastPut = j.active[:before], destination{}
+			j.active, j.lastPut = j.active[:before], record.Destination{}
 			for _, q := range c.m.queues {
 				if live := c.e.shardOf([]byte(q.name)).queues[q.name]; live != nil {
 					live.removal = removal{}

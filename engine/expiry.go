@@ -1,5 +1,7 @@
 package engine
 
+import "github.com/kestrelmq/kestrel/engine/internal/record"
+
 // sweepBatch is how many expired items are removed at most before the shard is unlocked for a
 // moment.
 const sweepBatch = 1024
@@ -42,7 +44,7 @@ func (e *Engine) sweepLater(q *queue) {
 type move struct {
 	r      *read
 	target string
-	from   destination // where the journal has it; zero if the journal does not
+	from   record.Destination // where the journal has it; zero if the journal does not
 }
 
 // moveOut takes the first item of q, which is it, out of reach of fetches.
@@ -68,7 +70,7 @@ func (e *Engine) moving(q *queue, r *read, target string) {
 	q.moving.pushBack(r)
 	m := move{r: r, target: target}
 	if q.opts.KeepJournal {
-		m.from = destination{q.number, r.item.ID}
+		m.from = record.Destination{Queue: q.number, Item: r.item.ID}
 	}
 	q.shard.moves = append(q.shard.moves, m)
 }

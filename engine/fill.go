@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -84,7 +85,7 @@ func (s *spool) fillFrame(q *queue) (more bool) {
 		sh.mu.Unlock()
 		return false
 	}
-	start, epoch, end := b.next, b.epoch, b.next.run.written.end
+	start, epoch, end := b.next, b.epoch, b.next.run.written.End
 	sh.mu.Unlock()
 	at := start // b.next may go elsewhere meanwhile: the window may be unloaded, a run be replaced
 
@@ -103,7 +104,7 @@ func (s *spool) fillFrame(q *queue) (more bool) {
 		sh.mu.Unlock()
 		return true
 	}
-	if q.window.Count > 0 && tag.bytes > s.roomFor(q) {
+	if q.window.Count > 0 && tag.Bytes > s.roomFor(q) {
 		sh.mu.Unlock()
 		return false
 	}
@@ -153,7 +154,7 @@ func (s *spool) roomFor(q *queue) int64 {
 
 // seek moves at to the frame that holds item at.id or the first behind it. It returns a frame of
 // size zero if the run ends, at end, before there is one.
-func (s *spool) seek(at *place, end int64) (f segment.RunFrame, tag frameTag, err error) {
+func (s *spool) seek(at *place, end int64) (f segment.RunFrame, tag runs.Tag, err error) {
 	for at.offset < end { // of a run that was read to its end the file may be gone
 		r, err := s.reader(at.run)
 		if err != nil {
@@ -162,8 +163,8 @@ func (s *spool) seek(at *place, end int64) (f segment.RunFrame, tag frameTag, er
 		if f, err = r.Frame(at.offset, end); err != nil {
 			return f, tag, err
 		}
-		tag = parseFrameTag(f.Tag)
-		if tag.lastID >= at.id {
+		tag = runs.ParseTag(f.Tag)
+		if tag.LastID >= at.id {
 			return f, tag, nil
 		}
 		at.offset = f.Next
@@ -173,7 +174,7 @@ func (s *spool) seek(at *place, end int64) (f segment.RunFrame, tag frameTag, er
 
 // body reads the images in a frame, appended to dst, checks them and counts them.
 func (s *spool) body(
-	r *run, f segment.RunFrame, tag frameTag, dst []byte,
+	r *run, f segment.RunFrame, tag runs.Tag, dst []byte,
 ) (body []byte, n item.Tally, err error) {
 	reader, err := s.reader(r)
 	if err != nil {
@@ -182,7 +183,7 @@ func (s *spool) body(
 	if body, err = reader.Body(&s.decoder, dst, f); err != nil {
 		return nil, n, err
 	}
-	if n, err = tag.check(body); err != nil {
+	if n, err = tag.Check(body); err != nil {
 		return nil, n, &segment.CorruptionError{Path: r.path, Offset: f.Offset, Reason: err.Error()}
 	}
 	return body, n, nil
@@ -191,18 +192,18 @@ func (s *spool) body(
 // takeIn puts the items of the frame at b.next, whose images are in c, into the window: all that
 // live if they have room, else some, and the frame is read once more for the others. The caller
 // holds the shard's mutex.
-func (e *Engine) takeIn(q *queue, c *item.Chunk, tag frameTag, next int64) {
+func (e *Engine) takeIn(q *queue, c *item.Chunk, tag runs.Tag, next int64) {
 	b := q.backlog
-	whole := b.next.id <= tag.firstID && b.gone.Count(tag.ids()) == 0 &&
-		(q.window.Count == 0 && tag.count == 1 || q.window.Bytes+tag.bytes <= q.frontLimit())
+	whole := b.next.id <= tag.FirstID && b.gone.Count(tag.IDs()) == 0 &&
+		(q.window.Count == 0 && tag.Count == 1 || q.window.Bytes+tag.Bytes <= q.frontLimit())
 	if whole {
-		c.FirstID, c.LastID = tag.firstID, tag.lastID
-		b.took(tag.count, tag.bytes, tag.lastID)
+		c.FirstID, c.LastID = tag.FirstID, tag.LastID
+		b.took(tag.Count, tag.Bytes, tag.LastID)
 		q.window.Attach(c)
-		b.next.offset, b.next.id = next, tag.lastID+1
+		b.next.offset, b.next.id = next, tag.LastID+1
 		return
 	}
-	done := item.EachImage(c.Buf, tag.firstID, func(it Item) bool {
+	done := item.EachImage(c.Buf, tag.FirstID, func(it Item) bool {
 		if it.ID < b.next.id || b.gone.Has(it.ID) {
 			return true
 		}
@@ -216,7 +217,7 @@ func (e *Engine) takeIn(q *queue, c *item.Chunk, tag frameTag, next int64) {
 		return true
 	})
 	if done {
-		b.next.offset, b.next.id = next, tag.lastID+1
+		b.next.offset, b.next.id = next, tag.LastID+1
 	}
 	q.shard.pool.Give(c)
 }

@@ -24,7 +24,7 @@ func (e *Engine) forgo(q *queue, runs []*run) LSN {
 	if q.inJournal() {
 		e.keepReads(q, runs)
 		for _, r := range runs {
-			e.recordRuns(q, nil, r.recorded.ids())
+			e.recordRuns(q, nil, r.recorded.IDs())
 		}
 	}
 	return e.journal.appendedEnd()

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/kestrelmq/kestrel/engine/internal/record"
 )
 
 // newQueue is a handle on queue "q" of an engine with its background work, for a synctest bubble.
@@ -203,7 +205,7 @@ func TestGetCancelledAsItemComes(t *testing.T) {
 		sh.mu.Lock()
 		cancel()
 		sh.targets = append(sh.targets[:0], sh.queues["q"])
-		q.e.append(sh, Now(), Item{Data: []byte("a"), Added: Now()}, destination{})
+		q.e.append(sh, Now(), Item{Data: []byte("a"), Added: Now()}, record.Destination{})
 		sh.mu.Unlock()
 		if got := <-result; got != "a" {
 			t.Errorf("Get = %q, want the item", got)

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/kestrelmq/kestrel/engine/internal/record"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -68,11 +69,11 @@ type journal struct {
 
 	mu sync.Mutex
 	// Guarded by mu.
-	first      uint64      // records of queues with lower numbers are left out; at least 1
-	end        LSN         // behind the last record appended
-	active     []byte      // frame being filled: header room, then records
-	generation uint64      // +1 each time active changes
-	lastPut    destination // of the last put in active, if that had one only; else zero
+	first      uint64             // records of queues with lower numbers are left out; at least 1
+	end        LSN                // behind the last record appended
+	active     []byte             // frame being filled: header room, then records
+	generation uint64             // +1 each time active changes
+	lastPut    record.Destination // of the last put in active, if that had one only; else zero
 	full       [][]byte
 	spare      []byte // the buffer to fill next, or nil
 	room       int64  // bytes of records that the log takes without more disk, about
@@ -124,60 +125,60 @@ func (j *journal) swap() {
 	}
 	j.active = j.active[:segment.FrameHeaderSize]
 	j.generation++
-	j.lastPut = destination{}
+	j.lastPut = record.Destination{}
 }
 
 // put records an item going to the queues named and, unless from is zero, leaving the one it
 // expired from: no crash comes between the two. The segment they go to is segment or a later one.
-func (j *journal) put(to []destination, it Item, from destination) (lsn LSN, segment uint64) {
+func (j *journal) put(to []record.Destination, it Item, from record.Destination) (lsn LSN, segment uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	n := len(j.active)
 	if j.first > 1 {
-		to = slices.DeleteFunc(to, func(d destination) bool { return d.queue < j.first })
+		to = slices.DeleteFunc(to, func(d record.Destination) bool { return d.Queue < j.first })
 	}
 	if len(to) > 0 {
 		j.appendPut(to, it)
 	}
-	if from.queue >= j.first {
-		j.active = appendRemove(j.active, from.queue, from.item, 0)
+	if from.Queue >= j.first {
+		j.active = record.AppendRemove(j.active, from.Queue, from.Item, 0)
 	}
 	return j.appended(len(j.active) - n), j.segment.Load()
 }
 
 // appendPut adds the shortest record of a put to active. The caller holds mu.
-func (j *journal) appendPut(to []destination, it Item) {
+func (j *journal) appendPut(to []record.Destination, it Item) {
 	switch {
 	case len(to) > 1:
-		j.active = appendFanout(j.active, to, it)
-		j.lastPut = destination{}
+		j.active = record.AppendFanout(j.active, to, it)
+		j.lastPut = record.Destination{}
 		return
-	case to[0] == destination{j.lastPut.queue, j.lastPut.item + 1}:
-		j.active = appendNext(j.active, it)
+	case to[0] == record.Destination{Queue: j.lastPut.Queue, Item: j.lastPut.Item + 1}:
+		j.active = record.AppendNext(j.active, it)
 	default:
-		j.active = appendPut(j.active, to[0], it)
+		j.active = record.AppendPut(j.active, to[0], it)
 	}
 	j.lastPut = to[0]
 }
 
 // putRun records items going to one queue, of ids from that of to on; images holds theirs. The
 // segment they go to is segment or a later one.
-func (j *journal) putRun(to destination, images []byte, items int) (lsn LSN, segment uint64) {
+func (j *journal) putRun(to record.Destination, images []byte, items int) (lsn LSN, segment uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	n := len(j.active)
 	switch {
-	case to.queue < j.first:
+	case to.Queue < j.first:
 		return j.appended(0), j.segment.Load()
 	case items > 1:
-		j.active = appendRun(j.active, to, images)
-	case to == destination{j.lastPut.queue, j.lastPut.item + 1}:
-		j.active = append(append(j.active, recordNext), images...)
+		j.active = record.AppendRun(j.active, to, images)
+	case to == record.Destination{Queue: j.lastPut.Queue, Item: j.lastPut.Item + 1}:
+		j.active = append(append(j.active, record.KindNext), images...)
 	default:
-		j.active = binary.AppendUvarint(append(j.active, recordPut), to.queue)
-		j.active = append(binary.AppendUvarint(j.active, to.item), images...)
+		j.active = binary.AppendUvarint(append(j.active, record.KindPut), to.Queue)
+		j.active = append(binary.AppendUvarint(j.active, to.Item), images...)
 	}
-	j.lastPut = destination{to.queue, to.item + uint64(items) - 1}
+	j.lastPut = record.Destination{Queue: to.Queue, Item: to.Item + uint64(items) - 1}
 	return j.appended(len(j.active) - n), j.segment.Load()
 }
 
@@ -198,7 +199,7 @@ func (j *journal) remove(q *queue, id uint64) LSN {
 	if r := &q.removal; r.generation == j.generation && r.last+1 == id && id < r.limit &&
 		r.more < math.MaxUint32 {
 		r.more++
-		binary.LittleEndian.PutUint32(j.active[r.offset+removeCountOffset:], r.more)
+		binary.LittleEndian.PutUint32(j.active[r.offset+record.RemoveCountOffset:], r.more)
 		r.last = id
 		return j.end
 	}
@@ -207,7 +208,7 @@ func (j *journal) remove(q *queue, id uint64) LSN {
 	}
 	n := len(j.active)
 	q.removal = removal{generation: j.generation, offset: n, last: id, limit: q.nextID}
-	j.active = appendRemove(j.active, q.number, id, 0)
+	j.active = record.AppendRemove(j.active, q.number, id, 0)
 	return j.appended(len(j.active) - n)
 }
 
@@ -226,7 +227,7 @@ func (j *journal) record(queue uint64, encode func([]byte) []byte) LSN {
 // queue records that q exists, and its next id.
 func (j *journal) queue(q *queue) LSN {
 	return j.record(q.number, func(b []byte) []byte {
-		return appendQueue(b, q.number, q.nextID, q.created, q.name)
+		return record.AppendQueue(b, q.number, q.nextID, q.created, q.name)
 	})
 }
 
@@ -234,14 +235,14 @@ func (j *journal) queue(q *queue) LSN {
 // segment returned, or a later one.
 func (j *journal) keep(q *queue, it Item) (segment uint64) {
 	segment = j.segment.Load() // before the record can be written
-	j.record(q.number, func(b []byte) []byte { return appendKeep(b, q.number, it) })
+	j.record(q.number, func(b []byte) []byte { return record.AppendKeep(b, q.number, it) })
 	q.removal.limit = min(q.removal.limit, it.ID) // its removal must stand behind this
 	return segment
 }
 
 // delete records that q is gone.
 func (j *journal) delete(q *queue) LSN {
-	return j.record(q.number, func(b []byte) []byte { return appendDelete(b, q.number) })
+	return j.record(q.number, func(b []byte) []byte { return record.AppendDelete(b, q.number) })
 }
 
 // admit reports whether the journal takes a put of n bytes now.

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
+	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -23,7 +24,7 @@ func (v *salvage) count(q *salvagedQueue) {
 		known = known.Add(idset.One(id))
 	}
 	for _, r := range q.live {
-		known = known.Add(r.recorded.ids())
+		known = known.Add(r.recorded.IDs())
 		for _, g := range r.gaps {
 			v.countGap(q, &r, g)
 		}
@@ -67,12 +68,12 @@ func (v *salvage) countGap(q *salvagedQueue, r *liveRun, g segment.RunGap) {
 		}
 		switch {
 		case whole && g.Tag != nil:
-			tag := parseFrameTag(*g.Tag)
-			l.Items, l.Bytes, l.AtMost = tag.count, tag.bytes, false
+			tag := runs.ParseTag(*g.Tag)
+			l.Items, l.Bytes, l.AtMost = tag.Count, tag.Bytes, false
 		case whole && len(r.gaps) == 1 && len(r.gone) == 0:
-			l.Items, l.Bytes, l.AtMost = r.recorded.count, r.recorded.bytes, false
+			l.Items, l.Bytes, l.AtMost = r.recorded.Count, r.recorded.Bytes, false
 			for _, f := range r.frames {
-				l.Items, l.Bytes = l.Items-f.count, l.Bytes-f.bytes
+				l.Items, l.Bytes = l.Items-f.Count, l.Bytes-f.Bytes
 			}
 		}
 		v.d.Losses = append(v.d.Losses, l)
@@ -96,7 +97,7 @@ func (v *salvage) findUnclaimed() error {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		number, ok := parseRunName(name)
+		number, ok := runs.ParseName(name)
 		if !ok || told[number] {
 			continue
 		}
@@ -115,7 +116,7 @@ func (v *salvage) findUnclaimed() error {
 // unclaimed looks at a run that no record tells.
 func (v *salvage) unclaimed(number uint64) (u UnclaimedRun, err error) {
 	s := v.d.e.spool
-	u.Path = runPath(s.dir, number)
+	u.Path = runs.Path(s.dir, number)
 	id, size, err := segment.IdentifyRun(s.fs, u.Path)
 	if errors.Is(err, segment.ErrCorrupt) {
 		return u, nil
@@ -123,13 +124,13 @@ func (v *salvage) unclaimed(number uint64) (u UnclaimedRun, err error) {
 	if err != nil {
 		return u, err
 	}
-	r := &salvagedRun{run: run{path: u.Path, id: id, recorded: runState{end: size}}}
-	_, err = v.eachFrame(r, func(_ segment.RunFrame, tag frameTag, _ []byte) error {
+	r := &salvagedRun{run: run{path: u.Path, id: id, recorded: runs.State{End: size}}}
+	_, err = v.eachFrame(r, func(_ segment.RunFrame, tag runs.Tag, _ []byte) error {
 		if u.Items == 0 {
-			u.FirstID = tag.firstID
+			u.FirstID = tag.FirstID
 		}
-		u.LastID = tag.lastID
-		u.Items, u.Bytes = u.Items+tag.count, u.Bytes+tag.bytes
+		u.LastID = tag.LastID
+		u.Items, u.Bytes = u.Items+tag.Count, u.Bytes+tag.Bytes
 		return nil
 	})
 	return u, err

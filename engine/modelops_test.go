@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
@@ -308,7 +309,7 @@ func (r *modelRun) flush(name string, q *modelQueue) {
 	c := r.e.Flushing([]byte(name), "")
 	if r.spilling && r.IntN(2) == 0 {
 		r.fsys.SetFault(func(op segmenttest.Op) segmenttest.Fault {
-			if op.Kind == segmenttest.OpWriteAt && strings.HasSuffix(op.Path, runExt) {
+			if op.Kind == segmenttest.OpWriteAt && strings.HasSuffix(op.Path, runs.Ext) {
 				c.Do(now, 1+r.IntN(10))
 			}
 			return segmenttest.Fault{}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment"
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
@@ -391,7 +392,7 @@ func (r *modelRun) finish() {
 	}
 	spoolAll(r.e)
 	for _, name := range r.fsys.Paths() {
-		if strings.HasSuffix(name, runExt) {
+		if strings.HasSuffix(name, runs.Ext) {
 			r.fail("%s is still there", name)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment"
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
@@ -552,7 +553,7 @@ func TestMoveWithRecordedBacklog(t *testing.T) {
 
 // failRunSyncs fails every sync of a run.
 func failRunSyncs(op segmenttest.Op) segmenttest.Fault {
-	if strings.HasSuffix(op.Path, runExt) && op.Kind == segmenttest.OpDatasync {
+	if strings.HasSuffix(op.Path, runs.Ext) && op.Kind == segmenttest.OpDatasync {
 		return segmenttest.Fault{Err: syscall.EIO}
 	}
 	return segmenttest.Fault{}

@@ -1,6 +1,9 @@
 package engine
 
-import "github.com/kestrelmq/kestrel/engine/internal/item"
+import (
+	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/record"
+)
 
 // PutRequest is what a put adds.
 type PutRequest struct {
@@ -107,7 +110,7 @@ func (e *Engine) put(q *queue, now Time, p PutRequest) (Ticket, error) {
 		}
 	}
 	sh.puts += int64(len(sh.targets))
-	return e.append(sh, now, it, destination{}), err
+	return e.append(sh, now, it, record.Destination{}), err
 }
 
 // fanoutGrowth is how many bytes of memory it takes at most to put an item to q and its children.
@@ -162,11 +165,11 @@ func (e *Engine) makeRoom(q *queue, now Time, n int, sweep int64) error {
 // append adds it to the queues in sh.targets with one journal record for all of them, and serves
 // their waiters. If the item expired from another queue, and the journal has it there, from says
 // where. The caller holds the shard's mutex.
-func (e *Engine) append(sh *shard, now Time, it Item, from destination) Ticket {
+func (e *Engine) append(sh *shard, now Time, it Item, from record.Destination) Ticket {
 	sh.to = sh.to[:0]
 	for _, q := range sh.targets {
 		if q.opts.KeepJournal {
-			sh.to = append(sh.to, destination{q.number, q.nextID})
+			sh.to = append(sh.to, record.Destination{Queue: q.number, Item: q.nextID})
 		}
 	}
 	var (

@@ -1,6 +1,9 @@
 package engine
 
-import "github.com/kestrelmq/kestrel/engine/internal/item"
+import (
+	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/record"
+)
 
 // PutAll is Put for several items to one queue, in order. It ends at the first item that is refused
 // and returns how many were put before that one, what they wait for, and the error that refused it,
@@ -124,7 +127,7 @@ func (e *Engine) putRun(q *queue, now Time, puts []PutRequest) (n int, t Ticket,
 	q.counters.putBytes += w.Bytes - before
 	q.shard.puts += int64(n)
 	if q.opts.KeepJournal {
-		lsn, segment := e.journal.putRun(destination{q.number, first}, c.Buf[start:], n)
+		lsn, segment := e.journal.putRun(record.Destination{Queue: q.number, Item: first}, c.Buf[start:], n)
 		q.mark(segment, first)
 		t = q.ticket(e.journal, lsn)
 	}

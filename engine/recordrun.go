@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
+	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -41,8 +42,8 @@ func (s *spool) recordRun(q *queue, b *backlog, r *run, due bool) (tried bool) {
 	sh := q.shard
 	sh.mu.Lock()
 	w, state, epoch, ended := r.writer, r.written, b.epoch, r != b.growing
-	unrecorded := state.end - max(r.recorded.end, segment.RunStart)
-	wanted := r.recorded.end != state.end && q.inJournal() && !r.broken &&
+	unrecorded := state.End - max(r.recorded.End, segment.RunStart)
+	wanted := r.recorded.End != state.End && q.inJournal() && !r.broken &&
 		(due || ended || unrecorded >= recordEvery)
 	sh.mu.Unlock()
 	if w == nil {
@@ -92,22 +93,22 @@ func (s *spool) closeWriter(q *queue, r *run) (closed bool) {
 
 // recordSynced has the journal say that a run of q is synced as far as state says. The caller holds
 // the shard's mutex.
-func (e *Engine) recordSynced(q *queue, r *run, state runState) {
+func (e *Engine) recordSynced(q *queue, r *run, state runs.State) {
 	r.recorded = state
 	// Some were handed out meanwhile, or gone before they were written. That may stand in a segment that
 	// is dropped before this record is. Of what lies before, the journal has said it with earlier records.
 	taken := q.headID() > q.spilledTo+1
-	e.recordRuns(q, []*run{r}, idset.Between(q.spilledTo+1, state.lastID))
+	e.recordRuns(q, []*run{r}, idset.Between(q.spilledTo+1, state.LastID))
 	if taken { // the place of those that are open is in the run now
 		for _, list := range [...]*readList{&q.returned, &q.open, &q.moving} {
 			for read := list.head; read != nil; read = read.next {
-				if id := read.item.ID; id > q.spilledTo && state.holds(id) {
+				if id := read.item.ID; id > q.spilledTo && state.Holds(id) {
 					read.lieIn(0)
 				}
 			}
 		}
 	}
-	q.spilledTo = max(q.spilledTo, state.lastID)
+	q.spilledTo = max(q.spilledTo, state.LastID)
 	q.trimSegments()
 }
 
@@ -166,7 +167,7 @@ func (s *spool) syncRuns(q *queue, b *backlog, runs []*run) error {
 			}
 			continue
 		}
-		if r.recorded.end == r.written.end {
+		if r.recorded.End == r.written.End {
 			continue
 		}
 		f, err := s.fs.Open(r.path)
@@ -191,7 +192,7 @@ var errNameInDoubt = errors.New("an earlier sync of the directory has failed")
 
 // nameInDoubt reports whether the name of r may be lost in a power cut, whatever is synced from now
 // on: a sync of the directory has failed since the file was made. The caller holds recordMu.
-func (s *spool) nameInDoubt(r *run) bool { return r.recorded.end == 0 && r.made != s.lostNames.Load() }
+func (s *spool) nameInDoubt(r *run) bool { return r.recorded.End == 0 && r.made != s.lostNames.Load() }
 
 // syncWriter syncs what was written to r by way of its writer. The caller holds recordMu.
 func (s *spool) syncWriter(r *run, w *segment.RunWriter) error {
@@ -251,7 +252,7 @@ func (s *spool) reclaim(q *queue, b *backlog) error {
 
 // liesIn reports whether the place of the item of r is in a run.
 func (r *read) liesIn(o *run) bool {
-	return r.pinned == 0 && o.recorded.count > 0 && o.recorded.holds(r.item.ID)
+	return r.pinned == 0 && o.recorded.Count > 0 && o.recorded.Holds(r.item.ID)
 }
 
 // movesOutOf reports whether an item whose place is in a run is on its way to another queue.

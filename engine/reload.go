@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+
+	"github.com/kestrelmq/kestrel/engine/internal/record"
+	"github.com/kestrelmq/kestrel/engine/internal/runs"
 )
 
 // Reload replaces the settings, which it keeps. Queues that exist take on their new options at
@@ -90,7 +93,7 @@ func (e *Engine) enterJournal(q *queue) LSN {
 	e.journal.queue(q)
 	q.nextID = next
 	put := func(it Item) (segment uint64) {
-		_, segment = e.journal.put([]destination{{q.number, it.ID}}, it, destination{})
+		_, segment = e.journal.put([]record.Destination{{Queue: q.number, Item: it.ID}}, it, record.Destination{})
 		return segment
 	}
 	b := q.backlog
@@ -108,7 +111,7 @@ func (e *Engine) enterJournal(q *queue) LSN {
 	}
 	if b != nil {
 		for _, r := range b.spent {
-			r.recorded = runState{} // open reads in it have just been recorded
+			r.recorded = runs.State{} // open reads in it have just been recorded
 		}
 		for _, r := range b.runs {
 			r.recorded = r.written

@@ -3,6 +3,7 @@ package engine
 import (
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/record"
 )
 
 // Flush removes every item of the queue called name that is queued; open reads stay. Expired items
@@ -58,7 +59,7 @@ func (e *Engine) recordClear(q *queue) {
 		add(&q.open, 0)
 		add(&q.moving, 0)
 		e.journal.record(q.number, func(b []byte) []byte {
-			return appendFlush(b, q.number, q.nextID, ids)
+			return record.AppendFlush(b, q.number, q.nextID, ids)
 		})
 		return
 	}

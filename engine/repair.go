@@ -14,6 +14,8 @@ import (
 
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/record"
+	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -219,31 +221,33 @@ func (d *Damage) writeJournal(dir string) (err error) {
 	return err
 }
 
-// tell calls record with what encodes each record that says what q is.
-func (q *salvagedQueue) tell(record func(encode func([]byte) []byte)) {
+// tell calls write with what encodes each record that says what q is.
+func (q *salvagedQueue) tell(write func(encode func([]byte) []byte)) {
 	name := func(nextID uint64) {
-		record(func(b []byte) []byte { return appendQueue(b, q.number, nextID, q.created, q.name) })
+		write(func(b []byte) []byte { return record.AppendQueue(b, q.number, nextID, q.created, q.name) })
 	}
 	name(1)
 	last := uint64(0) // of the runs
 	for _, r := range q.live {
-		last = max(last, r.recorded.lastID)
-		record(func(b []byte) []byte { return appendSpill(b, q.number, r.id, r.recorded) })
+		last = max(last, r.recorded.LastID)
+		write(func(b []byte) []byte { return record.AppendSpill(b, q.number, r.id, r.recorded) })
 	}
 	for _, ids := range q.gone.Within(idset.Between(1, last)) {
 		for first := ids.First; first <= ids.Last; {
 			more := min(ids.Last-first, math.MaxUint32)
-			record(func(b []byte) []byte { return appendRemove(b, q.number, first, uint32(more)) })
+			write(func(b []byte) []byte { return record.AppendRemove(b, q.number, first, uint32(more)) })
 			first += more + 1
 		}
 	}
 	kept := slices.Sorted(maps.Keys(q.kept))
 	early, _ := slices.BinarySearch(kept, last+1)
 	for _, id := range kept[:early] {
-		record(func(b []byte) []byte { return appendKeep(b, q.number, q.kept[id].Item) })
+		write(func(b []byte) []byte { return record.AppendKeep(b, q.number, q.kept[id].Item) })
 	}
 	put := func(it Item) {
-		record(func(b []byte) []byte { return appendPut(b, destination{q.number, it.ID}, it) })
+		write(func(b []byte) []byte {
+			return record.AppendPut(b, record.Destination{Queue: q.number, Item: it.ID}, it)
+		})
 	}
 	late := kept[early:]
 	q.window.Each(func(it Item) bool {
@@ -269,9 +273,9 @@ type runRepair struct {
 
 	// Of the run being written:
 	run    *segment.RunWriter
-	state  runState
+	state  runs.State
 	buf    []byte // images of a frame
-	tag    frameTag
+	tag    runs.Tag
 	others idset.Set // of the queue's other runs
 }
 
@@ -282,7 +286,7 @@ func (w *runRepair) repair(q *salvagedQueue) (replaced []string, err error) {
 	for _, r := range q.live {
 		if len(r.gaps) == 0 {
 			whole = append(whole, r)
-			w.others = append(w.others, r.recorded.ids())
+			w.others = append(w.others, r.recorded.IDs())
 		}
 	}
 	for _, r := range q.live {
@@ -321,8 +325,8 @@ func (w *runRepair) rewrite(q *salvagedQueue, r *liveRun) error {
 		return err
 	}
 	v := &salvage{d: &Damage{e: w.s.e}}
-	_, err := v.eachFrame(r.salvagedRun, func(_ segment.RunFrame, tag frameTag, body []byte) (err error) {
-		item.EachImage(body, tag.firstID, func(it Item) bool {
+	_, err := v.eachFrame(r.salvagedRun, func(_ segment.RunFrame, tag runs.Tag, body []byte) (err error) {
+		item.EachImage(body, tag.FirstID, func(it Item) bool {
 			if err = savedBelow(it.ID); err == nil && r.lives(it.ID) {
 				err = w.add(it)
 			}
@@ -338,7 +342,7 @@ func (w *runRepair) rewrite(q *salvagedQueue, r *liveRun) error {
 
 // add puts an item behind the others.
 func (w *runRepair) add(it Item) error {
-	between := func(ids idset.Range) bool { return w.tag.lastID < ids.First && ids.First < it.ID }
+	between := func(ids idset.Range) bool { return w.tag.LastID < ids.First && ids.First < it.ID }
 	if w.run != nil && slices.ContainsFunc(w.others, between) {
 		// A run that reached across another one would hide it.
 		if err := w.end(true); err != nil {
@@ -360,14 +364,14 @@ func (w *runRepair) add(it Item) error {
 	}
 	switch {
 	case len(w.buf) == 0:
-		w.tag = frameTag{firstID: it.ID}
-	case it.ID > w.tag.lastID+1:
-		w.buf = binary.AppendUvarint(append(w.buf, item.GapFormat), it.ID-w.tag.lastID-1)
+		w.tag = runs.Tag{FirstID: it.ID}
+	case it.ID > w.tag.LastID+1:
+		w.buf = binary.AppendUvarint(append(w.buf, item.GapFormat), it.ID-w.tag.LastID-1)
 	}
 	w.buf = item.AppendImage(w.buf, it)
-	w.tag.lastID = it.ID
-	w.tag.count++
-	w.tag.bytes += int64(len(it.Data))
+	w.tag.LastID = it.ID
+	w.tag.Count++
+	w.tag.Bytes += int64(len(it.Data))
 	return nil
 }
 
@@ -377,8 +381,8 @@ func (w *runRepair) begin() (err error) {
 		return err
 	}
 	number := w.s.lastRun.Add(1)
-	w.state, w.tag = runState{}, frameTag{}
-	w.run, err = segment.CreateRun(w.s.fs, runPath(w.s.dir, number), number, segment.Cached)
+	w.state, w.tag = runs.State{}, runs.Tag{}
+	w.run, err = segment.CreateRun(w.s.fs, runs.Path(w.s.dir, number), number, segment.Cached)
 	if err == nil {
 		w.files = append(w.files, w.run.Path())
 	}
@@ -387,8 +391,8 @@ func (w *runRepair) begin() (err error) {
 
 // frame makes a frame of what has gathered.
 func (w *runRepair) frame() {
-	w.run.Add(w.coder, w.tag.encode(), w.buf)
-	w.state.add(w.tag)
+	w.run.Add(w.coder, w.tag.Encode(), w.buf)
+	w.state.Add(w.tag)
 	w.buf = w.buf[:0]
 }
 
@@ -402,11 +406,11 @@ func (w *runRepair) end(keep bool) (err error) {
 		if err = w.run.Write(); err == nil {
 			err = w.run.Sync()
 		}
-		w.state.end = w.run.End()
+		w.state.End = w.run.End()
 		made := &salvagedRun{run: run{
 			path: w.run.Path(), id: w.run.ID(), written: w.state, recorded: w.state,
 		}}
-		w.made = append(w.made, liveRun{salvagedRun: made, first: w.state.firstID})
+		w.made = append(w.made, liveRun{salvagedRun: made, first: w.state.FirstID})
 	}
 	err = errors.Join(err, w.run.Close())
 	w.run, w.buf = nil, w.buf[:0]

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment"
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
@@ -347,7 +348,7 @@ func TestRepair(t *testing.T) {
 		}
 		try("nothing", func(*segmenttest.FS) error { return nil })
 		for name, data := range dumpOf(w.disk) {
-			if !strings.HasSuffix(name, ".seg") && !strings.HasSuffix(name, runExt) {
+			if !strings.HasSuffix(name, ".seg") && !strings.HasSuffix(name, runs.Ext) {
 				continue
 			}
 			if w.tells(name) {

@@ -9,13 +9,14 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/kestrelmq/kestrel/engine/internal/record"
 	"github.com/kestrelmq/kestrel/segment"
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
 // loseRecords damages the frames of the journal that hold a record that is said to be lost, and
 // returns how many there were.
-func loseRecords(t *testing.T, o Options, lost func(*record) bool) (frames int) {
+func loseRecords(t *testing.T, o Options, lost func(*record.Record) bool) (frames int) {
 	t.Helper()
 	image := o.FS.(*segmenttest.FS)
 	dir, err := JournalDir(image, o.Dir)
@@ -25,7 +26,7 @@ func loseRecords(t *testing.T, o Options, lost func(*record) bool) (frames int) 
 	hits := make(map[string][]int64)
 	_, _, err = segment.Scan(image, dir, func(f segment.Frame) error {
 		for b := f.Payload; len(b) > 0; {
-			rec, size, err := parseRecord(b)
+			rec, size, err := record.Parse(b)
 			if err != nil {
 				return err
 			}
@@ -123,7 +124,7 @@ func TestRepairRunNumberGivenAgain(t *testing.T) {
 	e.spool.tend()
 	spoolAll(e)
 	o := shut(t, e)
-	if n := loseRecords(t, o, func(r *record) bool { return r.kind == recordDelete }); n != 1 {
+	if n := loseRecords(t, o, func(r *record.Record) bool { return r.Kind == record.KindDelete }); n != 1 {
 		t.Fatalf("%d records of a delete", n)
 	}
 	if _, after := repaired(t, o); len(after["new"]) != 30 {
@@ -164,8 +165,8 @@ func TestRepairRunOfTwoNumbers(t *testing.T) {
 		}
 	}
 	o := shut(t, e)
-	n := loseRecords(t, o, func(r *record) bool {
-		return r.queue == old && (r.kind == recordDelete || r.kind == recordQueue)
+	n := loseRecords(t, o, func(r *record.Record) bool {
+		return r.Queue == old && (r.Kind == record.KindDelete || r.Kind == record.KindQueue)
 	})
 	if n != 2 {
 		t.Fatalf("%d frames are damaged", n)
@@ -185,7 +186,7 @@ func TestRepairNameIsTaken(t *testing.T) {
 	taken := fmt.Sprint("recovered-", number)
 	putMany(t, e, taken, 3, 2)
 	o := shut(t, e)
-	n := loseRecords(t, o, func(r *record) bool { return r.kind == recordQueue && r.queue == number })
+	n := loseRecords(t, o, func(r *record.Record) bool { return r.Kind == record.KindQueue && r.Queue == number })
 	if n != 1 {
 		t.Fatalf("%d frames are damaged", n)
 	}
@@ -211,7 +212,7 @@ func TestRepairSavesDropped(t *testing.T) {
 	mustCommit(t, e, e.Delete(Now(), []byte("q")))
 	mustPut(t, e, "q", "new")
 	o := shut(t, e) // before the file is removed
-	if n := loseRecords(t, o, func(r *record) bool { return r.kind == recordDelete }); n != 1 {
+	if n := loseRecords(t, o, func(r *record.Record) bool { return r.Kind == record.KindDelete }); n != 1 {
 		t.Fatalf("%d records of a delete", n)
 	}
 	d, after := repaired(t, o)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/record"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -20,7 +21,7 @@ type replay struct {
 	queues map[uint64]*replayed
 	pool   item.Pool // of windows while they belong to no shard
 	// last is where the last put of the frame went, if to one queue; else zero.
-	last    destination
+	last    record.Destination
 	segment uint64 // of the frame
 	// salvage takes note of what is missing, if the journal is read although it is damaged.
 	salvage *salvage
@@ -56,12 +57,12 @@ func newReplay(e *Engine) *replay {
 
 // frame takes in one frame of the journal.
 func (r *replay) frame(f segment.Frame) error {
-	r.last, r.segment = destination{}, f.Segment
+	r.last, r.segment = record.Destination{}, f.Segment
 	if p := r.e.opts.Progress; p != nil {
 		p.at(f)
 	}
 	for b, off := f.Payload, 0; off < len(b); {
-		rec, size, err := parseRecord(b[off:])
+		rec, size, err := record.Parse(b[off:])
 		if err == nil {
 			err = r.record(&rec, f.Segment)
 		}
@@ -74,54 +75,54 @@ func (r *replay) frame(f segment.Frame) error {
 	return nil
 }
 
-func (r *replay) record(rec *record, segment uint64) error {
-	switch rec.kind {
-	case recordPut:
-		r.last = destination{rec.queue, rec.id}
-		return r.put(r.last, rec.item, segment)
-	case recordNext:
-		if r.last.item == 0 {
+func (r *replay) record(rec *record.Record, segment uint64) error {
+	switch rec.Kind {
+	case record.KindPut:
+		r.last = record.Destination{Queue: rec.Queue, Item: rec.ID}
+		return r.put(r.last, rec.Item, segment)
+	case record.KindNext:
+		if r.last.Item == 0 {
 			return errors.New("no put to one queue comes before a next record")
 		}
-		r.last.item++
-		return r.put(r.last, rec.item, segment)
-	case recordFanout:
+		r.last.Item++
+		return r.put(r.last, rec.Item, segment)
+	case record.KindFanout:
 		return r.fanout(rec, segment)
-	case recordRun:
+	case record.KindRun:
 		return r.run(rec, segment)
-	case recordRemove:
-		if rec.id >= math.MaxUint64-uint64(rec.more) {
-			return fmt.Errorf("remove of %d items from item %d on", uint64(rec.more)+1, rec.id)
+	case record.KindRemove:
+		if rec.ID >= math.MaxUint64-uint64(rec.More) {
+			return fmt.Errorf("remove of %d items from item %d on", uint64(rec.More)+1, rec.ID)
 		}
-		r.queue(rec.queue).remove(&r.pool, idset.Between(rec.id, rec.id+uint64(rec.more)))
-	case recordFlush:
-		return r.flush(r.queue(rec.queue), rec)
-	case recordDelete:
-		q := r.queue(rec.queue)
+		r.queue(rec.Queue).remove(&r.pool, idset.Between(rec.ID, rec.ID+uint64(rec.More)))
+	case record.KindFlush:
+		return r.flush(r.queue(rec.Queue), rec)
+	case record.KindDelete:
+		q := r.queue(rec.Queue)
 		q.window.Clear(&r.pool)
-		delete(r.queues, rec.queue)
-	case recordQueue:
+		delete(r.queues, rec.Queue)
+	case record.KindQueue:
 		return r.name(rec)
-	case recordKeep:
+	case record.KindKeep:
 		return r.keep(rec, segment)
-	case recordSpill:
-		q := r.queue(rec.queue)
-		r.salvage.reach(q, rec.spill.firstID)
-		r.e.spool.isTaken(rec.run.Number)
-		q.spilled(&r.pool, rec.run, rec.spill, r.salvage.lostIn(rec.run))
+	case record.KindSpill:
+		q := r.queue(rec.Queue)
+		r.salvage.reach(q, rec.Spill.FirstID)
+		r.e.spool.isTaken(rec.Run.Number)
+		q.spilled(&r.pool, rec.Run, rec.Spill, r.salvage.lostIn(rec.Run))
 	}
 	return nil
 }
 
-func (r *replay) keep(rec *record, segment uint64) error {
-	if rec.id == 0 || rec.id == math.MaxUint64 {
-		return fmt.Errorf("queue %d: item id %d is out of range", rec.queue, rec.id)
+func (r *replay) keep(rec *record.Record, segment uint64) error {
+	if rec.ID == 0 || rec.ID == math.MaxUint64 {
+		return fmt.Errorf("queue %d: item id %d is out of range", rec.Queue, rec.ID)
 	}
-	q := r.queue(rec.queue)
-	r.salvage.reach(q, rec.id)
-	q.nextID = max(q.nextID, rec.id+1)
-	rec.item.ID = rec.id
-	q.keep(rec.item, segment)
+	q := r.queue(rec.Queue)
+	r.salvage.reach(q, rec.ID)
+	q.nextID = max(q.nextID, rec.ID+1)
+	rec.Item.ID = rec.ID
+	q.keep(rec.Item, segment)
 	return nil
 }
 
@@ -136,37 +137,37 @@ func (r *replay) queue(number uint64) *replayed {
 	return q
 }
 
-func (r *replay) name(rec *record) error {
-	name := string(rec.name)
+func (r *replay) name(rec *record.Record) error {
+	name := string(rec.Name)
 	if err := ValidateName(name); err != nil {
 		return err
 	}
-	q := r.queue(rec.queue)
+	q := r.queue(rec.Queue)
 	if q.named && q.name != name {
-		return fmt.Errorf("queue %d is named %q, but was %q", rec.queue, name, q.name)
+		return fmt.Errorf("queue %d is named %q, but was %q", rec.Queue, name, q.name)
 	}
-	if rec.nextID < q.nextID {
+	if rec.NextID < q.nextID {
 		return fmt.Errorf("queue %q: next item id is %d, but item %d was put",
-			name, rec.nextID, q.nextID-1)
+			name, rec.NextID, q.nextID-1)
 	}
-	r.salvage.follow(q, rec.nextID)
-	q.name, q.named, q.created, q.nextID = name, true, rec.created, rec.nextID
+	r.salvage.follow(q, rec.NextID)
+	q.name, q.named, q.created, q.nextID = name, true, rec.Created, rec.NextID
 	return nil
 }
 
-func (r *replay) fanout(rec *record, segment uint64) error {
-	r.last = destination{}
-	for list := rec.list; len(list) > 0; {
-		if err := r.put(destination{list.next(), list.next()}, rec.item, segment); err != nil {
+func (r *replay) fanout(rec *record.Record, segment uint64) error {
+	r.last = record.Destination{}
+	for list := rec.List; len(list) > 0; {
+		if err := r.put(record.Destination{Queue: list.Next(), Item: list.Next()}, rec.Item, segment); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *replay) run(rec *record, segment uint64) error {
-	r.last = destination{rec.queue, rec.id}
-	for b := rec.images; ; r.last.item++ {
+func (r *replay) run(rec *record.Record, segment uint64) error {
+	r.last = record.Destination{Queue: rec.Queue, Item: rec.ID}
+	for b := rec.Images; ; r.last.Item++ {
 		it, n, _ := item.ParseImage(b)
 		if err := r.put(r.last, it, segment); err != nil {
 			return err
@@ -177,16 +178,16 @@ func (r *replay) run(rec *record, segment uint64) error {
 	}
 }
 
-func (r *replay) put(d destination, it Item, segment uint64) error {
-	q := r.queue(d.queue)
-	if d.item < q.nextID {
-		return fmt.Errorf("queue %d: item %d was put before", d.queue, d.item)
+func (r *replay) put(d record.Destination, it Item, segment uint64) error {
+	q := r.queue(d.Queue)
+	if d.Item < q.nextID {
+		return fmt.Errorf("queue %d: item %d was put before", d.Queue, d.Item)
 	}
-	if d.item == math.MaxUint64 {
-		return fmt.Errorf("queue %d: item id %d is out of range", d.queue, d.item)
+	if d.Item == math.MaxUint64 {
+		return fmt.Errorf("queue %d: item id %d is out of range", d.Queue, d.Item)
 	}
-	r.salvage.follow(q, d.item)
-	it.ID = d.item
+	r.salvage.follow(q, d.Item)
+	it.ID = d.Item
 	q.nextID = it.ID + 1
 	q.mark(segment, it.ID)
 	q.window.Push(&r.pool, it, q.memory)
@@ -206,13 +207,13 @@ func (q *replayed) remove(p *item.Pool, ids idset.Range) {
 	}
 }
 
-func (r *replay) flush(q *replayed, rec *record) error {
+func (r *replay) flush(q *replayed, rec *record.Record) error {
 	next := uint64(0) // first id not decided on yet
 	var except []uint64
-	for list := rec.list; len(list) > 0; {
-		id := list.next()
-		if id >= rec.limit {
-			return fmt.Errorf("flush of items below %d leaves item %d", rec.limit, id)
+	for list := rec.List; len(list) > 0; {
+		id := list.Next()
+		if id >= rec.Limit {
+			return fmt.Errorf("flush of items below %d leaves item %d", rec.Limit, id)
 		}
 		except = append(except, id)
 	}
@@ -223,8 +224,8 @@ func (r *replay) flush(q *replayed, rec *record) error {
 		}
 		next = id + 1
 	}
-	if rec.limit > next {
-		q.remove(&r.pool, idset.Between(next, rec.limit-1))
+	if rec.Limit > next {
+		q.remove(&r.pool, idset.Between(next, rec.Limit-1))
 	}
 	return nil
 }
@@ -300,7 +301,7 @@ func (q *replayed) unnamed() (n int64) {
 	n = q.window.Count + int64(len(q.kept))
 	for _, run := range q.runs {
 		s := run.recorded
-		n += int64(s.lastID - s.firstID + 1 - q.gone.Count(s.ids()))
+		n += int64(s.LastID - s.FirstID + 1 - q.gone.Count(s.IDs()))
 	}
 	return n
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/record"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -43,7 +44,7 @@ func recordTexts(text string) []string {
 func oneRecord(t testing.TB, f []string) []byte {
 	t.Helper()
 	var ids []uint64
-	var to []destination
+	var to []record.Destination
 	queue, name := uint64(1), "q"
 	for _, arg := range f[1:] {
 		id, of, other := strings.Cut(arg, "@")
@@ -54,33 +55,33 @@ func oneRecord(t testing.TB, f []string) []byte {
 		for _, n := range strings.Split(id, "-") {
 			if n != "" {
 				ids = append(ids, number64(t, n))
-				to = append(to, destination{queue, ids[len(ids)-1]})
+				to = append(to, record.Destination{Queue: queue, Item: ids[len(ids)-1]})
 			}
 		}
 	}
 	switch f[0] {
 	case "queue":
-		return appendQueue(nil, queue, ids[0], 1000, name)
+		return record.AppendQueue(nil, queue, ids[0], 1000, name)
 	case "put":
 		it := Item{Data: fmt.Append(nil, ids)}
 		if len(to) == 1 {
-			return appendPut(nil, to[0], it)
+			return record.AppendPut(nil, to[0], it)
 		}
-		return appendFanout(nil, to, it)
+		return record.AppendFanout(nil, to, it)
 	case "next":
-		return appendNext(nil, Item{})
+		return record.AppendNext(nil, Item{})
 	case "run":
 		var images []byte
 		for range ids[1] - ids[0] + 1 {
 			images = item.AppendImage(images, Item{})
 		}
-		return appendRun(nil, to[0], images)
+		return record.AppendRun(nil, to[0], images)
 	case "remove":
-		return appendRemove(nil, queue, ids[0], uint32(ids[1]-ids[0]))
+		return record.AppendRemove(nil, queue, ids[0], uint32(ids[1]-ids[0]))
 	case "flush":
-		return appendFlush(nil, queue, ids[0], ids[1:])
+		return record.AppendFlush(nil, queue, ids[0], ids[1:])
 	case "delete":
-		return appendDelete(nil, queue)
+		return record.AppendDelete(nil, queue)
 	}
 	t.Fatalf("no record %q", f)
 	return nil
@@ -257,7 +258,11 @@ func FuzzReplay(f *testing.F) {
 	seed("queue 1, put 1, next, next, remove 2-2, next")
 	seed("put 3, remove 2-7, queue 9, queue 1@2:q+c, put 9@1 1@2")
 	seed("remove 0-18446744073709551614, put 18446744073709551614, queue 18446744073709551615")
-	f.Add(unhex(f, goldenQueue+goldenFlush+goldenFanout+goldenPut+goldenNext+goldenRemove), uint16(7))
+	f.Add(slices.Concat(
+		record.AppendQueue(nil, 1, 10, 1700000000000, "jobs+a"), record.AppendFlush(nil, 1, 10, []uint64{3, 7}),
+		record.AppendFanout(nil, []record.Destination{{Queue: 1, Item: 9}, {Queue: 128, Item: 0x01020304}}, Item{}),
+		record.AppendPut(nil, record.Destination{Queue: 1, Item: 300}, Item{Data: []byte("hello"), Flags: 7}),
+		record.AppendNext(nil, Item{Data: []byte("hello")}), record.AppendRemove(nil, 1, 5, 3)), uint16(7))
 	f.Fuzz(func(t *testing.T, b []byte, cut uint16) {
 		const largest = 4 << 10
 		if len(b) > largest {
@@ -310,10 +315,10 @@ func TestReplayManyRanges(t *testing.T) {
 	const items = 10_000
 	b := records(t, "queue 1")
 	for id := uint64(1); id <= items; id++ {
-		b = appendPut(b, destination{1, id}, Item{})
+		b = record.AppendPut(b, record.Destination{Queue: 1, Item: id}, Item{})
 	}
 	for id := uint64(items); id > 1; id -= 2 {
-		b = appendRemove(b, 1, id, 0)
+		b = record.AppendRemove(b, 1, id, 0)
 	}
 	got, err := replayRecords(t, b)
 	if err != nil {

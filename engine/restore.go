@@ -1,5 +1,7 @@
 package engine
 
+import "github.com/kestrelmq/kestrel/engine/internal/record"
+
 // Create makes the queue called name if it does not exist. It returns ErrClosed, ErrTooManyQueues,
 // ErrTooManyChildren or ErrBadName.
 func (e *Engine) Create(now Time, name []byte) (Ticket, error) {
@@ -35,7 +37,7 @@ func (e *Engine) Restore(now Time, name []byte, it Item) (Ticket, error) {
 	}
 	sh.targets = append(sh.targets[:0], q)
 	sh.puts++
-	return e.append(sh, now, it, destination{}).Merge(made), nil
+	return e.append(sh, now, it, record.Destination{}).Merge(made), nil
 }
 
 // NextID returns the id that the next item of the queue called name will have, 1 if it does not

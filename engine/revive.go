@@ -11,6 +11,7 @@ import (
 
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -49,14 +50,14 @@ func (q *replayed) forget(ids idset.Range) {
 
 // spilled takes in what the journal says of a run: the items in it need no memory, unless lost,
 // which may be nil, says that they are lost in it.
-func (q *replayed) spilled(p *item.Pool, id segment.RunID, s runState, lost func(uint64) bool) {
+func (q *replayed) spilled(p *item.Pool, id segment.RunID, s runs.State, lost func(uint64) bool) {
 	q.runs = slices.DeleteFunc(q.runs, func(r *run) bool { return r.id == id })
 	q.runs = append(q.runs, &run{id: id, written: s, recorded: s})
-	q.spilledTo = max(q.spilledTo, s.lastID)
-	q.nextID = max(q.nextID, s.lastID+1)
-	for q.window.Count > 0 && q.window.FirstID <= s.lastID {
+	q.spilledTo = max(q.spilledTo, s.LastID)
+	q.nextID = max(q.nextID, s.LastID+1)
+	for q.window.Count > 0 && q.window.FirstID <= s.LastID {
 		it := q.window.First()
-		if !s.holds(it.ID) && !q.gone.Has(it.ID) {
+		if !s.Holds(it.ID) && !q.gone.Has(it.ID) {
 			q.keep(it, q.markOf(it.ID)) // it was open when its neighbours were spilled
 		} else if lost != nil && lost(it.ID) {
 			q.save(it)
@@ -88,7 +89,7 @@ func (r *replay) restore(q *queue, from *replayed) error {
 	}
 	first, last := uint64(1), uint64(0) // of what lives in runs
 	if b.count > 0 {
-		first, last = b.nextID, b.runs[len(b.runs)-1].written.lastID
+		first, last = b.nextID, b.runs[len(b.runs)-1].written.LastID
 		b.inReadBehind, b.since = true, time.Now()
 		q.writtenTo, q.spilledTo = last, last
 		b.recent, q.window = q.window, item.Window{}
@@ -109,17 +110,17 @@ func (r *replay) restore(q *queue, from *replayed) error {
 // what of their ranges they do not hold. What an older run holds of a newer one's range has been
 // spilled again, after it had been kept. The file of a run that was repaired has a new number, and
 // holds what lived, so no newer one's range is touched.
-func (s *spool) collect(b *backlog, runs []*run, gone idset.Set) (absent idset.Set, err error) {
-	slices.SortFunc(runs, func(a, b *run) int { return cmp.Compare(b.id.Number, a.id.Number) })
+func (s *spool) collect(b *backlog, all []*run, gone idset.Set) (absent idset.Set, err error) {
+	slices.SortFunc(all, func(a, b *run) int { return cmp.Compare(b.id.Number, a.id.Number) })
 	gone = slices.Clone(gone)
 	firsts := make(map[*run]uint64)
-	for _, r := range runs {
-		r.path = runPath(s.dir, r.id.Number)
+	for _, r := range all {
+		r.path = runs.Path(s.dir, r.id.Number)
 		n, bytes, first, err := s.survey(r, gone)
 		if err != nil {
 			return nil, err
 		}
-		ids := r.recorded.ids()
+		ids := r.recorded.IDs()
 		if n == 0 && s.found[r.id.Number] {
 			b.spent = append(b.spent, r)
 			absent = append(absent, ids.Minus(gone)...)
@@ -151,7 +152,7 @@ func (r *replay) restoreKept(q *queue, from *replayed) error {
 		r.mergeKept(&q.window, from, ids)
 		return nil
 	}
-	last := q.backlog.runs[len(q.backlog.runs)-1].written.lastID
+	last := q.backlog.runs[len(q.backlog.runs)-1].written.LastID
 	n, _ := slices.BinarySearch(ids, last+1)
 	early, late := ids[:n], ids[n:]
 	if len(late) > 0 {
@@ -234,34 +235,34 @@ func lowestBehind(marks []segmentMark) []segmentMark {
 // A run of which nothing lives need not exist.
 func (s *spool) survey(r *run, gone idset.Set) (count, bytes int64, first uint64, err error) {
 	state := r.recorded
-	first = state.firstID
-	if cut := gone.Count(state.ids()); cut == 0 {
+	first = state.FirstID
+	if cut := gone.Count(state.IDs()); cut == 0 {
 		reader, err := s.reader(r)
 		if err == nil {
-			err = reader.Covers(state.end)
+			err = reader.Covers(state.End)
 		}
-		return state.count, state.bytes, first, damagedIfMissing(r, err)
-	} else if cut == state.lastID-state.firstID+1 {
+		return state.Count, state.Bytes, first, damagedIfMissing(r, err)
+	} else if cut == state.LastID-state.FirstID+1 {
 		return 0, 0, 0, nil
 	}
 	first = 0
-	err = s.eachFrame(r, func(f segment.RunFrame, tag frameTag) error {
-		cut := gone.Count(tag.ids())
-		if cut == tag.lastID-tag.firstID+1 {
+	err = s.eachFrame(r, func(f segment.RunFrame, tag runs.Tag) error {
+		cut := gone.Count(tag.IDs())
+		if cut == tag.LastID-tag.FirstID+1 {
 			return nil
 		}
 		if first == 0 {
-			first = tag.firstID
+			first = tag.FirstID
 		}
 		if cut == 0 {
-			count, bytes = count+tag.count, bytes+tag.bytes
+			count, bytes = count+tag.Count, bytes+tag.Bytes
 			return nil
 		}
 		body, _, err := s.body(r, f, tag, nil)
 		if err != nil {
 			return err
 		}
-		item.EachImage(body, tag.firstID, func(it Item) bool {
+		item.EachImage(body, tag.FirstID, func(it Item) bool {
 			if !gone.Has(it.ID) {
 				count++
 				bytes += int64(len(it.Data))
@@ -282,15 +283,15 @@ func damagedIfMissing(r *run, err error) error {
 }
 
 // eachFrame calls f for every frame of a run that is recorded.
-func (s *spool) eachFrame(r *run, f func(segment.RunFrame, frameTag) error) error {
+func (s *spool) eachFrame(r *run, f func(segment.RunFrame, runs.Tag) error) error {
 	reader, err := s.reader(r)
 	if err == nil {
-		err = reader.Covers(r.recorded.end)
+		err = reader.Covers(r.recorded.End)
 	}
-	for off := int64(segment.RunStart); err == nil && off < r.recorded.end; {
+	for off := int64(segment.RunStart); err == nil && off < r.recorded.End; {
 		var frame segment.RunFrame
-		if frame, err = reader.Frame(off, r.recorded.end); err == nil {
-			err = f(frame, parseFrameTag(frame.Tag))
+		if frame, err = reader.Frame(off, r.recorded.End); err == nil {
+			err = f(frame, runs.ParseTag(frame.Tag))
 			off = frame.Next
 		}
 	}
@@ -302,7 +303,7 @@ func (s *spool) readUpTo(q *queue, last uint64) (items []keptItem, err error) {
 	b := q.backlog
 	for b.onDisk > 0 && b.next.id <= last {
 		at := b.next
-		f, tag, err := s.seek(&at, at.run.written.end)
+		f, tag, err := s.seek(&at, at.run.written.End)
 		if err != nil {
 			return nil, err
 		}
@@ -311,14 +312,14 @@ func (s *spool) readUpTo(q *queue, last uint64) (items []keptItem, err error) {
 			b.next = place{b.runs[slices.Index(b.runs, at.run)+1], segment.RunStart, at.id}
 			continue
 		}
-		if tag.firstID > last {
+		if tag.FirstID > last {
 			return items, nil
 		}
 		body, _, err := s.body(at.run, f, tag, nil)
 		if err != nil {
 			return nil, err
 		}
-		item.EachImage(body, tag.firstID, func(it Item) bool {
+		item.EachImage(body, tag.FirstID, func(it Item) bool {
 			if it.ID > last {
 				return false
 			}
@@ -329,7 +330,7 @@ func (s *spool) readUpTo(q *queue, last uint64) (items []keptItem, err error) {
 			}
 			return true
 		})
-		b.next.id = max(b.next.id, min(tag.lastID, last)+1)
+		b.next.id = max(b.next.id, min(tag.LastID, last)+1)
 	}
 	return items, nil
 }
@@ -339,7 +340,7 @@ func (s *spool) readUpTo(q *queue, last uint64) (items []keptItem, err error) {
 func (s *spool) eachOnDisk(b *backlog, f func(Item) bool) error {
 	at, left, more := b.next, b.onDisk, true
 	for left > 0 && more {
-		frame, tag, err := s.seek(&at, at.run.written.end)
+		frame, tag, err := s.seek(&at, at.run.written.End)
 		if err != nil {
 			return err
 		}
@@ -351,14 +352,14 @@ func (s *spool) eachOnDisk(b *backlog, f func(Item) bool) error {
 		if err != nil {
 			return err
 		}
-		item.EachImage(body, tag.firstID, func(it Item) bool {
+		item.EachImage(body, tag.FirstID, func(it Item) bool {
 			if it.ID >= at.id && !b.gone.Has(it.ID) {
 				left--
 				more = f(it)
 			}
 			return more
 		})
-		at.offset, at.id = frame.Next, tag.lastID+1
+		at.offset, at.id = frame.Next, tag.LastID+1
 	}
 	return nil
 }
@@ -370,17 +371,17 @@ func (s *spool) newest(b *backlog) (added Time, err error) {
 	}
 	var last segment.RunFrame
 	r := b.runs[len(b.runs)-1]
-	err = s.eachFrame(r, func(f segment.RunFrame, _ frameTag) error {
+	err = s.eachFrame(r, func(f segment.RunFrame, _ runs.Tag) error {
 		last = f
 		return nil
 	})
 	if err != nil {
 		return 0, err
 	}
-	tag := parseFrameTag(last.Tag)
+	tag := runs.ParseTag(last.Tag)
 	body, _, err := s.body(r, last, tag, nil)
 	if err == nil {
-		item.EachImage(body, tag.firstID, func(it Item) bool {
+		item.EachImage(body, tag.FirstID, func(it Item) bool {
 			added = it.Added
 			return true
 		})
@@ -396,7 +397,7 @@ func (s *spool) find() error {
 	}
 	s.found = make(map[uint64]bool)
 	for _, name := range names {
-		if number, ok := parseRunName(name); ok {
+		if number, ok := runs.ParseName(name); ok {
 			s.found[number] = true
 			s.isTaken(number)
 		}
@@ -424,7 +425,7 @@ func (s *spool) clean() error {
 		if claimed[number] || s.e.withheld.runs[number] {
 			continue
 		}
-		name := runPath(s.dir, number)
+		name := runs.Path(s.dir, number)
 		if n++; n == 1 {
 			first = name
 		}

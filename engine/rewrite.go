@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/record"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -163,10 +164,10 @@ func (e *Engine) takeRewrite(l *letGo, n int64) bool {
 func (q *queue) stateSize() int64 {
 	n := int64(2 + numberSize(q.number) + numberSize(q.nextID) + numberSize(uint64(q.created)) + len(q.name))
 	if b := q.backlog; b != nil {
-		n += int64(len(b.runs)+len(b.spent))*maxSpillSize + int64(len(b.gone))*maxRemoveSize
+		n += int64(len(b.runs)+len(b.spent))*record.MaxSpillSize + int64(len(b.gone))*record.MaxRemoveSize
 	}
 	if q.spilled {
-		n += (1 + q.returned.count + q.open.count + q.moving.count) * maxRemoveSize
+		n += (1 + q.returned.count + q.open.count + q.moving.count) * record.MaxRemoveSize
 	}
 	return n
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -37,14 +38,14 @@ var errBeingWritten = errors.New("run is being written")
 func (s *spool) rewrite(q *queue, b *backlog, r *run) error {
 	sh := q.shard
 	sh.mu.Lock()
-	from, end, epoch := max(r.recorded.end, segment.RunStart), r.written.end, b.epoch
+	from, end, epoch := max(r.recorded.End, segment.RunStart), r.written.End, b.epoch
 	busy, mode := r.busy, s.runIO(q)
 	sh.mu.Unlock()
 	if busy {
 		return errBeingWritten
 	}
 	number, made := s.lastRun.Add(1), s.lostNames.Load()
-	w, err := segment.CreateRun(s.fs, runPath(s.dir, number), number, mode)
+	w, err := segment.CreateRun(s.fs, runs.Path(s.dir, number), number, mode)
 	if err != nil {
 		return err
 	}
@@ -70,7 +71,7 @@ func (s *spool) rewrite(q *queue, b *backlog, r *run) error {
 }
 
 // copyFrames copies the frames of r from an offset up to another one to w.
-func (s *spool) copyFrames(w *segment.RunWriter, r *run, from, end int64) (n runState, err error) {
+func (s *spool) copyFrames(w *segment.RunWriter, r *run, from, end int64) (n runs.State, err error) {
 	reader, err := segment.OpenRun(s.fs, r.path, r.id, s.e.newReadAhead())
 	if err != nil {
 		return n, err
@@ -88,7 +89,7 @@ func (s *spool) copyFrames(w *segment.RunWriter, r *run, from, end int64) (n run
 			return n, err
 		}
 		w.Add(coder, f.Tag, body)
-		n.add(parseFrameTag(f.Tag))
+		n.Add(runs.ParseTag(f.Tag))
 		if off = f.Next; w.Buffered() >= spillBatch {
 			err = w.Write()
 		}
@@ -96,7 +97,7 @@ func (s *spool) copyFrames(w *segment.RunWriter, r *run, from, end int64) (n run
 	if err == nil {
 		err = w.Write()
 	}
-	n.end = w.End()
+	n.End = w.End()
 	return n, err
 }
 
@@ -104,11 +105,11 @@ func (s *spool) copyFrames(w *segment.RunWriter, r *run, from, end int64) (n run
 // its place. The caller holds the shard's mutex.
 func (b *backlog) replace(r, fresh *run, from int64) {
 	i := slices.Index(b.runs, r)
-	if b.next.run == r && (b.next.offset >= from || r.recorded.end == 0) {
+	if b.next.run == r && (b.next.offset >= from || r.recorded.End == 0) {
 		b.next = place{fresh, segment.RunStart, b.next.id}
 	}
 	r.written, r.broken = r.recorded, false
-	if r.recorded.end > 0 {
+	if r.recorded.End > 0 {
 		b.runs = slices.Insert(b.runs, i+1, fresh)
 		return
 	}

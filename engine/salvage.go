@@ -9,6 +9,8 @@ import (
 
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/record"
+	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -40,7 +42,7 @@ type salvagedRun struct {
 // checkedFrame is a frame that is whole.
 type checkedFrame struct {
 	offset int64
-	frameTag
+	runs.Tag
 }
 
 // salvagedQueue is a queue as it can be had.
@@ -78,18 +80,18 @@ func (v *salvage) gap(g segment.Gap) {
 func (v *salvage) surveyFrame(f segment.Frame) error {
 	v.whole = v.whole || f.Segment == 1
 	for b, off := f.Payload, 0; off < len(b); {
-		rec, size, err := parseRecord(b[off:])
+		rec, size, err := record.Parse(b[off:])
 		if err != nil {
 			return nil // replay tells
 		}
 		off += size
-		if rec.kind != recordSpill {
+		if rec.Kind != record.KindSpill {
 			continue
 		}
-		if r := v.runs[rec.run]; r == nil || r.recorded.end <= rec.spill.end {
-			v.runs[rec.run] = &salvagedRun{queue: rec.queue, run: run{
-				path: runPath(v.d.e.spool.dir, rec.run.Number), id: rec.run,
-				written: rec.spill, recorded: rec.spill,
+		if r := v.runs[rec.Run]; r == nil || r.recorded.End <= rec.Spill.End {
+			v.runs[rec.Run] = &salvagedRun{queue: rec.Queue, run: run{
+				path: runs.Path(v.d.e.spool.dir, rec.Run.Number), id: rec.Run,
+				written: rec.Spill, recorded: rec.Spill,
 			}}
 		}
 	}
@@ -100,7 +102,7 @@ func (v *salvage) surveyFrame(f segment.Frame) error {
 func (v *salvage) checkRuns() error {
 	for _, r := range v.runs {
 		var err error
-		r.gaps, err = v.eachFrame(r, func(f segment.RunFrame, tag frameTag, _ []byte) error {
+		r.gaps, err = v.eachFrame(r, func(f segment.RunFrame, tag runs.Tag, _ []byte) error {
 			r.frames = append(r.frames, checkedFrame{f.Offset, tag})
 			return nil
 		})
@@ -117,13 +119,13 @@ func (v *salvage) checkRuns() error {
 // eachFrame calls f for every frame of a run that is whole, with its body, which is valid during
 // the call.
 func (v *salvage) eachFrame(
-	r *salvagedRun, f func(segment.RunFrame, frameTag, []byte) error,
+	r *salvagedRun, f func(segment.RunFrame, runs.Tag, []byte) error,
 ) ([]segment.RunGap, error) {
 	s := v.d.e.spool
-	return segment.SalvageRun(s.fs, r.path, r.id, r.recorded.end, &s.decoder,
+	return segment.SalvageRun(s.fs, r.path, r.id, r.recorded.End, &s.decoder,
 		func(frame segment.RunFrame, body []byte) error {
-			tag := parseFrameTag(frame.Tag)
-			if _, err := tag.check(body); err != nil {
+			tag := runs.ParseTag(frame.Tag)
+			if _, err := tag.Check(body); err != nil {
 				return &segment.CorruptionError{Path: r.path, Offset: frame.Offset, Reason: err.Error()}
 			}
 			return f(frame, tag, body)
@@ -136,24 +138,24 @@ func (r *salvagedRun) idsIn(g segment.RunGap) idset.Range {
 		return idset.Between(1, 0)
 	}
 	if g.Tag != nil {
-		tag := parseFrameTag(*g.Tag)
-		return tag.ids()
+		tag := runs.ParseTag(*g.Tag)
+		return tag.IDs()
 	}
-	ids := r.recorded.ids()
+	ids := r.recorded.IDs()
 	for _, f := range r.frames {
 		if f.offset < g.Offset {
-			ids.First = max(ids.First, f.lastID+1)
+			ids.First = max(ids.First, f.LastID+1)
 		} else {
-			ids.Last = min(ids.Last, f.firstID-1)
+			ids.Last = min(ids.Last, f.FirstID-1)
 		}
 	}
 	for _, other := range r.gaps {
 		switch {
 		case other.Tag == nil:
 		case other.Offset < g.Offset:
-			ids.First = max(ids.First, parseFrameTag(*other.Tag).lastID+1)
+			ids.First = max(ids.First, runs.ParseTag(*other.Tag).LastID+1)
 		case other.Offset > g.Offset:
-			ids.Last = min(ids.Last, parseFrameTag(*other.Tag).firstID-1)
+			ids.Last = min(ids.Last, runs.ParseTag(*other.Tag).FirstID-1)
 		}
 	}
 	return ids
@@ -261,12 +263,12 @@ func (v *salvage) runsOf(q *salvagedQueue) error {
 		if r.queue != q.number {
 			continue
 		}
-		live := liveRun{salvagedRun: r, gone: gone.Within(r.recorded.ids())}
+		live := liveRun{salvagedRun: r, gone: gone.Within(r.recorded.IDs())}
 		items, bytes, err := v.survey(q, &live)
 		if err != nil {
 			return err
 		}
-		gone = gone.Add(r.recorded.ids())
+		gone = gone.Add(r.recorded.IDs())
 		lost := len(live.lostOf(q)) > 0
 		if items == 0 && !lost {
 			continue // the file need not even be there
@@ -291,15 +293,15 @@ func (v *salvage) survey(q *salvagedQueue, r *liveRun) (items, bytes int64, err 
 	}
 	if len(r.gone) == 0 {
 		for _, f := range r.frames {
-			items, bytes, r.first = items+f.count, bytes+f.bytes, min(r.first, f.firstID)
+			items, bytes, r.first = items+f.Count, bytes+f.Bytes, min(r.first, f.FirstID)
 		}
 		return items, bytes, nil
 	}
-	_, err = v.eachFrame(r.salvagedRun, func(_ segment.RunFrame, tag frameTag, body []byte) error {
-		if r.gone.Count(tag.ids()) == tag.lastID-tag.firstID+1 {
+	_, err = v.eachFrame(r.salvagedRun, func(_ segment.RunFrame, tag runs.Tag, body []byte) error {
+		if r.gone.Count(tag.IDs()) == tag.LastID-tag.FirstID+1 {
 			return nil
 		}
-		item.EachImage(body, tag.firstID, func(it Item) bool {
+		item.EachImage(body, tag.FirstID, func(it Item) bool {
 			if r.lives(it.ID) {
 				items, bytes, r.first = items+1, bytes+int64(len(it.Data)), min(r.first, it.ID)
 			}
@@ -311,7 +313,7 @@ func (v *salvage) survey(q *salvagedQueue, r *liveRun) (items, bytes int64, err 
 }
 
 // lives reports whether the item of an id is one of the run's that live.
-func (r *liveRun) lives(id uint64) bool { return r.recorded.holds(id) && !r.gone.Has(id) }
+func (r *liveRun) lives(id uint64) bool { return r.recorded.Holds(id) && !r.gone.Has(id) }
 
 // lostOf returns the ids of items that lived in the run's gaps, and are not in the journal still.
 func (r *liveRun) lostOf(q *salvagedQueue) (lost idset.Set) {
@@ -329,6 +331,6 @@ func (r *liveRun) without(q *salvagedQueue, ids idset.Range) idset.Set {
 			gone = gone.Add(idset.One(id))
 		}
 	}
-	ids.First, ids.Last = max(ids.First, r.recorded.firstID), min(ids.Last, r.recorded.lastID)
+	ids.First, ids.Last = max(ids.First, r.recorded.FirstID), min(ids.Last, r.recorded.LastID)
 	return ids.Minus(gone)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kestrelmq/kestrel/engine/histogram"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/record"
 )
 
 // shard is a part of the queues under one lock. A queue and its fanout children are in the same
@@ -32,7 +33,7 @@ type shard struct {
 
 	// Scratch of put.
 	targets []*queue
-	to      []destination
+	to      []record.Destination
 
 	_ [64]byte // keeps the locks of two shards out of one cache line
 }

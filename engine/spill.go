@@ -8,6 +8,7 @@ import (
 
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -122,7 +123,7 @@ func (s *spool) openWriter(q *queue, job *spillJob) error {
 		return err
 	}
 	number, made := s.lastRun.Add(1), s.lostNames.Load()
-	w, err := segment.CreateRun(s.fs, runPath(s.dir, number), number, job.io)
+	w, err := segment.CreateRun(s.fs, runs.Path(s.dir, number), number, job.io)
 	if err != nil {
 		return err
 	}
@@ -155,8 +156,8 @@ func (s *spool) write(job *spillJob) error {
 		}
 	}()
 	for _, c := range job.chunks {
-		tag := frameTag{c.FirstID, c.LastID, c.Count, c.Bytes}
-		job.starts = append(job.starts, w.Add(s.coder, tag.encode(), c.Buf[c.Off:]))
+		tag := runs.Tag{FirstID: c.FirstID, LastID: c.LastID, Count: c.Count, Bytes: c.Bytes}
+		job.starts = append(job.starts, w.Add(s.coder, tag.Encode(), c.Buf[c.Off:]))
 		if uint64(c.Count) <= c.LastID-c.FirstID {
 			job.noteGaps(c)
 		}
@@ -240,14 +241,14 @@ func (s *spool) publish(q *queue, job *spillJob) {
 		b.gone = b.gone.Add(gap)
 	}
 	for i, c := range job.chunks {
-		if w := job.run.written; w.count > 0 && c.FirstID > w.lastID+1 {
-			b.gone = b.gone.Add(idset.Between(w.lastID+1, c.FirstID-1))
+		if w := job.run.written; w.Count > 0 && c.FirstID > w.LastID+1 {
+			b.gone = b.gone.Add(idset.Between(w.LastID+1, c.FirstID-1))
 		}
-		job.run.written.add(frameTag{c.FirstID, c.LastID, c.Count, c.Bytes})
+		job.run.written.Add(runs.Tag{FirstID: c.FirstID, LastID: c.LastID, Count: c.Count, Bytes: c.Bytes})
 		q.writtenTo = c.LastID
 		s.e.place(q, c, place{job.run, job.starts[i], c.FirstID})
 	}
-	job.run.written.end = job.end
+	job.run.written.End = job.end
 	if b.growing != job.run { // a sync of it failed meanwhile
 		s.wantRecord(q)
 	}
@@ -335,10 +336,10 @@ func (s *spool) next(q *queue, b *backlog) {
 	if r == nil {
 		return
 	}
-	if r.written.end >= s.runLimit(b) {
+	if r.written.End >= s.runLimit(b) {
 		b.growing = nil
 	}
-	if b.growing == nil || r.written.end-max(r.recorded.end, segment.RunStart) >= recordEvery {
+	if b.growing == nil || r.written.End-max(r.recorded.End, segment.RunStart) >= recordEvery {
 		s.wantRecord(q)
 	}
 }

@@ -239,7 +239,7 @@ func (s *spool) tend() {
 // unrecorded reports whether runs hold items that the journal still has to vouch for.
 func (b *backlog) unrecorded() bool {
 	n := len(b.runs)
-	return n > 0 && b.runs[n-1].recorded.end != b.runs[n-1].written.end
+	return n > 0 && b.runs[n-1].recorded.End != b.runs[n-1].written.End
 }
 
 // unclosed reports whether a run that grows no more is open.

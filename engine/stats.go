@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/kestrelmq/kestrel/engine/internal/record"
 )
 
 // QueueStats is a queue at one moment. Counters are since the queue was made or the process
@@ -87,11 +89,11 @@ func (q *queue) stats(now Time) QueueStats {
 		s.MemItems, s.MemBytes = s.MemItems-b.count, s.MemBytes-b.bytes
 		s.ReadBehind = b.inReadBehind
 		for _, r := range b.runs {
-			s.BacklogBytes += r.written.end
+			s.BacklogBytes += r.written.End
 		}
 	}
 	if q.opts.KeepJournal {
-		s.JournalBytes = (s.MemItems+s.OpenReads)*usualPutSize + s.MemBytes + q.open.bytes
+		s.JournalBytes = (s.MemItems+s.OpenReads)*record.UsualPutSize + s.MemBytes + q.open.bytes
 	}
 	if it, ok := q.first(); ok {
 		since := q.lastGone

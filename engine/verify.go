@@ -186,7 +186,7 @@ func (b *backlog) verify(q *queue, broken func(string, ...any) error) error {
 	case b.inReadBehind && b.count == 0:
 		return broken("B2: in read-behind with nothing behind")
 	}
-	if b.onDisk > 0 && !slices.Contains(b.runs, b.next.run) && b.next.offset < b.next.run.written.end {
+	if b.onDisk > 0 && !slices.Contains(b.runs, b.next.run) && b.next.offset < b.next.run.written.End {
 		return broken("B4: the next run is not among the %d runs", len(b.runs))
 	}
 	if w := &q.window; w.Count > 0 && b.inReadBehind &&

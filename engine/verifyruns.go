@@ -9,13 +9,15 @@ import (
 
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/record"
+	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
 // told is what the journal says of the queue of one number, as far as runs are concerned.
 type told struct {
 	deleted bool
-	runs    map[segment.RunID]runState
+	runs    map[segment.RunID]runs.State
 	gone    idset.Set
 	kept    map[uint64]bool
 }
@@ -66,7 +68,7 @@ func (e *Engine) readTold() (toldRuns, error) {
 
 func (t toldRuns) frame(b []byte) error {
 	for len(b) > 0 {
-		rec, size, err := parseRecord(b)
+		rec, size, err := record.Parse(b)
 		if err != nil {
 			return err
 		}
@@ -76,38 +78,38 @@ func (t toldRuns) frame(b []byte) error {
 	return nil
 }
 
-func (t toldRuns) record(rec *record) {
-	if rec.queue == 0 { // next or fanout
+func (t toldRuns) record(rec *record.Record) {
+	if rec.Queue == 0 { // next or fanout
 		return
 	}
-	q := t[rec.queue]
+	q := t[rec.Queue]
 	if q == nil {
-		q = &told{runs: make(map[segment.RunID]runState), kept: make(map[uint64]bool)}
-		t[rec.queue] = q
+		q = &told{runs: make(map[segment.RunID]runs.State), kept: make(map[uint64]bool)}
+		t[rec.Queue] = q
 	}
-	switch rec.kind {
-	case recordRemove:
-		q.remove(idset.Between(rec.id, rec.id+uint64(rec.more)))
-	case recordFlush:
+	switch rec.Kind {
+	case record.KindRemove:
+		q.remove(idset.Between(rec.ID, rec.ID+uint64(rec.More)))
+	case record.KindFlush:
 		var except idset.Set
-		for list := rec.list; len(list) > 0; {
-			id := list.next()
+		for list := rec.List; len(list) > 0; {
+			id := list.Next()
 			except = except.Add(idset.One(id))
 		}
-		if rec.limit > 1 {
-			for _, ids := range idset.Between(1, rec.limit-1).Minus(except) {
+		if rec.Limit > 1 {
+			for _, ids := range idset.Between(1, rec.Limit-1).Minus(except) {
 				q.remove(ids)
 			}
 		}
-	case recordKeep:
-		q.kept[rec.id] = true
-	case recordDelete:
+	case record.KindKeep:
+		q.kept[rec.ID] = true
+	case record.KindDelete:
 		*q = told{deleted: true}
-	case recordSpill:
+	case record.KindSpill:
 		if q.deleted { // verifyTold says so
-			q.runs = make(map[segment.RunID]runState)
+			q.runs = make(map[segment.RunID]runs.State)
 		}
-		q.runs[rec.run] = rec.spill
+		q.runs[rec.Run] = rec.Spill
 	}
 }
 
@@ -129,9 +131,9 @@ func (s *spool) verifyTold(t *told) error {
 	newestFirst := func(a, b segment.RunID) int { return cmp.Compare(b.Number, a.Number) }
 	for _, id := range slices.SortedFunc(maps.Keys(t.runs), newestFirst) {
 		state := t.runs[id]
-		ids := state.ids()
+		ids := state.IDs()
 		for _, needed := range ids.Minus(covered) {
-			err := s.verifyHolds(&run{path: runPath(s.dir, id.Number), id: id, recorded: state}, needed)
+			err := s.verifyHolds(&run{path: runs.Path(s.dir, id.Number), id: id, recorded: state}, needed)
 			if err != nil {
 				return fmt.Errorf("run %d, %+v, of which the journal needs %+v: %w", id.Number, state, needed, err)
 			}
@@ -146,24 +148,24 @@ func (s *spool) verifyHolds(r *run, ids idset.Range) error {
 	reader, err := segment.OpenRun(s.fs, r.path, r.id, nil)
 	if err == nil {
 		defer reader.Close()
-		err = reader.Covers(r.recorded.end)
+		err = reader.Covers(r.recorded.End)
 	}
 	var decoder segment.Coder
 	defer decoder.Close()
 	var held idset.Set
-	for off := int64(segment.RunStart); err == nil && off < r.recorded.end; {
+	for off := int64(segment.RunStart); err == nil && off < r.recorded.End; {
 		var f segment.RunFrame
 		var body []byte
-		if f, err = reader.Frame(off, r.recorded.end); err != nil {
+		if f, err = reader.Frame(off, r.recorded.End); err != nil {
 			break
 		}
 		off = f.Next
-		tag := parseFrameTag(f.Tag)
-		if tag.lastID < ids.First || tag.firstID > ids.Last {
+		tag := runs.ParseTag(f.Tag)
+		if tag.LastID < ids.First || tag.FirstID > ids.Last {
 			continue
 		}
 		if body, err = reader.Body(&decoder, nil, f); err == nil {
-			item.EachImage(body, tag.firstID, func(it Item) bool {
+			item.EachImage(body, tag.FirstID, func(it Item) bool {
 				held = held.Add(idset.One(it.ID))
 				return true
 			})

@@ -78,11 +78,11 @@ func contentControls() []control {
 	checksum := replaced("segment/read.go", `return f, "payload fails its checksum", nil`, "_ = 0")
 	return []control{
 		{breaks: "recovery takes one removed item back", edits: replaced(replayFile,
-			"idset.Between(rec.id, rec.id+uint64(rec.more))", "idset.Between(rec.id, rec.id+uint64(rec.more)-1)"),
+			"idset.Between(rec.ID, rec.ID+uint64(rec.More))", "idset.Between(rec.ID, rec.ID+uint64(rec.More)-1)"),
 			experiment: kill, cycles: 20},
 		{breaks: "recovery skips the first item of a flush", edits: replaced(replayFile,
-			"q.remove(&r.pool, idset.Between(next, rec.limit-1))",
-			"q.remove(&r.pool, idset.Between(next+1, rec.limit-1))"),
+			"q.remove(&r.pool, idset.Between(next, rec.Limit-1))",
+			"q.remove(&r.pool, idset.Between(next+1, rec.Limit-1))"),
 			test: "./engine TestCrashEveryWrite"},
 		{breaks: "confirms are not recorded", edits: replaced("engine/fetch.go",
 			"t = r.q.remove(e.journal, r.item.ID)", "t = Ticket{}"), experiment: kill, cycles: 20},
@@ -123,9 +123,9 @@ func spillControls() []control {
 	twice := replaced("engine/fill.go", "		if it.ID < b.next.id || b.gone.Has(it.ID) {",
 		"		if b.gone.Has(it.ID) {")
 	soon := []edit{
-		{"engine/backlog.go", "b.runs[0].written.lastID < head {", "b.runs[0].written.firstID < head {"},
-		{"engine/backlog.go", "b.runs[0].written.lastID < q.headID() {",
-			"b.runs[0].written.firstID < q.headID() {"},
+		{"engine/backlog.go", "b.runs[0].written.LastID < head {", "b.runs[0].written.FirstID < head {"},
+		{"engine/backlog.go", "b.runs[0].written.LastID < q.headID() {",
+			"b.runs[0].written.FirstID < q.headID() {"},
 	}
 	unsynced := replaced("segment/run.go", "	err := w.file.Datasync()", "	err := error(nil)")
 	lost := replaced(osFile, "func (f osFile) extend(size int64) error {",
@@ -147,7 +147,7 @@ func (f osFile) extend(size int64) error {`)
 		{breaks: "what is gone of a deleted run is not told again", edits: []edit{
 			{"engine/checkpoint.go", "		if runs = q.recordedRuns(); len(runs) > 0 || q.spilled {",
 				"		if runs = q.recordedRuns(); q.backlog != nil {"},
-			{"engine/forgo.go", "			e.recordRuns(q, nil, r.recorded.ids())\n",
+			{"engine/forgo.go", "			e.recordRuns(q, nil, r.recorded.IDs())\n",
 				"			_ = r\n"},
 		}, test: "./engine TestTrimBesideSpentRun"},
 	}

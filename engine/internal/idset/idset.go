@@ -11,7 +11,7 @@ func Between(first, last uint64) Range { return Range{first, last} }
 // One is the range of one id.
 func One(id uint64) Range { return Range{id, id} }
 
-// IsEmpty reports whether there is no id in r.
+// isEmpty reports whether there is no id in r.
 func (r Range) isEmpty() bool { return r.First > r.Last }
 
 // Minus returns what of r is not in s.
