@@ -111,8 +111,13 @@ func (l *loop) open(s *session) {
 }
 
 // leave begins the end of a session whose client sends nothing more: it is closed when the replies
-// that are due have left. It reports false if there are none.
+// that are due have left. It reports false if there are none. A job, or a report, that is under way
+// ends first: its reply is due as well.
 func (l *loop) leave(s *session) bool {
+	if s.answering() {
+		s.leaving = true
+		return true
+	}
 	if len(s.out) == 0 {
 		return false
 	}

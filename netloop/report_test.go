@@ -142,6 +142,36 @@ func TestReportHangUp(t *testing.T) {
 	})
 }
 
+// TestReportHalfClose tests that a client that only shuts down its sending side gets the whole
+// report, and the replies to what it had sent behind it.
+func TestReportHalfClose(t *testing.T) {
+	for _, request := range []string{"stats", "dump_stats", "dump_config"} {
+		t.Run(request, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ts := newTestServer(t, reportOptions(), defaults())
+				defer ts.stop()
+				r := dialReader(ts, true)
+				ts.do(func() {
+					ts.loop.begin()
+					r.session.receive([]byte(request + "\r\nversion\r\nget queue0001/t=60000\r\n"))
+					if !ts.loop.leave(&r.session) {
+						ts.loop.gone(&r.session, true) // as the driver does
+					}
+					ts.loop.tick()
+				})
+				synctest.Wait()
+				got, ended := r.received()
+				if want := "END\r\n" + "VERSION " + Version + "\r\n"; !strings.HasSuffix(string(got), want) {
+					t.Errorf("the answer of %d bytes ends with %q, want %q", len(got), got[max(len(got)-60, 0):], want)
+				}
+				if n := strings.Count(string(got), "queue0999"); n == 0 || !ended {
+					t.Errorf("the last queue is there %d times, connection ended: %v", n, ended)
+				}
+			})
+		})
+	}
+}
+
 // TestTickYields tests that a loop whose mailbox is never empty still comes round to what clients
 // have sent. Without maxRounds the first tick would never end.
 func TestTickYields(t *testing.T) {

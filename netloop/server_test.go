@@ -136,6 +136,20 @@ func TestHalfClose(t *testing.T) {
 	}
 }
 
+// So does one that asks for a report, which is made on other goroutines.
+func TestHalfCloseReport(t *testing.T) {
+	s := startServer(t, Options{}, unsynced())
+	for _, request := range []string{"stats", "dump_stats", "dump_config"} {
+		p := dial(t, s)
+		p.send("get work\r\n%s\r\n", request)
+		p.CloseWrite()
+		if got := p.expectEnd(); !strings.HasPrefix(got, "END\r\n") || !strings.Contains(got, "work") ||
+			!strings.HasSuffix(got, "\r\nEND\r\n") {
+			t.Errorf("%s of a client that sends nothing more got %q", request, got)
+		}
+	}
+}
+
 // Items go to waiting readers of other loops, in the order in which the readers came.
 func TestHandOffBetweenLoops(t *testing.T) {
 	s := startServer(t, Options{Loops: 3}, unsynced())

@@ -92,6 +92,7 @@ type session struct {
 	pinned  bool  // a job uses what is in in; it is not moved or given back meanwhile
 	need    int   // bytes that the request at the start of in is known to have
 	skip    int64 // bytes of a refused item still to be read over
+	leaving bool  // the client sends nothing more; the session ends after the reply that is being made
 	yielded bool  // it is stalled because it has run much; nothing is read from it meanwhile
 
 	out      []byte                     // replies that have not left; nil if there are none
@@ -148,15 +149,23 @@ func (s *session) receive(buf []byte) {
 	s.loop.mark(s)
 }
 
-// resume runs requests that have been kept.
+// resume runs requests that have been kept. Afterwards a session whose client sends nothing more
+// ends, unless there is a reply still to be made.
 func (s *session) resume() {
-	if s.state != idle || s.inStart == len(s.in) {
-		return
+	if s.state == idle && s.inStart < len(s.in) {
+		s.inStart += s.run(s.in[s.inStart:])
+		if s.inStart == len(s.in) || s.state == closing {
+			s.dropInput()
+		}
 	}
-	s.inStart += s.run(s.in[s.inStart:])
-	if s.inStart == len(s.in) || s.state == closing {
-		s.dropInput()
+	if s.leaving && s.state != stalled && !s.answering() {
+		s.quit()
 	}
+}
+
+// answering reports whether a reply is being made on another goroutine: a job, or a piece of a report.
+func (s *session) answering() bool {
+	return s.wait.report != nil || s.state == waiting && s.wait.kind == waitJob
 }
 
 // A run of a session ends when it has cost so much, a request one, and so many bytes of it or its reply
