@@ -205,7 +205,11 @@ func memcacheGet(s *session, req *memcache.Request, times int) (done int) {
 		s.proto.refuse(s, errReadOpen)
 		return 1
 	}
-	return s.fetch(name, req.Queue, access, req.WaitMillis, times)
+	reply := req.Queue
+	if s.loop.server.opts.ReplyWithKey {
+		reply = req.Key
+	}
+	return s.fetch(name, reply, access, req.WaitMillis, times)
 }
 
 func memcacheMonitor(s *session, req *memcache.Request) {

@@ -66,6 +66,9 @@ type Options struct {
 	MaxItemSize int
 	// MaxLine is the longest request line in bytes.
 	MaxLine int
+	// ReplyWithKey has the reply to a GET of the memcache protocol repeat the whole key that was asked
+	// for, options included, and not only the queue. (memcache_reply_key)
+	ReplyWithKey bool
 	// MaxPending is how many bytes of replies may wait for a client that does not read, before the
 	// server stops running its requests; and how many bytes of requests are taken from a client
 	// whose requests are not run, because it waits or does not read, before it is cut off. An item

@@ -43,7 +43,7 @@ func parseGet(args []byte, req *Request) *ProtocolError {
 		return errMissingArgument
 	}
 	key, _ := cutWord(args)
-	req.Queue = key
+	req.Queue, req.Key = key, key
 	if slash := bytes.IndexByte(key, '/'); slash >= 0 {
 		req.Queue = key[:slash]
 		if slash == 0 && onlyByte(key, '/') {

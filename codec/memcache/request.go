@@ -7,6 +7,7 @@ type Request struct {
 	Op Op
 
 	Queue []byte // name as sent, ISO-8859-1, without GET options; empty if sent empty
+	Key   []byte // GET: name and options, as sent
 	Data  []byte // SET: the item's bytes
 	// Args holds the words after the command, separated by single spaces: for STATUS the one
 	// word that names the new status, for DUMP_STATS and DUMP_CONFIG the queue names, to be read

@@ -16,6 +16,12 @@ const (
 	FormatJSON = "json"
 )
 
+// What the reply to a GET of the memcache protocol repeats.
+const (
+	replyQueue   = "queue"
+	replyRequest = "request"
+)
+
 // defaultDataDir is where queues are kept unless something else is said: below the working
 // directory, so that any user can start a server and nobody's files are in the way.
 const defaultDataDir = "./kestrel-data"
@@ -39,6 +45,7 @@ type Config struct {
 	Filters    []string // admin_stats_filters
 	Profiling  bool
 	histograms bool
+	replyKey   string // replyQueue or replyRequest
 	statusFile string // "" for the file status in the data directory, or noStatusFile
 	LogLevel   slog.Level
 	LogFormat  string
@@ -64,6 +71,7 @@ func Default() *Config {
 		},
 		listen:     "127.0.0.1",
 		histograms: true,
+		replyKey:   replyQueue,
 		LogLevel:   slog.LevelInfo,
 		LogFormat:  formatText,
 	}
@@ -88,6 +96,7 @@ func (c *Config) finish() {
 	default:
 		c.Net.StatusFile = c.statusFile
 	}
+	c.Net.ReplyWithKey = c.replyKey == replyRequest
 	c.Engine.NoHistograms, c.Net.NoHistograms = !c.histograms, !c.histograms
 	for i, p := range Protocols() {
 		p.apply(&c.Net, c.addr(i))

@@ -164,6 +164,12 @@ func clientOptions() []Option[Config] {
 			return optional(at, 0, countValue[int]{at, 0, math.MaxInt32})
 		},
 	}, {
+		Key:  "memcache_reply_key",
+		Help: "what VALUE repeats: the queue, or all of the key, with its options",
+		At: func(c *Config) Value {
+			return choiceValue{&c.replyKey, []string{replyQueue, replyRequest}}
+		},
+	}, {
 		Key: "enable_session_trace", Was: []string{"enableSessionTrace"},
 		Help: "logs the beginning and end of every connection",
 		At:   func(c *Config) Value { return boolValue{&c.Net.TraceSessions} },
