@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"maps"
 	"net/http"
 	"regexp"
 
@@ -193,7 +194,10 @@ func (c *collector) storage(st *netloop.Stats) {
 	c.gauge("journal_failing", "1 while the journal cannot be written or synced, and puts are refused.",
 		boolGauge(e.JournalFailing))
 	c.gauge("disk_full", "1 while the disk has no room for the journal to grow, or less than its reserve.", boolGauge(e.DiskFull))
-	for class, n := range e.SyncErrors {
+	// Prometheus sees no increase in a series that begins with its first error.
+	failed := map[string]int64{"EIO": 0, "ENOSPC": 0, "other": 0}
+	maps.Copy(failed, e.SyncErrors)
+	for class, n := range failed {
 		c.counter("journal_sync_errors_total", "Syncs of the journal that failed.", n, "error", class)
 	}
 }
