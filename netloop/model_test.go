@@ -57,7 +57,9 @@ func (m *protocolModel) actions() map[string]func(*rapid.T) {
 		"hangUp":        m.hangUp,
 		"pass":          m.pass,
 		"flush":         m.flush,
+		"delete":        m.delete,
 		"kill":          m.kill,
+		"stop":          m.stop,
 	}
 }
 
@@ -68,7 +70,10 @@ const modelReads = 3
 type modelItem struct {
 	seq  int
 	data string
+	dead bool // it is open, and its queue was deleted
 }
+
+func (it modelItem) isDead() bool { return it.dead }
 
 // modelRead is an open read of the Thrift protocol.
 type modelRead struct {
@@ -134,7 +139,7 @@ func (m *protocolModel) queue(rt *rapid.T) string {
 
 func (m *protocolModel) newItem() modelItem {
 	m.seq++
-	return modelItem{m.seq, fmt.Sprintf("item%d", m.seq)}
+	return modelItem{seq: m.seq, data: fmt.Sprintf("item%d", m.seq)}
 }
 
 // take removes up to n items from the head.
@@ -147,7 +152,7 @@ func (m *protocolModel) take(queue string, n int) []modelItem {
 
 // giveBack puts items back at the head, in their order.
 func (m *protocolModel) giveBack(queue string, items []modelItem) {
-	m.ready[queue] = append(slices.Clone(items), m.ready[queue]...)
+	m.ready[queue] = append(slices.DeleteFunc(slices.Clone(items), modelItem.isDead), m.ready[queue]...)
 }
 
 // check compares what every protocol shows of the queues.
@@ -162,10 +167,10 @@ func (m *protocolModel) check(*rapid.T) {
 		r := m.thrift.call(m.thrift.codec.AppendCall(nil, thrift.MethodPeek, m.thrift.next(), []byte(queue)))
 		open := 0
 		for _, reads := range m.open {
-			open += len(reads[queue])
+			open += len(slices.DeleteFunc(slices.Clone(reads[queue]), modelItem.isDead))
 		}
 		for _, read := range m.reads {
-			if read.queue == queue {
+			if read.queue == queue && !read.item.dead {
 				open++
 			}
 		}
@@ -410,9 +415,38 @@ func (m *protocolModel) flush(rt *rapid.T) {
 	m.ready[queue] = nil
 }
 
-// kill ends the server as kill -9 would. What was open is back, everything in the order it was put.
+// delete deletes a queue. What is open of it still counts for its clients, and never comes back.
+func (m *protocolModel) delete(rt *rapid.T) {
+	queue := m.queue(rt)
+	m.ask(m.memcache, "delete "+queue+"\r\n", "DELETED\r\n")
+	m.ready[queue] = nil
+	for _, open := range m.open {
+		for i := range open[queue] {
+			open[queue][i].dead = true
+		}
+	}
+	for id, read := range m.reads {
+		if read.queue == queue {
+			read.item.dead = true
+			m.reads[id] = read
+		}
+	}
+}
+
+// kill ends the server as kill -9 would.
 func (m *protocolModel) kill(*rapid.T) {
 	m.ts.kill()
+	m.restart()
+}
+
+// stop ends the server while clients are connected and reads are open.
+func (m *protocolModel) stop(*rapid.T) {
+	m.ts.stop()
+	m.restart()
+}
+
+// restart starts another server. What was open is back, everything in the order it was put.
+func (m *protocolModel) restart() {
 	m.ts.start()
 	for _, read := range m.reads {
 		m.ready[read.queue] = append(m.ready[read.queue], read.item)
@@ -421,6 +455,7 @@ func (m *protocolModel) kill(*rapid.T) {
 		for _, open := range m.open {
 			m.ready[queue] = append(m.ready[queue], open[queue]...)
 		}
+		m.ready[queue] = slices.DeleteFunc(m.ready[queue], modelItem.isDead)
 		slices.SortFunc(m.ready[queue], func(a, b modelItem) int { return cmp.Compare(a.seq, b.seq) })
 	}
 	m.dial()
