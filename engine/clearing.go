@@ -24,7 +24,9 @@ type Clearing struct {
 	limit     uint64   // ids of its items from here on were put behind the flush
 	swept     int64    // expired items removed from it
 	dropping  bool     // its expired items cannot be read: they go with the others
-	waits     bool     // the next piece needs something of the disk
+	done      bool     // it is cleared; what it had to move may still be on its way
+	last      ReadRef  // what must have arrived before the next piece; zero for nothing
+	waits     bool     // the next piece needs last to arrive, or something of the disk
 	rubbish   rubbish
 
 	refusing string // the name of a queue that does not admit the client
@@ -83,7 +85,7 @@ func (e *Engine) clearOne(kind clearingKind, name []byte, clientID string) *Clea
 
 // Do does the next piece and reports whether there is more to do. A piece visits n queues, or
 // removes n expired items, or gives back as much memory; it takes n microseconds at most, about. It
-// never waits for the disk.
+// never waits for the disk, or for another goroutine.
 func (c *Clearing) Do(now Time, n int) (more bool) {
 	defer contain()
 	c.waits = false
@@ -100,11 +102,15 @@ func (c *Clearing) Do(now Time, n int) (more bool) {
 	return true
 }
 
-// Wait waits for what the next piece needs of the disk, if it does: items that are to go to another
-// queue are read back.
+// Wait waits for what the next piece needs: items that are to go to another queue are read back from the
+// disk, or arrive there, if another goroutine carries them.
 func (c *Clearing) Wait() {
 	defer contain()
 	if !c.waits {
+		return
+	}
+	if !c.last.IsZero() {
+		c.e.awaitMoves(c.queue, c.last)
 		return
 	}
 	err := c.e.spool.bring(c.queue)
@@ -163,7 +169,7 @@ func (c *Clearing) next() bool {
 	}
 	last := len(c.queues) - 1
 	c.queue, c.queues = c.queues[last], c.queues[:last]
-	c.limit, c.swept, c.dropping = 0, 0, false
+	c.limit, c.swept, c.dropping, c.done = 0, 0, false, false
 	return true
 }
 
@@ -171,11 +177,35 @@ func (c *Clearing) next() bool {
 func (c *Clearing) piece(now Time, n int) (steps int) {
 	q := c.queue
 	q.shard.mu.Lock()
-	done := true
+	if c.last.live() { // another goroutine carries it; what this one adds would not arrive any sooner
+		q.shard.mu.Unlock()
+		c.waits = true
+		return 0
+	}
+	c.last = ReadRef{}
+	if !c.done {
+		steps, c.done = c.work(q, now, n)
+	}
+	moves := q.shard.takeMoves()
+	q.shard.mu.Unlock()
+	c.e.finishMoves(now, moves)
+	if c.done && c.last.IsZero() {
+		c.queue = nil
+		if c.kind == clearFlush && !c.admitting || c.swept > 0 {
+			c.ticket = c.ticket.Merge(c.e.ticketSoFar(q))
+		}
+	}
+	return steps
+}
+
+// work is the part of piece that needs the shard's mutex, which the caller holds.
+func (c *Clearing) work(q *queue, now Time, n int) (steps int, done bool) {
 	switch {
 	case q.deleted:
+		return 0, true
 	case c.admitting:
 		c.ask(q)
+		return 0, true
 	case c.kind == clearFlush:
 		steps, done = c.flush(q, now, n)
 	case c.kind == clearExpired:
@@ -183,17 +213,12 @@ func (c *Clearing) piece(now Time, n int) (steps int) {
 	default:
 		t, left := c.e.delete(q)
 		c.ticket, c.rubbish = c.ticket.Merge(t), left
+		return 0, true
 	}
-	moves := q.shard.takeMoves()
-	q.shard.mu.Unlock()
-	c.e.finishMoves(now, moves)
-	if done {
-		c.queue = nil
-		if c.kind == clearFlush && !c.admitting || c.swept > 0 {
-			c.ticket = c.ticket.Merge(c.e.ticketSoFar(q))
-		}
+	if r := q.moving.tail; r != nil {
+		c.last = ReadRef{r, r.id}
 	}
-	return steps
+	return steps, done
 }
 
 // ask notes whether q admits the client. The caller holds the shard's mutex.

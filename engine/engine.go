@@ -126,6 +126,7 @@ func newEngine(opts Options) (*Engine, error) {
 		sh.queues = make(map[string]*queue)
 		sh.families = make(map[string]*family)
 		sh.timed = make(map[*queue]struct{})
+		sh.carried.L = &sh.mu
 		sh.pool = item.Pool{Memory: &e.memory, Arena: e.arena, Free: free}
 	}
 	return e, nil

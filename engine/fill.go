@@ -18,7 +18,8 @@ func isDamage(err error) bool {
 }
 
 // sweep removes expired items from the head of q, if a fetch has left that to it, and reports whether
-// there are more. When there are none it serves those who wait.
+// there are more. When there are none it serves those who wait. It also carries what others have left
+// of the moves of q.
 func (s *spool) sweep(q *queue) (more bool) {
 	sh, now := q.shard, s.now()
 	sh.mu.Lock()
@@ -28,6 +29,7 @@ func (s *spool) sweep(q *queue) (more bool) {
 			s.e.serve(q, now)
 		}
 	}
+	q.claimMoves()
 	moves := sh.takeMoves()
 	sh.mu.Unlock()
 	s.e.finishMoves(now, moves)

@@ -1,7 +1,10 @@
 package engine
 
 import (
+	"fmt"
 	"math"
+	"slices"
+	"sync"
 	"testing"
 )
 
@@ -112,4 +115,193 @@ func TestMovingQueueDoesNotExpire(t *testing.T) {
 		t.Error("the queue did not expire")
 	}
 	wantItems(t, e, "dead", "a")
+}
+
+// sweepingTwice returns an engine whose queue "q" holds items "a" to "d", which expire into the queue
+// "dead" that another lock guards. Somebody has taken "a" and "b" out of it, and not gone on: carry does
+// that. Later all of them have expired.
+func sweepingTwice(t *testing.T) (e *Engine, dead string, later Time, carry func()) {
+	t.Helper()
+	e, _ = newQuiet(t)
+	dead = nameInOtherShard(e, "q")
+	o := DefaultQueueOptions()
+	o.ExpireTo = dead
+	s := Settings{Default: DefaultQueueOptions(), Queues: map[string]QueueOptions{"q": o}}
+	if err := e.Reload(s); err != nil {
+		t.Fatal(err)
+	}
+	now := Now()
+	later = now + 10
+	e.spool.now = func() Time { return later }
+	for i, data := range []string{"a", "b", "c", "d"} {
+		p := PutRequest{Data: []byte(data), Expiry: now + Time(1+i/2)}
+		ticket, err := e.Put(now, []byte("q"), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustCommit(t, e, ticket)
+	}
+	sh := e.shardOf([]byte("q"))
+	sh.mu.Lock()
+	n := e.sweep(sh.queues["q"], now+2, sweepBatch)
+	moves := sh.takeMoves()
+	sh.mu.Unlock()
+	if n != 2 {
+		t.Fatalf("%d items were swept, want 2", n)
+	}
+	return e, dead, later, func() { e.finishMoves(later, moves) }
+}
+
+// TestMovesKeepTheirOrder has two goroutines sweep a queue: the second has nothing left to do while the
+// first has not gone on with what it took. What expired first arrives first.
+func TestMovesKeepTheirOrder(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		sweep func(e *Engine, later Time)
+	}{
+		{"fetch", func(e *Engine, later Time) {
+			if _, err := e.Fetch(later, []byte("q"), FetchRequest{}, &copied{}); err != ErrEmpty {
+				t.Errorf("Fetch = %v, want that the queue is empty", err)
+			}
+		}},
+		{"put", func(e *Engine, later Time) {
+			if _, err := e.Put(later, []byte("q"), PutRequest{Data: []byte("e")}); err != nil {
+				t.Error(err)
+			}
+		}},
+		{"removal of expired items", func(e *Engine, later Time) { e.FlushingExpired([]byte("q")).Do(later, 100) }},
+		{"flush", func(e *Engine, later Time) { e.Flushing([]byte("q"), "").Do(later, 100) }},
+		{"background", func(e *Engine, later Time) {
+			sh := e.shardOf([]byte("q"))
+			sh.mu.Lock()
+			e.sweepLater(sh.queues["q"])
+			sh.mu.Unlock()
+			spoolAll(e)
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e, dead, later, carry := sweepingTwice(t)
+			tt.sweep(e, later)
+			verify(t, e)
+			carry()
+			verify(t, e)
+			wantItems(t, e, dead, "a b c d")
+			mustCommit(t, e, Ticket{Written: e.journal.appendedEnd()})
+			wantItems(t, kill(t, e), dead, "a b c d")
+		})
+	}
+}
+
+// TestFlushWaitsForMoves has another goroutine carry what a flush, or a removal of expired items, has
+// taken out. It is over when that has arrived, and after a kill nothing is back where it was.
+func TestFlushWaitsForMoves(t *testing.T) {
+	for _, start := range []func(*Engine) *Clearing{
+		func(e *Engine) *Clearing { return e.Flushing([]byte("q"), "") },
+		func(e *Engine) *Clearing { return e.FlushingExpired([]byte("q")) },
+	} {
+		e, dead, later, carry := sweepingTwice(t)
+		c := start(e)
+		for range 3 {
+			if !c.Do(later, 100) {
+				t.Fatal("it is over, but nothing has arrived")
+			}
+		}
+		waited := make(chan struct{})
+		go func() {
+			c.Wait()
+			close(waited)
+		}()
+		carry()
+		<-waited
+		if c.Do(later, 100) {
+			t.Error("it goes on, but all has arrived")
+		}
+		_, ticket, err := c.Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustCommit(t, e, ticket)
+		killed := kill(t, e)
+		wantItems(t, killed, "q", "")
+		wantItems(t, killed, dead, "a b c d")
+	}
+}
+
+// TestMovesLeft has somebody meet more moves of others than one operation carries. The rest follows in
+// its order, with the next operation or in the background.
+func TestMovesLeft(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		finish func(e *Engine, later Time)
+	}{
+		{"background", func(e *Engine, _ Time) { spoolAll(e) }},
+		{"flush", func(e *Engine, later Time) {
+			if _, err := e.Flush(later, []byte("q"), ""); err != nil {
+				t.Error(err)
+			}
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e, dead, later, carry := sweepingTwice(t)
+			want := append([]string{"a", "b", "c", "d"}, putExpired(t, e, maxCarry, later)...)
+			var got copied
+			if _, err := e.Fetch(later, []byte("q"), FetchRequest{}, &got); err != ErrComing {
+				t.Fatalf("Fetch = %v, want that it leaves a part to the background", err)
+			}
+			carry()
+			if s, _ := e.QueueStats(later, []byte(dead)); s.Items != maxCarry {
+				t.Errorf("%d items have arrived, want %d", s.Items, maxCarry)
+			}
+			tt.finish(e, later)
+			if got := queued(e, dead); !slices.Equal(got, want) {
+				t.Errorf("%d items arrived, or not in order, want %d", len(got), len(want))
+			}
+		})
+	}
+}
+
+// putExpired puts n items into queue "q" that have expired later.
+func putExpired(t *testing.T, e *Engine, n int, later Time) (all []string) {
+	t.Helper()
+	var puts []PutRequest
+	for i := range n {
+		all = append(all, fmt.Sprint(i))
+		puts = append(puts, PutRequest{Data: []byte(all[i]), Expiry: later - 1})
+	}
+	ticket := Ticket{}
+	for len(puts) > 0 {
+		taken, u, err := e.PutAll(later-10, []byte("q"), puts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		puts, ticket = puts[taken:], ticket.Merge(u)
+	}
+	mustCommit(t, e, ticket)
+	return all
+}
+
+// TestMovesOfMany has many goroutines sweep one queue in all ways. All items arrive, in order.
+func TestMovesOfMany(t *testing.T) {
+	e, dead, later, carry := sweepingTwice(t)
+	want := append([]string{"a", "b", "c", "d"}, putExpired(t, e, 8*sweepBatch, later)...)
+	fetch := func() {
+		_, err := e.Fetch(later, []byte("q"), FetchRequest{}, &copied{})
+		if err != ErrEmpty && err != ErrComing {
+			t.Errorf("Fetch = %v, want that there is nothing", err)
+		}
+	}
+	var all sync.WaitGroup
+	for _, f := range []func(){
+		carry, fetch, fetch,
+		func() { e.FlushExpired(later, []byte("q")) },
+		func() { e.Flush(later, []byte("q"), "") },
+		func() { spoolAll(e) },
+	} {
+		all.Go(f)
+	}
+	all.Wait()
+	spoolAll(e)
+	if got := queued(e, dead); !slices.Equal(got, want) {
+		t.Errorf("%d items arrived, or not in order, want %d", len(got), len(want))
+	}
 }

@@ -35,8 +35,9 @@ type queue struct {
 	window   item.Window // never handed out
 	backlog  *backlog    // of a queue that is in read-behind, or has runs left; nil otherwise
 	open     readList    // handed out and not confirmed, longest ago first
-	moving   readList    // expired, on their way to another queue
+	moving   readList    // expired, on their way to another queue, in the order in which they arrive
 	waiters  waiterList
+	carried  bool    // somebody carries what is in moving: see finishMoves
 	sweeping bool    // expired items at the head are being removed in the background: see sweepLater
 	family   *family // of the queue's fanout children; nil without any
 

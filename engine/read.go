@@ -47,9 +47,10 @@ type read struct {
 	pinned uint64
 	opened Time
 	held   bool   // fetched with Hold: the queue's open-read timeout is not for it
+	target string // the queue it goes to; of moving reads alone
 	buf    []byte // capacity is a size class, or that of one large item
 
-	prev, next *read // in queue.open or queue.returned, or a pool
+	prev, next *read // in a list of the queue, or a pool
 }
 
 func (r *read) to(s readState) {
@@ -175,7 +176,7 @@ func (sh *shard) newRead(q *queue, it Item, segment uint64) *read {
 func (sh *shard) freeRead(r *read) {
 	r.to(readFree)
 	r.lieIn(0)
-	r.id, r.q, r.item = 0, nil, Item{}
+	r.id, r.q, r.item, r.target = 0, nil, Item{}, ""
 	sh.pool.Memory.Add(-int64(r.memory()))
 	class := readClass(cap(r.buf))
 	if class == readClasses || cap(r.buf) != readClassSize(class) || !sh.pool.Free.Keep(r.memory()) {

@@ -23,9 +23,10 @@ type shard struct {
 	lastRead  uint64 // identity of the newest read
 	puts      int64  // items accepted by puts, in every queue they went to
 
-	// Filled under mu by an operation that expires items into another queue, and emptied by it
-	// after it released mu.
-	moves []move
+	// Queues that the operation which holds mu carries for when it has released mu; it leaves the
+	// list empty. See finishMoves.
+	moves   []*queue
+	carried sync.Cond // on mu: somebody has stopped carrying for a queue
 	// timed holds the queues whose open reads end by themselves and that have some.
 	timed map[*queue]struct{}
 

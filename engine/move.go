@@ -1,0 +1,136 @@
+package engine
+
+import "github.com/kestrelmq/kestrel/engine/internal/record"
+
+// Two shards are never locked at once. So an expired item goes to another queue in two steps. The
+// operation that meets it, with the lock of its shard held, puts it into the moving list of its queue.
+// With no lock held, finishMoves then carries it to its target. Until it has arrived, the journal says
+// that its own queue has it.
+//
+// One goroutine at a time carries for a queue: so items arrive in the order of the list. It also carries
+// what others add meanwhile, and nobody waits for it but a Clearing.
+
+// maxCarry is how many items an operation carries at most, its own and those of others. The background
+// carries the others.
+const maxCarry = maxSweeps * sweepBatch
+
+// moveOut takes the first item of q, which is it, out of reach of fetches. The caller holds the shard's
+// mutex, and finishes the moves afterwards.
+func (e *Engine) moveOut(q *queue, it Item, target string) {
+	sh := q.shard
+	r := q.returned.head
+	if r != nil {
+		q.returned.remove(r)
+	} else {
+		r = sh.newRead(q, it, q.segmentOf(it.ID))
+		q.window.Pop(&sh.pool, it)
+		if q.backlog != nil {
+			e.popped(q)
+		}
+	}
+	q.lastGone = it.Added
+	r.to(readMoving)
+	r.target = target
+	q.moving.pushBack(r)
+	q.claimMoves()
+}
+
+// claimMoves has the caller, who holds the shard's mutex, carry what q is moving, unless somebody else
+// does: takeMoves returns q then.
+func (q *queue) claimMoves() {
+	if q.carried || q.moving.head == nil {
+		return
+	}
+	q.carried = true
+	q.shard.moves = append(q.shard.moves, q)
+}
+
+// takeMoves returns the queues that an operation on the shard is to carry for, for finishMoves.
+func (sh *shard) takeMoves() []*queue {
+	moves := sh.moves
+	sh.moves = nil
+	return moves
+}
+
+// finishMoves carries for the queues that takeMoves has returned, and for those that have to make room
+// for what arrives. The caller has locked no shard.
+func (e *Engine) finishMoves(now Time, moves []*queue) {
+	for len(moves) > 0 {
+		q := moves[0]
+		moves = append(moves[1:], e.carry(now, q)...)
+	}
+}
+
+// carry puts items that q is moving into the queues they go to, oldest first. It returns the queues that
+// the caller is to carry for because they made room.
+func (e *Engine) carry(now Time, q *queue) (more []*queue) {
+	sh := q.shard
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	for n := 0; n < maxCarry && q.moving.head != nil; n++ {
+		r := q.moving.head
+		var from record.Destination // where the journal has the item; zero if it does not
+		if q.inJournal() {
+			from = record.Destination{Queue: q.number, Item: r.item.ID}
+		}
+		sh.mu.Unlock()
+		more = append(more, e.moveIn(now, r, from)...)
+		sh.mu.Lock()
+		q.moving.remove(r)
+		if !q.deleted {
+			// The record of the move says so too. But what was recorded of q since then, before this
+			// lock was taken, counted the item among those that live.
+			q.remove(e.journal, r.item.ID)
+		}
+		sh.freeRead(r)
+	}
+	q.carried = false
+	if q.moving.head != nil {
+		e.spool.fills.add(q)
+	}
+	sh.carried.Broadcast()
+	return more
+}
+
+// moveIn appends the item of r to its target: directly, without its fanout children, as an item added
+// now that has no expiry of its own. An item that the target refuses is lost, and counted. It returns
+// the queues that the caller is to carry for because the target made room.
+func (e *Engine) moveIn(now Time, r *read, from record.Destination) (more []*queue) {
+	sh := e.shardOf([]byte(r.target))
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	q, err := sh.queues[r.target], error(nil)
+	if q == nil {
+		q, _, err = e.make(sh, now, r.target)
+	}
+	if err != nil {
+		e.log.Warn("expired item lost", "target", r.target, "err", err)
+		return nil
+	}
+	if err := e.makeRoom(q, now, len(r.item.Data), sweepBatch); err != nil {
+		q.counters.lostIn++
+		return sh.takeMoves()
+	}
+	q.counters.movedIn++
+	sh.targets = append(sh.targets[:0], q)
+	e.append(sh, now, Item{Data: r.item.Data, Flags: r.item.Flags, Added: now}, from)
+	return sh.takeMoves()
+}
+
+// awaitMoves waits until the item of last, which q is moving, has arrived, and all before it. If nobody
+// carries for q, it does so itself.
+func (e *Engine) awaitMoves(q *queue, last ReadRef) {
+	sh := q.shard
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	for last.live() {
+		if q.claimMoves(); len(sh.moves) == 0 {
+			sh.carried.Wait()
+			continue
+		}
+		moves := sh.takeMoves()
+		sh.mu.Unlock()
+		e.finishMoves(e.spool.now(), moves)
+		sh.mu.Lock()
+	}
+}
