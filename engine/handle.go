@@ -123,12 +123,21 @@ func (q *Queue) Flush() error {
 
 // FlushExpired removes expired items from the head and returns how many.
 func (q *Queue) FlushExpired() (int64, error) {
-	n, t := q.e.FlushExpired(Now(), q.name)
+	n, t, err := q.e.FlushingExpired(q.name).run(Now())
+	if err != nil {
+		return n, err
+	}
 	return n, q.e.Commit(t)
 }
 
 // Delete removes the queue with all its items, also those in open reads.
-func (q *Queue) Delete() error { return q.e.Commit(q.e.Delete(Now(), q.name)) }
+func (q *Queue) Delete() error {
+	_, t, err := q.e.Deleting(q.name).run(Now())
+	if err != nil {
+		return err
+	}
+	return q.e.Commit(t)
+}
 
 // Stats describes the queue; ok is false if it does not exist.
 func (q *Queue) Stats() (s QueueStats, ok bool) { return q.e.QueueStats(Now(), q.name) }

@@ -83,7 +83,7 @@ func (e *Engine) FlushAll(now Time, clientID string) (Ticket, error) {
 
 // Delete removes the queue called name with all its items, also those in open reads, and ends its
 // waits. The next use of the name makes a new queue. Deleting a queue that does not exist, or an
-// alias, does nothing.
+// alias, does nothing; nor does deleting one that is withheld: [Engine.Deleting] returns the error.
 func (e *Engine) Delete(now Time, name []byte) Ticket {
 	defer contain()
 	_, t, _ := e.Deleting(name).run(now)

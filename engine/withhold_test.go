@@ -191,6 +191,16 @@ func TestWithheldChild(t *testing.T) {
 		}
 	}
 	e = openQuiet(t, testOptions(image))
+	child, err := e.Queue("q+child")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Delete(); !errors.Is(err, ErrWithheld) {
+		t.Errorf("Delete = %v, want ErrWithheld", err)
+	}
+	if _, err := child.FlushExpired(); !errors.Is(err, ErrWithheld) {
+		t.Errorf("FlushExpired = %v, want ErrWithheld", err)
+	}
 	if _, err := e.Put(Now(), []byte("q"), PutRequest{}); !errors.Is(err, ErrWithheld) {
 		t.Errorf("Put = %v, want ErrWithheld", err)
 	}
