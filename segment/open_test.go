@@ -130,6 +130,9 @@ func TestOpenVersion(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "unknown format version") {
 		t.Errorf("Open of format version 2 = %v, want that said", err)
 	}
+	if !errors.Is(err, segment.ErrUnknownVersion) || errors.Is(err, segment.ErrCorrupt) {
+		t.Errorf("Open of format version 2 = %v, which is not damage", err)
+	}
 }
 
 func TestOpenVisitorError(t *testing.T) {

@@ -66,7 +66,11 @@ func (r *segmentReader) readHeader(number uint64) (err error) {
 	if reason == "" && r.number != number {
 		reason = fmt.Sprintf("file holds segment %d", r.number)
 	}
-	if reason != "" {
+	switch reason {
+	case "":
+	case unknownVersion:
+		return fmt.Errorf("%s: %w", r.path, ErrUnknownVersion)
+	default:
 		return &CorruptionError{Path: r.path, Offset: 0, Reason: reason}
 	}
 	return nil

@@ -20,9 +20,9 @@ type Gap struct {
 	Run     bool // it is in a run
 }
 
-// ErrUnknownVersion is wrapped by the errors of Salvage and SalvageRun, and of those that open runs,
-// for what another version has written. It is not damaged.
-var ErrUnknownVersion = errors.New("unknown format version")
+// ErrUnknownVersion is wrapped by the errors of everything that reads a log or a run, for what a newer
+// release has written. It is not damaged.
+var ErrUnknownVersion = errors.New("unknown format version: a newer release of kestrel has written it")
 
 // Salvage reads a log that may be damaged, without changing it. It calls visit, in order, for every
 // frame that carries the caller's bytes and is whole, whatever is missing before it, and gap for
@@ -119,9 +119,6 @@ func (v *salvage) header(r *segmentReader, number uint64, follows follower) erro
 	var damage *CorruptionError
 	if err == nil || !errors.As(err, &damage) {
 		return err
-	}
-	if damage.Reason == unknownVersion {
-		return fmt.Errorf("%s: %w", r.path, ErrUnknownVersion)
 	}
 	r.segmentHeader = segmentHeader{number: number}
 	g := Gap{Path: r.path, Size: min(r.size, segmentHeaderSize), Reason: damage.Reason}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
 	"github.com/kestrelmq/kestrel/engine"
+	"github.com/kestrelmq/kestrel/netloop"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -26,6 +27,10 @@ func Explain(err error, c *Config) *cli.Failure {
 	case errors.Is(err, engine.ErrLocked):
 		return cli.Failed("the data directory %s is in use by another server: stop that one, or choose"+
 			" another directory with --data-dir", dir)
+	case errors.Is(err, segment.ErrUnknownVersion):
+		return cli.Failed("the data directory %s is not damaged: a newer release of kestrel wrote it, and this one (%s)"+
+			" cannot read it; nothing was changed: start that release again, or go back to a copy of the directory"+
+			" from before the upgrade: %s", dir, netloop.Version, err)
 	case errors.As(err, &damage):
 		return cli.Failed("the journal is damaged, and nothing was changed: %s: 'kestrel journal repair'"+
 			" says what is lost and can save the rest; or put a good copy of %s in its place", damage,

@@ -76,7 +76,7 @@ func explainRepair(err error, c *config.Config) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return cli.Failed("there is no journal in %s", c.Engine.Dir)
 	case errors.Is(err, segment.ErrUnknownVersion):
-		return cli.Failed("written by another version of kestrel, nothing was changed: %s", err)
+		return config.Explain(err, c)
 	case errors.Is(err, segment.ErrCorrupt):
 		return cli.Failed("beyond repair: what is written is whole, but makes no sense: %s", err)
 	case errors.Is(err, engine.ErrLocked):
