@@ -227,6 +227,9 @@ func TestDiskReserve(t *testing.T) {
 		if got := e.Stats().DiskFull; got != (tt.want != nil) {
 			t.Errorf("with %d bytes free DiskFull = %t", tt.free, got)
 		}
+		if s := e.Stats(); s.DiskFree != tt.free || s.DiskReserve != 5<<30 {
+			t.Errorf("with %d bytes free DiskFree = %d, DiskReserve = %d", tt.free, s.DiskFree, s.DiskReserve)
+		}
 	}
 	wantItems(t, e, "q", "a b b")
 	fsys.free = 0
@@ -234,6 +237,33 @@ func TestDiskReserve(t *testing.T) {
 	if got := drain(t, e, "q"); len(got) != 3 {
 		t.Errorf("with no room %d items are served, want 3", len(got))
 	}
+}
+
+// TestDiskReserveInTime: an engine on a disk without room refuses puts from the start, and one whose
+// disk fills up does so a tenth of a second later, before a quick disk can take the reserve.
+func TestDiskReserveInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fsys := &spaceFS{&hookFS{FS: newFS()}, 1 << 30, 100 << 30}
+		e, err := Open(testOptions(fsys))
+		if err != nil {
+			t.Fatal(err)
+		}
+		closeAtEnd(t, e)
+		if err := tryPut(e, "q", "a"); err != ErrOutOfDisk {
+			t.Errorf("Put right after a start on a full disk = %v, want %v", err, ErrOutOfDisk)
+		}
+		for _, tt := range []struct {
+			free int64
+			want error
+		}{{60 << 30, nil}, {1 << 30, ErrOutOfDisk}} {
+			synctest.Wait()
+			fsys.free = tt.free
+			after(maintainInterval)
+			if err := tryPut(e, "q", "a"); err != tt.want {
+				t.Errorf("with %d bytes free Put = %v, want %v", tt.free, err, tt.want)
+			}
+		}
+	})
 }
 
 // TestDiskAfterDrain drains a backlog and looks, after the background has had its turns, at what is

@@ -42,6 +42,7 @@ type Engine struct {
 	expires    atomic.Int64  // queues expired
 	closed     atomic.Bool
 	lowDisk    atomic.Bool   // the disk has less room than its reserve
+	diskFree   atomic.Int64  // bytes when it was measured last, and one more; zero: it was not
 	pressed    chan struct{} // capacity 1: memory is short
 
 	// Owned by maintain.
@@ -82,6 +83,7 @@ func Open(opts Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	e.measureDisk()
 	e.background(e.prepare)
 	e.background(e.maintain)
 	e.background(e.syncPeriodically)

@@ -50,7 +50,6 @@ func (e *Engine) maintain() {
 		}
 		if at.Sub(marked) >= markInterval {
 			e.spool.tend()
-			e.measureDisk()
 			e.relieve()
 			e.markIdle()
 			e.askPrepare()
@@ -65,6 +64,7 @@ func (e *Engine) maintain() {
 			e.trimPools()
 			pooled = at
 		}
+		e.measureDisk() // each time: a quick disk takes the reserve in a second
 		e.endOverdueReads(At(at))
 		if d := e.opts.SweepInterval; d > 0 && at.Sub(swept) >= d {
 			e.FlushAllExpired(At(at))

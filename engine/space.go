@@ -26,10 +26,8 @@ func (e *Engine) measureDisk() {
 		return
 	}
 	e.spool.diskSize.Store(total)
-	reserve := e.opts.DiskReserve
-	if reserve == 0 {
-		reserve = min(max(total/reserveShare, minReserve), total/maxReserveShare)
-	}
+	e.diskFree.Store(free + 1)
+	reserve := e.reserve(total)
 	switch low := e.lowDisk.Load(); {
 	case !low && free < reserve:
 		e.lowDisk.Store(true)
@@ -39,4 +37,12 @@ func (e *Engine) measureDisk() {
 		e.lowDisk.Store(false)
 		e.log.Info("disk has room again: puts are accepted", "free_bytes", free)
 	}
+}
+
+// reserve is how many bytes puts leave free of a disk of total bytes.
+func (e *Engine) reserve(total int64) int64 {
+	if e.opts.DiskReserve > 0 {
+		return e.opts.DiskReserve
+	}
+	return min(max(total/reserveShare, minReserve), total/maxReserveShare)
 }

@@ -71,6 +71,8 @@ type Stats struct {
 	SyncErrors     map[string]int64
 	JournalFailing bool
 	DiskFull       bool
+	DiskFree       int64 // bytes of the disk, as measured last; -1 if that is not known
+	DiskReserve    int64 // bytes of it that puts leave free; 0 if that is not known
 }
 
 // stats describes q. The caller holds the shard's mutex.
@@ -236,7 +238,8 @@ func (e *Engine) Stats() Stats {
 		NotCreated: e.notCreated.Load(), Deleted: e.deletes.Load(),
 		Expired: e.expires.Load(), MemoryBytes: e.memory.Load(), MemoryLimit: e.opts.MemoryLimit,
 		JournalFailing: e.journal.failing(), DiskFull: e.journal.noDisk.Load() || e.lowDisk.Load(),
-		SyncErrors: e.journal.syncs.failures(),
+		SyncErrors: e.journal.syncs.failures(), DiskFree: e.diskFree.Load() - 1,
+		DiskReserve: e.reserve(e.spool.diskSize.Load()),
 	}
 	for i := range e.shards {
 		e.shards[i].mu.Lock()

@@ -67,10 +67,15 @@ func start(t testing.TB, opts Options, net netloop.Options, settings engine.Sett
 	return tt
 }
 
+// roomy is a file system on a disk that knows how much room it has.
+type roomy struct{ *segmenttest.FS }
+
+func (roomy) Space(string) (free, total int64, err error) { return 60 << 30, 100 << 30, nil }
+
 func (tt *tester) attach(opts netloop.Options, settings engine.Settings) {
 	tt.t.Helper()
 	tt.fs = segmenttest.New()
-	e, err := engine.Open(engine.Options{Dir: "data", FS: tt.fs, SegmentSize: 1 << 16, Settings: settings})
+	e, err := engine.Open(engine.Options{Dir: "data", FS: roomy{tt.fs}, SegmentSize: 1 << 16, Settings: settings})
 	if err != nil {
 		tt.t.Fatal(err)
 	}

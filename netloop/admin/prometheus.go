@@ -194,6 +194,11 @@ func (c *collector) storage(st *netloop.Stats) {
 	c.gauge("journal_failing", "1 while the journal cannot be written or synced, and puts are refused.",
 		boolGauge(e.JournalFailing))
 	c.gauge("disk_full", "1 while the disk has no room for the journal to grow, or less than its reserve.", boolGauge(e.DiskFull))
+	if e.DiskFree >= 0 {
+		c.gauge("disk_free_bytes", "Bytes of the data directory's disk that are free.", float64(e.DiskFree))
+		c.gauge("disk_reserve_bytes", "Bytes of it that puts leave free: with less, they are refused.",
+			float64(e.DiskReserve))
+	}
 	// Prometheus sees no increase in a series that begins with its first error.
 	failed := map[string]int64{"EIO": 0, "ENOSPC": 0, "other": 0}
 	maps.Copy(failed, e.SyncErrors)

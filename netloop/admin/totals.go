@@ -110,6 +110,8 @@ func (t *totals) global(st *netloop.Stats) {
 		{"journal_bytes", e.JournalBytes},
 		{"journal_failing", oneIf(e.JournalFailing)},
 		{"disk_full", oneIf(e.DiskFull)},
+		{"disk_free_bytes", max(e.DiskFree, 0)},
+		{"disk_reserve_bytes", e.DiskReserve},
 	} {
 		t.gauge(n.name, n.value)
 	}
