@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -203,14 +204,16 @@ func TestAccount(t *testing.T) {
 // spaceFS is a file system on a disk with so much room.
 type spaceFS struct {
 	*hookFS
-	free, total int64
+	free  atomic.Int64 // bytes, as is total
+	total int64
 }
 
-func (f *spaceFS) Space(string) (free, total int64, err error) { return f.free, f.total, nil }
+func (f *spaceFS) Space(string) (free, total int64, err error) { return f.free.Load(), f.total, nil }
 
 // TestDiskReserve: below the reserve puts are refused, gets go on, and service returns by itself.
 func TestDiskReserve(t *testing.T) {
-	fsys := &spaceFS{&hookFS{FS: newFS()}, 60 << 30, 100 << 30}
+	fsys := &spaceFS{hookFS: &hookFS{FS: newFS()}, total: 100 << 30}
+	fsys.free.Store(60 << 30)
 	e := openQuiet(t, testOptions(fsys))
 	mustPut(t, e, "q", "a")
 	for _, tt := range []struct {
@@ -219,7 +222,7 @@ func TestDiskReserve(t *testing.T) {
 	}{
 		{5 << 30, nil}, {5<<30 - 1, ErrOutOfDisk}, {5<<30 + 1<<29, ErrOutOfDisk}, {6 << 30, nil},
 	} {
-		fsys.free = tt.free
+		fsys.free.Store(tt.free)
 		e.measureDisk()
 		if err := tryPut(e, "q", "b"); err != tt.want {
 			t.Errorf("with %d bytes free Put = %v, want %v", tt.free, err, tt.want)
@@ -232,7 +235,7 @@ func TestDiskReserve(t *testing.T) {
 		}
 	}
 	wantItems(t, e, "q", "a b b")
-	fsys.free = 0
+	fsys.free.Store(0)
 	e.measureDisk()
 	if got := drain(t, e, "q"); len(got) != 3 {
 		t.Errorf("with no room %d items are served, want 3", len(got))
@@ -243,7 +246,8 @@ func TestDiskReserve(t *testing.T) {
 // disk fills up does so a tenth of a second later, before a quick disk can take the reserve.
 func TestDiskReserveInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fsys := &spaceFS{&hookFS{FS: newFS()}, 1 << 30, 100 << 30}
+		fsys := &spaceFS{hookFS: &hookFS{FS: newFS()}, total: 100 << 30}
+		fsys.free.Store(1 << 30)
 		e, err := Open(testOptions(fsys))
 		if err != nil {
 			t.Fatal(err)
@@ -257,7 +261,7 @@ func TestDiskReserveInTime(t *testing.T) {
 			want error
 		}{{60 << 30, nil}, {1 << 30, ErrOutOfDisk}} {
 			synctest.Wait()
-			fsys.free = tt.free
+			fsys.free.Store(tt.free)
 			after(maintainInterval)
 			if err := tryPut(e, "q", "a"); err != tt.want {
 				t.Errorf("with %d bytes free Put = %v, want %v", tt.free, err, tt.want)
