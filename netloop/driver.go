@@ -137,7 +137,7 @@ func (d *driver) take(c *conn) {
 	}
 	d.conns[c.fd] = c
 	d.open(&c.session)
-	if d.server.opts.TraceSessions {
+	if d.server.tracing.Load() {
 		d.log.Info("session begins", "peer", c.peer())
 	}
 }
@@ -186,7 +186,7 @@ func (d *driver) end(c *conn, canRead bool) {
 	if c.gone {
 		return
 	}
-	if d.server.opts.TraceSessions {
+	if d.server.tracing.Load() {
 		d.log.Info("session ends", "peer", c.peer())
 	}
 	d.gone(&c.session, canRead)

@@ -98,7 +98,8 @@ type Options struct {
 	RequestShutdown func()
 	// ShutdownGrace is how long Shutdown lets requests that have begun to arrive come to an end.
 	ShutdownGrace time.Duration
-	// TraceSessions logs the beginning and end of every connection. (enable_session_trace)
+	// TraceSessions logs the beginning and end of every connection, until SetTraceSessions says
+	// otherwise. (enable_session_trace)
 	TraceSessions bool
 	// Logger takes what an operator should know; nil discards it.
 	Logger *slog.Logger

@@ -31,6 +31,7 @@ type Server struct {
 	connections atomic.Int64 // open
 	refused     atomic.Int64 // over the limit
 	admitted    atomic.Int64 // ever
+	tracing     atomic.Bool  // the beginning and end of connections are logged
 	buffered    atomic.Int64 // bytes of input kept by all sessions
 	owed        atomic.Int64 // bytes of replies that have not left, as far as loops have told
 	turnLogged  atomic.Int64 // when a long turn was logged last: Unix time in ns
@@ -62,6 +63,7 @@ func New(opts Options) (*Server, error) {
 		reliable: newReliableReads(opts.Engine, clock),
 		stopping: make(chan struct{}), stopped: make(chan struct{}),
 	}
+	s.tracing.Store(opts.TraceSessions)
 	s.bodies = bodies{account: opts.Engine.Account, users: map[*byte]int{}}
 	s.syncer = newSyncer(opts.Engine, s.inline.took)
 	s.opts.Loops = opts.loops()
@@ -167,6 +169,10 @@ func (s *Server) Counters() Counters {
 	}
 	return sum
 }
+
+// SetTraceSessions begins or ends logging the beginning and end of every connection. Any goroutine may
+// call it.
+func (s *Server) SetTraceSessions(on bool) { s.tracing.Store(on) }
 
 // MaxConnections returns how many connections there may be.
 func (s *Server) MaxConnections() int { return s.opts.MaxConnections }

@@ -121,6 +121,7 @@ func (d *daemon) reload() error {
 		return err
 	}
 	d.level.Set(c.LogLevel)
+	d.server.SetTraceSessions(c.Net.TraceSessions)
 	d.log.Info("configuration reloaded", "config", cli.OrNone(d.source.File),
 		"queues", len(c.Engine.Settings.Queues), "aliases", len(c.Engine.Settings.Aliases))
 	for _, o := range config.All(config.ServerOptions()) {

@@ -67,6 +67,23 @@ func TestEndToEndReload(t *testing.T) {
 	}
 }
 
+// TestEndToEndReloadTrace tests that a reload begins, and ends, logging connections.
+func TestEndToEndReloadTrace(t *testing.T) {
+	file := clitest.WriteConfig(t, "")
+	p := clitest.Serve(t, "--config", file)
+	for _, on := range []bool{true, false} {
+		if err := os.WriteFile(file, fmt.Appendf(nil, "enable_session_trace = %v\n", on), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p.Dial().Ask("reload\n", "Reloaded config.\n")
+		p.Logged("configuration reloaded")
+		if on {
+			p.Dial().Ask("get work\n", "END\n")
+			p.Logged("session begins")
+		}
+	}
+}
+
 func TestEndToEndReloadWithoutFile(t *testing.T) {
 	p := clitest.Serve(t)
 	p.Dial().Ask("reload\n", "Reloaded config.\n")

@@ -170,7 +170,7 @@ func clientOptions() []Option[Config] {
 			return choiceValue{&c.replyKey, []string{replyQueue, replyRequest}}
 		},
 	}, {
-		Key: "enable_session_trace", Was: []string{"enableSessionTrace"},
+		Key: "enable_session_trace", Live: true, Was: []string{"enableSessionTrace"},
 		Help: "logs the beginning and end of every connection",
 		At:   func(c *Config) Value { return boolValue{&c.Net.TraceSessions} },
 	}}
