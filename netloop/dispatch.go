@@ -109,6 +109,7 @@ func (s *session) fetch(
 	s.name = reply
 	n, got, err := s.try(name, access, millis > 0, most)
 	done = max(n, 1)
+	s.work += done - 1
 	if access == engine.Peek {
 		l.counters.CmdPeek++
 	} else {
@@ -188,6 +189,7 @@ func (s *session) tryMany(
 	s.after(got.Ticket)
 	if n = len(l.refs); n > 0 {
 		s.reads.add(name, l.refs...)
+		s.work += n
 		l.counters.GetHits += int64(n)
 		l.counters.CmdMonitorGet += int64(n)
 		if access == engine.Hold {
@@ -253,6 +255,7 @@ func (s *session) confirmOldest(name []byte, n int) error {
 		u, _ := s.loop.engine.Confirm(s.loop.now, ref) // one that has ended by itself counts as confirmed
 		t = t.Merge(u)
 	}
+	s.work += n - 1
 	s.claim(t)
 	s.loop.latencies.count(CommandConfirm, nil, t, 1)
 	return nil

@@ -24,6 +24,7 @@ type loop struct {
 	now      engine.Time // read once per turn; zero between turns
 	clock    moment      // the same, on the clock that waits are timed by
 	began    time.Time   // of the turn
+	turns    int64       // that have ended
 	draining bool        // the server stops: nothing waits any more
 	pacing   bool        // the driver is to look once a millisecond who may go on
 	ticket   engine.Ticket

@@ -1,6 +1,8 @@
 package netloop
 
 import (
+	"bytes"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -138,28 +140,41 @@ func memcacheDumpStats(s *session, req *memcache.Request) {
 		s.startReport(memcacheReport(s.loop.server, nil, appendDumpStats, appendDumpAlias))
 		return
 	}
-	aliases := s.loop.engine.Aliases()
-	for word := range memcache.Words(req.Args) {
-		s.dumpNamed(word, aliases)
-	}
-	s.out = append(s.out, memcache.ReplyEnd...)
+	e := s.loop.engine
+	aliases := e.Aliases()
+	s.startReport(namesReport(req.Args, func(out, name []byte) []byte {
+		return appendDumpNamed(out, e, name, aliases)
+	}))
 }
 
-// dumpNamed appends the block of the queue or alias called name, which may not exist.
-func (s *session) dumpNamed(name []byte, aliases []engine.AliasStats) {
-	internal := s.latin1Name(name)
+// namesReport is a report on the queues that are named in args, which it copies: what one appends for
+// each, and the line that ends it.
+func namesReport(args []byte, one func(out, name []byte) []byte) report {
+	names := slices.Collect(memcache.Words(bytes.Clone(args)))
+	return func(out []byte) (piece []byte, more bool) {
+		for len(out) < pieceSize {
+			if len(names) == 0 {
+				return append(out, memcache.ReplyEnd...), false
+			}
+			out, names = one(out, names[0]), names[1:]
+		}
+		return out, true
+	}
+}
+
+// appendDumpNamed appends the block of the queue or alias called name, which may not exist.
+func appendDumpNamed(out []byte, e *engine.Engine, name []byte, aliases []engine.AliasStats) []byte {
+	internal := appendLatin1AsUTF8(nil, name)
 	for _, a := range aliases {
 		if a.Name == string(internal) {
-			s.out = appendDumpAlias(s.out, &a)
-			return
+			return appendDumpAlias(out, &a)
 		}
 	}
-	if q, ok := s.loop.engine.QueueStats(s.loop.now, internal); ok {
-		s.out = appendDumpStats(s.out, &q)
-		return
+	if q, ok := e.QueueStats(engine.Now(), internal); ok {
+		return appendDumpStats(out, &q)
 	}
-	s.out = memcache.AppendDumpQueue(s.out, string(name))
-	s.out = append(s.out, memcache.DumpNothing+memcache.DumpQueueEnd...)
+	out = memcache.AppendDumpQueue(out, string(name))
+	return append(out, memcache.DumpNothing+memcache.DumpQueueEnd...)
 }
 
 // appendDumpStats appends the block of a queue in DUMP_STATS.
@@ -191,12 +206,12 @@ func memcacheDumpConfig(s *session, req *memcache.Request) {
 		}, nil))
 		return
 	}
-	for word := range memcache.Words(req.Args) {
-		name := string(s.latin1Name(word))
-		o := s.loop.engine.OptionsFor(name)
-		s.out = appendDumpOptions(s.out, name, &o)
-	}
-	s.out = append(s.out, memcache.ReplyEnd...)
+	e := s.loop.engine
+	s.startReport(namesReport(req.Args, func(out, word []byte) []byte {
+		name := string(appendLatin1AsUTF8(nil, word))
+		o := e.OptionsFor(name)
+		return appendDumpOptions(out, name, &o)
+	}))
 }
 
 // appendDumpOptions appends the block of a queue in DUMP_CONFIG.

@@ -103,6 +103,29 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// TestReportOfNames tests that an answer about many queues that are named leaves in pieces too.
+func TestReportOfNames(t *testing.T) {
+	for _, request := range []string{"dump_stats", "dump_config"} {
+		synctest.Test(t, func(t *testing.T) {
+			ts := newTestServer(t, reportOptions(), defaults())
+			defer ts.stop()
+			r := dialReader(ts, true)
+			const names = 1000
+			r.feed([]byte(request+strings.Repeat(" q", names)+"\r\nversion\r\n"), 8<<10)
+			got, _ := r.received()
+			if n := strings.Count(string(got), "queue 'q' {\r\n"); n != names {
+				t.Errorf("%s of %d names tells of %d", request, names, n)
+			}
+			if want := "}\r\nEND\r\nVERSION " + Version + "\r\n"; !strings.HasSuffix(string(got), want) {
+				t.Errorf("%s ends with %q, want %q", request, got[len(got)-60:], want)
+			}
+			if most := pieceSize + 4<<10; r.largest > most {
+				t.Errorf("%d bytes were sent at once, want %d at most", r.largest, most)
+			}
+		})
+	}
+}
+
 // TestReportNotRead tests that a report waits for a client that does not read it, while others are
 // served, and goes on when it reads again.
 func TestReportNotRead(t *testing.T) {

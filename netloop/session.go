@@ -94,6 +94,8 @@ type session struct {
 	skip    int64 // bytes of a refused item still to be read over
 	leaving bool  // the client sends nothing more; the session ends after the reply that is being made
 	yielded bool  // it is stalled because it has run much; nothing is read from it meanwhile
+	work    int   // done for it in turn ranIn of the loop; see maxWork
+	ranIn   int64
 
 	out      []byte                     // replies that have not left; nil if there are none
 	body     body                       // comes behind out
@@ -168,19 +170,28 @@ func (s *session) answering() bool {
 	return s.wait.report != nil || s.state == waiting && s.wait.kind == waitJob
 }
 
-// A run of a session ends when it has cost so much, a request one, and so many bytes of it or its reply
-// another: about a millisecond of work. What is left is run in a later turn, behind others.
+// A turn does so much work for one session: a request counts one, so do an item beyond the first that it
+// touches, and so many bytes of it or its reply. It is about a millisecond. What is left is run in a later
+// turn, behind others.
 const (
 	maxWork  = 4096
 	workSize = 512 // bytes
 )
+
+// spent reports whether the session has had its share of the turn.
+func (s *session) spent() bool {
+	if s.ranIn != s.loop.turns {
+		s.ranIn, s.work = s.loop.turns, 0
+	}
+	return s.work >= maxWork
+}
 
 // run runs the requests in in, as far as the session's state lets it, and returns the bytes it
 // took.
 func (s *session) run(in []byte) int {
 	s.takeOutput()
 	s.loop.dropGathered() // left behind by a session that was closed after a fault
-	used, work := 0, 0
+	used := 0
 	for s.state == idle && used < len(in) {
 		if s.skip > 0 {
 			n := min(s.skip, int64(len(in)-used))
@@ -190,6 +201,11 @@ func (s *session) run(in []byte) int {
 		}
 		rest := in[used:]
 		if len(rest) < s.need {
+			break
+		}
+		if s.spent() {
+			s.yielded = true
+			s.to(stalled)
 			break
 		}
 		before := len(s.out)
@@ -208,10 +224,7 @@ func (s *session) run(in []byte) int {
 		if s.state == idle && s.owesTooMuch() {
 			s.to(stalled)
 		}
-		if work += 1 + (n+max(len(s.out)-before, 0))/workSize; work >= maxWork && s.state == idle && used < len(in) {
-			s.yielded = true
-			s.to(stalled)
-		}
+		s.work += 1 + (n+max(len(s.out)-before, 0))/workSize
 	}
 	s.runPuts()
 	return used
@@ -228,6 +241,10 @@ func (s *session) owesTooMuch() bool {
 // unstall goes on with a stalled session, if the client has read enough.
 func (s *session) unstall() {
 	if s.state != stalled || !s.sendBody() || s.owesTooMuch() {
+		return
+	}
+	if s.spent() {
+		s.loop.mark(s) // for the next turn
 		return
 	}
 	s.yielded = false

@@ -133,6 +133,7 @@ func thriftPut(s *session, req *thrift.Request) {
 		}
 		n, err := s.putAll(req.Queue, g.puts)
 		count += n
+		s.work += n
 		if err != nil {
 			s.endThriftPut(count, engine.Ticket{}, err)
 			return

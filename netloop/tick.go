@@ -9,6 +9,7 @@ const maxRounds = 4
 // tick ends a turn.
 func (l *loop) tick() {
 	l.settle()
+	l.turns++
 	if l.watch.finish(&l.counters) {
 		l.publish()
 	}

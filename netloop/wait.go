@@ -100,9 +100,6 @@ func (s *session) deliverMany(
 	s.continueMonitor()
 }
 
-// maxPortion is how many items one session gets before others have their turn.
-const maxPortion = 4096
-
 // continueMonitor delivers what is there and waits for more, or ends the monitor. It stops for a
 // while when the client does not read.
 func (s *session) continueMonitor() {
@@ -116,14 +113,12 @@ func (s *session) continueMonitor() {
 		s.pauseMonitor()
 		return
 	}
-	portion := maxPortion
 	for w.remaining != 0 && deadline > l.clock && !s.readsBlocked() {
-		if portion <= 0 || s.owesTooMuch() {
+		if s.spent() || s.owesTooMuch() {
 			s.pauseMonitor()
 			return
 		}
 		n, got, err := s.tryMany(w.name, w.access, wait, w.remaining)
-		portion -= n
 		w.remaining -= n
 		if s.body.pending() {
 			s.pauseMonitor()
