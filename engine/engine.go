@@ -248,6 +248,12 @@ func (e *Engine) Committed(t Ticket) bool {
 	return j.written.Load() >= uint64(t.Written) && j.synced.Load() >= uint64(t.Synced)
 }
 
+// Unwritten is how many bytes of records Commit of t would write at least.
+func (e *Engine) Unwritten(t Ticket) int64 {
+	defer contain()
+	return max(int64(t.Written)-int64(e.journal.written.Load()), 0)
+}
+
 // Close ends every wait, drops what full queues still have to drop, syncs what is not synced, and closes
 // the engine; it returns the error of that sync. Operations that run meanwhile, and later ones, return ErrClosed.
 func (e *Engine) Close() error {

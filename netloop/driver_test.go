@@ -60,6 +60,7 @@ func (ts *testServer) start() {
 	}
 	ts.server.inline.allowed = !ts.handOff
 	ts.ended.Go(func() { ts.server.syncer.run(ts.server.stopped) })
+	ts.ended.Go(func() { ts.server.writer.run(ts.server.stopped) })
 	ts.events = make(chan func(), 1024)
 	ts.loop = ts.server.loops[0].loop
 	ts.loop.wake = func() { ts.events <- ts.loop.tick }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/kestrelmq/kestrel/codec/thrift"
 	"github.com/kestrelmq/kestrel/engine"
+	"github.com/kestrelmq/kestrel/segment"
+	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
 // largeItem is an item that no loop puts itself.
@@ -143,6 +145,62 @@ func TestLargePutRefused(t *testing.T) {
 			}
 			c.hangUp()
 		}
+	})
+}
+
+// writeDisk is a memory file system whose large writes wait until it is open.
+type writeDisk struct {
+	*segmenttest.FS
+	open chan struct{}
+}
+
+func (d *writeDisk) Create(path string) (segment.File, error) { return d.file(d.FS.Create(path)) }
+func (d *writeDisk) Open(path string) (segment.File, error)   { return d.file(d.FS.Open(path)) }
+
+func (d *writeDisk) file(f segment.File, err error) (segment.File, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &writeFile{f, d}, nil
+}
+
+type writeFile struct {
+	segment.File
+	disk *writeDisk
+}
+
+func (f *writeFile) WriteAt(p []byte, off int64) (int, error) {
+	if len(p) > maxWrite {
+		<-f.disk.open
+	}
+	return f.File.WriteAt(p, off)
+}
+
+// TestLargeWriteLeavesLoop tests that a loop serves others while a large item is being written to the
+// journal, also by a put that has to wait for that write, and that the replies come behind it.
+//
+// Its control is a commit that writes whatever there is.
+func TestLargeWriteLeavesLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := &writeDisk{open: make(chan struct{})}
+		ts := &testServer{t: t, fs: segmenttest.New(), set: engine.Settings{Default: unsynced()}}
+		ts.wrap = func(fs *segmenttest.FS) segment.FS {
+			disk.FS = fs
+			return disk
+		}
+		ts.start()
+		defer ts.stop()
+		large, small, other := ts.dial(memcacheProtocol{}), ts.dial(memcacheProtocol{}), ts.dial(memcacheProtocol{})
+		const size = 2 * maxWrite
+		large.feed(fmt.Appendf(nil, "set q 0 0 %d\r\n%s\r\n", size, strings.Repeat("l", size)), size)
+		small.feed([]byte("set r 0 0 1\r\nx\r\n"), 100)
+		other.feed([]byte("version\r\n"), 100)
+		large.expect("while the item is written", "")
+		small.expect("while the item is written", "")
+		other.expect("while the item is written", "VERSION "+Version+"\r\n")
+		close(disk.open)
+		large.expect("when it is written", "STORED\r\n")
+		small.expect("when it is written", "STORED\r\n")
 	})
 }
 

@@ -44,6 +44,7 @@ func (p *Pipes) Start() {
 		p.running.Go(d.run)
 	}
 	p.workers.Go(func() { p.syncer.run(p.stopped) })
+	p.workers.Go(func() { p.writer.run(p.stopped) })
 	p.status.publishFirst()
 }
 

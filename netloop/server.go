@@ -21,6 +21,7 @@ type Server struct {
 	clock     clock
 	status    *statusKeeper
 	syncer    *syncer
+	writer    *syncer // waits for writes that take long, and for no sync
 	inline    inlineSync
 	bodies    bodies
 	reliable  *reliableReads
@@ -66,6 +67,7 @@ func New(opts Options) (*Server, error) {
 	s.tracing.Store(opts.TraceSessions)
 	s.bodies = bodies{account: opts.Engine.Account, users: map[*byte]int{}}
 	s.syncer = newSyncer(opts.Engine, s.inline.took)
+	s.writer = newSyncer(opts.Engine, func(time.Duration) {})
 	s.opts.Loops = opts.loops()
 	for range s.opts.Loops {
 		d := &driver{loop: newLoop(s), buf: make([]byte, readSize)}
@@ -152,6 +154,7 @@ func (s *Server) Start() error {
 		s.running.Go(d.run)
 	}
 	s.workers.Go(func() { s.syncer.run(s.stopped) })
+	s.workers.Go(func() { s.writer.run(s.stopped) })
 	s.workers.Go(s.drainer.run)
 	s.status.publishFirst()
 	for _, ln := range s.listeners {

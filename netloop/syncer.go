@@ -7,7 +7,7 @@ import (
 	"github.com/kestrelmq/kestrel/engine"
 )
 
-// syncer waits for syncs on behalf of loops, on a goroutine of its own: while one sync runs, the
+// syncer waits for syncs, or for writes, on behalf of loops, on a goroutine of its own: while one sync runs, the
 // loops go on reading, and what they gather shares the next.
 type syncer struct {
 	engine *engine.Engine

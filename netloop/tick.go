@@ -6,6 +6,10 @@ import "github.com/kestrelmq/kestrel/engine"
 // have sent has its turn.
 const maxRounds = 4
 
+// maxWrite is how many bytes of the journal a loop writes itself at most. It hands over what is more, a
+// large item that a job has put for instance, whoever it belongs to: what comes behind has to wait for it.
+const maxWrite = 1 << 20
+
 // tick ends a turn.
 func (l *loop) tick() {
 	l.settle()
@@ -65,12 +69,15 @@ func (l *loop) commit() {
 	}
 	var failed *failure
 	l.watch.end("ends of sessions", nil)
-	err := l.engine.Commit(engine.Ticket{Written: t.Written})
-	if err != nil {
-		failed = &failure{engine.Ticket{Written: t.Written}, err}
+	written := engine.Ticket{Written: t.Written}
+	long := l.engine.Unwritten(written) > maxWrite
+	if long {
+		l.server.writer.request(l, written)
+	} else if err := l.engine.Commit(written); err != nil {
+		failed = &failure{written, err}
 	}
 	if !l.engine.Committed(engine.Ticket{Synced: t.Synced}) {
-		if !l.server.inline.now() {
+		if long || !l.server.inline.now() {
 			l.server.syncer.request(l, t)
 		} else if err := l.syncNow(t); err != nil {
 			failed = &failure{t, err}

@@ -181,7 +181,7 @@ func (s *session) waitOver() {
 	if kind == waitJob {
 		l.counters.CmdSet += w.jobPuts // also if the client has gone
 		s.unpin()
-		if s.state == waiting {
+		if s.state == waiting && !s.leaving {
 			s.sink.listen(true)
 		}
 		if w.jobFault != nil {
