@@ -79,8 +79,19 @@ func (e *Engine) clearOne(kind clearingKind, name []byte, clientID string) *Clea
 		c.queues = append(c.queues, q)
 	} else {
 		c.err = e.withheld.refusal(string(name))
+		c.ticket = e.ticketOfNone(string(name))
 	}
 	return c
+}
+
+// ticketOfNone is what a caller must wait for who hears that there is no queue called name: another may
+// have deleted it, and that may not be durable yet. The caller holds the shard's mutex.
+func (e *Engine) ticketOfNone(name string) Ticket {
+	q := queue{opts: e.settings.Load().shared(name)}
+	if !q.opts.KeepJournal {
+		return Ticket{}
+	}
+	return q.ticket(e.journal, e.journal.appendedEnd())
 }
 
 // Do does the next piece and reports whether there is more to do. A piece visits n queues, or

@@ -93,3 +93,15 @@ func TestFlushWhileSpilling(t *testing.T) {
 		t.Errorf("%d items expired, want 100; %d are left", s.Expired, s.Items)
 	}
 }
+
+// TestDeleteBehindDelete deletes a queue twice before the first is synced: the second must wait for the
+// same sync, or a power cut brings back a queue that somebody was told is gone.
+func TestDeleteBehindDelete(t *testing.T) {
+	e, _ := newQuiet(t)
+	mustPut(t, e, "q", "a")
+	first, second := e.Delete(Now(), []byte("q")), e.Delete(Now(), []byte("q"))
+	if second.Synced < first.Synced || e.Committed(second) {
+		t.Errorf("tickets of two deletes are %+v and %+v, want the second no earlier", first, second)
+	}
+	mustCommit(t, e, second)
+}

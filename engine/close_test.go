@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"errors"
+	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -94,5 +96,42 @@ func TestOpenFails(t *testing.T) {
 			fsys.SetFault(nil)
 			wantItems(t, openQuiet(t, testOptions(fsys)), "q", "a")
 		}
+	}
+}
+
+// TestCloseBesideReload closes the engine while a reload waits for the disk, with a queue that enters
+// the journal and has chunks to write. The reload ends first, and a later one finds the engine closed.
+func TestCloseBesideReload(t *testing.T) {
+	fsys := &hookFS{FS: segmenttest.New()}
+	e := openQuiet(t, testOptions(fsys, tiny, func(o *QueueOptions) { o.KeepJournal = false }))
+	for range 20 { // more than one write
+		mustPut(t, e, "q", strings.Repeat("x", 100_000))
+	}
+	settings := Settings{Default: DefaultQueueOptions()}
+	tiny(&settings.Default)
+	waits, goOn := make(chan struct{}), make(chan struct{})
+	stop := func(call func() error) error {
+		fsys.write, fsys.datasync = nil, nil
+		close(waits)
+		<-goOn
+		return call()
+	}
+	fsys.write, fsys.datasync = stop, stop
+	reloaded, closed := make(chan error, 1), make(chan error, 1)
+	go func() { reloaded <- e.Reload(settings) }()
+	<-waits
+	go func() { closed <- e.Close() }()
+	for range 10_000 { // Close comes as far as it can
+		runtime.Gosched()
+	}
+	close(goOn)
+	if err := <-reloaded; err != nil && !errors.Is(err, ErrClosed) {
+		t.Errorf("Reload = %v, want nil or ErrClosed", err)
+	}
+	if err := <-closed; err != nil {
+		t.Errorf("Close = %v", err)
+	}
+	if err := e.Reload(settings); !errors.Is(err, ErrClosed) {
+		t.Errorf("Reload behind Close = %v, want ErrClosed", err)
 	}
 }

@@ -263,6 +263,8 @@ func (e *Engine) Close() error {
 	}
 	close(e.stop)
 	e.done.Wait()
+	e.reloadMu.Lock() // a reload that has begun may write runs
+	defer e.reloadMu.Unlock()
 	e.eachQueue(func(q *queue) {
 		q.shard.mu.Lock()
 		q.endWaits(ErrClosed)

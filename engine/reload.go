@@ -23,6 +23,9 @@ func (e *Engine) Reload(s Settings) error {
 	}
 	e.reloadMu.Lock()
 	defer e.reloadMu.Unlock()
+	if e.closed.Load() {
+		return ErrClosed
+	}
 	e.countAliases(s.Aliases, Now()) // before anybody can put to a new one
 	current := newPolicy(s)
 	e.settings.Store(current)
