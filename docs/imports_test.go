@@ -72,6 +72,7 @@ var mayImport = map[string]string{
 
 // homes are the folders in which a library is used, and no other.
 var homes = map[string]string{
+	"github.com/panjf2000/gnet/v2":        "netloop",
 	"github.com/valyala/bytebufferpool":   "netloop",
 	"github.com/cespare/xxhash/v2":        "segment",
 	"github.com/zeebo/xxh3":               "segment",

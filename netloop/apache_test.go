@@ -156,27 +156,29 @@ func (c *apacheClient) end(method string, ids []int64) int32 {
 
 // The Apache library for Go, over a real connection, is served like any other client.
 func TestApacheClient(t *testing.T) {
-	s := startServer(t, Options{MaxOpenReads: 10, Thrift: "127.0.0.1:0"}, engine.DefaultQueueOptions())
-	c := dialApache(t, s)
-	if n := c.put("a", "b", "", "d"); n != 4 {
-		t.Errorf("put = %d, want 4", n)
-	}
-	items, ids := c.get(2, 0, 60_000)
-	if strings.Join(items, ",") != "a,b" || len(ids) != 2 || ids[0] <= 0 {
-		t.Errorf("reliable get = %q, ids %d", items, ids)
-	}
-	if n := c.end("confirm", ids[:1]) + c.end("abort", ids[1:]); n != 2 {
-		t.Errorf("confirm and abort = %d, want 2", n)
-	}
-	if items, _ := c.get(10, 50, 0); strings.Join(items, ",") != "b,,d" {
-		t.Errorf("timed get = %q, want b, an empty item, and d", items)
-	}
-	none := apacheArgs(func(context.Context, apache.TProtocol) error { return nil })
-	_, err := c.Call(t.Context(), "get", none, apacheResult(nil))
-	if refused, ok := err.(apache.TApplicationException); !ok || refused.TypeId() != apache.INTERNAL_ERROR {
-		t.Errorf("get without a queue = %v, want an application exception", err)
-	}
-	if n := c.put("e"); n != 1 {
-		t.Errorf("put after an exception = %d, want 1", n)
-	}
+	onEventLoops(t, func(t *testing.T, eventLoop string) {
+		s := startServer(t, eventLoop, Options{MaxOpenReads: 10, Thrift: "127.0.0.1:0"}, engine.DefaultQueueOptions())
+		c := dialApache(t, s)
+		if n := c.put("a", "b", "", "d"); n != 4 {
+			t.Errorf("put = %d, want 4", n)
+		}
+		items, ids := c.get(2, 0, 60_000)
+		if strings.Join(items, ",") != "a,b" || len(ids) != 2 || ids[0] <= 0 {
+			t.Errorf("reliable get = %q, ids %d", items, ids)
+		}
+		if n := c.end("confirm", ids[:1]) + c.end("abort", ids[1:]); n != 2 {
+			t.Errorf("confirm and abort = %d, want 2", n)
+		}
+		if items, _ := c.get(10, 50, 0); strings.Join(items, ",") != "b,,d" {
+			t.Errorf("timed get = %q, want b, an empty item, and d", items)
+		}
+		none := apacheArgs(func(context.Context, apache.TProtocol) error { return nil })
+		_, err := c.Call(t.Context(), "get", none, apacheResult(nil))
+		if refused, ok := err.(apache.TApplicationException); !ok || refused.TypeId() != apache.INTERNAL_ERROR {
+			t.Errorf("get without a queue = %v, want an application exception", err)
+		}
+		if n := c.put("e"); n != 1 {
+			t.Errorf("put after an exception = %d, want 1", n)
+		}
+	})
 }

@@ -31,7 +31,7 @@ func BenchmarkLoopback(b *testing.B) {
 	} {
 		for _, pipeline := range []int{1, 32} {
 			b.Run(fmt.Sprintf("%s/pipeline=%d", bb.name, pipeline), func(b *testing.B) {
-				s := startServer(b, Options{MaxOpenReads: 100, Loops: 1}, unsynced())
+				s := startServer(b, DefaultEventLoop, Options{MaxOpenReads: 100, Loops: 1}, unsynced())
 				c := dialBench(b, s.MemcacheAddr())
 				var requests, replies [][]byte
 				for _, x := range bb.turn {

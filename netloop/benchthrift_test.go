@@ -76,7 +76,7 @@ func BenchmarkThriftLoopback(b *testing.B) {
 			name = "reliable"
 		}
 		b.Run(name, func(b *testing.B) {
-			s := startServer(b, Options{MaxOpenReads: thriftBatch, Loops: 1, Thrift: "127.0.0.1:0"}, unsynced())
+			s := startServer(b, DefaultEventLoop, Options{MaxOpenReads: thriftBatch, Loops: 1, Thrift: "127.0.0.1:0"}, unsynced())
 			client := dialBench(b, s.ThriftAddr())
 			c := newBatches(func(request, answer []byte) []byte {
 				client.write(request)

@@ -16,6 +16,7 @@ type conn struct {
 	backlog []byte
 	heavy   bool   // it moved much when it was read last
 	inLine  bool   // of the driver
+	ended   bool   // the peer sends no more; what it sent may be unread
 	paced   moment // since when it is not read, see paced; zero: it is
 	deaf    bool   // it is not read while a job of its session runs
 	watched bool   // the drainer knows of fd

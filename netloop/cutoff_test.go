@@ -42,47 +42,51 @@ var cutOffCases = []struct{ items, pending int }{{1, 0}, {120, 1 << 30}}
 // queue: the client gets it whole, as long as it reads within the grace period, however much its
 // connection may hold.
 func TestShutdownFinishesReplies(t *testing.T) {
-	for _, tt := range cutOffCases {
-		pending := tt.pending
-		s := startServer(t, Options{Loops: 1, MaxPending: pending, ShutdownGrace: testDeadline}, unsynced())
-		p := getUnread(t, s, tt.items)
-		done := make(chan error, 1)
-		go func() { done <- s.Shutdown(context.Background()) }()
-		if pending > 0 {
-			waitFor(t, func() bool { return s.Connections() == 0 }) // the reply is the drainer's
+	onEventLoops(t, func(t *testing.T, eventLoop string) {
+		for _, tt := range cutOffCases {
+			pending := tt.pending
+			s := startServer(t, eventLoop, Options{Loops: 1, MaxPending: pending, ShutdownGrace: testDeadline}, unsynced())
+			p := getUnread(t, s, tt.items)
+			done := make(chan error, 1)
+			go func() { done <- s.Shutdown(context.Background()) }()
+			if pending > 0 {
+				waitFor(t, func() bool { return s.Connections() == 0 }) // the reply is the drainer's
+			}
+			_, reply := bigReply(tt.items)
+			if got := p.expectEnd(); got != reply {
+				t.Errorf("with %d bytes allowed: %d bytes of the reply arrived, want %d", pending, len(got), len(reply))
+			}
+			if err := <-done; err != nil {
+				t.Errorf("Shutdown = %v", err)
+			}
+			if n, _ := s.drainer.undelivered(); n != 0 {
+				t.Errorf("%d replies are counted as cut off", n)
+			}
 		}
-		_, reply := bigReply(tt.items)
-		if got := p.expectEnd(); got != reply {
-			t.Errorf("with %d bytes allowed: %d bytes of the reply arrived, want %d", pending, len(got), len(reply))
-		}
-		if err := <-done; err != nil {
-			t.Errorf("Shutdown = %v", err)
-		}
-		if n, _ := s.drainer.undelivered(); n != 0 {
-			t.Errorf("%d replies are counted as cut off", n)
-		}
-	}
+	})
 }
 
 // TestShutdownCountsReplies stops a server whose client does not read: what it did not get is logged and
 // counted.
 func TestShutdownCountsReplies(t *testing.T) {
-	for _, tt := range cutOffCases {
-		pending := tt.pending
-		var log bytes.Buffer
-		s := startServer(t, Options{
-			Loops: 1, MaxPending: pending, ShutdownGrace: time.Millisecond,
-			Logger: slog.New(slog.NewTextHandler(&log, nil)),
-		}, unsynced())
-		getUnread(t, s, tt.items)
-		if err := s.Shutdown(context.Background()); err != nil {
-			t.Errorf("Shutdown = %v", err)
+	onEventLoops(t, func(t *testing.T, eventLoop string) {
+		for _, tt := range cutOffCases {
+			pending := tt.pending
+			var log bytes.Buffer
+			s := startServer(t, eventLoop, Options{
+				Loops: 1, MaxPending: pending, ShutdownGrace: time.Millisecond,
+				Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			}, unsynced())
+			getUnread(t, s, tt.items)
+			if err := s.Shutdown(context.Background()); err != nil {
+				t.Errorf("Shutdown = %v", err)
+			}
+			n, size := s.drainer.undelivered()
+			want := fmt.Sprintf("connections=1 bytes=%d", size)
+			if n != 1 || size == 0 || s.Stats().RepliesCut != 1 || !strings.Contains(log.String(), want) {
+				t.Errorf("with %d bytes allowed: %d connections, %d bytes, log %q, want one, and %q",
+					pending, n, size, log.String(), want)
+			}
 		}
-		n, size := s.drainer.undelivered()
-		want := fmt.Sprintf("connections=1 bytes=%d", size)
-		if n != 1 || size == 0 || s.Stats().RepliesCut != 1 || !strings.Contains(log.String(), want) {
-			t.Errorf("with %d bytes allowed: %d connections, %d bytes, log %q, want one, and %q",
-				pending, n, size, log.String(), want)
-		}
-	}
+	})
 }

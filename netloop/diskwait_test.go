@@ -28,38 +28,40 @@ func (f *gatedFS) OpenReadOnly(path string) (segment.File, error) {
 // TestShutdownWaitsForDisk: a fetch that does not wait for items, but for the disk to give one back, is
 // answered with the item also when the server stops: the queue is not empty.
 func TestShutdownWaitsForDisk(t *testing.T) {
-	queue := unsynced()
-	queue.MaxMemorySize = 2000
-	fsys := &gatedFS{segmenttest.New(), make(chan struct{})}
-	e, err := engine.Open(engine.Options{
-		Dir: "data", FS: fsys, BacklogCached: true, Settings: engine.Settings{Default: queue},
+	onEventLoops(t, func(t *testing.T, eventLoop string) {
+		queue := unsynced()
+		queue.MaxMemorySize = 2000
+		fsys := &gatedFS{segmenttest.New(), make(chan struct{})}
+		e, err := engine.Open(engine.Options{
+			Dir: "data", FS: fsys, BacklogCached: true, Settings: engine.Settings{Default: queue},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := startServerOf(t, eventLoop, e, Options{Loops: 1})
+		p := dial(t, s)
+		const items = 40
+		want := ""
+		for i := range items {
+			body := fmt.Sprintf("%0500d", i)
+			p.send("set q 0 0 500\r\n%s\r\n", body)
+			p.expect("STORED\r\n")
+			want += "VALUE q 0 500\r\n" + body + "\r\nEND\r\n"
+		}
+		waitFor(t, func() bool {
+			q, _ := e.QueueStats(engine.Now(), []byte("q"))
+			return q.BacklogBytes > 0
+		})
+		p.send("%s", strings.Repeat("get q\r\n", items))
+		waitFor(t, func() bool {
+			q, _ := e.QueueStats(engine.Now(), []byte("q"))
+			return q.Waiters == 1
+		})
+		drained := make(chan struct{})
+		s.loops[0].do(s.loops[0].drain)
+		s.loops[0].do(func() { close(drained) })
+		<-drained
+		close(fsys.gate)
+		p.expect(want)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := startServerOf(t, e, Options{Loops: 1})
-	p := dial(t, s)
-	const items = 40
-	want := ""
-	for i := range items {
-		body := fmt.Sprintf("%0500d", i)
-		p.send("set q 0 0 500\r\n%s\r\n", body)
-		p.expect("STORED\r\n")
-		want += "VALUE q 0 500\r\n" + body + "\r\nEND\r\n"
-	}
-	waitFor(t, func() bool {
-		q, _ := e.QueueStats(engine.Now(), []byte("q"))
-		return q.BacklogBytes > 0
-	})
-	p.send("%s", strings.Repeat("get q\r\n", items))
-	waitFor(t, func() bool {
-		q, _ := e.QueueStats(engine.Now(), []byte("q"))
-		return q.Waiters == 1
-	})
-	drained := make(chan struct{})
-	s.loops[0].do(s.loops[0].drain)
-	s.loops[0].do(func() { close(drained) })
-	<-drained
-	close(fsys.gate)
-	p.expect(want)
 }

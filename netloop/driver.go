@@ -5,8 +5,6 @@ import (
 	"math"
 	"sync"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 // readSize is how many bytes of a connection are read at a time.
@@ -19,6 +17,8 @@ type driver struct {
 	poller  poller
 	conns   []*conn // by descriptor
 	line    line
+	unread  []*conn // there may be more to read from them, in the next turn
+	light   bool    // a connection that is not in line was read in this turn
 	paced   paced
 	buf     []byte // what is being read
 	stopped bool   // run is to end
@@ -27,75 +27,75 @@ type driver struct {
 	tasks []func() // for the loop's goroutine, in order; guarded by mu
 }
 
+var _ turns = (*driver)(nil)
+
 // run serves until stop was called.
 func (d *driver) run() {
-	for !d.stopped {
-		d.turn()
+	if err := d.poller.run(d); err != nil {
+		panic(fmt.Sprintf("netloop: wait for events: %v", err))
 	}
 }
 
-// turn waits until something has happened, and handles it.
-func (d *driver) turn() {
-	events, err := d.events()
-	if err != nil {
-		panic(fmt.Sprintf("netloop: wait for events: %v", err))
+// happened implements turns. It reads from a connection that has something to be read, or has it join
+// the line if it moves much. A descriptor may be another connection's by now, or nobody's; then there is
+// nothing to be read.
+func (d *driver) happened(fd int, ended bool) {
+	if fd >= len(d.conns) || d.conns[fd] == nil {
+		return
 	}
 	d.begin()
-	d.handle(events)
-	if d.syncsInline() {
-		d.handle(d.poller.ready())
+	c := d.conns[fd]
+	if ended {
+		c.ended = true
 	}
+	if c.paced != 0 {
+		d.endPace(c)
+	}
+	if c.heavy {
+		d.line.join(c)
+	} else {
+		d.line.light, d.light = d.began, true
+		d.readable(c)
+	}
+}
+
+// serve implements turns. Connections that are not in line do not wait for what those in line do,
+// unless the turn ends in a sync: that takes all along.
+func (d *driver) serve() (waits bool) {
+	d.begin()
+	d.endPaces()
+	limit := d.line.limit(d.began)
+	switch {
+	case d.syncsInline():
+		limit = math.MaxInt
+	case d.light && len(d.line.conns) > 0:
+		d.settle()
+		d.begin()
+	}
+	d.light = false
+	d.line.serve(limit, d.readable)
+	for _, c := range d.unread {
+		d.line.join(c)
+	}
+	clear(d.unread)
+	d.unread = d.unread[:0]
+	return d.syncsInline()
+}
+
+// finish implements turns.
+func (d *driver) finish() next {
 	for _, task := range d.takeTasks() {
 		task()
 		d.watch.end("task", nil)
 	}
 	d.tick()
-}
-
-// events returns what has happened, and waits for it unless somebody is in line.
-func (d *driver) events() ([]unix.EpollEvent, error) {
-	if len(d.line.conns) > 0 {
-		return d.poller.ready(), nil
-	}
-	return d.poller.wait()
-}
-
-// handle reads from the connections that have something to be read, and from those in line. Who is
-// not in line does not wait for what those do, unless the turn ends in a sync: that takes all along.
-func (d *driver) handle(events []unix.EpollEvent) {
-	d.endPaces()
-	light := d.readLight(events)
-	limit := d.line.limit(d.began)
 	switch {
-	case d.syncsInline():
-		limit = math.MaxInt
-	case light && len(d.line.conns) > 0:
-		d.settle()
-		d.begin()
+	case d.stopped:
+		return nextIsNone
+	case len(d.line.conns) > 0:
+		return nextGoesOn
 	}
-	d.line.serve(limit, d.readable)
-}
-
-// readLight reads from the connections that have something to be read, has those that move much join
-// the line, and reports whether there were others.
-func (d *driver) readLight(events []unix.EpollEvent) (light bool) {
-	for i := range events {
-		fd := int(events[i].Fd)
-		if fd >= len(d.conns) || d.conns[fd] == nil {
-			continue
-		}
-		c := d.conns[fd]
-		if c.paced != 0 {
-			d.endPace(c)
-		}
-		if c.heavy {
-			d.line.join(c)
-		} else {
-			d.line.light, light = d.began, true
-			d.readable(c)
-		}
-	}
-	return light
+	return nextWaits
 }
 
 // syncsInline reports whether the tick will sync, on the loop's goroutine. It is then worth looking
@@ -143,15 +143,23 @@ func (d *driver) take(c *conn) {
 }
 
 // readable reads from c once, and returns how many bytes that moved: those read, and those of the
-// replies. What is left is told again.
+// replies. If there may be more, c is noted: the poller does not report it again.
 func (d *driver) readable(c *conn) (moved int) {
+	if c.paced != 0 {
+		return 0 // the end of its pace reports what is there
+	}
 	if c.session.yielded {
+		d.unread = append(d.unread, c)
 		return 0 // it has not run what it sent before
 	}
 	before := len(c.session.out)
 	n, errno := receiveNow(c.fd, d.buf)
+	more := errno == syscall.EINTR
 	switch {
-	case errno == syscall.EAGAIN || errno == syscall.EINTR:
+	case errno == syscall.EAGAIN:
+		c.ended = false // that was said of an earlier connection with this descriptor
+		return 0
+	case more:
 	case errno != 0:
 		d.end(c, false)
 	case n == 0:
@@ -160,6 +168,10 @@ func (d *driver) readable(c *conn) (moved int) {
 		d.receive(c, d.buf[:n])
 		moved = n + max(len(c.session.out)-before, 0)
 		d.pace(c)
+		more = c.ended || n == len(d.buf)
+	}
+	if more && !c.gone && c.paced == 0 {
+		d.unread = append(d.unread, c)
 	}
 	d.watch.end("reading from a client", &c.session)
 	c.heavy = moved >= heavySize
@@ -177,7 +189,7 @@ func (d *driver) inputEnded(c *conn) {
 		d.end(c, true)
 		return
 	}
-	d.poller.remove(c.fd) // or it would be told again and again
+	d.poller.remove(c.fd)
 }
 
 // end ends the session of c and closes it. The socket is open until then, so that a client that has

@@ -209,14 +209,16 @@ func TestLargeWriteLeavesLoop(t *testing.T) {
 //
 // Its control is a startJob that goes on listening.
 func TestJobHalfClose(t *testing.T) {
-	s := startServer(t, Options{}, unsynced())
-	for range 20 {
-		p := dial(t, s)
-		p.send("set half 0 0 %d\r\n%s\r\nget half\r\n", len(largeItem), largeItem)
-		p.CloseWrite()
-		want := fmt.Sprintf("STORED\r\nVALUE half 0 %d\r\n%s\r\nEND\r\n", len(largeItem), largeItem)
-		if got := p.expectEnd(); got != want {
-			t.Fatalf("got %d bytes, %.40q, want %d", len(got), got, len(want))
+	onEventLoops(t, func(t *testing.T, eventLoop string) {
+		s := startServer(t, eventLoop, Options{}, unsynced())
+		for range 20 {
+			p := dial(t, s)
+			p.send("set half 0 0 %d\r\n%s\r\nget half\r\n", len(largeItem), largeItem)
+			p.CloseWrite()
+			want := fmt.Sprintf("STORED\r\nVALUE half 0 %d\r\n%s\r\nEND\r\n", len(largeItem), largeItem)
+			if got := p.expectEnd(); got != want {
+				t.Fatalf("got %d bytes, %.40q, want %d", len(got), got, len(want))
+			}
 		}
-	}
+	})
 }

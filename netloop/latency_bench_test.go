@@ -93,7 +93,7 @@ func BenchmarkRecording(b *testing.B) {
 		for _, mode := range []string{"off", "on"} {
 			name := fmt.Sprintf("pipeline=%d/queues=%d/histograms=%s", bb.pipeline, bb.queues, mode)
 			b.Run(name, func(b *testing.B) {
-				s := startServer(b, Options{Loops: 1, NoHistograms: mode == "off"}, unsynced())
+				s := startServer(b, DefaultEventLoop, Options{Loops: 1, NoHistograms: mode == "off"}, unsynced())
 				c := dialBench(b, s.MemcacheAddr())
 				turn := func() {
 					c.write(in)
@@ -119,7 +119,7 @@ func BenchmarkRecording(b *testing.B) {
 // BenchmarkStats is one client and the server in one process: STATS with 10,000 queues, until the
 // answer has come.
 func BenchmarkStats(b *testing.B) {
-	s := startServer(b, Options{Loops: 1}, unsynced())
+	s := startServer(b, DefaultEventLoop, Options{Loops: 1}, unsynced())
 	c := dialBench(b, s.MemcacheAddr())
 	stored := make([]byte, len(memcache.ReplyStored))
 	for i := range 10_000 {

@@ -16,20 +16,31 @@ import (
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
-// lineTest is a driver that takes a turn when the test says so, with sockets.
+// lineTest is a driver that takes a turn when the test says so, with sockets. Between turns its loop
+// stands still, and the test may look at all of it.
 type lineTest struct {
 	*driver
-	t     *testing.T
-	peers []int // of the connections, by their number
-	fds   []int
+	t       *testing.T
+	peers   []int // of the connections, by their number
+	fds     []int
+	proceed chan struct{} // takes a turn
+	done    chan struct{} // … has been taken; closed when the loop has ended
+
+	// Of the next turn.
+	later      time.Duration // how much later it begins
+	at         moment        // when, on the clock of waits; zero: now
+	happens    func()        // called before its first event is handled; nil: nothing
+	beforeTick func()        // nil: nothing
 }
 
-func newLineTest(t *testing.T, queue engine.QueueOptions, conns int) *lineTest {
+func newLineTest(t *testing.T, eventLoop string, queue engine.QueueOptions, conns int) *lineTest {
 	t.Helper()
-	return newLineTestOn(t, segmenttest.New(), queue, conns)
+	return newLineTestOn(t, eventLoop, segmenttest.New(), queue, conns)
 }
 
-func newLineTestOn(t *testing.T, fsys segment.FS, queue engine.QueueOptions, conns int) *lineTest {
+func newLineTestOn(
+	t *testing.T, eventLoop string, fsys segment.FS, queue engine.QueueOptions, conns int,
+) *lineTest {
 	t.Helper()
 	e, err := engine.Open(engine.Options{
 		Dir: "data", FS: fsys, Settings: engine.Settings{Default: queue},
@@ -37,12 +48,14 @@ func newLineTestOn(t *testing.T, fsys segment.FS, queue engine.QueueOptions, con
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := New(Options{Engine: e, Loops: 1})
+	s, err := New(Options{Engine: e, Loops: 1, EventLoop: eventLoop})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.inline.allowed, s.inline.slow = true, time.Hour
-	lt := &lineTest{driver: s.loops[0], t: t}
+	lt := &lineTest{
+		driver: s.loops[0], t: t, proceed: make(chan struct{}), done: make(chan struct{}),
+	}
 	if err := lt.poller.start(); err != nil {
 		t.Fatal(err)
 	}
@@ -58,9 +71,16 @@ func newLineTestOn(t *testing.T, fsys segment.FS, queue engine.QueueOptions, con
 		lt.peers, lt.fds = append(lt.peers, peer), append(lt.fds, fd)
 	}
 	lt.tick()
+	go func() {
+		defer close(lt.done)
+		<-lt.proceed
+		if err := lt.poller.run(&lineTurns{lineTest: lt}); err != nil {
+			t.Error(err)
+		}
+	}()
 	t.Cleanup(func() {
 		lt.driver.stop()
-		lt.tick()
+		lt.step()
 		lt.alarm.stop()
 		s.reliable.stop()
 		s.closePollers()
@@ -70,6 +90,62 @@ func newLineTestOn(t *testing.T, fsys segment.FS, queue engine.QueueOptions, con
 		}
 	})
 	return lt
+}
+
+// step takes one turn.
+func (lt *lineTest) step() {
+	lt.poller.ring()
+	lt.proceed <- struct{}{}
+	<-lt.done
+	lt.later, lt.at, lt.happens, lt.beforeTick = 0, 0, nil, nil
+}
+
+// lineTurns are the turns of a lineTest.
+type lineTurns struct {
+	*lineTest
+	begun bool
+}
+
+func (lt *lineTurns) begin() {
+	if lt.begun {
+		return
+	}
+	lt.begun = true
+	lt.driver.begin()
+	lt.began = lt.began.Add(lt.later)
+	if lt.at != 0 {
+		lt.clock = lt.at
+	}
+}
+
+func (lt *lineTurns) happened(fd int, ended bool) {
+	lt.begin()
+	if lt.happens != nil {
+		lt.happens()
+		lt.happens = nil
+	}
+	lt.driver.happened(fd, ended)
+}
+
+func (lt *lineTurns) serve() (waits bool) {
+	lt.begin()
+	return lt.driver.serve()
+}
+
+func (lt *lineTurns) finish() next {
+	if lt.beforeTick != nil {
+		lt.beforeTick()
+	}
+	then := lt.driver.finish()
+	if lt.at != 0 {
+		lt.clock = lt.at
+	}
+	if then != nextIsNone {
+		lt.begun = false
+		lt.done <- struct{}{}
+		<-lt.proceed
+	}
+	return then
 }
 
 // put has a connection send items to a queue of its own.
@@ -86,10 +162,8 @@ func (lt *lineTest) put(conn, items, size int) {
 // put.
 func (lt *lineTest) turn(later time.Duration) (put []int64) {
 	before := lt.depths()
-	lt.begin()
-	lt.began = lt.began.Add(later)
-	lt.handle(lt.poller.ready())
-	lt.tick()
+	lt.later = later
+	lt.step()
 	for i, n := range lt.depths() {
 		put = append(put, n-before[i])
 	}
@@ -119,50 +193,54 @@ func (lt *lineTest) want(when string, got []int64, want ...int64) {
 //
 // Its control is a limit of MaxInt in every turn.
 func TestLine(t *testing.T) {
-	const size = 1024
-	lt := newLineTest(t, unsynced(), 4)
-	for i := range 3 {
-		lt.put(i, 40, size)
-	}
-	lt.want("nobody is known to be heavy", lt.turn(0), 40, 40, 40, 0)
-	for i := range 3 {
-		lt.put(i, 40, size)
-	}
-	lt.put(3, 1, 1)
-	lt.want("turn 1", lt.turn(0), 40, 0, 0, 1)
-	lt.put(3, 1, 1)
-	lt.put(0, 40, size) // behind the others
-	lt.want("turn 2", lt.turn(0), 0, 40, 0, 1)
-	lt.want("turn 3", lt.turn(0), 0, 0, 40, 0)
-	lt.want("turn 4", lt.turn(0), 40, 0, 0, 0)
-	for i := range 3 {
-		lt.put(i, 40, size)
-	}
-	lt.want("the light one is long gone", lt.turn(lightFor), 40, 40, 40, 0)
-	lt.put(0, 1, 1)
-	lt.put(1, 1, 1)
-	lt.want("heavy ones that have become light", lt.turn(lightFor), 1, 1, 0, 0)
-	lt.put(0, 40, size)
-	lt.put(1, 40, size)
-	lt.put(2, 40, size)
-	lt.want("all but one are light", lt.turn(0), 40, 40, 40, 0)
+	onEventLoops(t, func(t *testing.T, eventLoop string) {
+		const size = 1024
+		lt := newLineTest(t, eventLoop, unsynced(), 4)
+		for i := range 3 {
+			lt.put(i, 40, size)
+		}
+		lt.want("nobody is known to be heavy", lt.turn(0), 40, 40, 40, 0)
+		for i := range 3 {
+			lt.put(i, 40, size)
+		}
+		lt.put(3, 1, 1)
+		lt.want("turn 1", lt.turn(0), 40, 0, 0, 1)
+		lt.put(3, 1, 1)
+		lt.put(0, 40, size) // behind the others
+		lt.want("turn 2", lt.turn(0), 0, 40, 0, 1)
+		lt.want("turn 3", lt.turn(0), 0, 0, 40, 0)
+		lt.want("turn 4", lt.turn(0), 40, 0, 0, 0)
+		for i := range 3 {
+			lt.put(i, 40, size)
+		}
+		lt.want("the light one is long gone", lt.turn(lightFor), 40, 40, 40, 0)
+		lt.put(0, 1, 1)
+		lt.put(1, 1, 1)
+		lt.want("heavy ones that have become light", lt.turn(lightFor), 1, 1, 0, 0)
+		lt.put(0, 40, size)
+		lt.put(1, 40, size)
+		lt.put(2, 40, size)
+		lt.want("all but one are light", lt.turn(0), 40, 40, 40, 0)
+	})
 }
 
 // TestLineLightFirst: who moves little has its reply before the line moves.
 //
-// Its control is a handle without a tick of its own.
+// Its control is a serve without a tick of its own.
 func TestLineLightFirst(t *testing.T) {
-	lt := newLineTest(t, unsynced(), 2)
-	lt.put(0, 40, 1024)
-	lt.turn(0)
-	lt.put(0, 40, 1024)
-	lt.put(1, 1, 1)
-	lt.begin()
-	lt.handle(lt.poller.ready())
-	lt.wantReplies(1, 1)
-	lt.wantReplies(0, 40) // of the turn before
-	lt.tick()
-	lt.wantReplies(0, 40)
+	onEventLoops(t, func(t *testing.T, eventLoop string) {
+		lt := newLineTest(t, eventLoop, unsynced(), 2)
+		lt.put(0, 40, 1024)
+		lt.turn(0)
+		lt.put(0, 40, 1024)
+		lt.put(1, 1, 1)
+		lt.beforeTick = func() {
+			lt.wantReplies(1, 1)
+			lt.wantReplies(0, 40) // of the turn before
+		}
+		lt.step()
+		lt.wantReplies(0, 40)
+	})
 }
 
 // wantReplies reads what a connection has been sent.
@@ -177,80 +255,88 @@ func (lt *lineTest) wantReplies(conn, items int) {
 
 // TestLineReplies: who gets much is as heavy as who puts much.
 func TestLineReplies(t *testing.T) {
-	lt := newLineTest(t, unsynced(), 2)
-	lt.put(0, 40, 1024)
-	lt.put(1, 40, 1024)
-	lt.turn(0)
-	for i, peer := range lt.peers {
-		if _, err := unix.Write(peer, []byte(strings.Repeat(fmt.Sprintf("get q%d\r\n", i), 20))); err != nil {
-			t.Fatal(err)
+	onEventLoops(t, func(t *testing.T, eventLoop string) {
+		lt := newLineTest(t, eventLoop, unsynced(), 2)
+		lt.put(0, 40, 1024)
+		lt.put(1, 40, 1024)
+		lt.turn(0)
+		for i, peer := range lt.peers {
+			if _, err := unix.Write(peer, []byte(strings.Repeat(fmt.Sprintf("get q%d\r\n", i), 20))); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	lt.turn(lightFor)
-	for i, fd := range lt.fds {
-		if !lt.conns[fd].heavy {
-			t.Errorf("connection %d got 20 KiB and is not heavy", i)
+		lt.turn(lightFor)
+		for i, fd := range lt.fds {
+			if !lt.conns[fd].heavy {
+				t.Errorf("connection %d got 20 KiB and is not heavy", i)
+			}
 		}
-	}
+	})
 }
 
 // TestLineGone has heavy connections end while they are in line.
 func TestLineGone(t *testing.T) {
-	lt := newLineTest(t, unsynced(), 4)
-	for i := range 3 {
-		lt.put(i, 40, 1024)
-	}
-	lt.turn(0)
-	for i := range 3 {
-		lt.put(i, 40, 1024)
-	}
-	lt.put(3, 1, 1)
-	lt.want("turn 1", lt.turn(0), 40, 0, 0, 1)
-	lt.end(lt.conns[lt.fds[1]], false)
-	lt.want("turn 2", lt.turn(0), 0, 0, 40, 0)
-	if len(lt.line.conns) > 0 {
-		t.Errorf("%d are in line, want none", len(lt.line.conns))
-	}
+	onEventLoops(t, func(t *testing.T, eventLoop string) {
+		lt := newLineTest(t, eventLoop, unsynced(), 4)
+		for i := range 3 {
+			lt.put(i, 40, 1024)
+		}
+		lt.turn(0)
+		for i := range 3 {
+			lt.put(i, 40, 1024)
+		}
+		lt.put(3, 1, 1)
+		lt.want("turn 1", lt.turn(0), 40, 0, 0, 1)
+		lt.end(lt.conns[lt.fds[1]], false)
+		lt.want("turn 2", lt.turn(0), 0, 0, 40, 0)
+		if len(lt.line.conns) > 0 {
+			t.Errorf("%d are in line, want none", len(lt.line.conns))
+		}
+	})
 }
 
 // TestLineSyncs: a turn that ends in a sync takes along all that have something for it.
 func TestLineSyncs(t *testing.T) {
-	o := engine.DefaultQueueOptions()
-	o.Sync = engine.SyncAlways
-	lt := newLineTest(t, o, 3)
-	lt.put(0, 40, 1024)
-	lt.put(1, 40, 1024)
-	lt.turn(0)
-	lt.put(0, 40, 1024)
-	lt.put(1, 40, 1024)
-	lt.put(2, 1, 1)
-	lt.want("one turn", lt.turn(0), 40, 40, 1)
+	onEventLoops(t, func(t *testing.T, eventLoop string) {
+		o := engine.DefaultQueueOptions()
+		o.Sync = engine.SyncAlways
+		lt := newLineTest(t, eventLoop, o, 3)
+		lt.put(0, 40, 1024)
+		lt.put(1, 40, 1024)
+		lt.turn(0)
+		lt.put(0, 40, 1024)
+		lt.put(1, 40, 1024)
+		lt.put(2, 1, 1)
+		lt.want("one turn", lt.turn(0), 40, 40, 1)
+	})
 }
 
 // TestLineIsServed has a heavy client beside a light one that never stops: it gets its replies.
 func TestLineIsServed(t *testing.T) {
-	s := startServer(t, Options{Loops: 1}, unsynced())
-	light, done := dial(t, s), make(chan error, 1)
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		buf := make([]byte, 64)
-		for ctx.Err() == nil {
-			light.Write([]byte("set light 0 0 1\r\nx\r\n"))
-			if _, err := light.Read(buf); err != nil {
-				done <- err
-				return
+	onEventLoops(t, func(t *testing.T, eventLoop string) {
+		s := startServer(t, eventLoop, Options{Loops: 1}, unsynced())
+		light, done := dial(t, s), make(chan error, 1)
+		ctx, cancel := context.WithCancel(context.Background())
+		go func() {
+			buf := make([]byte, 64)
+			for ctx.Err() == nil {
+				light.Write([]byte("set light 0 0 1\r\nx\r\n"))
+				if _, err := light.Read(buf); err != nil {
+					done <- err
+					return
+				}
 			}
+			done <- nil
+		}()
+		heavy := dial(t, s)
+		one := "set heavy 0 0 1024\r\n" + strings.Repeat("x", 1024) + "\r\n"
+		for range 50 {
+			heavy.send("%s", strings.Repeat(one, 64))
+			heavy.expect(strings.Repeat("STORED\r\n", 64))
 		}
-		done <- nil
-	}()
-	heavy := dial(t, s)
-	one := "set heavy 0 0 1024\r\n" + strings.Repeat("x", 1024) + "\r\n"
-	for range 50 {
-		heavy.send("%s", strings.Repeat(one, 64))
-		heavy.expect(strings.Repeat("STORED\r\n", 64))
-	}
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -25,6 +25,13 @@ const (
 	DefaultShutdownGrace  = 5 * time.Second
 )
 
+// What event loops wait with.
+const (
+	EventLoopGnet    = "gnet"  // the reactor of gnet
+	EventLoopEpoll   = "epoll" // calls of epoll
+	DefaultEventLoop = EventLoopEpoll
+)
+
 // Options configure a [Server]. Zero means the default of a field, where it has one.
 type Options struct {
 	// Engine holds the queues. The server does not close it.
@@ -38,6 +45,8 @@ type Options struct {
 	Thrift string
 	// Loops is the number of event loops; zero means one for each processor.
 	Loops int
+	// EventLoop says what event loops wait with: EventLoopGnet or EventLoopEpoll.
+	EventLoop string
 	// Backlog is the length of the queue of connections not yet accepted; zero leaves it to the
 	// operating system.
 	Backlog int
@@ -116,6 +125,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.MaxPending, DefaultMaxPending)
 	setDefault(&o.BufferLimit, DefaultBufferLimit)
 	setDefault(&o.ShutdownGrace, DefaultShutdownGrace)
+	setDefault(&o.EventLoop, DefaultEventLoop)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -123,10 +133,14 @@ func (o Options) withDefaults() Options {
 }
 
 // Descriptors returns how many descriptors a server with these options has open beside those that
-// MaxConnections and MaxLingering allow: two for each loop and for what waits for slow readers, and two
-// for each port, one of them for a connection that is refused or changes hands.
+// MaxConnections and MaxLingering allow: two for each loop, or three with gnet, two for what waits for slow
+// readers, and two for each port, one of them for a connection that is refused or changes hands.
 func (o Options) Descriptors() int {
+	setDefault(&o.EventLoop, DefaultEventLoop)
 	n := 2 * (o.loops() + 1)
+	if o.EventLoop == EventLoopGnet {
+		n += o.loops()
+	}
 	for _, addr := range []string{o.Memcache, o.Text, o.Thrift} {
 		if addr != "" {
 			n += 2
@@ -143,6 +157,14 @@ func (o Options) loops() int {
 	return o.Loops
 }
 
+// newPoller returns the poller of one loop.
+func (o Options) newPoller() poller {
+	if o.EventLoop == EventLoopEpoll {
+		return &epollPoller{}
+	}
+	return &gnetPoller{}
+}
+
 func setDefault[T comparable](v *T, def T) {
 	var zero T
 	if *v == zero {
@@ -155,6 +177,9 @@ func (o Options) Validate() error {
 	var errs []error
 	if o.Engine == nil {
 		errs = append(errs, errors.New("no engine"))
+	}
+	if o.EventLoop != "" && o.EventLoop != EventLoopGnet && o.EventLoop != EventLoopEpoll {
+		errs = append(errs, fmt.Errorf("event_loop is %q, not %q or %q", o.EventLoop, EventLoopGnet, EventLoopEpoll))
 	}
 	for _, n := range []struct {
 		name  string

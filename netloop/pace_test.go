@@ -41,12 +41,9 @@ func (f stuckFile) WriteAt(p []byte, off int64) (int, error) {
 
 // turnAt is turn, so many milliseconds after the last one.
 func (lt *lineTest) turnAt(later moment) (put []int64) {
-	before, at := lt.depths(), lt.clock+later
-	lt.begin()
-	lt.clock = at
-	lt.handle(lt.poller.ready())
-	lt.tick()
-	lt.clock = at
+	before := lt.depths()
+	lt.at = lt.clock + later
+	lt.step()
 	for i, n := range lt.depths() {
 		put = append(put, n-before[i])
 	}
@@ -59,58 +56,62 @@ func (lt *lineTest) turnAt(later moment) (put []int64) {
 //
 // Its control is a driver that does not call pace.
 func TestPace(t *testing.T) {
-	const size, most = 32 << 10, 40 << 20
-	disk := stuckBacklog{segmenttest.New(), make(chan struct{})}
-	writeAgain := sync.OnceFunc(func() { close(disk.disk) })
-	defer writeAgain() // or a test that fails would not end
-	queue := unsynced()
-	queue.MaxMemorySize = 4 * size
-	lt := newLineTestOn(t, disk, queue, 2)
-	for n := 0; len(lt.paced.conns) == 0; n += size {
-		if n > most {
-			t.Fatalf("still read after %d bytes", n)
+	onEventLoops(t, func(t *testing.T, eventLoop string) {
+		const size, most = 32 << 10, 40 << 20
+		disk := stuckBacklog{segmenttest.New(), make(chan struct{})}
+		writeAgain := sync.OnceFunc(func() { close(disk.disk) })
+		defer writeAgain() // or a test that fails would not end
+		queue := unsynced()
+		queue.MaxMemorySize = 4 * size
+		lt := newLineTestOn(t, eventLoop, disk, queue, 2)
+		for n := 0; len(lt.paced.conns) == 0; n += size {
+			if n > most {
+				t.Fatalf("still read after %d bytes", n)
+			}
+			lt.put(0, 1, size)
+			lt.turnAt(1)
 		}
 		lt.put(0, 1, size)
-		lt.turnAt(1)
-	}
-	lt.put(0, 1, size)
-	for range 10 {
-		lt.put(1, 1, 1)
-		lt.want("paced", lt.turnAt(1), 0, 1)
-	}
-	lt.want("a second later", lt.turnAt(maxPace), 0, 0) // from now on it is read
-	lt.want("the next turn", lt.turnAt(0), 1, 0)
-	lt.put(0, 1, size)
-	lt.want("paced again", lt.turnAt(1), 0, 0)
-	if got := lt.counters.Paced; got != 2 {
-		t.Errorf("%d paces were counted, want 2", got)
-	}
-	writeAgain()
-	for lt.engine.Ahead([]byte("q0")) {
-		runtime.Gosched()
-	}
-	lt.want("the disk has caught up", lt.turnAt(1), 0, 0)
-	lt.want("the next turn", lt.turnAt(0), 1, 0)
-	if lt.pacing || len(lt.paced.conns) > 0 {
-		t.Errorf("paced still: %d", len(lt.paced.conns))
-	}
+		for range 10 {
+			lt.put(1, 1, 1)
+			lt.want("paced", lt.turnAt(1), 0, 1)
+		}
+		lt.want("a second later", lt.turnAt(maxPace), 0, 0) // from now on it is read
+		lt.want("the next turn", lt.turnAt(0), 1, 0)
+		lt.put(0, 1, size)
+		lt.want("paced again", lt.turnAt(1), 0, 0)
+		if got := lt.counters.Paced; got != 2 {
+			t.Errorf("%d paces were counted, want 2", got)
+		}
+		writeAgain()
+		for lt.engine.Ahead([]byte("q0")) {
+			runtime.Gosched()
+		}
+		lt.want("the disk has caught up", lt.turnAt(1), 0, 0)
+		lt.want("the next turn", lt.turnAt(0), 1, 0)
+		if lt.pacing || len(lt.paced.conns) > 0 {
+			t.Errorf("paced still: %d", len(lt.paced.conns))
+		}
+	})
 }
 
 // A paced connection whose peer is gone ends at once, and not when its pace does.
 func TestPaceEnds(t *testing.T) {
-	const size = 32 << 10
-	disk := stuckBacklog{segmenttest.New(), make(chan struct{})}
-	defer close(disk.disk)
-	queue := unsynced()
-	queue.MaxMemorySize = 4 * size
-	lt := newLineTestOn(t, disk, queue, 1)
-	for len(lt.paced.conns) == 0 {
-		lt.put(0, 1, size)
+	onEventLoops(t, func(t *testing.T, eventLoop string) {
+		const size = 32 << 10
+		disk := stuckBacklog{segmenttest.New(), make(chan struct{})}
+		defer close(disk.disk)
+		queue := unsynced()
+		queue.MaxMemorySize = 4 * size
+		lt := newLineTestOn(t, eventLoop, disk, queue, 1)
+		for len(lt.paced.conns) == 0 {
+			lt.put(0, 1, size)
+			lt.turnAt(1)
+		}
+		unix.Shutdown(lt.peers[0], unix.SHUT_RDWR)
 		lt.turnAt(1)
-	}
-	unix.Shutdown(lt.peers[0], unix.SHUT_RDWR)
-	lt.turnAt(1)
-	if lt.conns[lt.fds[0]] != nil || len(lt.paced.conns) > 0 {
-		t.Errorf("the connection is open after its peer has gone; %d paced", len(lt.paced.conns))
-	}
+		if lt.conns[lt.fds[0]] != nil || len(lt.paced.conns) > 0 {
+			t.Errorf("the connection is open after its peer has gone; %d paced", len(lt.paced.conns))
+		}
+	})
 }

@@ -180,17 +180,19 @@ func TestThriftRepliesUnread(t *testing.T) {
 
 // A client that asks for a large item and shuts down its sending side gets all of it.
 func TestHalfCloseWithLargeItem(t *testing.T) {
-	const size = 20 << 20
-	s := startServer(t, Options{}, unsynced())
-	p := dial(t, s)
-	data := strings.Repeat("0123456789abcdef", size/16)
-	p.send("set big 0 0 %d\r\n%s\r\n", size, data)
-	p.expect("STORED\r\n")
-	p.send("get big\r\n")
-	waitFor(t, func() bool { return s.Counters().GetHits == 1 })
-	p.CloseWrite()
-	waitFor(t, func() bool { return s.Connections() == 0 })
-	if got, want := p.expectEnd(), fmt.Sprintf("VALUE big 0 %d\r\n%s\r\nEND\r\n", size, data); got != want {
-		t.Errorf("%d bytes arrived, want %d", len(got), len(want))
-	}
+	onEventLoops(t, func(t *testing.T, eventLoop string) {
+		const size = 20 << 20
+		s := startServer(t, eventLoop, Options{}, unsynced())
+		p := dial(t, s)
+		data := strings.Repeat("0123456789abcdef", size/16)
+		p.send("set big 0 0 %d\r\n%s\r\n", size, data)
+		p.expect("STORED\r\n")
+		p.send("get big\r\n")
+		waitFor(t, func() bool { return s.Counters().GetHits == 1 })
+		p.CloseWrite()
+		waitFor(t, func() bool { return s.Connections() == 0 })
+		if got, want := p.expectEnd(), fmt.Sprintf("VALUE big 0 %d\r\n%s\r\nEND\r\n", size, data); got != want {
+			t.Errorf("%d bytes arrived, want %d", len(got), len(want))
+		}
+	})
 }

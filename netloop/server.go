@@ -70,7 +70,7 @@ func New(opts Options) (*Server, error) {
 	s.writer = newSyncer(opts.Engine, func(time.Duration) {})
 	s.opts.Loops = opts.loops()
 	for range s.opts.Loops {
-		d := &driver{loop: newLoop(s), buf: make([]byte, readSize)}
+		d := &driver{loop: newLoop(s), poller: s.opts.newPoller(), buf: make([]byte, readSize)}
 		d.wake = d.poller.ring
 		s.loops = append(s.loops, d)
 	}

@@ -19,8 +19,18 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// eventLoops are what event loops may wait with.
+var eventLoops = []string{EventLoopGnet, EventLoopEpoll}
+
+// onEventLoops runs a test of sockets on each of them.
+func onEventLoops(t *testing.T, test func(t *testing.T, eventLoop string)) {
+	for _, eventLoop := range eventLoops {
+		t.Run(eventLoop, func(t *testing.T) { test(t, eventLoop) })
+	}
+}
+
 // startServer runs a server on a free port of this machine until the test ends.
-func startServer(t testing.TB, opts Options, queue engine.QueueOptions) *Server {
+func startServer(t testing.TB, eventLoop string, opts Options, queue engine.QueueOptions) *Server {
 	t.Helper()
 	e, err := engine.Open(engine.Options{
 		Dir: t.TempDir(), Settings: engine.Settings{Default: queue}, NoHistograms: opts.NoHistograms,
@@ -28,13 +38,13 @@ func startServer(t testing.TB, opts Options, queue engine.QueueOptions) *Server 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return startServerOf(t, e, opts)
+	return startServerOf(t, eventLoop, e, opts)
 }
 
 // startServerOf is startServer for an engine that is open; it closes it.
-func startServerOf(t testing.TB, e *engine.Engine, opts Options) *Server {
+func startServerOf(t testing.TB, eventLoop string, e *engine.Engine, opts Options) *Server {
 	t.Helper()
-	opts.Engine = e
+	opts.Engine, opts.EventLoop = e, eventLoop
 	opts.Memcache = "127.0.0.1:0"
 	if opts.Loops == 0 {
 		opts.Loops = 2
@@ -114,63 +124,71 @@ func (p *peer) expectEnd() string {
 }
 
 func TestServePutGet(t *testing.T) {
-	s := startServer(t, Options{}, engine.DefaultQueueOptions())
-	p := dial(t, s)
-	p.send("set work 7 0 5\r\nhello\r\nget work\r\nget work\r\n")
-	p.expect("STORED\r\nVALUE work 7 5\r\nhello\r\nEND\r\nEND\r\n")
+	onEventLoops(t, func(t *testing.T, eventLoop string) {
+		s := startServer(t, eventLoop, Options{}, engine.DefaultQueueOptions())
+		p := dial(t, s)
+		p.send("set work 7 0 5\r\nhello\r\nget work\r\nget work\r\n")
+		p.expect("STORED\r\nVALUE work 7 5\r\nhello\r\nEND\r\nEND\r\n")
+	})
 }
 
 // A client that shuts down its sending side at once still gets every reply.
 func TestHalfClose(t *testing.T) {
-	for _, queue := range []engine.QueueOptions{unsynced(), engine.DefaultQueueOptions()} {
-		s := startServer(t, Options{}, queue)
-		for i := range 50 {
-			p := dial(t, s)
-			p.send("set half%d 0 0 1\r\nx\r\nget half%d\r\nversion\r\n", i, i)
-			p.CloseWrite()
-			want := fmt.Sprintf("STORED\r\nVALUE half%d 0 1\r\nx\r\nEND\r\nVERSION %s\r\n", i, Version)
-			if got := p.expectEnd(); got != want {
-				t.Fatalf("connection %d with sync %v: got %q, want %q", i, queue.Sync, got, want)
+	onEventLoops(t, func(t *testing.T, eventLoop string) {
+		for _, queue := range []engine.QueueOptions{unsynced(), engine.DefaultQueueOptions()} {
+			s := startServer(t, eventLoop, Options{}, queue)
+			for i := range 50 {
+				p := dial(t, s)
+				p.send("set half%d 0 0 1\r\nx\r\nget half%d\r\nversion\r\n", i, i)
+				p.CloseWrite()
+				want := fmt.Sprintf("STORED\r\nVALUE half%d 0 1\r\nx\r\nEND\r\nVERSION %s\r\n", i, Version)
+				if got := p.expectEnd(); got != want {
+					t.Fatalf("connection %d with sync %v: got %q, want %q", i, queue.Sync, got, want)
+				}
 			}
 		}
-	}
+	})
 }
 
 // So does one that asks for a report, which is made on other goroutines.
 func TestHalfCloseReport(t *testing.T) {
-	s := startServer(t, Options{}, unsynced())
-	for _, request := range []string{"stats", "dump_stats", "dump_config"} {
-		p := dial(t, s)
-		p.send("get work\r\n%s\r\n", request)
-		p.CloseWrite()
-		if got := p.expectEnd(); !strings.HasPrefix(got, "END\r\n") || !strings.Contains(got, "work") ||
-			!strings.HasSuffix(got, "\r\nEND\r\n") {
-			t.Errorf("%s of a client that sends nothing more got %q", request, got)
+	onEventLoops(t, func(t *testing.T, eventLoop string) {
+		s := startServer(t, eventLoop, Options{}, unsynced())
+		for _, request := range []string{"stats", "dump_stats", "dump_config"} {
+			p := dial(t, s)
+			p.send("get work\r\n%s\r\n", request)
+			p.CloseWrite()
+			if got := p.expectEnd(); !strings.HasPrefix(got, "END\r\n") || !strings.Contains(got, "work") ||
+				!strings.HasSuffix(got, "\r\nEND\r\n") {
+				t.Errorf("%s of a client that sends nothing more got %q", request, got)
+			}
 		}
-	}
+	})
 }
 
 // Items go to waiting readers of other loops, in the order in which the readers came.
 func TestHandOffBetweenLoops(t *testing.T) {
-	s := startServer(t, Options{Loops: 3}, unsynced())
-	var readers []*peer
-	for i := range 30 {
-		p := dial(t, s)
-		p.send("get line/t=10000\r\n")
-		readers = append(readers, p)
-		waitFor(t, func() bool {
-			q, _ := s.opts.Engine.QueueStats(engine.Now(), []byte("line"))
-			return q.Waiters == int64(i+1)
-		})
-	}
-	producer := dial(t, s)
-	for i := range readers {
-		producer.send("set line 0 0 2\r\n%02d\r\n", i)
-		producer.expect("STORED\r\n")
-	}
-	for i, p := range readers {
-		p.expect(fmt.Sprintf("VALUE line 0 2\r\n%02d\r\nEND\r\n", i))
-	}
+	onEventLoops(t, func(t *testing.T, eventLoop string) {
+		s := startServer(t, eventLoop, Options{Loops: 3}, unsynced())
+		var readers []*peer
+		for i := range 30 {
+			p := dial(t, s)
+			p.send("get line/t=10000\r\n")
+			readers = append(readers, p)
+			waitFor(t, func() bool {
+				q, _ := s.opts.Engine.QueueStats(engine.Now(), []byte("line"))
+				return q.Waiters == int64(i+1)
+			})
+		}
+		producer := dial(t, s)
+		for i := range readers {
+			producer.send("set line 0 0 2\r\n%02d\r\n", i)
+			producer.expect("STORED\r\n")
+		}
+		for i, p := range readers {
+			p.expect(fmt.Sprintf("VALUE line 0 2\r\n%02d\r\nEND\r\n", i))
+		}
+	})
 }
 
 // waitFor waits until done reports true.
@@ -189,263 +207,287 @@ func waitFor(t testing.TB, done func() bool) {
 
 // Open reads of a client that goes away, however it does, are back in order for the next one.
 func TestLostClientGivesBack(t *testing.T) {
-	s := startServer(t, Options{MaxOpenReads: 10}, unsynced())
-	for name, leave := range map[string]func(*peer){
-		"close": func(p *peer) { p.Close() },
-		"reset": func(p *peer) { p.SetLinger(0); p.Close() },
-		"quit":  func(p *peer) { p.send("quit\r\n") },
-		"half":  func(p *peer) { p.CloseWrite() },
-	} {
-		a := dial(t, s)
-		for i := range 5 {
-			a.send("set %s 0 0 1\r\n%d\r\n", name, i)
-			a.expect("STORED\r\n")
+	onEventLoops(t, func(t *testing.T, eventLoop string) {
+		s := startServer(t, eventLoop, Options{MaxOpenReads: 10}, unsynced())
+		for name, leave := range map[string]func(*peer){
+			"close": func(p *peer) { p.Close() },
+			"reset": func(p *peer) { p.SetLinger(0); p.Close() },
+			"quit":  func(p *peer) { p.send("quit\r\n") },
+			"half":  func(p *peer) { p.CloseWrite() },
+		} {
+			a := dial(t, s)
+			for i := range 5 {
+				a.send("set %s 0 0 1\r\n%d\r\n", name, i)
+				a.expect("STORED\r\n")
+			}
+			for i := range 3 {
+				a.send("get %s/open\r\n", name)
+				a.expect(fmt.Sprintf("VALUE %s 0 1\r\n%d\r\nEND\r\n", name, i))
+			}
+			leave(a)
+			b := dial(t, s)
+			waitFor(t, func() bool {
+				q, _ := s.opts.Engine.QueueStats(engine.Now(), []byte(name))
+				return q.OpenReads == 0
+			})
+			for i := range 5 {
+				b.send("get %s\r\n", name)
+				b.expect(fmt.Sprintf("VALUE %s 0 1\r\n%d\r\nEND\r\n", name, i))
+			}
 		}
-		for i := range 3 {
-			a.send("get %s/open\r\n", name)
-			a.expect(fmt.Sprintf("VALUE %s 0 1\r\n%d\r\nEND\r\n", name, i))
-		}
-		leave(a)
-		b := dial(t, s)
-		waitFor(t, func() bool {
-			q, _ := s.opts.Engine.QueueStats(engine.Now(), []byte(name))
-			return q.OpenReads == 0
-		})
-		for i := range 5 {
-			b.send("get %s\r\n", name)
-			b.expect(fmt.Sprintf("VALUE %s 0 1\r\n%d\r\nEND\r\n", name, i))
-		}
-	}
+	})
 }
 
 func TestConnectionLimit(t *testing.T) {
-	s := startServer(t, Options{MaxConnections: 3}, unsynced())
-	var in []*peer
-	for range 3 {
+	onEventLoops(t, func(t *testing.T, eventLoop string) {
+		s := startServer(t, eventLoop, Options{MaxConnections: 3}, unsynced())
+		var in []*peer
+		for range 3 {
+			p := dial(t, s)
+			p.send("version\r\n")
+			p.expect("VERSION " + Version + "\r\n")
+			in = append(in, p)
+		}
+		want := "SERVER_ERROR too many open connections\r\n"
+		for range 20 {
+			if got := dial(t, s).expectEnd(); got != want && got != "" {
+				t.Fatalf("connection over the limit got %q, want %q", got, want)
+			}
+		}
+		in[0].Close()
+		waitFor(t, func() bool { return s.Connections() == 2 })
 		p := dial(t, s)
 		p.send("version\r\n")
 		p.expect("VERSION " + Version + "\r\n")
-		in = append(in, p)
-	}
-	want := "SERVER_ERROR too many open connections\r\n"
-	for range 20 {
-		if got := dial(t, s).expectEnd(); got != want && got != "" {
-			t.Fatalf("connection over the limit got %q, want %q", got, want)
+		if s.refused.Load() != 20 {
+			t.Errorf("refused %d connections, want 20", s.refused.Load())
 		}
-	}
-	in[0].Close()
-	waitFor(t, func() bool { return s.Connections() == 2 })
-	p := dial(t, s)
-	p.send("version\r\n")
-	p.expect("VERSION " + Version + "\r\n")
-	if s.refused.Load() != 20 {
-		t.Errorf("refused %d connections, want 20", s.refused.Load())
-	}
+	})
 }
 
 // A client that does not read its replies stops being served before they pile up, costs nobody else
 // anything, and gets every one of them when it reads at last.
 func TestSlowReader(t *testing.T) {
-	const items, size = 400, 100 << 10
-	s := startServer(t, Options{}, unsynced())
-	data := bytes.Repeat([]byte("x"), size)
-	producer := dial(t, s)
-	for range items {
-		producer.send("set big 0 0 %d\r\n%s\r\n", size, data)
-		producer.expect("STORED\r\n")
-	}
-	slow := dial(t, s)
-	slow.send("%s", strings.Repeat("get big\r\n", items))
-	other := dial(t, s)
-	for range 100 {
-		other.send("set other 0 0 1\r\nx\r\nget other\r\n")
-		other.expect("STORED\r\nVALUE other 0 1\r\nx\r\nEND\r\n")
-	}
-	q, _ := s.opts.Engine.QueueStats(engine.Now(), []byte("big"))
-	// What was taken from the queue is what the client is owed, and that is bounded: by the limit,
-	// by the reply that went over it, and by what the kernel keeps for the two sockets.
-	if taken := (items - q.Items) * size; taken > DefaultMaxPending+size+(16<<20) {
-		t.Errorf("%d bytes of replies were made for a client that does not read", taken)
-	}
-	one := fmt.Sprintf("VALUE big 0 %d\r\n%s\r\nEND\r\n", size, data)
-	for range items {
-		slow.expect(one)
-	}
+	onEventLoops(t, func(t *testing.T, eventLoop string) {
+		const items, size = 400, 100 << 10
+		s := startServer(t, eventLoop, Options{}, unsynced())
+		data := bytes.Repeat([]byte("x"), size)
+		producer := dial(t, s)
+		for range items {
+			producer.send("set big 0 0 %d\r\n%s\r\n", size, data)
+			producer.expect("STORED\r\n")
+		}
+		slow := dial(t, s)
+		slow.send("%s", strings.Repeat("get big\r\n", items))
+		other := dial(t, s)
+		for range 100 {
+			other.send("set other 0 0 1\r\nx\r\nget other\r\n")
+			other.expect("STORED\r\nVALUE other 0 1\r\nx\r\nEND\r\n")
+		}
+		q, _ := s.opts.Engine.QueueStats(engine.Now(), []byte("big"))
+		// What was taken from the queue is what the client is owed, and that is bounded: by the limit,
+		// by the reply that went over it, and by what the kernel keeps for the two sockets.
+		if taken := (items - q.Items) * size; taken > DefaultMaxPending+size+(16<<20) {
+			t.Errorf("%d bytes of replies were made for a client that does not read", taken)
+		}
+		one := fmt.Sprintf("VALUE big 0 %d\r\n%s\r\nEND\r\n", size, data)
+		for range items {
+			slow.expect(one)
+		}
+	})
 }
 
 // A client that keeps sending while it does not let the server answer is cut off.
 func TestTooMuchSentAhead(t *testing.T) {
-	s := startServer(t, Options{MaxPending: 64 << 10, MaxItemSize: 1 << 10}, unsynced())
-	p := dial(t, s)
-	p.send("get nothing/t=100000\r\n")
-	flood := bytes.Repeat([]byte("version\r\n"), 100)
-	sent := 0
-	for ; sent < 64<<20; sent += len(flood) {
-		if _, err := p.Write(flood); err != nil {
-			break
+	onEventLoops(t, func(t *testing.T, eventLoop string) {
+		s := startServer(t, eventLoop, Options{MaxPending: 64 << 10, MaxItemSize: 1 << 10}, unsynced())
+		p := dial(t, s)
+		p.send("get nothing/t=100000\r\n")
+		flood := bytes.Repeat([]byte("version\r\n"), 100)
+		sent := 0
+		for ; sent < 64<<20; sent += len(flood) {
+			if _, err := p.Write(flood); err != nil {
+				break
+			}
 		}
-	}
-	if sent >= 64<<20 {
-		t.Errorf("the server took %d bytes of requests behind a blocked one", sent)
-	}
-	again := dial(t, s)
-	again.send("version\r\n")
-	again.expect("VERSION " + Version + "\r\n")
+		if sent >= 64<<20 {
+			t.Errorf("the server took %d bytes of requests behind a blocked one", sent)
+		}
+		again := dial(t, s)
+		again.send("version\r\n")
+		again.expect("VERSION " + Version + "\r\n")
+	})
 }
 
 func TestClientTimeout(t *testing.T) {
-	s := startServer(t, Options{ClientTimeout: 100 * time.Millisecond}, unsynced())
-	waiting, silent, partial := dial(t, s), dial(t, s), dial(t, s)
-	waiting.send("get idle/t=600\r\n")
-	partial.send("set idle 0 0 10\r\nhal")
-	if got := silent.expectEnd(); got != "" {
-		t.Errorf("idle connection got %q before it was closed", got)
-	}
-	if got := partial.expectEnd(); got != "" {
-		t.Errorf("connection with half a request got %q before it was closed", got)
-	}
-	waiting.expect("END\r\n") // time in which the server owes a reply does not count,
-	waiting.send("get idle/t=50\r\n")
-	waiting.expect("END\r\n") // and when it has answered the client has all its time again
+	onEventLoops(t, func(t *testing.T, eventLoop string) {
+		s := startServer(t, eventLoop, Options{ClientTimeout: 100 * time.Millisecond}, unsynced())
+		waiting, silent, partial := dial(t, s), dial(t, s), dial(t, s)
+		waiting.send("get idle/t=600\r\n")
+		partial.send("set idle 0 0 10\r\nhal")
+		if got := silent.expectEnd(); got != "" {
+			t.Errorf("idle connection got %q before it was closed", got)
+		}
+		if got := partial.expectEnd(); got != "" {
+			t.Errorf("connection with half a request got %q before it was closed", got)
+		}
+		waiting.expect("END\r\n") // time in which the server owes a reply does not count,
+		waiting.send("get idle/t=50\r\n")
+		waiting.expect("END\r\n") // and when it has answered the client has all its time again
+	})
 }
 
 // Shutdown ends waits with nothing, and lets a request that has begun to arrive come to an end.
 func TestShutdownDrains(t *testing.T) {
-	s := startServer(t, Options{ShutdownGrace: testDeadline}, unsynced())
-	waiting, partial, silent := dial(t, s), dial(t, s), dial(t, s)
-	waiting.send("get drain/t=100000\r\n")
-	partial.send("set drain 0 0 5\r\nhel")
-	silent.send("version\r\n")
-	silent.expect("VERSION " + Version + "\r\n")
-	waitFor(t, func() bool {
-		q, _ := s.opts.Engine.QueueStats(engine.Now(), []byte("drain"))
-		return q.Waiters == 1 && s.buffered.Load() > 0
+	onEventLoops(t, func(t *testing.T, eventLoop string) {
+		s := startServer(t, eventLoop, Options{ShutdownGrace: testDeadline}, unsynced())
+		waiting, partial, silent := dial(t, s), dial(t, s), dial(t, s)
+		waiting.send("get drain/t=100000\r\n")
+		partial.send("set drain 0 0 5\r\nhel")
+		silent.send("version\r\n")
+		silent.expect("VERSION " + Version + "\r\n")
+		waitFor(t, func() bool {
+			q, _ := s.opts.Engine.QueueStats(engine.Now(), []byte("drain"))
+			return q.Waiters == 1 && s.buffered.Load() > 0
+		})
+		done := make(chan error, 1)
+		go func() { done <- s.Shutdown(context.Background()) }()
+		waiting.expect("END\r\n")
+		waiting.expectEnd()
+		silent.expectEnd()
+		partial.send("lo\r\n")
+		// The server is Down by then: the request is answered, by a refusal.
+		if got := partial.expectEnd(); got != "SERVER_ERROR\r\n" {
+			t.Errorf("request that was under way got %q", got)
+		}
+		if err := <-done; err != nil {
+			t.Errorf("Shutdown = %v", err)
+		}
 	})
-	done := make(chan error, 1)
-	go func() { done <- s.Shutdown(context.Background()) }()
-	waiting.expect("END\r\n")
-	waiting.expectEnd()
-	silent.expectEnd()
-	partial.send("lo\r\n")
-	// The server is Down by then: the request is answered, by a refusal.
-	if got := partial.expectEnd(); got != "SERVER_ERROR\r\n" {
-		t.Errorf("request that was under way got %q", got)
-	}
-	if err := <-done; err != nil {
-		t.Errorf("Shutdown = %v", err)
-	}
 }
 
 // Shutdown ends every wait of a loop, also where ended waits move in the order of idle sessions.
 func TestShutdownEndsWaitsWithClientTimeout(t *testing.T) {
-	opts := Options{Loops: 1, ShutdownGrace: testDeadline, ClientTimeout: time.Hour}
-	s := startServer(t, opts, unsynced())
-	var readers []*peer
-	for i := range 5 {
-		p := dial(t, s)
-		p.send("get drain%d/t=100000\r\n", i)
-		readers = append(readers, p)
-	}
-	waitFor(t, func() bool { return s.Stats().Waiters == int64(len(readers)) })
-	done := make(chan error, 1)
-	go func() { done <- s.Shutdown(context.Background()) }()
-	for _, p := range readers {
-		p.expect("END\r\n")
-		p.expectEnd()
-	}
-	if err := <-done; err != nil {
-		t.Errorf("Shutdown = %v", err)
-	}
+	onEventLoops(t, func(t *testing.T, eventLoop string) {
+		opts := Options{Loops: 1, ShutdownGrace: testDeadline, ClientTimeout: time.Hour}
+		s := startServer(t, eventLoop, opts, unsynced())
+		var readers []*peer
+		for i := range 5 {
+			p := dial(t, s)
+			p.send("get drain%d/t=100000\r\n", i)
+			readers = append(readers, p)
+		}
+		waitFor(t, func() bool { return s.Stats().Waiters == int64(len(readers)) })
+		done := make(chan error, 1)
+		go func() { done <- s.Shutdown(context.Background()) }()
+		for _, p := range readers {
+			p.expect("END\r\n")
+			p.expectEnd()
+		}
+		if err := <-done; err != nil {
+			t.Errorf("Shutdown = %v", err)
+		}
+	})
 }
 
 func TestShutdownByClient(t *testing.T) {
-	asked := make(chan struct{})
-	s := startServer(t, Options{RequestShutdown: func() { close(asked) }}, unsynced())
-	p := dial(t, s)
-	p.send("shutdown\r\n")
-	if got := p.expectEnd(); got != "" {
-		t.Errorf("SHUTDOWN got %q", got)
-	}
-	select {
-	case <-asked:
-	case <-time.After(testDeadline):
-		t.Error("SHUTDOWN was not passed on")
-	}
+	onEventLoops(t, func(t *testing.T, eventLoop string) {
+		asked := make(chan struct{})
+		s := startServer(t, eventLoop, Options{RequestShutdown: func() { close(asked) }}, unsynced())
+		p := dial(t, s)
+		p.send("shutdown\r\n")
+		if got := p.expectEnd(); got != "" {
+			t.Errorf("SHUTDOWN got %q", got)
+		}
+		select {
+		case <-asked:
+		case <-time.After(testDeadline):
+			t.Error("SHUTDOWN was not passed on")
+		}
+	})
 }
 
 func TestManyIdleConnections(t *testing.T) {
-	count := 10_000
-	if testing.Short() {
-		count = 1_000
-	}
-	s := startServer(t, Options{}, unsynced())
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
-	}
-	count = min(count, int(min(limit.Cur, 1<<20))/2-128) // both ends are this process's
-	for range count {
-		dial(t, s)
-	}
-	waitFor(t, func() bool { return s.Connections() == int64(count) })
-	p := dial(t, s)
-	p.send("set crowd 0 0 1\r\nx\r\nget crowd\r\n")
-	p.expect("STORED\r\nVALUE crowd 0 1\r\nx\r\nEND\r\n")
+	onEventLoops(t, func(t *testing.T, eventLoop string) {
+		count := 10_000
+		if testing.Short() {
+			count = 1_000
+		}
+		s := startServer(t, eventLoop, Options{}, unsynced())
+		var limit unix.Rlimit
+		if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+			t.Fatal(err)
+		}
+		count = min(count, int(min(limit.Cur, 1<<20))/2-128) // both ends are this process's
+		for range count {
+			dial(t, s)
+		}
+		waitFor(t, func() bool { return s.Connections() == int64(count) })
+		p := dial(t, s)
+		p.send("set crowd 0 0 1\r\nx\r\nget crowd\r\n")
+		p.expect("STORED\r\nVALUE crowd 0 1\r\nx\r\nEND\r\n")
+	})
 }
 
 // A client that shuts down its sending side and then reads slowly still gets everything it is owed.
 func TestHalfCloseWithUnreadReplies(t *testing.T) {
-	const items, size = 100, 100 << 10
-	s := startServer(t, Options{}, unsynced())
-	one := fmt.Sprintf("VALUE big 0 %d\r\n%s\r\nEND\r\n", size, strings.Repeat("x", size))
-	p := dial(t, s)
-	for range items {
-		p.send("set big 0 0 %d\r\n%s\r\n", size, strings.Repeat("x", size))
-		p.expect("STORED\r\n")
-	}
-	for range items {
-		p.send("get big/peek\r\n") // about 10 MiB, of which the server may keep 1
-	}
-	waitFor(t, func() bool { return s.Counters().CmdPeek > 5 })
-	p.CloseWrite()
-	waitFor(t, func() bool { return s.Connections() == 0 })
-	got := p.expectEnd()
-	if want := strings.Repeat(one, strings.Count(got, "VALUE")); got != want || len(got) < DefaultMaxPending {
-		t.Errorf("%d bytes arrived, of %d whole replies", len(got), strings.Count(got, "END\r\n"))
-	}
-	peeked := s.Counters().CmdPeek
-	if n := strings.Count(got, "VALUE"); int64(n) != peeked {
-		t.Errorf("%d replies arrived, %d were made", n, peeked)
-	}
+	onEventLoops(t, func(t *testing.T, eventLoop string) {
+		const items, size = 100, 100 << 10
+		s := startServer(t, eventLoop, Options{}, unsynced())
+		one := fmt.Sprintf("VALUE big 0 %d\r\n%s\r\nEND\r\n", size, strings.Repeat("x", size))
+		p := dial(t, s)
+		for range items {
+			p.send("set big 0 0 %d\r\n%s\r\n", size, strings.Repeat("x", size))
+			p.expect("STORED\r\n")
+		}
+		for range items {
+			p.send("get big/peek\r\n") // about 10 MiB, of which the server may keep 1
+		}
+		waitFor(t, func() bool { return s.Counters().CmdPeek > 5 })
+		p.CloseWrite()
+		waitFor(t, func() bool { return s.Connections() == 0 })
+		got := p.expectEnd()
+		if want := strings.Repeat(one, strings.Count(got, "VALUE")); got != want || len(got) < DefaultMaxPending {
+			t.Errorf("%d bytes arrived, of %d whole replies", len(got), strings.Count(got, "END\r\n"))
+		}
+		peeked := s.Counters().CmdPeek
+		if n := strings.Count(got, "VALUE"); int64(n) != peeked {
+			t.Errorf("%d replies arrived, %d were made", n, peeked)
+		}
+	})
 }
 
 // A monitor stops delivering while its client does not read, and goes on when it does.
 func TestMonitorOfSlowReader(t *testing.T) {
-	const items, size = 200, 100 << 10
-	s := startServer(t, Options{MaxOpenReads: items}, unsynced())
-	producer := dial(t, s)
-	body := strings.Repeat("x", size)
-	for range items {
-		producer.send("set big 0 0 %d\r\n%s\r\n", size, body)
-		producer.expect("STORED\r\n")
-	}
-	slow := dial(t, s)
-	slow.send("monitor big 100 %d\r\n", items)
-	waitFor(t, func() bool { return s.Counters().CmdMonitorGet > 0 })
-	producer.send("version\r\n")
-	producer.expect("VERSION " + Version + "\r\n")
-	one := fmt.Sprintf("VALUE big 0 %d\r\n%s\r\nEND\r\n", size, body)
-	for range items {
-		slow.expect(one)
-	}
-	slow.expect("END\r\n")
+	onEventLoops(t, func(t *testing.T, eventLoop string) {
+		const items, size = 200, 100 << 10
+		s := startServer(t, eventLoop, Options{MaxOpenReads: items}, unsynced())
+		producer := dial(t, s)
+		body := strings.Repeat("x", size)
+		for range items {
+			producer.send("set big 0 0 %d\r\n%s\r\n", size, body)
+			producer.expect("STORED\r\n")
+		}
+		slow := dial(t, s)
+		slow.send("monitor big 100 %d\r\n", items)
+		waitFor(t, func() bool { return s.Counters().CmdMonitorGet > 0 })
+		producer.send("version\r\n")
+		producer.expect("VERSION " + Version + "\r\n")
+		one := fmt.Sprintf("VALUE big 0 %d\r\n%s\r\nEND\r\n", size, body)
+		for range items {
+			slow.expect(one)
+		}
+		slow.expect("END\r\n")
+	})
 }
 
 // An item may be sent behind a request that waits, whatever its size.
 func TestLargeItemBehindWait(t *testing.T) {
-	s := startServer(t, Options{}, unsynced())
-	body := strings.Repeat("x", 3<<20)
-	p := dial(t, s)
-	p.send("get ahead/t=300\r\nset ahead 0 0 %d\r\n%s\r\n", len(body), body)
-	p.expect("END\r\nSTORED\r\n")
+	onEventLoops(t, func(t *testing.T, eventLoop string) {
+		s := startServer(t, eventLoop, Options{}, unsynced())
+		body := strings.Repeat("x", 3<<20)
+		p := dial(t, s)
+		p.send("get ahead/t=300\r\nset ahead 0 0 %d\r\n%s\r\n", len(body), body)
+		p.expect("END\r\nSTORED\r\n")
+	})
 }

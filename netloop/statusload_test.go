@@ -158,56 +158,58 @@ type statusLoad struct {
 // acknowledged is there and what was refused is not, in order, and the next server begins with the
 // last status.
 func TestStatusUnderLoad(t *testing.T) {
-	seed := rand.Uint64()
-	rng := rand.New(rand.NewPCG(seed, 0))
-	defer func() {
-		if t.Failed() {
-			t.Logf("seed %d", seed)
+	onEventLoops(t, func(t *testing.T, eventLoop string) {
+		seed := rand.Uint64()
+		rng := rand.New(rand.NewPCG(seed, 0))
+		defer func() {
+			if t.Failed() {
+				t.Logf("seed %d", seed)
+			}
+		}()
+		dir, file := t.TempDir(), filepath.Join(t.TempDir(), "status")
+		settings := defaults()
+		e, err := engine.Open(engine.Options{Dir: dir, Settings: settings})
+		if err != nil {
+			t.Fatal(err)
 		}
-	}()
-	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "status")
-	settings := defaults()
-	e, err := engine.Open(engine.Options{Dir: dir, Settings: settings})
-	if err != nil {
-		t.Fatal(err)
-	}
-	opts := Options{Text: "127.0.0.1:0", Thrift: "127.0.0.1:0", MaxOpenReads: 10, StatusFile: file}
-	l := &statusLoad{t: t, server: startServerOf(t, e, opts), stored: map[string]bool{}, last: map[string]int{}}
-	ops := 400
-	if testing.Short() {
-		ops = 150
-	}
-	var working sync.WaitGroup
-	var left atomic.Int64
-	for i, protocol := range []string{"memcache", "text", "thrift", "memcache", "text", "thrift"} {
-		w := &worker{t: t, protocol: protocol, addr: map[string]net.Addr{"memcache": l.server.MemcacheAddr(),
-			"text": l.server.TextAddr(), "thrift": l.server.ThriftAddr()}[protocol]}
-		own := rand.New(rand.NewPCG(seed, uint64(i+1)))
-		left.Add(1)
-		working.Go(func() {
-			defer left.Add(-1)
-			if i < 3 {
-				l.produce(w, own, ops)
-			} else {
-				l.consume(w, own, ops)
-			}
-			if w.conn != nil {
-				w.conn.Close()
-			}
-		})
-	}
-	for left.Load() > 0 {
-		l.change(rng, settings)
-	}
-	working.Wait()
-	if err := l.server.SetStatus(Up); err != nil {
-		t.Fatal(err)
-	}
-	l.drain()
-	if l.refused == 0 || l.refused == 3*ops {
-		t.Errorf("%d of %d puts were refused, want some", l.refused, 3*ops)
-	}
-	l.restart(opts)
+		opts := Options{Text: "127.0.0.1:0", Thrift: "127.0.0.1:0", MaxOpenReads: 10, StatusFile: file}
+		l := &statusLoad{t: t, server: startServerOf(t, eventLoop, e, opts), stored: map[string]bool{}, last: map[string]int{}}
+		ops := 400
+		if testing.Short() {
+			ops = 150
+		}
+		var working sync.WaitGroup
+		var left atomic.Int64
+		for i, protocol := range []string{"memcache", "text", "thrift", "memcache", "text", "thrift"} {
+			w := &worker{t: t, protocol: protocol, addr: map[string]net.Addr{"memcache": l.server.MemcacheAddr(),
+				"text": l.server.TextAddr(), "thrift": l.server.ThriftAddr()}[protocol]}
+			own := rand.New(rand.NewPCG(seed, uint64(i+1)))
+			left.Add(1)
+			working.Go(func() {
+				defer left.Add(-1)
+				if i < 3 {
+					l.produce(w, own, ops)
+				} else {
+					l.consume(w, own, ops)
+				}
+				if w.conn != nil {
+					w.conn.Close()
+				}
+			})
+		}
+		for left.Load() > 0 {
+			l.change(rng, settings)
+		}
+		working.Wait()
+		if err := l.server.SetStatus(Up); err != nil {
+			t.Fatal(err)
+		}
+		l.drain()
+		if l.refused == 0 || l.refused == 3*ops {
+			t.Errorf("%d of %d puts were refused, want some", l.refused, 3*ops)
+		}
+		l.restart(opts)
+	})
 }
 
 // change makes the status another one, and now and then applies the settings of the queues anew.

@@ -2,12 +2,11 @@ package netloop
 
 import (
 	"bytes"
-	"net"
 	"slices"
 	"testing"
 	"testing/synctest"
 
-	"golang.org/x/sys/unix"
+	"github.com/kestrelmq/kestrel/engine"
 )
 
 // orderedSink is a sink that notes in a list which of several sessions was sent something.
@@ -54,47 +53,19 @@ func TestItemsLeaveFirst(t *testing.T) {
 	})
 }
 
-// What has come while a turn was handled shares its sync, if the loop is to wait for that: turn
-// without its second look fails here.
+// What has come while a turn was handled shares its sync, if the loop is to wait for that: a poller
+// without a second look fails here.
 func TestSecondLookBeforeSync(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ts := newTestServer(t, Options{}, defaults())
-		defer ts.stop()
-		d := ts.server.loops[0]
-		if err := d.poller.start(); err != nil {
-			t.Fatal(err)
-		}
-		defer d.poller.close()
-		d.poller.events = d.poller.events[:1] // the first look sees one of the two
-		var clients [2]int
-		for i := range clients {
-			near, far := socketPair(t)
-			fd, err := unix.Dup(near) // the driver closes its own
-			if err != nil {
-				t.Fatal(err)
-			}
-			c := &conn{fd: fd, addr: new(net.TCPAddr)}
-			c.session.proto, c.session.local = memcacheProtocol{}, true
-			ts.do(func() {
-				ts.server.limit(&c.session, ts.server.connections.Add(1))
-				d.take(c)
-			})
-			clients[i] = far
-			if _, err := unix.Write(far, []byte("set q 0 0 1\r\nx\r\n")); err != nil {
-				t.Fatal(err)
-			}
-		}
-		before := ts.server.Metrics().Syncs.Total()
-		ts.do(d.turn)
-		for i, fd := range clients {
-			var reply [64]byte
-			if n, _ := unix.Read(fd, reply[:]); string(reply[:max(n, 0)]) != "STORED\r\n" {
-				t.Errorf("client %d got %q after one turn, want STORED", i, reply[:max(n, 0)])
-			}
-		}
-		if n := ts.server.Metrics().Syncs.Total() - before; n != 1 {
+	onEventLoops(t, func(t *testing.T, eventLoop string) {
+		lt := newLineTest(t, eventLoop, engine.DefaultQueueOptions(), 2)
+		before := lt.server.Metrics().Syncs.Total()
+		lt.put(0, 1, 1)
+		lt.happens = func() { lt.put(1, 1, 1) } // the first look sees one of the two
+		lt.want("one turn", lt.turn(0), 1, 1)
+		lt.wantReplies(0, 1)
+		lt.wantReplies(1, 1)
+		if n := lt.server.Metrics().Syncs.Total() - before; n != 1 {
 			t.Errorf("%d syncs for two puts, want 1", n)
 		}
-		ts.do(func() { d.stop() })
 	})
 }

@@ -16,31 +16,33 @@ import (
 // Its controls are a run without a bound on work, and an unstall that does not look what the turn has
 // done for the session.
 func TestRunIsBounded(t *testing.T) {
-	lt := newLineTest(t, unsynced(), 1)
-	const requests = 3 * maxWork
-	sent := []byte(strings.Repeat("get n\r\n", requests)) // more than is read at once
-	got := 0
-	buf := make([]byte, 1<<20)
-	var most, before int64
-	for turns := 0; got < requests*len("END\r\n"); turns++ {
-		if turns > 1000 {
-			t.Fatalf("%d bytes of replies after %d turns, want %d", got, turns, requests*len("END\r\n"))
+	onEventLoops(t, func(t *testing.T, eventLoop string) {
+		lt := newLineTest(t, eventLoop, unsynced(), 1)
+		const requests = 3 * maxWork
+		sent := []byte(strings.Repeat("get n\r\n", requests)) // more than is read at once
+		got := 0
+		buf := make([]byte, 1<<20)
+		var most, before int64
+		for turns := 0; got < requests*len("END\r\n"); turns++ {
+			if turns > 1000 {
+				t.Fatalf("%d bytes of replies after %d turns, want %d", got, turns, requests*len("END\r\n"))
+			}
+			if len(sent) > 0 {
+				n, _ := unix.Write(lt.peers[0], sent)
+				sent = sent[max(n, 0):]
+			}
+			lt.turn(0)
+			if c := lt.conns[lt.fds[0]]; c.session.yielded && len(c.session.in) > readSize {
+				t.Fatalf("%d bytes are kept of a client that has to wait for its turn", len(c.session.in))
+			}
+			n, _, _ := unix.Recvfrom(lt.peers[0], buf, unix.MSG_DONTWAIT)
+			got += max(n, 0)
+			most, before = max(most, lt.counters.CmdGet-before), lt.counters.CmdGet
 		}
-		if len(sent) > 0 {
-			n, _ := unix.Write(lt.peers[0], sent)
-			sent = sent[max(n, 0):]
+		if most > maxWork+maxFetched { // what is left of the turn before, and what is read, together
+			t.Errorf("a turn ran %d requests of one client, want %d at most", most, maxWork)
 		}
-		lt.turn(0)
-		if c := lt.conns[lt.fds[0]]; c.session.yielded && len(c.session.in) > readSize {
-			t.Fatalf("%d bytes are kept of a client that has to wait for its turn", len(c.session.in))
-		}
-		n, _, _ := unix.Recvfrom(lt.peers[0], buf, unix.MSG_DONTWAIT)
-		got += max(n, 0)
-		most, before = max(most, lt.counters.CmdGet-before), lt.counters.CmdGet
-	}
-	if most > maxWork+maxFetched { // what is left of the turn before, and what is read, together
-		t.Errorf("a turn ran %d requests of one client, want %d at most", most, maxWork)
-	}
+	})
 }
 
 // TestYieldKeepsOrder tests that the answers to requests that several turns have run are in order, also

@@ -67,6 +67,7 @@ func Default() *Config {
 		Net: netloop.Options{
 			MaxOpenReads:   netloop.DefaultMaxOpenReads,
 			MaxConnections: netloop.DefaultMaxConnections,
+			EventLoop:      netloop.DefaultEventLoop,
 			DefaultStatus:  netloop.Up,
 		},
 		listen:     "127.0.0.1",

@@ -205,6 +205,12 @@ func processOptions() []Option[Config] {
 			return automatic(&c.Net.Loops, 0, countValue[int]{&c.Net.Loops, 0, 1024})
 		},
 	}, {
+		Key: "event_loop", Flag: "event-loop",
+		Help: "what event loops wait with: the reactor of gnet, or calls of epoll",
+		At: func(c *Config) Value {
+			return choiceValue{&c.Net.EventLoop, []string{netloop.EventLoopGnet, netloop.EventLoopEpoll}}
+		},
+	}, {
 		Key: "log_level", Flag: "log-level", Live: true,
 		Help: "how much is logged",
 		At:   func(c *Config) Value { return levelValue{&c.LogLevel} },
