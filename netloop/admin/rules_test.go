@@ -24,7 +24,7 @@ func TestAlertRules(t *testing.T) {
 	families := tt.scrape("/metrics")
 	metric := regexp.MustCompile(`\bkestrel_[a-z_]+`)
 	exprs := regexp.MustCompile(`(?m)^ +expr: (.+)$`).FindAllStringSubmatch(string(rules), -1)
-	if n := strings.Count(string(rules), "- alert: "); n < 10 || n != len(exprs) {
+	if n := strings.Count(string(rules), "- alert: "); n < 14 || n != len(exprs) {
 		t.Errorf("%d alerts have %d expressions", n, len(exprs))
 	}
 	for _, expr := range exprs {
