@@ -1,6 +1,7 @@
 package netloop
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -201,6 +202,34 @@ func TestLargeWriteLeavesLoop(t *testing.T) {
 		close(disk.open)
 		large.expect("when it is written", "STORED\r\n")
 		small.expect("when it is written", "STORED\r\n")
+	})
+}
+
+// TestPeekLarge tests that a Thrift peek sends a large item from where it lies, in pieces, and that the
+// answer is the one that the whole would be.
+func TestPeekLarge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := newTestServer(t, Options{}, defaults())
+		defer ts.stop()
+		c := ts.dial(thriftProtocol{})
+		c.feed([]byte(largePuts()["thrift"].request), 1<<20)
+		before, _ := c.received()
+		c.consume(len(before))
+		r := &fitfulReader{testClient: c, reads: true}
+		ts.do(func() { c.session.sink = r })
+		c.feed(thrift.Client{}.AppendCall(nil, thrift.MethodPeek, 3, []byte("q")), 1<<10)
+		got, _ := c.received()
+		q, _ := ts.opts.Engine.QueueStats(engine.Now(), []byte("q"))
+		want := thrift.AppendQueueInfo(nil, thrift.Call{Method: thrift.MethodPeek, Seq: 3}, &thrift.QueueInfo{
+			HasHead: true, HeadItem: []byte(largeItem), Items: q.Items, Bytes: q.Bytes,
+			JournalBytes: q.LogSize(), AgeMillis: q.Age,
+		})
+		if !bytes.Equal(got, want) {
+			t.Errorf("the answer has %d bytes, want the %d of a whole one", len(got), len(want))
+		}
+		if r.largest > bodyPiece {
+			t.Errorf("%d bytes were sent at once, want %d at most", r.largest, bodyPiece)
+		}
 	})
 }
 

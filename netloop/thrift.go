@@ -207,6 +207,10 @@ func thriftPeeked(s *session, queue []byte, alias bool, err error) {
 		info.JournalBytes, info.AgeMillis = q.LogSize(), q.Age
 		info.Waiters, info.OpenReads = int32(q.Waiters), int32(q.OpenReads)
 	}
+	if s.body.pending() {
+		s.out, s.body.tail = thrift.AppendQueueInfoAround(s.out, s.thrift.call, &info, len(s.body.item))
+		return
+	}
 	s.out = thrift.AppendQueueInfo(s.out, s.thrift.call, &info)
 	if cap(l.headItem) > maxPooledBuffer {
 		l.headItem = nil

@@ -50,6 +50,9 @@ func thriftGetItems(s *session, req *thrift.Request) {
 func (thriftProtocol) item(s *session, it engine.Item) bool {
 	g := &s.thrift.get
 	if g.reply == nil {
+		if it.HasOwnMemory() {
+			return s.startBody(it, "") // see thriftPeeked
+		}
 		if !s.room(len(it.Data)) {
 			return false
 		}

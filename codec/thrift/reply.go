@@ -1,5 +1,7 @@
 package thrift
 
+import "encoding/binary"
+
 // The reply functions append one whole frame each. They do not ask whether the reply fits the
 // method.
 
@@ -54,6 +56,25 @@ func AppendQueueInfo(dst []byte, call Call, info *QueueInfo) []byte {
 	if info.HasHead {
 		dst = appendStringField(dst, 1, info.HeadItem)
 	}
+	return endQueueInfo(dst, start, info)
+}
+
+// AppendQueueInfoAround is AppendQueueInfo for a head item of size bytes that is sent from where it lies:
+// it appends what comes in front of the item, and returns what comes behind it. It does not look at
+// info.HeadItem.
+func AppendQueueInfoAround(dst []byte, call Call, info *QueueInfo, size int) (front []byte, behind string) {
+	start := len(dst)
+	dst = appendStringField(appendField(beginReply(dst, call), 0, typeStruct), 1, "")
+	at := len(dst)
+	binary.BigEndian.PutUint32(dst[at-4:], uint32(size))
+	dst = endQueueInfo(dst, start, info)
+	length := binary.BigEndian.Uint32(dst[start:])
+	binary.BigEndian.PutUint32(dst[start:], length+uint32(size))
+	return dst[:at], string(dst[at:])
+}
+
+// endQueueInfo appends the fields behind the head item, and ends the reply that starts at offset start.
+func endQueueInfo(dst []byte, start int, info *QueueInfo) []byte {
 	dst = appendI64Field(dst, 2, info.Items)
 	dst = appendI64Field(dst, 3, info.Bytes)
 	dst = appendI64Field(dst, 4, info.JournalBytes)
