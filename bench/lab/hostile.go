@@ -20,6 +20,7 @@ import (
 type hostileCase struct {
 	name   string
 	config string
+	slow   string // what strace makes slow, as it words it; "" for nothing
 	run    func(context.Context, *trial, *server) error
 }
 
@@ -27,16 +28,17 @@ func hostileCases() []hostileCase {
 	const traced = "enable_session_trace = true\nlog_level = \"debug\"\n" +
 		"[default]\nenable_trace = true\n"
 	return []hostileCase{
-		{"inputs", traced, hostileTable},
-		{"slow readers", "", slowReaders},
-		{"unread replies", "memory_limit = \"64MiB\"\n", unreadReplies},
-		{"expensive floods", "", expensiveFloods},
-		{"slow writers", "client_timeout = \"300ms\"\n", slowWriters},
-		{"announced sizes", "", announcedSizes},
-		{"half-closed sockets", "", halfClosed},
-		{"resets", "", resets},
-		{"connections in a row", "", manyConnects},
-		{"storms", "max_connections = 64\n", storms},
+		{"inputs", traced, "", hostileTable},
+		{"slow readers", "", "", slowReaders},
+		{"unread replies", "memory_limit = \"64MiB\"\n", "", unreadReplies},
+		{"expensive floods", "", "", expensiveFloods},
+		{"slow writers", "client_timeout = \"300ms\"\n", "", slowWriters},
+		{"announced sizes", "", "", announcedSizes},
+		{"half-closed sockets", "", "", halfClosed},
+		{"resets", "", "", resets},
+		{"connections in a row", "", "", manyConnects},
+		{"storms", "max_connections = 64\n", "", storms},
+		{"puts and closes", "", "fdatasync:delay_enter=300000", putsAndCloses},
 	}
 }
 
@@ -68,6 +70,14 @@ func hostileRun(ctx context.Context, t *trial, c hostileCase, dir string) error 
 		return err
 	}
 	how := launch{binary: t.binary, dir: dir, args: []string{"--config", "lab.toml", "--admin-port", "auto"}}
+	if c.slow != "" {
+		if err := haveStrace(); err != nil {
+			return err
+		}
+		calls, _, _ := strings.Cut(c.slow, ":")
+		how.prefix = []string{"strace", "-f", "-qq", "--seccomp-bpf", "-o", "/dev/null",
+			"-e", "trace=" + calls, "-e", "inject=" + c.slow}
+	}
 	s, err := how.start(ctx)
 	if err != nil {
 		return err

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/kestrelmq/kestrel/codec/thrift"
 )
 
 // longestTurn is how long a turn of an event loop may work on what hostile clients ask for.
@@ -59,6 +61,7 @@ func unreadReplies(_ context.Context, t *trial, s *server) error {
 		for protocol, request := range map[string]string{
 			"memcache": strings.Repeat([]string{"get large/peek\r\n", "get small/peek\r\n"}[i%2], 20),
 			"text":     strings.Repeat([]string{"peek large\n", "peek small\n"}[i%2], 20),
+			"thrift":   strings.Repeat([]string{thriftPeek("large"), thriftPeek("small")}[i%2], 20),
 		} {
 			c, err := dialNarrow(s, protocol, 16<<10)
 			if err != nil {
@@ -72,7 +75,12 @@ func unreadReplies(_ context.Context, t *trial, s *server) error {
 	}
 	expectService(t, s, "beside clients that do not read")
 	// A quarter of memory_limit, in buffers that have grown by doubling, and the collector's share.
-	return grows(t, s, before, 64<<20, fmt.Sprint(2*clients, " clients that do not read"))
+	return grows(t, s, before, 64<<20, fmt.Sprint(3*clients, " clients that do not read"))
+}
+
+// thriftPeek is a call of peek.
+func thriftPeek(queue string) string {
+	return string(thrift.Client{}.AppendCall(nil, thrift.MethodPeek, 1, []byte(queue)))
 }
 
 // expensiveFloods are pipelines of requests that cost more than they take to send. No turn of a loop may
@@ -91,6 +99,31 @@ func expensiveFloods(_ context.Context, t *trial, s *server) error {
 			return err
 		}
 		expectService(t, s, "behind a flood of requests")
+		t.counts.trials.Add(1)
+	}
+	return expectShortTurns(t, s)
+}
+
+// putsAndCloses are clients that put and close at once, while syncs are slow. No loop waits for the disk
+// on their account, and what they have put is there.
+func putsAndCloses(_ context.Context, t *trial, s *server) error {
+	const clients = 50
+	for i := range clients {
+		c, err := dialRaw(s, "memcache")
+		if err != nil {
+			return err
+		}
+		if _, err := io.WriteString(c, "set left 0 0 1\r\nx\r\n"); err != nil {
+			return err
+		}
+		if i%2 == 0 {
+			c.CloseWrite()
+			reply, err := readSome(c)
+			if string(reply) != "STORED\r\n" {
+				t.violate("a client that puts and sends nothing more got %q, %v", reply, err)
+			}
+		}
+		c.Close()
 		t.counts.trials.Add(1)
 	}
 	return expectShortTurns(t, s)
