@@ -36,7 +36,7 @@ const (
 // durabilityControls break what a reply promises.
 func durabilityControls() []control {
 	soon := replaced(tickFile, replyHeld, "case true:")
-	unwritten := append(replaced(tickFile, "err := l.engine.Commit(engine.Ticket{Written: t.Written})",
+	unwritten := append(replaced(tickFile, "err := l.engine.Commit(written)",
 		"err := error(nil)"), soon...)
 	noDatasync := replaced(osFile, "err := unix.Fdatasync(int(f.Fd()))", "err := error(nil)")
 	noSyncDir := replaced("segment/make.go", `	if err := l.fs.Rename(from, to); err != nil {
