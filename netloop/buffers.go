@@ -59,13 +59,18 @@ func (s *session) dropOutput() {
 func (s *session) keepInput(buf []byte) bool {
 	buffered := &s.loop.server.buffered
 	size := len(s.in) + len(buf)
-	if size > smallInput && size > cap(s.in) && (s.loop.engine.MemoryLeft() <= s.reserve() ||
-		buffered.Load()+int64(size) > s.loop.server.opts.BufferLimit) {
-		return false
-	}
 	if s.inPool == nil {
 		s.inPool = s.loop.buffers.inputs.Get()
 		s.in = s.inPool.B[:0]
+	}
+	if size > cap(s.in) {
+		room := s.inputRoom(size)
+		more := int64(room - s.kept)
+		if size > smallInput && (s.loop.engine.MemoryLeft() <= s.reserve() ||
+			buffered.Load()+more > s.loop.server.opts.BufferLimit) {
+			return false
+		}
+		s.in = append(make([]byte, 0, room), s.in...)
 	}
 	s.in = append(s.in, buf...)
 	if grown := cap(s.in) - s.kept; grown != 0 {
@@ -74,6 +79,16 @@ func (s *session) keepInput(buf []byte) bool {
 		s.kept += grown
 	}
 	return true
+}
+
+// inputRoom is the capacity of a buffer for size bytes of input. It is about twice that, so that a client
+// takes memory as it sends, and not as it announces; but no more than the request is known to have.
+func (s *session) inputRoom(size int) int {
+	room := 2 * size
+	if whole := s.inStart + s.need; whole >= size {
+		room = min(room, whole)
+	}
+	return room
 }
 
 // reserve is how many bytes of the memory limit are not for the input of s. It is negative for a client

@@ -254,3 +254,32 @@ func TestThriftReadsOfDeletedQueues(t *testing.T) {
 		}
 	})
 }
+
+// TestInputRoom tests that a large request takes as much memory as it has bytes, and no more than twice
+// what has come of it; and that no buffer grows past the limit on all of them.
+//
+// Its control is a keepInput that leaves the room to append.
+func TestInputRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const limit = 4 << 20
+		ts := newLedgerServer(t, Options{BufferLimit: limit}, 64<<20)
+		defer ts.stop()
+		most := int64(0)
+		send := func(p string) (ended bool) {
+			c := ts.dial(memcacheProtocol{})
+			for sent := 0; sent < len(p) && !ended; sent += readSize {
+				c.feed([]byte(p[sent:min(sent+readSize, len(p))]), readSize)
+				most = max(most, ts.server.buffered.Load())
+				_, ended = c.received()
+			}
+			return ended
+		}
+		request := partial(3<<20 - 1)
+		if send(request) || most != int64(len(request))+3 { // one byte and a line end are still to come
+			t.Errorf("%d bytes are kept of a request of %d", most, len(request)+3)
+		}
+		if !send(request) || most > limit {
+			t.Errorf("%d bytes are kept of two, want %d at most, and the second client cut off", most, limit)
+		}
+	})
+}
