@@ -29,15 +29,12 @@ func (e *Engine) Reload(s Settings) error {
 	e.countAliases(s.Aliases, Now()) // before anybody can put to a new one
 	current := newPolicy(s)
 	e.settings.Store(current)
-	var (
-		end    LSN
-		failed error
-	)
+	var failed error
 	e.eachQueue(func(q *queue) {
 		opts := current.shared(q.name)
 		set := func() {
 			if !q.deleted {
-				end = max(end, e.setOptions(q, opts))
+				e.setOptions(q, opts)
 			}
 		}
 		q.shard.mu.Lock()
@@ -49,31 +46,31 @@ func (e *Engine) Reload(s Settings) error {
 		set()
 		q.shard.mu.Unlock()
 	})
+	// Also what an earlier reload changed must be durable: its commit may have failed.
+	end := e.journal.appendedEnd()
 	return errors.Join(failed, e.Commit(Ticket{Written: end, Synced: end}))
 }
 
 // OptionsFor returns the options that the queue called name has, or would have.
 func (e *Engine) OptionsFor(name string) QueueOptions { return e.settings.Load().For(name) }
 
-// setOptions gives q new options and, if they say so, takes it out of the journal or into it; it
-// returns how far the journal must come then. Waiters need no look but for who they are: where one
+// setOptions gives q new options and, if they say so, takes it out of the journal or into it. Waiters need no look but for who they are: where one
 // waits, no item is that other options could bring back to life (I4).
-func (e *Engine) setOptions(q *queue, opts *QueueOptions) (end LSN) {
+func (e *Engine) setOptions(q *queue, opts *QueueOptions) {
 	was := q.opts.KeepJournal
 	q.opts = opts
 	q.endRefused()
 	switch {
 	case was && !opts.KeepJournal:
-		end = e.forgo(q, nil)
+		e.forgo(q, nil)
 		q.letGoSegments()
 	case !was && opts.KeepJournal:
-		end = e.enterJournal(q)
+		e.enterJournal(q)
 	}
 	if q.open.count > 0 && opts.OpenReadTimeout > 0 {
 		q.shard.timed[q] = struct{}{}
 	}
 	e.shrink(q)
-	return end
 }
 
 // letGoSegments has no item of q, which has left the journal, hold a segment of it.

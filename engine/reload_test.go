@@ -1,8 +1,12 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
+	"syscall"
 	"testing"
+
+	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
 func TestReload(t *testing.T) {
@@ -195,4 +199,32 @@ func TestDropUnjournaledIsDurable(t *testing.T) {
 	openQuiet(t, testOptions(fsys, func(o *QueueOptions) { o.KeepJournal = false }))
 	fsys = fsys.Kill()
 	wantItems(t, openQuiet(t, testOptions(fsys)), "q", "")
+}
+
+// TestReloadBehindFailedReload has a queue leave the journal and come back while the journal cannot be
+// synced. A third reload changes nothing; it must not succeed as long as the journal has not got the queue
+// back, or the death of the process loses items that are acknowledged.
+func TestReloadBehindFailedReload(t *testing.T) {
+	fsys := &hookFS{FS: segmenttest.New()}
+	e := openQuiet(t, testOptions(fsys))
+	mustPut(t, e, "q", "precious")
+	keep := func(keep bool) error {
+		o := DefaultQueueOptions()
+		o.KeepJournal = keep
+		return e.Reload(Settings{Default: o})
+	}
+	fsys.datasync = func(func() error) error { return syscall.EIO }
+	for _, on := range []bool{false, true, true} {
+		if err := keep(on); !errors.Is(err, ErrJournal) {
+			t.Errorf("Reload = %v while the journal cannot be synced, want ErrJournal", err)
+		}
+	}
+	fsys.datasync = nil
+	if err := e.moveJournal(); err != nil {
+		t.Fatal(err)
+	}
+	if err := keep(true); err != nil {
+		t.Errorf("Reload = %v when the journal has been rewritten", err)
+	}
+	wantItems(t, openQuiet(t, testOptions(fsys.FS.Kill())), "q", "precious")
 }

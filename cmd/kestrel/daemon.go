@@ -113,11 +113,12 @@ func (d *daemon) reload() error {
 	d.reloading.Lock()
 	defer d.reloading.Unlock()
 	c, err := d.source.Load()
-	if err == nil {
-		err = d.engine.Reload(c.Engine.Settings)
-	}
 	if err != nil {
 		d.log.Error("configuration not reloaded: nothing is changed", "err", err)
+		return err
+	}
+	if err := d.engine.Reload(c.Engine.Settings); err != nil {
+		d.log.Error("configuration reloaded in part: reload again when the disk is well", "err", err)
 		return err
 	}
 	d.level.Set(c.LogLevel)
