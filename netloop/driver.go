@@ -145,8 +145,8 @@ func (d *driver) take(c *conn) {
 // readable reads from c once, and returns how many bytes that moved: those read, and those of the
 // replies. If there may be more, c is noted: the poller does not report it again.
 func (d *driver) readable(c *conn) (moved int) {
-	if c.paced != 0 {
-		return 0 // the end of its pace reports what is there
+	if c.paced != 0 || c.deaf {
+		return 0 // the end of its pace, or of its job, reports what is there
 	}
 	if c.session.yielded {
 		d.unread = append(d.unread, c)
