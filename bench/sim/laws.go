@@ -7,9 +7,9 @@ const (
 	lookTime = 11 * time.Second // in which it must not do anything then
 	// looks is how many of them there are at most: items may expire, and open reads time out.
 	looks = 16
-	// memorySlack is what a server may take beyond its memory limit: what one turn of a loop adds
-	// before it looks, in bytes.
-	memorySlack = 512 << 10
+	// memorySlack is what a server may take beyond its memory limit, in bytes: what one turn of each
+	// loop adds before it looks, and chunks of 256 KiB that a limit of 256 KiB is small beside.
+	memorySlack = 1 << 20
 	// restCalls is how many calls that change something it may make until it is at rest.
 	restCalls = 20_000
 	// lookCalls is how many it may make while everything is taken out of it.
