@@ -42,9 +42,9 @@ type jobFault struct {
 	stack []byte
 }
 
-// runJob calls f, which is a job, and returns its result, or its fault. As on a loop, a fault that comes
+// runJob calls f, which is a job, and returns its fault, or its result. As on a loop, a fault that comes
 // out of the engine ends the process.
-func runJob(f func() error) (err error, fault *jobFault) {
+func runJob(f func() error) (fault *jobFault, err error) {
 	defer func() {
 		switch cause := recover().(type) {
 		case nil:
@@ -54,7 +54,7 @@ func runJob(f func() error) (err error, fault *jobFault) {
 			fault = &jobFault{cause, debug.Stack()}
 		}
 	}()
-	return f(), nil
+	return nil, f()
 }
 
 // cutReply drops the reply being made.

@@ -154,7 +154,7 @@ func (s *session) startJob(f func() error, done func(*session, error)) {
 	go func() {
 		defer l.server.jobs.Done()
 		// As jobPuts, read by the loop after it took s from the mailbox.
-		s.wait.jobResult, s.wait.jobFault = runJob(f)
+		s.wait.jobFault, s.wait.jobResult = runJob(f)
 		l.post(s, waitEnded)
 	}()
 }
