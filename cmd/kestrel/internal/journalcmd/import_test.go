@@ -171,8 +171,8 @@ func (f *faultyEngine) Restore(
 	return f.Engine.Restore(now, name, it)
 }
 
-// interruptImport imports and fails at the n-th item.
-func interruptImport(t *testing.T, old, data string, n int) {
+// beginImport does what an import does before it adds the first item. Close the engine.
+func beginImport(t *testing.T, old, data string) (*engine.Engine, *oldDir, *importMark) {
 	t.Helper()
 	im := &importer{dir: old, out: io.Discard, warn: io.Discard}
 	var err error
@@ -187,11 +187,18 @@ func interruptImport(t *testing.T, old, data string, n int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer e.Close()
 	mark, err := im.mark(e, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return e, dir, mark
+}
+
+// interruptImport imports and fails at the n-th item.
+func interruptImport(t *testing.T, old, data string, n int) {
+	t.Helper()
+	e, dir, mark := beginImport(t, old, data)
+	defer e.Close()
 	if err := restoreAll(&faultyEngine{e, n}, dir, mark); !errors.Is(err, errFault) {
 		t.Fatalf("import with a fault at item %d: %v", n, err)
 	}
@@ -235,24 +242,8 @@ func (s *slowEngine) Ahead([]byte) bool {
 func TestImportWaitsForDisk(t *testing.T) {
 	old := clitest.WriteOld(t, map[string][]byte{"work": clitest.Adds("a", "b", "c", "d", "e")})
 	data := filepath.Join(t.TempDir(), "data")
-	im := &importer{dir: old, out: io.Discard, warn: io.Discard}
-	var err error
-	if im.config, err = (&dataPlace{dir: data}).load(); err != nil {
-		t.Fatal(err)
-	}
-	dir, err := readOldDir(old, im.load)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := engine.Open(im.config.Engine)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e, dir, mark := beginImport(t, old, data)
 	defer e.Close()
-	mark, err := im.mark(e, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
 	slow := &slowEngine{Engine: e}
 	if err := restoreAll(slow, dir, mark); err != nil {
 		t.Errorf("import into a slow engine: %v", err)
