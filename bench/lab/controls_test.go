@@ -28,6 +28,11 @@ func TestControlsApply(t *testing.T) {
 			t.Errorf("control %q is for %q and %q", c.breaks, c.experiment, c.test)
 		}
 	}
+	for i, p := range panics() {
+		if _, err := overlay(root, t.TempDir(), p.edits); err != nil {
+			t.Errorf("fault %d: %v", i, err)
+		}
+	}
 	for _, name := range notJudged {
 		if !breaks[name] {
 			t.Errorf("there is no control %q, which the simulation is said not to judge", name)

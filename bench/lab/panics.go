@@ -17,15 +17,7 @@ func panicsTrial(ctx context.Context, t *trial) error {
 	if err != nil {
 		return err
 	}
-	for i, c := range []struct {
-		edits []edit
-		run   func(context.Context, *trial, launch) error
-	}{
-		{replaced("netloop/memcache.go", "	s.out = memcache.AppendVersion(s.out, Version)",
-			`	panic("fault of the lab")`), panicInSession},
-		{replaced("engine/remove.go", "func (e *Engine) clear(q *queue) {",
-			"func (e *Engine) clear(q *queue) {\n	panic(\"fault of the lab\")"), panicInEngine},
-	} {
+	for i, c := range panics() {
 		dir := filepath.Join(t.dir, fmt.Sprint("panic-", i))
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			return err
@@ -111,4 +103,20 @@ func panicInEngine(ctx context.Context, t *trial, how launch) error {
 			next-1, err)
 	}
 	return nil
+}
+
+// planted is a fault of the server, and what shows what comes of it.
+type planted struct {
+	edits []edit
+	run   func(context.Context, *trial, launch) error
+}
+
+// panics returns a fault in a session and one in the engine.
+func panics() []planted {
+	return []planted{
+		{replaced("netloop/memcache.go", "	s.out = memcache.AppendVersion(s.out, Version)",
+			`	panic("fault of the lab")`), panicInSession},
+		{replaced("engine/remove.go", "func (e *Engine) clear(q *queue) rubbish {",
+			"func (e *Engine) clear(q *queue) rubbish {\n	panic(\"fault of the lab\")"), panicInEngine},
+	}
 }

@@ -221,10 +221,12 @@ func expectReadable(t *trial, s *server) error {
 }
 
 // expectNoWarning checks that the server, which has ended, has logged nothing that an operator has
-// to look at. That its journal was torn by the kill before is not such a thing.
+// to look at. That its journal was torn by the kill before is not such a thing, nor is a turn that a busy
+// machine has made long.
 func expectNoWarning(t *trial, s *server) {
 	for _, line := range s.logged("") {
-		if level := line["level"]; level != "INFO" && !strings.Contains(line.message(), "torn write") {
+		expected := strings.Contains(line.message(), "torn write") || strings.HasPrefix(line.message(), "event loop ")
+		if line["level"] != "INFO" && !expected {
 			t.violate("a sound server logged %v", line)
 		}
 	}
