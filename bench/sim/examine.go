@@ -146,7 +146,7 @@ func (l *ledger) examineLosses(queue string, how crash) {
 		case !o.KeepJournal || l.toggling && queue == "journal":
 		case mayExpire && o.ExpireTo == "":
 		case mayExpire && l.mayLose(o.ExpireTo):
-		case e.flushed && how.stop:
+		case e.flushed && how.stop && allowed == 0:
 			l.violate("pending", "%v had expired when its queue was flushed, and was not found after SIGTERM at %s", e,
 				since(how.at))
 		case e.flushed && !how.live: // what dies with such work to do has not done it
