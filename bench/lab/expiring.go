@@ -154,7 +154,7 @@ func (e *expiringLane) inspect(s *server) error {
 		return err
 	}
 	found := make(map[int]bool)
-	for _, queue := range []string{e.lane.name, e.target} {
+	look := func(queue string) error {
 		sent := time.Now()
 		items, err := v.queue(e.lane, queue)
 		if err != nil {
@@ -168,6 +168,20 @@ func (e *expiringLane) inspect(s *server) error {
 				found[item] = true
 			}
 		}
+		return nil
+	}
+	if err := look(e.lane.name); err != nil {
+		return err
+	}
+	// What has left the one queue arrives in the other in the background, soon.
+	for range 100 {
+		if err := look(e.target); err != nil {
+			return err
+		}
+		if !e.misses(found) {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
 	}
 	missing := 0
 	for item, x := range e.items {
@@ -188,4 +202,14 @@ func (e *expiringLane) inspect(s *server) error {
 	e.asking = false
 	t.counts.checks.Add(1)
 	return v.c.end()
+}
+
+// misses reports whether an item whose put was acknowledged was not found.
+func (e *expiringLane) misses(found map[int]bool) bool {
+	for item, x := range e.items {
+		if !found[item] && !x.acked.IsZero() {
+			return true
+		}
+	}
+	return false
 }
