@@ -84,7 +84,7 @@ func (e *Engine) clearOne(kind clearingKind, name []byte, clientID string) *Clea
 	return c
 }
 
-// ticketOfNone is what a caller must wait for who hears that there is no queue called name: another may
+// ticketOfNone is what the answer "there is no such queue" must wait for: another caller may
 // have deleted it, and that may not be durable yet. The caller holds the shard's mutex.
 func (e *Engine) ticketOfNone(name string) Ticket {
 	q := queue{opts: e.settings.Load().shared(name)}

@@ -95,7 +95,7 @@ func TestFlushWhileSpilling(t *testing.T) {
 }
 
 // TestDeleteBehindDelete deletes a queue twice before the first is synced: the second must wait for the
-// same sync, or a power cut brings back a queue that somebody was told is gone.
+// same sync, or a power cut brings back a queue that its reply said is gone.
 func TestDeleteBehindDelete(t *testing.T) {
 	e, _ := newQuiet(t)
 	mustPut(t, e, "q", "a")

@@ -9,7 +9,7 @@ import (
 // back, and moved to disk. The images hold no pointers, so the collector does not look into them.
 type Chunk struct {
 	Buf     []byte // written part; its capacity is the chunk's size
-	Off     int    // where its first item is, unless that is told by the window it is in
+	Off     int    // where its first item is; the head of a window leaves that to the window
 	FirstID uint64 // of the item at off; see window for the others
 	LastID  uint64 // of the last item; not up to date in the tail of a window
 	Tally          // with the items in front of off, unless the chunk is detached

@@ -257,7 +257,7 @@ func loadItem(b []byte, id uint64) (it Item, n int) {
 	return it, n
 }
 
-// Pop removes the oldest item, which must be it.
+// Pop removes the oldest item. The caller has it from First and passes it again.
 func (w *Window) Pop(p *Pool, it Item) {
 	w.Account(it, -1)
 	w.FirstID++
