@@ -217,7 +217,7 @@ func (e *Engine) dropUnjournaled() error {
 		if q.opts.KeepJournal {
 			return
 		}
-		e.log.Warn("queue keeps no journal any more: what an earlier process journaled is deleted",
+		e.log.Warn("queue has keep_journal = false: its items from the journal are deleted",
 			"queue", q.name, "items", q.items())
 		q.shard.mu.Lock()
 		end = e.forgo(q, nil)

@@ -54,7 +54,7 @@ func (s *spool) recordRun(q *queue, b *backlog, r *run, due bool) (tried bool) {
 		err := s.syncWriter(r, w)
 		s.stats.took(&s.stats.syncs, began)
 		if segment.OutOfFiles(err) {
-			s.e.log.Error("sync backlog: no descriptor is left, it is tried again", "queue", q.name, "err", err)
+			s.e.log.Error("sync backlog: no descriptor is left; trying again", "queue", q.name, "err", err)
 			return false
 		}
 		sh.mu.Lock()
@@ -66,7 +66,7 @@ func (s *spool) recordRun(q *queue, b *backlog, r *run, due bool) (tried bool) {
 		}
 		sh.mu.Unlock()
 		if err != nil {
-			s.e.log.Error("sync backlog: what is in doubt is written to another file",
+			s.e.log.Error("sync backlog: its unsynced items are written to another file",
 				"queue", q.name, "err", err)
 		}
 	}

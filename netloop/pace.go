@@ -33,7 +33,7 @@ func (d *driver) pace(c *conn) {
 	d.counters.Paced++
 	if p.logged == 0 || d.clock-p.logged >= paceLogInterval {
 		p.logged = d.clock
-		d.log.Warn("clients wait: they put faster than the disk takes", "queue", string(c.session.ahead))
+		d.log.Warn("clients slowed down: they put faster than the disk writes", "queue", string(c.session.ahead))
 	}
 }
 

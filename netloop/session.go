@@ -272,7 +272,7 @@ func (s *session) keep(buf []byte) {
 	}
 	switch size := len(s.in) - s.inStart + len(buf); {
 	case size > l.server.opts.MaxPending+s.proto.largest(&l.server.opts):
-		l.log.Warn("connection cut off: it sends ahead more than the server keeps",
+		l.log.Warn("connection closed: the client sends too far ahead of its replies",
 			"peer", s.sink.peer(), "bytes", size)
 		s.cutOff(errTooMuchInput)
 	case !s.keepInput(buf):

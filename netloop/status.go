@@ -88,7 +88,7 @@ func newStatusKeeper(opts Options) *statusKeeper {
 		case err == nil:
 			status = stored
 		case !errors.Is(err, os.ErrNotExist):
-			k.log.Warn("status file is of no use", "file", k.file, "err", err, "status", status.String())
+			k.log.Warn("status file cannot be used", "file", k.file, "err", err, "status", status.String())
 		}
 	}
 	k.enforced.Store(int32(status))

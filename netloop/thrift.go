@@ -46,7 +46,7 @@ func (thriftProtocol) next(s *session, in []byte) int {
 	if err != nil {
 		refusal := err.(*thrift.ProtocolError)
 		if refusal.Fatal {
-			s.loop.log.Warn("connection cut off: not a call of the Thrift service",
+			s.loop.log.Warn("connection closed: not a call of the Thrift service",
 				"peer", s.sink.peer(), "reason", refusal.Reason)
 			s.quitMisled()
 			return 0

@@ -60,12 +60,12 @@ func (d *daemon) stopAdmin() {
 	ctx, cancel := context.WithTimeout(context.Background(), adminCloseTime)
 	defer cancel()
 	if err := d.admin.Close(ctx); err != nil {
-		d.log.Warn("operators were cut off", "err", err)
+		d.log.Warn("admin requests cut off at shutdown", "err", err)
 	}
 }
 
-const adminWarning = "ADMIN PORT IS OPEN TO OTHER MACHINES: whoever reaches this address can read" +
-	" statistics and names of queues; what changes something is accepted from this machine only"
+const adminWarning = "ADMIN PORT IS OPEN TO OTHER MACHINES: anyone who reaches this address can read" +
+	" statistics and queue names; commands that change something are accepted from this machine only"
 
 // announceAdmin logs where operators are answered.
 func (d *daemon) announceAdmin() {

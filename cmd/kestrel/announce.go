@@ -76,7 +76,7 @@ func (d *daemon) announceRecovery() {
 		"journal_bytes", r.Journal.Bytes, "segments", r.Journal.Segments, "took", r.Took)
 }
 
-const openWarning = "OPEN TO OTHER MACHINES, AND THERE IS NO AUTHENTICATION YET: whoever reaches" +
+const openWarning = "OPEN TO OTHER MACHINES, AND THERE IS NO AUTHENTICATION YET: anyone who reaches" +
 	" this address can put, fetch, flush and delete; shutdown, reload and changes of status are" +
 	" accepted from this machine only"
 
@@ -92,7 +92,7 @@ func (d *daemon) announceReady() {
 		"max_queues", c.Engine.MaxQueues, "memory_limit", config.FormatSize(d.engine.Stats().MemoryLimit),
 		"journal_size", config.FormatSize(c.Engine.JournalSize))
 	if s := d.server.Status(); s != netloop.Up {
-		d.log.Warn("the server does not do everything that it is asked for", "status", s.String(),
+		d.log.Warn("the server starts with a status other than Up: it refuses some requests", "status", s.String(),
 			"status_file", cli.OrNone(c.Net.StatusFile))
 	}
 	for _, p := range config.Protocols() {

@@ -118,7 +118,7 @@ func (d *daemon) reload() error {
 		return err
 	}
 	if err := d.engine.Reload(c.Engine.Settings); err != nil {
-		d.log.Error("configuration reloaded in part: reload again when the disk is well", "err", err)
+		d.log.Error("configuration reloaded in part: reload again when the disk works", "err", err)
 		return err
 	}
 	d.level.Set(c.LogLevel)

@@ -143,7 +143,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 		kind = c.kind
 	}
 	if err := s.write(w, r, kind, result); err != nil {
-		s.log.Debug("admin answer not taken", "command", name, "peer", r.RemoteAddr, "err", err)
+		s.log.Debug("admin answer not delivered", "command", name, "peer", r.RemoteAddr, "err", err)
 	}
 }
 

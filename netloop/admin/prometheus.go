@@ -41,7 +41,7 @@ func prometheusMetrics(s *Server, r *http.Request) (any, error) {
 // scrapeLog takes errors of scrapes.
 type scrapeLog struct{ *Server }
 
-func (l scrapeLog) Println(v ...any) { l.log.Error("metrics cannot be told", "err", v) }
+func (l scrapeLog) Println(v ...any) { l.log.Error("metrics cannot be exported", "err", v) }
 
 // collector implements prometheus.Collector for one scrape.
 type collector struct {
@@ -59,21 +59,21 @@ func (c *collector) Describe(chan<- *prometheus.Desc) {}
 func (c *collector) Collect(out chan<- prometheus.Metric) {
 	c.out = out
 	b := c.server.opts.Build
-	c.gauge("build_info", "1, labelled with what is running.", 1,
+	c.gauge("build_info", "1; the labels say which build runs.", 1,
 		"version", b.Version, "revision", b.Revision, "goversion", b.Go)
-	c.gauge("start_time_seconds", "When the process started, since the Unix epoch.",
+	c.gauge("start_time_seconds", "When the process started, in seconds since the Unix epoch.",
 		float64(c.server.started.UnixMilli())/1000)
 	if p := c.server.opts.Progress; p != nil {
 		read, total := p.Bytes()
-		c.gauge("replay_read_bytes", "Bytes of the journal that the replay at the start has read.", float64(read))
-		c.gauge("replay_bytes", "Bytes of the journal that the replay at the start has to read.", float64(total))
+		c.gauge("replay_read_bytes", "Bytes of the journal that the start has replayed so far.", float64(read))
+		c.gauge("replay_bytes", "Bytes of the journal that the start has to replay.", float64(total))
 	}
 	n, err := c.server.server()
 	if err != nil {
-		c.gauge("up", "1 when the replay is over and clients are served.", 0)
+		c.gauge("up", "1 once the replay is over and the server takes clients.", 0)
 		return
 	}
-	c.gauge("up", "1 when the replay is over and clients are served.", 1)
+	c.gauge("up", "1 once the replay is over and the server takes clients.", 1)
 	st, m := n.Stats(), n.Metrics()
 	c.clients(&st)
 	c.descriptors(&st)
@@ -119,40 +119,40 @@ func (c *collector) counter(name, help string, v int64, labels ...string) {
 
 func boolGauge(b bool) float64 { return float64(oneIf(b)) }
 
-// clients tells what clients did.
+// clients exports what clients did.
 func (c *collector) clients(st *netloop.Stats) {
 	n := &st.Counters
 	for _, command := range []named[int64]{
 		{"get", n.CmdGet}, {"peek", n.CmdPeek}, {"set", n.CmdSet}, {"monitor", n.CmdMonitor},
 	} {
-		c.counter("commands_total", "Commands admitted; of set, items.", command.value, "command", command.name)
+		c.counter("commands_total", "Commands admitted; for set, items.", command.value, "command", command.name)
 	}
 	c.counter("fetches_total", "Fetches and peeks that have ended.", n.GetHits, "result", "hit")
 	c.counter("fetches_total", "Fetches and peeks that have ended.", n.GetMisses, "result", "miss")
-	c.counter("monitor_fetches_total", "Fetches attempted by monitors.", n.CmdMonitorGet)
-	c.gauge("connections", "Connections of clients that are open.", float64(st.Connections))
+	c.counter("monitor_fetches_total", "Fetches that monitors attempted.", n.CmdMonitorGet)
+	c.gauge("connections", "Open connections of clients.", float64(st.Connections))
 	c.counter("connections_accepted_total", "Connections of clients accepted.", n.Connections)
 	c.counter("connections_refused_total", "Connections refused because there were too many.", st.Refused)
 	c.counter("received_bytes_total", "Bytes read from clients.", n.BytesRead)
 	c.counter("sent_bytes_total", "Bytes sent to clients.", n.BytesWritten)
-	c.counter("waits_dropped_total", "Waits cut off with their connection.", n.WaitsDropped)
-	c.counter("open_reads_dropped_total", "Open reads brought back with their connection.", n.ReadsDropped)
-	c.counter("deliveries_returned_total", "Items brought back because their waiter was gone.", n.DeliveredToDead)
-	c.counter("paces_total", "Times that a connection was not read for a while: it put faster than the disk takes.", n.Paced)
+	c.counter("waits_dropped_total", "Waits that ended because their connection ended.", n.WaitsDropped)
+	c.counter("open_reads_dropped_total", "Open reads returned because their connection ended.", n.ReadsDropped)
+	c.counter("deliveries_returned_total", "Items returned to their queue because the client that waited was gone.", n.DeliveredToDead)
+	c.counter("paces_total", "Times that the server stopped reading from a client that put faster than the disk writes.", n.Paced)
 	c.counter("replies_cut_total",
 		"Connections that ended before their clients had read all replies, although the server waited.", st.RepliesCut)
 	c.counter("protocol_errors_total",
-		"Connections closed because they sent what no request of their protocol can be.", n.NotProtocol)
+		"Connections closed because they sent bytes that their protocol does not allow.", n.NotProtocol)
 	c.counter("replies_refused_total",
 		"Fetches refused because unread replies or open Thrift reads took their share of memory.", n.RepliesRefused)
 	c.counter("session_faults_total", "Connections closed because of a fault of the server.", n.Panics)
-	c.counter("long_turns_total", "Turns of an event loop that took 5 ms or more: its other clients waited.", n.LongTurns)
+	c.counter("long_turns_total", "Turns of an event loop that took 5 ms or more, while its other clients waited.", n.LongTurns)
 	c.gauge("longest_turn_seconds", "The longest turn of an event loop since the start.", float64(n.LongestTurn)/1e6)
 	c.gauge("longest_turn_work_seconds", "The longest turn, without the time that the loop waited for a processor.",
 		float64(n.LongestTurnWork)/1e6)
 }
 
-// descriptors tells what uses how many descriptors, and may use.
+// descriptors exports how many descriptors each part uses, and may use.
 func (c *collector) descriptors(st *netloop.Stats) {
 	for _, part := range []named[engine.FileUse]{
 		{"clients", engine.FileUse{Open: st.Connections, Limit: st.MaxConnections}},
@@ -162,41 +162,41 @@ func (c *collector) descriptors(st *netloop.Stats) {
 		{"backlog_writers", st.Files.Writers},
 		{"backlog_readers", st.Files.Readers},
 	} {
-		c.gauge("descriptors", "Descriptors in use, by what they are for.", float64(part.value.Open),
+		c.gauge("descriptors", "Descriptors in use, by the part that uses them.", float64(part.value.Open),
 			"part", part.name)
-		c.gauge("descriptors_limit", "Descriptors that may be used for it at a time.", float64(part.value.Limit),
+		c.gauge("descriptors_limit", "Descriptors that this part may use at a time.", float64(part.value.Limit),
 			"part", part.name)
 	}
 }
 
-// storage tells what is kept, and how it goes.
+// storage exports what the engine holds, and the state of its disk.
 func (c *collector) storage(st *netloop.Stats) {
 	e := &st.Engine
 	c.gauge("queues", "Queues that exist.", float64(e.Queues))
-	c.gauge("queues_withheld", "Queues that are not served, because the start could not bring them back whole.",
+	c.gauge("queues_withheld", "Queues withheld because the start could not restore them whole.",
 		float64(e.Withheld))
-	c.counter("queues_created_total", "Queues made, those found at the start included.", e.Created)
-	c.counter("queues_refused_total", "Queues not made, because of max_queues, of too many fanout children, "+
-		"or of memory_limit.", e.NotCreated)
+	c.counter("queues_created_total", "Queues created, those found at the start included.", e.Created)
+	c.counter("queues_refused_total", "Queues not created, because of max_queues, too many fanout children, "+
+		"or memory_limit.", e.NotCreated)
 	c.counter("queues_deleted_total", "Queues deleted, those that expired included.", e.Deleted)
 	c.counter("queues_expired_total", "Queues deleted by max_queue_age.", e.Expired)
 	c.gauge("items", "Items queued.", float64(st.Items))
 	c.gauge("items_bytes", "Bytes of the items queued.", float64(st.Bytes))
 	c.gauge("open_reads", "Items handed out and not confirmed.", float64(st.OpenReads))
 	c.gauge("waiters", "Fetches that wait for an item.", float64(st.Waiters))
-	c.counter("items_put_total", "Items accepted, in every queue that they went to.", e.TotalItems)
-	c.gauge("memory_bytes", "Bytes of memory that count against the limit: items, open reads, what is read ahead, "+
+	c.counter("items_put_total", "Items accepted, counted once in each queue that they went to.", e.TotalItems)
+	c.gauge("memory_bytes", "Bytes of memory that count against the limit: items, open reads, backlogs read ahead, "+
 		"buffers of connections.", float64(e.MemoryBytes))
-	c.gauge("memory_limit_bytes", "Past it, puts are refused.", float64(e.MemoryLimit))
+	c.gauge("memory_limit_bytes", "Bytes of memory above which the server refuses puts.", float64(e.MemoryLimit))
 	c.gauge("memory_reserved_ratio",
-		"What queues may take by max_memory_size, as a ratio of the limit.", st.ReservedMemory)
-	c.gauge("journal_bytes", "Bytes of disk that the journal takes.", float64(e.JournalBytes))
-	c.gauge("journal_failing", "1 while the journal cannot be written or synced, and puts are refused.",
+		"The sum of max_memory_size of all queues, as a ratio of the limit.", st.ReservedMemory)
+	c.gauge("journal_bytes", "Bytes that the journal takes on disk.", float64(e.JournalBytes))
+	c.gauge("journal_failing", "1 while the server cannot write or sync the journal, and refuses puts.",
 		boolGauge(e.JournalFailing))
-	c.gauge("disk_full", "1 while the disk has no room for the journal to grow, or less than its reserve.", boolGauge(e.DiskFull))
+	c.gauge("disk_full", "1 while the disk has no room for the journal, or less than its reserve, and the server refuses puts.", boolGauge(e.DiskFull))
 	if e.DiskFree >= 0 {
-		c.gauge("disk_free_bytes", "Bytes of the data directory's disk that are free.", float64(e.DiskFree))
-		c.gauge("disk_reserve_bytes", "Bytes of it that puts leave free: with less, they are refused.",
+		c.gauge("disk_free_bytes", "Free bytes on the disk of the data directory.", float64(e.DiskFree))
+		c.gauge("disk_reserve_bytes", "Bytes that puts leave free; with less, the server refuses puts.",
 			float64(e.DiskReserve))
 	}
 	// Prometheus sees no increase in a series that begins with its first error.
@@ -207,17 +207,17 @@ func (c *collector) storage(st *netloop.Stats) {
 	}
 }
 
-// status tells the status as a set of series, of which one is 1.
+// status exports the status as a set of series, one of which is 1.
 func (c *collector) status(st *netloop.Stats) {
 	for s := netloop.Up; s <= netloop.Down; s++ {
-		c.gauge("status", "1 for the status that was asked for last.", boolGauge(s == st.Requested),
+		c.gauge("status", "1 for the status that was requested last.", boolGauge(s == st.Requested),
 			"status", s.String())
 	}
 	c.gauge("readable", "1 unless the status refuses fetches.", boolGauge(!st.Enforced.BlocksReads()))
 	c.gauge("writable", "1 unless the status refuses puts.", boolGauge(!st.Enforced.BlocksWrites()))
 }
 
-// queues tells about those that are wanted.
+// queues exports the series of the queues that the scrape asks for.
 func (c *collector) queues(st *netloop.Stats, m *netloop.Metrics) {
 	metrics := m.Queues // sorted by name, as are those of st
 	shown, left := 0, 0
@@ -239,7 +239,7 @@ func (c *collector) queues(st *netloop.Stats, m *netloop.Metrics) {
 			c.summaries(&metrics[0])
 		}
 	}
-	c.gauge("queues_left_out", "Queues without series of their own, because there were too many.", float64(left))
+	c.gauge("queues_left_out", "Queues without series of their own, because there are too many queues.", float64(left))
 }
 
 func (c *collector) queue(q *engine.QueueStats) {
@@ -255,19 +255,19 @@ func (c *collector) queue(q *engine.QueueStats) {
 	gauge("bytes", "Bytes of the items queued.", float64(q.Bytes))
 	gauge("memory_items", "Items held in memory.", float64(q.MemItems))
 	gauge("memory_bytes", "Bytes of the items held in memory.", float64(q.MemBytes))
-	gauge("journal_bytes", "About what the queue's items take in the journal.", float64(q.JournalBytes))
-	gauge("backlog_bytes", "Bytes of disk that the queue's backlog takes.", float64(q.BacklogBytes))
-	gauge("read_behind", "1 while a part of the queue is on disk alone.", float64(oneIf(q.ReadBehind)))
+	gauge("journal_bytes", "Bytes that the queue's items take in the journal, about.", float64(q.JournalBytes))
+	gauge("backlog_bytes", "Bytes that the queue's backlog takes on disk.", float64(q.BacklogBytes))
+	gauge("read_behind", "1 while part of the queue is only on disk.", float64(oneIf(q.ReadBehind)))
 	gauge("open_reads", "Items handed out and not confirmed.", float64(q.OpenReads))
 	gauge("waiters", "Fetches that wait for an item.", float64(q.Waiters))
 	gauge("age_seconds", "How long ago the item handed out last was put; 0 if the queue is empty.",
 		float64(q.Age)/1000)
 	unlimited := engine.DefaultQueueOptions()
 	if q.Options.MaxItems != unlimited.MaxItems {
-		gauge("max_items", "Items that the queue takes.", float64(q.Options.MaxItems))
+		gauge("max_items", "The most items that the queue may hold.", float64(q.Options.MaxItems))
 	}
 	if q.Options.MaxSize != unlimited.MaxSize {
-		gauge("max_bytes", "Bytes that the queue takes.", float64(q.Options.MaxSize))
+		gauge("max_bytes", "The most bytes of items that the queue may hold.", float64(q.Options.MaxSize))
 	}
 	counter("put_items_total", "Items put.", q.Puts)
 	counter("put_bytes_total", "Bytes put.", q.PutBytes)
@@ -275,24 +275,24 @@ func (c *collector) queue(q *engine.QueueStats) {
 	c.counter("queue_fetches_total", fetches, q.Hits, "queue", q.Name, "result", "hit")
 	c.counter("queue_fetches_total", fetches, q.Misses, "queue", q.Name, "result", "miss")
 	counter("open_reads_total", "Open reads begun.", q.Opens)
-	counter("open_reads_returned_total", "Open reads brought back.", q.Returns)
+	counter("open_reads_returned_total", "Open reads whose items went back to the queue.", q.Returns)
 	counter("expired_items_total", "Items that expired.", q.Expired)
 	counter("discarded_items_total", "Items that a full queue dropped.", q.Discarded)
 	counter("flushes_total", "Flushes.", q.Flushes)
 	counter("read_errors_total", "Reads of the backlog that failed.", q.ReadErrors)
 }
 
-// summaries tells the distributions of a queue as quantiles: buckets would be too many series.
+// summaries exports the distributions of a queue as quantiles: buckets would be too many series.
 func (c *collector) summaries(q *engine.QueueMetrics) {
 	for _, s := range []struct {
 		name, help string
 		counts     *histogram.Counts
 		scale      float64 // seconds
 	}{
-		{"queue_put_duration_seconds", "How long puts took.", q.Times[engine.PutTime], 1e-6},
-		{"queue_get_duration_seconds", "How long fetches took that found an item at once.",
+		{"queue_put_duration_seconds", "How long a put took.", q.Times[engine.PutTime], 1e-6},
+		{"queue_get_duration_seconds", "How long a fetch took that found an item at once.",
 			q.Times[engine.HitTime], 1e-6},
-		{"queue_delivery_age_seconds", "How long items had been queued when they were handed out.",
+		{"queue_delivery_age_seconds", "How long an item had been queued when it was handed out.",
 			q.Ages, 1e-3},
 	} {
 		if s.counts == nil {
@@ -308,31 +308,31 @@ func (c *collector) summaries(q *engine.QueueMetrics) {
 	}
 }
 
-// distributions tells those of the server as histograms, which can be added up over servers.
+// distributions exports the server's distributions as histograms, which can be added up over servers.
 func (c *collector) distributions(m *netloop.Metrics) {
 	for command := range m.Commands {
 		name := commandMetric(netloop.Command(command))
 		c.histogram("command_duration_seconds",
-			"From the turn in which a command was read to the tick in which its reply left.",
+			"Time from the turn that read a command to the tick that sent its reply.",
 			&m.Commands[command], 1e-6, durations(), "command", name[:len(name)-len("_latency_usec")])
 	}
-	c.histogram("wait_timeout_seconds", "How long fetches waited in vain.", m.Waits, 1e-3, ages())
-	c.histogram("delivery_age_seconds", "How long items had been queued when they were handed out.",
+	c.histogram("wait_timeout_seconds", "How long a fetch waited that ended without an item.", m.Waits, 1e-3, ages())
+	c.histogram("delivery_age_seconds", "How long an item had been queued when it was handed out.",
 		m.Ages, 1e-3, ages())
-	c.histogram("journal_sync_duration_seconds", "How long syncs of the journal took.",
+	c.histogram("journal_sync_duration_seconds", "How long a sync of the journal took.",
 		m.Syncs, 1e-6, durations())
 	c.histogram("journal_sync_late_seconds", "How much later than its time a periodic sync ended.",
 		m.SyncLate, 1e-6, durations())
 	c.histogram("backlog_spill_duration_seconds", "How long writing a batch of items to a backlog took.",
 		m.Backlog.Spills, 1e-6, durations())
-	c.histogram("backlog_sync_duration_seconds", "How long syncs of backlogs took.",
+	c.histogram("backlog_sync_duration_seconds", "How long a sync of a backlog took.",
 		m.Backlog.Syncs, 1e-6, durations())
 	c.histogram("backlog_fill_duration_seconds",
 		"How long reading and checking a piece of a backlog took.",
 		m.Backlog.Fills, 1e-6, durations())
-	c.counter("backlog_mapped_bytes_total", "Bytes of backlogs that were read back through maps.",
+	c.counter("backlog_mapped_bytes_total", "Bytes of backlogs read back through memory maps.",
 		m.Backlog.Mapped)
-	c.counter("backlog_direct_bytes_total", "Bytes of backlogs that were read back past the page cache.",
+	c.counter("backlog_direct_bytes_total", "Bytes of backlogs read back past the page cache.",
 		m.Backlog.Direct)
 }
 
@@ -348,7 +348,7 @@ func ages() []float64 {
 	return []float64{0.001, 0.01, 0.1, 1, 10, 60, 600, 3600, 6 * 3600, 86400, 7 * 86400}
 }
 
-// histogram tells a distribution whose values are multiples of scale seconds.
+// histogram exports a distribution whose values are multiples of scale seconds.
 func (c *collector) histogram(
 	name, help string, counts *histogram.Counts, scale float64, bounds []float64, labels ...string,
 ) {

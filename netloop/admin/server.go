@@ -69,7 +69,7 @@ func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 func (s *Server) Start() {
 	s.work.Go(func() {
 		if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
-			s.log.Error("admin port does not answer any more", "err", err)
+			s.log.Error("admin port stopped answering", "err", err)
 		}
 	})
 }

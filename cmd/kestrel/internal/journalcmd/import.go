@@ -178,7 +178,7 @@ func (im *importer) report(old *oldDir) {
 }
 
 // TornWarning says that the end of the journal was cut off.
-const TornWarning = "the journal ended in a torn write, as a power cut leaves it: cut off, and kept"
+const TornWarning = "the journal ended in a torn write, as after a power cut: the torn bytes are cut off and saved"
 
 // into imports into the data directory.
 func (im *importer) into(old *oldDir) (err error) {
