@@ -128,13 +128,6 @@ func (e *Engine) enterReadBehind(q *queue) {
 	b.recent = q.window.Split(q.writtenTo)
 }
 
-// push appends it to the queue; its journal record, if it has one, lies in segment or later.
-func (e *Engine) push(q *queue, it Item, segment uint64) {
-	q.mark(segment, it.ID)
-	e.newest(q, len(it.Data)).Push(&q.shard.pool, it, q.opts.MaxMemorySize)
-	e.overflow(q)
-}
-
 // newest returns the window that takes the next item, of n bytes; q enters read-behind if it has no
 // room. The caller calls overflow when it has pushed to it.
 func (e *Engine) newest(q *queue, n int) *item.Window {

@@ -67,11 +67,11 @@ func (b *bencher) putAll(puts []PutRequest) {
 	for i := range puts {
 		puts[i] = PutRequest{Data: b.data}
 	}
-	n, t, err := b.e.PutAll(b.now, b.name, puts)
-	if n != len(puts) || err != nil {
+	s, err := b.e.PutAll(b.now, b.name, puts)
+	if s.Count != len(puts) || err != nil {
 		panic(err)
 	}
-	if err := b.e.Commit(t); err != nil {
+	if err := b.e.Commit(s.Ticket); err != nil {
 		panic(err)
 	}
 }

@@ -197,9 +197,7 @@ func (c *Clearing) piece(now Time, n int) (steps int) {
 	if !c.done {
 		steps, c.done = c.work(q, now, n)
 	}
-	moves := q.shard.takeMoves()
-	q.shard.mu.Unlock()
-	c.e.finishMoves(now, moves)
+	c.e.unlock(q.shard, now)
 	if c.done && c.last.IsZero() {
 		c.queue = nil
 		if c.kind == clearFlush && !c.admitting || c.swept > 0 {

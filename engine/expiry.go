@@ -5,7 +5,7 @@ package engine
 const sweepBatch = 1024
 
 // sweep removes expired items from the head of q, up to limit, and returns how many. The caller
-// holds the shard's mutex, and finishes the moves afterwards.
+// holds the shard's mutex, and gives it back with unlock.
 func (e *Engine) sweep(q *queue, now Time, limit int64) (n int64) {
 	for ; n < limit && q.mayExpire(); n++ {
 		it, ok := q.first()

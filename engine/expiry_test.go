@@ -338,12 +338,11 @@ func TestServeLeavesSweep(t *testing.T) {
 	sh.mu.Lock()
 	q := sh.queues["q"]
 	for i := range expired + 1 { // as they would come from disk
-		it := Item{ID: q.nextID, Data: []byte("x"), Added: now - 10, Expiry: now - 1}
+		p := PutRequest{Data: []byte("x"), Expiry: now - 1}
 		if i == expired {
-			it.Data, it.Expiry = []byte("alive"), 0
+			p = PutRequest{Data: []byte("alive")}
 		}
-		q.nextID++
-		e.push(q, it, 0)
+		e.push(q, []PutRequest{p}, now-10)
 	}
 	e.serve(q, now)
 	removed := q.counters.expired

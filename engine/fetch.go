@@ -19,9 +19,11 @@ type FetchRequest struct {
 
 // Fetched is the outcome of a fetch.
 type Fetched struct {
-	// Ticket is to be committed before the item may leave, or, if there is none, nothing.
+	// Count is how many items were handed out.
+	Count int
+	// Ticket is to be committed before the items may leave, or, if there is none, nothing.
 	Ticket Ticket
-	// Read names the item of an OpenRead or Hold.
+	// Read names the item of Fetch with an OpenRead or Hold.
 	Read ReadRef
 	// Waiting says that there was no item and the Waiter is in line.
 	Waiting bool
@@ -29,8 +31,6 @@ type Fetched struct {
 	Meter *Meter
 	// Alias says that the name is that of an alias, which is always empty.
 	Alias bool
-
-	size int // bytes of the item, if it was taken
 }
 
 // Fetch hands the oldest item of the queue called name to r. The queue is made if it does not
@@ -40,15 +40,11 @@ type Fetched struct {
 // ErrTooManyQueues, ErrTooManyChildren, ErrOutOfMemory and ErrBadName.
 func (e *Engine) Fetch(now Time, name []byte, f FetchRequest, r Receiver) (Fetched, error) {
 	defer contain()
-	q, made, err := e.lockForFetch(now, name)
-	if err != nil {
-		return Fetched{Alias: err == ErrEmpty}, err
+	var one [1]ReadRef
+	got, refs, err := e.fetch(now, name, f, 1, r, one[:0])
+	if len(refs) > 0 {
+		got.Read = refs[0]
 	}
-	meter := e.measured(q)
-	got, err := e.fetch(q, now, f, r)
-	e.unlockAfterFetch(q.shard, now)
-	got.Meter = meter
-	got.Ticket = got.Ticket.Merge(made)
 	return got, err
 }
 
@@ -56,83 +52,39 @@ func (e *Engine) Fetch(now Time, name []byte, f FetchRequest, r Receiver) (Fetch
 // the item that reaches them.
 const maxFetchBytes = 64 << 10
 
-// FetchMany is Fetch for up to most items, at least one, whose access Holds. It appends their reads
-// to refs, the oldest first, and returns them also with an error, which is why there are not more:
-// those of Fetch. It may return fewer without an error, so that others get at the queue in between,
-// but then at least one.
+// FetchMany is Fetch for up to most items, at least one, the oldest first. It appends the reads of
+// those that stay open to refs. It may return fewer without an error, so that others get at the
+// queue in between, but then at least one.
+//
+// If the access Holds, an error says why there are not more items, also when there are some, and the
+// Waiter is in line for the next one. If the access is Take, the error and the Waiter are for the
+// first item alone. A Peek is for one item.
 func (e *Engine) FetchMany(
 	now Time, name []byte, f FetchRequest, most int, r Receiver, refs []ReadRef,
 ) (Fetched, []ReadRef, error) {
 	defer contain()
+	return e.fetch(now, name, f, most, r, refs)
+}
+
+// fetch is FetchMany.
+func (e *Engine) fetch(
+	now Time, name []byte, f FetchRequest, most int, r Receiver, refs []ReadRef,
+) (got Fetched, _ []ReadRef, err error) {
 	q, made, err := e.lockForFetch(now, name)
 	if err != nil {
 		return Fetched{Alias: err == ErrEmpty}, refs, err
 	}
-	meter := e.measured(q)
-	got, left := Fetched{}, maxFetchBytes
-	for begun := len(refs); len(refs)-begun < most && left > 0; {
-		if len(refs) > begun && !e.swept(q, now) {
-			break // the next call goes on
-		}
-		if got, err = e.fetch(q, now, f, r); err != nil {
-			break
-		}
-		refs = append(refs, got.Read)
-		left -= len(got.Read.r.item.Data)
+	got.Ticket, got.Meter = made, e.measured(q)
+	if err = e.admitFetch(q, f); err == nil {
+		refs, err = e.handOver(q, now, f, most, r, refs, &got)
 	}
-	e.unlockAfterFetch(q.shard, now)
-	return Fetched{Ticket: made, Waiting: got.Waiting, Meter: meter}, refs, err
-}
-
-// TakeMany is Fetch for up to most items, at least one, whose Access is Take. It returns how many
-// there were, the oldest first, and an error, one of those of Fetch, only if there was none. It may
-// return fewer than there are, so that others get at the queue in between. The request's Waiter is
-// for the first item only.
-func (e *Engine) TakeMany(
-	now Time, name []byte, f FetchRequest, most int, r Receiver,
-) (n int, got Fetched, err error) {
-	defer contain()
-	q, made, err := e.lockForFetch(now, name)
-	if err != nil {
-		return 0, Fetched{Alias: err == ErrEmpty}, err
-	}
-	meter := e.measured(q)
-	if got, err = e.fetch(q, now, f, r); err == nil {
-		more, t := e.takeMore(q, now, most-1, maxFetchBytes-got.size, r)
-		n, got.Ticket = 1+more, got.Ticket.Merge(t)
-	}
-	e.unlockAfterFetch(q.shard, now)
-	got.Meter = meter
-	got.Ticket = got.Ticket.Merge(made)
-	return n, got, err
-}
-
-// takeMore takes up to most items that are at hand, and ends with the one that reaches so many
-// bytes. It returns how many it took. The caller holds the shard's mutex.
-func (e *Engine) takeMore(q *queue, now Time, most, bytes int, r Receiver) (n int, t Ticket) {
-	for ; n < most && bytes > 0 && e.swept(q, now); n++ {
-		it, ok := q.first()
-		if !ok || !r.Receive(it) {
-			break
-		}
-		bytes -= len(it.Data)
-		t = t.Merge(e.takeFirst(q, it, now))
-	}
-	return n, t
-}
-
-// takeFirst removes the item to hand out next, which is it, and has been handed out.
-func (e *Engine) takeFirst(q *queue, it Item, now Time) Ticket {
-	q.counters.hits++
-	q.handOut(it, now)
-	t := q.remove(e.journal, it.ID)
-	e.drop(q, it)
-	return t
+	e.unlock(q.shard, now)
+	return got, refs, err
 }
 
 // lockForFetch locks the shard of the queue called name and returns the queue, which has no expired
-// item at its head unless it is being swept, and the ticket of its making. With an error nothing is locked; it is ErrEmpty
-// for an alias only.
+// item at its head unless it is being swept, and the ticket of its making. With an error nothing is
+// locked; it is ErrEmpty for an alias only.
 func (e *Engine) lockForFetch(now Time, name []byte) (*queue, Ticket, error) {
 	s := e.settings.Load()
 	if len(s.Aliases) > 0 {
@@ -148,9 +100,7 @@ func (e *Engine) lockForFetch(now Time, name []byte) (*queue, Ticket, error) {
 			e.sweepLater(q)
 			break
 		}
-		moves := sh.takeMoves()
-		sh.mu.Unlock()
-		e.finishMoves(now, moves)
+		e.unlock(sh, now)
 		sh.mu.Lock()
 		var t Ticket
 		q, t, err = e.find(sh, now, name) // another one if it was deleted meanwhile
@@ -163,55 +113,74 @@ func (e *Engine) lockForFetch(now Time, name []byte) (*queue, Ticket, error) {
 	return q, made, nil
 }
 
-// unlockAfterFetch unlocks sh, and ends the moves that the sweep before the fetch began.
-func (e *Engine) unlockAfterFetch(sh *shard, now Time) {
-	moves := sh.takeMoves()
-	sh.mu.Unlock()
-	if moves != nil {
-		e.finishMoves(now, moves)
+// admitFetch returns why a fetch gets nothing of q, whatever there is, or nil.
+func (e *Engine) admitFetch(q *queue, f FetchRequest) error {
+	if e.closed.Load() {
+		return ErrClosed
 	}
+	if f.Access == Peek {
+		return nil
+	}
+	return q.admitDequeue(f.ClientID)
 }
 
-// fetch is Fetch on a queue without expired items at its head. The caller holds the shard's mutex.
-func (e *Engine) fetch(q *queue, now Time, f FetchRequest, r Receiver) (Fetched, error) {
-	if e.closed.Load() {
-		return Fetched{}, ErrClosed
+// handOver hands up to most items of q to r, adds their reads to refs if they stay open, and the rest
+// of what comes of it to got. The caller holds the shard's mutex, and q has no expired item at its head
+// unless it is being swept.
+func (e *Engine) handOver(
+	q *queue, now Time, f FetchRequest, most int, r Receiver, refs []ReadRef, got *Fetched,
+) (_ []ReadRef, err error) {
+	if f.Access == Peek {
+		most = 1
 	}
-	if f.Access != Peek {
-		if err := q.admitDequeue(f.ClientID); err != nil {
-			return Fetched{}, err
+	for left := maxFetchBytes; got.Count < most && left > 0; got.Count++ {
+		if got.Count > 0 && !e.swept(q, now) {
+			break // the next call goes on
+		}
+		taking := got.Count > 0 && f.Access == Take // the outcome is that of the first
+		it, ok := q.first()
+		if !ok || q.sweeping {
+			if !taking {
+				got.Waiting, err = e.miss(q, f)
+			}
+			break
+		}
+		if !r.Receive(it) {
+			if !taking {
+				err = ErrNotTaken
+			}
+			break
+		}
+		left -= len(it.Data)
+		q.counters.hits++
+		switch f.Access {
+		case Take:
+			got.Ticket = got.Ticket.Merge(e.takeFirst(q, it, now))
+		case OpenRead, Hold:
+			read := e.openFirst(q, now, it, f.Access)
+			refs = append(refs, ReadRef{read, read.id})
 		}
 	}
-	it, ok := q.first()
-	if !ok || q.sweeping {
-		return e.miss(q, f)
-	}
-	if !r.Receive(it) {
-		return Fetched{}, ErrNotTaken
-	}
-	if f.Access == Take {
-		return Fetched{Ticket: e.takeFirst(q, it, now), size: len(it.Data)}, nil
-	}
-	q.counters.hits++
-	if f.Access == Peek {
-		return Fetched{}, nil
-	}
-	if f.Access == OpenRead {
-		q.counters.opens++
-	}
-	read := e.openFirst(q, now, it)
-	read.held = f.Access == Hold
-	return Fetched{Read: ReadRef{read, read.id}}, nil
+	return refs, err
 }
 
-// miss is fetch on a queue that has no item at hand.
-func (e *Engine) miss(q *queue, f FetchRequest) (Fetched, error) {
+// takeFirst removes the item to hand out next, which is it, and has been handed out.
+func (e *Engine) takeFirst(q *queue, it Item, now Time) Ticket {
+	q.handOut(it, now)
+	t := q.remove(e.journal, it.ID)
+	e.drop(q, it)
+	return t
+}
+
+// miss is a fetch from q when it has no item at hand: it puts the Waiter in line, if there is one, and
+// returns why there is no item.
+func (e *Engine) miss(q *queue, f FetchRequest) (waiting bool, err error) {
 	err, coming := ErrEmpty, q.coming() || q.sweeping
 	switch {
 	case q.sweeping:
 		err = ErrComing
 	case coming && q.backlog.failed != nil:
-		return Fetched{}, q.backlog.failed
+		return false, q.backlog.failed
 	case coming:
 		err = ErrComing
 		e.wantFill(q)
@@ -220,72 +189,12 @@ func (e *Engine) miss(q *queue, f FetchRequest) (Fetched, error) {
 	}
 	w := f.Waiter
 	if w == nil || f.Immediate && !coming {
-		return Fetched{}, err
+		return false, err
 	}
 	w.shard, w.q, w.Read, w.Err = q.shard, q, ReadRef{}, nil
 	w.Access, w.immediate, w.ClientID = f.Access, f.Immediate, f.ClientID
 	q.waiters.pushBack(w)
-	return Fetched{Waiting: true}, err
-}
-
-// openFirst moves the item to hand out next, which is it, to the open reads.
-func (e *Engine) openFirst(q *queue, now Time, it Item) *read {
-	sh := q.shard
-	r := q.returned.head
-	if r != nil {
-		q.returned.remove(r)
-		sh.lastRead++
-		r.id = sh.lastRead
-	} else {
-		r = sh.newRead(q, it, q.segmentOf(it.ID))
-		q.window.Pop(&sh.pool, it)
-		if q.backlog != nil {
-			e.popped(q)
-		}
-	}
-	q.handOut(r.item, now)
-	q.lastGone = r.item.Added
-	r.opened = now
-	r.to(readOpen)
-	q.open.pushBack(r)
-	if q.opts.OpenReadTimeout > 0 {
-		sh.timed[q] = struct{}{}
-	}
-	if q.opts.Trace {
-		e.trace("open", r)
-	}
-	return r
-}
-
-// serve hands items to waiters while there are both (I4). The caller holds the shard's mutex.
-func (e *Engine) serve(q *queue, now Time) {
-	for q.waiters.head != nil && !q.sweeping {
-		if !e.swept(q, now) {
-			e.sweepLater(q)
-			return
-		}
-		it, ok := q.first()
-		if !ok {
-			if !q.coming() {
-				q.endImmediate()
-			}
-			return
-		}
-		w := q.waiters.head
-		q.counters.hits++
-		var r *read
-		if w.Access == Peek {
-			r = q.shard.newRead(q, it, 0)
-			r.to(readCopied)
-		} else {
-			if w.Access == OpenRead {
-				q.counters.opens++
-			}
-			r = e.openFirst(q, now, it)
-			r.held = w.Access == Hold
-		}
-		q.endWait(w, ReadRef{r, r.id})
-	}
+	return true, err
 }
 
 // CancelWait takes w out of its line. It reports false if the wait has already ended: w.Notify was
@@ -335,27 +244,21 @@ func (e *Engine) Collect(now Time, ref ReadRef, access Access, r Receiver) (Tick
 // It reports false, and nothing is to be committed, if the read has ended by itself.
 func (e *Engine) Confirm(now Time, ref ReadRef) (Ticket, bool) {
 	defer contain()
-	if ref.IsZero() {
-		return Ticket{}, false
-	}
-	sh := ref.r.shard
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	if !ref.live() {
-		return Ticket{}, false
-	}
-	if ref.r.q.opts.Trace {
-		e.trace("confirm", ref.r)
-	}
-	return e.end(ref.r, now), true
+	t, ended := e.confirm(now, []ReadRef{ref})
+	return t, ended == 1
 }
 
 // ConfirmAll ends open reads of one queue: their items are gone for good, once Commit of the ticket
-// has returned nil. Reads that have ended by themselves are passed over.
-func (e *Engine) ConfirmAll(now Time, refs []ReadRef) (t Ticket) {
+// has returned nil. It returns how many there were that had not ended by themselves.
+func (e *Engine) ConfirmAll(now Time, refs []ReadRef) (t Ticket, ended int) {
 	defer contain()
+	return e.confirm(now, refs)
+}
+
+// confirm is ConfirmAll.
+func (e *Engine) confirm(now Time, refs []ReadRef) (t Ticket, ended int) {
 	if len(refs) == 0 || refs[0].IsZero() {
-		return t
+		return t, 0
 	}
 	sh := refs[0].r.shard
 	sh.mu.Lock()
@@ -368,8 +271,9 @@ func (e *Engine) ConfirmAll(now Time, refs []ReadRef) (t Ticket) {
 			e.trace("confirm", ref.r)
 		}
 		t = t.Merge(e.end(ref.r, now))
+		ended++
 	}
-	return t
+	return t, ended
 }
 
 // Keep leaves reads that were fetched with Hold open, in the order given: from now on they count
@@ -431,11 +335,7 @@ func (e *Engine) AbortAll(now Time, refs []ReadRef) (ended int) {
 	if q != nil {
 		e.serve(q, now)
 	}
-	moves := sh.takeMoves()
-	sh.mu.Unlock()
-	if moves != nil {
-		e.finishMoves(now, moves)
-	}
+	e.unlock(sh, now)
 	return ended
 }
 

@@ -241,7 +241,7 @@ func TestFetchMany(t *testing.T) {
 	}
 }
 
-func TestTakeMany(t *testing.T) {
+func TestFetchManyTakes(t *testing.T) {
 	const all = 100
 	large := strings.Repeat("x", maxFetchBytes-1)
 	tests := []struct {
@@ -269,10 +269,15 @@ func TestTakeMany(t *testing.T) {
 			putStored(t, e, now, tt.puts)
 			r := &atMost{left: tt.takes}
 			w := &Waiter{Notify: make(wakeUp, 1)}
-			n, got, err := e.TakeMany(now, []byte("q"), FetchRequest{Access: Take, Waiter: w}, tt.most, r)
+			f := FetchRequest{Access: Take, Waiter: w}
+			got, refs, err := e.FetchMany(now, []byte("q"), f, tt.most, r, nil)
+			n := got.Count
 			if err != tt.err || string(r.collected) != tt.want || n != len(strings.Fields(tt.want)) {
-				t.Errorf("TakeMany hands out %d, %.20q, with %v, want %.20q with %v",
+				t.Errorf("FetchMany hands out %d, %.20q, with %v, want %.20q with %v",
 					n, string(r.collected), err, tt.want, tt.err)
+			}
+			if len(refs) > 0 {
+				t.Errorf("%d reads are open", len(refs))
 			}
 			if waits := tt.err == ErrEmpty; got.Waiting != waits || e.CancelWait(w) != waits {
 				t.Errorf("Waiting = %v, want %v", got.Waiting, waits)

@@ -30,9 +30,7 @@ func (s *spool) sweep(q *queue) (more bool) {
 		}
 	}
 	q.claimMoves()
-	moves := sh.takeMoves()
-	sh.mu.Unlock()
-	s.e.finishMoves(now, moves)
+	s.e.unlock(sh, now)
 	return more
 }
 
@@ -135,9 +133,7 @@ func (s *spool) fillFrame(q *queue) (more bool) {
 	b.next = at
 	s.e.takeIn(q, c, tag, frame.Next)
 	left := s.e.arrived(q, now)
-	moves := sh.takeMoves()
-	sh.mu.Unlock()
-	s.e.finishMoves(now, moves)
+	s.e.unlock(sh, now)
 	s.logState(q, left)
 	return !left
 }

@@ -58,17 +58,14 @@ func askIdle(e *Engine, now Time, name []byte) Ticket {
 
 // emptyIdle puts to a queue and takes all out again.
 func emptyIdle(e *Engine, now Time, name []byte) (t Ticket) {
-	var (
-		d discard
-		m *Meter
-	)
+	var d discard
 	for i := range int64(3) {
-		u, err := e.Put(now, name, PutRequest{Data: []byte("an item"), Meter: &m})
+		s, err := e.PutAll(now, name, []PutRequest{{Data: []byte("an item")}})
 		if err != nil {
 			panic(err)
 		}
-		t = t.Merge(u)
-		e.Record([]Sample{{m, 50 + 70*i, 1, PutTime}})
+		t = t.Merge(s.Ticket)
+		e.Record([]Sample{{s.Meter, 50 + 70*i, 1, PutTime}})
 	}
 	for i := range int64(3) {
 		f, err := e.Fetch(now.After(time.Duration(i*i*20)*time.Millisecond), name, FetchRequest{}, &d)
@@ -76,7 +73,7 @@ func emptyIdle(e *Engine, now Time, name []byte) (t Ticket) {
 			panic(err)
 		}
 		t = t.Merge(f.Ticket)
-		e.Record([]Sample{{m, 60 + 90*i, 1, HitTime}})
+		e.Record([]Sample{{f.Meter, 60 + 90*i, 1, HitTime}})
 	}
 	return t.Merge(askIdle(e, now, name))
 }

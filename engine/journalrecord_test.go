@@ -55,7 +55,7 @@ func TestPutRecordShapes(t *testing.T) {
 				e.Fetch(Now(), []byte(name), FetchRequest{}, &copied{})
 			} else if n, of := op[0], op[1:]; of != "" && n <= '9' {
 				puts := make([]PutRequest, n-'0')
-				if _, _, err := e.PutAll(Now(), []byte(of), puts); err != nil {
+				if _, err := e.PutAll(Now(), []byte(of), puts); err != nil {
 					t.Fatal(err)
 				}
 			} else if _, err := e.Put(Now(), []byte(op), PutRequest{Data: []byte(op)}); err != nil {

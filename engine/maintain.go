@@ -176,9 +176,7 @@ func (e *Engine) endOverdueReads(now Time) {
 				delete(sh.timed, q)
 			}
 		}
-		moves := sh.takeMoves()
-		sh.mu.Unlock()
-		e.finishMoves(now, moves)
+		e.unlock(sh, now)
 	}
 }
 

@@ -12,13 +12,12 @@ import (
 // meterOf puts an item and returns the queue's Meter.
 func meterOf(t *testing.T, e *Engine, name string) *Meter {
 	t.Helper()
-	var m *Meter
-	ticket, err := e.Put(Now(), []byte(name), PutRequest{Data: []byte("x"), Meter: &m})
+	s, err := e.PutAll(Now(), []byte(name), []PutRequest{{Data: []byte("x")}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	mustCommit(t, e, ticket)
-	return m
+	mustCommit(t, e, s.Ticket)
+	return s.Meter
 }
 
 // metricsText lists, for each queue, how many values there are by Measure, and of ages.

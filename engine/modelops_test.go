@@ -68,11 +68,11 @@ func (r *modelRun) putAll(name string) {
 		}
 	}
 	r.op = fmt.Sprintf("put %q %d items at once", name, len(puts))
-	n, ticket, err := r.e.PutAll(r.now, []byte(name), puts)
-	if n != taken || !errors.Is(err, want) {
-		r.fail("%d put, error %v, want %d, %v", n, err, taken, want)
+	s, err := r.e.PutAll(r.now, []byte(name), puts)
+	if s.Count != taken || !errors.Is(err, want) {
+		r.fail("%d put, error %v, want %d, %v", s.Count, err, taken, want)
 	}
-	r.maybeCommit(ticket)
+	r.maybeCommit(s.Ticket)
 }
 
 // maybeCommit commits now and then, so that some batches hold many operations.

@@ -15,7 +15,7 @@ import "github.com/kestrelmq/kestrel/engine/internal/record"
 const maxCarry = maxSweeps * sweepBatch
 
 // moveOut takes the first item of q, which is it, out of reach of fetches. The caller holds the shard's
-// mutex, and finishes the moves afterwards.
+// mutex, and gives it back with unlock.
 func (e *Engine) moveOut(q *queue, it Item, target string) {
 	sh := q.shard
 	r := q.returned.head
@@ -43,6 +43,16 @@ func (q *queue) claimMoves() {
 	}
 	q.carried = true
 	q.shard.moves = append(q.shard.moves, q)
+}
+
+// unlock unlocks sh, and then carries what its holder has moved. Every operation that may remove expired
+// items, or add some, ends with it.
+func (e *Engine) unlock(sh *shard, now Time) {
+	moves := sh.takeMoves()
+	sh.mu.Unlock()
+	if moves != nil {
+		e.finishMoves(now, moves)
+	}
 }
 
 // takeMoves returns the queues that an operation on the shard is to carry for, for finishMoves.
@@ -113,7 +123,7 @@ func (e *Engine) moveIn(now Time, r *read, from record.Destination) (more []*que
 	}
 	q.counters.movedIn++
 	sh.targets = append(sh.targets[:0], q)
-	e.append(sh, now, Item{Data: r.item.Data, Flags: r.item.Flags, Added: now}, from)
+	e.add(sh, now, []PutRequest{{Data: r.item.Data, Flags: r.item.Flags}}, now, from)
 	return sh.takeMoves()
 }
 
@@ -128,9 +138,7 @@ func (e *Engine) awaitMoves(q *queue, last ReadRef) {
 			sh.carried.Wait()
 			continue
 		}
-		moves := sh.takeMoves()
-		sh.mu.Unlock()
-		e.finishMoves(e.spool.now(), moves)
+		e.unlock(sh, e.spool.now())
 		sh.mu.Lock()
 	}
 }

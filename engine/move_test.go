@@ -270,11 +270,11 @@ func putExpired(t *testing.T, e *Engine, n int, later Time) (all []string) {
 	}
 	ticket := Ticket{}
 	for len(puts) > 0 {
-		taken, u, err := e.PutAll(later-10, []byte("q"), puts)
+		s, err := e.PutAll(later-10, []byte("q"), puts)
 		if err != nil {
 			t.Fatal(err)
 		}
-		puts, ticket = puts[taken:], ticket.Merge(u)
+		puts, ticket = puts[s.Count:], ticket.Merge(s.Ticket)
 	}
 	mustCommit(t, e, ticket)
 	return all

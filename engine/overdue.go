@@ -89,9 +89,7 @@ func (s *spool) settleMore(q *queue) (more bool) {
 	q.shard.mu.Lock()
 	s.e.settle(q, now)
 	more = q.backlog != nil && q.backlog.overfull
-	moves := q.shard.takeMoves()
-	q.shard.mu.Unlock()
-	s.e.finishMoves(now, moves)
+	s.e.unlock(q.shard, now)
 	return more
 }
 

@@ -1,9 +1,6 @@
 package engine
 
-import (
-	"github.com/kestrelmq/kestrel/engine/internal/item"
-	"github.com/kestrelmq/kestrel/engine/internal/record"
-)
+import "github.com/kestrelmq/kestrel/engine/internal/record"
 
 // PutRequest is what a put adds.
 type PutRequest struct {
@@ -11,9 +8,16 @@ type PutRequest struct {
 	Flags    uint32 // kept and handed out with the item
 	Expiry   Time   // zero: never
 	ClientID string // for queues that admit one client only
-	// Meter, unless nil, is set to the Meter of the queue that was put to; an alias leaves it
-	// alone. Of several puts at once, the first says it.
-	Meter **Meter
+}
+
+// Stored is the outcome of puts.
+type Stored struct {
+	// Count is how many items were put, which are the first of those given.
+	Count int
+	// Ticket is to be committed before the puts are acknowledged.
+	Ticket Ticket
+	// Meter is that of the queue; nil for an alias, and if nothing is measured.
+	Meter *Meter
 }
 
 // Put appends an item to the queue called name, which is made if it does not exist, to the queue's
@@ -26,32 +30,63 @@ type PutRequest struct {
 // refuses the item; fanout children, and earlier destinations, may have it then.
 func (e *Engine) Put(now Time, name []byte, p PutRequest) (Ticket, error) {
 	defer contain()
-	s := e.settings.Load()
-	if len(s.Aliases) > 0 {
-		if to, ok := s.Aliases[string(name)]; ok {
-			return e.putAlias(now, string(name), to, p)
+	s, err := e.putAll(now, name, []PutRequest{p})
+	return s.Ticket, err
+}
+
+// PutAll is Put for several items to one queue, in order. It ends at the first item that is refused:
+// the outcome is that of the items before it, and the error, one of Put's, says why.
+//
+// The queue's shard is locked for as many puts as there are: a caller passes no more than others
+// may be kept waiting for.
+func (e *Engine) PutAll(now Time, name []byte, puts []PutRequest) (s Stored, err error) {
+	defer contain()
+	return e.putAll(now, name, puts)
+}
+
+// putAll is PutAll.
+func (e *Engine) putAll(now Time, name []byte, puts []PutRequest) (s Stored, err error) {
+	if aliases := e.settings.Load().Aliases; len(aliases) > 0 {
+		if to, ok := aliases[string(name)]; ok {
+			return e.putAlias(now, string(name), to, puts)
 		}
 	}
-	if err := e.admit(len(p.Data)); err != nil {
-		return Ticket{}, err
-	}
 	sh := e.shardOf(name)
-	sh.mu.Lock()
-	q, made, err := e.find(sh, now, name)
-	if err != nil {
-		sh.mu.Unlock()
-		return made, err
+	for err == nil && s.Count < len(puts) {
+		if err = e.admit(len(puts[s.Count].Data)); err != nil {
+			break
+		}
+		sh.mu.Lock()
+		var q *queue
+		var made Ticket
+		if q, made, err = e.find(sh, now, name); err == nil {
+			s.Meter = e.measured(q)
+			s.Ticket = s.Ticket.Merge(made)
+			err = e.putSome(q, now, puts, &s)
+		}
+		e.unlock(sh, now)
 	}
-	if p.Meter != nil {
-		*p.Meter = e.measured(q)
+	return s, err
+}
+
+// putAlias puts every item to every destination, as a client would; each may be an alias or a fanout
+// child.
+func (e *Engine) putAlias(now Time, name string, to []string, puts []PutRequest) (s Stored, first error) {
+	for i := range puts {
+		e.countAlias(name, len(puts[i].Data))
+		for _, target := range to {
+			u, err := e.putAll(now, []byte(target), puts[i:i+1])
+			s.Ticket = s.Ticket.Merge(u.Ticket)
+			if err != nil && first == nil {
+				first = err
+			}
+		}
+		if first != nil {
+			break
+		}
+		s.Count++
 	}
-	t, err := e.put(q, now, p)
-	moves := sh.takeMoves()
-	sh.mu.Unlock()
-	if moves != nil {
-		e.finishMoves(now, moves)
-	}
-	return t.Merge(made), err
+	return s, first
 }
 
 // admit tells whether the engine has room for an item of n bytes, whatever queue it goes to.
@@ -72,150 +107,77 @@ func (e *Engine) admit(n int) error {
 	return e.journal.admit(n)
 }
 
-// put appends an item to q and its children. The caller holds the shard's mutex.
-func (e *Engine) put(q *queue, now Time, p PutRequest) (Ticket, error) {
-	if q.takesRuns() {
-		_, t, err := e.putRun(q, now, []PutRequest{p})
-		return t, err
+// putSome puts items from s.Count on until one is refused, or others have been expired into another
+// queue: they arrive there before the next put. It adds to s what it has put. The caller holds the
+// shard's mutex, and the engine has admitted the first.
+func (e *Engine) putSome(q *queue, now Time, puts []PutRequest, s *Stored) error {
+	for {
+		n, t, err := e.put(q, now, puts[s.Count:])
+		s.Count += n
+		s.Ticket = s.Ticket.Merge(t)
+		if err != nil || s.Count == len(puts) || len(q.shard.moves) > 0 {
+			return err
+		}
+		if err := e.admit(len(puts[s.Count].Data)); err != nil {
+			return err
+		}
 	}
-	sh := q.shard
-	sh.targets = sh.targets[:0]
+}
+
+// put puts the first items of puts to q and its fanout children, at least one unless that is refused,
+// and returns how many. Only the first is looked at closely: it may need a chunk, or others to
+// leave. Those that follow it need neither. Fanout children may have an item that q refuses. The caller
+// holds the shard's mutex, and the engine has admitted the first.
+func (e *Engine) put(q *queue, now Time, puts []PutRequest) (n int, t Ticket, err error) {
+	p, sh := &puts[0], q.shard
 	if err := q.admitEnqueue(p.ClientID); err != nil {
-		return Ticket{}, err
+		return 0, Ticket{}, err
 	}
-	it := Item{Data: p.Data, Flags: p.Flags, Added: now, Expiry: p.Expiry}
+	sh.targets = sh.targets[:0]
 	sweep := int64(sweepBatch)
+	passesOn := q.opts.FanoutOnly && !q.isChild()
 	if q.family != nil {
-		if q.family.withheld != nil {
-			return Ticket{}, q.family.withheld // the child would miss the item
-		}
-		if e.memory.Load()+q.fanoutGrowth(it) > e.opts.MemoryLimit {
-			return Ticket{}, ErrOutOfMemory
-		}
-		sweep = max(sweep/int64(len(q.family.children)+1), 1)
-		for _, child := range q.family.children {
-			if e.makeRoom(child, now, len(p.Data), sweep) == nil {
-				sh.targets = append(sh.targets, child)
-			}
+		if sweep, err = e.putToChildren(q, now, p); err != nil {
+			return 0, Ticket{}, err
 		}
 	}
-	err := e.makeRoom(q, now, len(p.Data), sweep)
-	if err == nil {
-		if q.opts.FanoutOnly && !q.isChild() {
-			q.counters.puts++
-			q.counters.putBytes += int64(len(p.Data))
-			sh.puts++
-		} else {
-			sh.targets = append(sh.targets, q)
-		}
+	if err = e.makeRoom(q, now, len(p.Data), sweep); err != nil && len(sh.targets) == 0 {
+		return 0, Ticket{}, err
 	}
-	sh.puts += int64(len(sh.targets))
-	return e.append(sh, now, it, record.Destination{}), err
-}
-
-// fanoutGrowth is how many bytes of memory it takes at most to put an item to q and its children.
-func (q *queue) fanoutGrowth(it Item) (n int64) {
-	size := item.ImageSize(it)
-	for _, child := range q.family.children {
-		n += child.growth(size)
-	}
-	return n + q.growth(size)
-}
-
-// growth is how many bytes of memory it takes to push an item whose image has so many.
-func (q *queue) growth(size int) int64 {
-	w := &q.window
-	if b := q.backlog; b != nil && b.inReadBehind {
-		w = &b.recent
-	}
-	return w.Growth(size, q.opts.MaxMemorySize)
-}
-
-// makeRoom tells whether q takes an item of n bytes now, after dropping what its options let it drop:
-// of expired items, up to sweep, and more only as long as q is full. Nothing of the item has been added
-// yet.
-func (e *Engine) makeRoom(q *queue, now Time, n int, sweep int64) error {
-	if int64(n) > q.opts.MaxItemSize {
-		return ErrItemTooLarge
-	}
-	if q.opts.FanoutOnly && !q.isChild() {
-		return nil
-	}
-	if q.items() > 0 {
-		e.sweep(q, now, min(q.opts.MaxExpireSweep, sweep))
-	}
-	for q.items() >= q.opts.MaxItems || q.bytes() >= q.opts.MaxSize {
-		it, ok := q.first()
-		if ok && q.expired(it, now) { // never what fills a queue, whatever MaxExpireSweep
-			e.sweep(q, now, 1)
-			continue
-		}
-		if q.opts.DiscardOldWhenFull && !ok && q.coming() {
-			e.owesRoom(q, n)
-			break
-		}
-		if !q.opts.DiscardOldWhenFull || !ok {
-			return ErrQueueFull
-		}
-		e.discard(q, it)
-	}
-	return nil
-}
-
-// append adds it to the queues in sh.targets with one journal record for all of them, and serves
-// their waiters. If the item expired from another queue, and the journal has it there, from says
-// where. The caller holds the shard's mutex.
-func (e *Engine) append(sh *shard, now Time, it Item, from record.Destination) Ticket {
-	sh.to = sh.to[:0]
-	for _, q := range sh.targets {
-		if q.opts.KeepJournal {
-			sh.to = append(sh.to, record.Destination{Queue: q.number, Item: q.nextID})
-		}
-	}
-	var (
-		t       Ticket
-		lsn     LSN
-		segment uint64
-	)
-	if len(sh.to) > 0 {
-		lsn, segment = e.journal.put(sh.to, it, from)
-	}
-	for _, q := range sh.targets {
-		if q.items() == 0 {
-			q.lastGone = 0
-		}
-		it.ID = q.nextID
-		q.nextID++
+	switch {
+	case err != nil:
+	case passesOn:
 		q.counters.puts++
-		q.counters.putBytes += int64(len(it.Data))
-		if q.opts.KeepJournal {
-			t = t.Merge(q.ticket(e.journal, lsn))
-			e.push(q, it, segment)
-		} else {
-			e.push(q, it, 0)
-		}
-		t.Ahead = t.Ahead || e.ahead(q)
-		if q.waiters.head != nil {
-			e.serve(q, now)
-		}
+		q.counters.putBytes += int64(len(p.Data))
+		sh.puts++
+	default:
+		sh.targets = append(sh.targets, q)
 	}
-	return t
+	if q.family != nil || passesOn || e.journal.noDisk.Load() || len(sh.moves) > 0 {
+		puts = puts[:1] // every queue, or the room that is left, is looked at for each; what expired comes before it
+	}
+	n, t = e.add(sh, now, puts, now, record.Destination{})
+	sh.puts += int64(n * len(sh.targets))
+	if err != nil {
+		n = 0
+	}
+	return n, t, err
 }
 
-// putAlias puts to every destination, as a client would; each may be an alias or a fanout child.
-func (e *Engine) putAlias(now Time, name string, to []string, p PutRequest) (Ticket, error) {
-	e.countAlias(name, len(p.Data))
-	p.Meter = nil
-	var (
-		t     Ticket
-		first error
-	)
-	for _, target := range to {
-		u, err := e.Put(now, []byte(target), p)
-		t = t.Merge(u)
-		if err != nil && first == nil {
-			first = err
+// putToChildren names the fanout children of q that take p in the shard's targets, and returns how many
+// expired items q may remove for it.
+func (e *Engine) putToChildren(q *queue, now Time, p *PutRequest) (sweep int64, err error) {
+	if q.family.withheld != nil {
+		return 0, q.family.withheld // the child would miss the item
+	}
+	if e.memory.Load()+q.fanoutGrowth(Item{Data: p.Data, Flags: p.Flags, Added: now, Expiry: p.Expiry}) > e.opts.MemoryLimit {
+		return 0, ErrOutOfMemory
+	}
+	sweep = max(sweepBatch/int64(len(q.family.children)+1), 1)
+	for _, child := range q.family.children {
+		if e.makeRoom(child, now, len(p.Data), sweep) == nil {
+			q.shard.targets = append(q.shard.targets, child)
 		}
 	}
-	return t, first
+	return sweep, nil
 }

@@ -269,7 +269,9 @@ func TestReadsBeyondJournal(t *testing.T) {
 			if got := len(queued(kill(t, e), "q")); got != 10 {
 				t.Errorf("after a kill %d items are there, want 10", got)
 			}
-			if mustCommit(t, e, e.ConfirmAll(Now(), refs)); end == "returned" {
+			ticket, _ := e.ConfirmAll(Now(), refs)
+			mustCommit(t, e, ticket)
+			if end == "returned" {
 				drain(t, e, "q")
 			}
 			for range 4 {

@@ -24,7 +24,7 @@ type shard struct {
 	puts      int64  // items accepted by puts, in every queue they went to
 
 	// Queues that the operation which holds mu carries for when it has released mu; it leaves the
-	// list empty. See finishMoves.
+	// list empty. See unlock.
 	moves   []*queue
 	carried sync.Cond // on mu: somebody has stopped carrying for a queue
 	// timed holds the queues whose open reads end by themselves and that have some.

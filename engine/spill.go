@@ -253,9 +253,7 @@ func (s *spool) publish(q *queue, job *spillJob) {
 		s.wantRecord(q)
 	}
 	left := s.e.arrived(q, now)
-	moves := sh.takeMoves()
-	sh.mu.Unlock()
-	s.e.finishMoves(now, moves)
+	s.e.unlock(sh, now)
 	s.logState(q, left)
 }
 
@@ -318,9 +316,7 @@ func (s *spool) recall(q *queue) {
 	b.recent, b.leaving = b.leaving, item.Window{}
 	b.count, b.bytes = 0, 0
 	left := s.e.arrived(q, now)
-	moves := sh.takeMoves()
-	sh.mu.Unlock()
-	s.e.finishMoves(now, moves)
+	s.e.unlock(sh, now)
 	s.logState(q, left)
 }
 

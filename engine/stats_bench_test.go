@@ -14,11 +14,11 @@ func statsEngine(b *testing.B, n int) *Engine {
 	e := benchEngine(b)
 	for i := range n {
 		name := fmt.Appendf(nil, "queue%05d", i)
-		var m *Meter
-		if _, err := e.Put(Now(), name, PutRequest{Data: []byte("hello"), Meter: &m}); err != nil {
+		s, err := e.PutAll(Now(), name, []PutRequest{{Data: []byte("hello")}})
+		if err != nil {
 			b.Fatal(err)
 		}
-		e.Record([]Sample{{m, 100, 1, PutTime}, {m, 1000, 1, HitTime}})
+		e.Record([]Sample{{s.Meter, 100, 1, PutTime}, {s.Meter, 1000, 1, HitTime}})
 	}
 	return e
 }

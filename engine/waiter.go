@@ -123,3 +123,62 @@ func (q *queue) endImmediate() {
 		w = next
 	}
 }
+
+// openFirst moves the item to hand out next, which is it, to the open reads.
+func (e *Engine) openFirst(q *queue, now Time, it Item, access Access) *read {
+	sh := q.shard
+	r := q.returned.head
+	if r != nil {
+		q.returned.remove(r)
+		sh.lastRead++
+		r.id = sh.lastRead
+	} else {
+		r = sh.newRead(q, it, q.segmentOf(it.ID))
+		q.window.Pop(&sh.pool, it)
+		if q.backlog != nil {
+			e.popped(q)
+		}
+	}
+	q.handOut(r.item, now)
+	q.lastGone = r.item.Added
+	r.opened, r.held = now, access == Hold
+	if access == OpenRead {
+		q.counters.opens++
+	}
+	r.to(readOpen)
+	q.open.pushBack(r)
+	if q.opts.OpenReadTimeout > 0 {
+		sh.timed[q] = struct{}{}
+	}
+	if q.opts.Trace {
+		e.trace("open", r)
+	}
+	return r
+}
+
+// serve hands items to waiters while there are both (I4). The caller holds the shard's mutex.
+func (e *Engine) serve(q *queue, now Time) {
+	for q.waiters.head != nil && !q.sweeping {
+		if !e.swept(q, now) {
+			e.sweepLater(q)
+			return
+		}
+		it, ok := q.first()
+		if !ok {
+			if !q.coming() {
+				q.endImmediate()
+			}
+			return
+		}
+		w := q.waiters.head
+		q.counters.hits++
+		var r *read
+		if w.Access == Peek {
+			r = q.shard.newRead(q, it, 0)
+			r.to(readCopied)
+		} else {
+			r = e.openFirst(q, now, it, w.Access)
+		}
+		q.endWait(w, ReadRef{r, r.id})
+	}
+}

@@ -60,7 +60,7 @@ var runDamages = []struct {
 func refusals(e *Engine, name string) map[string]error {
 	all := make(map[string]error)
 	_, all["put"] = e.Put(Now(), []byte(name), PutRequest{Data: []byte("x")})
-	_, _, all["puts"] = e.PutAll(Now(), []byte(name), []PutRequest{{Data: []byte("x")}, {Data: []byte("y")}})
+	_, all["puts"] = e.PutAll(Now(), []byte(name), []PutRequest{{Data: []byte("x")}, {Data: []byte("y")}})
 	for _, access := range []Access{Take, OpenRead, Peek} {
 		_, all[fmt.Sprint("fetch ", access)] = e.Fetch(Now(), []byte(name), FetchRequest{Access: access}, &copied{})
 	}

@@ -57,11 +57,10 @@ func (s *session) put(name []byte, p engine.PutRequest) (engine.Ticket, error) {
 	s.loop.counters.CmdSet++
 	p.ClientID = s.clientID
 	l := s.loop
-	l.meter, p.Meter = nil, &l.meter
-	t, err := l.engine.Put(l.now, name, p)
-	l.latencies.count(CommandPut, l.meter, t, 1)
-	s.afterPut(name, t)
-	return t, err
+	put, err := l.engine.PutAll(l.now, name, []engine.PutRequest{p})
+	l.latencies.count(CommandPut, put.Meter, put.Ticket, 1)
+	s.afterPut(name, put.Ticket)
+	return put.Ticket, err
 }
 
 // afterPut is after, of puts to the queue called name.
@@ -79,16 +78,15 @@ func (s *session) putAll(name []byte, puts []engine.PutRequest) (n int, err erro
 		return 0, errSetUnavailable
 	}
 	l := s.loop
-	l.meter, puts[0].Meter = nil, &l.meter
-	n, t, err := l.engine.PutAll(l.now, name, puts)
-	admitted := int64(n)
+	put, err := l.engine.PutAll(l.now, name, puts)
+	admitted := int64(put.Count)
 	if err != nil {
 		admitted++
 	}
 	l.counters.CmdSet += admitted
-	l.latencies.count(CommandPut, l.meter, t, admitted)
-	s.afterPut(name, t)
-	return n, err
+	l.latencies.count(CommandPut, put.Meter, put.Ticket, admitted)
+	s.afterPut(name, put.Ticket)
+	return put.Count, err
 }
 
 // fetch hands the next item of the queue called name to the protocol, or waits for one for up to
@@ -139,11 +137,12 @@ func (s *session) try(
 ) (n int, got engine.Fetched, err error) {
 	l := s.loop
 	if access == engine.Take {
-		n, got, err = l.engine.TakeMany(
-			l.now, name, s.fetchRequest(access, wait), min(most, maxFetched), (*taker)(s))
-	} else if got, err = l.engine.Fetch(l.now, name, s.fetchRequest(access, wait), s); err == nil {
-		n = 1
+		got, _, err = l.engine.FetchMany(
+			l.now, name, s.fetchRequest(access, wait), min(most, maxFetched), (*taker)(s), nil)
+	} else {
+		got, err = l.engine.Fetch(l.now, name, s.fetchRequest(access, wait), s)
 	}
+	n = got.Count
 	s.after(got.Ticket)
 	s.countFetch(access, &got, n, err)
 	switch {

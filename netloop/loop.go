@@ -48,7 +48,6 @@ type loop struct {
 	headItem []byte           // of a Thrift peek
 	refs     []engine.ReadRef // of a fetch, confirm or abort of many items
 	ids      []int64          // of a Thrift get
-	meter    *engine.Meter    // of the queue put to
 
 	// For any goroutine.
 	mailbox mailbox

@@ -79,7 +79,7 @@ func (thriftProtocol) none(s *session) {
 	var t engine.Ticket
 	switch {
 	case g.autoAbort == 0:
-		t = l.engine.ConfirmAll(l.now, l.refs)
+		t, _ = l.engine.ConfirmAll(l.now, l.refs)
 		s.after(t)
 	case g.count > 0:
 		l.engine.Keep(l.now, l.refs)
@@ -125,7 +125,7 @@ func thriftConfirm(s *session, req *thrift.Request) {
 	l := s.loop
 	var found int
 	l.refs, found = l.server.reliable.take(req.Queue, req.IDs, l.refs[:0])
-	t := l.engine.ConfirmAll(l.now, l.refs)
+	t, _ := l.engine.ConfirmAll(l.now, l.refs)
 	s.claim(t)
 	l.latencies.count(CommandConfirm, nil, t, 1)
 	s.out = thrift.AppendCount(s.out, req.Call, int32(found))

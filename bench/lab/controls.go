@@ -92,7 +92,7 @@ func contentControls() []control {
 			"return q.opts.MaxAge > 0 && it.Added.After(q.opts.MaxAge) < now", "return false"),
 			experiment: kill, cycles: 20},
 		{breaks: "a child of a fanout queue is left out of the journal",
-			edits: replaced("engine/put.go",
+			edits: replaced("engine/add.go",
 				"		if q.opts.KeepJournal {\n			sh.to = append(",
 				"		if q.opts.KeepJournal && (len(sh.targets) < 3 || len(sh.to) < 2) {\n			sh.to = append("),
 			experiment: kill, cycles: 20},

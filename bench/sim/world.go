@@ -408,7 +408,7 @@ func takeAll(e *engine.Engine, d *disk, name string) ([][]byte, error) {
 		if d.ranAway() {
 			return nil, fmt.Errorf("more than %d calls of the disk were made for it", lookCalls)
 		}
-		_, _, err := e.TakeMany(engine.Now(), []byte(name), engine.FetchRequest{}, 100, &r)
+		_, _, err := e.FetchMany(engine.Now(), []byte(name), engine.FetchRequest{}, 100, &r, nil)
 		switch {
 		case err == nil:
 		case errors.Is(err, engine.ErrComing):

@@ -24,8 +24,8 @@ func TestPutAllIsPutForEach(t *testing.T) {
 			}
 		}
 		if atOnce {
-			if n, _, err := e.PutAll(now, name, data("a", "b", "c")); n != 3 || err != nil {
-				t.Fatalf("PutAll = %d, %v", n, err)
+			if s, err := e.PutAll(now, name, data("a", "b", "c")); s.Count != 3 || err != nil {
+				t.Fatalf("PutAll = %d, %v", s.Count, err)
 			}
 		} else {
 			for _, p := range data("a", "b", "c") {
