@@ -116,7 +116,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if changes && !s.mayChange(r.Method) {
-		notAllowed(w, []string{http.MethodPost}, "method not allowed: what changes something is a POST, "+
+		notAllowed(w, []string{http.MethodPost}, "method not allowed: a request that changes something must be a POST, "+
 			"as in curl -X POST "+shellQuote("http://"+r.Host+r.URL.RequestURI())+
 			"; admin_get_controls = true in the configuration allows GET")
 		return

@@ -24,11 +24,11 @@ func (e hostError) Error() string {
 		string(e))
 }
 
-// refusal says why the one who sends r may not change anything; nil if it may. It is on this machine,
-// asks for itself and not as a proxy for somebody, calls the server by a name that the server has, and is
-// not a browser that a web page of somebody else makes ask. A browser tells by Sec-Fetch-Site, by Origin,
-// or by Referer if it is very old. That it sends none of them proves nothing: so Host is looked at in any
-// case, and changes are POSTs, which no image or link sends.
+// refusal says why the sender of r may not change anything; nil if it may. A sender that may is on this
+// machine, is no proxy, addresses the server by one of its names, and is not a browser that acts for a web
+// page of another site. A browser shows that by Sec-Fetch-Site, by Origin, or, if it is very old, by
+// Referer. A request without any of them may still come from a page. So the server checks Host in any
+// case, and takes changes by POST alone, which no image or link sends.
 func (s *Server) refusal(r *http.Request) error {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil || !peer.Addr().Unmap().IsLoopback() {
@@ -54,8 +54,8 @@ func (s *Server) refusal(r *http.Request) error {
 	return nil
 }
 
-// mayRead reports whether a request with a Host header may be answered at all. A web page whose name was
-// resolved to this machine sends that name; an address, or no Host, is not a name that can be.
+// mayRead reports whether the server answers a request with this Host header at all. A web page can make its
+// own name resolve to this machine, and its browser then sends that name. It cannot send an address or no Host.
 func (s *Server) mayRead(host string) bool {
 	_, err := netip.ParseAddr(hostName(host))
 	return err == nil || host == "" || s.isNamed(host)
@@ -94,8 +94,8 @@ func namesOf(opts Options) map[string]bool {
 	for _, host := range append([]string{listen}, opts.Hosts...) {
 		names[hostName(host)] = true
 	}
-	for _, any := range []string{"", "0.0.0.0", "::"} { // no names of anything
-		delete(names, any)
+	for _, wildcard := range []string{"", "0.0.0.0", "::"} { // these name no host
+		delete(names, wildcard)
 	}
 	return names
 }

@@ -153,7 +153,7 @@ func TestRefusal(t *testing.T) {
 func TestGetDoesNotChange(t *testing.T) {
 	tt := startUnready(t, Options{Reload: func() error { t.Error("reloaded"); return nil }})
 	got := tt.get("/config/reload.txt?x=1")
-	want := "method not allowed: what changes something is a POST, as in curl -X POST '" + tt.base +
+	want := "method not allowed: a request that changes something must be a POST, as in curl -X POST '" + tt.base +
 		"/config/reload.txt?x=1'; admin_get_controls = true in the configuration allows GET\n"
 	if got.code != http.StatusMethodNotAllowed || got.header.Get("Allow") != "POST" || got.body != want {
 		t.Errorf("GET = %d, Allow %q, %q, want 405, POST, %q", got.code, got.header.Get("Allow"), got.body, want)
