@@ -47,13 +47,13 @@ const servePage = `Usage:
 
 Runs a server until SIGTERM, SIGINT or a client's SHUTDOWN stops it; a second
 signal ends it at once. SIGHUP, or a client's RELOAD, reads the configuration
-file again and applies what it says about queues, aliases and log_level. The
-file may be left out: everything has a default.
+file again and applies its queues, aliases and log_level. The server needs no
+file: every key has a default.
 
 Flags override the file:
 
     --config FILE
-        TOML; 'kestrel help config' lists what it may hold
+        TOML; 'kestrel help config' lists its keys
 %s
 Durations are written 100ms, 30s, 1h30m or 7d.
 
@@ -61,18 +61,18 @@ Examples:
     Queues in ./kestrel-data, clients on 127.0.0.1:22133:
         $ kestrel serve
 
-    A service, told everything by its file:
+    A service that takes all options from its file:
         $ kestrel serve --config /etc/kestrel.toml
 
-    Faster puts, of which a power cut may take back the last 100ms:
+    Faster puts; a power cut may lose those of the last 100ms:
         $ kestrel serve --data-dir /var/lib/kestrel --sync-journal 100ms
 
-    Any free port, for a test; the log says which, in the line "listening":
+    Any free port, for a test; the log line "listening" names it:
         $ kestrel serve --data-dir "$(mktemp -d)" --memcache-port auto \
             --thrift-port none --text-port none
 
-Exit status: 0 after a clean stop; 1 if the server cannot start, or not sync at
-the end; 2 if the flags or the file are wrong, and nothing was started.
+Exit status: 0 after a clean stop; 1 if the server could not start, or could not
+sync at the end; 2 if the flags or the file are wrong and nothing was started.
 `
 
 // serveHelp is what `kestrel serve --help` prints.
@@ -90,5 +90,5 @@ func serveHelp() string {
 	return fmt.Sprintf(servePage, b.String())
 }
 
-// unquoted is v as it is written on a command line.
+// unquoted is v as a command line has it.
 func unquoted(v config.Value) string { return strings.Trim(v.String(), `"`) }

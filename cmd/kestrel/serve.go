@@ -42,7 +42,7 @@ func flagsOf[T any](groups []config.Group[T], defaults *T) []serveFlag {
 func newServe() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "run a server until it is told to stop",
+		Short: "run a server until a signal or a client stops it",
 		Long:  serveHelp(),
 		Args:  cli.NoArguments,
 	}

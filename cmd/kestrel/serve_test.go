@@ -58,7 +58,7 @@ func TestEndToEndBadConfig(t *testing.T) {
 		file + `:4: queues.work.max_size: want a size such as 1048576 or "16MiB", or "none", ` +
 		`have "lots"` + "\n" +
 		"kestrel: 3 problems with the configuration; nothing was started." +
-		" 'kestrel help config' lists what can be said.\n"
+		" 'kestrel help config' lists every key.\n"
 	if code != cli.ExitUsage || out != "" || errs != want {
 		t.Errorf("bad configuration: %d, %q\n got %s\nwant %s", code, out, errs, want)
 	}

@@ -6,36 +6,36 @@ import (
 )
 
 const configPage = `Usage:
-    kestrel config check FILE     say what is wrong with a configuration file
-    kestrel config import FILE    translate one of the original Kestrel
+    kestrel config check FILE     report every mistake in a configuration file
+    kestrel config import FILE    translate a file of the original Kestrel
 
 The configuration file of 'kestrel serve --config FILE' is TOML. Any key may be
 left out.
 
     data_dir = "/var/lib/kestrel"    # keys of the server come first
 
-    [default]                        # what holds for every queue
+    [default]                        # options of every queue
     max_memory_size = "64MiB"
 
     [queues.work]                    # except for this one
     max_items = 1_000_000
 
-    [queues."work+audit"]            # a fanout child: else like work
+    [queues."work+audit"]            # a fanout child: the rest as for work
     max_age = "1h"
 
     [aliases.all]                    # a put to all is a put to both
     destination_queues = ["work", "mail"]
 
-A name with other characters than letters, digits, _ and - needs quotes.
+A name with characters other than letters, digits, _ and - needs quotes.
 
     size       1048576, "64KiB", "16MiB", "1GiB"; "10MB" is 10^7
     duration   "100ms", "30s", "1h30m", "7d", or 0; at least 1ms
-    "none"     not set, also where [default] or the parent has something
+    "none"     not set, even if [default] or the parent sets it
 
-A reload applies changes of what is marked *; other changes need a restart.
+A reload applies changes of keys marked *; other changes need a restart.
 `
 
-// configHelp is what `kestrel help config` prints.
+// Help is what `kestrel help config` prints.
 func Help() string {
 	var b strings.Builder
 	b.WriteString(configPage)
@@ -72,7 +72,7 @@ func (o Option[T]) describe() string {
 	return o.Help
 }
 
-// configTables is the tables of docs/CONFIGURATION.md.
+// Tables is the tables of docs/CONFIGURATION.md.
 func Tables() string {
 	var b strings.Builder
 	c := Default()

@@ -87,5 +87,5 @@ func (e *Error) Print(w io.Writer) {
 		noun = "problem"
 	}
 	fmt.Fprintf(w, "kestrel: %d %s with the configuration; nothing was started."+
-		" 'kestrel help config' lists what can be said.\n", count, noun)
+		" 'kestrel help config' lists every key.\n", count, noun)
 }

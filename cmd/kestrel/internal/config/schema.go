@@ -63,7 +63,7 @@ func listenOptions() []Option[Config] {
 	}
 	return append(list, Option[Config]{
 		Key: "connection_backlog", Was: []string{"connectionBacklog"},
-		Help: `connections not yet accepted; "none" is up to the operating system`,
+		Help: `connections waiting to be accepted; "none" is the system's default`,
 		At: func(c *Config) Value {
 			return optional(&c.Net.Backlog, 0, countValue[int]{&c.Net.Backlog, 0, math.MaxUint16})
 		},
@@ -73,56 +73,56 @@ func listenOptions() []Option[Config] {
 func dataOptions() []Option[Config] {
 	return []Option[Config]{{
 		Key: "data_dir", Flag: "data-dir", Was: []string{"queuePath", "queue_path"},
-		Help: "where everything is kept; made if missing; for one server at a time",
+		Help: "where all data is; created if missing; for one server at a time",
 		At:   func(c *Config) Value { return textValue{&c.Engine.Dir, "path", "/var/lib/kestrel"} },
 	}, {
 		Key:  "journal_size",
-		Help: "how large the journal may grow, but for open reads and small queues",
+		Help: "most that the journal takes, besides open reads and small queues",
 		At:   func(c *Config) Value { return sizeValue{&c.Engine.JournalSize, 1 << 20} },
 	}, {
 		Key:  "segment_size",
-		Help: `of one file of the journal; "auto" is journal_size/8, 32MiB at most`,
+		Help: `size of a journal file; "auto" is journal_size/8, at most 32MiB`,
 		At: func(c *Config) Value {
 			return automatic(&c.Engine.SegmentSize, 0, sizeValue{&c.Engine.SegmentSize, 64 << 10})
 		},
 	}, {
 		Key:  "memory_limit",
-		Help: `near it queues spill, past it puts fail; "auto": a quarter of memory`,
+		Help: `queues spill near it, puts fail above it; "auto": a quarter of memory`,
 		At: func(c *Config) Value {
 			return automatic(&c.Engine.MemoryLimit, 0, sizeValue{&c.Engine.MemoryLimit, 1 << 20})
 		},
 	}, {
 		Key:  "disk_reserve",
-		Help: `of disk that puts leave free; "auto" is 5 %, 1GiB at least, 10 % at most`,
+		Help: `disk that puts leave free; "auto" is 5 %, but 1GiB or more, up to 10 %`,
 		At: func(c *Config) Value {
 			return automatic(&c.Engine.DiskReserve, 0, sizeValue{&c.Engine.DiskReserve, 1})
 		},
 	}, {
 		Key:  "backlog_compression",
-		Help: "of what is spilled to disk; s2 is fast, zstd takes less room",
+		Help: "compresses what queues spill to disk; s2 is fast, zstd packs better",
 		At:   func(c *Config) Value { return codecValue{&c.Engine.BacklogCompression} },
 	}, {
 		Key:  "backlog_cache",
-		Help: "keeps what is spilled in the page cache; else it goes past it",
+		Help: "keeps backlogs in the page cache; false bypasses it",
 		At:   func(c *Config) Value { return boolValue{&c.Engine.BacklogCached} },
 	}, {
 		Key: "backlog_read", Flag: "backlog-read",
-		Help: "of what went past the page cache: through maps, or past it again",
+		Help: "how to read backlogs that bypassed the page cache: maps, or bypass it",
 		At:   func(c *Config) Value { return readValue{&c.Engine.BacklogRead} },
 	}, {
 		Key:  "max_queues",
-		Help: "past it, no queue is created",
+		Help: "the server creates no queue beyond this number",
 		At:   func(c *Config) Value { return countValue[int]{&c.Engine.MaxQueues, 1, math.MaxInt32} },
 	}, {
 		Key:  "max_fanout_children",
-		Help: "of one queue; past it, no child is created",
+		Help: "children of one queue; the server creates none beyond this number",
 		At: func(c *Config) Value {
 			return countValue[int]{&c.Engine.MaxFanoutChildren, 1, math.MaxInt32}
 		},
 	}, {
 		Key:  "expiration_timer_frequency",
 		Was:  []string{"expirationTimerFrequency", "expiration_timer_frequency_seconds"},
-		Help: "how often to remove expired items and queues that nobody asks for",
+		Help: "how often to remove expired items and queues that no client uses",
 		At: func(c *Config) Value {
 			return optionalDuration(&c.Engine.SweepInterval)
 		},
@@ -132,7 +132,7 @@ func dataOptions() []Option[Config] {
 func clientOptions() []Option[Config] {
 	return []Option[Config]{{
 		Key: "client_timeout", Was: []string{"clientTimeout", "timeout"},
-		Help: "closes connections that ask for nothing for this long",
+		Help: "closes a connection that sends no request for this long",
 		At: func(c *Config) Value {
 			return optionalDuration(&c.Net.ClientTimeout)
 		},
@@ -145,7 +145,7 @@ func clientOptions() []Option[Config] {
 		},
 	}, {
 		Key:  "max_connections",
-		Help: "one too many is told so and closed; file descriptors bound it too",
+		Help: "further connections get an error; file descriptors limit this too",
 		At: func(c *Config) Value {
 			return countValue[int]{&c.Net.MaxConnections, 1, netloop.DefaultMaxConnections}
 		},
@@ -165,7 +165,7 @@ func clientOptions() []Option[Config] {
 		},
 	}, {
 		Key:  "memcache_reply_key",
-		Help: "what VALUE repeats: the queue, or all of the key, with its options",
+		Help: "what VALUE repeats: the queue, or the whole key with its options",
 		At: func(c *Config) Value {
 			return choiceValue{&c.replyKey, []string{replyQueue, replyRequest}}
 		},
@@ -179,18 +179,18 @@ func clientOptions() []Option[Config] {
 func statusOptions() []Option[Config] {
 	return []Option[Config]{{
 		Key: "status_file", Was: []string{"statusFile"},
-		Help: `keeps the status over restarts; "auto" is the file status in data_dir`,
+		Help: `holds the status across restarts; "auto" is the file data_dir/status`,
 		At: func(c *Config) Value {
 			at := &c.statusFile
 			return optional(at, noStatusFile, automatic(at, "", textValue{at, "path", "/var/lib/kestrel"}))
 		},
 	}, {
 		Key: "default_status", Was: []string{"defaultStatus"},
-		Help: "status when none is kept: Up, WriteAvoid, ReadOnly or Quiescent",
+		Help: "status if the file has none: Up, WriteAvoid, ReadOnly or Quiescent",
 		At:   func(c *Config) Value { return statusValue{&c.Net.DefaultStatus} },
 	}, {
 		Key: "status_change_grace_period", Was: []string{"statusChangeGracePeriod"},
-		Help: "how long after a change to a stricter status it is enforced",
+		Help: "how long clients see a stricter status before the server enforces it",
 		At: func(c *Config) Value {
 			return optionalDuration(&c.Net.StatusGrace)
 		},
@@ -206,17 +206,17 @@ func processOptions() []Option[Config] {
 		},
 	}, {
 		Key: "event_loop", Flag: "event-loop",
-		Help: "what event loops wait with: the reactor of gnet, or calls of epoll",
+		Help: "how event loops wait: epoll calls, or the reactor of gnet",
 		At: func(c *Config) Value {
 			return choiceValue{&c.Net.EventLoop, []string{netloop.EventLoopGnet, netloop.EventLoopEpoll}}
 		},
 	}, {
 		Key: "log_level", Flag: "log-level", Live: true,
-		Help: "how much is logged",
+		Help: "the least severe lines that the server logs",
 		At:   func(c *Config) Value { return levelValue{&c.LogLevel} },
 	}, {
 		Key: "log_format", Flag: "log-format",
-		Help: "how it is written, on standard error",
+		Help: "format of the log, which goes to standard error",
 		At: func(c *Config) Value {
 			return choiceValue{&c.LogFormat, []string{formatText, FormatJSON}}
 		},

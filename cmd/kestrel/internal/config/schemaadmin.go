@@ -16,19 +16,19 @@ func adminOptions() []Option[Config] {
 		},
 	}, {
 		Key:  "admin_hosts",
-		Help: "further names of the admin port: those of DNS, or of a reverse proxy",
+		Help: "more host names of the admin port: from DNS, or of a reverse proxy",
 		At:   func(c *Config) Value { return hostsValue{&c.AdminHosts} },
 	}, {
 		Key:  "admin_get_controls",
-		Help: "lets a GET change things, as scripts for the original do; else only POST",
+		Help: "lets GET change things, for scripts of the original; else POST only",
 		At:   func(c *Config) Value { return boolValue{&c.AdminGetControls} },
 	}, {
 		Key: "admin_stats_filters", Was: []string{"admin.statsFilters"},
-		Help: "names that stats?filtered=1 leaves out, as regular expressions",
+		Help: "regular expressions of the names that stats?filtered=1 leaves out",
 		At:   func(c *Config) Value { return patternsValue{&c.Filters} },
 	}, {
 		Key:  "histograms",
-		Help: "measures latencies, and ages of items, as distributions",
+		Help: "measures distributions of latencies and of the age of items",
 		At:   func(c *Config) Value { return boolValue{&c.histograms} },
 	}, {
 		Key: "pprof", Flag: "pprof",

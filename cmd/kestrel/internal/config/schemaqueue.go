@@ -34,17 +34,17 @@ func limitOptions() []Option[engine.QueueOptions] {
 	none := engine.DefaultQueueOptions()
 	return []Option[options]{{
 		Key: "max_items", Was: []string{"maxItems"},
-		Help: "items queued; a put beyond it is refused",
+		Help: "most items in the queue; it refuses further puts",
 		At:   func(o *options) Value { return limit(&o.MaxItems, none.MaxItems) },
 	}, {
 		Key: "max_size", Was: []string{"maxSize"},
-		Help: "bytes queued; tested before an item is added",
+		Help: "most bytes in the queue; checked before an item is added",
 		At: func(o *options) Value {
 			return optional(&o.MaxSize, none.MaxSize, sizeValue{&o.MaxSize, 0})
 		},
 	}, {
 		Key: "max_item_size", Was: []string{"maxItemSize"},
-		Help: "larger items are refused; 32MiB bounds it too",
+		Help: "the queue refuses larger items; no item may exceed 32MiB",
 		At: func(o *options) Value {
 			return optional(&o.MaxItemSize, none.MaxItemSize, sizeValue{&o.MaxItemSize, 0})
 		},
@@ -54,7 +54,7 @@ func limitOptions() []Option[engine.QueueOptions] {
 		At:   func(o *options) Value { return boolValue{&o.DiscardOldWhenFull} },
 	}, {
 		Key: "max_memory_size", Was: []string{"maxMemorySize"},
-		Help: "bytes of its items that are kept in memory; one item always is",
+		Help: "bytes of items held in memory; at least one item always is",
 		At:   func(o *options) Value { return sizeValue{&o.MaxMemorySize, 0} },
 	}}
 }
@@ -64,7 +64,7 @@ func expiryOptions() []Option[engine.QueueOptions] {
 	none := engine.DefaultQueueOptions()
 	return []Option[options]{{
 		Key: "max_age", Was: []string{"maxAge"},
-		Help: "how long an item may stay, also one that is queued already",
+		Help: "how long an item may stay; applies to items already queued too",
 		At:   func(o *options) Value { return optionalDuration(&o.MaxAge) },
 	}, {
 		Key: "expire_to_queue", Was: []string{"expireToQueue", "move_expired_to"},
@@ -74,7 +74,7 @@ func expiryOptions() []Option[engine.QueueOptions] {
 		},
 	}, {
 		Key: "max_expire_sweep", Was: []string{"maxExpireSweep"},
-		Help: "expired items that a put or a sweep removes at most; a fetch: all",
+		Help: "most expired items that a put or a sweep removes; a fetch removes all",
 		At:   func(o *options) Value { return limit(&o.MaxExpireSweep, none.MaxExpireSweep) },
 	}, {
 		Key: "max_queue_age", Was: []string{"maxQueueAge"},
@@ -87,11 +87,11 @@ func durabilityOptions() []Option[engine.QueueOptions] {
 	type options = engine.QueueOptions
 	return []Option[options]{{
 		Key: "keep_journal", Was: []string{"keepJournal", "journal"},
-		Help: "without a journal the queue's items end with the process",
+		Help: "writes items to the journal; if false they end with the process",
 		At:   func(o *options) Value { return boolValue{&o.KeepJournal} },
 	}, {
 		Key: "sync_journal", Flag: "sync-journal", Was: []string{"syncJournal"},
-		Help: "when a put is synced to disk: before the reply, within a time, or never",
+		Help: "when to sync a put to disk: before the reply, within a time, or never",
 		At:   func(o *options) Value { return syncValue{&o.Sync} },
 	}}
 }
@@ -100,11 +100,11 @@ func readingOptions() []Option[engine.QueueOptions] {
 	type options = engine.QueueOptions
 	return []Option[options]{{
 		Key: "fanout_only", Was: []string{"fanoutOnly"},
-		Help: "passes items to the queue's children (NAME+CHILD) and keeps none",
+		Help: "passes items to the queue's children (NAME+CHILD) and stores none",
 		At:   func(o *options) Value { return boolValue{&o.FanoutOnly} },
 	}, {
 		Key: "open_transaction_timeout", Was: []string{"openTransactionTimeout"},
-		Help: "gives an item back that was opened this long ago and not confirmed",
+		Help: "returns an item that was opened this long ago and not confirmed",
 		At: func(o *options) Value {
 			return optionalDuration(&o.OpenReadTimeout)
 		},
@@ -130,7 +130,7 @@ func readingOptions() []Option[engine.QueueOptions] {
 // Why the options that the original needed for a file per queue have no effect.
 const (
 	oneJournal  = "all queues share one journal; see journal_size"
-	noRewriting = "the journal is cut at its old end, and never rewritten"
+	noRewriting = "the server drops whole old files of the journal instead"
 )
 
 // idleOptions returns the options of the original that mean nothing here. Their values are checked,
