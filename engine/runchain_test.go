@@ -95,6 +95,62 @@ func TestRunWithGaps(t *testing.T) {
 	}
 }
 
+// TestVerifyItemBesideRuns spills an item whose neighbours were spilled before it, by an earlier process:
+// a start then has it from the record of its put, which comes before those of both runs, and the run's
+// file may go without another word about it. Verify must see that as a start does.
+func TestVerifyItemBesideRuns(t *testing.T) {
+	small := func(o *QueueOptions) { o.MaxMemorySize = 500 }
+	for _, tt := range []struct {
+		name string
+		put  func(*testing.T, *Engine)
+	}{
+		{"one by one", func(t *testing.T, e *Engine) { putMany(t, e, "q", 0, 5) }},
+		{"at once", func(t *testing.T, e *Engine) {
+			var puts []PutRequest
+			for i := range 5 {
+				puts = append(puts, PutRequest{Data: fmt.Appendf(nil, "%030d", i)})
+			}
+			if s, err := e.PutAll(Now(), []byte("q"), puts); s.Count != len(puts) || err != nil {
+				t.Fatalf("PutAll = %+v, %v", s, err)
+			}
+		}},
+		{"to a fanout queue", func(t *testing.T, e *Engine) {
+			if _, err := e.Create(Now(), []byte("q+child")); err != nil {
+				t.Fatal(err)
+			}
+			putMany(t, e, "q", 0, 5)
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e, _ := newQuiet(t, small)
+			tt.put(t, e)
+			_, want := mustOpen(t, e, "q")
+			putMany(t, e, "q", 5, 35)
+			settleRuns(e)
+			drain(t, e, "q") // all but the first
+			settleRuns(e)
+			putMany(t, e, "q", 40, 10)
+			e = restartAs(t, e, false, tiny)
+			settleRuns(e)
+			if e.shardOf([]byte("q")).queues["q"].backlog == nil {
+				t.Fatal("nothing was spilled")
+			}
+			if err := e.journal.writeOut(); err != nil { // what says so
+				t.Fatal(err)
+			}
+			e = restartAs(t, e, false, tiny)
+			if _, got := mustOpen(t, e, "q"); got != want {
+				t.Fatalf("opened %q, want %q", got, want)
+			}
+			drain(t, e, "q")
+			settleRuns(e)
+			verify(t, e)
+			e = restartAs(t, e, true, tiny)
+			wantItems(t, e, "q", want)
+		})
+	}
+}
+
 // TestUnclaimedRunsAreLogged: a start says in one line how many files it removes that no queue claims,
 // and nothing if there are none.
 func TestUnclaimedRunsAreLogged(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
@@ -19,11 +20,15 @@ type told struct {
 	deleted bool
 	runs    map[segment.RunID]runs.State
 	gone    idset.Set
-	kept    map[uint64]bool
+	put     idset.Set // that no run has come behind
+	kept    idset.Set // that have their place in the journal, whatever runs name them
 }
 
-// toldRuns is what the journal says of queues, by number.
-type toldRuns map[uint64]*told
+// toldJournal is what the journal says of queues.
+type toldJournal struct {
+	queues map[uint64]*told   // by number
+	last   record.Destination // of the last put of the frame, if to one queue
+}
 
 // verifyRuns checks B6 against all that the journal says now, written or not: each run that it names
 // is there as far as anything in it is needed. Nothing is checked while the journal fails, or is
@@ -35,11 +40,11 @@ func (e *Engine) verifyRuns() error {
 	if err != nil || e.journal.failing() {
 		return nil
 	}
-	for _, number := range slices.Sorted(maps.Keys(all)) {
+	for _, number := range slices.Sorted(maps.Keys(all.queues)) {
 		if e.withheld.holds(number) {
 			continue
 		}
-		if err := e.spool.verifyTold(all[number]); err != nil {
+		if err := e.spool.verifyTold(all.queues[number]); err != nil {
 			return fmt.Errorf("queue number %d: B6: %w", number, err)
 		}
 	}
@@ -47,11 +52,11 @@ func (e *Engine) verifyRuns() error {
 }
 
 // readTold reads the journal, and what is in its buffers.
-func (e *Engine) readTold() (toldRuns, error) {
+func (e *Engine) readTold() (*toldJournal, error) {
 	j := e.journal
 	j.writeMu.Lock()
 	defer j.writeMu.Unlock()
-	all := make(toldRuns)
+	all := &toldJournal{queues: make(map[uint64]*told)}
 	visit := func(f segment.Frame) error { return all.frame(f.Payload) }
 	if _, _, err := segment.Scan(e.fs, e.journalDir, visit); err != nil {
 		return nil, err
@@ -66,7 +71,8 @@ func (e *Engine) readTold() (toldRuns, error) {
 	return all, nil
 }
 
-func (t toldRuns) frame(b []byte) error {
+func (t *toldJournal) frame(b []byte) error {
+	t.last = record.Destination{}
 	for len(b) > 0 {
 		rec, size, err := record.Parse(b)
 		if err != nil {
@@ -78,18 +84,34 @@ func (t toldRuns) frame(b []byte) error {
 	return nil
 }
 
-func (t toldRuns) record(rec *record.Record) {
-	if rec.Queue == 0 { // next or fanout
-		return
-	}
-	q := t[rec.Queue]
+func (t *toldJournal) queue(number uint64) *told {
+	q := t.queues[number]
 	if q == nil {
-		q = &told{runs: make(map[segment.RunID]runs.State), kept: make(map[uint64]bool)}
-		t[rec.Queue] = q
+		q = &told{runs: make(map[segment.RunID]runs.State)}
+		t.queues[number] = q
 	}
+	return q
+}
+
+func (t *toldJournal) record(rec *record.Record) {
 	switch rec.Kind {
+	case record.KindPut:
+		t.put(record.Destination{Queue: rec.Queue, Item: rec.ID})
+	case record.KindNext:
+		t.put(record.Destination{Queue: t.last.Queue, Item: t.last.Item + 1})
+	case record.KindRun:
+		next := record.Destination{Queue: rec.Queue, Item: rec.ID}
+		for b := rec.Images; len(b) > 0; next.Item++ {
+			t.put(next)
+			_, n, _ := item.ParseImage(b)
+			b = b[n:]
+		}
+	case record.KindFanout:
+		for list := rec.List; len(list) > 0; {
+			t.put(record.Destination{Queue: list.Next(), Item: list.Next()})
+		}
 	case record.KindRemove:
-		q.remove(idset.Between(rec.ID, rec.ID+uint64(rec.More)))
+		t.queue(rec.Queue).remove(idset.Between(rec.ID, rec.ID+uint64(rec.More)))
 	case record.KindFlush:
 		var except idset.Set
 		for list := rec.List; len(list) > 0; {
@@ -98,24 +120,43 @@ func (t toldRuns) record(rec *record.Record) {
 		}
 		if rec.Limit > 1 {
 			for _, ids := range idset.Between(1, rec.Limit-1).Minus(except) {
-				q.remove(ids)
+				t.queue(rec.Queue).remove(ids)
 			}
 		}
 	case record.KindKeep:
-		q.kept[rec.ID] = true
+		q := t.queue(rec.Queue)
+		q.kept = q.kept.Add(idset.One(rec.ID))
 	case record.KindDelete:
-		*q = told{deleted: true}
+		t.queues[rec.Queue] = &told{deleted: true, runs: make(map[segment.RunID]runs.State)}
 	case record.KindSpill:
-		if q.deleted { // verifyTold says so
-			q.runs = make(map[segment.RunID]runs.State)
-		}
-		q.runs[rec.Run] = rec.Spill
+		t.queue(rec.Queue).spilled(rec.Run, rec.Spill)
 	}
+}
+
+func (t *toldJournal) put(to record.Destination) {
+	t.last = to
+	q := t.queue(to.Queue)
+	q.put = q.put.Add(idset.One(to.Item))
+}
+
+// spilled takes in what is said of a run. What was put before the first item of it and is not gone was
+// open when its neighbours were spilled: as in a start, it stays in the journal.
+func (t *told) spilled(id segment.RunID, state runs.State) {
+	t.runs[id] = state
+	for _, before := range t.put.Within(idset.Between(1, state.FirstID-1)) {
+		for _, ids := range before.Minus(t.gone) {
+			t.kept = t.kept.Add(ids)
+		}
+	}
+	t.put = t.put.Within(idset.Between(state.LastID+1, math.MaxUint64))
 }
 
 func (t *told) remove(ids idset.Range) {
 	t.gone = t.gone.Add(ids)
-	maps.DeleteFunc(t.kept, func(id uint64, _ bool) bool { return ids.First <= id && id <= ids.Last })
+	if t.kept.Count(ids) > 0 {
+		behind := t.kept.Within(idset.Between(ids.Last+1, math.MaxUint64))
+		t.kept = append(t.kept.Within(idset.Between(1, ids.First-1)), behind...)
+	}
 }
 
 // verifyTold checks that what the journal says of runs is there. Of ids that several runs name the
@@ -125,8 +166,8 @@ func (s *spool) verifyTold(t *told) error {
 		return errors.New("a run is recorded behind the record that deletes the queue")
 	}
 	covered := slices.Clone(t.gone)
-	for id := range t.kept {
-		covered = covered.Add(idset.One(id))
+	for _, ids := range t.kept {
+		covered = covered.Add(ids)
 	}
 	newestFirst := func(a, b segment.RunID) int { return cmp.Compare(b.Number, a.Number) }
 	for _, id := range slices.SortedFunc(maps.Keys(t.runs), newestFirst) {
