@@ -28,13 +28,14 @@ var mayImport = map[string]string{
 	"segment":             "segment/segmenttest",
 	"segment/segmenttest": "segment",
 
-	"engine": "engine/histogram engine/internal/idset engine/internal/item" +
+	"engine": "engine/histogram engine/internal/idset engine/internal/item engine/internal/journal" +
 		" engine/internal/record engine/internal/runs segment segment/segmenttest",
-	"engine/internal/idset":  "",
-	"engine/internal/item":   "",
-	"engine/internal/record": "engine/internal/item engine/internal/runs segment",
-	"engine/internal/runs":   "engine/internal/idset engine/internal/item segment",
-	"engine/histogram":       "",
+	"engine/internal/idset":   "",
+	"engine/internal/journal": "engine/histogram engine/internal/item engine/internal/record segment segment/segmenttest",
+	"engine/internal/item":    "",
+	"engine/internal/record":  "engine/internal/item engine/internal/runs segment",
+	"engine/internal/runs":    "engine/internal/idset engine/internal/item segment",
+	"engine/histogram":        "",
 
 	"netloop":       "codec/memcache codec/text codec/thrift engine engine/histogram segment segment/segmenttest",
 	"netloop/admin": "engine engine/histogram netloop segment/segmenttest",

@@ -36,10 +36,10 @@ func (e *Engine) add(
 	switch p := &puts[0]; {
 	case len(sh.to) == 0:
 	case len(sh.to) == 1 && !moved:
-		lsn, segment = e.journal.putRun(sh.to[0], images, n)
+		lsn, segment = e.journal.PutRun(sh.to[0], images, n)
 	default:
 		it := Item{Data: p.Data, Flags: p.Flags, Added: added, Expiry: p.Expiry}
-		lsn, segment = e.journal.put(sh.to, it, from)
+		lsn, segment = e.journal.Put(sh.to, it, from)
 	}
 	for _, q := range sh.targets {
 		if q.opts.KeepJournal {

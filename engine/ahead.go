@@ -5,16 +5,10 @@ package engine
 // bound: what waits to be written takes memory, and what is not recorded yet, or not synced, keeps
 // the journal, which a restart reads. So puts tell, in Ticket.Ahead, and their clients wait.
 
-const (
-	// maxLeaving is how many bytes of items a queue in read-behind may have in memory beyond its
-	// MaxMemorySize, because they wait to be written, before puts to it are ahead of the disk. More
-	// would not be faster, and takes new memory, which an event loop is the first to touch.
-	maxLeaving = 8 << 20
-	// maxJournals is how many times the size that it should have the journal may take before puts to
-	// queues in read-behind are ahead of the disk, and otherwiseFactor how many times that for others.
-	maxJournals     = 3
-	otherwiseFactor = 2
-)
+// maxLeaving is how many bytes of items a queue in read-behind may have in memory beyond its
+// MaxMemorySize, because they wait to be written, before puts to it are ahead of the disk. More
+// would not be faster, and takes new memory, which an event loop is the first to touch.
+const maxLeaving = 8 << 20
 
 // Ahead reports whether a client that puts to the queue called name, or to one that it stands for,
 // should wait before it puts more; see Ticket. Any goroutine may call it, at any time.
@@ -50,23 +44,5 @@ func (e *Engine) ahead(q *queue) bool {
 	if behind && q.inMemory()+b.leaving.Bytes > q.opts.MaxMemorySize+maxLeaving {
 		return !e.spool.failing.Load()
 	}
-	return q.opts.KeepJournal && e.journal.ahead(behind) && !e.spool.failing.Load()
+	return q.opts.KeepJournal && e.journal.Outgrown(behind) && !e.spool.failing.Load()
 }
-
-// ahead reports whether the journal is so much larger than it should be that who puts to a queue in
-// read-behind, or to another one, should wait.
-func (j *journal) ahead(readBehind bool) bool {
-	most := j.most.Load()
-	if !readBehind {
-		most *= otherwiseFactor
-	}
-	return int64(j.segment.Load()-j.oldest.Load()) > most && !j.failing() && !j.noDisk.Load()
-}
-
-// setMost says how many bytes the journal should take at most.
-func (j *journal) setMost(size, segmentSize int64) {
-	j.most.Store(maxJournals*size/segmentSize + 1)
-}
-
-// setOldest notes which segment is the oldest one. Whoever replaces the log calls it.
-func (j *journal) setOldest() { j.oldest.Store(j.log.Segments()[0].Number) }

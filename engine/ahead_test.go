@@ -58,10 +58,11 @@ func TestAheadOfBacklog(t *testing.T) {
 // TestAheadOfJournal has the journal outgrow its size while nothing is trimmed. A queue that is in
 // read-behind, and makes it grow twice, is ahead before others are.
 func TestAheadOfJournal(t *testing.T) {
+	const times = 3 // its size
 	o := testOptions(newFS(), func(o *QueueOptions) { o.MaxMemorySize = 1 << 20 })
 	o.JournalSize, o.SegmentSize = 2<<20, 256<<10
 	e := openQuiet(t, o)
-	for e.journal.segment.Load()-e.journal.oldest.Load() <= maxJournals*8+1 {
+	for e.journal.Segment()-e.journal.Segments()[0].Number <= times*8+1 {
 		if e.Ahead([]byte("spills")) {
 			t.Fatal("ahead of a journal that is not too large")
 		}
@@ -73,7 +74,7 @@ func TestAheadOfJournal(t *testing.T) {
 		t.Errorf("a large journal: Ahead = %v in read-behind, %v in memory, want true, false",
 			e.Ahead([]byte("spills")), e.Ahead([]byte("memory")))
 	}
-	for range otherwiseFactor * int(o.JournalSize) * maxJournals / (64 << 10) {
+	for range 2 * int(o.JournalSize) * times / (64 << 10) {
 		mustPut(t, e, "spills", strings.Repeat("x", 64<<10))
 		spoolAll(e)
 	}
@@ -86,6 +87,6 @@ func TestAheadOfJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 	if e.Ahead([]byte("memory")) || e.Ahead([]byte("spills")) {
-		t.Errorf("ahead of a journal of %d segments after it was trimmed", len(e.journal.log.Segments()))
+		t.Errorf("ahead of a journal of %d segments after it was trimmed", len(e.journal.Segments()))
 	}
 }

@@ -244,13 +244,13 @@ func TestBacklogDiskFull(t *testing.T) {
 		return segmenttest.Fault{}
 	})
 	spoolSome(e, 10)
-	if !e.journal.noDisk.Load() {
+	if !e.journal.Full() {
 		t.Error("a full disk is not noticed")
 	}
 	verify(t, e)
 	wantItems(t, e, "q", strings.Join(want, " "))
 	fsys.SetFault(nil)
-	e.journal.noDisk.Store(false)
+	e.journal.Prepare()
 	e.spool.tend()
 	want = append(want, putMany(t, e, "q", 30, 30)...)
 	spoolAll(e)

@@ -32,19 +32,19 @@ const (
 // few items, and open reads, are rewritten at its end; many are spilled. It reports whether any
 // queue held one.
 func (e *Engine) boundJournal() (held bool) {
-	segments := e.journal.log.Segments()
+	segments := e.journal.Segments()
 	total := allBytes(segments)
-	if total <= e.opts.JournalSize || e.journal.failing() || e.journal.noDisk.Load() {
+	if total <= e.opts.JournalSize || e.journal.Failing() || e.journal.Full() {
 		return false
 	}
 	use := e.measureUse(segments)
 	limit := use.journalLimit(e.opts.JournalSize)
 	if n := e.withheld.oldest; n > 0 {
 		// From there on nothing is dropped, whoever lets go of it, and clients need not wait for that.
-		e.journal.setMost(limit+total, e.opts.SegmentSize)
+		e.journal.SetMost(limit+total, e.opts.SegmentSize)
 		return false
 	}
-	e.journal.setMost(limit, e.opts.SegmentSize)
+	e.journal.SetMost(limit, e.opts.SegmentSize)
 	if total <= limit {
 		return false
 	}
@@ -151,7 +151,7 @@ func (e *Engine) keepOldReads(q *queue, l *letGo, at *readCursor) (more bool) {
 			if !e.takeRewrite(l, size) {
 				return false
 			}
-			r.lieIn(e.journal.keep(q, r.item))
+			r.lieIn(e.rewriteItem(q, r.item))
 			n += size
 		}
 		at.after = ReadRef{}
@@ -164,7 +164,7 @@ func (e *Engine) keepWindow(q *queue) {
 	q.segments = q.segments[:0]
 	q.window.Each(func(it Item) bool {
 		if it.ID > q.spilledTo {
-			q.mark(e.journal.keep(q, it), it.ID)
+			q.mark(e.rewriteItem(q, it), it.ID)
 		}
 		return true
 	})

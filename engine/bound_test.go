@@ -15,7 +15,7 @@ import (
 
 // journalBytes is how many bytes of records the journal holds.
 func journalBytes(e *Engine) (n int64) {
-	for _, s := range e.journal.log.Segments() {
+	for _, s := range e.journal.Segments() {
 		n += int64(s.End - s.Base)
 	}
 	return n

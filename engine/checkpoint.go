@@ -30,20 +30,20 @@ const (
 // Others go on meanwhile, and must not wait for all of it: what has gathered is written every now and
 // then, or the next commit of a client would have to, and the processor left to who wants it.
 func (e *Engine) checkpoint() (segment uint64, err error) {
-	segment = e.journal.segment.Load()
-	end, gathered := e.journal.appendedEnd(), int64(0)
+	segment = e.journal.Segment()
+	end, gathered := e.journal.End(), int64(0)
 	for n := range e.recordState() {
 		e.rewriting.wrote(n)
 		if gathered += n; gathered < checkpointBatch {
 			continue
 		}
 		gathered = 0
-		if end = e.journal.appendedEnd(); e.journal.write(end) != nil {
+		if end = e.journal.End(); e.journal.Write(end) != nil {
 			break // the commit says why
 		}
 		runtime.Gosched()
 	}
-	end = e.journal.appendedEnd()
+	end = e.journal.End()
 	return segment, e.Commit(Ticket{Written: end, Synced: end})
 }
 
@@ -70,7 +70,7 @@ func (e *Engine) recordQueue(q *queue, yield func(int64) bool) bool {
 		q.shard.mu.Lock()
 		defer q.shard.mu.Unlock()
 		if q.inJournal() {
-			e.journal.record(q.number, func(buf []byte) []byte {
+			e.journal.Record(q.number, func(buf []byte) []byte {
 				n = -int64(len(buf))
 				buf = encode(buf)
 				n += int64(len(buf))
@@ -125,7 +125,7 @@ func (e *Engine) recordRuns(q *queue, runs []*run, ids idset.Range) LSN {
 	q.spilled = q.spilled || len(runs) > 0
 	g := q.goneAmong(ids)
 	gone := g.ranges()
-	return e.journal.record(q.number, func(buf []byte) []byte {
+	return e.journal.Record(q.number, func(buf []byte) []byte {
 		return q.appendGone(q.appendRuns(buf, runs), gone)
 	})
 }
@@ -196,10 +196,10 @@ func (g *goneIDs) ranges() (gone idset.Set) {
 // deletion was not written yet, items without the name that was dropped; or of two items, confirmed
 // one after the other, only the one confirmed first.
 func (e *Engine) trimJournal() error {
-	if e.journal.failing() {
+	if e.journal.Failing() {
 		return nil // a checkpoint could not be written now; do not gather one after the other
 	}
-	segments := e.journal.log.Segments()
+	segments := e.journal.Segments()
 	if len(segments) == 1 {
 		return nil
 	}
@@ -212,8 +212,8 @@ func (e *Engine) trimJournal() error {
 		e.measureUse(segments).state > e.rewriting.affords(free) {
 		return nil // not worth a checkpoint
 	}
-	unneeding := e.journal.appendedEnd()
-	if err := e.journal.writeOut(); err != nil {
+	unneeding := e.journal.End()
+	if err := e.journal.WriteOut(); err != nil {
 		return err
 	}
 	if e.checkpointed <= oldest {
@@ -223,12 +223,11 @@ func (e *Engine) trimJournal() error {
 		}
 		e.checkpointed = at
 	}
-	if err := e.journal.sync(unneeding); err != nil {
+	if err := e.journal.Sync(unneeding); err != nil {
 		return err
 	}
-	n, err := e.journal.log.DropBefore(min(needed, e.checkpointed))
+	n, err := e.journal.DropBefore(min(needed, e.checkpointed))
 	e.rewriting.dropped(allBytes(segments[:n]))
-	e.journal.setOldest()
 	return err
 }
 

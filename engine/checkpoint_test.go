@@ -13,7 +13,7 @@ import (
 // fillSegments puts items to a queue until the journal has n segments.
 func fillSegments(t *testing.T, e *Engine, name string, n int) {
 	t.Helper()
-	for i := 0; len(e.journal.log.Segments()) < n; i++ {
+	for i := 0; len(e.journal.Segments()) < n; i++ {
 		mustPut(t, e, name, fmt.Sprintf("%d %s", i, strings.Repeat("x", 300)))
 	}
 }
@@ -28,7 +28,7 @@ func trim(t *testing.T, e *Engine) {
 // wantSegments checks which segments the journal still has.
 func wantSegments(t *testing.T, e *Engine, first, count uint64) {
 	t.Helper()
-	segments := e.journal.log.Segments()
+	segments := e.journal.Segments()
 	if got := segments[0].Number; got != first || uint64(len(segments)) != count {
 		t.Errorf("journal has %d segments from %d on, want %d from %d",
 			len(segments), got, count, first)
@@ -42,7 +42,7 @@ func TestTrimDropsWhatNothingNeeds(t *testing.T) {
 	fillSegments(t, e, "q", 5)
 	wantSegments(t, e, 1, 5)
 	drain(t, e, "q")
-	tail := e.journal.segment.Load()
+	tail := e.journal.Segment()
 	trim(t, e)
 	wantSegments(t, e, tail, 1)
 	again := openQuiet(t, testOptions(fsys.Kill()))
@@ -91,14 +91,14 @@ func TestTrimKeepsWhatIsNeeded(t *testing.T) {
 			drain(t, e, "other")
 			tt.pin(e)
 			trim(t, e)
-			if got := e.journal.log.Segments()[0].Number; got != 1 {
+			if got := e.journal.Segments()[0].Number; got != 1 {
 				t.Errorf("the oldest segment is %d, want 1", got)
 			}
 			again := openQuiet(t, testOptions(fsys.Kill()))
 			wantItems(t, again, "q", "pin")
 			tt.free(e)
 			trim(t, e)
-			if got := len(e.journal.log.Segments()); got > 2 {
+			if got := len(e.journal.Segments()); got > 2 {
 				t.Errorf("%d segments are left, want at most 2", got)
 			}
 		})
@@ -116,7 +116,7 @@ func TestTrimInTheMiddle(t *testing.T) {
 	}
 	fillSegments(t, e, "later", 6)
 	trim(t, e)
-	if got := e.journal.log.Segments()[0].Number; got != oldest || oldest < 2 {
+	if got := e.journal.Segments()[0].Number; got != oldest || oldest < 2 {
 		t.Errorf("the oldest segment is %d, want %d", got, oldest)
 	}
 	again := openQuiet(t, testOptions(fsys.Kill()))
@@ -143,7 +143,7 @@ func TestTrimAndDelete(t *testing.T) {
 			fillSegments(t, e, "q", 4)
 			tt.end(e)
 			trim(t, e)
-			if got := len(e.journal.log.Segments()); got > 2 {
+			if got := len(e.journal.Segments()); got > 2 {
 				t.Errorf("%d segments are left, want at most 2", got)
 			}
 			again := openQuiet(t, testOptions(fsys.Kill()))
@@ -228,9 +228,9 @@ func TestTrimBesideSpentRun(t *testing.T) {
 			if left := runFiles(fsys); len(left) > 0 {
 				t.Fatalf("runs %q are left, want none", left)
 			}
-			before := e.journal.log.Segments()[0].Number
+			before := e.journal.Segments()[0].Number
 			trim(t, e)
-			if got := e.journal.log.Segments()[0].Number; got == before {
+			if got := e.journal.Segments()[0].Number; got == before {
 				t.Fatalf("no segment was dropped before %d", got)
 			}
 			again := openQuiet(t, testOptions(fsys.Kill(), tiny))
@@ -254,19 +254,19 @@ func TestTrimWhileFailing(t *testing.T) {
 	fsys.SetFault(segmenttest.FailAllFrom(segmenttest.OpWriteAt, 0, errors.New("no write")))
 	e.trimJournal()
 	e.retryJournal()
-	before := e.journal.appendedEnd()
+	before := e.journal.End()
 	for range 100 {
 		e.retryJournal()
 		e.trimJournal()
 	}
-	if got := e.journal.appendedEnd(); got != before {
+	if got := e.journal.End(); got != before {
 		t.Errorf("%d bytes of records have gathered", got-before)
 	}
 	fsys.SetFault(nil)
 	e.retryJournal()
-	if got := len(e.journal.log.Segments()); got > 2 || e.journal.failing() {
+	if got := len(e.journal.Segments()); got > 2 || e.journal.Failing() {
 		t.Errorf("%d segments are left, failing = %v, want that it recovers by itself",
-			got, e.journal.failing())
+			got, e.journal.Failing())
 	}
 }
 
@@ -278,7 +278,7 @@ func TestTrimRecycles(t *testing.T) {
 		mustGet(t, e, "q")
 		if i%20 == 0 {
 			trim(t, e)
-			e.prepareSegment()
+			e.journal.Prepare()
 		}
 	}
 	trim(t, e)
@@ -300,23 +300,23 @@ func TestTrimComesToRest(t *testing.T) {
 	fillSegments(t, e, "q", 10)
 	drain(t, e, "q")
 	trim(t, e)
-	first := e.journal.log.Segments()[0].Number
-	before := e.journal.appendedEnd()
+	first := e.journal.Segments()[0].Number
+	before := e.journal.End()
 	for range 20 {
 		trim(t, e)
 	}
-	if got := e.journal.appendedEnd() - before; got > 0 {
+	if got := e.journal.End() - before; got > 0 {
 		t.Errorf("%d bytes of checkpoints were written with nothing to do", got)
 	}
 	if first < 9 {
 		t.Errorf("the oldest segment is %d, want that the ten full ones were dropped", first)
 	}
 	for range 30 { // and it goes on when there is something to drop
-		fillSegments(t, e, "q", len(e.journal.log.Segments())+3)
+		fillSegments(t, e, "q", len(e.journal.Segments())+3)
 		drain(t, e, "q")
 		trim(t, e)
 	}
-	if got := len(e.journal.log.Segments()); got > 30 {
+	if got := len(e.journal.Segments()); got > 30 {
 		t.Errorf("the journal has %d segments", got)
 	}
 	if got := openQuiet(t, testOptions(fsys.Kill())).Recovery().Queues; got != 501 {
@@ -384,7 +384,7 @@ func TestSpillBesideOpenReads(t *testing.T) {
 		}
 	}
 	spoolAll(e)
-	before := e.journal.appendedEnd()
+	before := e.journal.End()
 	const rounds, puts = 20, 10
 	for i := range rounds {
 		putMany(t, e, "q", 2000+i, puts)
@@ -396,7 +396,7 @@ func TestSpillBesideOpenReads(t *testing.T) {
 		}
 		spoolAll(e)
 	}
-	if n := (e.journal.appendedEnd() - before) / (rounds * puts); n > 100 {
+	if n := (e.journal.End() - before) / (rounds * puts); n > 100 {
 		t.Errorf("the journal was given %d bytes for each item of 30", n)
 	}
 	if got := openQuiet(t, testOptions(fsys.Kill(), tiny)).Recovery().Items; got != 1000 {

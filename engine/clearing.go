@@ -91,7 +91,7 @@ func (e *Engine) ticketOfNone(name string) Ticket {
 	if !q.opts.KeepJournal {
 		return Ticket{}
 	}
-	return q.ticket(e.journal, e.journal.appendedEnd())
+	return q.ticket(e.journal, e.journal.End())
 }
 
 // Do does the next piece and reports whether there is more to do. A piece visits n queues, or

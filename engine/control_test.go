@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kestrelmq/kestrel/engine/internal/record"
+	"github.com/kestrelmq/kestrel/engine/internal/journal"
 	"github.com/kestrelmq/kestrel/segment"
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
@@ -59,7 +59,7 @@ func TestControls(t *testing.T) {
 		{"trim drops too much", func(c *crashRun) {
 			c.after = func() {
 				if c.op == "trim" {
-					c.e.journal.log.DropBefore(c.e.journal.segment.Load())
+					c.e.journal.DropBefore(c.e.journal.Segment())
 				}
 			}
 		}, "kill", ""},
@@ -107,20 +107,39 @@ func controlRun(t *testing.T, seed uint64, breaks func(*crashRun)) (complaints [
 // leftOut is a hook that leaves the call out.
 func leftOut(func() error) error { return nil }
 
+// cutter is a log that leaves parts of the next batch out.
+type cutter struct {
+	*segment.Log
+	appends *int
+	cuts    *[][2]int // offsets in the records of the batch, in ascending order
+}
+
+func (l cutter) Append(buf []byte) (segment.Appended, []byte, error) {
+	for _, cut := range slices.Backward(*l.cuts) {
+		buf = slices.Delete(buf, segment.FrameHeaderSize+cut[0], segment.FrameHeaderSize+cut[1])
+	}
+	*l.appends, *l.cuts = *l.appends+1, nil
+	return l.Log.Append(buf)
+}
+
 // skipRecords cuts the records of operations out of the journal's buffer, if they are still in it.
 func skipRecords(c *crashRun, operation string) {
-	before, generation := 0, uint64(0) // of the buffer
+	var (
+		appends, generation, before int // batches that are written; at the end of the last operation; bytes then
+		cuts                        [][2]int
+	)
+	c.opts.committer = func(log *segment.Log) journal.Committer { return cutter{log, &appends, &cuts} }
 	c.after = func() {
-		j := c.e.journal
-		if strings.HasPrefix(c.op, operation) && j.generation == generation {
-			j.active, j.lastPut = j.active[:before], record.Destination{}
+		gathered := len(unwritten(c.e))
+		if strings.HasPrefix(c.op, operation) && appends == generation && gathered > before {
+			cuts = append(cuts, [2]int{before, gathered})
 			for _, q := range c.m.queues {
 				if live := c.e.shardOf([]byte(q.name)).queues[q.name]; live != nil {
-					live.removal = removal{}
+					live.removal = journal.Removal{}
 				}
 			}
 		}
-		before, generation = len(j.active), j.generation
+		before, generation = gathered, appends
 	}
 }
 

@@ -118,7 +118,7 @@ func (c *crashRun) run(steps int) {
 		c.operate()
 		end := LSN(0)
 		if c.e != nil {
-			end = c.e.journal.appendedEnd()
+			end = c.e.journal.End()
 		}
 		c.h.did(end, wordModel(c.m.durable()))
 		if c.fsys.Stopped() {

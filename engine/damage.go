@@ -110,7 +110,7 @@ func (d *Damage) examine() error {
 	if err != nil {
 		return err
 	}
-	_, d.Tear, err = segment.Scan(d.e.fs, d.e.journalDir, nil)
+	_, d.Tear, err = segment.Scan(d.e.fs, d.e.journals.Current(), nil)
 	damaged := errors.Is(err, segment.ErrCorrupt)
 	if err != nil && !damaged {
 		return err

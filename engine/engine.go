@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"hash/maphash"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/journal"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -24,7 +24,8 @@ type Engine struct {
 	seed     maphash.Seed
 	shards   []shard
 	arena    *item.Arena
-	journal  *journal
+	journal  *journal.Journal
+	journals *journal.Dirs // owned by maintain after Open
 	spool    *spool
 	fs       segment.FS
 	lock     *dirLock          // nil with a file system other than the operating system's
@@ -48,13 +49,8 @@ type Engine struct {
 	// Owned by maintain.
 	checkpointed uint64 // segment in which the last checkpoint began
 	rewriting    rewriting
-	journalDir   string // path of the journal
-	othersLeft   bool   // a journal that was replaced could not be removed
-	lastJournal  uint64 // the highest number that a journal's directory has had
 	moveDelay    time.Duration
 	nextMove     time.Time // not before
-
-	prepareMu sync.Mutex // one prepareSegment at a time; taken with no other lock held
 
 	reloadMu sync.Mutex // one Reload at a time; taken with no other lock held
 
@@ -84,9 +80,9 @@ func Open(opts Options) (*Engine, error) {
 		return nil, err
 	}
 	e.measureDisk()
-	e.background(e.prepare)
+	e.background(func() { e.journal.KeepPrepared(e.stop) })
 	e.background(e.maintain)
-	e.background(e.syncPeriodically)
+	e.background(func() { e.journal.SyncPeriodically(e.stop) })
 	e.background(func() { e.spool.work(&e.spool.spills, e.spool.spill) })
 	e.background(func() { e.spool.work(&e.spool.records, e.spool.record) })
 	e.background(func() { e.spool.work(&e.spool.fills, e.spool.fill) })
@@ -151,24 +147,26 @@ func (e *Engine) openDir() (err error) {
 		return errors.Join(err, e.release())
 	}
 	if p := e.opts.Progress; p != nil {
-		p.begin(e.fs, e.journalDir)
+		p.begin(e.fs, e.journals.Current())
 	}
 	var queues int
 	var items int64
 	o := e.logOptions()
 	o.Accept = func() (err error) { queues, items, err = r.finish(); return err }
-	log, found, err := segment.Open(e.journalDir, o, r.frame)
+	log, found, err := segment.Open(e.journals.Current(), o, r.frame)
 	if err != nil {
 		return errors.Join(err, e.release())
 	}
 	e.removeOtherJournals()
-	if err := errors.Join(e.spool.clean(), e.holdDirs(e.opts.Dir, e.journalDir, e.spool.dir)); err != nil {
+	if err := errors.Join(e.spool.clean(), e.holdDirs(e.opts.Dir, e.journals.Current(), e.spool.dir)); err != nil {
 		return errors.Join(err, log.Close(), e.release())
 	}
 	e.recovery = Recovery{Queues: queues, Items: items, Journal: found, Took: time.Since(started)}
 	e.logWithheld()
-	e.journal = newJournal(log)
-	e.journal.setMost(e.opts.JournalSize, e.opts.SegmentSize)
+	e.journal = journal.New(log, journal.Options{
+		Log: e.log, Report: e.report, Committer: e.opts.committer,
+	})
+	e.journal.SetMost(e.opts.JournalSize, e.opts.SegmentSize)
 	if err := e.dropUnjournaled(); err != nil {
 		return errors.Join(err, log.Close(), e.release())
 	}
@@ -194,12 +192,10 @@ func (e *Engine) letGoDir(dir string) {
 
 // findJournal finds the journal that counts and returns its replay.
 func (e *Engine) findJournal() (*replay, error) {
-	current, others, err := findJournals(e.fs, e.opts.Dir)
-	if err != nil {
+	var err error
+	if e.journals, err = journal.FindDirs(e.fs, e.opts.Dir); err != nil {
 		return nil, err
 	}
-	e.journalDir = journalDir(e.opts.Dir, current)
-	e.lastJournal = max(current, slices.Max(append(others, 0)))
 	return newReplay(e), nil
 }
 
@@ -239,19 +235,16 @@ func (e *Engine) Commit(t Ticket) error {
 	if e.closed.Load() && (t == Ticket{} || !e.Committed(t)) {
 		return ErrClosed
 	}
-	return e.journal.commit(t)
+	return e.journal.Commit(t)
 }
 
 // Committed reports whether Commit of t would return nil at once.
-func (e *Engine) Committed(t Ticket) bool {
-	j := e.journal
-	return j.written.Load() >= uint64(t.Written) && j.synced.Load() >= uint64(t.Synced)
-}
+func (e *Engine) Committed(t Ticket) bool { return e.journal.Committed(t) }
 
 // Unwritten is how many bytes of records Commit of t would write at least.
 func (e *Engine) Unwritten(t Ticket) int64 {
 	defer contain()
-	return max(int64(t.Written)-int64(e.journal.written.Load()), 0)
+	return e.journal.Unwritten(t)
 }
 
 // Close ends every wait, drops what full queues still have to drop, syncs what is not synced, and closes
@@ -272,8 +265,7 @@ func (e *Engine) Close() error {
 	})
 	e.spool.settleAll()
 	e.spool.close()
-	err := e.journal.write(e.journal.appendedEnd())
-	return errors.Join(err, e.journal.log.Close(), e.release())
+	return errors.Join(e.journal.Close(), e.release())
 }
 
 // release lets go of the data directory.

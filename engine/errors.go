@@ -1,10 +1,14 @@
 package engine
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/kestrelmq/kestrel/engine/internal/journal"
+)
 
 var (
 	// ErrClosed is returned by methods of an engine that is closed.
-	ErrClosed = errors.New("engine: closed")
+	ErrClosed = journal.ErrClosed
 	// ErrEmpty is returned by a fetch that found no item.
 	ErrEmpty = errors.New("engine: queue is empty")
 	// ErrComing is returned by a fetch whose item is on its way from disk into memory: it can be
@@ -36,10 +40,10 @@ var (
 	// ErrOutOfMemory refuses a put, or to create a queue, that would take more memory than the limit.
 	ErrOutOfMemory = errors.New("engine: out of memory")
 	// ErrOutOfDisk refuses a put while the journal finds no room on the disk.
-	ErrOutOfDisk = errors.New("engine: out of disk space")
+	ErrOutOfDisk = journal.ErrFull
 	// ErrJournal is wrapped by errors of a journal that could not be written or synced: whether
 	// what waited for it is durable is not known.
-	ErrJournal = errors.New("engine: journal failed")
+	ErrJournal = journal.ErrFailed
 	// ErrLocked is returned by Open if another process uses the data directory.
 	ErrLocked = errors.New("engine: data directory is in use by another process")
 	// ErrNotAdmitted is what every [*NotAdmittedError] unwraps to.

@@ -163,13 +163,13 @@ func TestFanoutSharesRecord(t *testing.T) {
 	for i := range 10 {
 		mustGet(t, e, fmt.Sprintf("p+%d", i))
 	}
-	before := e.journal.appendedEnd()
+	before := e.journal.End()
 	mustPut(t, e, "p+0", string(make([]byte, 1000)))
-	single := e.journal.appendedEnd() - before
+	single := e.journal.End() - before
 	mustGet(t, e, "p")
-	before = e.journal.appendedEnd()
+	before = e.journal.End()
 	mustPut(t, e, "p", string(make([]byte, 1000)))
-	if got, most := e.journal.appendedEnd()-before, single+10*4; got > most {
+	if got, most := e.journal.End()-before, single+10*4; got > most {
 		t.Errorf("put to 11 queues takes %d bytes of the journal, want %d at most", got, most)
 	}
 }

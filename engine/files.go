@@ -68,7 +68,7 @@ type Files struct {
 func (e *Engine) Files() Files {
 	defer contain()
 	return Files{
-		Segments: FileUse{int64(e.journal.current().OpenFiles()), int64(2 + e.files.unsynced)},
+		Segments: FileUse{int64(e.journal.OpenFiles()), int64(2 + e.files.unsynced)},
 		Writers:  FileUse{e.spool.openWriters.Load(), int64(e.files.writers)},
 		Readers:  FileUse{e.spool.openReaders.Load(), int64(e.files.readers)},
 	}

@@ -17,7 +17,7 @@ func (q *queue) inJournal() bool { return q.opts.KeepJournal && !q.deleted }
 // the shard's mutex.
 func (e *Engine) forgo(q *queue, runs []*run) LSN {
 	if runs == nil {
-		end := e.journal.delete(q)
+		end := e.journal.Delete(q.number)
 		q.number = 0
 		return end
 	}
@@ -27,7 +27,7 @@ func (e *Engine) forgo(q *queue, runs []*run) LSN {
 			e.recordRuns(q, nil, r.recorded.IDs())
 		}
 	}
-	return e.journal.appendedEnd()
+	return e.journal.End()
 }
 
 // keepReads records open reads whose place is in one of the runs in the journal.
@@ -36,7 +36,7 @@ func (e *Engine) keepReads(q *queue, runs []*run) {
 		for r := list.head; r != nil; r = r.next {
 			in := func(o *run) bool { return r.liesIn(o) }
 			if slices.ContainsFunc(runs, in) {
-				r.lieIn(e.journal.keep(q, r.item))
+				r.lieIn(e.rewriteItem(q, r.item))
 			}
 		}
 	}

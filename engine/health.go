@@ -13,9 +13,7 @@ type Health struct {
 // Health describes the engine. It takes no lock.
 func (e *Engine) Health() Health {
 	defer contain()
-	h := Health{DiskFull: e.journal.noDisk.Load() || e.lowDisk.Load()}
-	if err := e.journal.failure.Load(); err != nil {
-		h.JournalError = *err
+	return Health{
+		DiskFull: e.journal.Full() || e.lowDisk.Load(), JournalError: e.journal.Failure(),
 	}
-	return h
 }

@@ -120,6 +120,16 @@ func mustOpen(t testing.TB, e *Engine, name string) (ReadRef, string) {
 	return f.Read, string(got.item.Data)
 }
 
+// unwritten returns the records that have gathered in the journal's buffer.
+func unwritten(e *Engine) (records []byte) {
+	none := func() error { return nil }
+	e.journal.Inspect(none, func(batch []byte) error {
+		records = append(records, batch...)
+		return nil
+	})
+	return records
+}
+
 // mustCommit commits t.
 func mustCommit(t testing.TB, e *Engine, ticket Ticket) {
 	t.Helper()

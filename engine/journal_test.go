@@ -21,22 +21,6 @@ func tryPut(e *Engine, name, data string) error {
 	return e.Commit(ticket)
 }
 
-func TestTicket(t *testing.T) {
-	for _, tt := range []struct{ a, b, want Ticket }{
-		{Ticket{}, Ticket{}, Ticket{}},
-		{Ticket{Written: 5}, Ticket{Written: 3, Synced: 2}, Ticket{Written: 5, Synced: 2}},
-		{Ticket{Written: 3, Synced: 3}, Ticket{Written: 9, Synced: 9}, Ticket{Written: 9, Synced: 9}},
-		{Ticket{Ahead: true}, Ticket{Written: 1}, Ticket{Written: 1, Ahead: true}},
-	} {
-		if got := tt.a.Merge(tt.b); got != tt.want {
-			t.Errorf("%v.Merge(%v) = %v, want %v", tt.a, tt.b, got, tt.want)
-		}
-		if got := tt.b.Merge(tt.a); got != tt.want {
-			t.Errorf("%v.Merge(%v) = %v, want %v", tt.b, tt.a, got, tt.want)
-		}
-	}
-}
-
 // TestTicketsByPolicy checks what each sync policy asks for, of puts and of removes.
 func TestTicketsByPolicy(t *testing.T) {
 	for _, tt := range []struct {
@@ -119,7 +103,7 @@ func TestWriteFails(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			e, fsys := newQuiet(t)
-			e.prepareSegment()
+			e.journal.Prepare()
 			mustPut(t, e, "q", "a")
 			mustPut(t, e, "q", "b")
 			ticket, err := e.Put(Now(), []byte("q"), PutRequest{Data: []byte("c")})
@@ -191,7 +175,7 @@ func TestWriteFailsEverywhere(t *testing.T) {
 			image := fsys.PowerCut(segmenttest.CutOptions{Mode: segmenttest.Lose})
 			again := openQuiet(t, testOptions(image))
 			checkSubsequence(t, acknowledged, queued(again, "q"))
-			if kind != segmenttest.OpDatasync && e.journal.failing() {
+			if kind != segmenttest.OpDatasync && e.journal.Failing() {
 				t.Errorf("failure %d of %s does not end", n, kind)
 			}
 			stop := fsys.Calls(kind) < from+n
@@ -243,7 +227,7 @@ func TestSyncFails(t *testing.T) {
 			t.Errorf("Commit = %v, want ErrJournal", err)
 		}
 		e.retryJournal()
-		e.markIdle()
+		e.journal.Mark()
 	}
 	if err := tryPut(e, "q", "c"); !errors.Is(err, ErrJournal) {
 		t.Errorf("Put = %v, want ErrJournal", err)
@@ -271,7 +255,7 @@ func TestMarkFails(t *testing.T) {
 	e, fsys := newQuiet(t)
 	mustPut(t, e, "q", "a")
 	fsys.SetFault(segmenttest.FailAllFrom(segmenttest.OpDatasync, 0, syscall.EIO))
-	e.markIdle()
+	e.journal.Mark()
 	if _, err := e.Put(Now(), []byte("q"), PutRequest{}); !errors.Is(err, ErrJournal) {
 		t.Errorf("Put = %v, want ErrJournal", err)
 	}
@@ -290,14 +274,14 @@ func TestDiskFull(t *testing.T) {
 		data := strings.Repeat("x", 100_000)
 		puts := 0
 		for {
-			before := e.journal.appendedEnd()
+			before := e.journal.End()
 			err := tryPut(e, "q", data)
 			synctest.Wait() // for the next segment
 			if err != nil {
 				if !errors.Is(err, ErrOutOfDisk) || errors.Is(err, ErrJournal) {
 					t.Errorf("Put = %v, want ErrOutOfDisk alone", err)
 				}
-				if e.journal.appendedEnd() != before {
+				if e.journal.End() != before {
 					t.Error("a refused put was journaled")
 				}
 				break
@@ -355,7 +339,8 @@ func TestDiskFullInTail(t *testing.T) {
 
 // TestLargeBatch gathers more than one frame takes before it commits.
 func TestLargeBatch(t *testing.T) {
-	o := testOptions(newFS())
+	fsys := segmenttest.New()
+	o := testOptions(fsys)
 	o.SegmentSize = 8 << 20
 	e := openQuiet(t, o)
 	now := Now()
@@ -377,10 +362,11 @@ func TestLargeBatch(t *testing.T) {
 			ticket, want = ticket.Merge(f.Ticket), want[1:]
 		}
 	}
-	if len(e.journal.full) < 2 {
-		t.Errorf("%d frames are full, want at least 2", len(e.journal.full))
-	}
+	writes := fsys.Calls(segmenttest.OpWriteAt)
 	mustCommit(t, e, ticket)
+	if n := fsys.Calls(segmenttest.OpWriteAt) - writes; n < 3 {
+		t.Errorf("%d frames were written, want at least 3", n)
+	}
 	if got := queued(kill(t, e), "q"); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("after a kill %d items are left, want %d, or others", len(got), len(want))
 	}

@@ -25,8 +25,8 @@ func (e *Engine) maintain() {
 		select {
 		case <-e.stop:
 			return
-		case <-e.journal.sealed:
-			e.syncSealed()
+		case <-e.journal.Sealed():
+			e.journal.SyncSealed()
 			trimmed = time.Time{}
 		case <-e.pressed:
 			if time.Since(relieved) >= relieveInterval {
@@ -37,7 +37,7 @@ func (e *Engine) maintain() {
 		}
 		at := time.Now()
 		failing = e.reportFailure(failing)
-		if failing || e.journal.noDisk.Load() {
+		if failing || e.journal.Full() {
 			e.retryJournal()
 			failing = e.reportFailure(failing)
 		}
@@ -51,8 +51,8 @@ func (e *Engine) maintain() {
 		if at.Sub(marked) >= markInterval {
 			e.spool.tend()
 			e.relieve()
-			e.markIdle()
-			e.askPrepare()
+			e.journal.Mark()
+			e.journal.AskPrepare()
 			e.arena.Release()
 			marked = at
 		}
@@ -77,18 +77,18 @@ func (e *Engine) maintain() {
 
 // tidy removes files that nothing needs any more, those included that could not be removed before.
 func (e *Engine) tidy() {
-	if e.othersLeft {
+	if e.journals.OthersLeft() {
 		e.removeOtherJournals()
 	}
-	e.report("remove spare files of the journal", e.journal.log.TrimSpares(idleSegments))
+	e.report("remove spare files of the journal", e.journal.TrimSpares(idleSegments))
 }
 
 // writeLeftOver writes what nobody waits for: what expired in the background, or while something
 // else was done, and where it went. It would otherwise gather in memory until a client's request is
 // written, and be undone by the death of the process. Failures are reported in the next round.
 func (e *Engine) writeLeftOver() {
-	if !e.journal.failing() {
-		e.journal.write(e.journal.appendedEnd())
+	if !e.journal.Failing() {
+		e.journal.Write(e.journal.End())
 	}
 }
 
@@ -102,55 +102,27 @@ func (e *Engine) report(what string, err error) {
 // reportFailure logs that the journal has begun to fail, or works again, if that is not as last
 // reported. It returns what it is.
 func (e *Engine) reportFailure(reported bool) bool {
-	err := e.journal.failure.Load()
+	err := e.journal.Failure()
 	switch {
-	case err != nil && !reported && errors.Is(*err, ErrOutOfDisk):
-		e.log.Error("disk is full: puts are refused", "err", *err)
+	case err != nil && !reported && errors.Is(err, ErrOutOfDisk):
+		e.log.Error("disk is full: puts are refused", "err", err)
 	case err != nil && !reported:
-		e.log.Error("journal fails: puts are refused", "err", *err)
+		e.log.Error("journal fails: puts are refused", "err", err)
 	case err == nil && reported:
 		e.log.Info("journal works again: puts are accepted")
 	}
 	return err != nil
 }
 
-// syncSealed makes the segments durable that the journal has left, so that where nobody syncs a
-// power cut loses the last segment at most.
-func (e *Engine) syncSealed() {
-	if e.journal.failing() {
-		return
-	}
-	began := time.Now()
-	if err := e.journal.log.SyncSealed(); err != nil {
-		e.journal.syncs.count(time.Since(began), err)
-		e.report("sync sealed segments", e.journal.failed(err))
-	}
-}
-
 // retryJournal tries again what failed, and makes room where it can. Errors are those that clients
 // get.
 func (e *Engine) retryJournal() {
-	if e.journal.poisoned() {
+	if e.journal.Poisoned() {
 		e.retryMove()
 		return
 	}
-	if e.journal.log.NeedsPrepare() || !e.journal.failing() {
-		e.prepareSegment()
-	}
-	e.journal.write(e.journal.appendedEnd()) // ends the failure if it succeeds
+	e.journal.Retry()
 	e.trimJournal()
-}
-
-// markIdle makes an idle journal say on disk how far it was synced; see segment.Log.Mark.
-func (e *Engine) markIdle() {
-	if e.journal.failing() {
-		return
-	}
-	wrote, err := e.journal.log.Mark()
-	if wrote && err == nil {
-		err = e.journal.syncLog()
-	}
-	e.report("mark journal", err)
 }
 
 // trimPools leaves to the collector what the pools have kept since the last call and not needed.
@@ -216,30 +188,4 @@ func (e *Engine) expireQueues(now Time) {
 		e.expires.Add(1)
 		e.log.Info("queue expired", "queue", q.name)
 	})
-}
-
-// syncPeriodically syncs the journal, on a goroutine of its own, when the oldest write of a queue
-// with a sync period is due.
-func (e *Engine) syncPeriodically() {
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	for {
-		select {
-		case <-e.stop:
-			return
-		case <-e.journal.due:
-		case <-timer.C:
-		}
-		due := time.Duration(e.journal.dueAt.Load())
-		if due == 0 {
-			continue
-		}
-		if wait := due - time.Since(e.journal.epoch); wait > 0 {
-			timer.Reset(wait)
-			continue
-		}
-		if e.journal.syncDue() != nil { // maintain reports it
-			timer.Reset(maintainInterval)
-		}
-	}
 }

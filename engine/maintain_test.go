@@ -143,7 +143,7 @@ func TestSyncNeverIsSyncedByRotation(t *testing.T) {
 		}
 		mustPut(t, e, "q", large)
 		synctest.Wait()
-		if got := len(e.journal.log.Segments()); got != 2 {
+		if got := len(e.journal.Segments()); got != 2 {
 			t.Fatalf("the journal has %d segments, want that it went on to another", got)
 		}
 		if got := afterCut(t, fsys); got != large {
@@ -348,10 +348,10 @@ func TestBackgroundTrim(t *testing.T) {
 			mustGet(t, e, "q")
 			synctest.Wait()
 		}
-		if got := len(e.journal.log.Segments()); got > 3 {
+		if got := len(e.journal.Segments()); got > 3 {
 			t.Errorf("the journal has %d segments", got)
 		}
-		if e.journal.log.NeedsPrepare() {
+		if !e.journal.Prepared() {
 			t.Error("no segment is prepared")
 		}
 		if got := fsys.Calls(segmenttest.OpAllocate); got > 10 {
@@ -403,7 +403,7 @@ func TestPeriodicSyncGoesOn(t *testing.T) {
 		})
 		mustPut(t, e, "q", "a")
 		after(2 * time.Second)
-		e.journal.syncWithin(2 * time.Second) // as that put does
+		e.journal.SyncWithin(2 * time.Second) // as that put does
 		after(2 * time.Second)
 		mustPut(t, e, "q", "b")
 		after(2 * time.Second)

@@ -350,10 +350,10 @@ func (r *modelRun) background() {
 		}
 	case 1:
 		r.op = "prepare"
-		r.e.prepareSegment()
+		r.e.journal.Prepare()
 	case 2:
 		r.op = "mark"
-		r.e.markIdle()
+		r.e.journal.Mark()
 	case 3:
 		r.op = "end overdue reads"
 		for _, q := range r.m.queues {

@@ -202,14 +202,14 @@ func (r *modelRun) open() {
 
 // noteWritten remembers the state after an operation if all of it has been written.
 func (r *modelRun) noteWritten() {
-	r.end = r.e.journal.appendedEnd()
+	r.end = r.e.journal.End()
 	r.noteSpooled()
 }
 
 // noteSpooled is noteWritten after the spool has worked, which changes nothing of the state and may
 // leave records of its own unwritten.
 func (r *modelRun) noteSpooled() {
-	if r.e.journal.written.Load() >= uint64(r.end) {
+	if r.e.Committed(Ticket{Written: r.end}) {
 		r.onDisk = r.m.durable()
 	}
 }
@@ -267,7 +267,7 @@ func (r *modelRun) operate() {
 		r.restart()
 	default:
 		r.op = "commit"
-		end := r.e.journal.appendedEnd()
+		end := r.e.journal.End()
 		r.commit(Ticket{Written: end, Synced: end * LSN(r.IntN(2))})
 	}
 }

@@ -41,7 +41,7 @@ func moveBetween(t *testing.T, journaled bool, hook func(*Engine)) (e *Engine, t
 func TestMoveIsAtomic(t *testing.T) {
 	var killed *Engine
 	e, target := moveBetween(t, true, func(e *Engine) {
-		mustCommit(t, e, Ticket{Written: e.journal.appendedEnd()})
+		mustCommit(t, e, Ticket{Written: e.journal.End()})
 		killed = kill(t, e)
 	})
 	for _, e := range []*Engine{e, killed} {
@@ -186,7 +186,7 @@ func TestMovesKeepTheirOrder(t *testing.T) {
 			carry()
 			verify(t, e)
 			wantItems(t, e, dead, "a b c d")
-			mustCommit(t, e, Ticket{Written: e.journal.appendedEnd()})
+			mustCommit(t, e, Ticket{Written: e.journal.End()})
 			wantItems(t, kill(t, e), dead, "a b c d")
 		})
 	}

@@ -20,7 +20,7 @@ import (
 // failSync has the next sync of e's journal fail, with a put that waits for it.
 func failSync(t *testing.T, e *Engine, fsys *segmenttest.FS, name, data string) {
 	t.Helper()
-	e.prepareSegment() // the put must not have to
+	e.journal.Prepare() // the put must not have to
 	fsys.SetFault(segmenttest.FailAllFrom(segmenttest.OpDatasync, 0, syscall.EIO))
 	if err := tryPut(e, name, data); !errors.Is(err, segment.ErrPoisoned) {
 		t.Fatalf("put whose sync fails = %v, want ErrPoisoned", err)
@@ -148,7 +148,7 @@ func TestMoveJournal(t *testing.T) {
 	if got := stateOf(again); got != want {
 		t.Errorf("a restart finds\n%s\nwant\n%s", got, want)
 	}
-	if got := again.journalDir; got != testDir+"/journal.2" {
+	if got := again.journals.Current(); got != testDir+"/journal.2" {
 		t.Errorf("a restart uses %s", got)
 	}
 }
@@ -195,7 +195,7 @@ func journals(t *testing.T, fsys *segmenttest.FS) (all []string) {
 		t.Fatal(err)
 	}
 	for _, name := range names {
-		if _, ok := journalNumber(name); ok {
+		if strings.HasPrefix(name, "journal") {
 			all = append(all, name)
 		}
 	}
@@ -344,7 +344,7 @@ func useDuringMove(
 	read, _ := mustOpen(t, e, "a")
 	failSync(t, e, fsys, "b", "last")
 	hook.write = func(call func() error) error {
-		if e.journal.failing() {
+		if e.journal.Failing() {
 			if writes++; writes == n {
 				use(t, e, read)
 			}
@@ -353,10 +353,10 @@ func useDuringMove(
 	}
 	e.retryJournal()
 	hook.write = nil
-	if e.journal.failing() {
+	if e.journal.Failing() {
 		t.Fatal("the journal was not moved")
 	}
-	mustCommit(t, e, Ticket{Written: e.journal.appendedEnd(), Synced: e.journal.appendedEnd()})
+	mustCommit(t, e, Ticket{Written: e.journal.End(), Synced: e.journal.End()})
 	verify(t, e)
 	want := stateOf(e)
 	for crash, got := range afterCrashes(t, fsys) {
@@ -397,46 +397,6 @@ func TestMoveIsTriedAgain(t *testing.T) {
 	})
 }
 
-func TestFindJournals(t *testing.T) {
-	for _, tt := range []struct {
-		paths   []string
-		current uint64
-		others  []uint64
-	}{
-		{nil, 0, nil},
-		{[]string{"journal/a"}, 0, nil},
-		{[]string{"journal/a", "journal.1/a"}, 0, []uint64{1}},
-		{[]string{"journal/a", "journal.1/complete"}, 1, []uint64{0}},
-		{[]string{"journal.1/complete"}, 1, nil},
-		{[]string{"journal.2/complete", "journal.10/complete", "journal.11/a"}, 10, []uint64{2, 11}},
-		{[]string{"journal/a", "journal.01/complete", "journal.x/complete", "journal.0/complete",
-			"journalx/complete", "journal.3"}, 0, nil},
-	} {
-		fsys := newFS()
-		if err := fsys.MkdirAll(testDir); err != nil {
-			t.Fatal(err)
-		}
-		for _, p := range tt.paths {
-			if dir, _, ok := strings.Cut(p, "/"); ok {
-				if err := fsys.MkdirAll(testDir + "/" + dir); err != nil {
-					t.Fatal(err)
-				}
-			}
-			f, err := fsys.Create(testDir + "/" + p)
-			if err != nil {
-				t.Fatal(err)
-			}
-			f.Close()
-		}
-		current, others, err := findJournals(fsys, testDir)
-		slices.Sort(others)
-		if err != nil || current != tt.current || !slices.Equal(others, tt.others) {
-			t.Errorf("of %q journal %d counts, others %v, %v; want %d, %v",
-				tt.paths, current, others, err, tt.current, tt.others)
-		}
-	}
-}
-
 // TestMoveUnderLoad has syncs fail again and again while clients put and get. What was acknowledged
 // survives a power cut, in order; nothing comes twice.
 func TestMoveUnderLoad(t *testing.T) {
@@ -464,7 +424,7 @@ func TestMoveUnderLoad(t *testing.T) {
 			after(150 * time.Millisecond)
 			fsys.SetFault(nil)
 			after(2 * time.Second)
-			if !e.journal.failing() {
+			if !e.journal.Failing() {
 				moved++
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/kestrelmq/kestrel/engine/internal/journal"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -86,6 +87,8 @@ type Options struct {
 	// page cache. Those of smaller ones are made of small frames, and whole blocks for each write
 	// would take more room than their items.
 	directFrom int64
+	// committer returns what commits the batches of a log; nil: the log does. For tests.
+	committer func(*segment.Log) journal.Committer
 	// FS is the file system; nil means the operating system's, with a lock file in Dir.
 	FS segment.FS
 	// Logger takes what an operator should know; nil discards it.

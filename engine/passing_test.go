@@ -83,7 +83,7 @@ func TestJournalIsRemovedLater(t *testing.T) {
 	for _, kind := range []segmenttest.OpKind{segmenttest.OpList, segmenttest.OpRemove} {
 		e, fsys := newQuiet(t)
 		mustPut(t, e, "q", "a")
-		old := e.journalDir
+		old := e.journals.Current()
 		failSync(t, e, fsys, "q", "b")
 		fsys.SetFault(func(op segmenttest.Op) (f segmenttest.Fault) {
 			if op.Kind == kind && (op.Path == old || strings.HasPrefix(op.Path, old+"/")) {
@@ -105,23 +105,6 @@ func TestJournalIsRemovedLater(t *testing.T) {
 			t.Errorf("%v: the old journal is there, although it can be removed", kind)
 		}
 		wantItems(t, e, "q", "a b")
-	}
-}
-
-// TestPrepareIsTriedAgain: a segment that could not be prepared is asked for again, before anything that
-// is put needs it.
-func TestPrepareIsTriedAgain(t *testing.T) {
-	e, fsys := newQuiet(t)
-	fsys.SetFault(segmenttest.FailAllFrom(segmenttest.OpCreate, 0, syscall.EMFILE))
-	e.prepareSegment()
-	fsys.SetFault(nil)
-	if e.askPrepare(); len(e.journal.rotated) != 1 {
-		t.Fatal("the segment is not asked for again")
-	}
-	<-e.journal.rotated
-	e.prepareSegment()
-	if e.askPrepare(); len(e.journal.rotated) != 0 || e.journal.log.NeedsPrepare() {
-		t.Error("a segment that is prepared is asked for")
 	}
 }
 
@@ -175,17 +158,17 @@ func (l *faultyLoad) rounds(n int) {
 func (l *faultyLoad) tend() {
 	e := l.e
 	e.nextMove = time.Time{}
-	if e.journal.failing() || e.journal.noDisk.Load() {
+	if e.journal.Failing() || e.journal.Full() {
 		e.retryJournal()
 	}
 	e.boundJournal()
 	e.spool.tend()
 	spoolSome(e, 200)
-	e.syncSealed()
+	e.journal.SyncSealed()
 	e.trimJournal()
-	e.journal.log.TrimSpares(idleSegments)
-	e.prepareSegment()
-	e.markIdle()
+	e.journal.TrimSpares(idleSegments)
+	e.journal.Prepare()
+	e.journal.Mark()
 	e.writeLeftOver()
 }
 
@@ -273,13 +256,13 @@ func (l *faultyLoad) drained() {
 	if left := runFiles(l.fsys); len(left) > 0 {
 		l.t.Errorf("%q are left", left)
 	}
-	segments := l.e.journal.log.Segments()
+	segments := l.e.journal.Segments()
 	if len(segments) > 2 {
 		l.t.Errorf("the journal has %d segments and no item", len(segments))
 	}
 	spares := 0
 	for _, name := range l.fsys.Paths() {
-		if strings.Contains(name, "/journal") && !strings.HasPrefix(name, l.e.journalDir+"/") {
+		if strings.Contains(name, "/journal") && !strings.HasPrefix(name, l.e.journals.Current()+"/") {
 			l.t.Errorf("%s is left of another journal", name)
 		}
 		if strings.HasSuffix(name, ".seg") {

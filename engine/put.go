@@ -104,7 +104,7 @@ func (e *Engine) admit(n int) error {
 	if e.lowDisk.Load() {
 		return ErrOutOfDisk
 	}
-	return e.journal.admit(n)
+	return e.journal.Admit(n)
 }
 
 // putSome puts items from s.Count on until one is refused, or others have been expired into another
@@ -153,7 +153,7 @@ func (e *Engine) put(q *queue, now Time, puts []PutRequest) (n int, t Ticket, er
 	default:
 		sh.targets = append(sh.targets, q)
 	}
-	if q.family != nil || passesOn || e.journal.noDisk.Load() || len(sh.moves) > 0 {
+	if q.family != nil || passesOn || e.journal.Full() || len(sh.moves) > 0 {
 		puts = puts[:1] // every queue, or the room that is left, is looked at for each; what expired comes before it
 	}
 	n, t = e.add(sh, now, puts, now, record.Destination{})

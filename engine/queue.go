@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/journal"
+	"github.com/kestrelmq/kestrel/engine/internal/record"
 )
 
 // queue is a named FIFO of items. The mutex of its shard guards it; name, shard and created never
@@ -41,8 +43,8 @@ type queue struct {
 	sweeping bool    // expired items at the head are being removed in the background: see sweepLater
 	family   *family // of the queue's fanout children; nil without any
 
-	removal  removal       // see journal.remove
-	segments []segmentMark // see windowSegment
+	removal  journal.Removal // of the last one
+	segments []segmentMark   // see windowSegment
 	// Items up to writtenTo that were in the window or behind it are in runs; up to spilledTo the
 	// journal says so.
 	writtenTo, spilledTo uint64
@@ -160,20 +162,33 @@ func (e *Engine) drop(q *queue, it Item) {
 }
 
 // remove records in the journal that item id is gone.
-func (q *queue) remove(j *journal, id uint64) Ticket {
+func (q *queue) remove(j *journal.Journal, id uint64) Ticket {
 	if !q.opts.KeepJournal {
 		return Ticket{}
 	}
-	return q.ticket(j, j.remove(q, id))
+	return q.ticket(j, j.Remove(&q.removal, q.number, id, q.nextID))
+}
+
+// recordName records that q exists, and its next id.
+func (e *Engine) recordName(q *queue) LSN {
+	return e.journal.Record(q.number, func(b []byte) []byte {
+		return record.AppendQueue(b, q.number, q.nextID, q.created, q.name)
+	})
+}
+
+// rewriteItem records an item of q that was put before once more. Its place in the journal is then the
+// segment returned, or a later one.
+func (e *Engine) rewriteItem(q *queue, it Item) (segment uint64) {
+	return e.journal.Keep(&q.removal, q.number, it)
 }
 
 // ticket is what an operation of the queue, recorded up to lsn, must wait for.
-func (q *queue) ticket(j *journal, lsn LSN) Ticket {
+func (q *queue) ticket(j *journal.Journal, lsn LSN) Ticket {
 	if q.opts.Sync == SyncAlways {
 		return Ticket{Written: lsn, Synced: lsn}
 	}
 	if d := q.opts.Sync.Period(); d > 0 {
-		j.syncWithin(d)
+		j.SyncWithin(d)
 	}
 	return Ticket{Written: lsn}
 }

@@ -29,7 +29,7 @@ func (s *spool) record(q *queue) {
 			break
 		}
 	}
-	if err := s.reclaim(q, b); err != nil && !s.e.journal.failing() {
+	if err := s.reclaim(q, b); err != nil && !s.e.journal.Failing() {
 		s.e.report("remove runs", err) // tend tries again
 	}
 }
@@ -226,7 +226,7 @@ func (s *spool) reclaim(q *queue, b *backlog) error {
 		end = s.e.forgo(q, spent)
 	}
 	sh.mu.Unlock()
-	if err := s.e.journal.sync(end); err != nil {
+	if err := s.e.journal.Sync(end); err != nil {
 		return err
 	}
 	for _, r := range spent {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/kestrelmq/kestrel/engine/internal/journal"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
 )
@@ -47,7 +48,7 @@ func (e *Engine) Reload(s Settings) error {
 		q.shard.mu.Unlock()
 	})
 	// Also what an earlier reload changed must be durable: its commit may have failed.
-	end := e.journal.appendedEnd()
+	end := e.journal.End()
 	return errors.Join(failed, e.Commit(Ticket{Written: end, Synced: end}))
 }
 
@@ -89,11 +90,11 @@ func (q *queue) letGoSegments() {
 func (e *Engine) enterJournal(q *queue) LSN {
 	next := q.nextID
 	q.number, q.nextID = e.lastNumber.Add(1), 1
-	q.removal, q.spilled = removal{}, false // they are about the old number
-	e.journal.queue(q)
+	q.removal, q.spilled = journal.Removal{}, false // they are about the old number
+	e.recordName(q)
 	q.nextID = next
 	put := func(it Item) (segment uint64) {
-		_, segment = e.journal.put([]record.Destination{{Queue: q.number, Item: it.ID}}, it, record.Destination{})
+		_, segment = e.journal.Put([]record.Destination{{Queue: q.number, Item: it.ID}}, it, record.Destination{})
 		return segment
 	}
 	b := q.backlog
@@ -123,7 +124,7 @@ func (e *Engine) enterJournal(q *queue) LSN {
 	if b != nil {
 		b.recent.Each(tell)
 	}
-	return e.journal.queue(q) // with the next id, which may be past those of the items
+	return e.recordName(q) // with the next id, which may be past those of the items
 }
 
 // readsByID returns the reads that hold items of the queue, lowest id first.

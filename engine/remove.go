@@ -25,7 +25,7 @@ func (e *Engine) ticketSoFar(q *queue) Ticket {
 	if !q.opts.KeepJournal {
 		return Ticket{}
 	}
-	return q.ticket(e.journal, e.journal.appendedEnd())
+	return q.ticket(e.journal, e.journal.End())
 }
 
 // clear drops every queued item in one step, whatever their number, and returns what is to be given
@@ -58,7 +58,7 @@ func (e *Engine) recordClear(q *queue) {
 	if q.open.count+q.moving.count <= q.items() {
 		add(&q.open, 0)
 		add(&q.moving, 0)
-		e.journal.record(q.number, func(b []byte) []byte {
+		e.journal.Record(q.number, func(b []byte) []byte {
 			return record.AppendFlush(b, q.number, q.nextID, ids)
 		})
 		return
@@ -69,7 +69,7 @@ func (e *Engine) recordClear(q *queue) {
 	for r := q.returned.head; r != nil; r = r.next {
 		gone.behind = append(gone.behind, idset.One(r.item.ID))
 	}
-	e.journal.record(q.number, func(b []byte) []byte { return q.appendGone(b, gone.ranges()) })
+	e.journal.Record(q.number, func(b []byte) []byte { return q.appendGone(b, gone.ranges()) })
 }
 
 // FlushAll flushes every queue, or none: it returns a *NotAdmittedError, that of the first queue by

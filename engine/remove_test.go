@@ -196,7 +196,7 @@ func TestFlushBesideOpenReads(t *testing.T) {
 		ref, _ := mustOpen(t, e, "q")
 		refs = append(refs, ref)
 	}
-	before := e.journal.appendedEnd()
+	before := e.journal.End()
 	for i := range rounds {
 		putMany(t, e, "q", open+i, 1)
 		e.Abort(Now(), refs[i])
@@ -206,7 +206,7 @@ func TestFlushBesideOpenReads(t *testing.T) {
 		}
 		mustCommit(t, e, ticket)
 	}
-	if n := (e.journal.appendedEnd() - before) / rounds; n > 100 {
+	if n := (e.journal.End() - before) / rounds; n > 100 {
 		t.Errorf("the journal was given %d bytes for an item of 30 and a flush", n)
 	}
 	if got := kill(t, e).Recovery().Items; got != open-rounds {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/journal"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment"
@@ -46,10 +47,9 @@ func (d *Damage) repair() (err error) {
 	if err != nil {
 		return errors.Join(err, d.undo(w, dir))
 	}
-	if err := completeJournal(d.e.fs, dir); err != nil {
+	if err := d.e.journals.Complete(dir); err != nil {
 		return err // it may count all the same
 	}
-	d.e.journalDir = dir
 	d.e.removeOtherJournals()
 	return d.removeReplaced(replaced)
 }
@@ -57,8 +57,7 @@ func (d *Damage) repair() (err error) {
 // prepareRepair does all of a repair that changes nothing yet. It returns the directory of the new
 // journal and the runs that are of no use when that counts.
 func (d *Damage) prepareRepair(w *runRepair) (dir string, replaced []string, err error) {
-	d.e.lastJournal++
-	dir = journalDir(d.e.opts.Dir, d.e.lastJournal)
+	dir = d.e.journals.Next()
 	if err := d.saveCopies(); err != nil {
 		return dir, nil, fmt.Errorf("keep copies: %w", err)
 	}
@@ -74,7 +73,7 @@ func (d *Damage) prepareRepair(w *runRepair) (dir string, replaced []string, err
 
 // undo removes what a repair that failed has made.
 func (d *Damage) undo(w *runRepair, dir string) error {
-	err := removeJournal(d.e.fs, dir)
+	err := d.e.journals.Abandon(dir)
 	for _, name := range w.files {
 		err = errors.Join(err, d.removeFile(name))
 	}
@@ -130,14 +129,14 @@ func (d *Damage) saveCopies() error {
 		n++
 	}
 	d.Saved = path.Join(d.e.opts.Dir, fmt.Sprintf("%s.%d", savedName, n))
-	files, err := d.e.fs.List(d.e.journalDir)
+	files, err := d.e.fs.List(d.e.journals.Current())
 	if err != nil {
 		return err
 	}
 	var from []string
 	for _, name := range files {
 		if !strings.HasSuffix(name, ".spare") && !strings.HasSuffix(name, ".new") { // mean nothing
-			from = append(from, path.Join(d.e.journalDir, name))
+			from = append(from, path.Join(d.e.journals.Current(), name))
 		}
 	}
 	for _, q := range d.queues {
@@ -193,18 +192,18 @@ func (d *Damage) writeJournal(dir string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
-	buf := make([]byte, segment.FrameHeaderSize, 2*maxBatch)
+	buf := make([]byte, segment.FrameHeaderSize, 2*journal.MaxBatch)
 	flush := func(least int) error {
 		if len(buf) <= max(least, segment.FrameHeaderSize) {
 			return nil
 		}
 		_, grown, err := log.Append(buf)
-		if buf = make([]byte, segment.FrameHeaderSize, 2*maxBatch); grown != nil {
+		if buf = make([]byte, segment.FrameHeaderSize, 2*journal.MaxBatch); grown != nil {
 			buf = grown[:segment.FrameHeaderSize]
 		}
 		return err
 	}
-	batch := int(min(maxBatch, d.e.opts.SegmentSize/4))
+	batch := int(min(journal.MaxBatch, d.e.opts.SegmentSize/4))
 	for _, q := range d.queues {
 		q.tell(func(encode func([]byte) []byte) {
 			if buf = encode(buf); err == nil {

@@ -309,7 +309,7 @@ func (q *replayed) unnamed() (n int64) {
 // corrupt is the error of a journal whose records do not fit together.
 func (r *replay) corrupt(format string, args ...any) error {
 	return &segment.CorruptionError{
-		Path: r.e.journalDir, Reason: fmt.Sprintf(format, args...),
+		Path: r.e.journals.Current(), Reason: fmt.Sprintf(format, args...),
 	}
 }
 

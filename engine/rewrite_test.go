@@ -141,7 +141,7 @@ func (r *rewriteRun) operation(kind int) {
 
 // background does a round of what runs in the background.
 func (r *rewriteRun) background() {
-	r.e.syncSealed()
+	r.e.journal.SyncSealed()
 	r.e.boundJournal()
 	r.e.spool.tend()
 	spoolSome(r.e, 1000)
@@ -149,9 +149,9 @@ func (r *rewriteRun) background() {
 	if err := r.e.trimJournal(); err != nil {
 		r.Fatal(err)
 	}
-	r.e.prepareSegment()
+	r.e.journal.Prepare()
 	r.e.writeLeftOver()
-	r.e.markIdle()
+	r.e.journal.Mark()
 }
 
 // TestRewriting has clients do what they like, with items of sizes around all limits. The journal
@@ -170,7 +170,7 @@ func TestRewriting(t *testing.T) {
 					r.written, r.clients, most)
 			}
 			r.rest()
-			use := r.e.measureUse(r.e.journal.log.Segments())
+			use := r.e.measureUse(r.e.journal.Segments())
 			largest := int64(0)
 			for _, size := range r.sizes {
 				largest = max(largest, int64(size))
@@ -230,9 +230,9 @@ func TestReadsBeyondJournal(t *testing.T) {
 			o.JournalSize, o.SegmentSize = 64<<10, 8<<10
 			e := openQuiet(t, o)
 			background := func() {
-				e.syncSealed()
+				e.journal.SyncSealed()
 				bound(t, e)
-				e.markIdle()
+				e.journal.Mark()
 			}
 			put := func(name string) {
 				mustPut(t, e, name, strings.Repeat("x", size))
@@ -304,7 +304,7 @@ func TestManyReadsOfAQueue(t *testing.T) {
 	}
 	refs := openAll(t, e, "q", items)
 	q := e.shardOf([]byte("q")).queues["q"]
-	l, at := letGo{target: e.journal.segment.Load(), left: 1 << 30}, readCursor{}
+	l, at := letGo{target: e.journal.Segment(), left: 1 << 30}, readCursor{}
 	rounds := 1
 	for ; e.keepOldReads(q, &l, &at); rounds++ {
 		switch rounds {

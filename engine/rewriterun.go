@@ -24,7 +24,7 @@ func (s *spool) mended(q *queue, b *backlog, r *run) bool {
 		return true
 	}
 	err := s.rewrite(q, b, r)
-	if err != nil && err != errBeingWritten && !s.e.journal.failing() {
+	if err != nil && err != errBeingWritten && !s.e.journal.Failing() {
 		s.e.report("rewrite backlog", fmt.Errorf("queue %q: %w", q.name, err))
 	}
 	return err == nil

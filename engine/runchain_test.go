@@ -135,7 +135,7 @@ func TestVerifyItemBesideRuns(t *testing.T) {
 			if e.shardOf([]byte("q")).queues["q"].backlog == nil {
 				t.Fatal("nothing was spilled")
 			}
-			if err := e.journal.writeOut(); err != nil { // what says so
+			if err := e.journal.WriteOut(); err != nil { // what says so
 				t.Fatal(err)
 			}
 			e = restartAs(t, e, false, tiny)

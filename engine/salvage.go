@@ -63,9 +63,9 @@ type liveRun struct {
 func (v *salvage) scan(visit segment.Visitor, gap func(segment.Gap)) error {
 	e := v.d.e
 	if v.damaged {
-		return segment.Salvage(e.fs, e.journalDir, visit, gap)
+		return segment.Salvage(e.fs, e.journals.Current(), visit, gap)
 	}
-	_, _, err := segment.Scan(e.fs, e.journalDir, visit)
+	_, _, err := segment.Scan(e.fs, e.journals.Current(), visit)
 	return err
 }
 

@@ -97,7 +97,7 @@ func (e *Engine) make(sh *shard, now Time, name string) (*queue, Ticket, error) 
 	}
 	var t Ticket
 	if opts.KeepJournal {
-		t.Written = e.journal.queue(q)
+		t.Written = e.recordName(q)
 	}
 	sh.add(q)
 	e.created.Add(1)

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"slices"
 
+	"github.com/kestrelmq/kestrel/engine/internal/journal"
+
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/segment"
 )
@@ -60,7 +62,7 @@ func inspect(opts Options) (s *Snapshot, err error) {
 	e.spool = newSpool(e, e.fs)
 	r, err := e.findJournal()
 	if err == nil {
-		s.Segments, s.Tear, err = segment.Scan(e.fs, e.journalDir, r.frame)
+		s.Segments, s.Tear, err = segment.Scan(e.fs, e.journals.Current(), r.frame)
 	}
 	if err == nil {
 		_, _, err = r.finish()
@@ -148,4 +150,13 @@ func (s *Snapshot) each(q *queue, f func(Item) bool) error {
 func (s *Snapshot) Close() error {
 	s.e.spool.close()
 	return s.lock.release()
+}
+
+// JournalDir returns the path of the journal in a data directory, which need not exist.
+func JournalDir(fs segment.FS, dataDir string) (string, error) {
+	dirs, err := journal.FindDirs(fs, dataDir)
+	if err != nil {
+		return "", err
+	}
+	return dirs.Current(), nil
 }

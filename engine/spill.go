@@ -61,7 +61,7 @@ func (s *spool) note(q *queue, err error) {
 		return
 	}
 	if errors.Is(err, syscall.ENOSPC) {
-		s.e.journal.noDisk.Store(true)
+		s.e.journal.NoteFull()
 	}
 	if !s.failing.Swap(true) && !s.e.closed.Load() {
 		s.e.log.Error("spill to backlog", "queue", q.name, "err", err)

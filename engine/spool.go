@@ -115,6 +115,14 @@ func (l *workList) take() *queue {
 	return q
 }
 
+// signal wakes the reader of a channel of capacity 1; a wake-up that is still pending is enough.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
 func newSpool(e *Engine, fs segment.FS) *spool {
 	s := &spool{
 		e: e, fs: fs, now: Now, dir: path.Join(e.opts.Dir, "backlog"), queues: make(map[*queue]struct{}),

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kestrelmq/kestrel/engine/histogram"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 )
 
@@ -237,8 +238,8 @@ func (e *Engine) Stats() Stats {
 		Queues: e.queueCount.Load(), Withheld: int64(len(e.withheld.queues)), Created: e.created.Load(),
 		NotCreated: e.notCreated.Load(), Deleted: e.deletes.Load(),
 		Expired: e.expires.Load(), MemoryBytes: e.memory.Load(), MemoryLimit: e.opts.MemoryLimit,
-		JournalFailing: e.journal.failing(), DiskFull: e.journal.noDisk.Load() || e.lowDisk.Load(),
-		SyncErrors: e.journal.syncs.failures(), DiskFree: e.diskFree.Load() - 1,
+		JournalFailing: e.journal.Failing(), DiskFull: e.journal.Full() || e.lowDisk.Load(),
+		SyncErrors: e.journal.SyncErrors(), DiskFree: e.diskFree.Load() - 1,
 		DiskReserve: e.reserve(e.spool.diskSize.Load()),
 	}
 	for i := range e.shards {
@@ -246,13 +247,17 @@ func (e *Engine) Stats() Stats {
 		s.TotalItems += e.shards[i].puts
 		e.shards[i].mu.Unlock()
 	}
-	e.journal.mu.Lock()
-	log := e.journal.log
-	e.journal.mu.Unlock()
-	for _, seg := range log.Segments() {
+	for _, seg := range e.journal.Segments() {
 		s.JournalBytes += seg.Size
 	}
 	return s
+}
+
+// SyncMetrics returns how many µs each sync of the journal took, and how many µs later than the
+// period of its queue the oldest write of each periodic sync was synced. Both are copies.
+func (e *Engine) SyncMetrics() (took, late *histogram.Counts) {
+	defer contain()
+	return e.journal.SyncMetrics()
 }
 
 // trace logs what happens to an open read of a queue whose options ask for it.

@@ -146,11 +146,11 @@ func TestStats(t *testing.T) {
 func TestQueueJournalBytes(t *testing.T) {
 	e, _ := newQuiet(t)
 	mustGet(t, e, "q")
-	before := e.journal.appendedEnd()
+	before := e.journal.End()
 	for range 3 {
 		mustPut(t, e, "q", "hello")
 	}
-	took := int64(e.journal.appendedEnd() - before)
+	took := int64(e.journal.End() - before)
 	mustOpen(t, e, "q")
 	s, _ := e.QueueStats(Now(), []byte("q"))
 	if names := took - s.JournalBytes; names < 0 || names > 3*2 { // queue and item, once a frame

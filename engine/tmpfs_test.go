@@ -88,14 +88,14 @@ func (f *fillingUp) open(t *testing.T) {
 func (f *fillingUp) tend() {
 	e := f.e
 	e.measureDisk()
-	if e.journal.failing() || e.journal.noDisk.Load() {
+	if e.journal.Failing() || e.journal.Full() {
 		e.retryJournal()
 	}
 	e.boundJournal()
 	e.spool.tend()
 	spoolSome(e, 200)
 	e.trimJournal()
-	e.prepareSegment()
+	e.journal.Prepare()
 	e.writeLeftOver()
 }
 

@@ -37,7 +37,7 @@ func (e *Engine) verifyRuns() error {
 	e.spool.recordMu.Lock() // nobody records or removes runs
 	defer e.spool.recordMu.Unlock()
 	all, err := e.readTold()
-	if err != nil || e.journal.failing() {
+	if err != nil || e.journal.Failing() {
 		return nil
 	}
 	for _, number := range slices.Sorted(maps.Keys(all.queues)) {
@@ -53,22 +53,12 @@ func (e *Engine) verifyRuns() error {
 
 // readTold reads the journal, and what is in its buffers.
 func (e *Engine) readTold() (*toldJournal, error) {
-	j := e.journal
-	j.writeMu.Lock()
-	defer j.writeMu.Unlock()
 	all := &toldJournal{queues: make(map[uint64]*told)}
-	visit := func(f segment.Frame) error { return all.frame(f.Payload) }
-	if _, _, err := segment.Scan(e.fs, e.journalDir, visit); err != nil {
-		return nil, err
-	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for _, buf := range slices.Concat(j.pending, j.full, [][]byte{j.active}) {
-		if err := all.frame(buf[segment.FrameHeaderSize:]); err != nil {
-			return nil, err
-		}
-	}
-	return all, nil
+	return all, e.journal.Inspect(func() error {
+		visit := func(f segment.Frame) error { return all.frame(f.Payload) }
+		_, _, err := segment.Scan(e.fs, e.journals.Current(), visit)
+		return err
+	}, all.frame)
 }
 
 func (t *toldJournal) frame(b []byte) error {

@@ -30,7 +30,8 @@ const (
 	tickFile    = "netloop/tick.go"
 	osFile      = "segment/osfs.go"
 	replayFile  = "engine/replay.go"
-	journalFile = "engine/journal.go"
+	journalFile = "engine/internal/journal/journal.go"
+	commitFile  = "engine/internal/journal/commit.go"
 )
 
 // durabilityControls break what a reply promises.
@@ -45,9 +46,9 @@ func durabilityControls() []control {
 	return l.fs.SyncDir(l.dir)`, `	return l.fs.Rename(from, to)`)
 	swallowed := replaced("segment/log.go", "	return tail.file.Datasync()",
 		"	tail.file.Datasync()\n	return nil")
-	early := replaced(journalFile, "		j.synced.Store(written)",
-		"		j.synced.Store(uint64(j.appendedEnd()))")
-	never := replaced("engine/maintain.go", "		if e.journal.syncDue() != nil {",
+	early := replaced(commitFile, "		j.synced.Store(written)",
+		"		j.synced.Store(uint64(j.End()))")
+	never := replaced("engine/internal/journal/periodic.go", "		if j.syncDue() != nil {",
 		"		if false {")
 	const caught = "./netloop TestReplyLeavesAfterCommit"
 	return []control{

@@ -19,7 +19,7 @@ const operationsFile = "../../docs/OPERATIONS.md"
 func TestLogLines(t *testing.T) {
 	said := make(map[string]string)   // levels by message
 	consts := make(map[string]string) // texts by name
-	for _, dir := range []string{"../../engine", "../../segment", "../../netloop", "../../netloop/admin",
+	for _, dir := range []string{"../../engine", "../../engine/internal/journal", "../../segment", "../../netloop", "../../netloop/admin",
 		"internal/journalcmd", "."} {
 		logMessages(t, dir, consts, said)
 	}
@@ -102,7 +102,7 @@ func logLevel(fun ast.Expr) string {
 	if !ok {
 		return ""
 	}
-	if method.Sel.Name == "report" { // of the engine's background work
+	if strings.EqualFold(method.Sel.Name, "report") { // of the engine's background work
 		return "error"
 	}
 	receiver := ""
@@ -113,7 +113,7 @@ func logLevel(fun ast.Expr) string {
 		receiver = x.Sel.Name
 	}
 	level := strings.ToLower(method.Sel.Name)
-	if receiver != "log" || !strings.Contains(" debug info warn error ", " "+level+" ") {
+	if !strings.EqualFold(receiver, "log") || !strings.Contains(" debug info warn error ", " "+level+" ") {
 		return ""
 	}
 	return level

@@ -1,4 +1,4 @@
-package engine
+package journal
 
 import (
 	"errors"
@@ -34,13 +34,6 @@ func (s *syncStats) count(d time.Duration, err error) {
 	s.failed[errorClass(err)]++
 }
 
-// failures returns how many syncs have failed, by class; nil if none has.
-func (s *syncStats) failures() map[string]int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return maps.Clone(s.failed)
-}
-
 // errorClass is the name of the operating system's error that err wraps, or "other".
 func errorClass(err error) string {
 	var errno syscall.Errno
@@ -59,20 +52,27 @@ func (s *syncStats) countLate(d time.Duration) {
 	s.late.Record(d.Microseconds(), 1)
 }
 
-// SyncMetrics returns how many µs each sync of the journal took, and how many µs later than the
-// period of its queue the oldest write of each periodic sync was synced. Both are copies.
-func (e *Engine) SyncMetrics() (took, late *histogram.Counts) {
-	defer contain()
-	s := &e.journal.syncs
+// SyncMetrics returns how many µs each sync took, and how many µs later than its period the oldest write of
+// each periodic sync was synced. Both are copies.
+func (j *Journal) SyncMetrics() (took, late *histogram.Counts) {
+	s := &j.syncs
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.took.Clone(), s.late.Clone()
 }
 
+// SyncErrors returns how many syncs have failed, by the class of the error; nil if none has.
+func (j *Journal) SyncErrors() map[string]int64 {
+	s := &j.syncs
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.failed)
+}
+
 // syncLog syncs what the log has taken.
-func (j *journal) syncLog() error {
+func (j *Journal) syncLog() error {
 	began := time.Now()
-	_, err := j.log.Sync()
+	_, err := j.to.Sync()
 	j.syncs.count(time.Since(began), err)
 	if err != nil {
 		return j.failed(err)

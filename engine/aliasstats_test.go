@@ -2,7 +2,6 @@ package engine
 
 import (
 	"errors"
-	"fmt"
 	"reflect"
 	"syscall"
 	"testing"
@@ -30,19 +29,6 @@ func TestSyncErrors(t *testing.T) {
 	}
 	if err := e.Close(); !errors.Is(err, segment.ErrPoisoned) {
 		t.Errorf("Close behind a failed sync = %v, want ErrPoisoned", err)
-	}
-}
-
-func TestErrorClass(t *testing.T) {
-	for err, want := range map[error]string{
-		syscall.ENOSPC:                         "ENOSPC",
-		fmt.Errorf("sync: %w", syscall.EDQUOT): "EDQUOT",
-		errors.New("burnt"):                    "other",
-		syscall.Errno(9999):                    "other",
-	} {
-		if got := errorClass(err); got != want {
-			t.Errorf("errorClass(%v) = %q, want %q", err, got, want)
-		}
 	}
 }
 

@@ -1,0 +1,184 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/kestrelmq/kestrel/segment"
+)
+
+// Write hands the log every record appended so far, unless those up to upTo are written already. What is
+// written survives the death of the process. An error wraps ErrFailed or is ErrClosed.
+func (j *Journal) Write(upTo LSN) error {
+	if j.written.Load() >= uint64(upTo) {
+		return nil
+	}
+	if err := j.refusal(); err != nil {
+		return err
+	}
+	j.writeMu.Lock()
+	defer j.writeMu.Unlock()
+	if j.written.Load() >= uint64(upTo) {
+		return nil
+	}
+	if err := j.refusal(); err != nil {
+		return err
+	}
+	return j.writePending(j.takeBuffers())
+}
+
+// takeBuffers moves what has gathered to pending and returns the LSN behind it. The caller holds
+// writeMu.
+func (j *Journal) takeBuffers() LSN {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.pending = append(j.pending, j.filled...)
+	clear(j.filled)
+	j.filled = j.filled[:0]
+	if len(j.active) > segment.FrameHeaderSize {
+		j.pending = append(j.pending, j.active)
+		j.swap()
+	}
+	return j.end
+}
+
+// writePending writes the buffers in pending, which hold the records up to end. After an error they
+// stay there, to be tried again by the next write. The caller holds writeMu.
+func (j *Journal) writePending(end LSN) error {
+	done := 0
+	for _, buf := range j.pending {
+		at, grown, err := j.to.Append(buf)
+		if err != nil {
+			j.pending = append(j.pending[:0], j.pending[done:]...)
+			return j.failed(err)
+		}
+		if at.Segment != j.segment.Load() {
+			j.segment.Store(at.Segment)
+			signal(j.rotated)
+			signal(j.sealed)
+		}
+		j.recycle(j.log, grown)
+		done++
+	}
+	clear(j.pending)
+	j.pending = j.pending[:0]
+	j.written.Store(uint64(end))
+	if j.Failing() {
+		j.failure.Store(nil)
+	}
+	return nil
+}
+
+// failed words an error of the log, and has puts refused until a write succeeds.
+func (j *Journal) failed(err error) error {
+	if errors.Is(err, segment.ErrClosed) {
+		return ErrClosed
+	}
+	if errors.Is(err, syscall.ENOSPC) {
+		j.full.Store(true)
+		err = fmt.Errorf("%w: %w", ErrFull, err)
+	}
+	err = fmt.Errorf("%w: %w", ErrFailed, err)
+	if was := j.failure.Load(); was == nil || errors.Is(*was, ErrFull) {
+		j.failure.Store(&err) // a full disk that gets in the way of mending it is not the reason
+	}
+	return err
+}
+
+// Failure is why the last write or sync failed, and puts are refused; nil if it did not.
+func (j *Journal) Failure() error {
+	if err := j.failure.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// Failing reports whether the last write or sync failed.
+func (j *Journal) Failing() bool { return j.failure.Load() != nil }
+
+// Sync makes every record appended so far durable, unless those up to upTo are already. An error wraps
+// ErrFailed or is ErrClosed.
+func (j *Journal) Sync(upTo LSN) error {
+	if j.synced.Load() >= uint64(upTo) {
+		return nil
+	}
+	if err := j.refusal(); err != nil {
+		return err
+	}
+	j.syncMu.Lock()
+	defer j.syncMu.Unlock()
+	if j.synced.Load() >= uint64(upTo) {
+		return nil
+	}
+	if err := j.refusal(); err != nil {
+		return err
+	}
+	due := j.dueAt.Swap(0)
+	err := j.Write(j.End())
+	if err != nil {
+		j.dueAt.CompareAndSwap(0, due) // what could not be written is still due
+	}
+	// What had been written before is synced all the same: it may have been acknowledged.
+	if written := j.written.Load(); written > j.synced.Load() {
+		if err := j.syncLog(); err != nil {
+			return err
+		}
+		j.synced.Store(written)
+		if due != 0 {
+			j.syncs.countLate(time.Since(j.epoch) - time.Duration(due))
+		}
+	}
+	if j.synced.Load() >= uint64(upTo) {
+		return nil
+	}
+	return err
+}
+
+// WriteOut has the disk take what has been appended, a little at a time, before a sync that nobody
+// waits for.
+func (j *Journal) WriteOut() error {
+	if err := j.Write(j.End()); err != nil {
+		return err
+	}
+	if err := j.log.WriteOut(); err != nil {
+		return j.failed(err)
+	}
+	return nil
+}
+
+// Commit waits until t is good. All calls that wait at the same time share one write and one sync. An
+// error wraps ErrFailed, and means that it is not known whether those operations survive, or is ErrClosed.
+func (j *Journal) Commit(t Ticket) error {
+	if t.Synced > 0 {
+		if err := j.Sync(t.Synced); err != nil {
+			return err
+		}
+	}
+	return j.Write(t.Written)
+}
+
+// Committed reports whether Commit of t would return nil at once.
+func (j *Journal) Committed(t Ticket) bool {
+	return j.written.Load() >= uint64(t.Written) && j.synced.Load() >= uint64(t.Synced)
+}
+
+// Unwritten is how many bytes of records Commit of t would write at least.
+func (j *Journal) Unwritten(t Ticket) int64 {
+	return max(int64(t.Written)-int64(j.written.Load()), 0)
+}
+
+// Close writes and syncs what has been appended, and closes the log. It returns the error of either.
+func (j *Journal) Close() error {
+	err := j.Write(j.End())
+	return errors.Join(err, j.log.Close())
+}
+
+// signal wakes the reader of a channel of capacity 1; a wake-up that is still pending is enough.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

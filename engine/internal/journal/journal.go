@@ -1,0 +1,292 @@
+package journal
+
+import (
+	"encoding/binary"
+	"errors"
+	"log/slog"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/record"
+	"github.com/kestrelmq/kestrel/segment"
+)
+
+const (
+	// MaxBatch is how many bytes of records one frame of the journal gathers, unless a single
+	// record is larger.
+	MaxBatch = 1 << 20
+	// removeReserve is the room, in bytes, that puts leave in the journal when the disk is full, so
+	// that removes can still be recorded and space becomes free.
+	removeReserve = 1 << 20
+)
+
+// The engine returns these errors to its callers, so their words name the engine.
+var (
+	// ErrClosed is returned when the log has been closed.
+	ErrClosed = errors.New("engine: closed")
+	// ErrFailed is wrapped by errors of a journal that could not be written or synced: whether
+	// what waited for it is durable is not known.
+	ErrFailed = errors.New("engine: journal failed")
+	// ErrFull refuses a put while the journal finds no room on the disk.
+	ErrFull = errors.New("engine: out of disk space")
+)
+
+// A Committer takes the batches of a journal, in order, and makes them last. Append and Sync are not
+// called by two goroutines at a time each, but one may be called while the other runs.
+type Committer interface {
+	// Append takes one batch and returns the number of the segment in which it lies. When it returns,
+	// the batch survives the death of the process. buf has segment.FrameHeaderSize bytes of room in
+	// front; Append returns it, perhaps grown, to be used again. After an error the same batch comes
+	// again.
+	Append(buf []byte) (segment.Appended, []byte, error)
+	// Sync returns when every batch that was appended before is committed: nothing that the journal
+	// promises to survive takes it away again. An error that wraps segment.ErrPoisoned is final.
+	Sync() (segment.Position, error)
+}
+
+// Options are what a Journal needs beside its log.
+type Options struct {
+	Log *slog.Logger
+	// Report takes errors of background work.
+	Report func(what string, err error)
+	// Committer returns what commits the batches of a log; nil: the log does.
+	Committer func(*segment.Log) Committer
+}
+
+// Journal is the one shared log of all queues. Records are appended to a buffer under the lock of
+// their queue and mu, which fixes their order; whoever needs them on disk first writes all that has
+// gathered, and whoever needs them durable first syncs for all that wait: group commit without a
+// timer. Its methods may be called from any goroutine, except where they say otherwise.
+//
+// Lock order: the lock of a queue, then mu. writeMu and syncMu are taken with neither held; syncMu
+// before writeMu, writeMu before mu.
+type Journal struct {
+	opts Options
+	// log and to are replaced under syncMu, writeMu and mu, by the goroutine that calls Move, which
+	// reads them with none of them; see current.
+	log *segment.Log
+	to  Committer // what takes the batches of log
+
+	written atomic.Uint64 // LSN up to which the log has taken the records; written under writeMu
+	synced  atomic.Uint64 // LSN up to which they are durable; written under syncMu
+	segment atomic.Uint64 // number of the segment written last: no later record is before it
+	full    atomic.Bool   // the disk has no room for another segment
+	oldest  atomic.Uint64 // number of the oldest segment
+	most    atomic.Int64  // how many others there should be at most; see Outgrown
+	// failure is why the last write or sync failed; nil if it did not. Puts are refused meanwhile.
+	failure atomic.Pointer[error]
+	// moving says that the log is being replaced: nothing is written or synced, see move.go.
+	moving atomic.Bool // written under writeMu
+
+	mu sync.Mutex
+	// Guarded by mu.
+	first      uint64             // records of queues with lower numbers are left out; at least 1
+	end        LSN                // behind the last record appended
+	active     []byte             // frame being filled: header room, then records
+	generation uint64             // +1 each time active changes
+	lastPut    record.Destination // of the last put in active, if that had one only; else zero
+	filled     [][]byte           // frames that take no more, oldest first
+	spare      []byte             // the buffer to fill next, or nil
+	room       int64              // bytes of records that the log takes without more disk, about
+
+	writeMu sync.Mutex
+	pending [][]byte // taken from filled but not written, oldest first; guarded by writeMu
+
+	syncMu sync.Mutex
+	syncs  syncStats
+
+	prepareMu sync.Mutex // one Prepare at a time; taken with no other lock held
+
+	due chan struct{} // capacity 1: a write waits for a periodic sync
+	// dueAt is when the oldest such write must be synced, in ns since epoch; zero if there is none.
+	// Clocks of the wall may be set back, and it would not come for as long.
+	dueAt   atomic.Int64
+	epoch   time.Time     // with a monotonic clock; immutable
+	rotated chan struct{} // capacity 1: the log went on to another segment, and needs the next
+	sealed  chan struct{} // likewise, and the one before can be synced
+}
+
+// New returns a journal that goes on in log, which it owns from then on.
+func New(log *segment.Log, o Options) *Journal {
+	j := &Journal{
+		opts: o, log: log, to: o.committer(log), first: 1, due: make(chan struct{}, 1),
+		rotated: make(chan struct{}, 1), sealed: make(chan struct{}, 1), epoch: time.Now(),
+	}
+	j.active = make([]byte, segment.FrameHeaderSize, 64<<10)
+	j.generation = 1
+	segments := log.Segments()
+	j.segment.Store(segments[len(segments)-1].Number)
+	j.setOldest()
+	j.room = log.Room()
+	return j
+}
+
+func (o *Options) committer(log *segment.Log) Committer {
+	if o.Committer == nil {
+		return log
+	}
+	return o.Committer(log)
+}
+
+// appended accounts for n bytes of records added to active. The caller holds mu.
+func (j *Journal) appended(n int) LSN {
+	j.end += LSN(max(n, 1)) // what was left out must be waited for too
+	j.room -= int64(n)
+	if len(j.active) >= MaxBatch {
+		j.filled = append(j.filled, j.active)
+		j.swap()
+	}
+	return j.end
+}
+
+// swap starts a new active buffer. The caller holds mu.
+func (j *Journal) swap() {
+	if j.active, j.spare = j.spare, nil; j.active == nil {
+		j.active = make([]byte, 0, 64<<10)
+	}
+	j.active = j.active[:segment.FrameHeaderSize]
+	j.generation++
+	j.lastPut = record.Destination{}
+}
+
+// Put records an item that goes to the queues in to and, unless from is zero, leaves the one it
+// expired from: no crash comes between the two. The item lies in the segment returned or in a later one.
+// Put may change to.
+func (j *Journal) Put(to []record.Destination, it item.Item, from record.Destination) (lsn LSN, segment uint64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	n := len(j.active)
+	if j.first > 1 {
+		to = slices.DeleteFunc(to, func(d record.Destination) bool { return d.Queue < j.first })
+	}
+	if len(to) > 0 {
+		j.appendPut(to, it)
+	}
+	if from.Queue >= j.first {
+		j.active = record.AppendRemove(j.active, from.Queue, from.Item, 0)
+	}
+	return j.appended(len(j.active) - n), j.segment.Load()
+}
+
+// appendPut adds the shortest record of a put to active. The caller holds mu.
+func (j *Journal) appendPut(to []record.Destination, it item.Item) {
+	switch {
+	case len(to) > 1:
+		j.active = record.AppendFanout(j.active, to, it)
+		j.lastPut = record.Destination{}
+		return
+	case to[0] == record.Destination{Queue: j.lastPut.Queue, Item: j.lastPut.Item + 1}:
+		j.active = record.AppendNext(j.active, it)
+	default:
+		j.active = record.AppendPut(j.active, to[0], it)
+	}
+	j.lastPut = to[0]
+}
+
+// PutRun records items that go to one queue, with ids from that of to on; images holds their images.
+// They lie in the segment returned or in a later one.
+func (j *Journal) PutRun(to record.Destination, images []byte, items int) (lsn LSN, segment uint64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	n := len(j.active)
+	switch {
+	case to.Queue < j.first:
+		return j.appended(0), j.segment.Load()
+	case items > 1:
+		j.active = record.AppendRun(j.active, to, images)
+	case to == record.Destination{Queue: j.lastPut.Queue, Item: j.lastPut.Item + 1}:
+		j.active = append(append(j.active, record.KindNext), images...)
+	default:
+		j.active = binary.AppendUvarint(append(j.active, record.KindPut), to.Queue)
+		j.active = append(binary.AppendUvarint(j.active, to.Item), images...)
+	}
+	j.lastPut = record.Destination{Queue: to.Queue, Item: to.Item + uint64(items) - 1}
+	return j.appended(len(j.active) - n), j.segment.Load()
+}
+
+// Removal is where the last remove record of a queue stands, so that the next one can extend it. The
+// zero Removal is that of a queue without one. The lock of the queue guards it.
+type Removal struct {
+	generation uint64
+	offset     int    // of the record in the active buffer
+	more       uint32 // ids that it names behind the first
+	last       uint64 // id that it ends with
+	limit      uint64 // ids from here on were put, or rewritten, behind the record
+}
+
+// Remove records that an item of a queue is gone. It extends the last remove record of the queue, in
+// r, if that is still in the buffer and ends with the id before: a drain costs one record per write.
+// nextID is the id of the queue's next put.
+func (j *Journal) Remove(r *Removal, queue, id, nextID uint64) LSN {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if r.generation == j.generation && r.last+1 == id && id < r.limit && r.more < math.MaxUint32 {
+		r.more++
+		binary.LittleEndian.PutUint32(j.active[r.offset+record.RemoveCountOffset:], r.more)
+		r.last = id
+		return j.end
+	}
+	if queue < j.first {
+		return j.appended(0)
+	}
+	n := len(j.active)
+	*r = Removal{generation: j.generation, offset: n, last: id, limit: nextID}
+	j.active = record.AppendRemove(j.active, queue, id, 0)
+	return j.appended(len(j.active) - n)
+}
+
+// Keep rewrites an item that was put before. Its place in the journal is then the segment returned, or a
+// later one; so its remove record must not be one that stands before it, which Keep notes in r.
+func (j *Journal) Keep(r *Removal, queue uint64, it item.Item) (segment uint64) {
+	segment = j.segment.Load() // before the record can be written
+	j.Record(queue, func(b []byte) []byte { return record.AppendKeep(b, queue, it) })
+	r.limit = min(r.limit, it.ID)
+	return segment
+}
+
+// Record appends what encode appends to its argument: records of one queue, in one frame. It calls
+// encode with the buffer locked.
+func (j *Journal) Record(queue uint64, encode func([]byte) []byte) LSN {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if queue < j.first {
+		return j.appended(0)
+	}
+	n := len(j.active)
+	j.active = encode(j.active)
+	return j.appended(len(j.active) - n)
+}
+
+// Delete records that a queue is gone.
+func (j *Journal) Delete(queue uint64) LSN {
+	return j.Record(queue, func(b []byte) []byte { return record.AppendDelete(b, queue) })
+}
+
+// End is the LSN behind the last record appended.
+func (j *Journal) End() LSN {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.end
+}
+
+// Inspect calls read while nothing is written, and then visit with the records of each batch that is not
+// written yet, oldest first.
+func (j *Journal) Inspect(read func() error, visit func(records []byte) error) error {
+	j.writeMu.Lock()
+	defer j.writeMu.Unlock()
+	if err := read(); err != nil {
+		return err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, buf := range slices.Concat(j.pending, j.filled, [][]byte{j.active}) {
+		if err := visit(buf[segment.FrameHeaderSize:]); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,124 @@
+package journal
+
+import (
+	"errors"
+
+	"github.com/kestrelmq/kestrel/segment"
+)
+
+// A sync that fails poisons the log: the kernel may have dropped what it could not write, and says
+// so once. Nothing more is acknowledged from it. What is live is in memory, so it is written to a
+// new log, and that one takes the place of the old.
+//
+// From the start of the move on, records of the old log's queues are left out: what they say is
+// in the queues when they enter the new one, each as a whole, under its lock and with a new
+// number. Until the new log counts no ticket becomes good and puts are refused, so that a crash
+// may find either: both hold all that was acknowledged.
+
+// Poisoned reports whether the log has failed for good: Move has to replace it.
+func (j *Journal) Poisoned() bool { return errors.Is(j.Failure(), segment.ErrPoisoned) }
+
+// A Move is the replacement of a log that is under way. One goroutine uses it.
+type Move struct {
+	j     *Journal
+	log   *segment.Log
+	to    Committer
+	batch int // bytes that gather before they are written
+}
+
+// Move begins to replace the log by another one, into which the caller then enters every queue. It drops
+// what has been recorded and was not written, and leaves out the records of queues with numbers below first
+// from now on. firstNumber, which it calls with the buffer locked, returns that number: no queue has it, or
+// a higher one, yet. Nothing is written or synced until End succeeds; if it does not, the next Move begins
+// anew, with another log. Drain writes batches of at least so many bytes.
+func (j *Journal) Move(log *segment.Log, batch int, firstNumber func() uint64) (m *Move, first uint64) {
+	m = &Move{j: j, log: log, to: j.opts.committer(log), batch: batch}
+	j.writeMu.Lock() // nobody is writing, and nobody will
+	defer j.writeMu.Unlock()
+	j.moving.Store(true)
+	clear(j.pending)
+	j.pending = j.pending[:0]
+	segments := log.Segments()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	clear(j.filled)
+	j.filled = j.filled[:0]
+	j.swap()
+	// A queue with this number or a higher one will be recorded behind this point.
+	j.first = firstNumber()
+	j.segment.Store(segments[len(segments)-1].Number)
+	return m, j.first
+}
+
+// Drain has the new log take what has gathered, if that is enough to be worth it.
+func (m *Move) Drain() error {
+	_, err := m.drain(m.batch)
+	return err
+}
+
+// drain has the new log take what has gathered, if it is least bytes or more, and returns the LSN behind
+// it.
+func (m *Move) drain(least int) (end LSN, err error) {
+	j := m.j
+	j.mu.Lock()
+	gathered := len(j.active) - segment.FrameHeaderSize
+	for _, buf := range j.filled {
+		gathered += len(buf)
+	}
+	if end = j.end; gathered == 0 || gathered < least {
+		j.mu.Unlock()
+		return end, nil
+	}
+	bufs := append(j.filled, j.active)
+	j.filled = nil
+	j.swap()
+	j.mu.Unlock()
+	for _, buf := range bufs {
+		if len(buf) == segment.FrameHeaderSize {
+			continue
+		}
+		at, _, err := m.to.Append(buf)
+		if err != nil {
+			return end, err
+		}
+		j.segment.Store(at.Segment)
+	}
+	return end, nil
+}
+
+// End makes what the new log holds durable, calls complete, and has it take the place of the old one,
+// which it returns and which is the caller's to close. It calls complete while nothing is written.
+func (m *Move) End(complete func() error) (old *segment.Log, err error) {
+	j := m.j
+	j.syncMu.Lock()
+	defer j.syncMu.Unlock()
+	j.writeMu.Lock()
+	defer j.writeMu.Unlock()
+	end, err := m.drain(0)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := m.to.Sync(); err != nil {
+		return nil, err
+	}
+	if err := complete(); err != nil {
+		return nil, err
+	}
+	j.mu.Lock()
+	old, j.log, j.to = j.log, m.log, m.to
+	j.mu.Unlock()
+	j.written.Store(uint64(end))
+	j.synced.Store(uint64(end))
+	j.setOldest()
+	j.moving.Store(false)
+	j.failure.Store(nil)
+	return old, nil
+}
+
+// refusal is why nothing is written or synced while the log is being replaced; nil if it is not.
+func (j *Journal) refusal() error {
+	if !j.moving.Load() {
+		return nil
+	}
+	return j.Failure() // nil: the move has ended
+}

@@ -1,0 +1,61 @@
+package journal
+
+import "time"
+
+// SyncWithin asks for a sync of what has been appended within d, which is above 0, from now.
+func (j *Journal) SyncWithin(d time.Duration) {
+	at := int64(time.Since(j.epoch) + d)
+	for {
+		due := j.dueAt.Load()
+		if due != 0 && due <= at {
+			return
+		}
+		if j.dueAt.CompareAndSwap(due, at) {
+			signal(j.due)
+			return
+		}
+	}
+}
+
+// syncDue makes durable what waits for a periodic sync. What is due is forgotten first, also if
+// another sync has covered it meanwhile: as long as something is due, and its time is over, nobody
+// who writes would ask for the next sync. Who relied on it had appended before.
+func (j *Journal) syncDue() error {
+	due, before := j.dueAt.Swap(0), j.synced.Load()
+	if err := j.Sync(j.End()); err != nil {
+		j.dueAt.CompareAndSwap(0, due)
+		return err
+	}
+	if due != 0 && j.synced.Load() > before {
+		j.syncs.countLate(time.Since(j.epoch) - time.Duration(due))
+	}
+	return nil
+}
+
+// retrySync is how long SyncPeriodically waits before it tries a sync again that failed.
+const retrySync = 100 * time.Millisecond
+
+// SyncPeriodically syncs, until stop is closed, when the oldest write that waits for a periodic sync is due.
+func (j *Journal) SyncPeriodically(stop <-chan struct{}) {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-j.due:
+		case <-timer.C:
+		}
+		due := time.Duration(j.dueAt.Load())
+		if due == 0 {
+			continue
+		}
+		if wait := due - time.Since(j.epoch); wait > 0 {
+			timer.Reset(wait)
+			continue
+		}
+		if j.syncDue() != nil { // Failure says why
+			timer.Reset(retrySync)
+		}
+	}
+}

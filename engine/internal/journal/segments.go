@@ -1,0 +1,124 @@
+package journal
+
+import (
+	"errors"
+	"syscall"
+	"time"
+
+	"github.com/kestrelmq/kestrel/segment"
+)
+
+// current returns the log.
+func (j *Journal) current() *segment.Log {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.log
+}
+
+// Segment is the number of the segment written last: no later record is before it.
+func (j *Journal) Segment() uint64 { return j.segment.Load() }
+
+// Segments describes the segments of the log, the oldest first. There is at least one.
+func (j *Journal) Segments() []segment.Segment { return j.current().Segments() }
+
+// OpenFiles is how many files the log has open.
+func (j *Journal) OpenFiles() int { return j.current().OpenFiles() }
+
+// DropBefore removes the segments before number, and returns how many of them, the oldest first. It is not
+// called beside Move.
+func (j *Journal) DropBefore(number uint64) (int, error) {
+	n, err := j.log.DropBefore(number)
+	j.setOldest()
+	return n, err
+}
+
+// TrimSpares removes the files of dropped segments that are kept to be used again, but for as many as
+// keep. It is not called beside Move.
+func (j *Journal) TrimSpares(keep int) error { return j.log.TrimSpares(keep) }
+
+// KeepPrepared makes, until stop is closed, the segment that the journal will need next, as soon as it has
+// gone on to the one before. It needs a goroutine of its own: one that also waits for syncs would be late,
+// and whoever writes then, an event loop, makes the next segment.
+func (j *Journal) KeepPrepared(stop <-chan struct{}) {
+	for {
+		j.Prepare()
+		select {
+		case <-stop:
+			return
+		case <-j.rotated:
+		}
+	}
+}
+
+// AskPrepare asks KeepPrepared for the next segment, if an earlier try has failed.
+func (j *Journal) AskPrepare() {
+	if !j.Prepared() {
+		signal(j.rotated)
+	}
+}
+
+// Prepared reports whether the segment that the journal will need next is made.
+func (j *Journal) Prepared() bool { return !j.current().NeedsPrepare() }
+
+// Prepare makes the segment that the journal will need next. A full disk is remembered: puts are then
+// refused before the room at hand is used up.
+func (j *Journal) Prepare() {
+	j.prepareMu.Lock()
+	defer j.prepareMu.Unlock()
+	log := j.current()
+	err := log.Prepare()
+	if log != j.current() {
+		return // another log has come, and a segment been made for it
+	}
+	switch {
+	case err == nil:
+		if j.full.Swap(false) {
+			j.opts.Log.Info("disk has room again: puts are accepted")
+		}
+	case errors.Is(err, syscall.ENOSPC):
+		if !j.full.Swap(true) {
+			j.opts.Log.Warn("disk is full: puts will be refused", "err", err)
+		}
+	case !j.Failing(): // else it is tried again and again
+		j.opts.Report("prepare segment", err)
+	}
+	j.measureRoom(log)
+}
+
+// Retry tries again to write what could not be written, and to make the next segment. A success ends the
+// failure. It is not called beside Move.
+func (j *Journal) Retry() {
+	if !j.Prepared() || !j.Failing() {
+		j.Prepare()
+	}
+	j.Write(j.End())
+}
+
+// Sealed signals that the log went on to another segment: SyncSealed has something to do.
+func (j *Journal) Sealed() <-chan struct{} { return j.sealed }
+
+// SyncSealed makes the segments durable that the journal has left, so that where nobody syncs a power cut
+// loses the last segment at most. It is not called beside Move.
+func (j *Journal) SyncSealed() {
+	if j.Failing() {
+		return
+	}
+	began := time.Now()
+	if err := j.log.SyncSealed(); err != nil {
+		j.syncs.count(time.Since(began), err)
+		j.opts.Report("sync sealed segments", j.failed(err))
+	}
+}
+
+// Mark makes an idle journal say on disk how far it was synced; see [segment.Log.Mark]. It is not called
+// beside Move.
+func (j *Journal) Mark() {
+	if j.Failing() {
+		return
+	}
+	wrote, err := j.log.Mark()
+	if wrote && err == nil {
+		err = j.syncLog()
+	}
+	j.opts.Report("mark journal", err)
+}
