@@ -8,14 +8,14 @@ import (
 // Everything that a queue takes in comes through add: what clients put, with the copies of fanout
 // children, what expires from another queue, and what Restore brings.
 
-// add adds the first items of puts, as added at that time, to the queues in sh.targets, and returns how
-// many: one if there are several queues, or from is set, and at least one in any case. One record of
+// add adds the first items of puts, as added at that time, to the queues in sh.targets, and what they
+// must wait for to t. It returns how many: one if there are several queues, or from is set, and at least one in any case. One record of
 // the journal holds them for all the queues. If the item expired from another queue, and the journal
 // has it there, from says where. Then add serves those who wait. The caller holds the shard's mutex, and
 // has made room for the first.
 func (e *Engine) add(
-	sh *shard, now Time, puts []PutRequest, added Time, from record.Destination,
-) (n int, t Ticket) {
+	sh *shard, now Time, puts []PutRequest, added Time, from record.Destination, t *Ticket,
+) (n int) {
 	moved := from != record.Destination{}
 	if len(sh.targets) != 1 || moved {
 		puts = puts[:1]
@@ -44,7 +44,7 @@ func (e *Engine) add(
 	for _, q := range sh.targets {
 		if q.opts.KeepJournal {
 			q.mark(segment, q.nextID-uint64(n))
-			t = t.Merge(q.ticket(e.journal, lsn))
+			*t = t.Merge(q.ticket(e.journal, lsn))
 		}
 		e.overflow(q)
 		t.Ahead = t.Ahead || e.ahead(q)
@@ -52,7 +52,7 @@ func (e *Engine) add(
 			e.serve(q, now)
 		}
 	}
-	return n, t
+	return n
 }
 
 // push appends the first of puts to q in memory, and those behind it that follow it in the same chunk

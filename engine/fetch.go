@@ -38,13 +38,11 @@ type Fetched struct {
 // disk, after putting the request's Waiter, if it has one, in line. An alias is always empty, and
 // nobody waits for it. It also returns ErrNotTaken, ErrBacklog, a *NotAdmittedError, ErrClosed,
 // ErrTooManyQueues, ErrTooManyChildren, ErrOutOfMemory and ErrBadName.
-func (e *Engine) Fetch(now Time, name []byte, f FetchRequest, r Receiver) (Fetched, error) {
+func (e *Engine) Fetch(now Time, name []byte, f FetchRequest, r Receiver) (got Fetched, err error) {
 	defer contain()
 	var one [1]ReadRef
-	got, refs, err := e.fetch(now, name, f, 1, r, one[:0])
-	if len(refs) > 0 {
-		got.Read = refs[0]
-	}
+	_, err = e.fetch(now, name, &f, 1, r, one[:0], &got)
+	got.Read = one[0]
 	return got, err
 }
 
@@ -61,25 +59,27 @@ const maxFetchBytes = 64 << 10
 // first item alone. A Peek is for one item.
 func (e *Engine) FetchMany(
 	now Time, name []byte, f FetchRequest, most int, r Receiver, refs []ReadRef,
-) (Fetched, []ReadRef, error) {
+) (got Fetched, _ []ReadRef, err error) {
 	defer contain()
-	return e.fetch(now, name, f, most, r, refs)
+	refs, err = e.fetch(now, name, &f, most, r, refs, &got)
+	return got, refs, err
 }
 
-// fetch is FetchMany.
+// fetch is FetchMany; got is the outcome.
 func (e *Engine) fetch(
-	now Time, name []byte, f FetchRequest, most int, r Receiver, refs []ReadRef,
-) (got Fetched, _ []ReadRef, err error) {
+	now Time, name []byte, f *FetchRequest, most int, r Receiver, refs []ReadRef, got *Fetched,
+) (_ []ReadRef, err error) {
 	q, made, err := e.lockForFetch(now, name)
 	if err != nil {
-		return Fetched{Alias: err == ErrEmpty}, refs, err
+		got.Alias = err == ErrEmpty
+		return refs, err
 	}
 	got.Ticket, got.Meter = made, e.measured(q)
 	if err = e.admitFetch(q, f); err == nil {
-		refs, err = e.handOver(q, now, f, most, r, refs, &got)
+		refs, err = e.handOver(q, now, f, most, r, refs, got)
 	}
 	e.unlock(q.shard, now)
-	return got, refs, err
+	return refs, err
 }
 
 // lockForFetch locks the shard of the queue called name and returns the queue, which has no expired
@@ -114,7 +114,7 @@ func (e *Engine) lockForFetch(now Time, name []byte) (*queue, Ticket, error) {
 }
 
 // admitFetch returns why a fetch gets nothing of q, whatever there is, or nil.
-func (e *Engine) admitFetch(q *queue, f FetchRequest) error {
+func (e *Engine) admitFetch(q *queue, f *FetchRequest) error {
 	if e.closed.Load() {
 		return ErrClosed
 	}
@@ -128,7 +128,7 @@ func (e *Engine) admitFetch(q *queue, f FetchRequest) error {
 // of what comes of it to got. The caller holds the shard's mutex, and q has no expired item at its head
 // unless it is being swept.
 func (e *Engine) handOver(
-	q *queue, now Time, f FetchRequest, most int, r Receiver, refs []ReadRef, got *Fetched,
+	q *queue, now Time, f *FetchRequest, most int, r Receiver, refs []ReadRef, got *Fetched,
 ) (_ []ReadRef, err error) {
 	if f.Access == Peek {
 		most = 1
@@ -174,7 +174,7 @@ func (e *Engine) takeFirst(q *queue, it Item, now Time) Ticket {
 
 // miss is a fetch from q when it has no item at hand: it puts the Waiter in line, if there is one, and
 // returns why there is no item.
-func (e *Engine) miss(q *queue, f FetchRequest) (waiting bool, err error) {
+func (e *Engine) miss(q *queue, f *FetchRequest) (waiting bool, err error) {
 	err, coming := ErrEmpty, q.coming() || q.sweeping
 	switch {
 	case q.sweeping:

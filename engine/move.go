@@ -48,9 +48,9 @@ func (q *queue) claimMoves() {
 // unlock unlocks sh, and then carries what its holder has moved. Every operation that may remove expired
 // items, or add some, ends with it.
 func (e *Engine) unlock(sh *shard, now Time) {
-	moves := sh.takeMoves()
-	sh.mu.Unlock()
-	if moves != nil {
+	moves := sh.moves
+	sh.moves = nil
+	if sh.mu.Unlock(); moves != nil {
 		e.finishMoves(now, moves)
 	}
 }
@@ -123,7 +123,7 @@ func (e *Engine) moveIn(now Time, r *read, from record.Destination) (more []*que
 	}
 	q.counters.movedIn++
 	sh.targets = append(sh.targets[:0], q)
-	e.add(sh, now, []PutRequest{{Data: r.item.Data, Flags: r.item.Flags}}, now, from)
+	e.add(sh, now, []PutRequest{{Data: r.item.Data, Flags: r.item.Flags}}, now, from, new(Ticket))
 	return sh.takeMoves()
 }
 

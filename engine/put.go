@@ -30,7 +30,8 @@ type Stored struct {
 // refuses the item; fanout children, and earlier destinations, may have it then.
 func (e *Engine) Put(now Time, name []byte, p PutRequest) (Ticket, error) {
 	defer contain()
-	s, err := e.putAll(now, name, []PutRequest{p})
+	var s Stored
+	err := e.putAll(now, name, []PutRequest{p}, &s)
 	return s.Ticket, err
 }
 
@@ -41,52 +42,58 @@ func (e *Engine) Put(now Time, name []byte, p PutRequest) (Ticket, error) {
 // may be kept waiting for.
 func (e *Engine) PutAll(now Time, name []byte, puts []PutRequest) (s Stored, err error) {
 	defer contain()
-	return e.putAll(now, name, puts)
+	err = e.putAll(now, name, puts, &s)
+	return s, err
 }
 
-// putAll is PutAll.
-func (e *Engine) putAll(now Time, name []byte, puts []PutRequest) (s Stored, err error) {
+// putAll is PutAll of the items from s.Count on, and adds the outcome to s.
+func (e *Engine) putAll(now Time, name []byte, puts []PutRequest, s *Stored) (err error) {
 	if aliases := e.settings.Load().Aliases; len(aliases) > 0 {
 		if to, ok := aliases[string(name)]; ok {
-			return e.putAlias(now, string(name), to, puts)
+			return e.putAlias(now, string(name), to, puts, s)
 		}
 	}
 	sh := e.shardOf(name)
+	if s.Count < len(puts) {
+		err = e.admit(len(puts[s.Count].Data))
+	}
 	for err == nil && s.Count < len(puts) {
-		if err = e.admit(len(puts[s.Count].Data)); err != nil {
-			break
-		}
 		sh.mu.Lock()
-		var q *queue
-		var made Ticket
-		if q, made, err = e.find(sh, now, name); err == nil {
+		q, made, failed := e.find(sh, now, name)
+		if err = failed; err == nil {
 			s.Meter = e.measured(q)
 			s.Ticket = s.Ticket.Merge(made)
-			err = e.putSome(q, now, puts, &s)
+		}
+		for err == nil && s.Count < len(puts) {
+			if err = e.put(q, now, puts[s.Count:], s); err == nil && s.Count < len(puts) {
+				err = e.admit(len(puts[s.Count].Data))
+			}
+			if len(sh.moves) > 0 { // what has expired into another queue arrives before the next put
+				break
+			}
 		}
 		e.unlock(sh, now)
 	}
-	return s, err
+	return err
 }
 
 // putAlias puts every item to every destination, as a client would; each may be an alias or a fanout
 // child.
-func (e *Engine) putAlias(now Time, name string, to []string, puts []PutRequest) (s Stored, first error) {
-	for i := range puts {
-		e.countAlias(name, len(puts[i].Data))
+func (e *Engine) putAlias(now Time, name string, to []string, puts []PutRequest, s *Stored) (first error) {
+	for n := s.Count; n < len(puts) && first == nil; n++ {
+		e.countAlias(name, len(puts[n].Data))
 		for _, target := range to {
-			u, err := e.putAll(now, []byte(target), puts[i:i+1])
-			s.Ticket = s.Ticket.Merge(u.Ticket)
-			if err != nil && first == nil {
+			s.Count = n
+			if err := e.putAll(now, []byte(target), puts[:n+1], s); err != nil && first == nil {
 				first = err
 			}
 		}
-		if first != nil {
-			break
+		if s.Count = n; first == nil {
+			s.Count++
 		}
-		s.Count++
 	}
-	return s, first
+	s.Meter = nil
+	return first
 }
 
 // admit tells whether the engine has room for an item of n bytes, whatever queue it goes to.
@@ -107,42 +114,25 @@ func (e *Engine) admit(n int) error {
 	return e.journal.Admit(n)
 }
 
-// putSome puts items from s.Count on until one is refused, or others have been expired into another
-// queue: they arrive there before the next put. It adds to s what it has put. The caller holds the
-// shard's mutex, and the engine has admitted the first.
-func (e *Engine) putSome(q *queue, now Time, puts []PutRequest, s *Stored) error {
-	for {
-		n, t, err := e.put(q, now, puts[s.Count:])
-		s.Count += n
-		s.Ticket = s.Ticket.Merge(t)
-		if err != nil || s.Count == len(puts) || len(q.shard.moves) > 0 {
-			return err
-		}
-		if err := e.admit(len(puts[s.Count].Data)); err != nil {
-			return err
-		}
-	}
-}
-
 // put puts the first items of puts to q and its fanout children, at least one unless that is refused,
-// and returns how many. Only the first is looked at closely: it may need a chunk, or others to
+// and adds them to s. Only the first is looked at closely: it may need a chunk, or others to
 // leave. Those that follow it need neither. Fanout children may have an item that q refuses. The caller
 // holds the shard's mutex, and the engine has admitted the first.
-func (e *Engine) put(q *queue, now Time, puts []PutRequest) (n int, t Ticket, err error) {
+func (e *Engine) put(q *queue, now Time, puts []PutRequest, s *Stored) (err error) {
 	p, sh := &puts[0], q.shard
 	if err := q.admitEnqueue(p.ClientID); err != nil {
-		return 0, Ticket{}, err
+		return err
 	}
 	sh.targets = sh.targets[:0]
 	sweep := int64(sweepBatch)
 	passesOn := q.opts.FanoutOnly && !q.isChild()
 	if q.family != nil {
 		if sweep, err = e.putToChildren(q, now, p); err != nil {
-			return 0, Ticket{}, err
+			return err
 		}
 	}
 	if err = e.makeRoom(q, now, len(p.Data), sweep); err != nil && len(sh.targets) == 0 {
-		return 0, Ticket{}, err
+		return err
 	}
 	switch {
 	case err != nil:
@@ -156,12 +146,12 @@ func (e *Engine) put(q *queue, now Time, puts []PutRequest) (n int, t Ticket, er
 	if q.family != nil || passesOn || e.journal.Full() || len(sh.moves) > 0 {
 		puts = puts[:1] // every queue, or the room that is left, is looked at for each; what expired comes before it
 	}
-	n, t = e.add(sh, now, puts, now, record.Destination{})
+	n := e.add(sh, now, puts, now, record.Destination{}, &s.Ticket)
 	sh.puts += int64(n * len(sh.targets))
-	if err != nil {
-		n = 0
+	if err == nil {
+		s.Count += n
 	}
-	return n, t, err
+	return err
 }
 
 // putToChildren names the fanout children of q that take p in the shard's targets, and returns how many
