@@ -29,7 +29,7 @@ const (
 const (
 	EventLoopGnet    = "gnet"  // the reactor of gnet
 	EventLoopEpoll   = "epoll" // calls of epoll
-	DefaultEventLoop = EventLoopEpoll
+	DefaultEventLoop = EventLoopGnet
 )
 
 // Options configure a [Server]. Zero means the default of a field, where it has one.
@@ -133,7 +133,7 @@ func (o Options) withDefaults() Options {
 }
 
 // Descriptors returns how many descriptors a server with these options has open beside those that
-// MaxConnections and MaxLingering allow: two for each loop, or three with gnet, two for what waits for slow
+// MaxConnections and MaxLingering allow: three for each loop, or two with epoll, two for what waits for slow
 // readers, and two for each port, one of them for a connection that is refused or changes hands.
 func (o Options) Descriptors() int {
 	setDefault(&o.EventLoop, DefaultEventLoop)

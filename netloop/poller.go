@@ -58,10 +58,6 @@ const (
 	endEvents  = unix.EPOLLRDHUP | failEvents
 )
 
-// briefWait is, in milliseconds, how long a loop without events keeps its processor: less than the
-// 10 after which the scheduler would want it back.
-const briefWait = 8
-
 // bell is an event descriptor that ends a wait. Any goroutine may ring it, at any time.
 type bell struct {
 	rung atomic.Bool // and not heard yet
@@ -92,6 +88,13 @@ func (b *bell) ring() {
 		one := [8]byte{1}
 		unix.Write(b.fd, one[:]) // fails only after 2^64 rings
 	}
+}
+
+// silence reads what a ring has written, for a poller that also asks whether the descriptor is readable.
+// It comes before heard, so that nobody writes meanwhile.
+func (b *bell) silence() {
+	var rings [8]byte
+	unix.Read(b.fd, rings[:])
 }
 
 // heard is called when a wait has reported the bell, before the turn that it is to begin.

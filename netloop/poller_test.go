@@ -1,6 +1,7 @@
 package netloop
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -231,11 +232,77 @@ func TestPollerRingAfterClose(t *testing.T) {
 	})
 }
 
+// However many sockets there are, and whichever of them are muted or removed, one turn reports each that has
+// something, once, and no other.
+func TestPollerSockets(t *testing.T) {
+	onEventLoops(t, func(t *testing.T, eventLoop string) {
+		seed := rand.Uint64()
+		t.Logf("seed %d", seed)
+		random := rand.New(rand.NewPCG(seed, 0))
+		p := startPoller(t, eventLoop)
+		type socket struct {
+			ours, peer           int
+			added, muted, unread bool
+		}
+		var sockets [fewSockets + 3]socket
+		for i := range sockets {
+			sockets[i].ours, sockets[i].peer = socketPair(t)
+		}
+		p.ring()
+		p.turn()
+		var buf [1 << 10]byte
+		for step := range 300 {
+			s := &sockets[random.IntN(len(sockets))]
+			switch {
+			case !s.added:
+				if err := p.add(s.ours); err != nil {
+					t.Fatal(err)
+				}
+				s.added, s.muted = true, false
+			case random.IntN(3) > 0:
+				if s.muted = !s.muted; s.muted {
+					p.mute(s.ours)
+				} else {
+					p.unmute(s.ours)
+				}
+			default:
+				p.remove(s.ours)
+				s.added = false
+			}
+			for i := range sockets {
+				if s := &sockets[i]; random.IntN(2) == 0 {
+					unix.Write(s.peer, []byte("x"))
+					s.unread = true
+				}
+			}
+			var want []int
+			for i := range sockets {
+				if s := &sockets[i]; s.added && !s.muted && s.unread {
+					want = append(want, s.ours)
+				}
+			}
+			if len(want) == 0 {
+				p.ring()
+			}
+			got := slices.Sorted(slices.Values(p.turn()))
+			if !slices.Equal(got, slices.Sorted(slices.Values(want))) {
+				t.Fatalf("step %d: a turn of %v, want %v", step, got, want)
+			}
+			for i := range sockets {
+				if s := &sockets[i]; s.added && !s.muted && s.unread {
+					receiveNow(s.ours, buf[:])
+					s.unread = false
+				}
+			}
+		}
+	})
+}
+
 // TestReactorDescriptor tests that the descriptor of gnet's reactor is found: a new version of gnet may
 // keep it elsewhere. Then reactorDescriptor has to look there, or every turn costs more.
 func TestReactorDescriptor(t *testing.T) {
 	p := startPoller(t, EventLoopGnet).poller.(*gnetPoller)
-	if p.set[0].Fd < 0 {
+	if p.watched.reactor[0].Fd < 0 {
 		t.Fatal("the reactor's epoll descriptor is not where reactorDescriptor looks for it")
 	}
 	ours, peer := socketPair(t)
@@ -243,7 +310,7 @@ func TestReactorDescriptor(t *testing.T) {
 		t.Fatal(err)
 	}
 	unix.Write(peer, []byte("x"))
-	if n, err := unix.Poll(p.set[:], 0); n != 1 || err != nil {
+	if n, err := unix.Poll(p.watched.reactor[:], 0); n != 1 || err != nil {
 		t.Errorf("poll of the reactor with an event = %d, %v, want 1", n, err)
 	}
 }
@@ -251,7 +318,7 @@ func TestReactorDescriptor(t *testing.T) {
 // TestReactorWithoutDescriptor tests that the loop works without.
 func TestReactorWithoutDescriptor(t *testing.T) {
 	p := startPoller(t, EventLoopGnet)
-	p.poller.(*gnetPoller).set[0].Fd = -1
+	p.poller.(*gnetPoller).watched.reactor[0].Fd = -1
 	ours, peer := socketPair(t)
 	if err := p.add(ours); err != nil {
 		t.Fatal(err)

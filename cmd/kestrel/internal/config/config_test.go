@@ -39,7 +39,7 @@ func TestConfigDefaults(t *testing.T) {
 		t.Errorf("engine options = %+v, want %+v", c.Engine, want)
 	}
 	if n := c.Net; n.Memcache != "127.0.0.1:22133" || n.StatusFile != "kestrel-data/status" ||
-		n.MaxOpenReads != 1 || n.Loops != 0 || n.EventLoop != "epoll" || n.ClientTimeout != 0 ||
+		n.MaxOpenReads != 1 || n.Loops != 0 || n.EventLoop != "gnet" || n.ClientTimeout != 0 ||
 		n.DefaultStatus != netloop.Up {
 		t.Errorf("server options = %+v", n)
 	}
@@ -76,7 +76,7 @@ status_file = "/s"
 default_status = "readonly"
 status_change_grace_period = "7d"
 loops = 3
-event_loop = "GNET"
+event_loop = "EPOLL"
 log_level = "WARN"
 log_format = "json"
 `)
@@ -91,7 +91,7 @@ log_format = "json"
 		t.Errorf("engine options = %+v, want %+v", e, want)
 	}
 	if want := (netloop.Options{
-		Memcache: "[::1]:11211", Text: "[::1]:4444", Backlog: 100, Loops: 3, EventLoop: "gnet", MaxOpenReads: 100,
+		Memcache: "[::1]:11211", Text: "[::1]:4444", Backlog: 100, Loops: 3, EventLoop: "epoll", MaxOpenReads: 100,
 		ClientTimeout: 90 * time.Minute, MaxConnections: 1000, RefuseReadsOver: 800,
 		RefuseWritesOver: 700, TraceSessions: true,
 		StatusFile: "/s", DefaultStatus: netloop.ReadOnly, StatusGrace: 7 * 24 * time.Hour,

@@ -206,7 +206,7 @@ func processOptions() []Option[Config] {
 		},
 	}, {
 		Key: "event_loop", Flag: "event-loop",
-		Help: "how event loops wait: epoll calls, or the reactor of gnet",
+		Help: "how event loops wait: the reactor of gnet, or epoll calls",
 		At: func(c *Config) Value {
 			return choiceValue{&c.Net.EventLoop, []string{netloop.EventLoopGnet, netloop.EventLoopEpoll}}
 		},
