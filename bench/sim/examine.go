@@ -71,6 +71,8 @@ func (l *ledger) settle(e *entry) {
 		e.state = here
 		l.live[e.queue] += int64(len(l.items[e.n].data))
 	case e.put == refused:
+	case e.state == gone && l.stepped && l.mayHaveExpired(e) && l.set.For(e.queue).ExpireTo == "":
+		e.state = maybe // its removal may be undone, and the clock hide it until it is set back
 	case e.put < found: // it may still be in doubt: a cut may bring a torn write back
 		e.put, e.lost = unsure, false
 		e.state = maybe
@@ -139,8 +141,7 @@ func (l *ledger) examineLosses(queue string, how crash) {
 		if e.put != confirmed && e.put != found || e.state != here || e.lost {
 			continue
 		}
-		at := l.expiry(e, e.started)
-		mayExpire := !at.IsZero() && at.Before(l.now())
+		mayExpire := l.mayHaveExpired(e)
 		switch {
 		case o.DiscardOldWhenFull && o.MaxItems < 1<<20:
 		case !o.KeepJournal || l.toggling && queue == "journal":

@@ -84,6 +84,7 @@ type ledger struct {
 	frozen    bool                             // the process is dead: what is said now was never heard
 	stopping  bool                             // the server gives open reads back by itself
 	children  bool                             // fan+1 exists
+	stepped   bool                             // the server's clock is set: nobody knows when what expires
 	problems  []problem
 	delivered int
 	bytes     atomic.Int64 // of all items ever given to a put, for each queue; for any goroutine
@@ -266,9 +267,9 @@ func (l *ledger) handedOut(c *caller, queue string, data []byte, began time.Time
 	case e.holder != nil && e.holder != c && !l.mayTimeOut(e.queue) && !l.stopping:
 		l.violate("open", "%v is open, and was delivered by a request of %s", e, since(began))
 	}
-	if at := l.expiry(e, e.ended); e.put == confirmed && !at.IsZero() && e.queue == queue &&
-		at.Add(clockTime).Before(began) {
-		l.violate("expired", "%v expired at %s, and was delivered by a request of %s", e, since(at), since(began))
+	if e.put == confirmed && e.queue == queue && l.hasExpired(e, began) {
+		l.violate("expired", "%v expired at %s, and was delivered by a request of %s", e,
+			since(l.expiry(e, e.ended)), since(began))
 	}
 	e.touched = now
 	if forGood {
@@ -323,6 +324,18 @@ func (l *ledger) expiry(e *entry, put time.Time) time.Time {
 		return time.Time{}
 	}
 	return put.Add(life)
+}
+
+// hasExpired reports whether an item that was put had expired at a time, for certain. The caller holds mu.
+func (l *ledger) hasExpired(e *entry, t time.Time) bool {
+	at := l.expiry(e, e.ended)
+	return !at.IsZero() && !l.stepped && at.Add(clockTime).Before(t)
+}
+
+// mayHaveExpired reports whether it may have expired by now. The caller holds mu.
+func (l *ledger) mayHaveExpired(e *entry) bool {
+	at := l.expiry(e, e.started)
+	return !at.IsZero() && (l.stepped || at.Before(l.now()))
 }
 
 // confirming begins to remove an open read.

@@ -29,11 +29,13 @@ func (o *options) build(ctx context.Context) (*program, error) {
 		return nil, err
 	}
 	p := &program{filepath.Join(dir, "worker"), dir}
-	args := []string{"build", "-tags", "faketime", "-o", p.path}
-	if o.overlay != "" {
-		args = append(args, "-overlay", o.overlay)
+	overlay, err := o.clockOverlay(ctx, dir)
+	if err != nil {
+		os.RemoveAll(dir)
+		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, "go", append(args, "github.com/kestrelmq/kestrel/bench/sim")...)
+	cmd := exec.CommandContext(ctx, "go", "build", "-tags", "faketime", "-overlay", overlay, "-o", p.path,
+		"github.com/kestrelmq/kestrel/bench/sim")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // with cgo, fake time stands still
 	if out, err := cmd.CombinedOutput(); err != nil {
 		os.RemoveAll(dir)

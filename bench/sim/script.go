@@ -37,11 +37,16 @@ type Config struct {
 type Phase struct {
 	Clients []Client
 	Faults  []Fault       `json:",omitempty"`
+	Steps   []Step        `json:",omitempty"`
 	Length  time.Duration // at most: then the process ends
 	Rest    bool          // the clients come to an end before, and nothing else may go on
 	End     End
 	Cut     segmenttest.CutOptions
 }
+
+// Step sets the clock of the server, some time after the step before: it is off by so much from then on.
+// Timers, and what is timed by a clock that nobody can set, go on.
+type Step struct{ After, Off time.Duration }
 
 // End is how a process ends.
 type End string
@@ -97,6 +102,7 @@ type generator struct {
 	s      Script
 	names  []string
 	calm   bool // no faults
+	steps  bool // of the clock
 	fonds  map[string]int
 	think  []time.Duration
 	size   int   // bytes of items, about
@@ -251,6 +257,7 @@ func (g *generator) fond() {
 		g.fonds[opReload] = 0
 	}
 	g.calm = g.chance(2)
+	g.steps = g.chance(4)
 	g.think = []time.Duration{0, time.Millisecond, pick(g, 0, 20*time.Millisecond, 500*time.Millisecond)}
 }
 
@@ -268,10 +275,22 @@ func (g *generator) phase() Phase {
 			p.Faults = append(p.Faults, g.fault())
 		}
 	}
+	for g.steps && !g.chance(4) {
+		p.Steps = append(p.Steps, g.step())
+	}
 	for range 1 + g.IntN(pick(g, 3, 8)) {
 		p.Clients = append(p.Clients, g.client())
 	}
 	return p
+}
+
+// step makes up when the clock is set, and by how much it is off then: seconds, hours or days, fast or slow.
+func (g *generator) step() Step {
+	unit := pick(g, time.Second, time.Hour, 24*time.Hour)
+	return Step{
+		After: time.Duration(g.Int64N(int64(pick(g, time.Millisecond, 50*time.Millisecond, 2*time.Second)))),
+		Off:   unit * time.Duration(g.IntN(61)-30),
+	}
 }
 
 func (g *generator) fault() Fault {

@@ -33,8 +33,7 @@ func (l *ledger) flushing(queue string, open bool) *sweeping {
 		if e.put == refused || e.lost || e.state == gone {
 			continue
 		}
-		at := l.expiry(e, e.ended)
-		if o.ExpireTo != "" && !open && e.put >= found && !at.IsZero() && at.Add(clockTime).Before(s.began) {
+		if o.ExpireTo != "" && !open && e.put >= found && l.hasExpired(e, s.began) {
 			e.flushed = true // it goes elsewhere
 			continue
 		}
@@ -66,8 +65,7 @@ func (l *ledger) sweep(s *sweeping, ok bool) {
 		if e.touched.IsZero() {
 			untouched = true
 		}
-		late := l.expiry(e, e.started)
-		expires := o.ExpireTo != "" && !late.IsZero() && late.Before(l.now()) // it may be there already
+		expires := o.ExpireTo != "" && l.mayHaveExpired(e) // it may be there already
 		sure := ok && !expires && !busy && !s.busy && e.state == here && e.queue == s.queue && e.put == confirmed && e.ended.Before(s.began) &&
 			e.touched.Before(s.began) && untouched && !(e.holder != nil && !s.open)
 		if s.open {

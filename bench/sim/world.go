@@ -63,11 +63,15 @@ const dataDir = "data"
 func simulate(s Script, skip map[string]bool, trace bool) ([]problem, Figures) {
 	w := &world{script: s, ledger: newLedger(s.Settings[0]), fs: segmenttest.New(), skip: skip}
 	w.log = slog.New(slog.DiscardHandler)
+	for _, p := range s.Phases {
+		w.ledger.stepped = w.ledger.stepped || len(p.Steps) > 0
+	}
 	if trace {
 		w.log = slog.New(slog.NewTextHandler(logEvents{}, nil))
 		w.ledger.traced = func(format string, args ...any) { fmt.Fprintf(logEvents{}, format+"\n", args...) }
 	}
 	began := time.Now()
+	setClock(0)
 	for i := range s.Phases {
 		w.note("phase", "number", i, "end", s.Phases[i].End)
 		if !w.phase(i) || w.failed() {
@@ -120,6 +124,7 @@ func (w *world) phase(i int) bool {
 		w.callers.Wait()
 		close(clients)
 	}()
+	stepped := w.stepClock(p.Steps)
 	watch := w.watch()
 	limit := time.NewTimer(p.Length)
 	select {
@@ -135,6 +140,7 @@ func (w *world) phase(i int) bool {
 		w.rest()
 	}
 	watch()
+	stepped()
 	w.checkWrites()
 	how := w.end(p)
 	<-clients
@@ -225,6 +231,28 @@ func (w *world) reload(n int) {
 	w.ledger.reloading()
 	err := w.engine.Reload(w.script.Settings[n])
 	w.ledger.reloaded(w.script.Settings[n], err == nil)
+}
+
+// stepClock sets the clock of the server as steps say, until the function that it returns is called. What
+// it was set to last holds for the processes that come.
+func (w *world) stepClock(steps []Step) (stop func()) {
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for _, s := range steps {
+			select {
+			case <-done:
+				return
+			case <-time.After(s.After):
+				w.note("the clock is set", "off", s.Off)
+				setClock(s.Off)
+			}
+		}
+	}()
+	return func() {
+		close(done)
+		<-ended
+	}
 }
 
 // idle waits until callers that are in the middle of something have had their time.
