@@ -12,7 +12,7 @@ ROUGH       ?= 5m
 SIM         ?= 10m
 
 # Packages whose tests run goroutines against each other.
-CONCURRENT = ./segment/... ./engine/... ./netloop/... ./loadtest/...
+CONCURRENT = ./segment/... ./engine/... ./netloop/... ./loadtest/... ./client/...
 
 .PHONY: help build run test lab race race-all e2e clients crash hostile controls sim soak fuzz bench bench-backlog bench-idle bench-peers bench-profile cover lint check clean
 

@@ -40,6 +40,9 @@ var mayImport = map[string]string{
 	"netloop":       "codec/memcache codec/text codec/thrift engine engine/histogram segment segment/segmenttest",
 	"netloop/admin": "engine engine/histogram netloop segment/segmenttest",
 
+	"client":               "client/internal/wire codec/memcache engine netloop",
+	"client/internal/wire": "codec/memcache",
+
 	"cmd/kestrel": "cmd/kestrel/internal/cli cmd/kestrel/internal/clitest cmd/kestrel/internal/config" +
 		" cmd/kestrel/internal/journalcmd cmd/kestrel/internal/loadcmd cmd/kestrel/internal/scalaconfig" +
 		" codec/memcache codec/oldjournal engine netloop netloop/admin",

@@ -1,0 +1,31 @@
+package client
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// Backoff is how long to wait after failures that follow each other: First, then twice as long
+// each time, up to Most; each by chance up to a quarter shorter, so that many clients do not come
+// back at once.
+type Backoff struct {
+	First time.Duration
+	Most  time.Duration
+}
+
+// after returns the time to wait behind the n-th failure; n is at least 1.
+func (b Backoff) after(n int) time.Duration {
+	wait := b.First
+	for range n - 1 {
+		if wait >= b.Most/2 {
+			wait = b.Most
+			break
+		}
+		wait *= 2
+	}
+	wait = min(wait, b.Most)
+	if wait < 4 {
+		return wait
+	}
+	return wait - rand.N(wait/4)
+}

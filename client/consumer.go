@@ -1,0 +1,345 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/kestrelmq/kestrel/client/internal/wire"
+)
+
+const (
+	// maxCover is how many servers are asked at the same time for nobody in particular: of more, each
+	// has its turn.
+	maxCover = 16
+	// holdSurplus is how long an item that nobody wants yet is held before it is given back.
+	holdSurplus = 250 * time.Millisecond
+	// keepSlot is how long a connection that is not used is kept.
+	keepSlot = 30 * time.Second
+)
+
+// A Consumer takes items of one queue tentatively from all servers of the read set: each is
+// delivered again, here or elsewhere, unless it is confirmed.
+//
+// While somebody waits in Next, every server has a blocking get of the consumer, and what comes is
+// handed out in the order in which it comes. So items of all servers get their share, and one that
+// arrives anywhere is there at once. A server that has just had an item has as many more gets as
+// there are callers of Next. Each get has a connection of its own until its item is confirmed: that
+// is all that servers with max_open_transactions 1, the default, allow.
+//
+// So a consumer holds, beyond what Next has handed out, at most one item for each server and for
+// each call of Next that has ended. What nobody asks for within a quarter of a second it gives
+// back. With more than 16 servers, and more than callers of Next, servers take turns.
+//
+// A server that leaves the read set has nothing new opened; what is open is ended there as usual.
+// All methods may be called from any goroutine.
+type Consumer struct {
+	// Immutable.
+	client *Client
+	queue  string
+	name   []byte          // as the protocol has it
+	ctx    context.Context // ends with Close, and with the client
+	cancel context.CancelCauseFunc
+
+	mu sync.Mutex
+	// Guarded by mu. Client.mu may be taken inside it, never the other way round.
+	closed   bool
+	stations []*station // of the read set
+	turn     int        // where in stations the next round begins
+	waiters  []*waiter  // calls of Next, in line
+	ready    []*Delivery
+	lastErr  error // why a server failed last; nil since one answered
+}
+
+// waiter is a call of Next. What it gets is sent under Consumer.mu, once it is out of line.
+type waiter struct{ got chan *Delivery }
+
+// Consume returns a consumer of a queue. Close it.
+func (c *Client) Consume(queue string) (*Consumer, error) {
+	name, err := wire.Name(queue)
+	if err != nil {
+		return nil, wordy("consume", queue, "", err)
+	}
+	k := &Consumer{client: c, queue: queue, name: name}
+	k.ctx, k.cancel = context.WithCancelCause(c.ctx)
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	c.mu.Lock()
+	closed := c.closed
+	c.consumers[k] = true
+	servers := c.members.Read
+	c.mu.Unlock()
+	if closed {
+		k.Close()
+		return nil, wordy("consume", queue, "", ErrClosed)
+	}
+	k.setServers(rotated(servers))
+	return k, nil
+}
+
+// Next waits for an item. When ctx ends it returns the cause, with why a server failed if one did.
+func (c *Consumer) Next(ctx context.Context) (*Delivery, error) {
+	c.mu.Lock()
+	switch {
+	case c.closed:
+		c.mu.Unlock()
+		return nil, wordy("get from", c.queue, "", ErrClosed)
+	case ctx.Err() != nil:
+		c.mu.Unlock()
+		return nil, wordy("get from", c.queue, "", cause(ctx))
+	}
+	if len(c.ready) > 0 {
+		d := c.ready[0]
+		c.ready = slices.Delete(c.ready, 0, 1)
+		d.surplus.Stop()
+		c.mu.Unlock()
+		return d, nil
+	}
+	w := &waiter{got: make(chan *Delivery, 1)}
+	c.waiters = append(c.waiters, w)
+	c.schedule()
+	c.mu.Unlock()
+	select {
+	case d := <-w.got:
+		return d, nil
+	case <-ctx.Done():
+		return nil, c.leaveLine(w, cause(ctx))
+	case <-c.ctx.Done():
+		return nil, c.leaveLine(w, ErrClosed)
+	}
+}
+
+// leaveLine ends a call of Next without an item. One that has just come is for others.
+func (c *Consumer) leaveLine(w *waiter, why error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if i := slices.Index(c.waiters, w); i >= 0 {
+		c.waiters = slices.Delete(c.waiters, i, i+1)
+	} else if d := <-w.got; d != nil {
+		c.handOut(d)
+	}
+	if c.lastErr != nil && !errors.Is(why, ErrClosed) {
+		why = fmt.Errorf("%w; the last that was heard: %w", why, c.lastErr)
+	}
+	return wordy("get from", c.queue, "", why)
+}
+
+// Close ends the consumer: calls of Next end with [ErrClosed], and items that nobody has taken are
+// given back. What Next has handed out can still be confirmed and aborted.
+func (c *Consumer) Close() {
+	c.client.mu.Lock()
+	delete(c.client.consumers, c)
+	c.client.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return
+	}
+	c.closed = true
+	for _, d := range c.ready {
+		d.surplus.Stop()
+		d.slot.conn.Close()
+	}
+	c.ready = nil
+	for _, st := range c.stations {
+		st.leave()
+	}
+	c.stations = nil
+	c.cancel(ErrClosed)
+}
+
+// setServers makes servers the read set.
+func (c *Consumer) setServers(servers []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return
+	}
+	c.stations = slices.DeleteFunc(c.stations, func(st *station) bool {
+		gone := !slices.Contains(servers, st.server)
+		if gone {
+			st.leave()
+		}
+		return gone
+	})
+	for _, server := range servers {
+		if !slices.ContainsFunc(c.stations, func(st *station) bool { return st.server == server }) {
+			c.stations = append(c.stations, &station{server: server})
+		}
+	}
+	c.schedule()
+}
+
+// schedule has servers asked for what is wanted; mu is held. Every server is asked by one get, or as
+// many in turn as may be, and those that had an item last share as many gets as there are callers.
+func (c *Consumer) schedule() {
+	wanted := len(c.waiters)
+	if wanted == 0 || c.closed || len(c.stations) == 0 {
+		return
+	}
+	now := time.Now()
+	limit := max(wanted, maxCover)
+	wait := longWait
+	if len(c.stations) > limit {
+		wait = turnWait
+	}
+	asked := 0
+	var had []*station // that had an item last
+	busy := 0          // gets under way there
+	for _, st := range c.stations {
+		asked += st.waiting
+		if st.hit && st.usable(now) {
+			had = append(had, st)
+			busy += st.waiting
+		}
+	}
+	for range len(c.stations) {
+		st := c.stations[c.turn%len(c.stations)]
+		if asked >= limit && !st.hit {
+			break // the next round goes on with this one
+		}
+		c.turn++
+		if st.waiting == 0 && st.usable(now) {
+			if !c.issue(st, wait) {
+				return
+			}
+			asked++
+			if st.hit {
+				busy++
+			}
+		}
+	}
+	for ; busy < wanted && len(had) > 0; busy++ {
+		least := had[0]
+		for _, st := range had {
+			if st.waiting < least.waiting {
+				least = st
+			}
+		}
+		if !c.issue(least, wait) {
+			return
+		}
+	}
+}
+
+// issue has a slot of a station ask for an item; mu is held. It returns false if the client has been
+// closed.
+func (c *Consumer) issue(st *station, wait time.Duration) bool {
+	var s *slot
+	if n := len(st.idle); n > 0 {
+		s = st.idle[n-1]
+		st.idle = st.idle[:n-1]
+	} else {
+		s = &slot{consumer: c, station: st, orders: make(chan time.Duration, 1), quit: make(chan struct{})}
+		if !c.client.spawn(s.run) {
+			return false
+		}
+		st.slots = append(st.slots, s)
+	}
+	st.waiting++
+	s.asking = true
+	s.orders <- wait
+	return true
+}
+
+// handOut gives a delivery to whoever is first in line, or holds it for a while; mu is held.
+func (c *Consumer) handOut(d *Delivery) {
+	switch {
+	case c.closed:
+		d.slot.conn.Close()
+	case len(c.waiters) > 0:
+		w := c.waiters[0]
+		c.waiters = slices.Delete(c.waiters, 0, 1)
+		w.got <- d
+		c.schedule()
+	default:
+		c.ready = append(c.ready, d)
+		d.surplus = time.AfterFunc(holdSurplus, func() { c.giveBack(d) })
+	}
+}
+
+// giveBack returns an item that nobody has asked for.
+func (c *Consumer) giveBack(d *Delivery) {
+	c.mu.Lock()
+	i := slices.Index(c.ready, d)
+	if i >= 0 {
+		c.ready = slices.Delete(c.ready, i, i+1)
+	}
+	c.mu.Unlock()
+	if i >= 0 {
+		d.begin(abortIt)
+	}
+}
+
+// failed notes that a server failed a slot, which is at its end.
+func (c *Consumer) failed(s *slot, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	st := s.station
+	st.remove(s)
+	if c.closed || st.leaving || c.ctx.Err() != nil {
+		return
+	}
+	c.lastErr = &Error{Op: "get from", Queue: c.queue, Server: st.server, Err: plain(err)}
+	st.hit = false
+	now := time.Now()
+	if !st.usable(now) {
+		return // another slot has said so
+	}
+	st.fails++
+	if st.fails == 1 {
+		c.client.opts.Logger.Warn("a server gives no items", "server", st.server, "queue", c.queue, "error", err)
+	}
+	pause := c.client.opts.Backoff.after(st.fails)
+	st.until = now.Add(pause)
+	time.AfterFunc(pause, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.schedule()
+	})
+}
+
+// answered notes that a server has answered a get of a slot, by a delivery or by none.
+func (c *Consumer) answered(s *slot, d *Delivery) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	st := s.station
+	st.waiting--
+	s.asking = false
+	st.hit = d != nil
+	if st.fails > 0 {
+		c.client.opts.Logger.Info("a server gives items again", "server", st.server, "queue", c.queue)
+	}
+	st.fails = 0
+	c.lastErr = nil
+	if d != nil {
+		c.handOut(d)
+	}
+}
+
+// free has a slot wait for its next order. It returns false if there will be none.
+func (c *Consumer) free(s *slot) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || s.station.leaving {
+		s.station.remove(s)
+		return false
+	}
+	s.station.idle = append(s.station.idle, s)
+	c.schedule()
+	return true
+}
+
+// retire ends a slot that has waited for an order for long. It returns false if one has come.
+func (c *Consumer) retire(s *slot) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !slices.Contains(s.station.idle, s) {
+		return false
+	}
+	s.station.remove(s)
+	return true
+}

@@ -1,0 +1,141 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/kestrelmq/kestrel/codec/memcache"
+)
+
+// A Delivery is an item that a [Consumer] has opened: it is out of the queue until it is confirmed,
+// aborted or lost. Its methods may be called from any goroutine.
+type Delivery struct {
+	Item
+	Queue  string
+	Server string // host:port, that has the item
+
+	slot    *slot
+	surplus *time.Timer   // gives it back while nobody has taken it; set under Consumer.mu
+	ended   chan struct{} // closed when result is final
+	lost    chan struct{} // closed when the item is lost
+
+	mu sync.Mutex
+	// Guarded by mu.
+	state  deliveryState
+	result error // of the confirm or abort; valid once ended is closed
+	lostBy error
+}
+
+// deliveryState is where a delivery is in its life.
+//
+//	open   -> ending   Confirm, Abort
+//	open   -> gone     the connection ended
+//	ending -> gone     the server has answered, or the connection ended before
+type deliveryState uint8
+
+const (
+	stateOpen deliveryState = iota
+	stateEnding
+	stateGone
+)
+
+// ending is a way to end a delivery.
+type ending struct {
+	verb    string
+	options memcache.GetOptions
+}
+
+var (
+	confirmIt = ending{"confirm", memcache.GetOptions{Close: true}}
+	abortIt   = ending{"abort", memcache.GetOptions{Abort: true}}
+)
+
+func newDelivery(s *slot, item Item) *Delivery {
+	return &Delivery{
+		Item: item, Queue: s.consumer.queue, Server: s.station.server, slot: s,
+		ended: make(chan struct{}), lost: make(chan struct{}),
+	}
+}
+
+// Confirm says that the item is done with: it is gone for good. An error wraps
+//
+//   - [ErrLost] if the connection had ended before: the item is delivered again,
+//   - [ErrUnknownOutcome] if no answer came, or ctx ended before it: the item may be delivered again,
+//   - [ErrEnded] if the delivery was confirmed or aborted before.
+//
+// A server that has an open_transaction_timeout may have taken the item back without a word.
+func (d *Delivery) Confirm(ctx context.Context) error { return d.end(ctx, confirmIt) }
+
+// Abort gives the item back to the head of its queue, for whoever comes next. That the connection is
+// lost is no error: the server has given it back already.
+func (d *Delivery) Abort(ctx context.Context) error {
+	err := d.end(ctx, abortIt)
+	if errors.Is(err, ErrLost) {
+		return nil
+	}
+	return err
+}
+
+// Lost returns a channel that is closed when the connection of the item ends before the item does:
+// the server then delivers it again, and Confirm will fail.
+func (d *Delivery) Lost() <-chan struct{} { return d.lost }
+
+func (d *Delivery) end(ctx context.Context, how ending) error {
+	if err := d.begin(how); err != nil {
+		return wordy(how.verb, d.Queue, d.Server, err)
+	}
+	select {
+	case <-d.ended:
+		return wordy(how.verb, d.Queue, d.Server, d.result)
+	case <-ctx.Done():
+		return wordy(how.verb, d.Queue, d.Server, unknown(cause(ctx)))
+	}
+}
+
+// begin sends the request that ends the delivery; the slot's goroutine reads the answer.
+func (d *Delivery) begin(how ending) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case d.state == stateEnding || d.state == stateGone && d.lostBy == nil:
+		return ErrEnded
+	case d.state == stateGone:
+		return fmt.Errorf("%w (%w)", ErrLost, plain(d.lostBy))
+	}
+	d.state = stateEnding
+	c := d.slot.consumer
+	deadline := time.Now().Add(c.client.opts.ReplyTimeout)
+	d.slot.conn.ReadUntil(deadline)
+	if err := d.slot.conn.Write(memcache.AppendGet(nil, c.name, how.options), deadline); err != nil {
+		d.slot.conn.Close() // the slot's goroutine then ends the delivery
+	}
+	return nil
+}
+
+// finish ends the delivery: err is nil if the server has answered, or why it is lost. It reports
+// whether the connection is still of use.
+func (d *Delivery) finish(err error) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	asked := d.state == stateEnding
+	d.state = stateGone
+	switch {
+	case err == nil && asked:
+	case err == nil: // an answer to nothing
+		d.lostBy = fmt.Errorf("%w: END was not asked for", ErrProtocol)
+		d.result = ErrLost
+	case asked:
+		d.lostBy = err
+		d.result = unknown(err)
+	default:
+		d.lostBy = err
+	}
+	close(d.ended)
+	if d.lostBy != nil {
+		close(d.lost)
+	}
+	return d.lostBy == nil
+}

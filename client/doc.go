@@ -1,0 +1,43 @@
+// Package client uses Kestrel servers from Go programs: one server, or many that each have queues of
+// their own.
+//
+// [Dial] makes a [Client]. It puts items, takes them, looks at queues and manages them. All of it
+// works with the memcache protocol, so servers of the same family answer too, as far as they know the
+// commands.
+//
+//	c, err := client.Dial(ctx, "kestrel://10.0.0.5,10.0.0.6", client.Options{})
+//	if err != nil {
+//		return err
+//	}
+//	defer c.Close()
+//	err = c.Put(ctx, "work", []byte("hello"), client.PutOptions{})
+//
+// # Putting
+//
+// [Client.Put] puts one item, [Client.PutAll] many at once. Each call goes to one server of the write
+// set; a server that fails is left alone for a while and asked again in the background. So order
+// holds within one server, and loosely over all. A put whose answer does not come may be stored or
+// not: the error wraps [ErrUnknownOutcome], and whether to try again is the caller's choice.
+//
+// # Taking
+//
+//   - A [Worker] is what most programs want: it calls a function for each item, some at a time,
+//     confirms an item when the function has succeeded, and gives it back when it has not.
+//   - A [Consumer] hands out items one by one, each to be confirmed or aborted.
+//   - [Client.Open] opens many items of one server at once, for programs that store batches.
+//   - [Client.Get] takes one item for good. What is on its way when the program dies is lost.
+//
+// Items that are opened come back when the program or its connection dies: nothing is lost, and what
+// was in hand may be delivered twice.
+//
+// # Servers
+//
+// An address lists servers. A [Source] reports them instead, and what changes: a server that leaves
+// the write set gets no more puts; of one that leaves the read set nothing new is taken, and what is
+// open there is ended as usual. When a source reports none, the client stays with those it has.
+//
+// # Errors
+//
+// An [*Error] says what failed, on which queue and server, and why. The sentinels of this package say
+// what a program can branch on.
+package client

@@ -1,0 +1,170 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"strings"
+	"time"
+
+	"github.com/kestrelmq/kestrel/client"
+)
+
+// Put an item, and take it for good.
+func Example() {
+	address, stop := client.ServeExample() // a server of this machine, for the example
+	defer stop()
+	ctx := context.Background()
+
+	c, err := client.Dial(ctx, address, client.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Put(ctx, "work", []byte("hello"), client.PutOptions{}); err != nil {
+		log.Fatal(err)
+	}
+	item, err := c.Get(ctx, "work", time.Second)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(string(item.Data))
+	_, err = c.Get(ctx, "work", 0)
+	fmt.Println(errors.Is(err, client.ErrEmpty))
+	// Output:
+	// hello
+	// true
+}
+
+// Handle items, two at a time. An item whose handler fails is delivered again.
+func ExampleWorker() {
+	address, stop := client.ServeExample()
+	defer stop()
+	ctx, cancel := context.WithCancel(context.Background()) // a program has signal.NotifyContext here
+	defer cancel()
+	c, err := client.Dial(ctx, address, client.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Put(ctx, "images", []byte("cat.png"), client.PutOptions{}); err != nil {
+		log.Fatal(err)
+	}
+
+	w := &client.Worker{
+		Client: c, Queue: "images", Handlers: 2,
+		Handle: func(ctx context.Context, d *client.Delivery) error {
+			fmt.Printf("resizing %s\n", d.Data)
+			cancel() // one is enough here
+			return nil
+		},
+	}
+	if err := w.Run(ctx); err != nil {
+		log.Fatal(err)
+	}
+	// Output: resizing cat.png
+}
+
+// Take items one by one, each tentatively.
+func ExampleConsumer() {
+	address, stop := client.ServeExample()
+	defer stop()
+	ctx := context.Background()
+	c, err := client.Dial(ctx, address, client.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Put(ctx, "work", []byte("resize image 7"), client.PutOptions{}); err != nil {
+		log.Fatal(err)
+	}
+
+	consumer, err := c.Consume("work")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer consumer.Close()
+	for i := range 2 {
+		d, err := consumer.Next(ctx)
+		if err != nil {
+			log.Fatal(err)
+		}
+		if i == 0 {
+			fmt.Printf("%s: not now\n", d.Data)
+			err = d.Abort(ctx) // the next to come gets it
+		} else {
+			fmt.Printf("%s: done\n", d.Data)
+			err = d.Confirm(ctx) // gone for good
+		}
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
+	// Output:
+	// resize image 7: not now
+	// resize image 7: done
+}
+
+// Put many items in one call, and see which are not stored.
+func ExampleClient_PutAll() {
+	address, stop := client.ServeExample()
+	defer stop()
+	ctx := context.Background()
+	c, err := client.Dial(ctx, address, client.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	items := [][]byte{[]byte("one"), []byte("two"), []byte("three")}
+	err = c.PutAll(ctx, "numbers", items, client.PutOptions{TTL: time.Hour})
+	var failed *client.BatchError
+	if errors.As(err, &failed) {
+		for i, err := range failed.Items {
+			switch {
+			case errors.Is(err, client.ErrUnknownOutcome):
+				fmt.Printf("%s may be there: put it again, if twice is better than not at all\n", items[i])
+			case err != nil:
+				fmt.Printf("%s is not there: %v\n", items[i], err)
+			}
+		}
+	}
+	fmt.Println(c.Stats(ctx)[0].Items, "items")
+	// Output: 3 items
+}
+
+// Store items in batches: what is opened together is confirmed together, once it is stored.
+func ExampleClient_Open() {
+	address, stop := client.ServeExample()
+	defer stop()
+	ctx := context.Background()
+	c, err := client.Dial(ctx, address, client.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	items := [][]byte{[]byte("a"), []byte("b"), []byte("c")}
+	if err := c.PutAll(ctx, "rows", items, client.PutOptions{}); err != nil {
+		log.Fatal(err)
+	}
+
+	var table strings.Builder
+	for {
+		batch, err := c.Open(ctx, "rows", 100, 0)
+		if errors.Is(err, client.ErrEmpty) {
+			break
+		}
+		if err != nil {
+			log.Fatal(err)
+		}
+		for _, item := range batch.Items {
+			table.Write(item.Data)
+		}
+		if err := batch.Confirm(ctx); err != nil {
+			log.Fatal(err)
+		}
+	}
+	fmt.Println(table.String())
+	// Output: abc
+}

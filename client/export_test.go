@@ -1,0 +1,4 @@
+package client
+
+// ServeExample runs a server for an example.
+var ServeExample = serveExample

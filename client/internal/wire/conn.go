@@ -1,0 +1,176 @@
+package wire
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kestrelmq/kestrel/codec/memcache"
+)
+
+const (
+	readSize = 16 << 10 // bytes of input that a connection keeps room for
+
+	// maxReply bounds one reply in bytes. Servers take items of 32 MiB; garbage may announce more.
+	maxReply = 64 << 20
+)
+
+// ErrReplyTooLarge says that a server announced a reply of more than 64 MiB. The connection is of
+// no further use.
+var ErrReplyTooLarge = errors.New("reply of more than 64 MiB")
+
+// A Dialer makes connections. The zero Dialer waits as long as the context of each call allows.
+type Dialer struct {
+	Timeout time.Duration // for one connection, TLS included; zero means no limit
+	TLS     *tls.Config   // nil: plain TCP
+}
+
+// Dial connects to addr, host:port.
+func (d Dialer) Dial(ctx context.Context, addr string) (*Conn, error) {
+	if d.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, d.Timeout)
+		defer cancel()
+	}
+	nc, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	c := &Conn{tcp: nc, stream: nc}
+	if d.TLS != nil {
+		secured := tls.Client(nc, configFor(d.TLS, addr))
+		if err := secured.HandshakeContext(ctx); err != nil {
+			nc.Close()
+			return nil, err
+		}
+		c.stream = secured
+	}
+	return c, nil
+}
+
+// configFor is config with the name of the server, which certificates are compared with.
+func configFor(config *tls.Config, addr string) *tls.Config {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil || config.ServerName != "" {
+		return config
+	}
+	config = config.Clone()
+	config.ServerName = host
+	return config
+}
+
+// Conn is one connection.
+type Conn struct {
+	tcp    net.Conn // the socket
+	stream net.Conn // what is said on it: the socket itself, or TLS
+
+	// Owned by the reader.
+	in         []byte
+	begin, end int // in[begin:end] has come and is not consumed
+}
+
+// Write sends p, until deadline at most.
+func (c *Conn) Write(p []byte, deadline time.Time) error {
+	if err := c.stream.SetWriteDeadline(deadline); err != nil {
+		return err
+	}
+	_, err := c.stream.Write(p)
+	return err
+}
+
+// ReadUntil sets the time at which a Read that waits fails; zero means never.
+func (c *Conn) ReadUntil(deadline time.Time) { c.stream.SetReadDeadline(deadline) }
+
+// Read waits for the next reply. The slices of r are valid until the next Read. An error means that
+// the connection is of no further use; io.EOF, that the server has closed it between two replies.
+func (c *Conn) Read(r *memcache.Reply) error {
+	for {
+		if c.begin < c.end {
+			n, err := memcache.DecodeReply(c.in[c.begin:c.end], r)
+			if err == nil {
+				c.begin += n
+				return nil
+			}
+			if err != memcache.ErrIncomplete {
+				return err
+			}
+			if r.Need > maxReply {
+				return ErrReplyTooLarge
+			}
+		}
+		if err := c.fill(); err != nil {
+			if err == io.EOF && c.begin < c.end {
+				return io.ErrUnexpectedEOF
+			}
+			return err
+		}
+	}
+}
+
+// fill receives more. The buffer doubles when it is full, so it grows with what has come and not
+// with what a server announces; it shrinks when all of it has been consumed.
+func (c *Conn) fill() error {
+	switch {
+	case c.begin == c.end && (c.in == nil || len(c.in) > readSize):
+		c.in, c.begin, c.end = make([]byte, readSize), 0, 0
+	case c.begin == c.end:
+		c.begin, c.end = 0, 0
+	case c.end == len(c.in) && c.begin > len(c.in)/2:
+		c.end = copy(c.in, c.in[c.begin:c.end])
+		c.begin = 0
+	case c.end == len(c.in):
+		grown := make([]byte, 2*len(c.in))
+		c.end = copy(grown, c.in[c.begin:c.end])
+		c.in, c.begin = grown, 0
+	}
+	n, err := c.stream.Read(c.in[c.end:])
+	c.end += n
+	if n > 0 {
+		return nil
+	}
+	return err
+}
+
+// Quiet reports whether the connection is as it should be between two requests: open, with nothing
+// to read. It does not wait.
+func (c *Conn) Quiet() bool {
+	if c.begin < c.end {
+		return false
+	}
+	sc, ok := c.tcp.(*net.TCPConn)
+	if !ok {
+		return true
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return false
+	}
+	quiet := false
+	err = raw.Control(func(fd uintptr) {
+		var b [1]byte
+		_, _, err := unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		quiet = err == unix.EAGAIN || err == unix.EWOULDBLOCK
+	})
+	return err == nil && quiet
+}
+
+// Close ends the connection, and whatever waits on it.
+func (c *Conn) Close() { c.stream.Close() }
+
+// Guard has the end of ctx close the connection. The function that it returns stops that, and
+// reports whether the connection is still open.
+func (c *Conn) Guard(ctx context.Context) (release func() bool) {
+	if ctx.Done() == nil {
+		return func() bool { return true }
+	}
+	return context.AfterFunc(ctx, c.Close)
+}
+
+// TimedOut reports whether err says that a deadline passed.
+func TimedOut(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }

@@ -1,0 +1,213 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kestrelmq/kestrel/codec/memcache"
+)
+
+const patience = 20 * time.Second
+
+// pair returns a connection, and the server's end of it.
+func pair(t *testing.T) (*Conn, *net.TCPConn) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c, err := Dialer{Timeout: patience}.Dial(context.Background(), l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	server, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Close() })
+	c.ReadUntil(time.Now().Add(patience))
+	return c, server.(*net.TCPConn)
+}
+
+// TestRead reads replies that come in pieces of every size, among them one that is larger than the
+// buffer and one behind it.
+func TestRead(t *testing.T) {
+	large := strings.Repeat("0123456789", 10_000)
+	stream := "STORED\r\n" + fmt.Sprintf("VALUE q 7 %d\r\n%s\r\nEND\r\n", len(large), large) + "END\r\nSTAT a b\r\n"
+	for _, piece := range []int{1, 7, 1000, 1 << 20} {
+		if piece == 1 && testing.Short() {
+			continue
+		}
+		c, server := pair(t)
+		go func() {
+			for rest := stream; rest != ""; {
+				n := min(piece, len(rest))
+				server.Write([]byte(rest[:n]))
+				rest = rest[n:]
+			}
+			server.Close()
+		}()
+		var r memcache.Reply
+		var got []string
+		for {
+			err := c.Read(&r)
+			if err != nil {
+				if err != io.EOF {
+					t.Errorf("pieces of %d: the end is %v, want EOF", piece, err)
+				}
+				break
+			}
+			got = append(got, fmt.Sprint(r.Kind, len(r.Data), string(r.Text)))
+		}
+		if want := "[STORED 0 VALUE 100000 END 0 STAT 0a b]"; fmt.Sprint(got) != want {
+			t.Errorf("pieces of %d: %v, want %v", piece, got, want)
+		}
+	}
+}
+
+func TestReadRefuses(t *testing.T) {
+	for _, tt := range []struct {
+		sent string
+		want error
+	}{
+		{"STOR", io.ErrUnexpectedEOF},
+		{"", io.EOF},
+		{"VALUE q 0 5\r\nhel", io.ErrUnexpectedEOF},
+		{"VALUE q 0 5\r\nhello, world", memcache.ErrBadReply},
+		{"VALUE q 0 2147483647\r\n", ErrReplyTooLarge},
+		{strings.Repeat("x", memcache.MaxReplyLine), memcache.ErrBadReply},
+	} {
+		c, server := pair(t)
+		go func() {
+			io.WriteString(server, tt.sent)
+			server.CloseWrite()
+		}()
+		var r memcache.Reply
+		if err := c.Read(&r); !errors.Is(err, tt.want) {
+			t.Errorf("%.40q: Read = %v, want %v", tt.sent, err, tt.want)
+		}
+		if max := 4 * (len(tt.sent) + readSize); len(c.in) > max {
+			t.Errorf("%.40q: a buffer of %d bytes for %d that came", tt.sent, len(c.in), len(tt.sent))
+		}
+	}
+}
+
+func TestQuiet(t *testing.T) {
+	c, server := pair(t)
+	if !c.Quiet() {
+		t.Error("a new connection is not quiet")
+	}
+	io.WriteString(server, "END\r\nEND\r\n")
+	var r memcache.Reply
+	if err := c.Read(&r); err != nil {
+		t.Fatal(err)
+	}
+	if c.Quiet() {
+		t.Error("a connection with a reply to read is quiet")
+	}
+	if err := c.Read(&r); err != nil {
+		t.Fatal(err)
+	}
+	if !c.Quiet() {
+		t.Error("a connection whose replies are read is not quiet")
+	}
+	server.Close()
+	for end := time.Now().Add(patience); c.Quiet(); {
+		if time.Now().After(end) {
+			t.Fatal("a connection that the server has closed is quiet")
+		}
+	}
+}
+
+func TestGuard(t *testing.T) {
+	c, _ := pair(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	if release := c.Guard(ctx); !release() {
+		t.Error("a guard that is released says that the connection is closed")
+	}
+	release := c.Guard(ctx)
+	cancel()
+	var r memcache.Reply
+	if err := c.Read(&r); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Read = %v, want ErrClosed", err)
+	}
+	if release() {
+		t.Error("the connection is said to be open")
+	}
+}
+
+func TestName(t *testing.T) {
+	name, err := Name("café+ü")
+	if err != nil || !bytes.Equal(name, []byte("caf\xe9+\xfc")) || Text(name) != "café+ü" {
+		t.Errorf("Name = %q, %v; back as %q", name, err, Text(name))
+	}
+}
+
+// TestTLS dials a server with a certificate that the client trusts, and one that it does not.
+func TestTLS(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{
+		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				io.WriteString(conn, "END\r\n")
+				io.Copy(io.Discard, conn)
+			}()
+		}
+	}()
+	roots := x509.NewCertPool()
+	roots.AddCert(parsed)
+	c, err := Dialer{Timeout: patience, TLS: &tls.Config{RootCAs: roots}}.Dial(context.Background(), l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	var r memcache.Reply
+	if err := c.Read(&r); err != nil || r.Kind != memcache.KindEnd {
+		t.Errorf("Read = %v, %v", r.Kind, err)
+	}
+	if _, err := (Dialer{TLS: new(tls.Config)}).Dial(context.Background(), l.Addr().String()); err == nil {
+		t.Error("a certificate that nobody has signed is trusted")
+	}
+}

@@ -1,0 +1,137 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+// changing is a Source that a test changes.
+type changing chan Members
+
+func (s changing) Watch(ctx context.Context, report func(Members)) error {
+	for {
+		select {
+		case m := <-s:
+			report(m)
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func TestParseAddress(t *testing.T) {
+	for _, tt := range []struct {
+		address string
+		want    []string
+	}{
+		{"kestrel://a:1,b:2", []string{"a:1", "b:2"}},
+		{"kestrel://a", []string{"a:22133"}},
+		{"kestrel://a/", []string{"a:22133"}},
+		{"10.0.0.5:22133,10.0.0.6", []string{"10.0.0.5:22133", "10.0.0.6:22133"}},
+		{"[::1]:5,[fe80::1]", []string{"[::1]:5", "[fe80::1]:22133"}},
+		{"", nil}, {"kestrel://", nil}, {"http://a", nil}, {"a:b", nil}, {"a:0", nil}, {"a:70000", nil},
+		{"a,,b", nil}, {"kestrel://user:secret@a", nil}, {"kestrel:///dir", nil}, {"a/b", nil}, {":22133", nil},
+	} {
+		got, err := ParseAddress(tt.address)
+		if !slices.Equal(got, tt.want) || (err == nil) != (tt.want != nil) {
+			t.Errorf("ParseAddress(%q) = %q, %v, want %q", tt.address, got, err, tt.want)
+		}
+	}
+	if _, err := Dial(context.Background(), "http://a", Options{}); err == nil {
+		t.Error("Dial takes an address with another scheme")
+	}
+}
+
+// TestMembersChange takes a server out of the write set, then out of the read set, and empties both.
+func TestMembersChange(t *testing.T) {
+	a, b := serve(t), serve(t)
+	source := make(changing, 1)
+	both := []string{a.addr, b.addr}
+	source <- Members{Write: both, Read: both}
+	c := dial(t, Options{Source: source}, "")
+	k := consume(t, c, "work")
+	put(t, dial(t, Options{}, a.addr), "work", "from a")
+	held := next(t, k, "from a")
+
+	change := func(m Members) {
+		t.Helper()
+		source <- m
+		want := m.clone()
+		if len(want.Write) == 0 {
+			want.Write = []string{b.addr}
+		}
+		if len(want.Read) == 0 {
+			want.Read = []string{b.addr}
+		}
+		for end := time.Now().Add(patience); fmt.Sprint(c.Members()) != fmt.Sprint(want); {
+			if time.Now().After(end) {
+				t.Fatalf("the members are %v, want %v", c.Members(), want)
+			}
+		}
+	}
+	change(Members{Write: both[1:], Read: both})
+	for range 50 {
+		put(t, c, "work", "x")
+	}
+	if s := b.engine.Stats(); s.TotalItems != 50 {
+		t.Errorf("the server of the write set has %d items, want 50", s.TotalItems)
+	}
+
+	put(t, dial(t, Options{}, a.addr), "work", "stays")
+	change(Members{Write: both[1:], Read: both[1:]})
+	for range 50 {
+		d := next(t, k, "x")
+		if d.Server != b.addr {
+			t.Fatalf("an item came from %s, which has left", d.Server)
+		}
+		if err := d.Confirm(within(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := held.Confirm(within(t)); err != nil {
+		t.Errorf("Confirm on a server that has left = %v", err)
+	}
+	change(Members{})
+	put(t, c, "work", "y")
+	d := next(t, k, "y")
+	if err := d.Confirm(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	change(Members{Write: both, Read: both})
+	next(t, k, "stays")
+}
+
+// failing is a Source that gives up.
+type failing struct{}
+
+func (failing) Watch(context.Context, func(Members)) error { return errors.New("no such path") }
+
+func TestSourceFails(t *testing.T) {
+	if _, err := Dial(within(t), "", Options{Source: failing{}}); err == nil || err.Error() != "find the servers: no such path" {
+		t.Errorf("Dial = %v", err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := Dial(ctx, "", Options{Source: make(changing)}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Dial = %v, want DeadlineExceeded", err)
+	}
+}
+
+func TestBackoff(t *testing.T) {
+	b := Backoff{First: 100 * time.Millisecond, Most: time.Second}
+	for n, want := range []time.Duration{1: 100, 2: 200, 3: 400, 4: 800, 5: 1000, 6: 1000, 100: 1000} {
+		if want == 0 {
+			continue
+		}
+		want *= time.Millisecond
+		for range 100 {
+			if got := b.after(n); got > want || got < want*3/4 {
+				t.Fatalf("after(%d) = %v, want %v or up to a quarter less", n, got, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,160 @@
+package client
+
+import (
+	"slices"
+	"time"
+
+	"github.com/kestrelmq/kestrel/client/internal/wire"
+	"github.com/kestrelmq/kestrel/codec/memcache"
+)
+
+// station is what a consumer has of one server. It is guarded by Consumer.mu.
+type station struct {
+	server  string
+	slots   []*slot
+	idle    []*slot   // of slots: those without an order
+	waiting int       // gets under way
+	hit     bool      // the last get had an item
+	fails   int       // in a row
+	until   time.Time // when the server may be asked again after a failure
+	leaving bool      // the server has left the read set, or the consumer is closed
+}
+
+func (st *station) usable(now time.Time) bool { return !st.leaving && !now.Before(st.until) }
+
+// remove takes a slot out, which is at its end.
+func (st *station) remove(s *slot) {
+	if s.asking {
+		s.asking = false
+		st.waiting--
+	}
+	same := func(other *slot) bool { return other == s }
+	st.slots = slices.DeleteFunc(st.slots, same)
+	st.idle = slices.DeleteFunc(st.idle, same)
+}
+
+// leave ends the slots that hold no item; the others end with their items.
+func (st *station) leave() {
+	st.leaving = true
+	for _, s := range st.idle {
+		close(s.quit)
+	}
+	st.idle = nil
+	for _, s := range st.slots {
+		if s.asking && s.conn != nil {
+			s.conn.Close() // an item on its way goes back
+		}
+	}
+}
+
+// slot is a connection of a consumer with one item at most. Its goroutine does all the reading, also
+// while an item is open: so the loss of the connection is noticed at once.
+type slot struct {
+	// Immutable.
+	consumer *Consumer
+	station  *station
+	orders   chan time.Duration // how long to wait for an item
+	quit     chan struct{}      // closed to end a slot without an order
+
+	// Guarded by Consumer.mu; the goroutine alone sets conn, and reads it without.
+	asking bool
+	conn   *wire.Conn
+}
+
+// run serves orders until the connection fails or is not needed any more.
+func (s *slot) run() {
+	release := func() bool { return true }
+	defer func() {
+		release()
+		if s.conn != nil {
+			s.conn.Close()
+		}
+	}()
+	unused := time.NewTimer(keepSlot)
+	defer unused.Stop()
+	for {
+		select {
+		case wait := <-s.orders:
+			if s.conn == nil || !s.conn.Quiet() {
+				release()
+				if !s.connect() {
+					return
+				}
+				release = s.conn.Guard(s.consumer.client.ctx)
+			}
+			if !s.get(wait) {
+				return
+			}
+		case <-unused.C:
+			if s.consumer.retire(s) {
+				return
+			}
+		case <-s.quit:
+			return
+		}
+		unused.Reset(keepSlot)
+	}
+}
+
+// connect makes a connection. It returns false if that failed, or is not wanted any more.
+func (s *slot) connect() bool {
+	c := s.consumer
+	if s.conn != nil {
+		s.conn.Close()
+	}
+	conn, err := c.client.dialer.Dial(c.ctx, s.station.server)
+	if err != nil {
+		c.failed(s, err)
+		return false
+	}
+	c.mu.Lock()
+	s.conn = conn
+	wanted := !s.station.leaving
+	if !wanted {
+		s.station.remove(s)
+	}
+	c.mu.Unlock()
+	return wanted
+}
+
+// get asks for an item, hands it out, and waits for its end. It returns false if the slot is at its
+// own.
+func (s *slot) get(wait time.Duration) bool {
+	c := s.consumer
+	deadline := time.Now().Add(c.client.opts.ReplyTimeout)
+	request := memcache.AppendGet(nil, c.name, memcache.GetOptions{Open: true, WaitMillis: millis(wait)})
+	s.conn.ReadUntil(deadline.Add(wait))
+	err := s.conn.Write(request, deadline)
+	var reply memcache.Reply
+	if err == nil {
+		err = s.conn.Read(&reply)
+	}
+	switch {
+	case err != nil:
+	case reply.Kind == memcache.KindEnd:
+		c.answered(s, nil)
+		return c.free(s)
+	case reply.Kind == memcache.KindValue:
+		d := newDelivery(s, itemOf(&reply))
+		s.conn.ReadUntil(time.Time{})
+		c.answered(s, d)
+		return s.hold(d, &reply)
+	default:
+		err = refusal(&reply)
+	}
+	c.failed(s, err)
+	return false
+}
+
+// hold waits until a delivery is confirmed or aborted, or lost.
+func (s *slot) hold(d *Delivery, reply *memcache.Reply) bool {
+	err := s.conn.Read(reply)
+	if err == nil && reply.Kind != memcache.KindEnd {
+		err = refusal(reply)
+	}
+	if !d.finish(err) {
+		s.consumer.failed(s, d.lostBy)
+		return false
+	}
+	return s.consumer.free(s)
+}

@@ -1,0 +1,216 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kestrelmq/kestrel/client/internal/wire"
+	"github.com/kestrelmq/kestrel/codec/memcache"
+)
+
+// QueueStats are the figures of one queue on one server. Counters begin at 0 with the process.
+type QueueStats struct {
+	Name  string
+	Items int64 // queued, without open reads
+	Bytes int64 // of their data
+	Age   time.Duration
+	// Age is how long ago the item removed last had been put: how far consumers are behind.
+
+	Waiters   int64 // readers that wait now
+	OpenReads int64 // items that are open now
+
+	Puts      int64 // items added
+	Opened    int64 // items that became open reads
+	Returned  int64 // items that came back from open reads
+	Expired   int64 // items
+	Discarded int64 // items dropped because the queue was full
+	Flushes   int64
+
+	MemoryBytes int64 // of the items that are in memory
+	DiskBytes   int64 // that the queue takes in the journal and in its backlog
+	Children    []string
+	Other       map[string]string // entries that are none of these, by name, as the server words them
+}
+
+// ServerStats are the figures of one server.
+type ServerStats struct {
+	Server string // host:port
+	Err    error  // why there are no figures; the rest is then zero
+
+	Version     string
+	Uptime      time.Duration
+	Items       int64 // in all queues
+	Bytes       int64
+	Connections int64
+	Puts        int64             // items put by clients
+	Gets        int64             // fetches
+	Other       map[string]string // further figures, by name, as the server words them
+
+	Queues []QueueStats // by name
+}
+
+// Stats returns the figures of every server, in the order of their names. A server that cannot be
+// asked says why in Err.
+//
+// It works with every server of the family that has STATS; one that has DUMP_STATS is asked that
+// too, because only there the names of queues are told beyond doubt.
+func (c *Client) Stats(ctx context.Context) []ServerStats {
+	servers := c.Members().all()
+	all := make([]ServerStats, len(servers))
+	done := make(chan struct{}, len(servers))
+	for i, server := range servers {
+		go func() {
+			all[i] = c.statsOf(ctx, server)
+			done <- struct{}{}
+		}()
+	}
+	for range servers {
+		<-done
+	}
+	return all
+}
+
+func (c *Client) statsOf(ctx context.Context, server string) ServerStats {
+	s := ServerStats{Server: server, Other: make(map[string]string)}
+	p := statsParser{server: &s}
+	err := c.ask(ctx, server, 0, memcache.AppendCommand(nil, memcache.OpStats, nil), func(r *memcache.Reply) (bool, error) {
+		switch r.Kind {
+		case memcache.KindStat:
+			name, value, _ := strings.Cut(wire.Text(r.Text), " ")
+			p.stat(name, value)
+			return true, nil
+		case memcache.KindEnd:
+			return false, nil
+		}
+		return false, refusal(r)
+	})
+	if err != nil {
+		return ServerStats{Server: server, Err: wordy("ask for statistics", "", server, err)}
+	}
+	s.Queues = p.queues
+	if dumped, err := c.dump(ctx, server); err == nil {
+		s.Queues = dumped
+	}
+	slices.SortFunc(s.Queues, func(a, b QueueStats) int { return strings.Compare(a.Name, b.Name) })
+	return s
+}
+
+// dump returns what DUMP_STATS says of the queues.
+func (c *Client) dump(ctx context.Context, server string) ([]QueueStats, error) {
+	var queues []QueueStats
+	err := c.ask(ctx, server, 0, memcache.AppendCommand(nil, memcache.OpDumpStats, nil), func(r *memcache.Reply) (bool, error) {
+		switch {
+		case r.Kind == memcache.KindEnd:
+			return false, nil
+		case r.Kind != memcache.KindText:
+			return false, refusal(r)
+		case bytes.HasPrefix(r.Text, []byte("queue '")):
+			name := bytes.TrimSuffix(bytes.TrimPrefix(r.Text, []byte("queue '")), []byte("' {"))
+			queues = append(queues, QueueStats{Name: wire.Text(name)})
+		case bytes.HasPrefix(r.Text, []byte("  ")) && len(queues) > 0:
+			name, value, _ := strings.Cut(strings.TrimSpace(wire.Text(r.Text)), "=")
+			queues[len(queues)-1].set(name, value)
+		}
+		return true, nil
+	})
+	return queues, err
+}
+
+// queueEntries are the entries of a queue, and where they go.
+var queueEntries = map[string]func(q *QueueStats) *int64{
+	"items":                 func(q *QueueStats) *int64 { return &q.Items },
+	"bytes":                 func(q *QueueStats) *int64 { return &q.Bytes },
+	"total_items":           func(q *QueueStats) *int64 { return &q.Puts },
+	"logsize":               func(q *QueueStats) *int64 { return &q.DiskBytes },
+	"expired_items":         func(q *QueueStats) *int64 { return &q.Expired },
+	"mem_items":             nil,
+	"mem_bytes":             func(q *QueueStats) *int64 { return &q.MemoryBytes },
+	"age":                   nil,
+	"discarded":             func(q *QueueStats) *int64 { return &q.Discarded },
+	"waiters":               func(q *QueueStats) *int64 { return &q.Waiters },
+	"open_transactions":     func(q *QueueStats) *int64 { return &q.OpenReads },
+	"transactions":          func(q *QueueStats) *int64 { return &q.Opened },
+	"canceled_transactions": func(q *QueueStats) *int64 { return &q.Returned },
+	"total_flushes":         func(q *QueueStats) *int64 { return &q.Flushes },
+	"journal_rewrites":      nil,
+	"journal_rotations":     nil,
+	"children":              nil,
+}
+
+// set notes one entry of a queue.
+func (q *QueueStats) set(name, value string) {
+	if name == "" {
+		return
+	}
+	number, err := strconv.ParseInt(value, 10, 64)
+	place := queueEntries[name]
+	switch {
+	case name == "age" && err == nil:
+		q.Age = time.Duration(number) * time.Millisecond
+	case name == "children" && value == "":
+	case name == "children":
+		q.Children = strings.Split(value, ",")
+	case place != nil && err == nil:
+		*place(q) = number
+	default:
+		if q.Other == nil {
+			q.Other = make(map[string]string)
+		}
+		q.Other[name] = value
+	}
+}
+
+// statsParser reads the lines of STATS. The name of a queue and that of an entry are joined by "_",
+// which both may contain: a line belongs to the queue of the line before it if it can.
+type statsParser struct {
+	server *ServerStats
+	queues []QueueStats
+}
+
+func (p *statsParser) stat(name, value string) {
+	if rest, ok := strings.CutPrefix(name, "queue_"); ok {
+		if n := len(p.queues); n > 0 {
+			entry, found := strings.CutPrefix(rest, p.queues[n-1].Name+"_")
+			if _, known := queueEntries[entry]; found && known {
+				p.queues[n-1].set(entry, value)
+				return
+			}
+		}
+		queue, entry := "", ""
+		for known := range queueEntries { // the shortest: a queue's first entry is "items"
+			q, found := strings.CutSuffix(rest, "_"+known)
+			if found && q != "" && (entry == "" || len(known) < len(entry)) {
+				queue, entry = q, known
+			}
+		}
+		if entry != "" {
+			p.queues = append(p.queues, QueueStats{Name: queue})
+			p.queues[len(p.queues)-1].set(entry, value)
+			return
+		}
+	}
+	number, _ := strconv.ParseInt(value, 10, 64)
+	s := p.server
+	switch name {
+	case "uptime":
+		s.Uptime = time.Duration(number) * time.Second
+	case "version":
+		s.Version = value
+	case "curr_items":
+		s.Items = number
+	case "bytes":
+		s.Bytes = number
+	case "curr_connections":
+		s.Connections = number
+	case "cmd_set":
+		s.Puts = number
+	case "cmd_get":
+		s.Gets = number
+	default:
+		s.Other[name] = value
+	}
+}

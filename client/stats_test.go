@@ -1,0 +1,111 @@
+package client
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestStats(t *testing.T) {
+	k := serve(t)
+	gone := rigged(t, silent)
+	gone.close()
+	c := dial(t, Options{}, k.addr, gone.addr)
+	one := dial(t, Options{}, k.addr)
+	put(t, one, "a_mem", "12345", "x")
+	put(t, one, "a+child", "y")
+	put(t, one, "a", "z")
+	all := c.Stats(within(t))
+	if len(all) != 2 {
+		t.Fatalf("Stats = %+v", all)
+	}
+	failed := 0
+	for _, s := range all {
+		if s.Server == gone.addr {
+			failed++
+			if s.Err == nil {
+				t.Errorf("a server that is away: %+v", s)
+			}
+			continue
+		}
+		if s.Err != nil || s.Items != 5 || s.Bytes != 9 || s.Version == "" || s.Puts != 4 || s.Connections < 1 {
+			t.Errorf("Stats = %+v", s)
+		}
+		var names []string
+		for _, q := range s.Queues {
+			names = append(names, fmt.Sprint(q.Name, q.Items, q.Bytes, q.Children))
+		}
+		if got, want := fmt.Sprint(names), "[a1 1 [a+child] a+child2 2 [] a_mem2 6 []]"; got != want {
+			t.Errorf("queues %s, want %s", got, want)
+		}
+	}
+	if failed != 1 {
+		t.Errorf("%d servers failed, want 1", failed)
+	}
+}
+
+// TestStatsWithoutDump tests a server that knows STATS alone.
+func TestStatsWithoutDump(t *testing.T) {
+	lines := strings.Join([]string{"STAT uptime 77", "STAT curr_items 3", "STAT pid 9",
+		"STAT queue_a_items 1", "STAT queue_a_mem_items 5", "STAT queue_a_logsize 10", "STAT queue_a_age 1500",
+		"STAT queue_a_mem_items 2", "STAT queue_b_c_items 3", "STAT queue_b_c_odd 3", "END", ""}, "\r\n")
+	r := rigged(t, func(_ int, conn net.Conn) {
+		for in := bufio.NewScanner(conn); in.Scan(); {
+			if in.Text() == "stats" {
+				fmt.Fprint(conn, lines)
+			} else {
+				fmt.Fprint(conn, "ERROR\r\n")
+			}
+		}
+	})
+	s := dial(t, Options{}, r.addr).Stats(within(t))[0]
+	want := ServerStats{
+		Server: r.addr, Uptime: 77 * time.Second, Items: 3, Other: map[string]string{"pid": "9", "queue_b_c_odd": "3"},
+		Queues: []QueueStats{
+			{Name: "a", Items: 1, DiskBytes: 10, Age: 1500 * time.Millisecond, Other: map[string]string{"mem_items": "2"}},
+			{Name: "b_c", Items: 3},
+		},
+	}
+	if !reflect.DeepEqual(s, want) {
+		t.Errorf("Stats = %+v\nwant    %+v", s, want)
+	}
+}
+
+func TestManage(t *testing.T) {
+	a, b := serve(t), serve(t)
+	c := dial(t, Options{}, a.addr, b.addr)
+	ctx := within(t)
+	for _, remove := range []func() error{
+		func() error { return c.Flush(ctx, "work") },
+		func() error { return c.Delete(ctx, "work") },
+	} {
+		for range 40 {
+			put(t, c, "work", "x")
+		}
+		if err := remove(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Get(ctx, "work", 0); !errors.Is(err, ErrEmpty) {
+			t.Errorf("Get = %v, want ErrEmpty", err)
+		}
+	}
+	if err := c.Ping(ctx); err != nil {
+		t.Error(err)
+	}
+	status, err := c.Status(ctx)
+	if err != nil || status[a.addr] != "UP" || status[b.addr] != "UP" {
+		t.Errorf("Status = %v, %v", status, err)
+	}
+	b.stop()
+	if err := c.Ping(ctx); err == nil || !strings.Contains(err.Error(), b.addr) {
+		t.Errorf("Ping = %v, want an error that names %s", err, b.addr)
+	}
+	if err := c.Flush(ctx, "work"); err == nil || !strings.Contains(err.Error(), b.addr) {
+		t.Errorf("Flush = %v, want an error that names %s", err, b.addr)
+	}
+}

@@ -1,0 +1,158 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+)
+
+// DefaultDrainTimeout is how long handlers may go on when a worker stops.
+const DefaultDrainTimeout = 30 * time.Second
+
+// Handler does what is to be done with one item. If it returns nil the item is confirmed and gone
+// for good. If it returns an error, or panics, the item goes back and is delivered again, here or
+// elsewhere.
+//
+// Ctx ends when the item is lost, with [ErrLost] as its cause: then somebody else gets it, and to go
+// on is of no use. It ends as well when the worker stops and the handler takes too long about it.
+type Handler func(ctx context.Context, d *Delivery) error
+
+// Worker runs handlers for the items of a queue. Set the first three fields, and call Run.
+type Worker struct {
+	Client *Client
+	Queue  string
+	Handle Handler
+
+	// Handlers is how many run at the same time; zero means one.
+	Handlers int
+	// Backoff is how long a handler that failed waits before its item goes back, and takes no other:
+	// longer with each failure in a row. So an item that nobody can handle does not go round and
+	// round. Zero means from 100 ms to 30 s.
+	Backoff Backoff
+	// DrainTimeout is how long handlers may go on after Run's context has ended. Zero means 30 s.
+	DrainTimeout time.Duration
+	// Failed is called with each item that goes back, and why: a handler's error, its panic, or a
+	// confirm that failed. Nil logs it.
+	Failed func(d *Delivery, err error)
+}
+
+// A PanicError is what a handler's panic becomes.
+type PanicError struct {
+	Value any    // that the handler panicked with
+	Stack []byte // where
+}
+
+// Error returns one line, without the stack.
+func (e *PanicError) Error() string { return fmt.Sprintf("the handler panicked: %v", e.Value) }
+
+// Run handles items until ctx ends; then it takes no more, waits for the handlers that run, gives
+// back what they have not done, and returns nil. Combined with signal.NotifyContext it makes a
+// program that stops in order.
+//
+// Servers that fail are no reason to end: they are tried again. Run returns an error if the queue's
+// name is bad, or the client has been closed.
+func (w *Worker) Run(ctx context.Context) error {
+	consumer, err := w.Client.Consume(w.Queue)
+	if err != nil {
+		return err
+	}
+	defer consumer.Close()
+	handling, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer stop(context.Canceled)
+	drain := w.DrainTimeout
+	if drain == 0 {
+		drain = DefaultDrainTimeout
+	}
+	release := context.AfterFunc(ctx, func() {
+		select {
+		case <-time.After(drain):
+			stop(fmt.Errorf("the worker has stopped, and its handlers had %v", drain))
+		case <-handling.Done():
+		}
+	})
+	defer release()
+	var running sync.WaitGroup
+	ended := make(chan error, max(w.Handlers, 1))
+	for range max(w.Handlers, 1) {
+		running.Go(func() { ended <- w.serve(ctx, handling, consumer) })
+	}
+	running.Wait()
+	for range max(w.Handlers, 1) {
+		if e := <-ended; e != nil && ctx.Err() == nil {
+			err = e
+		}
+	}
+	return err
+}
+
+// serve is one handler's loop. It ends with ctx, or returns why there are no more items.
+func (w *Worker) serve(ctx, handling context.Context, consumer *Consumer) error {
+	backoff := w.Backoff
+	if backoff == (Backoff{}) {
+		backoff = Backoff{First: 100 * time.Millisecond, Most: 30 * time.Second}
+	}
+	fails := 0
+	for {
+		d, err := consumer.Next(ctx)
+		if err != nil {
+			return err
+		}
+		err = w.handle(handling, d)
+		if err == nil {
+			if err = d.Confirm(context.Background()); err != nil { // within ReplyTimeout
+				w.report(d, err)
+			}
+			fails = 0
+			continue
+		}
+		w.report(d, err)
+		fails++
+		select {
+		case <-time.After(backoff.after(fails)):
+		case <-ctx.Done():
+		case <-d.Lost():
+		}
+		if err := d.Abort(context.Background()); err != nil {
+			w.report(d, err)
+		}
+	}
+}
+
+// handle runs the handler for one item.
+func (w *Worker) handle(ctx context.Context, d *Delivery) (err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	ended := make(chan struct{})
+	defer close(ended)
+	go func() {
+		select {
+		case <-d.Lost():
+			cancel(ErrLost)
+		case <-ended:
+		}
+	}()
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	return w.Handle(ctx, d)
+}
+
+func (w *Worker) report(d *Delivery, err error) {
+	if w.Failed != nil {
+		w.Failed(d, err)
+		return
+	}
+	log := w.Client.opts.Logger
+	var p *PanicError
+	if errors.As(err, &p) {
+		log = log.With("stack", string(p.Stack))
+	}
+	log.Log(context.Background(), slog.LevelWarn, "an item goes back",
+		"queue", d.Queue, "server", d.Server, "error", err)
+}
