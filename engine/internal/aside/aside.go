@@ -1,0 +1,277 @@
+package aside
+
+import (
+	"math"
+	"sync/atomic"
+
+	"github.com/kestrelmq/kestrel/engine/internal/item"
+)
+
+// State is where an item that is not in line stands.
+type State uint8
+
+const (
+	// Delayed items are hidden until they are due.
+	Delayed State = iota
+	// Leased items are with whoever knows their token, until they are due.
+	Leased
+	// Ready items are due again, and are handed out in the order of their ids. One whose lease has
+	// lapsed still has its token.
+	Ready
+)
+
+// Entry is what there is to know of an item aside beside the item itself.
+type Entry struct {
+	State State
+	Due   item.Time // of those that are delayed or leased
+	Token uint64    // zero if there is none
+	Count uint16    // deliveries that have ended and count
+}
+
+// Ref names an item of a Set until the next call of Remove.
+type Ref uint32
+
+// slot is an item of a Set: 32 bytes. Its place in a heap takes 12, and its bucket 4.
+type slot struct {
+	id    uint64
+	token uint64
+	at    place
+	state uint32 // state in the upper 2 bits, place in its heap in the others
+	next  uint32 // the slot behind this one in its bucket, plus one; zero at the end
+}
+
+const (
+	stateBits = 30
+	placeMask = 1<<stateBits - 1
+	// MaxCount is the highest count of an Entry; what is more stays there.
+	MaxCount = math.MaxUint16
+)
+
+func (s *slot) stateOf() State     { return State(s.state >> stateBits) }
+func (s *slot) place() uint32      { return s.state & placeMask }
+func (s *slot) setPlace(at uint32) { s.state = s.state&^placeMask | at }
+
+// Set is the items of one queue that are aside. The zero Set is empty and ready for use, once Memory
+// is set. It is not safe for concurrent use.
+//
+// Invariants, checked by Verify:
+//
+//	A1  Every item is found by its id, and by its token if it has one, and no other is.
+//	A2  An item is in the heap of its state, at the place that its slot names.
+//	A3  Every image names the slot of its item, and the slot the image.
+//	A4  The tallies are those of the items.
+type Set struct {
+	// Memory is told of the bytes that the set takes.
+	Memory *atomic.Int64
+
+	slots   paged[slot]
+	buckets paged[uint32]     // linear hashing: as many as slots; the first slot of each, plus one
+	tokens  map[uint64]uint32 // of items that have one: their slots
+	due     heap              // of slots that are delayed or leased, by when they are due
+	ready   heap              // of slots that are ready, by id
+	images  store
+	tallies [Ready + 1]item.Tally
+	counted int64 // bytes that Memory was told of
+}
+
+// Len is the number of items. Their Refs are all the numbers below it.
+func (s *Set) Len() int { return s.slots.count }
+
+// Tally is what there is of the items in a state.
+func (s *Set) Tally(state State) item.Tally { return s.tallies[state] }
+
+// Add takes in an item, which must not be there, copying its Data. No segment of the journal before
+// segment holds it; zero says that the journal need not keep it.
+func (s *Set) Add(it item.Item, segment uint64, e Entry) Ref {
+	i := uint32(s.slots.count)
+	if s.images.moved == nil {
+		s.images.moved = s.moved
+	}
+	s.slots.push(slot{id: it.ID})
+	at := s.images.put(i, segment, it)
+	s.slots.at(i).at = at
+	s.grow()
+	s.link(i)
+	s.enter(i, e)
+	s.tallies[e.State].Account(it, 1)
+	s.account()
+	return Ref(i)
+}
+
+// moved notes where the image of a slot stands now.
+func (s *Set) moved(slot uint32, at place) { s.slots.at(slot).at = at }
+
+// Find returns the item with that id, if it is there.
+func (s *Set) Find(id uint64) (Ref, bool) {
+	if s.slots.count == 0 {
+		return 0, false
+	}
+	for n := *s.buckets.at(s.bucketOf(id)); n != 0; {
+		sl := s.slots.at(n - 1)
+		if sl.id == id {
+			return Ref(n - 1), true
+		}
+		n = sl.next
+	}
+	return 0, false
+}
+
+// FindToken returns the item with that token, which is not zero, if it is there.
+func (s *Set) FindToken(token uint64) (Ref, bool) {
+	i, ok := s.tokens[token]
+	return Ref(i), ok
+}
+
+// Get returns what there is to know of an item.
+func (s *Set) Get(r Ref) Entry {
+	sl := s.slots.at(uint32(r))
+	e := Entry{State: sl.stateOf(), Token: sl.token, Count: s.images.count(sl.at)}
+	if e.State != Ready {
+		e.Due = item.Time(s.due.at(sl.place()).key())
+	}
+	return e
+}
+
+// ID returns the id of an item.
+func (s *Set) ID(r Ref) uint64 { return s.slots.at(uint32(r)).id }
+
+// Item returns an item. Its Data is valid until the next Add, Change or Remove, or for good if it
+// has memory of its own.
+func (s *Set) Item(r Ref) item.Item {
+	sl := s.slots.at(uint32(r))
+	it, _ := s.load(sl)
+	return it
+}
+
+// load decodes the item of a slot, and returns the size of its image.
+func (s *Set) load(sl *slot) (item.Item, int) {
+	it, n, ok := item.ParseImage(s.images.image(sl.at))
+	if !ok {
+		panic("broken invariant: an item that is aside has no image")
+	}
+	it.ID = sl.id
+	return it, n
+}
+
+// Change replaces what there is to know of an item.
+func (s *Set) Change(r Ref, e Entry) {
+	i := uint32(r)
+	sl := s.slots.at(i)
+	it, _ := s.load(sl)
+	s.leave(i)
+	s.tallies[sl.stateOf()].Account(it, -1)
+	s.tallies[e.State].Account(it, 1)
+	s.enter(i, e)
+	s.account()
+}
+
+// Segment returns the segment of the journal before which an item does not lie; zero for none.
+func (s *Set) Segment(r Ref) uint64 { return s.images.segment(s.slots.at(uint32(r)).at) }
+
+// LieIn notes that no segment of the journal before that one holds the item.
+func (s *Set) LieIn(r Ref, segment uint64) {
+	s.images.setSegment(s.slots.at(uint32(r)).at, segment)
+}
+
+// Remove takes an item out. The last Ref now names another item.
+func (s *Set) Remove(r Ref) {
+	i := uint32(r)
+	sl := s.slots.at(i)
+	it, size := s.load(sl)
+	s.tallies[sl.stateOf()].Account(it, -1)
+	s.leave(i)
+	s.unlink(i)
+	s.images.drop(sl.at, size)
+	if last := uint32(s.slots.count - 1); last != i {
+		s.move(last, i)
+	}
+	s.slots.pop()
+	s.shrink()
+	if s.slots.count == 0 {
+		s.images, s.tokens = store{}, nil
+	}
+	s.account()
+}
+
+// Clear takes every item out.
+func (s *Set) Clear() {
+	*s = Set{Memory: s.Memory, counted: s.counted}
+	s.account()
+}
+
+// move makes slot to, which is free, what slot from is.
+func (s *Set) move(from, to uint32) {
+	s.unlink(from)
+	sl := s.slots.at(to)
+	*sl = *s.slots.at(from)
+	s.link(to)
+	s.heap(sl.stateOf()).at(sl.place()).slot = to
+	s.images.setSlot(sl.at, to)
+	if sl.token != 0 {
+		s.tokens[sl.token] = to
+	}
+}
+
+// FirstDue returns the item that is due next, of those delayed and leased, and when it is.
+func (s *Set) FirstDue() (r Ref, due item.Time, ok bool) {
+	if s.due.count == 0 {
+		return 0, 0, false
+	}
+	top := s.due.at(0)
+	return Ref(top.slot), item.Time(top.key()), true
+}
+
+// FirstReady returns the item to hand out next, of those that are ready.
+func (s *Set) FirstReady() (r Ref, ok bool) {
+	if s.ready.count == 0 {
+		return 0, false
+	}
+	return Ref(s.ready.at(0).slot), true
+}
+
+func (s *Set) heap(state State) *heap {
+	if state == Ready {
+		return &s.ready
+	}
+	return &s.due
+}
+
+// enter notes what there is to know of slot i, which is in no heap, and adds it to that of its state.
+func (s *Set) enter(i uint32, e Entry) {
+	sl := s.slots.at(i)
+	sl.token, sl.state = e.Token, uint32(e.State)<<stateBits
+	s.images.setCount(sl.at, e.Count)
+	key := sl.id
+	if e.State != Ready {
+		key = uint64(max(e.Due, 0))
+	}
+	s.push(s.heap(e.State), key, i)
+	if sl.token != 0 {
+		if s.tokens == nil {
+			s.tokens = make(map[uint64]uint32)
+		}
+		s.tokens[sl.token] = i
+	}
+}
+
+// leave takes slot i out of the heap of its state, and its token out of the others.
+func (s *Set) leave(i uint32) {
+	sl := s.slots.at(i)
+	s.cut(s.heap(sl.stateOf()), sl.place())
+	if sl.token != 0 {
+		delete(s.tokens, sl.token)
+	}
+}
+
+// tokenSize is how many bytes a token takes in its table, about.
+const tokenSize = 20
+
+// account tells Memory what the set takes now.
+func (s *Set) account() {
+	now := s.slots.memory() + s.buckets.memory() + s.due.memory() + s.ready.memory() +
+		s.images.memory() + int64(len(s.tokens))*tokenSize
+	if now != s.counted {
+		s.Memory.Add(now - s.counted)
+		s.counted = now
+	}
+}

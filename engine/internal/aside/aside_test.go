@@ -1,0 +1,240 @@
+package aside
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"unsafe"
+
+	"pgregory.net/rapid"
+
+	"github.com/kestrelmq/kestrel/engine/internal/item"
+)
+
+// plain is what a Set should do, as a slice.
+type plain []plainItem
+
+type plainItem struct {
+	item    item.Item
+	segment uint64
+	e       Entry
+}
+
+func (p plain) find(id uint64) int {
+	return slices.IndexFunc(p, func(i plainItem) bool { return i.item.ID == id })
+}
+
+// first returns the lowest key of the items that are ready, or of those that are not.
+func (p plain) first(ready bool, key func(plainItem) uint64) (lowest uint64, ok bool) {
+	for _, i := range p {
+		if ready == (i.e.State == Ready) && (!ok || key(i) < lowest) {
+			lowest, ok = key(i), true
+		}
+	}
+	return lowest, ok
+}
+
+// drawEntry draws an entry whose token, if it has one, no other item has.
+func drawEntry(t *rapid.T, id uint64) Entry {
+	e := Entry{
+		State: State(rapid.IntRange(0, 2).Draw(t, "state")),
+		Count: uint16(rapid.SampledFrom([]int{0, 1, 7, MaxCount}).Draw(t, "count")),
+	}
+	if e.State != Ready {
+		e.Due = item.Time(rapid.Int64Range(0, 20).Draw(t, "due"))
+	}
+	if e.State != Delayed && rapid.Bool().Draw(t, "has a token") {
+		e.Token = id<<8 | uint64(rapid.IntRange(1, 255).Draw(t, "token"))
+	}
+	return e
+}
+
+// TestSetModel does the same to a Set and to a slice, and compares everything that can be asked.
+func TestSetModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var memory atomic.Int64
+		s, p := Set{Memory: &memory}, plain(nil)
+		next := uint64(0)
+		add := func(t *rapid.T) {
+			next += uint64(rapid.IntRange(1, 3).Draw(t, "gap"))
+			size := rapid.SampledFrom([]int{0, 1, 30, 300, 5000, 20000}).Draw(t, "size")
+			it := item.Item{ID: next, Flags: uint32(next % 3), Added: item.Time(next), Data: bytes.Repeat([]byte{byte(next)}, size)}
+			segment, e := rapid.Uint64Range(0, 1<<48-1).Draw(t, "segment"), drawEntry(t, next)
+			s.Add(it, segment, e)
+			p = append(p, plainItem{it, segment, e})
+		}
+		one := func(t *rapid.T) (int, Ref) {
+			if len(p) == 0 {
+				t.Skip("nothing there")
+			}
+			i := rapid.IntRange(0, len(p)-1).Draw(t, "item")
+			r, ok := s.Find(p[i].item.ID)
+			if !ok {
+				t.Fatalf("item %d is not found", p[i].item.ID)
+			}
+			return i, r
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"add":      add,
+			"add more": func(t *rapid.T) { add(t); add(t); add(t) },
+			"change": func(t *rapid.T) {
+				i, r := one(t)
+				p[i].e = drawEntry(t, p[i].item.ID)
+				s.Change(r, p[i].e)
+			},
+			"lie in": func(t *rapid.T) {
+				i, r := one(t)
+				p[i].segment = rapid.Uint64Range(0, 1<<48-1).Draw(t, "segment")
+				s.LieIn(r, p[i].segment)
+			},
+			"remove": func(t *rapid.T) {
+				i, r := one(t)
+				s.Remove(r)
+				p = slices.Delete(p, i, i+1)
+			},
+			"clear": func(t *rapid.T) {
+				if rapid.IntRange(0, 9).Draw(t, "really") == 0 {
+					s.Clear()
+					p = nil
+				}
+			},
+			"": func(t *rapid.T) { compare(t, &s, p) },
+		})
+		for s.Len() > 0 {
+			s.Remove(Ref(s.Len() / 2))
+		}
+		if n := memory.Load(); n != 0 {
+			t.Fatalf("an empty set takes %d bytes", n)
+		}
+	})
+}
+
+func compare(t *rapid.T, s *Set, p plain) {
+	if err := s.Verify(); err != nil {
+		t.Fatal(err)
+	}
+	if s.Len() != len(p) {
+		t.Fatalf("%d items, want %d", s.Len(), len(p))
+	}
+	var tallies [3]item.Tally
+	for _, want := range p {
+		tallies[want.e.State].Account(want.item, 1)
+		r, ok := s.Find(want.item.ID)
+		if !ok {
+			t.Fatalf("item %d is not found", want.item.ID)
+		}
+		if got := s.Get(r); got != want.e || s.ID(r) != want.item.ID || s.Segment(r) != want.segment {
+			t.Fatalf("item %d is %+v in segment %d, want %+v in %d",
+				want.item.ID, got, s.Segment(r), want.e, want.segment)
+		}
+		got := s.Item(r)
+		if !bytes.Equal(got.Data, want.item.Data) || got.ID != want.item.ID || got.Added != want.item.Added ||
+			got.Flags != want.item.Flags || got.Expiry != want.item.Expiry {
+			t.Fatalf("item is %.99v, want %.99v", got, want.item)
+		}
+		if token := want.e.Token; token != 0 {
+			if got, ok := s.FindToken(token); !ok || got != r {
+				t.Fatalf("the token of item %d finds %d, %v, want %d", want.item.ID, got, ok, r)
+			}
+		}
+	}
+	for state, want := range tallies {
+		if got := s.Tally(State(state)); got != want {
+			t.Fatalf("tally of state %d is %+v, want %+v", state, got, want)
+		}
+	}
+	if _, ok := s.Find(1 << 60); ok {
+		t.Fatal("found an item that was never added")
+	}
+	if _, ok := s.FindToken(1 << 60); ok {
+		t.Fatal("found a token that was never given")
+	}
+	r, due, ok := s.FirstDue()
+	key, want := p.first(false, func(i plainItem) uint64 { return uint64(i.e.Due) })
+	if ok != want || ok && (uint64(due) != key || s.Get(r).Due != due) {
+		t.Fatalf("due next is slot %d at %d, %v, want %d, %v", r, due, ok, key, want)
+	}
+	r, ok = s.FirstReady()
+	key, want = p.first(true, func(i plainItem) uint64 { return i.item.ID })
+	if ok != want || ok && s.ID(r) != key {
+		t.Fatalf("ready next is slot %d, %v, want item %d, %v", r, ok, key, want)
+	}
+}
+
+func TestSlotSize(t *testing.T) {
+	if got := unsafe.Sizeof(slot{}); got != 32 {
+		t.Errorf("a slot takes %d bytes, want 32", got)
+	}
+}
+
+// TestMemory holds a large set to 64 bytes for each item beside its image, and to what its items take
+// after most have been removed in an order of their own.
+func TestMemory(t *testing.T) {
+	const items, body = 200_000, 100
+	var memory atomic.Int64
+	s := Set{Memory: &memory}
+	data := make([]byte, body)
+	image := item.ImageSize(item.Item{Data: data})
+	random := rand.New(rand.NewPCG(1, 2))
+	for id := range uint64(items) {
+		s.Add(item.Item{ID: id, Data: data}, 1, Entry{Due: item.Time(random.IntN(1 << 40))})
+	}
+	if each := float64(memory.Load())/items - float64(image); each > 64 {
+		t.Errorf("an item takes %.1f bytes beside its image, want 64 at most", each)
+	} else {
+		t.Logf("an item takes %.1f bytes beside its image", each)
+	}
+	for s.Len() > items/100 {
+		s.Remove(Ref(random.IntN(s.Len())))
+	}
+	if err := s.Verify(); err != nil {
+		t.Fatal(err)
+	}
+	if each := float64(memory.Load()) / float64(s.Len()); each > 3*float64(image)+64 {
+		t.Errorf("an item of those left takes %.1f bytes", each)
+	}
+}
+
+func BenchmarkAddPop(b *testing.B) {
+	for _, waiting := range []int{1000, 1_000_000} {
+		b.Run(fmt.Sprintf("waiting=%d", waiting), func(b *testing.B) {
+			var memory atomic.Int64
+			s := Set{Memory: &memory}
+			data := make([]byte, 100)
+			random := rand.New(rand.NewPCG(1, 2))
+			id, now := uint64(0), item.Time(0)
+			add := func() {
+				id++
+				s.Add(item.Item{ID: id, Data: data}, 1, Entry{Due: now + item.Time(random.IntN(1<<30))})
+			}
+			for range waiting {
+				add()
+			}
+			b.ReportMetric(float64(memory.Load())/float64(waiting), "bytes/item")
+			b.ReportAllocs()
+			for b.Loop() {
+				r, due, _ := s.FirstDue()
+				now = due
+				s.Remove(r)
+				add()
+			}
+		})
+	}
+}
+
+func BenchmarkLease(b *testing.B) {
+	var memory atomic.Int64
+	s := Set{Memory: &memory}
+	data := make([]byte, 100)
+	b.ReportAllocs()
+	for id := uint64(1); b.Loop(); id++ {
+		s.Add(item.Item{ID: id, Data: data}, 1, Entry{State: Leased, Due: item.Time(id), Token: id})
+		if id > 1000 {
+			r, _ := s.FindToken(id - 1000)
+			s.Remove(r)
+		}
+	}
+}
