@@ -28,8 +28,9 @@ var mayImport = map[string]string{
 	"segment":             "segment/segmenttest",
 	"segment/segmenttest": "segment",
 
-	"engine": "engine/histogram engine/internal/idset engine/internal/item engine/internal/journal" +
-		" engine/internal/record engine/internal/runs segment segment/segmenttest",
+	"engine": "engine/histogram engine/internal/aside engine/internal/idset engine/internal/item" +
+		" engine/internal/journal engine/internal/record engine/internal/runs segment segment/segmenttest",
+	"engine/internal/aside":   "engine/internal/item",
 	"engine/internal/idset":   "",
 	"engine/internal/journal": "engine/histogram engine/internal/item engine/internal/record segment segment/segmenttest",
 	"engine/internal/item":    "",

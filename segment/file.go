@@ -12,12 +12,13 @@ import (
 //	tail     -> sealed     trailer written
 //	sealed   -> closed     synced, or the log is closed
 type segmentFile struct {
-	file   File
-	path   string
-	number uint64
-	id     uint64
-	size   int64    // bytes reserved in the file
-	base   Position // position of byte 0 of the file; set when the segment becomes the tail
+	file    File
+	path    string
+	version Version
+	number  uint64
+	id      uint64
+	size    int64    // bytes reserved in the file
+	base    Position // position of byte 0 of the file; set when the segment becomes the tail
 	extent
 	sealed bool
 }
@@ -71,7 +72,7 @@ func (s *segmentFile) writePayload(kind Kind, payload []byte, watermark Position
 
 // writeHeader gives s the first bytes of a segment.
 func (s *segmentFile) writeHeader() error {
-	h := segmentHeader{number: s.number, id: s.id, size: s.size}
+	h := segmentHeader{version: s.version, number: s.number, id: s.id, size: s.size}
 	if err := s.writeAt(appendSegmentHeader(nil, h), 0); err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ type Position uint64
 //
 //	offset  size  field
 //	0       8     magic "KESTRLOG"
-//	8       4     format version, 1
+//	8       4     format version: 1, or 2 if a frame may need it
 //	12      4     zero
 //	16      8     segment number, from 1
 //	24      8     segment id: random, not zero; new each time a file is used
@@ -23,9 +23,18 @@ type Position uint64
 //	56      8     xxhash64 of bytes 0-55
 const (
 	segmentMagic      = "KESTRLOG"
-	formatVersion     = 1
 	segmentHeaderSize = 64 // bytes
 	segmentIDOffset   = 24
+)
+
+// Version is the version of the format that a reader of a frame must know. Segments of different
+// versions differ in nothing but the payloads that they may have: so a release that knows version 1
+// alone opens a log without others, and refuses one with others by its headers.
+type Version uint32
+
+const (
+	Version1 Version = iota + 1
+	Version2
 )
 
 // Frame layout. Frames start on 8-byte boundaries, the first at offset 64 of the segment.
@@ -159,6 +168,7 @@ func validLength(kind Kind, length uint32) bool {
 
 // segmentHeader is the decoded header of a segment.
 type segmentHeader struct {
+	version    Version
 	number, id uint64
 	size       int64 // of the file when it was made
 }
@@ -167,7 +177,7 @@ type segmentHeader struct {
 func appendSegmentHeader(dst []byte, h segmentHeader) []byte {
 	start := len(dst)
 	dst = append(dst, segmentMagic...)
-	dst = binary.LittleEndian.AppendUint32(dst, formatVersion)
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(h.version))
 	dst = binary.LittleEndian.AppendUint32(dst, 0)
 	dst = binary.LittleEndian.AppendUint64(dst, h.number)
 	dst = binary.LittleEndian.AppendUint64(dst, h.id)
@@ -189,7 +199,9 @@ func parseSegmentHeader(b []byte) (h segmentHeader, reason string) {
 		return h, "not a segment: wrong magic"
 	case xxhash.Sum64(b[:56]) != binary.LittleEndian.Uint64(b[56:]):
 		return h, "segment header fails its checksum"
-	case binary.LittleEndian.Uint32(b[8:]) != formatVersion:
+	}
+	h.version = Version(binary.LittleEndian.Uint32(b[8:]))
+	if h.version < Version1 || h.version > Version2 {
 		return h, unknownVersion
 	}
 	h.number = binary.LittleEndian.Uint64(b[16:])

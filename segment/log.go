@@ -109,14 +109,18 @@ type Appended struct {
 // frame, unless the error is ErrPoisoned or ErrClosed. Append waits for the disk only as a write to
 // the page cache does, except that it makes a segment when none is prepared, see Prepare, and that it
 // syncs when Options.MaxUnsynced segments wait for that.
-func (l *Log) Append(buf []byte) (Appended, []byte, error) {
+func (l *Log) Append(buf []byte) (Appended, []byte, error) { return l.AppendAs(Version1, buf) }
+
+// AppendAs is Append of a frame that needs a segment of that version, or of a later one. The first
+// that does so goes to a segment of its own, and all that follow go to segments of that version.
+func (l *Log) AppendAs(version Version, buf []byte) (Appended, []byte, error) {
 	n := len(buf)
 	if err := checkPayloadSize(n - FrameHeaderSize); err != nil {
 		return Appended{}, buf, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.makeRoom(frameSize(int64(n - FrameHeaderSize))); err != nil {
+	if err := l.makeRoom(frameSize(int64(n-FrameHeaderSize)), version); err != nil {
 		return Appended{}, buf, err
 	}
 	watermark := l.Watermark()
@@ -139,14 +143,14 @@ func checkPayloadSize(n int) error {
 	return nil
 }
 
-// makeRoom makes the tail one that takes a frame of need bytes. The caller holds mu, which is given
-// up while a segment is being prepared.
-func (l *Log) makeRoom(need int64) error {
+// makeRoom makes the tail one that takes a frame of need bytes and of that version. The caller holds mu,
+// which is given up while a segment is being prepared.
+func (l *Log) makeRoom(need int64, version Version) error {
 	for {
 		if err := l.usable(); err != nil {
 			return err
 		}
-		if !l.tail.sealed && need <= l.tail.room() {
+		if !l.tail.sealed && need <= l.tail.room() && version <= l.tail.version {
 			return nil
 		}
 		if l.preparing {
@@ -159,7 +163,7 @@ func (l *Log) makeRoom(need int64) error {
 			}
 			continue
 		}
-		if err := l.rotate(need); err != nil {
+		if err := l.rotate(need, version); err != nil {
 			return err
 		}
 	}
@@ -338,7 +342,7 @@ func (l *Log) finish() error {
 	case !l.tail.sealed:
 		return nil // it holds its link only, and that says so
 	}
-	if err := l.rotate(0); err != nil { // an earlier try got no further than sealing
+	if err := l.rotate(0, Version1); err != nil { // an earlier try got no further than sealing
 		return fmt.Errorf("finish log: %w", err)
 	}
 	return syncInOrder(l.unsynced, l.tail)

@@ -10,14 +10,15 @@ import (
 // plan says how a segment is to be made.
 type plan struct {
 	number   uint64
+	version  Version
 	size     int64  // bytes
 	spare    string // path of the file to use, which has that size; "" for a new one
 	zeroFill bool   // write a new file over once, so that no later sync converts reserved blocks
 }
 
 // planFor takes a spare for segment number if there is one of that size. The caller holds mu.
-func (l *Log) planFor(number uint64, size int64, zeroFill bool) plan {
-	p := plan{number: number, size: size, zeroFill: zeroFill}
+func (l *Log) planFor(number uint64, version Version, size int64, zeroFill bool) plan {
+	p := plan{number: number, version: version, size: size, zeroFill: zeroFill}
 	if n := len(l.spares); n > 0 && size == l.opts.SegmentSize {
 		p.spare, l.spares = l.spares[n-1], l.spares[:n-1]
 		l.idleSpares = min(l.idleSpares, n-1)
@@ -33,7 +34,7 @@ func (l *Log) makeSegment(p plan, prev *link) (*segmentFile, error) {
 		return nil, fmt.Errorf("make segment %d: %w", p.number, err)
 	}
 	s := &segmentFile{
-		file: f, path: l.path(p.number, segmentExt), number: p.number, id: l.opts.newID(), size: p.size,
+		file: f, path: l.path(p.number, segmentExt), version: p.version, number: p.number, id: l.opts.newID(), size: p.size,
 	}
 	if err = s.writeHeader(); err == nil && prev != nil {
 		err = s.follow(*prev, prev.end)

@@ -127,7 +127,7 @@ func (l *Log) adopt(seg *scanned, watermark Position) error {
 // Zeros would keep a log that comes back after a crash from its readers.
 func (l *Log) start(number uint64, prev link) error {
 	isNew := prev == link{}
-	tail, err := l.makeSegment(l.planFor(number, l.opts.SegmentSize, isNew), &prev)
+	tail, err := l.makeSegment(l.planFor(number, Version1, l.opts.SegmentSize, isNew), &prev)
 	if err != nil {
 		return err
 	}

@@ -124,14 +124,14 @@ func TestOpenVersion(t *testing.T) {
 	s, disk := start(t, smallOptions, appends(10), closes)
 	data, err := disk.Bytes(segmentPath('1'))
 	must(t, err)
-	data[8] = 2
+	data[8] = 3
 	must(t, disk.WriteFile(segmentPath('1'), refixHeader(data)))
 	_, _, err = segment.Open(logDir, s.opts, collect(new([]batch)))
 	if err == nil || !strings.Contains(err.Error(), "unknown format version") {
-		t.Errorf("Open of format version 2 = %v, want that said", err)
+		t.Errorf("Open of format version 3 = %v, want that said", err)
 	}
 	if !errors.Is(err, segment.ErrUnknownVersion) || errors.Is(err, segment.ErrCorrupt) {
-		t.Errorf("Open of format version 2 = %v, which is not damage", err)
+		t.Errorf("Open of format version 3 = %v, which is not damage", err)
 	}
 }
 

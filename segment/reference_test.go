@@ -50,7 +50,7 @@ func (s refSegment) frameAt(off int64) (refFrame, bool) {
 // there is no valid header.
 func refRead(data []byte) (s refSegment, ok bool) {
 	u32, u64 := binary.LittleEndian.Uint32, binary.LittleEndian.Uint64
-	if len(data) < 64 || string(data[:8]) != "KESTRLOG" || u32(data[8:]) != 1 {
+	if len(data) < 64 || string(data[:8]) != "KESTRLOG" || u32(data[8:])-1 > 1 {
 		return s, false
 	}
 	s.number, s.id, s.size = u64(data[16:]), u64(data[24:]), u64(data[32:])

@@ -11,17 +11,18 @@ import (
 // a third more, whatever it covers, zeros cost one pass over the file.
 const bytesWorthZeros = 32 << 10
 
-// rotate seals the tail and goes on in the next segment, which has room for a frame of need bytes.
+// rotate seals the tail and goes on in the next segment, which has room for a frame of need bytes and is
+// of that version or a later one. A log goes back to an earlier version when it is opened.
 // It first gets hold of that segment, so that a full disk leaves the tail as it was. The caller
 // holds mu, and Prepare is not at work.
-func (l *Log) rotate(need int64) error {
+func (l *Log) rotate(need int64, version Version) error {
 	size := l.opts.sizeFor(need)
-	if l.next != nil && l.next.size < size {
-		l.next.file.Close() // its name is taken over by the larger one
+	if l.next != nil && (l.next.size < size || l.next.version < version) {
+		l.next.file.Close() // its name is taken over by the other one
 		l.next = nil
 	}
 	if l.next == nil {
-		next, err := l.makeSegment(l.planFor(l.tail.number+1, size, false), nil)
+		next, err := l.makeSegment(l.planFor(l.tail.number+1, max(version, l.tail.version), size, false), nil)
 		if err != nil {
 			return err
 		}
@@ -63,7 +64,7 @@ func (l *Log) Prepare() error {
 		return err
 	}
 	l.preparing = true
-	p := l.planFor(l.tail.number+1, l.opts.SegmentSize, l.oftenSynced || l.tailOftenSynced())
+	p := l.planFor(l.tail.number+1, l.tail.version, l.opts.SegmentSize, l.oftenSynced || l.tailOftenSynced())
 	l.mu.Unlock()
 
 	next, err := l.makeSegment(p, nil)

@@ -129,7 +129,7 @@ func TestSalvageVersion(t *testing.T) {
 	l := store(t, opens, appends(10, 300), closes)
 	data, err := l.disk.Bytes(segmentPath('1'))
 	must(t, err)
-	data[8] = 2
+	data[8] = 3
 	refixHeader(data)
 	must(t, l.disk.WriteFile(segmentPath('1'), data))
 	if _, _, err := salvaged(l.disk); !errors.Is(err, segment.ErrUnknownVersion) {

@@ -31,6 +31,9 @@ import (
 //	        are synced. It replaces what was said of the run before
 //	run     queue number, item id, size, then item images of so many bytes together: puts of the id
 //	        and those that follow; a next record may go on from the last
+//	change  queue number, item id, fields in 1 byte, then those of it: due (ms since the epoch),
+//	        token in 8 bytes, count: the item, whose image the journal has, is hidden until it is due, or
+//	        leased if it has a token, or to be handed out. It replaces what was said of that before
 const (
 	KindPut    = 1
 	KindNext   = 2
@@ -42,12 +45,14 @@ const (
 	KindKeep   = 8
 	KindSpill  = 9
 	KindRun    = 10
+	KindChange = 11 // this kind, and those behind it, need version 2 of the journal
 
 	RemoveCountOffset = 1                           // of the count, so that it can be raised
 	UsualPutSize      = 1 + item.PlainImageSize     // bytes of a put, without the body, about
 	maxQueueSize      = 2 + 3*binary.MaxVarintLen64 // bytes, without the name
 	MaxRemoveSize     = 5 + 2*binary.MaxVarintLen64
 	MaxSpillSize      = 9 + 7*binary.MaxVarintLen64
+	MaxChangeSize     = 10 + 4*binary.MaxVarintLen64
 )
 
 // Destination is one queue that a put goes to.
@@ -145,11 +150,48 @@ func AppendSpill(dst []byte, queue uint64, id segment.RunID, s runs.State) []byt
 	return binary.AppendUvarint(dst, uint64(s.End))
 }
 
+// Change is what a change record says of an item. Zero values say that there is nothing of the kind.
+type Change struct {
+	Due   item.Time // until then it is hidden, or leased
+	Token uint64    // of its lease, or of the one that has lapsed
+	Count uint16    // deliveries that have ended and count
+}
+
+// Fields of a change record that follow.
+const (
+	changeDue = 1 << iota
+	changeToken
+	changeCount
+	changeFields = changeDue | changeToken | changeCount
+)
+
+// AppendChange records what an item that is not in line is now. Times before 1 become 1.
+func AppendChange(dst []byte, queue, id uint64, c Change) []byte {
+	dst = append(dst, KindChange)
+	dst = binary.AppendUvarint(dst, queue)
+	dst = binary.AppendUvarint(dst, id)
+	fields := len(dst)
+	dst = append(dst, 0)
+	if c.Due != 0 {
+		dst[fields] |= changeDue
+		dst = binary.AppendUvarint(dst, uint64(max(c.Due, 1)))
+	}
+	if c.Token != 0 {
+		dst[fields] |= changeToken
+		dst = binary.LittleEndian.AppendUint64(dst, c.Token)
+	}
+	if c.Count != 0 {
+		dst[fields] |= changeCount
+		dst = binary.AppendUvarint(dst, uint64(c.Count))
+	}
+	return dst
+}
+
 // Record is one decoded journal record. Slices alias the frame it was decoded from.
 type Record struct {
 	Kind    byte
 	Queue   uint64        // of all kinds but next and fanout
-	ID      uint64        // put, keep: the item's; remove: the first item's
+	ID      uint64        // put, keep, change: the item's; remove: the first item's
 	Item    item.Item     // put, next, fanout, keep: without an id
 	More    uint32        // remove: how many items behind the first
 	Limit   uint64        // flush
@@ -160,6 +202,7 @@ type Record struct {
 	List    Numbers       // fanout: queue, id, queue, id …; flush: ids
 	Run     segment.RunID // spilled
 	Spill   runs.State    // spilled
+	Change  Change        // change
 }
 
 // Numbers is a list of valid uvarints.
@@ -273,6 +316,26 @@ func (r *reader) images(size uint64) []byte {
 	return field
 }
 
+// change reads the fields of a change, of which one that is there without need is not valid.
+func (r *reader) change() (c Change) {
+	fields := r.byte()
+	if fields&changeDue != 0 {
+		c.Due = item.Time(r.size())
+		r.bad = r.bad || c.Due == 0
+	}
+	if fields&changeToken != 0 {
+		c.Token = r.uint64()
+		r.bad = r.bad || c.Token == 0
+	}
+	if fields&changeCount != 0 {
+		count := r.number()
+		c.Count = uint16(count)
+		r.bad = r.bad || count == 0 || count > math.MaxUint16
+	}
+	r.bad = r.bad || fields&^byte(changeFields) != 0
+	return c
+}
+
 // Parse decodes the record at the start of b and returns its size in bytes. It allocates
 // nothing unless it fails.
 func Parse(b []byte) (rec Record, size int, err error) {
@@ -310,6 +373,9 @@ func Parse(b []byte) (rec Record, size int, err error) {
 	case KindRun:
 		rec.Queue, rec.ID = r.number(), r.number()
 		rec.Images = r.images(r.number())
+	case KindChange:
+		rec.Queue, rec.ID = r.number(), r.number()
+		rec.Change = r.change()
 	default:
 		return rec, 0, fmt.Errorf("unknown record kind %d", rec.Kind)
 	}

@@ -43,12 +43,15 @@ const (
 	goldenDelete = "07 8182848810"
 	goldenKeep   = "08 01 ac02 " + goldenPlain
 	goldenSpill  = "09 01 07 0807060504030201 05 ac02 0a e807 808008"
+	goldenDelay  = "0b 01 ac02 01 80d095ffbc31"
+	goldenLease  = "0b 01 ac02 07 80d095ffbc31 0807060504030201 03"
+	goldenReady  = "0b 01 ac02 00"
 	goldenRun    = "0a 01 ac02 24 " + goldenPlain + goldenImage
 )
 
 var goldenRecords = [...]string{
 	goldenPut, goldenNext, goldenFanout, goldenRemove, goldenFlush, goldenFlush0, goldenQueue,
-	goldenDelete, goldenKeep, goldenSpill, goldenRun,
+	goldenDelete, goldenKeep, goldenSpill, goldenRun, goldenDelay, goldenLease, goldenReady,
 }
 
 func TestRecordGolden(t *testing.T) {
@@ -73,6 +76,9 @@ func TestRecordGolden(t *testing.T) {
 			runs.State{FirstID: 5, LastID: 300, Count: 10, Bytes: 1000, End: 0x20000}), goldenSpill},
 		{"run", AppendRun(nil, Destination{1, 300},
 			item.AppendImage(item.AppendImage(nil, plain), goldenItem)), goldenRun},
+		{"delay", AppendChange(nil, 1, 300, Change{Due: 1700000000000}), goldenDelay},
+		{"lease", AppendChange(nil, 1, 300, Change{1700000000000, 0x0102030405060708, 3}), goldenLease},
+		{"ready", AppendChange(nil, 1, 300, Change{}), goldenReady},
 	} {
 		want := unhex(t, tt.golden)
 		if !bytes.Equal(tt.got, want) {
@@ -90,6 +96,10 @@ func TestRecordGolden(t *testing.T) {
 				t.Errorf("parseRecord takes %d bytes of a %s of %d", n, tt.name, len(want))
 			}
 		}
+	}
+	largest := Change{math.MaxInt64, math.MaxUint64, math.MaxUint16}
+	if got := len(AppendChange(nil, math.MaxUint64, math.MaxUint64, largest)); got > MaxChangeSize {
+		t.Errorf("the largest change record has %d bytes, want %d at most", got, MaxChangeSize)
 	}
 	if got := len(AppendQueue(nil, math.MaxUint64, math.MaxUint64, -1, "q")); got != maxQueueSize+1 {
 		t.Errorf("the largest queue record has %d bytes, want %d", got, maxQueueSize+1)
@@ -125,6 +135,8 @@ func encode(r *Record) []byte {
 		it := r.Item
 		it.ID = r.ID
 		return AppendKeep(nil, r.Queue, it)
+	case KindChange:
+		return AppendChange(nil, r.Queue, r.ID, r.Change)
 	case KindSpill:
 		return AppendSpill(nil, r.Queue, r.Run, r.Spill)
 	}
@@ -137,7 +149,7 @@ func TestParseRecordErrors(t *testing.T) {
 	}
 	for _, tt := range []struct{ in, want string }{
 		{"00 00 00 00", "unknown record kind 0"},
-		{"0b 01", "unknown record kind 11"},
+		{"0c 01", "unknown record kind 12"},
 		{"01", bad(1)},
 		{"01 01 09", bad(1)},
 		{"01 8100 09 " + goldenPlain, bad(1)}, // a number in more bytes than it needs
@@ -154,6 +166,14 @@ func TestParseRecordErrors(t *testing.T) {
 		{"05 01 0a ffffffffffffffffff01 03", bad(5)},
 		{"06 01 0a 01 06 6a6f6273", bad(6)},
 		{"07", bad(7)},
+		{"0b 01 09", bad(11)},
+		{"0b 01 09 08", bad(11)},    // a field that there is not
+		{"0b 01 09 01", bad(11)},    // that is missing
+		{"0b 01 09 01 00", bad(11)}, // that is there without need
+		{"0b 01 09 02 0000000000000000", bad(11)},
+		{"0b 01 09 04 00", bad(11)},
+		{"0b 01 09 04 808004", bad(11)}, // above 65535
+		{"0b 01 09 01 ffffffffffffffffff01", bad(11)},
 		{"0a 01 09 00", bad(10)},
 		{"0a 01 09 0e " + goldenPlain, bad(10)}, // they have 13 bytes
 		{"0a 01 09 0c " + goldenPlain, bad(10)},
