@@ -23,10 +23,6 @@ type plainItem struct {
 	e       Entry
 }
 
-func (p plain) find(id uint64) int {
-	return slices.IndexFunc(p, func(i plainItem) bool { return i.item.ID == id })
-}
-
 // first returns the lowest key of the items that are ready, or of those that are not.
 func (p plain) first(ready bool, key func(plainItem) uint64) (lowest uint64, ok bool) {
 	for _, i := range p {
