@@ -33,7 +33,9 @@ const (
 type Version uint32
 
 const (
+	// Version1 is that of the first release.
 	Version1 Version = iota + 1
+	// Version2 is that of what an earlier release cannot read.
 	Version2
 )
 
