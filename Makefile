@@ -14,7 +14,7 @@ SIM         ?= 10m
 # Packages whose tests run goroutines against each other.
 CONCURRENT = ./segment/... ./engine/... ./netloop/... ./loadtest/... ./client/...
 
-.PHONY: help build run test lab race race-all e2e clients crash hostile controls sim soak fuzz bench bench-backlog bench-idle bench-peers bench-profile cover lint check clean
+.PHONY: help build run test lab race race-all e2e clients crash hostile controls sim soak fuzz bench bench-backlog bench-idle bench-peers bench-profile dist packages cover lint check clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -89,6 +89,14 @@ bench-peers: build ## side by side with other servers, which it installs; option
 
 bench-profile: build ## where the processor time of a SET and a GET goes; options in ARGS
 	$(GO) run ./bench/profile -kestrel bin/kestrel -results bench/results $(ARGS)
+
+dist: ## build the archives, packages, image and SBOM of a release into bin/dist
+	$(GO) run ./cmd/dist
+
+packages: dist ## build a release twice and compare; install, upgrade, remove the package in a container (root)
+	$(GO) run ./cmd/dist -out bin/dist-again
+	diff -r bin/dist bin/dist-again
+	docs/operations/package/machine.sh docs/operations/package/lifecycle.sh bin/dist/kestrel_*_$$($(GO) env GOARCH).deb
 
 cover: ## statement coverage by package
 	$(GO) test -cover ./...

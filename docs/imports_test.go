@@ -44,6 +44,7 @@ var mayImport = map[string]string{
 	"client":               "client/internal/wire codec/memcache engine netloop",
 	"client/internal/wire": "codec/memcache",
 
+	"cmd/dist": "",
 	"cmd/kestrel": "cmd/kestrel/internal/cli cmd/kestrel/internal/clitest cmd/kestrel/internal/config" +
 		" cmd/kestrel/internal/journalcmd cmd/kestrel/internal/loadcmd cmd/kestrel/internal/scalaconfig" +
 		" codec/memcache codec/oldjournal engine netloop netloop/admin",
@@ -77,16 +78,19 @@ var mayImport = map[string]string{
 
 // homes are the folders in which a library is used, and no other.
 var homes = map[string]string{
-	"github.com/panjf2000/gnet/v2":        "netloop",
-	"github.com/valyala/bytebufferpool":   "netloop",
-	"github.com/cespare/xxhash/v2":        "segment",
-	"github.com/zeebo/xxh3":               "segment",
-	"github.com/klauspost/compress":       "segment",
-	"github.com/spf13/cobra":              "cmd",
-	"github.com/BurntSushi/toml":          "cmd",
-	"github.com/prometheus/client_golang": "netloop",
-	"github.com/go-echarts/go-echarts/v2": "loadtest",
-	"gonum.org/v1/plot":                   "loadtest",
+	"github.com/panjf2000/gnet/v2":           "netloop",
+	"github.com/valyala/bytebufferpool":      "netloop",
+	"github.com/cespare/xxhash/v2":           "segment",
+	"github.com/zeebo/xxh3":                  "segment",
+	"github.com/klauspost/compress":          "segment",
+	"github.com/spf13/cobra":                 "cmd",
+	"github.com/BurntSushi/toml":             "cmd",
+	"github.com/coreos/go-systemd/v22":       "cmd",
+	"github.com/google/go-containerregistry": "cmd",
+	"github.com/CycloneDX/cyclonedx-go":      "cmd",
+	"github.com/prometheus/client_golang":    "netloop",
+	"github.com/go-echarts/go-echarts/v2":    "loadtest",
+	"gonum.org/v1/plot":                      "loadtest",
 }
 
 // TestImports tests that packages import what the picture allows, and that each library has one

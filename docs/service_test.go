@@ -33,7 +33,7 @@ func TestSystemdUnit(t *testing.T) {
 	}
 	// The tool looks for the program, which is not installed here.
 	unit := filepath.Join(t.TempDir(), "kestrel.service")
-	installed := strings.ReplaceAll(string(b), "/usr/local/bin/kestrel", program)
+	installed := strings.ReplaceAll(string(b), "/usr/bin/kestrel", program)
 	if err := os.WriteFile(unit, []byte(installed), 0o666); err != nil {
 		t.Fatal(err)
 	}

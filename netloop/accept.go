@@ -14,14 +14,14 @@ type listener struct {
 	proto protocol
 }
 
-// listen opens a port.
-func listen(addr string, backlog int, proto protocol) (*listener, error) {
-	ln, err := net.Listen("tcp", addr)
+// openPort opens addr for a protocol.
+func (o *Options) openPort(addr string, proto protocol) (*listener, error) {
+	ln, err := o.Listen(addr)
 	if err != nil {
 		return nil, err
 	}
-	if backlog > 0 {
-		if err := setBacklog(ln.(*net.TCPListener), backlog); err != nil {
+	if o.Backlog > 0 {
+		if err := setBacklog(ln.(*net.TCPListener), o.Backlog); err != nil {
 			ln.Close()
 			return nil, err
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"runtime"
 	"time"
 
@@ -43,6 +44,8 @@ type Options struct {
 	Text string
 	// Thrift is the address to speak the Thrift protocol on, in the same form.
 	Thrift string
+	// Listen opens an address for TCP; nil means net.Listen. What it returns accepts *net.TCPConn.
+	Listen func(addr string) (net.Listener, error)
 	// Loops is the number of event loops; zero means one for each processor.
 	Loops int
 	// EventLoop says what event loops wait with: EventLoopGnet or EventLoopEpoll.
@@ -126,6 +129,9 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.BufferLimit, DefaultBufferLimit)
 	setDefault(&o.ShutdownGrace, DefaultShutdownGrace)
 	setDefault(&o.EventLoop, DefaultEventLoop)
+	if o.Listen == nil {
+		o.Listen = func(addr string) (net.Listener, error) { return net.Listen("tcp", addr) }
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -97,7 +97,7 @@ func (s *Server) listen() error {
 		if p.addr == "" {
 			continue
 		}
-		ln, err := listen(p.addr, s.opts.Backlog, p.proto)
+		ln, err := s.opts.openPort(p.addr, p.proto)
 		if err != nil {
 			return fmt.Errorf("listen for %s: %w", p.name, err)
 		}

@@ -30,7 +30,7 @@ func (d *daemon) startAdmin(asked *requests) error {
 	c.Engine.Progress = new(engine.Progress)
 	var err error
 	d.admin, err = admin.New(admin.Options{
-		Address: addr,
+		Address: addr, Listen: d.sockets.listen,
 		Build: admin.Build{
 			Name: "kestrel", Version: netloop.Version, Go: runtime.Version(), Revision: cli.Revision(),
 		},

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	systemd "github.com/coreos/go-systemd/v22/daemon"
+
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/config"
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/journalcmd"
@@ -26,6 +28,8 @@ type daemon struct {
 	server *netloop.Server
 	admin  *admin.Server // nil without an admin port
 	share  descriptors
+
+	sockets *inherited // from systemd
 
 	reloading sync.Mutex // held while the configuration is read again and applied
 }
@@ -76,6 +80,10 @@ func (d *daemon) start(asked *requests) (err error) {
 	}
 	d.share.log(d.log)
 	c.Engine.Files = d.share.files
+	if d.sockets, err = inheritSockets(c.Net.Memcache, c.Net.Text, c.Net.Thrift, c.AdminAddr()); err != nil {
+		return err
+	}
+	notify(d.log, "STATUS=reading the journal")
 	if err := d.startAdmin(asked); err != nil {
 		return err
 	}
@@ -92,6 +100,7 @@ func (d *daemon) start(asked *requests) (err error) {
 	c.Net.Reload = d.reload
 	c.Net.RequestShutdown = func() { asked.requestStop("a client asked for it") }
 	net := c.Net // the configuration keeps what was asked for
+	net.Listen = d.sockets.listen
 	net.MaxConnections, net.MaxLingering = d.share.clients, d.share.lingering
 	if d.server, err = netloop.New(net); err == nil {
 		err = d.server.Start()
@@ -104,6 +113,7 @@ func (d *daemon) start(asked *requests) (err error) {
 		d.admin.Attach(d.server)
 	}
 	d.announceReady()
+	notify(d.log, systemd.SdNotifyReady, "STATUS=serving")
 	return nil
 }
 
@@ -112,6 +122,8 @@ func (d *daemon) start(asked *requests) (err error) {
 func (d *daemon) reload() error {
 	d.reloading.Lock()
 	defer d.reloading.Unlock()
+	notifyReloading(d.log)
+	defer notify(d.log, systemd.SdNotifyReady)
 	c, err := d.source.Load()
 	if err != nil {
 		d.log.Error("configuration not reloaded: nothing is changed", "err", err)
@@ -138,6 +150,7 @@ func (d *daemon) reload() error {
 func (d *daemon) stop(reason string) error {
 	defer d.stopAdmin()
 	started := time.Now()
+	notify(d.log, systemd.SdNotifyStopping, "STATUS=stopping: "+reason)
 	d.log.Info("stopping", "reason", reason)
 	if err := d.server.Shutdown(context.Background()); err != nil {
 		d.log.Error("stop connections", "err", err)

@@ -3,6 +3,7 @@ package admin
 import (
 	"errors"
 	"log/slog"
+	"net"
 	"regexp"
 	"time"
 
@@ -21,7 +22,9 @@ type Build struct {
 type Options struct {
 	// Address is host:port; port 0 takes a free one.
 	Address string
-	Build   Build
+	// Listen opens an address for TCP; nil means net.Listen.
+	Listen func(addr string) (net.Listener, error)
+	Build  Build
 	// MaxConnections bounds the number of connections, each of which takes a descriptor; one more is told
 	// so and closed. Zero means DefaultMaxConnections.
 	MaxConnections int
@@ -52,6 +55,9 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
+	if o.Listen == nil {
+		o.Listen = func(addr string) (net.Listener, error) { return net.Listen("tcp", addr) }
+	}
 	if o.MaxConnections == 0 {
 		o.MaxConnections = DefaultMaxConnections
 	}

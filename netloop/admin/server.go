@@ -40,7 +40,7 @@ var _ netloop.Publisher = (*Server)(nil)
 // New opens the port; Start makes the server answer.
 func New(opts Options) (*Server, error) {
 	opts = opts.withDefaults()
-	ln, err := net.Listen("tcp", opts.Address)
+	ln, err := opts.Listen(opts.Address)
 	if err != nil {
 		return nil, fmt.Errorf("listen for admin: %w", err)
 	}

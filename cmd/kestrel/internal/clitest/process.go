@@ -96,9 +96,19 @@ type Process struct {
 // serveProcess starts a server on a free port and waits until it listens.
 func Serve(t *testing.T, args ...string) *Process {
 	t.Helper()
-	args = append([]string{"serve", "--log-format", "json", "--memcache-port", "auto",
-		"--thrift-port", "auto", "--text-port", "auto"}, args...)
-	p := &Process{t: t, Cmd: Command(t, args...), log: make(chan map[string]any, 1000)}
+	return Start(t, Command(t, ServeArgs(args...)...))
+}
+
+// ServeArgs returns the arguments of a server on free ports, that logs JSON.
+func ServeArgs(more ...string) []string {
+	return append([]string{"serve", "--log-format", "json", "--memcache-port", "auto",
+		"--thrift-port", "auto", "--text-port", "auto"}, more...)
+}
+
+// Start starts cmd, a server that has ServeArgs, and waits until it listens.
+func Start(t *testing.T, cmd *exec.Cmd) *Process {
+	t.Helper()
+	p := &Process{t: t, Cmd: cmd, log: make(chan map[string]any, 1000)}
 	stderr, err := p.Cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

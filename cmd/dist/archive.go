@@ -1,0 +1,66 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+)
+
+// documents go into the archives beside the server.
+var documents = []string{
+	"LICENSE", "README.md", "docs/CHANGELOG.md", "docs/CONFIGURATION.md", "docs/OPERATIONS.md", "docs/SECURITY.md",
+	"docs/kestrel.example.toml", "docs/operations/kestrel.service", "docs/operations/kestrel.socket",
+	"docs/operations/kestrel.sysusers", "docs/operations/kestrel.rules.yml",
+}
+
+// member is a file of an archive.
+type member struct {
+	name string // in the archive
+	file string // on this machine
+	mode int64
+}
+
+// archive writes kestrel-VERSION-linux-ARCH.tar.gz.
+func (t *target) archive() (err error) {
+	base := fmt.Sprintf("kestrel-%s-linux-%s", t.version, t.arch)
+	members := []member{{path.Join(base, "kestrel"), t.program(), 0o755}}
+	for _, doc := range documents {
+		members = append(members, member{path.Join(base, path.Base(doc)), doc, 0o644})
+	}
+	var packed bytes.Buffer
+	gz, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	if err != nil {
+		return err
+	}
+	if err := t.tar(gz, members); err != nil {
+		return err
+	}
+	if err := gz.Close(); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(t.out, base+".tar.gz"), packed.Bytes(), 0o666)
+}
+
+// tar writes members to w, as of the commit and owned by root.
+func (r *release) tar(w io.Writer, members []member) error {
+	tw := tar.NewWriter(w)
+	for _, m := range members {
+		b, err := os.ReadFile(m.file)
+		if err != nil {
+			return err
+		}
+		h := &tar.Header{Name: m.name, Mode: m.mode, Size: int64(len(b)), ModTime: r.built, Format: tar.FormatPAX}
+		if err := tw.WriteHeader(h); err != nil {
+			return err
+		}
+		if _, err := tw.Write(b); err != nil {
+			return err
+		}
+	}
+	return tw.Close()
+}

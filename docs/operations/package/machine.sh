@@ -1,0 +1,37 @@
+#!/bin/sh
+# Boots a small Debian in a container, with systemd as its first process, and runs a script in it as
+# root: machine.sh SCRIPT FILE... The files are in /root beside the script. The exit code is the script's.
+# It needs root and Debian's mmdebstrap and systemd-container; the system it makes is kept in bin/machine.
+set -eu
+cd "$(dirname "$0")/../../.."
+base=bin/machine/debian
+if [ ! -e "$base/.whole" ]; then
+  rm -rf "$base"
+  mkdir -p "$base"
+  mmdebstrap --quiet --variant=minbase \
+    --include=systemd,systemd-sysv,dbus,procps,python3-minimal,python3-pymemcache,tmux "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$base"
+  touch "$base/.whole"
+fi
+machine=bin/machine/run.$$
+trap 'rm -rf "$machine"' EXIT
+cp -a --reflink=auto "$base" "$machine"
+script=$(basename "$1")
+cp "$@" "$machine/root/"
+cat >"$machine/etc/systemd/system/script.service" <<UNIT
+[Unit]
+After=multi-user.target
+[Service]
+Type=oneshot
+WorkingDirectory=/root
+Environment=HOME=/root LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive
+ExecStart=/bin/sh -c '/bin/sh /root/$script >/root/output 2>&1; echo \$\$? >/root/code; systemctl poweroff --no-block'
+[Install]
+WantedBy=default.target
+UNIT
+mkdir -p "$machine/etc/systemd/system/default.target.wants"
+ln -s ../script.service "$machine/etc/systemd/system/default.target.wants/"
+timeout 300 systemd-nspawn --quiet --boot --directory="$machine" --register=no --keep-unit \
+  --private-network --console=pipe >"$machine/console" 2>&1 || true
+cat "$machine/root/output"
+[ -e "$machine/root/code" ] || { echo "the machine did not get to the end:"; tail -20 "$machine/console"; exit 1; }
+exit "$(cat "$machine/root/code")"
