@@ -49,8 +49,8 @@ func (l *loop) setAlarm() {
 			at = t
 		}
 	}
-	if len(l.dirty) > 0 || l.pacing {
-		sooner(l.clock + 1) // not at once: other sessions have their turn first
+	if l.pacing {
+		sooner(l.clock + 1)
 	}
 	if len(l.deadlines) > 0 {
 		sooner(l.deadlines[0].wait.deadline)

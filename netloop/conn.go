@@ -13,9 +13,10 @@ type conn struct {
 	driver  *driver
 	fd      int
 	addr    net.Addr // of the peer
-	backlog []byte
+	backlog backlog
 	heavy   bool   // it moved much when it was read last
 	inLine  bool   // of the driver
+	late    bool   // in driver.late
 	ended   bool   // the peer sends no more; what it sent may be unread
 	paced   moment // since when it is not read, see paced; zero: it is
 	deaf    bool   // it is not read while a job of its session runs
@@ -31,26 +32,25 @@ func (c *conn) send(p []byte) {
 	if c.gone || c.broken || len(p) == 0 {
 		return
 	}
-	if len(c.backlog) == 0 {
+	if c.backlog.size == 0 {
 		p = c.write(p)
 	}
 	if len(p) > 0 && !c.broken {
-		c.backlog = append(c.backlog, p...)
+		c.backlog.add(p)
 		c.watch()
 	}
 }
 
 // flush implements sink.
 func (c *conn) flush() {
-	if c.gone || c.broken || len(c.backlog) == 0 {
+	if c.gone || c.broken || c.backlog.size == 0 {
 		return
 	}
-	rest := c.write(c.backlog)
+	c.backlog.writeTo(c.write)
 	switch {
-	case c.broken, len(rest) == 0:
-		c.backlog = nil
-	default:
-		c.backlog = c.backlog[:copy(c.backlog, rest)]
+	case c.broken:
+		c.backlog = backlog{}
+	case c.backlog.size > 0:
 		c.watch()
 	}
 }
@@ -106,7 +106,7 @@ func (c *conn) listen(on bool) {
 }
 
 // unsent implements sink.
-func (c *conn) unsent() int { return len(c.backlog) }
+func (c *conn) unsent() int { return c.backlog.size }
 
 // close implements sink.
 func (c *conn) close() {
@@ -122,15 +122,15 @@ func (c *conn) release(canRead bool) {
 	if c.watched {
 		c.driver.server.drainer.forget(c.fd)
 	}
-	rest, b := [][]byte{c.backlog}, &c.session.body
+	rest, b := c.backlog.pieces, &c.session.body
 	if b.pending() {
 		rest = append(rest, b.rest, []byte(b.tail))
 	}
-	if canRead && !c.broken && len(c.backlog)+len(b.rest) > 0 {
+	if canRead && !c.broken && c.backlog.size+len(b.rest) > 0 {
 		c.driver.server.drainer.linger(c.fd, rest...)
 	}
 	c.session.dropBody()
-	c.backlog = nil
+	c.backlog = backlog{}
 }
 
 // peer implements sink.

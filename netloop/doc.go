@@ -32,6 +32,6 @@
 //	N4  An item delivered to a session that is gone goes back to the head of its queue.
 //	N5  Nothing is sent on a connection that is closed, or about to be.
 //	N6  After a turn has begun, a tick follows.
-//	N7  A connection that may have something unread has an event to come, is unread or in line of its
+//	N7  A connection that may have something unread has an event to come, is unread, in line or late of its
 //	    driver, or is muted.
 package netloop

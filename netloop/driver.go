@@ -16,12 +16,14 @@ type driver struct {
 	*loop
 	poller  poller
 	conns   []*conn // by descriptor
+	late    []*conn // not in line, and the turn had no time for them; oldest first
 	line    line
 	unread  []*conn // there may be more to read from them, in the next turn
 	light   bool    // a connection that is not in line was read in this turn
 	paced   paced
-	buf     []byte // what is being read
-	stopped bool   // run is to end
+	buf     []byte   // what is being read
+	stopped bool     // run is to end
+	todo    []func() // taken from tasks
 
 	mu    sync.Mutex
 	tasks []func() // for the loop's goroutine, in order; guarded by mu
@@ -51,29 +53,61 @@ func (d *driver) happened(fd int, ended bool) {
 	if c.paced != 0 {
 		d.endPace(c)
 	}
-	if c.heavy {
+	switch {
+	case c.heavy:
 		d.line.join(c)
-	} else {
-		d.line.light, d.light = d.began, true
-		d.readable(c)
+	case len(d.late) > 0 || d.share.spent():
+		d.readLater(c)
+	default:
+		d.readLight(c)
 	}
+}
+
+// readLight reads from a connection that is not in line.
+func (d *driver) readLight(c *conn) {
+	d.line.light, d.light = d.began, true
+	d.readable(c)
+}
+
+// readLater has c, which is not in line, read when its turn comes: nothing reports again what is there.
+func (d *driver) readLater(c *conn) {
+	if !c.late {
+		c.late = true
+		d.late = append(d.late, c)
+	}
+}
+
+// readLate reads from those that wait for it, as far as the turn has time for them.
+func (d *driver) readLate() {
+	done := 0
+	for ; done < len(d.late) && !d.share.spent(); done++ {
+		c := d.late[done]
+		c.late = false
+		if !c.gone {
+			d.readLight(c)
+		}
+	}
+	rest := copy(d.late, d.late[done:])
+	clear(d.late[rest:])
+	d.late = d.late[:rest]
 }
 
 // serve implements turns. Connections that are not in line do not wait for what those in line do,
 // unless the turn ends in a sync: that takes all along.
 func (d *driver) serve() (waits bool) {
 	d.begin()
+	d.readLate()
 	d.endPaces()
 	limit := d.line.limit(d.began)
 	switch {
 	case d.syncsInline():
 		limit = math.MaxInt
-	case d.light && len(d.line.conns) > 0:
+	case d.light && len(d.line.conns)+len(d.behind) > 0:
 		d.settle()
 		d.begin()
 	}
 	d.light = false
-	d.line.serve(limit, d.readable)
+	d.line.serve(limit, d.newShare(), d.readable)
 	for _, c := range d.unread {
 		d.line.join(c)
 	}
@@ -84,15 +118,12 @@ func (d *driver) serve() (waits bool) {
 
 // finish implements turns.
 func (d *driver) finish() next {
-	for _, task := range d.takeTasks() {
-		task()
-		d.watch.end("task", nil)
-	}
+	d.runTasks()
 	d.tick()
 	switch {
 	case d.stopped:
 		return nextIsNone
-	case len(d.line.conns) > 0:
+	case len(d.line.conns)+len(d.late)+len(d.todo) > 0 || d.unfinished():
 		return nextGoesOn
 	}
 	return nextWaits
@@ -111,6 +142,21 @@ func (d *driver) do(f func()) {
 	d.tasks = append(d.tasks, f)
 	d.mu.Unlock()
 	d.poller.ring()
+}
+
+// runTasks calls what do was given, in order, as far as the turn has time for it.
+func (d *driver) runTasks() {
+	for turn := d.newShare(); !turn.spent(); {
+		if len(d.todo) == 0 {
+			if d.todo = d.takeTasks(); len(d.todo) == 0 {
+				return
+			}
+		}
+		task := d.todo[0]
+		d.todo = d.todo[1:]
+		task()
+		d.watch.end("task", nil)
+	}
 }
 
 func (d *driver) takeTasks() []func() {

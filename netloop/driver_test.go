@@ -66,7 +66,9 @@ func (ts *testServer) start() {
 	ts.loop.wake = func() { ts.events <- ts.loop.tick }
 	ts.ended.Go(func() {
 		for event := range ts.events {
-			event()
+			if event(); ts.loop.unfinished() {
+				ts.loop.ring()
+			}
 		}
 	})
 }

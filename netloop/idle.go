@@ -50,10 +50,16 @@ func (l *loop) nextIdle() moment {
 	return l.sessions.head.lastRequest.after(l.server.opts.ClientTimeout)
 }
 
-// endIdle closes the sessions that have completed no request for too long. Time in which the server
+// maxEnds is how many sessions a turn ends because they are idle. The others come a millisecond later.
+const maxEnds = 64
+
+// endIdle closes sessions that have completed no request for too long. Time in which the server
 // owes a reply does not count.
 func (l *loop) endIdle() {
-	for at := l.nextIdle(); at != 0 && at <= l.clock; at = l.nextIdle() {
+	for range maxEnds {
+		if at := l.nextIdle(); at == 0 || at > l.clock {
+			return
+		}
 		s := l.sessions.head
 		if s.state == waiting {
 			l.touch(s)

@@ -50,6 +50,7 @@ func (s *session) countOutput() {
 	if s.thrift.get.reply != nil {
 		n += len(s.thrift.get.reply.B)
 	}
+	n += len(s.body.reply)
 	s.loop.ledger.owe(n - s.owed)
 	s.owed = n
 }

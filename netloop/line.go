@@ -42,10 +42,10 @@ func (l *line) limit(began time.Time) int {
 }
 
 // serve calls read, which returns how many bytes it has moved, for those who wait longest, until
-// limit is reached. Who has gone is passed over.
-func (l *line) serve(limit int, read func(*conn) int) {
+// limit is reached or the turn has no time for more. Who has gone is passed over.
+func (l *line) serve(limit int, turn share, read func(*conn) int) {
 	done := 0
-	for moved := 0; done < len(l.conns) && moved < limit; done++ {
+	for moved := 0; done < len(l.conns) && moved < limit && !turn.spent(); done++ {
 		c := l.conns[done]
 		c.inLine = false
 		if !c.gone {

@@ -71,6 +71,7 @@ func newLineTestOn(
 		lt.peers, lt.fds = append(lt.peers, peer), append(lt.fds, fd)
 	}
 	lt.tick()
+	lt.watch.elapsed = func(time.Time) time.Duration { return 0 } // unless slow says otherwise
 	go func() {
 		defer close(lt.done)
 		<-lt.proceed
@@ -137,6 +138,9 @@ func (lt *lineTurns) finish() next {
 		lt.beforeTick()
 	}
 	then := lt.driver.finish()
+	if waits := then == nextWaits; waits && len(lt.late)+len(lt.behind)+len(lt.news) > 0 {
+		lt.t.Errorf("the loop waits, with %d late, %d behind and %d news", len(lt.late), len(lt.behind), len(lt.news))
+	}
 	if lt.at != 0 {
 		lt.clock = lt.at
 	}
@@ -298,9 +302,7 @@ func TestLineGone(t *testing.T) {
 // TestLineSyncs: a turn that ends in a sync takes along all that have something for it.
 func TestLineSyncs(t *testing.T) {
 	onEventLoops(t, func(t *testing.T, eventLoop string) {
-		o := engine.DefaultQueueOptions()
-		o.Sync = engine.SyncAlways
-		lt := newLineTest(t, eventLoop, o, 3)
+		lt := newLineTest(t, eventLoop, alwaysSynced(), 3)
 		lt.put(0, 40, 1024)
 		lt.put(1, 40, 1024)
 		lt.turn(0)

@@ -23,6 +23,7 @@ type loop struct {
 
 	now      engine.Time // read once per turn; zero between turns
 	clock    moment      // the same, on the clock that waits are timed by
+	share    share       // from then on, for what clients send
 	began    time.Time   // of the turn
 	turns    int64       // that have ended
 	draining bool        // the server stops: nothing waits any more
@@ -31,6 +32,8 @@ type loop struct {
 	dirty    []*session // have replies, or are to be closed
 	cleaned  []*session // the slice that dirty had in the last tick, to use again
 	held     []*session // wait for a commit that is under way
+	behind   []*session // stalled, and may go on; see goOn
+	news     []*session // out of the mailbox, and not heeded yet
 	sessions idleList   // all of them
 	deadlines
 	alarm alarm
@@ -74,6 +77,7 @@ func (l *loop) begin() {
 	if l.now == 0 {
 		l.began = time.Now()
 		l.watch.start(l.began)
+		l.share = l.newShare()
 		l.now = engine.At(l.began)
 		l.clock = l.server.clock.at(l.began)
 		l.awake.Store(true)

@@ -148,7 +148,9 @@ func (d *pipeDriver) run() {
 		for _, task := range d.takeTasks(false) {
 			task()
 		}
-		d.tick()
+		if d.tick(); d.unfinished() {
+			d.ring()
+		}
 	}
 	for _, task := range d.takeTasks(true) {
 		task()

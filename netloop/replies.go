@@ -14,6 +14,8 @@ import (
 const (
 	// bodyPiece is how many bytes of a large item are sent at a time.
 	bodyPiece = 64 << 10
+	// wholeReply is how many bytes a reply has at most that is copied to those before it.
+	wholeReply = 256 << 10
 	// bodyTurn is how many bytes of it are sent in one turn.
 	bodyTurn = 512 << 10
 	// smallReply is how many bytes of replies a session may owe whatever the others do.
@@ -25,15 +27,16 @@ const (
 	replyShare, provenShare = 4, 2
 )
 
-// body is a large item on its way to a client: what of it has not left, and what comes behind it. Both
-// come behind what is in the session's out. The session runs nothing meanwhile.
+// body is a large item, or the rest of a large reply, on its way to a client: what of it has not left, and
+// what comes behind it. Both come behind what is in the session's out. The session runs nothing meanwhile.
 type body struct {
-	item []byte // all of it, as the engine has it: nobody changes it
-	rest []byte
-	tail string
+	item  []byte // all of it, as the engine has it: nobody changes it
+	reply []byte // or the buffer of the reply, which is the session's own
+	rest  []byte
+	tail  string
 }
 
-func (b *body) pending() bool { return b.item != nil }
+func (b *body) pending() bool { return b.item != nil || b.reply != nil }
 
 // bodies counts the items that sessions send from where they lie, each once, however many clients it
 // goes to. Any goroutine may use it; a shard of the engine may be locked.
@@ -106,6 +109,18 @@ func (s *session) startBody(it engine.Item, tail string) bool {
 	return true
 }
 
+// appendReply appends a reply that was made in a buffer of its own. What is left of a large one is sent from
+// there, in pieces; b then belongs to the session. It reports whether it does.
+func (s *session) appendReply(b []byte) (kept bool) {
+	if len(b) <= wholeReply {
+		s.out = append(s.out, b...)
+		return false
+	}
+	s.out = append(s.out, b[:bodyPiece]...)
+	s.body = body{reply: b, rest: b[bodyPiece:]}
+	return true
+}
+
 // sendBody sends more of the large item on its way, if there is one, as long as the socket takes it. It
 // reports whether there is none any more.
 func (s *session) sendBody() bool {
@@ -118,7 +133,7 @@ func (s *session) sendBody() bool {
 	}
 	for sent := 0; len(b.rest) > 0 && s.sink.unsent() == 0 && s.state == stalled; sent += bodyPiece {
 		if sent >= bodyTurn {
-			l.mark(s) // others have their turn first
+			l.later(s) // others have their turn first
 			return false
 		}
 		piece := b.rest[:min(bodyPiece, len(b.rest))]
@@ -131,16 +146,18 @@ func (s *session) sendBody() bool {
 	tail := b.tail
 	s.taken += len(b.item)
 	s.dropBody()
-	l.send(s, []byte(tail))
+	if tail != "" {
+		l.send(s, []byte(tail))
+	}
 	return true
 }
 
 // dropBody forgets the large item on its way.
 func (s *session) dropBody() {
-	if s.body.pending() {
+	if s.body.item != nil {
 		s.loop.server.bodies.drop(s.body.item)
-		s.body = body{}
 	}
+	s.body = body{}
 }
 
 // notTaken words why no item came that was there: there is no room for its reply, or the fetch has

@@ -76,6 +76,12 @@ func unsynced() engine.QueueOptions {
 	return o
 }
 
+func alwaysSynced() engine.QueueOptions {
+	o := engine.DefaultQueueOptions()
+	o.Sync = engine.SyncAlways
+	return o
+}
+
 // peer is one client connection of a test.
 type peer struct {
 	t testing.TB

@@ -94,7 +94,9 @@ type session struct {
 	skip    int64 // bytes of a refused item still to be read over
 	leaving bool  // the client sends nothing more; the session ends after the reply that is being made
 	yielded bool  // it is stalled because it has run much; nothing is read from it meanwhile
+	behind  bool  // in loop.behind
 	work    int   // done for it in turn ranIn of the loop; see maxWork
+	look    int   // how much work it may be before the clock is looked at
 	ranIn   int64
 
 	out      []byte                     // replies that have not left; nil if there are none
@@ -154,6 +156,9 @@ func (s *session) receive(buf []byte) {
 // resume runs requests that have been kept. Afterwards a session whose client sends nothing more
 // ends, unless there is a reply still to be made.
 func (s *session) resume() {
+	if s.state == idle && s.body.pending() {
+		s.to(stalled)
+	}
 	if s.state == idle && s.inStart < len(s.in) {
 		s.inStart += s.run(s.in[s.inStart:])
 		if s.inStart == len(s.in) || s.state == closing {
@@ -171,17 +176,27 @@ func (s *session) answering() bool {
 }
 
 // A turn does so much work for one session: a request counts one, so do an item beyond the first that it
-// touches, and so many bytes of it or its reply. It is about a millisecond. What is left is run in a later
-// turn, behind others.
+// touches, so many bytes of it, and so many of its reply, which may take memory that nobody has used yet. It
+// is about a millisecond, and no more than maxShare: that is looked at once for so much work. What is left
+// is run in a later turn, behind others.
 const (
-	maxWork  = 4096
-	workSize = 512 // bytes
+	maxWork   = 4096
+	lookWork  = 64
+	workSize  = 512 // bytes
+	replyWork = 64  // bytes
 )
 
 // spent reports whether the session has had its share of the turn.
 func (s *session) spent() bool {
-	if s.ranIn != s.loop.turns {
-		s.ranIn, s.work = s.loop.turns, 0
+	l := s.loop
+	if s.ranIn != l.turns {
+		s.ranIn, s.work, s.look = l.turns, 0, lookWork
+	}
+	if s.work >= s.look && s.work < maxWork {
+		s.look = s.work + lookWork
+		if l.watch.inPart() >= maxShare {
+			s.work = maxWork
+		}
 	}
 	return s.work >= maxWork
 }
@@ -206,6 +221,7 @@ func (s *session) run(in []byte) int {
 		if s.spent() {
 			s.yielded = true
 			s.to(stalled)
+			s.loop.later(s)
 			break
 		}
 		before := len(s.out)
@@ -224,7 +240,7 @@ func (s *session) run(in []byte) int {
 		if s.state == idle && s.owesTooMuch() {
 			s.to(stalled)
 		}
-		s.work += 1 + (n+max(len(s.out)-before, 0))/workSize
+		s.work += 1 + n/workSize + max(len(s.out)-before, 0)/replyWork
 	}
 	s.runPuts()
 	return used
@@ -244,7 +260,7 @@ func (s *session) unstall() {
 		return
 	}
 	if s.spent() {
-		s.loop.mark(s) // for the next turn
+		s.loop.later(s)
 		return
 	}
 	s.yielded = false

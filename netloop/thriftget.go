@@ -68,6 +68,7 @@ func (thriftProtocol) item(s *session, it engine.Item) bool {
 	}
 	g.reply.B = thrift.AppendItem(g.reply.B, it.Data, 0)
 	g.count++
+	s.work += len(it.Data) / replyWork
 	s.countOutput()
 	return true
 }
@@ -90,10 +91,11 @@ func (thriftProtocol) none(s *session) {
 		l.ids = l.server.reliable.add(
 			s.thrift.reader, s.wait.name, l.refs, len(g.reply.B), deadline, l.ids)
 	}
-	start := len(s.out)
-	s.out = append(s.out, g.reply.B...)
-	s.out = thrift.EndItems(s.out, start, g.count)
-	thrift.SetItemIDs(s.out, start, l.ids)
+	g.reply.B = thrift.EndItems(g.reply.B, 0, g.count)
+	thrift.SetItemIDs(g.reply.B, 0, l.ids)
+	if s.appendReply(g.reply.B) {
+		g.reply.B = nil
+	}
 	l.latencies.count(CommandHit, s.wait.meter, t, int64(s.wait.holds))
 	s.dropGet()
 }

@@ -12,6 +12,7 @@ const maxWrite = 1 << 20
 
 // tick ends a turn.
 func (l *loop) tick() {
+	l.goOn()
 	l.settle()
 	l.turns++
 	if l.watch.finish(&l.counters) {
@@ -24,14 +25,7 @@ func (l *loop) tick() {
 func (l *loop) settle() {
 	for round := 1; ; round++ {
 		l.begin()
-		for _, s := range l.mailbox.take() {
-			l.guard(s, (*session).heed)
-			l.watch.end("news of a session", s)
-		}
-		for s := l.deadlines.due(l.clock); s != nil; s = l.deadlines.due(l.clock) {
-			l.guard(s, (*session).deadlinePassed)
-			l.watch.end("deadline", s)
-		}
+		l.heedNews()
 		l.endIdle()
 		if l.draining {
 			l.quitIdle()
@@ -45,7 +39,7 @@ func (l *loop) settle() {
 		if l.mailbox.empty() && !l.heldIsReady() {
 			break
 		}
-		if round == maxRounds {
+		if round == maxRounds || l.watch.at >= maxRounds*maxShare {
 			l.ring()
 			break
 		}
@@ -155,13 +149,15 @@ func (l *loop) flushHeld() {
 	if len(l.held) == 0 {
 		return
 	}
-	kept := l.held[:0]
+	kept, turn := l.held[:0], l.newShare()
 	for _, s := range l.held {
 		switch {
 		case s.state == closed:
 			s.held = false
+		case failed == nil && turn.spent(): // it keeps its place
 		case l.engine.Committed(s.heldTicket):
 			l.endHold(s, nil)
+			l.watch.end("sending replies", s)
 		case failed.concerns(l.engine, s.heldTicket):
 			l.endHold(s, failed)
 		}
@@ -222,8 +218,7 @@ func (l *loop) deliver(s *session, err error) {
 	}
 	switch s.state {
 	case stalled:
-		l.guard(s, (*session).unstall) // for the next tick, so that others have their turn first
-		l.publish()                    // it may have run requests, and there may be no other turn for long
+		l.later(s)
 	case closing:
 		s.sink.close()
 	}

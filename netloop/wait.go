@@ -118,8 +118,10 @@ func (s *session) continueMonitor() {
 			s.pauseMonitor()
 			return
 		}
+		before := len(s.out)
 		n, got, err := s.tryMany(w.name, w.access, wait, w.remaining)
 		w.remaining -= n
+		s.work += (len(s.out) - before) / replyWork
 		if s.body.pending() {
 			s.pauseMonitor()
 			return
@@ -213,9 +215,6 @@ func (s *session) waitOver() {
 		s.waitedFor(kind, ref, err)
 	}
 	s.endReply(s.replyStart)
-	if s.state == idle && s.body.pending() {
-		s.to(stalled)
-	}
 	s.resume()
 }
 
@@ -223,7 +222,7 @@ func (s *session) waitOver() {
 func (s *session) pauseMonitor() {
 	s.wait.kind = waitMonitor
 	s.to(stalled)
-	s.loop.mark(s)
+	s.loop.later(s)
 }
 
 // waitedFor words what has come of a wait for items.

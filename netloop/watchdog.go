@@ -76,6 +76,9 @@ func (w *watchdog) end(what string, s *session) time.Time {
 	return w.began.Add(at)
 }
 
+// inPart is how long the part at hand has taken so far.
+func (w *watchdog) inPart() time.Duration { return w.elapsed(w.began) - w.at }
+
 // note keeps a part that took longer than those before.
 func (w *watchdog) note(took time.Duration, what string, s *session) {
 	p := &w.longest
