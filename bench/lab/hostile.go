@@ -50,12 +50,23 @@ func hostileTrial(ctx context.Context, t *trial) error {
 		if t.only != "" && t.only != c.name {
 			continue
 		}
-		dir := filepath.Join(t.dir, fmt.Sprint("hostile-", i))
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			return err
+		long := ""
+		for again := range turnTries {
+			dir := filepath.Join(t.dir, fmt.Sprintf("hostile-%d-%d", i, again))
+			if err := os.Mkdir(dir, 0o700); err != nil {
+				return err
+			}
+			var err error
+			if long, err = hostileRun(ctx, t, c, dir); err != nil {
+				return fmt.Errorf("%s: %w", c.name, err)
+			}
+			if long == "" || len(t.violations()) > 0 || ctx.Err() != nil {
+				break
+			}
+			fmt.Fprintf(t.log, "hostile: %s: %s\n", c.name, long)
 		}
-		if err := hostileRun(ctx, t, c, dir); err != nil {
-			return fmt.Errorf("%s: %w", c.name, err)
+		if long != "" {
+			t.violate("%d times, %s", turnTries, long)
 		}
 		if len(t.violations()) > 0 || ctx.Err() != nil {
 			t.explain("%s", c.name)
@@ -65,14 +76,15 @@ func hostileTrial(ctx context.Context, t *trial) error {
 	return nil
 }
 
-func hostileRun(ctx context.Context, t *trial, c hostileCase, dir string) error {
+// hostileRun tries one case. It says which turn of a loop was long, if one was.
+func hostileRun(ctx context.Context, t *trial, c hostileCase, dir string) (long string, err error) {
 	if err := os.WriteFile(filepath.Join(dir, "lab.toml"), []byte(c.config), 0o600); err != nil {
-		return err
+		return "", err
 	}
 	how := launch{binary: t.binary, dir: dir, args: []string{"--config", "lab.toml", "--admin-port", "auto"}}
 	if c.slow != "" {
 		if err := haveStrace(); err != nil {
-			return err
+			return "", err
 		}
 		calls, _, _ := strings.Cut(c.slow, ":")
 		how.prefix = []string{"strace", "-f", "-qq", "--seccomp-bpf", "-o", "/dev/null",
@@ -80,17 +92,20 @@ func hostileRun(ctx context.Context, t *trial, c hostileCase, dir string) error 
 	}
 	s, err := how.start(ctx)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer s.kill()
 	expectService(t, s, "before anything")
 	if err := c.run(ctx, t, s); err != nil {
-		return err
+		return "", err
 	}
 	expectService(t, s, "at the end")
 	if !s.running() {
 		t.violate("the server has ended: %s", s.lastWords())
-		return nil
+		return "", nil
+	}
+	if long, err = longTurn(s); err != nil {
+		return "", err
 	}
 	s.kill()
 	for _, line := range s.logged("") {
@@ -100,14 +115,14 @@ func hostileRun(ctx context.Context, t *trial, c hostileCase, dir string) error 
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return err
+		return "", err
 	}
 	for _, e := range entries {
 		if e.Name() != "data" && e.Name() != "lab.toml" {
 			t.violate("%s was written outside of the data directory", e.Name())
 		}
 	}
-	return nil
+	return long, nil
 }
 
 // expectService checks that a new client of each protocol is served.

@@ -8,7 +8,7 @@ func TestHostile(t *testing.T) {
 	for _, c := range hostileCases() {
 		t.Run(c.name, func(t *testing.T) {
 			tr := newTestTrial(t, built.server(t), 1)
-			if err := hostileRun(t.Context(), tr, c, tr.dir); err != nil {
+			if _, err := hostileRun(t.Context(), tr, c, tr.dir); err != nil {
 				t.Fatal(err)
 			}
 			for _, broken := range tr.violations() {
