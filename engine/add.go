@@ -8,13 +8,13 @@ import (
 // Everything that a queue takes in comes through add: what clients put, with the copies of fanout
 // children, what expires from another queue, and what Restore brings.
 
-// add adds the first items of puts, as added at that time, to the queues in sh.targets, and what they
-// must wait for to t. It returns how many: one if there are several queues, or from is set, and at least one in any case. One record of
-// the journal holds them for all the queues. If the item expired from another queue, and the journal
+// add adds the first items of puts, as added at that time, to the queues in sh.targets, and to s what the
+// caller must wait for. It returns how many: one if there are several queues, or from is set, and at least
+// one in any case. One record of the journal holds them for all the queues. If the item expired from another queue, and the journal
 // has it there, from says where. Then add serves those who wait. The caller holds the shard's mutex, and
 // has made room for the first.
 func (e *Engine) add(
-	sh *shard, now Time, puts []PutRequest, added Time, from record.Destination, t *Ticket,
+	sh *shard, now Time, puts []PutRequest, added Time, from record.Destination, s *Stored,
 ) (n int) {
 	moved := from != record.Destination{}
 	if len(sh.targets) != 1 || moved {
@@ -43,11 +43,13 @@ func (e *Engine) add(
 	}
 	for _, q := range sh.targets {
 		if q.opts.KeepJournal {
-			q.mark(segment, q.nextID-uint64(n))
-			*t = t.Merge(q.ticket(e.journal, lsn))
+			first := q.nextID - uint64(n)
+			q.mark(segment, first)
+			q.notePut(e.journal, first, lsn)
+			s.Ticket = s.Ticket.Merge(q.ticket(e.journal, lsn))
 		}
 		e.overflow(q)
-		t.Ahead = t.Ahead || e.ahead(q)
+		s.Ahead = s.Ahead || e.ahead(q)
 		if q.waiters.head != nil {
 			e.serve(q, now)
 		}

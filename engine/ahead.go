@@ -3,7 +3,7 @@ package engine
 // What clients put is in the journal at once, and in memory; the disk takes it a second time, for
 // the backlog, in the background. Clients that are faster than the disk would get ahead of it without
 // bound: what waits to be written takes memory, and what is not recorded yet, or not synced, keeps
-// the journal, which a restart reads. So puts tell, in Ticket.Ahead, and their clients wait.
+// the journal, which a restart reads. So puts say so, in Stored.Ahead, and their clients wait.
 
 // maxLeaving is how many bytes of items a queue in read-behind may have in memory beyond its
 // MaxMemorySize, because they wait to be written, before puts to it are ahead of the disk. More
@@ -11,7 +11,7 @@ package engine
 const maxLeaving = 8 << 20
 
 // Ahead reports whether a client that puts to the queue called name, or to one that it stands for,
-// should wait before it puts more; see Ticket. Any goroutine may call it, at any time.
+// should wait before it puts more; see Stored. Any goroutine may call it, at any time.
 func (e *Engine) Ahead(name []byte) bool {
 	defer contain()
 	for _, target := range e.settings.Load().Aliases[string(name)] {

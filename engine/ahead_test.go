@@ -14,12 +14,12 @@ func putAhead(t *testing.T, e *Engine, name string, most int) (n int) {
 		if n == most {
 			t.Fatalf("not ahead of the disk after %d items", n)
 		}
-		ticket, err := e.Put(Now(), []byte(name), PutRequest{Data: data})
+		put, err := e.PutAll(Now(), []byte(name), []PutRequest{{Data: data}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		mustCommit(t, e, ticket)
-		ahead = ticket.Ahead
+		mustCommit(t, e, put.Ticket)
+		ahead = put.Ahead
 	}
 	return n
 }

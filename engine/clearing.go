@@ -139,7 +139,7 @@ func (c *Clearing) Wait() {
 }
 
 // Ahead reports whether expired items have been moved to a queue that takes them faster than the
-// disk does. Whoever runs the Clearing should then wait before the next piece; see [Ticket].
+// disk does. Whoever runs the Clearing should then wait before the next piece; see [Stored].
 func (c *Clearing) Ahead() bool {
 	defer contain()
 	q := c.queue

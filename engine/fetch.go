@@ -21,7 +21,8 @@ type FetchRequest struct {
 type Fetched struct {
 	// Count is how many items were handed out.
 	Count int
-	// Ticket is to be committed before the items may leave, or, if there is none, nothing.
+	// Ticket is to be committed before the items may leave, or, if there is none, nothing. It covers the
+	// puts of the items, and their removal if the access is Take.
 	Ticket Ticket
 	// Read names the item of Fetch with an OpenRead or Hold.
 	Read ReadRef
@@ -133,6 +134,7 @@ func (e *Engine) handOver(
 	if f.Access == Peek {
 		most = 1
 	}
+	newest := uint64(0) // of the items that stay
 	for left := maxFetchBytes; got.Count < most && left > 0; got.Count++ {
 		if got.Count > 0 && !e.swept(q, now) {
 			break // the next call goes on
@@ -156,10 +158,16 @@ func (e *Engine) handOver(
 		switch f.Access {
 		case Take:
 			got.Ticket = got.Ticket.Merge(e.takeFirst(q, it, now))
+		case Peek:
+			newest = it.ID
 		case OpenRead, Hold:
+			newest = max(newest, it.ID)
 			read := e.openFirst(q, now, it, f.Access)
 			refs = append(refs, ReadRef{read, read.id})
 		}
+	}
+	if newest > 0 {
+		got.Ticket = got.Ticket.Merge(q.putTicket(newest))
 	}
 	return refs, err
 }
@@ -215,7 +223,7 @@ func (e *Engine) CancelWait(w *Waiter) bool {
 }
 
 // Collect completes a wait whose Read is ref: it hands the item to r and, by the access the wait
-// was for, removes it for good, leaves it open, or forgets the copy. It reports false if the read
+// was for, removes it for good, leaves it open, or forgets the copy. The ticket is that of a fetch. It reports false if the read
 // has ended by itself, or r did not take the item, which is then back at the head.
 func (e *Engine) Collect(now Time, ref ReadRef, access Access, r Receiver) (Ticket, bool) {
 	defer contain()
@@ -234,10 +242,11 @@ func (e *Engine) Collect(now Time, ref ReadRef, access Access, r Receiver) (Tick
 		return Ticket{}, false
 	}
 	defer sh.mu.Unlock()
-	if access.Holds() {
-		return Ticket{}, true
+	t := ref.r.q.putTicket(ref.r.item.ID)
+	if !access.Holds() {
+		t = t.Merge(e.end(ref.r, now))
 	}
-	return e.end(ref.r, now), true
+	return t, true
 }
 
 // Confirm ends an open read: its item is gone for good, once Commit of the ticket has returned nil.

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/kestrelmq/kestrel/segment"
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
@@ -72,6 +73,65 @@ func TestTicketsByPolicy(t *testing.T) {
 		ticket, _ = e.Flush(Now(), name, "")
 		check("a flush", ticket)
 		check("a delete", e.Delete(Now(), name))
+	}
+}
+
+// TestFetchedPutTicket: a fetch that leaves the item there, and the end of a wait, return what the put of
+// the item waits for, and nothing as soon as that is committed, whatever was put since then.
+func TestFetchedPutTicket(t *testing.T) {
+	for _, policy := range []SyncPolicy{SyncAlways, SyncEvery(time.Hour), SyncNever} {
+		e, fsys := newQuiet(t, func(o *QueueOptions) { o.Sync = policy })
+		name := []byte("q")
+		put := func(data string) Ticket {
+			t.Helper()
+			ticket, err := e.Put(Now(), name, PutRequest{Data: []byte(data)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return ticket
+		}
+		fetch := func(access Access, want string) Ticket {
+			t.Helper()
+			var got copied
+			f, err := e.Fetch(Now(), name, FetchRequest{Access: access}, &got)
+			if err != nil || string(got.item.Data) != want {
+				t.Fatalf("Fetch = %q, %v, want %s", got.item.Data, err, want)
+			}
+			return f.Ticket
+		}
+		a := put("a")
+		for _, access := range []Access{Peek, OpenRead} {
+			if got := fetch(access, "a"); got != a || e.Committed(got) {
+				t.Errorf("%v: ticket is %+v before a commit, want that of the put, %+v", policy, got, a)
+			}
+		}
+		b := put("b")
+		mustCommit(t, e, b)
+		c := put("c")
+		if got := fetch(OpenRead, "b"); !e.Committed(got) {
+			t.Errorf("%v: ticket of a committed item is %+v, that of its put was %+v", policy, got, b)
+		}
+		d := put("d")
+		if got := fetch(Hold, "c"); e.Committed(got) || got.Written < c.Written {
+			t.Errorf("%v: ticket is %+v, that of the put %+v", policy, got, c)
+		}
+		if got := fetch(Take, "d"); got.Merge(d) != got {
+			t.Errorf("%v: ticket of a removal is %+v, that of the put %+v", policy, got, d)
+		}
+		w := &Waiter{Notify: notifierFunc(func(*Waiter) {})}
+		if _, err := e.Fetch(Now(), name, FetchRequest{Access: OpenRead, Waiter: w}, &copied{}); err != ErrEmpty {
+			t.Fatal(err)
+		}
+		x := put("x")
+		if got, ok := e.Collect(Now(), w.Read, OpenRead, &copied{}); !ok || got != x {
+			t.Errorf("%v: ticket behind a wait is %+v, %v, want %+v", policy, got, ok, x)
+		}
+		put("y")
+		mustCommit(t, e, Ticket{Written: e.journal.End()})
+		e = openQuiet(t, testOptions(fsys.Kill()))
+		if got := fetch(OpenRead, "a"); got != (Ticket{}) {
+			t.Errorf("%v: ticket is %+v after a restart, want none", policy, got)
+		}
 	}
 }
 

@@ -123,7 +123,7 @@ func (e *Engine) moveIn(now Time, r *read, from record.Destination) (more []*que
 	}
 	q.counters.movedIn++
 	sh.targets = append(sh.targets[:0], q)
-	e.add(sh, now, []PutRequest{{Data: r.item.Data, Flags: r.item.Flags}}, now, from, new(Ticket))
+	e.add(sh, now, []PutRequest{{Data: r.item.Data, Flags: r.item.Flags}}, now, from, new(Stored))
 	return sh.takeMoves()
 }
 

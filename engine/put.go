@@ -16,14 +16,18 @@ type Stored struct {
 	Count int
 	// Ticket is to be committed before the puts are acknowledged.
 	Ticket Ticket
+	// Ahead says that a queue that was put to takes items faster than the disk does. The puts may be
+	// acknowledged. The caller should wait before it puts more, until [Engine.Ahead] says no: otherwise
+	// memory and the journal grow up to the limits at which puts are refused.
+	Ahead bool
 	// Meter is that of the queue; nil for an alias, and if nothing is measured.
 	Meter *Meter
 }
 
 // Put appends an item to the queue called name, which is made if it does not exist, to the queue's
 // fanout children, or to the destinations if name is an alias. It never waits; the put may be
-// acknowledged once Commit of the ticket has returned nil, and the ticket may ask the caller to wait
-// before the next one.
+// acknowledged once Commit of the ticket has returned nil. A caller that puts much uses PutAll, whose
+// outcome says when to wait for the disk.
 //
 // It returns ErrQueueFull, ErrItemTooLarge, a *NotAdmittedError, ErrOutOfMemory, ErrOutOfDisk,
 // ErrJournal, ErrTooManyQueues, ErrTooManyChildren or ErrBadName if the queue itself, or any destination of an alias,
@@ -146,7 +150,7 @@ func (e *Engine) put(q *queue, now Time, puts []PutRequest, s *Stored) (err erro
 	if q.family != nil || passesOn || e.journal.Full() || len(sh.moves) > 0 {
 		puts = puts[:1] // every queue, or the room that is left, is looked at for each; what expired comes before it
 	}
-	n := e.add(sh, now, puts, now, record.Destination{}, &s.Ticket)
+	n := e.add(sh, now, puts, now, record.Destination{}, s)
 	sh.puts += int64(n * len(sh.targets))
 	if err == nil {
 		s.Count += n

@@ -44,6 +44,7 @@ type queue struct {
 	family   *family // of the queue's fanout children; nil without any
 
 	removal  journal.Removal // of the last one
+	puts     recentPuts      // see putTicket
 	segments []segmentMark   // see windowSegment
 	// Items up to writtenTo that were in the window or behind it are in runs; up to spilledTo the
 	// journal says so.
@@ -182,13 +183,46 @@ func (e *Engine) rewriteItem(q *queue, it Item) (segment uint64) {
 	return e.journal.Keep(&q.removal, q.number, it)
 }
 
-// ticket is what an operation of the queue, recorded up to lsn, must wait for.
+// ticket is what an operation of the queue, just recorded up to lsn, must wait for.
 func (q *queue) ticket(j *journal.Journal, lsn LSN) Ticket {
-	if q.opts.Sync == SyncAlways {
-		return Ticket{Written: lsn, Synced: lsn}
-	}
 	if d := q.opts.Sync.Period(); d > 0 {
 		j.SyncWithin(d)
+	}
+	return q.ticketAt(lsn)
+}
+
+// recentPuts says where in the journal the newest items of a queue are: those up to id have no record
+// behind older, the others none behind newest. So a fetch knows what the put of its item waits for, and
+// no item has to carry it.
+type recentPuts struct {
+	id            uint64
+	older, newest LSN
+}
+
+// notePut notes that items from first on were recorded up to lsn. As soon as all items are committed
+// it tells those apart from the new ones.
+func (q *queue) notePut(j *journal.Journal, first uint64, lsn LSN) {
+	if p := &q.puts; j.Committed(q.ticketAt(p.older)) {
+		p.id, p.older = first-1, p.newest
+	}
+	q.puts.newest = lsn
+}
+
+// putTicket is what the put of item id waited for, or of one put a little later.
+func (q *queue) putTicket(id uint64) Ticket {
+	if id <= q.puts.id {
+		return q.ticketAt(q.puts.older)
+	}
+	return q.ticketAt(q.puts.newest)
+}
+
+// ticketAt is what an operation of the queue that is recorded up to lsn waits for.
+func (q *queue) ticketAt(lsn LSN) Ticket {
+	switch {
+	case !q.opts.KeepJournal:
+		return Ticket{}
+	case q.opts.Sync == SyncAlways:
+		return Ticket{Written: lsn, Synced: lsn}
 	}
 	return Ticket{Written: lsn}
 }

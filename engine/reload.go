@@ -124,7 +124,9 @@ func (e *Engine) enterJournal(q *queue) LSN {
 	if b != nil {
 		b.recent.Each(tell)
 	}
-	return e.recordName(q) // with the next id, which may be past those of the items
+	end := e.recordName(q) // with the next id, which may be past those of the items
+	q.puts = recentPuts{newest: end}
+	return end
 }
 
 // readsByID returns the reads that hold items of the queue, lowest id first.

@@ -38,8 +38,9 @@ func (e *Engine) Restore(now Time, name []byte, it Item) (Ticket, error) {
 	sh.targets = append(sh.targets[:0], q)
 	sh.puts++
 	p := PutRequest{Data: it.Data, Flags: it.Flags, Expiry: it.Expiry}
-	e.add(sh, now, []PutRequest{p}, it.Added, record.Destination{}, &made)
-	return made, nil
+	s := Stored{Ticket: made}
+	e.add(sh, now, []PutRequest{p}, it.Added, record.Destination{}, &s)
+	return s.Ticket, nil
 }
 
 // NextID returns the id that the next item of the queue called name will have, 1 if it does not

@@ -59,14 +59,14 @@ func (s *session) put(name []byte, p engine.PutRequest) (engine.Ticket, error) {
 	l := s.loop
 	put, err := l.engine.PutAll(l.now, name, []engine.PutRequest{p})
 	l.latencies.count(CommandPut, put.Meter, put.Ticket, 1)
-	s.afterPut(name, put.Ticket)
+	s.afterPut(name, put.Ticket, put.Ahead)
 	return put.Ticket, err
 }
 
-// afterPut is after, of puts to the queue called name.
-func (s *session) afterPut(name []byte, t engine.Ticket) {
+// afterPut is after, of puts to the queue called name, which may be ahead of the disk.
+func (s *session) afterPut(name []byte, t engine.Ticket, ahead bool) {
 	s.after(t)
-	if t.Ahead {
+	if ahead {
 		s.ahead = append(s.ahead[:0], name...)
 	}
 }
@@ -85,7 +85,7 @@ func (s *session) putAll(name []byte, puts []engine.PutRequest) (n int, err erro
 	}
 	l.counters.CmdSet += admitted
 	l.latencies.count(CommandPut, put.Meter, put.Ticket, admitted)
-	s.afterPut(name, put.Ticket)
+	s.afterPut(name, put.Ticket, put.Ahead)
 	return put.Count, err
 }
 

@@ -32,7 +32,7 @@ func (s *session) putLater(
 	}
 	to := append([]byte(nil), name...)
 	var t engine.Ticket
-	n := 0
+	ahead, n := false, 0
 	s.startJob(func() error {
 		defer e.Account(-copied)
 		for p := range each {
@@ -41,8 +41,8 @@ func (s *session) putLater(
 			}
 			s.wait.jobPuts++
 			p.ClientID = client
-			u, err := e.Put(engine.Now(), to, p)
-			t = t.Merge(u)
+			put, err := e.PutAll(engine.Now(), to, []engine.PutRequest{p})
+			t, ahead = t.Merge(put.Ticket), ahead || put.Ahead
 			if err != nil {
 				return err
 			}
@@ -51,7 +51,7 @@ func (s *session) putLater(
 		return nil
 	}, func(s *session, err error) {
 		s.loop.latencies.late(CommandPut, t, began)
-		s.afterPut(to, t)
+		s.afterPut(to, t, ahead)
 		done(s, n, t, err)
 	})
 }

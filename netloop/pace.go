@@ -11,7 +11,7 @@ const (
 )
 
 // paced are the connections of a driver that put to a queue which is ahead of the disk, see
-// engine.Ticket. Nothing is read from them until the disk has caught up: what they send stays in the
+// engine.Stored. Nothing is read from them until the disk has caught up: what they send stays in the
 // kernel's buffers, in the end in theirs, and they wait as for a slow network. Everybody else is
 // served.
 type paced struct {

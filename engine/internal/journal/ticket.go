@@ -8,13 +8,9 @@ type LSN uint64
 type Ticket struct {
 	Written LSN // the journal must be written up to here
 	Synced  LSN // … and synced up to here
-	// Ahead says that the queue that was put to takes items faster than the disk does. The put may be
-	// acknowledged; whoever puts more should wait first, until (*Engine).Ahead says no. If nobody
-	// does, memory and the journal grow up to the limits at which puts are refused.
-	Ahead bool
 }
 
 // Merge returns the ticket that asks for what both ask for.
 func (t Ticket) Merge(u Ticket) Ticket {
-	return Ticket{max(t.Written, u.Written), max(t.Synced, u.Synced), t.Ahead || u.Ahead}
+	return Ticket{max(t.Written, u.Written), max(t.Synced, u.Synced)}
 }

@@ -339,7 +339,7 @@ func restoreItem(
 	for errors.Is(err, engine.ErrOutOfMemory) && waitForMemory(e, int64(len(it.Data))) {
 		t, err = e.Restore(now, name, it)
 	}
-	for err == nil && t.Ahead && e.Ahead(name) {
+	for err == nil && e.Ahead(name) {
 		time.Sleep(lookInterval)
 	}
 	return t, err

@@ -228,7 +228,7 @@ func (s *slowEngine) Restore(
 	}
 	ticket, err := s.Engine.Restore(now, name, it)
 	s.restored++
-	ticket.Ahead, s.ahead, s.noMemory = true, 3, s.restored%2*3
+	s.ahead, s.noMemory = 3, s.restored%2*3
 	return ticket, err
 }
 
