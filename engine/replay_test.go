@@ -188,8 +188,8 @@ func TestReplayCorrupt(t *testing.T) {
 	const journal = "data/journal: damaged at offset 0: "
 	for _, tt := range []struct{ name, records, extra, want string }{
 		{"no record", "", "hello", "at record 0: unknown record kind 104"},
-		{"no record behind one", "queue 1", "\x0b\x00\x00\x00\x01\x02\x03\x04\x05\x06\x07\x08",
-			"at record 7: unknown record kind 11"},
+		{"no record behind one", "queue 1", "\xff\x00\x00\x00\x01\x02\x03\x04\x05\x06\x07\x08",
+			"at record 7: unknown record kind 255"},
 		{"a run that goes back", "queue 1, put 4, run 3-6", "", "queue 1: item 3 was put before"},
 		{"a run past the last id", "run 18446744073709551613-18446744073709551615", "",
 			"queue 1: item id 18446744073709551615 is out of range"},
