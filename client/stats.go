@@ -57,7 +57,7 @@ type ServerStats struct {
 // asked says why in Err.
 //
 // It works with every server of the family that has STATS; one that has DUMP_STATS is asked that
-// too, because only there the names of queues are told beyond doubt.
+// too, because only its answer shows the names of queues beyond doubt.
 func (c *Client) Stats(ctx context.Context) []ServerStats {
 	servers := c.Members().all()
 	all := make([]ServerStats, len(servers))

@@ -10,7 +10,7 @@ import (
 // latencyDigits is the precision of the histograms, in significant decimal digits.
 const latencyDigits = 3
 
-// maxLatency is the longest time a histogram tells from longer ones.
+// maxLatency is the longest time a histogram distinguishes from longer ones.
 const maxLatency = time.Hour
 
 func newHistogram() *hdrhistogram.Histogram {

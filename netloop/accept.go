@@ -106,7 +106,7 @@ func (s *Server) limit(c *session, count int64) {
 	c.refuseWrites = over(s.opts.RefuseWritesOver)
 }
 
-// refuse tells a connection why it is not wanted, without ever waiting for it, and closes it.
+// refuse sends a connection the reason why it is refused, without ever waiting for it, and closes it.
 func refuse(nc *net.TCPConn, why []byte) {
 	if len(why) > 0 {
 		nc.SetWriteDeadline(time.Now().Add(time.Millisecond))

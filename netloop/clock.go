@@ -19,13 +19,13 @@ func (m moment) after(d time.Duration) moment {
 	return m + ms
 }
 
-// clock tells moments.
+// clock returns moments.
 type clock struct{ start time.Time }
 
 // newClock starts a clock.
 func newClock() clock { return clock{time.Now().Add(-time.Millisecond)} }
 
-// at returns the moment of a time that time.Now has told.
+// at returns the moment of a time that came from time.Now.
 func (c clock) at(t time.Time) moment { return moment(t.Sub(c.start) / time.Millisecond) }
 
 func (c clock) now() moment { return c.at(time.Now()) }

@@ -11,7 +11,7 @@ func TestMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClock()
 		if c.now() <= 0 {
-			t.Errorf("a new clock tells %d, want above 0", c.now())
+			t.Errorf("a new clock returns %d, want above 0", c.now())
 		}
 		before := c.now()
 		<-time.After(1500 * time.Millisecond)

@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// conn is the socket of a session, and its sink. It belongs to the loop's goroutine. What the socket
-// does not take is the backlog; the drainer tells when the socket takes more.
+// conn is the socket of a session, and its sink. It belongs to the loop's goroutine. The backlog holds
+// what the socket does not take; the drainer reports when the socket takes more.
 type conn struct {
 	session session
 	driver  *driver
@@ -67,8 +67,8 @@ func (c *conn) write(p []byte) []byte {
 
 // sendNow sends what the socket takes without waiting.
 //
-// It is a raw system call: it cannot block, so the scheduler need not be told, which is a good part
-// of what a short reply costs. MSG_NOSIGNAL keeps a closed peer from raising SIGPIPE.
+// It is a raw system call: it cannot block, so it need not enter the scheduler, which is a good part of the
+// cost of a short reply. MSG_NOSIGNAL keeps a closed peer from raising SIGPIPE.
 func sendNow(fd int, p []byte) (n int, err syscall.Errno) {
 	r, _, errno := syscall.RawSyscall6(syscall.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(&p[0])),
 		uintptr(len(p)), syscall.MSG_NOSIGNAL|syscall.MSG_DONTWAIT, 0, 0)

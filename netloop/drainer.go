@@ -13,7 +13,7 @@ import (
 const lingerTime = 10 * time.Second
 
 // drainer waits, on a goroutine and an epoll set of its own, for sockets that take bytes again. It
-// tells the loops of those that are in use, and finishes those that are not.
+// wakes the loops of those that are in use, and finishes those that are not.
 type drainer struct {
 	epoll   int
 	wake    int         // event descriptor; -1 once it is closed; guarded by mu
@@ -57,7 +57,7 @@ func newDrainer(account func(int64), most int) (*drainer, error) {
 	return d, nil
 }
 
-// watch has the loop of s told, once, when fd takes bytes.
+// watch wakes the loop of s, once, when fd takes bytes.
 func (d *drainer) watch(fd int, s *session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

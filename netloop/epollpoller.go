@@ -97,9 +97,9 @@ func (p *epollPoller) ready() []unix.EpollEvent { return p.waitRaw(0) }
 
 // waitRaw waits for events, but no longer than so many milliseconds.
 //
-// It is a raw system call. The scheduler is not told that the goroutine waits, and so does not take
-// the processor away from it, which costs more than the wait is worth as long as events keep
-// coming. To stop the world it sends a signal, which ends the call.
+// It is a raw system call. The scheduler does not learn that the goroutine waits, and so does not take
+// its processor away. That would cost more than the wait is worth while events keep coming. To stop
+// the world the scheduler sends a signal, which ends the call.
 func (p *epollPoller) waitRaw(millis int) []unix.EpollEvent {
 	n, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(p.epoll),
 		uintptr(unsafe.Pointer(&p.events[0])), uintptr(len(p.events)), uintptr(millis), 0, 0)

@@ -15,8 +15,8 @@ import (
 // the task ends the turn. If only one connection has something to be read, its event is the whole turn,
 // which ends at once.
 //
-// Behind a turn the poller lingers: it waits for some milliseconds in a raw system call, because the
-// reactor tells Go's scheduler when it waits, and that costs more than a short wait is worth. Rings have
+// Behind a turn the poller lingers: it waits for some milliseconds in a raw system call. The
+// reactor waits through Go's scheduler, and that costs more than a short wait is worth. Rings have
 // a descriptor of their own, which ends that: while tasks run, the reactor's does not notice new ones.
 type gnetPoller struct {
 	bell

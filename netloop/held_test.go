@@ -210,7 +210,7 @@ func TestFailureIsOfItsCommit(t *testing.T) {
 }
 
 // TestFailureSparesLaterPuts: the sync that fails is for the first of a session's replies. What it has
-// put since is for another sync, and that one tells.
+// put since is for another sync, whose outcome counts.
 func TestFailureSparesLaterPuts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts, disk := newHeldServer(t, Options{})
@@ -254,7 +254,7 @@ func TestConfirmInPassingFails(t *testing.T) {
 	})
 }
 
-// TestFailureByTurn: with the sync on the loop itself, a failed one is told to those whose puts it was
+// TestFailureByTurn: with the sync on the loop itself, a failed one answers those whose puts it was
 // for. A put of the same turn to a queue that needs no sync is stored, and says so.
 func TestFailureByTurn(t *testing.T) {
 	for _, handOff := range []bool{false, true} {

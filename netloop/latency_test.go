@@ -107,7 +107,7 @@ func TestLatency(t *testing.T) {
 					t.Errorf("ages = %d up to %d ms, want 2 up to 2 s, also of a queue that is gone", a.Total(), a.Max())
 				}
 				if len(m.Queues) != 0 {
-					t.Errorf("a deleted queue is still told: %+v", m.Queues)
+					t.Errorf("a deleted queue is still there: %+v", m.Queues)
 				}
 				if m.Syncs.Total() == 0 || m.Syncs.Max() < sync.Microseconds() {
 					t.Errorf("syncs = %d up to %d µs", m.Syncs.Total(), m.Syncs.Max())

@@ -134,13 +134,13 @@ func TestLedgerOfOutput(t *testing.T) {
 	}
 }
 
-// TestLedgerSteps tests that small changes are not told, and that all that was told is taken back.
+// TestLedgerSteps tests that small changes are not reported, and that everything reported is taken back.
 func TestLedgerSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newLedgerServer(t, Options{}, ledgerLimit)
 		defer ts.stop()
 		l := ledger{engine: ts.opts.Engine, total: new(atomic.Int64)}
-		for _, step := range []struct{ held, told int64 }{
+		for _, step := range []struct{ held, known int64 }{
 			{ledgerStep - 1, 0},
 			{ledgerStep, ledgerStep},
 			{2*ledgerStep - 1, ledgerStep},
@@ -150,8 +150,8 @@ func TestLedgerSteps(t *testing.T) {
 			{0, 0},
 		} {
 			l.held = step.held
-			if l.settle(); ts.inUse() != step.told {
-				t.Errorf("of %d bytes held the engine knows %d, want %d", step.held, ts.inUse(), step.told)
+			if l.settle(); ts.inUse() != step.known {
+				t.Errorf("of %d bytes held the engine knows %d, want %d", step.held, ts.inUse(), step.known)
 			}
 		}
 	})

@@ -118,7 +118,7 @@ func (memcacheProtocol) retract(dst, _ []byte, err error) []byte {
 	return dst
 }
 
-// memcacheRefusal appends how the protocol words err, and tells whether the connection ends.
+// memcacheRefusal appends the reply for err, and reports whether the connection ends.
 func memcacheRefusal(dst []byte, err error) (reply []byte, fatal bool) {
 	var unavailable unavailableError
 	switch {

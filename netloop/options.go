@@ -98,7 +98,7 @@ type Options struct {
 	// (status_change_grace_period)
 	StatusGrace time.Duration
 
-	// Publishers are told of every status, the first one at Start.
+	// Publishers get every status, the first one at Start.
 	Publishers []Publisher
 
 	// NoHistograms turns the measuring of latencies off.

@@ -114,7 +114,7 @@ func TestReportOfNames(t *testing.T) {
 			r.feed([]byte(request+strings.Repeat(" q", names)+"\r\nversion\r\n"), 8<<10)
 			got, _ := r.received()
 			if n := strings.Count(string(got), "queue 'q' {\r\n"); n != names {
-				t.Errorf("%s of %d names tells of %d", request, names, n)
+				t.Errorf("%s of %d names answers %d", request, names, n)
 			}
 			if want := "}\r\nEND\r\nVERSION " + Version + "\r\n"; !strings.HasSuffix(string(got), want) {
 				t.Errorf("%s ends with %q, want %q", request, got[len(got)-60:], want)

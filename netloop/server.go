@@ -34,7 +34,7 @@ type Server struct {
 	admitted    atomic.Int64 // ever
 	tracing     atomic.Bool  // the beginning and end of connections are logged
 	buffered    atomic.Int64 // bytes of input kept by all sessions
-	owed        atomic.Int64 // bytes of replies that have not left, as far as loops have told
+	owed        atomic.Int64 // bytes of replies that have not left, as far as loops have reported
 	turnLogged  atomic.Int64 // when a long turn was logged last: Unix time in ns
 
 	stopOnce sync.Once

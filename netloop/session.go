@@ -62,8 +62,8 @@ type protocol interface {
 	refuse(s *session, err error)
 	// largest is how many bytes of a request are kept until it can be run.
 	largest(o *Options) int
-	// tooMany is what a connection over the limit is told; empty if there is nothing it would
-	// understand.
+	// tooMany is the error for a connection over the limit; empty if the protocol has none.
+	//
 	tooMany() []byte
 	// retract appends to dst what is sent in place of reply, which turned out not to be true.
 	retract(dst, reply []byte, err error) []byte
@@ -296,7 +296,7 @@ func (s *session) keep(buf []byte) {
 	}
 }
 
-// cutOff tells the client why, and closes the session.
+// cutOff sends the client the reason, and closes the session.
 func (s *session) cutOff(err error) {
 	s.takeOutput()
 	s.proto.refuse(s, err)

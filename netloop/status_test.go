@@ -10,41 +10,41 @@ import (
 	"time"
 )
 
-// teller is a Publisher that remembers what it was told, and how the keeper stood then.
-type teller struct {
+// publishLog is a Publisher that remembers what it got, and the state of the keeper at that time.
+type publishLog struct {
 	keeper *statusKeeper
-	told   []string
+	got    []string
 	fail   map[Status]bool
 }
 
-var errUntold = errors.New("nobody listens")
+var errNobody = errors.New("nobody listens")
 
-func (p *teller) Publish(s Status) error {
-	p.told = append(p.told, fmt.Sprintf("%v requested=%v enforced=%v",
+func (p *publishLog) Publish(s Status) error {
+	p.got = append(p.got, fmt.Sprintf("%v requested=%v enforced=%v",
 		s, p.keeper.Requested(), p.keeper.Enforced()))
 	if p.fail[s] {
-		return errUntold
+		return errNobody
 	}
 	return nil
 }
 
-func newTeller(opts Options) *teller {
-	p := &teller{fail: make(map[Status]bool)}
+func newTeller(opts Options) *publishLog {
+	p := &publishLog{fail: make(map[Status]bool)}
 	opts.Logger = slog.New(slog.DiscardHandler)
 	opts.Publishers = []Publisher{p}
 	p.keeper = newStatusKeeper(opts)
 	return p
 }
 
-func (p *teller) expect(t *testing.T, what string, told ...string) {
+func (p *publishLog) expect(t *testing.T, what string, want ...string) {
 	t.Helper()
-	if fmt.Sprint(p.told) != fmt.Sprint(told) {
-		t.Errorf("%s: told %q, want %q", what, p.told, told)
+	if fmt.Sprint(p.got) != fmt.Sprint(want) {
+		t.Errorf("%s: got %q, want %q", what, p.got, want)
 	}
-	p.told = nil
+	p.got = nil
 }
 
-// TestPublish tests who is told of a change of status when: of a stricter one before anybody
+// TestPublish tests when publishers get a change of status: of a stricter one before anybody
 // notices, of a looser one before it is enforced, of the first at the start, and of Down at the
 // end.
 func TestPublish(t *testing.T) {
@@ -82,7 +82,7 @@ func TestDownIsFinal(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.keeper.goDown()
-		p.told = nil
+		p.got = nil
 		for _, to := range []Status{Up, ReadOnly, Quiescent} {
 			if err := p.keeper.set(to); !errors.Is(err, ErrForbiddenStatus) {
 				t.Errorf("set %v when the server is Down = %v, want %v", to, err, ErrForbiddenStatus)
@@ -105,14 +105,14 @@ func TestPublishFails(t *testing.T) {
 	p := newTeller(Options{StatusFile: file, DefaultStatus: ReadOnly})
 	for _, to := range []Status{Quiescent, Up} {
 		p.fail[to] = true
-		if err := p.keeper.set(to); !errors.Is(err, errUntold) {
+		if err := p.keeper.set(to); !errors.Is(err, errNobody) {
 			t.Errorf("set(%v) = %v, want the publisher's error", to, err)
 		}
 		if r, e := p.keeper.Requested(), p.keeper.Enforced(); r != ReadOnly || e != ReadOnly {
 			t.Errorf("after a failed change to %v: requested %v, enforced %v", to, r, e)
 		}
-		if last := p.told[len(p.told)-1]; last != "ReadOnly requested=ReadOnly enforced=ReadOnly" {
-			t.Errorf("after a failed change to %v the last one told was %s", to, last)
+		if last := p.got[len(p.got)-1]; last != "ReadOnly requested=ReadOnly enforced=ReadOnly" {
+			t.Errorf("after a failed change to %v the last one published was %s", to, last)
 		}
 		if status, err := readStatus(file); err == nil {
 			t.Errorf("a failed change to %v stored %v", to, status)

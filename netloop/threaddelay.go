@@ -16,7 +16,7 @@ const delayInterval = 50 * time.Millisecond
 type threadDelay struct {
 	thread int
 	waited time.Duration
-	known  bool // the kernel has told
+	known  bool // the kernel has reported waited
 }
 
 // since is how long the thread has waited since an earlier figure; zero if that is another thread's,

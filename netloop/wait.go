@@ -48,7 +48,7 @@ type wait struct {
 // WaitEnded implements engine.Notifier. It is called by any goroutine, with a shard locked.
 func (s *session) WaitEnded(*engine.Waiter) { s.loop.post(s, waitEnded) }
 
-// beginWait makes the session wait until its Waiter is told, or the deadline passes.
+// beginWait makes the session wait until the engine ends its Waiter, or the deadline passes.
 func (s *session) beginWait(
 	kind waitKind, name, reply []byte, access engine.Access, deadline moment,
 ) {

@@ -72,7 +72,7 @@ func TestLongTurn(t *testing.T) {
 }
 
 // TestLongTurnParts tests that a part of a turn that is no request has its name in the log, and that
-// the watchdog tells a loop that worked from one that had no processor.
+// the watchdog distinguishes a loop that worked from one that had no processor.
 func TestLongTurnParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

@@ -147,7 +147,7 @@ func TestConcurrentUse(t *testing.T) {
 	must(t, s.on(image).open(promiseWritten))
 }
 
-// TestCloseDuringAppends closes a log that others append to: what they were told is in it is
+// TestCloseDuringAppends closes a log that others append to: what they learned is in it is
 // durable.
 func TestCloseDuringAppends(t *testing.T) {
 	t.Parallel()

@@ -321,7 +321,7 @@ func TestControlModel(t *testing.T) {
 	}
 }
 
-// TestControlDamage takes from the log what tells damage from a torn tail, and has Open write.
+// TestControlDamage takes from the log what distinguishes damage from a torn tail, and has Open write.
 func TestControlDamage(t *testing.T) {
 	l := store(t, opens, appends(10, 300), syncs) // like the marked log, without the mark
 	image := l.disk.Kill()

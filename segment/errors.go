@@ -9,8 +9,8 @@ import (
 var (
 	// ErrCorrupt is what every [*CorruptionError] unwraps to.
 	ErrCorrupt = errors.New("segment: log is damaged")
-	// ErrPoisoned is returned by every method that writes, from the first failed Datasync on: what
-	// the log holds on disk is no longer known, and only reopening the log tells.
+	// ErrPoisoned is returned by every method that writes, from the first failed Datasync on: nobody knows
+	// any longer what the log holds on disk, and only reopening the log shows it.
 	ErrPoisoned = errors.New("segment: log is poisoned by a failed sync")
 	// ErrNames is wrapped by the error of a RunWriter's Sync that could not sync the directory. The
 	// names of all files made there since a sync of it succeeded are in doubt, and no later sync of the

@@ -102,7 +102,7 @@ func TestGolden(t *testing.T) {
 	wantFile(t, s, two, goldenSecondHeader+goldenSecondLink+goldenEndMark, 512, 0)
 }
 
-// TestGoldenRecycled has a mark, and a file that was used before: the end mark alone tells where
+// TestGoldenRecycled has a mark, and a file that was used before: the end mark alone shows where
 // the log ends.
 func TestGoldenRecycled(t *testing.T) {
 	disk := segmenttest.New()

@@ -250,7 +250,7 @@ func TestHalfRotated(t *testing.T) {
 	}
 }
 
-// heldFS makes Create wait until it is told to go on.
+// heldFS makes Create wait until the test lets it go on.
 type heldFS struct {
 	segment.FS
 	held chan struct{} // nil: no waiting

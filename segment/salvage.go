@@ -113,7 +113,7 @@ func (v *salvage) followedBy(later []uint64) (f follower, err error) {
 }
 
 // header reads the header of a segment. If it is damaged, the id may still be right, or the next
-// segment tells it; the id stays zero if no frame can be found with any.
+// segment names it; the id stays zero if no frame can be found with any.
 func (v *salvage) header(r *segmentReader, number uint64, follows follower) error {
 	err := r.readHeader(number)
 	var damage *CorruptionError
@@ -130,8 +130,8 @@ func (v *salvage) header(r *segmentReader, number uint64, follows follower) erro
 }
 
 // guessID returns the id with which frames of a segment without a whole header can be read, or
-// zero: that in the header, that which the next segment tells, or one with a bit that has flipped.
-func (r *segmentReader) guessID(told link) (uint64, error) {
+// zero: that in the header, that which the next segment names, or one with a bit that has flipped.
+func (r *segmentReader) guessID(next link) (uint64, error) {
 	if r.size < segmentHeaderSize+FrameHeaderSize {
 		return 0, nil
 	}
@@ -149,7 +149,7 @@ func (r *segmentReader) guessID(told link) (uint64, error) {
 			return read ^ 1<<bit, nil
 		}
 	}
-	for _, id := range [...]uint64{read, told.id} {
+	for _, id := range [...]uint64{read, next.id} {
 		r.id = id
 		if at, err := r.nextHeader(segmentHeaderSize); id != 0 && at >= 0 || err != nil {
 			return id, err
@@ -233,7 +233,7 @@ func (r *segmentReader) nextHeader(off int64) (int64, error) {
 	}
 }
 
-// end tells of a segment without a trailer, in which no frame comes behind off, what is missing
+// end reports, for a segment without a trailer in which no frame comes behind off, what is missing
 // there.
 func (v *salvage) end(r *segmentReader, off int64, reason string, follows follower) error {
 	short := r.short()

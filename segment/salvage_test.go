@@ -35,7 +35,7 @@ func explains(g segment.Gap, p placed) bool {
 }
 
 // judgeSalvage says what is wrong with what Salvage makes of a damaged image of l: it finds batches
-// of all, in order, at most lost of them missing, and those in gaps that it tells.
+// of all, in order, at most lost of them missing, and those in gaps that it reports.
 func judgeSalvage(all []placed, image *segmenttest.FS, lost int, damaged string) error {
 	found, gaps, err := salvaged(image)
 	if err != nil {
@@ -102,7 +102,7 @@ func TestSalvage(t *testing.T) {
 					func(image *segmenttest.FS) error { erase(t, image, name, f.offset, f.end); return nil })
 			}
 			if l.segments[neighbour(name, -1)].frames == nil || l.segments[neighbour(name, 1)].frames == nil {
-				continue // nothing tells of a log's first or last file
+				continue // nothing shows that a log's first or last file is missing
 			}
 			try(name+" removed", -1, name, func(image *segmenttest.FS) error { return image.Remove(name) })
 		}

@@ -207,8 +207,8 @@ func (s *scan) accept(seg *scanned, f Frame) error {
 	return nil
 }
 
-// end is called for the segment in which the frames stop, for that reason. It tells damage from a
-// tear and a tear from a clean end, as far as this segment shows.
+// end is called for the segment in which the frames stop, for that reason. It distinguishes
+// damage, a tear and a clean end, as far as this segment shows.
 func (s *scan) end(r *segmentReader, seg *scanned, reason string) (err error) {
 	if seg.frames == 0 && len(s.segments) == 0 && seg.Number > 1 {
 		// DropBefore leaves no segment at the front whose link is not durable.

@@ -133,7 +133,7 @@ func connect(addr string) (fd int, err error) {
 	return fd, nil
 }
 
-// putAtRate puts until it is told to stop, on a thread of its own, without garbage. Raw system calls
+// putAtRate puts until stop is set, on a thread of its own, without garbage. Raw system calls
 // would be wrong here: Go's runtime takes a goroutine that makes no others for one that never ends.
 func putAtRate(fd int, period time.Duration, cpu int, stop *atomic.Bool) (s span, err error) {
 	runtime.LockOSThread()

@@ -50,10 +50,10 @@ func (t *table) writeHeader(b *strings.Builder) {
 	fmt.Fprintf(b, "- options: %v of items of %d bytes, max_memory_size %v, %d connections, %d requests"+
 		" in flight each, %d rounds, server on processor %d, generator on %d\n", o.size, itemSize,
 		o.memory, connections, pipeline, o.rounds, o.serverCPU, o.loadCPU)
-	told := make(map[string]bool)
+	listed := make(map[string]bool)
 	for _, r := range t.rows {
-		if name := r.server.Name; !told[name] {
-			told[name] = true
+		if name := r.server.Name; !listed[name] {
+			listed[name] = true
 			fmt.Fprintf(b, "- %s: %s; `%s`\n", name, r.server.Version(), o.setup.CommandLine(r.server))
 		}
 	}

@@ -61,7 +61,7 @@ func (a *asked) takeUntilRefused(t *trial, first int) (next int, refusal string,
 }
 
 // cutBacklog is the case of a backlog that is cut while the server runs: reads find less than was
-// written. What is there is served, then the clients are told, and nothing else is harmed.
+// written. The server serves what is there, then answers with errors, and harms nothing else.
 func cutBacklog(ctx context.Context, t *trial, dir string) error {
 	s, a, err := spilled(ctx, t, dir)
 	defer func() { s.kill() }()
@@ -98,8 +98,8 @@ func cutBacklog(ctx context.Context, t *trial, dir string) error {
 	return nil
 }
 
-// unreadableBacklog is the case of a disk that cannot read for a while: clients are told, and when
-// it can, everything comes, in order.
+// unreadableBacklog is the case of a disk that cannot read for a while: clients get errors, and when it
+// can read again, everything comes, in order.
 func unreadableBacklog(ctx context.Context, t *trial, dir string) error {
 	if err := haveStrace(); err != nil {
 		t.skip("%v", err)

@@ -140,12 +140,12 @@ func (f osFile) extend(size int64) error {`)
 		{breaks: "runs are not synced", edits: unsynced, experiment: "cut-spill", cycles: 40},
 		{breaks: "a short write passes for a whole one", edits: lost, experiment: "short", cycles: 6},
 		{breaks: "what was read of a growing run is kept", edits: stale, experiment: spill, cycles: 20},
-		{breaks: "frames are told of before they are written", edits: early,
+		{breaks: "frames are announced before they are written", edits: early,
 			experiment: spill, cycles: 20},
 		{breaks: "items of a frame that is read again come again", edits: twice,
 			experiment: spill, cycles: 20},
 		{breaks: "a run is deleted although items are in it", edits: soon, experiment: spill, cycles: 20},
-		{breaks: "what is gone of a deleted run is not told again", edits: []edit{
+		{breaks: "removals of a deleted run are not rewritten", edits: []edit{
 			{"engine/checkpoint.go", "		if runs = q.recordedRuns(); len(runs) > 0 || q.spilled {",
 				"		if runs = q.recordedRuns(); q.backlog != nil {"},
 			{"engine/forgo.go", "			e.recordRuns(q, nil, r.recorded.IDs())\n",

@@ -34,7 +34,7 @@ type expiring struct {
 	acked time.Time // zero if the put was not answered
 }
 
-// wallTimes returns the earliest and the latest time that the server's clock may have told in a
+// wallTimes returns the earliest and the latest time that the server's clock may have shown in a
 // period of the lab's.
 type wallTimes func(from, to time.Time) (earliest, latest time.Time)
 

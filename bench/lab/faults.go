@@ -209,7 +209,7 @@ func (t *trial) checkFault(s *server, f sysFault, refusedBefore int64) {
 		return
 	}
 	if f.stops && refused == 0 {
-		t.violate("%s: no client was told", f.inject)
+		t.violate("%s: no client got an error", f.inject)
 	}
 	if f.logs != "" {
 		if _, err := s.awaitLog(f.logs); err != nil {

@@ -19,7 +19,7 @@ type fifo struct {
 // span is the items from first to last.
 type span struct{ first, last int }
 
-// came is told of the item that came. It returns how that breaks a promise, or nil.
+// came notes the item that came. It returns how that breaks a promise, or nil.
 func (f *fifo) came(item int) error {
 	if item < f.next {
 		return fmt.Errorf("item %d came, again or late: item %d was to come", item, f.next)
@@ -57,8 +57,8 @@ func (f *fifo) settle(item int) {
 	}
 }
 
-// ended is told that the queue had no item, at a time when the puts up to acked had been
-// acknowledged. It returns how that breaks a promise, or nil.
+// ended notes that the queue had no item, at a time when the puts up to acked had been acknowledged. It
+// returns how that breaks a promise, or nil.
 func (f *fifo) ended(acked int) error {
 	slack := f.slack
 	for item := f.next; item <= acked; item++ {
@@ -73,8 +73,8 @@ func (f *fifo) ended(acked int) error {
 	return nil
 }
 
-// crashed is told that the server is gone: puts up to sent were sent; the items from next on come
-// again, of which requests that were not answered may have taken some.
+// crashed notes that the server is gone: puts up to sent were sent, and the items from next on come
+// again. Requests that were not answered may have taken some of them.
 func (f *fifo) crashed(next, sent, taken int) {
 	f.next, f.slack = next, f.slack+taken
 	f.maybe = slices.DeleteFunc(f.maybe, func(s span) bool {

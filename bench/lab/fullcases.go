@@ -141,7 +141,7 @@ func (f *fullDisk) recover(s *server) error {
 	}
 }
 
-// serverMemory is the case of a server that has been told how much memory items may take.
+// serverMemory is the case of a server with an option for how much memory items may take.
 func serverMemory(ctx context.Context, t *trial, dir string) error {
 	how := launch{binary: t.binary, dir: dir, args: []string{"--sync-journal", "never"}}
 	if err := fillMemory(ctx, t, how); err != nil {
@@ -245,8 +245,8 @@ func overfill(ctx context.Context, t *trial, how launch, total int) error {
 	return err
 }
 
-// groupMemory is the case of a control group: the server stays alive in it, whether it is told to
-// use less memory than it may have or has to find out.
+// groupMemory is the case of a control group: the server stays alive in it, whether an option
+// limits its memory or it has to find the limit out.
 func groupMemory(ctx context.Context, t *trial, dir string) error {
 	group, err := newGroup()
 	if err != nil {
@@ -266,7 +266,7 @@ func groupMemory(ctx context.Context, t *trial, dir string) error {
 	if err := group.limit(80 << 20); err != nil {
 		return err
 	}
-	how.args = append(how.args, "--data-dir", "told-nothing")
+	how.args = append(how.args, "--data-dir", "no-limit")
 	t.counts.trials.Add(1)
 	return overfill(ctx, t, how, 200_000_000)
 }

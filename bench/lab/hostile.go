@@ -150,7 +150,7 @@ func exchange(s *server, protocol string, input []byte, piece int) ([]byte, erro
 	conn.SetDeadline(time.Now().Add(patience))
 	for part := range slices.Chunk(input, max(piece, 1)) {
 		if _, err := conn.Write(part); err != nil {
-			break // it has been closed, which reading tells
+			break // it has been closed, which reading shows
 		}
 	}
 	conn.(*net.TCPConn).CloseWrite() // fails if it has been closed

@@ -338,8 +338,8 @@ func manyConnects(ctx context.Context, t *trial, s *server) error {
 	return settles(t, s, before)
 }
 
-// storms are hundreds of connections at the same time, with a limit of 64. Those over the limit are
-// told, and when they have gone everybody is served.
+// storms are hundreds of connections at the same time, with a limit of 64. Those over the limit
+// get an error, and when they have gone the server serves everybody.
 func storms(_ context.Context, t *trial, s *server) error {
 	before, err := descriptorsOf(s.pid)
 	if err != nil {

@@ -46,7 +46,7 @@ func longTurn(s *server) (string, error) {
 		}
 		return "", err
 	}
-	return "", fmt.Errorf("the server tells no longest turn: %s", reply.Status)
+	return "", fmt.Errorf("the status has no longest turn: %s", reply.Status)
 }
 
 // unreadReplies are clients that ask for a large item, or many, and read nothing. Memory stays within

@@ -131,7 +131,7 @@ func (l *lane) run(s *server, rng *rand.Rand, acked func()) {
 	}
 }
 
-// refused is told of a request that the server would not do, after which the lane stops.
+// refused notes a request that the server refused, after which the lane stops.
 func (l *lane) refused(r request, a answer) {
 	if !l.t.refusals.Load() {
 		l.t.violate("%s: %v was refused: %s", l.name, r, a.refusal)
@@ -264,7 +264,7 @@ func (l *lane) size(m *model) int {
 	return most
 }
 
-// found is told what the queues hold after a crash: it must be what they held at the end of step
+// found checks what the queues hold after a crash: it must be what they held at the end of step
 // from, or of a later one, or in the middle of one of those.
 func (l *lane) found(state durable, from int) {
 	l.t.counts.checks.Add(1)

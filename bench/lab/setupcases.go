@@ -15,7 +15,7 @@ import (
 )
 
 // descriptors is the case of a limit of 200 descriptors, and more connections than that: those over
-// the limit are told, the others are served, and when they have gone there is room again.
+// the limit get an error, the others are served, and when they have gone there is room again.
 func descriptors(ctx context.Context, t *trial, dir string) error {
 	few := launch{binary: t.binary, dir: dir, shell: "ulimit -n 60"}
 	err := expectExit(ctx, t, few, "the limit of open files is 60", "ulimit -n", "for clients")
@@ -45,7 +45,7 @@ func crowd(t *trial, s *server, round int) error {
 			c.Close()
 		}
 	}()
-	served, told := 0, 0
+	served, refused := 0, 0
 	for range 300 {
 		c, err := net.DialTimeout("tcp", s.addr["memcache"], patience)
 		if err != nil {
@@ -53,19 +53,19 @@ func crowd(t *trial, s *server, round int) error {
 		}
 		conns = append(conns, c)
 		c.SetDeadline(time.Now().Add(patience))
-		io.WriteString(c, "version\r\n") // fails for one that has been told already
+		io.WriteString(c, "version\r\n") // fails for one that has been refused already
 		switch reply, _ := readSome(c); {
 		case bytes.HasPrefix(reply, []byte("VERSION")):
 			served++
 		case bytes.HasPrefix(reply, []byte("SERVER_ERROR too many open connections")):
-			told++
+			refused++
 		}
 	}
 	if served < 40 || served > 200 {
 		t.violate("round %d: %d of 300 connections were served, with 200 descriptors", round, served)
 	}
-	if told == 0 {
-		t.violate("round %d: no connection was told that there are too many", round)
+	if refused == 0 {
+		t.violate("round %d: no connection was refused", round)
 	}
 	if !s.running() {
 		t.violate("round %d: the server has ended: %s", round, s.lastWords())

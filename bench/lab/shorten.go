@@ -23,8 +23,8 @@ func shortPrefix(tally string) ([]string, error) {
 	return []string{self, shortenCommand, tally}, err
 }
 
-// runShortened is what the lab does when it was started by such a prefix; it is told so by the
-// arguments. It returns the status to exit with.
+// runShortened is what the lab does when such a prefix started it; its arguments say so. It returns the
+// status to exit with.
 func runShortened(args []string) (status int, is bool) {
 	if len(args) < 3 || args[0] != shortenCommand {
 		return 0, false
@@ -72,7 +72,7 @@ func traceShortened(argv []string) (shortened int, err error) {
 			pass = int(signal)
 		}
 		if status.Stopped() {
-			syscall.PtraceSyscall(tid, pass) // fails for a thread that was killed, which is told next
+			syscall.PtraceSyscall(tid, pass) // fails for a thread that was killed; the next wait reports that
 		} else {
 			delete(inside, tid)
 		}

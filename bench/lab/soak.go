@@ -122,7 +122,7 @@ func goroutines(admin string) (int, error) {
 	}
 	m := goroutineTotal.FindSubmatch(b)
 	if m == nil {
-		return 0, fmt.Errorf("%s tells no number of goroutines: %.100q", admin, b)
+		return 0, fmt.Errorf("%s has no number of goroutines: %.100q", admin, b)
 	}
 	return strconv.Atoi(string(m[1]))
 }

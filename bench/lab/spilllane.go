@@ -289,13 +289,12 @@ func (l *spillLane) first() int {
 	return l.order.next
 }
 
-// cutNow is told that the power is about to be cut: what the server says behind that does not
-// count.
+// cutNow notes that the power is about to be cut: what the server says behind that does not count.
 func (l *spillLane) cutNow() {
 	l.cut, l.cutAcked, l.cutRemoved = true, int(l.acked.Load()), int(l.removed.Load())
 }
 
-// crashed is told that the server is gone.
+// crashed notes that the server is gone.
 func (l *spillLane) crashed() {
 	next, acked, taken := l.first(), int(l.acked.Load()), l.asked
 	if l.cut {

@@ -85,7 +85,7 @@ func (o *Setup) Locate(s Server) (Server, error) {
 // every two minutes, its default, or always.
 //
 // nsqd keeps messages in memory, or with a memory queue of size 0 writes each to a file before it
-// answers. It cannot be in the class sync-always: even if told to sync after every message it
+// answers. It cannot be in the class sync-always: even if set to sync after every message it
 // answers before that sync (ioLoop of go-diskqueue 1.1.0).
 func All() []Server {
 	const mc = loadtest.Memcache
@@ -115,7 +115,7 @@ func All() []Server {
 	return append(list, kestrelServer(PageCache, 1), kestrelServer(PageCache, 2))
 }
 
-// suffix tells the rows of one program apart.
+// suffix distinguishes the rows of one program.
 func (c Class) suffix() string { return [...]string{"-memory", "", "-always"}[c] }
 
 // Find returns the row of a name.

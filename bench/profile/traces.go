@@ -47,14 +47,14 @@ func parseTraces(text string) (traces []trace, err error) {
 // purpose is what a sample was for, a row of the table.
 type purpose struct {
 	name  string
-	whole bool     // a text in any frame tells
+	whole bool     // a text in any frame counts
 	in    []string // texts in the names of functions
 }
 
 const project = "github.com/kestrelmq/kestrel/"
 
-// purposes are the rows. A sample is for the first that is told by any of its frames, or else for
-// the one told by its innermost frame that tells one, or else for the last.
+// purposes are the rows. A sample is for the first purpose with whole that any of its frames names; or
+// else for the one that its innermost frame with a purpose names; or else for the last.
 func purposes() []purpose {
 	return []purpose{
 		{"garbage collection", true, []string{"runtime.gcBgMarkWorker", "runtime.gcAssist", "runtime.bgsweep",
@@ -103,13 +103,13 @@ func newColumn(name string, traces []trace) column {
 // purpose returns the index of what the samples of a stack were for.
 func (t *trace) purpose(rows []purpose) int {
 	for i, row := range rows {
-		if row.whole && slices.ContainsFunc(t.frames, row.toldBy) {
+		if row.whole && slices.ContainsFunc(t.frames, row.namedBy) {
 			return i
 		}
 	}
 	for _, frame := range t.frames {
 		for i, row := range rows {
-			if !row.whole && row.toldBy(frame) {
+			if !row.whole && row.namedBy(frame) {
 				return i
 			}
 		}
@@ -117,8 +117,8 @@ func (t *trace) purpose(rows []purpose) int {
 	return len(rows) - 1
 }
 
-// toldBy reports whether a frame tells that a sample was for the purpose.
-func (p *purpose) toldBy(frame string) bool {
+// namedBy reports whether a frame names the purpose.
+func (p *purpose) namedBy(frame string) bool {
 	return slices.ContainsFunc(p.in, func(text string) bool { return strings.Contains(frame, text) })
 }
 

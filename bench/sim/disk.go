@@ -61,15 +61,15 @@ type disk struct {
 	mild   bool       // what a failed sync covered stays to be synced; guarded by mu
 	calm   bool       // nothing fails and nothing takes time; guarded by mu
 
-	fired     int       // faults that came; guarded by mu
-	told      int       // faults that have come to their callers; guarded by mu
-	toldAt    time.Time // the last of them did; guarded by mu
-	calls     int64     // that change something; guarded by mu
-	journaled int64     // bytes written to journals; guarded by mu
-	spilled   int64     // bytes written to runs; guarded by mu
-	opens     int       // files open now; guarded by mu
-	maxOpens  int       // most at any time; guarded by mu
-	lastOps   []string  // what changed something last; guarded by mu
+	fired      int       // faults that came; guarded by mu
+	returned   int       // faults that have come to their callers; guarded by mu
+	returnedAt time.Time // the last of them did; guarded by mu
+	calls      int64     // that change something; guarded by mu
+	journaled  int64     // bytes written to journals; guarded by mu
+	spilled    int64     // bytes written to runs; guarded by mu
+	opens      int       // files open now; guarded by mu
+	maxOpens   int       // most at any time; guarded by mu
+	lastOps    []string  // what changed something last; guarded by mu
 
 	traced      func(string, ...any) // takes every call that changes something; nil if nobody wants to know
 	mostJournal func() int64         // bytes that may be written to journals; nil if any number may
@@ -158,8 +158,8 @@ func (d *disk) call(kind segmenttest.OpKind, path string, size int, do func() er
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if flt.Err != nil { // now the caller learns of it
-		d.told++
-		d.toldAt = time.Now()
+		d.returned++
+		d.returnedAt = time.Now()
 	}
 	if d.dead {
 		return errDead
@@ -253,7 +253,7 @@ func (d *disk) faultsFired() int {
 func (d *disk) faultsTold() (int, time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.told, d.toldAt
+	return d.returned, d.returnedAt
 }
 
 // written returns the bytes written to journals and to runs, and how many calls have changed anything.

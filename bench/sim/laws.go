@@ -18,8 +18,8 @@ const (
 	requestSize = 400
 )
 
-// mostJournal is how many bytes may have been written to journals for what was asked for: four times
-// that, and what is told again because of the sizes that the journal may have.
+// mostJournal is how many bytes the server may have written to journals for what was asked: four times
+// that, and what it rewrites because of the sizes that the journal may have.
 func (w *world) mostJournal() int64 {
 	c := w.script.Config
 	asked := w.ledger.offered() - w.putBefore + (w.ops.Load()-w.opsBefore)*requestSize

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// event is what a worker tells its parent, a line of JSON each: which seed begins, what came of it, or
+// event is what a worker reports to its parent, a line of JSON each: which seed begins, what came of it, or
 // what it logs.
 type event struct {
 	Begin  uint64  `json:",omitempty"`
@@ -26,8 +26,8 @@ type report struct {
 	Figures  Figures
 }
 
-// events is the descriptor that a worker tells events on: in fake time, what is written to the others
-// is framed.
+// events is the descriptor that a worker writes events to: in fake time, the runtime frames what goes to
+// the others.
 const events = 3
 
 func tell(e event) {

@@ -95,7 +95,7 @@ func TestEndToEnd(t *testing.T) {
 	}
 }
 
-// TestEndToEndDefaults starts a server that is told nothing but its port.
+// TestEndToEndDefaults starts a server with no option but its port.
 func TestEndToEndDefaults(t *testing.T) {
 	p := clitest.Serve(t)
 	if host, _, _ := net.SplitHostPort(p.Addr); host != "127.0.0.1" {

@@ -27,8 +27,8 @@ type ProtocolError struct {
 // Error returns the reason.
 func (e *ProtocolError) Error() string { return "memcache: " + e.Reason }
 
-// fatal returns an error that ends the connection. Where Kestrel closed without a word the client
-// is told CLIENT_ERROR first; old clients treat both as end of file.
+// fatal returns an error that ends the connection. Kestrel closed without a word; here the server sends
+// CLIENT_ERROR first. Old clients treat both as end of file.
 func fatal(reason string) *ProtocolError {
 	return &ProtocolError{Reply: ReplyClientError, Fatal: true, Reason: reason}
 }

@@ -1,5 +1,5 @@
 // Package oldjournal reads and writes the journal files of the original Kestrel, all versions of
-// it, and tells what is in a queue whose files they are.
+// it, and reports what is in the queue that the files belong to.
 //
 // [Decode] and [Append] turn bytes into records and back. [Plan] finds, among the names in a
 // directory, the queues and the order of their files. [Load] replays the files of one queue and
@@ -18,11 +18,11 @@
 //
 // # Damage
 //
-// The files have no checksums. What can be told is whether a file can be taken apart into records
-// to its end. Where it cannot, either the end of the last file is torn, as a crash of the machine
-// or of the process leaves it, which [Load] accepts and reports; or something is missing in front
-// of data that is still there, for which it returns a [*DamageError], unless it is told to salvage
-// what it can, as the original did.
+// The files have no checksums. [Load] can only check whether a file consists of records up to its
+// end. If it does not, there are two cases. The end of the last file may be torn, as after a crash of
+// the machine or of the process: Load accepts and reports that. Otherwise something is missing in front
+// of data that is still there: Load returns a [*DamageError], unless its caller asks it to salvage what
+// it can, as the original did.
 //
 // All functions may be called from any goroutine; a value from one at a time.
 package oldjournal

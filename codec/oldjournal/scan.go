@@ -81,7 +81,7 @@ type BreakError struct {
 
 func (e *BreakError) Error() string { return e.String() }
 
-// broken tells a torn end from damage.
+// broken distinguishes a torn end from damage.
 func (s *Scanner) broken(op Op, why error) error {
 	b := Break{Path: s.path, Offset: s.offset, Size: s.size - s.offset, Op: op}
 	var bad *RecordError

@@ -50,7 +50,7 @@ func refusal(reply, reason string) *ProtocolError {
 	return &ProtocolError{Reason: reason, reply: reply}
 }
 
-// Errors that end the connection. Kestrel knew no limit for a line; who exceeds ours is told so.
+// Errors that end the connection. Kestrel had no limit for a line; here a longer line gets an error.
 var (
 	errLineTooLong = &ProtocolError{
 		Fatal: true, Reason: "request line too long", reply: "-Request line too long.\n",

@@ -6,7 +6,7 @@ import (
 )
 
 // Reply layout. Numbers and messages are printable ASCII; items are written as stored, so one that
-// holds a line feed, put through another protocol, cannot be told from two replies.
+// holds a line feed, put through another protocol, looks like two replies.
 //
 //	+<count>\n     success
 //	-<message>\n   failure; the connection stays open

@@ -37,7 +37,7 @@ func AppendUpgrade(dst []byte, call Call) []byte {
 	return AppendVoid(dst, call)
 }
 
-// QueueInfo is what peek tells about a queue.
+// QueueInfo is what peek returns about a queue.
 type QueueInfo struct {
 	HasHead      bool   // there is an item
 	HeadItem     []byte // its bytes, if HasHead

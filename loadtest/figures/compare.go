@@ -101,7 +101,7 @@ func failures(side []*Run) (failed []*Run) {
 	return failed
 }
 
-// differences says what besides the names tells two runs apart, and so may explain a ratio.
+// differences lists how two runs differ besides their names; this may explain a ratio.
 func differences(a, b *Run) (list []string) {
 	note := func(what, x, y string) {
 		if x != y {

@@ -8,7 +8,7 @@ import (
 	"github.com/kestrelmq/kestrel/loadtest/figures"
 )
 
-// maxSeries bounds the curves of one chart; more cannot be told apart.
+// maxSeries bounds the curves of one chart; a reader cannot distinguish more.
 const maxSeries = 12
 
 // point is a point of a curve.

@@ -60,7 +60,7 @@ func facts(r *figures.Run) (list []fact) {
 		add("Checked", "%s items put, %s got, %s lost, %s delivered again", figures.Thousands(c.Put),
 			figures.Thousands(c.Got), figures.Thousands(c.Lost), figures.Thousands(c.Redelivered))
 	} else {
-		add("Checked", "replies only: items were not told apart")
+		add("Checked", "replies only: items had no identity")
 	}
 	var options []string
 	for _, name := range slices.Sorted(maps.Keys(r.Options)) {

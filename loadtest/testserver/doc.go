@@ -1,3 +1,3 @@
 // Package testserver is a queue server for tests, in the process of the test. It keeps items in
-// memory, never waits for one, and can be told to break its promises.
+// memory, never waits for one, and breaks its promises on request.
 package testserver

@@ -14,7 +14,7 @@ import (
 // always is the changes of a command that changes something whatever its parameters are.
 func always(*http.Request) bool { return true }
 
-// isPost is the changes of a command that tells when it is asked by GET.
+// isPost is the changes of a command that only reads when the method is GET.
 func isPost(r *http.Request) bool { return r.Method == http.MethodPost }
 
 // setsLevel is the changes of logging.
@@ -39,8 +39,7 @@ func serverInfo(s *Server, _ *http.Request) (any, error) {
 	}, nil
 }
 
-// shutdownDelay is how long after the request the process is told to stop, so that the answer
-// leaves.
+// shutdownDelay is the time between the request and the stop of the process. The answer leaves in it.
 const shutdownDelay = 100 * time.Millisecond
 
 func shutdown(s *Server, r *http.Request) (any, error) {
@@ -52,7 +51,7 @@ func shutdown(s *Server, r *http.Request) (any, error) {
 	return done, nil
 }
 
-// reload applies the configuration before it answers, so that the answer tells what was wrong.
+// reload applies the configuration before it answers, so that the answer has the problems.
 func reload(s *Server, _ *http.Request) (any, error) {
 	if s.opts.Reload == nil {
 		return nil, errNotOffered

@@ -10,7 +10,7 @@ import (
 // distribution is a metric in an answer.
 type distribution struct{ *histogram.Counts }
 
-// summary is what is told of a metric in the statistics.
+// summary is what the statistics say of a metric.
 func (d distribution) summary() object {
 	o := object{{"count", d.Total()}}
 	if d.Total() == 0 {

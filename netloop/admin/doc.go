@@ -1,17 +1,17 @@
-// Package admin answers operators over HTTP: statistics, health, and the few things a server is
-// told from outside. docs/ADMIN.md specifies what is asked and answered.
+// Package admin answers operators over HTTP: statistics, health, and a few commands that control the
+// server. docs/ADMIN.md specifies its requests and answers.
 //
 // # Life
 //
 // New opens the port and Start answers on it, before there is an engine: the commands that need one
-// say how far the replay has come. Attach brings the server in, and Close comes last, so that a
-// server that drains still tells so.
+// say how far the replay has come. Attach brings the server in. Close comes last, so that a server that
+// drains still answers that it does.
 //
 // # Who may ask
 //
-// Reading is for everybody who reaches the port. What changes something, stops the process or costs
-// it more than a scrape is for this machine only, and not for a web page that a browser on it
-// shows; see refusal. Changes are POSTs.
+// Everybody who reaches the port may read. A command that changes something, stops the process or costs it
+// more than a scrape works from this machine only, and not from a web page in a browser on it; see
+// refusal. Changes are POSTs.
 //
 // # Limits
 //

@@ -18,7 +18,7 @@ import (
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
-var update = flag.Bool("update", false, "write the table of docs/OPERATIONS.md anew")
+var update = flag.Bool("update", false, "rewrite the table of docs/OPERATIONS.md")
 
 const (
 	operationsFile = "../../docs/OPERATIONS.md"
@@ -26,8 +26,8 @@ const (
 	metricsEnd     = "<!-- end -->\n"
 )
 
-// TestMetricsDoc tests that docs/OPERATIONS.md lists the metrics that there are: it has each of
-// them told.
+// TestMetricsDoc tests that docs/OPERATIONS.md lists the metrics that there are: it has a server export
+// each of them.
 func TestMetricsDoc(t *testing.T) {
 	limited := engine.DefaultQueueOptions()
 	limited.MaxItems, limited.MaxSize = 7, 1<<20
@@ -59,7 +59,7 @@ func TestMetricsDoc(t *testing.T) {
 		return
 	}
 	if table != want {
-		t.Errorf("%s is out of date; to write it anew: go test ./netloop/admin -run TestMetricsDoc -update",
+		t.Errorf("%s is out of date; to rewrite it: go test ./netloop/admin -run TestMetricsDoc -update",
 			operationsFile)
 	}
 	for _, name := range strings.FieldsFunc(before+after, func(r rune) bool {
@@ -67,7 +67,7 @@ func TestMetricsDoc(t *testing.T) {
 	}) {
 		base := strings.TrimSuffix(name, "_bucket")
 		if strings.HasPrefix(name, "kestrel_") && !strings.Contains(want, "`"+base+"`") {
-			t.Errorf("%s speaks of %s, which nothing tells", operationsFile, name)
+			t.Errorf("%s mentions %s, which nothing exports", operationsFile, name)
 		}
 	}
 }

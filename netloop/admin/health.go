@@ -14,8 +14,8 @@ import (
 // probeTime is how long every event loop has to come round.
 const probeTime = 2 * time.Second
 
-// health answers whether the process does its work, or nothing but a restart will help it. A server
-// that replays, drains, is told not to serve, or waits for its disk, is healthy.
+// health answers whether the process does its work, or needs a restart. A server that replays, drains,
+// has a status that refuses requests, or waits for its disk, is healthy.
 func health(s *Server, r *http.Request) (any, error) {
 	server := s.attached.Load()
 	if server == nil {
@@ -74,7 +74,7 @@ func readiness(s *Server, _ *http.Request) (any, error) {
 	return verdict{good: true, word: "ready", details: details}, nil
 }
 
-// progress tells how far the replay has come.
+// progress reports how far the replay has come.
 func (s *Server) progress() object {
 	if s.opts.Progress == nil {
 		return nil

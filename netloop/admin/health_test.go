@@ -81,7 +81,7 @@ func TestReadinessDuringReplay(t *testing.T) {
 	fsys.SetFault(nil)
 	defer e.Close()
 	if len(seen) < 5 {
-		t.Errorf("progress was told in %d steps only: %v", len(seen), seen)
+		t.Errorf("progress came in %d steps only: %v", len(seen), seen)
 	}
 }
 

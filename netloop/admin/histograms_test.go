@@ -44,7 +44,7 @@ func (tt *tester) talk(request string) {
 func TestMetricsInStats(t *testing.T) {
 	tt := start(t, Options{}, netloop.Options{}, defaults())
 	if _, ok := tt.stats("/stats").Metrics["set_latency_usec"]; ok {
-		t.Error("a metric without values is told")
+		t.Error("a metric without values is exported")
 	}
 	tt.talk("set q 0 0 1\r\nx\r\nset q 0 0 1\r\nx\r\nget q\r\nget q/open\r\nget q/close\r\nget q\r\n" +
 		"get q/peek\r\nget q/t=1\r\nflush q\r\nset r 0 0 1\r\nx\r\ndelete r\r\n")

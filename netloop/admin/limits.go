@@ -29,8 +29,8 @@ const (
 const tooMany = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\n" +
 	"Content-Length: 21\r\nConnection: close\r\n\r\ntoo many connections\n"
 
-// boundedListener hands out at most limit connections at once. One more is told so and
-// closed, so that one that matters is not kept waiting behind those that do nothing.
+// boundedListener hands out at most limit connections at once. It answers further ones with an error and
+// closes them, so that a useful request does not wait behind idle connections.
 type boundedListener struct {
 	net.Listener
 	limit int64

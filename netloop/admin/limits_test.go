@@ -68,7 +68,7 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// TestTooManyConnections tests that one over the limit is told so, and that room comes back.
+// TestTooManyConnections tests that one over the limit gets an error, and that room comes back.
 func TestTooManyConnections(t *testing.T) {
 	tt := startUnready(t, Options{requestTime: testDeadline})
 	ping := func() (net.Conn, *http.Response, error) {
@@ -97,7 +97,7 @@ func TestTooManyConnections(t *testing.T) {
 		c.Close()
 	}
 	for late := time.Now().Add(testDeadline); ; {
-		c, resp, err := ping() // one that is told that there are too many may see a reset instead
+		c, resp, err := ping() // one over the limit may see a reset instead of the error
 		c.Close()
 		if err == nil && resp.StatusCode == 200 {
 			break

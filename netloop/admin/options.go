@@ -25,10 +25,10 @@ type Options struct {
 	// Listen opens an address for TCP; nil means net.Listen.
 	Listen func(addr string) (net.Listener, error)
 	Build  Build
-	// MaxConnections bounds the number of connections, each of which takes a descriptor; one more is told
-	// so and closed. Zero means DefaultMaxConnections.
+	// MaxConnections bounds the number of connections, each of which takes a descriptor. Further ones get
+	// an error and are closed. Zero means DefaultMaxConnections.
 	MaxConnections int
-	// Progress is that of the Open of the engine which is to be attached; nil tells nothing.
+	// Progress is that of the Open of the engine that Attach will bring; nil reports none.
 	Progress *engine.Progress
 	// Reload reads the configuration again and applies it.
 	Reload func() error

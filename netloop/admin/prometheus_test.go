@@ -17,7 +17,7 @@ import (
 	"github.com/kestrelmq/kestrel/netloop"
 )
 
-// scrape returns what /metrics tells, by family.
+// scrape returns what /metrics exports, by family.
 func (tt *tester) scrape(path string) map[string]*dto.MetricFamily {
 	tt.t.Helper()
 	got := tt.get(path)
@@ -141,7 +141,7 @@ func TestPrometheusBeforeAndAfter(t *testing.T) {
 	}
 }
 
-// BenchmarkScrape tells 10,000 queues that are in use.
+// BenchmarkScrape exports 10,000 queues that are in use.
 func BenchmarkScrape(b *testing.B) {
 	tt := start(b, Options{}, netloop.Options{}, defaults())
 	for i := range 10_000 {

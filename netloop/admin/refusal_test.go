@@ -69,7 +69,7 @@ func TestWhoMayChange(t *testing.T) {
 	}
 }
 
-// askEveryWay asks for a route by a method with all combinations of what tells who asks.
+// askEveryWay asks for a route by a method with all combinations of headers that say who asks.
 func (tt *tester) askEveryWay(route route, method string, getControls bool) {
 	tt.t.Helper()
 	peers := []trusted{
@@ -160,8 +160,8 @@ func TestGetDoesNotChange(t *testing.T) {
 	}
 }
 
-// TestControlIsRefused tests that each command that changes something asks who wants it, and none
-// that only tells does.
+// TestControlIsRefused tests that each command that changes something checks who sends it, and that no
+// command that only reads does.
 func TestControlIsRefused(t *testing.T) {
 	never := func() { t.Error("a refused command was run") }
 	tt := start(t, Options{

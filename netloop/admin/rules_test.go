@@ -13,7 +13,7 @@ import (
 
 const rulesDir = "../../docs/operations"
 
-// TestAlertRules tests that the rules of docs/operations look at nothing but what /metrics tells.
+// TestAlertRules tests that the rules of docs/operations use only what /metrics exports.
 func TestAlertRules(t *testing.T) {
 	rules, err := os.ReadFile(rulesDir + "/kestrel.rules.yml")
 	if err != nil {

@@ -90,13 +90,13 @@ func (s *Server) Close(ctx context.Context) error {
 	return err
 }
 
-// publication is a status that clients elsewhere were told of.
+// publication is a status that the server has published.
 type publication struct {
 	status netloop.Status
 	at     time.Time
 }
 
-// Publish implements [netloop.Publisher]: what is published is what /readyz and /status tell.
+// Publish implements [netloop.Publisher]: /readyz and /status answer what is published.
 func (s *Server) Publish(status netloop.Status) error {
 	s.published.Store(&publication{status, time.Now()})
 	return nil

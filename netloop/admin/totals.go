@@ -127,7 +127,7 @@ func oneIf(b bool) int64 {
 	return 0
 }
 
-// queue takes in a queue; aliased says that an alias hides it, whose puts are told under that name.
+// queue adds a queue. aliased says that an alias hides it; the name then has the puts of the alias.
 // Names come in order, which makes sorting cheap.
 func (t *totals) queue(q *engine.QueueStats, aliased bool) {
 	prefix := "q/" + q.Name + "/"

@@ -68,7 +68,7 @@ type period struct {
 	timer  *time.Timer
 }
 
-// namespace is what one client was told last.
+// namespace is the last answer to one client.
 type namespace struct {
 	last  *totals
 	asked time.Time

@@ -206,7 +206,7 @@ func TestStatsOverHTTP(t *testing.T) {
 		t.Errorf("totals are filtered: %v", st.Counters)
 	}
 	if _, ok := tt.stats("/stats").Counters["q/new/put_items"]; ok {
-		t.Error("a deleted queue is still told")
+		t.Error("a deleted queue is still there")
 	}
 	if st := tt.stats("/stats?period=60"); st.Counters["total_items"] != 3 {
 		t.Errorf("the first window = %v", st.Counters)

@@ -172,7 +172,7 @@ func TestExport(t *testing.T) {
 	clitest.WantText(t, errs, "jobs.17 is there already")
 }
 
-// TestExportFlags tests that flags, which do not fit in, are told of.
+// TestExportFlags tests that the export reports flags, which the old format cannot hold.
 func TestExportFlags(t *testing.T) {
 	dir := t.TempDir()
 	e, err := engine.Open(engine.Options{Dir: dir, Settings: engine.Settings{

@@ -13,7 +13,7 @@ import (
 // importMark is kept in the file "import" of a data directory from before the first item of an
 // import is added until the last one is durable. A server does not start as long as it is there.
 //
-// Ids are given one by one, so with the first id of each queue the mark tells how many items of it
+// Ids are given one by one, so with the first id of each queue the mark shows how many items of it
 // an import that was interrupted has added: it goes on where it stopped.
 type importMark struct {
 	Source string       `json:"source"` // directory

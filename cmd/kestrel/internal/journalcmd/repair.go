@@ -85,7 +85,7 @@ func explainRepair(err error, c *config.Config) error {
 	return cli.Failed("%s", err)
 }
 
-// repair tells the damage, and with apply mends it.
+// repair reports the damage, and with apply mends it.
 func repair(c *config.Config, d *engine.Damage, apply bool, out io.Writer) error {
 	if d.Sound() {
 		fmt.Fprintf(out, "sound, backlogs included: %s\n", leaves(d))
@@ -154,7 +154,7 @@ func printDamage(out io.Writer, d *engine.Damage) {
 			what = fmt.Sprintf("%s of %s, ids %d to %d", cli.Counted(u.Items, "item"),
 				cli.Counted(u.Bytes, "byte"), u.FirstID, u.LastID)
 		}
-		fmt.Fprintf(out, "lost unless it was used up: %s, of which no record tells the queue: %s\n",
+		fmt.Fprintf(out, "lost unless it was used up: %s, whose queue no record names: %s\n",
 			u.Path, what)
 	}
 	for _, name := range d.Renamed {
