@@ -11,6 +11,8 @@ import (
 // every item, one queue at a time, and reads all of the journal; it is meant for tests.
 func (e *Engine) Verify() (err error) {
 	defer contain()
+	e.spool.writeMu.Lock() // nothing is being written to runs
+	defer e.spool.writeMu.Unlock()
 	e.eachQueue(func(q *queue) {
 		q.shard.mu.Lock()
 		defer q.shard.mu.Unlock()

@@ -150,7 +150,6 @@ func (l *ledger) examineLosses(queue string, how crash) {
 		case e.flushed && how.stop && allowed == 0:
 			l.violate("pending", "%v had expired when its queue was flushed, and was not found after SIGTERM at %s", e,
 				since(how.at))
-		case e.flushed && !how.live: // what dies with such work to do has not done it
 		case how.live && e.holder != nil:
 		case allowed > 0:
 			allowed--

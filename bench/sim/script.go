@@ -101,8 +101,10 @@ type generator struct {
 	*rand.Rand
 	s      Script
 	names  []string
-	calm   bool // no faults
-	steps  bool // of the clock
+	calm   bool   // no faults
+	steps  bool   // of the clock
+	rough  bool   // runs are written slowly, and syncs of them fail
+	home   string // the queue that most clients work on; "" if each has its own
 	fonds  map[string]int
 	think  []time.Duration
 	size   int   // bytes of items, about
@@ -258,6 +260,13 @@ func (g *generator) fond() {
 	}
 	g.calm = g.chance(2)
 	g.steps = g.chance(4)
+	if g.chance(2) {
+		g.home = g.names[g.IntN(len(g.names))]
+	}
+	if g.rough = g.chance(8); g.rough {
+		g.calm = false
+		g.s.Config.Speed.RunWrite = Latency{Usual: pick(g, 2*time.Millisecond, 20*time.Millisecond)}
+	}
 	g.think = []time.Duration{0, time.Millisecond, pick(g, 0, 20*time.Millisecond, 500*time.Millisecond)}
 }
 
@@ -274,6 +283,12 @@ func (g *generator) phase() Phase {
 		for range 1 + g.IntN(3) {
 			p.Faults = append(p.Faults, g.fault())
 		}
+	}
+	if g.rough && !g.chance(4) {
+		p.Faults = append(p.Faults, Fault{
+			Class: "run", Kind: pick(g, segmenttest.OpDatasync, segmenttest.OpDatasync, segmenttest.OpSyncDir),
+			Nth: 1 + g.IntN(5), Count: pick(g, 1, 50), Errno: syscall.EIO,
+		})
 	}
 	for g.steps && !g.chance(4) {
 		p.Steps = append(p.Steps, g.step())
@@ -322,7 +337,10 @@ func (g *generator) client() Client {
 		Room:     pick(g, 100, 4<<10, 1<<20),
 	}
 	// A client mostly works on one queue, and is mostly a producer, a consumer, or both.
-	home := g.names[g.IntN(len(g.names))]
+	home := g.home
+	if home == "" || g.chance(4) {
+		home = g.names[g.IntN(len(g.names))]
+	}
 	role := g.IntN(4)
 	think := g.think[g.IntN(len(g.think))]
 	lag := int64(float64(g.memory) * pick(g, 0.5, 1, 1.5, 3))
@@ -345,7 +363,7 @@ func (g *generator) client() Client {
 			if g.chance(100) {
 				op.Size = pick(g, 10, 40) * g.size
 			}
-			if g.chance(20) && op.Queue != "x" {
+			if g.chance(20) && op.Queue != "x" && op.Queue != "alias" { // all in x expire in their order
 				op.Wait = pick(g, time.Millisecond, time.Second, 10*time.Second)
 			}
 		case opTake, opOpen, opCloseOpen, opBlindTake:

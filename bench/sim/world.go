@@ -301,7 +301,11 @@ func (w *world) end(p Phase) crash {
 		return how
 	}
 	cancel()
+	if err := w.engine.Verify(); err != nil {
+		w.ledger.report("verify", "before the end: %v", err)
+	}
 	w.over.Store(true)
+	how.at = time.Now()
 	if how.cut = p.End == powerCut; how.cut {
 		image := w.fs.PowerCut(p.Cut)
 		w.ledger.died()
