@@ -66,6 +66,8 @@ type caller struct {
 	client Client
 	link   link
 	reads  []openRead
+	asking bool      // guarded by the ledger's mutex, as are
+	doubts []problem // laws that are broken if the connection is not over
 }
 
 // run carries out all ops, until the process is dead.
@@ -79,7 +81,10 @@ func (c *caller) run() {
 			return
 		}
 		c.w.ops.Add(1)
-		if err := c.do(op); err == errBroken {
+		ended := c.w.ledger.asks(c)
+		err := c.do(op)
+		ended(err)
+		if err == errBroken {
 			c.reconnect(false)
 		}
 	}

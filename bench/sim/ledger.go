@@ -113,6 +113,34 @@ func (l *ledger) violate(law, format string, args ...any) {
 	}
 }
 
+// doubt notes that a law is broken unless the server has ended the connection of a caller, who will learn
+// of it by the reply that it waits for. The caller holds mu.
+func (l *ledger) doubt(c *caller, law, format string, args ...any) {
+	if !c.asking {
+		l.violate(law, format, args...)
+		return
+	}
+	c.doubts = append(c.doubts, problem{law, fmt.Sprintf(format, args...)})
+}
+
+// asks notes that a caller begins to do something, and what is to be called when that has ended: with
+// what its connection is over, if it is.
+func (l *ledger) asks(c *caller) (ended func(error)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c.asking = true
+	return func(err error) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for _, p := range c.doubts {
+			if err != errBroken {
+				l.violate(p.Law, "%s", p.Text)
+			}
+		}
+		c.asking, c.doubts = false, nil
+	}
+}
+
 func (l *ledger) report(law, format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -265,7 +293,7 @@ func (l *ledger) handedOut(c *caller, queue string, data []byte, began time.Time
 	case e.state == gone && e.goneAt.Before(began):
 		l.violate("twice", "%v was delivered by a request of %s", e, since(began))
 	case e.holder != nil && e.holder != c && !l.mayTimeOut(e.queue) && !l.stopping:
-		l.violate("open", "%v is open, and was delivered by a request of %s", e, since(began))
+		l.doubt(e.holder, "open", "%v is open, and was delivered by a request of %s", e, since(began))
 	}
 	if e.put == confirmed && e.queue == queue && l.hasExpired(e, began) {
 		l.violate("expired", "%v expired at %s, and was delivered by a request of %s", e,

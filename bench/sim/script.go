@@ -262,9 +262,12 @@ func (g *generator) fond() {
 	g.steps = g.chance(4)
 	if g.chance(2) {
 		g.home = g.names[g.IntN(len(g.names))]
+		if slices.Contains(g.names, "x") && g.chance(3) {
+			g.home, g.fonds[opFlush] = "x", pick(g, 1, 4)
+		}
 	}
-	if g.rough = g.chance(8); g.rough {
-		g.calm = false
+	if g.rough = g.chance(4); g.rough {
+		g.calm = g.chance(2)
 		g.s.Config.Speed.RunWrite = Latency{Usual: pick(g, 2*time.Millisecond, 20*time.Millisecond)}
 	}
 	g.think = []time.Duration{0, time.Millisecond, pick(g, 0, 20*time.Millisecond, 500*time.Millisecond)}
@@ -284,7 +287,7 @@ func (g *generator) phase() Phase {
 			p.Faults = append(p.Faults, g.fault())
 		}
 	}
-	if g.rough && !g.chance(4) {
+	if g.rough && !g.calm && !g.chance(4) {
 		p.Faults = append(p.Faults, Fault{
 			Class: "run", Kind: pick(g, segmenttest.OpDatasync, segmenttest.OpDatasync, segmenttest.OpSyncDir),
 			Nth: 1 + g.IntN(5), Count: pick(g, 1, 50), Errno: syscall.EIO,
