@@ -19,7 +19,7 @@ import (
 //
 //	offset  size  field
 //	0       8     magic "KESTRRUN"
-//	8       4     format version: 3, or 4 if frames may have wide padding; once 1 and 2
+//	8       4     format version: 3, or 4 if frames may have wide padding
 //	12      4     zero
 //	16      8     run number, from 1
 //	24      8     run id: random, not zero
@@ -37,12 +37,15 @@ import (
 //	12      4     bytes of wide padding: a multiple of 8 below 4096
 //	16      8     offset of this frame in the file
 //	24      24    tag: the caller's
-//	48      8     XXH3-64 of the body as it is stored; in versions 1 and 2 its xxhash64
+//	48      8     XXH3-64 of the body as it is stored
 //	56      8     xxhash64 of the run id, 8 bytes, then bytes 0-55
 //	64      n     body, then 0-7 zero bytes, then as many as the wide padding
 const (
 	runMagic      = "KESTRRUN"
 	runHeaderSize = 64 // bytes
+	// runVersion is the format version of runs that are written through the page cache, and wideVersion of
+	// those that are written past it.
+	runVersion, wideVersion = 3, 4
 
 	// RunStart is the offset of the first frame of a run.
 	RunStart = runHeaderSize
@@ -52,32 +55,7 @@ const (
 	TagSize = 24
 )
 
-// runVersion is a version of the format; zero if a header does not tell.
-type runVersion uint32
-
-// New runs are of versions 3 and 4.
-const (
-	runVersion1 runVersion = iota + 1
-	runVersion2
-	runVersion3
-	runVersion4
-)
-
-// wide reports whether frames may have wide padding.
-func (v runVersion) wide() bool { return v != runVersion1 && v != runVersion3 }
-
-// isSum reports whether a sum is that of a stored body.
-func (v runVersion) isSum(sum uint64, stored []byte) bool {
-	switch v {
-	case runVersion1, runVersion2:
-		return sum == xxhash.Sum64(stored)
-	case runVersion3, runVersion4:
-		return sum == runBodySum(stored)
-	}
-	return sum == runBodySum(stored) || sum == xxhash.Sum64(stored)
-}
-
-// runBodySum is the sum of a body in new runs.
+// runBodySum is the sum of a stored body.
 func runBodySum(stored []byte) uint64 { return xxh3.Hash(stored) }
 
 // Tag is what a caller keeps beside a frame's body, to be read without it.
@@ -278,13 +256,13 @@ func (w *RunWriter) Sync() error {
 func (w *RunWriter) Close() error { return w.file.Close() }
 
 func appendRunHeader(dst []byte, id RunID, mode IO) []byte {
-	version := runVersion3
+	version := uint32(runVersion)
 	if mode == Direct {
-		version = runVersion4
+		version = wideVersion
 	}
 	start := len(dst)
 	dst = append(dst, runMagic...)
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(version))
+	dst = binary.LittleEndian.AppendUint32(dst, version)
 	dst = binary.LittleEndian.AppendUint32(dst, 0)
 	dst = binary.LittleEndian.AppendUint64(dst, id.Number)
 	dst = binary.LittleEndian.AppendUint64(dst, id.ID)
@@ -292,25 +270,30 @@ func appendRunHeader(dst []byte, id RunID, mode IO) []byte {
 	return binary.LittleEndian.AppendUint64(dst, xxhash.Sum64(dst[start:]))
 }
 
-// parseRunHeader decodes the header of a run. reason says why b does not start with one.
-func parseRunHeader(b []byte) (id RunID, version runVersion, reason string) {
+// parseRunHeader decodes the header of a run, which says how the run was written. reason says why b does
+// not start with one; mode is Direct then, because frames of such a run may have wide padding.
+func parseRunHeader(b []byte) (id RunID, mode IO, reason string) {
 	switch {
 	case len(b) < runHeaderSize:
-		return id, 0, "file is shorter than a run header"
+		return id, Direct, "file is shorter than a run header"
 	case string(b[:8]) != runMagic:
-		return id, 0, "not a run: wrong magic"
+		return id, Direct, "not a run: wrong magic"
 	case xxhash.Sum64(b[:56]) != binary.LittleEndian.Uint64(b[56:]):
-		return id, 0, "run header fails its checksum"
+		return id, Direct, "run header fails its checksum"
 	}
-	version = runVersion(binary.LittleEndian.Uint32(b[8:]))
-	if version < runVersion1 || version > runVersion4 {
-		return id, 0, unknownVersion
+	switch binary.LittleEndian.Uint32(b[8:]) {
+	case runVersion:
+		mode = Cached
+	case wideVersion:
+		mode = Direct
+	default:
+		return id, Direct, unknownVersion
 	}
 	id = RunID{binary.LittleEndian.Uint64(b[16:]), binary.LittleEndian.Uint64(b[24:])}
 	if id.Number == 0 || id.ID == 0 {
-		return id, 0, "run header has an impossible number or id"
+		return id, Direct, "run header has an impossible number or id"
 	}
-	return id, version, ""
+	return id, mode, ""
 }
 
 // runFrame is a decoded frame header.

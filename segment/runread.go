@@ -10,12 +10,12 @@ import (
 // RunReader reads frames of a run by their place. It is for one goroutine; several may read one
 // run, also while it is written.
 type RunReader struct {
-	file    File
-	path    string
-	id      RunID
-	version runVersion
-	head    [RunFrameOverhead]byte
-	buf     []byte // stored body of a compressed frame
+	file File
+	path string
+	id   RunID
+	mode IO // the run was written with
+	head [RunFrameOverhead]byte
+	buf  []byte // stored body of a compressed frame
 
 	ahead *ReadAhead // nil to read what is asked for, no more
 	size  int        // bytes that were read ahead last
@@ -46,7 +46,7 @@ func OpenRun(fsys FS, name string, id RunID, ahead *ReadAhead) (*RunReader, erro
 		return openRun(fsys, name, id, nil)
 	}
 	r, err := openRun(uncached(fsys), name, id, ahead)
-	if err != nil || r.version.wide() {
+	if err != nil || r.mode == Direct {
 		return r, err
 	}
 	if err := r.Close(); err != nil {
@@ -73,8 +73,8 @@ func (r *RunReader) check() error {
 	if err := r.read(r.head[:], 0, RunStart); err != nil {
 		return err
 	}
-	id, version, reason := parseRunHeader(r.head[:])
-	r.version = version
+	id, mode, reason := parseRunHeader(r.head[:])
+	r.mode = mode
 	if reason == "" && id != r.id {
 		reason = fmt.Sprintf("file holds run %d with id %016x, want run %d with id %016x",
 			id.Number, id.ID, r.id.Number, r.id.ID)
@@ -108,7 +108,7 @@ func (r *RunReader) Frame(offset, end int64) (RunFrame, error) {
 	if err := r.read(r.head[:], offset, end); err != nil {
 		return RunFrame{}, err
 	}
-	f, ok := parseRunFrame(r.head[:], offset, r.id.ID, r.version.wide())
+	f, ok := parseRunFrame(r.head[:], offset, r.id.ID, r.mode == Direct)
 	if !ok && r.distrust() {
 		return r.Frame(offset, end)
 	}
@@ -147,13 +147,13 @@ func (r *RunReader) body(b []byte, at int64, frame RunFrame) error {
 	if err := r.read(b, at, frame.end); err != nil {
 		return err
 	}
-	if !r.version.isSum(frame.f.sum, b) && r.distrust() {
+	switch {
+	case frame.f.sum == runBodySum(b):
+		return nil
+	case r.distrust():
 		return r.body(b, at, frame)
 	}
-	if !r.version.isSum(frame.f.sum, b) {
-		return r.corrupt(frame.Offset, "body fails its checksum")
-	}
-	return nil
+	return r.corrupt(frame.Offset, "body fails its checksum")
 }
 
 // read fills b from an offset; up to end the bytes do not change any more.

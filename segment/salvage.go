@@ -112,8 +112,8 @@ func (v *salvage) followedBy(later []uint64) (f follower, err error) {
 	return f, nil
 }
 
-// header reads the header of a segment. If it is damaged, the id may still be right, or the next
-// segment names it; the id stays zero if no frame can be found with any.
+// header reads the header of a segment. If it is damaged, the id in it may still be right, and the next
+// segment records it too; the id stays zero if no frame can be found with either.
 func (v *salvage) header(r *segmentReader, number uint64, follows follower) error {
 	err := r.readHeader(number)
 	var damage *CorruptionError
@@ -122,16 +122,16 @@ func (v *salvage) header(r *segmentReader, number uint64, follows follower) erro
 	}
 	r.segmentHeader = segmentHeader{number: number}
 	g := Gap{Path: r.path, Size: min(r.size, segmentHeaderSize), Reason: damage.Reason}
-	if r.id, err = r.guessID(follows.link); r.id == 0 {
+	if r.id, err = r.findID(follows.link); r.id == 0 {
 		g.Size, g.Batches = r.size, true
 	}
 	v.gap(g)
 	return err
 }
 
-// guessID returns the id with which frames of a segment without a whole header can be read, or
-// zero: that in the header, that which the next segment names, or one with a bit that has flipped.
-func (r *segmentReader) guessID(next link) (uint64, error) {
+// findID returns the id with which frames of a segment without a whole header can be read: that in the
+// header, or that which the next segment records. It returns zero if neither reads a frame.
+func (r *segmentReader) findID(next link) (uint64, error) {
 	if r.size < segmentHeaderSize+FrameHeaderSize {
 		return 0, nil
 	}
@@ -139,17 +139,7 @@ func (r *segmentReader) guessID(next link) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	read := binary.LittleEndian.Uint64(head[segmentIDOffset:])
-	first, err := r.at(segmentHeaderSize, FrameHeaderSize)
-	if err != nil {
-		return 0, err
-	}
-	for bit := range 64 {
-		if _, ok := parseFrameHeader(first, read^1<<bit); ok {
-			return read ^ 1<<bit, nil
-		}
-	}
-	for _, id := range [...]uint64{read, next.id} {
+	for _, id := range [...]uint64{binary.LittleEndian.Uint64(head[segmentIDOffset:]), next.id} {
 		r.id = id
 		if at, err := r.nextHeader(segmentHeaderSize); id != 0 && at >= 0 || err != nil {
 			return id, err
@@ -380,7 +370,7 @@ func (r *RunReader) nextFrame(off, end int64) (int64, error) {
 		}
 		for len(b) >= RunFrameOverhead {
 			if int64(binary.LittleEndian.Uint64(b[16:])) == off { // what nearly nothing else has
-				if _, ok := parseRunFrame(b, off, r.id.ID, r.version.wide()); ok {
+				if _, ok := parseRunFrame(b, off, r.id.ID, r.mode == Direct); ok {
 					return off, nil
 				}
 			}
