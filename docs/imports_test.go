@@ -29,11 +29,13 @@ var mayImport = map[string]string{
 	"segment/segmenttest": "segment",
 
 	"engine": "engine/histogram engine/internal/aside engine/internal/idset engine/internal/item" +
-		" engine/internal/journal engine/internal/record engine/internal/runs segment segment/segmenttest",
+		" engine/internal/journal engine/internal/list engine/internal/record engine/internal/runs" +
+		" segment segment/segmenttest",
 	"engine/internal/aside":   "engine/internal/item",
 	"engine/internal/idset":   "",
 	"engine/internal/journal": "engine/histogram engine/internal/item engine/internal/record segment segment/segmenttest",
 	"engine/internal/item":    "",
+	"engine/internal/list":    "",
 	"engine/internal/record":  "engine/internal/item engine/internal/runs segment",
 	"engine/internal/runs":    "engine/internal/idset engine/internal/item segment",
 	"engine/histogram":        "",

@@ -50,7 +50,7 @@ func (e *Engine) add(
 		}
 		e.overflow(q)
 		s.Ahead = s.Ahead || e.ahead(q)
-		if q.waiters.head != nil {
+		if q.waiters.First() != nil {
 			e.serve(q, now)
 		}
 	}

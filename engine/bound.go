@@ -134,11 +134,11 @@ type readCursor struct {
 func (e *Engine) keepOldReads(q *queue, l *letGo, at *readCursor) (more bool) {
 	n, seen := int64(0), 0
 	for lists := [...]*readList{&q.returned, &q.open}; at.list < len(lists); at.list++ {
-		r := lists[at.list].head
+		r := lists[at.list].First()
 		if last := at.after; last.live() && last.r.q == q {
-			r = last.r.next
+			r = last.r.link.Next()
 		}
-		for ; r != nil; r = r.next {
+		for ; r != nil; r = r.link.Next() {
 			if n >= keepBatch || seen >= readBatch {
 				return true
 			}

@@ -161,7 +161,7 @@ func (q *queue) goneAmong(ids idset.Range) goneIDs {
 	head := q.headID()
 	g := goneIDs{Range: idset.Between(max(ids.First, 1), min(ids.Last, head-1))}
 	for _, list := range [...]*readList{&q.returned, &q.open, &q.moving} {
-		for r := list.head; r != nil; r = r.next {
+		for r := list.First(); r != nil; r = r.link.Next() {
 			if id := r.item.ID; g.First <= id && id <= g.Last {
 				g.reads = append(g.reads, id)
 			}

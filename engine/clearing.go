@@ -224,7 +224,7 @@ func (c *Clearing) work(q *queue, now Time, n int) (steps int, done bool) {
 		c.ticket, c.rubbish = c.ticket.Merge(t), left
 		return 0, true
 	}
-	if r := q.moving.tail; r != nil {
+	if r := q.moving.Last(); r != nil {
 		c.last = ReadRef{r, r.id}
 	}
 	return steps, done
@@ -262,12 +262,12 @@ func (c *Clearing) flush(q *queue, now Time, n int) (steps int, done bool) {
 			return int(c.swept), false
 		}
 	}
-	if q.returned.head == nil && q.headID() >= c.limit {
+	if q.returned.First() == nil && q.headID() >= c.limit {
 		e.shrink(q) // all that was there is gone; what was put since may have been taken back into memory
 	} else {
 		c.rubbish = e.clear(q)
 	}
-	if q.waiters.head != nil {
+	if q.waiters.First() != nil {
 		e.serve(q, now)
 	}
 	q.counters.flushes++

@@ -237,7 +237,7 @@ func (s *spool) failed(q *queue, b *backlog, epoch uint64, err error) bool {
 	}
 	b.failed = fmt.Errorf("%w: %w", ErrBacklog, err)
 	q.counters.readErrors++
-	if q.window.Count == 0 && q.returned.count == 0 {
+	if q.window.Count == 0 && q.returned.Len() == 0 {
 		q.endWaits(b.failed)
 	}
 	q.shard.mu.Unlock()

@@ -33,7 +33,7 @@ func (e *Engine) forgo(q *queue, runs []*run) LSN {
 // keepReads records open reads whose place is in one of the runs in the journal.
 func (e *Engine) keepReads(q *queue, runs []*run) {
 	for _, list := range [...]*readList{&q.returned, &q.open} {
-		for r := list.head; r != nil; r = r.next {
+		for r := list.First(); r != nil; r = r.link.Next() {
 			in := func(o *run) bool { return r.liesIn(o) }
 			if slices.ContainsFunc(runs, in) {
 				r.lieIn(e.rewriteItem(q, r.item))

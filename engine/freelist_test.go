@@ -14,8 +14,9 @@ func kept(t *testing.T, e *Engine) (total int64) {
 	for i := range e.shards {
 		p := &e.shards[i].pool
 		n := p.Kept()
-		for _, r := range e.shards[i].freeReads {
-			for ; r != nil; r = r.next {
+		for class := range e.shards[i].freeReads {
+			r := e.shards[i].freeReads[class].First()
+			for ; r != nil; r = r.link.Next() {
 				n += int64(r.memory())
 			}
 		}

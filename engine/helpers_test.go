@@ -167,7 +167,7 @@ func contents(e *Engine, name string, withOpen bool) (all []Item) {
 			add(r.item)
 		}
 	} else {
-		for r := q.returned.head; r != nil; r = r.next {
+		for r := q.returned.First(); r != nil; r = r.link.Next() {
 			add(r.item)
 		}
 	}

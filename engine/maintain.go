@@ -144,7 +144,7 @@ func (e *Engine) endOverdueReads(now Time) {
 		sh.mu.Lock()
 		for q := range sh.timed {
 			e.endOverdueReadsOf(q, now)
-			if q.open.count == 0 || q.opts.OpenReadTimeout == 0 {
+			if q.open.Len() == 0 || q.opts.OpenReadTimeout == 0 {
 				delete(sh.timed, q)
 			}
 		}
@@ -156,15 +156,15 @@ func (e *Engine) endOverdueReadsOf(q *queue, now Time) {
 	if q.opts.OpenReadTimeout == 0 {
 		return
 	}
-	last := q.open.head // newest of those that are overdue
+	last := q.open.First() // newest of those that are overdue
 	if last == nil || last.opened.After(q.opts.OpenReadTimeout) > now {
 		return
 	}
-	for last.next != nil && last.next.opened.After(q.opts.OpenReadTimeout) <= now {
-		last = last.next
+	for next := last.link.Next(); next != nil && next.opened.After(q.opts.OpenReadTimeout) <= now; {
+		last, next = next, next.link.Next()
 	}
 	for r := last; r != nil; { // newest first, so that the oldest ends up at the head
-		prev := r.prev
+		prev := r.link.Prev()
 		if !r.held {
 			e.giveBack(r)
 		}
@@ -180,7 +180,7 @@ func (e *Engine) expireQueues(now Time) {
 		q.shard.mu.Lock()
 		defer q.shard.mu.Unlock()
 		age := q.opts.MaxQueueAge
-		busy := q.items() > 0 || q.open.count > 0 || q.moving.count > 0 || q.waiters.count > 0
+		busy := q.items() > 0 || q.open.Len() > 0 || q.moving.Len() > 0 || q.waiters.Len() > 0
 		if age == 0 || q.deleted || busy || q.created.After(age) >= now {
 			return
 		}

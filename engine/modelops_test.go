@@ -366,7 +366,7 @@ func (r *modelRun) background() {
 func (r *modelRun) endOverdue(name string) {
 	sh := r.e.shardOf([]byte(name))
 	sh.mu.Lock()
-	if q := sh.queues[name]; q.open.count > 0 && q.opts.OpenReadTimeout > 0 {
+	if q := sh.queues[name]; q.open.Len() > 0 && q.opts.OpenReadTimeout > 0 {
 		if _, ok := sh.timed[q]; !ok {
 			r.fail("queue %q is not in the list of those with a timeout", name)
 		}

@@ -18,7 +18,7 @@ const maxCarry = maxSweeps * sweepBatch
 // mutex, and gives it back with unlock.
 func (e *Engine) moveOut(q *queue, it Item, target string) {
 	sh := q.shard
-	r := q.returned.head
+	r := q.returned.First()
 	if r != nil {
 		q.returned.remove(r)
 	} else {
@@ -38,7 +38,7 @@ func (e *Engine) moveOut(q *queue, it Item, target string) {
 // claimMoves has the caller, who holds the shard's mutex, carry what q is moving, unless somebody else
 // does: takeMoves returns q then.
 func (q *queue) claimMoves() {
-	if q.carried || q.moving.head == nil {
+	if q.carried || q.moving.First() == nil {
 		return
 	}
 	q.carried = true
@@ -77,8 +77,8 @@ func (e *Engine) carry(now Time, q *queue) (more []*queue) {
 	sh := q.shard
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	for n := 0; n < maxCarry && q.moving.head != nil; n++ {
-		r := q.moving.head
+	for n := 0; n < maxCarry && q.moving.First() != nil; n++ {
+		r := q.moving.First()
 		var from record.Destination // where the journal has the item; zero if it does not
 		if q.inJournal() {
 			from = record.Destination{Queue: q.number, Item: r.item.ID}
@@ -95,7 +95,7 @@ func (e *Engine) carry(now Time, q *queue) (more []*queue) {
 		sh.freeRead(r)
 	}
 	q.carried = false
-	if q.moving.head != nil {
+	if q.moving.First() != nil {
 		e.spool.fills.add(q)
 	}
 	sh.carried.Broadcast()

@@ -85,7 +85,7 @@ func (q *queue) memory() int64 { return queueMemory + int64(len(q.name)) }
 
 // items is the number of items queued, open reads not included.
 func (q *queue) items() int64 {
-	n := q.window.Count + q.returned.count
+	n := q.window.Count + q.returned.Len()
 	if b := q.backlog; b != nil {
 		n += b.count + b.recent.Count
 	}
@@ -107,7 +107,7 @@ func (q *queue) isChild() bool { return strings.Contains(q.name, "+") }
 // first returns the item to hand out next, unless there is none or it is on its way from disk. Its
 // Data is valid until it is removed.
 func (q *queue) first() (it Item, ok bool) {
-	if r := q.returned.head; r != nil {
+	if r := q.returned.First(); r != nil {
 		return r.item, true
 	}
 	if q.window.Count > 0 {
@@ -145,13 +145,13 @@ func (q *queue) admitDequeue(clientID string) error {
 // mayExpire reports whether the item to hand out next may have expired: most queues hold nothing
 // that ever does, and need not look.
 func (q *queue) mayExpire() bool {
-	return q.window.Expiring > 0 || q.opts.MaxAge > 0 || q.returned.head != nil
+	return q.window.Expiring > 0 || q.opts.MaxAge > 0 || q.returned.First() != nil
 }
 
 // drop removes the item to hand out next, which must be it, from memory.
 func (e *Engine) drop(q *queue, it Item) {
 	q.lastGone = it.Added
-	if r := q.returned.head; r != nil {
+	if r := q.returned.First(); r != nil {
 		q.returned.remove(r)
 		q.shard.freeRead(r)
 		return

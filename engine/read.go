@@ -1,6 +1,10 @@
 package engine
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/kestrelmq/kestrel/engine/internal/list"
+)
 
 // readState is where the item of a read is. Only (*read).to changes it; the shard's mutex guards
 // it.
@@ -50,7 +54,7 @@ type read struct {
 	target string // the queue it goes to; of moving reads alone
 	buf    []byte // capacity is a size class, or that of one large item
 
-	prev, next *read // in a list of the queue, or a pool
+	link list.Link[read] // in a list of the queue, or a pool
 }
 
 func (r *read) to(s readState) {
@@ -81,53 +85,25 @@ func (ref ReadRef) live() bool {
 	return ref.id != 0 && ref.r.id == ref.id && (ref.r.state != readOpen || !ref.r.q.deleted)
 }
 
-// readList is a doubly linked list of reads.
+// readList is a list of reads.
 type readList struct {
-	head, tail *read
-	count      int64
-	bytes      int64 // of the items' bodies
+	list.List[read]
+	bytes int64 // of the items' bodies
 }
 
 func (l *readList) pushBack(r *read) {
-	r.prev, r.next = l.tail, nil
-	if l.tail == nil {
-		l.head = r
-	} else {
-		l.tail.next = r
-	}
-	l.tail = r
-	l.add(r, 1)
+	l.PushBack(&r.link, r)
+	l.bytes += int64(len(r.item.Data))
 }
 
 func (l *readList) pushFront(r *read) {
-	r.prev, r.next = nil, l.head
-	if l.head == nil {
-		l.tail = r
-	} else {
-		l.head.prev = r
-	}
-	l.head = r
-	l.add(r, 1)
+	l.PushFront(&r.link, r)
+	l.bytes += int64(len(r.item.Data))
 }
 
 func (l *readList) remove(r *read) {
-	if r.prev == nil {
-		l.head = r.next
-	} else {
-		r.prev.next = r.next
-	}
-	if r.next == nil {
-		l.tail = r.prev
-	} else {
-		r.next.prev = r.prev
-	}
-	r.prev, r.next = nil, nil
-	l.add(r, -1)
-}
-
-func (l *readList) add(r *read, n int64) {
-	l.count += n
-	l.bytes += n * int64(len(r.item.Data))
+	l.Remove(&r.link)
+	l.bytes -= int64(len(r.item.Data))
 }
 
 // Read buffers come in sizes 64 · 4^k bytes.
@@ -156,8 +132,8 @@ func (sh *shard) newRead(q *queue, it Item, segment uint64) *read {
 	var r *read
 	if class == readClasses {
 		r = &read{shard: sh, buf: make([]byte, 0, len(it.Data))}
-	} else if r = sh.freeReads[class]; r != nil {
-		sh.freeReads[class], r.next = r.next, nil
+	} else if r = sh.freeReads[class].First(); r != nil {
+		sh.freeReads[class].Remove(&r.link)
 		sh.pool.Free.Reuse(r.memory())
 	} else {
 		r = &read{shard: sh, buf: make([]byte, 0, readClassSize(class))}
@@ -182,8 +158,7 @@ func (sh *shard) freeRead(r *read) {
 	if class == readClasses || cap(r.buf) != readClassSize(class) || !sh.pool.Free.Keep(r.memory()) {
 		return
 	}
-	r.next = sh.freeReads[class]
-	sh.freeReads[class] = r
+	sh.freeReads[class].PushFront(&r.link, r)
 }
 
 // trimBatch is how many chunks and reads trim lets go of at most before the shard is unlocked for a
@@ -205,8 +180,8 @@ func (sh *shard) trim() (all bool) {
 // trimRead is pool.trim for the largest read.
 func (sh *shard) trimRead() bool {
 	for class := readClasses - 1; class >= 0; class-- {
-		if r := sh.freeReads[class]; r != nil && sh.pool.Free.IsIdle(r.memory()) {
-			sh.freeReads[class] = r.next
+		if r := sh.freeReads[class].First(); r != nil && sh.pool.Free.IsIdle(r.memory()) {
+			sh.freeReads[class].Remove(&r.link)
 			sh.pool.Free.Release(r.memory())
 			return true
 		}

@@ -101,7 +101,7 @@ func (e *Engine) recordSynced(q *queue, r *run, state runs.State) {
 	e.recordRuns(q, []*run{r}, idset.Between(q.spilledTo+1, state.LastID))
 	if taken { // the place of those that are open is in the run now
 		for _, list := range [...]*readList{&q.returned, &q.open, &q.moving} {
-			for read := list.head; read != nil; read = read.next {
+			for read := list.First(); read != nil; read = read.link.Next() {
 				if id := read.item.ID; id > q.spilledTo && state.Holds(id) {
 					read.lieIn(0)
 				}
@@ -257,7 +257,7 @@ func (r *read) liesIn(o *run) bool {
 
 // movesOutOf reports whether an item whose place is in a run is on its way to another queue.
 func (q *queue) movesOutOf(o *run) bool {
-	for r := q.moving.head; r != nil; r = r.next {
+	for r := q.moving.First(); r != nil; r = r.link.Next() {
 		if r.liesIn(o) {
 			return true
 		}

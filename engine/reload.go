@@ -68,7 +68,7 @@ func (e *Engine) setOptions(q *queue, opts *QueueOptions) {
 	case !was && opts.KeepJournal:
 		e.enterJournal(q)
 	}
-	if q.open.count > 0 && opts.OpenReadTimeout > 0 {
+	if q.open.Len() > 0 && opts.OpenReadTimeout > 0 {
 		q.shard.timed[q] = struct{}{}
 	}
 	e.shrink(q)
@@ -78,7 +78,7 @@ func (e *Engine) setOptions(q *queue, opts *QueueOptions) {
 func (q *queue) letGoSegments() {
 	q.segments = q.segments[:0]
 	for _, list := range [...]*readList{&q.returned, &q.open, &q.moving} {
-		for r := list.head; r != nil; r = r.next {
+		for r := list.First(); r != nil; r = r.link.Next() {
 			r.lieIn(0)
 		}
 	}
@@ -133,7 +133,7 @@ func (e *Engine) enterJournal(q *queue) LSN {
 func (q *queue) readsByID() []*read {
 	var reads []*read
 	for _, list := range [...]*readList{&q.returned, &q.open, &q.moving} {
-		for r := list.head; r != nil; r = r.next {
+		for r := list.First(); r != nil; r = r.link.Next() {
 			reads = append(reads, r)
 		}
 	}

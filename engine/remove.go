@@ -49,13 +49,13 @@ func (e *Engine) clear(q *queue) rubbish {
 func (e *Engine) recordClear(q *queue) {
 	var ids []uint64
 	add := func(list *readList, from uint64) {
-		for r := list.head; r != nil; r = r.next {
+		for r := list.First(); r != nil; r = r.link.Next() {
 			if r.item.ID >= from {
 				ids = append(ids, r.item.ID)
 			}
 		}
 	}
-	if q.open.count+q.moving.count <= q.items() {
+	if q.open.Len()+q.moving.Len() <= q.items() {
 		add(&q.open, 0)
 		add(&q.moving, 0)
 		e.journal.Record(q.number, func(b []byte) []byte {
@@ -66,7 +66,7 @@ func (e *Engine) recordClear(q *queue) {
 	head := q.headID()
 	add(&q.moving, head)
 	gone := goneIDs{Range: idset.Between(head, q.nextID-1), reads: ids}
-	for r := q.returned.head; r != nil; r = r.next {
+	for r := q.returned.First(); r != nil; r = r.link.Next() {
 		gone.behind = append(gone.behind, idset.One(r.item.ID))
 	}
 	e.journal.Record(q.number, func(b []byte) []byte { return q.appendGone(b, gone.ranges()) })

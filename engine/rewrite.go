@@ -167,7 +167,7 @@ func (q *queue) stateSize() int64 {
 		n += int64(len(b.runs)+len(b.spent))*record.MaxSpillSize + int64(len(b.gone))*record.MaxRemoveSize
 	}
 	if q.spilled {
-		n += (1 + q.returned.count + q.open.count + q.moving.count) * record.MaxRemoveSize
+		n += (1 + q.returned.Len() + q.open.Len() + q.moving.Len()) * record.MaxRemoveSize
 	}
 	return n
 }

@@ -33,13 +33,13 @@ func (r *rubbish) disposeOne(sh *shard) bool {
 		}
 	}
 	for i := range r.reads {
-		if read := r.reads[i].head; read != nil {
+		if read := r.reads[i].First(); read != nil {
 			r.reads[i].remove(read)
 			sh.freeRead(read)
 			return true
 		}
 	}
-	if w := r.q.waiters.head; w != nil && r.q.deleted {
+	if w := r.q.waiters.First(); w != nil && r.q.deleted {
 		w.Err = ErrDeleted
 		r.q.endWait(w, ReadRef{})
 		return true

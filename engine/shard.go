@@ -7,6 +7,7 @@ import (
 
 	"github.com/kestrelmq/kestrel/engine/histogram"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/list"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 )
 
@@ -18,7 +19,7 @@ type shard struct {
 	queues    map[string]*queue
 	families  map[string]*family // by the name of the parent, which need not exist
 	pool      item.Pool
-	freeReads [readClasses]*read // not in use, by class
+	freeReads [readClasses]list.List[read] // not in use, by class
 	pins      pins
 	lastRead  uint64 // identity of the newest read
 	puts      int64  // items accepted by puts, in every queue they went to

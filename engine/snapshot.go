@@ -127,7 +127,7 @@ func (s *Snapshot) each(q *queue, f func(Item) bool) error {
 		more = f(it)
 		return more
 	}
-	for r := q.returned.head; r != nil && more; r = r.next {
+	for r := q.returned.First(); r != nil && more; r = r.link.Next() {
 		each(r.item)
 	}
 	if more {

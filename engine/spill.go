@@ -280,7 +280,7 @@ func (e *Engine) place(q *queue, c *item.Chunk, at place) {
 // then reports. The caller holds the shard's mutex, and finishes the moves.
 func (e *Engine) arrived(q *queue, now Time) (left bool) {
 	e.settle(q, now)
-	if q.waiters.head != nil {
+	if q.waiters.First() != nil {
 		e.serve(q, now)
 	}
 	b := q.backlog
@@ -288,13 +288,13 @@ func (e *Engine) arrived(q *queue, now Time) (left bool) {
 		return false
 	}
 	if b.count > 0 {
-		if q.waiters.head != nil {
+		if q.waiters.First() != nil {
 			e.wantFill(q)
 		}
 		return false
 	}
 	e.leaveReadBehind(q)
-	if q.waiters.head != nil {
+	if q.waiters.First() != nil {
 		e.serve(q, now)
 	}
 	return true

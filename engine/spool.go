@@ -237,7 +237,7 @@ func (s *spool) tend() {
 		}
 		if b.failed != nil && !isDamage(b.failed) {
 			b.failed = nil
-			if q.waiters.head != nil {
+			if q.waiters.First() != nil {
 				s.e.wantFill(q)
 			}
 		}

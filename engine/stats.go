@@ -83,7 +83,7 @@ func (q *queue) stats(now Time) QueueStats {
 		Name: q.name, Created: q.created, Options: *q.opts,
 		Items: q.items(), Bytes: q.bytes(),
 		MemItems: q.items(), MemBytes: q.bytes(), ReadErrors: c.readErrors,
-		OpenReads: q.open.count, Waiters: int64(q.waiters.count),
+		OpenReads: q.open.Len(), Waiters: int64(q.waiters.Len()),
 		Puts: c.puts, PutBytes: c.putBytes, Replayed: c.replayed, Hits: c.hits, Misses: c.misses,
 		Expired: c.expired, Discarded: c.discarded, Flushes: c.flushes, Opens: c.opens,
 		Returns: c.returns, ExpiredInto: c.movedIn, ExpiredLost: c.lostIn,

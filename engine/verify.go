@@ -38,7 +38,7 @@ func (sh *shard) verifyPins() error {
 	var want pins
 	for _, q := range sh.queues {
 		for _, list := range [...]*readList{&q.returned, &q.open, &q.moving} {
-			for r := list.head; r != nil; r = r.next {
+			for r := list.First(); r != nil; r = r.link.Next() {
 				if r.pinned != 0 && !q.opts.KeepJournal {
 					return fmt.Errorf("I6: queue %q is not in the journal, but item %d in segment %d",
 						q.name, r.item.ID, r.pinned)
@@ -71,7 +71,7 @@ func (q *queue) verify() error {
 		{"moving", readMoving, &q.moving},
 	} {
 		var count, bytes int64
-		for r := list.head; r != nil; r = r.next {
+		for r := list.First(); r != nil; r = r.link.Next() {
 			if where := seen[r.item.ID]; where != "" {
 				return broken("I1: item %d is in %s and in %s", r.item.ID, where, list.name)
 			}
@@ -83,9 +83,9 @@ func (q *queue) verify() error {
 			count++
 			bytes += int64(len(r.item.Data))
 		}
-		if count != list.count || bytes != list.bytes {
+		if count != list.Len() || bytes != list.bytes {
 			return broken("%s counts %d items of %d bytes, has %d of %d",
-				list.name, list.count, list.bytes, count, bytes)
+				list.name, list.Len(), list.bytes, count, bytes)
 		}
 	}
 	if err := q.verifyWindow(seen, broken); err != nil {
@@ -96,8 +96,8 @@ func (q *queue) verify() error {
 			return err
 		}
 	}
-	if it, ok := q.first(); ok && q.waiters.head != nil && !q.sweeping { // I4
-		return broken("I4: %d wait, and item %d is there", q.waiters.count, it.ID)
+	if it, ok := q.first(); ok && q.waiters.First() != nil && !q.sweeping { // I4
+		return broken("I4: %d wait, and item %d is there", q.waiters.Len(), it.ID)
 	}
 	if parent, ok := parentOf(q.name); ok { // I5
 		for _, child := range q.shard.families[parent].children {

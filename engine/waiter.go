@@ -1,5 +1,7 @@
 package engine
 
+import "github.com/kestrelmq/kestrel/engine/internal/list"
+
 // Access says what a fetch does with the item.
 type Access uint8
 
@@ -34,10 +36,10 @@ type Waiter struct {
 	Err  error
 
 	// The shard is set before the waiter is queued; the rest is guarded by its mutex.
-	shard      *shard
-	q          *queue // nil unless waiting
-	immediate  bool
-	prev, next *Waiter
+	shard     *shard
+	q         *queue // nil unless waiting
+	immediate bool
+	link      list.Link[Waiter]
 }
 
 // Notifier hears that a wait has ended. WaitEnded is called with a shard of the engine locked, by
@@ -47,38 +49,19 @@ type Notifier interface{ WaitEnded(*Waiter) }
 
 // waiterList is a FIFO of waiters.
 type waiterList struct {
-	head, tail *Waiter
-	count      int
-	immediate  int // of them: how many wait for items that are on their way only
+	list.List[Waiter]
+	immediate int // how many wait for items that are on their way only
 }
 
 func (l *waiterList) pushBack(w *Waiter) {
-	w.prev, w.next = l.tail, nil
-	if l.tail == nil {
-		l.head = w
-	} else {
-		l.tail.next = w
-	}
-	l.tail = w
-	l.count++
+	l.PushBack(&w.link, w)
 	if w.immediate {
 		l.immediate++
 	}
 }
 
 func (l *waiterList) remove(w *Waiter) {
-	if w.prev == nil {
-		l.head = w.next
-	} else {
-		w.prev.next = w.next
-	}
-	if w.next == nil {
-		l.tail = w.prev
-	} else {
-		w.next.prev = w.prev
-	}
-	w.prev, w.next = nil, nil
-	l.count--
+	l.Remove(&w.link)
 	if w.immediate {
 		l.immediate--
 	}
@@ -93,16 +76,16 @@ func (q *queue) endWait(w *Waiter, ref ReadRef) {
 
 // endWaits ends every wait with nothing, because of err.
 func (q *queue) endWaits(err error) {
-	for q.waiters.head != nil {
-		q.waiters.head.Err = err
-		q.endWait(q.waiters.head, ReadRef{})
+	for q.waiters.First() != nil {
+		q.waiters.First().Err = err
+		q.endWait(q.waiters.First(), ReadRef{})
 	}
 }
 
 // endRefused ends the waits of clients that the queue's options do not admit.
 func (q *queue) endRefused() {
-	for w := q.waiters.head; w != nil; {
-		next := w.next
+	for w := q.waiters.First(); w != nil; {
+		next := w.link.Next()
 		if err := q.admitDequeue(w.ClientID); err != nil && w.Access != Peek {
 			w.Err = err
 			q.endWait(w, ReadRef{})
@@ -113,8 +96,8 @@ func (q *queue) endRefused() {
 
 // endImmediate ends the waits of those who wait for items that were on their way and did not come.
 func (q *queue) endImmediate() {
-	for w := q.waiters.head; w != nil && q.waiters.immediate > 0; {
-		next := w.next
+	for w := q.waiters.First(); w != nil && q.waiters.immediate > 0; {
+		next := w.link.Next()
 		if w.immediate {
 			q.counters.misses++
 			w.Err = ErrEmpty
@@ -127,7 +110,7 @@ func (q *queue) endImmediate() {
 // openFirst moves the item to hand out next, which is it, to the open reads.
 func (e *Engine) openFirst(q *queue, now Time, it Item, access Access) *read {
 	sh := q.shard
-	r := q.returned.head
+	r := q.returned.First()
 	if r != nil {
 		q.returned.remove(r)
 		sh.lastRead++
@@ -158,7 +141,7 @@ func (e *Engine) openFirst(q *queue, now Time, it Item, access Access) *read {
 
 // serve hands items to waiters while there are both (I4). The caller holds the shard's mutex.
 func (e *Engine) serve(q *queue, now Time) {
-	for q.waiters.head != nil && !q.sweeping {
+	for q.waiters.First() != nil && !q.sweeping {
 		if !e.swept(q, now) {
 			e.sweepLater(q)
 			return
@@ -170,7 +153,7 @@ func (e *Engine) serve(q *queue, now Time) {
 			}
 			return
 		}
-		w := q.waiters.head
+		w := q.waiters.First()
 		q.counters.hits++
 		var r *read
 		if w.Access == Peek {
