@@ -6,7 +6,7 @@ import (
 
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
-	"github.com/kestrelmq/kestrel/segment"
+	"github.com/kestrelmq/kestrel/engine/internal/runs"
 )
 
 // backlog is the part of a queue that is on disk, and what belongs to it. A queue that has outgrown
@@ -71,12 +71,8 @@ type backlog struct {
 	queuedSpill, queuedFill, queuedRecord bool // on the spool's lists
 }
 
-// place is where reading goes on: at the first item from id on, in the frame at offset.
-type place struct {
-	run    *run
-	offset int64
-	id     uint64
-}
+// place is where reading of the runs goes on.
+type place = runs.Cursor[run]
 
 // frontLimit is how many bytes of items a queue in read-behind may read into its window: half of
 // its memory.
@@ -241,7 +237,7 @@ func (b *backlog) holds(id uint64) bool {
 func (e *Engine) unload(q *queue) {
 	b, w := q.backlog, &q.window
 	at := slices.IndexFunc(b.runs, func(r *run) bool { return r.written.LastID >= w.FirstID })
-	b.next = place{b.runs[at], segment.RunStart, w.FirstID}
+	b.next = runs.At(b.runs[at], w.FirstID)
 	b.nextID = w.FirstID
 	b.count, b.bytes, b.onDisk = b.count+w.Count, b.bytes+w.Bytes, b.onDisk+w.Count
 	w.Clear(&q.shard.pool)

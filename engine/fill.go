@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"time"
 
 	"github.com/kestrelmq/kestrel/engine/internal/item"
@@ -85,7 +84,7 @@ func (s *spool) fillFrame(q *queue) (more bool) {
 		sh.mu.Unlock()
 		return false
 	}
-	start, epoch, end := b.next, b.epoch, b.next.run.written.End
+	start, epoch, end := b.next, b.epoch, b.next.Run.written.End
 	sh.mu.Unlock()
 	at := start // b.next may go elsewhere meanwhile: the window may be unloaded, a run be replaced
 
@@ -100,7 +99,7 @@ func (s *spool) fillFrame(q *queue) (more bool) {
 		return true
 	}
 	if frame.Size == 0 { // the run ends here
-		b.next = place{b.runs[slices.Index(b.runs, at.run)+1], segment.RunStart, at.id}
+		b.next = at.Next(b.runs)
 		sh.mu.Unlock()
 		return true
 	}
@@ -111,7 +110,7 @@ func (s *spool) fillFrame(q *queue) (more bool) {
 	c := sh.pool.Take(0, frame.Size)
 	sh.mu.Unlock()
 
-	body, n, err := s.body(at.run, frame, tag, c.Buf[:0])
+	body, n, err := s.body(at.Run, frame, tag, c.Buf[:0])
 	if err == nil && cap(body) != cap(c.Buf) {
 		body = append(c.Buf[:0], body...) // decompression chose memory of its own
 	}
@@ -150,24 +149,36 @@ func (s *spool) roomFor(q *queue) int64 {
 	return q.aheadLimit() - q.window.Bytes - 1
 }
 
-// seek moves at to the frame that holds item at.id or the first behind it. It returns a frame of
+// seek moves at to the frame that holds item at.ID or the first behind it. It returns a frame of
 // size zero if the run ends, at end, before there is one.
 func (s *spool) seek(at *place, end int64) (f segment.RunFrame, tag runs.Tag, err error) {
-	for at.offset < end { // of a run that was read to its end the file may be gone
-		r, err := s.reader(at.run)
+	for at.Offset < end { // of a run that was read to its end the file may be gone
+		r, err := s.reader(at.Run)
 		if err != nil {
 			return f, tag, err
 		}
-		if f, err = r.Frame(at.offset, end); err != nil {
+		if f, err = r.Frame(at.Offset, end); err != nil {
 			return f, tag, err
 		}
 		tag = runs.ParseTag(f.Tag)
-		if tag.LastID >= at.id {
+		if tag.LastID >= at.ID {
 			return f, tag, nil
 		}
-		at.offset = f.Next
+		at.Offset = f.Next
 	}
 	return segment.RunFrame{}, tag, nil
+}
+
+// seekOn is seek that goes on in the runs of chain behind the one that at is in, as far as they are
+// written. One of them must have an item from at.ID on.
+func (s *spool) seekOn(at *place, chain []*run) (f segment.RunFrame, tag runs.Tag, err error) {
+	for {
+		f, tag, err = s.seek(at, at.Run.written.End)
+		if err != nil || f.Size > 0 {
+			return f, tag, err
+		}
+		*at = at.Next(chain)
+	}
 }
 
 // body reads the images in a frame, appended to dst, checks them and counts them.
@@ -192,17 +203,17 @@ func (s *spool) body(
 // holds the shard's mutex.
 func (e *Engine) takeIn(q *queue, c *item.Chunk, tag runs.Tag, next int64) {
 	b := q.backlog
-	whole := b.next.id <= tag.FirstID && b.gone.Count(tag.IDs()) == 0 &&
+	whole := b.next.ID <= tag.FirstID && b.gone.Count(tag.IDs()) == 0 &&
 		(q.window.Count == 0 && tag.Count == 1 || q.window.Bytes+tag.Bytes <= q.frontLimit())
 	if whole {
 		c.FirstID, c.LastID = tag.FirstID, tag.LastID
 		b.took(tag.Count, tag.Bytes, tag.LastID)
 		q.window.Attach(c)
-		b.next.offset, b.next.id = next, tag.LastID+1
+		b.next.Pass(tag, next)
 		return
 	}
 	done := item.EachImage(c.Buf, tag.FirstID, func(it Item) bool {
-		if it.ID < b.next.id || b.gone.Has(it.ID) {
+		if it.ID < b.next.ID || b.gone.Has(it.ID) {
 			return true
 		}
 		n := int64(len(it.Data))
@@ -211,11 +222,11 @@ func (e *Engine) takeIn(q *queue, c *item.Chunk, tag runs.Tag, next int64) {
 		}
 		q.window.Push(&q.shard.pool, it, q.opts.MaxMemorySize)
 		b.took(1, n, it.ID)
-		b.next.id = it.ID + 1
+		b.next.ID = it.ID + 1
 		return true
 	})
 	if done {
-		b.next.offset, b.next.id = next, tag.LastID+1
+		b.next.Pass(tag, next)
 	}
 	q.shard.pool.Give(c)
 }

@@ -136,7 +136,7 @@ func (s *spool) collect(b *backlog, all []*run, gone idset.Set) (absent idset.Se
 	slices.SortFunc(b.runs, func(a, b *run) int { return cmp.Compare(firsts[a], firsts[b]) })
 	if len(b.runs) > 0 {
 		first := firsts[b.runs[0]]
-		b.next, b.nextID = place{b.runs[0], segment.RunStart, first}, first
+		b.next, b.nextID = runs.At(b.runs[0], first), first
 	}
 	return absent, nil
 }
@@ -301,21 +301,17 @@ func (s *spool) eachFrame(r *run, f func(segment.RunFrame, runs.Tag) error) erro
 // readUpTo takes the items with ids up to last out of q's backlog.
 func (s *spool) readUpTo(q *queue, last uint64) (items []keptItem, err error) {
 	b := q.backlog
-	for b.onDisk > 0 && b.next.id <= last {
+	for b.onDisk > 0 && b.next.ID <= last {
 		at := b.next
-		f, tag, err := s.seek(&at, at.run.written.End)
+		f, tag, err := s.seekOn(&at, b.runs)
 		if err != nil {
 			return nil, err
 		}
 		b.next = at
-		if f.Size == 0 {
-			b.next = place{b.runs[slices.Index(b.runs, at.run)+1], segment.RunStart, at.id}
-			continue
-		}
 		if tag.FirstID > last {
 			return items, nil
 		}
-		body, _, err := s.body(at.run, f, tag, nil)
+		body, _, err := s.body(at.Run, f, tag, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -323,14 +319,14 @@ func (s *spool) readUpTo(q *queue, last uint64) (items []keptItem, err error) {
 			if it.ID > last {
 				return false
 			}
-			b.next.id = it.ID + 1
-			if it.ID >= at.id && !b.gone.Has(it.ID) {
+			b.next.ID = it.ID + 1
+			if it.ID >= at.ID && !b.gone.Has(it.ID) {
 				items = append(items, keptItem{Item: it})
 				b.took(1, int64(len(it.Data)), it.ID)
 			}
 			return true
 		})
-		b.next.id = max(b.next.id, min(tag.LastID, last)+1)
+		b.next.ID = max(b.next.ID, min(tag.LastID, last)+1)
 	}
 	return items, nil
 }
@@ -340,26 +336,22 @@ func (s *spool) readUpTo(q *queue, last uint64) (items []keptItem, err error) {
 func (s *spool) eachOnDisk(b *backlog, f func(Item) bool) error {
 	at, left, more := b.next, b.onDisk, true
 	for left > 0 && more {
-		frame, tag, err := s.seek(&at, at.run.written.End)
+		frame, tag, err := s.seekOn(&at, b.runs)
 		if err != nil {
 			return err
 		}
-		if frame.Size == 0 {
-			at = place{b.runs[slices.Index(b.runs, at.run)+1], segment.RunStart, at.id}
-			continue
-		}
-		body, _, err := s.body(at.run, frame, tag, nil)
+		body, _, err := s.body(at.Run, frame, tag, nil)
 		if err != nil {
 			return err
 		}
 		item.EachImage(body, tag.FirstID, func(it Item) bool {
-			if it.ID >= at.id && !b.gone.Has(it.ID) {
+			if it.ID >= at.ID && !b.gone.Has(it.ID) {
 				left--
 				more = f(it)
 			}
 			return more
 		})
-		at.offset, at.id = frame.Next, tag.LastID+1
+		at.Pass(tag, frame.Next)
 	}
 	return nil
 }

@@ -105,8 +105,8 @@ func (s *spool) copyFrames(w *segment.RunWriter, r *run, from, end int64) (n run
 // its place. The caller holds the shard's mutex.
 func (b *backlog) replace(r, fresh *run, from int64) {
 	i := slices.Index(b.runs, r)
-	if b.next.run == r && (b.next.offset >= from || r.recorded.End == 0) {
-		b.next = place{fresh, segment.RunStart, b.next.id}
+	if b.next.Run == r && (b.next.Offset >= from || r.recorded.End == 0) {
+		b.next = runs.At(fresh, b.next.ID)
 	}
 	r.written, r.broken = r.recorded, false
 	if r.recorded.End > 0 {

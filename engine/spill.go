@@ -246,7 +246,7 @@ func (s *spool) publish(q *queue, job *spillJob) {
 		}
 		job.run.written.Add(runs.Tag{FirstID: c.FirstID, LastID: c.LastID, Count: c.Count, Bytes: c.Bytes})
 		q.writtenTo = c.LastID
-		s.e.place(q, c, place{job.run, job.starts[i], c.FirstID})
+		s.e.place(q, c, place{Run: job.run, Offset: job.starts[i], ID: c.FirstID})
 	}
 	job.run.written.End = job.end
 	if b.growing != job.run { // a sync of it failed meanwhile

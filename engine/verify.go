@@ -179,7 +179,7 @@ func (b *backlog) verify(q *queue, broken func(string, ...any) error) error {
 	case leaving+b.writing+b.onDisk != b.count || bytes > b.bytes:
 		return broken("B1: %d items leave, %d are being written, %d on disk, counted are %d",
 			leaving, b.writing, b.onDisk, b.count)
-	case b.onDisk > 0 && b.next.run == nil || b.count == 0 && b.bytes != 0:
+	case b.onDisk > 0 && b.next.Run == nil || b.count == 0 && b.bytes != 0:
 		return broken("B1: %d items on disk, %d of %d bytes behind, next is %+v",
 			b.onDisk, b.count, b.bytes, b.next)
 	case !b.inReadBehind && (b.count != 0 || b.recent.Count != 0):
@@ -188,7 +188,7 @@ func (b *backlog) verify(q *queue, broken func(string, ...any) error) error {
 	case b.inReadBehind && b.count == 0:
 		return broken("B2: in read-behind with nothing behind")
 	}
-	if b.onDisk > 0 && !slices.Contains(b.runs, b.next.run) && b.next.offset < b.next.run.written.End {
+	if b.onDisk > 0 && !slices.Contains(b.runs, b.next.Run) && b.next.Offset < b.next.Run.written.End {
 		return broken("B4: the next run is not among the %d runs", len(b.runs))
 	}
 	if w := &q.window; w.Count > 0 && b.inReadBehind &&

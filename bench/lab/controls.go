@@ -121,7 +121,7 @@ func spillControls() []control {
 		`	late := append([]byte(nil), w.buf...)
 	go w.file.WriteAt(late, end)
 	n, err := len(w.buf), error(nil)`)
-	twice := replaced("engine/fill.go", "		if it.ID < b.next.id || b.gone.Has(it.ID) {",
+	twice := replaced("engine/fill.go", "		if it.ID < b.next.ID || b.gone.Has(it.ID) {",
 		"		if b.gone.Has(it.ID) {")
 	soon := []edit{
 		{"engine/backlog.go", "b.runs[0].written.LastID < head {", "b.runs[0].written.FirstID < head {"},

@@ -1,0 +1,24 @@
+package runs
+
+import (
+	"testing"
+
+	"github.com/kestrelmq/kestrel/segment"
+)
+
+// TestCursor goes through a frame, to the end of its run, and on to the next run.
+func TestCursor(t *testing.T) {
+	type run struct{ name string }
+	chain := []*run{{"a"}, {"b"}, {"c"}}
+	c := At(chain[1], 7)
+	if c != (Cursor[run]{chain[1], segment.RunStart, 7}) {
+		t.Errorf("At = %+v", c)
+	}
+	c.Pass(Tag{FirstID: 5, LastID: 9}, 512)
+	if c != (Cursor[run]{chain[1], 512, 10}) {
+		t.Errorf("behind a frame that ends with item 9 the Cursor is %+v", c)
+	}
+	if next := c.Next(chain); next != (Cursor[run]{chain[2], segment.RunStart, 10}) {
+		t.Errorf("behind the run the Cursor is %+v", next)
+	}
+}
