@@ -34,7 +34,7 @@ var mayImport = map[string]string{
 	"engine/internal/aside":   "engine/internal/item",
 	"engine/internal/idset":   "",
 	"engine/internal/journal": "engine/histogram engine/internal/item engine/internal/record segment segment/segmenttest",
-	"engine/internal/item":    "",
+	"engine/internal/item":    "segment",
 	"engine/internal/list":    "",
 	"engine/internal/record":  "engine/internal/item engine/internal/runs segment",
 	"engine/internal/runs":    "engine/internal/idset engine/internal/item segment",

@@ -43,10 +43,6 @@ func uncached(fsys FS) FS {
 // wholeBlocks returns n rounded up to whole blocks.
 func wholeBlocks[T int | int64](n T) T { return (n + blockSize - 1) &^ (blockSize - 1) }
 
-// hugePage is the size of the pages that large buffers lie in, in bytes, where the kernel has them:
-// 1 MiB of such memory is one piece to the disk, and not 256.
-const hugePage = 2 << 20
-
 // alignedTail returns the memory of b, empty, from the first multiple of align on; nil if there is
 // none.
 func alignedTail(b []byte, align int) []byte {
@@ -62,12 +58,12 @@ func alignedTail(b []byte, align int) []byte {
 // and lies in such where the kernel has them.
 func BlockBuffer(n int) []byte {
 	n = wholeBlocks(n)
-	if n < hugePage/2 {
+	if n < HugePage/2 {
 		return alignedTail(make([]byte, 0, n+blockSize), blockSize)[:0:n]
 	}
-	whole := (n + hugePage - 1) &^ (hugePage - 1)
-	b := alignedTail(make([]byte, 0, whole+hugePage), hugePage)
-	unix.Madvise(b[:whole], unix.MADV_HUGEPAGE) // if it is refused, small pages do
+	whole := (n + HugePage - 1) &^ (HugePage - 1)
+	b := alignedTail(make([]byte, 0, whole+HugePage), HugePage)
+	AdviseHuge(b[:whole])
 	return b[:0:n]
 }
 

@@ -78,9 +78,6 @@ const WriteOutPiece = writeOutPiece
 // BlockSize is blockSize.
 const BlockSize = blockSize
 
-// HugePage is hugePage.
-const HugePage = hugePage
-
 // PastCache reports whether a file of OS is used past the page cache.
 func PastCache(f File) bool {
 	file, ok := f.(uncachedFile)

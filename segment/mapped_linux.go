@@ -15,7 +15,7 @@ func (f osFile) Map(off int64, n int) ([]byte, error) {
 	if err != nil {
 		return nil, &os.PathError{Op: "mmap", Path: f.Name(), Err: err}
 	}
-	unix.Madvise(mem, unix.MADV_HUGEPAGE) // if it is refused, small pages do
+	AdviseHuge(mem)
 	err = unix.Madvise(mem, unix.MADV_POPULATE_READ)
 	for errors.Is(err, unix.EINTR) || errors.Is(err, unix.EAGAIN) {
 		err = unix.Madvise(mem, unix.MADV_POPULATE_READ)

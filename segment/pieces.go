@@ -11,7 +11,7 @@ package segment
 // known to be written: what lies behind may be changing. Pieces grow with the part of a run that was
 // read in sequence.
 type pieces struct {
-	size  int64    // of a piece, at most; a multiple of hugePage
+	size  int64    // of a piece, at most; a multiple of HugePage
 	list  []*piece // in the order in which they were opened
 	clock int      // +1 for each look
 }
@@ -106,7 +106,7 @@ func (ps *pieces) prepare(r *RunReader, from, end int64) {
 // written behind it yet, or there is no room for another piece.
 func (ps *pieces) open(r *RunReader, offset, end int64) *piece {
 	from := offset &^ (pieceAlign - 1)
-	to := (from + min(max(from, hugePage), ps.size)) &^ (hugePage - 1)
+	to := (from + min(max(from, HugePage), ps.size)) &^ (HugePage - 1)
 	size := min(to, end&^(pieceAlign-1)) - from
 	m, can := r.file.(Mapper)
 	if !can || r.unmapped || size < minPiece || !ps.room(r) {

@@ -6,21 +6,20 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-)
 
-// hugePage is the size of the pages that mapped memory lies in, in bytes, where the kernel has them.
-const hugePage = 2 << 20
+	"github.com/kestrelmq/kestrel/segment"
+)
 
 // mapMemory returns n bytes, which are zero, and the mapping that they are in, for unmapMemory; nil
 // if they are of Go's heap. They begin at a huge page, and take memory when they are first used.
 func mapMemory(n int) (b, mapping []byte) {
-	m, err := unix.Mmap(-1, 0, n+hugePage, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	m, err := unix.Mmap(-1, 0, n+segment.HugePage, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil { // of a limit on addresses; if there is no memory either, Go's runtime says so
 		return make([]byte, n), nil
 	}
-	skip := int(-uintptr(unsafe.Pointer(&m[0])) & (hugePage - 1))
+	skip := int(-uintptr(unsafe.Pointer(&m[0])) & (segment.HugePage - 1))
 	b = m[skip : skip+n : skip+n]
-	unix.Madvise(b, unix.MADV_HUGEPAGE) // if it is refused, small pages do
+	segment.AdviseHuge(b)
 	return b, m
 }
 
