@@ -175,18 +175,7 @@ func (q *queue) goneAmong(ids idset.Range) goneIDs {
 
 // ranges returns the ids that are gone. It needs no lock.
 func (g *goneIDs) ranges() (gone idset.Set) {
-	slices.Sort(g.reads)
-	next := g.First
-	for _, id := range g.reads {
-		if next < id {
-			gone = append(gone, idset.Between(next, id-1))
-		}
-		next = id + 1
-	}
-	if next <= g.Last {
-		gone = append(gone, idset.Between(next, g.Last))
-	}
-	return append(gone, g.behind...)
+	return append(g.Minus(idset.Of(g.reads)), g.behind...)
 }
 
 // trimJournal drops the segments at the front of the journal that no item needs any more. It waits

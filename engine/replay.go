@@ -208,7 +208,6 @@ func (q *replayed) remove(p *item.Pool, ids idset.Range) {
 }
 
 func (r *replay) flush(q *replayed, rec *record.Record) error {
-	next := uint64(0) // first id not decided on yet
 	var except []uint64
 	for list := rec.List; len(list) > 0; {
 		id := list.Next()
@@ -217,15 +216,10 @@ func (r *replay) flush(q *replayed, rec *record.Record) error {
 		}
 		except = append(except, id)
 	}
-	slices.Sort(except)
-	for _, id := range except {
-		if id > next {
-			q.remove(&r.pool, idset.Between(next, id-1))
+	if rec.Limit > 1 {
+		for _, ids := range idset.Between(1, rec.Limit-1).Minus(idset.Of(except)) {
+			q.remove(&r.pool, ids)
 		}
-		next = id + 1
-	}
-	if rec.Limit > next {
-		q.remove(&r.pool, idset.Between(next, rec.Limit-1))
 	}
 	return nil
 }

@@ -103,13 +103,12 @@ func (t *toldJournal) record(rec *record.Record) {
 	case record.KindRemove:
 		t.queue(rec.Queue).remove(idset.Between(rec.ID, rec.ID+uint64(rec.More)))
 	case record.KindFlush:
-		var except idset.Set
+		var except []uint64
 		for list := rec.List; len(list) > 0; {
-			id := list.Next()
-			except = except.Add(idset.One(id))
+			except = append(except, list.Next())
 		}
 		if rec.Limit > 1 {
-			for _, ids := range idset.Between(1, rec.Limit-1).Minus(except) {
+			for _, ids := range idset.Between(1, rec.Limit-1).Minus(idset.Of(except)) {
 				t.queue(rec.Queue).remove(ids)
 			}
 		}
@@ -144,8 +143,7 @@ func (t *told) spilled(id segment.RunID, state runs.State) {
 func (t *told) remove(ids idset.Range) {
 	t.gone = t.gone.Add(ids)
 	if t.kept.Count(ids) > 0 {
-		behind := t.kept.Within(idset.Between(ids.Last+1, math.MaxUint64))
-		t.kept = append(t.kept.Within(idset.Between(1, ids.First-1)), behind...)
+		t.kept = t.kept.Remove(ids)
 	}
 }
 

@@ -37,6 +37,26 @@ func (r Range) Minus(s Set) (left Set) {
 // Set is a set of item ids: ranges that ascend, are apart from each other, and are not empty.
 type Set []Range
 
+// Of returns the set of ids, which it sorts.
+func Of(ids []uint64) (s Set) {
+	slices.Sort(ids)
+	for _, id := range ids {
+		s = s.Add(One(id))
+	}
+	return s
+}
+
+// Remove returns s without the ids of r, which may be empty. It uses other memory than s.
+func (s Set) Remove(r Range) (left Set) {
+	if r.isEmpty() {
+		return slices.Clone(s)
+	}
+	for _, o := range s {
+		left = append(left, o.Minus(Set{r})...)
+	}
+	return left
+}
+
 // Add returns s with the ids of r, which may be empty. It may use the memory of s.
 func (s Set) Add(r Range) Set {
 	if r.isEmpty() {

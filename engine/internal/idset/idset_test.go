@@ -58,6 +58,15 @@ func TestAlgebra(t *testing.T) {
 			}
 		}
 		r := draw("asked for")
+		var left []uint64
+		for id := range model {
+			if id < r.First || id > r.Last {
+				left = append(left, id)
+			}
+		}
+		if got, want := s.Remove(r), Of(left); !slices.Equal(got, want) {
+			t.Fatalf("%v without %v is %v, want %v", s, r, got, want)
+		}
 		n := uint64(0)
 		within, minus := s.Within(r), r.Minus(s)
 		for id := range uint64(60) {
