@@ -30,21 +30,21 @@ func (e *Engine) add(
 		n, images = e.push(q, puts, added)
 	}
 	var (
-		lsn     LSN
-		segment uint64
+		lsn LSN
+		seg uint64
 	)
 	switch p := &puts[0]; {
 	case len(sh.to) == 0:
 	case len(sh.to) == 1 && !moved:
-		lsn, segment = e.journal.PutRun(sh.to[0], images, n)
+		lsn, seg = e.journal.PutRun(sh.to[0], images, n)
 	default:
 		it := Item{Data: p.Data, Flags: p.Flags, Added: added, Expiry: p.Expiry}
-		lsn, segment = e.journal.Put(sh.to, it, from)
+		lsn, seg = e.journal.Put(sh.to, it, from)
 	}
 	for _, q := range sh.targets {
 		if q.opts.KeepJournal {
 			first := q.nextID - uint64(n)
-			q.mark(segment, first)
+			q.mark(seg, first)
 			q.notePut(e.journal, first, lsn)
 			s.Ticket = s.Ticket.Merge(q.ticket(e.journal, lsn))
 		}
@@ -94,7 +94,7 @@ func (q *queue) hasRoom(w *item.Window, n int) bool {
 		q.bytes() < q.opts.MaxSize && w.Bytes+int64(n) <= q.opts.MaxMemorySize
 }
 
-// makeRoom tells whether q takes an item of n bytes now, after dropping what its options let it drop:
+// makeRoom reports whether q takes an item of n bytes now, after dropping what its options let it drop:
 // of expired items, up to sweep, and more only as long as q is full. Nothing of the item has been added
 // yet.
 func (e *Engine) makeRoom(q *queue, now Time, n int, sweep int64) error {

@@ -33,7 +33,7 @@ import (
 //	B5  Up to the queue's spilledTo the runs are synced, and the journal says so. What is behind
 //	    that has its place in the journal still (I6).
 //	B6  Every id that a run's range names is in the run, or is covered by a record that the journal
-//	    still has: it is gone, told again, or the queue is deleted. Behind the record that deletes a
+//	    still has: it is gone, rewritten, or the queue is deleted. Behind the record that deletes a
 //	    queue the journal says nothing of its number. See forgo.
 type backlog struct {
 	inReadBehind bool

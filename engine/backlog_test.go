@@ -133,7 +133,7 @@ func TestBacklogOpenRead(t *testing.T) {
 }
 
 // TestBacklogWaits: while items are on their way from disk, an immediate fetch waits for them, and
-// is told when there are none after all.
+// ends when there are none after all.
 func TestBacklogWaits(t *testing.T) {
 	e, _ := newQuiet(t, tiny)
 	fetch := func() *collector {
@@ -193,8 +193,8 @@ func mustGetNow(t *testing.T, e *Engine) {
 	mustCommit(t, e, f.Ticket)
 }
 
-// TestBacklogReadError has the disk refuse to be read: whoever fetches is told, nobody is told that
-// the queue is empty, and service returns with the disk.
+// TestBacklogReadError has the disk refuse to be read: fetches get an error, no fetch finds the queue
+// empty, and service returns with the disk.
 func TestBacklogReadError(t *testing.T) {
 	e, fsys := newQuiet(t, tiny)
 	var out bytes.Buffer

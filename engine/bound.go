@@ -57,7 +57,7 @@ func (e *Engine) boundJournal() (held bool) {
 	e.eachQueue(func(q *queue) {
 		q.shard.mu.Lock()
 		defer q.shard.mu.Unlock()
-		if segment, ok := q.windowSegment(); ok && !q.deleted && segment < l.target {
+		if seg, ok := q.windowSegment(); ok && !q.deleted && seg < l.target {
 			held = true
 			e.letGoWindow(q, &l)
 		}

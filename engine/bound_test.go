@@ -82,7 +82,7 @@ func TestJournalBound(t *testing.T) {
 		mustCommitted(t, e)(e.Confirm(0, ref))
 		again = kill(t, e)
 		if got := drain(t, again, "open"); len(got) > 0 {
-			t.Errorf("what was told again and then confirmed is back: %q", got)
+			t.Errorf("what was rewritten and then confirmed is back: %q", got)
 		}
 	}
 }
@@ -130,9 +130,9 @@ func TestJournalOfManyQueues(t *testing.T) {
 	}
 }
 
-// TestRemovalOfWhatWasToldAgain: a removal stands behind the record that tells the item again, also
+// TestRemovalOfRewritten: a removal stands behind the record that rewrites the item, also
 // if an earlier record of removals, in the same buffer, could take it in.
-func TestRemovalOfWhatWasToldAgain(t *testing.T) {
+func TestRemovalOfRewritten(t *testing.T) {
 	e, _ := newQuiet(t)
 	for _, data := range []string{"a", "b", "c"} {
 		mustPut(t, e, "q", data)

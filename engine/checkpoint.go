@@ -29,8 +29,8 @@ const (
 //
 // Others go on meanwhile, and must not wait for all of it: what has gathered is written every now and
 // then, or the next commit of a client would have to, and the processor left to who wants it.
-func (e *Engine) checkpoint() (segment uint64, err error) {
-	segment = e.journal.Segment()
+func (e *Engine) checkpoint() (seg uint64, err error) {
+	seg = e.journal.Segment()
 	end, gathered := e.journal.End(), int64(0)
 	for n := range e.recordState() {
 		e.rewriting.wrote(n)
@@ -44,7 +44,7 @@ func (e *Engine) checkpoint() (segment uint64, err error) {
 		runtime.Gosched()
 	}
 	end = e.journal.End()
-	return segment, e.Commit(Ticket{Written: end, Synced: end})
+	return seg, e.Commit(Ticket{Written: end, Synced: end})
 }
 
 // recordState records the state of every queue: its name and next id and, if it had a backlog, what
@@ -230,8 +230,8 @@ func (e *Engine) oldestSegment(tail uint64) uint64 {
 	e.eachShard(func(sh *shard, queues []*queue) {
 		for _, q := range queues {
 			sh.mu.Lock()
-			if segment, ok := q.windowSegment(); ok && segment < oldest {
-				oldest = segment
+			if seg, ok := q.windowSegment(); ok && seg < oldest {
+				oldest = seg
 			}
 			sh.mu.Unlock()
 		}

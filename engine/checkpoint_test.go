@@ -37,7 +37,7 @@ func wantSegments(t *testing.T, e *Engine, first, count uint64) {
 
 func TestTrimDropsWhatNothingNeeds(t *testing.T) {
 	e, fsys := newQuiet(t)
-	mustPut(t, e, "empty", "x") // its name, and its ids, are told in the first segment only
+	mustPut(t, e, "empty", "x") // its name, and its ids, are in the first segment only
 	mustGet(t, e, "empty")
 	fillSegments(t, e, "q", 5)
 	wantSegments(t, e, 1, 5)
@@ -210,7 +210,7 @@ func TestTrimBesideSpentRun(t *testing.T) {
 			more(40)
 			mustPut(t, e, "pin", "pin")
 			more(20)
-			putMany(t, e, "q", 100, 20) // the same run, told of once more
+			putMany(t, e, "q", 100, 20) // the same run, recorded once more
 			record()
 			more(20)
 			take(69)

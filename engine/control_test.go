@@ -30,14 +30,14 @@ func TestControls(t *testing.T) {
 		{"disk that does not sync names", func(c *crashRun) {
 			c.disk = func() segment.FS { return &hookFS{FS: c.fsys, syncDir: leftOut} }
 		}, "power cut, nothing kept", "kill"},
-		// The client is told before Commit has written: even the death of the process takes it.
+		// The reply leaves before Commit has written: even the death of the process takes the item.
 		{"reply before the write", func(c *crashRun) {
 			c.wait = func(ticket Ticket) error {
 				c.h.acknowledged(ticket)
 				return c.e.Commit(ticket)
 			}
 		}, "kill", ""},
-		// The client is told when it is written, though its queue says that it must be synced.
+		// The reply leaves when the item is written, though its queue says that it must be synced.
 		{"reply before the sync", func(c *crashRun) {
 			c.wait = func(ticket Ticket) error {
 				err := c.e.Commit(Ticket{Written: max(ticket.Written, ticket.Synced)})

@@ -19,7 +19,7 @@ type Damage struct {
 	Tear *segment.Tear
 	// Losses are the items that cannot be had any more, by queue and id.
 	Losses []Loss
-	// Unclaimed are runs of which no record tells the queue. The record may have been in a gap.
+	// Unclaimed are runs whose queue no record names. The record may have been in a gap.
 	Unclaimed []UnclaimedRun
 	// Renamed are queues whose name is lost; Dropped those of which a younger one has the name.
 	Renamed, Dropped []string
@@ -70,7 +70,7 @@ func (d *Damage) Sound() bool {
 	return d.Tear == nil && len(d.Gaps)+len(d.Renamed)+len(d.Dropped) == 0
 }
 
-// Examine reads all of a data directory, backlogs included, and tells what is damaged, and what of
+// Examine reads all of a data directory, backlogs included, and reports what is damaged, and what of
 // the queues can still be had; it changes nothing. Of opts it heeds Dir, FS, Settings and what says
 // how journals and backlogs are written. It returns ErrLocked if a process uses the directory, an
 // error that wraps fs.ErrNotExist if there is none, and that of a disk that cannot be read. A

@@ -12,7 +12,7 @@ type Fault struct {
 func (f *Fault) Error() string { return fmt.Sprint("engine: ", f.Cause) }
 
 // contain, deferred first, turns a panic into a *Fault. Every operation that locks or changes anything
-// defers it, so that a caller who recovers can tell the engine's faults from its own.
+// defers it, so that a caller that recovers can distinguish the engine's faults from its own.
 func contain() {
 	switch cause := recover().(type) {
 	case nil:

@@ -205,8 +205,8 @@ func (e *Engine) miss(q *queue, f *FetchRequest) (waiting bool, err error) {
 	return true, err
 }
 
-// CancelWait takes w out of its line. It reports false if the wait has already ended: w.Notify was
-// told, or is being told.
+// CancelWait takes w out of its line. It reports false if the wait has already ended: then w.Notify has
+// heard of it, or is hearing of it.
 func (e *Engine) CancelWait(w *Waiter) bool {
 	defer contain()
 	if w.shard == nil {

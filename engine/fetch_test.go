@@ -94,7 +94,7 @@ func TestFetchDeletedWhileSweeping(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// A waiter of the queue that takes the expired items is told in that moment.
+	// The wait at the queue that takes the expired items ends in that moment.
 	w := &Waiter{Notify: notifierFunc(func(*Waiter) {
 		done := make(chan struct{})
 		go func() { // another client, which locks the other shard only

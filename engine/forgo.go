@@ -6,12 +6,13 @@ import "slices"
 // holds the shard's mutex, and asks again whenever it has unlocked it.
 func (q *queue) inJournal() bool { return q.opts.KeepJournal && !q.deleted }
 
-// forgo has the journal say what it must before something goes that its records rely on (B6). Whoever
-// takes such a thing away calls it first:
+// forgo writes to the journal what must stand there before something goes that its records rely on (B6).
+// Code that removes such a thing calls it first:
 //
-//   - the files of runs: open reads whose place is in them are told again, and so is what is gone of them;
-//   - q itself, if runs is nil: it leaves the journal, because it is deleted or is not kept there any
-//     more. Its number goes with it, so that nothing can be said of it behind that.
+//   - the files of runs: forgo rewrites the open reads whose place is in them, and the removals of what is
+//     gone of them;
+//   - q itself, if runs is nil: it leaves the journal, because it is deleted or no longer has one. Its
+//     number goes with it, so that no later record can name it.
 //
 // A file may be removed once the journal is synced up to the LSN that forgo returns. The caller holds
 // the shard's mutex.

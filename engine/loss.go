@@ -80,8 +80,8 @@ func (v *salvage) countGap(q *salvagedQueue, r *liveRun, g segment.RunGap) {
 	}
 }
 
-// findUnclaimed looks for runs that no record tells. They are told if records are missing; else they
-// mean nothing, but their numbers are taken: a repair that was broken off may have made them.
+// findUnclaimed looks for runs that no record names. It reports them if records are missing. Otherwise they
+// mean nothing, but their numbers are taken: a repair that was interrupted may have made them.
 func (v *salvage) findUnclaimed() error {
 	s := v.d.e.spool
 	names, err := s.fs.List(s.dir)
@@ -91,14 +91,14 @@ func (v *salvage) findUnclaimed() error {
 	if err != nil {
 		return err
 	}
-	told := make(map[uint64]bool)
+	claimed := make(map[uint64]bool)
 	for id := range v.runs {
-		told[id.Number] = true
+		claimed[id.Number] = true
 	}
 	slices.Sort(names)
 	for _, name := range names {
 		number, ok := runs.ParseName(name)
-		if !ok || told[number] {
+		if !ok || claimed[number] {
 			continue
 		}
 		if s.isTaken(number); v.gaps == 0 {
@@ -113,7 +113,7 @@ func (v *salvage) findUnclaimed() error {
 	return nil
 }
 
-// unclaimed looks at a run that no record tells.
+// unclaimed looks at a run that no record names.
 func (v *salvage) unclaimed(number uint64) (u UnclaimedRun, err error) {
 	s := v.d.e.spool
 	u.Path = runs.Path(s.dir, number)

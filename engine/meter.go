@@ -17,7 +17,7 @@ const (
 )
 
 // Meter keeps how long what clients did to one queue took. The engine cannot know when a reply
-// leaves, so whoever serves clients tells it, in Samples. A queue gets its Meter when it is first
+// leaves, so the server reports it, in Samples. A queue gets its Meter when it is first
 // used; one that outlives its queue may be recorded to, and nobody looks at it any more.
 type Meter struct {
 	ages  histogram.Counts            // ms from put to hand-out; guarded by the shard

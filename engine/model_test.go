@@ -39,7 +39,7 @@ type modelRead struct {
 	client int     // who has it
 }
 
-// modelWaiter is a wait; the engine tells it too, and both must agree.
+// modelWaiter is a wait; the engine ends it too, and both must agree.
 type modelWaiter struct {
 	Waiter
 	access Access

@@ -233,7 +233,7 @@ func (r *modelRun) endWait() {
 	}
 }
 
-// collect completes a wait that was told, or has its client be gone.
+// collect completes a wait that has ended, or lets its client disappear.
 func (r *modelRun) collect() {
 	if len(r.ready) == 0 {
 		return

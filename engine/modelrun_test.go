@@ -71,7 +71,7 @@ type modelRun struct {
 	puts   int
 	calm   bool // no puts in a row
 
-	// Of crash tests: what draws settings, what commits, what is told of a clean end, what stands
+	// Of crash tests: what draws settings, what commits, what a clean end reports, what stands
 	// between the engine and fsys, and that processes are not killed, or not even closed.
 	draw              func() Settings
 	wait              func(Ticket) error

@@ -50,7 +50,7 @@ func TestMoveIsAtomic(t *testing.T) {
 	}
 }
 
-// TestMoveMeetsOthers has the queue emptied, deleted, told again, or taken out of the journal or
+// TestMoveMeetsOthers has the queue emptied, deleted, rewritten, or taken out of the journal or
 // into it, while an item is on its way out.
 func TestMoveMeetsOthers(t *testing.T) {
 	toggle := func(e *Engine, q *queue) {
@@ -65,7 +65,7 @@ func TestMoveMeetsOthers(t *testing.T) {
 		live, left string                // in the queue then, and after a kill
 	}{
 		{"nothing", true, func(*Engine, *queue) {}, "b", "b"},
-		{"told again", true, func(e *Engine, q *queue) {
+		{"rewritten", true, func(e *Engine, q *queue) {
 			e.keepOldReads(q, &letGo{target: math.MaxUint64, left: 1 << 20}, &readCursor{})
 		}, "b", "b"},
 		{"delete", true, func(e *Engine, q *queue) { e.delete(q) }, "", ""},

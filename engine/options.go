@@ -38,9 +38,9 @@ type Options struct {
 	Dir string
 	// Settings are the options of queues, and the aliases. Reload replaces them.
 	Settings Settings
-	// MemoryLimit bounds the bytes of queues, items, open reads and what Account was told of. From
-	// three quarters of it on the largest queues spill what they hold; past it, puts, and what would
-	// make a queue, return ErrOutOfMemory. Zero means DefaultMemoryLimit().
+	// MemoryLimit bounds the bytes of queues, items, open reads and what Account counts. From three
+	// quarters of it on the largest queues spill what they hold. Above it, puts, and calls that would
+	// create a queue, return ErrOutOfMemory. Zero means DefaultMemoryLimit().
 	MemoryLimit int64
 	// JournalSize is how large, in bytes, the journal may grow before old segments are cleared of
 	// the live items that hold them: many are spilled, few are rewritten. It may grow by twice what
@@ -68,7 +68,7 @@ type Options struct {
 	SweepInterval time.Duration
 	// NoHistograms turns the Meters of queues off.
 	NoHistograms bool
-	// Progress is told how far Open has come; nil tells nobody.
+	// Progress receives how far Open has come; nil receives nothing.
 	Progress *Progress
 	// DiskReserve is how many bytes of the disk stay free: below that, puts return ErrOutOfDisk.
 	// Zero means a twentieth of the disk, but at least 1 GiB, and at most a tenth.

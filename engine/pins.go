@@ -2,7 +2,7 @@ package engine
 
 import "slices"
 
-// pins tells which segments of the journal hold items of a shard's reads, the oldest first, and what
+// pins knows which segments of the journal hold items of a shard's reads, the oldest first, and what
 // it takes to rewrite them: a walk over a million open reads would keep the shard from its clients.
 // The shard's mutex guards it.
 type pins []pin
@@ -16,16 +16,16 @@ type pin struct {
 
 // add accounts for reads, fewer of them if the number is negative, whose items lie in segment; zero
 // stands for none.
-func (p *pins) add(segment uint64, reads, bytes int64) {
-	if segment == 0 {
+func (p *pins) add(seg uint64, reads, bytes int64) {
+	if seg == 0 {
 		return
 	}
 	i := len(*p)
-	for i > 0 && (*p)[i-1].segment >= segment {
+	for i > 0 && (*p)[i-1].segment >= seg {
 		i--
 	}
-	if i == len(*p) || (*p)[i].segment != segment {
-		*p = slices.Insert(*p, i, pin{segment: segment})
+	if i == len(*p) || (*p)[i].segment != seg {
+		*p = slices.Insert(*p, i, pin{segment: seg})
 	}
 	at := &(*p)[i]
 	at.reads += reads
@@ -40,9 +40,9 @@ func (p pins) before(number uint64) bool { return len(p) > 0 && p[0].segment < n
 
 // lieIn notes that the item of r lies in that segment of the journal, or in a later one. Zero says
 // that the journal need not keep it.
-func (r *read) lieIn(segment uint64) {
+func (r *read) lieIn(seg uint64) {
 	n := int64(len(r.item.Data)) + keepOverhead
 	r.shard.pins.add(r.pinned, -1, -n)
-	r.pinned = segment
-	r.shard.pins.add(segment, 1, n)
+	r.pinned = seg
+	r.shard.pins.add(seg, 1, n)
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/kestrelmq/kestrel/segment"
 )
 
-// Progress tells other goroutines how far Open has come with the journal. The zero value is ready;
+// Progress shows other goroutines how far Open has come with the journal. The zero value is ready;
 // each is for one Open.
 type Progress struct {
 	read  atomic.Int64

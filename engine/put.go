@@ -100,7 +100,7 @@ func (e *Engine) putAlias(now Time, name string, to []string, puts []PutRequest,
 	return first
 }
 
-// admit tells whether the engine has room for an item of n bytes, whatever queue it goes to.
+// admit reports whether the engine has room for an item of n bytes, whatever queue it goes to.
 func (e *Engine) admit(n int) error {
 	switch {
 	case e.closed.Load():

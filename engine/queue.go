@@ -49,7 +49,7 @@ type queue struct {
 	// Items up to writtenTo that were in the window or behind it are in runs; up to spilledTo the
 	// journal says so.
 	writtenTo, spilledTo uint64
-	spilled              bool // the journal may speak of runs, be it of such as are gone
+	spilled              bool // the journal may mention runs, including deleted ones
 	counters             queueCounters
 	lastGone             Time // when the item removed last was added
 	// behindLogged is when entering read-behind was logged last.
@@ -148,7 +148,7 @@ func (q *queue) mayExpire() bool {
 	return q.window.Expiring > 0 || q.opts.MaxAge > 0 || q.returned.First() != nil
 }
 
-// drop removes the item to hand out next, which must be it, from memory.
+// drop removes it, which must be the item to hand out next, from memory.
 func (e *Engine) drop(q *queue, it Item) {
 	q.lastGone = it.Added
 	if r := q.returned.First(); r != nil {
@@ -179,7 +179,7 @@ func (e *Engine) recordName(q *queue) LSN {
 
 // rewriteItem records an item of q that was put before once more. Its place in the journal is then the
 // segment returned, or a later one.
-func (e *Engine) rewriteItem(q *queue, it Item) (segment uint64) {
+func (e *Engine) rewriteItem(q *queue, it Item) (seg uint64) {
 	return e.journal.Keep(&q.removal, q.number, it)
 }
 
@@ -200,7 +200,7 @@ type recentPuts struct {
 }
 
 // notePut notes that items from first on were recorded up to lsn. As soon as all items are committed
-// it tells those apart from the new ones.
+// it distinguishes those from the new ones.
 func (q *queue) notePut(j *journal.Journal, first uint64, lsn LSN) {
 	if p := &q.puts; j.Committed(q.ticketAt(p.older)) {
 		p.id, p.older = first-1, p.newest
@@ -228,10 +228,10 @@ func (q *queue) ticketAt(lsn LSN) Ticket {
 }
 
 // mark notes that items from id on lie in segment or later, if that is news.
-func (q *queue) mark(segment, id uint64) {
-	if n := len(q.segments); n == 0 || q.segments[n-1].segment < segment {
+func (q *queue) mark(seg, id uint64) {
+	if n := len(q.segments); n == 0 || q.segments[n-1].segment < seg {
 		q.trimSegments()
-		q.segments = append(q.segments, segmentMark{segment, id})
+		q.segments = append(q.segments, segmentMark{seg, id})
 	}
 }
 
@@ -265,20 +265,20 @@ func (q *queue) segmentOf(id uint64) uint64 {
 	return q.markOf(id)
 }
 
-// markOf returns the segment that the marks tell for item id.
-func (q *queue) markOf(id uint64) (segment uint64) {
+// markOf returns the segment that the marks name for item id.
+func (q *queue) markOf(id uint64) (seg uint64) {
 	for _, m := range q.segments {
 		if m.id > id {
 			break
 		}
-		segment = m.segment
+		seg = m.segment
 	}
-	return segment
+	return seg
 }
 
 // windowSegment returns the oldest segment of the journal that may hold an item of the queue which
 // was never handed out, and false if none does.
-func (q *queue) windowSegment() (segment uint64, ok bool) {
+func (q *queue) windowSegment() (seg uint64, ok bool) {
 	if !q.opts.KeepJournal {
 		return 0, false
 	}

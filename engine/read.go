@@ -127,7 +127,7 @@ func readClass(n int) int {
 func (r *read) memory() int { return cap(r.buf) + readOverhead }
 
 // newRead returns a read of q that holds a copy of it, in state free, with an identity of its own.
-func (sh *shard) newRead(q *queue, it Item, segment uint64) *read {
+func (sh *shard) newRead(q *queue, it Item, seg uint64) *read {
 	class := readClass(len(it.Data))
 	var r *read
 	if class == readClasses {
@@ -144,7 +144,7 @@ func (sh *shard) newRead(q *queue, it Item, segment uint64) *read {
 	r.buf = append(r.buf[:0], it.Data...)
 	r.item = it
 	r.item.Data = r.buf
-	r.lieIn(segment)
+	r.lieIn(seg)
 	return r
 }
 

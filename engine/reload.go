@@ -93,9 +93,9 @@ func (e *Engine) enterJournal(q *queue) LSN {
 	q.removal, q.spilled = journal.Removal{}, false // they are about the old number
 	e.recordName(q)
 	q.nextID = next
-	put := func(it Item) (segment uint64) {
-		_, segment = e.journal.Put([]record.Destination{{Queue: q.number, Item: it.ID}}, it, record.Destination{})
-		return segment
+	put := func(it Item) (seg uint64) {
+		_, seg = e.journal.Put([]record.Destination{{Queue: q.number, Item: it.ID}}, it, record.Destination{})
+		return seg
 	}
 	b := q.backlog
 	for _, r := range q.readsByID() { // before the window: ids rise in the journal
@@ -104,7 +104,7 @@ func (e *Engine) enterJournal(q *queue) LSN {
 		}
 	}
 	q.segments = q.segments[:0]
-	tell := func(it Item) bool {
+	record := func(it Item) bool {
 		if it.ID > q.writtenTo {
 			q.mark(put(it), it.ID)
 		}
@@ -120,9 +120,9 @@ func (e *Engine) enterJournal(q *queue) LSN {
 	}
 	e.recordBacklog(q)
 	q.spilledTo = q.writtenTo
-	q.window.Each(tell)
+	q.window.Each(record)
 	if b != nil {
-		b.recent.Each(tell)
+		b.recent.Each(record)
 	}
 	end := e.recordName(q) // with the next id, which may be past those of the items
 	q.puts = recentPuts{newest: end}

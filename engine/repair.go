@@ -205,7 +205,7 @@ func (d *Damage) writeJournal(dir string) (err error) {
 	}
 	batch := int(min(journal.MaxBatch, d.e.opts.SegmentSize/4))
 	for _, q := range d.queues {
-		q.tell(func(encode func([]byte) []byte) {
+		q.eachRecord(func(encode func([]byte) []byte) {
 			if buf = encode(buf); err == nil {
 				err = flush(batch)
 			}
@@ -220,8 +220,8 @@ func (d *Damage) writeJournal(dir string) (err error) {
 	return err
 }
 
-// tell calls write with what encodes each record that says what q is.
-func (q *salvagedQueue) tell(write func(encode func([]byte) []byte)) {
+// eachRecord calls write with a function that encodes a record, for each record of q.
+func (q *salvagedQueue) eachRecord(write func(encode func([]byte) []byte)) {
 	name := func(nextID uint64) {
 		write(func(b []byte) []byte { return record.AppendQueue(b, q.number, nextID, q.created, q.name) })
 	}

@@ -78,7 +78,7 @@ func newWreck(t *testing.T, cut bool) *wreck {
 	put("b", 0, 3)
 	e.spool.tend()
 	spoolAll(e)
-	e.boundJournal() // tells the open read again
+	e.boundJournal() // rewrites the open read
 	if ref.IsZero() {
 		t.Fatal("nothing was opened")
 	}

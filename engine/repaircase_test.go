@@ -92,15 +92,15 @@ func shut(t *testing.T, e *Engine) Options {
 	return o
 }
 
-// TestRepairCountsToldAgain: an item that the journal tells twice is one item.
-func TestRepairCountsToldAgain(t *testing.T) {
+// TestRepairCountsRewritten: an item that the journal has twice is one item.
+func TestRepairCountsRewritten(t *testing.T) {
 	o := testOptions(newFS())
 	o.SegmentSize, o.JournalSize = 1024, 4096
 	e := openQuiet(t, o)
 	putMany(t, e, "small", 0, 5)
 	putMany(t, e, "large", 0, 300)
 	if e.boundJournal(); e.shardOf([]byte("small")).queues["small"].segments[0].segment == 1 {
-		t.Fatal("nothing was told again")
+		t.Fatal("nothing was rewritten")
 	}
 	if _, after := repaired(t, shut(t, e)); len(after["small"]) != 5 {
 		t.Errorf("%d items are there, want 5", len(after["small"]))
@@ -148,7 +148,7 @@ func TestRunNumbersAreNotGivenAgain(t *testing.T) {
 }
 
 // TestRepairRunOfTwoNumbers: a queue left the journal and entered it again, under another number, and
-// the record that says so is lost. Its run belongs to the number that told it last.
+// the record that says so is lost. Its run belongs to the number that recorded it last.
 func TestRepairRunOfTwoNumbers(t *testing.T) {
 	e := openQuiet(t, testOptions(newFS(), tiny))
 	putMany(t, e, "q", 0, 20)

@@ -14,8 +14,7 @@ import (
 )
 
 // replay rebuilds the queues from the journal. Records of a queue may come before its name does:
-// the segment that told the name may have been dropped, after a checkpoint told it again in a later
-// one.
+// the segment that had the name may have been dropped, after a checkpoint rewrote it in a later one.
 type replay struct {
 	e      *Engine
 	queues map[uint64]*replayed
@@ -75,21 +74,21 @@ func (r *replay) frame(f segment.Frame) error {
 	return nil
 }
 
-func (r *replay) record(rec *record.Record, segment uint64) error {
+func (r *replay) record(rec *record.Record, seg uint64) error {
 	switch rec.Kind {
 	case record.KindPut:
 		r.last = record.Destination{Queue: rec.Queue, Item: rec.ID}
-		return r.put(r.last, rec.Item, segment)
+		return r.put(r.last, rec.Item, seg)
 	case record.KindNext:
 		if r.last.Item == 0 {
 			return errors.New("no put to one queue comes before a next record")
 		}
 		r.last.Item++
-		return r.put(r.last, rec.Item, segment)
+		return r.put(r.last, rec.Item, seg)
 	case record.KindFanout:
-		return r.fanout(rec, segment)
+		return r.fanout(rec, seg)
 	case record.KindRun:
-		return r.run(rec, segment)
+		return r.run(rec, seg)
 	case record.KindRemove:
 		if rec.ID >= math.MaxUint64-uint64(rec.More) {
 			return fmt.Errorf("remove of %d items from item %d on", uint64(rec.More)+1, rec.ID)
@@ -104,7 +103,7 @@ func (r *replay) record(rec *record.Record, segment uint64) error {
 	case record.KindQueue:
 		return r.name(rec)
 	case record.KindKeep:
-		return r.keep(rec, segment)
+		return r.keep(rec, seg)
 	case record.KindSpill:
 		q := r.queue(rec.Queue)
 		r.salvage.reach(q, rec.Spill.FirstID)
@@ -114,7 +113,7 @@ func (r *replay) record(rec *record.Record, segment uint64) error {
 	return nil
 }
 
-func (r *replay) keep(rec *record.Record, segment uint64) error {
+func (r *replay) keep(rec *record.Record, seg uint64) error {
 	if rec.ID == 0 || rec.ID == math.MaxUint64 {
 		return fmt.Errorf("queue %d: item id %d is out of range", rec.Queue, rec.ID)
 	}
@@ -122,7 +121,7 @@ func (r *replay) keep(rec *record.Record, segment uint64) error {
 	r.salvage.reach(q, rec.ID)
 	q.nextID = max(q.nextID, rec.ID+1)
 	rec.Item.ID = rec.ID
-	q.keep(rec.Item, segment)
+	q.keep(rec.Item, seg)
 	return nil
 }
 
@@ -155,21 +154,21 @@ func (r *replay) name(rec *record.Record) error {
 	return nil
 }
 
-func (r *replay) fanout(rec *record.Record, segment uint64) error {
+func (r *replay) fanout(rec *record.Record, seg uint64) error {
 	r.last = record.Destination{}
 	for list := rec.List; len(list) > 0; {
-		if err := r.put(record.Destination{Queue: list.Next(), Item: list.Next()}, rec.Item, segment); err != nil {
+		if err := r.put(record.Destination{Queue: list.Next(), Item: list.Next()}, rec.Item, seg); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *replay) run(rec *record.Record, segment uint64) error {
+func (r *replay) run(rec *record.Record, seg uint64) error {
 	r.last = record.Destination{Queue: rec.Queue, Item: rec.ID}
 	for b := rec.Images; ; r.last.Item++ {
 		it, n, _ := item.ParseImage(b)
-		if err := r.put(r.last, it, segment); err != nil {
+		if err := r.put(r.last, it, seg); err != nil {
 			return err
 		}
 		if b = b[n:]; len(b) == 0 {
@@ -178,7 +177,7 @@ func (r *replay) run(rec *record.Record, segment uint64) error {
 	}
 }
 
-func (r *replay) put(d record.Destination, it Item, segment uint64) error {
+func (r *replay) put(d record.Destination, it Item, seg uint64) error {
 	q := r.queue(d.Queue)
 	if d.Item < q.nextID {
 		return fmt.Errorf("queue %d: item %d was put before", d.Queue, d.Item)
@@ -189,7 +188,7 @@ func (r *replay) put(d record.Destination, it Item, segment uint64) error {
 	r.salvage.follow(q, d.Item)
 	it.ID = d.Item
 	q.nextID = it.ID + 1
-	q.mark(segment, it.ID)
+	q.mark(seg, it.ID)
 	q.window.Push(&r.pool, it, q.memory)
 	q.counters.replayed++
 	return nil

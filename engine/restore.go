@@ -44,7 +44,7 @@ func (e *Engine) Restore(now Time, name []byte, it Item) (Ticket, error) {
 }
 
 // NextID returns the id that the next item of the queue called name will have, 1 if it does not
-// exist. Ids rise by one for each item, so it tells how many were added.
+// exist. Ids rise by one for each item, so it shows how many were added.
 func (e *Engine) NextID(name []byte) uint64 {
 	defer contain()
 	sh := e.shardOf(name)

@@ -15,24 +15,24 @@ import (
 	"github.com/kestrelmq/kestrel/segment"
 )
 
-// This file brings backlogs back at start: from what the journal says of runs, of the items that
-// are gone, and of those that were told again. Of a run that nothing was taken from, nothing is
-// read but its header; of one that is taken from in part, the headers of frames, and those frames.
+// This file restores backlogs at the start, from the records of runs, of removals, and of rewritten items.
+// If nothing of a run is gone, it reads only the header of the run. Otherwise it reads the headers of the
+// frames, and the frames of which a part is gone.
 
 // keptItem is an item that has its place in the journal although items put before and after it may
-// be in runs: one that was open when the process ended, or was told again.
+// be in runs: one that was open when the process ended, or was rewritten.
 type keptItem struct {
 	Item    // Data is the item's own
 	segment uint64
 }
 
-// keep notes an item that was told again.
-func (q *replayed) keep(it Item, segment uint64) {
+// keep notes an item that was rewritten.
+func (q *replayed) keep(it Item, seg uint64) {
 	if q.kept == nil {
 		q.kept = make(map[uint64]keptItem)
 	}
 	it.Data = slices.Clone(it.Data)
-	q.kept[it.ID] = keptItem{it, segment}
+	q.kept[it.ID] = keptItem{it, seg}
 }
 
 // forget takes the items of ids out of those kept.
@@ -105,10 +105,10 @@ func (r *replay) restore(q *queue, from *replayed) error {
 	return r.restoreKept(q, from)
 }
 
-// collect makes b of those runs in which something lives that is not gone. The others are spent if
-// there is a file still, so that the journal is told what is gone of them before it goes; absent is
-// what of their ranges they do not hold. What an older run holds of a newer one's range has been
-// spilled again, after it had been kept. The file of a run that was repaired has a new number, and
+// collect makes b of those runs in which an item lives. The others are spent if their file still exists, so
+// that forgo writes their removals before the file goes. absent is the part of their ranges that they do
+// not hold. What an older run holds of a newer one's range has been spilled again, after it had been
+// kept. The file of a run that was repaired has a new number, and
 // holds what lived, so no newer one's range is touched.
 func (s *spool) collect(b *backlog, all []*run, gone idset.Set) (absent idset.Set, err error) {
 	slices.SortFunc(all, func(a, b *run) int { return cmp.Compare(b.id.Number, a.id.Number) })
@@ -189,9 +189,9 @@ func (r *replay) restoreKept(q *queue, from *replayed) error {
 func (r *replay) mergeKept(w *item.Window, from *replayed, ids []uint64) {
 	var all item.Window
 	var marks []segmentMark
-	put := func(it Item, segment uint64) {
-		if n := len(marks); n == 0 || marks[n-1].segment != segment {
-			marks = append(marks, segmentMark{segment, it.ID})
+	put := func(it Item, seg uint64) {
+		if n := len(marks); n == 0 || marks[n-1].segment != seg {
+			marks = append(marks, segmentMark{seg, it.ID})
 		}
 		all.Push(&r.pool, it, from.memory)
 	}

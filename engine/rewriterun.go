@@ -34,7 +34,7 @@ func (s *spool) mended(q *queue, b *backlog, r *run) bool {
 var errBeingWritten = errors.New("run is being written")
 
 // rewrite copies what was not synced of a run of q to a new one, which it syncs, and puts that in
-// its place; checksums tell whether the bytes can still be had. The caller holds recordMu.
+// its place; checksums show whether the bytes can still be read. The caller holds recordMu.
 func (s *spool) rewrite(q *queue, b *backlog, r *run) error {
 	sh := q.shard
 	sh.mu.Lock()

@@ -17,7 +17,7 @@ import (
 // salvage reads a data directory that may be damaged: it takes the journal for what is whole of it,
 // and notes what must have been in the gaps.
 //
-// Ids tell. They rise by one for each put, so where those of a queue jump from one side of a gap to
+// Ids show it. They rise by one for each put, so where those of a queue jump from one side of a gap to
 // the other, what lies between was put, and is lost unless it was gone. What was put in a gap that
 // no later record follows leaves no trace. Removes in a gap are forgotten: what they removed is
 // there again.
@@ -76,13 +76,13 @@ func (v *salvage) gap(g segment.Gap) {
 	}
 }
 
-// surveyFrame takes note of the runs that a frame of the journal tells.
+// surveyFrame notes the runs that a frame of the journal names.
 func (v *salvage) surveyFrame(f segment.Frame) error {
 	v.whole = v.whole || f.Segment == 1
 	for b, off := f.Payload, 0; off < len(b); {
 		rec, size, err := record.Parse(b[off:])
 		if err != nil {
-			return nil // replay tells
+			return nil // replay reports it
 		}
 		off += size
 		if rec.Kind != record.KindSpill {
@@ -98,7 +98,7 @@ func (v *salvage) surveyFrame(f segment.Frame) error {
 	return nil
 }
 
-// checkRuns reads every run that the journal tells.
+// checkRuns reads every run that the journal names.
 func (v *salvage) checkRuns() error {
 	for _, r := range v.runs {
 		var err error
@@ -161,7 +161,7 @@ func (r *salvagedRun) idsIn(g segment.RunGap) idset.Range {
 	return ids
 }
 
-// lostIn returns what tells whether the item of an id of a run is lost; nil if none is.
+// lostIn returns a function that reports whether the item of an id of a run is lost; nil if none is.
 func (v *salvage) lostIn(id segment.RunID) func(uint64) bool {
 	if v == nil || len(v.runs[id].lost) == 0 {
 		return nil
@@ -228,8 +228,8 @@ func (v *salvage) finish(r *replay) error {
 	return v.findUnclaimed()
 }
 
-// forgetTwins forgets of the kept items those that are in the window too: small queues are told
-// again as a whole.
+// forgetTwins forgets the kept items that are in the window too: checkpoints rewrite small queues as a
+// whole.
 func (q *salvagedQueue) forgetTwins() {
 	if len(q.kept) > 0 {
 		q.window.Each(func(it Item) bool {
@@ -249,17 +249,17 @@ func freeName(taken map[string]bool, number uint64) string {
 	return name
 }
 
-// runsOf finds what of the queue's runs lives. What an older run holds of a newer one's range is
-// not that queue's any more; see collect. Nor is a run that was told again under a higher number: the
-// queue has left the journal and entered it again, and the record that says so is lost.
+// runsOf finds what lives in the queue's runs. What an older run holds of a newer one's range no longer
+// belongs to that queue; see collect. Nor does a run that was recorded again under a higher queue number:
+// the queue has left the journal and entered it again, and the record that says so is lost.
 func (v *salvage) runsOf(q *salvagedQueue) error {
 	gone := slices.Clone(q.gone)
 	for id := range q.kept {
 		gone = gone.Add(idset.One(id))
 	}
 	slices.SortFunc(q.runs, func(a, b *run) int { return cmp.Compare(b.id.Number, a.id.Number) })
-	for _, told := range q.runs {
-		r := v.runs[told.id]
+	for _, recorded := range q.runs {
+		r := v.runs[recorded.id]
 		if r.queue != q.number {
 			continue
 		}

@@ -83,7 +83,7 @@ func inspect(opts Options) (s *Snapshot, err error) {
 	return s, nil
 }
 
-// describe tells what q holds. Of a backlog it reads the first and the last items.
+// describe returns what q holds. Of a backlog it reads the first and the last items.
 func (s *Snapshot) describe(q *queue) (QueueSnapshot, error) {
 	d := QueueSnapshot{
 		Name: q.name, Created: q.created, NextID: q.nextID, Items: q.items(), Bytes: q.bytes(),

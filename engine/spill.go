@@ -353,18 +353,18 @@ func (s *spool) runLimit(b *backlog) int64 {
 // in and out would fill the log.
 const behindLogInterval = 10 * time.Second
 
-// logState tells the operator that q has left read-behind, if its entering was told.
+// logState logs that q has left read-behind, if its entering was logged.
 func (s *spool) logState(q *queue, left bool) {
 	if !left {
 		return
 	}
 	q.shard.mu.Lock()
-	told := q.backlog != nil && q.backlog.leaveLogged
-	if told {
+	logged := q.backlog != nil && q.backlog.leaveLogged
+	if logged {
 		q.backlog.leaveLogged = false
 	}
 	q.shard.mu.Unlock()
-	if told {
+	if logged {
 		s.e.log.Info("queue leaves read-behind", "queue", q.name)
 	}
 }

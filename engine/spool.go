@@ -154,8 +154,8 @@ func (s *spool) work(l *workList, handle func(*queue)) {
 	}
 }
 
-// isTaken has no new run be given a number that a file has, or a record of the journal, be it one of a
-// queue that is deleted: without it a repair would take the new run for what is left of the old one.
+// isTaken keeps new runs off a number that a file has, or that a record of the journal has, even one of a
+// deleted queue. Otherwise a repair would mistake the new run for what is left of the old one.
 func (s *spool) isTaken(number uint64) { s.lastRun.Store(max(s.lastRun.Load(), number)) }
 
 // newReadAhead returns what runs are read with, if not through the page cache.

@@ -65,7 +65,7 @@ type Stats struct {
 	NotCreated   int64 // queues not made, because of MaxQueues, MaxFanoutChildren or MemoryLimit
 	Deleted      int64 // expired ones included
 	Expired      int64 // queues deleted by MaxQueueAge
-	MemoryBytes  int64 // taken by queues, items, open reads and what Account was told of
+	MemoryBytes  int64 // taken by queues, items, open reads and what Account has counted
 	MemoryLimit  int64
 	JournalBytes int64 // of disk
 	// SyncErrors counts the syncs that failed, by the name of the error: "EIO", "ENOSPC", "other".

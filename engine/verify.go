@@ -150,7 +150,7 @@ func (q *queue) verifyWindow(seen map[uint64]string, broken func(string, ...any)
 	return err
 }
 
-// verify checks B1 to B3, and B4 as far as the ids of runs tell.
+// verify checks B1 to B3, and B4 as far as the ids of runs show.
 func (b *backlog) verify(q *queue, broken func(string, ...any) error) error {
 	var leaving, bytes int64
 	last := q.window.EndID()

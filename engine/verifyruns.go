@@ -15,8 +15,8 @@ import (
 	"github.com/kestrelmq/kestrel/segment"
 )
 
-// told is what the journal says of the queue of one number, as far as runs are concerned.
-type told struct {
+// recordedQueue is what the journal says of the queue of one number, as far as runs are concerned.
+type recordedQueue struct {
 	deleted bool
 	runs    map[segment.RunID]runs.State
 	gone    idset.Set
@@ -24,10 +24,10 @@ type told struct {
 	kept    idset.Set // that have their place in the journal, whatever runs name them
 }
 
-// toldJournal is what the journal says of queues.
-type toldJournal struct {
-	queues map[uint64]*told   // by number
-	last   record.Destination // of the last put of the frame, if to one queue
+// recordedJournal is what the journal says of queues.
+type recordedJournal struct {
+	queues map[uint64]*recordedQueue // by number
+	last   record.Destination        // of the last put of the frame, if to one queue
 }
 
 // verifyRuns checks B6 against all that the journal says now, written or not: each run that it names
@@ -44,7 +44,7 @@ func (e *Engine) verifyRuns() error {
 		if e.withheld.holds(number) {
 			continue
 		}
-		if err := e.spool.verifyTold(all.queues[number]); err != nil {
+		if err := e.spool.verifyRecorded(all.queues[number]); err != nil {
 			return fmt.Errorf("queue number %d: B6: %w", number, err)
 		}
 	}
@@ -52,8 +52,8 @@ func (e *Engine) verifyRuns() error {
 }
 
 // readTold reads the journal, and what is in its buffers.
-func (e *Engine) readTold() (*toldJournal, error) {
-	all := &toldJournal{queues: make(map[uint64]*told)}
+func (e *Engine) readTold() (*recordedJournal, error) {
+	all := &recordedJournal{queues: make(map[uint64]*recordedQueue)}
 	return all, e.journal.Inspect(func() error {
 		visit := func(f segment.Frame) error { return all.frame(f.Payload) }
 		_, _, err := segment.Scan(e.fs, e.journals.Current(), visit)
@@ -61,7 +61,7 @@ func (e *Engine) readTold() (*toldJournal, error) {
 	}, all.frame)
 }
 
-func (t *toldJournal) frame(b []byte) error {
+func (t *recordedJournal) frame(b []byte) error {
 	t.last = record.Destination{}
 	for len(b) > 0 {
 		rec, size, err := record.Parse(b)
@@ -74,16 +74,16 @@ func (t *toldJournal) frame(b []byte) error {
 	return nil
 }
 
-func (t *toldJournal) queue(number uint64) *told {
+func (t *recordedJournal) queue(number uint64) *recordedQueue {
 	q := t.queues[number]
 	if q == nil {
-		q = &told{runs: make(map[segment.RunID]runs.State)}
+		q = &recordedQueue{runs: make(map[segment.RunID]runs.State)}
 		t.queues[number] = q
 	}
 	return q
 }
 
-func (t *toldJournal) record(rec *record.Record) {
+func (t *recordedJournal) record(rec *record.Record) {
 	switch rec.Kind {
 	case record.KindPut:
 		t.put(record.Destination{Queue: rec.Queue, Item: rec.ID})
@@ -116,13 +116,13 @@ func (t *toldJournal) record(rec *record.Record) {
 		q := t.queue(rec.Queue)
 		q.kept = q.kept.Add(idset.One(rec.ID))
 	case record.KindDelete:
-		t.queues[rec.Queue] = &told{deleted: true, runs: make(map[segment.RunID]runs.State)}
+		t.queues[rec.Queue] = &recordedQueue{deleted: true, runs: make(map[segment.RunID]runs.State)}
 	case record.KindSpill:
 		t.queue(rec.Queue).spilled(rec.Run, rec.Spill)
 	}
 }
 
-func (t *toldJournal) put(to record.Destination) {
+func (t *recordedJournal) put(to record.Destination) {
 	t.last = to
 	q := t.queue(to.Queue)
 	q.put = q.put.Add(idset.One(to.Item))
@@ -130,7 +130,7 @@ func (t *toldJournal) put(to record.Destination) {
 
 // spilled takes in what is said of a run. What was put before the first item of it and is not gone was
 // open when its neighbours were spilled: as in a start, it stays in the journal.
-func (t *told) spilled(id segment.RunID, state runs.State) {
+func (t *recordedQueue) spilled(id segment.RunID, state runs.State) {
 	t.runs[id] = state
 	for _, before := range t.put.Within(idset.Between(1, state.FirstID-1)) {
 		for _, ids := range before.Minus(t.gone) {
@@ -140,16 +140,16 @@ func (t *told) spilled(id segment.RunID, state runs.State) {
 	t.put = t.put.Within(idset.Between(state.LastID+1, math.MaxUint64))
 }
 
-func (t *told) remove(ids idset.Range) {
+func (t *recordedQueue) remove(ids idset.Range) {
 	t.gone = t.gone.Add(ids)
 	if t.kept.Count(ids) > 0 {
 		t.kept = t.kept.Remove(ids)
 	}
 }
 
-// verifyTold checks that what the journal says of runs is there. Of ids that several runs name the
+// verifyRecorded checks that what the journal says of runs is there. Of ids that several runs name the
 // newest counts; see collect.
-func (s *spool) verifyTold(t *told) error {
+func (s *spool) verifyRecorded(t *recordedQueue) error {
 	if t.deleted && len(t.runs) > 0 {
 		return errors.New("a run is recorded behind the record that deletes the queue")
 	}

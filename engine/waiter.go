@@ -25,10 +25,10 @@ func (a Access) Holds() bool { return a == OpenRead || a == Hold }
 type Waiter struct {
 	Access   Access // this and ClientID are those of the FetchRequest
 	ClientID string
-	// Notify is told, once, when the wait has ended by itself; not if CancelWait ended it.
+	// Notify hears, once, that the wait has ended by itself; not if CancelWait ended it.
 	Notify Notifier
 
-	// Read, once Notify was told, names the item: an open read, also for Take and Peek, that the
+	// Read, once Notify has heard, names the item: an open read, also for Take and Peek, that the
 	// owner passes to Collect, Confirm, or Abort. If it is zero, Err says why: ErrDeleted,
 	// ErrClosed, ErrEmpty after an immediate request, a *NotAdmittedError after a Reload, or an
 	// error that wraps ErrBacklog.
@@ -67,7 +67,7 @@ func (l *waiterList) remove(w *Waiter) {
 	}
 }
 
-// endWait takes w out of its queue's line and tells its owner.
+// endWait takes w out of its queue's line and notifies its owner.
 func (q *queue) endWait(w *Waiter, ref ReadRef) {
 	q.waiters.remove(w)
 	w.q, w.Read = nil, ref

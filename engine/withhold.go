@@ -100,7 +100,7 @@ func (sh *shard) withholdChild(name string, err error) {
 // maxWithheldLines is how many queues that are withheld the log names one by one.
 const maxWithheldLines = 20
 
-// logWithheld tells the operator what is not served, and what to do.
+// logWithheld logs what is not served, and what to do.
 func (e *Engine) logWithheld() {
 	const repair = "put a good copy of the file in its place and start again, or stop the server and run" +
 		" 'kestrel journal repair', which says what is lost and, with --apply, saves the rest"

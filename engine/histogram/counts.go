@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Precision is how finely values are told apart.
+// Precision is how finely buckets distinguish values.
 type Precision uint8
 
 const (

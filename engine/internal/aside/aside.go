@@ -61,7 +61,7 @@ func (s *slot) setPlace(at uint32) { s.state = s.state&^placeMask | at }
 //	A3  Every image names the slot of its item, and the slot the image.
 //	A4  The tallies are those of the items.
 type Set struct {
-	// Memory is told of the bytes that the set takes.
+	// Memory counts the bytes that the set takes.
 	Memory *atomic.Int64
 
 	slots   paged[slot]
@@ -71,7 +71,7 @@ type Set struct {
 	ready   heap              // of slots that are ready, by id
 	images  store
 	tallies [Ready + 1]item.Tally
-	counted int64 // bytes that Memory was told of
+	counted int64 // bytes of the set that Memory has
 }
 
 // Len is the number of items. Their Refs are all the numbers below it.
@@ -266,7 +266,7 @@ func (s *Set) leave(i uint32) {
 // tokenSize is how many bytes a token takes in its table, about.
 const tokenSize = 20
 
-// account tells Memory what the set takes now.
+// account updates Memory to what the set takes now.
 func (s *Set) account() {
 	now := s.slots.memory() + s.buckets.memory() + s.due.memory() + s.ready.memory() +
 		s.images.memory() + int64(len(s.tokens))*tokenSize

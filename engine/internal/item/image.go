@@ -6,7 +6,7 @@ import (
 )
 
 // Item image: an item as it lies in memory, in the journal and in a backlog, without its id, which
-// its place tells. Integers are little-endian; times are milliseconds since the Unix epoch.
+// its place shows. Integers are little-endian; times are milliseconds since the Unix epoch.
 //
 //	size     field
 //	1        format: bits 0-1 how large the size field is: 0 1 byte, 1 2 bytes, 2 4 bytes;

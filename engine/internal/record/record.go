@@ -25,7 +25,7 @@ import (
 //	queue   queue number, next id, time created (ms since the epoch), name size in 1 byte, name: the
 //	        queue exists; said when it is made, and again before older segments are dropped
 //	delete  queue number: the queue and all its items are gone
-//	keep    queue number, item id, item image: the item, which was put before, told again
+//	keep    queue number, item id, item image: the rewritten image of an item put before
 //	spilled queue number, run number, run id in 8 bytes, first and last item id, count of items,
 //	        bytes of their bodies, size: what the queue's run holds in its first so many bytes, which
 //	        are synced. It replaces what was said of the run before

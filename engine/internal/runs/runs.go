@@ -48,7 +48,7 @@ func ParseTag(tag segment.Tag) Tag {
 // IDs is the range of its items' ids.
 func (t Tag) IDs() idset.Range { return idset.Between(t.FirstID, t.LastID) }
 
-// Check tells whether body is what t says, whole and valid images of that many items, and counts
+// Check reports whether body is what t says, whole and valid images of that many items, and counts
 // them.
 func (t Tag) Check(body []byte) (n item.Tally, err error) {
 	last := t.FirstID - 1
