@@ -10,7 +10,7 @@ import (
 )
 
 // keepIdle is how many connections to one server are kept for requests to come.
-const keepIdle = 4
+const keepIdle = 64
 
 // ask makes one request of a server, on a connection of its own meanwhile, and hands each reply to
 // read, until that wants no more, or finds an error. Wait is how long the server may wait by order.

@@ -47,16 +47,20 @@ var mayImport = map[string]string{
 	"client/internal/wire": "codec/memcache",
 
 	"cmd/dist": "",
-	"cmd/kestrel": "cmd/kestrel/internal/cli cmd/kestrel/internal/clitest cmd/kestrel/internal/config" +
+	"cmd/kestrel": "cmd/kestrel/internal/cli cmd/kestrel/internal/clientcmd cmd/kestrel/internal/clitest cmd/kestrel/internal/config" +
 		" cmd/kestrel/internal/journalcmd cmd/kestrel/internal/loadcmd cmd/kestrel/internal/scalaconfig" +
 		" codec/memcache codec/oldjournal engine netloop netloop/admin",
-	"cmd/kestrel/internal/cli":     "",
+	"cmd/kestrel/internal/cli": "",
+	"cmd/kestrel/internal/clientcmd": "client cmd/kestrel/internal/cli cmd/kestrel/internal/clitest" +
+		" cmd/kestrel/internal/sample cmd/kestrel/internal/top loadtest/figures",
 	"cmd/kestrel/internal/clitest": "cmd/kestrel/internal/cli codec/oldjournal engine",
 	"cmd/kestrel/internal/config":  "cmd/kestrel/internal/cli engine netloop segment",
 	"cmd/kestrel/internal/journalcmd": "cmd/kestrel/internal/cli cmd/kestrel/internal/clitest" +
 		" cmd/kestrel/internal/config codec/oldjournal engine segment",
 	"cmd/kestrel/internal/loadcmd": "cmd/kestrel/internal/cli cmd/kestrel/internal/clitest" +
 		" cmd/kestrel/internal/config loadtest loadtest/figures loadtest/report loadtest/scenario loadtest/spawn netloop",
+	"cmd/kestrel/internal/sample":      "client loadtest/figures",
+	"cmd/kestrel/internal/top":         "client cmd/kestrel/internal/cli cmd/kestrel/internal/sample loadtest/figures",
 	"cmd/kestrel/internal/scalaconfig": "cmd/kestrel/internal/config engine",
 
 	"loadtest":            "codec/memcache codec/thrift loadtest/testserver",
@@ -86,6 +90,9 @@ var homes = map[string]string{
 	"github.com/zeebo/xxh3":                  "segment",
 	"github.com/klauspost/compress":          "segment",
 	"github.com/spf13/cobra":                 "cmd",
+	"charm.land/bubbletea/v2":                "cmd",
+	"github.com/charmbracelet/x/ansi":        "cmd",
+	"golang.org/x/term":                      "cmd",
 	"github.com/BurntSushi/toml":             "cmd",
 	"github.com/coreos/go-systemd/v22":       "cmd",
 	"github.com/google/go-containerregistry": "cmd",

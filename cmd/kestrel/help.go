@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/clientcmd"
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/config"
 )
 
@@ -17,29 +18,34 @@ Usage:
     kestrel journal import|export|inspect|verify --data-dir DATA …
     kestrel load SCENARIO [--server HOST:PORT | --spawn] [flags]
     kestrel config check|import FILE
+    kestrel put|get|peek|ls|stat|top|… [--server HOST:PORT]
     kestrel version
     kestrel help COMMAND
 
-Commands:
+The server:
+%s
+Its clients:
 %s
 A server that keeps its queues in ./kestrel-data, and a client:
 
     $ kestrel serve &
-    $ printf 'set work 0 0 5\r\nhello\r\nget work\r\nquit\r\n' |
-        nc 127.0.0.1 22133
-    STORED
-    VALUE work 0 5
+    $ kestrel put work hello
+    1 item put into "work"
+    $ kestrel get work
     hello
-    END
 `
 
 // rootHelp is what `kestrel --help` prints.
 func rootHelp(root *cobra.Command) string {
-	var list strings.Builder
+	var server, clients strings.Builder
 	for _, cmd := range root.Commands() {
-		fmt.Fprintf(&list, "    %-10s  %s\n", cmd.Name(), cmd.Short)
+		list := &server
+		if clientcmd.IsClient(cmd) {
+			list = &clients
+		}
+		fmt.Fprintf(list, "    %-10s  %s\n", cmd.Name(), cmd.Short)
 	}
-	return fmt.Sprintf(rootPage, list.String())
+	return fmt.Sprintf(rootPage, server.String(), clients.String())
 }
 
 const servePage = `Usage:

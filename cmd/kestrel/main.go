@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/clientcmd"
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/journalcmd"
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/loadcmd"
 )
@@ -27,6 +28,7 @@ func commands() *cobra.Command {
 	root := cli.NewRoot()
 	root.Version = versionText()
 	root.AddCommand(newServe(), journalcmd.New(), loadcmd.New(), newConfigTopic(), newVersion())
+	root.AddCommand(clientcmd.New()...)
 	root.Long = rootHelp(root)
 	return root
 }

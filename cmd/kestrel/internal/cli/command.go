@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // NewRoot returns a command that others can be added to, and that prints pages as they are written.
@@ -68,4 +69,23 @@ func NoArguments(cmd *cobra.Command, args []string) error {
 		return fmt.Errorf("'%s' takes no arguments, have %q", cmd.CommandPath(), args[0])
 	}
 	return nil
+}
+
+// WriteFlags lists flags, each with what it means and its default.
+func WriteFlags(b *strings.Builder, flags *pflag.FlagSet) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		kind, usage := pflag.UnquoteUsage(f)
+		b.WriteString("    ")
+		if f.Shorthand != "" {
+			fmt.Fprintf(b, "-%s, ", f.Shorthand)
+		}
+		b.WriteString("--" + f.Name)
+		if f.Value.Type() != "bool" {
+			b.WriteString(" " + kind)
+			if f.DefValue != "" && f.DefValue != "0" && f.DefValue != "0s" && f.DefValue != "[]" {
+				fmt.Fprintf(b, " (default %s)", f.DefValue)
+			}
+		}
+		b.WriteString("\n" + Wrap(usage, "        ", 80) + "\n")
+	})
 }

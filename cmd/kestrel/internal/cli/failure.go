@@ -9,6 +9,12 @@ const (
 	ExitUsage  = 2 // the command line or the configuration is wrong; nothing was started
 	ExitTorn   = 3 // of `journal verify` and `repair`: the journal is torn at its end
 	ExitDamage = 4 // of `journal verify`, `repair` and `inspect`: the journal is damaged
+
+	// Of the commands that are clients.
+	ExitEmpty   = 5 // there was no item
+	ExitRefused = 6 // a queue refused an item
+	ExitUnknown = 7 // it is not known whether something was done
+	ExitItems   = 8 // commands of `get --exec` failed
 )
 
 // Failure is why a command could not do what it was asked for, and what to do, in one line.

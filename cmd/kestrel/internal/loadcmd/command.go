@@ -95,7 +95,7 @@ func (s scenarioCommand) command() *cobra.Command {
 func (s scenarioCommand) page(own, all *pflag.FlagSet) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Usage:\n    kestrel load %s [flags]\n\n%s\n", s.name, cli.Wrap(s.about, "", 80))
-	writeFlags(&b, own)
+	cli.WriteFlags(&b, own)
 	rest := pflag.NewFlagSet("", pflag.ContinueOnError)
 	rest.SortFlags = false
 	all.VisitAll(func(f *pflag.Flag) {
@@ -104,26 +104,7 @@ func (s scenarioCommand) page(own, all *pflag.FlagSet) string {
 		}
 	})
 	b.WriteString("\n  The server, and the run\n")
-	writeFlags(&b, rest)
+	cli.WriteFlags(&b, rest)
 	fmt.Fprintf(&b, "\nExample:\n    $ kestrel load %s %s\n", s.name, s.example)
 	return b.String()
-}
-
-// writeFlags lists flags, each with what it means and its default.
-func writeFlags(b *strings.Builder, flags *pflag.FlagSet) {
-	flags.VisitAll(func(f *pflag.Flag) {
-		kind, usage := pflag.UnquoteUsage(f)
-		b.WriteString("    ")
-		if f.Shorthand != "" {
-			fmt.Fprintf(b, "-%s, ", f.Shorthand)
-		}
-		b.WriteString("--" + f.Name)
-		if f.Value.Type() != "bool" {
-			b.WriteString(" " + kind)
-			if f.DefValue != "" && f.DefValue != "0" && f.DefValue != "0s" {
-				fmt.Fprintf(b, " (default %s)", f.DefValue)
-			}
-		}
-		b.WriteString("\n" + cli.Wrap(usage, "        ", 80) + "\n")
-	})
 }

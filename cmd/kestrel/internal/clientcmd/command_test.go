@@ -1,0 +1,105 @@
+package clientcmd
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/clitest"
+)
+
+func TestMain(m *testing.M) { os.Exit(clitest.Main(m)) }
+
+// TestEndToEndExamples runs the example of every command's help against the built server.
+func TestEndToEndExamples(t *testing.T) {
+	for _, cmd := range New() {
+		t.Run(cmd.Name(), func(t *testing.T) {
+			_, rest, found := strings.Cut(cmd.Long, "\nExample:\n")
+			example, _, ended := strings.Cut(rest, "\nExit status:")
+			if !found || !ended {
+				t.Fatal("the help has no example")
+			}
+			example = strings.ReplaceAll("\n"+example, "\n    ", "\n")
+			p := clitest.Serve(t)
+			if ran := clitest.Transcript(t, p.Addr, t.TempDir(), example); ran < 1 {
+				t.Errorf("the example has %d commands", ran)
+			}
+		})
+	}
+}
+
+// TestEndToEndPage runs the examples of docs/CLI.md, one after the other on one server.
+func TestEndToEndPage(t *testing.T) {
+	page, err := os.ReadFile("../../../../docs/CLI.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := clitest.Serve(t)
+	dir := t.TempDir()
+	ran := 0
+	for _, block := range regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```$").FindAllStringSubmatch(string(page), -1) {
+		if block[1] == "" {
+			ran += clitest.Transcript(t, p.Addr, dir, block[2])
+		}
+	}
+	if ran < 20 {
+		t.Errorf("only %d commands of docs/CLI.md were run", ran)
+	}
+}
+
+// TestHelp tests that pages fit a terminal, and name every flag.
+func TestHelp(t *testing.T) {
+	for _, cmd := range New() {
+		for line := range strings.Lines(cmd.Long) {
+			if n := len([]rune(line)); n > 110 || n > 81 && !strings.HasPrefix(line, "    ") {
+				t.Errorf("kestrel %s --help: a line of %d columns: %s", cmd.Name(), n, line)
+			}
+		}
+		if !strings.HasPrefix(cmd.Long, "Usage:\n    kestrel "+cmd.Name()) {
+			t.Errorf("kestrel %s --help begins with %.40q", cmd.Name(), cmd.Long)
+		}
+	}
+}
+
+// TestMisuse tests command lines that are wrong: exit code 2, with a reason, and nothing done.
+func TestMisuse(t *testing.T) {
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	for _, tt := range []struct{ args, want string }{
+		{"put", "needs a queue"},
+		{"put work --ttl -1s x", "--ttl is a time above zero"},
+		{"put work x --file y", "say one of them"},
+		{"put work --null --file y", "reads whole files"},
+		{"put a/b x", "no spaces, control characters and slashes"},
+		{"get", "needs a queue"},
+		{"get work more", `does not know what to do with "more"`},
+		{"get work -n -1", "--count is a number above zero"},
+		{"get work -n 1 --all", "exclude each other"},
+		{"get work -P 2", "about the commands of --exec"},
+		{"get work --exec true --null", "say nothing"},
+		{"get work --exec true -P 0", "--parallel is a number above zero"},
+		{"get work --wait -1s", "--wait is a time"},
+		{"ls [", `"[" is no pattern`},
+		{"ls --output xml", "text or json"},
+		{"ls --timeout -1s", "--timeout is a time above zero"},
+		{"ls --server http://x", `the scheme "http" is not known`},
+		{"ls --server x:y", `"x:y" is no host:port`},
+		{"drain work", "which file?"},
+		{"move work work", "cannot move to itself"},
+		{"move work", "needs the queue to take from, and the queue to put to"},
+		{"move a b --to-server http://x", "--to-server: address"},
+		{"watch --interval 1us", "--interval is a time of 10ms or more"},
+		{"top", "needs a terminal"},
+		{"top --interval 1us", "from 100ms to 1m"},
+		{"top --output json", "is for people"},
+		{"shell x", "does not know what to do with"},
+	} {
+		root := cli.NewRoot()
+		root.AddCommand(New()...)
+		_, stderr := clitest.Run(t, root, cli.ExitUsage, strings.Fields(tt.args)...)
+		if !strings.Contains(stderr, tt.want) {
+			t.Errorf("kestrel %s says %q, which lacks %q", tt.args, stderr, tt.want)
+		}
+	}
+}

@@ -1,0 +1,115 @@
+package clientcmd
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/sample"
+)
+
+type drainFlags struct {
+	to   string
+	null bool
+	yes  bool
+}
+
+func newDrain() *cobra.Command {
+	return command{
+		usage: "drain QUEUE --to FILE [flags]",
+		short: "empty a queue into a file",
+		about: `Takes items from a queue until there is none, and writes each with a line end to a file, which must not exist yet.
+An item leaves its queue once the file with it is on the disk: whatever fails, it is in one of the two, or in both.
+'kestrel put' reads such a file. It says what there is and asks first; without a terminal it needs --yes.`,
+		examples: `$ kestrel put work one two three
+3 items put into "work"
+$ kestrel drain work --to work.txt --yes
+3 items of "work" are in work.txt
+$ kestrel put again < work.txt
+3 items put into "again"
+`,
+		args: args{1, 1, "a queue"},
+		define: func(f *pflag.FlagSet) func(s *session, args []string) error {
+			d := new(drainFlags)
+			f.StringVar(&d.to, "to", "", "`FILE` to write; - is standard output")
+			f.BoolVarP(&d.null, "null", "0", false, "write a NUL behind each item, and not a line end")
+			f.BoolVarP(&d.yes, "yes", "y", false, yesUsage)
+			return d.run
+		},
+	}.cobra()
+}
+
+func (d *drainFlags) run(s *session, args []string) error {
+	queue := args[0]
+	if d.to == "" {
+		return misused("which file? Say --to FILE; 'kestrel flush' discards what a queue holds")
+	}
+	taken := sample.Take(s.ctx, s.client)
+	if err := taken.Err(); err != nil {
+		return err
+	}
+	q, ok := taken.Find(queue)
+	if !ok {
+		return cli.Failed("there is no queue %q; 'kestrel ls' lists them all", queue)
+	}
+	if err := s.confirm(fmt.Sprintf("%s: take all of it into %s?", describe(q), d.to), d.yes); err != nil {
+		return err
+	}
+	var file *os.File
+	to := io.Writer(s.out)
+	if d.to != "-" {
+		var err error
+		if file, err = os.OpenFile(d.to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666); err != nil {
+			return cli.Failed("make the file to drain into: %v", err)
+		}
+		defer file.Close()
+		to = file
+	}
+	p := s.progress("taken", q.Items)
+	var err error
+	for err == nil {
+		var c *collected
+		if c, err = s.collect(queue, collectItems); err != nil || c.n == 0 {
+			break
+		}
+		if err = d.store(bufio.NewWriter(to), file, c); err != nil {
+			c.abort()
+			err = cli.Failed("write to %s: %v; the last %s are in %q again", d.to, err, sample.Items(int64(c.n)), queue)
+			break
+		}
+		if err = c.confirm(context.WithoutCancel(s.ctx)); err == nil {
+			p.add(c.n)
+		}
+	}
+	p.end()
+	told := io.Writer(s.out)
+	if file == nil {
+		told = s.err
+	}
+	fmt.Fprintf(told, "%s of %q are in %s\n", sample.Items(p.done), queue, d.to)
+	return err
+}
+
+// store writes items, and waits until they are on the disk.
+func (d *drainFlags) store(w *bufio.Writer, file *os.File, c *collected) error {
+	end := byte('\n')
+	if d.null {
+		end = 0
+	}
+	for _, b := range c.batches {
+		for _, item := range b.Items {
+			w.Write(item.Data)
+			w.WriteByte(end)
+		}
+	}
+	if err := w.Flush(); err != nil || file == nil {
+		return err
+	}
+	return file.Sync()
+}

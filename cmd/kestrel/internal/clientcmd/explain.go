@@ -1,0 +1,59 @@
+package clientcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+
+	"github.com/kestrelmq/kestrel/client"
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
+)
+
+// explain turns an error of package client into a failure with its exit code, and says what to do.
+func explain(err error) error {
+	var done *cli.Failure
+	if err == nil || errors.As(err, &done) {
+		return err
+	}
+	var usage *usageError
+	if errors.As(err, &usage) {
+		return err
+	}
+	code, advice := cli.ExitFailed, ""
+	var dns *net.DNSError
+	switch {
+	case errors.Is(err, client.ErrUnknownOutcome):
+		code, advice = cli.ExitUnknown, "look before you do it again"
+	case errors.Is(err, client.ErrEmpty):
+		code = cli.ExitEmpty
+	case errors.Is(err, client.ErrNotStored):
+		code, advice = cli.ExitRefused, "'kestrel stat' shows what the queue holds"
+	case errors.Is(err, client.ErrBadName):
+		code = cli.ExitUsage
+	case errors.Is(err, client.ErrProtocol):
+		advice = "--server needs a port of the memcache protocol, by default 22133"
+	case errors.Is(err, client.ErrLost):
+		advice = "the next to ask gets it"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		advice = "is a server running there? --server says where to look"
+	case errors.As(err, &dns):
+		advice = "is the name right? --server says where to look"
+	case errors.Is(err, context.Canceled):
+		advice = "a signal ended this"
+	}
+	text := err.Error()
+	if advice != "" {
+		text += "; " + advice
+	}
+	return &cli.Failure{Code: code, Text: text}
+}
+
+// usageError is a mistake in the command line.
+type usageError struct{ text string }
+
+func (e *usageError) Error() string { return e.text }
+
+// misused returns a mistake in the command line.
+func misused(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }

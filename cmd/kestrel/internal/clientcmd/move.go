@@ -1,0 +1,179 @@
+package clientcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/kestrelmq/kestrel/client"
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/sample"
+)
+
+const (
+	// collectItems and collectBatches bound what move and drain have open at the same time.
+	collectItems   = 1000
+	collectBatches = 64
+)
+
+// collected is items that are open together, in their order.
+type collected struct {
+	batches []*client.Batch
+	n       int
+}
+
+// collect opens up to most items. It returns none at the end of the queue.
+func (s *session) collect(queue string, most int64) (*collected, error) {
+	c := new(collected)
+	for c.n < collectItems && int64(c.n) < most && len(c.batches) < collectBatches {
+		b, err := s.client.Open(s.ctx, queue, int(min(most-int64(c.n), collectItems-int64(c.n))), 0)
+		if errors.Is(err, client.ErrEmpty) {
+			break
+		}
+		if err != nil {
+			c.abort()
+			return nil, err
+		}
+		c.batches = append(c.batches, b)
+		c.n += len(b.Items)
+	}
+	return c, nil
+}
+
+// abort gives all items back: the last batch first, so that their order is what it was.
+func (c *collected) abort() {
+	for i := len(c.batches) - 1; i >= 0; i-- {
+		c.batches[i].Abort()
+	}
+}
+
+// confirm confirms all items, and goes on where one fails.
+func (c *collected) confirm(ctx context.Context) error {
+	var failed error
+	for _, b := range c.batches {
+		failed = errors.Join(failed, b.Confirm(ctx))
+	}
+	return failed
+}
+
+type moveFlags struct {
+	to    string
+	count int64
+}
+
+func newMove() *cobra.Command {
+	return command{
+		usage: "move FROM TO [flags]",
+		short: "move items from one queue to the end of another",
+		about: `Moves the items that are in queue FROM when it begins, in their order, to the end of queue TO, on the same
+servers or others. An item leaves FROM once it is stored in TO: none is lost, whatever fails; what was on its way
+then may be in both. Flags of items move with them; their expiry does not, since the protocol does not tell it.`,
+		examples: `$ kestrel put work_dead one two three
+3 items put into "work_dead"
+$ kestrel move work_dead work
+3 items moved from "work_dead" to "work"
+$ kestrel get work --all
+one
+two
+three
+`,
+		args: args{2, 2, "the queue to take from, and the queue to put to"},
+		define: func(f *pflag.FlagSet) func(s *session, args []string) error {
+			m := new(moveFlags)
+			f.StringVar(&m.to, "to-server", "", "`ADDRESS` of the servers of queue TO (default: the same)")
+			f.Int64VarP(&m.count, "count", "n", 0, "`NUMBER` of items at most")
+			return m.run
+		},
+	}.cobra()
+}
+
+func (m *moveFlags) run(s *session, args []string) error {
+	from, to := args[0], args[1]
+	if m.count < 0 {
+		return misused("--count is a number above zero, and not %d", m.count)
+	}
+	if from == to && m.to == "" {
+		return misused("%q cannot move to itself: say --to-server if it is on another server", from)
+	}
+	target := s.client
+	if m.to != "" {
+		c, err := client.Dial(s.ctx, m.to, client.Options{})
+		if err != nil {
+			return misused("--to-server: %v", err)
+		}
+		defer c.Close()
+		if err := c.Ping(s.ctx); err != nil {
+			return err
+		}
+		target = c
+	}
+	taken := sample.Take(s.ctx, s.client)
+	if err := taken.Err(); err != nil {
+		return err
+	}
+	q, ok := taken.Find(from)
+	if !ok {
+		return cli.Failed("there is no queue %q; 'kestrel ls' lists them all", from)
+	}
+	total := q.Items
+	if m.count > 0 {
+		total = min(total, m.count)
+	}
+	p := s.progress("moved", total)
+	var err error
+	for p.done < total && err == nil {
+		var c *collected
+		if c, err = s.collect(from, total-p.done); err != nil || c.n == 0 {
+			break
+		}
+		if err = s.moveOn(target, to, c); err == nil {
+			p.add(c.n)
+		}
+	}
+	p.end()
+	if s.json {
+		s.print(struct {
+			From  string `json:"from"`
+			To    string `json:"to"`
+			Moved int64  `json:"moved"`
+		}{from, to, p.done})
+	} else {
+		fmt.Fprintf(s.out, "%s moved from %q to %q\n", sample.Items(p.done), from, to)
+	}
+	return err
+}
+
+// moveOn stores what is open in another queue, and confirms it. A signal does not end it halfway.
+func (s *session) moveOn(target *client.Client, to string, c *collected) error {
+	ctx := context.WithoutCancel(s.ctx)
+	var data [][]byte
+	var flags uint32
+	put := func() error { // items that follow each other with the same flags
+		if len(data) == 0 {
+			return nil
+		}
+		err := target.PutAll(ctx, to, data, client.PutOptions{Flags: flags})
+		data = data[:0]
+		return err
+	}
+	for _, b := range c.batches {
+		for _, item := range b.Items {
+			if item.Flags != flags {
+				if err := put(); err != nil {
+					c.abort()
+					return err
+				}
+				flags = item.Flags
+			}
+			data = append(data, item.Data)
+		}
+	}
+	if err := put(); err != nil {
+		c.abort()
+		return err
+	}
+	return c.confirm(ctx)
+}

@@ -1,0 +1,132 @@
+package clientcmd
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/BurntSushi/toml"
+	"github.com/spf13/pflag"
+
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
+)
+
+const (
+	defaultServer  = "127.0.0.1:22133"
+	defaultTimeout = 10 * time.Second
+
+	serverVariable  = "KESTREL_SERVER"
+	profileVariable = "KESTREL_PROFILE"
+)
+
+// place is where a command finds its servers, and how it prints.
+type place struct {
+	server, profile string
+	timeout         time.Duration
+	output          string
+}
+
+// define adds the flags that all commands have.
+func (p *place) define(f *pflag.FlagSet) {
+	f.StringVar(&p.server, "server", "", "`ADDRESS` of the servers: host:port, or several with commas between "+
+		"(default $"+serverVariable+", the profile's, or "+defaultServer+")")
+	f.StringVar(&p.profile, "profile", "", "`NAME` of the servers in the file of profiles (default $"+profileVariable+
+		", or the file's default)")
+	f.DurationVar(&p.timeout, "timeout", 0, "how long a server may take to answer (default the profile's, or 10s)")
+	f.StringVar(&p.output, "output", "text", "`FORM` of what is printed: text or json")
+}
+
+// resolve finds what the flags leave open: in the environment, then in the file of profiles.
+func (p *place) resolve() error {
+	if p.output != "text" && p.output != "json" {
+		return fmt.Errorf("--output is text or json, and not %q", p.output)
+	}
+	if p.timeout < 0 {
+		return fmt.Errorf("--timeout is a time above zero, and not %v", p.timeout)
+	}
+	named := p.profile != ""
+	if !named {
+		p.server = cmp.Or(p.server, os.Getenv(serverVariable))
+		p.profile = os.Getenv(profileVariable)
+	}
+	var chosen profile
+	if p.server == "" || named || p.timeout == 0 {
+		file, err := profilesFile()
+		if err != nil {
+			return err
+		}
+		if chosen, err = readProfile(file, p.profile); err != nil {
+			return err
+		}
+	}
+	p.server = cmp.Or(p.server, chosen.Server, defaultServer)
+	p.timeout = cmp.Or(p.timeout, chosen.timeout, defaultTimeout)
+	return nil
+}
+
+// profile is one entry of the file of profiles.
+type profile struct {
+	Server  string `toml:"server"`
+	Timeout string `toml:"timeout"`
+	timeout time.Duration
+}
+
+// profilesFile returns the name of the file of profiles.
+func profilesFile() (string, error) {
+	dir, err := os.UserConfigDir() // $XDG_CONFIG_HOME, or ~/.config
+	if err != nil {
+		return "", nil // nobody's home: no profiles
+	}
+	return filepath.Join(dir, "kestrel", "client.toml"), nil
+}
+
+// readProfile returns a profile of a file, the file's default if name is "". Without a file, and
+// without a name, it is empty.
+func readProfile(file, name string) (profile, error) {
+	var all struct {
+		Default  string             `toml:"default"`
+		Profiles map[string]profile `toml:"profiles"`
+	}
+	data, err := os.ReadFile(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && name == "", file == "" && name == "":
+		return profile{}, nil
+	case err != nil:
+		return profile{}, cli.Failed("read the profiles: %v", err)
+	}
+	md, err := toml.Decode(string(data), &all)
+	if err != nil {
+		return profile{}, &cli.Failure{Code: cli.ExitUsage, Text: fmt.Sprintf("profiles in %s: %v", file, err)}
+	}
+	if unknown := md.Undecoded(); len(unknown) > 0 {
+		return profile{}, &cli.Failure{Code: cli.ExitUsage, Text: fmt.Sprintf(
+			"profiles in %s: the key %s is not known; a profile has server and timeout", file, unknown[0])}
+	}
+	name = cmp.Or(name, all.Default)
+	if name == "" {
+		return profile{}, nil
+	}
+	p, ok := all.Profiles[name]
+	if !ok {
+		var names []string
+		for known := range all.Profiles {
+			names = append(names, known)
+		}
+		slices.Sort(names)
+		return profile{}, &cli.Failure{Code: cli.ExitUsage, Text: fmt.Sprintf(
+			"there is no profile %q in %s; it has %s", name, file, cli.OrNone(strings.Join(names, ", ")))}
+	}
+	if p.Timeout != "" {
+		if p.timeout, err = time.ParseDuration(p.Timeout); err != nil || p.timeout <= 0 {
+			return profile{}, &cli.Failure{Code: cli.ExitUsage, Text: fmt.Sprintf(
+				"profile %q in %s: timeout is %q, and should be a time such as \"5s\"", name, file, p.Timeout)}
+		}
+	}
+	return p, nil
+}

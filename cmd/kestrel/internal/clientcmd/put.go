@@ -1,0 +1,219 @@
+package clientcmd
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/kestrelmq/kestrel/client"
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/sample"
+)
+
+const (
+	// gatherItems and gatherBytes bound what is put with one call.
+	gatherItems = 1000
+	gatherBytes = 1 << 20
+	// maxPiece is the longest line or piece of standard input, in bytes: the largest item of a server.
+	maxPiece = 32 << 20
+)
+
+type putFlags struct {
+	null  bool
+	files []string
+	ttl   time.Duration
+	flags uint32
+}
+
+func newPut() *cobra.Command {
+	return command{
+		usage: "put QUEUE [ITEM...] [flags]",
+		short: "put items into a queue",
+		about: `Puts each ITEM into a queue, which comes into being with it. Without ITEM and --file, each line of
+standard input is an item, without its line end.
+
+Items go to the servers in turn. They are stored when the command says so; how safe they are then, the
+server's sync_journal says. The first item that is refused ends the command.`,
+		examples: `$ kestrel put work hello world
+2 items put into "work"
+$ seq 1000 | kestrel put numbers --ttl 1h
+1,000 items put into "numbers"
+$ find . -name '*.jpg' -print0 | kestrel put images --null
+0 items put into "images"
+`,
+		args: args{1, -1, "a queue"},
+		define: func(f *pflag.FlagSet) func(s *session, args []string) error {
+			p := new(putFlags)
+			f.BoolVarP(&p.null, "null", "0", false, "items in standard input end in NUL, and not with their line")
+			f.StringArrayVar(&p.files, "file", nil, "`FILE` that is an item, whole; - is standard input. May be given several times")
+			f.DurationVar(&p.ttl, "ttl", 0, "time after which an item is not delivered any more (default never)")
+			f.Uint32Var(&p.flags, "flags", 0, "`NUMBER` that is kept with each item")
+			return p.run
+		},
+	}.cobra()
+}
+
+func (p *putFlags) run(s *session, args []string) error {
+	queue, items := args[0], args[1:]
+	if p.ttl < 0 {
+		return misused("--ttl is a time above zero, and not %v", p.ttl)
+	}
+	if len(items) > 0 && (len(p.files) > 0 || p.null) {
+		return misused("items are arguments, files, or standard input: say one of them")
+	}
+	if len(p.files) > 0 && p.null {
+		return misused("--null is about standard input, and --file reads whole files")
+	}
+	g := &gatherer{session: s, queue: queue, options: client.PutOptions{Flags: p.flags, TTL: p.ttl}}
+	err := p.each(s, items, g.add)
+	if err == nil {
+		err = g.put()
+	}
+	if err == nil || g.stored > 0 || g.failed > 0 {
+		g.report()
+	}
+	return err
+}
+
+// each hands every item to add, which says if there may be more at once or only later.
+func (p *putFlags) each(s *session, items []string, add func(item []byte, more bool) error) error {
+	switch {
+	case len(items) > 0:
+		for _, item := range items {
+			if err := add([]byte(item), true); err != nil {
+				return err
+			}
+		}
+		return nil
+	case len(p.files) > 0:
+		for _, name := range p.files {
+			data, err := readFile(s, name)
+			if err != nil {
+				return cli.Failed("read an item: %v", err)
+			}
+			if err := add(data, true); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	end := byte('\n')
+	if p.null {
+		end = 0
+	}
+	return pieces(s, end, add)
+}
+
+func readFile(s *session, name string) ([]byte, error) {
+	if name == "-" {
+		return io.ReadAll(s.in)
+	}
+	return os.ReadFile(name)
+}
+
+// pieces hands the pieces of standard input to add, without their ends.
+func pieces(s *session, end byte, add func(item []byte, more bool) error) error {
+	in := bufio.NewReaderSize(s.in, 256<<10)
+	for n := 1; ; n++ {
+		var item []byte
+		for {
+			part, err := in.ReadSlice(end)
+			item = append(item, part...)
+			if len(item) > maxPiece+1 {
+				return cli.Failed("item %d of standard input is larger than 32 MiB, which no server takes; "+
+					"do the pieces end as they should? See --null", n)
+			}
+			if err == bufio.ErrBufferFull {
+				continue
+			}
+			if err == io.EOF && len(item) == 0 {
+				return nil
+			}
+			if err != nil && err != io.EOF {
+				return cli.Failed("read standard input: %v", err)
+			}
+			break
+		}
+		item = bytes.TrimSuffix(item, []byte{end})
+		more := in.Buffered() > 0
+		if err := add(item, more); err != nil {
+			return err
+		}
+	}
+}
+
+// gatherer puts items, many with each call as long as they come at once.
+type gatherer struct {
+	session        *session
+	queue          string
+	options        client.PutOptions
+	items          [][]byte
+	size           int
+	stored, failed int64
+}
+
+// add takes one item; more says that the next is there already.
+func (g *gatherer) add(item []byte, more bool) error {
+	g.items = append(g.items, item)
+	g.size += len(item)
+	if more && len(g.items) < gatherItems && g.size < gatherBytes {
+		return nil
+	}
+	return g.put()
+}
+
+// put puts what has gathered.
+func (g *gatherer) put() error {
+	if len(g.items) == 0 {
+		return nil
+	}
+	err := g.session.client.PutAll(g.session.ctx, g.queue, g.items, g.options)
+	var batch *client.BatchError
+	switch {
+	case err == nil:
+		g.stored += int64(len(g.items))
+	case errors.As(err, &batch):
+		for _, e := range batch.Items {
+			if e == nil {
+				g.stored++
+			} else {
+				g.failed++
+			}
+		}
+		err = errors.Unwrap(batch)
+	}
+	g.items, g.size = g.items[:0], 0
+	return err
+}
+
+// report says how many items are stored.
+func (g *gatherer) report() {
+	if g.session.json {
+		g.session.print(struct {
+			Queue  string `json:"queue"`
+			Stored int64  `json:"stored"`
+			Failed int64  `json:"failed"`
+		}{g.queue, g.stored, g.failed})
+		return
+	}
+	fmt.Fprintf(g.session.out, "%s put into %q", sample.Items(g.stored), g.queue)
+	if g.failed > 0 {
+		fmt.Fprintf(g.session.out, ", and %s not", sample.Items(g.failed))
+	}
+	fmt.Fprintln(g.session.out)
+}
+
+// print writes a line of JSON.
+func (s *session) print(v any) {
+	enc := json.NewEncoder(s.out)
+	enc.SetEscapeHTML(false)
+	enc.Encode(v) // what it writes to reports its error at the end
+}

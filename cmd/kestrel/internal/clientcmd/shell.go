@@ -1,0 +1,219 @@
+package clientcmd
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
+)
+
+const prompt = "kestrel> "
+
+func newShell() *cobra.Command {
+	var cmd *cobra.Command
+	cmd = command{
+		usage: "shell [flags]",
+		short: "run these commands one after the other",
+		about: `Reads commands, one in each line, and runs them on the same servers: all that are clients, without the word kestrel.
+On a terminal lines can be edited and called back, and the tab key completes the first word. Words may stand in quotes, ' or
+". Lines that begin with # say nothing. 'help' lists the commands, 'exit' ends the shell.
+
+From a file or a pipe the first command that fails ends the shell, with its exit status.`,
+		examples: `$ printf 'put work "hello world"\nget work\n' | kestrel shell
+1 item put into "work"
+hello world
+`,
+		args: args{0, 0, ""},
+		define: func(*pflag.FlagSet) func(s *session, args []string) error {
+			return func(s *session, _ []string) error {
+				sh := &shell{session: s, cmd: cmd}
+				if isTerminal(s.in) && isTerminal(cmd.OutOrStdout()) {
+					return sh.converse(s.in.(*os.File))
+				}
+				return sh.script()
+			}
+		},
+	}.cobra()
+	return cmd
+}
+
+// shell runs commands for somebody.
+type shell struct {
+	session *session
+	cmd     *cobra.Command // whose flags all commands get
+}
+
+// errExit ends a shell.
+var errExit = errors.New("exit")
+
+// script runs the lines of standard input, up to the first that fails.
+func (sh *shell) script() error {
+	lines := bufio.NewScanner(sh.session.in)
+	lines.Buffer(nil, maxPiece)
+	for n := 1; lines.Scan(); n++ {
+		code, err := sh.do(lines.Text(), strings.NewReader(""))
+		switch {
+		case err == errExit:
+			return nil
+		case err != nil:
+			return &cli.Failure{Code: cli.ExitUsage, Text: fmt.Sprintf("line %d: %v", n, err)}
+		case code != cli.ExitOK:
+			return &cli.Failure{Code: code, Text: fmt.Sprintf("line %d failed: %s", n, lines.Text())}
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return cli.Failed("read commands: %v", err)
+	}
+	return nil
+}
+
+// converse runs the lines that somebody types.
+func (sh *shell) converse(in *os.File) error {
+	screen := struct {
+		io.Reader
+		io.Writer
+	}{in, sh.cmd.OutOrStdout()}
+	t := term.NewTerminal(screen, prompt)
+	t.AutoCompleteCallback = complete
+	for {
+		line, err := sh.readLine(in, t)
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return cli.Failed("read a command: %v", err)
+		}
+		if _, err := sh.do(line, in); err == errExit {
+			return nil
+		} else if err != nil {
+			fmt.Fprintf(sh.session.err, "kestrel: %v\n", err)
+		}
+	}
+}
+
+// readLine reads a line in raw mode, which commands do not run in.
+func (sh *shell) readLine(in *os.File, t *term.Terminal) (string, error) {
+	fd := int(in.Fd())
+	before, err := term.MakeRaw(fd)
+	if err != nil {
+		return "", err
+	}
+	defer term.Restore(fd, before)
+	if width, height, err := term.GetSize(fd); err == nil {
+		t.SetSize(width, height)
+	}
+	return t.ReadLine()
+}
+
+// do runs one line. It returns the exit code of its command, or an error if there is none.
+func (sh *shell) do(line string, in io.Reader) (code int, err error) {
+	words, err := split(line)
+	if err != nil {
+		return 0, err
+	}
+	if len(words) > 0 && words[0] == "kestrel" {
+		words = words[1:]
+	}
+	if len(words) == 0 || strings.HasPrefix(words[0], "#") {
+		return 0, nil
+	}
+	sh.session.out.Flush()
+	out := sh.cmd.OutOrStdout()
+	switch words[0] {
+	case "exit", "quit":
+		return 0, errExit
+	case "help":
+		if len(words) == 1 {
+			fmt.Fprint(out, listOf(withoutShell()))
+			return 0, nil
+		}
+		words = append(words[1:], "--help")
+	}
+	root := cli.NewRoot()
+	root.AddCommand(withoutShell()...)
+	root.SetIn(in)
+	given := sh.given()
+	if i := slices.Index(words, "--"); i >= 0 {
+		words = slices.Insert(words, i, given...)
+	} else {
+		words = append(words, given...)
+	}
+	return cli.Run(root, words, out, sh.session.err), nil
+}
+
+// given returns the flags of the shell, which its commands get.
+func (sh *shell) given() (flags []string) {
+	sh.cmd.Flags().Visit(func(f *pflag.Flag) { flags = append(flags, "--"+f.Name+"="+f.Value.String()) })
+	return flags
+}
+
+// listOf is commands with what they do, in lines.
+func listOf(commands []*cobra.Command) string {
+	var b strings.Builder
+	for _, cmd := range commands {
+		fmt.Fprintf(&b, "    %-10s  %s\n", cmd.Name(), cmd.Short)
+	}
+	return b.String()
+}
+
+// complete completes the first word of a line with the name of a command.
+func complete(line string, pos int, key rune) (newLine string, newPos int, ok bool) {
+	if key != '\t' || strings.Contains(line, " ") {
+		return "", 0, false
+	}
+	found := ""
+	for _, cmd := range withoutShell() {
+		if strings.HasPrefix(cmd.Name(), line[:pos]) {
+			if found != "" {
+				return "", 0, false
+			}
+			found = cmd.Name()
+		}
+	}
+	if found == "" {
+		return "", 0, false
+	}
+	return found + " ", len(found) + 1, true
+}
+
+// split cuts a line into words at blanks. Words may be quoted, whole or in part.
+func split(line string) (words []string, err error) {
+	var word strings.Builder
+	begun := false
+	quote := rune(0)
+	for _, r := range line {
+		switch {
+		case quote != 0 && r == quote:
+			quote = 0
+		case quote != 0:
+			word.WriteRune(r)
+		case r == '\'' || r == '"':
+			quote, begun = r, true
+		case r == ' ' || r == '\t' || r == '\r':
+			if begun {
+				words = append(words, word.String())
+			}
+			word.Reset()
+			begun = false
+		default:
+			word.WriteRune(r)
+			begun = true
+		}
+	}
+	if quote != 0 {
+		return nil, fmt.Errorf("the quote %c is not closed", quote)
+	}
+	if begun {
+		words = append(words, word.String())
+	}
+	return words, nil
+}

@@ -1,0 +1,56 @@
+package clitest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Transcript runs the lines of a transcript that begin with "$ ", in bash and in one directory, and
+// tests that they print the lines behind them: standard output and errors together. In these "…"
+// stands for any text, and several blanks for one. The built program is kestrel there, and server its server. It returns how many
+// lines it ran.
+func Transcript(t *testing.T, server, dir, transcript string) (ran int) {
+	t.Helper()
+	program, err := BuildBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands := strings.Split("\n"+transcript, "\n$ ")
+	for _, part := range commands[1:] {
+		line, want, _ := strings.Cut(part, "\n")
+		cmd := exec.CommandContext(t.Context(), "bash", "-c", line)
+		cmd.Dir = dir
+		cmd.WaitDelay = time.Second
+		cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(program)+":"+os.Getenv("PATH"), "KESTREL_SERVER="+server,
+			"HOME="+dir, "XDG_CONFIG_HOME="+filepath.Join(dir, ".config"))
+		kill := time.AfterFunc(Patience, func() { cmd.Process.Kill() })
+		out, err := cmd.CombinedOutput()
+		kill.Stop()
+		if !like(string(out), want) {
+			t.Errorf("$ %s\nprinted (%v)\n%s\nwant\n%s", line, err, out, want)
+		}
+		ran++
+	}
+	return ran
+}
+
+// like reports whether got is want, in which "…" stands for any text, and blanks for any number of
+// them. Empty lines at the end do not matter.
+func like(got, want string) bool {
+	pattern := regexp.QuoteMeta(trimmed(want))
+	pattern = strings.ReplaceAll(pattern, "…", ".*")
+	return regexp.MustCompile("^" + pattern + "$").MatchString(trimmed(got))
+}
+
+func trimmed(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = strings.Join(strings.Fields(line), " ")
+	}
+	return strings.TrimRight(strings.Join(lines, "\n"), "\n")
+}

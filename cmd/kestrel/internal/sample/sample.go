@@ -1,0 +1,120 @@
+package sample
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/kestrelmq/kestrel/client"
+	"github.com/kestrelmq/kestrel/loadtest/figures"
+)
+
+// Sample is what servers said at one moment.
+type Sample struct {
+	At      time.Time
+	Servers []client.ServerStats // by name
+	Queues  []Queue              // by name
+}
+
+// Queue is a queue's figures, those of all servers added up; of Age it is the highest.
+type Queue struct {
+	client.QueueStats
+	Servers []string // that have it
+}
+
+// Take asks all servers of c.
+func Take(ctx context.Context, c *client.Client) Sample {
+	stats := c.Stats(ctx)
+	return Sample{At: time.Now(), Servers: stats, Queues: merge(stats)}
+}
+
+// Err returns why servers did not answer, nil if all did.
+func (s Sample) Err() error {
+	var failed error
+	for _, server := range s.Servers {
+		failed = errors.Join(failed, server.Err)
+	}
+	return failed
+}
+
+// Find returns a queue by its name.
+func (s Sample) Find(name string) (Queue, bool) {
+	i := slices.IndexFunc(s.Queues, func(q Queue) bool { return q.Name == name })
+	if i < 0 {
+		return Queue{}, false
+	}
+	return s.Queues[i], true
+}
+
+// merge adds the figures of the servers up.
+func merge(stats []client.ServerStats) []Queue {
+	by := make(map[string]*Queue)
+	for _, server := range stats {
+		for _, one := range server.Queues {
+			q := by[one.Name]
+			if q == nil {
+				q = &Queue{QueueStats: client.QueueStats{Name: one.Name}}
+				by[one.Name] = q
+			}
+			q.add(server.Server, one)
+		}
+	}
+	all := make([]Queue, 0, len(by))
+	for _, name := range slices.Sorted(maps.Keys(by)) {
+		all = append(all, *by[name])
+	}
+	return all
+}
+
+// add adds the figures that a server has of the queue.
+func (q *Queue) add(server string, one client.QueueStats) {
+	q.Servers = append(q.Servers, server)
+	q.Items += one.Items
+	q.Bytes += one.Bytes
+	q.Age = max(q.Age, one.Age)
+	q.Waiters += one.Waiters
+	q.OpenReads += one.OpenReads
+	q.Puts += one.Puts
+	q.Opened += one.Opened
+	q.Returned += one.Returned
+	q.Expired += one.Expired
+	q.Discarded += one.Discarded
+	q.Flushes += one.Flushes
+	q.MemoryBytes += one.MemoryBytes
+	q.DiskBytes += one.DiskBytes
+	for _, child := range one.Children {
+		if !slices.Contains(q.Children, child) {
+			q.Children = append(q.Children, child)
+		}
+	}
+}
+
+// Rates are what happened to a queue between two samples, for each second.
+type Rates struct {
+	In  float64 // items put
+	Out float64 // items that are gone: taken for good, confirmed, expired, flushed
+}
+
+// Since returns the rates of a queue between an earlier sample and this one. They are zero if the
+// earlier one does not have it, or has higher counts: the server is another process since.
+func (s Sample) Since(earlier Sample, name string) Rates {
+	now, ok := s.Find(name)
+	before, had := earlier.Find(name)
+	seconds := s.At.Sub(earlier.At).Seconds()
+	put := now.Puts - before.Puts
+	if !ok || !had || seconds <= 0 || put < 0 {
+		return Rates{}
+	}
+	gone := put - (now.Items + now.OpenReads - before.Items - before.OpenReads)
+	return Rates{In: float64(put) / seconds, Out: float64(max(gone, 0)) / seconds}
+}
+
+// Items is a number of items in words.
+func Items(n int64) string {
+	if n == 1 {
+		return "1 item"
+	}
+	return figures.Thousands(n) + " items"
+}
