@@ -27,7 +27,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 func commands() *cobra.Command {
 	root := cli.NewRoot()
 	root.Version = versionText()
-	root.AddCommand(newServe(), journalcmd.New(), loadcmd.New(), newConfigTopic(), newVersion())
+	root.AddCommand(newServe(), journalcmd.New(), loadcmd.New(), newConfigTopic(), newVersion(), newCompletion(), newMan())
 	root.AddCommand(clientcmd.New()...)
 	root.Long = rootHelp(root)
 	return root

@@ -1,6 +1,9 @@
 package cli
 
-import "runtime/debug"
+import (
+	"runtime/debug"
+	"time"
+)
 
 // Revision names what the running program was built from.
 func Revision() string {
@@ -31,4 +34,18 @@ func revisionOf(info *debug.BuildInfo) string {
 		text += ", modified"
 	}
 	return text
+}
+
+// RevisionTime is when what the running program was built from was committed; the start of 1970 if the
+// build did not record it.
+func RevisionTime() time.Time {
+	at := time.Unix(0, 0).UTC()
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if parsed, err := time.Parse(time.RFC3339, s.Value); s.Key == "vcs.time" && err == nil {
+				at = parsed
+			}
+		}
+	}
+	return at
 }
