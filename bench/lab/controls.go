@@ -145,6 +145,12 @@ func (f osFile) extend(size int64) error {`)
 		{breaks: "items of a frame that is read again come again", edits: twice,
 			experiment: spill, cycles: 20},
 		{breaks: "a run is deleted although items are in it", edits: soon, experiment: spill, cycles: 20},
+		{breaks: "a run is spent although a batch is being written to it", edits: replaced("engine/backlog.go",
+			" && !b.runs[0].busy && ", " && "), test: "./engine TestRunSyncFailsWhileWriting"},
+		{breaks: "a flush drops what is being spilled", edits: replaced("engine/clearing.go",
+			"!ok && q.coming() && q.headID() < c.limit {",
+			"!ok && q.coming() && q.backlog.onDisk > 0 && q.headID() < c.limit {"),
+			test: "./engine TestFlushWhileSpilling"},
 		{breaks: "removals of a deleted run are not rewritten", edits: []edit{
 			{"engine/checkpoint.go", "		if runs = q.recordedRuns(); len(runs) > 0 || q.spilled {",
 				"		if runs = q.recordedRuns(); q.backlog != nil {"},

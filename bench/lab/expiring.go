@@ -204,12 +204,18 @@ func (e *expiringLane) inspect(s *server) error {
 	return v.c.end()
 }
 
-// misses reports whether an item whose put was acknowledged was not found.
+// misses reports whether an item was not found that was put, and acknowledged: but for one that the fetch
+// that was not answered may have taken.
 func (e *expiringLane) misses(found map[int]bool) bool {
+	taken := e.asking
 	for item, x := range e.items {
-		if !found[item] && !x.acked.IsZero() {
+		if found[item] || x.acked.IsZero() {
+			continue
+		}
+		if !taken {
 			return true
 		}
+		taken = false
 	}
 	return false
 }

@@ -83,7 +83,7 @@ type ledger struct {
 	sweeps    []*sweeping                      // of this process
 	frozen    bool                             // the process is dead: what is said now was never heard
 	stopping  bool                             // the server gives open reads back by itself
-	children  bool                             // fan+1 exists
+	children  bool                             // those of fan exist
 	stepped   bool                             // the server's clock is set: nobody knows when what expires
 	problems  []problem
 	delivered int
@@ -185,7 +185,7 @@ func (l *ledger) targets(name string) []string {
 		return all
 	}
 	if name == "fan" {
-		return []string{"fan", "fan+1"}
+		return []string{"fan", "fan+1", "fan+2"}
 	}
 	return []string{name}
 }

@@ -103,6 +103,7 @@ type generator struct {
 	names  []string
 	calm   bool   // no faults
 	steps  bool   // of the clock
+	stream bool   // much goes through one queue, and its consumers keep up
 	rough  bool   // runs are written slowly, and syncs of them fail
 	home   string // the queue that most clients work on; "" if each has its own
 	fonds  map[string]int
@@ -201,6 +202,7 @@ func (g *generator) queues() {
 	if g.chance(3) {
 		add("fan", func(*engine.QueueOptions) {})
 		add("fan+1", func(*engine.QueueOptions) {})
+		add("fan+2", func(*engine.QueueOptions) {})
 	}
 	if g.chance(3) {
 		add("timeout", func(o *engine.QueueOptions) {
@@ -262,13 +264,17 @@ func (g *generator) fond() {
 	g.steps = g.chance(4)
 	if g.chance(2) {
 		g.home = g.names[g.IntN(len(g.names))]
-		if slices.Contains(g.names, "x") && g.chance(3) {
+		if slices.Contains(g.names, "x") && g.chance(2) {
 			g.home, g.fonds[opFlush] = "x", pick(g, 1, 4)
 		}
 	}
 	if g.rough = g.chance(4); g.rough {
 		g.calm = g.chance(2)
-		g.s.Config.Speed.RunWrite = Latency{Usual: pick(g, 2*time.Millisecond, 20*time.Millisecond)}
+		g.s.Config.Speed.RunWrite = Latency{Usual: pick(g, 2*time.Millisecond, 20*time.Millisecond, 100*time.Millisecond)}
+	}
+	if g.stream = g.rough && g.chance(2); g.stream {
+		g.calm, g.home = false, g.names[g.IntN(len(g.names))]
+		g.fonds = map[string]int{opPut: 10, opTake: 10, opOpen: g.IntN(2), opConfirm: 1, opPeek: g.IntN(2), opReset: g.IntN(2)}
 	}
 	g.think = []time.Duration{0, time.Millisecond, pick(g, 0, 20*time.Millisecond, 500*time.Millisecond)}
 }
@@ -350,7 +356,13 @@ func (g *generator) client() Client {
 	if g.chance(4) {
 		lag = 0
 	}
-	for range 1 + g.IntN(pick(g, 10, 50, 200)) {
+	n := 1 + g.IntN(pick(g, 10, 50, 200))
+	if g.stream {
+		role, n = g.IntN(2), 200
+		think = pick(g, time.Millisecond, 10*time.Millisecond)
+		lag = int64(float64(g.memory) * pick(g, 1.2, 1.5, 3))
+	}
+	for range n {
 		op := Op{Do: g.choose(role), Queue: home}
 		if g.chance(10) {
 			op.Queue = g.names[g.IntN(len(g.names))]

@@ -198,9 +198,12 @@ func (w *world) begin(p Phase) {
 	}
 	w.server.Start()
 	_, fan := w.ledger.set.Queues["fan+1"]
-	if fan {
-		t, err := w.engine.Create(engine.Now(), []byte("fan+1"))
-		w.ledger.children = err == nil && w.engine.Commit(t) == nil
+	w.ledger.children = fan
+	for _, child := range []string{"fan+1", "fan+2"} {
+		if fan {
+			t, err := w.engine.Create(engine.Now(), []byte(child))
+			w.ledger.children = w.ledger.children && err == nil && w.engine.Commit(t) == nil
+		}
 	}
 	for _, client := range p.Clients {
 		caller := &caller{w: w, client: client}
