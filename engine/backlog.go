@@ -205,14 +205,6 @@ func (e *Engine) shrink(q *queue) {
 	}
 }
 
-// wantFill asks for the window to be filled, unless that is asked already or is of no use.
-func (e *Engine) wantFill(q *queue) {
-	if b := q.backlog; b.onDisk > 0 && !b.queuedFill && b.failed == nil {
-		b.queuedFill = true
-		e.spool.fills.add(q)
-	}
-}
-
 // coming reports whether items of q are on their way into its empty window.
 func (q *queue) coming() bool { return q.backlog != nil && q.backlog.count > 0 }
 

@@ -287,3 +287,48 @@ func (c *Clearing) expire(q *queue, now Time, n int) (steps int, done bool) {
 	c.e.owesSweep(q, q.opts.MaxExpireSweep-c.swept)
 	return int(removed), true
 }
+
+// Flush removes every item of the queue called name that is queued; open reads stay. Expired items
+// go where the queue's options say, in their order, up to the first that has not expired; to bring
+// those that are on disk alone there, Flush waits for the disk. The others are dropped in one step. It
+// does not make the queue, and an alias is left alone. It returns a *NotAdmittedError, having changed
+// nothing, or an error that wraps ErrBacklog if expired items cannot be read now.
+func (e *Engine) Flush(now Time, name []byte, clientID string) (Ticket, error) {
+	defer contain()
+	_, t, err := e.Flushing(name, clientID).run(now)
+	return t, err
+}
+
+// FlushAll flushes every queue, or none: it returns a *NotAdmittedError, that of the first queue by
+// name, if any queue does not admit the client. A queue that Reload closes to it meanwhile is left
+// out, and the others are flushed. So is one of which expired items cannot be read now: see Flush.
+func (e *Engine) FlushAll(now Time, clientID string) (Ticket, error) {
+	defer contain()
+	_, t, err := e.FlushingAll(clientID).run(now)
+	return t, err
+}
+
+// Delete removes the queue called name with all its items, also those in open reads, and ends its
+// waits. The next use of the name makes a new queue. Deleting a queue that does not exist, or an
+// alias, does nothing; nor does deleting one that is withheld: [Engine.Deleting] returns the error.
+func (e *Engine) Delete(now Time, name []byte) Ticket {
+	defer contain()
+	_, t, _ := e.Deleting(name).run(now)
+	return t
+}
+
+// FlushAllExpired is FlushExpired for every queue; it returns the sum.
+func (e *Engine) FlushAllExpired(now Time) (int64, Ticket) {
+	defer contain()
+	n, t, _ := e.FlushingAllExpired().run(now)
+	return n, t
+}
+
+// FlushExpired removes expired items from the head of the queue called name, up to its
+// MaxExpireSweep, and returns how many. Those that are on disk alone are not counted: they are
+// removed as soon as they have been read. It does not make the queue.
+func (e *Engine) FlushExpired(now Time, name []byte) (int64, Ticket) {
+	defer contain()
+	n, t, _ := e.FlushingExpired(name).run(now)
+	return n, t
+}

@@ -173,23 +173,6 @@ func (e *Engine) openDir() (err error) {
 	return nil
 }
 
-// holdDirs keeps directories open whose names are changed and synced later on.
-func (e *Engine) holdDirs(dirs ...string) (err error) {
-	for _, dir := range dirs {
-		if e.dirs != nil {
-			err = errors.Join(err, e.dirs.Hold(dir))
-		}
-	}
-	return err
-}
-
-// letGoDir closes a directory that is not needed any more.
-func (e *Engine) letGoDir(dir string) {
-	if e.dirs != nil {
-		e.dirs.LetGo(dir)
-	}
-}
-
 // findJournal finds the journal that counts and returns its replay.
 func (e *Engine) findJournal() (*replay, error) {
 	var err error
@@ -197,12 +180,6 @@ func (e *Engine) findJournal() (*replay, error) {
 		return nil, err
 	}
 	return newReplay(e), nil
-}
-
-func (e *Engine) logOptions() segment.Options {
-	return segment.Options{
-		FS: e.fs, SegmentSize: e.opts.SegmentSize, Spares: spareSegments, MaxUnsynced: e.files.unsynced,
-	}
 }
 
 // dropUnjournaled deletes queues whose journal was kept by an earlier process but is not by this
@@ -225,27 +202,6 @@ func (e *Engine) dropUnjournaled() error {
 
 // Recovery returns what Open found.
 func (e *Engine) Recovery() Recovery { return e.recovery }
-
-// Commit waits until t is good: until the journal has been written, or synced, as far as the
-// operations that returned it need. All calls that wait at the same time share one write and one
-// sync. An error wraps ErrJournal, and means that it is not known whether those operations survive,
-// or is ErrClosed.
-func (e *Engine) Commit(t Ticket) error {
-	defer contain()
-	if e.closed.Load() && (t == Ticket{} || !e.Committed(t)) {
-		return ErrClosed
-	}
-	return e.journal.Commit(t)
-}
-
-// Committed reports whether Commit of t would return nil at once.
-func (e *Engine) Committed(t Ticket) bool { return e.journal.Committed(t) }
-
-// Unwritten is how many bytes of records Commit of t would write at least.
-func (e *Engine) Unwritten(t Ticket) int64 {
-	defer contain()
-	return e.journal.Unwritten(t)
-}
 
 // Close ends every wait, drops what full queues still have to drop, syncs what is not synced, and closes
 // the engine; it returns the error of that sync. Operations that run meanwhile, and later ones, return ErrClosed.

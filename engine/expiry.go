@@ -37,18 +37,33 @@ func (e *Engine) sweepLater(q *queue) {
 	e.spool.fills.add(q)
 }
 
-// FlushExpired removes expired items from the head of the queue called name, up to its
-// MaxExpireSweep, and returns how many. Those that are on disk alone are not counted: they are
-// removed as soon as they have been read. It does not make the queue.
-func (e *Engine) FlushExpired(now Time, name []byte) (int64, Ticket) {
-	defer contain()
-	n, t, _ := e.FlushingExpired(name).run(now)
-	return n, t
+// moveOut takes the first item of q, which is it, out of reach of fetches. The caller holds the shard's
+// mutex, and gives it back with unlock.
+func (e *Engine) moveOut(q *queue, it Item, target string) {
+	sh := q.shard
+	r := q.returned.First()
+	if r != nil {
+		q.returned.remove(r)
+	} else {
+		r = sh.newRead(q, it, q.segmentOf(it.ID))
+		q.window.Pop(&sh.pool, it)
+		if q.backlog != nil {
+			e.popped(q)
+		}
+	}
+	q.lastGone = it.Added
+	r.to(readMoving)
+	r.target = target
+	q.moving.pushBack(r)
+	q.claimMoves()
 }
 
-// FlushAllExpired is FlushExpired for every queue; it returns the sum.
-func (e *Engine) FlushAllExpired(now Time) (int64, Ticket) {
-	defer contain()
-	n, t, _ := e.FlushingAllExpired().run(now)
-	return n, t
+// claimMoves has the caller, who holds the shard's mutex, carry what q is moving, unless somebody else
+// does: takeMoves returns q then.
+func (q *queue) claimMoves() {
+	if q.carried || q.moving.First() == nil {
+		return
+	}
+	q.carried = true
+	q.shard.moves = append(q.shard.moves, q)
 }

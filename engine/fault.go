@@ -22,3 +22,8 @@ func contain() {
 		panic(&Fault{cause})
 	}
 }
+
+// invariant words a broken invariant for the panic that ends the process.
+func invariant(format string, args ...any) string {
+	return "engine: broken invariant: " + fmt.Sprintf(format, args...)
+}

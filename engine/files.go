@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"errors"
 	"fmt"
 )
 
@@ -71,62 +70,5 @@ func (e *Engine) Files() Files {
 		Segments: FileUse{int64(e.journal.OpenFiles()), int64(2 + e.files.unsynced)},
 		Writers:  FileUse{e.spool.openWriters.Load(), int64(e.files.writers)},
 		Readers:  FileUse{e.spool.openReaders.Load(), int64(e.files.readers)},
-	}
-}
-
-// errNoFile puts a spill off until the writer of another run is closed.
-var errNoFile = errors.New("engine: no descriptor is left for another run")
-
-// starve has q wait for a descriptor, to be spilled then. The caller holds writeMu.
-func (s *spool) starve(q *queue, b *backlog) {
-	q.shard.mu.Lock()
-	waits := !b.queuedSpill // else it has been asked for again, and its turn comes
-	b.queuedSpill = true
-	q.shard.mu.Unlock()
-	if waits {
-		s.mu.Lock()
-		s.starved = append(s.starved, q)
-		s.mu.Unlock()
-	}
-	s.feed()
-}
-
-// feed has the queue spill that has waited longest for a descriptor, if there is one.
-func (s *spool) feed() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.starved) > 0 && s.openWriters.Load() < int64(s.e.files.writers) {
-		s.spills.add(s.starved[0])
-		s.starved = append(s.starved[:0], s.starved[1:]...)
-	}
-}
-
-// writerClosed notes that the writer of a run is closed.
-func (s *spool) writerClosed() {
-	s.openWriters.Add(-1)
-	s.feed()
-}
-
-// freeWriters ends runs, and records them, until one more can be written, if that can be done now. No
-// lock is held.
-func (s *spool) freeWriters() {
-	s.writeMu.Lock()
-	s.endOldest()
-	s.writeMu.Unlock()
-	for s.openWriters.Load() >= int64(s.e.files.writers) {
-		q := s.records.take()
-		if q == nil {
-			return
-		}
-		s.record(q)
-	}
-}
-
-// endOldest ends the runs that were written to longest ago, until one more may grow. The caller holds
-// writeMu.
-func (s *spool) endOldest() {
-	for len(s.writers) >= s.e.files.growing() {
-		s.endRun(s.writers[0])
-		s.writers = append(s.writers[:0], s.writers[1:]...)
 	}
 }

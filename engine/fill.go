@@ -11,11 +11,6 @@ import (
 	"github.com/kestrelmq/kestrel/segment"
 )
 
-// isDamage reports whether an error says that stored bytes are not what was written, or not there.
-func isDamage(err error) bool {
-	return errors.Is(err, segment.ErrCorrupt) || errors.Is(err, fs.ErrNotExist)
-}
-
 // sweep removes expired items from the head of q, if a fetch has left that to it, and reports whether
 // there are more. When there are none it serves those who wait. It also carries what others have left
 // of the moves of q.
@@ -279,20 +274,6 @@ func (s *spool) reader(r *run) (*segment.RunReader, error) {
 	return reader, nil
 }
 
-// closeReader closes the reader of a run, if there is one.
-func (s *spool) closeReader(r *run) {
-	s.readMu.Lock()
-	defer s.readMu.Unlock()
-	for i, o := range s.readers {
-		if o.run == r {
-			o.Close()
-			s.readers = append(s.readers[:i], s.readers[i+1:]...)
-			s.openReaders.Add(-1)
-			return
-		}
-	}
-}
-
 // remove deletes the file of a run. A power cut may bring its name back; Open then deletes it
 // again.
 func (s *spool) remove(r *run) error {
@@ -300,4 +281,24 @@ func (s *spool) remove(r *run) error {
 		return fmt.Errorf("remove run: %w", err)
 	}
 	return nil
+}
+
+// settleAll drops, when nothing else runs any more, what puts to full queues had to drop and found on
+// disk alone: after a restart nobody would know of it. Expired items that a sweep owes stay: nobody is
+// served those. It waits for the disk.
+func (s *spool) settleAll() {
+	var owing []*queue
+	s.each(func(q *queue, b *backlog) {
+		if b.overfull {
+			owing = append(owing, q)
+		}
+	})
+	for _, q := range owing {
+		for s.settleMore(q) {
+			if err := s.bring(q); err != nil {
+				s.e.log.Error("discard old items: the queue stays over its limits", "queue", q.name, "err", err)
+				break
+			}
+		}
+	}
 }

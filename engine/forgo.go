@@ -2,10 +2,6 @@ package engine
 
 import "slices"
 
-// inJournal reports whether the journal has q: the process that comes next brings it back. The caller
-// holds the shard's mutex, and asks again whenever it has unlocked it.
-func (q *queue) inJournal() bool { return q.opts.KeepJournal && !q.deleted }
-
 // forgo writes to the journal what must stand there before something goes that its records rely on (B6).
 // Code that removes such a thing calls it first:
 //

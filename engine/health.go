@@ -17,3 +17,10 @@ func (e *Engine) Health() Health {
 		DiskFull: e.journal.Full() || e.lowDisk.Load(), JournalError: e.journal.Failure(),
 	}
 }
+
+// report logs an error of background work.
+func (e *Engine) report(what string, err error) {
+	if err != nil && !e.closed.Load() {
+		e.log.Error(what, "err", err)
+	}
+}

@@ -92,13 +92,6 @@ func (e *Engine) writeLeftOver() {
 	}
 }
 
-// report logs an error of background work.
-func (e *Engine) report(what string, err error) {
-	if err != nil && !e.closed.Load() {
-		e.log.Error(what, "err", err)
-	}
-}
-
 // reportFailure logs that the journal has begun to fail, or works again, if that is not as last
 // reported. It returns what it is.
 func (e *Engine) reportFailure(reported bool) bool {

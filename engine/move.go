@@ -14,37 +14,6 @@ import "github.com/kestrelmq/kestrel/engine/internal/record"
 // carries the others.
 const maxCarry = maxSweeps * sweepBatch
 
-// moveOut takes the first item of q, which is it, out of reach of fetches. The caller holds the shard's
-// mutex, and gives it back with unlock.
-func (e *Engine) moveOut(q *queue, it Item, target string) {
-	sh := q.shard
-	r := q.returned.First()
-	if r != nil {
-		q.returned.remove(r)
-	} else {
-		r = sh.newRead(q, it, q.segmentOf(it.ID))
-		q.window.Pop(&sh.pool, it)
-		if q.backlog != nil {
-			e.popped(q)
-		}
-	}
-	q.lastGone = it.Added
-	r.to(readMoving)
-	r.target = target
-	q.moving.pushBack(r)
-	q.claimMoves()
-}
-
-// claimMoves has the caller, who holds the shard's mutex, carry what q is moving, unless somebody else
-// does: takeMoves returns q then.
-func (q *queue) claimMoves() {
-	if q.carried || q.moving.First() == nil {
-		return
-	}
-	q.carried = true
-	q.shard.moves = append(q.shard.moves, q)
-}
-
 // unlock unlocks sh, and then carries what its holder has moved. Every operation that may remove expired
 // items, or add some, ends with it.
 func (e *Engine) unlock(sh *shard, now Time) {

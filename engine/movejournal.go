@@ -117,3 +117,26 @@ func (e *Engine) enter(q *queue, first uint64) error {
 	q.shard.mu.Unlock()
 	return nil
 }
+
+func (e *Engine) logOptions() segment.Options {
+	return segment.Options{
+		FS: e.fs, SegmentSize: e.opts.SegmentSize, Spares: spareSegments, MaxUnsynced: e.files.unsynced,
+	}
+}
+
+// holdDirs keeps directories open whose names are changed and synced later on.
+func (e *Engine) holdDirs(dirs ...string) (err error) {
+	for _, dir := range dirs {
+		if e.dirs != nil {
+			err = errors.Join(err, e.dirs.Hold(dir))
+		}
+	}
+	return err
+}
+
+// letGoDir closes a directory that is not needed any more.
+func (e *Engine) letGoDir(dir string) {
+	if e.dirs != nil {
+		e.dirs.LetGo(dir)
+	}
+}

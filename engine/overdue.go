@@ -63,26 +63,6 @@ func (e *Engine) settle(q *queue, now Time) {
 	}
 }
 
-// settleAll drops, when nothing else runs any more, what puts to full queues had to drop and found on
-// disk alone: after a restart nobody would know of it. Expired items that a sweep owes stay: nobody is
-// served those. It waits for the disk.
-func (s *spool) settleAll() {
-	var owing []*queue
-	s.each(func(q *queue, b *backlog) {
-		if b.overfull {
-			owing = append(owing, q)
-		}
-	})
-	for _, q := range owing {
-		for s.settleMore(q) {
-			if err := s.bring(q); err != nil {
-				s.e.log.Error("discard old items: the queue stays over its limits", "queue", q.name, "err", err)
-				break
-			}
-		}
-	}
-}
-
 // settleMore settles what can be settled, and reports whether more is owed for want of room.
 func (s *spool) settleMore(q *queue) (more bool) {
 	now := s.now()

@@ -46,3 +46,18 @@ func (r *read) lieIn(seg uint64) {
 	r.pinned = seg
 	r.shard.pins.add(seg, 1, n)
 }
+
+// liesIn reports whether the place of the item of r is in a run.
+func (r *read) liesIn(o *run) bool {
+	return r.pinned == 0 && o.recorded.Count > 0 && o.recorded.Holds(r.item.ID)
+}
+
+// movesOutOf reports whether an item whose place is in a run is on its way to another queue.
+func (q *queue) movesOutOf(o *run) bool {
+	for r := q.moving.First(); r != nil; r = r.link.Next() {
+		if r.liesIn(o) {
+			return true
+		}
+	}
+	return false
+}

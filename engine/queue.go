@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/kestrelmq/kestrel/engine/internal/item"
@@ -289,7 +288,6 @@ func (q *queue) windowSegment() (seg uint64, ok bool) {
 	return max(q.markOf(first), q.segments[0].segment), true
 }
 
-// invariant words a broken invariant for the panic that ends the process.
-func invariant(format string, args ...any) string {
-	return "engine: broken invariant: " + fmt.Sprintf(format, args...)
-}
+// inJournal reports whether the journal has q: the process that comes next brings it back. The caller
+// holds the shard's mutex, and asks again whenever it has unlocked it.
+func (q *queue) inJournal() bool { return q.opts.KeepJournal && !q.deleted }

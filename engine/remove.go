@@ -6,17 +6,6 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 )
 
-// Flush removes every item of the queue called name that is queued; open reads stay. Expired items
-// go where the queue's options say, in their order, up to the first that has not expired; to bring
-// those that are on disk alone there, Flush waits for the disk. The others are dropped in one step. It
-// does not make the queue, and an alias is left alone. It returns a *NotAdmittedError, having changed
-// nothing, or an error that wraps ErrBacklog if expired items cannot be read now.
-func (e *Engine) Flush(now Time, name []byte, clientID string) (Ticket, error) {
-	defer contain()
-	_, t, err := e.Flushing(name, clientID).run(now)
-	return t, err
-}
-
 // ticketSoFar is what an operation on q must wait for that relies on all that has happened to it so
 // far, also by others.
 func (e *Engine) ticketSoFar(q *queue) Ticket {
@@ -72,24 +61,6 @@ func (e *Engine) recordClear(q *queue) {
 	e.journal.Record(q.number, func(b []byte) []byte { return q.appendGone(b, gone.ranges()) })
 }
 
-// FlushAll flushes every queue, or none: it returns a *NotAdmittedError, that of the first queue by
-// name, if any queue does not admit the client. A queue that Reload closes to it meanwhile is left
-// out, and the others are flushed. So is one of which expired items cannot be read now: see Flush.
-func (e *Engine) FlushAll(now Time, clientID string) (Ticket, error) {
-	defer contain()
-	_, t, err := e.FlushingAll(clientID).run(now)
-	return t, err
-}
-
-// Delete removes the queue called name with all its items, also those in open reads, and ends its
-// waits. The next use of the name makes a new queue. Deleting a queue that does not exist, or an
-// alias, does nothing; nor does deleting one that is withheld: [Engine.Deleting] returns the error.
-func (e *Engine) Delete(now Time, name []byte) Ticket {
-	defer contain()
-	_, t, _ := e.Deleting(name).run(now)
-	return t
-}
-
 // delete removes q, and returns what is to be given back. The caller holds the shard's mutex.
 func (e *Engine) delete(q *queue) (t Ticket, left rubbish) {
 	if q.opts.KeepJournal {
@@ -103,23 +74,4 @@ func (e *Engine) delete(q *queue) (t Ticket, left rubbish) {
 	left = e.clear(q)
 	left.reads[1], q.open = q.open, readList{}
 	return t, left
-}
-
-// eachQueue calls f for every queue that exists when its shard's turn comes, with no lock held.
-func (e *Engine) eachQueue(f func(*queue)) {
-	e.eachShard(func(_ *shard, queues []*queue) {
-		for _, q := range queues {
-			f(q)
-		}
-	})
-}
-
-// eachShard calls f for every shard, with the queues that exist then and no lock held.
-func (e *Engine) eachShard(f func(*shard, []*queue)) {
-	var queues []*queue
-	for i := range e.shards {
-		sh := &e.shards[i]
-		queues = sh.list(queues[:0])
-		f(sh, queues)
-	}
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/kestrelmq/kestrel/engine/internal/item"
@@ -184,3 +185,21 @@ func bytesBefore(segments []segment.Segment, number uint64) (n int64) {
 
 // allBytes is how many bytes segments hold.
 func allBytes(segments []segment.Segment) int64 { return bytesBefore(segments, math.MaxUint64) }
+
+// rewriteSize is how many bytes it takes to rewrite the window of the queue, at most.
+func (q *queue) rewriteSize() int64 {
+	w := &q.window
+	each := 1 + numberSize(q.number) + numberSize(q.nextID) + item.PlainImageSize + item.FlagsSize
+	return w.Bytes + w.Bytes/math.MaxUint8*3 + w.Count*int64(each) + w.Expiring*item.TimeSize
+}
+
+// isSmall reports whether the queue is to be rewritten rather than spilled. The caller holds the
+// shard's mutex.
+func (q *queue) isSmall() bool {
+	return q.inJournal() && (q.backlog == nil || !q.backlog.inReadBehind) &&
+		q.window.Bytes <= keepBytes && q.window.Count <= keepBytes/item.PlainImageSize &&
+		q.writtenTo == q.spilledTo
+}
+
+// numberSize is how many bytes of a record n takes.
+func numberSize(n uint64) int { return (bits.Len64(n|1) + 6) / 7 }

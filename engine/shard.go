@@ -157,3 +157,22 @@ func (sh *shard) unlink(q *queue) {
 		}
 	}
 }
+
+// eachQueue calls f for every queue that exists when its shard's turn comes, with no lock held.
+func (e *Engine) eachQueue(f func(*queue)) {
+	e.eachShard(func(_ *shard, queues []*queue) {
+		for _, q := range queues {
+			f(q)
+		}
+	})
+}
+
+// eachShard calls f for every shard, with the queues that exist then and no lock held.
+func (e *Engine) eachShard(f func(*shard, []*queue)) {
+	var queues []*queue
+	for i := range e.shards {
+		sh := &e.shards[i]
+		queues = sh.list(queues[:0])
+		f(sh, queues)
+	}
+}

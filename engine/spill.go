@@ -368,3 +368,29 @@ func (s *spool) logState(q *queue, left bool) {
 		s.e.log.Info("queue leaves read-behind", "queue", q.name)
 	}
 }
+
+// errNoFile puts a spill off until the writer of another run is closed.
+var errNoFile = errors.New("engine: no descriptor is left for another run")
+
+// starve has q wait for a descriptor, to be spilled then. The caller holds writeMu.
+func (s *spool) starve(q *queue, b *backlog) {
+	q.shard.mu.Lock()
+	waits := !b.queuedSpill // else it has been asked for again, and its turn comes
+	b.queuedSpill = true
+	q.shard.mu.Unlock()
+	if waits {
+		s.mu.Lock()
+		s.starved = append(s.starved, q)
+		s.mu.Unlock()
+	}
+	s.feed()
+}
+
+// endOldest ends the runs that were written to longest ago, until one more may grow. The caller holds
+// writeMu.
+func (s *spool) endOldest() {
+	for len(s.writers) >= s.e.files.growing() {
+		s.endRun(s.writers[0])
+		s.writers = append(s.writers[:0], s.writers[1:]...)
+	}
+}

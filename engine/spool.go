@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"slices"
 	"sync"
@@ -283,4 +285,47 @@ func (s *spool) close() {
 	s.writers, s.readers = nil, nil
 	s.coder.Close()
 	s.decoder.Close()
+}
+
+// feed has the queue spill that has waited longest for a descriptor, if there is one.
+func (s *spool) feed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.starved) > 0 && s.openWriters.Load() < int64(s.e.files.writers) {
+		s.spills.add(s.starved[0])
+		s.starved = append(s.starved[:0], s.starved[1:]...)
+	}
+}
+
+// writerClosed notes that the writer of a run is closed.
+func (s *spool) writerClosed() {
+	s.openWriters.Add(-1)
+	s.feed()
+}
+
+// isDamage reports whether an error says that stored bytes are not what was written, or not there.
+func isDamage(err error) bool {
+	return errors.Is(err, segment.ErrCorrupt) || errors.Is(err, fs.ErrNotExist)
+}
+
+// closeReader closes the reader of a run, if there is one.
+func (s *spool) closeReader(r *run) {
+	s.readMu.Lock()
+	defer s.readMu.Unlock()
+	for i, o := range s.readers {
+		if o.run == r {
+			o.Close()
+			s.readers = append(s.readers[:i], s.readers[i+1:]...)
+			s.openReaders.Add(-1)
+			return
+		}
+	}
+}
+
+// wantFill asks for the window to be filled, unless that is asked already or is of no use.
+func (e *Engine) wantFill(q *queue) {
+	if b := q.backlog; b.onDisk > 0 && !b.queuedFill && b.failed == nil {
+		b.queuedFill = true
+		e.spool.fills.add(q)
+	}
 }

@@ -98,7 +98,7 @@ func contentControls() []control {
 				"		if q.opts.KeepJournal && (len(sh.targets) < 3 || len(sh.to) < 2) {\n			sh.to = append("),
 			experiment: kill, cycles: 20},
 		{breaks: "segments are dropped although items are in them",
-			edits: replaced("engine/checkpoint.go",
+			edits: replaced("engine/trim.go",
 				"if seg, ok := q.windowSegment(); ok && seg < oldest {",
 				"if seg, ok := q.windowSegment(); ok && seg < oldest && false {"),
 			test: "./engine TestCrashEveryWrite"},
@@ -212,7 +212,7 @@ func resourceControls() []control {
 	return []control{
 		{breaks: "a spill does not ask for a descriptor", edits: replaced("engine/spill.go",
 			"	if s.openWriters.Load() >= int64(s.e.files.writers) {", "	if false {"), test: bounded},
-		{breaks: "any number of sealed segments wait for a sync", edits: replaced("engine/engine.go",
+		{breaks: "any number of sealed segments wait for a sync", edits: replaced("engine/movejournal.go",
 			"MaxUnsynced: e.files.unsynced,", "MaxUnsynced: 0,"), test: bounded},
 		{breaks: "no segment is dropped any more after an error", edits: replaced(rotateFile, again,
 			again+"\n		return \"\", fs.ErrInvalid"), test: goesOn},
