@@ -78,20 +78,20 @@ type place = runs.Cursor[run]
 // its memory.
 func (q *queue) frontLimit() int64 { return q.opts.MaxMemorySize / 2 }
 
-// aheadLimit is up to how many bytes of items its window is filled from the disk. What is read much
+// fillLimit is up to how many bytes of items its window is filled from the disk. What is read much
 // earlier than it is asked for has left the processor's caches by then; a few items are, however large.
-func (q *queue) aheadLimit() int64 {
-	if q.window.Count < minAhead {
+func (q *queue) fillLimit() int64 {
+	if q.window.Count < minFilled {
 		return q.frontLimit()
 	}
-	return min(q.frontLimit(), maxAhead)
+	return min(q.frontLimit(), maxFilled)
 }
 
 // refillAt is down to how many bytes its window goes before it is filled again. That is done little
 // and often: a large fill at a time would keep the processor from its event loops for long, and its
 // chunks would not be those that the loops have just given back.
 func (q *queue) refillAt() int64 {
-	limit := q.aheadLimit()
+	limit := q.fillLimit()
 	return max(limit/2, limit-fillBatch)
 }
 

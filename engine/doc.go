@@ -5,38 +5,63 @@
 // # Words
 //
 //	item          a stored value with its flags, expiry and id; ids of a queue rise by one per put
+//	image         the bytes of an item, the same in memory, in the journal and in runs
 //	queue         a named FIFO of items
-//	open read     a fetch that a confirm ends for good, and an abort takes back
-//	ticket        how far the journal must be written, and synced, before a caller may be answered
-//	journal       the one log of all queues: puts and removes, in the order in which they happened
-//	run           a file with a part of one queue's backlog
-//	window        the items of a queue that are in memory, oldest first, in chunks
-//	read-behind   the state of a queue that has outgrown its memory
-//	spill, fill   write chunks of a queue to its runs; read them back into its window
-//	checkpoint    write the state of every queue again, so that old segments can go
+//	fanout child  a queue whose name begins with its parent's and a +; it gets each put to the parent
 //	shard         some of the queues, under one lock
+//	chunk         a piece of memory with the images of consecutive items of one queue
+//	window        the items of a queue that are in memory, oldest first, in chunks
+//	open read     a fetch that a confirm ends for good, and an abort takes back
+//	waiter        a fetch in a queue's line, until an item or an end comes
+//	journal       the one log of all queues: puts and removes, in the order in which they happened
+//	record        one operation in the journal, about one queue or several
+//	LSN           a place in the journal's records; it rises with each
+//	ticket        how far the journal must be written, and synced, before a caller may be answered
+//	keep record   the rewritten image of an item that lives, so that its older place can go
+//	checkpoint    rewrite the state of every queue, so that old segments can go
+//	backlog       the part of a queue that is on disk, or on its way there
+//	run           a file with a part of one queue's backlog, in frames; the journal says what is in it
+//	read-behind   the state of a queue that has outgrown its memory
+//	leaving       of a chunk: it waits to be written to a run, or is being written
+//	spill, fill   write chunks of a queue to its runs; read frames back into its window
+//	ahead         of a queue: it takes puts faster than the disk does
+//	withheld      of a queue: the start could not restore it whole, so the engine does not serve it
 //
 // # The life of a put
 //
-// [Engine.Put] locks the queue's shard, appends the item to the window and its record to the
-// journal's buffer, and returns a ticket. [Engine.Commit] writes the buffer, and syncs it if the
-// ticket asks for that, once for everybody whose records have gathered in it.
+// [Engine.Put] and [Engine.PutAll] lock the queue's shard and check the limits of the engine and the
+// queue. They append the item to the window and its record to the journal's buffer, serve the first waiter,
+// and return a ticket. [Engine.Commit] writes the buffer, and syncs it if the ticket asks for that. It does
+// so once for all callers whose records have gathered in the buffer.
 //
 // # The life of a spill
 //
-// A queue that exceeds its memory enters read-behind. The spool writes its oldest chunks to a run,
-// syncs the run, and journals a record that says so. From then on the journal may drop those items.
-// Before the window is used up, the spool reads the next frames back.
+// A queue that exceeds its memory enters read-behind. The newest items go to a window of their own,
+// recent; the oldest chunks of it leave. The spool writes leaving chunks to a run, syncs the run, and
+// journals a spilled record. From then on the journal may drop those items. Before consumers have used up
+// the window, the spool reads the next frames back. When nothing is left between the window and recent,
+// they are joined. When all items of a run have been handed out, forgo writes to the journal what must
+// stand there, and the run is removed.
 //
 // # The life of a restart
 //
-// [Open] reads the journal from its oldest segment. Removes name ids, so it does not matter which
-// older segments are gone. Runs are opened when the journal names them; their items are not read.
+// [Open] reads the journal from its oldest segment. Removes name ids, so it does not matter which older
+// segments are gone. Open compares the spilled records with the removes: it opens each run that has an item
+// that lives, and reads only its header unless a part of it is gone. A queue whose runs are not what the
+// journal says is withheld. An item of an open read is back in its place, because no record says that it
+// left.
 //
 // # Locks
 //
-// A shard's mutex guards its queues and is held for work in memory only. The journal's buffer mutex
-// is taken inside it. Nobody holds two shards at once: what crosses shards is done one after the
-// other, behind the operation that caused it. A waiter is notified under the shard's mutex, so it
-// may only post.
+// The order, outer first; nobody needs to take them all:
+//
+//	spool.writeMu, recordMu, readMu     one goroutine writes, records, or reads runs; held during I/O
+//	Journal.syncMu, writeMu             one goroutine syncs, or writes, the journal; held during I/O, and
+//	                                    never taken with a shard locked
+//	shard.mu                            the queues of a shard; memory work only
+//	Journal.mu, spool.mu, workList.mu   the journal's buffer, the spool's lists; memory work only
+//	Engine.metersMu                     last
+//
+// Nobody holds two shards at once: work that crosses shards is done one shard after the other, behind the
+// operation that caused it. A waiter is notified under the shard's mutex, so its Notifier may only post.
 package engine

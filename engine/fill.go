@@ -141,7 +141,7 @@ func (s *spool) roomFor(q *queue) int64 {
 	if s.e.memoryShort() {
 		return -1
 	}
-	return q.aheadLimit() - q.window.Bytes - 1
+	return q.fillLimit() - q.window.Bytes - 1
 }
 
 // seek moves at to the frame that holds item at.ID or the first behind it. It returns a frame of

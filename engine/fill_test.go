@@ -8,12 +8,12 @@ import (
 // TestReadAhead drains a queue whose memory has room for more than is to be read ahead: of small
 // items as many bytes as that are in the window, of large ones a few items.
 //
-// Its control is an aheadLimit that is frontLimit.
+// Its control is an fillLimit that is frontLimit.
 func TestReadAhead(t *testing.T) {
 	const memory = 36 << 20 // half of it is the window's
 	for _, test := range []struct{ size, least, most int64 }{
-		{64 << 10, maxAhead - fillBatch - 128<<10, maxAhead},
-		{1 << 20, minAhead << 20, (minAhead + 1) << 20},
+		{64 << 10, maxFilled - fillBatch - 128<<10, maxFilled},
+		{1 << 20, minFilled << 20, (minFilled + 1) << 20},
 	} {
 		o := testOptions(newFS(), func(o *QueueOptions) { o.MaxMemorySize = memory })
 		e := openQuiet(t, o)

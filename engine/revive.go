@@ -356,8 +356,8 @@ func (s *spool) eachOnDisk(b *backlog, f func(Item) bool) error {
 	return nil
 }
 
-// newest returns when the last item of a backlog's runs was added.
-func (s *spool) newest(b *backlog) (added Time, err error) {
+// lastAdded returns when the last item of a backlog's runs was added.
+func (s *spool) lastAdded(b *backlog) (added Time, err error) {
 	if len(b.runs) == 0 {
 		return 0, nil
 	}

@@ -98,7 +98,7 @@ func (s *Snapshot) describe(q *queue) (QueueSnapshot, error) {
 	if err != nil || q.backlog == nil {
 		return d, err
 	}
-	newest, err := s.e.spool.newest(q.backlog)
+	newest, err := s.e.spool.lastAdded(q.backlog)
 	d.Newest = newest
 	for _, part := range [...]*item.Window{&q.backlog.leaving, &q.backlog.recent} {
 		part.Each(func(it Item) bool {

@@ -26,10 +26,10 @@ const (
 	// fillBatch is for how many bytes there must be room in a window, at most, before the next
 	// frames are read into it.
 	fillBatch = 1 << 20
-	// maxAhead is how many bytes of items are read ahead of a queue's consumers, at most, unless
-	// these are less than minAhead items.
-	maxAhead = 8 << 20
-	minAhead = 16
+	// maxFilled is how many bytes of items are read ahead of a queue's consumers, at most, unless
+	// these are less than minFilled items.
+	maxFilled = 8 << 20
+	minFilled = 16
 	// recordEvery is how many bytes of a run are synced and recorded at a time.
 	recordEvery = 8 << 20
 	// minRunSize and maxRunSize are between what sizes, in bytes, a run is ended: at a sixteenth of

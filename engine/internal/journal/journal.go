@@ -79,8 +79,8 @@ type Journal struct {
 	most    atomic.Int64  // how many others there should be at most; see Outgrown
 	// failure is why the last write or sync failed; nil if it did not. Puts are refused meanwhile.
 	failure atomic.Pointer[error]
-	// moving says that the log is being replaced: nothing is written or synced, see move.go.
-	moving atomic.Bool // written under writeMu
+	// replacing says that another log takes the place of log: nothing is written or synced; see move.go.
+	replacing atomic.Bool // written under writeMu
 
 	mu sync.Mutex
 	// Guarded by mu.

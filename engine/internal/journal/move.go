@@ -35,7 +35,7 @@ func (j *Journal) Move(log *segment.Log, batch int, firstNumber func() uint64) (
 	m = &Move{j: j, log: log, to: j.opts.committer(log), batch: batch}
 	j.writeMu.Lock() // nobody is writing, and nobody will
 	defer j.writeMu.Unlock()
-	j.moving.Store(true)
+	j.replacing.Store(true)
 	clear(j.pending)
 	j.pending = j.pending[:0]
 	segments := log.Segments()
@@ -110,14 +110,14 @@ func (m *Move) End(complete func() error) (old *segment.Log, err error) {
 	j.written.Store(uint64(end))
 	j.synced.Store(uint64(end))
 	j.setOldest()
-	j.moving.Store(false)
+	j.replacing.Store(false)
 	j.failure.Store(nil)
 	return old, nil
 }
 
 // refusal is why nothing is written or synced while the log is being replaced; nil if it is not.
 func (j *Journal) refusal() error {
-	if !j.moving.Load() {
+	if !j.replacing.Load() {
 		return nil
 	}
 	return j.Failure() // nil: the move has ended
