@@ -14,7 +14,7 @@ SIM         ?= 10m
 # Packages whose tests run goroutines against each other.
 CONCURRENT = ./segment/... ./engine/... ./netloop/... ./loadtest/... ./client/...
 
-.PHONY: help build run test lab race race-all e2e clients crash hostile controls sim soak fuzz bench bench-backlog bench-idle bench-peers bench-profile dist packages cover lint check clean
+.PHONY: help build run test lab race race-all e2e clients crash hostile controls sim soak fuzz bench bench-backlog bench-idle bench-peers bench-profile dist packages cluster cover lint check clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -92,6 +92,9 @@ bench-profile: build ## where the processor time of a SET and a GET goes; option
 
 dist: ## build the archives, packages, image and SBOM of a release into bin/dist
 	$(GO) run ./cmd/dist
+
+cluster: build ## announce and find servers through a real ZooKeeper (Debian's zookeeperd)
+	$(GO) test -count=1 -tags lab ./client/...
 
 packages: dist ## build a release twice and compare; install, upgrade, remove the package in a container (root)
 	$(GO) run ./cmd/dist -out bin/dist-again

@@ -48,3 +48,13 @@ func ParseAddress(address string) ([]string, error) {
 	}
 	return servers, nil
 }
+
+// sourceOf returns the servers that an address names, or where to find them.
+func sourceOf(address string) (Source, error) {
+	if strings.HasPrefix(address, zkScheme) {
+		config, err := parseZooKeeper(address)
+		return ZooKeeper(config), err
+	}
+	servers, err := ParseAddress(address)
+	return Static(servers...), err
+}

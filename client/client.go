@@ -80,18 +80,18 @@ type Client struct {
 	consumers map[*Consumer]bool
 }
 
-// Dial returns a client of the servers that an address names, as [ParseAddress] says, or that
+// Dial returns a client of the servers that an address names, as [ParseAddress] says, that
+// announce themselves in ZooKeeper (zk://host:port,host:port/path), or that
 // opts.Source reports; then the address is not looked at. It waits, within ctx, for the first
 // report, and for no server: connections are made when they are needed, and made again when they
 // break. Close the client.
 func Dial(ctx context.Context, address string, opts Options) (*Client, error) {
 	source := opts.Source
 	if source == nil {
-		servers, err := ParseAddress(address)
-		if err != nil {
+		var err error
+		if source, err = sourceOf(address); err != nil {
 			return nil, err
 		}
-		source = Static(servers...)
 	}
 	c := &Client{
 		opts:      opts.withDefaults(),

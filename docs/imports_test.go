@@ -43,18 +43,20 @@ var mayImport = map[string]string{
 	"netloop":       "codec/memcache codec/text codec/thrift engine engine/histogram segment segment/segmenttest",
 	"netloop/admin": "engine engine/histogram netloop segment/segmenttest",
 
-	"client":               "client/internal/wire codec/memcache engine netloop",
-	"client/internal/wire": "codec/memcache",
+	"client":                  "client/discovery client/internal/wire codec/memcache engine netloop",
+	"client/discovery":        "client/discovery/zktest",
+	"client/discovery/zktest": "",
+	"client/internal/wire":    "codec/memcache",
 
 	"cmd/dist": "",
-	"cmd/kestrel": "cmd/kestrel/internal/cli cmd/kestrel/internal/clientcmd cmd/kestrel/internal/clitest cmd/kestrel/internal/config" +
+	"cmd/kestrel": "client/discovery cmd/kestrel/internal/cli cmd/kestrel/internal/clientcmd cmd/kestrel/internal/clitest cmd/kestrel/internal/config" +
 		" cmd/kestrel/internal/journalcmd cmd/kestrel/internal/loadcmd cmd/kestrel/internal/scalaconfig" +
 		" codec/memcache codec/oldjournal engine netloop netloop/admin",
 	"cmd/kestrel/internal/cli": "",
 	"cmd/kestrel/internal/clientcmd": "client cmd/kestrel/internal/cli cmd/kestrel/internal/clitest" +
 		" cmd/kestrel/internal/sample cmd/kestrel/internal/top loadtest/figures",
 	"cmd/kestrel/internal/clitest": "cmd/kestrel/internal/cli codec/oldjournal engine",
-	"cmd/kestrel/internal/config":  "cmd/kestrel/internal/cli engine netloop segment",
+	"cmd/kestrel/internal/config":  "client/discovery cmd/kestrel/internal/cli engine netloop segment",
 	"cmd/kestrel/internal/journalcmd": "cmd/kestrel/internal/cli cmd/kestrel/internal/clitest" +
 		" cmd/kestrel/internal/config codec/oldjournal engine segment",
 	"cmd/kestrel/internal/loadcmd": "cmd/kestrel/internal/cli cmd/kestrel/internal/clitest" +
@@ -89,6 +91,7 @@ var homes = map[string]string{
 	"github.com/cespare/xxhash/v2":           "segment",
 	"github.com/zeebo/xxh3":                  "segment",
 	"github.com/klauspost/compress":          "segment",
+	"github.com/go-zookeeper/zk":             "client",
 	"github.com/spf13/cobra":                 "cmd",
 	"charm.land/bubbletea/v2":                "cmd",
 	"github.com/charmbracelet/x/ansi":        "cmd",

@@ -40,7 +40,8 @@ func (d *daemon) startAdmin(asked *requests) error {
 		RequestShutdown: func() {
 			asked.requestStop("an operator asked for it")
 		},
-		Hosts: c.AdminHosts, GetControls: c.AdminGetControls,
+		Discovery: d.discovery(),
+		Hosts:     c.AdminHosts, GetControls: c.AdminGetControls,
 		LogLevel: d.level, StatsFilters: filters, Profiling: c.Profiling, Logger: d.log,
 	})
 	if err != nil {
@@ -50,6 +51,14 @@ func (d *daemon) startAdmin(asked *requests) error {
 	d.admin.Start()
 	d.announceAdmin()
 	return nil
+}
+
+// discovery returns what says where the server is announced, or nil if it is not to be.
+func (d *daemon) discovery() func() admin.Discovery {
+	if d.announcer == nil {
+		return nil
+	}
+	return d.announcer.state
 }
 
 // stopAdmin ends it.

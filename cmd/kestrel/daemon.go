@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"net"
 	"sync"
 	"time"
 
@@ -29,7 +30,8 @@ type daemon struct {
 	admin  *admin.Server // nil without an admin port
 	share  descriptors
 
-	sockets *inherited // from systemd
+	sockets   *inherited // from systemd
+	announcer *announcer // nil without [discovery]
 
 	reloading sync.Mutex // held while the configuration is read again and applied
 }
@@ -83,6 +85,9 @@ func (d *daemon) start(asked *requests) (err error) {
 	if d.sockets, err = inheritSockets(c.Net.Memcache, c.Net.Text, c.Net.Thrift, c.AdminAddr()); err != nil {
 		return err
 	}
+	if d.announcer, err = newAnnouncer(c, d.log, d.addrs); err != nil {
+		return err
+	}
 	notify(d.log, "STATUS=reading the journal")
 	if err := d.startAdmin(asked); err != nil {
 		return err
@@ -96,13 +101,16 @@ func (d *daemon) start(asked *requests) (err error) {
 		return err
 	}
 	d.announceRecovery()
+	if d.announcer != nil {
+		c.Net.Publishers = append(c.Net.Publishers, d.announcer)
+	}
 	c.Net.Engine = d.engine
 	c.Net.Reload = d.reload
 	c.Net.RequestShutdown = func() { asked.requestStop("a client asked for it") }
-	net := c.Net // the configuration keeps what was asked for
-	net.Listen = d.sockets.listen
-	net.MaxConnections, net.MaxLingering = d.share.clients, d.share.lingering
-	if d.server, err = netloop.New(net); err == nil {
+	opts := c.Net // the configuration keeps what was asked for
+	opts.Listen = d.sockets.listen
+	opts.MaxConnections, opts.MaxLingering = d.share.clients, d.share.lingering
+	if d.server, err = netloop.New(opts); err == nil {
 		err = d.server.Start()
 	}
 	if err != nil {
@@ -115,6 +123,17 @@ func (d *daemon) start(asked *requests) (err error) {
 	d.announceReady()
 	notify(d.log, systemd.SdNotifyReady, "STATUS=serving")
 	return nil
+}
+
+// addrs returns where the server listens, by protocol.
+func (d *daemon) addrs() map[string]net.Addr {
+	addrs := make(map[string]net.Addr)
+	for _, p := range config.Protocols() {
+		if addr := p.Addr(d.server); addr != nil {
+			addrs[p.Name] = addr
+		}
+	}
+	return addrs
 }
 
 // reload reads the configuration again and applies what can be applied to a running server:

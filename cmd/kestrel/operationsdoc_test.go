@@ -20,7 +20,7 @@ func TestLogLines(t *testing.T) {
 	said := make(map[string]string)   // levels by message
 	consts := make(map[string]string) // texts by name
 	for _, dir := range []string{"../../engine", "../../engine/internal/journal", "../../segment", "../../netloop", "../../netloop/admin",
-		"internal/journalcmd", "."} {
+		"../../client/discovery", "internal/journalcmd", "."} {
 		logMessages(t, dir, consts, said)
 	}
 	doc, err := os.ReadFile(operationsFile)

@@ -34,7 +34,9 @@ func TestMetricsDoc(t *testing.T) {
 	settings := defaults()
 	settings.Queues = map[string]engine.QueueOptions{"q": limited}
 	settings.Aliases = map[string][]string{"al": {"q"}}
-	tt := start(t, Options{Progress: new(engine.Progress)}, netloop.Options{}, settings)
+	tt := start(t, Options{
+		Progress: new(engine.Progress), Discovery: func() Discovery { return Discovery{} },
+	}, netloop.Options{}, settings)
 	tt.talk("set al 0 0 3\r\nabc\r\nset q 0 0 1\r\nx\r\nget q\r\n")
 	tt.fs.SetFault(segmenttest.FailAllFrom(segmenttest.OpDatasync, 0, syscall.EIO))
 	ticket, err := tt.engine.Put(engine.Now(), []byte("q"), engine.PutRequest{})

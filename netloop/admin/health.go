@@ -68,10 +68,34 @@ func readiness(s *Server, _ *http.Request) (any, error) {
 		return verdict{word: "not ready", details: append(details, s.progress()...)}, nil
 	}
 	details = append(details, member{"status", published.status.String()})
+	details = append(details, s.discovery()...)
 	if published.status.BlocksReads() {
 		return verdict{word: "not ready", details: details}, nil
 	}
 	return verdict{good: true, word: "ready", details: details}, nil
+}
+
+// discovery says where the server is announced. A membership service that is away is no reason for
+// clients not to come.
+func (s *Server) discovery() object {
+	if s.opts.Discovery == nil {
+		return nil
+	}
+	d := s.opts.Discovery()
+	sets := "none"
+	switch {
+	case d.Read && d.Write:
+		sets = "read and write"
+	case d.Read:
+		sets = "read"
+	case d.Write:
+		sets = "write"
+	}
+	details := object{{"announced", sets}}
+	if d.Err != nil {
+		details = append(details, member{"discovery", "fails: " + d.Err.Error()})
+	}
+	return details
 }
 
 // progress reports how far the replay has come.

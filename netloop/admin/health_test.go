@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"syscall"
@@ -155,5 +156,24 @@ func TestJudge(t *testing.T) {
 		if got.good != tt.good || strings.Join(about, " ") != tt.about || (got.word == "ok") != tt.good {
 			t.Errorf("%s: %+v, want good: %t, and to hear about %q", tt.name, got, tt.good, tt.about)
 		}
+	}
+}
+
+// TestReadinessDiscovery tests that /readyz says where the server is announced, and that a membership
+// service that is away does not make it unready.
+func TestReadinessDiscovery(t *testing.T) {
+	var state Discovery
+	tt := start(t, Options{Discovery: func() Discovery { return state }}, netloop.Options{}, defaults())
+	for _, step := range []struct {
+		state Discovery
+		want  string
+	}{
+		{Discovery{Read: true, Write: true}, "ready\nannounced: read and write\nphase: serving\nstatus: Up\n"},
+		{Discovery{Read: true}, "ready\nannounced: read\nphase: serving\nstatus: Up\n"},
+		{Discovery{Err: errors.New("no server answers")}, "ready\nannounced: none\n" +
+			"discovery: fails: no server answers\nphase: serving\nstatus: Up\n"},
+	} {
+		state = step.state
+		tt.expect("/readyz", 200, step.want)
 	}
 }

@@ -18,6 +18,12 @@ type Build struct {
 	Revision string // of the source
 }
 
+// Discovery says in which sets of a membership service the server is announced.
+type Discovery struct {
+	Read, Write bool  // as far as the service has confirmed it
+	Err         error // why the service cannot be used; nil if it can
+}
+
 // Options configure a [Server]. A function that is nil makes its command answer an error.
 type Options struct {
 	// Address is host:port; port 0 takes a free one.
@@ -34,6 +40,8 @@ type Options struct {
 	Reload func() error
 	// RequestShutdown makes the process stop; it returns at once.
 	RequestShutdown func()
+	// Discovery says where the server is announced to clients; nil if that is not configured.
+	Discovery func() Discovery
 	// LogLevel is the level of the process's log, which the command logging changes.
 	LogLevel *slog.LevelVar
 	// StatsFilters match the names that stats?filtered=1 leaves out. (admin_stats_filters)

@@ -74,6 +74,12 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		return
 	}
 	c.gauge("up", "1 once the replay is over and the server takes clients.", 1)
+	if c.server.opts.Discovery != nil {
+		d := c.server.opts.Discovery()
+		c.gauge("announced", "1 if ZooKeeper has the server in this set.", boolGauge(d.Read), "set", "read")
+		c.gauge("announced", "1 if ZooKeeper has the server in this set.", boolGauge(d.Write), "set", "write")
+		c.gauge("discovery_failing", "1 while ZooKeeper cannot be used.", boolGauge(d.Err != nil))
+	}
 	st, m := n.Stats(), n.Metrics()
 	c.clients(&st)
 	c.descriptors(&st)

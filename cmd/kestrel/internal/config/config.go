@@ -49,6 +49,7 @@ type Config struct {
 	statusFile string // "" for the file status in the data directory, or noStatusFile
 	LogLevel   slog.Level
 	LogFormat  string
+	Discovery  Discovery
 
 	Warnings []string // what is accepted, but looks wrong
 	Idle     []string // options without an effect that were given
@@ -75,6 +76,7 @@ func Default() *Config {
 		replyKey:   replyQueue,
 		LogLevel:   slog.LevelInfo,
 		LogFormat:  formatText,
+		Discovery:  defaultDiscovery(),
 	}
 	c.Engine.Settings = engine.Settings{
 		Default: engine.DefaultQueueOptions(),
@@ -108,6 +110,9 @@ func (c *Config) finish() {
 func (c *Config) addr(i int) string {
 	return c.at(c.ports[i])
 }
+
+// ListenAddress is the address of every port.
+func (c *Config) ListenAddress() string { return c.listen }
 
 // AdminAddr is where operators are to be answered; "" if nowhere.
 func (c *Config) AdminAddr() string { return c.at(c.adminPort) }

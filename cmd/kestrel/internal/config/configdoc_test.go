@@ -96,6 +96,7 @@ func allKeys() []string {
 	var keys []string
 	for _, names := range [][]keyName{
 		namesOf(ServerOptions()), namesOf(QueueOptions()), namesOf(AliasOptions()),
+		namesOf(DiscoveryOptions()), namesOf(ZooKeeperOptions()),
 	} {
 		for _, n := range names {
 			keys = append(keys, n.key)
@@ -114,6 +115,7 @@ func TestOptions(t *testing.T) {
 	c := Default()
 	checkOptions(t, ServerOptions(), c)
 	checkOptions(t, QueueOptions(), &c.Engine.Settings.Default)
+	checkOptions(t, DiscoveryOptions(), &c.Discovery)
 	if got := c.Engine.Settings.Default; got != engine.DefaultQueueOptions() {
 		t.Errorf("defaults written and set again = %+v", got)
 	}

@@ -46,6 +46,10 @@ func Help() string {
 	writeKeys(&b, QueueOptions(), &c.Engine.Settings.Default)
 	b.WriteString("\nUnder [aliases.NAME]\n")
 	writeKeys(&b, AliasOptions(), new([]string))
+	b.WriteString("\nUnder [discovery]\n")
+	writeKeys(&b, DiscoveryOptions(), &c.Discovery)
+	b.WriteString("\nUnder [discovery.zookeeper]\n")
+	writeKeys(&b, ZooKeeperOptions(), &c.Discovery)
 	return b.String()
 }
 
@@ -80,6 +84,8 @@ func Tables() string {
 	writeTables(&b, "Under `[default]` and `[queues.NAME]`", QueueOptions(),
 		&c.Engine.Settings.Default)
 	writeTables(&b, "Under `[aliases.NAME]`", AliasOptions(), new([]string))
+	writeTables(&b, "Under `[discovery]`", DiscoveryOptions(), &c.Discovery)
+	writeTables(&b, "Under `[discovery.zookeeper]`", ZooKeeperOptions(), &c.Discovery)
 	return b.String()
 }
 

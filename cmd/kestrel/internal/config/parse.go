@@ -122,9 +122,12 @@ const (
 	TableDefault = "default"
 	TableQueues  = "queues"
 	TableAliases = "aliases"
+
+	TableDiscovery = "discovery"
+	tableZooKeeper = "zookeeper" // in TableDiscovery
 )
 
-func tableNames() []string { return []string{TableDefault, TableQueues, TableAliases} }
+func tableNames() []string { return []string{TableDefault, TableQueues, TableAliases, TableDiscovery} }
 
 // document takes in the whole file, and then the overrides.
 func (p *parser) document(top map[string]any, overrides []Override) {
@@ -144,6 +147,7 @@ func (p *parser) document(top map[string]any, overrides []Override) {
 	blocks := p.blocks(top, TableQueues, "work")
 	p.queues(blocks)
 	p.aliases(p.blocks(top, TableAliases, "all"))
+	p.discovery(top)
 	p.check(byDefault, blocks)
 }
 

@@ -36,11 +36,17 @@ func placeOf(path []string) (here place, others []place) {
 	}
 	queue := place{"belongs under [default] or [queues.NAME]", namesOf(QueueOptions())}
 	alias := place{"belongs under [aliases.NAME]", namesOf(AliasOptions())}
+	found := place{"belongs under [discovery]", append(namesOf(DiscoveryOptions()), keyName{key: tableZooKeeper})}
+	zookeeper := place{"belongs under [discovery.zookeeper]", namesOf(ZooKeeperOptions())}
 	switch {
 	case len(path) == 1:
-		return top, []place{queue, alias}
+		return top, []place{queue, alias, found, zookeeper}
 	case path[0] == TableAliases:
 		return alias, []place{top, queue}
+	case path[0] == TableDiscovery && len(path) == 2:
+		return found, []place{zookeeper, top}
+	case path[0] == TableDiscovery:
+		return zookeeper, []place{found, top}
 	default:
 		return queue, []place{top, alias}
 	}

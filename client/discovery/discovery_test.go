@@ -1,0 +1,198 @@
+package discovery
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestConfigValidate(t *testing.T) {
+	c := Config{Path: "kestrel/", Credentials: "user", ACL: "all", SessionTimeout: -1}
+	err := c.Validate()
+	for _, want := range []string{
+		"no ZooKeeper hosts", `path "kestrel/": want an absolute path`, "credentials: want user:password",
+		`acl "all": want "open" or "creator"`, "session timeout is negative",
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Validate = %v, without %q", err, want)
+		}
+	}
+	if err := (Config{Hosts: []string{"a"}, Path: "/k", ACL: Creator}).Validate(); err == nil {
+		t.Error("acl creator without credentials is accepted")
+	}
+}
+
+// fakeKeeper is a ZooKeeper in memory, for what a real one does only with bad luck.
+type fakeKeeper struct {
+	mu      sync.Mutex
+	session int64
+	next    int
+	nodes   map[string]int64 // owner by path
+	calls   []string
+	// create, unless nil, is asked before a node is made, and its error is returned afterwards.
+	create func(path string) error
+}
+
+func newFakeKeeper() *fakeKeeper {
+	return &fakeKeeper{session: 7, nodes: map[string]int64{"/k": 0, "/k/read": 0, "/k/write": 0}}
+}
+
+func (f *fakeKeeper) Children(dir string) (names []string, _ *zk.Stat, _ error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, ok := f.nodes[dir]; !ok {
+		return nil, nil, zk.ErrNoNode
+	}
+	for path := range f.nodes {
+		if name, ok := strings.CutPrefix(path, dir+"/"); ok && !strings.Contains(name, "/") {
+			names = append(names, name)
+		}
+	}
+	return names, &zk.Stat{}, nil
+}
+
+func (f *fakeKeeper) ChildrenW(dir string) ([]string, *zk.Stat, <-chan zk.Event, error) {
+	names, stat, err := f.Children(dir)
+	return names, stat, nil, err
+}
+
+func (f *fakeKeeper) Get(path string) ([]byte, *zk.Stat, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	owner, ok := f.nodes[path]
+	if !ok {
+		return nil, nil, zk.ErrNoNode
+	}
+	f.calls = append(f.calls, "get "+path)
+	return []byte(fullJSON), &zk.Stat{EphemeralOwner: owner}, nil
+}
+
+func (f *fakeKeeper) Create(path string, _ []byte, flags int32, _ []zk.ACL) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	owner := int64(0)
+	if flags == zk.FlagEphemeralSequential {
+		path, owner = fmt.Sprintf("%s%010d", path, f.next), f.session
+		f.next++
+	}
+	if _, ok := f.nodes[path]; ok {
+		return "", zk.ErrNodeExists
+	}
+	f.nodes[path] = owner
+	f.calls = append(f.calls, "create "+path)
+	if f.create != nil {
+		return path, f.create(path)
+	}
+	return path, nil
+}
+
+func (f *fakeKeeper) Delete(path string, _ int32) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.nodes, path)
+	f.calls = append(f.calls, "delete "+path)
+	return nil
+}
+
+func (f *fakeKeeper) AddAuth(string, []byte) error { return nil }
+func (f *fakeKeeper) SessionID() int64             { f.mu.Lock(); defer f.mu.Unlock(); return f.session }
+func (f *fakeKeeper) Close()                       {}
+
+// members returns the nodes that the present session owns in a set.
+func (f *fakeKeeper) members(dir string) (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for path, owner := range f.nodes {
+		if strings.HasPrefix(path, dir+"/") && owner == f.session {
+			n++
+		}
+	}
+	return n
+}
+
+// TestUncertainCreate loses the answer to a creation: the node is there, and no second one stays.
+func TestUncertainCreate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeKeeper()
+		lost := 3
+		f.create = func(string) error {
+			if lost--; lost >= 0 {
+				return zk.ErrConnectionClosed
+			}
+			return nil
+		}
+		a, err := announce(Config{Hosts: []string{"z"}, Path: "/k"}, full, func(func()) (keeper, error) { return f, nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Close(t.Context())
+		if err := a.Set(t.Context(), Sets{Read: true, Write: true}); err != nil {
+			t.Fatal(err)
+		}
+		if r, w := f.members("/k/read"), f.members("/k/write"); r != 1 || w != 1 {
+			t.Errorf("%d nodes in read and %d in write, want one each", r, w)
+		}
+	})
+}
+
+// TestSessionEnds has the session end, and its nodes with it: a second later the server is back.
+func TestSessionEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeKeeper()
+		a, err := announce(Config{Hosts: []string{"z"}, Path: "/k"}, full, func(func()) (keeper, error) { return f, nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Close(t.Context())
+		if err := a.Set(t.Context(), Sets{Read: true}); err != nil {
+			t.Fatal(err)
+		}
+		f.mu.Lock()
+		for path, owner := range f.nodes {
+			if owner == f.session {
+				delete(f.nodes, path)
+			}
+		}
+		f.session++
+		f.mu.Unlock()
+		time.Sleep(2 * period) // virtual
+		if r, w := f.members("/k/read"), f.members("/k/write"); r != 1 || w != 0 {
+			t.Errorf("%d nodes in read and %d in write, want 1 and 0", r, w)
+		}
+	})
+}
+
+// TestOrder joins read before write, leaves write before read, and asks for each member's owner once.
+func TestOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeKeeper()
+		a, err := announce(Config{Hosts: []string{"z"}, Path: "/k"}, full, func(func()) (keeper, error) { return f, nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Set(t.Context(), Sets{Read: true, Write: true}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * period)
+		if err := a.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{
+			"create /k/read/member_0000000000", "create /k/write/member_0000000001",
+			"get /k/read/member_0000000000", "get /k/write/member_0000000001",
+			"delete /k/write/member_0000000001", "delete /k/read/member_0000000000",
+		}
+		if !reflect.DeepEqual(f.calls, want) {
+			t.Errorf("calls = %q\nwant %q", f.calls, want)
+		}
+	})
+}

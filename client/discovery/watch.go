@@ -1,0 +1,194 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+const (
+	// rereadPeriod is how often Watch reads the sets anew though nobody reported a change.
+	rereadPeriod = 10 * time.Second
+	// retryPeriod is how long after a failure Watch tries again.
+	retryPeriod = time.Second
+)
+
+// Members are those of the two sets that serve, each in the order in which they joined.
+type Members struct{ Read, Write []Member }
+
+// Watch reports the members of both sets at once and after every change, until ctx ends; it then
+// returns nil. It returns an error, and has reported nothing, only if the configuration is not valid.
+//
+// While ZooKeeper is away it reports nothing and goes on trying. A set that does not exist has no
+// members. Report is called by one goroutine and may keep its argument.
+func Watch(ctx context.Context, config Config, report func(Members)) error {
+	if err := config.Validate(); err != nil {
+		return err
+	}
+	config = config.withDefaults()
+	return watch(ctx, config, config.dial, report)
+}
+
+func watch(ctx context.Context, config Config, dial func(func()) (keeper, error), report func(Members)) error {
+	w := &watcher{
+		pass: pass{config: config}, kick: make(chan struct{}, 1), bad: make(map[string]bool),
+		armed: make(map[string]<-chan zk.Event),
+	}
+	defer w.pass.close()
+	failing := false
+	var last [2][]string // what was reported, as keys
+	for first := true; ; {
+		err := w.pass.connect(dial, func() { signal(w.kick) })
+		var found [2][]node
+		if err == nil {
+			found, err = w.readBoth()
+		}
+		if w.pass.outcome(err); w.pass.conn == nil {
+			clear(w.armed)
+		}
+		wait := rereadPeriod
+		if w.missing {
+			wait = retryPeriod
+		}
+		switch {
+		case err != nil:
+			wait = retryPeriod
+			if !failing {
+				config.Logger.Warn("ZooKeeper cannot be read: the servers known before are used, and it is tried again"+
+					" every second", "err", err)
+			}
+			failing = true
+		default:
+			failing = false
+			keys := [2][]string{keysOf(found[0]), keysOf(found[1])}
+			if first || !slices.Equal(keys[0], last[0]) || !slices.Equal(keys[1], last[1]) {
+				first, last = false, keys
+				report(Members{Read: membersOf(found[0]), Write: membersOf(found[1])})
+			}
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-timer.C:
+		case <-w.kick:
+			timer.Stop()
+			if err != nil { // events of a connection that fails come in bursts
+				select {
+				case <-ctx.Done():
+					return nil
+				case <-time.After(retryPeriod):
+				}
+			}
+		}
+	}
+}
+
+// watcher reads sets. One goroutine uses it.
+type watcher struct {
+	pass pass
+	kick chan struct{}
+	bad  map[string]bool // nodes that could not be understood and have been logged
+	// armed are the watches of the sets, by directory, which end with their first event. The library
+	// keeps each until then, so one that is armed is not armed again.
+	armed   map[string]<-chan zk.Event
+	missing bool // a set did not exist
+}
+
+// node is a member as ZooKeeper has it.
+type node struct {
+	path    string
+	version int32
+	member  Member
+}
+
+// key tells a node from what it was before.
+func (n node) key() string { return fmt.Sprintf("%s %d %s", n.path, n.version, n.member.Service) }
+
+func keysOf(nodes []node) (keys []string) {
+	for _, n := range nodes {
+		keys = append(keys, n.key())
+	}
+	return keys
+}
+
+func membersOf(nodes []node) (members []Member) {
+	for _, n := range nodes {
+		members = append(members, n.member)
+	}
+	return members
+}
+
+// readBoth reads the sets read and write.
+func (w *watcher) readBoth() (found [2][]node, err error) {
+	w.missing = false
+	for i, set := range []string{readSet, writeSet} {
+		if found[i], err = w.read(path.Join(w.pass.config.Path, set)); err != nil {
+			return found, err
+		}
+	}
+	return found, nil
+}
+
+// read reads the set at dir, and has w.kick signalled when its members change.
+func (w *watcher) read(dir string) (found []node, err error) {
+	conn := w.pass.conn
+	names, err := w.children(dir)
+	if errors.Is(err, zk.ErrNoNode) {
+		w.missing = true
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("server set %s: %w", dir, err)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if !memberName.MatchString(name) {
+			continue
+		}
+		n := node{path: path.Join(dir, name)}
+		data, stat, err := conn.Get(n.path)
+		if errors.Is(err, zk.ErrNoNode) {
+			continue // it has left meanwhile
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", n.path, err)
+		}
+		n.version = stat.Version
+		if n.member, err = ParseMember(data); err != nil {
+			if !w.bad[n.path] && len(w.bad) < 1000 {
+				w.bad[n.path] = true
+				w.pass.config.Logger.Warn("member of a server set ignored", "node", n.path, "err", err)
+			}
+			continue
+		}
+		if n.member.Status == Alive {
+			found = append(found, n)
+		}
+	}
+	return found, nil
+}
+
+// children lists the nodes in dir, and watches them. The event kicks, as all events do.
+func (w *watcher) children(dir string) (names []string, err error) {
+	if armed := w.armed[dir]; armed != nil {
+		select {
+		case <-armed:
+			delete(w.armed, dir)
+		default:
+			names, _, err = w.pass.conn.Children(dir)
+			return names, err
+		}
+	}
+	names, _, armed, err := w.pass.conn.ChildrenW(dir)
+	if err == nil {
+		w.armed[dir] = armed
+	}
+	return names, err
+}

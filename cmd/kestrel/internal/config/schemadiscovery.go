@@ -1,0 +1,148 @@
+package config
+
+import (
+	"errors"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kestrelmq/kestrel/client/discovery"
+)
+
+// Discovery says where the server announces itself. Without hosts it does not.
+type Discovery struct {
+	Advertise string // address that members carry; "" for the listen address
+	ZooKeeper discovery.Config
+	acl       string
+}
+
+// defaultDiscovery announces nothing.
+func defaultDiscovery() Discovery {
+	return Discovery{
+		acl:       string(discovery.Open),
+		ZooKeeper: discovery.Config{SessionTimeout: discovery.DefaultSessionTimeout},
+	}
+}
+
+// DiscoveryOptions returns the keys of [discovery].
+func DiscoveryOptions() []Group[Discovery] {
+	return []Group[Discovery]{{"Discovery", []Option[Discovery]{{
+		Key:  "advertise",
+		Help: `address that clients are given; "auto" is the listen address`,
+		At: func(d *Discovery) Value {
+			return automatic(&d.Advertise, "", hostValue{&d.Advertise})
+		},
+	}}}}
+}
+
+// ZooKeeperOptions returns the keys of [discovery.zookeeper].
+func ZooKeeperOptions() []Group[Discovery] {
+	return []Group[Discovery]{{"ZooKeeper", []Option[Discovery]{{
+		Key: "hosts", Was: []string{"zookeeper.host"},
+		Help: "servers of the ensemble, with or without ports",
+		At:   func(d *Discovery) Value { return ensembleValue{&d.ZooKeeper.Hosts} },
+	}, {
+		Key: "session_timeout", Was: []string{"zookeeper.sessionTimeout"},
+		Help: "how long a server that has died stays in the sets",
+		At:   func(d *Discovery) Value { return sessionValue{durationValue{&d.ZooKeeper.SessionTimeout}} },
+	}, {
+		Key: "path_prefix", Was: []string{"zookeeper.pathPrefix"},
+		Help: "path of the sets, which are read and write below it",
+		At: func(d *Discovery) Value {
+			at := &d.ZooKeeper.Path
+			return optional(at, "", textValue{at, "path in ZooKeeper", "/kestrel"})
+		},
+	}, {
+		Key: "credentials", Was: []string{"zookeeper.credentials"},
+		Help: "user:password for ZooKeeper",
+		At: func(d *Discovery) Value {
+			at := &d.ZooKeeper.Credentials
+			return optional(at, "", textValue{at, "credentials", "kestrel:secret"})
+		},
+	}, {
+		Key: "acl", Was: []string{"zookeeper.acl"},
+		Help: "who may change the server's nodes: everybody, or the same credentials",
+		At: func(d *Discovery) Value {
+			return choiceValue{&d.acl, []string{string(discovery.Open), string(discovery.Creator)}}
+		},
+	}}}}
+}
+
+// shortestSession is the shortest session that ZooKeeper grants with its usual settings.
+const shortestSession = time.Second
+
+// sessionValue is how long a session lasts.
+type sessionValue struct{ durationValue }
+
+func (s sessionValue) Set(v any) error {
+	d, err := parseDuration(v)
+	if err != nil {
+		return err
+	}
+	if d < shortestSession {
+		return errUnwanted
+	}
+	*s.p = d
+	return nil
+}
+
+func (s sessionValue) Want() string { return `a duration of 1s or more such as "10s"` }
+
+// ensembleValue is a list of machines, with ports or without.
+type ensembleValue struct{ p *[]string }
+
+func (l ensembleValue) Set(v any) error {
+	var list []string
+	if err := (textsValue{&list}).Set(v); err != nil {
+		return errUnwanted
+	}
+	for _, s := range list {
+		if !isHostPort(s) {
+			return errors.New(strconv.Quote(s) + " is no host or host:port")
+		}
+	}
+	*l.p = list
+	return nil
+}
+
+// isHostPort reports whether s is a host, alone or with a port.
+func isHostPort(s string) bool {
+	host, port, err := net.SplitHostPort(s)
+	if err != nil {
+		host, port = s, strconv.Itoa(discovery.DefaultPort)
+	}
+	n, err := strconv.Atoi(port)
+	return err == nil && n > 0 && n < 1<<16 && host != "" && !strings.ContainsAny(host, "/ ,\x00")
+}
+
+func (l ensembleValue) String() string { return textsValue(l).String() }
+func (l ensembleValue) Kind() string   { return "hosts" }
+func (l ensembleValue) Want() string   { return `a list of hosts such as ["zk1:2181", "zk2:2181"]` }
+
+// discovery takes in the table [discovery] and the one below it.
+func (p *parser) discovery(top map[string]any) {
+	d := &p.config.Discovery
+	table, _ := p.table(top, nil, TableDiscovery)
+	own := make(map[string]any)
+	for key, v := range table {
+		if key != tableZooKeeper {
+			own[key] = v
+		}
+	}
+	path := []string{TableDiscovery}
+	apply(p, path, own, All(DiscoveryOptions()), d)
+	zookeeper, ok := p.table(table, path, tableZooKeeper)
+	path = append(path, tableZooKeeper)
+	before := len(p.wrong.Problems)
+	apply(p, path, zookeeper, All(ZooKeeperOptions()), d)
+	d.ZooKeeper.ACL = discovery.ACL(d.acl)
+	if !ok || zookeeper == nil || len(p.wrong.Problems) > before {
+		return
+	}
+	if err := d.ZooKeeper.Validate(); err != nil {
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			p.problem(path, "%s", line)
+		}
+	}
+}
