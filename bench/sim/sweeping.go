@@ -33,8 +33,8 @@ func (l *ledger) flushing(queue string, open bool) *sweeping {
 		if e.put == refused || e.lost || e.state == gone {
 			continue
 		}
-		if o.ExpireTo != "" && !open && e.put >= found && l.hasExpired(e, s.began) {
-			e.flushed = true // it goes elsewhere
+		if o.ExpireTo != "" && !open && e.put >= found && e.touched.IsZero() && l.hasExpired(e, s.began) {
+			e.flushed = true // it goes elsewhere; what came back may stand behind what has not expired
 			continue
 		}
 		s.entries = append(s.entries, e)
