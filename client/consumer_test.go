@@ -321,11 +321,17 @@ func TestOpen(t *testing.T) {
 		if len(b.Items) != want || string(b.Items[0].Data) != "a" {
 			t.Errorf("Open = %d items, want %d", len(b.Items), want)
 		}
-		b.Abort()
+		if err := b.Abort(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if head, err := c.Peek(ctx, "work"); string(head.Data) != "a" {
+			t.Errorf("after Abort the head is %q, %v", head.Data, err)
+		}
 		if err := b.Confirm(ctx); !errors.Is(err, ErrEnded) {
 			t.Errorf("Confirm after Abort = %v, want ErrEnded", err)
 		}
-		for left := 4; left > 0; {
+		order := ""
+		for len(order) < 4 {
 			b, err := c.Open(ctx, "work", 2, time.Second)
 			if err != nil {
 				t.Fatal(err)
@@ -333,10 +339,15 @@ func TestOpen(t *testing.T) {
 			if len(b.Items) == 0 {
 				t.Fatal("Open returns an empty batch")
 			}
-			left -= len(b.Items)
+			for _, item := range b.Items {
+				order += string(item.Data)
+			}
 			if err := b.Confirm(ctx); err != nil {
 				t.Fatal(err)
 			}
+		}
+		if order != "abcd" {
+			t.Errorf("after Abort the items come as %q", order)
 		}
 		if _, err := c.Open(ctx, "work", 2, 0); !errors.Is(err, ErrEmpty) {
 			t.Errorf("Open of an empty queue = %v, want ErrEmpty", err)

@@ -119,11 +119,31 @@ func (b *Batch) Confirm(ctx context.Context) error {
 	return wordy("confirm", b.Queue, b.Server, err)
 }
 
-// Abort gives all items back to the head of their queue, in their order. It ends their connection,
-// and waits for no answer. A batch that has ended stays as it is.
-func (b *Batch) Abort() {
+// Abort gives all items back to the head of their queue, in their order, and waits until the server has
+// them. That the connection is lost is no error: they have gone back already. An error wraps [ErrEnded]
+// if the batch was confirmed or aborted before; if it wraps [ErrUnknownOutcome] the server did not
+// answer, and has them back when it notices that the connection has ended.
+func (b *Batch) Abort(ctx context.Context) error {
+	err := ErrEnded
 	b.once.Do(func() {
-		b.freed()
-		b.conn.Close()
+		// Several aborts would turn their order round; the end of the connection does not.
+		request := memcache.AppendCommand(nil, memcache.OpQuit, nil)
+		if len(b.Items) == 1 {
+			request = memcache.AppendGet(nil, b.name, memcache.GetOptions{Abort: true})
+		}
+		var usable bool
+		usable, err = b.client.converse(ctx, b.conn, 0, request, func(r *memcache.Reply) (bool, error) {
+			if r.Kind == memcache.KindEnd {
+				return false, nil
+			}
+			return false, refusal(r)
+		})
+		b.client.keepOrClose(b.Server, b.conn, b.freed() && usable)
+		if wire.TimedOut(err) || ctx.Err() != nil {
+			err = unknown(err)
+		} else {
+			err = nil
+		}
 	})
+	return wordy("abort", b.Queue, b.Server, err)
 }
