@@ -79,8 +79,8 @@ func (d *drainFlags) run(s *session, args []string) error {
 			break
 		}
 		if err = d.store(bufio.NewWriter(to), file, c); err != nil {
-			c.abort()
-			err = cli.Failed("write to %s: %v; the last %s are in %q again", d.to, err, sample.Items(int64(c.n)), queue)
+			c.abort(context.WithoutCancel(s.ctx))
+			err = cli.Failed("write to %s: %v; what was taken last is in %q again", d.to, err, queue)
 			break
 		}
 		if err = c.confirm(context.WithoutCancel(s.ctx)); err == nil {

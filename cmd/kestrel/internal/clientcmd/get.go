@@ -121,7 +121,7 @@ func (s *session) pass(b *client.Batch, null bool) error {
 		}
 	}
 	if err := s.out.Flush(); err != nil {
-		b.Abort()
+		b.Abort(context.WithoutCancel(s.ctx))
 		return fmt.Errorf("write items to standard output: %w; the items are in the queue again", err)
 	}
 	return b.Confirm(context.WithoutCancel(s.ctx)) // what is written is done, signal or not

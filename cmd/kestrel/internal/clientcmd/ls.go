@@ -70,6 +70,9 @@ work+audit      1    5 B  …          0     0
 					}
 				}
 				taken := sample.Take(s.ctx, s.client)
+				if err := taken.Err(); err != nil && len(taken.Queues) == 0 {
+					return err
+				}
 				s.list(slices.DeleteFunc(taken.Queues, func(q sample.Queue) bool { return !matches(q.Name, patterns) }))
 				return taken.Err()
 			}

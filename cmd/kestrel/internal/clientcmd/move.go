@@ -34,7 +34,7 @@ func (s *session) collect(queue string, most int64) (*collected, error) {
 			break
 		}
 		if err != nil {
-			c.abort()
+			c.abort(context.WithoutCancel(s.ctx))
 			return nil, err
 		}
 		c.batches = append(c.batches, b)
@@ -44,9 +44,9 @@ func (s *session) collect(queue string, most int64) (*collected, error) {
 }
 
 // abort gives all items back: the last batch first, so that their order is what it was.
-func (c *collected) abort() {
+func (c *collected) abort(ctx context.Context) {
 	for i := len(c.batches) - 1; i >= 0; i-- {
-		c.batches[i].Abort()
+		c.batches[i].Abort(ctx) // fails if the server has it back already, or will have
 	}
 }
 
@@ -157,13 +157,17 @@ func (s *session) moveOn(target *client.Client, to string, c *collected) error {
 		}
 		err := target.PutAll(ctx, to, data, client.PutOptions{Flags: flags})
 		data = data[:0]
+		var batch *client.BatchError
+		if errors.As(err, &batch) {
+			return batch.Unwrap()
+		}
 		return err
 	}
 	for _, b := range c.batches {
 		for _, item := range b.Items {
 			if item.Flags != flags {
 				if err := put(); err != nil {
-					c.abort()
+					c.abort(ctx)
 					return err
 				}
 				flags = item.Flags
@@ -172,7 +176,7 @@ func (s *session) moveOn(target *client.Client, to string, c *collected) error {
 		}
 	}
 	if err := put(); err != nil {
-		c.abort()
+		c.abort(ctx)
 		return err
 	}
 	return c.confirm(ctx)

@@ -174,13 +174,17 @@ func (m *model) drawQueue() []string {
 	}
 	lines = append(lines, "")
 	points := m.history[q.Name]
-	width := max(m.width-12, 1)
+	width := max(m.width-24, 1)
 	chart := func(title string, value func(p point) float64) {
 		var values []float64
 		for _, p := range points[max(0, len(points)-width):] {
 			values = append(values, value(p))
 		}
-		lines = append(lines, fmt.Sprintf("  %-8s  %s", title, spark(values)))
+		highest := 0.0
+		for _, v := range values {
+			highest = max(highest, v)
+		}
+		lines = append(lines, fmt.Sprintf("  %-5s up to %8s  %s", title, short(highest), spark(values)))
 	}
 	chart("in/s", func(p point) float64 { return p.in })
 	chart("out/s", func(p point) float64 { return p.out })
@@ -197,6 +201,19 @@ func (m *model) drawQueue() []string {
 		}
 	}
 	return m.withKeys(lines, "esc back  p pause  q quit")
+}
+
+// short is a number in few characters.
+func short(v float64) string {
+	switch {
+	case v >= 1e9:
+		return fmt.Sprintf("%.1fG", v/1e9)
+	case v >= 1e6:
+		return fmt.Sprintf("%.1fM", v/1e6)
+	case v >= 1e4:
+		return fmt.Sprintf("%.1fk", v/1e3)
+	}
+	return figures.Thousands(int64(v + 0.5))
 }
 
 // spark draws values as a line of bars, the highest of them full.

@@ -127,7 +127,7 @@ func TestInside(t *testing.T) {
 	press(m, "down", "enter")
 	got := text(m)
 	for _, want := range []string{"beta", "in/s                  500", "items                 200", "waiting                 3",
-		"in/s       █", "esc back"} {
+		"in/s  up to      500   █", "items up to      200  ██", "esc back"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the screen lacks %q:\n%s", want, got)
 		}

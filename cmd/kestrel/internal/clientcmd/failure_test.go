@@ -1,0 +1,254 @@
+package clientcmd
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/clitest"
+)
+
+// TestEndToEndFailures plays what goes wrong, with its message and exit status.
+func TestEndToEndFailures(t *testing.T) {
+	file := clitest.WriteConfig(t, "[queues.small]\nmax_items = 2\n")
+	p := clitest.Serve(t, "--config", file)
+	dir := t.TempDir()
+	t.Setenv("ANOTHER", clitest.Serve(t).Addr)
+	t.Setenv("SILENT", rig(t, ""))
+	t.Setenv("FOREIGN", rig(t, "HTTP/1.1 400 Bad Request\r\n"))
+	t.Setenv("NOBODY", nobody(t))
+	clitest.Transcript(t, p.Addr, dir, `
+$ kestrel put small 1 2 3; echo $?
+2 items put into "small", and 1 item not
+kestrel: put to "small" on 127.0.0.1:…: the queue refused the item: it is full, or the item is too large for it; 'kestrel stat' shows what the queue holds
+6
+$ kestrel put work x --server $SILENT --timeout 200ms; echo $?
+0 items put into "work", and 1 item not
+kestrel: put to "work" on 127.0.0.1:…: it is not known whether this was done: the server did not answer in time (…); look before you do it again
+7
+$ kestrel put work x --server $FOREIGN --timeout 5s; echo $?
+0 items put into "work", and 1 item not
+kestrel: …this is not an answer of a Kestrel server: it said "HTTP/1.1 400 Bad Request"; --server needs a port of the memcache protocol, by default 22133
+1
+$ kestrel ls --server $NOBODY; echo $?
+kestrel: ask for statistics on 127.0.0.1:…: dial tcp 127.0.0.1:…: connect: connection refused; is a server running there? --server says where to look
+1
+$ kestrel ls small --server $KESTREL_SERVER,$NOBODY 2>&1 | cut -c 1-30
+QUEUE  ITEMS  BYTES …
+small      2    2 B  …
+kestrel: ask for statistics on
+$ kestrel put work a; kestrel get work > /dev/full; echo $?; kestrel peek work
+1 item put into "work"
+kestrel: write items to standard output: write /dev/stdout: no space left on device; the items are in the queue again
+1
+a
+$ kestrel drain work --to - --yes > /dev/full; echo $?; kestrel get work
+0 items of "work" are in -
+kestrel: write to -: write /dev/stdout: no space left on device; what was taken last is in "work" again
+1
+a
+$ touch there; kestrel put work b; kestrel drain work --to there --yes; echo $?; kestrel get work
+1 item put into "work"
+kestrel: make the file to drain into: open there: file exists
+1
+b
+$ seq 5 | kestrel put many; kestrel move many small; echo $?; kestrel get many --all
+5 items put into "many"
+0 items moved from "many" to "small"
+kestrel: put to "small" on …: the queue refused the item: …
+6
+1
+2
+3
+4
+5
+$ seq 5 | kestrel put many; kestrel move many other --to-server $ANOTHER; kestrel get other --all --server $ANOTHER | tail -1
+5 items put into "many"
+5 items moved from "many" to "other"
+5
+$ kestrel move nothing other; echo $?
+kestrel: there is no queue "nothing"; 'kestrel ls' lists them all
+1
+$ printf '\377\0b' | kestrel put bytes -0; kestrel get bytes --all --output json
+2 items put into "bytes"
+{"queue":"bytes","server":"…","flags":0,"base64":"/w=="}
+{"queue":"bytes","server":"…","flags":0,"data":"b"}
+$ head -c 34000000 /dev/zero | tr '\0' x | kestrel put bytes; echo $?
+kestrel: item 1 of standard input is larger than 32 MiB, which no server takes; do the pieces end as they should? See --null
+1
+$ printf 'put work c\nget\nput work d\n' | kestrel shell; echo $?; kestrel get work --all
+1 item put into "work"
+kestrel: 'kestrel get' needs a queue
+Try 'kestrel get --help'.
+kestrel: line 2 failed: get
+2
+c
+$ printf 'put "work\n' | kestrel shell; echo $?
+kestrel: line 1: the quote " is not closed
+2
+$ printf '# a remark\nhelp\nhelp peek\nexit\nnonsense\n' | kestrel shell | head -1
+    put         put items into a queue
+`)
+}
+
+// rig runs a server that answers each request with a text, and returns its address.
+func rig(t *testing.T, answer string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				for buf := make([]byte, 1000); ; {
+					if _, err := conn.Read(buf); err != nil {
+						return
+					}
+					io.WriteString(conn, answer)
+				}
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
+// nobody returns an address where nobody listens.
+func nobody(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// worker starts `kestrel get work --exec COMMAND` and waits until its command has begun, which it
+// says by writing a line to the file "begun".
+func worker(t *testing.T, p *clitest.Process, command string, flags ...string) (w *running) {
+	t.Helper()
+	cmd := clitest.Command(t, append([]string{"get", "work", "--server", p.Addr, "--exec", command}, flags...)...)
+	fifo := filepath.Join(cmd.Dir, "begun")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w = &running{t: t, dir: cmd.Dir}
+	cmd.Stdout, cmd.Stderr = &w.out, &w.errs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.signal = func(s os.Signal) { cmd.Process.Signal(s) }
+	w.wait = func() int { cmd.Wait(); return cmd.ProcessState.ExitCode() }
+	t.Cleanup(func() { cmd.Process.Kill() })
+	f, err := os.Open(fifo) // when somebody writes
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := bufio.NewReader(f).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// running is a worker that runs.
+type running struct {
+	t         *testing.T
+	dir       string
+	out, errs bytes.Buffer
+	signal    func(os.Signal)
+	wait      func() int
+}
+
+// TestEndToEndExecStops tests that a signal has a worker wait for its command.
+func TestEndToEndExecStops(t *testing.T) {
+	p := clitest.Serve(t)
+	c := p.Dial()
+	c.Ask("set work 0 0 1\na\n", "STORED\n")
+	w := worker(t, p, "echo > begun; while ! test -e finish; do sleep 0.01; done; cat; echo")
+	c.Ask("set work 0 0 1\nb\n", "STORED\n")
+	w.signal(syscall.SIGTERM)
+	if err := os.WriteFile(filepath.Join(w.dir, "finish"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code := w.wait(); code != cli.ExitOK || w.out.String() != "a\n" || w.errs.String() != "1 item done\n" {
+		t.Errorf("the worker ends with %d, prints %q and %q", code, &w.out, &w.errs)
+	}
+	c.Ask("get work\n", "VALUE work 0 1\nb\nEND\n")
+	c.Ask("get work\n", "END\n")
+}
+
+// TestEndToEndExecKilled tests that a command that outlives its grace is killed, with what it has
+// started, and its item delivered again.
+func TestEndToEndExecKilled(t *testing.T) {
+	p := clitest.Serve(t)
+	c := p.Dial()
+	c.Ask("set work 0 0 1\na\n", "STORED\n")
+	w := worker(t, p, "echo > begun; sleep 1000; sleep 1000", "--grace", "50ms")
+	w.signal(syscall.SIGINT)
+	if code := w.wait(); code != cli.ExitItems || !strings.Contains(w.errs.String(), `an item of "work" goes back: signal: killed`) {
+		t.Errorf("the worker ends with %d and says %q", code, &w.errs)
+	}
+	c.Ask("get work/t=5000\n", "VALUE work 0 1\na\nEND\n")
+}
+
+// TestEndToEndExecParallel tests -P and -n: four commands meet, which they can only do together, and
+// eight of nine items are done.
+func TestEndToEndExecParallel(t *testing.T) {
+	p := clitest.Serve(t)
+	clitest.Transcript(t, p.Addr, t.TempDir(), `
+$ seq 9 | kestrel put work
+9 items put into "work"
+$ kestrel get work -P 4 -n 8 --exec 'read n; touch at.$n; while test $(ls at.* | wc -l) -lt 4; do sleep 0.01; done; echo done' | sort | uniq -c
+8 items done
+8 done
+$ kestrel ls work | cut -c 1-12
+QUEUE  ITEMS
+work       1
+`)
+}
+
+func TestProgressText(t *testing.T) {
+	for _, tt := range []struct {
+		done, total int64
+		since       time.Duration
+		want        string
+	}{
+		{0, 0, 0, "[####################] 100%  moved 0 of 0 items"},
+		{0, 1000, time.Second, "[....................]   0%  moved 0 of 1,000 items"},
+		{250, 1000, time.Second, "[#####...............]  25%  moved 250 of 1,000 items  250/s  3s left"},
+		{1000, 1000, 2 * time.Second, "[####################] 100%  moved 1,000 of 1,000 items  500/s  0s left"},
+	} {
+		if got := progressText("moved", tt.done, tt.total, tt.since); got != tt.want {
+			t.Errorf("progress of %d of %d: %q, want %q", tt.done, tt.total, got, tt.want)
+		}
+	}
+}
+
+func TestSplit(t *testing.T) {
+	for _, tt := range []struct{ line, want string }{
+		{``, `[]`},
+		{`  put  work	a `, `["put" "work" "a"]`},
+		{`put "a b" 'c "d' e' f'g ""`, `["put" "a b" "c \"d" "e fg" ""]`},
+	} {
+		if got, err := split(tt.line); fmt.Sprintf("%q", got) != tt.want || err != nil {
+			t.Errorf("split(%q) = %q, %v, want %s", tt.line, got, err, tt.want)
+		}
+	}
+}
