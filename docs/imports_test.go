@@ -28,10 +28,11 @@ var mayImport = map[string]string{
 	"segment":             "segment/segmenttest",
 	"segment/segmenttest": "segment",
 
-	"engine": "engine/histogram engine/internal/aside engine/internal/idset engine/internal/item" +
+	"engine": "engine/histogram engine/internal/dirlock engine/internal/aside engine/internal/idset engine/internal/item" +
 		" engine/internal/journal engine/internal/list engine/internal/record engine/internal/runs" +
 		" segment segment/segmenttest",
 	"engine/internal/aside":   "engine/internal/item",
+	"engine/internal/dirlock": "segment",
 	"engine/internal/idset":   "",
 	"engine/internal/journal": "engine/histogram engine/internal/item engine/internal/record segment segment/segmenttest",
 	"engine/internal/item":    "segment",

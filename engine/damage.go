@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kestrelmq/kestrel/engine/internal/dirlock"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -30,7 +31,7 @@ type Damage struct {
 	saved []string // what is in it, directories first, and itself
 
 	e    *Engine // without a journal
-	lock *dirLock
+	lock *dirlock.Lock
 	// queues are those that Repair leaves, and dropped those of Dropped, as they were made.
 	queues, dropped []*salvagedQueue
 }
@@ -91,7 +92,7 @@ func examine(opts Options) (d *Damage, err error) {
 	}
 	d = &Damage{e: e}
 	if e.opts.FS == nil {
-		if d.lock, err = holdDir(e.opts.Dir); err != nil {
+		if d.lock, err = dirlock.Hold(e.opts.Dir); err != nil {
 			return nil, err
 		}
 	}
@@ -139,5 +140,5 @@ func (d *Damage) examine() error {
 // Close lets other processes use the directory.
 func (d *Damage) Close() error {
 	d.e.spool.close()
-	return d.lock.release()
+	return d.lock.Release()
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kestrelmq/kestrel/engine/internal/dirlock"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/journal"
 	"github.com/kestrelmq/kestrel/segment"
@@ -28,7 +29,7 @@ type Engine struct {
 	journals *journal.Dirs // owned by maintain after Open
 	spool    *spool
 	fs       segment.FS
-	lock     *dirLock          // nil with a file system other than the operating system's
+	lock     *dirlock.Lock     // nil with a file system other than the operating system's
 	dirs     *segment.HeldDirs // likewise
 	recovery Recovery
 	withheld withheld
@@ -134,7 +135,7 @@ func newEngine(opts Options) (*Engine, error) {
 func (e *Engine) openDir() (err error) {
 	started := time.Now()
 	if e.opts.FS == nil {
-		if e.lock, err = lockDir(e.opts.Dir); err != nil {
+		if e.lock, err = dirlock.Make(e.opts.Dir); err != nil {
 			return err
 		}
 	}
@@ -229,7 +230,7 @@ func (e *Engine) release() error {
 	if e.dirs == nil {
 		return nil
 	}
-	return errors.Join(e.dirs.Close(), e.lock.release())
+	return errors.Join(e.dirs.Close(), e.lock.Release())
 }
 
 // background runs f until Close.

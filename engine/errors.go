@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 
+	"github.com/kestrelmq/kestrel/engine/internal/dirlock"
 	"github.com/kestrelmq/kestrel/engine/internal/journal"
 )
 
@@ -45,7 +46,7 @@ var (
 	// what waited for it is durable is not known.
 	ErrJournal = journal.ErrFailed
 	// ErrLocked is returned by Open if another process uses the data directory.
-	ErrLocked = errors.New("engine: data directory is in use by another process")
+	ErrLocked = dirlock.ErrLocked
 	// ErrNotAdmitted is what every [*NotAdmittedError] unwraps to.
 	ErrNotAdmitted = errors.New("engine: client is not admitted")
 )

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kestrelmq/kestrel/engine/internal/dirlock"
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/journal"
@@ -37,7 +38,7 @@ func (d *Damage) Repair() error {
 
 func (d *Damage) repair() (err error) {
 	if d.lock == nil && d.e.opts.FS == nil {
-		if d.lock, err = lockDir(d.e.opts.Dir); err != nil {
+		if d.lock, err = dirlock.Make(d.e.opts.Dir); err != nil {
 			return err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"slices"
 
+	"github.com/kestrelmq/kestrel/engine/internal/dirlock"
 	"github.com/kestrelmq/kestrel/engine/internal/journal"
 
 	"github.com/kestrelmq/kestrel/engine/internal/item"
@@ -23,7 +24,7 @@ type Snapshot struct {
 	Withheld []WithheldQueue
 
 	e    *Engine // without a journal
-	lock *dirLock
+	lock *dirlock.Lock
 }
 
 // QueueSnapshot is a queue as Open would bring it back.
@@ -55,7 +56,7 @@ func inspect(opts Options) (s *Snapshot, err error) {
 	}
 	s = &Snapshot{e: e}
 	if e.opts.FS == nil {
-		if s.lock, err = shareDir(e.opts.Dir); err != nil {
+		if s.lock, err = dirlock.Share(e.opts.Dir); err != nil {
 			return nil, err
 		}
 	}
@@ -149,7 +150,7 @@ func (s *Snapshot) each(q *queue, f func(Item) bool) error {
 // Close lets other processes use the directory again.
 func (s *Snapshot) Close() error {
 	s.e.spool.close()
-	return s.lock.release()
+	return s.lock.Release()
 }
 
 // JournalDir returns the path of the journal in a data directory, which need not exist.

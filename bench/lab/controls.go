@@ -164,7 +164,7 @@ func (f osFile) extend(size int64) error {`)
 func exposureControls() []control {
 	const hostile, limits = "hostile", "limits"
 	return []control{
-		{breaks: "a second server may use the directory", edits: replaced("engine/lock.go",
+		{breaks: "a second server may use the directory", edits: replaced("engine/internal/dirlock/dirlock.go",
 			"if err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB); err != nil {",
 			"if err := error(nil); err != nil {"), experiment: limits, only: "two servers", cycles: 1},
 		{breaks: "who puts faster than the disk takes is read", edits: replaced("netloop/pace.go",

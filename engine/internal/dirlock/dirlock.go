@@ -1,0 +1,73 @@
+package dirlock
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kestrelmq/kestrel/segment"
+)
+
+// ErrLocked is returned if another process has the directory. The engine returns it to its callers, so its
+// words name the engine.
+var ErrLocked = errors.New("engine: data directory is in use by another process")
+
+// fileName is the file in the directory that stands for the lock.
+const fileName = "LOCK"
+
+// Lock is a lock on a directory. The operating system releases it when the process ends, however it ends.
+// A nil Lock holds nothing.
+type Lock struct{ file *os.File }
+
+// Make makes dir if it is missing, and locks it against all other processes.
+func Make(dir string) (*Lock, error) {
+	if err := (segment.OS{}).MkdirAll(dir); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(filepath.Join(dir, fileName), os.O_RDWR|os.O_CREATE|unix.O_CLOEXEC, 0o640)
+	if err != nil {
+		return nil, err
+	}
+	return flock(f, unix.LOCK_EX)
+}
+
+// Share locks dir against processes that would change it, but not against others that only read. It makes
+// nothing. It returns nil if there is no lock to take: no engine has ever been opened there.
+func Share(dir string) (*Lock, error) { return lockFound(dir, unix.LOCK_SH) }
+
+// Hold is Share, but locks dir against all other processes.
+func Hold(dir string) (*Lock, error) { return lockFound(dir, unix.LOCK_EX) }
+
+func lockFound(dir string, how int) (*Lock, error) {
+	f, err := os.OpenFile(filepath.Join(dir, fileName), os.O_RDONLY|unix.O_CLOEXEC, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return flock(f, how)
+}
+
+// flock takes the lock that f stands for, and closes f if it cannot.
+func flock(f *os.File, how int) (*Lock, error) {
+	if err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB); err != nil {
+		f.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, ErrLocked
+		}
+		return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
+	}
+	return &Lock{f}, nil
+}
+
+// Release releases the lock.
+func (l *Lock) Release() error {
+	if l == nil {
+		return nil
+	}
+	return l.file.Close()
+}
