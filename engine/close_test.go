@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -100,33 +101,49 @@ func TestOpenFails(t *testing.T) {
 }
 
 // TestCloseBesideReload closes the engine while a reload waits for the disk, with a queue that enters
-// the journal and has chunks to write. The reload ends first, and a later one finds the engine closed.
+// the journal and has chunks to write: one batch has been written, and others come behind the one that
+// waits. The reload ends first, and a later one finds the engine closed.
+//
+// Its control is a Close that does not wait for the reload: it takes the writer away.
 func TestCloseBesideReload(t *testing.T) {
 	fsys := &hookFS{FS: segmenttest.New()}
 	e := openQuiet(t, testOptions(fsys, tiny, func(o *QueueOptions) { o.KeepJournal = false }))
-	for range 20 { // more than one write
+	for range 80 { // many writes
 		mustPut(t, e, "q", strings.Repeat("x", 100_000))
 	}
 	settings := Settings{Default: DefaultQueueOptions()}
 	tiny(&settings.Default)
 	waits, goOn := make(chan struct{}), make(chan struct{})
-	stop := func(call func() error) error {
-		fsys.write, fsys.datasync = nil, nil
-		close(waits)
-		<-goOn
+	var calls, waiting, beside atomic.Int32
+	hook := func(call func() error) error {
+		if waiting.Load() != 0 {
+			beside.Add(1)
+		}
+		if calls.Add(1) == 2 {
+			waiting.Store(1)
+			close(waits)
+			<-goOn
+			waiting.Store(0)
+		}
 		return call()
 	}
-	fsys.write, fsys.datasync = stop, stop
+	fsys.write, fsys.datasync = hook, hook
 	reloaded, closed := make(chan error, 1), make(chan error, 1)
 	go func() { reloaded <- e.Reload(settings) }()
 	<-waits
 	go func() { closed <- e.Close() }()
-	for range 10_000 { // Close comes as far as it can
+	for !e.closed.Load() {
+		runtime.Gosched()
+	}
+	for n := 0; n < 100_000 && beside.Load() == 0; n++ { // Close comes as far as it can
 		runtime.Gosched()
 	}
 	close(goOn)
 	if err := <-reloaded; err != nil && !errors.Is(err, ErrClosed) {
 		t.Errorf("Reload = %v, want nil or ErrClosed", err)
+	}
+	if n := beside.Load(); n > 0 {
+		t.Errorf("Close has used the disk %d times while a reload was waiting for it", n)
 	}
 	if err := <-closed; err != nil {
 		t.Errorf("Close = %v", err)
