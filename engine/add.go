@@ -35,6 +35,8 @@ func (e *Engine) add(
 	)
 	switch p := &puts[0]; {
 	case len(sh.to) == 0:
+	case sh.large.of(p) && sh.large.frame.Holds(len(sh.to)):
+		lsn, seg = e.journal.PutLarge(sh.to, sh.large.frame)
 	case len(sh.to) == 1 && !moved:
 		lsn, seg = e.journal.PutRun(sh.to[0], images, n)
 	default:
@@ -68,7 +70,11 @@ func (e *Engine) push(q *queue, puts []PutRequest, added Time) (n int, images []
 	w := e.newest(q, len(p.Data))
 	before := w.Bytes
 	it := Item{ID: q.nextID, Data: p.Data, Flags: p.Flags, Added: added, Expiry: p.Expiry}
-	w.Push(&q.shard.pool, it, q.opts.MaxMemorySize)
+	if large := q.shard.large; large.of(p) {
+		w.PushLarge(large.chunk(), it)
+	} else {
+		w.Push(&q.shard.pool, it, q.opts.MaxMemorySize)
+	}
 	c, pushed := w.Tail, w.Tally
 	start := len(c.Buf) - item.ImageSize(it)
 	for n = 1; n < len(puts); n++ {

@@ -165,7 +165,7 @@ func (e *Engine) openDir() (err error) {
 	e.recovery = Recovery{Queues: queues, Items: items, Journal: found, Took: time.Since(started)}
 	e.logWithheld()
 	e.journal = journal.New(log, journal.Options{
-		Log: e.log, Report: e.report, Committer: e.opts.committer,
+		Log: e.log, Report: e.report, Committer: e.opts.committer, Account: e.Account,
 	})
 	e.journal.SetMost(e.opts.JournalSize, e.opts.SegmentSize)
 	if err := e.dropUnjournaled(); err != nil {

@@ -174,7 +174,8 @@ func TestFanoutSharesRecord(t *testing.T) {
 	}
 }
 
-// TestFanoutMemory shows that one put to many children cannot pass the memory limit by much.
+// TestFanoutMemory shows that one put to many children cannot pass the memory limit by much, as each has
+// a copy of the item; of a large one there is one copy, see TestLargePutMemory.
 func TestFanoutMemory(t *testing.T) {
 	o := testOptions(newFS())
 	o.MemoryLimit = 10 << 20
@@ -182,7 +183,7 @@ func TestFanoutMemory(t *testing.T) {
 	for i := range 100 {
 		mustGet(t, e, fmt.Sprintf("p+%d", i))
 	}
-	_, err := e.Put(Now(), []byte("p"), PutRequest{Data: make([]byte, 1<<20)})
+	_, err := e.Put(Now(), []byte("p"), PutRequest{Data: make([]byte, 200<<10)})
 	if err != ErrOutOfMemory {
 		t.Errorf("Put = %v, want ErrOutOfMemory: the children came first", err)
 	}

@@ -1,6 +1,9 @@
 package engine
 
-import "github.com/kestrelmq/kestrel/engine/internal/record"
+import (
+	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/record"
+)
 
 // PutRequest is what a put adds.
 type PutRequest struct {
@@ -62,7 +65,14 @@ func (e *Engine) putAll(now Time, name []byte, puts []PutRequest, s *Stored) (er
 		err = e.admit(len(puts[s.Count].Data))
 	}
 	for err == nil && s.Count < len(puts) {
+		var large *largePut
+		if p := &puts[s.Count]; item.IsLarge(len(p.Data)) {
+			if large, err = e.prepare(sh, now, name, p); err != nil {
+				break
+			}
+		}
 		sh.mu.Lock()
+		sh.large = large
 		q, made, failed := e.find(sh, now, name)
 		if err = failed; err == nil {
 			s.Meter = e.measured(q)
@@ -75,8 +85,13 @@ func (e *Engine) putAll(now Time, name []byte, puts []PutRequest, s *Stored) (er
 			if len(sh.moves) > 0 { // what has expired into another queue arrives before the next put
 				break
 			}
+			if s.Count < len(puts) && item.IsLarge(len(puts[s.Count].Data)) {
+				break
+			}
 		}
+		sh.large = nil
 		e.unlock(sh, now)
+		e.dropLarge(large)
 	}
 	return err
 }
@@ -164,7 +179,7 @@ func (e *Engine) putToChildren(q *queue, now Time, p *PutRequest) (sweep int64, 
 	if q.family.withheld != nil {
 		return 0, q.family.withheld // the child would miss the item
 	}
-	if e.memory.Load()+q.fanoutGrowth(Item{Data: p.Data, Flags: p.Flags, Added: now, Expiry: p.Expiry}) > e.opts.MemoryLimit {
+	if !q.shard.large.of(p) && e.memory.Load()+q.fanoutGrowth(Item{Data: p.Data, Flags: p.Flags, Added: now, Expiry: p.Expiry}) > e.opts.MemoryLimit {
 		return 0, ErrOutOfMemory
 	}
 	sweep = max(sweepBatch/int64(len(q.family.children)+1), 1)

@@ -36,6 +36,7 @@ type shard struct {
 	// Scratch of put.
 	targets []*queue
 	to      []record.Destination
+	large   *largePut // made before mu was locked; nil: none
 
 	_ [64]byte // keeps the locks of two shards out of one cache line
 }

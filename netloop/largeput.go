@@ -2,7 +2,7 @@ package netloop
 
 import "github.com/kestrelmq/kestrel/engine"
 
-// A large item is copied twice, into its queue and into the journal, and then written: that takes tens of
+// A large item is copied, for its queue and the journal together, and then written: that takes tens of
 // milliseconds for the largest. A job does it, for every protocol, and the loop goes on with others.
 
 // largePut is how many bytes of items a loop puts itself at most, for one request.

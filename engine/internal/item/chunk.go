@@ -14,7 +14,8 @@ type Chunk struct {
 	LastID  uint64 // of the last item; not up to date in the tail of a window
 	Tally          // with the items in front of off, unless the chunk is detached
 	next    *Chunk
-	arena   *Arena // that the memory is from; nil if it is Go's
+	arena   *Arena  // that the memory is from; nil if it is Go's
+	shared  *Shared // with others; nil: the memory is the chunk's own
 }
 
 // Chunks come in sizes 4^k KiB, so that a queue with a few items does not pay for a busy one; the
@@ -82,6 +83,12 @@ func (p *Pool) Take(class, n int) *Chunk {
 
 // Give takes a chunk back. Nothing may refer to its bytes any more.
 func (p *Pool) Give(c *Chunk) {
+	if s := c.shared; s != nil {
+		if s.Drop() {
+			p.Memory.Add(-s.Size)
+		}
+		return
+	}
 	size := cap(c.Buf)
 	p.Memory.Add(int64(-size))
 	if c.arena != nil {

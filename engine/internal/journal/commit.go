@@ -34,13 +34,10 @@ func (j *Journal) Write(upTo LSN) error {
 func (j *Journal) takeBuffers() LSN {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	j.fill()
 	j.pending = append(j.pending, j.filled...)
 	clear(j.filled)
 	j.filled = j.filled[:0]
-	if len(j.active) > segment.FrameHeaderSize {
-		j.pending = append(j.pending, j.active)
-		j.swap()
-	}
 	return j.end
 }
 
@@ -48,8 +45,8 @@ func (j *Journal) takeBuffers() LSN {
 // stay there, to be tried again by the next write. The caller holds writeMu.
 func (j *Journal) writePending(end LSN) error {
 	done := 0
-	for _, buf := range j.pending {
-		at, grown, err := j.to.Append(buf)
+	for _, f := range j.pending {
+		at, grown, err := j.to.Append(f.buf)
 		if err != nil {
 			j.pending = append(j.pending[:0], j.pending[done:]...)
 			return j.failed(err)
@@ -58,6 +55,10 @@ func (j *Journal) writePending(end LSN) error {
 			j.segment.Store(at.Segment)
 			signal(j.rotated)
 			signal(j.sealed)
+		}
+		f.done(j.opts.account)
+		if f.shared != nil {
+			grown = nil // a queue has what is in it
 		}
 		j.recycle(j.log, grown)
 		done++

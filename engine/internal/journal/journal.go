@@ -55,6 +55,9 @@ type Options struct {
 	Report func(what string, err error)
 	// Committer returns what commits the batches of a log; nil: the log does.
 	Committer func(*segment.Log) Committer
+	// Account takes how many bytes of records wait to be written more, or fewer if it is negative; nil:
+	// nobody counts them. It may be called with any lock of the journal held.
+	Account func(int64)
 }
 
 // Journal is the one shared log of all queues. Records are appended to a buffer under the lock of
@@ -89,12 +92,12 @@ type Journal struct {
 	active     []byte             // frame being filled: header room, then records
 	generation uint64             // +1 each time active changes
 	lastPut    record.Destination // of the last put in active, if that had one only; else zero
-	filled     [][]byte           // frames that take no more, oldest first
+	filled     []frame            // that take no more, oldest first
 	spare      []byte             // the buffer to fill next, or nil
 	room       int64              // bytes of records that the log takes without more disk, about
 
 	writeMu sync.Mutex
-	pending [][]byte // taken from filled but not written, oldest first; guarded by writeMu
+	pending []frame // taken from filled but not written, oldest first; guarded by writeMu
 
 	syncMu sync.Mutex
 	syncs  syncStats
@@ -108,6 +111,21 @@ type Journal struct {
 	epoch   time.Time     // with a monotonic clock; immutable
 	rotated chan struct{} // capacity 1: the log went on to another segment, and needs the next
 	sealed  chan struct{} // likewise, and the one before can be synced
+}
+
+// frame is a batch that waits to be written.
+type frame struct {
+	buf  []byte // header room, then records
+	size int64  // bytes of memory, as counted with Options.Account
+	// shared says who else uses that memory, which is counted already; nil: nobody.
+	shared *item.Shared
+}
+
+// done gives the memory of f back.
+func (f *frame) done(account func(int64)) {
+	if f.shared == nil || f.shared.Drop() {
+		account(-f.size)
+	}
 }
 
 // New returns a journal that goes on in log, which it owns from then on.
@@ -125,6 +143,12 @@ func New(log *segment.Log, o Options) *Journal {
 	return j
 }
 
+func (o *Options) account(n int64) {
+	if o.Account != nil {
+		o.Account(n)
+	}
+}
+
 func (o *Options) committer(log *segment.Log) Committer {
 	if o.Committer == nil {
 		return log
@@ -137,10 +161,27 @@ func (j *Journal) appended(n int) LSN {
 	j.end += LSN(max(n, 1)) // what was left out must be waited for too
 	j.room -= int64(n)
 	if len(j.active) >= MaxBatch {
-		j.filled = append(j.filled, j.active)
-		j.swap()
+		j.fill()
 	}
 	return j.end
+}
+
+// fill ends the active frame, if there is anything in it. The caller holds mu.
+func (j *Journal) fill() {
+	if len(j.active) > segment.FrameHeaderSize {
+		size := int64(cap(j.active))
+		j.opts.account(size)
+		j.filled = append(j.filled, frame{buf: j.active, size: size})
+		j.swap()
+	}
+}
+
+// recorded cuts to down to the queues that are recorded. The caller holds mu.
+func (j *Journal) recorded(to []record.Destination) []record.Destination {
+	if j.first > 1 {
+		to = slices.DeleteFunc(to, func(d record.Destination) bool { return d.Queue < j.first })
+	}
+	return to
 }
 
 // swap starts a new active buffer. The caller holds mu.
@@ -160,10 +201,7 @@ func (j *Journal) Put(to []record.Destination, it item.Item, from record.Destina
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	n := len(j.active)
-	if j.first > 1 {
-		to = slices.DeleteFunc(to, func(d record.Destination) bool { return d.Queue < j.first })
-	}
-	if len(to) > 0 {
+	if to = j.recorded(to); len(to) > 0 {
 		j.appendPut(to, it)
 	}
 	if from.Queue >= j.first {
@@ -283,8 +321,8 @@ func (j *Journal) Inspect(read func() error, visit func(records []byte) error) e
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for _, buf := range slices.Concat(j.pending, j.filled, [][]byte{j.active}) {
-		if err := visit(buf[segment.FrameHeaderSize:]); err != nil {
+	for _, f := range slices.Concat(j.pending, j.filled, []frame{{buf: j.active}}) {
+		if err := visit(f.buf[segment.FrameHeaderSize:]); err != nil {
 			return err
 		}
 	}

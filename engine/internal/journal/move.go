@@ -36,18 +36,25 @@ func (j *Journal) Move(log *segment.Log, batch int, firstNumber func() uint64) (
 	j.writeMu.Lock() // nobody is writing, and nobody will
 	defer j.writeMu.Unlock()
 	j.replacing.Store(true)
-	clear(j.pending)
-	j.pending = j.pending[:0]
+	j.pending = j.forget(j.pending)
 	segments := log.Segments()
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	clear(j.filled)
-	j.filled = j.filled[:0]
+	j.filled = j.forget(j.filled)
 	j.swap()
 	// A queue with this number or a higher one will be recorded behind this point.
 	j.first = firstNumber()
 	j.segment.Store(segments[len(segments)-1].Number)
 	return m, j.first
+}
+
+// forget gives up frames, and returns an empty slice to use again.
+func (j *Journal) forget(frames []frame) []frame {
+	for _, f := range frames {
+		f.done(j.opts.account)
+	}
+	clear(frames)
+	return frames[:0]
 }
 
 // Drain has the new log take what has gathered, if that is enough to be worth it.
@@ -62,22 +69,20 @@ func (m *Move) drain(least int) (end LSN, err error) {
 	j := m.j
 	j.mu.Lock()
 	gathered := len(j.active) - segment.FrameHeaderSize
-	for _, buf := range j.filled {
-		gathered += len(buf)
+	for _, f := range j.filled {
+		gathered += len(f.buf)
 	}
 	if end = j.end; gathered == 0 || gathered < least {
 		j.mu.Unlock()
 		return end, nil
 	}
-	bufs := append(j.filled, j.active)
+	j.fill()
+	frames := j.filled
 	j.filled = nil
-	j.swap()
 	j.mu.Unlock()
-	for _, buf := range bufs {
-		if len(buf) == segment.FrameHeaderSize {
-			continue
-		}
-		at, _, err := m.to.Append(buf)
+	defer func() { j.forget(frames) }()
+	for _, f := range frames {
+		at, _, err := m.to.Append(f.buf)
 		if err != nil {
 			return end, err
 		}

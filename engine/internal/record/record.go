@@ -76,13 +76,28 @@ func AppendNext(dst []byte, it item.Item) []byte {
 
 // AppendFanout records a put of one item to several queues, at least two.
 func AppendFanout(dst []byte, to []Destination, it item.Item) []byte {
+	return item.AppendImage(appendFanoutHead(dst, to), it)
+}
+
+// AppendPutHead appends what stands before the image in the record of a put of one item to the queues in
+// to, at least one.
+func AppendPutHead(dst []byte, to []Destination) []byte {
+	if len(to) > 1 {
+		return appendFanoutHead(dst, to)
+	}
+	dst = append(dst, KindPut)
+	dst = binary.AppendUvarint(dst, to[0].Queue)
+	return binary.AppendUvarint(dst, to[0].Item)
+}
+
+func appendFanoutHead(dst []byte, to []Destination) []byte {
 	dst = append(dst, KindFanout)
 	dst = binary.AppendUvarint(dst, uint64(len(to)))
 	for _, d := range to {
 		dst = binary.AppendUvarint(dst, d.Queue)
 		dst = binary.AppendUvarint(dst, d.Item)
 	}
-	return item.AppendImage(dst, it)
+	return dst
 }
 
 // AppendRun records puts to one queue, of ids from that of to on, whose images are in images.
