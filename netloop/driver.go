@@ -268,12 +268,21 @@ func (d *driver) stop() {
 // drain ends what sessions wait for; from now on, those that have nothing left to do are closed. What
 // has no deadline does not wait for an item, but for the disk to give one back: to end it would say that
 // the queue is empty.
+//
+// A turn ends so many waits as it has time for; the others follow, for no new ones begin.
 func (d *driver) drain() {
+	d.begin()
 	d.draining = true
+	turn := d.newShare()
 	for s := d.sessions.head; s != nil; {
 		next := s.newerIdle // of now: a wait that ends makes s the newest
 		if s.state == waiting && s.wait.kind != waitJob && s.wait.heapIndex >= 0 {
+			if turn.spent() {
+				d.do(d.drain)
+				return
+			}
 			d.guard(s, (*session).deadlinePassed)
+			d.watch.end("end of a wait", s)
 		}
 		s = next
 	}

@@ -222,11 +222,13 @@ func memcacheMonitor(s *session, req *memcache.Request) {
 }
 
 func memcacheConfirm(s *session, req *memcache.Request) {
-	if err := s.confirmOldest(s.latin1Name(req.Queue), int(req.Count)); err != nil {
-		s.proto.refuse(s, err)
-		return
-	}
-	s.proto.none(s)
+	s.confirmMany(s.latin1Name(req.Queue), int(req.Count), func(s *session, err error) {
+		if err != nil {
+			s.proto.refuse(s, err)
+			return
+		}
+		s.proto.none(s)
+	})
 }
 
 // finish words the outcome of a command whose reply does not depend on what it found. A client that

@@ -81,6 +81,20 @@ func (o *openReads) take(name []byte) (ref engine.ReadRef, ok bool) {
 	return ref, true
 }
 
+// takeOldest removes the oldest n reads of the queue called name, of which there are as many, and returns
+// them in a slice of their own.
+func (o *openReads) takeOldest(name []byte, n int) []engine.ReadRef {
+	q := o.of(name)
+	refs := append([]engine.ReadRef(nil), q.refs[q.head:q.head+n]...)
+	if q.head += n; q.len() == 0 {
+		o.emptied(q)
+	} else {
+		q.refs = append(q.refs[:0], q.refs[q.head:]...)
+		q.head = 0
+	}
+	return refs
+}
+
 // takeQueue removes the reads of the queue called name and appends them to dst, in the order they
 // were opened.
 func (o *openReads) takeQueue(name []byte, dst []engine.ReadRef) []engine.ReadRef {

@@ -202,3 +202,37 @@ func TestNewsInTurn(t *testing.T) {
 		}
 	})
 }
+
+// TestDrainInTurns has a server that stops end the waits of more clients than a turn has time for.
+//
+// Its control is a drain that ends all of them.
+func TestDrainInTurns(t *testing.T) {
+	onEventLoops(t, func(t *testing.T, eventLoop string) {
+		const clients, each = 30, 5
+		lt := newLineTest(t, eventLoop, unsynced(), clients)
+		for i := range clients {
+			unix.Write(lt.peers[i], []byte("get nothing/t=100000\r\n"))
+		}
+		lt.turn(0)
+		lt.slow(maxShare / each)
+		lt.do(lt.drain)
+		waits, turns := clients, 0
+		for ; waits > 0 && turns < 100; turns++ {
+			lt.turn(0)
+			left := len(lt.deadlines)
+			if ended := waits - left; ended > each {
+				t.Errorf("turn %d ends %d waits, want %d at most", turns, ended, each)
+			}
+			waits = left
+		}
+		if waits > 0 {
+			t.Errorf("%d clients still wait behind %d turns", waits, turns)
+		}
+		for i := range clients {
+			buf := make([]byte, 64)
+			if n, _, _ := unix.Recvfrom(lt.peers[i], buf, unix.MSG_DONTWAIT); string(buf[:max(n, 0)]) != "END\r\n" {
+				t.Errorf("client %d got %q", i, buf[:max(n, 0)])
+			}
+		}
+	})
+}

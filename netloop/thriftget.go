@@ -125,6 +125,10 @@ func (s *session) dropGet() {
 
 func thriftConfirm(s *session, req *thrift.Request) {
 	l := s.loop
+	if req.IDs.Len() > confirmPiece {
+		s.thriftConfirmLater(req)
+		return
+	}
 	var found int
 	l.refs, found = l.server.reliable.take(req.Queue, req.IDs, l.refs[:0])
 	t, _ := l.engine.ConfirmAll(l.now, l.refs)

@@ -1,0 +1,82 @@
+package netloop
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/kestrelmq/kestrel/codec/thrift"
+)
+
+// manyReads are more than a loop confirms itself for one request.
+const manyReads = 3*confirmPiece + 7
+
+// TestConfirmMany tests that many reads are confirmed by a job and not on the loop, all of them and no
+// others, and that what is pipelined behind has its place.
+//
+// Its control is a confirmMany that leaves all to confirmOldest.
+func TestConfirmMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := newTestServer(t, Options{MaxOpenReads: 2 * manyReads}, defaults())
+		defer ts.stop()
+		c := ts.dial(memcacheProtocol{})
+		defer c.hangUp()
+		c.feed([]byte(strings.Repeat("set q 0 0 1\r\nx\r\n", manyReads+2)), 1<<20)
+		c.feed(fmt.Appendf(nil, "monitor q 1000 %d\r\n", manyReads+1), 1<<20)
+		got, _ := c.received()
+		c.consume(len(got))
+		if n := strings.Count(string(got), "VALUE"); n != manyReads+1 {
+			t.Fatalf("%d reads are open, want %d", n, manyReads+1)
+		}
+		job := false
+		ts.do(func() {
+			ts.loop.begin()
+			c.session.receive(fmt.Appendf(nil, "confirm q %d\r\nconfirm q 1\r\nget q\r\n", manyReads))
+			job = c.session.wait.kind == waitJob
+			ts.loop.tick()
+		})
+		if !job {
+			t.Errorf("%d reads are confirmed on the loop", manyReads)
+		}
+		if got, _ := c.received(); string(got) != "END\r\nEND\r\nVALUE q 0 1\r\nx\r\nEND\r\n" {
+			t.Errorf("the replies are %q", got)
+		}
+		q, _ := ts.opts.Engine.QueueStats(ts.loop.now, []byte("q"))
+		if q.Items != 0 || q.OpenReads != 0 {
+			t.Errorf("%d items are left, and %d open reads", q.Items, q.OpenReads)
+		}
+		if got := c.ask(fmt.Sprintf("confirm q %d\r\n", manyReads)); got != "ERROR\r\n" {
+			t.Errorf("a confirm of reads that are not open is answered %q", got)
+		}
+	})
+}
+
+// TestConfirmManyByID is TestConfirmMany for the ids of Thrift.
+func TestConfirmManyByID(t *testing.T) {
+	testThrift(t, Options{MaxOpenReads: 2 * manyReads}, defaults(), func(t *testing.T, ts *testServer) {
+		c := ts.dialThrift()
+		defer c.hangUp()
+		items := make([]string, manyReads+1)
+		for i := range items {
+			items[i] = "x"
+		}
+		c.put("q", items...)
+		_, ids := c.get("q", thrift.GetOptions{MaxItems: manyReads + 1, AutoAbortMillis: 60_000})
+		if len(ids) != manyReads+1 {
+			t.Fatalf("%d reads are open, want %d", len(ids), manyReads+1)
+		}
+		own := ts.inUse()
+		ids = append(ids[:manyReads:manyReads], 1, 2, 3) // nobody has these
+		if n := c.confirm("q", ids...); n != manyReads {
+			t.Errorf("confirm = %d, want %d", n, manyReads)
+		}
+		q, _ := ts.opts.Engine.QueueStats(ts.loop.now, []byte("q"))
+		if q.Items != 0 || q.OpenReads != 1 {
+			t.Errorf("%d items are left, and %d open reads, want none and one", q.Items, q.OpenReads)
+		}
+		if got := ts.inUse(); got > own {
+			t.Errorf("%d bytes are in use, and %d were before", got, own)
+		}
+	})
+}
