@@ -64,7 +64,7 @@ var mayImport = map[string]string{
 		" cmd/kestrel/internal/config loadtest loadtest/figures loadtest/report loadtest/scenario loadtest/spawn netloop",
 	"cmd/kestrel/internal/sample":      "client loadtest/figures",
 	"cmd/kestrel/internal/top":         "client cmd/kestrel/internal/cli cmd/kestrel/internal/sample loadtest/figures",
-	"cmd/kestrel/internal/scalaconfig": "cmd/kestrel/internal/config engine",
+	"cmd/kestrel/internal/scalaconfig": "client/discovery cmd/kestrel/internal/config engine",
 
 	"loadtest":            "codec/memcache codec/thrift loadtest/testserver",
 	"loadtest/figures":    "",

@@ -124,7 +124,7 @@ const (
 	TableAliases = "aliases"
 
 	TableDiscovery = "discovery"
-	tableZooKeeper = "zookeeper" // in TableDiscovery
+	TableZooKeeper = "zookeeper" // in TableDiscovery
 )
 
 func tableNames() []string { return []string{TableDefault, TableQueues, TableAliases, TableDiscovery} }

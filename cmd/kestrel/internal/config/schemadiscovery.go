@@ -126,14 +126,14 @@ func (p *parser) discovery(top map[string]any) {
 	table, _ := p.table(top, nil, TableDiscovery)
 	own := make(map[string]any)
 	for key, v := range table {
-		if key != tableZooKeeper {
+		if key != TableZooKeeper {
 			own[key] = v
 		}
 	}
 	path := []string{TableDiscovery}
 	apply(p, path, own, All(DiscoveryOptions()), d)
-	zookeeper, ok := p.table(table, path, tableZooKeeper)
-	path = append(path, tableZooKeeper)
+	zookeeper, ok := p.table(table, path, TableZooKeeper)
+	path = append(path, TableZooKeeper)
 	before := len(p.wrong.Problems)
 	apply(p, path, zookeeper, All(ZooKeeperOptions()), d)
 	d.ZooKeeper.ACL = discovery.ACL(d.acl)

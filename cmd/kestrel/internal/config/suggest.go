@@ -36,7 +36,7 @@ func placeOf(path []string) (here place, others []place) {
 	}
 	queue := place{"belongs under [default] or [queues.NAME]", namesOf(QueueOptions())}
 	alias := place{"belongs under [aliases.NAME]", namesOf(AliasOptions())}
-	found := place{"belongs under [discovery]", append(namesOf(DiscoveryOptions()), keyName{key: tableZooKeeper})}
+	found := place{"belongs under [discovery]", append(namesOf(DiscoveryOptions()), keyName{key: TableZooKeeper})}
 	zookeeper := place{"belongs under [discovery.zookeeper]", namesOf(ZooKeeperOptions())}
 	switch {
 	case len(path) == 1:

@@ -3,13 +3,16 @@ package scalaconfig
 import (
 	"fmt"
 	"math"
+	"net"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/BurntSushi/toml"
 
+	"github.com/kestrelmq/kestrel/client/discovery"
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/config"
 	"github.com/kestrelmq/kestrel/engine"
 )
@@ -22,7 +25,8 @@ type translation struct {
 	server   settingList
 	byDefault,
 	queues, aliases []block
-	config *config.Config // takes the values, to check them
+	zookeeper block
+	config    *config.Config // takes the values, to check them
 }
 
 // setting is a key and its value as TOML.
@@ -85,8 +89,6 @@ const logsToStderr = "the log goes to standard error: have it kept by what runs 
 // whyNot is why the option of the original that is called name has no counterpart.
 func whyNot(name string) string {
 	switch {
-	case strings.HasPrefix(name, "zookeeper"):
-		return "registering with ZooKeeper is not supported"
 	case name == "beFactoryClass":
 		return "names a class of the original"
 	case strings.HasPrefix(name, "admin."):
@@ -111,6 +113,8 @@ func (t *translation) assignment(a assignment) {
 		t.builders(a, "QueueBuilder", &t.queues, t.queueOption)
 	case a.path == "aliases":
 		t.builders(a, "AliasBuilder", &t.aliases, t.aliasOption)
+	case a.path == "zookeeper":
+		t.zooKeeper(a)
 	case a.path == "loggers":
 		t.loggers(a.value)
 	case a.path == "queuePath" && a.value.kind == exprString:
@@ -187,6 +191,43 @@ func (t *translation) queueOption(into *settingList, a assignment) {
 
 func (t *translation) aliasOption(into *settingList, a assignment) {
 	setOption(t, into, a, config.All(config.AliasOptions()), new([]string))
+}
+
+// acls are the names of access lists in the original, in lower case without underscores.
+var acls = map[string]string{
+	"openaclunsafe": string(discovery.Open), "openunsafeacl": string(discovery.Open),
+	"everyonereadcreatorall":    string(discovery.Creator),
+	"everyonereadcreatorallacl": string(discovery.Creator),
+}
+
+// zooKeeper translates the block that has the server announce itself.
+func (t *translation) zooKeeper(a assignment) {
+	if a.value.kind == exprName && a.value.text == "None" {
+		return
+	}
+	if a.value.kind != exprNew || !strings.HasPrefix(className(a.value.text), "ZooKeeper") {
+		t.problem(a.value.line, a.path, "%s", orUnderstood(a.value, "want 'new ZooKeeperBuilder { … }'"))
+		return
+	}
+	host, port := "", int64(discovery.DefaultPort)
+	t.zookeeper.line = a.line
+	for _, b := range a.value.body {
+		switch {
+		case b.path == "host" && b.value.kind == exprString:
+			host = b.value.text
+		case b.path == "port" && b.value.kind == exprNumber:
+			port = b.value.number
+		default:
+			b.path = a.path + "." + b.path
+			setOption(t, &t.zookeeper.settings, b, config.All(config.ZooKeeperOptions()), &t.config.Discovery)
+		}
+	}
+	if host == "" {
+		t.problem(a.line, a.path, "it has no host")
+		return
+	}
+	value := fmt.Sprintf("[%q]", net.JoinHostPort(host, strconv.FormatInt(port, 10)))
+	t.zookeeper.settings = append(settingList{{key: "hosts", value: value}}, t.zookeeper.settings...)
 }
 
 // loggers translates the level; where the log goes is not for the server to say.
@@ -314,8 +355,12 @@ func nameAs(key, name string) (written any, ok bool) {
 		}
 		return "none", true
 	}
-	if key == "default_status" {
+	switch key {
+	case "default_status":
 		return className(name), true
+	case "acl":
+		acl, ok := acls[strings.ReplaceAll(strings.ToLower(className(name)), "_", "")]
+		return acl, ok
 	}
 	return nil, false
 }
@@ -371,6 +416,9 @@ func (t *translation) checkWhole() {
 
 // lineOf is the line of the queue or alias that a key of the TOML belongs to, 0 for another key.
 func (t *translation) lineOf(key string) int {
+	if strings.HasPrefix(key, config.TableDiscovery+".") {
+		return t.zookeeper.line
+	}
 	for table, blocks := range map[string][]block{config.TableQueues: t.queues, config.TableAliases: t.aliases} {
 		for _, b := range blocks {
 			if strings.HasPrefix(key+".", toml.Key{table, b.name}.String()+".") {
@@ -399,6 +447,9 @@ func (t *translation) String() string {
 		for _, s := range list {
 			write(s)
 		}
+	}
+	if len(t.zookeeper.settings) > 0 {
+		table(toml.Key{config.TableDiscovery, config.TableZooKeeper}, t.zookeeper.settings)
 	}
 	if len(t.byDefault[0].settings) > 0 {
 		table(toml.Key{config.TableDefault}, t.byDefault[0].settings)
