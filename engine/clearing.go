@@ -153,8 +153,8 @@ func (c *Clearing) Ahead() bool {
 }
 
 // Result returns, when Do has reported that there is no more, how many expired items were removed
-// if that was all, what the reply must wait for, and the error, a *NotAdmittedError or one that
-// wraps ErrBacklog.
+// if that was all, what the reply must wait for, and the error: a *NotAdmittedError, one that wraps
+// ErrBacklog, or ErrClosed.
 func (c *Clearing) Result() (removed int64, t Ticket, err error) { return c.removed, c.ticket, c.err }
 
 // run does all of it, and waits for the disk if it must.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -104,4 +105,42 @@ func TestDeleteBehindDelete(t *testing.T) {
 		t.Errorf("tickets of two deletes are %+v and %+v, want the second no earlier", first, second)
 	}
 	mustCommit(t, e, second)
+}
+
+// TestFlushBesideClose closes the engine while a flush has items to read back from the disk: it opens no
+// run behind the close, says why it ends, and what it has not moved is there at the next start.
+func TestFlushBesideClose(t *testing.T) {
+	f := &hookFS{FS: segmenttest.New()}
+	e, now := expiring(t, f)
+	want := putNumbers(t, e, now, 100, func(int) {})
+	spoolAll(e)
+	c := e.Flushing([]byte("q"), "")
+	for c.Do(now+1000, 1<<20) && !c.last.IsZero() { // what is in memory
+		c.Wait()
+	}
+	if !c.waits {
+		t.Fatal("the flush has nothing to read back")
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c.Wait()
+	if files := f.OpenFiles(); len(files) > 0 {
+		t.Errorf("files are left open: %q", files)
+	}
+	for c.Do(now+1000, 1<<20) {
+		c.Wait()
+	}
+	if _, _, err := c.Result(); !errors.Is(err, ErrClosed) {
+		t.Errorf("Result = %v, want ErrClosed", err)
+	}
+	again := openQuiet(t, e.opts)
+	verify(t, again)
+	if _, err := again.Flush(now+1000, []byte("q"), ""); err != nil {
+		t.Fatal(err)
+	}
+	spoolAll(again)
+	if got := drain(t, again, "dead"); !slices.Equal(got, want) {
+		t.Errorf("%d items arrived behind the next start, or not in order, want %d", len(got), len(want))
+	}
 }

@@ -47,7 +47,8 @@ func (s *spool) fill(q *queue) {
 }
 
 // bring has what is next behind q's window, which is empty, come into it: read from the disk, or taken
-// back before it is written. It waits for the disk, and returns why nothing can be read.
+// back before it is written. It waits for the disk, and returns why nothing can be read: ErrClosed once
+// the spool is closed.
 func (s *spool) bring(q *queue) error {
 	q.shard.mu.Lock()
 	var failed error
@@ -65,6 +66,9 @@ func (s *spool) bring(q *queue) error {
 	}
 	s.readMu.Lock()
 	defer s.readMu.Unlock()
+	if s.closed {
+		return ErrClosed
+	}
 	s.fillFrame(q)
 	return nil
 }

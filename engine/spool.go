@@ -82,6 +82,7 @@ type spool struct {
 	decoder segment.Coder
 	ahead   *segment.ReadAhead // nil if runs are read through the page cache
 	readers []openRun          // the one used longest ago first
+	closed  bool               // no run is opened any more
 }
 
 type openRun struct {
@@ -269,8 +270,12 @@ func (s *spool) makeDir() error {
 	return nil
 }
 
-// close closes every file. Nothing else of the spool runs any more.
+// close closes every file. The goroutines of the spool have ended; a caller who brings items back may
+// not have: it finds the spool closed.
 func (s *spool) close() {
+	s.readMu.Lock()
+	defer s.readMu.Unlock()
+	s.closed = true
 	s.each(func(_ *queue, b *backlog) {
 		for _, r := range slices.Concat(b.runs, b.spent) {
 			if r.writer != nil {
