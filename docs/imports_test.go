@@ -28,8 +28,8 @@ var mayImport = map[string]string{
 	"segment":             "segment/segmenttest",
 	"segment/segmenttest": "segment",
 
-	"engine": "engine/histogram engine/internal/dirlock engine/internal/aside engine/internal/idset engine/internal/item" +
-		" engine/internal/journal engine/internal/list engine/internal/record engine/internal/runs" +
+	"engine": "engine/histogram engine/internal/aside engine/internal/dirlock engine/internal/idset engine/internal/item" +
+		" engine/internal/journal engine/internal/list engine/internal/record engine/internal/repair engine/internal/runs" +
 		" segment segment/segmenttest",
 	"engine/internal/aside":   "engine/internal/item",
 	"engine/internal/dirlock": "segment",
@@ -38,8 +38,10 @@ var mayImport = map[string]string{
 	"engine/internal/item":    "segment",
 	"engine/internal/list":    "",
 	"engine/internal/record":  "engine/internal/item engine/internal/runs segment",
-	"engine/internal/runs":    "engine/internal/idset engine/internal/item segment",
-	"engine/histogram":        "",
+	"engine/internal/repair": "engine/internal/dirlock engine/internal/idset engine/internal/item engine/internal/journal" +
+		" engine/internal/record engine/internal/runs segment segment/segmenttest",
+	"engine/internal/runs": "engine/internal/idset engine/internal/item segment",
+	"engine/histogram":     "",
 
 	"netloop":       "codec/memcache codec/text codec/thrift engine engine/histogram segment segment/segmenttest",
 	"netloop/admin": "engine engine/histogram netloop segment/segmenttest",

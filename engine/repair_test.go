@@ -7,9 +7,11 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/repair"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment"
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
@@ -24,7 +26,7 @@ type wreck struct {
 	// numbers are the names of the queues by the number that the journal has for them.
 	numbers map[uint64]string
 	// tamper spoils what was found out before it is judged; nil leaves it.
-	tamper func(*Damage)
+	tamper func(*Damage, []*repair.Queue)
 }
 
 // newWreck makes a directory with queues in memory, in read-behind and half drained, one with a
@@ -156,7 +158,8 @@ type repairTally struct{ tried, sound, repaired, lost, back int }
 func (w *wreck) judge(image *segmenttest.FS, n *repairTally) error {
 	n.tried++
 	before := dumpOf(image)
-	d, err := Examine(w.on(image))
+	var queues []*repair.Queue
+	d, err := examine(w.on(image), func(q *repair.Queue) { queues = append(queues, q) })
 	if err != nil {
 		return err
 	}
@@ -165,7 +168,7 @@ func (w *wreck) judge(image *segmenttest.FS, n *repairTally) error {
 		return errors.New("examining it changed it")
 	}
 	if w.tamper != nil {
-		w.tamper(d)
+		w.tamper(d, queues)
 	}
 	if d.Sound() {
 		n.sound++
@@ -375,33 +378,36 @@ func TestRepair(t *testing.T) {
 
 // TestRepairControl breaks repairs on purpose, in ways that the judge of TestRepair must notice.
 func TestRepairControl(t *testing.T) {
+	pool := item.Pool{
+		Memory: new(atomic.Int64), Arena: item.NewArena(testMemory), Free: item.NewFreeLists(1, testMemory)[0],
+	}
 	for _, tt := range []struct {
 		name   string
-		tamper func(*Damage)
+		tamper func(*Damage, []*repair.Queue)
 	}{
 		{"nothing is broken", nil},
-		{"losses are not told", func(d *Damage) { d.Losses = nil }},
-		{"a loss is told too large", func(d *Damage) {
+		{"losses are not told", func(d *Damage, _ []*repair.Queue) { d.Losses = nil }},
+		{"a loss is told too large", func(d *Damage, _ []*repair.Queue) {
 			for i := range d.Losses {
 				d.Losses[i].Items++
 			}
 		}},
-		{"an item is left behind", func(d *Damage) {
-			for _, q := range d.queues {
-				if q.window.Count > 0 {
-					q.window.Pop(&d.e.shards[0].pool, q.window.First())
+		{"an item is left behind", func(_ *Damage, queues []*repair.Queue) {
+			for _, q := range queues {
+				if q.Window.Count > 0 {
+					q.Window.Pop(&pool, q.Window.First())
 				}
 			}
 		}},
-		{"an id is used again", func(d *Damage) {
-			for _, q := range d.queues {
-				q.window = item.Window{}
-				q.nextID = 2
+		{"an id is used again", func(_ *Damage, queues []*repair.Queue) {
+			for _, q := range queues {
+				*q.Window = item.Window{}
+				q.NextID = 2
 			}
 		}},
-		{"what was gone is forgotten", func(d *Damage) {
-			for _, q := range d.queues {
-				q.gone = nil
+		{"what was gone is forgotten", func(_ *Damage, queues []*repair.Queue) {
+			for _, q := range queues {
+				q.Gone = nil
 			}
 		}},
 	} {

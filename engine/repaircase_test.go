@@ -258,7 +258,7 @@ func TestRepairFullDisk(t *testing.T) {
 				slices.Sorted(maps.Keys(after)), slices.Sorted(maps.Keys(before)))
 		}
 		if names, err := image.List(testDir); err != nil || slices.ContainsFunc(names, func(name string) bool {
-			return strings.HasPrefix(name, savedName)
+			return strings.HasPrefix(name, "damaged")
 		}) {
 			t.Fatalf("room for %d bytes: %q are left, %v", room, names, err)
 		}

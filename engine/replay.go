@@ -10,6 +10,7 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
+	"github.com/kestrelmq/kestrel/engine/internal/repair"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -23,7 +24,7 @@ type replay struct {
 	last    record.Destination
 	segment uint64 // of the frame
 	// salvage takes note of what is missing, if the journal is read although it is damaged.
-	salvage *salvage
+	salvage *repair.Salvage
 }
 
 // replayed is one queue during replay. The queue in it becomes the live one: of a hundred thousand
@@ -34,14 +35,9 @@ type replayed struct {
 	gone   idset.Set // removed items, ascending, apart from each other
 	runs   []*run
 	kept   map[uint64]keptItem
-	memory int64  // bytes of items that the queue may hold in memory
-	oldest uint64 // segment of the first record that names the queue
-
-	// Of a damaged journal:
-	gapsSeen int             // gaps before the last put
-	missing  idset.Set       // ids that were put in gaps
-	unsure   uint64          // ids up to here were put in a gap, or before the journal was cut
-	saved    map[uint64]Item // items that are lost in runs
+	memory int64         // bytes of items that the queue may hold in memory
+	oldest uint64        // segment of the first record that names the queue
+	traces repair.Traces // of gaps in a damaged journal
 }
 
 // replayMemory is the memory, in bytes of items, that chunks of a queue are sized for before its
@@ -106,9 +102,9 @@ func (r *replay) record(rec *record.Record, seg uint64) error {
 		return r.keep(rec, seg)
 	case record.KindSpill:
 		q := r.queue(rec.Queue)
-		r.salvage.reach(q, rec.Spill.FirstID)
+		r.salvage.Reach(&q.traces, q.nextID, rec.Spill.FirstID)
 		r.e.spool.isTaken(rec.Run.Number)
-		q.spilled(&r.pool, rec.Run, rec.Spill, r.salvage.lostIn(rec.Run))
+		q.spilled(&r.pool, rec.Run, rec.Spill, r.salvage.Rescue(&q.traces, rec.Run))
 	}
 	return nil
 }
@@ -118,7 +114,7 @@ func (r *replay) keep(rec *record.Record, seg uint64) error {
 		return fmt.Errorf("queue %d: item id %d is out of range", rec.Queue, rec.ID)
 	}
 	q := r.queue(rec.Queue)
-	r.salvage.reach(q, rec.ID)
+	r.salvage.Reach(&q.traces, q.nextID, rec.ID)
 	q.nextID = max(q.nextID, rec.ID+1)
 	rec.Item.ID = rec.ID
 	q.keep(rec.Item, seg)
@@ -149,7 +145,7 @@ func (r *replay) name(rec *record.Record) error {
 		return fmt.Errorf("queue %q: next item id is %d, but item %d was put",
 			name, rec.NextID, q.nextID-1)
 	}
-	r.salvage.follow(q, rec.NextID)
+	r.salvage.Follow(&q.traces, q.nextID, rec.NextID)
 	q.name, q.named, q.created, q.nextID = name, true, rec.Created, rec.NextID
 	return nil
 }
@@ -185,7 +181,7 @@ func (r *replay) put(d record.Destination, it Item, seg uint64) error {
 	if d.Item == math.MaxUint64 {
 		return fmt.Errorf("queue %d: item id %d is out of range", d.Queue, d.Item)
 	}
-	r.salvage.follow(q, d.Item)
+	r.salvage.Follow(&q.traces, q.nextID, d.Item)
 	it.ID = d.Item
 	q.nextID = it.ID + 1
 	q.mark(seg, it.ID)

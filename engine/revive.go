@@ -48,9 +48,9 @@ func (q *replayed) forget(ids idset.Range) {
 	})
 }
 
-// spilled takes in what the journal says of a run: the items in it need no memory, unless lost,
-// which may be nil, says that they are lost in it.
-func (q *replayed) spilled(p *item.Pool, id segment.RunID, s runs.State, lost func(uint64) bool) {
+// spilled takes in what the journal says of a run: the items in it need no memory. rescue, which may be nil,
+// gets them before they go: they may be lost in the run.
+func (q *replayed) spilled(p *item.Pool, id segment.RunID, s runs.State, rescue func(Item)) {
 	q.runs = slices.DeleteFunc(q.runs, func(r *run) bool { return r.id == id })
 	q.runs = append(q.runs, &run{id: id, written: s, recorded: s})
 	q.spilledTo = max(q.spilledTo, s.LastID)
@@ -59,20 +59,11 @@ func (q *replayed) spilled(p *item.Pool, id segment.RunID, s runs.State, lost fu
 		it := q.window.First()
 		if !s.Holds(it.ID) && !q.gone.Has(it.ID) {
 			q.keep(it, q.markOf(it.ID)) // it was open when its neighbours were spilled
-		} else if lost != nil && lost(it.ID) {
-			q.save(it)
+		} else if rescue != nil {
+			rescue(it)
 		}
 		q.window.Pop(p, it)
 	}
-}
-
-// save notes an item that its run has lost.
-func (q *replayed) save(it Item) {
-	if q.saved == nil {
-		q.saved = make(map[uint64]Item)
-	}
-	it.Data = slices.Clone(it.Data)
-	q.saved[it.ID] = it
 }
 
 // restore makes q's backlog of its runs and sorts its other items before and behind. It reads what

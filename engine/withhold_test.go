@@ -131,7 +131,7 @@ func TestWithheld(t *testing.T) {
 			if got := drain(t, e, "more"); len(got) != 40 {
 				t.Errorf("a queue that was made meanwhile holds %d items, want 40", len(got))
 			}
-			e = openQuiet(t, testOptions(repair(t, repaired), tiny))
+			e = openQuiet(t, testOptions(repairAll(t, repaired), tiny))
 			if all := e.Withheld(); len(all) != 0 {
 				t.Errorf("after a repair %+v is withheld", all)
 			}
@@ -143,7 +143,7 @@ func TestWithheld(t *testing.T) {
 	}
 }
 
-func repair(t *testing.T, fsys *segmenttest.FS) *segmenttest.FS {
+func repairAll(t *testing.T, fsys *segmenttest.FS) *segmenttest.FS {
 	t.Helper()
 	d, err := Examine(testOptions(fsys))
 	if err != nil {

@@ -1,0 +1,107 @@
+package repair
+
+import (
+	"github.com/kestrelmq/kestrel/engine/internal/dirlock"
+	"github.com/kestrelmq/kestrel/engine/internal/journal"
+	"github.com/kestrelmq/kestrel/engine/internal/runs"
+	"github.com/kestrelmq/kestrel/segment"
+)
+
+// A Place is a data directory, and how its files are written.
+type Place struct {
+	FS   segment.FS
+	Dir  string
+	Runs string // directory of the runs
+	// Locks says that processes lock the directory: FS is that of the operating system.
+	Locks bool
+	// Log is how journals are written, and Compression how runs are compressed.
+	Log         segment.Options
+	Compression segment.Codec
+	// Report logs what could not be done, and need not be.
+	Report func(what string, err error)
+}
+
+// Damage is what Examine found wrong with a data directory, and what Repair would make of it. Its
+// methods may not be called at the same time. Close it.
+type Damage struct {
+	// Gaps are the places in the journal and in backlogs whose bytes are not what was written.
+	Gaps []segment.Gap
+	// Tear is where the journal ends in a torn write, which Open would cut and Repair cuts; nil if
+	// it does not, or is damaged besides.
+	Tear *segment.Tear
+	// Losses are the items that cannot be had any more, by queue and id.
+	Losses []Loss
+	// Unclaimed are runs whose queue no record names. The record may have been in a gap.
+	Unclaimed []UnclaimedRun
+	// Renamed are queues whose name is lost; Dropped those of which a younger one has the name.
+	Renamed, Dropped []string
+	// Queues are the queues that Repair leaves, sorted by name.
+	Queues []SalvagedQueue
+	// Saved is the directory in which Repair has put copies of what it took away.
+	Saved string
+	saved []string // what is in it, directories first, and itself
+
+	place    Place
+	journals *journal.Dirs
+	lock     *dirlock.Lock
+	decoder  segment.Coder
+	lastRun  uint64 // the highest number that a run has had
+	// queues are those that Repair leaves, and dropped those of Dropped, as they were made.
+	queues, dropped []*salvagedQueue
+}
+
+// Loss is a range of ids of one queue of whose items some or all are lost.
+type Loss struct {
+	Queue           string
+	FirstID, LastID uint64
+	// Items is how many are lost. With AtMost, records of the range are lost too that may have
+	// said that some of them were gone already. It is negative if even whether any is lost is not
+	// known: the journal's front, in which most of them were, was dropped long ago.
+	Items  int64
+	AtMost bool
+	// Bytes is what their bodies take, or negative if that is not known.
+	Bytes int64
+	// Path and Offset are where they were in a backlog; Path is "" for the journal.
+	Path   string
+	Offset int64
+}
+
+// UnclaimedRun is a run of a queue that is not known.
+type UnclaimedRun struct {
+	Path            string
+	FirstID, LastID uint64 // zero if nothing in it can be read
+	Items, Bytes    int64
+}
+
+// SalvagedQueue is a queue as Repair leaves it.
+type SalvagedQueue struct {
+	Name         string
+	Items, Bytes int64
+	NextID       uint64
+}
+
+// Sound reports whether there is nothing to repair.
+func (d *Damage) Sound() bool {
+	return d.Tear == nil && len(d.Gaps)+len(d.Renamed)+len(d.Dropped) == 0
+}
+
+// eachFrame calls f for every frame of a run that is whole, with its body, which is valid during
+// the call.
+func (d *Damage) eachFrame(
+	r *run, f func(segment.RunFrame, runs.Tag, []byte) error,
+) ([]segment.RunGap, error) {
+	return segment.SalvageRun(d.place.FS, r.path, r.id, r.recorded.End, &d.decoder,
+		func(frame segment.RunFrame, body []byte) error {
+			tag := runs.ParseTag(frame.Tag)
+			if _, err := tag.Check(body); err != nil {
+				return &segment.CorruptionError{Path: r.path, Offset: frame.Offset, Reason: err.Error()}
+			}
+			return f(frame, tag, body)
+		})
+}
+
+// Close lets other processes use the directory.
+func (d *Damage) Close() error {
+	d.decoder.Close()
+	return d.lock.Release()
+}

@@ -1,0 +1,67 @@
+package repair
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+
+	"github.com/kestrelmq/kestrel/engine/internal/dirlock"
+	"github.com/kestrelmq/kestrel/engine/internal/journal"
+	"github.com/kestrelmq/kestrel/segment"
+)
+
+// A Replay makes queues of a journal, as a start does. Examine first gives it the frames of the journal,
+// oldest first, and then asks once for the queues, in the order of their numbers.
+type Replay interface {
+	Frame(segment.Frame) error
+	Queues() []*Queue
+}
+
+// Examine reads all of a data directory, backlogs included, and reports what is damaged, and what of the
+// queues can still be had; it changes nothing. start returns the replay of the journals' directory, which is
+// to report to the Salvage. Examine returns an error that wraps dirlock.ErrLocked if a process uses the
+// directory, one that wraps fs.ErrNotExist if there is none, and that of a disk that cannot be read. A
+// journal whose records are whole but make no sense together is a *segment.CorruptionError, and beyond
+// repair. While a Damage is open no process can use the directory.
+func Examine(p Place, start func(*journal.Dirs, *Salvage) Replay) (d *Damage, err error) {
+	d = &Damage{place: p}
+	if p.Locks {
+		if d.lock, err = dirlock.Hold(p.Dir); err != nil {
+			return nil, err
+		}
+	}
+	if err := d.examine(start); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+func (d *Damage) examine(start func(*journal.Dirs, *Salvage) Replay) (err error) {
+	if d.journals, err = journal.FindDirs(d.place.FS, d.place.Dir); err != nil {
+		return err
+	}
+	_, d.Tear, err = segment.Scan(d.place.FS, d.journals.Current(), nil)
+	damaged := errors.Is(err, segment.ErrCorrupt)
+	if err != nil && !damaged {
+		return err
+	}
+	v := &Salvage{d: d, damaged: damaged, runs: make(map[segment.RunID]*run)}
+	if err := v.scan(v.surveyFrame, func(segment.Gap) {}); err != nil {
+		return err
+	}
+	if err := v.checkRuns(); err != nil {
+		return err
+	}
+	r := start(d.journals, v)
+	if err := v.scan(r.Frame, v.gap); err != nil {
+		return err
+	}
+	if err := v.finish(r.Queues()); err != nil {
+		return err
+	}
+	for _, q := range d.queues {
+		d.Queues = append(d.Queues, SalvagedQueue{q.Name, q.items, q.bytes, q.NextID})
+	}
+	slices.SortFunc(d.Queues, func(a, b SalvagedQueue) int { return cmp.Compare(a.Name, b.Name) })
+	return nil
+}

@@ -1,0 +1,136 @@
+package repair
+
+import (
+	"errors"
+	"io/fs"
+	"math"
+	"slices"
+
+	"github.com/kestrelmq/kestrel/engine/internal/idset"
+	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/runs"
+	"github.com/kestrelmq/kestrel/segment"
+)
+
+// This file words what a damaged directory has lost.
+
+// count adds what q has lost to the losses.
+func (v *Salvage) count(q *salvagedQueue) {
+	known := slices.Clone(q.Gone)
+	q.Window.Each(func(it item.Item) bool {
+		known = known.Add(idset.One(it.ID))
+		return true
+	})
+	for id := range q.Kept {
+		known = known.Add(idset.One(id))
+	}
+	for _, r := range q.live {
+		known = known.Add(r.recorded.IDs())
+		for _, g := range r.gaps {
+			v.countGap(q, &r, g)
+		}
+	}
+	q.live = slices.DeleteFunc(q.live, func(r liveRun) bool { return r.first == math.MaxUint64 })
+	if q.unsure > 0 {
+		for _, lost := range idset.Between(1, q.unsure).Minus(known) {
+			v.d.Losses = append(v.d.Losses, Loss{
+				Queue: q.Name, FirstID: lost.First, LastID: lost.Last, Items: -1, AtMost: true, Bytes: -1,
+			})
+		}
+	}
+	for _, ids := range q.missing {
+		for _, lost := range ids.Minus(known) {
+			v.d.Losses = append(v.d.Losses, Loss{
+				Queue: q.Name, FirstID: lost.First, LastID: lost.Last,
+				Items: int64(lost.Last - lost.First + 1), AtMost: true, Bytes: -1,
+			})
+		}
+	}
+	for _, ids := range slices.Concat(q.Gone, q.missing) {
+		if ids.Last < math.MaxUint64-1 {
+			q.NextID = max(q.NextID, ids.Last+1)
+		}
+	}
+}
+
+// countGap adds what a gap in a run has cost q.
+func (v *Salvage) countGap(q *salvagedQueue, r *liveRun, g segment.RunGap) {
+	ids := r.idsIn(g)
+	if ids.First > ids.Last {
+		return
+	}
+	left := r.without(q, ids)
+	whole := len(left) == 1 && left[0] == ids
+	for _, lost := range left {
+		l := Loss{
+			Queue: q.Name, FirstID: lost.First, LastID: lost.Last,
+			Items: int64(lost.Last - lost.First + 1), Bytes: -1, Path: g.Path, Offset: g.Offset,
+			AtMost: true,
+		}
+		switch {
+		case whole && g.Tag != nil:
+			tag := runs.ParseTag(*g.Tag)
+			l.Items, l.Bytes, l.AtMost = tag.Count, tag.Bytes, false
+		case whole && len(r.gaps) == 1 && len(r.gone) == 0:
+			l.Items, l.Bytes, l.AtMost = r.recorded.Count, r.recorded.Bytes, false
+			for _, f := range r.frames {
+				l.Items, l.Bytes = l.Items-f.Count, l.Bytes-f.Bytes
+			}
+		}
+		v.d.Losses = append(v.d.Losses, l)
+	}
+}
+
+// findUnclaimed looks for runs that no record names. It reports them if records are missing. Otherwise they
+// mean nothing, but their numbers are taken: a repair that was interrupted may have made them.
+func (v *Salvage) findUnclaimed() error {
+	names, err := v.d.place.FS.List(v.d.place.Runs)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	claimed := make(map[uint64]bool)
+	for id := range v.runs {
+		claimed[id.Number] = true
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		number, ok := runs.ParseName(name)
+		if !ok || claimed[number] {
+			continue
+		}
+		if v.d.lastRun = max(v.d.lastRun, number); v.gaps == 0 {
+			continue
+		}
+		u, err := v.unclaimed(number)
+		if err != nil {
+			return err
+		}
+		v.d.Unclaimed = append(v.d.Unclaimed, u)
+	}
+	return nil
+}
+
+// unclaimed looks at a run that no record names.
+func (v *Salvage) unclaimed(number uint64) (u UnclaimedRun, err error) {
+	u.Path = runs.Path(v.d.place.Runs, number)
+	id, size, err := segment.IdentifyRun(v.d.place.FS, u.Path)
+	if errors.Is(err, segment.ErrCorrupt) {
+		return u, nil
+	}
+	if err != nil {
+		return u, err
+	}
+	r := &run{path: u.Path, id: id, recorded: runs.State{End: size}}
+	_, err = v.d.eachFrame(r, func(_ segment.RunFrame, tag runs.Tag, _ []byte) error {
+		if u.Items == 0 {
+			u.FirstID = tag.FirstID
+		}
+		u.LastID = tag.LastID
+		u.Items, u.Bytes = u.Items+tag.Count, u.Bytes+tag.Bytes
+		return nil
+	})
+	return u, err
+}

@@ -1,0 +1,178 @@
+package repair
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/kestrelmq/kestrel/engine/internal/dirlock"
+	"github.com/kestrelmq/kestrel/segment"
+)
+
+// savedName is how the directories begin that hold what repairs took away.
+const savedName = "damaged"
+
+// Repair writes what can be had: backlogs that are damaged to new runs, and the state of all queues
+// to a new journal, which becomes the journal in one step. Before, it copies the old journal, and
+// the runs that it replaces or that nobody claims, to a directory of their own, Saved. It waits for
+// the disk. After an error the old journal counts still, or the new one; never a part of either. If it
+// is the old one, nothing of what the repair has made is left to take room.
+func (d *Damage) Repair() error {
+	if err := d.repair(); err != nil {
+		return fmt.Errorf("repair %s: %w", d.place.Dir, err)
+	}
+	return nil
+}
+
+func (d *Damage) repair() (err error) {
+	if d.lock == nil && d.place.Locks {
+		if d.lock, err = dirlock.Make(d.place.Dir); err != nil {
+			return err
+		}
+	}
+	w := &runRepair{d: d, coder: segment.NewCoder(d.place.Compression)}
+	defer w.coder.Close()
+	dir, replaced, err := d.prepareRepair(w)
+	if err != nil {
+		return errors.Join(err, d.undo(w, dir))
+	}
+	if err := d.journals.Complete(dir); err != nil {
+		return err // it may count all the same
+	}
+	d.place.Report("remove journals that were replaced", d.journals.RemoveOthers())
+	return d.removeReplaced(replaced)
+}
+
+// prepareRepair does all of a repair that changes nothing yet. It returns the directory of the new
+// journal and the runs that are of no use when that counts.
+func (d *Damage) prepareRepair(w *runRepair) (dir string, replaced []string, err error) {
+	dir = d.journals.Next()
+	if err := d.saveCopies(); err != nil {
+		return dir, nil, fmt.Errorf("keep copies: %w", err)
+	}
+	for _, q := range d.queues {
+		files, err := w.repair(q)
+		if err != nil {
+			return dir, nil, fmt.Errorf("queue %q: %w", q.Name, err)
+		}
+		replaced = append(replaced, files...)
+	}
+	return dir, replaced, d.writeJournal(dir)
+}
+
+// undo removes what a repair that failed has made.
+func (d *Damage) undo(w *runRepair, dir string) error {
+	err := d.journals.Abandon(dir)
+	for _, name := range w.files {
+		err = errors.Join(err, d.removeFile(name))
+	}
+	if len(d.saved) == 0 {
+		return err
+	}
+	for _, name := range slices.Backward(d.saved) { // directories come before what is in them
+		err = errors.Join(err, d.removeFile(name))
+	}
+	d.Saved, d.saved = "", nil
+	return errors.Join(err, d.place.FS.SyncDir(d.place.Dir))
+}
+
+// removeReplaced removes runs that are of no use any more. A file may hold another run by now, which
+// has the number of one that is long gone: earlier versions gave numbers again.
+func (d *Damage) removeReplaced(replaced []string) error {
+	used := make(map[string]bool)
+	for _, q := range d.queues {
+		for _, r := range q.live {
+			used[r.path] = true
+		}
+	}
+	for _, u := range d.Unclaimed {
+		replaced = append(replaced, u.Path)
+	}
+	for _, name := range replaced {
+		if used[name] {
+			continue
+		}
+		if err := d.removeFile(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeFile removes a file, or an empty directory, if it is there.
+func (d *Damage) removeFile(name string) error {
+	if err := d.place.FS.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// saveCopies copies what the repair takes away: the journal, and runs.
+func (d *Damage) saveCopies() error {
+	names, err := d.place.FS.List(d.place.Dir)
+	if err != nil {
+		return err
+	}
+	n := 1
+	for slices.Contains(names, fmt.Sprintf("%s.%d", savedName, n)) {
+		n++
+	}
+	d.Saved = path.Join(d.place.Dir, fmt.Sprintf("%s.%d", savedName, n))
+	files, err := d.place.FS.List(d.journals.Current())
+	if err != nil {
+		return err
+	}
+	var from []string
+	for _, name := range files {
+		if !strings.HasSuffix(name, ".spare") && !strings.HasSuffix(name, ".new") { // mean nothing
+			from = append(from, path.Join(d.journals.Current(), name))
+		}
+	}
+	for _, q := range d.queues {
+		for _, r := range q.live {
+			if len(r.gaps) > 0 {
+				from = append(from, r.path)
+			}
+		}
+	}
+	for _, q := range d.dropped { // no start will find them needed
+		for _, r := range q.live {
+			from = append(from, r.path)
+		}
+	}
+	for _, u := range d.Unclaimed {
+		from = append(from, u.Path)
+	}
+	slices.Sort(from)
+	d.saved = []string{d.Saved}
+	for _, name := range slices.Compact(from) {
+		if err := d.saveCopy(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// saveCopy copies a file to the directory in Saved that is called as its own is.
+func (d *Damage) saveCopy(name string) error {
+	dir := path.Join(d.Saved, path.Base(path.Dir(name)))
+	if !slices.Contains(d.saved, dir) {
+		if err := d.place.FS.MkdirAll(dir); err != nil {
+			return err
+		}
+		d.saved = append(d.saved, dir)
+	}
+	to := path.Join(dir, path.Base(name))
+	err := segment.CopyFile(d.place.FS, name, to)
+	if errors.Is(err, fs.ErrNotExist) { // that is what is wrong with it
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	d.saved = append(d.saved, to)
+	return d.place.FS.SyncDir(dir)
+}

@@ -1,0 +1,85 @@
+package repair
+
+import (
+	"slices"
+
+	"github.com/kestrelmq/kestrel/engine/internal/idset"
+	"github.com/kestrelmq/kestrel/engine/internal/runs"
+	"github.com/kestrelmq/kestrel/segment"
+)
+
+// run is a run, and what is whole of it.
+type run struct {
+	path     string
+	id       segment.RunID
+	recorded runs.State // what the journal says of it
+	queue    uint64     // number under which its queue entered the journal last
+	gaps     []segment.RunGap
+	lost     idset.Set // ids of items that can have been in the gaps; ascending
+	frames   []checkedFrame
+}
+
+// checkedFrame is a frame that is whole.
+type checkedFrame struct {
+	offset int64
+	runs.Tag
+}
+
+// liveRun is a run in which something lives.
+type liveRun struct {
+	*run
+	first uint64    // no item of it that lives has a lower id
+	gone  idset.Set // what of its range does not live
+}
+
+// idsIn is what ids a gap can have held; the range is empty if it held none.
+func (r *run) idsIn(g segment.RunGap) idset.Range {
+	if !g.Batches {
+		return idset.Between(1, 0)
+	}
+	if g.Tag != nil {
+		tag := runs.ParseTag(*g.Tag)
+		return tag.IDs()
+	}
+	ids := r.recorded.IDs()
+	for _, f := range r.frames {
+		if f.offset < g.Offset {
+			ids.First = max(ids.First, f.LastID+1)
+		} else {
+			ids.Last = min(ids.Last, f.FirstID-1)
+		}
+	}
+	for _, other := range r.gaps {
+		switch {
+		case other.Tag == nil:
+		case other.Offset < g.Offset:
+			ids.First = max(ids.First, runs.ParseTag(*other.Tag).LastID+1)
+		case other.Offset > g.Offset:
+			ids.Last = min(ids.Last, runs.ParseTag(*other.Tag).FirstID-1)
+		}
+	}
+	return ids
+}
+
+// lives reports whether the item of an id is one of the run's that live.
+func (r *liveRun) lives(id uint64) bool { return r.recorded.Holds(id) && !r.gone.Has(id) }
+
+// lostOf returns the ids of items that lived in the run's gaps, and are not in the journal still.
+func (r *liveRun) lostOf(q *salvagedQueue) (lost idset.Set) {
+	for _, ids := range r.lost {
+		lost = append(lost, r.without(q, ids)...)
+	}
+	return lost
+}
+
+// without returns what of ids is neither gone nor saved.
+func (r *liveRun) without(q *salvagedQueue, ids idset.Range) idset.Set {
+	gone := slices.Clone(r.gone)
+	for id := range q.saved {
+		if ids.First <= id && id <= ids.Last {
+			gone = gone.Add(idset.One(id))
+		}
+	}
+	ids.First, ids.Last = max(ids.First, r.recorded.FirstID), min(ids.Last, r.recorded.LastID)
+	return ids.Minus(gone)
+}
