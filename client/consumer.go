@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kestrelmq/kestrel/client/internal/wire"
+	"github.com/kestrelmq/kestrel/codec/memcache"
 )
 
 const (
@@ -45,7 +46,8 @@ type Consumer struct {
 	cancel context.CancelCauseFunc
 
 	mu sync.Mutex
-	// Guarded by mu. Client.mu may be taken inside it, never the other way round.
+	// Guarded by mu. Client.mu may be taken inside it, and it inside Delivery.mu; never the other way
+	// round.
 	closed   bool
 	stations []*station // of the read set
 	turn     int        // where in stations the next round begins
@@ -182,10 +184,7 @@ func (c *Consumer) schedule() {
 	}
 	now := time.Now()
 	limit := max(wanted, maxCover)
-	wait := longWait
-	if len(c.stations) > limit {
-		wait = turnWait
-	}
+	wait := c.turnOf(limit)
 	asked := 0
 	var had []*station // that had an item last
 	busy := 0          // gets under way there
@@ -223,6 +222,58 @@ func (c *Consumer) schedule() {
 			return
 		}
 	}
+}
+
+// turnOf returns how long a get waits if limit servers are asked at the same time; mu is held.
+func (c *Consumer) turnOf(limit int) time.Duration {
+	if len(c.stations) > limit {
+		return turnWait
+	}
+	return longWait
+}
+
+// request returns a get.
+func (c *Consumer) request(wait time.Duration) []byte {
+	return memcache.AppendGet(nil, c.name, memcache.GetOptions{Open: true, WaitMillis: millis(wait)})
+}
+
+// askAhead reports whether a get may be sent behind the confirm of a slot's item, for a caller that
+// will be in Next soon; and how long it is to wait. It may if nothing lies ready, and schedule would
+// ask this server once more for that caller. The slot then asks.
+// The delivery is open, and its lock held.
+func (c *Consumer) askAhead(s *slot) (wait time.Duration, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	st := s.station
+	if c.closed || st.leaving || s.asking || !st.hit || len(c.ready) > 0 || !slices.Contains(st.slots, s) {
+		return 0, false
+	}
+	busy := 0
+	for _, other := range c.stations {
+		if other.hit {
+			busy += other.waiting
+		}
+	}
+	if busy > len(c.waiters) {
+		return 0, false
+	}
+	s.asking = true
+	s.ahead = c.turnOf(maxCover)
+	st.waiting++
+	return s.ahead, true
+}
+
+// sentAhead returns how long the get waits that was sent behind a confirm, which has been answered;
+// zero if there is none, or it is not wanted any more.
+func (c *Consumer) sentAhead(s *slot) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	wait := s.ahead
+	s.ahead = 0
+	if wait > 0 && s.station.leaving {
+		s.conn.Close() // an item on its way goes back
+	}
+	return wait
 }
 
 // issue has a slot of a station ask for an item; mu is held. It returns false if the client has been

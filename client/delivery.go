@@ -46,11 +46,13 @@ const (
 type ending struct {
 	verb    string
 	options memcache.GetOptions
+	ahead   bool // the next get goes to the server with it, where that serves
 }
 
 var (
-	confirmIt = ending{"confirm", memcache.GetOptions{Close: true}}
-	abortIt   = ending{"abort", memcache.GetOptions{Abort: true}}
+	confirmIt     = ending{"confirm", memcache.GetOptions{Close: true}, false}
+	confirmAndAsk = ending{"confirm", memcache.GetOptions{Close: true}, true}
+	abortIt       = ending{"abort", memcache.GetOptions{Abort: true}, false}
 )
 
 func newDelivery(s *slot, item Item) *Delivery {
@@ -68,6 +70,9 @@ func newDelivery(s *slot, item Item) *Delivery {
 //
 // A server that has an open_transaction_timeout may have taken the item back without a word.
 func (d *Delivery) Confirm(ctx context.Context) error { return d.end(ctx, confirmIt) }
+
+// confirmAndGo is Confirm for a caller that will call Next at once.
+func (d *Delivery) confirmAndGo(ctx context.Context) error { return d.end(ctx, confirmAndAsk) }
 
 // Abort gives the item back to the head of its queue, for whoever comes next. That the connection is
 // lost is no error: the server has given it back already.
@@ -109,7 +114,13 @@ func (d *Delivery) begin(how ending) error {
 	c := d.slot.consumer
 	deadline := time.Now().Add(c.client.opts.ReplyTimeout)
 	d.slot.conn.ReadUntil(deadline)
-	if err := d.slot.conn.Write(memcache.AppendGet(nil, c.name, how.options), deadline); err != nil {
+	request := memcache.AppendGet(nil, c.name, how.options)
+	if how.ahead {
+		if wait, ok := c.askAhead(d.slot); ok {
+			request = append(request, c.request(wait)...)
+		}
+	}
+	if err := d.slot.conn.Write(request, deadline); err != nil {
 		d.slot.conn.Close() // the slot's goroutine then ends the delivery
 	}
 	return nil

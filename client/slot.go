@@ -41,7 +41,7 @@ func (st *station) leave() {
 	}
 	st.idle = nil
 	for _, s := range st.slots {
-		if s.asking && s.conn != nil {
+		if s.asking && s.ahead == 0 && s.conn != nil {
 			s.conn.Close() // an item on its way goes back
 		}
 	}
@@ -58,6 +58,7 @@ type slot struct {
 
 	// Guarded by Consumer.mu; the goroutine alone sets conn, and reads it without.
 	asking bool
+	ahead  time.Duration // that a get waits which was sent behind a confirm; zero if there is none
 	conn   *wire.Conn
 }
 
@@ -117,36 +118,45 @@ func (s *slot) connect() bool {
 	return wanted
 }
 
-// get asks for an item, hands it out, and waits for its end. It returns false if the slot is at its
-// own.
+// get asks for an item, hands it out, and waits for its end; and so on while gets are sent ahead. It
+// returns false if the slot is at its own end.
 func (s *slot) get(wait time.Duration) bool {
 	c := s.consumer
 	deadline := time.Now().Add(c.client.opts.ReplyTimeout)
-	request := memcache.AppendGet(nil, c.name, memcache.GetOptions{Open: true, WaitMillis: millis(wait)})
-	s.conn.ReadUntil(deadline.Add(wait))
-	err := s.conn.Write(request, deadline)
+	if err := s.conn.Write(c.request(wait), deadline); err != nil {
+		c.failed(s, err)
+		return false
+	}
 	var reply memcache.Reply
-	if err == nil {
-		err = s.conn.Read(&reply)
+	for wait > 0 {
+		s.conn.ReadUntil(time.Now().Add(wait + c.client.opts.ReplyTimeout))
+		err := s.conn.Read(&reply)
+		switch {
+		case err != nil:
+		case reply.Kind == memcache.KindEnd:
+			c.answered(s, nil)
+			return c.free(s)
+		case reply.Kind == memcache.KindValue:
+			d := newDelivery(s, itemOf(&reply))
+			s.conn.ReadUntil(time.Time{})
+			c.answered(s, d)
+			if !s.hold(d, &reply) {
+				return false
+			}
+			if wait = c.sentAhead(s); wait == 0 {
+				return c.free(s)
+			}
+			continue
+		default:
+			err = refusal(&reply)
+		}
+		c.failed(s, err)
+		return false
 	}
-	switch {
-	case err != nil:
-	case reply.Kind == memcache.KindEnd:
-		c.answered(s, nil)
-		return c.free(s)
-	case reply.Kind == memcache.KindValue:
-		d := newDelivery(s, itemOf(&reply))
-		s.conn.ReadUntil(time.Time{})
-		c.answered(s, d)
-		return s.hold(d, &reply)
-	default:
-		err = refusal(&reply)
-	}
-	c.failed(s, err)
 	return false
 }
 
-// hold waits until a delivery is confirmed or aborted, or lost.
+// hold waits until a delivery is confirmed or aborted. It returns false if it is lost.
 func (s *slot) hold(d *Delivery, reply *memcache.Reply) bool {
 	err := s.conn.Read(reply)
 	if err == nil && reply.Kind != memcache.KindEnd {
@@ -156,5 +166,5 @@ func (s *slot) hold(d *Delivery, reply *memcache.Reply) bool {
 		s.consumer.failed(s, d.lostBy)
 		return false
 	}
-	return s.consumer.free(s)
+	return true
 }

@@ -15,7 +15,7 @@ const DefaultDrainTimeout = 30 * time.Second
 
 // Handler does what is to be done with one item. If it returns nil the item is confirmed and gone
 // for good. If it returns an error, or panics, the item goes back and is delivered again, here or
-// elsewhere.
+// elsewhere. A handler may also confirm or abort the item itself.
 //
 // Ctx ends when the item is lost, with [ErrLost] as its cause: then somebody else gets it, and to go
 // on is of no use. It ends as well when the worker stops and the handler takes too long about it.
@@ -103,7 +103,7 @@ func (w *Worker) serve(ctx, handling context.Context, consumer *Consumer) error 
 		}
 		err = w.handle(handling, d)
 		if err == nil {
-			if err = d.Confirm(context.Background()); err != nil { // within ReplyTimeout
+			if err = d.confirmAndGo(context.Background()); err != nil && !errors.Is(err, ErrEnded) { // within ReplyTimeout
 				w.report(d, err)
 			}
 			fails = 0
@@ -116,7 +116,7 @@ func (w *Worker) serve(ctx, handling context.Context, consumer *Consumer) error 
 		case <-ctx.Done():
 		case <-d.Lost():
 		}
-		if err := d.Abort(context.Background()); err != nil {
+		if err := d.Abort(context.Background()); err != nil && !errors.Is(err, ErrEnded) {
 			w.report(d, err)
 		}
 	}

@@ -176,6 +176,41 @@ func TestWorkerLosesServer(t *testing.T) {
 	}
 }
 
+// TestWorkerEndedByHandler has handlers confirm and abort items themselves, which is no failure.
+func TestWorkerEndedByHandler(t *testing.T) {
+	c := dial(t, Options{}, serve(t).addr)
+	const n = 50
+	for i := range n {
+		put(t, c, "work", fmt.Sprint(i))
+	}
+	done := make(chan struct{})
+	times := 0
+	stop := work(t, &Worker{
+		Client: c, Queue: "work",
+		Handle: func(ctx context.Context, d *Delivery) error {
+			if times++; times == n+1 {
+				close(done)
+			}
+			if times == 3 {
+				return d.Abort(ctx) // comes again, at once
+			}
+			return d.Confirm(ctx)
+		},
+		Failed: func(d *Delivery, err error) { t.Errorf("item %s: %v", d.Data, err) },
+	})
+	select {
+	case <-done:
+	case <-within(t).Done():
+		t.Fatal("the items do not all come")
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if s := c.Stats(within(t))[0]; s.Items != 0 || s.Queues[0].Returned > 2 {
+		t.Errorf("afterwards: %+v", s)
+	}
+}
+
 func TestWorkerErrors(t *testing.T) {
 	c := dial(t, Options{}, serve(t).addr)
 	if err := (&Worker{Client: c, Queue: "a/b"}).Run(within(t)); !errors.Is(err, ErrBadName) {
