@@ -302,8 +302,8 @@ func TestConsumerClose(t *testing.T) {
 	}
 }
 
-// TestOpen opens batches, on servers that allow many open reads for each connection and one.
-func TestOpen(t *testing.T) {
+// TestOpenBatch opens batches, on servers that allow many open reads for each connection and one.
+func TestOpenBatch(t *testing.T) {
 	for _, opens := range []int{0, 100} {
 		k := &kestrel{addr: "127.0.0.1:0", dir: t.TempDir(), opens: opens}
 		if err := k.start(); err != nil {
@@ -313,13 +313,13 @@ func TestOpen(t *testing.T) {
 		c := dial(t, Options{}, k.addr)
 		put(t, c, "work", "a", "b", "c", "d")
 		ctx := within(t)
-		b, err := c.Open(ctx, "work", 3, 0)
+		b, err := c.OpenBatch(ctx, "work", 3, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		want := min(3, max(opens, 1))
 		if len(b.Items) != want || string(b.Items[0].Data) != "a" {
-			t.Errorf("Open = %d items, want %d", len(b.Items), want)
+			t.Errorf("OpenBatch = %d items, want %d", len(b.Items), want)
 		}
 		if err := b.Abort(ctx); err != nil {
 			t.Fatal(err)
@@ -332,12 +332,12 @@ func TestOpen(t *testing.T) {
 		}
 		order := ""
 		for len(order) < 4 {
-			b, err := c.Open(ctx, "work", 2, time.Second)
+			b, err := c.OpenBatch(ctx, "work", 2, time.Second)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if len(b.Items) == 0 {
-				t.Fatal("Open returns an empty batch")
+				t.Fatal("OpenBatch returns an empty batch")
 			}
 			for _, item := range b.Items {
 				order += string(item.Data)
@@ -349,12 +349,12 @@ func TestOpen(t *testing.T) {
 		if order != "abcd" {
 			t.Errorf("after Abort the items come as %q", order)
 		}
-		if _, err := c.Open(ctx, "work", 2, 0); !errors.Is(err, ErrEmpty) {
-			t.Errorf("Open of an empty queue = %v, want ErrEmpty", err)
+		if _, err := c.OpenBatch(ctx, "work", 2, 0); !errors.Is(err, ErrEmpty) {
+			t.Errorf("OpenBatch of an empty queue = %v, want ErrEmpty", err)
 		}
-		left, err := c.Open(ctx, "work", 1, time.Millisecond)
+		left, err := c.OpenBatch(ctx, "work", 1, time.Millisecond)
 		if !errors.Is(err, ErrEmpty) || left != nil {
-			t.Errorf("Open = %v, %v, want ErrEmpty", left, err)
+			t.Errorf("OpenBatch = %v, %v, want ErrEmpty", left, err)
 		}
 	}
 }

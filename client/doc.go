@@ -24,7 +24,7 @@
 //   - A [Worker] is what most programs want: it calls a function for each item, some at a time,
 //     confirms an item when the function has succeeded, and gives it back when it has not.
 //   - A [Consumer] hands out items one by one, each to be confirmed or aborted.
-//   - [Client.Open] opens many items of one server at once, for programs that store batches.
+//   - [Client.OpenBatch] opens many items of one server at once, for programs that store batches.
 //   - [Client.Get] takes one item for good. What is on its way when the program dies is lost.
 //
 // Items that are opened come back when the program or its connection dies: nothing is lost, and what

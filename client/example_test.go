@@ -135,7 +135,7 @@ func ExampleClient_PutAll() {
 }
 
 // Store items in batches: what is opened together is confirmed together, once it is stored.
-func ExampleClient_Open() {
+func ExampleClient_OpenBatch() {
 	address, stop := client.ServeExample()
 	defer stop()
 	ctx := context.Background()
@@ -151,7 +151,7 @@ func ExampleClient_Open() {
 
 	var table strings.Builder
 	for {
-		batch, err := c.Open(ctx, "rows", 100, 0)
+		batch, err := c.OpenBatch(ctx, "rows", 100, 0)
 		if errors.Is(err, client.ErrEmpty) {
 			break
 		}

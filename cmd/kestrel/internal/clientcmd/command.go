@@ -85,7 +85,7 @@ func (p *place) complete(*cobra.Command, []string, string) ([]string, cobra.Shel
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), completeWithin)
 	defer cancel()
-	c, err := client.Dial(ctx, p.server, client.Options{})
+	c, err := dial(ctx, p.server, completeWithin)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
@@ -140,9 +140,18 @@ type session struct {
 	client *client.Client
 	json   bool
 	in     io.Reader
+	within time.Duration // how long a server may take
 	out    *bufio.Writer // flushed at the end
 	screen io.Writer     // what out writes to
 	err    io.Writer
+}
+
+// dial returns a client of an address. It waits for a server that knows the others, ZooKeeper, for as
+// long as for any.
+func dial(ctx context.Context, address string, timeout time.Duration) (*client.Client, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return client.Dial(ctx, address, client.Options{DialTimeout: timeout, ReplyTimeout: timeout})
 }
 
 // run runs a command with a client of the place.
@@ -152,12 +161,12 @@ func (p *place) run(cmd *cobra.Command, args []string, do func(s *session, args 
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	c, err := client.Dial(ctx, p.server, client.Options{DialTimeout: p.timeout, ReplyTimeout: p.timeout})
+	c, err := dial(ctx, p.server, p.timeout)
 	if err != nil {
 		return fmt.Errorf("--server: %w", err)
 	}
 	defer c.Close()
-	s := &session{ctx: ctx, client: c, json: p.output == "json", in: cmd.InOrStdin(),
+	s := &session{ctx: ctx, client: c, json: p.output == "json", within: p.timeout, in: cmd.InOrStdin(),
 		out: bufio.NewWriter(cmd.OutOrStdout()), screen: cmd.OutOrStdout(), err: cmd.ErrOrStderr()}
 	err = do(s, args)
 	if e := s.out.Flush(); err == nil && e != nil {

@@ -91,7 +91,7 @@ func (g *getFlags) run(s *session, args []string) error {
 		if most > 0 {
 			n = min(n, most-got)
 		}
-		b, err := s.client.Open(s.ctx, args[0], n, g.wait)
+		b, err := s.client.OpenBatch(s.ctx, args[0], n, g.wait)
 		if errors.Is(err, client.ErrEmpty) && got > 0 {
 			return nil
 		}

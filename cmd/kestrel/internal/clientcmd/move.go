@@ -29,7 +29,7 @@ type collected struct {
 func (s *session) collect(queue string, most int64) (*collected, error) {
 	c := new(collected)
 	for c.n < collectItems && int64(c.n) < most && len(c.batches) < collectBatches {
-		b, err := s.client.Open(s.ctx, queue, int(min(most-int64(c.n), collectItems-int64(c.n))), 0)
+		b, err := s.client.OpenBatch(s.ctx, queue, int(min(most-int64(c.n), collectItems-int64(c.n))), 0)
 		if errors.Is(err, client.ErrEmpty) {
 			break
 		}
@@ -100,7 +100,7 @@ func (m *moveFlags) run(s *session, args []string) error {
 	}
 	target := s.client
 	if m.to != "" {
-		c, err := client.Dial(s.ctx, m.to, client.Options{})
+		c, err := dial(s.ctx, m.to, s.within)
 		if err != nil {
 			return misused("--to-server: %v", err)
 		}

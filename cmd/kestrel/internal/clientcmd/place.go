@@ -34,7 +34,7 @@ type place struct {
 
 // define adds the flags that all commands have.
 func (p *place) define(f *pflag.FlagSet) {
-	f.StringVar(&p.server, "server", "", "`ADDRESS` of the servers: host:port, or several with commas between "+
+	f.StringVar(&p.server, "server", "", "`ADDRESS` of the servers: host:port, several with commas between, or zk://host/path "+
 		"(default $"+serverVariable+", the profile's, or "+defaultServer+")")
 	f.StringVar(&p.profile, "profile", "", "`NAME` of the servers in the file of profiles (default $"+profileVariable+
 		", or the file's default)")

@@ -23,12 +23,12 @@ type Batch struct {
 	freed  func() bool // has the end of the client leave the connection alone
 }
 
-// Open opens up to most items of a queue, of the first server that has any, and waits up to wait for
+// OpenBatch opens up to most items of a queue, of the first server that has any, and waits up to wait for
 // the first. It returns an error that wraps [ErrEmpty] if none comes.
 //
 // A server opens max_open_transactions items for one connection, 1 by default. If it has fewer items
-// than that and than most, Open returns after a second with what there is.
-func (c *Client) Open(ctx context.Context, queue string, most int, wait time.Duration) (*Batch, error) {
+// than that and than most, OpenBatch returns after a second with what there is.
+func (c *Client) OpenBatch(ctx context.Context, queue string, most int, wait time.Duration) (*Batch, error) {
 	name, err := wire.Name(queue)
 	if err != nil {
 		return nil, wordy("open items of", queue, "", err)
