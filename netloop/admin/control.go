@@ -120,11 +120,11 @@ func status(s *Server, r *http.Request) (any, error) {
 	if r.Method == http.MethodPost {
 		to, err := netloop.ParseStatus(r.FormValue("to"))
 		if err != nil {
-			return nil, badRequestf("to: %q is no status", r.FormValue("to"))
+			return nil, badRequestf("to: %q is not a status: use Up, WriteAvoid, ReadOnly or Quiescent", r.FormValue("to"))
 		}
 		switch err := server.SetStatus(to); {
 		case errors.Is(err, netloop.ErrForbiddenStatus):
-			return nil, badRequestf("a server cannot be asked to be %s", to)
+			return nil, badRequestf("to: the status %s cannot be set: only a stop makes a server Down, and then it stays so", to)
 		case err != nil:
 			return nil, badRequest{err}
 		}

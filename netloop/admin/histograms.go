@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net/http"
@@ -70,7 +71,8 @@ func choose(list []named[*histogram.Counts], r *http.Request) ([]named[*histogra
 		}
 	}
 	if len(chosen) == 0 && (query.Has("name") || query.Has("queue")) {
-		return nil, badRequestf("nothing of that name has been measured")
+		return nil, badRequestf("no distribution is called %q: the name is wrong, or nothing was measured yet; "+
+			"see /histograms.txt?all=1", cmp.Or(query.Get("name"), query.Get("queue")))
 	}
 	return chosen, nil
 }

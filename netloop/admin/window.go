@@ -28,7 +28,7 @@ func statistics(s *Server, r *http.Request) (any, error) {
 	case query.Has("period"):
 		seconds, bad := strconv.Atoi(query.Get("period"))
 		if bad != nil || seconds < 1 || seconds > maxPeriod {
-			return nil, badRequestf("period is not a number of seconds from 1 to %d", maxPeriod)
+			return nil, badRequestf("period %q is not a number of seconds from 1 to %d", query.Get("period"), maxPeriod)
 		}
 		t, err = s.windows.latched(time.Duration(seconds) * time.Second)
 	case query.Has("namespace"):
@@ -138,7 +138,8 @@ func (w *windows) sinceLast(name string) (*totals, error) {
 	n := w.namespaces[name]
 	if n == nil {
 		if !w.makeRoom() {
-			return nil, badRequestf("%d namespaces are in use already", maxNamespaces)
+			return nil, badRequestf("namespace %q: all %d are in use; use one of them again, or wait until one was unused for an hour",
+				name, maxNamespaces)
 		}
 		w.namespaces[name] = &namespace{now, time.Now()}
 		return now, nil
