@@ -45,8 +45,7 @@ func newTarget(addr *net.TCPAddr, manySources bool) *target {
 // connect starts a connection and returns its non-blocking socket, which becomes writable when the
 // connection is there.
 func (t *target) connect() (fd int, err error) {
-	kind := unix.SOCK_STREAM | unix.SOCK_NONBLOCK | unix.SOCK_CLOEXEC
-	if fd, err = unix.Socket(t.family, kind, 0); err != nil {
+	if fd, err = newSocket(t.family); err != nil {
 		return -1, os.NewSyscallError("socket", err)
 	}
 	if err = t.configure(fd); err != nil {
@@ -68,9 +67,7 @@ func (t *target) configure(fd int) error {
 	if t.source == nil {
 		return nil
 	}
-	// The port is chosen by connect, which then takes any that is free towards this target.
-	err := unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1)
-	if err != nil {
+	if err := bindLate(fd); err != nil {
 		return os.NewSyscallError("setsockopt", err)
 	}
 	if t.source.Addr[3]++; t.source.Addr[3] == 0 {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"runtime"
 	"time"
 
@@ -17,7 +16,6 @@ const (
 	tickInterval = 20 * time.Millisecond
 
 	readBufferSize = 64 << 10 // bytes
-	maxEvents      = 256      // per turn
 
 	holdInterval = time.Millisecond // between looks at the clock while connections are held
 
@@ -38,13 +36,12 @@ type thread struct {
 	run     *runner
 	target  *target
 	cpu     int  // to run on; negative means any
-	hold    bool // see epollWait
+	hold    bool // see eventSet
 	napping bool // see napper
 
 	// Owned by the thread's goroutine.
-	epoll       int
+	events      eventSet
 	conns       []conn
-	events      []unix.EpollEvent
 	buf         []byte
 	random      *rand.Rand
 	pacers      []pacer
@@ -85,7 +82,6 @@ func (t *thread) serve(windows <-chan window) {
 // open pins the thread and connects, one connection after the other, so that no listener's backlog
 // overflows.
 func (t *thread) open() error {
-	t.epoll = -1
 	for i := range t.conns {
 		t.conns[i].fd = -1
 	}
@@ -94,9 +90,8 @@ func (t *thread) open() error {
 			return fmt.Errorf("pin to processor %d: %w", t.cpu, err)
 		}
 	}
-	var err error
-	if t.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
-		return os.NewSyscallError("epoll_create1", err)
+	if err := t.events.open(); err != nil {
+		return err
 	}
 	if err := setTimerSlack(); err != nil {
 		return err
@@ -104,7 +99,6 @@ func (t *thread) open() error {
 	if len(t.pacers) > 0 {
 		hurry()
 	}
-	t.events = make([]unix.EpollEvent, maxEvents)
 	t.buf = make([]byte, readBufferSize)
 	for i := range t.conns {
 		if err := t.connectFirst(i); err != nil {
@@ -137,19 +131,14 @@ func (t *thread) connectFirst(i int) error {
 	}
 }
 
-// connect starts to connect conns[i]. Events are edge-triggered: a connection is reported once per
-// arrival, and writability costs nothing unless a write was cut short.
+// connect starts to connect conns[i].
 func (t *thread) connect(i int) error {
 	fd, err := t.target.connect()
 	if err != nil {
 		return err
 	}
 	t.conns[i].fd, t.conns[i].batches = fd, 0
-	err = unix.EpollCtl(t.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{
-		Events: unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET,
-		Fd:     int32(i), // user data: not the descriptor, which may be reused
-	})
-	return os.NewSyscallError("epoll_ctl", err)
+	return t.events.add(fd, i)
 }
 
 // reconnect closes conns[i] and starts to connect it again.
@@ -171,7 +160,5 @@ func (t *thread) close() {
 			unix.Close(t.conns[i].fd)
 		}
 	}
-	if t.epoll >= 0 {
-		unix.Close(t.epoll)
-	}
+	t.events.close()
 }

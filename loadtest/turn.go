@@ -111,8 +111,8 @@ func (t *thread) turn() (time.Duration, error) {
 	if err != nil {
 		return begin, err
 	}
-	for i := range t.events[:n] {
-		if err := t.handle(&t.events[i]); err != nil {
+	for i := range n {
+		if err := t.handle(t.events.at(i)); err != nil {
 			return begin, err
 		}
 	}
@@ -346,18 +346,16 @@ func (t *thread) lastWords(c *conn, err error) error {
 }
 
 // handle does what an event asks for.
-func (t *thread) handle(event *unix.EpollEvent) error {
-	const readable = unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLHUP | unix.EPOLLERR
-	c := &t.conns[event.Fd]
+func (t *thread) handle(conn int, readable, ended bool) error {
+	c := &t.conns[conn]
 	if len(c.unsent) > 0 {
 		if err := t.flush(c); err != nil {
 			return err
 		}
 	}
-	if event.Events&readable == 0 {
+	if !readable {
 		return nil
 	}
-	ended := event.Events&(readable&^unix.EPOLLIN) != 0
 	for {
 		n, errno := rawRead(c.fd, t.buf)
 		switch {

@@ -62,27 +62,27 @@ func (n *napper) napped(inVain bool) {
 func (t *thread) wait() (int, error) {
 	if d, ok := t.untilDue(); ok {
 		if d > 0 {
-			if err := pollFor(t.epoll, min(d, tickInterval), t.hold); err != nil {
+			if err := t.events.await(min(d, tickInterval), t.hold); err != nil {
 				return 0, err
 			}
 		}
-		return epollWait(t.epoll, t.events, 0, t.hold)
+		return t.events.wait(0, t.hold)
 	}
 	if t.held {
-		return epollWait(t.epoll, t.events, holdInterval, t.hold)
+		return t.events.wait(holdInterval, t.hold)
 	}
 	if d := t.napper.next(t.outstanding); d > 0 && t.napping {
-		if n, err := epollWait(t.epoll, t.events, 0, t.hold); n > 0 || err != nil {
+		if n, err := t.events.wait(0, t.hold); n > 0 || err != nil {
 			return n, err
 		}
 		nap(d)
-		n, err := epollWait(t.epoll, t.events, 0, t.hold)
+		n, err := t.events.wait(0, t.hold)
 		t.napper.napped(n == 0)
 		if n > 0 || err != nil {
 			return n, err
 		}
 	}
-	return epollWait(t.epoll, t.events, tickInterval, t.hold)
+	return t.events.wait(tickInterval, t.hold)
 }
 
 // average returns the moving average of about the last 16 samples.

@@ -22,7 +22,7 @@ type benchClient struct {
 func dialBench(b *testing.B, addr net.Addr) *benchClient {
 	runtime.LockOSThread()
 	b.Cleanup(runtime.UnlockOSThread)
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
 	if err != nil {
 		b.Fatal(err)
 	}

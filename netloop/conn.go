@@ -3,7 +3,6 @@ package netloop
 import (
 	"net"
 	"syscall"
-	"unsafe"
 )
 
 // conn is the socket of a session, and its sink. It belongs to the loop's goroutine. The backlog holds
@@ -63,29 +62,6 @@ func (c *conn) write(p []byte) []byte {
 		return nil
 	}
 	return p[n:]
-}
-
-// sendNow sends what the socket takes without waiting.
-//
-// It is a raw system call: it cannot block, so it need not enter the scheduler, which is a good part of the
-// cost of a short reply. MSG_NOSIGNAL keeps a closed peer from raising SIGPIPE.
-func sendNow(fd int, p []byte) (n int, err syscall.Errno) {
-	r, _, errno := syscall.RawSyscall6(syscall.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(&p[0])),
-		uintptr(len(p)), syscall.MSG_NOSIGNAL|syscall.MSG_DONTWAIT, 0, 0)
-	if errno != 0 {
-		return 0, errno
-	}
-	return int(r), 0
-}
-
-// receiveNow reads what there is into p without waiting, like sendNow.
-func receiveNow(fd int, p []byte) (n int, err syscall.Errno) {
-	r, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&p[0])),
-		uintptr(len(p)), syscall.MSG_DONTWAIT, 0, 0)
-	if errno != 0 {
-		return 0, errno
-	}
-	return int(r), 0
 }
 
 func (c *conn) watch() {

@@ -12,11 +12,11 @@ import (
 // everything, from the last time it read.
 const lingerTime = 10 * time.Second
 
-// drainer waits, on a goroutine and an epoll set of its own, for sockets that take bytes again. It
+// drainer waits, on a goroutine of its own, for sockets that take bytes again. It
 // wakes the loops of those that are in use, and finishes those that are not.
 type drainer struct {
-	epoll   int
-	wake    int         // event descriptor; -1 once it is closed; guarded by mu
+	outlets *outlets
+	closed  bool        // of outlets; guarded by mu
 	account func(int64) // takes bytes held, or given back, for the memory limit
 	most    int         // connections kept at a time
 
@@ -36,42 +36,23 @@ type lingering struct {
 }
 
 func newDrainer(account func(int64), most int) (*drainer, error) {
-	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	outlets, err := openOutlets()
 	if err != nil {
 		return nil, err
 	}
-	wake, err := unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
-	if err != nil {
-		unix.Close(epoll)
-		return nil, err
-	}
-	d := &drainer{
-		epoll: epoll, wake: wake, account: account, most: most,
+	return &drainer{
+		outlets: outlets, account: account, most: most,
 		watched: map[int]*session{}, lingering: map[int]*lingering{},
-	}
-	err = unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, wake, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(wake)})
-	if err != nil {
-		d.close()
-		return nil, err
-	}
-	return d, nil
+	}, nil
 }
 
 // watch wakes the loop of s, once, when fd takes bytes.
 func (d *drainer) watch(fd int, s *session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	op := unix.EPOLL_CTL_ADD
-	if d.watched[fd] != nil {
-		op = unix.EPOLL_CTL_MOD
-	}
+	again := d.watched[fd] != nil
 	d.watched[fd] = s
-	d.arm(op, fd)
-}
-
-func (d *drainer) arm(op, fd int) {
-	ev := unix.EpollEvent{Events: unix.EPOLLOUT | unix.EPOLLONESHOT, Fd: int32(fd)}
-	unix.EpollCtl(d.epoll, op, fd, &ev) // fails for a descriptor that is closed, of which its loop will hear
+	d.outlets.arm(fd, again)
 }
 
 // forget ends watching fd, before it is closed.
@@ -80,7 +61,7 @@ func (d *drainer) forget(fd int) {
 	defer d.mu.Unlock()
 	if d.watched[fd] != nil {
 		delete(d.watched, fd)
-		unix.EpollCtl(d.epoll, unix.EPOLL_CTL_DEL, fd, nil)
+		d.outlets.forget(fd)
 	}
 }
 
@@ -103,20 +84,19 @@ func (d *drainer) linger(fd int, rest ...[]byte) {
 	l := &lingering{rest: rest, size: sizeOf(rest), until: time.Now().Add(lingerTime)}
 	d.lingering[own] = l
 	d.account(l.size)
-	d.arm(unix.EPOLL_CTL_ADD, own)
+	d.outlets.arm(own, false)
 }
 
 // run serves until stop is called.
 func (d *drainer) run() {
-	events := make([]unix.EpollEvent, 64)
 	for {
-		n, err := unix.EpollWait(d.epoll, events, int(time.Second/time.Millisecond))
-		if err != nil && err != unix.EINTR {
+		fds, err := d.outlets.wait(time.Second)
+		if err != nil {
 			return // the set is closed
 		}
 		d.mu.Lock()
-		for _, ev := range events[:max(n, 0)] {
-			d.ready(int(ev.Fd))
+		for _, fd := range fds {
+			d.ready(fd)
 		}
 		d.endOverdue(time.Now())
 		stopped := d.stopped
@@ -141,7 +121,7 @@ func (d *drainer) ready(fd int) {
 	errno := l.send(fd)
 	if len(l.rest) > 0 && (errno == 0 || errno == syscall.EAGAIN || errno == syscall.EINTR) {
 		l.until = time.Now().Add(lingerTime)
-		d.arm(unix.EPOLL_CTL_MOD, fd)
+		d.outlets.arm(fd, true)
 		return
 	}
 	d.end(fd)
@@ -223,8 +203,8 @@ func (d *drainer) stop() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.stopped = true
-	if d.wake >= 0 { // or the descriptor is somebody else's
-		unix.Write(d.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0})
+	if !d.closed { // or the descriptor is somebody else's
+		d.outlets.wake()
 	}
 }
 
@@ -234,7 +214,6 @@ func (d *drainer) close() {
 	for fd := range d.lingering {
 		d.end(fd)
 	}
-	unix.Close(d.wake)
-	unix.Close(d.epoll)
-	d.wake = -1
+	d.outlets.close()
+	d.closed = true
 }

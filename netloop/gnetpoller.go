@@ -62,13 +62,7 @@ func (p *gnetPoller) mute(fd int) {
 	p.reactor.AddWrite(&netpoll.PollAttachment{FD: fd}, true)
 }
 
-func (p *gnetPoller) unmute(fd int) {
-	p.watched.unmute(fd)
-	at := netpoll.PollAttachment{FD: fd}
-	if p.reactor.ModRead(&at, true) != nil {
-		p.reactor.AddRead(&at, true) // mute had no memory to add it
-	}
-}
+func (p *gnetPoller) unmute(fd int) { p.watched.unmute(p.reactor, fd) }
 
 func (p *gnetPoller) remove(fd int) {
 	p.watched.remove(fd)

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/kestrelmq/kestrel/engine"
@@ -29,7 +30,7 @@ const (
 // What event loops wait with.
 const (
 	EventLoopGnet    = "gnet"  // the reactor of gnet
-	EventLoopEpoll   = "epoll" // calls of epoll
+	EventLoopEpoll   = "epoll" // calls of epoll, on Linux
 	DefaultEventLoop = EventLoopGnet
 )
 
@@ -163,14 +164,6 @@ func (o Options) loops() int {
 	return o.Loops
 }
 
-// newPoller returns the poller of one loop.
-func (o Options) newPoller() poller {
-	if o.EventLoop == EventLoopEpoll {
-		return &epollPoller{}
-	}
-	return &gnetPoller{}
-}
-
 func setDefault[T comparable](v *T, def T) {
 	var zero T
 	if *v == zero {
@@ -184,8 +177,8 @@ func (o Options) Validate() error {
 	if o.Engine == nil {
 		errs = append(errs, errors.New("no engine"))
 	}
-	if o.EventLoop != "" && o.EventLoop != EventLoopGnet && o.EventLoop != EventLoopEpoll {
-		errs = append(errs, fmt.Errorf("event_loop is %q, not %q or %q", o.EventLoop, EventLoopGnet, EventLoopEpoll))
+	if o.EventLoop != "" && !slices.Contains(EventLoops(), o.EventLoop) {
+		errs = append(errs, fmt.Errorf("event_loop is %q, which this system does not have; it has %q", o.EventLoop, EventLoops()))
 	}
 	for _, n := range []struct {
 		name  string

@@ -51,26 +51,20 @@ const (
 	nextIsNone             // it leaves run
 )
 
-// What a poller asks of epoll, and what it makes of the answer.
-const (
-	readEvents = unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLET
-	failEvents = unix.EPOLLHUP | unix.EPOLLERR
-	endEvents  = unix.EPOLLRDHUP | failEvents
-)
-
-// bell is an event descriptor that ends a wait. Any goroutine may ring it, at any time.
+// bell is a descriptor that ends a wait. Any goroutine may ring it, at any time.
 type bell struct {
 	rung atomic.Bool // and not heard yet
 
 	mu   sync.Mutex
-	fd   int  // guarded by mu when it changes
+	fd   int  // readable when rung; guarded by mu when it changes
+	to   int  // what a ring writes to; guarded by mu
 	open bool // guarded by mu
 }
 
 func (b *bell) start() (err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.fd, err = unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
+	b.fd, b.to, err = openBell()
 	b.open = err == nil
 	b.rung.Store(false)
 	return err
@@ -86,7 +80,7 @@ func (b *bell) ring() {
 	defer b.mu.Unlock()
 	if b.open { // or the descriptor is somebody else's
 		one := [8]byte{1}
-		unix.Write(b.fd, one[:]) // fails only after 2^64 rings
+		unix.Write(b.to, one[:])
 	}
 }
 
@@ -105,6 +99,9 @@ func (b *bell) close() {
 	defer b.mu.Unlock()
 	if b.open {
 		unix.Close(b.fd)
+		if b.to != b.fd {
+			unix.Close(b.to)
+		}
 		b.open = false
 	}
 }

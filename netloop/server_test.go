@@ -19,12 +19,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// eventLoops are what event loops may wait with.
-var eventLoops = []string{EventLoopGnet, EventLoopEpoll}
-
-// onEventLoops runs a test of sockets on each of them.
+// onEventLoops runs a test of sockets on whatever event loops may wait with.
 func onEventLoops(t *testing.T, test func(t *testing.T, eventLoop string)) {
-	for _, eventLoop := range eventLoops {
+	for _, eventLoop := range EventLoops() {
 		t.Run(eventLoop, func(t *testing.T) { test(t, eventLoop) })
 	}
 }

@@ -12,10 +12,6 @@ import (
 // fewSockets is up to how many connections linger polls their sockets, and not the reactor.
 const fewSockets = 4
 
-// briefWait is, in milliseconds, how long a loop without events keeps its processor: less than the
-// 10 after which the scheduler would want it back.
-const briefWait = 8
-
 // watched are the sockets of a gnetPoller, for the wait behind a turn.
 //
 // With few connections, linger polls their sockets. It then knows how many of them have something, and
@@ -63,8 +59,15 @@ func (w *watched) add(fd int) {
 	w.sockets = append(w.sockets, unix.PollFd{Fd: int32(fd), Events: pollRead})
 }
 
-func (w *watched) mute(fd int)   { w.listen(fd, 0) }
-func (w *watched) unmute(fd int) { w.listen(fd, pollRead) }
+func (w *watched) mute(fd int) { w.listen(fd, 0) }
+
+func (w *watched) unmute(r *netpoll.Poller, fd int) {
+	w.listen(fd, pollRead)
+	at := netpoll.PollAttachment{FD: fd}
+	if r.ModRead(&at, true) != nil {
+		r.AddRead(&at, true) // mute had no memory to add it
+	}
+}
 
 func (w *watched) listen(fd int, events int16) {
 	if at := w.at[fd]; at > 0 {

@@ -1,9 +1,5 @@
 package segment
 
-import (
-	"golang.org/x/sys/unix"
-)
-
 // What the tests in package segment_test see of the inside. They are in another package because
 // segmenttest, which they need, imports this one.
 
@@ -77,16 +73,6 @@ const WriteOutPiece = writeOutPiece
 
 // BlockSize is blockSize.
 const BlockSize = blockSize
-
-// PastCache reports whether a file of OS is used past the page cache.
-func PastCache(f File) bool {
-	file, ok := f.(uncachedFile)
-	if !ok {
-		return false
-	}
-	flags, err := unix.FcntlInt(file.Fd(), unix.F_GETFL, 0)
-	return err == nil && flags&unix.O_DIRECT != 0
-}
 
 // NewSmallReadAhead is NewReadAhead with mapped pieces of that many bytes.
 func NewSmallReadAhead(size int64) *ReadAhead { return &ReadAhead{maps: &pieces{size: size}} }

@@ -2,7 +2,6 @@ package segment
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 
@@ -88,7 +87,7 @@ func (OS) Space(dir string) (free, total int64, err error) {
 	if err := unix.Statfs(dir, &s); err != nil {
 		return 0, 0, &os.PathError{Op: "statfs", Path: dir, Err: err}
 	}
-	return int64(s.Bavail) * s.Bsize, int64(s.Blocks) * s.Bsize, nil
+	return int64(s.Bavail) * int64(s.Bsize), int64(s.Blocks) * int64(s.Bsize), nil
 }
 
 // SyncDir implements [FS].
@@ -110,21 +109,6 @@ func openOS(path string, flag int) (File, error) {
 		return nil, err
 	}
 	return osFile{f}, nil
-}
-
-func (f osFile) Allocate(size int64) error {
-	err := unix.Fallocate(int(f.Fd()), 0, 0, size)
-	for errors.Is(err, unix.EINTR) {
-		err = unix.Fallocate(int(f.Fd()), 0, 0, size)
-	}
-	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
-		// The file system cannot reserve blocks: take the length, and let writes find out.
-		return f.extend(size)
-	}
-	if err != nil {
-		return fmt.Errorf("allocate %d bytes of %s: %w", size, f.Name(), err)
-	}
-	return nil
 }
 
 func (f osFile) extend(size int64) error {
@@ -153,37 +137,4 @@ func (f osFile) NextData(off int64) (int64, error) {
 		return f.Size()
 	}
 	return off, nil // the file system cannot tell
-}
-
-// WriteOut implements [File].
-func (f osFile) WriteOut(off, n int64) error {
-	err := f.syncRange(off, n, unix.SYNC_FILE_RANGE_WRITE)
-	if before := min(off, n); err == nil && before > 0 {
-		err = f.syncRange(off-before, before, unix.SYNC_FILE_RANGE_WAIT_AFTER)
-	}
-	return err
-}
-
-func (f osFile) syncRange(off, n int64, flags int) error {
-	for {
-		switch err := unix.SyncFileRange(int(f.Fd()), off, n, flags); {
-		case err == nil:
-			return nil
-		case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EPERM), errors.Is(err, unix.EINVAL):
-			return nil // not here: Datasync does it all
-		case !errors.Is(err, unix.EINTR):
-			return &os.PathError{Op: "sync_file_range", Path: f.Name(), Err: err}
-		}
-	}
-}
-
-func (f osFile) Datasync() error {
-	for {
-		switch err := unix.Fdatasync(int(f.Fd())); {
-		case err == nil:
-			return nil
-		case !errors.Is(err, unix.EINTR):
-			return &os.PathError{Op: "fdatasync", Path: f.Name(), Err: err}
-		}
-	}
 }

@@ -116,7 +116,7 @@ func connect(addr string) (fd int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if fd, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0); err != nil {
+	if fd, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0); err != nil {
 		return 0, err
 	}
 	patience := unix.NsecToTimeval(longest.Nanoseconds())
@@ -139,13 +139,9 @@ func putAtRate(fd int, period time.Duration, cpu int, stop *atomic.Bool) (s span
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
-	var cpus unix.CPUSet
-	cpus.Set(cpu)
-	if err := unix.SchedSetaffinity(0, &cpus); err != nil {
+	if s.shared, err = occupy(cpu); err != nil {
 		return s, fmt.Errorf("processor %d: %w", cpu, err)
 	}
-	attr, err := unix.SchedGetAttr(0, 0)
-	s.shared = err != nil || attr.Policy != unix.SCHED_FIFO
 	s.latency = hdrhistogram.New(1, longest.Nanoseconds(), 3)
 	s.lag = hdrhistogram.New(1, longest.Nanoseconds(), 3)
 	request := fmt.Appendf(nil, "set %s 0 0 %d\r\n%s\r\n", besideQueue, besideSize,
@@ -164,7 +160,7 @@ func putAtRate(fd int, period time.Duration, cpu int, stop *atomic.Bool) (s span
 func sleepUntil(at time.Time) {
 	for d := time.Until(at); d > 0; d = time.Until(at) {
 		left := unix.NsecToTimespec(d.Nanoseconds())
-		unix.Nanosleep(&left, nil)
+		nanosleep(&left)
 	}
 }
 

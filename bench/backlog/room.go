@@ -25,7 +25,7 @@ func (o *options) room() error {
 	if err := unix.Statfs(o.setup.Dir, &fs); err != nil {
 		return fmt.Errorf("-dir %s: %w", o.setup.Dir, err)
 	}
-	free, total := int64(fs.Bavail)*fs.Bsize, int64(fs.Blocks)*fs.Bsize
+	free, total := int64(fs.Bavail)*int64(fs.Bsize), int64(fs.Blocks)*int64(fs.Bsize)
 	need := diskFactor*int64(o.size) + max(reserve, total/20)
 	if free < need {
 		return fmt.Errorf("a backlog of %v needs %s free in %s, which has %s: "+

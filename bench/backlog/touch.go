@@ -35,7 +35,7 @@ func touchPages(size int64) error {
 		return os.NewSyscallError("mmap", err)
 	}
 	// Hosts take back what is free in large pieces, which are what huge pages are made from.
-	_ = unix.Madvise(memory, unix.MADV_HUGEPAGE) // or small ones, where the kernel has none
+	adviseHuge(memory)
 	for page := range slices.Chunk(memory, os.Getpagesize()) {
 		page[0] = 1
 	}

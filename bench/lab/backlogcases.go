@@ -214,8 +214,7 @@ func expectAfterKill(
 // length already: what counts is where it writes.
 func limitFiles(_ context.Context, s *server, round int) (end func() error, err error) {
 	set := func(size uint64) error {
-		limit := &unix.Rlimit{Cur: size, Max: unix.RLIM_INFINITY}
-		return unix.Prlimit(s.pid, unix.RLIMIT_FSIZE, limit, nil)
+		return limitFileSize(s.pid, size)
 	}
 	err = set(uint64(20_000 + 10_001*round)) // in the middle of a frame
 	return func() error { return set(unix.RLIM_INFINITY) }, err

@@ -29,6 +29,7 @@ const (
 	replyHeld   = "case len(s.out) == 0 || l.engine.Committed(s.ticket):"
 	tickFile    = "netloop/tick.go"
 	osFile      = "segment/osfs.go"
+	osLinuxFile = "segment/osfs_linux.go"
 	replayFile  = "engine/replay.go"
 	journalFile = "engine/internal/journal/journal.go"
 	commitFile  = "engine/internal/journal/commit.go"
@@ -39,7 +40,7 @@ func durabilityControls() []control {
 	soon := replaced(tickFile, replyHeld, "case true:")
 	unwritten := append(replaced(tickFile, "err := l.engine.Commit(written)",
 		"err := error(nil)"), soon...)
-	noDatasync := replaced(osFile, "err := unix.Fdatasync(int(f.Fd()))", "err := error(nil)")
+	noDatasync := replaced(osLinuxFile, "err := unix.Fdatasync(int(f.Fd()))", "err := error(nil)")
 	noSyncDir := replaced("segment/make.go", `	if err := l.fs.Rename(from, to); err != nil {
 		return err
 	}

@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // diskFull returns the case of a file system, made with options, that gets full: puts are refused,
@@ -19,11 +17,11 @@ import (
 // there is.
 func diskFull(options string) func(context.Context, *trial, string) error {
 	return func(ctx context.Context, t *trial, dir string) error {
-		if err := unix.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {
+		if err := mountTmpfs(dir, options, false); err != nil {
 			t.skip("mount tmpfs: %v", err)
 			return nil
 		}
-		defer unix.Unmount(dir, unix.MNT_DETACH)
+		defer detachMount(dir)
 		config := "segment_size = \"256KiB\"\njournal_size = \"1GiB\"\n"
 		if err := os.WriteFile(filepath.Join(dir, "full.toml"), []byte(config), 0o600); err != nil {
 			return err

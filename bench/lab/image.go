@@ -73,7 +73,7 @@ func (m *image) cut(flags int) error {
 		return err
 	}
 	defer d.Close()
-	return unix.IoctlSetPointerInt(int(d.Fd()), shutdownIoctl, flags)
+	return shutDown(d, flags)
 }
 
 // detach unmounts the image; nothing may use it any more.
@@ -86,7 +86,7 @@ func (m *image) detach() error {
 
 // remove unmounts and removes the image, whatever state it is in.
 func (m *image) remove() {
-	unix.Unmount(m.mount, unix.MNT_DETACH) // it may not be mounted
+	detachMount(m.mount) // it may not be mounted
 	os.Remove(m.file)
 	os.Remove(m.mount)
 }

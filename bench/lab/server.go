@@ -86,10 +86,7 @@ func (l launch) spawn(ctx context.Context) (*server, error) {
 	s.cmd = exec.CommandContext(ctx, argv[0], argv[1:]...)
 	s.cmd.Dir = l.dir
 	s.cmd.Env = append(os.Environ(), l.env...)
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{
-		Pdeathsig: syscall.SIGKILL,
-		Setpgid:   true, // an interrupt at the terminal is ours alone
-	}
+	s.cmd.SysProcAttr = serverAttr()
 	stderr, err := s.cmd.StderrPipe()
 	if err != nil {
 		return nil, err

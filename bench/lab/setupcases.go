@@ -10,8 +10,6 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // descriptors is the case of a limit of 200 descriptors, and more connections than that: those over
@@ -166,11 +164,11 @@ func twoServers(ctx context.Context, t *trial, dir string) error {
 }
 
 func readOnlyDir(ctx context.Context, t *trial, dir string) error {
-	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_RDONLY, "size=1m"); err != nil {
+	if err := mountTmpfs(dir, "size=1m", true); err != nil {
 		t.skip("mount tmpfs: %v", err)
 		return nil
 	}
-	defer unix.Unmount(dir, unix.MNT_DETACH)
+	defer detachMount(dir)
 	how := launch{binary: t.binary, dir: dir}
 	return expectExit(ctx, t, how, "cannot be used", "data", "read-only")
 }

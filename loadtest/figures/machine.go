@@ -21,10 +21,7 @@ func ThisMachine() Machine {
 	if err := unix.Uname(&u); err == nil {
 		m.Kernel = unix.ByteSliceToString(u.Release[:])
 	}
-	var info unix.Sysinfo_t
-	if err := unix.Sysinfo(&info); err == nil {
-		m.MemoryBytes = int64(info.Totalram) * int64(info.Unit)
-	}
+	m.MemoryBytes = memorySize()
 	return m
 }
 

@@ -90,10 +90,7 @@ func (p *Process) launch() error {
 	defer output.Close()
 	cmd := exec.Command(p.opts.Program, p.args...)
 	cmd.Stdout, cmd.Stderr = output, output
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Pdeathsig: syscall.SIGKILL, // should this process be killed
-		Setpgid:   true,            // an interrupt at the terminal is ours alone
-	}
+	cmd.SysProcAttr = serverAttr()
 	if err := startOn(cmd, p.opts.CPUs); err != nil {
 		return err
 	}

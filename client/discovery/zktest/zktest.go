@@ -65,7 +65,7 @@ func (s *Server) Restart() {
 	s.cmd = exec.Command("java", "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", jar,
 		"org.apache.zookeeper.server.quorum.QuorumPeerMain", s.config())
 	s.cmd.Stdout, s.cmd.Stderr = s.output, s.output
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	s.cmd.SysProcAttr = endsWithParent()
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}

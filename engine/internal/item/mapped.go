@@ -24,7 +24,3 @@ func mapMemory(n int) (b, mapping []byte) {
 }
 
 func unmapMemory(mapping []byte) { unix.Munmap(mapping) }
-
-// releaseMemory gives the memory of b, whole pages of mapMemory, back to the kernel; b is zero
-// then. If the kernel refuses, it stays.
-func releaseMemory(b []byte) { unix.Madvise(b, unix.MADV_DONTNEED) }

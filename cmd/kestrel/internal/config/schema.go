@@ -208,7 +208,7 @@ func processOptions() []Option[Config] {
 		Key: "event_loop", Flag: "event-loop",
 		Help: "how event loops wait: the reactor of gnet, or epoll calls",
 		At: func(c *Config) Value {
-			return choiceValue{&c.Net.EventLoop, []string{netloop.EventLoopGnet, netloop.EventLoopEpoll}}
+			return choiceValue{&c.Net.EventLoop, netloop.EventLoops()}
 		},
 	}, {
 		Key: "log_level", Flag: "log-level", Live: true,

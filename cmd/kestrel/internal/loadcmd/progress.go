@@ -21,7 +21,7 @@ func newProgressLine(w io.Writer, quiet bool) *progressLine {
 	if quiet || !ok {
 		return nil
 	}
-	if _, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS); err != nil {
+	if _, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err != nil {
 		return nil
 	}
 	return &progressLine{f}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"runtime"
 	"strconv"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -59,4 +60,12 @@ func Processors(pid int) ([]int, error) {
 		}
 	}
 	return cpus, nil
+}
+
+// serverAttr returns how a server is started.
+func serverAttr() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{
+		Pdeathsig: syscall.SIGKILL, // should this process be killed
+		Setpgid:   true,            // an interrupt at the terminal is ours alone
+	}
 }

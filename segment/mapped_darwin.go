@@ -1,8 +1,6 @@
-//go:build !linux
-
 package segment
 
-// Map implements [Mapper]: files are not mapped on this system.
+// Map implements [Mapper]: files are not mapped on macOS.
 func (f osFile) Map(int64, int) ([]byte, error) { return nil, errNoMap }
 
 // Unmap implements [Mapper].
