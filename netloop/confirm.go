@@ -44,13 +44,15 @@ func (s *session) confirmLater(confirm func() engine.Ticket, done func(*session,
 
 // thriftConfirmLater is thriftConfirm of many ids.
 func (s *session) thriftConfirmLater(req *thrift.Request) {
-	queue, ids, l := slices.Clone(req.Queue), req.IDs.Clone(), s.loop
-	size := int64(8 * ids.Len())
-	if l.engine.MemoryLeft() < size {
-		s.proto.refuse(s, engine.ErrOutOfMemory)
-		return
+	queue, ids, l, size := slices.Clone(req.Queue), req.IDs, s.loop, int64(0)
+	if s.pinned = s.holdsInput(); !s.pinned {
+		if size = int64(8 * ids.Len()); l.engine.MemoryLeft() < size {
+			s.proto.refuse(s, engine.ErrOutOfMemory)
+			return
+		}
+		l.engine.Account(size)
+		ids = ids.Clone()
 	}
-	l.engine.Account(size)
 	total := 0
 	s.confirmLater(func() (t engine.Ticket) {
 		defer l.engine.Account(-size)

@@ -1,12 +1,59 @@
 package netloop
 
-import "github.com/kestrelmq/kestrel/engine"
+import (
+	"time"
+
+	"github.com/kestrelmq/kestrel/engine"
+)
 
 // A large item is copied, for its queue and the journal together, and then written: that takes tens of
 // milliseconds for the largest. A job does it, for every protocol, and the loop goes on with others.
 
 // largePut is how many bytes of items a loop puts itself at most, for one request.
 const largePut = 256 << 10
+
+// putJob is a put that a job does. It may be used by the job until that has ended, and then by the loop.
+type putJob struct {
+	session *session // for what any goroutine may ask it
+	client  string
+	began   time.Time // of the turn that began it
+	to      []byte
+	ticket  engine.Ticket
+	ahead   bool
+	stored  int // items
+}
+
+func (s *session) newPutJob() *putJob {
+	return &putJob{session: s, client: s.clientID, began: s.loop.began}
+}
+
+// run puts to the queue called name the items that each yields, up to the first that is refused.
+func (p *putJob) run(name []byte, each func(yield func(engine.PutRequest) bool)) error {
+	s := p.session
+	e := s.loop.engine
+	p.to = append(p.to, name...)
+	for r := range each {
+		if s.writesBlocked() {
+			return errSetUnavailable
+		}
+		s.wait.jobPuts++
+		r.ClientID = p.client
+		put, err := e.PutAll(engine.Now(), p.to, []engine.PutRequest{r})
+		p.ticket, p.ahead = p.ticket.Merge(put.Ticket), p.ahead || put.Ahead
+		if err != nil {
+			return err
+		}
+		p.stored++
+	}
+	return nil
+}
+
+// end takes what has come of the job in, on the loop.
+func (p *putJob) end() {
+	s := p.session
+	s.loop.latencies.late(CommandPut, p.ticket, p.began)
+	s.afterPut(p.to, p.ticket, p.ahead)
+}
 
 // putLater puts to the queue called name, in a job, the items that each yields, up to the first that is
 // refused. It calls done on the loop with how many items were stored, what the reply must wait for, and
@@ -20,7 +67,7 @@ func (s *session) putLater(
 		done(s, 0, engine.Ticket{}, errSetUnavailable)
 		return
 	}
-	e, client, began := s.loop.engine, s.clientID, s.loop.began
+	e := s.loop.engine
 	if e.MemoryLeft() < int64(size) {
 		done(s, 0, engine.Ticket{}, engine.ErrOutOfMemory)
 		return
@@ -30,29 +77,13 @@ func (s *session) putLater(
 		copied = int64(size)
 		e.Account(copied)
 	}
-	to := append([]byte(nil), name...)
-	var t engine.Ticket
-	ahead, n := false, 0
+	put, to := s.newPutJob(), append([]byte(nil), name...)
 	s.startJob(func() error {
 		defer e.Account(-copied)
-		for p := range each {
-			if s.writesBlocked() {
-				return errSetUnavailable
-			}
-			s.wait.jobPuts++
-			p.ClientID = client
-			put, err := e.PutAll(engine.Now(), to, []engine.PutRequest{p})
-			t, ahead = t.Merge(put.Ticket), ahead || put.Ahead
-			if err != nil {
-				return err
-			}
-			n++
-		}
-		return nil
+		return put.run(to, each)
 	}, func(s *session, err error) {
-		s.loop.latencies.late(CommandPut, t, began)
-		s.afterPut(to, t, ahead)
-		done(s, n, t, err)
+		put.end()
+		done(s, put.stored, put.ticket, err)
 	})
 }
 

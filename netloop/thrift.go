@@ -37,12 +37,26 @@ var thriftMethods = [...]func(*session, *thrift.Request){
 }
 
 func (thriftProtocol) next(s *session, in []byte) int {
+	d := s.thriftDecoder()
+	if s.holdsInput() {
+		if n := d.FrameSize(in); n > largeCall && n <= len(in) {
+			s.thriftDecodeLater(in[:n])
+			return n
+		}
+	}
 	req := &s.loop.call
-	n, err := s.thriftDecoder().Decode(in, req)
+	n, err := d.Decode(in, req)
 	if err == thrift.ErrIncomplete {
 		s.need = req.Need
 		return 0
 	}
+	return s.thriftRun(in[:n], req, err)
+}
+
+// thriftRun runs the call in frame that was decoded as req, or refused. It returns how many bytes of the
+// input that took.
+func (s *session) thriftRun(frame []byte, req *thrift.Request, err error) int {
+	n := len(frame)
 	if err != nil {
 		refusal := err.(*thrift.ProtocolError)
 		if refusal.Fatal {
@@ -60,7 +74,7 @@ func (thriftProtocol) next(s *session, in []byte) int {
 		s.clientID = string(req.ClientID)
 	}
 	if req.Method == thrift.MethodPut && isLargePut(req, n) {
-		s.thriftPutLater(in[:n])
+		s.thriftPutLater(frame, req)
 		return n
 	}
 	thriftMethods[req.Method](s, req)
@@ -144,21 +158,26 @@ func thriftPut(s *session, req *thrift.Request) {
 }
 
 // thriftPutLater is thriftPut for many items or bytes.
-func (s *session) thriftPutLater(frame []byte) {
-	req := s.loop.call
+func (s *session) thriftPutLater(frame []byte, decoded *thrift.Request) {
+	req := *decoded
 	if !s.holdsInput() {
 		if _, err := s.thriftDecoder().Decode(bytes.Clone(frame), &req); err != nil {
 			panic("netloop: frame cannot be decoded again: " + err.Error())
 		}
 	}
-	expiry := engine.Time(thrift.ExpiryTime(req.ExpiryMillis, int64(s.loop.now)))
-	s.putLater(req.Queue, len(frame), func(yield func(engine.PutRequest) bool) {
+	s.putLater(req.Queue, len(frame), itemsOfPut(&req, s.loop.now), (*session).endThriftPut)
+}
+
+// itemsOfPut yields what a call puts. It is asked for at the time now.
+func itemsOfPut(req *thrift.Request, now engine.Time) func(yield func(engine.PutRequest) bool) {
+	expiry := engine.Time(thrift.ExpiryTime(req.ExpiryMillis, int64(now)))
+	return func(yield func(engine.PutRequest) bool) {
 		for item := range req.Items.All() {
 			if !yield(engine.PutRequest{Data: item, Expiry: expiry}) {
 				return
 			}
 		}
-	}, (*session).endThriftPut)
+	}
 }
 
 // endThriftPut answers a put that has ended after count items, once t is good. A full queue ends it

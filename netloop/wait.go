@@ -182,7 +182,9 @@ func (s *session) waitOver() {
 	w.kind = noWait
 	if kind == waitJob {
 		l.counters.CmdSet += w.jobPuts // also if the client has gone
-		s.unpin()
+		if s.state != waiting || w.jobFault != nil {
+			s.unpin()
+		}
 		if s.state == waiting && !s.leaving {
 			s.sink.listen(true)
 		}
@@ -204,7 +206,7 @@ func (s *session) waitOver() {
 	s.replyStart = len(s.out)
 	switch kind {
 	case waitJob:
-		w.jobDone(s, w.jobResult)
+		s.jobOver()
 	case waitPeek:
 		l.headItem = l.headItem[:0]
 		if err == nil && !s.collect(ref) {
@@ -216,6 +218,16 @@ func (s *session) waitOver() {
 	}
 	s.endReply(s.replyStart)
 	s.resume()
+}
+
+// jobOver words the outcome of a job. That may begin another, which uses the same input.
+func (s *session) jobOver() {
+	defer func() {
+		if s.wait.kind != waitJob {
+			s.unpin()
+		}
+	}()
+	s.wait.jobDone(s, s.wait.jobResult)
 }
 
 // pauseMonitor has the monitor go on in a later turn, or when the client has read.

@@ -40,11 +40,7 @@ type Decoder struct {
 // Decode keeps no state, does not allocate, and checks every length before using it.
 func (d Decoder) Decode(src []byte, req *Request) (n int, err error) {
 	*req = Request{}
-	maxFrame := d.MaxFrame
-	if maxFrame <= 0 {
-		maxFrame = DefaultMaxFrame
-	}
-	n, failed := frameSize(src, maxFrame)
+	n, failed := frameSize(src, d.maxFrame())
 	if failed != nil {
 		return 0, failed
 	}
@@ -59,6 +55,20 @@ func (d Decoder) Decode(src []byte, req *Request) (n int, err error) {
 		return n, failed
 	}
 	return n, nil
+}
+
+// FrameSize returns how many bytes the frame at the start of src has, with its length. It is 0 if that
+// is not whole or would be refused. It looks at nothing else, however large the frame is.
+func (d Decoder) FrameSize(src []byte) int {
+	n, _ := frameSize(src, d.maxFrame())
+	return n
+}
+
+func (d Decoder) maxFrame() int {
+	if d.MaxFrame <= 0 {
+		return DefaultMaxFrame
+	}
+	return d.MaxFrame
 }
 
 // frameSize returns the size of the frame at the start of src with its length, or 0 if that is not

@@ -32,6 +32,9 @@ func checkCuts(t *testing.T, d Decoder, frame []byte, want string) {
 		t.Errorf("Decode(%.100x) consumed %d bytes, want %d", frame, n, wantN)
 	}
 	for i := range frame {
+		if size := d.FrameSize(frame[:i]); i >= frameHeaderSize && size != len(frame) || i < frameHeaderSize && size != 0 {
+			t.Fatalf("FrameSize(%.100x) = %d, want %d or 0", frame[:i], size, len(frame))
+		}
 		got, n := decodeString(d, frame[:i])
 		wantCut := fmt.Sprintf("%v need=%d", ErrIncomplete, len(frame))
 		if i < frameHeaderSize {
