@@ -3,6 +3,7 @@ package client
 import (
 	"errors"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -53,6 +54,7 @@ type lane struct {
 // call is some puts of one caller, which follow each other on a lane.
 type call struct {
 	n    int           // items
+	size int           // bytes in lane.out; guarded by lane.mu
 	done chan struct{} // closed when all is known
 	errs []error       // nil if all items are stored; else one for each
 }
@@ -88,12 +90,29 @@ func (l *lane) leave() {
 	l.wake()
 }
 
-// state says how good a choice the lane is.
-func (l *lane) state(now time.Time) (usable bool, waiting int) {
+// condition says how good a choice a lane is.
+type condition int
+
+const (
+	prompt condition = iota // or not tried yet
+	slow                    // the server owes replies for longer than stallAfter
+	fallen                  // it failed, and has not come back
+	absent                  // it has left the write set
+)
+
+// condition returns the lane's, and how many calls have gathered.
+func (l *lane) condition(now time.Time) (condition, int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	stalled := !l.owed.IsZero() && now.Sub(l.owed) > stallAfter
-	return !l.down && !l.leaving && !stalled, len(l.calls)
+	switch {
+	case l.leaving:
+		return absent, 0
+	case l.down:
+		return fallen, len(l.calls)
+	case !l.owed.IsZero() && now.Sub(l.owed) > stallAfter:
+		return slow, len(l.calls)
+	}
+	return prompt, len(l.calls)
 }
 
 // add gathers puts: encode appends them to what it is given. It returns a channel to wait on if
@@ -107,10 +126,29 @@ func (l *lane) add(k *call, encode func(dst []byte) []byte) (full <-chan struct{
 	if len(l.out) >= laneRoom {
 		return l.room, true
 	}
+	before := len(l.out)
 	l.out = encode(l.out)
+	k.size = len(l.out) - before
 	l.calls = append(l.calls, k)
 	l.wake()
 	return nil, true
+}
+
+// withdraw takes a call out again that has gathered. It returns false if the call is on its way, or
+// done.
+func (l *lane) withdraw(k *call) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := 0
+	for i, other := range l.calls {
+		if other == k {
+			l.out = slices.Delete(l.out, at, at+k.size)
+			l.calls = slices.Delete(l.calls, i, i+1)
+			return true
+		}
+		at += other.size
+	}
+	return false
 }
 
 // take returns what has gathered; the lane then owes replies. It returns none, and whether the lane
@@ -213,9 +251,15 @@ func (l *lane) serve(out []byte, calls []*call) {
 		return
 	}
 	err := l.round(out, calls)
-	l.settle(out, calls)
 	if err != nil {
 		l.fell(err)
+	}
+	l.settle(out, calls)
+	if err == nil || !l.client.others() {
+		return
+	}
+	if out, calls, _ := l.take(); calls != nil { // what has gathered meanwhile
+		l.refuse(out, calls, &notSent{err: plain(err)})
 	}
 }
 

@@ -124,13 +124,12 @@ func (c *Client) putAll(ctx context.Context, queue string, items [][]byte, opts 
 		return &Error{Op: "put to", Queue: queue, Err: err}
 	}
 	b := &batch{name: name, flags: opts.Flags, expiry: expiry, items: items}
-	var tried []*lane
 	for len(items) > 0 {
-		l := c.chooseLane(tried)
+		l := c.chooseLane(b.tried)
 		if l == nil {
 			break
 		}
-		tried = append(tried, l)
+		b.tried = append(b.tried, l)
 		b.putOn(ctx, l)
 		if b.failed == 0 {
 			return nil
@@ -148,53 +147,58 @@ func (c *Client) putAll(ctx context.Context, queue string, items [][]byte, opts 
 	switch {
 	case len(items) == 0:
 		return nil
-	case len(tried) == 0:
+	case len(b.tried) == 0:
 		return &Error{Op: "put to", Queue: queue, Err: ErrNoServers}
 	}
 	return &BatchError{Queue: queue, Items: b.errs}
 }
 
-// chooseLane returns a lane for a put that has been tried on some: of two that are usable, taken by
-// chance, the one with less to do; or if none is usable any other.
+// chooseLane returns a lane for a put that has been tried on some: of two that are prompt, taken by
+// chance, the one with less to do. If none is, it prefers one that is slow to one that has fallen.
 func (c *Client) chooseLane(tried []*lane) *lane {
 	c.mu.Lock()
 	lanes := c.choice
-	closed := c.closed
 	c.mu.Unlock()
-	if closed || len(lanes) == 0 {
-		return nil
-	}
-	if len(lanes) == 1 {
-		if len(tried) > 0 {
-			return nil
-		}
-		return lanes[0]
-	}
 	now := time.Now()
-	var best, other *lane
-	bestWaiting, seen := 0, 0
-	at := rand.IntN(len(lanes))
+	var best *lane
+	bestCondition, bestWaiting, seen := absent, 0, 0
+	at := 0
+	if len(lanes) > 1 {
+		at = rand.IntN(len(lanes))
+	}
 	for i := range lanes {
 		l := lanes[(at+i)%len(lanes)]
 		if len(tried) > 0 && slices.Contains(tried, l) {
 			continue
 		}
-		usable, waiting := l.state(now)
-		if !usable {
-			other = l
-			continue
+		found, waiting := l.condition(now)
+		if found < bestCondition || best != nil && found == bestCondition && waiting < bestWaiting {
+			best, bestCondition, bestWaiting = l, found, waiting
 		}
-		if best == nil || waiting < bestWaiting {
-			best, bestWaiting = l, waiting
+		if found == prompt {
+			if seen++; seen == 2 {
+				break
+			}
 		}
-		if seen++; seen == 2 {
-			break
-		}
-	}
-	if best == nil {
-		return other
 	}
 	return best
+}
+
+// others reports whether there is more than one lane.
+func (c *Client) others() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.choice) > 1
+}
+
+// better reports whether there is a prompt lane that a put has not been tried on.
+func (c *Client) better(tried []*lane) bool {
+	l := c.chooseLane(tried)
+	if l == nil {
+		return false
+	}
+	found, _ := l.condition(time.Now())
+	return found == prompt
 }
 
 // batch is the items of one PutAll on their way.
@@ -204,6 +208,7 @@ type batch struct {
 	expiry int64
 	items  [][]byte
 
+	tried  []*lane
 	todo   []int   // indexes of the items to put next; nil: all of them
 	errs   []error // by item, once one has failed
 	failed int
@@ -258,9 +263,11 @@ func (b *batch) putOn(ctx context.Context, l *lane) {
 		}
 	}
 	for _, ch := range chunks {
-		err := await(ctx, l.client.ctx, ch.call.done)
+		err := b.await(ctx, l, ch.call)
 		for i := range ch.call.n {
 			switch {
+			case elsewhere(err):
+				b.note(ch.first+i, err)
 			case err != nil:
 				b.note(ch.first+i, unknown(err))
 			case ch.call.errs == nil:
@@ -300,6 +307,33 @@ func (b *batch) give(ctx context.Context, l *lane, k *call, at int) error {
 		}
 		if err := await(ctx, l.client.ctx, full); err != nil {
 			return err
+		}
+	}
+}
+
+// errSlow withdraws puts from a server that is slow.
+var errSlow = errors.New("the server is slow, and others are not")
+
+// await waits for the end of a call. One that has gathered behind a server that stalls goes to a
+// server that does not, with a notSent.
+func (b *batch) await(ctx context.Context, l *lane, k *call) error {
+	if !l.client.others() {
+		return await(ctx, l.client.ctx, k.done)
+	}
+	tick := time.NewTicker(stallAfter)
+	defer tick.Stop()
+	for {
+		select {
+		case <-k.done:
+			return nil
+		case <-tick.C:
+			if l.client.better(b.tried) && l.withdraw(k) {
+				return &notSent{err: errSlow}
+			}
+		case <-ctx.Done():
+			return cause(ctx)
+		case <-l.client.ctx.Done():
+			return await(ctx, l.client.ctx, k.done)
 		}
 	}
 }

@@ -206,6 +206,56 @@ func TestPutStalls(t *testing.T) {
 	}
 }
 
+// TestPutWithdraws tests that puts which have gathered behind a server that stalls, and are not sent,
+// go to another: only what the first was sent stays without an answer.
+func TestPutWithdraws(t *testing.T) {
+	var mu sync.Mutex
+	received := 0 // puts
+	stalled := rigged(t, func(_ int, conn net.Conn) {
+		buf := make([]byte, 1<<16)
+		for {
+			n, err := conn.Read(buf)
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			received += bytes.Count(buf[:n], []byte("set "))
+			mu.Unlock()
+		}
+	})
+	good := serve(t)
+	c := dial(t, Options{ReplyTimeout: time.Hour}, stalled.addr, good.addr)
+	const puts = 100
+	results := make(chan error, puts)
+	for range puts {
+		go func() { results <- c.Put(within(t), "work", []byte("x"), PutOptions{}) }()
+	}
+	stored := int64(0)
+	for end := time.Now().Add(patience); ; {
+		stored = good.engine.Stats().TotalItems
+		mu.Lock()
+		sent := received
+		mu.Unlock()
+		if stored+int64(sent) == puts {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("of %d puts %d are stored, and %d were sent to the server that stalls", puts, stored, sent)
+		}
+	}
+	for range stored {
+		if err := <-results; err != nil {
+			t.Errorf("Put = %v", err)
+		}
+	}
+	c.Close()
+	for range puts - stored {
+		if err := <-results; !errors.Is(err, ErrUnknownOutcome) {
+			t.Errorf("a put that was sent = %v, want ErrUnknownOutcome", err)
+		}
+	}
+}
+
 func TestPutWithoutAnswer(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

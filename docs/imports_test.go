@@ -54,7 +54,7 @@ var mayImport = map[string]string{
 	"cmd/dist": "",
 	"cmd/kestrel": "client/discovery cmd/kestrel/internal/cli cmd/kestrel/internal/clientcmd cmd/kestrel/internal/clitest cmd/kestrel/internal/config" +
 		" cmd/kestrel/internal/journalcmd cmd/kestrel/internal/loadcmd cmd/kestrel/internal/scalaconfig" +
-		" codec/memcache codec/oldjournal engine netloop netloop/admin",
+		" client codec/memcache codec/oldjournal engine netloop netloop/admin",
 	"cmd/kestrel/internal/cli": "",
 	"cmd/kestrel/internal/clientcmd": "client cmd/kestrel/internal/cli cmd/kestrel/internal/clitest" +
 		" cmd/kestrel/internal/sample cmd/kestrel/internal/top loadtest/figures",
