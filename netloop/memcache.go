@@ -136,12 +136,12 @@ func memcacheRefusal(dst []byte, err error) (reply []byte, fatal bool) {
 		return append(dst, memcache.ReplyClientError...), true
 	case errors.Is(err, engine.ErrOutOfDisk), errors.Is(err, engine.ErrOutOfMemory),
 		errors.Is(err, engine.ErrTooManyQueues), errors.Is(err, engine.ErrTooManyChildren),
-		errors.Is(err, engine.ErrJournal), errors.Is(err, engine.ErrWithheld):
+		errors.Is(err, engine.ErrJournal), errors.Is(err, engine.ErrWithheld), errors.Is(err, engine.ErrBacklog):
 		return memcache.AppendServerError(dst, reason(err)), false
 	case errors.Is(err, errNotLocal):
 		return memcache.AppendClientError(dst, err.Error()), false
 	}
-	return memcache.AppendServerError(dst, err.Error()), true
+	return memcache.AppendServerError(dst, reason(err)), true
 }
 
 // latin1Name returns a queue's name as the engine knows it. The result is valid until the next
