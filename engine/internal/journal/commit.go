@@ -26,7 +26,14 @@ func (j *Journal) Write(upTo LSN) error {
 	if err := j.refusal(); err != nil {
 		return err
 	}
-	return j.writePending(j.takeBuffers())
+	if len(j.pending) > 0 {
+		// A write has failed. What has gathered since gathers on: a buffer for each caller would take memory.
+		if err := j.writePending(j.taken); err != nil {
+			return err
+		}
+	}
+	j.taken = j.takeBuffers()
+	return j.writePending(j.taken)
 }
 
 // takeBuffers moves what has gathered to pending and returns the LSN behind it. The caller holds

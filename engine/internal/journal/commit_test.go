@@ -264,6 +264,31 @@ func TestWriteIsTriedAgain(t *testing.T) {
 	}
 }
 
+// TestMemoryWhileFailing has many callers record something while the log takes nothing: what waits to be
+// written takes the memory of its bytes, and not a buffer for each caller. It is written once the log goes on.
+func TestMemoryWhileFailing(t *testing.T) {
+	const calls = 1000
+	var taken int64
+	fsys := segmenttest.New()
+	j := newTest(t, fsys, func(o *Options) { o.Account = func(n int64) { taken += n } })
+	fsys.SetFault(segmenttest.FailAllFrom(segmenttest.OpWriteAt, 0, syscall.EIO))
+	for id := range uint64(calls) {
+		if err := j.Write(put(j, id, "x")); !errors.Is(err, ErrFailed) {
+			t.Fatalf("Write = %v, want ErrFailed", err)
+		}
+	}
+	if taken > 2*MaxBatch {
+		t.Errorf("%d callers have the journal take %d bytes, want %d at most", calls, taken, 2*MaxBatch)
+	}
+	fsys.SetFault(nil)
+	if err := j.Write(j.End()); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(onDisk(t, fsys, testDir)); taken != 0 || n < 2*calls {
+		t.Errorf("%d bytes are taken when all is written, and %d on disk", taken, n)
+	}
+}
+
 // TestAdmitWithoutDisk: a full disk leaves room for removes.
 func TestAdmitWithoutDisk(t *testing.T) {
 	j := newTest(t, segmenttest.New())

@@ -98,6 +98,7 @@ type Journal struct {
 
 	writeMu sync.Mutex
 	pending []frame // taken from filled but not written, oldest first; guarded by writeMu
+	taken   LSN     // behind pending; guarded by writeMu
 
 	syncMu sync.Mutex
 	syncs  syncStats
