@@ -109,6 +109,7 @@ func (l *loop) ring() {
 func (l *loop) open(s *session) {
 	l.begin()
 	l.counters.Connections++
+	s.tally = tally{number: l.server.numbered.Add(1), since: l.now}
 	s.wait.heapIndex = -1
 	s.lastRequest = l.clock
 	l.sessions.add(s)

@@ -30,6 +30,9 @@ var memcacheCommands = [...]func(*session, *memcache.Request){
 	memcache.OpQuit:            memcacheQuit,
 }
 
+// name implements protocol.
+func (memcacheProtocol) name() string { return "memcache" }
+
 func (memcacheProtocol) next(s *session, in []byte) int {
 	opts := &s.loop.server.opts
 	req := &s.loop.request
@@ -50,7 +53,9 @@ func (memcacheProtocol) next(s *session, in []byte) int {
 		if !req.Open && !req.Close && !req.Abort && !req.Peek {
 			times += repeats(in, n)
 		}
-		return n * memcacheGet(s, req, times)
+		done := memcacheGet(s, req, times)
+		s.tally.requests += int64(done) - 1
+		return n * done
 	}
 	if err == nil {
 		memcacheCommands[req.Op](s, req)

@@ -29,13 +29,14 @@ type Server struct {
 	loops     []*driver
 	listeners []*listener
 
-	connections atomic.Int64 // open
-	refused     atomic.Int64 // over the limit
-	admitted    atomic.Int64 // ever
-	tracing     atomic.Bool  // the beginning and end of connections are logged
-	buffered    atomic.Int64 // bytes of input kept by all sessions
-	owed        atomic.Int64 // bytes of replies that have not left, as far as loops have reported
-	turnLogged  atomic.Int64 // when a long turn was logged last: Unix time in ns
+	connections atomic.Int64  // open
+	refused     atomic.Int64  // over the limit
+	admitted    atomic.Int64  // ever
+	numbered    atomic.Uint64 // number of the newest connection
+	tracing     atomic.Bool   // the beginning and end of connections are logged
+	buffered    atomic.Int64  // bytes of input kept by all sessions
+	owed        atomic.Int64  // bytes of replies that have not left, as far as loops have reported
+	turnLogged  atomic.Int64  // when a long turn was logged last: Unix time in ns
 
 	stopOnce sync.Once
 	stopping chan struct{} // closed when Shutdown begins

@@ -60,6 +60,8 @@ type protocol interface {
 	none(s *session)
 	// refuse words why an operation was refused, and closes the session if the protocol says so.
 	refuse(s *session, err error)
+	// name is what operators call it.
+	name() string
 	// largest is how many bytes of a request are kept until it can be run.
 	largest(o *Options) int
 	// tooMany is the error for a connection over the limit; empty if the protocol has none.
@@ -127,6 +129,7 @@ type session struct {
 	reads openReads
 	wait  wait
 
+	tally                tally
 	lastRequest          moment
 	olderIdle, newerIdle *session // in loop.sessions
 }
@@ -144,6 +147,8 @@ func (s *session) to(state sessionState) {
 // receive takes bytes from the client; it does not keep buf.
 func (s *session) receive(buf []byte) {
 	s.loop.counters.BytesRead += int64(len(buf))
+	s.tally.received += int64(len(buf))
+	s.tally.last = s.loop.now
 	if len(s.in) > 0 || s.state != idle {
 		s.keep(buf)
 		s.resume()
@@ -232,6 +237,7 @@ func (s *session) run(in []byte) int {
 			break
 		}
 		used += n
+		s.tally.requests++
 		s.need = 0
 		s.loop.touch(s)
 		if len(s.out) >= s.owed+smallReply {

@@ -38,6 +38,9 @@ var textCommands = [...]func(*session, *text.Request){
 	text.OpQuit:     textQuit,
 }
 
+// name implements protocol.
+func (textProtocol) name() string { return "text" }
+
 func (textProtocol) next(s *session, in []byte) int {
 	opts := &s.loop.server.opts
 	decoder := text.Decoder{MaxLine: opts.MaxLine, MaxItem: opts.MaxItemSize}

@@ -36,6 +36,9 @@ var thriftMethods = [...]func(*session, *thrift.Request){
 	thrift.MethodUpgrade:        thriftUpgrade,
 }
 
+// name implements protocol.
+func (thriftProtocol) name() string { return "thrift" }
+
 func (thriftProtocol) next(s *session, in []byte) int {
 	d := s.thriftDecoder()
 	if s.holdsInput() {

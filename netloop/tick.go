@@ -226,5 +226,6 @@ func (l *loop) deliver(s *session, err error) {
 
 func (l *loop) send(s *session, p []byte) {
 	l.counters.BytesWritten += int64(len(p))
+	s.tally.sent += int64(len(p))
 	s.sink.send(p)
 }

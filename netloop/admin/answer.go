@@ -67,11 +67,12 @@ func commands() map[string]command {
 		"gc":          {run: collectGarbage, local: true, changes: always, costly: true},
 		"logging":     {run: logging, local: true, changes: setsLevel},
 		// Ours.
-		"histograms": {run: histograms, costly: true, methods: readOnly()},
-		"metrics":    {run: prometheusMetrics, costly: true, methods: readOnly()},
-		"status":     {run: status, changes: isPost, methods: append(readOnly(), http.MethodPost)},
-		"healthz":    {run: health, methods: readOnly(), kind: kindText},
-		"readyz":     {run: readiness, methods: readOnly(), kind: kindText},
+		"histograms":  {run: histograms, costly: true, methods: readOnly()},
+		"metrics":     {run: prometheusMetrics, costly: true, methods: readOnly()},
+		"status":      {run: status, changes: isPost, methods: append(readOnly(), http.MethodPost)},
+		"connections": {run: connections, costly: true, changes: isPost, methods: append(readOnly(), http.MethodPost)},
+		"healthz":     {run: health, methods: readOnly(), kind: kindText},
+		"readyz":      {run: readiness, methods: readOnly(), kind: kindText},
 	}
 }
 

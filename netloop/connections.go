@@ -1,0 +1,226 @@
+package netloop
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/kestrelmq/kestrel/engine"
+)
+
+// tally counts what a session has done.
+type tally struct {
+	number   uint64 // names the connection for as long as the server runs
+	since    engine.Time
+	last     engine.Time // bytes were received
+	requests int64
+	received int64 // bytes
+	sent     int64 // bytes, those that the client has not read yet included
+}
+
+// Connection is what an operator sees of a client's connection.
+type Connection struct {
+	Number   uint64 // names it for as long as the server runs
+	Peer     string // host:port
+	Protocol string
+	ClientID string // who the client says it is; "" if it does not
+	Since    engine.Time
+	Last     engine.Time // when bytes were received last; zero: never
+	Requests int64
+	Received int64  // bytes
+	Sent     int64  // bytes
+	Unread   int64  // bytes of replies that the client has not taken
+	Waiting  string // queue that it waits for; "" if it does not
+	// OpenReads are by queue, the queue with most first. Those that Thrift's get leaves open belong to no
+	// connection, and are not among them.
+	OpenReads []OpenReads
+}
+
+// OpenReads are the open reads of a connection on a queue.
+type OpenReads struct {
+	Queue string
+	Count int
+}
+
+// open returns how many open reads the connection has on all queues.
+func (c *Connection) open() (n int) {
+	for _, r := range c.OpenReads {
+		n += r.Count
+	}
+	return n
+}
+
+// connectionsBatch is how many connections a loop describes before it goes on with its clients.
+const connectionsBatch = 128
+
+// errLoopEnded is returned while the server stops.
+var errLoopEnded = errors.New("netloop: the server is stopping")
+
+// onLoop has a loop's goroutine call f and waits until it has.
+func (s *Server) onLoop(ctx context.Context, d *driver, f func()) error {
+	done := make(chan struct{})
+	d.do(func() {
+		f()
+		close(done)
+	})
+	select {
+	case <-done:
+		return nil
+	case <-s.stopped:
+		return errLoopEnded
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// EachConnection calls visit with the connections, some at a time. It looks at a hundred or so of one
+// loop and then lets clients go on, so connections that come and go meanwhile may or may not be among
+// them. It returns visit's error, or why the loops could not be asked.
+func (s *Server) EachConnection(ctx context.Context, visit func([]Connection) error) error {
+	for _, d := range s.loops {
+		for at, more := 0, true; more; {
+			var found []Connection
+			err := s.onLoop(ctx, d, func() { found, at, more = d.describe(at) })
+			if err == nil && len(found) > 0 {
+				err = visit(found)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// EndConnection closes the connection with a number, as if its client had gone: what it has open goes
+// back to its queues. It reports false if there is none.
+func (s *Server) EndConnection(ctx context.Context, number uint64) (ended bool, err error) {
+	return s.onConnection(ctx, number, func(d *driver, c *conn) { d.end(c, true) })
+}
+
+// ReturnReads gives back the open reads of the connection with a number, as an abort of each would. It
+// reports false if there is no such connection.
+func (s *Server) ReturnReads(ctx context.Context, number uint64) (found bool, err error) {
+	return s.onConnection(ctx, number, func(d *driver, c *conn) {
+		c.session.reads.takeAll(func(refs []engine.ReadRef) { d.engine.AbortAll(d.now, refs) })
+	})
+}
+
+// onConnection has the loop of the connection with a number call f.
+func (s *Server) onConnection(ctx context.Context, number uint64, f func(*driver, *conn)) (found bool, err error) {
+	for _, d := range s.loops {
+		err := s.onLoop(ctx, d, func() {
+			for _, c := range d.conns {
+				if c != nil && c.session.tally.number == number {
+					d.begin()
+					f(d, c)
+					found = true
+					return
+				}
+			}
+		})
+		if found || err != nil {
+			return found, err
+		}
+	}
+	return false, nil
+}
+
+// describe describes connections from the descriptor at on. It returns where to go on, and whether
+// there are more.
+func (d *driver) describe(at int) (found []Connection, next int, more bool) {
+	for ; at < len(d.conns) && len(found) < connectionsBatch; at++ {
+		if c := d.conns[at]; c != nil {
+			found = append(found, c.session.describe())
+		}
+	}
+	return found, at, at < len(d.conns)
+}
+
+// describe returns what an operator sees of the session.
+func (s *session) describe() Connection {
+	c := Connection{
+		Number: s.tally.number, Peer: s.sink.peer(), Protocol: s.proto.name(), ClientID: s.clientID,
+		Since: s.tally.since, Last: s.tally.last, Requests: s.tally.requests, Received: s.tally.received,
+		Sent: s.tally.sent, Unread: int64(s.sink.unsent()), OpenReads: s.reads.list(),
+	}
+	if s.state == waiting && s.wait.kind != waitJob {
+		c.Waiting = string(s.wait.name)
+	}
+	return c
+}
+
+// list returns the reads that are open, by queue, the queue with most first.
+func (o *openReads) list() (list []OpenReads) {
+	for name, q := range o.queues {
+		if q.len() > 0 {
+			list = append(list, OpenReads{name, q.len()})
+		}
+	}
+	slices.SortFunc(list, func(a, b OpenReads) int {
+		return cmp.Or(b.Count-a.Count, cmp.Compare(a.Queue, b.Queue))
+	})
+	return list
+}
+
+// orders are how a list of connections may be sorted: each puts first what is most.
+var orders = map[string]func(a, b *Connection) int{
+	"open":     func(a, b *Connection) int { return b.open() - a.open() },
+	"age":      func(a, b *Connection) int { return cmp.Compare(a.Since, b.Since) },
+	"idle":     func(a, b *Connection) int { return cmp.Compare(a.Last, b.Last) },
+	"requests": func(a, b *Connection) int { return cmp.Compare(b.Requests, a.Requests) },
+	"received": func(a, b *Connection) int { return cmp.Compare(b.Received, a.Received) },
+	"sent":     func(a, b *Connection) int { return cmp.Compare(b.Sent, a.Sent) },
+	"unread":   func(a, b *Connection) int { return cmp.Compare(b.Unread, a.Unread) },
+}
+
+// ConnectionQuery says which connections ListConnections returns.
+type ConnectionQuery struct {
+	Queue string // that they wait for or have open reads on; "" for any
+	Order string // open, age, idle, requests, received, sent or unread; "" is open
+	Limit int    // at most so many; 0 is DefaultConnections
+}
+
+// Bounds of ListConnections.
+const (
+	DefaultConnections = 100
+	MaxListed          = 10_000
+)
+
+// ErrOrder is returned for an order that there is not.
+var ErrOrder = errors.New("netloop: order must be open, age, idle, requests, received, sent or unread")
+
+// ListConnections returns the connections that come first in an order, and how many match in all. It
+// keeps no more than twice the limit in memory, however many there are. It returns ErrOrder.
+func (s *Server) ListConnections(ctx context.Context, q ConnectionQuery) (list []Connection, matched int, err error) {
+	by, ok := orders[cmp.Or(q.Order, "open")]
+	if !ok {
+		return nil, 0, ErrOrder
+	}
+	limit := min(cmp.Or(q.Limit, DefaultConnections), MaxListed)
+	sortAll := func() {
+		slices.SortFunc(list, func(a, b Connection) int { return cmp.Or(by(&a, &b), cmp.Compare(a.Number, b.Number)) })
+	}
+	err = s.EachConnection(ctx, func(some []Connection) error {
+		for _, c := range some {
+			if q.Queue == "" || c.concerns(q.Queue) {
+				matched++
+				list = append(list, c)
+			}
+		}
+		if len(list) > 2*limit {
+			sortAll()
+			clear(list[limit:])
+			list = list[:limit]
+		}
+		return nil
+	})
+	sortAll()
+	return list[:min(len(list), limit)], matched, err
+}
+
+// concerns reports whether the connection waits for a queue, or has open reads on it.
+func (c *Connection) concerns(queue string) bool {
+	return c.Waiting == queue || slices.ContainsFunc(c.OpenReads, func(r OpenReads) bool { return r.Queue == queue })
+}
