@@ -264,16 +264,14 @@ func (b *batch) putOn(ctx context.Context, l *lane) {
 	}
 	for _, ch := range chunks {
 		err := b.await(ctx, l, ch.call)
+		if err != nil && !elsewhere(err) {
+			err = unknown(err)
+		}
 		for i := range ch.call.n {
-			switch {
-			case elsewhere(err):
-				b.note(ch.first+i, err)
-			case err != nil:
-				b.note(ch.first+i, unknown(err))
-			case ch.call.errs == nil:
-				b.note(ch.first+i, nil)
-			default:
+			if err == nil && ch.call.errs != nil {
 				b.note(ch.first+i, ch.call.errs[i])
+			} else {
+				b.note(ch.first+i, err)
 			}
 		}
 	}

@@ -388,6 +388,37 @@ func TestBadNames(t *testing.T) {
 	put(t, c, "a+b", "x")
 }
 
+// TestPutAllAllocations tests that many items cost no allocation each.
+func TestPutAllAllocations(t *testing.T) {
+	r := rigged(t, func(_ int, conn net.Conn) {
+		buf := make([]byte, 1<<20)
+		replies := bytes.Repeat([]byte("STORED\r\n"), 1000)
+		for rest := 0; ; {
+			n, err := conn.Read(buf)
+			if err != nil {
+				return
+			}
+			rest += n
+			for size := len("set work 0 0 1\r\nx\r\n") * 1000; rest >= size; rest -= size {
+				conn.Write(replies)
+			}
+		}
+	})
+	c := dial(t, Options{}, r.addr)
+	items := make([][]byte, 1000)
+	for i := range items {
+		items[i] = []byte("x")
+	}
+	allocations := testing.AllocsPerRun(50, func() {
+		if err := c.PutAll(context.Background(), "work", items, PutOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if allocations > 20 {
+		t.Errorf("a call with 1000 items makes %v allocations", allocations)
+	}
+}
+
 // BenchmarkPutAll measures puts of one goroutine, a thousand items in each call; ns/op are for one
 // item.
 func BenchmarkPutAll(b *testing.B) {

@@ -174,3 +174,23 @@ func (p *place) run(cmd *cobra.Command, args []string, do func(s *session, args 
 	}
 	return explain(err)
 }
+
+// reach tests that the servers of c can be reached. Of several some may be away: then it says so, and
+// returns nil.
+func (s *session) reach(c *client.Client) error {
+	away := 0
+	var last error
+	for _, server := range c.Stats(s.ctx) {
+		if server.Err != nil {
+			away++
+			last = server.Err
+		}
+	}
+	if m := c.Members(); away == max(len(m.Read), len(m.Write)) {
+		return last
+	}
+	if last != nil {
+		fmt.Fprintf(s.err, "kestrel: %s\n", cli.OneLine(last.Error()))
+	}
+	return nil
+}

@@ -40,7 +40,7 @@ var errEnough = errors.New("enough items have been taken")
 
 // work runs the commands of `get --exec`.
 func (g *getFlags) work(s *session, queue string) error {
-	if err := s.client.Ping(s.ctx); err != nil {
+	if err := s.reach(s.client); err != nil {
 		return err
 	}
 	taking, stop := context.WithCancel(s.ctx)

@@ -75,6 +75,14 @@ $ seq 5 | kestrel put many; kestrel move many other --to-server $ANOTHER; kestre
 5 items put into "many"
 5 items moved from "many" to "other"
 5
+$ kestrel put many 6; kestrel get many --exec 'cat; echo' --wait 1s --server $KESTREL_SERVER,$NOBODY
+1 item put into "many"
+kestrel: ask for statistics on …connection refused
+6
+1 item done
+$ kestrel get many --exec cat --server $NOBODY; echo $?
+kestrel: ask for statistics on …connection refused; is a server running there? --server says where to look
+1
 $ kestrel move nothing other; echo $?
 kestrel: there is no queue "nothing"; 'kestrel ls' lists them all
 1

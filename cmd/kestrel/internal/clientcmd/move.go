@@ -105,7 +105,7 @@ func (m *moveFlags) run(s *session, args []string) error {
 			return misused("--to-server: %v", err)
 		}
 		defer c.Close()
-		if err := c.Ping(s.ctx); err != nil {
+		if err := s.reach(c); err != nil {
 			return err
 		}
 		target = c
