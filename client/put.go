@@ -298,6 +298,8 @@ func (b *batch) give(ctx context.Context, l *lane, k *call, at int) error {
 	for {
 		full, ok := l.add(k, encode)
 		switch {
+		case !ok && l.client.ctx.Err() != nil:
+			return ErrClosed
 		case !ok:
 			return &notSent{err: fmt.Errorf("the server has left")}
 		case full == nil:

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+	"github.com/spf13/pflag"
 
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
 	"github.com/kestrelmq/kestrel/netloop"
@@ -82,10 +83,22 @@ func writeMan(root *cobra.Command, dir string) error {
 		return cli.Failed("write man pages: %s is not a directory", filepath.Clean(dir))
 	}
 	root.DisableAutoGenTag = true
+	root.Short = "durable message-queue server, and its clients"
+	hideFlags(root) // the pages list them
 	built := cli.RevisionTime()
 	header := &doc.GenManHeader{Section: "1", Source: "kestrel " + netloop.Version, Manual: "kestrel", Date: &built}
 	if err := doc.GenManTree(root, header, dir); err != nil {
 		return cli.Failed("write man pages: %v", err)
 	}
 	return nil
+}
+
+// hideFlags keeps the flags of all commands out of what is made from the tree.
+func hideFlags(cmd *cobra.Command) {
+	cmd.InitDefaultHelpFlag()
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { f.Hidden = true })
+	cmd.InheritedFlags().VisitAll(func(f *pflag.Flag) { f.Hidden = true })
+	for _, child := range cmd.Commands() {
+		hideFlags(child)
+	}
 }

@@ -25,7 +25,8 @@ func TestMan(t *testing.T) {
 			}
 			pages[i] = string(page)
 		}
-		if pages[0] != pages[1] || !strings.Contains(pages[0], ".SH SYNOPSIS") || !strings.Contains(pages[0], "Usage:") {
+		if pages[0] != pages[1] || !strings.Contains(pages[0], ".SH SYNOPSIS") || !strings.Contains(pages[0], "Usage:") ||
+			strings.Contains(pages[0], ".SH OPTIONS") {
 			t.Errorf("%s is\n%s", name, pages[0])
 		}
 	}
