@@ -96,10 +96,15 @@ func Run(ctx context.Context, e *Env, s Scenario) (err error) {
 	if err := s.Validate(); err != nil {
 		return err
 	}
+	defer func() {
+		if e.control != nil { // also if begin has failed behind it
+			e.control.close()
+			e.control = nil
+		}
+	}()
 	if err := e.begin(ctx, s); err != nil {
 		return err
 	}
-	defer e.control.close()
 	err = s.run(ctx, e)
 	e.count(err)
 	return err
