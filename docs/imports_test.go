@@ -99,6 +99,7 @@ var homes = map[string]string{
 	"charm.land/bubbletea/v2":                "cmd",
 	"github.com/charmbracelet/x/ansi":        "cmd",
 	"golang.org/x/term":                      "cmd",
+	"golang.org/x/tools":                     "docs",
 	"github.com/BurntSushi/toml":             "cmd",
 	"github.com/coreos/go-systemd/v22":       "cmd",
 	"github.com/google/go-containerregistry": "cmd",
