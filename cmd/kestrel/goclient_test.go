@@ -23,12 +23,12 @@ func TestEndToEndGoClient(t *testing.T) {
 	var servers []*clitest.Process
 	var addrs []string
 	for _, dir := range dirs {
-		p := clitest.Serve(t, "--data-dir", dir)
+		p := clitest.Serve(t, "--data-dir", dir, "--sync-journal", "never")
 		servers = append(servers, p)
 		addrs = append(addrs, p.Addr)
 	}
 	c, err := client.Dial(t.Context(), "", client.Options{
-		Source: client.Static(addrs...), ReplyTimeout: 500 * time.Millisecond, DialTimeout: 500 * time.Millisecond,
+		Source: client.Static(addrs...), ReplyTimeout: time.Second, DialTimeout: time.Second,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -69,12 +69,12 @@ func TestEndToEndGoClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	clitest.Serve(t, "--data-dir", dirs[0], "--memcache-port", port)
+	clitest.Serve(t, "--data-dir", dirs[0], "--memcache-port", port, "--sync-journal", "never")
 	l.more(500)
 	servers[1].Signal(syscall.SIGSTOP)
-	stopped := time.AfterFunc(1500*time.Millisecond, func() { servers[1].Cmd.Process.Signal(syscall.SIGCONT) })
+	stopped := time.AfterFunc(2500*time.Millisecond, func() { servers[1].Cmd.Process.Signal(syscall.SIGCONT) })
 	defer stopped.Stop()
-	l.more(3000)
+	l.more(20_000)
 	servers[1].Signal(syscall.SIGCONT)
 	l.more(500)
 	stop()
