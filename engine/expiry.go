@@ -37,6 +37,10 @@ func (e *Engine) sweepLater(q *queue) {
 	e.spool.fills.add(q)
 }
 
+// unsettled reports whether the head of q is being swept, or items are being brought back to it, in
+// pieces. Until that is done, whoever fetches waits.
+func (q *queue) unsettled() bool { return q.sweeping || q.aborting > 0 }
+
 // moveOut takes the first item of q, which is it, out of reach of fetches. The caller holds the shard's
 // mutex, and gives it back with unlock.
 func (e *Engine) moveOut(q *queue, it Item, target string) {

@@ -1,7 +1,5 @@
 package engine
 
-import "slices"
-
 // Receiver takes the items of a fetch. Receive reports whether it takes the item: one that is not
 // taken stays where it is. It is called before the call it was passed to returns, with a shard of
 // the engine locked: it copies what it wants of the item and returns, and calls nothing of the
@@ -96,7 +94,7 @@ func (e *Engine) lockForFetch(now Time, name []byte) (*queue, Ticket, error) {
 	sh := e.shardOf(name)
 	sh.mu.Lock()
 	q, made, err := e.find(sh, now, name)
-	for n := 1; err == nil && !q.sweeping && !e.swept(q, now); n++ { // let others in between batches
+	for n := 1; err == nil && !q.unsettled() && !e.swept(q, now); n++ { // let others in between batches
 		if n == maxSweeps {
 			e.sweepLater(q)
 			break
@@ -141,7 +139,7 @@ func (e *Engine) handOver(
 		}
 		taking := got.Count > 0 && f.Access == Take // the outcome is that of the first
 		it, ok := q.first()
-		if !ok || q.sweeping {
+		if !ok || q.unsettled() {
 			if !taking {
 				got.Waiting, err = e.miss(q, f)
 			}
@@ -183,9 +181,9 @@ func (e *Engine) takeFirst(q *queue, it Item, now Time) Ticket {
 // miss is a fetch from q when it has no item at hand: it puts the Waiter in line, if there is one, and
 // returns why there is no item.
 func (e *Engine) miss(q *queue, f *FetchRequest) (waiting bool, err error) {
-	err, coming := ErrEmpty, q.coming() || q.sweeping
+	err, coming := ErrEmpty, q.coming() || q.unsettled()
 	switch {
-	case q.sweeping:
+	case q.unsettled():
 		err = ErrComing
 	case coming && q.backlog.failed != nil:
 		return false, q.backlog.failed
@@ -323,29 +321,54 @@ func (e *Engine) end(r *read, now Time) Ticket {
 // line. It reports false if the read has ended by itself.
 func (e *Engine) Abort(now Time, ref ReadRef) bool { return e.AbortAll(now, []ReadRef{ref}) == 1 }
 
+// abortBatch is how many reads AbortAll ends at most before the shard is unlocked for a moment.
+const abortBatch = 1024
+
 // AbortAll ends open reads of one queue, given in the order in which they were opened, by bringing
 // their items back in that order: the oldest comes to the head, or to the first in line. It returns
 // how many there were that had not ended by themselves.
+//
+// It brings many back in pieces, newest first, and unlocks the shard between them. Whoever fetches
+// from the queue meanwhile waits, so nobody sees a part of them.
 func (e *Engine) AbortAll(now Time, refs []ReadRef) (ended int) {
 	defer contain()
 	if len(refs) == 0 || refs[0].IsZero() {
 		return 0
 	}
-	sh := refs[0].r.shard
+	var held *queue
+	for len(refs) > 0 {
+		var n int
+		refs, held, n = e.abortPiece(now, refs, held)
+		ended += n
+	}
+	return ended
+}
+
+// abortPiece ends the newest of refs, of which there is one at least, and returns the others, and how many
+// it has ended. Held is the queue whose aborting counts the AbortAll under way; nil: none's yet.
+func (e *Engine) abortPiece(now Time, refs []ReadRef, held *queue) (rest []ReadRef, _ *queue, ended int) {
+	from := max(len(refs)-abortBatch, 0)
+	sh, q := refs[0].r.shard, held
 	sh.mu.Lock()
-	var q *queue
-	for _, ref := range slices.Backward(refs) {
-		if ref.live() {
+	for i := len(refs) - 1; i >= from; i-- {
+		if ref := refs[i]; ref.live() {
 			q = ref.r.q
 			e.giveBack(ref.r)
 			ended++
 		}
 	}
+	switch {
+	case from > 0 && held == nil && q != nil:
+		held = q
+		q.aborting++
+	case from == 0 && held != nil:
+		held.aborting--
+	}
 	if q != nil {
 		e.serve(q, now)
 	}
 	e.unlock(sh, now)
-	return ended
+	return refs[:from], held, ended
 }
 
 // giveBack brings the item of an open read back to the head of its queue. The caller holds the

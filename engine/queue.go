@@ -17,8 +17,8 @@ import (
 //	I2  Items that no client has seen are in window in put order; those in returned are handed out
 //	    before them.
 //	I3  A put, a remove, and whatever else must survive is acknowledged only with its Ticket.
-//	I4  If somebody waits, nothing is queued, not even an expired item, unless the queue is being
-//	    swept.
+//	I4  If somebody waits, nothing is queued, not even an expired item, unless the queue's head is
+//	    unsettled.
 //	I5  A fanout child is in the children of its parent's name, in the same shard, as long as it
 //	    exists.
 //	I6  No item of the queue that has its place in the journal lies in a segment before
@@ -40,6 +40,7 @@ type queue struct {
 	waiters  waiterList
 	carried  bool    // somebody carries what is in moving: see finishMoves
 	sweeping bool    // expired items at the head are being removed in the background: see sweepLater
+	aborting int     // AbortAll calls that bring items back in pieces
 	family   *family // of the queue's fanout children; nil without any
 
 	removal  journal.Removal // of the last one

@@ -1,6 +1,9 @@
 package engine
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+)
 
 func TestOpenReads(t *testing.T) {
 	runScripts(t, []scriptTest{
@@ -249,6 +252,60 @@ func TestAbortAll(t *testing.T) {
 		}
 	}
 	wantItems(t, openQuiet(t, testOptions(fsys.Kill())), "q", "d e")
+}
+
+// TestAbortPieces brings many reads back, and others fetch and put between the pieces: nobody gets an
+// item before the oldest one is back, and then all come in order.
+//
+// Its control is an abortPiece that does not hold the queue.
+func TestAbortPieces(t *testing.T) {
+	e, _ := newQuiet(t)
+	const items = 3*abortBatch + 5
+	var refs []ReadRef
+	for i := range items {
+		mustPut(t, e, "q", fmt.Sprint(i))
+		r, _ := mustOpen(t, e, "q")
+		refs = append(refs, r)
+	}
+	var waiters []*collector
+	var held *queue
+	back := 0
+	for pieces := 0; len(refs) > 0; pieces++ {
+		var n int
+		refs, held, n = e.abortPiece(Now(), refs, held)
+		back += n
+		if back != min((pieces+1)*abortBatch, items) {
+			t.Errorf("%d items are back after piece %d", back, pieces)
+		}
+		if err := e.Verify(); err != nil {
+			t.Error(err)
+		}
+		if len(refs) == 0 {
+			break
+		}
+		c := &collector{}
+		c.Notify = c
+		if f, err := e.Fetch(Now(), []byte("q"), FetchRequest{Waiter: &c.Waiter, Immediate: true}, &copied{}); !f.Waiting {
+			t.Errorf("a fetch between two pieces does not wait: %v", err)
+		}
+		waiters = append(waiters, c)
+		mustPut(t, e, "q", "behind")
+	}
+	if len(waiters) != 3 {
+		t.Errorf("%d fetches have come between the pieces, want 3", len(waiters))
+	}
+	for i, c := range waiters {
+		var got copied
+		mustCommitted(t, e)(e.Collect(Now(), c.Read, Take, &got))
+		if string(got.item.Data) != fmt.Sprint(i) {
+			t.Errorf("waiter %d got %q", i, got.item.Data)
+		}
+	}
+	for i, got := range drain(t, e, "q") {
+		if want := fmt.Sprint(i + 3); got != want && (got != "behind" || i < items-3) {
+			t.Fatalf("item %d is %q", i+3, got)
+		}
+	}
 }
 
 func TestReadRefZero(t *testing.T) {

@@ -96,7 +96,7 @@ func (q *queue) verify() error {
 			return err
 		}
 	}
-	if it, ok := q.first(); ok && q.waiters.First() != nil && !q.sweeping { // I4
+	if it, ok := q.first(); ok && q.waiters.First() != nil && !q.unsettled() { // I4
 		return broken("I4: %d wait, and item %d is there", q.waiters.Len(), it.ID)
 	}
 	if parent, ok := parentOf(q.name); ok { // I5

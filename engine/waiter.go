@@ -141,7 +141,7 @@ func (e *Engine) openFirst(q *queue, now Time, it Item, access Access) *read {
 
 // serve hands items to waiters while there are both (I4). The caller holds the shard's mutex.
 func (e *Engine) serve(q *queue, now Time) {
-	for q.waiters.First() != nil && !q.sweeping {
+	for q.waiters.First() != nil && !q.unsettled() {
 		if !e.swept(q, now) {
 			e.sweepLater(q)
 			return

@@ -149,9 +149,7 @@ func (l *loop) gone(s *session, canRead bool) {
 	if waits && l.cancel(s) {
 		l.counters.WaitsDropped++
 	}
-	s.reads.takeAll(func(refs []engine.ReadRef) {
-		l.counters.ReadsDropped += int64(l.engine.AbortAll(l.now, refs))
-	})
+	l.dropReads(s)
 	s.dropGet()
 	s.dropInput()
 	s.dropOutput()

@@ -45,6 +45,14 @@ func (o *openReads) count(name []byte) int {
 	return 0
 }
 
+// total is the number of open reads of all queues.
+func (o *openReads) total() (n int) {
+	for _, q := range o.queues {
+		n += q.len()
+	}
+	return n
+}
+
 // add appends reads, at least one, of the queue called name.
 func (o *openReads) add(name []byte, refs ...engine.ReadRef) {
 	q := o.of(name)
@@ -82,15 +90,13 @@ func (o *openReads) take(name []byte) (ref engine.ReadRef, ok bool) {
 }
 
 // takeOldest removes the oldest n reads of the queue called name, of which there are as many, and returns
-// them in a slice of their own.
+// them. It copies nothing: the slice is the caller's.
 func (o *openReads) takeOldest(name []byte, n int) []engine.ReadRef {
 	q := o.of(name)
-	refs := append([]engine.ReadRef(nil), q.refs[q.head:q.head+n]...)
-	if q.head += n; q.len() == 0 {
+	refs := q.refs[q.head : q.head+n : q.head+n]
+	q.refs, q.head = q.refs[q.head+n:], 0
+	if q.len() == 0 {
 		o.emptied(q)
-	} else {
-		q.refs = append(q.refs[:0], q.refs[q.head:]...)
-		q.head = 0
 	}
 	return refs
 }

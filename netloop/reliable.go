@@ -30,7 +30,8 @@ type reliableReads struct {
 	free    []*readsOfCall        // to use again
 	opened  uint64                // calls that have opened reads
 	bytes   int64                 // about what the open reads take
-	found   []placeInCall         // scratch of take
+	found   []placeInCall         // scratch of takeLocked
+	taken   []takenRead           // scratch of take
 	timer   *time.Timer           // rings at the deadline of calls[0], or in vain; nil until the first
 	stopped bool
 }
@@ -171,6 +172,21 @@ func (t *reliableReads) take(
 ) ([]engine.ReadRef, int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.taken = t.takeLocked(name, ids, t.taken[:0])
+	for _, r := range t.taken {
+		dst = append(dst, r.ref)
+	}
+	return dst, len(t.taken)
+}
+
+// takeReads is take for a caller that needs the reads' places. Those of one call of takeReads are in order.
+func (t *reliableReads) takeReads(name []byte, ids thrift.IDs, dst []takenRead) []takenRead {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.takeLocked(name, ids, dst)
+}
+
+func (t *reliableReads) takeLocked(name []byte, ids thrift.IDs, dst []takenRead) []takenRead {
 	found := t.found[:0]
 	for id := range ids.All() {
 		place, ok := t.reads[id]
@@ -186,7 +202,7 @@ func (t *reliableReads) take(
 	for i, place := range found {
 		c := place.call
 		r := &c.reads[place.index]
-		dst = append(dst, r.ref)
+		dst = append(dst, takenRead{c.order, place.index, r.ref})
 		*r = readOfCall{}
 		ended++
 		if i == len(found)-1 || found[i+1].call != c {
@@ -195,7 +211,7 @@ func (t *reliableReads) take(
 		}
 	}
 	t.found = found
-	return dst, len(found)
+	return dst
 }
 
 // end forgets n reads of a call that are no longer among t.reads. The caller holds mu.
@@ -241,13 +257,18 @@ func (t *reliableReads) abortDue() {
 	now := t.clock.now()
 	t.mu.Lock()
 	var due []*readsOfCall
-	for !t.stopped && len(t.calls) > 0 && t.calls[0].deadline <= now {
+	for n := 0; !t.stopped && len(t.calls) > 0 && t.calls[0].deadline <= now; {
 		c := heap.Pop(&t.calls).(*readsOfCall)
 		due = append(due, c)
 		c.reader.forget(c.queue, c.left)
 		t.shrink(c, c.left, c.bytes)
 		for _, r := range c.reads {
 			delete(t.reads, r.id)
+		}
+		if n += len(c.reads); n >= abortPiece { // loops wait for the table
+			n = 0
+			t.mu.Unlock()
+			t.mu.Lock()
 		}
 	}
 	t.setTimer()

@@ -46,8 +46,10 @@ type Server struct {
 	serving  bool           // Start was called
 	workers  sync.WaitGroup
 	jobs     sync.WaitGroup
-	cutOff   atomic.Bool // requests have had their time: jobs that take long are given up
-	clearing sync.Mutex  // held for a piece of a flush
+	// droppedLater counts what jobs have brought back of the reads of sessions that have ended.
+	droppedLater atomic.Int64
+	cutOff       atomic.Bool // requests have had their time: jobs that take long are given up
+	clearing     sync.Mutex  // held for a piece of a flush
 }
 
 // New makes a server and opens its ports; Start makes it answer. It returns an error if opts are
@@ -171,6 +173,7 @@ func (s *Server) Counters() Counters {
 		c := d.Counters()
 		sum.add(&c)
 	}
+	sum.ReadsDropped += s.droppedLater.Load()
 	return sum
 }
 

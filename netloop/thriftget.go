@@ -1,6 +1,9 @@
 package netloop
 
 import (
+	"bytes"
+	"slices"
+
 	"github.com/valyala/bytebufferpool"
 
 	"github.com/kestrelmq/kestrel/codec/thrift"
@@ -76,6 +79,10 @@ func (thriftProtocol) item(s *session, it engine.Item) bool {
 // none ends the get under way.
 func (thriftProtocol) none(s *session) {
 	g, l := &s.thrift.get, s.loop
+	if g.count > confirmPiece {
+		s.endGetLater()
+		return
+	}
 	l.refs, l.ids = s.reads.takeQueue(s.wait.name, l.refs[:0]), l.ids[:0]
 	var t engine.Ticket
 	switch {
@@ -100,6 +107,48 @@ func (thriftProtocol) none(s *session) {
 	s.dropGet()
 }
 
+// endGetLater ends a get of many items: a job confirms their reads, or hands them to the table, piece by
+// piece. It has the reply meanwhile.
+func (s *session) endGetLater() {
+	g, l := &s.thrift.get, s.loop
+	name := bytes.Clone(s.wait.name)
+	refs := s.reads.takeOldest(name, s.reads.count(name))
+	reply, count, autoAbort := g.reply, g.count, g.autoAbort
+	if s.thrift.reader == nil && autoAbort > 0 {
+		s.thrift.reader = newReader()
+	}
+	reader, e := s.thrift.reader, l.engine
+	size := int64(cap(reply.B) + 8*len(refs))
+	e.Account(size)
+	g.reply = nil
+	s.countOutput()
+	var t engine.Ticket
+	s.startJob(func() error {
+		defer e.Account(-size)
+		var ids []int64
+		each := len(reply.B) / count // bytes
+		for piece := range slices.Chunk(refs, confirmPiece) {
+			if autoAbort == 0 {
+				u, _ := e.ConfirmAll(engine.Now(), piece)
+				t = t.Merge(u)
+				continue
+			}
+			e.Keep(engine.Now(), piece)
+			ids = l.server.reliable.add(reader, name, piece, len(piece)*each, l.server.clock.now()+autoAbort, ids)
+		}
+		reply.B = thrift.EndItems(reply.B, 0, count)
+		thrift.SetItemIDs(reply.B, 0, ids)
+		return nil
+	}, func(s *session, _ error) {
+		s.after(t)
+		if !s.appendReply(reply.B) {
+			l.buffers.gets.give(reply)
+		}
+		s.countOutput()
+		l.latencies.count(CommandHit, s.wait.meter, t, int64(s.wait.holds))
+	})
+}
+
 // abandonGet ends the get under way, if there is one, without a reply to it, and brings back what
 // it has collected.
 func (s *session) abandonGet() {
@@ -107,8 +156,12 @@ func (s *session) abandonGet() {
 		return
 	}
 	l := s.loop
-	l.refs = s.reads.takeQueue(s.wait.name, l.refs[:0])
-	l.engine.AbortAll(l.now, l.refs)
+	if n := s.reads.count(s.wait.name); n > abortPiece {
+		l.abortLater([][]engine.ReadRef{s.reads.takeOldest(s.wait.name, n)}, func(int) {})
+	} else {
+		l.refs = s.reads.takeQueue(s.wait.name, l.refs[:0])
+		l.engine.AbortAll(l.now, l.refs)
+	}
 	s.dropGet()
 }
 
@@ -139,6 +192,10 @@ func thriftConfirm(s *session, req *thrift.Request) {
 
 func thriftAbort(s *session, req *thrift.Request) {
 	l := s.loop
+	if req.IDs.Len() > abortPiece {
+		s.thriftAbortLater(req)
+		return
+	}
 	var found int
 	l.refs, found = l.server.reliable.take(req.Queue, req.IDs, l.refs[:0])
 	l.engine.AbortAll(l.now, l.refs)
