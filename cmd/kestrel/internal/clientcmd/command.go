@@ -25,7 +25,7 @@ func New() []*cobra.Command {
 
 // withoutShell returns the commands that a shell has, too.
 func withoutShell() []*cobra.Command {
-	return []*cobra.Command{newPut(), newGet(), newPeek(), newLs(), newStat(), newTop(), newWatch(),
+	return []*cobra.Command{newPut(), newGet(), newPeek(), newLs(), newStat(), newTop(), newClients(), newWatch(),
 		newMove(), newDrain(), newFlush(), newDelete()}
 }
 

@@ -22,7 +22,8 @@ func TestEndToEndExamples(t *testing.T) {
 				t.Fatal("the help has no example")
 			}
 			example = strings.ReplaceAll("\n"+example, "\n    ", "\n")
-			p := clitest.Serve(t)
+			p := clitest.Serve(t, "--admin-port", "auto")
+			t.Setenv(adminVariable, p.Saw("admin port is open")["address"].(string))
 			if ran := clitest.Transcript(t, p.Addr, t.TempDir(), example); ran < 1 {
 				t.Errorf("the example has %d commands", ran)
 			}
@@ -93,6 +94,8 @@ func TestMisuse(t *testing.T) {
 		{"top", "needs a terminal"},
 		{"top --interval 1us", "from 100ms to 1m"},
 		{"top --output json", "is for people"},
+		{"clients --end 1 --return-reads 1", "says nothing more"},
+		{"clients --limit 0", "--limit is a number above zero"},
 		{"shell x", "does not know what to do with"},
 	} {
 		root := cli.NewRoot()
