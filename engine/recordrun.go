@@ -362,7 +362,10 @@ func (s *spool) copyFrames(w *segment.RunWriter, r *run, from, end int64) (n run
 func (b *backlog) replace(r, fresh *run, from int64) {
 	i := slices.Index(b.runs, r)
 	if b.next.Run == r && (b.next.Offset >= from || r.recorded.End == 0) {
-		b.next = runs.At(fresh, b.next.ID)
+		behind := b.next.ID > fresh.written.LastID
+		if b.next = runs.At(fresh, b.next.ID); behind { // it is not needed for what is on disk, and may go first
+			b.next.Offset = fresh.written.End
+		}
 	}
 	r.written, r.broken = r.recorded, false
 	if r.recorded.End > 0 {

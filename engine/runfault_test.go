@@ -71,6 +71,47 @@ func TestRunSyncFailsWhileWriting(t *testing.T) {
 	}
 }
 
+// TestRunReplacedBehindItsEnd: a run whose sync failed is written to another one when all of it has been read,
+// and its last item taken only then. Reading goes on behind it, and does not look for it again.
+func TestRunReplacedBehindItsEnd(t *testing.T) {
+	e, fsys := newQuiet(t, tiny)
+	want := append(putMany(t, e, "q", 1, 3), strings.Repeat("x", 60)) // the last one fills the window
+	mustPut(t, e, "q", want[3])
+	q := e.shardOf([]byte("q")).queues["q"]
+	e.spool.spill(q)
+	fsys.SetFault(failRunSyncs)
+	e.spool.tend()
+	e.spool.record(e.spool.records.take())
+	r := q.backlog.runs[0]
+	if !r.broken {
+		t.Fatal("the sync of the run has not failed")
+	}
+	want = append(want, putMany(t, e, "q", 5, 4)...)
+	e.spool.spill(q) // to another run
+	for range 3 {
+		e.spool.fill(q)
+		if got := mustGet(t, e, "q"); got != want[0] {
+			t.Fatalf("got %q, want %q", got, want[0])
+		}
+		want = want[1:]
+	}
+	e.spool.fill(q) // the last item of the run is in the window
+	if b := q.backlog; b.next.Run != r || b.next.Offset != r.written.End || b.onDisk != 4 {
+		t.Fatalf("%d items are on disk, the next at %+v, want 4 behind the run", b.onDisk, b.next)
+	}
+	fsys.SetFault(nil)
+	e.spool.tend()
+	for q := e.spool.records.take(); q != nil; q = e.spool.records.take() {
+		e.spool.record(q)
+	}
+	if got := mustGet(t, e, "q"); got != want[0] {
+		t.Errorf("got %q, want %q", got, want[0])
+	}
+	verify(t, e)
+	settleRuns(e)
+	wantSurvivors(t, e, fsys, want[1:])
+}
+
 // failRunDirs has syncs of the directory of the runs fail.
 func failRunDirs(err error) func(segmenttest.Op) segmenttest.Fault {
 	return func(op segmenttest.Op) (f segmenttest.Fault) {
