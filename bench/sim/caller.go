@@ -184,7 +184,7 @@ func (c *caller) stuff(op Op) {
 	var links []link
 	for range op.N {
 		l := c.w.dial(c)
-		l.stuff(op.Queue, 3)
+		l.stuff(op.Queue, op.Size)
 		links = append(links, l)
 	}
 	time.Sleep(50 * time.Millisecond)

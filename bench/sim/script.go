@@ -70,7 +70,7 @@ type Op struct {
 	Queue string        `json:",omitempty"`
 	Think time.Duration `json:",omitempty"` // before it
 	N     int           `json:",omitempty"` // items; of confirm and abort, which of the open reads
-	Size  int           `json:",omitempty"` // bytes of an item
+	Size  int           `json:",omitempty"` // bytes of an item; of stuff, requests of each connection
 	Wait  time.Duration `json:",omitempty"` // for an item; of an item, its life
 	Lag   int64         `json:",omitempty"` // of a put: no more than so many bytes are in the queue
 }
@@ -103,7 +103,7 @@ type generator struct {
 	names  []string
 	calm   bool   // no faults
 	steps  bool   // of the clock
-	stream bool   // much goes through one queue, and its consumers keep up
+	theme  theme  // that most processes have; "" if everything may happen
 	rough  bool   // runs are written slowly, and syncs of them fail
 	home   string // the queue that most clients work on; "" if each has its own
 	fonds  map[string]int
@@ -115,6 +115,7 @@ type generator struct {
 func newScript(seed uint64) Script {
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 2))}
 	g.s.Seed = seed
+	g.theme = pick(g, "", "", "", "", "", "", "", "", "", "", "", "", stream, stream, failing, closing)
 	g.config()
 	g.queues()
 	g.fond()
@@ -182,7 +183,7 @@ func (g *generator) queues() {
 			add(fmt.Sprint("m", i), func(*engine.QueueOptions) {})
 		}
 	}
-	if g.chance(2) {
+	if g.chance(2) || g.theme == closing {
 		add("x", func(o *engine.QueueOptions) {
 			o.ExpireTo, o.MaxAge = "dead", pick(g, time.Millisecond, 50*time.Millisecond, 2*time.Second)
 			o.MaxExpireSweep = pick[int64](g, 10, 100, 1<<30)
@@ -272,14 +273,14 @@ func (g *generator) fond() {
 		g.calm = g.chance(2)
 		g.s.Config.Speed.RunWrite = Latency{Usual: pick(g, 2*time.Millisecond, 20*time.Millisecond, 100*time.Millisecond)}
 	}
-	if g.stream = g.rough && g.chance(2); g.stream {
-		g.calm, g.home = false, g.names[g.IntN(len(g.names))]
-		g.fonds = map[string]int{opPut: 10, opTake: 10, opOpen: g.IntN(2), opConfirm: 1, opPeek: g.IntN(2), opReset: g.IntN(2)}
-	}
+	g.settleTheme()
 	g.think = []time.Duration{0, time.Millisecond, pick(g, 0, 20*time.Millisecond, 500*time.Millisecond)}
 }
 
 func (g *generator) phase() Phase {
+	if g.theme != "" && !g.chance(4) {
+		return g.themed()
+	}
 	p := Phase{
 		Length: pick(g, 20*time.Millisecond, 200*time.Millisecond, 2*time.Second, 20*time.Second),
 		Rest:   g.chance(4),
@@ -357,11 +358,6 @@ func (g *generator) client() Client {
 		lag = 0
 	}
 	n := 1 + g.IntN(pick(g, 10, 50, 200))
-	if g.stream {
-		role, n = g.IntN(2), 200
-		think = pick(g, time.Millisecond, 10*time.Millisecond)
-		lag = int64(float64(g.memory) * pick(g, 1.2, 1.5, 3))
-	}
 	for range n {
 		op := Op{Do: g.choose(role), Queue: home}
 		if g.chance(10) {
@@ -389,7 +385,7 @@ func (g *generator) client() Client {
 		case opConfirm, opAbort:
 			op.N = g.IntN(8)
 		case opStuff:
-			op.N = pick(g, 1, 1, 10, 60)
+			op.N, op.Size = pick(g, 1, 1, 10, 60), pick(g, 3, 3, 100)
 		case opReload:
 			op.N = g.IntN(len(g.s.Settings))
 		}
