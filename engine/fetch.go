@@ -344,6 +344,30 @@ func (e *Engine) AbortAll(now Time, refs []ReadRef) (ended int) {
 	return ended
 }
 
+// AbortFirst is AbortAll for a caller that has no time for many reads: it brings the newest back, and
+// returns how many there were, and a function that does so with the others, which any goroutine may call
+// and one must; nil: there are none. Until that has returned, whoever fetches from the queue waits.
+func (e *Engine) AbortFirst(now Time, refs []ReadRef) (ended int, others func() int) {
+	defer contain()
+	if len(refs) == 0 || refs[0].IsZero() {
+		return 0, nil
+	}
+	var held *queue
+	refs, held, ended = e.abortPiece(now, refs, nil)
+	if len(refs) == 0 {
+		return ended, nil
+	}
+	return ended, func() (ended int) {
+		defer contain()
+		for len(refs) > 0 {
+			var n int
+			refs, held, n = e.abortPiece(Now(), refs, held)
+			ended += n
+		}
+		return ended
+	}
+}
+
 // abortPiece ends the newest of refs, of which there is one at least, and returns the others, and how many
 // it has ended. Held is the queue whose aborting counts the AbortAll under way; nil: none's yet.
 func (e *Engine) abortPiece(now Time, refs []ReadRef, held *queue) (rest []ReadRef, _ *queue, ended int) {

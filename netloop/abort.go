@@ -12,28 +12,47 @@ import (
 // brings more back.
 const abortPiece = confirmPiece
 
-// dropReads brings the open reads of a session that has ended back to their queues.
+// maxDropped is how many reads of how many queues a loop brings back at most when a session ends.
+const maxDropped = 4 * abortPiece
+
+// dropReads brings the open reads of a session that has ended back to their queues. A job does what would
+// take long. Whoever fetches from a queue waits until all of its reads are back.
 func (l *loop) dropReads(s *session) {
-	if s.reads.total() <= abortPiece {
-		s.reads.takeAll(func(refs []engine.ReadRef) {
-			l.counters.ReadsDropped += int64(l.engine.AbortAll(l.now, refs))
+	var later [][]engine.ReadRef
+	dropped := 0
+	s.reads.takeAll(func(refs []engine.ReadRef) {
+		if dropped < maxDropped {
+			dropped += min(len(refs), abortPiece)
+			l.counters.ReadsDropped += l.bringBack(refs)
+			return
+		}
+		later = append(later, refs) // of more queues than there is time for
+	})
+	if later != nil {
+		l.background(func() {
+			for _, refs := range later {
+				l.server.droppedLater.Add(int64(l.engine.AbortAll(engine.Now(), refs)))
+			}
 		})
-		return
 	}
-	var lists [][]engine.ReadRef
-	s.reads.takeAll(func(refs []engine.ReadRef) { lists = append(lists, refs) })
-	l.abortLater(lists, func(ended int) { l.server.droppedLater.Add(int64(ended)) })
 }
 
-// abortLater brings reads back on a goroutine of its own, each list those of one queue in the order they
-// were opened, and calls done there with how many of a list had not ended by themselves.
-func (l *loop) abortLater(lists [][]engine.ReadRef, done func(ended int)) {
+// bringBack brings open reads of one queue back to it, and leaves many to a job. It returns how many it has
+// ended itself.
+func (l *loop) bringBack(refs []engine.ReadRef) int64 {
+	ended, others := l.engine.AbortFirst(l.now, refs)
+	if others != nil {
+		l.background(func() { l.server.droppedLater.Add(int64(others())) })
+	}
+	return int64(ended)
+}
+
+// background runs f on a goroutine of its own, before the server ends.
+func (l *loop) background(f func()) {
 	l.server.jobs.Add(1)
 	go func() {
 		defer l.server.jobs.Done()
-		for _, refs := range lists {
-			done(l.engine.AbortAll(engine.Now(), refs))
-		}
+		f()
 	}()
 }
 

@@ -45,14 +45,6 @@ func (o *openReads) count(name []byte) int {
 	return 0
 }
 
-// total is the number of open reads of all queues.
-func (o *openReads) total() (n int) {
-	for _, q := range o.queues {
-		n += q.len()
-	}
-	return n
-}
-
 // add appends reads, at least one, of the queue called name.
 func (o *openReads) add(name []byte, refs ...engine.ReadRef) {
 	q := o.of(name)

@@ -156,11 +156,11 @@ func (s *session) abandonGet() {
 		return
 	}
 	l := s.loop
-	if n := s.reads.count(s.wait.name); n > abortPiece {
-		l.abortLater([][]engine.ReadRef{s.reads.takeOldest(s.wait.name, n)}, func(int) {})
-	} else {
-		l.refs = s.reads.takeQueue(s.wait.name, l.refs[:0])
-		l.engine.AbortAll(l.now, l.refs)
+	if n := s.reads.count(s.wait.name); n > 0 {
+		refs := s.reads.takeOldest(s.wait.name, n)
+		if _, others := l.engine.AbortFirst(l.now, refs); others != nil {
+			l.background(func() { others() })
+		}
 	}
 	s.dropGet()
 }

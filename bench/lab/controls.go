@@ -195,7 +195,7 @@ func exposureControls() []control {
 	s.in = append(append(big[:0], s.in...), buf...)`),
 			experiment: hostile, only: "announced sizes", cycles: 1},
 		{breaks: "items of a client that is gone do not come back", edits: replaced("netloop/abort.go",
-			"l.counters.ReadsDropped += int64(l.engine.AbortAll(l.now, refs))", "_ = refs"),
+			"l.counters.ReadsDropped += l.bringBack(refs)", "_ = refs"),
 			experiment: hostile, only: "resets", cycles: 1},
 		{breaks: "idle clients are not closed", edits: replaced("netloop/idle.go",
 			"		l.touch(s)\n		s.quit()", "		l.touch(s)"),
