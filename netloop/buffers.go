@@ -66,7 +66,7 @@ func (s *session) keepInput(buf []byte) bool {
 	if size > cap(s.in) {
 		room := s.inputRoom(size)
 		more := int64(room - s.kept)
-		if size > smallInput && (s.loop.engine.MemoryLeft() <= s.reserve() ||
+		if size > smallInput && (s.loop.ledger.left()-more < s.reserve() ||
 			buffered.Load()+more > s.loop.server.opts.BufferLimit) {
 			return false
 		}

@@ -34,6 +34,9 @@ func (l *ledger) settle() {
 	l.owing = l.owed
 }
 
+// left is how many bytes of the memory limit are left, also for what the engine does not know of yet.
+func (l *ledger) left() int64 { return l.engine.MemoryLeft() - (l.held - l.known) }
+
 // owe counts n bytes of replies more, or fewer if n is negative. It reports many bytes before the turn
 // ends, so that the replies of one turn are bounded too.
 func (l *ledger) owe(n int) {
