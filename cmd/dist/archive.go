@@ -29,6 +29,17 @@ type member struct {
 func (t *target) archive() (err error) {
 	base := fmt.Sprintf("kestrel-%s-linux-%s", t.version, t.arch)
 	members := []member{{path.Join(base, "kestrel"), t.program(), 0o755}}
+	man, err := filepath.Glob(filepath.Join(t.host, "man", "*.gz"))
+	if err != nil {
+		return err
+	}
+	for _, page := range man {
+		members = append(members, member{path.Join(base, "man", filepath.Base(page)), page, 0o644})
+	}
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		name := "completion." + shell
+		members = append(members, member{path.Join(base, name), filepath.Join(t.host, name), 0o644})
+	}
 	for _, doc := range documents {
 		members = append(members, member{path.Join(base, path.Base(doc)), doc, 0o644})
 	}
@@ -63,4 +74,27 @@ func (r *release) tar(w io.Writer, members []member) error {
 		}
 	}
 	return tw.Close()
+}
+
+// compress replaces a file by NAME.gz, without a time in it.
+func compress(name string) error {
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	var packed bytes.Buffer
+	gz, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	if err != nil {
+		return err
+	}
+	if _, err := gz.Write(b); err != nil {
+		return err
+	}
+	if err := gz.Close(); err != nil {
+		return err
+	}
+	if err := os.WriteFile(name+".gz", packed.Bytes(), 0o666); err != nil {
+		return err
+	}
+	return os.Remove(name)
 }

@@ -42,6 +42,7 @@ func main() {
 // release is what is being built.
 type release struct {
 	out     string
+	host    string    // directory of what is the same for every architecture, and a program for this machine
 	version string    // 3.0.0
 	built   time.Time // of the commit
 }
@@ -66,7 +67,14 @@ func build(ctx context.Context, out string, archs []string) error {
 	if r.built, err = commitTime(ctx); err != nil {
 		return err
 	}
-	if r.version, err = versionOf(ctx, filepath.Join(out, "stage", runtime.GOARCH+"-host")); err != nil {
+	r.host = filepath.Join(out, "stage", "host")
+	if err := compile(ctx, r.hostProgram(), runtime.GOARCH); err != nil {
+		return err
+	}
+	if r.version, err = r.ask(ctx); err != nil {
+		return err
+	}
+	if err := r.document(ctx); err != nil {
 		return err
 	}
 	for _, arch := range archs {
@@ -94,21 +102,50 @@ func commitTime(ctx context.Context) (time.Time, error) {
 	return time.Unix(sec, 0).UTC(), err
 }
 
-// versionOf builds the server for this machine into dir and asks it for its version.
-func versionOf(ctx context.Context, dir string) (string, error) {
-	program := filepath.Join(dir, "kestrel")
-	if err := compile(ctx, program, runtime.GOARCH); err != nil {
-		return "", err
-	}
-	b, err := output(exec.CommandContext(ctx, program, "version"))
+// hostProgram is the server built for this machine.
+func (r *release) hostProgram() string { return filepath.Join(r.host, "kestrel") }
+
+// ask asks the server for its version.
+func (r *release) ask(ctx context.Context) (string, error) {
+	b, err := output(exec.CommandContext(ctx, r.hostProgram(), "version"))
 	if err != nil {
 		return "", err
 	}
 	words := strings.Fields(b)
 	if len(words) < 2 {
-		return "", fmt.Errorf("%s version says %q", program, b)
+		return "", fmt.Errorf("%s version says %q", r.hostProgram(), b)
 	}
 	return words[1], nil
+}
+
+// document has the server write its man pages and completions.
+func (r *release) document(ctx context.Context) error {
+	man := filepath.Join(r.host, "man")
+	if err := os.MkdirAll(man, 0o777); err != nil {
+		return err
+	}
+	if _, err := output(exec.CommandContext(ctx, r.hostProgram(), "man", man)); err != nil {
+		return err
+	}
+	pages, err := filepath.Glob(filepath.Join(man, "*.1"))
+	if err != nil || len(pages) == 0 {
+		return fmt.Errorf("no man pages in %s: %w", man, err)
+	}
+	for _, page := range pages {
+		if err := compress(page); err != nil {
+			return err
+		}
+	}
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		text, err := output(exec.CommandContext(ctx, r.hostProgram(), "completion", shell))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(r.host, "completion."+shell), []byte(text), 0o666)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // compile builds a static binary for Linux.
@@ -143,7 +180,7 @@ func (t *target) build(ctx context.Context) error {
 func (t *target) pack(ctx context.Context, packager string) error {
 	cmd := exec.CommandContext(ctx, "go", "run", nfpm, "package", "--config", "docs/operations/nfpm.yaml",
 		"--packager", packager, "--target", t.out)
-	cmd.Env = append(os.Environ(), "ARCH="+t.arch, "VERSION="+t.version, "STAGE="+t.stage,
+	cmd.Env = append(os.Environ(), "ARCH="+t.arch, "VERSION="+t.version, "STAGE="+t.stage, "HOST="+t.host,
 		"SOURCE_DATE_EPOCH="+strconv.FormatInt(t.built.Unix(), 10))
 	_, err := output(cmd)
 	return err

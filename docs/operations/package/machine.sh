@@ -2,8 +2,21 @@
 # Boots a small Debian in a container, with systemd as its first process, and runs a script in it as
 # root: machine.sh SCRIPT FILE... The files are in /root beside the script. The exit code is the script's.
 # It needs root and Debian's mmdebstrap and systemd-container; the system it makes is kept in bin/machine.
+#
+# machine.sh --can says whether this machine can boot one: exit code 0 or 1.
 set -eu
 cd "$(dirname "$0")/../../.."
+if [ "$1" = --can ]; then
+  for tool in mmdebstrap systemd-nspawn; do
+    command -v $tool >/dev/null || { echo "$tool is not installed"; exit 1; }
+  done
+  [ "$(id -u)" = 0 ] || { echo "booting a container needs root"; exit 1; }
+  trial=$(mktemp)
+  echo "echo booted" >"$trial"
+  "$0" "$trial" || { echo "this machine cannot boot a container"; exit 1; }
+  rm "$trial"
+  exit 0
+fi
 base=bin/machine/debian
 if [ ! -e "$base/.whole" ]; then
   rm -rf "$base"
