@@ -31,6 +31,7 @@ var mayImport = map[string]string{
 	"engine": "engine/histogram engine/internal/aside engine/internal/dirlock engine/internal/idset engine/internal/item" +
 		" engine/internal/journal engine/internal/list engine/internal/record engine/internal/repair engine/internal/runs" +
 		" segment segment/segmenttest",
+	"engine/backup":           "engine segment segment/segmenttest",
 	"engine/internal/aside":   "engine/internal/item",
 	"engine/internal/dirlock": "segment",
 	"engine/internal/idset":   "",
@@ -44,7 +45,7 @@ var mayImport = map[string]string{
 	"engine/histogram":     "",
 
 	"netloop":       "codec/memcache codec/text codec/thrift engine engine/histogram segment segment/segmenttest",
-	"netloop/admin": "engine engine/histogram netloop segment/segmenttest",
+	"netloop/admin": "engine engine/backup engine/histogram netloop segment/segmenttest",
 
 	"client":                  "client/discovery client/internal/wire codec/memcache engine netloop",
 	"client/discovery":        "client/discovery/zktest",
@@ -52,16 +53,18 @@ var mayImport = map[string]string{
 	"client/internal/wire":    "codec/memcache",
 
 	"cmd/dist": "",
-	"cmd/kestrel": "client/discovery cmd/kestrel/internal/cli cmd/kestrel/internal/clientcmd cmd/kestrel/internal/clitest cmd/kestrel/internal/config" +
+	"cmd/kestrel": "client/discovery cmd/kestrel/internal/backupcmd cmd/kestrel/internal/cli cmd/kestrel/internal/clientcmd cmd/kestrel/internal/clitest cmd/kestrel/internal/config" +
 		" cmd/kestrel/internal/journalcmd cmd/kestrel/internal/loadcmd cmd/kestrel/internal/scalaconfig" +
 		" client codec/memcache codec/oldjournal engine netloop netloop/admin",
+	"cmd/kestrel/internal/backupcmd": "cmd/kestrel/internal/cli cmd/kestrel/internal/clitest cmd/kestrel/internal/config" +
+		" client engine engine/backup segment",
 	"cmd/kestrel/internal/cli": "",
 	"cmd/kestrel/internal/clientcmd": "client cmd/kestrel/internal/cli cmd/kestrel/internal/clitest" +
 		" cmd/kestrel/internal/sample cmd/kestrel/internal/top loadtest/figures",
 	"cmd/kestrel/internal/clitest": "cmd/kestrel/internal/cli codec/oldjournal engine",
 	"cmd/kestrel/internal/config":  "client/discovery cmd/kestrel/internal/cli engine netloop segment",
 	"cmd/kestrel/internal/journalcmd": "cmd/kestrel/internal/cli cmd/kestrel/internal/clitest" +
-		" cmd/kestrel/internal/config codec/oldjournal engine segment",
+		" cmd/kestrel/internal/config codec/oldjournal engine engine/backup segment",
 	"cmd/kestrel/internal/loadcmd": "cmd/kestrel/internal/cli cmd/kestrel/internal/clitest" +
 		" cmd/kestrel/internal/config loadtest loadtest/figures loadtest/report loadtest/scenario loadtest/spawn netloop",
 	"cmd/kestrel/internal/sample":      "client loadtest/figures",

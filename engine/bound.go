@@ -35,8 +35,8 @@ func (e *Engine) boundJournal() (held bool) {
 	}
 	use := e.measureUse(segments)
 	limit := use.journalLimit(e.opts.JournalSize)
-	if n := e.withheld.oldest; n > 0 {
-		// From there on nothing is dropped, whoever lets go of it, and clients need not wait for that.
+	if e.withheld.oldest > 0 || e.backing.holdsSegments() {
+		// From some segment on nothing is dropped, whoever lets go of it, and clients need not wait for that.
 		e.journal.SetMost(limit+total, e.opts.SegmentSize)
 		return false
 	}

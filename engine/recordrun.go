@@ -217,6 +217,9 @@ func (s *spool) reclaim(q *queue, b *backlog) error {
 	for _, r := range spent { // the journal may have to wait; their descriptors need not
 		s.closeWriter(q, r)
 	}
+	if s.e.backing.runs.Load() {
+		return nil // tend asks again
+	}
 	sh.mu.Lock()
 	if q.inJournal() {
 		spent = slices.DeleteFunc(spent, q.movesOutOf) // for now; see keepOldReads

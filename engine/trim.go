@@ -52,7 +52,7 @@ func (e *Engine) trimJournal() error {
 		return nil
 	}
 	oldest := segments[0].Number
-	needed := e.oldestSegment(segments[len(segments)-1].Number)
+	needed := e.backing.segmentsTo(e.oldestSegment(segments[len(segments)-1].Number))
 	if needed <= oldest {
 		return nil
 	}
@@ -74,7 +74,9 @@ func (e *Engine) trimJournal() error {
 	if err := e.journal.Sync(unneeding); err != nil {
 		return err
 	}
-	n, err := e.journal.DropBefore(min(needed, e.checkpointed))
+	e.backing.mu.Lock() // a backup may have begun meanwhile
+	defer e.backing.mu.Unlock()
+	n, err := e.journal.DropBefore(e.backing.segments(min(needed, e.checkpointed)))
 	e.rewriting.dropped(allBytes(segments[:n]))
 	return err
 }

@@ -16,6 +16,8 @@ in one process with one data directory.
 Usage:
     kestrel serve [--config FILE] [flags]
     kestrel journal import|export|inspect|verify --data-dir DATA …
+    kestrel backup --output DIR
+    kestrel restore DIR --data-dir DATA
     kestrel load SCENARIO [--server HOST:PORT | --spawn] [flags]
     kestrel config check|import FILE
     kestrel put|get|peek|ls|stat|top|… [--server HOST:PORT]

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/backupcmd"
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/clientcmd"
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/journalcmd"
@@ -27,7 +28,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 func commands() *cobra.Command {
 	root := cli.NewRoot()
 	root.Version = versionText()
-	root.AddCommand(newServe(), journalcmd.New(), loadcmd.New(), newConfigTopic(), newVersion(), newCompletion(), newMan())
+	root.AddCommand(newServe(), backupcmd.NewBackup(), backupcmd.NewRestore(), journalcmd.New(), loadcmd.New(), newConfigTopic(), newVersion(), newCompletion(), newMan())
 	root.AddCommand(clientcmd.New()...)
 	root.Long = rootHelp(root)
 	return root

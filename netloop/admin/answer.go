@@ -69,6 +69,7 @@ func commands() map[string]command {
 		// Ours.
 		"histograms":  {run: histograms, costly: true, methods: readOnly()},
 		"metrics":     {run: prometheusMetrics, costly: true, methods: readOnly()},
+		"backup":      {run: takeBackup, local: true, changes: always, methods: []string{http.MethodPost}},
 		"status":      {run: status, changes: isPost, methods: append(readOnly(), http.MethodPost)},
 		"connections": {run: connections, costly: true, changes: isPost, methods: append(readOnly(), http.MethodPost)},
 		"healthz":     {run: health, methods: readOnly(), kind: kindText},

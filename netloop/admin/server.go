@@ -27,6 +27,7 @@ type Server struct {
 	costly   chan struct{}   // has room for maxCostly
 	windows  *windows
 	work     sync.WaitGroup
+	ending   context.Context // done once Close has begun: what would keep it waiting ends
 
 	contending sync.Mutex // held while contention is sampled
 
@@ -59,6 +60,9 @@ func New(opts Options) (*Server, error) {
 		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          slog.NewLogLogger(opts.Logger.Handler(), slog.LevelWarn),
 	}
+	ending, end := context.WithCancel(context.Background())
+	s.ending = ending
+	s.http.RegisterOnShutdown(end)
 	return s, nil
 }
 

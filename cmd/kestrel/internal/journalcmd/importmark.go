@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
+	"github.com/kestrelmq/kestrel/engine/backup"
 )
 
 // importMark is kept in the file "import" of a data directory from before the first item of an
@@ -68,8 +69,12 @@ func (m *importMark) goal(name string) (importGoal, bool) {
 	return importGoal{}, false
 }
 
-// CheckImported returns a *failure if an import into the data directory was interrupted.
+// CheckImported returns a *failure if an import into the data directory, or a restore, was interrupted.
 func CheckImported(dataDir string) error {
+	if mark := backup.MarkPath(dataDir); fileExists(mark) {
+		return cli.Failed("a restore of a backup into the data directory %s was interrupted: run 'kestrel restore' of it"+
+			" again; it begins anew", dataDir)
+	}
 	mark, err := loadImportMark(dataDir)
 	if err != nil {
 		return cli.Failed("%s", err)
@@ -80,4 +85,9 @@ func CheckImported(dataDir string) error {
 	return cli.Failed("an import of %s into the data directory %s was interrupted: run 'kestrel journal"+
 		" import' of it again, which goes on where it stopped, or remove %s to start with the part"+
 		" that is there", mark.Source, dataDir, importMarkPath(dataDir))
+}
+
+func fileExists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }

@@ -1,0 +1,228 @@
+package backupcmd
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/config"
+	"github.com/kestrelmq/kestrel/engine"
+	"github.com/kestrelmq/kestrel/engine/backup"
+	"github.com/kestrelmq/kestrel/segment"
+)
+
+const backupPage = `Usage:
+    kestrel backup --output DIR|- [--admin HOST:PORT | --config FILE]
+    kestrel backup --output DIR|- --stopped --data-dir DATA|--config FILE
+
+Copies all queues as they are at one moment, while the server goes on. The
+server must have an admin port (--admin-port 2223), and run on this machine. An
+item that was acknowledged before is in the backup; one that was confirmed
+before is not; items that are open with readers are.
+
+DIR may have an earlier backup. Then only what is new is copied, and the earlier
+backup stays whole until the new one is durable. If the command dies, say it
+again: it goes on with what has come. With - a tar archive goes to standard
+output; it is whole if it ends with a file MANIFEST.
+
+Flags:
+    --output DIR|-
+        where the backup goes; made if it is missing
+    --admin HOST:PORT (default 127.0.0.1:2223)
+        admin port of the server
+    --config FILE
+        the server's configuration, which says where its admin port is
+    --stopped
+        read the files of a server that does not run; none starts meanwhile
+    --data-dir DATA
+        its data directory
+
+Examples:
+    Every night, and after the first time only what is new:
+        $ kestrel backup --output /backup/kestrel
+
+    To another machine:
+        $ kestrel backup --output - | ssh safe 'cat > kestrel.tar'
+
+Exit status: 0 if the backup is whole and durable; 1 if not; 2 if the flags or the
+configuration are wrong.
+`
+
+const (
+	// maxKeys is how many files the server leaves out at most: their keys fit into a request.
+	maxKeys = 8000
+	// patience bounds how long a server takes to begin.
+	patience = 5 * time.Minute
+)
+
+// maker is one `kestrel backup`.
+type maker struct {
+	output, admin, config, dataDir string
+	stopped                        bool
+	out, said                      io.Writer
+}
+
+// NewBackup returns `kestrel backup`.
+func NewBackup() *cobra.Command {
+	m := new(maker)
+	cmd := &cobra.Command{
+		Use: "backup", Short: "copy all queues while the server runs", Long: backupPage, Args: cli.NoArguments,
+	}
+	f := cmd.Flags()
+	f.StringVar(&m.output, "output", "", "where the backup goes; - is standard output")
+	f.StringVar(&m.admin, "admin", "", "admin port of the server, HOST:PORT")
+	f.StringVar(&m.config, "config", "", "configuration file of the server")
+	f.StringVar(&m.dataDir, "data-dir", "", "data directory of a server that does not run")
+	f.BoolVar(&m.stopped, "stopped", false, "read the files of a server that does not run")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		m.out, m.said = cmd.OutOrStdout(), cmd.ErrOrStderr()
+		return m.run(cmd.Context())
+	}
+	return cmd
+}
+
+func (m *maker) run(ctx context.Context) error {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	switch {
+	case m.output == "":
+		return errors.New("where to? Say --output DIR, or --output - for standard output")
+	case m.stopped && m.admin != "":
+		return errors.New("--stopped is for a server that does not run, and --admin for one that does")
+	case !m.stopped && m.dataDir != "":
+		return errors.New("--data-dir is for a server that does not run: say --stopped; one that runs has --admin")
+	case m.stopped && m.dataDir == "" && m.config == "":
+		return errors.New("which data directory? Say --data-dir DATA, or --config FILE")
+	}
+	c, err := m.load()
+	if err != nil {
+		return err
+	}
+	if m.stopped {
+		return m.fromFiles(c)
+	}
+	return m.fromServer(ctx, c)
+}
+
+// load returns the configuration, nil if nothing says where it is.
+func (m *maker) load() (*config.Config, error) {
+	s := config.Source{File: m.config}
+	if m.dataDir != "" {
+		s.Overrides = []config.Override{{Key: "data_dir", Flag: "data-dir", Value: m.dataDir}}
+	}
+	if m.config == "" && m.dataDir == "" {
+		return nil, nil
+	}
+	return s.Load()
+}
+
+// fromServer has a running server send a backup.
+func (m *maker) fromServer(ctx context.Context, c *config.Config) error {
+	if m.admin == "" && c != nil {
+		if m.admin = c.AdminAddr(); m.admin == "" {
+			return cli.Failed("%s has no admin_port: set one, and restart the server", m.config)
+		}
+	}
+	if m.admin == "" {
+		m.admin = "127.0.0.1:2223"
+	}
+	var keys []byte
+	if m.output != "-" {
+		held, err := backup.Held(segment.OS{}, m.output)
+		if err != nil {
+			return cli.Failed("nothing was backed up: %v", err)
+		}
+		for key := range held {
+			if len(keys) < 8*maxKeys {
+				keys = binary.LittleEndian.AppendUint64(keys, key)
+			}
+		}
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+m.admin+"/backup", bytes.NewReader(keys))
+	if err != nil {
+		return fmt.Errorf("%q is no HOST:PORT", m.admin)
+	}
+	client := http.Client{Transport: &http.Transport{
+		ResponseHeaderTimeout: patience, ReadBufferSize: 256 << 10, DisableCompression: true,
+	}}
+	answer, err := client.Do(request)
+	if err != nil {
+		return cli.Failed("nothing was backed up: no server answers on its admin port %s: %v. It needs --admin-port, and this"+
+			" command --admin HOST:PORT", m.admin, err)
+	}
+	defer client.CloseIdleConnections()
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		why, _ := io.ReadAll(io.LimitReader(answer.Body, 4<<10))
+		return cli.Failed("nothing was backed up: the server on %s says: %s", m.admin, strings.TrimSpace(string(why)))
+	}
+	return m.store(answer.Body)
+}
+
+// fromFiles backs up the data directory of a server that does not run.
+func (m *maker) fromFiles(c *config.Config) error {
+	s, err := engine.Inspect(c.Engine)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return cli.Failed("nothing was backed up: there is no journal in %s", c.Engine.Dir)
+	case err != nil:
+		return config.Explain(err, c)
+	}
+	defer s.Close()
+	var withheld []string
+	for _, q := range s.Withheld {
+		withheld = append(withheld, q.Name)
+	}
+	r, w := io.Pipe()
+	go func() { w.CloseWithError(backup.StreamStopped(w, segment.OS{}, c.Engine.Dir, withheld)) }()
+	defer r.Close()
+	return m.store(r)
+}
+
+// store writes what comes to the output.
+func (m *maker) store(stream io.Reader) error {
+	began := time.Now()
+	if m.output == "-" {
+		if _, err := io.CopyBuffer(struct{ io.Writer }{m.out}, struct{ io.Reader }{stream}, make([]byte, 256<<10)); err != nil {
+			return cli.Failed("the backup is not complete: %v", err)
+		}
+		return nil
+	}
+	r, err := backup.Store(segment.OS{}, m.output, stream)
+	if err != nil {
+		return cli.Failed("the backup is not complete, and an earlier one in %s is as it was: %v. Say it again: what has come"+
+			" stays", m.output, err)
+	}
+	took := time.Since(began)
+	fmt.Fprintf(m.out, "%s: %s, %s; of them %s, %s came now, in %s (%.0f MB/s)\n", cli.OneLine(m.output),
+		cli.Counted(r.Files, "file"), cli.Counted(r.Bytes, "byte"), cli.Counted(r.Sent, "file"),
+		cli.Counted(r.Came, "byte"), cli.Age(took), float64(r.Came)/1e6/max(took.Seconds(), 1e-3))
+	for _, name := range r.Withheld {
+		fmt.Fprintf(m.said, "queue %q is withheld: the backup has its damaged files as they are\n", name)
+	}
+	return nil
+}
+
+// open returns the archive at a path; - is standard input.
+func open(from string, in io.Reader) (stream io.Reader, closeIt func() error, err error) {
+	if from == "-" {
+		return in, func() error { return nil }, nil
+	}
+	f, err := os.Open(from)
+	if err != nil {
+		return nil, nil, err
+	}
+	return f, f.Close, nil
+}

@@ -1,0 +1,2 @@
+// Package backupcmd is the commands `kestrel backup` and `kestrel restore`.
+package backupcmd

@@ -1,0 +1,248 @@
+package engine
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+
+	"github.com/kestrelmq/kestrel/engine/internal/journal"
+	"github.com/kestrelmq/kestrel/engine/internal/runs"
+	"github.com/kestrelmq/kestrel/segment"
+)
+
+var (
+	// ErrBackupRuns means that there is a backup already: one at a time.
+	ErrBackupRuns = errors.New("another backup is running: wait for its end")
+	// ErrBackupDisk means that the disk has less room than its reserve. A backup keeps files that the
+	// server would remove, and the room is needed more.
+	ErrBackupDisk = errors.New("the disk of the data directory is nearly full, and a backup keeps files there" +
+		" that the server would remove: make room, and try again")
+)
+
+// backupPiece is how many bytes of a file are read at a time.
+const backupPiece = 256 << 10
+
+// BackupFile is one file of a backup.
+type BackupFile struct {
+	// Name is its path in the data directory that the backup is restored as.
+	Name string
+	Size int64 // bytes
+	// Key is 0 if other bytes may come to stand in the file. Else no two files with different bytes
+	// have the same key; see [BackupKey].
+	Key uint64
+
+	path    string
+	segment uint64 // its number; 0 of a run
+}
+
+// BackupKey returns the key of a file that begins with the bytes of head, segment.HeadSize of them.
+func BackupKey(name string, size int64, head []byte) uint64 {
+	sum := segment.NewSum()
+	io.WriteString(sum, name)
+	sum.Write(binary.LittleEndian.AppendUint64([]byte{0}, uint64(size)))
+	sum.Write(head)
+	return max(sum.Sum64(), 1)
+}
+
+// Backup is the state of an engine at the moment when it began, as files that are still to be copied.
+// One goroutine uses it. Close it: until then the engine keeps files that it would remove.
+type Backup struct {
+	// Files are those to copy, in this order.
+	Files []BackupFile
+	// Withheld are the names of queues that the engine does not serve, because their files are damaged. The
+	// backup has these files as they are.
+	Withheld []string
+
+	e      *Engine
+	sealed *journal.Sealed
+	buf    []byte
+}
+
+// BeginBackup begins a backup. What was acknowledged before is in it, and nothing that is put or removed
+// afterwards. It waits for the disk. It returns ErrBackupRuns, ErrBackupDisk, ErrClosed, or why the journal
+// or a file cannot be used.
+func (e *Engine) BeginBackup() (*Backup, error) {
+	defer contain()
+	if e.closed.Load() {
+		return nil, ErrClosed
+	}
+	if e.lowDisk.Load() {
+		return nil, ErrBackupDisk
+	}
+	b := &Backup{e: e}
+	if !e.backing.begin() {
+		return nil, ErrBackupRuns
+	}
+	e.spool.recordMu.Lock() // whoever removes runs now has said so in the journal before it is sealed
+	e.backing.runs.Store(true)
+	e.spool.recordMu.Unlock()
+	err := b.begin()
+	if err != nil {
+		b.Close()
+		return nil, fmt.Errorf("begin backup: %w", err)
+	}
+	return b, nil
+}
+
+func (b *Backup) begin() (err error) {
+	e := b.e
+	if b.sealed, err = e.journal.Seal(); err != nil {
+		return err
+	}
+	for _, s := range b.sealed.Segments {
+		b.Files = append(b.Files, BackupFile{
+			Name: path.Join("journal", s.Name()), Size: int64(s.End - s.Base), Key: 1, path: s.Path(), segment: s.Number,
+		})
+	}
+	for _, q := range e.withheld.queues {
+		b.Withheld = append(b.Withheld, q.Name)
+	}
+	if err := b.addRuns(); err != nil {
+		return err
+	}
+	for i := range b.Files {
+		if f := &b.Files[i]; f.Key != 0 {
+			if err := b.setKey(f); err != nil {
+				return err
+			}
+		}
+	}
+	b.keepFrom(0)
+	return nil
+}
+
+// addRuns lists the runs. Every run that the sealed journal speaks of is still there. What it says of one
+// lies in the part that is recorded by now, which does not change. Of other runs nothing is known; those of
+// queues that are withheld are among them.
+func (b *Backup) addRuns() error {
+	e := b.e
+	recorded := make(map[string]int64)
+	e.spool.each(func(_ *queue, backlog *backlog) {
+		for _, r := range slices.Concat(backlog.runs, backlog.spent) {
+			recorded[r.path] = r.recorded.End
+		}
+	})
+	names, err := e.fs.List(e.spool.dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if _, ok := runs.ParseName(name); !ok {
+			continue
+		}
+		f := BackupFile{Name: path.Join("backlog", name), path: path.Join(e.spool.dir, name)}
+		if f.Size = recorded[f.path]; f.Size > 0 {
+			f.Key = 1
+		} else if f.Size, err = b.sizeOf(f.path); errors.Is(err, fs.ErrNotExist) {
+			continue // the journal never spoke of it
+		} else if err != nil {
+			return err
+		}
+		b.Files = append(b.Files, f)
+	}
+	return nil
+}
+
+func (b *Backup) sizeOf(path string) (int64, error) {
+	f, err := b.e.fs.OpenReadOnly(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	return f.Size()
+}
+
+func (b *Backup) setKey(f *BackupFile) error {
+	file, err := b.e.fs.OpenReadOnly(f.path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	var head [segment.HeadSize]byte
+	if n, err := file.ReadAt(head[:], 0); n < len(head) {
+		return fmt.Errorf("read the header of %s: %w", f.path, err)
+	}
+	f.Key = BackupKey(f.Name, f.Size, head[:])
+	return nil
+}
+
+// Copy writes the bytes of Files[i] to w. The slices that w gets are good during the call.
+func (b *Backup) Copy(ctx context.Context, i int, w io.Writer) error {
+	f := b.Files[i]
+	err := b.copy(ctx, f, w)
+	if lost := b.Check(); lost != nil { // and that is why
+		return lost
+	}
+	if err != nil {
+		return fmt.Errorf("back up %s: %w", f.path, err)
+	}
+	return nil
+}
+
+func (b *Backup) copy(ctx context.Context, f BackupFile, w io.Writer) error {
+	file, err := b.e.fs.OpenReadOnly(f.path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if b.buf == nil {
+		b.buf = make([]byte, backupPiece)
+	}
+	for off := int64(0); off < f.Size; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if b.e.lowDisk.Load() {
+			return ErrBackupDisk
+		}
+		p := b.buf[:min(int64(len(b.buf)), f.Size-off)]
+		if n, err := file.ReadAt(p, off); n < len(p) {
+			return fmt.Errorf("read %d bytes at offset %d: %w", len(p), off, err)
+		}
+		if _, err := w.Write(p); err != nil {
+			return err
+		}
+		off += int64(len(p))
+	}
+	return nil
+}
+
+// Done lets the engine remove the files up to Files[i], when nothing else needs them.
+func (b *Backup) Done(i int) { b.keepFrom(i + 1) }
+
+// keepFrom keeps the segments among Files[i:], which come before the runs.
+func (b *Backup) keepFrom(i int) {
+	var oldest uint64
+	if i < len(b.Files) {
+		oldest = b.Files[i].segment
+	}
+	b.e.backing.keepSegments(oldest)
+}
+
+// Check returns an error if what was copied may not be what was acknowledged: the engine was closed, or
+// a sync failed and the journal moves to other files. Then another backup is to be tried.
+func (b *Backup) Check() error {
+	if b.e.closed.Load() {
+		return ErrClosed
+	}
+	if err := b.sealed.Check(); err != nil {
+		return fmt.Errorf("the journal changed under the backup: try again: %w", err)
+	}
+	return nil
+}
+
+// Close lets the engine remove what it kept.
+func (b *Backup) Close() {
+	g := &b.e.backing
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.oldest.Store(0)
+	g.runs.Store(false)
+	g.running = false
+}
