@@ -114,12 +114,12 @@ type cutter struct {
 	cuts    *[][2]int // offsets in the records of the batch, in ascending order
 }
 
-func (l cutter) Append(buf []byte) (segment.Appended, []byte, error) {
+func (l cutter) AppendAs(v segment.Version, buf []byte) (segment.Appended, []byte, error) {
 	for _, cut := range slices.Backward(*l.cuts) {
 		buf = slices.Delete(buf, segment.FrameHeaderSize+cut[0], segment.FrameHeaderSize+cut[1])
 	}
 	*l.appends, *l.cuts = *l.appends+1, nil
-	return l.Log.Append(buf)
+	return l.Log.AppendAs(v, buf)
 }
 
 // skipRecords cuts the records of operations out of the journal's buffer, if they are still in it.

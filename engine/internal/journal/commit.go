@@ -53,7 +53,7 @@ func (j *Journal) takeBuffers() LSN {
 func (j *Journal) writePending(end LSN) error {
 	done := 0
 	for _, f := range j.pending {
-		at, grown, err := j.to.Append(f.buf)
+		at, grown, err := j.to.AppendAs(f.version, f.buf)
 		if err != nil {
 			j.pending = append(j.pending[:0], j.pending[done:]...)
 			return j.failed(err)

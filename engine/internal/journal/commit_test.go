@@ -46,14 +46,14 @@ func (g *gatedLog) pass() error {
 	return g.err
 }
 
-func (g *gatedLog) Append(buf []byte) (segment.Appended, []byte, error) {
+func (g *gatedLog) AppendAs(v segment.Version, buf []byte) (segment.Appended, []byte, error) {
 	g.appends.Add(1)
 	if !g.atSync {
 		if err := g.pass(); err != nil {
 			return segment.Appended{}, buf, err
 		}
 	}
-	return g.Log.Append(buf)
+	return g.Log.AppendAs(v, buf)
 }
 
 func (g *gatedLog) Sync() (segment.Position, error) {
@@ -183,11 +183,11 @@ type followedLog struct {
 	arrived  chan struct{}
 }
 
-func (l *followedLog) Append(buf []byte) (segment.Appended, []byte, error) {
+func (l *followedLog) AppendAs(v segment.Version, buf []byte) (segment.Appended, []byte, error) {
 	l.mu.Lock()
 	l.batches = append(l.batches, slices.Clone(buf[segment.FrameHeaderSize:]))
 	l.mu.Unlock()
-	return l.Log.Append(buf)
+	return l.Log.AppendAs(v, buf)
 }
 
 func (l *followedLog) Sync() (segment.Position, error) {

@@ -38,11 +38,11 @@ var (
 // A Committer takes the batches of a journal, in order, and makes them last. Append and Sync are not
 // called by two goroutines at a time each, but one may be called while the other runs.
 type Committer interface {
-	// Append takes one batch and returns the number of the segment in which it lies. When it returns,
-	// the batch survives the death of the process. buf has segment.FrameHeaderSize bytes of room in
-	// front; Append returns it, perhaps grown, to be used again. After an error the same batch comes
+	// AppendAs takes one batch, which needs a segment of that version or of a later one, and returns the
+	// number of the segment in which it lies. When it returns, the batch survives the death of the process. buf has segment.FrameHeaderSize bytes of room in
+	// front; AppendAs returns it, perhaps grown, to be used again. After an error the same batch comes
 	// again.
-	Append(buf []byte) (segment.Appended, []byte, error)
+	AppendAs(v segment.Version, buf []byte) (segment.Appended, []byte, error)
 	// Sync returns when every batch that was appended before is committed: nothing that the journal
 	// promises to survive takes it away again. An error that wraps segment.ErrPoisoned is final.
 	Sync() (segment.Position, error)
@@ -95,6 +95,7 @@ type Journal struct {
 	filled     []frame            // that take no more, oldest first
 	spare      []byte             // the buffer to fill next, or nil
 	room       int64              // bytes of records that the log takes without more disk, about
+	version    segment.Version    // that the frames need from now on; 2 from the first change on
 
 	writeMu sync.Mutex
 	pending []frame // taken from filled but not written, oldest first; guarded by writeMu
@@ -118,6 +119,8 @@ type Journal struct {
 type frame struct {
 	buf  []byte // header room, then records
 	size int64  // bytes of memory, as counted with Options.Account
+	// version is that of the segment which it needs.
+	version segment.Version
 	// shared says who else uses that memory, which is counted already; nil: nobody.
 	shared *item.Shared
 }
@@ -132,7 +135,7 @@ func (f *frame) done(account func(int64)) {
 // New returns a journal that goes on in log, which it owns from then on.
 func New(log *segment.Log, o Options) *Journal {
 	j := &Journal{
-		opts: o, log: log, to: o.committer(log), first: 1, due: make(chan struct{}, 1),
+		opts: o, log: log, to: o.committer(log), first: 1, version: segment.Version1, due: make(chan struct{}, 1),
 		rotated: make(chan struct{}, 1), sealed: make(chan struct{}, 1), epoch: time.Now(),
 	}
 	j.active = make([]byte, segment.FrameHeaderSize, 64<<10)
@@ -172,7 +175,7 @@ func (j *Journal) fill() {
 	if len(j.active) > segment.FrameHeaderSize {
 		size := int64(cap(j.active))
 		j.opts.account(size)
-		j.filled = append(j.filled, frame{buf: j.active, size: size})
+		j.filled = append(j.filled, frame{buf: j.active, size: size, version: j.version})
 		j.swap()
 	}
 }
@@ -298,6 +301,54 @@ func (j *Journal) Record(queue uint64, encode func([]byte) []byte) LSN {
 	n := len(j.active)
 	j.active = encode(j.active)
 	return j.appended(len(j.active) - n)
+}
+
+// PutDelayed records an item that goes to the queues in to, and is hidden there until it is due. It
+// lies in the segment returned or in a later one. PutDelayed may change to.
+func (j *Journal) PutDelayed(to []record.Destination, it item.Item, due item.Time) (lsn LSN, segment uint64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	n := len(j.active)
+	to = j.recorded(to)
+	if len(to) > 0 {
+		j.appendPut(to, it)
+	}
+	for _, d := range to {
+		j.appendChange(d.Queue, d.Item, record.Change{Due: due})
+	}
+	return j.appended(len(j.active) - n), j.segment.Load()
+}
+
+// Change records what an item is now whose image the journal has.
+func (j *Journal) Change(queue, id uint64, c record.Change) LSN {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	n := len(j.active)
+	if queue >= j.first {
+		j.appendChange(queue, id, c)
+	}
+	return j.appended(len(j.active) - n)
+}
+
+// KeepChanged is Keep of an item, and Change, in one frame.
+func (j *Journal) KeepChanged(
+	r *Removal, queue uint64, it item.Item, c record.Change,
+) (lsn LSN, segment uint64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	n := len(j.active)
+	if queue >= j.first {
+		j.active = record.AppendKeep(j.active, queue, it)
+		j.appendChange(queue, it.ID, c)
+	}
+	r.limit = min(r.limit, it.ID)
+	return j.appended(len(j.active) - n), j.segment.Load()
+}
+
+// appendChange adds a change record to active. The caller holds mu.
+func (j *Journal) appendChange(queue, id uint64, c record.Change) {
+	j.active = record.AppendChange(j.active, queue, id, c)
+	j.version = segment.Version2
 }
 
 // Delete records that a queue is gone.

@@ -59,6 +59,8 @@ func (j *Journal) PutLarge(to []record.Destination, l *Large) (lsn LSN, at uint6
 	copy(l.buf[start:], head)
 	j.fill()
 	l.Shared.Use()
-	j.filled = append(j.filled, frame{l.buf[start-segment.FrameHeaderSize:], l.Shared.Size, &l.Shared})
+	j.filled = append(j.filled, frame{
+		buf: l.buf[start-segment.FrameHeaderSize:], size: l.Shared.Size, version: j.version, shared: &l.Shared,
+	})
 	return j.appended(len(l.buf) - start), j.segment.Load()
 }

@@ -42,6 +42,7 @@ func (j *Journal) Move(log *segment.Log, batch int, firstNumber func() uint64) (
 	defer j.mu.Unlock()
 	j.filled = j.forget(j.filled)
 	j.swap()
+	j.version = segment.Version1
 	// A queue with this number or a higher one will be recorded behind this point.
 	j.first = firstNumber()
 	j.segment.Store(segments[len(segments)-1].Number)
@@ -82,7 +83,7 @@ func (m *Move) drain(least int) (end LSN, err error) {
 	j.mu.Unlock()
 	defer func() { j.forget(frames) }()
 	for _, f := range frames {
-		at, _, err := m.to.Append(f.buf)
+		at, _, err := m.to.AppendAs(f.version, f.buf)
 		if err != nil {
 			return end, err
 		}
