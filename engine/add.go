@@ -20,6 +20,7 @@ func (e *Engine) add(
 	if len(sh.targets) != 1 || moved {
 		puts = puts[:1]
 	}
+	delayed := puts[0].Extra != nil && puts[0].Extra.Delay > 0
 	n = 1
 	var images []byte
 	sh.to = sh.to[:0]
@@ -27,7 +28,13 @@ func (e *Engine) add(
 		if q.opts.KeepJournal {
 			sh.to = append(sh.to, record.Destination{Queue: q.number, Item: q.nextID})
 		}
-		n, images = e.push(q, puts, added)
+		if !delayed {
+			n, images = e.push(q, puts, added)
+		}
+	}
+	if delayed {
+		e.addDelayed(sh, &puts[0], added, s)
+		return 1
 	}
 	var (
 		lsn LSN
@@ -79,7 +86,7 @@ func (e *Engine) push(q *queue, puts []PutRequest, added Time) (n int, images []
 	start := len(c.Buf) - item.ImageSize(it)
 	for n = 1; n < len(puts); n++ {
 		next := &puts[n]
-		if next.ClientID != p.ClientID || !q.hasRoom(w, len(next.Data)) ||
+		if next.ClientID != p.ClientID || next.Extra != nil || !q.hasRoom(w, len(next.Data)) ||
 			!w.Extend(next.Data, next.Flags, added, next.Expiry) {
 			break
 		}
@@ -110,6 +117,7 @@ func (e *Engine) makeRoom(q *queue, now Time, n int, sweep int64) error {
 	if q.opts.FanoutOnly && !q.isChild() {
 		return nil
 	}
+	e.wakeUp(q, now)
 	if q.items() > 0 {
 		e.sweep(q, now, min(q.opts.MaxExpireSweep, sweep))
 	}

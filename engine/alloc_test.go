@@ -1,6 +1,9 @@
 package engine
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // TestAllocs holds the operations of the hot path to not allocating in the steady state.
 func TestAllocs(t *testing.T) {
@@ -35,6 +38,18 @@ func TestAllocs(t *testing.T) {
 		{"Fetch(Peek)", func() { p.fetch(FetchRequest{Access: Peek}) }},
 		{"Fetch(OpenRead) and Confirm", func() { fill(); p.e.Confirm(p.now, p.fetch(open).Read) }},
 		{"Abort", func() { p.e.Abort(p.now, p.fetch(open).Read) }},
+		{"lease and confirm", func() {
+			empty.put()
+			f := FetchRequest{Access: Lease, Lease: time.Hour, Delivery: &empty.about}
+			if _, err := e.Fetch(empty.now, empty.name, f, &empty.d); err != nil {
+				t.Fatal(err)
+			}
+			ticket, err := e.ConfirmLease(empty.now, empty.name, empty.about.Receipt)
+			if err != nil {
+				t.Fatal(err)
+			}
+			empty.done(ticket)
+		}},
 		{"put and get on an empty queue", func() { empty.putGet() }},
 		{"hand-over to a waiter", func() { empty.waiterHandoff(c) }},
 	} {

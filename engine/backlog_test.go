@@ -153,7 +153,7 @@ func TestBacklogWaits(t *testing.T) {
 	c := fetch()
 	spoolAll(e)
 	var got copied
-	mustCommitted(t, e)(e.Collect(Now(), c.Read, Take, &got))
+	mustCommitted(t, e)(e.Collect(Now(), c.Read, FetchRequest{Access: Take}, &got))
 	if c.Err != nil || len(got.item.Data) != 30 {
 		t.Errorf("the wait ended with %v, %q", c.Err, got.item.Data)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // commitEvery is how many operations share a commit in the benchmarks, as those of one turn of an
@@ -33,12 +34,13 @@ func benchEngine(b *testing.B) *Engine {
 
 // bencher does what a benchmark measures, on one queue, for one goroutine. It panics on errors.
 type bencher struct {
-	e    *Engine
-	name []byte
-	data []byte
-	now  Time
-	d    discard
-	n    int
+	e     *Engine
+	name  []byte
+	data  []byte
+	now   Time
+	d     discard
+	n     int
+	about Delivery
 }
 
 func newBencher(e *Engine, name string, size int) *bencher {
@@ -197,7 +199,7 @@ func (b *bencher) waiterHandoff(c *collector) {
 		panic(fmt.Sprintf("Fetch = %v, want that it waits", err))
 	}
 	t := b.put()
-	u, ok := b.e.Collect(b.now, c.Read, Take, &b.d)
+	u, ok := b.e.Collect(b.now, c.Read, FetchRequest{Access: Take}, &b.d)
 	if !ok {
 		panic("nothing to collect")
 	}
@@ -241,5 +243,50 @@ func BenchmarkParallel(b *testing.B) {
 				})
 			})
 		})
+	}
+}
+
+// BenchmarkLease leases an item and confirms it, with so many others leased.
+func BenchmarkLease(b *testing.B) {
+	for _, others := range []int{0, 100_000} {
+		b.Run(fmt.Sprintf("others=%d", others), func(b *testing.B) {
+			c := newBencher(benchEngine(b), "q", 100)
+			lease := func() uint64 {
+				c.done(c.put())
+				f := FetchRequest{Access: Lease, Lease: time.Hour, Delivery: &c.about}
+				got, err := c.e.Fetch(c.now, c.name, f, &c.d)
+				if err != nil {
+					panic(err)
+				}
+				c.done(got.Ticket)
+				return c.about.Receipt
+			}
+			for range others {
+				lease()
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				t, err := c.e.ConfirmLease(c.now, c.name, lease())
+				if err != nil {
+					panic(err)
+				}
+				c.done(t)
+			}
+		})
+	}
+}
+
+// BenchmarkDelayedPut puts items that are due later, and far apart.
+func BenchmarkDelayedPut(b *testing.B) {
+	c := newBencher(benchEngine(b), "q", 100)
+	extra := PutExtra{Delay: time.Hour}
+	b.ReportAllocs()
+	for b.Loop() {
+		extra.Delay += time.Duration(c.n%1000) * time.Millisecond
+		t, err := c.e.Put(c.now, c.name, PutRequest{Data: c.data, Extra: &extra})
+		if err != nil {
+			panic(err)
+		}
+		c.done(t)
 	}
 }

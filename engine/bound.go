@@ -3,6 +3,8 @@ package engine
 import (
 	"cmp"
 	"slices"
+
+	"github.com/kestrelmq/kestrel/engine/internal/aside"
 )
 
 const (
@@ -104,6 +106,8 @@ func (e *Engine) keepAllReads(l *letGo) (held bool) {
 type readCursor struct {
 	list  int
 	after ReadRef
+	aside bool // the lists are done, and of what is aside so many are left
+	left  int
 }
 
 // keepOldReads rewrites a batch of reads that hold a segment before the target. It reports whether
@@ -129,10 +133,35 @@ func (e *Engine) keepOldReads(q *queue, l *letGo, at *readCursor) (more bool) {
 			if !e.takeRewrite(l, size) {
 				return false
 			}
-			r.lieIn(e.rewriteItem(q, r.item))
+			e.keepRead(q, r)
 			n += size
 		}
 		at.after = ReadRef{}
+	}
+	return q.aside != nil && e.keepOldAside(q, l, at)
+}
+
+// keepOldAside is keepOldReads for what is aside. It walks from the last item down: what is removed
+// meanwhile is replaced by the last, which has been visited or has been added since.
+func (e *Engine) keepOldAside(q *queue, l *letGo, at *readCursor) (more bool) {
+	if !at.aside {
+		at.aside, at.left = true, q.aside.Len()
+	}
+	at.left = min(at.left, q.aside.Len())
+	for n, seen := int64(0), 0; at.left > 0; seen++ {
+		if n >= keepBatch || seen >= readBatch {
+			return true
+		}
+		r := aside.Ref(at.left - 1)
+		if segment := q.aside.Segment(r); segment != 0 && segment < l.target {
+			size := pinSize(q.aside.Item(r))
+			if !e.takeRewrite(l, size) {
+				return false
+			}
+			e.rewriteAside(q, r)
+			n += size
+		}
+		at.left--
 	}
 	return false
 }

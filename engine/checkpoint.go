@@ -120,6 +120,7 @@ type goneIDs struct {
 	idset.Range // in front of the head; empty if first is above last
 	reads       []uint64
 	behind      idset.Set
+	aside       []uint64 // of those behind it: they live, whatever is said
 }
 
 // goneAmong looks for what is gone among ids. The caller holds the shard's mutex.
@@ -136,10 +137,26 @@ func (q *queue) goneAmong(ids idset.Range) goneIDs {
 	if q.backlog != nil {
 		g.behind = q.backlog.gone.Within(idset.Between(max(ids.First, head), ids.Last))
 	}
+	for id := range q.asideIDs() {
+		switch {
+		case g.First <= id && id <= g.Last:
+			g.reads = append(g.reads, id)
+		case id >= head && len(g.behind) > 0:
+			g.aside = append(g.aside, id)
+		}
+	}
 	return g
 }
 
 // ranges returns the ids that are gone. It needs no lock.
 func (g *goneIDs) ranges() (gone idset.Set) {
-	return append(g.Minus(idset.Of(g.reads)), g.behind...)
+	gone = g.Minus(idset.Of(g.reads))
+	if len(g.aside) == 0 {
+		return append(gone, g.behind...)
+	}
+	live := idset.Of(g.aside)
+	for _, ids := range g.behind {
+		gone = append(gone, ids.Minus(live)...)
+	}
+	return gone
 }

@@ -262,7 +262,7 @@ func (c *Clearing) flush(q *queue, now Time, n int) (steps int, done bool) {
 			return int(c.swept), false
 		}
 	}
-	if q.returned.First() == nil && q.headID() >= c.limit {
+	if q.returned.First() == nil && q.headID() >= c.limit && (q.aside == nil || q.asideQueued().Count == 0) {
 		e.shrink(q) // all that was there is gone; what was put since may have been taken back into memory
 	} else {
 		c.rubbish = e.clear(q)

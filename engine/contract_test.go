@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kestrelmq/kestrel/engine/internal/aside"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -23,15 +24,23 @@ type history struct {
 // durableState is what the journal should say after an operation, once it has been written up to
 // end.
 type durableState struct {
-	end    LSN
-	queues string // as words
+	end LSN
+	durableWords
+}
+
+// durableWords are queues as words.
+type durableWords struct {
+	queues string
+	// passed are the words of items whose delay was over, as the journal says it, and as it says them
+	// once it has been rewritten: either may be found.
+	passed [][2]string
 }
 
 func newHistory() *history { return &history{states: []durableState{{}}} }
 
 // did notes that an operation has led to a state.
-func (h *history) did(end LSN, queues string) {
-	h.states = append(h.states, durableState{end, queues})
+func (h *history) did(end LSN, words durableWords) {
+	h.states = append(h.states, durableState{end, words})
 }
 
 // acknowledged notes that a ticket has been committed.
@@ -91,9 +100,17 @@ func (h *history) check(fsys segment.FS, oldest int) error {
 	return e.Close()
 }
 
+// isFound reports whether the words of what was found are those of w.
+func (w *durableWords) isFound(found string) bool {
+	for _, p := range w.passed {
+		found = strings.Replace(found, p[0], p[1], 1)
+	}
+	return found == w.queues
+}
+
 func (h *history) explains(found string, oldest int) bool {
 	for _, s := range h.states[oldest:] {
-		if s.queues == found {
+		if s.isFound(found) {
 			return true
 		}
 	}
@@ -103,7 +120,7 @@ func (h *history) explains(found string, oldest int) bool {
 // place says where in history a state is that should not be found.
 func (h *history) place(found string) string {
 	for i, s := range h.states {
-		if s.queues == found {
+		if s.isFound(found) {
 			return fmt.Sprintf(" but number %d", i)
 		}
 	}
@@ -116,7 +133,7 @@ func stateOf(e *Engine) string {
 	for _, s := range e.Queues(0) {
 		sh := e.shardOf([]byte(s.Name))
 		q := sh.queues[s.Name]
-		all = append(all, wordQueue(s.Name, q.nextID, q.created, contents(e, s.Name, true)))
+		all = append(all, wordQueue(s.Name, q.nextID, q.created, contents(e, s.Name, true))+wordSideline(q))
 	}
 	return strings.Join(all, "\n")
 }
@@ -133,7 +150,7 @@ func wordQueue(name string, nextID uint64, created Time, items []Item) string {
 }
 
 // wordModel is stateOf for the model.
-func wordModel(queues []*modelQueue) string {
+func wordModel(queues []*modelQueue) (w durableWords) {
 	byName := make(map[string]*modelQueue)
 	var names []string
 	for _, q := range queues {
@@ -144,7 +161,33 @@ func wordModel(queues []*modelQueue) string {
 	var all []string
 	for _, name := range names {
 		q := byName[name]
-		all = append(all, wordQueue(name, q.nextID, q.created, q.window))
+		words := wordQueue(name, q.nextID, q.created, q.window)
+		for _, a := range q.aside {
+			said := wordAside(name, a.item, aside.Entry{State: a.state, Due: a.due, Token: a.token, Count: a.count})
+			if a.passed {
+				rewritten := wordAside(name, a.item, aside.Entry{State: aside.Ready, Count: a.count})
+				w.passed = append(w.passed, [2]string{said, rewritten})
+				said = rewritten
+			}
+			words += said
+		}
+		all = append(all, words)
 	}
-	return strings.Join(all, "\n")
+	w.queues = strings.Join(all, "\n")
+	return w
+}
+
+// wordSideline words what is aside, by id.
+func wordSideline(q *queue) (words string) {
+	ids := q.asideIn(func(s aside.State) bool { return s != aside.Restored })
+	slices.Sort(ids)
+	for _, id := range ids {
+		r, _ := q.aside.Find(id)
+		words += wordAside(q.name, q.aside.Item(r), q.aside.Get(r))
+	}
+	return words
+}
+
+func wordAside(queue string, it Item, e aside.Entry) string {
+	return fmt.Sprintf(" [%s %d %d %d %d %q: %+v]", queue, it.ID, it.Flags, it.Added, it.Expiry, it.Data, e)
 }

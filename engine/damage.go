@@ -70,7 +70,8 @@ func (r salvageReplay) Queues() (queues []*repair.Queue) {
 		q.compact(&r.pool)
 		found := &repair.Queue{
 			Number: number, Name: q.name, Named: q.named, Created: q.created, NextID: q.nextID,
-			Gone: q.gone, Kept: make(map[uint64]Item, len(q.kept)), Window: &q.window, Traces: q.traces,
+			Gone: q.gone, Kept: make(map[uint64]Item, len(q.kept)), Window: &q.window, Changed: q.changed,
+			Traces: q.traces,
 		}
 		for id, it := range q.kept {
 			found.Kept[id] = it.Item

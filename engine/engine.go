@@ -61,6 +61,11 @@ type Engine struct {
 
 	metersMu sync.Mutex // guards the times of every Meter; taken last, and held for memory work only
 
+	alarm alarm
+	// steady is the present, as delays and leases see it: it begins with the clock of the wall, which
+	// may be set, and goes on with the monotonic one.
+	steady func() Time
+
 	stop chan struct{} // closed by Close
 	done sync.WaitGroup
 }
@@ -84,6 +89,7 @@ func Open(opts Options) (*Engine, error) {
 	e.measureDisk()
 	e.background(func() { e.journal.KeepPrepared(e.stop) })
 	e.background(e.maintain)
+	e.background(e.runAlarm)
 	e.background(func() { e.journal.SyncPeriodically(e.stop) })
 	e.background(func() { e.spool.work(&e.spool.spills, e.spool.spill) })
 	e.background(func() { e.spool.work(&e.spool.records, e.spool.record) })
@@ -114,6 +120,9 @@ func newEngine(opts Options) (*Engine, error) {
 		shards: make([]shard, opts.Shards), stop: make(chan struct{}),
 		aliases: make(map[string]*AliasStats), pressed: make(chan struct{}, 1),
 	}
+	e.alarm.sooner = make(chan struct{}, 1)
+	began := time.Now()
+	e.steady = func() Time { return At(began.Add(time.Since(began))) }
 	e.countAliases(opts.Settings.Aliases, Now())
 	if e.fs = opts.FS; e.fs == nil {
 		e.dirs = segment.NewHeldDirs()

@@ -47,6 +47,15 @@ var (
 	ErrJournal = journal.ErrFailed
 	// ErrLocked is returned by Open if another process uses the data directory.
 	ErrLocked = dirlock.ErrLocked
+	// ErrNotHeld is returned for a receipt that holds no item: the lease has ended, or somebody else
+	// has the item by now.
+	ErrNotHeld = errors.New("engine: not held")
+	// ErrNoLease refuses a fetch with the queue's lease if the queue has none.
+	ErrNoLease = errors.New("engine: the queue has no default lease")
+	// ErrBadLease refuses a lease that is not above zero.
+	ErrBadLease = errors.New("engine: a lease must be longer than 0 ms")
+	// ErrDelayTooLong refuses a delay above the queue's MaxDelay, or below zero.
+	ErrDelayTooLong = errors.New("engine: delay is longer than the queue allows")
 	// ErrNotAdmitted is what every [*NotAdmittedError] unwraps to.
 	ErrNotAdmitted = errors.New("engine: client is not admitted")
 )

@@ -44,17 +44,7 @@ func (q *queue) unsettled() bool { return q.sweeping || q.aborting > 0 }
 // moveOut takes the first item of q, which is it, out of reach of fetches. The caller holds the shard's
 // mutex, and gives it back with unlock.
 func (e *Engine) moveOut(q *queue, it Item, target string) {
-	sh := q.shard
-	r := q.returned.First()
-	if r != nil {
-		q.returned.remove(r)
-	} else {
-		r = sh.newRead(q, it, q.segmentOf(it.ID))
-		q.window.Pop(&sh.pool, it)
-		if q.backlog != nil {
-			e.popped(q)
-		}
-	}
+	r := e.takeNext(q, it)
 	q.lastGone = it.Added
 	r.to(readMoving)
 	r.target = target

@@ -1,5 +1,11 @@
 package engine
 
+import (
+	"time"
+
+	"github.com/kestrelmq/kestrel/engine/internal/aside"
+)
+
 // Receiver takes the items of a fetch. Receive reports whether it takes the item: one that is not
 // taken stays where it is. It is called before the call it was passed to returns, with a shard of
 // the engine locked: it copies what it wants of the item and returns, and calls nothing of the
@@ -13,6 +19,11 @@ type FetchRequest struct {
 	Waiter   *Waiter // waits in line if there is no item; nil: do not wait
 	// Immediate has the Waiter wait only for as long as the next item is on its way from disk.
 	Immediate bool
+	// Lease is for how long a Lease, or an OpenRead unless it is zero, may keep the item; then it comes
+	// back by itself. DefaultLease stands for what the queue's options say.
+	Lease time.Duration
+	// Delivery, unless nil, is set before each call of the Receiver to what there is to know of the item.
+	Delivery *Delivery
 }
 
 // Fetched is the outcome of a fetch.
@@ -94,6 +105,9 @@ func (e *Engine) lockForFetch(now Time, name []byte) (*queue, Ticket, error) {
 	sh := e.shardOf(name)
 	sh.mu.Lock()
 	q, made, err := e.find(sh, now, name)
+	if err == nil {
+		e.wakeUp(q, now)
+	}
 	for n := 1; err == nil && !q.unsettled() && !e.swept(q, now); n++ { // let others in between batches
 		if n == maxSweeps {
 			e.sweepLater(q)
@@ -120,6 +134,11 @@ func (e *Engine) admitFetch(q *queue, f *FetchRequest) error {
 	if f.Access == Peek {
 		return nil
 	}
+	if f.Access == Lease || f.Lease != 0 {
+		if _, err := q.leaseFor(f); err != nil {
+			return err
+		}
+	}
 	return q.admitDequeue(f.ClientID)
 }
 
@@ -137,13 +156,17 @@ func (e *Engine) handOver(
 		if got.Count > 0 && !e.swept(q, now) {
 			break // the next call goes on
 		}
-		taking := got.Count > 0 && f.Access == Take // the outcome is that of the first
+		taking := got.Count > 0 && !f.Access.Holds() // the outcome is that of the first
 		it, ok := q.first()
 		if !ok || q.unsettled() {
 			if !taking {
 				got.Waiting, err = e.miss(q, f)
 			}
 			break
+		}
+		var due Time
+		if f.Lease != 0 || f.Delivery != nil {
+			due = e.describeNext(q, it, f)
 		}
 		if !r.Receive(it) {
 			if !taking {
@@ -162,6 +185,11 @@ func (e *Engine) handOver(
 			newest = max(newest, it.ID)
 			read := e.openFirst(q, now, it, f.Access)
 			refs = append(refs, ReadRef{read, read.id})
+			if due != 0 {
+				e.hold(q, read, due)
+			}
+		case Lease:
+			got.Ticket = got.Ticket.Merge(e.leaseFirst(q, now, it, f.Delivery.Receipt, due))
 		}
 	}
 	if newest > 0 {
@@ -172,6 +200,9 @@ func (e *Engine) handOver(
 
 // takeFirst removes the item to hand out next, which is it, and has been handed out.
 func (e *Engine) takeFirst(q *queue, it Item, now Time) Ticket {
+	if q.deliveries(it) > 0 {
+		q.counters.redelivered++
+	}
 	q.handOut(it, now)
 	t := q.remove(e.journal, it.ID)
 	e.drop(q, it)
@@ -220,10 +251,10 @@ func (e *Engine) CancelWait(w *Waiter) bool {
 	return true
 }
 
-// Collect completes a wait whose Read is ref: it hands the item to r and, by the access the wait
-// was for, removes it for good, leaves it open, or forgets the copy. The ticket is that of a fetch. It reports false if the read
-// has ended by itself, or r did not take the item, which is then back at the head.
-func (e *Engine) Collect(now Time, ref ReadRef, access Access, r Receiver) (Ticket, bool) {
+// Collect completes a wait whose Read is ref: it hands the item to r and, by the request that waited,
+// removes it for good, leases it, leaves it open, or forgets the copy. The ticket is that of a fetch. It reports false if the read has
+// ended by itself, or r did not take the item, which is then back at the head.
+func (e *Engine) Collect(now Time, ref ReadRef, f FetchRequest, r Receiver) (Ticket, bool) {
 	defer contain()
 	if ref.IsZero() {
 		return Ticket{}, false
@@ -234,15 +265,27 @@ func (e *Engine) Collect(now Time, ref ReadRef, access Access, r Receiver) (Tick
 		sh.mu.Unlock()
 		return Ticket{}, false
 	}
-	if !r.Receive(ref.r.item) {
+	var due Time
+	taken := true
+	if f.Lease != 0 || f.Delivery != nil {
+		due, taken = e.describeRead(ref.r, &f)
+	}
+	if !taken || !r.Receive(ref.r.item) {
 		sh.mu.Unlock()
-		e.Abort(now, ref)
+		e.Return(now, []ReadRef{ref}, Return{How: Release}) // it was never delivered
 		return Ticket{}, false
 	}
 	defer sh.mu.Unlock()
-	t := ref.r.q.putTicket(ref.r.item.ID)
-	if !access.Holds() {
+	q := ref.r.q
+	t := q.putTicket(ref.r.item.ID)
+	switch {
+	case f.Access == Lease:
+		q.open.remove(ref.r)
+		t = t.Merge(e.leaseRead(q, ref.r, aside.Entry{State: aside.Leased, Due: due, Token: f.Delivery.Receipt}))
+	case !f.Access.Holds():
 		t = t.Merge(e.end(ref.r, now))
+	case due != 0:
+		e.hold(q, ref.r, due)
 	}
 	return t, true
 }
@@ -315,102 +358,4 @@ func (e *Engine) end(r *read, now Time) Ticket {
 	}
 	r.shard.freeRead(r)
 	return t
-}
-
-// Abort ends an open read by bringing its item back to the head of the queue, or to the first in
-// line. It reports false if the read has ended by itself.
-func (e *Engine) Abort(now Time, ref ReadRef) bool { return e.AbortAll(now, []ReadRef{ref}) == 1 }
-
-// abortBatch is how many reads AbortAll ends at most before the shard is unlocked for a moment.
-const abortBatch = 1024
-
-// AbortAll ends open reads of one queue, given in the order in which they were opened, by bringing
-// their items back in that order: the oldest comes to the head, or to the first in line. It returns
-// how many there were that had not ended by themselves.
-//
-// It brings many back in pieces, newest first, and unlocks the shard between them. Whoever fetches
-// from the queue meanwhile waits, so nobody sees a part of them.
-func (e *Engine) AbortAll(now Time, refs []ReadRef) (ended int) {
-	defer contain()
-	if len(refs) == 0 || refs[0].IsZero() {
-		return 0
-	}
-	var held *queue
-	for len(refs) > 0 {
-		var n int
-		refs, held, n = e.abortPiece(now, refs, held)
-		ended += n
-	}
-	return ended
-}
-
-// AbortFirst is AbortAll for a caller that has no time for many reads: it brings the newest back, and
-// returns how many there were, and a function that does so with the others, which any goroutine may call
-// and one must; nil: there are none. Until that has returned, whoever fetches from the queue waits.
-func (e *Engine) AbortFirst(now Time, refs []ReadRef) (ended int, others func() int) {
-	defer contain()
-	if len(refs) == 0 || refs[0].IsZero() {
-		return 0, nil
-	}
-	var held *queue
-	refs, held, ended = e.abortPiece(now, refs, nil)
-	if len(refs) == 0 {
-		return ended, nil
-	}
-	return ended, func() (ended int) {
-		defer contain()
-		for len(refs) > 0 {
-			var n int
-			refs, held, n = e.abortPiece(Now(), refs, held)
-			ended += n
-		}
-		return ended
-	}
-}
-
-// abortPiece ends the newest of refs, of which there is one at least, and returns the others, and how many
-// it has ended. Held is the queue whose aborting counts the AbortAll under way; nil: none's yet.
-func (e *Engine) abortPiece(now Time, refs []ReadRef, held *queue) (rest []ReadRef, _ *queue, ended int) {
-	from := max(len(refs)-abortBatch, 0)
-	sh, q := refs[0].r.shard, held
-	sh.mu.Lock()
-	for i := len(refs) - 1; i >= from; i-- {
-		if ref := refs[i]; ref.live() {
-			q = ref.r.q
-			e.giveBack(ref.r)
-			ended++
-		}
-	}
-	switch {
-	case from > 0 && held == nil && q != nil:
-		held = q
-		q.aborting++
-	case from == 0 && held != nil:
-		held.aborting--
-	}
-	if q != nil {
-		e.serve(q, now)
-	}
-	e.unlock(sh, now)
-	return refs[:from], held, ended
-}
-
-// giveBack brings the item of an open read back to the head of its queue. The caller holds the
-// shard's mutex, and serves the queue's waiters afterwards.
-func (e *Engine) giveBack(r *read) {
-	q := r.q
-	if r.state == readCopied {
-		q.shard.freeRead(r)
-		return
-	}
-	if q.opts.Trace {
-		e.trace("abort", r)
-	}
-	q.open.remove(r)
-	r.to(readReturned)
-	q.returned.pushFront(r)
-	q.counters.returns++
-	// The identity ends here: a ref that somebody still has must not reach the next opening.
-	q.shard.lastRead++
-	r.id = q.shard.lastRead
 }

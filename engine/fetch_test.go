@@ -306,7 +306,7 @@ func TestCollectNotTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustPut(t, e, "q", "a")
-	if _, ok := e.Collect(Now(), w.Read, Take, &atMost{}); ok {
+	if _, ok := e.Collect(Now(), w.Read, FetchRequest{Access: Take}, &atMost{}); ok {
 		t.Error("Collect of an item that is not taken = true")
 	}
 	if got := mustGet(t, e, "q"); got != "a" {

@@ -27,14 +27,21 @@ func (e *Engine) forgo(q *queue, runs []*run) LSN {
 	return e.journal.End()
 }
 
-// keepReads records open reads whose place is in one of the runs in the journal.
+// keepReads records open reads, and what is aside, whose place is in one of the runs in the journal.
 func (e *Engine) keepReads(q *queue, runs []*run) {
 	for _, list := range [...]*readList{&q.returned, &q.open} {
 		for r := list.First(); r != nil; r = r.link.Next() {
 			in := func(o *run) bool { return r.liesIn(o) }
 			if slices.ContainsFunc(runs, in) {
-				r.lieIn(e.rewriteItem(q, r.item))
+				e.keepRead(q, r)
 			}
+		}
+	}
+	for id := range q.asideIDs() {
+		r, _ := q.aside.Find(id)
+		in := func(o *run) bool { return o.recorded.Count > 0 && o.recorded.Holds(id) }
+		if q.aside.Segment(r) == 0 && slices.ContainsFunc(runs, in) {
+			e.rewriteAside(q, r)
 		}
 	}
 }

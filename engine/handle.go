@@ -207,7 +207,7 @@ func (q *Queue) wait(ctx context.Context, access Access, immediate bool) (Item, 
 	if w.Read.IsZero() {
 		return Item{}, ReadRef{}, w.Err
 	}
-	t, ok := q.e.Collect(Now(), w.Read, access, &got)
+	t, ok := q.e.Collect(Now(), w.Read, request, &got)
 	if !ok {
 		return Item{}, ReadRef{}, ErrReadEnded
 	}

@@ -231,7 +231,7 @@ func TestGetAfterTimeout(t *testing.T) {
 		put(t, q, "a")
 		sh := e.shardOf(q.name)
 		sh.mu.Lock()
-		e.giveBack(sh.queues["q"].open.First())
+		e.giveBack(sh.queues["q"].open.First(), Return{How: Lost})
 		sh.mu.Unlock()
 	}}
 	it, err := q.Get(ctx)

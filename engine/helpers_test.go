@@ -1,12 +1,15 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/kestrelmq/kestrel/engine/internal/aside"
 	"github.com/kestrelmq/kestrel/segment"
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
@@ -163,7 +166,13 @@ func contents(e *Engine, name string, withOpen bool) (all []Item) {
 		return true
 	}
 	if withOpen {
-		for _, r := range q.readsByID() {
+		early := q.readsByID()
+		for _, id := range q.asideIn(func(s aside.State) bool { return s == aside.Restored }) {
+			r, _ := q.aside.Find(id)
+			early = append(early, &read{item: q.aside.Item(r)})
+		}
+		slices.SortFunc(early, func(a, b *read) int { return cmp.Compare(a.item.ID, b.item.ID) })
+		for _, r := range early {
 			add(r.item)
 		}
 	} else {
@@ -171,6 +180,21 @@ func contents(e *Engine, name string, withOpen bool) (all []Item) {
 			add(r.item)
 		}
 	}
+	var ready []uint64
+	if q.aside != nil && !withOpen {
+		ready = q.asideIn(func(s aside.State) bool { return s >= aside.Ready })
+		slices.Sort(ready)
+	}
+	addOne := add
+	add = func(it Item) bool { // those aside that come before it
+		for len(ready) > 0 && ready[0] < it.ID {
+			r, _ := q.aside.Find(ready[0])
+			addOne(q.aside.Item(r))
+			ready = ready[1:]
+		}
+		return it.ID == math.MaxUint64 || addOne(it)
+	}
+	defer add(Item{ID: math.MaxUint64})
 	q.window.Each(add)
 	if b := q.backlog; b != nil {
 		for _, it := range onDisk(e, b) {

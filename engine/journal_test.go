@@ -123,7 +123,7 @@ func TestFetchedPutTicket(t *testing.T) {
 			t.Fatal(err)
 		}
 		x := put("x")
-		if got, ok := e.Collect(Now(), w.Read, OpenRead, &copied{}); !ok || got != x {
+		if got, ok := e.Collect(Now(), w.Read, FetchRequest{Access: OpenRead}, &copied{}); !ok || got != x {
 			t.Errorf("%v: ticket behind a wait is %+v, %v, want %+v", policy, got, ok, x)
 		}
 		put("y")

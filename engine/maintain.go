@@ -159,7 +159,7 @@ func (e *Engine) endOverdueReadsOf(q *queue, now Time) {
 	for r := last; r != nil; { // newest first, so that the oldest ends up at the head
 		prev := r.link.Prev()
 		if !r.held {
-			e.giveBack(r)
+			e.giveBack(r, Return{How: Lost})
 		}
 		r = prev
 	}
@@ -173,7 +173,7 @@ func (e *Engine) expireQueues(now Time) {
 		q.shard.mu.Lock()
 		defer q.shard.mu.Unlock()
 		age := q.opts.MaxQueueAge
-		busy := q.items() > 0 || q.open.Len() > 0 || q.moving.Len() > 0 || q.waiters.Len() > 0
+		busy := q.items() > 0 || q.leased() > 0 || q.open.Len() > 0 || q.moving.Len() > 0 || q.waiters.Len() > 0
 		if age == 0 || q.deleted || busy || q.created.After(age) >= now {
 			return
 		}

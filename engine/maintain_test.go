@@ -212,7 +212,7 @@ func TestOpenReadTimeout(t *testing.T) {
 		<-woken
 		wantItems(t, e, "q", "b") // the waiter took the oldest
 		var got copied
-		mustCommitted(t, e)(e.Collect(Now(), w.Read, Take, &got))
+		mustCommitted(t, e)(e.Collect(Now(), w.Read, FetchRequest{Access: Take}, &got))
 		if string(got.item.Data) != "a" {
 			t.Errorf("the waiter got %q, want a", got.item.Data)
 		}

@@ -54,7 +54,7 @@ func TestMemory(t *testing.T) {
 				c.Notify = c
 				e.Fetch(Now(), []byte("q"), FetchRequest{Access: access, Waiter: &c.Waiter}, nil)
 				mustPut(t, e, "q", "x")
-				e.Collect(Now(), c.Read, access, &copied{})
+				e.Collect(Now(), c.Read, FetchRequest{Access: access}, &copied{})
 				e.Confirm(Now(), c.Read)
 				drain(t, e, "q")
 			}

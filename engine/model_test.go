@@ -4,6 +4,10 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/kestrelmq/kestrel/engine/internal/aside"
+	"github.com/kestrelmq/kestrel/engine/internal/record"
 )
 
 // model is what an engine should do, on plain slices.
@@ -12,6 +16,7 @@ type model struct {
 	queues   []*modelQueue // in the order in which they were made or, after a restart, numbered
 	moves    []modelMove
 	told     []*modelWaiter // waits that the current operation ended, in order
+	delay    time.Duration  // of the current put
 }
 
 type modelQueue struct {
@@ -20,9 +25,11 @@ type modelQueue struct {
 	created  Time
 	opts     QueueOptions
 	nextID   uint64
-	returned []Item
+	returned []modelItem
 	window   []Item
-	open     []*modelRead // longest ago first
+	aside    []*modelAside // in the order of ids
+	usesSide bool          // something has been aside
+	open     []*modelRead  // longest ago first
 	waiters  []*modelWaiter
 	want     QueueStats // counters alone
 	deleted  bool
@@ -30,21 +37,42 @@ type modelQueue struct {
 
 // modelRead is an open read, or the copy that a waiting peek got.
 type modelRead struct {
-	q      *modelQueue
-	item   Item
-	opened Time
-	copied bool
-	ended  bool
-	ref    ReadRef // of the engine's
-	client int     // who has it
+	q *modelQueue
+	modelItem
+	opened   Time
+	deadline Time // of its lease; zero without one
+	copied   bool
+	ended    bool
+	ref      ReadRef // of the engine's
+	client   int     // who has it
+}
+
+// modelItem is an item that was handed out.
+type modelItem struct {
+	item  Item
+	count uint16
+	// said is what the journal says of it, if changed says that there is something.
+	said    record.Change
+	changed bool
+}
+
+// modelAside is an item that is delayed, leased or ready.
+type modelAside struct {
+	modelItem
+	state aside.State
+	due   Time
+	token uint64
+	// passed, of what a start finds, says that the delay, or the lease, was over before it: the journal may
+	// have been rewritten since, and say so.
+	passed bool
 }
 
 // modelWaiter is a wait; the engine ends it too, and both must agree.
 type modelWaiter struct {
 	Waiter
-	access Access
-	read   *modelRead // what it was handed; nil if the queue was deleted
-	told   func(*modelWaiter)
+	request FetchRequest
+	read    *modelRead // what it was handed; nil if the queue was deleted
+	told    func(*modelWaiter)
 }
 
 func (w *modelWaiter) WaitEnded(*Waiter) { w.told(w) }
@@ -52,18 +80,48 @@ func (w *modelWaiter) WaitEnded(*Waiter) { w.told(w) }
 type modelMove struct {
 	item   Item
 	target string
+	dead   *modelQueue // from which it goes to the dead-letter queue; nil if it has expired
 }
 
-func (q *modelQueue) items() int64 { return int64(len(q.returned) + len(q.window)) }
+func (q *modelQueue) items() int64 {
+	return int64(len(q.returned)+len(q.window)+len(q.aside)) - q.count(aside.Leased)
+}
+
+func (q *modelQueue) count(state aside.State) (n int64) {
+	for _, a := range q.aside {
+		if a.state == state {
+			n++
+		}
+	}
+	return n
+}
 
 func (q *modelQueue) bytes() (n int64) {
 	for _, it := range q.queued() {
 		n += int64(len(it.Data))
 	}
+	for _, a := range q.aside {
+		if a.state == aside.Delayed {
+			n += int64(len(a.item.Data))
+		}
+	}
 	return n
 }
 
-func (q *modelQueue) queued() []Item { return slices.Concat(q.returned, q.window) }
+// queued returns the items that can be handed out, in that order.
+func (q *modelQueue) queued() (all []Item) {
+	for _, back := range q.returned {
+		all = append(all, back.item)
+	}
+	inLine := slices.Clone(q.window)
+	for _, a := range q.aside {
+		if a.state == aside.Ready {
+			inLine = append(inLine, a.item)
+		}
+	}
+	slices.SortFunc(inLine, func(a, b Item) int { return cmp.Compare(a.ID, b.ID) })
+	return append(all, inLine...)
+}
 
 func (q *modelQueue) isChild() bool { return strings.Contains(q.name, "+") }
 
@@ -91,33 +149,56 @@ func (q *modelQueue) expired(it Item, now Time) bool {
 }
 
 // pop removes the item to hand out next.
-func (q *modelQueue) pop() Item {
-	from := &q.window
+func (q *modelQueue) pop() modelItem {
 	if len(q.returned) > 0 {
-		from = &q.returned
+		it := q.returned[0]
+		q.returned = slices.Clone(q.returned[1:])
+		return it
 	}
-	it := (*from)[0]
-	*from = slices.Clone((*from)[1:])
+	first := q.queued()[0]
+	for i, a := range q.aside {
+		if a.item.ID == first.ID {
+			q.aside = slices.Delete(slices.Clone(q.aside), i, i+1)
+			return a.modelItem
+		}
+	}
+	q.window = slices.Clone(q.window[1:])
+	return modelItem{item: first}
+}
+
+// handOut is pop of an item that somebody gets.
+func (q *modelQueue) handOut() modelItem {
+	it := q.pop()
+	if it.count > 0 {
+		q.want.Redelivered++
+	}
 	return it
 }
 
 // sweep removes expired items from the head, up to limit.
 func (m *model) sweep(q *modelQueue, now Time, limit int64) (n int64) {
-	for ; n < limit && q.items() > 0 && q.expired(q.queued()[0], now); n++ {
-		it := q.pop()
+	for ; n < limit && len(q.queued()) > 0 && q.expired(q.queued()[0], now); n++ {
+		it := q.pop().item
 		q.want.Expired++
 		if q.opts.ExpireTo != "" {
-			m.moves = append(m.moves, modelMove{it, q.opts.ExpireTo})
+			m.moves = append(m.moves, modelMove{item: it, target: q.opts.ExpireTo})
 		}
 	}
 	return n
 }
 
 func (m *model) finishMoves(now Time) {
+	defer func(d time.Duration) { m.delay = d }(m.delay)
+	m.delay = 0
 	for len(m.moves) > 0 {
 		move := m.moves[0]
 		m.moves = m.moves[1:]
 		q := m.make(now, move.target)
+		if move.dead != nil {
+			move.dead.want.DeadLettered++
+			m.append(q, now, Item{Data: move.item.Data, Flags: move.item.Flags, Expiry: move.item.Expiry, Added: now})
+			continue
+		}
 		if m.makeRoom(q, now, len(move.item.Data)) != nil {
 			q.want.ExpiredLost++
 			continue
@@ -134,12 +215,13 @@ func (m *model) makeRoom(q *modelQueue, now Time, n int) error {
 	if q.opts.FanoutOnly && !q.isChild() {
 		return nil
 	}
+	m.wake(q, now)
 	m.sweep(q, now, q.opts.MaxExpireSweep)
 	for q.items() >= q.opts.MaxItems || q.bytes() >= q.opts.MaxSize {
 		if m.sweep(q, now, 1) > 0 {
 			continue
 		}
-		if !q.opts.DiscardOldWhenFull || q.items() == 0 {
+		if !q.opts.DiscardOldWhenFull || len(q.queued()) == 0 {
 			return ErrQueueFull
 		}
 		q.pop()
@@ -153,6 +235,14 @@ func (m *model) append(q *modelQueue, now Time, it Item) {
 	q.nextID++
 	q.want.Puts++
 	q.want.PutBytes += int64(len(it.Data))
+	if m.delay > 0 {
+		due := now.After(m.delay)
+		q.setAside(&modelAside{
+			modelItem: modelItem{item: it, said: record.Change{Due: due}, changed: true},
+			state:     aside.Delayed, due: due,
+		})
+		return
+	}
 	q.window = append(q.window, it)
 	m.serve(q, now)
 }
@@ -167,6 +257,9 @@ func (m *model) put(now Time, name string, it Item) (first error) {
 		return first
 	}
 	q := m.make(now, name)
+	if m.delay < 0 || q.opts.MaxDelay > 0 && m.delay > q.opts.MaxDelay {
+		return ErrDelayTooLong
+	}
 	var targets []*modelQueue
 	for _, child := range m.queues {
 		parent, ok := parentOf(child.name)
@@ -194,15 +287,16 @@ func (m *model) put(now Time, name string, it Item) (first error) {
 // fetch returns the item, and the read if it is open; ok is false if there is none, and then w
 // waits.
 func (m *model) fetch(
-	now Time, name string, access Access, w *modelWaiter,
+	now Time, name string, access Access, lease time.Duration, token func() uint64, w *modelWaiter,
 ) (it Item, r *modelRead, ok bool) {
 	if _, alias := m.settings.Aliases[name]; alias {
 		return it, nil, false
 	}
 	q := m.make(now, name)
+	m.wake(q, now)
 	m.sweep(q, now, 1<<62)
 	switch {
-	case q.items() == 0:
+	case len(q.queued()) == 0:
 		q.want.Misses++
 		if w != nil {
 			q.waiters = append(q.waiters, w)
@@ -214,17 +308,24 @@ func (m *model) fetch(
 		q.want.Hits++
 		q.want.Opens++
 		r = q.openFirst(now)
+		if lease > 0 {
+			r.deadline, q.usesSide = now.After(lease), true
+		}
 		it, ok = r.item, true
+	case access == Lease:
+		q.want.Hits++
+		it, ok = q.queued()[0], true
+		q.lease(q.handOut(), now.After(lease), token())
 	default:
 		q.want.Hits++
-		it, ok = q.pop(), true
+		it, ok = q.handOut().item, true
 	}
 	m.finishMoves(now)
 	return it, r, ok
 }
 
 func (q *modelQueue) openFirst(now Time) *modelRead {
-	r := &modelRead{q: q, item: q.pop(), opened: now}
+	r := &modelRead{q: q, modelItem: q.handOut(), opened: now}
 	q.open = append(q.open, r)
 	return r
 }
@@ -233,16 +334,16 @@ func (q *modelQueue) openFirst(now Time) *modelRead {
 func (m *model) serve(q *modelQueue, now Time) {
 	for len(q.waiters) > 0 {
 		m.sweep(q, now, 1<<62)
-		if q.items() == 0 {
+		if len(q.queued()) == 0 {
 			return
 		}
 		w := q.waiters[0]
 		q.want.Hits++
-		if w.access == Peek {
-			m.tell(w, &modelRead{q: q, item: q.queued()[0], copied: true})
+		if w.request.Access == Peek {
+			m.tell(w, &modelRead{q: q, modelItem: modelItem{item: q.queued()[0]}, copied: true})
 			continue
 		}
-		if w.access == OpenRead {
+		if w.request.Access == OpenRead {
 			q.want.Opens++
 		}
 		m.tell(w, q.openFirst(now))
@@ -269,16 +370,20 @@ func (q *modelQueue) forget(r *modelRead) {
 	q.open = slices.DeleteFunc(q.open, func(o *modelRead) bool { return o == r })
 }
 
-// abortAll brings reads of one queue back, the last of them first.
+// abortAll brings reads of one queue back that were lost, the last of them first.
 func (m *model) abortAll(now Time, reads []*modelRead) (ended int) {
+	return m.giveBack(now, reads, Return{How: Lost})
+}
+
+// giveBack ends reads of one queue, the last of them first.
+func (m *model) giveBack(now Time, reads []*modelRead, how Return) (ended int) {
 	for _, r := range slices.Backward(reads) {
 		if !m.end(r) {
 			continue
 		}
 		ended++
 		if !r.copied {
-			r.q.returned = slices.Insert(r.q.returned, 0, r.item)
-			r.q.want.Returns++
+			m.giveBackOne(now, r, how)
 		}
 	}
 	if ended > 0 {
@@ -305,6 +410,7 @@ func (m *model) flush(now Time, q *modelQueue) {
 		m.sweep(q, now, 1<<62)
 	}
 	q.returned, q.window = nil, nil
+	q.aside = slices.DeleteFunc(slices.Clone(q.aside), func(a *modelAside) bool { return a.state != aside.Leased })
 	q.want.Flushes++
 	m.finishMoves(now)
 }
@@ -342,13 +448,19 @@ func (m *model) durable() (queues []*modelQueue) {
 		}
 		c := &modelQueue{
 			name: q.name, number: q.number, created: q.created, opts: q.opts, nextID: q.nextID,
-			window: q.queued(),
+			window: slices.Clone(q.window),
+		}
+		for _, back := range q.returned {
+			c.bringBack(back, back.said.Due != 0 || back.said.Token != 0)
+		}
+		for _, a := range q.aside {
+			c.bringBack(a.modelItem, a.state == aside.Ready && a.said.Due != 0)
 		}
 		for _, r := range q.open {
-			c.window = append(c.window, r.item)
+			c.bringBack(r.modelItem, r.said.Due != 0 || r.said.Token != 0)
 		}
 		slices.SortFunc(c.window, func(a, b Item) int { return cmp.Compare(a.ID, b.ID) })
-		c.want.Replayed = int64(len(c.window))
+		c.want.Replayed = int64(len(c.window) + len(c.aside))
 		queues = append(queues, c)
 	}
 	slices.SortFunc(queues, func(a, b *modelQueue) int { return cmp.Compare(a.number, b.number) })

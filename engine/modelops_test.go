@@ -44,8 +44,13 @@ func (r *modelRun) put() {
 		return
 	}
 	it := r.item()
-	r.op = fmt.Sprintf("put %q %d bytes", name, len(it.Data))
 	p := PutRequest{Data: it.Data, Flags: it.Flags, Expiry: it.Expiry}
+	if r.IntN(4) == 0 {
+		p.Extra = &PutExtra{Delay: r.instant(4000)}
+		r.m.delay = p.Extra.Delay
+		defer func() { r.m.delay = 0 }()
+	}
+	r.op = fmt.Sprintf("put %q %d bytes, delay %v", name, len(it.Data), r.m.delay)
 	ticket, err := r.e.Put(r.now, []byte(name), p)
 	if want := r.m.put(r.now, name, it); !errors.Is(err, want) {
 		r.fail("error %v, want %v", err, want)
@@ -83,12 +88,16 @@ func (r *modelRun) maybeCommit(ticket Ticket) {
 }
 
 func (r *modelRun) fetch() {
-	name, access := r.name(), Access(r.IntN(3))
-	r.op = fmt.Sprintf("fetch %q, access %d", name, access)
-	request := FetchRequest{Access: access}
+	name, access := r.name(), Access(r.IntN(4))
+	var about Delivery
+	request := FetchRequest{Access: access, Delivery: &about}
+	if access == Lease || access == OpenRead && r.IntN(2) == 0 {
+		request.Lease = r.instant(3000)
+	}
+	r.op = fmt.Sprintf("fetch %q, access %d, lease %v", name, access, request.Lease)
 	var w *modelWaiter
 	if r.IntN(3) == 0 {
-		w = &modelWaiter{access: access, told: func(w *modelWaiter) { r.told = append(r.told, w) }}
+		w = &modelWaiter{request: request, told: func(w *modelWaiter) { r.told = append(r.told, w) }}
 		w.Notify = w
 		request.Waiter = &w.Waiter
 	}
@@ -101,10 +110,10 @@ func (r *modelRun) fetch() {
 		return
 	}
 	if err == ErrComing {
-		r.fetchComing(name, access, w)
+		r.fetchComing(name, request, w)
 		return
 	}
-	it, read, ok := r.m.fetch(r.now, name, access, w)
+	it, read, ok := r.m.fetch(r.now, name, access, request.Lease, r.token(name, &about), w)
 	if _, alias := r.m.settings.Aliases[name]; f.Waiting != (!ok && w != nil && !alias) {
 		r.fail("waiting = %v", f.Waiting)
 	}
@@ -123,6 +132,14 @@ func (r *modelRun) fetch() {
 	r.maybeCommit(f.Ticket)
 }
 
+// token returns what notes the receipt of a delivery of the queue called name, and returns it.
+func (r *modelRun) token(name string, about *Delivery) func() uint64 {
+	return func() uint64 {
+		r.receipts = append(r.receipts, modelReceipt{name, about.Receipt})
+		return about.Receipt
+	}
+}
+
 // spool does what the spool has to do.
 func (r *modelRun) spool() {
 	spoolAll(r.e)
@@ -130,22 +147,25 @@ func (r *modelRun) spool() {
 }
 
 // fetchComing completes a fetch that waits for an item on its way from disk.
-func (r *modelRun) fetchComing(name string, access Access, w *modelWaiter) {
+func (r *modelRun) fetchComing(name string, request FetchRequest, w *modelWaiter) {
 	r.op += ", coming"
 	r.spool()
 	if r.fsys.Stopped() {
 		return
 	}
-	it, read, ok := r.m.fetch(r.now, name, access, nil)
+	var got copied
+	ticket, collected := Ticket{}, false
+	if len(r.told) == 1 && r.told[0] == w {
+		ticket, collected = r.e.Collect(r.now, w.Read, request, &got)
+	}
+	it, read, ok := r.m.fetch(r.now, name, request.Access, request.Lease, r.token(name, request.Delivery), nil)
 	if !ok || len(r.told) != 1 || r.told[0] != w || w.Read.IsZero() {
 		r.fail("told %d waits, the item came = %v, want that it is there = %v",
 			len(r.told), !w.Read.IsZero(), ok)
 		return
 	}
 	r.told = nil
-	var got copied
-	ticket, ok := r.e.Collect(r.now, w.Read, access, &got)
-	if !ok {
+	if !collected {
 		r.fail("the read has ended")
 	}
 	r.compareItem(name, got.item, it)
@@ -170,6 +190,8 @@ func (r *modelRun) endRead() {
 			r.fail("ok = %v, want %v", ok, want)
 		}
 		r.maybeCommit(ticket)
+	} else if r.IntN(2) == 0 {
+		r.returnRead(read)
 	} else {
 		r.abort(read)
 	}
@@ -245,20 +267,28 @@ func (r *modelRun) collect() {
 		r.abort(w.read)
 		return
 	}
-	r.op = fmt.Sprintf("collect item %d of %q, access %d", w.read.item.ID, w.read.q.name, w.access)
+	access := w.request.Access
+	if w.request.Lease > 0 { // it begins now
+		w.request.Lease = r.instant(3000)
+	}
+	r.op = fmt.Sprintf("collect item %d of %q, access %d", w.read.item.ID, w.read.q.name, access)
 	var got copied
-	ticket, ok := r.e.Collect(r.now, w.Read, w.access, &got)
+	ticket, ok := r.e.Collect(r.now, w.Read, w.request, &got)
 	if ok == w.read.ended {
 		r.fail("ok = %v, want %v", ok, !w.read.ended)
 	}
 	if ok {
 		r.compareItem(w.read.q.name, got.item, w.read.item)
 	}
-	if w.access == OpenRead {
+	switch {
+	case access == OpenRead:
 		w.read.client = r.IntN(3)
 		r.reads = append(r.reads, w.read)
-	} else {
-		r.m.end(w.read)
+		if w.request.Lease > 0 && ok {
+			w.read.deadline = r.now.After(w.request.Lease)
+		}
+	case r.m.end(w.read) && access == Lease:
+		w.read.q.lease(w.read.modelItem, r.now.After(w.request.Lease), r.token(w.read.q.name, w.request.Delivery)())
 	}
 	r.maybeCommit(ticket)
 }
@@ -335,7 +365,9 @@ func (r *modelRun) flush(name string, q *modelQueue) {
 
 // background does what maintenance does.
 func (r *modelRun) background() {
-	switch r.IntN(6) {
+	switch r.IntN(7) {
+	case 6:
+		r.wakeQueues()
 	case 4, 5:
 		r.op = "spool"
 		r.e.spool.tend()
@@ -444,6 +476,8 @@ func (r *modelRun) restart() {
 		if live := sh.queues[q.name]; live == nil || live.nextID != q.nextID {
 			r.fail("queue %q: is there = %v, or the next id is not %d",
 				q.name, live != nil, q.nextID)
+		} else if live.aside != nil {
+			r.notePassed(q, live)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kestrelmq/kestrel/engine/internal/aside"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment"
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
@@ -61,7 +62,10 @@ type modelRun struct {
 	reads []*modelRead   // that a client has
 	waits []*modelWaiter // in line
 	ready []*modelWaiter // told, but not collected
-	told  []*modelWaiter // as the engine says, by the current operation
+	// Receipts of leases, and instants at which something is due.
+	receipts []modelReceipt
+	instants map[Time]bool
+	told     []*modelWaiter // as the engine says, by the current operation
 	// spilling makes windows tiny. Items expire for a flush alone then, and none are discarded: what
 	// the model does in one step takes the engine several when items come from disk.
 	spilling bool
@@ -83,7 +87,7 @@ type modelRun struct {
 func newModelRun(t *testing.T, seed uint64) *modelRun {
 	r := &modelRun{
 		T: t, Rand: rand.New(rand.NewPCG(seed, 0)), seed: seed,
-		fsys: segmenttest.New(), m: &model{}, now: 1700000000000, closed: func() {},
+		instants: make(map[Time]bool), fsys: segmenttest.New(), m: &model{}, now: 1700000000000, closed: func() {},
 	}
 	r.draw = r.settings
 	r.wait = func(ticket Ticket) error { return r.e.Commit(ticket) }
@@ -176,6 +180,18 @@ func (r *modelRun) queueOptions(name string) QueueOptions {
 			o.ExpireTo = afterlife
 		}
 	}
+	if one(3) {
+		o.MaxDeliveries = int64(1 + r.IntN(3))
+	}
+	if one(3) {
+		o.RedeliveryDelay = Backoff{time.Second * time.Duration(r.IntN(2)), 2 * time.Second}
+	}
+	if one(4) {
+		o.MaxDelay = 2 * time.Second
+	}
+	if target := []string{"dead", "b"}[r.IntN(2)]; one(4) && target != name {
+		o.DeadLetterQueue = target
+	}
 	o.KeepJournal = !one(6)
 	o.FanoutOnly = one(8)
 	o.Sync = []SyncPolicy{SyncAlways, SyncNever, SyncEvery(time.Second)}[r.IntN(3)]
@@ -196,6 +212,7 @@ func (r *modelRun) open() {
 	}
 	r.e = e
 	e.spool.now = func() Time { return r.now }
+	e.steady = e.spool.now
 	r.reads, r.waits, r.ready = nil, nil, nil
 	r.noteWritten()
 }
@@ -249,8 +266,12 @@ func (r *modelRun) operate() {
 		}
 	case n < 55:
 		r.fetch()
-	case n < 63:
+	case n < 59:
 		r.endRead()
+	case n < 62:
+		r.endLease()
+	case n < 63:
+		r.extendRead()
 	case n < 66:
 		r.loseClient()
 	case n < 71:
@@ -333,11 +354,18 @@ func (r *modelRun) compare() {
 				q.name, got.MemItems, got.Items)
 		}
 		r.compareMemory(q)
+		want.Delayed, want.Leased = q.count(aside.Delayed), q.count(aside.Leased)
+		for _, open := range q.open {
+			if open.deadline != 0 {
+				want.Leased++
+			}
+		}
 		want.OpenReads, want.Waiters = int64(len(q.open)), int64(len(q.waiters))
 		if !reflect.DeepEqual(got, want) {
 			r.fail("stats of queue %q are\n%+v, want\n%+v", q.name, got, want)
 		}
 		r.compareItems("items", q.name, contents(r.e, q.name, false), q.queued())
+		r.compareAside(q)
 	}
 }
 

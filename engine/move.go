@@ -2,7 +2,8 @@ package engine
 
 import "github.com/kestrelmq/kestrel/engine/internal/record"
 
-// Two shards are never locked at once. So an expired item goes to another queue in two steps. The
+// Two shards are never locked at once. So an item that has expired, or is to go to the dead-letter queue,
+// goes to another queue in two steps. The
 // operation that meets it, with the lock of its shard held, puts it into the moving list of its queue.
 // With no lock held, finishMoves then carries it to its target. Until it has arrived, the journal says
 // that its own queue has it.
@@ -53,9 +54,17 @@ func (e *Engine) carry(now Time, q *queue) (more []*queue) {
 			from = record.Destination{Queue: q.number, Item: r.item.ID}
 		}
 		sh.mu.Unlock()
-		more = append(more, e.moveIn(now, r, from)...)
+		arrived, others := e.moveIn(now, r, from)
+		more = append(more, others...)
 		sh.mu.Lock()
 		q.moving.remove(r)
+		if r.dead && !q.deleted {
+			if !arrived {
+				e.keepDead(q, r, now)
+				continue
+			}
+			q.counters.deadLettered++
+		}
 		if !q.deleted {
 			// The record of the move says so too. But what was recorded of q since then, before this
 			// lock was taken, counted the item among those that live.
@@ -72,9 +81,10 @@ func (e *Engine) carry(now Time, q *queue) (more []*queue) {
 }
 
 // moveIn appends the item of r to its target: directly, without its fanout children, as an item added
-// now that has no expiry of its own. An item that the target refuses is lost, and counted. It returns
-// the queues that the caller is to carry for because the target made room.
-func (e *Engine) moveIn(now Time, r *read, from record.Destination) (more []*queue) {
+// now that has no expiry of its own, unless it goes to a dead-letter queue, which takes it whatever its
+// limits are. An item that the target refuses is lost, and counted. It reports whether the item has
+// arrived, and returns the queues that the caller is to carry for because the target made room.
+func (e *Engine) moveIn(now Time, r *read, from record.Destination) (arrived bool, more []*queue) {
 	sh := e.shardOf([]byte(r.target))
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -82,18 +92,26 @@ func (e *Engine) moveIn(now Time, r *read, from record.Destination) (more []*que
 	if q == nil {
 		q, _, err = e.make(sh, now, r.target)
 	}
-	if err != nil {
+	put := PutRequest{Data: r.item.Data, Flags: r.item.Flags}
+	switch {
+	case err != nil && r.dead:
+		e.log.Warn("item stays in its queue: its dead-letter queue cannot be made", "target", r.target, "err", err)
+		return false, nil
+	case err != nil:
 		e.log.Warn("expired item lost", "target", r.target, "err", err)
-		return nil
+		return false, nil
+	case r.dead:
+		put.Expiry = r.item.Expiry
+	default:
+		if err := e.makeRoom(q, now, len(r.item.Data), sweepBatch); err != nil {
+			q.counters.lostIn++
+			return false, sh.takeMoves()
+		}
+		q.counters.movedIn++
 	}
-	if err := e.makeRoom(q, now, len(r.item.Data), sweepBatch); err != nil {
-		q.counters.lostIn++
-		return sh.takeMoves()
-	}
-	q.counters.movedIn++
 	sh.targets = append(sh.targets[:0], q)
-	e.add(sh, now, []PutRequest{{Data: r.item.Data, Flags: r.item.Flags}}, now, from, new(Stored))
-	return sh.takeMoves()
+	e.add(sh, now, []PutRequest{put}, now, from, new(Stored))
+	return true, sh.takeMoves()
 }
 
 // awaitMoves waits until the item of last, which q is moving, has arrived, and all before it. If nobody

@@ -213,12 +213,40 @@ type QueueOptions struct {
 	// OpenReadTimeout returns an open read to the queue after this long; zero means never.
 	// (open_transaction_timeout)
 	OpenReadTimeout time.Duration
+	// MaxDeliveries is how often an item is delivered at most: the return of the last delivery sends it to
+	// the dead-letter queue. Zero means without end.
+	MaxDeliveries int64
+	// DeadLetterQueue is that queue, which is made when it is needed and has none itself. "" means NAME_dead,
+	// or, for a fanout child, PARENT_dead+CHILD.
+	DeadLetterQueue string
+	// RedeliveryDelay is for how long an item is hidden that was aborted: the first time, the second time,
+	// and so on; the last repeats.
+	RedeliveryDelay Backoff
+	// Lease is what DefaultLease stands for; zero refuses that.
+	Lease time.Duration
+	// MaxDelay is the longest delay that a put, or a return, may ask for; zero means any.
+	MaxDelay time.Duration
 	// Trace logs every open, confirm and abort. (enable_trace)
 	Trace bool
 	// EnqueueClientID and DequeueClientID, unless "", admit that one client only.
 	// (white_list_client_id_for_enqueue, …_for_dequeue)
 	EnqueueClientID string
 	DequeueClientID string
+}
+
+// Backoff is a list of delays, which ends with the last that is not zero.
+type Backoff [8]time.Duration
+
+// after returns the delay after so many deliveries, at least one.
+func (b *Backoff) after(deliveries int) time.Duration {
+	n := len(b)
+	for n > 0 && b[n-1] == 0 {
+		n--
+	}
+	if n == 0 {
+		return 0
+	}
+	return b[min(deliveries, n)-1]
 }
 
 // DefaultQueueOptions are the options of a queue of which nothing is said: no limits, and durable.
@@ -251,6 +279,9 @@ func (o QueueOptions) Validate(name string) error {
 		{"max_expire_sweep", o.MaxExpireSweep},
 		{"max_queue_age", int64(o.MaxQueueAge)},
 		{"open_transaction_timeout", int64(o.OpenReadTimeout)},
+		{"max_deliveries", o.MaxDeliveries},
+		{"lease", int64(o.Lease)},
+		{"max_delay", int64(o.MaxDelay)},
 	} {
 		if n.value < 0 {
 			problem("%s is negative: %d", n.name, n.value)
@@ -265,6 +296,19 @@ func (o QueueOptions) Validate(name string) error {
 		}
 		if err := ValidateName(o.ExpireTo); err != nil {
 			problem("expire_to_queue: %w", err)
+		}
+	}
+	for _, d := range o.RedeliveryDelay {
+		if d < 0 {
+			problem("redelivery_delay has a negative delay: %v", d)
+		}
+	}
+	if o.DeadLetterQueue != "" {
+		if err := ValidateName(o.DeadLetterQueue); err != nil {
+			problem("dead_letter_queue: %w", err)
+		}
+		if o.DeadLetterQueue == name {
+			problem("dead_letter_queue names the queue itself")
 		}
 	}
 	return errors.Join(errs...)

@@ -7,10 +7,11 @@ import (
 
 // PutRequest is what a put adds.
 type PutRequest struct {
-	Data     []byte // copied before Put returns
-	Flags    uint32 // kept and handed out with the item
-	Expiry   Time   // zero: never
-	ClientID string // for queues that admit one client only
+	Data     []byte    // copied before Put returns
+	Flags    uint32    // kept and handed out with the item
+	Expiry   Time      // zero: never
+	ClientID string    // for queues that admit one client only
+	Extra    *PutExtra // nil: nothing
 }
 
 // Stored is the outcome of puts.
@@ -33,7 +34,7 @@ type Stored struct {
 // outcome says when to wait for the disk.
 //
 // It returns ErrQueueFull, ErrItemTooLarge, a *NotAdmittedError, ErrOutOfMemory, ErrOutOfDisk,
-// ErrJournal, ErrTooManyQueues, ErrTooManyChildren or ErrBadName if the queue itself, or any destination of an alias,
+// ErrJournal, ErrTooManyQueues, ErrTooManyChildren, ErrBadName or ErrDelayTooLong if the queue itself, or any destination of an alias,
 // refuses the item; fanout children, and earlier destinations, may have it then.
 func (e *Engine) Put(now Time, name []byte, p PutRequest) (Ticket, error) {
 	defer contain()
@@ -66,7 +67,7 @@ func (e *Engine) putAll(now Time, name []byte, puts []PutRequest, s *Stored) (er
 	}
 	for err == nil && s.Count < len(puts) {
 		var large *largePut
-		if p := &puts[s.Count]; item.IsLarge(len(p.Data)) {
+		if p := &puts[s.Count]; item.IsLarge(len(p.Data)) && p.Extra == nil {
 			if large, err = e.prepare(sh, now, name, p); err != nil {
 				break
 			}
@@ -141,6 +142,11 @@ func (e *Engine) put(q *queue, now Time, puts []PutRequest, s *Stored) (err erro
 	p, sh := &puts[0], q.shard
 	if err := q.admitEnqueue(p.ClientID); err != nil {
 		return err
+	}
+	if p.Extra != nil {
+		if err := q.admitDelay(p.Extra.Delay); err != nil {
+			return err
+		}
 	}
 	sh.targets = sh.targets[:0]
 	sweep := int64(sweepBatch)

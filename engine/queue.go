@@ -13,16 +13,17 @@ import (
 //
 // Invariants, checked by verify after every test:
 //
-//	I1  An item is in exactly one place: window, returned, open, moving, or gone.
+//	I1  An item is in exactly one place: window, returned, open, moving, aside, or gone.
 //	I2  Items that no client has seen are in window in put order; those in returned are handed out
-//	    before them.
+//	    before them, and those that are ready aside by their ids.
 //	I3  A put, a remove, and whatever else must survive is acknowledged only with its Ticket.
 //	I4  If somebody waits, nothing is queued, not even an expired item, unless the queue's head is
 //	    unsettled.
 //	I5  A fanout child is in the children of its parent's name, in the same shard, as long as it
 //	    exists.
 //	I6  No item of the queue that has its place in the journal lies in a segment before
-//	    windowSegment(), or before the first of its shard's pins if it was handed out.
+//	    windowSegment(), or before the first of its shard's pins if it was handed out or is aside.
+//	I7  The alarm rings for the queue no later than something aside is due.
 type queue struct {
 	name    string
 	number  uint64 // names the queue in the journal; zero: the journal has it no more, see forgo
@@ -35,6 +36,7 @@ type queue struct {
 	returned readList    // handed out once and brought back; the next to hand out first
 	window   item.Window // never handed out
 	backlog  *backlog    // of a queue that is in read-behind, or has runs left; nil otherwise
+	aside    *sideline   // nil until something is delayed or leased, and then for good
 	open     readList    // handed out and not confirmed, longest ago first
 	moving   readList    // expired, on their way to another queue, in the order in which they arrive
 	waiters  waiterList
@@ -68,6 +70,8 @@ type queueCounters struct {
 	opens, returns  int64 // open reads begun while items were queued; brought back
 	readErrors      int64 // reads of the backlog that failed
 	movedIn, lostIn int64 // expired items taken over from other queues, and those refused
+	redelivered     int64 // deliveries of items that had been delivered before, as far as that counts
+	deadLettered    int64 // items that went to the dead-letter queue
 }
 
 // segmentMark says that items from id on lie in this segment of the journal or a later one.
@@ -89,6 +93,9 @@ func (q *queue) items() int64 {
 	if b := q.backlog; b != nil {
 		n += b.count + b.recent.Count
 	}
+	if q.aside != nil {
+		n += q.asideQueued().Count
+	}
 	return n
 }
 
@@ -97,6 +104,9 @@ func (q *queue) bytes() int64 {
 	n := q.window.Bytes + q.returned.bytes
 	if b := q.backlog; b != nil {
 		n += b.bytes + b.recent.Bytes
+	}
+	if q.aside != nil {
+		n += q.asideQueued().Bytes
 	}
 	return n
 }
@@ -109,6 +119,11 @@ func (q *queue) isChild() bool { return strings.Contains(q.name, "+") }
 func (q *queue) first() (it Item, ok bool) {
 	if r := q.returned.First(); r != nil {
 		return r.item, true
+	}
+	if q.aside != nil {
+		if it, ok := q.firstReady(); ok {
+			return it, true
+		}
 	}
 	if q.window.Count > 0 {
 		return q.window.First(), true
@@ -145,7 +160,7 @@ func (q *queue) admitDequeue(clientID string) error {
 // mayExpire reports whether the item to hand out next may have expired: most queues hold nothing
 // that ever does, and need not look.
 func (q *queue) mayExpire() bool {
-	return q.window.Expiring > 0 || q.opts.MaxAge > 0 || q.returned.First() != nil
+	return q.window.Expiring > 0 || q.opts.MaxAge > 0 || q.returned.First() != nil || q.aside != nil
 }
 
 // drop removes it, which must be the item to hand out next, from memory.
@@ -156,10 +171,32 @@ func (e *Engine) drop(q *queue, it Item) {
 		q.shard.freeRead(r)
 		return
 	}
+	if r, ok := q.readyNow(it); ok {
+		q.dropAside(r)
+		return
+	}
 	q.window.Pop(&q.shard.pool, it)
 	if q.backlog != nil {
 		e.popped(q)
 	}
+}
+
+// takeNext takes the item to hand out next, which is it, out of line, and returns it as a read, in state
+// free or returned.
+func (e *Engine) takeNext(q *queue, it Item) *read {
+	if r := q.returned.First(); r != nil {
+		q.returned.remove(r)
+		return r
+	}
+	if r, ok := q.readyNow(it); ok {
+		return q.takeAside(r)
+	}
+	r := q.shard.newRead(q, it, q.segmentOf(it.ID))
+	q.window.Pop(&q.shard.pool, it)
+	if q.backlog != nil {
+		e.popped(q)
+	}
+	return r
 }
 
 // remove records in the journal that item id is gone.

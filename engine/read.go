@@ -11,15 +11,17 @@ import (
 //
 //	free     -> open      fetched tentatively, or delivered to a waiter
 //	free     -> copied    shown to a waiting peek; the item itself stays queued
-//	free     -> moving    expired, on its way to another queue
+//	free     -> moving    expired or given up, on its way to another queue
 //	free     -> returned  was open when the process before ended
 //	open     -> returned  aborted, timed out, or its client went away
-//	open     -> free      confirmed, or its queue was deleted
+//	open     -> free      confirmed, leased or delayed, or its queue was deleted
+//	open     -> moving    given up, on its way to the dead-letter queue
 //	returned -> open      fetched tentatively again
 //	returned -> moving    expired, on its way to another queue
 //	returned -> free      fetched for good, expired, discarded, flushed, or its queue was deleted
 //	copied   -> free      received, or its waiter went away
 //	moving   -> free      arrived in the other queue
+//	moving   -> returned  the dead-letter queue cannot take it
 type readState uint8
 
 const (
@@ -32,10 +34,10 @@ const (
 
 var readEdges = [...][]readState{
 	readFree:     {readOpen, readCopied, readMoving, readReturned},
-	readOpen:     {readReturned, readFree},
+	readOpen:     {readReturned, readFree, readMoving},
 	readReturned: {readOpen, readMoving, readFree},
 	readCopied:   {readFree},
-	readMoving:   {readFree},
+	readMoving:   {readFree, readReturned},
 }
 
 // read is an item outside its queue's window: open, or returned to the head, or about to leave. It
@@ -52,7 +54,13 @@ type read struct {
 	opened Time
 	held   bool   // fetched with Hold: the queue's open-read timeout is not for it
 	target string // the queue it goes to; of moving reads alone
-	buf    []byte // capacity is a size class, or that of one large item
+	dead   bool   // that is the dead-letter queue
+	// Deliveries that have ended and count. changed says that the journal has a change record of the item.
+	count    uint16
+	changed  bool
+	deadline Time   // when its lease lapses; zero without one
+	leaseAt  int    // its place among the leases of its queue, plus one
+	buf      []byte // capacity is a size class, or that of one large item
 
 	link list.Link[read] // in a list of the queue, or a pool
 }
@@ -152,7 +160,9 @@ func (sh *shard) newRead(q *queue, it Item, seg uint64) *read {
 func (sh *shard) freeRead(r *read) {
 	r.to(readFree)
 	r.lieIn(0)
+	r.q.unhold(r)
 	r.id, r.q, r.item, r.target = 0, nil, Item{}, ""
+	r.dead, r.count, r.changed = false, 0, false
 	sh.pool.Memory.Add(-int64(r.memory()))
 	class := readClass(cap(r.buf))
 	if class == readClasses || cap(r.buf) != readClassSize(class) || !sh.pool.Free.Keep(r.memory()) {

@@ -246,7 +246,7 @@ func TestAbortAll(t *testing.T) {
 	wantItems(t, e, "q", "d e")
 	for i, want := range []string{"a", "c"} {
 		var got copied
-		mustCommitted(t, e)(e.Collect(Now(), waiters[i].Read, Take, &got))
+		mustCommitted(t, e)(e.Collect(Now(), waiters[i].Read, FetchRequest{Access: Take}, &got))
 		if string(got.item.Data) != want {
 			t.Errorf("waiter %d got %q, want %s", i, got.item.Data, want)
 		}
@@ -257,7 +257,7 @@ func TestAbortAll(t *testing.T) {
 // TestAbortPieces brings many reads back, and others fetch and put between the pieces: nobody gets an
 // item before the oldest one is back, and then all come in order.
 //
-// Its control is an abortPiece that does not hold the queue.
+// Its control is a returnPiece that does not hold the queue.
 func TestAbortPieces(t *testing.T) {
 	e, _ := newQuiet(t)
 	const items = 3*abortBatch + 5
@@ -268,14 +268,11 @@ func TestAbortPieces(t *testing.T) {
 		refs = append(refs, r)
 	}
 	var waiters []*collector
-	var held *queue
-	back := 0
+	p := returning{how: Return{How: Lost}}
 	for pieces := 0; len(refs) > 0; pieces++ {
-		var n int
-		refs, held, n = e.abortPiece(Now(), refs, held)
-		back += n
-		if back != min((pieces+1)*abortBatch, items) {
-			t.Errorf("%d items are back after piece %d", back, pieces)
+		var err error
+		if refs, err = e.returnPiece(Now(), refs, &p); err != nil || p.ended != min((pieces+1)*abortBatch, items) {
+			t.Errorf("%d items are back after piece %d: %v", p.ended, pieces, err)
 		}
 		if err := e.Verify(); err != nil {
 			t.Error(err)
@@ -296,7 +293,7 @@ func TestAbortPieces(t *testing.T) {
 	}
 	for i, c := range waiters {
 		var got copied
-		mustCommitted(t, e)(e.Collect(Now(), c.Read, Take, &got))
+		mustCommitted(t, e)(e.Collect(Now(), c.Read, FetchRequest{}, &got))
 		if string(got.item.Data) != fmt.Sprint(i) {
 			t.Errorf("waiter %d got %q", i, got.item.Data)
 		}
@@ -314,7 +311,7 @@ func TestReadRefZero(t *testing.T) {
 	if _, ok := e.Confirm(Now(), none); ok {
 		t.Error("Confirm of the zero ReadRef = true")
 	}
-	if _, ok := e.Collect(Now(), none, Take, &copied{}); ok {
+	if _, ok := e.Collect(Now(), none, FetchRequest{Access: Take}, &copied{}); ok {
 		t.Error("Collect of the zero ReadRef = true")
 	}
 	if e.Abort(Now(), none) || !none.IsZero() {

@@ -99,10 +99,10 @@ func (e *Engine) recordSynced(q *queue, r *run, state runs.State) {
 	// is dropped before this record is. Of what lies before, the journal has said it with earlier records.
 	taken := q.headID() > q.spilledTo+1
 	e.recordRuns(q, []*run{r}, idset.Between(q.spilledTo+1, state.LastID))
-	if taken { // the place of those that are open is in the run now
+	if taken { // the place of those that are open is in the run now, unless a change record is about them
 		for _, list := range [...]*readList{&q.returned, &q.open, &q.moving} {
 			for read := list.First(); read != nil; read = read.link.Next() {
-				if id := read.item.ID; id > q.spilledTo && state.Holds(id) {
+				if id := read.item.ID; id > q.spilledTo && state.Holds(id) && !read.changed {
 					read.lieIn(0)
 				}
 			}

@@ -82,6 +82,10 @@ func (q *queue) letGoSegments() {
 			r.lieIn(0)
 		}
 	}
+	for id := range q.asideIDs() {
+		r, _ := q.aside.Find(id)
+		q.lieIn(r, 0)
+	}
 }
 
 // enterJournal records a queue that was not in the journal, and what it holds, under a new number:
@@ -99,7 +103,7 @@ func (e *Engine) enterJournal(q *queue) LSN {
 	}
 	b := q.backlog
 	for _, r := range q.readsByID() { // before the window: ids rise in the journal
-		if r.lieIn(0); b == nil || !b.holds(r.item.ID) {
+		if r.lieIn(0); !r.changed && (b == nil || !b.holds(r.item.ID)) {
 			r.lieIn(put(r.item))
 		}
 	}
@@ -123,6 +127,15 @@ func (e *Engine) enterJournal(q *queue) LSN {
 	q.window.Each(record)
 	if b != nil {
 		b.recent.Each(record)
+	}
+	for _, r := range q.readsByID() { // behind the puts, whose ids must rise
+		if r.changed {
+			e.keepRead(q, r)
+		}
+	}
+	for id := range q.asideIDs() {
+		r, _ := q.aside.Find(id)
+		e.rewriteAside(q, r)
 	}
 	end := e.recordName(q) // with the next id, which may be past those of the items
 	q.puts = recentPuts{newest: end}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"github.com/kestrelmq/kestrel/engine/internal/aside"
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
@@ -25,6 +26,9 @@ func (e *Engine) clear(q *queue) rubbish {
 	}
 	left := rubbish{q: q, parts: [3]item.Window{q.window}, reads: [2]readList{q.returned}}
 	q.window, q.returned = item.Window{}, readList{}
+	if q.aside != nil {
+		left.aside = e.clearAside(q)
+	}
 	if b := q.backlog; b != nil {
 		left.parts[1], left.parts[2] = b.leaving, b.recent
 		e.dropBacklog(q)
@@ -44,9 +48,11 @@ func (e *Engine) recordClear(q *queue) {
 			}
 		}
 	}
-	if q.open.Len()+q.moving.Len() <= q.items() {
+	leased := q.asideIn(func(s aside.State) bool { return s == aside.Leased })
+	if q.open.Len()+q.moving.Len()+int64(len(leased)) <= q.items() {
 		add(&q.open, 0)
 		add(&q.moving, 0)
+		ids = append(ids, leased...)
 		e.journal.Record(q.number, func(b []byte) []byte {
 			return record.AppendFlush(b, q.number, q.nextID, ids)
 		})
@@ -54,9 +60,19 @@ func (e *Engine) recordClear(q *queue) {
 	}
 	head := q.headID()
 	add(&q.moving, head)
+	for _, id := range leased {
+		if id >= head {
+			ids = append(ids, id)
+		}
+	}
 	gone := goneIDs{Range: idset.Between(head, q.nextID-1), reads: ids}
 	for r := q.returned.First(); r != nil; r = r.link.Next() {
 		gone.behind = append(gone.behind, idset.One(r.item.ID))
+	}
+	for _, id := range q.asideIn(func(s aside.State) bool { return s != aside.Leased }) {
+		if id < head {
+			gone.behind = append(gone.behind, idset.One(id))
+		}
 	}
 	e.journal.Record(q.number, func(b []byte) []byte { return q.appendGone(b, gone.ranges()) })
 }
@@ -67,6 +83,7 @@ func (e *Engine) delete(q *queue) (t Ticket, left rubbish) {
 		t = q.ticket(e.journal, e.forgo(q, nil))
 	}
 	q.deleted = true
+	e.clearAlarm(q)
 	q.forgetMeter()
 	q.shard.unlink(q)
 	e.queueCount.Add(-1)

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/kestrelmq/kestrel/engine/internal/aside"
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
@@ -31,13 +32,15 @@ type replay struct {
 // queues, a start should not make two each.
 type replayed struct {
 	*queue
-	named  bool
-	gone   idset.Set // removed items, ascending, apart from each other
-	runs   []*run
-	kept   map[uint64]keptItem
-	memory int64         // bytes of items that the queue may hold in memory
-	oldest uint64        // segment of the first record that names the queue
-	traces repair.Traces // of gaps in a damaged journal
+	named bool
+	gone  idset.Set // removed items, ascending, apart from each other
+	runs  []*run
+	kept  map[uint64]keptItem
+	// changed is what the journal says last of items that it has the image of, and no run has.
+	changed map[uint64]record.Change
+	memory  int64         // bytes of items that the queue may hold in memory
+	oldest  uint64        // segment of the first record that names the queue
+	traces  repair.Traces // of gaps in a damaged journal
 }
 
 // replayMemory is the memory, in bytes of items, that chunks of a queue are sized for before its
@@ -100,6 +103,8 @@ func (r *replay) record(rec *record.Record, seg uint64) error {
 		return r.name(rec)
 	case record.KindKeep:
 		return r.keep(rec, seg)
+	case record.KindChange:
+		return r.change(rec)
 	case record.KindSpill:
 		q := r.queue(rec.Queue)
 		r.salvage.Reach(&q.traces, q.nextID, rec.Spill.FirstID)
@@ -118,6 +123,24 @@ func (r *replay) keep(rec *record.Record, seg uint64) error {
 	q.nextID = max(q.nextID, rec.ID+1)
 	rec.Item.ID = rec.ID
 	q.keep(rec.Item, seg)
+	return nil
+}
+
+// change notes what an item is that is not in line, unless it is gone.
+func (r *replay) change(rec *record.Record) error {
+	if rec.ID == 0 || rec.ID == math.MaxUint64 {
+		return fmt.Errorf("queue %d: item id %d is out of range", rec.Queue, rec.ID)
+	}
+	q := r.queue(rec.Queue)
+	r.salvage.Reach(&q.traces, q.nextID, rec.ID) // it may have been put, and the record have been dropped since it is gone
+	q.nextID = max(q.nextID, rec.ID+1)
+	if q.gone.Has(rec.ID) {
+		return nil
+	}
+	if q.changed == nil {
+		q.changed = make(map[uint64]record.Change)
+	}
+	q.changed[rec.ID] = rec.Change
 	return nil
 }
 
@@ -195,7 +218,10 @@ func (r *replay) put(d record.Destination, it Item, seg uint64) error {
 func (q *replayed) remove(p *item.Pool, ids idset.Range) {
 	q.gone = q.gone.Add(ids)
 	if len(q.kept) > 0 {
-		q.forget(ids)
+		forget(q.kept, ids)
+	}
+	if len(q.changed) > 0 {
+		forget(q.changed, ids)
 	}
 	for q.window.Count > 0 && q.gone.Has(q.window.FirstID) {
 		q.window.Pop(p, q.window.First())
@@ -247,7 +273,7 @@ func (r *replay) finish() (queues int, items int64, err error) {
 		}
 		sh.add(live)
 		queues++
-		items += live.items()
+		items += live.items() + live.leased()
 	}
 	r.e.queueCount.Store(int64(queues))
 	r.e.created.Store(int64(queues))
@@ -273,16 +299,59 @@ func (r *replay) bringBack(q *replayed, sh *shard) (*queue, error) {
 	live.spilledTo = 0 // restore says what of it is left
 	q.memory = live.opts.MaxMemorySize
 	q.compact(&r.pool)
+	if len(q.changed) > 0 {
+		if err := r.setAside(live, q); err != nil {
+			return nil, err
+		}
+	}
 	live.spilled = len(q.runs) > 0
 	if len(q.runs) > 0 || len(q.kept) > 0 {
 		if err := r.restore(live, q); err != nil {
 			return nil, err
 		}
 	}
-	live.counters.replayed = live.items()
+	live.counters.replayed = live.items() + live.leased()
 	live.trimSegments()
 	r.e.shrink(live)
 	return live, nil
+}
+
+// setAside moves the items that are not in line from the window, and from those kept, to the sideline.
+func (r *replay) setAside(live *queue, q *replayed) error {
+	add := func(it Item, segment uint64) {
+		c := q.changed[it.ID]
+		entry := aside.Entry{State: aside.Ready, Due: c.Due, Token: c.Token, Count: c.Count}
+		switch {
+		case c.Due != 0 && c.Token != 0:
+			entry.State = aside.Leased
+		case c.Due != 0:
+			entry.State = aside.Delayed
+		}
+		r.e.setAside(live, it, segment, entry)
+	}
+	for id := range q.changed {
+		if it, ok := q.kept[id]; ok {
+			add(it.Item, it.segment)
+		}
+	}
+	var left item.Window
+	q.window.Each(func(it Item) bool {
+		if _, ok := q.changed[it.ID]; !ok {
+			left.Push(&r.pool, it, q.memory)
+		} else if _, twice := q.kept[it.ID]; !twice {
+			add(it, q.markOf(it.ID))
+		}
+		return true
+	})
+	q.window.Clear(&r.pool)
+	q.window = left
+	for id := range q.changed {
+		delete(q.kept, id)
+		if _, ok := live.side().Find(id); !ok {
+			return r.corrupt("queue %q: item %d is changed, but its image is not in the journal", q.name, id)
+		}
+	}
+	return nil
 }
 
 // unnamed is how many items a queue has of which no name is known.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kestrelmq/kestrel/engine/internal/aside"
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
@@ -35,15 +36,15 @@ func (q *replayed) keep(it Item, seg uint64) {
 	q.kept[it.ID] = keptItem{it, seg}
 }
 
-// forget takes the items of ids out of those kept.
-func (q *replayed) forget(ids idset.Range) {
-	if ids.Last-ids.First < uint64(len(q.kept)) {
+// forget takes ids out of what is known of items.
+func forget[T any](known map[uint64]T, ids idset.Range) {
+	if ids.Last-ids.First < uint64(len(known)) {
 		for id := ids.First; id <= ids.Last; id++ {
-			delete(q.kept, id)
+			delete(known, id)
 		}
 		return
 	}
-	maps.DeleteFunc(q.kept, func(id uint64, _ keptItem) bool {
+	maps.DeleteFunc(known, func(id uint64, _ T) bool {
 		return ids.First <= id && id <= ids.Last
 	})
 }
@@ -57,8 +58,9 @@ func (q *replayed) spilled(p *item.Pool, id segment.RunID, s runs.State, rescue 
 	q.nextID = max(q.nextID, s.LastID+1)
 	for q.window.Count > 0 && q.window.FirstID <= s.LastID {
 		it := q.window.First()
-		if !s.Holds(it.ID) && !q.gone.Has(it.ID) {
-			q.keep(it, q.markOf(it.ID)) // it was open when its neighbours were spilled
+		_, changed := q.changed[it.ID]
+		if (changed || !s.Holds(it.ID)) && !q.gone.Has(it.ID) {
+			q.keep(it, q.markOf(it.ID)) // it was open, or aside, when its neighbours were spilled
 		} else if rescue != nil {
 			rescue(it)
 		}
@@ -71,6 +73,9 @@ func (q *replayed) spilled(p *item.Pool, id segment.RunID, s runs.State, rescue 
 func (r *replay) restore(q *queue, from *replayed) error {
 	gone := slices.Clone(from.gone)
 	for _, id := range slices.Sorted(maps.Keys(from.kept)) {
+		gone = gone.Add(idset.One(id))
+	}
+	for _, id := range slices.Sorted(maps.Keys(from.changed)) { // no run has them
 		gone = gone.Add(idset.One(id))
 	}
 	b := &backlog{}
@@ -163,6 +168,10 @@ func (r *replay) restoreKept(q *queue, from *replayed) error {
 	items = append(items, read...)
 	slices.SortFunc(items, func(a, b keptItem) int { return cmp.Compare(a.ID, b.ID) })
 	for _, it := range items {
+		if q.aside != nil { // by their ids among the others that are not in line
+			r.e.setAside(q, it.Item, it.segment, aside.Entry{State: aside.Restored})
+			continue
+		}
 		read := q.shard.newRead(q, it.Item, it.segment)
 		read.to(readReturned)
 		q.returned.pushBack(read)

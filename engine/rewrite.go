@@ -169,6 +169,9 @@ func (q *queue) stateSize() int64 {
 	}
 	if q.spilled {
 		n += (1 + q.returned.Len() + q.open.Len() + q.moving.Len()) * record.MaxRemoveSize
+		if q.aside != nil {
+			n += int64(q.aside.Len()) * record.MaxRemoveSize
+		}
 	}
 	return n
 }

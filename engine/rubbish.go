@@ -1,6 +1,9 @@
 package engine
 
-import "github.com/kestrelmq/kestrel/engine/internal/item"
+import (
+	"github.com/kestrelmq/kestrel/engine/internal/aside"
+	"github.com/kestrelmq/kestrel/engine/internal/item"
+)
 
 // rubbish is what a queue held when it was flushed or deleted, and nobody can see any more. To give
 // all of it back at once would keep the shard locked for long.
@@ -8,6 +11,7 @@ type rubbish struct {
 	q     *queue // with waits to be ended, if it was deleted
 	parts [3]item.Window
 	reads [2]readList
+	aside *aside.Set // nil without any
 }
 
 func (r *rubbish) empty() bool { return r.q == nil }
@@ -38,6 +42,16 @@ func (r *rubbish) disposeOne(sh *shard) bool {
 			sh.freeRead(read)
 			return true
 		}
+	}
+	if r.aside != nil && r.aside.Len() == 0 {
+		r.aside.Clear()
+		r.aside = nil
+	}
+	if r.aside != nil {
+		last := aside.Ref(r.aside.Len() - 1)
+		sh.pins.add(r.aside.Segment(last), -1, -pinSize(r.aside.Item(last)))
+		r.aside.Remove(last)
+		return true
 	}
 	if w := r.q.waiters.First(); w != nil && r.q.deleted {
 		w.Err = ErrDeleted

@@ -269,7 +269,7 @@ func (s *script) wait(f []string) string {
 		return "nothing"
 	}
 	var got copied
-	ticket, ok := s.e.Collect(s.now, w.Read, w.Access, &got)
+	ticket, ok := s.e.Collect(s.now, w.Read, FetchRequest{Access: w.Access}, &got)
 	mustCommit(s.t, s.e, ticket)
 	if !ok {
 		return "ended"

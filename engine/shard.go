@@ -23,6 +23,7 @@ type shard struct {
 	pins      pins
 	lastRead  uint64 // identity of the newest read
 	puts      int64  // items accepted by puts, in every queue they went to
+	tokens    tokenSource
 
 	// Queues that the operation which holds mu carries for when it has released mu; it leaves the
 	// list empty. See unlock.

@@ -9,6 +9,7 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/dirlock"
 	"github.com/kestrelmq/kestrel/engine/internal/journal"
 
+	"github.com/kestrelmq/kestrel/engine/internal/aside"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/segment"
 )
@@ -32,7 +33,9 @@ type QueueSnapshot struct {
 	Name         string
 	Created      Time
 	NextID       uint64
-	Items, Bytes int64
+	Items, Bytes int64 // those that are delayed or leased included
+	// Delayed and Leased are how many of the items are hidden until they are due, and how many are leased.
+	Delayed, Leased int64
 	// Oldest and Newest are when its first and its last item were added; zero without items.
 	Oldest, Newest Time
 }
@@ -89,6 +92,11 @@ func (s *Snapshot) describe(q *queue) (QueueSnapshot, error) {
 	d := QueueSnapshot{
 		Name: q.name, Created: q.created, NextID: q.nextID, Items: q.items(), Bytes: q.bytes(),
 	}
+	if q.aside != nil {
+		leased := q.aside.Tally(aside.Leased)
+		d.Items, d.Bytes, d.Leased = d.Items+leased.Count, d.Bytes+leased.Bytes, leased.Count
+		d.Delayed = q.aside.Tally(aside.Delayed).Count
+	}
 	err := s.each(q, func(it Item) bool {
 		if d.Oldest == 0 {
 			d.Oldest = it.Added
@@ -123,25 +131,38 @@ func (s *Snapshot) Each(name string, f func(Item) bool) error {
 
 // each is Each of q.
 func (s *Snapshot) each(q *queue, f func(Item) bool) error {
-	more := true
+	more, ids := true, slices.Sorted(q.asideIDs())
 	each := func(it Item) bool {
-		more = f(it)
+		for ; more && len(ids) > 0 && ids[0] < it.ID; ids = ids[1:] {
+			r, _ := q.aside.Find(ids[0])
+			more = f(q.aside.Item(r))
+		}
+		more = more && (it.ID == q.nextID || f(it))
 		return more
 	}
-	for r := q.returned.First(); r != nil && more; r = r.link.Next() {
+	err := s.eachInLine(q, &more, each)
+	if err == nil && more {
+		each(Item{ID: q.nextID}) // none has that id: it brings those aside behind the last
+	}
+	return err
+}
+
+// eachInLine calls each for the items of q that are not aside as long as more is set.
+func (s *Snapshot) eachInLine(q *queue, more *bool, each func(Item) bool) error {
+	for r := q.returned.First(); r != nil && *more; r = r.link.Next() {
 		each(r.item)
 	}
-	if more {
+	if *more {
 		q.window.Each(each)
 	}
 	b := q.backlog
-	if b == nil || !more {
+	if b == nil || !*more {
 		return nil
 	}
-	if err := s.e.spool.eachOnDisk(b, each); err != nil || !more {
+	if err := s.e.spool.eachOnDisk(b, each); err != nil || !*more {
 		return err
 	}
-	if b.leaving.Each(each); more {
+	if b.leaving.Each(each); *more {
 		b.recent.Each(each)
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/kestrelmq/kestrel/engine/histogram"
+	"github.com/kestrelmq/kestrel/engine/internal/aside"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 )
 
@@ -40,6 +41,10 @@ type QueueStats struct {
 	Opens, Returns int64 // open reads begun; brought back
 	ExpiredInto    int64 // items that other queues expired into this one
 	ExpiredLost    int64 // … and those that were refused
+
+	Delayed, Leased int64 // items that are hidden until they are due; that are leased. Items has the former
+	DeadLettered    int64 // items that went to the dead-letter queue
+	Redelivered     int64 // deliveries of items that had been delivered before, as far as that counts
 }
 
 // TotalItems is how many items were added, those found in the journal at start included.
@@ -87,6 +92,10 @@ func (q *queue) stats(now Time) QueueStats {
 		Puts: c.puts, PutBytes: c.putBytes, Replayed: c.replayed, Hits: c.hits, Misses: c.misses,
 		Expired: c.expired, Discarded: c.discarded, Flushes: c.flushes, Opens: c.opens,
 		Returns: c.returns, ExpiredInto: c.movedIn, ExpiredLost: c.lostIn,
+		Leased: q.leased(), DeadLettered: c.deadLettered, Redelivered: c.redelivered,
+	}
+	if q.aside != nil {
+		s.Delayed = q.aside.Tally(aside.Delayed).Count
 	}
 	if b := q.backlog; b != nil {
 		s.MemItems, s.MemBytes = s.MemItems-b.count, s.MemBytes-b.bytes

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kestrelmq/kestrel/engine/internal/aside"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 )
 
@@ -44,6 +45,11 @@ func (sh *shard) verifyPins() error {
 						q.name, r.item.ID, r.pinned)
 				}
 				want.add(r.pinned, 1, int64(len(r.item.Data))+keepOverhead)
+			}
+		}
+		if q.aside != nil {
+			for r := range aside.Ref(q.aside.Len()) {
+				want.add(q.aside.Segment(r), 1, pinSize(q.aside.Item(r)))
 			}
 		}
 	}
@@ -88,6 +94,9 @@ func (q *queue) verify() error {
 				list.name, list.Len(), list.bytes, count, bytes)
 		}
 	}
+	if err := q.verifyAside(seen, broken); err != nil {
+		return err
+	}
 	if err := q.verifyWindow(seen, broken); err != nil {
 		return err
 	}
@@ -109,6 +118,40 @@ func (q *queue) verify() error {
 	}
 	if q.family != q.shard.families[q.name] {
 		return broken("I5: has another family than its name")
+	}
+	return nil
+}
+
+// verifyAside checks what is aside, and I1, I6 and I7 as far as it goes.
+func (q *queue) verifyAside(seen map[uint64]string, broken func(string, ...any) error) error {
+	if q.aside == nil {
+		return nil
+	}
+	if err := q.aside.Verify(); err != nil {
+		return broken("%v", err)
+	}
+	for r := range aside.Ref(q.aside.Len()) {
+		id := q.aside.ID(r)
+		if where := seen[id]; where != "" {
+			return broken("I1: item %d is aside and in %s", id, where)
+		}
+		seen[id] = "aside"
+		entry, inJournal := q.aside.Get(r), q.aside.Segment(r) != 0
+		switch {
+		case id >= q.nextID:
+			return broken("item %d aside is not below the next id %d", id, q.nextID)
+		case inJournal && !q.opts.KeepJournal,
+			!inJournal && q.opts.KeepJournal && entry.State != aside.Restored:
+			return broken("I6: the journal has item %d aside, %+v = %v", id, entry, inJournal)
+		}
+	}
+	for i, r := range q.aside.held {
+		if r.state != readOpen || r.q != q || r.leaseAt != i+1 || r.deadline == 0 {
+			return broken("lease %d of item %d: state %d, place %d", i, r.item.ID, r.state, r.leaseAt)
+		}
+	}
+	if at := q.nextDue(); at != 0 && (q.aside.at == 0 || q.aside.at > at) {
+		return broken("I7: something is due at %d, the alarm rings at %d", at, q.aside.at)
 	}
 	return nil
 }

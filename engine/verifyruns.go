@@ -115,6 +115,11 @@ func (t *recordedJournal) record(rec *record.Record) {
 	case record.KindKeep:
 		q := t.queue(rec.Queue)
 		q.kept = q.kept.Add(idset.One(rec.ID))
+	case record.KindChange: // its image is in the journal
+		q := t.queue(rec.Queue)
+		if !q.gone.Has(rec.ID) {
+			q.kept = q.kept.Add(idset.One(rec.ID))
+		}
 	case record.KindDelete:
 		t.queues[rec.Queue] = &recordedQueue{deleted: true, runs: make(map[segment.RunID]runs.State)}
 	case record.KindSpill:

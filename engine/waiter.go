@@ -12,6 +12,9 @@ const (
 	OpenRead
 	// Peek looks at it and leaves it where it is.
 	Peek
+	// Lease removes it tentatively, for a time, and gives a receipt that confirms it, or gives it back,
+	// from any connection.
+	Lease
 	// Hold is OpenRead for an item that is collected with others, to be taken for good, or passed
 	// to Keep, a moment later: it does not count among the opened reads, and no timeout ends it.
 	Hold
@@ -110,17 +113,13 @@ func (q *queue) endImmediate() {
 // openFirst moves the item to hand out next, which is it, to the open reads.
 func (e *Engine) openFirst(q *queue, now Time, it Item, access Access) *read {
 	sh := q.shard
-	r := q.returned.First()
-	if r != nil {
-		q.returned.remove(r)
+	r := e.takeNext(q, it)
+	if r.state == readReturned {
 		sh.lastRead++
 		r.id = sh.lastRead
-	} else {
-		r = sh.newRead(q, it, q.segmentOf(it.ID))
-		q.window.Pop(&sh.pool, it)
-		if q.backlog != nil {
-			e.popped(q)
-		}
+	}
+	if r.count > 0 {
+		q.counters.redelivered++
 	}
 	q.handOut(r.item, now)
 	q.lastGone = r.item.Added

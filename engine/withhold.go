@@ -7,6 +7,7 @@ import (
 	"slices"
 	"syscall"
 
+	"github.com/kestrelmq/kestrel/engine/internal/aside"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -62,6 +63,14 @@ func (r *replay) withhold(q *replayed, err error) {
 		q.backlog = nil
 	}
 	q.window.Clear(&r.pool)
+	if q.aside != nil {
+		r.e.clearAlarm(q.queue)
+		for q.aside.Len() > 0 {
+			q.dropAside(aside.Ref(q.aside.Len() - 1))
+		}
+		q.aside.Clear()
+		q.aside = nil
+	}
 	if w.names == nil {
 		w.names, w.runs = make(map[string]error), make(map[uint64]bool)
 	}

@@ -258,7 +258,7 @@ func (s *session) waitedFor(kind waitKind, ref engine.ReadRef, err error) {
 // none.
 func (s *session) collect(ref engine.ReadRef) bool {
 	w, l := &s.wait, s.loop
-	t, ok := l.engine.Collect(l.now, ref, w.access, s)
+	t, ok := l.engine.Collect(l.now, ref, engine.FetchRequest{Access: w.access}, s)
 	if !ok {
 		l.counters.GetMisses++
 		return false

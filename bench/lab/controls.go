@@ -88,8 +88,8 @@ func contentControls() []control {
 			test: "./engine TestCrashEveryWrite"},
 		{breaks: "confirms are not recorded", edits: replaced("engine/fetch.go",
 			"t = r.q.remove(e.journal, r.item.ID)", "t = Ticket{}"), experiment: kill, cycles: 20},
-		{breaks: "aborted items go behind other aborted ones", edits: replaced("engine/fetch.go",
-			"q.returned.pushFront(r)", "q.returned.pushBack(r)"), experiment: kill, cycles: 60},
+		{breaks: "aborted items go behind other aborted ones", edits: replaced("engine/giveback.go",
+			"q.returned.pushFront(r)\n	if r.count", "q.returned.pushBack(r)\n	if r.count"), experiment: kill, cycles: 60},
 		{breaks: "expired items are delivered", edits: replaced("engine/queue.go",
 			"return q.opts.MaxAge > 0 && it.Added.After(q.opts.MaxAge) < now", "return false"),
 			experiment: kill, cycles: 20},
@@ -242,7 +242,7 @@ func timeControls() []control {
 
 func controls() []control {
 	return slices.Concat(durabilityControls(), contentControls(), spillControls(), exposureControls(),
-		resourceControls(), timeControls())
+		resourceControls(), timeControls(), messageControls())
 }
 
 // controlsTrial builds every control, and has what is meant to notice it look at it.

@@ -18,6 +18,9 @@ const (
 	// Ready items are due again, and are handed out in the order of their ids. One whose lease has
 	// lapsed still has its token.
 	Ready
+	// Restored items are Ready, but the journal says of them only that they were put.
+	Restored
+	states = iota
 )
 
 // Entry is what there is to know of an item aside beside the item itself.
@@ -52,7 +55,7 @@ func (s *slot) place() uint32      { return s.state & placeMask }
 func (s *slot) setPlace(at uint32) { s.state = s.state&^placeMask | at }
 
 // Set is the items of one queue that are aside. The zero Set is empty and ready for use, once Memory
-// is set. It is not safe for concurrent use.
+// is set. It may be copied if the original is not used any more. It is not safe for concurrent use.
 //
 // Invariants, checked by Verify:
 //
@@ -64,14 +67,15 @@ type Set struct {
 	// Memory counts the bytes that the set takes.
 	Memory *atomic.Int64
 
-	slots   paged[slot]
-	buckets paged[uint32]     // linear hashing: as many as slots; the first slot of each, plus one
-	tokens  map[uint64]uint32 // of items that have one: their slots
-	due     heap              // of slots that are delayed or leased, by when they are due
-	ready   heap              // of slots that are ready, by id
-	images  store
-	tallies [Ready + 1]item.Tally
-	counted int64 // bytes of the set that Memory has
+	slots      paged[slot]
+	buckets    paged[uint32]     // linear hashing: as many as slots; the first slot of each, plus one
+	tokens     map[uint64]uint32 // of items that have one: their slots
+	mostTokens int               // that there were at a time since tokens was made
+	due        heap              // of slots that are delayed or leased, by when they are due
+	ready      heap              // of slots that are ready, by id
+	images     store
+	tallies    [states]item.Tally
+	counted    int64 // bytes of the set that Memory has
 }
 
 // Len is the number of items. Their Refs are all the numbers below it.
@@ -84,9 +88,7 @@ func (s *Set) Tally(state State) item.Tally { return s.tallies[state] }
 // segment holds it; zero says that the journal need not keep it.
 func (s *Set) Add(it item.Item, segment uint64, e Entry) Ref {
 	i := uint32(s.slots.count)
-	if s.images.moved == nil {
-		s.images.moved = s.moved
-	}
+	s.images.slots = &s.slots
 	s.slots.push(slot{id: it.ID})
 	at := s.images.put(i, segment, it)
 	s.slots.at(i).at = at
@@ -97,9 +99,6 @@ func (s *Set) Add(it item.Item, segment uint64, e Entry) Ref {
 	s.account()
 	return Ref(i)
 }
-
-// moved notes where the image of a slot stands now.
-func (s *Set) moved(slot uint32, at place) { s.slots.at(slot).at = at }
 
 // Find returns the item with that id, if it is there.
 func (s *Set) Find(id uint64) (Ref, bool) {
@@ -126,7 +125,7 @@ func (s *Set) FindToken(token uint64) (Ref, bool) {
 func (s *Set) Get(r Ref) Entry {
 	sl := s.slots.at(uint32(r))
 	e := Entry{State: sl.stateOf(), Token: sl.token, Count: s.images.count(sl.at)}
-	if e.State != Ready {
+	if e.State < Ready {
 		e.Due = item.Time(s.due.at(sl.place()).key())
 	}
 	return e
@@ -181,6 +180,7 @@ func (s *Set) Remove(r Ref) {
 	s.tallies[sl.stateOf()].Account(it, -1)
 	s.leave(i)
 	s.unlink(i)
+	s.images.slots = &s.slots // it may have been copied
 	s.images.drop(sl.at, size)
 	if last := uint32(s.slots.count - 1); last != i {
 		s.move(last, i)
@@ -188,12 +188,20 @@ func (s *Set) Remove(r Ref) {
 	s.slots.pop()
 	s.shrink()
 	if s.slots.count == 0 {
-		s.images, s.tokens = store{}, nil
+		s.empty()
 	}
 	s.account()
 }
 
-// Clear takes every item out.
+// empty lets go of most memory of a set without items, and keeps what a few need.
+func (s *Set) empty() {
+	s.images.empty()
+	if s.mostTokens > keptElements {
+		s.tokens, s.mostTokens = nil, 0
+	}
+}
+
+// Clear takes every item out, and lets go of all memory.
 func (s *Set) Clear() {
 	*s = Set{Memory: s.Memory, counted: s.counted}
 	s.account()
@@ -230,7 +238,7 @@ func (s *Set) FirstReady() (r Ref, ok bool) {
 }
 
 func (s *Set) heap(state State) *heap {
-	if state == Ready {
+	if state >= Ready {
 		return &s.ready
 	}
 	return &s.due
@@ -242,7 +250,7 @@ func (s *Set) enter(i uint32, e Entry) {
 	sl.token, sl.state = e.Token, uint32(e.State)<<stateBits
 	s.images.setCount(sl.at, e.Count)
 	key := sl.id
-	if e.State != Ready {
+	if e.State < Ready {
 		key = uint64(max(e.Due, 0))
 	}
 	s.push(s.heap(e.State), key, i)
@@ -251,6 +259,7 @@ func (s *Set) enter(i uint32, e Entry) {
 			s.tokens = make(map[uint64]uint32)
 		}
 		s.tokens[sl.token] = i
+		s.mostTokens = max(s.mostTokens, len(s.tokens))
 	}
 }
 

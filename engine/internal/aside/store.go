@@ -33,10 +33,10 @@ type block struct {
 type store struct {
 	blocks []block // a reference names one by its place here; the buf of one that is free is nil
 	free   []uint32
-	open   uint32 // the block that is being filled, plus one; zero if there is none
-	bytes  int64  // of all blocks, the spare one included
-	spare  []byte // a block of maxBlock bytes that nothing lives in; nil if there is none
-	moved  func(slot uint32, at place)
+	open   uint32       // the block that is being filled, plus one; zero if there is none
+	bytes  int64        // of all blocks, the spare one included
+	spare  []byte       // a block of maxBlock bytes that nothing lives in; nil if there is none
+	slots  *paged[slot] // of the set, which name the places of the images
 }
 
 // place is where an image stands: behind its header.
@@ -151,7 +151,7 @@ func (s *store) tidy(at uint32) {
 			b.live -= imageHeader + n
 			to := s.put(slot, s.segment(from), it)
 			s.setCount(to, s.count(from))
-			s.moved(slot, to)
+			s.slots.at(slot).at = to
 			b = &s.blocks[at] // put may have moved the list
 		}
 		off += uint32(n) + imageHeader
@@ -163,6 +163,15 @@ func (s *store) tidy(at uint32) {
 	}
 	*b = block{}
 	s.free = append(s.free, at)
+}
+
+// empty lets go of all blocks of a store without items, but for one of the smallest.
+func (s *store) empty() {
+	if s.open == 0 || len(s.blocks) > 1 || cap(s.blocks[0].buf) > minBlock {
+		*s = store{}
+		return
+	}
+	s.blocks[0].buf = s.blocks[0].buf[:0]
 }
 
 // memory is how many bytes the store takes.

@@ -8,7 +8,7 @@ import (
 
 // Verify returns an error that names the first of the invariants A1 to A4 that does not hold.
 func (s *Set) Verify() error {
-	var tallies [Ready + 1]item.Tally
+	var tallies [states]item.Tally
 	tokens := 0
 	for i := range uint32(s.slots.count) {
 		sl := s.slots.at(i)

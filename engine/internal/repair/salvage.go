@@ -37,10 +37,11 @@ type Queue struct {
 	Named   bool // the name is known
 	Created item.Time
 	NextID  uint64
-	Gone    idset.Set            // ids of items that were removed
-	Runs    []segment.RunID      // of its backlog
-	Kept    map[uint64]item.Item // items that were open, or rewritten, by id
-	Window  *item.Window         // all other items that the journal has and no run; without those of Gone
+	Gone    idset.Set                // ids of items that were removed
+	Runs    []segment.RunID          // of its backlog
+	Kept    map[uint64]item.Item     // items that were open, or rewritten, by id
+	Changed map[uint64]record.Change // how items of Kept and Window stand that are not in line, and others that are lost
+	Window  *item.Window             // all other items that the journal has and no run; without those of Gone
 	Traces
 }
 

@@ -20,12 +20,12 @@ func (d *Damage) writeJournal(dir string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
-	buf := make([]byte, segment.FrameHeaderSize, 2*journal.MaxBatch)
+	buf, version := make([]byte, segment.FrameHeaderSize, 2*journal.MaxBatch), segment.Version1
 	flush := func(least int) error {
 		if len(buf) <= max(least, segment.FrameHeaderSize) {
 			return nil
 		}
-		_, grown, err := log.Append(buf)
+		_, grown, err := log.AppendAs(version, buf)
 		if buf = make([]byte, segment.FrameHeaderSize, 2*journal.MaxBatch); grown != nil {
 			buf = grown[:segment.FrameHeaderSize]
 		}
@@ -33,6 +33,9 @@ func (d *Damage) writeJournal(dir string) (err error) {
 	}
 	batch := int(min(journal.MaxBatch, d.place.Log.SegmentSize/4))
 	for _, q := range d.queues {
+		if len(q.Changed) > 0 {
+			version = segment.Version2
+		}
 		q.eachRecord(func(encode func([]byte) []byte) {
 			if buf = encode(buf); err == nil {
 				err = flush(batch)
@@ -66,15 +69,22 @@ func (q *salvagedQueue) eachRecord(write func(encode func([]byte) []byte)) {
 			first += more + 1
 		}
 	}
+	change := func(id uint64) {
+		if c, ok := q.Changed[id]; ok {
+			write(func(b []byte) []byte { return record.AppendChange(b, q.Number, id, c) })
+		}
+	}
 	kept := slices.Sorted(maps.Keys(q.Kept))
 	early, _ := slices.BinarySearch(kept, last+1)
 	for _, id := range kept[:early] {
 		write(func(b []byte) []byte { return record.AppendKeep(b, q.Number, q.Kept[id]) })
+		change(id)
 	}
 	put := func(it item.Item) {
 		write(func(b []byte) []byte {
 			return record.AppendPut(b, record.Destination{Queue: q.Number, Item: it.ID}, it)
 		})
+		change(it.ID)
 	}
 	late := kept[early:]
 	q.Window.Each(func(it item.Item) bool {

@@ -14,6 +14,7 @@ func QueueOptions() []Group[engine.QueueOptions] {
 		{"Expiry", expiryOptions()},
 		{"Durability", durabilityOptions()},
 		{"Reading", readingOptions()},
+		{"Delivery", deliveryOptions()},
 		{"Accepted, without effect", idleOptions()},
 	}
 	for _, g := range groups {
@@ -124,6 +125,35 @@ func readingOptions() []Option[engine.QueueOptions] {
 		Key: "enable_trace", Was: []string{"enableTrace"},
 		Help: "logs every open, confirm and abort",
 		At:   func(o *options) Value { return boolValue{&o.Trace} },
+	}}
+}
+
+func deliveryOptions() []Option[engine.QueueOptions] {
+	type options = engine.QueueOptions
+	return []Option[options]{{
+		Key:  "max_deliveries",
+		Help: "most deliveries of an item; the return of the last sends it to dead_letter_queue",
+		At:   func(o *options) Value { return limit(&o.MaxDeliveries, 0) },
+	}, {
+		Key:  "dead_letter_queue",
+		Help: `takes items that were rejected or exhausted; "auto" is NAME_dead`,
+		At: func(o *options) Value {
+			return automatic(&o.DeadLetterQueue, "", textValue{&o.DeadLetterQueue, "queue", "failed"})
+		},
+	}, {
+		Key:  "redelivery_delay",
+		Help: "hides an aborted item: first, second, … time; up to 8, the last repeats",
+		At: func(o *options) Value {
+			return optional(&o.RedeliveryDelay, engine.Backoff{}, backoffValue{&o.RedeliveryDelay})
+		},
+	}, {
+		Key:  "lease",
+		Help: "how long a fetch with a lease keeps its item unless it says so itself",
+		At:   func(o *options) Value { return optionalDuration(&o.Lease) },
+	}, {
+		Key:  "max_delay",
+		Help: "longest delay that a client may ask for",
+		At:   func(o *options) Value { return optionalDuration(&o.MaxDelay) },
 	}}
 }
 

@@ -150,6 +150,44 @@ func (l textsValue) String() string {
 func (l textsValue) Kind() string { return "names" }
 func (l textsValue) Want() string { return `a list of queue names such as ["work", "audit"]` }
 
+// backoffValue is a list of delays, of which none is too long.
+type backoffValue struct{ p *engine.Backoff }
+
+func (b backoffValue) Set(v any) error {
+	all, ok := v.([]any)
+	if !ok || len(all) == 0 || len(all) > len(b.p) {
+		return errUnwanted
+	}
+	var list engine.Backoff
+	for i, v := range all {
+		d, err := parseDuration(v)
+		if err != nil || d < 0 {
+			return fmt.Errorf("want %s, have %s in it", b.Want(), describe(v))
+		}
+		list[i] = d
+	}
+	*b.p = list
+	return nil
+}
+
+func (b backoffValue) String() string {
+	var quoted []string
+	for i, d := range b.p {
+		if d > 0 || i == 0 {
+			for len(quoted) < i {
+				quoted = append(quoted, strconv.Quote(formatDuration(b.p[len(quoted)])))
+			}
+			quoted = append(quoted, strconv.Quote(formatDuration(d)))
+		}
+	}
+	return "[" + strings.Join(quoted, ", ") + "]"
+}
+
+func (b backoffValue) Kind() string { return "durations" }
+func (b backoffValue) Want() string {
+	return fmt.Sprintf(`a list of up to %d durations such as ["1s", "10s", "1m"]`, len(b.p))
+}
+
 // choiceValue is one of a few words, in any case.
 type choiceValue struct {
 	p     *string

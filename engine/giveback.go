@@ -1,0 +1,166 @@
+package engine
+
+import (
+	"strings"
+	"time"
+
+	"github.com/kestrelmq/kestrel/engine/internal/aside"
+)
+
+// ReturnKind says why an item comes back.
+type ReturnKind uint8
+
+const (
+	// Lost items come back because their connection, or their lease, has ended: that counts as a
+	// delivery.
+	Lost ReturnKind = iota
+	// Abort gives an item back after a delivery that counts.
+	Abort
+	// Release gives an item back as if it had not been delivered.
+	Release
+	// Reject sends an item to the dead-letter queue.
+	Reject
+)
+
+// Return says how an item comes back.
+type Return struct {
+	How ReturnKind
+	// Delay hides the item for so long. Delayed says that it was asked for, also if it is zero; otherwise
+	// an Abort has the delay that QueueOptions.RedeliveryDelay says.
+	Delay   time.Duration
+	Delayed bool
+}
+
+// admitDelay returns why the queue takes no delay of that length, or nil.
+func (q *queue) admitDelay(d time.Duration) error {
+	if d < 0 || q.opts.MaxDelay > 0 && d > q.opts.MaxDelay {
+		return ErrDelayTooLong
+	}
+	return nil
+}
+
+// delayAfter is for how long an item is hidden that comes back after so many deliveries that count.
+func (q *queue) delayAfter(how Return, count uint16) time.Duration {
+	if how.Delayed || how.How != Abort {
+		return how.Delay
+	}
+	return q.opts.RedeliveryDelay.after(max(int(count), 1))
+}
+
+// counted returns the count of an item that comes back.
+func (how Return) counted(count uint16) uint16 {
+	if how.How == Release || count == aside.MaxCount {
+		return count
+	}
+	return count + 1
+}
+
+// isExhausted reports whether an item that comes back belongs into the dead-letter queue.
+func (q *queue) isExhausted(how Return, count uint16) bool {
+	most := q.opts.MaxDeliveries
+	exhausted := how.How != Release && most > 0 && int64(count) >= most
+	return (exhausted || how.How == Reject) && q.deadLetters() != ""
+}
+
+// deadSuffix is what the name of a dead-letter queue ends with unless options name another one.
+const deadSuffix = "_dead"
+
+// deadLetters is the name of the queue that takes what this one gives up; "" if there is none. The one of
+// a fanout child must not be a child of the same queue, which would get what is put to that.
+func (q *queue) deadLetters() string {
+	if q.opts.DeadLetterQueue != "" {
+		if q.opts.DeadLetterQueue == q.name {
+			return ""
+		}
+		return q.opts.DeadLetterQueue
+	}
+	parent, child, isChild := strings.Cut(q.name, "+")
+	switch {
+	case strings.HasSuffix(parent, deadSuffix):
+		return ""
+	case isChild:
+		return parent + deadSuffix + "+" + child
+	}
+	return parent + deadSuffix
+}
+
+// returnLeased ends a lease. The caller holds the shard's mutex, serves those who wait, and finishes the
+// moves.
+func (e *Engine) returnLeased(q *queue, r aside.Ref, how Return) Ticket {
+	entry := q.aside.Get(r)
+	entry.Count = how.counted(entry.Count)
+	if q.isExhausted(how, entry.Count) {
+		dead := q.takeAside(r)
+		dead.count = entry.Count
+		e.bury(q, dead)
+		return Ticket{}
+	}
+	entry.State, entry.Due = aside.Ready, 0
+	if how.How != Lost {
+		entry.Token = 0 // that of a lease that lapses confirms the item until somebody takes it
+	}
+	if d := q.delayAfter(how, entry.Count); d > 0 {
+		entry.State, entry.Due = aside.Delayed, e.dueIn(d)
+	}
+	e.changeAside(q, r, entry)
+	return e.sayAside(q, r)
+}
+
+// bury sends the item of a read, which is in no list, to the dead-letter queue. The caller finishes the
+// moves.
+func (e *Engine) bury(q *queue, r *read) {
+	r.to(readMoving)
+	r.target, r.dead = q.deadLetters(), true
+	q.moving.pushBack(r)
+	q.claimMoves()
+}
+
+// keepDead gives an item back that its dead-letter queue cannot take, with the deliveries that it had. The
+// caller holds the shard's mutex.
+func (e *Engine) keepDead(q *queue, r *read, now Time) {
+	r.target, r.dead = "", false
+	r.to(readReturned)
+	q.returned.pushFront(r)
+	e.sayCount(q, r)
+	e.serve(q, now)
+}
+
+// giveBack brings the item of an open read back: to the head of its queue, aside if it is delayed, or to
+// the dead-letter queue. The caller holds the shard's mutex, serves the queue's waiters afterwards, and
+// finishes the moves.
+func (e *Engine) giveBack(r *read, how Return) (t Ticket) {
+	q := r.q
+	if r.state == readCopied {
+		q.shard.freeRead(r)
+		return t
+	}
+	if q.opts.Trace {
+		e.trace("abort", r)
+	}
+	q.unhold(r)
+	q.open.remove(r)
+	q.counters.returns++
+	if r.held && how.How == Lost {
+		how.How = Release // it was never delivered
+	}
+	before := r.count
+	r.count = how.counted(before)
+	// The identity ends here: a ref that somebody still has must not reach the next opening.
+	q.shard.lastRead++
+	r.id = q.shard.lastRead
+	if q.isExhausted(how, r.count) {
+		e.bury(q, r)
+		return t
+	}
+	if d := q.delayAfter(how, r.count); d > 0 {
+		ref := e.setAside(q, r.item, r.pinned, aside.Entry{State: aside.Delayed, Due: e.dueIn(d), Count: r.count})
+		q.shard.freeRead(r)
+		return e.sayAside(q, ref)
+	}
+	r.to(readReturned)
+	q.returned.pushFront(r)
+	if r.count != before && (q.opts.MaxDeliveries > 0 || r.changed) {
+		t = e.sayCount(q, r)
+	}
+	return t
+}

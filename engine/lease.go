@@ -1,0 +1,217 @@
+package engine
+
+import (
+	"container/heap"
+	"time"
+
+	"github.com/kestrelmq/kestrel/engine/internal/aside"
+)
+
+// DefaultLease, as FetchRequest.Lease, stands for the queue's own; see QueueOptions.Lease.
+const DefaultLease time.Duration = -1
+
+// Delivery is what there is to know of an item that is being handed out, beside the item.
+type Delivery struct {
+	// Receipt ends the lease of a fetch whose Access is Lease, from any connection. It is zero for others.
+	Receipt uint64
+	// Deliveries is how often the item has been delivered, this time included, as far as that counts.
+	Deliveries int
+	// Due is when the lease lapses; zero without one.
+	Due Time
+}
+
+// leaseFor returns how long a fetch may keep its item, or why it may not; zero for as long as it likes.
+func (q *queue) leaseFor(f *FetchRequest) (time.Duration, error) {
+	d := f.Lease
+	if d == DefaultLease {
+		if d = q.opts.Lease; d == 0 {
+			return 0, ErrNoLease
+		}
+	}
+	if d < 0 || d == 0 && f.Access == Lease {
+		return 0, ErrBadLease
+	}
+	return d, nil
+}
+
+// describeNext fills in what there is to know of the item to hand out next, which is it, and returns when its
+// lease lapses. The request is admitted.
+func (e *Engine) describeNext(q *queue, it Item, f *FetchRequest) (due Time) {
+	return e.deliver(q, q.deliveries(it), f)
+}
+
+// describeRead is describeNext of the item of a read that a waiter has got. It reports false if the queue has
+// no default lease any more.
+func (e *Engine) describeRead(r *read, f *FetchRequest) (due Time, ok bool) {
+	if f.Lease != 0 {
+		if _, err := r.q.leaseFor(f); err != nil {
+			return 0, false
+		}
+	}
+	return e.deliver(r.q, r.count, f), true
+}
+
+// deliver is describeNext of an item that was delivered so often.
+func (e *Engine) deliver(q *queue, count uint16, f *FetchRequest) (due Time) {
+	if f.Delivery == nil {
+		f.Delivery = new(Delivery)
+	}
+	*f.Delivery = Delivery{Deliveries: int(count) + 1}
+	if d, _ := q.leaseFor(f); d > 0 && f.Access != Peek {
+		f.Delivery.Due = e.dueIn(d)
+	}
+	if f.Access == Lease {
+		f.Delivery.Receipt = q.newToken()
+	}
+	return f.Delivery.Due
+}
+
+// leaseFirst leases the item to hand out next, which is it, until it is due, to whoever has the token.
+func (e *Engine) leaseFirst(q *queue, now Time, it Item, token uint64, due Time) Ticket {
+	q.handOut(it, now)
+	q.lastGone = it.Added
+	entry := aside.Entry{State: aside.Leased, Due: due, Token: token}
+	r, ok := q.readyNow(it)
+	if ok {
+		if entry.Count = q.aside.Get(r).Count; entry.Count > 0 {
+			q.counters.redelivered++
+		}
+		e.changeAside(q, r, entry)
+		return e.sayAside(q, r)
+	}
+	if back := q.returned.First(); back != nil {
+		if back.count > 0 {
+			q.counters.redelivered++
+		}
+		q.returned.remove(back)
+		return e.leaseRead(q, back, entry)
+	}
+	r = e.setAside(q, it, q.segmentOf(it.ID), entry)
+	q.window.Pop(&q.shard.pool, it)
+	if q.backlog != nil {
+		e.popped(q)
+	}
+	return e.sayAside(q, r)
+}
+
+// leaseRead leases the item of a read that is in no list any more.
+func (e *Engine) leaseRead(q *queue, r *read, entry aside.Entry) Ticket {
+	entry.Count = r.count
+	ref := e.setAside(q, r.item, r.pinned, entry)
+	q.shard.freeRead(r)
+	return e.sayAside(q, ref)
+}
+
+// hold gives an open read a lease, which ends when it is due. A read has one at most.
+func (e *Engine) hold(q *queue, r *read, due Time) {
+	r.deadline = due
+	heap.Push(&q.side().held, r)
+	e.setAlarm(q)
+}
+
+// ExtendRead has the lease of an open read end d from now, however long it was. It returns when that is,
+// and false if the read has ended or has no lease.
+func (e *Engine) ExtendRead(now Time, ref ReadRef, d time.Duration) (due Time, ok bool) {
+	defer contain()
+	if ref.IsZero() || d <= 0 {
+		return 0, false
+	}
+	sh := ref.r.shard
+	sh.mu.Lock()
+	defer e.unlock(sh, now)
+	if ref.live() {
+		e.wakeUp(ref.r.q, now)
+	}
+	r := ref.r
+	if !ref.live() || r.leaseAt == 0 {
+		return 0, false
+	}
+	r.deadline = e.dueIn(d)
+	heap.Fix(&r.q.aside.held, r.leaseAt-1)
+	e.setAlarm(r.q)
+	return r.deadline, true
+}
+
+// lockLeased locks the shard of the queue called name and returns the item that a receipt holds. With an
+// error nothing is locked. A lease that has lapsed is found only if lapsed is set, and as long as nobody
+// has taken the item.
+func (e *Engine) lockLeased(now Time, name []byte, receipt uint64, lapsed bool) (q *queue, r aside.Ref, err error) {
+	if e.closed.Load() {
+		return nil, 0, ErrClosed
+	}
+	sh := e.shardOf(name)
+	sh.mu.Lock()
+	err = ErrNotHeld
+	if q = sh.queues[string(name)]; q == nil {
+		if withheld := e.withheld.refusal(string(name)); withheld != nil {
+			err = withheld
+		}
+	} else if q.aside != nil && receipt != 0 {
+		e.wake(q, now)
+		var ok bool
+		if r, ok = q.aside.FindToken(receipt); ok && (lapsed || q.aside.Get(r).State == aside.Leased) {
+			return q, r, nil
+		}
+	}
+	e.unlock(sh, now)
+	return nil, 0, err
+}
+
+// ConfirmLease ends a lease: its item is gone for good, once Commit of the ticket has returned nil. If the
+// lease has lapsed, that works as long as nobody else has taken the item. It returns ErrNotHeld for a
+// receipt that holds nothing, ErrClosed, or an error that wraps ErrWithheld.
+func (e *Engine) ConfirmLease(now Time, name []byte, receipt uint64) (Ticket, error) {
+	defer contain()
+	q, r, err := e.lockLeased(now, name, receipt, true)
+	if err != nil {
+		return Ticket{}, err
+	}
+	t := q.remove(e.journal, q.aside.ID(r))
+	q.dropAside(r)
+	e.unlock(q.shard, now)
+	return t, nil
+}
+
+// ExtendLease has a lease that has not lapsed end d from now, however long it was. It returns when that
+// is, what the reply must wait for, and an error: ErrBadLease, or one of those of ConfirmLease.
+func (e *Engine) ExtendLease(now Time, name []byte, receipt uint64, d time.Duration) (due Time, t Ticket, err error) {
+	defer contain()
+	if d <= 0 {
+		return 0, Ticket{}, ErrBadLease
+	}
+	q, r, err := e.lockLeased(now, name, receipt, false)
+	if err != nil {
+		return 0, Ticket{}, err
+	}
+	entry := q.aside.Get(r)
+	entry.Due = e.dueIn(d)
+	e.changeAside(q, r, entry)
+	t = e.sayAside(q, r)
+	e.unlock(q.shard, now)
+	return entry.Due, t, nil
+}
+
+// ReturnLease ends a lease that has not lapsed by giving its item back: in its place, or after a delay, or
+// to the dead-letter queue. It returns what the reply must wait for, and ErrDelayTooLong, or one of the
+// errors of ConfirmLease.
+func (e *Engine) ReturnLease(now Time, name []byte, receipt uint64, how Return) (Ticket, error) {
+	defer contain()
+	q, r, err := e.lockLeased(now, name, receipt, false)
+	if err != nil {
+		return Ticket{}, err
+	}
+	if err = q.admitDelay(how.Delay); err != nil {
+		e.unlock(q.shard, now)
+		return Ticket{}, err
+	}
+	t := e.returnLeased(q, r, how)
+	if q.waiters.First() != nil {
+		e.serve(q, now)
+	}
+	moved := len(q.shard.moves) > 0
+	e.unlock(q.shard, now)
+	if moved { // the item has arrived in the other queue
+		t = t.Merge(e.ticketSoFar(q))
+	}
+	return t, nil
+}

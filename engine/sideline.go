@@ -1,0 +1,218 @@
+package engine
+
+import (
+	"container/heap"
+	"crypto/rand"
+	"encoding/binary"
+	"iter"
+	"time"
+
+	"github.com/kestrelmq/kestrel/engine/internal/aside"
+	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/record"
+)
+
+// sideline has the items of a queue that are neither in line nor in a read: they are delayed, leased, or
+// due again and before their turn. A queue that has never used one of these has none. The mutex of the
+// queue's shard guards it.
+//
+// The journal has the image of every item of which it says how it stands, if it has the queue: what came
+// from a run is rewritten. So a run whose range names the item does not hold it for a start: the change
+// record says so (B6). Items that were open when the process before ended may be ready in a run.
+type sideline struct {
+	aside.Set
+	held leaseHeap // open reads with a lease that a connection holds, by when it lapses
+	alarmed
+}
+
+// side returns the sideline of q, which it makes if there is none.
+func (q *queue) side() *sideline {
+	if q.aside == nil {
+		q.aside = &sideline{Set: aside.Set{Memory: q.shard.pool.Memory}}
+	}
+	return q.aside
+}
+
+// firstReady returns the item aside to hand out next, unless one that is in line comes before it.
+func (q *queue) firstReady() (it Item, ok bool) {
+	r, ok := q.aside.FirstReady()
+	if !ok || q.aside.ID(r) >= q.headID() {
+		return it, false
+	}
+	return q.aside.Item(r), true
+}
+
+// pinSize is how many bytes of the journal it takes to rewrite an item aside, at most, about.
+func pinSize(it Item) int64 { return int64(len(it.Data)) + keepOverhead + record.MaxChangeSize }
+
+// setAside takes in an item, which is nowhere else. No segment of the journal before segment holds it.
+func (e *Engine) setAside(q *queue, it Item, segment uint64, entry aside.Entry) aside.Ref {
+	s := q.side()
+	q.shard.pins.add(segment, 1, pinSize(it))
+	r := s.Add(it, segment, entry)
+	e.setAlarm(q)
+	return r
+}
+
+// changeAside replaces what there is to know of an item aside.
+func (e *Engine) changeAside(q *queue, r aside.Ref, entry aside.Entry) {
+	q.aside.Change(r, entry)
+	e.setAlarm(q)
+}
+
+// lieIn notes that no segment of the journal before that one holds an item aside.
+func (q *queue) lieIn(r aside.Ref, segment uint64) {
+	size := pinSize(q.aside.Item(r))
+	q.shard.pins.add(q.aside.Segment(r), -1, -size)
+	q.aside.LieIn(r, segment)
+	q.shard.pins.add(segment, 1, size)
+}
+
+// dropAside takes an item out.
+func (q *queue) dropAside(r aside.Ref) {
+	q.shard.pins.add(q.aside.Segment(r), -1, -pinSize(q.aside.Item(r)))
+	q.aside.Remove(r)
+}
+
+// takeAside moves an item aside to a read in state free.
+func (q *queue) takeAside(r aside.Ref) *read {
+	read := q.shard.newRead(q, q.aside.Item(r), q.aside.Segment(r))
+	entry := q.aside.Get(r)
+	read.count, read.changed = entry.Count, entry.State != aside.Restored
+	q.dropAside(r)
+	return read
+}
+
+// asideQueued is what there is of items aside that count as queued: all but those that are leased.
+func (q *queue) asideQueued() (t item.Tally) {
+	t = q.aside.Tally(aside.Delayed)
+	t.Add(q.aside.Tally(aside.Ready), 1)
+	t.Add(q.aside.Tally(aside.Restored), 1)
+	return t
+}
+
+// asideIDs yields the ids of all items aside, in no order.
+func (q *queue) asideIDs() iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
+		if q.aside == nil {
+			return
+		}
+		for r := range aside.Ref(q.aside.Len()) {
+			if !yield(q.aside.ID(r)) {
+				return
+			}
+		}
+	}
+}
+
+// asideIn returns the ids of the items aside in the states wanted.
+func (q *queue) asideIn(wanted func(aside.State) bool) (ids []uint64) {
+	if q.aside == nil {
+		return nil
+	}
+	for r := range aside.Ref(q.aside.Len()) {
+		if wanted(q.aside.Get(r).State) {
+			ids = append(ids, q.aside.ID(r))
+		}
+	}
+	return ids
+}
+
+// leased is how many items have a lease.
+func (q *queue) leased() int64 {
+	if q.aside == nil {
+		return 0
+	}
+	return q.aside.Tally(aside.Leased).Count + int64(len(q.aside.held))
+}
+
+// dueIn is the instant d from now at which something is due: it is due when the clock has passed it.
+func (e *Engine) dueIn(d time.Duration) Time {
+	return e.steady().After(d + time.Millisecond - 1)
+}
+
+// newToken draws a token that no other item of q has, and nobody can guess.
+func (q *queue) newToken() uint64 {
+	for s := q.side(); ; {
+		token := q.shard.tokens.next()
+		if _, taken := s.FindToken(token); token != 0 && !taken {
+			return token
+		}
+	}
+}
+
+// tokenSource draws random numbers, some at a time.
+type tokenSource struct {
+	random [256]byte
+	left   int // bytes of them that are not used
+}
+
+func (t *tokenSource) next() uint64 {
+	if t.left == 0 {
+		rand.Read(t.random[:]) // never fails
+		t.left = len(t.random)
+	}
+	t.left -= 8
+	return binary.LittleEndian.Uint64(t.random[t.left:])
+}
+
+// leaseHeap has open reads with a lease, the one that lapses first on top.
+type leaseHeap []*read
+
+func (h leaseHeap) Len() int { return len(h) }
+
+func (h leaseHeap) Less(i, j int) bool { return h[i].deadline < h[j].deadline }
+
+func (h leaseHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].leaseAt, h[j].leaseAt = i+1, j+1
+}
+
+func (h *leaseHeap) Push(x any) {
+	r := x.(*read)
+	r.leaseAt = len(*h) + 1
+	*h = append(*h, r)
+}
+
+func (h *leaseHeap) Pop() any {
+	last := len(*h) - 1
+	r := (*h)[last]
+	(*h)[last], r.leaseAt = nil, 0
+	*h = (*h)[:last]
+	return r
+}
+
+func (h leaseHeap) first() *read {
+	if len(h) == 0 {
+		return nil
+	}
+	return h[0]
+}
+
+// unhold forgets the lease of a read, if it has one.
+func (q *queue) unhold(r *read) {
+	if r.leaseAt > 0 {
+		heap.Remove(&q.aside.held, r.leaseAt-1)
+	}
+	r.deadline = 0
+}
+
+// readyNow finds it, the item to hand out next, if it is aside.
+func (q *queue) readyNow(it Item) (r aside.Ref, ok bool) {
+	if q.aside == nil || q.returned.First() != nil {
+		return 0, false
+	}
+	r, ok = q.aside.FirstReady()
+	return r, ok && q.aside.ID(r) == it.ID
+}
+
+// deliveries is how often the item to hand out next, which is it, was delivered, as far as that counts.
+func (q *queue) deliveries(it Item) uint16 {
+	if r := q.returned.First(); r != nil {
+		return r.count
+	}
+	if r, ok := q.readyNow(it); ok {
+		return q.aside.Get(r).Count
+	}
+	return 0
+}

@@ -1,0 +1,328 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unsafe"
+
+	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/record"
+	"github.com/kestrelmq/kestrel/segment"
+	"github.com/kestrelmq/kestrel/segment/segmenttest"
+)
+
+// TestItemSize: items carry nothing of delays and leases, and a put only a pointer.
+func TestItemSize(t *testing.T) {
+	if got := unsafe.Sizeof(item.Item{}); got != 56 {
+		t.Errorf("an item takes %d bytes, want 56", got)
+	}
+	if got := unsafe.Sizeof(PutRequest{}); got != 64 {
+		t.Errorf("a put request takes %d bytes, want 64", got)
+	}
+}
+
+// leaseNext leases the next item of a queue, and returns it with its delivery.
+func leaseNext(e *Engine, name string, d time.Duration) (Item, Delivery, error) {
+	var got copied
+	var about Delivery
+	f, err := e.Fetch(Now(), []byte(name), FetchRequest{Access: Lease, Lease: d, Delivery: &about}, &got)
+	if err == nil {
+		err = e.Commit(f.Ticket)
+	}
+	return got.item, about, err
+}
+
+// TestAlarm: what is delayed reaches those who wait when it is due, not earlier and at most 2 ms later, and
+// so does an item whose lease lapses, also if the clock of the wall is set meanwhile.
+func TestAlarm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, err := Open(testOptions(segmenttest.New()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		q, err := e.Queue("q")
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		put := func(body string, delay time.Duration) {
+			_, err := e.Put(Now(), []byte("q"), PutRequest{Data: []byte(body), Extra: &PutExtra{Delay: delay}})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		get := func(want string, after time.Duration) {
+			t.Helper()
+			it, err := q.Get(t.Context())
+			late := time.Since(began) - after
+			if err != nil || string(it.Data) != want || late < 0 || late > 2*time.Millisecond {
+				t.Errorf("got %q, %v, %v late, want %q", it.Data, err, late, want)
+			}
+		}
+		put("third", time.Hour)
+		put("first", time.Second)
+		put("second", time.Minute)
+		get("first", time.Second)
+		get("second", time.Minute)
+		get("third", time.Hour)
+		put("leased", time.Millisecond)
+		time.Sleep(time.Second)
+		if _, _, err := leaseNext(e, "q", 5*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		get("leased", time.Since(began)+5*time.Second)
+	})
+}
+
+// TestDueAtOnce: what is due at one instant is moved in batches, and all of it arrives.
+func TestDueAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, err := Open(testOptions(segmenttest.New()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		const items = 10*dueBatch + 1
+		for range items {
+			p := PutRequest{Extra: &PutExtra{Delay: time.Second}}
+			if _, err := e.Put(Now(), []byte("q"), p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(2 * time.Second)
+		for n := range items {
+			if _, err := e.Fetch(Now(), []byte("q"), FetchRequest{}, &copied{}); err != nil {
+				t.Fatalf("item %d: %v", n, err)
+			}
+		}
+	})
+}
+
+// TestDeadLetterCannotBeMade: an item that its dead-letter queue cannot take stays, with its count.
+func TestDeadLetterCannotBeMade(t *testing.T) {
+	o := testOptions(segmenttest.New(), func(o *QueueOptions) { o.MaxDeliveries = 1 })
+	o.MaxQueues = 1
+	e, err := open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tryPut(e, "q", "a"); err != nil {
+		t.Fatal(err)
+	}
+	for want := 1; want < 4; want++ {
+		_, about, err := leaseNext(e, "q", time.Hour)
+		if err != nil || about.Deliveries != want {
+			t.Fatalf("delivery %d: %+v, %v", want, about, err)
+		}
+		if _, err := e.ReturnLease(Now(), []byte("q"), about.Receipt, Return{How: Abort}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s, _ := e.QueueStats(Now(), []byte("q")); s.Items != 1 || s.DeadLettered != 0 || s.Redelivered != 2 {
+		t.Errorf("stats are %+v", s)
+	}
+	if err := errors.Join(e.Verify(), e.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestDeadLetterNames: the name of the dead-letter queue, which has none itself.
+func TestDeadLetterNames(t *testing.T) {
+	for _, tt := range []struct{ name, option, want string }{
+		{"a", "", "a_dead"},
+		{"a_dead", "", ""},
+		{"a+x", "", "a_dead+x"},
+		{"a_dead+x", "", ""},
+		{"a", "failed", "failed"},
+		{"failed", "failed", ""},
+	} {
+		q := &queue{name: tt.name, opts: &QueueOptions{DeadLetterQueue: tt.option}}
+		if got := q.deadLetters(); got != tt.want {
+			t.Errorf("dead letters of %q with %q go to %q, want %q", tt.name, tt.option, got, tt.want)
+		}
+	}
+}
+
+func TestBackoff(t *testing.T) {
+	for _, tt := range []struct {
+		list Backoff
+		want string
+	}{
+		{Backoff{}, "0s 0s 0s"},
+		{Backoff{time.Second}, "1s 1s 1s"},
+		{Backoff{0, time.Second}, "0s 1s 1s"},
+		{Backoff{time.Second, 2 * time.Second}, "1s 2s 2s"},
+	} {
+		got := fmt.Sprint(tt.list.after(1), tt.list.after(2), tt.list.after(3))
+		if got != tt.want {
+			t.Errorf("delays of %v are %s, want %s", tt.list, got, tt.want)
+		}
+	}
+}
+
+// TestLeaseRefused: leases and delays that nobody may have.
+func TestLeaseRefused(t *testing.T) {
+	o := testOptions(segmenttest.New(), func(o *QueueOptions) { o.MaxDelay = time.Minute })
+	e, err := open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	if err := tryPut(e, "q", "a"); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		f    FetchRequest
+		want error
+	}{
+		{FetchRequest{Access: Lease}, ErrBadLease},
+		{FetchRequest{Access: Lease, Lease: -5}, ErrBadLease},
+		{FetchRequest{Access: Lease, Lease: DefaultLease}, ErrNoLease},
+		{FetchRequest{Access: OpenRead, Lease: DefaultLease}, ErrNoLease},
+	} {
+		if _, err := e.Fetch(Now(), []byte("q"), tt.f, &copied{}); err != tt.want {
+			t.Errorf("Fetch(%+v) = %v, want %v", tt.f, err, tt.want)
+		}
+	}
+	for _, d := range []time.Duration{-1, time.Minute + 1} {
+		p := PutRequest{Extra: &PutExtra{Delay: d}}
+		if _, err := e.Put(Now(), []byte("q"), p); err != ErrDelayTooLong {
+			t.Errorf("a put with a delay of %v: %v, want %v", d, err, ErrDelayTooLong)
+		}
+	}
+	if _, err := e.ConfirmLease(Now(), []byte("none"), 1); err != ErrNotHeld {
+		t.Errorf("confirming a receipt of no queue: %v", err)
+	}
+	if _, ok := e.QueueStats(Now(), []byte("none")); ok {
+		t.Error("confirming a receipt made a queue")
+	}
+}
+
+// sideways makes a directory with an item that is delayed, one that is leased, one that was aborted once,
+// and one in line, and returns the receipt of the lease.
+func sideways(t *testing.T, fsys *segmenttest.FS) (o Options, receipt uint64) {
+	t.Helper()
+	o = testOptions(fsys, func(o *QueueOptions) { o.MaxDeliveries = 9 })
+	e, err := open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, delay := range []time.Duration{0, 0, 0, time.Hour} {
+		p := PutRequest{Data: fmt.Append(nil, i), Extra: &PutExtra{Delay: delay}}
+		if _, err := e.Put(Now(), []byte("q"), p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, about, err := leaseNext(e, "q", time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := e.Fetch(Now(), []byte("q"), FetchRequest{Access: OpenRead}, &copied{})
+	if err != nil || !e.Abort(Now(), f.Read) {
+		t.Fatal("no open read", err)
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return o, about.Receipt
+}
+
+// TestInspectAside: a directory that is looked at has what is aside, in its place, and what is in line.
+func TestInspectAside(t *testing.T) {
+	o, _ := sideways(t, segmenttest.New())
+	s, err := Inspect(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if q := s.Queues[0]; q.Items != 4 || q.Delayed != 1 || q.Leased != 1 || q.Bytes != 4 {
+		t.Errorf("it holds %+v", q)
+	}
+	for most, want := range map[int]string{2: "0 1", 9: "0 1 2 3"} {
+		var found []string
+		err = s.Each("q", func(it Item) bool {
+			found = append(found, string(it.Data))
+			return len(found) < most
+		})
+		if got := strings.Join(found, " "); err != nil || got != want {
+			t.Errorf("of at most %d, Each finds %s, %v, want %s", most, got, err, want)
+		}
+	}
+}
+
+// TestRepairAside: a repair keeps what is aside as it was, and what only a change record says.
+func TestRepairAside(t *testing.T) {
+	fsys := segmenttest.New()
+	o, receipt := sideways(t, fsys)
+	if n := loseRecords(t, o, func(rec *record.Record) bool { return rec.Kind == record.KindQueue && rec.NextID == 1 }); n == 0 {
+		t.Fatal("no record is lost")
+	}
+	d, err := Examine(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Sound() {
+		t.Error("the directory is sound")
+	}
+	if err := errors.Join(d.Repair(), d.Close()); err != nil {
+		t.Fatal(err)
+	}
+	e, err := open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	if err := e.Verify(); err != nil {
+		t.Error(err)
+	}
+	for _, q := range e.Queues(Now()) {
+		if q.Delayed != 1 || q.Leased != 1 || q.Items != 3 {
+			t.Errorf("queue %q has %d items, %d delayed and %d leased", q.Name, q.Items, q.Delayed, q.Leased)
+		}
+		if _, about, err := leaseNext(e, q.Name, time.Hour); err != nil || about.Deliveries != 2 {
+			t.Errorf("the item that was aborted is delivered as %+v, %v", about, err)
+		}
+		if _, err := e.ConfirmLease(Now(), []byte(q.Name), receipt); err != nil {
+			t.Errorf("the receipt is refused: %v", err)
+		}
+	}
+}
+
+// TestPlainStaysVersion1: a directory of plain queues has no segment that the release before refuses, and
+// one with a delay has.
+func TestPlainStaysVersion1(t *testing.T) {
+	versions := func(delay time.Duration) (most byte) {
+		fsys := segmenttest.New()
+		e, err := open(testOptions(fsys))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 50 {
+			p := PutRequest{Data: make([]byte, 200), Extra: &PutExtra{Delay: delay}}
+			ticket, err := e.Put(Now(), []byte("q"), p)
+			if err := errors.Join(err, e.Commit(ticket)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range fsys.Paths() {
+			if data, err := fsys.Bytes(name); err == nil && strings.HasSuffix(name, ".seg") {
+				most = max(most, data[8])
+			}
+		}
+		return most
+	}
+	if got := versions(0); got != byte(segment.Version1) {
+		t.Errorf("plain queues need version %d", got)
+	}
+	if got := versions(time.Hour); got != byte(segment.Version2) {
+		t.Errorf("a delay needs version %d", got)
+	}
+}
