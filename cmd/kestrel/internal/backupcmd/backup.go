@@ -39,6 +39,9 @@ output; it is whole if it ends with a file MANIFEST.
 Flags:
     --output DIR|-
         where the backup goes; made if it is missing
+    --rate MEBIBYTES
+        copy at most so many MiB a second, for the sake of clients that wait for
+        the same disk; 0 is as fast as it goes
     --admin HOST:PORT (default 127.0.0.1:2223)
         admin port of the server
     --config FILE
@@ -70,6 +73,7 @@ const (
 type maker struct {
 	output, admin, config, dataDir string
 	stopped                        bool
+	rate                           int64 // MiB a second; 0: any
 	out, said                      io.Writer
 }
 
@@ -84,6 +88,7 @@ func NewBackup() *cobra.Command {
 	f.StringVar(&m.admin, "admin", "", "admin port of the server, HOST:PORT")
 	f.StringVar(&m.config, "config", "", "configuration file of the server")
 	f.StringVar(&m.dataDir, "data-dir", "", "data directory of a server that does not run")
+	f.Int64Var(&m.rate, "rate", 0, "MiB a second at most")
 	f.BoolVar(&m.stopped, "stopped", false, "read the files of a server that does not run")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		m.out, m.said = cmd.OutOrStdout(), cmd.ErrOrStderr()
@@ -99,6 +104,8 @@ func (m *maker) run(ctx context.Context) error {
 	switch {
 	case m.output == "":
 		return errors.New("where to? Say --output DIR, or --output - for standard output")
+	case m.rate < 0:
+		return errors.New("--rate is a number of MiB a second, or 0")
 	case m.stopped && m.admin != "":
 		return errors.New("--stopped is for a server that does not run, and --admin for one that does")
 	case !m.stopped && m.dataDir != "":
@@ -194,6 +201,9 @@ func (m *maker) fromFiles(c *config.Config) error {
 // store writes what comes to the output.
 func (m *maker) store(stream io.Reader) error {
 	began := time.Now()
+	if m.rate > 0 {
+		stream = &pacedReader{r: stream, rate: m.rate << 20}
+	}
 	if m.output == "-" {
 		if _, err := io.CopyBuffer(struct{ io.Writer }{m.out}, struct{ io.Reader }{stream}, make([]byte, 256<<10)); err != nil {
 			return cli.Failed("the backup is not complete: %v", err)

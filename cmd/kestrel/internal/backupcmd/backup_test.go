@@ -229,6 +229,7 @@ func TestUsage(t *testing.T) {
 	}{
 		{cli.ExitUsage, "backup", "where to?"},
 		{cli.ExitUsage, "backup --output x --data-dir y", "say --stopped"},
+		{cli.ExitUsage, "backup --output x --rate -1", "--rate is a number"},
 		{cli.ExitUsage, "backup --output x --stopped", "which data directory?"},
 		{cli.ExitFailed, "backup --output - --admin 127.0.0.1:1", "no server answers"},
 		{cli.ExitFailed, "backup --output x --stopped --data-dir y", "no journal in y"},
