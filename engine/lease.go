@@ -132,6 +132,28 @@ func (e *Engine) ExtendRead(now Time, ref ReadRef, d time.Duration) (due Time, o
 	return r.deadline, true
 }
 
+// StillOpen removes from refs, which are reads of one queue, those that have ended, and returns the others in
+// their order.
+func (e *Engine) StillOpen(now Time, refs []ReadRef) []ReadRef {
+	defer contain()
+	if len(refs) == 0 || refs[0].IsZero() {
+		return refs[:0]
+	}
+	sh := refs[0].r.shard
+	sh.mu.Lock()
+	defer e.unlock(sh, now)
+	open := refs[:0]
+	for _, ref := range refs {
+		if ref.live() {
+			e.wakeUp(ref.r.q, now)
+		}
+		if ref.live() {
+			open = append(open, ref)
+		}
+	}
+	return open
+}
+
 // lockLeased locks the shard of the queue called name and returns the item that a receipt holds. With an
 // error nothing is locked. A lease that has lapsed is found only if lapsed is set, and as long as nobody
 // has taken the item.

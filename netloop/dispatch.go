@@ -100,7 +100,7 @@ func (s *session) fetch(
 		return 1
 	}
 	l := s.loop
-	if access == engine.OpenRead && s.reads.count(name) >= l.server.opts.MaxOpenReads {
+	if access == engine.OpenRead && s.countReads(name) >= l.server.opts.MaxOpenReads {
 		s.proto.refuse(s, errTooManyReads)
 		return 1
 	}
@@ -149,7 +149,7 @@ func (s *session) try(
 	case err == nil:
 		l.counters.GetHits += int64(n)
 		if access.Holds() {
-			s.reads.add(name, got.Read)
+			s.opened(name, got.Read)
 		}
 	case err == engine.ErrEmpty && !got.Waiting && !got.Alias:
 		l.counters.GetMisses++
@@ -214,8 +214,24 @@ func (s *session) tryMany(
 func (s *session) fetchRequest(access engine.Access, wait bool) engine.FetchRequest {
 	w := &s.wait.waiter
 	w.Notify = s
-	return engine.FetchRequest{
+	return s.ask(engine.FetchRequest{
 		Access: access, ClientID: s.clientID, Waiter: w, Immediate: !wait || s.loop.draining,
+	})
+}
+
+// ask adds the terms of the fetch to what the engine is asked for.
+func (s *session) ask(f engine.FetchRequest) engine.FetchRequest {
+	if s.terms != (terms{}) {
+		f.Lease, f.Delivery = s.terms.lease, &s.delivery
+	}
+	return f
+}
+
+// opened keeps a read that the fetch has opened.
+func (s *session) opened(name []byte, ref engine.ReadRef) {
+	s.reads.add(name, ref)
+	if s.terms.lease != 0 {
+		s.reads.of(name).leased = true
 	}
 }
 
@@ -235,17 +251,10 @@ func (s *session) countFetch(access engine.Access, got *engine.Fetched, n int, e
 	}
 }
 
-// abortOldest brings the connection's oldest open read of the queue back.
-func (s *session) abortOldest(name []byte) {
-	if ref, ok := s.reads.take(name); ok {
-		s.loop.engine.Abort(s.loop.now, ref)
-	}
-}
-
 // confirmOldest confirms the connection's oldest n open reads of the queue, or none of them if
 // there are fewer.
 func (s *session) confirmOldest(name []byte, n int) error {
-	if n < 1 || s.reads.count(name) < n {
+	if n < 1 || s.countReads(name) < n {
 		return errNotThatMany
 	}
 	var t engine.Ticket
@@ -262,7 +271,7 @@ func (s *session) confirmOldest(name []byte, n int) error {
 
 // confirmAll confirms every open read of the queue that the connection has.
 func (s *session) confirmAll(name []byte) {
-	if n := s.reads.count(name); n > 0 {
+	if n := s.countReads(name); n > 0 {
 		s.confirmOldest(name, n)
 		s.claiming = false // the reply is about what comes next
 	}
@@ -358,6 +367,8 @@ func reason(err error) string {
 		return "too many fanout children"
 	case errors.Is(err, engine.ErrJournal):
 		return "journal failed"
+	case isLeaseRefusal(err):
+		return leaseReason(err)
 	}
 	return err.Error()
 }

@@ -2,6 +2,7 @@ package netloop
 
 import (
 	"bytes"
+	"time"
 
 	"github.com/kestrelmq/kestrel/codec/memcache"
 	"github.com/kestrelmq/kestrel/engine"
@@ -20,7 +21,8 @@ type gathered struct {
 	queue   []byte              // as the client spells it; aliases the input, as the items do
 	puts    []engine.PutRequest // at most maxGathered
 	bytes   int
-	noReply [maxGathered]bool // by index in puts
+	noReply [maxGathered]bool            // by index in puts
+	extras  [maxGathered]engine.PutExtra // likewise, of those that have any
 }
 
 // gather adds the put in req, whose slices stay valid until the session's run ends.
@@ -41,25 +43,30 @@ func (s *session) gather(req *memcache.Request) {
 	}
 	g.queue = req.Queue
 	g.noReply[len(g.puts)] = req.NoReply
-	g.puts = append(g.puts, s.putRequest(req))
+	g.puts = append(g.puts, s.putRequest(req, &g.extras[len(g.puts)]))
 	if g.bytes += len(req.Data); len(g.puts) == maxGathered || g.bytes >= maxGatheredBytes {
 		s.runPuts()
 	}
 }
 
-// putRequest is what a SET puts; its data aliases req's.
-func (s *session) putRequest(req *memcache.Request) engine.PutRequest {
-	return engine.PutRequest{
+// putRequest is what a SET puts; its data aliases req's. What few puts ask for is kept in extra.
+func (s *session) putRequest(req *memcache.Request, extra *engine.PutExtra) engine.PutRequest {
+	p := engine.PutRequest{
 		Data: req.Data, Flags: req.Flags, ClientID: s.clientID,
 		Expiry: engine.Time(memcache.ExpiryTime(req.Expiry, int64(s.loop.now))),
 	}
+	if req.DelayMillis > 0 {
+		extra.Delay = time.Duration(req.DelayMillis) * time.Millisecond
+		p.Extra = extra
+	}
+	return p
 }
 
 // setLarge runs a SET of a large item.
 func (s *session) setLarge(req *memcache.Request) {
 	s.loop.watch.request("set", req.Queue)
 	noReply := req.NoReply
-	s.putOneLater(s.latin1Name(req.Queue), s.putRequest(req), func(s *session, t engine.Ticket, err error) {
+	s.putOneLater(s.latin1Name(req.Queue), s.putRequest(req, new(engine.PutExtra)), func(s *session, t engine.Ticket, err error) {
 		s.claim(t)
 		s.finish(noReply, err, memcache.ReplyStored)
 	})

@@ -28,6 +28,7 @@ var memcacheCommands = [...]func(*session, *memcache.Request){
 	memcache.OpReload:          memcacheReload,
 	memcache.OpShutdown:        memcacheShutdown,
 	memcache.OpQuit:            memcacheQuit,
+	memcache.OpTouch:           memcacheTouch,
 }
 
 // name implements protocol.
@@ -50,7 +51,7 @@ func (memcacheProtocol) next(s *session, in []byte) int {
 	}
 	if err == nil && req.Op == memcache.OpGet {
 		times := 1
-		if !req.Open && !req.Close && !req.Abort && !req.Peek {
+		if req.IsPlain() {
 			times += repeats(in, n)
 		}
 		done := memcacheGet(s, req, times)
@@ -94,6 +95,9 @@ func (s *session) reply(req *memcache.Request, reply string) {
 }
 
 func (memcacheProtocol) item(s *session, it engine.Item) bool {
+	if s.terms != (terms{}) {
+		return s.describeItem(it)
+	}
 	if it.HasOwnMemory() {
 		if !s.startBody(it, memcache.ValueTrailer) {
 			return false
@@ -143,8 +147,8 @@ func memcacheRefusal(dst []byte, err error) (reply []byte, fatal bool) {
 		errors.Is(err, engine.ErrTooManyQueues), errors.Is(err, engine.ErrTooManyChildren),
 		errors.Is(err, engine.ErrJournal), errors.Is(err, engine.ErrWithheld), errors.Is(err, engine.ErrBacklog):
 		return memcache.AppendServerError(dst, reason(err)), false
-	case errors.Is(err, errNotLocal):
-		return memcache.AppendClientError(dst, err.Error()), false
+	case errors.Is(err, errNotLocal), isLeaseRefusal(err):
+		return memcache.AppendClientError(dst, reason(err)), false
 	}
 	return memcache.AppendServerError(dst, reason(err)), true
 }
@@ -161,10 +165,7 @@ func (s *session) latin1Name(name []byte) []byte {
 
 // memcacheSet runs a put whose item does not end where it should; others are gathered.
 func memcacheSet(s *session, req *memcache.Request) {
-	t, err := s.put(s.latin1Name(req.Queue), engine.PutRequest{
-		Data: req.Data, Flags: req.Flags,
-		Expiry: engine.Time(memcache.ExpiryTime(req.Expiry, int64(s.loop.now))),
-	})
+	t, err := s.put(s.latin1Name(req.Queue), s.putRequest(req, new(engine.PutExtra)))
 	s.claim(t)
 	s.finish(req.NoReply, err, memcache.ReplyStored)
 	// What comes next may be part of the item: it is not run as a command.
@@ -187,14 +188,14 @@ func repeats(in []byte, n int) (times int) {
 // how many it ran.
 func memcacheGet(s *session, req *memcache.Request, times int) (done int) {
 	name := s.latin1Name(req.Queue)
-	if req.Abort {
-		s.abortOldest(name)
-		s.proto.none(s)
+	if req.Abort || req.Release || req.Reject || req.Receipt != 0 {
+		s.memcacheEnd(name, req)
 		return 1
 	}
+	s.terms = terms{lease: memcacheLease(req), meta: req.Meta}
 	if req.Close {
 		s.confirmOldest(name, 1) // nothing to confirm is no error here
-		if !req.Open {
+		if !req.Open && !req.HasLease {
 			s.proto.none(s)
 			return 1
 		}
@@ -202,11 +203,13 @@ func memcacheGet(s *session, req *memcache.Request, times int) (done int) {
 	}
 	access := engine.Take
 	switch {
-	case req.Open:
+	case req.HasLease && req.CAS:
+		access = engine.Lease
+	case req.Open, req.HasLease:
 		access = engine.OpenRead
 	case req.Peek:
 		access = engine.Peek
-	case s.reads.count(name) > 0:
+	case s.countReads(name) > 0:
 		s.proto.refuse(s, errReadOpen)
 		return 1
 	}
@@ -257,6 +260,11 @@ func finishing(req *memcache.Request, reply string) func(*session, error) {
 }
 
 func memcacheDelete(s *session, req *memcache.Request) {
+	if req.Receipt != 0 {
+		err := s.confirmLease(s.latin1Name(req.Queue), req.Receipt)
+		s.finishFound(req.NoReply, err, memcache.ReplyDeleted)
+		return
+	}
 	s.delete(s.latin1Name(req.Queue), finishing(req, memcache.ReplyDeleted))
 }
 

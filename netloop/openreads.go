@@ -14,6 +14,8 @@ type queueReads struct {
 	name string
 	refs []engine.ReadRef // from start on
 	head int
+	// leased says that some may end by themselves, because a lease lapses.
+	leased bool
 }
 
 // maxEmptyReads is how many queues are remembered without an open read, so that opening the next
@@ -105,9 +107,17 @@ func (o *openReads) takeQueue(name []byte, dst []engine.ReadRef) []engine.ReadRe
 	return dst
 }
 
+// keep has refs, which are some of those of q, be all of them.
+func (o *openReads) keep(q *queueReads, refs []engine.ReadRef) {
+	q.refs = q.refs[:q.head+len(refs)]
+	if len(refs) == 0 {
+		o.emptied(q)
+	}
+}
+
 // emptied is called when the reads of q, of which there was one at least, have all been taken.
 func (o *openReads) emptied(q *queueReads) {
-	q.refs, q.head = q.refs[:0], 0
+	q.refs, q.head, q.leased = q.refs[:0], 0, false
 	o.empty++
 	if o.empty > maxEmptyReads {
 		o.forgetEmpty()

@@ -126,8 +126,11 @@ type session struct {
 
 	ahead []byte // queue put to that was ahead of the disk then; empty: none
 	name  []byte // queue of the fetch being run, as the client spells it
-	reads openReads
-	wait  wait
+	terms terms  // of that fetch
+	// delivery is what there is to know of the item being received, if terms asks for it.
+	delivery engine.Delivery
+	reads    openReads
+	wait     wait
 
 	tally                tally
 	lastRequest          moment

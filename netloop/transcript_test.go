@@ -33,7 +33,7 @@ func readTranscripts(t *testing.T, file string) []transcript {
 	if err != nil {
 		t.Fatal(err)
 	}
-	title := regexp.MustCompile(`^[MTH][0-9]{2} `)
+	title := regexp.MustCompile(`^[MTHL][0-9]{2} `)
 	var all []transcript
 	for i, line := range strings.Split(string(b), "\n") {
 		switch {
@@ -54,7 +54,7 @@ func TestTranscripts(t *testing.T) {
 		size    int // bytes per read
 		handOff bool
 	}{{"whole", 1 << 20, false}, {"bytewise", 1, false}, {"handoff", 1 << 20, true}} {
-		for _, file := range []string{"memcache.txt", "text.txt", "thrift.txt"} {
+		for _, file := range []string{"memcache.txt", "text.txt", "thrift.txt", "leases.txt"} {
 			for _, tr := range readTranscripts(t, filepath.Join("testdata", file)) {
 				t.Run(run.name+"/"+tr.name[:3], func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) { tr.run(t, run.size, run.handOff) })
@@ -70,7 +70,7 @@ type player struct {
 	ts      *testServer
 	clients map[byte]*testClient
 	size    int
-	ids     map[string]string // what stands for {idN} in Thrift frames, in hex
+	ids     map[string]string // what stands for {idN} in Thrift frames, in hex; for {receiptN} elsewhere
 }
 
 func (tr *transcript) run(t *testing.T, size int, handOff bool) {
@@ -133,6 +133,18 @@ func configure(t *testing.T, line string, opts *Options, set *engine.Settings) {
 				opts.RefuseReadsOver = n
 			case "expire_to_queue":
 				o.ExpireTo = value
+			case "max_deliveries":
+				o.MaxDeliveries = int64(n)
+			case "dead_letter_queue":
+				o.DeadLetterQueue = value
+			case "redelivery_delay":
+				for i, delay := range strings.Fields(value) {
+					o.RedeliveryDelay[i], _ = time.ParseDuration(delay)
+				}
+			case "lease":
+				o.Lease = d
+			case "max_delay":
+				o.MaxDelay = d
 			case "max_age":
 				o.MaxAge = d
 			case "max_items":
@@ -188,6 +200,7 @@ func (p *player) play(text string) error {
 	if clientProtocol(text[0]) == (thriftProtocol{}) && strings.HasPrefix(text[1:], "> ") {
 		rest = p.frames(rest)
 	}
+	rest = p.receipts(rest)
 	switch text[1:min(3, len(text))] {
 	case "> ":
 		c.feed([]byte(unescape(rest)), p.size)
@@ -196,8 +209,7 @@ func (p *player) play(text string) error {
 		if clientProtocol(text[0]) == (thriftProtocol{}) {
 			return p.expectFrames(c, rest)
 		}
-		_, err := p.expect(c, pattern(rest))
-		return err
+		return p.expectReceipts(c, rest)
 	case ". ":
 		p.pass(rest)
 		if out, ended := c.received(); len(out) > 0 || ended {
@@ -254,6 +266,29 @@ func (p *player) expectClose(c *testClient, mayAnswer bool) error {
 	}
 	c.consume(len(out))
 	return nil
+}
+
+// receiptMark is what stands for a receipt in a transcript.
+var receiptMark = regexp.MustCompile(`\{receipt[0-9]\}`)
+
+// receipts replaces what stands for receipts that have come.
+func (p *player) receipts(text string) string {
+	return receiptMark.ReplaceAllStringFunc(text, func(mark string) string {
+		if receipt, ok := p.ids[mark]; ok {
+			return receipt
+		}
+		return mark
+	})
+}
+
+// expectReceipts is expect, and notes the receipts that come for the first time.
+func (p *player) expectReceipts(c *testClient, want string) error {
+	marks := receiptMark.FindAllString(want, -1)
+	groups, err := p.expect(c, pattern(want))
+	for i, receipt := range groups {
+		p.ids[marks[i]] = receipt
+	}
+	return err
 }
 
 // frames turns Thrift frames in hex into escapes.
@@ -314,7 +349,12 @@ func pattern(want string) *regexp.Regexp {
 		if i >= 0 {
 			name, rest, found = strings.Cut(want[i+1:], "}")
 		}
-		class, known := map[string]string{"int": "[0-9]+", "num": `[0-9]+(\.[0-9]+)?`, "any": ".*?"}[name]
+		if found && receiptMark.MatchString("{"+name+"}") {
+			re.WriteString(quote(want[:i]) + "([1-9][0-9]*)")
+			want = rest
+			continue
+		}
+		class, known := map[string]string{"int": "[0-9]+", "num": `[0-9]+(?:\.[0-9]+)?`, "any": ".*?"}[name]
 		if !found || !known {
 			if i < 0 {
 				i = len(want) - 1

@@ -69,7 +69,7 @@ const forever moment = math.MaxInt64
 // monitor delivers items of the queue called name as open reads until the deadline, limit items (no
 // limit if negative), or the limit of open reads. Reply is what the client calls the queue.
 func (s *session) monitor(name, reply []byte, deadline moment, limit int) {
-	room := max(s.loop.server.opts.MaxOpenReads-s.reads.count(name), 0)
+	room := max(s.loop.server.opts.MaxOpenReads-s.countReads(name), 0)
 	if limit < 0 || limit > room {
 		limit = room
 	}
@@ -90,6 +90,7 @@ func (s *session) deliverMany(
 		return
 	}
 	s.loop.counters.CmdMonitor++
+	s.terms = terms{}
 	w := &s.wait
 	w.access = access
 	w.remaining, w.holds = limit, 0
@@ -193,7 +194,11 @@ func (s *session) waitOver() {
 		}
 	}
 	if s.state != waiting {
-		if kind != waitJob && l.engine.Abort(l.now, ref) {
+		if kind == waitJob {
+			return
+		}
+		release := engine.Return{How: engine.Release} // it was never delivered
+		if _, ended, _ := l.engine.Return(l.now, []engine.ReadRef{ref}, release); ended > 0 {
 			l.counters.DeliveredToDead++
 		}
 		return
@@ -258,7 +263,7 @@ func (s *session) waitedFor(kind waitKind, ref engine.ReadRef, err error) {
 // none.
 func (s *session) collect(ref engine.ReadRef) bool {
 	w, l := &s.wait, s.loop
-	t, ok := l.engine.Collect(l.now, ref, engine.FetchRequest{Access: w.access}, s)
+	t, ok := l.engine.Collect(l.now, ref, s.ask(engine.FetchRequest{Access: w.access}), s)
 	if !ok {
 		l.counters.GetMisses++
 		return false
@@ -266,7 +271,7 @@ func (s *session) collect(ref engine.ReadRef) bool {
 	l.counters.GetHits++
 	s.after(t)
 	if w.access.Holds() {
-		s.reads.add(w.name, ref)
+		s.opened(w.name, ref)
 	}
 	return true
 }

@@ -10,12 +10,17 @@ func parseArgs(args []byte, req *Request) *ProtocolError {
 		return parseMonitor(args, req)
 	case OpConfirm:
 		return parseConfirm(args, req)
+	case OpTouch:
+		return parseTouch(args, req)
 	case OpDelete, OpFlush:
 		if len(args) == 0 {
 			return errMissingArgument
 		}
 		req.Queue, _ = cutWord(args)
-		req.NoReply = req.Op == OpDelete && endsNoReply(args[len(req.Queue):])
+		if req.Op == OpDelete {
+			req.NoReply = endsNoReply(args[len(req.Queue):])
+			return parseDeleteLease(req)
+		}
 	case OpFlushExpired:
 		if len(args) == 0 {
 			return errFlushExpiredName
@@ -58,41 +63,6 @@ func parseGet(args []byte, req *Request) *ProtocolError {
 	}
 	if onlyByte(req.Queue, '+') {
 		return errPlusName
-	}
-	return nil
-}
-
-// parseOptions parses the options of a GET, separated by slashes.
-func parseOptions(options []byte, req *Request) *ProtocolError {
-	for len(options) > 0 {
-		option := options
-		if slash := bytes.IndexByte(options, '/'); slash >= 0 {
-			option, options = options[:slash], options[slash+1:]
-		} else {
-			options = nil
-		}
-		switch string(option) {
-		case "open":
-			req.Open = true
-		case "close":
-			req.Close = true
-		case "abort":
-			req.Abort = true
-		case "peek":
-			req.Peek = true
-		default:
-			if len(option) < 2 || option[0] != 't' || option[1] != '=' {
-				continue
-			}
-			wait, ok := parseInt32(option[2:])
-			if !ok {
-				return errWait
-			}
-			req.WaitMillis = wait
-		}
-	}
-	if (req.Peek || req.Abort) && (req.Open || req.Close) || req.Peek && req.Abort {
-		return errOptions
 	}
 	return nil
 }

@@ -5,7 +5,7 @@ import "strings"
 // argsTests are the decodeTests of commands without a body.
 var argsTests = []decodeTest{
 	// GET.
-	{name: "M06 gets", in: "gets m06\r\n", want: `get "m06"`},
+	{name: "M06 gets", in: "gets m06\r\n", want: `get "m06" cas`},
 	{name: "M17 get without key", in: "get\r\n", want: missing},
 	{name: "get and spaces", in: "get  \r\n", want: missing},
 	{name: "gets without key", in: "gets\n", want: missing},

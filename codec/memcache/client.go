@@ -6,7 +6,7 @@ import (
 )
 
 // maxSetHeader is the longest line of a SET in bytes, without the queue name.
-const maxSetHeader = len("set  4294967295 -9223372036854775808 2147483647 noreply\r\n")
+const maxSetHeader = len("set /delay=9223372036854775807 4294967295 -9223372036854775808 2147483647 noreply\r\n")
 
 // GetOptions are the options of a GET. Peek goes with neither Open nor Close, Abort with none of
 // the other three; a server refuses those.
@@ -17,53 +17,131 @@ type GetOptions struct {
 	Peek  bool // look at the head item without removing it
 
 	WaitMillis int32 // longest wait in milliseconds; 0: do not wait
+
+	// Lease makes the fetch a reliable read that comes back by itself after LeaseMillis, or what the options
+	// of the queue say if that is 0. With CAS the reply has a receipt, and any connection may end the read;
+	// otherwise it is an open read of this connection. It goes with Close, WaitMillis and Meta. A server
+	// before 3.1 ignores it and takes the item for good: ask for its version first.
+	Lease       bool
+	LeaseMillis int64
+	CAS         bool // GETS
+
+	Release bool // give an open read back as if it had not been delivered
+	Reject  bool // send an open read to the dead-letter queue
+	// Receipt names the lease that Close, Abort, Release or Reject ends; 0 stands for this connection's
+	// oldest open read.
+	Receipt uint64
+	// Delay hides the item that Abort or Release gives back for DelayMillis.
+	Delay       bool
+	DelayMillis int64
+	Meta        bool // what there is to know of the item comes in front of it
 }
 
 // AppendSet appends a SET with its body. Here and below, queue must be a name without spaces and
 // line ends: it is not checked. What expiry means is said at ExpiryTime.
 func AppendSet(dst, queue []byte, flags uint32, expiry int64, data []byte) []byte {
-	return appendSet(dst, queue, flags, expiry, data, false)
+	return appendSet(dst, &Request{Queue: queue, Flags: flags, Expiry: expiry, Data: data})
+}
+
+// AppendSetDelayed is AppendSet for an item that is hidden for so many milliseconds. A server before 3.1
+// refuses it, and closes the connection.
+func AppendSetDelayed(dst, queue []byte, delayMillis int64, flags uint32, expiry int64, data []byte) []byte {
+	return appendSet(dst, &Request{
+		Queue: queue, Flags: flags, Expiry: expiry, Data: data, HasDelay: true, DelayMillis: delayMillis,
+	})
 }
 
 // AppendSetHeader appends the line of a SET of size bytes. The data and then "\r\n" must follow.
 func AppendSetHeader(
 	dst, queue []byte, flags uint32, expiry int64, size int, noReply bool,
 ) []byte {
+	return appendSetHeader(dst, &Request{Queue: queue, Flags: flags, Expiry: expiry, NoReply: noReply}, size)
+}
+
+func appendSetHeader(dst []byte, req *Request, size int) []byte {
 	dst = append(dst, "set "...)
-	dst = append(dst, queue...)
+	dst = append(dst, req.Queue...)
+	dst = appendDelay(dst, req.HasDelay, req.DelayMillis)
 	dst = append(dst, ' ')
-	dst = strconv.AppendUint(dst, uint64(flags), 10)
+	dst = strconv.AppendUint(dst, uint64(req.Flags), 10)
 	dst = append(dst, ' ')
-	dst = strconv.AppendInt(dst, expiry, 10)
+	dst = strconv.AppendInt(dst, req.Expiry, 10)
 	dst = append(dst, ' ')
 	dst = strconv.AppendInt(dst, int64(size), 10)
-	if noReply {
+	if req.NoReply {
 		dst = append(dst, " noreply"...)
 	}
 	return append(dst, "\r\n"...)
 }
 
-// AppendGet appends a GET.
+// AppendGet appends a GET, or a GETS.
 func AppendGet(dst, queue []byte, options GetOptions) []byte {
-	dst = append(dst, "get "...)
+	o := &options
+	dst = append(dst, "get"...)
+	if o.CAS {
+		dst = append(dst, 's')
+	}
+	dst = append(dst, ' ')
 	dst = append(dst, queue...)
-	if options.WaitMillis != 0 {
+	if o.WaitMillis != 0 {
 		dst = append(dst, "/t="...)
-		dst = strconv.AppendInt(dst, int64(options.WaitMillis), 10)
+		dst = strconv.AppendInt(dst, int64(o.WaitMillis), 10)
 	}
-	if options.Close {
-		dst = append(dst, "/close"...)
-	}
-	if options.Open {
+	dst = appendEnd(dst, o.Close, "/close", o.Receipt)
+	if o.Open {
 		dst = append(dst, "/open"...)
 	}
-	if options.Abort {
-		dst = append(dst, "/abort"...)
-	}
-	if options.Peek {
+	dst = appendEnd(dst, o.Abort, "/abort", o.Receipt)
+	if o.Peek {
 		dst = append(dst, "/peek"...)
 	}
+	if o.Lease {
+		dst = append(dst, "/lease"...)
+		if o.LeaseMillis > 0 {
+			dst = append(dst, '=')
+			dst = strconv.AppendInt(dst, o.LeaseMillis, 10)
+		}
+	}
+	dst = appendEnd(dst, o.Release, "/release", o.Receipt)
+	dst = appendEnd(dst, o.Reject, "/reject", o.Receipt)
+	dst = appendDelay(dst, o.Delay, o.DelayMillis)
+	if o.Meta {
+		dst = append(dst, "/meta"...)
+	}
 	return append(dst, "\r\n"...)
+}
+
+// appendEnd appends an option that ends a read, if it is set.
+func appendEnd(dst []byte, set bool, option string, receipt uint64) []byte {
+	if !set {
+		return dst
+	}
+	dst = append(dst, option...)
+	if receipt != 0 {
+		dst = append(dst, '=')
+		dst = strconv.AppendUint(dst, receipt, 10)
+	}
+	return dst
+}
+
+func appendDelay(dst []byte, set bool, millis int64) []byte {
+	if !set {
+		return dst
+	}
+	return strconv.AppendInt(append(dst, "/delay="...), millis, 10)
+}
+
+// AppendTouch appends a TOUCH: the lease with the receipt, or this connection's oldest one if that is 0,
+// lasts for so many seconds from now on.
+func AppendTouch(dst, queue []byte, receipt uint64, seconds int32) []byte {
+	dst = appendTouch(dst, queue, receipt, seconds)
+	return append(dst, "\r\n"...)
+}
+
+func appendTouch(dst, queue []byte, receipt uint64, seconds int32) []byte {
+	dst = appendCommand(dst, OpTouch, queue)
+	dst = appendEnd(dst, true, "/lease", receipt)
+	return appendArg(dst, seconds)
 }
 
 // AppendMonitor appends a MONITOR that lasts for seconds or until maxItems were delivered. A
@@ -102,9 +180,15 @@ func AppendRequest(dst []byte, req *Request) []byte {
 			Abort:      req.Abort,
 			Peek:       req.Peek,
 			WaitMillis: req.WaitMillis,
+
+			Lease: req.HasLease, LeaseMillis: req.LeaseMillis, CAS: req.CAS,
+			Release: req.Release, Reject: req.Reject, Receipt: req.Receipt,
+			Delay: req.HasDelay, DelayMillis: req.DelayMillis, Meta: req.Meta,
 		})
 	case OpSet:
-		return appendSet(dst, req.Queue, req.Flags, req.Expiry, req.Data, req.NoReply)
+		return appendSet(dst, req)
+	case OpTouch:
+		dst = appendTouch(dst, req.Queue, req.Receipt, req.Seconds)
 	case OpMonitor:
 		dst = appendCommand(dst, OpMonitor, req.Queue)
 		dst = appendArg(dst, req.Seconds)
@@ -115,6 +199,7 @@ func AppendRequest(dst []byte, req *Request) []byte {
 		return AppendConfirm(dst, req.Queue, req.Count)
 	case OpDelete, OpFlush, OpFlushExpired:
 		dst = appendCommand(dst, req.Op, req.Queue)
+		dst = appendEnd(dst, req.Receipt != 0, "/lease", req.Receipt)
 	default:
 		dst = appendCommand(dst, req.Op, req.Args)
 	}
@@ -124,12 +209,10 @@ func AppendRequest(dst []byte, req *Request) []byte {
 	return append(dst, "\r\n"...)
 }
 
-func appendSet(
-	dst, queue []byte, flags uint32, expiry int64, data []byte, noReply bool,
-) []byte {
-	dst = slices.Grow(dst, maxSetHeader+len(queue)+len(data)+bodyEndSize)
-	dst = AppendSetHeader(dst, queue, flags, expiry, len(data), noReply)
-	dst = append(dst, data...)
+func appendSet(dst []byte, req *Request) []byte {
+	dst = slices.Grow(dst, maxSetHeader+len(req.Queue)+len(req.Data)+bodyEndSize)
+	dst = appendSetHeader(dst, req, len(req.Data))
+	dst = append(dst, req.Data...)
 	return append(dst, "\r\n"...)
 }
 

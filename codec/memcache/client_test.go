@@ -1,6 +1,7 @@
 package memcache
 
 import (
+	"math"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -99,6 +100,71 @@ var clientTests = []struct {
 		func(dst []byte) []byte { return AppendCommand(dst, OpDumpStats, []byte("a b")) },
 		"dump_stats a b\r\n",
 	},
+	{
+		"set with a delay",
+		func(dst []byte) []byte {
+			return AppendSetDelayed(dst, []byte("q"), 5000, 0, 0, []byte("hello"))
+		},
+		"set q/delay=5000 0 0 5\r\nhello\r\n",
+	},
+	{
+		"gets with a lease",
+		func(dst []byte) []byte {
+			options := GetOptions{CAS: true, Lease: true, LeaseMillis: 30000, WaitMillis: 1000, Meta: true}
+			return AppendGet(dst, []byte("q"), options)
+		},
+		"gets q/t=1000/lease=30000/meta\r\n",
+	},
+	{
+		"get with the queue's lease",
+		func(dst []byte) []byte {
+			return AppendGet(dst, []byte("q"), GetOptions{Lease: true, Close: true})
+		},
+		"get q/close/lease\r\n",
+	},
+	{
+		"close a lease",
+		func(dst []byte) []byte {
+			return AppendGet(dst, []byte("q"), GetOptions{Close: true, Receipt: math.MaxUint64})
+		},
+		"get q/close=18446744073709551615\r\n",
+	},
+	{
+		"abort a lease with a delay",
+		func(dst []byte) []byte {
+			return AppendGet(dst, []byte("q"), GetOptions{Abort: true, Receipt: 7, Delay: true, DelayMillis: 300})
+		},
+		"get q/abort=7/delay=300\r\n",
+	},
+	{
+		"release a lease",
+		func(dst []byte) []byte {
+			return AppendGet(dst, []byte("q"), GetOptions{Release: true, Receipt: 7})
+		},
+		"get q/release=7\r\n",
+	},
+	{
+		"reject",
+		func(dst []byte) []byte { return AppendGet(dst, []byte("q"), GetOptions{Reject: true}) },
+		"get q/reject\r\n",
+	},
+	{
+		"touch",
+		func(dst []byte) []byte { return AppendTouch(dst, []byte("q"), 7, 30) },
+		"touch q/lease=7 30\r\n",
+	},
+	{
+		"touch the oldest",
+		func(dst []byte) []byte { return AppendTouch(dst, []byte("q"), 0, 30) },
+		"touch q/lease 30\r\n",
+	},
+	{
+		"delete a lease",
+		func(dst []byte) []byte {
+			return AppendRequest(dst, &Request{Op: OpDelete, Queue: []byte("q"), Receipt: 7})
+		},
+		"delete q/lease=7\r\n",
+	},
 	{"status", command(OpStatus), "status\r\n"},
 	{"flush_all", command(OpFlushAll), "flush_all\r\n"},
 	{"flush_all_expired", command(OpFlushAllExpired), "flush_all_expired\r\n"},
@@ -153,12 +219,13 @@ func drawRequest(t *rapid.T) Request {
 		}
 		return c
 	}), 1, 20).Draw(t, "name")
-	req := Request{Op: Op(rapid.IntRange(int(OpGet), int(OpQuit)).Draw(t, "op"))}
+	req := Request{Op: Op(rapid.IntRange(int(OpGet), int(OpTouch)).Draw(t, "op"))}
 	switch req.Op {
 	case OpGet:
 		req.Queue = name
 		req.WaitMillis = rapid.Int32().Draw(t, "wait")
-		switch rapid.IntRange(0, 3).Draw(t, "options") {
+		req.CAS = rapid.Bool().Draw(t, "gets")
+		switch rapid.IntRange(0, 5).Draw(t, "options") {
 		case 0:
 			req.Open = rapid.Bool().Draw(t, "open")
 			req.Close = rapid.Bool().Draw(t, "close")
@@ -166,12 +233,31 @@ func drawRequest(t *rapid.T) Request {
 			req.Abort = true
 		case 2:
 			req.Peek = true
+		case 3:
+			req.HasLease = true
+			req.LeaseMillis = rapid.Int64Range(0, maxMillis).Draw(t, "lease")
+			req.Close = rapid.Bool().Draw(t, "close")
+			req.Meta = rapid.Bool().Draw(t, "meta")
+		case 4:
+			req.Receipt = rapid.Uint64().Draw(t, "receipt")
+			*rapid.SampledFrom([]*bool{&req.Abort, &req.Release}).Draw(t, "how") = true
+			if req.HasDelay = rapid.Bool().Draw(t, "delayed"); req.HasDelay {
+				req.DelayMillis = rapid.Int64Range(0, maxMillis).Draw(t, "delay")
+			}
 		}
 	case OpSet:
 		req.Queue = name
 		req.Flags = rapid.Uint32().Draw(t, "flags")
 		req.Expiry = int64(rapid.Int32().Draw(t, "expiry"))
 		req.Data = rapid.SliceOf(rapid.Byte()).Draw(t, "data")
+		req.NoReply = rapid.Bool().Draw(t, "noreply")
+		if req.HasDelay = rapid.Bool().Draw(t, "delayed"); req.HasDelay {
+			req.DelayMillis = rapid.Int64Range(0, maxMillis).Draw(t, "delay")
+		}
+	case OpTouch:
+		req.Queue = name
+		req.Receipt = rapid.Uint64().Draw(t, "receipt")
+		req.Seconds = rapid.Int32Range(1, math.MaxInt32).Draw(t, "seconds")
 		req.NoReply = rapid.Bool().Draw(t, "noreply")
 	case OpMonitor:
 		req.Queue = name
@@ -184,6 +270,7 @@ func drawRequest(t *rapid.T) Request {
 		req.Count = rapid.Int32().Draw(t, "count")
 	case OpDelete:
 		req.Queue = name
+		req.Receipt = rapid.Uint64().Draw(t, "receipt")
 		req.NoReply = rapid.Bool().Draw(t, "noreply")
 	case OpFlush, OpFlushExpired:
 		req.Queue = name

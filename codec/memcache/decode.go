@@ -14,10 +14,11 @@ import (
 //	body    = N OCTET                   ; after set, add, replace, append, prepend and cas
 //
 //	get, gets          <queue>[/<option>]...
-//	set                <queue> <flags> <expiry> <N> [... noreply]
+//	set                <queue>[/delay=<ms>] <flags> <expiry> <N> [... noreply]
 //	monitor            <queue> <seconds> [<max items>]
 //	confirm            <queue> <count>
-//	delete             <queue> [... noreply]
+//	delete             <queue>[/lease=<receipt>] [... noreply]
+//	touch              <queue>/lease[=<receipt>] <seconds> [... noreply]
 //	flush              <queue>
 //	flush_all          [... noreply]
 //	flush_expired      <queue>
@@ -28,7 +29,10 @@ import (
 //	status             [<name>]
 //	version, reload, shutdown, quit
 //
-//	option  = "t=" num / "open" / "close" / "abort" / "peek" / any other, ignored
+//	option  = "t=" num / "open" / "peek" / "meta" / "lease" [ "=" ms ] / "delay=" ms
+//	        / ( "close" / "abort" / "release" / "reject" ) [ "=" receipt ] / any other, ignored
+//	ms      = digits, up to 999999999999
+//	receipt = digits, from 1 to 18446744073709551615
 //	flags   = num, or up to 4294967295
 const (
 	DefaultMaxLine = 8 << 10  // bytes, line end included
@@ -94,6 +98,7 @@ func (d Decoder) Decode(src []byte, req *Request) (n int, err error) {
 	case OpSet, opStore:
 		return d.decodeStore(src, n, args, req)
 	case OpGet:
+		req.CAS = src[3]|0x20 == 's'
 		refused = parseGet(args, req)
 	default:
 		refused = parseArgs(args, req)
@@ -127,6 +132,7 @@ func (d Decoder) decodeStore(src []byte, body int, args []byte, req *Request) (n
 	}
 	req.Queue = queue
 	req.NoReply = endsNoReply(rest[size:])
+	refused := parsePutOptions(req)
 
 	maxItem := d.MaxItem
 	if maxItem <= 0 {
@@ -152,8 +158,10 @@ func (d Decoder) decodeStore(src []byte, body int, args []byte, req *Request) (n
 		return 0, errExpiry
 	case !flagsOK || !isFlags(flags):
 		return n, errFlags
-	case onlyByte(queue, '+'):
+	case onlyByte(req.Queue, '+'):
 		return n, errPlusName
+	case refused != nil:
+		return n, refused
 	}
 	req.Data = src[body:bodyEnd]
 	req.BadEnd = src[bodyEnd+1] != '\n' || src[bodyEnd] != '\r' && src[bodyEnd] != '\n'

@@ -80,7 +80,9 @@ func TestDecodeReset(t *testing.T) {
 	req := Request{
 		Op: OpGet, Queue: []byte("x"), Data: []byte("x"), Args: []byte("x"), Flags: 1, Expiry: 1,
 		WaitMillis: 1, Seconds: 1, MaxItems: 1, Count: 1, HasMaxItems: true, Open: true,
-		Close: true, Abort: true, Peek: true, NoReply: true, Need: 1, Skip: 1,
+		Close: true, Abort: true, Peek: true, NoReply: true, Need: 1, Skip: 1, CAS: true,
+		HasLease: true, Release: true, Reject: true, Meta: true, HasDelay: true, LeaseMillis: 1,
+		DelayMillis: 1, Receipt: 1,
 	}
 	if _, err := (Decoder{}).Decode([]byte("quit\r\n"), &req); err != nil {
 		t.Fatal(err)
@@ -214,7 +216,7 @@ func requestString(req *Request) string {
 			fmt.Fprintf(&b, " "+format, args...)
 		}
 	}
-	hasQueue := req.Op <= OpFlush || req.Op == OpFlushExpired
+	hasQueue := req.Op <= OpFlush || req.Op == OpFlushExpired || req.Op == OpTouch
 	field(hasQueue || len(req.Queue) > 0, "%q", req.Queue)
 	field(req.Op == OpSet, "flags=%d expiry=%d", req.Flags, req.Expiry)
 	field(req.Op == OpSet || len(req.Data) > 0, "data=%q", req.Data)
@@ -223,7 +225,14 @@ func requestString(req *Request) string {
 	field(req.Close, "close")
 	field(req.Abort, "abort")
 	field(req.Peek, "peek")
-	field(req.Op == OpMonitor, "seconds=%d", req.Seconds)
+	field(req.CAS, "cas")
+	field(req.HasLease, "lease=%d", req.LeaseMillis)
+	field(req.Release, "release")
+	field(req.Reject, "reject")
+	field(req.Receipt != 0, "receipt=%d", req.Receipt)
+	field(req.HasDelay, "delay=%d", req.DelayMillis)
+	field(req.Meta, "meta")
+	field(req.Op == OpMonitor || req.Op == OpTouch, "seconds=%d", req.Seconds)
 	field(req.HasMaxItems, "max=%d", req.MaxItems)
 	field(req.Op == OpConfirm, "count=%d", req.Count)
 	field(len(req.Args) > 0, "args=%q", req.Args)

@@ -8,7 +8,7 @@ import (
 // Reply grammar, as a client reads it. A line that is none of these is a text reply: counts, status
 // names, the lines of DUMP_STATS and DUMP_CONFIG.
 //
-//	reply = "STORED" EOL / "NOT_STORED" EOL / "DELETED" EOL / "END" EOL
+//	reply = "STORED" EOL / "NOT_STORED" EOL / "DELETED" EOL / "TOUCHED" EOL / "NOT_FOUND" EOL / "END" EOL
 //	      / "ERROR" [ SP text ] EOL
 //	      / "CLIENT_ERROR" [ SP text ] EOL
 //	      / "SERVER_ERROR" [ SP text ] EOL
@@ -29,7 +29,7 @@ type Kind uint8
 const (
 	KindStored      Kind = iota + 1
 	KindNotStored        // the item was refused
-	KindValue            // one item, with the END that follows it: Queue, Flags, Data
+	KindValue            // one item, with the END that follows it: Queue, Flags, Data, CAS
 	KindEnd              // no item, or the end of a longer reply
 	KindDeleted          //
 	KindError            // Text: the words after ERROR, usually none
@@ -38,6 +38,8 @@ const (
 	KindVersion          // Text: the version
 	KindStat             // Text: "<name> <value>"
 	KindText             // Text: the whole line
+	KindTouched          //
+	KindNotFound         // there is no such lease
 )
 
 // kindNames holds the status words of the wire, which also serve as names of the kinds.
@@ -53,6 +55,8 @@ var kindNames = [...]string{
 	KindVersion:     "VERSION",
 	KindStat:        "STAT",
 	KindText:        "text",
+	KindTouched:     "TOUCHED",
+	KindNotFound:    "NOT_FOUND",
 }
 
 // String returns the status word of the reply, "text" or "unknown".
@@ -70,6 +74,7 @@ type Reply struct {
 	Flags uint32
 	Queue []byte // the name in a VALUE line
 	Data  []byte // the item's bytes
+	CAS   uint64 // the receipt of a lease; 0 if the reply has none
 	Text  []byte // see Kind; without the line end
 
 	// Need is set on ErrIncomplete once the length of the reply is known: the bytes needed in
@@ -79,7 +84,7 @@ type Reply struct {
 
 // DecodeReply parses one reply at the start of src and returns the bytes it occupied. It overwrites
 // r, whose slices alias src. Each item of a MONITOR is a reply of its own, and so is each line of
-// STATS, DUMP_STATS and DUMP_CONFIG.
+// STATS, DUMP_STATS and DUMP_CONFIG. The reply to a GET with Meta is not read here.
 //
 // It returns ErrIncomplete and 0 when src is a proper prefix of a reply, and ErrBadReply and 0 for
 // a line longer than MaxReplyLine, a VALUE line with missing or unusable words, and an item that is
@@ -129,8 +134,11 @@ func decodeValue(src []byte, data int, words []byte, r *Reply) (n int, err error
 	if !ok || count < 0 || count > math.MaxInt32 {
 		return 0, ErrBadReply
 	}
-	if size < len(rest) && bytes.IndexByte(rest[size+1:], ' ') >= 0 { // more than a cas id
-		return 0, ErrBadReply
+	var cas uint64
+	if size < len(rest) {
+		if cas, ok = parseUint(rest[size+1:]); !ok { // or more than a cas id
+			return 0, ErrBadReply
+		}
 	}
 	dataEnd := data + int(count)
 	n = dataEnd + len(ValueTrailer)
@@ -144,6 +152,7 @@ func decodeValue(src []byte, data int, words []byte, r *Reply) (n int, err error
 	r.Kind = KindValue
 	r.Queue = queue
 	r.Flags = uint32(flags)
+	r.CAS = cas
 	r.Data = src[data:dataEnd]
 	return n, nil
 }
@@ -171,6 +180,10 @@ func lookupKind(word []byte) Kind {
 		return KindVersion
 	case "STAT":
 		return KindStat
+	case "TOUCHED":
+		return KindTouched
+	case "NOT_FOUND":
+		return KindNotFound
 	}
 	return KindText
 }

@@ -27,7 +27,13 @@ var decodeReplyTests = []struct {
 	{"empty value", "VALUE work 0 0\r\n\r\nEND\r\n", `VALUE "work" flags=0 data=""`},
 	{"value with line ends", "VALUE q 4294967295 8\r\n\x00\r\nEND\r\xff\r\nEND\r\n",
 		`VALUE "q" flags=4294967295 data="\x00\r\nEND\r\xff"`},
-	{"value with cas id", "VALUE q 0 1 99\r\nx\r\nEND\r\n", `VALUE "q" flags=0 data="x"`},
+	{"value with cas id", "VALUE q 0 1 99\r\nx\r\nEND\r\n", `VALUE "q" flags=0 data="x" cas=99`},
+	{"value with the largest cas id", "VALUE q 0 1 18446744073709551615\r\nx\r\nEND\r\n",
+		`VALUE "q" flags=0 data="x" cas=18446744073709551615`},
+	{"value with a cas id beyond 64 bits", "VALUE q 0 1 18446744073709551616\r\n", ErrBadReply.Error()},
+	{"value with a cas id that is no number", "VALUE q 0 1 x\r\n", ErrBadReply.Error()},
+	{"touched", "TOUCHED\r\n", `TOUCHED`},
+	{"not found", "NOT_FOUND\r\n", `NOT_FOUND`},
 	{"value with too many words", "VALUE q 0 1 99 9\r\n", ErrBadReply.Error()},
 	{"value without size", "VALUE q 0\r\n", ErrBadReply.Error()},
 	{"value without flags", "VALUE q\r\n", ErrBadReply.Error()},
@@ -119,12 +125,12 @@ func TestDecodeReplyNeed(t *testing.T) {
 }
 
 func TestKindString(t *testing.T) {
-	for kind := KindStored; kind <= KindText; kind++ {
+	for kind := KindStored; kind <= KindNotFound; kind++ {
 		if got := lookupKind([]byte(kind.String())); got != kind {
 			t.Errorf("lookupKind(%s) = %v, want %v", kind, got, kind)
 		}
 	}
-	for _, kind := range []Kind{0, KindText + 1} {
+	for _, kind := range []Kind{0, KindNotFound + 1} {
 		if got := kind.String(); got != "unknown" {
 			t.Errorf("Kind(%d).String() = %q, want unknown", kind, got)
 		}
@@ -146,6 +152,9 @@ func replyResultString(r *Reply, err error) string {
 	s := r.Kind.String()
 	if r.Kind == KindValue {
 		s += fmt.Sprintf(" %q flags=%d data=%q", r.Queue, r.Flags, r.Data)
+	}
+	if r.CAS != 0 {
+		s += fmt.Sprintf(" cas=%d", r.CAS)
 	}
 	if len(r.Text) > 0 {
 		s += fmt.Sprintf(" text=%q", r.Text)

@@ -38,6 +38,11 @@ func refusal(reason string) *ProtocolError {
 	return &ProtocolError{Reply: ReplyClientError, Reason: reason}
 }
 
+// explained is a refusal whose reason is sent.
+func explained(reason string) *ProtocolError {
+	return &ProtocolError{Reply: "CLIENT_ERROR " + reason + "\r\n", Reason: reason}
+}
+
 // Errors that end the connection.
 var (
 	errLineTooLong      = fatal("request line too long")
@@ -64,4 +69,15 @@ var (
 	errFlags           = refusal("flags are not a 32-bit number")
 	errSlashKey        = refusal("get key of slashes only")
 	errPlusName        = refusal("queue name of plus signs only")
+)
+
+// Errors of leases and delays, which Kestrel did not have. They cost one reply.
+var (
+	errTwice        = explained("an option stands there twice")
+	errCombination  = explained("these options do not go together")
+	errLease        = explained("lease is not a number from 1 to 999999999999")
+	errDelay        = explained("delay is not a number from 0 to 999999999999")
+	errReceipt      = explained("receipt is not a number from 1 to 18446744073709551615")
+	errTouch        = explained("touch is for leases: <queue>/lease or <queue>/lease=<receipt>")
+	errTouchSeconds = explained("touch needs seconds from 1 to 2147483647")
 )

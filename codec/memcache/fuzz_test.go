@@ -152,6 +152,9 @@ func checkDecodeReply(t *testing.T, src []byte) {
 	}
 	if err == nil && r.Kind == KindValue {
 		encoded := AppendValue(nil, r.Queue, r.Flags, r.Data)
+		if r.CAS != 0 {
+			encoded = AppendLeased(nil, r.Queue, r.Flags, r.Data, r.CAS)
+		}
 		got, encodedN := decodeReplyString(string(encoded))
 		if want := replyResultString(&r, nil); got != want || encodedN != len(encoded) {
 			t.Errorf("DecodeReply(%q) = %s, want %s as from %q", encoded, got, want, src)

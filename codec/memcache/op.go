@@ -5,23 +5,26 @@ type Op uint8
 
 // The commands, with the fields of [Request] each of them sets.
 const (
-	OpGet             Op = iota + 1 // GET, GETS: Queue, Open, Close, Abort, Peek, WaitMillis
-	OpSet                           // SET: Queue, Data, Flags, Expiry, NoReply
-	OpMonitor                       // MONITOR: Queue, Seconds, MaxItems, HasMaxItems
-	OpConfirm                       // CONFIRM: Queue, Count
-	OpDelete                        // DELETE: Queue, NoReply
-	OpFlush                         // FLUSH: Queue
-	OpFlushAll                      // FLUSH_ALL: NoReply
-	OpFlushExpired                  // FLUSH_EXPIRED: Queue
-	OpFlushAllExpired               // FLUSH_ALL_EXPIRED
-	OpStats                         // STATS
-	OpDumpStats                     // DUMP_STATS: Args
-	OpDumpConfig                    // DUMP_CONFIG: Args
-	OpStatus                        // STATUS: Args
-	OpVersion                       // VERSION
-	OpReload                        // RELOAD
-	OpShutdown                      // SHUTDOWN
-	OpQuit                          // QUIT
+	// GET, GETS: Queue, Open, Close, Abort, Peek, WaitMillis, CAS, HasLease, LeaseMillis, Release, Reject,
+	// Receipt, HasDelay, DelayMillis, Meta
+	OpGet             Op = iota + 1
+	OpSet                // SET: Queue, Data, Flags, Expiry, NoReply, HasDelay, DelayMillis
+	OpMonitor            // MONITOR: Queue, Seconds, MaxItems, HasMaxItems
+	OpConfirm            // CONFIRM: Queue, Count
+	OpDelete             // DELETE: Queue, NoReply, Receipt
+	OpFlush              // FLUSH: Queue
+	OpFlushAll           // FLUSH_ALL: NoReply
+	OpFlushExpired       // FLUSH_EXPIRED: Queue
+	OpFlushAllExpired    // FLUSH_ALL_EXPIRED
+	OpStats              // STATS
+	OpDumpStats          // DUMP_STATS: Args
+	OpDumpConfig         // DUMP_CONFIG: Args
+	OpStatus             // STATUS: Args
+	OpVersion            // VERSION
+	OpReload             // RELOAD
+	OpShutdown           // SHUTDOWN
+	OpQuit               // QUIT
+	OpTouch              // TOUCH: Queue, Receipt, Seconds, NoReply
 
 	opStore // add, replace, append, prepend, cas: framed like SET, then refused
 )
@@ -45,6 +48,7 @@ var opNames = [...]string{
 	OpReload:          "reload",
 	OpShutdown:        "shutdown",
 	OpQuit:            "quit",
+	OpTouch:           "touch",
 }
 
 // String returns the command word in lower case, or "unknown".
@@ -132,6 +136,8 @@ func lookupOp(word []byte) Op {
 		return OpShutdown
 	case "quit":
 		return OpQuit
+	case "touch":
+		return OpTouch
 	case "add", "replace", "append", "prepend", "cas":
 		return opStore
 	}

@@ -11,6 +11,8 @@ const (
 	ReplyNotStored   = "NOT_STORED\r\n"
 	ReplyEnd         = "END\r\n" // no item; also ends STATS, DUMP_STATS, DUMP_CONFIG and MONITOR
 	ReplyDeleted     = "DELETED\r\n"
+	ReplyTouched     = "TOUCHED\r\n"
+	ReplyNotFound    = "NOT_FOUND\r\n"
 	ReplyError       = "ERROR\r\n"
 	ReplyClientError = "CLIENT_ERROR\r\n"
 	ReplyServerError = "SERVER_ERROR\r\n"
@@ -21,7 +23,7 @@ const (
 // ValueTrailer follows the data of an item.
 const ValueTrailer = "\r\nEND\r\n"
 
-const maxValueHeader = len("VALUE  4294967295 9223372036854775807\r\n") // bytes, without the name
+const maxValueHeader = len("VALUE  4294967295 9223372036854775807 18446744073709551615\r\n") // bytes, without the name
 
 // AppendValue appends the whole reply for one item, END included. Kestrel always sent flags 0.
 //
@@ -42,6 +44,66 @@ func AppendValueHeader(dst, queue []byte, flags uint32, size int) []byte {
 	dst = strconv.AppendUint(dst, uint64(flags), 10)
 	dst = append(dst, ' ')
 	dst = strconv.AppendInt(dst, int64(size), 10)
+	return append(dst, "\r\n"...)
+}
+
+// AppendLeased is AppendValue for an item whose lease has a receipt.
+//
+//	VALUE <queue> <flags> <size> <receipt>\r\n<data>\r\nEND\r\n
+func AppendLeased(dst, queue []byte, flags uint32, data []byte, receipt uint64) []byte {
+	dst = slices.Grow(dst, maxValueHeader+len(queue)+len(data)+len(ValueTrailer))
+	dst = AppendLeasedHeader(dst, queue, flags, len(data), receipt)
+	dst = append(dst, data...)
+	return append(dst, ValueTrailer...)
+}
+
+// AppendLeasedHeader is AppendValueHeader for an item whose lease has a receipt.
+func AppendLeasedHeader(dst, queue []byte, flags uint32, size int, receipt uint64) []byte {
+	dst = AppendValueHeader(dst, queue, flags, size)
+	dst = append(dst[:len(dst)-len("\r\n")], ' ')
+	dst = strconv.AppendUint(dst, receipt, 10)
+	return append(dst, "\r\n"...)
+}
+
+// Meta is what there is to know of an item, beside its bytes. Times are milliseconds since 1970.
+type Meta struct {
+	ID         uint64
+	Deliveries int    // this one included
+	Added      int64  // when the item was put
+	Expires    int64  // 0: never
+	Due        int64  // when the lease lapses; 0: none
+	Receipt    uint64 // 0: none
+}
+
+// MaxMeta is how many bytes AppendMeta appends at most, without the name of the queue.
+const MaxMeta = 256
+
+// AppendMeta appends the value in JSON that stands in front of an item. The item's own value must follow.
+// What there is none of is left out.
+//
+//	VALUE <queue>/meta 0 <size>\r\n{"id":7,"deliveries":1,"added":…,"expires":…,"due":…,"receipt":"…"}\r\n
+func AppendMeta(dst, queue []byte, m *Meta) []byte {
+	var buf [MaxMeta]byte
+	json := strconv.AppendUint(append(buf[:0], `{"id":`...), m.ID, 10)
+	json = strconv.AppendInt(append(json, `,"deliveries":`...), int64(m.Deliveries), 10)
+	json = strconv.AppendInt(append(json, `,"added":`...), m.Added, 10)
+	if m.Expires != 0 {
+		json = strconv.AppendInt(append(json, `,"expires":`...), m.Expires, 10)
+	}
+	if m.Due != 0 {
+		json = strconv.AppendInt(append(json, `,"due":`...), m.Due, 10)
+	}
+	if m.Receipt != 0 {
+		json = strconv.AppendUint(append(json, `,"receipt":"`...), m.Receipt, 10)
+		json = append(json, '"')
+	}
+	json = append(json, '}')
+	dst = append(dst, "VALUE "...)
+	dst = append(dst, queue...)
+	dst = append(dst, "/meta 0 "...)
+	dst = strconv.AppendInt(dst, int64(len(json)), 10)
+	dst = append(dst, "\r\n"...)
+	dst = append(dst, json...)
 	return append(dst, "\r\n"...)
 }
 

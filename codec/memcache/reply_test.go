@@ -2,6 +2,7 @@ package memcache
 
 import (
 	"bytes"
+	"math"
 	"testing"
 )
 
@@ -15,6 +16,33 @@ var replyTests = []struct {
 	{"not stored", constant(ReplyNotStored), "NOT_STORED\r\n"},
 	{"end", constant(ReplyEnd), "END\r\n"},
 	{"deleted", constant(ReplyDeleted), "DELETED\r\n"},
+	{"touched", constant(ReplyTouched), "TOUCHED\r\n"},
+	{"not found", constant(ReplyNotFound), "NOT_FOUND\r\n"},
+	{
+		"leased",
+		func(dst []byte) []byte {
+			return AppendLeased(dst, []byte("q"), 7, []byte("hello"), math.MaxUint64)
+		},
+		"VALUE q 7 5 18446744073709551615\r\nhello\r\nEND\r\n",
+	},
+	{
+		"meta",
+		func(dst []byte) []byte {
+			return AppendMeta(dst, []byte("q"), &Meta{ID: 7, Deliveries: 1, Added: 1700000000000})
+		},
+		"VALUE q/meta 0 45\r\n" + `{"id":7,"deliveries":1,"added":1700000000000}` + "\r\n",
+	},
+	{
+		"longest meta",
+		func(dst []byte) []byte {
+			return AppendMeta(dst, nil, &Meta{
+				math.MaxUint64, math.MinInt64, math.MinInt64, math.MinInt64, math.MinInt64, math.MaxUint64,
+			})
+		},
+		"VALUE /meta 0 181\r\n" + `{"id":18446744073709551615,"deliveries":-9223372036854775808,` +
+			`"added":-9223372036854775808,"expires":-9223372036854775808,"due":-9223372036854775808,` +
+			`"receipt":"18446744073709551615"}` + "\r\n",
+	},
 	{"error", constant(ReplyError), "ERROR\r\n"},
 	{"client error", constant(ReplyClientError), "CLIENT_ERROR\r\n"},
 	{"server error", constant(ReplyServerError), "SERVER_ERROR\r\n"},

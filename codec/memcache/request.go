@@ -19,7 +19,9 @@ type Request struct {
 
 	WaitMillis int32 // GET t=: longest wait in milliseconds; 0 or negative: do not wait
 
-	Seconds  int32 // MONITOR: longest wait in seconds; 0 or negative: do not wait
+	// Seconds is, of a MONITOR, the longest wait, and 0 or negative: do not wait; of a TOUCH, how long the
+	// lease is from now on, above 0.
+	Seconds  int32
 	MaxItems int32 // MONITOR: items to deliver at most if HasMaxItems; negative: no limit
 	Count    int32 // CONFIRM: reads to confirm; 0 and negative are passed on
 
@@ -29,6 +31,20 @@ type Request struct {
 	Close bool // GET /close
 	Abort bool // GET /abort
 	Peek  bool // GET /peek
+
+	CAS      bool // GETS
+	HasLease bool // GET /lease
+	Release  bool // GET /release
+	Reject   bool // GET /reject
+	Meta     bool // GET /meta
+	HasDelay bool // SET, GET /delay
+
+	LeaseMillis int64 // GET /lease: milliseconds; 0: what the queue's options say
+	DelayMillis int64 // SET, GET /delay: milliseconds, from 0 on
+	// Receipt is that of a lease to be closed, aborted, released, rejected, touched or deleted. It is 0 if
+	// none was sent: then a GET or TOUCH is about the oldest open read of the connection, and a DELETE about
+	// the queue.
+	Receipt uint64
 
 	// NoReply says that the last word of a SET, DELETE or FLUSH_ALL line, not counting words the
 	// command itself uses, was noreply. memcached then stays silent; Kestrel answered all the
