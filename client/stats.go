@@ -22,6 +22,8 @@ type QueueStats struct {
 
 	Waiters   int64 // readers that wait now
 	OpenReads int64 // items that are open now
+	Delayed   int64 // items that are hidden until they are due; Items has them too
+	Leased    int64 // items that are leased
 
 	Puts      int64 // items added
 	Opened    int64 // items that became open reads
@@ -29,6 +31,9 @@ type QueueStats struct {
 	Expired   int64 // items
 	Discarded int64 // items dropped because the queue was full
 	Flushes   int64
+
+	DeadLettered int64 // items that went to the dead-letter queue
+	Redelivered  int64 // deliveries of items that had been delivered before
 
 	MemoryBytes int64 // of the items that are in memory
 	DiskBytes   int64 // that the queue takes in the journal and in its backlog
@@ -136,6 +141,10 @@ var queueEntries = map[string]func(q *QueueStats) *int64{
 	"transactions":          func(q *QueueStats) *int64 { return &q.Opened },
 	"canceled_transactions": func(q *QueueStats) *int64 { return &q.Returned },
 	"total_flushes":         func(q *QueueStats) *int64 { return &q.Flushes },
+	"delayed":               func(q *QueueStats) *int64 { return &q.Delayed },
+	"leased":                func(q *QueueStats) *int64 { return &q.Leased },
+	"dead_lettered":         func(q *QueueStats) *int64 { return &q.DeadLettered },
+	"redelivered":           func(q *QueueStats) *int64 { return &q.Redelivered },
 	"journal_rewrites":      nil,
 	"journal_rotations":     nil,
 	"children":              nil,

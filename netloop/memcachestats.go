@@ -128,6 +128,10 @@ func eachQueueStat(q *engine.QueueStats, f func(name string, value int64)) {
 	f("total_flushes", q.Flushes)
 	f("journal_rewrites", 0)
 	f("journal_rotations", 0)
+	f("delayed", q.Delayed)
+	f("leased", q.Leased)
+	f("dead_lettered", q.DeadLettered)
+	f("redelivered", q.Redelivered)
 }
 
 func joinLatin1(names []string) string {

@@ -21,7 +21,7 @@ type GetOptions struct {
 	// Lease makes the fetch a reliable read that comes back by itself after LeaseMillis, or what the options
 	// of the queue say if that is 0. With CAS the reply has a receipt, and any connection may end the read;
 	// otherwise it is an open read of this connection. It goes with Close, WaitMillis and Meta. A server
-	// before 3.1 ignores it and takes the item for good: ask for its version first.
+	// before 3.0 ignores it and takes the item for good: ask for its version first.
 	Lease       bool
 	LeaseMillis int64
 	CAS         bool // GETS
@@ -43,7 +43,7 @@ func AppendSet(dst, queue []byte, flags uint32, expiry int64, data []byte) []byt
 	return appendSet(dst, &Request{Queue: queue, Flags: flags, Expiry: expiry, Data: data})
 }
 
-// AppendSetDelayed is AppendSet for an item that is hidden for so many milliseconds. A server before 3.1
+// AppendSetDelayed is AppendSet for an item that is hidden for so many milliseconds. A server before 3.0
 // refuses it, and closes the connection.
 func AppendSetDelayed(dst, queue []byte, delayMillis int64, flags uint32, expiry int64, data []byte) []byte {
 	return appendSet(dst, &Request{

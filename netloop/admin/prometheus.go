@@ -265,6 +265,8 @@ func (c *collector) queue(q *engine.QueueStats) {
 	gauge("backlog_bytes", "Bytes that the queue's backlog takes on disk.", float64(q.BacklogBytes))
 	gauge("read_behind", "1 while part of the queue is only on disk.", float64(oneIf(q.ReadBehind)))
 	gauge("open_reads", "Items handed out and not confirmed.", float64(q.OpenReads))
+	gauge("delayed_items", "Items that are hidden until they are due.", float64(q.Delayed))
+	gauge("leased_items", "Items that are leased.", float64(q.Leased))
 	gauge("waiters", "Fetches that wait for an item.", float64(q.Waiters))
 	gauge("age_seconds", "How long ago the item handed out last was put; 0 if the queue is empty.",
 		float64(q.Age)/1000)
@@ -282,6 +284,8 @@ func (c *collector) queue(q *engine.QueueStats) {
 	c.counter("queue_fetches_total", fetches, q.Misses, "queue", q.Name, "result", "miss")
 	counter("open_reads_total", "Open reads begun.", q.Opens)
 	counter("open_reads_returned_total", "Open reads whose items went back to the queue.", q.Returns)
+	counter("dead_lettered_items_total", "Items that went to the dead-letter queue.", q.DeadLettered)
+	counter("redelivered_items_total", "Deliveries of items that had been delivered before.", q.Redelivered)
 	counter("expired_items_total", "Items that expired.", q.Expired)
 	counter("discarded_items_total", "Items that a full queue dropped.", q.Discarded)
 	counter("flushes_total", "Flushes.", q.Flushes)

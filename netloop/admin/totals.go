@@ -136,6 +136,7 @@ func (t *totals) queue(q *engine.QueueStats, aliased bool) {
 	}
 	for _, n := range [...]named[int64]{
 		{"canceled_transactions", q.Returns},
+		{"dead_lettered", q.DeadLettered},
 		{"discarded", q.Discarded},
 		{"expired_items", q.Expired},
 		{"get_items_hit", q.Hits},
@@ -145,6 +146,7 @@ func (t *totals) queue(q *engine.QueueStats, aliased bool) {
 		{"put_bytes", q.PutBytes},
 		{"put_items", q.TotalItems()},
 		{"read_errors", q.ReadErrors},
+		{"redelivered", q.Redelivered},
 		{"total_flushes", q.Flushes},
 		{"total_items", q.TotalItems()},
 		{"transactions", q.Opens},
@@ -158,8 +160,10 @@ func (t *totals) queue(q *engine.QueueStats, aliased bool) {
 		{"backlog_bytes", q.BacklogBytes},
 		{"bytes", q.Bytes},
 		{"create_time", int64(q.Created) / 1000},
+		{"delayed", q.Delayed},
 		{"items", q.Items},
 		{"journal_size", q.LogSize()},
+		{"leased", q.Leased},
 		{"max_bytes", q.Options.MaxSize},
 		{"max_items", q.Options.MaxItems},
 		{"mem_bytes", q.MemBytes},

@@ -36,7 +36,7 @@ func TestNames(t *testing.T) {
 		get_misses total_items total_connections bytes_read bytes_written queue_creates queue_deletes
 		queue_expires cmd_get_timeout_dropped waiters_aborted cmd_get_open_dropped finished_but_add
 		q/q/total_items q/q/put_items q/q/put_bytes q/q/get_items_hit q/q/get_items_miss q/q/transactions
-		q/q/canceled_transactions q/q/expired_items q/q/discarded q/q/total_flushes q/q/journal_rewrites
+		q/q/canceled_transactions q/q/dead_lettered q/q/redelivered q/q/expired_items q/q/discarded q/q/total_flushes q/q/journal_rewrites
 		q/q/journal_rotations q/al/put_items q/al/put_bytes`) {
 		if _, ok := st.Counters[name]; !ok {
 			t.Errorf("counter %s is missing", name)
@@ -44,7 +44,7 @@ func TestNames(t *testing.T) {
 	}
 	for _, name := range strings.Fields(`connections items bytes reserved_memory_ratio status/readable
 		status/writeable q/q/items q/q/max_items q/q/bytes q/q/max_bytes q/q/journal_size q/q/mem_items
-		q/q/mem_bytes q/q/age_msec q/q/waiters q/q/open_transactions q/q/create_time q/al/create_time`) {
+		q/q/mem_bytes q/q/age_msec q/q/waiters q/q/open_transactions q/q/create_time q/q/delayed q/q/leased q/al/create_time`) {
 		if _, ok := st.Gauges[name]; !ok {
 			t.Errorf("gauge %s is missing", name)
 		}
