@@ -15,6 +15,14 @@ type terms struct {
 	meta  bool          // what there is to know of an item comes in front of it
 }
 
+// leaseOf is a lease of so many milliseconds, or that of the queue's options if there are none.
+func leaseOf(millis int64) time.Duration {
+	if millis == 0 {
+		return engine.DefaultLease
+	}
+	return time.Duration(millis) * time.Millisecond
+}
+
 // isLeaseRefusal reports whether err refuses what a client asked of a lease or a delay: it may ask for
 // something else.
 func isLeaseRefusal(err error) bool {

@@ -10,13 +10,10 @@ import (
 
 // memcacheLease is the lease that a GET asks for; zero for none.
 func memcacheLease(req *memcache.Request) time.Duration {
-	switch {
-	case !req.HasLease:
+	if !req.HasLease {
 		return 0
-	case req.LeaseMillis == 0:
-		return engine.DefaultLease
 	}
-	return time.Duration(req.LeaseMillis) * time.Millisecond
+	return leaseOf(req.LeaseMillis)
 }
 
 // describeItem words an item that was fetched on terms.

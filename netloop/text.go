@@ -2,6 +2,7 @@ package netloop
 
 import (
 	"errors"
+	"time"
 
 	"github.com/kestrelmq/kestrel/codec/text"
 	"github.com/kestrelmq/kestrel/engine"
@@ -18,6 +19,7 @@ type textItems struct {
 	putting bool       // the items are put; else they are read over
 	name    []byte     // of the queue
 	expiry  engine.Time
+	extra   engine.PutExtra
 	stored  int64
 	ticket  engine.Ticket // of the items stored
 	err     error         // what put an end to putting them; nil if nothing did
@@ -36,6 +38,10 @@ var textCommands = [...]func(*session, *text.Request){
 	text.OpVersion:  textVersion,
 	text.OpShutdown: textShutdown,
 	text.OpQuit:     textQuit,
+	text.OpTouch:    textTouch,
+	text.OpAbort:    textReturn,
+	text.OpRelease:  textReturn,
+	text.OpReject:   textReturn,
 }
 
 // name implements protocol.
@@ -86,6 +92,9 @@ func (s *session) putTextItem(item []byte) {
 	it := &s.items
 	s.loop.watch.request("put", it.name)
 	p := engine.PutRequest{Data: item, Expiry: it.expiry}
+	if it.extra != (engine.PutExtra{}) {
+		p.Extra = &it.extra
+	}
 	if len(item) > largePut {
 		s.putOneLater(it.name, p, (*session).textItemPut)
 		return
@@ -131,14 +140,23 @@ func (textProtocol) item(s *session, it engine.Item) bool {
 		if !s.startBody(it, text.ItemTrailer) {
 			return false
 		}
+		s.textReceipt()
 		s.out = text.AppendItemHeader(s.out)
 		return true
 	}
 	if !s.room(len(it.Data)) {
 		return false
 	}
+	s.textReceipt()
 	s.out = text.AppendItem(s.out, it.Data)
 	return true
+}
+
+// textReceipt words the receipt of the lease that the item being received has, if it has one.
+func (s *session) textReceipt() {
+	if s.terms.lease != 0 {
+		s.out = text.AppendReceipt(s.out, s.delivery.Receipt)
+	}
 }
 
 func (textProtocol) none(s *session) { s.out = append(s.out, text.ReplyNone...) }
@@ -178,17 +196,23 @@ func textPut(s *session, req *text.Request) {
 	it.putting = true
 	it.name = append(it.name[:0], s.latin1Name(req.Queue)...)
 	it.expiry = engine.Time(req.ExpiryTime(int64(s.loop.now)))
+	it.extra.Delay = time.Duration(req.DelayMillis) * time.Millisecond
 }
 
 func textGet(s *session, req *text.Request) {
 	name := s.latin1Name(req.Queue)
 	s.confirmAll(name)
-	s.fetch(name, req.Queue, engine.OpenRead, req.WaitMillis, 1)
+	access := engine.OpenRead
+	if s.terms = (terms{}); req.HasLease {
+		access, s.terms.lease = engine.Lease, leaseOf(req.LeaseMillis)
+	}
+	s.fetch(name, req.Queue, access, req.WaitMillis, 1)
 }
 
 func textPeek(s *session, req *text.Request) {
 	name := s.latin1Name(req.Queue)
 	s.confirmAll(name)
+	s.terms = terms{}
 	s.fetch(name, req.Queue, engine.Peek, req.WaitMillis, 1)
 }
 
@@ -199,11 +223,53 @@ func textMonitor(s *session, req *text.Request) {
 }
 
 func textConfirm(s *session, req *text.Request) {
+	if req.Receipt != 0 {
+		s.textEnded(1, s.confirmLease(s.latin1Name(req.Queue), req.Receipt))
+		return
+	}
 	if err := s.confirmOldest(s.latin1Name(req.Queue), int(req.Count)); err != nil {
 		s.proto.refuse(s, err)
 		return
 	}
 	s.out = text.AppendCount(s.out, int64(req.Count))
+}
+
+// textReturn gives a lease, or the connection's oldest open read, back.
+func textReturn(s *session, req *text.Request) {
+	name := s.latin1Name(req.Queue)
+	how := engine.Return{
+		How: engine.Abort, Delay: time.Duration(req.DelayMillis) * time.Millisecond, Delayed: req.HasDelay,
+	}
+	switch req.Op {
+	case text.OpRelease:
+		how.How = engine.Release
+	case text.OpReject:
+		how.How = engine.Reject
+	}
+	if req.Receipt != 0 {
+		s.textEnded(1, s.returnLease(name, req.Receipt, how))
+		return
+	}
+	open := min(s.countReads(name), 1)
+	s.textEnded(open, s.returnOldest(name, how))
+}
+
+// textEnded words how many reads have ended.
+func (s *session) textEnded(n int, err error) {
+	if err != nil {
+		s.proto.refuse(s, err)
+		return
+	}
+	s.out = text.AppendCount(s.out, int64(n))
+}
+
+func textTouch(s *session, req *text.Request) {
+	due, err := s.extendLease(s.latin1Name(req.Queue), req.Receipt, leaseOf(req.LeaseMillis))
+	if err != nil {
+		s.proto.refuse(s, err)
+		return
+	}
+	s.out = text.AppendCount(s.out, int64(due))
 }
 
 // textDone words the outcome of a command that has nothing to tell.

@@ -14,6 +14,14 @@ func parseArgs(args []byte, req *Request) *ProtocolError {
 		return parseMonitor(args, req)
 	case OpConfirm:
 		return parseConfirm(args, req)
+	case OpTouch:
+		return parseTouch(args, req)
+	case OpAbort, OpRelease, OpReject:
+		if len(args) == 0 {
+			return errNoQueue
+		}
+		req.Queue, args = cutWord(args)
+		return parseOptions(args, req)
 	case OpFlush, OpDelete:
 		if len(args) == 0 {
 			return errNoQueue
@@ -28,7 +36,7 @@ func parseArgs(args []byte, req *Request) *ProtocolError {
 	return nil
 }
 
-// parsePut parses `<queue> [<expiry milliseconds>]`.
+// parsePut parses `<queue> [<expiry milliseconds>] [delay=<ms>]`.
 func parsePut(args []byte, req *Request) *ProtocolError {
 	if len(args) == 0 {
 		return errNoQueue
@@ -37,14 +45,17 @@ func parsePut(args []byte, req *Request) *ProtocolError {
 	if len(args) == 0 {
 		return nil
 	}
-	expiry, _ := cutWord(args)
-	if req.ExpiryMillis, req.HasExpiry = parseInt32(expiry); !req.HasExpiry {
-		return errExpiry
+	if !isOption(args, "delay") {
+		var expiry []byte
+		expiry, args = cutWord(args)
+		if req.ExpiryMillis, req.HasExpiry = parseInt32(expiry); !req.HasExpiry {
+			return errExpiry
+		}
 	}
-	return nil
+	return parseOptions(args, req)
 }
 
-// parseFetch parses `<queue> [<milliseconds>]`.
+// parseFetch parses `<queue> [<milliseconds>] [lease[=<ms>]]`, the lease in a GET only.
 func parseFetch(args []byte, req *Request) *ProtocolError {
 	if len(args) == 0 {
 		return errNoQueue
@@ -53,12 +64,15 @@ func parseFetch(args []byte, req *Request) *ProtocolError {
 	if len(args) == 0 {
 		return nil
 	}
-	var ok bool
-	wait, _ := cutWord(args)
-	if req.WaitMillis, ok = parseInt32(wait); !ok {
-		return errWait
+	if req.Op != OpGet || !isOption(args, "lease") {
+		var ok bool
+		var wait []byte
+		wait, args = cutWord(args)
+		if req.WaitMillis, ok = parseInt32(wait); !ok {
+			return errWait
+		}
 	}
-	return nil
+	return parseOptions(args, req)
 }
 
 // parseMonitor parses `<queue> <milliseconds>`.
@@ -75,11 +89,16 @@ func parseMonitor(args []byte, req *Request) *ProtocolError {
 	return nil
 }
 
-// parseConfirm parses `<queue> <count>`.
+// parseConfirm parses `<queue> <count>` or `<queue> receipt=<receipt>`.
 func parseConfirm(args []byte, req *Request) *ProtocolError {
 	req.Queue, args = cutWord(args)
 	if len(args) == 0 {
 		return errConfirmWords
+	}
+	if isOption(args, "receipt") {
+		word, _ := cutWord(args)
+		_, value, _ := cutOption(word)
+		return parseReceipt(value, req)
 	}
 	var ok bool
 	count, _ := cutWord(args)

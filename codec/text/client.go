@@ -75,15 +75,38 @@ func AppendRequest(dst []byte, req *Request) []byte {
 		if req.HasExpiry {
 			dst = appendNumber(dst, req.ExpiryMillis)
 		}
+		dst = appendDelay(dst, req)
 	case OpGet, OpPeek:
 		dst = appendHead(dst, req.Op, req.Queue)
 		if req.WaitMillis != 0 {
 			dst = appendNumber(dst, req.WaitMillis)
 		}
+		if req.HasLease {
+			dst = append(dst, " lease"...)
+			if req.LeaseMillis > 0 {
+				dst = append(dst, '=')
+				dst = strconv.AppendInt(dst, req.LeaseMillis, 10)
+			}
+		}
+	case OpTouch:
+		dst = appendReceipt(appendHead(dst, OpTouch, req.Queue), req.Receipt)
+		dst = append(dst, ' ')
+		dst = strconv.AppendInt(dst, req.LeaseMillis, 10)
+	case OpAbort, OpRelease, OpReject:
+		dst = appendHead(dst, req.Op, req.Queue)
+		if req.Receipt != 0 {
+			dst = appendReceipt(dst, req.Receipt)
+		}
+		dst = appendDelay(dst, req)
 	case OpMonitor:
 		dst = appendNumber(appendHead(dst, OpMonitor, req.Queue), req.WaitMillis)
 	case OpConfirm:
-		dst = appendNumber(appendHead(dst, OpConfirm, req.Queue), req.Count)
+		dst = appendHead(dst, OpConfirm, req.Queue)
+		if req.Receipt != 0 {
+			dst = appendReceipt(dst, req.Receipt)
+			break
+		}
+		dst = appendNumber(dst, req.Count)
 	case OpStatus:
 		dst = appendHead(dst, OpStatus, req.Status)
 	default:
@@ -93,6 +116,17 @@ func AppendRequest(dst []byte, req *Request) []byte {
 		return append(dst, ":\n"...)
 	}
 	return endLine(dst)
+}
+
+func appendDelay(dst []byte, req *Request) []byte {
+	if !req.HasDelay {
+		return dst
+	}
+	return strconv.AppendInt(append(dst, " delay="...), req.DelayMillis, 10)
+}
+
+func appendReceipt(dst []byte, receipt uint64) []byte {
+	return strconv.AppendUint(append(dst, " receipt="...), receipt, 10)
 }
 
 func appendFetch(dst []byte, op Op, queue []byte, waitMillis int32) []byte {
@@ -106,7 +140,7 @@ func appendFetch(dst []byte, op Op, queue []byte, waitMillis int32) []byte {
 // appendHead appends the command and, after a space, its first word if there is one.
 func appendHead(dst []byte, op Op, word []byte) []byte {
 	dst = append(dst, op.String()...)
-	if len(word) > 0 || op == OpMonitor || op == OpConfirm {
+	if len(word) > 0 || op == OpMonitor || op == OpConfirm || op >= OpTouch {
 		dst = append(dst, ' ')
 		dst = append(dst, word...)
 	}

@@ -167,10 +167,10 @@ func drawRequest(t *rapid.T) Request {
 		return c
 	}), 1, 20).Draw(t, "name")
 	req := Request{
-		Op:          Op(rapid.IntRange(int(OpPut), int(OpQuit)).Draw(t, "op")),
+		Op:          Op(rapid.IntRange(int(OpPut), int(OpReject)).Draw(t, "op")),
 		ItemsFollow: rapid.Bool().Draw(t, "follow"),
 	}
-	if req.Op <= OpDelete {
+	if req.Op <= OpDelete || req.Op >= OpTouch {
 		req.Queue = name
 	}
 	switch req.Op {
@@ -178,9 +178,26 @@ func drawRequest(t *rapid.T) Request {
 		if req.HasExpiry = rapid.Bool().Draw(t, "expires"); req.HasExpiry {
 			req.ExpiryMillis = rapid.Int32().Draw(t, "expiry")
 		}
-	case OpGet, OpPeek, OpMonitor:
+		drawDelay(t, &req)
+	case OpGet:
+		req.WaitMillis = rapid.Int32().Draw(t, "wait")
+		if req.HasLease = rapid.Bool().Draw(t, "leased"); req.HasLease {
+			req.LeaseMillis = rapid.Int64Range(0, maxMillis).Draw(t, "lease")
+		}
+	case OpTouch:
+		req.Receipt = rapid.Uint64Min(1).Draw(t, "receipt")
+		req.LeaseMillis = rapid.Int64Range(1, maxMillis).Draw(t, "lease")
+	case OpAbort, OpRelease:
+		req.Receipt = rapid.Uint64().Draw(t, "receipt")
+		drawDelay(t, &req)
+	case OpReject:
+		req.Receipt = rapid.Uint64().Draw(t, "receipt")
+	case OpPeek, OpMonitor:
 		req.WaitMillis = rapid.Int32().Draw(t, "wait")
 	case OpConfirm:
+		if req.Receipt = rapid.Uint64().Draw(t, "receipt"); req.Receipt != 0 {
+			break
+		}
 		req.Count = rapid.Int32().Draw(t, "count")
 	case OpStatus:
 		if rapid.Bool().Draw(t, "named") {
@@ -188,6 +205,12 @@ func drawRequest(t *rapid.T) Request {
 		}
 	}
 	return req
+}
+
+func drawDelay(t *rapid.T, req *Request) {
+	if req.HasDelay = rapid.Bool().Draw(t, "delayed"); req.HasDelay {
+		req.DelayMillis = rapid.Int64Range(0, maxMillis).Draw(t, "delay")
+	}
 }
 
 // drawItem draws an item that can be put.

@@ -9,13 +9,20 @@ import "bytes"
 //	request = line / line-with-colon *( item EOL ) EOL  ; no item is empty
 //	line    = command *( SP word ) *SP EOL              ; EOL is [ CR ] LF
 //
-//	put       <queue> [<expiry milliseconds>]
-//	get, peek <queue> [<milliseconds>]
+//	put       <queue> [<expiry milliseconds>] [delay=<ms>]
+//	get       <queue> [<milliseconds>] [lease[=<ms>]]
+//	peek      <queue> [<milliseconds>]
 //	monitor   <queue> <milliseconds>
 //	confirm   <queue> <count>
+//	confirm, reject <queue> receipt=<receipt>
+//	abort, release  <queue> receipt=<receipt> [delay=<ms>]
+//	touch     <queue> receipt=<receipt> <ms>
 //	flush, delete <queue>
 //	status    [<name>]
 //	version, shutdown, quit
+//
+// An ms is decimal digits, up to 999999999999; a receipt is digits, from 1 to 18446744073709551615. In abort,
+// release and reject the words behind the queue stand in any order, and the receipt may be left out.
 //
 // The colon is the last byte before the EOL; it belongs to no word. So the name of a queue that
 // ends in a colon needs something behind it: another word, a space or one more colon.

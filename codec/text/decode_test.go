@@ -88,12 +88,12 @@ func TestExpiryTime(t *testing.T) {
 }
 
 func TestOpString(t *testing.T) {
-	for op := OpPut; op <= OpQuit; op++ {
+	for op := OpPut; op <= OpReject; op++ {
 		if got := lookupOp([]byte(strings.ToUpper(op.String()))); got != op {
 			t.Errorf("lookupOp(%s) = %v, want %v", strings.ToUpper(op.String()), got, op)
 		}
 	}
-	for _, op := range []Op{0, OpQuit + 1, 255} {
+	for _, op := range []Op{0, OpReject + 1, 255} {
 		if got := op.String(); got != "unknown" {
 			t.Errorf("Op(%d).String() = %q, want unknown", op, got)
 		}
@@ -187,10 +187,13 @@ func requestString(req *Request) string {
 			fmt.Fprintf(&b, " "+format, args...)
 		}
 	}
-	field(req.Op <= OpDelete || len(req.Queue) > 0, "%q", req.Queue)
+	field(req.Op <= OpDelete || req.Op >= OpTouch || len(req.Queue) > 0, "%q", req.Queue)
 	field(req.HasExpiry || req.ExpiryMillis != 0, "expiry=%d", req.ExpiryMillis)
 	field(req.Op == OpMonitor || req.WaitMillis != 0, "wait=%d", req.WaitMillis)
-	field(req.Op == OpConfirm || req.Count != 0, "count=%d", req.Count)
+	field(req.Op == OpConfirm && req.Receipt == 0 || req.Count != 0, "count=%d", req.Count)
+	field(req.Receipt != 0, "receipt=%d", req.Receipt)
+	field(req.HasLease || req.LeaseMillis != 0, "lease=%d", req.LeaseMillis)
+	field(req.HasDelay || req.DelayMillis != 0, "delay=%d", req.DelayMillis)
 	field(len(req.Status) > 0, "to=%q", req.Status)
 	field(len(req.Word) > 0, "word=%q", req.Word)
 	field(req.ItemsFollow, "items")

@@ -50,6 +50,9 @@ func refusal(reply, reason string) *ProtocolError {
 	return &ProtocolError{Reason: reason, reply: reply}
 }
 
+// explained is a refusal whose reason is sent.
+func explained(reason string) *ProtocolError { return refusal("-"+reason+"\n", reason) }
+
 // Errors that end the connection. Kestrel had no limit for a line; here a longer line gets an error.
 var (
 	errLineTooLong = &ProtocolError{
@@ -73,5 +76,11 @@ var (
 	errExpiry         = refusal("-Error parsing expiration time.\n",
 		"expiry is not a 32-bit number")
 	errWait       = refusal("-Error parsing timeout.\n", "wait time is not a 32-bit number")
+	errTwice      = explained("An option stands there twice.")
+	errOption     = explained("Unknown option.")
+	errLease      = explained("Lease is not a number from 1 to 999999999999.")
+	errDelay      = explained("Delay is not a number from 0 to 999999999999.")
+	errReceipt    = explained("Receipt is not a number from 1 to 18446744073709551615.")
+	errTouch      = explained("Queue name, receipt & milliseconds required.")
 	errStatusName = refusal(ReplyUnknownStatus, "status with an empty name")
 )

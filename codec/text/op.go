@@ -5,17 +5,22 @@ type Op uint8
 
 // The commands, with the fields of [Request] each of them sets. Any may have ItemsFollow.
 const (
-	OpPut      Op = iota + 1 // put: Queue, ExpiryMillis, HasExpiry; without items it puts nothing
-	OpGet                    // get: Queue, WaitMillis
-	OpPeek                   // peek: Queue, WaitMillis
-	OpMonitor                // monitor: Queue, WaitMillis
-	OpConfirm                // confirm: Queue, Count
-	OpFlush                  // flush: Queue
-	OpDelete                 // delete: Queue
-	OpStatus                 // status: Status
-	OpVersion                // version
-	OpShutdown               // shutdown
-	OpQuit                   // quit
+	// put: Queue, ExpiryMillis, HasExpiry, HasDelay, DelayMillis; without items it puts nothing
+	OpPut      Op = iota + 1
+	OpGet         // get: Queue, WaitMillis, HasLease, LeaseMillis
+	OpPeek        // peek: Queue, WaitMillis
+	OpMonitor     // monitor: Queue, WaitMillis
+	OpConfirm     // confirm: Queue, Count or Receipt
+	OpFlush       // flush: Queue
+	OpDelete      // delete: Queue
+	OpStatus      // status: Status
+	OpVersion     // version
+	OpShutdown    // shutdown
+	OpQuit        // quit
+	OpTouch       // touch: Queue, Receipt, LeaseMillis
+	OpAbort       // abort: Queue, Receipt, HasDelay, DelayMillis
+	OpRelease     // release: likewise
+	OpReject      // reject: Queue, Receipt
 )
 
 // opNames holds the spelling sent by the encoders.
@@ -31,6 +36,10 @@ var opNames = [...]string{
 	OpVersion:  "version",
 	OpShutdown: "shutdown",
 	OpQuit:     "quit",
+	OpTouch:    "touch",
+	OpAbort:    "abort",
+	OpRelease:  "release",
+	OpReject:   "reject",
 }
 
 // String returns the command word in lower case, or "unknown".
@@ -76,6 +85,14 @@ func lookupOp(word []byte) Op {
 		return OpShutdown
 	case "quit":
 		return OpQuit
+	case "touch":
+		return OpTouch
+	case "abort":
+		return OpAbort
+	case "release":
+		return OpRelease
+	case "reject":
+		return OpReject
 	}
 	return 0
 }

@@ -10,7 +10,7 @@ import (
 //
 //	+<count>\n     success
 //	-<message>\n   failure; the connection stays open
-//	:<bytes>\n     an item, or a word
+//	:<bytes>\n     an item, or a word; of a lease, the receipt, and then another such line with the item
 //	*\n            no item; end of MONITOR
 
 // Replies that never vary. Append them to the output as they are.
@@ -22,7 +22,8 @@ const (
 	ReplyStatusForbidden = "-Status forbidden.\n"
 )
 
-// AppendCount appends the reply to PUT and CONFIRM: a number of items.
+// AppendCount appends the reply to PUT, CONFIRM, ABORT, RELEASE and REJECT: a number of items. It is also that to
+// TOUCH: when the lease lapses, in milliseconds since 1970.
 func AppendCount(dst []byte, count int64) []byte {
 	dst = append(dst, '+')
 	dst = strconv.AppendInt(dst, count, 10)
@@ -34,6 +35,13 @@ func AppendItem(dst, data []byte) []byte {
 	dst = slices.Grow(dst, len(data)+2)
 	dst = append(dst, ':')
 	dst = append(dst, data...)
+	return append(dst, '\n')
+}
+
+// AppendReceipt appends the line with the receipt of a lease. The item follows.
+func AppendReceipt(dst []byte, receipt uint64) []byte {
+	dst = append(dst, ':')
+	dst = strconv.AppendUint(dst, receipt, 10)
 	return append(dst, '\n')
 }
 

@@ -16,6 +16,12 @@ type Request struct {
 
 	HasExpiry bool // PUT: ExpiryMillis was sent
 
+	HasDelay    bool   // PUT, ABORT, RELEASE: DelayMillis was sent
+	DelayMillis int64  // PUT, ABORT, RELEASE: how long the items are hidden, from 0 on
+	HasLease    bool   // GET: with a lease
+	LeaseMillis int64  // GET: how long it is, 0 for what the queue's options say; TOUCH: from now on, above 0
+	Receipt     uint64 // CONFIRM, TOUCH, ABORT, RELEASE, REJECT: of a lease; 0 if none was sent
+
 	// ItemsFollow says that the line ended in a colon, which makes item lines follow after any
 	// command, refused ones included. They are to be read with DecodeItem before the next request,
 	// and matter to PUT only.

@@ -1,0 +1,145 @@
+package text
+
+import (
+	"bytes"
+	"math"
+)
+
+// Options are words behind the queue, and behind the number that Kestrel had there. An option with a bad value
+// is refused. Other words are ignored behind what Kestrel knew, and refused behind commands that it did not.
+
+// maxMillis bounds a lease or delay: about 31 years.
+const maxMillis = 999_999_999_999
+
+// cutOption splits a word at its first equals sign.
+func cutOption(word []byte) (name, value []byte, hasValue bool) {
+	if i := bytes.IndexByte(word, '='); i >= 0 {
+		return word[:i], word[i+1:], true
+	}
+	return word, nil, false
+}
+
+// isOption reports whether the first of args is an option of that name.
+func isOption(args []byte, name string) bool {
+	word, _ := cutWord(args)
+	word, _, _ = cutOption(word)
+	return string(word) == name
+}
+
+// parseOptions parses the words in args that are options of the command.
+func parseOptions(args []byte, req *Request) *ProtocolError {
+	var word []byte
+	for len(args) > 0 {
+		word, args = cutWord(args)
+		name, value, hasValue := cutOption(word)
+		var refused *ProtocolError
+		switch string(name) {
+		case "lease":
+			if req.Op != OpGet {
+				refused = unknownOption(req.Op)
+				break
+			}
+			refused = parseLease(value, hasValue, req)
+		case "delay":
+			if req.Op != OpPut && req.Op != OpAbort && req.Op != OpRelease {
+				refused = unknownOption(req.Op)
+				break
+			}
+			refused = parseDelay(value, req)
+		case "receipt":
+			if req.Op < OpTouch {
+				break
+			}
+			refused = parseReceipt(value, req)
+		default:
+			refused = unknownOption(req.Op)
+		}
+		if refused != nil {
+			return refused
+		}
+	}
+	return nil
+}
+
+// unknownOption returns why a command refuses a word that is no option of its own, or nil.
+func unknownOption(op Op) *ProtocolError {
+	if op >= OpTouch {
+		return errOption
+	}
+	return nil
+}
+
+func parseLease(value []byte, hasValue bool, req *Request) *ProtocolError {
+	if req.HasLease {
+		return errTwice
+	}
+	req.HasLease = true
+	if !hasValue {
+		return nil
+	}
+	millis, ok := parseUint(value)
+	if !ok || millis == 0 || millis > maxMillis {
+		return errLease
+	}
+	req.LeaseMillis = int64(millis)
+	return nil
+}
+
+func parseDelay(value []byte, req *Request) *ProtocolError {
+	if req.HasDelay {
+		return errTwice
+	}
+	req.HasDelay = true
+	millis, ok := parseUint(value)
+	if !ok || millis > maxMillis {
+		return errDelay
+	}
+	req.DelayMillis = int64(millis)
+	return nil
+}
+
+func parseReceipt(value []byte, req *Request) *ProtocolError {
+	if req.Receipt != 0 {
+		return errTwice
+	}
+	var ok bool
+	if req.Receipt, ok = parseUint(value); !ok || req.Receipt == 0 {
+		return errReceipt
+	}
+	return nil
+}
+
+// parseTouch parses `<queue> receipt=<receipt> <milliseconds>`.
+func parseTouch(args []byte, req *Request) *ProtocolError {
+	if len(args) == 0 {
+		return errNoQueue
+	}
+	req.Queue, args = cutWord(args)
+	if !isOption(args, "receipt") {
+		return errTouch
+	}
+	word, args := cutWord(args)
+	_, value, _ := cutOption(word)
+	if refused := parseReceipt(value, req); refused != nil {
+		return refused
+	}
+	number, _ := cutWord(args)
+	millis, ok := parseUint(number)
+	if !ok || millis == 0 || millis > maxMillis {
+		return errLease
+	}
+	req.LeaseMillis = int64(millis)
+	return nil
+}
+
+// parseUint returns the number that value, of digits alone, stands for.
+func parseUint(value []byte) (v uint64, ok bool) {
+	for _, c := range value {
+		digit := uint64(c - '0')
+		if c < '0' || c > '9' || v > (math.MaxUint64-digit)/10 {
+			return 0, false
+		}
+		v = v*10 + digit
+	}
+	return v, len(value) > 0
+}
