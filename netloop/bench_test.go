@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kestrelmq/kestrel/codec/memcache"
 	"github.com/kestrelmq/kestrel/engine"
 )
 
@@ -88,6 +89,9 @@ func TestNoAllocations(t *testing.T) {
 		"set q 0 0 5\r\nhello\r\nget q/open\r\nget q/close\r\n",
 		"set q 0 0 5\r\nhello\r\nget q/open\r\nget q/abort\r\nget q\r\n",
 		"set q 0 0 5\r\nhello\r\nget q/peek\r\nget q\r\nget q\r\n",
+		"set q 0 0 5\r\nhello\r\nget q/meta\r\n",
+		"set q 0 0 5\r\nhello\r\nget q/lease=60000\r\ntouch q/lease 90\r\nget q/close\r\n",
+		"set q 0 0 5\r\nhello\r\nget q/lease=60000\r\nget q/release\r\nget q\r\n",
 	} {
 		in := []byte(strings.Repeat(request, 8))
 		allocs := testing.AllocsPerRun(1000, func() {
@@ -99,6 +103,24 @@ func TestNoAllocations(t *testing.T) {
 			t.Errorf("%q allocates %v times", request, allocs)
 		}
 	}
+	t.Run("receipt", func(t *testing.T) {
+		in := make([]byte, 0, 200)
+		allocs := testing.AllocsPerRun(1000, func() {
+			ts.loop.begin()
+			sink.session.receive(append(in, "set q/delay=0 0 0 5\r\nhello\r\ngets q/lease=60000\r\n"...))
+			receipt := sink.session.delivery.Receipt
+			sink.session.receive(memcache.AppendTouch(in, []byte("q"), receipt, 90))
+			end := memcache.GetOptions{Close: true, Receipt: receipt}
+			sink.session.receive(memcache.AppendGet(in, []byte("q"), end))
+			ts.loop.tick()
+		})
+		if allocs != 0 {
+			t.Errorf("a lease with a receipt allocates %v times", allocs)
+		}
+		if q, _ := e.QueueStats(engine.Now(), []byte("q")); q.Items != 0 || q.Leased != 0 {
+			t.Errorf("%d items, %d leased are left, want none", q.Items, q.Leased)
+		}
+	})
 }
 
 // discard is a sink that takes everything and keeps nothing.

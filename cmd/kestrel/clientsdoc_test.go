@@ -38,6 +38,51 @@ func TestEndToEndPymemcache(t *testing.T) {
 	p.Dial().Ask("get jobs\n", "END\n")
 }
 
+// TestEndToEndWorkQueues runs the programs of docs/WORK-QUEUES.md with pymemcache, if it is installed, on a server
+// with the configuration that stands there.
+func TestEndToEndWorkQueues(t *testing.T) {
+	python := pythonWith("pymemcache")
+	if python == "" {
+		t.Skip("no Python with pymemcache is installed (Debian: python3-pymemcache)")
+	}
+	page, err := os.ReadFile("../../docs/WORK-QUEUES.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fenced := func(language string) (blocks []string) {
+		for _, rest := range strings.Split(string(page), "```"+language+"\n")[1:] {
+			block, _, _ := strings.Cut(rest, "```")
+			blocks = append(blocks, block)
+		}
+		return blocks
+	}
+	file := filepath.Join(t.TempDir(), "kestrel.toml")
+	settings := "memcache_reply_key = \"request\"\n" + strings.Join(fenced("toml"), "")
+	if err := os.WriteFile(file, []byte(settings), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	wants := []string{
+		"working on resize image 7\n",
+		strings.Repeat("sending to: nobody\n", 3) + "given up: to: nobody\n",
+		"say hello\ncall back\n",
+	}
+	programs := fenced("python")
+	if len(programs) != len(wants) {
+		t.Fatalf("docs/WORK-QUEUES.md has %d programs, want %d", len(programs), len(wants))
+	}
+	p := clitest.Serve(t, "--config", file)
+	for i, program := range programs {
+		script := "import sys\nhost, port = sys.argv[1].rsplit(':', 1)\nserver = (host, int(port))\n" + program
+		out, err := exec.Command(python, "-c", script, p.Addr).CombinedOutput()
+		if err != nil || string(out) != wants[i] {
+			t.Errorf("program %d of docs/WORK-QUEUES.md: %v\n%s\nwant %q", i+1, err, out, wants[i])
+		}
+	}
+	for _, queue := range []string{"jobs", "mail", "mail_dead", "reminders"} {
+		p.Dial().Ask("get "+queue+"\n", "END\n")
+	}
+}
+
 // pythonWith returns a Python that has a module, or "".
 func pythonWith(module string) string {
 	for _, python := range []string{"python3", "/usr/bin/python3"} {
