@@ -70,7 +70,16 @@ service Kestrel {
   // item too large, ends the call: those before it are in the queue, it and those behind it are
   // not. The items of a call are no transaction: after an exception the first ones may be in the
   // queue. A put of no items returns 0 and creates no queue.
-  i32 put(1: string queue_name, 2: list<binary> items, 3: i32 expiration_msec = 0)
+  //
+  // delay_msec hides the items for so long, counted from the call. It is the server's own: the original, and
+  // servers before 3.0, skip it and put items that are not hidden; ask get_version first. A delay that is
+  // below 0, or longer than max_delay of the queue allows, is an exception of type 6.
+  i32 put(
+    1: string queue_name,
+    2: list<binary> items,
+    3: i32 expiration_msec = 0,
+    4: i64 delay_msec = 0
+  )
 
   // get fetches up to max_items items, oldest first. 0 fetches nothing; a negative number sets no
   // limit.

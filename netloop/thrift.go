@@ -3,6 +3,7 @@ package netloop
 import (
 	"bytes"
 	"errors"
+	"time"
 
 	"github.com/kestrelmq/kestrel/codec/thrift"
 	"github.com/kestrelmq/kestrel/engine"
@@ -137,13 +138,31 @@ func isLargePut(req *thrift.Request, size int) bool {
 	return req.Items.Len() > maxPutItems || size > largePut
 }
 
+// thriftExtra is what few puts ask for, kept in extra; nil if this one does not.
+func thriftExtra(req *thrift.Request, extra *engine.PutExtra) *engine.PutExtra {
+	if req.DelayMillis == 0 {
+		return nil
+	}
+	extra.Delay = -1 // the engine refuses it
+	if req.DelayMillis > 0 && req.DelayMillis <= maxThriftDelay {
+		extra.Delay = time.Duration(req.DelayMillis) * time.Millisecond
+	}
+	return extra
+}
+
+// maxThriftDelay is the longest delay that a put may ask for, in milliseconds, as in the other protocols.
+const maxThriftDelay = 999_999_999_999
+
 func thriftPut(s *session, req *thrift.Request) {
 	expiry := engine.Time(thrift.ExpiryTime(req.ExpiryMillis, int64(s.loop.now)))
 	g := &s.loop.gathered
+	extra := thriftExtra(req, &g.extras[0])
 	defer s.loop.dropGathered()
 	count, left := 0, req.Items.Len()
 	for item := range req.Items.All() {
-		g.puts = append(g.puts, engine.PutRequest{Data: item, Expiry: expiry, ClientID: s.clientID})
+		g.puts = append(g.puts, engine.PutRequest{
+			Data: item, Expiry: expiry, ClientID: s.clientID, Extra: extra,
+		})
 		left--
 		if g.bytes += len(item); left > 0 && len(g.puts) < maxGathered && g.bytes < maxGatheredBytes {
 			continue
@@ -174,9 +193,10 @@ func (s *session) thriftPutLater(frame []byte, decoded *thrift.Request) {
 // itemsOfPut yields what a call puts. It is asked for at the time now.
 func itemsOfPut(req *thrift.Request, now engine.Time) func(yield func(engine.PutRequest) bool) {
 	expiry := engine.Time(thrift.ExpiryTime(req.ExpiryMillis, int64(now)))
+	extra := thriftExtra(req, new(engine.PutExtra))
 	return func(yield func(engine.PutRequest) bool) {
 		for item := range req.Items.All() {
-			if !yield(engine.PutRequest{Data: item, Expiry: expiry}) {
+			if !yield(engine.PutRequest{Data: item, Expiry: expiry, Extra: extra}) {
 				return
 			}
 		}

@@ -34,6 +34,7 @@ func drawRequest(t *rapid.T) Request {
 			req.Items.data = appendString(req.Items.data, drawBytes(t, "item"))
 		}
 		req.ExpiryMillis = rapid.Int32().Draw(t, "expiry")
+		req.DelayMillis = rapid.Int64().Draw(t, "delay")
 	case MethodGet:
 		req.MaxItems = rapid.Int32().Draw(t, "max")
 		req.WaitMillis = rapid.Int32().Draw(t, "wait")
@@ -66,6 +67,7 @@ func requestFields(req *Request) (fields []fieldValue) {
 		}
 		add(2, listValue(apache.LIST, apache.STRING, list))
 		add(3, i32Value(req.ExpiryMillis))
+		add(4, i64Value(req.DelayMillis))
 	case MethodGet:
 		add(2, i32Value(req.MaxItems))
 		add(3, i32Value(req.WaitMillis))
@@ -184,6 +186,9 @@ func setArgs(req *Request, args []fieldValue) error {
 	switch req.Method {
 	case MethodPut:
 		i32(3, &req.ExpiryMillis)
+		if v, ok := lastField(args, 4, apache.I64); ok {
+			req.DelayMillis = v.num
+		}
 		items, _ := lastField(args, 2, apache.LIST)
 		for _, item := range items.list {
 			if item.kind != apache.STRING {

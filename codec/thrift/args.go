@@ -5,6 +5,7 @@ const (
 	queueField     = 1<<8 | typeString // all but the last
 	itemsField     = 2<<8 | typeList   // put
 	expiryField    = 3<<8 | typeI32
+	delayField     = 4<<8 | typeI64 // put
 	maxItemsField  = 2<<8 | typeI32 // get
 	waitField      = 3<<8 | typeI32
 	autoAbortField = 4<<8 | typeI32
@@ -31,6 +32,8 @@ func (c *cursor) arg(f uint32, req *Request) bool {
 		req.Items = c.strings()
 	case f == expiryField && method == MethodPut:
 		req.ExpiryMillis = c.i32()
+	case f == delayField && method == MethodPut:
+		req.DelayMillis = c.i64()
 	case f == maxItemsField && method == MethodGet:
 		req.MaxItems = c.i32()
 	case f == waitField && method == MethodGet:

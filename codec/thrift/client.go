@@ -88,6 +88,9 @@ func (c Client) AppendRequest(dst []byte, req *Request) []byte {
 		dst = appendList(dst, 2, typeList, typeString, req.Items.Len())
 		dst = append(dst, req.Items.data...)
 		dst = appendI32Field(dst, 3, req.ExpiryMillis)
+		if req.DelayMillis != 0 {
+			dst = appendI64Field(dst, 4, req.DelayMillis)
+		}
 		return endStruct(dst, start)
 	case MethodGet:
 		return c.AppendGet(dst, req.Seq, req.Queue, GetOptions{

@@ -235,6 +235,7 @@ func requestString(req *Request) string {
 	field(req.Method.hasQueue() || req.Queue != nil, "%q", req.Queue)
 	field(req.Method == MethodPut || req.Items.Len() != 0, "items=%s", itemsString(req.Items))
 	field(req.Method == MethodPut || req.ExpiryMillis != 0, "expiry=%d", req.ExpiryMillis)
+	field(req.DelayMillis != 0, "delay=%d", req.DelayMillis)
 	field(isGet || req.MaxItems != 0, "max=%d", req.MaxItems)
 	field(isGet || req.WaitMillis != 0, "wait=%d", req.WaitMillis)
 	field(isGet || req.AutoAbortMillis != 0, "abort=%d", req.AutoAbortMillis)

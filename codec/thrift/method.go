@@ -5,7 +5,7 @@ type Method uint8
 
 // The methods, with the fields of [Request] each of them sets.
 const (
-	MethodPut            Method = iota + 1 // put: Queue, Items, ExpiryMillis
+	MethodPut            Method = iota + 1 // put: Queue, Items, ExpiryMillis, DelayMillis
 	MethodGet                              // get: Queue, MaxItems, WaitMillis, AutoAbortMillis
 	MethodConfirm                          // confirm: Queue, IDs
 	MethodAbort                            // abort: Queue, IDs

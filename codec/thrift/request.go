@@ -22,6 +22,7 @@ type Request struct {
 	IDs   IDs    // CONFIRM, ABORT: ids of open reads
 
 	ExpiryMillis    int32  // PUT: milliseconds the items live; ExpiryTime says what it means
+	DelayMillis     int64  // PUT: milliseconds the items are hidden; 0: none; negative as sent
 	MaxItems        int32  // GET: items at most; 0: none; negative: no limit
 	WaitMillis      int32  // GET: how long to collect items; negative: nothing at all is returned
 	AutoAbortMillis int32  // GET: above 0 the reads stay open this long, unless confirmed
