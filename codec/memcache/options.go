@@ -28,25 +28,32 @@ func cutOption(options []byte) (name, value []byte, hasValue bool, rest []byte) 
 func parseOptions(options []byte, req *Request) *ProtocolError {
 	var refused *ProtocolError
 	for len(options) > 0 {
-		var name, value []byte
-		var hasValue bool
-		name, value, hasValue, options = cutOption(options)
-		switch string(name) {
+		option := options
+		if slash := bytes.IndexByte(options, '/'); slash >= 0 {
+			option, options = options[:slash], options[slash+1:]
+		} else {
+			options = nil
+		}
+		switch string(option) {
 		case "open":
-			req.Open = req.Open || !hasValue
+			req.Open = true
+		case "close":
+			if req.Close && req.Receipt != 0 && refused == nil {
+				refused = errTwice
+			}
+			req.Close = true
 		case "peek":
-			req.Peek = req.Peek || !hasValue
-		case "t":
-			if !hasValue {
+			req.Peek = true
+		default:
+			if len(option) >= 2 && option[0] == 't' && option[1] == '=' {
+				wait, ok := parseInt32(option[2:])
+				if !ok {
+					return errWait
+				}
+				req.WaitMillis = wait
 				continue
 			}
-			wait, ok := parseInt32(value)
-			if !ok {
-				return errWait
-			}
-			req.WaitMillis = wait
-		default:
-			if r := parseLeaseOption(name, value, hasValue, req); refused == nil {
+			if r := parseLeaseOption(option, req); refused == nil {
 				refused = r
 			}
 		}
@@ -96,7 +103,8 @@ func (req *Request) optionsFit() bool {
 
 // parseLeaseOption parses one option of a GET that Kestrel did not have, or gave no value. An option that
 // nobody knows is ignored, as Kestrel did.
-func parseLeaseOption(name, value []byte, hasValue bool, req *Request) *ProtocolError {
+func parseLeaseOption(option []byte, req *Request) *ProtocolError {
+	name, value, hasValue, _ := cutOption(option)
 	var ends *bool
 	switch string(name) {
 	case "close":
