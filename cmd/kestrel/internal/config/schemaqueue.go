@@ -132,7 +132,7 @@ func deliveryOptions() []Option[engine.QueueOptions] {
 	type options = engine.QueueOptions
 	return []Option[options]{{
 		Key:  "max_deliveries",
-		Help: "most deliveries of an item; the return of the last sends it to dead_letter_queue",
+		Help: "deliveries of an item at most; then it goes to dead_letter_queue",
 		At:   func(o *options) Value { return limit(&o.MaxDeliveries, 0) },
 	}, {
 		Key:  "dead_letter_queue",
@@ -142,7 +142,7 @@ func deliveryOptions() []Option[engine.QueueOptions] {
 		},
 	}, {
 		Key:  "redelivery_delay",
-		Help: "hides an aborted item: first, second, … time; up to 8, the last repeats",
+		Help: "hides an aborted item: 1st, 2nd, … time; up to 8, the last repeats",
 		At: func(o *options) Value {
 			return optional(&o.RedeliveryDelay, engine.Backoff{}, backoffValue{&o.RedeliveryDelay})
 		},
