@@ -103,12 +103,3 @@ func trimCR(line []byte) []byte {
 	}
 	return line
 }
-
-// cutWord returns the bytes of b before its first space and those after it. As a line's last word
-// is never empty, rest is empty only if word was the last one.
-func cutWord(b []byte) (word, rest []byte) {
-	if i := bytes.IndexByte(b, ' '); i >= 0 {
-		return b[:i], b[i+1:]
-	}
-	return b, nil
-}
