@@ -30,7 +30,7 @@ build: ## build bin/kestrel, one static binary
 run: build ## build and run the server on 127.0.0.1:22133, data in ./kestrel-data
 	./bin/kestrel serve
 
-test: build ## run every test, those of the built server too, 45 seconds on two cores
+test: build ## run every test, those of the built server too, a minute and a half on two cores
 	$(GO) test ./...
 
 lab: build ## kill, cut and damage real servers, a short slice of each experiment, two minutes
