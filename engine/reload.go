@@ -55,8 +55,9 @@ func (e *Engine) Reload(s Settings) error {
 // OptionsFor returns the options that the queue called name has, or would have.
 func (e *Engine) OptionsFor(name string) QueueOptions { return e.settings.Load().For(name) }
 
-// setOptions gives q new options and, if they say so, takes it out of the journal or into it. Waiters need no look but for who they are: where one
-// waits, no item is that other options could bring back to life (I4).
+// setOptions gives q new options and, if they say so, takes it out of the journal or into it. A queue with
+// waiters has nothing to hand out (I4), so new options cannot give them an item: only who may wait is looked at
+// again.
 func (e *Engine) setOptions(q *queue, opts *QueueOptions) {
 	was := q.opts.KeepJournal
 	q.opts = opts

@@ -387,7 +387,7 @@ func TestRepairControl(t *testing.T) {
 	}{
 		{"nothing is broken", nil},
 		{"losses are not told", func(d *Damage, _ []*repair.Queue) { d.Losses = nil }},
-		{"a loss is told too large", func(d *Damage, _ []*repair.Queue) {
+		{"a loss is reported too large", func(d *Damage, _ []*repair.Queue) {
 			for i := range d.Losses {
 				d.Losses[i].Items++
 			}

@@ -182,7 +182,7 @@ func TestOrder(t *testing.T) {
 		if err := a.Set(t.Context(), Sets{Read: true, Write: true}); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(10 * period)
+		time.Sleep(10 * period) // virtual
 		if err := a.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
