@@ -1,0 +1,313 @@
+package access
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+var (
+	// ErrFailed says that a name and a password do not belong together. It does not say which is wrong.
+	ErrFailed = errors.New("authentication failure")
+	// ErrBusy says that so many passwords wait to be checked, or so many attempts have failed, that this one was
+	// not checked.
+	ErrBusy = errors.New("too many attempts to authenticate; try again later")
+)
+
+const (
+	// maxChecked is how many checks may wait for their turn.
+	maxChecked = 256
+	// maxDelay is how long an attempt waits at most because of earlier ones of its address that have failed. One
+	// that would wait longer is not checked.
+	maxDelay = 5 * time.Second
+	// maxUserDelay bounds the same for attempts as a user, from whatever address. Anybody can make attempts fail, so
+	// it must not keep the user out.
+	maxUserDelay = time.Second
+	// firstDelay is that behind the last free failure; each further one doubles it.
+	firstDelay = 100 * time.Millisecond
+	// forgetTime is how long failures count.
+	forgetTime = 10 * time.Minute
+	// maxRecords is how many addresses, and how many names, there are records of.
+	maxRecords = 4096
+)
+
+// DefaultFreeFailures is how many failures have no consequence.
+const DefaultFreeFailures = 3
+
+// Options configure a [Checker].
+type Options struct {
+	// Parallel is how many passwords are checked at once; each takes a processor and the hash's memory for some
+	// 20 ms. Zero is one.
+	Parallel int
+	// FreeFailures is how many attempts of an address, or as a user, may fail before further ones are slowed down.
+	// Zero is DefaultFreeFailures.
+	FreeFailures int
+	// Account takes bytes of memory that a check holds, and gives back; nil counts nothing.
+	Account func(bytes int64)
+}
+
+// Checker says who users are. Its methods may be called from any goroutine.
+type Checker struct {
+	opts    Options
+	users   atomic.Pointer[Users]
+	slots   chan struct{}
+	waiting atomic.Int64
+	counts  [3]atomic.Int64 // by outcome
+	key     []byte          // of good
+
+	mu        sync.Mutex
+	addresses map[string]*record   // guarded by mu
+	names     map[string]*record   // guarded by mu
+	good      map[string]knownGood // by user: what was right before; guarded by mu
+}
+
+// knownGood is a keyed hash of a password that was right, and of what it was compared with.
+type knownGood [sha256.Size]byte
+
+// record is what failed lately for an address or a name.
+type record struct {
+	failures int
+	last     time.Time // of them
+	next     time.Time // when the next attempt of an address may be made
+}
+
+// NewChecker returns a checker of users.
+func NewChecker(users *Users, opts Options) *Checker {
+	if opts.FreeFailures == 0 {
+		opts.FreeFailures = DefaultFreeFailures
+	}
+	c := &Checker{
+		opts: opts, slots: make(chan struct{}, max(opts.Parallel, 1)), key: make([]byte, sha256.Size),
+		addresses: map[string]*record{}, names: map[string]*record{}, good: map[string]knownGood{},
+	}
+	rand.Read(c.key) // never fails
+	c.users.Store(users)
+	return c
+}
+
+// Users returns the users of now.
+func (c *Checker) Users() *Users { return c.users.Load() }
+
+// SetUsers replaces the users.
+func (c *Checker) SetUsers(users *Users) { c.users.Store(users) }
+
+// Counts are the attempts so far.
+type Counts struct{ Passed, Failed, Busy int64 }
+
+// Counts returns how many attempts there were.
+func (c *Checker) Counts() Counts {
+	return Counts{c.counts[0].Load(), c.counts[1].Load(), c.counts[2].Load()}
+}
+
+// Password returns the user with a name and a password. From is the address that the attempt comes from, without
+// a port. Password takes some 20 ms of a processor, and waits longer if attempts from there, or as this user, have
+// failed lately: it is not for an event loop. It returns ErrFailed, ErrBusy or the error of ctx.
+func (c *Checker) Password(ctx context.Context, from, name string, password []byte) (*User, error) {
+	u, err := c.password(ctx, from, name, password)
+	switch err {
+	case nil:
+		c.counts[0].Add(1)
+	case ErrFailed:
+		c.counts[1].Add(1)
+	case ErrBusy:
+		c.counts[2].Add(1)
+	}
+	return u, err
+}
+
+// Token returns the user that has a token, or ErrFailed. It compares hashes, which takes a microsecond, and slows
+// nobody down: a token is too long to be guessed.
+func (c *Checker) Token(token string) (*User, error) {
+	if u := c.Users().WithToken(token); u != nil {
+		c.counts[0].Add(1)
+		return u, nil
+	}
+	c.counts[1].Add(1)
+	return nil, ErrFailed
+}
+
+func (c *Checker) password(ctx context.Context, from, name string, password []byte) (*User, error) {
+	users := c.Users()
+	u := users.Named(name)
+	if u != nil && !u.Password.IsZero() && c.wasGood(u, password) {
+		return u, nil
+	}
+	delay, ok := c.delay(from, name)
+	if !ok {
+		return nil, ErrBusy
+	}
+	if c.waiting.Add(1) > maxChecked {
+		c.waiting.Add(-1)
+		return nil, ErrBusy
+	}
+	defer c.waiting.Add(-1)
+	if err := pause(ctx, delay); err != nil {
+		return nil, err
+	}
+	select {
+	case c.slots <- struct{}{}:
+		defer func() { <-c.slots }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	against, exists := users.hashOf(u)
+	if c.opts.Account != nil {
+		c.opts.Account(against.Memory())
+		defer c.opts.Account(-against.Memory())
+	}
+	right := len(password) <= MaxPassword && against.matches(password)
+	if !right || !exists {
+		c.failed(from, name)
+		return nil, ErrFailed
+	}
+	c.passed(u, password)
+	return u, nil
+}
+
+// hashOf returns what the password of u is compared with, and whether it can be right. If there is no such user, or
+// the user has no password, the comparison takes as long.
+func (us *Users) hashOf(u *User) (h Hash, exists bool) {
+	switch {
+	case us == nil:
+		return decoyFor(nil), false
+	case u == nil || u.Password.IsZero():
+		return us.decoy, false
+	}
+	return u.Password, true
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// proof is what is kept of a password that was right.
+func (c *Checker) proof(u *User, password []byte) (p knownGood) {
+	mac := hmac.New(sha256.New, c.key)
+	mac.Write([]byte(u.Password.String()))
+	mac.Write([]byte{0})
+	mac.Write(password)
+	mac.Sum(p[:0])
+	return p
+}
+
+// wasGood reports whether a password of u was right before. It spares those who connect often the time, and
+// keeps failures of others from slowing them down.
+func (c *Checker) wasGood(u *User, password []byte) bool {
+	p := c.proof(u, password)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known, ok := c.good[u.Name]
+	return ok && hmac.Equal(known[:], p[:])
+}
+
+// delay reserves a time for an attempt, and returns how long it is away; false if that is too long. Attempts of
+// one address come one behind the other, so that many at once gain nothing.
+func (c *Checker) delay(from, name string) (time.Duration, bool) {
+	now := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var wait time.Duration
+	if r := recordOf(c.addresses, from, now); r != nil {
+		at := now
+		if r.next.After(now) {
+			at = r.next
+		}
+		wait = at.Sub(now)
+		if wait > maxDelay {
+			return 0, false
+		}
+		r.next = at.Add(c.penalty(r.failures, maxDelay))
+	}
+	if r := recordOf(c.names, name, now); r != nil {
+		wait = max(wait, c.penalty(r.failures, maxUserDelay))
+	}
+	return wait, true
+}
+
+// penalty is the delay behind so many failures.
+func (c *Checker) penalty(failures int, most time.Duration) time.Duration {
+	if failures < c.opts.FreeFailures {
+		return 0
+	}
+	return min(firstDelay<<min(failures-c.opts.FreeFailures, 16), most)
+}
+
+// recordOf returns the record of key, or nil if there is none that still counts.
+func recordOf(records map[string]*record, key string, now time.Time) *record {
+	r := records[key]
+	if r != nil && now.Sub(r.last) > forgetTime {
+		delete(records, key)
+		return nil
+	}
+	return r
+}
+
+func (c *Checker) failed(from, name string) {
+	now := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a := note(c.addresses, from, now)
+	if next := now.Add(c.penalty(a.failures, maxDelay)); next.After(a.next) {
+		a.next = next
+	}
+	note(c.names, name, now)
+}
+
+// note adds a failure to the record of key. If there are too many records, it drops some other.
+func note(records map[string]*record, key string, now time.Time) *record {
+	r := recordOf(records, key, now)
+	if r == nil {
+		if len(records) >= maxRecords {
+			dropOne(records, now)
+		}
+		r = &record{}
+		records[key] = r
+	}
+	r.failures++
+	r.last = now
+	return r
+}
+
+// dropOne forgets a record: of a few, the one that failed least.
+func dropOne(records map[string]*record, now time.Time) {
+	least, looked := "", 0
+	for key, r := range records {
+		if now.Sub(r.last) > forgetTime {
+			delete(records, key)
+			return
+		}
+		if looked == 0 || r.failures < records[least].failures {
+			least = key
+		}
+		if looked++; looked == 8 {
+			break
+		}
+	}
+	delete(records, least)
+}
+
+func (c *Checker) passed(u *User, password []byte) {
+	p := c.proof(u, password)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.names, u.Name)
+	if len(c.good) >= maxRecords {
+		clear(c.good)
+	}
+	c.good[u.Name] = p
+}

@@ -1,0 +1,248 @@
+package access
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// User is somebody who may do something. Nobody changes a User that is part of Users.
+type User struct {
+	Name string
+	// Password is what the user's password is checked against; the zero Hash takes none.
+	Password Hash
+	// Tokens are those that HTTP clients may show in place of the password.
+	Tokens []TokenHash
+	// Certificates are names that a client's certificate may have: its subject, as in CN=alice,O=Acme, or one of
+	// its alternative names, with its kind, as in dns:alice.example, email:…, uri:… or ip:….
+	Certificates []string
+	// Account binds the user to the queues of one account, as the account is spelled in their names; "" binds to
+	// none. The patterns of Allow are then those of its queues, without the account.
+	Account string
+	// Allow is what the user may do.
+	Allow []Grant
+	// Quota bounds what the user may use.
+	Quota Quota
+
+	everywhere Right // granted for every queue
+	somewhere  Right // granted for some
+}
+
+// Everywhere reports whether the user has all of the rights on every queue.
+func (u *User) Everywhere(r Right) bool { return u == nil || u.everywhere&r == r }
+
+// Somewhere reports whether the user has the right on some queue.
+func (u *User) Somewhere(r Right) bool { return u == nil || u.somewhere&r != 0 }
+
+// May reports whether the user has a right on the queue called name.
+func (u *User) May(r Right, name []byte) bool {
+	if u == nil || u.everywhere&r == r {
+		return true
+	}
+	return u.RightsOn(name)&r == r
+}
+
+// Sees reports whether the user may see the queue called name in lists and statistics.
+func (u *User) Sees(name string) bool {
+	if u.Everywhere(Stats) {
+		return true
+	}
+	name, ok := inAccount(u.Account, name)
+	for i := range u.Allow {
+		if g := &u.Allow[i]; ok && g.Right == Stats && matches(g.Pattern, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// inAccount returns the name of a queue without its account, for a user that is bound to one; false if the queue
+// is of another account.
+func inAccount[T string | []byte](account string, name T) (rest T, ok bool) {
+	if account == "" {
+		return name, true
+	}
+	own := len(account)
+	for i := range len(name) {
+		if name[i] == '/' {
+			return name[i+1:], i == own && string(name[:i]) == account
+		}
+	}
+	return name, account == defaultAccount
+}
+
+// RightsOn returns the rights that the user has on the queue called name.
+func (u *User) RightsOn(name []byte) Right {
+	if u == nil {
+		return allRights
+	}
+	have := u.everywhere
+	name, ok := inAccount(u.Account, name)
+	for i := range u.Allow {
+		g := &u.Allow[i]
+		if ok && have&g.Right == 0 && matches(g.Pattern, name) {
+			have |= g.Right
+		}
+	}
+	return have
+}
+
+// InAccount reports whether the user has a right on every queue of an account, as that is spelled in names.
+func (u *User) InAccount(r Right, account string) bool {
+	if u.Everywhere(r) {
+		return true
+	}
+	for i := range u.Allow {
+		g := &u.Allow[i]
+		switch {
+		case g.Right != r:
+		case u.Account == account && g.Pattern == everything, u.Account == "" && g.Pattern == account+"/*":
+			return true
+		}
+	}
+	return false
+}
+
+// SameRights reports whether two users may do the same, as far as their grants show.
+func (u *User) SameRights(v *User) bool {
+	return u.Account == v.Account && slices.Equal(u.Allow, v.Allow)
+}
+
+// Limits of what a configuration may say of users.
+const (
+	maxName   = 64   // bytes
+	maxGrants = 1000 // of one user
+)
+
+// CheckName returns what is wrong with the name of a user.
+func CheckName(name string) error {
+	switch {
+	case name == "" || len(name) > maxName:
+		return fmt.Errorf("the name of a user has 1 to %d bytes", maxName)
+	case !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == ':' || r == 0x7f }):
+		return errors.New("the name of a user is UTF-8 without spaces, colons and control characters")
+	}
+	return nil
+}
+
+// checkAccount returns what is wrong with the account of a user.
+func checkAccount(account string) error {
+	if len(account) > maxPattern || !utf8.ValidString(account) || strings.ContainsAny(account, "/.+~\x00*") {
+		return fmt.Errorf("account %q: want at most %d bytes of UTF-8, as in the names of its queues, without slash and star; "+
+			"dot, plus and tilde are written %%2E, %%2B and %%7E", account, maxPattern)
+	}
+	return nil
+}
+
+// Users are the users of a server. They are immutable, and may be used from any goroutine. Nil has none.
+type Users struct {
+	byName        map[string]*User
+	byToken       map[TokenHash]*User
+	byCertificate map[string]*User
+	decoy         Hash // what the password of a user that there is not is compared with
+}
+
+// NewUsers returns the users in list, which it keeps. It returns every problem.
+func NewUsers(list []*User) (*Users, error) {
+	us := &Users{byName: map[string]*User{}, byToken: map[TokenHash]*User{}, byCertificate: map[string]*User{}}
+	var errs []error
+	for _, u := range list {
+		wrong := func(err error) { errs = append(errs, fmt.Errorf("user %q: %w", u.Name, err)) }
+		if err := CheckName(u.Name); err != nil {
+			wrong(err)
+		}
+		if us.byName[u.Name] != nil {
+			wrong(errors.New("there are two"))
+		}
+		us.byName[u.Name] = u
+		if len(u.Allow) > maxGrants {
+			wrong(fmt.Errorf("more than %d grants", maxGrants))
+		}
+		for _, g := range u.Allow {
+			u.somewhere |= g.Right
+			switch {
+			case g.Pattern == everything && (u.Account == "" || g.Right == Operate):
+				u.everywhere |= g.Right
+			case u.Account != "" && strings.Contains(g.Pattern, "/"):
+				wrong(fmt.Errorf("%q: the user is bound to account %s, whose queues are written without it", g, u.Account))
+			}
+		}
+		if err := checkAccount(u.Account); err != nil {
+			wrong(err)
+		}
+		for _, token := range u.Tokens {
+			if other := us.byToken[token]; other != nil {
+				wrong(fmt.Errorf("a token is that of %q as well", other.Name))
+			}
+			us.byToken[token] = u
+		}
+		for _, name := range u.Certificates {
+			if other := us.byCertificate[name]; other != nil {
+				wrong(fmt.Errorf("certificate %q is that of %q as well", name, other.Name))
+			}
+			us.byCertificate[name] = u
+		}
+	}
+	us.decoy = decoyFor(list)
+	return us, errors.Join(errs...)
+}
+
+// decoyFor returns a hash that takes as long to compare with as the costliest of list, and that no password has.
+func decoyFor(list []*User) Hash {
+	costly := Hash{memory: DefaultMemory, passes: DefaultPasses, lanes: 1}
+	if i := slices.IndexFunc(list, func(u *User) bool { return !u.Password.IsZero() }); i >= 0 {
+		costly = list[i].Password
+		for _, u := range list[i:] {
+			if cmp.Compare(u.Password.cost(), costly.cost()) > 0 {
+				costly = u.Password
+			}
+		}
+	}
+	costly.salt, costly.sum = "no user has this", strings.Repeat("\x00", sumSize)
+	return costly
+}
+
+// Len is how many users there are.
+func (us *Users) Len() int {
+	if us == nil {
+		return 0
+	}
+	return len(us.byName)
+}
+
+// Named returns the user called name, or nil.
+func (us *Users) Named(name string) *User {
+	if us == nil {
+		return nil
+	}
+	return us.byName[name]
+}
+
+// WithToken returns the user that has a token, or nil. It compares hashes, so its time says nothing of tokens.
+func (us *Users) WithToken(token string) *User {
+	if us == nil {
+		return nil
+	}
+	return us.byToken[HashToken(token)]
+}
+
+// WithCertificate returns the user whose certificate has one of these names; nil if none has, or more than one.
+func (us *Users) WithCertificate(names []string) *User {
+	if us == nil {
+		return nil
+	}
+	var found *User
+	for _, name := range names {
+		switch u := us.byCertificate[name]; {
+		case u == nil || u == found:
+		case found != nil:
+			return nil
+		default:
+			found = u
+		}
+	}
+	return found
+}
