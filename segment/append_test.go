@@ -89,11 +89,11 @@ func (w shortWriter) WriteAt(p []byte, off int64) (int, error) {
 }
 
 func TestAppendAfterFailedWrite(t *testing.T) {
-	for _, bytes := range []int{0, 1, 39, 40, 41, 200, 1000} {
+	for _, whole := range []int{0, 1, 39, 40, 41, 200, 1000} {
 		s, disk := start(t, smallOptions, appends(30))
 		last := s.h.batches[0].position
 		disk.SetFault(func(op segmenttest.Op) segmenttest.Fault {
-			return segmenttest.Fault{Err: syscall.EIO, Bytes: bytes}
+			return segmenttest.Fault{Err: syscall.EIO, Bytes: whole}
 		})
 		if err := s.append(100); !errors.Is(err, syscall.EIO) {
 			t.Errorf("Append with a failing write = %v, want EIO", err)
@@ -102,7 +102,7 @@ func TestAppendAfterFailedWrite(t *testing.T) {
 		must(t, s.append(20)) // smaller: what is left of the failed one is behind it
 		if got := s.h.batches[1].position; got != last+72 {
 			t.Errorf("after a write that failed behind %d bytes, Append goes to %d, want %d",
-				bytes, got, last+72)
+				whole, got, last+72)
 		}
 		must(t, s.on(disk.Kill()).open(promiseWritten))
 	}

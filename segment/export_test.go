@@ -63,7 +63,14 @@ func AppendRunFrame(dst, stored []byte, raw int, codec Codec, wide int, id RunID
 }
 
 // AppendRunHeader is appendRunHeader.
-func AppendRunHeader(dst []byte, id RunID, mode IO) []byte { return appendRunHeader(dst, id, mode) }
+func AppendRunHeader(dst []byte, id RunID, mode IO) []byte {
+	return appendRunHeader(dst, id, mode, false)
+}
+
+// AppendExtendedRunHeader is appendRunHeader of an extended run.
+func AppendExtendedRunHeader(dst []byte, id RunID, mode IO) []byte {
+	return appendRunHeader(dst, id, mode, true)
+}
 
 // MinReadAhead is minReadAhead.
 const MinReadAhead = minReadAhead

@@ -175,7 +175,7 @@ func (c *faultTest) run() {
 		return
 	}
 	for _, kind := range c.kinds {
-		for n := 1; n <= calm.Calls(kind) && !c.givesUp(); n++ {
+		for n := 1; n <= calm.Calls(kind) && !c.givesUp(); n += max(c.stride, 1) {
 			for _, f := range faultsOf(kind, n) {
 				c.runs++
 				c.report(c.one(f), "%v", f)
@@ -220,7 +220,7 @@ func (c *faultTest) one(f fault) error {
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	c := faultTest{
-		crashTest: crashTest{opts: smallOptions, steps: life, build: sound}, kinds: allKinds(),
+		crashTest: crashTest{opts: smallOptions, steps: life, build: sound, stride: stride()}, kinds: allKinds(),
 	}
 	c.run()
 	for _, err := range c.violations {

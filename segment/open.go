@@ -37,7 +37,7 @@ func Open(dir string, opts Options, visit Visitor) (*Log, Recovery, error) {
 	}
 	names, err := listLog(opts.FS, dir)
 	if err == nil {
-		err = s.run(names.segments)
+		err = s.all(names.segments)
 	}
 	if err == nil && accept != nil {
 		err = accept()

@@ -19,7 +19,7 @@ import (
 //
 //	offset  size  field
 //	0       8     magic "KESTRRUN"
-//	8       4     format version: 3, or 4 if frames may have wide padding
+//	8       4     format version: 3, or 4 if frames may have wide padding; 5 and 6 likewise, of extended runs
 //	12      4     zero
 //	16      8     run number, from 1
 //	24      8     run id: random, not zero
@@ -46,6 +46,8 @@ const (
 	// runVersion is the format version of runs that are written through the page cache, and wideVersion of
 	// those that are written past it.
 	runVersion, wideVersion = 3, 4
+	// extendedBy is what is added to either if releases that know these two alone could not use the frames.
+	extendedBy = 2
 
 	// RunStart is the offset of the first frame of a run.
 	RunStart = runHeaderSize
@@ -74,8 +76,9 @@ type RunWriter struct {
 	mode IO
 
 	// Owned by who writes.
-	buf  []byte   // frames added and not written, the header before the first of them; see Lend
-	last runFrame // the newest of them
+	extended bool
+	buf      []byte   // frames added and not written, the header before the first of them; see Lend
+	last     runFrame // the newest of them
 
 	mu sync.Mutex // held for memory only
 	// Guarded by mu.
@@ -102,6 +105,10 @@ func createRun(fsys FS, name string, id RunID, mode IO) (*RunWriter, error) {
 	}
 	return &RunWriter{fs: fsys, file: f, path: name, id: id, mode: mode}, nil
 }
+
+// Extend says that the caller's frames are such that older releases must not read the run. It is called
+// before the first Add.
+func (w *RunWriter) Extend() { w.extended = true }
 
 // ID returns what OpenRun asks for.
 func (w *RunWriter) ID() RunID { return w.id }
@@ -141,7 +148,7 @@ func (w *RunWriter) Add(c *Coder, tag Tag, body []byte) int64 {
 	w.reserve(runHeaderSize + RunFrameOverhead + len(body) + frameAlign)
 	end := w.written()
 	if end == 0 && len(w.buf) == 0 {
-		w.buf = appendRunHeader(w.buf, w.id, w.mode)
+		w.buf = appendRunHeader(w.buf, w.id, w.mode, w.extended)
 	}
 	start := len(w.buf)
 	var head [RunFrameOverhead]byte
@@ -255,10 +262,13 @@ func (w *RunWriter) Sync() error {
 // Close closes the file, syncing nothing.
 func (w *RunWriter) Close() error { return w.file.Close() }
 
-func appendRunHeader(dst []byte, id RunID, mode IO) []byte {
+func appendRunHeader(dst []byte, id RunID, mode IO, extended bool) []byte {
 	version := uint32(runVersion)
 	if mode == Direct {
 		version = wideVersion
+	}
+	if extended {
+		version += extendedBy
 	}
 	start := len(dst)
 	dst = append(dst, runMagic...)
@@ -282,9 +292,9 @@ func parseRunHeader(b []byte) (id RunID, mode IO, reason string) {
 		return id, Direct, "run header fails its checksum"
 	}
 	switch binary.LittleEndian.Uint32(b[8:]) {
-	case runVersion:
+	case runVersion, runVersion + extendedBy:
 		mode = Cached
-	case wideVersion:
+	case wideVersion, wideVersion + extendedBy:
 		mode = Direct
 	default:
 		return id, Direct, unknownVersion
@@ -295,6 +305,9 @@ func parseRunHeader(b []byte) (id RunID, mode IO, reason string) {
 	}
 	return id, mode, ""
 }
+
+// isExtended reports whether b, a valid header, is that of an extended run.
+func isExtended(b []byte) bool { return binary.LittleEndian.Uint32(b[8:]) >= runVersion+extendedBy }
 
 // runFrame is a decoded frame header.
 type runFrame struct {

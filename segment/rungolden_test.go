@@ -27,6 +27,11 @@ const (
 	// The same past the page cache: version 4, and 3,960 bytes of wide padding, which is zero.
 	goldenWideHeader = "4b4553545252554e 04000000 00000000 0700000000000000 0807060504030201 " +
 		"000000000000000000000000000000000000000000000000 5c8d06689fcd9738 "
+	// Extended runs, written either way.
+	goldenExtendedHeader = "4b4553545252554e 05000000 00000000 0700000000000000 0807060504030201 " +
+		"000000000000000000000000000000000000000000000000 5e265f16529082d3 "
+	goldenWideExtended = "4b4553545252554e 06000000 00000000 0700000000000000 0807060504030201 " +
+		"000000000000000000000000000000000000000000000000 ba3fbc716dd344d8 "
 	goldenWideFrame = "05000000 05000000 00000000 780f0000 4000000000000000 " +
 		"0102030405060708090a0b0c0d0e0f101112131415161718 " +
 		"fddc625c55e85595 abb8a41b83d37ab9 68656c6c6f 000000 "
@@ -52,6 +57,37 @@ func TestRunGolden(t *testing.T) {
 	}
 }
 
+// TestExtendedRunGolden: an extended run has another version, and is read all the same.
+func TestExtendedRunGolden(t *testing.T) {
+	text, err := os.ReadFile("../docs/FORMAT.md")
+	must(t, err)
+	document := strings.Join(strings.Fields(string(text)), "")
+	for mode, golden := range []string{goldenExtendedHeader, goldenWideExtended} {
+		if got := segment.AppendExtendedRunHeader(nil, goldenRunID, segment.IO(mode)); !bytes.Equal(got, unhex(t, golden)) {
+			t.Errorf("header % x, want %s", got, golden)
+		}
+		if !strings.Contains(document, strings.ReplaceAll(golden, " ", "")) {
+			t.Errorf("docs/FORMAT.md lacks %s", golden)
+		}
+	}
+	disk := segmenttest.New()
+	must(t, disk.MkdirAll("runs"))
+	w, err := segment.CreateRun(disk, runName, goldenRunID.Number, segment.Cached)
+	must(t, err)
+	w.Extend()
+	coder := segment.NewCoder(segment.CodecNone)
+	w.Add(coder, segment.Tag{1}, []byte("hello"))
+	must(t, w.Write())
+	r, err := segment.OpenRun(disk, runName, w.ID(), nil)
+	must(t, err)
+	f, err := r.Frame(segment.RunStart, w.End())
+	must(t, err)
+	if body, err := r.Body(coder, nil, f); err != nil || string(body) != "hello" || !r.IsExtended() {
+		t.Errorf("body %q, error %v, extended = %v", body, err, r.IsExtended())
+	}
+	must(t, errors.Join(r.Close(), w.Close()))
+}
+
 // TestRunWidePadding: only a run that was written past the page cache has wide padding.
 func TestRunWidePadding(t *testing.T) {
 	disk := segmenttest.New()
@@ -64,7 +100,7 @@ func TestRunWidePadding(t *testing.T) {
 
 // TestRunUnknownVersion: what a build of another version has written is not damaged, and not read.
 func TestRunUnknownVersion(t *testing.T) {
-	for _, version := range []byte{1, 2, 5} {
+	for _, version := range []byte{1, 2, 7} {
 		testRunUnknownVersion(t, version)
 	}
 }

@@ -14,8 +14,10 @@ type RunReader struct {
 	path string
 	id   RunID
 	mode IO // the run was written with
-	head [RunFrameOverhead]byte
-	buf  []byte // stored body of a compressed frame
+	// extended says that older releases must not read the run.
+	extended bool
+	head     [RunFrameOverhead]byte
+	buf      []byte // stored body of a compressed frame
 
 	ahead *ReadAhead // nil to read what is asked for, no more
 	size  int        // bytes that were read ahead last
@@ -74,7 +76,7 @@ func (r *RunReader) check() error {
 		return err
 	}
 	id, mode, reason := parseRunHeader(r.head[:])
-	r.mode = mode
+	r.mode, r.extended = mode, isExtended(r.head[:])
 	if reason == "" && id != r.id {
 		reason = fmt.Sprintf("file holds run %d with id %016x, want run %d with id %016x",
 			id.Number, id.ID, r.id.Number, r.id.ID)
@@ -92,6 +94,9 @@ func (r *RunReader) badHeader(reason string) error {
 	}
 	return r.corrupt(0, reason)
 }
+
+// IsExtended reports whether the writer said so; see [RunWriter.Extend].
+func (r *RunReader) IsExtended() bool { return r.extended }
 
 // Covers returns a *CorruptionError unless the file reaches up to end.
 func (r *RunReader) Covers(end int64) error {

@@ -53,7 +53,7 @@ func Scan(fsys FS, dir string, visit Visitor) ([]Segment, *Tear, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := s.run(names.segments); err != nil {
+	if err := s.all(names.segments); err != nil {
 		return nil, nil, err
 	}
 	var found []Segment
@@ -102,7 +102,7 @@ func listLog(fsys FS, dir string) (l listing, err error) {
 	return l, nil
 }
 
-func (s *scan) run(numbers []uint64) error {
+func (s *scan) all(numbers []uint64) error {
 	for _, number := range numbers {
 		name := path.Join(s.dir, fileName(number, segmentExt))
 		r, err := openReader(s.fs, name, number, s.buf)

@@ -11,12 +11,12 @@ import (
 // concerns them, they are not counted, and what they change is durable.
 
 // Bytes returns a copy of what a file contains now, synced or not.
-func (f *FS) Bytes(path string) ([]byte, error) {
+func (f *FS) Bytes(name string) ([]byte, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	n, err := f.findFile(path)
+	n, err := f.findFile(name)
 	if err != nil {
-		return nil, fmt.Errorf("bytes of %s: %w", path, err)
+		return nil, fmt.Errorf("bytes of %s: %w", name, err)
 	}
 	return n.current.bytes(), nil
 }
@@ -43,15 +43,15 @@ func (f *FS) Paths() []string {
 }
 
 // FlipBit inverts a bit, 0 to 7 from the least significant, of the byte at an offset inside a file.
-func (f *FS) FlipBit(path string, byteOffset int64, bit uint) error {
+func (f *FS) FlipBit(name string, byteOffset int64, bit uint) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	n, err := f.findFile(path)
+	n, err := f.findFile(name)
 	if err == nil && (byteOffset < 0 || byteOffset >= n.current.size || bit > 7) {
 		err = syscall.EINVAL
 	}
 	if err != nil {
-		return fmt.Errorf("flip bit %d at offset %d of %s: %w", bit, byteOffset, path, err)
+		return fmt.Errorf("flip bit %d at offset %d of %s: %w", bit, byteOffset, name, err)
 	}
 	b := make([]byte, 1)
 	n.current.readAt(b, byteOffset) // inside the file, so it cannot fail
@@ -61,15 +61,15 @@ func (f *FS) FlipBit(path string, byteOffset int64, bit uint) error {
 }
 
 // TruncateFile cuts or extends a file to size bytes.
-func (f *FS) TruncateFile(path string, size int64) error {
+func (f *FS) TruncateFile(name string, size int64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	n, err := f.findFile(path)
+	n, err := f.findFile(name)
 	if err == nil && size < 0 {
 		err = syscall.EINVAL
 	}
 	if err != nil {
-		return fmt.Errorf("truncate %s to %d bytes: %w", path, size, err)
+		return fmt.Errorf("truncate %s to %d bytes: %w", name, size, err)
 	}
 	f.damage(n, change{kind: changeTruncate, size: size})
 	return nil

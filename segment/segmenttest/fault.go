@@ -62,6 +62,13 @@ func (f *FS) DiskFull(limitBytes int64) {
 	f.limit = limitBytes
 }
 
+// Used is how many bytes of the disk are in use, as DiskFull counts them.
+func (f *FS) Used() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.used
+}
+
 // room returns the size up to which a file of that size may grow.
 func (f *FS) room(size int64) int64 {
 	if f.limit < 0 {

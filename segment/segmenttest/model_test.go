@@ -60,26 +60,26 @@ func (r *modelRun) drawHandle(t *rapid.T) modelHandle {
 }
 
 func (r *modelRun) create(t *rapid.T) {
-	path := drawPath(t, "create")
-	h, err := r.fs.Create(path)
-	if _, exists := r.files[path]; exists {
+	name := drawPath(t, "create")
+	h, err := r.fs.Create(name)
+	if _, exists := r.files[name]; exists {
 		if !errors.Is(err, iofs.ErrExist) {
-			t.Fatalf("Create(%s) = %v, want ErrExist", path, err)
+			t.Fatalf("Create(%s) = %v, want ErrExist", name, err)
 		}
 		return
 	}
 	check(t, err)
-	r.files[path] = &modelFile{}
-	r.handles = append(r.handles, modelHandle{h, r.files[path]})
+	r.files[name] = &modelFile{}
+	r.handles = append(r.handles, modelHandle{h, r.files[name]})
 }
 
 func (r *modelRun) open(t *rapid.T) {
-	path := drawPath(t, "open")
-	h, err := r.fs.Open(path)
-	m, exists := r.files[path]
+	name := drawPath(t, "open")
+	h, err := r.fs.Open(name)
+	m, exists := r.files[name]
 	if !exists {
 		if !errors.Is(err, iofs.ErrNotExist) {
-			t.Fatalf("Open(%s) = %v, want ErrNotExist", path, err)
+			t.Fatalf("Open(%s) = %v, want ErrNotExist", name, err)
 		}
 		return
 	}
@@ -103,16 +103,16 @@ func (r *modelRun) rename(t *rapid.T) {
 }
 
 func (r *modelRun) remove(t *rapid.T) {
-	path := drawPath(t, "remove")
-	err := r.fs.Remove(path)
-	if _, exists := r.files[path]; !exists {
+	name := drawPath(t, "remove")
+	err := r.fs.Remove(name)
+	if _, exists := r.files[name]; !exists {
 		if !errors.Is(err, iofs.ErrNotExist) {
-			t.Fatalf("Remove(%s) = %v, want ErrNotExist", path, err)
+			t.Fatalf("Remove(%s) = %v, want ErrNotExist", name, err)
 		}
 		return
 	}
 	check(t, err)
-	delete(r.files, path)
+	delete(r.files, name)
 }
 
 func (r *modelRun) write(t *rapid.T) {
@@ -189,8 +189,8 @@ func (r *modelRun) crash(t *rapid.T) {
 func (r *modelRun) check(t *rapid.T) {
 	want := make(map[string]string)
 	sizes := make(map[*modelFile]int64) // of files that have a name or a handle
-	for path, m := range r.files {
-		want[path] = string(m.data)
+	for name, m := range r.files {
+		want[name] = string(m.data)
 		sizes[m] = int64(len(m.data))
 	}
 	for _, mh := range r.handles {
