@@ -51,11 +51,14 @@ func (h *alarmHeap) Pop() any {
 	return entry
 }
 
-// nextDue is when something of q is due; zero for never.
-func (q *queue) nextDue() (at Time) {
+// nextDue is when something of q is due, or to be read back because it soon is; zero for never.
+func (e *Engine) nextDue(q *queue) (at Time) {
 	_, at, _ = q.aside.FirstDue()
 	if r := q.aside.held.first(); r != nil && (at == 0 || r.deadline < at) {
 		at = r.deadline
+	}
+	if soon := e.hiddenSoon(q); soon != 0 && (at == 0 || soon < at) {
+		at = soon
 	}
 	return at
 }
@@ -63,7 +66,7 @@ func (q *queue) nextDue() (at Time) {
 // setAlarm has the alarm ring for q when something is due, unless it rings earlier. The caller holds the
 // shard's mutex.
 func (e *Engine) setAlarm(q *queue) {
-	if at := q.nextDue(); at != 0 && (q.aside.at == 0 || at < q.aside.at) && !q.deleted {
+	if at := e.nextDue(q); at != 0 && (q.aside.at == 0 || at < q.aside.at) && !q.deleted {
 		e.ring(q, at)
 	}
 }

@@ -100,7 +100,7 @@ func TestAlias(t *testing.T) {
 			items x -> 3`},
 		{"an illegal destination is refused", `
 			alias x a.b -> refused
-			alias a/b x -> refused`},
+			alias a.b x -> refused`},
 		{"4.10 a destination's list holds for puts through the alias", `
 			set a enqueue_client=me
 			alias x a

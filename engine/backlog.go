@@ -7,6 +7,7 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
+	"github.com/kestrelmq/kestrel/segment"
 )
 
 // backlog is the part of a queue that is on disk, and what belongs to it. A queue that has outgrown
@@ -25,11 +26,13 @@ import (
 //
 // Invariants, checked by verify:
 //
-//	B1  count and bytes are those of behind and leaving; onDisk is the count of behind.
+//	B1  count is that of behind and leaving; onDisk is the count of behind. So are bytes, beside those of unsized.
 //	B2  Unless the queue is in read-behind, count is zero, and leaving and recent are empty.
 //	B3  Ids rise from the window over behind and leaving to recent.
 //	B4  Every item in the window with an id up to the queue's writtenTo is in a run of runs; an
 //	    item that is not in memory is in one too.
+//	B7  What the file of marks says is gone does not live. Of runs that are recorded, the journal says everything else
+//	    that is gone.
 //	B5  Up to the queue's spilledTo the runs are synced, and the journal says so. What is behind
 //	    that has its place in the journal still (I6).
 //	B6  Every id that a run's range names is in the run, or is covered by a record that the journal
@@ -52,8 +55,14 @@ type backlog struct {
 	// to the journal and removes the files.
 	spent []*run
 	// gone are ids that runs may name, and that are gone although they are not below headID: they were
-	// removed out of their order before the process started. Ascending and apart.
-	gone idset.Set
+	// removed out of their order.
+	gone idset.Bitmap
+	// marks is the file that has gone, as the last checkpoint left it; nil if there is none. spentMarks are those
+	// that the journal does not name any more, once it is synced.
+	marks      *marksFile
+	spentMarks []*marksFile
+	// unsized are those of gone whose bodies bytes still counts: nobody has seen how large they are.
+	unsized idset.Bitmap
 	// failed is why nothing more can be read: damage, or an error of the disk.
 	failed error
 	// epoch is raised when everything queued is dropped: work under way outside the lock then comes
@@ -62,11 +71,15 @@ type backlog struct {
 
 	overdue
 
-	entered     bool  // that q is in read-behind is to be logged
-	leaveLogged bool  // that it leaves is logged, as entering was
-	writing     int64 // items of count in chunks that are being written
-	hold        bool  // nothing leaves recent for now
-	recordDue   bool  // what is written is to be synced and recorded at the next opportunity
+	entered     bool          // that q is in read-behind is to be logged
+	leaveLogged bool          // that it leaves is logged, as entering was
+	writing     int64         // items of count in chunks that are being written
+	flying      []*item.Chunk // that are being written
+	cut         []uint64      // ids that were cut out of these
+	hold        bool          // nothing leaves recent for now
+	thin        bool          // a run may be to be written again without what is gone
+	thinAt      Time          // none is before
+	recordDue   bool          // what is written is to be synced and recorded at the next opportunity
 
 	queuedSpill, queuedFill, queuedRecord bool // on the spool's lists
 }
@@ -217,7 +230,7 @@ func (e *Engine) retire(q *queue) {
 		b.runs = append(b.runs[:0], b.runs[1:]...)
 		e.spool.wantRecord(q)
 	}
-	b.gone = slices.DeleteFunc(b.gone, func(r idset.Range) bool { return r.Last < head })
+	b.gone.RemoveBelow(head)
 }
 
 // holds reports whether id, which lives, is that of an item in a run.
@@ -244,7 +257,8 @@ func (e *Engine) dropBacklog(q *queue) {
 	b.count, b.bytes, b.onDisk, b.failed = 0, 0, 0, nil
 	b.spent = append(b.spent, b.runs...)
 	b.runs = nil
-	b.inReadBehind, b.growing, b.next, b.gone = false, nil, place{}, nil
+	b.inReadBehind, b.growing, b.next, b.gone, b.unsized = false, nil, place{}, idset.Bitmap{}, idset.Bitmap{}
+	b.flying = nil
 	b.overdue = overdue{}
 	e.spool.wantRecord(q)
 }
@@ -263,4 +277,91 @@ func (q *queue) headID() uint64 {
 		}
 	}
 	return q.nextID
+}
+
+// What clients put is in the journal at once, and in memory; the disk takes it a second time, for
+// the backlog, in the background. Clients that are faster than the disk would get ahead of it without
+// bound: what waits to be written takes memory, and what is not recorded yet, or not synced, keeps
+// the journal, which a restart reads. So puts say so, in Stored.Ahead, and their clients wait.
+
+// maxLeaving is how many bytes of items a queue in read-behind may have in memory beyond its
+// MaxMemorySize, because they wait to be written, before puts to it are ahead of the disk. More
+// would not be faster, and takes new memory, which an event loop is the first to touch.
+const maxLeaving = 8 << 20
+
+// Ahead reports whether a client that puts to the queue called name, or to one that it stands for,
+// should wait before it puts more; see Stored. Any goroutine may call it, at any time.
+func (e *Engine) Ahead(name []byte) bool {
+	defer contain()
+	for _, target := range e.settings.Load().Aliases[string(name)] {
+		if e.Ahead([]byte(target)) {
+			return true
+		}
+	}
+	sh := e.shardOf(name)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	q := sh.queues[string(name)]
+	if q == nil {
+		return false
+	}
+	if q.family != nil {
+		for _, child := range q.family.children {
+			if e.ahead(child) {
+				return true
+			}
+		}
+	}
+	return e.ahead(q)
+}
+
+// ahead reports whether q is ahead of the disk. One that fails is not waited for: puts are refused
+// when there is no room for them any more. The caller holds the shard's mutex.
+func (e *Engine) ahead(q *queue) bool {
+	b := q.backlog
+	behind := b != nil && b.inReadBehind
+	if behind && q.inMemory()+b.leaving.Bytes > q.opts.MaxMemorySize+maxLeaving {
+		return !e.spool.failing.Load()
+	}
+	if q.delayedMemory() > q.opts.MaxMemorySize+maxLeaving {
+		return !e.spool.hideFailing.Load()
+	}
+	return q.opts.KeepJournal && e.journal.Outgrown(behind) && !e.spool.failing.Load()
+}
+
+// run is one file of a queue's backlog. The mutex of the queue's shard guards it; its File never
+// changes.
+type run struct {
+	runs.File
+
+	written runs.State
+	// recorded is the part that is synced and, as the journal says, part of the queue; its end is
+	// zero if there is none.
+	recorded runs.State
+	// writer is that of the file while it may have to be written or synced. The spool's writing
+	// side writes to it as long as the run grows; the recording side syncs it, and closes it after
+	// that.
+	writer *segment.RunWriter
+	// busy says that the writing side is writing a batch to the file. The run stays the queue's, and
+	// the writer open, until publish or putBack has accounted for the batch.
+	busy bool
+	// made is what the spool's lostNames was before the file was made.
+	made uint64
+	// places says where frames begin. The spool's readMu guards it.
+	places runs.Places
+	// extended says that items that are not plain may be in it.
+	extended bool
+	thin     thinning
+	// broken says that a sync failed: what is written and not recorded can be read for now, and is
+	// to be written elsewhere.
+	broken bool
+}
+
+// inMemory is how many bytes of items spilling the queue would take out of memory.
+func (q *queue) inMemory() int64 {
+	n := q.window.Bytes
+	if b := q.backlog; b != nil {
+		n += b.recent.Bytes
+	}
+	return n
 }

@@ -396,7 +396,7 @@ func TestBacklogDamage(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
-	tried, refused, told := 0, 0, 0
+	tried, refused, met := 0, 0, 0
 	try := func(what string, damage func(*segmenttest.FS) error) {
 		image := fsys.Kill()
 		if err := damage(image); err != nil {
@@ -418,7 +418,7 @@ func TestBacklogDamage(t *testing.T) {
 			t.Errorf("%s: served %q, want a part of what was put", what, got)
 		}
 		if err != ErrEmpty {
-			told++
+			met++
 		} else if len(got) < len(want) && e.Recovery().Journal.Tear == nil {
 			t.Errorf("%s: served %d items of %d, and said nothing", what, len(got), len(want))
 		}
@@ -438,9 +438,9 @@ func TestBacklogDamage(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d damages: %d refused, %d told when they were met", tried, refused, told)
-	if refused < 500 || told < 500 {
-		t.Errorf("%d damages: %d refused, %d told; the directory lacks variety", tried, refused, told)
+	t.Logf("%d damages: %d refused, %d reported when they were met", tried, refused, met)
+	if refused < 500 || met < 500 {
+		t.Errorf("%d damages: %d refused, %d reported later; the directory lacks variety", tried, refused, met)
 	}
 }
 

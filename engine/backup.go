@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/kestrelmq/kestrel/engine/internal/journal"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
@@ -112,7 +114,7 @@ func (b *Backup) begin() (err error) {
 			}
 		}
 	}
-	b.keepFrom(0)
+	b.holdFrom(0)
 	return nil
 }
 
@@ -124,7 +126,19 @@ func (b *Backup) addRuns() error {
 	recorded := make(map[string]int64)
 	e.spool.each(func(_ *queue, backlog *backlog) {
 		for _, r := range slices.Concat(backlog.runs, backlog.spent) {
-			recorded[r.path] = r.recorded.End
+			recorded[r.Path] = r.recorded.End
+		}
+		for _, m := range append(slices.Clone(backlog.spentMarks), backlog.marks) {
+			if m != nil {
+				recorded[m.Path] = m.end
+			}
+		}
+	})
+	e.spool.eachHidden(func(_ *queue, h *hiddenRuns) {
+		for _, r := range h.Runs() {
+			if !r.IsWriting() {
+				recorded[r.Path] = r.End
+			}
 		}
 	})
 	names, err := e.fs.List(e.spool.dir)
@@ -149,8 +163,8 @@ func (b *Backup) addRuns() error {
 	return nil
 }
 
-func (b *Backup) sizeOf(path string) (int64, error) {
-	f, err := b.e.fs.OpenReadOnly(path)
+func (b *Backup) sizeOf(name string) (int64, error) {
+	f, err := b.e.fs.OpenReadOnly(name)
 	if err != nil {
 		return 0, err
 	}
@@ -214,15 +228,15 @@ func (b *Backup) copy(ctx context.Context, f BackupFile, w io.Writer) error {
 }
 
 // Done lets the engine remove the files up to Files[i], when nothing else needs them.
-func (b *Backup) Done(i int) { b.keepFrom(i + 1) }
+func (b *Backup) Done(i int) { b.holdFrom(i + 1) }
 
-// keepFrom keeps the segments among Files[i:], which come before the runs.
-func (b *Backup) keepFrom(i int) {
+// holdFrom keeps the segments among Files[i:], which come before the runs.
+func (b *Backup) holdFrom(i int) {
 	var oldest uint64
 	if i < len(b.Files) {
 		oldest = b.Files[i].segment
 	}
-	b.e.backing.keepSegments(oldest)
+	b.e.backing.holdSegments(oldest)
 }
 
 // Check returns an error if what was copied may not be what was acknowledged: the engine was closed, or
@@ -245,4 +259,51 @@ func (b *Backup) Close() {
 	g.oldest.Store(0)
 	g.runs.Store(false)
 	g.running = false
+}
+
+// backing is what a backup keeps from being removed.
+type backing struct {
+	mu      sync.Mutex // held while segments are dropped; no shard or log is locked before
+	running bool       // guarded by mu
+	// oldest is the first segment that is not copied yet, 0 if all are. Written with mu held.
+	oldest atomic.Uint64
+	// runs says that no run may be removed. Set with recordMu of the spool held.
+	runs atomic.Bool
+}
+
+// segments returns up to where segments may be dropped that are not needed before needed. The caller
+// holds mu.
+func (b *backing) segments(needed uint64) uint64 {
+	if n := b.oldest.Load(); n > 0 {
+		return min(needed, n)
+	}
+	return needed
+}
+
+// segmentsTo is segments for those who have not locked mu.
+func (b *backing) segmentsTo(needed uint64) uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.segments(needed)
+}
+
+func (b *backing) holdsSegments() bool { return b.oldest.Load() > 0 }
+
+// holdSegments keeps the segments from oldest on; 0 keeps none.
+func (b *backing) holdSegments(oldest uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.oldest.Store(oldest)
+}
+
+// begin keeps every segment from now on. It reports false if another backup does already.
+func (b *backing) begin() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.running {
+		return false
+	}
+	b.running = true
+	b.oldest.Store(1)
+	return true
 }

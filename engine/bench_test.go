@@ -187,10 +187,10 @@ func BenchmarkOpenConfirm(b *testing.B) {
 // collector is a waiter's owner that collects where a loop would.
 type collector struct {
 	Waiter
-	told int
+	notified int
 }
 
-func (c *collector) WaitEnded(*Waiter) { c.told++ }
+func (c *collector) WaitEnded(*Waiter) { c.notified++ }
 
 // waiterHandoff waits, puts, and collects what the put handed over.
 func (b *bencher) waiterHandoff(c *collector) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/kestrelmq/kestrel/engine/internal/holds"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
@@ -90,7 +91,7 @@ func TestJournalBound(t *testing.T) {
 // TestJournalOfManyQueues has queues of a few items each that hold more together than the journal's
 // size: it grows, rather than that each makes a file, and shrinks again when they are drained.
 //
-// Its control is a keepGrowth of 1.
+// Its control is a tinyGrowth of 1.
 func TestJournalOfManyQueues(t *testing.T) {
 	o := testOptions(newFS())
 	o.JournalSize, o.SegmentSize = 64<<10, 8<<10
@@ -115,7 +116,7 @@ func TestJournalOfManyQueues(t *testing.T) {
 		t.Errorf("%d queues of %d items have made %d runs", queues, items, len(left))
 	}
 	live := int64(queues * items * (len(body(0)) + item.PlainImageSize))
-	if n := journalBytes(e); n > keepShare*live+2*o.JournalSize {
+	if n := journalBytes(e); n > rewriteShare*live+2*o.JournalSize {
 		t.Errorf("the journal has %d bytes for %d of items", n, live)
 	}
 	e = kill(t, e)
@@ -142,7 +143,7 @@ func TestRemovalOfRewritten(t *testing.T) {
 	e.Confirm(Now(), first)
 	sh := e.shardOf([]byte("q"))
 	sh.mu.Lock()
-	e.keepOldReads(sh.queues["q"], &letGo{target: math.MaxUint64, left: 1 << 20}, &readCursor{})
+	e.keepOldReads(sh.queues["q"], &holds.Plan{Target: math.MaxUint64, Left: 1 << 20}, &readCursor{})
 	sh.mu.Unlock()
 	mustCommitted(t, e)(e.Confirm(Now(), second))
 	wantItems(t, kill(t, e), "q", "c")

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/kestrelmq/kestrel/engine/internal/hidden"
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 )
@@ -46,8 +47,12 @@ func (e *Engine) recordQueue(q *queue, yield func(int64) bool) bool {
 		return n
 	}
 	var runs []*run
-	gone := goneIDs{Range: idset.Between(1, 0)} // nothing
+	var gone goneIDs
+	var hiding []*hidden.Run
 	n := piece(func(buf []byte) []byte {
+		if q.aside != nil {
+			hiding = slices.Clone(q.aside.hidden.Runs())
+		}
 		if runs = q.recordedRuns(); len(runs) > 0 || q.spilled {
 			gone = q.goneAmong(idset.Between(1, math.MaxUint64))
 		}
@@ -57,32 +62,72 @@ func (e *Engine) recordQueue(q *queue, yield func(int64) bool) bool {
 	for some := range slices.Chunk(runs, checkpointRecords) {
 		more = more && yield(piece(func(buf []byte) []byte { return q.appendRuns(buf, some) }))
 	}
-	for some := range slices.Chunk(gone.ranges(), checkpointRecords) {
-		more = more && yield(piece(func(buf []byte) []byte { return q.appendGone(buf, some) }))
+	for _, r := range hiding {
+		more = more && yield(e.recordHiddenAgain(q, r))
 	}
-	return more
+	if gone.isEmpty() || !more {
+		return more
+	}
+	all := gone.set()
+	others := e.mark(q, &all)
+	if m := q.marksNow(); m != nil {
+		more = yield(e.recordMarksAgain(q, m))
+	}
+	left := make(idset.Set, 0, checkpointRecords)
+	tell := func() bool {
+		defer func() { left = left[:0] }()
+		return len(left) == 0 || yield(piece(func(buf []byte) []byte { return q.appendGone(buf, slices.Values(left)) }))
+	}
+	for ids := range others.Within(idset.Between(1, math.MaxUint64)) {
+		if left = append(left, ids); len(left) == checkpointRecords {
+			if more = more && tell(); !more {
+				return false
+			}
+		}
+	}
+	return more && tell()
+}
+
+// recordMarksAgain records the file m with what is gone of q, if it is still that, and returns how many bytes that took.
+func (e *Engine) recordMarksAgain(q *queue, m *marksFile) (n int64) {
+	q.shard.mu.Lock()
+	defer q.shard.mu.Unlock()
+	if b := q.backlog; !q.inJournal() || b == nil || b.marks != m {
+		return 0
+	}
+	e.recordMarks(q, new(idset.Bitmap))
+	return record.MaxMarksSize
+}
+
+// recordHiddenAgain records a hidden run of q for a checkpoint, and returns how many bytes that took.
+func (e *Engine) recordHiddenAgain(q *queue, r *hidden.Run) (n int64) {
+	q.shard.mu.Lock()
+	defer q.shard.mu.Unlock()
+	if !q.inJournal() || !slices.Contains(q.aside.hidden.Runs(), r) {
+		return 0
+	}
+	return e.recordHidden(q, r)
 }
 
 // recordBacklog records the runs of q and what is gone of the items in them, and in those runs that
 // are gone as a whole: what the journal says of them may outlive what it says of their items.
 func (e *Engine) recordBacklog(q *queue) {
-	if runs := q.recordedRuns(); len(runs) > 0 || q.spilled {
+	runs := q.recordedRuns()
+	if len(runs) == 0 && !q.spilled {
+		return
+	}
+	b := q.backlog
+	if b == nil || b.marks == nil {
 		e.recordRuns(q, runs, idset.Between(1, math.MaxUint64))
+		return
 	}
-}
-
-// recordedRuns returns the runs of q that the journal knows.
-func (q *queue) recordedRuns() (runs []*run) {
-	if b := q.backlog; b != nil {
-		for _, list := range [...][]*run{b.spent, b.runs} {
-			for _, r := range list {
-				if r.recorded.End > 0 {
-					runs = append(runs, r)
-				}
-			}
-		}
-	}
-	return runs
+	q.spilled = true
+	g := q.goneAmong(idset.Between(1, math.MaxUint64))
+	gone := g.set()
+	part, _ := e.ragged(&gone)
+	others, _ := b.marks.beside(&gone, &part)
+	e.journal.Record(q.number, func(buf []byte) []byte { return q.appendRuns(buf, runs) })
+	e.recordMarks(q, &others)
 }
 
 // recordRuns records what of runs of q is synced and what is gone among those ids: in one frame, so
@@ -90,73 +135,87 @@ func (q *queue) recordedRuns() (runs []*run) {
 func (e *Engine) recordRuns(q *queue, runs []*run, ids idset.Range) LSN {
 	q.spilled = q.spilled || len(runs) > 0
 	g := q.goneAmong(ids)
-	gone := g.ranges()
+	gone := g.set()
 	return e.journal.Record(q.number, func(buf []byte) []byte {
-		return q.appendGone(q.appendRuns(buf, runs), gone)
+		return q.appendGone(q.appendRuns(buf, runs), gone.Within(idset.Between(1, math.MaxUint64)))
 	})
 }
 
 func (q *queue) appendRuns(buf []byte, runs []*run) []byte {
 	for _, r := range runs {
-		buf = record.AppendSpill(buf, q.number, r.id, r.recorded)
+		buf = record.AppendSpill(buf, q.number, r.ID, r.recorded)
 	}
 	return buf
 }
 
-func (q *queue) appendGone(buf []byte, gone idset.Set) []byte {
-	for _, r := range gone {
-		for first := r.First; first <= r.Last; {
-			more := min(r.Last-first, math.MaxUint32)
-			buf = record.AppendRemove(buf, q.number, first, uint32(more))
-			first += more + 1
-		}
+// forgo writes to the journal what must stand there before something goes that its records rely on (B6).
+// Code that removes such a thing calls it first:
+//
+//   - the files of runs: forgo rewrites the open reads whose place is in them, and the removals of what is
+//     gone of them;
+//   - q itself, if runs is nil: it leaves the journal, because it is deleted or no longer has one. Its
+//     number goes with it, so that no later record can name it.
+//
+// A file may be removed once the journal is synced up to the LSN that forgo returns. The caller holds
+// the shard's mutex.
+func (e *Engine) forgo(q *queue, runs []*run) LSN {
+	if runs == nil {
+		end := e.journal.Delete(q.number)
+		q.number = 0
+		return end
 	}
-	return buf
-}
-
-// goneIDs says which ids of a range are gone: those in front of the head of the queue, unless they
-// are among the reads, and those behind it that are said to be.
-type goneIDs struct {
-	idset.Range // in front of the head; empty if first is above last
-	reads       []uint64
-	behind      idset.Set
-	aside       []uint64 // of those behind it: they live, whatever is said
-}
-
-// goneAmong looks for what is gone among ids. The caller holds the shard's mutex.
-func (q *queue) goneAmong(ids idset.Range) goneIDs {
-	head := q.headID()
-	g := goneIDs{Range: idset.Between(max(ids.First, 1), min(ids.Last, head-1))}
-	for _, list := range [...]*readList{&q.returned, &q.open, &q.moving} {
-		for r := list.First(); r != nil; r = r.link.Next() {
-			if id := r.item.ID; g.First <= id && id <= g.Last {
-				g.reads = append(g.reads, id)
+	if q.inJournal() {
+		e.keepReads(q, runs)
+		for _, r := range runs {
+			for _, ids := range r.recorded.IDs().Minus(q.thinnedFrom(r)) {
+				e.recordRuns(q, nil, ids)
 			}
 		}
 	}
-	if q.backlog != nil {
-		g.behind = q.backlog.gone.Within(idset.Between(max(ids.First, head), ids.Last))
-	}
-	for id := range q.asideIDs() {
-		switch {
-		case g.First <= id && id <= g.Last:
-			g.reads = append(g.reads, id)
-		case id >= head && len(g.behind) > 0:
-			g.aside = append(g.aside, id)
-		}
-	}
-	return g
+	return e.journal.End()
 }
 
-// ranges returns the ids that are gone. It needs no lock.
-func (g *goneIDs) ranges() (gone idset.Set) {
-	gone = g.Minus(idset.Of(g.reads))
-	if len(g.aside) == 0 {
-		return append(gone, g.behind...)
+// keepLargeReads records the large ones of the reads that forgo would record, one by one, so that it does
+// not copy them with the shard locked. It is called before, with no lock held.
+func (e *Engine) keepLargeReads(q *queue, runs []*run) {
+	needed := func(r *read) bool {
+		return r.item.HasOwnMemory() && r.state != readMoving && slices.ContainsFunc(runs, r.liesIn)
 	}
-	live := idset.Of(g.aside)
-	for _, ids := range g.behind {
-		gone = append(gone, ids.Minus(live)...)
+	next := func() (ref ReadRef, it Item) {
+		q.shard.mu.Lock()
+		defer q.shard.mu.Unlock()
+		if !q.inJournal() {
+			return ref, it
+		}
+		for _, list := range [...]*readList{&q.returned, &q.open} {
+			for r := list.First(); r != nil; r = r.link.Next() {
+				if needed(r) {
+					return ReadRef{r, r.id}, r.item
+				}
+			}
+		}
+		return ref, it
 	}
-	return gone
+	for ref, it := next(); !ref.IsZero(); ref, it = next() {
+		e.keepLarge(ref, it, needed)
+	}
+}
+
+// keepReads records open reads, and what is aside, whose place is in one of the runs in the journal.
+func (e *Engine) keepReads(q *queue, runs []*run) {
+	for _, list := range [...]*readList{&q.returned, &q.open} {
+		for r := list.First(); r != nil; r = r.link.Next() {
+			in := func(o *run) bool { return r.liesIn(o) }
+			if slices.ContainsFunc(runs, in) {
+				e.keepRead(q, r)
+			}
+		}
+	}
+	for id := range q.asideIDs() {
+		r, _ := q.aside.Find(id)
+		in := func(o *run) bool { return o.recorded.Count > 0 && o.recorded.Holds(id) }
+		if q.aside.Segment(r) == 0 && slices.ContainsFunc(runs, in) {
+			e.rewriteAside(q, r)
+		}
+	}
 }

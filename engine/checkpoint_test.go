@@ -193,7 +193,7 @@ func TestTrimBesideSpentRun(t *testing.T) {
 					mustGet(t, e, "busy")
 				}
 			}
-			record := func() {
+			recordPart := func() {
 				spoolAll(e)
 				e.spool.tend()
 				spoolAll(e)
@@ -205,13 +205,13 @@ func TestTrimBesideSpentRun(t *testing.T) {
 				}
 			}
 			putMany(t, e, "q", 0, 100)
-			record()
+			recordPart()
 			take(50)
 			more(40)
 			mustPut(t, e, "pin", "pin")
 			more(20)
 			putMany(t, e, "q", 100, 20) // the same run, recorded once more
-			record()
+			recordPart()
 			more(20)
 			take(69)
 			kill := func(when string) {
@@ -224,7 +224,7 @@ func TestTrimBesideSpentRun(t *testing.T) {
 			kill("with an item left")
 			take(1)
 			kill("with a run used up")
-			record()
+			recordPart()
 			if left := runFiles(fsys); len(left) > 0 {
 				t.Fatalf("runs %q are left, want none", left)
 			}

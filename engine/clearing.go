@@ -1,5 +1,11 @@
 package engine
 
+import (
+	"slices"
+
+	"github.com/kestrelmq/kestrel/engine/internal/runs"
+)
+
 // Clearing is a flush, a deletion, or a removal of expired items, of one queue or of all. It is done
 // in pieces, so that whoever runs it may do something else in between. Others may use the queues
 // meanwhile; of what they put, a flush may remove some or all.
@@ -127,7 +133,7 @@ func (c *Clearing) Wait() {
 	err := c.e.spool.bring(c.queue)
 	switch {
 	case err == nil:
-	case isDamage(err):
+	case runs.IsDamage(err):
 		c.dropping = true
 		c.e.log.Error("flush: expired items that cannot be read are dropped", "queue", c.queue.name, "err", err)
 	default:
@@ -157,8 +163,8 @@ func (c *Clearing) Ahead() bool {
 // ErrBacklog, or ErrClosed.
 func (c *Clearing) Result() (removed int64, t Ticket, err error) { return c.removed, c.ticket, c.err }
 
-// run does all of it, and waits for the disk if it must.
-func (c *Clearing) run(now Time) (removed int64, t Ticket, err error) {
+// finish does all of it, and waits for the disk if it must.
+func (c *Clearing) finish(now Time) (removed int64, t Ticket, err error) {
 	for c.Do(now, clearingPiece) {
 		c.Wait()
 	}
@@ -172,6 +178,9 @@ func (c *Clearing) next() bool {
 		case c.shards > 0:
 			c.shards--
 			c.queues = c.e.shards[c.shards].list(c.queues[:0])
+			if c.kind == clearFlush {
+				c.queues = slices.DeleteFunc(c.queues, func(q *queue) bool { return accountOf(q.name) != "" })
+			}
 		case c.admitting && c.err == nil:
 			c.admitting, c.shards = false, len(c.e.shards)
 		default:
@@ -267,7 +276,7 @@ func (c *Clearing) flush(q *queue, now Time, n int) (steps int, done bool) {
 	} else {
 		c.rubbish = e.clear(q)
 	}
-	if q.waiters.First() != nil {
+	if q.attended() {
 		e.serve(q, now)
 	}
 	q.counters.flushes++
@@ -295,16 +304,16 @@ func (c *Clearing) expire(q *queue, now Time, n int) (steps int, done bool) {
 // nothing, or an error that wraps ErrBacklog if expired items cannot be read now.
 func (e *Engine) Flush(now Time, name []byte, clientID string) (Ticket, error) {
 	defer contain()
-	_, t, err := e.Flushing(name, clientID).run(now)
+	_, t, err := e.Flushing(name, clientID).finish(now)
 	return t, err
 }
 
-// FlushAll flushes every queue, or none: it returns a *NotAdmittedError, that of the first queue by
+// FlushAll flushes every queue of DefaultAccount, or none: it returns a *NotAdmittedError, that of the first queue by
 // name, if any queue does not admit the client. A queue that Reload closes to it meanwhile is left
 // out, and the others are flushed. So is one of which expired items cannot be read now: see Flush.
 func (e *Engine) FlushAll(now Time, clientID string) (Ticket, error) {
 	defer contain()
-	_, t, err := e.FlushingAll(clientID).run(now)
+	_, t, err := e.FlushingAll(clientID).finish(now)
 	return t, err
 }
 
@@ -313,14 +322,14 @@ func (e *Engine) FlushAll(now Time, clientID string) (Ticket, error) {
 // alias, does nothing; nor does deleting one that is withheld: [Engine.Deleting] returns the error.
 func (e *Engine) Delete(now Time, name []byte) Ticket {
 	defer contain()
-	_, t, _ := e.Deleting(name).run(now)
+	_, t, _ := e.Deleting(name).finish(now)
 	return t
 }
 
 // FlushAllExpired is FlushExpired for every queue; it returns the sum.
 func (e *Engine) FlushAllExpired(now Time) (int64, Ticket) {
 	defer contain()
-	n, t, _ := e.FlushingAllExpired().run(now)
+	n, t, _ := e.FlushingAllExpired().finish(now)
 	return n, t
 }
 
@@ -329,6 +338,6 @@ func (e *Engine) FlushAllExpired(now Time) (int64, Ticket) {
 // removed as soon as they have been read. It does not make the queue.
 func (e *Engine) FlushExpired(now Time, name []byte) (int64, Ticket) {
 	defer contain()
-	n, t, _ := e.FlushingExpired(name).run(now)
+	n, t, _ := e.FlushingExpired(name).finish(now)
 	return n, t
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -133,7 +134,7 @@ func stateOf(e *Engine) string {
 	for _, s := range e.Queues(0) {
 		sh := e.shardOf([]byte(s.Name))
 		q := sh.queues[s.Name]
-		all = append(all, wordQueue(s.Name, q.nextID, q.created, contents(e, s.Name, true))+wordSideline(q))
+		all = append(all, wordQueue(s.Name, q.nextID, q.created, contents(e, s.Name, true))+wordSideline(e, q))
 	}
 	return strings.Join(all, "\n")
 }
@@ -178,10 +179,16 @@ func wordModel(queues []*modelQueue) (w durableWords) {
 }
 
 // wordSideline words what is aside, by id.
-func wordSideline(q *queue) (words string) {
+func wordSideline(e *Engine, q *queue) (words string) {
 	ids := q.asideIn(func(s aside.State) bool { return s != aside.Restored })
+	onDisk := hiddenEntries(e, q)
+	ids = slices.AppendSeq(ids, maps.Keys(onDisk))
 	slices.Sort(ids)
 	for _, id := range ids {
+		if it, ok := onDisk[id]; ok {
+			words += wordAside(q.name, it.Item, aside.Entry{State: aside.Delayed, Due: it.Due, Count: it.Count})
+			continue
+		}
 		r, _ := q.aside.Find(id)
 		words += wordAside(q.name, q.aside.Item(r), q.aside.Get(r))
 	}

@@ -27,8 +27,9 @@ func crashEveryWrite(t *testing.T, spilling bool) {
 	if *seedFlag != 0 {
 		first, seeds = *seedFlag, 1
 	}
+	stride := amount(3, 1, 1)
 	for seed := first; seed < first+seeds; seed++ {
-		for n := 1; ; n++ {
+		for n := 1; ; n += stride {
 			c := newCrashRun(t, seed)
 			if c.spilling = spilling; spilling {
 				c.opts.JournalSize = 4096
@@ -38,11 +39,11 @@ func crashEveryWrite(t *testing.T, spilling bool) {
 			for _, err := range c.checkImages(tears) {
 				t.Fatalf("stopped at call %d of seed %d, in %q: %v", n, seed, c.op, err)
 			}
-			if n%10 == 0 {
+			if n/stride%10 == 9 {
 				c.checkRecovery(t, n)
 			}
 			if !c.fsys.Stopped() {
-				t.Logf("seed %d: stopped at each of %d calls", seed, n-1)
+				t.Logf("seed %d: stopped at every call of %d, in steps of %d", seed, n-1, stride)
 				break
 			}
 		}
@@ -108,7 +109,7 @@ func (c *crashRun) run(steps int) {
 	c.op = "start"
 	c.start()
 	for c.step = 0; c.step < steps && !c.fsys.Stopped() && !c.Failed(); c.step++ {
-		c.m.told, c.told = nil, nil
+		c.m.notified, c.notified = nil, nil
 		if c.spilling && c.e != nil && c.IntN(2) == 0 {
 			c.op = "spool"
 			if spoolSome(c.e, 1+c.IntN(3)); c.fsys.Stopped() {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
+	"github.com/kestrelmq/kestrel/engine/internal/record"
 )
 
 // PutExtra is what few puts ask for.
@@ -11,34 +12,153 @@ type PutExtra struct {
 	// Delay hides the item for so long; zero does not. An item that expires meanwhile leaves when it
 	// comes into line.
 	Delay time.Duration
+	// Key, unless it is empty, is the key of the item; see ValidateKey. It is copied before Put returns.
+	Key []byte
+	// OnDuplicate says what the put does if an item has the key, or none has. Fanout children overwrite
+	// their own items of the key, or take another one, as the parent does.
+	OnDuplicate Duplicate
+
+	origin string // the queue that gave the item up; "": none has
+	why    Why
 }
 
-// addDelayed is add for an item that is hidden at first.
-func (e *Engine) addDelayed(sh *shard, p *PutRequest, added Time, s *Stored) {
-	due := e.dueIn(p.Extra.Delay)
+// admitExtra returns why q does not take a put with x, or nil.
+func (e *Engine) admitExtra(q *queue, now Time, x *PutExtra) error {
+	if err := q.admitDelay(x.Delay); err != nil {
+		return err
+	}
+	if len(x.Key) == 0 {
+		if x.Key != nil || x.OnDuplicate != Overwrite {
+			return ValidateKey(x.Key)
+		}
+		return nil
+	}
+	if err := ValidateKey(x.Key); err != nil {
+		return err
+	}
+	if x.OnDuplicate == Overwrite {
+		return nil
+	}
+	_, ok := q.ofKey(x.Key, now)
+	switch {
+	case ok && x.OnDuplicate == OnlyNew:
+		return ErrKeyExists
+	case !ok && x.OnDuplicate == OnlyReplace:
+		return ErrNoSuchItem
+	}
+	return nil
+}
+
+// addExtra is add for an item with a key or an origin, or one that is hidden at first.
+func (e *Engine) addExtra(sh *shard, now Time, p *PutRequest, added Time, from record.Destination, s *Stored) {
+	x := p.Extra
 	it := Item{Data: p.Data, Flags: p.Flags, Added: added, Expiry: p.Expiry}
+	if len(x.Key)+len(x.origin) > 0 {
+		it = it.With(sh.scratch[:0], x.Key, x.origin, x.why)
+		sh.scratch = keepSmall(it.Stored())
+	}
+	due := Time(0)
+	if x.Delay > 0 {
+		due = e.dueIn(x.Delay)
+	}
+	sh.to, sh.over = sh.to[:0], sh.over[:0]
+	ids := append(sh.ids[:0], make([]uint64, len(sh.targets))...) // of the items of the key; zero: there is none
+	sh.ids = ids
+	for i, q := range sh.targets {
+		to := record.Destination{Queue: q.number, Item: q.nextID}
+		if at, ok := q.ofKey(x.Key, now); ok {
+			to.Item, ids[i] = at.it.ID, at.it.ID
+		}
+		switch {
+		case !q.opts.KeepJournal:
+		case ids[i] != 0:
+			sh.over = append(sh.over, to)
+		default:
+			sh.to = append(sh.to, to)
+		}
+	}
 	var (
 		lsn     LSN
 		segment uint64
 	)
-	if len(sh.to) > 0 {
-		lsn, segment = e.journal.PutDelayed(sh.to, it, due)
+	if len(sh.to)+len(sh.over) > 0 || from.Queue != 0 {
+		lsn, segment = e.journal.PutExtra(sh.to, sh.over, it, due, from)
 	}
-	for _, q := range sh.targets {
-		it.ID = q.nextID
-		q.nextID++
-		if q.items() == 0 {
-			q.lastGone = 0
+	for i, q := range sh.targets {
+		if ids[i] != 0 {
+			it.ID = ids[i]
+			if i == len(ids)-1 { // children come first
+				s.Replaced++
+			}
+			e.overwrite(q, it, segment, due)
+		} else {
+			it.ID = q.nextID
+			e.append(q, it, segment, due)
+		}
+		if it.KeySize != 0 {
+			q.noteKey(it)
 		}
 		q.counters.puts++
 		q.counters.putBytes += int64(len(it.Data))
-		entry := aside.Entry{State: aside.Delayed, Due: due}
-		if !q.opts.KeepJournal {
-			e.setAside(q, it, 0, entry)
-			continue
+		if q.opts.KeepJournal {
+			s.Ticket = s.Ticket.Merge(q.ticket(e.journal, lsn))
+			if ids[i] != 0 {
+				q.noteOverwrite(lsn)
+			} else {
+				q.notePut(e.journal, it.ID, lsn)
+			}
 		}
-		e.setAside(q, it, segment, entry)
-		q.notePut(e.journal, it.ID, lsn)
-		s.Ticket = s.Ticket.Merge(q.ticket(e.journal, lsn))
+		if due != 0 {
+			e.hideMany(q)
+		}
+		e.overflow(q)
+		if due != 0 {
+			e.hideMany(q)
+		}
+		s.Ahead = s.Ahead || e.ahead(q)
+		if q.attended() {
+			e.serve(q, now)
+		}
 	}
+}
+
+// append adds it, the next item of q, which lies in a segment of the journal or in a later one: in line, or aside
+// until it is due, unless that is zero.
+func (e *Engine) append(q *queue, it Item, segment uint64, due Time) {
+	if q.items() == 0 {
+		q.lastGone = 0
+	}
+	if !q.opts.KeepJournal {
+		segment = 0
+	}
+	if due == 0 {
+		e.newest(q, len(it.Data)).Push(&q.shard.pool, it, q.opts.MaxMemorySize)
+		if segment != 0 {
+			q.mark(segment, it.ID)
+		}
+	} else {
+		e.setAside(q, it, segment, aside.Entry{State: aside.Delayed, Due: due})
+	}
+	q.nextID++
+}
+
+// overwrite puts it in the place of the item with its id. It lies in a segment of the journal or in a later one,
+// and is hidden until it is due, unless that is zero. The caller serves those who wait.
+func (e *Engine) overwrite(q *queue, it Item, segment uint64, due Time) {
+	at := q.locate(it.ID)
+	size := len(at.it.Data)
+	if at.isUnknown() {
+		size = -1
+	}
+	e.cut(q, &at)
+	q.leaveRun(it.ID, size)
+	q.removal.Rewritten(it.ID)
+	entry := aside.Entry{State: aside.Ready}
+	if due != 0 {
+		entry.State, entry.Due = aside.Delayed, due
+	}
+	if !q.opts.KeepJournal {
+		segment = 0
+	}
+	e.setAside(q, it, segment, entry)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kestrelmq/kestrel/engine/internal/dirlock"
+	"github.com/kestrelmq/kestrel/engine/internal/holds"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/journal"
 	"github.com/kestrelmq/kestrel/segment"
@@ -36,8 +37,10 @@ type Engine struct {
 
 	settings   atomic.Pointer[policy]
 	memory     atomic.Int64  // bytes that queues, items, open reads and the buffers of clients take
+	leased     atomic.Int64  // bytes of them that leases with a receipt take, about
 	queueCount atomic.Int64  // queues that exist
 	lastNumber atomic.Uint64 // number of the newest queue
+	parents    atomic.Int64  // fanout parents, those of all shards
 	created    atomic.Int64  // queues made
 	notCreated atomic.Int64  // queues not made, because of a limit
 	deletes    atomic.Int64  // queues deleted, expired ones included
@@ -50,11 +53,14 @@ type Engine struct {
 
 	// Owned by maintain.
 	checkpointed uint64 // segment in which the last checkpoint began
-	rewriting    rewriting
+	debt         holds.Debt
 	moveDelay    time.Duration
 	nextMove     time.Time // not before
+	leastFree    int64     // bytes of the disk since the journal found no room
 
 	reloadMu sync.Mutex // one Reload at a time; taken with no other lock held
+
+	accounts accounts
 
 	aliasMu sync.Mutex
 	aliases map[string]*AliasStats // guarded by aliasMu; by name
@@ -64,7 +70,8 @@ type Engine struct {
 	alarm alarm
 	// steady is the present, as delays and leases see it: it begins with the clock of the wall, which
 	// may be set, and goes on with the monotonic one.
-	steady func() Time
+	steady   func() Time
+	readBack Time // how long before they are due delayed items are read back, in ms
 
 	stop chan struct{} // closed by Close
 	done sync.WaitGroup
@@ -92,8 +99,9 @@ func Open(opts Options) (*Engine, error) {
 	e.background(e.runAlarm)
 	e.background(func() { e.journal.SyncPeriodically(e.stop) })
 	e.background(func() { e.spool.work(&e.spool.spills, e.spool.spill) })
-	e.background(func() { e.spool.work(&e.spool.records, e.spool.record) })
+	e.background(func() { e.spool.work(&e.spool.records, e.spool.recordAndThin) })
 	e.background(func() { e.spool.work(&e.spool.fills, e.spool.fill) })
+	e.background(func() { e.spool.work(&e.spool.hides, e.spool.hide) })
 	return e, nil
 }
 
@@ -120,6 +128,7 @@ func newEngine(opts Options) (*Engine, error) {
 		shards: make([]shard, opts.Shards), stop: make(chan struct{}),
 		aliases: make(map[string]*AliasStats), pressed: make(chan struct{}, 1),
 	}
+	e.readBack = Time(opts.readBack.Milliseconds())
 	e.alarm.sooner = make(chan struct{}, 1)
 	began := time.Now()
 	e.steady = func() Time { return At(began.Add(time.Since(began))) }
@@ -135,8 +144,11 @@ func newEngine(opts Options) (*Engine, error) {
 		sh.queues = make(map[string]*queue)
 		sh.families = make(map[string]*family)
 		sh.timed = make(map[*queue]struct{})
+		sh.accounts = &e.accounts
 		sh.carried.L = &sh.mu
+		sh.allParents = &e.parents
 		sh.pool = item.Pool{Memory: &e.memory, Arena: e.arena, Free: free}
+		sh.leased = &e.leased
 	}
 	return e, nil
 }
@@ -184,13 +196,13 @@ func (e *Engine) openDir() (err error) {
 	return nil
 }
 
-// findJournal finds the journal that counts and returns its replay.
-func (e *Engine) findJournal() (*replay, error) {
+// findJournal finds the journal that counts and returns the revival of its queues.
+func (e *Engine) findJournal() (*revival, error) {
 	var err error
 	if e.journals, err = journal.FindDirs(e.fs, e.opts.Dir); err != nil {
 		return nil, err
 	}
-	return newReplay(e), nil
+	return newRevival(e, nil), nil
 }
 
 // dropUnjournaled deletes queues whose journal was kept by an earlier process but is not by this

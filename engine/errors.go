@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/kestrelmq/kestrel/engine/internal/dirlock"
 	"github.com/kestrelmq/kestrel/engine/internal/journal"
@@ -56,6 +57,16 @@ var (
 	ErrBadLease = errors.New("engine: a lease must be longer than 0 ms")
 	// ErrDelayTooLong refuses a delay above the queue's MaxDelay, or below zero.
 	ErrDelayTooLong = errors.New("engine: delay is longer than the queue allows")
+	// ErrBadKey is wrapped by the error of a put with a key that no item may have.
+	ErrBadKey = errors.New("engine: bad key")
+	// ErrKeyExists refuses a put that is to be the only one with its key.
+	ErrKeyExists = errors.New("engine: an item has that key")
+	// ErrNoSuchItem is returned for an id or a key that no item has.
+	ErrNoSuchItem = errors.New("engine: no such item")
+	// ErrHeld refuses to remove, or to hide, an item that somebody holds.
+	ErrHeld = errors.New("engine: somebody has the item")
+	// ErrTooManyKeys refuses a put with another key to a queue that has MaxKeys of them.
+	ErrTooManyKeys = errors.New("engine: queue has too many keys")
 	// ErrNotAdmitted is what every [*NotAdmittedError] unwraps to.
 	ErrNotAdmitted = errors.New("engine: client is not admitted")
 )
@@ -94,3 +105,36 @@ func (e *NotAdmittedError) Error() string {
 
 // Unwrap returns ErrNotAdmitted.
 func (e *NotAdmittedError) Unwrap() error { return ErrNotAdmitted }
+
+// A Fault is what the engine panics with when it finds a fault of its own, or runs into one while a
+// caller's [Receiver] is being called. Its queues may be half changed then, and its locks held: the
+// process must end. The journal makes that safe.
+type Fault struct {
+	Cause any // what the panic was about
+}
+
+func (f *Fault) Error() string { return fmt.Sprint("engine: ", f.Cause) }
+
+// contain, deferred first, turns a panic into a *Fault. Every operation that locks or changes anything
+// defers it, so that a caller that recovers can distinguish the engine's faults from its own.
+func contain() {
+	switch cause := recover().(type) {
+	case nil:
+	case *Fault:
+		panic(cause) // of an operation inside this one
+	default:
+		panic(&Fault{cause})
+	}
+}
+
+// invariant words a broken invariant for the panic that ends the process.
+func invariant(format string, args ...any) string {
+	return "engine: broken invariant: " + fmt.Sprintf(format, args...)
+}
+
+// report logs an error of background work.
+func (e *Engine) report(what string, err error) {
+	if err != nil && !e.closed.Load() {
+		e.log.Error(what, "err", err)
+	}
+}

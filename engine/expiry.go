@@ -17,7 +17,7 @@ func (e *Engine) sweep(q *queue, now Time, limit int64) (n int64) {
 			e.moveOut(q, it, target)
 			continue
 		}
-		q.remove(e.journal, it.ID)
+		q.remove(e.journal, it.ID, len(it.Data))
 		e.drop(q, it)
 	}
 	return n
@@ -44,6 +44,7 @@ func (q *queue) unsettled() bool { return q.sweeping || q.aborting > 0 }
 // moveOut takes the first item of q, which is it, out of reach of fetches. The caller holds the shard's
 // mutex, and gives it back with unlock.
 func (e *Engine) moveOut(q *queue, it Item, target string) {
+	q.leaves(it)
 	r := e.takeNext(q, it)
 	q.lastGone = it.Added
 	r.to(readMoving)

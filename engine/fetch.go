@@ -22,6 +22,8 @@ type FetchRequest struct {
 	// Lease is for how long a Lease, or an OpenRead unless it is zero, may keep the item; then it comes
 	// back by itself. DefaultLease stands for what the queue's options say.
 	Lease time.Duration
+	// Holder counts the lease of a Lease; nil: nobody does.
+	Holder *Holder
 	// Delivery, unless nil, is set before each call of the Receiver to what there is to know of the item.
 	Delivery *Delivery
 }
@@ -138,6 +140,9 @@ func (e *Engine) admitFetch(q *queue, f *FetchRequest) error {
 		if _, err := q.leaseFor(f); err != nil {
 			return err
 		}
+		if f.Access == Lease && !e.LeaseRoom() {
+			return ErrOutOfMemory
+		}
 	}
 	return q.admitDequeue(f.ClientID)
 }
@@ -190,6 +195,7 @@ func (e *Engine) handOver(
 			}
 		case Lease:
 			got.Ticket = got.Ticket.Merge(e.leaseFirst(q, now, it, f.Delivery.Receipt, due))
+			q.countFor(f.Delivery.Receipt, f.Holder)
 		}
 	}
 	if newest > 0 {
@@ -200,11 +206,11 @@ func (e *Engine) handOver(
 
 // takeFirst removes the item to hand out next, which is it, and has been handed out.
 func (e *Engine) takeFirst(q *queue, it Item, now Time) Ticket {
-	if q.deliveries(it) > 0 {
+	if (q.aside != nil || q.returned.First() != nil) && q.deliveries(it) > 0 {
 		q.counters.redelivered++
 	}
 	q.handOut(it, now)
-	t := q.remove(e.journal, it.ID)
+	t := q.remove(e.journal, it.ID, len(it.Data))
 	e.drop(q, it)
 	return t
 }
@@ -221,6 +227,9 @@ func (e *Engine) miss(q *queue, f *FetchRequest) (waiting bool, err error) {
 	case coming:
 		err = ErrComing
 		e.wantFill(q)
+	case e.hiddenComing(q):
+		err, coming = ErrComing, true
+		e.wantRead(q)
 	default:
 		q.counters.misses++
 	}
@@ -246,8 +255,7 @@ func (e *Engine) CancelWait(w *Waiter) bool {
 	if w.q == nil {
 		return false
 	}
-	w.q.waiters.remove(w)
-	w.q = nil
+	w.q.leaveLine(w)
 	return true
 }
 
@@ -281,7 +289,9 @@ func (e *Engine) Collect(now Time, ref ReadRef, f FetchRequest, r Receiver) (Tic
 	switch {
 	case f.Access == Lease:
 		q.open.remove(ref.r)
+		q.counters.opens++
 		t = t.Merge(e.leaseRead(q, ref.r, aside.Entry{State: aside.Leased, Due: due, Token: f.Delivery.Receipt}))
+		q.countFor(f.Delivery.Receipt, f.Holder)
 	case !f.Access.Holds():
 		t = t.Merge(e.end(ref.r, now))
 	case due != 0:
@@ -326,36 +336,120 @@ func (e *Engine) confirm(now Time, refs []ReadRef) (t Ticket, ended int) {
 	return t, ended
 }
 
-// Keep leaves reads that were fetched with Hold open, in the order given: from now on they count
-// among the opened reads, and the queue's open-read timeout is for them too. They are of one queue.
-// Reads that have ended by themselves are passed over.
-func (e *Engine) Keep(now Time, refs []ReadRef) {
-	defer contain()
-	if len(refs) == 0 || refs[0].IsZero() {
-		return
-	}
-	sh := refs[0].r.shard
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	for _, ref := range refs {
-		if !ref.live() {
-			continue
-		}
-		r, q := ref.r, ref.r.q
-		r.held, r.opened = false, now
-		q.open.remove(r) // the list is in the order of opened
-		q.open.pushBack(r)
-		q.counters.opens++
-	}
-}
-
 // end removes the item of an open read for good, or forgets a copied one.
 func (e *Engine) end(r *read, now Time) Ticket {
 	var t Ticket
 	if r.state == readOpen {
 		r.q.open.remove(r)
-		t = r.q.remove(e.journal, r.item.ID)
+		r.q.leaves(r.item)
+		t = r.q.remove(e.journal, r.item.ID, len(r.item.Data))
 	}
 	r.shard.freeRead(r)
 	return t
+}
+
+// abortBatch is how many reads Return ends at most before the shard is unlocked for a moment.
+const abortBatch = 1024
+
+// Return ends open reads of one queue by giving their items back, in the order in which they were opened:
+// the oldest comes to the head, or to the first in line, unless it is delayed or goes to the dead-letter
+// queue. It returns what the reply must wait for, how many reads there were that had not ended by
+// themselves, and ErrDelayTooLong, having ended none.
+//
+// It brings many back in pieces, newest first, and unlocks the shard between them. Whoever fetches
+// from the queue meanwhile waits, so nobody sees a part of them.
+func (e *Engine) Return(now Time, refs []ReadRef, how Return) (t Ticket, ended int, err error) {
+	defer contain()
+	if len(refs) == 0 || refs[0].IsZero() {
+		return t, 0, nil
+	}
+	p := returning{how: how}
+	for len(refs) > 0 && err == nil {
+		refs, err = e.returnPiece(now, refs, &p)
+	}
+	return p.ticket, p.ended, err
+}
+
+// returning is a Return under way.
+type returning struct {
+	how    Return
+	held   *queue // whose aborting counts it; nil: none's yet
+	ticket Ticket
+	ended  int
+}
+
+// returnPiece ends the newest of refs, of which there is one at least, and returns the others.
+func (e *Engine) returnPiece(now Time, refs []ReadRef, p *returning) (rest []ReadRef, err error) {
+	from := max(len(refs)-abortBatch, 0)
+	sh, q := refs[0].r.shard, p.held
+	sh.mu.Lock()
+	for i := len(refs) - 1; i >= from; i-- {
+		ref := refs[i]
+		if !ref.live() {
+			continue
+		}
+		if q == nil {
+			q = ref.r.q
+			if err = q.admitDelay(p.how.Delay); err != nil {
+				break
+			}
+		}
+		p.ticket = p.ticket.Merge(e.giveBack(ref.r, p.how))
+		p.ended++
+	}
+	switch {
+	case err != nil:
+	case from > 0 && p.held == nil && q != nil:
+		p.held = q
+		q.aborting++
+	case from == 0 && p.held != nil:
+		p.held.aborting--
+	}
+	if q != nil {
+		e.serve(q, now)
+	}
+	moved := q != nil && len(sh.moves) > 0
+	e.unlock(sh, now)
+	if moved && p.how.How != Lost { // the items have arrived in the other queue
+		p.ticket = p.ticket.Merge(e.ticketSoFar(q))
+	}
+	return refs[:from], err
+}
+
+// Abort is Return of one read that is Lost. It reports false if the read has ended by itself.
+func (e *Engine) Abort(now Time, ref ReadRef) bool {
+	defer contain()
+	_, ended, _ := e.Return(now, []ReadRef{ref}, Return{How: Lost})
+	return ended == 1
+}
+
+// AbortAll is Return of reads that are Lost. It returns how many there were that had not ended by
+// themselves.
+func (e *Engine) AbortAll(now Time, refs []ReadRef) (ended int) {
+	defer contain()
+	_, ended, _ = e.Return(now, refs, Return{How: Lost})
+	return ended
+}
+
+// AbortFirst is AbortAll for a caller that has no time for many reads: it brings the newest back, and
+// returns how many there were, and a function that does so with the others, which any goroutine may call
+// and one must; nil: there are none. Until that has returned, whoever fetches from the queue waits.
+func (e *Engine) AbortFirst(now Time, refs []ReadRef) (ended int, others func() int) {
+	defer contain()
+	if len(refs) == 0 || refs[0].IsZero() {
+		return 0, nil
+	}
+	p := &returning{how: Return{How: Lost}}
+	refs, _ = e.returnPiece(now, refs, p) // there is no delay to be refused
+	if len(refs) == 0 {
+		return p.ended, nil
+	}
+	first := p.ended
+	return first, func() (ended int) {
+		defer contain()
+		for len(refs) > 0 {
+			refs, _ = e.returnPiece(Now(), refs, p)
+		}
+		return p.ended - first
+	}
 }

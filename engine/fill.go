@@ -35,6 +35,7 @@ func (s *spool) fill(q *queue) {
 		s.fills.add(q) // others have their turn first
 		return
 	}
+	s.unhide(q)
 	s.readMu.Lock()
 	defer s.readMu.Unlock()
 	q.shard.mu.Lock()
@@ -88,7 +89,7 @@ func (s *spool) fillFrame(q *queue) (more bool) {
 	at := start // b.next may go elsewhere meanwhile: the window may be unloaded, a run be replaced
 
 	began := time.Now()
-	frame, tag, err := s.seek(&at, end)
+	frame, tag, err := s.reader.Seek(at.Run.File, at.Offset, at.ID, end)
 	if err != nil {
 		return s.failed(q, b, epoch, err)
 	}
@@ -102,6 +103,7 @@ func (s *spool) fillFrame(q *queue) (more bool) {
 		sh.mu.Unlock()
 		return true
 	}
+	at.Offset = frame.Offset
 	if q.window.Count > 0 && tag.Bytes > s.roomFor(q) {
 		sh.mu.Unlock()
 		return false
@@ -109,7 +111,7 @@ func (s *spool) fillFrame(q *queue) (more bool) {
 	c := sh.pool.Take(0, frame.Size)
 	sh.mu.Unlock()
 
-	body, n, err := s.body(at.Run, frame, tag, c.Buf[:0])
+	body, n, err := s.reader.Body(at.Run.File, frame, tag, c.Buf[:0])
 	if err == nil && cap(body) != cap(c.Buf) {
 		body = append(c.Buf[:0], body...) // decompression chose memory of its own
 	}
@@ -148,53 +150,17 @@ func (s *spool) roomFor(q *queue) int64 {
 	return q.fillLimit() - q.window.Bytes - 1
 }
 
-// seek moves at to the frame that holds item at.ID or the first behind it. It returns a frame of
-// size zero if the run ends, at end, before there is one.
-func (s *spool) seek(at *place, end int64) (f segment.RunFrame, tag runs.Tag, err error) {
-	for at.Offset < end { // of a run that was read to its end the file may be gone
-		r, err := s.reader(at.Run)
-		if err != nil {
-			return f, tag, err
-		}
-		if f, err = r.Frame(at.Offset, end); err != nil {
-			return f, tag, err
-		}
-		tag = runs.ParseTag(f.Tag)
-		if tag.LastID >= at.ID {
-			return f, tag, nil
-		}
-		at.Offset = f.Next
-	}
-	return segment.RunFrame{}, tag, nil
-}
-
-// seekOn is seek that goes on in the runs of chain behind the one that at is in, as far as they are
-// written. One of them must have an item from at.ID on.
+// seekOn moves at to the next frame with an item from at.ID on, in its run or in those of chain behind it, as
+// far as they are written. One of them must have such an item.
 func (s *spool) seekOn(at *place, chain []*run) (f segment.RunFrame, tag runs.Tag, err error) {
 	for {
-		f, tag, err = s.seek(at, at.Run.written.End)
+		f, tag, err = s.reader.Seek(at.Run.File, at.Offset, at.ID, at.Run.written.End)
 		if err != nil || f.Size > 0 {
+			at.Offset = f.Offset
 			return f, tag, err
 		}
 		*at = at.Next(chain)
 	}
-}
-
-// body reads the images in a frame, appended to dst, checks them and counts them.
-func (s *spool) body(
-	r *run, f segment.RunFrame, tag runs.Tag, dst []byte,
-) (body []byte, n item.Tally, err error) {
-	reader, err := s.reader(r)
-	if err != nil {
-		return nil, n, err
-	}
-	if body, err = reader.Body(&s.decoder, dst, f); err != nil {
-		return nil, n, err
-	}
-	if n, err = tag.Check(body); err != nil {
-		return nil, n, &segment.CorruptionError{Path: r.path, Offset: f.Offset, Reason: err.Error()}
-	}
-	return body, n, nil
 }
 
 // takeIn puts the items of the frame at b.next, whose images are in c, into the window: all that
@@ -212,7 +178,11 @@ func (e *Engine) takeIn(q *queue, c *item.Chunk, tag runs.Tag, next int64) {
 		return
 	}
 	done := item.EachImage(c.Buf, tag.FirstID, func(it Item) bool {
-		if it.ID < b.next.ID || b.gone.Has(it.ID) {
+		if it.ID < b.next.ID {
+			return true
+		}
+		if b.gone.Has(it.ID) {
+			q.passGone(it)
 			return true
 		}
 		n := int64(len(it.Data))
@@ -228,6 +198,18 @@ func (e *Engine) takeIn(q *queue, c *item.Chunk, tag runs.Tag, next int64) {
 		b.next.Pass(tag, next)
 	}
 	q.shard.pool.Give(c)
+}
+
+// passGone accounts for an item on disk that is gone, or aside.
+func (q *queue) passGone(it Item) {
+	b := q.backlog
+	if b.unsized.Has(it.ID) {
+		b.unsized.Remove(it.ID)
+		b.bytes -= int64(len(it.Data))
+	}
+	if it.KeySize != 0 && q.locate(it.ID).where == nowhere {
+		q.leaves(it)
+	}
 }
 
 // took accounts for items that came back from disk, the last of them with that id.
@@ -256,32 +238,10 @@ func (s *spool) failed(q *queue, b *backlog, epoch uint64, err error) bool {
 	return false
 }
 
-// reader returns a reader of a run. The caller holds readMu.
-func (s *spool) reader(r *run) (*segment.RunReader, error) {
-	for i, o := range s.readers {
-		if o.run == r {
-			s.readers = append(append(s.readers[:i], s.readers[i+1:]...), o)
-			return o.RunReader, nil
-		}
-	}
-	if len(s.readers) >= s.e.files.readers {
-		s.readers[0].Close()
-		s.readers = append(s.readers[:0], s.readers[1:]...)
-		s.openReaders.Add(-1)
-	}
-	reader, err := segment.OpenRun(s.fs, r.path, r.id, s.ahead)
-	if err != nil {
-		return nil, err
-	}
-	s.readers = append(s.readers, openRun{r, reader})
-	s.openReaders.Add(1)
-	return reader, nil
-}
-
-// remove deletes the file of a run. A power cut may bring its name back; Open then deletes it
+// remove deletes the file of a run, if it is there. A power cut may bring its name back; Open then deletes it
 // again.
-func (s *spool) remove(r *run) error {
-	if err := s.fs.Remove(r.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+func (s *spool) remove(name string) error {
+	if err := s.fs.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove run: %w", err)
 	}
 	return nil

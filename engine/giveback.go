@@ -89,10 +89,11 @@ func (q *queue) deadLetters() string {
 func (e *Engine) returnLeased(q *queue, r aside.Ref, how Return) Ticket {
 	entry := q.aside.Get(r)
 	entry.Count = how.counted(entry.Count)
+	q.counters.returns++
 	if q.isExhausted(how, entry.Count) {
 		dead := q.takeAside(r)
 		dead.count = entry.Count
-		e.bury(q, dead)
+		e.bury(q, dead, how)
 		return Ticket{}
 	}
 	entry.State, entry.Due = aside.Ready, 0
@@ -108,20 +109,35 @@ func (e *Engine) returnLeased(q *queue, r aside.Ref, how Return) Ticket {
 
 // bury sends the item of a read, which is in no list, to the dead-letter queue. The caller finishes the
 // moves.
-func (e *Engine) bury(q *queue, r *read) {
+func (e *Engine) bury(q *queue, r *read, how Return) {
+	q.leaves(r.item)
 	r.to(readMoving)
-	r.target, r.dead = q.deadLetters(), true
+	r.target, r.dead = q.deadLetters(), TooOften
+	if how.How == Reject {
+		r.dead = Rejected
+	}
 	q.moving.pushBack(r)
 	q.claimMoves()
 }
 
-// keepDead gives an item back that its dead-letter queue cannot take, with the deliveries that it had. The
-// caller holds the shard's mutex.
+// keepDead gives an item back that its dead-letter queue cannot take, with the deliveries that it had: to the
+// head, or to its place if that is further back. The caller holds the shard's mutex.
 func (e *Engine) keepDead(q *queue, r *read, now Time) {
-	r.target, r.dead = "", false
-	r.to(readReturned)
-	q.returned.pushFront(r)
-	e.sayCount(q, r)
+	r.target, r.dead = "", 0
+	if key := r.item.Key(); key != nil {
+		if _, taken := q.ofKey(key, now); !taken {
+			q.noteKey(r.item)
+		}
+	}
+	if r.item.ID < q.headID() {
+		r.to(readReturned)
+		q.returned.pushFront(r)
+		e.sayCount(q, r)
+	} else { // it was leased before a start, with items in front of it
+		ref := e.setAside(q, r.item, r.pinned, aside.Entry{State: aside.Ready, Count: r.count})
+		q.shard.freeRead(r)
+		e.sayAside(q, ref)
+	}
 	e.serve(q, now)
 }
 
@@ -149,11 +165,12 @@ func (e *Engine) giveBack(r *read, how Return) (t Ticket) {
 	q.shard.lastRead++
 	r.id = q.shard.lastRead
 	if q.isExhausted(how, r.count) {
-		e.bury(q, r)
+		e.bury(q, r, how)
 		return t
 	}
 	if d := q.delayAfter(how, r.count); d > 0 {
 		ref := e.setAside(q, r.item, r.pinned, aside.Entry{State: aside.Delayed, Due: e.dueIn(d), Count: r.count})
+		e.hideMany(q)
 		q.shard.freeRead(r)
 		return e.sayAside(q, ref)
 	}

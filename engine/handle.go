@@ -78,17 +78,19 @@ type Read struct {
 // Open fetches the oldest item tentatively, waiting for one until ctx is done. Its errors are those
 // of Get.
 func (q *Queue) Open(ctx context.Context) (*Read, error) {
-	it, ref, err := q.fetch(ctx, OpenRead, false)
-	if err != nil {
-		return nil, err
-	}
-	return &Read{it, q.e, ref}, nil
+	return q.opened(q.fetch(ctx, OpenRead, false))
 }
 
 // TryOpen is Open without waiting: it returns ErrEmpty if there is no item.
 func (q *Queue) TryOpen() (*Read, error) {
-	it, ref, err := q.tryFetch(OpenRead)
+	return q.opened(q.tryFetch(OpenRead))
+}
+
+// opened returns the read of an item that was fetched tentatively. If the put of the item cannot be committed,
+// nobody gets the read, and the item goes back as if nobody had.
+func (q *Queue) opened(it Item, ref ReadRef, err error) (*Read, error) {
 	if err != nil {
+		q.e.Return(Now(), []ReadRef{ref}, Return{How: Release}) // it may be none
 		return nil, err
 	}
 	return &Read{it, q.e, ref}, nil
@@ -123,7 +125,7 @@ func (q *Queue) Flush() error {
 
 // FlushExpired removes expired items from the head and returns how many.
 func (q *Queue) FlushExpired() (int64, error) {
-	n, t, err := q.e.FlushingExpired(q.name).run(Now())
+	n, t, err := q.e.FlushingExpired(q.name).finish(Now())
 	if err != nil {
 		return n, err
 	}
@@ -132,7 +134,7 @@ func (q *Queue) FlushExpired() (int64, error) {
 
 // Delete removes the queue with all its items, also those in open reads.
 func (q *Queue) Delete() error {
-	_, t, err := q.e.Deleting(q.name).run(Now())
+	_, t, err := q.e.Deleting(q.name).finish(Now())
 	if err != nil {
 		return err
 	}
@@ -146,8 +148,7 @@ func (q *Queue) Stats() (s QueueStats, ok bool) { return q.e.QueueStats(Now(), q
 type copied struct{ item Item }
 
 func (c *copied) Receive(it Item) bool {
-	c.item = it
-	c.item.Data = append([]byte(nil), it.Data...)
+	c.item = it.Clone()
 	return true
 }
 

@@ -250,3 +250,25 @@ func (c *hookContext) Done() <-chan struct{} {
 	c.hook()
 	return nil
 }
+
+// TestOpenWithoutCommit: a read whose item's put cannot be committed goes to nobody, and its item is in line again.
+func TestOpenWithoutCommit(t *testing.T) {
+	fsys := newFS()
+	e := openQuiet(t, testOptions(fsys))
+	failSync(t, e, fsys, "q", "a")
+	q, err := e.Queue("q")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, open := range []func() (*Read, error){q.TryOpen, func() (*Read, error) { return q.Open(t.Context()) }} {
+		if r, err := open(); r != nil || !errors.Is(err, ErrJournal) {
+			t.Fatalf("open %d = %v, %v, want ErrJournal", i, r, err)
+		}
+		if s, _ := q.Stats(); s.OpenReads != 0 || s.Items != 1 {
+			t.Fatalf("after open %d %d reads are open and %d items queued, want 0 and 1", i, s.OpenReads, s.Items)
+		}
+	}
+	if err := e.moveJournal(); err != nil {
+		t.Error(err)
+	}
+}

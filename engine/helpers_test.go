@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
+	"github.com/kestrelmq/kestrel/engine/internal/hidden"
 	"github.com/kestrelmq/kestrel/segment"
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
@@ -161,8 +162,7 @@ func contents(e *Engine, name string, withOpen bool) (all []Item) {
 		return nil
 	}
 	add := func(it Item) bool {
-		it.Data = append([]byte(nil), it.Data...)
-		all = append(all, it)
+		all = append(all, it.Clone())
 		return true
 	}
 	if withOpen {
@@ -206,11 +206,25 @@ func contents(e *Engine, name string, withOpen bool) (all []Item) {
 	return all
 }
 
+// hiddenEntries reads the items of hidden runs of a queue that are on disk alone, changing nothing.
+func hiddenEntries(e *Engine, q *queue) map[uint64]hidden.Entry {
+	e.spool.readMu.Lock()
+	defer e.spool.readMu.Unlock()
+	all := make(map[uint64]hidden.Entry)
+	err := e.spool.eachHiddenEntry(q, func(e hidden.Entry) bool {
+		all[e.ID] = e
+		return true
+	})
+	if err != nil {
+		panic(err)
+	}
+	return all
+}
+
 // onDisk reads the items of a backlog that are on disk alone, changing nothing.
 func onDisk(e *Engine, b *backlog) (all []Item) {
 	err := e.spool.eachOnDisk(b, func(it Item) bool {
-		it.Data = slices.Clone(it.Data)
-		all = append(all, it)
+		all = append(all, it.Clone())
 		return true
 	})
 	if err != nil {
@@ -234,8 +248,13 @@ func spoolSome(e *Engine, n int) bool {
 			if e.spool.failing.Load() {
 				return false
 			}
+		} else if q := e.spool.hides.take(); q != nil {
+			e.spool.hide(q)
+			if e.spool.hideFailing.Load() {
+				return false
+			}
 		} else if q := e.spool.records.take(); q != nil {
-			e.spool.record(q)
+			e.spool.recordAndThin(q)
 			if e.spool.failing.Load() {
 				return false
 			}

@@ -17,7 +17,7 @@ func putShapes(t *testing.T, e *Engine) (kinds []byte) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if rec.Kind <= record.KindFanout || rec.Kind == record.KindRun {
+		if rec.Kind <= record.KindFanout || rec.Kind == record.KindPuts {
 			kinds = append(kinds, rec.Kind)
 		}
 		b = b[n:]
@@ -39,8 +39,8 @@ func TestPutRecordShapes(t *testing.T) {
 		{"a a p a", []byte{record.KindPut, record.KindNext, record.KindFanout, record.KindPut}},
 		{"a | a", []byte{record.KindPut}},
 		{"a | a a", []byte{record.KindPut, record.KindNext}},
-		{"3a a b 1a", []byte{record.KindRun, record.KindNext, record.KindPut, record.KindPut}},
-		{"a 3a 2a", []byte{record.KindPut, record.KindRun, record.KindRun}},
+		{"3a a b 1a", []byte{record.KindPuts, record.KindNext, record.KindPut, record.KindPut}},
+		{"a 3a 2a", []byte{record.KindPut, record.KindPuts, record.KindPuts}},
 	} {
 		e, fsys := newQuiet(t)
 		for _, name := range []string{"a", "b", "p", "p+c"} {

@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"cmp"
 	"container/heap"
+	"slices"
 	"time"
 
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
@@ -70,6 +72,7 @@ func (e *Engine) deliver(q *queue, count uint16, f *FetchRequest) (due Time) {
 func (e *Engine) leaseFirst(q *queue, now Time, it Item, token uint64, due Time) Ticket {
 	q.handOut(it, now)
 	q.lastGone = it.Added
+	q.counters.opens++
 	entry := aside.Entry{State: aside.Leased, Due: due, Token: token}
 	r, ok := q.readyNow(it)
 	if ok {
@@ -163,20 +166,38 @@ func (e *Engine) lockLeased(now Time, name []byte, receipt uint64, lapsed bool) 
 	}
 	sh := e.shardOf(name)
 	sh.mu.Lock()
-	err = ErrNotHeld
-	if q = sh.queues[string(name)]; q == nil {
-		if withheld := e.withheld.refusal(string(name)); withheld != nil {
-			err = withheld
-		}
-	} else if q.aside != nil && receipt != 0 {
-		e.wake(q, now)
+	if q, err = e.findLeases(sh, now, name); err == nil {
 		var ok bool
-		if r, ok = q.aside.FindToken(receipt); ok && (lapsed || q.aside.Get(r).State == aside.Leased) {
+		if r, ok = q.findLease(receipt, lapsed); ok {
 			return q, r, nil
 		}
+		err = ErrNotHeld
 	}
 	e.unlock(sh, now)
 	return nil, 0, err
+}
+
+// findLeases returns the queue called name, which has something aside, with what is due moved; or why nothing
+// of it is held. The caller holds the shard's mutex.
+func (e *Engine) findLeases(sh *shard, now Time, name []byte) (*queue, error) {
+	q := sh.queues[string(name)]
+	if q == nil {
+		if withheld := e.withheld.refusal(string(name)); withheld != nil {
+			return nil, withheld
+		}
+		return nil, ErrNotHeld
+	}
+	if q.aside == nil {
+		return nil, ErrNotHeld
+	}
+	e.wake(q, now)
+	return q, nil
+}
+
+// findLease returns the item that a receipt holds. A lease that has lapsed is found only if lapsed is set.
+func (q *queue) findLease(receipt uint64, lapsed bool) (r aside.Ref, ok bool) {
+	r, ok = q.aside.FindToken(receipt)
+	return r, ok && (lapsed || q.aside.Get(r).State == aside.Leased)
 }
 
 // ConfirmLease ends a lease: its item is gone for good, once Commit of the ticket has returned nil. If the
@@ -188,7 +209,8 @@ func (e *Engine) ConfirmLease(now Time, name []byte, receipt uint64) (Ticket, er
 	if err != nil {
 		return Ticket{}, err
 	}
-	t := q.remove(e.journal, q.aside.ID(r))
+	t := q.remove(e.journal, q.aside.ID(r), len(q.aside.Item(r).Data))
+	q.leaves(q.aside.Item(r))
 	q.dropAside(r)
 	e.unlock(q.shard, now)
 	return t, nil
@@ -227,7 +249,7 @@ func (e *Engine) ReturnLease(now Time, name []byte, receipt uint64, how Return) 
 		return Ticket{}, err
 	}
 	t := e.returnLeased(q, r, how)
-	if q.waiters.First() != nil {
+	if q.attended() {
 		e.serve(q, now)
 	}
 	moved := len(q.shard.moves) > 0
@@ -236,4 +258,141 @@ func (e *Engine) ReturnLease(now Time, name []byte, receipt uint64, how Return) 
 		t = t.Merge(e.ticketSoFar(q))
 	}
 	return t, nil
+}
+
+// LeaseReads turns open reads of one queue into leases that end d from now, or with the queue's open-read
+// timeout if that is earlier. It appends their receipts to dst, in the order of refs. The receipt of a read
+// that has ended by itself holds nothing. The leases count for h, unless it is nil. The ticket is what a
+// reply with the receipts must wait for.
+func (e *Engine) LeaseReads(now Time, refs []ReadRef, d time.Duration, h *Holder, dst []uint64) (t Ticket, _ []uint64) {
+	defer contain()
+	if len(refs) == 0 || refs[0].IsZero() {
+		return t, dst
+	}
+	sh := refs[0].r.shard
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	var due Time
+	for _, ref := range refs {
+		if !ref.live() {
+			dst = append(dst, sh.tokens.next())
+			continue
+		}
+		r, q := ref.r, ref.r.q
+		if due == 0 {
+			if most := q.opts.OpenReadTimeout; most > 0 {
+				d = min(d, most)
+			}
+			due = e.dueIn(d)
+		}
+		if r.held {
+			q.counters.opens++
+		}
+		token := q.newToken()
+		q.open.remove(r)
+		t = t.Merge(e.leaseRead(q, r, aside.Entry{State: aside.Leased, Due: due, Token: token}))
+		q.countFor(token, h)
+		dst = append(dst, token)
+	}
+	return t, dst
+}
+
+// leaseAt is an item that is leased.
+type leaseAt struct{ id, token uint64 }
+
+// inLine finds the items of q that receipts hold, in the order of their ids. The result is valid as long as
+// the caller holds the shard's mutex.
+func (q *queue) inLine(receipts []uint64, lapsed bool) []leaseAt {
+	found := q.shard.found[:0]
+	for _, receipt := range receipts {
+		if r, ok := q.findLease(receipt, lapsed); ok {
+			found = append(found, leaseAt{q.aside.ID(r), receipt})
+		}
+	}
+	slices.SortFunc(found, func(a, b leaseAt) int { return cmp.Compare(a.id, b.id) })
+	found = slices.Compact(found) // a receipt may be there twice
+	q.shard.found = found
+	return found
+}
+
+// ConfirmLeases is ConfirmLease of several receipts of one queue. It passes over those that hold nothing, and
+// returns how many did hold an item. It unlocks the shard between pieces of many.
+func (e *Engine) ConfirmLeases(now Time, name []byte, receipts []uint64) (t Ticket, ended int, err error) {
+	defer contain()
+	sh := e.shardOf(name)
+	for piece := range slices.Chunk(receipts, abortBatch) {
+		if e.closed.Load() {
+			return t, ended, ErrClosed
+		}
+		sh.mu.Lock()
+		q, err := e.findLeases(sh, now, name)
+		if err == nil {
+			for _, at := range q.inLine(piece, true) {
+				r, _ := q.aside.FindToken(at.token)
+				t = t.Merge(q.remove(e.journal, at.id, len(q.aside.Item(r).Data)))
+				q.leaves(q.aside.Item(r))
+				q.dropAside(r)
+				ended++
+			}
+		}
+		e.unlock(sh, now)
+		if err != nil && err != ErrNotHeld {
+			return t, ended, err
+		}
+	}
+	return t, ended, nil
+}
+
+// ReturnLeases is ReturnLease of several receipts of one queue. It passes over those that hold nothing, and
+// returns how many did hold an item. It brings many back in pieces, and unlocks the shard between them.
+// Whoever fetches from the queue meanwhile waits, so nobody sees a part of them.
+func (e *Engine) ReturnLeases(now Time, name []byte, receipts []uint64, how Return) (t Ticket, ended int, err error) {
+	defer contain()
+	p := returning{how: how}
+	for first := true; first || len(receipts) > 0; first = false {
+		receipts, err = e.returnLeases(now, name, receipts, &p)
+	}
+	if err == ErrNotHeld {
+		err = nil
+	}
+	return p.ticket, p.ended, err
+}
+
+// returnLeases gives back what the first of receipts hold, and returns the others; none with an error.
+func (e *Engine) returnLeases(now Time, name []byte, receipts []uint64, p *returning) (rest []uint64, err error) {
+	sh := e.shardOf(name)
+	sh.mu.Lock()
+	q, err := e.findLeases(sh, now, name)
+	switch {
+	case e.closed.Load():
+		err = ErrClosed
+	case err == nil:
+		err = q.admitDelay(p.how.Delay)
+	}
+	if err == nil {
+		piece := receipts[:min(len(receipts), abortBatch)]
+		rest = receipts[len(piece):]
+		for _, at := range q.inLine(piece, false) {
+			r, _ := q.aside.FindToken(at.token)
+			p.ticket = p.ticket.Merge(e.returnLeased(q, r, p.how))
+			p.ended++
+		}
+	}
+	if len(rest) > 0 && p.held == nil {
+		p.held = q
+		q.aborting++
+	} else if len(rest) == 0 && p.held != nil {
+		p.held.aborting--
+		e.serve(p.held, now)
+		p.held = nil
+	}
+	if q != nil {
+		e.serve(q, now)
+	}
+	moved := q != nil && len(sh.moves) > 0
+	e.unlock(sh, now)
+	if moved { // the items have arrived in the other queue
+		p.ticket = p.ticket.Merge(e.ticketSoFar(q))
+	}
+	return rest, err
 }

@@ -206,7 +206,7 @@ func TestOpenReadTimeout(t *testing.T) {
 		}
 		after(maintainInterval)
 		if _, ok := e.Confirm(Now(), ra); ok || len(woken) != 1 {
-			t.Errorf("waiter was told %d times, overdue read lives = %v, want 1 and false",
+			t.Errorf("waiter was notified %d times, overdue read lives = %v, want 1 and false",
 				len(woken), ok)
 		}
 		<-woken
@@ -299,6 +299,14 @@ func TestQueueExpiry(t *testing.T) { // reference §4.9
 		{"with an open read", func(t *testing.T, e *Engine) {
 			mustPut(t, e, "q", "a")
 			mustOpen(t, e, "q")
+		}, true},
+		{"with a leased item", func(t *testing.T, e *Engine) {
+			mustPut(t, e, "q", "a")
+			f, err := e.Fetch(Now(), []byte("q"), FetchRequest{Access: Lease, Lease: time.Hour}, &copied{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			mustCommit(t, e, f.Ticket)
 		}, true},
 		{"with a waiter", func(t *testing.T, e *Engine) {
 			c := &collector{}

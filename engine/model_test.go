@@ -15,8 +15,9 @@ type model struct {
 	settings Settings
 	queues   []*modelQueue // in the order in which they were made or, after a restart, numbered
 	moves    []modelMove
-	told     []*modelWaiter // waits that the current operation ended, in order
+	notified []*modelWaiter // waits that the current operation ended, in order
 	delay    time.Duration  // of the current put
+	dup      Duplicate      // likewise; the key is with the item
 }
 
 type modelQueue struct {
@@ -29,7 +30,9 @@ type modelQueue struct {
 	window   []Item
 	aside    []*modelAside // in the order of ids
 	usesSide bool          // something has been aside
-	open     []*modelRead  // longest ago first
+	keys     map[string]uint64
+	guessed  bool         // a delayed item was removed, or overwritten, that may have been on disk
+	open     []*modelRead // longest ago first
 	waiters  []*modelWaiter
 	want     QueueStats // counters alone
 	deleted  bool
@@ -65,22 +68,25 @@ type modelAside struct {
 	// passed, of what a start finds, says that the delay, or the lease, was over before it: the journal may
 	// have been rewritten since, and say so.
 	passed bool
+	// holder is who it counts for while it is leased; nil for nobody.
+	holder *Holder
 }
 
 // modelWaiter is a wait; the engine ends it too, and both must agree.
 type modelWaiter struct {
 	Waiter
-	request FetchRequest
-	read    *modelRead // what it was handed; nil if the queue was deleted
-	told    func(*modelWaiter)
+	request  FetchRequest
+	read     *modelRead // what it was handed; nil if the queue was deleted
+	notified func(*modelWaiter)
 }
 
-func (w *modelWaiter) WaitEnded(*Waiter) { w.told(w) }
+func (w *modelWaiter) WaitEnded(*Waiter) { w.notified(w) }
 
 type modelMove struct {
 	item   Item
 	target string
 	dead   *modelQueue // from which it goes to the dead-letter queue; nil if it has expired
+	why    Why
 }
 
 func (q *modelQueue) items() int64 {
@@ -196,7 +202,12 @@ func (m *model) finishMoves(now Time) {
 		q := m.make(now, move.target)
 		if move.dead != nil {
 			move.dead.want.DeadLettered++
-			m.append(q, now, Item{Data: move.item.Data, Flags: move.item.Flags, Expiry: move.item.Expiry, Added: now})
+			it := Item{Data: move.item.Data, Flags: move.item.Flags, Expiry: move.item.Expiry, Added: now}
+			key := move.item.Key()
+			if _, taken := q.ofKey(string(key), now); taken {
+				key = nil
+			}
+			m.append(q, now, it.With(nil, key, move.dead.name, move.why))
 			continue
 		}
 		if m.makeRoom(q, now, len(move.item.Data)) != nil {
@@ -233,6 +244,7 @@ func (m *model) makeRoom(q *modelQueue, now Time, n int) error {
 func (m *model) append(q *modelQueue, now Time, it Item) {
 	it.ID = q.nextID
 	q.nextID++
+	q.noteKey(it)
 	q.want.Puts++
 	q.want.PutBytes += int64(len(it.Data))
 	if m.delay > 0 {
@@ -260,14 +272,17 @@ func (m *model) put(now Time, name string, it Item) (first error) {
 	if m.delay < 0 || q.opts.MaxDelay > 0 && m.delay > q.opts.MaxDelay {
 		return ErrDelayTooLong
 	}
+	if err := m.admitKey(q, now, it); err != nil {
+		return err
+	}
 	var targets []*modelQueue
 	for _, child := range m.queues {
 		parent, ok := parentOf(child.name)
-		if ok && parent == name && m.makeRoom(child, now, len(it.Data)) == nil {
+		if ok && parent == name && m.makeRoomFor(child, now, it) == nil {
 			targets = append(targets, child)
 		}
 	}
-	first = m.makeRoom(q, now, len(it.Data))
+	first = m.makeRoomFor(q, now, it)
 	switch {
 	case first != nil:
 	case q.opts.FanoutOnly && !q.isChild():
@@ -278,7 +293,11 @@ func (m *model) put(now Time, name string, it Item) (first error) {
 	}
 	it.Added = now
 	for _, q := range targets {
-		m.append(q, now, it)
+		if id, ok := q.ofKey(string(it.Key()), now); ok {
+			m.overwrite(q, now, it, id)
+		} else {
+			m.append(q, now, it)
+		}
 	}
 	m.finishMoves(now)
 	return first
@@ -352,7 +371,7 @@ func (m *model) serve(q *modelQueue, now Time) {
 
 func (m *model) tell(w *modelWaiter, r *modelRead) {
 	w.read = r
-	m.told = append(m.told, w)
+	m.notified = append(m.notified, w)
 	for _, q := range m.queues {
 		q.waiters = slices.DeleteFunc(q.waiters, func(v *modelWaiter) bool { return v == w })
 	}
@@ -412,6 +431,7 @@ func (m *model) flush(now Time, q *modelQueue) {
 	q.returned, q.window = nil, nil
 	q.aside = slices.DeleteFunc(slices.Clone(q.aside), func(a *modelAside) bool { return a.state != aside.Leased })
 	q.want.Flushes++
+	q.forgetKeys()
 	m.finishMoves(now)
 }
 
@@ -427,7 +447,7 @@ func (m *model) delete(q *modelQueue) {
 	for _, r := range q.open {
 		r.ended = true
 	}
-	m.told = append(m.told, q.waiters...)
+	m.notified = append(m.notified, q.waiters...)
 }
 
 // reload gives every queue its new options, and returns those that they had.
@@ -461,6 +481,7 @@ func (m *model) durable() (queues []*modelQueue) {
 		}
 		slices.SortFunc(c.window, func(a, b Item) int { return cmp.Compare(a.ID, b.ID) })
 		c.want.Replayed = int64(len(c.window) + len(c.aside))
+		c.rekey()
 		queues = append(queues, c)
 	}
 	slices.SortFunc(queues, func(a, b *modelQueue) int { return cmp.Compare(a.number, b.number) })

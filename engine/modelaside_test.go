@@ -22,8 +22,16 @@ func (q *modelQueue) setAside(a *modelAside) {
 
 // lease leases an item that was handed out.
 func (q *modelQueue) lease(it modelItem, due Time, token uint64) {
+	q.want.Opens++
+	q.leaseRead(it, due, token)
+}
+
+// leaseRead is lease of an item that was opened before.
+func (q *modelQueue) leaseRead(it modelItem, due Time, token uint64) *modelAside {
 	it.said, it.changed = record.Change{Due: due, Token: token, Count: it.count}, true
-	q.setAside(&modelAside{modelItem: it, state: aside.Leased, due: due, token: token})
+	a := &modelAside{modelItem: it, state: aside.Leased, due: due, token: token}
+	q.setAside(a)
+	return a
 }
 
 // bringBack adds an item to a queue as a start finds it, whose delay was over before if passed is set.
@@ -143,9 +151,10 @@ func (q *modelQueue) hide(how Return, count uint16) time.Duration {
 
 func (m *model) returnLeased(q *modelQueue, a *modelAside, now Time, how Return) {
 	a.count = modelCount(how, a.count)
+	q.want.Returns++
 	if target := q.deadTarget(how, a.count); target != "" {
 		q.dropAside(a)
-		m.moves = append(m.moves, modelMove{item: a.item, target: target, dead: q})
+		m.moves = append(m.moves, modelMove{item: a.item, target: target, dead: q, why: whyDead(how)})
 		return
 	}
 	a.state, a.due = aside.Ready, 0
@@ -164,7 +173,7 @@ func (m *model) giveBackOne(now Time, r *modelRead, how Return) {
 	q.want.Returns++
 	back.count = modelCount(how, back.count)
 	if target := q.deadTarget(how, back.count); target != "" {
-		m.moves = append(m.moves, modelMove{item: back.item, target: target, dead: q})
+		m.moves = append(m.moves, modelMove{item: back.item, target: target, dead: q, why: whyDead(how)})
 		return
 	}
 	if d := q.hide(how, back.count); d > 0 {
@@ -233,6 +242,10 @@ func (r *modelRun) returnRead(read *modelRead) {
 // endLease confirms, extends or ends a lease, or one that has ended.
 func (r *modelRun) endLease() {
 	if len(r.receipts) == 0 {
+		return
+	}
+	if r.IntN(2) == 0 {
+		r.endLeases()
 		return
 	}
 	i := r.IntN(len(r.receipts))
@@ -361,11 +374,20 @@ func (r *modelRun) compareAside(q *modelQueue) {
 		return
 	}
 	restored := int(live.aside.Tally(aside.Restored).Count)
-	if live.aside.Len() != len(q.aside)+restored {
-		r.fail("queue %q has %d items aside, %d of them restored, want %d", q.name, live.aside.Len(), restored, len(q.aside))
+	onDisk := hiddenEntries(r.e, live)
+	if live.aside.Len()+len(onDisk) != len(q.aside)+restored {
+		r.fail("queue %q has %d items aside, %d of them restored, and %d hidden, want %d",
+			q.name, live.aside.Len(), restored, len(onDisk), len(q.aside))
 	}
 	for _, a := range q.aside {
 		ref, ok := live.aside.Find(a.item.ID)
+		if found, is := onDisk[a.item.ID]; is {
+			if a.state != aside.Delayed || found.Due != a.due || found.Count != a.count {
+				r.fail("queue %q: hidden item %d is due at %d with count %d, want %+v", q.name, a.item.ID, found.Due, found.Count, a)
+			}
+			r.compareItem(q.name, found.Item, a.item)
+			continue
+		}
 		if !ok {
 			r.fail("queue %q: item %d is not aside", q.name, a.item.ID)
 			continue

@@ -50,7 +50,14 @@ func (r *modelRun) put() {
 		r.m.delay = p.Extra.Delay
 		defer func() { r.m.delay = 0 }()
 	}
-	r.op = fmt.Sprintf("put %q %d bytes, delay %v", name, len(it.Data), r.m.delay)
+	if r.keyed && r.IntN(2) == 0 {
+		if p.Extra == nil {
+			p.Extra = new(PutExtra)
+		}
+		p.Extra.Key, p.Extra.OnDuplicate = r.key(), Duplicate(r.IntN(3))
+		it, r.m.dup = it.With(nil, p.Extra.Key, "", 0), p.Extra.OnDuplicate
+	}
+	r.op = fmt.Sprintf("put %q %d bytes, delay %v, key %q, %d", name, len(it.Data), r.m.delay, it.Key(), r.m.dup)
 	ticket, err := r.e.Put(r.now, []byte(name), p)
 	if want := r.m.put(r.now, name, it); !errors.Is(err, want) {
 		r.fail("error %v, want %v", err, want)
@@ -97,7 +104,7 @@ func (r *modelRun) fetch() {
 	r.op = fmt.Sprintf("fetch %q, access %d, lease %v", name, access, request.Lease)
 	var w *modelWaiter
 	if r.IntN(3) == 0 {
-		w = &modelWaiter{request: request, told: func(w *modelWaiter) { r.told = append(r.told, w) }}
+		w = &modelWaiter{request: request, notified: func(w *modelWaiter) { r.notified = append(r.notified, w) }}
 		w.Notify = w
 		request.Waiter = &w.Waiter
 	}
@@ -155,16 +162,16 @@ func (r *modelRun) fetchComing(name string, request FetchRequest, w *modelWaiter
 	}
 	var got copied
 	ticket, collected := Ticket{}, false
-	if len(r.told) == 1 && r.told[0] == w {
+	if len(r.notified) == 1 && r.notified[0] == w {
 		ticket, collected = r.e.Collect(r.now, w.Read, request, &got)
 	}
 	it, read, ok := r.m.fetch(r.now, name, request.Access, request.Lease, r.token(name, request.Delivery), nil)
-	if !ok || len(r.told) != 1 || r.told[0] != w || w.Read.IsZero() {
-		r.fail("told %d waits, the item came = %v, want that it is there = %v",
-			len(r.told), !w.Read.IsZero(), ok)
+	if !ok || len(r.notified) != 1 || r.notified[0] != w || w.Read.IsZero() {
+		r.fail("notified %d waits, the item came = %v, want that it is there = %v",
+			len(r.notified), !w.Read.IsZero(), ok)
 		return
 	}
-	r.told = nil
+	r.notified = nil
 	if !collected {
 		r.fail("the read has ended")
 	}
@@ -190,10 +197,8 @@ func (r *modelRun) endRead() {
 			r.fail("ok = %v, want %v", ok, want)
 		}
 		r.maybeCommit(ticket)
-	} else if r.IntN(2) == 0 {
-		r.returnRead(read)
 	} else {
-		r.abort(read)
+		[]func(*modelRead){r.returnRead, r.abort, r.leaseRead}[r.IntN(3)](read)
 	}
 	if r.IntN(4) > 0 { // else it is tried again
 		r.reads = slices.Delete(r.reads, i, i+1)
@@ -449,7 +454,7 @@ func (r *modelRun) restart() {
 	if r.noKill || r.IntN(2) == 0 {
 		r.op = "restart"
 		for _, w := range r.waits {
-			w.told = func(*modelWaiter) {}
+			w.notified = func(*modelWaiter) {}
 		}
 		if err := r.e.Close(); err != nil {
 			r.fail("Close = %v", err)

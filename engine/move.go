@@ -58,7 +58,7 @@ func (e *Engine) carry(now Time, q *queue) (more []*queue) {
 		more = append(more, others...)
 		sh.mu.Lock()
 		q.moving.remove(r)
-		if r.dead && !q.deleted {
+		if r.dead != 0 && !q.deleted {
 			if !arrived {
 				e.keepDead(q, r, now)
 				continue
@@ -68,7 +68,7 @@ func (e *Engine) carry(now Time, q *queue) (more []*queue) {
 		if !q.deleted {
 			// The record of the move says so too. But what was recorded of q since then, before this
 			// lock was taken, counted the item among those that live.
-			q.remove(e.journal, r.item.ID)
+			q.remove(e.journal, r.item.ID, len(r.item.Data))
 		}
 		sh.freeRead(r)
 	}
@@ -86,22 +86,32 @@ func (e *Engine) carry(now Time, q *queue) (more []*queue) {
 // arrived, and returns the queues that the caller is to carry for because the target made room.
 func (e *Engine) moveIn(now Time, r *read, from record.Destination) (arrived bool, more []*queue) {
 	sh := e.shardOf([]byte(r.target))
+	put := PutRequest{Data: r.item.Data, Flags: r.item.Flags}
+	if r.dead != 0 {
+		put.Expiry = r.item.Expiry
+	}
+	var large *largePut
+	if r.item.HasOwnMemory() { // also past the memory limit: its own queue lets go of as much
+		large = e.image(now, &put, 1)
+		defer e.dropLarge(large)
+	}
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
+	sh.large = large
+	defer func() { sh.large = nil }()
 	q, err := sh.queues[r.target], error(nil)
 	if q == nil {
 		q, _, err = e.make(sh, now, r.target)
 	}
-	put := PutRequest{Data: r.item.Data, Flags: r.item.Flags}
 	switch {
-	case err != nil && r.dead:
+	case err != nil && r.dead != 0:
 		e.log.Warn("item stays in its queue: its dead-letter queue cannot be made", "target", r.target, "err", err)
 		return false, nil
 	case err != nil:
 		e.log.Warn("expired item lost", "target", r.target, "err", err)
 		return false, nil
-	case r.dead:
-		put.Expiry = r.item.Expiry
+	case r.dead != 0:
+		put.Extra = q.asDead(r, now)
 	default:
 		if err := e.makeRoom(q, now, len(r.item.Data), sweepBatch); err != nil {
 			q.counters.lostIn++
@@ -112,6 +122,16 @@ func (e *Engine) moveIn(now Time, r *read, from record.Destination) (arrived boo
 	sh.targets = append(sh.targets[:0], q)
 	e.add(sh, now, []PutRequest{put}, now, from, new(Stored))
 	return true, sh.takeMoves()
+}
+
+// asDead is what a dead-letter queue keeps of an item beside what it put: its key, if that is free, and where it
+// is from.
+func (q *queue) asDead(r *read, now Time) *PutExtra {
+	x := &PutExtra{Key: r.item.Key(), origin: r.q.name, why: r.dead}
+	if _, taken := q.ofKey(x.Key, now); taken {
+		x.Key = nil
+	}
+	return x
 }
 
 // awaitMoves waits until the item of last, which q is moving, has arrived, and all before it. If nobody

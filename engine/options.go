@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/kestrelmq/kestrel/engine/internal/journal"
 	"github.com/kestrelmq/kestrel/segment"
@@ -87,6 +89,14 @@ type Options struct {
 	// page cache. Those of smaller ones are made of small frames, and whole blocks for each write
 	// would take more room than their items.
 	directFrom int64
+	// readBack is how long before they are due delayed items are read back from hidden runs; zero stands for
+	// defaultReadBack.
+	readBack time.Duration
+	// markFrom is from how many bytes of records on a checkpoint has what is gone of a queue stand in a file; zero
+	// stands for defaultMarkFrom.
+	markFrom int64
+	// markLong is how many ids a range has that stands in a record all the same; zero stands for defaultMarkLong.
+	markLong uint64
 	// committer returns what commits the batches of a log; nil: the log does. For tests.
 	committer func(*segment.Log) journal.Committer
 	// FS is the file system; nil means the operating system's, with a lock file in Dir.
@@ -104,6 +114,9 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.MaxQueues, DefaultMaxQueues)
 	setDefault(&o.MaxFanoutChildren, DefaultMaxFanoutChildren)
 	setDefault(&o.directFrom, minDirectMemory)
+	setDefault(&o.readBack, defaultReadBack)
+	setDefault(&o.markFrom, defaultMarkFrom)
+	setDefault(&o.markLong, defaultMarkLong)
 	setDefault(&o.Shards, DefaultShards)
 	setDefault(&o.Files, DefaultFiles)
 	if o.Logger == nil {
@@ -226,6 +239,8 @@ type QueueOptions struct {
 	Lease time.Duration
 	// MaxDelay is the longest delay that a put, or a return, may ask for; zero means any.
 	MaxDelay time.Duration
+	// MaxKeys bounds how many items with a key the queue takes; zero means any number.
+	MaxKeys int64
 	// Trace logs every open, confirm and abort. (enable_trace)
 	Trace bool
 	// EnqueueClientID and DequeueClientID, unless "", admit that one client only.
@@ -282,6 +297,7 @@ func (o QueueOptions) Validate(name string) error {
 		{"max_deliveries", o.MaxDeliveries},
 		{"lease", int64(o.Lease)},
 		{"max_delay", int64(o.MaxDelay)},
+		{"max_keys", o.MaxKeys},
 	} {
 		if n.value < 0 {
 			problem("%s is negative: %d", n.name, n.value)
@@ -371,4 +387,84 @@ func (s *Settings) reaches(from, target string, seen map[string]bool) bool {
 		}
 	}
 	return false
+}
+
+// policy is the settings in force. Queues of the same options share one copy of them, which nobody
+// changes: there may be a hundred thousand queues of which nothing is said.
+type policy struct {
+	Settings
+	named map[string]*QueueOptions // copies of those in Queues
+}
+
+func newPolicy(s Settings) *policy {
+	p := &policy{Settings: s, named: make(map[string]*QueueOptions, len(s.Queues))}
+	for name, o := range s.Queues {
+		p.named[name] = &o
+	}
+	return p
+}
+
+// shared is Settings.For without a copy.
+func (p *policy) shared(name string) *QueueOptions {
+	return resolve(name, &p.Default, func(name string) *QueueOptions { return p.named[name] })
+}
+
+// resolve returns the options of the queue called name: its own, which named returns unless there
+// are none, or those of its parent, or else the default.
+func resolve(
+	name string, byDefault *QueueOptions, named func(string) *QueueOptions,
+) *QueueOptions {
+	o := named(name)
+	if o == nil {
+		o = byDefault
+		if parent, child := parentOf(name); child {
+			o = resolve(parent, byDefault, named)
+		}
+	}
+	if o.ExpireTo == name {
+		own := *o
+		own.ExpireTo = ""
+		return &own
+	}
+	return o
+}
+
+// ValidateName reports why name cannot be the name of a queue: the error wraps ErrBadName. A name
+// is 1 to MaxNameSize bytes of UTF-8 without NUL, '.', '/' and '~', and does not consist of '+'
+// only.
+func ValidateName(name string) error {
+	reason := ""
+	switch {
+	case name == "":
+		reason = "is empty"
+	case len(name) > MaxNameSize:
+		reason = fmt.Sprintf("is longer than %d bytes", MaxNameSize)
+	case strings.ContainsAny(name, ".~\x00") || misplacedSlash(name):
+		reason = "contains illegal characters (one of: ~ . / NUL)"
+	case strings.Trim(name, "+") == "":
+		reason = "consists of + only"
+	case !utf8.ValidString(name):
+		reason = "is not UTF-8"
+	default:
+		return nil
+	}
+	return &NameError{Name: name, Reason: reason}
+}
+
+// A NameError says why a queue name is refused. It unwraps to ErrBadName.
+type NameError struct {
+	Name   string
+	Reason string
+}
+
+func (e *NameError) Error() string { return fmt.Sprintf("queue name %.300q %s", e.Name, e.Reason) }
+
+// Unwrap returns ErrBadName.
+func (e *NameError) Unwrap() error { return ErrBadName }
+
+// parentOf returns the name of the queue that name is a fanout child of: what stands before the
+// first '+'. It returns false if name is not a child's.
+func parentOf(name string) (string, bool) {
+	parent, _, ok := strings.Cut(name, "+")
+	return parent, ok
 }

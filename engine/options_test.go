@@ -52,8 +52,8 @@ func TestOptionsValidate(t *testing.T) { // reference §5.5
 		{"illegal expire_to", queue(func(o *QueueOptions) { o.ExpireTo = "a.b" }),
 			[]string{"default: expire_to_queue: queue name \"a.b\""}},
 		{"illegal queue name", with(func(o *Options) {
-			o.Settings.Queues = map[string]QueueOptions{"a/b": DefaultQueueOptions()}
-		}), []string{"queue \"a/b\": queue name \"a/b\""}},
+			o.Settings.Queues = map[string]QueueOptions{"a.b": DefaultQueueOptions()}
+		}), []string{"queue \"a.b\": queue name \"a.b\""}},
 		{"a queue that expires into itself", with(func(o *Options) {
 			q := DefaultQueueOptions()
 			q.ExpireTo = "q"

@@ -75,7 +75,7 @@ func (s *spool) settleMore(q *queue) (more bool) {
 
 // discard drops the item to hand out next, which is it, because the queue is full.
 func (e *Engine) discard(q *queue, it Item) {
-	q.remove(e.journal, it.ID)
+	q.remove(e.journal, it.ID, len(it.Data))
 	e.drop(q, it)
 	q.counters.discarded++
 }

@@ -1,7 +1,10 @@
 package engine
 
 import (
+	"errors"
+
 	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/journal"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 )
 
@@ -18,6 +21,8 @@ type PutRequest struct {
 type Stored struct {
 	// Count is how many items were put, which are the first of those given.
 	Count int
+	// Replaced is how many puts to the queue itself took the place of an item with the same key.
+	Replaced int
 	// Ticket is to be committed before the puts are acknowledged.
 	Ticket Ticket
 	// Ahead says that a queue that was put to takes items faster than the disk does. The puts may be
@@ -65,9 +70,10 @@ func (e *Engine) putAll(now Time, name []byte, puts []PutRequest, s *Stored) (er
 	if s.Count < len(puts) {
 		err = e.admit(len(puts[s.Count].Data))
 	}
+	shared := false // the next item goes to so many queues that they share its image
 	for err == nil && s.Count < len(puts) {
 		var large *largePut
-		if p := &puts[s.Count]; item.IsLarge(len(p.Data)) && p.Extra == nil {
+		if p := &puts[s.Count]; shared || item.IsLarge(len(p.Data)) && p.Extra == nil {
 			if large, err = e.prepare(sh, now, name, p); err != nil {
 				break
 			}
@@ -79,7 +85,7 @@ func (e *Engine) putAll(now Time, name []byte, puts []PutRequest, s *Stored) (er
 			s.Meter = e.measured(q)
 			s.Ticket = s.Ticket.Merge(made)
 		}
-		for err == nil && s.Count < len(puts) {
+		for first := s.Count; err == nil && s.Count < len(puts); {
 			if err = e.put(q, now, puts[s.Count:], s); err == nil && s.Count < len(puts) {
 				err = e.admit(len(puts[s.Count].Data))
 			}
@@ -89,6 +95,12 @@ func (e *Engine) putAll(now Time, name []byte, puts []PutRequest, s *Stored) (er
 			if s.Count < len(puts) && item.IsLarge(len(puts[s.Count].Data)) {
 				break
 			}
+			if (s.Count-first)*len(sh.targets) >= maxTaken { // let others in
+				break
+			}
+		}
+		if shared = err == errShared; shared {
+			err = nil
 		}
 		sh.large = nil
 		e.unlock(sh, now)
@@ -114,6 +126,29 @@ func (e *Engine) putAlias(now Time, name string, to []string, puts []PutRequest,
 	}
 	s.Meter = nil
 	return first
+}
+
+// Takers returns how many queues take what is put to the queue called name, one at least: itself and its fanout
+// children, or the destinations of an alias and theirs. A caller who puts for others looks at it before it puts many items.
+func (e *Engine) Takers(name []byte) int {
+	defer contain()
+	if aliases := e.settings.Load().Aliases; len(aliases) > 0 {
+		if to, ok := aliases[string(name)]; ok {
+			n := 0
+			for _, target := range to {
+				n += e.Takers([]byte(target))
+			}
+			return max(n, 1)
+		}
+	}
+	if e.parents.Load() == 0 {
+		return 1 // without a hash of the name
+	}
+	sh := e.shardOf(name)
+	if sh.parents.Load() == 0 {
+		return 1
+	}
+	return sh.takers(name)
 }
 
 // admit reports whether the engine has room for an item of n bytes, whatever queue it goes to.
@@ -144,19 +179,19 @@ func (e *Engine) put(q *queue, now Time, puts []PutRequest, s *Stored) (err erro
 		return err
 	}
 	if p.Extra != nil {
-		if err := q.admitDelay(p.Extra.Delay); err != nil {
+		if err := e.admitExtra(q, now, p.Extra); err != nil {
 			return err
 		}
 	}
 	sh.targets = sh.targets[:0]
 	sweep := int64(sweepBatch)
-	passesOn := q.opts.FanoutOnly && !q.isChild()
+	passesOn := q.keepsNone()
 	if q.family != nil {
 		if sweep, err = e.putToChildren(q, now, p); err != nil {
 			return err
 		}
 	}
-	if err = e.makeRoom(q, now, len(p.Data), sweep); err != nil && len(sh.targets) == 0 {
+	if err = e.makeRoomFor(q, now, p, sweep); err != nil && len(sh.targets) == 0 {
 		return err
 	}
 	switch {
@@ -185,14 +220,275 @@ func (e *Engine) putToChildren(q *queue, now Time, p *PutRequest) (sweep int64, 
 	if q.family.withheld != nil {
 		return 0, q.family.withheld // the child would miss the item
 	}
-	if !q.shard.large.of(p) && e.memory.Load()+q.fanoutGrowth(Item{Data: p.Data, Flags: p.Flags, Added: now, Expiry: p.Expiry}) > e.opts.MemoryLimit {
-		return 0, ErrOutOfMemory
+	if !q.shard.large.of(p) {
+		if sharesImage(p, len(q.family.children)+1) {
+			return 0, errShared
+		}
+		if e.memory.Load()+q.fanoutGrowth(p.item(now)) > e.opts.MemoryLimit {
+			return 0, ErrOutOfMemory
+		}
 	}
 	sweep = max(sweepBatch/int64(len(q.family.children)+1), 1)
 	for _, child := range q.family.children {
-		if e.makeRoom(child, now, len(p.Data), sweep) == nil {
+		if e.makeRoomFor(child, now, p, sweep) == nil {
 			q.shard.targets = append(q.shard.targets, child)
 		}
 	}
 	return sweep, nil
 }
+
+// Everything that a queue takes in comes through add: what clients put, with the copies of fanout
+// children, what expires from another queue, and what Restore brings.
+
+// add adds the first items of puts, as added at that time, to the queues in sh.targets, and to s what the
+// caller must wait for. It returns how many: one if there are several queues, or from is set, and at least
+// one in any case. One record of the journal holds them for all the queues. If the item expired from another queue, and the journal
+// has it there, from says where. Then add serves those who wait. The caller holds the shard's mutex, and
+// has made room for the first.
+func (e *Engine) add(
+	sh *shard, now Time, puts []PutRequest, added Time, from record.Destination, s *Stored,
+) (n int) {
+	moved := from != record.Destination{}
+	if len(sh.targets) != 1 || moved {
+		puts = puts[:1]
+	}
+	if puts[0].Extra != nil {
+		e.addExtra(sh, now, &puts[0], added, from, s)
+		return 1
+	}
+	n = 1
+	var images []byte
+	sh.to = sh.to[:0]
+	for _, q := range sh.targets {
+		if q.opts.KeepJournal {
+			sh.to = append(sh.to, record.Destination{Queue: q.number, Item: q.nextID})
+		}
+		n, images = e.push(q, puts, added)
+	}
+	var (
+		lsn LSN
+		seg uint64
+	)
+	switch p := &puts[0]; {
+	case len(sh.to) == 0:
+	case sh.large.of(p) && sh.large.frame.Holds(len(sh.to)):
+		lsn, seg = e.journal.PutLarge(sh.to, sh.large.frame, from)
+	case len(sh.to) == 1 && !moved:
+		lsn, seg = e.journal.PutImages(sh.to[0], images, n)
+	default:
+		lsn, seg = e.journal.Put(sh.to, p.item(added), from)
+	}
+	for _, q := range sh.targets {
+		if q.opts.KeepJournal {
+			first := q.nextID - uint64(n)
+			q.mark(seg, first)
+			q.notePut(e.journal, first, lsn)
+			s.Ticket = s.Ticket.Merge(q.ticket(e.journal, lsn))
+		}
+		e.overflow(q)
+		s.Ahead = s.Ahead || e.ahead(q)
+		if q.attended() {
+			e.serve(q, now)
+		}
+	}
+	return n
+}
+
+// push appends the first of puts to q in memory, and those behind it that follow it in the same chunk
+// and for which nobody has to make room. It returns how many, and their images, which lie one behind
+// the other.
+func (e *Engine) push(q *queue, puts []PutRequest, added Time) (n int, images []byte) {
+	if q.items() == 0 {
+		q.lastGone = 0
+	}
+	p := &puts[0]
+	w := e.newest(q, len(p.Data))
+	before := w.Bytes
+	it := Item{ID: q.nextID, Data: p.Data, Flags: p.Flags, Added: added, Expiry: p.Expiry}
+	if large := q.shard.large; large.of(p) {
+		w.PushLarge(large.chunk(), it)
+	} else {
+		w.Push(&q.shard.pool, it, q.opts.MaxMemorySize)
+	}
+	c, pushed := w.Tail, w.Tally
+	start := len(c.Buf) - item.ImageSize(it)
+	n = 1
+	if len(puts) > 1 {
+		for room := q.roomFor(w); n < len(puts); n++ {
+			next := &puts[n]
+			if next.ClientID != p.ClientID || next.Extra != nil || !room.takes(q, w, len(next.Data)) ||
+				!w.Extend(next.Data, next.Flags, added, next.Expiry) {
+				break
+			}
+		}
+	}
+	extended := w.Tally
+	extended.Add(pushed, -1)
+	c.Add(extended, 1)
+	q.nextID += uint64(n)
+	q.counters.puts += int64(n)
+	q.counters.putBytes += w.Bytes - before
+	return n, c.Buf[start:]
+}
+
+// room is what a queue takes in one put of many items without looking at all its parts again: until then
+// only w, the newest part, grows.
+type room struct {
+	count int64 // of w, which fills the queue
+	bytes int64 // likewise
+}
+
+// roomFor returns the room of q behind w.
+func (q *queue) roomFor(w *item.Window) room {
+	all := q.queued()
+	return room{q.opts.MaxItems - all.Count + w.Count, q.opts.MaxSize - all.Bytes + w.Bytes}
+}
+
+// takes reports whether a put of n bytes to q, which is not empty, would neither drop anything nor look
+// for what has expired, nor make w too large.
+func (r room) takes(q *queue, w *item.Window, n int) bool {
+	return !q.mayExpire() && int64(n) <= q.opts.MaxItemSize && w.Count < r.count && w.Bytes < r.bytes &&
+		w.Bytes+int64(n) <= q.opts.MaxMemorySize
+}
+
+// makeRoom reports whether q takes an item of n bytes now, after dropping what its options let it drop:
+// of expired items, up to sweep, and more only as long as q is full. Nothing of the item has been added
+// yet.
+func (e *Engine) makeRoom(q *queue, now Time, n int, sweep int64) error {
+	if int64(n) > q.opts.MaxItemSize {
+		return ErrItemTooLarge
+	}
+	if q.keepsNone() {
+		return nil
+	}
+	e.wakeUp(q, now)
+	if q.items() > 0 {
+		e.sweep(q, now, min(q.opts.MaxExpireSweep, sweep))
+	}
+	for q.items() >= q.opts.MaxItems || q.bytes() >= q.opts.MaxSize {
+		it, ok := q.first()
+		if ok && q.expired(it, now) { // never what fills a queue, whatever MaxExpireSweep
+			e.sweep(q, now, 1)
+			continue
+		}
+		if q.opts.DiscardOldWhenFull && !ok && q.coming() {
+			e.owesRoom(q, n)
+			break
+		}
+		if !q.opts.DiscardOldWhenFull || !ok {
+			return ErrQueueFull
+		}
+		e.discard(q, it)
+	}
+	return nil
+}
+
+// makeRoomFor is makeRoom for p, which may take the place of another item.
+func (e *Engine) makeRoomFor(q *queue, now Time, p *PutRequest, sweep int64) error {
+	if p.Extra == nil || len(p.Extra.Key) == 0 || q.keepsNone() {
+		return e.makeRoom(q, now, len(p.Data), sweep)
+	}
+	e.wakeUp(q, now)
+	if _, ok := q.ofKey(p.Extra.Key, now); !ok {
+		if most := q.opts.MaxKeys; most > 0 && q.keys != nil && int64(q.keys.Len()) >= most {
+			return ErrTooManyKeys
+		}
+		return e.makeRoom(q, now, len(p.Data), sweep)
+	}
+	if int64(len(p.Data)) > q.opts.MaxItemSize {
+		return ErrItemTooLarge
+	}
+	return nil
+}
+
+// keepsNone reports whether the queue passes its items to its children and keeps none.
+func (q *queue) keepsNone() bool { return q.opts.FanoutOnly && !q.isChild() }
+
+// fanoutGrowth is how many bytes of memory it takes at most to put an item to q and its children.
+func (q *queue) fanoutGrowth(it Item) (n int64) {
+	size := item.ImageSize(it)
+	for _, child := range q.family.children {
+		n += child.growth(size)
+	}
+	return n + q.growth(size)
+}
+
+// growth is how many bytes of memory it takes to push an item whose image has so many.
+func (q *queue) growth(size int) int64 {
+	w := &q.window
+	if b := q.backlog; b != nil && b.inReadBehind {
+		w = &b.recent
+	}
+	return w.Growth(size, q.opts.MaxMemorySize)
+}
+
+const (
+	// maxTaken is about how many items queues take before the shard is unlocked for a moment: a put of one
+	// item may be a thousand.
+	maxTaken = 1024
+	// maxFanned is how many bytes the queues of one put copy at most. If they are more, the queues share them.
+	maxFanned = 1 << 20
+)
+
+// errShared has a put be tried again with an image that all of its queues share.
+var errShared = errors.New("engine: the queues share the item")
+
+// sharesImage reports whether so many queues share what p puts.
+func sharesImage(p *PutRequest, queues int) bool {
+	return len(p.Data) >= item.MinChunkSize && len(p.Data)*queues > maxFanned && p.Extra == nil
+}
+
+// largePut is a put of a large item, or of one to many queues, whose image is made before the shard is locked: the locks of the shard
+// and of the journal would otherwise be held while so much is copied. The image lies in a frame of the
+// journal, and the chunks of all queues that take the item share it.
+type largePut struct {
+	data  *byte // the first of the item as it was given
+	frame *journal.Large
+}
+
+// prepare makes the image for a put of p, a large item, to the queue called name. The memory is counted
+// before it is taken.
+func (e *Engine) prepare(sh *shard, now Time, name []byte, p *PutRequest) (*largePut, error) {
+	queues := sh.takers(name)
+	if size := journal.LargeSize(p.item(now), queues); e.memory.Load()+size > e.opts.MemoryLimit {
+		return nil, ErrOutOfMemory
+	}
+	return e.image(now, p, queues), nil
+}
+
+// image makes the image for a put of p to so many queues, whatever memory there is.
+func (e *Engine) image(now Time, p *PutRequest, queues int) *largePut {
+	it := p.item(now)
+	e.memory.Add(journal.LargeSize(it, queues))
+	return &largePut{&p.Data[0], journal.NewLarge(it, queues)}
+}
+
+// item is what p puts at a time.
+func (p *PutRequest) item(now Time) Item {
+	return Item{Data: p.Data, Flags: p.Flags, Added: now, Expiry: p.Expiry}
+}
+
+// takers is how many queues take what is put to the queue called name: itself and its children.
+func (sh *shard) takers(name []byte) int {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if f := sh.families[string(name)]; f != nil {
+		return len(f.children) + 1
+	}
+	return 1
+}
+
+// dropLarge ends the use of l by the put that it was made for.
+func (e *Engine) dropLarge(l *largePut) {
+	if l != nil && l.frame.Shared.Drop() {
+		e.memory.Add(-l.frame.Shared.Size)
+	}
+}
+
+// of reports whether l is for the put of p.
+func (l *largePut) of(p *PutRequest) bool {
+	return l != nil && len(p.Data) > 0 && l.data == &p.Data[0]
+}
+
+// chunk returns a chunk with the item.
+func (l *largePut) chunk() *item.Chunk { return item.NewLarge(l.frame.Image(), &l.frame.Shared) }

@@ -148,7 +148,7 @@ func TestPut(t *testing.T) {
 			queues -> Q q`},
 		{"4.1 an illegal name", `
 			put a.b x -> bad name
-			get a/b -> bad name
+			get a/b/c -> bad name
 			peek a~b -> bad name
 			put + x -> bad name
 			queues ->`},

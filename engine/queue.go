@@ -2,11 +2,26 @@ package engine
 
 import (
 	"strings"
+	"time"
 
+	"github.com/kestrelmq/kestrel/engine/internal/holds"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/journal"
-	"github.com/kestrelmq/kestrel/engine/internal/record"
+	"github.com/kestrelmq/kestrel/engine/internal/list"
 )
+
+// Item is an item of a queue as a reader sees it.
+type Item = item.Item
+
+// Time is an instant in milliseconds since the Unix epoch, the resolution of everything the engine
+// keeps. Event loops read the clock once per turn and pass it on. As an expiry, zero means never.
+type Time = item.Time
+
+// At returns t as a Time; the zero time.Time gives zero.
+func At(t time.Time) Time { return item.At(t) }
+
+// Now is the present.
+func Now() Time { return item.Now() }
 
 // queue is a named FIFO of items. The mutex of its shard guards it; name, shard and created never
 // change.
@@ -37,9 +52,11 @@ type queue struct {
 	window   item.Window // never handed out
 	backlog  *backlog    // of a queue that is in read-behind, or has runs left; nil otherwise
 	aside    *sideline   // nil until something is delayed or leased, and then for good
+	keys     *keyed      // nil until something is put with a key, and then for good
 	open     readList    // handed out and not confirmed, longest ago first
 	moving   readList    // expired, on their way to another queue, in the order in which they arrive
 	waiters  waiterList
+	watchers list.List[Waiter]
 	carried  bool    // somebody carries what is in moving: see finishMoves
 	sweeping bool    // expired items at the head are being removed in the background: see sweepLater
 	aborting int     // AbortAll calls that bring items back in pieces
@@ -47,7 +64,7 @@ type queue struct {
 
 	removal  journal.Removal // of the last one
 	puts     recentPuts      // see putTicket
-	segments []segmentMark   // see windowSegment
+	segments holds.Marks     // see windowSegment
 	// Items up to writtenTo that were in the window or behind it are in runs; up to spilledTo the
 	// journal says so.
 	writtenTo, spilledTo uint64
@@ -74,41 +91,33 @@ type queueCounters struct {
 	deadLettered    int64 // items that went to the dead-letter queue
 }
 
-// segmentMark says that items from id on lie in this segment of the journal or a later one.
-type segmentMark struct {
-	segment uint64
-	id      uint64
-}
-
-// queueMemory is how many bytes a queue takes that holds nothing, about: itself with its histograms,
-// of which a busy one has more, and its places in tables. TestQueueMemory holds it to what is measured.
-const queueMemory = 1280
-
-// memory is what of the memory limit the queue takes beside its items.
-func (q *queue) memory() int64 { return queueMemory + int64(len(q.name)) }
-
 // items is the number of items queued, open reads not included.
 func (q *queue) items() int64 {
-	n := q.window.Count + q.returned.Len()
-	if b := q.backlog; b != nil {
-		n += b.count + b.recent.Count
+	if q.backlog != nil || q.aside != nil {
+		return q.queued().Count
 	}
-	if q.aside != nil {
-		n += q.asideQueued().Count
-	}
-	return n
+	return q.window.Count + q.returned.Len()
 }
 
 // bytes is the size of their bodies.
 func (q *queue) bytes() int64 {
-	n := q.window.Bytes + q.returned.bytes
+	if q.backlog != nil || q.aside != nil {
+		return q.queued().Bytes
+	}
+	return q.window.Bytes + q.returned.bytes
+}
+
+// queued is what items and bytes return.
+func (q *queue) queued() item.Tally {
+	t := item.Tally{Count: q.window.Count + q.returned.Len(), Bytes: q.window.Bytes + q.returned.bytes}
 	if b := q.backlog; b != nil {
-		n += b.bytes + b.recent.Bytes
+		t.Count += b.count + b.recent.Count
+		t.Bytes += b.bytes + b.recent.Bytes
 	}
 	if q.aside != nil {
-		n += q.asideQueued().Bytes
+		t.Add(q.asideQueued(), 1)
 	}
-	return n
+	return t
 }
 
 // isChild reports whether the queue is a fanout child.
@@ -166,14 +175,18 @@ func (q *queue) mayExpire() bool {
 // drop removes it, which must be the item to hand out next, from memory.
 func (e *Engine) drop(q *queue, it Item) {
 	q.lastGone = it.Added
+	q.leaves(it)
 	if r := q.returned.First(); r != nil {
 		q.returned.remove(r)
 		q.shard.freeRead(r)
 		return
 	}
-	if r, ok := q.readyNow(it); ok {
-		q.dropAside(r)
-		return
+	if q.aside != nil {
+		if r, ok := q.readyNow(it); ok {
+			q.dropAside(r)
+			e.wantMore(q)
+			return
+		}
 	}
 	q.window.Pop(&q.shard.pool, it)
 	if q.backlog != nil {
@@ -189,7 +202,9 @@ func (e *Engine) takeNext(q *queue, it Item) *read {
 		return r
 	}
 	if r, ok := q.readyNow(it); ok {
-		return q.takeAside(r)
+		taken := q.takeAside(r)
+		e.wantMore(q)
+		return taken
 	}
 	r := q.shard.newRead(q, it, q.segmentOf(it.ID))
 	q.window.Pop(&q.shard.pool, it)
@@ -199,76 +214,29 @@ func (e *Engine) takeNext(q *queue, it Item) *read {
 	return r
 }
 
-// remove records in the journal that item id is gone.
-func (q *queue) remove(j *journal.Journal, id uint64) Ticket {
+// remove records in the journal that item id is gone, whose body has that size.
+func (q *queue) remove(j *journal.Journal, id uint64, size int) Ticket {
+	if q.aside != nil {
+		q.leaveRun(id, size)
+	}
 	if !q.opts.KeepJournal {
 		return Ticket{}
 	}
 	return q.ticket(j, j.Remove(&q.removal, q.number, id, q.nextID))
 }
 
-// recordName records that q exists, and its next id.
-func (e *Engine) recordName(q *queue) LSN {
-	return e.journal.Record(q.number, func(b []byte) []byte {
-		return record.AppendQueue(b, q.number, q.nextID, q.created, q.name)
-	})
-}
-
 // rewriteItem records an item of q that was put before once more. Its place in the journal is then the
 // segment returned, or a later one.
 func (e *Engine) rewriteItem(q *queue, it Item) (seg uint64) {
+	q.leaveRun(it.ID, len(it.Data))
 	return e.journal.Keep(&q.removal, q.number, it)
-}
-
-// ticket is what an operation of the queue, just recorded up to lsn, must wait for.
-func (q *queue) ticket(j *journal.Journal, lsn LSN) Ticket {
-	if d := q.opts.Sync.Period(); d > 0 {
-		j.SyncWithin(d)
-	}
-	return q.ticketAt(lsn)
-}
-
-// recentPuts says where in the journal the newest items of a queue are: those up to id have no record
-// behind older, the others none behind newest. So a fetch knows what the put of its item waits for, and
-// no item has to carry it.
-type recentPuts struct {
-	id            uint64
-	older, newest LSN
-}
-
-// notePut notes that items from first on were recorded up to lsn. As soon as all items are committed
-// it distinguishes those from the new ones.
-func (q *queue) notePut(j *journal.Journal, first uint64, lsn LSN) {
-	if p := &q.puts; j.Committed(q.ticketAt(p.older)) {
-		p.id, p.older = first-1, p.newest
-	}
-	q.puts.newest = lsn
-}
-
-// putTicket is what the put of item id waited for, or of one put a little later.
-func (q *queue) putTicket(id uint64) Ticket {
-	if id <= q.puts.id {
-		return q.ticketAt(q.puts.older)
-	}
-	return q.ticketAt(q.puts.newest)
-}
-
-// ticketAt is what an operation of the queue that is recorded up to lsn waits for.
-func (q *queue) ticketAt(lsn LSN) Ticket {
-	switch {
-	case !q.opts.KeepJournal:
-		return Ticket{}
-	case q.opts.Sync == SyncAlways:
-		return Ticket{Written: lsn, Synced: lsn}
-	}
-	return Ticket{Written: lsn}
 }
 
 // mark notes that items from id on lie in segment or later, if that is news.
 func (q *queue) mark(seg, id uint64) {
-	if n := len(q.segments); n == 0 || q.segments[n-1].segment < seg {
+	if q.segments.IsNews(seg) {
 		q.trimSegments()
-		q.segments = append(q.segments, segmentMark{seg, id})
+		q.segments.Add(seg, id)
 	}
 }
 
@@ -281,16 +249,11 @@ func (q *queue) journaled() (first uint64, ok bool) {
 
 // trimSegments forgets the marks that no item needs which was never handed out.
 func (q *queue) trimSegments() {
-	first, ok := q.journaled()
-	if !ok {
-		q.segments = q.segments[:0]
-		return
+	if first, ok := q.journaled(); ok {
+		q.segments.Forget(first)
+	} else {
+		q.segments.Clear()
 	}
-	n := 0
-	for n+1 < len(q.segments) && q.segments[n+1].id <= first {
-		n++
-	}
-	q.segments = append(q.segments[:0], q.segments[n:]...)
 }
 
 // segmentOf returns a segment of the journal before which item id, which is in the window, does not
@@ -299,18 +262,7 @@ func (q *queue) segmentOf(id uint64) uint64 {
 	if id <= q.spilledTo {
 		return 0
 	}
-	return q.markOf(id)
-}
-
-// markOf returns the segment that the marks name for item id.
-func (q *queue) markOf(id uint64) (seg uint64) {
-	for _, m := range q.segments {
-		if m.id > id {
-			break
-		}
-		seg = m.segment
-	}
-	return seg
+	return q.segments.Of(id)
 }
 
 // windowSegment returns the oldest segment of the journal that may hold an item of the queue which
@@ -320,10 +272,10 @@ func (q *queue) windowSegment() (seg uint64, ok bool) {
 		return 0, false
 	}
 	first, ok := q.journaled()
-	if !ok || len(q.segments) == 0 {
+	if !ok {
 		return 0, false
 	}
-	return max(q.markOf(first), q.segments[0].segment), true
+	return q.segments.From(first)
 }
 
 // inJournal reports whether the journal has q: the process that comes next brings it back. The caller

@@ -12,7 +12,6 @@ import (
 //	free     -> open      fetched tentatively, or delivered to a waiter
 //	free     -> copied    shown to a waiting peek; the item itself stays queued
 //	free     -> moving    expired or given up, on its way to another queue
-//	free     -> returned  was open when the process before ended
 //	open     -> returned  aborted, timed out, or its client went away
 //	open     -> free      confirmed, leased or delayed, or its queue was deleted
 //	open     -> moving    given up, on its way to the dead-letter queue
@@ -33,7 +32,7 @@ const (
 )
 
 var readEdges = [...][]readState{
-	readFree:     {readOpen, readCopied, readMoving, readReturned},
+	readFree:     {readOpen, readCopied, readMoving},
 	readOpen:     {readReturned, readFree, readMoving},
 	readReturned: {readOpen, readMoving, readFree},
 	readCopied:   {readFree},
@@ -41,7 +40,7 @@ var readEdges = [...][]readState{
 }
 
 // read is an item outside its queue's window: open, or returned to the head, or about to leave. It
-// holds a copy of the item. The shard's mutex guards it; shard itself never changes.
+// holds a copy of the item, or the memory of a large one. The shard's mutex guards it; shard itself never changes.
 type read struct {
 	shard *shard
 	id    uint64 // identity of this use; 0 while free. A ReadRef with another id is stale
@@ -54,7 +53,7 @@ type read struct {
 	opened Time
 	held   bool   // fetched with Hold: the queue's open-read timeout is not for it
 	target string // the queue it goes to; of moving reads alone
-	dead   bool   // that is the dead-letter queue
+	dead   Why    // why it goes to the dead-letter queue; zero: it does not
 	// Deliveries that have ended and count. changed says that the journal has a change record of the item.
 	count    uint16
 	changed  bool
@@ -118,7 +117,7 @@ func (l *readList) remove(r *read) {
 const (
 	minReadSize  = 64
 	readClasses  = 7   // up to 256 KiB
-	readOverhead = 192 // bytes of the read itself, about
+	readOverhead = 208 // bytes of the read itself, about
 )
 
 func readClassSize(class int) int { return minReadSize << (2 * class) }
@@ -134,12 +133,13 @@ func readClass(n int) int {
 // memory is how many bytes the read takes.
 func (r *read) memory() int { return cap(r.buf) + readOverhead }
 
-// newRead returns a read of q that holds a copy of it, in state free, with an identity of its own.
+// newRead returns a read of q that holds a copy of it, or the memory that a large item has of its own, in state
+// free, with an identity of its own.
 func (sh *shard) newRead(q *queue, it Item, seg uint64) *read {
-	class := readClass(len(it.Data))
+	class := readClass(len(it.Stored()))
 	var r *read
-	if class == readClasses {
-		r = &read{shard: sh, buf: make([]byte, 0, len(it.Data))}
+	if class == readClasses { // nobody changes what it has
+		r = &read{shard: sh, buf: it.Stored()[:len(it.Stored()):len(it.Stored())]}
 	} else if r = sh.freeReads[class].First(); r != nil {
 		sh.freeReads[class].Remove(&r.link)
 		sh.pool.Free.Reuse(r.memory())
@@ -149,9 +149,10 @@ func (sh *shard) newRead(q *queue, it Item, seg uint64) *read {
 	sh.pool.Memory.Add(int64(r.memory()))
 	sh.lastRead++
 	r.id, r.q = sh.lastRead, q
-	r.buf = append(r.buf[:0], it.Data...)
-	r.item = it
-	r.item.Data = r.buf
+	if class < readClasses {
+		r.buf = append(r.buf[:0], it.Stored()...)
+	}
+	r.item = it.WithStored(r.buf)
 	r.lieIn(seg)
 	return r
 }
@@ -162,10 +163,10 @@ func (sh *shard) freeRead(r *read) {
 	r.lieIn(0)
 	r.q.unhold(r)
 	r.id, r.q, r.item, r.target = 0, nil, Item{}, ""
-	r.dead, r.count, r.changed = false, 0, false
+	r.dead, r.count, r.changed = 0, 0, false
 	sh.pool.Memory.Add(-int64(r.memory()))
 	class := readClass(cap(r.buf))
-	if class == readClasses || cap(r.buf) != readClassSize(class) || !sh.pool.Free.Keep(r.memory()) {
+	if class == readClasses || cap(r.buf) != readClassSize(class) || !sh.pool.Free.Store(r.memory()) {
 		return
 	}
 	sh.freeReads[class].PushFront(&r.link, r)
@@ -193,6 +194,30 @@ func (sh *shard) trimRead() bool {
 		if r := sh.freeReads[class].First(); r != nil && sh.pool.Free.IsIdle(r.memory()) {
 			sh.freeReads[class].Remove(&r.link)
 			sh.pool.Free.Release(r.memory())
+			return true
+		}
+	}
+	return false
+}
+
+// lieIn notes that the item of r lies in that segment of the journal, or in a later one. Zero says
+// that the journal need not keep it.
+func (r *read) lieIn(seg uint64) {
+	n := int64(len(r.item.Data)) + keepOverhead
+	r.shard.pins.Add(r.pinned, -1, -n)
+	r.pinned = seg
+	r.shard.pins.Add(seg, 1, n)
+}
+
+// liesIn reports whether the place of the item of r is in a run.
+func (r *read) liesIn(o *run) bool {
+	return r.pinned == 0 && o.recorded.Count > 0 && o.recorded.Holds(r.item.ID)
+}
+
+// movesOutOf reports whether an item whose place is in a run is on its way to another queue.
+func (q *queue) movesOutOf(o *run) bool {
+	for r := q.moving.First(); r != nil; r = r.link.Next() {
+		if r.liesIn(o) {
 			return true
 		}
 	}

@@ -164,7 +164,7 @@ func TestOpenReads(t *testing.T) {
 			wait q open w1 -> waiting
 			after 2s
 			overdue
-			told -> told w1
+			notified -> notified w1
 			collect w1 -> a
 			confirm w1
 			stats q items open -> 0 0`},

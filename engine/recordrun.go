@@ -21,10 +21,10 @@ func (s *spool) record(q *queue) {
 		q.shard.mu.Unlock()
 		return
 	}
-	due, runs := b.recordDue, slices.Clone(b.runs)
+	due, all := b.recordDue, slices.Clone(b.runs)
 	b.queuedRecord, b.recordDue = false, false
 	q.shard.mu.Unlock()
-	for _, r := range runs { // oldest first: what is recorded leaves no gap
+	for _, r := range all { // oldest first: what is recorded leaves no gap
 		if !s.recordRun(q, b, r, due) || !s.mended(q, b, r) {
 			break
 		}
@@ -138,9 +138,9 @@ func (s *spool) whenSynced(q *queue, f func()) error {
 			return err
 		}
 	}
-	runs := slices.Clone(b.runs) // no others come about, as long as writeMu is held
+	all := slices.Clone(b.runs) // no others come about, as long as writeMu is held
 	sh.mu.Unlock()
-	err := s.syncRuns(q, b, runs)
+	err := s.syncRuns(q, b, all)
 	sh.mu.Lock()
 	if err == nil {
 		b.hold = false
@@ -151,13 +151,13 @@ func (s *spool) whenSynced(q *queue, f func()) error {
 
 // syncRuns makes runs durable, whether they were meant to be or not. Those that are recorded to
 // their end are durable already: a sync that fails would put nothing of them in doubt.
-func (s *spool) syncRuns(q *queue, b *backlog, runs []*run) error {
+func (s *spool) syncRuns(q *queue, b *backlog, all []*run) error {
 	breakRun := func(r *run) { // another sync would prove nothing
 		q.shard.mu.Lock()
 		b.breakRun(r)
 		q.shard.mu.Unlock()
 	}
-	for _, r := range runs {
+	for _, r := range all {
 		if s.nameInDoubt(r) {
 			breakRun(r)
 		}
@@ -170,7 +170,7 @@ func (s *spool) syncRuns(q *queue, b *backlog, runs []*run) error {
 		if r.recorded.End == r.written.End {
 			continue
 		}
-		f, err := s.fs.Open(r.path)
+		f, err := s.fs.Open(r.Path)
 		if err != nil {
 			return fmt.Errorf("sync run: %w", err)
 		}
@@ -182,25 +182,6 @@ func (s *spool) syncRuns(q *queue, b *backlog, runs []*run) error {
 	}
 	err := s.fs.SyncDir(s.dir)
 	if err != nil && !segment.OutOfFiles(err) {
-		s.lostNames.Add(1)
-	}
-	return err
-}
-
-// errNameInDoubt is why a run is not synced whose name may not last.
-var errNameInDoubt = errors.New("an earlier sync of the directory has failed")
-
-// nameInDoubt reports whether the name of r may be lost in a power cut, whatever is synced from now
-// on: a sync of the directory has failed since the file was made. The caller holds recordMu.
-func (s *spool) nameInDoubt(r *run) bool { return r.recorded.End == 0 && r.made != s.lostNames.Load() }
-
-// syncWriter syncs what was written to r by way of its writer. The caller holds recordMu.
-func (s *spool) syncWriter(r *run, w *segment.RunWriter) error {
-	if s.nameInDoubt(r) {
-		return errNameInDoubt
-	}
-	err := w.Sync()
-	if errors.Is(err, segment.ErrNames) && !segment.OutOfFiles(err) {
 		s.lostNames.Add(1)
 	}
 	return err
@@ -220,6 +201,7 @@ func (s *spool) reclaim(q *queue, b *backlog) error {
 	if s.e.backing.runs.Load() {
 		return nil // tend asks again
 	}
+	s.e.keepLargeReads(q, spent)
 	sh.mu.Lock()
 	if q.inJournal() {
 		spent = slices.DeleteFunc(spent, q.movesOutOf) // for now; see keepOldReads
@@ -236,17 +218,20 @@ func (s *spool) reclaim(q *queue, b *backlog) error {
 		if !s.closeWriter(q, r) {
 			continue
 		}
-		s.closeReader(r)
-		if err := s.remove(r); err != nil {
+		s.closeReader(r.File)
+		if err := s.remove(r.Path); err != nil {
 			return err
 		}
 		sh.mu.Lock()
 		b.spent = slices.DeleteFunc(b.spent, func(o *run) bool { return o == r })
 		sh.mu.Unlock()
 	}
+	if err := s.removeMarks(q, b); err != nil {
+		return err
+	}
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if !b.inReadBehind && len(b.runs) == 0 && len(b.spent) == 0 && b.writing == 0 {
+	if !b.inReadBehind && len(b.runs)+len(b.spent) == 0 && b.writing == 0 && b.marks == nil && len(b.spentMarks) == 0 {
 		q.backlog = nil
 		s.unregister(q)
 	}
@@ -308,13 +293,15 @@ func (s *spool) rewrite(q *queue, b *backlog, r *run) error {
 	if err != nil {
 		return err
 	}
-	fresh := &run{path: w.Path(), id: w.ID(), made: made}
-	fresh.written, err = s.copyFrames(w, r, from, end)
+	fresh := &run{File: runs.File{Path: w.Path(), ID: w.ID()}, made: made}
+	old := runs.NewReader(s.fs, s.e.newReadAhead(), 1)
+	defer old.Close()
+	fresh.written, err = old.Copy(w, s.e.opts.BacklogCompression, r.File, from, end, spillBatch)
 	if err == nil {
 		err = s.syncWriter(fresh, w)
 	}
 	if err := errors.Join(err, w.Close()); err != nil {
-		return errors.Join(err, s.remove(fresh))
+		return errors.Join(err, s.remove(fresh.Path))
 	}
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -327,37 +314,6 @@ func (s *spool) rewrite(q *queue, b *backlog, r *run) error {
 		s.e.recordSynced(q, fresh, fresh.written)
 	}
 	return nil
-}
-
-// copyFrames copies the frames of r from an offset up to another one to w.
-func (s *spool) copyFrames(w *segment.RunWriter, r *run, from, end int64) (n runs.State, err error) {
-	reader, err := segment.OpenRun(s.fs, r.path, r.id, s.e.newReadAhead())
-	if err != nil {
-		return n, err
-	}
-	defer reader.Close()
-	coder := segment.NewCoder(s.e.opts.BacklogCompression)
-	defer coder.Close()
-	var body []byte
-	for off := from; off < end && err == nil; {
-		var f segment.RunFrame
-		if f, err = reader.Frame(off, end); err != nil {
-			return n, err
-		}
-		if body, err = reader.Body(coder, body[:0], f); err != nil {
-			return n, err
-		}
-		w.Add(coder, f.Tag, body)
-		n.Add(runs.ParseTag(f.Tag))
-		if off = f.Next; w.Buffered() >= spillBatch {
-			err = w.Write()
-		}
-	}
-	if err == nil {
-		err = w.Write()
-	}
-	n.End = w.End()
-	return n, err
 }
 
 // replace puts fresh, which holds what r does from an offset on, behind what is durable of r, or in

@@ -41,6 +41,7 @@ func (e *Engine) Reload(s Settings) error {
 		q.shard.mu.Lock()
 		if opts.KeepJournal && !q.opts.KeepJournal && q.backlog != nil {
 			q.shard.mu.Unlock()
+			e.markAhead(q)
 			failed = errors.Join(failed, e.spool.whenSynced(q, set))
 			return
 		}
@@ -77,7 +78,7 @@ func (e *Engine) setOptions(q *queue, opts *QueueOptions) {
 
 // letGoSegments has no item of q, which has left the journal, hold a segment of it.
 func (q *queue) letGoSegments() {
-	q.segments = q.segments[:0]
+	q.segments.Clear()
 	for _, list := range [...]*readList{&q.returned, &q.open, &q.moving} {
 		for r := list.First(); r != nil; r = r.link.Next() {
 			r.lieIn(0)
@@ -108,8 +109,8 @@ func (e *Engine) enterJournal(q *queue) LSN {
 			r.lieIn(put(r.item))
 		}
 	}
-	q.segments = q.segments[:0]
-	record := func(it Item) bool {
+	q.segments.Clear()
+	enter := func(it Item) bool {
 		if it.ID > q.writtenTo {
 			q.mark(put(it), it.ID)
 		}
@@ -125,13 +126,18 @@ func (e *Engine) enterJournal(q *queue) LSN {
 	}
 	e.recordBacklog(q)
 	q.spilledTo = q.writtenTo
-	q.window.Each(record)
+	q.window.Each(enter)
 	if b != nil {
-		b.recent.Each(record)
+		b.recent.Each(enter)
 	}
 	for _, r := range q.readsByID() { // behind the puts, whose ids must rise
 		if r.changed {
 			e.keepRead(q, r)
+		}
+	}
+	if q.aside != nil {
+		for _, r := range q.aside.hidden.Runs() {
+			e.recordHidden(q, r)
 		}
 	}
 	for id := range q.asideIDs() {

@@ -43,10 +43,10 @@ func TestReload(t *testing.T) {
 			wait q peek p -> waiting
 			wait q open mine client=me -> waiting
 			set q dequeue_client=me
-			told -> told w
+			notified -> notified w
 			collect w -> not admitted
 			put q a
-			told -> told p mine
+			notified -> notified p mine
 			collect p -> a
 			collect mine -> a`},
 		{"5.6 what does not validate changes nothing", `

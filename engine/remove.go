@@ -27,13 +27,16 @@ func (e *Engine) clear(q *queue) rubbish {
 	left := rubbish{q: q, parts: [3]item.Window{q.window}, reads: [2]readList{q.returned}}
 	q.window, q.returned = item.Window{}, readList{}
 	if q.aside != nil {
-		left.aside = e.clearAside(q)
+		left.aside, left.holders = e.clearAside(q)
 	}
 	if b := q.backlog; b != nil {
 		left.parts[1], left.parts[2] = b.leaving, b.recent
 		e.dropBacklog(q)
 	}
-	q.segments = q.segments[:0]
+	q.segments.Clear()
+	if q.keys != nil {
+		q.rekey()
+	}
 	return left
 }
 
@@ -65,16 +68,27 @@ func (e *Engine) recordClear(q *queue) {
 			ids = append(ids, id)
 		}
 	}
-	gone := goneIDs{Range: idset.Between(head, q.nextID-1), reads: ids}
+	var gone idset.Bitmap
+	gone.AddRange(idset.Between(head, q.nextID-1))
+	for _, id := range ids {
+		gone.Remove(id)
+	}
 	for r := q.returned.First(); r != nil; r = r.link.Next() {
-		gone.behind = append(gone.behind, idset.One(r.item.ID))
+		gone.Add(r.item.ID)
 	}
 	for _, id := range q.asideIn(func(s aside.State) bool { return s != aside.Leased }) {
 		if id < head {
-			gone.behind = append(gone.behind, idset.One(id))
+			gone.Add(id)
 		}
 	}
-	e.journal.Record(q.number, func(b []byte) []byte { return q.appendGone(b, gone.ranges()) })
+	if q.aside != nil && head > 1 {
+		for _, r := range q.aside.hidden.Runs() {
+			for part := range r.DiskIDs().Within(idset.Between(1, head-1)) {
+				gone.AddRange(part)
+			}
+		}
+	}
+	e.journal.Record(q.number, func(b []byte) []byte { return q.appendGone(b, gone.Within(idset.Between(1, q.nextID-1))) })
 }
 
 // delete removes q, and returns what is to be given back. The caller holds the shard's mutex.
@@ -91,4 +105,91 @@ func (e *Engine) delete(q *queue) (t Ticket, left rubbish) {
 	left = e.clear(q)
 	left.reads[1], q.open = q.open, readList{}
 	return t, left
+}
+
+// rubbish is what a queue held when it was flushed or deleted, and nobody can see any more. To give
+// all of it back at once would keep the shard locked for long.
+type rubbish struct {
+	q     *queue // with waits to be ended, if it was deleted
+	parts [3]item.Window
+	reads [2]readList
+	aside *aside.Set // nil without any
+	// holders are those of the leases among them.
+	holders holders
+}
+
+func (r *rubbish) empty() bool { return r.q == nil }
+
+// dispose gives up to n chunks and reads back, or ends as many waits, and returns how many.
+func (r *rubbish) dispose(n int) (done int) {
+	sh := r.q.shard
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	for ; done < n; done++ {
+		if !r.disposeOne(sh) {
+			*r = rubbish{}
+			break
+		}
+	}
+	return done
+}
+
+func (r *rubbish) disposeOne(sh *shard) bool {
+	for i := range r.parts {
+		if r.parts[i].GiveChunk(&sh.pool) {
+			return true
+		}
+	}
+	for i := range r.reads {
+		if read := r.reads[i].First(); read != nil {
+			r.reads[i].remove(read)
+			sh.freeRead(read)
+			return true
+		}
+	}
+	if r.aside != nil && r.aside.Len() == 0 {
+		r.aside.Clear()
+		r.aside = nil
+	}
+	if r.aside != nil {
+		last := aside.Ref(r.aside.Len() - 1)
+		sh.pins.Add(r.aside.Segment(last), -1, -pinSize(r.aside.Item(last)))
+		if r.holders != nil {
+			r.holders.letGo(sh, r.aside.Get(last).Token)
+		}
+		r.aside.Remove(last)
+		return true
+	}
+	w := r.q.waiters.First()
+	if w == nil {
+		w = r.q.watchers.First()
+	}
+	if w != nil && r.q.deleted {
+		w.Err = ErrDeleted
+		r.q.endWait(w, ReadRef{})
+		return true
+	}
+	return false
+}
+
+// rekey makes the index that of the open and the leased items alone.
+func (q *queue) rekey() {
+	if q.keys == nil {
+		return
+	}
+	q.keys.Clear()
+	if q.deleted {
+		return
+	}
+	for r := q.open.First(); r != nil; r = r.link.Next() {
+		if r.item.KeySize != 0 {
+			q.noteKey(r.item)
+		}
+	}
+	for id := range q.asideIDs() {
+		r, _ := q.aside.Find(id)
+		if it := q.aside.Item(r); it.KeySize != 0 {
+			q.noteKey(it)
+		}
+	}
 }

@@ -386,7 +386,7 @@ func TestRepairControl(t *testing.T) {
 		tamper func(*Damage, []*repair.Queue)
 	}{
 		{"nothing is broken", nil},
-		{"losses are not told", func(d *Damage, _ []*repair.Queue) { d.Losses = nil }},
+		{"losses are not reported", func(d *Damage, _ []*repair.Queue) { d.Losses = nil }},
 		{"a loss is reported too large", func(d *Damage, _ []*repair.Queue) {
 			for i := range d.Losses {
 				d.Losses[i].Items++
@@ -458,7 +458,7 @@ func TestRepairCrash(t *testing.T) {
 
 // crashRepairs cuts the power at every step of a repair.
 func (w *wreck) crashRepairs(t *testing.T) {
-	repair := func(image *segmenttest.FS) (*Damage, error) {
+	mend := func(image *segmenttest.FS) (*Damage, error) {
 		d, err := Examine(w.on(image))
 		if err == nil {
 			if err = d.Repair(); err == nil {
@@ -468,7 +468,7 @@ func (w *wreck) crashRepairs(t *testing.T) {
 		return d, err
 	}
 	image := w.disk.Kill()
-	d, err := repair(image)
+	d, err := mend(image)
 	if err != nil || len(d.Losses) == 0 {
 		t.Fatalf("repair = %v, losses %+v", err, d.Losses)
 	}
@@ -480,7 +480,7 @@ func (w *wreck) crashRepairs(t *testing.T) {
 	for n := 1; ; n++ {
 		image := w.disk.Kill()
 		image.StopAt(n)
-		if _, err := repair(image); err == nil && !image.Stopped() {
+		if _, err := mend(image); err == nil && !image.Stopped() {
 			break
 		}
 		crashes++

@@ -99,7 +99,7 @@ func TestRepairCountsRewritten(t *testing.T) {
 	e := openQuiet(t, o)
 	putMany(t, e, "small", 0, 5)
 	putMany(t, e, "large", 0, 300)
-	if e.boundJournal(); e.shardOf([]byte("small")).queues["small"].segments[0].segment == 1 {
+	if e.boundJournal(); e.shardOf([]byte("small")).queues["small"].segments.Of(1) == 1 {
 		t.Fatal("nothing was rewritten")
 	}
 	if _, after := repaired(t, shut(t, e)); len(after["small"]) != 5 {

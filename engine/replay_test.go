@@ -20,7 +20,7 @@ import (
 //	queue NEXT      queue 1, called q, exists, and its next item id is NEXT
 //	put ID          … gets an item
 //	next            the queue of the last put gets another one
-//	run ID-ID       … gets items
+//	puts ID-ID      … gets items
 //	remove ID-ID    … loses items
 //	flush ID ID…    … loses the items below the first id, except the others
 //	delete          … is gone
@@ -28,8 +28,8 @@ import (
 // A number behind @ names another queue, and one behind : its name; "put 1@1 4@2" is a fanout put.
 func records(t testing.TB, text string) (batch []byte) {
 	t.Helper()
-	for _, record := range recordTexts(text) {
-		batch = append(batch, oneRecord(t, strings.Fields(record))...)
+	for _, one := range recordTexts(text) {
+		batch = append(batch, oneRecord(t, strings.Fields(one))...)
 	}
 	return batch
 }
@@ -70,12 +70,12 @@ func oneRecord(t testing.TB, f []string) []byte {
 		return record.AppendFanout(nil, to, it)
 	case "next":
 		return record.AppendNext(nil, Item{})
-	case "run":
+	case "puts":
 		var images []byte
 		for range ids[1] - ids[0] + 1 {
 			images = item.AppendImage(images, Item{})
 		}
-		return record.AppendRun(nil, to[0], images)
+		return record.AppendPuts(nil, to[0], images)
 	case "remove":
 		return record.AppendRemove(nil, queue, ids[0], uint32(ids[1]-ids[0]))
 	case "flush":
@@ -103,7 +103,7 @@ const frameOffset = 100 // of the frames of replayRecords
 func replayRecords(t testing.TB, batches ...[]byte) (string, error) {
 	t.Helper()
 	e := openQuiet(t, testOptions(newFS()))
-	r := newReplay(e)
+	r := newRevival(e, nil)
 	for i, b := range batches {
 		f := segment.Frame{Payload: b, Segment: uint64(i + 1), Path: "x", Offset: frameOffset}
 		if err := r.frame(f); err != nil {
@@ -132,7 +132,7 @@ func TestReplay(t *testing.T) {
 		{"a queue", "queue 1", "q:1[]"},
 		{"puts", "queue 1, put 1, put 2", "q:3[1 2]"},
 		{"the name comes last, as after a trim", "put 5, put 6, queue 7", "q:7[5 6]"},
-		{"the next id is told without items", "queue 1, put 1, remove 1-1, queue 9", "q:9[]"},
+		{"the next id is recorded without items", "queue 1, put 1, remove 1-1, queue 9", "q:9[]"},
 		{"ids with gaps", "queue 1, put 3, put 7", "q:8[3 7]"},
 		{"removes at the head", "queue 1, put 1, put 2, put 3, remove 1-2", "q:4[3]"},
 		{"removes in the middle, then before it",
@@ -174,7 +174,7 @@ func TestReplay(t *testing.T) {
 // TestReplayNext: a next record continues the put before, in its frame only.
 func TestReplayNext(t *testing.T) {
 	got, err := replayRecords(t, records(t,
-		"queue 1, queue 1@2:p, put 5, next, remove 6-6, next, queue 8, put 3@2, next, run 8-9, next"))
+		"queue 1, queue 1@2:p, put 5, next, remove 6-6, next, queue 8, put 3@2, next, puts 8-9, next"))
 	if want := "p:5[3 4] q:11[5 7 8 9 10]"; err != nil || got != want {
 		t.Errorf("in one frame: %s, %v, want %s", got, err, want)
 	}
@@ -190,8 +190,8 @@ func TestReplayCorrupt(t *testing.T) {
 		{"no record", "", "hello", "at record 0: unknown record kind 104"},
 		{"no record behind one", "queue 1", "\xff\x00\x00\x00\x01\x02\x03\x04\x05\x06\x07\x08",
 			"at record 7: unknown record kind 255"},
-		{"a run that goes back", "queue 1, put 4, run 3-6", "", "queue 1: item 3 was put before"},
-		{"a run past the last id", "run 18446744073709551613-18446744073709551615", "",
+		{"puts that go back", "queue 1, put 4, puts 3-6", "", "queue 1: item 3 was put before"},
+		{"puts past the last id", "puts 18446744073709551613-18446744073709551615", "",
 			"queue 1: item id 18446744073709551615 is out of range"},
 		{"next without a put", "queue 1, next", "", "no put to one queue comes before a next record"},
 		{"next behind a fanout put", "queue 1, put 1, queue 1@2:p, put 2@1 1@2, next", "",
@@ -239,7 +239,11 @@ func TestReplayHandsOutNewNumbers(t *testing.T) {
 	} {
 		e, _ := newQuiet(t)
 		f := segment.Frame{Payload: records(t, text), Segment: 1}
-		if err := newReplay(e).frame(f); err != nil {
+		r := newRevival(e, nil)
+		if err := r.frame(f); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := r.finish(); err != nil {
 			t.Fatal(err)
 		}
 		if got := e.lastNumber.Add(1); got != 78 {
@@ -254,7 +258,7 @@ func FuzzReplay(f *testing.F) {
 	seed := func(text string) { f.Add(records(f, text), uint16(30)) }
 	seed("queue 1, put 1, put 2, remove 1-1")
 	seed("queue 1, put 1, flush 9 1, delete")
-	seed("queue 1, run 1-5, next, remove 2-3, run 7-9")
+	seed("queue 1, puts 1-5, next, remove 2-3, puts 7-9")
 	seed("queue 1, put 1, next, next, remove 2-2, next")
 	seed("put 3, remove 2-7, queue 9, queue 1@2:q+c, put 9@1 1@2")
 	seed("remove 0-18446744073709551614, put 18446744073709551614, queue 18446744073709551615")
@@ -274,8 +278,9 @@ func FuzzReplay(f *testing.F) {
 		sh := &e.shards[0]
 		sh.queues, sh.families = map[string]*queue{}, map[string]*family{}
 		e.arena = item.NewArena(1 << 20)
+		sh.allParents = &e.parents
 		sh.pool = item.Pool{Memory: &e.memory, Arena: e.arena, Free: item.NewFreeLists(1, 1<<20)[0]}
-		r := newReplay(e)
+		r := newRevival(e, nil)
 		err := r.frame(segment.Frame{Payload: b[:n], Segment: 1})
 		if err == nil {
 			err = r.frame(segment.Frame{Payload: b[n:], Segment: 2})

@@ -7,79 +7,175 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
+	"github.com/kestrelmq/kestrel/engine/internal/hidden"
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/record"
+	"github.com/kestrelmq/kestrel/engine/internal/repair"
+	"github.com/kestrelmq/kestrel/engine/internal/replay"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
-// This file restores backlogs at the start, from the records of runs, of removals, and of rewritten items.
-// If nothing of a run is gone, it reads only the header of the run. Otherwise it reads the headers of the
-// frames, and the frames of which a part is gone.
-
-// keptItem is an item that has its place in the journal although items put before and after it may
-// be in runs: one that was open when the process ended, or was rewritten.
-type keptItem struct {
-	Item    // Data is the item's own
-	segment uint64
+// revival brings queues back at a start: replay says what the journal has of each, and the runs that it names are
+// looked at.
+type revival struct {
+	*replay.Replay
+	e    *Engine
+	pool item.Pool // of windows while they belong to no shard
 }
 
-// keep notes an item that was rewritten.
-func (q *replayed) keep(it Item, seg uint64) {
-	if q.kept == nil {
-		q.kept = make(map[uint64]keptItem)
+// newRevival returns a revival for an engine without queues. salvage is nil unless the journal is damaged.
+func newRevival(e *Engine, salvage *repair.Salvage) *revival {
+	r := &revival{e: e}
+	r.pool = item.Pool{Memory: &e.memory, Arena: e.arena, Free: item.NewFreeLists(1, e.opts.MemoryLimit)[0]}
+	r.Replay = replay.New(replay.Options{Pool: &r.pool, ValidateName: ValidateName, Salvage: salvage})
+	return r
+}
+
+// frame takes in one frame of the journal.
+func (r *revival) frame(f segment.Frame) error {
+	if p := r.e.opts.Progress; p != nil {
+		p.at(f)
 	}
-	it.Data = slices.Clone(it.Data)
-	q.kept[it.ID] = keptItem{it, seg}
+	return r.Frame(f)
 }
 
-// forget takes ids out of what is known of items.
-func forget[T any](known map[uint64]T, ids idset.Range) {
-	if ids.Last-ids.First < uint64(len(known)) {
-		for id := ids.First; id <= ids.Last; id++ {
-			delete(known, id)
+// finish puts the queues into the engine's shards and returns the number of queues and items.
+func (r *revival) finish() (queues int, items int64, err error) {
+	lastQueue, lastRun := r.LastNumbers()
+	r.e.lastNumber.Store(lastQueue)
+	r.e.spool.isTaken(lastRun)
+	all := r.Queues()
+	twice := namedTwice(all)
+	for i, q := range all {
+		all[i] = nil // a start should not keep two of each of a hundred thousand queues
+		if !q.Named {
+			if n := q.Items(); n > 0 {
+				return 0, 0, r.corrupt("queue %d has %d items but no name", q.Number, n)
+			}
+			continue // deleted, and all that is left are removes
 		}
-		return
+		sh := r.e.shardOf([]byte(q.Name))
+		if twice[q.Name] {
+			r.withhold(q, nil, r.corrupt("queue %q exists twice", q.Name))
+			continue
+		}
+		live, err := r.bringBack(q, sh)
+		if err != nil && withholds(err) {
+			r.withhold(q, live, err)
+			continue
+		}
+		if err != nil {
+			return 0, 0, fmt.Errorf("queue %q: %w", q.Name, err)
+		}
+		sh.add(live)
+		queues++
+		items += live.items() + live.leased()
 	}
-	maps.DeleteFunc(known, func(id uint64, _ T) bool {
-		return ids.First <= id && id <= ids.Last
+	r.e.queueCount.Store(int64(queues))
+	r.e.created.Store(int64(queues))
+	return queues, items, nil
+}
+
+// namedTwice returns the names that more than one queue has.
+func namedTwice(all []*replay.Queue) map[string]bool {
+	seen, twice := make(map[string]bool, len(all)), make(map[string]bool)
+	for _, q := range all {
+		if q.Named {
+			twice[q.Name] = twice[q.Name] || seen[q.Name]
+			seen[q.Name] = true
+		}
+	}
+	return twice
+}
+
+// bringBack makes a live queue of a replayed one. With an error, the queue that it returns is not whole.
+func (r *revival) bringBack(q *replay.Queue, sh *shard) (*queue, error) {
+	opts := r.e.settings.Load().shared(q.Name)
+	live := &queue{name: q.Name, number: q.Number, shard: sh, created: q.Created, opts: opts, nextID: q.NextID}
+	m, err := r.restoreMarks(q)
+	if err != nil {
+		return live, err
+	}
+	q.Compact(&r.pool, opts.MaxMemorySize)
+	if len(q.Changed) > 0 {
+		if err := r.setAside(live, q); err != nil {
+			return live, err
+		}
+	}
+	live.window, q.Window = q.Window, item.Window{}
+	if err := r.restoreHidden(live, q); err != nil {
+		return live, err
+	}
+	if live.spilled = len(q.Runs) > 0; live.spilled || len(q.Kept) > 0 {
+		if err := r.restore(live, q); err != nil {
+			return live, err
+		}
+	}
+	if m != nil {
+		if live.backlog == nil { // for whoever says that the file is not needed any more
+			live.backlog = &backlog{}
+			r.e.spool.register(live)
+		}
+		live.backlog.marks = m
+	}
+	live.segments = q.Marks
+	if err := r.e.indexKeys(live, q.Keys); err != nil {
+		return live, err
+	}
+	live.counters.replayed = live.items() + live.leased()
+	live.trimSegments()
+	r.e.shrink(live)
+	return live, nil
+}
+
+// setAside moves the items that are not in line from what was replayed to the sideline.
+func (r *revival) setAside(live *queue, q *replay.Queue) error {
+	err := q.TakeChanged(&r.pool, live.opts.MaxMemorySize, func(it Item, seg uint64, c record.Change) {
+		entry := aside.Entry{State: aside.Ready, Due: c.Due, Token: c.Token, Count: c.Count}
+		switch {
+		case c.Due != 0 && c.Token != 0:
+			entry.State = aside.Leased
+		case c.Due != 0:
+			entry.State = aside.Delayed
+		}
+		r.e.setAside(live, it, seg, entry)
 	})
+	if err != nil {
+		return r.corrupt("%v", err)
+	}
+	return nil
 }
 
-// spilled takes in what the journal says of a run: the items in it need no memory. rescue, which may be nil,
-// gets them before they go: they may be lost in the run.
-func (q *replayed) spilled(p *item.Pool, id segment.RunID, s runs.State, rescue func(Item)) {
-	q.runs = slices.DeleteFunc(q.runs, func(r *run) bool { return r.id == id })
-	q.runs = append(q.runs, &run{id: id, written: s, recorded: s})
-	q.spilledTo = max(q.spilledTo, s.LastID)
-	q.nextID = max(q.nextID, s.LastID+1)
-	for q.window.Count > 0 && q.window.FirstID <= s.LastID {
-		it := q.window.First()
-		_, changed := q.changed[it.ID]
-		if (changed || !s.Holds(it.ID)) && !q.gone.Has(it.ID) {
-			q.keep(it, q.markOf(it.ID)) // it was open, or aside, when its neighbours were spilled
-		} else if rescue != nil {
-			rescue(it)
-		}
-		q.window.Pop(p, it)
+// corrupt is the error of a journal whose records do not fit together.
+func (r *revival) corrupt(format string, args ...any) error {
+	return &segment.CorruptionError{
+		Path: r.e.journals.Current(), Reason: fmt.Sprintf(format, args...),
 	}
 }
 
 // restore makes q's backlog of its runs and sorts its other items before and behind. It reads what
 // it must, and returns a *segment.CorruptionError if a run is not what the journal says.
-func (r *replay) restore(q *queue, from *replayed) error {
-	gone := slices.Clone(from.gone)
-	for _, id := range slices.Sorted(maps.Keys(from.kept)) {
-		gone = gone.Add(idset.One(id))
+func (r *revival) restore(q *queue, from *replay.Queue) error {
+	gone := from.Gone.Clone()
+	for _, id := range slices.Sorted(maps.Keys(from.Kept)) {
+		gone.Add(id)
 	}
-	for _, id := range slices.Sorted(maps.Keys(from.changed)) { // no run has them
-		gone = gone.Add(idset.One(id))
+	for _, id := range slices.Sorted(maps.Keys(from.Changed)) { // no run has them
+		gone.Add(id)
+	}
+	for _, h := range from.Hidden { // nor those
+		for _, ids := range h.Live.Ranges() {
+			gone.AddRange(ids)
+		}
 	}
 	b := &backlog{}
-	absent, err := r.e.spool.collect(b, from.runs, gone)
+	absent, err := r.e.spool.collect(b, from.Runs, gone)
 	if err != nil {
 		return err
 	}
@@ -92,9 +188,14 @@ func (r *replay) restore(q *queue, from *replayed) error {
 	}
 	if b.count > 0 || len(b.spent) > 0 {
 		for _, ids := range absent {
-			from.gone = from.gone.Add(ids)
+			from.Gone.AddRange(ids)
 		}
-		b.gone = append(gone.Within(idset.Between(first, last)), from.gone.Within(idset.Between(last+1, q.nextID-1))...)
+		for ids := range gone.Within(idset.Between(first, last)) {
+			b.gone.AddRange(ids)
+		}
+		for ids := range from.Gone.Within(idset.Between(last+1, q.nextID-1)) {
+			b.gone.AddRange(ids)
+		}
 		q.backlog = b
 		r.e.spool.register(q)
 	}
@@ -104,29 +205,31 @@ func (r *replay) restore(q *queue, from *replayed) error {
 // collect makes b of those runs in which an item lives. The others are spent if their file still exists, so
 // that forgo writes their removals before the file goes. absent is the part of their ranges that they do
 // not hold. What an older run holds of a newer one's range has been spilled again, after it had been
-// kept. The file of a run that was repaired has a new number, and
-// holds what lived, so no newer one's range is touched.
-func (s *spool) collect(b *backlog, all []*run, gone idset.Set) (absent idset.Set, err error) {
-	slices.SortFunc(all, func(a, b *run) int { return cmp.Compare(b.id.Number, a.id.Number) })
-	gone = slices.Clone(gone)
+// kept. The file of a run that was repaired has a new number, and holds what lived, so no newer one's range is touched.
+func (s *spool) collect(b *backlog, all []replay.Run, gone idset.Bitmap) (absent idset.Set, err error) {
+	slices.SortFunc(all, func(a, b replay.Run) int { return cmp.Compare(b.ID.Number, a.ID.Number) })
+	gone = gone.Clone()
 	firsts := make(map[*run]uint64)
-	for _, r := range all {
-		r.path = runs.Path(s.dir, r.id.Number)
-		n, bytes, first, err := s.survey(r, gone)
+	for _, known := range all {
+		r := &run{
+			File:    runs.File{Path: runs.Path(s.dir, known.ID.Number), ID: known.ID},
+			written: known.State, recorded: known.State,
+		}
+		live, first, err := s.reader.Survey(r.File, r.recorded, &gone)
 		if err != nil {
 			return nil, err
 		}
 		ids := r.recorded.IDs()
-		if n == 0 && s.found[r.id.Number] {
+		if live.Count == 0 && s.found[r.ID.Number] {
 			b.spent = append(b.spent, r)
-			absent = append(absent, ids.Minus(gone)...)
+			absent = append(absent, gone.Missing(ids)...)
 		}
-		if gone = gone.Add(ids); n == 0 {
+		if gone.AddRange(ids); live.Count == 0 {
 			continue
 		}
 		firsts[r] = first
 		b.runs = append(b.runs, r)
-		b.count, b.bytes, b.onDisk = b.count+n, b.bytes+bytes, b.onDisk+n
+		b.count, b.bytes, b.onDisk = b.count+live.Count, b.bytes+live.Bytes, b.onDisk+live.Count
 	}
 	// By id, which is by number unless one was repaired.
 	slices.SortFunc(b.runs, func(a, b *run) int { return cmp.Compare(firsts[a], firsts[b]) })
@@ -137,44 +240,38 @@ func (s *spool) collect(b *backlog, all []*run, gone idset.Set) (absent idset.Se
 	return absent, nil
 }
 
-// restoreKept puts the kept items where their ids say: before the backlog, as items that came back,
-// or into the window. An item of the backlog before one of them was open too, and is read now.
-func (r *replay) restoreKept(q *queue, from *replayed) error {
-	ids := slices.Sorted(maps.Keys(from.kept))
+// restoreKept puts the kept items where their ids say: before the backlog, in the sideline, or into the window. An
+// item of the backlog before one of them was open too, and is read now.
+func (r *revival) restoreKept(q *queue, from *replay.Queue) error {
+	ids := slices.Sorted(maps.Keys(from.Kept))
 	if len(ids) == 0 {
 		return nil
 	}
 	if q.backlog == nil || q.backlog.count == 0 {
-		r.mergeKept(&q.window, from, ids)
+		from.MergeKept(&r.pool, &q.window, ids, q.opts.MaxMemorySize)
 		return nil
 	}
 	last := q.backlog.runs[len(q.backlog.runs)-1].written.LastID
 	n, _ := slices.BinarySearch(ids, last+1)
 	early, late := ids[:n], ids[n:]
 	if len(late) > 0 {
-		r.mergeKept(&q.backlog.recent, from, late)
+		from.MergeKept(&r.pool, &q.backlog.recent, late, q.opts.MaxMemorySize)
 	}
 	if len(early) == 0 {
 		return nil
 	}
-	items := make([]keptItem, 0, len(early))
+	items := make([]replay.Kept, 0, len(early))
 	for _, id := range early {
-		items = append(items, from.kept[id])
+		items = append(items, from.Kept[id])
 	}
 	read, err := r.e.spool.readUpTo(q, early[len(early)-1])
 	if err != nil {
 		return err
 	}
 	items = append(items, read...)
-	slices.SortFunc(items, func(a, b keptItem) int { return cmp.Compare(a.ID, b.ID) })
-	for _, it := range items {
-		if q.aside != nil { // by their ids among the others that are not in line
-			r.e.setAside(q, it.Item, it.segment, aside.Entry{State: aside.Restored})
-			continue
-		}
-		read := q.shard.newRead(q, it.Item, it.segment)
-		read.to(readReturned)
-		q.returned.pushBack(read)
+	slices.SortFunc(items, func(a, b replay.Kept) int { return cmp.Compare(a.ID, b.ID) })
+	for _, it := range items { // by their ids among the others that are not in line
+		r.e.setAside(q, it.Item, it.Segment, aside.Entry{State: aside.Restored})
 	}
 	b := q.backlog
 	b.nextID = max(b.nextID, early[len(early)-1]+1)
@@ -185,121 +282,8 @@ func (r *replay) restoreKept(q *queue, from *replayed) error {
 	return nil
 }
 
-// mergeKept rebuilds a window with the kept items of ids among its own.
-func (r *replay) mergeKept(w *item.Window, from *replayed, ids []uint64) {
-	var all item.Window
-	var marks []segmentMark
-	put := func(it Item, seg uint64) {
-		if n := len(marks); n == 0 || marks[n-1].segment != seg {
-			marks = append(marks, segmentMark{seg, it.ID})
-		}
-		all.Push(&r.pool, it, from.memory)
-	}
-	keptBefore := func(id uint64) {
-		for len(ids) > 0 && ids[0] <= id {
-			put(from.kept[ids[0]].Item, from.kept[ids[0]].segment)
-			ids = ids[1:]
-		}
-	}
-	w.Each(func(it Item) bool {
-		if _, twice := from.kept[it.ID]; !twice {
-			keptBefore(it.ID)
-			put(it, from.markOf(it.ID))
-		} else {
-			keptBefore(it.ID)
-		}
-		return true
-	})
-	keptBefore(^uint64(0))
-	w.Clear(&r.pool)
-	*w = all
-	from.segments = lowestBehind(marks)
-}
-
-// lowestBehind makes marks what queue.segments must be: each segment is the lowest of those from
-// there on, so that they rise.
-func lowestBehind(marks []segmentMark) []segmentMark {
-	var rising []segmentMark
-	for _, m := range slices.Backward(marks) {
-		if n := len(rising); n > 0 && rising[n-1].segment <= m.segment {
-			rising[n-1].id = m.id
-			continue
-		}
-		rising = append(rising, m)
-	}
-	slices.Reverse(rising)
-	return rising
-}
-
-// survey counts what of a run lives: everything but what is gone. It returns the first id that may.
-// A run of which nothing lives need not exist.
-func (s *spool) survey(r *run, gone idset.Set) (count, bytes int64, first uint64, err error) {
-	state := r.recorded
-	first = state.FirstID
-	if cut := gone.Count(state.IDs()); cut == 0 {
-		reader, err := s.reader(r)
-		if err == nil {
-			err = reader.Covers(state.End)
-		}
-		return state.Count, state.Bytes, first, damagedIfMissing(r, err)
-	} else if cut == state.LastID-state.FirstID+1 {
-		return 0, 0, 0, nil
-	}
-	first = 0
-	err = s.eachFrame(r, func(f segment.RunFrame, tag runs.Tag) error {
-		cut := gone.Count(tag.IDs())
-		if cut == tag.LastID-tag.FirstID+1 {
-			return nil
-		}
-		if first == 0 {
-			first = tag.FirstID
-		}
-		if cut == 0 {
-			count, bytes = count+tag.Count, bytes+tag.Bytes
-			return nil
-		}
-		body, _, err := s.body(r, f, tag, nil)
-		if err != nil {
-			return err
-		}
-		item.EachImage(body, tag.FirstID, func(it Item) bool {
-			if !gone.Has(it.ID) {
-				count++
-				bytes += int64(len(it.Data))
-			}
-			return true
-		})
-		return nil
-	})
-	return count, bytes, first, damagedIfMissing(r, err)
-}
-
-// damagedIfMissing makes a missing file damage.
-func damagedIfMissing(r *run, err error) error {
-	if err != nil && isDamage(err) {
-		return &segment.CorruptionError{Path: r.path, Reason: err.Error()}
-	}
-	return err
-}
-
-// eachFrame calls f for every frame of a run that is recorded.
-func (s *spool) eachFrame(r *run, f func(segment.RunFrame, runs.Tag) error) error {
-	reader, err := s.reader(r)
-	if err == nil {
-		err = reader.Covers(r.recorded.End)
-	}
-	for off := int64(segment.RunStart); err == nil && off < r.recorded.End; {
-		var frame segment.RunFrame
-		if frame, err = reader.Frame(off, r.recorded.End); err == nil {
-			err = f(frame, runs.ParseTag(frame.Tag))
-			off = frame.Next
-		}
-	}
-	return err
-}
-
 // readUpTo takes the items with ids up to last out of q's backlog.
-func (s *spool) readUpTo(q *queue, last uint64) (items []keptItem, err error) {
+func (s *spool) readUpTo(q *queue, last uint64) (items []replay.Kept, err error) {
 	b := q.backlog
 	for b.onDisk > 0 && b.next.ID <= last {
 		at := b.next
@@ -311,7 +295,7 @@ func (s *spool) readUpTo(q *queue, last uint64) (items []keptItem, err error) {
 		if tag.FirstID > last {
 			return items, nil
 		}
-		body, _, err := s.body(at.Run, f, tag, nil)
+		body, _, err := s.reader.Body(at.Run.File, f, tag, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -321,7 +305,7 @@ func (s *spool) readUpTo(q *queue, last uint64) (items []keptItem, err error) {
 			}
 			b.next.ID = it.ID + 1
 			if it.ID >= at.ID && !b.gone.Has(it.ID) {
-				items = append(items, keptItem{Item: it})
+				items = append(items, replay.Kept{Item: it})
 				b.took(1, int64(len(it.Data)), it.ID)
 			}
 			return true
@@ -340,7 +324,7 @@ func (s *spool) eachOnDisk(b *backlog, f func(Item) bool) error {
 		if err != nil {
 			return err
 		}
-		body, _, err := s.body(at.Run, frame, tag, nil)
+		body, _, err := s.reader.Body(at.Run.File, frame, tag, nil)
 		if err != nil {
 			return err
 		}
@@ -354,31 +338,6 @@ func (s *spool) eachOnDisk(b *backlog, f func(Item) bool) error {
 		at.Pass(tag, frame.Next)
 	}
 	return nil
-}
-
-// lastAdded returns when the last item of a backlog's runs was added.
-func (s *spool) lastAdded(b *backlog) (added Time, err error) {
-	if len(b.runs) == 0 {
-		return 0, nil
-	}
-	var last segment.RunFrame
-	r := b.runs[len(b.runs)-1]
-	err = s.eachFrame(r, func(f segment.RunFrame, _ runs.Tag) error {
-		last = f
-		return nil
-	})
-	if err != nil {
-		return 0, err
-	}
-	tag := runs.ParseTag(last.Tag)
-	body, _, err := s.body(r, last, tag, nil)
-	if err == nil {
-		item.EachImage(body, tag.FirstID, func(it Item) bool {
-			added = it.Added
-			return true
-		})
-	}
-	return added, err
 }
 
 // find lists the runs on disk, whose numbers no new one may have.
@@ -406,12 +365,20 @@ func (s *spool) clean() error {
 	claimed := make(map[uint64]bool)
 	for q := range s.queues {
 		for _, r := range slices.Concat(q.backlog.runs, q.backlog.spent) {
-			claimed[r.id.Number] = true
+			claimed[r.ID.Number] = true
+		}
+		if m := q.backlog.marks; m != nil {
+			claimed[m.ID.Number] = true
+		}
+	}
+	for q := range s.hiders {
+		for _, r := range q.aside.hidden.Runs() {
+			claimed[r.ID.Number] = true
 		}
 	}
 	var (
-		n, bytes int64
-		first    string
+		n, size int64
+		first   string
 	)
 	for _, number := range slices.Sorted(maps.Keys(s.found)) {
 		if claimed[number] || s.e.withheld.runs[number] {
@@ -421,14 +388,14 @@ func (s *spool) clean() error {
 		if n++; n == 1 {
 			first = name
 		}
-		bytes += s.size(name)
+		size += s.size(name)
 		if err := s.fs.Remove(name); err != nil {
 			return fmt.Errorf("remove run that is not needed: %w", err)
 		}
 	}
 	s.found = nil
 	if n > 0 {
-		s.e.log.Info("removed backlog files that no queue claims", "files", n, "bytes", bytes, "first", first,
+		s.e.log.Info("removed backlog files that no queue claims", "files", n, "bytes", size, "first", first,
 			"why", "the journal does not name them: they were not recorded before the process ended,"+
 				" or nothing of them was left, or their queue was deleted or keeps no journal")
 	}
@@ -444,4 +411,114 @@ func (s *spool) size(name string) int64 {
 	defer f.Close()
 	n, _ := f.Size()
 	return n
+}
+
+// Progress shows other goroutines how far Open has come with the journal. The zero value is ready;
+// each is for one Open.
+type Progress struct {
+	read  atomic.Int64
+	total atomic.Int64
+
+	before map[uint64]int64 // bytes of the segments before this one; owned by Open
+}
+
+// Bytes returns how many bytes of the journal have been read, and how many there are. Both are zero
+// until that is known, and the last segment counts with the room that it reserves: a journal that
+// has been read whole may end below its total.
+func (p *Progress) Bytes() (read, total int64) { return p.read.Load(), p.total.Load() }
+
+// begin learns what there is to read in dir. What cannot be learned is left to Open to report.
+func (p *Progress) begin(fsys segment.FS, dir string) {
+	segments, err := segment.List(fsys, dir)
+	if err != nil {
+		return
+	}
+	p.before = make(map[uint64]int64, len(segments))
+	total := int64(0)
+	for _, s := range segments {
+		p.before[s.Number] = total
+		total += s.Size
+	}
+	p.total.Store(total)
+}
+
+// at notes that the journal has been read up to f.
+func (p *Progress) at(f segment.Frame) { p.read.Store(p.before[f.Segment] + f.Offset) }
+
+// indexKeys makes the index of a queue that has just been brought back. inJournal says that its items that are in
+// memory may have keys.
+func (e *Engine) indexKeys(q *queue, inJournal bool) error {
+	inRuns, err := e.spool.indexRuns(q)
+	if err != nil || !inJournal && !inRuns {
+		return err
+	}
+	note := func(it Item) bool {
+		if it.KeySize != 0 {
+			q.noteNewest(it)
+		}
+		return true
+	}
+	q.window.Each(note)
+	if q.backlog != nil {
+		q.backlog.recent.Each(note)
+	}
+	for id := range q.asideIDs() {
+		r, _ := q.aside.Find(id)
+		note(q.aside.Item(r))
+	}
+	for r := q.returned.First(); r != nil; r = r.link.Next() {
+		note(r.item)
+	}
+	return nil
+}
+
+// indexRuns notes the keys of the items of q that are on disk alone, and reports whether a run may have keys.
+func (s *spool) indexRuns(q *queue) (rich bool, err error) {
+	note := func(it Item) {
+		if it.KeySize != 0 {
+			q.noteNewest(it)
+		}
+	}
+	if b := q.backlog; b != nil {
+		for _, r := range b.runs {
+			if r.extended, err = s.reader.Extended(r.File); err != nil {
+				return rich, err
+			}
+			if !r.extended {
+				continue
+			}
+			rich = true
+			err = s.reader.Each(r.File, r.recorded.End, func(it Item) {
+				if it.ID >= b.nextID && !b.gone.Has(it.ID) {
+					note(it)
+				}
+			})
+			if err != nil {
+				return rich, err
+			}
+		}
+	}
+	if q.aside == nil {
+		return rich, nil
+	}
+	for _, r := range q.aside.hidden.Runs() {
+		extended, err := s.reader.Extended(r.File)
+		if err != nil || !extended {
+			if err != nil {
+				return rich, err
+			}
+			continue
+		}
+		rich = true
+		err = s.eachIn(r, r.Next(), func(e hidden.Entry) bool {
+			if r.OnDisk(e.ID) {
+				note(e.Item)
+			}
+			return true
+		})
+		if err != nil {
+			return rich, err
+		}
+	}
+	return rich, nil
 }

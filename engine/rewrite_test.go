@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/kestrelmq/kestrel/engine/internal/holds"
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
@@ -37,7 +38,7 @@ func newRewriteRun(t *rapid.T) *rewriteRun {
 	o.SegmentSize = max(4096, o.JournalSize/rapid.SampledFrom([]int64{2, 4, 8, 32}).Draw(t, "segments"))
 	o.MemoryLimit = o.JournalSize * rapid.SampledFrom([]int64{4, 16, 64, 1 << 10}).Draw(t, "memory")
 	limits := []int64{
-		0, 200, tinyBytes, keepBytes, o.SegmentSize, o.JournalSize / keepShare, o.JournalSize / 2, o.JournalSize,
+		0, 200, tinyBytes, smallBytes, o.SegmentSize, o.JournalSize / rewriteShare, o.JournalSize / 2, o.JournalSize,
 	}
 	o.Settings.Default.MaxMemorySize = rapid.SampledFrom(append(limits, 128<<20)).Draw(t, "queue memory")
 	r := &rewriteRun{T: t}
@@ -158,7 +159,7 @@ func (r *rewriteRun) background() {
 // is not given more than four times what they have put; when they stop, it comes to rest; and it is
 // not much longer than what pins it.
 //
-// Its control is an affords that does not look at the debt.
+// Its control is an Affords that does not look at the debt.
 func TestRewriting(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := newRewriteRun(t)
@@ -175,9 +176,9 @@ func TestRewriting(t *testing.T) {
 			for _, size := range r.sizes {
 				largest = max(largest, int64(size))
 			}
-			limit := use.journalLimit(o.JournalSize) + r.e.rewriting.debt + o.SegmentSize + 2*largest
+			limit := use.Limit(o.JournalSize) + r.e.debt.Bytes + o.SegmentSize + 2*largest
 			if n := journalBytes(r.e); n > limit {
-				t.Fatalf("the journal has %d bytes, want %d at most, %d for open reads", n, limit, use.reads)
+				t.Fatalf("the journal has %d bytes, want %d at most, %d for open reads", n, limit, use.Reads)
 			}
 		}
 		if err := r.e.Verify(); err != nil {
@@ -304,7 +305,7 @@ func TestManyReadsOfAQueue(t *testing.T) {
 	}
 	refs := openAll(t, e, "q", items)
 	q := e.shardOf([]byte("q")).queues["q"]
-	l, at := letGo{target: e.journal.Segment(), left: 1 << 30}, readCursor{}
+	l, at := holds.Plan{Target: e.journal.Segment(), Left: 1 << 30}, readCursor{}
 	rounds := 1
 	for ; e.keepOldReads(q, &l, &at); rounds++ {
 		switch rounds {
@@ -317,7 +318,7 @@ func TestManyReadsOfAQueue(t *testing.T) {
 	if rounds < 4 || rounds > 9 {
 		t.Errorf("%d reads were looked at in %d rounds, %d in each", items, rounds, readBatch)
 	}
-	if got := q.shard.pins[0]; got.segment < l.target && got.reads > 1 {
-		t.Errorf("%d reads are left in segment %d", got.reads, got.segment)
+	if got := q.shard.pins[0]; got.Segment < l.Target && got.Reads > 1 {
+		t.Errorf("%d reads are left in segment %d", got.Reads, got.Segment)
 	}
 }

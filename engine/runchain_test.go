@@ -81,7 +81,7 @@ func TestRunWithGaps(t *testing.T) {
 				if tt.reclaimed || round > 0 {
 					settleRuns(e)
 				}
-				if round > 1 { // before, nothing but what removed the file may have told the journal
+				if round > 1 { // before, nothing but what removed the file may have written to the journal
 					turnOver(t, e)
 				}
 				verify(t, e)

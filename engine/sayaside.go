@@ -2,17 +2,19 @@ package engine
 
 import (
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
+	"github.com/kestrelmq/kestrel/engine/internal/journal"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 )
 
 // sayAside records what an item aside is now, with its image if the journal has none of it.
 func (e *Engine) sayAside(q *queue, r aside.Ref) Ticket {
+	inRun := q.leaveRun(q.aside.ID(r), len(q.aside.Item(r).Data))
 	if !q.inJournal() {
 		return Ticket{}
 	}
 	entry := q.aside.Get(r)
 	c := record.Change{Due: entry.Due, Token: entry.Token, Count: entry.Count}
-	if q.aside.Segment(r) != 0 {
+	if q.aside.Segment(r) != 0 && !inRun {
 		return q.ticket(e.journal, e.journal.Change(q.number, q.aside.ID(r), c))
 	}
 	lsn, segment := e.journal.KeepChanged(&q.removal, q.number, q.aside.Item(r), c)
@@ -20,9 +22,12 @@ func (e *Engine) sayAside(q *queue, r aside.Ref) Ticket {
 	return q.ticket(e.journal, lsn)
 }
 
-// rewriteAside records an item aside again, as it is.
+// rewriteAside records an item aside again, as it is, unless it lives in a hidden run.
 func (e *Engine) rewriteAside(q *queue, r aside.Ref) {
 	q.lieIn(r, 0)
+	if q.livesInRun(q.aside.ID(r)) != nil {
+		return
+	}
 	if q.aside.Get(r).State == aside.Restored {
 		q.lieIn(r, e.rewriteItem(q, q.aside.Item(r)))
 		return
@@ -31,13 +36,17 @@ func (e *Engine) rewriteAside(q *queue, r aside.Ref) {
 }
 
 // clearAside takes everything aside out of q but what is leased, or that too if q is deleted, and returns
-// it, to be given back. What it was takes as long as there are leases.
-func (e *Engine) clearAside(q *queue) *aside.Set {
+// it and the holders of its leases, to be given back. What it was takes as long as there are leases.
+func (e *Engine) clearAside(q *queue) (*aside.Set, holders) {
 	s := q.aside
-	all := s.Set
+	all, leased := s.Set, s.Tally(aside.Leased)
 	s.Set = aside.Set{Memory: all.Memory}
-	if all.Tally(aside.Leased).Count == 0 || q.deleted {
-		return &all
+	e.clearHidden(q)
+	if leased.Count == 0 || q.deleted {
+		hs := s.holders
+		s.holders = nil
+		q.noteLeased(leased)
+		return &all, hs
 	}
 	for r := aside.Ref(all.Len()); r > 0; {
 		r--
@@ -46,18 +55,19 @@ func (e *Engine) clearAside(q *queue) *aside.Set {
 			all.Remove(r)
 		}
 	}
-	return &all
+	return &all, nil
 }
 
 // sayCount records how often the item of a read was delivered, with its image if the journal has none of
 // it.
 func (e *Engine) sayCount(q *queue, r *read) Ticket {
 	r.changed = true // and if the queue enters the journal later
+	inRun := q.leaveRun(r.item.ID, len(r.item.Data))
 	if !q.inJournal() {
 		return Ticket{}
 	}
 	c := record.Change{Count: r.count}
-	if r.pinned != 0 {
+	if r.pinned != 0 && !inRun {
 		return q.ticket(e.journal, e.journal.Change(q.number, r.item.ID, c))
 	}
 	lsn, segment := e.journal.KeepChanged(&q.removal, q.number, r.item, c)
@@ -65,8 +75,31 @@ func (e *Engine) sayCount(q *queue, r *read) Ticket {
 	return q.ticket(e.journal, lsn)
 }
 
+// keepLarge rewrites the item of a read that is large, with its count. It makes the record with no lock held,
+// and writes it if, with the shard locked, the read is still there and still needs it.
+func (e *Engine) keepLarge(ref ReadRef, it Item, needed func(*read) bool) {
+	size := journal.LargeSize(it, 1)
+	e.memory.Add(size)
+	l := journal.NewLarge(it, 1)
+	sh := ref.r.shard
+	sh.mu.Lock()
+	if r := ref.r; r.id == ref.id && r.q.inJournal() && needed(r) {
+		var change *record.Change
+		if r.changed {
+			change = &record.Change{Count: r.count}
+		}
+		r.q.leaveRun(r.item.ID, len(r.item.Data))
+		r.lieIn(e.journal.KeepLarge(&r.q.removal, r.q.number, r.item.ID, l, change))
+	}
+	sh.mu.Unlock()
+	if l.Shared.Drop() {
+		e.memory.Add(-size)
+	}
+}
+
 // keepRead rewrites the item of a read in the journal, with its count if the journal knows of one.
 func (e *Engine) keepRead(q *queue, r *read) {
+	q.leaveRun(r.item.ID, len(r.item.Data))
 	if !r.changed {
 		r.lieIn(e.journal.Keep(&q.removal, q.number, r.item))
 		return

@@ -22,7 +22,7 @@ import (
 //	get|peek QUEUE [client=C]    -> the data
 //	open QUEUE READ              -> the data; confirm READ, abort READ end it
 //	wait QUEUE get|open|peek W [client=C]  -> the data, or "waiting"; cancel W, drop W, collect W
-//	told                         -> the waiters told since the last "told", in order
+//	notified                         -> the waiters notified since the last "notified", in order
 //	flush, flushexpired, delete QUEUE; flushall; flushallexpired
 //	after DURATION               lets time pass
 //	overdue, expirequeues        the background work
@@ -146,7 +146,7 @@ func (s *script) do(f []string) string {
 		return s.outcome(s.e.Put(s.now, name, p))
 	case "get", "peek", "open":
 		return s.fetch(name, f)
-	case "wait", "cancel", "drop", "collect", "told":
+	case "wait", "cancel", "drop", "collect", "notified":
 		return s.wait(f)
 	case "confirm":
 		ticket, ok := s.e.Confirm(s.now, s.reads[f[1]])
@@ -233,9 +233,9 @@ func (s *script) fetch(name []byte, f []string) string {
 
 func (s *script) wait(f []string) string {
 	switch f[0] {
-	case "told":
+	case "notified":
 		defer func() { s.ended = nil }()
-		return strings.TrimSpace("told " + strings.Join(s.ended, " "))
+		return strings.TrimSpace("notified " + strings.Join(s.ended, " "))
 	case "wait":
 		w := &scriptWait{name: f[3], s: s}
 		w.Notify = w

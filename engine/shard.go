@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"hash/maphash"
 	"sync"
+	"sync/atomic"
 
 	"github.com/kestrelmq/kestrel/engine/histogram"
+	"github.com/kestrelmq/kestrel/engine/internal/holds"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/list"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
@@ -14,16 +16,21 @@ import (
 // shard is a part of the queues under one lock. A queue and its fanout children are in the same
 // shard.
 type shard struct {
-	mu sync.Mutex // held for memory work only, never across I/O
+	mu      sync.Mutex   // held for memory work only, never across I/O
+	parents atomic.Int64 // how many families there are; written with mu held
+	// allParents is the sum of parents of all shards.
+	allParents *atomic.Int64
 	// Guarded by mu.
 	queues    map[string]*queue
 	families  map[string]*family // by the name of the parent, which need not exist
 	pool      item.Pool
+	accounts  *accounts                    // of the engine
 	freeReads [readClasses]list.List[read] // not in use, by class
-	pins      pins
+	pins      holds.Pins
 	lastRead  uint64 // identity of the newest read
 	puts      int64  // items accepted by puts, in every queue they went to
 	tokens    tokenSource
+	leased    *atomic.Int64 // bytes that leased items take, of all shards
 
 	// Queues that the operation which holds mu carries for when it has released mu; it leaves the
 	// list empty. See unlock.
@@ -37,10 +44,22 @@ type shard struct {
 	// Scratch of put.
 	targets []*queue
 	to      []record.Destination
-	large   *largePut // made before mu was locked; nil: none
+	over    []record.Destination // items that others take the place of
+	ids     []uint64             // of those of a key, by target
+	scratch []byte               // for a copy of an item
+	large   *largePut            // made before mu was locked; nil: none
+
+	found []leaseAt // scratch of inLine
 
 	_ [64]byte // keeps the locks of two shards out of one cache line
 }
+
+// queueMemory is how many bytes a queue takes that holds nothing, about: itself with its histograms,
+// of which a busy one has more, and its places in tables. TestQueueMemory holds it to what is measured.
+const queueMemory = 1280
+
+// memory is what of the memory limit the queue takes beside its items.
+func (q *queue) memory() int64 { return queueMemory + int64(len(q.name)) }
 
 // family is the set of fanout children of one name.
 type family struct {
@@ -111,6 +130,7 @@ func (e *Engine) make(sh *shard, now Time, name string) (*queue, Ticket, error) 
 func (sh *shard) add(q *queue) {
 	sh.pool.Memory.Add(q.memory())
 	sh.queues[q.name] = q
+	sh.accounts.add(q)
 	q.family = sh.families[q.name]
 	parent, ok := parentOf(q.name)
 	if !ok {
@@ -118,13 +138,26 @@ func (sh *shard) add(q *queue) {
 	}
 	f := sh.families[parent]
 	if f == nil {
-		f = &family{}
-		sh.families[parent] = f
-		if p := sh.queues[parent]; p != nil {
-			p.family = f
-		}
+		f = sh.addFamily(parent)
 	}
 	f.children = append(f.children, q)
+}
+
+// addFamily makes the family of the children of a queue.
+func (sh *shard) addFamily(parent string) *family {
+	f := &family{}
+	sh.families[parent] = f
+	sh.countFamilies()
+	if p := sh.queues[parent]; p != nil {
+		p.family = f
+	}
+	return f
+}
+
+// countFamilies notes that a family was added or removed. The caller holds mu.
+func (sh *shard) countFamilies() {
+	n := int64(len(sh.families))
+	sh.allParents.Add(n - sh.parents.Swap(n))
 }
 
 // list appends the queues of the shard to dst.
@@ -141,6 +174,7 @@ func (sh *shard) list(dst []*queue) []*queue {
 func (sh *shard) unlink(q *queue) {
 	sh.pool.Memory.Add(-q.memory())
 	delete(sh.queues, q.name)
+	sh.accounts.remove(q)
 	parent, ok := parentOf(q.name)
 	if !ok {
 		return
@@ -154,6 +188,7 @@ func (sh *shard) unlink(q *queue) {
 	}
 	if len(f.children) == 0 && f.withheld == nil {
 		delete(sh.families, parent)
+		sh.countFamilies()
 		if p := sh.queues[parent]; p != nil {
 			p.family = nil
 		}
@@ -177,4 +212,19 @@ func (e *Engine) eachShard(f func(*shard, []*queue)) {
 		queues = sh.list(queues[:0])
 		f(sh, queues)
 	}
+}
+
+// recordName records that q exists, and its next id.
+func (e *Engine) recordName(q *queue) LSN {
+	return e.journal.Record(q.number, func(b []byte) []byte {
+		return record.AppendQueue(b, q.number, q.nextID, q.created, q.name)
+	})
+}
+
+// keepSmall returns scratch memory to be used again, unless it is large.
+func keepSmall(b []byte) []byte {
+	if cap(b) > 64<<10 {
+		return nil
+	}
+	return b[:0]
 }

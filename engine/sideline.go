@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"iter"
+	"sync/atomic"
 	"time"
 
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
@@ -21,7 +22,9 @@ import (
 // record says so (B6). Items that were open when the process before ended may be ready in a run.
 type sideline struct {
 	aside.Set
-	held leaseHeap // open reads with a lease that a connection holds, by when it lapses
+	hidden  hiddenRuns // delayed items on disk
+	held    leaseHeap  // open reads with a lease that a connection holds, by when it lapses
+	holders holders    // nil until a lease counts for a client
 	alarmed
 }
 
@@ -29,6 +32,7 @@ type sideline struct {
 func (q *queue) side() *sideline {
 	if q.aside == nil {
 		q.aside = &sideline{Set: aside.Set{Memory: q.shard.pool.Memory}}
+		q.aside.hidden.Memory = q.shard.pool.Memory
 	}
 	return q.aside
 }
@@ -48,30 +52,63 @@ func pinSize(it Item) int64 { return int64(len(it.Data)) + keepOverhead + record
 // setAside takes in an item, which is nowhere else. No segment of the journal before segment holds it.
 func (e *Engine) setAside(q *queue, it Item, segment uint64, entry aside.Entry) aside.Ref {
 	s := q.side()
-	q.shard.pins.add(segment, 1, pinSize(it))
+	leased := s.Tally(aside.Leased)
+	q.shard.pins.Add(segment, 1, pinSize(it))
 	r := s.Add(it, segment, entry)
+	q.noteLeased(leased)
 	e.setAlarm(q)
 	return r
 }
 
 // changeAside replaces what there is to know of an item aside.
 func (e *Engine) changeAside(q *queue, r aside.Ref, entry aside.Entry) {
+	leased := q.aside.Tally(aside.Leased)
+	if q.aside.holders != nil && entry.State != aside.Leased {
+		q.aside.holders.letGo(q.shard, q.aside.Get(r).Token)
+	}
 	q.aside.Change(r, entry)
+	q.noteLeased(leased)
 	e.setAlarm(q)
+}
+
+// countFor has the lease with a token count for h, unless that is nil.
+func (q *queue) countFor(token uint64, h *Holder) {
+	if h == nil {
+		return
+	}
+	s := q.side()
+	if s.holders == nil {
+		s.holders = make(holders)
+	}
+	s.holders[token] = h
+	q.shard.pool.Memory.Add(holderSize)
+	h.add(1)
+}
+
+// noteLeased takes what is leased in q into the sum of all queues: it was so much before.
+func (q *queue) noteLeased(before item.Tally) {
+	if now := q.aside.Tally(aside.Leased); now != before {
+		q.shard.leased.Add((now.Count-before.Count)*leaseSize + now.Bytes - before.Bytes)
+	}
 }
 
 // lieIn notes that no segment of the journal before that one holds an item aside.
 func (q *queue) lieIn(r aside.Ref, segment uint64) {
 	size := pinSize(q.aside.Item(r))
-	q.shard.pins.add(q.aside.Segment(r), -1, -size)
+	q.shard.pins.Add(q.aside.Segment(r), -1, -size)
 	q.aside.LieIn(r, segment)
-	q.shard.pins.add(segment, 1, size)
+	q.shard.pins.Add(segment, 1, size)
 }
 
 // dropAside takes an item out.
 func (q *queue) dropAside(r aside.Ref) {
-	q.shard.pins.add(q.aside.Segment(r), -1, -pinSize(q.aside.Item(r)))
+	leased := q.aside.Tally(aside.Leased)
+	if q.aside.holders != nil {
+		q.aside.holders.letGo(q.shard, q.aside.Get(r).Token)
+	}
+	q.shard.pins.Add(q.aside.Segment(r), -1, -pinSize(q.aside.Item(r)))
 	q.aside.Remove(r)
+	q.noteLeased(leased)
 }
 
 // takeAside moves an item aside to a read in state free.
@@ -88,6 +125,7 @@ func (q *queue) asideQueued() (t item.Tally) {
 	t = q.aside.Tally(aside.Delayed)
 	t.Add(q.aside.Tally(aside.Ready), 1)
 	t.Add(q.aside.Tally(aside.Restored), 1)
+	t.Add(q.aside.hidden.Disk(), 1)
 	return t
 }
 
@@ -135,7 +173,7 @@ func (e *Engine) dueIn(d time.Duration) Time {
 func (q *queue) newToken() uint64 {
 	for s := q.side(); ; {
 		token := q.shard.tokens.next()
-		if _, taken := s.FindToken(token); token != 0 && !taken {
+		if _, taken := s.FindToken(token); !taken {
 			return token
 		}
 	}
@@ -147,13 +185,17 @@ type tokenSource struct {
 	left   int // bytes of them that are not used
 }
 
-func (t *tokenSource) next() uint64 {
-	if t.left == 0 {
-		rand.Read(t.random[:]) // never fails
-		t.left = len(t.random)
+// next draws a number from 1 to the largest that a signed one of 64 bits may be.
+func (t *tokenSource) next() (token uint64) {
+	for token == 0 {
+		if t.left == 0 {
+			rand.Read(t.random[:]) // never fails
+			t.left = len(t.random)
+		}
+		t.left -= 8
+		token = binary.LittleEndian.Uint64(t.random[t.left:]) >> 1
 	}
-	t.left -= 8
-	return binary.LittleEndian.Uint64(t.random[t.left:])
+	return token
 }
 
 // leaseHeap has open reads with a lease, the one that lapses first on top.
@@ -215,4 +257,54 @@ func (q *queue) deliveries(it Item) uint16 {
 		return q.aside.Get(r).Count
 	}
 	return 0
+}
+
+// Holder counts the leases that one client has, on the queues that it is used for, whoever ends them. The zero Holder
+// counts none. It must not be copied. Its methods may be called from any goroutine.
+type Holder struct {
+	leases atomic.Int64
+	of     *Holder // counts them as well; nil: nobody does
+}
+
+// NewHolder returns a Holder whose leases count for of as well, unless that is nil.
+func NewHolder(of *Holder) *Holder { return &Holder{of: of} }
+
+func (h *Holder) add(n int64) {
+	for ; h != nil; h = h.of {
+		h.leases.Add(n)
+	}
+}
+
+// Leases is how many of the leases that have been counted have not ended. Those of a deleted queue end a
+// little later than the queue.
+func (h *Holder) Leases() int { return int(h.leases.Load()) }
+
+// holders are the clients that leases count for, by their tokens.
+type holders map[uint64]*Holder
+
+// holderSize is how many bytes an entry of holders takes, about.
+const holderSize = 40
+
+// letGo has the lease with a token, which has ended, count for nobody.
+func (hs holders) letGo(sh *shard, token uint64) {
+	if h, ok := hs[token]; ok {
+		delete(hs, token)
+		sh.pool.Memory.Add(-holderSize)
+		h.add(-1)
+	}
+}
+
+const (
+	// leaseSize is how many bytes a lease takes beside the body of its item, about.
+	leaseSize = 128
+	// leasedShare is the part of the memory limit that leased items may take when memory is short.
+	leasedShare = 4
+)
+
+// LeaseRoom reports whether more items may be leased. Past the memory limit they may not while what is
+// leased takes one part in leasedShare of it: a lease outlives its connection, so nothing else bounds how
+// many there are. If less is leased there may be more, or consumers could not empty the queues.
+func (e *Engine) LeaseRoom() bool {
+	defer contain()
+	return e.MemoryLeft() > 0 || e.leased.Load() < e.opts.MemoryLimit/leasedShare
 }

@@ -326,3 +326,70 @@ func TestPlainStaysVersion1(t *testing.T) {
 		t.Errorf("a delay needs version %d", got)
 	}
 }
+
+// TestHolder: leases count for a holder and for the one that it is of, whichever way they begin, until they end,
+// whichever way that is.
+func TestHolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, err := Open(testOptions(segmenttest.New()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		for range 4 {
+			if err := tryPut(e, "q", "x"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		all := NewHolder(nil)
+		one := NewHolder(all)
+		lease := func(h *Holder) Delivery {
+			var about Delivery
+			_, err := e.Fetch(Now(), []byte("q"), FetchRequest{Access: Lease, Lease: time.Minute, Delivery: &about, Holder: h}, &copied{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return about
+		}
+		check := func(when string, inOne, inAll int) {
+			t.Helper()
+			if one.Leases() != inOne || all.Leases() != inAll {
+				t.Errorf("%s: %d and %d leases, want %d and %d", when, one.Leases(), all.Leases(), inOne, inAll)
+			}
+		}
+		first, second := lease(one), lease(all)
+		lease(nil)
+		check("three leases", 1, 2)
+		got, err := e.Fetch(Now(), []byte("q"), FetchRequest{Access: OpenRead}, &copied{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.LeaseReads(Now(), []ReadRef{got.Read}, time.Minute, one, nil)
+		check("a read that became a lease", 2, 3)
+		e.ConfirmLease(Now(), []byte("q"), first.Receipt)
+		check("one confirmed", 1, 2)
+		e.ReturnLease(Now(), []byte("q"), second.Receipt, Return{How: Abort})
+		check("one returned", 1, 1)
+		w := new(Waiter)
+		done := make(chan struct{})
+		w.Notify = closing(done)
+		f := FetchRequest{Access: Lease, Lease: time.Minute, Delivery: new(Delivery), Holder: one, Waiter: w}
+		e.Fetch(Now(), []byte("none"), f, &copied{})
+		if err := tryPut(e, "none", "y"); err != nil {
+			t.Fatal(err)
+		}
+		<-done
+		e.Collect(Now(), w.Read, f, &copied{})
+		check("one that was waited for", 2, 2)
+		<-time.After(2 * time.Minute)
+		e.Fetch(Now(), []byte("q"), FetchRequest{Access: Peek}, &copied{})
+		e.Fetch(Now(), []byte("none"), FetchRequest{Access: Peek}, &copied{})
+		check("all have lapsed", 0, 0)
+	})
+}
+
+// closing is closed when a wait has ended.
+type closing chan struct{}
+
+// WaitEnded implements Notifier.
+func (c closing) WaitEnded(*Waiter) { close(c) }

@@ -23,6 +23,8 @@ type spillJob struct {
 	run    *run
 	io     segment.IO // of a new run
 	isNew  bool       // run is not among those of the backlog yet
+	rich   bool       // chunks have items that are not plain
+	cut    []uint64   // ids that were cut out meanwhile
 }
 
 // spill does for q what there is to do on the writing side, a batch at a time.
@@ -77,7 +79,8 @@ func (s *spool) writeChunks(q *queue, b *backlog) error {
 	began := time.Now()
 	err := s.openWriter(q, &job)
 	if err == nil {
-		err = s.write(&job)
+		job.starts, job.gaps, err = s.batcher.Write(job.run.writer, job.chunks, job.starts, job.gaps)
+		job.end = job.run.writer.End()
 	}
 	if err != nil {
 		s.putBack(q, &job)
@@ -96,12 +99,19 @@ func (s *spool) takeJob(q *queue, b *backlog) (job spillJob, ok bool) {
 	batch := int(min(max(b.leaving.Bytes/8, spillBatch), maxSpillBatch))
 	for size := 0; b.leaving.Count > 0 && size < batch; {
 		c := b.leaving.Detach()
+		c.Trim()
+		job.rich = job.rich || c.IsRich()
 		size += len(c.Buf) - c.Off
 		b.writing += c.Count
 		job.chunks = append(job.chunks, c)
 	}
 	if len(job.chunks) == 0 {
 		return job, false
+	}
+	b.flying = job.chunks
+	if job.run != nil && job.rich && !job.run.extended {
+		job.run, b.growing = nil, nil
+		s.wantRecord(q)
 	}
 	if job.run != nil {
 		job.run.busy = true
@@ -128,7 +138,12 @@ func (s *spool) openWriter(q *queue, job *spillJob) error {
 		return err
 	}
 	s.openWriters.Add(1)
-	job.run, job.isNew = &run{path: w.Path(), id: w.ID(), made: made, writer: w, busy: true}, true
+	if job.rich {
+		w.Extend()
+	}
+	job.run, job.isNew = &run{
+		File: runs.File{Path: w.Path(), ID: w.ID()}, made: made, writer: w, busy: true, extended: job.rich,
+	}, true
 	s.writers = append(s.writers, q)
 	return nil
 }
@@ -141,42 +156,6 @@ func (s *spool) endRun(q *queue) {
 		b.growing = nil
 		s.wantRecord(q)
 	}
-}
-
-// write writes the chunks of a job, one frame each.
-func (s *spool) write(job *spillJob) error {
-	w := job.run.writer
-	if s.batch == nil {
-		s.batch = segment.BlockBuffer(spillBuffer)
-	}
-	w.Lend(s.batch)
-	defer func() {
-		if s.batch = w.Reclaim(); cap(s.batch) > maxSpillBuffer {
-			s.batch = nil
-		}
-	}()
-	for _, c := range job.chunks {
-		tag := runs.Tag{FirstID: c.FirstID, LastID: c.LastID, Count: c.Count, Bytes: c.Bytes}
-		job.starts = append(job.starts, w.Add(s.coder, tag.Encode(), c.Buf[c.Off:]))
-		if uint64(c.Count) <= c.LastID-c.FirstID {
-			job.noteGaps(c)
-		}
-	}
-	err := w.Write()
-	job.end = w.End()
-	return err
-}
-
-// noteGaps notes the ids that a chunk leaves out: of items that were gone when the process started.
-func (job *spillJob) noteGaps(c *item.Chunk) {
-	next := c.FirstID
-	item.EachImage(c.Buf[c.Off:], c.FirstID, func(it Item) bool {
-		if it.ID > next {
-			job.gaps = append(job.gaps, idset.Between(next, it.ID-1))
-		}
-		next = it.ID + 1
-		return true
-	})
 }
 
 // putBack has the chunks of a job that failed leave once more, before the others.
@@ -197,6 +176,9 @@ func (s *spool) putBack(q *queue, job *spillJob) {
 	for _, c := range job.chunks {
 		all.Attach(c)
 	}
+	for _, id := range job.cut {
+		all.Cut(&q.shard.pool, id)
+	}
 	all.Join(&b.leaving)
 	b.leaving = all
 	s.e.retire(q)
@@ -204,9 +186,13 @@ func (s *spool) putBack(q *queue, job *spillJob) {
 
 // done notes that nothing of the job is being written any more. The caller holds the shard's mutex.
 func (job *spillJob) done() {
+	b := job.b
 	for _, c := range job.chunks {
-		job.b.writing -= c.Count
+		b.writing -= c.Count
 	}
+	job.cut = b.cut
+	b.writing += int64(len(job.cut))
+	b.flying, b.cut = nil, nil
 	if job.run != nil {
 		job.run.busy = false
 	}
@@ -238,15 +224,15 @@ func (s *spool) publish(q *queue, job *spillJob) {
 		b.growing = job.run
 	}
 	for _, gap := range job.gaps {
-		b.gone = b.gone.Add(gap)
+		b.gone.AddRange(gap)
 	}
 	for i, c := range job.chunks {
 		if w := job.run.written; w.Count > 0 && c.FirstID > w.LastID+1 {
-			b.gone = b.gone.Add(idset.Between(w.LastID+1, c.FirstID-1))
+			b.gone.AddRange(idset.Between(w.LastID+1, c.FirstID-1))
 		}
-		job.run.written.Add(runs.Tag{FirstID: c.FirstID, LastID: c.LastID, Count: c.Count, Bytes: c.Bytes})
+		job.run.written.Add(runs.TagOf(c))
 		q.writtenTo = c.LastID
-		s.e.place(q, c, place{Run: job.run, Offset: job.starts[i], ID: c.FirstID})
+		s.e.place(q, c, job.cutOf(c), place{Run: job.run, Offset: job.starts[i], ID: c.FirstID})
 	}
 	job.run.written.End = job.end
 	if b.growing != job.run { // a sync of it failed meanwhile
@@ -257,10 +243,21 @@ func (s *spool) publish(q *queue, job *spillJob) {
 	s.logState(q, left)
 }
 
-// place puts a chunk that has been written into the window, or gives it back and leaves it on disk.
-func (e *Engine) place(q *queue, c *item.Chunk, at place) {
+// cutOf is how many items of a chunk were cut out while it was written.
+func (job *spillJob) cutOf(c *item.Chunk) (n int64) {
+	for _, id := range job.cut {
+		if c.FirstID <= id && id <= c.LastID {
+			n++
+		}
+	}
+	return n
+}
+
+// place puts a chunk that has been written into the window, or gives it back and leaves it on disk. So many of
+// its items were cut out meanwhile.
+func (e *Engine) place(q *queue, c *item.Chunk, cut int64, at place) {
 	b := q.backlog
-	fits := q.window.Bytes+c.Bytes <= q.frontLimit() && !e.memoryShort()
+	fits := cut == 0 && q.window.Bytes+c.Bytes <= q.frontLimit() && !e.memoryShort()
 	if b.onDisk == 0 && fits {
 		b.count -= c.Count
 		b.bytes -= c.Bytes
@@ -271,33 +268,28 @@ func (e *Engine) place(q *queue, c *item.Chunk, at place) {
 	if b.onDisk == 0 {
 		b.next = at
 	}
-	b.onDisk += c.Count
+	b.onDisk += c.Count - cut
 	q.shard.pool.Give(c)
 }
 
 // arrived is called when items may have come into the window, or have left the backlog for another
-// reason: it serves those who wait, and leaves read-behind if nothing is behind any more, which it
-// then reports. The caller holds the shard's mutex, and finishes the moves.
+// reason: it leaves read-behind if nothing is behind any more, which it then reports, and serves those
+// who wait. They may have what was recent as well, once the rest has expired. The caller holds the
+// shard's mutex, and finishes the moves.
 func (e *Engine) arrived(q *queue, now Time) (left bool) {
-	e.settle(q, now)
-	if q.waiters.First() != nil {
-		e.serve(q, now)
-	}
+	q.settleBytes()
 	b := q.backlog
-	if b == nil || !b.inReadBehind {
-		return false
+	if left = b != nil && b.inReadBehind && b.count == 0; left {
+		e.leaveReadBehind(q)
 	}
-	if b.count > 0 {
-		if q.waiters.First() != nil {
-			e.wantFill(q)
-		}
-		return false
-	}
-	e.leaveReadBehind(q)
-	if q.waiters.First() != nil {
+	e.settle(q, now)
+	if q.attended() {
 		e.serve(q, now)
 	}
-	return true
+	if b = q.backlog; b != nil && b.count > 0 && q.waiters.First() != nil {
+		e.wantFill(q)
+	}
+	return left
 }
 
 // recall takes back into the window of q, which is empty, what waits to be written, if nothing is on

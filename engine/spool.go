@@ -3,12 +3,16 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
+	"github.com/kestrelmq/kestrel/engine/histogram"
+	"github.com/kestrelmq/kestrel/engine/internal/hidden"
+	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -19,10 +23,6 @@ const (
 	// up to maxSpillBatch: fewer calls are faster, and what waits takes memory.
 	spillBatch    = 256 << 10
 	maxSpillBatch = 1 << 20
-	// spillBuffer is the memory, in bytes, in which batches are put together: a huge page. What a
-	// batch with a large item needs is kept for the next one up to maxSpillBuffer.
-	spillBuffer    = 2 << 20
-	maxSpillBuffer = 3 << 20
 	// fillBatch is for how many bytes there must be room in a window, at most, before the next
 	// frames are read into it.
 	fillBatch = 1 << 20
@@ -45,7 +45,7 @@ const (
 // writes, one records what was written, which is where the disk is waited for, and removes, and one
 // reads.
 //
-// Lock order: writeMu, recordMu, readMu, shard, then mu or that of a list. No shard is locked
+// Lock order: hideMu, writeMu, recordMu, readMu, shard, then mu or that of a list. No shard is locked
 // during I/O.
 type spool struct {
 	e   *Engine
@@ -54,6 +54,7 @@ type spool struct {
 	now func() Time
 
 	spills, records, fills workList
+	hides                  workList      // delayed items to be hidden
 	lastRun                atomic.Uint64 // number of the newest run
 	// lostNames is how many syncs of dir have failed. Each may have lost the name of any run that had
 	// been made before and was not durable. Changed by whoever holds recordMu.
@@ -62,32 +63,34 @@ type spool struct {
 	stats     spoolStats
 	diskSize  atomic.Int64 // bytes; zero as long as it is not known
 
-	// How many runs are open. The first is raised under writeMu alone.
-	openWriters, openReaders atomic.Int64
+	openWriters atomic.Int64 // runs; raised under writeMu alone
 
 	mu      sync.Mutex
 	queues  map[*queue]struct{} // that have a backlog; guarded by mu
+	hiders  map[*queue]struct{} // that have hidden runs; guarded by mu
+	spent   []runs.File         // files of hidden runs in which nothing lives any more; guarded by mu
 	starved []*queue            // that wait for a descriptor to spill, the first for longest; guarded by mu
 	found   map[uint64]bool     // numbers of the runs on disk, until clean; of Open alone
 
 	writeMu sync.Mutex // held by whoever writes runs
-	coder   *segment.Coder
-	batch   []byte   // of frames, from one write to the next: runs that wait for a sync need none
+	batcher *runs.Batcher
 	made    bool     // dir exists
 	writers []*queue // with a run that grows, or grew, the one used longest ago first
 
 	recordMu sync.Mutex // held by whoever syncs, records or removes runs
 
-	readMu  sync.Mutex // held by whoever reads runs
-	decoder segment.Coder
-	ahead   *segment.ReadAhead // nil if runs are read through the page cache
-	readers []openRun          // the one used longest ago first
-	closed  bool               // no run is opened any more
-}
+	hideMu       sync.Mutex // held by whoever writes hidden runs; taken before the others
+	hideCoder    *segment.Coder
+	hideBatch    hidden.Batch
+	batchCounted int64       // bytes of it in the ledger of memory
+	hideFailing  atomic.Bool // the last hidden run could not be written
 
-type openRun struct {
-	run *run
-	*segment.RunReader
+	readMu sync.Mutex // held by whoever reads runs
+	reader *runs.Reader
+	closed bool // no run is opened any more
+	// What a frame of a hidden run was read into.
+	hiddenBody    []byte
+	hiddenEntries []hidden.Entry
 }
 
 // workList is a FIFO of queues that wait for the spool.
@@ -126,14 +129,16 @@ func signal(c chan struct{}) {
 	}
 }
 
-func newSpool(e *Engine, fs segment.FS) *spool {
+func newSpool(e *Engine, fsys segment.FS) *spool {
 	s := &spool{
-		e: e, fs: fs, now: Now, dir: path.Join(e.opts.Dir, "backlog"), queues: make(map[*queue]struct{}),
-		coder: segment.NewCoder(e.opts.BacklogCompression), ahead: e.newReadAhead(),
+		e: e, fs: fsys, now: item.Now, dir: path.Join(e.opts.Dir, "backlog"), queues: make(map[*queue]struct{}),
+		hiders: make(map[*queue]struct{}), hideCoder: segment.NewCoder(e.opts.BacklogCompression),
+		batcher: runs.NewBatcher(e.opts.BacklogCompression), reader: runs.NewReader(fsys, e.newReadAhead(), e.files.readers),
 	}
 	s.spills.wake = make(chan struct{}, 1)
 	s.records.wake = make(chan struct{}, 1)
 	s.fills.wake = make(chan struct{}, 1)
+	s.hides.wake = make(chan struct{}, 1)
 	return s
 }
 
@@ -223,39 +228,40 @@ func (s *spool) wantRecord(q *queue) {
 	}
 }
 
-// tend asks for everything that has been left undone: writes that failed, what was written and not
-// recorded yet, runs that could not be removed, reads that failed for another reason than damage.
-func (s *spool) tend() {
+// registerHidden has the spool tend the hidden runs of q. The caller holds the shard's mutex.
+func (s *spool) registerHidden(q *queue) {
+	q.aside.hidden.registered = true
 	s.mu.Lock()
-	starving := len(s.starved) > 0
+	defer s.mu.Unlock()
+	s.hiders[q] = struct{}{}
+}
+
+func (s *spool) unregisterHidden(q *queue) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.hiders, q)
+}
+
+// eachHidden calls f for every queue with hidden runs, with its shard locked.
+func (s *spool) eachHidden(f func(*queue, *hiddenRuns)) {
+	s.mu.Lock()
+	queues := make([]*queue, 0, len(s.hiders))
+	for q := range s.hiders {
+		queues = append(queues, q)
+	}
 	s.mu.Unlock()
-	defer s.feed()
-	s.each(func(q *queue, b *backlog) {
-		b.recordDue = b.recordDue || b.unrecorded() || starving && b.unclosed()
-		if b.leaving.Count > 0 {
-			s.wantSpill(q)
-		}
-		if b.recordDue || len(b.spent) > 0 {
-			s.wantRecord(q)
-		}
-		if b.failed != nil && !isDamage(b.failed) {
-			b.failed = nil
-			if q.waiters.First() != nil {
-				s.e.wantFill(q)
-			}
-		}
-	})
+	for _, q := range queues {
+		q.shard.mu.Lock()
+		f(q, &q.aside.hidden)
+		q.shard.mu.Unlock()
+	}
 }
 
-// unrecorded reports whether runs hold items that the journal still has to vouch for.
-func (b *backlog) unrecorded() bool {
-	n := len(b.runs)
-	return n > 0 && b.runs[n-1].recorded.End != b.runs[n-1].written.End
-}
-
-// unclosed reports whether a run that grows no more is open.
-func (b *backlog) unclosed() bool {
-	return slices.ContainsFunc(b.runs, func(r *run) bool { return r.writer != nil && r != b.growing })
+// spend has the file of a hidden run be removed in which nothing lives any more, as the journal says so far.
+func (s *spool) spend(f runs.File) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.spent = append(s.spent, f)
 }
 
 // makeDir makes the directory of the runs. The caller holds writeMu.
@@ -284,12 +290,10 @@ func (s *spool) close() {
 			}
 		}
 	})
-	for _, r := range s.readers {
-		r.Close()
-	}
-	s.writers, s.readers = nil, nil
-	s.coder.Close()
-	s.decoder.Close()
+	s.writers = nil
+	s.batcher.Close()
+	s.hideCoder.Close()
+	s.reader.Close()
 }
 
 // feed has the queue spill that has waited longest for a descriptor, if there is one.
@@ -308,23 +312,30 @@ func (s *spool) writerClosed() {
 	s.feed()
 }
 
-// isDamage reports whether an error says that stored bytes are not what was written, or not there.
-func isDamage(err error) bool {
-	return errors.Is(err, segment.ErrCorrupt) || errors.Is(err, fs.ErrNotExist)
-}
-
 // closeReader closes the reader of a run, if there is one.
-func (s *spool) closeReader(r *run) {
+func (s *spool) closeReader(f runs.File) {
 	s.readMu.Lock()
 	defer s.readMu.Unlock()
-	for i, o := range s.readers {
-		if o.run == r {
-			o.Close()
-			s.readers = append(s.readers[:i], s.readers[i+1:]...)
-			s.openReaders.Add(-1)
-			return
-		}
+	s.reader.Forget(f)
+}
+
+// errNameInDoubt is why a run is not synced whose name may not last.
+var errNameInDoubt = errors.New("an earlier sync of the directory has failed")
+
+// nameInDoubt reports whether the name of r may be lost in a power cut, whatever is synced from now
+// on: a sync of the directory has failed since the file was made. The caller holds recordMu.
+func (s *spool) nameInDoubt(r *run) bool { return r.recorded.End == 0 && r.made != s.lostNames.Load() }
+
+// syncWriter syncs what was written to r by way of its writer. The caller holds recordMu.
+func (s *spool) syncWriter(r *run, w *segment.RunWriter) error {
+	if s.nameInDoubt(r) {
+		return errNameInDoubt
 	}
+	err := w.Sync()
+	if errors.Is(err, segment.ErrNames) && !segment.OutOfFiles(err) {
+		s.lostNames.Add(1)
+	}
+	return err
 }
 
 // wantFill asks for the window to be filled, unless that is asked already or is of no use.
@@ -333,4 +344,38 @@ func (e *Engine) wantFill(q *queue) {
 		b.queuedFill = true
 		e.spool.fills.add(q)
 	}
+}
+
+// spoolStats measures what the spool does.
+type spoolStats struct {
+	mu                   sync.Mutex
+	spills, syncs, fills histogram.Counts // µs; guarded by mu
+}
+
+// took takes in that something of the kind that which chooses has taken since it began.
+func (s *spoolStats) took(which *histogram.Counts, began time.Time) {
+	n := time.Since(began).Microseconds()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	which.Record(n, 1)
+}
+
+// BacklogMetrics are how many µs each step between memory and backlogs took, as copies.
+type BacklogMetrics struct {
+	Spills *histogram.Counts // writes of a batch of chunks
+	Syncs  *histogram.Counts // syncs of what was written
+	Fills  *histogram.Counts // reads of a frame, until it was checked and decompressed
+	// Mapped and Direct are how many bytes were read back through maps, and past the page cache.
+	Mapped, Direct int64
+}
+
+// BacklogMetrics describes the steps since the start.
+func (e *Engine) BacklogMetrics() BacklogMetrics {
+	defer contain()
+	s := &e.spool.stats
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := BacklogMetrics{Spills: s.spills.Clone(), Syncs: s.syncs.Clone(), Fills: s.fills.Clone()}
+	m.Mapped, m.Direct = e.spool.reader.Amounts()
+	return m
 }

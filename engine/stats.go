@@ -7,6 +7,7 @@ import (
 
 	"github.com/kestrelmq/kestrel/engine/histogram"
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
+	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 )
 
@@ -94,8 +95,15 @@ func (q *queue) stats(now Time) QueueStats {
 		Returns: c.returns, ExpiredInto: c.movedIn, ExpiredLost: c.lostIn,
 		Leased: q.leased(), DeadLettered: c.deadLettered, Redelivered: c.redelivered,
 	}
+	var leased item.Tally
 	if q.aside != nil {
-		s.Delayed = q.aside.Tally(aside.Delayed).Count
+		disk := q.hiddenDisk()
+		s.Delayed, leased = q.aside.Tally(aside.Delayed).Count+disk.Count, q.aside.Tally(aside.Leased)
+		s.OpenReads += leased.Count
+		s.MemItems, s.MemBytes = s.MemItems-disk.Count, s.MemBytes-disk.Bytes
+		for _, r := range q.aside.hidden.Runs() {
+			s.BacklogBytes += r.End
+		}
 	}
 	if b := q.backlog; b != nil {
 		s.MemItems, s.MemBytes = s.MemItems-b.count, s.MemBytes-b.bytes
@@ -105,7 +113,7 @@ func (q *queue) stats(now Time) QueueStats {
 		}
 	}
 	if q.opts.KeepJournal {
-		s.JournalBytes = (s.MemItems+s.OpenReads)*record.UsualPutSize + s.MemBytes + q.open.bytes
+		s.JournalBytes = (s.MemItems+s.OpenReads)*record.UsualPutSize + s.MemBytes + q.open.bytes + leased.Bytes
 	}
 	if it, ok := q.first(); ok {
 		since := q.lastGone
@@ -146,6 +154,12 @@ func (e *Engine) Queues(now Time) []QueueStats {
 		all = append(all, s)
 	}
 	return all
+}
+
+// QueueCount returns how many queues there are, aliases not included.
+func (e *Engine) QueueCount() int64 {
+	defer contain()
+	return e.queueCount.Load()
 }
 
 // Walk is a way past every queue, sorted by name, for whoever cannot do with all of them at once.
@@ -272,4 +286,149 @@ func (e *Engine) SyncMetrics() (took, late *histogram.Counts) {
 // trace logs what happens to an open read of a queue whose options ask for it.
 func (e *Engine) trace(what string, r *read) {
 	e.log.Info("open read", "what", what, "queue", r.q.name, "item", r.item.ID, "read", r.id)
+}
+
+// Health says whether the engine takes puts.
+type Health struct {
+	// DiskFull says that the disk has no room for the journal to grow, or less than its reserve:
+	// puts are refused, or will be when what room is left is used up.
+	DiskFull bool
+	// JournalError is why the last write or sync of the journal failed, and puts are refused; nil
+	// if it did not. With ErrOutOfDisk it ends by itself when there is room.
+	JournalError error
+}
+
+// Health describes the engine. It takes no lock.
+func (e *Engine) Health() Health {
+	defer contain()
+	return Health{
+		DiskFull: e.journal.Full() || e.lowDisk.Load(), JournalError: e.journal.Failure(),
+	}
+}
+
+// Measure is something that a Meter keeps the distribution of.
+type Measure uint8
+
+const (
+	PutTime  Measure = iota // µs that puts took
+	HitTime                 // µs that fetches took which found an item at once
+	MissTime                // µs that fetches took which found none, and did not wait
+	WaitTime                // ms that fetches waited in vain
+
+	measures
+)
+
+// Meter keeps how long what clients did to one queue took. The engine cannot know when a reply
+// leaves, so the server reports it, in Samples. A queue gets its Meter when it is first
+// used; one that outlives its queue may be recorded to, and nobody looks at it any more.
+type Meter struct {
+	ages  histogram.Counts            // ms from put to hand-out; guarded by the shard
+	times [measures]*histogram.Counts // nil until something was recorded; guarded by Engine.metersMu
+}
+
+// Sample says that Count operations on the queue of a Meter took Value each.
+type Sample struct {
+	Meter *Meter
+	Value int64
+	Count int32
+	What  Measure
+}
+
+// Record takes in samples. One lock is taken for all of them: event loops gather some hundreds
+// first.
+func (e *Engine) Record(samples []Sample) {
+	defer contain()
+	e.metersMu.Lock()
+	defer e.metersMu.Unlock()
+	for _, s := range samples {
+		c := s.Meter.times[s.What]
+		if c == nil {
+			c = new(histogram.Counts)
+			s.Meter.times[s.What] = c
+		}
+		c.Record(s.Value, int64(s.Count))
+	}
+}
+
+// measured makes sure that q has a Meter, unless nothing is to be measured. The caller holds the
+// shard's mutex.
+func (e *Engine) measured(q *queue) *Meter {
+	if q.meter == nil && !e.opts.NoHistograms {
+		q.meter = new(Meter)
+	}
+	return q.meter
+}
+
+// handOut notes that an item is handed out. The caller holds the shard's mutex.
+func (q *queue) handOut(it Item, now Time) {
+	if q.meter != nil {
+		q.meter.ages.Record(int64(now-it.Added), 1)
+	}
+}
+
+// forgetMeter keeps for the sum over all queues what a queue that is deleted has measured. The
+// caller holds the shard's mutex.
+func (q *queue) forgetMeter() {
+	if q.meter != nil {
+		q.shard.goneAges.Add(&q.meter.ages)
+	}
+}
+
+// QueueMetrics are the distributions of one queue, as copies. One that is nil has no values.
+type QueueMetrics struct {
+	Name  string
+	Times [measures]*histogram.Counts // by Measure
+	// Ages are how many ms items had been in the queue when they were handed out.
+	Ages *histogram.Counts
+}
+
+// Metrics returns the distributions of every queue that has any, sorted by name, and the ages of
+// all items that were handed out since the start, also by queues that are gone. No lock is held for
+// longer than one queue takes.
+func (e *Engine) Metrics() (queues []QueueMetrics, ages *histogram.Counts) {
+	defer contain()
+	ages = new(histogram.Counts)
+	for _, q := range e.sorted() {
+		m, own := q.metrics()
+		if m == nil {
+			continue
+		}
+		ages.Add(own)
+		metrics := QueueMetrics{Name: q.name, Times: e.copyTimes(m)}
+		if own.Total() > 0 {
+			metrics.Ages = own
+		}
+		if metrics != (QueueMetrics{Name: q.name}) {
+			queues = append(queues, metrics)
+		}
+	}
+	for i := range e.shards {
+		sh := &e.shards[i]
+		sh.mu.Lock()
+		ages.Add(&sh.goneAges)
+		sh.mu.Unlock()
+	}
+	return queues, ages
+}
+
+// metrics returns the queue's Meter and a copy of the ages in it; nil if the queue has none or is
+// gone.
+func (q *queue) metrics() (*Meter, *histogram.Counts) {
+	q.shard.mu.Lock()
+	defer q.shard.mu.Unlock()
+	if q.meter == nil || q.deleted {
+		return nil, nil
+	}
+	return q.meter, q.meter.ages.Clone()
+}
+
+func (e *Engine) copyTimes(m *Meter) (times [measures]*histogram.Counts) {
+	e.metersMu.Lock()
+	defer e.metersMu.Unlock()
+	for i, c := range m.times {
+		if c != nil {
+			times[i] = c.Clone()
+		}
+	}
+	return times
 }

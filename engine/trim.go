@@ -1,6 +1,18 @@
 package engine
 
-import "runtime"
+import (
+	"cmp"
+	"math"
+	"math/bits"
+	"runtime"
+	"slices"
+
+	"github.com/kestrelmq/kestrel/engine/internal/aside"
+	"github.com/kestrelmq/kestrel/engine/internal/holds"
+	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/record"
+	"github.com/kestrelmq/kestrel/segment"
+)
 
 const (
 	// spareSegments is how many dropped segments the journal keeps at most to use again: as many as
@@ -23,7 +35,7 @@ func (e *Engine) checkpoint() (seg uint64, err error) {
 	seg = e.journal.Segment()
 	end, gathered := e.journal.End(), int64(0)
 	for n := range e.recordState() {
-		e.rewriting.wrote(n)
+		e.debt.Wrote(n)
 		if gathered += n; gathered < checkpointBatch {
 			continue
 		}
@@ -56,8 +68,8 @@ func (e *Engine) trimJournal() error {
 	if needed <= oldest {
 		return nil
 	}
-	if free := bytesBefore(segments, needed); e.checkpointed <= oldest &&
-		e.measureUse(segments).state > e.rewriting.affords(free) {
+	if free := holds.SizeBefore(segments, needed); e.checkpointed <= oldest &&
+		e.measureUse(segments).State > e.debt.Affords(free) {
 		return nil // not worth a checkpoint
 	}
 	unneeding := e.journal.End()
@@ -77,7 +89,7 @@ func (e *Engine) trimJournal() error {
 	e.backing.mu.Lock() // a backup may have begun meanwhile
 	defer e.backing.mu.Unlock()
 	n, err := e.journal.DropBefore(e.backing.segments(min(needed, e.checkpointed)))
-	e.rewriting.dropped(allBytes(segments[:n]))
+	e.debt.Dropped(segments[:n])
 	return err
 }
 
@@ -98,9 +110,344 @@ func (e *Engine) oldestSegment(tail uint64) uint64 {
 		}
 		sh.mu.Lock()
 		defer sh.mu.Unlock()
-		if sh.pins.before(oldest) {
-			oldest = sh.pins[0].segment
+		if sh.pins.Before(oldest) {
+			oldest = sh.pins[0].Segment
 		}
 	})
 	return oldest
 }
+
+const (
+	// smallBytes is how many bytes of items a queue may have in the journal to be rewritten there,
+	// rather than spilled, when it holds old segments: ten thousand queues of a few items each need
+	// no file.
+	smallBytes = 64 << 10
+	// rewriteShare is the part of the journal, one in so many bytes, that windows of such queues may be
+	// rewritten in one go. What is more is spilled.
+	rewriteShare = 4
+	// tinyBytes is how much of the journal a queue may take that is not worth a file.
+	tinyBytes = 8 << 10
+	// rewriteBatch is how many bytes of open reads are rewritten before the shard is unlocked, and
+	// readBatch at how many it looks.
+	rewriteBatch = 256 << 10
+	readBatch    = 1024
+	// keepOverhead is how many bytes a keep record takes beside the body of its item, at most: the
+	// numbers in it have seven bytes each at most for a very long time.
+	keepOverhead = 1 + 2*7 + item.PlainLongSize + 2 + item.FlagsSize + item.TimeSize
+)
+
+// boundJournal has queues let go of the oldest segments of a journal that has outgrown its size:
+// few items, and open reads, are rewritten at its end; many are spilled. It reports whether any
+// queue held one.
+func (e *Engine) boundJournal() (held bool) {
+	segments := e.journal.Segments()
+	total := holds.Size(segments)
+	if total <= e.opts.JournalSize || e.journal.Failing() || e.journal.Full() {
+		return false
+	}
+	asked := e.hideOld(segmentsFrom(segments, e.opts.JournalSize/4*3))
+	use := e.measureUse(segments)
+	limit := use.Limit(e.opts.JournalSize)
+	if e.withheld.oldest > 0 || e.backing.holdsSegments() {
+		// From some segment on nothing is dropped, whoever lets go of it, and clients need not wait for that.
+		e.journal.SetMost(limit+total, e.opts.SegmentSize)
+		return false
+	}
+	e.journal.SetMost(limit, e.opts.SegmentSize)
+	if total <= limit {
+		return asked
+	}
+	l, ok := use.Plan(e.opts.JournalSize, total-limit/4*3, &e.debt)
+	if !ok {
+		return asked
+	}
+	held = e.keepAllReads(&l)
+	l.Small = min(l.Small, limit/rewriteShare)
+	e.eachQueue(func(q *queue) {
+		q.shard.mu.Lock()
+		defer q.shard.mu.Unlock()
+		if seg, ok := q.windowSegment(); ok && !q.deleted && seg < l.Target {
+			held = true
+			e.letGoWindow(q, &l)
+		}
+	})
+	return held
+}
+
+// segmentsFrom returns the number of a segment from which on there are size bytes.
+func segmentsFrom(segments []segment.Segment, size int64) uint64 {
+	for _, s := range slices.Backward(segments) {
+		if size -= int64(s.End - s.Base); size <= 0 {
+			return s.Number
+		}
+	}
+	return segments[0].Number
+}
+
+// hideOld asks for delayed items to be hidden in the queues that may hold one of the segments before target. It
+// reports whether there are any.
+func (e *Engine) hideOld(target uint64) (asked bool) {
+	e.eachShard(func(sh *shard, queues []*queue) {
+		sh.mu.Lock()
+		before := sh.pins.Before(target)
+		sh.mu.Unlock()
+		if !before {
+			return
+		}
+		for _, q := range queues {
+			sh.mu.Lock()
+			if q.delayedMemory() >= smallBytes {
+				e.wantHide(q, true)
+				asked = asked || q.aside.hidden.queuedHide
+			}
+			sh.mu.Unlock()
+		}
+	})
+	return asked
+}
+
+// letGoWindow has the window of q, and what is behind it, need no segment before the target any more,
+// now or as soon as the spool has done its work. The caller holds the shard's mutex.
+func (e *Engine) letGoWindow(q *queue, l *holds.Plan) {
+	n := q.rewriteSize()
+	most := &l.Windows
+	if n > tinyBytes {
+		most = &l.Small
+	}
+	if q.isSmall() && n <= *most && l.Take(n, &e.debt) {
+		*most -= n
+		e.keepWindow(q)
+		return
+	}
+	e.spillAll(q, false)
+}
+
+// keepAllReads rewrites open and returned reads that hold a segment before the target, as long as
+// that is allowed. It reports whether there were any.
+func (e *Engine) keepAllReads(l *holds.Plan) (held bool) {
+	e.eachShard(func(sh *shard, queues []*queue) {
+		sh.mu.Lock()
+		before := sh.pins.Before(l.Target)
+		sh.mu.Unlock()
+		if !before {
+			return
+		}
+		held = true
+		for _, q := range queues {
+			for at, more := (readCursor{}), true; more; {
+				sh.mu.Lock()
+				at.large = ReadRef{}
+				more = e.keepOldReads(q, l, &at)
+				sh.mu.Unlock()
+				if !at.large.IsZero() {
+					e.keepLarge(at.large, at.item, func(r *read) bool { return r.pinned != 0 && r.pinned < l.Target })
+				}
+			}
+		}
+	})
+	return held
+}
+
+// readCursor is where a walk over the reads of a queue goes on after others have been let in: behind
+// that read, unless it has ended, in that list.
+type readCursor struct {
+	list  int
+	after ReadRef
+	aside bool // the lists are done, and of what is aside so many are left
+	left  int
+	large ReadRef // it is left to the caller to rewrite this one, see keepLarge; zero: none
+	item  Item    // its
+}
+
+// keepOldReads rewrites a batch of reads that hold a segment before the target. It reports whether
+// there may be more. Items on their way to another queue are left out: the journal may say already
+// that they have arrived, and they let go of their segment in a moment.
+func (e *Engine) keepOldReads(q *queue, l *holds.Plan, at *readCursor) (more bool) {
+	n, seen := int64(0), 0
+	for lists := [...]*readList{&q.returned, &q.open}; at.list < len(lists); at.list++ {
+		r := lists[at.list].First()
+		if last := at.after; last.live() && last.r.q == q {
+			r = last.r.link.Next()
+		}
+		for ; r != nil; r = r.link.Next() {
+			if n >= rewriteBatch || seen >= readBatch {
+				return true
+			}
+			at.after = ReadRef{r, r.id}
+			seen++
+			if r.pinned == 0 || r.pinned >= l.Target {
+				continue
+			}
+			size := int64(len(r.item.Data)) + keepOverhead
+			if !l.Take(size, &e.debt) {
+				return false
+			}
+			if r.item.HasOwnMemory() {
+				at.large, at.item = at.after, r.item
+				return true
+			}
+			e.keepRead(q, r)
+			n += size
+		}
+		at.after = ReadRef{}
+	}
+	return q.aside != nil && e.keepOldAside(q, l, at)
+}
+
+// keepOldAside is keepOldReads for what is aside. It walks from the last item down: what is removed
+// meanwhile is replaced by the last, which has been visited or has been added since.
+func (e *Engine) keepOldAside(q *queue, l *holds.Plan, at *readCursor) (more bool) {
+	if !at.aside {
+		at.aside, at.left = true, q.aside.Len()
+	}
+	at.left = min(at.left, q.aside.Len())
+	for n, seen := int64(0), 0; at.left > 0; seen++ {
+		if n >= rewriteBatch || seen >= readBatch {
+			return true
+		}
+		r := aside.Ref(at.left - 1)
+		seg := q.aside.Segment(r)
+		switch {
+		case seg == 0 || seg >= l.Target:
+		case q.livesInRun(q.aside.ID(r)) != nil:
+			q.lieIn(r, 0)
+		case q.aside.hidden.queuedHide && q.aside.Get(r).State == aside.Delayed: // it is about to leave
+		default:
+			size := pinSize(q.aside.Item(r))
+			if !l.Take(size, &e.debt) {
+				return false
+			}
+			e.rewriteAside(q, r)
+			n += size
+		}
+		at.left--
+	}
+	return false
+}
+
+// keepWindow rewrites the items of the window that have their place in the journal.
+func (e *Engine) keepWindow(q *queue) {
+	q.segments.Clear()
+	q.window.Each(func(it Item) bool {
+		if it.ID > q.spilledTo {
+			q.mark(e.rewriteItem(q, it), it.ID)
+		}
+		return true
+	})
+}
+
+// spillAll has everything in memory leave that is not in a run, and be recorded; and, if unload is
+// set, forget what is.
+func (e *Engine) spillAll(q *queue, unload bool) {
+	e.enterReadBehind(q)
+	b := q.backlog
+	e.detach(q, -1)
+	if unload && q.window.Count > 1 {
+		e.unload(q)
+	}
+	if b.count == 0 {
+		e.leaveReadBehind(q)
+	}
+	b.recordDue = true
+	e.spool.wantRecord(q)
+}
+
+// relieve has the queues that hold most in memory spill it while too much memory is in use.
+func (e *Engine) relieve() {
+	excess := e.memory.Load() - e.opts.MemoryLimit/2
+	if excess <= 0 || !e.memoryPressing() {
+		return
+	}
+	type holder struct {
+		q     *queue
+		bytes int64
+	}
+	var holders []holder
+	e.eachQueue(func(q *queue) {
+		q.shard.mu.Lock()
+		defer q.shard.mu.Unlock()
+		if n := q.inMemory() + q.delayedMemory(); n >= smallBytes && !q.deleted {
+			holders = append(holders, holder{q, n})
+		}
+	})
+	slices.SortFunc(holders, func(a, b holder) int { return cmp.Compare(b.bytes, a.bytes) })
+	for _, h := range holders {
+		if excess <= 0 {
+			return
+		}
+		h.q.shard.mu.Lock()
+		if !h.q.deleted {
+			e.spillAll(h.q, true)
+			if h.q.delayedMemory() >= smallBytes {
+				e.wantHide(h.q, true)
+			}
+		}
+		h.q.shard.mu.Unlock()
+		excess -= h.bytes
+	}
+}
+
+// measureUse looks at every queue.
+func (e *Engine) measureUse(segments []segment.Segment) holds.Use {
+	u := holds.NewUse(segments)
+	e.eachShard(func(sh *shard, queues []*queue) {
+		for _, q := range queues {
+			sh.mu.Lock()
+			addUse(&u, q)
+			sh.mu.Unlock()
+		}
+		sh.mu.Lock()
+		defer sh.mu.Unlock()
+		u.AddPins(sh.pins)
+	})
+	return u
+}
+
+// addUse adds what q takes, but for its reads. The caller holds the shard's mutex.
+func addUse(u *holds.Use, q *queue) {
+	if !q.inJournal() {
+		return
+	}
+	u.State += q.stateSize()
+	n := q.rewriteSize()
+	if n > tinyBytes || !q.isSmall() {
+		return
+	}
+	if seg, ok := q.windowSegment(); ok {
+		u.AddTiny(seg, n)
+	}
+}
+
+// stateSize is how many bytes a checkpoint takes for q, at most. The caller holds the shard's mutex.
+func (q *queue) stateSize() int64 {
+	n := int64(2 + numberSize(q.number) + numberSize(q.nextID) + numberSize(uint64(q.created)) + len(q.name))
+	n += q.hiddenStateSize()
+	if b := q.backlog; b != nil {
+		n += int64(len(b.runs)+len(b.spent))*record.MaxSpillSize + q.goneStateSize()
+	}
+	if q.spilled {
+		n += (1 + q.returned.Len() + q.open.Len() + q.moving.Len()) * record.MaxRemoveSize
+		if q.aside != nil {
+			n += int64(q.aside.Len()) * record.MaxRemoveSize
+		}
+	}
+	return n
+}
+
+// rewriteSize is how many bytes it takes to rewrite the window of the queue, at most.
+func (q *queue) rewriteSize() int64 {
+	w := &q.window
+	each := 1 + numberSize(q.number) + numberSize(q.nextID) + item.PlainImageSize + item.FlagsSize
+	return w.Bytes + w.Bytes/math.MaxUint8*3 + w.Count*int64(each) + w.Expiring*item.TimeSize
+}
+
+// isSmall reports whether the queue is to be rewritten rather than spilled. The caller holds the
+// shard's mutex.
+func (q *queue) isSmall() bool {
+	return q.inJournal() && (q.backlog == nil || !q.backlog.inReadBehind) &&
+		q.window.Bytes <= smallBytes && q.window.Count <= smallBytes/item.PlainImageSize &&
+		q.writtenTo == q.spilledTo
+}
+
+// numberSize is how many bytes of a record n takes.
+func numberSize(n uint64) int { return (bits.Len64(n|1) + 6) / 7 }

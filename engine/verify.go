@@ -5,7 +5,10 @@ import (
 	"slices"
 
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
+	"github.com/kestrelmq/kestrel/engine/internal/audit"
+	"github.com/kestrelmq/kestrel/engine/internal/holds"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/segment"
 )
 
 // Verify checks the invariants of every queue and returns the first one that is broken. It looks at
@@ -18,7 +21,7 @@ func (e *Engine) Verify() (err error) {
 		q.shard.mu.Lock()
 		defer q.shard.mu.Unlock()
 		if err == nil && !q.deleted {
-			err = q.verify()
+			err = e.verifyQueue(q)
 		}
 	})
 	for i := range e.shards {
@@ -36,7 +39,7 @@ func (e *Engine) Verify() (err error) {
 func (sh *shard) verifyPins() error {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	var want pins
+	var want holds.Pins
 	for _, q := range sh.queues {
 		for _, list := range [...]*readList{&q.returned, &q.open, &q.moving} {
 			for r := list.First(); r != nil; r = r.link.Next() {
@@ -44,25 +47,26 @@ func (sh *shard) verifyPins() error {
 					return fmt.Errorf("I6: queue %q is not in the journal, but item %d in segment %d",
 						q.name, r.item.ID, r.pinned)
 				}
-				want.add(r.pinned, 1, int64(len(r.item.Data))+keepOverhead)
+				want.Add(r.pinned, 1, int64(len(r.item.Data))+keepOverhead)
 			}
 		}
 		if q.aside != nil {
 			for r := range aside.Ref(q.aside.Len()) {
-				want.add(q.aside.Segment(r), 1, pinSize(q.aside.Item(r)))
+				want.Add(q.aside.Segment(r), 1, pinSize(q.aside.Item(r)))
 			}
 		}
 	}
 	for _, p := range want { // rubbish is still counted
-		i := slices.IndexFunc(sh.pins, func(o pin) bool { return o.segment == p.segment })
-		if i < 0 || sh.pins[i].reads < p.reads || sh.pins[i].bytes < p.bytes {
+		i := slices.IndexFunc(sh.pins, func(o holds.Pin) bool { return o.Segment == p.Segment })
+		if i < 0 || sh.pins[i].Reads < p.Reads || sh.pins[i].Bytes < p.Bytes {
 			return fmt.Errorf("I6: reads pin %v, counted are %v", want, sh.pins)
 		}
 	}
 	return nil
 }
 
-func (q *queue) verify() error {
+// verifyQueue checks the invariants of q.
+func (e *Engine) verifyQueue(q *queue) error {
 	broken := func(format string, args ...any) error {
 		return fmt.Errorf("queue %q: %s", q.name, fmt.Sprintf(format, args...))
 	}
@@ -94,14 +98,14 @@ func (q *queue) verify() error {
 				list.name, list.Len(), list.bytes, count, bytes)
 		}
 	}
-	if err := q.verifyAside(seen, broken); err != nil {
+	if err := e.verifyAside(q, seen, broken); err != nil {
 		return err
 	}
 	if err := q.verifyWindow(seen, broken); err != nil {
 		return err
 	}
 	if q.backlog != nil {
-		if err := q.backlog.verify(q, broken); err != nil {
+		if err := q.backlog.verify(q, seen, broken); err != nil {
 			return err
 		}
 	}
@@ -123,7 +127,7 @@ func (q *queue) verify() error {
 }
 
 // verifyAside checks what is aside, and I1, I6 and I7 as far as it goes.
-func (q *queue) verifyAside(seen map[uint64]string, broken func(string, ...any) error) error {
+func (e *Engine) verifyAside(q *queue, seen map[uint64]string, broken func(string, ...any) error) error {
 	if q.aside == nil {
 		return nil
 	}
@@ -141,19 +145,50 @@ func (q *queue) verifyAside(seen map[uint64]string, broken func(string, ...any) 
 		case id >= q.nextID:
 			return broken("item %d aside is not below the next id %d", id, q.nextID)
 		case inJournal && !q.opts.KeepJournal,
-			!inJournal && q.opts.KeepJournal && entry.State != aside.Restored:
+			!inJournal && q.opts.KeepJournal && entry.State != aside.Restored && q.livesInRun(id) == nil:
 			return broken("I6: the journal has item %d aside, %+v = %v", id, entry, inJournal)
+		case entry.Token != 0 && q.livesInRun(id) != nil:
+			return broken("H5: item %d lives in a hidden run, which does not say %+v", id, entry)
 		}
+	}
+	if err := q.verifyHidden(seen, broken); err != nil {
+		return err
 	}
 	for i, r := range q.aside.held {
 		if r.state != readOpen || r.q != q || r.leaseAt != i+1 || r.deadline == 0 {
 			return broken("lease %d of item %d: state %d, place %d", i, r.item.ID, r.state, r.leaseAt)
 		}
 	}
-	if at := q.nextDue(); at != 0 && (q.aside.at == 0 || q.aside.at > at) {
+	if at := e.nextDue(q); at != 0 && (q.aside.at == 0 || q.aside.at > at) {
 		return broken("I7: something is due at %d, the alarm rings at %d", at, q.aside.at)
 	}
 	return nil
+}
+
+// verifyHidden checks the hidden runs, and that what is on disk alone is nowhere else (H5).
+func (q *queue) verifyHidden(seen map[uint64]string, broken func(string, ...any) error) error {
+	h := &q.aside.hidden
+	if err := h.Verify(); err != nil {
+		return broken("%v", err)
+	}
+	var err error
+	for _, r := range h.Runs() {
+		r.IDs().Each(func(id uint64) bool {
+			switch where := seen[id]; {
+			case r.OnDisk(id) && where != "":
+				err = broken("H5: item %d is hidden and %s", id, where)
+			case !r.OnDisk(id) && where == "":
+				err = broken("H5: item %d lives in %s, and is nowhere", id, r.Path)
+			case id >= q.nextID:
+				err = broken("hidden item %d is not below the next id %d", id, q.nextID)
+			}
+			if r.OnDisk(id) {
+				seen[id] = "hidden"
+			}
+			return err == nil
+		})
+	}
+	return err
 }
 
 // verifyWindow checks the window, and I1, I2 and I6 as far as it goes.
@@ -184,7 +219,7 @@ func (q *queue) verifyWindow(seen map[uint64]string, broken func(string, ...any)
 	}
 	for _, part := range parts {
 		part.Each(func(it Item) bool {
-			if it.ID > q.spilledTo && (len(q.segments) == 0 || q.segments[0].id > it.ID) {
+			if it.ID > q.spilledTo && !q.segments.Covers(it.ID) {
 				err = broken("I6: no segment is known for item %d", it.ID)
 			}
 			return err == nil
@@ -194,7 +229,7 @@ func (q *queue) verifyWindow(seen map[uint64]string, broken func(string, ...any)
 }
 
 // verify checks B1 to B3, and B4 as far as the ids of runs show.
-func (b *backlog) verify(q *queue, broken func(string, ...any) error) error {
+func (b *backlog) verify(q *queue, seen map[uint64]string, broken func(string, ...any) error) error {
 	var leaving, bytes int64
 	last := q.window.EndID()
 	if b.onDisk > 0 {
@@ -228,6 +263,8 @@ func (b *backlog) verify(q *queue, broken func(string, ...any) error) error {
 	case !b.inReadBehind && (b.count != 0 || b.recent.Count != 0):
 		return broken("B2: %d items behind and %d recent, but not in read-behind",
 			b.count, b.recent.Count)
+	case b.marks != nil && b.marks.saysGone(q, seen) != 0:
+		return broken("B7: item %d lives, and a file says that it is gone", b.marks.saysGone(q, seen))
 	case b.inReadBehind && b.count == 0:
 		return broken("B2: in read-behind with nothing behind")
 	}
@@ -240,4 +277,21 @@ func (b *backlog) verify(q *queue, broken func(string, ...any) error) error {
 			w.FirstID, w.LastID(), q.writtenTo)
 	}
 	return nil
+}
+
+// verifyRuns checks B6 against all that the journal says now, written or not. Nothing is checked while the journal
+// fails, or is dropped from under the reader, as that of an engine with background work may be.
+func (e *Engine) verifyRuns() error {
+	e.spool.recordMu.Lock() // nobody records or removes runs
+	defer e.spool.recordMu.Unlock()
+	a := audit.New()
+	err := e.journal.Inspect(func() error {
+		visit := func(f segment.Frame) error { return a.Frame(f.Payload) }
+		_, _, err := segment.Scan(e.fs, e.journals.Current(), visit)
+		return err
+	}, a.Frame)
+	if err != nil || e.journal.Failing() {
+		return nil
+	}
+	return a.Check(e.fs, e.spool.dir, e.withheld.holds)
 }

@@ -1,6 +1,10 @@
 package engine
 
-import "github.com/kestrelmq/kestrel/engine/internal/list"
+import (
+	"sync/atomic"
+
+	"github.com/kestrelmq/kestrel/engine/internal/list"
+)
 
 // Access says what a fetch does with the item.
 type Access uint8
@@ -15,8 +19,8 @@ const (
 	// Lease removes it tentatively, for a time, and gives a receipt that confirms it, or gives it back,
 	// from any connection.
 	Lease
-	// Hold is OpenRead for an item that is collected with others, to be taken for good, or passed
-	// to Keep, a moment later: it does not count among the opened reads, and no timeout ends it.
+	// Hold is OpenRead for an item that is collected with others, to be taken for good, or passed to
+	// LeaseReads, a moment later: it does not count among the opened reads, and no timeout ends it.
 	Hold
 )
 
@@ -42,7 +46,54 @@ type Waiter struct {
 	shard     *shard
 	q         *queue // nil unless waiting
 	immediate bool
+	watching  bool // it is among the watchers
 	link      list.Link[Waiter]
+	any       *AnyWait // that it is a part of; nil if it waits for one queue
+}
+
+// AnyWait is a wait for an item of any of several queues: a Waiter in the line of each. The first queue that
+// has an item claims it, and so the item is the only one. The zero AnyWait waits for nothing. Its owner keeps it
+// for as long as it likes and uses it again; until a wait ends it must leave it alone.
+//
+// What follows holds while it waits:
+//
+//	A  Whoever takes an item for it has claimed it before, with the shard of the queue locked.
+//	B  left counts its waiters in a line that have not been turned away, and FetchAny while that runs. Who
+//	   takes the last of them out ends the wait.
+type AnyWait struct {
+	// Notify hears, once, that the wait has ended by itself; not if CancelAny ended it.
+	Notify Notifier
+
+	waiters []Waiter
+	claimed atomic.Bool
+	left    atomic.Int32
+	ended   *Waiter // who claimed it, when Notify has heard
+}
+
+// claim reports whether the wait is w's to end, or, if that is nil, the owner's.
+func (a *AnyWait) claim(w *Waiter) bool {
+	if !a.claimed.CompareAndSwap(false, true) {
+		return false
+	}
+	a.ended = w
+	return true
+}
+
+// leftBy reports whether w, which has left its line without an item, was the last, so that the wait is over.
+func (a *AnyWait) leftBy(w *Waiter) bool { return a.left.Add(-1) == 0 && a.claim(w) }
+
+// begin makes a wait for n queues, in no line yet.
+func (a *AnyWait) begin(n int) {
+	if cap(a.waiters) < n {
+		a.waiters = make([]Waiter, n)
+	}
+	a.waiters = a.waiters[:n]
+	for i := range a.waiters {
+		a.waiters[i] = Waiter{Notify: a.Notify, any: a}
+	}
+	a.ended = nil
+	a.left.Store(1)
+	a.claimed.Store(false)
 }
 
 // Notifier hears that a wait has ended. WaitEnded is called with a shard of the engine locked, by
@@ -70,15 +121,62 @@ func (l *waiterList) remove(w *Waiter) {
 	}
 }
 
+// Watch has w hear, once, when an item of the queue called name, which is made if it does not exist, may have
+// become visible: it was put, delayed or not, its delay is over, it was changed, or it has come back. The wait
+// ends with neither an item nor an error then; or with an error, as that of a fetch does. CancelWait ends it as
+// well. Watchers take nothing, and hear of items that the queue's waiters get: a watcher looks for itself what
+// is there.
+//
+// Watch returns ErrBadName, ErrTooManyQueues, ErrOutOfMemory, ErrClosed or an error of a withheld queue.
+func (e *Engine) Watch(now Time, name []byte, w *Waiter) error {
+	defer contain()
+	sh := e.shardOf(name)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	q, _, err := e.find(sh, now, name)
+	if err != nil {
+		return err
+	}
+	w.Access, w.ClientID, w.Read, w.Err = Peek, "", ReadRef{}, nil
+	w.shard, w.q, w.immediate, w.watching = sh, q, false, true
+	q.watchers.PushBack(&w.link, w)
+	return nil
+}
+
+// attended reports whether anybody is to hear of items that become visible.
+func (q *queue) attended() bool { return q.waiters.First() != nil || q.watchers.First() != nil }
+
+// endWatches ends the waits of those who watch q, because of err or because an item has become visible.
+func (q *queue) endWatches(err error) {
+	for w := q.watchers.First(); w != nil; w = q.watchers.First() {
+		w.Err = err
+		q.endWait(w, ReadRef{})
+	}
+}
+
 // endWait takes w out of its queue's line and notifies its owner.
 func (q *queue) endWait(w *Waiter, ref ReadRef) {
-	q.waiters.remove(w)
-	w.q, w.Read = nil, ref
+	q.leaveLine(w)
+	w.Read = ref
+	if w.any != nil && ref.IsZero() && !w.any.leftBy(w) {
+		return // the others still wait
+	}
 	w.Notify.WaitEnded(w)
+}
+
+// leaveLine takes w out of the line, or from among the watchers.
+func (q *queue) leaveLine(w *Waiter) {
+	if w.watching {
+		q.watchers.Remove(&w.link)
+	} else {
+		q.waiters.remove(w)
+	}
+	w.q, w.watching = nil, false
 }
 
 // endWaits ends every wait with nothing, because of err.
 func (q *queue) endWaits(err error) {
+	q.endWatches(err)
 	for q.waiters.First() != nil {
 		q.waiters.First().Err = err
 		q.endWait(q.waiters.First(), ReadRef{})
@@ -138,8 +236,10 @@ func (e *Engine) openFirst(q *queue, now Time, it Item, access Access) *read {
 	return r
 }
 
-// serve hands items to waiters while there are both (I4). The caller holds the shard's mutex.
+// serve has watchers hear that items may be there, and hands them to waiters while there are both (I4). The
+// caller holds the shard's mutex.
 func (e *Engine) serve(q *queue, now Time) {
+	q.endWatches(nil)
 	for q.waiters.First() != nil && !q.unsettled() {
 		if !e.swept(q, now) {
 			e.sweepLater(q)
@@ -147,12 +247,17 @@ func (e *Engine) serve(q *queue, now Time) {
 		}
 		it, ok := q.first()
 		if !ok {
-			if !q.coming() {
+			if !q.coming() && !e.hiddenComing(q) {
 				q.endImmediate()
 			}
 			return
 		}
 		w := q.waiters.First()
+		if w.any != nil && !w.any.claim(w) { // another queue has served it
+			q.waiters.remove(w)
+			w.q = nil
+			continue
+		}
 		q.counters.hits++
 		var r *read
 		if w.Access == Peek {

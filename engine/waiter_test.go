@@ -10,10 +10,10 @@ func TestWaiters(t *testing.T) {
 			wait q open w3 -> waiting
 			stats q waiters -> 3
 			put q a
-			told -> told w1
+			notified -> notified w1
 			put q b
 			put q c
-			told -> told w2 w3
+			notified -> notified w2 w3
 			collect w3 -> c
 			collect w1 -> a
 			collect w2 -> b
@@ -29,7 +29,7 @@ func TestWaiters(t *testing.T) {
 			wait q get w1 -> waiting
 			wait q get w2 -> waiting
 			abort r
-			told -> told w1
+			notified -> notified w1
 			collect w1 -> a`},
 		{"4.7 cancelled waiters leave the line", `
 			wait q get w1 -> waiting
@@ -39,18 +39,18 @@ func TestWaiters(t *testing.T) {
 			cancel w1
 			cancel w1 -> ended
 			put q a
-			told -> told w3
+			notified -> notified w3
 			cancel w3 -> ended
 			collect w3 -> a
 			stats q waiters -> 0`},
-		{"4.7 a waiter that vanishes after it was told loses nothing", `
+		{"4.7 a waiter that vanishes after it was notified loses nothing", `
 			put q x
 			open q r -> x
 			wait q get w -> waiting
 			wait q get w2 -> waiting
 			abort r
 			put q b
-			told -> told w w2
+			notified -> notified w w2
 			drop w
 			items q -> x
 			drop w -> ended
@@ -61,9 +61,9 @@ func TestWaiters(t *testing.T) {
 			wait q get w2 -> waiting
 			put q a
 			drop w1
-			told -> told w1 w2
+			notified -> notified w1 w2
 			collect w2 -> a`},
-		{"a get that was told but not collected survives a kill as an item", `
+		{"a get that was notified but not collected survives a kill as an item", `
 			wait q get w1 -> waiting
 			put q a
 			stats q items open -> 0 1
@@ -82,19 +82,19 @@ func TestWaiters(t *testing.T) {
 			wait q get w3 -> waiting
 			wait q peek w4 -> waiting
 			put q a
-			told -> told w1 w2 w3
+			notified -> notified w1 w2 w3
 			collect w1 -> a
 			collect w3 -> a
 			collect w2 -> a
 			put q b
-			told -> told w4
+			notified -> notified w4
 			drop w4
 			items q -> b`},
 		{"4.7 a deleted queue ends its waits", `
 			wait q get w1 -> waiting
 			wait q open w2 -> waiting
 			delete q
-			told -> told w1 w2
+			notified -> notified w1 w2
 			collect w1 -> nothing
 			put q a
 			items q -> a
@@ -104,20 +104,20 @@ func TestWaiters(t *testing.T) {
 			wait q peek w2 -> waiting
 			put q a
 			drop w1
-			told -> told w1 w2
+			notified -> notified w1 w2
 			delete q
 			collect w1 -> ended
 			collect w2 -> a`},
 		{"4.9 flush does not wake waiters", `
 			wait q get w1 -> waiting
 			flush q
-			told -> told
+			notified -> notified
 			put q a
-			told -> told w1`},
+			notified -> notified w1`},
 		{"an expired put is not handed to a waiter", `
 			wait q get w1 -> waiting
 			put q a expiry=-1s
-			told -> told
+			notified -> notified
 			stats q items expired -> 0 1
 			put q b
 			collect w1 -> b`},
@@ -127,14 +127,14 @@ func TestWaiters(t *testing.T) {
 			wait q get w1 -> waiting
 			after 2s
 			abort r
-			told -> told
+			notified -> notified
 			stats q items expired -> 0 1`},
 		{"fanout puts wake waiters of children", `
 			wait p+a get w1 -> waiting
 			wait p+b open w2 -> waiting
 			wait p get w3 -> waiting
 			put p x
-			told -> told w1 w2 w3
+			notified -> notified w1 w2 w3
 			collect w1 -> x
 			collect w2 -> x
 			collect w3 -> x`},
@@ -144,7 +144,7 @@ func TestWaiters(t *testing.T) {
 			put q a expiry=+1s
 			after 2s
 			flushexpired q -> 1
-			told -> told w1
+			notified -> notified w1
 			collect w1 -> a`},
 		{"4.3 nobody waits for an alias", `
 			alias x q

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"time"
+
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
 )
 
@@ -12,6 +14,9 @@ const dueBatch = 128
 // wait are served here.
 func (e *Engine) wake(q *queue, now Time) (more bool) {
 	s, at, n := q.aside, e.steady(), 0
+	if s.hidden.Disk().Count > 0 {
+		e.readSoon(q)
+	}
 	for ; n < dueBatch; n++ {
 		r, due, ok := s.FirstDue()
 		if !ok || due >= at {
@@ -32,7 +37,7 @@ func (e *Engine) wake(q *queue, now Time) (more bool) {
 		}
 		e.giveBack(r, Return{How: Lost})
 	}
-	if n > 0 && q.waiters.First() != nil {
+	if n > 0 && q.attended() {
 		e.serve(q, now)
 	}
 	return n == dueBatch
@@ -42,5 +47,44 @@ func (e *Engine) wake(q *queue, now Time) (more bool) {
 func (e *Engine) wakeUp(q *queue, now Time) {
 	if q.aside != nil {
 		e.wake(q, now)
+	}
+}
+
+// wakeQueues moves what is due in any queue, a batch of one after a batch of another, until nothing is,
+// and returns how long that will be so.
+func (e *Engine) wakeQueues() time.Duration {
+	for {
+		q, wait := e.alarm.take(e.steady())
+		if q == nil {
+			return wait
+		}
+		now := e.spool.now()
+		q.shard.mu.Lock()
+		q.aside.at = 0
+		if !q.deleted {
+			if e.wake(q, now); q.aside.at == 0 {
+				if at := e.nextDue(q); at != 0 { // what else is due must not come before other queues
+					e.ring(q, max(at, e.steady()-1))
+				}
+			}
+		}
+		e.unlock(q.shard, now)
+	}
+}
+
+// runAlarm is the goroutine of the alarm.
+func (e *Engine) runAlarm() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-e.stop:
+			return
+		case <-e.alarm.sooner:
+		case <-timer.C:
+		}
+		wait := e.wakeQueues()
+		e.writeLeftOver()
+		timer.Reset(wait)
 	}
 }

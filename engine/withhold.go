@@ -8,6 +8,8 @@ import (
 	"syscall"
 
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
+	"github.com/kestrelmq/kestrel/engine/internal/replay"
+	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -55,40 +57,60 @@ func withholds(err error) bool {
 	return !segment.OutOfFiles(err) && !errors.Is(err, syscall.ENOMEM)
 }
 
-// withhold leaves a queue out, because of err.
-func (r *replay) withhold(q *replayed, err error) {
+// withhold leaves a queue out, because of err, and gives back what there is of the live one, which may be nil.
+func (r *revival) withhold(q *replay.Queue, live *queue, err error) {
 	w, s := &r.e.withheld, r.e.spool
-	if q.backlog != nil {
-		s.unregister(q.queue)
-		q.backlog = nil
-	}
-	q.window.Clear(&r.pool)
-	if q.aside != nil {
-		r.e.clearAlarm(q.queue)
-		for q.aside.Len() > 0 {
-			q.dropAside(aside.Ref(q.aside.Len() - 1))
-		}
-		q.aside.Clear()
-		q.aside = nil
+	q.Window.Clear(&r.pool)
+	if live != nil {
+		r.giveUp(live)
 	}
 	if w.names == nil {
 		w.names, w.runs = make(map[string]error), make(map[uint64]bool)
 	}
-	for _, run := range q.runs {
-		s.closeReader(run)
-		s.isTaken(run.id.Number)
-		w.runs[run.id.Number] = true
+	for _, run := range q.Runs {
+		s.reader.Forget(runs.File{Path: runs.Path(s.dir, run.ID.Number), ID: run.ID})
+		w.runs[run.ID.Number] = true
 	}
-	if w.oldest == 0 || q.oldest < w.oldest {
-		w.oldest = q.oldest
+	for _, h := range q.Hidden {
+		s.reader.Forget(runs.File{Path: runs.Path(s.dir, h.Run.Number), ID: h.Run})
+		w.runs[h.Run.Number] = true
 	}
-	reason := fmt.Errorf("%w: queue %q: %w", ErrWithheld, q.name, err)
-	w.names[q.name] = reason
-	r.e.shardOf([]byte(q.name)).withholdChild(q.name, reason)
-	w.queues = append(w.queues, WithheldQueue{q.name, q.number, reason})
+	if m := q.Marked.Run; m.Number != 0 {
+		s.reader.Forget(runs.File{Path: runs.Path(s.dir, m.Number), ID: m})
+		w.runs[m.Number] = true
+	}
+	if w.oldest == 0 || q.Oldest < w.oldest {
+		w.oldest = q.Oldest
+	}
+	reason := fmt.Errorf("%w: queue %q: %w", ErrWithheld, q.Name, err)
+	w.names[q.Name] = reason
+	r.e.shardOf([]byte(q.Name)).withholdChild(q.Name, reason)
+	w.queues = append(w.queues, WithheldQueue{q.Name, q.Number, reason})
 	slices.SortFunc(w.queues, func(a, b WithheldQueue) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Number, b.Number))
 	})
+}
+
+// giveUp gives back what a queue holds that nobody has seen.
+func (r *revival) giveUp(q *queue) {
+	if q.backlog != nil {
+		r.e.spool.unregister(q)
+		q.backlog = nil
+	}
+	q.window.Clear(&r.pool)
+	if q.aside == nil {
+		return
+	}
+	r.e.clearAlarm(q)
+	for q.aside.Len() > 0 {
+		q.dropAside(aside.Ref(q.aside.Len() - 1))
+	}
+	q.aside.Clear()
+	for _, run := range slices.Clone(q.aside.hidden.Runs()) {
+		q.aside.hidden.Drop(run)
+	}
+	r.e.spool.unregisterHidden(q)
+	q.aside = nil
 }
 
 // withholdChild notes that a fanout child is not served: what is put to its parent would miss it.
@@ -98,10 +120,7 @@ func (sh *shard) withholdChild(name string, err error) {
 		return
 	}
 	if sh.families[parent] == nil {
-		sh.families[parent] = &family{}
-		if p := sh.queues[parent]; p != nil {
-			p.family = sh.families[parent]
-		}
+		sh.addFamily(parent)
 	}
 	sh.families[parent].withheld = err
 }

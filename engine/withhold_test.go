@@ -217,7 +217,7 @@ func TestWithheldChild(t *testing.T) {
 // TestWithheldTwice: of queues of one name, which no journal should have, none is served.
 func TestWithheldTwice(t *testing.T) {
 	e, _ := newQuiet(t)
-	r := newReplay(e)
+	r := newRevival(e, nil)
 	f := segment.Frame{Payload: records(t, "queue 1, put 1, queue 1@2:q, put 1@2"), Segment: 1}
 	if err := r.frame(f); err != nil {
 		t.Fatal(err)

@@ -105,7 +105,7 @@ func (p thriftCalls) appendReply(dst []byte, r *request) ([]byte, bool) {
 	start := len(dst)
 	dst = codec.BeginItems(dst, call)
 	for _, item := range r.items {
-		dst = codec.AppendItem(dst, item, 0)
+		dst = codec.AppendItem(dst, &codec.Item{Data: item})
 	}
 	return codec.EndItems(dst, start, len(r.items)), r.kind == getRequest
 }

@@ -2,8 +2,10 @@ package netloop
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	apache "github.com/apache/thrift/lib/go/thrift"
 
@@ -127,6 +129,11 @@ func (c *apacheClient) get(maxItems, wait, autoAbort int32) (items []string, ids
 						items = append(items, string(data))
 						return err
 					}
+					if id == 3 {
+						n, err := p.ReadI32(ctx)
+						items[len(items)-1] += fmt.Sprintf(" for the %d. time", n)
+						return err
+					}
 					id64, err := p.ReadI64(ctx)
 					ids = append(ids, id64)
 					return err
@@ -151,6 +158,55 @@ func (c *apacheClient) end(method string, ids []int64) int32 {
 			p.WriteI64(ctx, id)
 		}
 		return p.WriteSetEnd(ctx)
+	})
+}
+
+// touch returns when the read comes back.
+func (c *apacheClient) touch(id int64, autoAbort int32) (due int64) {
+	c.t.Helper()
+	_, err := c.Call(c.t.Context(), "touch", apacheArgs(func(ctx context.Context, p apache.TProtocol) error {
+		writeApacheQueue(ctx, p)
+		p.WriteFieldBegin(ctx, "id", apache.I64, 2)
+		p.WriteI64(ctx, id)
+		p.WriteFieldBegin(ctx, "auto_abort_msec", apache.I32, 3)
+		return p.WriteI32(ctx, autoAbort)
+	}), apacheResult(func(ctx context.Context, p apache.TProtocol) error {
+		var err error
+		due, err = p.ReadI64(ctx)
+		return err
+	}))
+	if err != nil {
+		c.t.Fatalf("touch: %v", err)
+	}
+	return due
+}
+
+// The Apache library for Go uses leases over a real connection.
+func TestApacheClientLeases(t *testing.T) {
+	onEventLoops(t, func(t *testing.T, eventLoop string) {
+		s := startServer(t, eventLoop, Options{MaxOpenReads: 10, Thrift: "127.0.0.1:0"}, engine.DefaultQueueOptions())
+		c, other := dialApache(t, s), dialApache(t, s)
+		c.put("a", "b")
+		_, ids := c.get(2, 0, 60_000)
+		if due := time.UnixMilli(other.touch(ids[0], 90_000)); time.Until(due) < 80*time.Second {
+			t.Errorf("touch = %v, want about 90 s from now", due)
+		}
+		if due := other.touch(ids[0]+1, 90_000); due != 0 {
+			t.Errorf("touch of no read = %d, want 0", due)
+		}
+		if n := other.end("abort", ids[:1]) + other.end("release", ids[1:]) + other.end("release", ids); n != 2 {
+			t.Errorf("abort and release = %d, want 2", n)
+		}
+		items, ids := c.get(2, 0, 60_000)
+		if got := strings.Join(items, ", "); got != "a for the 2. time, b" {
+			t.Errorf("then get = %s", got)
+		}
+		if n := c.end("reject", ids); n != 2 {
+			t.Errorf("reject = %d, want 2", n)
+		}
+		if q, _ := s.opts.Engine.QueueStats(engine.Now(), []byte("work_dead")); q.Items != 2 {
+			t.Errorf("%d dead letters, want 2", q.Items)
+		}
 	})
 }
 

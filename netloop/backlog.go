@@ -4,7 +4,9 @@ package netloop
 // the socket takes a little.
 type backlog struct {
 	pieces [][]byte
+	sent   int // bytes of the first piece that the socket has taken
 	size   int // bytes that are not sent
+	held   int // bytes of memory that the pieces take
 }
 
 // minPiece is the capacity, in bytes, of a piece at least.
@@ -19,7 +21,9 @@ func (b *backlog) add(p []byte) {
 		b.pieces[n-1], p = append(last, p[:fits]...), p[fits:]
 	}
 	if len(p) > 0 {
-		b.pieces = append(b.pieces, append(make([]byte, 0, max(len(p), minPiece)), p...))
+		piece := append(make([]byte, 0, max(len(p), minPiece)), p...)
+		b.held += cap(piece)
+		b.pieces = append(b.pieces, piece)
 	}
 }
 
@@ -27,14 +31,22 @@ func (b *backlog) add(p []byte) {
 func (b *backlog) writeTo(write func([]byte) []byte) {
 	for len(b.pieces) > 0 {
 		first := b.pieces[0]
-		rest := write(first)
-		b.size -= len(first) - len(rest)
-		if len(rest) > 0 {
-			b.pieces[0] = rest
+		rest := write(first[b.sent:])
+		b.size -= len(first) - b.sent - len(rest)
+		if b.sent = len(first) - len(rest); len(rest) > 0 {
 			return
 		}
+		b.held -= cap(first)
 		b.pieces[0] = nil
-		b.pieces = b.pieces[1:]
+		b.pieces, b.sent = b.pieces[1:], 0
 	}
 	b.pieces = nil
+}
+
+// rest returns what is not sent, in order. Nothing may be added afterwards.
+func (b *backlog) rest() [][]byte {
+	if len(b.pieces) > 0 {
+		b.pieces[0], b.sent = b.pieces[0][b.sent:], 0
+	}
+	return b.pieces
 }

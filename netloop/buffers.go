@@ -1,6 +1,7 @@
 package netloop
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/valyala/bytebufferpool"
@@ -55,68 +56,70 @@ func (s *session) dropOutput() {
 	s.out, s.outPool, s.heldSize = nil, nil, 0
 }
 
+// shrinkOutput gives a large buffer with small replies back if memory is short: they may stay for as long as
+// a sync takes.
+func (s *session) shrinkOutput() {
+	if cap(s.out) <= smallReply || cap(s.out) < 4*len(s.out) || s.loop.ledger.left() > 0 {
+		return
+	}
+	small := &bytebufferpool.ByteBuffer{B: append([]byte(nil), s.out...)}
+	s.outPool.B = s.out
+	s.loop.buffers.outputs.give(s.outPool)
+	s.out, s.outPool = small.B, small
+}
+
 // keepInput appends buf to the input kept, unless all sessions together keep too much.
 func (s *session) keepInput(buf []byte) bool {
-	buffered := &s.loop.server.buffered
 	size := len(s.in) + len(buf)
+	if s.space != nil || size > maxPooledBuffer {
+		return s.keepInSpace(buf)
+	}
 	if s.inPool == nil {
 		s.inPool = s.loop.buffers.inputs.Get()
-		s.in = s.inPool.B[:0]
+		if s.in = s.inPool.B[:0]; cap(s.in) > smallInput && !s.mayKeep(cap(s.in)) {
+			s.in = nil // what others have left is too large
+		}
 	}
 	if size > cap(s.in) {
 		room := s.inputRoom(size)
-		more := int64(room - s.kept)
-		if size > smallInput && (s.loop.ledger.left()-more < s.reserve() ||
-			buffered.Load()+more > s.loop.server.opts.BufferLimit) {
+		if size > smallInput && !s.mayKeep(room-s.kept) {
 			return false
 		}
-		s.in = append(make([]byte, 0, room), s.in...)
+		s.in = append(slices.Grow([]byte(nil), room), s.in...) // all that the allocator takes for it
 	}
 	s.in = append(s.in, buf...)
-	if grown := cap(s.in) - s.kept; grown != 0 {
-		buffered.Add(int64(grown))
-		s.loop.ledger.held += int64(grown)
-		s.kept += grown
-	}
+	s.countInput(cap(s.in))
 	return true
 }
 
 // inputRoom is the capacity of a buffer for size bytes of input. It is about twice that, so that a client
 // takes memory as it sends, and not as it announces; but no more than the request is known to have.
 func (s *session) inputRoom(size int) int {
-	room := 2 * size
+	room := min(2*size, maxPooledBuffer)
 	if whole := s.inStart + s.need; whole >= size {
 		room = min(room, whole)
+	}
+	if room > largeClasses {
+		room = (room + allocatorPage - 1) &^ (allocatorPage - 1)
 	}
 	return room
 }
 
-// reserve is how many bytes of the memory limit are not for the input of s. It is negative for a client
-// that has read replies before: it may go beyond the limit by a sixteenth, so that others cannot take
-// its place.
-func (s *session) reserve() int64 {
-	if s.taken > 0 {
-		return -s.loop.engine.MemoryLimit() / 16
-	}
-	return 0
-}
+// The allocator rounds sizes above largeClasses up to its pages, and smaller ones a little: bytes.
+const (
+	largeClasses  = 32 << 10
+	allocatorPage = 8 << 10
+)
 
 // dropInput gives the buffer for input back, with whatever it holds.
 func (s *session) dropInput() {
 	if s.pinned {
 		return // see unpin
 	}
-	if s.kept != 0 {
-		s.loop.server.buffered.Add(int64(-s.kept))
-		s.loop.ledger.held -= int64(s.kept)
+	if s.space != nil {
+		s.dropSpace()
 	}
-	s.kept, s.inStart, s.need = 0, 0, 0
-	if s.inPool == nil {
-		return
-	}
-	if cap(s.in) <= maxPooledBuffer {
-		s.inPool.B = s.in
-		s.loop.buffers.inputs.Put(s.inPool)
-	}
-	s.in, s.inPool = nil, nil
+	s.countInput(0)
+	s.inStart, s.need = 0, 0
+	s.giveInput()
 }

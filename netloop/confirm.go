@@ -3,7 +3,6 @@ package netloop
 import (
 	"slices"
 
-	"github.com/kestrelmq/kestrel/codec/thrift"
 	"github.com/kestrelmq/kestrel/engine"
 )
 
@@ -39,33 +38,5 @@ func (s *session) confirmLater(confirm func() engine.Ticket, done func(*session,
 		s.claim(t)
 		s.loop.latencies.late(CommandConfirm, t, began)
 		done(s, err)
-	})
-}
-
-// thriftConfirmLater is thriftConfirm of many ids.
-func (s *session) thriftConfirmLater(req *thrift.Request) {
-	queue, ids, l, size := slices.Clone(req.Queue), req.IDs, s.loop, int64(0)
-	if s.pinned = s.holdsInput(); !s.pinned {
-		if size = int64(8 * ids.Len()); l.engine.MemoryLeft() < size {
-			s.proto.refuse(s, engine.ErrOutOfMemory)
-			return
-		}
-		l.engine.Account(size)
-		ids = ids.Clone()
-	}
-	total := 0
-	s.confirmLater(func() (t engine.Ticket) {
-		defer l.engine.Account(-size)
-		var refs []engine.ReadRef
-		for from := 0; from < ids.Len(); from += confirmPiece {
-			var found int
-			piece := ids.Slice(from, min(from+confirmPiece, ids.Len()))
-			refs, found = l.server.reliable.take(queue, piece, refs[:0])
-			u, _ := l.engine.ConfirmAll(engine.Now(), refs)
-			t, total = t.Merge(u), total+found
-		}
-		return t
-	}, func(s *session, _ error) {
-		s.out = thrift.AppendCount(s.out, s.thrift.call, int32(total))
 	})
 }

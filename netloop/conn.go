@@ -3,25 +3,30 @@ package netloop
 import (
 	"net"
 	"syscall"
+
+	"github.com/kestrelmq/kestrel/netloop/sealed"
 )
 
 // conn is the socket of a session, and its sink. It belongs to the loop's goroutine. The backlog holds
 // what the socket does not take; the drainer reports when the socket takes more.
 type conn struct {
-	session session
-	driver  *driver
-	fd      int
-	addr    net.Addr // of the peer
-	backlog backlog
-	heavy   bool   // it moved much when it was read last
-	inLine  bool   // of the driver
-	late    bool   // in driver.late
-	ended   bool   // the peer sends no more; what it sent may be unread
-	paced   moment // since when it is not read, see paced; zero: it is
-	deaf    bool   // it is not read while a job of its session runs
-	watched bool   // the drainer knows of fd
-	broken  bool   // the peer is gone; reading will say so
-	gone    bool   // fd is closed, or about to be; it may be another client's by now
+	session  session
+	driver   *driver
+	fd       int
+	tls      *sealed.Stream // nil: plain
+	tlsHeld  int            // bytes of it, as counted in the loop's ledger
+	addr     net.Addr       // of the peer
+	listener *listener      // that accepted it; nil for a socket of a test
+	backlog  backlog
+	heavy    bool   // it moved much when it was read last
+	inLine   bool   // of the driver
+	late     bool   // in driver.late
+	ended    bool   // the peer sends no more; what it sent may be unread
+	paced    moment // since when it is not read, see paced; zero: it is
+	deaf     bool   // it is not read while a job of its session runs
+	watched  bool   // the drainer knows of fd
+	broken   bool   // the peer is gone; reading will say so
+	gone     bool   // fd is closed, or about to be; it may be another client's by now
 }
 
 var _ sink = (*conn)(nil)
@@ -31,6 +36,24 @@ func (c *conn) send(p []byte) {
 	if c.gone || c.broken || len(p) == 0 {
 		return
 	}
+	if c.tls != nil {
+		p = c.seal(p)
+	}
+	c.sendSealed(p)
+}
+
+// seal returns the ciphertext of p, until the next call.
+func (c *conn) seal(p []byte) []byte {
+	d := c.driver
+	out := c.tls.Seal(d.sealed[:0], p)
+	if d.sealed = out[:0]; cap(out) > maxKept {
+		d.sealed = nil
+	}
+	return out
+}
+
+// sendSealed sends bytes as they go over the wire.
+func (c *conn) sendSealed(p []byte) {
 	if c.backlog.size == 0 {
 		p = c.write(p)
 	}
@@ -84,6 +107,9 @@ func (c *conn) listen(on bool) {
 // unsent implements sink.
 func (c *conn) unsent() int { return c.backlog.size }
 
+// holds implements sink.
+func (c *conn) holds() int { return c.backlog.held }
+
 // close implements sink.
 func (c *conn) close() {
 	if !c.gone {
@@ -98,13 +124,22 @@ func (c *conn) release(canRead bool) {
 	if c.watched {
 		c.driver.server.drainer.forget(c.fd)
 	}
-	rest, b := c.backlog.pieces, &c.session.body
+	rest, held, b := c.backlog.rest(), c.backlog.held, &c.session.body
+	var plain [][]byte
 	if b.pending() {
-		rest = append(rest, b.rest, []byte(b.tail))
+		if plain = [][]byte{b.rest, []byte(b.tail)}; c.tls == nil {
+			rest, plain = append(rest, plain...), nil
+		}
+		held += len(b.item) + cap(b.reply)
 	}
-	if canRead && !c.broken && c.backlog.size+len(b.rest) > 0 {
-		c.driver.server.drainer.linger(c.fd, rest...)
+	switch linger := canRead && !c.broken; {
+	case linger && c.backlog.size+len(b.rest) > 0:
+		c.driver.server.drainer.linger(c.fd, held+c.tlsHeld, unsealed{c.tls, plain}, rest...)
+	case linger && c.tls != nil:
+		c.write(c.tls.Close(nil)) // as much as the socket takes: all but certainly all
 	}
+	c.driver.ledger.hold(-c.tlsHeld)
+	c.tlsHeld = 0
 	c.session.dropBody()
 	c.backlog = backlog{}
 }
@@ -113,6 +148,9 @@ func (c *conn) release(canRead bool) {
 func (c *conn) peer() string {
 	if c.addr == nil {
 		return "unknown" // a socket that no listener has accepted
+	}
+	if _, unix := c.addr.(*net.UnixAddr); unix && c.listener != nil {
+		return c.listener.Name() // the peer's end has no name
 	}
 	return c.addr.String()
 }

@@ -25,6 +25,7 @@ type Connection struct {
 	Peer     string // host:port
 	Protocol string
 	ClientID string // who the client says it is; "" if it does not
+	User     string // who it is; "" if the listener does not ask
 	Since    engine.Time
 	Last     engine.Time // when bytes were received last; zero: never
 	Requests int64
@@ -127,6 +128,28 @@ func (s *Server) onConnection(ctx context.Context, number uint64, f func(*driver
 	return false, nil
 }
 
+// Reidentify has all connections be who they are among the users of now, after Options.Access got others. Those of
+// users that are gone end.
+func (s *Server) Reidentify() {
+	for _, d := range s.loops {
+		d.do(func() { d.reidentify(0) })
+	}
+}
+
+// reidentify does so from the descriptor at on, some connections at a time.
+func (d *driver) reidentify(at int) {
+	d.begin()
+	users := d.server.opts.Access.Users()
+	for end := min(at+connectionsBatch, len(d.conns)); at < end; at++ {
+		if c := d.conns[at]; c != nil {
+			d.guard(&c.session, func(s *session) { s.reidentify(users) })
+		}
+	}
+	if at < len(d.conns) {
+		d.do(func() { d.reidentify(at) })
+	}
+}
+
 // describe describes connections from the descriptor at on. It returns where to go on, and whether
 // there are more.
 func (d *driver) describe(at int) (found []Connection, next int, more bool) {
@@ -144,6 +167,9 @@ func (s *session) describe() Connection {
 		Number: s.tally.number, Peer: s.sink.peer(), Protocol: s.proto.name(), ClientID: s.clientID,
 		Since: s.tally.since, Last: s.tally.last, Requests: s.tally.requests, Received: s.tally.received,
 		Sent: s.tally.sent, Unread: int64(s.sink.unsent()), OpenReads: s.reads.list(),
+	}
+	if u := s.id.user; u != nil {
+		c.User = u.Name
 	}
 	if s.state == waiting && s.wait.kind != waitJob {
 		c.Waiting = string(s.wait.name)

@@ -18,6 +18,9 @@ type Counters struct {
 	DeliveredToDead int64 // finished_but_add: items brought back because their waiter was gone
 	Paced           int64 // times that a connection was not read for a while, because it was ahead of the disk
 	NotProtocol     int64 // sessions closed because what came cannot be a request of their protocol
+	Denied          int64 // requests refused because the user has not the right
+	OverQuota       int64 // requests and connections refused because of the quota of their user
+	Unidentified    int64 // connections closed because their peers did not say who they are
 	RepliesRefused  int64 // replies_refused: fetches refused because replies, or Thrift reads, took too much memory
 	Panics          int64 // sessions closed because of a fault of the server
 	LongTurns       int64 // long_turns: turns of a loop that took 5 ms or more
@@ -41,6 +44,9 @@ func (c *Counters) add(d *Counters) {
 	c.DeliveredToDead += d.DeliveredToDead
 	c.Paced += d.Paced
 	c.NotProtocol += d.NotProtocol
+	c.Denied += d.Denied
+	c.OverQuota += d.OverQuota
+	c.Unidentified += d.Unidentified
 	c.RepliesRefused += d.RepliesRefused
 	c.Panics += d.Panics
 	c.LongTurns += d.LongTurns

@@ -36,10 +36,6 @@ var (
 	errTooManyReads = errors.New("too many open reads")
 	// errNotThatMany refuses a confirm of more reads than are open, or of none.
 	errNotThatMany = errors.New("not that many open reads")
-	// errNotLocal refuses what only clients on this machine may ask for.
-	errNotLocal     = errors.New("allowed from this machine only")
-	errTooMuchInput = errors.New("too many bytes sent ahead of the replies")
-	errNoBuffers    = errors.New("out of memory for requests")
 )
 
 func (s *session) readsBlocked() bool {
@@ -58,11 +54,29 @@ func (s *session) put(name []byte, p engine.PutRequest) (engine.Ticket, error) {
 	}
 	s.loop.counters.CmdSet++
 	p.ClientID = s.clientID
+	s.puts(len(p.Data))
 	l := s.loop
+	s.work += l.engine.Takers(name) - 1
 	put, err := l.engine.PutAll(l.now, name, []engine.PutRequest{p})
+	l.replaced += int64(put.Replaced)
 	l.latencies.count(CommandPut, put.Meter, put.Ticket, 1)
 	s.afterPut(name, put.Ticket, put.Ahead)
-	return put.Ticket, err
+	return put.Ticket, s.unnamed(name, err)
+}
+
+// unnamed returns err, which refuses what a client asked for on what it calls name, without the name of another queue
+// that it may not see: a destination of an alias, a child, or one of all.
+func (s *session) unnamed(name []byte, err error) error {
+	if err == nil || s.id.user == nil {
+		return err
+	}
+	var refused *engine.NotAdmittedError
+	if !errors.As(err, &refused) || refused.Queue == string(name) || s.id.user.Sees(refused.Queue) {
+		return err
+	}
+	hidden := *refused
+	hidden.Queue = string(name)
+	return &hidden
 }
 
 // afterPut is after, of puts to the queue called name, which may be ahead of the disk.
@@ -88,7 +102,7 @@ func (s *session) putAll(name []byte, puts []engine.PutRequest) (n int, err erro
 	l.counters.CmdSet += admitted
 	l.latencies.count(CommandPut, put.Meter, put.Ticket, admitted)
 	s.afterPut(name, put.Ticket, put.Ahead)
-	return put.Count, err
+	return put.Count, s.unnamed(name, err)
 }
 
 // fetch hands the next item of the queue called name to the protocol, or waits for one for up to
@@ -106,8 +120,20 @@ func (s *session) fetch(
 		s.proto.refuse(s, errTooManyReads)
 		return 1
 	}
+	if access.Holds() && s.readsShort() {
+		s.loop.counters.RepliesRefused++
+		s.proto.refuse(s, engine.ErrOutOfMemory)
+		return 1
+	}
+	if s.id.usage != nil && opens(access) {
+		if _, err := s.readsQuota(1); err != nil {
+			s.proto.refuse(s, err)
+			return 1
+		}
+	}
 	s.name = reply
-	n, got, err := s.try(name, access, millis > 0, most)
+	wait := millis > 0 && s.mayWait()
+	n, got, err := s.try(name, access, wait, most)
 	done = max(n, 1)
 	s.work += done - 1
 	if access == engine.Peek {
@@ -117,10 +143,12 @@ func (s *session) fetch(
 	}
 	switch {
 	case err == nil:
-	case got.Waiting && millis <= 0:
+	case got.Waiting && !wait:
 		s.beginWait(waitFetch, name, reply, access, forever)
 	case got.Waiting:
 		s.beginWait(waitFetch, name, reply, access, l.clock+moment(millis))
+	case err == engine.ErrEmpty && millis > 0 && !wait:
+		s.proto.refuse(s, s.waitsQuota())
 	case err == engine.ErrEmpty:
 		s.proto.none(s)
 	case err == engine.ErrNotTaken:
@@ -130,6 +158,9 @@ func (s *session) fetch(
 	}
 	return done
 }
+
+// readsShort reports whether memory is so short that the session gets no more open reads than a few.
+func (s *session) readsShort() bool { return s.reads.size > smallReads && s.loop.ledger.tight(0) }
 
 // try fetches once, or up to most times if access is Take, and returns how many items there were.
 // If wait is set and there is none, the session's Waiter is in line afterwards; it is in any case
@@ -186,10 +217,13 @@ func (s *session) tryMany(
 		most = maxFetched
 	}
 	request := s.fetchRequest(access, wait)
+	s.thrift.get.many = true
 	got, l.refs, err = l.engine.FetchMany(l.now, name, request, most, s, l.refs[:0])
+	s.thrift.get.many = false
 	s.after(got.Ticket)
 	if n = len(l.refs); n > 0 {
 		s.reads.add(name, l.refs...)
+		s.chargeItems(n, 0)
 		s.work += n
 		l.counters.GetHits += int64(n)
 		l.counters.CmdMonitorGet += int64(n)
@@ -224,7 +258,7 @@ func (s *session) fetchRequest(access engine.Access, wait bool) engine.FetchRequ
 // ask adds the terms of the fetch to what the engine is asked for.
 func (s *session) ask(f engine.FetchRequest) engine.FetchRequest {
 	if s.terms != (terms{}) {
-		f.Lease, f.Delivery = s.terms.lease, &s.delivery
+		f.Lease, f.Delivery, f.Holder = s.terms.lease, &s.delivery, s.id.holder()
 	}
 	return f
 }
@@ -303,7 +337,9 @@ func (s *session) flushAll(done func(*session, error)) {
 		done(s, errFlushAllUnavailable)
 		return
 	}
-	s.clear(CommandFlush, s.loop.engine.FlushingAll(s.clientID), withoutCount(done))
+	s.clear(CommandFlush, s.loop.engine.FlushingAll(s.clientID), func(s *session, _ int64, err error) {
+		done(s, s.unnamed([]byte("*"), err))
+	})
 }
 
 func withoutCount(done func(*session, error)) func(*session, int64, error) {
@@ -332,21 +368,21 @@ func (s *session) setNamedStatus(name string, done func(*session, error)) {
 	s.setStatus(to, done)
 }
 
-// setStatus changes the server's status, for a client on this machine, and calls done with the
+// setStatus changes the server's status, for a client that may operate it, and calls done with the
 // outcome.
 func (s *session) setStatus(to Status, done func(*session, error)) {
-	if !s.local {
-		done(s, errNotLocal)
+	if err := s.mayOperate(); err != nil {
+		done(s, err)
 		return
 	}
 	server := s.loop.server
-	s.startJob(func() error { return server.SetStatus(to) }, done)
+	s.startJob(func() error { return server.status.set(to) }, done)
 }
 
-// shutdown asks the server to stop, for a client on this machine.
+// shutdown asks the server to stop, for a client that may operate it.
 func (s *session) shutdown() error {
-	if !s.local {
-		return errNotLocal
+	if err := s.mayOperate(); err != nil {
+		return err
 	}
 	s.loop.server.requestShutdown()
 	return nil
@@ -365,6 +401,8 @@ func reason(err error) string {
 		return "backlog cannot be read"
 	case errors.Is(err, engine.ErrTooManyQueues):
 		return "too many queues"
+	case errors.Is(err, engine.ErrTooManyKeys):
+		return "too many keys"
 	case errors.Is(err, engine.ErrTooManyChildren):
 		return "too many fanout children"
 	case errors.Is(err, engine.ErrJournal):
@@ -380,6 +418,7 @@ func reason(err error) string {
 type terms struct {
 	lease time.Duration // as in engine.FetchRequest
 	meta  bool          // what there is to know of an item comes in front of it
+	named bool          // text: the queue comes in front of it
 }
 
 // leaseOf is a lease of so many milliseconds, or that of the queue's options if there are none.
@@ -394,7 +433,8 @@ func leaseOf(millis int64) time.Duration {
 // something else.
 func isLeaseRefusal(err error) bool {
 	return errors.Is(err, engine.ErrNotHeld) || errors.Is(err, engine.ErrNoLease) ||
-		errors.Is(err, engine.ErrBadLease) || errors.Is(err, engine.ErrDelayTooLong)
+		errors.Is(err, engine.ErrBadLease) || errors.Is(err, engine.ErrDelayTooLong) || errors.Is(err, engine.ErrBadKey) ||
+		errors.Is(err, engine.ErrNoSuchItem)
 }
 
 // leaseReason words such an error.

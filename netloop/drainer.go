@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kestrelmq/kestrel/netloop/sealed"
 )
 
 // lingerTime is how long a connection that has ended is kept for a peer that has not read
@@ -31,7 +33,8 @@ type drainer struct {
 // lingering is what a connection that has ended still has to send.
 type lingering struct {
 	rest  [][]byte // in order
-	size  int64    // of rest at first, which is what its memory is
+	more  unsealed // behind it
+	held  int64    // bytes of memory that rest takes
 	until time.Time
 }
 
@@ -65,12 +68,13 @@ func (d *drainer) forget(fd int) {
 	}
 }
 
-// linger sends rest, in order, on a copy of fd, and then closes the copy, which ends the connection.
-func (d *drainer) linger(fd int, rest ...[]byte) {
+// linger sends rest, in order, on a copy of fd, and then closes the copy, which ends the connection. The
+// parts take held bytes of memory.
+func (d *drainer) linger(fd, held int, more unsealed, rest ...[]byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.stopped {
-		d.countCut(rest)
+		d.countCut(append(rest, more.plain...))
 		return
 	}
 	for len(d.lingering) >= d.most {
@@ -78,12 +82,12 @@ func (d *drainer) linger(fd int, rest ...[]byte) {
 	}
 	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
-		d.countCut(rest)
+		d.countCut(append(rest, more.plain...))
 		return
 	}
-	l := &lingering{rest: rest, size: sizeOf(rest), until: time.Now().Add(lingerTime)}
+	l := &lingering{rest: rest, more: more, held: int64(held), until: time.Now().Add(lingerTime)}
 	d.lingering[own] = l
-	d.account(l.size)
+	d.account(l.held)
 	d.outlets.arm(own, false)
 }
 
@@ -127,9 +131,42 @@ func (d *drainer) ready(fd int) {
 	d.end(fd)
 }
 
+// unsealed is what comes behind the rest of a connection over TLS: plaintext, and the end of the stream.
+type unsealed struct {
+	stream *sealed.Stream // nil: nothing
+	plain  [][]byte
+}
+
+// next seals the next piece. It is nil if there is none.
+func (u *unsealed) next() []byte {
+	for u.stream != nil {
+		if len(u.plain) == 0 {
+			last := u.stream.Close(nil)
+			u.stream = nil
+			return last
+		}
+		first := u.plain[0]
+		piece := first[:min(bodyPiece, len(first))]
+		if u.plain[0] = first[len(piece):]; len(u.plain[0]) == 0 {
+			u.plain = u.plain[1:]
+		}
+		if len(piece) > 0 {
+			return u.stream.Seal(nil, piece)
+		}
+	}
+	return nil
+}
+
 // send sends what the socket takes.
 func (l *lingering) send(fd int) (errno syscall.Errno) {
-	for len(l.rest) > 0 && errno == 0 {
+	for errno == 0 {
+		if len(l.rest) == 0 {
+			more := l.more.next()
+			if more == nil {
+				break
+			}
+			l.rest = append(l.rest, more)
+		}
 		if len(l.rest[0]) == 0 {
 			l.rest = l.rest[1:]
 			continue
@@ -143,8 +180,8 @@ func (l *lingering) send(fd int) (errno syscall.Errno) {
 
 // end closes a connection that lingers. What its client has not taken is lost. The caller holds mu.
 func (d *drainer) end(fd int) {
-	d.countCut(d.lingering[fd].rest)
-	d.account(-d.lingering[fd].size)
+	d.countCut(append(d.lingering[fd].rest, d.lingering[fd].more.plain...))
+	d.account(-d.lingering[fd].held)
 	delete(d.lingering, fd)
 	unix.Close(fd)
 }

@@ -27,7 +27,7 @@ func TestLingeringIsBounded(t *testing.T) {
 		}
 		defer unix.Close(pair[1])
 		peers = append(peers, pair[1])
-		d.linger(pair[0], make([]byte, 100))
+		d.linger(pair[0], 100, unsealed{}, make([]byte, 100))
 		unix.Close(pair[0])
 		if n := d.count(); n != int64(min(i+1, 2)) || held != 100*n {
 			t.Errorf("after %d connections %d are kept, with %d bytes; want at most 2", i+1, n, held)

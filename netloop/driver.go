@@ -5,6 +5,8 @@ import (
 	"math"
 	"sync"
 	"syscall"
+
+	"github.com/kestrelmq/kestrel/netloop/sealed"
 )
 
 // readSize is how many bytes of a connection are read at a time.
@@ -22,6 +24,8 @@ type driver struct {
 	light   bool    // a connection that is not in line was read in this turn
 	paced   paced
 	buf     []byte   // what is being read
+	plain   []byte   // the plaintext of it, over TLS
+	sealed  []byte   // what is being sent, over TLS
 	stopped bool     // run is to end
 	todo    []func() // taken from tasks
 
@@ -175,7 +179,7 @@ func (d *driver) take(c *conn) {
 		d.log.Warn("connection lost before it was open", "err", err)
 		c.gone = true
 		syscall.Close(c.fd)
-		d.server.connections.Add(-1)
+		d.server.discount(c.listener)
 		return
 	}
 	for c.fd >= len(d.conns) {
@@ -185,6 +189,9 @@ func (d *driver) take(c *conn) {
 	d.open(&c.session)
 	if d.server.tracing.Load() {
 		d.log.Info("session begins", "peer", c.peer())
+	}
+	if c.tls != nil {
+		d.receiveSealed(c, nil) // what came along with the end of the handshake
 	}
 }
 
@@ -210,6 +217,11 @@ func (d *driver) readable(c *conn) (moved int) {
 		d.end(c, false)
 	case n == 0:
 		d.inputEnded(c)
+	case c.tls != nil:
+		ended := d.receiveSealed(c, d.buf[:n])
+		moved = n + max(len(c.session.out)-before, 0)
+		d.pace(c)
+		more = !ended && (c.ended || n == len(d.buf))
 	default:
 		d.receive(c, d.buf[:n])
 		moved = n + max(len(c.session.out)-before, 0)
@@ -226,6 +238,38 @@ func (d *driver) readable(c *conn) (moved int) {
 
 func (d *driver) receive(c *conn, buf []byte) {
 	d.guard(&c.session, func(s *session) { s.receive(buf) })
+}
+
+// maxKept is how many bytes a driver keeps for what it seals and opens.
+const maxKept = 4 * readSize
+
+// receiveSealed takes ciphertext from c. It reports whether nothing more comes.
+func (d *driver) receiveSealed(c *conn, in []byte) (ended bool) {
+	plain, err := c.tls.Open(d.plain[:0], in)
+	if d.plain = plain[:0]; cap(plain) > maxKept {
+		d.plain = nil
+	}
+	if out := c.tls.Take(); len(out) > 0 {
+		c.sendSealed(out)
+	}
+	held := int(c.tls.Memory())
+	d.ledger.hold(held - c.tlsHeld)
+	c.tlsHeld = held
+	if len(plain) > 0 {
+		d.receive(c, plain)
+	}
+	switch {
+	case c.gone:
+		return true
+	case err == nil:
+		return false
+	case sealed.IsEnd(err):
+		d.inputEnded(c)
+	default:
+		d.counters.NotProtocol++
+		d.end(c, false)
+	}
+	return true
 }
 
 // inputEnded is called when the client of c sends nothing more. Replies that are due leave first, if it
@@ -252,7 +296,7 @@ func (d *driver) end(c *conn, canRead bool) {
 	d.conns[c.fd] = nil
 	d.poller.remove(c.fd)
 	syscall.Close(c.fd)
-	d.server.connections.Add(-1)
+	d.server.discount(c.listener)
 }
 
 // stop ends every session, and then run.

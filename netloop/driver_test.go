@@ -88,7 +88,6 @@ func (ts *testServer) kill() {
 
 func (ts *testServer) stop() {
 	ts.do(func() { ts.loop.alarm.stop() })
-	ts.server.reliable.stop()
 	err := ts.opts.Engine.Verify()
 	if err != nil {
 		ts.t.Errorf("verify: %v", err)
@@ -182,6 +181,7 @@ func (c *testClient) consume(n int) {
 
 func (c *testClient) listen(bool)  {}
 func (c *testClient) unsent() int  { return 0 }
+func (c *testClient) holds() int   { return 0 }
 func (c *testClient) flush()       {}
 func (c *testClient) peer() string { return "test" }
 func (c *testClient) close() {

@@ -170,3 +170,40 @@ func TestGatheredPutsAreRetracted(t *testing.T) {
 		}
 	})
 }
+
+// TestGatherToMany tests that a turn does no more puts to a queue with many children, or to an alias of many
+// queues, than it has time for.
+//
+// Its control is a limitGathered that always allows maxGathered.
+func TestGatherToMany(t *testing.T) {
+	for _, name := range []string{"p", "all"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const children, puts = 800, 100
+				set := defaults()
+				set.Aliases = map[string][]string{"all": nil}
+				var makes strings.Builder
+				for i := range children {
+					fmt.Fprintf(&makes, "get p+%d\r\n", i)
+					set.Aliases["all"] = append(set.Aliases["all"], fmt.Sprintf("p+%d", i))
+				}
+				ts := newTestServer(t, Options{}, set)
+				defer ts.stop()
+				r := &fitfulReader{testClient: ts.dial(memcacheProtocol{}), reads: true}
+				ts.do(func() { r.session.sink = r })
+				r.feed([]byte(makes.String()), 1<<20)
+				got, _ := r.received()
+				r.consume(len(got))
+				r.largest = 0
+				r.feed(bytes.Repeat(fmt.Appendf(nil, "set %s 0 0 1\r\nx\r\n", name), puts), 1<<20)
+				got, _ = r.received()
+				if want := strings.Repeat("STORED\r\n", puts); string(got) != want {
+					t.Fatalf("%d puts are answered %.100q", puts, got)
+				}
+				if n := r.largest / len("STORED\r\n"); n*children > maxWork+children {
+					t.Errorf("a turn has put %d items to %d queues each, want no more than %d in all", n, children, maxWork)
+				}
+			})
+		})
+	}
+}

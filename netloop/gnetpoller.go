@@ -12,8 +12,8 @@ import (
 //
 // The reactor does not say when it has reported all events of a batch, but it runs tasks only then. So
 // the first event of a turn queues a task, which the reactor runs behind the batch that comes next, and
-// the task ends the turn. If only one connection has something to be read, its event is the whole turn,
-// which ends at once.
+// the task ends the turn. With few connections the poller knows which have something to be read, and the
+// event of the last of them ends the turn at once.
 //
 // Behind a turn the poller lingers: it waits for some milliseconds in a raw system call. The
 // reactor waits through Go's scheduler, and that costs more than a short wait is worth. Rings have
@@ -87,10 +87,14 @@ func (p *gnetPoller) happened(fd int, event netpoll.IOEvent, flags netpoll.IOFla
 		if !readable {
 			return nil // room to write, or the end of a peer that is muted
 		}
-		alone := p.watched.alone() && !p.ending && !p.rung.Load()
 		p.turns.happened(fd, ended)
-		if alone && !p.turns.serve() { // if it waits for the disk, the next batch comes along
-			return p.finish()
+		if !p.ending && !p.rung.Load() {
+			switch more, known := p.watched.more(); {
+			case more:
+				return nil
+			case known && !p.turns.serve(): // if it waits for the disk, the next batch comes along
+				return p.finish()
+			}
 		}
 	}
 	if p.ending {

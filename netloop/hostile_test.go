@@ -60,7 +60,7 @@ var hostileMemcache = []hostileInput{
 	{"receipt of nobody", "get q/abort=18446744073709551615\r\n", "CLIENT_ERROR not held\r\n", false},
 	{"receipt with letters", "delete q/lease=0x10\r\n", "CLIENT_ERROR receipt is not a number from 1 to 18446744073709551615\r\n", false},
 	{"touch for ever", "touch q/lease=1 2147483648\r\n", "CLIENT_ERROR touch needs seconds from 1 to 2147483647\r\n", false},
-	{"touch of memcached", "touch q 60\r\n", "CLIENT_ERROR touch is for leases: <queue>/lease or <queue>/lease=<receipt>\r\n", false},
+	{"touch of memcached", "touch q 60\r\n", "CLIENT_ERROR touch needs <queue>/lease, <queue>/lease=<receipt>, <queue>/id=<id> or <queue>/key=<key>\r\n", false},
 	{"leases galore", "get q" + strings.Repeat("/lease=1", 1000) + "\r\n", "CLIENT_ERROR an option stands there twice\r\n", false},
 	{"monitor for ever", "monitor q 2147483647 0\r\n", "END\r\n", false},
 	{"confirm too many", "confirm q 2147483647\r\n", "ERROR\r\n", false},
@@ -119,6 +119,14 @@ var hostileThrift = []hostileInput{
 	{"name of 2 GiB", "\x00\x00\x00\x10\x80\x01\x00\x01\x7f\xff\xff\xffput!\x00\x00\x00\x01", "", true},
 	{"list of 2 billion items", "\x00\x00\x00\x1f\x80\x01\x00\x01\x00\x00\x00\x03put\x00\x00\x00\x01" +
 		"\x0b\x00\x01\x00\x00\x00\x01q\x0f\x00\x02\x0b\x7f\xff\xff\xff", "", true},
+	{"list of 2 billion keys", "\x00\x00\x00\x1f\x80\x01\x00\x01\x00\x00\x00\x03put\x00\x00\x00\x01" +
+		"\x0b\x00\x01\x00\x00\x00\x01q\x0f\x00\x05\x0b\x7f\xff\xff\xff", "", true},
+	{"list of a billion weights", "\x00\x00\x00\x1b\x80\x01\x00\x01\x00\x00\x00\x07get_any\x00\x00\x00\x01" +
+		"\x0f\x00\x04\x08\x40\x00\x00\x00", "", true},
+	{"any of no queues", "\x00\x00\x00\x14\x80\x01\x00\x01\x00\x00\x00\x07get_any\x00\x00\x00\x01\x00",
+		"\x00\x00\x00j\x80\x01\x00\x03\x00\x00\x00\x07get_any\x00\x00\x00\x01\x0b\x00\x01\x00\x00\x00H" +
+			"Internal error processing get_any: 'queue_names must have 1 to 16 names'" +
+			"\x08\x00\x02\x00\x00\x00\x06\x00", false},
 	{"a reply", "\x00\x00\x00\x10\x80\x01\x00\x02\x00\x00\x00\x03put\x00\x00\x00\x01\x00", "", true},
 	{"deep nesting", "\x00\x00\x10\x0b\x80\x01\x00\x01\x00\x00\x00\x03put\x00\x00\x00\x01" +
 		strings.Repeat("\x0c\x00\x09", 1364),
@@ -130,6 +138,7 @@ func TestHostileInput(t *testing.T) {
 	testHostile(t, memcacheProtocol{}, hostileMemcache)
 	testHostile(t, textProtocol{}, hostileText)
 	testHostile(t, thriftProtocol{}, hostileThrift)
+	testHostile(t, burrowProtocol{}, hostileBurrow)
 }
 
 func testHostile(t *testing.T, proto protocol, inputs []hostileInput) {

@@ -49,23 +49,3 @@ func (l *loop) nextIdle() moment {
 	}
 	return l.sessions.head.lastRequest.after(l.server.opts.ClientTimeout)
 }
-
-// maxEnds is how many sessions a turn ends because they are idle. The others come a millisecond later.
-const maxEnds = 64
-
-// endIdle closes sessions that have completed no request for too long. Time in which the server
-// owes a reply does not count.
-func (l *loop) endIdle() {
-	for range maxEnds {
-		if at := l.nextIdle(); at == 0 || at > l.clock {
-			return
-		}
-		s := l.sessions.head
-		if s.state == waiting {
-			l.touch(s)
-			continue
-		}
-		l.touch(s)
-		s.quit()
-	}
-}

@@ -27,8 +27,8 @@ func (s *session) newPutJob() *putJob {
 	return &putJob{session: s, client: s.clientID, began: s.loop.began}
 }
 
-// run puts to the queue called name the items that each yields, up to the first that is refused.
-func (p *putJob) run(name []byte, each func(yield func(engine.PutRequest) bool)) error {
+// do puts to the queue called name the items that each yields, up to the first that is refused.
+func (p *putJob) do(name []byte, each func(yield func(engine.PutRequest) bool)) error {
 	s := p.session
 	e := s.loop.engine
 	p.to = append(p.to, name...)
@@ -80,10 +80,10 @@ func (s *session) putLater(
 	put, to := s.newPutJob(), append([]byte(nil), name...)
 	s.startJob(func() error {
 		defer e.Account(-copied)
-		return put.run(to, each)
+		return put.do(to, each)
 	}, func(s *session, err error) {
 		put.end()
-		done(s, put.stored, put.ticket, err)
+		done(s, put.stored, put.ticket, s.unnamed(to, err))
 	})
 }
 
@@ -91,6 +91,7 @@ func (s *session) putLater(
 func (s *session) putOneLater(
 	name []byte, p engine.PutRequest, done func(s *session, t engine.Ticket, err error),
 ) {
+	s.puts(len(p.Data))
 	if !s.holdsInput() {
 		p.Data = append([]byte(nil), p.Data...)
 	}

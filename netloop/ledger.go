@@ -6,8 +6,8 @@ import (
 	"github.com/kestrelmq/kestrel/engine"
 )
 
-// ledger counts what the sessions of one loop hold beyond their resting size: input that cannot run
-// yet, and replies that have not left. These bytes count against the engine's memory limit. The ledger
+// ledger counts what the sessions of one loop hold beyond sessionSize: input that cannot run
+// yet, replies that have not left, lists of open reads, and reports. Buffers count with their capacity. These bytes count against the engine's memory limit. The ledger
 // reports changes that matter to the engine, at most once a turn, so that the loops do not all write to
 // one word for every request. Its owner is the loop.
 type ledger struct {
@@ -19,13 +19,18 @@ type ledger struct {
 	owing  int64         // bytes of owed that are in total
 }
 
+// sessionSize is about how many bytes a connection takes that does nothing, with what it keeps from when it did
+// something. The engine knows of it from the beginning of a session to its end.
+const sessionSize = 2304
+
 // ledgerStep is how many bytes one loop may hold without the engine's knowing.
 const ledgerStep = 64 << 10
 
 // settle reports a change that matters to the engine. The loop calls it at the end of a turn.
 func (l *ledger) settle() {
-	change := l.held - l.known
-	if -ledgerStep < change && change < ledgerStep && (l.held != 0 || change == 0) {
+	change, replies := l.held-l.known, l.owed-l.owing
+	small := -ledgerStep < min(change, replies) && max(change, replies) < ledgerStep
+	if small && (l.held != 0 || change == 0) {
 		return
 	}
 	l.engine.Account(change)
@@ -42,18 +47,14 @@ func (l *ledger) left() int64 { return l.engine.MemoryLeft() - (l.held - l.known
 func (l *ledger) owe(n int) {
 	l.held += int64(n)
 	l.owed += int64(n)
-	if l.held-l.known >= ledgerStep {
+	if max(l.held-l.known, l.owed-l.owing) >= ledgerStep {
 		l.settle()
 	}
 }
 
-// countOutput counts the replies of s that have not left.
-func (s *session) countOutput() {
-	n := len(s.out) + s.sink.unsent()
-	if s.thrift.get.reply != nil {
-		n += len(s.thrift.get.reply.B)
-	}
-	n += len(s.body.reply)
-	s.loop.ledger.owe(n - s.owed)
-	s.owed = n
-}
+// hold counts n bytes more that are no replies, or fewer if n is negative.
+func (l *ledger) hold(n int) { l.held += int64(n) }
+
+// tight reports whether so much memory is in use that nobody gets n bytes more than a few. A sixteenth
+// beyond the limit is for what empties queues, and for who looks at them.
+func (l *ledger) tight(n int) bool { return l.left()+l.engine.MemoryLimit()/16 < int64(n) }

@@ -83,7 +83,6 @@ func newLineTestOn(
 		lt.driver.stop()
 		lt.step()
 		lt.alarm.stop()
-		s.reliable.stop()
 		s.closePollers()
 		s.drainer.close()
 		if err := e.Close(); err != nil {

@@ -38,19 +38,28 @@ type loop struct {
 	deadlines
 	alarm alarm
 
+	deniedLogged  moment // when a refusal was logged last
+	failedLogged  moment // likewise, of an attempt to authenticate
+	accountLogged moment // likewise, because of the quota of an account
+	quotaLogged   moment // likewise, because of the quota of a user
+
 	counters  Counters
 	latencies *latencies // nil if nothing is measured
 	watch     watchdog
+	sniff     *sniffer // nil unless an operator listens
 	buffers   buffers
 	ledger    ledger
+	spaces    []space  // that no session uses any more, until the turn ends
 	gathered  gathered // by the session being run
 	// Scratch, for the time of one request.
-	request  memcache.Request
-	call     thrift.Request
-	utf8Name []byte           // of a queue
-	headItem []byte           // of a Thrift peek
-	refs     []engine.ReadRef // of a fetch, confirm or abort of many items
-	ids      []int64          // of a Thrift get
+	request      memcache.Request
+	call         thrift.Request
+	utf8Name     []byte           // of a queue
+	headItem     []byte           // of a Thrift peek
+	burrowAnswer *burrowAnswer    // for requests that are answered at once
+	replaced     int64            // items that puts have overwritten
+	refs         []engine.ReadRef // of a fetch, confirm or abort of many items
+	receipts     []uint64         // of a Thrift get, confirm or abort
 
 	// For any goroutine.
 	mailbox mailbox
@@ -62,7 +71,7 @@ type loop struct {
 }
 
 func newLoop(s *Server) *loop {
-	l := &loop{server: s, engine: s.opts.Engine, log: s.log}
+	l := &loop{server: s, engine: s.opts.Engine, log: s.log, burrowAnswer: new(burrowAnswer)}
 	l.ledger.engine, l.ledger.total = l.engine, &s.owed
 	l.watch = newWatchdog(s)
 	if !s.opts.NoHistograms {
@@ -105,67 +114,23 @@ func (l *loop) ring() {
 	}
 }
 
-// open takes in a new session.
-func (l *loop) open(s *session) {
-	l.begin()
-	l.counters.Connections++
-	s.tally = tally{number: l.server.numbered.Add(1), since: l.now}
-	s.wait.heapIndex = -1
-	s.lastRequest = l.clock
-	l.sessions.add(s)
-}
-
-// leave begins the end of a session whose client sends nothing more: it is closed when the replies
-// that are due have left. It reports false if there are none. A job, or a report, that is under way
-// ends first: its reply is due as well.
-func (l *loop) leave(s *session) bool {
-	if s.answering() {
-		s.leaving = true
-		return true
-	}
-	if len(s.out) == 0 {
-		return false
-	}
-	l.begin()
-	if s.state == waiting && l.cancel(s) {
-		l.counters.WaitsDropped++
-	}
-	s.quit()
-	return true
-}
-
-// gone ends a session whose connection has ended or is about to. If its peer may still read,
-// replies that are due leave first.
-func (l *loop) gone(s *session, canRead bool) {
-	if s.state == closed {
-		return
-	}
-	l.begin()
-	waits := s.state == waiting
-	s.state = closed // nothing more is run
-	if canRead && len(s.out) > 0 {
-		l.deliver(s, l.engine.Commit(s.ticket))
-	}
-	if waits && l.cancel(s) {
-		l.counters.WaitsDropped++
-	}
-	l.dropReads(s)
-	s.dropGet()
-	s.dropInput()
-	s.dropOutput()
-	l.ledger.owe(-s.owed) // what is unsent is the drainer's now, or nobody's
-	s.owed = 0
-	l.sessions.remove(s)
-}
-
 // cancel ends the wait of s, if it is one for an item that is not on its way yet, and reports
 // whether it was.
 func (l *loop) cancel(s *session) bool {
 	l.deadlines.remove(s)
-	if s.wait.kind == waitJob || !l.engine.CancelWait(&s.wait.waiter) {
+	switch v := s.wait.several; {
+	case s.wait.kind == waitJob:
+		return false
+	case v != nil && v.waiting:
+		if !l.engine.CancelAny(&v.wait) {
+			return false
+		}
+		v.waiting = false
+	case !l.engine.CancelWait(&s.wait.waiter):
 		return false
 	}
 	s.wait.kind = noWait
+	s.uncountWait()
 	return true
 }
 

@@ -1,9 +1,12 @@
 package netloop
 
 import (
+	"bytes"
 	"errors"
+	"strconv"
 	"time"
 
+	"github.com/kestrelmq/kestrel/access"
 	"github.com/kestrelmq/kestrel/codec/memcache"
 	"github.com/kestrelmq/kestrel/engine"
 )
@@ -32,31 +35,127 @@ var memcacheCommands = [...]func(*session, *memcache.Request){
 	memcache.OpTouch:           memcacheTouch,
 }
 
+// memcacheNeeds is what a user needs to run a command, by its Op. See memcacheNeed for those that depend on more.
+var memcacheNeeds = [len(memcacheCommands)]need{
+	memcache.OpGet:             {access.Get, onQueue},
+	memcache.OpSet:             {access.Put, onQueue},
+	memcache.OpMonitor:         {access.Get, onQueue},
+	memcache.OpConfirm:         {access.Get, onQueue},
+	memcache.OpDelete:          {access.Manage, onQueue},
+	memcache.OpFlush:           {access.Manage, onQueue},
+	memcache.OpFlushAll:        {access.Manage, everywhere},
+	memcache.OpFlushExpired:    {access.Manage, onQueue},
+	memcache.OpFlushAllExpired: {access.Manage, everywhere},
+	memcache.OpStats:           {access.Stats, somewhere},
+	memcache.OpDumpStats:       {access.Stats, somewhere},
+	memcache.OpDumpConfig:      {access.Stats, somewhere},
+	memcache.OpStatus:          {access.Operate, onNothing},
+	memcache.OpVersion:         {0, onNothing},
+	memcache.OpReload:          {access.Operate, everywhere},
+	memcache.OpShutdown:        {access.Operate, everywhere},
+	memcache.OpQuit:            {0, onNothing},
+	memcache.OpTouch:           {access.Get, onQueue},
+}
+
+// memcacheNeed is what a user needs to run req.
+func memcacheNeed(req *memcache.Request) need {
+	switch n := memcacheNeeds[req.Op]; {
+	case req.Op == memcache.OpGet && (req.Peek || req.Browses()):
+		return need{access.Peek, onQueue}
+	case req.Op == memcache.OpDelete && (req.Receipt != 0 || req.ID != 0 || len(req.ItemKey) > 0): // it is about one item
+		return need{access.Get, onQueue}
+	case req.Op == memcache.OpStatus && len(req.Args) > 0:
+		return need{access.Operate, everywhere}
+	default:
+		return n
+	}
+}
+
+// memcacheDenied refuses req, of size bytes, if the user may not run it, and reports whether it did.
+func (s *session) memcacheDenied(req *memcache.Request, size int) bool {
+	n := memcacheNeed(req)
+	if s.id.usage == nil && n.scope == onQueue && s.id.user.Everywhere(n.right) {
+		return false
+	}
+	err := s.admit(n, s.latin1Name(req.Queue), size)
+	if err == nil {
+		return false
+	}
+	if s.putGathered(); s.state != idle {
+		return true
+	}
+	s.finish(req.NoReply, err, "")
+	if req.BadEnd { // what comes next may be part of the item
+		s.out = append(s.out, memcache.ReplyClientError...)
+		s.quit()
+	}
+	return true
+}
+
+// maxCredentials is how many bytes a user, a space and a password have at most.
+const maxCredentials = 2 * access.MaxPassword
+
+// memcacheIdentify is next for a client that has not said yet who it is. It does so as memcached wants it: by a SET
+// of any key, whose data are the user, a space and the password. Until then it may only quit.
+func (s *session) memcacheIdentify(in []byte) int {
+	req := &s.loop.request
+	n, err := memcache.Decoder{MaxLine: s.loop.server.opts.MaxLine, MaxItem: maxCredentials}.Decode(in, req)
+	refusal, _ := err.(*memcache.ProtocolError)
+	switch {
+	case err == memcache.ErrIncomplete:
+		s.need = req.Need
+		return 0
+	case refusal != nil && refusal.Fatal:
+		s.out = append(s.out, refusal.Reply...)
+		s.quitMisled()
+		return 0
+	case err == nil && req.Op == memcache.OpQuit:
+		s.quit()
+		return n
+	case err == nil && req.Op == memcache.OpSet && !req.BadEnd:
+		name, password, _ := bytes.Cut(req.Data, []byte{' '})
+		s.identify(name, password, func(s *session, err error) { s.finish(false, err, memcache.ReplyStored) })
+		return n
+	}
+	s.out = memcache.AppendClientError(s.out, errUnidentified.Error())
+	if s.strike(); err == memcache.ErrTooLarge || req.BadEnd {
+		s.quit()
+	}
+	return n
+}
+
 // name implements protocol.
 func (memcacheProtocol) name() string { return "memcache" }
 
 func (memcacheProtocol) next(s *session, in []byte) int {
+	if s.id.unknown {
+		return s.memcacheIdentify(in)
+	}
 	opts := &s.loop.server.opts
 	req := &s.loop.request
 	n, err := memcache.Decoder{MaxLine: opts.MaxLine, MaxItem: opts.MaxItemSize}.Decode(in, req)
+	if s.id.user != nil && err == nil && s.memcacheDenied(req, n) {
+		return n
+	}
 	if err == nil && req.Op == memcache.OpSet && !req.BadEnd {
 		s.gather(req)
 		return n
 	}
-	s.runPuts() // before anything else
+	s.putGathered() // before anything else
 	if s.state != idle {
 		return 0
 	}
 	if err == nil {
-		s.loop.watch.request(req.Op.String(), req.Queue)
+		s.asks(req.Op.String(), req.Queue)
 	}
 	if err == nil && req.Op == memcache.OpGet {
 		times := 1
-		if req.IsPlain() {
+		if req.IsPlain() && s.id.usage == nil {
 			times += repeats(in, n)
 		}
 		done := memcacheGet(s, req, times)
 		s.tally.requests += int64(done) - 1
+		s.asksAgain(done - 1)
 		return n * done
 	}
 	if err == nil {
@@ -88,92 +187,6 @@ func (memcacheProtocol) tooMany() []byte {
 	return memcache.AppendServerError(nil, "too many open connections")
 }
 
-// reply appends a reply, unless the client asked for none.
-func (s *session) reply(req *memcache.Request, reply string) {
-	if !req.NoReply {
-		s.out = append(s.out, reply...)
-	}
-}
-
-func (memcacheProtocol) item(s *session, it engine.Item) bool {
-	if s.terms != (terms{}) {
-		return s.describeItem(it)
-	}
-	if it.HasOwnMemory() {
-		if !s.startBody(it, memcache.ValueTrailer) {
-			return false
-		}
-		s.out = memcache.AppendValueHeader(s.out, s.name, it.Flags, len(it.Data))
-		return true
-	}
-	if !s.room(len(it.Data)) {
-		return false
-	}
-	s.out = memcache.AppendValue(s.out, s.name, it.Flags, it.Data)
-	return true
-}
-
-func (memcacheProtocol) none(s *session) { s.out = append(s.out, memcache.ReplyEnd...) }
-
-func (memcacheProtocol) refuse(s *session, err error) {
-	reply, fatal := memcacheRefusal(s.out, err)
-	s.out = reply
-	if fatal {
-		s.quit()
-	}
-}
-
-func (memcacheProtocol) retract(dst, _ []byte, err error) []byte {
-	dst, _ = memcacheRefusal(dst, err)
-	return dst
-}
-
-// memcacheRefusal appends the reply for err, and reports whether the connection ends.
-func memcacheRefusal(dst []byte, err error) (reply []byte, fatal bool) {
-	var unavailable unavailableError
-	switch {
-	case errors.Is(err, engine.ErrQueueFull), errors.Is(err, engine.ErrItemTooLarge):
-		return append(dst, memcache.ReplyNotStored...), false
-	case errors.Is(err, errNotThatMany):
-		return append(dst, memcache.ReplyError...), false
-	case errors.Is(err, errReadOpen), errors.Is(err, errTooManyReads):
-		return append(dst, memcache.ReplyError...), true
-	case errors.As(err, &unavailable), errors.Is(err, engine.ErrNotAdmitted),
-		errors.Is(err, engine.ErrClosed):
-		return append(dst, memcache.ReplyServerError...), true
-	case errors.Is(err, engine.ErrBadName), errors.Is(err, ErrUnknownStatus),
-		errors.Is(err, ErrForbiddenStatus):
-		return append(dst, memcache.ReplyClientError...), true
-	case errors.Is(err, engine.ErrOutOfDisk), errors.Is(err, engine.ErrOutOfMemory),
-		errors.Is(err, engine.ErrTooManyQueues), errors.Is(err, engine.ErrTooManyChildren),
-		errors.Is(err, engine.ErrJournal), errors.Is(err, engine.ErrWithheld), errors.Is(err, engine.ErrBacklog):
-		return memcache.AppendServerError(dst, reason(err)), false
-	case errors.Is(err, errNotLocal), isLeaseRefusal(err):
-		return memcache.AppendClientError(dst, reason(err)), false
-	}
-	return memcache.AppendServerError(dst, reason(err)), true
-}
-
-// latin1Name returns a queue's name as the engine knows it. The result is valid until the next
-// call.
-func (s *session) latin1Name(name []byte) []byte {
-	if isASCII(name) {
-		return name
-	}
-	s.loop.utf8Name = appendLatin1AsUTF8(s.loop.utf8Name[:0], name)
-	return s.loop.utf8Name
-}
-
-// memcacheSet runs a put whose item does not end where it should; others are gathered.
-func memcacheSet(s *session, req *memcache.Request) {
-	t, err := s.put(s.latin1Name(req.Queue), s.putRequest(req, new(engine.PutExtra)))
-	s.claim(t)
-	s.finish(req.NoReply, err, memcache.ReplyStored)
-	// What comes next may be part of the item: it is not run as a command.
-	s.out = append(s.out, memcache.ReplyClientError...)
-	s.quit()
-}
-
 // repeats returns how often the request in[:n] stands behind itself, as often as is of use.
 func repeats(in []byte, n int) (times int) {
 	for first := in[:n]; times < maxFetched; times++ {
@@ -194,6 +207,14 @@ func memcacheGet(s *session, req *memcache.Request, times int) (done int) {
 		return 1
 	}
 	s.terms = terms{lease: memcacheLease(req), meta: req.Meta}
+	switch {
+	case req.List:
+		s.memcacheList(name, req)
+		return 1
+	case req.Browses():
+		s.lookAt(name, req.Queue, memcacheWhich(req))
+		return 1
+	}
 	if req.Close {
 		s.confirmOldest(name, 1) // nothing to confirm is no error here
 		if !req.Open && !req.HasLease {
@@ -202,14 +223,15 @@ func memcacheGet(s *session, req *memcache.Request, times int) (done int) {
 		}
 		s.claiming = false // the reply is the next item
 	}
-	access := engine.Take
+	how := engine.Take
 	switch {
 	case req.HasLease && req.CAS:
-		access = engine.Lease
+		how = engine.Lease
 	case req.Open, req.HasLease:
-		access = engine.OpenRead
+		how = engine.OpenRead
 	case req.Peek:
-		access = engine.Peek
+		how = engine.Peek
+	case len(req.Several) > 0:
 	case s.countReads(name) > 0:
 		s.proto.refuse(s, errReadOpen)
 		return 1
@@ -218,7 +240,25 @@ func memcacheGet(s *session, req *memcache.Request, times int) (done int) {
 	if s.loop.server.opts.ReplyWithKey {
 		reply = req.Key
 	}
-	return s.fetch(name, reply, access, req.WaitMillis, times)
+	if len(req.Several) > 0 {
+		s.memcacheGetSeveral(req, how)
+		return 1
+	}
+	return s.fetch(name, reply, how, req.WaitMillis, times)
+}
+
+// memcacheGetSeveral runs a GET that names several queues.
+func (s *session) memcacheGetSeveral(req *memcache.Request, how engine.Access) {
+	var queues [memcache.MaxQueues]memcache.Source
+	s.beginSeveral()
+	for _, q := range req.Queues(queues[:0]) {
+		reply := q.Queue
+		if s.loop.server.opts.ReplyWithKey {
+			reply = req.Key
+		}
+		s.addSource(s.latin1Name(q.Queue), reply, q.Weight)
+	}
+	s.fetchSeveral(how, req.WaitMillis)
 }
 
 func memcacheMonitor(s *session, req *memcache.Request) {
@@ -240,29 +280,14 @@ func memcacheConfirm(s *session, req *memcache.Request) {
 	})
 }
 
-// finish words the outcome of a command whose reply does not depend on what it found. A client that
-// wants no reply gets none, unless it is cut off.
-func (s *session) finish(noReply bool, err error, reply string) {
-	before := len(s.out)
-	if err == nil {
-		s.out = append(s.out, reply...)
-	} else {
-		s.proto.refuse(s, err)
-	}
-	if noReply && s.state != closing {
-		s.out = s.out[:before]
-	}
-}
-
-// finishing is finish for when the command has ended: req is not valid any more then.
-func finishing(req *memcache.Request, reply string) func(*session, error) {
-	noReply := req.NoReply
-	return func(s *session, err error) { s.finish(noReply, err, reply) }
-}
-
 func memcacheDelete(s *session, req *memcache.Request) {
 	if req.Receipt != 0 {
 		err := s.confirmLease(s.latin1Name(req.Queue), req.Receipt)
+		s.finishFound(req.NoReply, err, memcache.ReplyDeleted)
+		return
+	}
+	if req.ID != 0 || len(req.ItemKey) > 0 {
+		err := s.remove(s.latin1Name(req.Queue), memcacheWhich(req))
 		s.finishFound(req.NoReply, err, memcache.ReplyDeleted)
 		return
 	}
@@ -283,26 +308,17 @@ func memcacheFlushExpired(s *session, req *memcache.Request) {
 
 func memcacheFlushAllExpired(s *session, _ *memcache.Request) { s.flushAllExpired(memcacheCount) }
 
-// memcacheCount words how many items were removed.
-func memcacheCount(s *session, n int64, err error) {
-	if err != nil {
-		s.proto.refuse(s, err)
-		return
-	}
-	s.out = memcache.AppendCount(s.out, n)
-}
-
 func memcacheStatus(s *session, req *memcache.Request) {
 	server := s.loop.server
 	if len(req.Args) == 0 {
-		s.out = memcache.AppendStatus(s.out, server.Status().String())
+		s.out = memcache.AppendStatus(s.out, server.status.Requested().String())
 		return
 	}
 	s.setNamedStatus(string(req.Args), func(s *session, err error) {
 		switch {
 		case err == nil:
 			s.proto.none(s)
-		case errors.Is(err, errNotLocal):
+		case errors.Is(err, errNotLocal), isIdentityRefusal(err):
 			s.proto.refuse(s, err)
 		default:
 			s.out = append(s.out, memcache.ReplyClientError...)
@@ -316,8 +332,8 @@ func memcacheVersion(s *session, _ *memcache.Request) {
 }
 
 func memcacheReload(s *session, _ *memcache.Request) {
-	if !s.local {
-		s.proto.refuse(s, errNotLocal)
+	if err := s.mayOperate(); err != nil {
+		s.proto.refuse(s, err)
 		return
 	}
 	reload := s.loop.server.opts.Reload
@@ -327,6 +343,9 @@ func memcacheReload(s *session, _ *memcache.Request) {
 		}
 		return reload()
 	}, func(s *session, err error) {
+		if err != nil && !s.id.user.Everywhere(access.Stats) {
+			err = errSeeLog
+		}
 		if err != nil {
 			s.out = memcache.AppendServerError(s.out, "configuration not reloaded: "+err.Error())
 			return
@@ -351,37 +370,6 @@ func memcacheLease(req *memcache.Request) time.Duration {
 		return 0
 	}
 	return leaseOf(req.LeaseMillis)
-}
-
-// describeItem words an item that was fetched on terms.
-func (s *session) describeItem(it engine.Item) bool {
-	own := it.HasOwnMemory()
-	switch {
-	case own:
-		if !s.startBody(it, memcache.ValueTrailer) {
-			return false
-		}
-	case !s.room(len(it.Data) + memcache.MaxMeta):
-		return false
-	}
-	d := &s.delivery
-	if s.terms.meta {
-		s.out = memcache.AppendMeta(s.out, s.name, &memcache.Meta{
-			ID: it.ID, Deliveries: d.Deliveries, Added: int64(it.Added), Expires: int64(it.Expiry),
-			Due: int64(d.Due), Receipt: d.Receipt,
-		})
-	}
-	switch {
-	case own && d.Receipt != 0:
-		s.out = memcache.AppendLeasedHeader(s.out, s.name, it.Flags, len(it.Data), d.Receipt)
-	case own:
-		s.out = memcache.AppendValueHeader(s.out, s.name, it.Flags, len(it.Data))
-	case d.Receipt != 0:
-		s.out = memcache.AppendLeased(s.out, s.name, it.Flags, it.Data, d.Receipt)
-	default:
-		s.out = memcache.AppendValue(s.out, s.name, it.Flags, it.Data)
-	}
-	return true
 }
 
 // memcacheEnd ends a lease by its receipt, or gives the connection's oldest open read back.
@@ -412,14 +400,42 @@ func (s *session) memcacheEnd(name []byte, req *memcache.Request) {
 }
 
 func memcacheTouch(s *session, req *memcache.Request) {
+	if req.ID != 0 || len(req.ItemKey) > 0 {
+		noReply := req.NoReply
+		expiry := engine.Time(memcache.ExpiryTime(int64(req.Seconds), int64(s.loop.now)))
+		s.alter(s.latin1Name(req.Queue), memcacheWhich(req), expiry, func(s *session, err error) {
+			s.finishFound(noReply, err, memcache.ReplyTouched)
+		})
+		return
+	}
 	_, err := s.extendLease(s.latin1Name(req.Queue), req.Receipt, time.Duration(req.Seconds)*time.Second)
 	s.finishFound(req.NoReply, err, memcache.ReplyTouched)
 }
 
-// finishFound is finish for a command that names a lease, which there may not be.
-func (s *session) finishFound(noReply bool, err error, reply string) {
-	if errors.Is(err, engine.ErrNotHeld) {
-		err, reply = nil, memcache.ReplyNotFound
-	}
-	s.finish(noReply, err, reply)
+// memcacheWhich is the item that a request names.
+func memcacheWhich(req *memcache.Request) engine.Which {
+	return engine.Which{ID: req.ID, Key: req.ItemKey}
+}
+
+// memcacheList answers with a list of items.
+func (s *session) memcacheList(name []byte, req *memcache.Request) {
+	queue, meta, user := bytes.Clone(req.Queue), req.Meta, s.id.user
+	var own []byte // name of a value
+	s.list(name, engine.Match{From: req.From, Limit: req.Limit, Hidden: req.Hidden}, listing{
+		word: func(dst []byte, it engine.Item, d *engine.Delivery) []byte {
+			if meta {
+				own = strconv.AppendUint(append(append(own[:0], queue...), '/'), it.ID, 10)
+				m := metaOf(user, it, d)
+				dst = memcache.AppendMeta(dst, own, &m)
+			}
+			return memcache.AppendListed(dst, queue, it.ID, it.Flags, it.Data)
+		},
+		end: func(dst []byte, err error) []byte {
+			if err != nil {
+				dst, _ = memcacheRefusal(dst, err)
+				return dst
+			}
+			return append(dst, memcache.ReplyEnd...)
+		},
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kestrelmq/kestrel/access"
 	"github.com/kestrelmq/kestrel/codec/memcache"
 	"github.com/kestrelmq/kestrel/engine"
 )
@@ -15,16 +16,17 @@ import (
 // alias.
 func memcacheStats(s *session, _ *memcache.Request) {
 	s.loop.publish() // what this connection has just done is to be seen
-	server := s.loop.server
-	s.startReport(memcacheReport(server, func(out []byte) []byte {
-		return appendServerStats(out, server)
+	server, user := s.loop.server, s.id.user
+	s.startReport(memcacheReport(server, user, func(out []byte) []byte {
+		return appendServerStats(out, server, user)
 	}, appendQueueStats, appendAliasStats))
 }
 
 // memcacheReport is a report that begins with what head appends, nothing if it is nil; then come
-// the queues, the aliases, unless alias is nil, and the line that ends it.
+// the queues, the aliases, unless alias is nil, and the line that ends it. It says nothing of what the user may not
+// see.
 func memcacheReport(
-	server *Server, head func([]byte) []byte, queue func([]byte, *engine.QueueStats) []byte,
+	server *Server, user *access.User, head func([]byte) []byte, queue func([]byte, *engine.QueueStats) []byte,
 	alias func([]byte, *engine.AliasStats) []byte,
 ) report {
 	var walk *engine.Walk
@@ -41,13 +43,17 @@ func memcacheReport(
 			if !ok {
 				break
 			}
-			out = queue(out, &q)
+			if user.Sees(q.Name) {
+				q.Children = seenBy(user, q.Children)
+				q.Options = optionsSeenBy(user, q.Options)
+				out = queue(out, &q)
+			}
 		}
 		if walk.Left() > 0 {
 			return out, true
 		}
 		if alias != nil {
-			for _, a := range server.Engine().Aliases() {
+			for _, a := range aliasesSeenBy(user, server.Engine().Aliases()) {
 				out = alias(out, &a)
 			}
 		}
@@ -55,12 +61,15 @@ func memcacheReport(
 	}
 }
 
-// appendServerStats appends the entries of the server, which takes a look at every queue.
-func appendServerStats(out []byte, server *Server) []byte {
+// appendServerStats appends the entries of the server, which takes a look at every queue. For a user who does not
+// see all of them, sums are over those that the user sees, and what counts all clients is left out.
+func appendServerStats(out []byte, server *Server, user *access.User) []byte {
 	st := server.summary(engine.Now())
 	walk := server.Engine().Walk()
 	for q, ok := walk.Next(st.At); ok; q, ok = walk.Next(st.At) {
-		st.add(&q)
+		if user.Sees(q.Name) {
+			st.add(&q)
+		}
 	}
 	e, c := &st.Engine, &st.Counters
 	stat := func(name string, value int64) { out = memcache.AppendStatInt(out, name, value) }
@@ -68,6 +77,10 @@ func appendServerStats(out []byte, server *Server) []byte {
 	stat("time", int64(st.At)/1000)
 	out = memcache.AppendStat(out, "version", Version)
 	stat("curr_items", st.Items)
+	if !user.Everywhere(access.Stats) {
+		stat("bytes", st.Bytes)
+		return out
+	}
 	stat("total_items", e.TotalItems)
 	stat("bytes", st.Bytes)
 	ratio := strconv.FormatFloat(st.ReservedMemory, 'f', 3, 64)
@@ -140,41 +153,43 @@ func joinLatin1(names []string) string {
 
 // memcacheDumpStats answers DUMP_STATS for the queues named, or for all.
 func memcacheDumpStats(s *session, req *memcache.Request) {
+	user := s.id.user
 	if len(req.Args) == 0 {
-		s.startReport(memcacheReport(s.loop.server, nil, appendDumpStats, appendDumpAlias))
+		s.startReport(memcacheReport(s.loop.server, user, nil, appendDumpStats, appendDumpAlias))
 		return
 	}
 	e := s.loop.engine
-	aliases := e.Aliases()
+	aliases := aliasesSeenBy(user, e.Aliases())
 	s.startReport(namesReport(req.Args, func(out, name []byte) []byte {
-		return appendDumpNamed(out, e, name, aliases)
+		return appendDumpNamed(out, e, user, name, aliases)
 	}))
 }
 
 // namesReport is a report on the queues that are named in args, which it copies: what one appends for
 // each, and the line that ends it.
 func namesReport(args []byte, one func(out, name []byte) []byte) report {
-	names := slices.Collect(memcache.Words(bytes.Clone(args)))
+	rest := bytes.Clone(args)
 	return func(out []byte) (piece []byte, more bool) {
-		for len(out) < pieceSize {
-			if len(names) == 0 {
-				return append(out, memcache.ReplyEnd...), false
+		for name := range memcache.Words(rest) {
+			if len(out) >= pieceSize {
+				return out, true
 			}
-			out, names = one(out, names[0]), names[1:]
+			out, rest = one(out, name), rest[min(len(name)+1, len(rest)):] // and the space behind it
 		}
-		return out, true
+		return append(out, memcache.ReplyEnd...), false
 	}
 }
 
-// appendDumpNamed appends the block of the queue or alias called name, which may not exist.
-func appendDumpNamed(out []byte, e *engine.Engine, name []byte, aliases []engine.AliasStats) []byte {
+// appendDumpNamed appends the block of the queue or alias called name, which may not exist, or not for the user.
+func appendDumpNamed(out []byte, e *engine.Engine, user *access.User, name []byte, aliases []engine.AliasStats) []byte {
 	internal := appendLatin1AsUTF8(nil, name)
 	for _, a := range aliases {
 		if a.Name == string(internal) {
 			return appendDumpAlias(out, &a)
 		}
 	}
-	if q, ok := e.QueueStats(engine.Now(), internal); ok {
+	if q, ok := e.QueueStats(engine.Now(), internal); ok && user.Sees(q.Name) {
+		q.Children = seenBy(user, q.Children)
 		return appendDumpStats(out, &q)
 	}
 	out = memcache.AppendDumpQueue(out, string(name))
@@ -204,8 +219,9 @@ func appendDumpAlias(out []byte, a *engine.AliasStats) []byte {
 
 // memcacheDumpConfig answers DUMP_CONFIG for the queues named, or for all that exist.
 func memcacheDumpConfig(s *session, req *memcache.Request) {
+	user := s.id.user
 	if len(req.Args) == 0 {
-		s.startReport(memcacheReport(s.loop.server, nil, func(out []byte, q *engine.QueueStats) []byte {
+		s.startReport(memcacheReport(s.loop.server, user, nil, func(out []byte, q *engine.QueueStats) []byte {
 			return appendDumpOptions(out, q.Name, &q.Options)
 		}, nil))
 		return
@@ -213,7 +229,11 @@ func memcacheDumpConfig(s *session, req *memcache.Request) {
 	e := s.loop.engine
 	s.startReport(namesReport(req.Args, func(out, word []byte) []byte {
 		name := string(appendLatin1AsUTF8(nil, word))
-		o := e.OptionsFor(name)
+		if !user.Sees(name) {
+			out = memcache.AppendDumpQueue(out, latin1(name))
+			return append(out, memcache.DumpNothing+memcache.DumpQueueEnd...)
+		}
+		o := optionsSeenBy(user, e.OptionsFor(name))
 		return appendDumpOptions(out, name, &o)
 	}))
 }
@@ -246,4 +266,38 @@ func appendDumpOptions(out []byte, name string, o *engine.QueueOptions) []byte {
 	text("white_list_client_id_for_enqueue", orNone(o.EnqueueClientID))
 	text("white_list_client_id_for_dequeue", orNone(o.DequeueClientID))
 	return append(out, memcache.DumpQueueEnd...)
+}
+
+// seenBy returns the names that a user may see, in a new slice unless that is all.
+func seenBy(user *access.User, names []string) []string {
+	if user.Everywhere(access.Stats) {
+		return names
+	}
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !user.Sees(name) })
+}
+
+// aliasesSeenBy returns the aliases that a user may see, each with the destinations that the user may see.
+func aliasesSeenBy(user *access.User, all []engine.AliasStats) []engine.AliasStats {
+	if user.Everywhere(access.Stats) {
+		return all
+	}
+	var seen []engine.AliasStats
+	for _, a := range all {
+		if user.Sees(a.Name) {
+			a.Destinations = seenBy(user, a.Destinations)
+			seen = append(seen, a)
+		}
+	}
+	return seen
+}
+
+// optionsSeenBy returns options without names of queues that a user may not see.
+func optionsSeenBy(user *access.User, o engine.QueueOptions) engine.QueueOptions {
+	if o.ExpireTo != "" && !user.Sees(o.ExpireTo) {
+		o.ExpireTo = ""
+	}
+	if o.DeadLetterQueue != "" && !user.Sees(o.DeadLetterQueue) {
+		o.DeadLetterQueue = ""
+	}
+	return o
 }

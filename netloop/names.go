@@ -1,6 +1,7 @@
 package netloop
 
 import (
+	"bytes"
 	"strings"
 	"unicode/utf8"
 )
@@ -37,11 +38,32 @@ func latin1(name string) string {
 	return string(appendUTF8AsLatin1(nil, name))
 }
 
-func isASCII(b []byte) bool {
+// isPlainName reports whether a name of the memcache or text protocol is the engine's as it stands: ASCII, and
+// without a slash.
+func isPlainName(b []byte) bool {
 	for _, c := range b {
-		if c >= utf8.RuneSelf {
+		if c >= utf8.RuneSelf || c == '/' {
 			return false
 		}
 	}
 	return true
+}
+
+// withoutAccount returns name, or if it has a slash, one that is illegal. Only Burrow's clients reach the
+// queues of accounts.
+func withoutAccount(name []byte) []byte {
+	if bytes.IndexByte(name, '/') < 0 {
+		return name
+	}
+	return []byte("/")
+}
+
+// latin1Name returns a queue's name as the engine knows it. The result is valid until the next
+// call. A name with a slash, which belongs to an account, comes back as one that is illegal.
+func (s *session) latin1Name(name []byte) []byte {
+	if isPlainName(name) {
+		return name
+	}
+	s.loop.utf8Name = appendLatin1AsUTF8(s.loop.utf8Name[:0], withoutAccount(name))
+	return s.loop.utf8Name
 }

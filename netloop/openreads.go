@@ -4,9 +4,12 @@ import "github.com/kestrelmq/kestrel/engine"
 
 // openReads are the open reads of one session, by queue, each in the order they were opened.
 type openReads struct {
+	ledger *ledger // of the loop
+	usage  *usage  // of the user, whose quota they count against; nil: none
 	queues map[string]*queueReads
 	last   *queueReads // the one used last
 	empty  int         // queues without an open read
+	size   int         // bytes of memory, as counted in ledger
 }
 
 // queueReads is a FIFO of open reads.
@@ -16,7 +19,17 @@ type queueReads struct {
 	head int
 	// leased says that some may end by themselves, because a lease lapses.
 	leased bool
+	room   int // references that there is memory for, as counted
 }
+
+const (
+	// readsSize is about how many bytes a queue takes in the lists of a session, beside its name, and refSize
+	// how many a reference.
+	readsSize = 128
+	refSize   = 16
+	// smallReads is how many bytes of lists a session may have whatever the others do.
+	smallReads = 4 << 10
+)
 
 // maxEmptyReads is how many queues are remembered without an open read, so that opening the next
 // one there allocates nothing.
@@ -58,10 +71,42 @@ func (o *openReads) add(name []byte, refs ...engine.ReadRef) {
 		}
 		o.queues[q.name] = q
 		o.last = q
+		o.hold(readsSize + len(name))
 	case q.len() == 0:
 		o.empty--
 	}
 	q.refs = append(q.refs, refs...)
+	o.charge(len(refs))
+	o.counted(q)
+}
+
+// charge adds n to what the user has open.
+func (o *openReads) charge(n int) {
+	if o.usage != nil {
+		o.usage.reads.Add(int64(n))
+	}
+}
+
+// total is how many reads are open.
+func (o *openReads) total() (n int) {
+	for _, q := range o.queues {
+		n += q.len()
+	}
+	return n
+}
+
+// hold counts n bytes more, or fewer if n is negative.
+func (o *openReads) hold(n int) {
+	o.size += n
+	o.ledger.hold(n)
+}
+
+// counted counts what the list of q has grown or shrunk by.
+func (o *openReads) counted(q *queueReads) {
+	if n := cap(q.refs); n != q.room {
+		o.hold((n - q.room) * refSize)
+		q.room = n
+	}
 }
 
 // take removes the oldest read of the queue called name and returns it.
@@ -72,6 +117,7 @@ func (o *openReads) take(name []byte) (ref engine.ReadRef, ok bool) {
 	q := o.of(name)
 	ref = q.refs[q.head]
 	q.head++
+	o.charge(-1)
 	if q.len() > 0 {
 		if q.head >= 64 && q.head > len(q.refs)/2 {
 			q.refs = append(q.refs[:0], q.refs[q.head:]...)
@@ -88,8 +134,11 @@ func (o *openReads) take(name []byte) (ref engine.ReadRef, ok bool) {
 func (o *openReads) takeOldest(name []byte, n int) []engine.ReadRef {
 	q := o.of(name)
 	refs := q.refs[q.head : q.head+n : q.head+n]
+	o.charge(-n)
 	q.refs, q.head = q.refs[q.head+n:], 0
 	if q.len() == 0 {
+		q.refs = nil
+		o.counted(q)
 		o.emptied(q)
 	}
 	return refs
@@ -103,12 +152,14 @@ func (o *openReads) takeQueue(name []byte, dst []engine.ReadRef) []engine.ReadRe
 	}
 	q := o.of(name)
 	dst = append(dst, q.refs[q.head:]...)
+	o.charge(-q.len())
 	o.emptied(q)
 	return dst
 }
 
 // keep has refs, which are some of those of q, be all of them.
 func (o *openReads) keep(q *queueReads, refs []engine.ReadRef) {
+	o.charge(len(refs) - q.len())
 	q.refs = q.refs[:q.head+len(refs)]
 	if len(refs) == 0 {
 		o.emptied(q)
@@ -128,6 +179,7 @@ func (o *openReads) forgetEmpty() {
 	for name, q := range o.queues {
 		if q.len() == 0 {
 			delete(o.queues, name)
+			o.hold(-readsSize - len(name) - q.room*refSize)
 		}
 	}
 	o.last, o.empty = nil, 0
@@ -136,8 +188,62 @@ func (o *openReads) forgetEmpty() {
 // takeAll removes every read and calls f for each queue, with its reads in the order they were
 // opened.
 func (o *openReads) takeAll(f func([]engine.ReadRef)) {
+	o.charge(-o.total())
 	for _, q := range o.queues {
 		f(q.refs[q.head:])
 	}
-	*o = openReads{}
+	o.hold(-o.size)
+	*o = openReads{ledger: o.ledger, usage: o.usage}
+}
+
+// holding is how many reads of the queue called name are open that this connection has opened.
+func (s *session) holding(name []byte) int {
+	if h := s.thrift.holders[string(name)]; h != nil {
+		return h.Leases()
+	}
+	return 0
+}
+
+// holder counts the reads of the queue called name that this connection opens.
+func (s *session) holder(name []byte) *engine.Holder {
+	holders := s.thrift.holders
+	if h := holders[string(name)]; h != nil {
+		return h
+	}
+	if holders == nil {
+		holders = make(map[string]*engine.Holder)
+		s.thrift.holders = holders
+	}
+	if len(holders) >= maxEmptyReads {
+		for name, h := range holders {
+			if h.Leases() == 0 {
+				delete(holders, name)
+				s.loop.engine.Account(-holderSize - int64(len(name)))
+			}
+		}
+	}
+	h := engine.NewHolder(s.id.holder())
+	holders[string(name)] = h
+	s.loop.engine.Account(holderSize + int64(len(name)))
+	return h
+}
+
+// holderSize is about how many bytes a Holder takes with its place in the session, beside the queue's name.
+const holderSize = 96
+
+// dropHolders forgets the reads that this connection, which has ended, has opened. They stay open.
+func (s *session) dropHolders() {
+	for name := range s.thrift.holders {
+		s.loop.engine.Account(-holderSize - int64(len(name)))
+	}
+	s.thrift.holders = nil
+}
+
+// dropSeveral gives back what a session that has ended kept for fetches from several queues, unless an item is
+// on its way.
+func (s *session) dropSeveral() {
+	if s.wait.several != nil && !s.wait.several.waiting {
+		s.loop.engine.Account(-severalSize)
+		s.wait.several = nil
+	}
 }

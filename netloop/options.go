@@ -1,6 +1,7 @@
 package netloop
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kestrelmq/kestrel/access"
 	"github.com/kestrelmq/kestrel/engine"
 )
 
@@ -41,12 +43,24 @@ type Options struct {
 	// Memcache is the address, host:port, to speak the memcache protocol on; "" turns it off, and
 	// port 0 takes a free one.
 	Memcache string
+	// Listeners are further ports, of any protocol.
+	Listeners []Listener
 	// Text is the address to speak the text protocol on, in the same form.
 	Text string
 	// Thrift is the address to speak the Thrift protocol on, in the same form.
 	Thrift string
+	// Burrow is the address to speak Burrow's HTTP protocol on, in the same form.
+	Burrow string
+	// Auth is how peers of the first three addresses say who they are.
+	Auth Auth
+	// TLS encrypts these three addresses; nil does not.
+	TLS *tls.Config
+	// Access knows the users; nil if there are none.
+	Access *access.Checker
 	// Listen opens an address for TCP; nil means net.Listen. What it returns accepts *net.TCPConn.
 	Listen func(addr string) (net.Listener, error)
+	// Accounts are quotas of accounts of Burrow's protocol, by name; see Server.SetAccounts.
+	Accounts map[string]AccountQuota
 	// Loops is the number of event loops; zero means one for each processor.
 	Loops int
 	// EventLoop says what event loops wait with: EventLoopGnet or EventLoopEpoll.
@@ -148,9 +162,9 @@ func (o Options) Descriptors() int {
 	if o.EventLoop == EventLoopGnet {
 		n += o.loops()
 	}
-	for _, addr := range []string{o.Memcache, o.Text, o.Thrift} {
-		if addr != "" {
-			n += 2
+	for _, l := range o.all() {
+		if n += 2; l.TLS != nil {
+			n += handshakeSlots() // connections that change hands
 		}
 	}
 	return n
@@ -179,6 +193,18 @@ func (o Options) Validate() error {
 	}
 	if o.EventLoop != "" && !slices.Contains(EventLoops(), o.EventLoop) {
 		errs = append(errs, fmt.Errorf("event_loop is %q, which this system does not have; it has %q", o.EventLoop, EventLoops()))
+	}
+	if _, ok := o.Accounts[engine.DefaultAccount]; ok {
+		errs = append(errs, errors.New("account default has the plain queues, which other protocols reach as well: it takes no quota"))
+	}
+	for i := range o.Listeners {
+		l := &o.Listeners[i]
+		if err := l.Validate(); err != nil {
+			errs = append(errs, fmt.Errorf("listener %d: %w", i+1, err))
+		}
+		if l.Auth.Asks() && o.Access == nil {
+			errs = append(errs, fmt.Errorf("listener %d asks who peers are, and there are no users", i+1))
+		}
 	}
 	for _, n := range []struct {
 		name  string

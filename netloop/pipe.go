@@ -22,7 +22,7 @@ type Pipes struct {
 // NewPipes makes a server without ports. It has no use for the addresses in opts. With handOff its
 // loops leave syncs to a goroutine, as where there are several processors.
 func NewPipes(opts Options, handOff bool) (*Pipes, error) {
-	opts.Memcache, opts.Text, opts.Thrift = "", "", ""
+	opts.Memcache, opts.Text, opts.Thrift, opts.Listeners = "", "", "", nil
 	opts.Loops = max(opts.Loops, 1)
 	s, err := New(opts)
 	if err != nil {
@@ -52,6 +52,7 @@ func (p *Pipes) Start() {
 func (p *Pipes) Shutdown(ctx context.Context) {
 	p.stopOnce.Do(func() {
 		close(p.stopping)
+		p.end()
 		p.status.goDown()
 		for _, d := range p.drivers {
 			d.do(d.drain)
@@ -62,7 +63,6 @@ func (p *Pipes) Shutdown(ctx context.Context) {
 		}
 		p.running.Wait()
 		p.jobs.Wait()
-		p.reliable.stop()
 		close(p.stopped)
 		p.drainer.close()
 		p.workers.Wait()
@@ -297,6 +297,9 @@ func (c *PipeConn) flush() {
 
 // unsent implements sink.
 func (c *PipeConn) unsent() int { return len(c.backlog) }
+
+// holds implements sink.
+func (c *PipeConn) holds() int { return cap(c.backlog) }
 
 // close implements sink.
 func (c *PipeConn) close() { c.driver.end(c, true) }

@@ -15,7 +15,8 @@ type pollerTest struct {
 	took chan []int // a turn has happened, on these descriptors
 	next chan next  // … and this is what comes behind it
 
-	fds []int // of the turn that is taken
+	fds    []int        // of the turn that is taken
+	during func(fd int) // is called when something has happened; nil: nothing is
 }
 
 func (b *bell) itself() *bell { return b }
@@ -46,8 +47,15 @@ func startPoller(t *testing.T, eventLoop string) *pollerTest {
 	return p
 }
 
-func (p *pollerTest) happened(fd int, _ bool) { p.fds = append(p.fds, fd) }
-func (p *pollerTest) serve() (waits bool)     { return false }
+func (p *pollerTest) serve() (waits bool) { return false }
+
+func (p *pollerTest) happened(fd int, _ bool) {
+	p.fds = append(p.fds, fd)
+	if p.during != nil {
+		p.during(fd)
+	}
+}
+
 func (p *pollerTest) finish() next {
 	fds := p.fds
 	p.fds = nil
@@ -234,6 +242,82 @@ func TestPollerRingAfterClose(t *testing.T) {
 	})
 }
 
+// A turn ends although an event that was to come does not: one of several sockets that have something is
+// muted, or removed, while the turn handles another.
+func TestPollerFewer(t *testing.T) {
+	onEventLoops(t, func(t *testing.T, eventLoop string) {
+		p := startPoller(t, eventLoop)
+		drop := []func(int){p.mute, p.remove}
+		var ours, peers [4]int
+		for i := range ours {
+			ours[i], peers[i] = socketPair(t)
+			if err := p.add(ours[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.ring()
+		p.turn()
+		var buf [8]byte
+		for len(drop) > 0 {
+			dropped := 0
+			p.during = func(fd int) {
+				for i := range ours {
+					if dropped == 0 && ours[i] != fd && peers[i] != 0 {
+						dropped = ours[i]
+						drop[0](dropped)
+						peers[i] = 0
+					}
+				}
+			}
+			var live []int
+			for i := range ours {
+				if peers[i] != 0 {
+					unix.Write(peers[i], []byte("x"))
+					live = append(live, ours[i])
+				}
+			}
+			got := p.turn()
+			for _, fd := range live {
+				if fd != dropped && !slices.Contains(got, fd) {
+					t.Errorf("a turn of %v, want %d in it", got, fd)
+				}
+				receiveNow(fd, buf[:])
+			}
+			p.during = nil
+			p.ring()
+			p.turn() // epoll reports what it has taken before it was dropped
+			drop = drop[1:]
+		}
+	})
+}
+
+// A muted connection that has failed, and stays open, is not waited for.
+func TestPollerMutedFailure(t *testing.T) {
+	onEventLoops(t, func(t *testing.T, eventLoop string) {
+		p := startPoller(t, eventLoop)
+		failed, gone := socketPair(t)
+		ours, peer := socketPair(t)
+		for _, fd := range []int{failed, ours} {
+			if err := p.add(fd); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.mute(failed)
+		unix.Shutdown(gone, unix.SHUT_RDWR)
+		if got := p.turn(); !slices.Equal(got, []int{failed}) {
+			t.Fatalf("the end of a muted connection: %v, want %d", got, failed)
+		}
+		var buf [8]byte
+		for range 40 { // more than look and rest
+			unix.Write(peer, []byte("x"))
+			if got := p.turn(); !slices.Equal(got, []int{ours}) {
+				t.Fatalf("%v, want %d", got, ours)
+			}
+			receiveNow(ours, buf[:])
+		}
+	})
+}
+
 // However many sockets there are, and whichever of them are muted or removed, one turn reports each that has
 // something, once, and no other.
 func TestPollerSockets(t *testing.T) {
@@ -246,7 +330,7 @@ func TestPollerSockets(t *testing.T) {
 			ours, peer           int
 			added, muted, unread bool
 		}
-		var sockets [7]socket // few, and more
+		var sockets [12]socket // few, and more
 		for i := range sockets {
 			sockets[i].ours, sockets[i].peer = socketPair(t)
 		}

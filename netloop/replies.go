@@ -76,6 +76,30 @@ func (b *bodies) drop(item []byte) {
 	b.account(-int64(len(item)))
 }
 
+// countOutput counts the replies of s that have not left, and what their buffers have beyond that.
+func (s *session) countOutput() {
+	n, room := len(s.out)+len(s.body.reply), cap(s.out)+cap(s.body.reply)
+	if unsent := s.sink.unsent(); unsent > 0 {
+		n += unsent
+		room += s.sink.holds()
+	}
+	if get := s.thrift.get.reply; get != nil {
+		n += len(get.B)
+		room += cap(get.B)
+	}
+	l := &s.loop.ledger
+	l.hold(room - n - s.spare)
+	l.owe(n - s.owed)
+	s.owed, s.spare = n, room-n
+}
+
+// uncountOutput forgets what countOutput has counted: the session has ended.
+func (s *session) uncountOutput() {
+	s.loop.ledger.owe(-s.owed)
+	s.loop.ledger.hold(-s.spare)
+	s.owed, s.spare = 0, 0
+}
+
 // share is how many bytes all replies may take before s gets none of more than a few.
 func (s *session) share() int64 {
 	limit := s.loop.engine.MemoryLimit()
@@ -170,4 +194,10 @@ func (s *session) notTaken() {
 	s.noRoom = false
 	s.loop.counters.RepliesRefused++
 	s.proto.refuse(s, engine.ErrOutOfMemory)
+}
+
+func (l *loop) send(s *session, p []byte) {
+	l.counters.BytesWritten += int64(len(p))
+	s.tally.sent += int64(len(p))
+	s.sink.send(p)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kestrelmq/kestrel/codec/thrift"
+	"github.com/kestrelmq/kestrel/engine"
 )
 
 // reader returns a client that does not read yet.
@@ -175,6 +176,79 @@ func TestThriftRepliesUnread(t *testing.T) {
 			t.Error("nobody was refused")
 		}
 		producer.hangUp()
+	})
+}
+
+// TestThriftGetOfMany tests that gets that collect more small items than all replies may take answer with what
+// they have: nobody reads what they wait for.
+//
+// Its control is a continueMonitor that pauses whenever a client owes too much.
+func TestThriftGetOfMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := newLedgerServer(t, Options{}, ledgerLimit)
+		defer ts.stop()
+		producer := ts.dial(memcacheProtocol{})
+		defer producer.hangUp()
+		put := strings.Repeat(fmt.Sprintf("set q 0 0 1000\r\n%01000d\r\n", 1), 1000)
+		for range 8 {
+			producer.ask(put)
+		}
+		c := ts.dialThrift()
+		defer c.hangUp()
+		got, _ := c.get("q", thrift.GetOptions{MaxItems: 100_000})
+		if n := len(strings.Fields(got)); n < 3000 || n > 5000 {
+			t.Errorf("a get brings %d items, want a quarter of the memory limit full", n)
+		}
+	})
+}
+
+// growthReceiver watches how a get's reply grows: never by much while an item is received, which is with a shard
+// locked.
+type growthReceiver struct {
+	thriftProtocol
+	moved int // bytes that were copied for an item at most, because the reply grew
+	sizes int // different capacities
+}
+
+func (g *growthReceiver) item(s *session, it engine.Item) bool {
+	before, held := cap(s.thrift.get.reply.B), len(s.thrift.get.reply.B)
+	taken := g.thriftProtocol.item(s, it)
+	if cap(s.thrift.get.reply.B) != before {
+		g.sizes++
+		g.moved = max(g.moved, held)
+	}
+	return taken
+}
+
+// TestThriftGetGrowsOutside tests that the reply to a get of many items grows when no shard is locked, and has
+// all of them in order.
+//
+// Its control is an item that never finds the reply short.
+func TestThriftGetGrowsOutside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := newLedgerServer(t, Options{}, 256<<20)
+		defer ts.stop()
+		producer := ts.dial(memcacheProtocol{})
+		defer producer.hangUp()
+		const items = 60
+		var want []string
+		for i := range items {
+			item := fmt.Sprintf("%0100000d", i)
+			want = append(want, item)
+			producer.ask("set q 0 0 100000\r\n" + item + "\r\n")
+		}
+		c, watch := ts.dialThrift(), &growthReceiver{}
+		defer c.hangUp()
+		c.session.proto = watch
+		if got, _ := c.get("q", thrift.GetOptions{MaxItems: items}); got != strings.Join(want, " ") {
+			t.Errorf("%d bytes arrive, want %d", len(got), items*100_001-1)
+		}
+		if most := 256 << 10; watch.moved > most {
+			t.Errorf("%d bytes of a reply are copied while an item is received, want %d at most", watch.moved, most)
+		}
+		if got := ts.server.Counters().CmdMonitorGet; got != items {
+			t.Errorf("%d items are counted, want %d", got, items)
+		}
 	})
 }
 

@@ -23,6 +23,7 @@ func (r *fitfulReader) send(p []byte) {
 }
 
 func (r *fitfulReader) unsent() int { return len(r.pending) }
+func (r *fitfulReader) holds() int  { return cap(r.pending) }
 
 func (r *fitfulReader) flush() {
 	if r.reads {

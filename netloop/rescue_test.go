@@ -16,11 +16,11 @@ type faultyProtocol struct{ memcacheProtocol }
 func (p faultyProtocol) next(s *session, in []byte) int {
 	switch {
 	case bytes.HasPrefix(in, []byte("fault\r\n")):
-		s.runPuts()
+		s.putGathered()
 		s.out = append(s.out, "half of a rep"...)
 		panic("fault of the test")
 	case bytes.HasPrefix(in, []byte("job\r\n")):
-		s.runPuts()
+		s.putGathered()
 		s.startJob(func() error { panic("fault of the test") }, nil)
 		return len("job\r\n")
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -24,22 +23,29 @@ type Server struct {
 	writer    *syncer // waits for writes that take long, and for no sync
 	inline    inlineSync
 	bodies    bodies
-	reliable  *reliableReads
 	drainer   *drainer
 	loops     []*driver
 	listeners []*listener
 
+	handshakes handshakes
+	accounts   accountQuotas
+	usages     usages
+
 	connections atomic.Int64  // open
 	refused     atomic.Int64  // over the limit
+	overQuota   atomic.Int64  // requests that Admit has refused
 	admitted    atomic.Int64  // ever
 	numbered    atomic.Uint64 // number of the newest connection
+	sniffing    sync.Mutex    // held while an operator listens
 	tracing     atomic.Bool   // the beginning and end of connections are logged
 	buffered    atomic.Int64  // bytes of input kept by all sessions
 	owed        atomic.Int64  // bytes of replies that have not left, as far as loops have reported
 	turnLogged  atomic.Int64  // when a long turn was logged last: Unix time in ns
 
 	stopOnce sync.Once
-	stopping chan struct{} // closed when Shutdown begins
+	stopping chan struct{}   // closed when Shutdown begins
+	ending   context.Context // done then
+	end      context.CancelFunc
 	stopped  chan struct{} // closed when the loops have ended
 	accepts  sync.WaitGroup
 	running  sync.WaitGroup // loops
@@ -64,9 +70,11 @@ func New(opts Options) (*Server, error) {
 		opts: opts, log: opts.Logger, started: time.Now(), clock: clock,
 		inline:   inlineSync{allowed: runtime.NumCPU() == 1, slow: slowSync},
 		status:   newStatusKeeper(opts),
-		reliable: newReliableReads(opts.Engine, clock),
 		stopping: make(chan struct{}), stopped: make(chan struct{}),
 	}
+	s.accounts.set(opts.Accounts)
+	s.handshakes.slots = make(chan struct{}, handshakeSlots())
+	s.ending, s.end = context.WithCancel(context.Background())
 	s.tracing.Store(opts.TraceSessions)
 	s.bodies = bodies{account: opts.Engine.Account, users: map[*byte]int{}}
 	s.syncer = newSyncer(opts.Engine, s.inline.took)
@@ -88,51 +96,8 @@ func New(opts Options) (*Server, error) {
 	return s, nil
 }
 
-func (s *Server) listen() error {
-	for _, p := range []struct {
-		name, addr string
-		proto      protocol
-	}{
-		{"memcache", s.opts.Memcache, memcacheProtocol{}},
-		{"text", s.opts.Text, textProtocol{}},
-		{"thrift", s.opts.Thrift, thriftProtocol{}},
-	} {
-		if p.addr == "" {
-			continue
-		}
-		ln, err := s.opts.openPort(p.addr, p.proto)
-		if err != nil {
-			return fmt.Errorf("listen for %s: %w", p.name, err)
-		}
-		s.listeners = append(s.listeners, ln)
-	}
-	return nil
-}
-
-func (s *Server) closeListeners() (err error) {
-	for _, ln := range s.listeners {
-		err = errors.Join(err, ln.Close())
-	}
-	return err
-}
-
-// MemcacheAddr returns the address that the memcache protocol is spoken on, or nil.
-func (s *Server) MemcacheAddr() net.Addr { return s.addr(memcacheProtocol{}) }
-
-// TextAddr returns the address that the text protocol is spoken on, or nil.
-func (s *Server) TextAddr() net.Addr { return s.addr(textProtocol{}) }
-
-// ThriftAddr returns the address that the Thrift protocol is spoken on, or nil.
-func (s *Server) ThriftAddr() net.Addr { return s.addr(thriftProtocol{}) }
-
-func (s *Server) addr(p protocol) net.Addr {
-	for _, ln := range s.listeners {
-		if ln.proto == p {
-			return ln.Addr()
-		}
-	}
-	return nil
-}
+// SetAccounts replaces the quotas of accounts. They hold from the next request on.
+func (s *Server) SetAccounts(quotas map[string]AccountQuota) { s.accounts.set(quotas) }
 
 // background is how many processors, in the sense of GOMAXPROCS, there are beside those of the loops.
 const background = 4
@@ -174,6 +139,7 @@ func (s *Server) Counters() Counters {
 		sum.add(&c)
 	}
 	sum.ReadsDropped += s.droppedLater.Load()
+	sum.OverQuota += s.overQuota.Load()
 	return sum
 }
 
@@ -200,17 +166,6 @@ func (s *Server) EnforcedStatus() Status { return s.status.Enforced() }
 // server stops.
 func (s *Server) SetStatus(to Status) error { return s.status.set(to) }
 
-// shutdownDelay is how long after a client asked for it the server begins to stop, so that replies
-// to others, and its own, leave first.
-const shutdownDelay = 100 * time.Millisecond
-
-// requestShutdown passes on that a client asked the server to stop.
-func (s *Server) requestShutdown() {
-	if f := s.opts.RequestShutdown; f != nil {
-		time.AfterFunc(shutdownDelay, f)
-	}
-}
-
 // Shutdown stops the server: it takes in no more connections, ends every wait with nothing, lets
 // requests that have begun to arrive come to an end, and closes the connections, giving their open
 // reads back. Requests, and clients that read replies, get Options.ShutdownGrace, or until ctx is done
@@ -219,8 +174,10 @@ func (s *Server) requestShutdown() {
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stopOnce.Do(func() {
 		close(s.stopping)
+		s.end()
 		s.closeListeners()
 		s.accepts.Wait()
+		s.handshakes.ended.Wait()
 		s.status.goDown()
 		cutBefore, bytesBefore := s.drainer.undelivered()
 		if s.serving {
@@ -232,7 +189,6 @@ func (s *Server) Shutdown(ctx context.Context) error {
 			s.running.Wait()
 		}
 		s.jobs.Wait()
-		s.reliable.stop()
 		close(s.stopped)
 		if s.serving {
 			s.drainer.stop()
@@ -277,15 +233,6 @@ func (s *Server) drain(ctx context.Context) {
 			}
 			return
 		case <-tick.C:
-		}
-	}
-}
-
-// quitIdle closes the sessions of a draining loop that have nothing left to do.
-func (l *loop) quitIdle() {
-	for s := l.sessions.head; s != nil; s = s.newerIdle {
-		if s.state == idle && len(s.in) == 0 && s.skip == 0 && !s.items.reading {
-			s.quit()
 		}
 	}
 }

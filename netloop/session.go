@@ -1,6 +1,9 @@
 package netloop
 
 import (
+	"errors"
+	"sync/atomic"
+
 	"github.com/valyala/bytebufferpool"
 
 	"github.com/kestrelmq/kestrel/engine"
@@ -29,48 +32,6 @@ const (
 	closed
 )
 
-// sink is where a session's replies go.
-type sink interface {
-	// send passes p to the peer, which may take it later; it copies what it keeps. When the peer
-	// takes bytes again after it had not, the session's loop gets writable as news.
-	send(p []byte)
-	// listen says whether the peer is to be heard: it is not while a job of the session runs, so that
-	// what it sends stays with it, and its end comes behind the reply.
-	listen(on bool)
-	// unsent is how many bytes the peer has not taken yet.
-	unsent() int
-	// flush tries to send what is unsent.
-	flush()
-	// close ends the connection; the loop hears of it through (*loop).gone. The peer still gets
-	// what is unsent, if it reads it in time.
-	close()
-	// peer describes the other side, for logs.
-	peer() string
-}
-
-// protocol decodes requests and words replies. It has no state of its own.
-type protocol interface {
-	// next decodes and runs the request at the start of in, and returns how many bytes it took: 0
-	// if the request is not complete, or the session is not to be read any more.
-	next(s *session, in []byte) int
-	// item words an item that was fetched, and reports whether there is room for it: if not, it
-	// stays in its queue. It is called with a shard of the engine locked.
-	item(s *session, it engine.Item) bool
-	// none words the end of a fetch without an item, or of a monitor.
-	none(s *session)
-	// refuse words why an operation was refused, and closes the session if the protocol says so.
-	refuse(s *session, err error)
-	// name is what operators call it.
-	name() string
-	// largest is how many bytes of a request are kept until it can be run.
-	largest(o *Options) int
-	// tooMany is the error for a connection over the limit; empty if the protocol has none.
-	//
-	tooMany() []byte
-	// retract appends to dst what is sent in place of reply, which turned out not to be true.
-	retract(dst, reply []byte, err error) []byte
-}
-
 // session is one client's conversation: bytes in, bytes out, and what must be committed before they
 // may leave. It does no I/O. All of it but the engine's Waiter in wait belongs to the goroutine of
 // loop.
@@ -80,15 +41,19 @@ type session struct {
 	sink  sink
 	state sessionState
 	local bool // the peer is on this machine
+	id    identity
 
 	refuseReads  bool // by the connection limits, for life
 	refuseWrites bool
 	clientID     string    // who the client says it is; "" if it does not
 	items        textItems // of the text protocol
 	thrift       thriftState
+	burrow       *burrowState  // nil in other protocols
+	waits        *atomic.Int64 // of the account whose request waits; nil if none does, or it has no quota
 
 	in      []byte                     // bytes that were not run, from inStart on; nil without any
-	inPool  *bytebufferpool.ByteBuffer // that in came from
+	inPool  *bytebufferpool.ByteBuffer // that in came from; nil if it lies in space
+	space   []byte                     // see keepInSpace; nil: none
 	inStart int
 	kept    int   // capacity of in, as counted in Server.buffered
 	pinned  bool  // a job uses what is in in; it is not moved or given back meanwhile
@@ -110,6 +75,7 @@ type session struct {
 	// replyStart is where in out the reply to the request being run begins.
 	replyStart int
 	owed       int  // bytes of replies that have not left, as counted in the loop's ledger
+	spare      int  // what their buffers have beyond that, likewise
 	taken      int  // bytes of replies that the client has read, as far as the server knows
 	noRoom     bool // an item was not taken because its reply had no room
 	dirty      bool // in loop.dirty
@@ -144,38 +110,16 @@ func (s *session) to(state sessionState) {
 	if s.state == closed || s.state == closing && state != closed {
 		return
 	}
+	if s.waits != nil && state != waiting {
+		s.endAccountWait()
+	}
 	s.state = state
 }
 
-// receive takes bytes from the client; it does not keep buf.
-func (s *session) receive(buf []byte) {
-	s.loop.counters.BytesRead += int64(len(buf))
-	s.tally.received += int64(len(buf))
-	s.tally.last = s.loop.now
-	if len(s.in) > 0 || s.state != idle {
-		s.keep(buf)
-		s.resume()
-	} else if n := s.run(buf); n < len(buf) {
-		s.keep(buf[n:])
-	}
-	s.loop.mark(s)
-}
-
-// resume runs requests that have been kept. Afterwards a session whose client sends nothing more
-// ends, unless there is a reply still to be made.
-func (s *session) resume() {
-	if s.state == idle && s.body.pending() {
-		s.to(stalled)
-	}
-	if s.state == idle && s.inStart < len(s.in) {
-		s.inStart += s.run(s.in[s.inStart:])
-		if s.inStart == len(s.in) || s.state == closing {
-			s.dropInput()
-		}
-	}
-	if s.leaving && s.state != stalled && !s.answering() {
-		s.quit()
-	}
+// endAccountWait takes a wait that has ended off the count of its account.
+func (s *session) endAccountWait() {
+	s.waits.Add(-1)
+	s.waits = nil
 }
 
 // answering reports whether a reply is being made on another goroutine: a job, or a piece of a report.
@@ -209,52 +153,6 @@ func (s *session) spent() bool {
 	return s.work >= maxWork
 }
 
-// run runs the requests in in, as far as the session's state lets it, and returns the bytes it
-// took.
-func (s *session) run(in []byte) int {
-	s.takeOutput()
-	s.loop.dropGathered() // left behind by a session that was closed after a fault
-	used := 0
-	for s.state == idle && used < len(in) {
-		if s.skip > 0 {
-			n := min(s.skip, int64(len(in)-used))
-			s.skip -= n
-			used += int(n)
-			continue
-		}
-		rest := in[used:]
-		if len(rest) < s.need {
-			break
-		}
-		if s.spent() {
-			s.yielded = true
-			s.to(stalled)
-			s.loop.later(s)
-			break
-		}
-		before := len(s.out)
-		s.replyStart = before
-		n := s.proto.next(s, rest)
-		s.endReply(s.replyStart)
-		if n == 0 {
-			break
-		}
-		used += n
-		s.tally.requests++
-		s.need = 0
-		s.loop.touch(s)
-		if len(s.out) >= s.owed+smallReply {
-			s.countOutput()
-		}
-		if s.state == idle && s.owesTooMuch() {
-			s.to(stalled)
-		}
-		s.work += 1 + n/workSize + max(len(s.out)-before, 0)/replyWork
-	}
-	s.runPuts()
-	return used
-}
-
 // owesTooMuch reports whether so many replies wait for the client that nothing more is to be run.
 func (s *session) owesTooMuch() bool {
 	if s.body.pending() || s.owed >= smallReply && s.repliesShort() {
@@ -263,30 +161,8 @@ func (s *session) owesTooMuch() bool {
 	return len(s.out)+s.sink.unsent() > s.loop.server.opts.MaxPending
 }
 
-// unstall goes on with a stalled session, if the client has read enough.
-func (s *session) unstall() {
-	if s.state != stalled || !s.sendBody() || s.owesTooMuch() {
-		return
-	}
-	if s.spent() {
-		s.loop.later(s)
-		return
-	}
-	s.yielded = false
-	s.to(idle)
-	s.takeOutput()
-	s.loop.mark(s)
-	switch s.wait.kind {
-	case waitMonitor:
-		s.continueMonitor()
-	case waitReport:
-		s.makePiece()
-	}
-	s.resume()
-}
-
-// keep stores bytes until they can be run, within the limits.
-func (s *session) keep(buf []byte) {
+// store keeps bytes until they can be run, within the limits.
+func (s *session) store(buf []byte) {
 	if s.state == closing || s.state == closed {
 		return
 	}
@@ -295,8 +171,12 @@ func (s *session) keep(buf []byte) {
 		s.in = s.in[:copy(s.in, s.in[s.inStart:])]
 		s.inStart = 0
 	}
+	limit := l.server.opts.MaxPending + s.proto.largest(&l.server.opts)
+	if s.id.unknown && !s.answering() { // what has come with the request that says who it is may be more
+		limit = maxUnknown
+	}
 	switch size := len(s.in) - s.inStart + len(buf); {
-	case size > l.server.opts.MaxPending+s.proto.largest(&l.server.opts):
+	case size > limit:
 		l.log.Warn("connection closed: the client sends too far ahead of its replies",
 			"peer", s.sink.peer(), "bytes", size)
 		s.cutOff(errTooMuchInput)
@@ -304,6 +184,12 @@ func (s *session) keep(buf []byte) {
 		s.cutOff(errNoBuffers)
 	}
 }
+
+var (
+	// errTooMuchInput and errNoBuffers are why a client is cut off that sends ahead of its replies.
+	errTooMuchInput = errors.New("too many bytes sent ahead of the replies")
+	errNoBuffers    = errors.New("out of memory for requests")
+)
 
 // cutOff sends the client the reason, and closes the session.
 func (s *session) cutOff(err error) {
@@ -335,7 +221,11 @@ func (s *session) Receive(it engine.Item) bool {
 		return false // when that has left
 	}
 	s.served = true
-	return s.proto.item(s, it)
+	taken := s.proto.item(s, it)
+	if taken {
+		s.gets(len(it.Data))
+	}
+	return taken
 }
 
 // after makes the replies written so far wait for t.

@@ -26,6 +26,7 @@ type Stats struct {
 	MaxConnections, MaxLingering int64
 	Files                        engine.Files
 	Refused                      int64 // connections over the limit, since the start
+	Handshakes, HandshakesFailed int64 // of TLS
 	RepliesCut                   int64 // connections that ended before their clients had read everything
 	Items                        int64 // queued, in all queues
 	Bytes                        int64 // their size
@@ -56,6 +57,7 @@ func (s *Server) summary(now engine.Time) Stats {
 	return Stats{
 		At: now, Started: s.started, Engine: e.Stats(), Aliases: e.Aliases(), Withheld: e.Withheld(),
 		Counters: s.Counters(), Connections: s.connections.Load(), Refused: s.refused.Load(),
+		Handshakes: s.handshakes.passed.Load(), HandshakesFailed: s.handshakes.failed.Load(),
 		Lingering: s.drainer.count(), RepliesCut: cut, Files: e.Files(),
 		MaxConnections: int64(s.opts.MaxConnections), MaxLingering: int64(s.opts.MaxLingering),
 		Requested: s.status.Requested(), Enforced: s.status.Enforced(),

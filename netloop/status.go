@@ -249,3 +249,14 @@ func writeFileAtomically(name string, data []byte) error {
 	}
 	return errors.Join(d.Sync(), d.Close())
 }
+
+// requestShutdown passes on that a client asked the server to stop.
+func (s *Server) requestShutdown() {
+	if f := s.opts.RequestShutdown; f != nil {
+		time.AfterFunc(shutdownDelay, f)
+	}
+}
+
+// shutdownDelay is how long after a client asked for it the server begins to stop, so that replies
+// to others, and its own, leave first.
+const shutdownDelay = 100 * time.Millisecond

@@ -1,9 +1,11 @@
 package netloop
 
 import (
+	"bytes"
 	"errors"
 	"time"
 
+	"github.com/kestrelmq/kestrel/access"
 	"github.com/kestrelmq/kestrel/codec/text"
 	"github.com/kestrelmq/kestrel/engine"
 )
@@ -42,7 +44,58 @@ var textCommands = [...]func(*session, *text.Request){
 	text.OpAbort:    textReturn,
 	text.OpRelease:  textReturn,
 	text.OpReject:   textReturn,
+	text.OpAuth:     textAuth,
+	text.OpList:     textList,
+	text.OpRemove:   textRemove,
 }
+
+// textNeeds is what a user needs to run a command, by its Op.
+var textNeeds = [len(textCommands)]need{
+	text.OpPut:      {access.Put, onQueue},
+	text.OpGet:      {access.Get, onQueue},
+	text.OpPeek:     {access.Peek, onQueue},
+	text.OpMonitor:  {access.Get, onQueue},
+	text.OpConfirm:  {access.Get, onQueue},
+	text.OpFlush:    {access.Manage, onQueue},
+	text.OpDelete:   {access.Manage, onQueue},
+	text.OpStatus:   {access.Operate, onNothing}, // unless it names one
+	text.OpVersion:  {0, onNothing},
+	text.OpShutdown: {access.Operate, everywhere},
+	text.OpQuit:     {0, onNothing},
+	text.OpTouch:    {access.Get, onQueue},
+	text.OpAbort:    {access.Get, onQueue},
+	text.OpRelease:  {access.Get, onQueue},
+	text.OpReject:   {access.Get, onQueue},
+	text.OpAuth:     {0, onNothing},
+	text.OpList:     {access.Peek, onQueue},
+	text.OpRemove:   {access.Get, onQueue},
+}
+
+// textDenied refuses req if the user may not run it, or if nobody knows yet who the client is. It reports whether it
+// did. The request has size bytes. Items that follow are read over.
+func (s *session) textDenied(req *text.Request, size int) bool {
+	n := textNeeds[req.Op]
+	if req.Op == text.OpStatus && len(req.Status) > 0 {
+		n.scope = everywhere
+	}
+	err := s.admit(n, s.latin1Name(req.Queue), size)
+	switch {
+	case s.id.unknown && req.Op != text.OpAuth && req.Op != text.OpQuit:
+		err = errUnidentified
+		s.strike()
+	case err == nil:
+		return false
+	}
+	if req.Op == text.OpPut && req.ItemsFollow {
+		s.items.putting, s.items.err = true, err // answered behind the items
+		return true
+	}
+	s.proto.refuse(s, err)
+	return true
+}
+
+// textAuth says who the client is.
+func textAuth(s *session, req *text.Request) { s.identify(req.User, req.Password, textDone) }
 
 // name implements protocol.
 func (textProtocol) name() string { return "text" }
@@ -50,6 +103,9 @@ func (textProtocol) name() string { return "text" }
 func (textProtocol) next(s *session, in []byte) int {
 	opts := &s.loop.server.opts
 	decoder := text.Decoder{MaxLine: opts.MaxLine, MaxItem: opts.MaxItemSize}
+	if s.id.unknown {
+		decoder.MaxItem = maxCredentials
+	}
 	if s.items.reading {
 		return s.nextItem(decoder, in)
 	}
@@ -60,7 +116,10 @@ func (textProtocol) next(s *session, in []byte) int {
 	}
 	s.items.reading = req.ItemsFollow
 	if err == nil {
-		s.loop.watch.request(req.Op.String(), req.Queue)
+		if (s.id.user != nil || s.id.unknown) && s.textDenied(&req, n) {
+			return n
+		}
+		s.asks(req.Op.String(), req.Queue)
 		textCommands[req.Op](s, &req)
 		return n
 	}
@@ -69,6 +128,9 @@ func (textProtocol) next(s *session, in []byte) int {
 	if refusal.Fatal {
 		s.quitMisled()
 		return 0
+	}
+	if s.id.unknown {
+		s.strike()
 	}
 	return n
 }
@@ -90,9 +152,10 @@ func (s *session) nextItem(decoder text.Decoder, in []byte) int {
 // anything else puts an end to it.
 func (s *session) putTextItem(item []byte) {
 	it := &s.items
+	s.chargeItems(1, len(item))
 	s.loop.watch.request("put", it.name)
 	p := engine.PutRequest{Data: item, Expiry: it.expiry}
-	if it.extra != (engine.PutExtra{}) {
+	if it.extra.Delay != 0 || len(it.extra.Key) > 0 {
 		p.Extra = &it.extra
 	}
 	if len(item) > largePut {
@@ -110,7 +173,8 @@ func (s *session) textItemPut(t engine.Ticket, err error) {
 	switch {
 	case err == nil:
 		it.stored++
-	case errors.Is(err, engine.ErrQueueFull), errors.Is(err, engine.ErrItemTooLarge):
+	case errors.Is(err, engine.ErrQueueFull), errors.Is(err, engine.ErrItemTooLarge),
+		errors.Is(err, engine.ErrKeyExists), errors.Is(err, engine.ErrNoSuchItem), errors.Is(err, engine.ErrTooManyKeys):
 	default:
 		it.err = err
 	}
@@ -152,8 +216,12 @@ func (textProtocol) item(s *session, it engine.Item) bool {
 	return true
 }
 
-// textReceipt words the receipt of the lease that the item being received has, if it has one.
+// textReceipt words which of several queues the item being received is of, and the receipt of its lease, if it
+// has one.
 func (s *session) textReceipt() {
+	if s.terms.named {
+		s.out = text.AppendQueue(s.out, s.name)
+	}
 	if s.terms.lease != 0 {
 		s.out = text.AppendReceipt(s.out, s.delivery.Receipt)
 	}
@@ -196,23 +264,57 @@ func textPut(s *session, req *text.Request) {
 	it.putting = true
 	it.name = append(it.name[:0], s.latin1Name(req.Queue)...)
 	it.expiry = engine.Time(req.ExpiryTime(int64(s.loop.now)))
-	it.extra.Delay = time.Duration(req.DelayMillis) * time.Millisecond
+	it.extra = engine.PutExtra{
+		Delay: time.Duration(req.DelayMillis) * time.Millisecond, Key: bytes.Clone(req.Key), OnDuplicate: engine.Overwrite,
+	}
+	switch {
+	case req.New:
+		it.extra.OnDuplicate = engine.OnlyNew
+	case req.Replace:
+		it.extra.OnDuplicate = engine.OnlyReplace
+	}
 }
 
 func textGet(s *session, req *text.Request) {
 	name := s.latin1Name(req.Queue)
 	s.confirmAll(name)
-	access := engine.OpenRead
+	how := engine.OpenRead
 	if s.terms = (terms{}); req.HasLease {
-		access, s.terms.lease = engine.Lease, leaseOf(req.LeaseMillis)
+		how, s.terms.lease = engine.Lease, leaseOf(req.LeaseMillis)
 	}
-	s.fetch(name, req.Queue, access, req.WaitMillis, 1)
+	if len(req.Several) > 0 {
+		s.textFetchSeveral(req, how)
+		return
+	}
+	s.fetch(name, req.Queue, how, req.WaitMillis, 1)
+}
+
+// textFetchSeveral runs a GET or PEEK that names several queues.
+func (s *session) textFetchSeveral(req *text.Request, how engine.Access) {
+	var queues [text.MaxQueues]text.Source
+	s.terms.named = true
+	s.beginSeveral()
+	for _, q := range req.Queues(queues[:0]) {
+		name := s.latin1Name(q.Queue)
+		s.confirmAll(name)
+		s.addSource(name, q.Queue, q.Weight)
+	}
+	s.fetchSeveral(how, req.WaitMillis)
 }
 
 func textPeek(s *session, req *text.Request) {
 	name := s.latin1Name(req.Queue)
+	if req.ID != 0 || len(req.Key) > 0 {
+		s.terms = terms{}
+		s.lookAt(name, req.Queue, textWhich(req))
+		return
+	}
 	s.confirmAll(name)
 	s.terms = terms{}
+	if len(req.Several) > 0 {
+		s.textFetchSeveral(req, engine.Peek)
+		return
+	}
 	s.fetch(name, req.Queue, engine.Peek, req.WaitMillis, 1)
 }
 
@@ -263,7 +365,52 @@ func (s *session) textEnded(n int, err error) {
 	s.out = text.AppendCount(s.out, int64(n))
 }
 
+// textWhich is the item that a request names.
+func textWhich(req *text.Request) engine.Which { return engine.Which{ID: req.ID, Key: req.Key} }
+
+func textRemove(s *session, req *text.Request) {
+	err := s.remove(s.latin1Name(req.Queue), textWhich(req))
+	if errors.Is(err, engine.ErrNoSuchItem) || errors.Is(err, engine.ErrHeld) {
+		s.textEnded(0, nil)
+		return
+	}
+	s.textEnded(1, err)
+}
+
+func textList(s *session, req *text.Request) {
+	s.list(s.latin1Name(req.Queue), engine.Match{From: req.From, Limit: req.Limit, Hidden: req.Hidden}, listing{
+		word: func(dst []byte, it engine.Item, _ *engine.Delivery) []byte {
+			return text.AppendListed(dst, it.ID, it.Data)
+		},
+		end: func(dst []byte, err error) []byte {
+			if err != nil {
+				return text.AppendError(dst, reason(err))
+			}
+			return append(dst, text.ReplyNone...)
+		},
+	})
+}
+
+// textTouchItem gives an item another expiry, and answers with that.
+func textTouchItem(s *session, req *text.Request) {
+	expiry := engine.Time(0)
+	if req.TouchMillis > 0 {
+		expiry = s.loop.now + engine.Time(req.TouchMillis)
+	}
+	s.alter(s.latin1Name(req.Queue), textWhich(req), expiry, func(s *session, err error) {
+		if err != nil {
+			s.proto.refuse(s, err)
+			return
+		}
+		s.out = text.AppendCount(s.out, int64(expiry))
+	})
+}
+
 func textTouch(s *session, req *text.Request) {
+	if req.ID != 0 || len(req.Key) > 0 {
+		textTouchItem(s, req)
+		return
+	}
 	due, err := s.extendLease(s.latin1Name(req.Queue), req.Receipt, leaseOf(req.LeaseMillis))
 	if err != nil {
 		s.proto.refuse(s, err)
@@ -287,7 +434,7 @@ func textDelete(s *session, req *text.Request) { s.delete(s.latin1Name(req.Queue
 
 func textStatus(s *session, req *text.Request) {
 	if len(req.Status) == 0 {
-		s.out = text.AppendStatus(s.out, s.loop.server.Status().String())
+		s.out = text.AppendStatus(s.out, s.loop.server.status.Requested().String())
 		return
 	}
 	s.setNamedStatus(string(req.Status), textDone)

@@ -3,30 +3,34 @@ package netloop
 import (
 	"bytes"
 	"errors"
-	"time"
 
+	"github.com/kestrelmq/kestrel/access"
 	"github.com/kestrelmq/kestrel/codec/thrift"
 	"github.com/kestrelmq/kestrel/engine"
 )
 
 // thriftProtocol is the Thrift service of Kestrel. Its reads are confirmed by id, from any
-// connection; see reliableReads. Refusals are exceptions, and the connection goes on.
+// connection: they are leases of the engine. Refusals are exceptions, and the connection goes on.
 type thriftProtocol struct{}
 
 // thriftState is what a session of the Thrift protocol keeps.
 type thriftState struct {
 	call     thrift.Call // the last, or that under way
 	upgraded bool        // requests begin with a header
-	reader   *reader     // whose open reads count; nil until the first
-	get      thriftGet
+	// holders count the reads that the calls of the connection have opened, by queue.
+	holders map[string]*engine.Holder
+	get     thriftGet
 }
+
+// maxClientID is how many bytes of what a client calls itself are kept.
+const maxClientID = 256
 
 // thriftMethods runs a decoded call, by its Method.
 var thriftMethods = [...]func(*session, *thrift.Request){
 	thrift.MethodPut:            thriftPut,
 	thrift.MethodGet:            thriftGetItems,
 	thrift.MethodConfirm:        thriftConfirm,
-	thrift.MethodAbort:          thriftAbort,
+	thrift.MethodAbort:          thriftReturn,
 	thrift.MethodPeek:           thriftPeek,
 	thrift.MethodFlushQueue:     thriftFlushQueue,
 	thrift.MethodFlushAllQueues: thriftFlushAllQueues,
@@ -34,7 +38,51 @@ var thriftMethods = [...]func(*session, *thrift.Request){
 	thrift.MethodCurrentStatus:  thriftCurrentStatus,
 	thrift.MethodSetStatus:      thriftSetStatus,
 	thrift.MethodGetVersion:     thriftGetVersion,
+	thrift.MethodRelease:        thriftReturn,
+	thrift.MethodReject:         thriftReturn,
+	thrift.MethodTouch:          thriftTouch,
+	thrift.MethodBrowse:         thriftBrowse,
+	thrift.MethodRemove:         thriftRemove,
+	thrift.MethodGetAny:         thriftGetAny,
+	thrift.MethodAuthenticate:   thriftAuthenticate,
 	thrift.MethodUpgrade:        thriftUpgrade,
+}
+
+// thriftNeeds is what a user needs to make a call, by its Method.
+var thriftNeeds = [len(thriftMethods)]need{
+	thrift.MethodPut:            {access.Put, onQueue},
+	thrift.MethodGet:            {access.Get, onQueue},
+	thrift.MethodConfirm:        {access.Get, onQueue},
+	thrift.MethodAbort:          {access.Get, onQueue},
+	thrift.MethodPeek:           {access.Peek, onQueue},
+	thrift.MethodFlushQueue:     {access.Manage, onQueue},
+	thrift.MethodFlushAllQueues: {access.Manage, everywhere},
+	thrift.MethodDeleteQueue:    {access.Manage, onQueue},
+	thrift.MethodCurrentStatus:  {0, onNothing},
+	thrift.MethodSetStatus:      {access.Operate, everywhere},
+	thrift.MethodGetVersion:     {0, onNothing},
+	thrift.MethodRelease:        {access.Get, onQueue},
+	thrift.MethodReject:         {access.Get, onQueue},
+	thrift.MethodTouch:          {access.Get, onQueue},
+	thrift.MethodBrowse:         {access.Peek, onQueue},
+	thrift.MethodRemove:         {access.Get, onQueue},
+	thrift.MethodGetAny:         {0, onNothing}, // see refusesSeveral, which asks for each queue
+	thrift.MethodAuthenticate:   {0, onNothing},
+	thrift.MethodUpgrade:        {0, onNothing},
+}
+
+// thriftDenied returns why the client may not make a call of size bytes: because of who it is, or because nobody knows that yet.
+func (s *session) thriftDenied(req *thrift.Request, size int) error {
+	if s.id.unknown && req.Method != thrift.MethodAuthenticate && req.Method != thrift.MethodUpgrade {
+		s.strike()
+		return errUnidentified
+	}
+	return s.admit(thriftNeeds[req.Method], req.Queue, size)
+}
+
+// thriftAuthenticate says who the client is.
+func thriftAuthenticate(s *session, req *thrift.Request) {
+	s.identify(req.User, req.Password, thriftDone)
 }
 
 // name implements protocol.
@@ -70,14 +118,27 @@ func (s *session) thriftRun(frame []byte, req *thrift.Request, err error) int {
 			return 0
 		}
 		s.out = refusal.AppendReply(s.out, req)
+		if s.id.unknown {
+			s.strike()
+		}
 		return n
 	}
 	s.thrift.call = req.Call
-	s.loop.watch.request(req.Method.String(), req.Queue)
-	if string(req.ClientID) != s.clientID {
-		s.clientID = string(req.ClientID)
+	req.Queue = withoutAccount(req.Queue)
+	if s.id.user != nil || s.id.unknown {
+		if err := s.thriftDenied(req, n); err != nil {
+			s.proto.refuse(s, err)
+			return n
+		}
 	}
-	if req.Method == thrift.MethodPut && isLargePut(req, n) {
+	if id := req.ClientID[:min(len(req.ClientID), maxClientID)]; string(id) != s.clientID {
+		s.clientID = string(id)
+	}
+	s.asks(req.Method.String(), req.Queue)
+	if req.Method == thrift.MethodPut {
+		s.chargeItems(req.Items.Len(), 0)
+	}
+	if req.Method == thrift.MethodPut && s.loop.isLargePut(req, n) {
 		s.thriftPutLater(frame, req)
 		return n
 	}
@@ -86,6 +147,9 @@ func (s *session) thriftRun(frame []byte, req *thrift.Request, err error) int {
 }
 
 func (s *session) thriftDecoder() thrift.Decoder {
+	if s.id.unknown {
+		return thrift.Decoder{MaxFrame: 2 * maxCredentials, Upgraded: s.thrift.upgraded}
+	}
 	return thrift.Decoder{MaxFrame: thrift.DefaultMaxFrame, Upgraded: s.thrift.upgraded}
 }
 
@@ -131,90 +195,6 @@ func thriftReason(err error) string {
 	return reason(err)
 }
 
-// maxPutItems is how many items a loop puts itself at most, for one request.
-const maxPutItems = 1024
-
-func isLargePut(req *thrift.Request, size int) bool {
-	return req.Items.Len() > maxPutItems || size > largePut
-}
-
-// thriftExtra is what few puts ask for, kept in extra; nil if this one does not.
-func thriftExtra(req *thrift.Request, extra *engine.PutExtra) *engine.PutExtra {
-	if req.DelayMillis == 0 {
-		return nil
-	}
-	extra.Delay = -1 // the engine refuses it
-	if req.DelayMillis > 0 && req.DelayMillis <= maxThriftDelay {
-		extra.Delay = time.Duration(req.DelayMillis) * time.Millisecond
-	}
-	return extra
-}
-
-// maxThriftDelay is the longest delay that a put may ask for, in milliseconds, as in the other protocols.
-const maxThriftDelay = 999_999_999_999
-
-func thriftPut(s *session, req *thrift.Request) {
-	expiry := engine.Time(thrift.ExpiryTime(req.ExpiryMillis, int64(s.loop.now)))
-	g := &s.loop.gathered
-	extra := thriftExtra(req, &g.extras[0])
-	defer s.loop.dropGathered()
-	count, left := 0, req.Items.Len()
-	for item := range req.Items.All() {
-		g.puts = append(g.puts, engine.PutRequest{
-			Data: item, Expiry: expiry, ClientID: s.clientID, Extra: extra,
-		})
-		left--
-		if g.bytes += len(item); left > 0 && len(g.puts) < maxGathered && g.bytes < maxGatheredBytes {
-			continue
-		}
-		n, err := s.putAll(req.Queue, g.puts)
-		count += n
-		s.work += n
-		if err != nil {
-			s.endThriftPut(count, engine.Ticket{}, err)
-			return
-		}
-		s.loop.dropGathered()
-	}
-	s.endThriftPut(count, engine.Ticket{}, nil)
-}
-
-// thriftPutLater is thriftPut for many items or bytes.
-func (s *session) thriftPutLater(frame []byte, decoded *thrift.Request) {
-	req := *decoded
-	if !s.holdsInput() {
-		if _, err := s.thriftDecoder().Decode(bytes.Clone(frame), &req); err != nil {
-			panic("netloop: frame cannot be decoded again: " + err.Error())
-		}
-	}
-	s.putLater(req.Queue, len(frame), itemsOfPut(&req, s.loop.now), (*session).endThriftPut)
-}
-
-// itemsOfPut yields what a call puts. It is asked for at the time now.
-func itemsOfPut(req *thrift.Request, now engine.Time) func(yield func(engine.PutRequest) bool) {
-	expiry := engine.Time(thrift.ExpiryTime(req.ExpiryMillis, int64(now)))
-	extra := thriftExtra(req, new(engine.PutExtra))
-	return func(yield func(engine.PutRequest) bool) {
-		for item := range req.Items.All() {
-			if !yield(engine.PutRequest{Data: item, Expiry: expiry, Extra: extra}) {
-				return
-			}
-		}
-	}
-}
-
-// endThriftPut answers a put that has ended after count items, once t is good. A full queue ends it
-// without an error.
-func (s *session) endThriftPut(count int, t engine.Ticket, err error) {
-	s.after(t)
-	if err != nil && !errors.Is(err, engine.ErrQueueFull) && !errors.Is(err, engine.ErrItemTooLarge) {
-		s.proto.refuse(s, err)
-		return
-	}
-	s.claim(t)
-	s.out = thrift.AppendCount(s.out, s.thrift.call, int32(count))
-}
-
 func thriftPeek(s *session, req *thrift.Request) {
 	l := s.loop
 	if s.readsBlocked() {
@@ -222,6 +202,7 @@ func thriftPeek(s *session, req *thrift.Request) {
 		return
 	}
 	l.counters.CmdPeek++
+	s.terms = terms{}
 	l.headItem = l.headItem[:0]
 	_, got, err := s.try(req.Queue, engine.Peek, false, 1)
 	if got.Waiting {
@@ -280,7 +261,7 @@ var thriftStatuses = map[Status]thrift.Status{
 }
 
 func thriftCurrentStatus(s *session, req *thrift.Request) {
-	s.out = thrift.AppendStatus(s.out, req.Call, thriftStatuses[s.loop.server.Status()])
+	s.out = thrift.AppendStatus(s.out, req.Call, thriftStatuses[s.loop.server.status.Requested()])
 }
 
 func thriftSetStatus(s *session, req *thrift.Request) {
@@ -301,4 +282,77 @@ func thriftGetVersion(s *session, req *thrift.Request) {
 func thriftUpgrade(s *session, req *thrift.Request) {
 	s.out = thrift.AppendUpgrade(s.out, req.Call)
 	s.thrift.upgraded = true
+}
+
+// thriftPutLater is thriftPut for many items or bytes.
+func (s *session) thriftPutLater(frame []byte, decoded *thrift.Request) {
+	if err := checkThriftPut(decoded); err != nil {
+		s.proto.refuse(s, err)
+		return
+	}
+	req := *decoded
+	if !s.holdsInput() {
+		if _, err := s.thriftDecoder().Decode(bytes.Clone(frame), &req); err != nil {
+			panic("netloop: frame cannot be decoded again: " + err.Error())
+		}
+	}
+	for item := range req.Items.All() {
+		s.puts(len(item))
+	}
+	s.putLater(req.Queue, len(frame), itemsOfPut(&req, s.loop.now), (*session).endThriftPut)
+}
+
+// largeCall is how many bytes a frame has at most that a loop decodes itself: at their worst, that is a
+// list of empty values, they take it about a millisecond. A larger one does not fit in what is read at
+// once, so the session holds it.
+const largeCall = 4 * readSize
+
+// thriftDecodeLater has a job decode a large frame, which lies in the input, and then runs the call. A put
+// is done by the same job, also if the client goes away meanwhile.
+func (s *session) thriftDecodeLater(frame []byte) {
+	d, req, now, e := s.thriftDecoder(), new(thrift.Request), s.loop.now, s.loop.engine
+	put := s.newPutJob()
+	var refused error
+	puts := false
+	user := s.id.user // jobs must not look at s.id
+	var over error
+	if s.id.usage != nil {
+		over = s.overQuota(len(frame))
+	}
+	s.pinned = true
+	s.startJob(func() error {
+		_, refused = d.Decode(frame, req)
+		if puts = refused == nil && req.Method == thrift.MethodPut; !puts {
+			return nil
+		}
+		if err := checkThriftPut(req); err != nil {
+			return err
+		}
+		put.client = string(req.ClientID[:min(len(req.ClientID), maxClientID)])
+		if !user.May(access.Put, req.Queue) {
+			return &access.Denied{Right: access.Put, Queue: string(req.Queue)}
+		}
+		if over != nil {
+			return over
+		}
+		if s.writesBlocked() {
+			return errSetUnavailable
+		}
+		if e.MemoryLeft() < int64(len(frame)) {
+			return engine.ErrOutOfMemory
+		}
+		return put.do(req.Queue, itemsOfPut(req, now))
+	}, func(s *session, err error) {
+		if !puts {
+			s.thriftRun(frame, req, refused)
+			return
+		}
+		s.thrift.call, s.clientID = req.Call, put.client
+		if d, ok := err.(*access.Denied); ok {
+			s.loop.noteDenied(s, d)
+		}
+		s.chargeItems(put.stored, 0)
+		put.end()
+		s.endThriftPut(put.stored, put.ticket, s.unnamed(put.to, err))
+	})
 }

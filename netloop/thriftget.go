@@ -3,6 +3,7 @@ package netloop
 import (
 	"bytes"
 	"slices"
+	"time"
 
 	"github.com/valyala/bytebufferpool"
 
@@ -19,21 +20,31 @@ const maxThriftReply = 16_384_000
 type thriftGet struct {
 	reply     *bytebufferpool.ByteBuffer // as far as it is known; nil between gets
 	count     int                        // items in it
-	autoAbort moment                     // ms from the reply on; 0: the items are gone for good
+	autoAbort time.Duration              // from the reply on; 0: the items are gone for good
+	many      bool                       // several items are being fetched, with a shard locked
+	short     int                        // capacity that the reply lacks for the next item; see growGet
 }
 
 // thriftGetItems begins a get: it ends when it has all it may return, or at its deadline.
 func thriftGetItems(s *session, req *thrift.Request) {
-	if req.AutoAbortMillis > 0 && !s.readsBlocked() && !s.loop.server.reliable.room() {
+	if req.AutoAbortMillis > 0 && !s.readsBlocked() && !s.loop.engine.LeaseRoom() {
 		s.loop.counters.RepliesRefused++
 		s.proto.refuse(s, engine.ErrOutOfMemory)
 		return
 	}
+	room := s.loop.server.opts.MaxOpenReads - s.holding(req.Queue)
+	if req.AutoAbortMillis > 0 {
+		var err error
+		if room, err = s.readsQuota(room); err != nil {
+			s.proto.refuse(s, err)
+			return
+		}
+	}
 	g, l := &s.thrift.get, s.loop
-	g.reply, g.count, g.autoAbort = l.buffers.gets.take(), 0, max(moment(req.AutoAbortMillis), 0)
+	g.reply, g.count, g.short = l.buffers.gets.take(), 0, 0
+	g.autoAbort = time.Duration(max(req.AutoAbortMillis, 0)) * time.Millisecond
 	g.reply.B = thrift.BeginItems(g.reply.B[:0], req.Call)
 	limit := int(req.MaxItems)
-	room := l.server.opts.MaxOpenReads - l.server.reliable.count(s.thrift.reader, req.Queue)
 	if g.autoAbort > 0 {
 		if limit < 0 || limit > room {
 			limit = room
@@ -46,13 +57,19 @@ func thriftGetItems(s *session, req *thrift.Request) {
 	if req.WaitMillis > 0 {
 		deadline = l.clock + moment(req.WaitMillis)
 	}
-	s.deliverMany(req.Queue, req.Queue, engine.Hold, deadline, limit)
+	s.deliverMany(req.Queue, req.Queue, engine.Hold, terms{meta: g.autoAbort > 0}, deadline, limit)
 }
 
 // item adds an item to the reply of the get under way; without one it is that of a peek.
 func (thriftProtocol) item(s *session, it engine.Item) bool {
 	g := &s.thrift.get
 	if g.reply == nil {
+		switch s.thrift.call.Method {
+		case thrift.MethodGetAny:
+			return s.thriftOneItem(it)
+		case thrift.MethodBrowse:
+			return s.thriftOneListed(it)
+		}
 		if it.HasOwnMemory() {
 			return s.startBody(it, "") // see thriftPeeked
 		}
@@ -62,44 +79,70 @@ func (thriftProtocol) item(s *session, it engine.Item) bool {
 		s.loop.headItem = append(s.loop.headItem, it.Data...)
 		return true
 	}
-	if g.count > 0 && len(g.reply.B)+thrift.ItemOverhead+len(it.Data) > maxThriftReply {
+	one := thrift.Item{Data: it.Data, Key: it.Key()}
+	need := len(g.reply.B) + thrift.ItemOverhead + len(one.Data) + len(one.Key)
+	if g.count > 0 && need > maxThriftReply {
 		return false
 	}
 	if !s.room(len(it.Data)) {
 		s.noRoom = g.count == 0 // else the reply is what there is
 		return false
 	}
-	g.reply.B = thrift.AppendItem(g.reply.B, it.Data, 0)
+	if g.many && need > cap(g.reply.B) && len(g.reply.B) >= movedLocked {
+		g.short = need
+		return false
+	}
+	if g.autoAbort > 0 {
+		one.Deliveries = int32(s.delivery.Deliveries) // those of plain reads are of no use any more
+	}
+	g.reply.B = thrift.AppendItem(g.reply.B, &one)
 	g.count++
 	s.work += len(it.Data) / replyWork
 	s.countOutput()
 	return true
 }
 
-// none ends the get under way.
+// movedLocked is how many bytes of a reply are moved at most, because it grows, with a shard locked.
+const movedLocked = 128 << 10
+
+// growGet makes room for the item that the reply of the get under way had no room for, with no lock held. It
+// reports whether there was one: the fetch then goes on.
+func (s *session) growGet() bool {
+	g := &s.thrift.get
+	if g.short == 0 {
+		return false
+	}
+	larger := slices.Grow([]byte(nil), max(g.short, min(2*cap(g.reply.B), maxThriftReply+thrift.ItemOverhead)))
+	s.work += len(g.reply.B) / workSize
+	s.loop.counters.CmdMonitorGet-- // the fetch that found no room goes on
+	g.reply.B, g.short = append(larger, g.reply.B...), 0
+	s.countOutput()
+	return true
+}
+
+// none ends the get under way; without one it ends a get_any, or a browse of one item.
 func (thriftProtocol) none(s *session) {
 	g, l := &s.thrift.get, s.loop
+	if g.reply == nil {
+		start := len(s.out)
+		s.out = thrift.EndItems(thrift.BeginItems(s.out, s.thrift.call), start, 0)
+		return
+	}
 	if g.count > confirmPiece {
 		s.endGetLater()
 		return
 	}
-	l.refs, l.ids = s.reads.takeQueue(s.wait.name, l.refs[:0]), l.ids[:0]
+	l.refs, l.receipts = s.reads.takeQueue(s.wait.name, l.refs[:0]), l.receipts[:0]
 	var t engine.Ticket
 	switch {
 	case g.autoAbort == 0:
 		t, _ = l.engine.ConfirmAll(l.now, l.refs)
-		s.after(t)
 	case g.count > 0:
-		l.engine.Keep(l.now, l.refs)
-		if s.thrift.reader == nil {
-			s.thrift.reader = newReader()
-		}
-		deadline := l.clock + g.autoAbort
-		l.ids = l.server.reliable.add(
-			s.thrift.reader, s.wait.name, l.refs, len(g.reply.B), deadline, l.ids)
+		t, l.receipts = l.engine.LeaseReads(l.now, l.refs, g.autoAbort, s.holder(s.wait.name), l.receipts)
 	}
+	s.after(t)
 	g.reply.B = thrift.EndItems(g.reply.B, 0, g.count)
-	thrift.SetItemIDs(g.reply.B, 0, l.ids)
+	thrift.SetItemIDs(g.reply.B, 0, l.receipts)
 	if s.appendReply(g.reply.B) {
 		g.reply.B = nil
 	}
@@ -107,37 +150,36 @@ func (thriftProtocol) none(s *session) {
 	s.dropGet()
 }
 
-// endGetLater ends a get of many items: a job confirms their reads, or hands them to the table, piece by
-// piece. It has the reply meanwhile.
+// endGetLater ends a get of many items: a job confirms their reads, or leases them, piece by piece. It has the reply meanwhile.
 func (s *session) endGetLater() {
 	g, l := &s.thrift.get, s.loop
 	name := bytes.Clone(s.wait.name)
 	refs := s.reads.takeOldest(name, s.reads.count(name))
 	reply, count, autoAbort := g.reply, g.count, g.autoAbort
-	if s.thrift.reader == nil && autoAbort > 0 {
-		s.thrift.reader = newReader()
+	var holder *engine.Holder
+	if autoAbort > 0 {
+		holder = s.holder(name)
 	}
-	reader, e := s.thrift.reader, l.engine
-	size := int64(cap(reply.B) + 8*len(refs))
+	e := l.engine
+	size := int64(cap(reply.B) + (refSize+8)*len(refs))
 	e.Account(size)
 	g.reply = nil
 	s.countOutput()
 	var t engine.Ticket
 	s.startJob(func() error {
 		defer e.Account(-size)
-		var ids []int64
-		each := len(reply.B) / count // bytes
+		var receipts []uint64
 		for piece := range slices.Chunk(refs, confirmPiece) {
+			var u engine.Ticket
 			if autoAbort == 0 {
-				u, _ := e.ConfirmAll(engine.Now(), piece)
-				t = t.Merge(u)
-				continue
+				u, _ = e.ConfirmAll(engine.Now(), piece)
+			} else {
+				u, receipts = e.LeaseReads(engine.Now(), piece, autoAbort, holder, receipts)
 			}
-			e.Keep(engine.Now(), piece)
-			ids = l.server.reliable.add(reader, name, piece, len(piece)*each, l.server.clock.now()+autoAbort, ids)
+			t = t.Merge(u)
 		}
 		reply.B = thrift.EndItems(reply.B, 0, count)
-		thrift.SetItemIDs(reply.B, 0, ids)
+		thrift.SetItemIDs(reply.B, 0, receipts)
 		return nil
 	}, func(s *session, _ error) {
 		s.after(t)
@@ -174,30 +216,4 @@ func (s *session) dropGet() {
 	s.loop.buffers.gets.give(g.reply)
 	g.reply = nil
 	s.countOutput()
-}
-
-func thriftConfirm(s *session, req *thrift.Request) {
-	l := s.loop
-	if req.IDs.Len() > confirmPiece {
-		s.thriftConfirmLater(req)
-		return
-	}
-	var found int
-	l.refs, found = l.server.reliable.take(req.Queue, req.IDs, l.refs[:0])
-	t, _ := l.engine.ConfirmAll(l.now, l.refs)
-	s.claim(t)
-	l.latencies.count(CommandConfirm, nil, t, 1)
-	s.out = thrift.AppendCount(s.out, req.Call, int32(found))
-}
-
-func thriftAbort(s *session, req *thrift.Request) {
-	l := s.loop
-	if req.IDs.Len() > abortPiece {
-		s.thriftAbortLater(req)
-		return
-	}
-	var found int
-	l.refs, found = l.server.reliable.take(req.Queue, req.IDs, l.refs[:0])
-	l.engine.AbortAll(l.now, l.refs)
-	s.out = thrift.AppendCount(s.out, req.Call, int32(found))
 }

@@ -18,6 +18,7 @@ func (l *loop) tick() {
 	if l.watch.finish(&l.counters) {
 		l.publish()
 	}
+	l.giveBackSpaces()
 }
 
 // settle takes in what other goroutines have posted, ends waits whose time is over, commits once for
@@ -127,6 +128,7 @@ func (l *loop) release(s *session, failed *failure) {
 
 // hold keeps the replies of s until their ticket is good.
 func (l *loop) hold(s *session) {
+	s.shrinkOutput()
 	s.held, s.heldSize, s.heldTicket = true, len(s.out), s.ticket
 	l.held = append(l.held, s)
 	s.countOutput()
@@ -224,8 +226,74 @@ func (l *loop) deliver(s *session, err error) {
 	}
 }
 
-func (l *loop) send(s *session, p []byte) {
-	l.counters.BytesWritten += int64(len(p))
-	s.tally.sent += int64(len(p))
-	s.sink.send(p)
+// goOn runs what is stalled, those first that have waited longest. Who has to wait again comes behind
+// the others, and not before the next turn.
+func (l *loop) goOn() {
+	if len(l.behind) == 0 {
+		return
+	}
+	l.begin()
+	done, turn := 0, l.newShare()
+	for n := len(l.behind); done < n && !turn.spent(); done++ {
+		s := l.behind[done]
+		s.behind = false
+		l.guard(s, (*session).unstall)
+		l.watch.end("requests that had to wait", s)
+	}
+	rest := copy(l.behind, l.behind[done:])
+	clear(l.behind[rest:])
+	l.behind = l.behind[:rest]
 }
+
+// unfinished reports whether another turn is to come without an event.
+func (l *loop) unfinished() bool { return len(l.behind) > 0 || len(l.news) > 0 }
+
+// heedNews takes in what other goroutines have posted, and ends waits whose time is over.
+func (l *loop) heedNews() {
+	if len(l.news) == 0 {
+		l.news = l.mailbox.take()
+	}
+	for turn := l.newShare(); len(l.news) > 0 && !turn.spent(); {
+		s := l.news[0]
+		l.news = l.news[1:]
+		l.guard(s, (*session).heed)
+		l.watch.end("news of a session", s)
+	}
+	for turn := l.newShare(); !turn.spent(); {
+		s := l.deadlines.due(l.clock)
+		if s == nil {
+			break
+		}
+		l.guard(s, (*session).deadlinePassed)
+		l.watch.end("deadline", s)
+	}
+}
+
+// quitIdle closes the sessions of a draining loop that have nothing left to do.
+func (l *loop) quitIdle() {
+	for s := l.sessions.head; s != nil; s = s.newerIdle {
+		if s.state == idle && len(s.in) == 0 && s.skip == 0 && !s.items.reading {
+			s.quit()
+		}
+	}
+}
+
+// endIdle closes sessions that have completed no request for too long. Time in which the server
+// owes a reply does not count.
+func (l *loop) endIdle() {
+	for range maxEnds {
+		if at := l.nextIdle(); at == 0 || at > l.clock {
+			return
+		}
+		s := l.sessions.head
+		if s.state == waiting {
+			l.touch(s)
+			continue
+		}
+		l.touch(s)
+		s.quit()
+	}
+}
+
+// maxEnds is how many sessions a turn ends because they are idle. The others come a millisecond later.
+const maxEnds = 64

@@ -33,7 +33,7 @@ func readTranscripts(t *testing.T, file string) []transcript {
 	if err != nil {
 		t.Fatal(err)
 	}
-	title := regexp.MustCompile(`^[MTHL][0-9]{2} `)
+	title := regexp.MustCompile(`^[MTHLK][0-9]{2} `)
 	var all []transcript
 	for i, line := range strings.Split(string(b), "\n") {
 		switch {
@@ -54,7 +54,7 @@ func TestTranscripts(t *testing.T) {
 		size    int // bytes per read
 		handOff bool
 	}{{"whole", 1 << 20, false}, {"bytewise", 1, false}, {"handoff", 1 << 20, true}} {
-		for _, file := range []string{"memcache.txt", "text.txt", "thrift.txt", "leases.txt"} {
+		for _, file := range []string{"memcache.txt", "text.txt", "thrift.txt", "leases.txt", "keys.txt"} {
 			for _, tr := range readTranscripts(t, filepath.Join("testdata", file)) {
 				t.Run(run.name+"/"+tr.name[:3], func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) { tr.run(t, run.size, run.handOff) })
@@ -147,8 +147,12 @@ func configure(t *testing.T, line string, opts *Options, set *engine.Settings) {
 				o.MaxDelay = d
 			case "max_age":
 				o.MaxAge = d
+			case "max_keys":
+				o.MaxKeys = int64(n)
 			case "max_items":
 				o.MaxItems = int64(n)
+			case "max_memory_size":
+				o.MaxMemorySize = int64(n)
 			case "max_size":
 				o.MaxSize = int64(n)
 			case "max_item_size":

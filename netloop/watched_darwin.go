@@ -35,8 +35,8 @@ func (w *watched) read(fd int, event netpoll.IOEvent, flags netpoll.IOFlags) (re
 	return event == unix.EVFILT_READ, flags&(unix.EV_EOF|unix.EV_ERROR) != 0
 }
 
-// alone reports that nobody knows whether there is another event behind the one that is handled.
-func (w *watched) alone() bool { return false }
+// more reports that nobody knows whether there is another event behind the one that is handled.
+func (w *watched) more() (more, known bool) { return false, false }
 
 func (w *watched) unknown() {}
 func (w *watched) linger()  {}

@@ -3,55 +3,12 @@ package main
 import (
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/kestrelmq/kestrel/engine"
 )
-
-// errBroken is what a link returns when the connection is over, or the process dead.
-var errBroken = errors.New("sim: connection is over")
-
-// errUnsure is an answer that says that nobody knows whether what was asked for has happened.
-var errUnsure = errors.New("sim: nobody knows")
-
-// errFull is an answer that says the same, and that the disk is full, or that a part was stored.
-var errFull = errors.New("sim: nobody knows, the disk is full")
-
-// errRefused is an answer that says that nothing has happened.
-var errRefused = errors.New("sim: refused")
-
-// errNone says that there is no item.
-var errNone = errors.New("sim: no item")
-
-// handed is an item that a link has brought, and what names its open read.
-type handed struct {
-	data []byte
-	id   any
-}
-
-// link is how a client speaks with the server. Every method sends a request and waits for what comes
-// back: nil, or one of the errors above; errBroken is for good.
-type link interface {
-	put(queue string, life time.Duration, items [][]byte) []error
-	take(queue string, wait time.Duration, n int) ([]handed, error)
-	open(queue string, wait time.Duration) (handed, error)
-	confirm(queue string, id any) error
-	abort(queue string, id any) error
-	// closeOpen confirms the oldest open read of the queue, which is id, and opens the next.
-	closeOpen(queue string, id any, wait time.Duration) (handed, error)
-	peek(queue string) ([]byte, error)
-	flush(queue string) error
-	expire(queue string) error
-	delete(queue string) error
-	// stuff asks for a peek so many times and reads nothing.
-	stuff(queue string, n int)
-	// blindPut and blindTake send a request and wait for nothing.
-	blindPut(queue string, life time.Duration, items [][]byte)
-	blindTake(queue string, n int)
-	// reset ends the connection; with half, after the client has closed its sending side, and reads on.
-	reset(half bool)
-}
 
 // openRead is one that a caller has.
 type openRead struct {
@@ -66,8 +23,7 @@ type caller struct {
 	client Client
 	link   link
 	reads  []openRead
-	asking bool      // guarded by the ledger's mutex, as are
-	doubts []problem // laws that are broken if the connection is not over
+	asker
 }
 
 // run carries out all ops, until the process is dead.
@@ -81,7 +37,7 @@ func (c *caller) run() {
 			return
 		}
 		c.w.ops.Add(1)
-		ended := c.w.ledger.asks(c)
+		ended := c.w.ledger.asks(&c.asker)
 		err := c.do(op)
 		ended(err)
 		if err == errBroken {
@@ -123,9 +79,26 @@ func (c *caller) do(op Op) error {
 	if c.client.Protocol == "text" && (op.Do == opTake || op.Do == opOpen) {
 		op.Do = opCloseOpen // it knows no other get
 	}
+	if c.client.Protocol == "thrift" {
+		if to, ok := thriftOps[op.Do]; ok {
+			op.Do = to
+			if to == opLease && op.For == 0 {
+				op.For = thriftLife
+			}
+		}
+	}
+	if trace := c.w.ledger.traced; trace != nil {
+		trace("%s: %s %p does %s on %s, %d, wait %v, for %v", since(time.Now()), c.client.Protocol, c, op.Do, op.Queue, op.N, op.Wait, op.For)
+	}
 	switch op.Do {
-	case opPut:
+	case opPut, opDelay:
 		return c.put(op)
+	case opLease:
+		return c.lease(op)
+	case opMonitor:
+		return c.monitor(op)
+	case opConfirmLease, opAbortLease, opReleaseLease, opRejectLease, opExtendLease:
+		return c.endLease(op)
 	case opTake:
 		return c.take(op)
 	case opOpen:
@@ -163,6 +136,8 @@ func (c *caller) do(op Op) error {
 		c.reconnect(false)
 	case opHalfClose:
 		c.reconnect(true)
+	case opLastPut:
+		return c.lastPut(op)
 	case opStuff:
 		c.stuff(op)
 	case opBlindPut:
@@ -171,13 +146,21 @@ func (c *caller) do(op Op) error {
 	case opBlindTake:
 		c.forgetReads() // with one of the queue, the server ends the connection
 		c.w.ledger.take(op.Queue, op.N)
+		f := c.w.ledger.fetch(op.Queue, 0)
 		c.link.blindTake(op.Queue, op.N)
 		time.Sleep(op.Think)
 		c.reconnect(false)
+		c.w.ledger.ended(f, errBroken)
 		c.w.ledger.abandon(op.Queue, op.N)
 	}
 	return nil
 }
+
+// thriftOps are what a client of the Thrift protocol does instead: its reliable reads are leases.
+var thriftOps = map[string]string{opOpen: opLease, opCloseOpen: opLease, opConfirm: opConfirmLease, opAbort: opAbortLease}
+
+// thriftLife is how long these last.
+const thriftLife = 3 * time.Second
 
 // stuff has some more connections ask for items, and read nothing.
 func (c *caller) stuff(op Op) {
@@ -193,6 +176,31 @@ func (c *caller) stuff(op Op) {
 	}
 }
 
+// lastPut puts an item and closes the sending side at once: the reply must come all the same.
+func (c *caller) lastPut(op Op) error {
+	link, ok := c.link.(*memcacheLink)
+	if !ok {
+		return nil
+	}
+	c.forgetReads()
+	n, data := c.w.ledger.putting(op.Queue, op.Size, 0, 0)
+	link.blindPut(op.Queue, 0, [][]byte{data})
+	link.conn.CloseWrite()
+	err := link.next()
+	if err != nil && !c.w.over.Load() {
+		c.w.ledger.report("reply", "a client that put item %d and closed its sending side got no reply", n)
+	}
+	state := unsure
+	switch link.outcome(err) {
+	case nil:
+		state = confirmed
+	case errRefused:
+		state = refused
+	}
+	c.w.ledger.putEnded(n, state)
+	return errBroken
+}
+
 // put puts items when there is room for them, by the op's idea of room.
 func (c *caller) put(op Op) error {
 	for range 100 {
@@ -202,13 +210,16 @@ func (c *caller) put(op Op) error {
 		time.Sleep(time.Millisecond)
 	}
 	life := op.Wait
+	if op.Do == opDelay {
+		life = 0
+	}
 	if c.client.Protocol == "memcache" {
 		life = (life + time.Second - 1).Truncate(time.Second)
 	}
 	var numbers []int
 	var items [][]byte
 	for range op.N {
-		n, data := c.w.ledger.putting(op.Queue, op.Size, life)
+		n, data := c.w.ledger.putting(op.Queue, op.Size, life, op.For)
 		numbers, items = append(numbers, n), append(items, data)
 	}
 	if op.Do == opBlindPut {
@@ -217,8 +228,15 @@ func (c *caller) put(op Op) error {
 		return nil // what came of it nobody knows
 	}
 	cause := c.w.cause()
+	put := func() []error { return c.link.put(op.Queue, life, items) }
+	if op.Do == opDelay {
+		put = func() []error { return c.link.putDelayed(op.Queue, op.For, items) }
+	}
 	var broken error
-	for i, err := range c.link.put(op.Queue, life, items) {
+	if c.w.ledger.traced != nil {
+		c.w.ledger.traced("%s puts items %d of %s, delay %v", c.client.Protocol, numbers, op.Queue, op.For)
+	}
+	for i, err := range put() {
 		state := unsure
 		switch err {
 		case nil:
@@ -239,13 +257,12 @@ func (c *caller) take(op Op) error {
 	if c.count(op.Queue) > 0 && c.client.Protocol == "memcache" {
 		return nil // the server would end the connection
 	}
-	began, n, cause := time.Now(), op.N, c.w.cause()
+	n, cause := op.N, c.w.cause()
 	c.w.ledger.take(op.Queue, n)
-	ended := c.w.ledger.fetch(op.Queue)
-	defer ended()
+	f := c.w.ledger.fetch(op.Queue, 0)
 	got, err := c.link.take(op.Queue, op.Wait, n)
 	for i, h := range got {
-		e := c.w.ledger.handedOut(c, op.Queue, h.data, began, true)
+		e := c.w.ledger.handedOut(&c.asker, f, h, forGood)
 		closed := err == errBroken && c.client.Protocol == "engine" && i == len(got)-1 // it comes with the error
 		if err == errUnsure || closed || !cause.stillHealthy() {
 			c.w.ledger.mayReturn(e) // items leave also when the journal fails
@@ -256,18 +273,92 @@ func (c *caller) take(op Op) error {
 	} else {
 		c.w.ledger.take(op.Queue, -n)
 	}
+	c.fetched(f, op, len(got), err)
+	return broken(err)
+}
+
+// fetched notes that a fetch has ended, with so many items. One that has none, and did not wait, must not
+// have missed any.
+func (c *caller) fetched(f *fetching, op Op, n int, err error) {
+	most := c.w.script.Config.MaxOpenReads // some gets open items, or hold them, and Thrift leases count
+	full := c.count(op.Queue) >= most || c.client.Protocol == "thrift" && most < mostLeases
+	if n == 0 && !full && op.Wait == 0 && (err == nil || err == errNone) {
+		c.w.ledger.foundNone(f)
+	}
+	c.w.ledger.ended(f, err)
+}
+
+// lease fetches an item for some time.
+func (c *caller) lease(op Op) error {
+	link, ok := c.link.(leaser)
+	if !ok || c.client.Protocol == "text" && c.count(op.Queue) > 0 {
+		return nil // it would confirm
+	}
+	cause := c.w.cause()
+	f := c.w.ledger.fetch(op.Queue, op.For)
+	h, err := link.lease(op.Queue, op.For, op.Wait)
+	n := 0
+	if err == nil {
+		n = 1
+		c.w.ledger.leased(&c.asker, f, h, op.For, cause.stillHealthy())
+	}
+	c.fetched(f, op, n, err)
+	return broken(err)
+}
+
+// endLease ends one of the leases that any client has got, or makes it longer.
+func (c *caller) endLease(op Op) error {
+	link, ok := c.link.(leaser)
+	if !ok {
+		return nil
+	}
+	le := c.w.ledger.pickLease(op.N)
+	if le == nil {
+		return nil
+	}
+	how := ending(op.Do)
+	x := c.w.ledger.ending(le, how, op.For)
+	cause := c.w.cause()
+	err := link.endLease(le.queue, le.receipt, how, op.For)
+	if err == errUnsure {
+		cause.judge(op.Do)
+	}
+	if err == nil && !cause.stillHealthy() {
+		err = errUnsure
+	}
+	c.w.ledger.leaseEnded(x, err)
+	return broken(err)
+}
+
+// monitor opens some items, and waits for them.
+func (c *caller) monitor(op Op) error {
+	link, ok := c.link.(monitorer)
+	if !ok || c.client.Protocol == "text" && c.count(op.Queue) > 0 {
+		return nil
+	}
+	n := min(op.N, c.w.script.Config.MaxOpenReads-c.count(op.Queue))
+	if n <= 0 {
+		return nil
+	}
+	f := c.w.ledger.fetch(op.Queue, 0)
+	got, err := link.monitor(op.Queue, op.Wait, n)
+	for _, h := range got {
+		e := c.w.ledger.handedOut(&c.asker, f, h, opened)
+		c.reads = append(c.reads, openRead{e, op.Queue, h.id})
+	}
+	c.w.ledger.ended(f, err)
 	return broken(err)
 }
 
 func (c *caller) open(op Op) error {
-	began := time.Now()
-	ended := c.w.ledger.fetch(op.Queue)
-	defer ended()
+	f, n := c.w.ledger.fetch(op.Queue, 0), 0
 	h, err := c.link.open(op.Queue, op.Wait)
 	if err == nil {
-		e := c.w.ledger.handedOut(c, op.Queue, h.data, began, false)
+		n = 1
+		e := c.w.ledger.handedOut(&c.asker, f, h, opened)
 		c.reads = append(c.reads, openRead{e, op.Queue, h.id})
 	}
+	c.fetched(f, op, n, err)
 	return broken(err)
 }
 
@@ -292,33 +383,53 @@ func (c *caller) end(op Op) error {
 			return nil // it has no word for that
 		}
 		c.drop(i)
+		began := time.Now()
 		if r.entry != nil {
 			c.w.ledger.givenBack(r.entry)
 		}
-		return broken(c.link.abort(r.queue, r.id))
+		err := c.link.abort(r.queue, r.id)
+		if err == nil && r.entry != nil && !c.w.ledger.mayTimeOut(r.queue) {
+			c.w.ledger.aborted(r.entry, began, c.client.Protocol == "memcache")
+		}
+		return broken(err)
 	}
 	c.drop(i)
-	return c.confirmed(r, func() error { return c.link.confirm(r.queue, r.id) })
+	return c.confirmed([]openRead{r}, func() error { return c.link.confirm(r.queue, r.id) })
 }
 
 func (c *caller) drop(i int) { c.reads = append(c.reads[:i:i], c.reads[i+1:]...) }
 
-// confirmed confirms an open read by what confirm asks for.
-func (c *caller) confirmed(r openRead, confirm func() error) error {
-	if r.entry == nil {
-		return broken(confirm())
-	}
+// dropAll forgets the open reads of a queue, and returns them.
+func (c *caller) dropAll(queue string) (all []openRead) {
+	c.reads = slices.DeleteFunc(c.reads, func(r openRead) bool {
+		if r.queue == queue {
+			all = append(all, r)
+		}
+		return r.queue == queue
+	})
+	return all
+}
+
+// confirmed confirms open reads by what confirm asks for.
+func (c *caller) confirmed(reads []openRead, confirm func() error) error {
 	cause := c.w.cause()
-	c.w.ledger.confirming(r.entry, r.queue)
+	for _, r := range reads {
+		if r.entry != nil {
+			c.w.ledger.confirming(r.entry, r.queue)
+		}
+	}
 	err := confirm()
+	state := maybe
 	switch err {
 	case nil, errNone:
-		c.w.ledger.confirmEnded(r.entry, gone)
+		state = gone
 	case errUnsure:
 		cause.judge("a confirm")
-		c.w.ledger.confirmEnded(r.entry, maybe)
-	default:
-		c.w.ledger.confirmEnded(r.entry, maybe)
+	}
+	for _, r := range reads {
+		if r.entry != nil {
+			c.w.ledger.confirmEnded(r.entry, state)
+		}
 	}
 	return broken(err)
 }
@@ -329,23 +440,28 @@ func (c *caller) closeOpen(op Op) error {
 			continue
 		}
 		c.drop(i)
-		began := time.Now()
+		reads := []openRead{r}
+		if c.client.Protocol == "text" { // a get confirms all
+			reads = append(reads, c.dropAll(op.Queue)...)
+		}
 		var h handed
-		var opened error
+		var failed error
 		cause := c.w.cause()
-		ended := c.w.ledger.fetch(op.Queue)
-		defer ended()
-		err := c.confirmed(r, func() error {
-			h, opened = c.link.closeOpen(op.Queue, r.id, op.Wait)
-			return opened
+		f := c.w.ledger.fetch(op.Queue, 0)
+		err := c.confirmed(reads, func() error {
+			h, failed = c.link.closeOpen(op.Queue, r.id, op.Wait)
+			return failed
 		})
 		if !cause.stillHealthy() {
-			c.w.ledger.mayReturn(r.entry) // the reply, the next item, comes also when the journal fails
+			for _, r := range reads {
+				c.w.ledger.mayReturn(r.entry) // the reply, the next item, comes also when the journal fails
+			}
 		}
-		if opened == nil {
-			e := c.w.ledger.handedOut(c, op.Queue, h.data, began, false)
+		if failed == nil {
+			e := c.w.ledger.handedOut(&c.asker, f, h, opened)
 			c.reads = append(c.reads, openRead{e, op.Queue, h.id})
 		}
+		c.w.ledger.ended(f, failed)
 		return err
 	}
 	return c.open(op)
@@ -375,13 +491,13 @@ type cause struct {
 }
 
 func (w *world) cause() cause {
-	fired, _ := w.disk.faultsTold()
+	fired, _ := w.disk.faultsReported()
 	return cause{w, w.engine.Health() == engine.Health{}, fired, time.Now()}
 }
 
 // stillHealthy reports whether the journal was in order all the time since.
 func (c cause) stillHealthy() bool {
-	fired, _ := c.w.disk.faultsTold()
+	fired, _ := c.w.disk.faultsReported()
 	return c.healthy && fired == c.fired && c.w.engine.Health() == engine.Health{}
 }
 
@@ -390,7 +506,7 @@ const causeTime = 50 * time.Millisecond
 
 // judge is called when a request has failed because of the journal: there must be a reason.
 func (c cause) judge(what string) {
-	_, at := c.w.disk.faultsTold()
+	_, at := c.w.disk.faultsReported()
 	if c.stillHealthy() && at.Add(causeTime).Before(c.began) && !c.w.over.Load() {
 		c.w.ledger.report("cause", "%s of %s got an error of the journal at %s; the last fault came at %s",
 			what, since(c.began), since(time.Now()), since(at))

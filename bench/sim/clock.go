@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,20 +10,24 @@ import (
 	"strings"
 )
 
-// clockEdits give the engine of a worker a clock that can be set: all its wall clock times come from here.
-var clockEdits = []struct{ old, new string }{
-	{"return Time(t.UnixMilli())", "return Time(t.UnixMilli() + clockStep)"},
-	{"func Now() Time { return Time(time.Now().UnixMilli()) }",
+// clockEdits give the engine of a worker a clock that can be set: all its wall clock times come from here. What
+// is due goes by a clock that nobody sets, from the start of the process on.
+var clockEdits = []struct{ file, old, new string }{
+	{"internal/item/item.go", "return Time(t.UnixMilli())", "return Time(t.UnixMilli() + clockStep)"},
+	{"internal/item/item.go", "func Now() Time { return Time(time.Now().UnixMilli()) }",
 		"func Now() Time { return At(time.Now()) }\n\nvar clockStep int64"},
+	{"engine.go", "e.steady = func() Time { return At(began.Add(time.Since(began))) }",
+		`step := At(began) - Time(began.UnixMilli())
+	e.steady = func() Time { return Time(began.Add(time.Since(began)).UnixMilli()) + step }`},
 }
 
 // clockOverlay writes the overlay of o, with clockEdits, to a file in dir and returns its name.
 func (o *options) clockOverlay(ctx context.Context, dir string) (string, error) {
-	out, err := exec.CommandContext(ctx, "go", "list", "-f", "{{.Dir}}",
-		"github.com/kestrelmq/kestrel/engine/internal/item").Output()
+	out, err := exec.CommandContext(ctx, "go", "list", "-f", "{{.Dir}}", "github.com/kestrelmq/kestrel/engine").Output()
 	if err != nil {
 		return "", fmt.Errorf("find the engine's clock: %w", err)
 	}
+	engine := strings.TrimSpace(string(out))
 	var all struct{ Replace map[string]string }
 	if o.overlay != "" {
 		b, err := os.ReadFile(o.overlay)
@@ -38,26 +41,29 @@ func (o *options) clockOverlay(ctx context.Context, dir string) (string, error) 
 	if all.Replace == nil {
 		all.Replace = make(map[string]string)
 	}
-	path := filepath.Join(strings.TrimSpace(string(out)), "item.go")
-	from := path
-	if broken, ok := all.Replace[path]; ok {
-		from = broken
+	for i, e := range clockEdits {
+		path := filepath.Join(engine, e.file)
+		from := path
+		if edited, ok := all.Replace[path]; ok {
+			from = edited
+		}
+		source, err := os.ReadFile(from)
+		if err != nil {
+			return "", err
+		}
+		if strings.Count(string(source), e.old) != 1 {
+			return "", fmt.Errorf("%s does not have once what tells the time: %q", path, e.old)
+		}
+		all.Replace[path] = filepath.Join(dir, fmt.Sprintf("clock-%d.go", i))
+		err = os.WriteFile(all.Replace[path], []byte(strings.Replace(string(source), e.old, e.new, 1)), 0o600)
+		if err != nil {
+			return "", err
+		}
 	}
-	b, err := os.ReadFile(from)
+	b, err := json.Marshal(all)
 	if err != nil {
 		return "", err
 	}
-	source := string(b)
-	for _, e := range clockEdits {
-		if strings.Count(source, e.old) != 1 {
-			return "", fmt.Errorf("%s does not have once what tells the time: %q", path, e.old)
-		}
-		source = strings.Replace(source, e.old, e.new, 1)
-	}
-	all.Replace[path] = filepath.Join(dir, "item.go")
-	if b, err = json.Marshal(all); err != nil {
-		return "", err
-	}
 	name := filepath.Join(dir, "overlay.json")
-	return name, errors.Join(os.WriteFile(all.Replace[path], []byte(source), 0o600), os.WriteFile(name, b, 0o600))
+	return name, os.WriteFile(name, b, 0o600)
 }

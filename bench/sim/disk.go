@@ -67,6 +67,7 @@ type disk struct {
 	calls      int64     // that change something; guarded by mu
 	journaled  int64     // bytes written to journals; guarded by mu
 	spilled    int64     // bytes written to runs; guarded by mu
+	size       int64     // bytes; 0: as many as anybody wants
 	opens      int       // files open now; guarded by mu
 	maxOpens   int       // most at any time; guarded by mu
 	lastOps    []string  // what changed something last; guarded by mu
@@ -147,6 +148,10 @@ func (d *disk) call(kind segmenttest.OpKind, path string, size int, do func() er
 	d.FS.SetFault(func(segmenttest.Op) segmenttest.Fault { return flt })
 	err := do()
 	d.FS.SetFault(nil)
+	if full := flt.Err == nil && errors.Is(err, syscall.ENOSPC); full { // that is a fault too
+		d.fired++
+		flt.Err = err
+	}
 	d.mu.Unlock()
 	if d.traced != nil && kind != segmenttest.OpReadAt {
 		d.traced("%s %v %s %d: %v", since(time.Now()), kind, path, size, err)
@@ -209,6 +214,16 @@ func (d *disk) latency(kind segmenttest.OpKind, path string) Latency {
 	return d.speed.Names
 }
 
+// Space has the engine know how much room there is.
+func (d *disk) Space(string) (free, total int64, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.size == 0 || d.calm {
+		return 1 << 40, 1 << 41, nil
+	}
+	return max(d.size-d.FS.Used(), 0), d.size, nil
+}
+
 // starting says whether a process is starting. What it fails to sync is then not lost: the next process
 // could not know of it, and neither could anybody else.
 func (d *disk) starting(is bool) {
@@ -229,6 +244,7 @@ func (d *disk) kill() {
 func (d *disk) rest(calls int64) {
 	d.mu.Lock()
 	d.calm = true
+	d.FS.DiskFull(-1)
 	if calls > 0 {
 		d.mostCalls = d.calls + calls
 	}
@@ -249,8 +265,8 @@ func (d *disk) faultsFired() int {
 	return d.fired
 }
 
-// faultsTold returns how many faults have come to their callers, and when the last one did.
-func (d *disk) faultsTold() (int, time.Time) {
+// faultsReported returns how many faults have come to their callers, and when the last one did.
+func (d *disk) faultsReported() (int, time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.returned, d.returnedAt

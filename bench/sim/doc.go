@@ -24,7 +24,9 @@
 // # Laws
 //
 // A ledger knows every item, what was promised of it, and since when. A copy of what a process has left
-// is opened, emptied, and compared with it; deliveries are checked as they come.
+// is opened, emptied, and compared with it; deliveries are checked as they come. What is aside in that copy,
+// delayed or leased, comes when its clock is set ahead. Of another copy one bit is turned: it may be refused,
+// but what it hands out must be whole.
 //
 //	lost, hole     what was put and acknowledged is there; of what a power cut may take, the end
 //	undone, twice  what was removed stays away; nothing is delivered to two
@@ -33,13 +35,22 @@
 //	bytes, place   items are whole, and where they were put
 //	order          they are in order
 //	expired        what has expired is not delivered
+//	missed, passed a fetch gets what is in line, and the first of it: in the order of ids, and what came back first
+//	early, leased  a delayed item is not delivered before it is due, nor a leased one to anybody else
+//	stale, receipt a receipt holds its item until somebody else has it, and no longer, also after a crash
+//	count          no recorded delivery is forgotten
+//	dead letter    nothing is given up without a reason
+//	left           what a client had open comes back when it has gone
+//	reply          a client that has closed its sending side gets its reply
 //	start, verify  every start succeeds, and the invariants of the engine hold
 //	stop           SIGTERM ends without an error
 //	pending        it leaves no work undone
+//	health         a disk that was full, and has room, is used again
+//	background     work that is repeated does not fail for ever
 //	cause          no request fails because of the journal without a fault of the disk
 //	idle           a server that nobody uses does nothing
 //	writes         the journal is written in proportion to what is put
 //	memory         the server keeps to its memory limit
-//	descriptors    it closes its files, and goroutines end
+//	descriptors    it keeps to its descriptors, closes its files, and goroutines end
 //	crash, hang    it does neither
 package main

@@ -94,7 +94,7 @@ func (l *engineLink) open(queue string, wait time.Duration) (handed, error) {
 		return handed{}, outcome(err)
 	}
 	l.reads[r] = true
-	return handed{r.Item.Data, r}, nil
+	return handed{data: r.Item.Data, id: r}, nil
 }
 
 func (l *engineLink) confirm(_ string, id any) error {

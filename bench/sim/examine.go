@@ -9,7 +9,7 @@ import (
 )
 
 // contents is what a restart has found: the items of each queue, in order.
-type contents map[string][][]byte
+type contents map[string][]handed
 
 // crash says how a process ended.
 type crash struct {
@@ -49,10 +49,15 @@ func (l *ledger) examine(c contents, how crash) {
 		}
 	}
 	clear(l.allowed)
+	clear(l.first)
+	for _, le := range l.leases {
+		le.doubt = le.doubt || how.cut || l.stepped
+	}
 	l.toggling = false
 	for queue, entries := range l.queues {
 		l.live[queue] = 0
 		for _, e := range entries {
+			l.settleLease(e, how)
 			l.settle(e)
 		}
 	}
@@ -93,10 +98,10 @@ func (how crash) weak(sync engine.SyncPolicy, at time.Time) bool {
 }
 
 // examineQueue looks at what was found in a queue.
-func (l *ledger) examineQueue(queue string, found [][]byte, how crash) {
+func (l *ledger) examineQueue(queue string, found []handed, how crash) {
 	var latest *entry // of those before, the one whose put began last
-	for _, data := range found {
-		e := l.find(queue, data)
+	for _, h := range found {
+		e := l.find(queue, h.data)
 		if e == nil {
 			continue
 		}
@@ -111,9 +116,18 @@ func (l *ledger) examineQueue(queue string, found [][]byte, how crash) {
 			l.violate("undone", "%v was removed for good, and found in %s", e, queue)
 		case !l.set.For(queue).KeepJournal && !how.live && !l.toggling:
 			l.violate("unjournaled", "%v was found", e)
+		case e.buried && queue == e.queue && !how.cut && !how.faulty: // while the journal fails, what is handed out may come back
+			l.violate("twice", "%v is a dead letter, and found in %s", e, queue)
+		case queue == e.queue && int64(h.deliveries) <= e.low && e.low > 0 && !how.cut && l.set.For(queue).MaxDeliveries > 0:
+			l.violate("count", "%v was found after %d deliveries", e, h.deliveries-1)
 		}
 		e.seen = true
-		if e.queue != queue || e.put != confirmed {
+		e.buried = e.buried && !how.cut && !how.faulty
+		if l.judgeDead(e, queue); h.late {
+			e.buried = false // it may be leased, and come back in time
+			e.blurred = later(e.blurred, how.at.Add(maxLease+lostTime))
+		}
+		if e.queue != queue || e.put != confirmed || l.mayBeAside(e, how) {
 			continue
 		}
 		if latest != nil && !e.ended.IsZero() && e.ended.Before(latest.started) && !how.live {
@@ -123,6 +137,16 @@ func (l *ledger) examineQueue(queue string, found [][]byte, how crash) {
 			latest = e
 		}
 	}
+}
+
+// mayBeAside reports whether an item may have been delayed or leased when a process ended. The caller holds mu.
+func (l *ledger) mayBeAside(e *entry, how crash) bool {
+	at := how.at
+	if _, messages := l.set.Queues[deadLetterQueue]; messages && l.stepped {
+		return true // a clock that is set back hides again what was due
+	}
+	return e.lease != nil || e.delayed || !e.hidden.IsZero() || e.blurred.After(at) || e.readyAt.After(at) || l.asides[e.queue].After(at) ||
+		!e.touched.IsZero() && (how.cut || l.set.For(e.queue).RedeliveryDelay[0] > 0)
 }
 
 // examineLosses looks at what was not found of what was put to a queue.
@@ -141,12 +165,14 @@ func (l *ledger) examineLosses(queue string, how crash) {
 		if e.put != confirmed && e.put != found || e.state != here || e.lost {
 			continue
 		}
-		mayExpire := l.mayHaveExpired(e)
+		wasAside := l.mayBeAside(e, how)
+		mayExpire := l.mayHaveExpired(e) || wasAside && !l.expiry(e, e.started).IsZero()
 		switch {
 		case o.DiscardOldWhenFull && o.MaxItems < 1<<20:
 		case !o.KeepJournal || l.toggling && queue == "journal":
 		case mayExpire && o.ExpireTo == "":
 		case mayExpire && l.mayLose(o.ExpireTo):
+		case l.mayBeDead(e) && l.mayLose(l.deadLetters(queue)):
 		case e.flushed && how.stop && allowed == 0:
 			l.violate("pending", "%v had expired when its queue was flushed, and was not found after SIGTERM at %s", e,
 				since(how.at))
@@ -167,3 +193,29 @@ func (l *ledger) examineLosses(queue string, how crash) {
 
 // mayLose reports whether items that expire into a queue may be lost there. The caller holds mu.
 func (l *ledger) mayLose(queue string) bool { return l.allowed[queue]+l.taking[queue] > 0 }
+
+// settleLease takes what an examination saw of the lease and the delay of e as the truth. The caller holds mu.
+func (l *ledger) settleLease(e *entry, how crash) {
+	if l.mayBeAside(e, how) {
+		e.blurred = later(e.blurred, how.at.Add(maxLease+lostTime))
+	}
+	if e.newest = e.newestLease; how.cut { // open reads are forgotten by every death
+		e.newest, e.newestLease = time.Time{}, time.Time{}
+	}
+	e.back, e.aside = time.Time{}, false
+	e.high++ // a delivery of which nobody has heard
+	if o := l.set.For(e.queue); o.MaxDeliveries == 0 || how.cut {
+		e.low = 0
+	}
+	if !e.seen {
+		e.lease, e.hidden = nil, time.Time{}
+		return
+	}
+	// After a power cut a lease, or a return, may be forgotten; and what is due is due by the clock.
+	if (how.cut || l.stepped) && e.lease != nil {
+		e.lease.doubt = true
+	}
+	if l.stepped || how.cut && !e.hiddenByPut {
+		e.hidden = time.Time{}
+	}
+}

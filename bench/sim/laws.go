@@ -1,6 +1,13 @@
 package main
 
-import "time"
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kestrelmq/kestrel/engine"
+)
 
 const (
 	restTime = 15 * time.Second // in which a server comes to rest
@@ -8,8 +15,9 @@ const (
 	// looks is how many of them there are at most: items may expire, and open reads time out.
 	looks = 16
 	// memorySlack is what a server may take beyond its memory limit, in bytes: what one turn of each
-	// loop adds before it looks, and chunks of 256 KiB that a limit of 256 KiB is small beside.
-	memorySlack = 1 << 20
+	// loop adds before it looks, a reply for each connection, and chunks of 256 KiB that a limit of 256 KiB is
+	// small beside.
+	memorySlack = 2 << 20
 	// restCalls is how many calls that change something it may make until it is at rest.
 	restCalls = 20_000
 	// lookCalls is how many it may make while everything is taken out of it.
@@ -44,9 +52,10 @@ func (w *world) checkMemory() {
 
 // rest lets a server come to rest that nobody uses any more, and checks that it does, that it has not
 // written out of proportion, and that what it would leave behind now is whole.
-func (w *world) rest() {
+func (w *world) rest(p Phase, clients <-chan struct{}, hangUp func()) {
 	w.disk.rest(restCalls)
 	time.Sleep(restTime)
+	w.leave(p, clients, hangUp)
 	for look := 1; ; look++ {
 		journal, runs, calls := w.disk.written()
 		time.Sleep(lookTime)
@@ -66,13 +75,90 @@ func (w *world) rest() {
 	if err := w.engine.Verify(); err != nil {
 		w.ledger.report("verify", "at rest: %v", err)
 	}
+	if h := w.engine.Health(); w.script.Config.DiskSize > 0 && len(p.Faults) == 0 && h != (engine.Health{}) {
+		w.ledger.report("health", "a disk that was full has room again, and the server says %+v", h)
+	}
 	if w.failed() {
 		return
 	}
-	found, err := w.contents(w.fs.Kill())
+	found, err := w.contents(w.fs.Kill(), true)
 	if err != nil {
 		w.ledger.report("start", "on a copy of a server at rest: %v", err)
 		return
 	}
 	w.ledger.examine(found, crash{at: time.Now(), live: true})
 }
+
+// leave has all clients hang up, half of the time, and checks that what they had open is back.
+func (w *world) leave(p Phase, clients <-chan struct{}, hangUp func()) {
+	select {
+	case <-clients:
+	default:
+		return
+	}
+	if p.Cut.Seed%2 == 0 {
+		return
+	}
+	hangUp()
+	time.Sleep(lostTime)
+	for _, q := range w.engine.Queues(engine.Now()) {
+		if open := q.OpenReads - q.Leased; open > 0 {
+			w.ledger.report("left", "%d items of %s are open, and all clients have gone", open, q.Name)
+		}
+	}
+}
+
+// lookAtDamage turns a bit of a file of what a process has left, in a copy, and starts a server on it. That may
+// refuse to start, or withhold a queue; what it hands out must be whole.
+func (w *world) lookAtDamage(i int) {
+	rng := rand.New(rand.NewPCG(w.script.Seed, uint64(i)<<8|3))
+	if rng.IntN(damageEvery) > 0 {
+		return
+	}
+	fs := w.fs.Kill()
+	files := slices.DeleteFunc(fs.Paths(), func(path string) bool {
+		return !strings.HasSuffix(path, ".seg") && !strings.HasSuffix(path, ".run")
+	})
+	if len(files) == 0 {
+		return
+	}
+	path := files[rng.IntN(len(files))]
+	b, err := fs.Bytes(path)
+	at := slices.IndexFunc(b, func(c byte) bool { return c != 0 })
+	if err != nil || at < 0 {
+		return
+	}
+	for range 50 {
+		if n := rng.IntN(len(b)); b[n] != 0 {
+			at = n
+			break
+		}
+	}
+	if err := fs.FlipBit(path, int64(at), uint(rng.IntN(8))); err != nil {
+		panic(err)
+	}
+	d := newDisk(fs, Speed{}, 0, nil)
+	d.rest(lookCalls)
+	e, err := engine.Open(w.options(d))
+	if err != nil {
+		return
+	}
+	defer e.Close()
+	w.ledger.mu.Lock()
+	w.ledger.frozen = false
+	w.ledger.mu.Unlock()
+	for _, q := range e.Queues(engine.Now()) {
+		all, err := takeAll(e, d, q.Name)
+		for _, h := range all {
+			w.ledger.mu.Lock()
+			w.ledger.number(q.Name, h.data)
+			w.ledger.mu.Unlock()
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// damageEvery is how many processes leave what is looked at damaged once, on average.
+const damageEvery = 4

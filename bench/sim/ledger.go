@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,14 +50,45 @@ type entry struct {
 	goneSync engine.SyncPolicy
 	goneAt   time.Time
 
-	holder  *caller   // that has it open
+	holder  *asker    // that has it open
 	touched time.Time // when it was handed out, or given back, last
 	lost    bool      // the contract let it be lost: it must not come back
 	swept   time.Time // when a flush, or delete, of its queue ended last
 	flushed bool      // it had expired when its queue was flushed: it is on its way to another one
 	fragile bool      // its removal was not recorded: the journal had failed
 	seen    bool      // scratch of an examination
+
+	// Where it is in its queue, as far as that is known.
+	newest          time.Time // when the latest request began that has brought it
+	newestLease     time.Time // the same of a lease
+	back, backBegan time.Time // when its last return was acknowledged, and when that was asked for
+	aside           bool      // that one left it in its place, and not at the head
+	blurred         time.Time // until when nobody knows
+	readyAt         time.Time // from when on it is in line at the latest
+	hidden          time.Time // from when on it is at the earliest
+	hiddenByPut     bool      // as its put said
+	delayed         bool      // it was hidden once: it may be on disk, and come a little later after a start
+	lease           *lease    // that it has, or had last; nil: none
+	low, high       int64     // deliveries that count: at least and at most
+	rejected        bool      // somebody has asked for it to be a dead letter
+	buried          bool      // it was seen as one
 }
+
+// asker is who asks for items.
+type asker struct {
+	protocol string
+	asking   bool      // guarded by the ledger's mutex, as are
+	doubts   []problem // laws that are broken if the connection is not over
+}
+
+// access is how a request brings an item.
+type access uint8
+
+const (
+	forGood access = iota
+	opened
+	leasing
+)
 
 // item is what was put, once, to a name.
 type item struct {
@@ -76,11 +108,20 @@ type ledger struct {
 	taking    map[string]int                   // items that plain gets under way may take
 	fetching  map[string]int                   // requests under way that may hold items
 	fetched   map[string]time.Time             // when the last of them began, or was abandoned
+	turns     map[string]int                   // how many of them there were
+	blurred   map[string]time.Time             // until when items may be held of which nobody knows
+	asides    map[string]time.Time             // until when they may be leased
+	leasing   map[string]int                   // requests under way for a lease
+	unheard   map[string]int64                 // how many deliveries nobody has heard of, at most
+	first     map[string]int                   // in queues: from where on not all is gone
+	leases    []*lease                         // that were given, the oldest first
+	faulty    func() bool                      // the disk of this process has failed
 	allowed   map[string]int                   // items that such gets may have taken when nobody was there any more
 	set       engine.Settings                  // that hold
 	toggling  bool                             // a reload is under way, or failed
 	traced    func(format string, args ...any) // takes what happened to items; nil if nobody wants to know
 	sweeps    []*sweeping                      // of this process
+	began     time.Time                        // when it began
 	frozen    bool                             // the process is dead: what is said now was never heard
 	stopping  bool                             // the server gives open reads back by itself
 	children  bool                             // those of fan exist
@@ -103,6 +144,9 @@ func newLedger(set engine.Settings) *ledger {
 	return &ledger{
 		now: time.Now, queues: map[string][]*entry{}, live: map[string]int64{}, taking: map[string]int{},
 		fetching: map[string]int{}, fetched: map[string]time.Time{}, allowed: map[string]int{}, set: set,
+		turns: map[string]int{}, blurred: map[string]time.Time{}, unheard: map[string]int64{}, first: map[string]int{},
+		asides: map[string]time.Time{}, leasing: map[string]int{},
+		faulty: func() bool { return false },
 	}
 }
 
@@ -115,7 +159,7 @@ func (l *ledger) violate(law, format string, args ...any) {
 
 // doubt notes that a law is broken unless the server has ended the connection of a caller, who will learn
 // of it by the reply that it waits for. The caller holds mu.
-func (l *ledger) doubt(c *caller, law, format string, args ...any) {
+func (l *ledger) doubt(c *asker, law, format string, args ...any) {
 	if !c.asking {
 		l.violate(law, format, args...)
 		return
@@ -125,7 +169,7 @@ func (l *ledger) doubt(c *caller, law, format string, args ...any) {
 
 // asks notes that a caller begins to do something, and what is to be called when that has ended: with
 // what its connection is over, if it is.
-func (l *ledger) asks(c *caller) (ended func(error)) {
+func (l *ledger) asks(c *asker) (ended func(error)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c.asking = true
@@ -148,8 +192,22 @@ func (l *ledger) report(law, format string, args ...any) {
 }
 
 func (e *entry) String() string {
-	return fmt.Sprintf("item %d of %s (put %d %s..%s, %s; gone %d %s)", e.n, e.queue, e.put,
-		since(e.started), since(e.ended), e.sync, e.state, since(e.goneAt))
+	return fmt.Sprintf("item %d of %s (put %d %s..%s, %s; gone %d %s%s)", e.n, e.queue, e.put,
+		since(e.started), since(e.ended), e.sync, e.state, since(e.goneAt), e.placed())
+}
+
+// placed says what is known of an item that was aside.
+func (e *entry) placed() (s string) {
+	if !e.hidden.IsZero() {
+		s += "; hidden until " + since(e.hidden)
+	}
+	if e.lease != nil {
+		s += fmt.Sprintf("; leased from %s until %s", since(e.lease.heard), since(e.lease.safe))
+	}
+	if e.high > 0 {
+		s += fmt.Sprintf("; %d to %d deliveries", e.low, e.high)
+	}
+	return s
 }
 
 // epoch is when fake time begins.
@@ -198,7 +256,7 @@ func (l *ledger) trace(e *entry, format string, args ...any) {
 }
 
 // putting begins a put and returns the item's number and bytes.
-func (l *ledger) putting(name string, size int, life time.Duration) (int, []byte) {
+func (l *ledger) putting(name string, size int, life, delay time.Duration) (int, []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := len(l.items)
@@ -206,6 +264,10 @@ func (l *ledger) putting(name string, size int, life time.Duration) (int, []byte
 	l.items = append(l.items, it)
 	for _, queue := range l.targets(name) {
 		e := &entry{n: n, queue: queue, sync: l.set.For(queue).Sync, started: l.now(), life: life}
+		if delay > 0 {
+			e.hidden, e.hiddenByPut, e.readyAt = l.now().Add(delay), true, l.now().Add(delay)
+			e.delayed = true
+		}
 		it.in = append(it.in, e)
 		l.queues[queue] = append(l.queues[queue], e)
 		l.live[queue] += int64(len(it.data))
@@ -230,7 +292,9 @@ func (l *ledger) putEnded(n int, state putState) {
 		if e.put < s {
 			e.put = s
 		}
-		e.ended = l.now()
+		if e.ended = l.now(); e.hiddenByPut {
+			e.readyAt = e.readyAt.Add(e.ended.Sub(e.started))
+		}
 		l.trace(e, "put ended: %d", s)
 		if s == refused {
 			if !e.touched.IsZero() {
@@ -254,62 +318,30 @@ func (l *ledger) outstanding(queue string) int64 {
 // offered is how many bytes of items puts have been given.
 func (l *ledger) offered() int64 { return l.bytes.Load() }
 
-// find returns the entry of what was found in a queue. The caller holds mu.
-func (l *ledger) find(queue string, data []byte) *entry {
+// number is the number of an item that was found in a queue: -1 if nobody has put it. The caller holds mu.
+func (l *ledger) number(queue string, data []byte) int {
 	head, _, _ := bytes.Cut(data, []byte(" "))
 	n, err := strconv.Atoi(string(head))
 	if err != nil || n < 0 || n >= len(l.items) || !bytes.Equal(l.items[n].data, data) {
 		l.violate("bytes", "queue %s has %.60q, which nobody has put", queue, data)
+		return -1
+	}
+	return n
+}
+
+// find returns the entry of what was found in a queue. The caller holds mu.
+func (l *ledger) find(queue string, data []byte) *entry {
+	n := l.number(queue, data)
+	if n < 0 {
 		return nil
 	}
 	for _, e := range l.items[n].in {
-		if e.queue == queue || queue != "" && l.set.For(e.queue).ExpireTo == queue {
+		if e.queue == queue || queue != "" && l.mayMove(e.queue, queue) {
 			return e
 		}
 	}
 	l.violate("place", "queue %s has %.40q", queue, data)
 	return nil
-}
-
-// handedOut notes that a request that began at a time has brought an item to c, for good or open.
-func (l *ledger) handedOut(c *caller, queue string, data []byte, began time.Time, forGood bool) *entry {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.frozen {
-		return nil
-	}
-	e := l.find(queue, data)
-	if e == nil {
-		return nil
-	}
-	l.delivered++
-	l.trace(e, "handed out to %s %p, for good %t, by a request of %s", c.client.Protocol, c, forGood, since(began))
-	now := l.now()
-	switch {
-	case e.put == refused:
-		l.violate("refused", "%v was refused, and delivered", e)
-	case e.lost:
-		l.violate("back", "%v was lost, and is back", e)
-	case e.state == gone && e.goneAt.Before(began):
-		l.violate("twice", "%v was delivered by a request of %s", e, since(began))
-	case e.holder != nil && e.holder != c && !l.mayTimeOut(e.queue) && !l.stopping:
-		l.doubt(e.holder, "open", "%v is open, and was delivered by a request of %s", e, since(began))
-	}
-	if e.put == confirmed && e.queue == queue && l.hasExpired(e, began) {
-		l.violate("expired", "%v expired at %s, and was delivered by a request of %s", e,
-			since(l.expiry(e, e.ended)), since(began))
-	}
-	e.touched = now
-	if forGood {
-		e.state, e.goneAt, e.goneSync, e.holder = gone, now, l.set.For(queue).Sync, nil
-		l.live[e.queue] -= int64(len(data))
-	} else {
-		e.state, e.holder = here, c
-		if !e.swept.Before(began) {
-			e.state = maybe // it may have been open already when its queue was flushed or deleted
-		}
-	}
-	return e
 }
 
 // mayReturn notes that an item that was handed out for good may come back after a crash.
@@ -406,21 +438,10 @@ func (l *ledger) givenBack(entries ...*entry) {
 	defer l.mu.Unlock()
 	for _, e := range entries {
 		l.trace(e, "given back")
+		e.delayed = e.delayed || l.set.For(e.queue).RedeliveryDelay[0] > 0
 		e.holder, e.touched = nil, l.now()
-	}
-}
-
-// fetch notes that a request begins that may hold items of a queue until it ends, and returns what is to
-// be called then.
-func (l *ledger) fetch(queue string) (ended func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.fetching[queue]++
-	l.fetched[queue] = l.now()
-	return func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.fetching[queue]--
+		e.high++
+		e.blurred = later(e.blurred, l.now().Add(lostTime))
 	}
 }
 
@@ -483,6 +504,19 @@ func (l *ledger) died() {
 		l.allowed[queue] += n
 	}
 	clear(l.taking)
+	for queue, n := range l.fetching {
+		if n > 0 {
+			l.unheard[queue] += int64(n)
+			l.blur(queue, l.now().Add(maxLease+lostTime))
+			if l.leasing[queue] > 0 {
+				l.asides[queue] = l.now().Add(maxLease + lostTime)
+			}
+		}
+	}
+	for _, le := range l.leases {
+		le.doubt = le.doubt || le.busy
+		le.busy = false
+	}
 	for _, s := range l.sweeps {
 		if !s.ended {
 			l.sweep(s, false)
@@ -490,4 +524,73 @@ func (l *ledger) died() {
 	}
 	l.sweeps = nil
 	l.frozen = true
+}
+
+// blur notes that until a time nobody knows which items of a queue are held. The caller holds mu.
+func (l *ledger) blur(queue string, until time.Time) {
+	if l.blurred[queue].Before(until) {
+		l.blurred[queue] = until
+	}
+}
+
+const (
+	// lostTime is how long the server may take to bring back what it has handed to somebody who is gone.
+	lostTime = 5 * time.Second
+	// maxLease is the longest lease, and the longest delay.
+	maxLease = 10 * time.Second
+)
+
+// deadLetters is the name of the queue that takes what a queue gives up.
+func (l *ledger) deadLetters(queue string) string {
+	if name := l.set.For(queue).DeadLetterQueue; name != "" {
+		return name
+	}
+	parent, child, isChild := strings.Cut(queue, "+")
+	switch {
+	case strings.HasSuffix(parent, "_dead"):
+		return ""
+	case isChild:
+		return parent + "_dead+" + child
+	}
+	return parent + "_dead"
+}
+
+// mayBeDead reports whether an item may have gone to the dead-letter queue. The caller holds mu.
+func (l *ledger) mayBeDead(e *entry) bool {
+	most := l.set.For(e.queue).MaxDeliveries
+	return e.rejected || e.buried || most > 0 && int64(e.high+l.unheard[e.queue]+1) >= most
+}
+
+// judgeDead notes that an item of another queue was found in its dead-letter queue. The caller holds mu.
+func (l *ledger) judgeDead(e *entry, queue string) {
+	if l.set.For(e.queue).ExpireTo == queue || l.deadLetters(e.queue) != queue {
+		return
+	}
+	if !l.mayBeDead(e) {
+		l.violate("dead letter", "%v is in %s after %d deliveries at most", e, queue, e.high+l.unheard[e.queue]+1)
+	}
+	e.buried = true
+}
+
+// lease is one lease of an item, which any client may end that knows the receipt, also one of a later process.
+type lease struct {
+	entry   *entry
+	queue   string
+	receipt uint64
+	heard   time.Time // when its client got the item
+	safe    time.Time // until then nobody else gets it, unless the lease is ended
+	until   time.Time // from then on the lease has lapsed for certain
+	busy    bool      // somebody is ending it, or makes it longer
+	ended   bool      // that was acknowledged: the receipt holds nothing any more
+	doubt   bool      // nobody knows what it holds
+}
+
+// deadLetterQueue is the one dead-letter queue that clients know.
+const deadLetterQueue = "work_dead"
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
 }

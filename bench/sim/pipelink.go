@@ -100,7 +100,12 @@ func (l *memcacheLink) outcome(err error) error {
 
 func (l *memcacheLink) put(queue string, life time.Duration, items [][]byte) (outcomes []error) {
 	l.blindPut(queue, life, items)
-	for range items {
+	return l.stored(len(items))
+}
+
+// stored is what came of n puts.
+func (l *memcacheLink) stored(n int) (outcomes []error) {
+	for range n {
 		err := l.outcome(l.next())
 		if err == errNone {
 			err = errRefused
@@ -203,6 +208,11 @@ type textLink struct {
 
 func (l *textLink) ask(request []byte) error {
 	l.conn.Write(request)
+	return l.answer()
+}
+
+// answer is the next reply.
+func (l *textLink) answer() error {
 	err := l.reply(&l.used, func(b []byte) (int, error) { return text.DecodeReply(b, &l.r) })
 	if err != nil {
 		return err
@@ -223,8 +233,13 @@ func (l *textLink) ask(request []byte) error {
 }
 
 func (l *textLink) put(queue string, life time.Duration, items [][]byte) (outcomes []error) {
-	err := l.ask(putRequest(queue, life, items))
-	if err != errBroken && len(items) > 1 && (err != nil || l.r.Count != int64(len(items))) {
+	return l.stored(putRequest(queue, life, items), len(items))
+}
+
+// stored puts n items by a request.
+func (l *textLink) stored(request []byte, n int) (outcomes []error) {
+	err := l.ask(request)
+	if err != errBroken && n > 1 && (err != nil || l.r.Count != int64(n)) {
 		err = errUnsure // some are there
 		if l.r.Kind != text.KindError || !strings.Contains(string(l.r.Data), "ournal") {
 			err = errFull
@@ -233,7 +248,7 @@ func (l *textLink) put(queue string, life time.Duration, items [][]byte) (outcom
 	if err == nil && l.r.Count == 0 {
 		err = errRefused
 	}
-	for range items {
+	for range n {
 		outcomes = append(outcomes, err)
 	}
 	return outcomes
@@ -296,7 +311,6 @@ type thriftLink struct {
 	seq   int32
 	codec thrift.Client
 	r     thrift.Reply
-	life  time.Duration // of open reads
 }
 
 func (l *thriftLink) ask(request []byte) error {
@@ -323,11 +337,16 @@ func (l *thriftLink) next() int32 {
 }
 
 func (l *thriftLink) put(queue string, life time.Duration, items [][]byte) (outcomes []error) {
-	err := l.ask(l.codec.AppendPut(nil, l.next(), []byte(queue), millis(life), items...))
+	return l.stored(l.codec.AppendPut(nil, l.next(), []byte(queue), millis(life), items...), len(items))
+}
+
+// stored puts n items by a call.
+func (l *thriftLink) stored(call []byte, n int) (outcomes []error) {
+	err := l.ask(call)
 	stored := int(l.r.Count)
-	for i := range items {
+	for i := range n {
 		switch {
-		case err != nil && len(items) > 1 && err == errRefused:
+		case err != nil && n > 1 && err == errRefused:
 			outcomes = append(outcomes, errFull)
 		case err != nil:
 			outcomes = append(outcomes, err)
@@ -345,7 +364,11 @@ func (l *thriftLink) get(queue string, o thrift.GetOptions) (got []handed, err e
 		return nil, err
 	}
 	for item := range l.r.Items.All() {
-		got = append(got, handed{append([]byte(nil), item.Data...), item.ID})
+		h := handed{data: append([]byte(nil), item.Data...), id: uint64(item.ID)}
+		if item.ID != 0 { // of others the server does not say
+			h.deliveries = int(item.Deliveries)
+		}
+		got = append(got, h)
 	}
 	if len(got) == 0 {
 		err = errNone
@@ -357,37 +380,13 @@ func (l *thriftLink) take(queue string, wait time.Duration, n int) ([]handed, er
 	return l.get(queue, thrift.GetOptions{MaxItems: int32(n), WaitMillis: millis(wait)})
 }
 
-func (l *thriftLink) open(queue string, wait time.Duration) (handed, error) {
-	got, err := l.get(queue, thrift.GetOptions{
-		MaxItems: 1, WaitMillis: millis(wait), AutoAbortMillis: millis(l.life),
-	})
-	if err != nil {
-		return handed{}, err
-	}
-	return got[0], nil
-}
+// Its reliable reads are leases: see leaselink.go.
+func (l *thriftLink) open(string, time.Duration) (handed, error) { panic("a Thrift client has leases") }
+func (l *thriftLink) confirm(string, any) error                  { panic("a Thrift client has leases") }
+func (l *thriftLink) abort(string, any) error                    { panic("a Thrift client has leases") }
 
-func (l *thriftLink) confirm(queue string, id any) error {
-	err := l.ask(l.codec.AppendConfirm(nil, l.next(), []byte(queue), id.(int64)))
-	if err == nil && l.r.Count == 0 {
-		return errRefused
-	}
-	return err
-}
-
-func (l *thriftLink) abort(queue string, id any) error {
-	return l.ask(l.codec.AppendAbort(nil, l.next(), []byte(queue), id.(int64)))
-}
-
-func (l *thriftLink) closeOpen(queue string, id any, wait time.Duration) (handed, error) {
-	if err := l.confirm(queue, id); err != nil {
-		return handed{}, err
-	}
-	h, err := l.open(queue, wait)
-	if err == errUnsure || err == errRefused {
-		err = errNone // that is about what was opened
-	}
-	return h, err
+func (l *thriftLink) closeOpen(string, any, time.Duration) (handed, error) {
+	panic("a Thrift client has leases")
 }
 
 func (l *thriftLink) peek(queue string) ([]byte, error) {

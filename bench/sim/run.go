@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// hangTime is how long a seed may take, in real time.
-const hangTime = 60 * time.Second
+// hangTime is how long a seed may take, in real time, also on a machine that does much else.
+const hangTime = 5 * time.Minute
 
 // program is a worker's executable.
 type program struct{ path, dir string }
@@ -188,6 +188,11 @@ func (o options) run(ctx context.Context, out io.Writer) (failed bool, err error
 				found = append(found, r)
 				fmt.Fprintf(out, "seed %d fails, after %s and %d seeds, with %d faults:\n%s", r.Seed,
 					time.Since(began).Round(time.Second/10), sum.Seeds, r.Figures.Faults, r)
+				if o.keepGoing && o.file == "" { // a later generator makes another script of the seed
+					if _, err := o.save(newScript(r.Seed), ""); err != nil {
+						fmt.Fprintln(out, err)
+					}
+				}
 				if !o.keepGoing && o.file == "" {
 					stop()
 				}

@@ -30,6 +30,8 @@ type Config struct {
 	Cached, HandOff                       bool
 	SweepInterval                         time.Duration
 	MaxOpenReads, MaxPending              int
+	Files                                 int   // that the engine may have open; 0: its usual share
+	DiskSize, DiskReserve                 int64 // bytes; 0: a disk that is never full
 	Speed                                 Speed
 }
 
@@ -72,6 +74,7 @@ type Op struct {
 	N     int           `json:",omitempty"` // items; of confirm and abort, which of the open reads
 	Size  int           `json:",omitempty"` // bytes of an item; of stuff, requests of each connection
 	Wait  time.Duration `json:",omitempty"` // for an item; of an item, its life
+	For   time.Duration `json:",omitempty"` // of a delay or a lease
 	Lag   int64         `json:",omitempty"` // of a put: no more than so many bytes are in the queue
 }
 
@@ -90,32 +93,44 @@ const (
 	opReload    = "reload"
 	opReset     = "reset"      // and connect again
 	opHalfClose = "half-close" // the same, with a request under way
+	opLastPut   = "put and half-close"
 	opStuff     = "stuff"      // have some connections ask for items that nobody reads, for a while
 	opBlindPut  = "put blind"  // put, and reset before a reply can have come
 	opBlindTake = "take blind" // the same with a get
+
+	opDelay        = "put delayed"
+	opLease        = "lease"
+	opConfirmLease = "confirm lease" // by a receipt that any client has got, as the others
+	opAbortLease   = "abort lease"
+	opReleaseLease = "release lease"
+	opRejectLease  = "reject lease"
+	opExtendLease  = "extend lease"
+	opMonitor      = "monitor"
 )
 
 // generator makes a script. What it is fond of differs from seed to seed: a defect that needs much of
 // a few things is not found by a little of everything.
 type generator struct {
 	*rand.Rand
-	s      Script
-	names  []string
-	calm   bool   // no faults
-	steps  bool   // of the clock
-	theme  theme  // that most processes have; "" if everything may happen
-	rough  bool   // runs are written slowly, and syncs of them fail
-	home   string // the queue that most clients work on; "" if each has its own
-	fonds  map[string]int
-	think  []time.Duration
-	size   int   // bytes of items, about
-	memory int64 // of a queue, about
+	s        Script
+	names    []string
+	calm     bool   // no faults
+	steps    bool   // of the clock
+	theme    theme  // that most processes have; "" if everything may happen
+	rough    bool   // runs are written slowly, and syncs of them fail
+	home     string // the queue that most clients work on; "" if each has its own
+	fonds    map[string]int
+	messages bool // delays, leases and dead letters
+	think    []time.Duration
+	size     int   // bytes of items, about
+	memory   int64 // of a queue, about
 }
 
 func newScript(seed uint64) Script {
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 2))}
 	g.s.Seed = seed
-	g.theme = pick(g, "", "", "", "", "", "", "", "", "", "", "", "", stream, stream, failing, closing)
+	g.theme = pick(g, "", "", "", "", "", "", "", "", "", "", "", "", stream, stream, failing, closing, messages, messages,
+		hoard, crowd, dropping)
 	g.config()
 	g.queues()
 	g.fond()
@@ -142,6 +157,13 @@ func (g *generator) config() {
 	c.SweepInterval = pick(g, 0, 20*time.Millisecond, time.Second)
 	c.MaxOpenReads = pick(g, 1, 10, 1000)
 	c.MaxPending = pick(g, 1<<10, 16<<10, 1<<20)
+	if g.chance(3) {
+		c.Files = engine.MinFiles + g.IntN(10)
+	}
+	if g.chance(8) {
+		c.DiskSize = c.JournalSize + c.SegmentSize*pick[int64](g, 4, 8, 32) + pick[int64](g, 0, 100<<10)
+		c.DiskReserve = min(c.SegmentSize*pick[int64](g, 1, 4), c.DiskSize/2)
+	}
 	c.Speed = Speed{
 		JournalWrite: g.latency(100 * time.Microsecond), JournalSync: g.latency(10 * time.Millisecond),
 		RunWrite: g.latency(200 * time.Microsecond), RunSync: g.latency(10 * time.Millisecond),
@@ -161,6 +183,9 @@ func (g *generator) queues() {
 	d := engine.DefaultQueueOptions()
 	g.memory = int64(pick(g, 2, 10, 40)*g.size) + 500
 	d.MaxMemorySize = g.memory
+	if g.theme == hoard {
+		g.memory, d.MaxMemorySize = 64<<20, 64<<20
+	}
 	d.Sync = pick(g, engine.SyncAlways, engine.SyncAlways, engine.SyncEvery(20*time.Millisecond), engine.SyncNever)
 	set := engine.Settings{Default: d, Queues: map[string]engine.QueueOptions{}}
 	add := func(name string, change func(*engine.QueueOptions)) {
@@ -178,7 +203,12 @@ func (g *generator) queues() {
 	for _, name := range []string{"a", "b", "c"}[:1+g.IntN(3)] {
 		add(name, func(*engine.QueueOptions) {})
 	}
-	if g.chance(3) {
+	if g.theme == crowd {
+		d.Sync, d.MaxMemorySize = pick(g, engine.SyncNever, engine.SyncEvery(time.Second)), int64(2*g.size)
+		for i := range crowdSize {
+			add(fmt.Sprint("m", i), func(o *engine.QueueOptions) { o.Sync, o.MaxMemorySize = d.Sync, d.MaxMemorySize })
+		}
+	} else if g.chance(3) {
 		for i := range 1 + g.IntN(20) {
 			add(fmt.Sprint("m", i), func(*engine.QueueOptions) {})
 		}
@@ -209,6 +239,9 @@ func (g *generator) queues() {
 		add("timeout", func(o *engine.QueueOptions) {
 			o.OpenReadTimeout = pick(g, time.Millisecond, 100*time.Millisecond, time.Second)
 		})
+	}
+	if g.messages = g.theme == messages || g.chance(3); g.messages {
+		g.work(add)
 	}
 	if g.chance(2) {
 		add("journal", func(o *engine.QueueOptions) { o.KeepJournal = g.chance(2) })
@@ -253,11 +286,15 @@ func (g *generator) fond() {
 		g.fonds[do] = pick(g, 0, 1, 4, 10)
 	}
 	for _, do := range []string{
-		opPeek, opFlush, opExpire, opDelete, opReload, opHalfClose, opStuff, opBlindTake,
+		opPeek, opFlush, opExpire, opDelete, opReload, opHalfClose, opLastPut, opStuff, opBlindTake,
 	} {
 		g.fonds[do] = pick(g, 0, 0, 1, 2)
 	}
 	g.fonds[opBlindPut] = pick(g, 0, 0, 2, 8)
+	g.fonds[opMonitor] = pick(g, 0, 0, 1, 4)
+	if g.messages {
+		g.fondOfMessages()
+	}
 	if len(g.s.Settings) == 1 {
 		g.fonds[opReload] = 0
 	}
@@ -363,21 +400,22 @@ func (g *generator) client() Client {
 		if g.chance(10) {
 			op.Queue = g.names[g.IntN(len(g.names))]
 		}
+		op = g.message(op)
 		if think > 0 && !g.chance(3) {
 			op.Think = time.Duration(g.Int64N(int64(think)))
 		}
 		switch op.Do {
-		case opPut, opBlindPut:
+		case opPut, opBlindPut, opDelay, opLastPut:
 			op.N = pick(g, 1, 1, 1, 4)
 			op.Size = 1 + g.IntN(2*g.size)
 			op.Lag = lag
 			if g.chance(100) {
 				op.Size = pick(g, 10, 40) * g.size
 			}
-			if g.chance(20) && op.Queue != "x" && op.Queue != "alias" { // all in x expire in their order
+			if g.chance(20) && op.Do != opDelay && op.Queue != "x" && op.Queue != "alias" { // all in x expire in their order
 				op.Wait = pick(g, time.Millisecond, time.Second, 10*time.Second)
 			}
-		case opTake, opOpen, opCloseOpen, opBlindTake:
+		case opTake, opOpen, opCloseOpen, opBlindTake, opLease, opMonitor:
 			op.N = pick(g, 1, 1, 1, 5)
 			if g.chance(3) {
 				op.Wait = pick(g, time.Millisecond, 50*time.Millisecond, 2*time.Second)

@@ -16,7 +16,7 @@ func TestSim(t *testing.T) {
 	var out bytes.Buffer
 	n := 16
 	if testing.Short() {
-		n = 6
+		n = 4
 	}
 	o := options{limit: time.Minute, seed: 9, step: 1, n: n, workers: 2, shortens: true, dir: t.TempDir()}
 	failed, err := o.run(t.Context(), &out)

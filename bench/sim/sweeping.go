@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"slices"
 	"time"
 )
@@ -65,13 +66,23 @@ func (l *ledger) sweep(s *sweeping, ok bool) {
 		if e.touched.IsZero() {
 			untouched = true
 		}
-		expires := o.ExpireTo != "" && l.mayHaveExpired(e) // it may be there already
+		expires := o.ExpireTo != "" && l.mayHaveExpired(e) || l.mayBeDead(e) // it may be there already
 		sure := ok && !expires && !busy && !s.busy && e.state == here && e.queue == s.queue && e.put == confirmed && e.ended.Before(s.began) &&
 			e.touched.Before(s.began) && untouched && !(e.holder != nil && !s.open)
+		if e.blurred.After(s.began) || l.asides[e.queue].After(s.began) {
+			sure = sure && s.open // it may be leased
+		}
 		if s.open {
 			e.holder = nil
 		}
 		stays := e.holder != nil && !s.open && !l.stopping && !l.mayTimeOut(e.queue) // open reads do
+		if le := e.lease; le != nil {                                                // and leases
+			sure = false
+			stays = !s.open && !le.doubt && !le.busy && l.now().Before(le.safe) && le.heard.Before(s.began) && e.newest.Before(le.heard)
+			if s.open {
+				le.doubt = true
+			}
+		}
 		l.trace(e, "flushed or deleted: sure %t", sure)
 		if !sure {
 			if e.state == here && !stays {
@@ -93,8 +104,25 @@ func (l *ledger) sweep(s *sweeping, ok bool) {
 // mayBeIn returns the entries that may be in a queue: those put to it, and those that expire into it.
 func (l *ledger) mayBeIn(queue string) []*entry {
 	all := l.queues[queue]
+	if queue == deadLetterQueue {
+		all = slices.Clone(all)
+		for _, name := range slices.Sorted(maps.Keys(l.queues)) {
+			for _, e := range l.queues[name] {
+				if name != queue && l.deadLetters(name) == queue && l.mayBeDead(e) {
+					all = append(all, e)
+				}
+			}
+		}
+	}
 	if queue == "dead" {
 		all = slices.Concat(all, l.queues["x"])
 	}
 	return all
+}
+
+// mayMove reports whether an item that was put to a queue may end in another one: where it expires to, or what
+// takes the dead letters of either. The caller holds mu.
+func (l *ledger) mayMove(from, to string) bool {
+	expired := l.set.For(from).ExpireTo
+	return expired == to || l.deadLetters(from) == to || expired != "" && l.deadLetters(expired) == to
 }

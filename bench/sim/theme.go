@@ -1,9 +1,12 @@
 package main
 
 import (
+	"fmt"
+	"slices"
 	"syscall"
 	"time"
 
+	"github.com/kestrelmq/kestrel/engine"
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
@@ -18,6 +21,14 @@ const (
 	failing theme = "failing"
 	// closing: the server stops while a flush reads expired items back.
 	closing theme = "closing"
+	// messages: most clients delay, lease and give back items of one queue, a little at a time.
+	messages theme = "messages"
+	// hoard: clients put large items, or ask for some and read nothing, while no run can be written.
+	hoard theme = "hoard"
+	// crowd: many queues spill, with few descriptors and slow syncs.
+	crowd theme = "crowd"
+	// dropping: a name in the journal cannot be changed, once, and the server goes on for long.
+	dropping theme = "dropping"
 )
 
 // settleTheme has limits and the disk fit the theme.
@@ -31,6 +42,17 @@ func (g *generator) settleTheme() {
 		g.calm, g.home = false, "a"
 		c.MemoryLimit = 256 << 10
 		c.Speed.Names = Latency{Usual: 10 * time.Millisecond}
+	case messages:
+		g.home = "work"
+	case hoard:
+		c.MemoryLimit, c.SegmentSize, c.JournalSize, c.DiskSize = 256<<10, 256<<10, 8<<20, 0
+		c.MaxPending = pick(g, 1<<10, 16<<10)
+		g.home = "a"
+	case crowd:
+		c.Files, c.SegmentSize, c.JournalSize = engine.MinFiles, 4<<10, 64<<10
+		c.Speed.RunSync, c.Speed.JournalSync = Latency{Usual: 100 * time.Millisecond}, Latency{Usual: 100 * time.Millisecond}
+	case dropping:
+		c.SegmentSize, c.JournalSize = 4<<10, 16<<10
 	case closing:
 		g.home = "x"
 		c.Speed = Speed{Read: Latency{Usual: pick(g, 5*time.Millisecond, 50*time.Millisecond)}}
@@ -44,6 +66,14 @@ func (g *generator) themed() Phase {
 		return g.failing()
 	case closing:
 		return g.closing()
+	case messages:
+		return g.messaging()
+	case hoard:
+		return g.hoarding()
+	case crowd:
+		return g.crowding()
+	case dropping:
+		return g.dropping()
 	}
 	return g.streaming()
 }
@@ -94,6 +124,76 @@ func (g *generator) streaming() Phase {
 	return p
 }
 
+// hoarding: see hoard.
+func (g *generator) hoarding() Phase {
+	p := Phase{Length: 2 * time.Second, End: pick(g, kill, stop)}
+	p.Faults = []Fault{{Class: "run", Kind: segmenttest.OpWriteAt, Nth: 1, Count: 10_000, Errno: syscall.EIO}}
+	for range 2 + g.IntN(3) {
+		c := Client{Protocol: pick(g, "engine", "memcache"), Room: 100}
+		for range 120 {
+			c.Ops = append(c.Ops, Op{Do: opPut, Queue: g.home, N: 1, Size: 5_000 + g.IntN(20_000), Think: time.Millisecond})
+		}
+		p.Clients = append(p.Clients, c)
+	}
+	for range g.IntN(3) {
+		c := Client{Protocol: "memcache", Room: 100}
+		for range 10 {
+			c.Ops = append(c.Ops, Op{
+				Do: opStuff, Queue: g.home, N: 30, Size: 100, Think: time.Duration(g.Int64N(int64(100 * time.Millisecond))),
+			})
+		}
+		p.Clients = append(p.Clients, c)
+	}
+	return p
+}
+
+// crowding: see crowd.
+func (g *generator) crowding() Phase {
+	p := Phase{Length: 3 * time.Second, End: pick(g, kill, stop, powerCut), Cut: segmenttest.CutOptions{Seed: g.Uint64()}}
+	for range 4 {
+		c := Client{Protocol: pick(g, "engine", "memcache"), Room: 1 << 20}
+		for range 300 {
+			op := Op{Do: opPut, Queue: fmt.Sprint("m", g.IntN(crowdSize)), N: 1, Size: 1 + g.IntN(2*g.size)}
+			if g.chance(6) {
+				op.Do = opTake
+			}
+			if g.chance(3) {
+				op.Think = time.Duration(g.Int64N(int64(10 * time.Millisecond)))
+			}
+			c.Ops = append(c.Ops, op)
+		}
+		p.Clients = append(p.Clients, c)
+	}
+	return p
+}
+
+// crowdSize is how many queues the theme crowd has.
+const crowdSize = 20
+
+// dropping: see dropping.
+func (g *generator) dropping() Phase {
+	p := Phase{Length: 20 * time.Second, Rest: true, End: pick(g, kill, stop)}
+	p.Faults = []Fault{{
+		Class: "journal", Kind: pick(g, segmenttest.OpRename, segmenttest.OpRemove, segmenttest.OpSyncDir), Nth: 2 + g.IntN(20),
+		Count: pick(g, 1, 1, 5), Errno: syscall.EIO,
+	}}
+	for range 2 {
+		c := Client{Protocol: pick(g, "engine", "memcache"), Room: 1 << 20}
+		for i := range 400 {
+			op := Op{Do: opPut, Queue: g.home, N: 1, Size: 1 + g.IntN(2*g.size), Think: time.Duration(g.Int64N(int64(80 * time.Millisecond)))}
+			if op.Queue == "" {
+				op.Queue = "a"
+			}
+			if i%2 == 1 {
+				op.Do = opTake
+			}
+			c.Ops = append(c.Ops, op)
+		}
+		p.Clients = append(p.Clients, c)
+	}
+	return p
+}
+
 // producer puts for seconds, and waits where the consumer is far behind.
 func (g *generator) producer() Client {
 	c := Client{Protocol: pick(g, "engine", "memcache", "thrift"), Room: 1 << 20}
@@ -116,4 +216,122 @@ func (g *generator) consumer() Client {
 		c.Ops = append(c.Ops, Op{Do: opPeek, Queue: g.home, Think: time.Duration(g.Int64N(int64(3 * time.Second)))})
 	}
 	return c
+}
+
+// work adds queues whose items are delayed, leased, given back and given up.
+func (g *generator) work(add func(string, func(*engine.QueueOptions))) {
+	add("work", func(o *engine.QueueOptions) {
+		o.MaxDeliveries = pick[int64](g, 0, 0, 2, 3, 10)
+		if g.chance(2) {
+			o.RedeliveryDelay[0] = pick(g, 20*time.Millisecond, 500*time.Millisecond)
+			if g.chance(2) {
+				o.RedeliveryDelay[1] = 4 * o.RedeliveryDelay[0]
+			}
+		}
+	})
+	add(deadLetterQueue, func(*engine.QueueOptions) {})
+	if g.chance(2) {
+		add("aged", func(o *engine.QueueOptions) {
+			o.MaxQueueAge = pick(g, time.Millisecond, 100*time.Millisecond, time.Second)
+		})
+		if g.s.Config.SweepInterval == 0 {
+			g.s.Config.SweepInterval = 20 * time.Millisecond
+		}
+	}
+}
+
+// leaseOps are what is done to leases.
+var leaseOps = []string{opConfirmLease, opAbortLease, opReleaseLease, opRejectLease, opExtendLease}
+
+func (g *generator) fondOfMessages() {
+	g.fonds[opDelay] = pick(g, 0, 2, 8)
+	g.fonds[opLease] = pick(g, 2, 5, 10)
+	for _, do := range leaseOps {
+		g.fonds[do] = pick(g, 0, 1, 3)
+	}
+	g.fonds[opConfirmLease] = pick(g, 1, 3, 6)
+	for _, do := range []string{opFlush, opDelete, opReload, opExpire} { // what makes everything uncertain
+		if g.fonds[do] > 0 && g.chance(2) {
+			g.fonds[do] = 0
+		}
+	}
+	if g.home == "" || g.chance(2) {
+		g.home = "work"
+	}
+}
+
+// message makes up the delays and leases of a request.
+func (g *generator) message(op Op) Op {
+	times := []time.Duration{
+		5 * time.Millisecond, 50 * time.Millisecond, 300 * time.Millisecond, 2 * time.Second, maxLease,
+	}
+	some := times[g.IntN(len(times))]
+	switch op.Do {
+	case opDelay, opLease:
+		if !g.takesMessages(op.Queue) {
+			op.Queue = "work"
+		}
+		op.For = max(some-time.Duration(g.IntN(3))*time.Millisecond, time.Millisecond)
+	case opConfirmLease, opRejectLease:
+		op.N = g.receipt()
+	case opAbortLease, opReleaseLease:
+		op.N = g.receipt()
+		if g.chance(3) {
+			op.For = some
+		}
+	case opExtendLease:
+		op.N, op.For = g.receipt(), time.Duration(1+g.IntN(5))*time.Second
+	}
+	return op
+}
+
+// receipt picks one of the leases, counted from the latest.
+func (g *generator) receipt() int {
+	if g.chance(4) {
+		return g.IntN(20)
+	}
+	return g.IntN(3)
+}
+
+// takesMessages reports whether items of a queue may be delayed and leased: it is known when they expire.
+func (g *generator) takesMessages(queue string) bool {
+	return !slices.Contains([]string{"x", "dead", "alias", "discard", "timeout"}, queue)
+}
+
+// messaging is a process of the theme messages: one client puts, and others lease what is there and end that in
+// every way, one request after the other or beside each other.
+func (g *generator) messaging() Phase {
+	p := Phase{
+		Length: pick(g, 200*time.Millisecond, 2*time.Second, 20*time.Second), Rest: g.chance(4),
+		End: pick(g, kill, kill, kill, stop, powerCut),
+		Cut: segmenttest.CutOptions{Mode: pick(g, segmenttest.Lose, segmenttest.Tear), Seed: g.Uint64()},
+	}
+	most := time.Duration(g.Int64N(int64(pick(g, time.Millisecond, 20*time.Millisecond, 400*time.Millisecond)))) + 1
+	think := func() time.Duration { return time.Duration(g.Int64N(int64(most))) }
+	for range 1 + g.IntN(3) {
+		c := Client{Protocol: pick(g, "engine", "engine", "memcache", "text"), Room: 1 << 20}
+		for range 20 + g.IntN(100) {
+			op := Op{Do: g.chooseMessage(), Queue: "work", N: 1, Size: 1 + g.IntN(2*g.size), Think: think()}
+			if op.Do == opDelay || op.Do == opPut {
+				op.N = pick(g, 1, 1, 3)
+			}
+			if g.chance(3) {
+				op.Think = 0
+			}
+			if g.chance(12) {
+				op.Queue = pick(g, deadLetterQueue, "a")
+			}
+			if op = g.message(op); op.Do == opLease && g.chance(4) {
+				op.Wait = pick(g, 5*time.Millisecond, 500*time.Millisecond)
+			}
+			c.Ops = append(c.Ops, op)
+		}
+		p.Clients = append(p.Clients, c)
+	}
+	return p
+}
+
+func (g *generator) chooseMessage() string {
+	return pick(g, opPut, opPut, opPut, opDelay, opLease, opLease, opLease, opConfirmLease, opConfirmLease, opAbortLease,
+		opReleaseLease, opRejectLease, opExtendLease, opOpen, opAbort, opAbort, opConfirm, opTake, opReset)
 }

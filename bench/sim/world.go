@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"runtime"
 	"slices"
 	"sync"
@@ -29,8 +30,11 @@ type world struct {
 	engine  *engine.Engine
 	server  *netloop.Pipes
 	over    atomic.Bool // it ends, or has ended
+	clients []*caller
 	callers sync.WaitGroup
 	reloads sync.Mutex
+
+	clock time.Duration // by which the server's clock is off
 
 	ops   atomic.Int64
 	stats Figures
@@ -70,8 +74,9 @@ func simulate(s Script, skip map[string]bool, trace bool) ([]problem, Figures) {
 		w.log = slog.New(slog.NewTextHandler(logEvents{}, nil))
 		w.ledger.traced = func(format string, args ...any) { fmt.Fprintf(logEvents{}, format+"\n", args...) }
 	}
+	w.log = slog.New(listener{w.log.Handler(), w})
 	began := time.Now()
-	setClock(0)
+	w.setClock(0)
 	for i := range s.Phases {
 		w.note("phase", "number", i, "end", s.Phases[i].End)
 		if !w.phase(i) || w.failed() {
@@ -104,7 +109,14 @@ func (w *world) options(fs *disk) engine.Options {
 	o := engine.Options{
 		Dir: dataDir, Settings: w.ledger.set, MemoryLimit: c.MemoryLimit, JournalSize: c.JournalSize,
 		SegmentSize: c.SegmentSize, Shards: c.Shards, SweepInterval: c.SweepInterval, NoHistograms: true,
-		BacklogCached: c.Cached, FS: fs, Logger: w.log,
+		BacklogCached: c.Cached, FS: fs, Logger: w.log, Files: c.Files, DiskReserve: c.DiskReserve,
+	}
+	if w.ledger.traced != nil {
+		o.Settings.Queues = maps.Clone(o.Settings.Queues)
+		for name, q := range o.Settings.Queues {
+			q.Trace = true
+			o.Settings.Queues[name] = q
+		}
 	}
 	return o
 }
@@ -114,7 +126,11 @@ func (w *world) phase(i int) bool {
 	p := w.script.Phases[i]
 	goroutines := runtime.NumGoroutine()
 	w.disk = newDisk(w.fs, w.script.Config.Speed, w.script.Seed+uint64(i), p.Faults)
+	if w.disk.size = w.script.Config.DiskSize; w.disk.size > 0 {
+		w.fs.DiskFull(w.disk.size)
+	}
 	w.disk.mostJournal, w.disk.traced = w.mostJournal, w.ledger.traced
+	w.ledger.faulty = func() bool { return w.disk.faultsFired() > 0 }
 	if !w.open() {
 		return false
 	}
@@ -137,7 +153,12 @@ func (w *world) phase(i int) bool {
 	}
 	limit.Stop()
 	if p.Rest {
-		w.rest()
+		w.rest(p, clients, func() {
+			for _, c := range w.clients {
+				c.forgetReads()
+				c.link.reset(false)
+			}
+		})
 	}
 	watch()
 	stepped()
@@ -150,7 +171,11 @@ func (w *world) phase(i int) bool {
 	if w.failed() {
 		return false
 	}
-	return w.look(how)
+	if !w.look(how) {
+		return false
+	}
+	w.lookAtDamage(i)
+	return !w.failed()
 }
 
 // open starts an engine on the disk. If a fault keeps it from starting, it is started once more.
@@ -205,8 +230,10 @@ func (w *world) begin(p Phase) {
 			w.ledger.children = w.ledger.children && err == nil && w.engine.Commit(t) == nil
 		}
 	}
+	w.clients, w.ledger.began = nil, time.Now()
 	for _, client := range p.Clients {
-		caller := &caller{w: w, client: client}
+		caller := &caller{w: w, client: client, asker: asker{protocol: client.Protocol}}
+		w.clients = append(w.clients, caller)
 		w.callers.Go(caller.run)
 	}
 }
@@ -219,7 +246,7 @@ func (w *world) dial(c *caller) link {
 	case "text":
 		return &textLink{pipe: pipe{conn: w.server.Dial(netloop.PipeText, c.client.Room)}}
 	case "thrift":
-		return &thriftLink{pipe: pipe{conn: w.server.Dial(netloop.PipeThrift, c.client.Room)}, life: time.Minute}
+		return &thriftLink{pipe: pipe{conn: w.server.Dial(netloop.PipeThrift, c.client.Room)}}
 	}
 	return &memcacheLink{pipe: pipe{conn: w.server.Dial(netloop.PipeMemcache, c.client.Room), trace: w.ledger.traced}}
 }
@@ -248,7 +275,7 @@ func (w *world) stepClock(steps []Step) (stop func()) {
 				return
 			case <-time.After(s.After):
 				w.note("the clock is set", "off", s.Off)
-				setClock(s.Off)
+				w.setClock(s.Off)
 			}
 		}
 	}()
@@ -256,6 +283,12 @@ func (w *world) stepClock(steps []Step) (stop func()) {
 		close(done)
 		<-ended
 	}
+}
+
+// setClock sets the clock of the server, which is off by so much from then on.
+func (w *world) setClock(off time.Duration) {
+	w.clock = off
+	setClock(off)
 }
 
 // idle waits until callers that are in the middle of something have had their time.
@@ -352,6 +385,9 @@ func (w *world) tidy(goroutines int, p Phase) {
 	if n := runtime.NumGoroutine(); n > goroutines {
 		w.ledger.violate("goroutines", "%d are left of a process that has ended\n%s", n-goroutines, stacks())
 	}
+	if most := w.script.Config.Files; most > 0 && w.disk.maxOpens > most {
+		w.ledger.violate("descriptors", "%d files were open, of %d", w.disk.maxOpens, most)
+	}
 	if w.disk.opens > 0 && p.End == stop {
 		w.ledger.violate("descriptors", "%d files are open after the end: %v", w.disk.opens, w.disk.OpenFiles())
 	}
@@ -364,7 +400,7 @@ func stacks() string {
 
 // look starts a server on a copy of what was left and takes everything out of it.
 func (w *world) look(how crash) bool {
-	found, err := w.contents(w.fs.Kill())
+	found, err := w.contents(w.fs.Kill(), false)
 	if err != nil {
 		w.ledger.mu.Lock()
 		w.ledger.frozen = false
@@ -388,27 +424,60 @@ func (how crash) String() string {
 	return "kill"
 }
 
-// contents returns what is in a data directory.
-func (w *world) contents(fs *segmenttest.FS) (contents, error) {
+// contents returns what is in a data directory: first what is in line, and then what was aside, when all of it
+// is due. While the server lives on, its clock is not set: then all must be due already.
+func (w *world) contents(fs *segmenttest.FS, live bool) (contents, error) {
 	d := newDisk(fs, Speed{}, 0, nil)
 	d.rest(lookCalls)
+	found := make(contents)
+	aside, err := w.takeOut(d, found)
+	if err != nil || aside == 0 {
+		return found, err
+	}
+	if live && !w.ledger.stepped {
+		return nil, fmt.Errorf("%d items are delayed or leased", aside)
+	}
+	defer w.setClock(w.clock)
+	ahead := 10 * maxLease
+	if w.ledger.stepped { // what was due is so by the clock as it was
+		ahead += 100 * 24 * time.Hour
+	}
+	w.setClock(w.clock + ahead)
+	later := make(contents)
+	aside, err = w.takeOut(d, later)
+	for queue, all := range later {
+		for _, h := range all {
+			h.late = true
+			found[queue] = append(found[queue], h)
+		}
+	}
+	if err == nil && aside > 0 {
+		err = fmt.Errorf("%d items are delayed or leased for longer than %v", aside, maxLease)
+	}
+	return found, err
+}
+
+// takeOut opens an engine on a disk and takes out what is in line. It returns how many items are aside.
+func (w *world) takeOut(d *disk, found contents) (aside int64, err error) {
 	o := w.options(d)
 	o.SweepInterval, o.MemoryLimit = 0, 1<<30
 	e, err := engine.Open(o)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	defer e.Close()
-	found := make(contents)
 	var names []string
 	for _, q := range e.Queues(engine.Now()) {
 		names = append(names, q.Name)
 	}
 	slices.Sort(names)
-	if i := slices.Index(names, "dead"); i >= 0 { // last: others expire into it
-		names = append(slices.Delete(names, i, i+1), "dead")
-	} else if slices.Contains(names, "x") {
-		names = append(names, "dead")
+	for _, last := range []string{"dead", deadLetterQueue} { // others expire into it, or give up into it
+		if i := slices.Index(names, last); i >= 0 {
+			names = slices.Delete(names, i, i+1)
+		}
+		if _, ok := o.Settings.Aliases[last]; !ok {
+			names = append(names, last)
+		}
 	}
 	for more := true; more; { // until nothing comes any more: what expires may be on its way
 		more = false
@@ -418,7 +487,12 @@ func (w *world) contents(fs *segmenttest.FS) (contents, error) {
 			}
 			all, err := takeAll(e, d, name)
 			if err != nil {
-				return nil, fmt.Errorf("read queue %s: %w", name, err)
+				return 0, fmt.Errorf("read queue %s: %w", name, err)
+			}
+			if w.ledger.traced != nil {
+				for _, h := range all {
+					w.ledger.traced("%s: there is %.20q in %s, delivery %d", since(time.Now()), h.data, name, h.deliveries)
+				}
 			}
 			if len(all) > 0 {
 				found[name], more = append(found[name], all...), true
@@ -426,24 +500,31 @@ func (w *world) contents(fs *segmenttest.FS) (contents, error) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	return found, e.Verify()
+	for _, q := range e.Queues(engine.Now()) {
+		aside += q.Delayed + q.Leased
+	}
+	return aside, e.Verify()
 }
 
 // everything is an engine.Receiver that keeps copies.
-type everything struct{ items [][]byte }
+type everything struct {
+	items    []handed
+	delivery engine.Delivery
+}
 
 func (r *everything) Receive(it engine.Item) bool {
-	r.items = append(r.items, append([]byte(nil), it.Data...))
+	r.items = append(r.items, handed{data: append([]byte(nil), it.Data...), deliveries: r.delivery.Deliveries})
 	return true
 }
 
-func takeAll(e *engine.Engine, d *disk, name string) ([][]byte, error) {
+func takeAll(e *engine.Engine, d *disk, name string) ([]handed, error) {
 	var r everything
+	f := engine.FetchRequest{Delivery: &r.delivery}
 	for range 1_000_000 {
 		if d.ranAway() {
 			return nil, fmt.Errorf("more than %d calls of the disk were made for it", lookCalls)
 		}
-		_, _, err := e.FetchMany(engine.Now(), []byte(name), engine.FetchRequest{}, 100, &r, nil)
+		_, _, err := e.FetchMany(engine.Now(), []byte(name), f, 100, &r, nil)
 		switch {
 		case err == nil:
 		case errors.Is(err, engine.ErrComing):

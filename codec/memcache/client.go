@@ -35,6 +35,25 @@ type GetOptions struct {
 	Delay       bool
 	DelayMillis int64
 	Meta        bool // what there is to know of the item comes in front of it
+
+	// ID, or Key if ID is 0, names one item to look at, wherever it is. List lists items instead, with ids from
+	// From on, Limit at most, or as many as the server says if that is 0; Hidden lists those too that are delayed
+	// or leased. Both take nothing, and go with Meta alone. A server before 3.0 ignores them and takes an item.
+	ID     uint64
+	Key    []byte
+	List   bool
+	From   uint64
+	Limit  int
+	Hidden bool
+}
+
+// SetOptions are what few puts ask for.
+type SetOptions struct {
+	Delay       bool // the item is hidden for DelayMillis
+	DelayMillis int64
+	Key         []byte // the item takes the place of the one with that key; empty: none
+	New         bool   // only if there is none
+	Replace     bool   // only if there is one
 }
 
 // AppendSet appends a SET with its body. Here and below, queue must be a name without spaces and
@@ -51,6 +70,14 @@ func AppendSetDelayed(dst, queue []byte, delayMillis int64, flags uint32, expiry
 	})
 }
 
+// AppendSetWith is AppendSet with options, which need a server from 3.0 on. The key is not checked.
+func AppendSetWith(dst, queue []byte, o SetOptions, flags uint32, expiry int64, data []byte) []byte {
+	return appendSet(dst, &Request{
+		Queue: queue, Flags: flags, Expiry: expiry, Data: data, HasDelay: o.Delay, DelayMillis: o.DelayMillis,
+		ItemKey: o.Key, New: o.New, Replace: o.Replace,
+	})
+}
+
 // AppendSetHeader appends the line of a SET of size bytes. The data and then "\r\n" must follow.
 func AppendSetHeader(
 	dst, queue []byte, flags uint32, expiry int64, size int, noReply bool,
@@ -62,6 +89,13 @@ func appendSetHeader(dst []byte, req *Request, size int) []byte {
 	dst = append(dst, "set "...)
 	dst = append(dst, req.Queue...)
 	dst = appendDelay(dst, req.HasDelay, req.DelayMillis)
+	dst = appendWhich(dst, 0, req.ItemKey)
+	if req.New {
+		dst = append(dst, "/new"...)
+	}
+	if req.Replace {
+		dst = append(dst, "/replace"...)
+	}
 	dst = append(dst, ' ')
 	dst = strconv.AppendUint(dst, uint64(req.Flags), 10)
 	dst = append(dst, ' ')
@@ -105,6 +139,16 @@ func AppendGet(dst, queue []byte, options GetOptions) []byte {
 	dst = appendEnd(dst, o.Release, "/release", o.Receipt)
 	dst = appendEnd(dst, o.Reject, "/reject", o.Receipt)
 	dst = appendDelay(dst, o.Delay, o.DelayMillis)
+	dst = appendWhich(dst, o.ID, o.Key)
+	if o.List {
+		dst = strconv.AppendUint(append(dst, "/from="...), o.From, 10)
+	}
+	if o.Limit > 0 {
+		dst = strconv.AppendInt(append(dst, "/limit="...), int64(o.Limit), 10)
+	}
+	if o.Hidden {
+		dst = append(dst, "/hidden"...)
+	}
 	if o.Meta {
 		dst = append(dst, "/meta"...)
 	}
@@ -122,6 +166,28 @@ func appendEnd(dst []byte, set bool, option string, receipt uint64) []byte {
 		dst = strconv.AppendUint(dst, receipt, 10)
 	}
 	return dst
+}
+
+// appendWhich appends the id of an item, or its key, or neither.
+func appendWhich(dst []byte, id uint64, key []byte) []byte {
+	if id != 0 {
+		dst = strconv.AppendUint(append(dst, "/id="...), id, 10)
+	}
+	if len(key) > 0 {
+		dst = append(append(dst, "/key="...), key...)
+	}
+	return dst
+}
+
+// AppendTouchItem appends a TOUCH of the item with that id, or with the key if the id is 0: its expiry is what
+// ExpiryTime makes of seconds.
+func AppendTouchItem(dst, queue []byte, id uint64, key []byte, seconds int32) []byte {
+	return AppendRequest(dst, &Request{Op: OpTouch, Queue: queue, ID: id, ItemKey: key, Seconds: seconds})
+}
+
+// AppendDeleteItem appends a DELETE of the item with that id, or with the key if the id is 0.
+func AppendDeleteItem(dst, queue []byte, id uint64, key []byte) []byte {
+	return AppendRequest(dst, &Request{Op: OpDelete, Queue: queue, ID: id, ItemKey: key})
 }
 
 func appendDelay(dst []byte, set bool, millis int64) []byte {
@@ -174,7 +240,11 @@ func AppendCommand(dst []byte, op Op, args []byte) []byte {
 func AppendRequest(dst []byte, req *Request) []byte {
 	switch req.Op {
 	case OpGet:
-		return AppendGet(dst, req.Queue, GetOptions{
+		queue := req.Queue
+		if len(req.Several) > 0 {
+			queue = appendSources(append([]byte(nil), queue...), req)
+		}
+		return AppendGet(dst, queue, GetOptions{
 			Open:       req.Open,
 			Close:      req.Close,
 			Abort:      req.Abort,
@@ -184,11 +254,17 @@ func AppendRequest(dst []byte, req *Request) []byte {
 			Lease: req.HasLease, LeaseMillis: req.LeaseMillis, CAS: req.CAS,
 			Release: req.Release, Reject: req.Reject, Receipt: req.Receipt,
 			Delay: req.HasDelay, DelayMillis: req.DelayMillis, Meta: req.Meta,
+			ID: req.ID, Key: req.ItemKey, List: req.List, From: req.From, Limit: req.Limit, Hidden: req.Hidden,
 		})
 	case OpSet:
 		return appendSet(dst, req)
 	case OpTouch:
-		dst = appendTouch(dst, req.Queue, req.Receipt, req.Seconds)
+		if req.ID == 0 && len(req.ItemKey) == 0 {
+			dst = appendTouch(dst, req.Queue, req.Receipt, req.Seconds)
+			break
+		}
+		dst = appendWhich(appendCommand(dst, OpTouch, req.Queue), req.ID, req.ItemKey)
+		dst = appendArg(dst, req.Seconds)
 	case OpMonitor:
 		dst = appendCommand(dst, OpMonitor, req.Queue)
 		dst = appendArg(dst, req.Seconds)
@@ -200,6 +276,7 @@ func AppendRequest(dst []byte, req *Request) []byte {
 	case OpDelete, OpFlush, OpFlushExpired:
 		dst = appendCommand(dst, req.Op, req.Queue)
 		dst = appendEnd(dst, req.Receipt != 0, "/lease", req.Receipt)
+		dst = appendWhich(dst, req.ID, req.ItemKey)
 	default:
 		dst = appendCommand(dst, req.Op, req.Args)
 	}

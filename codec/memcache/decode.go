@@ -14,11 +14,12 @@ import (
 //	body    = N OCTET                   ; after set, add, replace, append, prepend and cas
 //
 //	get, gets          <queue>[/<option>]...
-//	set                <queue>[/delay=<ms>] <flags> <expiry> <N> [... noreply]
+//	set                <queue>[/put]... <flags> <expiry> <N> [... noreply]
 //	monitor            <queue> <seconds> [<max items>]
 //	confirm            <queue> <count>
-//	delete             <queue>[/lease=<receipt>] [... noreply]
+//	delete             <queue>[/lease=<receipt> / /which] [... noreply]
 //	touch              <queue>/lease[=<receipt>] <seconds> [... noreply]
+//	touch              <queue>/which <seconds> [... noreply]
 //	flush              <queue>
 //	flush_all          [... noreply]
 //	flush_expired      <queue>
@@ -29,8 +30,12 @@ import (
 //	status             [<name>]
 //	version, reload, shutdown, quit
 //
-//	option  = "t=" num / "open" / "peek" / "meta" / "lease" [ "=" ms ] / "delay=" ms
-//	        / ( "close" / "abort" / "release" / "reject" ) [ "=" receipt ] / any other, ignored
+//	option  = "or=" queue / "weight=" digits / "t=" num / "open" / "peek" / "meta" / "lease" [ "=" ms ] / "delay=" ms
+//	        / ( "close" / "abort" / "release" / "reject" ) [ "=" receipt ]
+//	        / which / "from=" digits / "limit=" digits / "hidden" / any other, ignored
+//	put     = "delay=" ms / "key=" key / "new" / "replace"
+//	which   = "id=" digits / "key=" key
+//	key     = 1 to 250 bytes without control bytes, blanks and slashes
 //	ms      = digits, up to 999999999999
 //	receipt = digits, from 1 to 18446744073709551615
 //	flags   = num, or up to 4294967295

@@ -220,6 +220,11 @@ func requestString(req *Request) string {
 	field(hasQueue || len(req.Queue) > 0, "%q", req.Queue)
 	field(req.Op == OpSet, "flags=%d expiry=%d", req.Flags, req.Expiry)
 	field(req.Op == OpSet || len(req.Data) > 0, "data=%q", req.Data)
+	if len(req.Several) > 0 {
+		for _, s := range req.Queues(nil) {
+			field(true, "%s*%d", s.Queue, s.Weight)
+		}
+	}
 	field(req.WaitMillis != 0, "wait=%d", req.WaitMillis)
 	field(req.Open, "open")
 	field(req.Close, "close")
@@ -232,6 +237,13 @@ func requestString(req *Request) string {
 	field(req.Receipt != 0, "receipt=%d", req.Receipt)
 	field(req.HasDelay, "delay=%d", req.DelayMillis)
 	field(req.Meta, "meta")
+	field(len(req.ItemKey) > 0, "key=%q", req.ItemKey)
+	field(req.New, "new")
+	field(req.Replace, "replace")
+	field(req.ID != 0, "id=%d", req.ID)
+	field(req.List, "from=%d", req.From)
+	field(req.Limit != 0, "limit=%d", req.Limit)
+	field(req.Hidden, "hidden")
 	field(req.Op == OpMonitor || req.Op == OpTouch, "seconds=%d", req.Seconds)
 	field(req.HasMaxItems, "max=%d", req.MaxItems)
 	field(req.Op == OpConfirm, "count=%d", req.Count)

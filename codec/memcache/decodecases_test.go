@@ -36,7 +36,7 @@ type decodeTest struct {
 
 // decodeTests also seed FuzzDecode. A name that starts with M and a number is that of a test vector
 // of the protocol.
-var decodeTests = slices.Concat(storeTests, argsTests, leaseTests)
+var decodeTests = slices.Concat(storeTests, argsTests, leaseTests, keyTests)
 
 // storeTests are the decodeTests of framing and of commands with a body.
 var storeTests = []decodeTest{

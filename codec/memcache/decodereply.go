@@ -14,7 +14,8 @@ import (
 //	      / "SERVER_ERROR" [ SP text ] EOL
 //	      / "VERSION" [ SP text ] EOL
 //	      / "STAT" [ SP text ] EOL
-//	      / "VALUE" SP queue SP flags SP N [ SP cas ] EOL N OCTET CR LF "END" CR LF
+//	      / [ meta ] "VALUE" SP queue SP flags SP N [ SP cas ] EOL N OCTET CR LF "END" CR LF
+//	meta  = "VALUE" SP queue SP flags SP N EOL N OCTET CR LF
 //	      / text EOL
 //	EOL   = [ CR ] LF
 
@@ -75,6 +76,7 @@ type Reply struct {
 	Queue []byte // the name in a VALUE line
 	Data  []byte // the item's bytes
 	CAS   uint64 // the receipt of a lease; 0 if the reply has none
+	Meta  []byte // of a GET with Meta: JSON, as AppendMeta writes it
 	Text  []byte // see Kind; without the line end
 
 	// Need is set on ErrIncomplete once the length of the reply is known: the bytes needed in
@@ -84,7 +86,7 @@ type Reply struct {
 
 // DecodeReply parses one reply at the start of src and returns the bytes it occupied. It overwrites
 // r, whose slices alias src. Each item of a MONITOR is a reply of its own, and so is each line of
-// STATS, DUMP_STATS and DUMP_CONFIG. The reply to a GET with Meta is not read here.
+// STATS, DUMP_STATS and DUMP_CONFIG.
 //
 // It returns ErrIncomplete and 0 when src is a proper prefix of a reply, and ErrBadReply and 0 for
 // a line longer than MaxReplyLine, a VALUE line with missing or unusable words, and an item that is
@@ -108,7 +110,11 @@ func DecodeReply(src []byte, r *Reply) (n int, err error) {
 	kind := lookupKind(word)
 	switch kind {
 	case KindValue:
-		return decodeValue(src, n, text, r)
+		n, err := decodeValue(src, n, text, r)
+		if err == nil && r.Kind == 0 {
+			return decodeDescribed(src, n, r)
+		}
+		return n, err
 	case KindError, KindClientError, KindServerError, KindVersion, KindStat:
 		r.Text = text
 	default:
@@ -121,8 +127,54 @@ func DecodeReply(src []byte, r *Reply) (n int, err error) {
 	return n, nil
 }
 
+// DecodeListed parses one value of a list at the start of src, or any other reply, such as the one that ends the
+// list. With Meta, a value whose Queue ends in /meta describes the next. It is like DecodeReply otherwise.
+func DecodeListed(src []byte, r *Reply) (n int, err error) {
+	end := bytes.IndexByte(src[:min(len(src), MaxReplyLine)], '\n')
+	if end < 0 || !bytes.HasPrefix(src, []byte("VALUE ")) {
+		return DecodeReply(src, r)
+	}
+	*r = Reply{}
+	queue, rest := cutWord(bytes.TrimSuffix(src[len("VALUE "):end], []byte("\r")))
+	flags, size, ok := scanNumber(rest)
+	if !ok || !isFlags(flags) || size == len(rest) {
+		return 0, ErrBadReply
+	}
+	count, ok := parseUint(rest[size+1:])
+	if !ok || count > math.MaxInt32 {
+		return 0, ErrBadReply
+	}
+	dataEnd := end + 1 + int(count)
+	n = dataEnd + len("\r\n")
+	switch {
+	case len(src) < n:
+		r.Need = n
+		return 0, ErrIncomplete
+	case string(src[dataEnd:n]) != "\r\n":
+		return 0, ErrBadReply
+	}
+	r.Kind, r.Queue, r.Flags, r.Data = KindValue, queue, uint32(flags), src[end+1:dataEnd]
+	return n, nil
+}
+
+// decodeDescribed decodes the item whose line begins at offset line of src, behind what describes it.
+func decodeDescribed(src []byte, line int, r *Reply) (n int, err error) {
+	end := bytes.IndexByte(src[line:min(len(src), line+MaxReplyLine)], '\n')
+	meta := r.Meta
+	if *r = (Reply{Meta: meta}); end < 0 {
+		if len(src)-line >= MaxReplyLine {
+			return 0, ErrBadReply
+		}
+		return 0, ErrIncomplete
+	}
+	n = line + end + 1
+	_, words := cutWord(bytes.TrimSuffix(src[line:n-1], []byte("\r")))
+	return decodeValue(src, n, words, r)
+}
+
 // decodeValue decodes an item, of which words are those after VALUE and data is the offset in src
-// behind the line.
+// behind the line. If it is not an item but describes one, it sets Meta, and no Kind, and returns where the
+// line of the item begins.
 func decodeValue(src []byte, data int, words []byte, r *Reply) (n int, err error) {
 	queue, rest := cutWord(words)
 	flags, size, ok := scanNumber(rest)
@@ -147,6 +199,10 @@ func decodeValue(src []byte, data int, words []byte, r *Reply) (n int, err error
 		return 0, ErrIncomplete
 	}
 	if string(src[dataEnd:n]) != ValueTrailer {
+		if string(src[dataEnd:n]) == "\r\nVALUE" && r.Meta == nil && cas == 0 {
+			r.Meta = src[data:dataEnd]
+			return dataEnd + len("\r\n"), nil
+		}
 		return 0, ErrBadReply
 	}
 	r.Kind = KindValue

@@ -46,7 +46,12 @@ var decodeReplyTests = []struct {
 	{"value with size beyond 32 bits", "VALUE q 0 2147483648\r\n", ErrBadReply.Error()},
 	{"value with size of 20 digits", "VALUE q 0 18446744073709551617\r\n", ErrBadReply.Error()},
 	{"value with wrong trailer", "VALUE q 0 1\r\nxy\r\nEND\r\n"[:21], ErrBadReply.Error()},
-	{"value without end", "VALUE q 0 1\r\nx\r\nVALUE", ErrBadReply.Error()},
+	{"value without end", "VALUE q 0 1\r\nx\r\nVALUF", ErrBadReply.Error()},
+	{"described value", "VALUE q/meta 0 8\r\n{\"id\":7}\r\nVALUE q 3 1 99\r\nx\r\nEND\r\n",
+		`VALUE "q" flags=3 data="x" cas=99 meta="{\"id\":7}"`},
+	{"value described twice", "VALUE q/meta 0 1\r\nx\r\nVALUE q/meta 0 1\r\nx\r\nVALUE", ErrBadReply.Error()},
+	{"receipt in what describes a value", "VALUE q/meta 0 1 5\r\nx\r\nVALUE", ErrBadReply.Error()},
+	{"described value with bad flags", "VALUE q/meta 0 1\r\nx\r\nVALUE q x 0\r\n", ErrBadReply.Error()},
 	{"version", "VERSION 2.4.1\r\n", `VERSION text="2.4.1"`},
 	{"stat", "STAT queue_work_items 12\r\n", `STAT text="queue_work_items 12"`},
 	{"stat without value", "STAT queue_m79_children \r\n", `STAT text="queue_m79_children "`},
@@ -155,6 +160,9 @@ func replyResultString(r *Reply, err error) string {
 	}
 	if r.CAS != 0 {
 		s += fmt.Sprintf(" cas=%d", r.CAS)
+	}
+	if r.Meta != nil {
+		s += fmt.Sprintf(" meta=%q", r.Meta)
 	}
 	if len(r.Text) > 0 {
 		s += fmt.Sprintf(" text=%q", r.Text)

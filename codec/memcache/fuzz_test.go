@@ -45,7 +45,7 @@ func checkDecode(t *testing.T, src []byte) {
 	if (req.Skip != 0) != (err == ErrTooLarge) || req.Skip < 0 {
 		t.Errorf("Decode(%q): %v, Skip = %d", src, err, req.Skip)
 	}
-	for _, s := range [][]byte{req.Queue, req.Data, req.Args} {
+	for _, s := range [][]byte{req.Queue, req.Data, req.Args, req.ItemKey} {
 		if !within(s, src) {
 			t.Errorf("Decode(%q): %q lies outside src", src, s)
 		}
@@ -156,6 +156,7 @@ func checkDecodeReply(t *testing.T, src []byte) {
 			encoded = AppendLeased(nil, r.Queue, r.Flags, r.Data, r.CAS)
 		}
 		got, encodedN := decodeReplyString(string(encoded))
+		r.Meta = nil // AppendMeta words it
 		if want := replyResultString(&r, nil); got != want || encodedN != len(encoded) {
 			t.Errorf("DecodeReply(%q) = %s, want %s as from %q", encoded, got, want, src)
 		}
@@ -169,4 +170,35 @@ func within(s, src []byte) bool {
 	}
 	at := cap(src) - cap(s) // where s starts, if it shares src's array
 	return at >= 0 && at+len(s) <= len(src) && &src[at] == &s[0]
+}
+
+// FuzzDecodeListed checks that a value of a list ends where it ends, however much of what follows has come.
+func FuzzDecodeListed(f *testing.F) {
+	list := AppendListed(nil, []byte("q"), 7, 3, []byte("VALUE q/8 0 1\r\n"))
+	f.Add(list, 20)
+	f.Add([]byte(ReplyEnd), 2)
+	f.Add([]byte("VALUE q/1 0 99999999999\r\n"), 5)
+	f.Add([]byte("VALUE q/1 0 -1\r\nx\r\n"), 5)
+	f.Fuzz(func(t *testing.T, src []byte, at int) {
+		var whole, part Reply
+		n, err := DecodeListed(src, &whole)
+		if n > len(src) || (n == 0) != (err != nil) {
+			t.Fatalf("DecodeListed(%q) = %d bytes, %v", src, n, err)
+		}
+		at = min(max(at, 0), len(src))
+		partN, partErr := DecodeListed(src[:at], &part)
+		switch {
+		case err == nil && at >= n && (partN != n || partErr != nil):
+			t.Errorf("DecodeListed(%q) = %d bytes, %v; whole %d bytes", src[:at], partN, partErr, n)
+		case err == nil && at < n && partErr == nil:
+			t.Errorf("DecodeListed(%q) takes part of %q", src[:at], src[:n])
+		}
+		if err == nil && whole.Kind == KindValue && len(whole.Queue) > 0 {
+			again := AppendValue(nil, whole.Queue, whole.Flags, whole.Data)
+			var r Reply
+			if _, err := DecodeListed(again, &r); err != nil || !bytes.Equal(r.Data, whole.Data) || r.Flags != whole.Flags {
+				t.Errorf("DecodeListed(%q) = %q with flags %d, %v", again, r.Data, r.Flags, err)
+			}
+		}
+	})
 }

@@ -1,17 +1,22 @@
 package memcache
 
+import "strings"
+
 // Results of decodeString that several cases of leases share.
 const (
 	twice       = `reply "CLIENT_ERROR an option stands there twice\r\n": an option stands there twice`
 	combination = `reply "CLIENT_ERROR these options do not go together\r\n": these options do not go together`
-	badLease    = `reply "CLIENT_ERROR lease is not a number from 1 to 999999999999\r\n": ` +
+	badOr       = `reply "CLIENT_ERROR or needs the name of a queue\r\n": or needs the name of a queue`
+	badWeight   = `reply "CLIENT_ERROR weight is not a number from 1 to 1000000\r\n": ` +
+		`weight is not a number from 1 to 1000000`
+	badLease = `reply "CLIENT_ERROR lease is not a number from 1 to 999999999999\r\n": ` +
 		`lease is not a number from 1 to 999999999999`
 	badDelay = `reply "CLIENT_ERROR delay is not a number from 0 to 999999999999\r\n": ` +
 		`delay is not a number from 0 to 999999999999`
 	badReceipt = `reply "CLIENT_ERROR receipt is not a number from 1 to 18446744073709551615\r\n": ` +
 		`receipt is not a number from 1 to 18446744073709551615`
-	badTouch = `reply "CLIENT_ERROR touch is for leases: <queue>/lease or <queue>/lease=<receipt>\r\n": ` +
-		`touch is for leases: <queue>/lease or <queue>/lease=<receipt>`
+	badTouch = `reply "CLIENT_ERROR touch needs <queue>/lease, <queue>/lease=<receipt>, <queue>/id=<id> or <queue>/key=<key>\r\n": ` +
+		`touch needs <queue>/lease, <queue>/lease=<receipt>, <queue>/id=<id> or <queue>/key=<key>`
 	badSeconds = `reply "CLIENT_ERROR touch needs seconds from 1 to 2147483647\r\n": ` +
 		`touch needs seconds from 1 to 2147483647`
 )
@@ -41,6 +46,29 @@ var leaseTests = []decodeTest{
 		want: `set "q/delay=1/foo=2" flags=0 expiry=0 data="x"`},
 	{name: "set with a delay and no name", in: "set /delay=1 0 0 1\r\nx\r\n",
 		want: `set "/delay=1" flags=0 expiry=0 data="x"`},
+
+	{name: "several queues", in: "get a/or=b/or=c/t=5\r\n", want: `get "a" a*0 b*0 c*0 wait=5`},
+	{name: "several queues with weights", in: "get a/weight=3/or=b/open/weight=1/or=c\r\n",
+		want: `get "a" a*3 b*1 c*0 open`},
+	{name: "a weight alone", in: "gets a/lease=7/weight=1000000\r\n", want: `get "a" a*1000000 cas lease=7`},
+	{name: "several queues, peek and meta", in: "get a/or=b/peek/meta\r\n", want: `get "a" a*0 b*0 peek meta`},
+	{name: "or without a queue", in: "get a/or=\r\n", want: badOr},
+	{name: "or without a value", in: "get a/or\r\n", want: badOr},
+	{name: "or of plus signs", in: "get a/or=+\r\n", want: badOr},
+	{name: "weight of 0", in: "get a/weight=0\r\n", want: badWeight},
+	{name: "weight below 0", in: "get a/or=b/weight=-1\r\n", want: badWeight},
+	{name: "weight too large", in: "get a/weight=1000001\r\n", want: badWeight},
+	{name: "weight without a number", in: "get a/weight\r\n", want: badWeight},
+	{name: "weight twice", in: "get a/weight=1/weight=2\r\n", want: twice},
+	{name: "16 queues", in: "get a" + strings.Repeat("/or=b", 15) + "\r\n", want: `get "a" a*0` + strings.Repeat(" b*0", 15)},
+	{name: "17 queues", in: "get a" + strings.Repeat("/or=b", 16) + "\r\n",
+		want: `reply "CLIENT_ERROR more than 16 queues\r\n": more than 16 queues`},
+	{name: "300 queues", in: "get a" + strings.Repeat("/or=b", 300) + "\r\n",
+		want: `reply "CLIENT_ERROR more than 16 queues\r\n": more than 16 queues`},
+	{name: "several and close", in: "get a/or=b/close\r\n", want: combination},
+	{name: "several and abort", in: "get a/or=b/abort=3\r\n", want: combination},
+	{name: "several and release", in: "get a/or=b/release\r\n", want: combination},
+	{name: "several and delay", in: "get a/or=b/delay=3\r\n", want: combination},
 
 	{name: "lease with a receipt", in: "gets q/lease=30000\r\n", want: `get "q" cas lease=30000`},
 	{name: "lease and wait", in: "GETS q/lease=30000/t=1000\r\n", want: `get "q" wait=1000 cas lease=30000`},

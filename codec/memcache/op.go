@@ -6,25 +6,26 @@ type Op uint8
 // The commands, with the fields of [Request] each of them sets.
 const (
 	// GET, GETS: Queue, Open, Close, Abort, Peek, WaitMillis, CAS, HasLease, LeaseMillis, Release, Reject,
-	// Receipt, HasDelay, DelayMillis, Meta
-	OpGet             Op = iota + 1
-	OpSet                // SET: Queue, Data, Flags, Expiry, NoReply, HasDelay, DelayMillis
-	OpMonitor            // MONITOR: Queue, Seconds, MaxItems, HasMaxItems
-	OpConfirm            // CONFIRM: Queue, Count
-	OpDelete             // DELETE: Queue, NoReply, Receipt
-	OpFlush              // FLUSH: Queue
-	OpFlushAll           // FLUSH_ALL: NoReply
-	OpFlushExpired       // FLUSH_EXPIRED: Queue
-	OpFlushAllExpired    // FLUSH_ALL_EXPIRED
-	OpStats              // STATS
-	OpDumpStats          // DUMP_STATS: Args
-	OpDumpConfig         // DUMP_CONFIG: Args
-	OpStatus             // STATUS: Args
-	OpVersion            // VERSION
-	OpReload             // RELOAD
-	OpShutdown           // SHUTDOWN
-	OpQuit               // QUIT
-	OpTouch              // TOUCH: Queue, Receipt, Seconds, NoReply
+	// Receipt, HasDelay, DelayMillis, Meta, ID, ItemKey, List, From, Limit, Hidden
+	OpGet Op = iota + 1
+	// SET: Queue, Data, Flags, Expiry, NoReply, HasDelay, DelayMillis, ItemKey, New, Replace
+	OpSet
+	OpMonitor         // MONITOR: Queue, Seconds, MaxItems, HasMaxItems
+	OpConfirm         // CONFIRM: Queue, Count
+	OpDelete          // DELETE: Queue, NoReply, Receipt, ID, ItemKey
+	OpFlush           // FLUSH: Queue
+	OpFlushAll        // FLUSH_ALL: NoReply
+	OpFlushExpired    // FLUSH_EXPIRED: Queue
+	OpFlushAllExpired // FLUSH_ALL_EXPIRED
+	OpStats           // STATS
+	OpDumpStats       // DUMP_STATS: Args
+	OpDumpConfig      // DUMP_CONFIG: Args
+	OpStatus          // STATUS: Args
+	OpVersion         // VERSION
+	OpReload          // RELOAD
+	OpShutdown        // SHUTDOWN
+	OpQuit            // QUIT
+	OpTouch           // TOUCH: Queue, Receipt, Seconds, NoReply, ID, ItemKey
 
 	opStore // add, replace, append, prepend, cas: framed like SET, then refused
 )

@@ -3,6 +3,7 @@ package memcache
 import (
 	"slices"
 	"strconv"
+	"unicode/utf8"
 )
 
 // Replies that never vary. Append them to the output as they are.
@@ -68,15 +69,18 @@ func AppendLeasedHeader(dst, queue []byte, flags uint32, size int, receipt uint6
 // Meta is what there is to know of an item, beside its bytes. Times are milliseconds since 1970.
 type Meta struct {
 	ID         uint64
-	Deliveries int    // this one included
+	Key        []byte // nil: none
+	Deliveries int    // this one included, if it is a delivery
 	Added      int64  // when the item was put
 	Expires    int64  // 0: never
 	Due        int64  // when the lease lapses; 0: none
 	Receipt    uint64 // 0: none
+	Origin     []byte // the queue that gave the item up; nil: none
+	Why        string // it did
 }
 
 // MaxMeta is how many bytes AppendMeta appends at most, without the name of the queue.
-const MaxMeta = 256
+const MaxMeta = 3500
 
 // AppendMeta appends the value in JSON that stands in front of an item. The item's own value must follow.
 // What there is none of is left out.
@@ -85,6 +89,9 @@ const MaxMeta = 256
 func AppendMeta(dst, queue []byte, m *Meta) []byte {
 	var buf [MaxMeta]byte
 	json := strconv.AppendUint(append(buf[:0], `{"id":`...), m.ID, 10)
+	if m.Key != nil {
+		json = appendJSON(append(json, `,"key":`...), m.Key)
+	}
 	json = strconv.AppendInt(append(json, `,"deliveries":`...), int64(m.Deliveries), 10)
 	json = strconv.AppendInt(append(json, `,"added":`...), m.Added, 10)
 	if m.Expires != 0 {
@@ -97,6 +104,10 @@ func AppendMeta(dst, queue []byte, m *Meta) []byte {
 		json = strconv.AppendUint(append(json, `,"receipt":"`...), m.Receipt, 10)
 		json = append(json, '"')
 	}
+	if m.Origin != nil {
+		json = appendJSON(append(json, `,"origin":`...), m.Origin)
+		json = append(append(append(json, `,"why":"`...), m.Why...), '"')
+	}
 	json = append(json, '}')
 	dst = append(dst, "VALUE "...)
 	dst = append(dst, queue...)
@@ -105,6 +116,36 @@ func AppendMeta(dst, queue []byte, m *Meta) []byte {
 	dst = append(dst, "\r\n"...)
 	dst = append(dst, json...)
 	return append(dst, "\r\n"...)
+}
+
+const hexDigits = "0123456789abcdef"
+
+// appendJSON appends a string in JSON. Bytes that are not UTF-8 stand for the characters of ISO-8859-1.
+func appendJSON(dst, s []byte) []byte {
+	dst = append(dst, '"')
+	valid := utf8.Valid(s)
+	for _, c := range s {
+		switch {
+		case c == '"' || c == '\\':
+			dst = append(dst, '\\', c)
+		case c < ' ' || c == 0x7f || c > 0x7f && !valid:
+			dst = append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+		default:
+			dst = append(dst, c)
+		}
+	}
+	return append(dst, '"')
+}
+
+// AppendListed appends one item of a list: a value named by the queue and the id. ReplyEnd follows the last.
+//
+//	VALUE <queue>/<id> <flags> <size>\r\n<data>\r\n
+func AppendListed(dst, queue []byte, id uint64, flags uint32, data []byte) []byte {
+	dst = append(append(append(dst, "VALUE "...), queue...), '/')
+	dst = strconv.AppendUint(dst, id, 10)
+	dst = strconv.AppendUint(append(dst, ' '), uint64(flags), 10)
+	dst = strconv.AppendInt(append(dst, ' '), int64(len(data)), 10)
+	return append(append(append(dst, "\r\n"...), data...), "\r\n"...)
 }
 
 // AppendClientError appends CLIENT_ERROR, followed by words if there are any. Kestrel sent none.

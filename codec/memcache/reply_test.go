@@ -36,12 +36,27 @@ var replyTests = []struct {
 		"longest meta",
 		func(dst []byte) []byte {
 			return AppendMeta(dst, nil, &Meta{
-				math.MaxUint64, math.MinInt64, math.MinInt64, math.MinInt64, math.MinInt64, math.MaxUint64,
+				ID: math.MaxUint64, Deliveries: math.MinInt64, Added: math.MinInt64, Expires: math.MinInt64,
+				Due: math.MinInt64, Receipt: math.MaxUint64,
 			})
 		},
 		"VALUE /meta 0 181\r\n" + `{"id":18446744073709551615,"deliveries":-9223372036854775808,` +
 			`"added":-9223372036854775808,"expires":-9223372036854775808,"due":-9223372036854775808,` +
 			`"receipt":"18446744073709551615"}` + "\r\n",
+	},
+	{
+		"meta of a dead letter with a key",
+		func(dst []byte) []byte {
+			return AppendMeta(dst, []byte("q"), &Meta{
+				ID: 7, Key: []byte(`a"\ß`), Deliveries: 1, Origin: []byte("caf\xe9"), Why: "rejected",
+			})
+		},
+		"VALUE q/meta 0 87\r\n" + `{"id":7,"key":"a\"\\ß","deliveries":1,"added":0,"origin":"caf\u00e9","why":"rejected"}` + "\r\n",
+	},
+	{
+		"listed",
+		func(dst []byte) []byte { return AppendListed(dst, []byte("q"), 17, 7, []byte("hello")) },
+		"VALUE q/17 7 5\r\nhello\r\n",
 	},
 	{"error", constant(ReplyError), "ERROR\r\n"},
 	{"client error", constant(ReplyClientError), "CLIENT_ERROR\r\n"},

@@ -20,7 +20,7 @@ type Request struct {
 	WaitMillis int32 // GET t=: longest wait in milliseconds; 0 or negative: do not wait
 
 	// Seconds is, of a MONITOR, the longest wait, and 0 or negative: do not wait; of a TOUCH, how long the
-	// lease is from now on, above 0.
+	// lease is from now on, above 0, or the expiry of an item, from 0 on; ExpiryTime says what that means.
 	Seconds  int32
 	MaxItems int32 // MONITOR: items to deliver at most if HasMaxItems; negative: no limit
 	Count    int32 // CONFIRM: reads to confirm; 0 and negative are passed on
@@ -45,6 +45,23 @@ type Request struct {
 	// none was sent: then a GET or TOUCH is about the oldest open read of the connection, and a DELETE about
 	// the queue.
 	Receipt uint64
+
+	// Several is, of a GET that names more than one queue, or a weight, its options; Queues reads them.
+	Several []byte
+
+	others   uint8 // queues after the first
+	weighted bool  // the queue named last has a weight
+
+	// ItemKey is the key of an item: of a SET the one that it gets, of a GET, DELETE or TOUCH the item that it is
+	// about; empty: none. It is valid.
+	ItemKey []byte
+	New     bool   // SET /new
+	Replace bool   // SET /replace
+	ID      uint64 // GET, DELETE, TOUCH id=: the item that it is about; 0: none
+	List    bool   // GET from=: list items
+	From    uint64 // GET from=: ids from here on
+	Limit   int    // GET limit=: items at most; 0: not sent
+	Hidden  bool   // GET /hidden: those too that are delayed or leased
 
 	// NoReply says that the last word of a SET, DELETE or FLUSH_ALL line, not counting words the
 	// command itself uses, was noreply. memcached then stays silent; Kestrel answered all the

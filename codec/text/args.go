@@ -16,12 +16,22 @@ func parseArgs(args []byte, req *Request) *ProtocolError {
 		return parseConfirm(args, req)
 	case OpTouch:
 		return parseTouch(args, req)
+	case OpList:
+		return parseList(args, req)
+	case OpRemove:
+		return parseWhich(args, req)
 	case OpAbort, OpRelease, OpReject:
 		if len(args) == 0 {
 			return errNoQueue
 		}
 		req.Queue, args = cutWord(args)
 		return parseOptions(args, req)
+	case OpAuth:
+		req.User, args = cutWord(args)
+		req.Password, args = cutWord(args)
+		if len(req.User) == 0 || len(req.Password) == 0 || len(args) > 0 {
+			return errAuth
+		}
 	case OpFlush, OpDelete:
 		if len(args) == 0 {
 			return errNoQueue
@@ -36,7 +46,7 @@ func parseArgs(args []byte, req *Request) *ProtocolError {
 	return nil
 }
 
-// parsePut parses `<queue> [<expiry milliseconds>] [delay=<ms>]`.
+// parsePut parses `<queue> [<expiry milliseconds>] [delay=<ms>] [key=<key> [new | replace]]`.
 func parsePut(args []byte, req *Request) *ProtocolError {
 	if len(args) == 0 {
 		return errNoQueue
@@ -45,17 +55,22 @@ func parsePut(args []byte, req *Request) *ProtocolError {
 	if len(args) == 0 {
 		return nil
 	}
-	if !isOption(args, "delay") {
+	if !isOption(args, "delay") && !isOption(args, "key") && !isOption(args, "new") && !isOption(args, "replace") {
 		var expiry []byte
 		expiry, args = cutWord(args)
 		if req.ExpiryMillis, req.HasExpiry = parseInt32(expiry); !req.HasExpiry {
 			return errExpiry
 		}
 	}
-	return parseOptions(args, req)
+	refused := parseOptions(args, req)
+	if refused == nil && (req.New || req.Replace) && (len(req.Key) == 0 || req.New && req.Replace) {
+		refused = errNeedsKey
+	}
+	return refused
 }
 
-// parseFetch parses `<queue> [<milliseconds>] [lease[=<ms>]]`, the lease in a GET only.
+// parseFetch parses `<queue> [<milliseconds>] [lease[=<ms>]] [weight=<n>] [or=<queue>]...`, the lease in a GET
+// only, or `<queue> id=<id>` and `<queue> key=<key>`, in a PEEK only.
 func parseFetch(args []byte, req *Request) *ProtocolError {
 	if len(args) == 0 {
 		return errNoQueue
@@ -64,7 +79,15 @@ func parseFetch(args []byte, req *Request) *ProtocolError {
 	if len(args) == 0 {
 		return nil
 	}
-	if req.Op != OpGet || !isOption(args, "lease") {
+	if req.Op == OpPeek && (isOption(args, "id") || isOption(args, "key")) {
+		refused := parseOptions(args, req)
+		if refused == nil && req.ID != 0 && len(req.Key) > 0 {
+			refused = errWhich
+		}
+		return refused
+	}
+	isLease := req.Op == OpGet && isOption(args, "lease")
+	if !isLease && !isOption(args, "or") && !isOption(args, "weight") {
 		var ok bool
 		var wait []byte
 		wait, args = cutWord(args)

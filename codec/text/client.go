@@ -59,6 +59,11 @@ func AppendConfirm(dst, queue []byte, count int32) []byte {
 	return endLine(appendNumber(dst, count))
 }
 
+// AppendAuth appends an AUTH. Neither word may be empty or hold a space or a line end.
+func AppendAuth(dst, user, password []byte) []byte {
+	return AppendRequest(dst, &Request{Op: OpAuth, User: user, Password: password})
+}
+
 // AppendCommand appends a command that takes one word at most and no items: a queue name after
 // OpFlush and OpDelete, a status or nothing after OpStatus, nothing after the rest.
 func AppendCommand(dst []byte, op Op, word []byte) []byte {
@@ -76,6 +81,9 @@ func AppendRequest(dst []byte, req *Request) []byte {
 			dst = appendNumber(dst, req.ExpiryMillis)
 		}
 		dst = appendDelay(dst, req)
+		dst = appendWhich(dst, req)
+		dst = appendFlag(dst, req.New, " new")
+		dst = appendFlag(dst, req.Replace, " replace")
 	case OpGet, OpPeek:
 		dst = appendHead(dst, req.Op, req.Queue)
 		if req.WaitMillis != 0 {
@@ -88,7 +96,25 @@ func AppendRequest(dst []byte, req *Request) []byte {
 				dst = strconv.AppendInt(dst, req.LeaseMillis, 10)
 			}
 		}
+		dst = appendSources(dst, req)
+		dst = appendWhich(dst, req)
+	case OpList:
+		dst = appendHead(dst, OpList, req.Queue)
+		if req.From != 0 {
+			dst = strconv.AppendUint(append(dst, " from="...), req.From, 10)
+		}
+		if req.Limit != 0 {
+			dst = strconv.AppendInt(append(dst, " limit="...), int64(req.Limit), 10)
+		}
+		dst = appendFlag(dst, req.Hidden, " hidden")
+	case OpRemove:
+		dst = appendWhich(appendHead(dst, OpRemove, req.Queue), req)
 	case OpTouch:
+		if req.ID != 0 || len(req.Key) > 0 {
+			dst = appendWhich(appendHead(dst, OpTouch, req.Queue), req)
+			dst = strconv.AppendInt(append(dst, ' '), req.TouchMillis, 10)
+			break
+		}
 		dst = appendReceipt(appendHead(dst, OpTouch, req.Queue), req.Receipt)
 		dst = append(dst, ' ')
 		dst = strconv.AppendInt(dst, req.LeaseMillis, 10)
@@ -109,6 +135,8 @@ func AppendRequest(dst []byte, req *Request) []byte {
 		dst = appendNumber(dst, req.Count)
 	case OpStatus:
 		dst = appendHead(dst, OpStatus, req.Status)
+	case OpAuth:
+		dst = append(append(appendHead(dst, OpAuth, req.User), ' '), req.Password...)
 	default:
 		dst = appendHead(dst, req.Op, req.Queue)
 	}
@@ -123,6 +151,24 @@ func appendDelay(dst []byte, req *Request) []byte {
 		return dst
 	}
 	return strconv.AppendInt(append(dst, " delay="...), req.DelayMillis, 10)
+}
+
+// appendWhich appends the id of an item, and a key, if there are any.
+func appendWhich(dst []byte, req *Request) []byte {
+	if req.ID != 0 {
+		dst = strconv.AppendUint(append(dst, " id="...), req.ID, 10)
+	}
+	if len(req.Key) > 0 {
+		dst = append(append(dst, " key="...), req.Key...)
+	}
+	return dst
+}
+
+func appendFlag(dst []byte, set bool, word string) []byte {
+	if !set {
+		return dst
+	}
+	return append(dst, word...)
 }
 
 func appendReceipt(dst []byte, receipt uint64) []byte {

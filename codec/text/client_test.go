@@ -167,10 +167,10 @@ func drawRequest(t *rapid.T) Request {
 		return c
 	}), 1, 20).Draw(t, "name")
 	req := Request{
-		Op:          Op(rapid.IntRange(int(OpPut), int(OpReject)).Draw(t, "op")),
+		Op:          Op(rapid.IntRange(int(OpPut), int(OpAuth)).Draw(t, "op")),
 		ItemsFollow: rapid.Bool().Draw(t, "follow"),
 	}
-	if req.Op <= OpDelete || req.Op >= OpTouch {
+	if req.Op <= OpDelete || req.Op >= OpTouch && req.Op < OpAuth {
 		req.Queue = name
 	}
 	switch req.Op {
@@ -199,6 +199,8 @@ func drawRequest(t *rapid.T) Request {
 			break
 		}
 		req.Count = rapid.Int32().Draw(t, "count")
+	case OpAuth:
+		req.User, req.Password = name, name
 	case OpStatus:
 		if rapid.Bool().Draw(t, "named") {
 			req.Status = name

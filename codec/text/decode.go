@@ -19,6 +19,7 @@ import "bytes"
 //	touch     <queue> receipt=<receipt> <ms>
 //	flush, delete <queue>
 //	status    [<name>]
+//	auth      <user> <password>                         ; no further words
 //	version, shutdown, quit
 //
 // An ms is decimal digits, up to 999999999999; a receipt is digits, from 1 to 18446744073709551615. In abort,

@@ -88,12 +88,12 @@ func TestExpiryTime(t *testing.T) {
 }
 
 func TestOpString(t *testing.T) {
-	for op := OpPut; op <= OpReject; op++ {
+	for op := OpPut; op <= OpRemove; op++ {
 		if got := lookupOp([]byte(strings.ToUpper(op.String()))); got != op {
 			t.Errorf("lookupOp(%s) = %v, want %v", strings.ToUpper(op.String()), got, op)
 		}
 	}
-	for _, op := range []Op{0, OpReject + 1, 255} {
+	for _, op := range []Op{0, OpRemove + 1, 255} {
 		if got := op.String(); got != "unknown" {
 			t.Errorf("Op(%d).String() = %q, want unknown", op, got)
 		}
@@ -187,11 +187,26 @@ func requestString(req *Request) string {
 			fmt.Fprintf(&b, " "+format, args...)
 		}
 	}
-	field(req.Op <= OpDelete || req.Op >= OpTouch || len(req.Queue) > 0, "%q", req.Queue)
+	field(req.Op <= OpDelete || req.Op >= OpTouch && req.Op < OpAuth || len(req.Queue) > 0, "%q", req.Queue)
+	field(len(req.User) > 0, "user=%q", req.User)
+	field(len(req.Password) > 0, "password=%q", req.Password)
+	if len(req.Several) > 0 {
+		for _, s := range req.Queues(nil) {
+			field(true, "%s*%d", s.Queue, s.Weight)
+		}
+	}
 	field(req.HasExpiry || req.ExpiryMillis != 0, "expiry=%d", req.ExpiryMillis)
 	field(req.Op == OpMonitor || req.WaitMillis != 0, "wait=%d", req.WaitMillis)
 	field(req.Op == OpConfirm && req.Receipt == 0 || req.Count != 0, "count=%d", req.Count)
 	field(req.Receipt != 0, "receipt=%d", req.Receipt)
+	field(len(req.Key) > 0, "key=%q", req.Key)
+	field(req.New, "new")
+	field(req.Replace, "replace")
+	field(req.ID != 0, "id=%d", req.ID)
+	field(req.Op == OpList, "from=%d", req.From)
+	field(req.Limit != 0, "limit=%d", req.Limit)
+	field(req.Hidden, "hidden")
+	field(req.TouchMillis != 0, "expiry=%d", req.TouchMillis)
 	field(req.HasLease || req.LeaseMillis != 0, "lease=%d", req.LeaseMillis)
 	field(req.HasDelay || req.DelayMillis != 0, "delay=%d", req.DelayMillis)
 	field(len(req.Status) > 0, "to=%q", req.Status)

@@ -5,10 +5,10 @@ type Op uint8
 
 // The commands, with the fields of [Request] each of them sets. Any may have ItemsFollow.
 const (
-	// put: Queue, ExpiryMillis, HasExpiry, HasDelay, DelayMillis; without items it puts nothing
+	// put: Queue, ExpiryMillis, HasExpiry, HasDelay, DelayMillis, Key, New, Replace; without items it puts nothing
 	OpPut      Op = iota + 1
 	OpGet         // get: Queue, WaitMillis, HasLease, LeaseMillis
-	OpPeek        // peek: Queue, WaitMillis
+	OpPeek        // peek: Queue, WaitMillis, or ID or Key
 	OpMonitor     // monitor: Queue, WaitMillis
 	OpConfirm     // confirm: Queue, Count or Receipt
 	OpFlush       // flush: Queue
@@ -17,10 +17,13 @@ const (
 	OpVersion     // version
 	OpShutdown    // shutdown
 	OpQuit        // quit
-	OpTouch       // touch: Queue, Receipt, LeaseMillis
+	OpTouch       // touch: Queue, Receipt, LeaseMillis; or ID or Key, TouchMillis
 	OpAbort       // abort: Queue, Receipt, HasDelay, DelayMillis
 	OpRelease     // release: likewise
 	OpReject      // reject: Queue, Receipt
+	OpAuth        // auth: User, Password
+	OpList        // list: Queue, From, Limit, Hidden
+	OpRemove      // remove: Queue, ID or Key
 )
 
 // opNames holds the spelling sent by the encoders.
@@ -40,6 +43,9 @@ var opNames = [...]string{
 	OpAbort:    "abort",
 	OpRelease:  "release",
 	OpReject:   "reject",
+	OpAuth:     "auth",
+	OpList:     "list",
+	OpRemove:   "remove",
 }
 
 // String returns the command word in lower case, or "unknown".
@@ -93,6 +99,12 @@ func lookupOp(word []byte) Op {
 		return OpRelease
 	case "reject":
 		return OpReject
+	case "auth":
+		return OpAuth
+	case "list":
+		return OpList
+	case "remove":
+		return OpRemove
 	}
 	return 0
 }

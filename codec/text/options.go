@@ -8,8 +8,11 @@ import (
 // Options are words behind the queue, and behind the number that Kestrel had there. An option with a bad value
 // is refused. Other words are ignored behind what Kestrel knew, and refused behind commands that it did not.
 
-// maxMillis bounds a lease or delay: about 31 years.
-const maxMillis = 999_999_999_999
+const (
+	maxMillis = 999_999_999_999 // of a lease or delay: about 31 years
+	maxKey    = 250             // bytes of a key
+	maxLimit  = 10_000          // items of a list
+)
 
 // cutOption splits a word at its first equals sign.
 func cutOption(word []byte) (name, value []byte, hasValue bool) {
@@ -29,6 +32,7 @@ func isOption(args []byte, name string) bool {
 // parseOptions parses the words in args that are options of the command.
 func parseOptions(args []byte, req *Request) *ProtocolError {
 	var word []byte
+	all := args
 	for len(args) > 0 {
 		word, args = cutWord(args)
 		name, value, hasValue := cutOption(word)
@@ -46,11 +50,24 @@ func parseOptions(args []byte, req *Request) *ProtocolError {
 				break
 			}
 			refused = parseDelay(value, req)
+		case "or", "weight":
+			if req.Op != OpGet && req.Op != OpPeek {
+				refused = unknownOption(req.Op)
+				break
+			}
+			req.Several = all
+			refused = parseSource(name, value, req)
 		case "receipt":
 			if req.Op < OpTouch {
 				break
 			}
+			if req.Op >= OpList {
+				refused = errOption
+				break
+			}
 			refused = parseReceipt(value, req)
+		case "key", "new", "replace", "id", "from", "limit", "hidden":
+			refused = parseItemOption(name, value, hasValue, req)
 		default:
 			refused = unknownOption(req.Op)
 		}
@@ -58,6 +75,76 @@ func parseOptions(args []byte, req *Request) *ProtocolError {
 			return refused
 		}
 	}
+	return nil
+}
+
+// parseItemOption parses an option about keys or single items.
+func parseItemOption(name, value []byte, hasValue bool, req *Request) *ProtocolError {
+	one := req.Op == OpPeek || req.Op == OpRemove || req.Op == OpTouch
+	var flag *bool
+	switch string(name) {
+	case "key":
+		if one || req.Op == OpPut {
+			return parseKey(value, req)
+		}
+	case "id":
+		if one {
+			return parseNumber(value, &req.ID, 1, math.MaxUint64, errID)
+		}
+	case "from":
+		if req.Op == OpList {
+			return parseNumber(value, &req.From, 0, math.MaxUint64, errFrom)
+		}
+	case "limit":
+		if req.Op == OpList {
+			limit := uint64(req.Limit)
+			refused := parseNumber(value, &limit, 1, maxLimit, errLimit)
+			req.Limit = int(limit)
+			return refused
+		}
+	case "new":
+		flag = &req.New
+	case "replace":
+		flag = &req.Replace
+	case "hidden":
+		flag = &req.Hidden
+	}
+	if flag == nil || hasValue || (flag == &req.Hidden) != (req.Op == OpList) || flag != &req.Hidden && req.Op != OpPut {
+		return unknownOption(req.Op)
+	}
+	if *flag {
+		return errTwice
+	}
+	*flag = true
+	return nil
+}
+
+// parseNumber parses a number from least to most, which has not been set before.
+func parseNumber(value []byte, n *uint64, least, most uint64, bad *ProtocolError) *ProtocolError {
+	if *n != 0 {
+		return errTwice
+	}
+	v, ok := parseUint(value)
+	if !ok || v < least || v > most {
+		return bad
+	}
+	*n = v
+	return nil
+}
+
+func parseKey(value []byte, req *Request) *ProtocolError {
+	if len(req.Key) > 0 {
+		return errTwice
+	}
+	if len(value) == 0 || len(value) > maxKey {
+		return errKey
+	}
+	for _, c := range value {
+		if c <= ' ' || c == 0x7f || c == '/' {
+			return errKey
+		}
+	}
+	req.Key = value
 	return nil
 }
 
@@ -109,12 +196,55 @@ func parseReceipt(value []byte, req *Request) *ProtocolError {
 	return nil
 }
 
-// parseTouch parses `<queue> receipt=<receipt> <milliseconds>`.
+// parseWhich parses `<queue> id=<id>` or `<queue> key=<key>`.
+func parseWhich(args []byte, req *Request) *ProtocolError {
+	if len(args) == 0 {
+		return errNoQueue
+	}
+	req.Queue, args = cutWord(args)
+	if refused := parseOptions(args, req); refused != nil {
+		return refused
+	}
+	if (req.ID != 0) == (len(req.Key) > 0) {
+		return errWhich
+	}
+	return nil
+}
+
+// parseList parses `<queue> [from=<id>] [limit=<items>] [hidden]`.
+func parseList(args []byte, req *Request) *ProtocolError {
+	if len(args) == 0 {
+		return errNoQueue
+	}
+	req.Queue, args = cutWord(args)
+	return parseOptions(args, req)
+}
+
+// parseTouchItem parses `id=<id> <milliseconds>` or `key=<key> <milliseconds>`.
+func parseTouchItem(args []byte, req *Request) *ProtocolError {
+	word, args := cutWord(args)
+	name, value, hasValue := cutOption(word)
+	if refused := parseItemOption(name, value, hasValue, req); refused != nil {
+		return refused
+	}
+	number, _ := cutWord(args)
+	millis, ok := parseUint(number)
+	if !ok || millis > maxMillis {
+		return errExpiryLeft
+	}
+	req.TouchMillis = int64(millis)
+	return nil
+}
+
+// parseTouch parses `<queue> receipt=<receipt> <milliseconds>`, or that with an id or a key.
 func parseTouch(args []byte, req *Request) *ProtocolError {
 	if len(args) == 0 {
 		return errNoQueue
 	}
 	req.Queue, args = cutWord(args)
+	if isOption(args, "id") || isOption(args, "key") {
+		return parseTouchItem(args, req)
+	}
 	if !isOption(args, "receipt") {
 		return errTouch
 	}

@@ -38,11 +38,24 @@ func AppendItem(dst, data []byte) []byte {
 	return append(dst, '\n')
 }
 
+// AppendQueue appends the line with the queue that an item of several is from. The item follows, or the receipt
+// of its lease.
+func AppendQueue(dst, queue []byte) []byte {
+	dst = append(append(dst, ':'), queue...)
+	return append(dst, '\n')
+}
+
 // AppendReceipt appends the line with the receipt of a lease. The item follows.
 func AppendReceipt(dst []byte, receipt uint64) []byte {
 	dst = append(dst, ':')
 	dst = strconv.AppendUint(dst, receipt, 10)
 	return append(dst, '\n')
+}
+
+// AppendListed appends one item of a list: a line with its id, and one with the item. ReplyNone follows the last.
+func AppendListed(dst []byte, id uint64, data []byte) []byte {
+	dst = strconv.AppendUint(append(dst, ':'), id, 10)
+	return AppendItem(append(dst, '\n'), data)
 }
 
 // ItemTrailer ends the reply for an item.

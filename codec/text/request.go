@@ -6,9 +6,12 @@ package text
 type Request struct {
 	Op Op
 
-	Queue  []byte // name as sent, ISO-8859-1; empty if sent empty
-	Status []byte // STATUS: the name of the new status as sent; empty asks for the current one
-	Word   []byte // unknown command: the command as sent, which may be empty
+	Queue    []byte // name as sent, ISO-8859-1; empty if sent empty
+	Status   []byte // STATUS: the name of the new status as sent; empty asks for the current one
+	User     []byte // AUTH: name of the user
+	Password []byte // AUTH
+
+	Word []byte // unknown command: the command as sent, which may be empty
 
 	ExpiryMillis int32 // PUT: milliseconds an item lives, if HasExpiry; see ExpiryTime
 	WaitMillis   int32 // GET, PEEK, MONITOR: longest wait in milliseconds; 0 or less: none
@@ -21,6 +24,21 @@ type Request struct {
 	HasLease    bool   // GET: with a lease
 	LeaseMillis int64  // GET: how long it is, 0 for what the queue's options say; TOUCH: from now on, above 0
 	Receipt     uint64 // CONFIRM, TOUCH, ABORT, RELEASE, REJECT: of a lease; 0 if none was sent
+
+	// Several is, of a GET or PEEK that names more than one queue, or a weight, its options; Queues reads them.
+	Several  []byte
+	others   uint8 // queues after the first
+	weighted bool  // the queue named last has a weight
+
+	Key     []byte // PUT: of the items, each of which takes the place of the one before; PEEK, TOUCH, REMOVE: of the item
+	New     bool   // PUT: only if no item has the key
+	Replace bool   // PUT: only if one has
+	ID      uint64 // PEEK, TOUCH, REMOVE: of the item; 0: none
+	From    uint64 // LIST: ids from here on
+	Limit   int    // LIST: items at most; 0: not sent
+	Hidden  bool   // LIST: those too that are delayed or leased
+	// TouchMillis is, of a TOUCH of an item, after how many milliseconds it expires; 0: never.
+	TouchMillis int64
 
 	// ItemsFollow says that the line ended in a colon, which makes item lines follow after any
 	// command, refused ones included. They are to be read with DecodeItem before the next request,

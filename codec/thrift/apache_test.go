@@ -3,6 +3,7 @@ package thrift
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -29,24 +30,63 @@ func drawRequest(t *rapid.T) Request {
 	}
 	switch method {
 	case MethodPut:
-		for range rapid.IntRange(0, 5).Draw(t, "items") {
-			req.Items.count++
-			req.Items.data = appendString(req.Items.data, drawBytes(t, "item"))
-		}
+		req.Items = drawList(t, "item")
 		req.ExpiryMillis = rapid.Int32().Draw(t, "expiry")
 		req.DelayMillis = rapid.Int64().Draw(t, "delay")
+		req.Keys = drawList(t, "key")
+		req.OnDuplicate = rapid.Int32().Draw(t, "duplicate")
+	case MethodBrowse:
+		req.From = rapid.Int64().Draw(t, "from")
+		req.Limit = rapid.Int32().Draw(t, "limit")
+		req.Hidden = rapid.Bool().Draw(t, "hidden")
+		req.Which = drawWhich(t)
+	case MethodRemove:
+		req.Which = drawWhich(t)
+	case MethodGetAny:
+		req.Queues = drawList(t, "queue")
+		req.WaitMillis = rapid.Int32().Draw(t, "wait")
+		req.AutoAbortMillis = rapid.Int32().Draw(t, "abort")
+		for _, w := range rapid.SliceOfN(rapid.Int32(), 0, 3).Draw(t, "weights") {
+			req.Weights.data = appendI32(req.Weights.data, w)
+		}
 	case MethodGet:
 		req.MaxItems = rapid.Int32().Draw(t, "max")
 		req.WaitMillis = rapid.Int32().Draw(t, "wait")
 		req.AutoAbortMillis = rapid.Int32().Draw(t, "abort")
-	case MethodConfirm, MethodAbort:
+	case MethodTouch:
+		req.ID = rapid.Int64().Draw(t, "id")
+		req.AutoAbortMillis = rapid.Int32().Draw(t, "abort")
+		req.Which = drawWhich(t)
+		req.ExpiryMillis = rapid.Int32().Draw(t, "expiry")
+	case MethodConfirm, MethodAbort, MethodRelease, MethodReject:
+		if method == MethodAbort || method == MethodRelease {
+			req.DelayMillis = rapid.Int64().Draw(t, "delay")
+		}
 		for _, id := range rapid.SliceOfN(rapid.Int64(), 0, 5).Draw(t, "ids") {
 			req.IDs.data = appendI64(req.IDs.data, id)
 		}
+	case MethodAuthenticate:
+		req.User, req.Password = drawBytes(t, "user"), drawBytes(t, "password")
 	case MethodSetStatus:
 		req.Status = Status(rapid.Int32Range(1, 3).Draw(t, "status"))
 	}
 	return req
+}
+
+// drawList draws a list of strings.
+func drawList(t *rapid.T, label string) (list Items) {
+	for range rapid.IntRange(0, 5).Draw(t, label+"s") {
+		list.count++
+		list.data = appendString(list.data, drawBytes(t, label))
+	}
+	return list
+}
+
+// drawWhich draws what names an item.
+func drawWhich(t *rapid.T) (w Which) {
+	w.ID = rapid.Int64().Draw(t, "item id")
+	w.Key = drawBytes(t, "key")
+	return w
 }
 
 func drawBytes(t *rapid.T, label string) []byte {
@@ -62,25 +102,65 @@ func requestFields(req *Request) (fields []fieldValue) {
 	var list []value
 	switch req.Method {
 	case MethodPut:
-		for item := range req.Items.All() {
-			list = append(list, stringValue(item))
-		}
-		add(2, listValue(apache.LIST, apache.STRING, list))
+		add(2, stringsValue(req.Items))
 		add(3, i32Value(req.ExpiryMillis))
 		add(4, i64Value(req.DelayMillis))
+		add(5, stringsValue(req.Keys))
+		add(6, i32Value(req.OnDuplicate))
+	case MethodBrowse:
+		add(2, i64Value(req.From))
+		add(3, i32Value(req.Limit))
+		add(4, boolValue(req.Hidden))
+		addWhich(add, 5, req.Which)
+	case MethodRemove:
+		addWhich(add, 2, req.Which)
+	case MethodGetAny:
+		add(1, stringsValue(req.Queues))
+		add(2, i32Value(req.WaitMillis))
+		add(3, i32Value(req.AutoAbortMillis))
+		for i := range req.Weights.Len() {
+			list = append(list, i32Value(req.Weights.At(i)))
+		}
+		add(4, listValue(apache.LIST, apache.I32, list))
 	case MethodGet:
 		add(2, i32Value(req.MaxItems))
 		add(3, i32Value(req.WaitMillis))
 		add(4, i32Value(req.AutoAbortMillis))
-	case MethodConfirm, MethodAbort:
+	case MethodTouch:
+		add(2, i64Value(req.ID))
+		add(3, i32Value(req.AutoAbortMillis))
+		addWhich(add, 4, req.Which)
+		add(6, i32Value(req.ExpiryMillis))
+	case MethodConfirm, MethodAbort, MethodRelease, MethodReject:
 		for id := range req.IDs.All() {
 			list = append(list, i64Value(id))
 		}
 		add(2, listValue(apache.SET, apache.I64, list))
+		if req.Method == MethodAbort || req.Method == MethodRelease {
+			add(3, i64Value(req.DelayMillis))
+		}
+	case MethodAuthenticate:
+		add(1, stringValue(req.User))
+		add(2, stringValue(req.Password))
 	case MethodSetStatus:
 		add(1, i32Value(int32(req.Status)))
 	}
 	return fields
+}
+
+// addWhich adds what names an item.
+func addWhich(add func(int16, value), id int16, w Which) {
+	add(id, i64Value(w.ID))
+	add(id+1, stringValue(w.Key))
+}
+
+// stringsValue returns a list of strings.
+func stringsValue(items Items) value {
+	var list []value
+	for item := range items.All() {
+		list = append(list, stringValue(item))
+	}
+	return listValue(apache.LIST, apache.STRING, list)
 }
 
 // knownField reports whether fields have one of the id and type of f, and so could not keep it
@@ -189,19 +269,47 @@ func setArgs(req *Request, args []fieldValue) error {
 		if v, ok := lastField(args, 4, apache.I64); ok {
 			req.DelayMillis = v.num
 		}
-		items, _ := lastField(args, 2, apache.LIST)
-		for _, item := range items.list {
-			if item.kind != apache.STRING {
+		i32(6, &req.OnDuplicate)
+		return errors.Join(setStrings(&req.Items, args, 2), setStrings(&req.Keys, args, 5))
+	case MethodBrowse:
+		if v, ok := lastField(args, 2, apache.I64); ok {
+			req.From = v.num
+		}
+		i32(3, &req.Limit)
+		v, _ := lastField(args, 4, apache.BOOL)
+		req.Hidden = v.num != 0
+		setWhich(&req.Which, args, 5)
+	case MethodRemove:
+		setWhich(&req.Which, args, 2)
+	case MethodGetAny:
+		i32(2, &req.WaitMillis)
+		i32(3, &req.AutoAbortMillis)
+		weights, _ := lastField(args, 4, apache.LIST)
+		for _, w := range weights.list {
+			if w.kind != apache.I32 {
 				return errElementType
 			}
-			req.Items.count++
-			req.Items.data = appendString(req.Items.data, item.bytes)
+			req.Weights.data = appendI32(req.Weights.data, int32(w.num))
 		}
+		return setStrings(&req.Queues, args, 1)
 	case MethodGet:
 		i32(2, &req.MaxItems)
 		i32(3, &req.WaitMillis)
 		i32(4, &req.AutoAbortMillis)
-	case MethodConfirm, MethodAbort:
+	case MethodTouch:
+		if v, ok := lastField(args, 2, apache.I64); ok {
+			req.ID = v.num
+		}
+		i32(3, &req.AutoAbortMillis)
+		i32(6, &req.ExpiryMillis)
+		setWhich(&req.Which, args, 4)
+	case MethodConfirm, MethodAbort, MethodRelease, MethodReject:
+		if req.Method == MethodAbort {
+			req.DelayMillis = NoDelay
+		}
+		if v, ok := lastField(args, 3, apache.I64); ok && (req.Method == MethodAbort || req.Method == MethodRelease) {
+			req.DelayMillis = v.num
+		}
 		ids, _ := lastField(args, 2, apache.SET)
 		for _, id := range ids.list {
 			if id.kind != apache.I64 {
@@ -209,10 +317,37 @@ func setArgs(req *Request, args []fieldValue) error {
 			}
 			req.IDs.data = appendI64(req.IDs.data, id.num)
 		}
+	case MethodAuthenticate:
+		user, _ := lastField(args, 1, apache.STRING)
+		password, _ := lastField(args, 2, apache.STRING)
+		req.User, req.Password = user.bytes, password.bytes
 	case MethodSetStatus:
 		i32(1, (*int32)(&req.Status))
 	}
 	return nil
+}
+
+// setStrings sets a list of strings.
+func setStrings(to *Items, args []fieldValue, id int16) error {
+	list, _ := lastField(args, id, apache.LIST)
+	for _, item := range list.list {
+		if item.kind != apache.STRING {
+			return errElementType
+		}
+		to.count++
+		to.data = appendString(to.data, item.bytes)
+	}
+	return nil
+}
+
+// setWhich sets what names an item.
+func setWhich(to *Which, args []fieldValue, id int16) {
+	if v, ok := lastField(args, id, apache.I64); ok {
+		to.ID = v.num
+	}
+	if v, ok := lastField(args, id+1, apache.STRING); ok {
+		to.Key = append([]byte{}, v.bytes...)
+	}
 }
 
 // lastField returns the last field of an id and type, as a reader that overwrites does.

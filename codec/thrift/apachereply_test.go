@@ -11,7 +11,7 @@ import (
 
 // drawReply draws a reply and the connection it comes on.
 func drawReply(t *rapid.T) (r Reply, upgraded bool) {
-	r.Method = Method(rapid.IntRange(int(MethodPut), int(MethodGetVersion)).Draw(t, "method"))
+	r.Method = Method(rapid.IntRange(int(MethodPut), int(MethodAuthenticate)).Draw(t, "method"))
 	r.Name = []byte(r.Method.String())
 	r.Seq = rapid.Int32().Draw(t, "seq")
 	upgraded = rapid.Bool().Draw(t, "upgraded")
@@ -21,17 +21,33 @@ func drawReply(t *rapid.T) (r Reply, upgraded bool) {
 		return r, upgraded
 	}
 	switch r.Method {
-	case MethodPut, MethodConfirm, MethodAbort:
+	case MethodPut, MethodConfirm, MethodAbort, MethodRelease, MethodReject, MethodRemove:
 		r.Count = rapid.Int32().Draw(t, "count")
+	case MethodTouch:
+		r.Due = rapid.Int64().Draw(t, "due")
 	case MethodCurrentStatus:
 		r.Status = Status(rapid.Int32().Draw(t, "status"))
 	case MethodGetVersion:
 		r.Version = drawBytes(t, "version")
-	case MethodGet:
+	case MethodBrowse:
+		for range rapid.IntRange(0, 5).Draw(t, "items") {
+			r.Listed.count++
+			i64 := func(label string) int64 { return rapid.Int64Range(1, 1<<62).Draw(t, label) }
+			r.Listed.data = AppendListed(r.Listed.data, &Listed{
+				ID: i64("id"), Data: drawBytes(t, "item"), Key: append(drawBytes(t, "key"), 'k'),
+				Deliveries: rapid.Int32().Draw(t, "deliveries"), Added: i64("added"), Expires: i64("expires"),
+				Due: i64("due"), From: append(drawBytes(t, "from"), 'f'), Why: drawBytes(t, "why"),
+			})
+		}
+	case MethodGet, MethodGetAny:
 		for range rapid.IntRange(0, 5).Draw(t, "items") {
 			r.Items.count++
 			id := rapid.Int64().Draw(t, "id")
-			r.Items.data = AppendItem(r.Items.data, drawBytes(t, "item"), id)
+			deliveries := rapid.Int32Range(1, 5).Draw(t, "deliveries")
+			r.Items.data = AppendItem(r.Items.data, &Item{
+				Data: drawBytes(t, "item"), ID: id, Deliveries: deliveries,
+				Key: append(drawBytes(t, "key"), 'k'), Queue: append(drawBytes(t, "queue"), 'q'),
+			})
 		}
 	case MethodPeek:
 		if r.Info.HasHead = rapid.Bool().Draw(t, "head"); r.Info.HasHead {
@@ -50,17 +66,31 @@ func drawReply(t *rapid.T) (r Reply, upgraded bool) {
 // resultFields returns the result struct of a reply.
 func resultFields(r *Reply) []fieldValue {
 	switch r.Method {
-	case MethodPut, MethodConfirm, MethodAbort:
+	case MethodPut, MethodConfirm, MethodAbort, MethodRelease, MethodReject, MethodRemove:
 		return []fieldValue{{0, i32Value(r.Count)}}
+	case MethodTouch:
+		return []fieldValue{{0, i64Value(r.Due)}}
 	case MethodCurrentStatus:
 		return []fieldValue{{0, i32Value(int32(r.Status))}}
 	case MethodGetVersion:
 		return []fieldValue{{0, stringValue(r.Version)}}
-	case MethodGet:
+	case MethodBrowse:
+		var list []value
+		for it := range r.Listed.All() {
+			list = append(list, structValue(
+				fieldValue{1, i64Value(it.ID)}, fieldValue{2, stringValue(it.Data)}, fieldValue{3, stringValue(it.Key)},
+				fieldValue{4, i32Value(it.Deliveries)}, fieldValue{5, i64Value(it.Added)},
+				fieldValue{6, i64Value(it.Expires)}, fieldValue{7, i64Value(it.Due)},
+				fieldValue{8, stringValue(it.From)}, fieldValue{9, stringValue(it.Why)}))
+		}
+		return []fieldValue{{0, listValue(apache.LIST, apache.STRUCT, list)}}
+	case MethodGet, MethodGetAny:
 		var list []value
 		for it := range r.Items.All() {
 			list = append(list, structValue(
-				fieldValue{1, stringValue(it.Data)}, fieldValue{2, i64Value(it.ID)}))
+				fieldValue{1, stringValue(it.Data)}, fieldValue{2, i64Value(it.ID)},
+				fieldValue{3, i32Value(it.Deliveries)}, fieldValue{4, stringValue(it.Key)},
+				fieldValue{5, stringValue(it.Queue)}))
 		}
 		return []fieldValue{{0, listValue(apache.LIST, apache.STRUCT, list)}}
 	case MethodPeek:
@@ -108,7 +138,7 @@ func TestDecodeReplyApache(t *testing.T) {
 				case r.Method == MethodPeek:
 					fields[i].value = mixFields(t, f.fields, knownField(infoFields(
 						&QueueInfo{HasHead: true})))
-				case r.Method == MethodGet:
+				case r.Method == MethodGet, r.Method == MethodGetAny, r.Method == MethodBrowse:
 					for j, it := range f.list {
 						f.list[j] = mixFields(t, it.fields, knownField(it.fields))
 					}
@@ -178,11 +208,13 @@ func apacheReply(frame []byte, upgraded bool) (*Reply, error) {
 func setResult(r *Reply, fields []fieldValue) error {
 	var want apache.TType
 	switch r.Method {
-	case MethodPut, MethodConfirm, MethodAbort, MethodCurrentStatus:
+	case MethodPut, MethodConfirm, MethodAbort, MethodCurrentStatus, MethodRelease, MethodReject, MethodRemove:
 		want = apache.I32
+	case MethodTouch:
+		want = apache.I64
 	case MethodGetVersion:
 		want = apache.STRING
-	case MethodGet:
+	case MethodGet, MethodGetAny, MethodBrowse:
 		want = apache.LIST
 	case MethodPeek:
 		want = apache.STRUCT
@@ -194,16 +226,31 @@ func setResult(r *Reply, fields []fieldValue) error {
 		return errors.New("no result")
 	}
 	switch r.Method {
+	case MethodTouch:
+		r.Due = v.num
 	case MethodCurrentStatus:
 		r.Status = Status(v.num)
 	case MethodGetVersion:
 		r.Version = append([]byte{}, v.bytes...)
-	case MethodGet:
+	case MethodBrowse:
 		for _, it := range v.list {
+			r.Listed.count++
+			r.Listed.data = AppendListed(r.Listed.data, listedOf(it.fields))
+		}
+	case MethodGet, MethodGetAny:
+		for _, it := range v.list {
+			key, _ := lastField(it.fields, 4, apache.STRING)
+			queue, _ := lastField(it.fields, 5, apache.STRING)
 			data, _ := lastField(it.fields, 1, apache.STRING)
 			id, _ := lastField(it.fields, 2, apache.I64)
 			r.Items.count++
-			r.Items.data = AppendItem(r.Items.data, data.bytes, id.num)
+			deliveries := int32(1)
+			if v, ok := lastField(it.fields, 3, apache.I32); ok {
+				deliveries = int32(v.num)
+			}
+			r.Items.data = AppendItem(r.Items.data, &Item{
+				Data: data.bytes, ID: id.num, Deliveries: deliveries, Key: key.bytes, Queue: queue.bytes,
+			})
 		}
 	case MethodPeek:
 		setInfo(&r.Info, v.fields)
@@ -211,6 +258,23 @@ func setResult(r *Reply, fields []fieldValue) error {
 		r.Count = int32(v.num)
 	}
 	return nil
+}
+
+// listedOf is an item that browse returns.
+func listedOf(fields []fieldValue) *Listed {
+	text := func(id int16) []byte {
+		v, _ := lastField(fields, id, apache.STRING)
+		return v.bytes
+	}
+	num := func(id int16) int64 {
+		v, _ := lastField(fields, id, apache.I64)
+		return v.num
+	}
+	deliveries, _ := lastField(fields, 4, apache.I32)
+	return &Listed{
+		ID: num(1), Data: text(2), Key: text(3), Deliveries: int32(deliveries.num), Added: num(5), Expires: num(6),
+		Due: num(7), From: text(8), Why: text(9),
+	}
 }
 
 func setInfo(info *QueueInfo, fields []fieldValue) {

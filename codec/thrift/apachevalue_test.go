@@ -26,8 +26,15 @@ type fieldValue struct {
 	value
 }
 
-func i32Value(v int32) value     { return value{kind: apache.I32, num: int64(v)} }
-func i64Value(v int64) value     { return value{kind: apache.I64, num: v} }
+func i32Value(v int32) value { return value{kind: apache.I32, num: int64(v)} }
+func i64Value(v int64) value { return value{kind: apache.I64, num: v} }
+func boolValue(b bool) value {
+	v := value{kind: apache.BOOL}
+	if b {
+		v.num = 1
+	}
+	return v
+}
 func stringValue(b []byte) value { return value{kind: apache.STRING, bytes: b} }
 
 func structValue(fields ...fieldValue) value {

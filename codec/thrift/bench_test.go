@@ -80,7 +80,7 @@ func BenchmarkAppendItems(b *testing.B) {
 			for b.Loop() {
 				dst = BeginItems(dst[:0], call)
 				for i := range count {
-					dst = AppendItem(dst, data, int64(i))
+					dst = AppendItem(dst, &Item{Data: data, ID: int64(i), Deliveries: 1})
 				}
 				dst = EndItems(dst, 0, count)
 			}
@@ -115,7 +115,7 @@ func BenchmarkDecodeReply(b *testing.B) {
 	for _, count := range []int{1, 100} {
 		get := BeginItems(nil, Call{Method: MethodGet, Seq: 1})
 		for range count {
-			get = AppendItem(get, make([]byte, 64), 0)
+			get = AppendItem(get, &Item{Data: make([]byte, 64), ID: 0, Deliveries: 1})
 		}
 		get = EndItems(get, 0, count)
 		b.Run(fmt.Sprintf("get=%dx64B", count), func(b *testing.B) { benchmarkReply(b, get) })

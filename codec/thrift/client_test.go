@@ -43,6 +43,28 @@ var clientTests = []struct {
 		`00000022 80010001 00000005 "abort" 00000001 ` + queueArg + `0e 0002 0a 00000000 00`,
 	},
 	{
+		"abort with a delay",
+		func(dst []byte) []byte { return Client{}.AppendReturn(dst, MethodAbort, 1, []byte("q"), 5, 7) },
+		`00000035 80010001 00000005 "abort" 00000001 ` + queueArg + `0e 0002 0a 00000001 0000000000000007
+			0a 0003 0000000000000005 00`,
+	},
+	{
+		"release",
+		func(dst []byte) []byte { return Client{}.AppendReturn(dst, MethodRelease, 1, []byte("q"), 0, 7) },
+		`00000037 80010001 00000007 "release" 00000001 ` + queueArg + `0e 0002 0a 00000001 0000000000000007
+			0a 0003 0000000000000000 00`,
+	},
+	{
+		"reject",
+		func(dst []byte) []byte { return Client{}.AppendReturn(dst, MethodReject, 1, []byte("q"), 9, 7) },
+		`0000002b 80010001 00000006 "reject" 00000001 ` + queueArg + `0e 0002 0a 00000001 0000000000000007 00`,
+	},
+	{
+		"touch",
+		func(dst []byte) []byte { return Client{}.AppendTouch(dst, 1, []byte("q"), 7, 256) },
+		`0000002c 80010001 00000005 "touch" 00000001 ` + queueArg + `0a 0002 0000000000000007 08 0003 00000100 00`,
+	},
+	{
 		"set_status",
 		func(dst []byte) []byte { return Client{}.AppendSetStatus(dst, 1, StatusUp) },
 		`0000001e ` + statusHead + `08 0001 00000003 00`,

@@ -137,6 +137,15 @@ func (c *cursor) int64s() IDs {
 	return IDs{data: c.take(c.count(idSize) * idSize)}
 }
 
+// int32s reads a list of 32-bit integers.
+func (c *cursor) int32s() Weights {
+	if c.byte() != typeI32 {
+		c.noElements()
+		return Weights{}
+	}
+	return Weights{data: c.take(c.count(weightSize) * weightSize)}
+}
+
 // noElements reads the count of a list or set whose elements have another type than they should.
 // Some clients give an empty one no type.
 func (c *cursor) noElements() {

@@ -231,17 +231,35 @@ func requestString(req *Request) string {
 			fmt.Fprintf(&b, " "+format, args...)
 		}
 	}
-	isGet := req.Method == MethodGet
+	isGet := req.Method == MethodGet || req.Method == MethodGetAny
 	field(req.Method.hasQueue() || req.Queue != nil, "%q", req.Queue)
 	field(req.Method == MethodPut || req.Items.Len() != 0, "items=%s", itemsString(req.Items))
 	field(req.Method == MethodPut || req.ExpiryMillis != 0, "expiry=%d", req.ExpiryMillis)
-	field(req.DelayMillis != 0, "delay=%d", req.DelayMillis)
-	field(isGet || req.MaxItems != 0, "max=%d", req.MaxItems)
+	noDelay := int64(0)
+	if req.Method == MethodAbort {
+		noDelay = NoDelay
+	}
+	field(req.DelayMillis != noDelay, "delay=%d", req.DelayMillis)
+	field(req.Method == MethodGet || req.MaxItems != 0, "max=%d", req.MaxItems)
 	field(isGet || req.WaitMillis != 0, "wait=%d", req.WaitMillis)
 	field(isGet || req.AutoAbortMillis != 0, "abort=%d", req.AutoAbortMillis)
-	hasIDs := req.Method == MethodConfirm || req.Method == MethodAbort
-	field(hasIDs || req.IDs.Len() != 0, "ids=%s", idsString(req.IDs))
+	field(req.Keys.Len() != 0, "keys=%s", itemsString(req.Keys))
+	field(req.OnDuplicate != 0, "duplicate=%d", req.OnDuplicate)
+	field(req.Queues.Len() != 0, "queues=%s", itemsString(req.Queues))
+	for i := range req.Weights.Len() {
+		field(true, "weight=%d", req.Weights.At(i))
+	}
+	field(req.From != 0, "from=%d", req.From)
+	field(req.Limit != 0, "limit=%d", req.Limit)
+	field(req.Hidden, "hidden")
+	field(req.Which.ID != 0, "item=%d", req.Which.ID)
+	field(req.Which.Key != nil, "key=%q", req.Which.Key)
+	field(req.ID != 0, "id=%d", req.ID)
+	field(req.Method.hasIDs() || req.IDs.Len() != 0, "ids=%s", idsString(req.IDs))
 	field(req.Method == MethodSetStatus || req.Status != 0, "status=%d", req.Status)
+	isAuth := req.Method == MethodAuthenticate
+	field(isAuth || req.User != nil, "user=%q", req.User)
+	field(isAuth || req.Password != nil, "password=%q", req.Password)
 	field(req.ClientID != nil, "client=%q", req.ClientID)
 	field(req.Upgraded, "upgraded")
 	field(req.Need != 0, "need=%d", req.Need)

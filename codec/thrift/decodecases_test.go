@@ -18,6 +18,7 @@ const (
 	putHead     = `80010001 00000003 "put" 00000001 `
 	getHead     = `80010001 00000003 "get" 00000001 `
 	confirmHead = `80010001 00000007 "confirm" 00000001 `
+	authHead    = `80010001 0000000c "authenticate" 00000001 `
 	statusHead  = `80010001 0000000a "set_status" 00000001 `
 	versionHead = `80010001 0000000b "get_version" 00000001 `
 	queueArg    = `0b 0001 00000001 "q" `
@@ -122,6 +123,24 @@ var argsTests = []decodeTest{
 		in: `80010001 00000005 "abort" 00000001 ` + queueArg + `08 0001 00000001
 			08 0002 00000002 08 0003 00000003 08 0004 00000004 0f 0002 0b 00000001 00000000 00`,
 		want: `abort seq=1 "q" ids=[]`},
+	{name: "abort with a delay",
+		in:   `80010001 00000005 "abort" 00000001 ` + queueArg + `0a 0003 0000000000000000 00`,
+		want: `abort seq=1 "q" delay=0 ids=[]`},
+	{name: "release with arguments of the others", in: `80010001 00000007 "release" 00000001 ` + queueArg + `
+		0e 0002 0a 00000001 0000000000000007 08 0003 00000003 0a 0004 0000000000000003 00`,
+		want: `release seq=1 "q" ids=[7]`},
+	{name: "release with a delay",
+		in:   `80010001 00000007 "release" 00000001 ` + queueArg + `0a 0003 ffffffffffffffff 00`,
+		want: `release seq=1 "q" delay=-1 ids=[]`},
+	{name: "reject with a delay",
+		in:   `80010001 00000006 "reject" 00000001 ` + queueArg + `0a 0003 0000000000000001 00`,
+		want: `reject seq=1 "q" ids=[]`},
+	{name: "touch", in: `80010001 00000005 "touch" 00000001 ` + queueArg + `0a 0002 0000000000000007 08 0003 00000100 00`,
+		want: `touch seq=1 "q" abort=256 id=7`},
+	{name: "touch of a set", in: `80010001 00000005 "touch" 00000001 ` + queueArg + `0e 0002 0a 00000000 00`,
+		want: `touch seq=1 "q"`},
+	{name: "touch without a queue", in: `80010001 00000005 "touch" 00000001 00`,
+		want: `refuse touch seq=1 exception 6 "Internal error processing touch: 'queue name missing'"`},
 	{name: "get, all",
 		in:   getHead + queueArg + `08 0002 00000001 08 0003 00000002 08 0004 00000003 00`,
 		want: `get seq=1 "q" max=1 wait=2 abort=3`},
@@ -164,6 +183,11 @@ var argsTests = []decodeTest{
 		want: `refuse delete_queue seq=1 exception 6 ` +
 			`"Internal error processing delete_queue: 'queue name missing'"`},
 
+	{name: "authenticate", in: authHead + `0b 0001 00000005 "alice" 0b 0002 00000002 "pw" 00`,
+		want: `authenticate seq=1 user="alice" password="pw"`},
+	{name: "authenticate the other way round", in: authHead + `0b 0002 00000002 "pw" 0b 0001 00000005 "alice" 00`,
+		want: `authenticate seq=1 user="alice" password="pw"`},
+	{name: "authenticate without words", in: authHead + `00`, want: `authenticate seq=1 user="" password=""`},
 	{name: "set_status quiescent", in: statusHead + `08 0001 00000001 00`,
 		want: `set_status seq=1 status=1`},
 	{name: "set_status up", in: statusHead + `08 0001 00000003 00`,

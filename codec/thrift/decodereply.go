@@ -14,11 +14,13 @@ type Reply struct {
 	Exception ExceptionType
 	Message   []byte // UTF-8
 
-	Count   int32     // put, confirm, abort
-	Status  Status    // current_status
-	Version []byte    // get_version
-	Items   ItemList  // get
-	Info    QueueInfo // peek
+	Count   int32      // put, confirm, abort, release, reject, remove
+	Due     int64      // touch: milliseconds since 1970; 0: not open, or not there
+	Status  Status     // current_status
+	Version []byte     // get_version
+	Items   ItemList   // get, get_any
+	Listed  ListedList // browse
+	Info    QueueInfo  // peek
 
 	// Need is set on ErrIncomplete once the length of the frame is known: the bytes needed in all,
 	// from the start of src. It is 0 before.

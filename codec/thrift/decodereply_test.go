@@ -73,11 +73,14 @@ func replyString(r *Reply) string {
 	}
 	is := func(m Method) bool { return !r.Failed && r.Method == m }
 	field(r.Failed, "exception %d %q", r.Exception, r.Message)
-	isCount := is(MethodPut) || is(MethodConfirm) || is(MethodAbort)
+	isCount := is(MethodPut) || is(MethodConfirm) || is(MethodAbort) || is(MethodRelease) || is(MethodReject) ||
+		is(MethodRemove)
 	field(isCount || r.Count != 0, "count=%d", r.Count)
+	field(is(MethodTouch) || r.Due != 0, "due=%d", r.Due)
 	field(is(MethodCurrentStatus) || r.Status != 0, "status=%d", r.Status)
 	field(is(MethodGetVersion) || r.Version != nil, "version=%q", r.Version)
-	field(is(MethodGet) || r.Items.Len() != 0, "items=%s", itemListString(r.Items))
+	field(is(MethodGet) || is(MethodGetAny) || r.Items.Len() != 0, "items=%s", itemListString(r.Items))
+	field(is(MethodBrowse) || r.Listed.Len() != 0, "listed=%s", listedString(r.Listed))
 	field(is(MethodPeek) || r.Info.HasHead, "info=%s", infoString(&r.Info))
 	field(r.Need != 0, "need=%d", r.Need)
 	field(r.Method != 0 && string(r.Name) != r.Method.String(), "method=%v", r.Method)
@@ -87,7 +90,26 @@ func replyString(r *Reply) string {
 func itemListString(list ItemList) string {
 	items := []string{}
 	for it := range list.All() {
-		items = append(items, fmt.Sprintf("%d:%q", it.ID, it.Data))
+		text := fmt.Sprintf("%d:%q", it.ID, it.Data)
+		if it.Deliveries != 1 {
+			text += fmt.Sprintf(" x%d", it.Deliveries)
+		}
+		if it.Key != nil {
+			text += fmt.Sprintf(" key %q", it.Key)
+		}
+		if it.Queue != nil {
+			text += fmt.Sprintf(" of %q", it.Queue)
+		}
+		items = append(items, text)
+	}
+	return fmt.Sprint(items)
+}
+
+func listedString(list ListedList) string {
+	items := []string{}
+	for it := range list.All() {
+		items = append(items, fmt.Sprintf("%d:%q key %q x%d added %d expires %d due %d from %q why %q", it.ID, it.Data,
+			it.Key, it.Deliveries, it.Added, it.Expires, it.Due, it.From, it.Why))
 	}
 	return fmt.Sprint(items)
 }

@@ -44,7 +44,7 @@ func ExampleDecoder_Decode() {
 			start := len(out)
 			out = thrift.BeginItems(out, req.Call)
 			for _, item := range queue {
-				out = thrift.AppendItem(out, []byte(item), 0)
+				out = thrift.AppendItem(out, &thrift.Item{Data: []byte(item), ID: 0, Deliveries: 1})
 			}
 			out = thrift.EndItems(out, start, len(queue))
 		default:

@@ -6,6 +6,11 @@ import "iter"
 type Item struct {
 	Data []byte
 	ID   int64 // names the open read; 0: the item is gone from the queue
+	// Deliveries is how often the item has been delivered, this time included, as far as that counts.
+	Deliveries int32
+	Key        []byte // of the producer's choice; nil if the item has none
+	// Queue is the queue that a get_any has taken the item from; nil in other replies.
+	Queue []byte
 }
 
 // ItemList is the list of items in a reply to get, as it lies in the frame. It is a value: a copy
@@ -41,35 +46,112 @@ func (l ItemList) All() iter.Seq[Item] {
 
 // itemList reads a list of Item structs.
 func (c *cursor) itemList() ItemList {
+	count, data := c.structs(false)
+	return ItemList{count: count, data: data}
+}
+
+// structs reads a list of Item structs, or of Listed structs. It returns how many there are, and where they lie.
+func (c *cursor) structs(listed bool) (count int, data []byte) {
 	if c.byte() != typeStruct {
 		c.noElements()
-		return ItemList{}
+		return 0, nil
 	}
-	count := c.count(1)
+	count = c.count(1)
 	all := c.rest
 	for i := 0; i < count && c.failed == nil; i++ {
-		c.item()
+		if listed {
+			c.listed()
+		} else {
+			c.item()
+		}
 	}
 	if c.failed != nil {
-		return ItemList{}
+		return 0, nil
 	}
-	return ItemList{count: count, data: all[:len(all)-len(c.rest)]}
+	return count, all[:len(all)-len(c.rest)]
 }
 
 // Fields of the struct Item.
 const (
 	itemDataField = 1<<8 | typeString
 	itemIDField   = 2<<8 | typeI64
+	itemSeenField = 3<<8 | typeI32
+	itemKeyField  = 4<<8 | typeString
+	itemFromField = 5<<8 | typeString
 )
 
 // item reads an Item struct.
 func (c *cursor) item() (it Item) {
+	it.Deliveries = 1
 	for f := c.field(); f != 0; f = c.field() {
 		switch f {
 		case itemDataField:
 			it.Data = c.string()
 		case itemIDField:
 			it.ID = c.i64()
+		case itemSeenField:
+			it.Deliveries = max(c.i32(), 1)
+		case itemKeyField:
+			it.Key = c.string()
+		case itemFromField:
+			it.Queue = c.string()
+		default:
+			c.skip(byte(f), 3)
+		}
+	}
+	return it
+}
+
+// ListedList is the list of items in a reply to browse, as it lies in the frame. It is a value: a copy stays
+// where it is while the original is read. The zero ListedList is empty.
+type ListedList struct {
+	count int
+	data  []byte // structs, checked by DecodeReply
+}
+
+// Len returns how many items are left.
+func (l ListedList) Len() int { return l.count }
+
+// All yields the items in order, which alias the frame. It leaves the list as it is.
+func (l ListedList) All() iter.Seq[Listed] {
+	return func(yield func(Listed) bool) {
+		c := cursor{rest: l.data}
+		for range l.count {
+			if !yield(c.listed()) {
+				return
+			}
+		}
+	}
+}
+
+// listedList reads a list of Listed structs.
+func (c *cursor) listedList() ListedList {
+	count, data := c.structs(true)
+	return ListedList{count: count, data: data}
+}
+
+// listed reads a Listed struct.
+func (c *cursor) listed() (it Listed) {
+	for f := c.field(); f != 0; f = c.field() {
+		switch f {
+		case 1<<8 | typeI64:
+			it.ID = c.i64()
+		case 2<<8 | typeString:
+			it.Data = c.string()
+		case 3<<8 | typeString:
+			it.Key = c.string()
+		case 4<<8 | typeI32:
+			it.Deliveries = c.i32()
+		case 5<<8 | typeI64:
+			it.Added = c.i64()
+		case 6<<8 | typeI64:
+			it.Expires = c.i64()
+		case 7<<8 | typeI64:
+			it.Due = c.i64()
+		case 8<<8 | typeString:
+			it.From = c.string()
+		case 9<<8 | typeString:
+			it.Why = c.string()
 		default:
 			c.skip(byte(f), 3)
 		}

@@ -70,3 +70,18 @@ func (ids IDs) All() iter.Seq[int64] {
 		}
 	}
 }
+
+const weightSize = 4 // bytes
+
+// Weights are those of the queues of a GET_ANY, as they lie in the frame.
+type Weights struct {
+	data []byte
+}
+
+// Len returns the number of weights.
+func (w Weights) Len() int { return len(w.data) / weightSize }
+
+// At returns the i-th weight, for i from 0 up to Len.
+func (w Weights) At(i int) int32 {
+	return int32(binary.BigEndian.Uint32(w.data[i*weightSize:]))
+}

@@ -69,19 +69,19 @@ func TestIDs(t *testing.T) {
 
 func TestItemList(t *testing.T) {
 	dst := BeginItems(nil, Call{Method: MethodGet})
-	dst = AppendItem(dst, []byte("a"), 1)
-	dst = AppendItem(dst, nil, 2)
+	dst = AppendItem(dst, &Item{Data: []byte("a"), ID: 1, Deliveries: 1})
+	dst = AppendItem(dst, &Item{Data: nil, ID: 2, Deliveries: 7})
 	var r Reply
 	if _, err := (Client{}).DecodeReply(EndItems(dst, 0, 2), &r); err != nil {
 		t.Fatal(err)
 	}
 	list := r.Items
-	for i, want := range []string{`1:"a"`, `2:""`} {
+	for i, want := range []string{`1:"a" 1`, `2:"" 7`} {
 		if list.Len() != 2-i {
 			t.Errorf("Len() = %d, want %d", list.Len(), 2-i)
 		}
 		it, ok := list.Next()
-		if got := fmt.Sprintf("%d:%q", it.ID, it.Data); !ok || got != want {
+		if got := fmt.Sprintf("%d:%q %d", it.ID, it.Data, it.Deliveries); !ok || got != want {
 			t.Errorf("Next() = %s, %v, want %s", got, ok, want)
 		}
 	}
@@ -93,7 +93,7 @@ func TestItemList(t *testing.T) {
 			break
 		}
 	}
-	if got, want := itemListString(r.Items), `[1:"a" 2:""]`; got != want {
+	if got, want := itemListString(r.Items), `[1:"a" 2:"" x7]`; got != want {
 		t.Errorf("All() yields %s, want %s", got, want)
 	}
 }
@@ -103,11 +103,13 @@ func TestItemList(t *testing.T) {
 func TestSetItemIDs(t *testing.T) {
 	for _, upgraded := range []bool{false, true} {
 		call := Call{Method: MethodGet, Seq: 7, Upgraded: upgraded}
-		items, ids := []string{"a", "", "four"}, []int64{1, math.MaxInt64, 0x0102030405060708}
+		items, ids := []string{"a", "", "four"}, []uint64{1, math.MaxInt64, 0x0102030405060708}
 		want, got := BeginItems([]byte("before"), call), BeginItems([]byte("before"), call)
 		for i, item := range items {
-			want = AppendItem(want, []byte(item), ids[i])
-			got = AppendItem(got, []byte(item), 0)
+			it := Item{Data: []byte(item), Deliveries: int32(i), Key: []byte(item)}
+			got = AppendItem(got, &it)
+			it.ID = int64(ids[i])
+			want = AppendItem(want, &it)
 		}
 		want = EndItems(want, len("before"), len(items))
 		got = EndItems(got, len("before"), len(items))

@@ -10,15 +10,15 @@ import (
 //
 //	start := len(dst)
 //	dst = BeginItems(dst, call)
-//	dst = AppendItem(dst, data, id) // for each item
+//	dst = AppendItem(dst, &item) // for each item
 //	dst = EndItems(dst, start, count)
 //
 // Until EndItems the frame is of no use to a client: keep it back, or cut dst to start and append
 // an exception instead. Other bytes of dst may come and go before start.
 
-// ItemOverhead is what AppendItem appends besides the data, in bytes. A frame cannot exceed 2 GiB;
-// the common client libraries refuse one of more than 16,384,000 bytes.
-const ItemOverhead = 3 + 4 + 3 + 8 + 1
+// ItemOverhead is what AppendItem appends besides the data, the key and the queue at most, in bytes. A frame
+// cannot exceed 2 GiB; the common client libraries refuse one of more than 16,384,000 bytes.
+const ItemOverhead = 3 + 4 + 3 + 8 + 3 + 4 + 3 + 4 + 3 + 4 + 1
 
 // BeginItems appends the start of a reply to get: of a list of no items yet.
 func BeginItems(dst []byte, call Call) []byte {
@@ -26,13 +26,44 @@ func BeginItems(dst []byte, call Call) []byte {
 	return append(dst, typeStruct, 0, 0, 0, 0)
 }
 
-// AppendItem appends an item. Its id is 0 unless it is an open read, to be confirmed or aborted by
-// that id.
-func AppendItem(dst, data []byte, id int64) []byte {
-	dst = slices.Grow(dst, len(data)+ItemOverhead)
-	dst = appendStringField(dst, 1, data)
-	dst = appendI64Field(dst, 2, id)
+// AppendItem appends an item. What it does not have is left out, and so is its first delivery.
+func AppendItem(dst []byte, it *Item) []byte {
+	dst = slices.Grow(dst, len(it.Data)+len(it.Key)+len(it.Queue)+ItemOverhead)
+	dst = appendStringField(dst, 1, it.Data)
+	return appendItemRest(dst, it)
+}
+
+// appendItemRest appends what follows the data of an item.
+func appendItemRest(dst []byte, it *Item) []byte {
+	dst = appendI64Field(dst, 2, it.ID)
+	if it.Deliveries > 1 {
+		dst = appendI32Field(dst, 3, it.Deliveries)
+	}
+	if len(it.Key) > 0 {
+		dst = appendStringField(dst, 4, it.Key)
+	}
+	if len(it.Queue) > 0 {
+		dst = appendStringField(dst, 5, it.Queue)
+	}
 	return append(dst, typeStop)
+}
+
+// AppendItemAround appends what comes in front of the data, of size bytes, in the reply to get_any that has
+// one item, and returns what comes behind it. It does not look at it.Data.
+func AppendItemAround(dst []byte, call Call, it *Item, size int) (front []byte, behind string) {
+	start := len(dst)
+	dst = BeginItems(dst, call)
+	dst = appendStringField(dst, 1, "")
+	return endAround(appendItemRest(dst, it), start, len(dst), size)
+}
+
+// endAround ends the reply that begins at offset start, has one struct in a list, and at offset at, behind the
+// length of a string, lacks size bytes.
+func endAround(dst []byte, start, at, size int) (front []byte, behind string) {
+	dst = EndItems(dst, start, 1)
+	binary.BigEndian.PutUint32(dst[at-4:], uint32(size))
+	binary.BigEndian.PutUint32(dst[start:], binary.BigEndian.Uint32(dst[start:])+uint32(size))
+	return dst[:at], string(dst[at:])
 }
 
 // EndItems ends the reply whose BeginItems began at offset start, and notes its length and that it
@@ -43,15 +74,21 @@ func EndItems(dst []byte, start, count int) []byte {
 }
 
 // SetItemIDs gives the first items of the reply whose BeginItems began at offset start of b ids of
-// their own, for a caller that knows them only once it has the items.
-func SetItemIDs(b []byte, start int, ids []int64) {
+// their own, from 1 to the largest that an int64 holds, for a caller that knows them only once it has the items.
+func SetItemIDs(b []byte, start int, ids []uint64) {
 	at := itemCount(b, start) + 4
 	for _, id := range ids {
 		at += 3 // the type and the number of the field with the data
 		at += 4 + int(binary.BigEndian.Uint32(b[at:]))
 		at += 3 // those of the field with the id
-		binary.BigEndian.PutUint64(b[at:], uint64(id))
-		at += 8 + 1
+		binary.BigEndian.PutUint64(b[at:], id)
+		at += 8
+		for ; b[at] != typeStop; at += 3 + 4 { // those with the deliveries, the key and the queue
+			if b[at] == typeString {
+				at += int(binary.BigEndian.Uint32(b[at+3:]))
+			}
+		}
+		at++
 	}
 }
 

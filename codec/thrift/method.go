@@ -5,10 +5,10 @@ type Method uint8
 
 // The methods, with the fields of [Request] each of them sets.
 const (
-	MethodPut            Method = iota + 1 // put: Queue, Items, ExpiryMillis, DelayMillis
+	MethodPut            Method = iota + 1 // put: Queue, Items, ExpiryMillis, DelayMillis, Keys, OnDuplicate
 	MethodGet                              // get: Queue, MaxItems, WaitMillis, AutoAbortMillis
 	MethodConfirm                          // confirm: Queue, IDs
-	MethodAbort                            // abort: Queue, IDs
+	MethodAbort                            // abort: Queue, IDs, DelayMillis
 	MethodPeek                             // peek: Queue
 	MethodFlushQueue                       // flush_queue: Queue
 	MethodFlushAllQueues                   // flush_all_queues
@@ -16,6 +16,13 @@ const (
 	MethodCurrentStatus                    // current_status
 	MethodSetStatus                        // set_status: Status
 	MethodGetVersion                       // get_version
+	MethodRelease                          // release: Queue, IDs, DelayMillis
+	MethodReject                           // reject: Queue, IDs
+	MethodTouch                            // touch: Queue, ID, AutoAbortMillis, or Which and ExpiryMillis
+	MethodBrowse                           // browse: Queue, From, Limit, Hidden, Which
+	MethodRemove                           // remove: Queue, Which
+	MethodGetAny                           // get_any: Queues, Weights, WaitMillis, AutoAbortMillis
+	MethodAuthenticate                     // authenticate: User, Password
 
 	// MethodUpgrade is Finagle's question whether the server understands request headers. To accept
 	// it, answer with AppendUpgrade and decode what follows with Decoder.Upgraded; to decline it,
@@ -36,6 +43,13 @@ var methodNames = [...]string{
 	MethodCurrentStatus:  "current_status",
 	MethodSetStatus:      "set_status",
 	MethodGetVersion:     "get_version",
+	MethodRelease:        "release",
+	MethodReject:         "reject",
+	MethodTouch:          "touch",
+	MethodBrowse:         "browse",
+	MethodRemove:         "remove",
+	MethodGetAny:         "get_any",
+	MethodAuthenticate:   "authenticate",
 	MethodUpgrade:        "__can__finagle__trace__v3__",
 }
 
@@ -49,7 +63,13 @@ func (m Method) String() string {
 
 // hasQueue reports whether a method is about one queue. The name is always its first argument.
 func (m Method) hasQueue() bool {
-	return MethodPut <= m && m <= MethodFlushQueue || m == MethodDeleteQueue
+	return MethodPut <= m && m <= MethodFlushQueue || m == MethodDeleteQueue ||
+		MethodRelease <= m && m <= MethodRemove
+}
+
+// hasIDs reports whether a method is about a set of reads.
+func (m Method) hasIDs() bool {
+	return m == MethodConfirm || m == MethodAbort || m == MethodRelease || m == MethodReject
 }
 
 // lookupMethod returns the method a name stands for, or 0 for an unknown one.
@@ -77,6 +97,20 @@ func lookupMethod(name []byte) Method {
 		return MethodSetStatus
 	case "get_version":
 		return MethodGetVersion
+	case "release":
+		return MethodRelease
+	case "reject":
+		return MethodReject
+	case "touch":
+		return MethodTouch
+	case "browse":
+		return MethodBrowse
+	case "remove":
+		return MethodRemove
+	case "get_any":
+		return MethodGetAny
+	case "authenticate":
+		return MethodAuthenticate
 	case "__can__finagle__trace__v3__":
 		return MethodUpgrade
 	}

@@ -5,10 +5,18 @@ import "encoding/binary"
 // The reply functions append one whole frame each. They do not ask whether the reply fits the
 // method.
 
-// AppendCount appends the reply to put, confirm and abort: a number of items or ids.
+// AppendCount appends the reply to put, confirm, abort, release, reject and remove: a number of items or ids.
 func AppendCount(dst []byte, call Call, count int32) []byte {
 	start := len(dst)
 	dst = appendI32Field(beginReply(dst, call), 0, count)
+	return endStruct(dst, start)
+}
+
+// AppendDeadline appends the reply to touch: when the read comes back by itself, or the item expires, in
+// milliseconds since 1970; or 0 if the read is not open, or the item is not there.
+func AppendDeadline(dst []byte, call Call, deadlineMillis int64) []byte {
+	start := len(dst)
+	dst = appendI64Field(beginReply(dst, call), 0, deadlineMillis)
 	return endStruct(dst, start)
 }
 

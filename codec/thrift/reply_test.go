@@ -7,11 +7,13 @@ import (
 
 // replyTests are the replies that the test vectors lack, and those with a response header, written
 // out by hand.
-var replyTests = []struct {
+type goldenTest struct {
 	name   string
 	encode func(dst []byte) []byte
 	want   string // one or more frames
-}{
+}
+
+var replyTests = []goldenTest{
 	{
 		"count",
 		func(dst []byte) []byte {
@@ -55,13 +57,18 @@ var replyTests = []struct {
 		func(dst []byte) []byte {
 			start := len(dst)
 			dst = BeginItems(dst, Call{Method: MethodGet, Seq: 1, Upgraded: true})
-			dst = AppendItem(dst, []byte("ab"), -1)
-			dst = AppendItem(dst, nil, 0)
+			dst = AppendItem(dst, &Item{Data: []byte("ab"), ID: -1, Deliveries: 1})
+			dst = AppendItem(dst, &Item{Data: nil, ID: 0, Deliveries: 3})
 			return EndItems(dst, start, 2)
 		},
-		`00000041 00 80010002 00000003 "get" 00000001 0f 0000 0c 00000002
+		`00000048 00 80010002 00000003 "get" 00000001 0f 0000 0c 00000002
 			0b 0001 00000002 "ab" 0a 0002 ffffffffffffffff 00
-			0b 0001 00000000 0a 0002 0000000000000000 00 00`,
+			0b 0001 00000000 0a 0002 0000000000000000 08 0003 00000003 00 00`,
+	},
+	{
+		"touch",
+		func(dst []byte) []byte { return AppendDeadline(dst, Call{Method: MethodTouch, Seq: 1}, 258) },
+		`0000001d 80010002 00000005 "touch" 00000001 0a 0000 0000000000000102 00`,
 	},
 	{
 		"items behind another reply",
@@ -75,11 +82,37 @@ var replyTests = []struct {
 		00000018 80010002 00000003 "get" 00000002 0f 0000 0c 00000000 00`,
 	},
 	{
+		"an item with a key, from one of several queues",
+		func(dst []byte) []byte {
+			start := len(dst)
+			dst = BeginItems(dst, Call{Method: MethodGetAny, Seq: 2})
+			dst = AppendItem(dst, &Item{Data: []byte("ab"), ID: 5, Deliveries: 2, Key: []byte("K"), Queue: []byte("q")})
+			return EndItems(dst, start, 1)
+		},
+		`00000048 80010002 00000007 "get_any" 00000002 0f 0000 0c 00000001
+			0b 0001 00000002 "ab" 0a 0002 0000000000000005 08 0003 00000002 0b 0004 00000001 "K" 0b 0005 00000001 "q" 00 00`,
+	},
+	{
+		"listed items",
+		func(dst []byte) []byte {
+			start := len(dst)
+			dst = BeginItems(dst, Call{Method: MethodBrowse, Seq: 3})
+			dst = AppendListed(dst, &Listed{ID: 1, Data: []byte("x"), Added: 2})
+			dst = AppendListed(dst, &Listed{ID: 2, Key: []byte("K"), Deliveries: 1, Added: 3, Expires: 4, Due: 5,
+				From: []byte("q"), Why: []byte("rejected")})
+			return EndItems(dst, start, 2)
+		},
+		`0000009b 80010002 00000006 "browse" 00000003 0f 0000 0c 00000002
+			0a 0001 0000000000000001 0b 0002 00000001 "x" 08 0004 00000000 0a 0005 0000000000000002 00
+			0a 0001 0000000000000002 0b 0002 00000000 0b 0003 00000001 "K" 08 0004 00000001 0a 0005 0000000000000003
+			0a 0006 0000000000000004 0a 0007 0000000000000005 0b 0008 00000001 "q" 0b 0009 00000008 "rejected" 00 00`,
+	},
+	{
 		"exception instead of items",
 		func(dst []byte) []byte {
 			start := len(dst)
 			call := Call{Method: MethodGet, Seq: 2}
-			dst = AppendItem(BeginItems(dst, call), []byte("x"), 1)
+			dst = AppendItem(BeginItems(dst, call), &Item{Data: []byte("x"), ID: 1, Deliveries: 1})
 			return AppendException(dst[:start], call, ExceptionInternal, "no")
 		},
 		`00000020 80010003 00000003 "get" 00000002 0b 0001 00000002 "no" 08 0002 00000006 00`,
@@ -101,6 +134,36 @@ var replyTests = []struct {
 		`00000035 00 80010003 00000001 "x" 00000001 0b 0001 00000018
 			"Invalid method name: 'x'" 08 0002 00000001 00`,
 	},
+}
+
+// aroundTests are replies with an item that is sent from where it lies.
+var aroundTests = []goldenTest{
+	{
+		"get_any",
+		func(dst []byte) []byte {
+			it := Item{ID: 5, Deliveries: 2, Key: []byte("K"), Queue: []byte("q")}
+			front, behind := AppendItemAround(dst, Call{Method: MethodGetAny, Seq: 2}, &it, 2)
+			return append(append(front, "ab"...), behind...)
+		},
+		`00000048 80010002 00000007 "get_any" 00000002 0f 0000 0c 00000001
+			0b 0001 00000002 "ab" 0a 0002 0000000000000005 08 0003 00000002 0b 0004 00000001 "K" 0b 0005 00000001 "q" 00 00`,
+	},
+	{
+		"browse",
+		func(dst []byte) []byte {
+			it := Listed{ID: 1, Added: 2}
+			front, behind := AppendListedAround(dst, Call{Method: MethodBrowse, Seq: 3}, &it, 1)
+			return append(append(front, "x"...), behind...)
+		},
+		`00000041 80010002 00000006 "browse" 00000003 0f 0000 0c 00000001
+			0a 0001 0000000000000001 0b 0002 00000001 "x" 08 0004 00000000 0a 0005 0000000000000002 00 00`,
+	},
+}
+
+func TestReplyAround(t *testing.T) {
+	for _, tt := range aroundTests {
+		t.Run(tt.name, func(t *testing.T) { checkGolden(t, tt.encode, unhex(t, tt.want)) })
+	}
 }
 
 func TestReplyGolden(t *testing.T) {
@@ -126,8 +189,13 @@ func checkGolden(t *testing.T, encode func([]byte) []byte, want []byte) {
 // TestAppendItemOverhead checks what AppendItem adds to an item, as its callers count on it.
 func TestAppendItemOverhead(t *testing.T) {
 	for _, size := range []int{0, 1, 1000} {
-		if got := len(AppendItem(nil, make([]byte, size), 1)); got != size+ItemOverhead {
-			t.Errorf("AppendItem of %d bytes appends %d, want %d", size, got, size+ItemOverhead)
+		it := Item{Data: make([]byte, size), ID: 1, Deliveries: 2, Key: []byte("K"), Queue: []byte("q")}
+		if got := len(AppendItem(nil, &it)); got != size+2+ItemOverhead {
+			t.Errorf("AppendItem of %d bytes appends %d, want %d", size, got, size+2+ItemOverhead)
+		}
+		listed := Listed{Data: make([]byte, size), Key: []byte("K"), From: []byte("q"), Why: []byte("rejected"), Expires: 1, Due: 1}
+		if got := len(AppendListed(nil, &listed)); got != size+10+ListedOverhead {
+			t.Errorf("AppendListed of %d bytes appends %d, want %d", size, got, size+10+ListedOverhead)
 		}
 	}
 }

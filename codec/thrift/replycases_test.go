@@ -46,6 +46,15 @@ var decodeReplyTests = []struct {
 		in: getReply + `0f 0000 0c 00000003 00 0a 0002 0000000000000001 0b 0001 00000001 "b" 00
 			0f 0009 03 00000001 07 00 00`,
 		want: `get seq=1 items=[0:"" 1:"b" 0:""]`},
+	{name: "items delivered before",
+		in: getReply + `0f 0000 0c 00000003 0b 0001 00000001 "a" 0a 0002 00000000000000ff 08 0003 00000002 00
+		08 0003 00000000 00 08 0003 ffffffff 00 00`,
+		want: `get seq=1 items=[255:"a" x2 0:"" 0:""]`},
+	{name: "deadline", in: `80010002 00000005 "touch" 00000001 0a 0000 0000000000000102 00`, want: `touch seq=1 due=258`},
+	{name: "no deadline", in: `80010002 00000005 "touch" 00000001 0a 0000 0000000000000000 00`, want: `touch seq=1 due=0`},
+	{name: "deadline of 32 bits", in: `80010002 00000005 "touch" 00000001 08 0000 00000102 00`, want: badReply},
+	{name: "released", in: `80010002 00000007 "release" 00000001 08 0000 00000002 00`, want: `release seq=1 count=2`},
+	{name: "rejected", in: `80010002 00000006 "reject" 00000001 08 0000 00000002 00`, want: `reject seq=1 count=2`},
 	{name: "no items of another type", in: getReply + `0f 0000 00 00000000 00`,
 		want: `get seq=1 items=[]`},
 	{name: "items that are strings", in: getReply + `0f 0000 0b 00000001 00000001 "a" 00`,

@@ -17,21 +17,55 @@ type Request struct {
 	Name     []byte // of the method, as sent
 	ClientID []byte // who calls, from the request header; nil if that does not say
 
+	User     []byte // AUTHENTICATE: name of the user
+	Password []byte // AUTHENTICATE
+
 	Queue []byte // name, UTF-8; may be empty
 	Items Items  // PUT: the items' bytes
-	IDs   IDs    // CONFIRM, ABORT: ids of open reads
+	IDs   IDs    // CONFIRM, ABORT, RELEASE, REJECT: ids of open reads
+	ID    int64  // TOUCH: of an open read
+	Which Which  // BROWSE, REMOVE, TOUCH: one item; the zero Which: none is named
 
-	ExpiryMillis    int32  // PUT: milliseconds the items live; ExpiryTime says what it means
-	DelayMillis     int64  // PUT: milliseconds the items are hidden; 0: none; negative as sent
+	Keys    Items   // PUT: keys of the items, as many, or none
+	Queues  Items   // GET_ANY: names, UTF-8
+	Weights Weights // GET_ANY: of the queues
+
+	ExpiryMillis    int32  // PUT: milliseconds the items live; TOUCH: the item; ExpiryTime says what it means
+	DelayMillis     int64  // PUT, ABORT, RELEASE: milliseconds the items are hidden; as sent, or NoDelay in ABORT
 	MaxItems        int32  // GET: items at most; 0: none; negative: no limit
-	WaitMillis      int32  // GET: how long to collect items; negative: nothing at all is returned
-	AutoAbortMillis int32  // GET: above 0 the reads stay open this long, unless confirmed
+	WaitMillis      int32  // GET, GET_ANY: how long to collect items; negative: nothing at all is returned
+	AutoAbortMillis int32  // GET, GET_ANY, TOUCH: above 0 the reads stay open this long, unless confirmed
 	Status          Status // SET_STATUS: StatusQuiescent, StatusReadOnly or StatusUp
+	OnDuplicate     int32  // PUT: what to do about keys that items have, or none has; as sent
+	From            int64  // BROWSE: list items from this id on
+	Limit           int32  // BROWSE: items at most, as sent; 0: none was sent
+	Hidden          bool   // BROWSE: list also what is delayed or leased
 
 	// Need is set on ErrIncomplete once the length of the frame is known: the bytes needed in all,
 	// from the start of src. It is 0 before.
 	Need int
 }
+
+// NoDelay, as the DelayMillis of ABORT, says that the client asks for no delay of its own. So do other
+// negative numbers.
+const NoDelay = -1
+
+// Which names one item of a queue: by its key, unless that is empty, or by its id, unless that is 0. Some clients
+// send both in any case.
+type Which struct {
+	ID  int64
+	Key []byte
+}
+
+// IsZero reports whether no item is named.
+func (w Which) IsZero() bool { return w.ID == 0 && len(w.Key) == 0 }
+
+// The values of Request.OnDuplicate.
+const (
+	OnDuplicateOverwrite = iota
+	OnDuplicateOnlyNew
+	OnDuplicateOnlyReplace
+)
 
 // Status is a server status, as a call names it.
 type Status int32

@@ -11,14 +11,18 @@ func (c *cursor) result(r *Reply) (ok bool) {
 		}
 		ok = true
 		switch r.Method {
-		case MethodGet:
+		case MethodGet, MethodGetAny:
 			r.Items = c.itemList()
+		case MethodBrowse:
+			r.Listed = c.listedList()
 		case MethodPeek:
 			c.queueInfo(&r.Info)
 		case MethodCurrentStatus:
 			r.Status = Status(c.i32())
 		case MethodGetVersion:
 			r.Version = c.string()
+		case MethodTouch:
+			r.Due = c.i64()
 		default:
 			r.Count = c.i32()
 		}
@@ -29,9 +33,12 @@ func (c *cursor) result(r *Reply) (ok bool) {
 // resultField returns the field, of id 0, that a method's result is in, or 0 if it returns nothing.
 func (m Method) resultField() uint32 {
 	switch m {
-	case MethodPut, MethodConfirm, MethodAbort, MethodCurrentStatus:
+	case MethodPut, MethodConfirm, MethodAbort, MethodCurrentStatus, MethodRelease, MethodReject,
+		MethodRemove:
 		return typeI32
-	case MethodGet:
+	case MethodTouch:
+		return typeI64
+	case MethodGet, MethodGetAny, MethodBrowse:
 		return typeList
 	case MethodPeek:
 		return typeStruct

@@ -83,15 +83,24 @@ func appendReply(dst []byte, call Call, r *Reply) []byte {
 		return AppendException(dst, call, r.Exception, string(r.Message))
 	}
 	switch r.Method {
-	case MethodPut, MethodConfirm, MethodAbort:
+	case MethodPut, MethodConfirm, MethodAbort, MethodRelease, MethodReject, MethodRemove:
 		return AppendCount(dst, call, r.Count)
-	case MethodGet:
+	case MethodBrowse:
+		start := len(dst)
+		dst = BeginItems(dst, call)
+		for it := range r.Listed.All() {
+			dst = AppendListed(dst, &it)
+		}
+		return EndItems(dst, start, r.Listed.Len())
+	case MethodGet, MethodGetAny:
 		start := len(dst)
 		dst = BeginItems(dst, call)
 		for it := range r.Items.All() {
-			dst = AppendItem(dst, it.Data, it.ID)
+			dst = AppendItem(dst, &it)
 		}
 		return EndItems(dst, start, r.Items.Len())
+	case MethodTouch:
+		return AppendDeadline(dst, call, r.Due)
 	case MethodPeek:
 		return AppendQueueInfo(dst, call, &r.Info)
 	case MethodCurrentStatus:

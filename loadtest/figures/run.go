@@ -63,6 +63,8 @@ type Checked struct {
 	Lost        int64 `json:"lost"` // of those, what should have been got
 	Redelivered int64 `json:"redelivered"`
 	Foreign     int64 `json:"foreign"`
+	Early       int64 `json:"early,omitempty"` // of delays and leases: came before its time
+	Twice       int64 `json:"twice,omitempty"` // came after its end
 }
 
 // Phase is a part of a scenario in which the load stays the same.

@@ -228,9 +228,9 @@ func TestPicture(t *testing.T) {
 	}
 }
 
-// TestBrowser opens the page in headless Chromium, without a network, narrow and light, wide and
+// TestEndToEndBrowser opens the page in headless Chromium, without a network, narrow and light, wide and
 // dark: every chart is drawn, with its curves, and fits.
-func TestBrowser(t *testing.T) {
+func TestEndToEndBrowser(t *testing.T) {
 	browser := findBrowser(t)
 	file := filepath.Join(t.TempDir(), "report.html")
 	var page bytes.Buffer

@@ -59,6 +59,10 @@ func facts(r *figures.Run) (list []fact) {
 	if c := r.Checked; c.Verified {
 		add("Checked", "%s items put, %s got, %s lost, %s delivered again", figures.Thousands(c.Put),
 			figures.Thousands(c.Got), figures.Thousands(c.Lost), figures.Thousands(c.Redelivered))
+		if c.Early+c.Twice > 0 {
+			add("Broken", "%s items came before their time, %s after their end", figures.Thousands(c.Early),
+				figures.Thousands(c.Twice))
+		}
 	} else {
 		add("Checked", "replies only: items had no identity")
 	}

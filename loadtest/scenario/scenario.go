@@ -177,7 +177,7 @@ func (e *Env) expectEmpty(queues []string) error {
 
 // count notes what the ledger has seen, at the end with the given error.
 func (e *Env) count(err error) {
-	if e.ledger == nil {
+	if e.ledger == nil || e.Figures.Checked.Verified {
 		return
 	}
 	c := e.ledger.Counts()

@@ -76,7 +76,7 @@ func (s *Server) call(c net.Conn, req *codec.Request) []byte {
 		if !ok {
 			break
 		}
-		dst = codec.AppendItem(dst, []byte(item), s.opened(c, queue, item, req.AutoAbortMillis))
+		dst = codec.AppendItem(dst, &codec.Item{Data: []byte(item), ID: s.opened(c, queue, item, req.AutoAbortMillis)})
 		count++
 	}
 	return codec.EndItems(dst, 0, count)

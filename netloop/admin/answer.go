@@ -2,13 +2,18 @@ package admin
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
+
+	"github.com/kestrelmq/kestrel/access"
 )
 
 // command is one thing that can be asked for: /NAME, /NAME.json, /NAME.txt.
@@ -22,10 +27,16 @@ type command struct {
 	changes func(*http.Request) bool
 	// costly says that an answer describes every queue.
 	costly bool
+	// listens says that an answer takes as long as it was asked to.
+	listens bool
 	// methods are those that the command takes; nil takes any, as the original did.
 	methods []string
 	// kind is the type that is meant when the path says none.
 	kind string
+	// needs are the rights that a user needs; for Stats alone, on some queue, of which the answer then speaks. A
+	// change needs Operate as well. A command without needs is for users only if it is free.
+	needs access.Right
+	free  bool
 }
 
 // page is an answer in a form of its own.
@@ -53,30 +64,6 @@ const (
 // readOnly are the methods of commands that the original did not have and that change nothing.
 func readOnly() []string { return []string{http.MethodGet, http.MethodHead} }
 
-// commands returns what can be asked for.
-func commands() map[string]command {
-	return map[string]command{
-		// Those of the original.
-		"ping":        {run: ping},
-		"stats":       {run: statistics, costly: true},
-		"server_info": {run: serverInfo},
-		"shutdown":    {run: shutdown, local: true, changes: always},
-		"quiesce":     {run: shutdown, local: true, changes: always},
-		"reload":      {run: reload, local: true, changes: always},
-		"threads":     {run: threads, local: true, costly: true},
-		"gc":          {run: collectGarbage, local: true, changes: always, costly: true},
-		"logging":     {run: logging, local: true, changes: setsLevel},
-		// Ours.
-		"histograms":  {run: histograms, costly: true, methods: readOnly()},
-		"metrics":     {run: prometheusMetrics, costly: true, methods: readOnly()},
-		"backup":      {run: takeBackup, local: true, changes: always, methods: []string{http.MethodPost}},
-		"status":      {run: status, changes: isPost, methods: append(readOnly(), http.MethodPost)},
-		"connections": {run: connections, costly: true, changes: isPost, methods: append(readOnly(), http.MethodPost)},
-		"healthz":     {run: health, methods: readOnly(), kind: kindText},
-		"readyz":      {run: readiness, methods: readOnly(), kind: kindText},
-	}
-}
-
 // split takes the command and the type out of a path: the last component is COMMAND[.TYPE], and
 // what comes before it does not matter.
 func split(path string) (name, kind string) {
@@ -91,7 +78,7 @@ func split(path string) (name, kind string) {
 // answer runs the command that the path names.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	s.limitAnswer(w)
-	if !s.mayRead(r.Host) {
+	if userOf(r) == nil && !s.mayRead(r.Host) {
 		plain(w, http.StatusForbidden, hostError(r.Host).Error())
 		return
 	}
@@ -110,6 +97,16 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	changes := c.changes != nil && c.changes(r)
+	if err := c.mayRun(r, changes); err != nil {
+		s.log.Warn("admin command refused", "command", name, "peer", r.RemoteAddr, "err", err)
+		plain(w, http.StatusForbidden, err.Error())
+		return
+	}
+	if err := s.admit(r, c); err != nil {
+		w.Header().Set("Retry-After", strconv.FormatInt((err.Wait+999)/1000, 10))
+		plain(w, http.StatusTooManyRequests, err.Error())
+		return
+	}
 	if changes || c.local {
 		if err := s.refusal(r); err != nil {
 			s.log.Warn("admin command refused", "command", name, "peer", r.RemoteAddr, "err", err)
@@ -131,6 +128,9 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	if c.listens { // the end of a time limit would look like the end of the client
+		http.NewResponseController(w).SetReadDeadline(time.Time{})
+	}
 	result, err := c.run(s, r)
 	s.limitAnswer(w) // making it may have taken a while
 	if err != nil {
@@ -147,6 +147,58 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	if err := s.write(w, r, kind, result); err != nil {
 		s.log.Debug("admin answer not delivered", "command", name, "peer", r.RemoteAddr, "err", err)
 	}
+}
+
+// challenge asks for a password or a token.
+const challenge = `Basic realm="kestrel", charset="UTF-8"`
+
+// identify returns r with the user that sent it, or answers why nobody knows who did and returns nil.
+func (s *Server) identify(w http.ResponseWriter, r *http.Request) *http.Request {
+	if !peerOf(r).auth.Asks() {
+		return r
+	}
+	u, err := whoSent(s.opts.Access, r)
+	if err == nil {
+		return r.WithContext(context.WithValue(r.Context(), userKey{}, u))
+	}
+	if errors.Is(err, access.ErrBusy) {
+		w.Header().Set("Retry-After", "5")
+		plain(w, http.StatusTooManyRequests, err.Error())
+		return nil
+	}
+	if r.Header.Get("Authorization") != "" {
+		s.logFailure(r)
+	}
+	w.Header().Set("WWW-Authenticate", challenge)
+	plain(w, http.StatusUnauthorized, err.Error())
+	return nil
+}
+
+// logFailure logs that somebody failed to authenticate, once a second at most.
+func (s *Server) logFailure(r *http.Request) {
+	now := time.Now().UnixNano()
+	if last := s.failedAt.Load(); now-last >= int64(time.Second) && s.failedAt.CompareAndSwap(last, now) {
+		name, _, _ := r.BasicAuth()
+		s.log.Warn("authentication failed", "user", name, "peer", r.RemoteAddr, "failed", s.opts.Access.Counts().Failed)
+	}
+}
+
+// mayRun returns why the user that sent r may not run a command.
+func (c *command) mayRun(r *http.Request, changes bool) error {
+	u := userOf(r)
+	needs := c.needs
+	if changes {
+		needs |= access.Operate
+	}
+	switch {
+	case u == nil, needs == 0 && c.free:
+		return nil
+	case needs == access.Stats && u.Somewhere(access.Stats):
+		return nil // it sees its queues
+	case needs != 0 && u.Everywhere(needs):
+		return nil
+	}
+	return &access.Denied{Right: needs}
 }
 
 // mayChange reports whether a request with a method may change something.
@@ -175,6 +227,8 @@ func statusOf(err error) int {
 		return http.StatusBadRequest
 	case errors.Is(err, errNotReady):
 		return http.StatusServiceUnavailable
+	case errors.Is(err, errSniffing):
+		return http.StatusConflict
 	}
 	return http.StatusInternalServerError
 }
@@ -243,4 +297,9 @@ func callbackOf(r *http.Request) (string, error) {
 		return "", errors.New("callback is not the name of a function")
 	}
 	return name, nil
+}
+
+// limitAnswer gives the client some time, from now on, to take the answer.
+func (s *Server) limitAnswer(w http.ResponseWriter) {
+	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.opts.answerTime))
 }

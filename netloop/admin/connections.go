@@ -55,7 +55,7 @@ func describe(c *netloop.Connection, now engine.Time) object {
 	}
 	ago := func(t engine.Time) int64 { return max(now.Std().Sub(t.Std()).Milliseconds(), 0) }
 	return object{
-		{"peer", c.Peer}, {"protocol", c.Protocol}, {"client_id", c.ClientID},
+		{"peer", c.Peer}, {"protocol", c.Protocol}, {"client_id", c.ClientID}, {"user", c.User},
 		{"age", ago(c.Since)}, {"idle", ago(cmp.Or(c.Last, c.Since))},
 		{"requests", c.Requests}, {"received_bytes", c.Received}, {"sent_bytes", c.Sent},
 		{"unread_bytes", c.Unread}, {"waiting", c.Waiting}, {"open_reads", total}, {"open_reads_by_queue", reads},

@@ -8,8 +8,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kestrelmq/kestrel/access"
 	"github.com/kestrelmq/kestrel/netloop"
 )
+
+// errSeeLog stands for an error that may name queues, for a user that may not see all of them.
+var errSeeLog = errors.New("the log says why")
 
 // always is the changes of a command that changes something whatever its parameters are.
 func always(*http.Request) bool { return true }
@@ -52,14 +56,18 @@ func shutdown(s *Server, r *http.Request) (any, error) {
 }
 
 // reload applies the configuration before it answers, so that the answer has the problems.
-func reload(s *Server, _ *http.Request) (any, error) {
+func reload(s *Server, r *http.Request) (any, error) {
 	if s.opts.Reload == nil {
 		return nil, errNotOffered
 	}
 	if _, err := s.server(); err != nil {
 		return nil, err
 	}
-	if err := s.opts.Reload(); err != nil {
+	err := s.opts.Reload()
+	switch {
+	case err != nil && !userOf(r).Everywhere(access.Stats):
+		return nil, errSeeLog // it may name queues
+	case err != nil:
 		return nil, err
 	}
 	return done, nil

@@ -31,7 +31,7 @@ func histograms(s *Server, r *http.Request) (any, error) {
 		return nil, err
 	}
 	m := server.Metrics()
-	list := metricsOf(&m)
+	list := seen(userOf(r), metricsOf(&m))
 	sortByName(list)
 	list, err = choose(list, r)
 	if err != nil {

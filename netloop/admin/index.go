@@ -29,6 +29,6 @@ const indexTable = `<table>
 <tr><td><a href="/server_info.txt">/server_info.txt</a> <a href="/server_info.json">.json</a><td>what is running
 <tr><td><a href="/ping.txt">/ping.txt</a><td>pong
 </table>
-<p>From this machine only: /threads, /logging. Likewise, and with POST: /reload, /shutdown, /quiesce, /gc, /backup,
+<p>From this machine only: /threads, /logging, /sniff?seconds=N. Likewise, and with POST: /reload, /shutdown, /quiesce, /gc, /backup,
 /status?to=STATUS, /logging?level=LEVEL, /connections?end=NUMBER, /connections?return_reads=NUMBER.
 `

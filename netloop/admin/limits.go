@@ -1,12 +1,18 @@
 package admin
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/kestrelmq/kestrel/netloop"
+	"github.com/kestrelmq/kestrel/netloop/ports"
 )
 
 const (
@@ -29,34 +35,63 @@ const (
 const tooMany = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\n" +
 	"Content-Length: 21\r\nConnection: close\r\n\r\ntoo many connections\n"
 
-// boundedListener hands out at most limit connections at once. It answers further ones with an error and
+// room is how many connections there may be at once, and are.
+type room struct {
+	limit int64
+	open  atomic.Int64
+}
+
+// boundedListener hands out connections as long as there is room. It answers further ones with an error and
 // closes them, so that a useful request does not wait behind idle connections.
 type boundedListener struct {
-	net.Listener
-	limit int64
-	log   *slog.Logger
-	open  atomic.Int64
+	*ports.Port
+	room     *room // of all ports
+	auth     netloop.Auth
+	tls      *tls.Config // nil: plain
+	log      *slog.Logger
+	loggedAt time.Time // when a peer that the port does not admit was logged last
 }
 
 // Accept implements net.Listener.
 func (l *boundedListener) Accept() (net.Conn, error) {
 	for {
-		c, err := l.Listener.Accept()
+		c, err := l.AcceptFrom(l.refused)
 		if err != nil {
 			if errors.Is(err, net.ErrClosed) {
 				return nil, err
 			}
-			l.log.Warn("accept connection", "addr", l.Addr().String(), "err", err, "pause", acceptPause)
+			l.log.Warn("accept connection", "addr", l.Name(), "err", err, "pause", acceptPause)
 			time.Sleep(acceptPause) // out of descriptors, or of memory: it may pass
 			continue
 		}
-		if l.open.Add(1) <= l.limit {
-			return &boundedConn{Conn: c, listener: l}, nil
+		if l.Enter() {
+			if l.room.open.Add(1) <= l.room.limit {
+				return &boundedConn{Conn: c, listener: l}, nil
+			}
+			l.room.open.Add(-1)
+			l.Leave()
 		}
-		l.open.Add(-1)
-		c.SetDeadline(time.Now().Add(refusalTime))
-		c.Write([]byte(tooMany))
+		if c.SetDeadline(time.Now().Add(refusalTime)); l.tls == nil {
+			c.Write([]byte(tooMany))
+		}
 		c.Close()
+	}
+}
+
+// secured is l, over TLS if that is configured.
+func (l *boundedListener) secured() net.Listener {
+	if l.tls == nil {
+		return l
+	}
+	return tls.NewListener(l, l.tls)
+}
+
+// refused logs that a peer is not in allow_from, once a second at most.
+func (l *boundedListener) refused(peer net.Addr) {
+	if now := time.Now(); now.Sub(l.loggedAt) >= time.Second {
+		l.loggedAt = now
+		l.log.Warn("connection refused: its address is not in allow_from", "listener", l.Name(),
+			"peer", peer.String(), "count", l.Counts().Refused)
 	}
 }
 
@@ -69,6 +104,37 @@ type boundedConn struct {
 
 // Close implements net.Conn.
 func (c *boundedConn) Close() error {
-	c.once.Do(func() { c.listener.open.Add(-1) })
+	c.once.Do(func() {
+		c.listener.room.open.Add(-1)
+		c.listener.Leave()
+	})
 	return c.Conn.Close()
+}
+
+// peer is the other side of a connection, in the context of its requests.
+type peer struct {
+	unix bool
+	from string // where attempts to authenticate come from
+	auth netloop.Auth
+}
+
+type peerKey struct{}
+
+// peerOf returns the sender of r.
+func peerOf(r *http.Request) peer {
+	p, _ := r.Context().Value(peerKey{}).(peer)
+	return p
+}
+
+// withPeer is the context of a connection's requests.
+func withPeer(ctx context.Context, c net.Conn) context.Context {
+	p := peer{from: ports.OriginOf(c.RemoteAddr())}
+	_, p.unix = c.RemoteAddr().(*net.UnixAddr)
+	if secured, ok := c.(*tls.Conn); ok {
+		c = secured.NetConn()
+	}
+	if bounded, ok := c.(*boundedConn); ok {
+		p.auth = bounded.listener.auth
+	}
+	return context.WithValue(ctx, peerKey{}, p)
 }

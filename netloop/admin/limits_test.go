@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"github.com/kestrelmq/kestrel/netloop"
 	"io"
 	"log/slog"
 	"net"
@@ -14,6 +13,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/kestrelmq/kestrel/netloop"
+	"github.com/kestrelmq/kestrel/netloop/ports"
 )
 
 func (tt *tester) dial() net.Conn {
@@ -182,16 +184,16 @@ func (l *failingListener) Accept() (net.Conn, error) {
 func TestAcceptGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &boundedListener{
-			Listener: &failingListener{errs: []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS,
-				syscall.EIO}},
-			limit: 1, log: slog.New(slog.DiscardHandler),
+			Port: ports.Wrap(&failingListener{errs: []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM,
+				syscall.ENOBUFS, syscall.EIO}}, ports.Spec{}),
+			room: &room{limit: 1}, log: slog.New(slog.DiscardHandler),
 		}
 		c, err := l.Accept()
 		if err != nil {
 			t.Fatalf("Accept = %v, want a connection when the errors are over", err)
 		}
 		c.Close()
-		l.Listener = &failingListener{errs: []error{net.ErrClosed}}
+		l.Port.Listener = &failingListener{errs: []error{net.ErrClosed}}
 		if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
 			t.Errorf("Accept of a closed port = %v, want ErrClosed", err)
 		}

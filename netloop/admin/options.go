@@ -1,13 +1,17 @@
 package admin
 
 import (
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
 	"regexp"
 	"time"
 
+	"github.com/kestrelmq/kestrel/access"
 	"github.com/kestrelmq/kestrel/engine"
+	"github.com/kestrelmq/kestrel/netloop"
+	"github.com/kestrelmq/kestrel/netloop/ports"
 )
 
 // Build says what is running.
@@ -26,8 +30,16 @@ type Discovery struct {
 
 // Options configure a [Server]. A function that is nil makes its command answer an error.
 type Options struct {
-	// Address is host:port; port 0 takes a free one.
+	// Address is host:port; port 0 takes a free one. "" leaves it to Listeners.
 	Address string
+	// Auth is how who asks there says who it is.
+	Auth netloop.Auth
+	// TLS encrypts that address; nil does not.
+	TLS *tls.Config
+	// Listeners are further ports to listen on; their protocol is not looked at.
+	Listeners []netloop.Listener
+	// Access knows the users; nil if there are none.
+	Access *access.Checker
 	// Listen opens an address for TCP; nil means net.Listen.
 	Listen func(addr string) (net.Listener, error)
 	Build  Build
@@ -60,6 +72,14 @@ type Options struct {
 	requestTime time.Duration
 	// answerTime bounds how long a client takes to read an answer; zero means its default.
 	answerTime time.Duration
+}
+
+// all returns the ports to listen on.
+func (o *Options) all() []netloop.Listener {
+	if o.Address == "" {
+		return o.Listeners
+	}
+	return append([]netloop.Listener{{Port: ports.Spec{Address: o.Address}, Auth: o.Auth, TLS: o.TLS}}, o.Listeners...)
 }
 
 func (o Options) withDefaults() Options {

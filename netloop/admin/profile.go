@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"errors"
 	"net/http"
 	"net/http/pprof"
 	"runtime"
@@ -8,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/kestrelmq/kestrel/access"
 )
 
 const (
@@ -26,7 +29,8 @@ func (s *Server) profile(w http.ResponseWriter, r *http.Request) bool {
 	if !strings.HasPrefix(path, profilePrefix) && !strings.HasPrefix(path, oldPrefix) {
 		return false
 	}
-	switch err := s.refusal(r); {
+	denied := (&command{needs: access.Operate}).mayRun(r, false)
+	switch err := errors.Join(denied, s.refusal(r)); {
 	case !s.opts.Profiling:
 		plain(w, http.StatusNotFound, "no such command: profiling is off")
 		return true

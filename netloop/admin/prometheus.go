@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/kestrelmq/kestrel/access"
 	"github.com/kestrelmq/kestrel/engine"
 	"github.com/kestrelmq/kestrel/engine/histogram"
 	"github.com/kestrelmq/kestrel/netloop"
@@ -22,7 +23,7 @@ const maxSeriesQueues = 10_000
 //
 // Everything is described anew for each scrape, so nothing is left of a queue that is gone.
 func prometheusMetrics(s *Server, r *http.Request) (any, error) {
-	c := &collector{server: s, descs: make(map[string]*prometheus.Desc)}
+	c := &collector{server: s, user: userOf(r), descs: make(map[string]*prometheus.Desc)}
 	if query := r.URL.Query(); query.Has("queues") {
 		pattern, err := regexp.Compile(`\A(?:` + query.Get("queues") + `)\z`)
 		if err != nil {
@@ -31,8 +32,11 @@ func prometheusMetrics(s *Server, r *http.Request) (any, error) {
 		c.wanted = pattern
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(c, collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(c)
+	if c.user.Everywhere(access.Stats) {
+		registry.MustRegister(collectors.NewGoCollector(),
+			collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	}
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{
 		ErrorLog: scrapeLog{s}, ErrorHandling: promhttp.HTTPErrorOnError,
 	}), nil
@@ -46,6 +50,7 @@ func (l scrapeLog) Println(v ...any) { l.log.Error("metrics cannot be exported",
 // collector implements prometheus.Collector for one scrape.
 type collector struct {
 	server *Server
+	user   *access.User   // sees only its queues, and nothing of the server unless it sees all
 	wanted *regexp.Regexp // nil wants every queue
 	descs  map[string]*prometheus.Desc
 	out    chan<- prometheus.Metric
@@ -58,6 +63,10 @@ func (c *collector) Describe(chan<- *prometheus.Desc) {}
 // Collect implements prometheus.Collector.
 func (c *collector) Collect(out chan<- prometheus.Metric) {
 	c.out = out
+	if !c.user.Everywhere(access.Stats) {
+		c.ofUser()
+		return
+	}
 	b := c.server.opts.Build
 	c.gauge("build_info", "1; the labels say which build runs.", 1,
 		"version", b.Version, "revision", b.Revision, "goversion", b.Go)
@@ -82,14 +91,32 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	}
 	st, m := n.Stats(), n.Metrics()
 	c.clients(&st)
+	c.ports(append(n.Ports(), c.server.Ports()...))
 	c.descriptors(&st)
 	c.storage(&st)
 	c.status(&st)
 	c.distributions(&m)
 	c.queues(&st, &m)
+	c.aliases(&st)
+}
+
+// ofUser exports the series of the queues and aliases that the user sees.
+func (c *collector) ofUser() {
+	n, err := c.server.server()
+	if err != nil {
+		return
+	}
+	st, m := n.Stats(), n.Metrics()
+	c.queues(&st, &m)
+	c.aliases(&st)
+}
+
+func (c *collector) aliases(st *netloop.Stats) {
 	for _, a := range st.Aliases {
-		c.counter("alias_put_items_total", "Items put to the alias.", a.PutItems, "alias", a.Name)
-		c.counter("alias_put_bytes_total", "Bytes put to the alias.", a.PutBytes, "alias", a.Name)
+		if c.user.Sees(a.Name) {
+			c.counter("alias_put_items_total", "Items put to the alias.", a.PutItems, "alias", a.Name)
+			c.counter("alias_put_bytes_total", "Bytes put to the alias.", a.PutBytes, "alias", a.Name)
+		}
 	}
 }
 
@@ -136,6 +163,20 @@ func (c *collector) clients(st *netloop.Stats) {
 	c.counter("fetches_total", "Fetches and peeks that have ended.", n.GetHits, "result", "hit")
 	c.counter("fetches_total", "Fetches and peeks that have ended.", n.GetMisses, "result", "miss")
 	c.counter("monitor_fetches_total", "Fetches that monitors attempted.", n.CmdMonitorGet)
+	c.counter("requests_denied_total", "Requests refused because the user has no right to them.", n.Denied)
+	c.counter("requests_over_quota_total", "Requests and connections refused because of the quota of their user.", n.OverQuota)
+	c.counter("unidentified_connections_total", "Connections closed because their peers did not say who they are.",
+		n.Unidentified)
+	var tried access.Counts
+	if a := c.server.opts.Access; a != nil {
+		tried = a.Counts()
+	}
+	const attempts = "Attempts to authenticate by password."
+	c.counter("authentications_total", attempts, tried.Passed, "outcome", "passed")
+	c.counter("authentications_total", attempts, tried.Failed, "outcome", "failed")
+	c.counter("authentications_total", attempts, tried.Busy, "outcome", "refused")
+	c.counter("tls_handshakes_total", "TLS handshakes of clients.", st.Handshakes, "outcome", "passed")
+	c.counter("tls_handshakes_total", "TLS handshakes of clients.", st.HandshakesFailed, "outcome", "failed")
 	c.gauge("connections", "Open connections of clients.", float64(st.Connections))
 	c.counter("connections_accepted_total", "Connections of clients accepted.", n.Connections)
 	c.counter("connections_refused_total", "Connections refused because there were too many.", st.Refused)
@@ -158,12 +199,23 @@ func (c *collector) clients(st *netloop.Stats) {
 		float64(n.LongestTurnWork)/1e6)
 }
 
+// ports exports what happens on each port.
+func (c *collector) ports(list []netloop.OpenPort) {
+	for _, p := range list {
+		labels := []string{"protocol", p.Protocol, "address", p.Name}
+		c.gauge("listener_connections", "Open connections of this listener.", float64(p.Counts.Open), labels...)
+		refused := "Connections that this listener refused: their network is not in allow_from, or max_connections is reached."
+		c.counter("listener_refused_total", refused, p.Counts.Refused, append(labels, "reason", "network")...)
+		c.counter("listener_refused_total", refused, p.Counts.Over, append(labels, "reason", "limit")...)
+	}
+}
+
 // descriptors exports how many descriptors each part uses, and may use.
 func (c *collector) descriptors(st *netloop.Stats) {
 	for _, part := range []named[engine.FileUse]{
 		{"clients", engine.FileUse{Open: st.Connections, Limit: st.MaxConnections}},
 		{"lingering", engine.FileUse{Open: st.Lingering, Limit: st.MaxLingering}},
-		{"operators", engine.FileUse{Open: c.server.listener.open.Load(), Limit: c.server.listener.limit}},
+		{"operators", engine.FileUse{Open: c.server.room.open.Load(), Limit: c.server.room.limit}},
 		{"journal", st.Files.Segments},
 		{"backlog_writers", st.Files.Writers},
 		{"backlog_readers", st.Files.Readers},
@@ -229,7 +281,7 @@ func (c *collector) queues(st *netloop.Stats, m *netloop.Metrics) {
 	shown, left := 0, 0
 	for i := range st.Queues {
 		q := &st.Queues[i]
-		if c.wanted != nil && !c.wanted.MatchString(q.Name) {
+		if !c.user.Sees(q.Name) || c.wanted != nil && !c.wanted.MatchString(q.Name) {
 			continue
 		}
 		if shown == maxSeriesQueues {

@@ -30,8 +30,10 @@ func (e hostError) Error() string {
 // Referer. A request without any of them may still come from a page. So the server checks Host in any
 // case, and takes changes by POST alone, which no image or link sends.
 func (s *Server) refusal(r *http.Request) error {
-	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil || !peer.Addr().Unmap().IsLoopback() {
+	if userOf(r) != nil {
+		return refusesPage(r) // whose rights were asked before
+	}
+	if addr, err := netip.ParseAddrPort(r.RemoteAddr); !peerOf(r).unix && (err != nil || !addr.Addr().Unmap().IsLoopback()) {
 		return errNotLocal
 	}
 	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Real-Ip", "Via"} {
@@ -42,6 +44,11 @@ func (s *Server) refusal(r *http.Request) error {
 	if !s.isNamed(r.Host) {
 		return hostError(r.Host)
 	}
+	return refusesPage(r)
+}
+
+// refusesPage refuses a request that a browser sends for a web page of another site.
+func refusesPage(r *http.Request) error {
 	site, origin := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Origin")
 	switch {
 	case site != "" && site != "none" && site != "same-origin":

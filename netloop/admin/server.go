@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kestrelmq/kestrel/netloop"
+	"github.com/kestrelmq/kestrel/netloop/ports"
 )
 
 // Server answers operators. Its methods may be called from any goroutine.
@@ -20,7 +21,8 @@ type Server struct {
 	opts     Options
 	log      *slog.Logger
 	started  time.Time
-	listener *boundedListener
+	ports    []*boundedListener
+	room     room
 	http     *http.Server
 	commands map[string]command
 	names    map[string]bool // that requests may call it by; see isNamed
@@ -29,7 +31,8 @@ type Server struct {
 	work     sync.WaitGroup
 	ending   context.Context // done once Close has begun: what would keep it waiting ends
 
-	contending sync.Mutex // held while contention is sampled
+	failedAt   atomic.Int64 // when a failure to authenticate was logged last: Unix time in ns
+	contending sync.Mutex   // held while contention is sampled
 
 	// attached is nil while the engine replays.
 	attached  atomic.Pointer[netloop.Server]
@@ -41,19 +44,23 @@ var _ netloop.Publisher = (*Server)(nil)
 // New opens the port; Start makes the server answer.
 func New(opts Options) (*Server, error) {
 	opts = opts.withDefaults()
-	ln, err := opts.Listen(opts.Address)
-	if err != nil {
-		return nil, fmt.Errorf("listen for admin: %w", err)
-	}
 	s := &Server{
 		opts: opts, log: opts.Logger, started: time.Now(),
-		listener: &boundedListener{Listener: ln, limit: int64(opts.MaxConnections), log: opts.Logger},
 		commands: commands(), names: namesOf(opts),
 		costly: make(chan struct{}, maxCostly),
+	}
+	s.room.limit = int64(opts.MaxConnections)
+	for _, l := range opts.all() {
+		port, err := ports.Open(l.Port, opts.Listen)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("listen for admin: %w", err), s.closePorts())
+		}
+		s.ports = append(s.ports, &boundedListener{Port: port, room: &s.room, auth: l.Auth, tls: l.TLS, log: opts.Logger})
 	}
 	s.windows = newWindows(s.totals)
 	s.http = &http.Server{
 		Handler:           s,
+		ConnContext:       withPeer,
 		ReadHeaderTimeout: opts.requestTime,
 		ReadTimeout:       opts.requestTime,
 		IdleTimeout:       idleTime,
@@ -66,21 +73,48 @@ func New(opts Options) (*Server, error) {
 	return s, nil
 }
 
-// Addr returns the address that the server listens on.
-func (s *Server) Addr() net.Addr { return s.listener.Addr() }
+// Addr returns the first address that the server listens on.
+func (s *Server) Addr() net.Addr { return s.ports[0].Addr() }
+
+// Ports returns the ports that the server listens on.
+func (s *Server) Ports() []netloop.OpenPort {
+	var list []netloop.OpenPort
+	for _, p := range s.ports {
+		list = append(list, netloop.OpenPort{
+			Protocol: "admin", Name: p.Name(), Others: p.IsOpenToOthers(), Auth: p.auth, TLS: p.tls != nil, Counts: p.Counts(),
+		})
+	}
+	return list
+}
+
+// Readmit changes which peers the ports admit, for new connections. It matches ports by address.
+func (s *Server) Readmit(list []netloop.Listener) {
+	for _, p := range s.ports {
+		for _, l := range list {
+			if l.Port.Address == p.Spec().Address {
+				p.Admit(l.Port.AllowFrom, l.Port.MaxConnections)
+			}
+		}
+	}
+}
+
+func (s *Server) closePorts() (err error) {
+	for _, p := range s.ports {
+		err = errors.Join(err, p.Close())
+	}
+	return err
+}
 
 // Start begins to answer.
 func (s *Server) Start() {
-	s.work.Go(func() {
-		if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
-			s.log.Error("admin port stopped answering", "err", err)
-		}
-	})
+	for _, p := range s.ports {
+		s.work.Go(func() {
+			if err := s.http.Serve(p.secured()); !errors.Is(err, http.ErrServerClosed) {
+				s.log.Error("admin port stopped answering", "err", err)
+			}
+		})
+	}
 }
-
-// Attach brings in the server that the commands are about, once it has started. From then on the
-// process is ready.
-func (s *Server) Attach(server *netloop.Server) { s.attached.Store(server) }
 
 // Close ends the server: requests that are being answered get until ctx is done.
 func (s *Server) Close(ctx context.Context) error {
@@ -89,32 +123,9 @@ func (s *Server) Close(ctx context.Context) error {
 		err = errors.Join(err, s.http.Close())
 	}
 	s.windows.close()
-	s.listener.Close() // Start may never have been called
+	s.closePorts() // Start may never have been called
 	s.work.Wait()
 	return err
-}
-
-// publication is a status that the server has published.
-type publication struct {
-	status netloop.Status
-	at     time.Time
-}
-
-// Publish implements [netloop.Publisher]: /readyz and /status answer what is published.
-func (s *Server) Publish(status netloop.Status) error {
-	s.published.Store(&publication{status, time.Now()})
-	return nil
-}
-
-// errNotReady is returned for what needs the engine, while it replays.
-var errNotReady = errors.New("the server is not ready; see /readyz")
-
-// server returns what was attached.
-func (s *Server) server() (*netloop.Server, error) {
-	if n := s.attached.Load(); n != nil {
-		return n, nil
-	}
-	return nil, errNotReady
 }
 
 // ServeHTTP implements http.Handler.
@@ -127,12 +138,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-	if !s.profile(w, r) {
+	s.limitAnswer(w)
+	if r = s.identify(w, r); r != nil && !s.profile(w, r) {
 		s.answer(w, r)
 	}
-}
-
-// limitAnswer gives the client some time, from now on, to take the answer.
-func (s *Server) limitAnswer(w http.ResponseWriter) {
-	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.opts.answerTime))
 }

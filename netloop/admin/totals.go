@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 
+	"github.com/kestrelmq/kestrel/access"
 	"github.com/kestrelmq/kestrel/engine"
 	"github.com/kestrelmq/kestrel/engine/histogram"
 	"github.com/kestrelmq/kestrel/netloop"
@@ -211,6 +212,14 @@ func subtract[T any](now, then []named[T], minus func(now, then T) T) []named[T]
 		}
 	}
 	return list
+}
+
+// seenBy returns what a user may see of t.
+func (t *totals) seenBy(u *access.User) *totals {
+	return &totals{
+		counters: seen(u, t.counters), metrics: seen[*histogram.Counts](u, t.metrics), gauges: seen(u, t.gauges),
+		labels: t.labels,
+	}
 }
 
 // object is t as it is answered, without the names that a filter matches.

@@ -32,7 +32,7 @@ func statistics(s *Server, r *http.Request) (any, error) {
 		}
 		t, err = s.windows.latched(time.Duration(seconds) * time.Second)
 	case query.Has("namespace"):
-		t, err = s.windows.sinceLast(query.Get("namespace"))
+		t, err = s.windows.sinceLast(namespaceOf(r, query.Get("namespace")))
 	default:
 		delta = false
 		t, err = s.totals()
@@ -44,7 +44,7 @@ func statistics(s *Server, r *http.Request) (any, error) {
 	if delta && query.Get("filtered") == "1" {
 		filters = s.opts.StatsFilters
 	}
-	return t.object(filters), nil
+	return t.seenBy(userOf(r)).object(filters), nil
 }
 
 // windows keep earlier totals, for those who ask what has happened since. Nothing is kept that

@@ -237,6 +237,13 @@ func (s *Set) FirstReady() (r Ref, ok bool) {
 	return Ref(s.ready.at(0).slot), true
 }
 
+// EachReady calls f for the items that are ready, in no order. Nobody changes the set meanwhile.
+func (s *Set) EachReady(f func(Ref)) {
+	for i := range uint32(s.ready.count) {
+		f(Ref(s.ready.at(i).slot))
+	}
+}
+
 func (s *Set) heap(state State) *heap {
 	if state >= Ready {
 		return &s.ready

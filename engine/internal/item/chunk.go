@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// Chunk is a run of item images, oldest first: the unit in which a queue's memory is taken, given
+// Chunk has item images, oldest first: the unit in which a queue's memory is taken, given
 // back, and moved to disk. The images hold no pointers, so the collector does not look into them.
 type Chunk struct {
 	Buf     []byte // written part; its capacity is the chunk's size
@@ -14,6 +14,8 @@ type Chunk struct {
 	LastID  uint64 // of the last item; not up to date in the tail of a window
 	Tally          // with the items in front of off, unless the chunk is detached
 	next    *Chunk
+	holes   int     // bytes of it, of items that were cut out
+	rich    bool    // it has, or had, items that are not plain
 	arena   *Arena  // that the memory is from; nil if it is Go's
 	shared  *Shared // with others; nil: the memory is the chunk's own
 }
@@ -96,7 +98,7 @@ func (p *Pool) Give(c *Chunk) {
 		return
 	}
 	class := chunkClass(size)
-	if class < 0 || chunkClassSize(class) != size || !p.Free.Keep(size) {
+	if class < 0 || chunkClassSize(class) != size || !p.Free.Store(size) {
 		return
 	}
 	*c = Chunk{Buf: c.Buf[:0], next: p.chunks[class]}

@@ -41,8 +41,8 @@ func NewFreeLists(shards int, memoryLimit int64) []freeList {
 	return lists
 }
 
-// Keep reports whether n more bytes may be kept, and accounts for them if so.
-func (f *freeList) Keep(n int) bool {
+// Store reports whether n more bytes may be kept, and accounts for them if so.
+func (f *freeList) Store(n int) bool {
 	after := f.bytes + int64(n)
 	if more := max(after, f.own) - max(f.bytes, f.own); more > 0 {
 		if f.shared.bytes.Add(more) > f.shared.limit {

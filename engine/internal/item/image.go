@@ -10,19 +10,27 @@ import (
 //
 //	size     field
 //	1        format: bits 0-1 how large the size field is: 0 1 byte, 1 2 bytes, 2 4 bytes;
-//	         bit 2 flags follow; bit 3 an expiry follows; bits 4-7 zero
+//	         bit 2 flags follow; bit 3 an expiry follows; bit 4 there is a key; bit 5 there is an
+//	         origin; bits 6-7 zero
 //	1, 2, 4  size of the body in bytes; the smallest field that holds it
 //	6        time added
 //	4        client flags, unless they are zero
 //	6        expiry, unless the item never expires
+//	1        size of the key, from 1 to MaxKeySize, if there is one
+//	2        size of the origin's name, from 1 on, and why it gave the item up: 1 too many deliveries,
+//	         2 rejected; if there is one
 //	n        body
+//	k        key
+//	o        origin
 //
 // There is one image of an item only: another one that would say the same is not valid.
 const (
 	imageWidthMask = 0x03
 	imageHasFlags  = 0x04
 	imageHasExpiry = 0x08
-	imageFormats   = 0x0f // bits that a format may have
+	imageHasKey    = 0x10
+	imageHasOrigin = 0x20
+	imageFormats   = 0x3f // bits that a format may have
 
 	PlainImageSize = 8 // bytes of an image without a body that has neither flags nor expiry
 	PlainLongSize  = 9 // … with a size field of 2 bytes
@@ -32,7 +40,24 @@ const (
 )
 
 // ImageSize is the number of bytes that the image of it takes.
-func ImageSize(it Item) int { return sizeOfImage(len(it.Data), it.Flags, it.Expiry) }
+func ImageSize(it Item) int {
+	n := sizeOfImage(len(it.Data), it.Flags, it.Expiry)
+	if !it.IsPlain() {
+		n += extraSize(it)
+	}
+	return n
+}
+
+// extraSize is how many bytes more an image has for the key and the origin of it.
+func extraSize(it Item) (n int) {
+	if it.KeySize != 0 {
+		n += 1 + int(it.KeySize)
+	}
+	if it.OriginSize != 0 {
+		n += 2 + int(it.OriginSize)
+	}
+	return n
+}
 
 // sizeOfImage is imageSize of an item with a body of n bytes.
 func sizeOfImage(n int, flags uint32, expiry Time) int {
@@ -63,7 +88,29 @@ func sizeWidth(n int) int {
 // AppendImage appends the image of it, whose body is not larger than MaxItemSize. Times that an
 // image cannot hold become the nearest that it can.
 func AppendImage(dst []byte, it Item) []byte {
+	if !it.IsPlain() {
+		return appendRich(dst, it)
+	}
 	return appendFields(dst, it.Data, it.Flags, it.Added, it.Expiry)
+}
+
+// appendRich is AppendImage of an item with a key or an origin.
+func appendRich(dst []byte, it Item) []byte {
+	bits := byte(0)
+	if it.KeySize != 0 {
+		bits |= imageHasKey
+	}
+	if it.OriginSize != 0 {
+		bits |= imageHasOrigin
+	}
+	dst = appendHead(dst, bits, len(it.Data), it.Flags, it.Added, it.Expiry)
+	if it.KeySize != 0 {
+		dst = append(dst, it.KeySize)
+	}
+	if it.OriginSize != 0 {
+		dst = append(dst, it.OriginSize, byte(it.Why))
+	}
+	return append(dst, it.Stored()...)
 }
 
 // appendFields is appendImage of an item that is still in registers.
@@ -73,8 +120,15 @@ func appendFields(dst, data []byte, flags uint32, added, expiry Time) []byte {
 		dst = binary.LittleEndian.AppendUint64(dst, uint64(len(data))<<8|since<<16)
 		return append(dst, data...)
 	}
-	width := sizeWidth(len(data))
-	format := byte(width >> 1)
+	return append(appendHead(dst, 0, len(data), flags, added, expiry), data...)
+}
+
+// appendHead appends what stands before the body, or the size of the key, of an image in a format with those
+// bits.
+func appendHead(dst []byte, bits byte, n int, flags uint32, added, expiry Time) []byte {
+	since := uint64(min(max(added, 0), maxImageTime))
+	width := sizeWidth(n)
+	format := bits | byte(width>>1)
 	if flags != 0 {
 		format |= imageHasFlags
 	}
@@ -82,7 +136,7 @@ func appendFields(dst, data []byte, flags uint32, added, expiry Time) []byte {
 		format |= imageHasExpiry
 	}
 	dst = append(dst, format)
-	dst = appendUint(dst, uint64(len(data)), width)
+	dst = appendUint(dst, uint64(n), width)
 	dst = appendUint(dst, since, TimeSize)
 	if flags != 0 {
 		dst = binary.LittleEndian.AppendUint32(dst, flags)
@@ -90,7 +144,7 @@ func appendFields(dst, data []byte, flags uint32, added, expiry Time) []byte {
 	if expiry != 0 {
 		dst = appendUint(dst, uint64(min(max(expiry, 1), maxImageTime)), TimeSize)
 	}
-	return append(dst, data...)
+	return dst
 }
 
 // appendUint appends the lowest n bytes of v.
@@ -137,6 +191,12 @@ func parseLongImage(b []byte) (it Item, n int, ok bool) {
 	if format&imageHasExpiry != 0 {
 		n += TimeSize
 	}
+	if format&imageHasKey != 0 {
+		n++
+	}
+	if format&imageHasOrigin != 0 {
+		n += 2
+	}
 	if format > imageFormats || width > 4 || len(b) < n {
 		return it, 0, false
 	}
@@ -153,13 +213,29 @@ func parseLongImage(b []byte) (it Item, n int, ok bool) {
 	}
 	if format&imageHasExpiry != 0 {
 		it.Expiry = Time(loadUint(field, TimeSize))
+		field = field[TimeSize:]
+	}
+	if format&imageHasKey != 0 {
+		it.KeySize = field[0]
+		field = field[1:]
+		ok = it.KeySize > 0 && it.KeySize <= MaxKeySize
+	} else {
+		ok = true
+	}
+	if format&imageHasOrigin != 0 {
+		it.OriginSize, it.Why = field[0], Why(field[1])
+		ok = ok && it.OriginSize > 0 && it.Why > 0 && it.Why <= whys
+	}
+	end := n + size + it.extraSize()
+	if !ok || end > len(b) {
+		return it, 0, false
 	}
 	if (format&imageHasFlags != 0) != (it.Flags != 0) ||
 		(format&imageHasExpiry != 0) != (it.Expiry != 0) {
 		return it, 0, false
 	}
-	it.Data = b[n : n+size : n+size]
-	return it, n + size, true
+	it.Data = b[n : n+size : end]
+	return it, end, true
 }
 
 // loadUint returns the integer in the first n bytes of b.

@@ -31,6 +31,8 @@ const (
 	goldenImage   = "0c 05 0068e5cf8b01 07000000 e86be5cf8b01 68656c6c6f"
 	goldenPlain   = "00 05 0068e5cf8b01 68656c6c6f"
 	goldenFlags   = "04 00 000000000000 00000080"
+	goldenKeyed   = "1c 05 0068e5cf8b01 07000000 e86be5cf8b01 03 68656c6c6f 6b2d31"
+	goldenDead    = "30 05 0068e5cf8b01 03 04 01 68656c6c6f 6b2d31 6a6f6273"
 	goldenExpiry  = "08 01 010000000000 ffffffffffff 78"
 	golden256     = "01 0001 0068e5cf8b01 "                           // and 256 bytes
 	golden64KiB   = "0e 00000100 0068e5cf8b01 07000000 e86be5cf8b01 " // and 65,536 bytes
@@ -49,6 +51,8 @@ func TestImageGolden(t *testing.T) {
 		{plain, goldenPlain, 0},
 		{Item{Flags: 1 << 31}, goldenFlags, 0},
 		{Item{Added: 1, Expiry: maxImageTime, Data: []byte("x")}, goldenExpiry, 0},
+		{goldenItem.With(nil, []byte("k-1"), "", 0), goldenKeyed, 0},
+		{plain.With(nil, []byte("k-1"), "jobs", TooOften), goldenDead, 0},
 		{sized(plain, 255), "00 ff 0068e5cf8b01", 255},
 		{sized(plain, 256), golden256, 256},
 		{sized(plain, 65535), "01 ffff 0068e5cf8b01", 65535},
@@ -76,7 +80,7 @@ func TestImageGolden(t *testing.T) {
 }
 
 func equalItems(a, b Item) bool {
-	data := bytes.Equal(a.Data, b.Data)
+	data := bytes.Equal(a.Stored(), b.Stored())
 	a.Data, b.Data = nil, nil
 	return data && fmt.Sprint(a) == fmt.Sprint(b)
 }
@@ -104,7 +108,10 @@ func TestImageTimes(t *testing.T) {
 func TestParseImageErrors(t *testing.T) {
 	for _, in := range []string{
 		"03 05 0068e5cf8b01 68656c6c6f" + strings.Repeat("00", 20), // a width there is not
-		"10 05 0068e5cf8b01 68656c6c6f",                            // a bit that no format has
+		"40 05 0068e5cf8b01 68656c6c6f",                            // a bit that no format has
+		"10 05 0068e5cf8b01 00 68656c6c6f",                         // a key of no bytes
+		"10 01 0068e5cf8b01 fb 78" + strings.Repeat("61", 251),     // a key that is too long
+		"20 01 0068e5cf8b01 01 03 78 61",                           // given up for no known reason
 		"80 01 0068e5cf8b01 68656c6c6f",                            // a gap
 		"01 0500 0068e5cf8b01 68656c6c6f",                          // a size in too many bytes
 		"02 05000000 0068e5cf8b01 68656c6c6f",
@@ -121,7 +128,7 @@ func TestParseImageErrors(t *testing.T) {
 // FuzzParseImage: what is accepted was encoded exactly like that, and nothing is consumed if not.
 func FuzzParseImage(f *testing.F) {
 	for _, golden := range []string{
-		goldenImage, goldenPlain, goldenFlags, goldenExpiry,
+		goldenImage, goldenPlain, goldenFlags, goldenExpiry, goldenKeyed, goldenDead,
 		golden256 + strings.Repeat("ab", 256), golden64KiB,
 	} {
 		f.Add(unhex(f, golden))

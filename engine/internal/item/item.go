@@ -39,11 +39,70 @@ func (t Time) Std() time.Time {
 
 // Item is an item of a queue as a reader sees it.
 type Item struct {
-	ID     uint64 // per queue, +1 per put, never used twice
-	Data   []byte // who may use it, and until when, is said where the Item comes from; see HasOwnMemory
-	Flags  uint32 // as stored by the client
-	Added  Time
-	Expiry Time // zero: never
+	ID    uint64 // per queue, +1 per put, never used twice
+	Data  []byte // who may use it, and until when, is said where the Item comes from; see HasOwnMemory
+	Flags uint32 // as stored by the client
+	// KeySize is how many bytes behind Data, within its capacity, are the key of the item; zero: it has none.
+	KeySize uint8
+	// OriginSize is how many bytes behind the key are the name of the queue that gave the item up; zero: none has.
+	OriginSize uint8
+	Why        Why // it did
+	Added      Time
+	Expiry     Time // zero: never
+}
+
+// Why is why a queue has given an item up.
+type Why uint8
+
+const (
+	TooOften Why = 1 + iota // it was delivered as often as the queue allows
+	Rejected                // a client said so
+	whys     = Rejected
+)
+
+// MaxKeySize is the longest key, in bytes.
+const MaxKeySize = 250
+
+// Key returns the key of the item, or nil. It lives as long as Data.
+func (it Item) Key() []byte {
+	if it.KeySize == 0 {
+		return nil
+	}
+	return it.Stored()[len(it.Data) : len(it.Data)+int(it.KeySize)]
+}
+
+// Origin returns the name of the queue that gave the item up, or nil. It lives as long as Data.
+func (it Item) Origin() []byte {
+	if it.OriginSize == 0 {
+		return nil
+	}
+	return it.Stored()[len(it.Data)+int(it.KeySize):]
+}
+
+// extraSize is how many bytes behind Data belong to the item.
+func (it Item) extraSize() int { return int(it.KeySize) + int(it.OriginSize) }
+
+// IsPlain reports whether nothing behind Data belongs to the item.
+func (it Item) IsPlain() bool { return it.KeySize|it.OriginSize == 0 }
+
+// Stored is Data and what behind it belongs to the item: what a copy of the item needs.
+func (it Item) Stored() []byte { return it.Data[:len(it.Data)+it.extraSize()] }
+
+// WithStored returns it with its Data, and what belongs behind that, in stored, a copy of what Stored returned.
+func (it Item) WithStored(stored []byte) Item {
+	it.Data = stored[:len(stored)-it.extraSize()]
+	return it
+}
+
+// Clone returns it with memory of its own.
+func (it Item) Clone() Item { return it.WithStored(append([]byte(nil), it.Stored()...)) }
+
+// With returns it with a key and an origin, either of which may be empty, copied with its Data to dst. MaxKeySize
+// and 255 bytes are the most that they may have.
+func (it Item) With(dst, key []byte, origin string, why Why) Item {
+	dst = append(append(append(dst, it.Data...), key...), origin...)
+	it.KeySize, it.OriginSize, it.Why = uint8(len(key)), uint8(len(origin)), why
+	return it.WithStored(dst)
 }
 
 // HasOwnMemory reports whether the item is so large that its Data has memory of its own. Nobody changes

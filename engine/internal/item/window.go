@@ -12,17 +12,22 @@ import (
 //	1     0x80, which is the format of no image
 //	1-10  how many ids are left out, at least one, as a uvarint
 //
-// Live queues have no gaps: items leave at the head. A restart makes them, where items that were
-// removed lay between items that were not.
+// A restart makes gaps, where items that were removed lay between items that were not. An item that is cut
+// out in the middle leaves a hole in the place of its image, which still stands for its id:
+//
+//	1     0x81, which is the format of no image
+//	4     size of the hole in bytes, these included
+//	...   what was there
 //
 // Invariants:
 //
 //	W1  count, bytes and expiring are those of the items between the read offset and the end of the
 //	    last chunk.
 //	W2  A window without items has no chunk: any number of idle queues takes no memory for items.
-//	W3  Ids rise from the head to the tail; what follows a gap in a chunk is an image.
-//	W4  firstID is the id of the oldest item; nextID follows that of the newest, or is zero: then
-//	    the tail is sealed, and what comes next begins another chunk.
+//	W3  Ids rise from the head to the tail. Each chunk begins with an item, and what follows a gap in a chunk is
+//	    an image or a hole. Holes may be the last of a chunk.
+//	W4  firstID is the id of the oldest item; nextID follows that of the newest, or of a hole behind it, or is
+//	    zero: then the tail is sealed, and what comes next begins another chunk.
 //	W5  The counts of the chunks behind the head add up to those of the window less the head's.
 type Window struct {
 	head    *Chunk // oldest; nil without items
@@ -59,7 +64,9 @@ func (t *Tally) Add(u Tally, n int64) {
 const (
 	// GapFormat is the first byte of a gap, where that of an image would be.
 	GapFormat  = 0x80
+	holeFormat = 0x81
 	maxGapSize = 1 + binary.MaxVarintLen64 // bytes
+	holeHead   = 5                         // bytes, fewer than any image has
 )
 
 // Push copies it, whose id is above those of all items there, to the tail.
@@ -73,6 +80,7 @@ func (w *Window) Push(p *Pool, it Item, limit int64) {
 	}
 	c.Buf = AppendImage(c.Buf, it)
 	c.Account(it, 1)
+	c.rich = c.rich || !it.IsPlain()
 	w.nextID = it.ID + 1
 	w.Account(it, 1)
 }
@@ -112,9 +120,9 @@ func (w *Window) grow(p *Pool, id uint64, need int, limit int64) {
 }
 
 // nextClass is the class of the next chunk: four times the last one's size, as far as that goes, and as
-// it is no more than an eighth of limit.
+// it is no more than an eighth of limit. What others share says nothing of the queue's size.
 func (w *Window) nextClass(limit int64) (class int) {
-	if w.Tail != nil {
+	if w.Tail != nil && w.Tail.shared == nil {
 		if class = chunkClass(cap(w.Tail.Buf)); class < 0 || class+1 >= chunkClasses {
 			class = chunkClasses - 1
 		} else {
@@ -263,12 +271,14 @@ func (w *Window) Pop(p *Pool, it Item) {
 	w.FirstID++
 	w.off += ImageSize(it)
 	if w.off < len(w.head.Buf) {
-		if w.head.Buf[w.off] == GapFormat {
-			n, size := loadGap(w.head.Buf[w.off:])
-			w.FirstID += n
-			w.off += size
+		if w.head.Buf[w.off] < GapFormat {
+			return
 		}
-		return
+		n, size := skipped(w.head.Buf[w.off:])
+		w.FirstID += n
+		if w.off += size; w.off < len(w.head.Buf) {
+			return
+		}
 	}
 	w.off = 0
 	next := w.head.next
@@ -279,6 +289,24 @@ func (w *Window) Pop(p *Pool, it Item) {
 	}
 	w.off, w.FirstID = next.Off, next.FirstID
 }
+
+// skipped is how many ids the gaps and holes at the start of b stand for, and how many bytes they take.
+func skipped(b []byte) (ids uint64, size int) {
+	for size < len(b) && b[size] >= GapFormat {
+		if b[size] == holeFormat {
+			ids++
+			size += holeSize(b[size:])
+			continue
+		}
+		n, gap := loadGap(b[size:])
+		ids += n
+		size += gap
+	}
+	return ids, size
+}
+
+// holeSize is how many bytes the hole at the start of b takes.
+func holeSize(b []byte) int { return int(binary.LittleEndian.Uint32(b[1:])) }
 
 // loadGap decodes the gap at the start of b: how many ids are left out, and its size in bytes.
 func loadGap(b []byte) (n uint64, size int) {
@@ -313,10 +341,12 @@ func (w *Window) Each(f func(Item) bool) {
 // false; it then returns false too.
 func EachImage(b []byte, id uint64, f func(Item) bool) bool {
 	for len(b) > 0 {
-		if b[0] == GapFormat {
-			n, size := loadGap(b)
+		if b[0] >= GapFormat {
+			n, size := skipped(b)
 			id += n
-			b = b[size:]
+			if b = b[size:]; len(b) == 0 {
+				break
+			}
 		}
 		it, size := loadItem(b, id)
 		if !f(it) {
@@ -348,8 +378,11 @@ func (w *Window) GiveChunk(p *Pool) bool {
 	return true
 }
 
-// Verify returns an error that names the first of the invariants W1 to W4 that does not hold.
+// Verify returns an error that names the first of the invariants W1 to W5 that does not hold.
 func (w *Window) Verify() (err error) {
+	if err = w.verifyChunks(); err != nil {
+		return err
+	}
 	var n Tally
 	last := uint64(0)
 	w.Each(func(it Item) bool {
@@ -367,8 +400,40 @@ func (w *Window) Verify() (err error) {
 		return fmt.Errorf("W1: window counts %+v, has %+v", w.Tally, n)
 	case w.Count == 0 && (w.head != nil || w.Tail != nil):
 		return fmt.Errorf("W2: an empty window holds a chunk")
-	case w.Count > 0 && last != w.LastID():
+	case w.Count > 0 && last > w.LastID():
 		return fmt.Errorf("W4: the newest item in the window is %d, the next is %d", last, w.nextID)
 	}
 	return nil
+}
+
+// verifyChunks checks W5, and of W3 that chunks begin with items.
+func (w *Window) verifyChunks() error {
+	behind := w.Tally
+	for c := w.head; c != nil; c = c.next {
+		off, id := w.startOf(c)
+		if off >= len(c.Buf) || c.Buf[off] >= GapFormat {
+			return fmt.Errorf("W3: no image is at the start of the chunk of item %d", id)
+		}
+		var n Tally
+		EachImage(c.Buf[off:], id, func(it Item) bool {
+			n.Account(it, 1)
+			return true
+		})
+		if c != w.head && n != c.Tally {
+			return fmt.Errorf("W5: the chunk of item %d counts %+v, has %+v", id, c.Tally, n)
+		}
+		behind.Add(n, -1)
+	}
+	if behind != (Tally{}) {
+		return fmt.Errorf("W1: window counts %+v more than its chunks have", behind)
+	}
+	return nil
+}
+
+// startOf is where the first item of c is, and its id.
+func (w *Window) startOf(c *Chunk) (off int, id uint64) {
+	if c == w.head {
+		return w.off, w.FirstID
+	}
+	return c.Off, c.FirstID
 }

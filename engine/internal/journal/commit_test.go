@@ -364,23 +364,29 @@ func TestPeriodicSync(t *testing.T) {
 	})
 }
 
-// TestPrepareIsTriedAgain: a segment that could not be prepared is asked for again, before anything that
-// is put needs it.
+// TestPrepareIsTriedAgain: a segment that could not be prepared is asked for again a little later, before
+// anything that is put needs it.
 func TestPrepareIsTriedAgain(t *testing.T) {
-	fsys := segmenttest.New()
-	reported := 0
-	j := newTest(t, fsys, func(o *Options) { o.Report = func(string, error) { reported++ } })
-	fsys.SetFault(segmenttest.FailAllFrom(segmenttest.OpCreate, 0, syscall.EMFILE))
-	j.Prepare()
-	fsys.SetFault(nil)
-	if j.AskPrepare(); len(j.rotated) != 1 || reported != 1 {
-		t.Fatalf("the segment is not asked for again, or the failure was reported %d times", reported)
-	}
-	<-j.rotated
-	j.Prepare()
-	if j.AskPrepare(); len(j.rotated) != 0 || !j.Prepared() {
-		t.Error("a segment that is prepared is asked for")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		fsys := segmenttest.New()
+		reported := 0
+		j := newTest(t, fsys, func(o *Options) { o.Report = func(string, error) { reported++ } })
+		fsys.SetFault(segmenttest.FailAllFrom(segmenttest.OpCreate, 0, syscall.EMFILE))
+		j.Prepare()
+		fsys.SetFault(nil)
+		if j.AskPrepare(); len(j.rotated) != 0 {
+			t.Error("the segment is asked for again at once")
+		}
+		<-time.After(minPrepareDelay)
+		if j.AskPrepare(); len(j.rotated) != 1 || reported != 1 {
+			t.Fatalf("the segment is not asked for again, or the failure was reported %d times", reported)
+		}
+		<-j.rotated
+		j.Prepare()
+		if j.AskPrepare(); len(j.rotated) != 0 || !j.Prepared() {
+			t.Error("a segment that is prepared is asked for")
+		}
+	})
 }
 
 func TestErrorClass(t *testing.T) {

@@ -104,7 +104,9 @@ type Journal struct {
 	syncMu sync.Mutex
 	syncs  syncStats
 
-	prepareMu sync.Mutex // one Prepare at a time; taken with no other lock held
+	prepareMu    sync.Mutex    // one Prepare at a time; taken with no other lock held
+	prepareDelay time.Duration // of the last try that failed, 0 if it did not; guarded by prepareMu
+	nextPrepare  atomic.Int64  // when a try that failed may be repeated, in ns since epoch
 
 	due chan struct{} // capacity 1: a write waits for a periodic sync
 	// dueAt is when the oldest such write must be synced, in ns since epoch; zero if there is none.
@@ -201,21 +203,29 @@ func (j *Journal) swap() {
 // Put records an item that goes to the queues in to and, unless from is zero, leaves the one it
 // expired from: no crash comes between the two. The item lies in the segment returned or in a later one.
 // Put may change to.
-func (j *Journal) Put(to []record.Destination, it item.Item, from record.Destination) (lsn LSN, segment uint64) {
+func (j *Journal) Put(to []record.Destination, it item.Item, from record.Destination) (lsn LSN, seg uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	n := len(j.active)
 	if to = j.recorded(to); len(to) > 0 {
 		j.appendPut(to, it)
 	}
+	j.appendLeave(from)
+	return j.appended(len(j.active) - n), j.segment.Load()
+}
+
+// appendLeave adds the record of an item that leaves a queue, unless from is zero. The caller holds mu.
+func (j *Journal) appendLeave(from record.Destination) {
 	if from.Queue >= j.first {
 		j.active = record.AppendRemove(j.active, from.Queue, from.Item, 0)
 	}
-	return j.appended(len(j.active) - n), j.segment.Load()
 }
 
 // appendPut adds the shortest record of a put to active. The caller holds mu.
 func (j *Journal) appendPut(to []record.Destination, it item.Item) {
+	if !it.IsPlain() {
+		j.version = segment.Version2
+	}
 	switch {
 	case len(to) > 1:
 		j.active = record.AppendFanout(j.active, to, it)
@@ -229,9 +239,9 @@ func (j *Journal) appendPut(to []record.Destination, it item.Item) {
 	j.lastPut = to[0]
 }
 
-// PutRun records items that go to one queue, with ids from that of to on; images holds their images.
+// PutImages records items that go to one queue, with ids from that of to on; images holds their images.
 // They lie in the segment returned or in a later one.
-func (j *Journal) PutRun(to record.Destination, images []byte, items int) (lsn LSN, segment uint64) {
+func (j *Journal) PutImages(to record.Destination, images []byte, items int) (lsn LSN, seg uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	n := len(j.active)
@@ -239,7 +249,7 @@ func (j *Journal) PutRun(to record.Destination, images []byte, items int) (lsn L
 	case to.Queue < j.first:
 		return j.appended(0), j.segment.Load()
 	case items > 1:
-		j.active = record.AppendRun(j.active, to, images)
+		j.active = record.AppendPuts(j.active, to, images)
 	case to == record.Destination{Queue: j.lastPut.Queue, Item: j.lastPut.Item + 1}:
 		j.active = append(append(j.active, record.KindNext), images...)
 	default:
@@ -283,11 +293,16 @@ func (j *Journal) Remove(r *Removal, queue, id, nextID uint64) LSN {
 
 // Keep rewrites an item that was put before. Its place in the journal is then the segment returned, or a
 // later one; so its remove record must not be one that stands before it, which Keep notes in r.
-func (j *Journal) Keep(r *Removal, queue uint64, it item.Item) (segment uint64) {
-	segment = j.segment.Load() // before the record can be written
-	j.Record(queue, func(b []byte) []byte { return record.AppendKeep(b, queue, it) })
+func (j *Journal) Keep(r *Removal, queue uint64, it item.Item) (at uint64) {
+	at = j.segment.Load() // before the record can be written
+	j.Record(queue, func(b []byte) []byte {
+		if !it.IsPlain() {
+			j.version = segment.Version2
+		}
+		return record.AppendKeep(b, queue, it)
+	})
 	r.limit = min(r.limit, it.ID)
-	return segment
+	return at
 }
 
 // Record appends what encode appends to its argument: records of one queue, in one frame. It calls
@@ -303,9 +318,20 @@ func (j *Journal) Record(queue uint64, encode func([]byte) []byte) LSN {
 	return j.appended(len(j.active) - n)
 }
 
-// PutDelayed records an item that goes to the queues in to, and is hidden there until it is due. It
-// lies in the segment returned or in a later one. PutDelayed may change to.
-func (j *Journal) PutDelayed(to []record.Destination, it item.Item, due item.Time) (lsn LSN, segment uint64) {
+// RecordNew is Record of records that need version 2.
+func (j *Journal) RecordNew(queue uint64, encode func([]byte) []byte) LSN {
+	return j.Record(queue, func(b []byte) []byte {
+		j.version = segment.Version2
+		return encode(b)
+	})
+}
+
+// PutExtra records an item that goes to the queues in to, and in the queues in over takes the place of another.
+// It is hidden until it is due, unless that is zero. It lies in the segment returned or in a later one. PutExtra
+// may change to and over. Unless from is zero, it leaves the queue that that names, as with Put.
+func (j *Journal) PutExtra(
+	to, over []record.Destination, it item.Item, due item.Time, from record.Destination,
+) (lsn LSN, seg uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	n := len(j.active)
@@ -313,9 +339,17 @@ func (j *Journal) PutDelayed(to []record.Destination, it item.Item, due item.Tim
 	if len(to) > 0 {
 		j.appendPut(to, it)
 	}
-	for _, d := range to {
+	if due != 0 {
+		for _, d := range to {
+			j.appendChange(d.Queue, d.Item, record.Change{Due: due})
+		}
+	}
+	for _, d := range j.recorded(over) {
+		it.ID = d.Item
+		j.active = record.AppendKeep(j.active, d.Queue, it)
 		j.appendChange(d.Queue, d.Item, record.Change{Due: due})
 	}
+	j.appendLeave(from)
 	return j.appended(len(j.active) - n), j.segment.Load()
 }
 
@@ -333,7 +367,7 @@ func (j *Journal) Change(queue, id uint64, c record.Change) LSN {
 // KeepChanged is Keep of an item, and Change, in one frame.
 func (j *Journal) KeepChanged(
 	r *Removal, queue uint64, it item.Item, c record.Change,
-) (lsn LSN, segment uint64) {
+) (lsn LSN, seg uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	n := len(j.active)
@@ -350,6 +384,9 @@ func (j *Journal) appendChange(queue, id uint64, c record.Change) {
 	j.active = record.AppendChange(j.active, queue, id, c)
 	j.version = segment.Version2
 }
+
+// Rewritten notes in r that an item was recorded again: its remove record must not be one that stands before.
+func (r *Removal) Rewritten(id uint64) { r.limit = min(r.limit, id) }
 
 // Delete records that a queue is gone.
 func (j *Journal) Delete(queue uint64) LSN {

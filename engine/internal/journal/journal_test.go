@@ -167,7 +167,7 @@ func TestPutToManyQueues(t *testing.T) {
 	}
 }
 
-// TestAppendIsFree: recording a put, a run of puts and a remove allocates nothing.
+// TestAppendIsFree: recording a put, several puts and a remove allocates nothing.
 func TestAppendIsFree(t *testing.T) {
 	j := newTest(t, segmenttest.New())
 	to := []record.Destination{{Queue: 1, Item: 1}}
@@ -176,7 +176,7 @@ func TestAppendIsFree(t *testing.T) {
 	var r Removal
 	if n := testing.AllocsPerRun(100, func() {
 		j.Put(to, it, record.Destination{})
-		j.PutRun(to[0], images, 2)
+		j.PutImages(to[0], images, 2)
 		j.Remove(&r, 1, 1, 3)
 	}); n != 0 {
 		t.Errorf("recording allocates %v times, want 0", n)

@@ -8,6 +8,11 @@ import (
 	"github.com/kestrelmq/kestrel/segment"
 )
 
+const (
+	minPrepareDelay = 100 * time.Millisecond // from one try to make a segment to the next; doubled up to
+	maxPrepareDelay = time.Minute
+)
+
 // current returns the log.
 func (j *Journal) current() *segment.Log {
 	j.mu.Lock()
@@ -29,6 +34,9 @@ func (j *Journal) OpenFiles() int { return j.current().OpenFiles() }
 func (j *Journal) DropBefore(number uint64) (int, error) {
 	n, err := j.log.DropBefore(number)
 	j.setOldest()
+	if n > 0 {
+		j.NoteRoom()
+	}
 	return n, err
 }
 
@@ -50,11 +58,31 @@ func (j *Journal) KeepPrepared(stop <-chan struct{}) {
 	}
 }
 
-// AskPrepare asks KeepPrepared for the next segment, if an earlier try has failed.
+// AskPrepare asks KeepPrepared for the next segment, if an earlier try has failed some time ago.
 func (j *Journal) AskPrepare() {
-	if !j.Prepared() {
+	if !j.Prepared() && j.prepareIsDue() {
 		signal(j.rotated)
 	}
+}
+
+// prepareIsDue reports whether the last try to make a segment has succeeded, or is long enough ago for
+// another: a segment that cannot be made costs a file, and a sync, each time.
+func (j *Journal) prepareIsDue() bool {
+	return int64(time.Since(j.epoch)) >= j.nextPrepare.Load()
+}
+
+// NoteRoom notes that the disk has more room than when a segment could not be made: the next try may come at
+// once.
+func (j *Journal) NoteRoom() { j.nextPrepare.Store(0) }
+
+// paceRetries decides when a segment is tried again that could not be made.
+func (j *Journal) paceRetries(err error) {
+	if err == nil {
+		j.prepareDelay = 0
+		return
+	}
+	j.prepareDelay = min(max(2*j.prepareDelay, minPrepareDelay), maxPrepareDelay)
+	j.nextPrepare.Store(int64(time.Since(j.epoch) + j.prepareDelay))
 }
 
 // Prepared reports whether the segment that the journal will need next is made.
@@ -70,6 +98,7 @@ func (j *Journal) Prepare() {
 	if log != j.current() {
 		return // another log has come, and a segment been made for it
 	}
+	j.paceRetries(err)
 	switch {
 	case err == nil:
 		if j.full.Swap(false) {
@@ -85,13 +114,31 @@ func (j *Journal) Prepare() {
 	j.measureRoom(log)
 }
 
-// Retry tries again to write what could not be written, and to make the next segment. A success ends the
-// failure. It is not called beside Move.
+// Retry tries again to write what could not be written, and to make the next segment. A segment that could
+// not be made a moment ago is not tried again yet, nor is a write that needs it. A success ends the failure.
+// It is not called beside Move.
 func (j *Journal) Retry() {
-	if !j.Prepared() || !j.Failing() {
+	if prepared := j.Prepared(); !prepared && j.prepareIsDue() || prepared && !j.Failing() {
 		j.Prepare()
 	}
-	j.Write(j.End())
+	if j.Prepared() || j.fits() {
+		j.Write(j.End())
+	}
+}
+
+// fits reports whether everything that gathers can be written to the segments that are made.
+func (j *Journal) fits() bool {
+	j.writeMu.Lock()
+	defer j.writeMu.Unlock()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	waiting := int64(len(j.active))
+	for _, frames := range [][]frame{j.pending, j.filled} {
+		for _, f := range frames {
+			waiting += int64(len(f.buf))
+		}
+	}
+	return waiting <= j.log.Room()
 }
 
 // Sealed signals that the log went on to another segment: SyncSealed has something to do.

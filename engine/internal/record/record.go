@@ -34,6 +34,12 @@ import (
 //	change  queue number, item id, fields in 1 byte, then those of it: due (ms since the epoch),
 //	        token in 8 bytes, count: the item, whose image the journal has, is hidden until it is due, or
 //	        leased if it has a token, or to be handed out. It replaces what was said of that before
+//	marks   queue number, file number, then unless that is zero file id in 8 bytes, size, count: the ids in
+//	        the marks file, so many, are gone. It replaces what was said of another such file of the queue
+//	hidden  queue number, run number, run id in 8 bytes, offset of the index, size, first frame, bytes,
+//	        size of the set, set of ids: the items of these ids are in the hidden run, in that frame or
+//	        behind it, and each is hidden until it is due. It replaces what was said of the run, and of the
+//	        places of these items, before
 const (
 	KindPut    = 1
 	KindNext   = 2
@@ -44,8 +50,10 @@ const (
 	KindDelete = 7
 	KindKeep   = 8
 	KindSpill  = 9
-	KindRun    = 10
+	KindPuts   = 10
 	KindChange = 11 // this kind, and those behind it, need version 2 of the journal
+	KindHidden = 13
+	KindMarks  = 14
 
 	RemoveCountOffset = 1                           // of the count, so that it can be raised
 	UsualPutSize      = 1 + item.PlainImageSize     // bytes of a put, without the body, about
@@ -53,6 +61,8 @@ const (
 	MaxRemoveSize     = 5 + 2*binary.MaxVarintLen64
 	MaxSpillSize      = 9 + 7*binary.MaxVarintLen64
 	MaxChangeSize     = 10 + 4*binary.MaxVarintLen64
+	MaxMarksSize      = 9 + 4*binary.MaxVarintLen64
+	MaxHiddenSize     = 9 + 7*binary.MaxVarintLen64 // without the set
 )
 
 // Destination is one queue that a put goes to.
@@ -100,9 +110,9 @@ func appendFanoutHead(dst []byte, to []Destination) []byte {
 	return dst
 }
 
-// AppendRun records puts to one queue, of ids from that of to on, whose images are in images.
-func AppendRun(dst []byte, to Destination, images []byte) []byte {
-	dst = append(dst, KindRun)
+// AppendPuts records puts to one queue, of ids from that of to on, whose images are in images.
+func AppendPuts(dst []byte, to Destination, images []byte) []byte {
+	dst = append(dst, KindPuts)
 	dst = binary.AppendUvarint(dst, to.Queue)
 	dst = binary.AppendUvarint(dst, to.Item)
 	dst = binary.AppendUvarint(dst, uint64(len(images)))
@@ -146,10 +156,14 @@ func AppendQueue(dst []byte, queue, nextID uint64, created item.Time, name strin
 
 // AppendKeep records an item again that was put before.
 func AppendKeep(dst []byte, queue uint64, it item.Item) []byte {
+	return item.AppendImage(AppendKeepHead(dst, queue, it.ID), it)
+}
+
+// AppendKeepHead appends what stands before the image in such a record.
+func AppendKeepHead(dst []byte, queue, id uint64) []byte {
 	dst = append(dst, KindKeep)
 	dst = binary.AppendUvarint(dst, queue)
-	dst = binary.AppendUvarint(dst, it.ID)
-	return item.AppendImage(dst, it)
+	return binary.AppendUvarint(dst, id)
 }
 
 // AppendSpill records what a run holds of a queue, up to an end that is synced.
@@ -202,6 +216,67 @@ func AppendChange(dst []byte, queue, id uint64, c Change) []byte {
 	return dst
 }
 
+// Hidden is what a hidden record says of a run.
+type Hidden struct {
+	Index int64  // offset of the index
+	End   int64  // behind it
+	From  int64  // the first frame that may have one of the items
+	Bytes int64  // of their bodies
+	IDs   []byte // the items, as idset.Bitmap encodes them
+}
+
+// AppendHidden records which items of a queue are in a hidden run, which is synced.
+func AppendHidden(dst []byte, queue uint64, id segment.RunID, h Hidden) []byte {
+	dst = append(dst, KindHidden)
+	dst = binary.AppendUvarint(dst, queue)
+	dst = binary.AppendUvarint(dst, id.Number)
+	dst = binary.LittleEndian.AppendUint64(dst, id.ID)
+	for _, n := range [...]int64{h.Index, h.End, h.From, h.Bytes, int64(len(h.IDs))} {
+		dst = binary.AppendUvarint(dst, uint64(n))
+	}
+	return append(dst, h.IDs...)
+}
+
+// hidden reads the fields of a hidden record behind the run.
+func (r *reader) hidden() (h Hidden) {
+	h = Hidden{Index: r.size(), End: r.size(), From: r.size(), Bytes: r.size()}
+	size := r.number()
+	if size == 0 || size > uint64(len(r.b)) || h.Index <= segment.RunStart || h.End <= h.Index || h.From > math.MaxInt32 {
+		r.bad = true
+		return h
+	}
+	h.IDs = r.bytes(int(size))
+	return h
+}
+
+// Marks is what a marks record says of a file. The zero Marks says that there is none.
+type Marks struct {
+	Run   segment.RunID
+	End   int64  // behind what is synced of it
+	Count uint64 // of ids
+}
+
+// AppendMarks records which file has ids of a queue that are gone.
+func AppendMarks(dst []byte, queue uint64, m Marks) []byte {
+	dst = append(dst, KindMarks)
+	dst = binary.AppendUvarint(dst, queue)
+	if dst = binary.AppendUvarint(dst, m.Run.Number); m.Run.Number == 0 {
+		return dst
+	}
+	dst = binary.LittleEndian.AppendUint64(dst, m.Run.ID)
+	dst = binary.AppendUvarint(dst, uint64(m.End))
+	return binary.AppendUvarint(dst, m.Count)
+}
+
+// marks reads the fields of a marks record behind the queue.
+func (r *reader) marks() (m Marks) {
+	if m.Run.Number = r.number(); m.Run.Number != 0 {
+		m.Run.ID, m.End, m.Count = r.uint64(), r.size(), r.number()
+		r.bad = r.bad || m.Run.ID == 0 || m.End <= segment.RunStart || m.Count == 0
+	}
+	return m
+}
+
 // Record is one decoded journal record. Slices alias the frame it was decoded from.
 type Record struct {
 	Kind    byte
@@ -215,9 +290,11 @@ type Record struct {
 	Name    []byte        // queue
 	Images  []byte        // run: one valid image behind the other
 	List    Numbers       // fanout: queue, id, queue, id …; flush: ids
-	Run     segment.RunID // spilled
+	Run     segment.RunID // spilled, hidden
 	Spill   runs.State    // spilled
 	Change  Change        // change
+	Hidden  Hidden        // hidden
+	Marks   Marks         // marks
 }
 
 // Numbers is a list of valid uvarints.
@@ -385,12 +462,18 @@ func Parse(b []byte) (rec Record, size int, err error) {
 			FirstID: r.number(), LastID: r.number(), Count: r.size(), Bytes: r.size(), End: r.size(),
 		}
 		r.bad = r.bad || !rec.Spill.Plausible()
-	case KindRun:
+	case KindPuts:
 		rec.Queue, rec.ID = r.number(), r.number()
 		rec.Images = r.images(r.number())
 	case KindChange:
 		rec.Queue, rec.ID = r.number(), r.number()
 		rec.Change = r.change()
+	case KindHidden:
+		rec.Queue = r.number()
+		rec.Run = segment.RunID{Number: r.number(), ID: r.uint64()}
+		rec.Hidden = r.hidden()
+	case KindMarks:
+		rec.Queue, rec.Marks = r.number(), r.marks()
 	default:
 		return rec, 0, fmt.Errorf("unknown record kind %d", rec.Kind)
 	}

@@ -46,12 +46,16 @@ const (
 	goldenDelay  = "0b 01 ac02 01 80d095ffbc31"
 	goldenLease  = "0b 01 ac02 07 80d095ffbc31 0807060504030201 03"
 	goldenReady  = "0b 01 ac02 00"
+	goldenHidden = "0d 01 07 0807060504030201 e807 8008 02 05 06 00 02 05 00 01 00"
+	goldenMarks  = "0e 01 07 0807060504030201 8008 05"
+	goldenNone   = "0e 01 00"
 	goldenRun    = "0a 01 ac02 24 " + goldenPlain + goldenImage
 )
 
 var goldenRecords = [...]string{
 	goldenPut, goldenNext, goldenFanout, goldenRemove, goldenFlush, goldenFlush0, goldenQueue,
 	goldenDelete, goldenKeep, goldenSpill, goldenRun, goldenDelay, goldenLease, goldenReady,
+	goldenHidden, goldenMarks, goldenNone,
 }
 
 func TestRecordGolden(t *testing.T) {
@@ -74,8 +78,13 @@ func TestRecordGolden(t *testing.T) {
 		{"keep", AppendKeep(nil, 1, item.Item{ID: 300, Added: plain.Added, Data: plain.Data}), goldenKeep},
 		{"spill", AppendSpill(nil, 1, segment.RunID{Number: 7, ID: 0x0102030405060708},
 			runs.State{FirstID: 5, LastID: 300, Count: 10, Bytes: 1000, End: 0x20000}), goldenSpill},
-		{"run", AppendRun(nil, Destination{1, 300},
+		{"run", AppendPuts(nil, Destination{1, 300},
 			item.AppendImage(item.AppendImage(nil, plain), goldenItem)), goldenRun},
+		{"hidden", AppendHidden(nil, 1, segment.RunID{Number: 7, ID: 0x0102030405060708},
+			Hidden{Index: 1000, End: 1024, From: 2, Bytes: 5, IDs: unhex(t, "00 02 05 00 01 00")}), goldenHidden},
+		{"marks", AppendMarks(nil, 1,
+			Marks{Run: segment.RunID{Number: 7, ID: 0x0102030405060708}, End: 1024, Count: 5}), goldenMarks},
+		{"no marks", AppendMarks(nil, 1, Marks{}), goldenNone},
 		{"delay", AppendChange(nil, 1, 300, Change{Due: 1700000000000}), goldenDelay},
 		{"lease", AppendChange(nil, 1, 300, Change{1700000000000, 0x0102030405060708, 3}), goldenLease},
 		{"ready", AppendChange(nil, 1, 300, Change{}), goldenReady},
@@ -127,8 +136,8 @@ func encode(r *Record) []byte {
 			except = append(except, list.Next())
 		}
 		return AppendFlush(nil, r.Queue, r.Limit, except)
-	case KindRun:
-		return AppendRun(nil, Destination{r.Queue, r.ID}, r.Images)
+	case KindPuts:
+		return AppendPuts(nil, Destination{r.Queue, r.ID}, r.Images)
 	case KindQueue:
 		return AppendQueue(nil, r.Queue, r.NextID, r.Created, string(r.Name))
 	case KindKeep:
@@ -137,6 +146,10 @@ func encode(r *Record) []byte {
 		return AppendKeep(nil, r.Queue, it)
 	case KindChange:
 		return AppendChange(nil, r.Queue, r.ID, r.Change)
+	case KindHidden:
+		return AppendHidden(nil, r.Queue, r.Run, r.Hidden)
+	case KindMarks:
+		return AppendMarks(nil, r.Queue, r.Marks)
 	case KindSpill:
 		return AppendSpill(nil, r.Queue, r.Run, r.Spill)
 	}
@@ -174,6 +187,9 @@ func TestParseRecordErrors(t *testing.T) {
 		{"0b 01 09 04 00", bad(11)},
 		{"0b 01 09 04 808004", bad(11)}, // above 65535
 		{"0b 01 09 01 ffffffffffffffffff01", bad(11)},
+		{"0e 01 07 0000000000000000 8008 05", bad(14)},
+		{"0e 01 07 0807060504030201 40 05", bad(14)}, // no frame is there
+		{"0e 01 07 0807060504030201 8008 00", bad(14)},
 		{"0a 01 09 00", bad(10)},
 		{"0a 01 09 0e " + goldenPlain, bad(10)}, // they have 13 bytes
 		{"0a 01 09 0c " + goldenPlain, bad(10)},

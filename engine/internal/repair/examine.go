@@ -45,11 +45,14 @@ func (d *Damage) examine(start func(*journal.Dirs, *Salvage) Replay) (err error)
 	if err != nil && !damaged {
 		return err
 	}
-	v := &Salvage{d: d, damaged: damaged, runs: make(map[segment.RunID]*run)}
+	v := &Salvage{
+		d: d, damaged: damaged, runs: make(map[segment.RunID]*run), hidden: make(map[segment.RunID]*hiddenRun),
+		marks: make(map[uint64]bool),
+	}
 	if err := v.scan(v.surveyFrame, func(segment.Gap) {}); err != nil {
 		return err
 	}
-	if err := v.checkRuns(); err != nil {
+	if err := errors.Join(v.checkRuns(), v.checkHidden()); err != nil {
 		return err
 	}
 	r := start(d.journals, v)

@@ -24,6 +24,14 @@ func (v *Salvage) count(q *salvagedQueue) {
 	for id := range q.Kept {
 		known = known.Add(idset.One(id))
 	}
+	for _, h := range q.Hidden {
+		for _, ids := range h.Live.Ranges() {
+			known = known.Add(ids)
+		}
+	}
+	for _, ids := range v.countHidden(q) {
+		known = known.Add(ids)
+	}
 	for _, r := range q.live {
 		known = known.Add(r.recorded.IDs())
 		for _, g := range r.gaps {
@@ -95,10 +103,13 @@ func (v *Salvage) findUnclaimed() error {
 	for id := range v.runs {
 		claimed[id.Number] = true
 	}
+	for id := range v.hidden {
+		claimed[id.Number] = true
+	}
 	slices.Sort(names)
 	for _, name := range names {
 		number, ok := runs.ParseName(name)
-		if !ok || claimed[number] {
+		if !ok || claimed[number] || v.marks[number] {
 			continue
 		}
 		if v.d.lastRun = max(v.d.lastRun, number); v.gaps == 0 {

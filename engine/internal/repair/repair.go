@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/kestrelmq/kestrel/engine/internal/dirlock"
+	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -59,6 +60,12 @@ func (d *Damage) prepareRepair(w *runRepair) (dir string, replaced []string, err
 			return dir, nil, fmt.Errorf("queue %q: %w", q.Name, err)
 		}
 		replaced = append(replaced, files...)
+		for _, h := range q.damaged {
+			replaced = append(replaced, h.path)
+		}
+		if q.marks != "" { // the new journal has records that say the same
+			replaced = append(replaced, q.marks)
+		}
 	}
 	return dir, replaced, d.writeJournal(dir)
 }
@@ -137,10 +144,19 @@ func (d *Damage) saveCopies() error {
 				from = append(from, r.path)
 			}
 		}
+		for _, h := range q.damaged {
+			from = append(from, h.path)
+		}
+		if q.marksDamaged {
+			from = append(from, q.marks)
+		}
 	}
 	for _, q := range d.dropped { // no start will find them needed
 		for _, r := range q.live {
 			from = append(from, r.path)
+		}
+		for _, h := range q.Hidden {
+			from = append(from, runs.Path(d.place.Runs, h.ID.Number))
 		}
 	}
 	for _, u := range d.Unclaimed {

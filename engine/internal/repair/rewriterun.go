@@ -2,7 +2,6 @@ package repair
 
 import (
 	"cmp"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -14,9 +13,6 @@ import (
 	"github.com/kestrelmq/kestrel/segment"
 )
 
-// runBatch is how many bytes of frames are written to a run in one call, unless a single frame is larger.
-const runBatch = 256 << 10
-
 // runRepair writes what lives of damaged runs to new ones.
 type runRepair struct {
 	d     *Damage
@@ -25,11 +21,10 @@ type runRepair struct {
 	files []string // made, for all queues
 
 	// Of the run being written:
-	run    *segment.RunWriter
-	state  runs.State
-	buf    []byte // images of a frame
-	tag    runs.Tag
-	others idset.Set // of the queue's other runs
+	run      *segment.RunWriter
+	extended bool // it may have items that are not plain
+	pack     runs.Packer
+	others   idset.Set // of the queue's other runs
 }
 
 // repair replaces the runs of q that have gaps, and returns the files that are of no use then.
@@ -94,59 +89,38 @@ func (w *runRepair) rewrite(q *salvagedQueue, r *liveRun) error {
 
 // add puts an item behind the others.
 func (w *runRepair) add(it item.Item) error {
-	between := func(ids idset.Range) bool { return w.tag.LastID < ids.First && ids.First < it.ID }
-	if w.run != nil && slices.ContainsFunc(w.others, between) {
+	between := func(ids idset.Range) bool { return w.pack.LastID() < ids.First && ids.First < it.ID }
+	if w.run != nil && (slices.ContainsFunc(w.others, between) || !it.IsPlain() && !w.extended) {
 		// A run that reached across another one would hide it.
 		if err := w.end(true); err != nil {
 			return err
 		}
 	}
 	if w.run == nil {
-		if err := w.begin(); err != nil {
+		if err := w.begin(!it.IsPlain()); err != nil {
 			return err
 		}
 	}
-	if len(w.buf) > 0 && len(w.buf)+item.ImageSize(it) > item.MaxChunkSize {
-		w.frame()
-		if w.run.Buffered() >= runBatch {
-			if err := w.run.Write(); err != nil {
-				return err
-			}
-		}
-	}
-	switch {
-	case len(w.buf) == 0:
-		w.tag = runs.Tag{FirstID: it.ID}
-	case it.ID > w.tag.LastID+1:
-		w.buf = binary.AppendUvarint(append(w.buf, item.GapFormat), it.ID-w.tag.LastID-1)
-	}
-	w.buf = item.AppendImage(w.buf, it)
-	w.tag.LastID = it.ID
-	w.tag.Count++
-	w.tag.Bytes += int64(len(it.Data))
-	return nil
+	return w.pack.Add(it)
 }
 
-// begin makes a run.
-func (w *runRepair) begin() (err error) {
+// begin makes a run, which may be an extended one.
+func (w *runRepair) begin(extended bool) (err error) {
 	fs, dir := w.d.place.FS, w.d.place.Runs
 	if err := fs.MkdirAll(dir); err != nil {
 		return fmt.Errorf("make directory of backlogs: %w", err)
 	}
 	w.d.lastRun++
-	w.state, w.tag = runs.State{}, runs.Tag{}
 	w.run, err = segment.CreateRun(fs, runs.Path(dir, w.d.lastRun), w.d.lastRun, segment.Cached)
-	if err == nil {
-		w.files = append(w.files, w.run.Path())
+	if err != nil {
+		return err
 	}
-	return err
-}
-
-// frame makes a frame of what has gathered.
-func (w *runRepair) frame() {
-	w.run.Add(w.coder, w.tag.Encode(), w.buf)
-	w.state.Add(w.tag)
-	w.buf = w.buf[:0]
+	if w.extended = extended; extended {
+		w.run.Extend()
+	}
+	w.files = append(w.files, w.run.Path())
+	w.pack = runs.Packer{W: w.run, Coder: w.coder}
+	return nil
 }
 
 // end makes the run that is being written durable, if there is one and it is to be kept.
@@ -155,15 +129,14 @@ func (w *runRepair) end(keep bool) (err error) {
 		return nil
 	}
 	if keep {
-		w.frame()
-		if err = w.run.Write(); err == nil {
+		var state runs.State
+		if state, err = w.pack.End(); err == nil {
 			err = w.run.Sync()
 		}
-		w.state.End = w.run.End()
-		made := &run{path: w.run.Path(), id: w.run.ID(), recorded: w.state}
-		w.made = append(w.made, liveRun{run: made, first: w.state.FirstID})
+		made := &run{path: w.run.Path(), id: w.run.ID(), recorded: state}
+		w.made = append(w.made, liveRun{run: made, first: state.FirstID})
 	}
 	err = errors.Join(err, w.run.Close())
-	w.run, w.buf = nil, w.buf[:0]
+	w.run = nil
 	return err
 }

@@ -26,8 +26,10 @@ type Salvage struct {
 	damaged bool // the journal is
 	gaps    int  // in the journal, so far, that may have held records
 	// whole says that the journal was never cut at its front: an id that is not there is lost.
-	whole bool
-	runs  map[segment.RunID]*run
+	whole  bool
+	runs   map[segment.RunID]*run
+	hidden map[segment.RunID]*hiddenRun
+	marks  map[uint64]bool // numbers of files with what is gone
 }
 
 // Queue is a queue as the replay has it of what is whole of the journal. Repair owns what is in it.
@@ -38,9 +40,12 @@ type Queue struct {
 	Created item.Time
 	NextID  uint64
 	Gone    idset.Set                // ids of items that were removed
+	Marked  record.Marks             // the file with others
 	Runs    []segment.RunID          // of its backlog
 	Kept    map[uint64]item.Item     // items that were open, or rewritten, by id
 	Changed map[uint64]record.Change // how items of Kept and Window stand that are not in line, and others that are lost
+	Rescued map[uint64]Rescued       // items that were in the journal when hidden runs got them that have lost them
+	Hidden  []HiddenRun              // runs of its delayed items
 	Window  *item.Window             // all other items that the journal has and no run; without those of Gone
 	Traces
 }
@@ -48,8 +53,11 @@ type Queue struct {
 // salvagedQueue is a queue as it can be had.
 type salvagedQueue struct {
 	*Queue
-	live         []liveRun // ascending
+	damaged      []*hiddenRun // of Hidden, whose items were moved to Kept
+	live         []liveRun    // ascending
 	items, bytes int64
+	marks        string // path of the file of Marked, "" without one
+	marksDamaged bool
 }
 
 // scan reads the journal.
@@ -78,6 +86,12 @@ func (v *Salvage) surveyFrame(f segment.Frame) error {
 			return nil // replay reports it
 		}
 		off += size
+		if rec.Kind == record.KindMarks {
+			v.surveyMarks(&rec)
+		}
+		if rec.Kind == record.KindHidden {
+			v.surveyHidden(&rec)
+		}
 		if rec.Kind != record.KindSpill {
 			continue
 		}
@@ -117,10 +131,15 @@ func (v *Salvage) finish(found []*Queue) error {
 	}
 	for _, f := range found { // as they were made
 		q := &salvagedQueue{Queue: f}
+		if err := v.marksOf(q); err != nil {
+			return err
+		}
+		if err := v.hiddenOf(q); err != nil {
+			return err
+		}
 		if err := v.runsOf(q); err != nil {
 			return err
 		}
-		q.forgetTwins()
 		q.items += q.Window.Count + int64(len(q.Kept))
 		q.bytes += q.Window.Bytes
 		for _, it := range q.Kept {
@@ -147,17 +166,6 @@ func (v *Salvage) finish(found []*Queue) error {
 	return v.findUnclaimed()
 }
 
-// forgetTwins forgets the kept items that are in the window too: checkpoints rewrite small queues as a
-// whole.
-func (q *salvagedQueue) forgetTwins() {
-	if len(q.Kept) > 0 {
-		q.Window.Each(func(it item.Item) bool {
-			delete(q.Kept, it.ID)
-			return true
-		})
-	}
-}
-
 // freeName takes a name for a queue whose own is lost: not that of another queue, older or younger.
 func freeName(taken map[string]bool, number uint64) string {
 	name := fmt.Sprint("recovered-", number)
@@ -175,6 +183,11 @@ func (v *Salvage) runsOf(q *salvagedQueue) error {
 	gone := slices.Clone(q.Gone)
 	for id := range q.Kept {
 		gone = gone.Add(idset.One(id))
+	}
+	for _, h := range q.Hidden {
+		for _, ids := range h.Live.Ranges() {
+			gone = gone.Add(ids)
+		}
 	}
 	slices.SortFunc(q.Runs, func(a, b segment.RunID) int { return cmp.Compare(b.Number, a.Number) })
 	for _, id := range q.Runs {

@@ -1,8 +1,6 @@
 package repair
 
 import (
-	"slices"
-
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/segment"
@@ -50,7 +48,7 @@ func (v *Salvage) Rescue(t *Traces, id segment.RunID) func(item.Item) {
 		if t.saved == nil {
 			t.saved = make(map[uint64]item.Item)
 		}
-		it.Data = slices.Clone(it.Data)
+		it = it.Clone()
 		t.saved[it.ID] = it
 	}
 }

@@ -33,7 +33,7 @@ func (d *Damage) writeJournal(dir string) (err error) {
 	}
 	batch := int(min(journal.MaxBatch, d.place.Log.SegmentSize/4))
 	for _, q := range d.queues {
-		if len(q.Changed) > 0 {
+		if len(q.Changed) > 0 || len(q.Hidden) > 0 || q.isRich() {
 			version = segment.Version2
 		}
 		q.eachRecord(func(encode func([]byte) []byte) {
@@ -49,6 +49,18 @@ func (d *Damage) writeJournal(dir string) (err error) {
 		_, err = log.Sync()
 	}
 	return err
+}
+
+// isRich reports whether an item in the journal is not plain.
+func (q *salvagedQueue) isRich() (rich bool) {
+	for _, it := range q.Kept {
+		rich = rich || !it.IsPlain()
+	}
+	q.Window.Each(func(it item.Item) bool {
+		rich = rich || !it.IsPlain()
+		return !rich
+	})
+	return rich
 }
 
 // eachRecord calls write with a function that encodes a record, for each record of q.
@@ -97,6 +109,11 @@ func (q *salvagedQueue) eachRecord(write func(encode func([]byte) []byte)) {
 	})
 	for _, id := range late {
 		put(q.Kept[id])
+	}
+	for _, h := range q.Hidden { // behind the puts, whose ids must rise
+		state := h.State
+		state.IDs = h.Live.AppendTo(nil)
+		write(func(b []byte) []byte { return record.AppendHidden(b, q.Number, h.ID, state) })
 	}
 	name(q.NextID)
 }

@@ -1,4 +1,7 @@
-// Package runs is what a run, a file with a part of a queue's backlog, says of itself: the tag of each
-// frame, which of the queue's items it holds, and its name. A [Cursor] is a place in a chain of runs.
-// Package segment has the bytes of the files.
+// Package runs writes chunks of a queue to runs, files with a part of its backlog, and reads them back by the ids
+// of items.
+//
+// A [Batcher] writes: a frame for each chunk, with a [Tag] that says what is in it. A [Reader] finds frames,
+// checks them, and counts what of a run lives. A [State] is how much of a queue is in a run, and a [Cursor] is a
+// place in a chain of runs. Package segment has the bytes of the files; which runs a queue has is the engine's.
 package runs

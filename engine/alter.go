@@ -1,0 +1,164 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/kestrelmq/kestrel/engine/internal/aside"
+)
+
+// Alter says what is to be another one of an item.
+type Alter struct {
+	SetExpiry bool // to Expiry, an instant; zero: never
+	Expiry    Time
+	SetDelay  bool // the item is hidden for Delay from now on; zero: it is visible
+	Delay     time.Duration
+}
+
+// Remove removes one item of the queue called name for good, wherever it is, unless somebody has it. It never
+// waits for the disk. It returns ErrNoSuchItem, ErrHeld, a *NotAdmittedError, ErrClosed, or an error that wraps
+// ErrBadKey or ErrWithheld. What the queue's Bytes says of an item on disk alone stays until that has been
+// read past.
+func (e *Engine) Remove(now Time, name []byte, clientID string, which Which) (Ticket, error) {
+	defer contain()
+	q, at, err := e.lockItem(now, name, which)
+	if err != nil {
+		return Ticket{}, err
+	}
+	defer e.unlock(q.shard, now)
+	if err := q.admitDequeue(clientID); err != nil {
+		return Ticket{}, err
+	}
+	if q.heldNow(&at) {
+		return Ticket{}, ErrHeld
+	}
+	if which.Key != nil {
+		q.keys.Delete(q.keys.seed.Hash(which.Key), at.it.ID)
+	}
+	t := e.removeAt(q, &at)
+	if q.attended() { // what they wait for may have been this item alone
+		e.serve(q, now)
+	}
+	return t, nil
+}
+
+// removeAt removes the item at a spot for good.
+func (e *Engine) removeAt(q *queue, at *spot) Ticket {
+	size := len(at.it.Data)
+	if at.isUnknown() {
+		size = -1
+	}
+	t := q.remove(e.journal, at.it.ID, size)
+	q.leaves(at.it)
+	e.cut(q, at)
+	return t
+}
+
+// Change has something of one item of the queue called name be another one. An item that is delayed comes
+// into its place in line when the delay is over. It returns the errors of Remove, ErrHeld only if the
+// delay is to be another one, and ErrDelayTooLong. Of an item on disk alone it reads the body, which it
+// waits for if wait is set; otherwise it returns ErrComing.
+func (e *Engine) Change(now Time, name []byte, clientID string, which Which, to Alter, wait bool) (Ticket, error) {
+	defer contain()
+	var read diskItem
+	for {
+		t, q, id, err := e.change(now, name, clientID, which, to, read)
+		if err != ErrComing || !wait {
+			return t, err
+		}
+		if read, err = e.spool.readItem(q, id); err != nil {
+			return Ticket{}, err
+		}
+	}
+}
+
+// Touch is Change of the expiry.
+func (e *Engine) Touch(
+	now Time, name []byte, clientID string, which Which, expiry Time, wait bool,
+) (Ticket, error) {
+	defer contain()
+	return e.Change(now, name, clientID, which, Alter{SetExpiry: true, Expiry: expiry}, wait)
+}
+
+// change is Change of an item whose image is in memory, or is read. With ErrComing it returns which item is to be
+// read.
+func (e *Engine) change(
+	now Time, name []byte, clientID string, which Which, to Alter, read diskItem,
+) (t Ticket, q *queue, id uint64, err error) {
+	q, at, err := e.lockItem(now, name, which)
+	if err != nil {
+		return t, nil, 0, err
+	}
+	defer e.unlock(q.shard, now)
+	if err := q.admitDequeue(clientID); err != nil {
+		return t, nil, 0, err
+	}
+	if to.SetDelay {
+		if err := q.admitDelay(to.Delay); err != nil {
+			return t, nil, 0, err
+		}
+		if q.heldNow(&at) {
+			return t, nil, 0, ErrHeld
+		}
+	}
+	if !at.know(read) {
+		return t, q, at.it.ID, ErrComing
+	}
+	if q.expired(at.it, now) {
+		return t, nil, 0, ErrNoSuchItem
+	}
+	t = e.changeAt(q, &at, to)
+	if q.attended() {
+		e.serve(q, now)
+	}
+	return t, nil, 0, nil
+}
+
+// changeAt has something of the item at a spot, which is in memory, be another one. The caller serves those who
+// wait.
+func (e *Engine) changeAt(q *queue, at *spot, to Alter) Ticket {
+	it := at.it
+	if !it.HasOwnMemory() { // it is about to be cut
+		it = it.WithStored(append(q.shard.scratch[:0], it.Stored()...))
+		q.shard.scratch = keepSmall(it.Stored())
+	}
+	if to.SetExpiry {
+		it.Expiry = to.Expiry
+	}
+	if at.where == isOpen && !to.SetDelay { // it stays with who has it
+		at.read.item.Expiry = it.Expiry
+		at.read.lieIn(0)
+		if q.inJournal() {
+			e.keepRead(q, at.read)
+		}
+		return e.ticketOf(q)
+	}
+	entry := aside.Entry{State: aside.Ready}
+	switch at.where {
+	case isAside:
+		entry = q.aside.Get(at.ref)
+		if entry.State == aside.Restored {
+			entry.State = aside.Ready
+		}
+	case isHidden:
+		entry = at.entry
+	case isBack, isOpen:
+		entry.Count = at.read.count
+	}
+	if to.SetDelay {
+		entry.State, entry.Due, entry.Token = aside.Ready, 0, 0
+		if to.Delay > 0 {
+			entry.State, entry.Due = aside.Delayed, e.dueIn(to.Delay)
+		}
+	}
+	e.cut(q, at)
+	q.removal.Rewritten(it.ID)
+	return e.sayAside(q, e.setAside(q, it, 0, entry))
+}
+
+// ticketOf is what an operation on q must wait for that relies on all that has been recorded.
+func (e *Engine) ticketOf(q *queue) Ticket {
+	if !q.opts.KeepJournal {
+		return Ticket{}
+	}
+	return q.ticket(e.journal, e.journal.End())
+}

@@ -1,0 +1,95 @@
+package engine
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/kestrelmq/kestrel/segment/segmenttest"
+)
+
+// leasedBehindHead restarts an engine whose queue "q" has 20 items in a run, the first of them open, and the
+// second leased. There is no room for another queue.
+func leasedBehindHead(t *testing.T) (e *Engine, q *queue, receipt uint64, all []string) {
+	t.Helper()
+	e, _ = newQuiet(t, tiny)
+	all = putMany(t, e, "q", 0, 20)
+	q = e.shardOf([]byte("q")).queues["q"]
+	q.shard.mu.Lock()
+	e.spillAll(q, true)
+	q.shard.mu.Unlock()
+	spoolAll(e)
+	mustOpen(t, e, "q")
+	spoolAll(e)
+	var d Delivery
+	var leased copied
+	request := FetchRequest{Access: Lease, Lease: time.Hour, Delivery: &d}
+	got, err := e.Fetch(Now(), []byte("q"), request, &leased)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustCommit(t, e, got.Ticket)
+	e = killFull(t, e)
+	q = e.shardOf([]byte("q")).queues["q"]
+	if q.leased() != 1 || q.headID() > leased.item.ID || !q.backlog.gone.Has(leased.item.ID) {
+		t.Fatalf("%d items are leased, the head is %d, want it in front of %d", q.leased(), q.headID(), leased.item.ID)
+	}
+	return e, q, d.Receipt, all
+}
+
+// killFull is kill with no room for another queue.
+func killFull(t *testing.T, e *Engine) *Engine {
+	t.Helper()
+	o := testOptions(e.opts.FS.(*segmenttest.FS).Kill(), tiny)
+	o.MaxQueues = 1
+	return openQuiet(t, o)
+}
+
+// TestDeadLetterBehindHead: after a restart an item that was leased lies behind one that was open. It is given up,
+// its dead-letter queue cannot be made, and so it stays in its place. What is recorded of the runs of its queue must
+// not say that it is gone.
+func TestDeadLetterBehindHead(t *testing.T) {
+	e, q, receipt, all := leasedBehindHead(t)
+	if _, err := e.ReturnLease(Now(), []byte("q"), receipt, Return{How: Reject}); err != nil {
+		t.Fatal(err)
+	}
+	if q.leased() != 0 || q.items() != 20 {
+		t.Fatalf("%d items are leased, %d are there, want that the dead letter stays", q.leased(), q.items())
+	}
+	verify(t, e)
+	if _, err := e.checkpoint(); err != nil {
+		t.Fatal(err)
+	}
+	e = killFull(t, e)
+	if got := drain(t, e, "q"); !slices.Equal(got, all) {
+		t.Errorf("after a kill there are %d items, want %d:\n%q", len(got), len(all), got)
+	}
+}
+
+// TestDeadLetterOnItsWay: what is recorded of the runs of a queue while such an item is on its way to its
+// dead-letter queue does not say that it is gone.
+func TestDeadLetterOnItsWay(t *testing.T) {
+	e, q, receipt, all := leasedBehindHead(t)
+	q.shard.mu.Lock()
+	r, ok := q.aside.FindToken(receipt)
+	if !ok {
+		t.Fatal("there is no such lease")
+	}
+	e.returnLeased(q, r, Return{How: Reject})
+	if q.moving.Len() != 1 {
+		t.Errorf("%d items are on their way, want 1", q.moving.Len())
+	}
+	e.recordBacklog(q)
+	q.shard.mu.Unlock()
+	mustCommit(t, e, e.ticketSoFar(q))
+	again := kill(t, e)
+	if _, err := again.ReturnLease(Now(), []byte("q"), receipt, Return{How: Release}); err != nil {
+		t.Errorf("after a kill, the lease: %v", err)
+	}
+	got := slices.Concat(drain(t, again, "q"), drain(t, again, "q_dead"))
+	if slices.Sort(got); !slices.Equal(got, all) {
+		t.Errorf("after a kill there are %d items, want %d:\n%q", len(got), len(all), got)
+	}
+	q.shard.mu.Lock()
+	e.unlock(q.shard, Now())
+}

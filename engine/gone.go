@@ -1,0 +1,122 @@
+package engine
+
+import (
+	"iter"
+	"math"
+
+	"github.com/kestrelmq/kestrel/engine/internal/idset"
+	"github.com/kestrelmq/kestrel/engine/internal/record"
+)
+
+// goneIDs says which ids of a range are gone: those in front of the head of the queue and those behind it that are
+// said to be, unless they live elsewhere.
+type goneIDs struct {
+	front  idset.Range
+	behind idset.Bitmap
+	live   idset.Bitmap   // in reads and aside
+	hidden []idset.Bitmap // on disk alone
+}
+
+// isEmpty reports whether nothing is gone.
+func (g *goneIDs) isEmpty() bool {
+	return g.front.Last == 0 && g.behind.IsEmpty()
+}
+
+// goneAmong looks for what is gone among ids. The caller holds the shard's mutex.
+func (q *queue) goneAmong(ids idset.Range) (g goneIDs) {
+	head, all := q.headID(), ids == idset.Between(1, math.MaxUint64)
+	if front := idset.Between(max(ids.First, 1), min(ids.Last, head-1)); front.First <= front.Last {
+		g.front = front
+	}
+	if b := q.backlog; b != nil && !b.gone.IsEmpty() {
+		if all {
+			g.behind = b.gone.Clone()
+			g.behind.RemoveBelow(head)
+		} else {
+			for part := range b.gone.Within(idset.Between(max(ids.First, head), ids.Last)) {
+				g.behind.AddRange(part)
+			}
+		}
+	}
+	if g.isEmpty() {
+		return g
+	}
+	add := func(id uint64) {
+		if ids.First <= id && id <= ids.Last {
+			g.live.Add(id)
+		}
+	}
+	for _, list := range [...]*readList{&q.returned, &q.open, &q.moving} {
+		for r := list.First(); r != nil; r = r.link.Next() {
+			add(r.item.ID)
+		}
+	}
+	for id := range q.asideIDs() {
+		add(id)
+	}
+	if q.aside == nil {
+		return g
+	}
+	for _, r := range q.aside.hidden.Runs() {
+		if all {
+			g.hidden = append(g.hidden, r.DiskIDs().Clone())
+			continue
+		}
+		for part := range r.DiskIDs().Within(ids) {
+			g.live.AddRange(part)
+		}
+	}
+	return g
+}
+
+// set returns the ids that are gone. It needs no lock.
+func (g *goneIDs) set() (gone idset.Bitmap) {
+	gone, g.behind = g.behind, idset.Bitmap{}
+	if g.front.Last > 0 {
+		gone.AddRange(g.front)
+	}
+	gone.RemoveAll(&g.live)
+	for i := range g.hidden {
+		gone.RemoveAll(&g.hidden[i])
+	}
+	return gone
+}
+
+// appendGone adds records that ids are gone.
+func (q *queue) appendGone(buf []byte, gone iter.Seq[idset.Range]) []byte {
+	for r := range gone {
+		for first := r.First; first <= r.Last; {
+			more := min(r.Last-first, math.MaxUint32)
+			buf = record.AppendRemove(buf, q.number, first, uint32(more))
+			first += more + 1
+		}
+	}
+	return buf
+}
+
+// recordedRuns returns the runs of q that the journal knows.
+func (q *queue) recordedRuns() (runs []*run) {
+	if b := q.backlog; b != nil {
+		for _, list := range [...][]*run{b.spent, b.runs} {
+			for _, r := range list {
+				if r.recorded.End > 0 {
+					runs = append(runs, r)
+				}
+			}
+		}
+	}
+	return runs
+}
+
+// thinnedFrom returns the ids of the runs that have taken the place of r, as the journal says.
+func (q *queue) thinnedFrom(r *run) (ids idset.Set) {
+	if q.backlog == nil {
+		return nil
+	}
+	for _, o := range q.backlog.runs {
+		if o.ID.Number > r.ID.Number && o.recorded.End > 0 {
+			ids = ids.Add(o.recorded.IDs())
+		}
+	}
+	return ids
+}

@@ -1,0 +1,227 @@
+package engine
+
+import (
+	"slices"
+	"time"
+
+	"github.com/kestrelmq/kestrel/engine/internal/aside"
+	"github.com/kestrelmq/kestrel/engine/internal/hidden"
+	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/record"
+)
+
+// Delayed items that take too much memory, or hold old segments of the journal, go to hidden runs (see package
+// hidden), and come back into memory shortly before they are due. hide.go writes runs, unhide.go reads them back.
+//
+// Where an item lives decides what a start takes it from. One that is aside, or in a read, may live in a run: it
+// was read back, or has not left memory since the run was written. Then the journal need not have it. Whoever
+// records anything of it but that it is gone records its image too, and it leaves the run.
+
+const (
+	// defaultReadBack is how long before they are due items are read back, and twice that how far away their
+	// due time must be when they are written.
+	defaultReadBack = 3 * time.Second
+	// delayedOverhead is how many bytes a delayed item takes in memory beside its body, about.
+	delayedOverhead = 96
+	// hideShare is the part of a queue's memory, one in so many bytes, that delayed items may take before they
+	// are written, and readShare the part for those that were read back; smallShare is what is worth a run.
+	hideShare, readShare, smallShare = 2, 4, 16
+	// hideRetry is how long a queue is left alone in which nothing could be hidden.
+	hideRetry = time.Second
+)
+
+// hiddenRuns are the hidden runs of a queue, and what is wanted of them. The shard's mutex guards it.
+//
+// H5  An item of the queue that is in the journal, is aside and has no place there lives in a run that is written,
+// unless it is Restored. One that is on disk alone is nowhere else.
+type hiddenRuns struct {
+	hidden.Set
+	registered             bool // the spool tends it
+	queuedHide, queuedRead bool // on the spool's lists
+	reading                bool // being read back: whoever does that sets the alarm
+	urgent                 bool // little is worth a run too
+	blocked                bool // the next frame is to be read when there is room for it
+	retryAt                Time // nothing is hidden before
+}
+
+// livesInRun returns the run that is written and has an item; nil if none has.
+func (q *queue) livesInRun(id uint64) *hidden.Run {
+	if q.aside == nil || len(q.aside.hidden.Runs()) == 0 {
+		return nil
+	}
+	if r := q.aside.hidden.Find(id); r != nil && !r.IsWriting() {
+		return r
+	}
+	return nil
+}
+
+// leaveRun notes that an item, whose body has that size, does not live in a hidden run any more. It reports
+// whether it lived in one that is written: then the journal has no image of it.
+func (q *queue) leaveRun(id uint64, size int) bool {
+	if q.aside == nil || len(q.aside.hidden.Runs()) == 0 {
+		return false
+	}
+	r := q.aside.hidden.Leave(id, size)
+	return r != nil && !r.IsWriting()
+}
+
+// delayedMemory is how many bytes the delayed items in memory take, about.
+func (q *queue) delayedMemory() int64 {
+	if q.aside == nil {
+		return 0
+	}
+	t := q.aside.Tally(aside.Delayed)
+	return t.Bytes + delayedOverhead*t.Count
+}
+
+// hiddenDisk is what of the queue is on disk alone in hidden runs.
+func (q *queue) hiddenDisk() (t item.Tally) {
+	if q.aside == nil {
+		return t
+	}
+	return q.aside.hidden.Disk()
+}
+
+// hideMany asks for delayed items of q to be hidden if they take too much memory.
+func (e *Engine) hideMany(q *queue) {
+	if q.delayedMemory() > q.opts.MaxMemorySize/hideShare {
+		e.wantHide(q, false)
+	}
+}
+
+// wantHide asks for delayed items of q to be hidden. The caller holds the shard's mutex.
+func (e *Engine) wantHide(q *queue, urgent bool) {
+	h := &q.aside.hidden
+	if h.queuedHide || q.deleted || e.steady() < h.retryAt {
+		return
+	}
+	h.queuedHide, h.urgent = true, urgent
+	e.spool.hides.add(q)
+}
+
+// hiddenSoon is when the next frame of q is to be read back; zero if nothing is on disk, or it is asked for.
+func (e *Engine) hiddenSoon(q *queue) Time {
+	h := &q.aside.hidden
+	r, due := h.Soonest()
+	switch {
+	case r == nil || h.queuedRead || h.reading:
+		return 0
+	case !h.blocked:
+		return max(due-e.readBack, 1)
+	case due >= e.steady():
+		return max(due, 1)
+	}
+	return 0 // when others have been taken; see wantMore
+}
+
+// mayReadBack reports whether the next frame of q is to be read back now: its items are due soon, and there is
+// room for them, or nothing else to hand out.
+func (e *Engine) mayReadBack(q *queue) bool {
+	h := &q.aside.hidden
+	r, due := h.Soonest()
+	if r == nil || due-e.readBack >= e.steady() {
+		return false
+	}
+	if due < e.steady() && q.aside.Tally(aside.Ready).Count == 0 {
+		return true
+	}
+	disk := h.Disk()
+	each := delayedOverhead + disk.Bytes/max(disk.Count, 1)
+	return h.Read()*each < q.opts.MaxMemorySize/readShare && !e.memoryShort()
+}
+
+// readSoon has the next frame of q read back if its items are due soon. The caller holds the shard's mutex.
+func (e *Engine) readSoon(q *queue) {
+	h := &q.aside.hidden
+	r, due := h.Soonest()
+	if r == nil || h.queuedRead || due-e.readBack >= e.steady() {
+		return
+	}
+	if h.blocked = !e.mayReadBack(q); !h.blocked {
+		e.wantRead(q)
+	}
+}
+
+// wantRead asks for the next frame of q.
+func (e *Engine) wantRead(q *queue) {
+	if h := &q.aside.hidden; !h.queuedRead {
+		h.queuedRead = true
+		e.spool.fills.add(q)
+	}
+}
+
+// wantMore is called when an item that was aside has been taken: there may be room for others.
+func (e *Engine) wantMore(q *queue) {
+	if q.aside.hidden.blocked {
+		e.readSoon(q)
+	}
+}
+
+// hiddenComing reports whether an item of q that is due is on its way from a hidden run.
+func (e *Engine) hiddenComing(q *queue) bool {
+	if q.aside == nil {
+		return false
+	}
+	r, due := q.aside.hidden.Soonest()
+	return r != nil && due < e.steady()
+}
+
+// recordHidden records what lives in a hidden run of q, if it is written, and returns how many bytes that took,
+// about. The caller holds the shard's mutex.
+func (e *Engine) recordHidden(q *queue, r *hidden.Run) int64 {
+	if r.IsWriting() || r.Live().Count == 0 {
+		return 0
+	}
+	state := record.Hidden{
+		Index: r.Index, End: r.End, From: int64(r.From()), Bytes: r.Live().Bytes, IDs: r.IDs().AppendTo(nil),
+	}
+	e.journal.RecordNew(q.number, func(b []byte) []byte { return record.AppendHidden(b, q.number, r.ID, state) })
+	return int64(len(state.IDs)) + record.MaxHiddenSize
+}
+
+// hiddenStateSize is how many bytes it takes to record all of them, at most.
+func (q *queue) hiddenStateSize() (n int64) {
+	if q.aside == nil {
+		return 0
+	}
+	for _, r := range q.aside.hidden.Runs() {
+		n += record.MaxHiddenSize + r.IDs().MaxEncoded()
+	}
+	return n
+}
+
+// clearHidden takes everything out of the hidden runs of q, which is flushed, or deleted, but the items of reads
+// that stay.
+func (e *Engine) clearHidden(q *queue) {
+	h := &q.aside.hidden
+	if len(h.Runs()) == 0 {
+		return
+	}
+	sizes := make(map[uint64]int)
+	if !q.deleted {
+		for _, list := range [...]*readList{&q.open, &q.moving} {
+			for r := list.First(); r != nil; r = r.link.Next() {
+				sizes[r.item.ID] = len(r.item.Data)
+			}
+		}
+	}
+	h.KeepOnly(sizes)
+	e.spendRuns(q)
+}
+
+// spendRuns has the spool remove the files of runs in which nothing lives any more.
+func (e *Engine) spendRuns(q *queue) {
+	h := &q.aside.hidden
+	for _, r := range slices.Clone(h.Runs()) {
+		if !r.IsWriting() && r.Live().Count == 0 || q.deleted {
+			h.Drop(r)
+			if !r.IsWriting() { // else whoever writes it finds that it is of no use
+				e.spool.spend(r.File)
+			}
+		}
+	}
+	if len(h.Runs()) == 0 && h.registered {
+		h.registered = false
+		e.spool.unregisterHidden(q)
+	}
+}

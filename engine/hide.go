@@ -1,0 +1,326 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/kestrelmq/kestrel/engine/internal/aside"
+	"github.com/kestrelmq/kestrel/engine/internal/hidden"
+	"github.com/kestrelmq/kestrel/engine/internal/runs"
+	"github.com/kestrelmq/kestrel/segment"
+)
+
+const (
+	// hideRun is how many bytes of items a hidden run gets at most, and hidePiece how many items are looked at
+	// before the shard is unlocked.
+	hideRun   = 32 << 20
+	hidePiece = 256
+	// quietShare is how far away the last item of a run must be due for the run to be written again, in times of
+	// readBack: what is gone of others goes with them in a moment.
+	quietShare = 20
+)
+
+// hideJob is a hidden run that is being written.
+type hideJob struct {
+	q     *queue
+	run   *hidden.Run
+	made  uint64 // what lostNames was before the file was made
+	io    segment.IO
+	until Time // items that are due earlier stay
+	left  int  // of what is aside, so many are still to be looked at
+	old   []*hidden.Run
+}
+
+// hide writes delayed items of q to a hidden run, and again what lives of runs that are mostly gone.
+func (s *spool) hide(q *queue) {
+	s.hideMu.Lock()
+	defer s.hideMu.Unlock()
+	q.shard.mu.Lock()
+	h := &q.aside.hidden
+	urgent := h.urgent
+	h.queuedHide, h.urgent = false, false
+	q.shard.mu.Unlock()
+	hid, err := s.hideDelayed(q, urgent)
+	if err == nil {
+		err = s.hideAgain(q)
+	}
+	s.noteHide(q, err)
+	now := s.e.steady()
+	q.shard.mu.Lock()
+	defer q.shard.mu.Unlock()
+	if err != nil || !hid {
+		h.retryAt = now.After(hideRetry)
+	} else if !q.deleted {
+		s.e.hideMany(q) // there may be more than a run takes
+	}
+}
+
+// noteHide logs that nothing can be hidden, once until something can.
+func (s *spool) noteHide(q *queue, err error) {
+	if err == nil {
+		s.hideFailing.Store(false)
+		return
+	}
+	if errors.Is(err, syscall.ENOSPC) {
+		s.e.journal.NoteFull()
+	}
+	if !s.hideFailing.Swap(true) && !s.e.closed.Load() {
+		s.e.log.Error("write delayed items: they stay in memory", "queue", q.name, "err", err)
+	}
+}
+
+// hideDelayed writes a run of delayed items of q that are in no run. It reports whether there were any that are
+// worth it. The caller holds hideMu.
+func (s *spool) hideDelayed(q *queue, urgent bool) (hid bool, err error) {
+	job, ok := s.beginHide(q, func(*hideJob) bool { return true })
+	if !ok {
+		return false, nil
+	}
+	defer s.endBatch()
+	for more := true; more; {
+		q.shard.mu.Lock()
+		more = s.gather(job)
+		q.shard.mu.Unlock()
+	}
+	t := s.hideBatch.Tally()
+	worth := t.Bytes+delayedOverhead*t.Count >= q.maxMemory()/smallShare || urgent
+	if t.Count == 0 || !worth {
+		s.dropJob(job)
+		return false, nil
+	}
+	if err := s.writeHidden(job); err != nil {
+		return false, err
+	}
+	s.unload(job)
+	return true, nil
+}
+
+// maxMemory is MaxMemorySize for whoever does not hold the shard's mutex.
+func (q *queue) maxMemory() int64 {
+	q.shard.mu.Lock()
+	defer q.shard.mu.Unlock()
+	return q.opts.MaxMemorySize
+}
+
+// beginHide makes a job whose run is among those of q, if q exists and choose says so.
+func (s *spool) beginHide(q *queue, choose func(*hideJob) bool) (job *hideJob, ok bool) {
+	q.shard.mu.Lock()
+	defer q.shard.mu.Unlock()
+	job = &hideJob{q: q, io: s.runIO(q), until: s.e.steady() + 2*s.e.readBack, left: q.aside.Len()}
+	if q.deleted || !choose(job) {
+		return nil, false
+	}
+	number := s.lastRun.Add(1)
+	job.run = hidden.NewRun(runs.File{Path: runs.Path(s.dir, number), ID: segment.RunID{Number: number}})
+	q.aside.hidden.Add(job.run)
+	s.registerHidden(q)
+	return job, true
+}
+
+// gather adds to the batch delayed items that are in no run, and reports whether to go on. It walks from the last
+// item down: what is removed meanwhile is replaced by the last, which has been visited, or has been added since.
+// The caller holds the shard's mutex.
+func (s *spool) gather(job *hideJob) (more bool) {
+	a := job.q.aside
+	job.left = min(job.left, a.Len())
+	for n := 0; job.left > 0 && n < hidePiece; n++ {
+		job.left--
+		ref := aside.Ref(job.left)
+		entry := a.Get(ref)
+		if entry.State != aside.Delayed || entry.Token != 0 || entry.Due <= job.until || a.hidden.Find(a.ID(ref)) != nil {
+			continue
+		}
+		it := a.Item(ref)
+		s.hideBatch.Add(hidden.Entry{Item: it, Due: entry.Due, Count: entry.Count})
+		a.hidden.Join(job.run, it.ID, len(it.Data))
+	}
+	a.hidden.Account(job.run)
+	s.accountBatch()
+	return job.left > 0 && !job.q.deleted && !s.hideBatch.Full(hideRun)
+}
+
+// accountBatch has the ledger of memory count what the batch takes.
+func (s *spool) accountBatch() {
+	now := s.hideBatch.Size()
+	s.e.Account(now - s.batchCounted)
+	s.batchCounted = now
+}
+
+// endBatch lets go of the batch.
+func (s *spool) endBatch() {
+	s.hideBatch = hidden.Batch{}
+	s.accountBatch()
+}
+
+// writeHidden writes the batch to the run of a job, syncs it, and has it be the place of what lives in it. After
+// an error nothing is changed.
+func (s *spool) writeHidden(job *hideJob) error {
+	began := time.Now()
+	w, out, err := s.writeBatch(job)
+	if err != nil {
+		if w != nil {
+			err = errors.Join(err, w.Close(), s.remove(w.Path()))
+		}
+		s.dropJob(job)
+		return err
+	}
+	s.stats.took(&s.stats.spills, began)
+	q, h := job.q, &job.q.aside.hidden
+	q.shard.mu.Lock()
+	needed := slices.Contains(h.Runs(), job.run)
+	if needed {
+		if job.run.ID = w.ID(); job.old == nil {
+			h.Finish(job.run, out)
+		} else {
+			h.Replace(job.run, job.old, out)
+			for _, old := range job.old {
+				s.spend(old.File)
+			}
+		}
+		if q.inJournal() {
+			s.e.recordHidden(q, job.run)
+		}
+	}
+	q.shard.mu.Unlock()
+	if err := w.Close(); err != nil {
+		s.e.report("close hidden run", err) // it is synced
+	}
+	if !needed {
+		return s.remove(w.Path())
+	}
+	return nil
+}
+
+// writeBatch makes the file of a job, and syncs it.
+func (s *spool) writeBatch(job *hideJob) (w *segment.RunWriter, out hidden.Written, err error) {
+	s.writeMu.Lock()
+	err = s.makeDir()
+	s.writeMu.Unlock()
+	if err != nil {
+		return nil, out, err
+	}
+	job.made = s.lostNames.Load()
+	if w, err = segment.CreateRun(s.fs, job.run.Path, job.run.ID.Number, job.io); err != nil {
+		return nil, out, err
+	}
+	if s.hideBatch.IsRich() {
+		w.Extend()
+	}
+	if out, err = s.hideBatch.Write(w, s.hideCoder); err != nil {
+		return w, out, err
+	}
+	s.recordMu.Lock()
+	defer s.recordMu.Unlock()
+	return w, out, s.syncWriter(&run{File: runs.File{Path: w.Path(), ID: w.ID()}, made: job.made}, w)
+}
+
+// dropJob forgets a run that is not written.
+func (s *spool) dropJob(job *hideJob) {
+	job.q.shard.mu.Lock()
+	defer job.q.shard.mu.Unlock()
+	if h := &job.q.aside.hidden; slices.Contains(h.Runs(), job.run) {
+		h.Drop(job.run)
+		s.e.spendRuns(job.q)
+	}
+}
+
+// unload drops the items of a run that was just written from memory, in pieces.
+func (s *spool) unload(job *hideJob) {
+	q, h := job.q, &job.q.aside.hidden
+	for ids := range s.hideBatch.IDs(hidePiece) {
+		q.shard.mu.Lock()
+		soon := s.e.steady() + s.e.readBack
+		for _, id := range ids {
+			ref, ok := q.aside.Find(id)
+			if !ok || !job.run.Holds(id) {
+				continue
+			}
+			if entry := q.aside.Get(ref); entry.State != aside.Delayed || entry.Due <= soon {
+				q.lieIn(ref, 0)
+				continue
+			}
+			size := len(q.aside.Item(ref).Data)
+			q.dropAside(ref)
+			h.Unload(job.run, id, size)
+		}
+		h.Account(job.run)
+		s.e.setAlarm(q)
+		q.shard.mu.Unlock()
+	}
+}
+
+// hideAgain writes what lives of those runs of q that are mostly gone to one run. The caller holds hideMu.
+func (s *spool) hideAgain(q *queue) error {
+	now := s.e.steady()
+	job, ok := s.beginHide(q, func(job *hideJob) bool {
+		size := int64(0)
+		for _, r := range q.aside.hidden.Runs() {
+			if n := r.Live().Bytes; s.isWasteful(r, now) && size+n <= hideRun {
+				job.old, size = append(job.old, r), size+n
+			}
+		}
+		return len(job.old) > 0
+	})
+	if !ok {
+		return nil
+	}
+	defer s.endBatch()
+	for _, r := range job.old {
+		if err := s.copyLiving(q, r); err != nil {
+			s.dropJob(job)
+			return fmt.Errorf("copy what lives of %s: %w", r.Path, err)
+		}
+	}
+	if err := s.writeHidden(job); err != nil {
+		return err
+	}
+	s.unload(job) // what was read back early
+	return nil
+}
+
+// isWasteful reports whether a run is to be written again. The caller holds the shard's mutex.
+func (s *spool) isWasteful(r *hidden.Run, now Time) bool {
+	if r.Err != nil || !r.MostlyGone() {
+		return false
+	}
+	last, quiet := r.LastDue(), quietShare*s.e.readBack
+	return last < now-quiet || last > now+quiet
+}
+
+// copyLiving adds to the batch what lives in a run.
+func (s *spool) copyLiving(q *queue, r *hidden.Run) error {
+	q.shard.mu.Lock()
+	live, from := r.IDs().Clone(), r.From()
+	q.shard.mu.Unlock()
+	reader, err := segment.OpenRun(s.fs, r.Path, r.ID, s.e.newReadAhead())
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	var decoder segment.Coder
+	defer decoder.Close()
+	var body []byte
+	for _, f := range r.Frames[from:] {
+		frame, err := reader.Frame(f.Offset, r.End)
+		if err == nil {
+			body, err = reader.Body(&decoder, body[:0], frame)
+		}
+		if err != nil {
+			return err
+		}
+		err = hidden.EachEntry(frame.Tag, body, func(e hidden.Entry) bool {
+			if live.Has(e.ID) {
+				s.hideBatch.Add(e)
+			}
+			return true
+		})
+		if err != nil {
+			return &segment.CorruptionError{Path: r.Path, Offset: f.Offset, Reason: err.Error()}
+		}
+		s.accountBatch()
+	}
+	return nil
+}

@@ -1,0 +1,334 @@
+package hidden
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/kestrelmq/kestrel/engine/internal/idset"
+	"github.com/kestrelmq/kestrel/engine/internal/item"
+)
+
+// Set is the runs of one queue. The zero Set is empty and ready for use, once Memory is set. It is not safe for
+// concurrent use.
+//
+// Invariants, checked by Verify:
+//
+//	H1  What is on disk alone lives in its run, and was not read back. No item lives in two runs.
+//	H2  Everything on disk alone is in a frame that is still to be read.
+//	H3  What was read back lives in its run, and is counted with its frame.
+//	H4  Disk is the sum of what the runs have on disk alone.
+type Set struct {
+	// Memory counts the bytes that the set takes.
+	Memory *atomic.Int64
+
+	runs     []*Run
+	read     map[uint64]place // where items are that live in a run, and were read back
+	mostRead int              // that there were at a time since read was made
+	counted  int64            // bytes that Memory has for read
+	disk     item.Tally
+	soonest  *Run // the one whose First is the lowest; nil: none has one
+	stale    bool // soonest is to be looked for
+}
+
+// place is the frame of an item.
+type place struct {
+	run   *Run
+	frame uint32
+}
+
+// readSize is how many bytes an item takes in read, about.
+const readSize = 36
+
+// Runs are the runs, in the order in which they were made. The caller does not change the list.
+func (s *Set) Runs() []*Run { return s.runs }
+
+// Disk is what is on disk alone, in all runs.
+func (s *Set) Disk() item.Tally { return s.disk }
+
+// Read is how many items live in runs and were read back.
+func (s *Set) Read() int64 { return int64(len(s.read)) }
+
+// Add adds a run. What lives in it lives in no other one.
+func (s *Set) Add(r *Run) {
+	s.runs = append(s.runs, r)
+	s.disk.Add(r.Disk(), 1)
+	s.stale = true
+	s.Account(r)
+}
+
+// Drop takes out a run, in which nothing may live that matters.
+func (s *Set) Drop(r *Run) {
+	s.disk.Add(r.Disk(), -1)
+	if r.read > 0 {
+		for id, p := range s.read {
+			if p.run == r {
+				delete(s.read, id)
+			}
+		}
+	}
+	s.runs = slices.DeleteFunc(s.runs, func(o *Run) bool { return o == r })
+	s.Memory.Add(-r.counted)
+	r.counted, s.stale = 0, true
+	s.forgetRead()
+}
+
+// Find returns the run in which the item of an id lives; nil if it lives in none.
+func (s *Set) Find(id uint64) *Run {
+	if p, ok := s.read[id]; ok {
+		return p.run
+	}
+	for _, r := range s.runs {
+		if r.live.Has(id) {
+			return r
+		}
+	}
+	return nil
+}
+
+// OnDisk returns the run in which the item of an id is on disk alone; nil if it is in none.
+func (s *Set) OnDisk(id uint64) *Run {
+	for _, r := range s.runs {
+		if r.disk.Has(id) {
+			return r
+		}
+	}
+	return nil
+}
+
+// Join notes that an item that is in memory, and lives in no run, is in what is being written to r.
+func (s *Set) Join(r *Run, id uint64, size int) {
+	if r.live.Add(id) {
+		r.liveBytes += int64(size)
+	}
+}
+
+// Finish notes that r is written.
+func (s *Set) Finish(r *Run, w Written) {
+	r.Written, r.writing = w, false
+	r.next = len(w.Frames)
+	r.low = r.next
+	r.count()
+	s.Account(r)
+}
+
+// Unload notes that an item, which lives in r and was not read back, leaves memory.
+func (s *Set) Unload(r *Run, id uint64, size int) {
+	if !r.disk.Add(id) {
+		return
+	}
+	r.diskBytes += int64(size)
+	s.disk.Add(item.Tally{Count: 1, Bytes: int64(size)}, 1)
+	r.low, r.next, r.later = 0, 0, 0
+	s.stale = true
+}
+
+// Replace has what lives in the runs old live in r, which holds it all and has been written. It returns what was
+// on disk alone, which still is.
+func (s *Set) Replace(r *Run, old []*Run, w Written) {
+	for _, o := range old {
+		o.live.Each(func(id uint64) bool {
+			r.live.Add(id)
+			return true
+		})
+		o.disk.Each(func(id uint64) bool {
+			r.disk.Add(id)
+			return true
+		})
+		r.liveBytes += o.liveBytes
+		r.diskBytes += o.diskBytes
+		s.Drop(o)
+	}
+	s.disk.Add(r.Disk(), 1)
+	r.Written, r.writing, r.low, r.next = w, false, 0, 0
+	r.count()
+	s.stale = true
+	s.Account(r)
+}
+
+// Leave notes that an item does not live in its run any more, if it does. size is that of its body, or below 0
+// if that is not known, as of one on disk alone. It returns the run, or nil.
+func (s *Set) Leave(id uint64, size int) *Run {
+	r := s.Find(id)
+	if r == nil {
+		return nil
+	}
+	bytes := int64(size)
+	if size < 0 {
+		bytes = r.liveBytes / int64(r.live.Len())
+	}
+	r.live.Remove(id)
+	if r.liveBytes = max(r.liveBytes-bytes, 0); r.live.Len() == 0 {
+		r.liveBytes = 0
+	}
+	if s.offDisk(r, id, bytes) {
+		return r
+	}
+	if p, ok := s.read[id]; ok {
+		r.left[p.frame]--
+		r.read--
+		delete(s.read, id)
+		s.forgetRead()
+	}
+	return r
+}
+
+// forgetRead lets go of the memory of read when there is nothing in it, and accounts for it.
+func (s *Set) forgetRead() {
+	if len(s.read) == 0 && s.mostRead > 1024 {
+		s.read, s.mostRead = nil, 0
+	}
+	s.accountRead()
+}
+
+// offDisk notes that an item of r is not on disk alone any more, if it was.
+func (s *Set) offDisk(r *Run, id uint64, bytes int64) bool {
+	if !r.disk.Remove(id) {
+		return false
+	}
+	if r.disk.Len() == 0 || bytes > r.diskBytes {
+		bytes = r.diskBytes
+	}
+	if r.disk.Len() == 0 {
+		s.stale = true
+	}
+	r.diskBytes -= bytes
+	s.disk.Add(item.Tally{Count: 1, Bytes: bytes}, -1)
+	return true
+}
+
+// ReadBack notes that an item in a frame of r is in memory now. It reports false if it must not be, because it
+// is not on disk alone.
+func (s *Set) ReadBack(r *Run, frame int, id uint64, size int) bool {
+	if !s.offDisk(r, id, int64(size)) {
+		return false
+	}
+	if r.left == nil {
+		r.left = make([]uint32, len(r.Frames))
+	}
+	if s.read == nil {
+		s.read = make(map[uint64]place)
+	}
+	s.read[id] = place{r, uint32(frame)}
+	s.mostRead = max(s.mostRead, len(s.read))
+	r.left[frame]++
+	r.read++
+	r.low = min(r.low, frame)
+	return true
+}
+
+// Pass notes that every item of a frame of r, the next one to read, was read back, or is gone.
+func (s *Set) Pass(r *Run, frame int) {
+	r.next, r.later, s.stale = frame+1, 0, true
+	s.Account(r)
+	s.accountRead()
+}
+
+// Postpone notes that of a frame of r, the next one to read, every item that is due before that instant was read
+// back, or is gone. The frame is to be read again.
+func (s *Set) Postpone(r *Run, frame int, due item.Time) {
+	r.next, r.later, s.stale = frame, due, true
+	s.Account(r)
+	s.accountRead()
+}
+
+// Soonest returns the run from which the next frame is to be read, and when its first item is due, or earlier;
+// nil if nothing is on disk alone.
+func (s *Set) Soonest() (r *Run, due item.Time) {
+	if s.stale {
+		s.soonest, s.stale = nil, false
+		lowest := item.Time(0)
+		for _, o := range s.runs {
+			if at, ok := o.First(); ok && (s.soonest == nil || at < lowest) {
+				s.soonest, lowest = o, at
+			}
+		}
+	}
+	if s.soonest == nil {
+		return nil, 0
+	}
+	due, _ = s.soonest.First()
+	return s.soonest, due
+}
+
+// Fail notes that a run cannot be read: its items are left out.
+func (s *Set) Fail(r *Run, err error) { r.Err, s.stale = err, true }
+
+// Mend notes that a run may be read again.
+func (s *Set) Mend(r *Run) { s.Fail(r, nil) }
+
+// KeepOnly takes everything out of the runs but items that are in memory, of which sizes has the sizes of the
+// bodies by their ids.
+func (s *Set) KeepOnly(sizes map[uint64]int) {
+	for _, r := range s.runs {
+		var live idset.Bitmap
+		s.disk.Add(r.Disk(), -1)
+		r.liveBytes, r.diskBytes = 0, 0
+		for id, size := range sizes {
+			if r.live.Has(id) {
+				live.Add(id)
+				r.liveBytes += int64(size)
+			}
+		}
+		r.live, r.disk = live, idset.Bitmap{}
+		s.Account(r)
+	}
+	for id, p := range s.read {
+		if _, kept := sizes[id]; !kept {
+			p.run.left[p.frame]--
+			p.run.read--
+			delete(s.read, id)
+		}
+	}
+	s.stale = true
+	s.forgetRead()
+}
+
+// Account updates Memory to what a run takes now.
+func (s *Set) Account(r *Run) {
+	if now := r.memory(); now != r.counted {
+		s.Memory.Add(now - r.counted)
+		r.counted = now
+	}
+}
+
+func (s *Set) accountRead() {
+	if now := readSize * int64(len(s.read)); now != s.counted {
+		s.Memory.Add(now - s.counted)
+		s.counted = now
+	}
+}
+
+// Verify returns an error that names the first of the invariants H1 to H4 that does not hold.
+func (s *Set) Verify() error {
+	var disk item.Tally
+	seen := make(map[uint64]bool)
+	for _, r := range s.runs {
+		if err := r.verify(s.read); err != nil {
+			return err
+		}
+		disk.Add(r.Disk(), 1)
+		var err error
+		r.live.Each(func(id uint64) bool {
+			if seen[id] {
+				err = fmt.Errorf("H1: item %d lives in two runs", id)
+			}
+			seen[id] = true
+			return err == nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if disk != s.disk {
+		return fmt.Errorf("H4: on disk are %+v, counted are %+v", disk, s.disk)
+	}
+	stale := *s
+	stale.stale = true
+	if r, due := stale.Soonest(); !s.stale && r != s.soonest {
+		if _, known := s.Soonest(); r == nil || s.soonest == nil || known != due {
+			return fmt.Errorf("H4: the soonest run is due at %d, known is %d", due, known)
+		}
+	}
+	return nil
+}

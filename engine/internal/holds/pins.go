@@ -1,0 +1,38 @@
+package holds
+
+import "slices"
+
+// Pins know which segments of the journal hold items of a shard's reads, the oldest first, and what it takes
+// to rewrite them: a walk over a million open reads would keep the shard from its clients.
+type Pins []Pin
+
+// Pin is about one segment that holds items of reads.
+type Pin struct {
+	Segment uint64
+	Reads   int64
+	Bytes   int64 // of keep records of those items, about
+}
+
+// Add accounts for reads, fewer of them if the number is negative, whose items lie in segment; zero stands
+// for none.
+func (p *Pins) Add(seg uint64, reads, bytes int64) {
+	if seg == 0 {
+		return
+	}
+	i := len(*p)
+	for i > 0 && (*p)[i-1].Segment >= seg {
+		i--
+	}
+	if i == len(*p) || (*p)[i].Segment != seg {
+		*p = slices.Insert(*p, i, Pin{Segment: seg})
+	}
+	at := &(*p)[i]
+	at.Reads += reads
+	at.Bytes += bytes
+	if at.Reads == 0 {
+		*p = slices.Delete(*p, i, i+1)
+	}
+}
+
+// Before reports whether a segment before number holds an item.
+func (p Pins) Before(number uint64) bool { return len(p) > 0 && p[0].Segment < number }

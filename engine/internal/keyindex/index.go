@@ -1,0 +1,212 @@
+package keyindex
+
+import (
+	crand "crypto/rand"
+	"encoding/binary"
+	"math/bits"
+	"slices"
+	"sync/atomic"
+
+	"github.com/dchest/siphash"
+)
+
+// Seed makes hashes that nobody can foresee. The zero Seed is none.
+type Seed [16]byte
+
+// NewSeed draws a seed.
+func NewSeed() (s Seed) {
+	crand.Read(s[:]) // never fails
+	return s
+}
+
+// Hash is the hash of a key.
+func (s *Seed) Hash(key []byte) uint64 {
+	return siphash.Hash(binary.LittleEndian.Uint64(s[:]), binary.LittleEndian.Uint64(s[8:]), key)
+}
+
+// Entry is the hash of a key, and the id of its item.
+type Entry struct{ Hash, ID uint64 }
+
+const (
+	entrySize  = 16
+	leafSize   = 24 // bytes of a leaf in the list, beside its entries
+	fullLeaf   = 128
+	emptyLeaf  = 40
+	leafGrowth = 8 // a leaf grows by one part in so many
+)
+
+// Index has the entries of one queue: linear hashing over small sorted leaves, so that it grows, and shrinks, by
+// one leaf at a time, and nearly all of its memory holds entries. The zero Index is empty and ready for use,
+// once Memory is set. It is not safe for concurrent use.
+type Index struct {
+	// Memory counts the bytes that the index takes.
+	Memory *atomic.Int64
+
+	leaves  [][]Entry // each in the order of hashes
+	count   int
+	entries int // that the leaves have memory for
+	counted int64
+}
+
+// Len is the number of entries.
+func (x *Index) Len() int { return x.count }
+
+// leafOf is the number of the leaf for a hash; there is one at least.
+func (x *Index) leafOf(hash uint64) int {
+	n := uint64(len(x.leaves))
+	round := uint64(1) << bits.Len64(n-1)
+	if i := hash & (round - 1); i < n {
+		return int(i)
+	}
+	return int(hash & (round/2 - 1))
+}
+
+func search(leaf []Entry, hash uint64) (at int, ok bool) {
+	return slices.BinarySearchFunc(leaf, hash, func(e Entry, hash uint64) int {
+		switch {
+		case e.Hash < hash:
+			return -1
+		case e.Hash > hash:
+			return 1
+		}
+		return 0
+	})
+}
+
+// Find returns the id that a hash stands for.
+func (x *Index) Find(hash uint64) (id uint64, ok bool) {
+	if x.count == 0 {
+		return 0, false
+	}
+	leaf := x.leaves[x.leafOf(hash)]
+	at, ok := search(leaf, hash)
+	if !ok {
+		return 0, false
+	}
+	return leaf[at].ID, true
+}
+
+// Set has a hash stand for an id, and no more for another one.
+func (x *Index) Set(hash, id uint64) {
+	if len(x.leaves) == 0 {
+		x.leaves = append(x.leaves, nil)
+	}
+	i := x.leafOf(hash)
+	at, ok := search(x.leaves[i], hash)
+	if ok {
+		x.leaves[i][at].ID = id
+		return
+	}
+	leaf := x.leaves[i]
+	if len(leaf) == cap(leaf) {
+		leaf = x.move(leaf, len(leaf)+len(leaf)/leafGrowth+2)
+	}
+	x.leaves[i] = slices.Insert(leaf, at, Entry{hash, id})
+	if x.count++; x.count > fullLeaf*len(x.leaves) {
+		x.split()
+	}
+	x.account()
+}
+
+// move copies a leaf to memory for n entries.
+func (x *Index) move(leaf []Entry, n int) []Entry {
+	moved := append(slices.Grow([]Entry(nil), n), leaf...)
+	x.entries += cap(moved) - cap(leaf)
+	return moved
+}
+
+// split adds a leaf, for half of what is in another one.
+func (x *Index) split() {
+	n := uint64(len(x.leaves))
+	round := uint64(1) << bits.Len64(n) // of n+1 leaves
+	from := n &^ (round / 2)
+	var stay, leave []Entry
+	for _, e := range x.leaves[from] {
+		if e.Hash&(round-1) == n {
+			leave = append(leave, e)
+		} else {
+			stay = append(stay, e)
+		}
+	}
+	x.entries -= cap(x.leaves[from])
+	x.leaves[from] = x.move(nil, len(stay)+len(stay)/leafGrowth)
+	x.leaves[from] = append(x.leaves[from], stay...)
+	x.leaves = append(x.leaves, append(x.move(nil, len(leave)+len(leave)/leafGrowth), leave...))
+}
+
+// Delete forgets that a hash stands for an id, and reports whether it did.
+func (x *Index) Delete(hash, id uint64) bool {
+	if x.count == 0 {
+		return false
+	}
+	i := x.leafOf(hash)
+	leaf := x.leaves[i]
+	at, ok := search(leaf, hash)
+	if !ok || leaf[at].ID != id {
+		return false
+	}
+	leaf = slices.Delete(leaf, at, at+1)
+	if len(leaf) < cap(leaf)/2 {
+		leaf = x.move(leaf, 0)
+	}
+	x.leaves[i] = leaf
+	if x.count--; x.count < emptyLeaf*len(x.leaves) {
+		x.merge()
+	}
+	x.account()
+	return true
+}
+
+// merge takes the last leaf back into the one that it was split from, if there is one.
+func (x *Index) merge() {
+	last := len(x.leaves) - 1
+	if last == 0 {
+		if x.count == 0 {
+			x.entries, x.leaves = 0, nil
+		}
+		return
+	}
+	round := uint64(1) << bits.Len64(uint64(last))
+	into := int(uint64(last) &^ (round / 2))
+	a, b := x.leaves[into], x.leaves[last]
+	both := x.move(nil, len(a)+len(b))
+	for len(a) > 0 && len(b) > 0 {
+		if a[0].Hash < b[0].Hash {
+			both, a = append(both, a[0]), a[1:]
+		} else {
+			both, b = append(both, b[0]), b[1:]
+		}
+	}
+	x.entries -= cap(x.leaves[into]) + cap(x.leaves[last])
+	x.leaves[into] = append(append(both, a...), b...)
+	x.leaves[last] = nil
+	x.leaves = x.leaves[:last]
+}
+
+// Leaves is how many parts Each has.
+func (x *Index) Leaves() int { return len(x.leaves) }
+
+// Keep removes, of one of the parts, the entries for which keep returns false. It returns how many that were.
+// A part may get other entries, or there may be another number of them, whenever the index changes otherwise.
+func (x *Index) Keep(part int, keep func(Entry) bool) (removed int) {
+	leaf := x.leaves[part]
+	kept := slices.DeleteFunc(leaf, func(e Entry) bool { return !keep(e) })
+	removed = len(leaf) - len(kept)
+	x.leaves[part] = kept
+	x.count -= removed
+	return removed
+}
+
+// Clear removes all entries, and lets go of all memory.
+func (x *Index) Clear() {
+	*x = Index{Memory: x.Memory, counted: x.counted}
+	x.account()
+}
+
+// account updates Memory to what the index takes now.
+func (x *Index) account() {
+	if now := int64(x.entries)*entrySize + int64(cap(x.leaves))*leafSize; now != x.counted {
+		x.Memory.Add(now - x.counted)
+		x.counted = now
+	}
+}

@@ -1,0 +1,230 @@
+package engine
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"testing"
+	"unsafe"
+
+	"github.com/kestrelmq/kestrel/engine/internal/holds"
+	"github.com/kestrelmq/kestrel/engine/internal/item"
+)
+
+// With a shard locked, nothing copies a large item: these tests look for its bytes in two places.
+
+// lies reports whether part is in the memory of whole.
+func lies(part, whole []byte) bool {
+	at, first := uintptr(unsafe.Pointer(&part[0])), uintptr(unsafe.Pointer(&whole[0]))
+	return first <= at && at+uintptr(len(part)) <= first+uintptr(len(whole))
+}
+
+// unwritten reports whether data lies in what the journal has not written yet.
+func (e *Engine) unwritten(t *testing.T, data []byte) (found bool) {
+	t.Helper()
+	err := e.journal.Inspect(func() error { return nil }, func(batch []byte) error {
+		found = found || lies(data, batch)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// aliased is a receiver that keeps what it gets.
+type aliased struct{ data []byte }
+
+func (k *aliased) Receive(it Item) bool {
+	k.data = it.Data
+	return true
+}
+
+// TestLargeReadIsNotCopied tests that an open read of a large item, a lease of the connection, and a peek that
+// has waited, have the memory of the item, and that it is as it was when it comes back.
+func TestLargeReadIsNotCopied(t *testing.T) {
+	e, _ := newQuiet(t)
+	now := Now()
+	w := &Waiter{Notify: notifierFunc(func(*Waiter) {})}
+	if _, err := e.Fetch(now, []byte("q"), FetchRequest{Access: Peek, Waiter: w}, nil); err != ErrEmpty {
+		t.Fatal(err)
+	}
+	if _, err := e.Put(now, []byte("q"), PutRequest{Data: largeData()}); err != nil {
+		t.Fatal(err)
+	}
+	var peeked, opened, back aliased
+	if _, ok := e.Collect(now, w.Read, FetchRequest{Access: Peek}, &peeked); !ok {
+		t.Fatal("the peek has ended by itself")
+	}
+	got, err := e.Fetch(now, []byte("q"), FetchRequest{Access: OpenRead}, &opened)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if read := got.Read.r.item.Data; !lies(read, opened.data) || !lies(peeked.data, opened.data) {
+		t.Error("a read has a copy of the item")
+	}
+	e.Abort(now, got.Read)
+	if _, err := e.Fetch(now, []byte("q"), FetchRequest{}, &back); err != nil || !bytes.Equal(back.data, largeData()) {
+		t.Errorf("an aborted read brings %d bytes back, %v", len(back.data), err)
+	}
+}
+
+// TestLargeMoveIsNotCopied tests that a large item that expires into another queue lies there in the frame that
+// the journal writes, and that both queues are right after a restart.
+func TestLargeMoveIsNotCopied(t *testing.T) {
+	e, _ := newQuiet(t)
+	target := nameInOtherShard(e, "q")
+	o := DefaultQueueOptions()
+	o.ExpireTo = target
+	if err := e.Reload(Settings{Default: DefaultQueueOptions(), Queues: map[string]QueueOptions{"q": o}}); err != nil {
+		t.Fatal(err)
+	}
+	now := Now()
+	expiry := now + 60_000
+	ticket, err := e.Put(now, []byte("q"), PutRequest{Data: largeData(), Flags: 3, Expiry: expiry})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustCommit(t, e, ticket)
+	_, ticket = e.FlushExpired(expiry+1, []byte("q"))
+	var moved aliased
+	if _, err := e.Fetch(now, []byte(target), FetchRequest{Access: Peek}, &moved); err != nil {
+		t.Fatal(err)
+	}
+	if !e.unwritten(t, moved.data) {
+		t.Error("the item was copied with the shard locked")
+	}
+	mustCommit(t, e, ticket)
+	mustCommit(t, e, Ticket{Written: e.journal.End()})
+	for _, e := range []*Engine{e, kill(t, e)} {
+		var got copied
+		if _, err := e.Fetch(now, []byte(target), FetchRequest{}, &got); err != nil || got.item.Flags != 3 ||
+			!bytes.Equal(got.item.Data, largeData()) {
+			t.Errorf("the other queue has %d bytes, %v", len(got.item.Data), err)
+		}
+		if _, err := e.Fetch(now, []byte("q"), FetchRequest{}, &got); err != ErrEmpty {
+			t.Errorf("the queue has an item: %v", err)
+		}
+	}
+}
+
+// TestLargeReadIsKeptOutside tests that rewriting leaves a large read to be written when no lock is held, and
+// then writes it, with its count; and that one that ends in between is not written.
+func TestLargeReadIsKeptOutside(t *testing.T) {
+	for _, tt := range []string{"stays", "ends", "counts"} {
+		t.Run(tt, func(t *testing.T) {
+			e, _ := newQuiet(t)
+			now := Now()
+			ticket, err := e.Put(now, []byte("q"), PutRequest{Data: largeData()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			mustCommit(t, e, ticket)
+			got, err := e.Fetch(now, []byte("q"), FetchRequest{Access: OpenRead}, new(aliased))
+			if err != nil {
+				t.Fatal(err)
+			}
+			sh := e.shardOf([]byte("q"))
+			q := sh.queues["q"]
+			l := &holds.Plan{Target: math.MaxUint64, Left: math.MaxInt64}
+			before := e.journal.End()
+			sh.mu.Lock()
+			r := got.Read.r
+			if tt == "counts" {
+				r.count, r.changed = 2, true
+			}
+			var at readCursor
+			more := e.keepOldReads(q, l, &at)
+			sh.mu.Unlock()
+			if !more || at.large != got.Read || e.journal.End() != before {
+				t.Fatalf("with the shard locked, %d bytes are written, and %+v is left", e.journal.End()-before, at.large)
+			}
+			if tt == "ends" {
+				ticket, _ := e.Confirm(now, got.Read)
+				mustCommit(t, e, ticket)
+				before = e.journal.End()
+			}
+			e.keepLarge(at.large, at.item, func(*read) bool { return true })
+			if wrote := e.journal.End() - before; (wrote > 0) == (tt == "ends") {
+				t.Errorf("%d bytes are written", wrote)
+			}
+			if tt == "ends" {
+				return
+			}
+			mustCommit(t, e, Ticket{Written: e.journal.End()})
+			restarted := kill(t, e)
+			var back copied
+			again, err := restarted.Fetch(now, []byte("q"), FetchRequest{Access: OpenRead}, &back)
+			if err != nil || !bytes.Equal(back.item.Data, largeData()) {
+				t.Fatalf("after a restart the queue has %d bytes, %v", len(back.item.Data), err)
+			}
+			if count := again.Read.r.count; (count == 2) != (tt == "counts") {
+				t.Errorf("after a restart the item was delivered %d times", count)
+			}
+		})
+	}
+}
+
+// TestFanoutSharesImage tests that many queues that take one item share its memory, as large as it may be, and
+// that they all have it, also after a restart.
+func TestFanoutSharesImage(t *testing.T) {
+	const children, limit = 200, 8 << 20
+	for _, size := range []int{item.MinChunkSize * 8, item.MaxChunkSize - 100} {
+		e := fanOut(t, testOptions(newFS(), func(o *QueueOptions) { o.Sync = SyncNever }), children)
+		mustGet(t, e, "p") // makes it
+		if got := e.Takers([]byte("p")); got != children+1 {
+			t.Errorf("%d queues take what is put, want %d", got, children+1)
+		}
+		e.opts.MemoryLimit = e.memory.Load() + limit
+		puts := []PutRequest{{Data: []byte("first")}}
+		for i := range 3 {
+			puts = append(puts, PutRequest{Data: bytes.Repeat([]byte{byte('a' + i)}, size)})
+		}
+		puts = append(puts, PutRequest{Data: []byte("last")})
+		s, err := e.PutAll(Now(), []byte("p"), puts)
+		if err != nil || s.Count != len(puts) {
+			t.Fatalf("PutAll of %d bytes = %d, %v", size, s.Count, err)
+		}
+		if got := memoryBeyondQueues(e); got > limit {
+			t.Errorf("%d bytes of memory are in use, the limit is %d", got, limit)
+		}
+		mustCommit(t, e, s.Ticket)
+		for _, e := range []*Engine{e, kill(t, e)} {
+			e.opts.MemoryLimit = math.MaxInt64
+			for _, name := range []string{"p", "p+0", fmt.Sprintf("p+%d", children-1)} {
+				for i := range puts {
+					var got copied
+					if _, err := e.Fetch(Now(), []byte(name), FetchRequest{}, &got); err != nil || !bytes.Equal(got.item.Data, puts[i].Data) {
+						t.Errorf("item %d of %s has %d bytes, %v", i, name, len(got.item.Data), err)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestTakers tests that Takers counts fanout children from the first to the last, in whatever shard they are.
+func TestTakers(t *testing.T) {
+	e := openQuiet(t, testOptions(newFS()))
+	check := func(when string, want map[string]int) {
+		t.Helper()
+		for name, n := range want {
+			if got := e.Takers([]byte(name)); got != n {
+				t.Errorf("%s, Takers(%s) = %d, want %d", when, name, got, n)
+			}
+		}
+	}
+	check("with no queue", map[string]int{"a": 1, "b": 1})
+	for _, name := range []string{"a+1", "a+2", "b+1", "c"} {
+		mustPut(t, e, name, "x")
+	}
+	check("with children", map[string]int{"a": 3, "b": 2, "c": 1, "d": 1})
+	e.Delete(Now(), []byte("a+1"))
+	e.Delete(Now(), []byte("b+1"))
+	check("with one child left", map[string]int{"a": 2, "b": 1, "c": 1})
+	e.Delete(Now(), []byte("a+2"))
+	check("with none left", map[string]int{"a": 1, "b": 1})
+	if n := e.parents.Load(); n != 0 {
+		t.Errorf("%d parents are counted, and there is none", n)
+	}
+}

@@ -1,0 +1,198 @@
+package engine
+
+import (
+	"github.com/kestrelmq/kestrel/engine/internal/aside"
+	"github.com/kestrelmq/kestrel/engine/internal/idset"
+	"github.com/kestrelmq/kestrel/engine/internal/item"
+)
+
+// where is where an item of a queue is.
+type where uint8
+
+const (
+	nowhere   where = iota // it is gone, or about to go, or has never been
+	inWindow               // in line, in memory
+	isLeaving              // in line, in a chunk that waits to be written
+	isWriting              // in line, in a chunk that is being written
+	isRecent               // in line, in the recent part
+	isOnDisk               // in line, on disk alone: its image is not known
+	isHidden               // delayed, on disk alone in a hidden run: likewise
+	isAside                // delayed, leased or ready
+	isBack                 // handed out, and returned
+	isOpen                 // in an open read
+)
+
+// spot is the place of an item.
+type spot struct {
+	where where
+	it    Item        // unless it is on disk; its Data is valid until anything of the queue changes
+	known bool        // of one that is on disk: it is there all the same
+	entry aside.Entry // of one that is hidden, and known
+	ref   aside.Ref   // of one that is aside
+	read  *read       // of one that is open or back
+}
+
+// know has at know the item if it is on disk, and read is it, and reports whether it is known then.
+func (at *spot) know(read diskItem) bool {
+	if at.isUnknown() && read.ID == at.it.ID && read.hidden == (at.where == isHidden) {
+		at.it, at.entry, at.known = read.Item, read.entry, true
+	}
+	return !at.isUnknown()
+}
+
+// isUnknown reports whether the item has to be read from the disk to be known.
+func (at *spot) isUnknown() bool { return (at.where == isOnDisk || at.where == isHidden) && !at.known }
+
+// diskItem is an item that was read from the disk.
+type diskItem struct {
+	Item
+	entry  aside.Entry // of one from a hidden run
+	hidden bool        // it is from one
+}
+
+// heldNow reports whether somebody has the item.
+func (q *queue) heldNow(at *spot) bool {
+	return at.where == isOpen || at.where == isAside && q.aside.Get(at.ref).State == aside.Leased
+}
+
+// locate finds the item with that id. It takes as long as it takes to go through a chunk, or through the open
+// reads. The caller holds the shard's mutex.
+func (q *queue) locate(id uint64) (at spot) {
+	if id == 0 || id >= q.nextID {
+		return at
+	}
+	if q.aside != nil {
+		if r, ok := q.aside.Find(id); ok {
+			return spot{where: isAside, it: q.aside.Item(r), ref: r}
+		}
+		if q.aside.hidden.OnDisk(id) != nil {
+			return spot{where: isHidden, it: Item{ID: id}}
+		}
+	}
+	if id < q.headID() {
+		return q.locateRead(id)
+	}
+	if q.window.Count > 0 && id <= q.window.LastID() {
+		return inPart(&q.window, id, inWindow)
+	}
+	b := q.backlog
+	if b == nil || b.count+b.recent.Count == 0 {
+		return at
+	}
+	if b.leaving.Count > 0 && id >= b.leaving.FirstID && id <= b.leaving.LastID() {
+		return inPart(&b.leaving, id, isLeaving)
+	}
+	if b.recent.Count > 0 && id >= b.recent.FirstID {
+		return inPart(&b.recent, id, isRecent)
+	}
+	for _, c := range b.flying {
+		if it, ok := c.Find(id); ok {
+			if b.gone.Has(id) {
+				return at
+			}
+			return spot{where: isWriting, it: it}
+		}
+	}
+	if b.onDisk > 0 && id >= b.nextID && id <= q.writtenTo && b.holds(id) && !b.gone.Has(id) {
+		at = spot{where: isOnDisk, it: Item{ID: id}}
+	}
+	return at
+}
+
+func inPart(w *item.Window, id uint64, where where) (at spot) {
+	if it, ok := w.Find(id); ok {
+		at = spot{where: where, it: it}
+	}
+	return at
+}
+
+// locateRead finds an item that was handed out.
+func (q *queue) locateRead(id uint64) (at spot) {
+	for r := q.returned.First(); r != nil; r = r.link.Next() {
+		if r.item.ID == id {
+			return spot{where: isBack, it: r.item, read: r}
+		}
+	}
+	for r := q.open.First(); r != nil; r = r.link.Next() {
+		if r.item.ID == id {
+			return spot{where: isOpen, it: r.item, read: r}
+		}
+	}
+	return at
+}
+
+// cut takes the item at a spot out of memory, or out of what is on disk. A fetch or a start does not find it
+// there any more; what becomes of it the caller records.
+func (e *Engine) cut(q *queue, at *spot) {
+	p, b, id := &q.shard.pool, q.backlog, at.it.ID
+	n := int64(len(at.it.Data))
+	switch at.where {
+	case inWindow:
+		q.window.Cut(p, id)
+		if b != nil {
+			if id <= q.writtenTo {
+				b.gone.Add(id)
+			}
+			e.popped(q)
+		}
+	case isLeaving:
+		b.leaving.Cut(p, id)
+		b.count, b.bytes = b.count-1, b.bytes-n
+	case isWriting:
+		b.gone.Add(id)
+		b.cut = append(b.cut, id)
+		b.count, b.bytes, b.writing = b.count-1, b.bytes-n, b.writing-1
+	case isRecent:
+		b.recent.Cut(p, id)
+	case isOnDisk:
+		b.gone.Add(id)
+		if at.known {
+			b.bytes -= n
+		} else {
+			b.unsized.Add(id)
+		}
+		b.count, b.onDisk = b.count-1, b.onDisk-1
+	case isAside:
+		q.dropAside(at.ref)
+		e.wantMore(q)
+	case isHidden: // it leaves its run when it is recorded
+	case isBack:
+		q.returned.remove(at.read)
+		q.shard.freeRead(at.read)
+	case isOpen:
+		q.open.remove(at.read)
+		q.shard.freeRead(at.read)
+	}
+	if q.settleBytes(); b != nil && b.inReadBehind && b.count == 0 {
+		e.leaveReadBehind(q)
+	}
+}
+
+// ofKey finds the item of a key, if there is one that has not expired. Of one that is on disk alone it does not
+// know.
+func (q *queue) ofKey(key []byte, now Time) (at spot, ok bool) {
+	if q.keys == nil {
+		return at, false
+	}
+	hash := q.keys.seed.Hash(key)
+	id, ok := q.keys.Find(hash)
+	if !ok {
+		return at, false
+	}
+	at = q.locate(id)
+	switch {
+	case at.where == nowhere: // it was removed by its id, from where nobody could see its key
+		q.keys.Delete(hash, id)
+		return at, false
+	case at.isUnknown():
+		return at, true
+	}
+	return at, !q.expired(at.it, now)
+}
+
+// settleBytes forgets the bytes of what is on disk still when nothing there lives any more: it is not read.
+func (q *queue) settleBytes() {
+	if b := q.backlog; b != nil && b.count == 0 {
+		b.bytes, b.unsized = 0, idset.Bitmap{}
+	}
+}

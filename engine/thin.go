@@ -1,0 +1,231 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/kestrelmq/kestrel/engine/internal/idset"
+	"github.com/kestrelmq/kestrel/engine/internal/keyindex"
+	"github.com/kestrelmq/kestrel/engine/internal/runs"
+	"github.com/kestrelmq/kestrel/segment"
+)
+
+// Runs of a backlog from whose middle much has been removed are written again without that, so that the disk gets
+// its room back. The file that takes the place of another has a higher number and the same items that live; what it
+// leaves out is gone, as the journal says.
+
+const (
+	// thinShare is the part of a run, one in so many of its items, that is gone when it is written again at once;
+	// thinQuietShare likewise when nothing has been removed from it for quietTends looks.
+	thinShare, thinQuietShare, quietTends = 2, 4, 10
+	// thinRetry is how long a queue is left alone in which that failed.
+	thinRetry = 10 * time.Second
+	// leavePiece is how many keys are forgotten before the shard is unlocked.
+	leavePiece = 256
+)
+
+// thinning is what a run knows of what is gone of it. The shard's mutex guards it.
+type thinning struct {
+	gone  uint64 // of its items, when tend looked last
+	quiet int    // looks since that changed
+}
+
+// goneOf is how many items of r are gone that its file has.
+func (b *backlog) goneOf(r *run) uint64 {
+	ids := r.written.IDs()
+	return goneOfThem(b.gone.Count(ids), r)
+}
+
+// goneOfThem is how many items of the file of r are gone, if so many ids of its range are: some are of no item in it.
+func goneOfThem(gone uint64, r *run) uint64 {
+	ids := r.written.IDs()
+	left := ids.Last - ids.First + 1 - uint64(r.written.Count)
+	return max(gone, left) - left
+}
+
+// mayThin reports whether nothing of r has been read, or is being written, and the journal has all of it.
+func (q *queue) mayThin(r *run) bool {
+	b := q.backlog
+	return q.inJournal() && b.inReadBehind && r != b.growing && r != b.next.Run && r.writer == nil && !r.busy && !r.broken &&
+		r.recorded.End > 0 && r.recorded == r.written && r.written.FirstID > b.nextID && b.onDisk > 0
+}
+
+// lookThin notes what is gone of the runs of q, and reports whether one is to be written again.
+func (s *spool) lookThin(q *queue, b *backlog) (found bool) {
+	if b.gone.IsEmpty() || s.now() < b.thinAt {
+		return false
+	}
+	for _, r := range b.runs {
+		if !q.mayThin(r) {
+			continue
+		}
+		if gone := b.goneOf(r); gone != r.thin.gone {
+			r.thin = thinning{gone: gone}
+		} else {
+			r.thin.quiet++
+		}
+		found = found || b.isThin(r)
+	}
+	return found
+}
+
+// isThin reports whether enough of r is gone for it to be written again.
+func (b *backlog) isThin(r *run) bool {
+	gone, count := b.goneOf(r), uint64(r.written.Count)
+	return gone*thinShare >= count || r.thin.quiet >= quietTends && gone*thinQuietShare >= count
+}
+
+// recordAndThin does for q what there is to do on the recording side, and writes one run again if one is to be.
+func (s *spool) recordAndThin(q *queue) {
+	s.record(q)
+	s.thinOut(q)
+}
+
+// thinOut writes one run of q again, if one is to be, and asks for the next.
+func (s *spool) thinOut(q *queue) {
+	q.shard.mu.Lock()
+	b := q.backlog
+	if b == nil || !b.thin {
+		q.shard.mu.Unlock()
+		return
+	}
+	b.thin = false
+	i := slices.IndexFunc(b.runs, func(r *run) bool { return q.mayThin(r) && b.isThin(r) })
+	if i < 0 {
+		q.shard.mu.Unlock()
+		return
+	}
+	job := thinJob{q: q, b: b, run: b.runs[i], epoch: b.epoch, io: s.runIO(q)}
+	for ids := range b.gone.Within(job.run.written.IDs()) {
+		job.gone.AddRange(ids)
+	}
+	job.unsized = b.unsized.Clone()
+	if q.keys != nil {
+		job.seed = &q.keys.seed // which never changes
+	}
+	q.shard.mu.Unlock()
+	err := s.thinRun(&job)
+	if err != nil && !s.e.journal.Failing() && !s.e.closed.Load() {
+		s.e.report("write a backlog again without what is gone", fmt.Errorf("queue %q: %w", q.name, err))
+	}
+	q.shard.mu.Lock()
+	defer q.shard.mu.Unlock()
+	if err != nil {
+		b.thinAt = s.now().After(thinRetry)
+	} else if q.backlog == b && !q.deleted {
+		b.thin = true
+		s.wantRecord(q)
+	}
+}
+
+// thinJob is a run that is being written again.
+type thinJob struct {
+	q     *queue
+	b     *backlog
+	run   *run
+	epoch uint64
+	io    segment.IO
+
+	seed *keyindex.Seed // of the queue's keys; nil without any
+
+	gone, unsized idset.Bitmap     // as they were before
+	settled       int64            // bytes of what was unsized, and is left out
+	left          []keyindex.Entry // keys of what is left out
+}
+
+// thinRun writes what lives of the run of a job to another one, and has that take its place. It takes recordMu.
+func (s *spool) thinRun(job *thinJob) error {
+	reader := runs.NewReader(s.fs, s.e.newReadAhead(), 1)
+	defer reader.Close()
+	fresh, err := (*run)(nil), error(nil)
+	if r := job.run; uint64(r.written.Count) > job.goneNow() {
+		fresh, err = s.writeThinned(job, reader)
+	} else if job.seed != nil || job.unsized.Count(r.written.IDs()) > 0 {
+		err = reader.Each(r.File, r.written.End, job.drop)
+	}
+	if err != nil {
+		return err
+	}
+	s.recordMu.Lock()
+	defer s.recordMu.Unlock()
+	used := s.replaceThinned(job, fresh)
+	if !used && fresh != nil {
+		return s.remove(fresh.Path)
+	}
+	for some := range slices.Chunk(job.left, leavePiece) {
+		job.q.shard.mu.Lock()
+		for _, e := range some {
+			if job.q.keys != nil && job.q.locate(e.ID).where == nowhere {
+				job.q.keys.Delete(e.Hash, e.ID)
+			}
+		}
+		job.q.shard.mu.Unlock()
+	}
+	return nil
+}
+
+// drop notes an item that is left out.
+func (job *thinJob) drop(it Item) {
+	if job.unsized.Has(it.ID) {
+		job.settled += int64(len(it.Data))
+	}
+	if job.seed != nil && it.KeySize != 0 {
+		job.left = append(job.left, keyindex.Entry{Hash: job.seed.Hash(it.Key()), ID: it.ID})
+	}
+}
+
+// goneNow is how many items of the file of a job were gone when it began.
+func (job *thinJob) goneNow() uint64 {
+	return goneOfThem(job.gone.Count(job.run.written.IDs()), job.run)
+}
+
+// writeThinned makes the new file of a job, and syncs it.
+func (s *spool) writeThinned(job *thinJob, reader *runs.Reader) (fresh *run, err error) {
+	number, made := s.lastRun.Add(1), s.lostNames.Load()
+	w, err := segment.CreateRun(s.fs, runs.Path(s.dir, number), number, job.io)
+	if err != nil {
+		return nil, err
+	}
+	fresh = &run{File: runs.File{Path: w.Path(), ID: w.ID()}, made: made, extended: job.run.extended}
+	packer := runs.Packer{W: w, Coder: segment.NewCoder(s.e.opts.BacklogCompression)}
+	defer packer.Coder.Close()
+	fresh.written, err = reader.Thin(&packer, job.run.File, job.run.written.End, &job.gone, job.drop)
+	if err == nil {
+		s.recordMu.Lock()
+		err = s.syncWriter(fresh, w)
+		s.recordMu.Unlock()
+	}
+	fresh.recorded = fresh.written
+	if err := errors.Join(err, w.Close()); err != nil {
+		return nil, errors.Join(err, s.remove(fresh.Path))
+	}
+	return fresh, nil
+}
+
+// replaceThinned puts fresh, which is nil if nothing lives, in the place of the run of a job, and reports whether it
+// could. The caller holds recordMu.
+func (s *spool) replaceThinned(job *thinJob, fresh *run) bool {
+	q, b, r := job.q, job.b, job.run
+	q.shard.mu.Lock()
+	defer q.shard.mu.Unlock()
+	i := slices.Index(b.runs, r)
+	if q.backlog != b || b.epoch != job.epoch || i < 0 || !q.mayThin(r) {
+		return false
+	}
+	if fresh == nil {
+		b.runs = slices.Delete(b.runs, i, i+1)
+	} else {
+		b.runs[i] = fresh
+		s.e.recordRuns(q, []*run{fresh}, idset.Between(1, 0))
+	}
+	b.spent = append(b.spent, r)
+	ids := r.written.IDs()
+	for part := range job.gone.Within(ids) {
+		b.unsized.RemoveRange(part)
+	}
+	b.bytes -= job.settled
+	s.wantRecord(q)
+	return true
+}

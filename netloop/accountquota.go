@@ -1,0 +1,173 @@
+package netloop
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/kestrelmq/kestrel/engine"
+)
+
+// AccountQuota is what one account may use, over all of its clients together. Zero is no limit.
+type AccountQuota struct {
+	Queues     int64 // that exist
+	Items      int64 // in all of them: in line, hidden and leased
+	Bytes      int64 // of these
+	Waits      int64 // requests that wait
+	Operations int64 // requests a second
+	Traffic    int64 // bytes of requests a second
+}
+
+// accountQuotas are the quotas of accounts, by name. Which accounts there are changes by whole maps, so that a request
+// of an account without a quota, or of a server without quotas, takes no lock.
+type accountQuotas struct {
+	byName atomic.Pointer[map[string]*accountUse]
+	mu     sync.Mutex // taken by whoever replaces the map
+}
+
+// accountUse is what one account uses. It outlives reloads.
+type accountUse struct {
+	name  string
+	limit atomic.Pointer[AccountQuota]
+
+	waits      atomic.Int64
+	operations allowance
+	traffic    allowance
+
+	mu     sync.Mutex
+	used   engine.AccountUse // guarded by mu: as counted last, and what was put since; never too little
+	counts bool              // guarded by mu: it has been counted
+	next   time.Time         // guarded by mu: when it may be counted again
+}
+
+// set makes quotas those that hold from now on.
+func (a *accountQuotas) set(quotas map[string]AccountQuota) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(quotas) == 0 {
+		a.byName.Store(nil)
+		return
+	}
+	was := a.byName.Load()
+	now := make(map[string]*accountUse, len(quotas))
+	for name, quota := range quotas {
+		var u *accountUse
+		if was != nil {
+			u = (*was)[name]
+		}
+		if u == nil {
+			u = &accountUse{name: name}
+		}
+		u.limit.Store(&quota)
+		now[name] = u
+	}
+	a.byName.Store(&now)
+}
+
+// of returns the use of an account, or nil if it has no quota.
+func (a *accountQuotas) of(account []byte) *accountUse {
+	if m := a.byName.Load(); m != nil {
+		return (*m)[string(account)]
+	}
+	return nil
+}
+
+// overAccountError refuses what would exceed the quota of an account.
+type overAccountError struct {
+	what string
+	most int64
+	wait int64 // seconds after which it may be tried again; 0: when something has gone from the account
+}
+
+func (e *overAccountError) Error() string {
+	return fmt.Sprintf("The account may have %d %s, and has as many.", e.most, e.what)
+}
+
+// admit takes a request of size bytes in, and returns why it is not to be run, or nil. Now is on the server's clock.
+func (u *accountUse) admit(size int, now moment) error {
+	limit := u.limit.Load()
+	if wait := u.operations.ahead(now); limit.Operations > 0 && wait > 0 {
+		return &overAccountError{"requests a second", limit.Operations, wait}
+	}
+	if wait := u.traffic.ahead(now); limit.Traffic > 0 && wait > 0 {
+		return &overAccountError{"bytes of requests a second", limit.Traffic, wait}
+	}
+	u.operations.use(1, limit.Operations, now)
+	u.traffic.use(int64(size), limit.Traffic, now)
+	return nil
+}
+
+// admitWait returns why the account may have no further request that waits, or nil.
+func (u *accountUse) admitWait() error {
+	if most := u.limit.Load().Waits; most > 0 && u.waits.Load() >= most {
+		return &overAccountError{"requests that wait", most, 1}
+	}
+	return nil
+}
+
+// reserve takes room for more, and returns why there is none, or nil. What the account has is counted when it seems to
+// have too much. That takes time in proportion to its queues, and no more than a tenth of the time.
+func (u *accountUse) reserve(e *engine.Engine, more engine.AccountUse) error {
+	limit := u.limit.Load()
+	if limit.Queues|limit.Items|limit.Bytes == 0 {
+		return nil
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	err := limit.over(u.used, more)
+	if (err != nil || !u.counts) && !time.Now().Before(u.next) {
+		start := time.Now()
+		u.used, u.counts = e.AccountUse([]byte(u.name)), true
+		u.next = start.Add(10 * time.Since(start))
+		err = limit.over(u.used, more)
+	}
+	if err == nil {
+		u.used = u.used.Plus(more)
+	}
+	return err
+}
+
+// over returns why more is too much beside what is used, or nil.
+func (q *AccountQuota) over(used, more engine.AccountUse) error {
+	for _, is := range []struct {
+		what             string
+		most, used, more int64
+	}{
+		{"queues", q.Queues, used.Queues, more.Queues}, {"messages", q.Items, used.Items, more.Items},
+		{"bytes of messages", q.Bytes, used.Bytes, more.Bytes},
+	} {
+		if is.most > 0 && is.more > 0 && is.used+is.more > is.most {
+			return &overAccountError{is.what, is.most, 0}
+		}
+	}
+	return nil
+}
+
+// allowance is how much of something a second may be used, and up to a second's worth at once.
+type allowance struct{ until atomic.Int64 } // all that was used is paid for then: µs on the server's clock
+
+const (
+	allowanceAhead = int64(1e6)      // µs that may be used ahead
+	allowanceMost  = 60 * int64(1e6) // that a single request can get an account into debt by
+)
+
+// use adds n to what was used.
+func (a *allowance) use(n, most int64, now moment) {
+	if most == 0 || n == 0 {
+		return
+	}
+	at := int64(now) * 1000
+	cost := min(int64(float64(n)/float64(most)*1e6), allowanceMost)
+	for {
+		until := a.until.Load()
+		if a.until.CompareAndSwap(until, max(until, at)+cost) {
+			return
+		}
+	}
+}
+
+// ahead returns in how many seconds, rounded up, more may be used; 0 for now.
+func (a *allowance) ahead(now moment) int64 {
+	return (max(a.until.Load()-int64(now)*1000-allowanceAhead, 0) + 1e6 - 1) / 1e6
+}

@@ -1,0 +1,91 @@
+package admin
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/kestrelmq/kestrel/access"
+	"github.com/kestrelmq/kestrel/netloop"
+	"github.com/kestrelmq/kestrel/netloop/sealed"
+)
+
+type userKey struct{}
+
+// userOf returns the user that sent r; nil if the port does not ask, and then the sender may see everything.
+func userOf(r *http.Request) *access.User {
+	u, _ := r.Context().Value(userKey{}).(*access.User)
+	return u
+}
+
+// errUnauthenticated answers a request that does not say who sends it.
+var errUnauthenticated = errors.New("unauthenticated: send a user's name and password, or a token")
+
+// errNoCertificate answers a client whose certificate is that of no user.
+var errNoCertificate = errors.New("the certificate is that of no user")
+
+// whoSent returns the user that sent r.
+func whoSent(checker *access.Checker, r *http.Request) (*access.User, error) {
+	if p := peerOf(r); (p.auth == netloop.AuthCertificate || p.auth == netloop.AuthAny) && r.TLS != nil {
+		if len(r.TLS.PeerCertificates) > 0 {
+			if u := checker.Users().WithCertificate(sealed.NamesOf(r.TLS.PeerCertificates[0])); u != nil {
+				return u, nil
+			}
+		}
+		if p.auth == netloop.AuthCertificate {
+			return nil, errNoCertificate
+		}
+	}
+	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
+		if u := checker.Users().WithToken(token); u != nil {
+			return u, nil
+		}
+		return nil, access.ErrFailed
+	}
+	name, password, ok := r.BasicAuth()
+	if !ok {
+		return nil, errUnauthenticated
+	}
+	return checker.Password(r.Context(), peerOf(r).from, name, []byte(password))
+}
+
+// admit charges the user that sent r, and returns why a command is not run now. What needs no right always is.
+func (s *Server) admit(r *http.Request, c command) (over *access.OverQuota) {
+	if server := s.attached.Load(); server != nil && c.needs != 0 {
+		errors.As(server.Admit(userOf(r)), &over)
+	}
+	return over
+}
+
+// seesSeries reports whether a user may see a series of the statistics: without limits, or one of a queue that it
+// sees.
+func seesSeries(u *access.User, name string) bool {
+	if u.Everywhere(access.Stats) {
+		return true
+	}
+	rest, ok := strings.CutPrefix(name, "q/")
+	end := strings.LastIndexByte(rest, '/') // the name of a queue of an account has a slash of its own
+	return ok && end >= 0 && u.Sees(rest[:end])
+}
+
+// seen returns what a user may see of a list.
+func seen[T any](u *access.User, list []named[T]) []named[T] {
+	if u.Everywhere(access.Stats) {
+		return list
+	}
+	var left []named[T]
+	for _, n := range list {
+		if seesSeries(u, n.name) {
+			left = append(left, n)
+		}
+	}
+	return left
+}
+
+// namespaceOf is the name of a window of its own for each user.
+func namespaceOf(r *http.Request, name string) string {
+	if u := userOf(r); u != nil {
+		return u.Name + "\x00" + name
+	}
+	return name
+}

@@ -1,0 +1,357 @@
+package netloop
+
+import (
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/kestrelmq/kestrel/codec/burrow"
+	"github.com/kestrelmq/kestrel/engine"
+)
+
+// Requests about all messages of a queue that match: GET lists them, POST changes and DELETE removes them. A
+// loop does the first few itself, and leaves the rest to a job. A reply is made whole, so that it begins with
+// its length, which the clients of 2011 want; only a long list is sent in chunks.
+
+const (
+	// matchPiece is how many bytes of items, about, a loop matches itself.
+	matchPiece = 16 << 10
+	// wholeMatch is how many bytes of messages are gathered for a reply with a length. A request that changes
+	// messages and shows them ends there, as if it had been its limit.
+	wholeMatch = 4 << 20
+)
+
+// burrowMatch begins a request about the messages that match.
+func burrowMatch(s *session) {
+	b, l := s.burrow, s.loop
+	op := b.req.Op
+	switch {
+	case !op.Changes() && s.readsBlocked():
+		s.proto.refuse(s, errGetUnavailable)
+		return
+	case op.Changes() && s.writesBlocked():
+		s.proto.refuse(s, errDeleteUnavailable)
+		return
+	}
+	if !op.Changes() {
+		l.counters.CmdGet++
+	}
+	b.until = noDeadline
+	if wait := min(b.req.Wait, burrowLongest); wait > 0 {
+		b.until = l.clock + moment(wait*1000)
+	}
+	s.beginMatch()
+}
+
+// beginMatch is match for a request that may have to wait.
+func (s *session) beginMatch() {
+	b, l := s.burrow, s.loop
+	if b.until > l.clock && !b.inLine() {
+		if err := b.watch.begin(s, b.name); err != nil {
+			s.proto.refuse(s, err)
+			return
+		}
+	}
+	s.match()
+}
+
+// match does the request once.
+func (s *session) match() {
+	b, l := s.burrow, s.loop
+	a := b.answer
+	a.gather(s, s.walking())
+	a.text = append(a.text[:0], '[')
+	if !a.step(l.now, matchPiece) {
+		a.word(b.req.Detail)
+		s.matched(nil)
+		return
+	}
+	s.keepBurrow()
+	s.ownAnswer()
+	detail := b.req.Detail
+	s.startJob(func() error {
+		a.word(detail)
+		return l.server.matchRest(a, detail)
+	}, (*session).matched)
+}
+
+// matchRest goes on with a walk until it is over, or a has enough for a reply.
+func (srv *Server) matchRest(a *burrowAnswer, detail burrow.Detail) error {
+	for a.more && len(a.text) < wholeMatch {
+		a.walk.Wait()
+		if srv.cutOff.Load() {
+			return engine.ErrClosed
+		}
+		a.step(engine.Now(), pieceSize)
+		a.word(detail)
+	}
+	return nil
+}
+
+// walking returns a walk past the messages that match.
+func (s *session) walking() *engine.Scan {
+	b, e := s.burrow, s.loop.engine
+	m := engine.Match{Limit: int(b.req.Limit), Hidden: b.req.MatchHidden}
+	if len(b.req.Marker) > 0 {
+		if id, ok := s.position(b.req.Marker); ok {
+			m.From = id + 1
+		}
+	}
+	switch b.req.Op {
+	case burrow.OpDeleteMessages:
+		return e.Removing(b.name, s.clientID, m)
+	case burrow.OpUpdateMessages:
+		if alter := s.alteration(); alter != (engine.Alter{}) {
+			return e.Altering(b.name, s.clientID, m, alter)
+		}
+	}
+	return e.List(b.name, m)
+}
+
+// position returns the place of the message with that id.
+func (s *session) position(id []byte) (place uint64, ok bool) {
+	b := s.burrow
+	if id[0] == reservedPrefix {
+		which, ok := s.whichOf(id)
+		return which.ID, ok
+	}
+	return s.loop.engine.Find(s.loop.now, b.name, id)
+}
+
+// matched answers a request whose walk is over, or has filled a reply. If nothing matches it waits.
+func (s *session) matched(err error) {
+	b, l := s.burrow, s.loop
+	a := b.answer
+	n, t, failed := a.walk.Result()
+	if b.req.Op.Changes() {
+		s.claim(t)
+	} else {
+		s.after(t)
+	}
+	if err == nil {
+		err = failed
+	}
+	if n > 0 || err != nil && err != engine.ErrNoSuchItem || s.noRoom {
+		l.engine.CancelWait(&s.wait.waiter)
+	}
+	switch {
+	case err != nil && err != engine.ErrNoSuchItem:
+		s.proto.refuse(s, err)
+	case n == 0 && s.noRoom:
+		s.notTaken()
+	case n == 0:
+		l.counters.GetMisses++
+		s.waitForMatch()
+	case b.req.Detail == burrow.DetailNone:
+		s.countMatches(n)
+		s.burrowEmpty(204)
+	case a.more && !b.req.Op.Changes():
+		s.countMatches(n)
+		s.listOn(a)
+	default:
+		s.countMatches(n)
+		a.text = append(a.text, ']')
+		s.burrowLong(a)
+	}
+}
+
+// countMatches counts messages that were shown.
+func (s *session) countMatches(n int) {
+	if !s.burrow.req.Op.Changes() {
+		s.loop.counters.GetHits += int64(n)
+	}
+}
+
+// listOn sends what there is of a long list, and then the rest in chunks. A client of HTTP/1.0 knows no chunks:
+// the end of the connection ends the list.
+func (s *session) listOn(a *burrowAnswer) {
+	r := s.burrow.frame
+	old := s.burrow.head.Old()
+	r.Status, r.Type, r.Chunked, r.Close = 200, burrow.JSON, !old, r.Close || old
+	r.Unsized = old
+	detail := s.burrow.req.Detail
+	srv := s.loop.server
+	s.burrow.frame.Close = r.Close
+	first := burrow.AppendReply(nil, r)
+	s.startReportThen(func(dst []byte) (piece []byte, more bool) {
+		dst = append(dst, first...)
+		first = nil
+		if len(a.text) == 0 && a.more {
+			a.walk.Wait()
+			a.step(engine.Now(), pieceSize)
+			a.more = a.more && !srv.cutOff.Load()
+			a.word(detail)
+		}
+		n := min(len(a.text), pieceSize)
+		dst = appendListPiece(dst, a.text[:n], old)
+		a.text = a.text[:copy(a.text, a.text[n:])]
+		if len(a.text) > 0 || a.more {
+			return dst, true
+		}
+		dst = appendListPiece(dst, []byte{']'}, old)
+		if !old {
+			dst = append(dst, burrow.LastChunk...)
+		}
+		return dst, false
+	}, (*session).endBurrow)
+}
+
+// appendListPiece appends a piece of a list that is sent in chunks, or to a client that knows none.
+func appendListPiece(dst, piece []byte, old bool) []byte {
+	if old {
+		return append(dst, piece...)
+	}
+	return burrow.AppendChunk(dst, piece)
+}
+
+// waitForMatch answers that nothing matches, or waits for something that does.
+//
+// A request that hides or removes the next visible message waits in the line of its queue, with those who get
+// and those who open: each item goes to one of them. Others watch the queue: they hear that an item has become
+// visible, and match again. A watch begins before its request matches, so that it misses nothing.
+func (s *session) waitForMatch() {
+	b, l := s.burrow, s.loop
+	if b.until <= l.clock || l.draining {
+		l.engine.CancelWait(&s.wait.waiter)
+		s.burrowText(404, s.whatIsMissing())
+		return
+	}
+	if !s.mayWait() {
+		l.engine.CancelWait(&s.wait.waiter)
+		s.proto.refuse(s, s.waitsQuota())
+		return
+	}
+	if err := s.admitWait(); err != nil {
+		s.proto.refuse(s, err)
+		return
+	}
+	s.keepBurrow()
+	if !b.inLine() {
+		s.wait.meter, s.wait.began, s.wait.matched = nil, l.clock, (*session).matchWaited
+		s.beginWait(waitMatch, b.name, nil, engine.Peek, b.until)
+		if !b.watch.arm() { // something has come meanwhile: match again in the next turn
+			l.post(s, waitEnded)
+		}
+		return
+	}
+	s.terms = terms{}
+	b.answer.gather(s, nil)
+	got, err := l.engine.Fetch(l.now, b.name, s.fetchRequest(engine.Hold, true), b.answer)
+	switch {
+	case err == nil:
+		s.after(got.Ticket)
+		s.matchHeld(got.Read)
+	case got.Waiting:
+		s.wait.meter, s.wait.began, s.wait.matched = got.Meter, l.clock, (*session).matchWaited
+		s.beginWait(waitMatch, b.name, nil, engine.Hold, b.until)
+	case err == engine.ErrEmpty:
+		s.burrowText(404, s.whatIsMissing()) // the server stops
+	case err == engine.ErrNotTaken:
+		s.notTaken()
+	default:
+		s.proto.refuse(s, err)
+	}
+}
+
+// inLine reports whether the request waits in the line of its queue.
+func (b *burrowState) inLine() bool {
+	req := &b.req
+	if len(req.Marker) > 0 {
+		return false
+	}
+	return req.Op == burrow.OpDeleteMessages || req.Op == burrow.OpUpdateMessages && req.HasHide && req.Hide > 0
+}
+
+// matchWaited goes on with a request whose wait is over: ref is the item that it got in line, if it was there.
+func (s *session) matchWaited(ref engine.ReadRef, err error) {
+	b, l := s.burrow, s.loop
+	b.answer = l.burrowAnswer
+	b.answer.begin(s, nil)
+	switch {
+	case errors.Is(err, engine.ErrDeleted), err == engine.ErrEmpty:
+		s.burrowText(404, s.whatIsMissing())
+	case err != nil:
+		s.proto.refuse(s, err)
+	case ref.IsZero():
+		s.beginMatch()
+	default:
+		b.answer.gather(s, nil)
+		t, ok := l.engine.Collect(l.now, ref, s.ask(engine.FetchRequest{Access: engine.Hold}), b.answer)
+		if !ok {
+			s.notTaken()
+			return
+		}
+		s.after(t)
+		s.matchHeld(ref)
+	}
+}
+
+// matchHeld does with the item that the session holds, and that is in the answer, what the request wants.
+func (s *session) matchHeld(ref engine.ReadRef) {
+	b, l := s.burrow, s.loop
+	a := b.answer
+	if b.req.Op == burrow.OpDeleteMessages {
+		t, _ := l.engine.Confirm(l.now, ref)
+		s.claim(t)
+	} else {
+		hide := engine.Return{
+			How: engine.Release, Delayed: true, Delay: time.Duration(b.req.Hide) * time.Second,
+		}
+		t, _, err := l.engine.Return(l.now, []engine.ReadRef{ref}, hide)
+		if err == nil && b.req.HasTTL {
+			var u engine.Ticket
+			expiry := engine.Alter{SetExpiry: true, Expiry: s.expiryOf(b.req.TTL)}
+			u, err = l.engine.Change(l.now, b.name, s.clientID, engine.Which{ID: a.messages[0].place}, expiry, false)
+			t = t.Merge(u)
+			a.messages[0].ttl = b.req.TTL * 1000
+		}
+		if err != nil {
+			s.proto.refuse(s, err)
+			return
+		}
+		s.claim(t)
+		a.messages[0].hide = b.req.Hide * 1000
+	}
+	if b.req.Detail == burrow.DetailNone {
+		s.burrowEmpty(204)
+		return
+	}
+	a.text = append(a.text[:0], '[')
+	a.word(b.req.Detail)
+	a.text = append(a.text, ']')
+	s.burrowLong(a)
+}
+
+// burrowWatch is how a session hears that an item of a queue has become visible. It begins before the request
+// matches. The session learns of what comes then when it has found nothing, and arms the watch.
+type burrowWatch struct {
+	session *session
+	state   atomic.Uint32
+}
+
+// States of a burrowWatch.
+const (
+	watchBegun uint32 = iota // what comes is remembered
+	watchArmed               // what comes wakes the session
+	watchOver                // something has come
+)
+
+// WaitEnded implements engine.Notifier.
+func (w *burrowWatch) WaitEnded(*engine.Waiter) {
+	if w.state.Swap(watchOver) == watchArmed {
+		w.session.loop.post(w.session, waitEnded)
+	}
+}
+
+// begin watches the queue called name. A watch that has begun goes on.
+func (w *burrowWatch) begin(s *session, name []byte) error {
+	waiter := &s.wait.waiter
+	s.loop.engine.CancelWait(waiter)
+	w.session = s
+	w.state.Store(watchBegun)
+	waiter.Notify = w
+	return s.loop.engine.Watch(s.loop.now, name, waiter)
+}
+
+// arm reports false if something has come already.
+func (w *burrowWatch) arm() bool { return w.state.CompareAndSwap(watchBegun, watchArmed) }

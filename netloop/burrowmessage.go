@@ -1,0 +1,315 @@
+package netloop
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/kestrelmq/kestrel/codec/burrow"
+	"github.com/kestrelmq/kestrel/engine"
+)
+
+// Requests about one message.
+
+// which returns the message that the request names; ok is false if it cannot exist. Items without a key have
+// the id @N.ID: the number of their queue, which a queue that is made anew does not share, and their own.
+func (s *session) which() (w engine.Which, ok bool) { return s.whichOf(s.burrow.req.ID) }
+
+// whichOf returns the message that has that id.
+func (s *session) whichOf(id []byte) (w engine.Which, ok bool) {
+	if len(id) == 0 || id[0] != reservedPrefix {
+		return engine.Which{Key: id}, true
+	}
+	number, rest, found := cutDot(id[1:])
+	n, err := strconv.ParseUint(string(number), 10, 64)
+	i, err2 := strconv.ParseUint(string(rest), 10, 64)
+	if !found || err != nil || err2 != nil {
+		return w, false
+	}
+	have, exists := s.loop.engine.QueueNumber(s.burrow.name)
+	return engine.Which{ID: i}, exists && have == n
+}
+
+// cutDot cuts s around its first dot.
+func cutDot(s []byte) (before, after []byte, found bool) {
+	for i, c := range s {
+		if c == '.' {
+			return s[:i], s[i+1:], true
+		}
+	}
+	return s, nil, false
+}
+
+// expiryOf returns when an item expires that lives so many seconds; 0 is never.
+func (s *session) expiryOf(ttl int64) engine.Time {
+	if ttl == 0 {
+		return 0
+	}
+	return s.loop.now.After(time.Duration(ttl) * time.Second)
+}
+
+func burrowPut(s *session) {
+	b := s.burrow
+	ttl := int64(burrowTTL)
+	if b.req.HasTTL {
+		ttl = b.req.TTL
+	}
+	if b.req.ID[0] == reservedPrefix {
+		s.proto.refuse(s, engine.ErrBadKey)
+		return
+	}
+	extra := &b.answer.extra
+	*extra = engine.PutExtra{Key: b.req.ID, Delay: time.Duration(b.req.Hide) * time.Second}
+	p := engine.PutRequest{Data: b.answer.body, Expiry: s.expiryOf(ttl), Extra: extra}
+	if len(p.Data) > largePut {
+		s.keepBurrow()
+		s.ownAnswer()
+		extra.Key = b.req.ID
+		_, existed := s.loop.engine.Find(s.loop.now, b.name, b.req.ID)
+		s.putOneLater(b.name, p, func(s *session, t engine.Ticket, err error) { s.burrowStored(existed, t, err) })
+		return
+	}
+	before := s.loop.replaced
+	t, err := s.put(b.name, p)
+	s.burrowStored(s.loop.replaced != before, t, err)
+}
+
+// burrowStored answers a put.
+func (s *session) burrowStored(replaced bool, t engine.Ticket, err error) {
+	if err != nil {
+		s.proto.refuse(s, err)
+		return
+	}
+	s.claim(t)
+	if replaced {
+		s.burrowEmpty(204)
+		return
+	}
+	s.burrowEmpty(201)
+}
+
+func burrowGet(s *session) {
+	if s.readsBlocked() {
+		s.proto.refuse(s, errGetUnavailable)
+		return
+	}
+	s.loop.counters.CmdGet++
+	s.gatherOne(func(s *session, err error) {
+		if err == nil {
+			s.loop.counters.GetHits++
+			s.answerOne()
+			return
+		}
+		s.loop.counters.GetMisses++
+		s.burrowMissing(err)
+	})
+}
+
+// gatherOne has the message that the request names in the answer, and calls done: now, or when it has come from
+// the disk.
+func (s *session) gatherOne(done func(*session, error)) {
+	b := s.burrow
+	which, ok := s.which()
+	if !ok {
+		done(s, engine.ErrNoSuchItem)
+		return
+	}
+	a := b.answer
+	a.gather(s, nil)
+	ask := engine.LookRequest{Which: which, Delivery: &a.delivery}
+	t, err := s.loop.engine.Look(s.loop.now, b.name, ask, a)
+	s.after(t)
+	if err == engine.ErrComing {
+		s.lookLater(done)
+		return
+	}
+	done(s, err)
+}
+
+// lookLater is gatherOne in a job, which waits for the disk.
+func (s *session) lookLater(done func(*session, error)) {
+	s.keepBurrow()
+	a, name, e := s.ownAnswer(), s.burrow.name, s.loop.engine
+	which, _ := s.which()
+	var t engine.Ticket
+	s.startJob(func() (err error) {
+		ask := engine.LookRequest{Which: which, Delivery: &a.delivery, Wait: true}
+		t, err = e.Look(engine.Now(), name, ask, a)
+		return err
+	}, func(s *session, err error) {
+		s.after(t)
+		done(s, err)
+	})
+}
+
+// answerOne answers with the one message in the answer.
+func (s *session) answerOne() {
+	a, detail := s.burrow.answer, s.burrow.req.Detail
+	if detail == burrow.DetailNone {
+		s.burrowEmpty(204)
+		return
+	}
+	m := a.message(0)
+	switch detail {
+	case burrow.DetailID:
+		s.burrowBody(burrow.Octets, m.ID)
+	case burrow.DetailBody:
+		s.burrowOctets(&a.messages[0], m.Body)
+	default:
+		if detail == burrow.DetailAll && len(m.Body) > largePut {
+			s.wordLater()
+			return
+		}
+		a.word(detail)
+		s.burrowBody(burrow.JSON, a.text)
+	}
+}
+
+// burrowOctets answers with the body of the one message. One that has memory of its own is sent from there.
+func (s *session) burrowOctets(m *shown, data []byte) {
+	if m.large == nil {
+		s.burrowBody(burrow.Octets, data)
+		return
+	}
+	r := s.burrow.frame
+	r.Status, r.Type, r.Length = 200, burrow.Octets, len(data)
+	s.out = burrow.AppendReply(s.out, r)
+	s.body = body{item: m.large, rest: m.large}
+	m.large = nil // the reply holds it now
+	s.endBurrow()
+}
+
+// wordLater answers with the one message, which is so large that a job words it.
+func (s *session) wordLater() {
+	a, detail := s.ownAnswer(), s.burrow.req.Detail
+	s.startJob(func() error {
+		a.word(detail)
+		return nil
+	}, func(s *session, _ error) { s.burrowLong(a) })
+}
+
+// burrowLong answers with what was worded, which may be long: it is sent from where it lies.
+func (s *session) burrowLong(a *burrowAnswer) {
+	r := s.burrow.frame
+	r.Status, r.Type, r.Length = 200, burrow.JSON, len(a.text)
+	s.out = burrow.AppendReply(s.out, r)
+	if s.appendReply(a.text) {
+		a.text = nil
+	}
+	s.endBurrow()
+}
+
+// burrowUpdate changes ttl and hide of one message.
+func burrowUpdate(s *session) {
+	if s.writesBlocked() {
+		s.proto.refuse(s, errSetUnavailable)
+		return
+	}
+	b := s.burrow
+	alter := s.alteration()
+	if alter == (engine.Alter{}) {
+		s.gatherOne((*session).burrowUpdated)
+		return
+	}
+	which, ok := s.which()
+	if !ok {
+		s.burrowMissing(engine.ErrNoSuchItem)
+		return
+	}
+	t, err := s.loop.engine.Change(s.loop.now, b.name, s.clientID, which, alter, false)
+	if err == engine.ErrComing {
+		s.changeLater(alter)
+		return
+	}
+	s.burrowChanged(t, err)
+}
+
+// changeLater changes the message that the request names in a job, which waits for the disk.
+func (s *session) changeLater(alter engine.Alter) {
+	s.keepBurrow()
+	which, _ := s.which()
+	name, client, e := s.burrow.name, s.clientID, s.loop.engine
+	var t engine.Ticket
+	s.startJob(func() (err error) {
+		t, err = e.Change(engine.Now(), name, client, which, alter, true)
+		return err
+	}, func(s *session, err error) { s.burrowChanged(t, err) })
+}
+
+// alteration returns what the request changes.
+func (s *session) alteration() (a engine.Alter) {
+	req := &s.burrow.req
+	if req.HasTTL {
+		a.SetExpiry, a.Expiry = true, s.expiryOf(req.TTL)
+	}
+	if req.HasHide {
+		a.SetDelay, a.Delay = true, time.Duration(req.Hide)*time.Second
+	}
+	return a
+}
+
+// burrowChanged answers an update of one message.
+func (s *session) burrowChanged(t engine.Ticket, err error) {
+	s.claim(t)
+	switch {
+	case err != nil:
+		s.burrowMissing(err)
+	case s.burrow.req.Detail == burrow.DetailNone:
+		s.burrowEmpty(204)
+	default:
+		s.gatherOne((*session).burrowUpdated)
+	}
+}
+
+// burrowUpdated answers with the message that was updated.
+func (s *session) burrowUpdated(err error) {
+	if err != nil {
+		s.burrowMissing(err)
+		return
+	}
+	s.claiming = true
+	s.answerOne()
+}
+
+func burrowDelete(s *session) {
+	if s.writesBlocked() {
+		s.proto.refuse(s, errDeleteUnavailable)
+		return
+	}
+	if s.burrow.req.Detail == burrow.DetailNone {
+		s.removeOne(func(s *session) { s.burrowEmpty(204) })
+		return
+	}
+	s.gatherOne(func(s *session, err error) {
+		if err != nil {
+			s.burrowMissing(err)
+			return
+		}
+		s.removeOne((*session).answerOne)
+	})
+}
+
+// removeOne removes the message that the request names, and then answers with done.
+func (s *session) removeOne(done func(*session)) {
+	which, ok := s.which()
+	if !ok {
+		s.burrowMissing(engine.ErrNoSuchItem)
+		return
+	}
+	t, err := s.loop.engine.Remove(s.loop.now, s.burrow.name, s.clientID, which)
+	if err != nil {
+		s.burrowMissing(err)
+		return
+	}
+	s.claim(t)
+	done(s)
+}
+
+// burrowMissing answers a request for one message that was refused: if there is no such message, with what is
+// missing.
+func (s *session) burrowMissing(err error) {
+	if err != engine.ErrNoSuchItem {
+		s.proto.refuse(s, err)
+		return
+	}
+	s.burrowText(404, s.whatIsMissing())
+}

@@ -1,0 +1,76 @@
+package netloop
+
+import (
+	"strconv"
+
+	"github.com/kestrelmq/kestrel/codec/burrow"
+	"github.com/kestrelmq/kestrel/engine"
+)
+
+// The quotas of accounts bound what their clients do by Burrow's protocol, which is the only one that reaches them.
+
+// admitAccount takes the request that was parsed, of size bytes, in for its account, and returns why it is not to be
+// run, or nil. Body is that of the request.
+func (s *session) admitAccount(size int, body []byte) error {
+	b, l := s.burrow, s.loop
+	if b.account = l.server.accounts.of(b.req.Account); b.account == nil {
+		return nil
+	}
+	if err := b.account.admit(size, l.clock); err != nil {
+		return err
+	}
+	var more engine.AccountUse
+	switch b.req.Op {
+	case burrow.OpPutMessage:
+		more = engine.AccountUse{Items: 1, Bytes: int64(len(body))}
+	case burrow.OpGetMessages, burrow.OpUpdateMessages, burrow.OpDeleteMessages:
+		if b.req.Wait == 0 {
+			return nil
+		}
+	case burrow.OpPutBatch, burrow.OpReceive:
+	default:
+		return nil
+	}
+	if _, exists := l.engine.QueueNumber(b.name); !exists {
+		more.Queues = 1 // the request makes it
+	}
+	return b.account.reserve(l.engine, more)
+}
+
+// reserveBatch takes room for messages that the request puts.
+func (s *session) reserveBatch(n, size int) error {
+	if u := s.burrow.account; u != nil {
+		return u.reserve(s.loop.engine, engine.AccountUse{Items: int64(n), Bytes: int64(size)})
+	}
+	return nil
+}
+
+// admitWait returns why the request may not wait, or nil; then it counts as one that does, until it ends.
+func (s *session) admitWait() error {
+	u := s.burrow.account
+	if u == nil {
+		return nil
+	}
+	if err := u.admitWait(); err != nil {
+		s.loop.engine.CancelWait(&s.wait.waiter)
+		return err
+	}
+	u.waits.Add(1)
+	s.waits = &u.waits
+	return nil
+}
+
+// refuseAccount refuses a request by the quota of its account.
+func (s *session) refuseAccount(over *overAccountError) {
+	status := 507
+	if over.wait > 0 {
+		status = 429
+		s.burrow.frame.Fields += "Retry-After: " + strconv.FormatInt(over.wait, 10) + "\r\n"
+	}
+	if l := s.loop; l.accountLogged == 0 || l.clock-l.accountLogged >= moment(logInterval.Milliseconds()) {
+		l.accountLogged = l.clock
+		l.log.Warn("request refused: the account is over its quota", "account", s.burrow.account.name, "peer", s.sink.peer(),
+			"quota", over.what, "most", over.most)
+	}
+	s.burrowText(status, over.Error())
+}

@@ -1,0 +1,286 @@
+package netloop
+
+import (
+	"time"
+
+	"github.com/kestrelmq/kestrel/access"
+	"github.com/kestrelmq/kestrel/codec/burrow"
+	"github.com/kestrelmq/kestrel/engine"
+)
+
+// Leases in version 1.1 of Burrow's protocol: a client receives messages, works on them, and says by their receipts
+// what became of them, over whatever connection. A message whose lease lapses comes back.
+
+// burrowReceive leases messages, waiting for one if there is none.
+func burrowReceive(s *session) {
+	b, l := s.burrow, s.loop
+	r, err := burrow.DecodeReceive(b.answer.body)
+	switch {
+	case err != nil:
+		s.proto.refuse(s, err)
+		return
+	case s.readsBlocked():
+		s.proto.refuse(s, errGetUnavailable)
+		return
+	}
+	b.req.Detail = burrow.DetailAll
+	b.lease = engine.DefaultLease
+	if r.Lease > 0 {
+		b.lease = time.Duration(r.Lease) * time.Millisecond
+	}
+	b.until = noDeadline
+	if r.Wait > 0 {
+		b.until = l.clock + moment(min(r.Wait, burrow.LongestWait*1000))
+	}
+	l.counters.CmdGet++
+	a := b.answer
+	a.gather(s, nil)
+	s.terms = terms{}
+	request := s.fetchRequest(engine.Lease, b.until > l.clock)
+	request.Lease, request.Delivery = b.lease, &a.delivery
+	got, _, err := l.engine.FetchMany(l.now, b.name, request, int(r.Limit), a, nil)
+	s.after(got.Ticket)
+	s.work += got.Count
+	s.countFetch(engine.Lease, &got, got.Count, err)
+	switch {
+	case got.Count > 0:
+		l.counters.GetHits += int64(got.Count)
+		s.sendMessages()
+	case got.Waiting:
+		if err := s.admitWait(); err != nil {
+			s.proto.refuse(s, err)
+			return
+		}
+		s.keepBurrow()
+		s.wait.matched = (*session).receiveWaited
+		deadline := b.until
+		if deadline <= l.clock {
+			deadline = forever // the next message is on its way from the disk
+		}
+		s.beginWait(waitMatch, b.name, nil, engine.Lease, deadline)
+	case err == engine.ErrEmpty:
+		l.counters.GetMisses++
+		s.proto.none(s)
+	case err == engine.ErrNotTaken:
+		s.notTaken()
+	default:
+		s.proto.refuse(s, err)
+	}
+}
+
+// receiveWaited leases the message that a wait has brought.
+func (s *session) receiveWaited(ref engine.ReadRef, err error) {
+	b, l := s.burrow, s.loop
+	b.answer = l.burrowAnswer
+	b.answer.begin(s, nil)
+	a := b.answer
+	a.gather(s, nil)
+	if err != nil && err != engine.ErrDeleted {
+		s.proto.refuse(s, err)
+		return
+	}
+	request := engine.FetchRequest{Access: engine.Lease, Lease: b.lease, Delivery: &a.delivery, ClientID: s.clientID}
+	t, ok := l.engine.Collect(l.now, ref, request, a)
+	if !ok {
+		l.counters.GetMisses++
+		s.notTaken()
+		return
+	}
+	l.counters.GetHits++
+	s.after(t)
+	s.sendMessages()
+}
+
+// sendMessages answers with the messages that were gathered.
+func (s *session) sendMessages() {
+	a, size := s.burrow.answer, 0
+	for i := range a.messages {
+		size += len(a.messages[i].large)
+	}
+	a.text = append(a.text[:0], modernList...)
+	end := func(s *session, _ error) {
+		a.text = append(a.text, "]}"...)
+		s.burrowLong(a)
+	}
+	if size <= largePut {
+		a.word(burrow.DetailAll)
+		end(s, nil)
+		return
+	}
+	s.keepBurrow()
+	s.ownAnswer()
+	s.startJob(func() error {
+		a.word(burrow.DetailAll)
+		return nil
+	}, end)
+}
+
+func burrowAcknowledge(s *session) {
+	if err := s.confirmLease(s.burrow.name, s.burrow.req.Receipt); err != nil {
+		s.proto.refuse(s, err)
+		return
+	}
+	s.burrowEmpty(204)
+}
+
+// burrowExtend gives a lease more time, or its message back.
+func burrowExtend(s *session) {
+	b := s.burrow
+	x, err := burrow.DecodeExtend(b.answer.body)
+	switch {
+	case err != nil:
+	case x.Release:
+		how := engine.Return{How: engine.Release, Delayed: x.Delay > 0, Delay: time.Duration(x.Delay) * time.Millisecond}
+		err = s.returnLease(b.name, b.req.Receipt, how)
+	case x.Reject:
+		err = s.returnLease(b.name, b.req.Receipt, engine.Return{How: engine.Reject})
+	default:
+		_, err = s.extendLease(b.name, b.req.Receipt, time.Duration(x.Lease)*time.Millisecond)
+	}
+	if err != nil {
+		s.proto.refuse(s, err)
+		return
+	}
+	s.burrowEmpty(204)
+}
+
+// burrowSettle ends the leases of several receipts: their messages are done. Receipts that hold nothing are passed
+// over.
+func burrowSettle(s *session) {
+	l := s.loop
+	receipts, err := burrow.DecodeSettle(s.burrow.answer.body)
+	if err != nil {
+		s.proto.refuse(s, err)
+		return
+	}
+	t, n, err := l.engine.ConfirmLeases(l.now, s.burrow.name, receipts)
+	s.work += len(receipts)
+	if s.endClaim(t); err != nil && err != engine.ErrNotHeld {
+		s.proto.refuse(s, err)
+		return
+	}
+	l.latencies.count(CommandConfirm, nil, t, int64(n))
+	s.burrowValue(200, struct {
+		Acknowledged int `json:"acknowledged"`
+	}{n})
+}
+
+// burrowRedrive moves messages of a queue back to where they were given up, or to the queue that the form names.
+func burrowRedrive(s *session) {
+	b := s.burrow
+	form, err := burrow.DecodeRedrive(b.answer.body)
+	switch {
+	case err != nil:
+		s.proto.refuse(s, err)
+		return
+	case s.writesBlocked():
+		s.proto.refuse(s, errSetUnavailable)
+		return
+	}
+	s.keepBurrow()
+	d := &redrive{
+		session: s, engine: s.loop.engine, user: s.id.user, client: s.clientID,
+		from: append([]byte(nil), b.name...), account: append([]byte(nil), b.req.Account...),
+	}
+	if form.To != "" {
+		d.to = engine.AppendAccountQueue(nil, d.account, []byte(form.To))
+	}
+	s.startJob(func() error { return d.run(form.Limit) }, func(s *session, err error) {
+		s.claim(d.ticket)
+		if err != nil && d.moved == 0 {
+			s.proto.refuse(s, err)
+			return
+		}
+		reply := struct {
+			Moved  int64  `json:"moved"`
+			Status int    `json:"status,omitempty"` // why not more
+			Detail string `json:"detail,omitempty"`
+		}{Moved: d.moved}
+		status := 200
+		if err != nil {
+			status = 207
+			reply.Status, reply.Detail = burrowRefusal(err)
+		}
+		s.burrowValue(status, reply)
+	})
+}
+
+// redrive moves messages, in a job. Each is held while its copy is put: whoever stops it leaves no message in
+// neither queue.
+type redrive struct {
+	session  *session // for what any goroutine may ask it
+	engine   *engine.Engine
+	user     *access.User
+	client   string
+	from, to []byte // to is empty: the origin of each message
+	account  []byte
+
+	put    engine.PutRequest // of the message that was held last
+	extra  engine.PutExtra
+	origin []byte
+
+	ticket engine.Ticket
+	moved  int64
+}
+
+// Receive implements engine.Receiver.
+func (d *redrive) Receive(it engine.Item) bool {
+	d.extra = engine.PutExtra{}
+	if key := it.Key(); key != nil {
+		d.extra.Key = append([]byte(nil), key...)
+	}
+	d.origin = append(d.origin[:0], it.Origin()...)
+	d.put = engine.PutRequest{
+		Data: append([]byte(nil), it.Data...), Flags: it.Flags, Expiry: it.Expiry, Extra: &d.extra, ClientID: d.client,
+	}
+	if d.extra.Key == nil {
+		d.put.Extra = nil
+	}
+	return true
+}
+
+// run moves up to limit messages.
+func (d *redrive) run(limit int64) error {
+	for d.moved < limit && !d.session.loop.server.cutOff.Load() {
+		request := engine.FetchRequest{Access: engine.Hold, ClientID: d.client}
+		got, err := d.engine.Fetch(engine.Now(), d.from, request, d)
+		if err == engine.ErrEmpty {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := d.move(got.Read); err != nil {
+			release := engine.Return{How: engine.Release}
+			d.engine.Return(engine.Now(), []engine.ReadRef{got.Read}, release)
+			return err
+		}
+	}
+	return nil
+}
+
+// move puts the message that ref holds where it belongs, and removes it here.
+func (d *redrive) move(ref engine.ReadRef) error {
+	to := d.to
+	if len(to) == 0 {
+		to = d.origin
+	}
+	account, _ := engine.CutAccount(string(to))
+	switch {
+	case len(to) == 0:
+		return errNoOrigin
+	case account != string(d.account), string(to) == string(d.from):
+		return errBadOrigin
+	case !d.user.May(access.Put, to):
+		return &access.Denied{Right: access.Put, Queue: string(to)}
+	}
+	put, err := d.engine.PutAll(engine.Now(), to, []engine.PutRequest{d.put})
+	d.ticket = d.ticket.Merge(put.Ticket)
+	if err != nil {
+		return err
+	}
+	t, _ := d.engine.Confirm(engine.Now(), ref)
+	d.ticket = d.ticket.Merge(t)
+	d.moved++
+	return nil
+}

@@ -1,0 +1,128 @@
+package netloop
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/kestrelmq/kestrel/access"
+)
+
+var (
+	// errNotLocal refuses what only clients on this machine may ask for.
+	errNotLocal = errors.New("allowed from this machine only")
+	// errUnidentified refuses what an unknown client asks for.
+	errUnidentified = errors.New("unauthenticated")
+	// errIdentified refuses to identify a client twice.
+	errIdentified = errors.New("authenticated already")
+	// errSeeLog stands for an error that may name queues, for a client that may not see all of them.
+	errSeeLog = errors.New("the log says why")
+	// errNoUsers refuses to identify a client of a server without users.
+	errNoUsers = errors.New("the server has no users")
+)
+
+// mayOperate returns why the client may not operate the server. A client that is nobody in particular must be on
+// this machine; whether a user may was asked before.
+func (s *session) mayOperate() error {
+	if s.id.user == nil && !s.local {
+		return errNotLocal
+	}
+	return nil
+}
+
+// admit is denied, for a request of size bytes, which the user's quota must allow as well. What needs nothing, such as
+// QUIT, it always allows.
+func (s *session) admit(n need, name []byte, size int) error {
+	if s.id.usage != nil && n.scope != onNothing {
+		if err := s.overQuota(size); err != nil {
+			return err
+		}
+	}
+	return s.denied(n, name)
+}
+
+// denied returns why the client may not do what needs n on the queue called name, or nil if it may. It counts
+// refusals.
+func (s *session) denied(n need, name []byte) error {
+	if s.id.user == nil {
+		return nil
+	}
+	if d := s.id.denied(n, name); d != nil {
+		s.loop.noteDenied(s, d)
+		return d
+	}
+	return nil
+}
+
+// noteDenied counts a refusal, and logs one a second at most.
+func (l *loop) noteDenied(s *session, d *access.Denied) {
+	l.counters.Denied++
+	if l.deniedLogged == 0 || l.clock-l.deniedLogged >= moment(logInterval.Milliseconds()) {
+		l.deniedLogged = l.clock
+		l.log.Warn("request refused: the user has no right to it", "user", s.id.user.Name, "peer", s.sink.peer(),
+			"right", d.Right.String(), "queue", d.Queue, "refused", l.counters.Denied)
+	}
+}
+
+// mayGoOn reports whether the client may still fetch from the queue called name: a reload may have come.
+func (s *session) mayGoOn(name []byte) bool { return s.id.user == nil || s.id.may(access.Get, name) }
+
+// identify checks who the client says it is, in a job, and calls done with the outcome. A client that has failed
+// too often is cut off.
+func (s *session) identify(name, password []byte, done func(*session, error)) {
+	l, checker := s.loop, s.loop.server.opts.Access
+	switch {
+	case checker == nil:
+		done(s, errNoUsers)
+		return
+	case !s.id.unknown:
+		done(s, errIdentified)
+		return
+	}
+	l.deadlines.remove(s)
+	who, secret := string(name), bytes.Clone(password)
+	s.startJob(func() error {
+		_, err := checker.Password(l.server.ending, s.id.from, who, secret)
+		return err
+	}, func(s *session, err error) {
+		user := checker.Users().Named(who) // a reload may have come meanwhile
+		if err == nil && user == nil {
+			err = access.ErrFailed
+		}
+		if err == nil {
+			if err = s.become(user); err == nil {
+				s.id.names = nil
+			}
+		}
+		done(s, err)
+		if err != nil {
+			l.noteFailed(s, who, err)
+			l.deadlines.add(s, l.clock.after(identifyTime))
+			s.strike()
+		}
+	})
+}
+
+// strike counts that an unknown client was refused something.
+func (s *session) strike() {
+	if s.id.strikes++; s.id.strikes >= maxStrikes {
+		s.loop.counters.Unidentified++
+		s.quit()
+	}
+}
+
+// noteFailed logs that an attempt to authenticate has failed, once a second at most.
+func (l *loop) noteFailed(s *session, who string, err error) {
+	if l.failedLogged == 0 || l.clock-l.failedLogged >= moment(logInterval.Milliseconds()) {
+		l.failedLogged = l.clock
+		l.log.Warn("authentication failed", "user", who, "peer", s.sink.peer(), "err", err,
+			"failed", l.server.opts.Access.Counts().Failed)
+	}
+}
+
+// isIdentityRefusal reports whether err refuses what a client asked for because of who it is, or is not.
+func isIdentityRefusal(err error) bool {
+	var denied *access.Denied
+	var over *access.OverQuota
+	return errors.As(err, &denied) || errors.As(err, &over) || errors.Is(err, access.ErrFailed) || errors.Is(err, access.ErrBusy) ||
+		errors.Is(err, errUnidentified) || errors.Is(err, errIdentified) || errors.Is(err, errNoUsers)
+}

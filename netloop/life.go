@@ -1,0 +1,74 @@
+package netloop
+
+// open takes in a new session.
+func (l *loop) open(s *session) {
+	l.begin()
+	l.counters.Connections++
+	s.tally = tally{number: l.server.numbered.Add(1), since: l.now}
+	s.wait.heapIndex = -1
+	s.reads.ledger = &l.ledger
+	l.engine.Account(sessionSize)
+	s.lastRequest = l.clock
+	if s.id.unknown {
+		l.deadlines.add(s, l.clock.after(identifyTime))
+	}
+	l.sessions.add(s)
+	if s.id.user != nil { // its certificate says so
+		if err := s.become(s.id.user); err != nil {
+			s.takeOutput()
+			s.out = append(s.out, s.proto.tooMany()...)
+			s.quit()
+		}
+	}
+}
+
+// leave begins the end of a session whose client sends nothing more: it is closed when the replies
+// that are due have left. It reports false if there are none. A job, or a report, that is under way
+// ends first: its reply is due as well.
+func (l *loop) leave(s *session) bool {
+	if s.answering() {
+		s.leaving = true
+		return true
+	}
+	if len(s.out) == 0 {
+		return false
+	}
+	l.begin()
+	if s.state == waiting && l.cancel(s) {
+		l.counters.WaitsDropped++
+	}
+	s.quit()
+	return true
+}
+
+// gone ends a session whose connection has ended or is about to. If its peer may still read,
+// replies that are due leave first.
+func (l *loop) gone(s *session, canRead bool) {
+	if s.state == closed {
+		return
+	}
+	l.begin()
+	if s.waits != nil {
+		s.endAccountWait()
+	}
+	waits := s.state == waiting
+	s.state = closed // nothing more is run
+	l.deadlines.remove(s)
+	if canRead && len(s.out) > 0 {
+		l.deliver(s, l.engine.Commit(s.ticket))
+	}
+	if waits && l.cancel(s) {
+		l.counters.WaitsDropped++
+	}
+	l.dropReads(s)
+	s.leaveUsage()
+	s.dropGet()
+	s.dropHolders()
+	s.dropSeveral()
+	s.dropInput()
+	s.dropOutput()
+	s.endReport()
+	l.engine.Account(-sessionSize)
+	s.uncountOutput() // what is unsent is the drainer's now, or nobody's
+	l.sessions.remove(s)
+}

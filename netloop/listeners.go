@@ -1,0 +1,87 @@
+package netloop
+
+import (
+	"crypto/tls"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kestrelmq/kestrel/netloop/ports"
+)
+
+// Names of the protocols.
+const (
+	ProtocolMemcache = "memcache"
+	ProtocolText     = "text"
+	ProtocolThrift   = "thrift"
+	ProtocolBurrow   = "burrow"
+)
+
+// Auth is how the peers of a listener say who they are.
+type Auth string
+
+// The ways. The zero Auth is AuthNone.
+const (
+	AuthNone        Auth = "none"        // they do not, and may do everything
+	AuthPassword    Auth = "password"    // by a user's name and password, or over HTTP by a token
+	AuthCertificate Auth = "certificate" // by a certificate, over TLS
+	AuthAny         Auth = "any"         // by a certificate, or else by a password
+)
+
+// Asks reports whether peers are asked at all.
+func (a Auth) Asks() bool { return a != "" && a != AuthNone }
+
+// Listener is a port that a protocol is spoken on, and who may use it.
+type Listener struct {
+	Protocol string // ProtocolMemcache, ProtocolText, ProtocolThrift or ProtocolBurrow
+	Port     ports.Spec
+	Auth     Auth
+	TLS      *tls.Config // nil: plain
+
+	// Of Burrow's protocol alone:
+
+	Account string   // the account that is served; "" serves all
+	Origins []string // of web pages whose requests are served, as browsers spell them; "*" is every one
+}
+
+// Validate reports what is wrong with l.
+func (l *Listener) Validate() error {
+	if !slices.Contains([]string{ProtocolMemcache, ProtocolText, ProtocolThrift, ProtocolBurrow}, l.Protocol) {
+		return fmt.Errorf("protocol %q is not known", l.Protocol)
+	}
+	if !slices.Contains([]Auth{"", AuthNone, AuthPassword, AuthCertificate, AuthAny}, l.Auth) {
+		return fmt.Errorf("auth %q is not known", l.Auth)
+	}
+	if l.TLS == nil && (l.Auth == AuthCertificate || l.Auth == AuthAny) {
+		return fmt.Errorf("auth %q needs TLS", l.Auth)
+	}
+	if l.Protocol != ProtocolBurrow && (l.Account != "" || len(l.Origins) > 0) {
+		return fmt.Errorf("account and origins are of protocol burrow, and this is %s", l.Protocol)
+	}
+	if strings.ContainsAny(l.Account, "/\x00") {
+		return fmt.Errorf("account %q: the name of an account has no slash", l.Account)
+	}
+	return ports.CheckAddress(l.Port.Address)
+}
+
+// all returns the listeners of o: those of the three addresses, and then Options.Listeners.
+func (o *Options) all() []Listener {
+	var list []Listener
+	for _, short := range []struct{ protocol, addr string }{
+		{ProtocolMemcache, o.Memcache}, {ProtocolThrift, o.Thrift}, {ProtocolText, o.Text},
+		{ProtocolBurrow, o.Burrow},
+	} {
+		if short.addr != "" {
+			list = append(list, Listener{Protocol: short.protocol, Port: ports.Spec{Address: short.addr}, Auth: o.Auth, TLS: o.TLS})
+		}
+	}
+	return append(list, o.Listeners...)
+}
+
+// discount takes a connection off the counts of open ones.
+func (s *Server) discount(ln *listener) {
+	s.connections.Add(-1)
+	if ln != nil {
+		ln.Leave()
+	}
+}

@@ -1,0 +1,46 @@
+package netloop
+
+import "github.com/kestrelmq/kestrel/engine"
+
+// sink is where a session's replies go.
+type sink interface {
+	// send passes p to the peer, which may take it later; it copies what it keeps. When the peer
+	// takes bytes again after it had not, the session's loop gets writable as news.
+	send(p []byte)
+	// listen says whether the peer is to be heard: it is not while a job of the session runs, so that
+	// what it sends stays with it, and its end comes behind the reply.
+	listen(on bool)
+	// unsent is how many bytes the peer has not taken yet, and holds how many bytes of memory they take.
+	unsent() int
+	holds() int
+	// flush tries to send what is unsent.
+	flush()
+	// close ends the connection; the loop hears of it through (*loop).gone. The peer still gets
+	// what is unsent, if it reads it in time.
+	close()
+	// peer describes the other side, for logs.
+	peer() string
+}
+
+// protocol decodes requests and words replies. It has no state of its own.
+type protocol interface {
+	// next decodes and runs the request at the start of in, and returns how many bytes it took: 0
+	// if the request is not complete, or the session is not to be read any more.
+	next(s *session, in []byte) int
+	// item words an item that was fetched, and reports whether there is room for it: if not, it
+	// stays in its queue. It is called with a shard of the engine locked.
+	item(s *session, it engine.Item) bool
+	// none words the end of a fetch without an item, or of a monitor.
+	none(s *session)
+	// refuse words why an operation was refused, and closes the session if the protocol says so.
+	refuse(s *session, err error)
+	// name is what operators call it.
+	name() string
+	// largest is how many bytes of a request are kept until it can be run.
+	largest(o *Options) int
+	// tooMany is the error for a connection over the limit; empty if the protocol has none.
+	//
+	tooMany() []byte
+	// retract appends to dst what is sent in place of reply, which turned out not to be true.
+	retract(dst, reply []byte, err error) []byte
+}

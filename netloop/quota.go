@@ -1,0 +1,242 @@
+package netloop
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/kestrelmq/kestrel/access"
+	"github.com/kestrelmq/kestrel/engine"
+)
+
+// usage is what one user uses of what a quota bounds, over all connections. Any goroutine may use it.
+type usage struct {
+	connections atomic.Int64
+	reads       atomic.Int64 // open ones, and waits for one
+	waits       atomic.Int64
+	leases      engine.Holder
+	operations  pacer
+	bytes       pacer
+}
+
+// usages are those of the users that have, or had, a quota, by name. They outlive reloads.
+type usages struct {
+	mu     sync.Mutex
+	byName map[string]*usage // guarded by mu
+}
+
+// of returns the usage of u, or nil if u has no quota.
+func (us *usages) of(u *access.User) *usage {
+	if u == nil || u.Quota.IsZero() {
+		return nil
+	}
+	us.mu.Lock()
+	defer us.mu.Unlock()
+	found := us.byName[u.Name]
+	if found == nil {
+		found = new(usage)
+		if us.byName == nil {
+			us.byName = make(map[string]*usage)
+		}
+		us.byName[u.Name] = found
+	}
+	return found
+}
+
+// pacer says who is ahead of a bound on something a second. What was used is paid off by time.
+type pacer struct{ paid atomic.Int64 } // when all will be: ns on the server's clock
+
+const (
+	paceSecond = int64(1e9) // how far ahead one may be: what a second allows, at once
+	// maxDebt bounds how far ahead a single large item can get somebody.
+	maxDebt = 60 * paceSecond
+)
+
+// use adds n to what was used until now.
+func (p *pacer) use(n, most, now int64) {
+	if n <= 0 || most == 0 {
+		return
+	}
+	cost := int64(min(float64(n)/float64(most)*float64(paceSecond), float64(maxDebt)))
+	for {
+		paid := p.paid.Load()
+		if p.paid.CompareAndSwap(paid, min(max(paid, now)+cost, now+maxDebt)) {
+			return
+		}
+	}
+}
+
+// ahead returns how many ns it takes until more may be used; 0 if it may now.
+func (p *pacer) ahead(now int64) int64 { return max(p.paid.Load()-now-paceSecond, 0) }
+
+// maxFreeReplies is how many bytes of replies of a session that refuse requests, and have not left, are free.
+const maxFreeReplies = 64 << 10
+
+// charges are what a session has used and its user was not charged for yet.
+type charges struct {
+	requests, sent int64 // of the session's tally, that the user was charged for, or that are free
+	received       int64 // bytes of requests that were admitted
+	items          int64 // that requests for several have put or fetched
+}
+
+// overQuota charges the user for what the session has done so far, and returns why its next request, which has size
+// bytes, is not to be run, or nil.
+func (s *session) overQuota(size int) error {
+	u, q, now := s.id.usage, &s.id.user.Quota, int64(s.loop.clock)*1e6
+	s.settleQuota()
+	err := (*access.OverQuota)(nil)
+	switch {
+	case q.Operations > 0 && u.operations.ahead(now) > 0:
+		err = &access.OverQuota{What: "operations", Most: q.Operations, Wait: 1 + u.operations.ahead(now)/1e6}
+	case q.Bytes > 0 && u.bytes.ahead(now) > 0:
+		err = &access.OverQuota{What: "bytes", Most: q.Bytes, Wait: 1 + u.bytes.ahead(now)/1e6}
+	default:
+		s.id.charges.received += int64(size)
+		return nil
+	}
+	c := &s.id.charges // what is refused costs nothing
+	c.requests++
+	c.sent = min(c.sent+int64(len(err.Error())), s.tally.sent+maxFreeReplies)
+	return s.refusedByQuota(err)
+}
+
+// settleQuota charges the user for what the session has done.
+func (s *session) settleQuota() {
+	u, q, c, now := s.id.usage, &s.id.user.Quota, &s.id.charges, int64(s.loop.clock)*1e6
+	u.operations.use(s.tally.requests-c.requests+c.items, q.Operations, now)
+	u.bytes.use(max(s.tally.sent-c.sent, 0)+c.received, q.Bytes, now)
+	*c = charges{requests: s.tally.requests, sent: max(c.sent, s.tally.sent)}
+}
+
+// refusedByQuota counts a refusal, and logs one a second at most.
+func (s *session) refusedByQuota(err *access.OverQuota) error {
+	l := s.loop
+	l.counters.OverQuota++
+	if l.quotaLogged == 0 || l.clock-l.quotaLogged >= moment(logInterval.Milliseconds()) {
+		l.quotaLogged = l.clock
+		l.log.Warn("request refused: the user is over its quota", "user", s.id.user.Name, "peer", s.sink.peer(),
+			"quota", err.What, "most", err.Most, "refused", l.counters.OverQuota)
+	}
+	return err
+}
+
+// chargeItems charges the user for items that one request puts or fetches, and for bytes of them that are not those of
+// the request.
+func (s *session) chargeItems(n, size int) {
+	if s.id.usage != nil {
+		s.id.charges.items += int64(n)
+		s.id.charges.received += int64(size)
+	}
+}
+
+// opens reports whether a fetch leaves its item open, or leased.
+func opens(how engine.Access) bool { return how.Holds() || how == engine.Lease }
+
+// Admit charges a user for a request that came another way than over a connection of the server's, and returns why it is
+// not to be run, or nil. It returns an *access.OverQuota.
+func (s *Server) Admit(u *access.User) error {
+	us := s.usages.of(u)
+	if us == nil || u.Quota.Operations == 0 {
+		return nil
+	}
+	now := int64(s.clock.now()) * 1e6
+	if ahead := us.operations.ahead(now); ahead > 0 {
+		s.overQuota.Add(1)
+		return &access.OverQuota{What: "operations", Most: u.Quota.Operations, Wait: 1 + ahead/1e6}
+	}
+	us.operations.use(1, u.Quota.Operations, now)
+	return nil
+}
+
+// readsQuota returns how many open reads more the user may have, most at most, or why it may have none.
+func (s *session) readsQuota(most int) (int, error) {
+	u := s.id.usage
+	if u == nil || s.id.user.Quota.OpenReads == 0 {
+		return most, nil
+	}
+	limit := s.id.user.Quota.OpenReads
+	left := limit - u.reads.Load() - int64(u.leases.Leases())
+	if left > 0 {
+		return int(min(left, int64(most))), nil
+	}
+	return 0, s.refusedByQuota(&access.OverQuota{What: "open_reads", Most: limit})
+}
+
+// mayWait reports whether the user may have another request that waits.
+func (s *session) mayWait() bool {
+	u := s.id.usage
+	return u == nil || s.id.user.Quota.Waits == 0 || u.waits.Load() < s.id.user.Quota.Waits
+}
+
+// waitsQuota is why a request that would wait is refused.
+func (s *session) waitsQuota() error {
+	return s.refusedByQuota(&access.OverQuota{What: "waits", Most: s.id.user.Quota.Waits})
+}
+
+// become makes the client u, unless u has as many connections as it may.
+func (s *session) become(u *access.User) error {
+	s.leaveUsage()
+	us := s.loop.server.usages.of(u)
+	if us != nil {
+		if n, most := us.connections.Add(1), u.Quota.Connections; most > 0 && n > most {
+			us.connections.Add(-1)
+			s.loop.counters.OverQuota++
+			return &access.OverQuota{What: "connections", Most: most}
+		}
+	}
+	s.id.become(u)
+	s.id.usage, s.reads.usage = us, us
+	s.id.charges = charges{requests: s.tally.requests + 1, sent: s.tally.sent} // what it was asked by is not charged
+	return nil
+}
+
+// joinAs makes the client u, whatever u uses already: its connection is open.
+func (s *session) joinAs(u *access.User) {
+	s.leaveUsage()
+	us := s.loop.server.usages.of(u)
+	s.id.become(u)
+	s.id.usage, s.reads.usage = us, us
+	if us == nil {
+		return
+	}
+	us.connections.Add(1)
+	us.reads.Add(int64(s.reads.total()))
+	s.id.charges = charges{requests: s.tally.requests, sent: s.tally.sent}
+	if s.state == waiting && s.wait.heapIndex >= 0 {
+		s.countWait()
+	}
+}
+
+// leaveUsage gives back what the session uses of its user's quota.
+func (s *session) leaveUsage() {
+	u := s.id.usage
+	if u == nil {
+		return
+	}
+	s.uncountWait()
+	s.settleQuota()
+	u.connections.Add(-1)
+	u.reads.Add(-int64(s.reads.total()))
+	s.id.usage, s.reads.usage = nil, nil
+}
+
+// countWait counts that the session waits for an item.
+func (s *session) countWait() {
+	if u := s.id.usage; u != nil && !s.wait.counted {
+		s.wait.counted = true
+		u.waits.Add(1)
+		if opens(s.wait.access) {
+			u.reads.Add(1)
+		}
+	}
+}
+
+// uncountWait is called when the wait has ended.
+func (s *session) uncountWait() {
+	if s.wait.counted {
+		s.wait.counted = false
+		s.id.usage.waits.Add(-1)
+		if opens(s.wait.access) {
+			s.id.usage.reads.Add(-1)
+		}
+	}
+}

@@ -1,0 +1,259 @@
+package netloop
+
+import (
+	"github.com/kestrelmq/kestrel/access"
+	"github.com/kestrelmq/kestrel/engine"
+)
+
+// receive takes bytes from the client; it does not keep buf.
+func (s *session) receive(buf []byte) {
+	s.loop.counters.BytesRead += int64(len(buf))
+	s.tally.received += int64(len(buf))
+	s.tally.last = s.loop.now
+	if len(s.in) > 0 || s.state != idle {
+		s.store(buf)
+		s.resume()
+	} else if n := s.handle(buf); n < len(buf) {
+		s.store(buf[n:])
+	}
+	s.loop.mark(s)
+}
+
+// resume runs requests that have been kept. Afterwards a session whose client sends nothing more
+// ends, unless there is a reply still to be made.
+func (s *session) resume() {
+	if s.state == idle && s.body.pending() {
+		s.to(stalled)
+	}
+	if s.state == idle && s.inStart < len(s.in) {
+		s.inStart += s.handle(s.in[s.inStart:])
+		if s.inStart == len(s.in) || s.state == closing {
+			s.dropInput()
+		}
+	}
+	if s.leaving && s.state != stalled && !s.answering() {
+		s.quit()
+	}
+}
+
+// handle runs the requests in in, as far as the session's state lets it, and returns the bytes it
+// took.
+func (s *session) handle(in []byte) int {
+	s.takeOutput()
+	s.loop.dropGathered() // left behind by a session that was closed after a fault
+	used := 0
+	for s.state == idle && used < len(in) {
+		if s.skip > 0 {
+			n := min(s.skip, int64(len(in)-used))
+			s.skip -= n
+			used += int(n)
+			continue
+		}
+		rest := in[used:]
+		if len(rest) < s.need {
+			break
+		}
+		if s.spent() {
+			s.yielded = true
+			s.to(stalled)
+			s.loop.later(s)
+			break
+		}
+		before := len(s.out)
+		s.replyStart = before
+		n := s.proto.next(s, rest)
+		s.endReply(s.replyStart)
+		if n == 0 {
+			break
+		}
+		used += n
+		s.tally.requests++
+		s.need = 0
+		s.loop.touch(s)
+		if len(s.out) >= s.owed+smallReply {
+			s.countOutput()
+		}
+		if s.state == idle && s.owesTooMuch() {
+			s.to(stalled)
+		}
+		s.work += 1 + n/workSize + max(len(s.out)-before, 0)/replyWork
+	}
+	s.putGathered()
+	return used
+}
+
+// unstall goes on with a stalled session, if the client has read enough.
+func (s *session) unstall() {
+	if s.state != stalled || !s.sendBody() || s.owesTooMuch() {
+		return
+	}
+	if s.spent() {
+		s.loop.later(s)
+		return
+	}
+	s.yielded = false
+	s.to(idle)
+	s.takeOutput()
+	s.loop.mark(s)
+	switch s.wait.kind {
+	case waitMonitor:
+		s.continueMonitor()
+	case waitReport:
+		s.makePiece()
+	}
+	s.resume()
+}
+
+// heed is called on the loop when the session has come out of the mailbox.
+func (s *session) heed() {
+	if s.news&writable != 0 {
+		s.sink.flush()
+		if s.state != closed {
+			s.countOutput()
+		}
+		s.unstall()
+	}
+	if s.news&waitEnded != 0 {
+		s.waitOver()
+	}
+}
+
+// waitOver ends a wait: what was waited for has come, or will not.
+func (s *session) waitOver() {
+	w, l := &s.wait, s.loop
+	kind, ref, err := w.kind, w.waiter.Read, w.waiter.Err
+	w.kind = noWait
+	s.uncountWait()
+	if v := w.several; v != nil && v.waiting && kind == waitFetch {
+		ref, err = s.endSeveral()
+	}
+	if kind == waitJob {
+		l.counters.CmdSet += w.jobPuts // also if the client has gone
+		if s.state != waiting || w.jobFault != nil {
+			s.unpin()
+		}
+		if s.state == waiting && !s.leaving {
+			s.sink.listen(true)
+		}
+		if w.jobFault != nil {
+			panic(w.jobFault)
+		}
+	}
+	if s.state != waiting {
+		if kind == waitJob {
+			l.engine.CancelWait(&w.waiter) // the watch of a request that was being matched
+			return
+		}
+		release := engine.Return{How: engine.Release} // it was never delivered
+		if _, ended, _ := l.engine.Return(l.now, []engine.ReadRef{ref}, release); ended > 0 {
+			l.counters.DeliveredToDead++
+		}
+		s.dropSeveral()
+		return
+	}
+	l.deadlines.remove(s)
+	l.touch(s) // time in which the server owed a reply does not count as idle
+	s.to(idle)
+	s.takeOutput()
+	l.mark(s)
+	s.replyStart = len(s.out)
+	switch kind {
+	case waitJob:
+		s.jobOver()
+	case waitPeek:
+		l.headItem = l.headItem[:0]
+		if err == nil && !s.collect(ref) {
+			err = engine.ErrEmpty
+		}
+		w.peeked(s, err)
+	case waitMatch:
+		w.matched(s, ref, err)
+	case waitFetch, waitMonitor:
+		s.waitedFor(kind, ref, err)
+	}
+	s.endReply(s.replyStart)
+	s.resume()
+}
+
+// jobOver words the outcome of a job. That may begin another, which uses the same input.
+func (s *session) jobOver() {
+	defer func() {
+		if s.wait.kind != waitJob {
+			s.unpin()
+		}
+	}()
+	s.wait.jobDone(s, s.wait.jobResult)
+}
+
+// deadlinePassed ends a wait with nothing, unless an item is on its way.
+func (s *session) deadlinePassed() {
+	l, kind := s.loop, s.wait.kind
+	if s.id.unknown {
+		l.deadlines.remove(s)
+		l.counters.Unidentified++
+		s.quit()
+		return
+	}
+	if s.burrow != nil && s.burrow.arriving && s.state != waiting {
+		s.requestLate()
+		return
+	}
+	if !l.cancel(s) {
+		return
+	}
+	l.counters.GetMisses++
+	l.latencies.wait(s.wait.meter, int64(l.clock-s.wait.began))
+	l.touch(s)
+	s.to(idle)
+	s.takeOutput()
+	if kind == waitPeek {
+		s.wait.peeked(s, engine.ErrEmpty)
+	} else {
+		s.proto.none(s)
+	}
+	l.mark(s)
+	s.resume()
+}
+
+// reidentify makes the client of s who it is among other users. One who is no user any more is cut off, and a wait
+// that is not allowed any more ends with nothing.
+func (s *session) reidentify(users *access.Users) {
+	was := s.id.user
+	if was == nil {
+		return
+	}
+	now := users.Named(was.Name)
+	if s.id.names != nil && users.WithCertificate(s.id.names) != now {
+		now = nil
+	}
+	if now == nil {
+		s.loop.log.Info("connection closed: its user is gone", "user", was.Name, "peer", s.sink.peer())
+		s.quit()
+		return
+	}
+	s.joinAs(now)
+	w := &s.wait
+	right := access.Get
+	switch b := s.burrow; {
+	case b != nil:
+		b.credential = b.credential[:0] // checked anew with the next request
+		right = burrowNeeds[b.req.Op].right
+	case w.access == engine.Peek:
+		right = access.Peek
+	}
+	if s.state == waiting && w.kind != waitJob && !s.id.may(right, w.name) {
+		s.deadlinePassed()
+	}
+}
+
+// endSeveral returns what a wait for several queues has brought. From here on it is a wait for the queue that
+// the item is of.
+func (s *session) endSeveral() (ref engine.ReadRef, err error) {
+	w := &s.wait
+	which, ref, err := s.loop.engine.EndAny(&w.several.wait)
+	w.several.waiting = false
+	w.name = append(w.name[:0], w.several.names[which]...)
+	w.reply = append(w.reply[:0], w.several.sources[which].reply...)
+	s.name = w.reply
+	return ref, err
+}

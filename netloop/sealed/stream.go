@@ -1,0 +1,186 @@
+package sealed
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"time"
+)
+
+// stateSize is about how many bytes a connection takes beside its buffers: keys, and what crypto/tls keeps of the
+// handshake.
+const stateSize = 16 << 10
+
+// errMore is what crypto/tls gets if no ciphertext is left. It keeps its state over an error that calls itself
+// temporary, and goes on where it was.
+type errMore struct{}
+
+func (errMore) Error() string   { return "no more ciphertext has come" }
+func (errMore) Timeout() bool   { return false }
+func (errMore) Temporary() bool { return true }
+
+var _ net.Error = errMore{}
+
+// Stream is one side of a TLS connection. It belongs to one goroutine at a time.
+type Stream struct {
+	conn *tls.Conn
+	wire wire
+}
+
+// wire is what crypto/tls takes for its connection: the socket during the handshake, and then buffers.
+type wire struct {
+	net.Conn               // nil after the handshake
+	slots    chan struct{} // of the handshake: held except while it waits for the peer
+
+	in   []byte // ciphertext that came and is not read yet; the caller's
+	out  []byte // ciphertext that is to be sent
+	room int    // the most that crypto/tls has asked for at once: the buffer that it keeps
+}
+
+// Handshake runs the handshake of a server on nc, until ctx is done. It computes only while it holds one of slots.
+// Afterwards nc is the caller's again: the stream does not use it.
+func Handshake(ctx context.Context, nc net.Conn, config *tls.Config, slots chan struct{}) (*Stream, error) {
+	s := &Stream{wire: wire{Conn: nc, slots: slots}}
+	s.conn = tls.Server(&s.wire, config)
+	select {
+	case slots <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	err := s.conn.HandshakeContext(ctx)
+	<-slots
+	if err != nil {
+		return nil, err
+	}
+	s.wire.Conn, s.wire.slots = nil, nil
+	return s, nil
+}
+
+// Read implements net.Conn.
+func (w *wire) Read(p []byte) (int, error) {
+	w.room = max(w.room, len(p))
+	if w.Conn != nil {
+		<-w.slots
+		n, err := w.Conn.Read(p)
+		w.slots <- struct{}{}
+		return n, err
+	}
+	if len(w.in) == 0 {
+		return 0, errMore{}
+	}
+	n := copy(p, w.in)
+	w.in = w.in[n:]
+	return n, nil
+}
+
+// Write implements net.Conn.
+func (w *wire) Write(p []byte) (int, error) {
+	if w.Conn != nil {
+		return w.Conn.Write(p)
+	}
+	w.out = append(w.out, p...)
+	return len(p), nil
+}
+
+// SetWriteDeadline implements net.Conn. Buffers have none.
+func (w *wire) SetWriteDeadline(t time.Time) error {
+	if w.Conn != nil {
+		return w.Conn.SetWriteDeadline(t)
+	}
+	return nil
+}
+
+// Close implements net.Conn. After the handshake the socket is not its own.
+func (w *wire) Close() error {
+	if w.Conn != nil {
+		return w.Conn.Close()
+	}
+	return nil
+}
+
+// Open appends to dst the plaintext of the ciphertext that has come before and of in, as far as its records are
+// whole. It returns io.EOF behind the peer's last bytes, and another error if what came is not TLS, or was changed
+// on its way. What the stream has to say to that is in Take.
+func (s *Stream) Open(dst, in []byte) ([]byte, error) {
+	s.wire.in = in
+	for {
+		if cap(dst)-len(dst) < maxPlaintext {
+			dst = append(make([]byte, 0, 2*cap(dst)+2*maxPlaintext), dst...)
+		}
+		n, err := s.conn.Read(dst[len(dst):cap(dst)])
+		dst = dst[:len(dst)+n]
+		if err != nil {
+			s.wire.in = nil
+			if errors.As(err, new(errMore)) {
+				err = nil
+			}
+			return dst, err
+		}
+	}
+}
+
+// maxPlaintext is how many bytes of plaintext a record has at most.
+const maxPlaintext = 16 << 10
+
+// Seal appends to dst the ciphertext of p: one record for each 16 KiB.
+func (s *Stream) Seal(dst, p []byte) []byte {
+	s.wire.out, dst = append(dst, s.wire.out...), nil
+	s.conn.Write(p) // fails only behind a failure of Open, or Close: the peer knows
+	return s.take()
+}
+
+// Close appends to dst the alert close_notify: nothing more comes.
+func (s *Stream) Close(dst []byte) []byte {
+	s.wire.out, dst = append(dst, s.wire.out...), nil
+	s.conn.CloseWrite() // fails only if that has been said
+	return s.take()
+}
+
+// Take returns ciphertext that the stream has to send of its own accord: alerts, and answers to updates of keys.
+func (s *Stream) Take() []byte { return s.take() }
+
+func (s *Stream) take() []byte {
+	out := s.wire.out
+	s.wire.out = nil
+	return out
+}
+
+// Memory is about how many bytes the stream holds.
+func (s *Stream) Memory() int64 { return stateSize + int64(s.wire.room) }
+
+// Names returns what the peer's certificate calls it, as access.User.Certificates has it: its subject, and its
+// alternative names with their kinds. It returns nil if there is none.
+func (s *Stream) Names() []string {
+	certificates := s.conn.ConnectionState().PeerCertificates
+	if len(certificates) == 0 {
+		return nil
+	}
+	return NamesOf(certificates[0])
+}
+
+// NamesOf returns the names of a certificate.
+func NamesOf(c *x509.Certificate) []string {
+	var names []string
+	if subject := c.Subject.String(); subject != "" {
+		names = append(names, subject)
+	}
+	for _, name := range c.DNSNames {
+		names = append(names, "dns:"+name)
+	}
+	for _, name := range c.EmailAddresses {
+		names = append(names, "email:"+name)
+	}
+	for _, name := range c.URIs {
+		names = append(names, "uri:"+name.String())
+	}
+	for _, name := range c.IPAddresses {
+		names = append(names, "ip:"+name.String())
+	}
+	return names
+}
+
+// IsEnd reports whether err of Open says that the peer has ended the stream as it should.
+func IsEnd(err error) bool { return err == io.EOF }

@@ -1,0 +1,240 @@
+package sealed
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"io"
+	"math/big"
+	"net"
+	"strings"
+	"testing"
+	"time"
+)
+
+// certificate returns a self-signed certificate.
+func certificate(t testing.TB) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "server"}, NotAfter: time.Now().Add(time.Hour),
+		DNSNames: []string{"kestrel.example"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// pair returns a stream, and the client at its other end. What the client sends, and gets, is in pipes: feed returns
+// what it has sent since, and reply hands it ciphertext.
+func pair(t testing.TB, version uint16) (s *Stream, client *tls.Conn, server net.Conn) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	nc, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if server, err = ln.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []net.Conn{nc, server} {
+		t.Cleanup(func() { c.Close() })
+		c.SetDeadline(time.Now().Add(20 * time.Second))
+	}
+	client = tls.Client(nc, &tls.Config{InsecureSkipVerify: true, MinVersion: version, MaxVersion: version})
+	shaken := make(chan error, 1)
+	go func() { shaken <- client.Handshake() }()
+	config := &tls.Config{Certificates: []tls.Certificate{certificate(t)}, DynamicRecordSizingDisabled: true}
+	if s, err = Handshake(t.Context(), server, config, make(chan struct{}, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-shaken; err != nil {
+		t.Fatal(err)
+	}
+	return s, client, server
+}
+
+var versions = []uint16{tls.VersionTLS12, tls.VersionTLS13}
+
+// TestOpen sends texts of every kind of length, hands their ciphertext to the stream in pieces of every size, and
+// reads them back.
+func TestOpen(t *testing.T) {
+	for _, version := range versions {
+		for _, piece := range []int{1, 7, 1000, 16 << 10, 64 << 10} {
+			s, client, server := pair(t, version)
+			var sent []byte
+			for n := range 40 {
+				sent = append(sent, bytes.Repeat([]byte{byte('a' + n%26)}, n*n*n%20000+1)...)
+			}
+			if piece < 1000 {
+				sent = sent[:2000]
+			}
+			go func() {
+				for rest := sent; len(rest) > 0; {
+					n := min(len(rest), len(rest)%977+1)
+					client.Write(rest[:n])
+					rest = rest[n:]
+				}
+				client.CloseWrite()
+			}()
+			var got []byte
+			var err error
+			for buf := make([]byte, piece); err == nil; {
+				n, fail := server.Read(buf)
+				if fail != nil {
+					t.Fatal(fail)
+				}
+				got, err = s.Open(got, buf[:n])
+			}
+			if !IsEnd(err) || !bytes.Equal(got, sent) {
+				t.Errorf("version %x, pieces of %d: %d of %d bytes, %v", version, piece, len(got), len(sent), err)
+			}
+		}
+	}
+}
+
+// TestSeal seals texts of every length around the size of a record, and has the client read them; one record for
+// each 16 KiB.
+func TestSeal(t *testing.T) {
+	for _, version := range versions {
+		s, client, server := pair(t, version)
+		read := make(chan []byte)
+		go func() {
+			all, _ := io.ReadAll(client)
+			read <- all
+		}()
+		var sent []byte
+		for _, n := range []int{1, 2, 100, 16383, 16384, 16385, 32768, 100_000} {
+			p := bytes.Repeat([]byte{byte(n)}, n)
+			sent = append(sent, p...)
+			sealed := s.Seal([]byte("x"), p)
+			if sealed[0] != 'x' {
+				t.Fatal("Seal does not append")
+			}
+			if got, want := records(sealed[1:]), (n+maxPlaintext-1)/maxPlaintext; got != want {
+				t.Errorf("%d bytes in %d records, want %d", n, got, want)
+			}
+			server.Write(sealed[1:])
+		}
+		server.Write(s.Close(nil))
+		if got := <-read; !bytes.Equal(got, sent) {
+			t.Errorf("version %x: the client read %d bytes, want %d", version, len(got), len(sent))
+		}
+		if again := s.Close(nil); len(again) > 0 {
+			t.Errorf("the end is said twice: %x", again)
+		}
+	}
+}
+
+// records counts the records in ciphertext.
+func records(p []byte) (n int) {
+	for len(p) >= 5 {
+		p = p[5+int(p[3])<<8+int(p[4]):]
+		n++
+	}
+	return n
+}
+
+// TestDamage tests that ciphertext which was changed ends the stream with an error, and with an alert for the peer.
+func TestDamage(t *testing.T) {
+	for _, version := range versions {
+		for _, damage := range []func([]byte) []byte{
+			func(p []byte) []byte { p[len(p)-1] ^= 1; return p },
+			func(p []byte) []byte { p[0] = 99; return p },
+			func(p []byte) []byte { p[3], p[4] = 0xff, 0xff; return p },
+			func([]byte) []byte { return []byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n") },
+		} {
+			s, client, server := pair(t, version)
+			client.Write([]byte("hello"))
+			buf := make([]byte, 1000)
+			n, err := server.Read(buf)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := s.Open(nil, damage(buf[:n]))
+			if err == nil || IsEnd(err) || len(got) > 0 {
+				t.Errorf("version %x: %q, %v; want an error", version, got, err)
+			}
+			if len(s.Take()) == 0 {
+				t.Errorf("version %x: no alert", version)
+			}
+			if again, err := s.Open(nil, buf[:n]); err == nil || len(again) > 0 {
+				t.Errorf("behind damage: %q, %v", again, err)
+			}
+		}
+	}
+}
+
+// TestHandshakeFails tests handshakes that are no TLS, that end early, and that take too long: the slot is free
+// afterwards.
+func TestHandshakeFails(t *testing.T) {
+	config := &tls.Config{Certificates: []tls.Certificate{certificate(t)}}
+	slots := make(chan struct{}, 1)
+	for _, sent := range []string{"", "get work\r\n", "\x16\x03\x01\x00\x05hello", strings.Repeat("\x16", 100_000), "\x16\x03\x01"} {
+		client, server := net.Pipe()
+		go func() {
+			io.WriteString(client, sent)
+			client.Close()
+		}()
+		go io.Copy(io.Discard, client)
+		server.SetDeadline(time.Now().Add(20 * time.Second))
+		if _, err := Handshake(t.Context(), server, config, slots); err == nil {
+			t.Errorf("%.20q is a handshake", sent)
+		}
+	}
+	client, server := net.Pipe()
+	defer client.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() {
+		_, err := Handshake(ctx, server, config, slots)
+		done <- err
+	}()
+	slots <- struct{}{} // a handshake that waits for its peer holds none
+	cancel()
+	<-slots
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("a handshake that is given up: %v", err)
+	}
+	if len(slots) != 0 {
+		t.Error("a slot is lost")
+	}
+}
+
+func TestNames(t *testing.T) {
+	c, err := x509.ParseCertificate(certificate(t).Certificate[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(NamesOf(c), " "); got != "CN=server dns:kestrel.example ip:127.0.0.1" {
+		t.Errorf("names %q", got)
+	}
+}
+
+// FuzzOpen feeds a stream what an attacker might: it never panics, and gives away nothing that no peer has sealed.
+func FuzzOpen(f *testing.F) {
+	f.Add([]byte("\x17\x03\x03\x00\x05hello"))
+	f.Add([]byte("\x15\x03\x03\x00\x02\x01\x00"))
+	f.Add([]byte("\x14\x03\x03\x00\x01\x01"))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		s, _, _ := pair(t, tls.VersionTLS13)
+		if got, _ := s.Open(nil, in); len(got) > 0 {
+			t.Errorf("%x gives %q", in, got)
+		}
+	})
+}

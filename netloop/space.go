@@ -1,0 +1,117 @@
+package netloop
+
+import (
+	"golang.org/x/sys/unix"
+)
+
+// space is address space for the input of one client, as much as that may ever become. The system gives memory
+// for it page by page, as bytes come. So a large request takes as much memory as has come of it, whatever it
+// announces, and is never copied into a larger buffer, which would take a loop many milliseconds.
+type space struct {
+	mem  []byte
+	kept int // bytes of memory, as counted in the ledger
+}
+
+const spacePage = 4 << 10 // bytes; the smallest page of any system is counted
+
+// newSpace returns address space of so many bytes, or nil if the system has none left.
+func newSpace(size int) []byte {
+	mem, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+	if err != nil {
+		return nil
+	}
+	avoidHugePages(mem)
+	return mem
+}
+
+// keepInSpace is keepInput for a session that keeps much.
+func (s *session) keepInSpace(buf []byte) bool {
+	size := len(s.in) + len(buf)
+	kept := (size + spacePage - 1) &^ (spacePage - 1)
+	if kept > s.kept && !s.mayKeep(kept-s.kept) {
+		return false
+	}
+	if s.space == nil {
+		o := &s.loop.server.opts
+		// A job may use what is in front while more comes.
+		mem := newSpace(2*(o.MaxPending+s.proto.largest(o)) + readSize)
+		if mem == nil {
+			return false
+		}
+		s.space = mem
+		in := append(mem[:0], s.in...)
+		s.giveInput()
+		s.in = in
+	}
+	if size > cap(s.in) {
+		return false
+	}
+	s.in = append(s.in, buf...)
+	s.countInput(max(kept, s.kept))
+	return true
+}
+
+// dropSpace leaves the session's space to the end of the turn: until then the request that was run, and the
+// watchdog, may look at what is in it. It stays in the ledger as long.
+func (s *session) dropSpace() {
+	s.loop.spaces = append(s.loop.spaces, space{s.space, s.kept})
+	s.loop.ledger.hold(s.kept)
+	s.in, s.space = nil, nil
+}
+
+// giveBackSpaces returns the memory of spaces that nobody uses any more, on another goroutine: that may take
+// milliseconds.
+func (l *loop) giveBackSpaces() {
+	if len(l.spaces) == 0 {
+		return
+	}
+	for i, sp := range l.spaces {
+		l.spaces[i] = space{}
+		l.ledger.hold(-sp.kept)
+		l.engine.Account(int64(sp.kept))
+		l.background(func() {
+			unix.Munmap(sp.mem)
+			l.engine.Account(-int64(sp.kept))
+		})
+	}
+	l.spaces = l.spaces[:0]
+	l.ledger.settle()
+}
+
+// mayKeep reports whether s may take so many bytes more for input.
+func (s *session) mayKeep(more int) bool {
+	l := s.loop
+	return l.ledger.left()-int64(more) >= s.reserve() &&
+		l.server.buffered.Load()+int64(more) <= l.server.opts.BufferLimit
+}
+
+// countInput counts that the input kept takes so many bytes.
+func (s *session) countInput(kept int) {
+	if grown := kept - s.kept; grown != 0 {
+		s.loop.server.buffered.Add(int64(grown))
+		s.loop.ledger.hold(grown)
+		s.kept = kept
+	}
+}
+
+// reserve is how many bytes of the memory limit are not for the input of s. It is negative for a client
+// that has read replies before: it may go beyond the limit by a sixteenth, so that others cannot take
+// its place.
+func (s *session) reserve() int64 {
+	if s.taken > 0 {
+		return -s.loop.engine.MemoryLimit() / 16
+	}
+	return 0
+}
+
+// giveInput gives a buffer back that is not a space, if there is one.
+func (s *session) giveInput() {
+	if s.inPool == nil {
+		return
+	}
+	if cap(s.in) <= maxPooledBuffer {
+		s.inPool.B = s.in
+		s.loop.buffers.inputs.Put(s.inPool)
+	}
+	s.in, s.inPool = nil, nil
+}

@@ -1,0 +1,124 @@
+package netloop
+
+import (
+	"bytes"
+	"errors"
+	"time"
+
+	"github.com/kestrelmq/kestrel/codec/thrift"
+	"github.com/kestrelmq/kestrel/engine"
+)
+
+// receiptSize is how many bytes a job needs for each id that it is to end the read of.
+const receiptSize = 8
+
+// receiptsOf returns the ids of a call as the engine knows them, in dst.
+func receiptsOf(dst []uint64, ids thrift.IDs) []uint64 {
+	for id := range ids.All() {
+		dst = append(dst, uint64(id))
+	}
+	return dst
+}
+
+func thriftConfirm(s *session, req *thrift.Request) {
+	l := s.loop
+	if req.IDs.Len() <= confirmPiece {
+		l.receipts = receiptsOf(l.receipts[:0], req.IDs)
+		t, n, err := l.engine.ConfirmLeases(l.now, req.Queue, l.receipts)
+		l.latencies.count(CommandConfirm, nil, t, 1)
+		s.endThriftEnd(t, n, err)
+		return
+	}
+	queue, receipts, ok := s.takeReceipts(req)
+	if !ok {
+		return
+	}
+	n := 0
+	var err error
+	s.confirmLater(func() (t engine.Ticket) {
+		defer l.engine.Account(-receiptSize * int64(len(receipts)))
+		t, n, err = l.engine.ConfirmLeases(engine.Now(), queue, receipts)
+		return t
+	}, func(s *session, _ error) { s.endThriftEnd(engine.Ticket{}, n, err) })
+}
+
+// thriftReturn runs an abort, a release or a reject.
+func thriftReturn(s *session, req *thrift.Request) {
+	l := s.loop
+	how := engine.Return{How: engine.Abort}
+	switch {
+	case req.Method == thrift.MethodReject:
+		how.How = engine.Reject
+	case req.Method == thrift.MethodRelease:
+		how = engine.Return{How: engine.Release, Delay: thriftDelay(req.DelayMillis), Delayed: true}
+	case req.DelayMillis >= 0:
+		how.Delay, how.Delayed = thriftDelay(req.DelayMillis), true
+	}
+	if req.IDs.Len() <= abortPiece {
+		l.receipts = receiptsOf(l.receipts[:0], req.IDs)
+		s.endThriftEnd(l.engine.ReturnLeases(l.now, req.Queue, l.receipts, how))
+		return
+	}
+	queue, receipts, ok := s.takeReceipts(req)
+	if !ok {
+		return
+	}
+	var t engine.Ticket
+	n := 0
+	s.startJob(func() (err error) {
+		defer l.engine.Account(-receiptSize * int64(len(receipts)))
+		t, n, err = l.engine.ReturnLeases(engine.Now(), queue, receipts, how)
+		return err
+	}, func(s *session, err error) { s.endThriftEnd(t, n, err) })
+}
+
+// takeReceipts copies the queue and the many ids of a call for a job, and counts their bytes, which the job
+// gives back. Without room it refuses the call.
+func (s *session) takeReceipts(req *thrift.Request) (queue []byte, receipts []uint64, ok bool) {
+	e, n := s.loop.engine, req.IDs.Len()
+	if e.MemoryLeft() < receiptSize*int64(n) {
+		s.proto.refuse(s, engine.ErrOutOfMemory)
+		return nil, nil, false
+	}
+	e.Account(receiptSize * int64(n))
+	return bytes.Clone(req.Queue), receiptsOf(make([]uint64, 0, n), req.IDs), true
+}
+
+// endThriftEnd words that n reads have ended, once t is good.
+func (s *session) endThriftEnd(t engine.Ticket, n int, err error) {
+	s.endClaim(t)
+	if err != nil {
+		s.proto.refuse(s, err)
+		return
+	}
+	s.out = thrift.AppendCount(s.out, s.thrift.call, int32(n))
+}
+
+func thriftTouch(s *session, req *thrift.Request) {
+	if !req.Which.IsZero() {
+		thriftTouchItem(s, req)
+		return
+	}
+	l, d := s.loop, time.Duration(req.AutoAbortMillis)*time.Millisecond
+	due, t, err := l.engine.ExtendLease(l.now, req.Queue, uint64(req.ID), d)
+	switch {
+	case errors.Is(err, engine.ErrNotHeld):
+		due = 0
+	case err != nil:
+		s.proto.refuse(s, err)
+		return
+	}
+	s.endClaim(t)
+	s.out = thrift.AppendDeadline(s.out, req.Call, int64(due))
+}
+
+// thriftDelay is a delay that a client asks for. One that is out of bounds is negative: the engine refuses it.
+func thriftDelay(millis int64) time.Duration {
+	if millis < 0 || millis > maxThriftDelay {
+		return -1
+	}
+	return time.Duration(millis) * time.Millisecond
+}
+
+// maxThriftDelay is the longest delay that a call may ask for, in milliseconds, as in the other protocols.
+const maxThriftDelay = 999_999_999_999

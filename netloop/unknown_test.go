@@ -1,0 +1,126 @@
+package netloop
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/kestrelmq/kestrel/access"
+	"github.com/kestrelmq/kestrel/codec/thrift"
+)
+
+// unknownProtocols are those whose peers say who they are on the connection.
+func unknownProtocols() []protocol {
+	return []protocol{memcacheProtocol{}, textProtocol{}, thriftProtocol{}}
+}
+
+// checkUnknown sends bytes in pieces to a server that asks who its clients are, from a client that nobody knows. The
+// server keeps no more than 64 KiB, runs nothing, and ends the connection when its time and its attempts are used up.
+func checkUnknown(t *testing.T, proto protocol, sent []byte, piece int) {
+	synctest.Test(t, func(t *testing.T) {
+		checker := access.NewChecker(usersOf(t, grants(t, "alice", "put *", "get *", "manage *", "operate")), access.Options{})
+		ts := newTestServer(t, Options{Access: checker}, defaults())
+		defer ts.stop()
+		setup := ts.dial(memcacheProtocol{})
+		setup.feed([]byte("set work 0 0 6\r\nhidden\r\n"), 100)
+		c := &testClient{ts: ts}
+		c.session.proto, c.session.sink, c.session.loop, c.session.local = proto, c, ts.loop, true
+		c.session.id.unknown = true
+		ts.do(func() { ts.loop.open(&c.session); ts.loop.tick() })
+		began := time.Now()
+		for rest := sent; len(rest) > 0; {
+			next := rest[:min(piece, len(rest))]
+			rest = rest[len(next):]
+			for checks := true; checks; { // nothing is read while a password is checked
+				ts.do(func() { checks = c.session.answering() })
+				if checks {
+					<-time.After(time.Second)
+				}
+			}
+			c.feed(next, len(next))
+			if kept := ts.server.buffered.Load(); kept > maxUnknown+readSize {
+				t.Errorf("%s: %d bytes are kept", proto.name(), kept)
+			}
+		}
+		// Each attempt to say who one is begins the time anew, and waits up to 5 s for its turn.
+		<-time.After(maxStrikes * 2 * identifyTime)
+		out, ended := c.received()
+		if !c.session.id.unknown {
+			t.Fatalf("%s: nobody knows the password, and the client is known", proto.name())
+		}
+		if !ended {
+			t.Fatalf("%s: the connection is open after %v", proto.name(), time.Since(began))
+		}
+		if bytes.Contains(out, []byte("hidden")) || bytes.Contains(out, []byte("STORED")) {
+			t.Fatalf("%s: something was run: %q", proto.name(), out)
+		}
+		if got := ts.opts.Engine.Stats().TotalItems; got != 1 {
+			t.Fatalf("%s: %d items, want the one of before", proto.name(), got)
+		}
+	})
+}
+
+// unknownSeeds are requests that do something once the client is known, what says who one is wrongly, and garbage.
+func unknownSeeds() (seeds []string) {
+	for _, rows := range memcacheRows {
+		seeds = append(seeds, rows[0].request)
+	}
+	for _, rows := range textRows {
+		seeds = append(seeds, rows[0].request)
+	}
+	for _, rows := range thriftRows() {
+		seeds = append(seeds, string(rows[0].call))
+	}
+	return append(seeds, "set x 0 0 11\r\nalice wrong\r\n", "auth alice wrong\n",
+		string(thrift.Client{}.AppendAuthenticate(nil, 1, []byte("alice"), []byte("wrong"))),
+		"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "\x00\x00\x00\x00", "\xff\xff\xff\xff")
+}
+
+// TestUnknownGarbage sends drawn mixtures of requests, pieces of them and garbage.
+func TestUnknownGarbage(t *testing.T) {
+	rounds := 150
+	if testing.Short() {
+		rounds = 30
+	}
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	seeds := unknownSeeds()
+	for range rounds {
+		var b strings.Builder
+		for range 1 + r.IntN(12) {
+			s := []byte(seeds[r.IntN(len(seeds))])
+			switch r.IntN(5) {
+			case 0:
+				s = s[:r.IntN(len(s)+1)]
+			case 1:
+				if len(s) > 0 {
+					s[r.IntN(len(s))] = byte(r.UintN(256))
+				}
+			case 2:
+				s = bytes.Repeat(s, 1+r.IntN(40))
+			}
+			b.Write(s)
+		}
+		if r.IntN(8) == 0 {
+			b.WriteString(strings.Repeat("x", r.IntN(200_000)))
+		}
+		checkUnknown(t, unknownProtocols()[r.IntN(3)], []byte(b.String()), 1+r.IntN(5000))
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+// FuzzUnknown does so with what the fuzzer finds.
+func FuzzUnknown(f *testing.F) {
+	for i, seed := range unknownSeeds() {
+		if len(seed) < 1000 {
+			f.Add(uint8(i), []byte(seed))
+		}
+	}
+	f.Fuzz(func(t *testing.T, which uint8, sent []byte) { checkUnknown(t, unknownProtocols()[which%3], sent, 1000) })
+}
