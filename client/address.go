@@ -1,6 +1,8 @@
 package client
 
 import (
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -47,6 +49,31 @@ func ParseAddress(address string) ([]string, error) {
 		servers = append(servers, net.JoinHostPort(u.Hostname(), port))
 	}
 	return servers, nil
+}
+
+// takeLogin takes what an address says of how to connect, kestrels:// and a user with a password, into o, and returns
+// the address without that. What o says already stays.
+func (o *Options) takeLogin(address string) (string, error) {
+	scheme, hosts, ok := strings.Cut(address, "://")
+	if !ok || scheme != "kestrel" && scheme != "kestrels" {
+		return address, nil
+	}
+	if scheme == "kestrels" && o.TLS == nil {
+		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	at := strings.LastIndexByte(hosts, '@')
+	if at < 0 {
+		return "kestrel://" + hosts, nil
+	}
+	u, err := url.Parse("//" + hosts[:at+1] + "host")
+	if err != nil || u.User.Username() == "" {
+		return "", errors.New("address: want user:password@ before the hosts, with other characters than letters and digits as %XX")
+	}
+	if o.User == "" {
+		o.User = u.User.Username()
+		o.Password, _ = u.User.Password()
+	}
+	return "kestrel://" + hosts[at+1:], nil
 }
 
 // sourceOf returns the servers that an address names, or where to find them.

@@ -36,11 +36,32 @@ func (c *Client) ask(
 	return err
 }
 
+// askList is ask for a list: each of its values is a reply.
+func (c *Client) askList(
+	ctx context.Context, server string, request []byte, read func(r *memcache.Reply) (more bool, err error),
+) error {
+	conn, err := c.takeConn(ctx, server)
+	if err != nil {
+		return &notSent{err: plain(err)}
+	}
+	usable, err := c.converseBy(ctx, conn, 0, request, read, (*wire.Conn).ReadListed)
+	c.keepOrClose(server, conn, usable)
+	return err
+}
+
 // converse makes a request on a connection and hands each reply to read. It reports whether the
 // connection is of use for another: it is not after an error, of read included.
 func (c *Client) converse(
 	ctx context.Context, conn *wire.Conn, wait time.Duration, request []byte,
 	read func(r *memcache.Reply) (more bool, err error),
+) (usable bool, err error) {
+	return c.converseBy(ctx, conn, wait, request, read, (*wire.Conn).Read)
+}
+
+// converseBy is converse, with replies as next reads them.
+func (c *Client) converseBy(
+	ctx context.Context, conn *wire.Conn, wait time.Duration, request []byte,
+	read func(r *memcache.Reply) (more bool, err error), next func(*wire.Conn, *memcache.Reply) error,
 ) (usable bool, err error) {
 	release, releaseToo := conn.Guard(ctx), conn.Guard(c.ctx)
 	deadline := time.Now().Add(wait + c.opts.ReplyTimeout)
@@ -49,7 +70,7 @@ func (c *Client) converse(
 	var refused error
 	var reply memcache.Reply
 	for more := err == nil; more; {
-		if err = conn.Read(&reply); err != nil {
+		if err = next(conn, &reply); err != nil {
 			break
 		}
 		more, refused = read(&reply)

@@ -13,8 +13,8 @@ type Backoff struct {
 	Most  time.Duration
 }
 
-// after returns the time to wait behind the n-th failure; n is at least 1.
-func (b Backoff) after(n int) time.Duration {
+// After returns the time to wait behind the n-th failure; n is at least 1.
+func (b Backoff) After(n int) time.Duration {
 	wait := b.First
 	for range n - 1 {
 		if wait >= b.Most/2 {

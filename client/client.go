@@ -27,6 +27,8 @@ type Options struct {
 	Source Source
 	// TLS encrypts all connections; nil does not.
 	TLS *tls.Config
+	// User and Password are said first on every connection. User "" says nothing, and leaves it to the address.
+	User, Password string
 	// DialTimeout bounds the making of one connection.
 	DialTimeout time.Duration
 	// ReplyTimeout is how long a server may take to answer, on top of the time that it was asked to wait.
@@ -82,13 +84,17 @@ type Client struct {
 
 // Dial returns a client of the servers that an address names, as [ParseAddress] says, that
 // announce themselves in ZooKeeper (zk://host:port,host:port/path), or that
-// opts.Source reports; then the address is not looked at. It waits, within ctx, for the first
+// opts.Source reports; then the address says no more than how to connect. kestrels:// encrypts, and a user and a
+// password may stand before the hosts, as in kestrels://alice:s3cret@10.0.0.5. It waits, within ctx, for the first
 // report, and for no server: connections are made when they are needed, and made again when they
 // break. Close the client.
 func Dial(ctx context.Context, address string, opts Options) (*Client, error) {
+	address, err := opts.takeLogin(address)
+	if err != nil {
+		return nil, err
+	}
 	source := opts.Source
 	if source == nil {
-		var err error
 		if source, err = sourceOf(address); err != nil {
 			return nil, err
 		}
@@ -99,7 +105,7 @@ func Dial(ctx context.Context, address string, opts Options) (*Client, error) {
 		idle:      make(map[string][]*wire.Conn),
 		consumers: make(map[*Consumer]bool),
 	}
-	c.dialer = wire.Dialer{Timeout: c.opts.DialTimeout, TLS: opts.TLS}
+	c.dialer = wire.Dialer{Timeout: c.opts.DialTimeout, TLS: opts.TLS, User: opts.User, Password: opts.Password}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	if err := c.watch(ctx, source); err != nil {
 		c.Close()

@@ -6,9 +6,15 @@ import (
 	"testing"
 )
 
-// TestClientsPage tests that the program in docs/CLIENTS.md is one of the examples, which run.
-func TestClientsPage(t *testing.T) {
-	page, err := os.ReadFile("../docs/CLIENTS.md")
+// TestClientsPages tests that the programs in Go of two pages are among the examples, which run.
+func TestClientsPages(t *testing.T) {
+	for _, page := range []string{"CLIENTS.md", "WORK-QUEUES.md"} {
+		t.Run(page, func(t *testing.T) { testPage(t, page) })
+	}
+}
+
+func testPage(t *testing.T, name string) {
+	page, err := os.ReadFile("../docs/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -16,16 +22,18 @@ func TestClientsPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, found := strings.Cut(string(page), "```go\n")
-	program, _, ended := strings.Cut(rest, "```")
-	if !found || !ended {
-		t.Fatal("docs/CLIENTS.md has no program in Go")
+	programs := strings.Split(string(page), "```go\n")[1:]
+	if len(programs) == 0 {
+		t.Fatalf("docs/%s has no program in Go", name)
 	}
-	var indented strings.Builder
-	for line := range strings.Lines(program) {
-		indented.WriteString("\t" + line)
-	}
-	if !strings.Contains(string(examples), indented.String()) {
-		t.Errorf("no example has the program of docs/CLIENTS.md:\n%s", program)
+	for _, rest := range programs {
+		program, _, ended := strings.Cut(rest, "```")
+		var indented strings.Builder
+		for line := range strings.Lines(program) {
+			indented.WriteString("\t" + line)
+		}
+		if !ended || !strings.Contains(string(examples), indented.String()) {
+			t.Errorf("no example has the program of docs/%s:\n%s", name, program)
+		}
 	}
 }

@@ -42,6 +42,7 @@ type Consumer struct {
 	client *Client
 	queue  string
 	name   []byte          // as the protocol has it
+	lease  time.Duration   // of items; zero: they are open as long as their connection lives
 	ctx    context.Context // ends with Close, and with the client
 	cancel context.CancelCauseFunc
 
@@ -60,12 +61,15 @@ type Consumer struct {
 type waiter struct{ got chan *Delivery }
 
 // Consume returns a consumer of a queue. Close it.
-func (c *Client) Consume(queue string) (*Consumer, error) {
+func (c *Client) Consume(queue string) (*Consumer, error) { return c.consume(queue, 0) }
+
+// consume is Consume for items that are leased for so long, or open if that is zero.
+func (c *Client) consume(queue string, lease time.Duration) (*Consumer, error) {
 	name, err := wire.Name(queue)
 	if err != nil {
 		return nil, wordy("consume", queue, "", err)
 	}
-	k := &Consumer{client: c, queue: queue, name: name}
+	k := &Consumer{client: c, queue: queue, name: name, lease: lease}
 	k.ctx, k.cancel = context.WithCancelCause(c.ctx)
 	c.changing.Lock()
 	defer c.changing.Unlock()
@@ -143,7 +147,7 @@ func (c *Consumer) Close() {
 	c.closed = true
 	for _, d := range c.ready {
 		d.surplus.Stop()
-		d.slot.conn.Close()
+		d.letGo()
 	}
 	c.ready = nil
 	for _, st := range c.stations {
@@ -234,7 +238,12 @@ func (c *Consumer) turnOf(limit int) time.Duration {
 
 // request returns a get.
 func (c *Consumer) request(wait time.Duration) []byte {
-	return memcache.AppendGet(nil, c.name, memcache.GetOptions{Open: true, WaitMillis: millis(wait)})
+	options := memcache.GetOptions{Open: true, WaitMillis: millis(wait)}
+	if c.lease > 0 {
+		options.Open, options.Lease, options.LeaseMillis = false, true, int64(millis(c.lease))
+		options.CAS, options.Meta = true, true
+	}
+	return memcache.AppendGet(nil, c.name, options)
 }
 
 // askAhead reports whether a get may be sent behind the confirm of a slot's item, for a caller that
@@ -300,7 +309,7 @@ func (c *Consumer) issue(st *station, wait time.Duration) bool {
 func (c *Consumer) handOut(d *Delivery) {
 	switch {
 	case c.closed:
-		d.slot.conn.Close()
+		d.letGo()
 	case len(c.waiters) > 0:
 		w := c.waiters[0]
 		c.waiters = slices.Delete(c.waiters, 0, 1)
@@ -320,7 +329,11 @@ func (c *Consumer) giveBack(d *Delivery) {
 		c.ready = slices.Delete(c.ready, i, i+1)
 	}
 	c.mu.Unlock()
-	if i >= 0 {
+	switch {
+	case i < 0:
+	case d.receipt != 0:
+		d.letGo()
+	default:
 		d.begin(abortIt)
 	}
 }
@@ -344,7 +357,7 @@ func (c *Consumer) failed(s *slot, err error) {
 	if st.fails == 1 {
 		c.client.opts.Logger.Warn("a server gives no items", "server", st.server, "queue", c.queue, "error", err)
 	}
-	pause := c.client.opts.Backoff.after(st.fails)
+	pause := c.client.opts.Backoff.After(st.fails)
 	st.until = now.Add(pause)
 	time.AfterFunc(pause, func() {
 		c.mu.Lock()

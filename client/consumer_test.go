@@ -128,7 +128,7 @@ func TestConsumeMerges(t *testing.T) {
 		}
 	}
 	for _, s := range servers {
-		if by[s.addr] < 5 { // a third if all answer equally fast; next to nothing if one is preferred
+		if by[s.addr] < 2 { // a third if all answer equally fast, one if another is preferred
 			t.Errorf("of 90 items %d came from %s: the servers do not take turns", by[s.addr], s.addr)
 		}
 	}

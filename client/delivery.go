@@ -10,12 +10,19 @@ import (
 	"github.com/kestrelmq/kestrel/codec/memcache"
 )
 
-// A Delivery is an item that a [Consumer] has opened: it is out of the queue until it is confirmed,
-// aborted or lost. Its methods may be called from any goroutine.
+// A Delivery is an item that a [Consumer] has opened, or leased: it is out of the queue until it is confirmed,
+// given back or lost. Its methods may be called from any goroutine.
 type Delivery struct {
 	Item
 	Queue  string
 	Server string // host:port, that has the item
+
+	// Deliveries is how often the item has been delivered, this time included, as far as that counts; 0 if the
+	// consumer has no leases.
+	Deliveries int
+
+	receipt uint64 // of its lease; 0 without one
+	lapses  *time.Timer
 
 	slot    *slot
 	surplus *time.Timer   // gives it back while nobody has taken it; set under Consumer.mu
@@ -55,9 +62,10 @@ var (
 	abortIt       = ending{"abort", memcache.GetOptions{Abort: true}, false}
 )
 
-func newDelivery(s *slot, item Item) *Delivery {
+func newDelivery(s *slot, r *memcache.Reply) *Delivery {
 	return &Delivery{
-		Item: item, Queue: s.consumer.queue, Server: s.station.server, slot: s,
+		Item: itemOf(r), Queue: s.consumer.queue, Server: s.station.server, slot: s,
+		receipt: r.CAS, Deliveries: deliveriesOf(r),
 		ended: make(chan struct{}), lost: make(chan struct{}),
 	}
 }
@@ -84,11 +92,14 @@ func (d *Delivery) Abort(ctx context.Context) error {
 	return err
 }
 
-// Lost returns a channel that is closed when the connection of the item ends before the item does:
-// the server then delivers it again, and Confirm will fail.
+// Lost returns a channel that is closed when the connection of the item ends before the item does, or its
+// lease: the server then delivers it again, and Confirm will fail.
 func (d *Delivery) Lost() <-chan struct{} { return d.lost }
 
 func (d *Delivery) end(ctx context.Context, how ending) error {
+	if d.receipt != 0 {
+		return wordy(how.verb, d.Queue, d.Server, d.endLease(ctx, how.options))
+	}
 	if err := d.begin(how); err != nil {
 		return wordy(how.verb, d.Queue, d.Server, err)
 	}

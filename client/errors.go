@@ -26,6 +26,10 @@ var (
 	// ErrLost says that the connection on which an item was opened has ended, or the item was ended
 	// before: the server delivers it again.
 	ErrLost = errors.New("the connection that held the item is lost: the server delivers the item again")
+	// ErrTooOld says that a server has no leases, and no keys: it would take items for good.
+	ErrTooOld = errors.New("the server is older than version 3 and has no leases or keys")
+	// ErrReject, in what a Worker's handler returns, sends the item to the dead-letter queue.
+	ErrReject = errors.New("the item is rejected")
 	// ErrEnded says that a delivery was confirmed or aborted before.
 	ErrEnded = errors.New("the delivery has ended already")
 	// ErrNoServers says that there is no server to ask.
@@ -130,3 +134,6 @@ func refusal(r *memcache.Reply) error {
 
 // cause returns why ctx has ended.
 func cause(ctx context.Context) error { return context.Cause(ctx) }
+
+// ErrAuthentication says that a server does not take the user with this password.
+var ErrAuthentication = wire.ErrAuthentication

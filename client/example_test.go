@@ -66,6 +66,116 @@ func ExampleWorker() {
 	// Output: resizing cat.png
 }
 
+// Handle items that are leased. What fails comes again, and a job that is none goes to the dead letters.
+func ExampleWorker_lease() {
+	address, stop := client.ServeExample()
+	defer stop()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	c, err := client.Dial(ctx, address, client.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Put(ctx, "mail", []byte("to: nobody"), client.PutOptions{}); err != nil {
+		log.Fatal(err)
+	}
+
+	w := &client.Worker{
+		Client: c, Queue: "mail", Handlers: 4, Lease: 30 * time.Second,
+		Backoff: client.Backoff{First: 100 * time.Millisecond, Most: time.Minute},
+		Handle: func(ctx context.Context, d *client.Delivery) error {
+			fmt.Printf("sending %s, time %d\n", d.Data, d.Deliveries)
+			switch {
+			case len(d.Data) == 0:
+				return client.ErrReject // no job at all: to mail_dead
+			case d.Deliveries == 1:
+				return errors.New("the mail server is down") // again, later each time
+			}
+			cancel() // one is enough here
+			return nil
+		},
+	}
+	if err := w.Run(ctx); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// sending to: nobody, time 1
+	// sending to: nobody, time 2
+}
+
+// Take a job under a lease, which any connection may end, and which lasts as long as the work.
+func ExampleClient_ConsumeLeased() {
+	address, stop := client.ServeExample()
+	defer stop()
+	ctx := context.Background()
+	c, err := client.Dial(ctx, address, client.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Put(ctx, "jobs", []byte("resize image 7"), client.PutOptions{}); err != nil {
+		log.Fatal(err)
+	}
+
+	consumer, err := c.ConsumeLeased("jobs", 30*time.Second)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer consumer.Close()
+	d, err := consumer.Next(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("working on %s\n", d.Data)
+	err = d.Extend(ctx, time.Minute) // it takes longer: 60 s from now
+	if err == nil {
+		err = d.Confirm(ctx)
+	}
+	if errors.Is(err, client.ErrLost) {
+		fmt.Println("too late: somebody else has the job")
+	}
+	// Output: working on resize image 7
+}
+
+// Schedule work: an item that is put with a delay comes when that is over.
+func ExamplePutOptions_delay() {
+	address, stop := client.ServeExample()
+	defer stop()
+	ctx := context.Background()
+	c, err := client.Dial(ctx, address, client.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	consumer, err := c.ConsumeLeased("reminders", 30*time.Second)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer consumer.Close()
+
+	if err := c.Put(ctx, "reminders", []byte("say hello"), client.PutOptions{}); err != nil {
+		log.Fatal(err)
+	}
+	later := client.PutOptions{Delay: 300 * time.Millisecond}
+	if err := c.Put(ctx, "reminders", []byte("call back"), later); err != nil {
+		log.Fatal(err)
+	}
+	for range 2 {
+		d, err := consumer.Next(ctx)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(string(d.Data))
+		if err := d.Confirm(ctx); err != nil {
+			log.Fatal(err)
+		}
+	}
+	// Output:
+	// say hello
+	// call back
+}
+
 // Take items one by one, each tentatively.
 func ExampleConsumer() {
 	address, stop := client.ServeExample()

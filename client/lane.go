@@ -215,7 +215,7 @@ func (l *lane) run() {
 	defer l.hangUp()
 	for {
 		if l.fails > 0 && l.conn == nil {
-			retry.Reset(l.client.opts.Backoff.after(l.fails))
+			retry.Reset(l.client.opts.Backoff.After(l.fails))
 		}
 		select {
 		case <-l.kick:

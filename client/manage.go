@@ -2,7 +2,10 @@ package client
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"sync"
+	"unicode"
 
 	"github.com/kestrelmq/kestrel/client/internal/wire"
 	"github.com/kestrelmq/kestrel/codec/memcache"
@@ -46,6 +49,9 @@ func (c *Client) Status(ctx context.Context) (map[string]string, error) {
 	by := make(map[string]string)
 	err := c.onAll(func(server string) error {
 		status, err := c.command(ctx, server, memcache.OpStatus, nil, memcache.KindText)
+		if err == nil && strings.ContainsFunc(status, func(r rune) bool { return r > unicode.MaxASCII || !unicode.IsLetter(r) }) {
+			err = fmt.Errorf("%w: its status is %.100q", ErrProtocol, status)
+		}
 		if err == nil {
 			mu.Lock()
 			by[server] = status
@@ -54,4 +60,14 @@ func (c *Client) Status(ctx context.Context) (map[string]string, error) {
 		return wordy("ask for the status", "", server, err)
 	})
 	return by, err
+}
+
+// SetStatus has every server take a status: "Up", "WriteAvoid", "ReadOnly" or "Quiescent", in any case. A
+// server takes no stricter one while the grace period of another runs, and says nothing of that: ask [Client.Status]
+// what it has.
+func (c *Client) SetStatus(ctx context.Context, status string) error {
+	return c.onAll(func(server string) error {
+		_, err := c.command(ctx, server, memcache.OpStatus, []byte(status), memcache.KindEnd)
+		return wordy("set the status", "", server, err)
+	})
 }

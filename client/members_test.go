@@ -129,7 +129,7 @@ func TestBackoff(t *testing.T) {
 		}
 		want *= time.Millisecond
 		for range 100 {
-			if got := b.after(n); got > want || got < want*3/4 {
+			if got := b.After(n); got > want || got < want*3/4 {
 				t.Fatalf("after(%d) = %v, want %v or up to a quarter less", n, got, want)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/kestrelmq/kestrel/client/internal/wire"
@@ -24,7 +25,46 @@ const (
 type PutOptions struct {
 	Flags uint32        // kept with the item, and handed out with it
 	TTL   time.Duration // after this an item is not delivered any more; in seconds, rounded up; zero: never
+
+	// Delay hides the items for so long, rounded up to milliseconds. It needs servers of version 3; others
+	// refuse the items.
+	Delay time.Duration
+	// Key has the item take the place of the one with that key, if the queue has one. A key has 1 to 250
+	// bytes, without blanks, slashes and control bytes. It needs a server of version 3, and a Client of one
+	// server: each server has keys of its own.
+	Key string
+	// New and Replace refuse a Key that an item has, or that none has, with [ErrNotStored].
+	New, Replace bool
 }
+
+var (
+	errBadDelay     = errors.New("a delay is a time above zero")
+	errBadKey       = errors.New("a key has 1 to 250 bytes, without blanks, slashes and control bytes")
+	errNeedsKey     = errors.New("only new, and only to replace, need a key, and exclude each other")
+	errKeyServers   = errors.New("a key needs a client of one server: each server has keys of its own")
+	errKeyOfSeveral = errors.New("a key is for one item: the second would take the place of the first")
+)
+
+// set returns what a SET needs beside the expiry; nil for nothing.
+func (o PutOptions) set() (*memcache.SetOptions, error) {
+	switch {
+	case o.Delay == 0 && o.Key == "" && !o.New && !o.Replace:
+		return nil, nil
+	case o.Delay < 0:
+		return nil, errBadDelay
+	case o.New && o.Replace, (o.New || o.Replace) && o.Key == "":
+		return nil, errNeedsKey
+	case len(o.Key) > 250 || strings.ContainsFunc(o.Key, isNoKey):
+		return nil, errBadKey
+	}
+	return &memcache.SetOptions{
+		Delay: o.Delay > 0, DelayMillis: int64((o.Delay + time.Millisecond - 1) / time.Millisecond), Key: []byte(o.Key),
+		New: o.New, Replace: o.Replace,
+	}, nil
+}
+
+// isNoKey reports whether no key may have the rune.
+func isNoKey(r rune) bool { return r <= ' ' || r == 0x7f || r == '/' }
 
 // expiry returns the TTL as the protocol has it.
 func (o PutOptions) expiry(now time.Time) (int64, error) {
@@ -120,10 +160,21 @@ func (c *Client) putAll(ctx context.Context, queue string, items [][]byte, opts 
 	if err == nil {
 		expiry, err = opts.expiry(time.Now())
 	}
+	var with *memcache.SetOptions
+	if err == nil {
+		with, err = opts.set()
+	}
+	switch {
+	case err != nil || opts.Key == "":
+	case c.others():
+		err = errKeyServers
+	case len(items) > 1:
+		err = errKeyOfSeveral
+	}
 	if err != nil {
 		return &Error{Op: "put to", Queue: queue, Err: err}
 	}
-	b := &batch{name: name, flags: opts.Flags, expiry: expiry, items: items}
+	b := &batch{name: name, flags: opts.Flags, expiry: expiry, with: with, items: items}
 	for len(items) > 0 {
 		l := c.chooseLane(b.tried)
 		if l == nil {
@@ -206,6 +257,7 @@ type batch struct {
 	name   []byte
 	flags  uint32
 	expiry int64
+	with   *memcache.SetOptions // nil: nothing else was asked for
 	items  [][]byte
 
 	tried  []*lane
@@ -291,7 +343,12 @@ func (b *batch) putOn(ctx context.Context, l *lane) {
 func (b *batch) give(ctx context.Context, l *lane, k *call, at int) error {
 	encode := func(dst []byte) []byte {
 		for i := range k.n {
-			dst = memcache.AppendSet(dst, b.name, b.flags, b.expiry, b.items[b.at(at+i)])
+			item := b.items[b.at(at+i)]
+			if b.with != nil {
+				dst = memcache.AppendSetWith(dst, b.name, *b.with, b.flags, b.expiry, item)
+				continue
+			}
+			dst = memcache.AppendSet(dst, b.name, b.flags, b.expiry, item)
 		}
 		return dst
 	}

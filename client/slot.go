@@ -108,6 +108,11 @@ func (s *slot) connect() bool {
 		c.failed(s, err)
 		return false
 	}
+	if err := s.checkVersion(conn); err != nil {
+		conn.Close()
+		c.failed(s, err)
+		return false
+	}
 	c.mu.Lock()
 	s.conn = conn
 	wanted := !s.station.leaving
@@ -137,7 +142,12 @@ func (s *slot) get(wait time.Duration) bool {
 			c.answered(s, nil)
 			return c.free(s)
 		case reply.Kind == memcache.KindValue:
-			d := newDelivery(s, itemOf(&reply))
+			d := newDelivery(s, &reply)
+			if d.receipt != 0 {
+				d.begins()
+				c.answered(s, d)
+				return c.free(s)
+			}
 			s.conn.ReadUntil(time.Time{})
 			c.answered(s, d)
 			if !s.hold(d, &reply) {

@@ -101,6 +101,18 @@ func TestManage(t *testing.T) {
 	if err != nil || status[a.addr] != "UP" || status[b.addr] != "UP" {
 		t.Errorf("Status = %v, %v", status, err)
 	}
+	if err := c.SetStatus(ctx, "readonly"); err != nil {
+		t.Fatal(err)
+	}
+	if status, err := c.Status(ctx); err != nil || status[a.addr] != "READONLY" || status[b.addr] != "READONLY" {
+		t.Errorf("Status = %v, %v", status, err)
+	}
+	if err := c.SetStatus(ctx, "asleep"); err == nil {
+		t.Error("SetStatus took a status that there is not")
+	}
+	if err := c.SetStatus(ctx, "Up"); err != nil {
+		t.Fatal(err)
+	}
 	b.stop()
 	if err := c.Ping(ctx); err == nil || !strings.Contains(err.Error(), b.addr) {
 		t.Errorf("Ping = %v, want an error that names %s", err, b.addr)

@@ -27,11 +27,16 @@ type Worker struct {
 	Queue  string
 	Handle Handler
 
+	// Lease has items leased for so long, and the lease extended as long as a handler runs: a lost connection
+	// is no loss of the item then, and a handler that fails does not wait (see Backoff). Zero means open
+	// reads, which every server has.
+	Lease time.Duration
 	// Handlers is how many run at the same time; zero means one.
 	Handlers int
 	// Backoff is how long a handler that failed waits before its item goes back, and takes no other:
 	// longer with each failure in a row. So an item that nobody can handle does not go round and
-	// round. Zero means from 100 ms to 30 s.
+	// round. Zero means from 100 ms to 30 s. With a Lease the item waits in its queue instead, the longer
+	// the more often it was delivered, and the handler takes another.
 	Backoff Backoff
 	// DrainTimeout is how long handlers may go on after Run's context has ended. Zero means 30 s.
 	DrainTimeout time.Duration
@@ -56,7 +61,7 @@ func (e *PanicError) Error() string { return fmt.Sprintf("the handler panicked: 
 // Servers that fail are no reason to end: they are tried again. Run returns an error if the queue's
 // name is bad, or the client has been closed.
 func (w *Worker) Run(ctx context.Context) error {
-	consumer, err := w.Client.Consume(w.Queue)
+	consumer, err := w.consume()
 	if err != nil {
 		return err
 	}
@@ -89,6 +94,13 @@ func (w *Worker) Run(ctx context.Context) error {
 	return err
 }
 
+func (w *Worker) consume() (*Consumer, error) {
+	if w.Lease != 0 {
+		return w.Client.ConsumeLeased(w.Queue, w.Lease)
+	}
+	return w.Client.Consume(w.Queue)
+}
+
 // serve is one handler's loop. It ends with ctx, or returns why there are no more items.
 func (w *Worker) serve(ctx, handling context.Context, consumer *Consumer) error {
 	backoff := w.Backoff
@@ -110,9 +122,15 @@ func (w *Worker) serve(ctx, handling context.Context, consumer *Consumer) error 
 			continue
 		}
 		w.report(d, err)
+		if w.Lease != 0 {
+			if err := w.returnLeased(handling, d, err, backoff); err != nil && !errors.Is(err, ErrEnded) {
+				w.report(d, err)
+			}
+			continue
+		}
 		fails++
 		select {
-		case <-time.After(backoff.after(fails)):
+		case <-time.After(backoff.After(fails)):
 		case <-ctx.Done():
 		case <-d.Lost():
 		}
@@ -122,12 +140,49 @@ func (w *Worker) serve(ctx, handling context.Context, consumer *Consumer) error 
 	}
 }
 
+// returnLeased gives an item back whose handler has failed.
+func (w *Worker) returnLeased(handling context.Context, d *Delivery, why error, backoff Backoff) error {
+	ctx := context.Background() // within ReplyTimeout
+	switch {
+	case errors.Is(why, ErrReject):
+		return d.Reject(ctx)
+	case handling.Err() != nil: // the worker stops: the item is not to blame
+		return d.Release(ctx)
+	}
+	err := d.AbortAfter(ctx, backoff.After(max(d.Deliveries, 1)))
+	if errors.Is(err, ErrRefused) { // a delay longer than the queue allows
+		return d.Abort(ctx)
+	}
+	return err
+}
+
+// extend extends the lease of an item until ended is closed.
+func (w *Worker) extend(ctx context.Context, d *Delivery, ended <-chan struct{}) {
+	for {
+		select {
+		case <-time.After(w.Lease / 3):
+			d.Extend(ctx, w.Lease) // if it fails there is another time, or the item is lost
+		case <-d.Lost():
+			return
+		case <-ended:
+			return
+		}
+	}
+}
+
 // handle runs the handler for one item.
 func (w *Worker) handle(ctx context.Context, d *Delivery) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	ended := make(chan struct{})
+	var extending sync.WaitGroup
+	defer extending.Wait()
 	defer close(ended)
+	if w.Lease != 0 {
+		within, stop := context.WithCancel(context.WithoutCancel(ctx))
+		defer stop()
+		extending.Go(func() { w.extend(within, d, ended) })
+	}
 	go func() {
 		select {
 		case <-d.Lost():

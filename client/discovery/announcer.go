@@ -48,7 +48,7 @@ type Announcer struct {
 	state State
 	wish  uint64        // counts calls of Set
 	met   uint64        // wish that ZooKeeper has confirmed
-	told  chan struct{} // closed, and made anew, after each pass
+	seen  chan struct{} // closed, and made anew, after each pass
 }
 
 // Announce begins to announce m, in no set as yet. It returns an error if the configuration is not
@@ -72,7 +72,7 @@ func announce(config Config, m Member, dial func(func()) (keeper, error)) (*Anno
 	ctx, stop := context.WithCancel(context.Background())
 	a := &Announcer{
 		config: config, log: config.Logger, data: data, dial: dial, kick: make(chan struct{}, 1), stop: stop,
-		ended: make(chan struct{}), told: make(chan struct{}), state: State{Since: time.Now()},
+		ended: make(chan struct{}), seen: make(chan struct{}), state: State{Since: time.Now()},
 	}
 	go a.run(ctx)
 	return a, nil
@@ -90,13 +90,13 @@ func (a *Announcer) Set(ctx context.Context, want Sets) error {
 	signal(a.kick)
 	for {
 		a.mu.Lock()
-		met, told, err := a.met >= wish, a.told, a.state.Err
+		met, seen, err := a.met >= wish, a.seen, a.state.Err
 		a.mu.Unlock()
 		if met {
 			return nil
 		}
 		select {
-		case <-told:
+		case <-seen:
 		case <-a.ended:
 			return errors.New("the announcer is closed")
 		case <-ctx.Done():
@@ -183,8 +183,8 @@ func (a *Announcer) passed(wish uint64, want Sets, err error) {
 		}
 		a.log.Info("announced in ZooKeeper", "path", a.config.Path, "read", want.Read, "write", want.Write)
 	}
-	close(a.told)
-	a.told = make(chan struct{})
+	close(a.seen)
+	a.seen = make(chan struct{})
 }
 
 // pass compares ZooKeeper with a wish and corrects the difference. One goroutine uses it.

@@ -1,8 +1,12 @@
 package discovery
 
 import (
+	"cmp"
+	"context"
 	"fmt"
+	"log/slog"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -38,6 +42,8 @@ type fakeKeeper struct {
 	next    int
 	nodes   map[string]int64 // owner by path
 	calls   []string
+	data    map[string]string // by path, of nodes that have other data than fullJSON
+	away    error             // what reading fails with
 	// create, unless nil, is asked before a node is made, and its error is returned afterwards.
 	create func(path string) error
 }
@@ -49,6 +55,9 @@ func newFakeKeeper() *fakeKeeper {
 func (f *fakeKeeper) Children(dir string) (names []string, _ *zk.Stat, _ error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.away != nil {
+		return nil, nil, f.away
+	}
 	if _, ok := f.nodes[dir]; !ok {
 		return nil, nil, zk.ErrNoNode
 	}
@@ -73,7 +82,7 @@ func (f *fakeKeeper) Get(path string) ([]byte, *zk.Stat, error) {
 		return nil, nil, zk.ErrNoNode
 	}
 	f.calls = append(f.calls, "get "+path)
-	return []byte(fullJSON), &zk.Stat{EphemeralOwner: owner}, nil
+	return []byte(cmp.Or(f.data[path], fullJSON)), &zk.Stat{EphemeralOwner: owner}, nil
 }
 
 func (f *fakeKeeper) Create(path string, _ []byte, flags int32, _ []zk.ACL) (string, error) {
@@ -167,6 +176,67 @@ func TestSessionEnds(t *testing.T) {
 		time.Sleep(2 * period) // virtual
 		if r, w := f.members("/k/read"), f.members("/k/write"); r != 1 || w != 0 {
 			t.Errorf("%d nodes in read and %d in write, want 1 and 0", r, w)
+		}
+	})
+}
+
+// TestWatchAfterOutage has ZooKeeper come back without the nodes of any server, as when all sessions have ended. The
+// servers announce themselves one after the other, and one of them not at all: clients see no fewer servers
+// until each has had its time.
+func TestWatchAfterOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeKeeper()
+		serve := func(node, host string) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.nodes["/k/read/member_"+node], f.nodes["/k/write/member_"+node] = 1, 1
+			data := strings.ReplaceAll(fullJSON, "10.1.2.3", host)
+			f.data["/k/read/member_"+node], f.data["/k/write/member_"+node] = data, data
+		}
+		f.data = make(map[string]string)
+		for i, host := range []string{"a", "b", "c"} {
+			serve(fmt.Sprintf("000000000%d", i), host)
+		}
+		var reports []string
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() {
+			ended <- watch(ctx, Config{Hosts: []string{"z"}, Path: "/k", SessionTimeout: time.Hour, Logger: slog.New(slog.DiscardHandler)},
+				func(func()) (keeper, error) { return f, nil }, func(m Members) {
+					hosts := ""
+					for _, member := range m.Write {
+						hosts += member.Service.Host
+					}
+					if len(reports) == 0 || reports[len(reports)-1] != hosts {
+						reports = append(reports, hosts)
+					}
+				})
+		}()
+		time.Sleep(rereadPeriod + time.Second) // virtual, all of these
+		f.mu.Lock()
+		f.away = zk.ErrConnectionClosed
+		f.mu.Unlock()
+		time.Sleep(time.Minute)
+		f.mu.Lock()
+		f.away = nil
+		f.session++
+		for _, set := range []string{"/k/read/", "/k/write/"} {
+			for i := range 3 {
+				delete(f.nodes, fmt.Sprintf("%smember_000000000%d", set, i))
+			}
+		}
+		f.mu.Unlock()
+		time.Sleep(2 * time.Second)
+		serve("0000000007", "b")
+		time.Sleep(2 * time.Second)
+		serve("0000000008", "a") // and never c
+		time.Sleep(settleTime + rereadPeriod)
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if want := []string{"abc", "bac", "ba"}; !slices.Equal(reports, want) {
+			t.Errorf("reports = %q, want %q", reports, want)
 		}
 	})
 }

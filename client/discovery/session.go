@@ -99,11 +99,11 @@ func (c Config) acl() []zk.ACL {
 
 // keeper is what of a connection to ZooKeeper is used here.
 type keeper interface {
-	Children(path string) ([]string, *zk.Stat, error)
-	ChildrenW(path string) ([]string, *zk.Stat, <-chan zk.Event, error)
-	Get(path string) ([]byte, *zk.Stat, error)
-	Create(path string, data []byte, flags int32, acl []zk.ACL) (string, error)
-	Delete(path string, version int32) error
+	Children(node string) ([]string, *zk.Stat, error)
+	ChildrenW(node string) ([]string, *zk.Stat, <-chan zk.Event, error)
+	Get(node string) ([]byte, *zk.Stat, error)
+	Create(node string, data []byte, flags int32, acl []zk.ACL) (string, error)
+	Delete(node string, version int32) error
 	AddAuth(scheme string, auth []byte) error
 	SessionID() int64
 	Close()

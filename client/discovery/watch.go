@@ -16,6 +16,9 @@ const (
 	rereadPeriod = 10 * time.Second
 	// retryPeriod is how long after a failure Watch tries again.
 	retryPeriod = time.Second
+	// settleTime is how long behind an outage of ZooKeeper servers may take to announce themselves again. Ours look
+	// once a second, and need a session for it.
+	settleTime = 5 * time.Second
 )
 
 // Members are those of the two sets that serve, each in the order in which they joined.
@@ -24,8 +27,9 @@ type Members struct{ Read, Write []Member }
 // Watch reports the members of both sets at once and after every change, until ctx ends; it then
 // returns nil. It returns an error, and has reported nothing, only if the configuration is not valid.
 //
-// While ZooKeeper is away it reports nothing and goes on trying. A set that does not exist has no
-// members. Report is called by one goroutine and may keep its argument.
+// While ZooKeeper is away it reports nothing and goes on trying. When it is back all sessions may have ended, and every
+// server announces itself again when it notices. So members of before stay for a few seconds though their nodes have
+// gone: otherwise clients would all go to the server that is back first. A set that does not exist has no members. Report is called by one goroutine and may keep its argument.
 func Watch(ctx context.Context, config Config, report func(Members)) error {
 	if err := config.Validate(); err != nil {
 		return err
@@ -41,7 +45,10 @@ func watch(ctx context.Context, config Config, dial func(func()) (keeper, error)
 	}
 	defer w.pass.close()
 	failing := false
-	var last [2][]string // what was reported, as keys
+	var last [2][]string  // what was reported, as keys
+	var former [2][]node  // the same
+	var session int64     // of the last pass that succeeded; zero before
+	var settled time.Time // until then members of before stay
 	for first := true; ; {
 		err := w.pass.connect(dial, func() { signal(w.kick) })
 		var found [2][]node
@@ -64,7 +71,18 @@ func watch(ctx context.Context, config Config, dial func(func()) (keeper, error)
 			}
 			failing = true
 		default:
-			failing = false
+			now, id := time.Now(), w.pass.conn.SessionID()
+			if failing && !first || session != 0 && id != session {
+				settled = now.Add(settleTime)
+			}
+			failing, session = false, id
+			if now.Before(settled) {
+				wait = retryPeriod
+				for i := range found {
+					found[i] = withFormer(found[i], former[i])
+				}
+			}
+			former = found
 			keys := [2][]string{keysOf(found[0]), keysOf(found[1])}
 			if first || !slices.Equal(keys[0], last[0]) || !slices.Equal(keys[1], last[1]) {
 				first, last = false, keys
@@ -88,6 +106,20 @@ func watch(ctx context.Context, config Config, dial func(func()) (keeper, error)
 			}
 		}
 	}
+}
+
+// withFormer returns found, and behind it the former members that are not among them.
+func withFormer(found, former []node) []node {
+	at := make(map[Endpoint]bool)
+	for _, n := range found {
+		at[n.member.Service] = true
+	}
+	for _, n := range former {
+		if !at[n.member.Service] {
+			found = append(found, n)
+		}
+	}
+	return found
 }
 
 // watcher reads sets. One goroutine uses it.

@@ -109,8 +109,22 @@ func (s *Server) Wipe() {
 	}
 }
 
-// Stall stops the process from running; Continue lets it go on.
-func (s *Server) Stall() { s.signal(syscall.SIGSTOP) }
+// Stall stops the process from running, and returns when all of its threads stand; Continue lets it go on.
+func (s *Server) Stall() {
+	s.t.Helper()
+	s.signal(syscall.SIGSTOP)
+	var status syscall.WaitStatus
+	for {
+		_, err := syscall.Wait4(s.cmd.Process.Pid, &status, syscall.WUNTRACED, nil)
+		if err == syscall.EINTR {
+			continue
+		}
+		if err != nil || !status.Stopped() {
+			s.t.Fatalf("ZooKeeper does not stop: %v, status %#x", err, status)
+		}
+		return
+	}
+}
 
 // Continue ends a Stall.
 func (s *Server) Continue() { s.signal(syscall.SIGCONT) }

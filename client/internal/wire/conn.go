@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -29,6 +30,8 @@ var ErrReplyTooLarge = errors.New("reply of more than 64 MiB")
 type Dialer struct {
 	Timeout time.Duration // for one connection, TLS included; zero means no limit
 	TLS     *tls.Config   // nil: plain TCP
+
+	User, Password string // said first on every connection; User "" says nothing
 }
 
 // Dial connects to addr, host:port.
@@ -51,7 +54,40 @@ func (d Dialer) Dial(ctx context.Context, addr string) (*Conn, error) {
 		}
 		c.stream = secured
 	}
+	if d.User != "" {
+		if err := c.authenticate(ctx, d.User, d.Password); err != nil {
+			c.Close()
+			return nil, err
+		}
+	}
 	return c, nil
+}
+
+// ErrAuthentication says that a server does not take the user with this password.
+var ErrAuthentication = errors.New("authentication failure")
+
+// authenticate says who the client is, by the ASCII authentication of memcached.
+func (c *Conn) authenticate(ctx context.Context, user, password string) error {
+	release := c.Guard(ctx)
+	data := user + " " + password
+	deadline, _ := ctx.Deadline()
+	err := c.Write(fmt.Appendf(nil, "set auth 0 0 %d\r\n%s\r\n", len(data), data), deadline)
+	var r memcache.Reply
+	if err == nil {
+		c.ReadUntil(deadline)
+		err = c.Read(&r)
+	}
+	if !release() && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	switch {
+	case err != nil:
+		return err
+	case r.Kind != memcache.KindStored:
+		return fmt.Errorf("%w: user %q: %s", ErrAuthentication, user, r.Text)
+	}
+	c.ReadUntil(time.Time{})
+	return nil
 }
 
 // configFor is config with the name of the server, which certificates are compared with.
@@ -89,10 +125,23 @@ func (c *Conn) ReadUntil(deadline time.Time) { c.stream.SetReadDeadline(deadline
 
 // Read waits for the next reply. The slices of r are valid until the next Read. An error means that
 // the connection is of no further use; io.EOF, that the server has closed it between two replies.
-func (c *Conn) Read(r *memcache.Reply) error {
+func (c *Conn) Read(r *memcache.Reply) error { return c.read(r, false) }
+
+// ReadListed is Read for the next value of a list, or what ends the list.
+func (c *Conn) ReadListed(r *memcache.Reply) error { return c.read(r, true) }
+
+func (c *Conn) read(r *memcache.Reply, listed bool) error {
 	for {
 		if c.begin < c.end {
-			n, err := memcache.DecodeReply(c.in[c.begin:c.end], r)
+			var (
+				n   int
+				err error
+			)
+			if listed {
+				n, err = memcache.DecodeListed(c.in[c.begin:c.end], r)
+			} else {
+				n, err = memcache.DecodeReply(c.in[c.begin:c.end], r)
+			}
 			if err == nil {
 				c.begin += n
 				return nil

@@ -1,0 +1,244 @@
+package overhttp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/kestrelmq/kestrel/client/backend"
+)
+
+// Accounts implements [backend.Backend].
+func (r *Remote) Accounts(ctx context.Context, m backend.Names) ([]string, error) {
+	return r.names(ctx, http.MethodGet, pathOf(), m)
+}
+
+// DeleteAccounts implements [backend.Backend].
+func (r *Remote) DeleteAccounts(ctx context.Context, m backend.Names) ([]string, error) {
+	return r.names(ctx, http.MethodDelete, pathOf(), m)
+}
+
+// Queues implements [backend.Backend].
+func (r *Remote) Queues(ctx context.Context, account string, m backend.Names) ([]string, error) {
+	if err := backend.CheckAccount(account); err != nil {
+		return nil, err
+	}
+	return r.names(ctx, http.MethodGet, pathOf(account), m)
+}
+
+// DeleteQueues implements [backend.Backend].
+func (r *Remote) DeleteQueues(ctx context.Context, account string, m backend.Names) ([]string, error) {
+	if err := backend.CheckAccount(account); err != nil {
+		return nil, err
+	}
+	return r.names(ctx, http.MethodDelete, pathOf(account), m)
+}
+
+// names asks about accounts or queues.
+func (r *Remote) names(ctx context.Context, method, path string, m backend.Names) (names []string, err error) {
+	if err := m.Check(); err != nil {
+		return nil, err
+	}
+	query := url.Values{"detail": {"id"}}
+	setNames(query, m)
+	p, err := r.ask(ctx, call{method: method, path: path, query: query})
+	if err != nil {
+		return nil, err
+	}
+	defer p.end()
+	if err := json.NewDecoder(p.Body).Decode(&names); err != nil {
+		return nil, p.failure(err, true)
+	}
+	return names, nil
+}
+
+// Messages implements [backend.Backend].
+func (r *Remote) Messages(ctx context.Context, q backend.Queue, m backend.Match) iter.Seq2[backend.Message, error] {
+	return func(yield func(backend.Message, error) bool) {
+		p, err := r.askMatch(ctx, http.MethodGet, q, backend.Attributes{}, m)
+		if err != nil {
+			yield(backend.Message{}, err)
+			return
+		}
+		defer p.end()
+		if p.StatusCode == http.StatusNoContent {
+			yield(backend.Message{}, nil)
+			return
+		}
+		p.each(yield)
+	}
+}
+
+// askMatch sends a request about the messages that match.
+func (r *Remote) askMatch(
+	ctx context.Context, method string, q backend.Queue, to backend.Attributes, m backend.Match,
+) (*reply, error) {
+	for _, err := range []error{q.Check(), m.Check(), to.Check()} {
+		if err != nil {
+			return nil, err
+		}
+	}
+	query := queryOf(m)
+	set(query, to)
+	return r.ask(ctx, call{method: method, path: pathOf(q.Account, q.Name), query: query, wait: min(m.Wait, backend.LongestWait)})
+}
+
+// each yields the messages of a list as they come, and then, if it broke off, an error.
+func (p *reply) each(yield func(backend.Message, error) bool) {
+	d := json.NewDecoder(p.Body)
+	err := expect(d, '[')
+	for err == nil && d.More() {
+		var m shown
+		if err = d.Decode(&m); err == nil && !yield(m.message(), nil) {
+			return
+		}
+	}
+	if err == nil {
+		err = expect(d, ']')
+	}
+	if err != nil {
+		yield(backend.Message{}, p.failure(err, true))
+	}
+}
+
+// expect reads one bracket.
+func expect(d *json.Decoder, want json.Delim) error {
+	switch got, err := d.Token(); {
+	case err != nil:
+		return err
+	case got != want:
+		return fmt.Errorf("the answer is no list of messages: %v stands where %v should", got, want)
+	}
+	return nil
+}
+
+// shown is a message as an answer has it: an object, or its id.
+type shown struct {
+	ID       string  `json:"id"`
+	TTL      int64   `json:"ttl"`
+	Hide     int64   `json:"hide"`
+	Body     *string `json:"body"`
+	Encoding string  `json:"encoding"`
+
+	raw []byte // a body that was sent as base64
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (m *shown) UnmarshalJSON(b []byte) error {
+	if b[0] == '"' {
+		return json.Unmarshal(b, &m.ID)
+	}
+	type plain shown
+	if err := json.Unmarshal(b, (*plain)(m)); err != nil || m.Encoding == "" {
+		return err
+	}
+	if m.Encoding != "base64" {
+		return fmt.Errorf("a body is encoded as %q, which is not known", m.Encoding)
+	}
+	var binary struct{ Body []byte }
+	err := json.Unmarshal(b, &binary)
+	m.raw = binary.Body
+	return err
+}
+
+// message returns the message that m shows.
+func (m *shown) message() backend.Message {
+	got := backend.Message{ID: m.ID, TTL: time.Duration(m.TTL) * time.Second, Hide: time.Duration(m.Hide) * time.Second}
+	switch {
+	case m.Encoding != "":
+		got.Body = m.raw
+	case m.Body != nil:
+		got.Body = []byte(*m.Body)
+	}
+	return got
+}
+
+// UpdateMessages implements [backend.Backend].
+func (r *Remote) UpdateMessages(ctx context.Context, q backend.Queue, to backend.Attributes, m backend.Match) ([]backend.Message, error) {
+	return r.change(ctx, http.MethodPost, q, to, m)
+}
+
+// DeleteMessages implements [backend.Backend].
+func (r *Remote) DeleteMessages(ctx context.Context, q backend.Queue, m backend.Match) ([]backend.Message, error) {
+	return r.change(ctx, http.MethodDelete, q, backend.Attributes{}, m)
+}
+
+// change changes or removes the messages that match.
+func (r *Remote) change(
+	ctx context.Context, method string, q backend.Queue, to backend.Attributes, m backend.Match,
+) ([]backend.Message, error) {
+	p, err := r.askMatch(ctx, method, q, to, m)
+	if err != nil {
+		return nil, err
+	}
+	defer p.end()
+	if p.StatusCode == http.StatusNoContent {
+		return nil, nil
+	}
+	return backend.Collect(p.each)
+}
+
+// Put implements [backend.Backend].
+func (r *Remote) Put(ctx context.Context, k backend.Key, body []byte, a backend.Attributes) (created bool, err error) {
+	for _, err := range []error{k.Check(), a.Check()} {
+		if err != nil {
+			return false, err
+		}
+	}
+	query := url.Values{}
+	set(query, a)
+	p, err := r.ask(ctx, call{method: http.MethodPut, path: pathOf(k.Account, k.Name, k.ID), query: query, body: body})
+	if err != nil {
+		return false, err
+	}
+	defer p.end()
+	return p.StatusCode == http.StatusCreated, nil
+}
+
+// Message implements [backend.Backend].
+func (r *Remote) Message(ctx context.Context, k backend.Key, d backend.Detail) (backend.Message, error) {
+	return r.one(ctx, http.MethodGet, k, backend.Attributes{}, d)
+}
+
+// UpdateMessage implements [backend.Backend].
+func (r *Remote) UpdateMessage(ctx context.Context, k backend.Key, to backend.Attributes, d backend.Detail) (backend.Message, error) {
+	return r.one(ctx, http.MethodPost, k, to, d)
+}
+
+// DeleteMessage implements [backend.Backend].
+func (r *Remote) DeleteMessage(ctx context.Context, k backend.Key, d backend.Detail) (backend.Message, error) {
+	return r.one(ctx, http.MethodDelete, k, backend.Attributes{}, d)
+}
+
+// one asks about one message.
+func (r *Remote) one(
+	ctx context.Context, method string, k backend.Key, to backend.Attributes, d backend.Detail,
+) (backend.Message, error) {
+	for _, err := range []error{k.CheckAny(), to.Check(), backend.Match{Detail: d}.Check()} {
+		if err != nil {
+			return backend.Message{}, err
+		}
+	}
+	query := url.Values{"detail": {detailNames[d]}}
+	set(query, to)
+	p, err := r.ask(ctx, call{method: method, path: pathOf(k.Account, k.Name, k.ID), query: query})
+	if err != nil {
+		return backend.Message{}, err
+	}
+	defer p.end()
+	switch {
+	case p.StatusCode == http.StatusNoContent:
+		return backend.Message{}, nil
+	case d == backend.IDs:
+		return backend.Message{ID: k.ID}, nil
+	}
+	var m shown
+	if err := json.NewDecoder(p.Body).Decode(&m); err != nil {
+		return backend.Message{}, p.failure(err, true)
+	}
+	return m.message(), nil
+}

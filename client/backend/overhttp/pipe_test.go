@@ -1,0 +1,49 @@
+package overhttp
+
+import (
+	"net/http"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/kestrelmq/kestrel/client/backend"
+	"github.com/kestrelmq/kestrel/client/backend/backendtest"
+	"github.com/kestrelmq/kestrel/client/backend/embedded"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// front serves b over pipes until the returned function is called.
+func front(b backend.Backend) (l *backendtest.Pipes, f *Front, stop func()) {
+	l, f = backendtest.NewPipes(), Handler(b)
+	server := &http.Server{Handler: f}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		server.Serve(l)
+	}()
+	return l, f, func() {
+		server.Close()
+		<-done
+	}
+}
+
+// remote returns a back end over pipes.
+func remote(t *testing.T, l *backendtest.Pipes) *Remote {
+	t.Helper()
+	r, err := Open("http://pipe", Options{Dial: l.Dial})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// memory returns an empty store.
+func memory(t *testing.T) *embedded.Store {
+	t.Helper()
+	s, err := embedded.Memory(embedded.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}

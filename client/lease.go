@@ -1,0 +1,234 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kestrelmq/kestrel/client/internal/wire"
+	"github.com/kestrelmq/kestrel/codec/memcache"
+)
+
+// ConsumeLeased is Consume with leases: an item is with whoever has the Delivery for so long, whatever becomes
+// of the connection, and comes back by itself then. [Delivery.Extend] has it stay longer. It needs servers of
+// version 3; others are left alone, and [Consumer.Next] says so. The lease must be a millisecond at least.
+func (c *Client) ConsumeLeased(queue string, lease time.Duration) (*Consumer, error) {
+	if lease < time.Millisecond {
+		return nil, wordy("consume", queue, "", errBadLease)
+	}
+	return c.consume(queue, lease)
+}
+
+var (
+	errBadLease = errors.New("a lease must be a millisecond long at least")
+	errNoLease  = errors.New("the item is not leased: see ConsumeLeased")
+)
+
+// checkVersion returns why a server cannot lease items, if the consumer wants it to: one that does not know
+// leases takes items for good.
+func (s *slot) checkVersion(conn *wire.Conn) error {
+	c := s.consumer
+	if c.lease == 0 {
+		return nil
+	}
+	deadline := time.Now().Add(c.client.opts.ReplyTimeout)
+	release := conn.Guard(c.ctx)
+	defer release()
+	conn.ReadUntil(deadline)
+	if err := conn.Write(memcache.AppendCommand(nil, memcache.OpVersion, nil), deadline); err != nil {
+		return err
+	}
+	var r memcache.Reply
+	if err := conn.Read(&r); err != nil {
+		return err
+	}
+	if r.Kind != memcache.KindVersion {
+		return refusal(&r)
+	}
+	return checkMajor(wire.Text(r.Text))
+}
+
+// checkMajor returns ErrTooOld for a version before 3.
+func checkMajor(version string) error {
+	major, _, _ := strings.Cut(version, ".")
+	if n, err := strconv.Atoi(major); err != nil || n < 3 {
+		return ErrTooOld
+	}
+	return nil
+}
+
+// deliveriesOf is how often the item of a reply has been delivered; 0 if the reply does not tell.
+func deliveriesOf(r *memcache.Reply) int {
+	var meta struct{ Deliveries int }
+	if len(r.Meta) == 0 || json.Unmarshal(r.Meta, &meta) != nil {
+		return 0
+	}
+	return meta.Deliveries
+}
+
+// begins starts the lease of an item that has just come.
+func (d *Delivery) begins() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lapses = time.AfterFunc(d.slot.consumer.lease, d.lapsed)
+}
+
+// lapsed ends a delivery whose lease is over.
+func (d *Delivery) lapsed() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.state == stateOpen {
+		d.state, d.lostBy = stateGone, ErrLost
+		close(d.ended)
+		close(d.lost)
+	}
+}
+
+// endLease ends a leased delivery, on any connection.
+func (d *Delivery) endLease(ctx context.Context, options memcache.GetOptions) error {
+	d.mu.Lock()
+	switch {
+	case d.state == stateGone && d.lostBy != nil && !options.Close: // a close may still be in time
+		d.mu.Unlock()
+		return ErrLost
+	case d.state == stateEnding, d.state == stateGone && d.lostBy == nil:
+		d.mu.Unlock()
+		return ErrEnded
+	}
+	d.state = stateEnding
+	d.lapses.Stop()
+	d.mu.Unlock()
+	options.Receipt = d.receipt
+	c := d.slot.consumer
+	request := memcache.AppendGet(nil, c.name, options)
+	held := true
+	err := c.client.ask(ctx, d.Server, 0, request, func(r *memcache.Reply) (bool, error) {
+		switch {
+		case r.Kind == memcache.KindEnd:
+			return false, nil
+		case isNotHeld(r):
+			held = false
+			return false, nil
+		}
+		return false, refusal(r)
+	})
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case err == nil && held:
+		d.state, d.lostBy = stateGone, nil
+	case err == nil:
+		d.state, d.lostBy = stateGone, ErrLost
+		err = ErrLost
+	case errors.Is(err, ErrRefused) || elsewhere(err): // nothing has happened: it may be tried again
+		d.state = stateOpen
+		d.lapses.Reset(c.lease)
+		return plain(err)
+	default:
+		d.state, d.lostBy = stateGone, err
+		err = unknown(err)
+	}
+	select {
+	case <-d.ended: // the lease was over before
+		return err
+	default:
+	}
+	close(d.ended)
+	if d.lostBy != nil {
+		close(d.lost)
+	}
+	return err
+}
+
+func isNotHeld(r *memcache.Reply) bool {
+	return r.Kind == memcache.KindClientError && string(r.Text) == "not held"
+}
+
+// AbortAfter is Abort for an item that is not to be delivered again before so long. It needs a lease.
+func (d *Delivery) AbortAfter(ctx context.Context, delay time.Duration) error {
+	return d.giveBack(ctx, "abort", memcache.GetOptions{Abort: true, Delay: true, DelayMillis: int64(millis(delay))})
+}
+
+// Release gives the item back as if it had not been delivered. It needs a lease. That the item is lost is no
+// error: the server has it.
+func (d *Delivery) Release(ctx context.Context) error {
+	return d.giveBack(ctx, "release", memcache.GetOptions{Release: true})
+}
+
+// Reject sends the item to the dead-letter queue. It needs a lease.
+func (d *Delivery) Reject(ctx context.Context) error {
+	return d.giveBack(ctx, "reject", memcache.GetOptions{Reject: true})
+}
+
+func (d *Delivery) giveBack(ctx context.Context, verb string, options memcache.GetOptions) error {
+	if d.receipt == 0 {
+		return wordy(verb, d.Queue, d.Server, errNoLease)
+	}
+	err := d.endLease(ctx, options)
+	if errors.Is(err, ErrLost) && !options.Reject {
+		return nil
+	}
+	return wordy(verb, d.Queue, d.Server, err)
+}
+
+// letGo gives an item back that nobody has taken, without waiting for the server.
+func (d *Delivery) letGo() {
+	if d.receipt == 0 {
+		d.slot.conn.Close()
+		return
+	}
+	client := d.slot.consumer.client
+	client.spawn(func() { d.Release(client.ctx) }) // else it comes back when its lease is over
+}
+
+// Extend has the lease last for so long from now on, rounded up to seconds. An error wraps [ErrLost] if
+// somebody else may have the item.
+func (d *Delivery) Extend(ctx context.Context, lease time.Duration) error {
+	if d.receipt == 0 {
+		return wordy("extend", d.Queue, d.Server, errNoLease)
+	}
+	return wordy("extend", d.Queue, d.Server, d.extend(ctx, lease))
+}
+
+func (d *Delivery) extend(ctx context.Context, lease time.Duration) error {
+	d.mu.Lock()
+	state, lostBy := d.state, d.lostBy
+	d.mu.Unlock()
+	switch {
+	case state == stateGone && lostBy != nil:
+		return ErrLost
+	case state != stateOpen:
+		return ErrEnded
+	}
+	c := d.slot.consumer
+	seconds := max((lease+time.Second-1)/time.Second, 1)
+	request := memcache.AppendTouch(nil, c.name, d.receipt, int32(min(seconds, 1<<31-1)))
+	asked := time.Now()
+	held := true
+	err := c.client.ask(ctx, d.Server, 0, request, func(r *memcache.Reply) (bool, error) {
+		switch r.Kind {
+		case memcache.KindTouched:
+			return false, nil
+		case memcache.KindNotFound:
+			held = false
+			return false, nil
+		}
+		return false, refusal(r)
+	})
+	switch {
+	case err != nil:
+		return plain(err)
+	case !held:
+		d.lapsed()
+		return ErrLost
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.state == stateOpen {
+		d.lapses.Reset(time.Until(asked.Add(seconds * time.Second)))
+	}
+	return nil
+}
