@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"net"
 	"regexp"
 	"runtime"
 	"time"
@@ -19,8 +18,7 @@ const adminCloseTime = time.Second
 // startAdmin answers operators, if the configuration wants it, from before the engine is opened.
 func (d *daemon) startAdmin(asked *requests) error {
 	c := d.config
-	addr := c.AdminAddr()
-	if addr == "" {
+	if c.AdminCount() == 0 {
 		return nil
 	}
 	var filters []*regexp.Regexp
@@ -30,7 +28,7 @@ func (d *daemon) startAdmin(asked *requests) error {
 	c.Engine.Progress = new(engine.Progress)
 	var err error
 	d.admin, err = admin.New(admin.Options{
-		Address: addr, Listen: d.sockets.listen,
+		Address: c.AdminAddr(), Auth: c.Net.Auth, TLS: c.Net.TLS, Listeners: c.AdminPorts, Access: d.access, Listen: d.sockets.listen,
 		Build: admin.Build{
 			Name: "kestrel", Version: netloop.Version, Go: runtime.Version(), Revision: cli.Revision(),
 		},
@@ -78,9 +76,13 @@ const adminWarning = "ADMIN PORT IS OPEN TO OTHER MACHINES: anyone who reaches t
 
 // announceAdmin logs where operators are answered.
 func (d *daemon) announceAdmin() {
-	addr := d.admin.Addr().(*net.TCPAddr)
-	if !addr.IP.IsLoopback() {
-		d.log.Warn(adminWarning, "address", addr.String())
+	for _, p := range d.admin.Ports() {
+		switch {
+		case p.Others && !p.Auth.Asks():
+			d.log.Warn(adminWarning, "address", p.Name)
+		case p.Others && !p.TLS:
+			d.log.Warn(plainWarning, "protocol", p.Protocol, "address", p.Name)
+		}
+		d.log.Info("admin port is open", "address", p.Name, "pprof", d.config.Profiling)
 	}
-	d.log.Info("admin port is open", "address", addr.String(), "pprof", d.config.Profiling)
 }

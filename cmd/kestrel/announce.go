@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"maps"
-	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -76,9 +75,12 @@ func (d *daemon) announceRecovery() {
 		"journal_bytes", r.Journal.Bytes, "segments", r.Journal.Segments, "took", r.Took)
 }
 
-const openWarning = "OPEN TO OTHER MACHINES, AND THERE IS NO AUTHENTICATION YET: anyone who reaches" +
-	" this address can put, fetch, flush and delete; shutdown, reload and changes of status are" +
-	" accepted from this machine only"
+const (
+	openWarning = "OPEN TO OTHER MACHINES WITHOUT AUTHENTICATION: anyone who reaches this address can put, fetch, flush" +
+		" and delete; shutdown, reload and changes of status are accepted from this machine only"
+	plainWarning = "OPEN TO OTHER MACHINES WITHOUT TLS: anyone on the network in between can read passwords and items," +
+		" and change them"
+)
 
 // announceReady logs where clients are served, and within which limits.
 func (d *daemon) announceReady() {
@@ -95,15 +97,14 @@ func (d *daemon) announceReady() {
 		d.log.Warn("the server starts with a status other than Up: it refuses some requests", "status", s.String(),
 			"status_file", cli.OrNone(c.Net.StatusFile))
 	}
-	for _, p := range config.Protocols() {
-		addr, ok := p.Addr(d.server).(*net.TCPAddr)
-		if !ok {
-			continue
+	for _, p := range d.server.Ports() {
+		switch {
+		case p.Others && !p.Auth.Asks():
+			d.log.Warn(openWarning, "protocol", p.Protocol, "address", p.Name)
+		case p.Others && !p.TLS:
+			d.log.Warn(plainWarning, "protocol", p.Protocol, "address", p.Name)
 		}
-		if !addr.IP.IsLoopback() {
-			d.log.Warn(openWarning, "protocol", p.Name, "address", addr.String())
-		}
-		d.log.Info("listening", "protocol", p.Name, "address", addr.String())
+		d.log.Info("listening", "protocol", p.Protocol, "address", p.Name, "tls", p.TLS, "auth", cmp.Or(string(p.Auth), string(netloop.AuthNone)))
 	}
 }
 

@@ -5,35 +5,43 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	systemd "github.com/coreos/go-systemd/v22/daemon"
 
+	"github.com/kestrelmq/kestrel/access"
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/config"
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/journalcmd"
 	"github.com/kestrelmq/kestrel/engine"
 	"github.com/kestrelmq/kestrel/netloop"
 	"github.com/kestrelmq/kestrel/netloop/admin"
+	"github.com/kestrelmq/kestrel/netloop/certs"
 )
 
 // daemon is a running server.
 type daemon struct {
 	// Immutable.
-	source config.Source
-	config *config.Config // that it was started with
-	log    *slog.Logger
-	level  *slog.LevelVar
-	engine *engine.Engine
-	server *netloop.Server
-	admin  *admin.Server // nil without an admin port
-	share  descriptors
+	source       config.Source
+	config       *config.Config // that it was started with
+	log          *slog.Logger
+	level        *slog.LevelVar
+	access       *access.Checker // nil without users
+	certificates map[string]*certs.Source
+	engine       *engine.Engine
+	server       *netloop.Server
+	admin        *admin.Server // nil without an admin port
+	share        descriptors
 
 	sockets   *inherited // from systemd
 	announcer *announcer // nil without [discovery]
 
-	reloading sync.Mutex // held while the configuration is read again and applied
+	counted   atomic.Pointer[engine.Engine] // engine, for any goroutine
+	uncounted atomic.Int64                  // bytes of checks that began before there was one
+	reloading sync.Mutex                    // held while the configuration is read again and applied
 }
 
 // serve runs a server until it is asked to stop; it logs to stderr. It returns a *configError, and
@@ -55,6 +63,9 @@ func serve(s config.Source, stderr io.Writer) error {
 		return config.Explain(err, c)
 	}
 	go returnGarbage(done)
+	watching, stopWatching := context.WithCancel(context.Background())
+	defer stopWatching()
+	d.watchCertificates(watching)
 	for {
 		select {
 		case <-asked.reload:
@@ -70,11 +81,14 @@ func (d *daemon) start(asked *requests) (err error) {
 	c := d.config
 	d.announceStart()
 	c.Engine.Logger, c.Net.Logger = d.log, d.log
+	if err := d.secure(); err != nil {
+		return err
+	}
 	if err := journalcmd.CheckImported(c.Engine.Dir); err != nil {
 		return err
 	}
 	d.share, err = shareDescriptors(raiseDescriptors(d.log), need{
-		opened: openedDescriptors(), ports: c.Net.Descriptors(), admin: c.AdminAddr() != "",
+		opened: openedDescriptors(), ports: c.Net.Descriptors(), admin: c.AdminCount(),
 		clients: c.Net.MaxConnections,
 	})
 	if err != nil {
@@ -82,11 +96,14 @@ func (d *daemon) start(asked *requests) (err error) {
 	}
 	d.share.log(d.log)
 	c.Engine.Files = d.share.files
-	if d.sockets, err = inheritSockets(c.Net.Memcache, c.Net.Text, c.Net.Thrift, c.AdminAddr()); err != nil {
+	if d.sockets, err = inheritSockets(c.Addresses()...); err != nil {
 		return err
 	}
 	if d.announcer, err = newAnnouncer(c, d.log, d.addrs); err != nil {
 		return err
+	}
+	if c.Users != nil {
+		d.access = access.NewChecker(c.Users, access.Options{Parallel: checksAtOnce(), Account: d.account})
 	}
 	notify(d.log, "STATUS=reading the journal")
 	if err := d.startAdmin(asked); err != nil {
@@ -100,11 +117,12 @@ func (d *daemon) start(asked *requests) (err error) {
 	if d.engine, err = engine.Open(c.Engine); err != nil {
 		return err
 	}
+	d.counted.Store(d.engine)
 	d.announceRecovery()
 	if d.announcer != nil {
 		c.Net.Publishers = append(c.Net.Publishers, d.announcer)
 	}
-	c.Net.Engine = d.engine
+	c.Net.Engine, c.Net.Access = d.engine, d.access
 	c.Net.Reload = d.reload
 	c.Net.RequestShutdown = func() { asked.requestStop("a client asked for it") }
 	opts := c.Net // the configuration keeps what was asked for
@@ -123,6 +141,20 @@ func (d *daemon) start(asked *requests) (err error) {
 	d.announceReady()
 	notify(d.log, systemd.SdNotifyReady, "STATUS=serving")
 	return nil
+}
+
+// checksAtOnce is how many passwords are checked at once: half of the processors' worth, so that clients who are known
+// are served meanwhile.
+func checksAtOnce() int { return max(runtime.NumCPU()/2, 1) }
+
+// account counts memory of the checks of passwords, once there is an engine to count it.
+func (d *daemon) account(bytes int64) {
+	e := d.counted.Load()
+	if e == nil || bytes < 0 && d.uncounted.Load() > 0 {
+		d.uncounted.Add(bytes)
+		return
+	}
+	e.Account(bytes)
 }
 
 // addrs returns where the server listens, by protocol.
@@ -148,18 +180,29 @@ func (d *daemon) reload() error {
 		d.log.Error("configuration not reloaded: nothing is changed", "err", err)
 		return err
 	}
+	if err := d.reloadCertificates(); err != nil {
+		d.log.Error("configuration not reloaded: nothing is changed", "err", err)
+		return err
+	}
 	if err := d.engine.Reload(c.Engine.Settings); err != nil {
 		d.log.Error("configuration reloaded in part: reload again when the disk works", "err", err)
 		return err
 	}
 	d.level.Set(c.LogLevel)
 	d.server.SetTraceSessions(c.Net.TraceSessions)
+	if d.access != nil && c.Users != nil {
+		d.access.SetUsers(c.Users)
+		d.server.Reidentify()
+	}
+	d.server.SetAccounts(c.Net.Accounts)
+	d.server.Readmit(c.Net.Listeners)
+	if d.admin != nil {
+		d.admin.Readmit(c.AdminPorts)
+	}
 	d.log.Info("configuration reloaded", "config", cli.OrNone(d.source.File),
 		"queues", len(c.Engine.Settings.Queues), "aliases", len(c.Engine.Settings.Aliases))
-	for _, o := range config.All(config.ServerOptions()) {
-		if was, is := o.At(d.config).String(), o.At(c).String(); was != is && !o.Live {
-			d.log.Warn("option needs a restart to change", "option", o.Key, "running", was, "file", is)
-		}
+	for _, change := range d.config.Restarts(c) {
+		d.log.Warn("option needs a restart to change", "option", change[0], "running", change[1], "file", change[2])
 	}
 	d.announceConfig(c)
 	return nil

@@ -16,7 +16,7 @@ const (
 	// two; a configuration or status that is written, a directory that is synced, what a profile or a
 	// scrape reads of the process, and what the runtime reads of its control group take one or two each.
 	momentary = 12
-	// adminPort is what the admin port takes beside its connections: the port, and a connection that is
+	// adminPort is what a port of operators takes beside their connections: the port, and a connection that is
 	// refused.
 	adminPort = 2
 
@@ -41,7 +41,7 @@ type descriptors struct {
 type need struct {
 	opened  int // before anything is
 	ports   int
-	admin   bool
+	admin   int // ports of operators
 	clients int // max_connections
 }
 
@@ -54,8 +54,8 @@ func shareDescriptors(limit int, n need) (descriptors, error) {
 		limit: limit, process: n.opened + momentary, ports: n.ports, files: engine.MinFiles,
 		lingering: minLingering,
 	}
-	if n.admin {
-		d.ports, d.admin = d.ports+adminPort, minAdmin
+	if n.admin > 0 {
+		d.ports, d.admin = d.ports+n.admin*adminPort, minAdmin
 	}
 	left := limit - (d.process + d.ports + d.files + d.admin + d.lingering)
 	if least := min(minClients, n.clients); left < least {
@@ -72,7 +72,7 @@ func shareDescriptors(limit int, n need) (descriptors, error) {
 		more -= n
 	}
 	give(&d.files, engine.DefaultFiles, 2*more/3)
-	if n.admin {
+	if n.admin > 0 {
 		give(&d.admin, admin.DefaultMaxConnections, more/3)
 	}
 	give(&d.lingering, netloop.DefaultMaxLingering, more)

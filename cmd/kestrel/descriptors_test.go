@@ -18,8 +18,8 @@ func (d descriptors) sum() int {
 // of a limit takes nothing from anybody.
 func TestShareDescriptors(t *testing.T) {
 	for _, n := range []need{
-		{opened: 4, ports: 12, admin: true, clients: netloop.DefaultMaxConnections},
-		{opened: 4, ports: 12, admin: true, clients: 100},
+		{opened: 4, ports: 12, admin: 1, clients: netloop.DefaultMaxConnections},
+		{opened: 4, ports: 12, admin: 1, clients: 100},
 		{opened: 40, ports: 140, clients: 1},
 		{opened: 4, ports: 12, clients: netloop.DefaultMaxConnections},
 	} {
@@ -40,8 +40,8 @@ func TestShareDescriptors(t *testing.T) {
 			case d.files < engine.MinFiles || d.files > engine.DefaultFiles,
 				d.clients < min(minClients, n.clients) || d.clients > n.clients,
 				d.lingering < minLingering || d.lingering > netloop.DefaultMaxLingering,
-				n.admin && (d.admin < minAdmin || d.admin > admin.DefaultMaxConnections),
-				!n.admin && d.admin > 0:
+				n.admin > 0 && (d.admin < minAdmin || d.admin > admin.DefaultMaxConnections),
+				n.admin == 0 && d.admin > 0:
 				t.Fatalf("%+v: %+v is out of bounds", n, d)
 			case d.files < last.files-1, d.clients < last.clients-1, d.lingering < last.lingering-1:
 				t.Fatalf("%+v: %+v has less than %+v", n, d, last)
@@ -55,9 +55,9 @@ func TestShareDescriptors(t *testing.T) {
 }
 
 func TestTooFewDescriptors(t *testing.T) {
-	_, err := shareDescriptors(60, need{opened: 4, ports: 12, admin: true, clients: 1000})
-	const want = "the limit of open files is 60, and the server needs 74: 16 for the process, 14 for event" +
-		" loops and ports, 20 for files, 4 for operators, 4 for connections that end and 16 for clients;" +
+	_, err := shareDescriptors(60, need{opened: 4, ports: 12, admin: 1, clients: 1000})
+	const want = "the limit of open files is 60, and the server needs 76: 16 for the process, 14 for event" +
+		" loops and ports, 22 for files, 4 for operators, 4 for connections that end and 16 for clients;" +
 		" raise it with ulimit -n or LimitNOFILE"
 	if err == nil || err.Error() != want {
 		t.Errorf("60 descriptors = %v, want %s", err, want)

@@ -20,6 +20,9 @@ Usage:
     kestrel restore DIR --data-dir DATA
     kestrel load SCENARIO [--server HOST:PORT | --spawn] [flags]
     kestrel config check|import FILE
+    kestrel user hash|token
+    kestrel proxy --backend URL [--listen HOST:PORT]
+    kestrel burrow VERB [QUEUE [ID]] [--server URL]
     kestrel put|get|peek|ls|stat|top|… [--server HOST:PORT]
     kestrel version
     kestrel help COMMAND
@@ -42,7 +45,7 @@ func rootHelp(root *cobra.Command) string {
 	var server, clients strings.Builder
 	for _, cmd := range root.Commands() {
 		list := &server
-		if clientcmd.IsClient(cmd) {
+		if clientcmd.IsClient(cmd) || cmd.Name() == "burrow" {
 			list = &clients
 		}
 		fmt.Fprintf(list, "    %-10s  %s\n", cmd.Name(), cmd.Short)

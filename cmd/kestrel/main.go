@@ -11,10 +11,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/backupcmd"
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/burrowcmd"
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/clientcmd"
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/journalcmd"
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/loadcmd"
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/usercmd"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -28,8 +30,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 func commands() *cobra.Command {
 	root := cli.NewRoot()
 	root.Version = versionText()
-	root.AddCommand(newServe(), backupcmd.NewBackup(), backupcmd.NewRestore(), journalcmd.New(), loadcmd.New(), newConfigTopic(), newVersion(), newCompletion(), newMan())
+	root.AddCommand(newServe(), backupcmd.NewBackup(), backupcmd.NewRestore(), journalcmd.New(), loadcmd.New(), newConfigTopic(), usercmd.New(), burrowcmd.NewProxy(), newVersion(), newCompletion(), newMan())
 	root.AddCommand(clientcmd.New()...)
+	root.AddCommand(burrowcmd.NewBurrow())
 	root.Long = rootHelp(root)
 	return root
 }

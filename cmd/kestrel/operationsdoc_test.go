@@ -19,7 +19,7 @@ const operationsFile = "../../docs/OPERATIONS.md"
 func TestLogLines(t *testing.T) {
 	said := make(map[string]string)   // levels by message
 	consts := make(map[string]string) // texts by name
-	for _, dir := range []string{"../../engine", "../../engine/internal/journal", "../../segment", "../../netloop", "../../netloop/admin",
+	for _, dir := range []string{"../../engine", "../../engine/internal/journal", "../../segment", "../../netloop", "../../netloop/admin", "../../netloop/certs",
 		"../../client/discovery", "internal/journalcmd", "."} {
 		logMessages(t, dir, consts, said)
 	}

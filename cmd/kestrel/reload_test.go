@@ -18,12 +18,12 @@ import (
 // TestEndToEndReload changes the file of a running server.
 func TestEndToEndReload(t *testing.T) {
 	file := clitest.WriteConfig(t, "")
-	config := func(src string) {
+	write := func(src string) {
 		if err := os.WriteFile(file, []byte(src), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	config("[queues.work]\nmax_items = 1\n")
+	write("[queues.work]\nmax_items = 1\n")
 	p := clitest.Serve(t, "--config", file, "--sync-journal", "never")
 	c := p.Dial()
 	put := func(want string) {
@@ -33,7 +33,7 @@ func TestEndToEndReload(t *testing.T) {
 	put("STORED\n")
 	put("NOT_STORED\n")
 
-	config("loops = 7\n[queues.work]\nmax_items = 2\n")
+	write("loops = 7\n[queues.work]\nmax_items = 2\n")
 	c.Ask("reload\n", "Reloaded config.\n")
 	got := p.Logged("option needs a restart to change")
 	if got["option"] != "loops" || got["file"] != "7" {
@@ -42,13 +42,13 @@ func TestEndToEndReload(t *testing.T) {
 	put("STORED\n")
 	put("NOT_STORED\n")
 
-	config("[queues.work]\nmax_items = \"x\"\n[aliases.work]\ndestination = 1\n")
+	write("[queues.work]\nmax_items = \"x\"\n[aliases.work]\ndestination = 1\n")
 	c.Ask("reload\n", "SERVER_ERROR configuration not reloaded: "+file+":2: queues.work.max_items: "+
 		`want a whole number from 0 to 9223372036854775807, or "none", have "x"; `+
 		file+":4: aliases.work.destination: unknown key\n")
 	put("NOT_STORED\n")
 
-	config("log_level = \"debug\"\n[queues.work]\nmax_items = 3\n" +
+	write("log_level = \"debug\"\n[queues.work]\nmax_items = 3\n" +
 		"[aliases.a]\ndestination_queues = [\"work\"]\n")
 	p.Signal(syscall.SIGHUP)
 	p.Logged("configuration reloaded")

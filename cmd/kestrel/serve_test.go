@@ -172,7 +172,7 @@ func TestEndToEndCannotStart(t *testing.T) {
 			" is in use: stop the program that listens there, or choose another port with --memcache-port"},
 		{"not this machine", "--listen 192.0.2.1 --memcache-port auto", "cannot listen on " +
 			"192.0.2.1:0: bind: cannot assign requested address: choose an address of this" +
-			" machine with --listen"},
+			" machine with --listen or [[listener]]"},
 		{"no directory", "--data-dir " + file + "/data", "the data directory " + file + "/data" +
 			" cannot be used: mkdir " + file + ": not a directory: let this user write there, or choose" +
 			" another directory with --data-dir"},

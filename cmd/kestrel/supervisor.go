@@ -27,9 +27,7 @@ type inherited struct {
 func inheritSockets(addrs ...string) (*inherited, error) {
 	var ports []string
 	for _, addr := range addrs {
-		if addr != "" {
-			ports = append(ports, portOf(addr))
-		}
+		ports = append(ports, portOf(addr))
 	}
 	sockets, err := activation.Listeners() // nil for what is no listening socket
 	if err != nil {
@@ -42,7 +40,7 @@ func inheritSockets(addrs ...string) (*inherited, error) {
 		}
 		if addr := ln.Addr().String(); !slices.Contains(ports, portOf(addr)) {
 			return nil, cli.Failed("systemd passed a socket for %s, and the configuration has no such port: change"+
-				" the .socket unit or memcache_port, text_port, thrift_port or admin_port", addr)
+				" the .socket unit or memcache_port, text_port, thrift_port, admin_port or [[listener]]", addr)
 		}
 	}
 	return &inherited{sockets: sockets}, nil

@@ -46,6 +46,14 @@ Flags:
         admin port of the server
     --config FILE
         the server's configuration, which says where its admin port is
+    --user NAME (default $KESTREL_USER)
+        who says so, if the admin port asks, with the password in
+        $KESTREL_PASSWORD; or a token is in $KESTREL_TOKEN. The user needs
+        operate, get * and stats *
+    --tls
+        encrypt: the admin port has a certificate
+    --tls-ca FILE
+        who signed it (default: whoever the system trusts)
     --stopped
         read the files of a server that does not run; none starts meanwhile
     --data-dir DATA
@@ -72,6 +80,8 @@ const (
 // maker is one `kestrel backup`.
 type maker struct {
 	output, admin, config, dataDir string
+	user, ca                       string
+	tls                            bool
 	stopped                        bool
 	rate                           int64 // MiB a second; 0: any
 	out, said                      io.Writer
@@ -86,6 +96,9 @@ func NewBackup() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&m.output, "output", "", "where the backup goes; - is standard output")
 	f.StringVar(&m.admin, "admin", "", "admin port of the server, HOST:PORT")
+	f.StringVar(&m.user, "user", os.Getenv(cli.UserVariable), "name of the user that the admin port knows")
+	f.BoolVar(&m.tls, "tls", false, "encrypt the connection")
+	f.StringVar(&m.ca, "tls-ca", "", "file of who signed the server's certificate")
 	f.StringVar(&m.config, "config", "", "configuration file of the server")
 	f.StringVar(&m.dataDir, "data-dir", "", "data directory of a server that does not run")
 	f.Int64Var(&m.rate, "rate", 0, "MiB a second at most")
@@ -161,8 +174,15 @@ func (m *maker) fromServer(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return fmt.Errorf("%q is no HOST:PORT", m.admin)
 	}
+	login := cli.Login{User: m.user, Password: os.Getenv(cli.PasswordVariable), Token: os.Getenv(cli.TokenVariable)}
+	if m.tls || m.ca != "" {
+		if login.TLS, err = cli.Trust(m.ca); err != nil {
+			return err
+		}
+	}
+	login.Sign(request)
 	client := http.Client{Transport: &http.Transport{
-		ResponseHeaderTimeout: patience, ReadBufferSize: 256 << 10, DisableCompression: true,
+		TLSClientConfig: login.TLS, ResponseHeaderTimeout: patience, ReadBufferSize: 256 << 10, DisableCompression: true,
 	}}
 	answer, err := client.Do(request)
 	if err != nil {

@@ -116,9 +116,9 @@ func checkRestored(t *testing.T, data string, acked, sent, took, asked int64) {
 	}
 }
 
-// TestBackup backs up a server under load, kills the backup by kill -9 in the middle, tries again, and goes on
+// TestEndToEndBackup backs up a server under load, kills the backup by kill -9 in the middle, tries again, and goes on
 // from an earlier backup. Each restored directory has every item of its moment, and a server serves it.
-func TestBackup(t *testing.T) {
+func TestEndToEndBackup(t *testing.T) {
 	root := t.TempDir()
 	in := func(name string) string { return filepath.Join(root, name) }
 	p := clitest.Serve(t, "--data-dir", in("data"), "--admin-port", "auto",

@@ -1,12 +1,9 @@
 package clientcmd
 
 import (
-	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -20,12 +17,6 @@ import (
 
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
 	"github.com/kestrelmq/kestrel/loadtest/figures"
-)
-
-const (
-	adminVariable = "KESTREL_ADMIN"
-	defaultAdmin  = "127.0.0.1:2223"
-	maxAnswer     = 64 << 20 // bytes of an answer that are read
 )
 
 // connection is one of the admin port's /connections. Times are milliseconds.
@@ -53,6 +44,9 @@ func newClients() *cobra.Command {
 the queue or hold items of it. HOLDS and WAITS name queues. The admin port of the server answers: set admin_port
 in its configuration.
 
+If the port asks who one is, the user needs operate and stats *; a token in $KESTREL_TOKEN does as well as a password.
+--tls encrypts.
+
 --return-reads gives back what a connection holds, --end closes it as well. Both work from the server's own machine.`,
 		examples: `$ kestrel clients
 NO  PEER  PROTOCOL  AGE  IDLE  REQUESTS  UNREAD  HOLDS  WAITS
@@ -66,7 +60,7 @@ NO  PEER  PROTOCOL  AGE  IDLE  REQUESTS  UNREAD  HOLDS  WAITS
 			end := f.Uint64("end", 0, "close the connection with this `NUMBER`")
 			giveBack := f.Uint64("return-reads", 0, "give back what the connection with this `NUMBER` holds")
 			return func(s *session, args []string) error {
-				a := adminPort(cmp.Or(*admin, os.Getenv(adminVariable), defaultAdmin))
+				a := s.adminPort(cmp.Or(*admin, os.Getenv(adminVariable), defaultAdmin))
 				switch {
 				case *end != 0 && *giveBack != 0:
 					return misused("--end gives back what the connection holds, so --return-reads says nothing more")
@@ -107,7 +101,7 @@ func (s *session) showConnections(a adminPort, query url.Values) error {
 	}
 	matched, list, err := parseConnections(body)
 	if err != nil {
-		return cli.Failed("%s answers something else than a list of connections: %v", a, err)
+		return cli.Failed("%s answers something else than a list of connections: %v", a.address, err)
 	}
 	if s.json {
 		s.print(list)
@@ -152,54 +146,9 @@ func parseConnections(body []byte) (matched int64, list []connection, err error)
 	if err := json.Unmarshal(body, &answer); err != nil {
 		return 0, nil, err
 	}
-	list = []connection{}
-	d := json.NewDecoder(bytes.NewReader(answer.Connections))
-	if _, err := d.Token(); err != nil {
-		return 0, nil, err
-	}
-	for d.More() {
-		key, err := d.Token()
-		if err != nil {
-			return 0, nil, err
-		}
-		var c connection
-		if err := d.Decode(&c); err != nil {
-			return 0, nil, err
-		}
-		if c.Number, err = strconv.ParseUint(fmt.Sprint(key), 10, 64); err != nil {
-			return 0, nil, err
-		}
-		list = append(list, c)
-	}
-	return answer.Matched, list, nil
-}
-
-// adminPort is the host:port of a server's admin port.
-type adminPort string
-
-// ask sends a request and returns the body of the answer.
-func (a adminPort) ask(
-	ctx context.Context, within time.Duration, method, command string, query url.Values,
-) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	address := url.URL{Scheme: "http", Host: string(a), Path: "/" + command, RawQuery: query.Encode()}
-	request, err := http.NewRequestWithContext(ctx, method, address.String(), nil)
-	if err != nil {
-		return nil, misused("--admin: %q is no host:port", string(a))
-	}
-	reply, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, cli.Failed("the admin port %s cannot be asked: %v; is admin_port set in the server's configuration?", a, err)
-	}
-	defer reply.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(reply.Body, maxAnswer))
-	if err != nil {
-		return nil, cli.Failed("the admin port %s: %v", a, err)
-	}
-	if reply.StatusCode != http.StatusOK {
-		return nil, cli.Failed("the admin port %s answers %d: %s", a, reply.StatusCode,
-			strings.TrimPrefix(strings.TrimSpace(string(body)), "error processing command: "))
-	}
-	return body, nil
+	list, err = inOrder(answer.Connections, func(name string, c *connection) (err error) {
+		c.Number, err = strconv.ParseUint(name, 10, 64)
+		return err
+	})
+	return answer.Matched, list, err
 }

@@ -18,19 +18,9 @@ import (
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/sample"
 )
 
-// New returns the commands.
-func New() []*cobra.Command {
-	return append(withoutShell(), newShell())
-}
-
-// withoutShell returns the commands that a shell has, too.
-func withoutShell() []*cobra.Command {
-	return []*cobra.Command{newPut(), newGet(), newPeek(), newLs(), newStat(), newTop(), newClients(), newWatch(),
-		newMove(), newDrain(), newFlush(), newDelete()}
-}
-
 // command describes one command. Define adds its own flags and returns what it does.
 type command struct {
+	group    string // that the command belongs to; "" for most
 	usage    string // "put QUEUE [ITEM...] [flags]"
 	short    string
 	about    string // paragraphs
@@ -85,7 +75,7 @@ func (p *place) complete(*cobra.Command, []string, string) ([]string, cobra.Shel
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), completeWithin)
 	defer cancel()
-	c, err := dial(ctx, p.server, completeWithin)
+	c, err := p.dial(ctx, p.server, completeWithin)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
@@ -116,7 +106,8 @@ item; 7 if it is not known whether something was done; 8 if commands of
 // page returns the help page.
 func (c command) page(own, shared *pflag.FlagSet) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Usage:\n    kestrel %s\n\n%s\n", c.usage, cli.Wrap(c.about, "", 80))
+	usage := strings.TrimPrefix(c.group+" "+c.usage, " ")
+	fmt.Fprintf(&b, "Usage:\n    kestrel %s\n\n%s\n", usage, cli.Wrap(c.about, "", 80))
 	if own.HasFlags() {
 		b.WriteString("\nFlags:\n")
 		cli.WriteFlags(&b, own)
@@ -141,6 +132,7 @@ type session struct {
 	json   bool
 	in     io.Reader
 	within time.Duration // how long a server may take
+	place  *place
 	out    *bufio.Writer // flushed at the end
 	screen io.Writer     // what out writes to
 	err    io.Writer
@@ -148,10 +140,14 @@ type session struct {
 
 // dial returns a client of an address. It waits for a server that knows the others, ZooKeeper, for as
 // long as for any.
-func dial(ctx context.Context, address string, timeout time.Duration) (*client.Client, error) {
+func (p *place) dial(ctx context.Context, address string, timeout time.Duration) (*client.Client, error) {
+	opts, err := p.options(timeout)
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	return client.Dial(ctx, address, client.Options{DialTimeout: timeout, ReplyTimeout: timeout})
+	return client.Dial(ctx, address, opts)
 }
 
 // run runs a command with a client of the place.
@@ -161,12 +157,12 @@ func (p *place) run(cmd *cobra.Command, args []string, do func(s *session, args 
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	c, err := dial(ctx, p.server, p.timeout)
+	c, err := p.dial(ctx, p.server, p.timeout)
 	if err != nil {
 		return fmt.Errorf("--server: %w", err)
 	}
 	defer c.Close()
-	s := &session{ctx: ctx, client: c, json: p.output == "json", within: p.timeout, in: cmd.InOrStdin(),
+	s := &session{ctx: ctx, client: c, json: p.output == "json", within: p.timeout, place: p, in: cmd.InOrStdin(),
 		out: bufio.NewWriter(cmd.OutOrStdout()), screen: cmd.OutOrStdout(), err: cmd.ErrOrStderr()}
 	err = do(s, args)
 	if e := s.out.Flush(); err == nil && e != nil {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/clitest"
 )
@@ -14,8 +16,8 @@ func TestMain(m *testing.M) { os.Exit(clitest.Main(m)) }
 
 // TestEndToEndExamples runs the example of every command's help against the built server.
 func TestEndToEndExamples(t *testing.T) {
-	for _, cmd := range New() {
-		t.Run(cmd.Name(), func(t *testing.T) {
+	for _, cmd := range leaves(New()) {
+		t.Run(cmd.CommandPath(), func(t *testing.T) {
 			_, rest, found := strings.Cut(cmd.Long, "\nExample:\n")
 			example, _, ended := strings.Cut(rest, "\nExit status:")
 			if !found || !ended {
@@ -29,6 +31,18 @@ func TestEndToEndExamples(t *testing.T) {
 			}
 		})
 	}
+}
+
+// leaves returns commands that do something: in place of a group, what is in it.
+func leaves(commands []*cobra.Command) (all []*cobra.Command) {
+	for _, cmd := range commands {
+		if cmd.HasSubCommands() {
+			all = append(all, leaves(cmd.Commands())...)
+		} else {
+			all = append(all, cmd)
+		}
+	}
+	return all
 }
 
 // TestEndToEndPage runs the examples of docs/CLI.md, one after the other on one server.
@@ -52,13 +66,13 @@ func TestEndToEndPage(t *testing.T) {
 
 // TestHelp tests that pages fit a terminal, and name every flag.
 func TestHelp(t *testing.T) {
-	for _, cmd := range New() {
+	for _, cmd := range append(leaves(New()), newCluster()) {
 		for line := range strings.Lines(cmd.Long) {
 			if n := len([]rune(line)); n > 110 || n > 81 && !strings.HasPrefix(line, "    ") {
 				t.Errorf("kestrel %s --help: a line of %d columns: %s", cmd.Name(), n, line)
 			}
 		}
-		if !strings.HasPrefix(cmd.Long, "Usage:\n    kestrel "+cmd.Name()) {
+		if !strings.HasPrefix(cmd.Long, "Usage:\n    kestrel "+cmd.CommandPath()) {
 			t.Errorf("kestrel %s --help begins with %.40q", cmd.Name(), cmd.Long)
 		}
 	}
@@ -95,6 +109,17 @@ func TestMisuse(t *testing.T) {
 		{"top --interval 1us", "from 100ms to 1m"},
 		{"top --output json", "is for people"},
 		{"clients --end 1 --return-reads 1", "says nothing more"},
+		{"cluster status --set Down", "--set is one of Up, WriteAvoid, ReadOnly, Quiescent"},
+		{"cluster status x:y", `"x:y" is no host:port`},
+		{"cluster items [", `"[" is no pattern`},
+		{"cluster stale --rounds 1", "--rounds is 2 or more"},
+		{"cluster flush", "needs a queue"},
+		{"cluster drain", "needs a server"},
+		{"cluster drain a,b", "one server at a time"},
+		{"cluster drain a --for -1s", "--for is a time above zero"},
+		{"sniff --for 6m", "--for is a time up to 5m"},
+		{"sniff --by size", "--by is queue, client or all"},
+		{"sniff --limit 0", "--limit is a number from 1 to 10000"},
 		{"clients --limit 0", "--limit is a number above zero"},
 		{"shell x", "does not know what to do with"},
 	} {

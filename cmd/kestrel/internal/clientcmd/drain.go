@@ -88,11 +88,11 @@ func (d *drainFlags) run(s *session, args []string) error {
 		}
 	}
 	p.end()
-	told := io.Writer(s.out)
+	report := io.Writer(s.out)
 	if file == nil {
-		told = s.err
+		report = s.err
 	}
-	fmt.Fprintf(told, "%s of %q are in %s\n", sample.Items(p.done), queue, d.to)
+	fmt.Fprintf(report, "%s of %q are in %s\n", sample.Items(p.done), queue, d.to)
 	return err
 }
 

@@ -83,6 +83,33 @@ kestrel: ask for statistics on …connection refused
 $ kestrel get many --exec cat --server $NOBODY; echo $?
 kestrel: ask for statistics on …connection refused; is a server running there? --server says where to look
 1
+$ kestrel redrive many; echo $?
+kestrel: which queue are the dead letters in "many" of? Its name does not end with _dead: say --to QUEUE
+Try 'kestrel redrive --help'.
+2
+$ kestrel redrive many_dead --rate=-1; echo $?
+kestrel: --rate is a number above zero, and not -1
+Try 'kestrel redrive --help'.
+2
+$ kestrel redrive many_dead --limit=-1 2>&1 | head -1
+kestrel: --limit is a number above zero, and not -1
+$ kestrel redrive many_dead --to many_dead 2>&1 | head -1
+kestrel: "many_dead" cannot move to itself
+$ kestrel redrive many_dead; echo $?
+kestrel: there is no queue "many_dead"; 'kestrel ls' lists them all
+1
+$ kestrel put full_dead 1 2 3; kestrel redrive full_dead --to small; echo $?; kestrel get full_dead --all
+3 items put into "full_dead"
+0 items moved from "full_dead" to "small"
+kestrel: put to "small" on …: the queue refused the item: …
+6
+1
+2
+3
+$ kestrel put q_dead+c x; kestrel redrive q_dead+c --output json; kestrel get q+c
+1 item put into "q_dead+c"
+{"from":"q_dead+c","to":"q+c","moved":1}
+x
 $ kestrel move nothing other; echo $?
 kestrel: there is no queue "nothing"; 'kestrel ls' lists them all
 1

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 	"unicode/utf8"
 
@@ -154,35 +153,4 @@ func wordGet(err error) error {
 		return &client.Error{Op: "get from", Queue: e.Queue, Server: e.Server, Err: e.Err}
 	}
 	return err
-}
-
-func newPeek() *cobra.Command {
-	return command{
-		usage: "peek QUEUE [flags]",
-		short: "show the next item of a queue, and leave it there",
-		about: "Prints the item at the head of a queue, of the first server that has one, and leaves it there.",
-		examples: `$ kestrel put work hello
-1 item put into "work"
-$ kestrel peek work
-hello
-$ kestrel peek work --output json
-{"queue":"work","flags":0,"data":"hello"}
-`,
-		args: args{1, 1, "a queue"},
-		define: func(*pflag.FlagSet) func(s *session, args []string) error {
-			return func(s *session, args []string) error {
-				item, err := s.client.Peek(s.ctx, args[0])
-				if err != nil {
-					return err
-				}
-				if s.json {
-					s.print(itemView(args[0], "", item))
-					return nil
-				}
-				s.out.Write(item.Data)
-				_, err = io.WriteString(s.out, "\n")
-				return err
-			}
-		},
-	}.cobra()
 }

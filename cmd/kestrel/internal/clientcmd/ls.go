@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/kestrelmq/kestrel/client"
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/sample"
 	"github.com/kestrelmq/kestrel/loadtest/figures"
@@ -18,27 +19,32 @@ import (
 
 // queueView is a queue in JSON.
 type queueView struct {
-	Queue       string   `json:"queue"`
-	Servers     []string `json:"servers"`
-	Items       int64    `json:"items"`
-	Bytes       int64    `json:"bytes"`
-	AgeMillis   int64    `json:"age_ms"`
-	Waiters     int64    `json:"waiters"`
-	OpenReads   int64    `json:"open_reads"`
-	Puts        int64    `json:"puts"`
-	Opened      int64    `json:"opened"`
-	Returned    int64    `json:"returned"`
-	Expired     int64    `json:"expired"`
-	Discarded   int64    `json:"discarded"`
-	Flushes     int64    `json:"flushes"`
-	MemoryBytes int64    `json:"memory_bytes"`
-	DiskBytes   int64    `json:"disk_bytes"`
-	Children    []string `json:"children,omitempty"`
+	Queue        string   `json:"queue"`
+	Servers      []string `json:"servers"`
+	Items        int64    `json:"items"`
+	Bytes        int64    `json:"bytes"`
+	AgeMillis    int64    `json:"age_ms"`
+	Waiters      int64    `json:"waiters"`
+	OpenReads    int64    `json:"open_reads"`
+	Delayed      int64    `json:"delayed"`
+	Leased       int64    `json:"leased"`
+	Puts         int64    `json:"puts"`
+	Opened       int64    `json:"opened"`
+	Returned     int64    `json:"returned"`
+	DeadLettered int64    `json:"dead_lettered"`
+	Redelivered  int64    `json:"redelivered"`
+	Expired      int64    `json:"expired"`
+	Discarded    int64    `json:"discarded"`
+	Flushes      int64    `json:"flushes"`
+	MemoryBytes  int64    `json:"memory_bytes"`
+	DiskBytes    int64    `json:"disk_bytes"`
+	Children     []string `json:"children,omitempty"`
 }
 
 func viewOf(q sample.Queue) queueView {
 	return queueView{Queue: q.Name, Servers: q.Servers, Items: q.Items, Bytes: q.Bytes, AgeMillis: q.Age.Milliseconds(),
-		Waiters: q.Waiters, OpenReads: q.OpenReads, Puts: q.Puts, Opened: q.Opened, Returned: q.Returned,
+		Waiters: q.Waiters, OpenReads: q.OpenReads, Delayed: q.Delayed, Leased: q.Leased,
+		DeadLettered: q.DeadLettered, Redelivered: q.Redelivered, Puts: q.Puts, Opened: q.Opened, Returned: q.Returned,
 		Expired: q.Expired, Discarded: q.Discarded, Flushes: q.Flushes, MemoryBytes: q.MemoryBytes,
 		DiskBytes: q.DiskBytes, Children: q.Children}
 }
@@ -48,8 +54,9 @@ func newLs() *cobra.Command {
 		usage: "ls [PATTERN...] [flags]",
 		short: "list queues, with what they hold",
 		about: `Lists the queues whose names match one of the patterns, or all: items, the bytes of their data, how long ago
-the item taken last had been put (AGE: how far consumers are behind), readers that wait, and items that are open
-with a reader and not yet confirmed. Figures of several servers are added up; of AGE it is the highest.
+the item taken last had been put (AGE: how far consumers are behind), readers that wait, items that are open
+with a reader and not yet confirmed, those under a lease, and those that are hidden until they are due, which
+ITEMS counts too. Figures of several servers are added up; of AGE it is the highest.
 
 In a pattern * stands for any characters, ? for one.`,
 		examples: `$ kestrel put work hello world
@@ -57,9 +64,9 @@ In a pattern * stands for any characters, ? for one.`,
 $ kestrel put work+audit hello
 1 item put into "work+audit"
 $ kestrel ls 'work*'
-QUEUE       ITEMS  BYTES  AGE  WAITING  OPEN
-work            2   10 B  …          0     0
-work+audit      1    5 B  …          0     0
+QUEUE       ITEMS  BYTES  AGE  WAITING  OPEN  LEASED  DELAYED
+work            2   10 B  …          0     0       0        0
+work+audit      1    5 B  …          0     0       0        0
 `,
 		args: args{0, -1, ""},
 		define: func(*pflag.FlagSet) func(s *session, args []string) error {
@@ -98,16 +105,20 @@ func (s *session) list(all []sample.Queue) {
 		s.print(views)
 		return
 	}
-	rows := [][]string{{"QUEUE", "ITEMS", "BYTES", "AGE", "WAITING", "OPEN"}}
+	rows := [][]string{{"QUEUE", "ITEMS", "BYTES", "AGE", "WAITING", "OPEN", "LEASED", "DELAYED"}}
 	for _, q := range all {
 		rows = append(rows, []string{cli.OneLine(q.Name), figures.Thousands(q.Items), figures.Bytes(q.Bytes), cli.Age(q.Age),
-			figures.Thousands(q.Waiters), figures.Thousands(q.OpenReads)})
+			figures.Thousands(q.Waiters), figures.Thousands(q.OpenReads), figures.Thousands(q.Leased),
+			figures.Thousands(q.Delayed)})
 	}
 	s.table(rows)
 }
 
 // table prints rows, the first column to the left and the others to the right.
-func (s *session) table(rows [][]string) {
+func (s *session) table(rows [][]string) { s.tableLeft(rows, map[int]bool{0: true}) }
+
+// tableLeft is table with these columns to the left.
+func (s *session) tableLeft(rows [][]string, left map[int]bool) {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
 		for i, cell := range row {
@@ -115,11 +126,18 @@ func (s *session) table(rows [][]string) {
 		}
 	}
 	for _, row := range rows {
-		fmt.Fprintf(s.out, "%-*s", widths[0], row[0])
-		for i, cell := range row[1:] {
-			fmt.Fprintf(s.out, "  %*s", widths[i+1], cell)
+		var line strings.Builder
+		for i, cell := range row {
+			width := widths[i]
+			if left[i] {
+				width = -width
+			}
+			if i > 0 {
+				line.WriteString("  ")
+			}
+			fmt.Fprintf(&line, "%*s", width, cell)
 		}
-		fmt.Fprintln(s.out)
+		fmt.Fprintln(s.out, strings.TrimRight(line.String(), " "))
 	}
 }
 
@@ -133,20 +151,24 @@ servers added up. Counters begin at 0 with the server's process.`,
 2 items put into "work"
 $ kestrel stat work
 work
-  items        2
-  bytes        10 B
-  age          …
-  waiting      0
-  open         0
-  puts         2
-  opened       0
-  returned     0
-  expired      0
-  discarded    0
-  flushes      0
-  memory       10 B
-  disk         …
-  servers      …
+  items         2
+  bytes         10 B
+  age           …
+  waiting       0
+  open          0
+  leased        0
+  delayed       0
+  redelivered   0
+  dead letters  0
+  puts          2
+  opened        0
+  returned      0
+  expired       0
+  discarded     0
+  flushes       0
+  memory        10 B
+  disk          …
+  servers       …
 `,
 		args: args{0, -1, ""},
 		define: func(*pflag.FlagSet) func(s *session, args []string) error {
@@ -177,6 +199,8 @@ func (s *session) showQueues(names []string) error {
 		for _, line := range [][2]string{
 			{"items", figures.Thousands(q.Items)}, {"bytes", figures.Bytes(q.Bytes)}, {"age", cli.Age(q.Age)},
 			{"waiting", figures.Thousands(q.Waiters)}, {"open", figures.Thousands(q.OpenReads)},
+			{"leased", figures.Thousands(q.Leased)}, {"delayed", figures.Thousands(q.Delayed)},
+			{"redelivered", figures.Thousands(q.Redelivered)}, {"dead letters", figures.Thousands(q.DeadLettered)},
 			{"puts", figures.Thousands(q.Puts)}, {"opened", figures.Thousands(q.Opened)},
 			{"returned", figures.Thousands(q.Returned)}, {"expired", figures.Thousands(q.Expired)},
 			{"discarded", figures.Thousands(q.Discarded)}, {"flushes", figures.Thousands(q.Flushes)},
@@ -184,7 +208,7 @@ func (s *session) showQueues(names []string) error {
 			{"children", strings.Join(q.Children, ", ")}, {"servers", strings.Join(q.Servers, ", ")},
 		} {
 			if line[1] != "" {
-				fmt.Fprintf(s.out, "  %-11s  %s\n", line[0], line[1])
+				fmt.Fprintf(s.out, "  %-12s  %s\n", line[0], line[1])
 			}
 		}
 	}
@@ -209,19 +233,24 @@ type serverView struct {
 	Gets        int64  `json:"gets"`
 }
 
+func viewOfServer(server client.ServerStats, status string) serverView {
+	v := serverView{Server: server.Server, Status: status, Version: server.Version,
+		UptimeSecs: int64(server.Uptime.Seconds()), Connections: server.Connections, Queues: len(server.Queues),
+		Items: server.Items, Bytes: server.Bytes, Puts: server.Puts, Gets: server.Gets}
+	if server.Err != nil {
+		v.Error = server.Err.Error()
+	}
+	return v
+}
+
 func (s *session) showServers() error {
 	status, _ := s.client.Status(s.ctx) // some have none
 	var failed error
 	views := []serverView{}
 	rows := [][]string{{"SERVER", "STATUS", "VERSION", "UPTIME", "CONNECTIONS", "QUEUES", "ITEMS", "BYTES", "PUTS", "GETS"}}
 	for _, server := range s.client.Stats(s.ctx) {
-		v := serverView{Server: server.Server, Status: status[server.Server], Version: server.Version,
-			UptimeSecs: int64(server.Uptime.Seconds()), Connections: server.Connections, Queues: len(server.Queues),
-			Items: server.Items, Bytes: server.Bytes, Puts: server.Puts, Gets: server.Gets}
-		if server.Err != nil {
-			v.Error = server.Err.Error()
-			failed = errors.Join(failed, server.Err)
-		}
+		v := viewOfServer(server, status[server.Server])
+		failed = errors.Join(failed, server.Err)
 		views = append(views, v)
 		if server.Err == nil {
 			rows = append(rows, []string{v.Server, cli.OrNone(v.Status), cli.OrNone(v.Version), cli.Age(server.Uptime),

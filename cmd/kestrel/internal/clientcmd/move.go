@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -50,13 +52,15 @@ func (c *collected) abort(ctx context.Context) {
 	}
 }
 
-// confirm confirms all items, and goes on where one fails.
+// confirm confirms all items, all batches at once, so that they share syncs. It goes on where one fails.
 func (c *collected) confirm(ctx context.Context) error {
-	var failed error
-	for _, b := range c.batches {
-		failed = errors.Join(failed, b.Confirm(ctx))
+	failed := make([]error, len(c.batches))
+	var confirming sync.WaitGroup
+	for i, b := range c.batches {
+		confirming.Go(func() { failed[i] = b.Confirm(ctx) })
 	}
-	return failed
+	confirming.Wait()
+	return errors.Join(failed...)
 }
 
 type moveFlags struct {
@@ -100,7 +104,7 @@ func (m *moveFlags) run(s *session, args []string) error {
 	}
 	target := s.client
 	if m.to != "" {
-		c, err := dial(s.ctx, m.to, s.within)
+		c, err := s.place.dial(s.ctx, m.to, s.within)
 		if err != nil {
 			return misused("--to-server: %v", err)
 		}
@@ -110,27 +114,52 @@ func (m *moveFlags) run(s *session, args []string) error {
 		}
 		target = c
 	}
-	taken := sample.Take(s.ctx, s.client)
-	if err := taken.Err(); err != nil {
+	total, err := s.itemsOf(from, m.count)
+	if err != nil {
 		return err
 	}
-	q, ok := taken.Find(from)
+	return s.moveAll(target, from, to, total, 0)
+}
+
+// itemsOf is how many items a queue has, up to most; of most 0, all of them.
+func (s *session) itemsOf(queue string, most int64) (n int64, err error) {
+	taken := sample.Take(s.ctx, s.client)
+	if err := taken.Err(); err != nil {
+		return 0, err
+	}
+	q, ok := taken.Find(queue)
 	if !ok {
-		return cli.Failed("there is no queue %q; 'kestrel ls' lists them all", from)
+		return 0, cli.Failed("there is no queue %q; 'kestrel ls' lists them all", queue)
 	}
-	total := q.Items
-	if m.count > 0 {
-		total = min(total, m.count)
+	if most > 0 {
+		return min(q.Items, most), nil
 	}
+	return q.Items, nil
+}
+
+// moveAll moves up to total items, and says how many it has moved. It moves about rate items a second at most;
+// 0 sets no limit.
+func (s *session) moveAll(target *client.Client, from, to string, total, rate int64) error {
 	p := s.progress("moved", total)
 	var err error
 	for p.done < total && err == nil {
+		most := total - p.done
+		if rate > 0 {
+			most = min(most, max(rate/10, 1)) // a tenth of a second
+		}
 		var c *collected
-		if c, err = s.collect(from, total-p.done); err != nil || c.n == 0 {
+		if c, err = s.collect(from, most); err != nil || c.n == 0 {
 			break
 		}
 		if err = s.moveOn(target, to, c); err == nil {
 			p.add(c.n)
+		}
+		if rate > 0 && err == nil && p.done < total {
+			select {
+			case <-time.After(time.Duration(c.n) * time.Second / time.Duration(rate)):
+			case <-s.ctx.Done():
+				err = context.Cause(s.ctx)
+			}
 		}
 	}
 	p.end()

@@ -14,6 +14,7 @@ import (
 	"github.com/BurntSushi/toml"
 	"github.com/spf13/pflag"
 
+	"github.com/kestrelmq/kestrel/client"
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
 )
 
@@ -30,6 +31,11 @@ type place struct {
 	server, profile string
 	timeout         time.Duration
 	output          string
+
+	user, password string
+	token          string // for admin ports
+	tls            bool
+	ca             string // file
 }
 
 // define adds the flags that all commands have.
@@ -39,6 +45,10 @@ func (p *place) define(f *pflag.FlagSet) {
 	f.StringVar(&p.profile, "profile", "", "`NAME` of the servers in the file of profiles (default $"+profileVariable+
 		", or the file's default)")
 	f.DurationVar(&p.timeout, "timeout", 0, "how long a server may take to answer (default the profile's, or 10s)")
+	f.StringVar(&p.user, "user", "", "`NAME` of the user (default $"+cli.UserVariable+", or the profile's); the password is in $"+
+		cli.PasswordVariable+", or the profile")
+	f.BoolVar(&p.tls, "tls", false, "encrypt the connections (default the profile's)")
+	f.StringVar(&p.ca, "tls-ca", "", "`FILE` of who signs the servers' certificates (default the profile's, or the system's)")
 	f.StringVar(&p.output, "output", "text", "`FORM` of what is printed: text or json")
 }
 
@@ -67,7 +77,32 @@ func (p *place) resolve() error {
 	}
 	p.server = cmp.Or(p.server, chosen.Server, defaultServer)
 	p.timeout = cmp.Or(p.timeout, chosen.timeout, defaultTimeout)
+	p.user = cmp.Or(p.user, os.Getenv(cli.UserVariable), chosen.User)
+	p.password = cmp.Or(os.Getenv(cli.PasswordVariable), chosen.Password)
+	p.token = cmp.Or(os.Getenv(cli.TokenVariable), chosen.Token)
+	p.ca = cmp.Or(p.ca, chosen.CA)
+	p.tls = p.tls || chosen.TLS || p.ca != ""
 	return nil
+}
+
+// options are what the client of the place gets.
+func (p *place) options(timeout time.Duration) (client.Options, error) {
+	o := client.Options{DialTimeout: timeout, ReplyTimeout: timeout, User: p.user, Password: p.password}
+	if !p.tls {
+		return o, nil
+	}
+	var err error
+	o.TLS, err = cli.Trust(p.ca)
+	return o, err
+}
+
+// login is how the place's user says who it is to an admin port.
+func (p *place) login() (l cli.Login, err error) {
+	l = cli.Login{User: p.user, Password: p.password, Token: p.token}
+	if p.tls {
+		l.TLS, err = cli.Trust(p.ca)
+	}
+	return l, err
 }
 
 // profile is one entry of the file of profiles.
@@ -75,6 +110,12 @@ type profile struct {
 	Server  string `toml:"server"`
 	Timeout string `toml:"timeout"`
 	timeout time.Duration
+
+	User     string `toml:"user"`
+	Password string `toml:"password"`
+	Token    string `toml:"token"`
+	TLS      bool   `toml:"tls"`
+	CA       string `toml:"tls_ca"`
 }
 
 // profilesFile returns the name of the file of profiles.
@@ -106,7 +147,7 @@ func readProfile(file, name string) (profile, error) {
 	}
 	if unknown := md.Undecoded(); len(unknown) > 0 {
 		return profile{}, &cli.Failure{Code: cli.ExitUsage, Text: fmt.Sprintf(
-			"profiles in %s: the key %s is not known; a profile has server and timeout", file, unknown[0])}
+			"profiles in %s: the key %s is not known; a profile has server, timeout, user, password, token, tls and tls_ca", file, unknown[0])}
 	}
 	name = cmp.Or(name, all.Default)
 	if name == "" {

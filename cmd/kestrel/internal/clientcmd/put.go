@@ -30,6 +30,9 @@ type putFlags struct {
 	null  bool
 	files []string
 	ttl   time.Duration
+	delay time.Duration
+	key   string
+	only  string
 	flags uint32
 }
 
@@ -41,13 +44,23 @@ func newPut() *cobra.Command {
 standard input is an item, without its line end.
 
 Items go to the servers in turn. They are stored when the command says so; how safe they are then, the
-server's sync_journal says. The first item that is refused ends the command.`,
+server's sync_journal says. The first item that is refused ends the command.
+
+With --delay the items are hidden until then. With --key the one item takes the place of the item with that
+key, if the queue has one; --only new, or --only replace, puts it only if there is none, or one.`,
 		examples: `$ kestrel put work hello world
 2 items put into "work"
 $ seq 1000 | kestrel put numbers --ttl 1h
 1,000 items put into "numbers"
 $ find . -name '*.jpg' -print0 | kestrel put images --null
 0 items put into "images"
+$ kestrel put reminders --delay 1h 'call back'
+1 item put into "reminders"
+$ kestrel put orders --key 4711 '3 apples'
+1 item put into "orders"
+$ kestrel put orders --key 4711 --only new '4 apples'
+0 items put into "orders", and 1 item not
+kestrel: put to "orders" on …, or an item has the key "4711"; 'kestrel stat' shows what the queue holds
 `,
 		args: args{1, -1, "a queue"},
 		define: func(f *pflag.FlagSet) func(s *session, args []string) error {
@@ -55,6 +68,9 @@ $ find . -name '*.jpg' -print0 | kestrel put images --null
 			f.BoolVarP(&p.null, "null", "0", false, "items in standard input end in NUL, and not with their line")
 			f.StringArrayVar(&p.files, "file", nil, "`FILE` that is an item, whole; - is standard input. May be given several times")
 			f.DurationVar(&p.ttl, "ttl", 0, "time after which an item is not delivered any more (default never)")
+			f.DurationVar(&p.delay, "delay", 0, "time for which the items are hidden")
+			f.StringVar(&p.key, "key", "", "`KEY` of the item, whose place it takes")
+			f.StringVar(&p.only, "only", "", "with --key: `new` or replace")
 			f.Uint32Var(&p.flags, "flags", 0, "`NUMBER` that is kept with each item")
 			return p.run
 		},
@@ -72,15 +88,39 @@ func (p *putFlags) run(s *session, args []string) error {
 	if len(p.files) > 0 && p.null {
 		return misused("--null is about standard input, and --file reads whole files")
 	}
-	g := &gatherer{session: s, queue: queue, options: client.PutOptions{Flags: p.flags, TTL: p.ttl}}
-	err := p.each(s, items, g.add)
+	switch {
+	case p.delay < 0:
+		return misused("--delay is a time above zero, and not %v", p.delay)
+	case p.only != "" && p.only != "new" && p.only != "replace":
+		return misused("--only is new or replace, and not %q", p.only)
+	case p.only != "" && p.key == "":
+		return misused("--only is about the item with a --key")
+	case p.key != "" && len(items)+len(p.files) != 1:
+		return misused("--key is for one item, which is an argument or a --file")
+	}
+	g := &gatherer{session: s, queue: queue, options: client.PutOptions{
+		Flags: p.flags, TTL: p.ttl, Delay: p.delay, Key: p.key, New: p.only == "new", Replace: p.only == "replace",
+	}}
+	err := p.wordKey(p.each(s, items, g.add))
 	if err == nil {
-		err = g.put()
+		err = p.wordKey(g.put())
 	}
 	if err == nil || g.stored > 0 || g.failed > 0 {
 		g.report()
 	}
 	return err
+}
+
+// wordKey adds why an item with a key may not have been taken.
+func (p *putFlags) wordKey(err error) error {
+	if p.only == "" || !errors.Is(err, client.ErrNotStored) {
+		return err
+	}
+	has := "an item has"
+	if p.only == "replace" {
+		has = "no item has"
+	}
+	return fmt.Errorf("%w, or %s the key %q", err, has, p.key)
 }
 
 // each hands every item to add, which says if there may be more at once or only later.

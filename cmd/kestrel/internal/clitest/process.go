@@ -90,7 +90,8 @@ type Process struct {
 	seen []map[string]any    // taken from log
 	Addr string              // where it speaks the memcache protocol
 
-	text, thrift string // where it speaks the others
+	Thrift string // where it speaks Thrift
+	text   string // where it speaks the text protocol
 }
 
 // serveProcess starts a server on a free port and waits until it listens.
@@ -130,7 +131,7 @@ func Start(t *testing.T, cmd *exec.Cmd) *Process {
 			p.log <- entry
 		}
 	}()
-	for _, addr := range []*string{&p.Addr, &p.thrift, &p.text} { // in the order of protocols
+	for _, addr := range []*string{&p.Addr, &p.Thrift, &p.text} { // in the order of protocols
 		*addr = p.Logged("listening")["address"].(string)
 	}
 	return p
@@ -166,6 +167,17 @@ func (p *Process) Saw(msg string) map[string]any {
 	}
 	p.t.Fatalf("log is without %q: %v", msg, p.seen)
 	return nil
+}
+
+// Says returns the entry with that message: one that was logged before, or else the next one.
+func (p *Process) Says(msg string) map[string]any {
+	p.t.Helper()
+	for _, entry := range p.seen {
+		if entry["msg"] == msg {
+			return entry
+		}
+	}
+	return p.Logged(msg)
 }
 
 // Signal sends a signal.

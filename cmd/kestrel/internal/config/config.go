@@ -4,10 +4,13 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"slices"
 	"strconv"
 
+	"github.com/kestrelmq/kestrel/access"
 	"github.com/kestrelmq/kestrel/engine"
 	"github.com/kestrelmq/kestrel/netloop"
+	"github.com/kestrelmq/kestrel/netloop/certs"
 )
 
 // Names of what the log can look like.
@@ -35,9 +38,21 @@ type Config struct {
 	Engine engine.Options
 	Net    netloop.Options
 
-	listen     string // address, without a port
-	ports      []port // by protocol
-	adminPort  port
+	listen    string // address, without a port
+	ports     []port // by protocol
+	adminPort port
+	// Listeners are those of [[listener]], in the order of the file.
+	Listeners  []Listener
+	AdminPorts []netloop.Listener // of Listeners, those of operators
+	// Users are those of the file, and of users_file; nil if there are none.
+	Users     *access.Users
+	usersFile string
+	// TLS are the files of [tls.NAME]. NetTLS and AdminTLS say, for each of Net.Listeners and AdminPorts, which of them
+	// it uses; "" for none.
+	TLS              map[string]certs.Files
+	NetTLS, AdminTLS []string
+	// SelfSigned encrypts listeners that use none of them with a certificate made at the start.
+	SelfSigned bool
 	AdminHosts []string
 	// AdminGetControls lets a GET change things on the admin port.
 	AdminGetControls bool
@@ -104,6 +119,10 @@ func (c *Config) finish() {
 	for i, p := range Protocols() {
 		p.apply(&c.Net, c.addr(i))
 	}
+	if c.Users != nil {
+		c.Net.Auth = c.authByDefault()
+	}
+	c.applyListeners()
 }
 
 // addr is where the i-th protocol is to be spoken; "" if it is off.
@@ -114,7 +133,28 @@ func (c *Config) addr(i int) string {
 // ListenAddress is the address of every port.
 func (c *Config) ListenAddress() string { return c.listen }
 
-// AdminAddr is where operators are to be answered; "" if nowhere.
+// AdminCount is how many ports there are for operators.
+func (c *Config) AdminCount() int {
+	n := len(c.AdminPorts)
+	if c.AdminAddr() != "" {
+		n++
+	}
+	return n
+}
+
+// Addresses are all addresses that the server listens on.
+func (c *Config) Addresses() []string {
+	list := []string{c.AdminAddr()}
+	for i := range c.ports {
+		list = append(list, c.addr(i))
+	}
+	for _, l := range c.Listeners {
+		list = append(list, l.Port.Address)
+	}
+	return slices.DeleteFunc(list, func(addr string) bool { return addr == "" })
+}
+
+// AdminAddr is where operators are to be answered by admin_port; "" if it is off.
 func (c *Config) AdminAddr() string { return c.at(c.adminPort) }
 
 func (c *Config) at(n port) string {

@@ -4,11 +4,14 @@ import (
 	"flag"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/kestrelmq/kestrel/access"
 	"github.com/kestrelmq/kestrel/engine"
+	"github.com/kestrelmq/kestrel/netloop"
 )
 
 var rewrite = flag.Bool("update", false, "write what tests compare with anew")
@@ -62,14 +65,23 @@ func TestExample(t *testing.T) {
 	if len(c.Warnings) > 0 {
 		t.Errorf("warnings: %q", c.Warnings)
 	}
-	top, err := decode(string(src))
+	// Lines that are commented out without a space are right as well.
+	all := regexp.MustCompile(`(?m)^#([\[a-z])`).ReplaceAllString(string(src), "$1")
+	if _, err := Parse("kestrel.example.toml", all, nil); err != nil {
+		t.Fatal(err)
+	}
+	top, err := decode(all)
 	if err != nil {
 		t.Fatal(err)
 	}
 	said := maps.Clone(top)
 	var blocks []map[string]any
+	for _, listener := range top[TableListener].([]map[string]any) {
+		maps.Copy(said, listener)
+	}
 	for _, name := range tableNames() {
-		for key, v := range top[name].(map[string]any) {
+		table, _ := top[name].(map[string]any)
+		for key, v := range table {
 			said[key] = v
 			if block, ok := v.(map[string]any); ok {
 				blocks = append(blocks, block)
@@ -96,7 +108,7 @@ func allKeys() []string {
 	var keys []string
 	for _, names := range [][]keyName{
 		namesOf(ServerOptions()), namesOf(QueueOptions()), namesOf(AliasOptions()),
-		namesOf(DiscoveryOptions()), namesOf(ZooKeeperOptions()),
+		namesOf(DiscoveryOptions()), namesOf(ZooKeeperOptions()), namesOf(ListenerOptions()), namesOf(UserOptions()), namesOf(TLSOptions()), namesOf(AccountOptions()),
 	} {
 		for _, n := range names {
 			keys = append(keys, n.key)
@@ -109,10 +121,16 @@ func allKeys() []string {
 func TestOptions(t *testing.T) {
 	keys := allKeys()
 	slices.Sort(keys)
+	keys = slices.DeleteFunc(keys, func(key string) bool {
+		return key == "max_connections" || key == "account" // of all and of a listener; of a listener and of a user
+	})
 	if unique := slices.Compact(slices.Clone(keys)); len(unique) != len(keys) {
 		t.Errorf("a key is there twice: %q", keys)
 	}
-	c := Default()
+	c, l := Default(), defaultListener()
+	checkOptions(t, ListenerOptions(), &l)
+	checkOptions(t, UserOptions(), new(access.User))
+	checkOptions(t, AccountOptions(), new(netloop.AccountQuota))
 	checkOptions(t, ServerOptions(), c)
 	checkOptions(t, QueueOptions(), &c.Engine.Settings.Default)
 	checkOptions(t, DiscoveryOptions(), &c.Discovery)

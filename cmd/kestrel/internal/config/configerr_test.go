@@ -77,8 +77,8 @@ var badConfigs = []struct {
 			"3: aliases: want a table, written [aliases], have an array of tables"},
 	{"queue is no table", "[queues]\nwork = 1979-05-27\n",
 		`2: queues.work: want a table, written [queues.work], have a date or time`},
-	{"queue name", "[queues.\"a/b\"]\n[queues.\"\"]\n[queues.'+']\n",
-		"1: queues.\"a/b\": queue name \"a/b\" contains illegal characters (one of: ~ . / NUL)\n" +
+	{"queue name", "[queues.\"a.b\"]\n[queues.\"\"]\n[queues.'+']\n",
+		"1: queues.\"a.b\": queue name \"a.b\" contains illegal characters (one of: ~ . / NUL)\n" +
 			"2: queues.\"\": queue name \"\" is empty\n" +
 			"3: queues.\"+\": queue name \"+\" consists of + only"},
 	{"queue name with a dot", "[queues.a.b]\nmax_items = 1\n", `1: queues.a.b: unknown table; ` +

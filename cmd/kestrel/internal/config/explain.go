@@ -65,22 +65,27 @@ func unwritable() []error {
 
 // explainListen says why an address cannot be listened on.
 func explainListen(op *net.OpError, c *Config) *cli.Failure {
-	addr, flag := c.listen, "listen"
+	addr, instead := c.listen, "--listen"
+	if socket, ok := op.Addr.(*net.UnixAddr); ok {
+		addr, instead = socket.Name, "address of [[listener]]"
+	}
 	if tcp, ok := op.Addr.(*net.TCPAddr); ok {
 		addr = tcp.String()
 		if i := slices.Index(c.ports, port(tcp.Port)); i >= 0 {
-			flag = Protocols()[i].Flag
+			instead = "--" + Protocols()[i].Flag
 		} else if c.adminPort == port(tcp.Port) {
-			flag = "admin-port"
+			instead = "--admin-port"
+		} else if len(c.Listeners) > 0 {
+			instead = "address of [[listener]]"
 		}
 	}
 	switch {
 	case errors.Is(op, syscall.EADDRINUSE):
 		return cli.Failed("address %s is in use: stop the program that listens there, or choose another port"+
-			" with --%s", addr, flag)
+			" with %s", addr, instead)
 	case errors.Is(op, syscall.EACCES):
-		return cli.Failed("this user may not listen on %s: choose a port above 1023 with --%s", addr, flag)
+		return cli.Failed("this user may not listen on %s: choose a port above 1023 with %s", addr, instead)
 	}
-	return cli.Failed("cannot listen on %s: %s: choose an address of this machine with --listen",
-		addr, op.Err)
+	return cli.Failed("cannot listen on %s: %s: choose an address of this machine with --listen"+
+		" or [[listener]]", addr, op.Err)
 }

@@ -3,6 +3,9 @@ package config
 import (
 	"fmt"
 	"strings"
+
+	"github.com/kestrelmq/kestrel/access"
+	"github.com/kestrelmq/kestrel/netloop"
 )
 
 const configPage = `Usage:
@@ -46,6 +49,16 @@ func Help() string {
 	writeKeys(&b, QueueOptions(), &c.Engine.Settings.Default)
 	b.WriteString("\nUnder [aliases.NAME]\n")
 	writeKeys(&b, AliasOptions(), new([]string))
+	b.WriteString("\nUnder [[listener]]\n")
+	l := defaultListener()
+	writeKeys(&b, ListenerOptions(), &l)
+	b.WriteString("\nUnder [tls.NAME]\n")
+	files := defaultFiles()
+	writeKeys(&b, TLSOptions(), &files)
+	b.WriteString("\nUnder [users.NAME]\n")
+	writeKeys(&b, UserOptions(), new(access.User))
+	b.WriteString("\nUnder [accounts.NAME]\n")
+	writeKeys(&b, AccountOptions(), new(netloop.AccountQuota))
 	b.WriteString("\nUnder [discovery]\n")
 	writeKeys(&b, DiscoveryOptions(), &c.Discovery)
 	b.WriteString("\nUnder [discovery.zookeeper]\n")
@@ -84,6 +97,12 @@ func Tables() string {
 	writeTables(&b, "Under `[default]` and `[queues.NAME]`", QueueOptions(),
 		&c.Engine.Settings.Default)
 	writeTables(&b, "Under `[aliases.NAME]`", AliasOptions(), new([]string))
+	l := defaultListener()
+	writeTables(&b, "Under `[[listener]]`", ListenerOptions(), &l)
+	files := defaultFiles()
+	writeTables(&b, "Under `[tls.NAME]`", TLSOptions(), &files)
+	writeTables(&b, "Under `[users.NAME]`", UserOptions(), new(access.User))
+	writeTables(&b, "Under `[accounts.NAME]`", AccountOptions(), new(netloop.AccountQuota))
 	writeTables(&b, "Under `[discovery]`", DiscoveryOptions(), &c.Discovery)
 	writeTables(&b, "Under `[discovery.zookeeper]`", ZooKeeperOptions(), &c.Discovery)
 	return b.String()

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/BurntSushi/toml"
@@ -23,6 +24,7 @@ type keyNode struct {
 	size     int // bytes of the path
 	depth    int // parts of the path
 	children map[string]*keyNode
+	tables   int // so many times it is [[written so]]; its children are then called 1, 2 and so on
 }
 
 // lineOf returns the line of the key at path or, if that is not known, of the table that it would
@@ -73,7 +75,12 @@ func findKeys(src string) (*keyNode, *Problem) {
 	table := root
 	for s.space(); s.off < len(s.src) && s.excess == ""; s.space() {
 		switch {
-		case s.take("[["), s.take("["):
+		case s.take("[["):
+			table = s.key(root)
+			table.tables++
+			table = table.child(strconv.Itoa(table.tables), s.line)
+			table.header = true
+		case s.take("["):
 			table = s.key(root)
 			if !table.header {
 				table.header, table.line = true, s.line

@@ -21,7 +21,7 @@ var keyTexts = []struct {
 	{"CRLF", "a = 1\r\n[t]\r\nb = 2\r\n", "a 1, t 2, t.b 3"},
 	{"tables", "[t]\na = 1\n [ t . u ] \nb = 1\n[v]\n", "t 1, t.a 2, t.u 3, t.u.b 4, v 5"},
 	{"table after its child", "[t.u]\na = 1\n[t]\nb = 1\n", "t 3, t.b 4, t.u 1, t.u.a 2"},
-	{"array of tables", "[[t]]\na = 1\n[[t]]\nb = 1\n", "t 1, t.a 2, t.b 4"},
+	{"array of tables", "[[t]]\na = 1\n[[t]]\nb = 1\n", "t 1, t.1 1, t.1.a 2, t.2 3, t.2.b 4"},
 	{"dotted", "a.b = 1\na . 'c d'.\"e\" = 1\n[t]\nf.g = 1",
 		"a 1, a.b 1, a.\"c d\" 2, a.\"c d\".e 2, t 3, t.f 4, t.f.g 4"},
 	{"quoted", "\"a.b\" = 1\n'a\"b' = 1\n\"a\\\"\\u0062\\t\" = 1\n[\"x#]\"]\n\"\" = 1",
@@ -87,29 +87,41 @@ func checkKeys(t *testing.T, src string) {
 	if err != nil {
 		return
 	}
-	var check func(v any, n *keyNode, path toml.Key)
-	check = func(v any, n *keyNode, path toml.Key) {
+	// Of [[t]], the keys of the i-th table are in the table t.i, and those of [t.u] in t.u.
+	var check func(v any, nodes []*keyNode, path toml.Key)
+	check = func(v any, nodes []*keyNode, path toml.Key) {
 		switch v := v.(type) {
 		case map[string]any:
 			for key, v := range v {
 				at := append(slices.Clip(path), key)
-				c := n.children[key]
-				if c == nil || c.line < 1 || c.line > strings.Count(src, "\n")+1 {
+				var found []*keyNode
+				for _, n := range nodes {
+					if c := n.children[key]; c != nil && c.line >= 1 && c.line <= strings.Count(src, "\n")+1 {
+						found = append(found, c)
+					}
+				}
+				if len(found) == 0 {
 					t.Fatalf("findKeys(%q) does not find %s", src, at)
 				}
-				check(v, c, at)
+				check(v, found, at)
 			}
 		case []map[string]any:
-			for _, v := range v {
-				check(v, n, path)
+			for i, v := range v {
+				inside := slices.Clone(nodes)
+				for _, n := range nodes {
+					if c := n.children[strconv.Itoa(i+1)]; c != nil {
+						inside = append(inside, c)
+					}
+				}
+				check(v, inside, path)
 			}
 		case []any:
 			for _, v := range v {
-				check(v, n, path)
+				check(v, nodes, path)
 			}
 		}
 	}
-	check(top, root, nil)
+	check(top, []*keyNode{root}, nil)
 }
 
 func FuzzFindKeys(f *testing.F) {

@@ -7,11 +7,15 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/BurntSushi/toml"
 
+	"github.com/kestrelmq/kestrel/access"
 	"github.com/kestrelmq/kestrel/engine"
+	"github.com/kestrelmq/kestrel/netloop"
+	"github.com/kestrelmq/kestrel/netloop/certs"
 )
 
 // Override is what a flag says in place of the file.
@@ -29,16 +33,22 @@ func (s Source) Load() (*Config, error) {
 	if s.File == "" {
 		return Parse("", "", s.Overrides)
 	}
-	f, err := os.Open(s.File)
+	src, err := readFile(s.File)
 	if err != nil {
 		return nil, &Error{Problems: []Problem{{Text: err.Error()}}}
+	}
+	return Parse(s.File, src, s.Overrides)
+}
+
+// readFile returns what a file holds, up to one byte more than a configuration may have.
+func readFile(name string) (string, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return "", err
 	}
 	defer f.Close()
 	src, err := io.ReadAll(io.LimitReader(f, MaxSize+1))
-	if err != nil {
-		return nil, &Error{Problems: []Problem{{Text: err.Error()}}}
-	}
-	return Parse(s.File, string(src), s.Overrides)
+	return string(src), err
 }
 
 // parseConfig returns the configuration that the TOML text src, which file is named for in
@@ -123,11 +133,17 @@ const (
 	TableQueues  = "queues"
 	TableAliases = "aliases"
 
+	TableListener  = "listener" // of which there are many
+	TableUsers     = "users"
+	TableAccounts  = "accounts"
+	TableTLS       = "tls"
 	TableDiscovery = "discovery"
 	TableZooKeeper = "zookeeper" // in TableDiscovery
 )
 
-func tableNames() []string { return []string{TableDefault, TableQueues, TableAliases, TableDiscovery} }
+func tableNames() []string {
+	return []string{TableDefault, TableQueues, TableAliases, TableDiscovery, TableListener, TableUsers, TableAccounts, TableTLS}
+}
 
 // document takes in the whole file, and then the overrides.
 func (p *parser) document(top map[string]any, overrides []Override) {
@@ -148,6 +164,13 @@ func (p *parser) document(top map[string]any, overrides []Override) {
 	p.queues(blocks)
 	p.aliases(p.blocks(top, TableAliases, "all"))
 	p.discovery(top)
+	p.users(top)
+	p.accounts(top)
+	p.tls(top)
+	p.listeners(top, func(key string) bool {
+		_, inFile := server[key]
+		return inFile || slices.ContainsFunc(overrides, func(o Override) bool { return o.Key == key })
+	})
 	p.check(byDefault, blocks)
 }
 
@@ -183,6 +206,160 @@ func (p *parser) blocks(top map[string]any, kind, example string) map[string]map
 		}
 	}
 	return blocks
+}
+
+// tls takes in the tables [tls.NAME].
+func (p *parser) tls(top map[string]any) {
+	named, _ := p.table(top, nil, TableTLS)
+	p.config.TLS = make(map[string]certs.Files)
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		path := []string{TableTLS, name}
+		block, _ := p.table(named, path[:1], name)
+		files := certs.Files{}
+		apply(p, path, block, All(TLSOptions()), &files)
+		for _, key := range []string{"certificate", "key"} {
+			if _, ok := block[key]; !ok {
+				p.problem(path, "%s is missing", key)
+			}
+		}
+		p.config.TLS[name] = files
+	}
+}
+
+// accounts takes in the tables [accounts.NAME].
+func (p *parser) accounts(top map[string]any) {
+	named, _ := p.table(top, nil, TableAccounts)
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		path := []string{TableAccounts, name}
+		block, _ := p.table(named, path[:1], name)
+		if name == engine.DefaultAccount {
+			p.problem(path, "its queues are the plain ones, which all protocols reach: bound them by options of queues")
+		}
+		var q netloop.AccountQuota
+		apply(p, path, block, All(AccountOptions()), &q)
+		if p.config.Net.Accounts == nil {
+			p.config.Net.Accounts = make(map[string]netloop.AccountQuota)
+		}
+		p.config.Net.Accounts[name] = q
+	}
+}
+
+// users takes in the tables [users.NAME], and those of users_file.
+func (p *parser) users(top map[string]any) {
+	list := p.userBlocks(top)
+	if name := p.config.usersFile; name != "" {
+		list = append(list, p.readUsers(name)...)
+	}
+	if len(p.wrong.Problems) > 0 {
+		return
+	}
+	if err := p.config.applyUsers(list); err != nil {
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			p.problem([]string{TableUsers}, "%s", line)
+		}
+	}
+}
+
+// userBlocks returns the users of a file.
+func (p *parser) userBlocks(top map[string]any) (list []*access.User) {
+	named, _ := p.table(top, nil, TableUsers)
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		path := []string{TableUsers, name}
+		if err := access.CheckName(name); err != nil {
+			p.problem(path, "%s", err)
+		}
+		block, _ := p.table(named, path[:1], name)
+		u := &access.User{Name: name}
+		apply(p, path, block, All(UserOptions()), u)
+		if len(u.Allow) == 0 {
+			p.warn(path, "nothing is allowed: the user can connect, and do nothing")
+		}
+		list = append(list, u)
+	}
+	return list
+}
+
+// readUsers returns the users of a file of its own.
+func (p *parser) readUsers(name string) []*access.User {
+	src, err := readFile(name)
+	if err != nil {
+		p.problem([]string{"users_file"}, "%s", err)
+		return nil
+	}
+	own := &parser{file: name, config: p.config, idle: p.idle}
+	keys, excess := findKeys(src)
+	top, err := decode(src)
+	switch own.keys = keys; {
+	case excess != nil:
+		p.wrong.Add(Problem{File: name, Line: excess.Line, Text: excess.Text})
+		return nil
+	case err != nil:
+		p.wrong.Add(own.syntax(err))
+		return nil
+	}
+	for _, key := range slices.Sorted(maps.Keys(top)) {
+		if key != TableUsers {
+			own.problem([]string{key}, "a file of users has tables [users.NAME] only")
+		}
+	}
+	list := own.userBlocks(top)
+	for _, problem := range own.wrong.Problems {
+		p.wrong.Add(problem)
+	}
+	return list
+}
+
+// listeners takes in the tables [[listener]]. A port of the shorthand that nothing is said of is then off.
+func (p *parser) listeners(top map[string]any, said func(key string) bool) {
+	v, ok := top[TableListener]
+	if !ok {
+		return
+	}
+	tables, ok := v.([]map[string]any)
+	if !ok {
+		p.problem([]string{TableListener}, "want tables, each written [[%s]], have %s", TableListener, describe(v))
+		return
+	}
+	c := p.config
+	for i, proto := range Protocols() {
+		if !said(proto.key) {
+			c.ports[i] = portOff
+		}
+	}
+	taken := make(map[string]int)
+	for i, table := range tables {
+		path := []string{TableListener, strconv.Itoa(i + 1)}
+		at := func(key string) []string { return append(slices.Clip(path), key) }
+		l := defaultListener()
+		apply(p, path, table, All(ListenerOptions()), &l)
+		for _, key := range []string{"protocol", "address"} {
+			if _, ok := table[key]; !ok {
+				p.problem(path, "%s is missing", key)
+			}
+		}
+		for key, why := range l.misplaced(table) {
+			p.problem(at(key), "%s", why)
+		}
+		if l.Auth != "" && l.Auth != netloop.AuthNone && c.Users == nil {
+			p.problem(at("auth"), "%s", noUsers(l.Auth))
+		}
+		files, known := c.TLS[l.TLS]
+		switch {
+		case l.TLS != "" && !known:
+			p.problem(at("tls"), "there is no table [tls.%s]", l.TLS)
+		case (l.Auth == netloop.AuthCertificate || l.Auth == netloop.AuthAny) && files.ClientCA == "":
+			p.problem(at("auth"), "auth is %q, and needs tls with client_ca", l.Auth)
+		}
+		if l.Port.MaxConnections > c.Net.MaxConnections && l.Protocol != ProtocolAdmin {
+			p.warn(at("max_connections"), "that at the top of the file, %d, is less and holds for all listeners together",
+				c.Net.MaxConnections)
+		}
+		if before, ok := taken[l.Port.Address]; ok && !strings.HasSuffix(l.Port.Address, ":0") {
+			p.problem(at("address"), "listener %d has it already", before)
+		}
+		taken[l.Port.Address] = i + 1
+		c.Listeners = append(c.Listeners, l)
+	}
 }
 
 // apply sets what the options in the table at path say.

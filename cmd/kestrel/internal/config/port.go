@@ -82,5 +82,9 @@ func Protocols() []protocol {
 		was:   []string{"textListenPort"},
 		apply: func(o *netloop.Options, addr string) { o.Text = addr },
 		Addr:  (*netloop.Server).TextAddr,
+	}, {
+		Name: "burrow", key: "burrow_port", Flag: "burrow-port",
+		apply: func(o *netloop.Options, addr string) { o.Burrow = addr },
+		Addr:  (*netloop.Server).BurrowAddr,
 	}}
 }

@@ -75,7 +75,8 @@ func cycleOf(aliases map[string][]string, name string) []string {
 // check finds what is wrong with options that are right one by one.
 func (p *parser) check(byDefault map[string]any, blocks map[string]map[string]any) {
 	c := p.config
-	if !slices.ContainsFunc(c.ports, func(n port) bool { return n != portOff }) {
+	if !slices.ContainsFunc(c.ports, func(n port) bool { return n != portOff }) &&
+		!slices.ContainsFunc(c.Listeners, func(l Listener) bool { return l.Protocol != ProtocolAdmin }) {
 		p.problem([]string{Protocols()[0].key}, "every protocol is off: nobody could reach the server")
 	}
 	if c.Engine.SegmentSize > c.Engine.JournalSize/2 {

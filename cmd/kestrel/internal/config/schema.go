@@ -39,6 +39,7 @@ func ServerOptions() []Group[Config] {
 		{"Listening", listenOptions()},
 		{"Data", dataOptions()},
 		{"Clients", clientOptions()},
+		{"Users", userOptions()},
 		{"Status", statusOptions()},
 		{"Administration", adminOptions()},
 		{"Process", processOptions()},
@@ -48,7 +49,7 @@ func ServerOptions() []Group[Config] {
 func listenOptions() []Option[Config] {
 	list := []Option[Config]{{
 		Key: "listen_address", Flag: "listen", Was: []string{"listenAddress", "host"},
-		Help: "address of every protocol; there is no authentication yet",
+		Help: "address of every protocol that has no [[listener]]",
 		At:   func(c *Config) Value { return hostValue{&c.listen} },
 	}}
 	for i, p := range Protocols() {

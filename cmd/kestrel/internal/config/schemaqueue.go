@@ -154,6 +154,10 @@ func deliveryOptions() []Option[engine.QueueOptions] {
 		Key:  "max_delay",
 		Help: "longest delay that a client may ask for",
 		At:   func(o *options) Value { return optionalDuration(&o.MaxDelay) },
+	}, {
+		Key:  "max_keys",
+		Help: "items with a key that the queue takes, about 20 bytes of memory each",
+		At:   func(o *options) Value { return limit(&o.MaxKeys, 0) },
 	}}
 }
 

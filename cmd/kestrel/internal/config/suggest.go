@@ -37,10 +37,22 @@ func placeOf(path []string) (here place, others []place) {
 	queue := place{"belongs under [default] or [queues.NAME]", namesOf(QueueOptions())}
 	alias := place{"belongs under [aliases.NAME]", namesOf(AliasOptions())}
 	found := place{"belongs under [discovery]", append(namesOf(DiscoveryOptions()), keyName{key: TableZooKeeper})}
+	user := place{"belongs under [users.NAME]", namesOf(UserOptions())}
+	account := place{"belongs under [accounts.NAME]", namesOf(AccountOptions())}
+	secure := place{"belongs under [tls.NAME]", namesOf(TLSOptions())}
+	listener := place{"belongs under [[listener]]", namesOf(ListenerOptions())}
 	zookeeper := place{"belongs under [discovery.zookeeper]", namesOf(ZooKeeperOptions())}
 	switch {
 	case len(path) == 1:
-		return top, []place{queue, alias, found, zookeeper}
+		return top, []place{queue, alias, found, zookeeper, listener, user, account, secure}
+	case path[0] == TableTLS:
+		return secure, []place{top, listener}
+	case path[0] == TableAccounts:
+		return account, []place{top, user}
+	case path[0] == TableUsers:
+		return user, []place{top}
+	case path[0] == TableListener:
+		return listener, []place{top}
 	case path[0] == TableAliases:
 		return alias, []place{top, queue}
 	case path[0] == TableDiscovery && len(path) == 2:

@@ -23,8 +23,9 @@ const exportPage = `Usage:
 
 Writes the items of queues as journal files that the original Kestrel, 1.0 and
 later, starts with: a file for each queue, with the items in their order and the
-times they were added and expire. Flags, which the original does not keep, are
-left out. DATA is read only; no server may run on it, and no import may have
+times they were added and expire. Flags, keys, delays, leases and counts, which
+the original does not have, are left out: what is delayed or leased is an item
+like any other. DATA is read only; no server may run on it, and no import may have
 been left unfinished there.
 
 A queue of which DIR has a file already is refused. Each file appears whole or

@@ -63,9 +63,9 @@ func TestImport(t *testing.T) {
 	clitest.WantHeld(t, data, map[string]string{"work": "b c d b c d", "jobs": "", "jobs+c1": "x x"})
 }
 
-// TestImportServes tests with a server what clients get: the order, nothing that expired, times
+// TestEndToEndImportServes tests with a server what clients get: the order, nothing that expired, times
 // that count from when the items were added, and fanout.
-func TestImportServes(t *testing.T) {
+func TestEndToEndImportServes(t *testing.T) {
 	files := oldFiles()
 	files["expiring"] = slices.Concat(
 		oldjournal.Append(nil, &oldjournal.Record{

@@ -34,6 +34,9 @@ Others:
     fanout        a queue with children, each of which gets everything
     mixed         several kinds of load at once, from a file
     soak          a steady load for hours, and the server's memory
+    delayed       items that are hidden for a while
+    leases        items under leases, some of which are forgotten
+    retries       jobs that fail, come again, or are dead letters
 
 Afterwards:
     compare       ratios of runs, with their spread
@@ -52,7 +55,8 @@ the server could not be reached or started; 2 if the flags are wrong.
 func New() *cobra.Command {
 	cmd := cli.Group("load", "put load on a server, check it and measure it", loadPage)
 	cmd.AddCommand(newPutMany(), newManyClients(), newFlood(), newPacking(), newLeakyReader(),
-		newOpenLoop(), newRamp(), newFanout(), newMixed(), newSoak(), newLoadCompare(), newLoadReport())
+		newOpenLoop(), newRamp(), newFanout(), newMixed(), newSoak(), newDelayed(),
+		newLeases(), newRetries(), newLoadCompare(), newLoadReport())
 	return cmd
 }
 

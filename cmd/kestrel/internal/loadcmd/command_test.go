@@ -53,6 +53,9 @@ reliable = true
 		{"mixed -f " + mixed + never,
 			`mixed: 2 queues named mail, 2048 bytes, 16 producers, 16 consumers`},
 		{"soak --rate 500 -d 300ms -x --max-memory 1GiB" + never, `Memory: .* at the end`},
+		{"delayed -n 500 --min 20ms --max 200ms" + never, `Put 500 jobs; 500 done, 0 lost, 0 twice, 0 early`},
+		{"leases -n 300 --lease 1s --leak 0.2" + never, `Put 300 jobs; 300 done, 0 lost, 0 twice, 0 early; \d\d+ deliveries`},
+		{"retries -n 300 --fails 2 --backoff 30ms" + never, `Put 300 jobs; 300 done, 0 lost, 0 twice, 0 early; 300 deliveries`},
 	} {
 		words := strings.Fields(tt.args)
 		name := words[0]

@@ -76,6 +76,10 @@ func (q *Queue) add(server string, one client.QueueStats) {
 	q.Age = max(q.Age, one.Age)
 	q.Waiters += one.Waiters
 	q.OpenReads += one.OpenReads
+	q.Delayed += one.Delayed
+	q.Leased += one.Leased
+	q.DeadLettered += one.DeadLettered
+	q.Redelivered += one.Redelivered
 	q.Puts += one.Puts
 	q.Opened += one.Opened
 	q.Returned += one.Returned

@@ -1,0 +1,114 @@
+package burrowcmd
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/kestrelmq/kestrel/client/backend"
+	"github.com/kestrelmq/kestrel/client/backends"
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
+)
+
+const (
+	serverVariable   = "KESTREL_BURROW"
+	userVariable     = "KESTREL_USER"
+	passwordVariable = "KESTREL_PASSWORD"
+
+	defaultServer  = "http://127.0.0.1:8080"
+	defaultTimeout = 10 * time.Second
+)
+
+// place is where the messages are.
+type place struct {
+	server, user, ca string
+	timeout          time.Duration
+}
+
+// define adds the flags. Name is that of the flag for the URL.
+func (p *place) define(f *pflag.FlagSet, name string) {
+	f.StringVar(&p.server, name, "", "`URL` of the messages: http:// or https://host:port, kestrel:///directory, sqlite:///file, memory://, "+
+		"failover://a,b or hash://a,b|c (default $"+serverVariable+", or "+defaultServer+")")
+	f.DurationVar(&p.timeout, "timeout", defaultTimeout, "how long a server may take to answer, besides waiting")
+	f.StringVar(&p.user, "user", "", "`NAME` of the user (default $"+userVariable+"); the password is in $"+passwordVariable)
+	f.StringVar(&p.ca, "tls-ca", "", "`FILE` of who signs the certificates of https:// (default the system's)")
+}
+
+// open opens the back end.
+func (p *place) open(account string) (backend.Backend, error) {
+	if p.timeout <= 0 {
+		return nil, misused("--timeout is a time above zero, and not " + p.timeout.String())
+	}
+	o := backends.Options{
+		Account: account, User: cmp.Or(p.user, os.Getenv(userVariable)), Password: os.Getenv(passwordVariable),
+		DialTimeout: p.timeout, ReplyTimeout: p.timeout,
+	}
+	if p.ca != "" {
+		pem, err := os.ReadFile(p.ca)
+		if err != nil {
+			return nil, cli.Failed("read the authority of servers: %v", err)
+		}
+		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: x509.NewCertPool()}
+		if !o.TLS.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, cli.Failed("%s has no certificate in PEM", p.ca)
+		}
+	}
+	address := cmp.Or(p.server, os.Getenv(serverVariable), defaultServer)
+	if !strings.Contains(address, "://") {
+		address = "http://" + address
+	}
+	b, err := backends.Open(address, o)
+	if err != nil {
+		return nil, cli.Failed("open the messages: %v", err)
+	}
+	return b, nil
+}
+
+// misused returns a mistake in the command line.
+func misused(text string) error { return errors.New(text) }
+
+// explain turns an error of a back end into a failure with its exit code.
+func explain(err error) error {
+	var done *cli.Failure
+	if err == nil || errors.As(err, &done) {
+		return err
+	}
+	code, advice := cli.ExitFailed, ""
+	switch {
+	case errors.Is(err, backend.ErrUnknownOutcome):
+		code, advice = cli.ExitUnknown, "; look before you do it again"
+	case errors.Is(err, backend.ErrNotFound):
+		code = cli.ExitEmpty
+	case errors.Is(err, backend.ErrFull), errors.Is(err, backend.ErrTooLarge), errors.Is(err, backend.ErrHeld),
+		errors.Is(err, backend.ErrBusy):
+		code = cli.ExitRefused
+	case errors.Is(err, backend.ErrInvalid):
+		code = cli.ExitUsage
+	case errors.Is(err, backend.ErrUnavailable):
+		advice = "; is a server with a burrow_port running there? --server says where to look"
+	}
+	return &cli.Failure{Code: code, Text: err.Error() + advice}
+}
+
+// flagged is a help page of flags.
+func flagged(f *pflag.FlagSet) string {
+	var b strings.Builder
+	cli.WriteFlags(&b, f)
+	return b.String()
+}
+
+// indented is a transcript as help pages have it.
+func indented(text string) string {
+	var b bytes.Buffer
+	for line := range strings.Lines(text) {
+		b.WriteString("    " + line)
+	}
+	return b.String()
+}

@@ -1,0 +1,80 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kestrelmq/kestrel/access"
+	"github.com/kestrelmq/kestrel/netloop"
+)
+
+const someHash = "$argon2id$v=19$m=8,t=1,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc"
+
+func TestUsers(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "users.toml")
+	if err := os.WriteFile(file, []byte("[users.bob]\nallow = [\"put *\"]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const alice = "[users.alice]\npassword = \"" + someHash + "\"\nallow = [\"get work*\", \"operate\"]\n"
+	c := parse(t, "users_file = \""+file+"\"\n[[listener]]\nprotocol = \"text\"\naddress = \"h:1\"\nauth = \"none\"\n"+
+		"[[listener]]\nprotocol = \"admin\"\naddress = \"h:2\"\n"+alice)
+	if c.Users.Len() != 2 || !c.Users.Named("alice").May(access.Get, []byte("work1")) || !c.Users.Named("bob").Everywhere(access.Put) {
+		t.Errorf("users %+v", c.Users)
+	}
+	if c.Net.Auth != netloop.AuthPassword || c.Net.Listeners[0].Auth != netloop.AuthNone ||
+		c.AdminPorts[0].Auth != netloop.AuthPassword {
+		t.Errorf("auth: %q, %+v, %+v", c.Net.Auth, c.Net.Listeners, c.AdminPorts)
+	}
+	if c := parse(t, ""); c.Users != nil || c.Net.Auth.Asks() {
+		t.Errorf("without users: %v, %q", c.Users, c.Net.Auth)
+	}
+	for _, tt := range []struct{ src, want string }{
+		{"[users.alice]\npassword = \"s3cret\"\n", "k:2: users.alice.password: no argon2id hash: it does not begin with " +
+			"$argon2id$; 'kestrel user hash' makes one"},
+		{"[users.alice]\nallow = [\"fetch work\"]\n", `k:2: users.alice.allow: "fetch work": the verb is none of put, get, ` +
+			"peek, manage, stats, operate"},
+		{"[users.\"a b\"]\nallow = []\n", `k:1: users."a b": the name of a user is UTF-8 without spaces, colons and control characters`},
+		{"[users.alice]\npasword = 1\n", "k:2: users.alice.pasword: unknown key; did you mean password?"},
+		{"[users.alice]\ntokens = [\"x\"]\n", "k:2: users.alice.tokens: no hash of a token: want sha256: and 64 hexadecimal " +
+			"digits; 'kestrel user token' makes one"},
+		{"[[listener]]\nprotocol = \"text\"\naddress = \"h:1\"\nauth = \"password\"\n",
+			`k:4: listener.1.auth: auth is "password", and the file has no [users.NAME]: nobody could connect`},
+		{"users_file = \"/no/such/file\"\n", "k:1: users_file: open /no/such/file: no such file or directory"},
+		{"users_file = \"" + file + "\"\n[users.bob]\n", `k:2: users: user "bob": there are two`},
+	} {
+		if _, err := Parse("k", tt.src, nil); err == nil || err.Error() != tt.want {
+			t.Errorf("%q:\n got %v\nwant %s", tt.src, err, tt.want)
+		}
+	}
+	if err := os.WriteFile(file, []byte("loops = 1\n[users.bob]\nallow = 7\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Parse("k", "users_file = \""+file+"\"\n", nil)
+	for _, want := range []string{file + ":1: loops: a file of users has tables [users.NAME] only", file + ":3: users.bob.allow: want"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not say %q", err, want)
+		}
+	}
+}
+
+// TestUpgrade tests that a file that was written before there were listeners and users means what it meant: the same
+// ports, in the clear, that ask nobody.
+func TestUpgrade(t *testing.T) {
+	src, err := os.ReadFile(filepath.Join("testdata", "before-users.toml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := parse(t, string(src))
+	for what, got := range map[string]string{
+		"memcache": c.Net.Memcache, "text": c.Net.Text, "thrift": c.Net.Thrift,
+	} {
+		if want := map[string]string{"memcache": "127.0.0.1:22133", "text": "127.0.0.1:2222", "thrift": "127.0.0.1:2229"}[what]; got != want {
+			t.Errorf("%s is spoken on %q, want %q", what, got, want)
+		}
+	}
+	if c.Users != nil || c.Net.Auth.Asks() || c.SelfSigned || c.Net.Burrow != "" || len(c.Listeners)+len(c.AdminPorts)+len(c.Net.Listeners)+len(c.TLS) != 0 {
+		t.Errorf("users %v, auth %q, listeners %+v, TLS %v, Burrow %q", c.Users, c.Net.Auth, c.Listeners, c.TLS, c.Net.Burrow)
+	}
+}

@@ -1,0 +1,2 @@
+// Package usercmd is `kestrel user`: it makes the hashes of passwords and tokens that a configuration names.
+package usercmd

@@ -1,0 +1,299 @@
+package main
+
+import (
+	"bufio"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/kestrelmq/kestrel/access"
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/clitest"
+)
+
+// writeCertificate writes a self-signed certificate called name, and its key, to dir.
+func writeCertificate(t *testing.T, dir, name string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, block := range map[string]*pem.Block{
+		"cert.pem": {Type: "CERTIFICATE", Bytes: der}, "key.pem": {Type: "PRIVATE KEY", Bytes: pkcs8},
+	} {
+		if err := os.WriteFile(filepath.Join(dir, file), pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// secureConfig is a configuration with TLS and a user, and a further port in the clear for clitest.
+func secureConfig(t *testing.T, dir, allow string) string {
+	t.Helper()
+	h, err := access.HashPassword([]byte("s3cret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf(`
+[[listener]]
+protocol = "memcache"
+address = "127.0.0.1:0"
+tls = "public"
+auth = "password"
+[tls.public]
+certificate = "%[1]s/cert.pem"
+key = "%[1]s/key.pem"
+[users.alice]
+password = "%[2]s"
+allow = ["%[3]s"]
+`, dir, h, allow)
+}
+
+// say sends a request over TLS as alice and returns the first line of the reply, and the name in the certificate.
+func say(t *testing.T, c *tls.Conn, r *bufio.Reader, request string) string {
+	t.Helper()
+	io.WriteString(c, request)
+	line, err := r.ReadString('\n')
+	if err != nil {
+		t.Fatalf("%q: %v", request, err)
+	}
+	return strings.TrimSpace(line)
+}
+
+func dialSecure(t *testing.T, addr string) (*tls.Conn, *bufio.Reader, string) {
+	t.Helper()
+	c, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	c.SetDeadline(time.Now().Add(20 * time.Second))
+	r := bufio.NewReader(c)
+	if got := say(t, c, r, "set x 0 0 12\r\nalice s3cret\r\n"); got != "STORED" {
+		t.Fatalf("authentication: %s", got)
+	}
+	return c, r, c.ConnectionState().PeerCertificates[0].Subject.CommonName
+}
+
+// TestEndToEndRotation changes certificate and rights of a running server: connections stay, and new ones get what is
+// new.
+func TestEndToEndRotation(t *testing.T) {
+	dir := t.TempDir()
+	writeCertificate(t, dir, "first")
+	file := clitest.WriteConfig(t, secureConfig(t, dir, "put work"))
+	p := clitest.Serve(t, "--config", file)
+	var addr string
+	for addr == "" {
+		if got := p.Logged("listening"); got["tls"] == true {
+			addr = got["address"].(string)
+		}
+	}
+	old, oldReplies, name := dialSecure(t, addr)
+	if name != "first" {
+		t.Errorf("the certificate is that of %s", name)
+	}
+	if got := say(t, old, oldReplies, "set work 0 0 1\r\nx\r\n"); got != "STORED" {
+		t.Error(got)
+	}
+	if got := say(t, old, oldReplies, "get work\r\n"); got != "CLIENT_ERROR not allowed: get on work" {
+		t.Error(got)
+	}
+	writeCertificate(t, dir, "second")
+	if err := os.WriteFile(file, []byte(secureConfig(t, dir, "get work")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.Signal(syscall.SIGHUP)
+	p.Logged("certificate reloaded")
+	p.Logged("configuration reloaded")
+	got := ""
+	for late := time.Now().Add(clitest.Patience); got != "VALUE work 0 1" && time.Now().Before(late); {
+		got = say(t, old, oldReplies, "get work\r\n") // its loop takes the new rights over in its next turn
+	}
+	if got != "VALUE work 0 1" {
+		t.Errorf("the connection of before: %s", got)
+	}
+	if _, _, name := dialSecure(t, addr); name != "second" {
+		t.Errorf("a new connection gets the certificate of %s", name)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "key.pem"), []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.Signal(syscall.SIGHUP)
+	p.Logged("configuration not reloaded: nothing is changed")
+	if _, _, name := dialSecure(t, addr); name != "second" {
+		t.Errorf("after a reload that failed, the certificate is that of %s", name)
+	}
+}
+
+// TestEndToEndSelfSigned tries TLS without files.
+func TestEndToEndSelfSigned(t *testing.T) {
+	p := clitest.Serve(t, "--tls-self-signed")
+	c, err := tls.Dial("tcp", p.Addr, &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(20 * time.Second))
+	if got := say(t, c, bufio.NewReader(c), "set work 0 0 1\r\nx\r\n"); got != "STORED" {
+		t.Error(got)
+	}
+}
+
+// TestSSLScan has sslscan look for what is weak, if it is installed.
+func TestSSLScan(t *testing.T) {
+	scan, err := exec.LookPath("sslscan")
+	if err != nil {
+		t.Skip("sslscan is not installed")
+	}
+	p := clitest.Serve(t, "--tls-self-signed")
+	out, err := exec.Command(scan, "--no-colour", "--no-check-certificate", p.Addr).CombinedOutput()
+	if err != nil {
+		t.Fatalf("sslscan: %v: %s", err, out)
+	}
+	found := string(out)
+	for _, want := range []string{
+		`SSLv2\s+disabled`, `SSLv3\s+disabled`, `TLSv1\.0\s+disabled`, `TLSv1\.1\s+disabled`, `TLSv1\.2\s+enabled`,
+		`TLSv1\.3\s+enabled`, `Session renegotiation not supported`,
+		`TLSv1\.3 not vulnerable to heartbleed`, `TLSv1\.2 not vulnerable to heartbleed`,
+	} {
+		if !regexp.MustCompile(want).MatchString(found) {
+			t.Errorf("sslscan does not say %s", want)
+		}
+	}
+	ciphers := regexp.MustCompile(`(?m)^(?:Preferred|Accepted)\s+(\S+)\s+(\d+) bits\s+(\S+)`).FindAllStringSubmatch(found, -1)
+	for _, c := range ciphers {
+		weak := regexp.MustCompile(`NULL|RC4|DES|MD5|EXP|anon|^AES`).MatchString(c[3]) // AES alone: RSA without forward secrecy
+		if c[1] != "TLSv1.3" && c[1] != "TLSv1.2" || len(c[2]) < 3 || weak {
+			t.Errorf("weak: %v", c[1:])
+		}
+	}
+	if len(ciphers) < 4 || t.Failed() {
+		t.Errorf("%d ciphers in: %s", len(ciphers), found)
+	}
+}
+
+// TestEndToEndOperator logs in to an admin port that asks, over TLS, with a password, a token and a profile.
+func TestEndToEndOperator(t *testing.T) {
+	dir := t.TempDir()
+	writeCertificate(t, dir, "admin")
+	h, err := access.HashPassword([]byte("s3cret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := access.NewToken()
+	p := clitest.Serve(t, "--config", clitest.WriteConfig(t, fmt.Sprintf(`
+[[listener]]
+protocol = "memcache"
+address = "127.0.0.1:0"
+auth = "none"
+[[listener]]
+protocol = "admin"
+address = "127.0.0.1:0"
+tls = "public"
+[tls.public]
+certificate = "%[1]s/cert.pem"
+key = "%[1]s/key.pem"
+[users.root]
+password = "%[2]s"
+tokens = ["%[3]s"]
+allow = ["operate", "get *", "stats *"]
+[users.alice]
+password = "%[2]s"
+allow = ["operate", "get *"]
+`, dir, h, access.HashToken(token))))
+	admin := p.Saw("admin port is open")["address"].(string)
+	profiles := filepath.Join(dir, "kestrel")
+	if err := os.Mkdir(profiles, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	profile := fmt.Sprintf("[profiles.mine]\ntoken = %q\ntls_ca = \"%s/cert.pem\"\n", token, dir)
+	if err := os.WriteFile(filepath.Join(profiles, "client.toml"), []byte(profile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run := func(env []string, args ...string) string {
+		cmd := clitest.Command(t, append(args, "--admin", admin)...)
+		cmd.Env = append(os.Environ(), append(env, "XDG_CONFIG_HOME="+dir)...)
+		out, _ := cmd.CombinedOutput()
+		return string(out)
+	}
+	ca := []string{"--tls-ca", filepath.Join(dir, "cert.pem")}
+	for i, tt := range []struct {
+		env, flags []string
+		want       string // in the output of both commands; "" if they succeed
+	}{
+		{nil, ca, "unauthenticated"},
+		{[]string{"KESTREL_PASSWORD=wrong"}, append(ca, "--user", "root"), "authentication failure"},
+		{[]string{"KESTREL_TOKEN=" + access.NewToken()}, ca, "authentication failure"},
+		{[]string{"KESTREL_PASSWORD=s3cret"}, append(ca, "--user", "alice"), "not allowed"},
+		{[]string{"KESTREL_PASSWORD=s3cret"}, []string{"--tls", "--user", "root"}, "certificate"},
+		{[]string{"KESTREL_PASSWORD=s3cret"}, append(ca, "--user", "root"), ""},
+		{[]string{"KESTREL_PASSWORD=s3cret", "KESTREL_USER=root"}, ca, ""},
+		{[]string{"KESTREL_TOKEN=" + token}, ca, ""},
+	} {
+		to := filepath.Join(dir, fmt.Sprint("backup", i))
+		clients, copied := run(tt.env, append([]string{"clients"}, tt.flags...)...), run(tt.env, append([]string{"backup", "--output", to}, tt.flags...)...)
+		_, err := os.Stat(filepath.Join(to, "MANIFEST"))
+		if tt.want != "" && (!strings.Contains(clients, tt.want) || !strings.Contains(copied, tt.want) || err == nil) ||
+			tt.want == "" && (!strings.Contains(clients, "connection") || strings.Contains(clients, "admin port") || err != nil) {
+			t.Errorf("%v %v:\n%s%s%v", tt.env, tt.flags, clients, copied, err)
+		}
+	}
+	if got := run(nil, "clients", "--profile", "mine"); !strings.Contains(got, "NO  PEER") {
+		t.Errorf("a token in a profile: %s", got)
+	}
+}
+
+// TestOpenSSLClient has openssl talk to the server: versions before 1.2, and ciphers without forward secrecy, get
+// nothing; 1.2 and 1.3 get an answer.
+func TestOpenSSLClient(t *testing.T) {
+	openssl, err := exec.LookPath("openssl")
+	if err != nil {
+		t.Skip("openssl is not installed")
+	}
+	p := clitest.Serve(t, "--tls-self-signed")
+	for _, tt := range []struct {
+		flags []string
+		ok    bool
+	}{
+		{[]string{"-tls1_3"}, true},
+		{[]string{"-tls1_2"}, true},
+		{[]string{"-tls1_1", "-cipher", "ALL:@SECLEVEL=0"}, false},
+		{[]string{"-tls1", "-cipher", "ALL:@SECLEVEL=0"}, false},
+		{[]string{"-tls1_2", "-cipher", "AES128-SHA:AES256-SHA:AES128-GCM-SHA256:@SECLEVEL=0"}, false},
+		{[]string{"-tls1_2", "-cipher", "aNULL:eNULL:@SECLEVEL=0"}, false},
+	} {
+		cmd := exec.CommandContext(t.Context(), openssl, append([]string{"s_client", "-quiet", "-connect", p.Addr}, tt.flags...)...)
+		cmd.Stdin = strings.NewReader("version\r\nquit\r\n")
+		out, _ := cmd.CombinedOutput()
+		if got := strings.Contains(string(out), "VERSION "); got != tt.ok {
+			t.Errorf("openssl s_client %v gets an answer: %t, want %t: %s", tt.flags, got, tt.ok, out)
+		}
+	}
+}
