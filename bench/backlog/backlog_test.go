@@ -232,8 +232,8 @@ func TestRunPeers(t *testing.T) {
 	}
 }
 
-// TestRunOwn measures kestrel with a queue that keeps 1 MiB in memory.
-func TestRunOwn(t *testing.T) {
+// TestEndToEndRunOwn measures kestrel with a queue that keeps 1 MiB in memory.
+func TestEndToEndRunOwn(t *testing.T) {
 	peertest.TwoProcessors(t)
 	args := []string{"-kestrel", peertest.Build(t), "-size", "4MiB", "-memory", "1MiB", "-rounds", "1",
 		"-alone", "100ms", "-dir", t.TempDir()}

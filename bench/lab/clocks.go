@@ -101,10 +101,10 @@ func (c *clocks) cycle(ctx context.Context, how launch, cycle int) error {
 	if err != nil {
 		return err
 	}
-	if err := c.inspect(s); err != nil {
+	if err := patiently(s, func() error { return c.inspect(s) }); err != nil {
 		return err
 	}
-	timed := &timed{t: t, s: s, laws: laws}
+	timed := &timed{t: t, s: s, laws: laws, life: cycle}
 	if err := timed.alone(rng); err != nil {
 		return err
 	}

@@ -30,7 +30,8 @@ const (
 	tickFile    = "netloop/tick.go"
 	osFile      = "segment/osfs.go"
 	osLinuxFile = "segment/osfs_linux.go"
-	replayFile  = "engine/replay.go"
+	replayFile  = "engine/internal/replay/replay.go"
+	reviveFile  = "engine/revive.go"
 	journalFile = "engine/internal/journal/journal.go"
 	commitFile  = "engine/internal/journal/commit.go"
 )
@@ -87,14 +88,14 @@ func contentControls() []control {
 			"idset.Between(2, rec.Limit-1).Minus(idset.Of(except))"),
 			test: "./engine TestCrashEveryWrite"},
 		{breaks: "confirms are not recorded", edits: replaced("engine/fetch.go",
-			"t = r.q.remove(e.journal, r.item.ID)", "t = Ticket{}"), experiment: kill, cycles: 20},
+			"t = r.q.remove(e.journal, r.item.ID, len(r.item.Data))", "t = Ticket{}"), experiment: kill, cycles: 20},
 		{breaks: "aborted items go behind other aborted ones", edits: replaced("engine/giveback.go",
 			"q.returned.pushFront(r)\n	if r.count", "q.returned.pushBack(r)\n	if r.count"), experiment: kill, cycles: 60},
 		{breaks: "expired items are delivered", edits: replaced("engine/queue.go",
 			"return q.opts.MaxAge > 0 && it.Added.After(q.opts.MaxAge) < now", "return false"),
 			experiment: kill, cycles: 20},
 		{breaks: "a child of a fanout queue is left out of the journal",
-			edits: replaced("engine/add.go",
+			edits: replaced("engine/put.go",
 				"		if q.opts.KeepJournal {\n			sh.to = append(",
 				"		if q.opts.KeepJournal && (len(sh.targets) < 3 || len(sh.to) < 2) {\n			sh.to = append("),
 			experiment: kill, cycles: 20},
@@ -122,7 +123,7 @@ func spillControls() []control {
 		`	late := append([]byte(nil), w.buf...)
 	go w.file.WriteAt(late, end)
 	n, err := len(w.buf), error(nil)`)
-	twice := replaced("engine/fill.go", "		if it.ID < b.next.ID || b.gone.Has(it.ID) {",
+	twice := replaced("engine/fill.go", "		if it.ID < b.next.ID {",
 		"		if b.gone.Has(it.ID) {")
 	soon := []edit{
 		{"engine/backlog.go", "b.runs[0].written.LastID < head {", "b.runs[0].written.FirstID < head {"},
@@ -159,8 +160,8 @@ func (f osFile) extend(size int64) error {`)
 		{breaks: "removals of a deleted run are not rewritten", edits: []edit{
 			{"engine/checkpoint.go", "		if runs = q.recordedRuns(); len(runs) > 0 || q.spilled {",
 				"		if runs = q.recordedRuns(); q.backlog != nil {"},
-			{"engine/forgo.go", "			e.recordRuns(q, nil, r.recorded.IDs())\n",
-				"			_ = r\n"},
+			{"engine/checkpoint.go", "				e.recordRuns(q, nil, ids)\n",
+				"				_ = ids\n"},
 		}, test: "./engine TestTrimBesideSpentRun"},
 	}
 }
@@ -174,7 +175,7 @@ func exposureControls() []control {
 			"if err := error(nil); err != nil {"), experiment: limits, only: "two servers", cycles: 1},
 		{breaks: "who puts faster than the disk takes is read", edits: replaced("netloop/pace.go",
 			"	if len(c.session.ahead) == 0 || c.gone {", "	if true {"), test: "./netloop TestPace"},
-		{breaks: "no queue is ahead of the disk", edits: replaced("engine/ahead.go",
+		{breaks: "no queue is ahead of the disk", edits: replaced("engine/backlog.go",
 			"	behind := b != nil && b.inReadBehind", "	behind := false"),
 			test: "./engine TestAheadOfBacklog"},
 		{breaks: "there is no limit of memory", edits: replaced("engine/put.go",
@@ -197,10 +198,10 @@ func exposureControls() []control {
 		{breaks: "items of a client that is gone do not come back", edits: replaced("netloop/abort.go",
 			"l.counters.ReadsDropped += l.bringBack(refs)", "_ = refs"),
 			experiment: hostile, only: "resets", cycles: 1},
-		{breaks: "idle clients are not closed", edits: replaced("netloop/idle.go",
+		{breaks: "idle clients are not closed", edits: replaced(tickFile,
 			"		l.touch(s)\n		s.quit()", "		l.touch(s)"),
 			experiment: hostile, only: "slow writers", cycles: 1},
-		{breaks: "a half-closed client gets no replies", edits: replaced("netloop/loop.go",
+		{breaks: "a half-closed client gets no replies", edits: replaced("netloop/life.go",
 			"if canRead && len(s.out) > 0 {", "if false {"),
 			experiment: hostile, only: "half-closed sockets", cycles: 1},
 		{breaks: "bytes behind a body are run although no line end came",
@@ -217,7 +218,7 @@ func resourceControls() []control {
 	return []control{
 		{breaks: "a spill does not ask for a descriptor", edits: replaced("engine/spill.go",
 			"	if s.openWriters.Load() >= int64(s.e.files.writers) {", "	if false {"), test: bounded},
-		{breaks: "any number of sealed segments wait for a sync", edits: replaced("engine/movejournal.go",
+		{breaks: "any number of sealed segments wait for a sync", edits: replaced("engine/maintain.go",
 			"MaxUnsynced: e.files.unsynced,", "MaxUnsynced: 0,"), test: bounded},
 		{breaks: "no segment is dropped any more after an error", edits: replaced(rotateFile, again,
 			again+"\n		return \"\", fs.ErrInvalid"), test: goesOn},
@@ -242,7 +243,7 @@ func timeControls() []control {
 
 func controls() []control {
 	return slices.Concat(durabilityControls(), contentControls(), spillControls(), exposureControls(),
-		resourceControls(), timeControls(), messageControls())
+		resourceControls(), timeControls(), messageControls(), wireControls(), rightsControls())
 }
 
 // controlsTrial builds every control, and has what is meant to notice it look at it.

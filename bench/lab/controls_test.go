@@ -18,9 +18,7 @@ func TestControlsApply(t *testing.T) {
 	for _, e := range experiments() {
 		names[e.name] = true
 	}
-	breaks := make(map[string]bool)
 	for _, c := range controls() {
-		breaks[c.breaks] = true
 		if _, err := overlay(root, t.TempDir(), c.edits); err != nil {
 			t.Errorf("control %q: %v", c.breaks, err)
 		}
@@ -31,11 +29,6 @@ func TestControlsApply(t *testing.T) {
 	for i, p := range panics() {
 		if _, err := overlay(root, t.TempDir(), p.edits); err != nil {
 			t.Errorf("fault %d: %v", i, err)
-		}
-	}
-	for _, name := range notJudged {
-		if !breaks[name] {
-			t.Errorf("there is no control %q, which the simulation is said not to judge", name)
 		}
 	}
 }

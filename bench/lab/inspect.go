@@ -10,6 +10,8 @@ import (
 type inspection struct {
 	t *trial
 	c *client
+	// arriving says that items may come into the queue at hand meanwhile: from another one, in which they expire.
+	arriving bool
 }
 
 func inspect(t *trial, s *server) (*inspection, error) {
@@ -17,7 +19,7 @@ func inspect(t *trial, s *server) (*inspection, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &inspection{t, c}, nil
+	return &inspection{t: t, c: c}, nil
 }
 
 // lane returns what the queues of a lane hold. Items that are not the lane's, or not as they were
@@ -44,6 +46,8 @@ func (v *inspection) lane(l *lane) (durable, error) {
 // openAtOnce is how many fetches an inspection sends ahead.
 const openAtOnce = 64
 
+// queue opens what a queue of the lane holds and nobody has opened. A queue that says that it is empty, and then
+// hands out an item, is a violation: clients would have gone away.
 func (v *inspection) queue(l *lane, queue string) (items []int, err error) {
 	requests := make([]request, openAtOnce)
 	for i := range requests {
@@ -63,12 +67,16 @@ func (v *inspection) queue(l *lane, queue string) (items []int, err error) {
 				v.t.violate("queue %s cannot be opened: %s", queue, a.refusal)
 				return nil, fmt.Errorf("inspect %s: %s", queue, a.refusal)
 			}
+			before := ended
 			if ended = len(a.items) == 0; ended {
 				continue
 			}
 			item, err := l.itemOf(a.items[0].data)
 			if err != nil {
 				v.t.violate("queue %s holds %v", queue, err)
+			}
+			if before && !v.arriving {
+				v.t.violate("queue %s says that it is empty, and then hands out item %d", queue, item)
 			}
 			items = append(items, item)
 			v.t.counts.items.Add(1)

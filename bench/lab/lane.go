@@ -211,7 +211,7 @@ func (l *lane) drawOne(rng *rand.Rand, ahead *model) (request, bool) {
 		} else if l.protocol == "memcache" && len(q.open) > 0 {
 			r.confirm = rng.IntN(2)
 		}
-		return r, len(q.open) < maxOpens
+		return r, s.can(r.op) && len(q.open) < maxOpens
 	case n < 80:
 		r.op, r.count = opConfirm, 1+rng.IntN(3)
 		return r, l.nameReads(&r, q)

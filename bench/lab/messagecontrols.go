@@ -8,38 +8,128 @@ func messageControls() []control {
 		sayFile      = "engine/sayaside.go"
 		leaseFile    = "engine/lease.go"
 		backFile     = "engine/giveback.go"
+		alterFile    = "engine/alter.go"
+		delayFile    = "engine/delay.go"
 		model        = "./engine TestQueueModel"
 		crash        = "./engine TestCrashEveryWrite"
+		hideFile     = "engine/hide.go"
+		hiddenCrash  = "./engine TestHiddenCrash"
+		marksFile    = "engine/marks.go"
+		thinFile     = "engine/thin.go"
+		marksCrash   = "./engine TestMarksCrash"
 	)
 	return []control{
 		{breaks: "a lease is not recorded", edits: replaced(leaseFile,
 			"		e.changeAside(q, r, entry)\n		return e.sayAside(q, r)\n	}\n	if back",
 			"		e.changeAside(q, r, entry)\n		return Ticket{}\n	}\n	if back"), test: model},
 		{breaks: "a delay is not recorded", edits: replaced(journalFile,
-			"		j.appendChange(d.Queue, d.Item, record.Change{Due: due})", "		_, _ = d, due"), test: model},
-		{breaks: "a count is lost at a restart", edits: replaced(replayFile,
+			"			j.appendChange(d.Queue, d.Item, record.Change{Due: due})\n", "			_ = d\n"), test: model},
+		{breaks: "a count is lost at a restart", edits: replaced(reviveFile,
 			"Token: c.Token, Count: c.Count}", "Token: c.Token}"), test: model},
-		{breaks: "a receipt is lost at a restart", edits: replaced(replayFile,
+		{breaks: "a receipt is lost at a restart", edits: replaced(reviveFile,
 			"Due: c.Due, Token: c.Token,", "Due: c.Due, Token: c.Token + 1,"), test: model},
 		{breaks: "delayed items are handed out early", edits: replaced("engine/wake.go",
 			"if !ok || due >= at {", "if !ok || due >= at+1000 {"), test: model},
 		{breaks: "items that are due again go to the end", edits: replaced(sidelineFile,
 			"if !ok || q.aside.ID(r) >= q.headID() {", "if !ok || q.window.Count > 0 {"), test: model},
+		{breaks: "receipts are given again", edits: replaced(sidelineFile,
+			"	for s := q.side(); ; {\n		token := q.shard.tokens.next()\n",
+			"	for s, token := q.side(), uint64(1); ; token++ {\n"), test: model},
+		{breaks: "what is due stays hidden", edits: replaced("engine/wake.go",
+			"if !ok || due >= at {", "if !ok || due >= at-2000 {"), test: model},
+		{breaks: "a queue expires although its items are leased", edits: replaced("engine/maintain.go",
+			"q.items() > 0 || q.leased() > 0 || ", "q.items() > 0 || "), test: "./engine TestQueueExpiry"},
 		{breaks: "a receipt ends the lease of somebody else", edits: replaced(leaseFile,
 			"ok && (lapsed || q.aside.Get(r).State == aside.Leased)", "ok"), test: model},
+		{breaks: "a marks file is not synced", edits: replaced(marksFile,
+			"		err = s.syncWriter(&run{File: m.File, made: made}, w)\n", "		_ = made\n"), test: marksCrash},
+		{breaks: "a marks file replaces another, and not all that this had", edits: replaced(marksFile,
+			"		e.recordMarks(q, others)\n	}\n	e.spool", "		e.recordMarks(q, new(idset.Bitmap))\n	}\n	e.spool"), test: "./engine TestMarks"},
+		{breaks: "a start does not read what is gone in a marks file", edits: replaced(marksFile,
+			"	q.Gone.AddAll(&m.ids)\n", ""), test: "./engine TestMarks"},
+		{breaks: "a checkpoint leaves the marks file out", edits: replaced("engine/checkpoint.go",
+			"		more = yield(e.recordMarksAgain(q, m))\n", "		_ = m\n"), test: "./engine TestMarks"},
+		{breaks: "a thinned run is not synced", edits: replaced(thinFile,
+			"		err = s.syncWriter(fresh, w)\n", ""), test: marksCrash},
+		{breaks: "a thinned run is not recorded", edits: replaced(thinFile,
+			"		s.e.recordRuns(q, []*run{fresh}, idset.Between(1, 0))\n", ""), test: marksCrash},
 		{breaks: "an item stays when it goes to the dead-letter queue", edits: append(
 			replaced(journalFile, "	if from.Queue >= j.first {\n", "	if false {\n"),
-			replaced("engine/move.go", "			q.remove(e.journal, r.item.ID)\n", "")...), test: crash},
+			replaced("engine/move.go", "			q.remove(e.journal, r.item.ID, len(r.item.Data))\n", "")...), test: crash},
 		{breaks: "a released item counts as delivered", edits: replaced(backFile,
 			"	if how.How == Release || count == aside.MaxCount {", "	if count == aside.MaxCount {"), test: model},
 		{breaks: "a flush takes leased items", edits: replaced(sayFile,
 			"		if entry := all.Get(r); entry.State == aside.Leased {", "		if entry := all.Get(r); entry.State > aside.Ready {"),
 			test: model},
-		{breaks: "checkpoints tell items aside as gone", edits: replaced("engine/checkpoint.go",
-			"			g.reads = append(g.reads, id)\n		case", "		case"), test: model},
+		{breaks: "checkpoints tell items aside as gone", edits: replaced("engine/gone.go",
+			"	for id := range q.asideIDs() {\n		add(id)\n	}\n	if q.aside == nil {", "	if q.aside == nil {"), test: model},
 		{breaks: "a rewritten item loses its delay", edits: replaced(sayFile,
 			"	e.sayAside(q, r)\n}\n\n// clear", "	q.lieIn(r, e.rewriteItem(q, q.aside.Item(r)))\n}\n\n// clear"), test: model},
 		{breaks: "an item of a run is leased without its image", edits: replaced(sayFile,
-			"	if q.aside.Segment(r) != 0 {\n", "	if true {\n"), test: model},
+			"	if q.aside.Segment(r) != 0 && !inRun {\n", "	if true || inRun {\n"), test: model},
+		{breaks: "a hidden run is recorded before it is synced", edits: replaced(hideFile,
+			"	return w, out, s.syncWriter(&run{File: runs.File{Path: w.Path(), ID: w.ID()}, made: job.made}, w)",
+			"	return w, out, nil"), test: hiddenCrash},
+		{breaks: "the file of a hidden run goes before the journal says that nothing lives in it", edits: replaced("engine/tend.go",
+			"	if err := s.e.journal.Sync(s.e.journal.End()); err != nil {\n		return err\n	}\n	for _, f := range spent",
+			"	for _, f := range spent"), test: hiddenCrash},
+		{breaks: "the file of a hidden run goes before what lives in it is written again", edits: replaced(hideFile,
+			"	if err := s.writeHidden(job); err != nil {\n		return err\n	}\n	s.unload(job) // what was read back early",
+			"	for _, r := range job.old {\n		s.remove(r.Path)\n	}\n	if err := s.writeHidden(job); err != nil {\n"+
+				"		return err\n	}\n	s.unload(job) // what was read back early"), test: hiddenCrash},
+		{breaks: "what is gone comes back from a hidden run", edits: append(replaced("engine/queue.go",
+			"		q.leaveRun(id, size)\n", ""), replaced("engine/internal/replay/hidden.go",
+			"range gone.Within(idset.Between(first, last))", "range new(idset.Bitmap).Within(idset.Between(first, last))")...), test: model},
+		{breaks: "an item stays in its hidden run when it is leased", edits: replaced(sayFile,
+			"	inRun := q.leaveRun(q.aside.ID(r), len(q.aside.Item(r).Data))", "	inRun := q.livesInRun(q.aside.ID(r)) != nil"),
+			test: model},
+		{breaks: "a checkpoint leaves hidden runs out", edits: replaced("engine/checkpoint.go",
+			"		more = more && yield(e.recordHiddenAgain(q, r))", "		_ = r"), test: model},
+		{breaks: "checkpoints tell hidden items as gone", edits: replaced("engine/gone.go",
+			"			g.hidden = append(g.hidden, r.DiskIDs().Clone())", "			_ = r"), test: model},
+		{breaks: "a flush leaves hidden items", edits: replaced(sayFile, "	e.clearHidden(q)\n", ""), test: model},
+		{breaks: "the removal of an item in the middle is lost", edits: replaced(alterFile,
+			"	t := q.remove(e.journal, at.it.ID, size)\n	q.leaves", "	_, t := size, Ticket{}\n	q.leaves"), test: model},
+		{breaks: "an overwrite leaves two copies", edits: replaced(delayFile,
+			"		if at, ok := q.ofKey(x.Key, now); ok {\n			to.Item", "		if at, ok := q.ofKey(x.Key, now); ok && at.where != inWindow {\n			to.Item"),
+			test: model},
+		{breaks: "an overwrite is not recorded", edits: replaced(journalFile,
+			"		j.active = record.AppendKeep(j.active, d.Queue, it)\n		j.appendChange", "		j.appendChange"), test: model},
+		{breaks: "what was removed on disk comes again", edits: replaced("engine/fill.go",
+			"		if b.gone.Has(it.ID) {\n", "		if b.gone.Has(it.ID) && !b.unsized.Has(it.ID) {\n"), test: model},
+		{breaks: "keys of items on disk are not known after a restart", edits: replaced(reviveFile,
+			"if it.ID >= b.nextID && !b.gone.Has(it.ID) {\n					note", "if false {\n					note"), test: model},
+		{breaks: "a start takes the item that was overwritten", edits: replaced("engine/internal/replay/queue.go",
+			"		if _, again := q.Kept[it.ID]; again {", "		if false {"), test: model},
+	}
+}
+
+// wireControls break what the protocols say of keys, single items and several queues. The transcripts must notice, and
+// the tests of what they do not show.
+func wireControls() []control {
+	const (
+		itemFile    = "netloop/thriftitem.go"
+		severalFile = "netloop/several.go"
+		transcripts = "./netloop TestTranscripts"
+	)
+	return []control{
+		{breaks: "a read of get_any has no id", edits: replaced(itemFile,
+			"		one.ID, one.Deliveries = int64(s.delivery.Receipt), int32(s.delivery.Deliveries)",
+			"		one.Deliveries = int32(s.delivery.Deliveries)"), test: transcripts},
+		{breaks: "a fetch from several queues needs no right to the first", edits: replaced(severalFile,
+			"		if err := s.denied(need{right, onQueue}, s.wait.several.sources[i].name); err != nil {",
+			"		if err := s.denied(need{right, onQueue}, s.wait.several.sources[i].name); err != nil && i > 0 {"),
+			test: "./netloop TestRightsThrift"},
+		{breaks: "a bad key lets the items before it in", edits: replaced("netloop/thriftput.go",
+			"		if err := engine.ValidateKey(key); err != nil {", "		if err := engine.ValidateKey(key); err != nil && false {"),
+			test: transcripts},
+		{breaks: "weights are ignored", edits: replaced(severalFile, "		at, drawn := i, draw(total)",
+			"		at, drawn := i, 0*draw(total)"), test: "./netloop TestWeights"},
+		{breaks: "a list is longer than clients take", edits: replaced(itemFile,
+			"	if l.count > 0 && len(l.reply.B)+need > maxThriftReply || need", "	if need"),
+			test: "./netloop TestThriftBrowseIsBounded"},
+		{breaks: "a key with a slash closes the connection", edits: replaced("codec/memcache/options.go",
+			"		if !known && len(req.ItemKey) > 0 { // it stands behind a slash in the key", "		if false {"),
+			test: transcripts},
 	}
 }

@@ -1,0 +1,44 @@
+package main
+
+// rightsControls let clients do what they may not.
+func rightsControls() []control {
+	skipped := replaced("netloop/memcache.go", "	if s.id.user != nil && err == nil && s.memcacheDenied(req, n) {",
+		"	if s.id.user != nil && err == nil && req.Op != memcache.OpDelete && s.memcacheDenied(req, n) {")
+	job := replaced("netloop/thrift.go", "		if !user.May(access.Put, req.Queue) {", "		if user == nil && put == nil {")
+	folded := replaced("access/right.go", "		case p < len(pattern) && pattern[p] == name[n]:",
+		"		case p < len(pattern) && pattern[p]|0x20 == name[n]|0x20:")
+	flushAll := replaced("netloop/memcache.go", "	memcache.OpFlushAll:        {access.Manage, everywhere},",
+		"	memcache.OpFlushAll:        {access.Manage, somewhere},")
+	early := replaced("netloop/text.go", "	case s.id.unknown && req.Op != text.OpAuth && req.Op != text.OpQuit:",
+		"	case s.id.unknown && req.Op != text.OpAuth && req.Op != text.OpQuit && req.Op != text.OpStatus:")
+	names := replaced("netloop/memcachestats.go", "				q.Children = seenBy(user, q.Children)\n", "")
+	scrape := replaced("netloop/admin/prometheus.go", "		if !c.user.Sees(q.Name) || c.wanted != nil", "		if c.wanted != nil")
+	unslowed := replaced("access/checker.go", "	return min(firstDelay<<min(failures-c.opts.FreeFailures, 16), most)", "	return 0")
+	revoked := replaced("netloop/requests.go", "	if s.id.names != nil && users.WithCertificate(s.id.names) != now {", "	if false {")
+	unbounded := replaced("netloop/quota.go", "	case q.Operations > 0 && u.operations.ahead(now) > 0:",
+		"	case q.Operations < 0 && u.operations.ahead(now) > 0:")
+	hoarded := replaced("netloop/quota.go", "	if left > 0 {", "	if left > -1000 {")
+	origin := replaced("netloop/memcachereply.go", "	if len(m.Origin) > 0 && !user.Sees(string(m.Origin)) {",
+		"	if len(m.Origin) > 0 && user != nil && len(user.Name) == 0 {")
+	alias := replaced("netloop/dispatch.go", "	if err == nil || s.id.user == nil {", "	if err == nil || len(name) > 0 {")
+	patient := replaced("netloop/life.go", "	if s.id.unknown {", "	if s.id.unknown && s.proto == nil {")
+	lenient := replaced("netloop/identify.go", "s.id.strikes >= maxStrikes {", "s.id.strikes >= 1000*maxStrikes {")
+	return []control{
+		{breaks: "a quota of operations has no effect", edits: unbounded, test: "./netloop TestQuotaOperations"},
+		{breaks: "a quota of open reads has no effect", edits: hoarded, test: "./netloop TestQuotaOpenReads"},
+		{breaks: "dead letters name hidden queues", edits: origin, test: "./netloop TestHiddenEverywhere"},
+		{breaks: "refusals of an alias name its destinations", edits: alias, test: "./netloop TestHiddenEverywhere"},
+		{breaks: "a silent client stays", edits: patient, test: "./netloop TestUnknownGarbage"},
+		{breaks: "a client may guess for ever", edits: lenient, test: "./netloop TestUnknownPeers"},
+		{breaks: "a certificate that is nobody's any more stays", edits: revoked, test: "./netloop TestTLSCertificates"},
+		{breaks: "a command is run without a right", edits: skipped, test: "./netloop TestRightsMemcache"},
+		{breaks: "a job puts without a right", edits: job, test: "./netloop TestRightsThrift"},
+		{breaks: "patterns ignore case", edits: folded, test: "./access TestRights"},
+		{breaks: "patterns ignore case", edits: folded, test: "./netloop TestRightsMemcache"},
+		{breaks: "FLUSH_ALL needs a right on one queue", edits: flushAll, test: "./netloop TestRightsMemcache"},
+		{breaks: "a command is run before its client is known", edits: early, test: "./netloop TestRightsText"},
+		{breaks: "statistics name hidden queues", edits: names, test: "./netloop TestHiddenNames"},
+		{breaks: "metrics name hidden queues", edits: scrape, test: "./netloop/admin TestHiddenNames"},
+		{breaks: "guesses are not slowed down", edits: unslowed, test: "./access TestFailuresSlowDown"},
+	}
+}

@@ -1,0 +1,28 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Every control that the simulation does not judge exists, and has a sentence that says why, and that names the
+// experiment or test that is meant to notice it instead.
+func TestNotJudged(t *testing.T) {
+	all := controls()
+	for breaks, why := range notJudged {
+		if !strings.HasSuffix(why, ".") || len(strings.Fields(why)) > 25 {
+			t.Errorf("%q has no sentence: %q", breaks, why)
+		}
+		if !slices.ContainsFunc(all, func(c control) bool {
+			return c.breaks == breaks && (c.test != "" && strings.Contains(why, c.test) ||
+				c.experiment != "" && strings.Contains(why, "experiment "+c.experiment))
+		}) {
+			t.Errorf("%q: no control of that name is noticed by what the reason says: %q", breaks, why)
+		}
+	}
+	judged := slices.ContainsFunc(all, func(c control) bool { return c.isSimulated() })
+	if !judged {
+		t.Error("no control is simulated")
+	}
+}
