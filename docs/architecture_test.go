@@ -67,3 +67,24 @@ func read(t *testing.T, name string) string {
 	}
 	return string(text)
 }
+
+// TestArchitectureFunctions tests that what ARCHITECTURE.md names as `function` in `file.go` is declared there.
+func TestArchitectureFunctions(t *testing.T) {
+	named := regexp.MustCompile("`([A-Za-z]+)`\\s+in\\s+`([a-z0-9_/]+\\.go)`").FindAllStringSubmatch(read(t, "ARCHITECTURE.md"), -1)
+	for _, m := range named {
+		declared := regexp.MustCompile(`(?m)^(?:func (?:\([^)]*\) )?|type |const |var |\t)` + m[1] + `\b`)
+		found := slices.ContainsFunc(goFiles(t), func(file string) bool {
+			if file != m[2] && !strings.HasSuffix(file, "/"+m[2]) {
+				return false
+			}
+			text, err := os.ReadFile(path.Join(root, file))
+			return err == nil && declared.Match(text)
+		})
+		if !found {
+			t.Errorf("ARCHITECTURE.md names %s in %s, which does not declare it", m[1], m[2])
+		}
+	}
+	if len(named) < 12 {
+		t.Errorf("ARCHITECTURE.md names only %d functions with their files", len(named))
+	}
+}

@@ -20,6 +20,7 @@ const (
 // mayImport lists, for each package, which of our packages it may import, tests included. A package
 // may import itself. What stands here is the picture in ARCHITECTURE.md, arrow by arrow.
 var mayImport = map[string]string{
+	"codec/burrow":     "",
 	"codec/memcache":   "",
 	"codec/oldjournal": "",
 	"codec/text":       "",
@@ -28,41 +29,70 @@ var mayImport = map[string]string{
 	"segment":             "segment/segmenttest",
 	"segment/segmenttest": "segment",
 
-	"engine": "engine/histogram engine/internal/aside engine/internal/dirlock engine/internal/idset engine/internal/item" +
-		" engine/internal/journal engine/internal/list engine/internal/record engine/internal/repair engine/internal/runs" +
+	"engine": "engine/histogram engine/internal/aside engine/internal/audit engine/internal/dirlock" +
+		" engine/internal/hidden engine/internal/holds engine/internal/idset engine/internal/item" +
+		" engine/internal/journal engine/internal/keyindex engine/internal/list engine/internal/machine engine/internal/marks engine/internal/record engine/internal/repair" +
+		" engine/internal/replay engine/internal/runs" +
 		" segment segment/segmenttest",
-	"engine/backup":           "engine segment segment/segmenttest",
-	"engine/internal/aside":   "engine/internal/item",
-	"engine/internal/dirlock": "segment",
-	"engine/internal/idset":   "",
-	"engine/internal/journal": "engine/histogram engine/internal/item engine/internal/record segment segment/segmenttest",
-	"engine/internal/item":    "segment",
-	"engine/internal/list":    "",
-	"engine/internal/record":  "engine/internal/item engine/internal/runs segment",
-	"engine/internal/repair": "engine/internal/dirlock engine/internal/idset engine/internal/item engine/internal/journal" +
-		" engine/internal/record engine/internal/runs segment segment/segmenttest",
-	"engine/internal/runs": "engine/internal/idset engine/internal/item segment",
+	"engine/backup":         "engine segment segment/segmenttest",
+	"engine/internal/aside": "engine/internal/item",
+	"engine/internal/audit": "engine/internal/hidden engine/internal/idset engine/internal/item engine/internal/marks engine/internal/record engine/internal/runs" +
+		" segment segment/segmenttest",
+	"engine/internal/dirlock":  "segment",
+	"engine/internal/hidden":   "engine/internal/idset engine/internal/item engine/internal/runs segment segment/segmenttest",
+	"engine/internal/holds":    "segment",
+	"engine/internal/idset":    "",
+	"engine/internal/journal":  "engine/histogram engine/internal/item engine/internal/record segment segment/segmenttest",
+	"engine/internal/item":     "segment",
+	"engine/internal/keyindex": "",
+	"engine/internal/list":     "",
+	"engine/internal/machine":  "",
+	"engine/internal/marks":    "engine/internal/idset engine/internal/runs segment segment/segmenttest",
+	"engine/internal/record":   "engine/internal/item engine/internal/runs segment",
+	"engine/internal/repair": "engine/internal/dirlock engine/internal/hidden engine/internal/idset engine/internal/item engine/internal/journal" +
+		" engine/internal/marks engine/internal/record engine/internal/runs segment segment/segmenttest",
+	"engine/internal/replay": "engine/internal/holds engine/internal/idset engine/internal/item engine/internal/record" +
+		" engine/internal/repair engine/internal/runs segment",
+	"engine/internal/runs": "engine/internal/idset engine/internal/item segment segment/segmenttest",
 	"engine/histogram":     "",
 
-	"netloop":       "codec/memcache codec/text codec/thrift engine engine/histogram segment segment/segmenttest",
-	"netloop/admin": "engine engine/backup engine/histogram netloop segment/segmenttest",
+	"access": "",
 
-	"client":                  "client/discovery client/internal/wire codec/memcache engine netloop",
+	"netloop":        "access codec/burrow codec/memcache codec/text codec/thrift engine engine/histogram netloop/ports netloop/sealed segment segment/segmenttest",
+	"netloop/admin":  "access engine engine/backup engine/histogram netloop netloop/ports netloop/sealed segment/segmenttest",
+	"netloop/certs":  "",
+	"netloop/ports":  "",
+	"netloop/sealed": "",
+
+	"client":                  "access client/discovery client/internal/wire codec/memcache engine netloop netloop/certs netloop/ports",
 	"client/discovery":        "client/discovery/zktest",
 	"client/discovery/zktest": "",
 	"client/internal/wire":    "codec/memcache",
 
+	"client/backend":             "client codec/burrow",
+	"client/backend/backendtest": "client/backend",
+	"client/backend/embedded":    "client/backend client/backend/backendtest codec/burrow engine",
+	"client/backend/overhttp":    "client/backend client/backend/backendtest client/backend/embedded codec/burrow",
+
+	"client/backend/spread": "client client/backend client/backend/backendtest client/backend/embedded client/backend/overhttp",
+	"client/backend/sqlite": "client/backend client/backend/backendtest codec/burrow",
+	"client/backends": "client/backend client/backend/backendtest client/backend/embedded client/backend/overhttp" +
+		" client/backend/spread client/backend/sqlite engine netloop",
+
 	"cmd/dist": "",
-	"cmd/kestrel": "client/discovery cmd/kestrel/internal/backupcmd cmd/kestrel/internal/cli cmd/kestrel/internal/clientcmd cmd/kestrel/internal/clitest cmd/kestrel/internal/config" +
+	"cmd/kestrel": "client/discovery cmd/kestrel/internal/backupcmd cmd/kestrel/internal/burrowcmd cmd/kestrel/internal/cli cmd/kestrel/internal/clientcmd cmd/kestrel/internal/clitest cmd/kestrel/internal/config" +
 		" cmd/kestrel/internal/journalcmd cmd/kestrel/internal/loadcmd cmd/kestrel/internal/scalaconfig" +
-		" client codec/memcache codec/oldjournal engine netloop netloop/admin",
+		" access client client/discovery/zktest cmd/kestrel/internal/usercmd codec/memcache codec/oldjournal engine netloop netloop/admin netloop/certs",
+	"cmd/kestrel/internal/usercmd": "access cmd/kestrel/internal/cli",
+	"cmd/kestrel/internal/burrowcmd": "client/backend client/backend/overhttp client/backends cmd/kestrel/internal/cli" +
+		" cmd/kestrel/internal/clitest codec/burrow",
 	"cmd/kestrel/internal/backupcmd": "cmd/kestrel/internal/cli cmd/kestrel/internal/clitest cmd/kestrel/internal/config" +
 		" client engine engine/backup segment",
 	"cmd/kestrel/internal/cli": "",
 	"cmd/kestrel/internal/clientcmd": "client cmd/kestrel/internal/cli cmd/kestrel/internal/clitest" +
 		" cmd/kestrel/internal/sample cmd/kestrel/internal/top loadtest/figures",
 	"cmd/kestrel/internal/clitest": "cmd/kestrel/internal/cli codec/oldjournal engine",
-	"cmd/kestrel/internal/config":  "client/discovery cmd/kestrel/internal/cli engine netloop segment",
+	"cmd/kestrel/internal/config":  "access client/discovery cmd/kestrel/internal/cli engine netloop netloop/certs netloop/ports segment",
 	"cmd/kestrel/internal/journalcmd": "cmd/kestrel/internal/cli cmd/kestrel/internal/clitest" +
 		" cmd/kestrel/internal/config codec/oldjournal engine engine/backup segment",
 	"cmd/kestrel/internal/loadcmd": "cmd/kestrel/internal/cli cmd/kestrel/internal/clitest" +
@@ -79,6 +109,8 @@ var mayImport = map[string]string{
 	"loadtest/testserver": "codec/thrift",
 
 	"bench/backlog":       "bench/peer bench/peer/peertest loadtest loadtest/figures loadtest/spawn",
+	"bench/client":        "client loadtest loadtest/spawn",
+	"bench/delayed":       "engine",
 	"bench/idle":          "",
 	"bench/lab":           "codec/memcache codec/text codec/thrift",
 	"bench/peer":          "loadtest loadtest/spawn",
@@ -95,14 +127,17 @@ var homes = map[string]string{
 	"github.com/panjf2000/gnet/v2":           "netloop",
 	"github.com/valyala/bytebufferpool":      "netloop",
 	"github.com/cespare/xxhash/v2":           "segment",
+	"github.com/dchest/siphash":              "engine",
 	"github.com/zeebo/xxh3":                  "segment",
 	"github.com/klauspost/compress":          "segment",
 	"github.com/go-zookeeper/zk":             "client",
+	"modernc.org/sqlite":                     "client",
 	"github.com/spf13/cobra":                 "cmd",
 	"charm.land/bubbletea/v2":                "cmd",
 	"github.com/charmbracelet/x/ansi":        "cmd",
 	"golang.org/x/term":                      "cmd",
 	"golang.org/x/tools":                     "docs",
+	"golang.org/x/crypto":                    "access",
 	"github.com/BurntSushi/toml":             "cmd",
 	"github.com/coreos/go-systemd/v22":       "cmd",
 	"github.com/google/go-containerregistry": "cmd",

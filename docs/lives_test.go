@@ -1,0 +1,153 @@
+package docs
+
+import (
+	"fmt"
+	"go/ast"
+	"go/types"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// mostForSet is how many files a SET may pass: a new reader opens them all.
+const mostForSet = 14
+
+// TestLives holds the lists of files of a SET and of a GET in read-behind, in ARCHITECTURE.md, to the code: each
+// file is called from one that stands before it, directly or by way of an interface, and the page counts them.
+func TestLives(t *testing.T) {
+	calls := callsOf(t)
+	page := read(t, "ARCHITECTURE.md")
+	for _, life := range []struct {
+		title  string
+		counts *regexp.Regexp
+		most   int
+	}{
+		{"## The life of a SET\n", regexp.MustCompile(`These (\d+) files`), mostForSet},
+		{"## The life of a GET in read-behind\n", regexp.MustCompile(`takes these (\d+) files`), 30},
+	} {
+		_, section, _ := strings.Cut(page, life.title)
+		section, _, _ = strings.Cut(section, "\n## ")
+		files := filesOfTable(section)
+		if m := life.counts.FindStringSubmatch(section); m == nil || m[1] != fmt.Sprint(len(files)) {
+			t.Errorf("%s lists %d files, and says %q", strings.TrimSpace(life.title), len(files), m)
+		}
+		if len(files) < 10 || len(files) > life.most {
+			t.Errorf("%s lists %d files, want 10 to %d", strings.TrimSpace(life.title), len(files), life.most)
+		}
+		for i, file := range files {
+			if calls[file] == nil {
+				t.Errorf("%s lists %s, which does not exist or calls nothing", strings.TrimSpace(life.title), file)
+			}
+			called := i == 0
+			for _, before := range files[:i] {
+				called = called || calls.reach(before, file)
+			}
+			if !called {
+				t.Errorf("%s lists %s, which no file before it calls", strings.TrimSpace(life.title), file)
+			}
+		}
+	}
+}
+
+// TestLivesControl asks for calls that are there, and for one that is not.
+func TestLivesControl(t *testing.T) {
+	calls := callsOf(t)
+	for _, tt := range []struct {
+		from, to string
+		want     bool
+	}{
+		{"netloop/requests.go", "netloop/memcache.go", true},
+		{"netloop/memcache.go", "codec/memcache/decode.go", true},
+		{"netloop/replies.go", "netloop/conn.go", true}, // by way of an interface
+		{"codec/memcache/decode.go", "netloop/memcache.go", false},
+		{"netloop/memcache.go", "segment/log.go", false},
+	} {
+		if got := calls.reach(tt.from, tt.to); got != tt.want {
+			t.Errorf("%s calls %s: %t, want %t", tt.from, tt.to, got, tt.want)
+		}
+	}
+}
+
+// filesOfTable returns the Go files that the tables of a section name, in their order.
+func filesOfTable(section string) (files []string) {
+	for line := range strings.Lines(section) {
+		if strings.HasPrefix(line, "|") {
+			for _, m := range regexp.MustCompile("`([a-z/]+\\.go)`").FindAllStringSubmatch(line, -1) {
+				files = append(files, m[1])
+			}
+		}
+	}
+	return files
+}
+
+// fileCalls is what a file declares and uses, of functions and methods.
+type fileCalls struct {
+	declares map[string]bool // names of methods
+	uses     map[string]bool // files, and names of methods of interfaces
+}
+
+type callGraph map[string]*fileCalls
+
+func (g callGraph) of(file string) *fileCalls {
+	if g[file] == nil {
+		g[file] = &fileCalls{make(map[string]bool), make(map[string]bool)}
+	}
+	return g[file]
+}
+
+// reach reports whether a function of one file uses one of another, or a method of an interface that the other
+// declares.
+func (g callGraph) reach(from, to string) bool {
+	if g[from] == nil || g[to] == nil {
+		return false
+	}
+	if g[from].uses[to] {
+		return true
+	}
+	for method := range g[to].declares {
+		if g[from].uses["method "+method] {
+			return true
+		}
+	}
+	return false
+}
+
+// callsOf returns the calls of every file of the tree.
+func callsOf(t *testing.T) callGraph {
+	t.Helper()
+	loaded, err := tree()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := make(callGraph)
+	for _, p := range loaded {
+		folder := strings.TrimPrefix(p.PkgPath, module+"/")
+		for _, file := range p.Syntax {
+			calls := g.of(path.Join(folder, filepath.Base(p.Fset.Position(file.Package).Filename)))
+			ast.Inspect(file, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.FuncDecl:
+					if n.Recv != nil {
+						calls.declares[n.Name.Name] = true
+					}
+				case *ast.Ident:
+					f, ok := p.TypesInfo.Uses[n].(*types.Func)
+					if !ok || f.Pkg() == nil {
+						return true
+					}
+					if to, ours := strings.CutPrefix(f.Pkg().Path(), module+"/"); ours {
+						f = f.Origin()
+						calls.uses[path.Join(to, filepath.Base(p.Fset.Position(f.Pos()).Filename))] = true
+					}
+					if recv := f.Signature().Recv(); recv != nil && types.IsInterface(recv.Type()) {
+						calls.uses["method "+f.Name()] = true
+					}
+				}
+				return true
+			})
+		}
+	}
+	return g
+}
