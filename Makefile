@@ -16,10 +16,12 @@ SIM         ?= 10m
 ARM_SKIP   = Crash|Faults|ControlModel|DamageFlipped|TestMapped(Truncated|DiskFails)|TestArenaIsUnmapped
 ARM_ENGINE = Replay|RestartChain|Checkpoint|Backlog(Order|OpenRead|Waits|ReadError|DiskFull|SyncFails|Busy)
 
-# Packages whose tests run goroutines against each other.
-CONCURRENT = ./segment/... ./engine/... ./netloop/... ./loadtest/... ./client/...
+# Packages whose tests run goroutines against each other. Of these packages, tests of a single goroutine that take
+# long are left to race-all.
+CONCURRENT  = ./segment/... ./engine/... ./netloop/... ./loadtest/... ./client/...
+SINGLE      = CrashEveryWrite|TestFaults$$|Damage|Control|TestQueueModel$$|TestRepair
 
-.PHONY: help build run test lab race race-all e2e clients crash hostile controls sim soak fuzz bench bench-backlog bench-idle bench-peers bench-profile portable dist packages newcomer cluster cover lint check clean
+.PHONY: help build run test test-all lab race race-all e2e clients crash hostile controls sim soak fuzz bench bench-backlog bench-client bench-delayed bench-idle bench-peers bench-profile portable dist packages newcomer cluster cover lint check clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -30,20 +32,25 @@ build: ## build bin/kestrel, one static binary
 run: build ## build and run the server on 127.0.0.1:22133, data in ./kestrel-data
 	./bin/kestrel serve
 
-test: build ## run every test, those of the built server too, a minute and a half on two cores
+# The tests of the built server, and of a browser, are called TestEndToEnd and something; of TestEndToEnd itself
+# test runs as well. What vet finds, lint finds.
+test: ## run the tests, the long ones at a short size, without those of the built server; 45 seconds on two cores
+	$(GO) test -short -vet=off -skip 'EndToEnd.' ./...
+
+test-all: build ## run every test at its full size, those of the built server too, a minute and a half on two cores
 	$(GO) test ./...
 
 lab: build ## kill, cut and damage real servers, a short slice of each experiment, two minutes
-	$(GO) test -count=1 -tags lab ./bench/lab
+	$(GO) test -count=1 -timeout 30m -tags lab ./bench/lab
 
 race: ## run the concurrent packages' tests under the race detector
-	$(GO) test -race -short $(CONCURRENT)
+	$(GO) test -race -short -vet=off -skip '$(SINGLE)' $(CONCURRENT)
 
-race-all: build ## run every test under the race detector, six minutes
+race-all: build ## run every test under the race detector, a quarter of an hour
 	$(GO) test -race -timeout 40m ./...
 
 e2e: build ## start the built server, use it, kill -9 it, count
-	$(GO) test -count=1 -run 'EndToEnd' ./cmd/kestrel/...
+	$(GO) test -count=1 -run 'EndToEnd' ./cmd/kestrel/... ./bench/backlog ./loadtest/report
 
 clients: build ## try clients of Debian and npm, which it installs, against the built server
 	cmd/kestrel/testdata/clients/run.sh bin/kestrel
@@ -86,6 +93,12 @@ bench: ## Go benchmarks, BENCHCOUNT runs each, for benchstat
 bench-backlog: build ## what a backlog costs, alone or (ARGS=-peers) beside other servers; options in ARGS
 	$(GO) run ./bench/backlog -install bin/peers -kestrel bin/kestrel -results bench/results $(ARGS)
 
+bench-client: build ## the Go client beside the bare load generator, and three servers beside one; options in ARGS
+	$(GO) run ./bench/client -kestrel bin/kestrel $(ARGS)
+
+bench-delayed: ## what delayed items cost in memory and on disk, and how late they come; options in ARGS
+	$(GO) run ./bench/delayed $(ARGS)
+
 bench-idle: build ## what 100,000 idle queues cost, and looking at them all; options in ARGS
 	$(GO) run ./bench/idle -kestrel bin/kestrel $(ARGS)
 
@@ -98,8 +111,9 @@ bench-profile: build ## where the processor time of a SET and a GET goes; option
 dist: ## build the archives, packages, image and SBOM of a release into bin/dist
 	$(GO) run ./cmd/dist
 
-cluster: build ## announce and find servers through a real ZooKeeper (Debian's zookeeperd)
+cluster: build ## three servers and a real ZooKeeper (Debian's zookeeperd) that change, die, stall and forget; three minutes
 	$(GO) test -count=1 -tags lab ./client/...
+	$(GO) test -count=1 -tags lab -run EndToEndCluster ./cmd/kestrel
 
 packages: dist ## build a release twice and compare; install, upgrade, remove the package in a container (root)
 	$(GO) run ./cmd/dist -out bin/dist-again
