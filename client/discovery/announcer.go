@@ -129,7 +129,7 @@ func (a *Announcer) Close(ctx context.Context) error {
 // run makes ZooKeeper agree with the wish until ctx ends.
 func (a *Announcer) run(ctx context.Context) {
 	defer close(a.ended)
-	p := &pass{config: a.config, data: a.data}
+	p := &pass{config: a.config, data: a.data, owners: make(map[string]owners)}
 	defer p.close()
 	dial := func(kick func()) (keeper, error) {
 		a.mu.Lock()
@@ -193,9 +193,18 @@ type pass struct {
 	data   []byte
 	conn   keeper // nil before the first connection
 	authed bool
-	owners map[string]int64 // sessions that own members, by path; an owner never changes
+	owners map[string]owners // of the sets, by directory
 	// failing is since when every pass has failed; zero if the last one succeeded.
 	failing time.Time
+}
+
+// owners are the sessions that own the members of one set, by path. ZooKeeper gives a path to no second member while
+// it keeps the set. It begins anew when somebody removed the set, or when ZooKeeper lost its data, and all sessions
+// with it.
+type owners struct {
+	session int64 // that looked
+	set     int64 // the transaction that created the set
+	of      map[string]int64
 }
 
 // connect makes the connection, which outlives sessions and servers that come and go.
@@ -293,23 +302,22 @@ func (p *pass) correct(dir string, want bool) error {
 // mine returns the paths of the members of the set at dir that this session owns, in order.
 func (p *pass) mine(dir string) (paths []string, err error) {
 	session := p.conn.SessionID()
-	names, _, err := p.conn.Children(dir)
+	names, stat, err := p.conn.Children(dir)
 	if err != nil {
 		return nil, err
 	}
-	known := make(map[string]int64)
-	for key, owner := range p.owners {
-		if path.Dir(key) != dir {
-			known[key] = owner
-		}
+	before := p.owners[dir]
+	if before.session != session || before.set != stat.Czxid {
+		before.of = nil
 	}
+	known := make(map[string]int64, len(names))
 	slices.Sort(names)
 	for _, name := range names {
 		if !memberName.MatchString(name) {
 			continue
 		}
 		node := path.Join(dir, name)
-		owner, ok := p.owners[node]
+		owner, ok := before.of[node]
 		if !ok {
 			_, stat, err := p.conn.Get(node)
 			if errors.Is(err, zk.ErrNoNode) {
@@ -325,7 +333,7 @@ func (p *pass) mine(dir string) (paths []string, err error) {
 			paths = append(paths, node)
 		}
 	}
-	p.owners = known
+	p.owners[dir] = owners{session, stat.Czxid, known}
 	if p.conn.SessionID() != session {
 		return nil, zk.ErrSessionExpired // what was found belongs to a session that has ended
 	}

@@ -39,6 +39,7 @@ func TestConfigValidate(t *testing.T) {
 type fakeKeeper struct {
 	mu      sync.Mutex
 	session int64
+	created int64 // the transaction that made the sets
 	next    int
 	nodes   map[string]int64 // owner by path
 	calls   []string
@@ -66,7 +67,7 @@ func (f *fakeKeeper) Children(dir string) (names []string, _ *zk.Stat, _ error) 
 			names = append(names, name)
 		}
 	}
-	return names, &zk.Stat{}, nil
+	return names, &zk.Stat{Czxid: f.created}, nil
 }
 
 func (f *fakeKeeper) ChildrenW(dir string) ([]string, *zk.Stat, <-chan zk.Event, error) {
@@ -180,9 +181,46 @@ func TestSessionEnds(t *testing.T) {
 	})
 }
 
+// TestNamesAgain has ZooKeeper lose its data, or somebody remove the sets, so that the names of members begin anew and
+// those of one server are given to others. Each server is in each set once.
+func TestNamesAgain(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		event func(f *fakeKeeper)
+	}{
+		{"ZooKeeper lost its data", func(f *fakeKeeper) { f.session++ }},
+		{"somebody removed the sets", func(f *fakeKeeper) { f.created++ }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFakeKeeper()
+				f.nodes["/k/read/member_0000000000"], f.next = 1000, 1 // of another server
+				a, err := announce(Config{Hosts: []string{"z"}, Path: "/k"}, full, func(func()) (keeper, error) { return f, nil })
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer a.Close(t.Context())
+				if err := a.Set(t.Context(), Sets{Read: true}); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(2 * period) // virtual, as the next: the server knows the owners of both nodes
+				f.mu.Lock()
+				tt.event(f)
+				clear(f.nodes)
+				f.next = 0
+				f.mu.Unlock()
+				time.Sleep(5 * period)
+				if got := f.members("/k/read"); got != 1 {
+					t.Errorf("the server is in the set read %d times", got)
+				}
+			})
+		})
+	}
+}
+
 // TestWatchAfterOutage has ZooKeeper come back without the nodes of any server, as when all sessions have ended. The
 // servers announce themselves one after the other, and one of them not at all: clients see no fewer servers
-// until each has had its time.
+// until each has had its time. One that is back, and leaves again, is gone at once.
 func TestWatchAfterOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeKeeper()
@@ -230,12 +268,17 @@ func TestWatchAfterOutage(t *testing.T) {
 		serve("0000000007", "b")
 		time.Sleep(2 * time.Second)
 		serve("0000000008", "a") // and never c
+		time.Sleep(retryPeriod)
+		f.mu.Lock()
+		delete(f.nodes, "/k/read/member_0000000007")
+		delete(f.nodes, "/k/write/member_0000000007")
+		f.mu.Unlock()
 		time.Sleep(settleTime + rereadPeriod)
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		if want := []string{"abc", "bac", "ba"}; !slices.Equal(reports, want) {
+		if want := []string{"abc", "bac", "ac", "a"}; !slices.Equal(reports, want) {
 			t.Errorf("reports = %q, want %q", reports, want)
 		}
 	})

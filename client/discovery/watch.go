@@ -28,8 +28,9 @@ type Members struct{ Read, Write []Member }
 // returns nil. It returns an error, and has reported nothing, only if the configuration is not valid.
 //
 // While ZooKeeper is away it reports nothing and goes on trying. When it is back all sessions may have ended, and every
-// server announces itself again when it notices. So members of before stay for a few seconds though their nodes have
-// gone: otherwise clients would all go to the server that is back first. A set that does not exist has no members. Report is called by one goroutine and may keep its argument.
+// server announces itself again when it notices. So members of before stay for a few seconds, each until it is
+// back: otherwise clients would all go to the server that is back first. A set that does not exist has no members.
+// Report is called by one goroutine and may keep its argument.
 func Watch(ctx context.Context, config Config, report func(Members)) error {
 	if err := config.Validate(); err != nil {
 		return err
@@ -47,8 +48,9 @@ func watch(ctx context.Context, config Config, dial func(func()) (keeper, error)
 	failing := false
 	var last [2][]string  // what was reported, as keys
 	var former [2][]node  // the same
+	var absent [2][]node  // of before the last outage, and not seen since
 	var session int64     // of the last pass that succeeded; zero before
-	var settled time.Time // until then members of before stay
+	var settled time.Time // until then the absent stay
 	for first := true; ; {
 		err := w.pass.connect(dial, func() { signal(w.kick) })
 		var found [2][]node
@@ -73,13 +75,16 @@ func watch(ctx context.Context, config Config, dial func(func()) (keeper, error)
 		default:
 			now, id := time.Now(), w.pass.conn.SessionID()
 			if failing && !first || session != 0 && id != session {
-				settled = now.Add(settleTime)
+				settled, absent = now.Add(settleTime), former
 			}
 			failing, session = false, id
+			for i := range found {
+				absent[i] = without(absent[i], found[i])
+			}
 			if now.Before(settled) {
 				wait = retryPeriod
 				for i := range found {
-					found[i] = withFormer(found[i], former[i])
+					found[i] = append(found[i], absent[i]...)
 				}
 			}
 			former = found
@@ -108,18 +113,15 @@ func watch(ctx context.Context, config Config, dial func(func()) (keeper, error)
 	}
 }
 
-// withFormer returns found, and behind it the former members that are not among them.
-func withFormer(found, former []node) []node {
-	at := make(map[Endpoint]bool)
-	for _, n := range found {
-		at[n.member.Service] = true
-	}
-	for _, n := range former {
-		if !at[n.member.Service] {
-			found = append(found, n)
+// without returns those of the nodes whose members are not among others.
+func without(nodes, others []node) (rest []node) {
+	for _, n := range nodes {
+		same := func(other node) bool { return other.member.Service == n.member.Service }
+		if !slices.ContainsFunc(others, same) {
+			rest = append(rest, n)
 		}
 	}
-	return found
+	return rest
 }
 
 // watcher reads sets. One goroutine uses it.

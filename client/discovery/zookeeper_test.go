@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -156,10 +155,6 @@ func TestAnnounce(t *testing.T) {
 		v.wants("read 1 2, write 1 2")
 	})
 	t.Run("killed and wiped", func(t *testing.T) {
-		if os.Getenv("KESTREL_LONG") == "" {
-			t.Skip("known to fail about every second time: behind a ZooKeeper that lost all its data, each server may be in the set" +
-				" read twice; RELIABILITY.md says so; KESTREL_LONG=1 runs it")
-		}
 		z.Kill()
 		z.Wipe()
 		z.Restart()

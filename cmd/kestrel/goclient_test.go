@@ -82,7 +82,7 @@ func TestEndToEndGoClient(t *testing.T) {
 	l.settled()
 	for p, n := range unsure {
 		if n > 2 {
-			t.Errorf("producer %d was left without an answer %d times by a kill and a stop", p, n)
+			t.Errorf("producer %d was left without an answer %d times by a kill and a stop; at last: %v", p, n, l.unknown)
 		}
 	}
 	l.mu.Lock()
@@ -107,6 +107,7 @@ type ledger struct {
 	again   map[string]bool // may be handled again
 	missing int             // stored and not handled
 	slowest time.Duration   // of the puts that were acknowledged
+	unknown error           // of the last put that had no answer
 }
 
 // put puts an item and reports whether there was an answer.
@@ -124,6 +125,8 @@ func (l *ledger) put(c *client.Client, item string) bool {
 		}
 	case !errors.Is(err, client.ErrUnknownOutcome):
 		l.t.Errorf("put %s: %v", item, err)
+	default:
+		l.unknown = err
 	}
 	return err == nil
 }

@@ -84,6 +84,7 @@ func TestRemoteErrors(t *testing.T) {
 				if _, err := backend.Collect(r.Messages(t.Context(), k.Queue, backend.Match{Detail: backend.All})); !errors.Is(err, tt.get) {
 					t.Errorf("Messages = %v, want %v", err, tt.get)
 				}
+				synctest.Wait() // the client sees that the connection has ended
 				if _, err := r.Put(t.Context(), k, []byte("x"), backend.Attributes{}); !errors.Is(err, tt.put) || tt.put == nil && err != nil {
 					t.Errorf("Put = %v, want %v", err, tt.put)
 				}
