@@ -11,9 +11,9 @@ import (
 	"github.com/kestrelmq/kestrel/codec/burrow"
 )
 
-// Who sends a request of Burrow's protocol, and whether it may. HTTP says so with each request: a proxy may send
-// those of many clients over one connection. The session remembers the last Authorization that was right, so that
-// the next request with the same one costs a comparison.
+// This file finds the user who sends a request of Burrow's protocol, and checks the user's rights. HTTP names the
+// user with each request: a proxy may send those of many clients over one connection. The session remembers the last
+// Authorization that was right, so that the next request with the same one costs a comparison.
 
 // burrowNeeds is what a user needs to run a request, by its Op.
 var burrowNeeds = [burrow.OpRedrive + 1]need{

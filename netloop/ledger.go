@@ -56,5 +56,5 @@ func (l *ledger) owe(n int) {
 func (l *ledger) hold(n int) { l.held += int64(n) }
 
 // tight reports whether so much memory is in use that nobody gets n bytes more than a few. A sixteenth
-// beyond the limit is for what empties queues, and for who looks at them.
+// beyond the limit is for requests that empty queues, and for those that look at them.
 func (l *ledger) tight(n int) bool { return l.left()+l.engine.MemoryLimit()/16 < int64(n) }

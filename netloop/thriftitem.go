@@ -130,17 +130,22 @@ func (s *session) thriftOneListed(it engine.Item) bool {
 	listed, call := listedOf(s.id.user, it, &s.delivery), s.thrift.call
 	if it.HasOwnMemory() {
 		front, behind := thrift.AppendListedAround(s.out, call, &listed, len(it.Data))
-		if !s.startBody(it, behind) {
-			return false
-		}
-		s.out = front
-		return true
+		return s.thriftAround(it, front, behind)
 	}
 	if !s.room(len(it.Data)) {
 		return false
 	}
 	start := len(s.out)
 	s.out = thrift.EndItems(thrift.AppendListed(thrift.BeginItems(s.out, call), &listed), start, 1)
+	return true
+}
+
+// thriftAround sends a large item from where it lies, behind front and before behind.
+func (s *session) thriftAround(it engine.Item, front []byte, behind string) bool {
+	if !s.startBody(it, behind) {
+		return false
+	}
+	s.out = front
 	return true
 }
 
@@ -270,11 +275,7 @@ func (s *session) thriftOneItem(it engine.Item) bool {
 	}
 	if it.HasOwnMemory() {
 		front, behind := thrift.AppendItemAround(s.out, call, &one, len(it.Data))
-		if !s.startBody(it, behind) {
-			return false
-		}
-		s.out = front
-		return true
+		return s.thriftAround(it, front, behind)
 	}
 	if !s.room(len(it.Data)) {
 		return false

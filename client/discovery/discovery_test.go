@@ -250,7 +250,8 @@ func TestWatchAfterOutage(t *testing.T) {
 					}
 				})
 		}()
-		time.Sleep(rereadPeriod + time.Second) // virtual, all of these
+		// All of these are virtual, and half a second away from each pass.
+		time.Sleep(rereadPeriod + retryPeriod/2)
 		f.mu.Lock()
 		f.away = zk.ErrConnectionClosed
 		f.mu.Unlock()
@@ -264,9 +265,9 @@ func TestWatchAfterOutage(t *testing.T) {
 			}
 		}
 		f.mu.Unlock()
-		time.Sleep(2 * time.Second)
+		time.Sleep(2 * retryPeriod)
 		serve("0000000007", "b")
-		time.Sleep(2 * time.Second)
+		time.Sleep(retryPeriod)
 		serve("0000000008", "a") // and never c
 		time.Sleep(retryPeriod)
 		f.mu.Lock()

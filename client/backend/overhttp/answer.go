@@ -119,15 +119,22 @@ func (x *exchange) names(names []string, err error) {
 	case x.req.Detail == burrow.DetailNone:
 		x.reply(http.StatusNoContent, burrow.Empty, nil)
 	default:
-		text := []byte{'['}
-		for i, name := range names {
-			if i > 0 {
-				text = append(text, ',')
-			}
-			text = burrow.AppendName(text, []byte(name), x.req.Detail)
-		}
-		x.reply(http.StatusOK, burrow.JSON, append(text, ']'))
+		replyList(x, names, func(text []byte, name string) []byte {
+			return burrow.AppendName(text, []byte(name), x.req.Detail)
+		})
 	}
+}
+
+// replyList answers with a list of JSON, in which a function writes the elements.
+func replyList[T any](x *exchange, all []T, element func(text []byte, one T) []byte) {
+	text := []byte{'['}
+	for i, one := range all {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = element(text, one)
+	}
+	x.reply(http.StatusOK, burrow.JSON, append(text, ']'))
 }
 
 // message answers with one message.
@@ -159,14 +166,9 @@ func (x *exchange) changed(do func(context.Context, backend.Match) ([]backend.Me
 	case x.req.Detail == burrow.DetailNone:
 		x.reply(http.StatusNoContent, burrow.Empty, nil)
 	default:
-		text := []byte{'['}
-		for i, m := range all {
-			if i > 0 {
-				text = append(text, ',')
-			}
-			text = burrow.AppendMessage(text, worded(m), x.req.Detail)
-		}
-		x.reply(http.StatusOK, burrow.JSON, append(text, ']'))
+		replyList(x, all, func(text []byte, m backend.Message) []byte {
+			return burrow.AppendMessage(text, worded(m), x.req.Detail)
+		})
 	}
 }
 

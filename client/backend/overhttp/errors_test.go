@@ -162,12 +162,8 @@ func TestOpen(t *testing.T) {
 // that has begun is none.
 func TestFrontDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memory(t)
-		defer store.Close()
-		l, f, stop := front(store)
-		defer stop()
+		l, f := front(t, memory(t))
 		r := remote(t, l)
-		defer r.Close()
 		q := backend.Queue{Account: "a", Name: "q"}
 		got := make(chan error, 2)
 		go func() {
@@ -197,9 +193,7 @@ func TestFrontDrain(t *testing.T) {
 func TestFrontRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory(t)
-		defer store.Close()
-		l, _, stop := front(store)
-		defer stop()
+		l, _ := front(t, store)
 		ask := func(raw string) (string, http.Header) {
 			t.Helper()
 			conn, err := l.Dial(context.Background(), "", "")

@@ -37,16 +37,9 @@ func TestPairs(t *testing.T) {
 			title, lines, _ := strings.Cut(part, "\n")
 			t.Run(run.name+"/"+title, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					store := memory(t)
-					defer store.Close()
-					l, _, stop := front(store)
-					defer stop()
+					l, _ := front(t, memory(t))
 					if run.proxied {
-						r := remote(t, l)
-						defer r.Close()
-						var stopProxy func()
-						l, _, stopProxy = front(r)
-						defer stopProxy()
+						l, _ = front(t, remote(t, l))
 					}
 					p := &player{listener: l, step: run.step, clients: map[byte]*pipeClient{}}
 					for _, line := range strings.Split(strings.TrimSpace(lines), "\n") {

@@ -12,13 +12,8 @@ func TestSuite(t *testing.T) {
 	for _, c := range backendtest.Names() {
 		t.Run(c, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := memory(t)
-				defer store.Close()
-				l, _, stop := front(store)
-				defer stop()
-				first := remote(t, l)
-				defer first.Close()
-				backendtest.RunCase(t, c, first)
+				l, _ := front(t, memory(t))
+				backendtest.RunCase(t, c, remote(t, l))
 			})
 		})
 		if testing.Short() {
@@ -26,17 +21,9 @@ func TestSuite(t *testing.T) {
 		}
 		t.Run("proxy/"+c, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := memory(t)
-				defer store.Close()
-				l, _, stop := front(store)
-				defer stop()
-				first := remote(t, l)
-				defer first.Close()
-				l2, _, stop2 := front(first)
-				defer stop2()
-				second := remote(t, l2)
-				defer second.Close()
-				backendtest.RunCase(t, c, second)
+				l, _ := front(t, memory(t))
+				proxy, _ := front(t, remote(t, l))
+				backendtest.RunCase(t, c, remote(t, proxy))
 			})
 		})
 	}
