@@ -2,7 +2,6 @@ package client
 
 import (
 	"errors"
-	"io"
 	"slices"
 	"sync"
 	"time"
@@ -366,9 +365,10 @@ func (l *lane) round(out []byte, calls []*call) error {
 }
 
 // unanswered says what the end of the replies means for puts that have none. A server that refuses
-// for its status closes behind that, and does nothing that follows it: those puts are for others.
+// for its status closes behind that, and does nothing that follows it: those puts are for others. If it
+// closes before it has read them all, its machine resets the connection.
 func (l *lane) unanswered(read, write, last error) error {
-	if errors.Is(read, io.EOF) && closing(last) {
+	if closing(last) {
 		return last
 	}
 	if write != nil && !wire.TimedOut(read) {

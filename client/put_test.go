@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -282,6 +283,31 @@ func TestPutWithoutAnswer(t *testing.T) {
 }
 
 // TestPutEndsWithContext tests that a put ends with its context, with an unknown outcome.
+// TestPutToReadOnly puts far more than a server reads before it refuses for its status: the server closes the
+// connection with bytes unread, which resets it. All items are certainly not stored, and so may go to another server.
+func TestPutToReadOnly(t *testing.T) {
+	closed, open := serve(t), serve(t)
+	items := slices.Repeat([][]byte{make([]byte, 256<<10)}, 8)
+	one := dial(t, Options{}, closed.addr)
+	if err := one.SetStatus(within(t), "ReadOnly"); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		if err := one.PutAll(within(t), "work", items, PutOptions{}); err == nil || errors.Is(err, ErrUnknownOutcome) {
+			t.Fatalf("PutAll to a server that is read-only = %v", err)
+		}
+	}
+	both := dial(t, Options{}, closed.addr, open.addr)
+	for range 10 {
+		if err := both.PutAll(within(t), "work", items, PutOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s := dial(t, Options{}, open.addr).Stats(within(t)); s[0].Items != 80 {
+		t.Errorf("the other server has %d items, want 80", s[0].Items)
+	}
+}
+
 func TestPutEndsWithContext(t *testing.T) {
 	c := dial(t, Options{}, rigged(t, silent).addr)
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)

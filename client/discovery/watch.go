@@ -16,9 +16,6 @@ const (
 	rereadPeriod = 10 * time.Second
 	// retryPeriod is how long after a failure Watch tries again.
 	retryPeriod = time.Second
-	// settleTime is how long behind an outage of ZooKeeper servers may take to announce themselves again. Ours look
-	// once a second, and need a session for it.
-	settleTime = 5 * time.Second
 )
 
 // Members are those of the two sets that serve, each in the order in which they joined.
@@ -29,7 +26,8 @@ type Members struct{ Read, Write []Member }
 //
 // While ZooKeeper is away it reports nothing and goes on trying. When it is back all sessions may have ended, and every
 // server announces itself again when it notices. So members of before stay for a few seconds, each until it is
-// back: otherwise clients would all go to the server that is back first. A set that does not exist has no members.
+// back: otherwise clients would all go to the server that is back first. The same holds when all members vanish
+// together, and ZooKeeper seems well. A set that does not exist has no members.
 // Report is called by one goroutine and may keep its argument.
 func Watch(ctx context.Context, config Config, report func(Members)) error {
 	if err := config.Validate(); err != nil {
@@ -46,11 +44,9 @@ func watch(ctx context.Context, config Config, dial func(func()) (keeper, error)
 	}
 	defer w.pass.close()
 	failing := false
-	var last [2][]string  // what was reported, as keys
-	var former [2][]node  // the same
-	var absent [2][]node  // of before the last outage, and not seen since
-	var session int64     // of the last pass that succeeded; zero before
-	var settled time.Time // until then the absent stay
+	var last [2][]string // what was reported, as keys
+	var rolls [2]roll
+	var session int64 // of the last pass that succeeded; zero before
 	for first := true; ; {
 		err := w.pass.connect(dial, func() { signal(w.kick) })
 		var found [2][]node
@@ -74,20 +70,14 @@ func watch(ctx context.Context, config Config, dial func(func()) (keeper, error)
 			failing = true
 		default:
 			now, id := time.Now(), w.pass.conn.SessionID()
-			if failing && !first || session != 0 && id != session {
-				settled, absent = now.Add(settleTime), former
-			}
+			outage := failing && !first || session != 0 && id != session
 			failing, session = false, id
 			for i := range found {
-				absent[i] = without(absent[i], found[i])
-			}
-			if now.Before(settled) {
-				wait = retryPeriod
-				for i := range found {
-					found[i] = append(found[i], absent[i]...)
+				found[i] = rolls[i].call(found[i], now, outage)
+				if rolls[i].settling(now) {
+					wait = retryPeriod
 				}
 			}
-			former = found
 			keys := [2][]string{keysOf(found[0]), keysOf(found[1])}
 			if first || !slices.Equal(keys[0], last[0]) || !slices.Equal(keys[1], last[1]) {
 				first, last = false, keys
@@ -113,17 +103,6 @@ func watch(ctx context.Context, config Config, dial func(func()) (keeper, error)
 	}
 }
 
-// without returns those of the nodes whose members are not among others.
-func without(nodes, others []node) (rest []node) {
-	for _, n := range nodes {
-		same := func(other node) bool { return other.member.Service == n.member.Service }
-		if !slices.ContainsFunc(others, same) {
-			rest = append(rest, n)
-		}
-	}
-	return rest
-}
-
 // watcher reads sets. One goroutine uses it.
 type watcher struct {
 	pass pass
@@ -139,8 +118,12 @@ type watcher struct {
 type node struct {
 	path    string
 	version int32
+	owner   int64 // the session that it lives with
 	member  Member
 }
+
+// identity tells a node from another that has its path later.
+func (n node) identity() string { return fmt.Sprintf("%s %d", n.path, n.owner) }
 
 // key tells a node from what it was before.
 func (n node) key() string { return fmt.Sprintf("%s %d %s", n.path, n.version, n.member.Service) }
@@ -194,7 +177,7 @@ func (w *watcher) read(dir string) (found []node, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", n.path, err)
 		}
-		n.version = stat.Version
+		n.version, n.owner = stat.Version, stat.EphemeralOwner
 		if n.member, err = ParseMember(data); err != nil {
 			if !w.bad[n.path] && len(w.bad) < 1000 {
 				w.bad[n.path] = true

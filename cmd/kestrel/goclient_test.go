@@ -110,7 +110,7 @@ type ledger struct {
 	unknown error           // of the last put that had no answer
 }
 
-// put puts an item and reports whether there was an answer.
+// put puts an item and reports whether there was an answer. One that refuses the item fails the test.
 func (l *ledger) put(c *client.Client, item string) bool {
 	began := time.Now()
 	err := c.Put(context.Background(), "work", []byte(item), client.PutOptions{})
@@ -127,8 +127,9 @@ func (l *ledger) put(c *client.Client, item string) bool {
 		l.t.Errorf("put %s: %v", item, err)
 	default:
 		l.unknown = err
+		return false
 	}
-	return err == nil
+	return true
 }
 
 func (l *ledger) handle(_ context.Context, d *client.Delivery) error {
