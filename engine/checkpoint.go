@@ -47,12 +47,14 @@ func (e *Engine) recordQueue(q *queue, yield func(int64) bool) bool {
 		return n
 	}
 	var runs []*run
+	var number uint64
 	var gone goneIDs
 	var hiding []*hidden.Run
 	n := piece(func(buf []byte) []byte {
 		if q.aside != nil {
 			hiding = slices.Clone(q.aside.hidden.Runs())
 		}
+		number = q.number
 		if runs = q.recordedRuns(); len(runs) > 0 || q.spilled {
 			gone = q.goneAmong(idset.Between(1, math.MaxUint64))
 		}
@@ -69,8 +71,8 @@ func (e *Engine) recordQueue(q *queue, yield func(int64) bool) bool {
 		return more
 	}
 	all := gone.set()
-	others := e.mark(q, &all)
-	if m := q.marksNow(); m != nil {
+	others := e.mark(q, number, &all)
+	if m, _ := q.marksNow(); m != nil {
 		more = yield(e.recordMarksAgain(q, m))
 	}
 	left := make(idset.Set, 0, checkpointRecords)

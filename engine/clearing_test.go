@@ -107,6 +107,22 @@ func TestDeleteBehindDelete(t *testing.T) {
 	mustCommit(t, e, second)
 }
 
+// TestConfirmBehindDelete confirms a read whose queue was deleted a moment ago. The confirm must wait for the sync of
+// the delete, or a power cut brings the item back.
+func TestConfirmBehindDelete(t *testing.T) {
+	e, fsys := newQuiet(t, func(o *QueueOptions) { o.Sync = SyncAlways })
+	mustPut(t, e, "q", "a")
+	ref, _ := mustOpen(t, e, "q")
+	deleted := e.Delete(Now(), []byte("q"))
+	confirmed, _ := e.Confirm(Now(), ref)
+	mustCommit(t, e, confirmed)
+	if !e.Committed(deleted) {
+		t.Errorf("the confirm waits for %+v, and the delete for %+v", confirmed, deleted)
+	}
+	again := openQuiet(t, testOptions(fsys.PowerCut(segmenttest.CutOptions{Mode: segmenttest.Lose})))
+	wantItems(t, again, "q", "")
+}
+
 // TestFlushBesideClose closes the engine while a flush has items to read back from the disk: it opens no
 // run behind the close, says why it ends, and what it has not moved is there at the next start.
 func TestFlushBesideClose(t *testing.T) {

@@ -301,7 +301,8 @@ func (e *Engine) Collect(now Time, ref ReadRef, f FetchRequest, r Receiver) (Tic
 }
 
 // Confirm ends an open read: its item is gone for good, once Commit of the ticket has returned nil.
-// It reports false, and nothing is to be committed, if the read has ended by itself.
+// It reports false if the read has ended by itself. Whoever takes that for a confirm too commits the ticket all the
+// same: the queue of the read may have been deleted, and that may not be durable yet.
 func (e *Engine) Confirm(now Time, ref ReadRef) (Ticket, bool) {
 	defer contain()
 	t, ended := e.confirm(now, []ReadRef{ref})
@@ -309,7 +310,7 @@ func (e *Engine) Confirm(now Time, ref ReadRef) (Ticket, bool) {
 }
 
 // ConfirmAll ends open reads of one queue: their items are gone for good, once Commit of the ticket
-// has returned nil. It returns how many there were that had not ended by themselves.
+// has returned nil. It returns how many there were that had not ended by themselves; see Confirm.
 func (e *Engine) ConfirmAll(now Time, refs []ReadRef) (t Ticket, ended int) {
 	defer contain()
 	return e.confirm(now, refs)
@@ -325,6 +326,7 @@ func (e *Engine) confirm(now Time, refs []ReadRef) (t Ticket, ended int) {
 	defer sh.mu.Unlock()
 	for _, ref := range refs {
 		if !ref.live() {
+			t = t.Merge(sh.deleted)
 			continue
 		}
 		if ref.r.q.opts.Trace {

@@ -44,14 +44,14 @@ func (m *marksFile) record() (r record.Marks) {
 	return r
 }
 
-// marksNow returns the file that has what is gone of q; nil if there is none.
-func (q *queue) marksNow() *marksFile {
+// marksNow returns the file that has what is gone of q, nil if there is none, and whether q may have one.
+func (q *queue) marksNow() (m *marksFile, may bool) {
 	q.shard.mu.Lock()
 	defer q.shard.mu.Unlock()
 	if q.backlog == nil {
-		return nil
+		return nil, false
 	}
-	return q.backlog.marks
+	return q.backlog.marks, true
 }
 
 // ragged returns what of a set is not in long ranges, and how many bytes of records that takes, about.
@@ -77,14 +77,16 @@ func (m *marksFile) beside(gone, part *idset.Bitmap) (others idset.Bitmap, cost 
 	return others, left.RangeCount() * removeBytes
 }
 
-// mark has what is gone of q stand in a file, if that is worth it, and returns what remains to be others in records. It
-// waits for the disk.
-func (e *Engine) mark(q *queue, gone *idset.Bitmap) (others idset.Bitmap) {
+// mark has what is gone of q stand in a file, if that is worth it, and returns what is left to be recorded. The queue had
+// that number in the journal when gone was made. It waits for the disk.
+func (e *Engine) mark(q *queue, number uint64, gone *idset.Bitmap) (others idset.Bitmap) {
 	part, cost := e.ragged(gone)
-	m := q.marksNow()
+	m, may := q.marksNow()
+	if !may || m == nil && cost <= e.opts.markFrom {
+		return *gone
+	}
 	if cost <= e.opts.markFrom {
-		if m != nil {
-			e.setMarks(q, nil, gone)
+		if e.setMarks(q, number, nil, gone) {
 			return idset.Bitmap{}
 		}
 		return *gone
@@ -103,21 +105,25 @@ func (e *Engine) mark(q *queue, gone *idset.Bitmap) (others idset.Bitmap) {
 		return others // records say the same
 	}
 	others, _ = fresh.beside(gone, &part)
-	e.setMarks(q, fresh, &others)
+	if !e.setMarks(q, number, fresh, &others) {
+		return *gone
+	}
 	return idset.Bitmap{}
 }
 
 // setMarks has m, which may be nil, take the place of the file that q has, and records that together with what is
-// gone beside it: in one frame, since it may be the only one that tells what the file before has.
-func (e *Engine) setMarks(q *queue, m *marksFile, others *idset.Bitmap) {
+// gone beside it: in one frame, since it may be the only one that tells what the file before has. It does nothing, and
+// reports false, if q has no backlog any more, or has left the journal since it had that number: it may have entered it
+// again, with a file that has more.
+func (e *Engine) setMarks(q *queue, number uint64, m *marksFile, others *idset.Bitmap) bool {
 	q.shard.mu.Lock()
 	defer q.shard.mu.Unlock()
 	b := q.backlog
-	if b == nil { // nothing of it is asked for any more
+	if b == nil || q.number != number {
 		if m != nil {
 			e.spool.spend(m.File)
 		}
-		return
+		return false
 	}
 	if b.marks != nil {
 		b.spentMarks = append(b.spentMarks, b.marks)
@@ -127,6 +133,7 @@ func (e *Engine) setMarks(q *queue, m *marksFile, others *idset.Bitmap) {
 		e.recordMarks(q, others)
 	}
 	e.spool.wantRecord(q)
+	return true
 }
 
 // recordMarks records the file of q, or that there is none, and what else is gone. The caller holds the shard's mutex.
@@ -142,6 +149,7 @@ func (e *Engine) recordMarks(q *queue, others *idset.Bitmap) {
 func (e *Engine) markAhead(q *queue) {
 	q.shard.mu.Lock()
 	var gone goneIDs
+	number := q.number
 	known := q.backlog != nil && len(q.backlog.runs) > 0
 	if known {
 		gone = q.goneAmong(idset.Between(1, math.MaxUint64))
@@ -149,7 +157,7 @@ func (e *Engine) markAhead(q *queue) {
 	q.shard.mu.Unlock()
 	if known {
 		all := gone.set()
-		e.mark(q, &all)
+		e.mark(q, number, &all)
 	}
 }
 

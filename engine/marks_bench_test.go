@@ -91,7 +91,7 @@ func removeHalf(b *testing.B, items int) {
 		b.Fatal(err)
 	}
 	written := int64(e.journal.End() - records)
-	if m := e.shardOf([]byte("q")).queues["q"].marksNow(); m != nil {
+	if m, _ := e.shardOf([]byte("q")).queues["q"].marksNow(); m != nil {
 		written += m.end
 	}
 	after := size()

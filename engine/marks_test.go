@@ -32,6 +32,12 @@ func newMarking(t *testing.T, fsys *segmenttest.FS) *marking {
 
 func (m *marking) queue() *queue { return m.shardOf([]byte("q")).queues["q"] }
 
+// file returns the file of the queue.
+func (m *marking) file() *marksFile {
+	file, _ := m.queue().marksNow()
+	return file
+}
+
 // put puts n items and has them spilled.
 func (m *marking) put(n int) {
 	m.Helper()
@@ -83,20 +89,20 @@ func TestMarks(t *testing.T) {
 	m.put(400)
 	m.removeEvery(3, 30, 300)
 	m.checkpointed()
-	first := m.queue().marksNow()
+	first := m.file()
 	if first == nil || first.ids.Len() != 91 {
 		t.Fatalf("the file is %+v", first)
 	}
 	if n := m.checkpointed(); n > 600 {
 		t.Errorf("another checkpoint takes %d bytes of records", n)
 	}
-	if m.queue().marksNow() != first {
+	if m.file() != first {
 		t.Error("the file is another one, although nothing else has gone")
 	}
 	settleRuns(m.Engine)
 	m.removeEvery(3, 31, 300)
 	m.checkpointed()
-	second := m.queue().marksNow()
+	second := m.file()
 	if second == first || second.ids.Len() != 181 {
 		t.Fatalf("the file is %+v", second)
 	}
@@ -145,7 +151,7 @@ func TestMarksDamaged(t *testing.T) {
 		settleRuns(m.Engine)
 		turnOver(t, m.Engine)
 		fsys := m.fsys.Kill()
-		if err := damage(fsys, m.queue().marksNow().Path); err != nil {
+		if err := damage(fsys, m.file().Path); err != nil {
 			t.Fatal(err)
 		}
 		e, err := open(markOptions(fsys))
@@ -188,7 +194,7 @@ func TestMarksFail(t *testing.T) {
 		return f
 	})
 	m.checkpointed()
-	if f := m.queue().marksNow(); f != nil {
+	if f := m.file(); f != nil {
 		t.Errorf("the file is %+v", f)
 	}
 	m.fsys.SetFault(nil)
@@ -206,7 +212,7 @@ func TestMarksPassed(t *testing.T) {
 	m.removeEvery(2, 30, 300)
 	m.checkpointed()
 	turnOver(t, m.Engine) // the file alone has it now
-	first := m.queue().marksNow()
+	first := m.file()
 	for range 29 + 100 {
 		mustGet(t, m.Engine, "q")
 	}
@@ -214,7 +220,7 @@ func TestMarksPassed(t *testing.T) {
 	if _, err := m.checkpoint(); err != nil {
 		t.Fatal(err)
 	}
-	if second := m.queue().marksNow(); second == first || second.ids.Has(30) || !second.ids.Has(298) {
+	if second := m.file(); second == first || second.ids.Has(30) || !second.ids.Has(298) {
 		t.Fatalf("the file is %+v", second)
 	}
 	verify(t, m.Engine)

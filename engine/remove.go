@@ -96,6 +96,7 @@ func (e *Engine) delete(q *queue) (t Ticket, left rubbish) {
 	if q.opts.KeepJournal {
 		t = q.ticket(e.journal, e.forgo(q, nil))
 	}
+	q.shard.deleted = q.shard.deleted.Merge(t)
 	q.deleted = true
 	e.clearAlarm(q)
 	q.forgetMeter()

@@ -40,6 +40,7 @@ type shard struct {
 	timed map[*queue]struct{}
 
 	goneAges histogram.Counts // of queues that were deleted; see Meter.ages
+	deleted  Ticket           // what their deletions wait for
 
 	// Scratch of put.
 	targets []*queue

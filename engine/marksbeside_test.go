@@ -1,0 +1,86 @@
+package engine
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kestrelmq/kestrel/segment/segmenttest"
+)
+
+// TestMarksBesideReload has a queue leave the journal and enter it again while a checkpoint writes what is gone to a
+// file. What was removed meanwhile must stay away.
+func TestMarksBesideReload(t *testing.T) {
+	fsys := &hookFS{FS: segmenttest.New()}
+	m := &marking{t, openQuiet(t, markOptions(fsys)), fsys.FS}
+	m.put(400)
+	m.removeEvery(2, 30, 150)
+	written := false
+	fsys.write = func(call func() error) error {
+		fsys.write, written = nil, true
+		keepJournal(t, m.Engine, "q", false)
+		m.removeEvery(2, 152, 300)
+		keepJournal(t, m.Engine, "q", true)
+		return call()
+	}
+	m.checkpointed()
+	if !written {
+		t.Fatal("the checkpoint wrote no file")
+	}
+	settleRuns(m.Engine)
+	verify(t, m.Engine)
+	want := bodies(400, func(id uint64) bool { return id < 30 || id > 300 || id%2 == 1 })
+	for _, image := range []*segmenttest.FS{fsys.Kill(), fsys.PowerCut(segmenttest.CutOptions{Mode: segmenttest.Lose})} {
+		again := newMarking(t, image)
+		if got := drain(t, again.Engine, "q"); !slices.Equal(got, want) {
+			t.Errorf("after a restart %d items come, want %d", len(got), len(want))
+		}
+	}
+}
+
+// TestManyReadsBesideRuns has a checkpoint name runs just behind the records that let go of them. When the journal
+// drops those records, later checkpoints must still tell what is gone, although many reads are open in between.
+func TestManyReadsBesideRuns(t *testing.T) {
+	m := newMarking(t, segmenttest.New())
+	m.put(200)
+	var refs []ReadRef
+	for range 200 {
+		ref, _ := mustOpen(t, m.Engine, "q")
+		refs = append(refs, ref)
+	}
+	var want []string
+	for i, ref := range refs {
+		if i%2 == 0 {
+			mustCommitted(t, m.Engine)(m.Confirm(Now(), ref))
+		} else {
+			want = append(want, bodies(200, func(id uint64) bool { return id == uint64(i+1) })...)
+		}
+	}
+	q := m.queue()
+	m.recordQueue(q, func(int64) bool {
+		if q.backlog != nil { // the runs go between two pieces
+			settleRuns(m.Engine)
+			for range 20 { // in a segment of its own
+				mustPut(t, m.Engine, "other", strings.Repeat("x", 100))
+				mustGet(t, m.Engine, "other")
+			}
+			mustPut(t, m.Engine, "last", "needs the segments from here on")
+		}
+		return true
+	})
+	if q.backlog != nil {
+		t.Fatal("runs are left")
+	}
+	q.shard.mu.Lock()
+	for r := q.open.First(); r != nil; r = r.link.Next() {
+		m.keepRead(q, r)
+	}
+	q.shard.mu.Unlock()
+	turnOver(t, m.Engine)
+	turnOver(t, m.Engine)
+	verify(t, m.Engine)
+	again := newMarking(t, m.fsys.Kill())
+	if got := queued(again.Engine, "q"); !slices.Equal(got, want) {
+		t.Errorf("after a kill %d items are there, want %d", len(got), len(want))
+	}
+}
