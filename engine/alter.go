@@ -48,7 +48,7 @@ func (e *Engine) removeAt(q *queue, at *spot) Ticket {
 		size = -1
 	}
 	t := q.remove(e.journal, at.it.ID, size)
-	q.leaves(at.it)
+	q.leaves(&at.it)
 	e.cut(q, at)
 	return t
 }
@@ -103,7 +103,7 @@ func (e *Engine) change(
 	if !at.know(read) {
 		return t, q, at.it.ID, ErrComing
 	}
-	if q.expired(at.it, now) {
+	if q.expired(&at.it, now) {
 		return t, nil, 0, ErrNoSuchItem
 	}
 	t = e.changeAt(q, &at, to)
@@ -152,7 +152,7 @@ func (e *Engine) changeAt(q *queue, at *spot, to Alter) Ticket {
 	}
 	e.cut(q, at)
 	q.removal.Rewritten(it.ID)
-	return e.sayAside(q, e.setAside(q, it, 0, entry))
+	return e.sayAside(q, e.setAside(q, &it, 0, entry))
 }
 
 // ticketOf is what an operation on q must wait for that relies on all that has been recorded.

@@ -199,7 +199,7 @@ func (e *Engine) keepLargeReads(q *queue, runs []*run) {
 		return ref, it
 	}
 	for ref, it := next(); !ref.IsZero(); ref, it = next() {
-		e.keepLarge(ref, it, needed)
+		e.keepLarge(ref, &it, needed)
 	}
 }
 

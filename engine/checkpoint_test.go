@@ -73,7 +73,7 @@ func TestTrimKeepsWhatIsNeeded(t *testing.T) {
 			sh := e.shardOf([]byte("q"))
 			sh.mu.Lock()
 			it, _ := sh.queues["q"].first()
-			e.moveOut(sh.queues["q"], it, "dead")
+			e.moveOut(sh.queues["q"], &it, "dead")
 			sh.mu.Unlock()
 		}, func(e *Engine) {
 			sh := e.shardOf([]byte("q"))

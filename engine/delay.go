@@ -90,13 +90,13 @@ func (e *Engine) addExtra(sh *shard, now Time, p *PutRequest, added Time, from r
 			if i == len(ids)-1 { // children come first
 				s.Replaced++
 			}
-			e.overwrite(q, it, segment, due)
+			e.overwrite(q, &it, segment, due)
 		} else {
 			it.ID = q.nextID
-			e.append(q, it, segment, due)
+			e.append(q, &it, segment, due)
 		}
-		if it.KeySize != 0 {
-			q.noteKey(it)
+		if it.HasKey() {
+			q.noteKey(&it)
 		}
 		q.counters.puts++
 		q.counters.putBytes += int64(len(it.Data))
@@ -124,7 +124,7 @@ func (e *Engine) addExtra(sh *shard, now Time, p *PutRequest, added Time, from r
 
 // append adds it, the next item of q, which lies in a segment of the journal or in a later one: in line, or aside
 // until it is due, unless that is zero.
-func (e *Engine) append(q *queue, it Item, segment uint64, due Time) {
+func (e *Engine) append(q *queue, it *Item, segment uint64, due Time) {
 	if q.items() == 0 {
 		q.lastGone = 0
 	}
@@ -144,7 +144,7 @@ func (e *Engine) append(q *queue, it Item, segment uint64, due Time) {
 
 // overwrite puts it in the place of the item with its id. It lies in a segment of the journal or in a later one,
 // and is hidden until it is due, unless that is zero. The caller serves those who wait.
-func (e *Engine) overwrite(q *queue, it Item, segment uint64, due Time) {
+func (e *Engine) overwrite(q *queue, it *Item, segment uint64, due Time) {
 	at := q.locate(it.ID)
 	size := len(at.it.Data)
 	if at.isUnknown() {

@@ -9,16 +9,16 @@ const sweepBatch = 1024
 func (e *Engine) sweep(q *queue, now Time, limit int64) (n int64) {
 	for ; n < limit && q.mayExpire(); n++ {
 		it, ok := q.first()
-		if !ok || !q.expired(it, now) {
+		if !ok || !q.expired(&it, now) {
 			break
 		}
 		q.counters.expired++
 		if target := q.opts.ExpireTo; target != "" {
-			e.moveOut(q, it, target)
+			e.moveOut(q, &it, target)
 			continue
 		}
 		q.remove(e.journal, it.ID, len(it.Data))
-		e.drop(q, it)
+		e.drop(q, &it)
 	}
 	return n
 }
@@ -43,7 +43,7 @@ func (q *queue) unsettled() bool { return q.sweeping || q.aborting > 0 }
 
 // moveOut takes the first item of q, which is it, out of reach of fetches. The caller holds the shard's
 // mutex, and gives it back with unlock.
-func (e *Engine) moveOut(q *queue, it Item, target string) {
+func (e *Engine) moveOut(q *queue, it *Item, target string) {
 	q.leaves(it)
 	r := e.takeNext(q, it)
 	q.lastGone = it.Added

@@ -171,7 +171,7 @@ func (e *Engine) handOver(
 		}
 		var due Time
 		if f.Lease != 0 || f.Delivery != nil {
-			due = e.describeNext(q, it, f)
+			due = e.describeNext(q, &it, f)
 		}
 		if !r.Receive(it) {
 			if !taking {
@@ -183,18 +183,18 @@ func (e *Engine) handOver(
 		q.counters.hits++
 		switch f.Access {
 		case Take:
-			got.Ticket = got.Ticket.Merge(e.takeFirst(q, it, now))
+			got.Ticket = got.Ticket.Merge(e.takeFirst(q, &it, now))
 		case Peek:
 			newest = it.ID
 		case OpenRead, Hold:
 			newest = max(newest, it.ID)
-			read := e.openFirst(q, now, it, f.Access)
+			read := e.openFirst(q, now, &it, f.Access)
 			refs = append(refs, ReadRef{read, read.id})
 			if due != 0 {
 				e.hold(q, read, due)
 			}
 		case Lease:
-			got.Ticket = got.Ticket.Merge(e.leaseFirst(q, now, it, f.Delivery.Receipt, due))
+			got.Ticket = got.Ticket.Merge(e.leaseFirst(q, now, &it, f.Delivery.Receipt, due))
 			q.countFor(f.Delivery.Receipt, f.Holder)
 		}
 	}
@@ -205,7 +205,7 @@ func (e *Engine) handOver(
 }
 
 // takeFirst removes the item to hand out next, which is it, and has been handed out.
-func (e *Engine) takeFirst(q *queue, it Item, now Time) Ticket {
+func (e *Engine) takeFirst(q *queue, it *Item, now Time) Ticket {
 	if (q.aside != nil || q.returned.First() != nil) && q.deliveries(it) > 0 {
 		q.counters.redelivered++
 	}
@@ -343,7 +343,7 @@ func (e *Engine) end(r *read, now Time) Ticket {
 	var t Ticket
 	if r.state == readOpen {
 		r.q.open.remove(r)
-		r.q.leaves(r.item)
+		r.q.leaves(&r.item)
 		t = r.q.remove(e.journal, r.item.ID, len(r.item.Data))
 	}
 	r.shard.freeRead(r)

@@ -189,7 +189,7 @@ func (e *Engine) takeIn(q *queue, c *item.Chunk, tag runs.Tag, next int64) {
 		if q.window.Count > 0 && q.window.Bytes+n > q.frontLimit() {
 			return false
 		}
-		q.window.Push(&q.shard.pool, it, q.opts.MaxMemorySize)
+		q.window.Push(&q.shard.pool, &it, q.opts.MaxMemorySize)
 		b.took(1, n, it.ID)
 		b.next.ID = it.ID + 1
 		return true
@@ -207,8 +207,8 @@ func (q *queue) passGone(it Item) {
 		b.unsized.Remove(it.ID)
 		b.bytes -= int64(len(it.Data))
 	}
-	if it.KeySize != 0 && q.locate(it.ID).where == nowhere {
-		q.leaves(it)
+	if it.HasKey() && q.locate(it.ID).where == nowhere {
+		q.leaves(&it)
 	}
 }
 

@@ -110,7 +110,7 @@ func (e *Engine) returnLeased(q *queue, r aside.Ref, how Return) Ticket {
 // bury sends the item of a read, which is in no list, to the dead-letter queue. The caller finishes the
 // moves.
 func (e *Engine) bury(q *queue, r *read, how Return) {
-	q.leaves(r.item)
+	q.leaves(&r.item)
 	r.to(readMoving)
 	r.target, r.dead = q.deadLetters(), TooOften
 	if how.How == Reject {
@@ -126,7 +126,7 @@ func (e *Engine) keepDead(q *queue, r *read, now Time) {
 	r.target, r.dead = "", 0
 	if key := r.item.Key(); key != nil {
 		if _, taken := q.ofKey(key, now); !taken {
-			q.noteKey(r.item)
+			q.noteKey(&r.item)
 		}
 	}
 	if r.item.ID < q.headID() {
@@ -134,7 +134,7 @@ func (e *Engine) keepDead(q *queue, r *read, now Time) {
 		q.returned.pushFront(r)
 		e.sayCount(q, r)
 	} else { // it was leased before a start, with items in front of it
-		ref := e.setAside(q, r.item, r.pinned, aside.Entry{State: aside.Ready, Count: r.count})
+		ref := e.setAside(q, &r.item, r.pinned, aside.Entry{State: aside.Ready, Count: r.count})
 		q.shard.freeRead(r)
 		e.sayAside(q, ref)
 	}
@@ -169,7 +169,7 @@ func (e *Engine) giveBack(r *read, how Return) (t Ticket) {
 		return t
 	}
 	if d := q.delayAfter(how, r.count); d > 0 {
-		ref := e.setAside(q, r.item, r.pinned, aside.Entry{State: aside.Delayed, Due: e.dueIn(d), Count: r.count})
+		ref := e.setAside(q, &r.item, r.pinned, aside.Entry{State: aside.Delayed, Due: e.dueIn(d), Count: r.count})
 		e.hideMany(q)
 		q.shard.freeRead(r)
 		return e.sayAside(q, ref)

@@ -66,20 +66,20 @@ func (q *queue) index() *keyed {
 }
 
 // noteKey notes that it, which has a key, is the item of that.
-func (q *queue) noteKey(it Item) {
+func (q *queue) noteKey(it *Item) {
 	x := q.index()
 	x.Set(x.seed.Hash(it.Key()), it.ID)
 }
 
 // leaves notes that nobody can have it any more.
-func (q *queue) leaves(it Item) {
-	if it.KeySize != 0 && q.keys != nil {
+func (q *queue) leaves(it *Item) {
+	if it.HasKey() && q.keys != nil {
 		q.keys.Delete(q.keys.seed.Hash(it.Key()), it.ID)
 	}
 }
 
 // noteNewest is noteKey, unless a newer item has the key: the one before may have expired.
-func (q *queue) noteNewest(it Item) {
+func (q *queue) noteNewest(it *Item) {
 	x := q.index()
 	hash := x.seed.Hash(it.Key())
 	if id, ok := x.Find(hash); !ok || id < it.ID {

@@ -38,7 +38,7 @@ func (q *queue) leaseFor(f *FetchRequest) (time.Duration, error) {
 
 // describeNext fills in what there is to know of the item to hand out next, which is it, and returns when its
 // lease lapses. The request is admitted.
-func (e *Engine) describeNext(q *queue, it Item, f *FetchRequest) (due Time) {
+func (e *Engine) describeNext(q *queue, it *Item, f *FetchRequest) (due Time) {
 	return e.deliver(q, q.deliveries(it), f)
 }
 
@@ -69,7 +69,7 @@ func (e *Engine) deliver(q *queue, count uint16, f *FetchRequest) (due Time) {
 }
 
 // leaseFirst leases the item to hand out next, which is it, until it is due, to whoever has the token.
-func (e *Engine) leaseFirst(q *queue, now Time, it Item, token uint64, due Time) Ticket {
+func (e *Engine) leaseFirst(q *queue, now Time, it *Item, token uint64, due Time) Ticket {
 	q.handOut(it, now)
 	q.lastGone = it.Added
 	q.counters.opens++
@@ -100,7 +100,7 @@ func (e *Engine) leaseFirst(q *queue, now Time, it Item, token uint64, due Time)
 // leaseRead leases the item of a read that is in no list any more.
 func (e *Engine) leaseRead(q *queue, r *read, entry aside.Entry) Ticket {
 	entry.Count = r.count
-	ref := e.setAside(q, r.item, r.pinned, entry)
+	ref := e.setAside(q, &r.item, r.pinned, entry)
 	q.shard.freeRead(r)
 	return e.sayAside(q, ref)
 }
@@ -209,8 +209,9 @@ func (e *Engine) ConfirmLease(now Time, name []byte, receipt uint64) (Ticket, er
 	if err != nil {
 		return Ticket{}, err
 	}
-	t := q.remove(e.journal, q.aside.ID(r), len(q.aside.Item(r).Data))
-	q.leaves(q.aside.Item(r))
+	it := q.aside.Item(r)
+	t := q.remove(e.journal, it.ID, len(it.Data))
+	q.leaves(&it)
 	q.dropAside(r)
 	e.unlock(q.shard, now)
 	return t, nil
@@ -329,8 +330,9 @@ func (e *Engine) ConfirmLeases(now Time, name []byte, receipts []uint64) (t Tick
 		if err == nil {
 			for _, at := range q.inLine(piece, true) {
 				r, _ := q.aside.FindToken(at.token)
-				t = t.Merge(q.remove(e.journal, at.id, len(q.aside.Item(r).Data)))
-				q.leaves(q.aside.Item(r))
+				it := q.aside.Item(r)
+				t = t.Merge(q.remove(e.journal, at.id, len(it.Data)))
+				q.leaves(&it)
 				q.dropAside(r)
 				ended++
 			}

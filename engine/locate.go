@@ -187,7 +187,7 @@ func (q *queue) ofKey(key []byte, now Time) (at spot, ok bool) {
 	case at.isUnknown():
 		return at, true
 	}
-	return at, !q.expired(at.it, now)
+	return at, !q.expired(&at.it, now)
 }
 
 // settleBytes forgets the bytes of what is on disk still when nothing there lives any more: it is not read.

@@ -51,7 +51,7 @@ func (e *Engine) look(
 	if !at.know(read) {
 		return t, q, at.it.ID, ErrComing
 	}
-	if q.expired(at.it, now) {
+	if q.expired(&at.it, now) {
 		return t, nil, 0, ErrNoSuchItem
 	}
 	if l.Delivery != nil {
@@ -172,7 +172,7 @@ func (e *Engine) lockItem(now Time, name []byte, which Which) (q *queue, at spot
 	} else {
 		at = q.locate(which.ID)
 	}
-	if at.where == nowhere || !at.isUnknown() && q.expired(at.it, now) {
+	if at.where == nowhere || !at.isUnknown() && q.expired(&at.it, now) {
 		e.unlock(sh, now)
 		return nil, at, ErrNoSuchItem
 	}

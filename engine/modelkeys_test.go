@@ -20,7 +20,7 @@ func whyDead(how Return) Why {
 }
 
 func (q *modelQueue) noteKey(it Item) {
-	if it.KeySize == 0 {
+	if !it.HasKey() {
 		return
 	}
 	if q.keys == nil {
@@ -80,7 +80,7 @@ func (q *modelQueue) ofKey(key string, now Time) (id uint64, ok bool) {
 }
 
 func (m *model) admitKey(q *modelQueue, now Time, it Item) error {
-	if it.KeySize == 0 {
+	if !it.HasKey() {
 		return nil
 	}
 	_, ok := q.ofKey(string(it.Key()), now)
@@ -95,7 +95,7 @@ func (m *model) admitKey(q *modelQueue, now Time, it Item) error {
 
 // makeRoomFor is makeRoom of an item that may take the place of another one.
 func (m *model) makeRoomFor(q *modelQueue, now Time, it Item) error {
-	if it.KeySize == 0 || q.opts.FanoutOnly && !q.isChild() {
+	if !it.HasKey() || q.opts.FanoutOnly && !q.isChild() {
 		return m.makeRoom(q, now, len(it.Data))
 	}
 	m.wake(q, now)

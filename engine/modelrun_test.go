@@ -442,7 +442,7 @@ func (r *modelRun) compareItems(what, name string, got, want []Item) {
 
 func (r *modelRun) compareItem(name string, got, want Item) {
 	r.Helper()
-	if string(got.Stored()) != string(want.Stored()) || got.KeySize != want.KeySize || got.Why != want.Why || got.ID != want.ID || got.Flags != want.Flags ||
+	if string(got.Stored()) != string(want.Stored()) || string(got.Key()) != string(want.Key()) || got.Why() != want.Why() || got.ID != want.ID || got.Flags != want.Flags ||
 		got.Added != want.Added || got.Expiry != want.Expiry {
 		r.fail("item of queue %q is\n%+v, want\n%+v", name, got, want)
 	}

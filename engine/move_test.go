@@ -103,7 +103,7 @@ func TestMovingQueueDoesNotExpire(t *testing.T) {
 	sh := e.shardOf([]byte("q"))
 	sh.mu.Lock()
 	it, _ := sh.queues["q"].first()
-	e.moveOut(sh.queues["q"], it, "dead")
+	e.moveOut(sh.queues["q"], &it, "dead")
 	moves := sh.takeMoves()
 	sh.mu.Unlock()
 	later := Now() + 1000

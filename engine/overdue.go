@@ -53,9 +53,9 @@ func (e *Engine) settle(q *queue, now Time) {
 		case !ok:
 			e.wantFill(q)
 			return
-		case q.expired(it, now) && e.sweep(q, now, 1) > 0:
+		case q.expired(&it, now) && e.sweep(q, now, 1) > 0:
 		default:
-			e.discard(q, it)
+			e.discard(q, &it)
 		}
 	}
 	if b.sweep > 0 {
@@ -74,7 +74,7 @@ func (s *spool) settleMore(q *queue) (more bool) {
 }
 
 // discard drops the item to hand out next, which is it, because the queue is full.
-func (e *Engine) discard(q *queue, it Item) {
+func (e *Engine) discard(q *queue, it *Item) {
 	q.remove(e.journal, it.ID, len(it.Data))
 	e.drop(q, it)
 	q.counters.discarded++

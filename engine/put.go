@@ -224,7 +224,7 @@ func (e *Engine) putToChildren(q *queue, now Time, p *PutRequest) (sweep int64, 
 		if sharesImage(p, len(q.family.children)+1) {
 			return 0, errShared
 		}
-		if e.memory.Load()+q.fanoutGrowth(p.item(now)) > e.opts.MemoryLimit {
+		if it := p.item(now); e.memory.Load()+q.fanoutGrowth(item.ImageSize(&it)) > e.opts.MemoryLimit {
 			return 0, ErrOutOfMemory
 		}
 	}
@@ -308,10 +308,10 @@ func (e *Engine) push(q *queue, puts []PutRequest, added Time) (n int, images []
 	if large := q.shard.large; large.of(p) {
 		w.PushLarge(large.chunk(), it)
 	} else {
-		w.Push(&q.shard.pool, it, q.opts.MaxMemorySize)
+		w.Push(&q.shard.pool, &it, q.opts.MaxMemorySize)
 	}
 	c, pushed := w.Tail, w.Tally
-	start := len(c.Buf) - item.ImageSize(it)
+	start := len(c.Buf) - item.ImageSize(&it)
 	n = 1
 	if len(puts) > 1 {
 		for room := q.roomFor(w); n < len(puts); n++ {
@@ -367,7 +367,7 @@ func (e *Engine) makeRoom(q *queue, now Time, n int, sweep int64) error {
 	}
 	for q.items() >= q.opts.MaxItems || q.bytes() >= q.opts.MaxSize {
 		it, ok := q.first()
-		if ok && q.expired(it, now) { // never what fills a queue, whatever MaxExpireSweep
+		if ok && q.expired(&it, now) { // never what fills a queue, whatever MaxExpireSweep
 			e.sweep(q, now, 1)
 			continue
 		}
@@ -378,7 +378,7 @@ func (e *Engine) makeRoom(q *queue, now Time, n int, sweep int64) error {
 		if !q.opts.DiscardOldWhenFull || !ok {
 			return ErrQueueFull
 		}
-		e.discard(q, it)
+		e.discard(q, &it)
 	}
 	return nil
 }
@@ -404,9 +404,9 @@ func (e *Engine) makeRoomFor(q *queue, now Time, p *PutRequest, sweep int64) err
 // keepsNone reports whether the queue passes its items to its children and keeps none.
 func (q *queue) keepsNone() bool { return q.opts.FanoutOnly && !q.isChild() }
 
-// fanoutGrowth is how many bytes of memory it takes at most to put an item to q and its children.
-func (q *queue) fanoutGrowth(it Item) (n int64) {
-	size := item.ImageSize(it)
+// fanoutGrowth is how many bytes of memory it takes at most to put an item whose image has so many to q and its
+// children.
+func (q *queue) fanoutGrowth(size int) (n int64) {
 	for _, child := range q.family.children {
 		n += child.growth(size)
 	}

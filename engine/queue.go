@@ -142,7 +142,7 @@ func (q *queue) first() (it Item, ok bool) {
 
 // expired reports whether the item's time is over: its own expiry, or its age by the options of
 // now.
-func (q *queue) expired(it Item, now Time) bool {
+func (q *queue) expired(it *Item, now Time) bool {
 	if it.Expiry != 0 && it.Expiry < now {
 		return true
 	}
@@ -173,7 +173,7 @@ func (q *queue) mayExpire() bool {
 }
 
 // drop removes it, which must be the item to hand out next, from memory.
-func (e *Engine) drop(q *queue, it Item) {
+func (e *Engine) drop(q *queue, it *Item) {
 	q.lastGone = it.Added
 	q.leaves(it)
 	if r := q.returned.First(); r != nil {
@@ -196,7 +196,7 @@ func (e *Engine) drop(q *queue, it Item) {
 
 // takeNext takes the item to hand out next, which is it, out of line, and returns it as a read, in state
 // free or returned.
-func (e *Engine) takeNext(q *queue, it Item) *read {
+func (e *Engine) takeNext(q *queue, it *Item) *read {
 	if r := q.returned.First(); r != nil {
 		q.returned.remove(r)
 		return r
@@ -227,9 +227,9 @@ func (q *queue) remove(j *journal.Journal, id uint64, size int) Ticket {
 
 // rewriteItem records an item of q that was put before once more. Its place in the journal is then the
 // segment returned, or a later one.
-func (e *Engine) rewriteItem(q *queue, it Item) (seg uint64) {
+func (e *Engine) rewriteItem(q *queue, it *Item) (seg uint64) {
 	q.leaveRun(it.ID, len(it.Data))
-	return e.journal.Keep(&q.removal, q.number, it)
+	return e.journal.Keep(&q.removal, q.number, *it)
 }
 
 // mark notes that items from id on lie in segment or later, if that is news.

@@ -135,7 +135,7 @@ func (r *read) memory() int { return cap(r.buf) + readOverhead }
 
 // newRead returns a read of q that holds a copy of it, or the memory that a large item has of its own, in state
 // free, with an identity of its own.
-func (sh *shard) newRead(q *queue, it Item, seg uint64) *read {
+func (sh *shard) newRead(q *queue, it *Item, seg uint64) *read {
 	class := readClass(len(it.Stored()))
 	var r *read
 	if class == readClasses { // nobody changes what it has

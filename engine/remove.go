@@ -154,7 +154,7 @@ func (r *rubbish) disposeOne(sh *shard) bool {
 	}
 	if r.aside != nil {
 		last := aside.Ref(r.aside.Len() - 1)
-		sh.pins.Add(r.aside.Segment(last), -1, -pinSize(r.aside.Item(last)))
+		sh.pins.Add(r.aside.Segment(last), -1, -pinSize(len(r.aside.Item(last).Data)))
 		if r.holders != nil {
 			r.holders.letGo(sh, r.aside.Get(last).Token)
 		}
@@ -183,14 +183,14 @@ func (q *queue) rekey() {
 		return
 	}
 	for r := q.open.First(); r != nil; r = r.link.Next() {
-		if r.item.KeySize != 0 {
-			q.noteKey(r.item)
+		if r.item.HasKey() {
+			q.noteKey(&r.item)
 		}
 	}
 	for id := range q.asideIDs() {
 		r, _ := q.aside.Find(id)
-		if it := q.aside.Item(r); it.KeySize != 0 {
-			q.noteKey(it)
+		if it := q.aside.Item(r); it.HasKey() {
+			q.noteKey(&it)
 		}
 	}
 }

@@ -73,7 +73,7 @@ func oneRecord(t testing.TB, f []string) []byte {
 	case "puts":
 		var images []byte
 		for range ids[1] - ids[0] + 1 {
-			images = item.AppendImage(images, Item{})
+			images = item.AppendImage(images, &Item{})
 		}
 		return record.AppendPuts(nil, to[0], images)
 	case "remove":
@@ -304,7 +304,7 @@ func FuzzReplay(f *testing.F) {
 			q := sh.queues[name]
 			for q.items() > 0 {
 				it, _ := q.first()
-				e.drop(q, it)
+				e.drop(q, &it)
 			}
 		}
 		verify(t, e)

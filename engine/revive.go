@@ -144,7 +144,7 @@ func (r *revival) setAside(live *queue, q *replay.Queue) error {
 		case c.Due != 0:
 			entry.State = aside.Delayed
 		}
-		r.e.setAside(live, it, seg, entry)
+		r.e.setAside(live, &it, seg, entry)
 	})
 	if err != nil {
 		return r.corrupt("%v", err)
@@ -271,7 +271,7 @@ func (r *revival) restoreKept(q *queue, from *replay.Queue) error {
 	items = append(items, read...)
 	slices.SortFunc(items, func(a, b replay.Kept) int { return cmp.Compare(a.ID, b.ID) })
 	for _, it := range items { // by their ids among the others that are not in line
-		r.e.setAside(q, it.Item, it.Segment, aside.Entry{State: aside.Restored})
+		r.e.setAside(q, &it.Item, it.Segment, aside.Entry{State: aside.Restored})
 	}
 	b := q.backlog
 	b.nextID = max(b.nextID, early[len(early)-1]+1)
@@ -453,8 +453,8 @@ func (e *Engine) indexKeys(q *queue, inJournal bool) error {
 		return err
 	}
 	note := func(it Item) bool {
-		if it.KeySize != 0 {
-			q.noteNewest(it)
+		if it.HasKey() {
+			q.noteNewest(&it)
 		}
 		return true
 	}
@@ -475,8 +475,8 @@ func (e *Engine) indexKeys(q *queue, inJournal bool) error {
 // indexRuns notes the keys of the items of q that are on disk alone, and reports whether a run may have keys.
 func (s *spool) indexRuns(q *queue) (rich bool, err error) {
 	note := func(it Item) {
-		if it.KeySize != 0 {
-			q.noteNewest(it)
+		if it.HasKey() {
+			q.noteNewest(&it)
 		}
 	}
 	if b := q.backlog; b != nil {

@@ -29,7 +29,8 @@ func (e *Engine) rewriteAside(q *queue, r aside.Ref) {
 		return
 	}
 	if q.aside.Get(r).State == aside.Restored {
-		q.lieIn(r, e.rewriteItem(q, q.aside.Item(r)))
+		it := q.aside.Item(r)
+		q.lieIn(r, e.rewriteItem(q, &it))
 		return
 	}
 	e.sayAside(q, r)
@@ -51,7 +52,8 @@ func (e *Engine) clearAside(q *queue) (*aside.Set, holders) {
 	for r := aside.Ref(all.Len()); r > 0; {
 		r--
 		if entry := all.Get(r); entry.State == aside.Leased {
-			s.Add(all.Item(r), all.Segment(r), entry)
+			it := all.Item(r)
+			s.Add(&it, all.Segment(r), entry)
 			all.Remove(r)
 		}
 	}
@@ -77,10 +79,10 @@ func (e *Engine) sayCount(q *queue, r *read) Ticket {
 
 // keepLarge rewrites the item of a read that is large, with its count. It makes the record with no lock held,
 // and writes it if, with the shard locked, the read is still there and still needs it.
-func (e *Engine) keepLarge(ref ReadRef, it Item, needed func(*read) bool) {
-	size := journal.LargeSize(it, 1)
+func (e *Engine) keepLarge(ref ReadRef, it *Item, needed func(*read) bool) {
+	size := journal.LargeSize(*it, 1)
 	e.memory.Add(size)
-	l := journal.NewLarge(it, 1)
+	l := journal.NewLarge(*it, 1)
 	sh := ref.r.shard
 	sh.mu.Lock()
 	if r := ref.r; r.id == ref.id && r.q.inJournal() && needed(r) {

@@ -436,7 +436,7 @@ func (w *Scan) meetOne(it diskItem, d Delivery) bool {
 		w.end(nil)
 		return false
 	}
-	if w.queue.expired(it.Item, w.now) {
+	if w.queue.expired(&it.Item, w.now) {
 		w.next = it.ID + 1
 		return true
 	}

@@ -46,14 +46,14 @@ func (q *queue) firstReady() (it Item, ok bool) {
 	return q.aside.Item(r), true
 }
 
-// pinSize is how many bytes of the journal it takes to rewrite an item aside, at most, about.
-func pinSize(it Item) int64 { return int64(len(it.Data)) + keepOverhead + record.MaxChangeSize }
+// pinSize is how many bytes of the journal it takes to rewrite an item aside whose body has n, at most, about.
+func pinSize(n int) int64 { return int64(n) + keepOverhead + record.MaxChangeSize }
 
 // setAside takes in an item, which is nowhere else. No segment of the journal before segment holds it.
-func (e *Engine) setAside(q *queue, it Item, segment uint64, entry aside.Entry) aside.Ref {
+func (e *Engine) setAside(q *queue, it *Item, segment uint64, entry aside.Entry) aside.Ref {
 	s := q.side()
 	leased := s.Tally(aside.Leased)
-	q.shard.pins.Add(segment, 1, pinSize(it))
+	q.shard.pins.Add(segment, 1, pinSize(len(it.Data)))
 	r := s.Add(it, segment, entry)
 	q.noteLeased(leased)
 	e.setAlarm(q)
@@ -94,7 +94,7 @@ func (q *queue) noteLeased(before item.Tally) {
 
 // lieIn notes that no segment of the journal before that one holds an item aside.
 func (q *queue) lieIn(r aside.Ref, segment uint64) {
-	size := pinSize(q.aside.Item(r))
+	size := pinSize(len(q.aside.Item(r).Data))
 	q.shard.pins.Add(q.aside.Segment(r), -1, -size)
 	q.aside.LieIn(r, segment)
 	q.shard.pins.Add(segment, 1, size)
@@ -106,14 +106,15 @@ func (q *queue) dropAside(r aside.Ref) {
 	if q.aside.holders != nil {
 		q.aside.holders.letGo(q.shard, q.aside.Get(r).Token)
 	}
-	q.shard.pins.Add(q.aside.Segment(r), -1, -pinSize(q.aside.Item(r)))
+	q.shard.pins.Add(q.aside.Segment(r), -1, -pinSize(len(q.aside.Item(r).Data)))
 	q.aside.Remove(r)
 	q.noteLeased(leased)
 }
 
 // takeAside moves an item aside to a read in state free.
 func (q *queue) takeAside(r aside.Ref) *read {
-	read := q.shard.newRead(q, q.aside.Item(r), q.aside.Segment(r))
+	it := q.aside.Item(r)
+	read := q.shard.newRead(q, &it, q.aside.Segment(r))
 	entry := q.aside.Get(r)
 	read.count, read.changed = entry.Count, entry.State != aside.Restored
 	q.dropAside(r)
@@ -240,7 +241,7 @@ func (q *queue) unhold(r *read) {
 }
 
 // readyNow finds it, the item to hand out next, if it is aside.
-func (q *queue) readyNow(it Item) (r aside.Ref, ok bool) {
+func (q *queue) readyNow(it *Item) (r aside.Ref, ok bool) {
 	if q.aside == nil || q.returned.First() != nil {
 		return 0, false
 	}
@@ -249,7 +250,7 @@ func (q *queue) readyNow(it Item) (r aside.Ref, ok bool) {
 }
 
 // deliveries is how often the item to hand out next, which is it, was delivered, as far as that counts.
-func (q *queue) deliveries(it Item) uint16 {
+func (q *queue) deliveries(it *Item) uint16 {
 	if r := q.returned.First(); r != nil {
 		return r.count
 	}

@@ -360,7 +360,7 @@ func (e *Engine) measured(q *queue) *Meter {
 }
 
 // handOut notes that an item is handed out. The caller holds the shard's mutex.
-func (q *queue) handOut(it Item, now Time) {
+func (q *queue) handOut(it *Item, now Time) {
 	if q.meter != nil {
 		q.meter.ages.Record(int64(now-it.Added), 1)
 	}

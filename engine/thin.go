@@ -171,7 +171,7 @@ func (job *thinJob) drop(it Item) {
 	if job.unsized.Has(it.ID) {
 		job.settled += int64(len(it.Data))
 	}
-	if job.seed != nil && it.KeySize != 0 {
+	if job.seed != nil && it.HasKey() {
 		job.left = append(job.left, keyindex.Entry{Hash: job.seed.Hash(it.Key()), ID: it.ID})
 	}
 }

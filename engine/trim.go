@@ -240,7 +240,7 @@ func (e *Engine) keepAllReads(l *holds.Plan) (held bool) {
 				more = e.keepOldReads(q, l, &at)
 				sh.mu.Unlock()
 				if !at.large.IsZero() {
-					e.keepLarge(at.large, at.item, func(r *read) bool { return r.pinned != 0 && r.pinned < l.Target })
+					e.keepLarge(at.large, &at.item, func(r *read) bool { return r.pinned != 0 && r.pinned < l.Target })
 				}
 			}
 		}
@@ -313,7 +313,7 @@ func (e *Engine) keepOldAside(q *queue, l *holds.Plan, at *readCursor) (more boo
 			q.lieIn(r, 0)
 		case q.aside.hidden.queuedHide && q.aside.Get(r).State == aside.Delayed: // it is about to leave
 		default:
-			size := pinSize(q.aside.Item(r))
+			size := pinSize(len(q.aside.Item(r).Data))
 			if !l.Take(size, &e.debt) {
 				return false
 			}
@@ -330,7 +330,7 @@ func (e *Engine) keepWindow(q *queue) {
 	q.segments.Clear()
 	q.window.Each(func(it Item) bool {
 		if it.ID > q.spilledTo {
-			q.mark(e.rewriteItem(q, it), it.ID)
+			q.mark(e.rewriteItem(q, &it), it.ID)
 		}
 		return true
 	})

@@ -83,7 +83,7 @@ func (s *spool) unhideFrame(q *queue) {
 		}
 		for _, e := range some {
 			if h.ReadBack(r, n, e.ID, len(e.Data)) {
-				s.e.setAside(q, e.Item, 0, aside.Entry{State: aside.Delayed, Due: e.Due, Count: e.Count})
+				s.e.setAside(q, &e.Item, 0, aside.Entry{State: aside.Delayed, Due: e.Due, Count: e.Count})
 			}
 		}
 		q.shard.mu.Unlock()

@@ -52,7 +52,7 @@ func (sh *shard) verifyPins() error {
 		}
 		if q.aside != nil {
 			for r := range aside.Ref(q.aside.Len()) {
-				want.Add(q.aside.Segment(r), 1, pinSize(q.aside.Item(r)))
+				want.Add(q.aside.Segment(r), 1, pinSize(len(q.aside.Item(r).Data)))
 			}
 		}
 	}

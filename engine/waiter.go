@@ -209,7 +209,7 @@ func (q *queue) endImmediate() {
 }
 
 // openFirst moves the item to hand out next, which is it, to the open reads.
-func (e *Engine) openFirst(q *queue, now Time, it Item, access Access) *read {
+func (e *Engine) openFirst(q *queue, now Time, it *Item, access Access) *read {
 	sh := q.shard
 	r := e.takeNext(q, it)
 	if r.state == readReturned {
@@ -219,7 +219,7 @@ func (e *Engine) openFirst(q *queue, now Time, it Item, access Access) *read {
 	if r.count > 0 {
 		q.counters.redelivered++
 	}
-	q.handOut(r.item, now)
+	q.handOut(&r.item, now)
 	q.lastGone = r.item.Added
 	r.opened, r.held = now, access == Hold
 	if access == OpenRead {
@@ -261,10 +261,10 @@ func (e *Engine) serve(q *queue, now Time) {
 		q.counters.hits++
 		var r *read
 		if w.Access == Peek {
-			r = q.shard.newRead(q, it, 0)
+			r = q.shard.newRead(q, &it, 0)
 			r.to(readCopied)
 		} else {
-			r = e.openFirst(q, now, it, w.Access)
+			r = e.openFirst(q, now, &it, w.Access)
 		}
 		q.endWait(w, ReadRef{r, r.id})
 	}

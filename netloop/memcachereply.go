@@ -143,7 +143,7 @@ func metaOf(user *access.User, it engine.Item, d *engine.Delivery) memcache.Meta
 		ID: it.ID, Key: it.Key(), Deliveries: d.Deliveries, Added: int64(it.Added), Expires: int64(it.Expiry),
 		Due: int64(d.Due), Receipt: d.Receipt, Origin: it.Origin(), Why: "deliveries",
 	}
-	if it.Why == engine.Rejected {
+	if it.Why() == engine.Rejected {
 		m.Why = "rejected"
 	}
 	if len(m.Origin) > 0 && !user.Sees(string(m.Origin)) {

@@ -118,7 +118,7 @@ func listedOf(user *access.User, it engine.Item, d *engine.Delivery) thrift.List
 	}
 	if from := it.Origin(); len(from) > 0 && user.Sees(string(from)) {
 		listed.From, listed.Why = from, []byte("deliveries")
-		if it.Why == engine.Rejected {
+		if it.Why() == engine.Rejected {
 			listed.Why = []byte("rejected")
 		}
 	}

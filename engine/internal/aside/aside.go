@@ -86,7 +86,7 @@ func (s *Set) Tally(state State) item.Tally { return s.tallies[state] }
 
 // Add takes in an item, which must not be there, copying its Data. No segment of the journal before
 // segment holds it; zero says that the journal need not keep it.
-func (s *Set) Add(it item.Item, segment uint64, e Entry) Ref {
+func (s *Set) Add(it *item.Item, segment uint64, e Entry) Ref {
 	i := uint32(s.slots.count)
 	s.images.slots = &s.slots
 	s.slots.push(slot{id: it.ID})
@@ -144,8 +144,8 @@ func (s *Set) Item(r Ref) item.Item {
 
 // load decodes the item of a slot, and returns the size of its image.
 func (s *Set) load(sl *slot) (item.Item, int) {
-	it, n, ok := item.ParseImage(s.images.image(sl.at))
-	if !ok {
+	it, n := item.ParseImage(s.images.image(sl.at))
+	if n == 0 {
 		panic("broken invariant: an item that is aside has no image")
 	}
 	it.ID = sl.id
@@ -158,8 +158,8 @@ func (s *Set) Change(r Ref, e Entry) {
 	sl := s.slots.at(i)
 	it, _ := s.load(sl)
 	s.leave(i)
-	s.tallies[sl.stateOf()].Account(it, -1)
-	s.tallies[e.State].Account(it, 1)
+	s.tallies[sl.stateOf()].Account(&it, -1)
+	s.tallies[e.State].Account(&it, 1)
 	s.enter(i, e)
 	s.account()
 }
@@ -177,7 +177,7 @@ func (s *Set) Remove(r Ref) {
 	i := uint32(r)
 	sl := s.slots.at(i)
 	it, size := s.load(sl)
-	s.tallies[sl.stateOf()].Account(it, -1)
+	s.tallies[sl.stateOf()].Account(&it, -1)
 	s.leave(i)
 	s.unlink(i)
 	s.images.slots = &s.slots // it may have been copied

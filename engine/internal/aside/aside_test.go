@@ -59,7 +59,7 @@ func TestSetModel(t *testing.T) {
 			size := rapid.SampledFrom([]int{0, 1, 30, 300, 5000, 20000}).Draw(t, "size")
 			it := item.Item{ID: next, Flags: uint32(next % 3), Added: item.Time(next), Data: bytes.Repeat([]byte{byte(next)}, size)}
 			segment, e := rapid.Uint64Range(0, 1<<48-1).Draw(t, "segment"), drawEntry(t, next)
-			s.Add(it, segment, e)
+			s.Add(&it, segment, e)
 			p = append(p, plainItem{it, segment, e})
 		}
 		one := func(t *rapid.T) (int, Ref) {
@@ -120,7 +120,7 @@ func compare(t *rapid.T, s *Set, p plain) {
 	}
 	var tallies [states]item.Tally
 	for _, want := range p {
-		tallies[want.e.State].Account(want.item, 1)
+		tallies[want.e.State].Account(&want.item, 1)
 		r, ok := s.Find(want.item.ID)
 		if !ok {
 			t.Fatalf("item %d is not found", want.item.ID)
@@ -176,10 +176,10 @@ func TestMemory(t *testing.T) {
 	var memory atomic.Int64
 	s := Set{Memory: &memory}
 	data := make([]byte, body)
-	image := item.ImageSize(item.Item{Data: data})
+	image := item.ImageSize(&item.Item{Data: data})
 	random := rand.New(rand.NewPCG(1, 2))
 	for id := range uint64(items) {
-		s.Add(item.Item{ID: id, Data: data}, 1, Entry{Due: item.Time(random.IntN(1 << 40))})
+		s.Add(&item.Item{ID: id, Data: data}, 1, Entry{Due: item.Time(random.IntN(1 << 40))})
 	}
 	if each := float64(memory.Load())/items - float64(image); each > 64 {
 		t.Errorf("an item takes %.1f bytes beside its image, want 64 at most", each)
@@ -207,7 +207,7 @@ func BenchmarkAddPop(b *testing.B) {
 			id, now := uint64(0), item.Time(0)
 			add := func() {
 				id++
-				s.Add(item.Item{ID: id, Data: data}, 1, Entry{Due: now + item.Time(random.IntN(1<<30))})
+				s.Add(&item.Item{ID: id, Data: data}, 1, Entry{Due: now + item.Time(random.IntN(1<<30))})
 			}
 			for range waiting {
 				add()
@@ -230,7 +230,7 @@ func BenchmarkLease(b *testing.B) {
 	data := make([]byte, 100)
 	b.ReportAllocs()
 	for id := uint64(1); b.Loop(); id++ {
-		s.Add(item.Item{ID: id, Data: data}, 1, Entry{State: Leased, Due: item.Time(id), Token: id})
+		s.Add(&item.Item{ID: id, Data: data}, 1, Entry{State: Leased, Due: item.Time(id), Token: id})
 		if id > 1000 {
 			r, _ := s.FindToken(id - 1000)
 			s.Remove(r)

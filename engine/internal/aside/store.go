@@ -43,7 +43,7 @@ type store struct {
 type place struct{ block, offset uint32 }
 
 // put copies the image of it, the item of a slot, and returns its place.
-func (s *store) put(slot uint32, segment uint64, it item.Item) place {
+func (s *store) put(slot uint32, segment uint64, it *item.Item) place {
 	need := imageHeader + item.ImageSize(it)
 	b := s.room(need)
 	at := place{b, uint32(len(s.blocks[b].buf) + imageHeader)}
@@ -146,10 +146,10 @@ func (s *store) tidy(at uint32) {
 	old := b.buf
 	for off := uint32(imageHeader); b.live > 0; {
 		from := place{at, off}
-		it, n, _ := item.ParseImage(old[off:])
+		it, n := item.ParseImage(old[off:])
 		if slot := s.slot(from); slot != noSlot {
 			b.live -= imageHeader + n
-			to := s.put(slot, s.segment(from), it)
+			to := s.put(slot, s.segment(from), &it)
 			s.setCount(to, s.count(from))
 			s.slots.at(slot).at = to
 			b = &s.blocks[at] // put may have moved the list

@@ -29,7 +29,7 @@ func (s *Set) Verify() error {
 			return fmt.Errorf("A3: the image of item %d in slot %d names slot %d", sl.id, i, got)
 		}
 		it, _ := s.load(sl)
-		tallies[sl.stateOf()].Account(it, 1)
+		tallies[sl.stateOf()].Account(&it, 1)
 	}
 	switch {
 	case tokens != len(s.tokens):

@@ -70,7 +70,7 @@ func (a *Audit) record(rec *record.Record) {
 		next := record.Destination{Queue: rec.Queue, Item: rec.ID}
 		for b := rec.Images; len(b) > 0; next.Item++ {
 			a.put(next)
-			_, n, _ := item.ParseImage(b)
+			_, n := item.ParseImage(b)
 			b = b[n:]
 		}
 	case record.KindFanout:

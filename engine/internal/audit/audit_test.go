@@ -23,8 +23,8 @@ func TestCheck(t *testing.T) {
 	c := &item.Chunk{FirstID: 3, LastID: 6}
 	for id := uint64(3); id <= 6; id++ {
 		it := item.Item{ID: id, Data: []byte("item")}
-		c.Buf = item.AppendImage(c.Buf, it)
-		c.Account(it, 1)
+		c.Buf = item.AppendImage(c.Buf, &it)
+		c.Account(&it, 1)
 	}
 	b := runs.NewBatcher(segment.Codec(0))
 	defer b.Close()

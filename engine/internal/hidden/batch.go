@@ -35,8 +35,8 @@ type entry struct {
 // Add adds an item, which it copies, and whose id no other one has.
 func (b *Batch) Add(e Entry) {
 	b.entries = append(b.entries, entry{max(e.Due, 0), e.ID, len(b.images), e.Count})
-	b.images = item.AppendImage(b.images, e.Item)
-	b.tally.Account(e.Item, 1)
+	b.images = item.AppendImage(b.images, &e.Item)
+	b.tally.Account(&e.Item, 1)
 	b.rich = b.rich || !e.IsPlain()
 }
 
@@ -101,7 +101,7 @@ func (b *Batch) Write(w *segment.RunWriter, c *segment.Coder) (out Written, err 
 		if len(body) == 0 {
 			t = tag{first: e.due}
 		}
-		it, size, _ := item.ParseImage(b.images[e.at:])
+		it, size := item.ParseImage(b.images[e.at:])
 		body = appendEntry(body, t.first, e.due, e.id, e.count, b.images[e.at:e.at+size])
 		t.last = e.due
 		t.count++

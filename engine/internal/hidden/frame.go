@@ -141,13 +141,13 @@ func EachEntry(frameTag segment.Tag, body []byte, f func(Entry) bool) error {
 			due < last || due == last && id <= lastID {
 			return fmt.Errorf("bad numbers behind item %d", lastID)
 		}
-		it, size, ok := item.ParseImage(n.b)
-		if !ok {
+		it, size := item.ParseImage(n.b)
+		if size == 0 {
 			return fmt.Errorf("no image of item %d", id)
 		}
 		n.b = n.b[size:]
 		it.ID = id
-		found.Account(it, 1)
+		found.Account(&it, 1)
 		last, lastID = due, id
 		if !f(Entry{Item: it, Due: due, Count: uint16(count)}) {
 			return nil

@@ -120,7 +120,7 @@ func TestRun(t *testing.T) {
 // TestGolden has the bytes of a frame and of an index as FORMAT.md has them.
 func TestGolden(t *testing.T) {
 	const due = 1700000000000
-	hello := item.AppendImage(nil, item.Item{Data: []byte("hello"), Added: due - 1000})
+	hello := item.AppendImage(nil, &item.Item{Data: []byte("hello"), Added: due - 1000})
 	body := appendEntry(nil, due, due, 300, 0, hello)
 	body = appendEntry(body, due, due+500, 299, 2, hello)
 	both := tag{first: due, last: due + 500, count: 2, bytes: 10}
@@ -149,7 +149,7 @@ func sliceOf(t segment.Tag) []byte { return t[:] }
 
 // FuzzFrame: bytes that are no frame, and no index, are an error and nothing else.
 func FuzzFrame(f *testing.F) {
-	hello := item.AppendImage(nil, item.Item{Data: []byte("hello"), Added: 1})
+	hello := item.AppendImage(nil, &item.Item{Data: []byte("hello"), Added: 1})
 	both := tag{first: 1, last: 2, count: 2, bytes: 10}.encode()
 	f.Add(both[:], appendEntry(appendEntry(nil, 1, 1, 7, 0, hello), 1, 2, 3, 0, hello))
 	index := tag{count: 1, index: true}.encode()

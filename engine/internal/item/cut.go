@@ -74,26 +74,26 @@ func (w *Window) Cut(p *Pool, id uint64) (it Item, ok bool) {
 	it, size := loadItem(c.Buf[at:], id)
 	switch {
 	case c == w.head && at == off:
-		w.Pop(p, it)
+		w.Pop(p, &it)
 	case at == off:
 		w.cutFirst(p, before, c, it)
 	default:
 		c.Buf[at] = holeFormat
 		binary.LittleEndian.PutUint32(c.Buf[at+1:], uint32(size))
 		c.holes += size
-		c.Account(it, -1)
-		w.Account(it, -1)
+		c.Account(&it, -1)
+		w.Account(&it, -1)
 	}
 	return it, true
 }
 
 // cutFirst removes it, the first item of c, which is behind the chunk before.
 func (w *Window) cutFirst(p *Pool, before, c *Chunk, it Item) {
-	w.Account(it, -1)
-	c.Account(it, -1)
-	ids, size := skipped(c.Buf[c.Off+ImageSize(it):])
+	w.Account(&it, -1)
+	c.Account(&it, -1)
+	ids, size := skipped(c.Buf[c.Off+ImageSize(&it):])
 	c.FirstID += 1 + ids
-	if c.Off += ImageSize(it) + size; c.Off < len(c.Buf) {
+	if c.Off += ImageSize(&it) + size; c.Off < len(c.Buf) {
 		return
 	}
 	if before.next = c.next; c == w.Tail {
@@ -137,7 +137,7 @@ func (c *Chunk) Compact(dst []byte) (images []byte) {
 		if it.ID > next {
 			dst = AppendGap(dst, it.ID-next)
 		}
-		dst = AppendImage(dst, it)
+		dst = AppendImage(dst, &it)
 		next = it.ID + 1
 		return true
 	})

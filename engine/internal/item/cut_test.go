@@ -49,14 +49,15 @@ func TestCut(t *testing.T) {
 				it := Item{ID: next, Added: 1}
 				stored := fmt.Appendf(nil, "%d%*s", next, r.IntN(200), "")
 				if r.IntN(2) == 0 {
-					it.KeySize = uint8(1 + r.IntN(9))
-					stored = append(stored, "123456789"[:it.KeySize]...)
+					key := "123456789"[:1+r.IntN(9)]
+					it.behind = behindOf(len(key), 0, 0)
+					stored = append(stored, key...)
 				}
 				if r.IntN(3) == 0 {
 					it.Expiry = Time(r.IntN(100))
 				}
 				it = it.WithStored(stored)
-				w.Push(p, it, 1<<20)
+				w.Push(p, &it, 1<<20)
 				want = append(want, it)
 				if next++; r.IntN(5) == 0 {
 					next += 1 + r.Uint64N(1000)
@@ -73,7 +74,8 @@ func TestCut(t *testing.T) {
 				want = slices.Delete(want, i, i+1)
 				check("cut")
 			case n == 8 && len(want) > 0:
-				w.Pop(p, w.First())
+				first := w.First()
+				w.Pop(p, &first)
 				want = want[1:]
 				check("pop")
 			case n == 9 && len(want) > 0:
@@ -105,7 +107,7 @@ func TestCompact(t *testing.T) {
 	p := newPool()
 	var w Window
 	for id := range uint64(9) {
-		w.Push(p, Item{ID: 1 + id, Data: []byte{'a' + byte(id)}}, 1<<20)
+		w.Push(p, &Item{ID: 1 + id, Data: []byte{'a' + byte(id)}}, 1<<20)
 	}
 	for _, id := range []uint64{9, 1, 4, 5, 2} {
 		w.Cut(p, id)

@@ -40,27 +40,21 @@ const (
 )
 
 // ImageSize is the number of bytes that the image of it takes.
-func ImageSize(it Item) int {
-	n := sizeOfImage(len(it.Data), it.Flags, it.Expiry)
-	if !it.IsPlain() {
-		n += extraSize(it)
+func ImageSize(it *Item) int { return sizeOfImage(len(it.Data), it.Flags, it.Expiry, it.behind) }
+
+// imageSize is how many bytes more an image has for the key and the origin.
+func (b behind) imageSize() (n int) {
+	if b.keySize() != 0 {
+		n += 1 + b.keySize()
+	}
+	if b.originSize() != 0 {
+		n += 2 + b.originSize()
 	}
 	return n
 }
 
-// extraSize is how many bytes more an image has for the key and the origin of it.
-func extraSize(it Item) (n int) {
-	if it.KeySize != 0 {
-		n += 1 + int(it.KeySize)
-	}
-	if it.OriginSize != 0 {
-		n += 2 + int(it.OriginSize)
-	}
-	return n
-}
-
-// sizeOfImage is imageSize of an item with a body of n bytes.
-func sizeOfImage(n int, flags uint32, expiry Time) int {
+// sizeOfImage is ImageSize of an item with a body of n bytes.
+func sizeOfImage(n int, flags uint32, expiry Time, b behind) int {
 	size := PlainImageSize + n
 	if n > math.MaxUint8 {
 		size += sizeWidth(n) - 1
@@ -70,6 +64,9 @@ func sizeOfImage(n int, flags uint32, expiry Time) int {
 	}
 	if expiry != 0 {
 		size += TimeSize
+	}
+	if b != 0 {
+		size += b.imageSize()
 	}
 	return size
 }
@@ -87,7 +84,7 @@ func sizeWidth(n int) int {
 
 // AppendImage appends the image of it, whose body is not larger than MaxItemSize. Times that an
 // image cannot hold become the nearest that it can.
-func AppendImage(dst []byte, it Item) []byte {
+func AppendImage(dst []byte, it *Item) []byte {
 	if !it.IsPlain() {
 		return appendRich(dst, it)
 	}
@@ -95,20 +92,21 @@ func AppendImage(dst []byte, it Item) []byte {
 }
 
 // appendRich is AppendImage of an item with a key or an origin.
-func appendRich(dst []byte, it Item) []byte {
+func appendRich(dst []byte, it *Item) []byte {
 	bits := byte(0)
-	if it.KeySize != 0 {
+	keySize, originSize := it.behind.keySize(), it.behind.originSize()
+	if keySize != 0 {
 		bits |= imageHasKey
 	}
-	if it.OriginSize != 0 {
+	if originSize != 0 {
 		bits |= imageHasOrigin
 	}
 	dst = appendHead(dst, bits, len(it.Data), it.Flags, it.Added, it.Expiry)
-	if it.KeySize != 0 {
-		dst = append(dst, it.KeySize)
+	if keySize != 0 {
+		dst = append(dst, byte(keySize))
 	}
-	if it.OriginSize != 0 {
-		dst = append(dst, it.OriginSize, byte(it.Why))
+	if originSize != 0 {
+		dst = append(dst, byte(originSize), byte(it.Why()))
 	}
 	return append(dst, it.Stored()...)
 }
@@ -154,11 +152,11 @@ func appendUint(dst []byte, v uint64, n int) []byte {
 	return append(dst, b[:n]...)
 }
 
-// ParseImage decodes the image at the start of b and returns what it occupies. It reports false if
-// b does not begin with a whole and valid one. Data aliases b.
-func ParseImage(b []byte) (it Item, n int, ok bool) {
+// ParseImage decodes the image at the start of b and returns how many bytes it occupies: zero if b does not begin
+// with a whole and valid one. Data aliases b.
+func ParseImage(b []byte) (it Item, n int) {
 	if len(b) < PlainImageSize {
-		return it, 0, false
+		return it, 0
 	}
 	var h uint64
 	var head, size int
@@ -173,15 +171,15 @@ func ParseImage(b []byte) (it Item, n int, ok bool) {
 		return parseLongImage(b)
 	}
 	if n = head + size; n > len(b) {
-		return it, 0, false
+		return it, 0
 	}
 	it.Added = Time(h >> 16)
 	it.Data = b[head:n:n]
-	return it, n, true
+	return it, n
 }
 
-// parseLongImage is parseImage for all formats but the most frequent.
-func parseLongImage(b []byte) (it Item, n int, ok bool) {
+// parseLongImage is ParseImage for all formats but the most frequent.
+func parseLongImage(b []byte) (it Item, n int) {
 	format := b[0]
 	width := 1 << (format & imageWidthMask)
 	n = 1 + width + TimeSize
@@ -198,11 +196,11 @@ func parseLongImage(b []byte) (it Item, n int, ok bool) {
 		n += 2
 	}
 	if format > imageFormats || width > 4 || len(b) < n {
-		return it, 0, false
+		return it, 0
 	}
 	size := int(loadUint(b[1:], width))
 	if sizeWidth(size) != width || size > len(b)-n {
-		return it, 0, false
+		return it, 0
 	}
 	field := b[1+width:]
 	it.Added = Time(loadUint(field, TimeSize))
@@ -215,27 +213,29 @@ func parseLongImage(b []byte) (it Item, n int, ok bool) {
 		it.Expiry = Time(loadUint(field, TimeSize))
 		field = field[TimeSize:]
 	}
+	ok := true
+	var key, origin int // their sizes
+	var why Why
 	if format&imageHasKey != 0 {
-		it.KeySize = field[0]
+		key = int(field[0])
 		field = field[1:]
-		ok = it.KeySize > 0 && it.KeySize <= MaxKeySize
-	} else {
-		ok = true
+		ok = key > 0 && key <= MaxKeySize
 	}
 	if format&imageHasOrigin != 0 {
-		it.OriginSize, it.Why = field[0], Why(field[1])
-		ok = ok && it.OriginSize > 0 && it.Why > 0 && it.Why <= whys
+		origin, why = int(field[0]), Why(field[1])
+		ok = ok && origin > 0 && why > 0 && why <= whys
 	}
-	end := n + size + it.extraSize()
+	it.behind = behindOf(key, origin, why)
+	end := n + size + it.behind.size()
 	if !ok || end > len(b) {
-		return it, 0, false
+		return it, 0
 	}
 	if (format&imageHasFlags != 0) != (it.Flags != 0) ||
 		(format&imageHasExpiry != 0) != (it.Expiry != 0) {
-		return it, 0, false
+		return it, 0
 	}
 	it.Data = b[n : n+size : end]
-	return it, end, true
+	return it, end
 }
 
 // loadUint returns the integer in the first n bytes of b.

@@ -15,14 +15,14 @@ func BenchmarkImage(b *testing.B) {
 			b.SetBytes(int64(size))
 			b.ReportAllocs()
 			for b.Loop() {
-				if cap(buf)-len(buf) < ImageSize(it) {
+				if cap(buf)-len(buf) < ImageSize(&it) {
 					buf = buf[:0]
 				}
-				buf = AppendImage(buf, it)
+				buf = AppendImage(buf, &it)
 			}
 		})
-		for buf = buf[:0]; cap(buf)-len(buf) >= ImageSize(it); {
-			buf = AppendImage(buf, it)
+		for buf = buf[:0]; cap(buf)-len(buf) >= ImageSize(&it); {
+			buf = AppendImage(buf, &it)
 		}
 		b.Run(fmt.Sprintf("parse/size=%d", size), func(b *testing.B) {
 			b.SetBytes(int64(size))
@@ -32,8 +32,8 @@ func BenchmarkImage(b *testing.B) {
 				if len(rest) == 0 {
 					rest = buf
 				}
-				_, n, ok := ParseImage(rest)
-				if !ok {
+				_, n := ParseImage(rest)
+				if n == 0 {
 					b.Fatal("no image")
 				}
 				rest = rest[n:]

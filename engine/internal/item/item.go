@@ -38,17 +38,29 @@ func (t Time) Std() time.Time {
 }
 
 // Item is an item of a queue as a reader sees it.
+//
+// It has no more words than a call passes in registers beside a receiver: another field would have every item that
+// is put or fetched copied through the stack. A function that takes more than an item takes a pointer to it.
 type Item struct {
-	ID    uint64 // per queue, +1 per put, never used twice
-	Data  []byte // who may use it, and until when, is said where the Item comes from; see HasOwnMemory
-	Flags uint32 // as stored by the client
-	// KeySize is how many bytes behind Data, within its capacity, are the key of the item; zero: it has none.
-	KeySize uint8
-	// OriginSize is how many bytes behind the key are the name of the queue that gave the item up; zero: none has.
-	OriginSize uint8
-	Why        Why // it did
-	Added      Time
-	Expiry     Time // zero: never
+	ID     uint64 // per queue, +1 per put, never used twice
+	Data   []byte // who may use it, and until when, is said where the Item comes from; see HasOwnMemory
+	Flags  uint32 // as stored by the client
+	behind behind // Data, within its capacity
+	Added  Time
+	Expiry Time // zero: never
+}
+
+// behind is what belongs to an item behind its Data: in bits 0-7 the size of its key, in bits 8-15 the size of the
+// name of the queue that gave the item up, both in bytes and zero if there is none, and in bits 16-23 why it did.
+type behind uint32
+
+func (b behind) keySize() int    { return int(b & 0xff) }
+func (b behind) originSize() int { return int(b >> 8 & 0xff) }
+func (b behind) size() int       { return b.keySize() + b.originSize() }
+
+// behindOf has sizes of at most 255 bytes.
+func behindOf(keySize, originSize int, why Why) behind {
+	return behind(keySize) | behind(originSize)<<8 | behind(why)<<16
 }
 
 // Why is why a queue has given an item up.
@@ -64,33 +76,36 @@ const (
 const MaxKeySize = 250
 
 // Key returns the key of the item, or nil. It lives as long as Data.
-func (it Item) Key() []byte {
-	if it.KeySize == 0 {
+func (it *Item) Key() []byte {
+	if !it.HasKey() {
 		return nil
 	}
-	return it.Stored()[len(it.Data) : len(it.Data)+int(it.KeySize)]
+	return it.Stored()[len(it.Data) : len(it.Data)+it.behind.keySize()]
 }
+
+// HasKey reports whether the item has a key.
+func (it *Item) HasKey() bool { return it.behind.keySize() != 0 }
 
 // Origin returns the name of the queue that gave the item up, or nil. It lives as long as Data.
-func (it Item) Origin() []byte {
-	if it.OriginSize == 0 {
+func (it *Item) Origin() []byte {
+	if it.behind.originSize() == 0 {
 		return nil
 	}
-	return it.Stored()[len(it.Data)+int(it.KeySize):]
+	return it.Stored()[len(it.Data)+it.behind.keySize():]
 }
 
-// extraSize is how many bytes behind Data belong to the item.
-func (it Item) extraSize() int { return int(it.KeySize) + int(it.OriginSize) }
+// Why returns why the queue called Origin gave the item up; zero if none has.
+func (it *Item) Why() Why { return Why(it.behind >> 16) }
 
 // IsPlain reports whether nothing behind Data belongs to the item.
-func (it Item) IsPlain() bool { return it.KeySize|it.OriginSize == 0 }
+func (it *Item) IsPlain() bool { return it.behind == 0 }
 
 // Stored is Data and what behind it belongs to the item: what a copy of the item needs.
-func (it Item) Stored() []byte { return it.Data[:len(it.Data)+it.extraSize()] }
+func (it *Item) Stored() []byte { return it.Data[:len(it.Data)+it.behind.size()] }
 
 // WithStored returns it with its Data, and what belongs behind that, in stored, a copy of what Stored returned.
 func (it Item) WithStored(stored []byte) Item {
-	it.Data = stored[:len(stored)-it.extraSize()]
+	it.Data = stored[:len(stored)-it.behind.size()]
 	return it
 }
 
@@ -101,11 +116,11 @@ func (it Item) Clone() Item { return it.WithStored(append([]byte(nil), it.Stored
 // and 255 bytes are the most that they may have.
 func (it Item) With(dst, key []byte, origin string, why Why) Item {
 	dst = append(append(append(dst, it.Data...), key...), origin...)
-	it.KeySize, it.OriginSize, it.Why = uint8(len(key)), uint8(len(origin)), why
+	it.behind = behindOf(len(key), len(origin), why)
 	return it.WithStored(dst)
 }
 
 // HasOwnMemory reports whether the item is so large that its Data has memory of its own. Nobody changes
 // that, so whoever got the item may keep Data for as long as needed, also when the item is gone. It is
 // not counted against the memory limit then, unless the caller accounts for it.
-func (it Item) HasOwnMemory() bool { return len(it.Data) > MaxChunkSize }
+func (it *Item) HasOwnMemory() bool { return len(it.Data) > MaxChunkSize }

@@ -28,7 +28,7 @@ func NewLarge(image []byte, s *Shared) *Chunk {
 func (w *Window) PushLarge(c *Chunk, it Item) {
 	c.FirstID = it.ID
 	w.link(c)
-	c.Account(it, 1)
+	c.Account(&it, 1)
 	w.nextID = it.ID + 1
-	w.Account(it, 1)
+	w.Account(&it, 1)
 }

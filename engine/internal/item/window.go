@@ -46,7 +46,7 @@ type Tally struct {
 }
 
 // Account adds n times it.
-func (t *Tally) Account(it Item, n int64) {
+func (t *Tally) Account(it *Item, n int64) {
 	t.Count += n
 	t.Bytes += n * int64(len(it.Data))
 	if it.Expiry != 0 {
@@ -71,7 +71,7 @@ const (
 
 // Push copies it, whose id is above those of all items there, to the tail.
 // The queue may hold limit bytes of items in memory: chunks stay far smaller than that.
-func (w *Window) Push(p *Pool, it Item, limit int64) {
+func (w *Window) Push(p *Pool, it *Item, limit int64) {
 	need := ImageSize(it)
 	c := w.Tail
 	if c == nil || it.ID != w.nextID || cap(c.Buf)-len(c.Buf) < need {
@@ -89,7 +89,7 @@ func (w *Window) Push(p *Pool, it Item, limit int64) {
 // whether it had; if not, nothing has changed.
 func (w *Window) Extend(data []byte, flags uint32, added, expiry Time) bool {
 	c := w.Tail
-	if cap(c.Buf)-len(c.Buf) < sizeOfImage(len(data), flags, expiry) {
+	if cap(c.Buf)-len(c.Buf) < sizeOfImage(len(data), flags, expiry, 0) {
 		return false
 	}
 	c.Buf = appendFields(c.Buf, data, flags, added, expiry)
@@ -257,8 +257,7 @@ func (w *Window) First() Item {
 
 // loadItem decodes the image at the start of b, which is that of item id, and returns its size.
 func loadItem(b []byte, id uint64) (it Item, n int) {
-	it, n, ok := ParseImage(b)
-	if !ok {
+	if it, n = ParseImage(b); n == 0 {
 		panic(fmt.Sprintf("broken invariant: no image of item %d: % .32x", id, b))
 	}
 	it.ID = id
@@ -266,7 +265,7 @@ func loadItem(b []byte, id uint64) (it Item, n int) {
 }
 
 // Pop removes the oldest item. The caller has it from First and passes it again.
-func (w *Window) Pop(p *Pool, it Item) {
+func (w *Window) Pop(p *Pool, it *Item) {
 	w.Account(it, -1)
 	w.FirstID++
 	w.off += ImageSize(it)
@@ -390,7 +389,7 @@ func (w *Window) Verify() (err error) {
 			err = fmt.Errorf("W3: item %d follows item %d", it.ID, last)
 		}
 		last = it.ID
-		n.Account(it, 1)
+		n.Account(&it, 1)
 		return err == nil
 	})
 	switch {
@@ -416,7 +415,7 @@ func (w *Window) verifyChunks() error {
 		}
 		var n Tally
 		EachImage(c.Buf[off:], id, func(it Item) bool {
-			n.Account(it, 1)
+			n.Account(&it, 1)
 			return true
 		})
 		if c != w.head && n != c.Tally {

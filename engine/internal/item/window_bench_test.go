@@ -25,11 +25,12 @@ func BenchmarkWindow(b *testing.B) {
 				}
 				for range batch {
 					if it.ID++; w.Count == 0 || !w.Extend(it.Data, 0, it.Added, 0) {
-						w.Push(p, it, limit)
+						w.Push(p, &it, limit)
 					}
 				}
 				for range batch {
-					w.Pop(p, w.First())
+					first := w.First()
+					w.Pop(p, &first)
 				}
 			}
 			if w.Count != 0 {

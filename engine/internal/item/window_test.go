@@ -23,7 +23,7 @@ func walk(w *Window, p *Pool) (each, popped string) {
 	for w.Count > 0 {
 		it := w.First()
 		fmt.Fprintf(&b, "%d:%d ", it.ID, len(it.Data))
-		w.Pop(p, it)
+		w.Pop(p, &it)
 	}
 	return a.String(), b.String()
 }
@@ -41,7 +41,7 @@ func TestWindowGaps(t *testing.T) {
 		id := uint64(1)
 		for range 2000 {
 			it := Item{ID: id, Data: make([]byte, rnd.IntN(maxSize+1)), Added: 1}
-			w.Push(p, it, 128<<20)
+			w.Push(p, &it, 128<<20)
 			fmt.Fprintf(&want, "%d:%d ", id, len(it.Data))
 			if id++; rnd.IntN(3) == 0 {
 				id += rnd.Uint64N(1 << rnd.IntN(50))
@@ -66,7 +66,7 @@ func TestWindowBytesPerItem(t *testing.T) {
 	var w Window
 	p := newPool()
 	for id := range uint64(1000) {
-		w.Push(p, Item{ID: id + 1, Data: make([]byte, 64), Added: Now()}, 128<<20)
+		w.Push(p, &Item{ID: id + 1, Data: make([]byte, 64), Added: Now()}, 128<<20)
 	}
 	used := 0
 	for c := w.head; c != nil; c = c.next {

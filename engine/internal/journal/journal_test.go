@@ -172,7 +172,7 @@ func TestAppendIsFree(t *testing.T) {
 	j := newTest(t, segmenttest.New())
 	to := []record.Destination{{Queue: 1, Item: 1}}
 	it := item.Item{Data: make([]byte, 64), Added: 1}
-	images := item.AppendImage(item.AppendImage(nil, it), it)
+	images := item.AppendImage(item.AppendImage(nil, &it), &it)
 	var r Removal
 	if n := testing.AllocsPerRun(100, func() {
 		j.Put(to, it, record.Destination{})

@@ -28,7 +28,7 @@ const (
 
 // LargeSize is how many bytes of memory a frame for a put of it to so many queues takes.
 func LargeSize(it item.Item, queues int) int64 {
-	return int64(headRoom(queues) + item.ImageSize(it) + maxChange + padding)
+	return int64(headRoom(queues) + item.ImageSize(&it) + maxChange + padding)
 }
 
 func headRoom(queues int) int {
@@ -39,7 +39,7 @@ func headRoom(queues int) int {
 // and uses it.
 func NewLarge(it item.Item, queues int) *Large {
 	head, size := headRoom(queues), LargeSize(it, queues)
-	l := &Large{buf: item.AppendImage(make([]byte, head, size), it), image: head, most: queues}
+	l := &Large{buf: item.AppendImage(make([]byte, head, size), &it), image: head, most: queues}
 	l.Shared.Size = size
 	l.Shared.Use()
 	return l

@@ -28,7 +28,7 @@ func poisoned(t *testing.T, fsys *segmenttest.FS) (j *Journal, doubtful Ticket) 
 
 // putAs records an item of a queue.
 func putAs(j *Journal, queue, id uint64) LSN {
-	lsn, _ := j.PutImages(record.Destination{Queue: queue, Item: id}, item.AppendImage(nil, item.Item{Added: 1}), 1)
+	lsn, _ := j.PutImages(record.Destination{Queue: queue, Item: id}, item.AppendImage(nil, &item.Item{Added: 1}), 1)
 	return lsn
 }
 

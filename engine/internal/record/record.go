@@ -76,17 +76,17 @@ func AppendPut(dst []byte, to Destination, it item.Item) []byte {
 	dst = append(dst, KindPut)
 	dst = binary.AppendUvarint(dst, to.Queue)
 	dst = binary.AppendUvarint(dst, to.Item)
-	return item.AppendImage(dst, it)
+	return item.AppendImage(dst, &it)
 }
 
 // AppendNext records a put to the queue of the frame's last put, of the id that follows.
 func AppendNext(dst []byte, it item.Item) []byte {
-	return item.AppendImage(append(dst, KindNext), it)
+	return item.AppendImage(append(dst, KindNext), &it)
 }
 
 // AppendFanout records a put of one item to several queues, at least two.
 func AppendFanout(dst []byte, to []Destination, it item.Item) []byte {
-	return item.AppendImage(appendFanoutHead(dst, to), it)
+	return item.AppendImage(appendFanoutHead(dst, to), &it)
 }
 
 // AppendPutHead appends what stands before the image in the record of a put of one item to the queues in
@@ -156,7 +156,7 @@ func AppendQueue(dst []byte, queue, nextID uint64, created item.Time, name strin
 
 // AppendKeep records an item again that was put before.
 func AppendKeep(dst []byte, queue uint64, it item.Item) []byte {
-	return item.AppendImage(AppendKeepHead(dst, queue, it.ID), it)
+	return item.AppendImage(AppendKeepHead(dst, queue, it.ID), &it)
 }
 
 // AppendKeepHead appends what stands before the image in such a record.
@@ -382,8 +382,8 @@ func (r *reader) numbers(n, each uint64) Numbers {
 }
 
 func (r *reader) image() item.Item {
-	it, n, ok := item.ParseImage(r.b)
-	if !ok {
+	it, n := item.ParseImage(r.b)
+	if n == 0 {
 		r.bad = true
 	}
 	r.bytes(n)
@@ -398,8 +398,8 @@ func (r *reader) images(size uint64) []byte {
 	}
 	field := r.bytes(int(size))
 	for b := field; len(b) > 0; {
-		_, n, ok := item.ParseImage(b)
-		if !ok {
+		_, n := item.ParseImage(b)
+		if n == 0 {
 			r.bad = true
 			return nil
 		}

@@ -79,7 +79,7 @@ func TestRecordGolden(t *testing.T) {
 		{"spill", AppendSpill(nil, 1, segment.RunID{Number: 7, ID: 0x0102030405060708},
 			runs.State{FirstID: 5, LastID: 300, Count: 10, Bytes: 1000, End: 0x20000}), goldenSpill},
 		{"run", AppendPuts(nil, Destination{1, 300},
-			item.AppendImage(item.AppendImage(nil, plain), goldenItem)), goldenRun},
+			item.AppendImage(item.AppendImage(nil, &plain), &goldenItem)), goldenRun},
 		{"hidden", AppendHidden(nil, 1, segment.RunID{Number: 7, ID: 0x0102030405060708},
 			Hidden{Index: 1000, End: 1024, From: 2, Bytes: 5, IDs: unhex(t, "00 02 05 00 01 00")}), goldenHidden},
 		{"marks", AppendMarks(nil, 1,

@@ -108,7 +108,7 @@ func (v *Salvage) hiddenOf(q *salvagedQueue) error {
 			if !h.Live.Has(e.ID) {
 				return
 			}
-			if t.Account(e.Item, 1); len(r.gaps) > 0 {
+			if t.Account(&e.Item, 1); len(r.gaps) > 0 {
 				e.Item = e.Item.Clone()
 				saved = append(saved, e)
 			}

@@ -54,12 +54,13 @@ func (p *puts) Frame(f segment.Frame) error {
 		case record.KindPut:
 			p.s.Follow(&q.Traces, q.NextID, rec.ID)
 			rec.Item.ID = rec.ID
-			q.Window.Push(&p.pool, rec.Item, 1<<20)
+			q.Window.Push(&p.pool, &rec.Item, 1<<20)
 			q.NextID = rec.ID + 1
 		case record.KindRemove:
 			q.Gone = q.Gone.Add(idset.Between(rec.ID, rec.ID+uint64(rec.More)))
 			for q.Window.Count > 0 && q.Gone.Has(q.Window.FirstID) {
-				q.Window.Pop(&p.pool, q.Window.First())
+				first := q.Window.First()
+				q.Window.Pop(&p.pool, &first)
 			}
 		default:
 			return fmt.Errorf("record of kind %d", rec.Kind)

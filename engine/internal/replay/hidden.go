@@ -132,7 +132,7 @@ func (q *Queue) compactHidden(p *item.Pool, limit int64) {
 	var left item.Window
 	q.Window.Each(func(it item.Item) bool {
 		if !q.isHidden(it.ID) {
-			left.Push(p, it, limit)
+			left.Push(p, &it, limit)
 		}
 		return true
 	})

@@ -96,7 +96,8 @@ func (q *Queue) remove(p *item.Pool, ids idset.Range) {
 		drop(q.Changed, ids)
 	}
 	for q.Window.Count > 0 && q.Gone.Has(q.Window.FirstID) {
-		q.Window.Pop(p, q.Window.First())
+		first := q.Window.First()
+		q.Window.Pop(p, &first)
 	}
 }
 
@@ -105,7 +106,7 @@ func (q *Queue) keep(it item.Item, seg uint64) {
 	if q.Kept == nil {
 		q.Kept = make(map[uint64]Kept)
 	}
-	q.Keys = q.Keys || it.KeySize != 0
+	q.Keys = q.Keys || it.HasKey()
 	q.Kept[it.ID] = Kept{it.Clone(), seg}
 }
 
@@ -132,7 +133,7 @@ func (q *Queue) spilled(p *item.Pool, id segment.RunID, s runs.State, rescue fun
 	for q.Window.Count > 0 && q.Window.FirstID <= s.LastID {
 		it := q.Window.First()
 		if _, again := q.Kept[it.ID]; again { // it was rewritten, and may be another one now
-			q.Window.Pop(p, it)
+			q.Window.Pop(p, &it)
 			continue
 		}
 		_, changed := q.Changed[it.ID]
@@ -141,7 +142,7 @@ func (q *Queue) spilled(p *item.Pool, id segment.RunID, s runs.State, rescue fun
 		} else if rescue != nil {
 			rescue(it)
 		}
-		q.Window.Pop(p, it)
+		q.Window.Pop(p, &it)
 	}
 }
 
@@ -163,7 +164,7 @@ func (q *Queue) compactGone(p *item.Pool, limit int64) {
 			gone = gone[1:]
 		}
 		if len(gone) == 0 || it.ID < gone[0].First {
-			kept.Push(p, it, limit)
+			kept.Push(p, &it, limit)
 		}
 		return true
 	})
@@ -184,7 +185,7 @@ func (q *Queue) TakeChanged(p *item.Pool, limit int64, f func(it item.Item, seg 
 	var others item.Window
 	q.Window.Each(func(it item.Item) bool {
 		if c, ok := q.Changed[it.ID]; !ok {
-			others.Push(p, it, limit)
+			others.Push(p, &it, limit)
 		} else if _, twice := q.Kept[it.ID]; !twice {
 			f(it, q.Marks.Of(it.ID), c)
 			left--
@@ -210,7 +211,7 @@ func (q *Queue) MergeKept(p *item.Pool, w *item.Window, ids []uint64, limit int6
 	var marks holds.Marks
 	put := func(it item.Item, seg uint64) {
 		marks.Note(seg, it.ID)
-		all.Push(p, it, limit)
+		all.Push(p, &it, limit)
 	}
 	keptBefore := func(id uint64) {
 		for len(ids) > 0 && ids[0] <= id {

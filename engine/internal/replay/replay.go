@@ -189,7 +189,7 @@ func (r *Replay) fanout(rec *record.Record, seg uint64) error {
 func (r *Replay) puts(rec *record.Record, seg uint64) error {
 	r.last = record.Destination{Queue: rec.Queue, Item: rec.ID}
 	for b := rec.Images; ; r.last.Item++ {
-		it, n, _ := item.ParseImage(b)
+		it, n := item.ParseImage(b)
 		if err := r.put(r.last, it, seg); err != nil {
 			return err
 		}
@@ -211,8 +211,8 @@ func (r *Replay) put(d record.Destination, it item.Item, seg uint64) error {
 	it.ID = d.Item
 	q.NextID = it.ID + 1
 	q.mark(seg, it.ID)
-	q.Keys = q.Keys || it.KeySize != 0
-	q.Window.Push(r.o.Pool, it, WindowMemory)
+	q.Keys = q.Keys || it.HasKey()
+	q.Window.Push(r.o.Pool, &it, WindowMemory)
 	return nil
 }
 

@@ -27,7 +27,7 @@ func (p *Packer) LastID() uint64 { return p.tag.LastID }
 
 // Add adds an item, and may write to the file.
 func (p *Packer) Add(it item.Item) error {
-	if len(p.buf) > 0 && len(p.buf)+item.ImageSize(it) > item.MaxChunkSize {
+	if len(p.buf) > 0 && len(p.buf)+item.ImageSize(&it) > item.MaxChunkSize {
 		if err := p.frame(); err != nil {
 			return err
 		}
@@ -38,7 +38,7 @@ func (p *Packer) Add(it item.Item) error {
 	case it.ID > p.tag.LastID+1:
 		p.buf = item.AppendGap(p.buf, it.ID-p.tag.LastID-1)
 	}
-	p.buf = item.AppendImage(p.buf, it)
+	p.buf = item.AppendImage(p.buf, &it)
 	p.tag.LastID = it.ID
 	p.tag.Count++
 	p.tag.Bytes += int64(len(it.Data))

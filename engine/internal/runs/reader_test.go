@@ -21,8 +21,8 @@ func chunkOf(ids ...uint64) *item.Chunk {
 			c.Buf = binary.AppendUvarint(append(c.Buf, item.GapFormat), id-ids[i-1]-1)
 		}
 		it := item.Item{ID: id, Data: fmt.Append(nil, "item ", id), Added: item.Time(id)}
-		c.Buf = item.AppendImage(c.Buf, it)
-		c.Account(it, 1)
+		c.Buf = item.AppendImage(c.Buf, &it)
+		c.Account(&it, 1)
 	}
 	return c
 }
@@ -84,7 +84,7 @@ func TestSeek(t *testing.T) {
 		if err == nil && frame.Size > 0 {
 			var body []byte
 			if body, _, err = r.Body(f, frame, tag, nil); err == nil {
-				first, _, _ := item.ParseImage(body)
+				first, _ := item.ParseImage(body)
 				got = string(first.Data)
 			}
 		}

@@ -62,11 +62,11 @@ func (t Tag) Check(body []byte) (n item.Tally, err error) {
 			id += gap
 			b = b[1+size:]
 		}
-		it, size, ok := item.ParseImage(b)
-		if !ok {
+		it, size := item.ParseImage(b)
+		if size == 0 {
 			return n, fmt.Errorf("no image of item %d", id)
 		}
-		n.Account(it, 1)
+		n.Account(&it, 1)
 		last = id
 		id++
 		b = b[size:]

@@ -21,7 +21,7 @@ func TestTagGolden(t *testing.T) {
 
 // TestCheck compares bodies with tags that say something else of them.
 func TestCheck(t *testing.T) {
-	body := item.AppendImage(item.AppendImage(nil, item.Item{Data: []byte("one")}), item.Item{Data: []byte("three")})
+	body := item.AppendImage(item.AppendImage(nil, &item.Item{Data: []byte("one")}), &item.Item{Data: []byte("three")})
 	sound := Tag{FirstID: 7, LastID: 8, Count: 2, Bytes: 8}
 	if n, err := sound.Check(body); err != nil || n.Count != 2 || n.Bytes != 8 {
 		t.Errorf("Check of a sound body = %+v, %v", n, err)
