@@ -79,6 +79,7 @@ type Client struct {
 	lanes     map[string]*lane // by server, of the write set
 	choice    []*lane          // the same, as a list that is replaced and never changed
 	idle      map[string][]*wire.Conn
+	shares    map[string]*share // by server, of those that have requests under way
 	consumers map[*Consumer]bool
 }
 
@@ -103,6 +104,7 @@ func Dial(ctx context.Context, address string, opts Options) (*Client, error) {
 		opts:      opts.withDefaults(),
 		lanes:     make(map[string]*lane),
 		idle:      make(map[string][]*wire.Conn),
+		shares:    make(map[string]*share),
 		consumers: make(map[*Consumer]bool),
 	}
 	c.dialer = wire.Dialer{Timeout: c.opts.DialTimeout, TLS: opts.TLS, User: opts.User, Password: opts.Password}

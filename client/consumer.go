@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,8 @@ const (
 	maxCover = 16
 	// holdSurplus is how long an item that nobody wants yet is held before it is given back.
 	holdSurplus = 250 * time.Millisecond
+	// maxRound is how many leased items one request asks for at most.
+	maxRound = 256
 	// keepSlot is how long a connection that is not used is kept.
 	keepSlot = 30 * time.Second
 )
@@ -53,8 +56,10 @@ type Consumer struct {
 	stations []*station // of the read set
 	turn     int        // where in stations the next round begins
 	waiters  []*waiter  // calls of Next, in line
+	coming   int        // callers that have asked ahead and will call Next at once
 	ready    []*Delivery
-	lastErr  error // why a server failed last; nil since one answered
+	lastErr  error      // why a server failed last; nil since one answered
+	had      []*station // room for schedule
 }
 
 // waiter is a call of Next. What it gets is sent under Consumer.mu, once it is out of line.
@@ -87,20 +92,30 @@ func (c *Client) consume(queue string, lease time.Duration) (*Consumer, error) {
 }
 
 // Next waits for an item. When ctx ends it returns the cause, with why a server failed if one did.
-func (c *Consumer) Next(ctx context.Context) (*Delivery, error) {
+func (c *Consumer) Next(ctx context.Context) (*Delivery, error) { return c.next(ctx, false) }
+
+// next is Next for a caller that has asked ahead, or not.
+func (c *Consumer) next(ctx context.Context, asked bool) (*Delivery, error) {
 	c.mu.Lock()
+	if asked {
+		c.coming--
+	}
+	var err error
 	switch {
 	case c.closed:
-		c.mu.Unlock()
-		return nil, wordy("get from", c.queue, "", ErrClosed)
+		err = ErrClosed
 	case ctx.Err() != nil:
+		err = cause(ctx)
+	}
+	if err != nil {
+		c.holdReady()
 		c.mu.Unlock()
-		return nil, wordy("get from", c.queue, "", cause(ctx))
+		return nil, wordy("get from", c.queue, "", err)
 	}
 	if len(c.ready) > 0 {
 		d := c.ready[0]
 		c.ready = slices.Delete(c.ready, 0, 1)
-		d.surplus.Stop()
+		d.claim()
 		c.mu.Unlock()
 		return d, nil
 	}
@@ -146,7 +161,7 @@ func (c *Consumer) Close() {
 	}
 	c.closed = true
 	for _, d := range c.ready {
-		d.surplus.Stop()
+		d.claim()
 		d.letGo()
 	}
 	c.ready = nil
@@ -182,16 +197,15 @@ func (c *Consumer) setServers(servers []string) {
 // schedule has servers asked for what is wanted; mu is held. Every server is asked by one get, or as
 // many in turn as may be, and those that had an item last share as many gets as there are callers.
 func (c *Consumer) schedule() {
-	wanted := len(c.waiters)
-	if wanted == 0 || c.closed || len(c.stations) == 0 {
+	if len(c.waiters) == 0 || c.closed || len(c.stations) == 0 {
 		return
 	}
+	wanted := len(c.waiters) + c.coming
 	now := time.Now()
 	limit := max(wanted, maxCover)
-	wait := c.turnOf(limit)
 	asked := 0
-	var had []*station // that had an item last
-	busy := 0          // gets under way there
+	had := c.had[:0] // that had an item last
+	busy := 0        // gets under way there
 	for _, st := range c.stations {
 		asked += st.waiting
 		if st.hit && st.usable(now) {
@@ -206,24 +220,51 @@ func (c *Consumer) schedule() {
 		}
 		c.turn++
 		if st.waiting == 0 && st.usable(now) {
-			if !c.issue(st, wait) {
-				return
-			}
+			st.plan = 1
 			asked++
 			if st.hit {
 				busy++
 			}
 		}
 	}
-	for ; busy < wanted && len(had) > 0; busy++ {
-		least := had[0]
-		for _, st := range had {
-			if st.waiting < least.waiting {
-				least = st
-			}
+	for ; busy < wanted; busy++ {
+		st := c.least(had)
+		if st == nil {
+			break
 		}
-		if !c.issue(least, wait) {
-			return
+		st.plan++
+	}
+	c.had = had[:0]
+	c.issuePlans(c.turnOf(limit))
+}
+
+// least returns that of some stations with the fewest gets that can have another; nil if none can. With leases
+// one connection asks for many items in a round, and those that come to want more wait for its end: so
+// they share the next one.
+func (c *Consumer) least(among []*station) (least *station) {
+	for _, st := range among {
+		if c.lease > 0 && (st.waiting > 0 || st.plan >= maxRound) {
+			continue
+		}
+		if least == nil || st.waiting+st.plan < least.waiting+least.plan {
+			least = st
+		}
+	}
+	return least
+}
+
+// issuePlans has slots ask for what is planned.
+func (c *Consumer) issuePlans(wait time.Duration) {
+	for _, st := range c.stations {
+		for st.plan > 0 {
+			n := 1
+			if c.lease > 0 {
+				n = st.plan
+			}
+			st.plan -= n
+			if !c.issue(st, order{wait: wait, n: n}) {
+				return
+			}
 		}
 	}
 }
@@ -236,14 +277,26 @@ func (c *Consumer) turnOf(limit int) time.Duration {
 	return longWait
 }
 
-// request returns a get.
-func (c *Consumer) request(wait time.Duration) []byte {
-	options := memcache.GetOptions{Open: true, WaitMillis: millis(wait)}
+// request returns an order as a request: the first get of it waits, and the others take what is there then.
+func (c *Consumer) request(o order) []byte {
+	request := c.appendGet(nil, o.wait)
+	if o.n > 1 {
+		rest := c.appendGet(nil, 0)
+		request = append(request, bytes.Repeat(rest, o.n-1)...)
+	}
+	return request
+}
+
+func (c *Consumer) appendGet(dst []byte, wait time.Duration) []byte {
+	options := memcache.GetOptions{Open: true}
+	if wait > 0 {
+		options.WaitMillis = millis(wait)
+	}
 	if c.lease > 0 {
 		options.Open, options.Lease, options.LeaseMillis = false, true, int64(millis(c.lease))
 		options.CAS, options.Meta = true, true
 	}
-	return memcache.AppendGet(nil, c.name, options)
+	return memcache.AppendGet(dst, c.name, options)
 }
 
 // askAhead reports whether a get may be sent behind the confirm of a slot's item, for a caller that
@@ -254,7 +307,7 @@ func (c *Consumer) askAhead(s *slot) (wait time.Duration, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	st := s.station
-	if c.closed || st.leaving || s.asking || !st.hit || len(c.ready) > 0 || !slices.Contains(st.slots, s) {
+	if c.closed || st.leaving || s.asking > 0 || !st.hit || len(c.ready) > 0 || !slices.Contains(st.slots, s) {
 		return 0, false
 	}
 	busy := 0
@@ -263,10 +316,11 @@ func (c *Consumer) askAhead(s *slot) (wait time.Duration, ok bool) {
 			busy += other.waiting
 		}
 	}
-	if busy > len(c.waiters) {
+	if busy > len(c.waiters)+c.coming {
 		return 0, false
 	}
-	s.asking = true
+	c.coming++
+	s.asking = 1
 	s.ahead = c.turnOf(maxCover)
 	st.waiting++
 	return s.ahead, true
@@ -287,21 +341,21 @@ func (c *Consumer) sentAhead(s *slot) time.Duration {
 
 // issue has a slot of a station ask for an item; mu is held. It returns false if the client has been
 // closed.
-func (c *Consumer) issue(st *station, wait time.Duration) bool {
+func (c *Consumer) issue(st *station, o order) bool {
 	var s *slot
 	if n := len(st.idle); n > 0 {
 		s = st.idle[n-1]
 		st.idle = st.idle[:n-1]
 	} else {
-		s = &slot{consumer: c, station: st, orders: make(chan time.Duration, 1), quit: make(chan struct{})}
+		s = &slot{consumer: c, station: st, orders: make(chan order, 1), quit: make(chan struct{})}
 		if !c.client.spawn(s.run) {
 			return false
 		}
 		st.slots = append(st.slots, s)
 	}
-	st.waiting++
-	s.asking = true
-	s.orders <- wait
+	st.waiting += o.n
+	s.asking = o.n
+	s.orders <- o
 	return true
 }
 
@@ -317,7 +371,17 @@ func (c *Consumer) handOut(d *Delivery) {
 		c.schedule()
 	default:
 		c.ready = append(c.ready, d)
-		d.surplus = time.AfterFunc(holdSurplus, func() { c.giveBack(d) })
+		c.holdReady()
+	}
+}
+
+// holdReady sees to it that what lies ready goes back in time if nobody comes for it; mu is held. The first are
+// for those who will be there at once.
+func (c *Consumer) holdReady() {
+	for i := c.coming; i < len(c.ready); i++ {
+		if d := c.ready[i]; d.surplus == nil {
+			d.surplus = time.AfterFunc(holdSurplus, func() { c.giveBack(d) })
+		}
 	}
 }
 
@@ -366,14 +430,16 @@ func (c *Consumer) failed(s *slot, err error) {
 	})
 }
 
-// answered notes that a server has answered a get of a slot, by a delivery or by none.
+// answered notes that a server has answered a get of a slot, by a delivery or by none. A round of several has
+// hit if any of them has.
 func (c *Consumer) answered(s *slot, d *Delivery) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	st := s.station
 	st.waiting--
-	s.asking = false
-	st.hit = d != nil
+	s.asking--
+	st.hit = d != nil || s.found
+	s.found = st.hit && s.asking > 0
 	if st.fails > 0 {
 		c.client.opts.Logger.Info("a server gives items again", "server", st.server, "queue", c.queue)
 	}

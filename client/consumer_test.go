@@ -254,7 +254,7 @@ func TestConsumeHostile(t *testing.T) {
 	} {
 		addrs = append(addrs, rigged(t, script).addr)
 	}
-	c := dial(t, Options{ReplyTimeout: 50 * time.Millisecond, Backoff: Backoff{First: time.Millisecond, Most: time.Millisecond}}, addrs...)
+	c := dial(t, Options{Backoff: Backoff{First: time.Millisecond, Most: time.Millisecond}}, addrs...)
 	one := dial(t, Options{}, good.addr)
 	k := consume(t, c, "work")
 	for i := range 100 {

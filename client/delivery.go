@@ -25,15 +25,18 @@ type Delivery struct {
 	lapses  *time.Timer
 
 	slot    *slot
-	surplus *time.Timer   // gives it back while nobody has taken it; set under Consumer.mu
-	ended   chan struct{} // closed when result is final
-	lost    chan struct{} // closed when the item is lost
+	surplus *time.Timer // gives it back while nobody has taken it; nil without; guarded by Consumer.mu
+	asked   bool        // a get went out with its end; set by begin, for the caller of it
 
 	mu sync.Mutex
 	// Guarded by mu.
 	state  deliveryState
-	result error // of the confirm or abort; valid once ended is closed
-	lostBy error
+	lostBy error         // why the item is lost; nil if it is not
+	result error         // of the confirm or abort; valid once ended is closed
+	ended  chan struct{} // closed when result is final; nil for a leased item
+	isLost bool          // lose was called
+	lost   chan struct{} // closed when isLost; nil until somebody asks for it
+	onLoss func()        // called when the item is lost; nil for nothing
 }
 
 // deliveryState is where a delivery is in its life.
@@ -63,11 +66,14 @@ var (
 )
 
 func newDelivery(s *slot, r *memcache.Reply) *Delivery {
-	return &Delivery{
+	d := &Delivery{
 		Item: itemOf(r), Queue: s.consumer.queue, Server: s.station.server, slot: s,
 		receipt: r.CAS, Deliveries: deliveriesOf(r),
-		ended: make(chan struct{}), lost: make(chan struct{}),
 	}
+	if d.receipt == 0 {
+		d.ended = make(chan struct{})
+	}
+	return d
 }
 
 // Confirm says that the item is done with: it is gone for good. An error wraps
@@ -94,7 +100,17 @@ func (d *Delivery) Abort(ctx context.Context) error {
 
 // Lost returns a channel that is closed when the connection of the item ends before the item does, or its
 // lease: the server then delivers it again, and Confirm will fail.
-func (d *Delivery) Lost() <-chan struct{} { return d.lost }
+func (d *Delivery) Lost() <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.lost == nil {
+		d.lost = make(chan struct{})
+		if d.isLost {
+			close(d.lost)
+		}
+	}
+	return d.lost
+}
 
 func (d *Delivery) end(ctx context.Context, how ending) error {
 	if d.receipt != 0 {
@@ -128,7 +144,8 @@ func (d *Delivery) begin(how ending) error {
 	request := memcache.AppendGet(nil, c.name, how.options)
 	if how.ahead {
 		if wait, ok := c.askAhead(d.slot); ok {
-			request = append(request, c.request(wait)...)
+			d.asked = true
+			request = c.appendGet(request, wait)
 		}
 	}
 	if err := d.slot.conn.Write(request, deadline); err != nil {
@@ -157,7 +174,39 @@ func (d *Delivery) finish(err error) bool {
 	}
 	close(d.ended)
 	if d.lostBy != nil {
-		close(d.lost)
+		d.lose()
 	}
 	return d.lostBy == nil
+}
+
+// lose says that the item is lost, once; mu is held.
+func (d *Delivery) lose() {
+	if d.isLost {
+		return
+	}
+	d.isLost = true
+	if d.lost != nil {
+		close(d.lost)
+	}
+	if d.onLoss != nil {
+		d.onLoss()
+	}
+}
+
+// whenLost has f called when the item is lost, at once if it is. F must not wait, nor use the delivery.
+func (d *Delivery) whenLost(f func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.isLost {
+		f()
+		return
+	}
+	d.onLoss = f
+}
+
+// claim takes an item that lies ready; Consumer.mu is held.
+func (d *Delivery) claim() {
+	if d.surplus != nil {
+		d.surplus.Stop()
+	}
 }

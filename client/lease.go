@@ -1,8 +1,8 @@
 package client
 
 import (
+	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"strconv"
 	"strings"
@@ -62,11 +62,15 @@ func checkMajor(version string) error {
 
 // deliveriesOf is how often the item of a reply has been delivered; 0 if the reply does not tell.
 func deliveriesOf(r *memcache.Reply) int {
-	var meta struct{ Deliveries int }
-	if len(r.Meta) == 0 || json.Unmarshal(r.Meta, &meta) != nil {
-		return 0
+	_, rest, _ := bytes.Cut(r.Meta, []byte(`"deliveries":`)) // a string in JSON cannot have this
+	n := 0
+	for _, digit := range rest {
+		if digit < '0' || digit > '9' || n > 1<<30 {
+			break
+		}
+		n = n*10 + int(digit-'0')
 	}
-	return meta.Deliveries
+	return n
 }
 
 // begins starts the lease of an item that has just come.
@@ -82,8 +86,7 @@ func (d *Delivery) lapsed() {
 	defer d.mu.Unlock()
 	if d.state == stateOpen {
 		d.state, d.lostBy = stateGone, ErrLost
-		close(d.ended)
-		close(d.lost)
+		d.lose()
 	}
 }
 
@@ -98,6 +101,7 @@ func (d *Delivery) endLease(ctx context.Context, options memcache.GetOptions) er
 		d.mu.Unlock()
 		return ErrEnded
 	}
+	lapsed := d.state == stateGone
 	d.state = stateEnding
 	d.lapses.Stop()
 	d.mu.Unlock()
@@ -105,15 +109,15 @@ func (d *Delivery) endLease(ctx context.Context, options memcache.GetOptions) er
 	c := d.slot.consumer
 	request := memcache.AppendGet(nil, c.name, options)
 	held := true
-	err := c.client.ask(ctx, d.Server, 0, request, func(r *memcache.Reply) (bool, error) {
+	err := c.client.askShared(ctx, d.Server, request, func(r *memcache.Reply) error {
 		switch {
 		case r.Kind == memcache.KindEnd:
-			return false, nil
+			return nil
 		case isNotHeld(r):
 			held = false
-			return false, nil
+			return nil
 		}
-		return false, refusal(r)
+		return refusal(r)
 	})
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -124,21 +128,17 @@ func (d *Delivery) endLease(ctx context.Context, options memcache.GetOptions) er
 		d.state, d.lostBy = stateGone, ErrLost
 		err = ErrLost
 	case errors.Is(err, ErrRefused) || elsewhere(err): // nothing has happened: it may be tried again
-		d.state = stateOpen
-		d.lapses.Reset(c.lease)
+		if d.state = stateGone; !lapsed {
+			d.state = stateOpen
+			d.lapses.Reset(c.lease)
+		}
 		return plain(err)
 	default:
 		d.state, d.lostBy = stateGone, err
 		err = unknown(err)
 	}
-	select {
-	case <-d.ended: // the lease was over before
-		return err
-	default:
-	}
-	close(d.ended)
 	if d.lostBy != nil {
-		close(d.lost)
+		d.lose()
 	}
 	return err
 }
@@ -208,15 +208,15 @@ func (d *Delivery) extend(ctx context.Context, lease time.Duration) error {
 	request := memcache.AppendTouch(nil, c.name, d.receipt, int32(min(seconds, 1<<31-1)))
 	asked := time.Now()
 	held := true
-	err := c.client.ask(ctx, d.Server, 0, request, func(r *memcache.Reply) (bool, error) {
+	err := c.client.askShared(ctx, d.Server, request, func(r *memcache.Reply) error {
 		switch r.Kind {
 		case memcache.KindTouched:
-			return false, nil
+			return nil
 		case memcache.KindNotFound:
 			held = false
-			return false, nil
+			return nil
 		}
-		return false, refusal(r)
+		return refusal(r)
 	})
 	switch {
 	case err != nil:

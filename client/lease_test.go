@@ -1,9 +1,14 @@
 package client
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -129,6 +134,116 @@ func TestLeaseLapses(t *testing.T) {
 	}
 }
 
+// TestLeasesShareConnections has many handlers hold an item of one server each: they share one connection that asks for
+// items, and one that confirms them.
+func TestLeasesShareConnections(t *testing.T) {
+	s := serve(t)
+	c := dial(t, Options{}, s.addr)
+	const handlers, rounds = 40, 5
+	items := make([][]byte, handlers*rounds)
+	for i := range items {
+		items[i] = fmt.Append(nil, i)
+	}
+	if err := c.PutAll(within(t), "q", items, PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	handled := make(map[string]int)
+	all := make(chan struct{}, handlers) // a handler has an item
+	goOn := make(chan struct{})
+	stop := work(t, &Worker{Client: c, Queue: "q", Lease: time.Minute, Handlers: handlers, Handle: func(_ context.Context, d *Delivery) error {
+		mu.Lock()
+		handled[string(d.Data)]++
+		mu.Unlock()
+		all <- struct{}{}
+		<-goOn
+		return nil
+	}})
+	for range rounds {
+		for range handlers {
+			select {
+			case <-all:
+			case <-within(t).Done():
+				t.Fatal("a handler has no item")
+			}
+		}
+		stats := c.Stats(within(t))[0]
+		if stats.Err != nil || stats.Connections > 5 { // puts, gets, confirms, and these figures; one that ends
+			t.Errorf("%d handlers have %d connections (%v)", handlers, stats.Connections, stats.Err)
+		}
+		for range handlers {
+			goOn <- struct{}{}
+		}
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if len(handled) != len(items) {
+		t.Errorf("%d items are handled, want %d", len(handled), len(items))
+	}
+	for item, n := range handled {
+		if n != 1 {
+			t.Errorf("item %s is handled %d times", item, n)
+		}
+	}
+	if stats := c.Stats(within(t))[0]; stats.Items != 0 {
+		t.Errorf("%d items are left", stats.Items)
+	}
+}
+
+// TestEndOfLeaseUnanswered has a server end the connection while several leases are being ended. Behind a refusal
+// that closes, those that follow are refused as well, and may be tried again; without an answer they are unknown.
+func TestEndOfLeaseUnanswered(t *testing.T) {
+	for _, tt := range []struct {
+		name, answer string
+		want         error
+	}{
+		{"nothing", "", ErrUnknownOutcome},
+		{"part of it", "EN", ErrUnknownOutcome},
+		{"garbage", "\x00\x01\r\n", ErrProtocol},
+		{"a refusal", "SERVER_ERROR\r\n", ErrRefused},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			const leases = 3
+			r := rigged(t, func(_ int, conn net.Conn) {
+				items := 0
+				for in := bufio.NewReader(conn); ; {
+					line, err := in.ReadString('\n')
+					switch {
+					case err != nil:
+						return
+					case strings.HasPrefix(line, "version"):
+						io.WriteString(conn, "VERSION 3.0.0\r\n")
+					case strings.Contains(line, "/lease"):
+						for range strings.Count(line, "/lease") {
+							items++
+							fmt.Fprintf(conn, "VALUE q 0 1 %d\r\nx\r\nEND\r\n", items)
+						}
+					default:
+						io.WriteString(conn, tt.answer)
+						return
+					}
+				}
+			})
+			c := dial(t, Options{}, r.addr)
+			k := lease(t, c, "q", time.Minute)
+			held := make(chan *Delivery, leases)
+			for range leases {
+				held <- next(t, k, "x")
+			}
+			results := make(chan error, leases)
+			for range leases {
+				go func() { results <- (<-held).Confirm(within(t)) }()
+			}
+			for range leases {
+				if err := <-results; !errors.Is(err, tt.want) {
+					t.Errorf("Confirm = %v, want %v", err, tt.want)
+				}
+			}
+		})
+	}
+}
+
 // TestLeasesNeedVersion tests that a server without leases is left alone.
 func TestLeasesNeedVersion(t *testing.T) {
 	old := rigged(t, answering("VERSION 2.4.1\r\n"))
@@ -161,7 +276,7 @@ func TestWorkerLeases(t *testing.T) {
 	other := lease(t, c, "slow", time.Minute)
 	put(t, c, "slow", "x")
 	began, finish, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	stop := work(t, &Worker{Client: c, Queue: "slow", Lease: time.Second, Handle: func(ctx context.Context, d *Delivery) error {
+	stop := work(t, &Worker{Client: c, Queue: "slow", Lease: 2 * time.Second, Handle: func(ctx context.Context, d *Delivery) error {
 		close(began)
 		<-finish
 		err := d.Confirm(ctx)
@@ -169,7 +284,7 @@ func TestWorkerLeases(t *testing.T) {
 		return err
 	}})
 	<-began
-	ctx, cancel := context.WithTimeout(within(t), 1500*time.Millisecond) // longer than the lease
+	ctx, cancel := context.WithTimeout(within(t), 2500*time.Millisecond) // longer than the lease
 	defer cancel()
 	if d, err := other.Next(ctx); err == nil {
 		t.Errorf("somebody else gets %q while the handler runs", d.Data)

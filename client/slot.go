@@ -14,6 +14,7 @@ type station struct {
 	slots   []*slot
 	idle    []*slot   // of slots: those without an order
 	waiting int       // gets under way
+	plan    int       // gets to be made; schedule alone uses it
 	hit     bool      // the last get had an item
 	fails   int       // in a row
 	until   time.Time // when the server may be asked again after a failure
@@ -24,10 +25,8 @@ func (st *station) usable(now time.Time) bool { return !st.leaving && !now.Befor
 
 // remove takes a slot out, which is at its end.
 func (st *station) remove(s *slot) {
-	if s.asking {
-		s.asking = false
-		st.waiting--
-	}
+	st.waiting -= s.asking
+	s.asking = 0
 	same := func(other *slot) bool { return other == s }
 	st.slots = slices.DeleteFunc(st.slots, same)
 	st.idle = slices.DeleteFunc(st.idle, same)
@@ -41,23 +40,30 @@ func (st *station) leave() {
 	}
 	st.idle = nil
 	for _, s := range st.slots {
-		if s.asking && s.ahead == 0 && s.conn != nil {
+		if s.asking > 0 && s.ahead == 0 && s.conn != nil {
 			s.conn.Close() // an item on its way goes back
 		}
 	}
 }
 
-// slot is a connection of a consumer with one item at most. Its goroutine does all the reading, also
+// order is a round of gets that a slot is to make: several only if items are leased.
+type order struct {
+	wait time.Duration // for the first item
+	n    int
+}
+
+// slot is a connection of a consumer with one open item at most; leased items it has handed on. Its goroutine does all the reading, also
 // while an item is open: so the loss of the connection is noticed at once.
 type slot struct {
 	// Immutable.
 	consumer *Consumer
 	station  *station
-	orders   chan time.Duration // how long to wait for an item
-	quit     chan struct{}      // closed to end a slot without an order
+	orders   chan order
+	quit     chan struct{} // closed to end a slot without an order
 
 	// Guarded by Consumer.mu; the goroutine alone sets conn, and reads it without.
-	asking bool
+	asking int           // gets under way
+	found  bool          // one of the round that is under way had an item
 	ahead  time.Duration // that a get waits which was sent behind a confirm; zero if there is none
 	conn   *wire.Conn
 }
@@ -75,7 +81,7 @@ func (s *slot) run() {
 	defer unused.Stop()
 	for {
 		select {
-		case wait := <-s.orders:
+		case o := <-s.orders:
 			if s.conn == nil || !s.conn.Quiet() {
 				release()
 				if !s.connect() {
@@ -83,7 +89,11 @@ func (s *slot) run() {
 				}
 				release = s.conn.Guard(s.consumer.client.ctx)
 			}
-			if !s.get(wait) {
+			get := s.get
+			if s.consumer.lease > 0 {
+				get = s.getLeased
+			}
+			if !get(o) {
 				return
 			}
 		case <-unused.C:
@@ -125,45 +135,82 @@ func (s *slot) connect() bool {
 
 // get asks for an item, hands it out, and waits for its end; and so on while gets are sent ahead. It
 // returns false if the slot is at its own end.
-func (s *slot) get(wait time.Duration) bool {
+func (s *slot) get(o order) bool {
 	c := s.consumer
-	deadline := time.Now().Add(c.client.opts.ReplyTimeout)
-	if err := s.conn.Write(c.request(wait), deadline); err != nil {
-		c.failed(s, err)
+	if !s.send(o) {
 		return false
 	}
 	var reply memcache.Reply
-	for wait > 0 {
+	for wait := o.wait; wait > 0; {
 		s.conn.ReadUntil(time.Now().Add(wait + c.client.opts.ReplyTimeout))
-		err := s.conn.Read(&reply)
+		found, ok := s.receive(&reply)
 		switch {
-		case err != nil:
-		case reply.Kind == memcache.KindEnd:
+		case !ok:
+			return false
+		case !found:
 			c.answered(s, nil)
 			return c.free(s)
-		case reply.Kind == memcache.KindValue:
-			d := newDelivery(s, &reply)
-			if d.receipt != 0 {
-				d.begins()
-				c.answered(s, d)
-				return c.free(s)
-			}
-			s.conn.ReadUntil(time.Time{})
-			c.answered(s, d)
-			if !s.hold(d, &reply) {
-				return false
-			}
-			if wait = c.sentAhead(s); wait == 0 {
-				return c.free(s)
-			}
-			continue
-		default:
-			err = refusal(&reply)
 		}
-		c.failed(s, err)
-		return false
+		s.conn.ReadUntil(time.Time{})
+		d := newDelivery(s, &reply)
+		c.answered(s, d)
+		if !s.hold(d, &reply) {
+			return false
+		}
+		if wait = c.sentAhead(s); wait == 0 {
+			return c.free(s)
+		}
 	}
 	return false
+}
+
+// getLeased makes a round of gets and hands out what comes. It returns false if the slot is at its end.
+func (s *slot) getLeased(o order) bool {
+	c := s.consumer
+	if !s.send(o) {
+		return false
+	}
+	s.conn.ReadUntil(time.Now().Add(o.wait + c.client.opts.ReplyTimeout))
+	var reply memcache.Reply
+	for range o.n {
+		found, ok := s.receive(&reply)
+		if !ok {
+			return false
+		}
+		var d *Delivery
+		if found {
+			d = newDelivery(s, &reply)
+			d.begins()
+		}
+		c.answered(s, d)
+	}
+	return c.free(s)
+}
+
+// send makes a request. It returns false if the slot is at its end.
+func (s *slot) send(o order) bool {
+	c := s.consumer
+	err := s.conn.Write(c.request(o), time.Now().Add(c.client.opts.ReplyTimeout))
+	if err != nil {
+		c.failed(s, err)
+	}
+	return err == nil
+}
+
+// receive reads the reply to a get, and reports whether it is an item. It returns false if the slot is at its end.
+func (s *slot) receive(reply *memcache.Reply) (found, ok bool) {
+	err := s.conn.Read(reply)
+	switch {
+	case err != nil:
+	case reply.Kind == memcache.KindEnd:
+		return false, true
+	case reply.Kind == memcache.KindValue:
+		return true, true
+	default:
+		err = refusal(reply)
+	}
+	s.consumer.failed(s, err)
+	return false, false
 }
 
 // hold waits until a delivery is confirmed or aborted. It returns false if it is lost.

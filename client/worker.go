@@ -80,10 +80,18 @@ func (w *Worker) Run(ctx context.Context) error {
 		}
 	})
 	defer release()
+	held := &holding{items: make(map[*Delivery]bool)}
+	if w.Lease != 0 {
+		keeping, stop := context.WithCancel(context.WithoutCancel(ctx))
+		var keeper sync.WaitGroup
+		keeper.Go(func() { held.keep(keeping, w.Lease) })
+		defer keeper.Wait()
+		defer stop()
+	}
 	var running sync.WaitGroup
 	ended := make(chan error, max(w.Handlers, 1))
 	for range max(w.Handlers, 1) {
-		running.Go(func() { ended <- w.serve(ctx, handling, consumer) })
+		running.Go(func() { ended <- w.serve(ctx, handling, held, consumer) })
 	}
 	running.Wait()
 	for range max(w.Handlers, 1) {
@@ -102,22 +110,24 @@ func (w *Worker) consume() (*Consumer, error) {
 }
 
 // serve is one handler's loop. It ends with ctx, or returns why there are no more items.
-func (w *Worker) serve(ctx, handling context.Context, consumer *Consumer) error {
+func (w *Worker) serve(ctx, handling context.Context, held *holding, consumer *Consumer) error {
 	backoff := w.Backoff
 	if backoff == (Backoff{}) {
 		backoff = Backoff{First: 100 * time.Millisecond, Most: 30 * time.Second}
 	}
 	fails := 0
-	for {
-		d, err := consumer.Next(ctx)
+	for asked := false; ; {
+		d, err := consumer.next(ctx, asked)
+		asked = false
 		if err != nil {
 			return err
 		}
-		err = w.handle(handling, d)
+		err = w.handle(handling, held, d)
 		if err == nil {
 			if err = d.confirmAndGo(context.Background()); err != nil && !errors.Is(err, ErrEnded) { // within ReplyTimeout
 				w.report(d, err)
 			}
+			asked = d.asked
 			fails = 0
 			continue
 		}
@@ -156,40 +166,71 @@ func (w *Worker) returnLeased(handling context.Context, d *Delivery, why error, 
 	return err
 }
 
-// extend extends the lease of an item until ended is closed.
-func (w *Worker) extend(ctx context.Context, d *Delivery, ended <-chan struct{}) {
+// holding is the leased items that a worker's handlers have.
+type holding struct {
+	mu    sync.Mutex
+	items map[*Delivery]bool // true while the item's lease is being extended
+}
+
+func (h *holding) add(d *Delivery) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.items[d] = false
+}
+
+func (h *holding) remove(d *Delivery) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.items, d)
+}
+
+// keep extends the leases of all items again and again until ctx ends.
+func (h *holding) keep(ctx context.Context, lease time.Duration) {
+	var extending sync.WaitGroup
+	defer extending.Wait()
+	tick := time.NewTicker(max(lease/3, 1))
+	defer tick.Stop()
 	for {
 		select {
-		case <-time.After(w.Lease / 3):
-			d.Extend(ctx, w.Lease) // if it fails there is another time, or the item is lost
-		case <-d.Lost():
+		case <-tick.C:
+		case <-ctx.Done():
 			return
-		case <-ended:
-			return
+		}
+		for _, d := range h.begin() {
+			extending.Go(func() {
+				d.Extend(ctx, lease) // if it fails there is another time, or the item is lost
+				h.mu.Lock()
+				defer h.mu.Unlock()
+				if _, held := h.items[d]; held {
+					h.items[d] = false
+				}
+			})
 		}
 	}
 }
 
+// begin returns the items whose leases are to be extended.
+func (h *holding) begin() (items []*Delivery) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for d, extending := range h.items {
+		if !extending {
+			h.items[d] = true
+			items = append(items, d)
+		}
+	}
+	return items
+}
+
 // handle runs the handler for one item.
-func (w *Worker) handle(ctx context.Context, d *Delivery) (err error) {
+func (w *Worker) handle(ctx context.Context, held *holding, d *Delivery) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	ended := make(chan struct{})
-	var extending sync.WaitGroup
-	defer extending.Wait()
-	defer close(ended)
+	d.whenLost(func() { cancel(ErrLost) })
 	if w.Lease != 0 {
-		within, stop := context.WithCancel(context.WithoutCancel(ctx))
-		defer stop()
-		extending.Go(func() { w.extend(within, d, ended) })
+		held.add(d)
+		defer held.remove(d)
 	}
-	go func() {
-		select {
-		case <-d.Lost():
-			cancel(ErrLost)
-		case <-ended:
-		}
-	}()
 	defer func() {
 		if v := recover(); v != nil {
 			err = &PanicError{Value: v, Stack: debug.Stack()}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"slices"
 	"strings"
@@ -51,7 +52,11 @@ func startCluster(t *testing.T) *cluster {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*clitest.Patience)
 	defer cancel()
 	var err error
-	c.client, err = client.Dial(ctx, "zk://"+c.zk.Addr+"/kestrel", client.Options{ReplyTimeout: time.Second, DialTimeout: time.Second})
+	// A server that is busy must answer in this time; one that stalls costs producers as much.
+	c.client, err = client.Dial(ctx, "zk://"+c.zk.Addr+"/kestrel", client.Options{
+		ReplyTimeout: 5 * time.Second, DialTimeout: 5 * time.Second,
+		Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo})),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +109,8 @@ func (c *cluster) wait(what string, so func() bool) {
 	c.t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(3 * clitest.Patience); !so(); <-tick.C {
+	// A client that ZooKeeper refuses, because it has lost data that the client has seen, needs 20 s to notice.
+	for end := time.Now().Add(10 * clitest.Patience); !so(); <-tick.C {
 		if time.Now().After(end) {
 			c.t.Fatalf("waited in vain until %s; members %+v", what, c.client.Members())
 		}

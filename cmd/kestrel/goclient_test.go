@@ -166,12 +166,12 @@ func (l *ledger) settled() {
 
 func (l *ledger) wait(done func() bool, what string, begin func()) {
 	l.t.Helper()
-	late := time.AfterFunc(3*clitest.Patience, l.changed.Broadcast)
+	late := time.AfterFunc(10*clitest.Patience, l.changed.Broadcast)
 	defer late.Stop()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	begin()
-	for end := time.Now().Add(3 * clitest.Patience); !done(); l.changed.Wait() {
+	for end := time.Now().Add(10 * clitest.Patience); !done(); l.changed.Wait() {
 		if time.Now().After(end) {
 			l.t.Fatalf("waited in vain for %s: %d stored, %d missing", what, len(l.stored), l.missing)
 		}
