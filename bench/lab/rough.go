@@ -8,13 +8,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 )
 
 // roughTrial runs servers in surroundings that are drawn for each cycle: few descriptors, little memory,
 // one processor, slow disks, small files, calls that fail for a while. They end by kill -9 or by SIGTERM.
 // All servers have one data directory, so each restart continues what the one before has left, and each
-// is used again; the ledgers of lab kill and lab spill go on over all of them. Beside what those promise,
+// is used again; the ledgers of lab kill and lab spill, and those of leases and delays, go on over all of them. Beside what those promise,
 // a server must keep to the resources that it was given, write nothing while nobody asks for anything,
 // and work again, without a restart, when calls fail no more.
 func roughTrial(ctx context.Context, t *trial) error {
@@ -22,7 +23,7 @@ func roughTrial(ctx context.Context, t *trial) error {
 		t.skip("%v", err)
 		return nil
 	}
-	r := &rough{t: t, lanes: standardLanes(t), spills: spillLanes(t)}
+	r := &rough{t: t, lanes: standardLanes(t), spills: spillLanes(t), messages: messageLanes(t)}
 	for cycle := 0; t.more(ctx, cycle); cycle++ {
 		s := drawSurroundings(t.rng(cycle<<8|255), t)
 		fmt.Fprintf(t.log, "rough: cycle %d: %s\n", cycle, s)
@@ -38,10 +39,11 @@ func roughTrial(ctx context.Context, t *trial) error {
 
 // rough is what the cycles have in common.
 type rough struct {
-	t      *trial
-	lanes  []*lane
-	spills []*spillLane
-	faulty bool // calls failed in the cycle before
+	t        *trial
+	lanes    []*lane
+	spills   []*spillLane
+	messages []*messageLane
+	faulty   bool // calls failed in the cycle before
 }
 
 // cycle starts a server on what the last one has left, looks at that, uses it, and ends it.
@@ -49,6 +51,9 @@ func (r *rough) cycle(ctx context.Context, env *surroundings, cycle int) error {
 	t := r.t
 	t.refusals.Store(false)
 	config := env.config + tablesOf(r.lanes, r.spills)
+	for _, l := range r.messages {
+		config += l.config()
+	}
 	if err := os.WriteFile(filepath.Join(t.dir, "lab.toml"), []byte(config), 0o600); err != nil {
 		return err
 	}
@@ -101,12 +106,20 @@ func (r *rough) inspect(s *server, laws *laws, rng *rand.Rand) error {
 			return r.violated(errors.Join(err, v.c.conn.Close()))
 		}
 	}
+	for _, l := range r.messages {
+		if err := l.inspect(v); err != nil {
+			return r.violated(errors.Join(err, v.c.conn.Close()))
+		}
+	}
 	if rng.IntN(3) == 0 {
 		if err := laws.idle(r.t); err != nil {
 			return err
 		}
 	}
-	return v.c.end()
+	if err := v.c.end(); err != nil {
+		return err
+	}
+	return laws.openReads(r.t)
 }
 
 // violated is err, unless what went wrong is noted as a broken promise.
@@ -121,6 +134,9 @@ func (r *rough) violated(err error) error {
 func (r *rough) use(s *server, env *surroundings, laws *laws, cycle int, rng *rand.Rand) error {
 	t := r.t
 	room := laws.clients - 3 // an inspection may not have ended yet, and makeQueues has one
+	messages := shuffled(rng, r.messages)
+	messages = messages[:min(len(messages), max(room/4, 0))]
+	room -= len(messages)
 	lanes := shuffled(rng, r.lanes)
 	lanes = lanes[:min(len(lanes), max(room/2, 1))]
 	spills := shuffled(rng, r.spills)
@@ -149,11 +165,17 @@ func (r *rough) use(s *server, env *surroundings, laws *laws, cycle int, rng *ra
 		}
 		s.kill()
 	}
-	// The spill lanes work for as long as the others do.
+	// The lanes of messages and the spill lanes work for as long as the others do.
+	var running sync.WaitGroup
+	for i, l := range messages {
+		own := t.rng(cycle<<8 | 200 + i)
+		running.Go(func() { l.run(s, own) })
+	}
 	replies := int64(20 + rng.IntN(1+rng.IntN(env.replies)))
 	err := runSpill(t, s, spills, cycle<<4, replies/2+1, func() {
 		lawErr = errors.Join(runLanes(t, s, lanes, cycle, until{replies: replies, after: patience}, end), lawErr)
 	})
+	running.Wait()
 	for _, line := range s.logged("") { // warnings say that the surroundings are what they are
 		if line["level"] == "ERROR" || line["plain"] == true && env.delay == "" { // strace says things too
 			t.violate("a server whose calls do not fail logged %v", line)

@@ -13,6 +13,7 @@ type surroundings struct {
 	descriptors int    // limit of open files; 0 for that of the lab
 	memoryLimit int64  // memory_limit, bytes
 	segmentSize int64  // bytes
+	openReads   int    // max_open_transactions
 	group       bool   // in a control group of groupMemorySize
 	processors  int    // that it may use, and GOMAXPROCS; 0 for all
 	delay       string // what strace makes slow, as it words it; "" for nothing
@@ -48,6 +49,9 @@ func (e *surroundings) String() string {
 	return strings.Join(said, "; ")
 }
 
+// mostInspected is how many items a queue has at most when all of them are opened on one connection.
+const mostInspected = 6000
+
 // minDescriptors is a limit that every machine of a few processors can start a server with.
 const minDescriptors = 100
 
@@ -56,7 +60,7 @@ func drawSurroundings(rng *rand.Rand, t *trial) *surroundings {
 	pick := func(all ...int64) int64 { return all[rng.IntN(len(all))] }
 	e := &surroundings{
 		segmentSize: pick(64<<10, 128<<10, 1<<20, 4<<20), memoryLimit: pick(64<<20, 96<<20, 256<<20),
-		stops: rng.IntN(3) == 0, replies: 6000,
+		stops: rng.IntN(3) == 0, replies: 6000, openReads: int(pick(mostInspected, 2*mostInspected, 1_000_000)),
 	}
 	if rng.IntN(2) == 0 {
 		e.descriptors = minDescriptors + rng.IntN(1<<rng.IntN(10))
@@ -66,9 +70,9 @@ func drawSurroundings(rng *rand.Rand, t *trial) *surroundings {
 	}
 	memory := pick(4<<10, 16<<10, 100<<10, 1<<20, 128<<20)
 	e.config = fmt.Sprintf("segment_size = %d\njournal_size = %d\nmemory_limit = %d\n"+
-		"backlog_compression = %q\nbacklog_cache = %t\nmax_open_transactions = 1000000\n",
+		"backlog_compression = %q\nbacklog_cache = %t\nmax_open_transactions = %d\n",
 		e.segmentSize, max(1<<20, e.segmentSize*pick(2, 4, 16)), e.memoryLimit,
-		[]string{"none", "s2", "zstd"}[rng.IntN(3)], rng.IntN(4) == 0)
+		[]string{"none", "s2", "zstd"}[rng.IntN(3)], rng.IntN(4) == 0, e.openReads)
 	table := fmt.Sprintf("[default]\nmax_memory_size = %d\n", memory)
 	switch n := rng.IntN(10); {
 	case n < 3:

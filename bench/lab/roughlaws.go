@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -64,6 +65,58 @@ func (l *laws) idle(t *trial) error {
 	t.counts.checks.Add(1)
 	if after-before > idleBytes {
 		t.violate("an idle server wrote %d bytes in %v", after-before, idleTime)
+	}
+	return nil
+}
+
+// openReads checks that a connection may have as many reads open as max_open_transactions says, if those are not too
+// many to be tried, and no more.
+func (l *laws) openReads(t *trial) error {
+	const queue = "open-reads"
+	most := l.env.openReads
+	if most > mostInspected {
+		return nil
+	}
+	body := func(int) []byte { return []byte("x") }
+	c, err := dial(l.s, "memcache")
+	if err != nil {
+		return err
+	}
+	defer c.conn.Close()
+	many := func(r request) error {
+		for left := most; left > 0; left -= openAtOnce {
+			requests := slices.Repeat([]request{r}, min(left, openAtOnce))
+			if err := c.send(requests, body); err != nil {
+				return err
+			}
+			for range requests {
+				a, err := c.receive(r)
+				if err != nil {
+					return err
+				}
+				if a.refusal != "" || r.op == opOpen && len(a.items) != 1 {
+					t.violate("of %d open reads one is refused, or finds no item: %s", most, a.refusal)
+					return nil
+				}
+			}
+		}
+		return nil
+	}
+	flush := request{op: opFlush, queue: queue}
+	if _, err := c.ask(flush, body); err != nil {
+		return err
+	}
+	if err := many(request{op: opPut, queue: queue, items: []int{1}}); err != nil {
+		return err
+	}
+	open := request{op: opOpen, queue: queue}
+	if err := many(open); err != nil {
+		return err
+	}
+	t.counts.checks.Add(1)
+	a, err := c.ask(open, body)
+	if err == nil && a.refusal == "" {
+		t.violate("a connection opened read %d of max_open_transactions = %d", most+1, most)
 	}
 	return nil
 }

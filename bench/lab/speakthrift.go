@@ -14,7 +14,7 @@ const autoAbortMillis = 10 * 60 * 1000
 type thriftSpeaker struct{}
 
 // can leaves reliable reads out. They are leases, which outlive a restart and come back in their places; the lanes
-// know open reads alone, which end with their connection. The simulation (`make sim`) drives them, kills included.
+// know open reads alone, which end with their connection. A messageLane has them, and so has the simulation.
 func (thriftSpeaker) can(op opKind) bool { return op != opPeek && op != opOpen }
 
 func (thriftSpeaker) encode(dst []byte, r request, body func(int) []byte) []byte {
