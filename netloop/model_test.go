@@ -16,7 +16,7 @@ import (
 	"github.com/kestrelmq/kestrel/codec/thrift"
 )
 
-// TestProtocolModel drives one engine with clients of all three protocols at once, with clients
+// TestProtocolModel drives one engine with clients of all four protocols at once, with clients
 // that go away, time that passes and servers that are killed, and compares every answer with a
 // model of plain slices. A failure prints the steps and the seed; -rapid.seed=N replays it.
 //
@@ -55,6 +55,11 @@ func (m *protocolModel) actions() map[string]func(*rapid.T) {
 		"thriftOpen":    m.thriftOpen,
 		"thriftEnd":     m.thriftEnd,
 		"thriftTouch":   m.thriftTouch,
+		"burrowPut":     m.burrowPut,
+		"burrowTake":    m.burrowTake,
+		"burrowList":    m.burrowList,
+		"burrowHide":    m.burrowHide,
+		"burrowEnd":     m.burrowEnd,
 		"hangUp":        m.hangUp,
 		"pass":          m.pass,
 		"flush":         m.flush,
@@ -90,15 +95,16 @@ type protocolModel struct {
 	rt *rapid.T
 	ts *testServer
 
-	memcache, text *testClient
-	thrift         *thriftClient
+	memcache, text, burrow *testClient
+	thrift                 *thriftClient
 
-	seq   int
-	order int
-	ready map[string][]modelItem
-	back  map[string]int                         // how many of them have been brought back to the head; the others are in their order
-	open  map[*testClient]map[string][]modelItem // of memcache and text
-	reads map[int64]modelRead
+	seq    int
+	order  int
+	ready  map[string][]modelItem
+	back   map[string]int                         // how many of them have been brought back to the head; the others are in their order
+	open   map[*testClient]map[string][]modelItem // of memcache and text
+	reads  map[int64]modelRead
+	hidden map[string]modelHidden // by the id of the message
 }
 
 var modelQueues = []string{"a", "b"}
@@ -106,7 +112,7 @@ var modelQueues = []string{"a", "b"}
 func newProtocolModel(t *testing.T, rt *rapid.T) *protocolModel {
 	m := &protocolModel{t: t, rt: rt, ts: newTestServer(t, Options{MaxOpenReads: modelReads}, defaults())}
 	m.ready, m.back = make(map[string][]modelItem), make(map[string]int)
-	m.reads = make(map[int64]modelRead)
+	m.reads, m.hidden = make(map[int64]modelRead), make(map[string]modelHidden)
 	m.dial()
 	return m
 }
@@ -116,10 +122,11 @@ func (m *protocolModel) dial() {
 	m.memcache, m.text = m.ts.dial(memcacheProtocol{}), m.ts.dial(textProtocol{})
 	m.open[m.memcache], m.open[m.text] = map[string][]modelItem{}, map[string][]modelItem{}
 	m.thrift = m.ts.dialThrift()
+	m.burrow = m.ts.dial(burrowProtocol{})
 }
 
 func (m *protocolModel) end() {
-	for _, c := range []*testClient{m.memcache, m.text, m.thrift.testClient} {
+	for _, c := range []*testClient{m.memcache, m.text, m.thrift.testClient, m.burrow} {
 		c.hangUp()
 	}
 	m.ts.stop()
@@ -172,7 +179,7 @@ func (m *protocolModel) check(*rapid.T) {
 		}
 		m.ask(m.memcache, "get "+queue+"/peek\r\n", memcache)
 		r := m.thrift.call(m.thrift.codec.AppendCall(nil, thrift.MethodPeek, m.thrift.next(), []byte(queue)))
-		open := 0
+		open, there := 0, len(m.ready[queue])+m.hiddenOf(queue)
 		for _, reads := range m.open {
 			open += len(slices.DeleteFunc(slices.Clone(reads[queue]), modelItem.isDead))
 		}
@@ -182,9 +189,9 @@ func (m *protocolModel) check(*rapid.T) {
 			}
 		}
 		info := r.Info
-		if string(info.HeadItem) != head || int(info.Items) != len(m.ready[queue]) || int(info.OpenReads) != open {
+		if string(info.HeadItem) != head || int(info.Items) != there || int(info.OpenReads) != open {
 			m.rt.Fatalf("peek %s: head %q, %d items, %d open; want %q, %d, %d", queue,
-				info.HeadItem, info.Items, info.OpenReads, head, len(m.ready[queue]), open)
+				info.HeadItem, info.Items, info.OpenReads, head, there, open)
 		}
 	}
 }
@@ -383,9 +390,9 @@ func (m *protocolModel) returnReads(reads []modelRead) {
 	}
 }
 
-// hangUp replaces a client. Memcache and text bring its reads back; Thrift leaves them open.
+// hangUp replaces a client. Memcache and text bring its reads back; Thrift and Burrow leave them open.
 func (m *protocolModel) hangUp(rt *rapid.T) {
-	switch rapid.SampledFrom([]string{"memcache", "text", "thrift"}).Draw(rt, "client") {
+	switch rapid.SampledFrom([]string{"memcache", "text", "thrift", "burrow"}).Draw(rt, "client") {
 	case "memcache":
 		m.memcache = m.replace(m.memcache)
 	case "text":
@@ -393,6 +400,9 @@ func (m *protocolModel) hangUp(rt *rapid.T) {
 	case "thrift":
 		m.thrift.hangUp()
 		m.thrift = m.ts.dialThrift()
+	case "burrow":
+		m.burrow.hangUp()
+		m.burrow = m.ts.dial(burrowProtocol{})
 	}
 }
 
@@ -408,7 +418,7 @@ func (m *protocolModel) replace(c *testClient) *testClient {
 	return c
 }
 
-// pass lets time pass, after which Thrift reads that nobody ended are back.
+// pass lets time pass, after which Thrift reads that nobody ended are back, and messages that were hidden.
 func (m *protocolModel) pass(*rapid.T) {
 	pass(100 * time.Millisecond)
 	var due []modelRead
@@ -419,12 +429,14 @@ func (m *protocolModel) pass(*rapid.T) {
 		}
 	}
 	m.returnReads(due)
+	m.showDue()
 }
 
 func (m *protocolModel) flush(rt *rapid.T) {
 	queue := m.queue(rt)
 	m.ask(m.memcache, "flush "+queue+"\r\n", "END\r\n")
 	m.ready[queue], m.back[queue] = nil, 0
+	m.forgetHidden(queue)
 }
 
 // delete deletes a queue. What is open of it still counts for its memcache and text clients, and never comes
@@ -439,6 +451,7 @@ func (m *protocolModel) delete(rt *rapid.T) {
 		}
 	}
 	maps.DeleteFunc(m.reads, func(_ int64, read modelRead) bool { return read.queue == queue })
+	m.forgetHidden(queue)
 }
 
 // kill ends the server as kill -9 would.
@@ -454,7 +467,7 @@ func (m *protocolModel) stop(*rapid.T) {
 }
 
 // restart starts another server. What memcache and text clients had open is back, everything in the order it
-// was put. Reads of Thrift stay open.
+// was put. Reads of Thrift stay open, and hidden messages hidden.
 func (m *protocolModel) restart() {
 	m.ts.start()
 	for _, queue := range modelQueues {
