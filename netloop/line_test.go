@@ -26,6 +26,8 @@ type lineTest struct {
 	proceed chan struct{} // takes a turn
 	done    chan struct{} // … has been taken; closed when the loop has ended
 
+	time time.Time // when the last turn began: turns begin at the same time, unless later says otherwise
+
 	// Of the next turn.
 	later      time.Duration // how much later it begins
 	at         moment        // when, on the clock of waits; zero: now
@@ -112,7 +114,11 @@ func (lt *lineTurns) begin() {
 	}
 	lt.begun = true
 	lt.driver.begin()
-	lt.began = lt.began.Add(lt.later)
+	if lt.time.IsZero() {
+		lt.time = lt.began
+	}
+	lt.time = lt.time.Add(lt.later)
+	lt.began = lt.time
 	if lt.at != 0 {
 		lt.clock = lt.at
 	}
