@@ -15,11 +15,9 @@ import (
 type Listed struct {
 	Item
 	Server     string
-	ID         uint64 // names the item in its queue of that server, for ever
-	Key        string
+	ID         uint64    // names the item in its queue of that server, for ever
 	Deliveries int       // how often it was delivered, as far as that counts, a lease under way included
 	Added      time.Time // when it was put
-	Expires    time.Time
 	Due        time.Time // when its delay or its lease is over
 	Origin     string    // of a dead letter: the queue that gave it up
 	Why        string    // of a dead letter: "deliveries" or "rejected"
@@ -97,7 +95,9 @@ func (c *Client) lookOn(ctx context.Context, server string, name []byte, request
 		case r.Kind == memcache.KindValue && strings.HasSuffix(string(r.Queue), "/meta"):
 			return true, next.describe(r.Data)
 		case r.Kind == memcache.KindValue:
+			key, expires := next.Key, next.Expires
 			next.Item, next.Server = itemOf(r), server
+			next.Key, next.Expires = key, expires
 			found, next = append(found, next), Listed{}
 			return true, nil
 		case r.Kind == memcache.KindEnd:
@@ -121,8 +121,8 @@ func (l *Listed) describe(data []byte) error {
 		return ErrProtocol
 	}
 	*l = Listed{
-		ID: meta.ID, Key: meta.Key, Deliveries: meta.Deliveries, Added: timeOf(meta.Added), Expires: timeOf(meta.Expires),
-		Due: timeOf(meta.Due), Origin: meta.Origin, Why: meta.Why,
+		Item: Item{Key: meta.Key, Expires: timeOf(meta.Expires)}, ID: meta.ID, Deliveries: meta.Deliveries,
+		Added: timeOf(meta.Added), Due: timeOf(meta.Due), Origin: meta.Origin, Why: meta.Why,
 	}
 	return nil
 }

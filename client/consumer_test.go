@@ -302,6 +302,33 @@ func TestConsumerClose(t *testing.T) {
 	}
 }
 
+// TestOpenBatchTells opens an item with a key and an expiry, and one without.
+func TestOpenBatchTells(t *testing.T) {
+	c := dial(t, Options{}, serve(t).addr)
+	ctx, begin := within(t), time.Now().Truncate(time.Millisecond)
+	if err := c.Put(ctx, "work", []byte("a"), PutOptions{Key: "k", TTL: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	put(t, c, "work", "b")
+	latest := time.Now().Add(time.Hour)
+	for _, want := range []string{"k", ""} {
+		b, err := c.OpenBatch(ctx, "work", 1, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		item := b.Items[0]
+		if item.Key != want || item.Expires.IsZero() != (want == "") {
+			t.Errorf("%q has the key %q and expires at %v", item.Data, item.Key, item.Expires)
+		}
+		if want != "" && (item.Expires.Before(begin.Add(time.Hour)) || item.Expires.After(latest)) {
+			t.Errorf("it expires at %v, want in an hour from %v", item.Expires, begin)
+		}
+		if err := b.Confirm(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestOpenBatch opens batches, on servers that allow many open reads for each connection and one.
 func TestOpenBatch(t *testing.T) {
 	for _, opens := range []int{0, 100} {

@@ -18,10 +18,13 @@ const (
 	turnWait = 250 * time.Millisecond
 )
 
-// Item is what a queue holds.
+// Item is what a queue holds. [Client.Browse], [Client.Look] and the first item of [Client.OpenBatch] have a Key and
+// Expires, if the server is of version 3 and the item has any.
 type Item struct {
-	Data  []byte // the caller's own
-	Flags uint32 // as they were put
+	Data    []byte // the caller's own
+	Flags   uint32 // as they were put
+	Key     string
+	Expires time.Time // zero: never
 }
 
 // Get takes the next item of a queue for good, from the first server that has one, and waits up to

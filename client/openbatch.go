@@ -53,10 +53,19 @@ func (c *Client) openOn(
 		return nil, plain(err)
 	}
 	b := &Batch{Queue: queue, Server: server, client: c, name: name, conn: conn}
-	first := memcache.AppendGet(nil, name, memcache.GetOptions{Open: true, WaitMillis: millis(wait)})
+	// Servers of the original take no notice of options that they do not know.
+	first := memcache.AppendGet(nil, name, memcache.GetOptions{Open: true, WaitMillis: millis(wait), Meta: true})
 	usable, err := c.converse(ctx, conn, wait, first, func(r *memcache.Reply) (bool, error) {
 		if r.Kind == memcache.KindValue {
-			b.Items = append(b.Items, itemOf(r))
+			item := itemOf(r)
+			if len(r.Meta) > 0 {
+				var known Listed
+				if err := known.describe(r.Meta); err != nil {
+					return false, err
+				}
+				item.Key, item.Expires = known.Key, known.Expires
+			}
+			b.Items = append(b.Items, item)
 			return false, nil
 		}
 		if r.Kind == memcache.KindEnd {

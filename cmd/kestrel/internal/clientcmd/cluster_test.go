@@ -85,15 +85,7 @@ func TestEndToEndClusterDrain(t *testing.T) {
 	a, b := clitest.Serve(t, "--config", file), clitest.Serve(t)
 	ctx, cancel := context.WithTimeout(t.Context(), clitest.Patience)
 	defer cancel()
-	dial := func(address string) *client.Client {
-		c, err := client.Dial(ctx, address, client.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(c.Close)
-		return c
-	}
-	both, one := dial(a.Addr+","+b.Addr), dial(a.Addr)
+	both, one := clientOf(t, ctx, a.Addr+","+b.Addr), clientOf(t, ctx, a.Addr)
 	for i := range 200 {
 		if err := one.Put(ctx, "work", fmt.Appendf(nil, "%d", i), client.PutOptions{}); err != nil {
 			t.Fatal(err)

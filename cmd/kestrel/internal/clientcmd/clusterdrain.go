@@ -27,7 +27,7 @@ servers; consumers go on to empty it. Once no queue of it has an item, in line, 
 status Quiescent, and the command says that it can be stopped. Nothing is lost on the way, and 'kestrel cluster status SERVER
 --set Up' puts it back at any time.
 
---move does not wait for consumers: it moves items to the other servers, as 'kestrel move' does, without their expiry.
+--move does not wait for consumers: it moves items to the other servers, as 'kestrel move' does, with what that keeps.
 Queues with fanout children are left to their consumers, since their items would reach the children again.
 
 --for bounds the wait: if the server still holds something then, it stays as it is, and the exit status is 1. A server that
@@ -256,7 +256,7 @@ func (d *drainServer) moveAll(ctx context.Context, s *session, left held) error 
 			continue
 		}
 		for {
-			c, err := from.collect(q.Name, collectItems)
+			c, err := from.collect(q.Name, collectItems, 1)
 			if errors.Is(err, client.ErrRefused) {
 				break // somebody gives it another status
 			}

@@ -75,7 +75,7 @@ func (d *drainFlags) run(s *session, args []string) error {
 	var err error
 	for err == nil {
 		var c *collected
-		if c, err = s.collect(queue, collectItems); err != nil || c.n == 0 {
+		if c, err = s.collect(queue, collectItems, collectItems); err != nil || c.n == 0 {
 			break
 		}
 		if err = d.store(bufio.NewWriter(to), file, c); err != nil {

@@ -27,11 +27,12 @@ type collected struct {
 	n       int
 }
 
-// collect opens up to most items. It returns none at the end of the queue.
-func (s *session) collect(queue string, most int64) (*collected, error) {
+// collect opens up to most items, so many at once: of more than one at once, their expiry and key are not known. It
+// returns none at the end of the queue.
+func (s *session) collect(queue string, most, atOnce int64) (*collected, error) {
 	c := new(collected)
 	for c.n < collectItems && int64(c.n) < most && len(c.batches) < collectBatches {
-		b, err := s.client.OpenBatch(s.ctx, queue, int(min(most-int64(c.n), collectItems-int64(c.n))), 0)
+		b, err := s.client.OpenBatch(s.ctx, queue, int(min(most-int64(c.n), collectItems-int64(c.n), atOnce)), 0)
 		if errors.Is(err, client.ErrEmpty) {
 			break
 		}
@@ -74,7 +75,9 @@ func newMove() *cobra.Command {
 		short: "move items from one queue to the end of another",
 		about: `Moves the items that are in queue FROM when it begins, in their order, to the end of queue TO, on the same
 servers or others. An item leaves FROM once it is stored in TO: none is lost, whatever fails; what was on its way
-then may be in both. Flags of items move with them; their expiry does not, since the protocol does not tell it.`,
+then may be in both. Items keep their flags and their expiry, up to a second longer. They keep their key if TO is on
+one server, and has no item with that key. How often they were delivered, and where they were a dead letter before,
+begins anew. Servers before version 3 tell neither expiry nor key, and these are lost.`,
 		examples: `$ kestrel put work_dead one two three
 3 items put into "work_dead"
 $ kestrel move work_dead work
@@ -148,7 +151,7 @@ func (s *session) moveAll(target *client.Client, from, to string, total, rate in
 			most = min(most, max(rate/10, 1)) // a tenth of a second
 		}
 		var c *collected
-		if c, err = s.collect(from, most); err != nil || c.n == 0 {
+		if c, err = s.collect(from, most, 1); err != nil || c.n == 0 {
 			break
 		}
 		if err = s.moveOn(target, to, c); err == nil {
@@ -177,36 +180,65 @@ func (s *session) moveAll(target *client.Client, from, to string, total, rate in
 
 // moveOn stores what is open in another queue, and confirms it. A signal does not end it halfway.
 func (s *session) moveOn(target *client.Client, to string, c *collected) error {
-	ctx := context.WithoutCancel(s.ctx)
-	var data [][]byte
-	var flags uint32
-	put := func() error { // items that follow each other with the same flags
-		if len(data) == 0 {
-			return nil
-		}
-		err := target.PutAll(ctx, to, data, client.PutOptions{Flags: flags})
-		data = data[:0]
-		var batch *client.BatchError
-		if errors.As(err, &batch) {
-			return batch.Unwrap()
-		}
-		return err
-	}
+	m := mover{ctx: context.WithoutCancel(s.ctx), target: target, to: to, now: time.Now()}
 	for _, b := range c.batches {
 		for _, item := range b.Items {
-			if item.Flags != flags {
-				if err := put(); err != nil {
-					c.abort(ctx)
-					return err
-				}
-				flags = item.Flags
+			if err := m.add(item); err != nil {
+				c.abort(m.ctx)
+				return err
 			}
-			data = append(data, item.Data)
 		}
 	}
-	if err := put(); err != nil {
-		c.abort(ctx)
+	if err := m.put(); err != nil {
+		c.abort(m.ctx)
 		return err
 	}
-	return c.confirm(ctx)
+	return c.confirm(m.ctx)
+}
+
+// mover puts items in their order, those that follow each other with the same options at once.
+type mover struct {
+	ctx    context.Context
+	target *client.Client
+	to     string
+	now    time.Time
+	opts   client.PutOptions
+	data   [][]byte
+}
+
+// add takes an item, and puts those before it unless it can go with them.
+func (m *mover) add(item client.Item) error {
+	opts := client.PutOptions{Flags: item.Flags}
+	if !item.Expires.IsZero() {
+		opts.TTL = max((item.Expires.Sub(m.now) + time.Second - 1).Truncate(time.Second), time.Second)
+	}
+	if len(m.target.Members().Write) == 1 {
+		opts.Key, opts.New = item.Key, item.Key != ""
+	}
+	if opts != m.opts || opts.Key != "" {
+		if err := m.put(); err != nil {
+			return err
+		}
+		m.opts = opts
+	}
+	m.data = append(m.data, item.Data)
+	return nil
+}
+
+// put puts what add has taken. If another item has the key, the one that moves goes without: none replaces another.
+func (m *mover) put() error {
+	if len(m.data) == 0 {
+		return nil
+	}
+	err := m.target.PutAll(m.ctx, m.to, m.data, m.opts)
+	if m.opts.Key != "" && errors.Is(err, client.ErrNotStored) {
+		m.opts.Key, m.opts.New = "", false
+		err = m.target.PutAll(m.ctx, m.to, m.data, m.opts)
+	}
+	m.data = m.data[:0]
+	var batch *client.BatchError
+	if errors.As(err, &batch) {
+		return batch.Unwrap()
+	}
+	return err
 }

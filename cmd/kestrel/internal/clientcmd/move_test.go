@@ -1,0 +1,99 @@
+package clientcmd
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/kestrelmq/kestrel/client"
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/clitest"
+)
+
+// TestEndToEndMoveKeeps moves items with flags, expiry and keys. All of it goes with them to one server, but for the key
+// that another item has there; to several servers keys do not go, since each server has keys of its own.
+func TestEndToEndMoveKeeps(t *testing.T) {
+	a, b, c := clitest.Serve(t), clitest.Serve(t), clitest.Serve(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*clitest.Patience)
+	defer cancel()
+	from, to := clientOf(t, ctx, a.Addr), clientOf(t, ctx, b.Addr+","+c.Addr)
+	taken := clientOf(t, ctx, b.Addr)
+	if err := taken.Put(ctx, "one", []byte("that has the key"), client.PutOptions{Key: "taken"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, queue := range []string{"one", "several"} {
+		for _, item := range []struct {
+			data string
+			opts client.PutOptions
+		}{
+			{"plain", client.PutOptions{}},
+			{"flagged", client.PutOptions{Flags: 7}},
+			{"mortal", client.PutOptions{TTL: time.Hour}},
+			{"keyed", client.PutOptions{Key: "k", TTL: 20 * 24 * time.Hour, Flags: 8}},
+			{"second", client.PutOptions{Key: "taken"}},
+		} {
+			if err := from.Put(ctx, queue, []byte(item.data), item.opts); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	expires := make(map[string]time.Time)
+	listed, err := from.Browse(ctx, "one", client.BrowseOptions{})
+	if err != nil || len(listed) != 5 {
+		t.Fatalf("Browse = %+v, %v", listed, err)
+	}
+	for _, item := range listed {
+		expires[string(item.Data)] = item.Expires
+	}
+	for queue, target := range map[string]string{"one": b.Addr, "several": b.Addr + "," + c.Addr} {
+		code, out, errs := clitest.RunToEnd(t, "move", queue, queue, "--server", a.Addr, "--to-server", target)
+		if want := fmt.Sprintf("5 items moved from %q to %q\n", queue, queue); code != 0 || out != want {
+			t.Fatalf("move = %d, %s%s", code, out, errs)
+		}
+	}
+	for _, tt := range []struct{ queue, data, key string }{
+		{"one", "that has the key", "taken"}, {"one", "keyed", "k"}, {"one", "second", ""}, {"one", "plain", ""},
+		{"several", "keyed", ""}, {"several", "second", ""}, {"several", "flagged", ""}, {"several", "mortal", ""},
+	} {
+		var found *client.Listed
+		listed, err := to.Browse(ctx, tt.queue, client.BrowseOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range listed {
+			if string(listed[i].Data) == tt.data {
+				found = &listed[i]
+			}
+		}
+		if found == nil {
+			t.Errorf("%s: %q is not there", tt.queue, tt.data)
+			continue
+		}
+		if found.Key != tt.key {
+			t.Errorf("%s: the key of %q is %q, want %q", tt.queue, tt.data, found.Key, tt.key)
+		}
+		if want := map[string]uint32{"flagged": 7, "keyed": 8}[tt.data]; found.Flags != want {
+			t.Errorf("%s: the flags of %q are %d, want %d", tt.queue, tt.data, found.Flags, want)
+		}
+		// Both queues were filled at about the same time; the day shows that the expiry is the old one.
+		before := expires[tt.data]
+		if found.Expires.IsZero() != before.IsZero() || found.Expires.Before(before) && tt.queue == "one" ||
+			found.Expires.Sub(before) > 10*time.Minute {
+			t.Errorf("%s: %q expires at %v, before at %v", tt.queue, tt.data, found.Expires, before)
+		}
+	}
+	if listed, err := from.Browse(ctx, "one", client.BrowseOptions{Hidden: true}); err != nil || len(listed) != 0 {
+		t.Errorf("left behind: %+v, %v", listed, err)
+	}
+}
+
+// clientOf returns a client that ends with the test.
+func clientOf(t *testing.T, ctx context.Context, address string) *client.Client {
+	t.Helper()
+	c, err := client.Dial(ctx, address, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
