@@ -83,12 +83,15 @@ type Client struct {
 	consumers map[*Consumer]bool
 }
 
-// Dial returns a client of the servers that an address names, as [ParseAddress] says, that
-// announce themselves in ZooKeeper (zk://host:port,host:port/path), or that
-// opts.Source reports; then the address says no more than how to connect. kestrels:// encrypts, and a user and a
-// password may stand before the hosts, as in kestrels://alice:s3cret@10.0.0.5. It waits, within ctx, for the first
-// report, and for no server: connections are made when they are needed, and made again when they
-// break. Close the client.
+// Dial returns a client of servers. Close it. The address is one of
+//
+//	kestrel://a:22133,b:22133       a list, as [ParseAddress] says
+//	kestrels://alice:s3cret@a,b     the same, encrypted, by a user with a password
+//	zk://zk1:2181,zk2:2181/kestrel  the servers that announce themselves in ZooKeeper
+//
+// With opts.Source, that reports the servers, and the address says no more than how to connect to them. Dial waits,
+// within ctx, for the first report, and for no server: connections are made when they are needed, and made
+// again when they break.
 func Dial(ctx context.Context, address string, opts Options) (*Client, error) {
 	address, err := opts.takeLogin(address)
 	if err != nil {

@@ -32,7 +32,8 @@ const (
 // handed out in the order in which it comes. So items of all servers get their share, and one that
 // arrives anywhere is there at once. A server that has just had an item has as many more gets as
 // there are callers of Next. Each get has a connection of its own until its item is confirmed: that
-// is all that servers with max_open_transactions 1, the default, allow.
+// is all that servers with max_open_transactions 1, the default, allow. With leases, one connection to a
+// server asks for as many items as callers wait for, and another ends them.
 //
 // So a consumer holds, beyond what Next has handed out, at most one item for each server and for
 // each call of Next that has ended. What nobody asks for within a quarter of a second it gives

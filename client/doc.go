@@ -28,11 +28,14 @@
 //   - [Client.Get] takes one item for good. What is on its way when the program dies is lost.
 //
 // Items that are opened come back when the program or its connection dies: nothing is lost, and what
-// was in hand may be delivered twice.
+// was in hand may be delivered twice. Leased items ([Worker].Lease, [Client.ConsumeLeased]) outlive connections, and come
+// back when their time is over. They are by far the quickest to handle: all handlers share two connections to a server,
+// where open items need one each.
 //
 // # Servers
 //
-// An address lists servers. A [Source] reports them instead, and what changes: a server that leaves
+// An address lists servers, or names the path in ZooKeeper where they announce themselves, as in
+// zk://zk1,zk2/kestrel. A [Source] reports the servers, and what changes: a server that leaves
 // the write set gets no more puts; of one that leaves the read set nothing new is taken, and what is
 // open there is ended as usual. When a source reports none, the client stays with those it has.
 //

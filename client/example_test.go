@@ -39,15 +39,10 @@ func Example() {
 
 // Handle items, two at a time. An item whose handler fails is delivered again.
 func ExampleWorker() {
-	address, stop := client.ServeExample()
-	defer stop()
 	ctx, cancel := context.WithCancel(context.Background()) // a program has signal.NotifyContext here
 	defer cancel()
-	c, err := client.Dial(ctx, address, client.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer c.Close()
+	c, stop := client.DialExample()
+	defer stop()
 	if err := c.Put(ctx, "images", []byte("cat.png"), client.PutOptions{}); err != nil {
 		log.Fatal(err)
 	}
@@ -68,15 +63,10 @@ func ExampleWorker() {
 
 // Handle items that are leased. What fails comes again, and a job that is none goes to the dead letters.
 func ExampleWorker_lease() {
-	address, stop := client.ServeExample()
-	defer stop()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	c, err := client.Dial(ctx, address, client.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer c.Close()
+	c, stop := client.DialExample()
+	defer stop()
 	if err := c.Put(ctx, "mail", []byte("to: nobody"), client.PutOptions{}); err != nil {
 		log.Fatal(err)
 	}
@@ -106,14 +96,9 @@ func ExampleWorker_lease() {
 
 // Take a job under a lease, which any connection may end, and which lasts as long as the work.
 func ExampleClient_ConsumeLeased() {
-	address, stop := client.ServeExample()
-	defer stop()
 	ctx := context.Background()
-	c, err := client.Dial(ctx, address, client.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer c.Close()
+	c, stop := client.DialExample() // the first example has the real one
+	defer stop()
 	if err := c.Put(ctx, "jobs", []byte("resize image 7"), client.PutOptions{}); err != nil {
 		log.Fatal(err)
 	}
@@ -140,14 +125,9 @@ func ExampleClient_ConsumeLeased() {
 
 // Schedule work: an item that is put with a delay comes when that is over.
 func ExamplePutOptions_delay() {
-	address, stop := client.ServeExample()
-	defer stop()
 	ctx := context.Background()
-	c, err := client.Dial(ctx, address, client.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer c.Close()
+	c, stop := client.DialExample() // the first example has the real one
+	defer stop()
 	consumer, err := c.ConsumeLeased("reminders", 30*time.Second)
 	if err != nil {
 		log.Fatal(err)
@@ -178,14 +158,9 @@ func ExamplePutOptions_delay() {
 
 // Take items one by one, each tentatively.
 func ExampleConsumer() {
-	address, stop := client.ServeExample()
-	defer stop()
 	ctx := context.Background()
-	c, err := client.Dial(ctx, address, client.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer c.Close()
+	c, stop := client.DialExample() // the first example has the real one
+	defer stop()
 	if err := c.Put(ctx, "work", []byte("resize image 7"), client.PutOptions{}); err != nil {
 		log.Fatal(err)
 	}
@@ -218,17 +193,12 @@ func ExampleConsumer() {
 
 // Put many items in one call, and see which are not stored.
 func ExampleClient_PutAll() {
-	address, stop := client.ServeExample()
-	defer stop()
 	ctx := context.Background()
-	c, err := client.Dial(ctx, address, client.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer c.Close()
+	c, stop := client.DialExample() // the first example has the real one
+	defer stop()
 
 	items := [][]byte{[]byte("one"), []byte("two"), []byte("three")}
-	err = c.PutAll(ctx, "numbers", items, client.PutOptions{TTL: time.Hour})
+	err := c.PutAll(ctx, "numbers", items, client.PutOptions{TTL: time.Hour})
 	var failed *client.BatchError
 	if errors.As(err, &failed) {
 		for i, err := range failed.Items {
@@ -246,14 +216,9 @@ func ExampleClient_PutAll() {
 
 // Store items in batches: what is opened together is confirmed together, once it is stored.
 func ExampleClient_OpenBatch() {
-	address, stop := client.ServeExample()
-	defer stop()
 	ctx := context.Background()
-	c, err := client.Dial(ctx, address, client.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer c.Close()
+	c, stop := client.DialExample() // the first example has the real one
+	defer stop()
 	items := [][]byte{[]byte("a"), []byte("b"), []byte("c")}
 	if err := c.PutAll(ctx, "rows", items, client.PutOptions{}); err != nil {
 		log.Fatal(err)

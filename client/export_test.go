@@ -1,4 +1,7 @@
 package client
 
-// ServeExample runs a server for an example.
-var ServeExample = serveExample
+// ServeExample runs a server for an example, and DialExample a client of one.
+var (
+	ServeExample = serveExample
+	DialExample  = dialExample
+)

@@ -94,6 +94,19 @@ func serveExample() (address string, stop func()) {
 	}
 }
 
+// dialExample runs a server for an example, and returns a client of it and what ends both.
+func dialExample() (c *Client, stop func()) {
+	address, end := serveExample()
+	c, err := Dial(context.Background(), address, Options{})
+	if err != nil {
+		panic(err)
+	}
+	return c, func() {
+		c.Close()
+		end()
+	}
+}
+
 // dial returns a client that the end of the test closes.
 func dial(t testing.TB, opts Options, servers ...string) *Client {
 	t.Helper()

@@ -28,8 +28,8 @@ type Worker struct {
 	Handle Handler
 
 	// Lease has items leased for so long, and the lease extended as long as a handler runs: a lost connection
-	// is no loss of the item then, and a handler that fails does not wait (see Backoff). Zero means open
-	// reads, which every server has.
+	// is no loss of the item then, a handler that fails does not wait (see Backoff), and an item costs
+	// a fraction. Zero means open reads, which every server has.
 	Lease time.Duration
 	// Handlers is how many run at the same time; zero means one.
 	Handlers int
