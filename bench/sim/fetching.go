@@ -144,8 +144,6 @@ func (l *ledger) passes(f *fetching, e *entry) {
 		switch {
 		case placed && returned:
 			before = true
-		case placed && (x.aside || x.lease != nil) && e.started.Before(l.began):
-			// A start brings back items whose runs are gone ahead of what comes aside.
 		case placed:
 			before = x.ended.Before(e.started)
 		case returned: // what was returned last comes first
