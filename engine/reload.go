@@ -94,9 +94,9 @@ func (q *queue) letGoSegments() {
 // the old one may have been recorded as deleted. The runs of its backlog are synced, and nothing is
 // on its way to them.
 //
-// It copies what of the queue is in memory alone, max_memory_size at most, in one hold of the lock: other clients of the
-// shard wait for a millisecond per hundred KiB or so. That happens when a RELOAD turns keep_journal on, and after a sync
-// that failed.
+// It copies what of the queue is in memory alone, max_memory_size at most, in one hold of the lock: other clients
+// of the shard wait for a millisecond per hundred KiB or so. That happens when a RELOAD turns keep_journal on, and
+// after a sync that failed.
 func (e *Engine) enterJournal(q *queue) LSN {
 	next := q.nextID
 	q.number, q.nextID = e.lastNumber.Add(1), 1

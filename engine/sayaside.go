@@ -37,27 +37,26 @@ func (e *Engine) rewriteAside(q *queue, r aside.Ref) {
 }
 
 // clearAside takes everything aside out of q but what is leased, or that too if q is deleted, and returns
-// it and the holders of its leases, to be given back. What it was takes as long as there are leases.
+// it and the holders of its leases, to be given back. It looks at all of it, and carries what is fewer: the leases or
+// the others. That takes microseconds for each.
 func (e *Engine) clearAside(q *queue) (*aside.Set, holders) {
 	s := q.aside
-	all, leased := s.Set, s.Tally(aside.Leased)
-	s.Set = aside.Set{Memory: all.Memory}
+	leased, rest := s.Tally(aside.Leased), &aside.Set{Memory: s.Memory}
 	e.clearHidden(q)
 	if leased.Count == 0 || q.deleted {
 		hs := s.holders
-		s.holders = nil
+		s.Set, *rest, s.holders = *rest, s.Set, nil
 		q.noteLeased(leased)
-		return &all, hs
+		return rest, hs
 	}
-	for r := aside.Ref(all.Len()); r > 0; {
-		r--
-		if entry := all.Get(r); entry.State == aside.Leased {
-			it := all.Item(r)
-			s.Add(&it, all.Segment(r), entry)
-			all.Remove(r)
-		}
+	stays := func(state aside.State) bool { return state == aside.Leased }
+	if 2*leased.Count > int64(s.Len()) {
+		s.Carry(rest, func(state aside.State) bool { return !stays(state) })
+		return rest, nil
 	}
-	return &all, nil
+	s.Set, *rest = *rest, s.Set
+	rest.Carry(&s.Set, stays)
+	return rest, nil
 }
 
 // sayCount records how often the item of a read was delivered, with its image if the journal has none of

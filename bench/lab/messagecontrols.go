@@ -59,7 +59,7 @@ func messageControls() []control {
 		{breaks: "a released item counts as delivered", edits: replaced(backFile,
 			"	if how.How == Release || count == aside.MaxCount {", "	if count == aside.MaxCount {"), test: model},
 		{breaks: "a flush takes leased items", edits: replaced(sayFile,
-			"		if entry := all.Get(r); entry.State == aside.Leased {", "		if entry := all.Get(r); entry.State > aside.Ready {"),
+			"{ return state == aside.Leased }", "{ return state > aside.Ready }"),
 			test: model},
 		{breaks: "checkpoints tell items aside as gone", edits: replaced("engine/gone.go",
 			"	for id := range q.asideIDs() {\n		add(id)\n	}\n	if q.aside == nil {", "	if q.aside == nil {"), test: model},

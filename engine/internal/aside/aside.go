@@ -193,6 +193,19 @@ func (s *Set) Remove(r Ref) {
 	s.account()
 }
 
+// Carry moves the items in the states wanted to another set. It looks at each item.
+func (s *Set) Carry(to *Set, wanted func(State) bool) {
+	for i := uint32(s.slots.count); i > 0; {
+		i--
+		if wanted(s.slots.at(i).stateOf()) {
+			r := Ref(i)
+			it := s.Item(r)
+			to.Add(&it, s.Segment(r), s.Get(r))
+			s.Remove(r)
+		}
+	}
+}
+
 // empty lets go of most memory of a set without items, and keeps what a few need.
 func (s *Set) empty() {
 	s.images.empty()
