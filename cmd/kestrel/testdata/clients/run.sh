@@ -41,7 +41,9 @@ port() {
 install_missing libmemcached-tools python3-pymemcache python3-memcache libcache-memcached-perl \
   thrift-compiler python3-thrift
 command -v npm >/dev/null || install_missing nodejs npm
-npm install --prefix "$work" --silent --no-audit --no-fund memcached@2.2.2 >/dev/null
+modules=$here/../../../../bin/clients
+mkdir -p "$modules"
+npm install --prefix "$modules" --silent --no-audit --no-fund memcached@2.2.2 >/dev/null
 thrift --gen py -out "$work" "$idl"
 
 "$kestrel" serve --data-dir "$work/data" --memcache-port auto --thrift-port auto --text-port none \
@@ -67,7 +69,7 @@ try "libmemcached tools" "$here/libmemcached.sh" "$memcache" "$work"
 try "python3-pymemcache" "$python" "$here/pymemcache_client.py" "$memcache"
 try "python3-memcache" "$python" "$here/python_memcache.py" "$memcache"
 try "Perl Cache::Memcached" perl "$here/perl.pl" "$memcache"
-NODE_PATH="$work/node_modules" try "Node memcached" node "$here/node.js" "$memcache"
+NODE_PATH="$modules/node_modules" try "Node memcached" node "$here/node.js" "$memcache"
 PYTHONPATH="$work" try "Python Thrift, generated from docs/kestrel.thrift" \
   "$python" "$here/thrift_client.py" "$thrift"
 [ "$failed" = 0 ]
