@@ -44,6 +44,7 @@ func TestOperationsContainFaults(t *testing.T) {
 		"Account":            "adds to a number",
 		"Committed":          "reads two numbers",
 		"Deleting":           makes,
+		"FansOut":            "reads a number and a setting",
 		"Flushing":           makes,
 		"FlushingAll":        makes,
 		"FlushingAllExpired": makes,

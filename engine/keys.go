@@ -73,7 +73,14 @@ func (q *queue) noteKey(it *Item) {
 
 // leaves notes that nobody can have it any more.
 func (q *queue) leaves(it *Item) {
-	if it.HasKey() && q.keys != nil {
+	if it.HasKey() {
+		q.forgetKey(it)
+	}
+}
+
+// forgetKey is leaves for an item that has a key.
+func (q *queue) forgetKey(it *Item) {
+	if q.keys != nil {
 		q.keys.Delete(q.keys.seed.Hash(it.Key()), it.ID)
 	}
 }

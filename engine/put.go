@@ -85,14 +85,13 @@ func (e *Engine) putAll(now Time, name []byte, puts []PutRequest, s *Stored) (er
 			s.Meter = e.measured(q)
 			s.Ticket = s.Ticket.Merge(made)
 		}
-		for first := s.Count; err == nil && s.Count < len(puts); {
-			if err = e.put(q, now, puts[s.Count:], s); err == nil && s.Count < len(puts) {
-				err = e.admit(len(puts[s.Count].Data))
-			}
-			if len(sh.moves) > 0 { // what has expired into another queue arrives before the next put
+		for first := s.Count; err == nil; {
+			if err = e.put(q, now, puts[s.Count:], s); err != nil || s.Count == len(puts) {
 				break
 			}
-			if s.Count < len(puts) && item.IsLarge(len(puts[s.Count].Data)) {
+			next := len(puts[s.Count].Data)
+			err = e.admit(next)
+			if len(sh.moves) > 0 || item.IsLarge(next) { // what has expired into another queue arrives first
 				break
 			}
 			if (s.Count-first)*len(sh.targets) >= maxTaken { // let others in
@@ -128,10 +127,17 @@ func (e *Engine) putAlias(now Time, name string, to []string, puts []PutRequest,
 	return first
 }
 
+// FansOut reports whether there are aliases or fanout children: if not, every put goes to one queue.
+func (e *Engine) FansOut() bool { return e.parents.Load() != 0 || len(e.settings.Load().Aliases) > 0 }
+
 // Takers returns how many queues take what is put to the queue called name, one at least: itself and its fanout
-// children, or the destinations of an alias and theirs. A caller who puts for others looks at it before it puts many items.
+// children, or the destinations of an alias and theirs. A caller who puts for others looks at it before it puts many
+// items, unless the engine does not fan out.
 func (e *Engine) Takers(name []byte) int {
 	defer contain()
+	if !e.FansOut() {
+		return 1
+	}
 	if aliases := e.settings.Load().Aliases; len(aliases) > 0 {
 		if to, ok := aliases[string(name)]; ok {
 			n := 0
@@ -140,9 +146,6 @@ func (e *Engine) Takers(name []byte) int {
 			}
 			return max(n, 1)
 		}
-	}
-	if e.parents.Load() == 0 {
-		return 1 // without a hash of the name
 	}
 	sh := e.shardOf(name)
 	if sh.parents.Load() == 0 {

@@ -136,10 +136,11 @@ func (r *read) memory() int { return cap(r.buf) + readOverhead }
 // newRead returns a read of q that holds a copy of it, or the memory that a large item has of its own, in state
 // free, with an identity of its own.
 func (sh *shard) newRead(q *queue, it *Item, seg uint64) *read {
-	class := readClass(len(it.Stored()))
+	stored := it.Stored()
+	class := readClass(len(stored))
 	var r *read
 	if class == readClasses { // nobody changes what it has
-		r = &read{shard: sh, buf: it.Stored()[:len(it.Stored()):len(it.Stored())]}
+		r = &read{shard: sh, buf: stored[:len(stored):len(stored)]}
 	} else if r = sh.freeReads[class].First(); r != nil {
 		sh.freeReads[class].Remove(&r.link)
 		sh.pool.Free.Reuse(r.memory())
@@ -150,9 +151,10 @@ func (sh *shard) newRead(q *queue, it *Item, seg uint64) *read {
 	sh.lastRead++
 	r.id, r.q = sh.lastRead, q
 	if class < readClasses {
-		r.buf = append(r.buf[:0], it.Stored()...)
+		r.buf = append(r.buf[:0], stored...)
 	}
-	r.item = it.WithStored(r.buf)
+	r.item = *it
+	r.item.Data = r.buf[:len(it.Data)]
 	r.lieIn(seg)
 	return r
 }

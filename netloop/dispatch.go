@@ -56,7 +56,9 @@ func (s *session) put(name []byte, p engine.PutRequest) (engine.Ticket, error) {
 	p.ClientID = s.clientID
 	s.puts(len(p.Data))
 	l := s.loop
-	s.work += l.engine.Takers(name) - 1
+	if l.engine.FansOut() {
+		s.work += l.engine.Takers(name) - 1
+	}
 	put, err := l.engine.PutAll(l.now, name, []engine.PutRequest{p})
 	l.replaced += int64(put.Replaced)
 	l.latencies.count(CommandPut, put.Meter, put.Ticket, 1)
@@ -70,6 +72,11 @@ func (s *session) unnamed(name []byte, err error) error {
 	if err == nil || s.id.user == nil {
 		return err
 	}
+	return s.hideName(name, err)
+}
+
+// hideName is unnamed for a client that is a user.
+func (s *session) hideName(name []byte, err error) error {
 	var refused *engine.NotAdmittedError
 	if !errors.As(err, &refused) || refused.Queue == string(name) || s.id.user.Sees(refused.Queue) {
 		return err

@@ -207,12 +207,12 @@ func memcacheGet(s *session, req *memcache.Request, times int) (done int) {
 		return 1
 	}
 	s.terms = terms{lease: memcacheLease(req), meta: req.Meta}
-	switch {
-	case req.List:
-		s.memcacheList(name, req)
-		return 1
-	case req.Browses():
-		s.lookAt(name, req.Queue, memcacheWhich(req))
+	if req.Browses() {
+		if req.List {
+			s.memcacheList(name, req)
+		} else {
+			s.lookAt(name, req.Queue, memcacheWhich(req))
+		}
 		return 1
 	}
 	if req.Close {

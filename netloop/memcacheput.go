@@ -10,7 +10,7 @@ import (
 
 // memcacheSet runs a put whose item does not end where it should; others are gathered.
 func memcacheSet(s *session, req *memcache.Request) {
-	t, err := s.put(s.latin1Name(req.Queue), s.putRequest(req, new(engine.PutExtra)))
+	t, err := s.put(s.latin1Name(req.Queue), s.singlePut(req))
 	s.claim(t)
 	s.finish(req.NoReply, err, memcache.ReplyStored)
 	// What comes next may be part of the item: it is not run as a command.
@@ -54,11 +54,18 @@ func (s *session) gather(req *memcache.Request) {
 		return
 	}
 	if len(g.puts) == 0 {
-		s.loop.limitGathered(s.latin1Name(req.Queue))
+		takers := 1
+		if e := s.loop.engine; e.FansOut() {
+			takers = e.Takers(s.latin1Name(req.Queue))
+		}
+		s.loop.limitGathered(takers)
 	}
 	g.queue = req.Queue
 	g.noReply[len(g.puts)] = req.NoReply
-	g.puts = append(g.puts, s.putRequest(req, &g.extras[len(g.puts)]))
+	g.puts = append(g.puts, s.putRequest(req))
+	if asksExtra(req) {
+		g.puts[len(g.puts)-1].Extra = putExtra(&g.extras[len(g.puts)-1], req)
+	}
 	if g.bytes += len(req.Data); len(g.puts) >= g.most || g.bytes >= maxGatheredBytes {
 		s.putGathered()
 	}
@@ -67,28 +74,43 @@ func (s *session) gather(req *memcache.Request) {
 // maxTaken is about how many items queues take from the puts that are gathered.
 const maxTaken = 1024
 
-// limitGathered sets how many puts to a queue are gathered at most.
-func (l *loop) limitGathered(name []byte) {
+// limitGathered sets how many puts are gathered at most that so many queues take.
+func (l *loop) limitGathered(takers int) {
 	g := &l.gathered
-	g.takers = l.engine.Takers(name)
-	g.most = min(max(maxTaken/g.takers, 1), maxGathered)
+	g.takers, g.most = takers, maxGathered
+	if takers > maxTaken/maxGathered {
+		g.most = max(maxTaken/takers, 1)
+	}
 }
 
-// putRequest is what a SET puts; its data aliases req's. What few puts ask for is kept in extra.
-func (s *session) putRequest(req *memcache.Request, extra *engine.PutExtra) engine.PutRequest {
-	p := engine.PutRequest{
+// putRequest is what a SET puts, without what few ask for; its data aliases req's.
+func (s *session) putRequest(req *memcache.Request) engine.PutRequest {
+	return engine.PutRequest{
 		Data: req.Data, Flags: req.Flags, ClientID: s.clientID,
 		Expiry: engine.Time(memcache.ExpiryTime(req.Expiry, int64(s.loop.now))),
 	}
-	if req.DelayMillis > 0 || len(req.ItemKey) > 0 {
-		*extra = engine.PutExtra{Delay: time.Duration(req.DelayMillis) * time.Millisecond, Key: req.ItemKey}
-		switch {
-		case req.New:
-			extra.OnDuplicate = engine.OnlyNew
-		case req.Replace:
-			extra.OnDuplicate = engine.OnlyReplace
-		}
-		p.Extra = extra
+}
+
+// asksExtra reports whether a SET asks for what few do.
+func asksExtra(req *memcache.Request) bool { return req.DelayMillis > 0 || len(req.ItemKey) > 0 }
+
+// putExtra sets extra to what a SET that asksExtra asks for, and returns it.
+func putExtra(extra *engine.PutExtra, req *memcache.Request) *engine.PutExtra {
+	*extra = engine.PutExtra{Delay: time.Duration(req.DelayMillis) * time.Millisecond, Key: req.ItemKey}
+	switch {
+	case req.New:
+		extra.OnDuplicate = engine.OnlyNew
+	case req.Replace:
+		extra.OnDuplicate = engine.OnlyReplace
+	}
+	return extra
+}
+
+// singlePut is what a SET that is not gathered puts.
+func (s *session) singlePut(req *memcache.Request) engine.PutRequest {
+	p := s.putRequest(req)
+	if asksExtra(req) {
+		p.Extra = putExtra(new(engine.PutExtra), req)
 	}
 	return p
 }
@@ -97,7 +119,7 @@ func (s *session) putRequest(req *memcache.Request, extra *engine.PutExtra) engi
 func (s *session) setLarge(req *memcache.Request) {
 	s.asks("set", req.Queue)
 	noReply := req.NoReply
-	s.putOneLater(s.latin1Name(req.Queue), s.putRequest(req, new(engine.PutExtra)), func(s *session, t engine.Ticket, err error) {
+	s.putOneLater(s.latin1Name(req.Queue), s.singlePut(req), func(s *session, t engine.Ticket, err error) {
 		s.claim(t)
 		s.finish(noReply, err, memcache.ReplyStored)
 	})

@@ -63,38 +63,57 @@ func newSniffer(match func(queue string) bool) *sniffer {
 // asks notes which request is being run, and on which queue, if on any. The queue's name must not change until the
 // part of the turn has ended.
 func (s *session) asks(what string, queue []byte) {
-	l := s.loop
-	l.watch.request(what, queue)
-	if l.sniff != nil {
-		l.sniff.note(s, what, queue)
+	s.loop.watch.request(what, queue)
+	if s.loop.sniff != nil {
+		s.noteAsked()
 	}
 }
 
 // asksAgain notes that the request being run stands so many more times in a row.
 func (s *session) asksAgain(times int) {
 	if n := s.loop.sniff; n != nil && times > 0 {
-		if c := n.callers[s.tally.number]; c != nil && c.last != nil {
-			c.last.Requests += int64(times)
-		}
+		n.noteAgain(s, times)
 	}
 }
 
 // puts notes the size of an item that the request being run puts.
 func (s *session) puts(size int) {
 	if n := s.loop.sniff; n != nil {
-		if c := n.callers[s.tally.number]; c != nil && c.last != nil {
-			record(&c.last.Put, size)
-		}
+		n.notePut(s, size)
 	}
 }
 
-// gets notes the size of an item that the client gets. Of Burrow, whose items mostly leave in lists that jobs make,
-// none is counted.
+// gets notes the size of an item that the client gets.
 func (s *session) gets(size int) {
-	if n := s.loop.sniff; n != nil && s.burrow == nil {
-		if c := n.callers[s.tally.number]; c != nil && c.last != nil {
-			record(&c.last.Got, size)
-		}
+	if n := s.loop.sniff; n != nil {
+		n.noteGot(s, size)
+	}
+}
+
+// last is what the client of s asked last; nil if that is not of interest.
+func (n *sniffer) last(s *session) *Asked {
+	if c := n.callers[s.tally.number]; c != nil {
+		return c.last
+	}
+	return nil
+}
+
+func (n *sniffer) noteAgain(s *session, times int) {
+	if a := n.last(s); a != nil {
+		a.Requests += int64(times)
+	}
+}
+
+func (n *sniffer) notePut(s *session, size int) {
+	if a := n.last(s); a != nil {
+		record(&a.Put, size)
+	}
+}
+
+// noteGot counts no item of Burrow's: mostly they leave in lists that jobs make.
+func (n *sniffer) noteGot(s *session, size int) {
+	if a := n.last(s); a != nil && s.burrow == nil {
+		record(&a.Got, size)
 	}
 }
 
@@ -105,8 +124,9 @@ func record(sizes **histogram.Counts, size int) {
 	(*sizes).Record(int64(size), 1)
 }
 
-// note counts a request.
-func (n *sniffer) note(s *session, what string, queue []byte) {
+// noteAsked counts the request that the watchdog has noted.
+func (s *session) noteAsked() {
+	n, what, queue := s.loop.sniff, s.loop.watch.doing, s.loop.watch.queue
 	c := n.callerOf(s)
 	c.last = nil
 	q := n.queueOf(s, queue)

@@ -65,7 +65,7 @@ func thriftPut(s *session, req *thrift.Request) {
 	expiry := engine.Time(thrift.ExpiryTime(req.ExpiryMillis, int64(s.loop.now)))
 	g := &s.loop.gathered
 	defer s.loop.dropGathered()
-	s.loop.limitGathered(req.Queue)
+	s.loop.limitGathered(s.loop.engine.Takers(req.Queue))
 	count, left, keys := 0, req.Items.Len(), req.Keys
 	for item := range req.Items.All() {
 		s.puts(len(item))

@@ -57,6 +57,7 @@ func parseOptions(options []byte, req *Request) *ProtocolError {
 				req.WaitMillis = wait
 				continue
 			}
+			req.extended = true
 			r, known := parseSource(option, all, req)
 			if !known {
 				if len(req.ItemKey) > 0 && !isOption(option) { // what stands behind a slash in a key
@@ -72,7 +73,7 @@ func parseOptions(options []byte, req *Request) *ProtocolError {
 	switch {
 	case refused != nil:
 		return refused
-	case len(req.Several) > 0 && (req.Close || req.Abort || req.Release || req.Reject || req.HasDelay || req.Browses()):
+	case req.extended && len(req.Several) > 0 && (req.Close || req.Abort || req.Release || req.Reject || req.HasDelay || req.Browses()):
 		return errCombination
 	case req.usesLeases():
 		if !req.optionsFit() {
@@ -86,13 +87,13 @@ func parseOptions(options []byte, req *Request) *ProtocolError {
 
 // IsPlain reports whether a GET takes an item for good, and says nothing else of it.
 func (req *Request) IsPlain() bool {
-	return !req.Open && !req.Close && !req.Abort && !req.Peek && len(req.Several) == 0 && !req.usesLeases()
+	return !req.Open && !req.Close && !req.Abort && !req.Peek && (!req.extended || len(req.Several) == 0 && !req.usesLeases())
 }
 
 // usesLeases reports whether a GET has an option that Kestrel did not have.
 func (req *Request) usesLeases() bool {
-	return req.HasLease || req.Receipt != 0 || req.Release || req.Reject || req.Meta || req.HasDelay || req.Browses() ||
-		req.Limit != 0 || req.Hidden
+	return req.extended && (req.HasLease || req.Receipt != 0 || req.Release || req.Reject || req.Meta || req.HasDelay ||
+		req.Browses() || req.Limit != 0 || req.Hidden)
 }
 
 // Browses reports whether a GET looks at one item, or lists some, and takes none.

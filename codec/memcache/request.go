@@ -49,6 +49,7 @@ type Request struct {
 	// Several is, of a GET that names more than one queue, or a weight, its options; Queues reads them.
 	Several []byte
 
+	extended bool  // a GET has an option that Kestrel did not have, or gave no value; it may be one that nobody knows
 	others   uint8 // queues after the first
 	weighted bool  // the queue named last has a weight
 

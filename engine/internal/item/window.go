@@ -78,9 +78,12 @@ func (w *Window) Push(p *Pool, it *Item, limit int64) {
 		w.makeRoom(p, it.ID, need, limit)
 		c = w.Tail
 	}
-	c.Buf = AppendImage(c.Buf, it)
+	if it.IsPlain() {
+		c.Buf = appendFields(c.Buf, it.Data, it.Flags, it.Added, it.Expiry)
+	} else {
+		c.Buf, c.rich = appendRich(c.Buf, it), true
+	}
 	c.Account(it, 1)
-	c.rich = c.rich || !it.IsPlain()
 	w.nextID = it.ID + 1
 	w.Account(it, 1)
 }
