@@ -22,7 +22,6 @@ type Delivery struct {
 	Deliveries int
 
 	receipt uint64 // of its lease; 0 without one
-	lapses  *time.Timer
 
 	slot    *slot
 	surplus *time.Timer // gives it back while nobody has taken it; nil without; guarded by Consumer.mu
@@ -37,6 +36,8 @@ type Delivery struct {
 	isLost bool          // lose was called
 	lost   chan struct{} // closed when isLost; nil until somebody asks for it
 	onLoss func()        // called when the item is lost; nil for nothing
+	due    time.Time     // when the lease is over
+	lapse  *time.Timer   // calls look then; nil until somebody waits for it
 }
 
 // deliveryState is where a delivery is in its life.
@@ -108,6 +109,7 @@ func (d *Delivery) Lost() <-chan struct{} {
 		if d.isLost {
 			close(d.lost)
 		}
+		d.lapses()
 	}
 	return d.lost
 }
@@ -193,7 +195,8 @@ func (d *Delivery) lose() {
 	}
 }
 
-// whenLost has f called when the item is lost, at once if it is. F must not wait, nor use the delivery.
+// whenLost has f called when the item is lost, at once if it is. F must not wait, nor use the delivery. That a lease
+// is over is noticed in time only once somebody has asked for Lost.
 func (d *Delivery) whenLost(f func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

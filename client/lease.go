@@ -74,51 +74,98 @@ func deliveriesOf(r *memcache.Reply) int {
 }
 
 // begins starts the lease of an item that has just come.
-func (d *Delivery) begins() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.lapses = time.AfterFunc(d.slot.consumer.lease, d.lapsed)
-}
+func (d *Delivery) begins() { d.due = time.Now().Add(d.slot.consumer.lease) }
 
-// lapsed ends a delivery whose lease is over.
-func (d *Delivery) lapsed() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.state == stateOpen {
+// lapses ends a delivery whose lease is over, and otherwise sees to it that this happens in time, if somebody is to
+// hear of it; mu is held.
+func (d *Delivery) lapses() {
+	switch left := time.Until(d.due); {
+	case d.receipt == 0 || d.state != stateOpen:
+	case left <= 0:
 		d.state, d.lostBy = stateGone, ErrLost
 		d.lose()
+	case d.lost == nil:
+	case d.lapse == nil:
+		d.lapse = time.AfterFunc(left, d.look)
+	default:
+		d.lapse.Reset(left)
 	}
+}
+
+// look notices that the lease is over.
+func (d *Delivery) look() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lapses()
 }
 
 // endLease ends a leased delivery, on any connection.
 func (d *Delivery) endLease(ctx context.Context, options memcache.GetOptions) error {
+	lapsed, err := d.beginEnd(options)
+	if err != nil {
+		return err
+	}
+	held := true
+	err = d.slot.consumer.client.askShared(ctx, d.Server, d.endRequest(options), readEnd(&held))
+	return d.ends(err, err == nil && held, lapsed)
+}
+
+// confirmThen confirms a leased delivery and calls then with the outcome, which must not wait.
+func (d *Delivery) confirmThen(then func(err error)) {
+	outcome := func(err error) { then(wordy(confirmIt.verb, d.Queue, d.Server, err)) }
+	lapsed, err := d.beginEnd(confirmIt.options)
+	if err != nil {
+		outcome(err)
+		return
+	}
+	held := true
+	a := &shared{read: readEnd(&held), then: func(err error) { outcome(d.ends(err, held, lapsed)) }}
+	if !d.slot.consumer.client.addShared(d.Server, d.endRequest(confirmIt.options), a) {
+		a.then(ErrClosed)
+	}
+}
+
+// beginEnd returns why a lease cannot be ended, or that this begins, and whether its time is over: then nobody else
+// may have the item yet.
+func (d *Delivery) beginEnd(options memcache.GetOptions) (lapsed bool, err error) {
 	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lapses()
 	switch {
 	case d.state == stateGone && d.lostBy != nil && !options.Close: // a close may still be in time
-		d.mu.Unlock()
-		return ErrLost
+		return false, ErrLost
 	case d.state == stateEnding, d.state == stateGone && d.lostBy == nil:
-		d.mu.Unlock()
-		return ErrEnded
+		return false, ErrEnded
 	}
-	lapsed := d.state == stateGone
+	lapsed = d.state == stateGone
 	d.state = stateEnding
-	d.lapses.Stop()
-	d.mu.Unlock()
+	if d.lapse != nil {
+		d.lapse.Stop()
+	}
+	return lapsed, nil
+}
+
+func (d *Delivery) endRequest(options memcache.GetOptions) []byte {
 	options.Receipt = d.receipt
-	c := d.slot.consumer
-	request := memcache.AppendGet(nil, c.name, options)
-	held := true
-	err := c.client.askShared(ctx, d.Server, request, func(r *memcache.Reply) error {
+	return memcache.AppendGet(nil, d.slot.consumer.name, options)
+}
+
+// readEnd returns what reads the reply to the end of a lease, and notes if the receipt was not worth anything.
+func readEnd(held *bool) func(r *memcache.Reply) error {
+	return func(r *memcache.Reply) error {
 		switch {
 		case r.Kind == memcache.KindEnd:
 			return nil
 		case isNotHeld(r):
-			held = false
+			*held = false
 			return nil
 		}
 		return refusal(r)
-	})
+	}
+}
+
+// ends notes how the end of a lease went, and returns the error for the caller.
+func (d *Delivery) ends(err error, held, lapsed bool) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
@@ -130,7 +177,7 @@ func (d *Delivery) endLease(ctx context.Context, options memcache.GetOptions) er
 	case errors.Is(err, ErrRefused) || elsewhere(err): // nothing has happened: it may be tried again
 		if d.state = stateGone; !lapsed {
 			d.state = stateOpen
-			d.lapses.Reset(c.lease)
+			d.lapses()
 		}
 		return plain(err)
 	default:
@@ -195,6 +242,7 @@ func (d *Delivery) Extend(ctx context.Context, lease time.Duration) error {
 
 func (d *Delivery) extend(ctx context.Context, lease time.Duration) error {
 	d.mu.Lock()
+	d.lapses()
 	state, lostBy := d.state, d.lostBy
 	d.mu.Unlock()
 	switch {
@@ -221,14 +269,15 @@ func (d *Delivery) extend(ctx context.Context, lease time.Duration) error {
 	switch {
 	case err != nil:
 		return plain(err)
-	case !held:
-		d.lapsed()
-		return ErrLost
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.state == stateOpen {
-		d.lapses.Reset(time.Until(asked.Add(seconds * time.Second)))
+	if !held {
+		d.due = time.Time{}
+		d.lapses()
+		return ErrLost
 	}
+	d.due = asked.Add(seconds * time.Second)
+	d.lapses()
 	return nil
 }

@@ -22,11 +22,9 @@ type share struct {
 
 // shared is one request on its way.
 type shared struct {
-	read func(r *memcache.Reply) error
-	done chan error // takes the outcome; holds one
+	read func(r *memcache.Reply) error // makes an error of the reply, or none
+	then func(err error)               // is called once with the outcome; neither may wait
 }
-
-func (a *shared) end(err error) { a.done <- err }
 
 // askShared makes a request that has one reply, beside those of others on the same connection, and returns what
 // read makes of the reply. Its errors are those of ask. Read may be called after askShared has returned because ctx
@@ -35,12 +33,13 @@ func (c *Client) askShared(ctx context.Context, server string, request []byte, r
 	if ctx.Err() != nil {
 		return cause(ctx)
 	}
-	a := &shared{read: read, done: make(chan error, 1)}
+	done := make(chan error, 1)
+	a := &shared{read: read, then: func(err error) { done <- err }}
 	if !c.addShared(server, request, a) {
 		return ErrClosed
 	}
 	select {
-	case err := <-a.done:
+	case err := <-done:
 		return err
 	case <-ctx.Done():
 		return cause(ctx)
@@ -96,7 +95,7 @@ func (s *share) run() {
 			var err error
 			if conn, err = c.takeConn(c.ctx, s.server); err != nil {
 				for _, a := range asks {
-					a.end(s.worded(&notSent{err: plain(err)}))
+					a.then(s.worded(&notSent{err: plain(err)}))
 				}
 				continue
 			}
@@ -125,14 +124,14 @@ func (s *share) round(conn *wire.Conn, out []byte, asks []*shared) bool {
 			end = conn.Read(&reply)
 		}
 		if end != nil {
-			a.end(s.worded(plain(end)))
+			a.then(s.worded(plain(end)))
 			continue
 		}
 		err := a.read(&reply)
 		if closing(err) || errors.Is(err, ErrProtocol) {
 			end = err
 		}
-		a.end(err)
+		a.then(err)
 	}
 	return end == nil
 }

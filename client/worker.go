@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -80,7 +81,8 @@ func (w *Worker) Run(ctx context.Context) error {
 		}
 	})
 	defer release()
-	held := &holding{items: make(map[*Delivery]bool)}
+	held := &holding{items: make(map[*Delivery]bool), most: 4 * int64(max(w.Handlers, 1))}
+	defer held.confirms.Wait()
 	if w.Lease != 0 {
 		keeping, stop := context.WithCancel(context.WithoutCancel(ctx))
 		var keeper sync.WaitGroup
@@ -123,6 +125,11 @@ func (w *Worker) serve(ctx, handling context.Context, held *holding, consumer *C
 			return err
 		}
 		err = w.handle(handling, held, d)
+		if err == nil && w.Lease != 0 {
+			held.confirm(w, d)
+			fails = 0
+			continue
+		}
 		if err == nil {
 			if err = d.confirmAndGo(context.Background()); err != nil && !errors.Is(err, ErrEnded) { // within ReplyTimeout
 				w.report(d, err)
@@ -166,10 +173,37 @@ func (w *Worker) returnLeased(handling context.Context, d *Delivery, why error, 
 	return err
 }
 
-// holding is the leased items that a worker's handlers have.
+// holding is the leased items that a worker's handlers have, and those that it has asked servers to confirm.
 type holding struct {
 	mu    sync.Mutex
 	items map[*Delivery]bool // true while the item's lease is being extended
+
+	most       int64 // confirms on their way
+	confirming atomic.Int64
+	confirms   sync.WaitGroup // and reports that one failed
+}
+
+// confirm confirms an item, and reports if that fails. While not too many confirms are on their way it does not wait for
+// the answer: the handler takes the next item meanwhile.
+func (h *holding) confirm(w *Worker, d *Delivery) {
+	report := func(err error) {
+		if err != nil && !errors.Is(err, ErrEnded) {
+			w.report(d, err)
+		}
+	}
+	if h.confirming.Add(1) > h.most {
+		h.confirming.Add(-1)
+		report(d.Confirm(context.Background())) // within ReplyTimeout
+		return
+	}
+	h.confirms.Add(1)
+	d.confirmThen(func(err error) {
+		if err != nil {
+			h.confirms.Go(func() { report(err) })
+		}
+		h.confirming.Add(-1)
+		h.confirms.Done()
+	})
 }
 
 func (h *holding) add(d *Delivery) {
@@ -198,6 +232,7 @@ func (h *holding) keep(ctx context.Context, lease time.Duration) {
 		}
 		for _, d := range h.begin() {
 			extending.Go(func() {
+				d.Lost()             // from now on it is noticed when the lease is over
 				d.Extend(ctx, lease) // if it fails there is another time, or the item is lost
 				h.mu.Lock()
 				defer h.mu.Unlock()

@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -25,6 +26,7 @@ import (
 )
 
 func main() {
+	runtime.LockOSThread() // servers live as long as the thread that starts them, and the generator ends threads
 	b := &bench{}
 	flag.StringVar(&b.program, "kestrel", "bin/kestrel", "the built server")
 	flag.IntVar(&b.items, "items", 400_000, "items of one run")
@@ -66,6 +68,9 @@ func (c cost) rate() float64 { return float64(c.n) / c.wall.Seconds() }
 func (c cost) ownRate() float64 { return float64(c.n) / c.own.Seconds() }
 func (c cost) each() float64    { return float64((c.own + c.theirs).Nanoseconds()) / float64(c.n) }
 
+// perCPU is how many items one processor would do if it did nothing else, for the client and the servers.
+func (c cost) perCPU() float64 { return 1e9 / c.each() }
+
 // kind is something that is measured.
 type kind struct {
 	name  string
@@ -94,7 +99,9 @@ func (b *bench) run() (err error) {
 	kinds := []kind{
 		{"generator puts", b.generatorPuts, 1, true}, {"generator reads", b.generatorReads, 1, false},
 		{"client puts", b.clientPuts, 1, true}, {"client works", b.clientWorks, 1, false},
+		{"filled again", b.generatorPuts, 1, true}, {"client works with leases", b.clientWorksLeased, 1, false},
 		{"client puts, 3 servers", b.clientPuts, 3, true}, {"client works, 3 servers", b.clientWorks, 3, false},
+		{"filled again, 3 servers", b.clientPuts, 3, true}, {"client works with leases, 3 servers", b.clientWorksLeased, 3, false},
 	}
 	costs := make(map[string][]cost)
 	for round := range b.rounds + 1 {
@@ -111,6 +118,9 @@ func (b *bench) run() (err error) {
 	fmt.Printf("%d items of %d B, %d rounds, %d processors; medians\n\n", b.items, b.size, b.rounds, runtime.NumCPU())
 	fmt.Println("| what | items/s | items per second of own CPU | own CPU/item | servers' CPU/item |\n| --- | --: | --: | --: | --: |")
 	for _, k := range kinds {
+		if strings.HasPrefix(k.name, "filled") {
+			continue // it is there for the next
+		}
 		all := costs[k.name]
 		fmt.Printf("| %s | %.0f | %.0f | %.0f ns | %.0f ns |\n", k.name, median(all, cost.rate), median(all, cost.ownRate),
 			median(all, func(c cost) float64 { return float64(c.own.Nanoseconds()) / float64(c.n) }),
@@ -119,8 +129,14 @@ func (b *bench) run() (err error) {
 	fmt.Println()
 	b.ratio(costs, "items/s, puts, client to generator (at least 0.7)", "client puts", "generator puts", cost.rate)
 	b.ratio(costs, "items/s, reads, client to generator (at least 0.7)", "client works", "generator reads", cost.rate)
+	b.ratio(costs, "items/s, reads, client with leases to generator (at least 0.7)", "client works with leases", "generator reads", cost.rate)
+	b.ratio(costs, "items per CPU second, puts, client to generator", "client puts", "generator puts", cost.perCPU)
+	b.ratio(costs, "items per CPU second, reads, client to generator", "client works", "generator reads", cost.perCPU)
+	b.ratio(costs, "items per CPU second, reads, client with leases to generator", "client works with leases", "generator reads", cost.perCPU)
 	b.ratio(costs, "CPU/item, puts, 3 servers to 1 (at most 1.05)", "client puts, 3 servers", "client puts", cost.each)
 	b.ratio(costs, "CPU/item, reads, 3 servers to 1 (at most 1.05)", "client works, 3 servers", "client works", cost.each)
+	b.ratio(costs, "CPU/item, reads with leases, 3 servers to 1 (at most 1.05)", "client works with leases, 3 servers",
+		"client works with leases", cost.each)
 	return nil
 }
 
@@ -271,7 +287,12 @@ func (b *bench) clientPuts(servers []*server) error {
 	return errors.Join(failed...)
 }
 
-func (b *bench) clientWorks(servers []*server) error {
+func (b *bench) clientWorks(servers []*server) error { return b.work(servers, 0) }
+
+func (b *bench) clientWorksLeased(servers []*server) error { return b.work(servers, 30*time.Second) }
+
+// work has a worker confirm each item.
+func (b *bench) work(servers []*server, lease time.Duration) error {
 	c, err := b.dial(servers)
 	if err != nil {
 		return err
@@ -281,7 +302,7 @@ func (b *bench) clientWorks(servers []*server) error {
 	defer done()
 	var left atomic.Int64
 	left.Store(int64(b.items))
-	w := &client.Worker{Client: c, Queue: "work", Handlers: b.handlers, Handle: func(context.Context, *client.Delivery) error {
+	w := &client.Worker{Client: c, Queue: "work", Lease: lease, Handlers: b.handlers, Handle: func(context.Context, *client.Delivery) error {
 		if left.Add(-1) == 0 {
 			done()
 		}
