@@ -67,10 +67,12 @@ func (s *session) refuseAccount(over *overAccountError) {
 		status = 429
 		s.burrow.frame.Fields += "Retry-After: " + strconv.FormatInt(over.wait, 10) + "\r\n"
 	}
-	if l := s.loop; l.accountLogged == 0 || l.clock-l.accountLogged >= moment(logInterval.Milliseconds()) {
+	l := s.loop
+	l.counters.OverQuota.Account++
+	if l.accountLogged == 0 || l.clock-l.accountLogged >= moment(logInterval.Milliseconds()) {
 		l.accountLogged = l.clock
 		l.log.Warn("request refused: the account is over its quota", "account", s.burrow.account.name, "peer", s.sink.peer(),
-			"quota", over.what, "most", over.most)
+			"quota", over.what, "most", over.most, "refused", l.counters.OverQuota.Account)
 	}
 	s.burrowText(status, over.Error())
 }

@@ -25,6 +25,7 @@ func TestAccountQuota(t *testing.T) {
 		p := &burrowPlayer{ts: ts, clients: map[byte]*testClient{}, size: 1 << 20}
 		large := strings.Repeat("x", 90)
 		const full = "507 The account may have 3 messages, and has as many."
+		refused := int64(0)
 		for _, step := range []string{
 			"PUT /v1.0/few/a/1 < x -> 201", "PUT /v1.0/few/a/2?hide=60 < x -> 201",
 			"PUT /v1.0/few/b/1 < " + large + " -> 201",
@@ -61,6 +62,10 @@ func TestAccountQuota(t *testing.T) {
 				t.Errorf("%s: %v", step, err)
 				break
 			}
+			refused += int64(strings.Count(step, "and has as many"))
+		}
+		if got := ts.server.Counters().OverQuota; got != (OverQuota{Account: refused}) {
+			t.Errorf("refusals are counted as %+v, want %d of accounts", got, refused)
 		}
 		// A client that goes away while it waits is not counted any more.
 		p.send('C', "GET /v1.0/wait/q?wait=100")

@@ -19,7 +19,7 @@ type Counters struct {
 	Paced           int64 // times that a connection was not read for a while, because it was ahead of the disk
 	NotProtocol     int64 // sessions closed because what came cannot be a request of their protocol
 	Denied          int64 // requests refused because the user has not the right
-	OverQuota       int64 // requests and connections refused because of the quota of their user
+	OverQuota       OverQuota
 	Unidentified    int64 // connections closed because their peers did not say who they are
 	RepliesRefused  int64 // replies_refused: fetches refused because replies, or Thrift reads, took too much memory
 	Panics          int64 // sessions closed because of a fault of the server
@@ -45,11 +45,52 @@ func (c *Counters) add(d *Counters) {
 	c.Paced += d.Paced
 	c.NotProtocol += d.NotProtocol
 	c.Denied += d.Denied
-	c.OverQuota += d.OverQuota
+	c.OverQuota.add(&d.OverQuota)
 	c.Unidentified += d.Unidentified
 	c.RepliesRefused += d.RepliesRefused
 	c.Panics += d.Panics
 	c.LongTurns += d.LongTurns
 	c.LongestTurn = max(c.LongestTurn, d.LongestTurn)
 	c.LongestTurnWork = max(c.LongestTurnWork, d.LongestTurnWork)
+}
+
+// OverQuota counts requests and connections refused because of a quota, by what the quota bounds.
+type OverQuota struct {
+	Connections, OpenReads, Waits, Operations, Bytes int64 // of a user
+	Account                                          int64 // of an account, whatever that bounds
+}
+
+// Each calls f for every reason: the key of the user's quota, or account.
+func (o *OverQuota) Each(f func(reason string, refused int64)) {
+	for _, reason := range [...]string{"connections", "open_reads", "waits", "operations", "bytes", "account"} {
+		f(reason, *o.of(reason))
+	}
+}
+
+// of returns the count of a reason.
+func (o *OverQuota) of(reason string) *int64 {
+	switch reason {
+	case "connections":
+		return &o.Connections
+	case "open_reads":
+		return &o.OpenReads
+	case "waits":
+		return &o.Waits
+	case "operations":
+		return &o.Operations
+	case "bytes":
+		return &o.Bytes
+	case "account":
+		return &o.Account
+	}
+	panic("no quota is called " + reason)
+}
+
+// Total is how many were refused, for whatever reason.
+func (o *OverQuota) Total() int64 {
+	return o.Connections + o.OpenReads + o.Waits + o.Operations + o.Bytes + o.Account
+}
+
+func (o *OverQuota) add(d *OverQuota) {
+	d.Each(func(reason string, refused int64) { *o.of(reason) += refused })
 }

@@ -110,11 +110,11 @@ func (s *session) settleQuota() {
 // refusedByQuota counts a refusal, and logs one a second at most.
 func (s *session) refusedByQuota(err *access.OverQuota) error {
 	l := s.loop
-	l.counters.OverQuota++
+	*l.counters.OverQuota.of(err.What)++
 	if l.quotaLogged == 0 || l.clock-l.quotaLogged >= moment(logInterval.Milliseconds()) {
 		l.quotaLogged = l.clock
 		l.log.Warn("request refused: the user is over its quota", "user", s.id.user.Name, "peer", s.sink.peer(),
-			"quota", err.What, "most", err.Most, "refused", l.counters.OverQuota)
+			"quota", err.What, "most", err.Most, "refused", l.counters.OverQuota.Total())
 	}
 	return err
 }
@@ -179,7 +179,7 @@ func (s *session) become(u *access.User) error {
 	if us != nil {
 		if n, most := us.connections.Add(1), u.Quota.Connections; most > 0 && n > most {
 			us.connections.Add(-1)
-			s.loop.counters.OverQuota++
+			s.loop.counters.OverQuota.Connections++
 			return &access.OverQuota{What: "connections", Most: most}
 		}
 	}

@@ -57,6 +57,56 @@ func (c *testClient) say(request string) string {
 	return string(out)
 }
 
+// TestQuotaReasons tests that statistics say which part of a quota refused something, and name no other.
+func TestQuotaReasons(t *testing.T) {
+	for _, tt := range []struct {
+		reason string
+		quota  access.Quota
+		exceed func(*quotaServer)
+	}{
+		{"connections", access.Quota{Connections: 1}, func(qs *quotaServer) {
+			qs.as(memcacheProtocol{}, "alice")
+			c := qs.dial(memcacheProtocol{})
+			qs.do(func() { c.session.id.unknown = true })
+			c.say("set x 0 0 11\r\nalice right\r\n")
+		}},
+		{"open_reads", access.Quota{OpenReads: 1}, func(qs *quotaServer) {
+			c := qs.as(memcacheProtocol{}, "alice")
+			c.say("set a 0 0 1\r\nx\r\nset b 0 0 1\r\nx\r\nget a/open\r\n")
+			qs.as(memcacheProtocol{}, "alice").say("get b/open\r\n")
+		}},
+		{"waits", access.Quota{Waits: 1}, func(qs *quotaServer) {
+			qs.as(memcacheProtocol{}, "alice").say("get none/t=10000\r\n")
+			qs.as(memcacheProtocol{}, "alice").say("get none/t=10000\r\n")
+		}},
+		{"operations", access.Quota{Operations: 1}, func(qs *quotaServer) {
+			qs.as(memcacheProtocol{}, "alice").say("get none\r\nget none\r\nget none\r\n")
+		}},
+		{"bytes", access.Quota{Bytes: 1}, func(qs *quotaServer) {
+			qs.as(memcacheProtocol{}, "alice").say("get none\r\nget none\r\n")
+		}},
+	} {
+		withQuota(t, tt.quota, func(t *testing.T, qs *quotaServer) {
+			tt.exceed(qs)
+			stats := qs.dial(memcacheProtocol{}).say("stats\r\n")
+			counts := qs.server.Counters().OverQuota
+			counts.Each(func(reason string, refused int64) {
+				if line := fmt.Sprintf("STAT over_quota_%s %d\r\n", reason, refused); !strings.Contains(stats, line) {
+					t.Errorf("over %s: STATS lacks %q", tt.reason, line)
+				}
+				if (refused > 0) != (reason == tt.reason) {
+					t.Errorf("over %s: %d refusals because of %s", tt.reason, refused, reason)
+				}
+			})
+			qs.do(func() {
+				for s := qs.loop.sessions.head; s != nil; s = qs.loop.sessions.head {
+					qs.loop.gone(s, true)
+				}
+			})
+		})
+	}
+}
+
 // TestQuotaConnections tests that a user has no more connections than its quota, whatever the protocol, and another
 // one when one has ended.
 func TestQuotaConnections(t *testing.T) {
@@ -92,8 +142,8 @@ func TestQuotaConnections(t *testing.T) {
 		if got := unknown(textProtocol{}).say("auth alice right\n"); got != "+0\n" {
 			t.Errorf("when one has ended: %q", got)
 		}
-		if got := qs.server.Counters().OverQuota; got != 2 {
-			t.Errorf("%d refusals are counted, want 2", got)
+		if got := qs.server.Counters().OverQuota; got != (OverQuota{Connections: 2}) {
+			t.Errorf("refusals are counted as %+v, want 2 of connections", got)
 		}
 		qs.do(func() {
 			for s := qs.loop.sessions.head; s != nil; s = qs.loop.sessions.head {

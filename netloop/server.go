@@ -139,7 +139,7 @@ func (s *Server) Counters() Counters {
 		sum.add(&c)
 	}
 	sum.ReadsDropped += s.droppedLater.Load()
-	sum.OverQuota += s.overQuota.Load()
+	sum.OverQuota.Operations += s.overQuota.Load()
 	return sum
 }
 

@@ -164,7 +164,10 @@ func (c *collector) clients(st *netloop.Stats) {
 	c.counter("fetches_total", "Fetches and peeks that have ended.", n.GetMisses, "result", "miss")
 	c.counter("monitor_fetches_total", "Fetches that monitors attempted.", n.CmdMonitorGet)
 	c.counter("requests_denied_total", "Requests refused because the user has no right to them.", n.Denied)
-	c.counter("requests_over_quota_total", "Requests and connections refused because of the quota of their user.", n.OverQuota)
+	n.OverQuota.Each(func(reason string, refused int64) {
+		c.counter("requests_over_quota_total", "Requests and connections refused because of a quota of their user or account.",
+			refused, "reason", reason)
+	})
 	c.counter("unidentified_connections_total", "Connections closed because their peers did not say who they are.",
 		n.Unidentified)
 	var tried access.Counts

@@ -89,9 +89,11 @@ func (t *totals) global(st *netloop.Stats) {
 		{"session_faults", c.Panics},
 		{"replies_refused", c.RepliesRefused},
 		{"long_turns", c.LongTurns},
+		{"requests_denied", c.Denied},
 	} {
 		t.counter(n.name, n.value)
 	}
+	c.OverQuota.Each(func(reason string, refused int64) { t.counter("over_quota_"+reason, refused) })
 	for class, n := range e.SyncErrors {
 		t.counter("fsync_error_"+class, n)
 	}
