@@ -3,6 +3,7 @@ package access
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -289,19 +290,34 @@ func TestPassword(t *testing.T) {
 	}
 }
 
-// TestSameWork tests that the comparison for a user that there is not takes the memory and the passes of the
-// costliest user, so that time does not say which users there are.
+// TestSameWork tests that the comparisons cost the same for every name: of users whose hashes cost more or less, of a
+// user without a password, and of nobody. So time does not say which users there are.
 func TestSameWork(t *testing.T) {
-	costly := &User{Name: "a", Password: hashWith([]byte("x"), 16, 2, []byte("saltsalt"))}
-	us := users(t, user(t, "b", "x"), costly, &User{Name: "c"})
-	for _, name := range []string{"nobody", "c", ""} {
-		h, exists := us.hashOf(us.Named(name))
-		if exists || h.memory != 16 || h.passes != 2 || len(h.sum) != sumSize {
-			t.Errorf("%q: %+v, %v", name, h, exists)
+	hash := func(memory, passes uint32) Hash { return hashWith([]byte("right"), memory, passes, []byte("saltsalt")) }
+	us := users(t, user(t, "quick", "right"), &User{Name: "again", Password: hash(8, 1)}, &User{Name: "costly", Password: hash(16, 2)},
+		&User{Name: "cert"})
+	for _, name := range []string{"quick", "again", "costly", "cert", "nobody", ""} {
+		hashes, own := us.against(us.Named(name))
+		var costs []string
+		for _, h := range hashes {
+			costs = append(costs, fmt.Sprint(h.memory, h.passes, h.lanes, len(h.sum)))
+		}
+		if got := strings.Join(costs, ", "); got != "8 1 1 32, 16 2 1 32" {
+			t.Errorf("%q: comparisons of %s", name, got)
+		}
+		if u := us.Named(name); own >= 0 != (u != nil && !u.Password.IsZero()) || own >= 0 && hashes[own] != u.Password {
+			t.Errorf("%q: its own hash is number %d", name, own)
 		}
 	}
-	if h, _ := (*Users)(nil).hashOf(nil); h.memory != DefaultMemory || h.passes != DefaultPasses {
-		t.Errorf("without users: %+v", h)
+	if hashes, own := (*Users)(nil).against(nil); len(hashes) != 1 || own != -1 || !hashes[0].costsAs(defaultCost()) {
+		t.Errorf("without users: %+v, %d", hashes, own)
+	}
+	c := NewChecker(us, Options{})
+	for name, password := range map[string]string{"quick": "right", "costly": "right", "nobody": "right", "cert": "right", "again": "wrong"} {
+		_, err := c.Password(t.Context(), name, name, []byte(password))
+		if ok := err == nil; ok != (name == "quick" || name == "costly") {
+			t.Errorf("%s with %s: %v", name, password, err)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -134,7 +135,8 @@ func (c *Checker) Token(token string) (*User, error) {
 func (c *Checker) password(ctx context.Context, from, name string, password []byte) (*User, error) {
 	users := c.Users()
 	u := users.Named(name)
-	if u != nil && !u.Password.IsZero() && c.wasGood(u, password) {
+	hashes, own := users.against(u)
+	if c.wasGood(name, hashes[max(own, 0)], password) && own >= 0 {
 		return u, nil
 	}
 	delay, ok := c.delay(from, name)
@@ -155,30 +157,47 @@ func (c *Checker) password(ctx context.Context, from, name string, password []by
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	against, exists := users.hashOf(u)
 	if c.opts.Account != nil {
-		c.opts.Account(against.Memory())
-		defer c.opts.Account(-against.Memory())
+		memory := memoryOf(hashes)
+		c.opts.Account(memory)
+		defer c.opts.Account(-memory)
 	}
-	right := len(password) <= MaxPassword && against.matches(password)
-	if !right || !exists {
+	right := false
+	for i, h := range hashes {
+		if len(password) <= MaxPassword && h.matches(password) && i == own {
+			right = true
+		}
+	}
+	if !right {
 		c.failed(from, name)
 		return nil, ErrFailed
 	}
-	c.passed(u, password)
+	c.passed(name, hashes[own], password)
 	return u, nil
 }
 
-// hashOf returns what the password of u is compared with, and whether it can be right. If there is no such user, or
-// the user has no password, the comparison takes as long.
-func (us *Users) hashOf(u *User) (h Hash, exists bool) {
-	switch {
-	case us == nil:
-		return decoyFor(nil), false
-	case u == nil || u.Password.IsZero():
-		return us.decoy, false
+// against returns what a password given as that of u is compared with, one hash after the other, and which of them is
+// the user's own: -1 for none. They cost the same for everybody, also if there is no such user, or if it has no password,
+// so that time does not say which users there are.
+func (us *Users) against(u *User) (hashes []Hash, own int) {
+	if us == nil {
+		return []Hash{decoy(defaultCost())}, -1
 	}
-	return u.Password, true
+	if u == nil || u.Password.IsZero() {
+		return us.decoys, -1
+	}
+	own = slices.IndexFunc(us.decoys, u.Password.costsAs)
+	hashes = slices.Clone(us.decoys)
+	hashes[own] = u.Password
+	return hashes, own
+}
+
+// memoryOf is how much memory comparisons with hashes take, one after the other.
+func memoryOf(hashes []Hash) (most int64) {
+	for _, h := range hashes {
+		most = max(most, h.Memory())
+	}
+	return most
 }
 
 func pause(ctx context.Context, d time.Duration) error {
@@ -195,24 +214,24 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// proof is what is kept of a password that was right.
-func (c *Checker) proof(u *User, password []byte) (p knownGood) {
+// proof is what is kept of a password that was right, and of the hash it was compared with.
+func (c *Checker) proof(h Hash, password []byte) (p knownGood) {
 	mac := hmac.New(sha256.New, c.key)
-	mac.Write([]byte(u.Password.String()))
+	mac.Write([]byte(h.String()))
 	mac.Write([]byte{0})
 	mac.Write(password)
 	mac.Sum(p[:0])
 	return p
 }
 
-// wasGood reports whether a password of u was right before. It spares those who connect often the time, and
-// keeps failures of others from slowing them down.
-func (c *Checker) wasGood(u *User, password []byte) bool {
-	p := c.proof(u, password)
+// wasGood reports whether a password, compared with h, was right for name before. It spares those who connect often
+// the time, and keeps failures of others from slowing them down. It does the same work whether name was.
+func (c *Checker) wasGood(name string, h Hash, password []byte) bool {
+	p := c.proof(h, password)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	known, ok := c.good[u.Name]
-	return ok && hmac.Equal(known[:], p[:])
+	known, ok := c.good[name]
+	return hmac.Equal(known[:], p[:]) && ok
 }
 
 // delay reserves a time for an attempt, and returns how long it is away; false if that is too long. Attempts of
@@ -301,13 +320,13 @@ func dropOne(records map[string]*record, now time.Time) {
 	delete(records, least)
 }
 
-func (c *Checker) passed(u *User, password []byte) {
-	p := c.proof(u, password)
+func (c *Checker) passed(name string, h Hash, password []byte) {
+	p := c.proof(h, password)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.names, u.Name)
+	delete(c.names, name)
 	if len(c.good) >= maxRecords {
 		clear(c.good)
 	}
-	c.good[u.Name] = p
+	c.good[name] = p
 }

@@ -47,8 +47,21 @@ func (h Hash) IsZero() bool { return h == Hash{} }
 // Memory is how many bytes a comparison with h takes.
 func (h Hash) Memory() int64 { return int64(h.memory) << 10 }
 
-// cost is about how long it takes.
-func (h Hash) cost() int64 { return int64(h.memory) * int64(h.passes) }
+// costsAs reports whether comparisons with h and with another hash take the same work.
+func (h Hash) costsAs(other Hash) bool {
+	return h.memory == other.memory && h.passes == other.passes && h.lanes == other.lanes && len(h.sum) == len(other.sum)
+}
+
+// defaultCost returns a hash without salt that costs what HashPassword makes.
+func defaultCost() Hash {
+	return Hash{memory: DefaultMemory, passes: DefaultPasses, lanes: 1, sum: strings.Repeat("\x00", sumSize)}
+}
+
+// decoy returns a hash that costs as much as h, and that no password has.
+func decoy(h Hash) Hash {
+	h.salt, h.sum = "no user has this", strings.Repeat("\x00", len(h.sum))
+	return h
+}
 
 // HashPassword returns a hash of a password, with a random salt.
 func HashPassword(password []byte) (Hash, error) {

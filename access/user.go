@@ -1,7 +1,6 @@
 package access
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -142,7 +141,7 @@ type Users struct {
 	byName        map[string]*User
 	byToken       map[TokenHash]*User
 	byCertificate map[string]*User
-	decoy         Hash // what the password of a user that there is not is compared with
+	decoys        []Hash // one for each cost of a comparison; see against
 }
 
 // NewUsers returns the users in list, which it keeps. It returns every problem.
@@ -186,23 +185,22 @@ func NewUsers(list []*User) (*Users, error) {
 			us.byCertificate[name] = u
 		}
 	}
-	us.decoy = decoyFor(list)
+	us.decoys = decoysFor(list)
 	return us, errors.Join(errs...)
 }
 
-// decoyFor returns a hash that takes as long to compare with as the costliest of list, and that no password has.
-func decoyFor(list []*User) Hash {
-	costly := Hash{memory: DefaultMemory, passes: DefaultPasses, lanes: 1}
-	if i := slices.IndexFunc(list, func(u *User) bool { return !u.Password.IsZero() }); i >= 0 {
-		costly = list[i].Password
-		for _, u := range list[i:] {
-			if cmp.Compare(u.Password.cost(), costly.cost()) > 0 {
-				costly = u.Password
-			}
+// decoysFor returns a hash that no password has for each cost of a comparison with a user's password: in most cases
+// one, since all hashes that were made alike cost the same.
+func decoysFor(list []*User) (decoys []Hash) {
+	for _, u := range list {
+		if !u.Password.IsZero() && !slices.ContainsFunc(decoys, u.Password.costsAs) {
+			decoys = append(decoys, decoy(u.Password))
 		}
 	}
-	costly.salt, costly.sum = "no user has this", strings.Repeat("\x00", sumSize)
-	return costly
+	if len(decoys) == 0 {
+		decoys = append(decoys, decoy(defaultCost()))
+	}
+	return decoys
 }
 
 // Len is how many users there are.

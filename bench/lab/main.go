@@ -46,6 +46,7 @@ func experiments() []experiment {
 		{"damage", "files with a byte changed, or cut", 200, damageTrial},
 		{"panics", "faults of the server itself, in a session and in the engine", 1, panicsTrial},
 		{"hostile", "clients that send, read and connect as none should", 2, hostileTrial},
+		{"timing", "whether time says which of user and password was wrong", 1, timingTrial},
 		{"soak", "a steady load, for -n seconds: nothing may grow", 10, soakTrial},
 		{"cut-ext4", "power cuts on an ext4 image", 16, cutTrial("ext4")},
 		{"cut-spill", "power cuts while queues spill and are drained", 16, cutSpillTrial},

@@ -23,7 +23,13 @@ func rightsControls() []control {
 	alias := replaced("netloop/dispatch.go", "	if err == nil || s.id.user == nil {", "	if err == nil || len(name) > 0 {")
 	patient := replaced("netloop/life.go", "	if s.id.unknown {", "	if s.id.unknown && s.proto == nil {")
 	lenient := replaced("netloop/identify.go", "s.id.strikes >= maxStrikes {", "s.id.strikes >= 1000*maxStrikes {")
+	compared := replaced("access/checker.go", "		if len(password) <= MaxPassword && h.matches(password)",
+		"		if u != nil && len(password) <= MaxPassword && h.matches(password)")
+	cheaper := replaced("access/checker.go", "	hashes = slices.Clone(us.decoys)\n	hashes[own] = u.Password\n	return hashes, own",
+		"	return []Hash{u.Password}, 0")
 	return []control{
+		{breaks: "the password of nobody is compared with nothing", edits: compared, experiment: "timing", cycles: 1},
+		{breaks: "a cheap hash is compared sooner than that of nobody", edits: cheaper, test: "./access TestSameWork"},
 		{breaks: "a quota of operations has no effect", edits: unbounded, test: "./netloop TestQuotaOperations"},
 		{breaks: "a quota of open reads has no effect", edits: hoarded, test: "./netloop TestQuotaOpenReads"},
 		{breaks: "dead letters name hidden queues", edits: origin, test: "./netloop TestHiddenEverywhere"},

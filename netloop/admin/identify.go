@@ -37,10 +37,7 @@ func whoSent(checker *access.Checker, r *http.Request) (*access.User, error) {
 		}
 	}
 	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
-		if u := checker.Users().WithToken(token); u != nil {
-			return u, nil
-		}
-		return nil, access.ErrFailed
+		return checker.Token(token)
 	}
 	name, password, ok := r.BasicAuth()
 	if !ok {
