@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"time"
@@ -24,6 +25,12 @@ func (errMore) Temporary() bool { return true }
 
 var _ net.Error = errMore{}
 
+// maxHandshake is how many bytes of a peer a handshake takes. crypto/tls itself would keep 256 KiB of certificates.
+const maxHandshake = 64 << 10
+
+// errTooLong ends a handshake of a peer that sends more.
+var errTooLong = fmt.Errorf("the handshake is longer than %d bytes", maxHandshake)
+
 // Stream is one side of a TLS connection. It belongs to one goroutine at a time.
 type Stream struct {
 	conn *tls.Conn
@@ -34,6 +41,7 @@ type Stream struct {
 type wire struct {
 	net.Conn               // nil after the handshake
 	slots    chan struct{} // of the handshake: held except while it waits for the peer
+	came     int           // bytes of the handshake
 
 	in   []byte // ciphertext that came and is not read yet; the caller's
 	out  []byte // ciphertext that is to be sent
@@ -63,9 +71,13 @@ func Handshake(ctx context.Context, nc net.Conn, config *tls.Config, slots chan 
 func (w *wire) Read(p []byte) (int, error) {
 	w.room = max(w.room, len(p))
 	if w.Conn != nil {
+		if w.came == maxHandshake {
+			return 0, errTooLong
+		}
 		<-w.slots
-		n, err := w.Conn.Read(p)
+		n, err := w.Conn.Read(p[:min(len(p), maxHandshake-w.came)])
 		w.slots <- struct{}{}
+		w.came += n
 		return n, err
 	}
 	if len(w.in) == 0 {

@@ -216,6 +216,54 @@ func TestHandshakeFails(t *testing.T) {
 	}
 }
 
+// TestHandshakeIsBounded tests that a client cannot make the server keep a long chain of certificates: the handshake
+// takes 64 KiB, and fails then. One below that is read and compared, as ever.
+func TestHandshakeIsBounded(t *testing.T) {
+	own := certificate(t)
+	config := &tls.Config{Certificates: []tls.Certificate{certificate(t)}, ClientAuth: tls.RequireAnyClientCert}
+	for _, version := range versions {
+		for _, size := range []int{1 << 10, 32 << 10, 70 << 10, 200 << 10} {
+			chain := own
+			for n := 0; n < size; n += len(own.Certificate[0]) {
+				chain.Certificate = append(chain.Certificate, own.Certificate[0])
+			}
+			client, server := net.Pipe()
+			for _, c := range []net.Conn{client, server} {
+				c.SetDeadline(time.Now().Add(20 * time.Second))
+			}
+			go func() {
+				c := tls.Client(client, &tls.Config{
+					InsecureSkipVerify: true, MinVersion: version, MaxVersion: version, Certificates: []tls.Certificate{chain},
+				})
+				c.Handshake()
+				io.Copy(io.Discard, client)
+			}()
+			counted := &countingConn{Conn: server}
+			_, err := Handshake(t.Context(), counted, config, make(chan struct{}, 1))
+			if tooLong := errors.Is(err, errTooLong); tooLong != (size > maxHandshake) || !tooLong && err != nil {
+				t.Errorf("version %x, a chain of %d bytes: %v", version, size, err)
+			}
+			if counted.read > maxHandshake {
+				t.Errorf("version %x, a chain of %d bytes: %d bytes are read", version, size, counted.read)
+			}
+			server.Close()
+			client.Close()
+		}
+	}
+}
+
+// countingConn counts the bytes that are read.
+type countingConn struct {
+	net.Conn
+	read int
+}
+
+func (c *countingConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.read += n
+	return n, err
+}
+
 func TestNames(t *testing.T) {
 	c, err := x509.ParseCertificate(certificate(t).Certificate[0])
 	if err != nil {
