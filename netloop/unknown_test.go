@@ -12,9 +12,9 @@ import (
 	"github.com/kestrelmq/kestrel/codec/thrift"
 )
 
-// unknownProtocols are those whose peers say who they are on the connection.
+// unknownProtocols are those of the event loops.
 func unknownProtocols() []protocol {
-	return []protocol{memcacheProtocol{}, textProtocol{}, thriftProtocol{}}
+	return []protocol{memcacheProtocol{}, textProtocol{}, thriftProtocol{}, burrowProtocol{}}
 }
 
 // checkUnknown sends bytes in pieces to a server that asks who its clients are, from a client that nobody knows. The
@@ -28,7 +28,7 @@ func checkUnknown(t *testing.T, proto protocol, sent []byte, piece int) {
 		setup.feed([]byte("set work 0 0 6\r\nhidden\r\n"), 100)
 		c := &testClient{ts: ts}
 		c.session.proto, c.session.sink, c.session.loop, c.session.local = proto, c, ts.loop, true
-		c.session.id.unknown = true
+		c.session.id.unknown, c.session.id.port = true, &listener{auth: AuthPassword}
 		ts.do(func() { ts.loop.open(&c.session); ts.loop.tick() })
 		began := time.Now()
 		for rest := sent; len(rest) > 0; {
@@ -63,6 +63,21 @@ func checkUnknown(t *testing.T, proto protocol, sent []byte, piece int) {
 	})
 }
 
+// burrowUnknownSeeds are requests over HTTP, with everything that a stranger may say of who it is.
+func burrowUnknownSeeds() (seeds []string) {
+	for _, request := range []string{
+		"GET /v1.0", "PUT /v1.0/default/work/m", "DELETE /v1.0", "GET /v1.0/default/work?wait=1", "POST /v1.1/default/work/messages",
+	} {
+		for _, said := range []string{
+			"", "Authorization: Basic YWxpY2U6d3Jvbmc=\r\n", "Authorization: Basic !\r\n", "Authorization: Bearer kestrel_x\r\n",
+		} {
+			seeds = append(seeds, request+" HTTP/1.1\r\nHost: localhost\r\n"+said+"Content-Length: 1\r\n\r\nx",
+				request+" HTTP/1.1\r\nHost: localhost\r\n"+said+"Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n")
+		}
+	}
+	return seeds
+}
+
 // unknownSeeds are requests that do something once the client is known, what says who one is wrongly, and garbage.
 func unknownSeeds() (seeds []string) {
 	for _, rows := range memcacheRows {
@@ -74,9 +89,17 @@ func unknownSeeds() (seeds []string) {
 	for _, rows := range thriftRows() {
 		seeds = append(seeds, string(rows[0].call))
 	}
+	seeds = append(seeds, burrowUnknownSeeds()...)
 	return append(seeds, "set x 0 0 11\r\nalice wrong\r\n", "auth alice wrong\n",
 		string(thrift.Client{}.AppendAuthenticate(nil, 1, []byte("alice"), []byte("wrong"))),
 		"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "\x00\x00\x00\x00", "\xff\xff\xff\xff")
+}
+
+// TestUnknownHTTP sends each of the requests over HTTP.
+func TestUnknownHTTP(t *testing.T) {
+	for _, seed := range burrowUnknownSeeds() {
+		checkUnknown(t, burrowProtocol{}, []byte(seed), 1<<20)
+	}
 }
 
 // TestUnknownGarbage sends drawn mixtures of requests, pieces of them and garbage.
@@ -108,7 +131,7 @@ func TestUnknownGarbage(t *testing.T) {
 		if r.IntN(8) == 0 {
 			b.WriteString(strings.Repeat("x", r.IntN(200_000)))
 		}
-		checkUnknown(t, unknownProtocols()[r.IntN(3)], []byte(b.String()), 1+r.IntN(5000))
+		checkUnknown(t, unknownProtocols()[r.IntN(4)], []byte(b.String()), 1+r.IntN(5000))
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}
@@ -122,5 +145,5 @@ func FuzzUnknown(f *testing.F) {
 			f.Add(uint8(i), []byte(seed))
 		}
 	}
-	f.Fuzz(func(t *testing.T, which uint8, sent []byte) { checkUnknown(t, unknownProtocols()[which%3], sent, 1000) })
+	f.Fuzz(func(t *testing.T, which uint8, sent []byte) { checkUnknown(t, unknownProtocols()[which%4], sent, 1000) })
 }

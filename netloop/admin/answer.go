@@ -152,15 +152,20 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 // challenge asks for a password or a token.
 const challenge = `Basic realm="kestrel", charset="UTF-8"`
 
-// identify returns r with the user that sent it, or answers why nobody knows who did and returns nil.
+// identify returns r with the user that sent it, or answers why nobody knows who did and returns nil. Then the
+// connection ends: a stranger keeps none of them open.
 func (s *Server) identify(w http.ResponseWriter, r *http.Request) *http.Request {
-	if !peerOf(r).auth.Asks() {
+	p := peerOf(r)
+	if !p.auth.Asks() {
+		p.conn.admit()
 		return r
 	}
 	u, err := whoSent(s.opts.Access, r)
 	if err == nil {
+		p.conn.admit()
 		return r.WithContext(context.WithValue(r.Context(), userKey{}, u))
 	}
+	w.Header().Set("Connection", "close")
 	if errors.Is(err, access.ErrBusy) {
 		w.Header().Set("Retry-After", "5")
 		plain(w, http.StatusTooManyRequests, err.Error())

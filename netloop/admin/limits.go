@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -21,6 +22,8 @@ const (
 
 	maxHeader = 16 << 10 // bytes
 	maxBody   = 64 << 10 // bytes
+	// maxUnknown is how many bytes come from a peer before a request has said who it is, of TLS or of HTTP.
+	maxUnknown = 64 << 10
 	// maxCostly is how many answers that describe every queue are made at once.
 	maxCostly = 4
 
@@ -100,6 +103,31 @@ type boundedConn struct {
 	net.Conn
 	listener *boundedListener
 	once     sync.Once
+	came     int64       // bytes, while the peer was unknown; of the goroutine that reads
+	known    atomic.Bool // a request has said who the peer is, or the port does not ask
+}
+
+// errUnknownTooLong ends a connection that has sent too much without saying who its peer is.
+var errUnknownTooLong = fmt.Errorf("more than %d bytes came before who the peer is", maxUnknown)
+
+// admit takes in that a request has said who the peer is, or need not. A request without a connection has nil.
+func (c *boundedConn) admit() {
+	if c != nil {
+		c.known.Store(true)
+	}
+}
+
+// Read implements net.Conn.
+func (c *boundedConn) Read(p []byte) (int, error) {
+	if c.known.Load() {
+		return c.Conn.Read(p)
+	}
+	if c.came >= maxUnknown {
+		return 0, errUnknownTooLong
+	}
+	n, err := c.Conn.Read(p[:min(int64(len(p)), maxUnknown-c.came)])
+	c.came += int64(n)
+	return n, err
 }
 
 // Close implements net.Conn.
@@ -116,6 +144,7 @@ type peer struct {
 	unix bool
 	from string // where attempts to authenticate come from
 	auth netloop.Auth
+	conn *boundedConn
 }
 
 type peerKey struct{}
@@ -134,7 +163,7 @@ func withPeer(ctx context.Context, c net.Conn) context.Context {
 		c = secured.NetConn()
 	}
 	if bounded, ok := c.(*boundedConn); ok {
-		p.auth = bounded.listener.auth
+		p.auth, p.conn = bounded.listener.auth, bounded
 	}
 	return context.WithValue(ctx, peerKey{}, p)
 }
