@@ -7,6 +7,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -14,38 +15,48 @@ import (
 // mostForSet is how many files a SET may pass: a new reader opens them all.
 const mostForSet = 14
 
-// TestLives holds the lists of files of a SET and of a GET in read-behind, in ARCHITECTURE.md, to the code: each
-// file is called from one that stands before it, directly or by way of an interface, and the page counts them.
+// lives are the sections of ARCHITECTURE.md that list the files of a request, or of a start, and how many each may
+// list.
+var lives = map[string]int{
+	"SET":                mostForSet,
+	"GET in read-behind": 30,
+	"leased item":        20,
+	"Thrift get":         15,
+	"Burrow POST":        15,
+	"restart":            15,
+}
+
+// TestLives holds the lists of files in the lives of ARCHITECTURE.md to the code: each file is called from one that
+// stands before it, directly or by way of an interface, and the page counts them.
 func TestLives(t *testing.T) {
 	calls := callsOf(t)
 	page := read(t, "ARCHITECTURE.md")
-	for _, life := range []struct {
-		title  string
-		counts *regexp.Regexp
-		most   int
-	}{
-		{"## The life of a SET\n", regexp.MustCompile(`These (\d+) files`), mostForSet},
-		{"## The life of a GET in read-behind\n", regexp.MustCompile(`takes these (\d+) files`), 30},
-	} {
-		_, section, _ := strings.Cut(page, life.title)
+	counts := regexp.MustCompile(`hese (\d+) files`)
+	for title, most := range lives {
+		_, section, _ := strings.Cut(page, "## The life of a "+title+"\n")
 		section, _, _ = strings.Cut(section, "\n## ")
 		files := filesOfTable(section)
-		if m := life.counts.FindStringSubmatch(section); m == nil || m[1] != fmt.Sprint(len(files)) {
-			t.Errorf("%s lists %d files, and says %q", strings.TrimSpace(life.title), len(files), m)
+		if m := counts.FindStringSubmatch(section); m == nil || m[1] != fmt.Sprint(len(files)) {
+			t.Errorf("the life of a %s lists %d files, and says %q", title, len(files), m)
 		}
-		if len(files) < 10 || len(files) > life.most {
-			t.Errorf("%s lists %d files, want 10 to %d", strings.TrimSpace(life.title), len(files), life.most)
+		if len(files) < 10 || len(files) > most {
+			t.Errorf("the life of a %s lists %d files, want 10 to %d", title, len(files), most)
 		}
 		for i, file := range files {
 			if calls[file] == nil {
-				t.Errorf("%s lists %s, which does not exist or calls nothing", strings.TrimSpace(life.title), file)
+				t.Errorf("the life of a %s lists %s, which does not exist or calls nothing", title, file)
 			}
 			called := i == 0
 			for _, before := range files[:i] {
 				called = called || calls.reach(before, file)
 			}
 			if !called {
-				t.Errorf("%s lists %s, which no file before it calls", strings.TrimSpace(life.title), file)
+				t.Errorf("the life of a %s lists %s, which no file before it calls", title, file)
+			}
+		}
+		for _, file := range filesOfSteps(section) {
+			if !slices.Contains(files, file) {
+				t.Errorf("the steps in the life of a %s name %s, and its table does not", title, file)
 			}
 		}
 	}
@@ -68,6 +79,30 @@ func TestLivesControl(t *testing.T) {
 			t.Errorf("%s calls %s: %t, want %t", tt.from, tt.to, got, tt.want)
 		}
 	}
+	const steps = "Text, `a/text.go`.\n\n1. A step (`a/b.go`), and\n   more of it (`c/d/e.go`, `f.go`).\n\nText, `a/g.go`.\n"
+	if got := filesOfSteps(steps); !slices.Equal(got, []string{"a/b.go", "c/d/e.go"}) {
+		t.Errorf("the steps name %q", got)
+	}
+}
+
+// filesOfSteps returns the Go files that the numbered steps of a section name with their folders, as files to read. A
+// file without its folder is one that the step mentions only.
+func filesOfSteps(section string) (files []string) {
+	step := false
+	for line := range strings.Lines(section) {
+		switch {
+		case line[0] >= '1' && line[0] <= '9':
+			step = true
+		case line[0] != ' ':
+			step = false
+		}
+		if step {
+			for _, m := range regexp.MustCompile("`([a-z]+/[a-z/]+\\.go)`").FindAllStringSubmatch(line, -1) {
+				files = append(files, m[1])
+			}
+		}
+	}
+	return files
 }
 
 // filesOfTable returns the Go files that the tables of a section name, in their order.

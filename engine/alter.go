@@ -6,7 +6,7 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
 )
 
-// Alter says what is to be another one of an item.
+// Alter says what a Change sets anew of an item.
 type Alter struct {
 	SetExpiry bool // to Expiry, an instant; zero: never
 	Expiry    Time
@@ -14,10 +14,9 @@ type Alter struct {
 	Delay     time.Duration
 }
 
-// Remove removes one item of the queue called name for good, wherever it is, unless somebody has it. It never
+// Remove removes one item of the queue called name for good, wherever it is, unless a client holds it. It never
 // waits for the disk. It returns ErrNoSuchItem, ErrHeld, a *NotAdmittedError, ErrClosed, or an error that wraps
-// ErrBadKey or ErrWithheld. What the queue's Bytes says of an item on disk alone stays until that has been
-// read past.
+// ErrBadKey or ErrWithheld. If the item is on disk only, the queue's Bytes counts it until reading passes its place.
 func (e *Engine) Remove(now Time, name []byte, clientID string, which Which) (Ticket, error) {
 	defer contain()
 	q, at, err := e.lockItem(now, name, which)
@@ -35,7 +34,7 @@ func (e *Engine) Remove(now Time, name []byte, clientID string, which Which) (Ti
 		q.keys.Delete(q.keys.seed.Hash(which.Key), at.it.ID)
 	}
 	t := e.removeAt(q, &at)
-	if q.attended() { // what they wait for may have been this item alone
+	if q.attended() { // they may have waited for this item only
 		e.serve(q, now)
 	}
 	return t, nil
@@ -53,10 +52,10 @@ func (e *Engine) removeAt(q *queue, at *spot) Ticket {
 	return t
 }
 
-// Change has something of one item of the queue called name be another one. An item that is delayed comes
-// into its place in line when the delay is over. It returns the errors of Remove, ErrHeld only if the
-// delay is to be another one, and ErrDelayTooLong. Of an item on disk alone it reads the body, which it
-// waits for if wait is set; otherwise it returns ErrComing.
+// Change sets the expiry, the delay, or both of one item of the queue called name. A delayed item keeps its place in
+// line, and comes back to it when the delay is over. Change returns the errors of Remove, ErrHeld only if it sets
+// the delay, and ErrDelayTooLong. If the item is on disk only, Change needs its body: it reads that if wait is set, and
+// else returns ErrComing.
 func (e *Engine) Change(now Time, name []byte, clientID string, which Which, to Alter, wait bool) (Ticket, error) {
 	defer contain()
 	var read diskItem
@@ -79,8 +78,8 @@ func (e *Engine) Touch(
 	return e.Change(now, name, clientID, which, Alter{SetExpiry: true, Expiry: expiry}, wait)
 }
 
-// change is Change of an item whose image is in memory, or is read. With ErrComing it returns which item is to be
-// read.
+// change is Change of an item whose image is in memory, or was read from disk before. With ErrComing it returns which
+// item the caller must read.
 func (e *Engine) change(
 	now Time, name []byte, clientID string, which Which, to Alter, read diskItem,
 ) (t Ticket, q *queue, id uint64, err error) {
@@ -113,8 +112,7 @@ func (e *Engine) change(
 	return t, nil, 0, nil
 }
 
-// changeAt has something of the item at a spot, which is in memory, be another one. The caller serves those who
-// wait.
+// changeAt is change of the item at a spot, which is in memory. The caller serves the waiters.
 func (e *Engine) changeAt(q *queue, at *spot, to Alter) Ticket {
 	it := at.it
 	if !it.HasOwnMemory() { // it is about to be cut

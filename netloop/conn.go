@@ -18,15 +18,15 @@ type conn struct {
 	addr     net.Addr       // of the peer
 	listener *listener      // that accepted it; nil for a socket of a test
 	backlog  backlog
-	heavy    bool   // it moved much when it was read last
+	heavy    bool   // its last read moved much
 	inLine   bool   // of the driver
 	late     bool   // in driver.late
-	ended    bool   // the peer sends no more; what it sent may be unread
-	paced    moment // since when it is not read, see paced; zero: it is
-	deaf     bool   // it is not read while a job of its session runs
+	ended    bool   // the peer sends no more; some of what it sent may be unread
+	paced    moment // since when the driver does not read it, see type paced; zero: it reads
+	deaf     bool   // the driver does not read it while a job of its session runs
 	watched  bool   // the drainer knows of fd
-	broken   bool   // the peer is gone; reading will say so
-	gone     bool   // fd is closed, or about to be; it may be another client's by now
+	broken   bool   // the peer is gone: the next read will find that
+	gone     bool   // fd is closed, or about to be: it may be another client's by now
 }
 
 var _ sink = (*conn)(nil)
@@ -52,7 +52,7 @@ func (c *conn) seal(p []byte) []byte {
 	return out
 }
 
-// sendSealed sends bytes as they go over the wire.
+// sendSealed sends bytes as the wire carries them: over TLS, ciphertext.
 func (c *conn) sendSealed(p []byte) {
 	if c.backlog.size == 0 {
 		p = c.write(p)
@@ -117,8 +117,8 @@ func (c *conn) close() {
 	}
 }
 
-// release ends the use of fd, which is about to be closed. A peer that may still read, and has not
-// taken everything, gets the rest from the drainer.
+// release ends the use of fd before the driver closes it. If the peer may still read, and has not taken everything,
+// the drainer sends it the rest.
 func (c *conn) release(canRead bool) {
 	c.gone = true
 	if c.watched {
@@ -136,7 +136,7 @@ func (c *conn) release(canRead bool) {
 	case linger && c.backlog.size+len(b.rest) > 0:
 		c.driver.server.drainer.linger(c.fd, held+c.tlsHeld, unsealed{c.tls, plain}, rest...)
 	case linger && c.tls != nil:
-		c.write(c.tls.Close(nil)) // as much as the socket takes: all but certainly all
+		c.write(c.tls.Close(nil)) // a few bytes, for which the socket almost always has room
 	}
 	c.driver.ledger.hold(-c.tlsHeld)
 	c.tlsHeld = 0

@@ -8,8 +8,8 @@ import (
 	"github.com/kestrelmq/kestrel/engine"
 )
 
-// The operations of a client, the same for every protocol: who is refused, what is counted, what
-// must be committed before the reply. Protocols only read the arguments and word the outcome.
+// This file has the operations of a client, the same for every protocol. They decide whether to refuse a request,
+// count it, and note what the reply must wait for. Protocols only read the arguments and word the outcome.
 
 // unavailableError refuses an operation because of the server's status or the connection limits.
 // The text is the operation's name in messages.
@@ -30,7 +30,7 @@ const (
 )
 
 var (
-	// errReadOpen refuses a plain fetch from a queue that the connection has an open read on.
+	// errReadOpen refuses a plain fetch from a queue of which the connection has an open read.
 	errReadOpen = errors.New("an open read on this queue comes first")
 	// errTooManyReads refuses an open read over the limit of the connection.
 	errTooManyReads = errors.New("too many open reads")
@@ -46,8 +46,7 @@ func (s *session) writesBlocked() bool {
 	return s.refuseWrites || s.loop.server.status.Enforced().BlocksWrites()
 }
 
-// put adds an item to the queue called name. The reply that says so waits for the ticket; see
-// claim.
+// put adds an item to the queue called name. The reply must claim the ticket, see claim.
 func (s *session) put(name []byte, p engine.PutRequest) (engine.Ticket, error) {
 	if s.writesBlocked() {
 		return engine.Ticket{}, errSetUnavailable
@@ -66,8 +65,8 @@ func (s *session) put(name []byte, p engine.PutRequest) (engine.Ticket, error) {
 	return put.Ticket, s.unnamed(name, err)
 }
 
-// unnamed returns err, which refuses what a client asked for on what it calls name, without the name of another queue
-// that it may not see: a destination of an alias, a child, or one of all.
+// unnamed returns err, the refusal of a request about name, without the names of queues that the user may not see.
+// These may be a destination of an alias, a fanout child, or any queue of a flush_all.
 func (s *session) unnamed(name []byte, err error) error {
 	if err == nil || s.id.user == nil {
 		return err
@@ -86,7 +85,7 @@ func (s *session) hideName(name []byte, err error) error {
 	return &hidden
 }
 
-// afterPut is after, of puts to the queue called name, which may be ahead of the disk.
+// afterPut is after, for puts to the queue called name. It notes whether that queue is ahead of the disk.
 func (s *session) afterPut(name []byte, t engine.Ticket, ahead bool) {
 	s.after(t)
 	if ahead {
@@ -94,8 +93,8 @@ func (s *session) afterPut(name []byte, t engine.Ticket, ahead bool) {
 	}
 }
 
-// putAll is put for several items to one queue. It ends at the first that is refused, and returns
-// how many were stored before.
+// putAll is put for several items to one queue. It ends at the first that the engine refuses, and returns how many
+// are stored.
 func (s *session) putAll(name []byte, puts []engine.PutRequest) (n int, err error) {
 	if s.writesBlocked() {
 		return 0, errSetUnavailable
@@ -112,9 +111,9 @@ func (s *session) putAll(name []byte, puts []engine.PutRequest) (n int, err erro
 	return put.Count, s.unnamed(name, err)
 }
 
-// fetch hands the next item of the queue called name to the protocol, or waits for one for up to
-// millis. Reply is what the client calls the queue. Of requests to take an item that are alike, and
-// come one behind the other, it may do up to most at once; it returns how many it did.
+// fetch hands the next item of the queue called name to the protocol, or waits up to millis for one. reply is what
+// the client calls the queue. If the client repeats the request, fetch may do up to most of them at once, when they
+// take items. It returns how many it did.
 func (s *session) fetch(
 	name, reply []byte, access engine.Access, millis int32, most int,
 ) (done int) {
@@ -166,12 +165,11 @@ func (s *session) fetch(
 	return done
 }
 
-// readsShort reports whether memory is so short that the session gets no more open reads than a few.
+// readsShort reports whether memory is short, and the session already has more than a few open reads.
 func (s *session) readsShort() bool { return s.reads.size > smallReads && s.loop.ledger.tight(0) }
 
-// try fetches once, or up to most times if access is Take, and returns how many items there were.
-// If wait is set and there is none, the session's Waiter is in line afterwards; it is in any case
-// if the next item is being read from disk.
+// try fetches once, or up to most times if access is Take, and returns how many items came. If none came and wait is
+// set, the session's Waiter is in line afterwards. If the next item is still on disk, it is in line in any case.
 func (s *session) try(
 	name []byte, access engine.Access, wait bool, most int,
 ) (n int, got engine.Fetched, err error) {
@@ -197,8 +195,8 @@ func (s *session) try(
 	return n, got, err
 }
 
-// taker is a session that takes several items for requests of its client. It takes no more than the
-// first once the client owes it to read the replies.
+// taker is a session that takes several items, one for each request. It takes no second one while too many replies
+// wait for the client.
 type taker session
 
 // Receive implements engine.Receiver.
@@ -213,9 +211,8 @@ func (t *taker) Receive(it engine.Item) bool {
 // maxFetched is how many items are fetched with a shard locked.
 const maxFetched = 128
 
-// tryMany is try for up to most items, or without a limit if that is negative, that stay open. It
-// returns how many there were, also with an error, which is why there are not more; there may be
-// fewer without one.
+// tryMany is try for up to most items that stay open, or without a limit if most is negative. It returns how many
+// came. An error says why no more came, and there may be items all the same. Fewer may come without an error.
 func (s *session) tryMany(
 	name []byte, access engine.Access, wait bool, most int,
 ) (n int, got engine.Fetched, err error) {
@@ -252,8 +249,8 @@ func (s *session) tryMany(
 	return n, got, err
 }
 
-// fetchRequest is what the engine is asked for. The session's Waiter joins the line if there is no
-// item and wait is set, or the item is being read from disk.
+// fetchRequest returns a request to the engine. The session's Waiter joins the line if there is no item and wait is
+// set, or if the item is still on disk.
 func (s *session) fetchRequest(access engine.Access, wait bool) engine.FetchRequest {
 	w := &s.wait.waiter
 	w.Notify = s
@@ -262,7 +259,7 @@ func (s *session) fetchRequest(access engine.Access, wait bool) engine.FetchRequ
 	})
 }
 
-// ask adds the terms of the fetch to what the engine is asked for.
+// ask adds the terms of the fetch to a request to the engine.
 func (s *session) ask(f engine.FetchRequest) engine.FetchRequest {
 	if s.terms != (terms{}) {
 		f.Lease, f.Delivery, f.Holder = s.terms.lease, &s.delivery, s.id.holder()
@@ -278,8 +275,7 @@ func (s *session) opened(name []byte, ref engine.ReadRef) {
 	}
 }
 
-// countFetch takes in the outcome of a fetch of n items that did not wait, or the beginning of one
-// that does.
+// countFetch counts a fetch that brought n items at once, or notes the beginning of a wait.
 func (s *session) countFetch(access engine.Access, got *engine.Fetched, n int, err error) {
 	l := s.loop
 	switch {
@@ -294,8 +290,7 @@ func (s *session) countFetch(access engine.Access, got *engine.Fetched, n int, e
 	}
 }
 
-// confirmOldest confirms the connection's oldest n open reads of the queue, or none of them if
-// there are fewer.
+// confirmOldest confirms the connection's oldest n open reads of the queue. It confirms none if there are fewer.
 func (s *session) confirmOldest(name []byte, n int) error {
 	if n < 1 || s.countReads(name) < n {
 		return errNotThatMany
@@ -303,7 +298,7 @@ func (s *session) confirmOldest(name []byte, n int) error {
 	var t engine.Ticket
 	for range n {
 		ref, _ := s.reads.take(name)
-		u, _ := s.loop.engine.Confirm(s.loop.now, ref) // one that has ended by itself counts as confirmed
+		u, _ := s.loop.engine.Confirm(s.loop.now, ref) // a read that has ended by itself counts as confirmed
 		t = t.Merge(u)
 	}
 	s.work += n - 1
@@ -320,8 +315,8 @@ func (s *session) confirmAll(name []byte) {
 	}
 }
 
-// delete, flush and flushAll call done with the outcome, and flushExpired and flushAllExpired with how
-// many items were removed: now, or when a job has ended.
+// delete, flush and flushAll call done with the outcome: now, or when a job has ended. flushExpired and
+// flushAllExpired also pass how many items they removed.
 
 func (s *session) delete(name []byte, done func(*session, error)) {
 	if s.writesBlocked() {
@@ -420,15 +415,15 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// terms are what a client asks of a fetch beyond its access. They are those of the fetch being run, or
-// waiting.
+// terms are what a client asks of a fetch beyond its access. A session has those of the fetch that it runs, or that
+// waits.
 type terms struct {
 	lease time.Duration // as in engine.FetchRequest
-	meta  bool          // what there is to know of an item comes in front of it
-	named bool          // text: the queue comes in front of it
+	meta  bool          // a description of the item comes in front of it
+	named bool          // text: the name of the queue comes in front of it
 }
 
-// leaseOf is a lease of so many milliseconds, or that of the queue's options if there are none.
+// leaseOf is a lease of so many milliseconds, or for 0 the lease that the queue's options give.
 func leaseOf(millis int64) time.Duration {
 	if millis == 0 {
 		return engine.DefaultLease
@@ -436,8 +431,8 @@ func leaseOf(millis int64) time.Duration {
 	return time.Duration(millis) * time.Millisecond
 }
 
-// isLeaseRefusal reports whether err refuses what a client asked of a lease or a delay: it may ask for
-// something else.
+// isLeaseRefusal reports whether err refuses a lease, a delay, a key or an item that the client named. The connection
+// goes on.
 func isLeaseRefusal(err error) bool {
 	return errors.Is(err, engine.ErrNotHeld) || errors.Is(err, engine.ErrNoLease) ||
 		errors.Is(err, engine.ErrBadLease) || errors.Is(err, engine.ErrDelayTooLong) || errors.Is(err, engine.ErrBadKey) ||
@@ -447,8 +442,7 @@ func isLeaseRefusal(err error) bool {
 // leaseReason words such an error.
 func leaseReason(err error) string { return strings.TrimPrefix(err.Error(), "engine: ") }
 
-// countReads is how many open reads the connection has of the queue called name. Leases that have lapsed
-// are forgotten.
+// countReads is how many open reads the connection has of the queue called name. It forgets leases that have lapsed.
 func (s *session) countReads(name []byte) int {
 	n := s.reads.count(name)
 	if n == 0 {
@@ -461,8 +455,8 @@ func (s *session) countReads(name []byte) int {
 	return n
 }
 
-// endClaim is claim, for a reply that says that a read has ended: if nothing of that is in the journal, the
-// reply is true in any case.
+// endClaim is claim, for a reply that says that a read has ended. A zero ticket means that nothing was recorded:
+// then the reply is true in any case.
 func (s *session) endClaim(t engine.Ticket) {
 	if t != (engine.Ticket{}) {
 		s.claim(t)
@@ -484,7 +478,7 @@ func (s *session) returnOldest(name []byte, how engine.Return) error {
 	return nil
 }
 
-// returnLease gives the item that a receipt holds back.
+// returnLease gives back the item that the receipt holds.
 func (s *session) returnLease(name []byte, receipt uint64, how engine.Return) error {
 	t, err := s.loop.engine.ReturnLease(s.loop.now, name, receipt, how)
 	if err == nil {
@@ -503,8 +497,8 @@ func (s *session) confirmLease(name []byte, receipt uint64) error {
 	return err
 }
 
-// extendLease has the lease with a receipt, or the connection's oldest one of the queue if that is 0, end d
-// from now. It returns when that is.
+// extendLease makes a lease end d from now, and returns that time. The lease is the one with the receipt, or for
+// receipt 0 the connection's oldest one of the queue.
 func (s *session) extendLease(name []byte, receipt uint64, d time.Duration) (due engine.Time, err error) {
 	l := s.loop
 	if receipt != 0 {

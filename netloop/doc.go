@@ -1,28 +1,42 @@
 // Package netloop speaks the protocols of Kestrel's clients on event loops.
 //
-// # Vocabulary
+// # Words
 //
-// A session is one client's conversation, without its socket: bytes in, bytes out, and the ticket
-// that must be committed before the bytes may leave. A loop is an event loop with its sessions; a
-// turn is what happens between two waits for events, and a tick is its end. A session is held while
-// a commit that it waits for is under way.
+//	session    one client's conversation, without its socket: bytes in, bytes out, and the ticket that
+//	           must be good before the bytes may leave
+//	loop       an event loop with its sessions, on one goroutine; its driver reads from their sockets
+//	turn       what a loop does between two waits for events
+//	tick       the end of a turn: it commits, and sends replies
+//	held       of a session: its replies wait for a commit that is under way
+//	claim      a reply that says that something was stored or removed; it waits for the session's ticket
+//	waiting    of a session: a fetch, a monitor or a job has begun and has not ended
+//	stalled    of a session: it has replies that its client does not read, or has had its share of a turn
+//	wait       what a waiting session waits for; its engine.Waiter stands in a queue's line
+//	monitor    a request for many items until a deadline; a Thrift get is one
+//	job        a request, or a part of one, that a goroutine of its own runs
+//	gathered   of puts: decoded, and not run yet, so that one call of the engine takes them together
+//	line       the connections that move much; each turn serves 32 KiB of it
+//	late       of a connection: a turn had no time to read from it
+//	paced      of a connection: the driver does not read from it, because its queue is ahead of the disk
+//	mailbox    news of sessions for a loop, from other goroutines
+//	drainer    the goroutine that sends what sockets did not take at once
 //
 // # The life of a request
 //
-// Bytes that arrive are decoded where they lie and run at once, on the loop's goroutine, under the
-// lock of the queue's shard. The reply is appended to the session's output. At the tick the loop
-// writes the journal once for everything that the turn did, and sends each session's replies with
-// one system call, after the write, or the sync, that covers them.
+// The session decodes bytes where they lie and runs their requests at once, on the loop's goroutine,
+// under the lock of the queue's shard. It appends the reply to its output. At the tick the loop writes
+// the journal once for everything that the turn did. It sends each session's replies with one system
+// call, after the write, or the sync, that covers them.
 //
-// A fetch that finds no item parks its session: an intrusive node in the queue's line, and in the
-// loop's heap of deadlines. Whoever ends the wait posts the session to the mailbox of its loop, and
-// wakes the loop unless it is awake.
+// A fetch that finds no item makes its session wait: the session's Waiter joins the queue's line, and
+// the session the loop's heap of deadlines. The goroutine that ends the wait posts the session to the
+// mailbox of its loop, and wakes the loop unless it is awake.
 //
 // # Who owns what
 //
 // A session and its connection belong to the goroutine of their loop, from open to close. Other
-// goroutines touch a loop through its mailbox, its awake flag and its failure pointer only. Shards
-// of the engine may be locked when a session is posted; nothing else is called then.
+// goroutines touch a loop through its mailbox, its awake flag and its failure pointer only. They may
+// post a session with a shard of the engine locked, and must call nothing else of the loop then.
 //
 // # Invariants
 //

@@ -12,21 +12,20 @@ import (
 // readSize is how many bytes of a connection are read at a time.
 const readSize = 64 << 10
 
-// driver runs a loop on sockets. Its fields belong to the loop's goroutine, except where it says
-// otherwise.
+// driver runs a loop on sockets. The loop's goroutine owns its fields, unless a comment says otherwise.
 type driver struct {
 	*loop
 	poller  poller
 	conns   []*conn // by descriptor
-	late    []*conn // not in line, and the turn had no time for them; oldest first
+	late    []*conn // not in line, and no turn has had time to read from them yet; oldest first
 	line    line
-	unread  []*conn // there may be more to read from them, in the next turn
+	unread  []*conn // they may have more to read, in the next turn
 	light   bool    // a connection that is not in line was read in this turn
 	paced   paced
-	buf     []byte   // what is being read
-	plain   []byte   // the plaintext of it, over TLS
-	sealed  []byte   // what is being sent, over TLS
-	stopped bool     // run is to end
+	buf     []byte   // for one read
+	plain   []byte   // over TLS: the plaintext of buf
+	sealed  []byte   // over TLS: the ciphertext of a reply
+	stopped bool     // run must end
 	todo    []func() // taken from tasks
 
 	mu    sync.Mutex
@@ -35,16 +34,16 @@ type driver struct {
 
 var _ turns = (*driver)(nil)
 
-// run serves until stop was called.
+// run serves connections until stop ends it.
 func (d *driver) run() {
 	if err := d.poller.run(d); err != nil {
 		panic(fmt.Sprintf("netloop: wait for events: %v", err))
 	}
 }
 
-// happened implements turns. It reads from a connection that has something to be read, or has it join
-// the line if it moves much. A descriptor may be another connection's by now, or nobody's; then there is
-// nothing to be read.
+// happened implements turns: the poller has an event of a socket. It reads from the connection, or puts it into
+// the line if it moves much. The descriptor may belong to another connection by now, or to none: then a read
+// finds nothing.
 func (d *driver) happened(fd int, ended bool) {
 	if fd >= len(d.conns) || d.conns[fd] == nil {
 		return
@@ -73,7 +72,7 @@ func (d *driver) readLight(c *conn) {
 	d.readable(c)
 }
 
-// readLater has c, which is not in line, read when its turn comes: nothing reports again what is there.
+// readLater notes that c, which is not in line, has something to read. The poller does not report it again.
 func (d *driver) readLater(c *conn) {
 	if !c.late {
 		c.late = true
@@ -81,7 +80,7 @@ func (d *driver) readLater(c *conn) {
 	}
 }
 
-// readLate reads from those that wait for it, as far as the turn has time for them.
+// readLate reads from the late connections, as far as the turn has time for them.
 func (d *driver) readLate() {
 	done := 0
 	for ; done < len(d.late) && !d.share.spent(); done++ {
@@ -96,8 +95,8 @@ func (d *driver) readLate() {
 	d.late = d.late[:rest]
 }
 
-// serve implements turns. Connections that are not in line do not wait for what those in line do,
-// unless the turn ends in a sync: that takes all along.
+// serve implements turns. It sends the replies of connections that are not in line before it serves the line. If
+// the turn ends in a sync, it serves the whole line first, because one sync then covers all of them.
 func (d *driver) serve() (waits bool) {
 	d.begin()
 	d.readLate()
@@ -133,14 +132,14 @@ func (d *driver) finish() next {
 	return nextWaits
 }
 
-// syncsInline reports whether the tick will sync, on the loop's goroutine. It is then worth looking
-// once more for clients that have just sent something: they would wait for a sync that is under way,
-// and then for one of their own.
+// syncsInline reports whether the tick will sync on the loop's goroutine. Then the poller looks once more for new
+// requests. Otherwise their clients would wait for this sync, and then for one of their own.
 func (d *driver) syncsInline() bool {
 	return d.ticket.Synced > 0 && d.server.inline.now()
 }
 
-// do has the loop's goroutine call f, between two turns at the latest. Any goroutine may call it.
+// do makes the loop's goroutine call f before the next tick, or soon after it if the turn has no time left. Any
+// goroutine may call do.
 func (d *driver) do(f func()) {
 	d.mu.Lock()
 	d.tasks = append(d.tasks, f)
@@ -148,7 +147,7 @@ func (d *driver) do(f func()) {
 	d.poller.ring()
 }
 
-// runTasks calls what do was given, in order, as far as the turn has time for it.
+// runTasks calls the functions that do has taken, in order, as far as the turn has time for them.
 func (d *driver) runTasks() {
 	for turn := d.newShare(); !turn.spent(); {
 		if len(d.todo) == 0 {
@@ -195,22 +194,22 @@ func (d *driver) take(c *conn) {
 	}
 }
 
-// readable reads from c once, and returns how many bytes that moved: those read, and those of the
-// replies. If there may be more, c is noted: the poller does not report it again.
+// readable reads from c once, and returns how many bytes that moved, in requests and replies together. If c may
+// have more to read, it notes that in unread, because the poller does not report it again.
 func (d *driver) readable(c *conn) (moved int) {
 	if c.paced != 0 || c.deaf {
-		return 0 // the end of its pace, or of its job, reports what is there
+		return 0 // the end of its pace, or of its job, makes the poller report it
 	}
 	if c.session.yielded {
 		d.unread = append(d.unread, c)
-		return 0 // it has not run what it sent before
+		return 0 // the session has not run yet what the client sent before
 	}
 	before := len(c.session.out)
 	n, errno := receiveNow(c.fd, d.buf)
 	more := errno == syscall.EINTR
 	switch {
 	case errno == syscall.EAGAIN:
-		c.ended = false // that was said of an earlier connection with this descriptor
+		c.ended = false // the event was of an earlier connection with this descriptor
 		return 0
 	case more:
 	case errno != 0:
@@ -240,10 +239,10 @@ func (d *driver) receive(c *conn, buf []byte) {
 	d.guard(&c.session, func(s *session) { s.receive(buf) })
 }
 
-// maxKept is how many bytes a driver keeps for what it seals and opens.
+// maxKept is the most bytes that each of a driver's two buffers for TLS keeps.
 const maxKept = 4 * readSize
 
-// receiveSealed takes ciphertext from c. It reports whether nothing more comes.
+// receiveSealed takes ciphertext from c. It reports whether the client's input has ended.
 func (d *driver) receiveSealed(c *conn, in []byte) (ended bool) {
 	plain, err := c.tls.Open(d.plain[:0], in)
 	if d.plain = plain[:0]; cap(plain) > maxKept {
@@ -272,8 +271,8 @@ func (d *driver) receiveSealed(c *conn, in []byte) (ended bool) {
 	return true
 }
 
-// inputEnded is called when the client of c sends nothing more. Replies that are due leave first, if it
-// takes a sync in a later turn: nobody waits for that here.
+// inputEnded handles the end of what the client of c sends. If replies are due, the session stays until they have
+// left, which may take a sync in a later turn. The driver does not wait for that.
 func (d *driver) inputEnded(c *conn) {
 	if !d.leave(&c.session) {
 		d.end(c, true)
@@ -282,8 +281,8 @@ func (d *driver) inputEnded(c *conn) {
 	d.poller.remove(c.fd)
 }
 
-// end ends the session of c and closes it. The socket is open until then, so that a client that has
-// only shut down its sending side gets the replies that are due.
+// end ends the session of c, and then closes the socket. So a client that has only shut down its sending side gets
+// the replies that are due.
 func (d *driver) end(c *conn, canRead bool) {
 	if c.gone {
 		return
@@ -309,17 +308,16 @@ func (d *driver) stop() {
 	d.stopped = true
 }
 
-// drain ends what sessions wait for; from now on, those that have nothing left to do are closed. What
-// has no deadline does not wait for an item, but for the disk to give one back: to end it would say that
-// the queue is empty.
+// drain ends the waits of sessions. From now on the loop closes sessions that have nothing left to do. A wait
+// without a deadline goes on: an item is on its way from the disk, and an end would say that the queue is empty.
 //
-// A turn ends so many waits as it has time for; the others follow, for no new ones begin.
+// A turn ends as many waits as it has time for. Later turns end the others, and no new ones begin.
 func (d *driver) drain() {
 	d.begin()
 	d.draining = true
 	turn := d.newShare()
 	for s := d.sessions.head; s != nil; {
-		next := s.newerIdle // of now: a wait that ends makes s the newest
+		next := s.newerIdle // read now: the end of a wait makes s the newest
 		if s.state == waiting && s.wait.kind != waitJob && s.wait.heapIndex >= 0 {
 			if turn.spent() {
 				d.do(d.drain)

@@ -3,7 +3,6 @@ package netloop
 import (
 	"bytes"
 	"errors"
-	"strconv"
 	"time"
 
 	"github.com/kestrelmq/kestrel/access"
@@ -35,97 +34,10 @@ var memcacheCommands = [...]func(*session, *memcache.Request){
 	memcache.OpTouch:           memcacheTouch,
 }
 
-// memcacheNeeds is what a user needs to run a command, by its Op. See memcacheNeed for those that depend on more.
-var memcacheNeeds = [len(memcacheCommands)]need{
-	memcache.OpGet:             {access.Get, onQueue},
-	memcache.OpSet:             {access.Put, onQueue},
-	memcache.OpMonitor:         {access.Get, onQueue},
-	memcache.OpConfirm:         {access.Get, onQueue},
-	memcache.OpDelete:          {access.Manage, onQueue},
-	memcache.OpFlush:           {access.Manage, onQueue},
-	memcache.OpFlushAll:        {access.Manage, everywhere},
-	memcache.OpFlushExpired:    {access.Manage, onQueue},
-	memcache.OpFlushAllExpired: {access.Manage, everywhere},
-	memcache.OpStats:           {access.Stats, somewhere},
-	memcache.OpDumpStats:       {access.Stats, somewhere},
-	memcache.OpDumpConfig:      {access.Stats, somewhere},
-	memcache.OpStatus:          {access.Operate, onNothing},
-	memcache.OpVersion:         {0, onNothing},
-	memcache.OpReload:          {access.Operate, everywhere},
-	memcache.OpShutdown:        {access.Operate, everywhere},
-	memcache.OpQuit:            {0, onNothing},
-	memcache.OpTouch:           {access.Get, onQueue},
-}
-
-// memcacheNeed is what a user needs to run req.
-func memcacheNeed(req *memcache.Request) need {
-	switch n := memcacheNeeds[req.Op]; {
-	case req.Op == memcache.OpGet && (req.Peek || req.Browses()):
-		return need{access.Peek, onQueue}
-	case req.Op == memcache.OpDelete && (req.Receipt != 0 || req.ID != 0 || len(req.ItemKey) > 0): // it is about one item
-		return need{access.Get, onQueue}
-	case req.Op == memcache.OpStatus && len(req.Args) > 0:
-		return need{access.Operate, everywhere}
-	default:
-		return n
-	}
-}
-
-// memcacheDenied refuses req, of size bytes, if the user may not run it, and reports whether it did.
-func (s *session) memcacheDenied(req *memcache.Request, size int) bool {
-	n := memcacheNeed(req)
-	if s.id.usage == nil && n.scope == onQueue && s.id.user.Everywhere(n.right) {
-		return false
-	}
-	err := s.admit(n, s.latin1Name(req.Queue), size)
-	if err == nil {
-		return false
-	}
-	if s.putGathered(); s.state != idle {
-		return true
-	}
-	s.finish(req.NoReply, err, "")
-	if req.BadEnd { // what comes next may be part of the item
-		s.out = append(s.out, memcache.ReplyClientError...)
-		s.quit()
-	}
-	return true
-}
-
-// maxCredentials is how many bytes a user, a space and a password have at most.
-const maxCredentials = 2 * access.MaxPassword
-
-// memcacheIdentify is next for a client that has not said yet who it is. It does so as memcached wants it: by a SET
-// of any key, whose data are the user, a space and the password. Until then it may only quit.
-func (s *session) memcacheIdentify(in []byte) int {
-	req := &s.loop.request
-	n, err := memcache.Decoder{MaxLine: s.loop.server.opts.MaxLine, MaxItem: maxCredentials}.Decode(in, req)
-	refusal, _ := err.(*memcache.ProtocolError)
-	switch {
-	case err == memcache.ErrIncomplete:
-		s.need = req.Need
-		return 0
-	case refusal != nil && refusal.Fatal:
-		s.out = append(s.out, refusal.Reply...)
-		s.quitMisled()
-		return 0
-	case err == nil && req.Op == memcache.OpQuit:
-		s.quit()
-		return n
-	case err == nil && req.Op == memcache.OpSet && !req.BadEnd:
-		name, password, _ := bytes.Cut(req.Data, []byte{' '})
-		s.identify(name, password, func(s *session, err error) { s.finish(false, err, memcache.ReplyStored) })
-		return n
-	}
-	s.out = memcache.AppendClientError(s.out, errUnidentified.Error())
-	if s.strike(); err == memcache.ErrTooLarge || req.BadEnd {
-		s.quit()
-	}
-	return n
-}
-
 // name implements protocol.
 func (memcacheProtocol) name() string { return "memcache" }
+
+// next implements protocol. It gathers a SET, and runs any other request behind what it has gathered.
 
 func (memcacheProtocol) next(s *session, in []byte) int {
 	if s.id.unknown {
@@ -187,7 +99,166 @@ func (memcacheProtocol) tooMany() []byte {
 	return memcache.AppendServerError(nil, "too many open connections")
 }
 
-// repeats returns how often the request in[:n] stands behind itself, as often as is of use.
+// memcacheSet runs a SET whose item does not end with a line end. gather takes all others.
+func memcacheSet(s *session, req *memcache.Request) {
+	t, err := s.put(s.latin1Name(req.Queue), s.singlePut(req))
+	s.claim(t)
+	s.finish(req.NoReply, err, memcache.ReplyStored)
+	// What comes next may be part of the item, so the session does not run it.
+	s.out = append(s.out, memcache.ReplyClientError...)
+	s.quit()
+}
+
+const (
+	// maxGathered and maxGatheredBytes bound the work that one lock of a queue's shard covers.
+	maxGathered      = 64
+	maxGatheredBytes = 64 << 10
+)
+
+// gathered holds pipelined puts of one session to one queue, which are decoded and not run yet. The engine takes
+// them in one call. The session runs them before any other request, so its client sees no difference.
+type gathered struct {
+	queue   []byte              // as the client spells it; aliases the input, as the items do
+	puts    []engine.PutRequest // at most maxGathered
+	bytes   int
+	most    int                          // puts that it may hold: fewer if each goes to many queues
+	takers  int                          // queues that take each of them
+	noReply [maxGathered]bool            // by index in puts
+	extras  [maxGathered]engine.PutExtra // likewise, of those that have any
+}
+
+// gather adds the put in req, whose slices stay valid until handle returns.
+func (s *session) gather(req *memcache.Request) {
+	g := &s.loop.gathered
+	if len(g.puts) > 0 && !bytes.Equal(g.queue, req.Queue) {
+		s.putGathered()
+		if s.state == closing {
+			return // without this put: the client gets no reply to it
+		}
+	}
+	if len(req.Data) > largePut {
+		s.putGathered()
+		if s.state != closing {
+			s.setLarge(req)
+		}
+		return
+	}
+	if len(g.puts) == 0 {
+		takers := 1
+		if e := s.loop.engine; e.FansOut() {
+			takers = e.Takers(s.latin1Name(req.Queue))
+		}
+		s.loop.limitGathered(takers)
+	}
+	g.queue = req.Queue
+	g.noReply[len(g.puts)] = req.NoReply
+	g.puts = append(g.puts, s.putRequest(req))
+	if asksExtra(req) {
+		g.puts[len(g.puts)-1].Extra = putExtra(&g.extras[len(g.puts)-1], req)
+	}
+	if g.bytes += len(req.Data); len(g.puts) >= g.most || g.bytes >= maxGatheredBytes {
+		s.putGathered()
+	}
+}
+
+// maxTaken is about how many items all queues together take from one gathering of puts.
+const maxTaken = 1024
+
+// limitGathered sets how many puts the loop may gather, if so many queues take each of them.
+func (l *loop) limitGathered(takers int) {
+	g := &l.gathered
+	g.takers, g.most = takers, maxGathered
+	if takers > maxTaken/maxGathered {
+		g.most = max(maxTaken/takers, 1)
+	}
+}
+
+// putRequest returns the put of a SET without its PutExtra, which few ask for. Its data aliases req's.
+func (s *session) putRequest(req *memcache.Request) engine.PutRequest {
+	return engine.PutRequest{
+		Data: req.Data, Flags: req.Flags, ClientID: s.clientID,
+		Expiry: engine.Time(memcache.ExpiryTime(req.Expiry, int64(s.loop.now))),
+	}
+}
+
+// asksExtra reports whether a SET has options that need a PutExtra.
+func asksExtra(req *memcache.Request) bool { return req.DelayMillis > 0 || len(req.ItemKey) > 0 }
+
+// putExtra fills extra in with the options of a SET that asksExtra, and returns it.
+func putExtra(extra *engine.PutExtra, req *memcache.Request) *engine.PutExtra {
+	*extra = engine.PutExtra{Delay: time.Duration(req.DelayMillis) * time.Millisecond, Key: req.ItemKey}
+	switch {
+	case req.New:
+		extra.OnDuplicate = engine.OnlyNew
+	case req.Replace:
+		extra.OnDuplicate = engine.OnlyReplace
+	}
+	return extra
+}
+
+// singlePut returns the put of a SET that is not gathered.
+func (s *session) singlePut(req *memcache.Request) engine.PutRequest {
+	p := s.putRequest(req)
+	if asksExtra(req) {
+		p.Extra = putExtra(new(engine.PutExtra), req)
+	}
+	return p
+}
+
+// setLarge runs a SET of a large item.
+func (s *session) setLarge(req *memcache.Request) {
+	s.asks("set", req.Queue)
+	noReply := req.NoReply
+	s.putOneLater(s.latin1Name(req.Queue), s.singlePut(req), func(s *session, t engine.Ticket, err error) {
+		s.claim(t)
+		s.finish(noReply, err, memcache.ReplyStored)
+	})
+}
+
+// putGathered puts what the loop has gathered, and words the replies. Afterwards nothing is gathered, and the
+// session may be closing.
+func (s *session) putGathered() {
+	g := &s.loop.gathered
+	if len(g.puts) == 0 {
+		return
+	}
+	s.asks("set", g.queue)
+	if s.loop.sniff != nil {
+		s.asksAgain(len(g.puts) - 1)
+		for i := range g.puts {
+			s.puts(len(g.puts[i].Data))
+		}
+	}
+	name := s.latin1Name(g.queue)
+	for done := 0; done < len(g.puts) && s.state != closing; {
+		n, err := s.putAll(name, g.puts[done:])
+		s.work += n * (g.takers - 1)
+		for end := done + n; done < end; done++ {
+			if start := len(s.out); !g.noReply[done] {
+				s.out = append(s.out, memcache.ReplyStored...)
+				s.claims = append(s.claims, claim{start, len(s.out)})
+			}
+		}
+		if err != nil {
+			start := len(s.out)
+			s.claiming = true
+			s.finish(g.noReply[done], err, "")
+			s.endReply(start)
+			done++
+		}
+	}
+	s.loop.dropGathered()
+	s.replyStart = len(s.out)
+}
+
+// dropGathered forgets the gathered puts, and the input that they alias.
+func (l *loop) dropGathered() {
+	g := &l.gathered
+	clear(g.puts)
+	g.puts, g.queue, g.bytes = g.puts[:0], nil, 0
+}
+
+// repeats returns how many more times the request in[:n] follows in the input, up to maxFetched.
 func repeats(in []byte, n int) (times int) {
 	for first := in[:n]; times < maxFetched; times++ {
 		in = in[n:]
@@ -198,8 +269,8 @@ func repeats(in []byte, n int) (times int) {
 	return times
 }
 
-// memcacheGet runs a GET that stands so many times in a row, or some of them at once, and returns
-// how many it ran.
+// memcacheGet runs a GET that the client has sent so many times in a row. It may run only the first few of them,
+// and returns how many it ran.
 func memcacheGet(s *session, req *memcache.Request, times int) (done int) {
 	name := s.latin1Name(req.Queue)
 	if req.Abort || req.Release || req.Reject || req.Receipt != 0 {
@@ -268,30 +339,6 @@ func memcacheMonitor(s *session, req *memcache.Request) {
 	}
 	deadline := s.loop.clock + moment(req.Seconds)*1000
 	s.monitor(s.latin1Name(req.Queue), req.Queue, deadline, limit)
-}
-
-func memcacheConfirm(s *session, req *memcache.Request) {
-	s.confirmMany(s.latin1Name(req.Queue), int(req.Count), func(s *session, err error) {
-		if err != nil {
-			s.proto.refuse(s, err)
-			return
-		}
-		s.proto.none(s)
-	})
-}
-
-func memcacheDelete(s *session, req *memcache.Request) {
-	if req.Receipt != 0 {
-		err := s.confirmLease(s.latin1Name(req.Queue), req.Receipt)
-		s.finishFound(req.NoReply, err, memcache.ReplyDeleted)
-		return
-	}
-	if req.ID != 0 || len(req.ItemKey) > 0 {
-		err := s.remove(s.latin1Name(req.Queue), memcacheWhich(req))
-		s.finishFound(req.NoReply, err, memcache.ReplyDeleted)
-		return
-	}
-	s.delete(s.latin1Name(req.Queue), finishing(req, memcache.ReplyDeleted))
 }
 
 func memcacheFlush(s *session, req *memcache.Request) {
@@ -370,72 +417,4 @@ func memcacheLease(req *memcache.Request) time.Duration {
 		return 0
 	}
 	return leaseOf(req.LeaseMillis)
-}
-
-// memcacheEnd ends a lease by its receipt, or gives the connection's oldest open read back.
-func (s *session) memcacheEnd(name []byte, req *memcache.Request) {
-	how := engine.Return{
-		How: engine.Abort, Delay: time.Duration(req.DelayMillis) * time.Millisecond, Delayed: req.HasDelay,
-	}
-	switch {
-	case req.Release:
-		how.How = engine.Release
-	case req.Reject:
-		how.How = engine.Reject
-	}
-	var err error
-	switch {
-	case req.Close:
-		err = s.confirmLease(name, req.Receipt)
-	case req.Receipt != 0:
-		err = s.returnLease(name, req.Receipt, how)
-	default:
-		err = s.returnOldest(name, how)
-	}
-	if err != nil {
-		s.proto.refuse(s, err)
-		return
-	}
-	s.proto.none(s)
-}
-
-func memcacheTouch(s *session, req *memcache.Request) {
-	if req.ID != 0 || len(req.ItemKey) > 0 {
-		noReply := req.NoReply
-		expiry := engine.Time(memcache.ExpiryTime(int64(req.Seconds), int64(s.loop.now)))
-		s.alter(s.latin1Name(req.Queue), memcacheWhich(req), expiry, func(s *session, err error) {
-			s.finishFound(noReply, err, memcache.ReplyTouched)
-		})
-		return
-	}
-	_, err := s.extendLease(s.latin1Name(req.Queue), req.Receipt, time.Duration(req.Seconds)*time.Second)
-	s.finishFound(req.NoReply, err, memcache.ReplyTouched)
-}
-
-// memcacheWhich is the item that a request names.
-func memcacheWhich(req *memcache.Request) engine.Which {
-	return engine.Which{ID: req.ID, Key: req.ItemKey}
-}
-
-// memcacheList answers with a list of items.
-func (s *session) memcacheList(name []byte, req *memcache.Request) {
-	queue, meta, user := bytes.Clone(req.Queue), req.Meta, s.id.user
-	var own []byte // name of a value
-	s.list(name, engine.Match{From: req.From, Limit: req.Limit, Hidden: req.Hidden}, listing{
-		word: func(dst []byte, it engine.Item, d *engine.Delivery) []byte {
-			if meta {
-				own = strconv.AppendUint(append(append(own[:0], queue...), '/'), it.ID, 10)
-				m := metaOf(user, it, d)
-				dst = memcache.AppendMeta(dst, own, &m)
-			}
-			return memcache.AppendListed(dst, queue, it.ID, it.Flags, it.Data)
-		},
-		end: func(dst []byte, err error) []byte {
-			if err != nil {
-				dst, _ = memcacheRefusal(dst, err)
-				return dst
-			}
-			return append(dst, memcache.ReplyEnd...)
-		},
-	})
 }

@@ -5,7 +5,7 @@ import (
 	"github.com/kestrelmq/kestrel/engine"
 )
 
-// receive takes bytes from the client; it does not keep buf.
+// receive takes bytes from the client. It runs the whole requests in buf, and copies what it has to keep.
 func (s *session) receive(buf []byte) {
 	s.loop.counters.BytesRead += int64(len(buf))
 	s.tally.received += int64(len(buf))
@@ -19,8 +19,8 @@ func (s *session) receive(buf []byte) {
 	s.loop.mark(s)
 }
 
-// resume runs requests that have been kept. Afterwards a session whose client sends nothing more
-// ends, unless there is a reply still to be made.
+// resume runs the requests that the session has kept. If the client's input has ended, it then ends the session,
+// unless a reply is still being made.
 func (s *session) resume() {
 	if s.state == idle && s.body.pending() {
 		s.to(stalled)
@@ -36,11 +36,10 @@ func (s *session) resume() {
 	}
 }
 
-// handle runs the requests in in, as far as the session's state lets it, and returns the bytes it
-// took.
+// handle runs the requests in in, as far as the session's state allows, and returns how many bytes they took.
 func (s *session) handle(in []byte) int {
 	s.takeOutput()
-	s.loop.dropGathered() // left behind by a session that was closed after a fault
+	s.loop.dropGathered() // of a session that a fault has closed
 	used := 0
 	for s.state == idle && used < len(in) {
 		if s.skip > 0 {
@@ -104,7 +103,7 @@ func (s *session) unstall() {
 	s.resume()
 }
 
-// heed is called on the loop when the session has come out of the mailbox.
+// heed handles the news of a session that the loop has taken out of its mailbox.
 func (s *session) heed() {
 	if s.news&writable != 0 {
 		s.sink.flush()
@@ -118,7 +117,7 @@ func (s *session) heed() {
 	}
 }
 
-// waitOver ends a wait: what was waited for has come, or will not.
+// waitOver ends a wait: its item or its result has come, or never will.
 func (s *session) waitOver() {
 	w, l := &s.wait, s.loop
 	kind, ref, err := w.kind, w.waiter.Read, w.waiter.Err
@@ -144,7 +143,7 @@ func (s *session) waitOver() {
 			l.engine.CancelWait(&w.waiter) // the watch of a request that was being matched
 			return
 		}
-		release := engine.Return{How: engine.Release} // it was never delivered
+		release := engine.Return{How: engine.Release} // the client never saw the item
 		if _, ended, _ := l.engine.Return(l.now, []engine.ReadRef{ref}, release); ended > 0 {
 			l.counters.DeliveredToDead++
 		}
@@ -152,7 +151,7 @@ func (s *session) waitOver() {
 		return
 	}
 	l.deadlines.remove(s)
-	l.touch(s) // time in which the server owed a reply does not count as idle
+	l.touch(s) // a session is not idle while the server owes it a reply
 	s.to(idle)
 	s.takeOutput()
 	l.mark(s)
@@ -175,7 +174,7 @@ func (s *session) waitOver() {
 	s.resume()
 }
 
-// jobOver words the outcome of a job. That may begin another, which uses the same input.
+// jobOver words the outcome of a job. The protocol may then begin another job, which uses the same input.
 func (s *session) jobOver() {
 	defer func() {
 		if s.wait.kind != waitJob {
@@ -185,7 +184,7 @@ func (s *session) jobOver() {
 	s.wait.jobDone(s, s.wait.jobResult)
 }
 
-// deadlinePassed ends a wait with nothing, unless an item is on its way.
+// deadlinePassed ends a wait without an item, unless one is on its way.
 func (s *session) deadlinePassed() {
 	l, kind := s.loop, s.wait.kind
 	if s.id.unknown {
@@ -215,8 +214,8 @@ func (s *session) deadlinePassed() {
 	s.resume()
 }
 
-// reidentify makes the client of s who it is among other users. One who is no user any more is cut off, and a wait
-// that is not allowed any more ends with nothing.
+// reidentify looks the client of s up in a changed list of users. It closes the session if the user is gone, and
+// ends a wait that the user has no right to any more.
 func (s *session) reidentify(users *access.Users) {
 	was := s.id.user
 	if was == nil {
@@ -246,8 +245,8 @@ func (s *session) reidentify(users *access.Users) {
 	}
 }
 
-// endSeveral returns what a wait for several queues has brought. From here on it is a wait for the queue that
-// the item is of.
+// endSeveral returns the outcome of a wait for several queues. From here on the wait is one for the queue of the
+// item.
 func (s *session) endSeveral() (ref engine.ReadRef, err error) {
 	w := &s.wait
 	which, ref, err := s.loop.engine.EndAny(&w.several.wait)

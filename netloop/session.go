@@ -20,8 +20,8 @@ import (
 //	stalled -> closing  shutdown
 //	any     -> closed   the connection is gone; terminal
 //
-// Requests are run in state idle only; what arrives otherwise is kept, so that no reply can
-// overtake an earlier one. In closing, replies still leave, and nothing is run any more.
+// A session runs requests in state idle only. In the other states it keeps what arrives, so no reply can overtake an
+// earlier one. In closing, replies still leave, but no request runs.
 type sessionState uint8
 
 const (
@@ -32,9 +32,8 @@ const (
 	closed
 )
 
-// session is one client's conversation: bytes in, bytes out, and what must be committed before they
-// may leave. It does no I/O. All of it but the engine's Waiter in wait belongs to the goroutine of
-// loop.
+// session is one client's conversation: bytes in, bytes out, and the ticket that must be good before they may
+// leave. It does no I/O. The goroutine of loop owns all of it but the engine's Waiter in wait.
 type session struct {
 	loop  *loop
 	proto protocol
@@ -51,27 +50,27 @@ type session struct {
 	burrow       *burrowState  // nil in other protocols
 	waits        *atomic.Int64 // of the account whose request waits; nil if none does, or it has no quota
 
-	in      []byte                     // bytes that were not run, from inStart on; nil without any
-	inPool  *bytebufferpool.ByteBuffer // that in came from; nil if it lies in space
+	in      []byte                     // bytes of requests that have not run, from inStart on; nil without any
+	inPool  *bytebufferpool.ByteBuffer // which in came from; nil if it lies in space
 	space   []byte                     // see keepInSpace; nil: none
 	inStart int
 	kept    int   // capacity of in, as counted in Server.buffered
-	pinned  bool  // a job uses what is in in; it is not moved or given back meanwhile
+	pinned  bool  // a job uses in: until it ends, nobody moves in or gives it back
 	need    int   // bytes that the request at the start of in is known to have
-	skip    int64 // bytes of a refused item still to be read over
-	leaving bool  // the client sends nothing more; the session ends after the reply that is being made
-	yielded bool  // it is stalled because it has run much; nothing is read from it meanwhile
+	skip    int64 // bytes of a refused item that are still to come, and are dropped
+	leaving bool  // the client sends nothing more: the session ends after the reply that is being made
+	yielded bool  // it is stalled because it has run much: the driver does not read from it meanwhile
 	behind  bool  // in loop.behind
 	work    int   // done for it in turn ranIn of the loop; see maxWork
-	look    int   // how much work it may be before the clock is looked at
+	look    int   // the work after which it looks at the clock
 	ranIn   int64
 
 	out      []byte                     // replies that have not left; nil if there are none
-	body     body                       // comes behind out
-	outPool  *bytebufferpool.ByteBuffer // that out came from
-	ticket   engine.Ticket              // must be good before they, or the next one, may
-	claims   []claim                    // those that say that something was stored or removed
-	claiming bool                       // the reply being made does
+	body     body                       // a large item that follows out
+	outPool  *bytebufferpool.ByteBuffer // which out came from
+	ticket   engine.Ticket              // must be good before the replies, or the next one, may leave
+	claims   []claim                    // the replies that say that something was stored or removed
+	claiming bool                       // the reply being made says so
 	// replyStart is where in out the reply to the request being run begins.
 	replyStart int
 	owed       int  // bytes of replies that have not left, as counted in the loop's ledger
@@ -83,17 +82,16 @@ type session struct {
 	posted     news // guarded by the mailbox's mutex
 	news       news // taken from the mailbox
 
-	// A session is held while a commit that others wait for too is under way. The first heldSize
-	// bytes of out then wait for heldTicket only, so that a busy client cannot put its own replies
-	// off for ever.
+	// A session is held while a shared commit is under way. The first heldSize bytes of out then wait for
+	// heldTicket only: otherwise a busy client would delay its own replies for ever.
 	held       bool // in loop.held
 	heldSize   int
 	heldTicket engine.Ticket
 
-	ahead []byte // queue put to that was ahead of the disk then; empty: none
+	ahead []byte // the queue that the last put found ahead of the disk; empty: none
 	name  []byte // queue of the fetch being run, as the client spells it
 	terms terms  // of that fetch
-	// delivery is what there is to know of the item being received, if terms asks for it.
+	// delivery describes the item being received, if terms asks for that.
 	delivery engine.Delivery
 	reads    openReads
 	wait     wait
@@ -103,7 +101,7 @@ type session struct {
 	olderIdle, newerIdle *session // in loop.sessions
 }
 
-// claim is a reply, out[start:end], that is true only if the session's ticket is good.
+// claim is a reply, out[start:end], that is true only once the session's ticket is good.
 type claim struct{ start, end int }
 
 func (s *session) to(state sessionState) {
@@ -116,7 +114,7 @@ func (s *session) to(state sessionState) {
 	s.state = state
 }
 
-// endAccountWait takes a wait that has ended off the count of its account.
+// endAccountWait subtracts a wait that has ended from the count of its account.
 func (s *session) endAccountWait() {
 	s.waits.Add(-1)
 	s.waits = nil
@@ -127,15 +125,15 @@ func (s *session) answering() bool {
 	return s.wait.report != nil || s.state == waiting && s.wait.kind == waitJob
 }
 
-// A turn does so much work for one session: a request counts one, so do an item beyond the first that it
-// touches, so many bytes of it, and so many of its reply, which may take memory that nobody has used yet. It
-// is about a millisecond, and no more than maxShare: that is looked at once for so much work. What is left
-// is run in a later turn, behind others.
+// A turn does maxWork units of work for one session, which take about a millisecond. Then the session yields: a later
+// turn runs the rest, behind other sessions. One unit is a request, an item beyond the first that it touches,
+// workSize bytes of the request, or replyWork bytes of its reply. Every lookWork units the session looks at the
+// clock, and yields if it has used maxShare.
 const (
 	maxWork   = 4096
 	lookWork  = 64
 	workSize  = 512 // bytes
-	replyWork = 64  // bytes
+	replyWork = 64  // bytes: few, because a reply may be the first to touch its memory
 )
 
 // spent reports whether the session has had its share of the turn.
@@ -153,7 +151,7 @@ func (s *session) spent() bool {
 	return s.work >= maxWork
 }
 
-// owesTooMuch reports whether so many replies wait for the client that nothing more is to be run.
+// owesTooMuch reports whether so many replies wait for the client that the session must not run more requests.
 func (s *session) owesTooMuch() bool {
 	if s.body.pending() || s.owed >= smallReply && s.repliesShort() {
 		return true
@@ -161,7 +159,7 @@ func (s *session) owesTooMuch() bool {
 	return len(s.out)+s.sink.unsent() > s.loop.server.opts.MaxPending
 }
 
-// store keeps bytes until they can be run, within the limits.
+// store keeps bytes until the session can run them. It closes the session if they exceed the limits.
 func (s *session) store(buf []byte) {
 	if s.state == closing || s.state == closed {
 		return
@@ -186,7 +184,7 @@ func (s *session) store(buf []byte) {
 }
 
 var (
-	// errTooMuchInput and errNoBuffers are why a client is cut off that sends ahead of its replies.
+	// errTooMuchInput and errNoBuffers end the session of a client that sends too far ahead of its replies.
 	errTooMuchInput = errors.New("too many bytes sent ahead of the replies")
 	errNoBuffers    = errors.New("out of memory for requests")
 )
@@ -208,8 +206,8 @@ func (s *session) quit() {
 	s.loop.mark(s)
 }
 
-// quitMisled is quit for a client that has sent what cannot be a request of its port's protocol. What
-// follows is not run.
+// quitMisled is quit for a client whose input cannot be a request of its port's protocol. The session does not run
+// what follows.
 func (s *session) quitMisled() {
 	s.loop.counters.NotProtocol++
 	s.quit()
@@ -218,7 +216,7 @@ func (s *session) quitMisled() {
 // Receive implements engine.Receiver for the fetch being run.
 func (s *session) Receive(it engine.Item) bool {
 	if s.body.pending() {
-		return false // when that has left
+		return false // until that has left
 	}
 	s.served = true
 	taken := s.proto.item(s, it)
@@ -228,7 +226,7 @@ func (s *session) Receive(it engine.Item) bool {
 	return taken
 }
 
-// after makes the replies written so far wait for t.
+// after makes the replies of the session so far wait for t.
 func (s *session) after(t engine.Ticket) {
 	s.ticket = s.ticket.Merge(t)
 	s.loop.ticket = s.loop.ticket.Merge(t)
@@ -260,8 +258,8 @@ func (s *session) sent(n int) {
 	s.claims = kept
 }
 
-// retract replaces the claims among the first n bytes of the replies: the commit that they waited for
-// has failed. It returns how many bytes these replies have now.
+// retract replaces the claims among the first n bytes of the replies, because their commit has failed. It returns
+// how many bytes these replies have now.
 func (s *session) retract(n int, err error) int {
 	var out []byte
 	at, done := 0, 0

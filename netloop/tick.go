@@ -2,12 +2,12 @@ package netloop
 
 import "github.com/kestrelmq/kestrel/engine"
 
-// maxRounds is how often a tick goes round while other goroutines post news, before what clients
-// have sent has its turn.
+// maxRounds is how many rounds a tick may take while other goroutines post news. Then the requests of clients have
+// their turn.
 const maxRounds = 4
 
-// maxWrite is how many bytes of the journal a loop writes itself at most. It hands over what is more, a
-// large item that a job has put for instance, whoever it belongs to: what comes behind has to wait for it.
+// maxWrite is the most bytes of the journal that a loop writes itself. It leaves more, such as a large item, to the
+// server's writer, also if another loop's session has put it.
 const maxWrite = 1 << 20
 
 // tick ends a turn.
@@ -21,8 +21,8 @@ func (l *loop) tick() {
 	l.giveBackSpaces()
 }
 
-// settle takes in what other goroutines have posted, ends waits whose time is over, commits once for
-// everything that was done, and lets the replies leave, one write for each connection.
+// settle handles the news that other goroutines have posted, and ends waits whose time is over. It then commits once
+// for everything that the turn did, and sends the replies with one write for each connection.
 func (l *loop) settle() {
 	for round := 1; ; round++ {
 		l.begin()
@@ -36,7 +36,7 @@ func (l *loop) settle() {
 		l.latencies.settle(l.began, l.watch.end("sending replies", nil))
 		l.ledger.settle()
 		l.awake.Store(false)
-		// What was posted before awake went false has rung in vain.
+		// Goroutines that posted before awake went false have not woken the loop.
 		if l.mailbox.empty() && !l.heldIsReady() {
 			break
 		}
@@ -51,15 +51,15 @@ func (l *loop) settle() {
 	l.now = 0
 }
 
-// commit makes what the turn did good, as far as it can without waiting for others, and sends the
-// replies that this covers. The rest is held.
+// commit writes the journal for what the turn did, and syncs it if the loop does that itself. It sends the replies
+// whose tickets are good then, and holds the others.
 func (l *loop) commit() {
-	l.flushHeld() // may run requests, whose ticket is among those of this turn
+	l.flushHeld() // it may run requests, and their tickets are due in this turn
 	t := l.ticket
 	l.ticket = engine.Ticket{}
 	for _, s := range l.dirty {
-		if !s.held { // or it has been asked for
-			t = t.Merge(s.ticket) // an earlier turn may have had nothing to say yet
+		if !s.held { // the syncer has the ticket of a held session
+			t = t.Merge(s.ticket) // it may be from an earlier turn that had no reply yet
 		}
 	}
 	var failed *failure
@@ -88,7 +88,7 @@ func (l *loop) commit() {
 	l.dirty = l.cleaned[:0]
 	others := dirty[:0]
 	for _, s := range dirty {
-		if s.served { // or producers would always be a reply ahead, and queues stay as long as they are
+		if s.served { // consumers first: otherwise producers stay a reply ahead, and queues never get shorter
 			l.release(s, failed)
 		} else {
 			others = append(others, s)
@@ -101,7 +101,7 @@ func (l *loop) commit() {
 	l.cleaned = dirty
 }
 
-// syncNow waits for the sync that t asks for.
+// syncNow syncs the journal up to t on the loop's goroutine.
 func (l *loop) syncNow(t engine.Ticket) error {
 	began := l.watch.end("commit", nil)
 	err := l.engine.Commit(t)
@@ -109,8 +109,8 @@ func (l *loop) syncNow(t engine.Ticket) error {
 	return err
 }
 
-// release lets the replies of a dirty session leave, if they may. Failed is the commit of the turn, if
-// that has failed.
+// release sends the replies of a dirty session if its ticket is good, and else holds them. failed is the commit of
+// the turn if it has failed, or nil.
 func (l *loop) release(s *session, failed *failure) {
 	s.dirty, s.served = false, false
 	switch {
@@ -134,7 +134,7 @@ func (l *loop) hold(s *session) {
 	s.countOutput()
 }
 
-// heldIsReady reports whether a commit that sessions are held for has come to an end.
+// heldIsReady reports whether a commit that holds sessions has ended, well or not.
 func (l *loop) heldIsReady() bool {
 	failed := l.failure.Load()
 	for _, s := range l.held {
@@ -145,7 +145,7 @@ func (l *loop) heldIsReady() bool {
 	return false
 }
 
-// flushHeld sends what is held for a commit that has come to an end.
+// flushHeld sends the held replies whose commit has ended.
 func (l *loop) flushHeld() {
 	failed := l.takeFailure()
 	if len(l.held) == 0 {
@@ -171,8 +171,8 @@ func (l *loop) flushHeld() {
 	l.held = kept
 }
 
-// endHold sends what s is held for. Its commit is good, or has failed. If the client has been busy
-// meanwhile, s is still held: what came later waits for a ticket of its own.
+// endHold sends the held replies of s, whose commit has ended: well if failed is nil. If the client has sent more
+// requests meanwhile, their replies wait for a ticket of their own, and s is held for that.
 func (l *loop) endHold(s *session, failed *failure) {
 	var err error
 	if failed != nil {
@@ -197,14 +197,13 @@ func (l *loop) endHold(s *session, failed *failure) {
 	l.server.syncer.request(l, s.ticket)
 }
 
-// deliver sends all replies of s. If the commit that they waited for has failed, those that claim
-// what it was for are replaced.
+// deliver sends all replies of s. If their commit has failed with err, it replaces the claims among them.
 func (l *loop) deliver(s *session, err error) {
 	if err != nil {
 		s.retract(len(s.out), err)
 	}
 	s.claims = s.claims[:0]
-	if err != nil || l.engine.Committed(s.ticket) { // or a later reply still waits for it
+	if err != nil || l.engine.Committed(s.ticket) { // otherwise a later reply still waits for it
 		s.ticket = engine.Ticket{}
 	}
 	made := len(s.out)
@@ -226,8 +225,8 @@ func (l *loop) deliver(s *session, err error) {
 	}
 }
 
-// goOn runs what is stalled, those first that have waited longest. Who has to wait again comes behind
-// the others, and not before the next turn.
+// goOn runs the stalled sessions that may go on, the one that has waited longest first. A session that stalls again
+// joins the end, and has its turn in the next turn of the loop at the earliest.
 func (l *loop) goOn() {
 	if len(l.behind) == 0 {
 		return
@@ -245,10 +244,10 @@ func (l *loop) goOn() {
 	l.behind = l.behind[:rest]
 }
 
-// unfinished reports whether another turn is to come without an event.
+// unfinished reports whether the loop has work for another turn without an event.
 func (l *loop) unfinished() bool { return len(l.behind) > 0 || len(l.news) > 0 }
 
-// heedNews takes in what other goroutines have posted, and ends waits whose time is over.
+// heedNews handles what other goroutines have posted, and ends waits whose time is over.
 func (l *loop) heedNews() {
 	if len(l.news) == 0 {
 		l.news = l.mailbox.take()
@@ -278,8 +277,8 @@ func (l *loop) quitIdle() {
 	}
 }
 
-// endIdle closes sessions that have completed no request for too long. Time in which the server
-// owes a reply does not count.
+// endIdle closes sessions whose clients have completed no request for too long. Time in which the server owes a
+// reply does not count.
 func (l *loop) endIdle() {
 	for range maxEnds {
 		if at := l.nextIdle(); at == 0 || at > l.clock {
@@ -295,5 +294,5 @@ func (l *loop) endIdle() {
 	}
 }
 
-// maxEnds is how many sessions a turn ends because they are idle. The others come a millisecond later.
+// maxEnds is how many idle sessions one turn ends. The next turn, a millisecond later, ends more.
 const maxEnds = 64

@@ -7,7 +7,7 @@ func rightsControls() []control {
 	job := replaced("netloop/thrift.go", "		if !user.May(access.Put, req.Queue) {", "		if user == nil && put == nil {")
 	folded := replaced("access/right.go", "		case p < len(pattern) && pattern[p] == name[n]:",
 		"		case p < len(pattern) && pattern[p]|0x20 == name[n]|0x20:")
-	flushAll := replaced("netloop/memcache.go", "	memcache.OpFlushAll:        {access.Manage, everywhere},",
+	flushAll := replaced("netloop/memcacheuser.go", "	memcache.OpFlushAll:        {access.Manage, everywhere},",
 		"	memcache.OpFlushAll:        {access.Manage, somewhere},")
 	early := replaced("netloop/text.go", "	case s.id.unknown && req.Op != text.OpAuth && req.Op != text.OpQuit:",
 		"	case s.id.unknown && req.Op != text.OpAuth && req.Op != text.OpQuit && req.Op != text.OpStatus:")
