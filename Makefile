@@ -93,7 +93,7 @@ bench: ## Go benchmarks, BENCHCOUNT runs each, for benchstat
 bench-backlog: build ## what a backlog costs, alone or (ARGS=-peers) beside other servers; options in ARGS
 	$(GO) run ./bench/backlog -install bin/peers -kestrel bin/kestrel -results bench/results $(ARGS)
 
-bench-client: build ## the Go client beside the bare load generator, and three servers beside one; options in ARGS
+bench-client: build ## the Go client beside the bare load generator; ARGS=-gaps: producers when a server fails; options in ARGS
 	$(GO) run ./bench/client -kestrel bin/kestrel $(ARGS)
 
 bench-delayed: ## what delayed items cost in memory and on disk, and how late they come; options in ARGS

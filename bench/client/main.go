@@ -1,6 +1,7 @@
 // Command client measures what the Go client costs beside the bare load generator, and three servers beside one. It
 // starts servers of its own, and reports items for each second, and processor time for each item: on a machine that
-// does other things the latter says more. Runs take turns, so that both sides see the same machine.
+// does other things the latter says more. Runs take turns, so that both sides see the same machine. With -gaps it measures
+// what producers notice of a server that fails.
 package main
 
 import (
@@ -34,8 +35,13 @@ func main() {
 	flag.IntVar(&b.batch, "batch", 1000, "items of one call of PutAll, and requests in flight of the generator's puts")
 	flag.IntVar(&b.handlers, "handlers", 64, "handlers of the worker, and connections of the generator that reads")
 	flag.IntVar(&b.rounds, "rounds", 7, "runs of each kind")
+	gaps := flag.Bool("gaps", false, "measure what producers notice when a server fails, and nothing else")
 	flag.Parse()
-	if err := b.run(); err != nil {
+	run := b.run
+	if *gaps {
+		run = b.gaps
+	}
+	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "client:", err)
 		os.Exit(1)
 	}

@@ -201,7 +201,7 @@ func TestEndToEndCluster(t *testing.T) {
 	})
 	c.phase("ZooKeeper stalls past all sessions", 0, func() {
 		c.zk.Stall()
-		stalled := time.After(5 * time.Second) // sessions last 2 s
+		stalled := time.After(20 * time.Second) // sessions last 2 s, and the client's 10 s
 		for waiting := true; waiting; {
 			c.ledger.more(200)
 			if !c.in(3, 3) {
