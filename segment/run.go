@@ -11,15 +11,15 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// A run is one file of frames that are read again by their place. Unlike a log it does not say
-// itself where it ends or what of it is durable: whoever writes one records that elsewhere, once
-// Sync has returned, and takes what lies behind for nothing.
+// A run is one file of frames, which a reader finds by their offsets. Unlike a log it does not say
+// where it ends, or how much of it is durable. Its writer records that elsewhere once Sync has
+// returned. Bytes behind that end mean nothing.
 //
 // Run header layout. Integers are little-endian.
 //
 //	offset  size  field
 //	0       8     magic "KESTRRUN"
-//	8       4     format version: 3, or 4 if frames may have wide padding; 5 and 6 likewise, of extended runs
+//	8       4     format version, 3, plus flags: 1 frames may have wide padding, 2 the run is extended
 //	12      4     zero
 //	16      8     run number, from 1
 //	24      8     run id: random, not zero
@@ -43,11 +43,13 @@ import (
 const (
 	runMagic      = "KESTRRUN"
 	runHeaderSize = 64 // bytes
-	// runVersion is the format version of runs that are written through the page cache, and wideVersion of
-	// those that are written past it.
-	runVersion, wideVersion = 3, 4
-	// extendedBy is what is added to either if releases that know these two alone could not use the frames.
-	extendedBy = 2
+	// runVersion is the format version of runs. A header adds flags to it, so a build that does not know a flag
+	// refuses the run as one of an unknown version.
+	runVersion = 3
+	// wideFlag says that the writer bypassed the page cache, so that frames may have wide padding.
+	wideFlag = 1
+	// extendedFlag says that builds which do not know it could not use the frames; see [RunWriter.Extend].
+	extendedFlag = 2
 
 	// RunStart is the offset of the first frame of a run.
 	RunStart = runHeaderSize
@@ -106,8 +108,8 @@ func createRun(fsys FS, name string, id RunID, mode IO) (*RunWriter, error) {
 	return &RunWriter{fs: fsys, file: f, path: name, id: id, mode: mode}, nil
 }
 
-// Extend says that the caller's frames are such that older releases must not read the run. It is called
-// before the first Add.
+// Extend marks the run as extended: a build that does not know such frames must refuse it. Call Extend before the
+// first Add.
 func (w *RunWriter) Extend() { w.extended = true }
 
 // ID returns what OpenRun asks for.
@@ -265,10 +267,10 @@ func (w *RunWriter) Close() error { return w.file.Close() }
 func appendRunHeader(dst []byte, id RunID, mode IO, extended bool) []byte {
 	version := uint32(runVersion)
 	if mode == Direct {
-		version = wideVersion
+		version += wideFlag
 	}
 	if extended {
-		version += extendedBy
+		version += extendedFlag
 	}
 	start := len(dst)
 	dst = append(dst, runMagic...)
@@ -291,13 +293,12 @@ func parseRunHeader(b []byte) (id RunID, mode IO, reason string) {
 	case xxhash.Sum64(b[:56]) != binary.LittleEndian.Uint64(b[56:]):
 		return id, Direct, "run header fails its checksum"
 	}
-	switch binary.LittleEndian.Uint32(b[8:]) {
-	case runVersion, runVersion + extendedBy:
-		mode = Cached
-	case wideVersion, wideVersion + extendedBy:
-		mode = Direct
-	default:
+	flags := runFlags(b)
+	if flags > wideFlag|extendedFlag {
 		return id, Direct, unknownVersion
+	}
+	if mode = Cached; flags&wideFlag != 0 {
+		mode = Direct
 	}
 	id = RunID{binary.LittleEndian.Uint64(b[16:]), binary.LittleEndian.Uint64(b[24:])}
 	if id.Number == 0 || id.ID == 0 {
@@ -306,8 +307,11 @@ func parseRunHeader(b []byte) (id RunID, mode IO, reason string) {
 	return id, mode, ""
 }
 
+// runFlags returns the flags of the run header b. They exceed the known ones if its version is unknown.
+func runFlags(b []byte) uint32 { return binary.LittleEndian.Uint32(b[8:]) - runVersion }
+
 // isExtended reports whether b, a valid header, is that of an extended run.
-func isExtended(b []byte) bool { return binary.LittleEndian.Uint32(b[8:]) >= runVersion+extendedBy }
+func isExtended(b []byte) bool { return runFlags(b)&extendedFlag != 0 }
 
 // runFrame is a decoded frame header.
 type runFrame struct {
