@@ -72,7 +72,8 @@ func TestTrimKeepsWhatIsNeeded(t *testing.T) {
 		{"moving", func(e *Engine) {
 			sh := e.shardOf([]byte("q"))
 			sh.mu.Lock()
-			it, _ := sh.queues["q"].first()
+			var it Item
+			sh.queues["q"].first(&it)
 			e.moveOut(sh.queues["q"], &it, "dead")
 			sh.mu.Unlock()
 		}, func(e *Engine) {

@@ -266,7 +266,7 @@ func (c *Clearing) flush(q *queue, now Time, n int) (steps int, done bool) {
 		if c.swept = e.sweep(q, now, limit); c.swept == limit {
 			return int(limit), false
 		}
-		if _, ok := q.first(); !ok && q.coming() && q.headID() < c.limit {
+		if !q.atHand() && q.coming() && q.headID() < c.limit {
 			c.waits = true
 			return int(c.swept), false
 		}

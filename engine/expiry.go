@@ -8,7 +8,8 @@ const sweepBatch = 1024
 // holds the shard's mutex, and gives it back with unlock.
 func (e *Engine) sweep(q *queue, now Time, limit int64) (n int64) {
 	for ; n < limit && q.mayExpire(); n++ {
-		it, ok := q.first()
+		var it Item
+		ok := q.first(&it)
 		if !ok || !q.expired(&it, now) {
 			break
 		}

@@ -162,7 +162,8 @@ func (e *Engine) handOver(
 			break // the next call goes on
 		}
 		taking := got.Count > 0 && !f.Access.Holds() // the outcome is that of the first
-		it, ok := q.first()
+		var it Item
+		ok := q.first(&it)
 		if !ok || q.unsettled() {
 			if !taking {
 				got.Waiting, err = e.miss(q, f)

@@ -69,7 +69,7 @@ func (e *Engine) fetchFor(now Time, name []byte, f *FetchRequest, r Receiver) (g
 	if err = e.admitFetch(q, f); err == nil {
 		a := f.Waiter.any
 		a.left.Add(1)
-		if _, ok := q.first(); ok && !q.unsettled() && !a.claim(nil) {
+		if q.atHand() && !q.unsettled() && !a.claim(nil) {
 			over = true
 		} else if _, err = e.handOver(q, now, f, 1, r, one[:0], &got); !got.Waiting {
 			a.left.Add(-1)

@@ -102,7 +102,8 @@ func TestMovingQueueDoesNotExpire(t *testing.T) {
 	mustPut(t, e, "q", "a")
 	sh := e.shardOf([]byte("q"))
 	sh.mu.Lock()
-	it, _ := sh.queues["q"].first()
+	var it Item
+	sh.queues["q"].first(&it)
 	e.moveOut(sh.queues["q"], &it, "dead")
 	moves := sh.takeMoves()
 	sh.mu.Unlock()

@@ -24,7 +24,7 @@ func (e *Engine) owesRoom(q *queue, n int) {
 // owesSweep notes that a sweep that may remove up to limit more has ended because the next item is
 // on disk alone, if that is so.
 func (e *Engine) owesSweep(q *queue, limit int64) {
-	if _, ok := q.first(); ok || limit <= 0 || !q.coming() || e.memoryShort() {
+	if q.atHand() || limit <= 0 || !q.coming() || e.memoryShort() {
 		return
 	}
 	q.backlog.sweep = limit
@@ -40,12 +40,13 @@ func (e *Engine) settle(q *queue, now Time) {
 	}
 	if b.sweep > 0 {
 		b.sweep -= e.sweep(q, now, b.sweep)
-		if _, ok := q.first(); ok || !q.coming() {
+		if q.atHand() || !q.coming() {
 			b.sweep = 0
 		}
 	}
 	for b.overfull {
-		it, ok := q.first()
+		var it Item
+		ok := q.first(&it)
 		full := q.items() > q.opts.MaxItems || q.bytes()-b.last >= q.opts.MaxSize
 		switch {
 		case !full || !ok && !q.coming() || !q.opts.DiscardOldWhenFull:

@@ -369,7 +369,8 @@ func (e *Engine) makeRoom(q *queue, now Time, n int, sweep int64) error {
 		e.sweep(q, now, min(q.opts.MaxExpireSweep, sweep))
 	}
 	for q.items() >= q.opts.MaxItems || q.bytes() >= q.opts.MaxSize {
-		it, ok := q.first()
+		var it Item
+		ok := q.first(&it)
 		if ok && q.expired(&it, now) { // never what fills a queue, whatever MaxExpireSweep
 			e.sweep(q, now, 1)
 			continue

@@ -123,21 +123,27 @@ func (q *queue) queued() item.Tally {
 // isChild reports whether the queue is a fanout child.
 func (q *queue) isChild() bool { return strings.Contains(q.name, "+") }
 
-// first returns the item to hand out next, unless there is none or it is on its way from disk. Its
+// first sets it to the item to hand out next, and reports whether there is one that is not on its way from disk. Its
 // Data is valid until it is removed.
-func (q *queue) first() (it Item, ok bool) {
+func (q *queue) first(it *Item) bool {
 	if r := q.returned.First(); r != nil {
-		return r.item, true
+		*it = r.item
+		return true
 	}
-	if q.aside != nil {
-		if it, ok := q.firstReady(); ok {
-			return it, true
-		}
+	if q.aside != nil && q.firstReady(it) {
+		return true
 	}
 	if q.window.Count > 0 {
-		return q.window.First(), true
+		q.window.First(it)
+		return true
 	}
-	return it, false
+	return false
+}
+
+// atHand reports whether first has an item.
+func (q *queue) atHand() bool {
+	var it Item
+	return q.first(&it)
 }
 
 // expired reports whether the item's time is over: its own expiry, or its age by the options of

@@ -395,7 +395,8 @@ func TestRepairControl(t *testing.T) {
 		{"an item is left behind", func(_ *Damage, queues []*repair.Queue) {
 			for _, q := range queues {
 				if q.Window.Count > 0 {
-					first := q.Window.First()
+					var first Item
+					q.Window.First(&first)
 					q.Window.Pop(&pool, &first)
 				}
 			}

@@ -303,7 +303,8 @@ func FuzzReplay(f *testing.F) {
 		for _, name := range slices.Sorted(maps.Keys(sh.queues)) {
 			q := sh.queues[name]
 			for q.items() > 0 {
-				it, _ := q.first()
+				var it Item
+				q.first(&it)
 				e.drop(q, &it)
 			}
 		}

@@ -37,13 +37,15 @@ func (q *queue) side() *sideline {
 	return q.aside
 }
 
-// firstReady returns the item aside to hand out next, unless one that is in line comes before it.
-func (q *queue) firstReady() (it Item, ok bool) {
+// firstReady sets it to the item aside to hand out next, and reports whether there is one that comes before those in
+// line.
+func (q *queue) firstReady(it *Item) bool {
 	r, ok := q.aside.FirstReady()
 	if !ok || q.aside.ID(r) >= q.headID() {
-		return it, false
+		return false
 	}
-	return q.aside.Item(r), true
+	*it = q.aside.Item(r)
+	return true
 }
 
 // pinSize is how many bytes of the journal it takes to rewrite an item aside whose body has n, at most, about.

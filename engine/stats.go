@@ -115,7 +115,8 @@ func (q *queue) stats(now Time) QueueStats {
 	if q.opts.KeepJournal {
 		s.JournalBytes = (s.MemItems+s.OpenReads)*record.UsualPutSize + s.MemBytes + q.open.bytes + leased.Bytes
 	}
-	if it, ok := q.first(); ok {
+	var it Item
+	if q.first(&it) {
 		since := q.lastGone
 		if since == 0 {
 			since = it.Added

@@ -109,7 +109,8 @@ func (e *Engine) verifyQueue(q *queue) error {
 			return err
 		}
 	}
-	if it, ok := q.first(); ok && q.waiters.First() != nil && !q.unsettled() { // I4
+	var it Item
+	if q.first(&it) && q.waiters.First() != nil && !q.unsettled() { // I4
 		return broken("I4: %d wait, and item %d is there", q.waiters.Len(), it.ID)
 	}
 	if parent, ok := parentOf(q.name); ok { // I5

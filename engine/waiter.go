@@ -245,7 +245,8 @@ func (e *Engine) serve(q *queue, now Time) {
 			e.sweepLater(q)
 			return
 		}
-		it, ok := q.first()
+		var it Item
+		ok := q.first(&it)
 		if !ok {
 			if !q.coming() && !e.hiddenComing(q) {
 				q.endImmediate()

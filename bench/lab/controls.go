@@ -154,8 +154,8 @@ func (f osFile) extend(size int64) error {`)
 		{breaks: "a flush opens a run behind the close", edits: replaced("engine/fill.go", "	if s.closed {", "	if false {"),
 			test: "./engine TestFlushBesideClose"},
 		{breaks: "a flush drops what is being spilled", edits: replaced("engine/clearing.go",
-			"!ok && q.coming() && q.headID() < c.limit {",
-			"!ok && q.coming() && q.backlog.onDisk > 0 && q.headID() < c.limit {"),
+			"!q.atHand() && q.coming() && q.headID() < c.limit {",
+			"!q.atHand() && q.coming() && q.backlog.onDisk > 0 && q.headID() < c.limit {"),
 			test: "./engine TestFlushWhileSpilling"},
 		{breaks: "removals of a deleted run are not rewritten", edits: []edit{
 			{"engine/checkpoint.go", "		if runs = q.recordedRuns(); len(runs) > 0 || q.spilled {",

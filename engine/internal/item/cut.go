@@ -64,14 +64,15 @@ func (w *Window) Cut(p *Pool, id uint64) (it Item, ok bool) {
 			}
 			break
 		}
-		_, size = loadItem(c.Buf[at:], next)
+		var passed Item
+		size = passed.load(c.Buf[at:], next)
 		at += size
 		next++
 	}
 	if at >= len(c.Buf) {
 		return it, false
 	}
-	it, size := loadItem(c.Buf[at:], id)
+	size := it.load(c.Buf[at:], id)
 	switch {
 	case c == w.head && at == off:
 		w.Pop(p, &it)

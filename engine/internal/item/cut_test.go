@@ -39,8 +39,11 @@ func TestCut(t *testing.T) {
 					t.Fatalf("seed %d, %s: found %+v, %v", seed, op, found, ok)
 				}
 			}
-			if len(want) > 0 && w.First().ID != want[0].ID {
-				t.Fatalf("seed %d, %s: first is %d, want %d", seed, op, w.First().ID, want[0].ID)
+			if len(want) > 0 {
+				var first Item
+				if w.First(&first); first.ID != want[0].ID {
+					t.Fatalf("seed %d, %s: first is %d, want %d", seed, op, first.ID, want[0].ID)
+				}
 			}
 		}
 		for range 200 {
@@ -74,7 +77,8 @@ func TestCut(t *testing.T) {
 				want = slices.Delete(want, i, i+1)
 				check("cut")
 			case n == 8 && len(want) > 0:
-				first := w.First()
+				var first Item
+				w.First(&first)
 				w.Pop(p, &first)
 				want = want[1:]
 				check("pop")

@@ -155,8 +155,16 @@ func appendUint(dst []byte, v uint64, n int) []byte {
 // ParseImage decodes the image at the start of b and returns how many bytes it occupies: zero if b does not begin
 // with a whole and valid one. Data aliases b.
 func ParseImage(b []byte) (it Item, n int) {
+	n = it.parse(b)
+	return it, n
+}
+
+// parse is ParseImage in place: an Item that is returned is written to memory twice, and the second time waits for the
+// first.
+func (it *Item) parse(b []byte) (n int) {
+	*it = Item{}
 	if len(b) < PlainImageSize {
-		return it, 0
+		return 0
 	}
 	var h uint64
 	var head, size int
@@ -168,18 +176,18 @@ func ParseImage(b []byte) (it Item, n int) {
 		h = binary.LittleEndian.Uint64(b[1:])
 		head, size = PlainLongSize, int(uint16(h))
 	default:
-		return parseLongImage(b)
+		return it.parseLong(b)
 	}
 	if n = head + size; n > len(b) {
-		return it, 0
+		return 0
 	}
 	it.Added = Time(h >> 16)
 	it.Data = b[head:n:n]
-	return it, n
+	return n
 }
 
-// parseLongImage is ParseImage for all formats but the most frequent.
-func parseLongImage(b []byte) (it Item, n int) {
+// parseLong is parse for all formats but the most frequent.
+func (it *Item) parseLong(b []byte) (n int) {
 	format := b[0]
 	width := 1 << (format & imageWidthMask)
 	n = 1 + width + TimeSize
@@ -196,11 +204,11 @@ func parseLongImage(b []byte) (it Item, n int) {
 		n += 2
 	}
 	if format > imageFormats || width > 4 || len(b) < n {
-		return it, 0
+		return 0
 	}
 	size := int(loadUint(b[1:], width))
 	if sizeWidth(size) != width || size > len(b)-n {
-		return it, 0
+		return 0
 	}
 	field := b[1+width:]
 	it.Added = Time(loadUint(field, TimeSize))
@@ -228,14 +236,14 @@ func parseLongImage(b []byte) (it Item, n int) {
 	it.behind = behindOf(key, origin, why)
 	end := n + size + it.behind.size()
 	if !ok || end > len(b) {
-		return it, 0
+		return 0
 	}
 	if (format&imageHasFlags != 0) != (it.Flags != 0) ||
 		(format&imageHasExpiry != 0) != (it.Expiry != 0) {
-		return it, 0
+		return 0
 	}
 	it.Data = b[n : n+size : end]
-	return it, end
+	return end
 }
 
 // loadUint returns the integer in the first n bytes of b.

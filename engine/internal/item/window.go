@@ -252,19 +252,16 @@ func (w *Window) Detach() *Chunk {
 	return c
 }
 
-// First returns the oldest item, which must exist. Its Data is valid until the item is popped.
-func (w *Window) First() Item {
-	it, _ := loadItem(w.head.Buf[w.off:], w.FirstID)
-	return it
-}
+// First sets it to the oldest item, which must exist. Its Data is valid until the item is popped.
+func (w *Window) First(it *Item) { it.load(w.head.Buf[w.off:], w.FirstID) }
 
-// loadItem decodes the image at the start of b, which is that of item id, and returns its size.
-func loadItem(b []byte, id uint64) (it Item, n int) {
-	if it, n = ParseImage(b); n == 0 {
+// load sets it to item id, whose image is at the start of b, and returns the size of that.
+func (it *Item) load(b []byte, id uint64) (n int) {
+	if n = it.parse(b); n == 0 {
 		panic(fmt.Sprintf("broken invariant: no image of item %d: % .32x", id, b))
 	}
 	it.ID = id
-	return it, n
+	return n
 }
 
 // Pop removes the oldest item. The caller has it from First and passes it again.
@@ -350,7 +347,8 @@ func EachImage(b []byte, id uint64, f func(Item) bool) bool {
 				break
 			}
 		}
-		it, size := loadItem(b, id)
+		var it Item
+		size := it.load(b, id)
 		if !f(it) {
 			return false
 		}

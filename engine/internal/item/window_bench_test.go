@@ -29,7 +29,8 @@ func BenchmarkWindow(b *testing.B) {
 					}
 				}
 				for range batch {
-					first := w.First()
+					var first item.Item
+					w.First(&first)
 					w.Pop(p, &first)
 				}
 			}

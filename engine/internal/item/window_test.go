@@ -21,7 +21,8 @@ func walk(w *Window, p *Pool) (each, popped string) {
 		return true
 	})
 	for w.Count > 0 {
-		it := w.First()
+		var it Item
+		w.First(&it)
 		fmt.Fprintf(&b, "%d:%d ", it.ID, len(it.Data))
 		w.Pop(p, &it)
 	}

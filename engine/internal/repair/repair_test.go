@@ -59,7 +59,8 @@ func (p *puts) Frame(f segment.Frame) error {
 		case record.KindRemove:
 			q.Gone = q.Gone.Add(idset.Between(rec.ID, rec.ID+uint64(rec.More)))
 			for q.Window.Count > 0 && q.Gone.Has(q.Window.FirstID) {
-				first := q.Window.First()
+				var first item.Item
+				q.Window.First(&first)
 				q.Window.Pop(&p.pool, &first)
 			}
 		default:

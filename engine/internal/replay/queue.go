@@ -96,7 +96,8 @@ func (q *Queue) remove(p *item.Pool, ids idset.Range) {
 		drop(q.Changed, ids)
 	}
 	for q.Window.Count > 0 && q.Gone.Has(q.Window.FirstID) {
-		first := q.Window.First()
+		var first item.Item
+		q.Window.First(&first)
 		q.Window.Pop(p, &first)
 	}
 }
@@ -131,7 +132,8 @@ func (q *Queue) spilled(p *item.Pool, id segment.RunID, s runs.State, rescue fun
 	q.SpilledTo = max(q.SpilledTo, s.LastID)
 	q.NextID = max(q.NextID, s.LastID+1)
 	for q.Window.Count > 0 && q.Window.FirstID <= s.LastID {
-		it := q.Window.First()
+		var it item.Item
+		q.Window.First(&it)
 		if _, again := q.Kept[it.ID]; again { // it was rewritten, and may be another one now
 			q.Window.Pop(p, &it)
 			continue
