@@ -16,9 +16,9 @@ import (
 const completionPage = `Usage:
     kestrel completion bash|zsh|fish
 
-Prints what makes a shell complete kestrel's commands, their flags, and the
-names of the queues of the server that --server, a profile or $KESTREL_SERVER
-says.
+Prints a script with which a shell completes kestrel's commands, their flags,
+and names of queues. The names are those of the server that --server, a profile
+or $KESTREL_SERVER names.
 
 Examples:
     For this shell:

@@ -40,20 +40,20 @@ Flags:
     --output DIR|-
         where the backup goes; made if it is missing
     --rate MEBIBYTES
-        copy at most so many MiB a second, for the sake of clients that wait for
-        the same disk; 0 is as fast as it goes
+        copy at most so many MiB a second, because clients wait for the same
+        disk; 0 is as fast as it goes
     --admin HOST:PORT (default 127.0.0.1:2223)
         admin port of the server
     --config FILE
         the server's configuration, which says where its admin port is
     --user NAME (default $KESTREL_USER)
-        who says so, if the admin port asks, with the password in
-        $KESTREL_PASSWORD; or a token is in $KESTREL_TOKEN. The user needs
+        name of the user, if the admin port asks for one. The password is in
+        $KESTREL_PASSWORD, or a token in $KESTREL_TOKEN. The user needs
         operate, get * and stats *
     --tls
         encrypt: the admin port has a certificate
     --tls-ca FILE
-        who signed it (default: whoever the system trusts)
+        authority that signed it (default: those that the system trusts)
     --stopped
         read the files of a server that does not run; none starts meanwhile
     --data-dir DATA

@@ -38,7 +38,7 @@ func (p *place) define(f *pflag.FlagSet, name string) {
 		"failover://a,b or hash://a,b|c (default $"+serverVariable+", or "+defaultServer+")")
 	f.DurationVar(&p.timeout, "timeout", defaultTimeout, "how long a server may take to answer, besides waiting")
 	f.StringVar(&p.user, "user", "", "`NAME` of the user (default $"+userVariable+"); the password is in $"+passwordVariable)
-	f.StringVar(&p.ca, "tls-ca", "", "`FILE` of who signs the certificates of https:// (default the system's)")
+	f.StringVar(&p.ca, "tls-ca", "", "`FILE` of the authority that signs the certificates of https:// (default the system's)")
 }
 
 // open opens the back end.

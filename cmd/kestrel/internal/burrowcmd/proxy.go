@@ -25,15 +25,15 @@ const proxyPage = `Usage:
     kestrel proxy --backend URL [--listen HOST:PORT] [flags]
 
 Serves Burrow's protocol, /v1.0, in front of other servers, a directory or a
-file: clients that know one address use many servers, or a file of SQLite's. The
-answers are those of the back end, word by word.
+file. Clients that know one address can so use many servers, or a file of
+SQLite's. The answers are those of the back end, word by word.
 
-The proxy asks nobody who he is. It refuses requests of web pages, and listens
-on this machine only unless --listen says otherwise.
+The proxy does not ask clients for a user. It refuses requests of web pages, and
+listens on this machine only unless --listen says otherwise.
 
-SIGTERM or SIGINT ends it: it takes no more connections, ends what waits with
-the answer that nothing matches, and answers what it has begun. A second one
-ends it at once.
+SIGTERM or SIGINT ends it. It takes no more connections, answers requests that
+wait with "nothing matches", and finishes the others. A second one ends it at
+once.
 
 Flags:
 %s

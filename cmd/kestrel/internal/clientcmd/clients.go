@@ -44,7 +44,7 @@ func newClients() *cobra.Command {
 the queue or hold items of it. HOLDS and WAITS name queues. The admin port of the server answers: set admin_port
 in its configuration.
 
-If the port asks who one is, the user needs operate and stats *; a token in $KESTREL_TOKEN does as well as a password.
+If the port asks for a user, that user needs operate and stats *. A token in $KESTREL_TOKEN does as well as a password.
 --tls encrypts.
 
 --return-reads gives back what a connection holds, --end closes it as well. Both work from the server's own machine.`,

@@ -24,9 +24,9 @@ func newDrain() *cobra.Command {
 	return command{
 		usage: "drain QUEUE --to FILE [flags]",
 		short: "empty a queue into a file",
-		about: `Takes items from a queue until there is none, and writes each with a line end to a file, which must not exist yet.
-An item leaves its queue once the file with it is on the disk: whatever fails, it is in one of the two, or in both.
-'kestrel put' reads such a file. It says what there is and asks first; without a terminal it needs --yes.`,
+		about: `Takes items from a queue until there is none, and writes each with a line end to a new file. An item leaves its queue
+only when the file with it is on the disk. Whatever fails, the item is in the queue, in the file, or in both.
+'kestrel put' reads such a file. drain says what there is and asks first; without a terminal it needs --yes.`,
 		examples: `$ kestrel put work one two three
 3 items put into "work"
 $ kestrel drain work --to work.txt --yes

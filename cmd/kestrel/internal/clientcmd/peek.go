@@ -28,8 +28,8 @@ func newPeek() *cobra.Command {
 		about: `Prints the item at the head of a queue, of the first server that has one, and leaves it there. With --id or
 --key it is the item with that id or key, wherever it is.
 
-With --from it lists items, in the order of their ids, from an id on: who has how often got them, and when
-their delay or lease is over. --hidden adds those that are delayed, leased or open. An id is an item's position in
+With --from it lists items, in the order of their ids, from an id on. It shows how often each was delivered, and when
+its delay or lease is over. --hidden adds those that are delayed, leased or open. An id is an item's position in
 its queue, and stays the same.`,
 		examples: `$ kestrel put work hello
 1 item put into "work"

@@ -48,7 +48,7 @@ func (p *place) define(f *pflag.FlagSet) {
 	f.StringVar(&p.user, "user", "", "`NAME` of the user (default $"+cli.UserVariable+", or the profile's); the password is in $"+
 		cli.PasswordVariable+", or the profile")
 	f.BoolVar(&p.tls, "tls", false, "encrypt the connections (default the profile's)")
-	f.StringVar(&p.ca, "tls-ca", "", "`FILE` of who signs the servers' certificates (default the profile's, or the system's)")
+	f.StringVar(&p.ca, "tls-ca", "", "`FILE` of the authority that signs the servers' certificates (default the profile's, or the system's)")
 	f.StringVar(&p.output, "output", "text", "`FORM` of what is printed: text or json")
 }
 

@@ -16,10 +16,10 @@ func newRedrive() *cobra.Command {
 	return command{
 		usage: "redrive QUEUE [flags]",
 		short: "move dead letters back to their queue",
-		about: `Moves the items that are in a dead-letter queue when it begins, in their order, to the end of the queue that
-gave them up: of QUEUE_dead to QUEUE, of QUEUE_dead+CHILD to QUEUE+CHILD. A dead-letter queue of another name needs
---to. The items begin anew: nothing of how often they were delivered is known any more. An item leaves the
-dead-letter queue once it is stored: none is lost, whatever fails; what was on its way then may be in both. Flags of
+		about: `Moves the items that are in a dead-letter queue when it begins back to the end of the queue that gave them up, in
+their order. Those of QUEUE_dead go to QUEUE, and those of QUEUE_dead+CHILD to QUEUE+CHILD. A dead-letter queue of
+another name needs --to. The count of deliveries begins anew. An item leaves the dead-letter queue only when the other
+queue has stored it, so none is lost, whatever fails. Items that are on their way then may be in both. Flags of
 items move with them; their expiry does not.`,
 		examples: `$ kestrel put work_dead one two three
 3 items put into "work_dead"

@@ -57,13 +57,13 @@ func newSniff() *cobra.Command {
 	return command{
 		usage: "sniff [PATTERN...] [flags]",
 		short: "what clients ask: rates and sizes by queue and client",
-		about: `Listens to the requests of one server for a while, and lists what clients asked of the queues that match one of the
-patterns, or of all: requests, and the items that were put or handed out with them, for each second; the bytes of these; and
-how large they are: half of them, 99 % and all are at most so large. What is asked most comes first. A client is the host
-that it comes from, with its user or the name that it gives itself.
+		about: `Listens to the requests of one server for a while. It lists what clients asked of all queues, or of those that match
+one of the patterns, the most frequent requests first. A line has the requests, items and bytes in a second. It also has
+sizes of items: half of them, 99 % of them, and all of them are at most that large. A client is the host that it comes
+from, with its user or the name that it gives itself.
 
-The admin port of the server answers, and does so to its own machine, or to a user with the rights stats and operate. One
-can listen at a time. The server keeps a few MB at most meanwhile, and nothing while nobody listens.`,
+The admin port of the server answers clients on its own machine, and users with the rights stats and operate. One
+client can listen at a time. The server keeps a few MB at most meanwhile, and nothing while nobody listens.`,
 		examples: `$ while kestrel put work hello; do :; done >/dev/null & kestrel sniff --by queue --for 3s; kill %1
 … in 3.… s
 REQUEST  QUEUE  REQ/s  ITEMS/s  BYTES/s  50%  99%  MAX

@@ -28,9 +28,9 @@ func newTop() *cobra.Command {
 	return command{
 		usage: "top [flags]",
 		short: "watch queues on a screen: rates, backlog, age, readers",
-		about: `Shows all queues on the terminal, and what happens to them: items that are put and that leave for each second, what
-is queued, how far consumers are behind, readers that wait and items that are open. Keys sort and filter them, and look
-into one: ? lists them.`,
+		about: `Shows all queues on the terminal. For each it shows the items put and gone in a second, what it holds, how far
+consumers are behind, waiting readers, and open items. Keys sort and filter the queues, and look into one: ? lists the
+keys.`,
 		examples: `$ kestrel put work hello
 1 item put into "work"
 $ kestrel top --once --interval 100ms

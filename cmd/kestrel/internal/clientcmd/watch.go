@@ -21,8 +21,8 @@ func newWatch() *cobra.Command {
 	return command{
 		usage: "watch [PATTERN...] [flags]",
 		short: "print what happens to queues, line by line",
-		about: `Prints a line for each queue that matches a pattern, every second: items that were put and items that are gone, for
-each second, and what the queue holds. It goes on until a signal ends it, or --count does. 'kestrel top' shows the same
+		about: `Prints a line every second for each queue that matches a pattern: the items put and gone in a second, and what the
+queue holds. It goes on until a signal ends it, or --count does. 'kestrel top' shows the same
 on a screen.`,
 		examples: `$ kestrel put work hello
 1 item put into "work"

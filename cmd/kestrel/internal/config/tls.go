@@ -16,7 +16,7 @@ func TLSOptions() []Group[certs.Files] {
 		At:   func(f *certs.Files) Value { return textValue{&f.Key, "path", "/etc/kestrel/server.key"} },
 	}, {
 		Key:  "client_ca",
-		Help: "PEM file of those who sign clients' certificates",
+		Help: "PEM file of the authorities that sign clients' certificates",
 		At: func(f *certs.Files) Value {
 			return optional(&f.ClientCA, "", textValue{&f.ClientCA, "path", "/etc/kestrel/clients.pem"})
 		},

@@ -22,14 +22,14 @@ const exportPage = `Usage:
     kestrel journal export --all --output DIR --data-dir DATA [--config FILE]
 
 Writes the items of queues as journal files that the original Kestrel, 1.0 and
-later, starts with: a file for each queue, with the items in their order and the
-times they were added and expire. Flags, keys, delays, leases and counts, which
-the original does not have, are left out: what is delayed or leased is an item
-like any other. DATA is read only; no server may run on it, and no import may have
-been left unfinished there.
+later, starts with. Each queue has a file, with the items in their order and the
+times they were added and expire. It leaves out flags, keys, delays, leases and
+counts, which the original does not have. A delayed or leased item becomes an item
+like any other. The export only reads DATA. No server may run on it, and no import
+may be unfinished there.
 
-A queue of which DIR has a file already is refused. Each file appears whole or
-not at all.
+It refuses a queue that already has a file in DIR. Each file appears whole or not
+at all.
 
 Flags:
     --all

@@ -20,13 +20,14 @@ const importPage = `Usage:
     kestrel journal import DIR --data-dir DATA [--config FILE] [flags]
 
 Takes over the queues whose journals the original Kestrel, any version to 2.4, or
-Starling keeps in DIR: the items in their order, with the times they were added and expire, items
-of open reads back at the head, fanout children with what they hold. DIR is read
-only. Stop the original first: its files must not change.
+Starling keeps in DIR. Items keep their order, and the times they were added and
+expire. Items of open reads are back at the head, and fanout children come with
+what they hold. The import only reads DIR. Stop the original first: its files
+must not change.
 
-Nothing is imported unless every queue can be. An import that is interrupted is
-to be run again: it goes on where it stopped, and until it is through no server
-starts on DATA. Queues of DATA that already hold items are refused.
+It imports all queues or none. Run an interrupted import again: it goes on where
+it stopped, and no server starts on DATA before it has ended. It refuses queues
+of DATA that already hold items.
 
 Flags:
     --config FILE

@@ -17,18 +17,18 @@ import (
 const repairPage = `Usage:
     kestrel journal repair --data-dir DATA [--config FILE] [--apply]
 
-Reads all of DATA, backlogs included, and says what in it is damaged, which items
-are lost by that, and what a repair would leave. It changes nothing unless --apply
-is given; no server may run on DATA.
+Reads all of DATA, backlogs included. It says what is damaged, which items are
+lost by that, and what a repair would leave. Without --apply it changes nothing.
+No server may run on DATA.
 
-With --apply it writes what can be had to a new journal and new files of backlogs,
-which take the place of the damaged ones in one step. Before that it copies the
-old journal, and every backlog file that it replaces, to DATA/damaged.N; moved
-back, they are what was there before. That takes as much room again.
+With --apply it writes what is left to a new journal and new files of backlogs.
+They take the place of the damaged ones in one step. Before that it copies the
+old journal, and every backlog file that it replaces, to DATA/damaged.N. Move
+them back to undo the repair. That takes as much room again.
 
-What was removed by records that are lost may be delivered once more. A queue
-whose name is lost is kept as recovered-N. A disk that cannot be read is not
-repaired: copy what it still gives to another one first.
+If the records of removals are lost, their items may be delivered once more. A
+queue whose name is lost becomes recovered-N. repair does not read a failing
+disk: first copy what it still gives to another one.
 
 Flags:
     --apply

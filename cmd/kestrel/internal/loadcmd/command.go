@@ -35,7 +35,7 @@ Others:
     mixed         several kinds of load at once, from a file
     soak          a steady load for hours, and the server's memory
     delayed       items that are hidden for a while
-    leases        items under leases, some of which are forgotten
+    leases        items under leases; consumers forget some of them
     retries       jobs that fail, come again, or are dead letters
 
 Afterwards:

@@ -43,7 +43,7 @@ func newDelayed() *cobra.Command {
 
 func newLeases() *cobra.Command {
 	return scenarioCommand{
-		name: "leases", short: "items under leases, some of which are forgotten",
+		name: "leases", short: "items under leases; consumers forget some of them",
 		about: "Consumers lease items and confirm them. One in four leases is extended before, and some items are " +
 			"forgotten. Checks that nobody gets an item under the lease of somebody else, that what is forgotten comes " +
 			"again, that what is confirmed does not, and that the server counts deliveries.",
