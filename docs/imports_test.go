@@ -26,8 +26,9 @@ var mayImport = map[string]string{
 	"codec/text":       "",
 	"codec/thrift":     "",
 
-	"segment":             "segment/segmenttest",
-	"segment/segmenttest": "segment",
+	"segment":                         "segment/segmenttest segment/segmenttest/failingdisk",
+	"segment/segmenttest":             "segment",
+	"segment/segmenttest/failingdisk": "",
 
 	"engine": "engine/histogram engine/internal/aside engine/internal/audit engine/internal/dirlock" +
 		" engine/internal/hidden engine/internal/holds engine/internal/idset engine/internal/item" +
@@ -112,7 +113,7 @@ var mayImport = map[string]string{
 	"bench/client":        "client loadtest loadtest/spawn",
 	"bench/delayed":       "engine",
 	"bench/idle":          "",
-	"bench/lab":           "codec/memcache codec/text codec/thrift",
+	"bench/lab":           "codec/memcache codec/text codec/thrift segment/segmenttest/failingdisk",
 	"bench/peer":          "loadtest loadtest/spawn",
 	"bench/peer/peertest": "bench/peer loadtest/spawn",
 	"bench/peers":         "bench/peer bench/peer/peertest loadtest loadtest/figures loadtest/spawn",

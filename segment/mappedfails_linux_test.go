@@ -2,14 +2,32 @@ package segment_test
 
 import (
 	"errors"
-	"os"
-	"sync"
+	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/kestrelmq/kestrel/segment"
+	"github.com/kestrelmq/kestrel/segment/segmenttest/failingdisk"
 )
+
+// failingDisk shows the files of a directory, until the test ends.
+type failingDisk struct {
+	*failingdisk.Disk
+	mount string
+}
+
+func newFailingDisk(t *testing.T, dir string) failingDisk {
+	t.Helper()
+	mount := t.TempDir()
+	d, err := failingdisk.New(mount, dir)
+	if errors.Is(err, failingdisk.ErrUnavailable) {
+		t.Skip(err)
+	}
+	must(t, err)
+	t.Cleanup(func() { must(t, d.Close()) })
+	return failingDisk{d, mount}
+}
 
 // TestMappedDiskFails reads a run from a disk that fails in the middle: before the next piece is mapped, and
 // below maps that are there, of which the kernel has dropped the pages. What comes before is read, and then
@@ -26,16 +44,9 @@ func TestMappedDiskFails(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			run := newMappedRun(t, 12<<20)
-			disk := newFailingDisk(t, run.path)
-			run.path = disk.path
-			var mu sync.Mutex
-			var maps [][]byte
-			fs := &mapFS{mapped: func(mem []byte) []byte {
-				mu.Lock()
-				defer mu.Unlock()
-				maps = append(maps, mem) // Unmap leaves it
-				return mem
-			}}
+			disk := newFailingDisk(t, filepath.Dir(run.path))
+			run.path = filepath.Join(disk.mount, filepath.Base(run.path))
+			fs := new(mapFS)
 			if !tt.mapped {
 				fs.fail = errors.ErrUnsupported
 			}
@@ -45,31 +56,17 @@ func TestMappedDiskFails(t *testing.T) {
 			if mapped := fs.maps.Load() > 0; mapped != tt.mapped {
 				t.Fatalf("the run was mapped: %v, want %v", mapped, tt.mapped)
 			}
-			disk.fail(t)
-			mu.Lock()
-			f, err := os.Open(disk.path)
-			must(t, err)
-			for _, mem := range maps {
-				if tt.below {
-					must(t, unix.Madvise(mem, unix.MADV_DONTNEED))
-				}
+			must(t, disk.Fail())
+			if tt.below {
+				must(t, disk.Forget())
 			}
-			must(t, unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED))
-			must(t, f.Close())
-			mu.Unlock()
-			err = run.read(t, r, half, len(run.frames))
+			err := run.read(t, r, half, len(run.frames))
 			var damage *segment.CorruptionError
 			if !errors.Is(err, unix.EIO) || errors.As(err, &damage) {
 				t.Errorf("read of a disk that fails = %v, want EIO", err)
 			}
-			if failed := disk.fail(t); failed == 0 {
-				t.Error("no read of the disk has failed")
-			}
-			must(t, r.Close())
-			mu.Lock()
-			defer mu.Unlock()
-			for _, mem := range maps {
-				must(t, unix.Munmap(mem))
+			if failed, err := disk.Failed(); failed == 0 || err != nil {
+				t.Errorf("%d reads of the disk have failed, %v", failed, err)
 			}
 		})
 	}
