@@ -37,29 +37,6 @@ func spilled(ctx context.Context, t *trial, dir string) (s *server, a *asked, er
 	return s, a, nil
 }
 
-// takeUntilRefused takes items in order, from first on, until the server says that it cannot. It
-// returns what it says, and the item that is next: an item out of order, or the end of a queue that
-// has items, is a violation.
-func (a *asked) takeUntilRefused(t *trial, first int) (next int, refusal string, err error) {
-	for next = first; ; next++ {
-		got, err := a.ask(request{op: opGet, queue: "limit", count: 1}, a.body)
-		if err != nil || got.refusal != "" {
-			return next, got.refusal, err
-		}
-		if len(got.items) == 0 {
-			if next <= backlogItems {
-				t.violate("the queue is said to be empty before item %d", next)
-			}
-			return next, "", nil
-		}
-		if want := a.body(next); string(got.items[0].data) != string(want) {
-			t.violate("got %.20q, want item %d", got.items[0].data, next)
-			return next, "", nil
-		}
-		t.counts.items.Add(1)
-	}
-}
-
 // cutBacklog is the case of a backlog that is cut while the server runs: reads find less than was
 // written. The server serves what is there, then answers with errors, and harms nothing else.
 func cutBacklog(ctx context.Context, t *trial, dir string) error {
@@ -82,7 +59,7 @@ func cutBacklog(ctx context.Context, t *trial, dir string) error {
 			return err
 		}
 	}
-	next, refusal, err := a.takeUntilRefused(t, 1)
+	next, refusal, err := a.takeUntilRefused(t, 1, backlogItems)
 	if err != nil {
 		return err
 	}
@@ -114,7 +91,7 @@ func unreadableBacklog(ctx context.Context, t *trial, dir string) error {
 	if err != nil {
 		return err
 	}
-	next, refusal, err := a.takeUntilRefused(t, 1)
+	next, refusal, err := a.takeUntilRefused(t, 1, backlogItems)
 	if err != nil {
 		return err
 	}
@@ -125,20 +102,17 @@ func unreadableBacklog(ctx context.Context, t *trial, dir string) error {
 	}
 	expectService(t, s, "beside a disk that cannot be read")
 	detach()
-	for deadline := time.Now().Add(patience); next <= backlogItems; time.Sleep(20 * time.Millisecond) {
-		if a, err = ask(s, backlogItem); err != nil { // the refusal has ended the connection
-			return err
-		}
-		if next, refusal, err = a.takeUntilRefused(t, next); err != nil || len(t.violations()) > 0 {
-			return err
-		}
-		if time.Now().After(deadline) {
-			t.violate("the disk can be read again, and the queue says %q", refusal)
-			return nil
-		}
+	return expectReadAgain(t, s, next, backlogItem, backlogItems)
+}
+
+// readingCases returns the cases that are tried with each way of reading a backlog back.
+func readingCases() (cases []limitCase) {
+	for _, way := range readings() {
+		cases = append(cases,
+			limitCase{"backlog cut while it is read, " + way, cutWhileRead(way)},
+			limitCase{"disk fails below a backlog, " + way, failWhileRead(way)})
 	}
-	t.counts.checks.Add(1)
-	return nil
+	return cases
 }
 
 // passing returns the case of a fault that comes and goes under load, three times: it is begun by a

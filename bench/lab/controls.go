@@ -138,6 +138,8 @@ func spillControls() []control {
 }
 
 func (f osFile) extend(size int64) error {`)
+	uncaught := replaced("segment/mapped.go", "	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))",
+		"	_ = debug.SetPanicOnFault")
 	return []control{
 		{breaks: "runs are not synced", edits: unsynced, experiment: "cut-spill", cycles: 40},
 		{breaks: "a short write passes for a whole one", edits: lost, experiment: "short", cycles: 6},
@@ -157,6 +159,10 @@ func (f osFile) extend(size int64) error {`)
 			"!q.atHand() && q.coming() && q.headID() < c.limit {",
 			"!q.atHand() && q.coming() && q.backlog.onDisk > 0 && q.headID() < c.limit {"),
 			test: "./engine TestFlushWhileSpilling"},
+		{breaks: "a fault below a map is not caught", edits: uncaught,
+			experiment: "limits", only: "backlog cut while it is read, mmap", cycles: 1},
+		{breaks: "a fault below a map is not caught", edits: uncaught,
+			experiment: "limits", only: "disk fails below a backlog, mmap", cycles: 1},
 		{breaks: "removals of a deleted run are not rewritten", edits: []edit{
 			{"engine/checkpoint.go", "		if runs = q.recordedRuns(); len(runs) > 0 || q.spilled {",
 				"		if runs = q.recordedRuns(); q.backlog != nil {"},

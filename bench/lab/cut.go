@@ -75,7 +75,7 @@ func cutSpillTrial(ctx context.Context, t *trial) error {
 		l.policy = "always"
 	}
 	config := filepath.Join(t.dir, "lab.toml")
-	how := launch{binary: t.binary, dir: disk.mount, args: []string{"--config", config}}
+	how := launch{binary: t.binary, dir: disk.mount, args: []string{"--config", config, "--admin-port", "auto"}}
 	backlogs := filepath.Join(disk.mount, "data", "backlog")
 	for cycle := 0; t.more(ctx, cycle); cycle++ {
 		if err := writeSpillConfig(t, lanes, cycle); err != nil {
@@ -104,15 +104,16 @@ func cutSpillCycle(
 			return err
 		}
 	}
-	var cutErr error
+	var cutErr, readErr error
 	err = runSpill(t, s, lanes, cycle, int64(20+rng.IntN(4000)), func() {
+		readErr = expectReadable(t, s)
 		for _, l := range lanes {
 			l.cutNow()
 		}
 		cutErr = t.cutPower(s, disk, rng)
 	})
 	t.refusals.Store(false)
-	if err = errors.Join(cutErr, err); err != nil {
+	if err = errors.Join(readErr, cutErr, err); err != nil {
 		return err
 	}
 	if err := disk.detach(); err != nil {

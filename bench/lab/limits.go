@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // limitCase is one thing that a machine can run out of, or be set up wrong in.
@@ -15,7 +16,7 @@ type limitCase struct {
 }
 
 func limitCases() []limitCase {
-	return []limitCase{
+	return append([]limitCase{
 		{"disk full", diskFull("size=8m")},
 		{"inodes full", diskFull("size=64m,nr_inodes=24")},
 		{"memory limit of the server", serverMemory},
@@ -33,7 +34,7 @@ func limitCases() []limitCase {
 		{"syncs fail for a while", passing(true, failing("fdatasync:error=EIO"))},
 		{"writes fail for a while", passing(true, failing("pwrite64:error=EIO"))},
 		{"disk full for a while", passing(true, failing("pwrite64,fallocate:error=ENOSPC"))},
-	}
+	}, readingCases()...)
 }
 
 // limitsTrial does all of them.
@@ -133,6 +134,50 @@ func (a *asked) putUntilRefused(t *trial, first, most int) (next int, refusal st
 		t.counts.puts.Add(1)
 	}
 	return next, "", nil
+}
+
+// takeUntilRefused takes items in order, from first on, until the server says that it cannot. It
+// returns what it says, and the item that is next: an item out of order, or the end of a queue that
+// has items, the last of which is last, is a violation.
+func (a *asked) takeUntilRefused(t *trial, first, last int) (next int, refusal string, err error) {
+	for next = first; ; next++ {
+		got, err := a.ask(request{op: opGet, queue: "limit", count: 1}, a.body)
+		if err != nil || got.refusal != "" {
+			return next, got.refusal, err
+		}
+		if len(got.items) == 0 {
+			if next <= last {
+				t.violate("the queue is said to be empty before item %d", next)
+			}
+			return next, "", nil
+		}
+		if want := a.body(next); string(got.items[0].data) != string(want) {
+			t.violate("got %.20q, want item %d", got.items[0].data, next)
+			return next, "", nil
+		}
+		t.counts.items.Add(1)
+	}
+}
+
+// expectReadAgain checks that a queue of items of that size delivers those from next to last, now that its backlog
+// can be read again.
+func expectReadAgain(t *trial, s *server, next, size, last int) error {
+	for deadline := time.Now().Add(patience); next <= last; time.Sleep(20 * time.Millisecond) {
+		a, err := ask(s, size) // the refusal has ended the connection before
+		if err != nil {
+			return err
+		}
+		var refusal string
+		if next, refusal, err = a.takeUntilRefused(t, next, last); err != nil || len(t.violations()) > 0 {
+			return err
+		}
+		if time.Now().After(deadline) {
+			t.violate("the disk can be read again, and the queue says %q", refusal)
+			return nil
+		}
+	}
+	t.counts.checks.Add(1)
+	return nil
 }
 
 // expectExit checks that a server ends at once, with one line for people that has all of words.

@@ -23,6 +23,8 @@ import (
 	"path/filepath"
 	"slices"
 	"syscall"
+
+	"github.com/kestrelmq/kestrel/segment/segmenttest/failingdisk"
 )
 
 // experiment is one way to try the server.
@@ -70,6 +72,9 @@ var (
 
 func main() {
 	if status, is := runShortened(os.Args[1:]); is {
+		os.Exit(status)
+	}
+	if status, is := failingdisk.Served(os.Args[1:]); is {
 		os.Exit(status)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"testing"
+
+	"github.com/kestrelmq/kestrel/segment/segmenttest/failingdisk"
 )
 
 // cleanUp ends what tests of the real server have begun, after all of them; nil for nothing.
@@ -12,6 +14,9 @@ var cleanUp func()
 
 func TestMain(m *testing.M) {
 	if status, is := runShortened(os.Args[1:]); is {
+		os.Exit(status)
+	}
+	if status, is := failingdisk.Served(os.Args[1:]); is {
 		os.Exit(status)
 	}
 	code := m.Run()

@@ -14,6 +14,7 @@ var errLinux = fmt.Errorf("Linux alone can: %w", errors.ErrUnsupported)
 
 func limitFileSize(int, uint64) error       { return errLinux }
 func mountTmpfs(string, string, bool) error { return errLinux }
+func bindMount(string, string) error        { return errLinux }
 func detachMount(dir string)                { unix.Unmount(dir, unix.MNT_FORCE) }
 func shutDown(*os.File, int) error          { return errLinux }
 

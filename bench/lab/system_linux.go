@@ -21,6 +21,9 @@ func mountTmpfs(dir, options string, readOnly bool) error {
 	return unix.Mount("tmpfs", dir, "tmpfs", flags, options)
 }
 
+// bindMount has a file be seen in place of another.
+func bindMount(file, at string) error { return unix.Mount(file, at, "", unix.MS_BIND, "") }
+
 // detachMount unmounts what is mounted, also if it is in use.
 func detachMount(dir string) { unix.Unmount(dir, unix.MNT_DETACH) }
 

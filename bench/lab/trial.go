@@ -49,6 +49,8 @@ type counts struct {
 	checks   atomic.Int64 // states compared with what was promised
 	refusals atomic.Int64 // answers that something could not be done
 	runs     atomic.Int64 // of backlogs, that were made
+	mapped   atomic.Int64 // bytes of backlogs that servers read through maps
+	direct   atomic.Int64 // … and past the page cache
 }
 
 // maxBroken is how many violations a trial keeps: the first ones tell what is wrong.
@@ -174,6 +176,9 @@ func (t *trial) summary() string {
 		c.puts.Load(), c.removals.Load(), c.refusals.Load(), c.checks.Load(), c.items.Load())
 	if runs := c.runs.Load(); runs > 0 {
 		said += fmt.Sprintf(", %d runs of backlogs made", runs)
+	}
+	if mapped, direct := c.mapped.Load(), c.direct.Load(); mapped+direct > 0 {
+		said += fmt.Sprintf(", %d MiB of them read through maps and %d past the page cache", mapped>>20, direct>>20)
 	}
 	return said
 }

@@ -70,7 +70,7 @@ func serve(dir string, device *os.File, words io.Reader, answers io.Writer) erro
 	return s.answerAll()
 }
 
-// obey does what it is told, until the words end. The kernel may ask for pages meanwhile, which answerAll gives it.
+// obey does what each word says, until the words end. The kernel may ask for pages meanwhile, which answerAll gives it.
 func (s *server) obey(words io.Reader, answers io.Writer) {
 	for lines := bufio.NewScanner(words); lines.Scan(); {
 		switch lines.Text() {
