@@ -1,8 +1,10 @@
 package admin
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -93,6 +95,71 @@ func TestSniff(t *testing.T) {
 	a = tt.sniffed("by=client&queue=w*&queue=l*&limit=1", 7, ask)
 	if got := a.rows(); a.Kinds != 2 || len(got) != 1 || got[0] != "get  4: put 0 0, got 2 6"+client {
 		t.Errorf("by client: %q, %d kinds", got, a.Kinds)
+	}
+}
+
+// text is a string as Thrift has it: its length in four bytes, and itself.
+func text(s string) string { return string(binary.BigEndian.AppendUint32(nil, uint32(len(s)))) + s }
+
+// call makes a call of Thrift, in a frame, and waits for its reply.
+func (c *client) call(method, args string) {
+	c.t.Helper()
+	c.send(text("\x80\x01\x00\x01" + text(method) + "\x00\x00\x00\x01" + args))
+	var size [4]byte
+	if _, err := io.ReadFull(c.in, size[:]); err != nil {
+		c.t.Fatal(err)
+	}
+	reply := make([]byte, binary.BigEndian.Uint32(size[:]))
+	if _, err := io.ReadFull(c.in, reply); err != nil || !strings.HasPrefix(string(reply), "\x80\x01\x00\x02") {
+		c.t.Fatalf("%s is answered by %q, %v", method, reply, err)
+	}
+}
+
+// TestSniffProtocols listens to clients of the other protocols. Of Burrow, whose items leave in lists, what is got is
+// not counted.
+func TestSniffProtocols(t *testing.T) {
+	const free = "127.0.0.1:0"
+	tt := start(t, Options{}, netloop.Options{MaxOpenReads: 10, Text: free, Thrift: free, Burrow: free}, defaults())
+	for _, p := range []struct {
+		name     string
+		requests int64
+		ask      func()
+		want     []string
+	}{
+		{"text", 4, func() {
+			c := dial(t, tt.server.TextAddr().String())
+			c.send("put lines:\nab\nc\n\nget lines\nget lines\nget lines\n")
+			c.wants("*")
+		}, []string{"put lines 1: put 2 3, got 0 0", "get lines 3: put 0 0, got 2 3"}},
+		{"thrift", 2, func() {
+			c := dial(t, tt.server.ThriftAddr().String())
+			c.call("put", "\x0b\x00\x01"+text("calls")+"\x0f\x00\x02\x0b\x00\x00\x00\x02"+text("abcd")+text("e")+"\x08\x00\x03\x00\x00\x00\x00\x00")
+			c.call("get", "\x0b\x00\x01"+text("calls")+"\x08\x00\x02\x00\x00\x00\x05\x08\x00\x03\x00\x00\x00\x00\x08\x00\x04\x00\x00\x00\x00\x00")
+		}, []string{"put calls 1: put 2 5, got 0 0", "get calls 1: put 0 0, got 2 5"}},
+		{"burrow", 3, func() {
+			url := "http://" + tt.server.BurrowAddr().String() + "/v1.0/acme/resize/"
+			for _, request := range []struct{ method, id string }{{"PUT", "a"}, {"GET", "a"}, {"GET", "a"}} {
+				req, err := http.NewRequest(request.method, url+request.id, strings.NewReader("cat.png"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := tt.send(req); got.code >= 300 {
+					t.Errorf("%s = %+v", request.method, got)
+				}
+			}
+		}, []string{"create_message acme/resize 1: put 1 7, got 0 0", "get_message acme/resize 2: put 0 0, got 0 0"}},
+	} {
+		t.Run(p.name, func(t *testing.T) {
+			got := tt.sniffed("", p.requests, p.ask).rows()
+			for i, row := range got {
+				got[i] = strings.TrimSuffix(row, "; 127.0.0.1 "+p.name)
+			}
+			slices.Sort(got)
+			want := slices.Sorted(slices.Values(p.want))
+			if !slices.Equal(got, want) {
+				t.Errorf("sniffed %q, want %q", got, want)
+			}
+		})
 	}
 }
 
