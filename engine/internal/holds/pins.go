@@ -16,9 +16,13 @@ type Pin struct {
 // Add accounts for reads, fewer of them if the number is negative, whose items lie in segment; zero stands
 // for none.
 func (p *Pins) Add(seg uint64, reads, bytes int64) {
-	if seg == 0 {
-		return
+	if seg != 0 {
+		p.add(seg, reads, bytes)
 	}
+}
+
+// add is Add for reads whose items lie in a segment.
+func (p *Pins) add(seg uint64, reads, bytes int64) {
 	i := len(*p)
 	for i > 0 && (*p)[i-1].Segment >= seg {
 		i--
