@@ -55,7 +55,9 @@ func parsePut(args []byte, req *Request) *ProtocolError {
 	if len(args) == 0 {
 		return nil
 	}
-	if !isOption(args, "delay") && !isOption(args, "key") && !isOption(args, "new") && !isOption(args, "replace") {
+	switch string(optionName(args)) {
+	case "delay", "key", "new", "replace":
+	default:
 		var expiry []byte
 		expiry, args = cutWord(args)
 		if req.ExpiryMillis, req.HasExpiry = parseInt32(expiry); !req.HasExpiry {
@@ -79,15 +81,23 @@ func parseFetch(args []byte, req *Request) *ProtocolError {
 	if len(args) == 0 {
 		return nil
 	}
-	if req.Op == OpPeek && (isOption(args, "id") || isOption(args, "key")) {
+	waits := true // a number comes first
+	switch string(optionName(args)) {
+	case "id", "key":
+		if req.Op != OpPeek {
+			break
+		}
 		refused := parseOptions(args, req)
 		if refused == nil && req.ID != 0 && len(req.Key) > 0 {
 			refused = errWhich
 		}
 		return refused
+	case "or", "weight":
+		waits = false
+	case "lease":
+		waits = req.Op != OpGet
 	}
-	isLease := req.Op == OpGet && isOption(args, "lease")
-	if !isLease && !isOption(args, "or") && !isOption(args, "weight") {
+	if waits {
 		var ok bool
 		var wait []byte
 		wait, args = cutWord(args)

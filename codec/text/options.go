@@ -23,10 +23,13 @@ func cutOption(word []byte) (name, value []byte, hasValue bool) {
 }
 
 // isOption reports whether the first of args is an option of that name.
-func isOption(args []byte, name string) bool {
+func isOption(args []byte, name string) bool { return string(optionName(args)) == name }
+
+// optionName returns what the first of args is called if it is an option.
+func optionName(args []byte) []byte {
 	word, _ := cutWord(args)
-	word, _, _ = cutOption(word)
-	return string(word) == name
+	name, _, _ := cutOption(word)
+	return name
 }
 
 // parseOptions parses the words in args that are options of the command.
