@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kestrelmq/kestrel/codec/memcache"
 	"github.com/kestrelmq/kestrel/engine"
@@ -69,21 +70,8 @@ func TestNoAllocations(t *testing.T) {
 	if raceDetector {
 		t.Skip("pools forget what they hold under the race detector")
 	}
-	ts := &testServer{t: t}
-	e, err := engine.Open(engine.Options{Dir: t.TempDir(), Settings: engine.Settings{Default: unsynced()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer e.Close()
-	ts.server, err = New(Options{Engine: e, Loops: 1, MaxOpenReads: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ts.loop = ts.server.loops[0].loop
-	ts.loop.wake = func() {}
-	sink := &discard{testClient: testClient{ts: ts}}
-	sink.session.proto, sink.session.sink, sink.session.loop = memcacheProtocol{}, sink, ts.loop
-	ts.loop.open(&sink.session)
+	sink := newDiscard(t)
+	loop, e := sink.session.loop, sink.session.loop.engine
 	for _, request := range []string{
 		"set q 0 0 5\r\nhello\r\nget q\r\n",
 		"set q 0 0 5\r\nhello\r\nget q/open\r\nget q/close\r\n",
@@ -95,9 +83,9 @@ func TestNoAllocations(t *testing.T) {
 	} {
 		in := []byte(strings.Repeat(request, 8))
 		allocs := testing.AllocsPerRun(1000, func() {
-			ts.loop.begin()
+			loop.begin()
 			sink.session.receive(in)
-			ts.loop.tick()
+			loop.tick()
 		})
 		if allocs != 0 {
 			t.Errorf("%q allocates %v times", request, allocs)
@@ -106,13 +94,13 @@ func TestNoAllocations(t *testing.T) {
 	t.Run("receipt", func(t *testing.T) {
 		in := make([]byte, 0, 200)
 		allocs := testing.AllocsPerRun(1000, func() {
-			ts.loop.begin()
+			loop.begin()
 			sink.session.receive(append(in, "set q/delay=0 0 0 5\r\nhello\r\ngets q/lease=60000\r\n"...))
 			receipt := sink.session.delivery.Receipt
 			sink.session.receive(memcache.AppendTouch(in, []byte("q"), receipt, 90))
 			end := memcache.GetOptions{Close: true, Receipt: receipt}
 			sink.session.receive(memcache.AppendGet(in, []byte("q"), end))
-			ts.loop.tick()
+			loop.tick()
 		})
 		if allocs != 0 {
 			t.Errorf("a lease with a receipt allocates %v times", allocs)
@@ -127,3 +115,62 @@ func TestNoAllocations(t *testing.T) {
 type discard struct{ testClient }
 
 func (d *discard) send([]byte) {}
+
+// newDiscard returns a discard for the only session of a loop that has neither sockets nor a goroutine.
+func newDiscard(tb testing.TB) *discard {
+	e, err := engine.Open(engine.Options{Dir: tb.TempDir(), Settings: engine.Settings{Default: unsynced()}})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { e.Close() })
+	server, err := New(Options{Engine: e, Loops: 1, MaxOpenReads: 100})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	l := server.loops[0].loop
+	l.wake = func() {}
+	l.watch.elapsed = func(time.Time) time.Duration { return 0 } // a busy machine ends no turn early
+	d := &discard{testClient: testClient{ts: &testServer{server: server, loop: l}}}
+	d.session.proto, d.session.sink, d.session.loop = memcacheProtocol{}, d, l
+	l.open(&d.session)
+	return d
+}
+
+// BenchmarkTurn is BenchmarkLoopback without sockets and without a client: what a loop does with 32 requests of a
+// kind that came with one read.
+func BenchmarkTurn(b *testing.B) {
+	const pipeline = 32
+	set := "set bench 0 0 64\r\n" + strings.Repeat("x", 64) + "\r\n"
+	for _, bb := range []struct {
+		name  string
+		reads []string // each comes so often
+	}{
+		{"SET+GET", []string{set + "get bench\r\n"}},
+		{"SET,GET", []string{set, "get bench\r\n"}},
+		{"SET+GET-open+close", []string{set + "get bench/open\r\nget bench/close\r\n"}},
+		{"SET+GET-close-open", []string{set + "get bench/close/open\r\n"}},
+	} {
+		b.Run(bb.name, func(b *testing.B) {
+			sink := newDiscard(b)
+			var reads [][]byte
+			for _, request := range bb.reads {
+				reads = append(reads, []byte(strings.Repeat(request, pipeline)))
+			}
+			turn := func() {
+				for _, in := range reads {
+					sink.session.loop.begin()
+					sink.session.receive(in)
+					sink.session.loop.tick()
+				}
+			}
+			for range 100 { // pools and buffers reach their size
+				turn()
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				turn()
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*pipeline), "ns/item")
+		})
+	}
+}
