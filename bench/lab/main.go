@@ -48,6 +48,7 @@ func experiments() []experiment {
 		{"damage", "files with a byte changed, or cut", 200, damageTrial},
 		{"panics", "faults of the server itself, in a session and in the engine", 1, panicsTrial},
 		{"hostile", "clients that send, read and connect as none should", 2, hostileTrial},
+		{"halfopen", "what others feel of ten thousand TLS handshakes that nobody ends", 3, halfOpenTrial},
 		{"timing", "whether time says which of user and password was wrong", 1, timingTrial},
 		{"soak", "a steady load, for -n seconds: nothing may grow", 10, soakTrial},
 		{"cut-ext4", "power cuts on an ext4 image", 16, cutTrial("ext4")},

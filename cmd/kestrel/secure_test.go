@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/kestrelmq/kestrel/access"
+	"github.com/kestrelmq/kestrel/client"
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/clitest"
 )
 
@@ -267,6 +268,83 @@ allow = ["operate", "get *"]
 	}
 	if got := run(nil, "clients", "--profile", "mine"); !strings.Contains(got, "NO  PEER") {
 		t.Errorf("a token in a profile: %s", got)
+	}
+}
+
+// TestEndToEndSecureClients has the command line and the Go client put, look, list and fetch over TLS as users: by flag,
+// environment, address and profile. Without a user, with a wrong password, without the right or with another authority
+// nothing happens, and they say why.
+func TestEndToEndSecureClients(t *testing.T) {
+	dir := t.TempDir()
+	writeCertificate(t, dir, "server")
+	h, err := access.HashPassword([]byte("s3cret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := clitest.Serve(t, "--config", clitest.WriteConfig(t, secureConfig(t, dir, "put work")+fmt.Sprintf(
+		"[users.root]\npassword = \"%s\"\nallow = [\"put *\", \"get *\", \"peek *\", \"manage *\", \"stats *\"]\n", h)))
+	var addr string
+	for addr == "" {
+		if got := p.Logged("listening"); got["tls"] == true {
+			addr = got["address"].(string)
+		}
+	}
+	other := t.TempDir()
+	writeCertificate(t, other, "other")
+	if err := os.Mkdir(filepath.Join(dir, "kestrel"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	profile := fmt.Sprintf("[profiles.mine]\nserver = %q\nuser = \"root\"\npassword = \"s3cret\"\ntls_ca = \"%s/cert.pem\"\n", addr, dir)
+	if err := os.WriteFile(filepath.Join(dir, "kestrel", "client.toml"), []byte(profile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ca := []string{"--tls-ca", filepath.Join(dir, "cert.pem")}
+	at := append([]string{"--server", addr}, ca...)
+	secret := "KESTREL_PASSWORD=s3cret"
+	root := append([]string{"--user", "root"}, at...)
+	for _, tt := range []struct {
+		env, args []string
+		want      string // in the output
+		ok        bool
+	}{
+		{[]string{secret}, append([]string{"put", "work", "one", "two", "three"}, root...), "3 items put", true},
+		{[]string{secret}, append([]string{"peek", "work"}, root...), "one", true},
+		{[]string{secret}, append([]string{"ls"}, root...), "work", true},
+		{[]string{secret, "KESTREL_USER=root"}, append([]string{"get", "work"}, at...), "one", true},
+		{nil, append([]string{"get", "work", "--server", "kestrels://root:s3cret@" + addr}, ca...), "two", true},
+		{nil, []string{"get", "work", "--profile", "mine"}, "three", true},
+		{[]string{secret}, append([]string{"put", "work", "four", "--user", "alice"}, at...), "1 item put", true},
+		{[]string{secret}, append([]string{"get", "work", "--exec", "cat", "--count", "1"}, root...), "four", true},
+		{[]string{secret}, append([]string{"get", "work", "--user", "alice"}, at...), "not allowed: get on work", false},
+		{[]string{secret}, append([]string{"put", "billing", "x", "--user", "alice"}, at...), "not allowed: put on billing", false},
+		{[]string{"KESTREL_PASSWORD=wrong"}, append([]string{"get", "work"}, root...), "authentication", false},
+		{[]string{secret}, append([]string{"get", "work", "--user", "nobody"}, at...), "authentication", false},
+		{nil, append([]string{"get", "work"}, at...), "unauthenticated", false},
+		{[]string{secret}, []string{"get", "work", "--user", "root", "--tls", "--server", addr}, "certificate", false},
+		{[]string{secret}, []string{"get", "work", "--user", "root", "--tls-ca", filepath.Join(other, "cert.pem"), "--server", addr}, "certificate", false},
+	} {
+		cmd := clitest.Command(t, tt.args...)
+		cmd.Env = append(os.Environ(), append(tt.env, "XDG_CONFIG_HOME="+dir)...)
+		out, err := cmd.CombinedOutput()
+		if (err == nil) != tt.ok || !strings.Contains(string(out), tt.want) {
+			t.Errorf("%v kestrel %v: %v: %s, want %q", tt.env, tt.args, err, out, tt.want)
+		}
+	}
+	trust := x509.NewCertPool()
+	pem, err := os.ReadFile(filepath.Join(dir, "cert.pem"))
+	if err != nil || !trust.AppendCertsFromPEM(pem) {
+		t.Fatal(err)
+	}
+	c, err := client.Dial(t.Context(), addr, client.Options{TLS: &tls.Config{RootCAs: trust}, User: "root", Password: "s3cret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Put(t.Context(), "work", []byte("by the client"), client.PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if item, err := c.Get(t.Context(), "work", 0); err != nil || string(item.Data) != "by the client" {
+		t.Errorf("Get = %q, %v", item.Data, err)
 	}
 }
 
