@@ -16,11 +16,13 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/kestrelmq/kestrel/access"
 	"github.com/kestrelmq/kestrel/engine"
 	"github.com/kestrelmq/kestrel/netloop/ports"
+	"github.com/kestrelmq/kestrel/netloop/sealed"
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
@@ -217,6 +219,64 @@ func TestTLSEnds(t *testing.T) {
 		c.tcp.Close()
 	})
 	// What ended is not counted any more.
+}
+
+// TestTLSCloseNotify sends close_notify in every state of a connection. The replies are those that a plain client gets
+// which shuts down its sending side there, and the server ends the connection.
+func TestTLSCloseNotify(t *testing.T) {
+	plain := startServer(t, DefaultEventLoop, Options{Memcache: "127.0.0.1:0", Loops: 1}, unsynced())
+	ts := startTLS(t, DefaultEventLoop, AuthNone)
+	for _, version := range tlsVersions {
+		for _, sent := range []string{
+			"", "g", "set wo", "set work 0 0 5\r\n", "set work 0 0 5\r\nhel", "set work 0 0 5\r\nhello", "set work 0 0 5\r\nhello\r\n",
+			"get work/open\r\n", "get work/open\r\nget work/close", "get work\r\n", "get none/t=600000\r\n", "version\r\nget none/t=600000\r\nversion\r\n",
+			"monitor none 600\r\n", "nonsense\r\n", "set big 0 0 1000000\r\n" + strings.Repeat("x", 70_000), "quit\r\n",
+			"set toolarge 0 0 99999999\r\nxxx",
+		} {
+			tcp, err := net.Dial("tcp", plain.MemcacheAddr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			tcp.SetDeadline(time.Now().Add(20 * time.Second))
+			io.WriteString(tcp, sent)
+			tcp.(*net.TCPConn).CloseWrite()
+			want, _ := io.ReadAll(tcp)
+			tcp.Close()
+			c := ts.dialTLS(&tls.Config{MinVersion: version, MaxVersion: version})
+			io.WriteString(c.Conn, sent)
+			c.tls.CloseWrite()
+			if got, err := io.ReadAll(c.r); string(got) != string(want) || err != nil {
+				t.Errorf("version %x: %.40q and close_notify: %.80q, %v; over TCP %.80q", version, sent, got, err, want)
+			}
+		}
+	}
+}
+
+// TestSlowHandshake tests, on a clock of its own, that a handshake of which a byte a second comes ends after 10 s.
+func TestSlowHandshake(t *testing.T) {
+	config := &tls.Config{Certificates: []tls.Certificate{newAuthority(t).issue("server", -time.Hour, time.Hour)}}
+	synctest.Test(t, func(t *testing.T) {
+		h := handshakes{slots: make(chan struct{}, 1)}
+		client, server := net.Pipe()
+		go func() {
+			for _, b := range []byte("\x16\x03\x01\x01\x00\x01\x00\x00\xfc\x03\x03and so on, for ever") {
+				time.Sleep(time.Second)
+				if _, err := client.Write([]byte{b}); err != nil {
+					return
+				}
+			}
+		}()
+		begun := time.Now()
+		ctx, leave := h.enter(t.Context())
+		_, err := sealed.Handshake(ctx, server, config, h.slots)
+		leave()
+		if took := time.Since(begun); err == nil || took != handshakeTime || h.count() != 0 {
+			t.Errorf("a slow handshake took %v: %v; %d are under way", took, err, h.count())
+		}
+		server.Close()
+		client.Close()
+		time.Sleep(time.Second) // the client sees that
+	})
 }
 
 // TestTLSPieces sends ciphertext in pieces of a few bytes.

@@ -264,6 +264,112 @@ func (c *countingConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// TestRecords opens and seals records of every length.
+func TestRecords(t *testing.T) {
+	step := 1
+	if testing.Short() {
+		step = 61 // and every length at both ends
+	}
+	var lengths []int
+	total := 0
+	for n := 1; n <= maxPlaintext; n++ {
+		if n%step == 0 || n < 40 || n > maxPlaintext-40 {
+			lengths = append(lengths, n)
+			total += n
+		}
+	}
+	text := make([]byte, maxPlaintext)
+	rand.Read(text)
+	for _, version := range versions {
+		s, client, server := pair(t, version)
+		go func() {
+			for _, n := range lengths {
+				client.Write(text[:n])
+			}
+		}()
+		got := make([]byte, 0, 4*maxPlaintext)
+		buf, opened := make([]byte, 64<<10), 0
+		for at := 0; at < len(lengths); {
+			n, err := server.Read(buf)
+			if err == nil {
+				got, err = s.Open(got, buf[:n])
+			}
+			if err != nil {
+				t.Fatalf("version %x, behind %d bytes: %v", version, opened, err)
+			}
+			for at < len(lengths) && len(got) >= lengths[at] {
+				if n := lengths[at]; !bytes.Equal(got[:n], text[:n]) {
+					t.Fatalf("version %x: a record of %d bytes is opened wrong", version, n)
+				}
+				opened += lengths[at]
+				got = got[:copy(got, got[lengths[at]:])]
+				at++
+			}
+		}
+		if opened != total || len(got) > 0 {
+			t.Errorf("version %x: %d bytes are opened and %d more, want %d", version, opened, len(got), total)
+		}
+		go func() {
+			var out []byte
+			for _, n := range lengths {
+				out = s.Seal(out[:0], text[:n])
+				server.Write(out)
+			}
+		}()
+		for _, n := range lengths {
+			if _, err := io.ReadFull(client, buf[:n]); err != nil || !bytes.Equal(buf[:n], text[:n]) {
+				t.Fatalf("version %x: a record of %d bytes is sealed wrong, %v", version, n, err)
+			}
+		}
+	}
+}
+
+// TestHandshakeGarbage cuts a ClientHello at every byte, and changes every byte of it. Each handshake ends, with an error
+// if it is cut, and leaves its slot.
+func TestHandshakeGarbage(t *testing.T) {
+	client, server := net.Pipe()
+	go tls.Client(client, &tls.Config{InsecureSkipVerify: true}).Handshake()
+	hello := make([]byte, 16<<10)
+	n, err := server.Read(hello)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hello = hello[:n]
+	client.Close()
+	config := &tls.Config{Certificates: []tls.Certificate{certificate(t)}}
+	slots := make(chan struct{}, 1)
+	try := func(sent []byte) error {
+		client, server := net.Pipe()
+		defer server.Close()
+		go func() {
+			defer client.Close()
+			if client.Write(sent); len(sent) == len(hello) {
+				client.Write([]byte("\x15\x03\x03\x00\x02\x01\x00")) // close_notify, in the clear
+			}
+		}()
+		go io.Copy(io.Discard, client)
+		_, err := Handshake(t.Context(), server, config, slots)
+		if len(slots) > 0 {
+			t.Fatal("a slot is lost")
+		}
+		return err
+	}
+	step := 1
+	if testing.Short() {
+		step = 11
+	}
+	for at := 0; at < len(hello); at += step {
+		if err := try(hello[:at]); err == nil {
+			t.Errorf("%d bytes of a ClientHello are a handshake", at)
+		}
+		changed := bytes.Clone(hello)
+		changed[at] ^= byte(1 + at%255)
+		if err := try(changed); err == nil {
+			t.Errorf("a ClientHello with byte %d changed, and close_notify, are a handshake", at)
+		}
+	}
+}
+
 func TestNames(t *testing.T) {
 	c, err := x509.ParseCertificate(certificate(t).Certificate[0])
 	if err != nil {
