@@ -1,8 +1,11 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -119,5 +122,36 @@ func TestTooFewFiles(t *testing.T) {
 	want := fmt.Sprintf("%d files are too few: an engine needs %d", MinFiles-1, MinFiles)
 	if _, err := Open(o); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("Open = %v, want %q", err, want)
+	}
+}
+
+// TestFileModes tests that others on the machine may neither read nor write what the engine makes, whatever the umask.
+func TestFileModes(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	e, err := Open(Options{Dir: dir, Settings: Settings{Default: DefaultQueueOptions()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ticket, err := e.Put(Now(), []byte("work"), PutRequest{Data: []byte("hello")})
+	if err := errors.Join(err, e.Commit(ticket), e.Close()); err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		seen++
+		if most := map[bool]fs.FileMode{true: 0o750, false: 0o640}[d.IsDir()]; info.Mode().Perm()&^most != 0 {
+			t.Errorf("%s has mode %v, want %v at most", path, info.Mode(), most)
+		}
+		return nil
+	})
+	if err != nil || seen < 2 {
+		t.Errorf("%d files, %v", seen, err)
 	}
 }

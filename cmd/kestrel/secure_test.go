@@ -331,8 +331,8 @@ func TestEndToEndSecureClients(t *testing.T) {
 		}
 	}
 	trust := x509.NewCertPool()
-	pem, err := os.ReadFile(filepath.Join(dir, "cert.pem"))
-	if err != nil || !trust.AppendCertsFromPEM(pem) {
+	signer, err := os.ReadFile(filepath.Join(dir, "cert.pem"))
+	if err != nil || !trust.AppendCertsFromPEM(signer) {
 		t.Fatal(err)
 	}
 	c, err := client.Dial(t.Context(), addr, client.Options{TLS: &tls.Config{RootCAs: trust}, User: "root", Password: "s3cret"})

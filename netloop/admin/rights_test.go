@@ -136,6 +136,10 @@ func TestRights(t *testing.T) {
 			}
 		}
 	}
+	rows := int64(len(rightsRows)) // each with three attempts that fail and four that pass, by password or token
+	if got, want := checker.Counts(), (access.Counts{Passed: 4 * rows, Failed: 3 * rows}); got != want {
+		t.Errorf("attempts are counted as %+v, want %+v", got, want)
+	}
 }
 
 // TestHiddenNames tests that no answer names a queue that the user may not see, nor says anything of the server as a
