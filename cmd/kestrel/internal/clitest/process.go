@@ -26,33 +26,43 @@ const Patience = 20 * time.Second
 // program is the package of the command.
 const program = "github.com/kestrelmq/kestrel/cmd/kestrel"
 
-// The built program; runTests removes what buildBinary made.
-var (
-	binaryDir   string
-	BuildBinary = sync.OnceValues(func() (string, error) {
-		dir, err := os.MkdirTemp("", "kestrel-test-")
-		if err != nil {
-			return "", err
+// BuildBinary builds the program, once in a process, and returns its path.
+var BuildBinary = sync.OnceValues(func() (string, error) {
+	// go run keeps what it links in the build cache, so only the first package of tests links the program. The
+	// first call removes its own copy, and the second names the one in the cache.
+	for range 2 {
+		if out, err := exec.Command("go", "run", "-exec", "echo", program).Output(); err == nil {
+			file := strings.TrimSpace(string(out))
+			if _, err := os.Stat(file); err == nil {
+				return file, nil
+			}
 		}
-		binaryDir = dir
-		file := filepath.Join(dir, "kestrel")
-		if out, err := exec.Command("go", "build", "-o", file, program).CombinedOutput(); err != nil {
-			return "", fmt.Errorf("go build: %w\n%s", err, out)
-		}
-		return file, nil
-	})
-)
+	}
+	dir, err := os.MkdirTemp("", "kestrel-test-")
+	if err != nil {
+		return "", err
+	}
+	builtIn = dir
+	file := filepath.Join(dir, "kestrel")
+	if out, err := exec.Command("go", "build", "-o", file, program).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return file, nil
+})
 
-// runTests runs the tests of a package and returns the exit code; it removes what buildBinary made.
+// builtIn is the directory that BuildBinary has made, if the build cache does not have the program; Main removes it.
+var builtIn string
+
+// Main runs the tests of a package, and returns the exit code.
 func Main(m *testing.M) int {
 	code := m.Run()
-	if binaryDir != "" {
-		os.RemoveAll(binaryDir)
+	if builtIn != "" {
+		os.RemoveAll(builtIn)
 	}
 	return code
 }
 
-// kestrel returns the command `kestrel args…`, to be run in a directory of its own.
+// Command returns the command `kestrel args…`, which runs in a directory of its own.
 func Command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	file, err := BuildBinary()

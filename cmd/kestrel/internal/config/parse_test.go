@@ -72,6 +72,9 @@ func TestConfigBounded(t *testing.T) {
 		{"one value", "loops = \"" + strings.Repeat("x", MaxSize-12) + "\"", "want a whole number"},
 		{"too much", strings.Repeat("#", MaxSize+1), "larger than 1MiB"},
 	} {
+		if testing.Short() && strings.HasPrefix(tt.name, "unknown keys") {
+			continue // deep keys, which take more, stand for them
+		}
 		t.Run(tt.name, func(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
