@@ -68,6 +68,8 @@ type backlog struct {
 	// epoch is raised when everything queued is dropped: work under way outside the lock then comes
 	// to nothing.
 	epoch uint64
+	// left is how often the queue has left read-behind.
+	left uint64
 
 	overdue
 
@@ -186,6 +188,7 @@ func (e *Engine) detach(q *queue, limit int64) {
 func (e *Engine) leaveReadBehind(q *queue) {
 	b := q.backlog
 	b.inReadBehind, b.growing, b.next = false, nil, place{}
+	b.left++
 	q.window.Seal()
 	q.window.Join(&b.recent)
 	e.spool.wantRecord(q)

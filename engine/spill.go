@@ -16,6 +16,7 @@ import (
 type spillJob struct {
 	b      *backlog
 	epoch  uint64
+	left   uint64 // of the backlog, when the chunks were taken
 	chunks []*item.Chunk
 	starts []int64   // offset of the frame of each chunk
 	end    int64     // behind the last one
@@ -95,7 +96,7 @@ func (s *spool) writeChunks(q *queue, b *backlog) error {
 func (s *spool) takeJob(q *queue, b *backlog) (job spillJob, ok bool) {
 	q.shard.mu.Lock()
 	defer q.shard.mu.Unlock()
-	job = spillJob{b: b, epoch: b.epoch, run: b.growing, io: s.runIO(q)}
+	job = spillJob{b: b, epoch: b.epoch, left: b.left, run: b.growing, io: s.runIO(q)}
 	batch := int(min(max(b.leaving.Bytes/8, spillBatch), maxSpillBatch))
 	for size := 0; b.leaving.Count > 0 && size < batch; {
 		c := b.leaving.Detach()
@@ -221,7 +222,9 @@ func (s *spool) publish(q *queue, job *spillJob) {
 	}
 	if job.isNew {
 		b.runs = append(b.runs, job.run)
-		b.growing = job.run
+		if b.left == job.left { // else it takes no more: see leaveReadBehind
+			b.growing = job.run
+		}
 	}
 	for _, gap := range job.gaps {
 		b.gone.AddRange(gap)

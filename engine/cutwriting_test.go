@@ -1,0 +1,71 @@
+package engine
+
+import (
+	"testing"
+
+	"github.com/kestrelmq/kestrel/segment/segmenttest"
+)
+
+// TestRemoveWhileWriting removes all that is being written to a new run, so that the queue leaves read-behind meanwhile.
+// What is put and opened then is in no run, and must not be taken for a part of that one, should it grow.
+func TestRemoveWhileWriting(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		meanwhile bool // the queue is in read-behind again before the write ends
+	}{{"then", false}, {"meanwhile", true}} {
+		t.Run(tt.name, func(t *testing.T) {
+			fsys := &hookFS{FS: segmenttest.New()}
+			e := openQuiet(t, testOptions(fsys, tiny))
+			putMany(t, e, "q", 0, 20)
+			q := e.shardOf([]byte("q")).queues["q"]
+			var ref ReadRef
+			var want string
+			puts := func() {
+				mustPut(t, e, "q", "opened")
+				ref, want = mustOpen(t, e, "q")
+				putMany(t, e, "q", 100, 20)
+			}
+			fsys.write = func(call func() error) error {
+				fsys.write = nil
+				for id := uint64(1); id <= 20; id++ {
+					ticket, err := e.Remove(Now(), []byte("q"), "", Which{ID: id})
+					if err != nil {
+						t.Fatal(err)
+					}
+					mustCommit(t, e, ticket)
+				}
+				if q.backlog.inReadBehind {
+					t.Fatal("the queue is in read-behind still")
+				}
+				if tt.meanwhile {
+					puts()
+				}
+				return call()
+			}
+			spill := func() {
+				for e.spool.spills.take() != nil {
+					e.spool.spill(q)
+				}
+			}
+			if spill(); !tt.meanwhile {
+				puts()
+				spill()
+			}
+			e.spool.tend()
+			e.spool.record(q)
+			turnOver(t, e)
+			verify(t, e)
+			again := openQuiet(t, testOptions(fsys.Kill(), tiny))
+			if got := mustGet(t, again, "q"); got != want {
+				t.Errorf("after a kill the first item is %q, want %q, which was open", got, want)
+			}
+			mustCommitted(t, e)(e.Confirm(Now(), ref))
+			drain(t, e, "q")
+			settleRuns(e)
+			verify(t, e)
+			if left := runFiles(fsys.FS); len(left) > 0 {
+				t.Errorf("%q are left of an empty queue", left)
+			}
+		})
+	}
+}
