@@ -69,3 +69,30 @@ func TestRemoveWhileWriting(t *testing.T) {
 		})
 	}
 }
+
+// TestRemovedBacklog removes all items of a backlog by their ids, again and again, and fetches none. The files go.
+func TestRemovedBacklog(t *testing.T) {
+	e, fsys := newQuiet(t, tiny)
+	for round := range uint64(3) {
+		putMany(t, e, "q", 0, 40)
+		settleRuns(e)
+		for n := range uint64(40) {
+			id := 40*round + n + 1
+			if round%2 == 1 { // what is in memory goes last
+				id = 40*round + 40 - n
+			}
+			ticket, err := e.Remove(Now(), []byte("q"), "", Which{ID: id})
+			if err != nil {
+				t.Fatal(err)
+			}
+			mustCommit(t, e, ticket)
+		}
+		settleRuns(e)
+		if left := runFiles(fsys); len(left) > 0 {
+			t.Errorf("round %d: %q are left of an empty queue", round, left)
+		}
+		verify(t, e)
+	}
+	turnOver(t, e)
+	wantItems(t, openQuiet(t, testOptions(fsys.Kill(), tiny)), "q", "")
+}

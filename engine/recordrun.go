@@ -21,6 +21,7 @@ func (s *spool) record(q *queue) {
 		q.shard.mu.Unlock()
 		return
 	}
+	s.e.retire(q) // what was removed by its id has not been popped
 	due, all := b.recordDue, slices.Clone(b.runs)
 	b.queuedRecord, b.recordDue = false, false
 	q.shard.mu.Unlock()
