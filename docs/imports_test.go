@@ -109,7 +109,7 @@ var mayImport = map[string]string{
 	"loadtest/spawn":      "",
 	"loadtest/testserver": "codec/thrift",
 
-	"bench/backlog":       "bench/peer bench/peer/peertest loadtest loadtest/figures loadtest/spawn",
+	"bench/backlog":       "bench/peer bench/peer/peertest loadtest loadtest/figures loadtest/spawn segment",
 	"bench/client":        "client loadtest loadtest/spawn",
 	"bench/delayed":       "engine",
 	"bench/idle":          "",

@@ -12,6 +12,3 @@ func occupy(int) (shared bool, err error) { return false, errors.ErrUnsupported 
 
 // nanosleep sleeps.
 func nanosleep(d *unix.Timespec) { time.Sleep(time.Duration(d.Nano())) }
-
-// adviseHuge does nothing: a process cannot ask macOS for huge pages.
-func adviseHuge([]byte) {}

@@ -15,6 +15,3 @@ func occupy(cpu int) (shared bool, err error) {
 
 // nanosleep sleeps, or less if there is a signal.
 func nanosleep(d *unix.Timespec) { unix.Nanosleep(d, nil) }
-
-// adviseHuge asks for huge pages; small ones do where the kernel has none.
-func adviseHuge(memory []byte) { unix.Madvise(memory, unix.MADV_HUGEPAGE) }

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kestrelmq/kestrel/segment"
 )
 
 // used is how much memory a server uses that keeps so many bytes of items in memory: these, with what
@@ -35,7 +37,7 @@ func touchPages(size int64) error {
 		return os.NewSyscallError("mmap", err)
 	}
 	// Hosts take back what is free in large pieces, which are what huge pages are made from.
-	adviseHuge(memory)
+	segment.AdviseHuge(memory)
 	for page := range slices.Chunk(memory, os.Getpagesize()) {
 		page[0] = 1
 	}

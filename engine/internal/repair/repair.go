@@ -16,11 +16,11 @@ import (
 // savedName is how the directories begin that hold what repairs took away.
 const savedName = "damaged"
 
-// Repair writes what can be had: backlogs that are damaged to new runs, and the state of all queues
-// to a new journal, which becomes the journal in one step. Before, it copies the old journal, and
-// the runs that it replaces or that nobody claims, to a directory of their own, Saved. It waits for
-// the disk. After an error the old journal counts still, or the new one; never a part of either. If it
-// is the old one, nothing of what the repair has made is left to take room.
+// Repair writes what is left: damaged backlogs to new runs, and the state of all queues to a new journal,
+// which becomes the journal in one step. First it copies the old journal, and the runs that it replaces
+// or that nobody claims, to a directory of their own, Saved. It waits for the disk. After an error either
+// the old journal counts or the new one, never a part of either. If the old one counts, Repair has removed
+// the files that it made.
 func (d *Damage) Repair() error {
 	if err := d.repair(); err != nil {
 		return fmt.Errorf("repair %s: %w", d.place.Dir, err)
