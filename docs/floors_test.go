@@ -25,8 +25,9 @@ type lean struct{ up, circle int }
 // unless leaning has numbers of its own for it.
 const mostUp, mostCircle = 8, 12
 
-// leaning holds packages to what they have reached; those that change much have two to spare, since the order
-// is a heuristic's. Where a number falls, write it here. Where one rises, move the function to the file that is already used, or pass a callback down.
+// leaning holds packages to what they have reached; those that change much have two to spare, since the order is a
+// heuristic's. Where a number falls, write it here. Where one rises, move the function to the file that is already
+// used, or pass a callback down.
 var leaning = map[string]lean{
 	"engine":                          {4, 6},
 	"engine/internal/aside":           {1, 2},

@@ -90,7 +90,8 @@ func (e *Engine) recordQueue(q *queue, yield func(int64) bool) bool {
 	return more && tell()
 }
 
-// recordMarksAgain records the file m with what is gone of q, if it is still that, and returns how many bytes that took.
+// recordMarksAgain records the file m with what is gone of q, if it is still that, and returns how many bytes that
+// took.
 func (e *Engine) recordMarksAgain(q *queue, m *marksFile) (n int64) {
 	q.shard.mu.Lock()
 	defer q.shard.mu.Unlock()

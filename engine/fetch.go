@@ -260,9 +260,9 @@ func (e *Engine) CancelWait(w *Waiter) bool {
 	return true
 }
 
-// Collect completes a wait whose Read is ref: it hands the item to r and, by the request that waited,
-// removes it for good, leases it, leaves it open, or forgets the copy. The ticket is that of a fetch. It reports false if the read has
-// ended by itself, or r did not take the item, which is then back at the head.
+// Collect completes a wait whose Read is ref: it hands the item to r and, by the request that waited, removes it
+// for good, leases it, leaves it open, or forgets the copy. The ticket is that of a fetch. It reports false if the
+// read has ended by itself, or r did not take the item, which is then back at the head.
 func (e *Engine) Collect(now Time, ref ReadRef, f FetchRequest, r Receiver) (Ticket, bool) {
 	defer contain()
 	if ref.IsZero() {

@@ -77,8 +77,8 @@ func (m *marksFile) beside(gone, part *idset.Bitmap) (others idset.Bitmap, cost 
 	return others, left.RangeCount() * removeBytes
 }
 
-// mark has what is gone of q stand in a file, if that is worth it, and returns what is left to be recorded. The queue had
-// that number in the journal when gone was made. It waits for the disk.
+// mark has what is gone of q stand in a file, if that is worth it, and returns what is left to be recorded. The
+// queue had that number in the journal when gone was made. It waits for the disk.
 func (e *Engine) mark(q *queue, number uint64, gone *idset.Bitmap) (others idset.Bitmap) {
 	part, cost := e.ragged(gone)
 	m, may := q.marksNow()

@@ -38,9 +38,9 @@ type Stored struct {
 // acknowledged once Commit of the ticket has returned nil. A caller that puts much uses PutAll, whose
 // outcome says when to wait for the disk.
 //
-// It returns ErrQueueFull, ErrItemTooLarge, a *NotAdmittedError, ErrOutOfMemory, ErrOutOfDisk,
-// ErrJournal, ErrTooManyQueues, ErrTooManyChildren, ErrBadName or ErrDelayTooLong if the queue itself, or any destination of an alias,
-// refuses the item; fanout children, and earlier destinations, may have it then.
+// It returns ErrQueueFull, ErrItemTooLarge, a *NotAdmittedError, ErrOutOfMemory, ErrOutOfDisk, ErrJournal,
+// ErrTooManyQueues, ErrTooManyChildren, ErrBadName or ErrDelayTooLong if the queue itself, or any destination of an
+// alias, refuses the item; fanout children, and earlier destinations, may have it then.
 func (e *Engine) Put(now Time, name []byte, p PutRequest) (Ticket, error) {
 	defer contain()
 	var s Stored
@@ -243,10 +243,10 @@ func (e *Engine) putToChildren(q *queue, now Time, p *PutRequest) (sweep int64, 
 // Everything that a queue takes in comes through add: what clients put, with the copies of fanout
 // children, what expires from another queue, and what Restore brings.
 
-// add adds the first items of puts, as added at that time, to the queues in sh.targets, and to s what the
-// caller must wait for. It returns how many: one if there are several queues, or from is set, and at least
-// one in any case. One record of the journal holds them for all the queues. If the item expired from another queue, and the journal
-// has it there, from says where. Then add serves those who wait. The caller holds the shard's mutex, and
+// add adds the first items of puts, as added at that time, to the queues in sh.targets, and to s what the caller
+// must wait for. It returns how many: one if there are several queues, or from is set, and at least one in any
+// case. One record of the journal holds them for all the queues. If the item expired from another queue, and the
+// journal has it there, from says where. Then add serves those who wait. The caller holds the shard's mutex, and
 // has made room for the first.
 func (e *Engine) add(
 	sh *shard, now Time, puts []PutRequest, added Time, from record.Destination, s *Stored,
@@ -442,9 +442,9 @@ func sharesImage(p *PutRequest, queues int) bool {
 	return len(p.Data) >= item.MinChunkSize && len(p.Data)*queues > maxFanned && p.Extra == nil
 }
 
-// largePut is a put of a large item, or of one to many queues, whose image is made before the shard is locked: the locks of the shard
-// and of the journal would otherwise be held while so much is copied. The image lies in a frame of the
-// journal, and the chunks of all queues that take the item share it.
+// largePut is a put of a large item, or of one to many queues, whose image is made before the shard is locked: the
+// locks of the shard and of the journal would otherwise be held while so much is copied. The image lies in a frame
+// of the journal, and the chunks of all queues that take the item share it.
 type largePut struct {
 	data  *byte // the first of the item as it was given
 	frame *journal.Large

@@ -131,8 +131,8 @@ func (s *session) chargeItems(n, size int) {
 // opens reports whether a fetch leaves its item open, or leased.
 func opens(how engine.Access) bool { return how.Holds() || how == engine.Lease }
 
-// Admit charges a user for a request that came another way than over a connection of the server's, and returns why it is
-// not to be run, or nil. It returns an *access.OverQuota.
+// Admit charges a user for a request that came another way than over a connection of the server's, and returns why
+// it is not to be run, or nil. It returns an *access.OverQuota.
 func (s *Server) Admit(u *access.User) error {
 	us := s.usages.of(u)
 	if us == nil || u.Quota.Operations == 0 {

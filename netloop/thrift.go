@@ -71,7 +71,8 @@ var thriftNeeds = [len(thriftMethods)]need{
 	thrift.MethodUpgrade:        {0, onNothing},
 }
 
-// thriftDenied returns why the client may not make a call of size bytes: because of who it is, or because nobody knows that yet.
+// thriftDenied returns why the client may not make a call of size bytes: because of who it is, or because nobody
+// knows that yet.
 func (s *session) thriftDenied(req *thrift.Request, size int) error {
 	if s.id.unknown && req.Method != thrift.MethodAuthenticate && req.Method != thrift.MethodUpgrade {
 		s.strike()

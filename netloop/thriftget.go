@@ -150,7 +150,8 @@ func (thriftProtocol) none(s *session) {
 	s.dropGet()
 }
 
-// endGetLater ends a get of many items: a job confirms their reads, or leases them, piece by piece. It has the reply meanwhile.
+// endGetLater ends a get of many items: a job confirms their reads, or leases them, piece by piece. It has the
+// reply meanwhile.
 func (s *session) endGetLater() {
 	g, l := &s.thrift.get, s.loop
 	name := bytes.Clone(s.wait.name)

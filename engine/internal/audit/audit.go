@@ -178,8 +178,8 @@ func (q *queue) checkHidden(reader *runs.Reader, dir string) error {
 	return nil
 }
 
-// Check checks that every run that the journal names is in dir, as far as anything in it is needed (B6, H5). It leaves out
-// the queues whose numbers skip reports. A disk that cannot be read proves nothing.
+// Check checks that every run that the journal names is in dir, as far as anything in it is needed (B6, H5). It
+// leaves out the queues whose numbers skip reports. A disk that cannot be read proves nothing.
 func (a *Audit) Check(fs segment.FS, dir string, skip func(number uint64) bool) error {
 	for _, number := range slices.Sorted(maps.Keys(a.queues)) {
 		if skip(number) {

@@ -38,10 +38,10 @@ var (
 // A Committer takes the batches of a journal, in order, and makes them last. Append and Sync are not
 // called by two goroutines at a time each, but one may be called while the other runs.
 type Committer interface {
-	// AppendAs takes one batch, which needs a segment of that version or of a later one, and returns the
-	// number of the segment in which it lies. When it returns, the batch survives the death of the process. buf has segment.FrameHeaderSize bytes of room in
-	// front; AppendAs returns it, perhaps grown, to be used again. After an error the same batch comes
-	// again.
+	// AppendAs takes one batch, which needs a segment of that version or of a later one, and returns the number of
+	// the segment in which it lies. When it returns, the batch survives the death of the process. buf has
+	// segment.FrameHeaderSize bytes of room in front; AppendAs returns it, perhaps grown, to be used again. After
+	// an error the same batch comes again.
 	AppendAs(v segment.Version, buf []byte) (segment.Appended, []byte, error)
 	// Sync returns when every batch that was appended before is committed: nothing that the journal
 	// promises to survive takes it away again. An error that wraps segment.ErrPoisoned is final.
