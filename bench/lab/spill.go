@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -68,8 +69,8 @@ func spillUnder(ctx context.Context, t *trial, prefix []string) error {
 	return inspectSpilled(t, s, lanes)
 }
 
-// writeSpillConfig writes the configuration of a cycle: how runs are compressed changes, and one
-// cycle in five has them in the page cache, those of the cycles before too.
+// writeSpillConfig writes the configuration of a cycle: how runs are compressed and read changes, and what event
+// loops wait with. One cycle in five has runs in the page cache, those of the cycles before too.
 func writeSpillConfig(t *trial, lanes []*spillLane, cycle int) error {
 	var b strings.Builder
 	b.WriteString("segment_size = \"64KiB\"\njournal_size = \"1MiB\"\n")
@@ -77,7 +78,10 @@ func writeSpillConfig(t *trial, lanes []*spillLane, cycle int) error {
 	codecs := []string{"none", "s2", "zstd"}
 	fmt.Fprintf(&b, "backlog_compression = %q\n", codecs[cycle%len(codecs)])
 	fmt.Fprintf(&b, "backlog_cache = %t\n", cycle%5 == 4)
-	fmt.Fprintf(&b, "backlog_read = %q\n", []string{"mmap", "direct"}[cycle%2])
+	fmt.Fprintf(&b, "backlog_read = %q\n", readings()[cycle%2])
+	if runtime.GOOS == "linux" { // elsewhere there is only one
+		fmt.Fprintf(&b, "event_loop = %q\n", []string{"gnet", "epoll"}[cycle/2%2])
+	}
 	for _, l := range lanes {
 		b.WriteString(l.config())
 	}
