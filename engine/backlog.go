@@ -48,6 +48,8 @@ type backlog struct {
 	leaving      item.Window
 	recent       item.Window
 	next         place // of the first item behind; no run if there is none
+	// oldest is when the first item was added that a start has found behind; zero if it could not be read.
+	oldest Time
 
 	runs    []*run // oldest first
 	growing *run   // the last of runs, if the next chunk goes into it

@@ -530,3 +530,74 @@ func (f *lazyRun) Datasync() error {
 	}
 	return f.File.Datasync()
 }
+
+// TestAgeAfterRestart: the age of a queue none of whose items is in its window is that of the first of them, before
+// anybody fetches: after a stop, when they are in runs, also as a run loses items, and after a kill before that.
+func TestAgeAfterRestart(t *testing.T) {
+	for _, stopped := range []bool{true, false} {
+		e, fsys := newQuiet(t, tiny)
+		began := Now() - 100_000
+		for i := range 60 {
+			ticket, err := e.Put(began+Time(i*1000), []byte("q"), PutRequest{Data: fmt.Appendf(nil, "%030d", i)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			mustCommit(t, e, ticket)
+		}
+		spoolAll(e)
+		for gone := range int64(3) {
+			if stopped {
+				e.spool.tend() // records what was written
+				spoolAll(e)
+				if err := e.Close(); err != nil {
+					t.Fatalf("Close = %v", err)
+				}
+				e = openQuiet(t, testOptions(fsys, tiny))
+			} else {
+				e = restartAs(t, e, false, tiny)
+			}
+			now := Now()
+			s, _ := e.QueueStats(now, []byte("q"))
+			if want := int64(now-began) - gone*1000; s.Age != want || s.MemItems != 0 || s.BacklogBytes > 0 != stopped {
+				t.Errorf("stopped %t, %d items gone: the age is %d ms, want %d; stats %+v", stopped, gone, s.Age, want, s)
+			}
+			mustGet(t, e, "q")
+		}
+		e.Flush(Now(), []byte("q"), "")
+		spoolAll(e)
+		if s, _ := e.QueueStats(Now(), []byte("q")); s.Age != 0 {
+			t.Errorf("stopped %t: the age of an empty queue is %d ms", stopped, s.Age)
+		}
+	}
+}
+
+// TestOldestRead: the stats tell how long the oldest open read has been open.
+func TestOldestRead(t *testing.T) {
+	e, _ := newQuiet(t)
+	putMany(t, e, "q", 0, 2)
+	now := Now()
+	oldest := func(want int64) {
+		t.Helper()
+		if s, _ := e.QueueStats(now+5000, []byte("q")); s.OldestRead != want {
+			t.Errorf("the oldest read is %d ms old, want %d", s.OldestRead, want)
+		}
+	}
+	oldest(0)
+	open := func(at Time) ReadRef {
+		t.Helper()
+		var got copied
+		f, err := e.Fetch(at, []byte("q"), FetchRequest{Access: OpenRead}, &got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f.Read
+	}
+	first := open(now)
+	oldest(5000)
+	second := open(now + 2000)
+	oldest(5000)
+	e.AbortAll(now, []ReadRef{first})
+	oldest(3000)
+	e.AbortAll(now, []ReadRef{second})
+	oldest(0)
+}

@@ -126,7 +126,7 @@ func (e *Engine) addExtra(sh *shard, now Time, p *PutRequest, added Time, from r
 // until it is due, unless that is zero.
 func (e *Engine) append(q *queue, it *Item, segment uint64, due Time) {
 	if q.items() == 0 {
-		q.lastGone = 0
+		q.ageBegins()
 	}
 	if !q.opts.KeepJournal {
 		segment = 0

@@ -380,7 +380,7 @@ func (r *modelRun) compare() {
 		want := q.want
 		want.Name, want.Created, want.Options = q.name, q.created, q.opts
 		// These have tests of their own.
-		want.Children, want.Age, want.JournalBytes = got.Children, got.Age, got.JournalBytes
+		want.Children, want.Age, want.JournalBytes, want.OldestRead = got.Children, got.Age, got.JournalBytes, got.OldestRead
 		want.Items, want.Bytes = q.items(), q.bytes()
 		if r.keyed && r.spilling && r.guesses(q, got.Bytes > want.Bytes) {
 			want.Bytes = got.Bytes

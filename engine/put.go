@@ -302,7 +302,7 @@ func (e *Engine) add(
 // the other.
 func (e *Engine) push(q *queue, puts []PutRequest, added Time) (n int, images []byte) {
 	if q.items() == 0 {
-		q.lastGone = 0
+		q.ageBegins()
 	}
 	p := &puts[0]
 	w := e.newest(q, len(p.Data))

@@ -208,6 +208,7 @@ func (r *revival) restore(q *queue, from *replay.Queue) error {
 // kept. The file of a run that was repaired has a new number, and holds what lived, so no newer one's range is touched.
 func (s *spool) collect(b *backlog, all []replay.Run, gone idset.Bitmap) (absent idset.Set, err error) {
 	slices.SortFunc(all, func(a, b replay.Run) int { return cmp.Compare(b.ID.Number, a.ID.Number) })
+	dead := gone
 	gone = gone.Clone()
 	firsts := make(map[*run]uint64)
 	for _, known := range all {
@@ -236,6 +237,8 @@ func (s *spool) collect(b *backlog, all []replay.Run, gone idset.Bitmap) (absent
 	if len(b.runs) > 0 {
 		first := firsts[b.runs[0]]
 		b.next, b.nextID = runs.At(b.runs[0], first), first
+		// What cannot be read is reported by the fetch that comes to it; until then only the queue's age is unknown.
+		b.oldest, _ = s.reader.Added(b.runs[0].File, first, b.runs[0].recorded.End, &dead)
 	}
 	return absent, nil
 }

@@ -32,6 +32,9 @@ type QueueStats struct {
 	// Age is how long ago the item removed last was added, in ms; before any removal, how long the
 	// item at the head has been there. It is zero for an empty queue.
 	Age int64
+	// OldestRead is how long ago the read was opened that has been open for longest, in ms; 0 without one. Leases that
+	// a receipt ends are not among them: each lapses by itself.
+	OldestRead int64
 
 	Puts, PutBytes int64 // accepted
 	Replayed       int64 // items found in the journal at start
@@ -82,6 +85,40 @@ type Stats struct {
 	DiskReserve    int64 // bytes of it that puts leave free; 0 if that is not known
 }
 
+// since is when the item removed last was added; before any removal, the item at the head, also one that is only on
+// disk. It is zero for an empty queue. The caller holds the shard's mutex.
+func (q *queue) since() Time {
+	var it Item
+	switch ok := q.first(&it); {
+	case q.items() == 0:
+		return 0
+	case q.lastGone > 0:
+		return q.lastGone
+	case ok:
+		return it.Added
+	case q.backlog == nil:
+		return 0
+	case q.backlog.oldest > 0:
+		return q.backlog.oldest
+	}
+	for _, w := range []*item.Window{&q.backlog.leaving, &q.backlog.recent} {
+		if w.Count > 0 {
+			w.First(&it)
+			return it.Added
+		}
+	}
+	return 0
+}
+
+// ageBegins forgets what the age was taken from: the next item is the first of an empty queue. The caller holds the
+// shard's mutex.
+func (q *queue) ageBegins() {
+	q.lastGone = 0
+	if q.backlog != nil {
+		q.backlog.oldest = 0
+	}
+}
+
 // stats describes q. The caller holds the shard's mutex.
 func (q *queue) stats(now Time) QueueStats {
 	c := &q.counters
@@ -115,13 +152,11 @@ func (q *queue) stats(now Time) QueueStats {
 	if q.opts.KeepJournal {
 		s.JournalBytes = (s.MemItems+s.OpenReads)*record.UsualPutSize + s.MemBytes + q.open.bytes + leased.Bytes
 	}
-	var it Item
-	if q.first(&it) {
-		since := q.lastGone
-		if since == 0 {
-			since = it.Added
-		}
+	if since := q.since(); since > 0 {
 		s.Age = max(int64(now-since), 0)
+	}
+	if r := q.open.First(); r != nil {
+		s.OldestRead = max(int64(now-r.opened), 0)
 	}
 	if q.family != nil {
 		for _, child := range q.family.children {

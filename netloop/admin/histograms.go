@@ -24,16 +24,14 @@ const (
 )
 
 // histograms answers whole distributions: those of the server; with queue=NAME, those of one queue;
-// with name=METRIC, one; with all=1, every one. As .hgrm it answers one as HdrHistogram prints it.
+// with name=METRIC, one; with all=1, every one. With period=SECONDS they cover the last whole window of that length, as
+// statistics have it. As .hgrm it answers one as HdrHistogram prints it.
 func histograms(s *Server, r *http.Request) (any, error) {
-	server, err := s.server()
+	list, err := s.distributions(r)
 	if err != nil {
 		return nil, err
 	}
-	m := server.Metrics()
-	list := seen(userOf(r), metricsOf(&m))
-	sortByName(list)
-	list, err = choose(list, r)
+	list, err = choose(seen(userOf(r), list), r)
 	if err != nil {
 		return nil, err
 	}
@@ -49,6 +47,25 @@ func histograms(s *Server, r *http.Request) (any, error) {
 		answer = append(answer, member{n.name, full(n.name, n.value)})
 	}
 	return answer, nil
+}
+
+// distributions returns all of them, sorted by name: since the start, or those of the last window of a period.
+func (s *Server) distributions(r *http.Request) ([]named[*histogram.Counts], error) {
+	if query := r.URL.Query(); query.Has("period") {
+		t, err := s.periodOf(query.Get("period"))
+		if err != nil {
+			return nil, err
+		}
+		return t.metrics, nil
+	}
+	server, err := s.server()
+	if err != nil {
+		return nil, err
+	}
+	m := server.Metrics()
+	list := metricsOf(&m)
+	sortByName(list)
+	return list, nil
 }
 
 // choose returns what a request wants of the distributions.

@@ -189,3 +189,45 @@ func TestHGRM(t *testing.T) {
 		t.Errorf("of a value past the last bucket: %v", err)
 	}
 }
+
+// TestHistogramsOfPeriod tests that with period a distribution covers the last whole window.
+func TestHistogramsOfPeriod(t *testing.T) {
+	tt := start(t, Options{}, netloop.Options{}, defaults())
+	puts := func(want int64) {
+		t.Helper()
+		var all map[string]struct {
+			Count   int64
+			Buckets [][3]int64
+		}
+		path := "/histograms.json?period=86400&name=set_latency_usec"
+		if err := json.Unmarshal([]byte(tt.get(path).body), &all); err != nil {
+			t.Fatal(err)
+		}
+		h, held := all["set_latency_usec"], int64(0)
+		for _, b := range h.Buckets {
+			held += b[2]
+		}
+		if h.Count != want || held != want {
+			t.Errorf("the window has %d puts, %d in buckets, want %d", h.Count, held, want)
+		}
+	}
+	tt.talk("set q 0 0 1\r\nx\r\n")
+	puts(1) // the first window holds what came so far
+	tt.talk("set q 0 0 1\r\nx\r\nset q 0 0 1\r\ny\r\n")
+	puts(1)
+	w := tt.admin.windows
+	w.mu.Lock()
+	p := w.periods[86400*time.Second]
+	w.mu.Unlock()
+	w.latch(p)
+	puts(2)
+	if got := tt.get("/histograms.hgrm?period=86400&name=set_latency_usec"); got.code != 200 || !strings.Contains(got.body, "Total count    = 2]") &&
+		!strings.Contains(got.body, "Total count    =            2]") {
+		t.Errorf("histograms.hgrm = %d %s", got.code, got.body)
+	}
+	for _, bad := range []string{"period=", "period=0", "period=x", "period=86401"} {
+		if got := tt.get("/histograms?" + bad); got.code != 400 {
+			t.Errorf("histograms?%s = %d %q", bad, got.code, got.body)
+		}
+	}
+}

@@ -320,6 +320,8 @@ func (c *collector) queue(q *engine.QueueStats) {
 	gauge("backlog_bytes", "Bytes that the queue's backlog takes on disk.", float64(q.BacklogBytes))
 	gauge("read_behind", "1 while part of the queue is only on disk.", float64(oneIf(q.ReadBehind)))
 	gauge("open_reads", "Items handed out and not confirmed.", float64(q.OpenReads))
+	gauge("oldest_open_read_seconds", "How long ago the read was opened that has been open for longest; 0 without one.",
+		float64(q.OldestRead)/1000)
 	gauge("delayed_items", "Items that are hidden until they are due.", float64(q.Delayed))
 	gauge("leased_items", "Items that are leased.", float64(q.Leased))
 	gauge("waiters", "Fetches that wait for an item.", float64(q.Waiters))

@@ -171,6 +171,7 @@ func (t *totals) queue(q *engine.QueueStats, aliased bool) {
 		{"max_items", q.Options.MaxItems},
 		{"mem_bytes", q.MemBytes},
 		{"mem_items", q.MemItems},
+		{"oldest_open_msec", q.OldestRead},
 		{"open_transactions", q.OpenReads},
 		{"read_behind", oneIf(q.ReadBehind)},
 		{"waiters", q.Waiters},

@@ -44,7 +44,7 @@ func TestNames(t *testing.T) {
 	}
 	for _, name := range strings.Fields(`connections items bytes reserved_memory_ratio status/readable
 		status/writeable q/q/items q/q/max_items q/q/bytes q/q/max_bytes q/q/journal_size q/q/mem_items
-		q/q/mem_bytes q/q/age_msec q/q/waiters q/q/open_transactions q/q/create_time q/q/delayed q/q/leased q/al/create_time`) {
+		q/q/mem_bytes q/q/age_msec q/q/waiters q/q/open_transactions q/q/oldest_open_msec q/q/create_time q/q/delayed q/q/leased q/al/create_time`) {
 		if _, ok := st.Gauges[name]; !ok {
 			t.Errorf("gauge %s is missing", name)
 		}

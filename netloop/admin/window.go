@@ -26,11 +26,7 @@ func statistics(s *Server, r *http.Request) (any, error) {
 	delta := true
 	switch {
 	case query.Has("period"):
-		seconds, bad := strconv.Atoi(query.Get("period"))
-		if bad != nil || seconds < 1 || seconds > maxPeriod {
-			return nil, badRequestf("period %q is not a number of seconds from 1 to %d", query.Get("period"), maxPeriod)
-		}
-		t, err = s.windows.latched(time.Duration(seconds) * time.Second)
+		t, err = s.periodOf(query.Get("period"))
 	case query.Has("namespace"):
 		t, err = s.windows.sinceLast(namespaceOf(r, query.Get("namespace")))
 	default:
@@ -45,6 +41,15 @@ func statistics(s *Server, r *http.Request) (any, error) {
 		filters = s.opts.StatsFilters
 	}
 	return t.seenBy(userOf(r)).object(filters), nil
+}
+
+// periodOf returns the last whole window of a period, a number of seconds.
+func (s *Server) periodOf(text string) (*totals, error) {
+	seconds, err := strconv.Atoi(text)
+	if err != nil || seconds < 1 || seconds > maxPeriod {
+		return nil, badRequestf("period %q is not a number of seconds from 1 to %d", text, maxPeriod)
+	}
+	return s.windows.latched(time.Duration(seconds) * time.Second)
 }
 
 // windows keep earlier totals, for those who ask what has happened since. Nothing is kept that

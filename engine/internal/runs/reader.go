@@ -262,6 +262,26 @@ func (r *Reader) LastAdded(f File, end int64) (added item.Time, err error) {
 	return added, err
 }
 
+// Added returns when the first item of a run was added that is not gone, in the frame of id, of which the part up to end
+// is read. It is zero if there is none.
+func (r *Reader) Added(f File, id uint64, end int64, gone *idset.Bitmap) (added item.Time, err error) {
+	frame, tag, err := r.Seek(f, segment.RunStart, id, end)
+	if err != nil || frame.Next == 0 {
+		return 0, err
+	}
+	body, _, err := r.Body(f, frame, tag, nil)
+	if err == nil {
+		item.EachImage(body, tag.FirstID, func(it item.Item) bool {
+			if gone.Has(it.ID) {
+				return true
+			}
+			added = it.Added
+			return false
+		})
+	}
+	return added, err
+}
+
 // Missing returns which of ids a run does not hold in the part up to end.
 func (r *Reader) Missing(f File, end int64, ids idset.Range) (left idset.Set, err error) {
 	var held idset.Set

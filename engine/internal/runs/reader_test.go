@@ -160,6 +160,25 @@ func TestLastAdded(t *testing.T) {
 	}
 }
 
+// TestAdded asks when the first items of frames were added that are not gone.
+func TestAdded(t *testing.T) {
+	fsys, f, state := newRun(t, chunkOf(3, 4), chunkOf(7, 9))
+	r := NewReader(fsys, nil, 1)
+	defer r.Close()
+	var gone idset.Bitmap
+	for _, tt := range []struct {
+		id, remove uint64
+		want       item.Time
+	}{{3, 0, 3}, {4, 3, 4}, {7, 7, 9}, {7, 9, 0}, {10, 0, 0}} {
+		if tt.remove > 0 {
+			gone.Add(tt.remove)
+		}
+		if got, err := r.Added(f, tt.id, state.End, &gone); err != nil || got != tt.want {
+			t.Errorf("Added(%d) with %d gone = %d, %v, want %d", tt.id, tt.remove, got, err, tt.want)
+		}
+	}
+}
+
 // TestCopy copies all but the first frame of a run, in several writes.
 func TestCopy(t *testing.T) {
 	fsys, f, state := newRun(t, chunkOf(3, 4), chunkOf(5), chunkOf(6), chunkOf(9))
