@@ -78,7 +78,7 @@ func TestPutAll(t *testing.T) {
 		t.Fatalf("Stats = %+v, want %d items", s, n)
 	}
 	for i := range 3000 {
-		got, err := c.Get(ctx, "work", 0)
+		got, err := c.Get(context.Background(), "work", 0) // the client's ReplyTimeout bounds each
 		if err != nil || !bytes.Equal(got.Data, items[i]) {
 			t.Fatalf("item %d is %q, %v", i, got.Data, err)
 		}
