@@ -21,7 +21,7 @@ def data(items):
 
 # The compiler leaves the defaults of arguments out for Python.
 def put(queue, items, expiration_msec=0):
-    return c.put(queue, items, expiration_msec)
+    return c.put(queue, items, expiration_msec, 0, None, None)
 
 
 def get(queue, max_items, timeout_msec=0, auto_abort_msec=0):
@@ -36,7 +36,7 @@ want("peek", (c.peek("th").head_item, c.peek("th").items), (b"one", 4))
 want("get", data(get("th", 2)), [b"one", b"two"])
 items = get("th", 5, 0, 60000)
 want("open", (data(items), all(i.id > 0 for i in items)), ([b"three", b"\x00\xff"], True))
-want("abort", c.abort("th", {i.id for i in items}), 2)
+want("abort", c.abort("th", {i.id for i in items}, 0), 2)
 items = get("th", 5, 0, 60000)
 want("open", data(items), [b"three", b"\x00\xff"])
 want("confirm", c.confirm("th", {i.id for i in items}), 2)
