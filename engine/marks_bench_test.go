@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -58,19 +60,20 @@ func removeHalf(b *testing.B, items int) {
 			b.Fatal(err)
 		}
 		for e.Ahead([]byte("q")) {
-			time.Sleep(time.Millisecond)
+			runtime.Gosched()
 		}
 	}
+	look := time.NewTicker(100 * time.Millisecond)
+	defer look.Stop()
 	wait := func(done func(*queue) bool) {
 		q := e.shardOf([]byte("q")).queues["q"]
-		for {
+		for ; ; <-look.C {
 			q.shard.mu.Lock()
 			is := done(q)
 			q.shard.mu.Unlock()
 			if is {
 				return
 			}
-			time.Sleep(100 * time.Millisecond)
 		}
 	}
 	wait(func(q *queue) bool { return q.backlog != nil && q.backlog.leaving.Count == 0 })
@@ -84,8 +87,10 @@ func removeHalf(b *testing.B, items int) {
 			b.Fatal(err)
 		}
 	}
-	time.Sleep(15 * time.Second) // until nothing is removed for long
-	wait(func(q *queue) bool { return !q.backlog.thin && len(q.backlog.spent) == 0 })
+	wait(func(q *queue) bool {
+		busy := func(r *run) bool { return q.mayThin(r) && r.thin.quiet < quietTends } // it may still be written again
+		return !q.backlog.thin && len(q.backlog.spent) == 0 && !slices.ContainsFunc(q.backlog.runs, busy)
+	})
 	records := e.journal.End()
 	if _, err := e.checkpoint(); err != nil {
 		b.Fatal(err)
