@@ -106,13 +106,9 @@ func (l *ledger) leaseEnded(x *leaseEnd, err error) {
 			l.violate("receipt", "%s of %v by receipt %d was refused at %s; the lease ends at %s at the earliest", x.how, e,
 				le.receipt, since(now), since(le.safe))
 		}
-		if x.takes && e.state == leaving {
-			e.state = here
-		}
+		x.stays()
 	case errRefused: // nothing has happened
-		if x.takes && e.state == leaving {
-			e.state = here
-		}
+		x.stays()
 	default:
 		le.doubt = true
 		e.high++
@@ -120,6 +116,17 @@ func (l *ledger) leaseEnded(x *leaseEnd, err error) {
 		if x.takes && e.state == leaving {
 			e.state = maybe
 		}
+	}
+}
+
+// stays notes that the request has not removed the item. A flush or a delete that ended meanwhile may have.
+func (x *leaseEnd) stays() {
+	switch e := x.lease.entry; {
+	case !x.takes || e.state != leaving:
+	case e.swept.Before(x.began):
+		e.state = here
+	default:
+		e.state = maybe
 	}
 }
 
