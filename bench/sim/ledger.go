@@ -482,11 +482,17 @@ func (l *ledger) reloaded(set engine.Settings, ok bool) {
 	l.set, l.toggling = set, !ok
 }
 
-// withheld notes that a queue may refuse all that expires into it.
-func (l *ledger) withheld(queue string) {
+// startFailing notes that the disk failed during a start, so that queues may be withheld. Such a queue takes nothing:
+// what expires into dead may be lost, and what is on its way to a dead-letter queue stays where it was.
+func (l *ledger) startFailing() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.allowed[queue] = 1 << 30
+	l.allowed["dead"] = 1 << 30
+	for _, entries := range l.queues {
+		for _, e := range entries {
+			e.buried = false
+		}
+	}
 }
 
 // stops is called when the server begins to stop.

@@ -204,7 +204,7 @@ func (w *world) open() bool {
 		return false
 	}
 	if w.disk.faultsFired() > 0 {
-		w.ledger.withheld("dead") // what could not be read is withheld, and takes no items
+		w.ledger.startFailing()
 	}
 	return true
 }
