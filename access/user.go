@@ -144,7 +144,8 @@ type Users struct {
 	decoys        []Hash // one for each cost of a comparison; see against
 }
 
-// NewUsers returns the users in list, which it keeps. It returns every problem.
+// NewUsers returns the users in list. It keeps and changes them, so a User belongs to one Users only. It returns every
+// problem.
 func NewUsers(list []*User) (*Users, error) {
 	us := &Users{byName: map[string]*User{}, byToken: map[TokenHash]*User{}, byCertificate: map[string]*User{}}
 	var errs []error

@@ -178,7 +178,7 @@ func TestBurrowIdentity(t *testing.T) {
 	if got := c.ask("GET /", basic("bob", "right")); got != `200 ["v1.0"]` {
 		t.Error(got)
 	}
-	rs.checker.SetUsers(usersOf(t, alice, grants(t, "bob", "get *")))
+	rs.checker.SetUsers(usersOf(t, grants(t, "alice", "put *", "peek *"), grants(t, "bob", "get *")))
 	rs.Reidentify()
 	for range 1000 { // the loop hears of it soon
 		got := c.ask("GET /v1.0/a/q?detail=id", basic("bob", "right"))
