@@ -1,6 +1,7 @@
 package spawn
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -40,7 +41,7 @@ func PinSelf(cpus []int) error {
 		if err != nil {
 			return fmt.Errorf("list own threads: %w", err)
 		}
-		if err := pinThread(tid, cpus...); err != nil {
+		if err := pinThread(tid, cpus...); err != nil && !errors.Is(err, unix.ESRCH) { // that thread has ended
 			return err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -61,9 +62,14 @@ func TestPinSelf(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	if err := PinSelf(own[:1]); err != nil {
-		t.Fatal(err)
+	var ending sync.WaitGroup
+	for range 100 { // a thread ends with a goroutine that has locked it
+		ending.Go(runtime.LockOSThread)
+		if err := PinSelf(own[:1]); err != nil {
+			t.Fatal(err)
+		}
 	}
+	ending.Wait()
 	defer PinSelf(own)
 	if n := runtime.GOMAXPROCS(0); n != 2 {
 		t.Errorf("with one processor GOMAXPROCS is %d, want 2", n)
