@@ -94,7 +94,12 @@ func (m *model) admitKey(q *modelQueue, now Time, it Item) error {
 }
 
 // makeRoomFor is makeRoom of an item that may take the place of another one.
-func (m *model) makeRoomFor(q *modelQueue, now Time, it Item) error {
+func (m *model) makeRoomFor(q *modelQueue, now Time, it Item) (err error) {
+	defer func() {
+		if err != nil {
+			q.want.RefusedPuts++
+		}
+	}()
 	if !it.HasKey() || q.opts.FanoutOnly && !q.isChild() {
 		return m.makeRoom(q, now, len(it.Data))
 	}

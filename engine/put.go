@@ -194,8 +194,11 @@ func (e *Engine) put(q *queue, now Time, puts []PutRequest, s *Stored) (err erro
 			return err
 		}
 	}
-	if err = e.makeRoomFor(q, now, p, sweep); err != nil && len(sh.targets) == 0 {
-		return err
+	if err = e.makeRoomFor(q, now, p, sweep); err != nil {
+		q.counters.refusedPuts++
+		if len(sh.targets) == 0 {
+			return err
+		}
 	}
 	switch {
 	case err != nil:
@@ -233,9 +236,11 @@ func (e *Engine) putToChildren(q *queue, now Time, p *PutRequest) (sweep int64, 
 	}
 	sweep = max(sweepBatch/int64(len(q.family.children)+1), 1)
 	for _, child := range q.family.children {
-		if e.makeRoomFor(child, now, p, sweep) == nil {
-			q.shard.targets = append(q.shard.targets, child)
+		if e.makeRoomFor(child, now, p, sweep) != nil {
+			child.counters.refusedPuts++
+			continue
 		}
+		q.shard.targets = append(q.shard.targets, child)
 	}
 	return sweep, nil
 }

@@ -89,6 +89,7 @@ type queueCounters struct {
 	movedIn, lostIn int64 // expired items taken over from other queues, and those refused
 	redelivered     int64 // deliveries of items that had been delivered before, as far as that counts
 	deadLettered    int64 // items that went to the dead-letter queue
+	refusedPuts     int64 // because of the queue itself: it is full, the item too large, or one key too many
 }
 
 // items is the number of items queued, open reads not included.

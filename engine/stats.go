@@ -49,6 +49,7 @@ type QueueStats struct {
 	Delayed, Leased int64 // items that are hidden until they are due; that are leased. Items has the former
 	DeadLettered    int64 // items that went to the dead-letter queue
 	Redelivered     int64 // deliveries of items that had been delivered before, as far as that counts
+	RefusedPuts     int64 // because the queue was full, the item too large, or a key one too many
 }
 
 // TotalItems is how many items were added, those found in the journal at start included.
@@ -131,6 +132,7 @@ func (q *queue) stats(now Time) QueueStats {
 		Expired: c.expired, Discarded: c.discarded, Flushes: c.flushes, Opens: c.opens,
 		Returns: c.returns, ExpiredInto: c.movedIn, ExpiredLost: c.lostIn,
 		Leased: q.leased(), DeadLettered: c.deadLettered, Redelivered: c.redelivered,
+		RefusedPuts: c.refusedPuts,
 	}
 	var leased item.Tally
 	if q.aside != nil {

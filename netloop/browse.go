@@ -35,7 +35,7 @@ func cloneWhich(which engine.Which) engine.Which {
 func (s *session) lookAt(name, reply []byte, which engine.Which) {
 	l := s.loop
 	if s.readsBlocked() {
-		s.proto.refuse(s, errGetUnavailable)
+		s.refuse(errGetUnavailable)
 		return
 	}
 	s.name = reply
@@ -70,7 +70,7 @@ func (s *session) looked(t engine.Ticket, err error) {
 	case err == engine.ErrNotTaken:
 		s.notTaken()
 	default:
-		s.proto.refuse(s, err)
+		s.refuse(err)
 	}
 }
 
@@ -122,7 +122,7 @@ type listing struct {
 // list answers with items of the queue called name, in the order of their ids.
 func (s *session) list(name []byte, m engine.Match, l listing) {
 	if s.readsBlocked() {
-		s.proto.refuse(s, errGetUnavailable)
+		s.refuse(errGetUnavailable)
 		return
 	}
 	if m.Limit == 0 {

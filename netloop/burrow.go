@@ -69,6 +69,7 @@ func (burrowProtocol) next(s *session, in []byte) int {
 	}
 	s.arrived()
 	if err != nil {
+		s.noteRefused(err)
 		refusal := err.(*burrow.ProtocolError)
 		s.out = refusal.AppendReply(s.out, &burrow.Request{}, burrow.Reply{})
 		s.quitMisled()
@@ -87,23 +88,24 @@ func (burrowProtocol) next(s *session, in []byte) int {
 		refusal := err.(*burrow.ProtocolError)
 		if b.modern {
 			b.frame.Allow = refusal.Allow(&b.req)
-			s.proto.refuse(s, err)
+			s.refuse(err)
 			return n
 		}
+		s.noteRefused(err)
 		s.out = refusal.AppendReply(s.out, &b.req, b.frame)
 		s.endBurrow()
 		return n
 	}
 	b.name = engine.AppendAccountQueue(b.name[:0], b.req.Account, b.req.Queue)
 	if err := s.burrowDenied(); err != nil {
-		s.proto.refuse(s, err)
+		s.refuse(err)
 		return n
 	}
 	s.asks(b.req.Op.String(), b.name)
 	b.answer = s.loop.burrowAnswer
 	b.answer.begin(s, body)
 	if err := s.admitAccount(n, body); err != nil {
-		s.proto.refuse(s, err)
+		s.refuse(err)
 		return n
 	}
 	burrowOps[b.req.Op](s)

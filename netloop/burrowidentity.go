@@ -181,7 +181,7 @@ func (s *session) refuseIdentity(err error) {
 	if status == 401 {
 		s.burrow.frame.Fields += authenticateFields
 	}
-	s.proto.refuse(s, err)
+	s.refuse(err)
 }
 
 // answerPreflight answers a browser that asks what a page may send.

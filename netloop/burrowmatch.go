@@ -27,10 +27,10 @@ func burrowMatch(s *session) {
 	op := b.req.Op
 	switch {
 	case !op.Changes() && s.readsBlocked():
-		s.proto.refuse(s, errGetUnavailable)
+		s.refuse(errGetUnavailable)
 		return
 	case op.Changes() && s.writesBlocked():
-		s.proto.refuse(s, errDeleteUnavailable)
+		s.refuse(errDeleteUnavailable)
 		return
 	}
 	if !op.Changes() {
@@ -48,7 +48,7 @@ func (s *session) beginMatch() {
 	b, l := s.burrow, s.loop
 	if b.until > l.clock && !b.inLine() {
 		if err := b.watch.begin(s, b.name); err != nil {
-			s.proto.refuse(s, err)
+			s.refuse(err)
 			return
 		}
 	}
@@ -136,7 +136,7 @@ func (s *session) matched(err error) {
 	}
 	switch {
 	case err != nil && err != engine.ErrNoSuchItem:
-		s.proto.refuse(s, err)
+		s.refuse(err)
 	case n == 0 && s.noRoom:
 		s.notTaken()
 	case n == 0:
@@ -218,11 +218,11 @@ func (s *session) waitForMatch() {
 	}
 	if !s.mayWait() {
 		l.engine.CancelWait(&s.wait.waiter)
-		s.proto.refuse(s, s.waitsQuota())
+		s.refuse(s.waitsQuota())
 		return
 	}
 	if err := s.admitWait(); err != nil {
-		s.proto.refuse(s, err)
+		s.refuse(err)
 		return
 	}
 	s.keepBurrow()
@@ -249,7 +249,7 @@ func (s *session) waitForMatch() {
 	case err == engine.ErrNotTaken:
 		s.notTaken()
 	default:
-		s.proto.refuse(s, err)
+		s.refuse(err)
 	}
 }
 
@@ -271,7 +271,7 @@ func (s *session) matchWaited(ref engine.ReadRef, err error) {
 	case errors.Is(err, engine.ErrDeleted), err == engine.ErrEmpty:
 		s.burrowText(404, s.whatIsMissing())
 	case err != nil:
-		s.proto.refuse(s, err)
+		s.refuse(err)
 	case ref.IsZero():
 		s.beginMatch()
 	default:
@@ -306,7 +306,7 @@ func (s *session) matchHeld(ref engine.ReadRef) {
 			a.messages[0].ttl = b.req.TTL * 1000
 		}
 		if err != nil {
-			s.proto.refuse(s, err)
+			s.refuse(err)
 			return
 		}
 		s.claim(t)

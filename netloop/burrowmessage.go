@@ -54,7 +54,7 @@ func burrowPut(s *session) {
 		ttl = b.req.TTL
 	}
 	if b.req.ID[0] == reservedPrefix {
-		s.proto.refuse(s, engine.ErrBadKey)
+		s.refuse(engine.ErrBadKey)
 		return
 	}
 	extra := &b.answer.extra
@@ -76,7 +76,7 @@ func burrowPut(s *session) {
 // burrowStored answers a put.
 func (s *session) burrowStored(replaced bool, t engine.Ticket, err error) {
 	if err != nil {
-		s.proto.refuse(s, err)
+		s.refuse(err)
 		return
 	}
 	s.claim(t)
@@ -89,7 +89,7 @@ func (s *session) burrowStored(replaced bool, t engine.Ticket, err error) {
 
 func burrowGet(s *session) {
 	if s.readsBlocked() {
-		s.proto.refuse(s, errGetUnavailable)
+		s.refuse(errGetUnavailable)
 		return
 	}
 	s.loop.counters.CmdGet++
@@ -201,7 +201,7 @@ func (s *session) burrowLong(a *burrowAnswer) {
 // burrowUpdate changes ttl and hide of one message.
 func burrowUpdate(s *session) {
 	if s.writesBlocked() {
-		s.proto.refuse(s, errSetUnavailable)
+		s.refuse(errSetUnavailable)
 		return
 	}
 	b := s.burrow
@@ -272,7 +272,7 @@ func (s *session) burrowUpdated(err error) {
 
 func burrowDelete(s *session) {
 	if s.writesBlocked() {
-		s.proto.refuse(s, errDeleteUnavailable)
+		s.refuse(errDeleteUnavailable)
 		return
 	}
 	if s.burrow.req.Detail == burrow.DetailNone {
@@ -308,7 +308,7 @@ func (s *session) removeOne(done func(*session)) {
 // missing.
 func (s *session) burrowMissing(err error) {
 	if err != engine.ErrNoSuchItem {
-		s.proto.refuse(s, err)
+		s.refuse(err)
 		return
 	}
 	s.burrowText(404, s.whatIsMissing())

@@ -70,7 +70,7 @@ func burrowQueues(s *session) {
 // modernNames answers with the names that match among all, worded by word.
 func (s *session) modernNames(all func(*engine.Engine) []string, word func(names []string, next string) any) {
 	if s.readsBlocked() {
-		s.proto.refuse(s, errGetUnavailable)
+		s.refuse(errGetUnavailable)
 		return
 	}
 	s.keepBurrow()
@@ -123,7 +123,7 @@ func burrowQueueStats(s *session) {
 func burrowDeleteQueue(s *session) {
 	s.delete(s.burrow.name, func(s *session, err error) {
 		if err != nil {
-			s.proto.refuse(s, err)
+			s.refuse(err)
 			return
 		}
 		s.burrowEmpty(204)
@@ -133,7 +133,7 @@ func burrowDeleteQueue(s *session) {
 // burrowPutBatch puts messages, all or those before the first that the queue refuses; the reply says how many.
 func burrowPutBatch(s *session) {
 	if s.writesBlocked() {
-		s.proto.refuse(s, errSetUnavailable)
+		s.refuse(errSetUnavailable)
 		return
 	}
 	var batch []burrow.NewMessage
@@ -142,7 +142,7 @@ func burrowPutBatch(s *session) {
 		return err
 	}, func(s *session, err error) {
 		if err != nil {
-			s.proto.refuse(s, err)
+			s.refuse(err)
 			return
 		}
 		s.putBatch(batch)
@@ -168,7 +168,7 @@ func (s *session) putBatch(batch []burrow.NewMessage) {
 		size += len(p.Data)
 	}
 	if err := s.reserveBatch(len(puts), size); err != nil {
-		s.proto.refuse(s, err)
+		s.refuse(err)
 		return
 	}
 	if size <= largePut {
@@ -201,7 +201,7 @@ func (s *session) batchStored(n int, err error) {
 		return
 	}
 	if n == 0 {
-		s.proto.refuse(s, err)
+		s.refuse(err)
 		return
 	}
 	status, text := burrowRefusal(err)
@@ -215,7 +215,7 @@ func (s *session) batchStored(n int, err error) {
 // burrowBrowse lists messages. The list ends at about 4 MiB, and says where the next one begins.
 func burrowBrowse(s *session) {
 	if s.readsBlocked() {
-		s.proto.refuse(s, errGetUnavailable)
+		s.refuse(errGetUnavailable)
 		return
 	}
 	b, l := s.burrow, s.loop
@@ -252,7 +252,7 @@ func (s *session) browsed(err error) {
 	}
 	switch {
 	case err != nil && err != engine.ErrNoSuchItem:
-		s.proto.refuse(s, err)
+		s.refuse(err)
 	case n == 0 && s.noRoom:
 		s.notTaken()
 	default:

@@ -33,7 +33,7 @@ func (s *session) accountQueues() func(*engine.Engine) []string {
 // listNames answers with the names that match among all.
 func (s *session) listNames(missing string, all func(*engine.Engine) []string) {
 	if s.readsBlocked() {
-		s.proto.refuse(s, errGetUnavailable)
+		s.refuse(errGetUnavailable)
 		return
 	}
 	s.keepBurrow()
@@ -116,7 +116,7 @@ func (s *session) deleteNames(
 	missing string, all func(*engine.Engine) []string, queues func(e *engine.Engine, name string) [][]byte,
 ) {
 	if s.writesBlocked() {
-		s.proto.refuse(s, errDeleteUnavailable)
+		s.refuse(errDeleteUnavailable)
 		return
 	}
 	s.keepBurrow()
@@ -143,7 +143,7 @@ func (s *session) deleteNames(
 	}, func(s *session, err error) {
 		s.claim(ticket)
 		if err != nil {
-			s.proto.refuse(s, err)
+			s.refuse(err)
 			return
 		}
 		s.namesDone(names, text, existed, missing)

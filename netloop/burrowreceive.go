@@ -17,10 +17,10 @@ func burrowReceive(s *session) {
 	r, err := burrow.DecodeReceive(b.answer.body)
 	switch {
 	case err != nil:
-		s.proto.refuse(s, err)
+		s.refuse(err)
 		return
 	case s.readsBlocked():
-		s.proto.refuse(s, errGetUnavailable)
+		s.refuse(errGetUnavailable)
 		return
 	}
 	b.req.Detail = burrow.DetailAll
@@ -48,7 +48,7 @@ func burrowReceive(s *session) {
 		s.sendMessages()
 	case got.Waiting:
 		if err := s.admitWait(); err != nil {
-			s.proto.refuse(s, err)
+			s.refuse(err)
 			return
 		}
 		s.keepBurrow()
@@ -64,7 +64,7 @@ func burrowReceive(s *session) {
 	case err == engine.ErrNotTaken:
 		s.notTaken()
 	default:
-		s.proto.refuse(s, err)
+		s.refuse(err)
 	}
 }
 
@@ -76,7 +76,7 @@ func (s *session) receiveWaited(ref engine.ReadRef, err error) {
 	a := b.answer
 	a.gather(s, nil)
 	if err != nil && err != engine.ErrDeleted {
-		s.proto.refuse(s, err)
+		s.refuse(err)
 		return
 	}
 	request := engine.FetchRequest{Access: engine.Lease, Lease: b.lease, Delivery: &a.delivery, ClientID: s.clientID}
@@ -117,7 +117,7 @@ func (s *session) sendMessages() {
 
 func burrowAcknowledge(s *session) {
 	if err := s.confirmLease(s.burrow.name, s.burrow.req.Receipt); err != nil {
-		s.proto.refuse(s, err)
+		s.refuse(err)
 		return
 	}
 	s.burrowEmpty(204)
@@ -138,7 +138,7 @@ func burrowExtend(s *session) {
 		_, err = s.extendLease(b.name, b.req.Receipt, time.Duration(x.Lease)*time.Millisecond)
 	}
 	if err != nil {
-		s.proto.refuse(s, err)
+		s.refuse(err)
 		return
 	}
 	s.burrowEmpty(204)
@@ -150,13 +150,13 @@ func burrowSettle(s *session) {
 	l := s.loop
 	receipts, err := burrow.DecodeSettle(s.burrow.answer.body)
 	if err != nil {
-		s.proto.refuse(s, err)
+		s.refuse(err)
 		return
 	}
 	t, n, err := l.engine.ConfirmLeases(l.now, s.burrow.name, receipts)
 	s.work += len(receipts)
 	if s.endClaim(t); err != nil && err != engine.ErrNotHeld {
-		s.proto.refuse(s, err)
+		s.refuse(err)
 		return
 	}
 	l.latencies.count(CommandConfirm, nil, t, int64(n))
@@ -171,10 +171,10 @@ func burrowRedrive(s *session) {
 	form, err := burrow.DecodeRedrive(b.answer.body)
 	switch {
 	case err != nil:
-		s.proto.refuse(s, err)
+		s.refuse(err)
 		return
 	case s.writesBlocked():
-		s.proto.refuse(s, errSetUnavailable)
+		s.refuse(errSetUnavailable)
 		return
 	}
 	s.keepBurrow()
@@ -188,7 +188,7 @@ func burrowRedrive(s *session) {
 	s.startJob(func() error { return d.run(form.Limit) }, func(s *session, err error) {
 		s.claim(d.ticket)
 		if err != nil && d.moved == 0 {
-			s.proto.refuse(s, err)
+			s.refuse(err)
 			return
 		}
 		reply := struct {

@@ -46,12 +46,6 @@ const (
 	reservedPrefix = burrow.ReservedPrefix
 )
 
-var (
-	// errNoOrigin and errBadOrigin refuse to redrive a message.
-	errNoOrigin  = errors.New("no queue has given the message up")
-	errBadOrigin = errors.New("the message would go to another account, or where it is")
-)
-
 // burrowRefusal returns the status and the text of a reply that refuses an operation.
 func burrowRefusal(err error) (status int, text string) {
 	var unavailable unavailableError

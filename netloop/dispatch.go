@@ -11,33 +11,6 @@ import (
 // This file has the operations of a client, the same for every protocol. They decide whether to refuse a request,
 // count it, and note what the reply must wait for. Protocols only read the arguments and word the outcome.
 
-// unavailableError refuses an operation because of the server's status or the connection limits.
-// The text is the operation's name in messages.
-type unavailableError string
-
-func (e unavailableError) Error() string {
-	return "Server not available for operation " + string(e)
-}
-
-const (
-	errGetUnavailable          = unavailableError("getItem")
-	errMonitorUnavailable      = unavailableError("monitorUntil")
-	errSetUnavailable          = unavailableError("setItem")
-	errFlushUnavailable        = unavailableError("flush")
-	errDeleteUnavailable       = unavailableError("delete")
-	errFlushAllUnavailable     = unavailableError("flushAll")
-	errFlushExpiredUnavailable = unavailableError("flushExpired")
-)
-
-var (
-	// errReadOpen refuses a plain fetch from a queue of which the connection has an open read.
-	errReadOpen = errors.New("an open read on this queue comes first")
-	// errTooManyReads refuses an open read over the limit of the connection.
-	errTooManyReads = errors.New("too many open reads")
-	// errNotThatMany refuses a confirm of more reads than are open, or of none.
-	errNotThatMany = errors.New("not that many open reads")
-)
-
 func (s *session) readsBlocked() bool {
 	return s.refuseReads || s.loop.server.status.Enforced().BlocksReads()
 }
@@ -118,22 +91,22 @@ func (s *session) fetch(
 	name, reply []byte, access engine.Access, millis int32, most int,
 ) (done int) {
 	if s.readsBlocked() {
-		s.proto.refuse(s, errGetUnavailable)
+		s.refuse(errGetUnavailable)
 		return 1
 	}
 	l := s.loop
 	if access == engine.OpenRead && s.countReads(name) >= l.server.opts.MaxOpenReads {
-		s.proto.refuse(s, errTooManyReads)
+		s.refuse(errTooManyReads)
 		return 1
 	}
 	if access.Holds() && s.readsShort() {
 		s.loop.counters.RepliesRefused++
-		s.proto.refuse(s, engine.ErrOutOfMemory)
+		s.refuse(engine.ErrOutOfMemory)
 		return 1
 	}
 	if s.id.usage != nil && opens(access) {
 		if _, err := s.readsQuota(1); err != nil {
-			s.proto.refuse(s, err)
+			s.refuse(err)
 			return 1
 		}
 	}
@@ -154,13 +127,13 @@ func (s *session) fetch(
 	case got.Waiting:
 		s.beginWait(waitFetch, name, reply, access, l.clock+moment(millis))
 	case err == engine.ErrEmpty && millis > 0 && !wait:
-		s.proto.refuse(s, s.waitsQuota())
+		s.refuse(s.waitsQuota())
 	case err == engine.ErrEmpty:
 		s.proto.none(s)
 	case err == engine.ErrNotTaken:
 		s.notTaken()
 	default:
-		s.proto.refuse(s, err)
+		s.refuse(err)
 	}
 	return done
 }

@@ -2,22 +2,8 @@ package netloop
 
 import (
 	"bytes"
-	"errors"
 
 	"github.com/kestrelmq/kestrel/access"
-)
-
-var (
-	// errNotLocal refuses what only clients on this machine may ask for.
-	errNotLocal = errors.New("allowed from this machine only")
-	// errUnidentified refuses what an unknown client asks for.
-	errUnidentified = errors.New("unauthenticated")
-	// errIdentified refuses to identify a client twice.
-	errIdentified = errors.New("authenticated already")
-	// errSeeLog stands for an error that may name queues, for a client that may not see all of them.
-	errSeeLog = errors.New("the log says why")
-	// errNoUsers refuses to identify a client of a server without users.
-	errNoUsers = errors.New("the server has no users")
 )
 
 // mayOperate returns why the client may not operate the server. A client that is nobody in particular must be on
@@ -117,12 +103,4 @@ func (l *loop) noteFailed(s *session, who string, err error) {
 		l.log.Warn("authentication failed", "user", who, "peer", s.sink.peer(), "err", err,
 			"failed", l.server.opts.Access.Counts().Failed)
 	}
-}
-
-// isIdentityRefusal reports whether err refuses what a client asked for because of who it is, or is not.
-func isIdentityRefusal(err error) bool {
-	var denied *access.Denied
-	var over *access.OverQuota
-	return errors.As(err, &denied) || errors.As(err, &over) || errors.Is(err, access.ErrFailed) || errors.Is(err, access.ErrBusy) ||
-		errors.Is(err, errUnidentified) || errors.Is(err, errIdentified) || errors.Is(err, errNoUsers)
 }

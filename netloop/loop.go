@@ -42,6 +42,7 @@ type loop struct {
 	failedLogged  moment // likewise, of an attempt to authenticate
 	accountLogged moment // likewise, because of the quota of an account
 	quotaLogged   moment // likewise, because of the quota of a user
+	refusalLogged [refusalReasons]moment
 
 	counters  Counters
 	latencies *latencies // nil if nothing is measured

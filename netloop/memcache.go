@@ -78,6 +78,7 @@ func (memcacheProtocol) next(s *session, in []byte) int {
 		s.need = req.Need
 		return 0
 	}
+	s.noteRefused(err)
 	if err == memcache.ErrTooLarge {
 		s.skip = req.Skip
 		s.reply(req, memcache.ReplyNotStored)
@@ -304,7 +305,7 @@ func memcacheGet(s *session, req *memcache.Request, times int) (done int) {
 		how = engine.Peek
 	case len(req.Several) > 0:
 	case s.countReads(name) > 0:
-		s.proto.refuse(s, errReadOpen)
+		s.refuse(errReadOpen)
 		return 1
 	}
 	reply := req.Queue
@@ -366,7 +367,7 @@ func memcacheStatus(s *session, req *memcache.Request) {
 		case err == nil:
 			s.proto.none(s)
 		case errors.Is(err, errNotLocal), isIdentityRefusal(err):
-			s.proto.refuse(s, err)
+			s.refuse(err)
 		default:
 			s.out = append(s.out, memcache.ReplyClientError...)
 			s.quit()
@@ -380,7 +381,7 @@ func memcacheVersion(s *session, _ *memcache.Request) {
 
 func memcacheReload(s *session, _ *memcache.Request) {
 	if err := s.mayOperate(); err != nil {
-		s.proto.refuse(s, err)
+		s.refuse(err)
 		return
 	}
 	reload := s.loop.server.opts.Reload
@@ -403,7 +404,7 @@ func memcacheReload(s *session, _ *memcache.Request) {
 
 func memcacheShutdown(s *session, _ *memcache.Request) {
 	if err := s.shutdown(); err != nil {
-		s.proto.refuse(s, err)
+		s.refuse(err)
 		return
 	}
 	s.quit()

@@ -12,7 +12,7 @@ import (
 func memcacheConfirm(s *session, req *memcache.Request) {
 	s.confirmMany(s.latin1Name(req.Queue), int(req.Count), func(s *session, err error) {
 		if err != nil {
-			s.proto.refuse(s, err)
+			s.refuse(err)
 			return
 		}
 		s.proto.none(s)
@@ -54,7 +54,7 @@ func (s *session) memcacheEnd(name []byte, req *memcache.Request) {
 		err = s.returnOldest(name, how)
 	}
 	if err != nil {
-		s.proto.refuse(s, err)
+		s.refuse(err)
 		return
 	}
 	s.proto.none(s)

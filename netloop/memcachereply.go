@@ -86,7 +86,7 @@ func (s *session) finish(noReply bool, err error, reply string) {
 	if err == nil {
 		s.out = append(s.out, reply...)
 	} else {
-		s.proto.refuse(s, err)
+		s.refuse(err)
 	}
 	if noReply && s.state != closing {
 		s.out = s.out[:before]
@@ -102,7 +102,7 @@ func finishing(req *memcache.Request, reply string) func(*session, error) {
 // memcacheCount words how many items were removed.
 func memcacheCount(s *session, n int64, err error) {
 	if err != nil {
-		s.proto.refuse(s, err)
+		s.refuse(err)
 		return
 	}
 	s.out = memcache.AppendCount(s.out, n)

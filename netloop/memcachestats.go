@@ -99,6 +99,7 @@ func appendServerStats(out []byte, server *Server, user *access.User) []byte {
 	stat("queue_expires", e.Expired)
 	stat("requests_denied", c.Denied)
 	c.OverQuota.Each(func(reason string, refused int64) { stat("over_quota_"+reason, refused) })
+	st.Refusals.EachReason(func(reason string, refused int64) { stat("refused_"+reason, refused) })
 	stat("long_turns", c.LongTurns)
 	stat("longest_turn_usec", c.LongestTurn)
 	return out

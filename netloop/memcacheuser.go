@@ -78,6 +78,7 @@ func (s *session) memcacheIdentify(in []byte) int {
 		s.need = req.Need
 		return 0
 	case refusal != nil && refusal.Fatal:
+		s.noteRefused(err)
 		s.out = append(s.out, refusal.Reply...)
 		s.quitMisled()
 		return 0
@@ -89,6 +90,7 @@ func (s *session) memcacheIdentify(in []byte) int {
 		s.identify(name, password, func(s *session, err error) { s.finish(false, err, memcache.ReplyStored) })
 		return n
 	}
+	s.noteRefused(errUnidentified)
 	s.out = memcache.AppendClientError(s.out, errUnidentified.Error())
 	if s.strike(); err == memcache.ErrTooLarge || req.BadEnd {
 		s.quit()

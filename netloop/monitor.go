@@ -11,13 +11,13 @@ import (
 func (s *session) monitor(name, reply []byte, deadline moment, limit int) {
 	if s.readsShort() {
 		s.loop.counters.RepliesRefused++
-		s.proto.refuse(s, engine.ErrOutOfMemory)
+		s.refuse(engine.ErrOutOfMemory)
 		return
 	}
 	room := max(s.loop.server.opts.MaxOpenReads-s.countReads(name), 0)
 	room, err := s.readsQuota(room)
 	if err != nil {
-		s.proto.refuse(s, err)
+		s.refuse(err)
 		return
 	}
 	if limit < 0 || limit > room {
@@ -33,7 +33,7 @@ func (s *session) deliverMany(
 	name, reply []byte, access engine.Access, on terms, deadline moment, limit int,
 ) {
 	if s.readsBlocked() {
-		s.proto.refuse(s, errMonitorUnavailable)
+		s.refuse(errMonitorUnavailable)
 		return
 	}
 	s.loop.counters.CmdMonitor++
@@ -91,14 +91,14 @@ func (s *session) continueMonitor() {
 			return
 		}
 		if err == engine.ErrEmpty && waits && !wait && !w.delivered {
-			s.proto.refuse(s, s.waitsQuota())
+			s.refuse(s.waitsQuota())
 			return
 		}
 		if err == engine.ErrEmpty || err == engine.ErrNotTaken {
 			break // no more is there, or wanted; or the server stops
 		}
 		if err != nil {
-			s.proto.refuse(s, err)
+			s.refuse(err)
 			return
 		}
 	}
@@ -116,7 +116,7 @@ func (s *session) pauseMonitor() {
 func (s *session) waitedFor(kind waitKind, ref engine.ReadRef, err error) {
 	switch {
 	case errors.Is(err, engine.ErrBacklog), errors.Is(err, engine.ErrNotAdmitted):
-		s.proto.refuse(s, err)
+		s.refuse(err)
 	case kind == waitFetch:
 		if !s.collect(ref) {
 			s.notTaken()

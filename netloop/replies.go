@@ -193,7 +193,7 @@ func (s *session) notTaken() {
 	}
 	s.noRoom = false
 	s.loop.counters.RepliesRefused++
-	s.proto.refuse(s, engine.ErrOutOfMemory)
+	s.refuse(engine.ErrOutOfMemory)
 }
 
 func (l *loop) send(s *session, p []byte) {

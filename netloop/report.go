@@ -41,7 +41,7 @@ func (s *session) startReportThen(next report, then func(*session)) {
 	size := reportSize(l.engine.QueueCount())
 	if l.ledger.tight(size) {
 		l.counters.RepliesRefused++
-		s.proto.refuse(s, engine.ErrOutOfMemory)
+		s.refuse(engine.ErrOutOfMemory)
 		return
 	}
 	l.ledger.hold(size)

@@ -31,8 +31,9 @@ type Server struct {
 	accounts   accountQuotas
 	usages     usages
 
-	connections atomic.Int64  // open
-	refused     atomic.Int64  // over the limit
+	connections atomic.Int64 // open
+	refused     atomic.Int64 // over the limit
+	refusals    refusalCounts
 	overQuota   atomic.Int64  // requests that Admit has refused
 	admitted    atomic.Int64  // ever
 	numbered    atomic.Uint64 // number of the newest connection

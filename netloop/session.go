@@ -1,7 +1,6 @@
 package netloop
 
 import (
-	"errors"
 	"sync/atomic"
 
 	"github.com/valyala/bytebufferpool"
@@ -183,16 +182,10 @@ func (s *session) store(buf []byte) {
 	}
 }
 
-var (
-	// errTooMuchInput and errNoBuffers end the session of a client that sends too far ahead of its replies.
-	errTooMuchInput = errors.New("too many bytes sent ahead of the replies")
-	errNoBuffers    = errors.New("out of memory for requests")
-)
-
 // cutOff sends the client the reason, and closes the session.
 func (s *session) cutOff(err error) {
 	s.takeOutput()
-	s.proto.refuse(s, err)
+	s.refuse(err)
 	s.quit()
 }
 
@@ -265,6 +258,7 @@ func (s *session) retract(n int, err error) int {
 	at, done := 0, 0
 	for ; done < len(s.claims) && s.claims[done].end <= n; done++ {
 		c := s.claims[done]
+		s.noteRefused(err)
 		out = append(out, s.out[at:c.start]...)
 		out = s.proto.retract(out, s.out[c.start:c.end], err)
 		at = c.end

@@ -2,15 +2,11 @@ package netloop
 
 import (
 	"bytes"
-	"errors"
 	"math/rand/v2"
 
 	"github.com/kestrelmq/kestrel/access"
 	"github.com/kestrelmq/kestrel/engine"
 )
-
-// errSameQueue refuses a fetch that names a queue twice.
-var errSameQueue = errors.New("a queue stands there twice")
 
 // From implements engine.AnyReceiver.
 func (s *session) From(i int) { s.name = s.wait.several.sources[i].reply }
@@ -78,7 +74,7 @@ func (v *several) shuffle(draw func(n int) int) {
 func (s *session) fetchSeveral(how engine.Access, millis int32) {
 	l, v := s.loop, s.wait.several
 	if err := s.refusesSeveral(how); err != nil {
-		s.proto.refuse(s, err)
+		s.refuse(err)
 		return
 	}
 	v.shuffle(rand.IntN)
@@ -110,7 +106,7 @@ func (s *session) fetchSeveral(how engine.Access, millis int32) {
 		}
 		s.beginWait(waitFetch, v.names[0], v.sources[0].reply, how, deadline)
 	case err == engine.ErrEmpty && millis > 0 && !wait:
-		s.proto.refuse(s, s.waitsQuota())
+		s.refuse(s.waitsQuota())
 	case err == engine.ErrEmpty, err == engine.ErrComing:
 		if !got.Alias {
 			l.counters.GetMisses++
@@ -119,7 +115,7 @@ func (s *session) fetchSeveral(how engine.Access, millis int32) {
 	case err == engine.ErrNotTaken:
 		s.notTaken()
 	default:
-		s.proto.refuse(s, err)
+		s.refuse(err)
 	}
 }
 

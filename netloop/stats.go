@@ -20,6 +20,7 @@ type Stats struct {
 	Withheld []engine.WithheldQueue
 
 	Counters    Counters
+	Refusals    Refusals
 	Connections int64 // open
 	Lingering   int64 // connections that have ended and whose clients have not read everything
 	// MaxConnections and MaxLingering bound the two.
@@ -56,7 +57,7 @@ func (s *Server) summary(now engine.Time) Stats {
 	cut, _ := s.drainer.undelivered()
 	return Stats{
 		At: now, Started: s.started, Engine: e.Stats(), Aliases: e.Aliases(), Withheld: e.Withheld(),
-		Counters: s.Counters(), Connections: s.connections.Load(), Refused: s.refused.Load(),
+		Counters: s.Counters(), Refusals: s.Refusals(), Connections: s.connections.Load(), Refused: s.refused.Load(),
 		Handshakes: s.handshakes.passed.Load(), HandshakesFailed: s.handshakes.failed.Load(),
 		Lingering: s.drainer.count(), RepliesCut: cut, Files: e.Files(),
 		MaxConnections: int64(s.opts.MaxConnections), MaxLingering: int64(s.opts.MaxLingering),

@@ -90,7 +90,7 @@ func (s *session) textDenied(req *text.Request, size int) bool {
 		s.items.putting, s.items.err = true, err // answered behind the items
 		return true
 	}
-	s.proto.refuse(s, err)
+	s.refuse(err)
 	return true
 }
 
@@ -123,6 +123,7 @@ func (textProtocol) next(s *session, in []byte) int {
 		textCommands[req.Op](s, &req)
 		return n
 	}
+	s.noteRefused(err)
 	refusal := err.(*text.ProtocolError)
 	s.out = refusal.AppendReply(s.out, &req)
 	if refusal.Fatal {
@@ -139,7 +140,11 @@ func (textProtocol) next(s *session, in []byte) int {
 func (s *session) nextItem(decoder text.Decoder, in []byte) int {
 	item, n, err := decoder.DecodeItem(in, &s.items.at)
 	switch {
-	case err == text.ErrIncomplete, err == text.ErrTooLarge:
+	case err == text.ErrIncomplete:
+	case err == text.ErrTooLarge:
+		if s.items.putting {
+			s.noteRefused(err)
+		}
 	case err == text.ErrEndOfItems:
 		s.endItems()
 	case item != nil && s.items.putting && s.items.err == nil:
@@ -175,6 +180,7 @@ func (s *session) textItemPut(t engine.Ticket, err error) {
 		it.stored++
 	case errors.Is(err, engine.ErrQueueFull), errors.Is(err, engine.ErrItemTooLarge),
 		errors.Is(err, engine.ErrKeyExists), errors.Is(err, engine.ErrNoSuchItem), errors.Is(err, engine.ErrTooManyKeys):
+		s.noteRefused(err)
 	default:
 		it.err = err
 	}
@@ -188,7 +194,7 @@ func (s *session) endItems() {
 		return
 	}
 	if it.err != nil {
-		s.proto.refuse(s, it.err)
+		s.refuse(it.err)
 		return
 	}
 	s.claim(it.ticket)
@@ -330,7 +336,7 @@ func textConfirm(s *session, req *text.Request) {
 		return
 	}
 	if err := s.confirmOldest(s.latin1Name(req.Queue), int(req.Count)); err != nil {
-		s.proto.refuse(s, err)
+		s.refuse(err)
 		return
 	}
 	s.out = text.AppendCount(s.out, int64(req.Count))
@@ -359,7 +365,7 @@ func textReturn(s *session, req *text.Request) {
 // textEnded words how many reads have ended.
 func (s *session) textEnded(n int, err error) {
 	if err != nil {
-		s.proto.refuse(s, err)
+		s.refuse(err)
 		return
 	}
 	s.out = text.AppendCount(s.out, int64(n))
@@ -399,7 +405,7 @@ func textTouchItem(s *session, req *text.Request) {
 	}
 	s.alter(s.latin1Name(req.Queue), textWhich(req), expiry, func(s *session, err error) {
 		if err != nil {
-			s.proto.refuse(s, err)
+			s.refuse(err)
 			return
 		}
 		s.out = text.AppendCount(s.out, int64(expiry))
@@ -413,7 +419,7 @@ func textTouch(s *session, req *text.Request) {
 	}
 	due, err := s.extendLease(s.latin1Name(req.Queue), req.Receipt, leaseOf(req.LeaseMillis))
 	if err != nil {
-		s.proto.refuse(s, err)
+		s.refuse(err)
 		return
 	}
 	s.out = text.AppendCount(s.out, int64(due))
@@ -422,7 +428,7 @@ func textTouch(s *session, req *text.Request) {
 // textDone words the outcome of a command that has nothing to tell.
 func textDone(s *session, err error) {
 	if err != nil {
-		s.proto.refuse(s, err)
+		s.refuse(err)
 		return
 	}
 	s.out = append(s.out, text.ReplyDone...)

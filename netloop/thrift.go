@@ -111,6 +111,7 @@ func (thriftProtocol) next(s *session, in []byte) int {
 func (s *session) thriftRun(frame []byte, req *thrift.Request, err error) int {
 	n := len(frame)
 	if err != nil {
+		s.noteRefused(err)
 		refusal := err.(*thrift.ProtocolError)
 		if refusal.Fatal {
 			s.loop.log.Warn("connection closed: not a call of the Thrift service",
@@ -128,7 +129,7 @@ func (s *session) thriftRun(frame []byte, req *thrift.Request, err error) int {
 	req.Queue = withoutAccount(req.Queue)
 	if s.id.user != nil || s.id.unknown {
 		if err := s.thriftDenied(req, n); err != nil {
-			s.proto.refuse(s, err)
+			s.refuse(err)
 			return n
 		}
 	}
@@ -199,7 +200,7 @@ func thriftReason(err error) string {
 func thriftPeek(s *session, req *thrift.Request) {
 	l := s.loop
 	if s.readsBlocked() {
-		s.proto.refuse(s, errGetUnavailable)
+		s.refuse(errGetUnavailable)
 		return
 	}
 	l.counters.CmdPeek++
@@ -222,7 +223,7 @@ func thriftPeeked(s *session, queue []byte, alias bool, err error) {
 		return
 	}
 	if err != nil && err != engine.ErrEmpty {
-		s.proto.refuse(s, err)
+		s.refuse(err)
 		return
 	}
 	info := thrift.QueueInfo{HasHead: err == nil, HeadItem: l.headItem}
@@ -244,7 +245,7 @@ func thriftPeeked(s *session, queue []byte, alias bool, err error) {
 // thriftDone words the outcome of a call that has nothing to tell.
 func thriftDone(s *session, err error) {
 	if err != nil {
-		s.proto.refuse(s, err)
+		s.refuse(err)
 		return
 	}
 	s.out = thrift.AppendVoid(s.out, s.thrift.call)
@@ -272,7 +273,7 @@ func thriftSetStatus(s *session, req *thrift.Request) {
 			return
 		}
 	}
-	s.proto.refuse(s, ErrUnknownStatus)
+	s.refuse(ErrUnknownStatus)
 }
 
 func thriftGetVersion(s *session, req *thrift.Request) {
@@ -288,7 +289,7 @@ func thriftUpgrade(s *session, req *thrift.Request) {
 // thriftPutLater is thriftPut for many items or bytes.
 func (s *session) thriftPutLater(frame []byte, decoded *thrift.Request) {
 	if err := checkThriftPut(decoded); err != nil {
-		s.proto.refuse(s, err)
+		s.refuse(err)
 		return
 	}
 	req := *decoded

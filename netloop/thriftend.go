@@ -77,7 +77,7 @@ func thriftReturn(s *session, req *thrift.Request) {
 func (s *session) takeReceipts(req *thrift.Request) (queue []byte, receipts []uint64, ok bool) {
 	e, n := s.loop.engine, req.IDs.Len()
 	if e.MemoryLeft() < receiptSize*int64(n) {
-		s.proto.refuse(s, engine.ErrOutOfMemory)
+		s.refuse(engine.ErrOutOfMemory)
 		return nil, nil, false
 	}
 	e.Account(receiptSize * int64(n))
@@ -88,7 +88,7 @@ func (s *session) takeReceipts(req *thrift.Request) (queue []byte, receipts []ui
 func (s *session) endThriftEnd(t engine.Ticket, n int, err error) {
 	s.endClaim(t)
 	if err != nil {
-		s.proto.refuse(s, err)
+		s.refuse(err)
 		return
 	}
 	s.out = thrift.AppendCount(s.out, s.thrift.call, int32(n))
@@ -105,7 +105,7 @@ func thriftTouch(s *session, req *thrift.Request) {
 	case errors.Is(err, engine.ErrNotHeld):
 		due = 0
 	case err != nil:
-		s.proto.refuse(s, err)
+		s.refuse(err)
 		return
 	}
 	s.endClaim(t)

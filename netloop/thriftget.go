@@ -29,14 +29,14 @@ type thriftGet struct {
 func thriftGetItems(s *session, req *thrift.Request) {
 	if req.AutoAbortMillis > 0 && !s.readsBlocked() && !s.loop.engine.LeaseRoom() {
 		s.loop.counters.RepliesRefused++
-		s.proto.refuse(s, engine.ErrOutOfMemory)
+		s.refuse(engine.ErrOutOfMemory)
 		return
 	}
 	room := s.loop.server.opts.MaxOpenReads - s.holding(req.Queue)
 	if req.AutoAbortMillis > 0 {
 		var err error
 		if room, err = s.readsQuota(room); err != nil {
-			s.proto.refuse(s, err)
+			s.refuse(err)
 			return
 		}
 	}

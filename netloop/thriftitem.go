@@ -15,18 +15,6 @@ import (
 
 // What calls do to single items, by their ids or keys, and fetches from any of several queues.
 
-var (
-	errTwoItems     = errors.New("an item is named in two ways")
-	errNoItem       = errors.New("item_id or key is missing")
-	errItemID       = errors.New("item_id is below 0")
-	errExpiry       = errors.New("expiration_msec is below 0")
-	errFromID       = errors.New("from_id is below 0")
-	errBrowseLimit  = errors.New("limit is not a number from 0 to 10000")
-	errQueueCount   = errors.New("queue_names must have 1 to 16 names")
-	errWeightCount  = errors.New("weights must have one number for each queue, or none at all")
-	errWeightBounds = errors.New("a weight is not a number from 1 to 1000000")
-)
-
 const (
 	maxBrowse = 10_000    // items of a list
 	maxWeight = 1_000_000 // of a queue
@@ -58,7 +46,7 @@ func thriftRemove(s *session, req *thrift.Request) {
 	case errors.Is(err, engine.ErrNoSuchItem), errors.Is(err, engine.ErrHeld):
 		count = 0
 	case err != nil:
-		s.proto.refuse(s, err)
+		s.refuse(err)
 		return
 	}
 	s.out = thrift.AppendCount(s.out, req.Call, count)
@@ -71,7 +59,7 @@ func thriftTouchItem(s *session, req *thrift.Request) {
 		err = errExpiry
 	}
 	if err != nil {
-		s.proto.refuse(s, err)
+		s.refuse(err)
 		return
 	}
 	expiry := engine.Time(thrift.ExpiryTime(req.ExpiryMillis, int64(s.loop.now)))
@@ -81,7 +69,7 @@ func thriftTouchItem(s *session, req *thrift.Request) {
 		case errors.Is(err, engine.ErrNoSuchItem):
 			when = 0
 		case err != nil:
-			s.proto.refuse(s, err)
+			s.refuse(err)
 			return
 		case expiry == 0:
 			when = math.MaxInt64
@@ -106,7 +94,7 @@ func thriftBrowse(s *session, req *thrift.Request) {
 		s.thriftList(req.Queue, engine.Match{From: uint64(req.From), Limit: int(req.Limit), Hidden: req.Hidden})
 	}
 	if err != nil {
-		s.proto.refuse(s, err)
+		s.refuse(err)
 	}
 }
 
@@ -163,7 +151,7 @@ type thriftListing struct {
 // thriftList answers with items of the queue called name, in the order of their ids, in a job.
 func (s *session) thriftList(name []byte, m engine.Match) {
 	if s.readsBlocked() {
-		s.proto.refuse(s, errGetUnavailable)
+		s.refuse(errGetUnavailable)
 		return
 	}
 	if m.Limit == 0 {
@@ -176,7 +164,7 @@ func (s *session) thriftList(name []byte, m engine.Match) {
 	s.startJob(list.run, func(s *session, err error) {
 		if err != nil {
 			l.buffers.gets.give(list.reply)
-			s.proto.refuse(s, err)
+			s.refuse(err)
 			return
 		}
 		if !s.appendReply(list.reply.B) {
@@ -242,7 +230,7 @@ func thriftGetAny(s *session, req *thrift.Request) {
 	}
 	switch {
 	case err != nil:
-		s.proto.refuse(s, err)
+		s.refuse(err)
 		return
 	case req.WaitMillis < 0:
 		s.proto.none(s)

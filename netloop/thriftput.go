@@ -17,13 +17,6 @@ func (l *loop) isLargePut(req *thrift.Request, size int) bool {
 	return n > maxPutItems || size > largePut || n > 1 && n*l.engine.Takers(req.Queue) > maxWork
 }
 
-var (
-	errKeyCount  = errors.New("keys must have one key for each item, or none at all")
-	errKeyBlank  = errors.New("a key has a blank")
-	errDuplicate = errors.New("on_duplicate is not 0, 1 or 2")
-	errNeedsKeys = errors.New("on_duplicate needs keys")
-)
-
 // checkThriftPut returns why none of the items of a put can be put, or nil.
 func checkThriftPut(req *thrift.Request) error {
 	switch {
@@ -59,7 +52,7 @@ func thriftExtra(req *thrift.Request, keys *thrift.Items, extra *engine.PutExtra
 
 func thriftPut(s *session, req *thrift.Request) {
 	if err := checkThriftPut(req); err != nil {
-		s.proto.refuse(s, err)
+		s.refuse(err)
 		return
 	}
 	expiry := engine.Time(thrift.ExpiryTime(req.ExpiryMillis, int64(s.loop.now)))
@@ -107,10 +100,12 @@ func itemsOfPut(req *thrift.Request, now engine.Time) func(yield func(engine.Put
 func (s *session) endThriftPut(count int, t engine.Ticket, err error) {
 	s.after(t)
 	switch {
-	case err == nil, errors.Is(err, engine.ErrQueueFull), errors.Is(err, engine.ErrItemTooLarge),
+	case err == nil:
+	case errors.Is(err, engine.ErrQueueFull), errors.Is(err, engine.ErrItemTooLarge),
 		errors.Is(err, engine.ErrKeyExists), errors.Is(err, engine.ErrNoSuchItem):
+		s.noteRefused(err)
 	default:
-		s.proto.refuse(s, err)
+		s.refuse(err)
 		return
 	}
 	s.claim(t)

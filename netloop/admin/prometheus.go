@@ -168,6 +168,9 @@ func (c *collector) clients(st *netloop.Stats) {
 		c.counter("requests_over_quota_total", "Requests and connections refused because of a quota of their user or account.",
 			refused, "reason", reason)
 	})
+	st.Refusals.Each(func(protocol, reason string, refused int64) {
+		c.counter("refusals_total", "Requests refused, and items of puts that were.", refused, "protocol", protocol, "reason", reason)
+	})
 	c.counter("unidentified_connections_total", "Connections closed because their peers did not say who they are.",
 		n.Unidentified)
 	var tried access.Counts
@@ -345,6 +348,8 @@ func (c *collector) queue(q *engine.QueueStats) {
 	counter("redelivered_items_total", "Deliveries of items that had been delivered before.", q.Redelivered)
 	counter("expired_items_total", "Items that expired.", q.Expired)
 	counter("discarded_items_total", "Items that a full queue dropped.", q.Discarded)
+	counter("refused_puts_total", "Puts that the queue refused: it was full, the item too large, or a key one too many.",
+		q.RefusedPuts)
 	counter("flushes_total", "Flushes.", q.Flushes)
 	counter("read_errors_total", "Reads of the backlog that failed.", q.ReadErrors)
 }

@@ -94,6 +94,7 @@ func (t *totals) global(st *netloop.Stats) {
 		t.counter(n.name, n.value)
 	}
 	c.OverQuota.Each(func(reason string, refused int64) { t.counter("over_quota_"+reason, refused) })
+	st.Refusals.EachReason(func(reason string, refused int64) { t.counter("refused_"+reason, refused) })
 	for class, n := range e.SyncErrors {
 		t.counter("fsync_error_"+class, n)
 	}
@@ -150,6 +151,7 @@ func (t *totals) queue(q *engine.QueueStats, aliased bool) {
 		{"put_items", q.TotalItems()},
 		{"read_errors", q.ReadErrors},
 		{"redelivered", q.Redelivered},
+		{"refused_puts", q.RefusedPuts},
 		{"total_flushes", q.Flushes},
 		{"total_items", q.TotalItems()},
 		{"transactions", q.Opens},
