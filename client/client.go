@@ -33,7 +33,8 @@ type Options struct {
 	DialTimeout time.Duration
 	// ReplyTimeout is how long a server may take to answer, on top of the time that it was asked to wait.
 	// A server with sync_journal "always" answers when its disk has, so this is no place for
-	// milliseconds: bound a single call by its context.
+	// milliseconds: bound a single call by its context. It is also how long a put waits that a server took
+	// before it stopped without closing the connection.
 	ReplyTimeout time.Duration
 	// Backoff is how long a server that failed is left alone.
 	Backoff Backoff

@@ -15,9 +15,9 @@ import (
 
 const (
 	gapProducers = 4
-	gapBefore    = time.Second     // that producers have before a server fails
-	gapAfter     = 4 * time.Second // that they have from then on
-	gapReply     = time.Second     // the client's ReplyTimeout
+	gapBefore    = time.Second            // that producers have before a server fails
+	gapAfter     = 4 * time.Second        // that they have from then on
+	gapReply     = 800 * time.Millisecond // the client's ReplyTimeout: a producer waits no longer for a server that stops
 )
 
 // failure is something that happens to one of three servers.
