@@ -7,6 +7,19 @@ import (
 	"github.com/kestrelmq/kestrel/engine"
 )
 
+// lease is one lease of an item, which any client may end that knows the receipt, also one of a later process.
+type lease struct {
+	entry   *entry
+	queue   string
+	receipt uint64
+	heard   time.Time // when its client got the item
+	safe    time.Time // until then nobody else gets it, unless the lease is ended
+	until   time.Time // from then on the lease has lapsed for certain
+	busy    bool      // somebody is ending it, or makes it longer
+	ended   bool      // that was acknowledged: the receipt holds nothing any more
+	doubt   bool      // nobody knows what it holds
+}
+
 // leased notes that a request has brought an item under a lease for some time. It is in doubt if the journal
 // was not in order.
 func (l *ledger) leased(c *asker, f *fetching, h handed, d time.Duration, healthy bool) {

@@ -5,97 +5,12 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/kestrelmq/kestrel/engine"
 )
-
-// putState is what is known of a put.
-type putState uint8
-
-const (
-	putting   putState = iota // no reply yet
-	unsure                    // no reply will come, or it says that nobody knows
-	refused                   // it was not stored
-	found                     // nobody said so, but it was there after a restart
-	confirmed                 // acknowledged
-)
-
-// goneState is what is known of an item's leaving its queue.
-type goneState uint8
-
-const (
-	here    goneState = iota
-	leaving           // a request for that is under way
-	maybe             // nobody knows
-	gone              // acknowledged
-)
-
-// entry is one item in one of the queues that it was put to.
-type entry struct {
-	n     int
-	queue string
-	sync  engine.SyncPolicy
-
-	put     putState
-	started time.Time // of the request
-	ended   time.Time // of its reply
-
-	life time.Duration // given with the item; zero: for ever
-
-	state    goneState
-	goneSync engine.SyncPolicy
-	goneAt   time.Time
-
-	holder  *asker    // that has it open
-	touched time.Time // when it was handed out, or given back, last
-	lost    bool      // the contract let it be lost: it must not come back
-	swept   time.Time // when a flush, or delete, of its queue ended last
-	flushed bool      // it had expired when its queue was flushed: it is on its way to another one
-	fragile bool      // its removal was not recorded: the journal had failed
-	seen    bool      // scratch of an examination
-
-	// Where it is in its queue, as far as that is known.
-	newest          time.Time // when the latest request began that has brought it
-	newestLease     time.Time // the same of a lease
-	back, backBegan time.Time // when its last return was acknowledged, and when that was asked for
-	aside           bool      // that one left it in its place, and not at the head
-	blurred         time.Time // until when nobody knows
-	readyAt         time.Time // from when on it is in line at the latest
-	hidden          time.Time // from when on it is at the earliest
-	hiddenByPut     bool      // as its put said
-	delayed         bool      // it was hidden once: it may be on disk, and come a little later after a start
-	lease           *lease    // that it has, or had last; nil: none
-	low, high       int64     // deliveries that count: at least and at most
-	rejected        bool      // somebody has asked for it to be a dead letter
-	buried          bool      // it was seen as one
-}
-
-// asker is who asks for items.
-type asker struct {
-	protocol string
-	asking   bool      // guarded by the ledger's mutex, as are
-	doubts   []problem // laws that are broken if the connection is not over
-}
-
-// access is how a request brings an item.
-type access uint8
-
-const (
-	forGood access = iota
-	opened
-	leasing
-)
-
-// item is what was put, once, to a name.
-type item struct {
-	name string
-	data []byte
-	in   []*entry
-}
 
 // ledger knows every item: what was promised of it, and what came of that.
 type ledger struct {
@@ -189,25 +104,6 @@ func (l *ledger) report(law, format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.violate(law, format, args...)
-}
-
-func (e *entry) String() string {
-	return fmt.Sprintf("item %d of %s (put %d %s..%s, %s; gone %d %s%s)", e.n, e.queue, e.put,
-		since(e.started), since(e.ended), e.sync, e.state, since(e.goneAt), e.placed())
-}
-
-// placed says what is known of an item that was aside.
-func (e *entry) placed() (s string) {
-	if !e.hidden.IsZero() {
-		s += "; hidden until " + since(e.hidden)
-	}
-	if e.lease != nil {
-		s += fmt.Sprintf("; leased from %s until %s", since(e.lease.heard), since(e.lease.safe))
-	}
-	if e.high > 0 {
-		s += fmt.Sprintf("; %d to %d deliveries", e.low, e.high)
-	}
-	return s
 }
 
 // epoch is when fake time begins.
@@ -368,36 +264,6 @@ func (l *ledger) peeked(queue string, data []byte, began time.Time) {
 	}
 }
 
-// clockTime is how much later than it says an item may expire: the engine counts milliseconds.
-const clockTime = 2 * time.Millisecond
-
-// mayTimeOut reports whether an open read of a queue may end by itself. The caller holds mu.
-func (l *ledger) mayTimeOut(queue string) bool { return queue == "timeout" }
-
-// expiry is when an item that was put at a time expires; zero if never. The caller holds mu.
-func (l *ledger) expiry(e *entry, put time.Time) time.Time {
-	life := e.life
-	if age := l.set.For(e.queue).MaxAge; age > 0 && (life == 0 || age < life) {
-		life = age
-	}
-	if life == 0 || put.IsZero() {
-		return time.Time{}
-	}
-	return put.Add(life)
-}
-
-// hasExpired reports whether an item that was put had expired at a time, for certain. The caller holds mu.
-func (l *ledger) hasExpired(e *entry, t time.Time) bool {
-	at := l.expiry(e, e.ended)
-	return !at.IsZero() && !l.stepped && at.Add(clockTime).Before(t)
-}
-
-// mayHaveExpired reports whether it may have expired by now. The caller holds mu.
-func (l *ledger) mayHaveExpired(e *entry) bool {
-	at := l.expiry(e, e.started)
-	return !at.IsZero() && (l.stepped || at.Before(l.now()))
-}
-
 // confirming begins to remove an open read.
 func (l *ledger) confirming(e *entry, queue string) {
 	l.mu.Lock()
@@ -545,54 +411,6 @@ const (
 	// maxLease is the longest lease, and the longest delay.
 	maxLease = 10 * time.Second
 )
-
-// deadLetters is the name of the queue that takes what a queue gives up.
-func (l *ledger) deadLetters(queue string) string {
-	if name := l.set.For(queue).DeadLetterQueue; name != "" {
-		return name
-	}
-	parent, child, isChild := strings.Cut(queue, "+")
-	switch {
-	case strings.HasSuffix(parent, "_dead"):
-		return ""
-	case isChild:
-		return parent + "_dead+" + child
-	}
-	return parent + "_dead"
-}
-
-// mayBeDead reports whether an item may have gone to the dead-letter queue. The caller holds mu.
-func (l *ledger) mayBeDead(e *entry) bool {
-	most := l.set.For(e.queue).MaxDeliveries
-	return e.rejected || e.buried || most > 0 && int64(e.high+l.unheard[e.queue]+1) >= most
-}
-
-// judgeDead notes that an item of another queue was found in its dead-letter queue. The caller holds mu.
-func (l *ledger) judgeDead(e *entry, queue string) {
-	if l.set.For(e.queue).ExpireTo == queue || l.deadLetters(e.queue) != queue {
-		return
-	}
-	if !l.mayBeDead(e) {
-		l.violate("dead letter", "%v is in %s after %d deliveries at most", e, queue, e.high+l.unheard[e.queue]+1)
-	}
-	e.buried = true
-}
-
-// lease is one lease of an item, which any client may end that knows the receipt, also one of a later process.
-type lease struct {
-	entry   *entry
-	queue   string
-	receipt uint64
-	heard   time.Time // when its client got the item
-	safe    time.Time // until then nobody else gets it, unless the lease is ended
-	until   time.Time // from then on the lease has lapsed for certain
-	busy    bool      // somebody is ending it, or makes it longer
-	ended   bool      // that was acknowledged: the receipt holds nothing any more
-	doubt   bool      // nobody knows what it holds
-}
-
-// deadLetterQueue is the one dead-letter queue that clients know.
-const deadLetterQueue = "work_dead"
 
 func later(a, b time.Time) time.Time {
 	if a.Before(b) {

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"strings"
+)
+
+// deadLetters is the name of the queue that takes what a queue gives up.
+func (l *ledger) deadLetters(queue string) string {
+	if name := l.set.For(queue).DeadLetterQueue; name != "" {
+		return name
+	}
+	parent, child, isChild := strings.Cut(queue, "+")
+	switch {
+	case strings.HasSuffix(parent, "_dead"):
+		return ""
+	case isChild:
+		return parent + "_dead+" + child
+	}
+	return parent + "_dead"
+}
+
+// mayBeDead reports whether an item may have gone to the dead-letter queue. The caller holds mu.
+func (l *ledger) mayBeDead(e *entry) bool {
+	most := l.set.For(e.queue).MaxDeliveries
+	return e.rejected || e.buried || most > 0 && int64(e.high+l.unheard[e.queue]+1) >= most
+}
+
+// judgeDead notes that an item of another queue was found in its dead-letter queue. The caller holds mu.
+func (l *ledger) judgeDead(e *entry, queue string) {
+	if l.set.For(e.queue).ExpireTo == queue || l.deadLetters(e.queue) != queue {
+		return
+	}
+	if !l.mayBeDead(e) {
+		l.violate("dead letter", "%v is in %s after %d deliveries at most", e, queue, e.high+l.unheard[e.queue]+1)
+	}
+	e.buried = true
+}
+
+// deadLetterQueue is the one dead-letter queue that clients know.
+const deadLetterQueue = "work_dead"
