@@ -91,10 +91,9 @@ func (s *Server) admit(ln *listener, nc net.Conn) {
 		refuse(nc, ln.tooMany())
 		return
 	}
-	count := s.connections.Add(1)
-	if count > int64(s.opts.MaxConnections) {
-		s.discount(ln)
-		s.refused.Add(1)
+	count, ok := s.enter()
+	if !ok {
+		ln.Leave()
 		refuse(nc, ln.tooMany())
 		return
 	}
@@ -104,6 +103,17 @@ func (s *Server) admit(ln *listener, nc net.Conn) {
 	}
 	id, _ := s.identityOf(ln, nc, nil)
 	s.begin(ln, nc, count, id, nil)
+}
+
+// enter counts a connection as open, unless there are too many, and returns how many there are then.
+func (s *Server) enter() (count int64, ok bool) {
+	count = s.connections.Add(1)
+	if count > int64(s.opts.MaxConnections) {
+		s.connections.Add(-1)
+		s.refused.Add(1)
+		return count, false
+	}
+	return count, true
 }
 
 // tooMany is what a connection over the limit gets. Over TLS it gets nothing: a handshake would cost too much.

@@ -11,7 +11,7 @@ import (
 // that it does not use.
 //
 // It stands in for driver: a goroutine for each loop hands the sessions what clients send, and ends
-// every turn with a tick. Admission, pacing and the line of busy connections are the driver's, and
+// every turn with a tick. Pacing and the line of busy connections are the driver's, and
 // absent.
 type Pipes struct {
 	*Server
@@ -100,7 +100,13 @@ func (p *Pipes) Dial(protocolName string, room int) *PipeConn {
 			c.cut()
 			return
 		}
-		p.limit(&c.session, p.connections.Add(1))
+		count, ok := p.enter()
+		if !ok {
+			c.send(c.session.proto.tooMany())
+			c.cut()
+			return
+		}
+		p.limit(&c.session, count)
 		d.conns[c] = true
 		d.loop.open(&c.session)
 	})
@@ -244,6 +250,13 @@ func (c *PipeConn) Read(p []byte) (int, error) {
 		c.driver.post(&c.session, writable)
 	}
 	return n, nil
+}
+
+// Kept returns how many bytes of replies the server keeps for the client, besides those that it has room for.
+func (c *PipeConn) Kept() int {
+	kept := make(chan int, 1)
+	c.driver.do(func() { kept <- len(c.session.out) + len(c.backlog) })
+	return <-kept
 }
 
 // CloseWrite says that the client sends no more.

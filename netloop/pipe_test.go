@@ -63,3 +63,38 @@ func TestPipes(t *testing.T) {
 		}
 	})
 }
+
+// Pipes refuse connections over the limit, as ports do, and say what they keep for a client that does not read.
+func TestPipesBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, err := engine.Open(engine.Options{Dir: "data", FS: segmenttest.New(), Settings: defaults(), SegmentSize: 1 << 16})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := NewPipes(Options{Engine: e, MaxConnections: 1}, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Start()
+		a := p.Dial(PipeMemcache, 10)
+		refused, err := io.ReadAll(p.Dial(PipeMemcache, 1<<10))
+		if want := "SERVER_ERROR too many open connections\r\n"; err != nil || string(refused) != want {
+			t.Errorf("a connection over the limit reads %q, %v; want %q", refused, err, want)
+		}
+		const reply = "END\r\n"
+		a.Write([]byte(strings.Repeat("get q\r\n", 20)))
+		synctest.Wait()
+		if got, want := a.Kept(), 20*len(reply)-10; got != want {
+			t.Errorf("the server keeps %d bytes for a client that does not read, want %d", got, want)
+		}
+		a.Close()
+		synctest.Wait()
+		if n := p.Connections(); n != 0 {
+			t.Errorf("%d connections are open after the last has ended", n)
+		}
+		p.Shutdown(t.Context())
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -18,18 +18,25 @@ func messageControls() []control {
 		thinFile     = "engine/thin.go"
 		marksCrash   = "./engine TestMarksCrash"
 	)
+	unrecorded := replaced(leaseFile,
+		"		e.changeAside(q, r, entry)\n		return e.sayAside(q, r)\n	}\n	if back",
+		"		e.changeAside(q, r, entry)\n		return Ticket{}\n	}\n	if back")
+	early := replaced("engine/wake.go", "if !ok || due >= at {", "if !ok || due >= at+1000 {")
+	nowhere := replaced("engine/move.go", "	e.add(sh, now, []PutRequest{put}, now, from, new(Stored))\n	return true",
+		"	if r.dead == 0 {\n		e.add(sh, now, []PutRequest{put}, now, from, new(Stored))\n	}\n	return true")
 	return []control{
-		{breaks: "a lease is not recorded", edits: replaced(leaseFile,
-			"		e.changeAside(q, r, entry)\n		return e.sayAside(q, r)\n	}\n	if back",
-			"		e.changeAside(q, r, entry)\n		return Ticket{}\n	}\n	if back"), test: model},
+		{breaks: "a lease is not recorded", edits: unrecorded, test: model},
+		{breaks: "a lease is not recorded", edits: unrecorded, experiment: "rough", cycles: 20},
+		{breaks: "a dead letter arrives nowhere", edits: nowhere, test: model},
+		{breaks: "a dead letter arrives nowhere", edits: nowhere, experiment: "rough", cycles: 20},
 		{breaks: "a delay is not recorded", edits: replaced(journalFile,
 			"			j.appendChange(d.Queue, d.Item, record.Change{Due: due})\n", "			_ = d\n"), test: model},
 		{breaks: "a count is lost at a restart", edits: replaced(reviveFile,
 			"Token: c.Token, Count: c.Count}", "Token: c.Token}"), test: model},
 		{breaks: "a receipt is lost at a restart", edits: replaced(reviveFile,
 			"Due: c.Due, Token: c.Token,", "Due: c.Due, Token: c.Token + 1,"), test: model},
-		{breaks: "delayed items are handed out early", edits: replaced("engine/wake.go",
-			"if !ok || due >= at {", "if !ok || due >= at+1000 {"), test: model},
+		{breaks: "delayed items are handed out early", edits: early, test: model},
+		{breaks: "delayed items are handed out early", edits: early, experiment: "rough", cycles: 20},
 		{breaks: "items that are due again go to the end", edits: replaced(sidelineFile,
 			"if !ok || q.aside.ID(r) >= q.headID() {", "if !ok || q.window.Count > 0 {"), test: model},
 		{breaks: "receipts are given again", edits: replaced(sidelineFile,

@@ -13,17 +13,11 @@ import (
 // notJudged are the controls that the simulation cannot notice, or meets too rarely, and why. What is meant to
 // notice them is in their reason, and in the control itself.
 var notJudged = map[string]string{
-	"a short write passes for a whole one":                  "The simulation has files of its own; the experiment short has the real ones.",
-	"what was read of a growing run is kept":                "Reading ahead past the page cache needs the real files of the experiment spill.",
-	"a second server may use the directory":                 "The lock is one of the operating system; the experiment limits starts two servers.",
-	"who puts faster than the disk takes is read":           "Connections in memory have no pacing; ./netloop TestPace has a paced driver.",
-	"no queue is ahead of the disk":                         "Nobody is paced in the simulation; ./engine TestAheadOfBacklog asks the engine.",
-	"there is no limit of connections":                      "Connections in memory are accepted without sockets; the experiment limits has these.",
-	"an announced item takes its memory at once":            "The simulation does not announce more than it sends; the experiment hostile does.",
-	"bytes behind a body are run although no line end came": "Its clients send what is well-formed; ./netloop TestHostileInput sends the rest.",
-	"unread replies are not bounded":                        "Its replies stay below the limit of memory too often; the experiment hostile has slow readers.",
-	"aborted items go behind other aborted ones":            "It seldom knows the order of two aborts; the experiment kill has one client for each queue.",
-	"idle clients are not closed":                           "Its servers have no limit for idle clients; the experiment hostile has slow writers.",
+	"a short write passes for a whole one":        "The simulation has files of its own; the experiment short has the real ones.",
+	"what was read of a growing run is kept":      "Runs of its small queues go through the page cache; the experiment spill has large ones.",
+	"a second server may use the directory":       "The lock is one of the operating system; the experiment limits starts two servers.",
+	"who puts faster than the disk takes is read": "Connections in memory have no pacing; ./netloop TestPace has a paced driver.",
+	"no queue is ahead of the disk":               "Nobody is paced in the simulation; ./engine TestAheadOfBacklog asks the engine.",
 }
 
 // isSimulated reports whether a simulation runs what the control breaks, and judges it.

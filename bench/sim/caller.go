@@ -140,6 +140,13 @@ func (c *caller) do(op Op) error {
 		return c.lastPut(op)
 	case opStuff:
 		c.stuff(op)
+	case opAnnounce:
+		c.announce(op)
+	case opBadEnd:
+		if l, ok := c.link.(*memcacheLink); ok {
+			c.forgetReads()
+			return c.badEnd(op, l)
+		}
 	case opBlindPut:
 		c.put(op)
 		c.reconnect(false)
@@ -162,20 +169,6 @@ var thriftOps = map[string]string{opOpen: opLease, opCloseOpen: opLease, opConfi
 // thriftLife is how long these last.
 const thriftLife = 3 * time.Second
 
-// stuff has some more connections ask for items, and read nothing.
-func (c *caller) stuff(op Op) {
-	var links []link
-	for range op.N {
-		l := c.w.dial(c)
-		l.stuff(op.Queue, op.Size)
-		links = append(links, l)
-	}
-	time.Sleep(50 * time.Millisecond)
-	for _, l := range links {
-		l.reset(false)
-	}
-}
-
 // lastPut puts an item and closes the sending side at once: the reply must come all the same.
 func (c *caller) lastPut(op Op) error {
 	link, ok := c.link.(*memcacheLink)
@@ -190,14 +183,7 @@ func (c *caller) lastPut(op Op) error {
 	if err != nil && !c.w.over.Load() {
 		c.w.ledger.report("reply", "a client that put item %d and closed its sending side got no reply", n)
 	}
-	state := unsure
-	switch link.outcome(err) {
-	case nil:
-		state = confirmed
-	case errRefused:
-		state = refused
-	}
-	c.w.ledger.putEnded(n, state)
+	c.w.ledger.putEnded(n, putStateOf(link.outcome(err)))
 	return errBroken
 }
 
@@ -237,18 +223,13 @@ func (c *caller) put(op Op) error {
 		c.w.ledger.traced("%s puts items %d of %s, delay %v", c.client.Protocol, numbers, op.Queue, op.For)
 	}
 	for i, err := range put() {
-		state := unsure
 		switch err {
-		case nil:
-			state = confirmed
-		case errRefused:
-			state = refused
 		case errBroken:
 			broken = err
 		case errUnsure:
 			cause.judge("a put")
 		}
-		c.w.ledger.putEnded(numbers[i], state)
+		c.w.ledger.putEnded(numbers[i], putStateOf(err))
 	}
 	return broken
 }

@@ -51,6 +51,9 @@
 //	idle           a server that nobody uses does nothing
 //	writes         the journal is written in proportion to what is put
 //	memory         the server keeps to its memory limit
+//	unread         it keeps few replies for a client that reads none
+//	connections    it takes in no more than it may
+//	idle clients   it ends connections on which nothing is asked for
 //	descriptors    it keeps to its descriptors, closes its files, and goroutines end
 //	crash, hang    it does neither
 package main

@@ -138,6 +138,7 @@ func (l *engineLink) expire(queue string) error {
 }
 
 func (l *engineLink) stuff(string, int)                        {}
+func (l *engineLink) kept() int                                { return 0 }
 func (l *engineLink) blindPut(string, time.Duration, [][]byte) {}
 func (l *engineLink) blindTake(string, int)                    {}
 

@@ -2,8 +2,9 @@ package main
 
 import (
 	"fmt"
-	"github.com/kestrelmq/kestrel/engine"
 	"time"
+
+	"github.com/kestrelmq/kestrel/engine"
 )
 
 // putState is what is known of a put.
@@ -16,6 +17,17 @@ const (
 	found                     // nobody said so, but it was there after a restart
 	confirmed                 // acknowledged
 )
+
+// putStateOf is what an outcome says of a put.
+func putStateOf(outcome error) putState {
+	switch outcome {
+	case nil:
+		return confirmed
+	case errRefused:
+		return refused
+	}
+	return unsure
+}
 
 // goneState is what is known of an item's leaving its queue.
 type goneState uint8

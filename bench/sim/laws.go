@@ -50,11 +50,35 @@ func (w *world) checkMemory() {
 	}
 }
 
+// checkConnections checks that the server has no more connections than it may.
+func (w *world) checkConnections() {
+	if n, most := w.server.Connections(), w.server.MaxConnections(); n > int64(most) {
+		w.ledger.report("connections", "%d connections are open, of %d", n, most)
+	}
+}
+
+// idleTimeout is after what time a server ends connections of idle clients, if it does. None is idle for as long while
+// a process lives, until it comes to rest.
+const idleTimeout = 25 * time.Second
+
+// checkIdle waits until the connections of idle clients must have ended, if the server does that, and checks it.
+func (w *world) checkIdle() {
+	limit := w.script.Config.ClientTimeout
+	if limit == 0 {
+		return
+	}
+	time.Sleep(limit + time.Second)
+	if n := w.server.Connections(); n > 0 {
+		w.ledger.report("idle clients", "%d connections are open, and nobody has asked for anything for %v", n, limit)
+	}
+}
+
 // rest lets a server come to rest that nobody uses any more, and checks that it does, that it has not
 // written out of proportion, and that what it would leave behind now is whole.
 func (w *world) rest(p Phase, clients <-chan struct{}, hangUp func()) {
 	w.disk.rest(restCalls)
 	time.Sleep(restTime)
+	w.checkIdle()
 	w.leave(p, clients, hangUp)
 	for look := 1; ; look++ {
 		journal, runs, calls := w.disk.written()

@@ -46,6 +46,8 @@ type link interface {
 	delete(queue string) error
 	// stuff asks for a peek so many times and reads nothing.
 	stuff(queue string, n int)
+	// kept is how many bytes of replies the server keeps for the client.
+	kept() int
 	// blindPut and blindTake send a request and wait for nothing.
 	blindPut(queue string, life time.Duration, items [][]byte)
 	blindTake(queue string, n int)

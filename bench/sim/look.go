@@ -3,10 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
-	"github.com/kestrelmq/kestrel/engine"
-	"github.com/kestrelmq/kestrel/segment/segmenttest"
 	"slices"
 	"time"
+
+	"github.com/kestrelmq/kestrel/engine"
+	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
 // look starts a server on a copy of what was left and takes everything out of it.

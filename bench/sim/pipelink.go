@@ -52,6 +52,8 @@ func (p *pipe) reset(half bool) {
 	}
 }
 
+func (p *pipe) kept() int { return p.conn.Kept() }
+
 func millis(d time.Duration) int32 { return int32(d / time.Millisecond) }
 
 // memcacheLink speaks the memcache protocol.

@@ -30,8 +30,10 @@ type Config struct {
 	Cached, HandOff                       bool
 	SweepInterval                         time.Duration
 	MaxOpenReads, MaxPending              int
-	Files                                 int   // that the engine may have open; 0: its usual share
-	DiskSize, DiskReserve                 int64 // bytes; 0: a disk that is never full
+	MaxConnections                        int           // 0: any number
+	ClientTimeout                         time.Duration // 0: clients may be idle for ever
+	Files                                 int           // that the engine may have open; 0: its usual share
+	DiskSize, DiskReserve                 int64         // bytes; 0: a disk that is never full
 	Speed                                 Speed
 }
 
@@ -94,7 +96,6 @@ const (
 	opReset     = "reset"      // and connect again
 	opHalfClose = "half-close" // the same, with a request under way
 	opLastPut   = "put and half-close"
-	opStuff     = "stuff"      // have some connections ask for items that nobody reads, for a while
 	opBlindPut  = "put blind"  // put, and reset before a reply can have come
 	opBlindTake = "take blind" // the same with a get
 
@@ -130,7 +131,7 @@ func newScript(seed uint64) Script {
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 2))}
 	g.s.Seed = seed
 	g.theme = pick(g, "", "", "", "", "", "", "", "", "", "", "", "", stream, stream, failing, closing, messages, messages,
-		hoard, crowd, dropping)
+		hoard, crowd, dropping, returns)
 	g.config()
 	g.queues()
 	g.fond()
@@ -157,6 +158,10 @@ func (g *generator) config() {
 	c.SweepInterval = pick(g, 0, 20*time.Millisecond, time.Second)
 	c.MaxOpenReads = pick(g, 1, 10, 1000)
 	c.MaxPending = pick(g, 1<<10, 16<<10, 1<<20)
+	c.MaxConnections = pick(g, 0, 0, 12, 40)
+	if g.chance(3) {
+		c.ClientTimeout = idleTimeout
+	}
 	if g.chance(3) {
 		c.Files = engine.MinFiles + g.IntN(10)
 	}
@@ -286,9 +291,12 @@ func (g *generator) fond() {
 		g.fonds[do] = pick(g, 0, 1, 4, 10)
 	}
 	for _, do := range []string{
-		opPeek, opFlush, opExpire, opDelete, opReload, opHalfClose, opLastPut, opStuff, opBlindTake,
+		opPeek, opFlush, opExpire, opDelete, opReload, opHalfClose, opLastPut, opBlindTake,
 	} {
 		g.fonds[do] = pick(g, 0, 0, 1, 2)
+	}
+	for _, do := range []string{opStuff, opAnnounce, opBadEnd} { // what none should do
+		g.fonds[do] = pick(g, 0, 0, 0, 1, 2)
 	}
 	g.fonds[opBlindPut] = pick(g, 0, 0, 2, 8)
 	g.fonds[opMonitor] = pick(g, 0, 0, 1, 4)
@@ -422,8 +430,10 @@ func (g *generator) client() Client {
 			}
 		case opConfirm, opAbort:
 			op.N = g.IntN(8)
-		case opStuff:
-			op.N, op.Size = pick(g, 1, 1, 10, 60), pick(g, 3, 3, 100)
+		case opStuff, opAnnounce:
+			op.N, op.Size = pick(g, 1, 1, 10, 60), pick(g, 3, 3, 100, 1000)
+		case opBadEnd:
+			op.N, op.Size = g.IntN(4), 1+g.IntN(g.size)
 		case opReload:
 			op.N = g.IntN(len(g.s.Settings))
 		}

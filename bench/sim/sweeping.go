@@ -95,8 +95,14 @@ func (l *ledger) sweep(s *sweeping, ok bool) {
 	}
 	// What was put meanwhile may be gone too.
 	for _, e := range l.mayBeIn(s.queue) {
-		if e.state == here && e.holder == nil && !e.started.Before(s.began) {
+		if e.state == gone || e.started.Before(s.began) {
+			continue
+		}
+		if e.swept = l.now(); e.state == here && e.holder == nil {
 			e.state = maybe
+		}
+		if e.lease != nil && s.open {
+			e.lease.doubt = true
 		}
 	}
 }

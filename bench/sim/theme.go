@@ -27,6 +27,8 @@ const (
 	hoard theme = "hoard"
 	// crowd: many queues spill, with few descriptors and slow syncs.
 	crowd theme = "crowd"
+	// returns: one client opens items and gives them back, in any order, and then takes what is first.
+	returns theme = "returns"
 	// dropping: a name in the journal cannot be changed, once, and the server goes on for long.
 	dropping theme = "dropping"
 )
@@ -51,6 +53,8 @@ func (g *generator) settleTheme() {
 	case crowd:
 		c.Files, c.SegmentSize, c.JournalSize = engine.MinFiles, 4<<10, 64<<10
 		c.Speed.RunSync, c.Speed.JournalSync = Latency{Usual: 100 * time.Millisecond}, Latency{Usual: 100 * time.Millisecond}
+	case returns:
+		g.home, c.MaxOpenReads = "a", max(c.MaxOpenReads, 10)
 	case dropping:
 		c.SegmentSize, c.JournalSize = 4<<10, 16<<10
 	case closing:
@@ -74,6 +78,8 @@ func (g *generator) themed() Phase {
 		return g.crowding()
 	case dropping:
 		return g.dropping()
+	case returns:
+		return g.returning()
 	}
 	return g.streaming()
 }
@@ -169,6 +175,27 @@ func (g *generator) crowding() Phase {
 
 // crowdSize is how many queues the theme crowd has.
 const crowdSize = 20
+
+// returning: see returns.
+func (g *generator) returning() Phase {
+	p := Phase{Length: 3 * time.Second, End: pick(g, kill, stop, powerCut), Cut: segmenttest.CutOptions{Seed: g.Uint64()}}
+	c := Client{Protocol: pick(g, "engine", "memcache"), Room: 1 << 20}
+	ask := func(do string, n int) {
+		for range n {
+			c.Ops = append(c.Ops, Op{Do: do, Queue: g.home, N: 1, Size: 1 + g.IntN(2*g.size)})
+		}
+	}
+	for range 2 + g.IntN(10) {
+		ask(opPut, g.IntN(10))
+		ask(opOpen, 2+g.IntN(6))
+		for range 2 + g.IntN(6) {
+			c.Ops = append(c.Ops, Op{Do: pick(g, opAbort, opAbort, opAbort, opConfirm), Queue: g.home, N: g.IntN(8)})
+		}
+		ask(pick(g, opOpen, opTake), 1+g.IntN(4))
+	}
+	p.Clients = append(p.Clients, c)
+	return p
+}
 
 // dropping: see dropping.
 func (g *generator) dropping() Phase {

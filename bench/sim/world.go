@@ -214,6 +214,7 @@ func (w *world) begin(p Phase) {
 	var err error
 	w.server, err = netloop.NewPipes(netloop.Options{
 		Engine: w.engine, Loops: c.Loops, MaxOpenReads: c.MaxOpenReads, MaxPending: c.MaxPending,
+		MaxConnections: c.MaxConnections, ClientTimeout: c.ClientTimeout,
 		NoHistograms: true, ShutdownGrace: time.Second, Logger: w.log,
 	}, c.HandOff)
 	if err != nil {
@@ -305,6 +306,7 @@ func (w *world) watch() (stop func()) {
 				return
 			case <-tick.C:
 				w.checkMemory()
+				w.checkConnections()
 			}
 		}
 	}()
