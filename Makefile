@@ -21,7 +21,7 @@ ARM_ENGINE = Replay|RestartChain|Checkpoint|Backlog(Order|OpenRead|Waits|ReadErr
 CONCURRENT  = ./segment/... ./engine/... ./netloop/... ./loadtest/... ./client/...
 SINGLE      = CrashEveryWrite|TestFaults$$|Damage|Control|TestQueueModel$$|TestRepair
 
-.PHONY: help build run test test-all lab race race-all e2e clients crash hostile controls sim soak fuzz bench bench-backlog bench-client bench-delayed bench-idle bench-peers bench-profile bench-secure portable dist packages newcomer cluster cover lint check clean
+.PHONY: help build run test test-all lab epoll race race-all e2e clients crash hostile controls sim soak fuzz bench bench-backlog bench-client bench-delayed bench-idle bench-peers bench-profile bench-secure portable dist packages newcomer cluster cover lint check clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -42,6 +42,11 @@ test-all: build ## run every test at its full size, those of the built server to
 
 lab: build ## kill, cut and damage real servers, a short slice of each experiment, two minutes
 	$(GO) test -count=1 -timeout 30m -tags lab ./bench/lab
+
+# With the tag, event loops wait with epoll unless a test says otherwise: those of servers that tests build, too.
+epoll: ## try the other event loop: tests of netloop and of the built server, and a slice of the lab, a minute and a half
+	GOFLAGS=-tags=epoll $(GO) test -short -vet=off ./netloop/... ./cmd/kestrel
+	GOFLAGS=-tags=lab,epoll $(GO) test -vet=off -count=1 -run 'TestKill|TestSpill|TestHostile' ./bench/lab
 
 race: ## run the concurrent packages' tests under the race detector
 	$(GO) test -race -short -vet=off -skip '$(SINGLE)' $(CONCURRENT)

@@ -29,11 +29,10 @@ const (
 	DefaultShutdownGrace  = 5 * time.Second
 )
 
-// What event loops wait with.
+// What event loops wait with; DefaultEventLoop is EventLoopGnet.
 const (
-	EventLoopGnet    = "gnet"  // the reactor of gnet
-	EventLoopEpoll   = "epoll" // calls of epoll, on Linux
-	DefaultEventLoop = EventLoopGnet
+	EventLoopGnet  = "gnet"  // the reactor of gnet
+	EventLoopEpoll = "epoll" // calls of epoll, on Linux
 )
 
 // Options configure a [Server]. Zero means the default of a field, where it has one.

@@ -39,7 +39,7 @@ func TestConfigDefaults(t *testing.T) {
 		t.Errorf("engine options = %+v, want %+v", c.Engine, want)
 	}
 	if n := c.Net; n.Memcache != "127.0.0.1:22133" || n.StatusFile != "kestrel-data/status" ||
-		n.MaxOpenReads != 1 || n.Loops != 0 || n.EventLoop != "gnet" || n.ClientTimeout != 0 ||
+		n.MaxOpenReads != 1 || n.Loops != 0 || n.EventLoop != netloop.DefaultEventLoop || n.ClientTimeout != 0 ||
 		n.DefaultStatus != netloop.Up {
 		t.Errorf("server options = %+v", n)
 	}

@@ -1,0 +1,6 @@
+//go:build !epoll
+
+package netloop
+
+// DefaultEventLoop is what event loops wait with unless Options say otherwise.
+const DefaultEventLoop = EventLoopGnet
