@@ -2,6 +2,9 @@ package netloop
 
 import (
 	"bytes"
+	"cmp"
+	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,9 +15,16 @@ import (
 	"github.com/kestrelmq/kestrel/engine"
 )
 
-// memcacheStats answers STATS: the server's entries in a fixed order, then those of every queue and
-// alias.
-func memcacheStats(s *session, _ *memcache.Request) {
+// memcacheStats answers STATS CONNECTIONS, or STATS: the server's entries in a fixed order, then those of every queue
+// and alias.
+func memcacheStats(s *session, req *memcache.Request) {
+	for word := range memcache.Words(req.Args) {
+		if bytes.EqualFold(word, []byte("connections")) {
+			memcacheConnections(s)
+			return
+		}
+		break
+	}
 	s.loop.publish() // what this connection has just done is to be seen
 	server, user := s.loop.server, s.id.user
 	s.startReport(memcacheReport(server, user, func(out []byte) []byte {
@@ -303,4 +313,77 @@ func optionsSeenBy(user *access.User, o engine.QueueOptions) engine.QueueOptions
 		o.DeadLetterQueue = ""
 	}
 	return o
+}
+
+// connectionsTime bounds how long STATS CONNECTIONS waits for the loops.
+const connectionsTime = 5 * time.Second
+
+// errLoopsBusy refuses STATS CONNECTIONS when a loop has not answered in time.
+var errLoopsBusy = errors.New("an event loop is busy; ask again")
+
+// lister lists connections. It is the server, which asks every loop: the loop that a request runs on must not wait.
+type lister interface {
+	ListConnections(context.Context, ConnectionQuery) (list []Connection, matched int, err error)
+}
+
+// memcacheConnections answers STATS CONNECTIONS: the connections with most open reads, DefaultConnections at most.
+func memcacheConnections(s *session) {
+	if err := s.denied(need{access.Stats, everywhere}, nil); err != nil {
+		s.refuse(err)
+		return
+	}
+	var all lister = s.loop.server
+	ending := s.loop.server.ending
+	var list []Connection
+	matched := 0
+	s.startJob(func() (err error) {
+		ctx, cancel := context.WithTimeout(ending, connectionsTime)
+		defer cancel()
+		list, matched, err = all.ListConnections(ctx, ConnectionQuery{})
+		return err
+	}, func(s *session, err error) {
+		if err != nil {
+			s.out = memcache.AppendServerError(s.out, errLoopsBusy.Error())
+			return
+		}
+		s.out = memcache.AppendStatInt(s.out, "connections", int64(matched))
+		now := engine.Now()
+		for i := range list {
+			s.out = appendConnection(s.out, &list[i], now)
+		}
+		s.out = append(s.out, memcache.ReplyEnd...)
+	})
+}
+
+// appendConnection appends the entries of a connection. Their names begin with its number, as those of memcached's
+// STATS CONNS begin with a descriptor. What it does not have is left out.
+func appendConnection(out []byte, c *Connection, now engine.Time) []byte {
+	prefix := strconv.FormatUint(c.Number, 10) + ":"
+	text := func(name, value string) {
+		if value != "" {
+			out = memcache.AppendStat(out, prefix+name, latin1(value))
+		}
+	}
+	number := func(name string, value int64) { out = memcache.AppendStatInt(out, prefix+name, value) }
+	ago := func(t engine.Time) int64 { return max(now.Std().Sub(t.Std()).Milliseconds(), 0) }
+	text("peer", c.Peer)
+	text("protocol", c.Protocol)
+	text("client_id", c.ClientID)
+	text("user", c.User)
+	number("age", ago(c.Since))
+	number("idle", ago(cmp.Or(c.Last, c.Since)))
+	number("requests", c.Requests)
+	number("received_bytes", c.Received)
+	number("sent_bytes", c.Sent)
+	number("unread_bytes", c.Unread)
+	text("waiting", c.Waiting)
+	open := int64(0)
+	for _, r := range c.OpenReads {
+		open += int64(r.Count)
+	}
+	number("open_reads", open)
+	for _, r := range c.OpenReads {
+		number("open_reads:"+latin1(r.Queue), int64(r.Count))
+	}
+	return out
 }

@@ -34,7 +34,7 @@ func parseArgs(args []byte, req *Request) *ProtocolError {
 		if len(req.Args) == 0 && len(args) > 0 {
 			return errStatusName
 		}
-	case OpDumpStats, OpDumpConfig:
+	case OpStats, OpDumpStats, OpDumpConfig:
 		req.Args = args
 	case 0:
 		return errUnknownCommand

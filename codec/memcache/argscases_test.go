@@ -107,7 +107,7 @@ var argsTests = []decodeTest{
 
 	// Commands on the server.
 	{name: "M87 stats", in: "stats\r\n", want: `stats`},
-	{name: "stats ignores words", in: "stats items\r\n", want: `stats`},
+	{name: "stats with words", in: "stats items\r\n", want: `stats args="items"`},
 	{name: "dump_stats", in: "dump_stats\r\n", want: `dump_stats`},
 	{name: "M88 dump_stats of a queue", in: "dump_stats m88\r\n", want: `dump_stats args="m88"`},
 	{name: "dump_stats of queues", in: "DUMP_STATS a  b \r\n", want: `dump_stats args="a  b"`},

@@ -17,7 +17,7 @@ const (
 	OpFlushAll        // FLUSH_ALL: NoReply
 	OpFlushExpired    // FLUSH_EXPIRED: Queue
 	OpFlushAllExpired // FLUSH_ALL_EXPIRED
-	OpStats           // STATS
+	OpStats           // STATS: Args
 	OpDumpStats       // DUMP_STATS: Args
 	OpDumpConfig      // DUMP_CONFIG: Args
 	OpStatus          // STATUS: Args
