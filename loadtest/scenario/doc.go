@@ -1,5 +1,5 @@
 // Package scenario holds the load tests: the original Kestrel's five (put-many, many-clients,
-// flood, packing, leaky-reader) with its options and its output, and open-loop, ramp, fanout, mixed
+// flood, packing, leaky-reader) with its options and its output, and open-loop, ramp, fanout, mixed, outage
 // and soak.
 //
 // A scenario is a sequence of phases, each of which is one run of package loadtest, with one ledger

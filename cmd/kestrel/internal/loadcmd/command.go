@@ -34,6 +34,7 @@ Others:
     fanout        a queue with children, each of which gets everything
     mixed         several kinds of load at once, from a file
     soak          a steady load for hours, and the server's memory
+    outage        consumers stop, and come back while producers go on
     delayed       items that are hidden for a while
     leases        items under leases; consumers forget some of them
     retries       jobs that fail, come again, or are dead letters
@@ -55,7 +56,7 @@ the server could not be reached or started; 2 if the flags are wrong.
 func New() *cobra.Command {
 	cmd := cli.Group("load", "put load on a server, check it and measure it", loadPage)
 	cmd.AddCommand(newPutMany(), newManyClients(), newFlood(), newPacking(), newLeakyReader(),
-		newOpenLoop(), newRamp(), newFanout(), newMixed(), newSoak(), newDelayed(),
+		newOpenLoop(), newRamp(), newFanout(), newMixed(), newSoak(), newOutage(), newDelayed(),
 		newLeases(), newRetries(), newLoadCompare(), newLoadReport())
 	return cmd
 }

@@ -146,3 +146,22 @@ func newSoak() *cobra.Command {
 		},
 	}.command()
 }
+
+func newOutage() *cobra.Command {
+	return scenarioCommand{
+		name: "outage", short: "consumers stop, and come back while producers go on",
+		about: "Producers put at a given rate, with consumers, then without, and then with consumers again, which drain " +
+			"the backlog as quickly as they can. The run fails if puts keep less than a share of their rate during the drain.",
+		example: "--spawn --rate 20000 --outage 20s --after 60s",
+		define: func(f *pflag.FlagSet) func() (scenario.Scenario, error) {
+			s := scenario.Outage{Flow: defaultFlow()}
+			f.Float64Var(&s.Rate, "rate", s.Rate, "`NUMBER` of puts a second; 0: as many as possible")
+			f.DurationVar(&s.Before, "before", 5*time.Second, "`TIME` with consumers")
+			f.DurationVar(&s.Outage, "outage", 10*time.Second, "`TIME` without consumers")
+			f.DurationVar(&s.After, "after", 20*time.Second, "`TIME` that producers go on when the consumers are back")
+			f.Float64Var(&s.Keep, "keep", 0.9, "`SHARE` of their rate that puts must keep during the drain; 0: any")
+			defineFlow(f, &s.Flow)
+			return func() (scenario.Scenario, error) { return s, nil }
+		},
+	}.command()
+}
