@@ -39,6 +39,28 @@ func TestHelp(t *testing.T) {
 	}
 }
 
+// serve is made without the other commands, and answers as it does among them.
+func TestServeAlone(t *testing.T) {
+	for _, args := range []string{
+		"serve --help", "serve -h", "serve --version", "serve now", "serve version", "serve --no-such-flag",
+		"serve --config=", "serve --loops many",
+	} {
+		var out, errs, wantOut, wantErrs bytes.Buffer
+		code := run(strings.Fields(args), &out, &errs)
+		want := cli.Run(commands(), strings.Fields(args), &wantOut, &wantErrs)
+		if code != want || out.String() != wantOut.String() || errs.String() != wantErrs.String() {
+			t.Errorf("kestrel %s = %d, %q, %q; among all commands %d, %q, %q",
+				args, code, &out, &errs, want, &wantOut, &wantErrs)
+		}
+	}
+	if out, _ := runIn(t, cli.ExitOK, "serve", "--help"); !strings.Contains(out, "--loops ") {
+		t.Errorf("kestrel serve --help = %q", out)
+	}
+	if alone := serveAlone().Commands(); len(alone) != 1 || alone[0].Name() != "serve" {
+		t.Errorf("serveAlone has %d commands", len(alone))
+	}
+}
+
 func TestHelpIsComplete(t *testing.T) {
 	page := serveHelp()
 	for _, f := range serveFlags() {

@@ -23,7 +23,19 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // run runs the command line args and returns the exit code.
 func run(args []string, stdout, stderr io.Writer) int {
-	return cli.Run(commands(), args, stdout, stderr)
+	root := commands
+	if len(args) > 0 && args[0] == "serve" {
+		root = serveAlone
+	}
+	return cli.Run(root(), args, stdout, stderr)
+}
+
+// serveAlone returns a command that only serve belongs to. Making the others would delay the start of a server by
+// some milliseconds.
+func serveAlone() *cobra.Command {
+	root := cli.NewRoot()
+	root.AddCommand(newServe())
+	return root
 }
 
 // commands returns the command that all others belong to.
