@@ -43,6 +43,8 @@ type Fetched struct {
 	Meter *Meter
 	// Alias says that the name is that of an alias, which is always empty.
 	Alias bool
+	// Behind says that many items are left: whoever fetches from the queue catches up.
+	Behind bool
 }
 
 // Fetch hands the oldest item of the queue called name to r. The queue is made if it does not
@@ -89,9 +91,19 @@ func (e *Engine) fetch(
 	got.Ticket, got.Meter = made, e.measured(q)
 	if err = e.admitFetch(q, f); err == nil {
 		refs, err = e.handOver(q, now, f, most, r, refs, got)
+		got.Behind = q.isBehind()
 	}
 	e.unlock(q.shard, now)
 	return refs, err
+}
+
+// manyLeft is how many items in a queue's window are many, to whoever fetches from it.
+const manyLeft = 1024
+
+// isBehind reports whether the queue holds many items, or more than fit into its memory. The caller holds the shard's
+// mutex.
+func (q *queue) isBehind() bool {
+	return q.window.Count > manyLeft || q.backlog != nil && q.backlog.inReadBehind
 }
 
 // lockForFetch locks the shard of the queue called name and returns the queue, which has no expired

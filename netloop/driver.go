@@ -231,7 +231,9 @@ func (d *driver) readable(c *conn) (moved int) {
 		d.unread = append(d.unread, c)
 	}
 	d.watch.end("reading from a client", &c.session)
-	c.heavy = moved >= heavySize
+	if c.heavy = moved >= heavySize; c.session.catchUp {
+		c.heavy, moved = true, max(moved, catchUpSize)
+	}
 	return moved
 }
 

@@ -18,6 +18,10 @@ const (
 	// heavySize is how many bytes a connection must have moved when it was read last, requests and
 	// replies together, to wait in line the next time.
 	heavySize = 8 << 10
+	// catchUpSize is how many bytes a connection that catches up counts as having moved, at least. It
+	// waits in line however small its items: it asks again at once for the next of many, and would
+	// take from those who put as much of the loop as it can get. See decision 0042.
+	catchUpSize = heavySize
 	// turnSize is how many bytes those in line move in a turn, about, if there are others.
 	turnSize = 32 << 10
 	// lightFor is how long there are others after one was read. Without any, turns take all that is
