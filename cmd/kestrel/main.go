@@ -16,6 +16,7 @@ import (
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/clientcmd"
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/journalcmd"
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/loadcmd"
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/plancmd"
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/usercmd"
 )
 
@@ -42,7 +43,7 @@ func serveAlone() *cobra.Command {
 func commands() *cobra.Command {
 	root := cli.NewRoot()
 	root.Version = versionText()
-	root.AddCommand(newServe(), backupcmd.NewBackup(), backupcmd.NewRestore(), journalcmd.New(), loadcmd.New(), newConfigTopic(), usercmd.New(), burrowcmd.NewProxy(), newVersion(), newCompletion(), newMan())
+	root.AddCommand(newServe(), backupcmd.NewBackup(), backupcmd.NewRestore(), journalcmd.New(), loadcmd.New(), plancmd.New(), newConfigTopic(), usercmd.New(), burrowcmd.NewProxy(), newVersion(), newCompletion(), newMan())
 	root.AddCommand(clientcmd.New()...)
 	root.AddCommand(burrowcmd.NewBurrow())
 	root.Long = rootHelp(root)

@@ -1,0 +1,187 @@
+package plancmd
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"runtime"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/config"
+	"github.com/kestrelmq/kestrel/engine"
+)
+
+const planPage = `Usage:
+    kestrel plan --rate NUMBER --size SIZE --outage TIME [flags]
+
+Says what a load needs: processors, memory, disk, servers, and how long consumers
+take to catch up after an outage. Each line has its formula, and each number
+says where it comes from. Without --measure the costs of requests are stated,
+from one machine; with it they are measured here, in a minute at most.
+
+Flags:
+    --rate NUMBER
+        items a second that producers put, such as 50k
+    --size SIZE
+        size of an item, such as 2KiB
+    --outage TIME
+        how long consumers may be away, such as 2h
+    --connections NUMBER (default 1000)
+        clients that are connected at a time
+    --processors NUMBER (default: those of this machine)
+        processors of one server
+    --measure
+        measure what requests cost here, with a server that is started for it
+
+Example:
+    $ kestrel plan --rate 50k --size 2KiB --outage 2h --processors 8
+
+Exit status: 0 if all was well; 1 if the measuring failed; 2 if the flags are
+wrong.
+`
+
+// What a plan leaves free, and what it takes for given.
+const (
+	steadyShare = 0.5 // of the processors, that the steady load may take: the rest drains backlogs
+	drainShare  = 0.8 // of them, that may be busy during a drain
+	recordBytes = 40  // of an item in a journal or backlog, beside its data, about
+	diskSpare   = 1.1 // the reserve of 5 % and room for files that are half used
+	baseMemory  = 64 << 20
+	connMemory  = 2304 // bytes of a connection, as memory_limit counts it
+	stated      = "stated: 10 µs, one request in flight for each of 32 connections (decision 0042's load); --measure measures"
+)
+
+// costs are what requests cost a server.
+type costs struct {
+	put, get time.Duration // processor time of one
+	source   string
+}
+
+// load is what is planned for.
+type load struct {
+	rate        float64 // items a second
+	size        int64   // bytes
+	outage      time.Duration
+	connections int64
+	processors  int
+	costs       costs
+}
+
+// plan is what a load needs.
+type plan struct {
+	busy    float64 // processors, while consumers keep up
+	servers int64
+	backlog float64 // items that an outage leaves
+	disk    int64   // bytes, of one server
+	memory  int64   // bytes, of one server
+	gets    float64 // items a second that consumers get during the drain, of all servers
+	drain   time.Duration
+	never   bool // the drain does not end
+}
+
+// New returns `kestrel plan`.
+func New() *cobra.Command {
+	var rate, size string
+	l := load{connections: 1000, processors: runtime.NumCPU()}
+	measured := false
+	cmd := &cobra.Command{Use: "plan", Short: "say what a load needs of a server", Long: planPage, Args: cli.NoArguments}
+	f := cmd.Flags()
+	f.StringVar(&rate, "rate", "", "items a second")
+	f.StringVar(&size, "size", "", "size of an item")
+	f.DurationVar(&l.outage, "outage", 0, "how long consumers may be away")
+	f.Int64Var(&l.connections, "connections", l.connections, "clients")
+	f.IntVar(&l.processors, "processors", l.processors, "processors of one server")
+	f.BoolVar(&measured, "measure", false, "measure here")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
+		if l.rate, err = parseRate(rate); err != nil {
+			return err
+		}
+		if l.size, err = config.ParseSize(size); err != nil || l.size < 1 || l.size > engine.MaxItemSize {
+			return fmt.Errorf("--size %q is not the size of an item, such as 2KiB", size)
+		}
+		if l.outage <= 0 || l.connections < 1 || l.processors < 1 {
+			return errors.New("--outage, --connections and --processors must be more than 0")
+		}
+		l.costs = costs{10 * time.Microsecond, 10 * time.Microsecond, stated}
+		if measured {
+			if l.costs, err = measure(cmd.Context(), l.size); err != nil {
+				return cli.Failed("plan: %v", err)
+			}
+		}
+		l.plan().write(cmd.OutOrStdout(), l)
+		return nil
+	}
+	return cmd
+}
+
+// parseRate reads 50000, 50k or 1.5M.
+func parseRate(text string) (float64, error) {
+	var n float64
+	var unit string
+	if _, err := fmt.Sscanf(text+" ", "%g%s", &n, &unit); err != nil && unit != "" || n <= 0 {
+		return 0, fmt.Errorf("--rate %q is not a number of items a second, such as 50k", text)
+	}
+	switch unit {
+	case "":
+	case "k":
+		n *= 1e3
+	case "M":
+		n *= 1e6
+	default:
+		return 0, fmt.Errorf("--rate %q is not a number of items a second, such as 50k", text)
+	}
+	if math.IsInf(n, 0) || n > 1e12 {
+		return 0, fmt.Errorf("--rate %q is more than any server takes", text)
+	}
+	return n, nil
+}
+
+// plan works out what l needs.
+func (l load) plan() plan {
+	var p plan
+	p.busy = l.rate * (l.costs.put + l.costs.get).Seconds()
+	p.servers = max(int64(math.Ceil(p.busy/(steadyShare*float64(l.processors)))), 1)
+	p.backlog = l.rate * l.outage.Seconds()
+	each := p.backlog / float64(p.servers)
+	p.disk = int64(each * float64(l.size+recordBytes) * diskSpare)
+	p.memory = baseMemory + engine.DefaultQueueOptions().MaxMemorySize + l.connections*connMemory
+	free := drainShare*float64(l.processors)*float64(p.servers) - l.rate*l.costs.put.Seconds()
+	p.gets = free / l.costs.get.Seconds()
+	if p.never = p.gets <= l.rate; !p.never {
+		p.drain = time.Duration(min(p.backlog/(p.gets-l.rate), 1e9) * float64(time.Second))
+	}
+	return p
+}
+
+// write prints the plan.
+func (p plan) write(out io.Writer, l load) {
+	line := func(what, value, formula string) { fmt.Fprintf(out, "%-12s %-14s %s\n", what, value, formula) }
+	line("put", l.costs.put.String(), l.costs.source)
+	line("get", l.costs.get.String(), "likewise")
+	line("processors", fmt.Sprintf("%.2f busy", p.busy), "rate × (put + get)")
+	line("servers", fmt.Sprint(p.servers), fmt.Sprintf("busy / (%g × %d processors), rounded up: half is left for drains", steadyShare, l.processors))
+	line("backlog", fmt.Sprintf("%.0f items", p.backlog), "rate × outage, over all servers")
+	line("disk", sizeText(p.disk), fmt.Sprintf("backlog / servers × (size + %d bytes) × %g, for each server, beside its journal_size", recordBytes, diskSpare))
+	line("memory", sizeText(p.memory), fmt.Sprintf("64 MiB + max_memory_size of one queue + %d bytes × connections, for each server", connMemory))
+	if p.never {
+		line("drain", "never", fmt.Sprintf("%.0f gets a second are not more than the puts: add processors", p.gets))
+		return
+	}
+	line("drain", p.drain.Round(time.Second).String(), fmt.Sprintf("backlog / (gets − rate), with %.0f gets a second: (%g × processors × servers − rate × put) / get", p.gets, drainShare))
+	line("disk reads", sizeText(int64(p.gets/float64(p.servers)*float64(l.size+recordBytes)))+"/s", "gets / servers × (size + record): a slower disk makes the drain longer")
+}
+
+// sizeText writes a size in the greatest unit that leaves a number above 1.
+func sizeText(n int64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB"}
+	v := float64(n)
+	i := 0
+	for ; v >= 1024 && i < len(units)-1; i++ {
+		v /= 1024
+	}
+	return fmt.Sprintf("%.1f %s", v, units[i])
+}
