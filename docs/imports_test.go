@@ -40,21 +40,21 @@ var mayImport = map[string]string{
 	"engine/internal/audit": "engine/internal/hidden engine/internal/idset engine/internal/item engine/internal/marks engine/internal/record engine/internal/runs" +
 		" segment segment/segmenttest",
 	"engine/internal/dirlock":  "segment",
-	"engine/internal/hidden":   "engine/internal/idset engine/internal/item engine/internal/runs segment segment/segmenttest",
+	"engine/internal/hidden":   "engine/internal/idset engine/internal/item engine/internal/keyindex engine/internal/runs segment segment/segmenttest",
 	"engine/internal/holds":    "segment",
 	"engine/internal/idset":    "",
 	"engine/internal/journal":  "engine/histogram engine/internal/item engine/internal/record segment segment/segmenttest",
 	"engine/internal/item":     "segment",
-	"engine/internal/keyindex": "",
+	"engine/internal/keyindex": "segment segment/segmenttest",
 	"engine/internal/list":     "",
 	"engine/internal/machine":  "",
 	"engine/internal/marks":    "engine/internal/idset engine/internal/runs segment segment/segmenttest",
 	"engine/internal/record":   "engine/internal/item engine/internal/runs segment",
-	"engine/internal/repair": "engine/internal/dirlock engine/internal/hidden engine/internal/idset engine/internal/item engine/internal/journal" +
+	"engine/internal/repair": "engine/internal/dirlock engine/internal/hidden engine/internal/idset engine/internal/item engine/internal/journal engine/internal/keyindex" +
 		" engine/internal/marks engine/internal/record engine/internal/runs segment segment/segmenttest",
 	"engine/internal/replay": "engine/internal/holds engine/internal/idset engine/internal/item engine/internal/record" +
 		" engine/internal/repair engine/internal/runs segment",
-	"engine/internal/runs": "engine/internal/idset engine/internal/item segment segment/segmenttest",
+	"engine/internal/runs": "engine/internal/idset engine/internal/item engine/internal/keyindex segment segment/segmenttest",
 	"engine/histogram":     "",
 
 	"access": "",

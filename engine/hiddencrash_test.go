@@ -26,7 +26,9 @@ func hiddenScript(t *testing.T, fsys *segmenttest.FS) (put, taken, doubtful map[
 	puts := func(n int, first time.Duration) {
 		for i := range n {
 			body := fmt.Sprintf("due %d", h.now.After(first)+Time(i))
-			ticket, err := h.Put(h.now, []byte("q"), PutRequest{Data: []byte(body), Extra: &PutExtra{Delay: first + time.Duration(i)*time.Millisecond}})
+			ticket, err := h.Put(h.now, []byte("q"), PutRequest{Data: []byte(body), Extra: &PutExtra{
+				Delay: first + time.Duration(i)*time.Millisecond, Key: []byte(body)[4:],
+			}})
 			if doubtful[body] = true; err == nil && h.Commit(ticket) == nil {
 				delete(doubtful, body)
 				put[body] = true
@@ -95,6 +97,11 @@ func TestHiddenCrash(t *testing.T) {
 			h.open()
 			if w := h.Withheld(); len(w) > 0 {
 				t.Fatalf("call %d, %s: withheld are %+v", n, what, w)
+			}
+			for body := range put {
+				if _, ok := h.Find(h.now, []byte("q"), []byte(body)[4:]); !doubtful[body] && ok == taken[body] {
+					t.Fatalf("call %d, %s: the key of %q is found = %t, and the item was taken = %t", n, what, body, ok, ok)
+				}
 			}
 			found := make(map[string]bool)
 			for h.queue() != nil {

@@ -207,9 +207,12 @@ func (s *spool) writeBatch(job *hideJob) (w *segment.RunWriter, out hidden.Writt
 		return nil, out, err
 	}
 	if s.hideBatch.IsRich() {
-		w.Extend()
+		w.Extend(true)
 	}
-	if out, err = s.hideBatch.Write(w, s.hideCoder); err != nil {
+	job.q.shard.mu.Lock()
+	seed := job.q.keySeed()
+	job.q.shard.mu.Unlock()
+	if out, err = s.hideBatch.Write(w, s.hideCoder, seed); err != nil {
 		return w, out, err
 	}
 	s.recordMu.Lock()

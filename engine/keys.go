@@ -65,6 +65,14 @@ func (q *queue) index() *keyed {
 	return q.keys
 }
 
+// keySeed is the seed of the keys of q, which never changes; nil as long as no item has had a key.
+func (q *queue) keySeed() *keyindex.Seed {
+	if q.keys == nil {
+		return nil
+	}
+	return &q.keys.seed
+}
+
 // noteKey notes that it, which has a key, is the item of that.
 func (q *queue) noteKey(it *Item) {
 	x := q.index()

@@ -26,7 +26,7 @@ func marksScript(t *testing.T, fsys *segmenttest.FS) (put, gone, doubtful map[ui
 	puts := func(first, n uint64) {
 		var all []PutRequest
 		for id := first; id < first+n; id++ {
-			all = append(all, PutRequest{Data: fmt.Appendf(nil, "%030d", id)})
+			all = append(all, PutRequest{Data: fmt.Appendf(nil, "%030d", id), Extra: &PutExtra{Key: fmt.Append(nil, id)}})
 			doubtful[id] = true
 		}
 		s, err := e.PutAll(Now(), []byte("q"), all)
@@ -86,13 +86,23 @@ func marksScript(t *testing.T, fsys *segmenttest.FS) (put, gone, doubtful map[ui
 		id, err := strconv.ParseUint(string(got.item.Data), 10, 64)
 		sure(id, gone, f.Ticket, err)
 	}
-	if b := e.shardOf([]byte("q")).queues["q"].backlog; b != nil {
-	}
 	settleRuns(e)
-	if b := e.shardOf([]byte("q")).queues["q"].backlog; b != nil {
-	}
 	checkpoint()
 	return put, gone, doubtful, files
+}
+
+// wantKeys fails the test unless every item that is there is found by its key, and none that is gone.
+func wantKeys(t *testing.T, e *Engine, put, gone, doubtful map[uint64]bool) {
+	t.Helper()
+	for id := range put {
+		found, ok := e.Find(Now(), []byte("q"), fmt.Append(nil, id))
+		if doubtful[id] {
+			continue
+		}
+		if ok == gone[id] || ok && found != id {
+			t.Fatalf("key %d finds item %d, %t, and it is gone = %t", id, found, ok, gone[id])
+		}
+	}
 }
 
 // TestMarksCrash stops the machine at every call that changes the disk, and finds, after the death of the process
@@ -124,6 +134,7 @@ func TestMarksCrash(t *testing.T) {
 			if w := e.Withheld(); len(w) > 0 {
 				t.Fatalf("call %d, %s: withheld are %+v", n, what, w)
 			}
+			wantKeys(t, e, put, gone, doubtful)
 			found := make(map[uint64]bool)
 			for _, body := range drain(t, e, "q") {
 				id, err := strconv.ParseUint(body, 10, 64)

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
-	"github.com/kestrelmq/kestrel/engine/internal/hidden"
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
@@ -447,81 +446,3 @@ func (p *Progress) begin(fsys segment.FS, dir string) {
 
 // at notes that the journal has been read up to f.
 func (p *Progress) at(f segment.Frame) { p.read.Store(p.before[f.Segment] + f.Offset) }
-
-// indexKeys makes the index of a queue that has just been brought back. inJournal says that its items that are in
-// memory may have keys.
-func (e *Engine) indexKeys(q *queue, inJournal bool) error {
-	inRuns, err := e.spool.indexRuns(q)
-	if err != nil || !inJournal && !inRuns {
-		return err
-	}
-	note := func(it Item) bool {
-		if it.HasKey() {
-			q.noteNewest(&it)
-		}
-		return true
-	}
-	q.window.Each(note)
-	if q.backlog != nil {
-		q.backlog.recent.Each(note)
-	}
-	for id := range q.asideIDs() {
-		r, _ := q.aside.Find(id)
-		note(q.aside.Item(r))
-	}
-	for r := q.returned.First(); r != nil; r = r.link.Next() {
-		note(r.item)
-	}
-	return nil
-}
-
-// indexRuns notes the keys of the items of q that are on disk alone, and reports whether a run may have keys.
-func (s *spool) indexRuns(q *queue) (rich bool, err error) {
-	note := func(it Item) {
-		if it.HasKey() {
-			q.noteNewest(&it)
-		}
-	}
-	if b := q.backlog; b != nil {
-		for _, r := range b.runs {
-			if r.extended, err = s.reader.Extended(r.File); err != nil {
-				return rich, err
-			}
-			if !r.extended {
-				continue
-			}
-			rich = true
-			err = s.reader.Each(r.File, r.recorded.End, func(it Item) {
-				if it.ID >= b.nextID && !b.gone.Has(it.ID) {
-					note(it)
-				}
-			})
-			if err != nil {
-				return rich, err
-			}
-		}
-	}
-	if q.aside == nil {
-		return rich, nil
-	}
-	for _, r := range q.aside.hidden.Runs() {
-		extended, err := s.reader.Extended(r.File)
-		if err != nil || !extended {
-			if err != nil {
-				return rich, err
-			}
-			continue
-		}
-		rich = true
-		err = s.eachIn(r, r.Next(), func(e hidden.Entry) bool {
-			if r.OnDisk(e.ID) {
-				note(e.Item)
-			}
-			return true
-		})
-		if err != nil {
-			return rich, err
-		}
-	}
-	return rich, nil
-}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/keyindex"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment"
 )
@@ -18,9 +19,10 @@ type spillJob struct {
 	epoch  uint64
 	left   uint64 // of the backlog, when the chunks were taken
 	chunks []*item.Chunk
-	starts []int64   // offset of the frame of each chunk
-	end    int64     // behind the last one
-	gaps   idset.Set // ids that the chunks leave out
+	starts []int64        // offset of the frame of each chunk
+	end    int64          // behind the last one
+	gaps   idset.Set      // ids that the chunks leave out
+	seed   *keyindex.Seed // of the queue's keys; nil if no item has one
 	run    *run
 	io     segment.IO // of a new run
 	isNew  bool       // run is not among those of the backlog yet
@@ -80,7 +82,7 @@ func (s *spool) writeChunks(q *queue, b *backlog) error {
 	began := time.Now()
 	err := s.openWriter(q, &job)
 	if err == nil {
-		job.starts, job.gaps, err = s.batcher.Write(job.run.writer, job.chunks, job.starts, job.gaps)
+		job.starts, job.gaps, err = s.batcher.Write(job.run.writer, job.seed, job.chunks, job.starts, job.gaps)
 		job.end = job.run.writer.End()
 	}
 	if err != nil {
@@ -109,6 +111,7 @@ func (s *spool) takeJob(q *queue, b *backlog) (job spillJob, ok bool) {
 	if len(job.chunks) == 0 {
 		return job, false
 	}
+	job.seed = q.keySeed()
 	b.flying = job.chunks
 	if job.run != nil && job.rich && !job.run.extended {
 		job.run, b.growing = nil, nil
@@ -140,7 +143,7 @@ func (s *spool) openWriter(q *queue, job *spillJob) error {
 	}
 	s.openWriters.Add(1)
 	if job.rich {
-		w.Extend()
+		w.Extend(true)
 	}
 	job.run, job.isNew = &run{
 		File: runs.File{Path: w.Path(), ID: w.ID()}, made: made, writer: w, busy: true, extended: job.rich,

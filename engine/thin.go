@@ -102,9 +102,7 @@ func (s *spool) thinOut(q *queue) {
 		job.gone.AddRange(ids)
 	}
 	job.unsized = b.unsized.Clone()
-	if q.keys != nil {
-		job.seed = &q.keys.seed // which never changes
-	}
+	job.seed = q.keySeed()
 	q.shard.mu.Unlock()
 	err := s.thinRun(&job)
 	if err != nil && !s.e.journal.Failing() && !s.e.closed.Load() {
@@ -189,7 +187,9 @@ func (s *spool) writeThinned(job *thinJob, reader *runs.Reader) (fresh *run, err
 		return nil, err
 	}
 	fresh = &run{File: runs.File{Path: w.Path(), ID: w.ID()}, made: made, extended: job.run.extended}
-	packer := runs.Packer{W: w, Coder: segment.NewCoder(s.e.opts.BacklogCompression)}
+	packer := runs.Packer{
+		W: w, Coder: segment.NewCoder(s.e.opts.BacklogCompression), Keys: keyindex.Gatherer{Seed: job.seed},
+	}
 	defer packer.Coder.Close()
 	fresh.written, err = reader.Thin(&packer, job.run.File, job.run.written.End, &job.gone, job.drop)
 	if err == nil {

@@ -64,12 +64,12 @@ func AppendRunFrame(dst, stored []byte, raw int, codec Codec, wide int, id RunID
 
 // AppendRunHeader is appendRunHeader.
 func AppendRunHeader(dst []byte, id RunID, mode IO) []byte {
-	return appendRunHeader(dst, id, mode, false)
+	return appendRunHeader(dst, id, mode, false, false)
 }
 
-// AppendExtendedRunHeader is appendRunHeader of an extended run.
-func AppendExtendedRunHeader(dst []byte, id RunID, mode IO) []byte {
-	return appendRunHeader(dst, id, mode, true)
+// AppendExtendedRunHeader is appendRunHeader of an extended run, which may have frames with keys.
+func AppendExtendedRunHeader(dst []byte, id RunID, mode IO, keyed bool) []byte {
+	return appendRunHeader(dst, id, mode, true, keyed)
 }
 
 // MinReadAhead is minReadAhead.

@@ -19,7 +19,8 @@ import (
 //
 //	offset  size  field
 //	0       8     magic "KESTRRUN"
-//	8       4     format version, 3, plus flags: 1 frames may have wide padding, 2 the run is extended
+//	8       4     format version, 3, plus flags: 1 frames may have wide padding, 2 the run is extended,
+//	              4 so it is, and frames have keys
 //	12      4     zero
 //	16      8     run number, from 1
 //	24      8     run id: random, not zero
@@ -50,6 +51,8 @@ const (
 	wideFlag = 1
 	// extendedFlag says that builds which do not know it could not use the frames; see [RunWriter.Extend].
 	extendedFlag = 2
+	// keyedFlag goes with it, and says that the keys of items are in frames of their own.
+	keyedFlag = 4
 
 	// RunStart is the offset of the first frame of a run.
 	RunStart = runHeaderSize
@@ -79,6 +82,7 @@ type RunWriter struct {
 
 	// Owned by who writes.
 	extended bool
+	keyed    bool
 	buf      []byte   // frames added and not written, the header before the first of them; see Lend
 	last     runFrame // the newest of them
 
@@ -108,9 +112,9 @@ func createRun(fsys FS, name string, id RunID, mode IO) (*RunWriter, error) {
 	return &RunWriter{fs: fsys, file: f, path: name, id: id, mode: mode}, nil
 }
 
-// Extend marks the run as extended: a build that does not know such frames must refuse it. Call Extend before the
-// first Add.
-func (w *RunWriter) Extend() { w.extended = true }
+// Extend marks the run as extended: a build that does not know such frames must refuse it. keyed says that the keys of
+// items are in frames of their own too. Call Extend before the first Add.
+func (w *RunWriter) Extend(keyed bool) { w.extended, w.keyed = true, keyed }
 
 // ID returns what OpenRun asks for.
 func (w *RunWriter) ID() RunID { return w.id }
@@ -150,7 +154,7 @@ func (w *RunWriter) Add(c *Coder, tag Tag, body []byte) int64 {
 	w.reserve(runHeaderSize + RunFrameOverhead + len(body) + frameAlign)
 	end := w.written()
 	if end == 0 && len(w.buf) == 0 {
-		w.buf = appendRunHeader(w.buf, w.id, w.mode, w.extended)
+		w.buf = appendRunHeader(w.buf, w.id, w.mode, w.extended, w.keyed)
 	}
 	start := len(w.buf)
 	var head [RunFrameOverhead]byte
@@ -264,13 +268,16 @@ func (w *RunWriter) Sync() error {
 // Close closes the file, syncing nothing.
 func (w *RunWriter) Close() error { return w.file.Close() }
 
-func appendRunHeader(dst []byte, id RunID, mode IO, extended bool) []byte {
+func appendRunHeader(dst []byte, id RunID, mode IO, extended, keyed bool) []byte {
 	version := uint32(runVersion)
 	if mode == Direct {
 		version += wideFlag
 	}
 	if extended {
 		version += extendedFlag
+	}
+	if keyed {
+		version += keyedFlag
 	}
 	start := len(dst)
 	dst = append(dst, runMagic...)
@@ -294,7 +301,7 @@ func parseRunHeader(b []byte) (id RunID, mode IO, reason string) {
 		return id, Direct, "run header fails its checksum"
 	}
 	flags := runFlags(b)
-	if flags > wideFlag|extendedFlag {
+	if flags > wideFlag|extendedFlag|keyedFlag || flags&(extendedFlag|keyedFlag) == keyedFlag {
 		return id, Direct, unknownVersion
 	}
 	if mode = Cached; flags&wideFlag != 0 {
@@ -312,6 +319,9 @@ func runFlags(b []byte) uint32 { return binary.LittleEndian.Uint32(b[8:]) - runV
 
 // isExtended reports whether b, a valid header, is that of an extended run.
 func isExtended(b []byte) bool { return runFlags(b)&extendedFlag != 0 }
+
+// isKeyed likewise reports whether it has frames with keys.
+func isKeyed(b []byte) bool { return runFlags(b)&keyedFlag != 0 }
 
 // runFrame is a decoded frame header.
 type runFrame struct {

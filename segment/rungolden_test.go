@@ -32,6 +32,11 @@ const (
 		"000000000000000000000000000000000000000000000000 5e265f16529082d3 "
 	goldenWideExtended = "4b4553545252554e 06000000 00000000 0700000000000000 0807060504030201 " +
 		"000000000000000000000000000000000000000000000000 ba3fbc716dd344d8 "
+	// The same with frames of keys.
+	goldenKeyedHeader = "4b4553545252554e 09000000 00000000 0700000000000000 0807060504030201 " +
+		"000000000000000000000000000000000000000000000000 74f9f5442d798d86 "
+	goldenWideKeyed = "4b4553545252554e 0a000000 00000000 0700000000000000 0807060504030201 " +
+		"000000000000000000000000000000000000000000000000 a951c858d5263d57 "
 	goldenWideFrame = "05000000 05000000 00000000 780f0000 4000000000000000 " +
 		"0102030405060708090a0b0c0d0e0f101112131415161718 " +
 		"fddc625c55e85595 abb8a41b83d37ab9 68656c6c6f 000000 "
@@ -62,8 +67,8 @@ func TestExtendedRunGolden(t *testing.T) {
 	text, err := os.ReadFile("../docs/FORMAT.md")
 	must(t, err)
 	document := strings.Join(strings.Fields(string(text)), "")
-	for mode, golden := range []string{goldenExtendedHeader, goldenWideExtended} {
-		if got := segment.AppendExtendedRunHeader(nil, goldenRunID, segment.IO(mode)); !bytes.Equal(got, unhex(t, golden)) {
+	for i, golden := range []string{goldenExtendedHeader, goldenWideExtended, goldenKeyedHeader, goldenWideKeyed} {
+		if got := segment.AppendExtendedRunHeader(nil, goldenRunID, segment.IO(i%2), i >= 2); !bytes.Equal(got, unhex(t, golden)) {
 			t.Errorf("header % x, want %s", got, golden)
 		}
 		if !strings.Contains(document, strings.ReplaceAll(golden, " ", "")) {
@@ -74,7 +79,7 @@ func TestExtendedRunGolden(t *testing.T) {
 	must(t, disk.MkdirAll("runs"))
 	w, err := segment.CreateRun(disk, runName, goldenRunID.Number, segment.Cached)
 	must(t, err)
-	w.Extend()
+	w.Extend(true)
 	coder := segment.NewCoder(segment.CodecNone)
 	w.Add(coder, segment.Tag{1}, []byte("hello"))
 	must(t, w.Write())
@@ -82,8 +87,8 @@ func TestExtendedRunGolden(t *testing.T) {
 	must(t, err)
 	f, err := r.Frame(segment.RunStart, w.End())
 	must(t, err)
-	if body, err := r.Body(coder, nil, f); err != nil || string(body) != "hello" || !r.IsExtended() {
-		t.Errorf("body %q, error %v, extended = %v", body, err, r.IsExtended())
+	if body, err := r.Body(coder, nil, f); err != nil || string(body) != "hello" || !r.IsExtended() || !r.IsKeyed() {
+		t.Errorf("body %q, error %v, extended = %v, keyed = %v", body, err, r.IsExtended(), r.IsKeyed())
 	}
 	must(t, errors.Join(r.Close(), w.Close()))
 }
@@ -100,7 +105,7 @@ func TestRunWidePadding(t *testing.T) {
 
 // TestRunUnknownVersion: what a build of another version has written is not damaged, and not read.
 func TestRunUnknownVersion(t *testing.T) {
-	for _, version := range []byte{1, 2, 7} {
+	for _, version := range []byte{1, 2, 7, 8, 11} {
 		testRunUnknownVersion(t, version)
 	}
 }

@@ -16,6 +16,7 @@ type RunReader struct {
 	mode IO // the run was written with
 	// extended says that older releases must not read the run.
 	extended bool
+	keyed    bool // frames of their own have the keys of all items that have one
 	head     [RunFrameOverhead]byte
 	buf      []byte // stored body of a compressed frame
 
@@ -76,7 +77,7 @@ func (r *RunReader) check() error {
 		return err
 	}
 	id, mode, reason := parseRunHeader(r.head[:])
-	r.mode, r.extended = mode, isExtended(r.head[:])
+	r.mode, r.extended, r.keyed = mode, isExtended(r.head[:]), isKeyed(r.head[:])
 	if reason == "" && id != r.id {
 		reason = fmt.Sprintf("file holds run %d with id %016x, want run %d with id %016x",
 			id.Number, id.ID, r.id.Number, r.id.ID)
@@ -97,6 +98,9 @@ func (r *RunReader) badHeader(reason string) error {
 
 // IsExtended reports whether the writer said so; see [RunWriter.Extend].
 func (r *RunReader) IsExtended() bool { return r.extended }
+
+// IsKeyed reports whether the writer said that the keys of items are in frames of their own.
+func (r *RunReader) IsKeyed() bool { return r.keyed }
 
 // Covers returns a *CorruptionError unless the file reaches up to end.
 func (r *RunReader) Covers(end int64) error {

@@ -17,6 +17,8 @@ func messageControls() []control {
 		marksFile    = "engine/marks.go"
 		thinFile     = "engine/thin.go"
 		marksCrash   = "./engine TestMarksCrash"
+		findKeysFile = "engine/findkeys.go"
+		keysTest     = "./engine TestKeys"
 	)
 	unrecorded := replaced(leaseFile,
 		"		e.changeAside(q, r, entry)\n		return e.sayAside(q, r)\n	}\n	if back",
@@ -104,8 +106,20 @@ func messageControls() []control {
 			"		j.active = record.AppendKeep(j.active, d.Queue, it)\n		j.appendChange", "		j.appendChange"), test: model},
 		{breaks: "what was removed on disk comes again", edits: replaced("engine/fill.go",
 			"		if b.gone.Has(it.ID) {\n", "		if b.gone.Has(it.ID) && !b.unsized.Has(it.ID) {\n"), test: model},
-		{breaks: "keys of items on disk are not known after a restart", edits: replaced(reviveFile,
-			"if it.ID >= b.nextID && !b.gone.Has(it.ID) {\n					note", "if false {\n					note"), test: model},
+		{breaks: "keys of items on disk are not known after a restart", edits: replaced(findKeysFile,
+			"				k.loader.Add(e)\n", "				_ = e\n"), test: model},
+		{breaks: "a start takes keys of items that are gone", edits: replaced(findKeysFile,
+			"			if f.onDisk(e.ID) {\n				k.", "			if true {\n				k."), test: keysTest},
+		{breaks: "the keys of a backlog's run are not written", edits: replaced("engine/internal/runs/batch.go",
+			"	b.keys.AddTo(w, b.coder)\n", ""), test: keysTest},
+		{breaks: "a hidden run lacks the keys of its items", edits: replaced("engine/internal/hidden/batch.go",
+			"	keys.AddTo(w, c)\n", ""), test: hiddenCrash},
+		{breaks: "hashes with another seed are taken", edits: replaced(findKeysFile,
+			"		if seed != k.q.keys.seed {\n", "		if false {\n"), test: keysTest},
+		{breaks: "a damaged frame of keys has its queue withheld", edits: replaced(findKeysFile,
+			"errors.Is(err, errOtherSeed), runs.IsDamage(err):", "errors.Is(err, errOtherSeed):"), test: keysTest},
+		{breaks: "a repair counts a frame of keys as lost items", edits: replaced("engine/internal/repair/run.go",
+			"	if !g.Batches || g.Tag != nil && keyindex.IsFrame(*g.Tag) {\n", "	if !g.Batches {\n"), test: keysTest},
 		{breaks: "a start takes the item that was overwritten", edits: replaced("engine/internal/replay/queue.go",
 			"		if _, again := q.Kept[it.ID]; again {", "		if false {"), test: model},
 	}

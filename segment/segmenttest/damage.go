@@ -1,10 +1,13 @@
 package segmenttest
 
 import (
+	"encoding/binary"
 	"fmt"
 	"path"
 	"slices"
 	"syscall"
+
+	"github.com/cespare/xxhash/v2"
 )
 
 // The functions in this file look at the disk and damage it from outside: no fault, stop or limit
@@ -113,4 +116,10 @@ func (f *FS) damage(n *inode, ch change) {
 	before := n.current.size
 	n.damage(ch)
 	f.used += n.current.size - before
+}
+
+// SetRunVersion gives a run, the bytes of which are data, the header of another format version.
+func SetRunVersion(data []byte, version uint32) {
+	binary.LittleEndian.PutUint32(data[8:], version)
+	binary.LittleEndian.PutUint64(data[56:], xxhash.Sum64(data[:56]))
 }

@@ -28,7 +28,7 @@ func TestCheck(t *testing.T) {
 	}
 	b := runs.NewBatcher(segment.Codec(0))
 	defer b.Close()
-	if _, _, err := b.Write(w, []*item.Chunk{c}, nil, nil); err != nil {
+	if _, _, err := b.Write(w, nil, []*item.Chunk{c}, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	var held runs.State

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/keyindex"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -77,12 +78,13 @@ func (b *Batch) Reset() {
 type Written struct {
 	Frames []Frame
 	Index  int64 // offset of the index
-	End    int64 // behind it
+	End    int64 // behind all
 }
 
-// Write writes a run of the items, of which there is one at least, and the index. It sorts the items. What is
-// written is durable when the caller has synced w.
-func (b *Batch) Write(w *segment.RunWriter, c *segment.Coder) (out Written, err error) {
+// Write writes a run of the items, of which there is one at least, the index, and the keys, of which seed is that of
+// the queue; nil if no item has a key. It sorts the items. What is written is durable when the caller has synced w.
+func (b *Batch) Write(w *segment.RunWriter, c *segment.Coder, seed *keyindex.Seed) (out Written, err error) {
+	keys := keyindex.Gatherer{Seed: seed}
 	slices.SortFunc(b.entries, func(a, b entry) int {
 		return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.id, b.id))
 	})
@@ -102,6 +104,9 @@ func (b *Batch) Write(w *segment.RunWriter, c *segment.Coder) (out Written, err 
 			t = tag{first: e.due}
 		}
 		it, size := item.ParseImage(b.images[e.at:])
+		if it.HasKey() {
+			keys.Note(it.Key(), e.id)
+		}
 		body = appendEntry(body, t.first, e.due, e.id, e.count, b.images[e.at:e.at+size])
 		t.last = e.due
 		t.count++
@@ -118,6 +123,7 @@ func (b *Batch) Write(w *segment.RunWriter, c *segment.Coder) (out Written, err 
 	}
 	index := tag{count: int64(len(out.Frames)), index: true}
 	out.Index = w.Add(c, index.encode(), appendIndex(nil, out.Frames))
+	keys.AddTo(w, c)
 	if err := w.Write(); err != nil {
 		return out, err
 	}

@@ -27,7 +27,7 @@ func writeRun(t testing.TB, fsys segment.FS, path string, number uint64, b *Batc
 	defer w.Close()
 	c := segment.NewCoder(segment.CodecNone)
 	defer c.Close()
-	out, err := b.Write(w, c)
+	out, err := b.Write(w, c, nil)
 	if err == nil {
 		err = w.Sync()
 	}

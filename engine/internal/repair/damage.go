@@ -3,6 +3,7 @@ package repair
 import (
 	"github.com/kestrelmq/kestrel/engine/internal/dirlock"
 	"github.com/kestrelmq/kestrel/engine/internal/journal"
+	"github.com/kestrelmq/kestrel/engine/internal/keyindex"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment"
 )
@@ -85,13 +86,16 @@ func (d *Damage) Sound() bool {
 	return d.Tear == nil && len(d.Gaps)+len(d.Renamed)+len(d.Dropped) == 0
 }
 
-// eachFrame calls f for every frame of a run that is whole, with its body, which is valid during
+// eachFrame calls f for every frame of items of a run that is whole, with its body, which is valid during
 // the call.
 func (d *Damage) eachFrame(
 	r *run, f func(segment.RunFrame, runs.Tag, []byte) error,
 ) ([]segment.RunGap, error) {
 	return segment.SalvageRun(d.place.FS, r.path, r.id, r.recorded.End, &d.decoder,
 		func(frame segment.RunFrame, body []byte) error {
+			if keyindex.IsFrame(frame.Tag) {
+				return checkKeys(r.path, frame, body)
+			}
 			tag := runs.ParseTag(frame.Tag)
 			if _, err := tag.Check(body); err != nil {
 				return &segment.CorruptionError{Path: r.path, Offset: frame.Offset, Reason: err.Error()}

@@ -4,6 +4,7 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/hidden"
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/keyindex"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment"
@@ -70,20 +71,15 @@ func (d *Damage) eachHidden(r *hiddenRun, f func(hidden.Entry)) ([]segment.RunGa
 			_, err := hidden.ParseIndex(frame.Tag, body, frame.Offset)
 			return corrupt(r.path, frame.Offset, err)
 		}
+		if keyindex.IsFrame(frame.Tag) {
+			return checkKeys(r.path, frame, body)
+		}
 		err := hidden.EachEntry(frame.Tag, body, func(e hidden.Entry) bool {
 			f(e)
 			return true
 		})
 		return corrupt(r.path, frame.Offset, err)
 	})
-}
-
-// corrupt makes damage of an error.
-func corrupt(path string, offset int64, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &segment.CorruptionError{Path: path, Offset: offset, Reason: err.Error()}
 }
 
 // LostOf returns the ids of the items that a hidden run has lost; nil if it has lost none.

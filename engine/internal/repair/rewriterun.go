@@ -116,7 +116,7 @@ func (w *runRepair) begin(extended bool) (err error) {
 		return err
 	}
 	if w.extended = extended; extended {
-		w.run.Extend()
+		w.run.Extend(false) // a start reads the items, and finds the keys
 	}
 	w.files = append(w.files, w.run.Path())
 	w.pack = runs.Packer{W: w.run, Coder: w.coder}

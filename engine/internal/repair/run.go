@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
+	"github.com/kestrelmq/kestrel/engine/internal/keyindex"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment"
 )
@@ -34,7 +35,7 @@ type liveRun struct {
 
 // idsIn is what ids a gap can have held; the range is empty if it held none.
 func (r *run) idsIn(g segment.RunGap) idset.Range {
-	if !g.Batches {
+	if !g.Batches || g.Tag != nil && keyindex.IsFrame(*g.Tag) {
 		return idset.Between(1, 0)
 	}
 	if g.Tag != nil {
@@ -51,7 +52,7 @@ func (r *run) idsIn(g segment.RunGap) idset.Range {
 	}
 	for _, other := range r.gaps {
 		switch {
-		case other.Tag == nil:
+		case other.Tag == nil || keyindex.IsFrame(*other.Tag):
 		case other.Offset < g.Offset:
 			ids.First = max(ids.First, runs.ParseTag(*other.Tag).LastID+1)
 		case other.Offset > g.Offset:
@@ -82,4 +83,18 @@ func (r *liveRun) without(q *salvagedQueue, ids idset.Range) idset.Set {
 	}
 	ids.First, ids.Last = max(ids.First, r.recorded.FirstID), min(ids.Last, r.recorded.LastID)
 	return ids.Minus(gone)
+}
+
+// checkKeys returns a *segment.CorruptionError unless a frame with keys is valid.
+func checkKeys(path string, frame segment.RunFrame, body []byte) error {
+	_, _, err := keyindex.ParseFrame(frame.Tag, body, nil)
+	return corrupt(path, frame.Offset, err)
+}
+
+// corrupt makes damage of an error.
+func corrupt(path string, offset int64, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &segment.CorruptionError{Path: path, Offset: offset, Reason: err.Error()}
 }

@@ -3,6 +3,7 @@ package runs
 import (
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/keyindex"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -18,6 +19,7 @@ const (
 type Batcher struct {
 	coder *segment.Coder
 	buf   []byte // from one write to the next
+	keys  keyindex.Gatherer
 }
 
 // NewBatcher returns a Batcher that compresses frames as codec says.
@@ -27,14 +29,15 @@ func NewBatcher(codec segment.Codec) *Batcher { return &Batcher{coder: segment.N
 func (b *Batcher) Close() { b.coder.Close() }
 
 // Write writes chunks to w. It appends the offset of the frame of each chunk to starts, and the ids that
-// chunks leave out to gaps.
+// chunks leave out to gaps. seed is that of the keys of the queue, or nil if no item of it has one.
 func (b *Batcher) Write(
-	w *segment.RunWriter, chunks []*item.Chunk, starts []int64, gaps idset.Set,
+	w *segment.RunWriter, seed *keyindex.Seed, chunks []*item.Chunk, starts []int64, gaps idset.Set,
 ) ([]int64, idset.Set, error) {
 	if b.buf == nil {
 		b.buf = segment.BlockBuffer(batchBuffer)
 	}
 	w.Lend(b.buf)
+	b.keys.Seed = seed
 	defer func() {
 		if b.buf = w.Reclaim(); cap(b.buf) > maxBatchBuffer {
 			b.buf = nil
@@ -45,8 +48,22 @@ func (b *Batcher) Write(
 		if uint64(c.Count) <= c.LastID-c.FirstID {
 			gaps = appendGaps(gaps, c)
 		}
+		if seed != nil && c.IsRich() {
+			b.noteKeys(c)
+		}
 	}
+	b.keys.AddTo(w, b.coder)
 	return starts, gaps, w.Write()
+}
+
+// noteKeys gathers the keys of a chunk.
+func (b *Batcher) noteKeys(c *item.Chunk) {
+	item.EachImage(c.Buf[c.Off:], c.FirstID, func(it item.Item) bool {
+		if it.HasKey() {
+			b.keys.Note(it.Key(), it.ID)
+		}
+		return true
+	})
 }
 
 // TagOf is the tag of a frame with the items of c.

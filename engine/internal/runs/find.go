@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/keyindex"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -34,7 +35,9 @@ func (r *Reader) Frame(f File, p *Places, end int64, id uint64) (frame segment.R
 		if frame, err = reader.Frame(next, end); err != nil {
 			return frame, tag, err
 		}
-		*p = append(*p, place{ParseTag(frame.Tag).FirstID, next})
+		if !keyindex.IsFrame(frame.Tag) {
+			*p = append(*p, place{ParseTag(frame.Tag).FirstID, next})
+		}
 		next = frame.Next
 	}
 	i, found := slices.BinarySearchFunc(*p, id, func(at place, id uint64) int { return cmp.Compare(at.firstID, id) })
@@ -87,11 +90,46 @@ func (r *Reader) Each(f File, end int64, do func(item.Item)) error {
 	return damagedIfMissing(f, err)
 }
 
-// Extended reports whether a run may have items that are not plain.
-func (r *Reader) Extended(f File) (bool, error) {
+// Extended reports whether a run may have items that are not plain, and whether it has frames with all of their keys.
+func (r *Reader) Extended(f File) (extended, keyed bool, err error) {
 	reader, err := r.reader(f)
 	if err != nil {
-		return false, damagedIfMissing(f, err)
+		return false, false, damagedIfMissing(f, err)
 	}
-	return reader.IsExtended(), nil
+	return reader.IsExtended(), reader.IsKeyed(), nil
+}
+
+// KeyFrame is where a frame with keys is, and how many it has.
+type KeyFrame struct {
+	Offset int64
+	Count  int
+}
+
+// KeyFrames finds the frames with keys of a run between the frame at from and end. It reads the headers of frames.
+func (r *Reader) KeyFrames(f File, from, end int64) (found []KeyFrame, err error) {
+	reader, err := r.reader(f)
+	for off := from; err == nil && off < end; {
+		var frame segment.RunFrame
+		if frame, err = reader.Frame(off, end); err == nil && keyindex.IsFrame(frame.Tag) {
+			found = append(found, KeyFrame{off, keyindex.FrameCount(frame.Tag)})
+		}
+		off = frame.Next
+	}
+	return found, damagedIfMissing(f, err)
+}
+
+// Keys reads a frame with keys of a run, which is written up to end: the seed, and the entries appended to dst. It
+// needs *body for a moment, and leaves it larger if it must.
+func (r *Reader) Keys(
+	f File, offset, end int64, body *[]byte, dst []keyindex.Entry,
+) (seed keyindex.Seed, entries []keyindex.Entry, err error) {
+	tag, read, err := r.Read(f, offset, end, (*body)[:0])
+	if err != nil {
+		return seed, dst, damagedIfMissing(f, err)
+	}
+	*body = read
+	if seed, entries, err = keyindex.ParseFrame(tag, read, dst); err != nil {
+		err = &segment.CorruptionError{Path: f.Path, Offset: offset, Reason: err.Error()}
+	}
+	return seed, entries, err
 }

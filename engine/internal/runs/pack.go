@@ -5,6 +5,7 @@ import (
 
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/keyindex"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -16,6 +17,7 @@ const packBatch = 256 << 10
 type Packer struct {
 	W     *segment.RunWriter
 	Coder *segment.Coder
+	Keys  keyindex.Gatherer // with the seed of the queue's keys, if the run is to have them
 
 	state State
 	buf   []byte // images of a frame
@@ -42,6 +44,9 @@ func (p *Packer) Add(it item.Item) error {
 	p.tag.LastID = it.ID
 	p.tag.Count++
 	p.tag.Bytes += int64(len(it.Data))
+	if it.HasKey() {
+		p.Keys.Note(it.Key(), it.ID)
+	}
 	return nil
 }
 
@@ -52,6 +57,7 @@ func (p *Packer) frame() error {
 	if p.buf = p.buf[:0]; p.W.Buffered() < packBatch {
 		return nil
 	}
+	p.Keys.AddTo(p.W, p.Coder)
 	return p.W.Write()
 }
 
@@ -61,6 +67,7 @@ func (p *Packer) End() (s State, err error) {
 		err = p.frame()
 	}
 	if err == nil {
+		p.Keys.AddTo(p.W, p.Coder)
 		err = p.W.Write()
 	}
 	p.state.End = p.W.End()
@@ -68,14 +75,14 @@ func (p *Packer) End() (s State, err error) {
 }
 
 // Thin writes the items of a run up to end to p, but for those that are gone, for which it calls dropped: their
-// Data is valid during the call.
+// Data is valid during the call. p gathers keys, unless no item of the queue has one.
 func (r *Reader) Thin(p *Packer, f File, end int64, gone *idset.Bitmap, dropped func(item.Item)) (n State, err error) {
 	reader, err := r.reader(f)
 	if err != nil {
 		return n, err
 	}
 	if reader.IsExtended() {
-		p.W.Extend()
+		p.W.Extend(true)
 	}
 	var failed error // of the file that is written
 	err = r.Each(f, end, func(it item.Item) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/keyindex"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -105,7 +106,7 @@ func (r *Reader) Seek(f File, offset int64, id uint64, end int64) (frame segment
 		if frame, err = reader.Frame(offset, end); err != nil {
 			return frame, tag, err
 		}
-		if tag = ParseTag(frame.Tag); tag.LastID >= id {
+		if tag = ParseTag(frame.Tag); tag.LastID >= id && !keyindex.IsFrame(frame.Tag) {
 			return frame, tag, nil
 		}
 		offset = frame.Next
@@ -128,7 +129,7 @@ func (r *Reader) Body(f File, frame segment.RunFrame, tag Tag, dst []byte) (body
 	return body, n, nil
 }
 
-// each calls do for every frame of a run up to end.
+// each calls do for every frame of a run up to end, but for those of keys.
 func (r *Reader) each(f File, end int64, do func(segment.RunFrame, Tag) error) error {
 	reader, err := r.reader(f)
 	if err == nil {
@@ -136,10 +137,10 @@ func (r *Reader) each(f File, end int64, do func(segment.RunFrame, Tag) error) e
 	}
 	for off := int64(segment.RunStart); err == nil && off < end; {
 		var frame segment.RunFrame
-		if frame, err = reader.Frame(off, end); err == nil {
+		if frame, err = reader.Frame(off, end); err == nil && !keyindex.IsFrame(frame.Tag) {
 			err = do(frame, ParseTag(frame.Tag))
-			off = frame.Next
 		}
+		off = frame.Next
 	}
 	return err
 }
@@ -311,7 +312,7 @@ func (r *Reader) Copy(
 		return n, err
 	}
 	if reader.IsExtended() {
-		w.Extend()
+		w.Extend(reader.IsKeyed())
 	}
 	coder := segment.NewCoder(codec)
 	defer coder.Close()
@@ -325,7 +326,9 @@ func (r *Reader) Copy(
 			return n, err
 		}
 		w.Add(coder, frame.Tag, body)
-		n.Add(ParseTag(frame.Tag))
+		if !keyindex.IsFrame(frame.Tag) {
+			n.Add(ParseTag(frame.Tag))
+		}
 		if off = frame.Next; w.Buffered() >= batch {
 			err = w.Write()
 		}

@@ -43,7 +43,7 @@ func writeRun(t *testing.T, fsys *segmenttest.FS, number uint64, chunks ...*item
 	}
 	b := NewBatcher(segment.Codec(0))
 	defer b.Close()
-	if starts, gaps, err = b.Write(w, chunks, nil, nil); err != nil {
+	if starts, gaps, err = b.Write(w, nil, chunks, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range chunks {
