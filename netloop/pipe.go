@@ -22,7 +22,7 @@ type Pipes struct {
 // NewPipes makes a server without ports. It has no use for the addresses in opts. With handOff its
 // loops leave syncs to a goroutine, as where there are several processors.
 func NewPipes(opts Options, handOff bool) (*Pipes, error) {
-	opts.Memcache, opts.Text, opts.Thrift, opts.Listeners = "", "", "", nil
+	opts.Memcache, opts.Text, opts.Thrift, opts.Burrow, opts.Listeners = "", "", "", "", nil
 	opts.Loops = max(opts.Loops, 1)
 	s, err := New(opts)
 	if err != nil {
@@ -77,6 +77,7 @@ const (
 	PipeMemcache = "memcache"
 	PipeText     = "text"
 	PipeThrift   = "thrift"
+	PipeBurrow   = "burrow"
 )
 
 // Dial opens a connection on which a protocol is spoken. The server holds at most room bytes that the
@@ -91,6 +92,8 @@ func (p *Pipes) Dial(protocolName string, room int) *PipeConn {
 		c.session.proto = textProtocol{}
 	case PipeThrift:
 		c.session.proto = thriftProtocol{}
+	case PipeBurrow:
+		c.session.proto = burrowProtocol{}
 	default:
 		c.session.proto = memcacheProtocol{}
 	}

@@ -9,7 +9,7 @@ import (
 // Every control that the simulation does not judge exists, and has a sentence that says why, and that names the
 // experiment or test that is meant to notice it instead.
 func TestNotJudged(t *testing.T) {
-	all := controls()
+	all := simulatedControls()
 	for breaks, why := range notJudged {
 		if !strings.HasSuffix(why, ".") || len(strings.Fields(why)) > 25 {
 			t.Errorf("%q has no sentence: %q", breaks, why)
@@ -19,6 +19,11 @@ func TestNotJudged(t *testing.T) {
 				c.experiment != "" && strings.Contains(why, "experiment "+c.experiment))
 		}) {
 			t.Errorf("%q: no control of that name is noticed by what the reason says: %q", breaks, why)
+		}
+	}
+	for _, breaks := range judgedMessages {
+		if !slices.ContainsFunc(all, func(c control) bool { return c.breaks == breaks }) {
+			t.Errorf("no control breaks %q", breaks)
 		}
 	}
 	judged := slices.ContainsFunc(all, func(c control) bool { return c.isSimulated() })

@@ -79,11 +79,11 @@ func (c *caller) do(op Op) error {
 	if c.client.Protocol == "text" && (op.Do == opTake || op.Do == opOpen) {
 		op.Do = opCloseOpen // it knows no other get
 	}
-	if c.client.Protocol == "thrift" {
-		if to, ok := thriftOps[op.Do]; ok {
+	if c.leasesAlone() {
+		if to, ok := leaseInstead[op.Do]; ok {
 			op.Do = to
 			if to == opLease && op.For == 0 {
-				op.For = thriftLife
+				op.For = reliableLife
 			}
 		}
 	}
@@ -122,6 +122,9 @@ func (c *caller) do(op Op) error {
 		}
 		return err
 	case opFlush:
+		if c.client.Protocol == "burrow" {
+			return nil // it has no word for that
+		}
 		return c.flush(op, false, c.link.flush)
 	case opDelete:
 		if strings.HasPrefix(op.Queue, "fan") {
@@ -163,11 +166,16 @@ func (c *caller) do(op Op) error {
 	return nil
 }
 
-// thriftOps are what a client of the Thrift protocol does instead: its reliable reads are leases.
-var thriftOps = map[string]string{opOpen: opLease, opCloseOpen: opLease, opConfirm: opConfirmLease, opAbort: opAbortLease}
+// leasesAlone reports whether the client's protocol has no open reads: its reliable reads are leases.
+func (c *caller) leasesAlone() bool {
+	return c.client.Protocol == "thrift" || c.client.Protocol == "burrow"
+}
 
-// thriftLife is how long these last.
-const thriftLife = 3 * time.Second
+// leaseInstead are what such a client does instead.
+var leaseInstead = map[string]string{opOpen: opLease, opCloseOpen: opLease, opConfirm: opConfirmLease, opAbort: opAbortLease}
+
+// reliableLife is how long these last.
+const reliableLife = 3 * time.Second
 
 // lastPut puts an item and closes the sending side at once: the reply must come all the same.
 func (c *caller) lastPut(op Op) error {
@@ -241,6 +249,7 @@ func (c *caller) take(op Op) error {
 	n, cause := op.N, c.w.cause()
 	c.w.ledger.take(op.Queue, n)
 	f := c.w.ledger.fetch(op.Queue, 0)
+	f.alone = f.alone && c.client.Protocol != "burrow" // whose messages come as they were put, also those that are back
 	got, err := c.link.take(op.Queue, op.Wait, n)
 	for i, h := range got {
 		e := c.w.ledger.handedOut(&c.asker, f, h, forGood)
@@ -262,7 +271,7 @@ func (c *caller) take(op Op) error {
 // have missed any.
 func (c *caller) fetched(f *fetching, op Op, n int, err error) {
 	most := c.w.script.Config.MaxOpenReads // some gets open items, or hold them, and Thrift leases count
-	full := c.count(op.Queue) >= most || c.client.Protocol == "thrift" && most < mostLeases
+	full := c.count(op.Queue) >= most || c.leasesAlone() && most < mostLeases
 	if n == 0 && !full && op.Wait == 0 && (err == nil || err == errNone) {
 		c.w.ledger.foundNone(f)
 	}
@@ -298,6 +307,9 @@ func (c *caller) endLease(op Op) error {
 		return nil
 	}
 	how := ending(op.Do)
+	if c.client.Protocol == "burrow" && how == endAbort {
+		how = endRelease // which it knows alone
+	}
 	x := c.w.ledger.ending(le, how, op.For)
 	cause := c.w.cause()
 	err := link.endLease(le.queue, le.receipt, how, op.For)

@@ -124,15 +124,22 @@ func (l *memcacheLink) get(queue string, o memcache.GetOptions) (handed, error) 
 
 func (l *memcacheLink) take(queue string, wait time.Duration, n int) (got []handed, err error) {
 	l.takes(queue, wait, n)
+	var refusal error
 	for range n {
 		switch err := l.outcome(l.next()); err {
 		case nil:
 			got = append(got, handed{data: append([]byte(nil), l.r.Data...)})
 		case errBroken:
 			return got, err
+		case errNone:
+		default:
+			if l.trace != nil {
+				l.trace("get refused: %q", l.r.Text)
+			}
+			refusal = err
 		}
 	}
-	return got, nil
+	return got, refusal
 }
 
 func (l *memcacheLink) open(queue string, wait time.Duration) (handed, error) {

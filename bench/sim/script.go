@@ -388,7 +388,7 @@ func (g *generator) fault() Fault {
 
 func (g *generator) client() Client {
 	c := Client{
-		Protocol: pick(g, "engine", "engine", "memcache", "memcache", "memcache", "text", "thrift"),
+		Protocol: pick(g, "engine", "engine", "memcache", "memcache", "memcache", "text", "thrift", "burrow"),
 		Room:     pick(g, 100, 4<<10, 1<<20),
 	}
 	// A client mostly works on one queue, and is mostly a producer, a consumer, or both.

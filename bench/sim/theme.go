@@ -336,7 +336,7 @@ func (g *generator) messaging() Phase {
 	most := time.Duration(g.Int64N(int64(pick(g, time.Millisecond, 20*time.Millisecond, 400*time.Millisecond)))) + 1
 	think := func() time.Duration { return time.Duration(g.Int64N(int64(most))) }
 	for range 1 + g.IntN(3) {
-		c := Client{Protocol: pick(g, "engine", "engine", "memcache", "text"), Room: 1 << 20}
+		c := Client{Protocol: pick(g, "engine", "engine", "memcache", "text", "burrow"), Room: 1 << 20}
 		for range 20 + g.IntN(100) {
 			op := Op{Do: g.chooseMessage(), Queue: "work", N: 1, Size: 1 + g.IntN(2*g.size), Think: think()}
 			if op.Do == opDelay || op.Do == opPut {

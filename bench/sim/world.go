@@ -244,6 +244,8 @@ func (w *world) dial(c *caller) link {
 		return newEngineLink(w.engine)
 	case "text":
 		return &textLink{pipe: pipe{conn: w.server.Dial(netloop.PipeText, c.client.Room)}}
+	case "burrow":
+		return &burrowLink{pipe: pipe{conn: w.server.Dial(netloop.PipeBurrow, c.client.Room)}}
 	case "thrift":
 		return &thriftLink{pipe: pipe{conn: w.server.Dial(netloop.PipeThrift, c.client.Room)}}
 	}
