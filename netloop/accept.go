@@ -101,7 +101,7 @@ func (s *Server) admit(ln *listener, nc net.Conn) {
 		s.shake(ln, nc, count)
 		return
 	}
-	id, _ := s.identityOf(ln, nc, nil)
+	id, _ := s.identityOf(ln, nc, nil, s.clock.now())
 	s.begin(ln, nc, count, id, nil)
 }
 
@@ -124,9 +124,12 @@ func (ln *listener) tooMany() []byte {
 	return ln.proto.tooMany()
 }
 
-// identityOf is who a peer is whose certificate has these names; false if it may not connect.
-func (s *Server) identityOf(ln *listener, nc net.Conn, names []string) (id identity, ok bool) {
-	id = identity{unknown: ln.auth.Asks(), from: ports.OriginOf(nc.RemoteAddr()), port: ln}
+// identityOf is who a peer is whose certificate has these names, and whose connection began at began; false if it may
+// not connect.
+func (s *Server) identityOf(ln *listener, nc net.Conn, names []string, began moment) (id identity, ok bool) {
+	id = identity{
+		unknown: ln.auth.Asks(), until: began.after(identifyTime), from: ports.OriginOf(nc.RemoteAddr()), port: ln,
+	}
 	if ln.auth != AuthCertificate && ln.auth != AuthAny {
 		return id, true
 	}
@@ -139,7 +142,7 @@ func (s *Server) identityOf(ln *listener, nc net.Conn, names []string) (id ident
 
 // shake runs the handshake of a connection, on a goroutine of its own, and then begins its session.
 func (s *Server) shake(ln *listener, nc net.Conn, count int64) {
-	h, e := &s.handshakes, s.opts.Engine
+	h, e, began := &s.handshakes, s.opts.Engine, s.clock.now()
 	ctx, leave := h.enter(s.ending)
 	h.ended.Go(func() {
 		defer leave()
@@ -151,7 +154,7 @@ func (s *Server) shake(ln *listener, nc net.Conn, count int64) {
 			s.shakeFailed(ln, nc, "err", err.Error())
 			return
 		}
-		id, ok := s.identityOf(ln, nc, stream.Names())
+		id, ok := s.identityOf(ln, nc, stream.Names(), began)
 		if !ok {
 			s.shakeFailed(ln, nc, "err", "the certificate is that of no user")
 			return

@@ -118,9 +118,8 @@ func (s *session) knowsCredential() bool {
 // not, taken are the bytes of the request that was refused; 0 if a job checks a password.
 func (s *session) identifyBurrow(n int) (taken int, known bool) {
 	b, l := s.burrow, s.loop
-	if s.id.unknown = true; s.wait.heapIndex < 0 {
-		l.deadlines.add(s, l.clock.after(identifyTime))
-	}
+	s.id.unknown = true
+	s.awaitIdentity()
 	said := b.head.Authorization
 	scheme, rest, _ := bytes.Cut(said, []byte{' '})
 	rest = bytes.TrimLeft(rest, " ")

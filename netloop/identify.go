@@ -2,6 +2,9 @@ package netloop
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"time"
 
 	"github.com/kestrelmq/kestrel/access"
 )
@@ -64,10 +67,15 @@ func (s *session) identify(name, password []byte, done func(*session, error)) {
 		done(s, errIdentified)
 		return
 	}
-	l.deadlines.remove(s)
-	who, secret := string(name), bytes.Clone(password)
+	who, secret, from := string(name), bytes.Clone(password), s.id.from
+	left := time.Duration(s.id.until-l.clock) * time.Millisecond
 	s.startJob(func() error {
-		_, err := checker.Password(l.server.ending, s.id.from, who, secret)
+		ctx, cancel := context.WithTimeout(l.server.ending, left)
+		defer cancel()
+		_, err := checker.Password(ctx, from, who, secret)
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = access.ErrBusy
+		}
 		return err
 	}, func(s *session, err error) {
 		user := checker.Users().Named(who) // a reload may have come meanwhile
@@ -82,10 +90,20 @@ func (s *session) identify(name, password []byte, done func(*session, error)) {
 		done(s, err)
 		if err != nil {
 			l.noteFailed(s, who, err)
-			l.deadlines.add(s, l.clock.after(identifyTime))
+			s.awaitIdentity() // the end of the job has removed the deadline
 			s.strike()
 		}
 	})
+}
+
+// awaitIdentity ends the connection of an unknown client when its time to say who it is has passed.
+func (s *session) awaitIdentity() {
+	if s.id.until == 0 {
+		s.id.until = s.loop.clock.after(identifyTime)
+	}
+	if s.wait.heapIndex < 0 {
+		s.loop.deadlines.add(s, s.id.until)
+	}
 }
 
 // strike counts that an unknown client was refused something.

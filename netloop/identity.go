@@ -10,7 +10,7 @@ import (
 
 // Bounds of a peer that has not said who it is.
 const (
-	identifyTime = 10 * time.Second // from the beginning, and from each attempt on
+	identifyTime = 10 * time.Second // from the beginning, with a TLS handshake and all attempts
 	maxStrikes   = 8                // requests that are refused, and attempts that fail, before the connection ends
 	maxUnknown   = 64 << 10         // bytes of input that are kept
 )
@@ -20,6 +20,7 @@ type identity struct {
 	user    *access.User // nil may do everything
 	unknown bool         // the peer has still to say who it is; the session runs nothing else
 	strikes int          // of an unknown peer
+	until   moment       // an unknown peer has until then to say who it is; zero: the time has not begun
 	names   []string     // of the certificate that says who it is; nil if that was a password
 	from    string       // where attempts to authenticate come from
 	port    *listener    // that accepted the connection; nil for one of a test
@@ -38,7 +39,7 @@ type rightsSeen struct {
 
 // become makes the peer the user u.
 func (i *identity) become(u *access.User) {
-	i.user, i.unknown, i.strikes = u, false, 0
+	i.user, i.unknown, i.strikes, i.until = u, false, 0, 0
 	i.seen, i.next = [4]rightsSeen{}, 0
 }
 

@@ -10,7 +10,7 @@ func (l *loop) open(s *session) {
 	l.engine.Account(sessionSize)
 	s.lastRequest = l.clock
 	if s.id.unknown {
-		l.deadlines.add(s, l.clock.after(identifyTime))
+		s.awaitIdentity()
 	}
 	l.sessions.add(s)
 	if s.id.user != nil { // its certificate says so

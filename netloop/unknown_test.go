@@ -3,6 +3,7 @@ package netloop
 import (
 	"bytes"
 	"math/rand/v2"
+	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -45,8 +46,7 @@ func checkUnknown(t *testing.T, proto protocol, sent []byte, piece int) {
 				t.Errorf("%s: %d bytes are kept", proto.name(), kept)
 			}
 		}
-		// Each attempt to say who one is begins the time anew, and waits up to 5 s for its turn.
-		<-time.After(maxStrikes * 2 * identifyTime)
+		<-time.After(time.Until(began.Add(identifyTime + time.Millisecond)))
 		out, ended := c.received()
 		if !c.session.id.unknown {
 			t.Fatalf("%s: nobody knows the password, and the client is known", proto.name())
@@ -61,6 +61,58 @@ func checkUnknown(t *testing.T, proto protocol, sent []byte, piece int) {
 			t.Fatalf("%s: %d items, want the one of before", proto.name(), got)
 		}
 	})
+}
+
+// TestUnknownTime tests that all attempts of a connection to say who it is have 10 s together, from its beginning:
+// also the last of them, which waits because earlier ones have failed, and also if a handshake took most of the time.
+func TestUnknownTime(t *testing.T) {
+	attempts := map[protocol]string{
+		memcacheProtocol{}: "set x 0 0 11\r\nalice wrong\r\n",
+		textProtocol{}:     "auth alice wrong\n",
+		thriftProtocol{}:   string(thrift.Client{}.AppendAuthenticate(nil, 1, []byte("alice"), []byte("wrong"))),
+		burrowProtocol{}:   "GET /v1.0 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic YWxpY2U6d3Jvbmc=\r\n\r\n",
+	}
+	for proto, attempt := range attempts {
+		for _, handshake := range []time.Duration{0, 9 * time.Second} {
+			synctest.Test(t, func(t *testing.T) {
+				checker := access.NewChecker(usersOf(t, grants(t, "alice", "put *")), access.Options{FreeFailures: 1})
+				ts := newTestServer(t, Options{Access: checker}, defaults())
+				defer ts.stop()
+				began := time.Now()
+				since := ts.server.clock.now()
+				<-time.After(handshake)
+				c := &testClient{ts: ts}
+				c.session.proto, c.session.sink, c.session.loop, c.session.local = proto, c, ts.loop, true
+				c.session.id, _ = ts.server.identityOf(&listener{auth: AuthPassword}, &net.TCPConn{}, nil, since)
+				ts.do(func() { ts.loop.open(&c.session); ts.loop.tick() })
+				for range maxStrikes - 1 {
+					c.feed([]byte(attempt), len(attempt))
+					for {
+						if _, ended := c.received(); ended {
+							break
+						}
+						var checks bool
+						if ts.do(func() { checks = c.session.answering() }); !checks {
+							break
+						}
+						<-time.After(100 * time.Millisecond)
+					}
+				}
+				for {
+					if _, ended := c.received(); ended {
+						break
+					}
+					<-time.After(10 * time.Millisecond)
+				}
+				if took := time.Since(began); took > identifyTime+100*time.Millisecond {
+					t.Errorf("%s: behind a handshake of %v, the connection was open for %v", proto.name(), handshake, took)
+				}
+				if ts.loop.counters.Unidentified == 0 {
+					t.Errorf("%s: the connection is not counted", proto.name())
+				}
+			})
+		}
+	}
 }
 
 // burrowUnknownSeeds are requests over HTTP, with everything that a stranger may say of who it is.

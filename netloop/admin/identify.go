@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -43,7 +44,17 @@ func whoSent(checker *access.Checker, r *http.Request) (*access.User, error) {
 	if !ok {
 		return nil, errUnauthenticated
 	}
-	return checker.Password(r.Context(), peerOf(r).from, name, []byte(password))
+	ctx := r.Context()
+	if c := peerOf(r).conn; c != nil && !c.known.Load() {
+		bounded, cancel := context.WithDeadline(ctx, c.until)
+		defer cancel()
+		ctx = bounded
+	}
+	u, err := checker.Password(ctx, peerOf(r).from, name, []byte(password))
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = access.ErrBusy
+	}
+	return u, err
 }
 
 // admit charges the user that sent r, and returns why a command is not run now. What needs no right always is.

@@ -24,6 +24,9 @@ const (
 	maxBody   = 64 << 10 // bytes
 	// maxUnknown is how many bytes come from a peer before a request has said who it is, of TLS or of HTTP.
 	maxUnknown = 64 << 10
+	// identifyTime is how long a peer has for that, with a TLS handshake and the check of a password. net/http waits
+	// half a second more before it closes some connections that it has refused.
+	identifyTime = 9 * time.Second
 	// maxCostly is how many answers that describe every queue are made at once.
 	maxCostly = 4
 
@@ -69,7 +72,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 		}
 		if l.Enter() {
 			if l.room.open.Add(1) <= l.room.limit {
-				return &boundedConn{Conn: c, listener: l}, nil
+				return &boundedConn{Conn: c, listener: l, until: time.Now().Add(identifyTime)}, nil
 			}
 			l.room.open.Add(-1)
 			l.Leave()
@@ -105,6 +108,10 @@ type boundedConn struct {
 	once     sync.Once
 	came     int64       // bytes, while the peer was unknown; of the goroutine that reads
 	known    atomic.Bool // a request has said who the peer is, or the port does not ask
+	until    time.Time   // when an unknown peer's time ends
+
+	mu          sync.Mutex
+	read, write time.Time // the deadlines that were set, zero for none; guarded by mu
 }
 
 // errUnknownTooLong ends a connection that has sent too much without saying who its peer is.
@@ -112,9 +119,43 @@ var errUnknownTooLong = fmt.Errorf("more than %d bytes came before who the peer 
 
 // admit takes in that a request has said who the peer is, or need not. A request without a connection has nil.
 func (c *boundedConn) admit() {
-	if c != nil {
-		c.known.Store(true)
+	if c == nil || c.known.Load() {
+		return
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.known.Store(true)
+	c.Conn.SetReadDeadline(c.read)
+	c.Conn.SetWriteDeadline(c.write)
+}
+
+// bound returns a deadline for reading or writing, bounded by the time of an unknown peer.
+func (c *boundedConn) bound(t time.Time) time.Time {
+	if !c.known.Load() && (t.IsZero() || t.After(c.until)) {
+		return c.until
+	}
+	return t
+}
+
+// SetDeadline implements net.Conn.
+func (c *boundedConn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+}
+
+// SetReadDeadline implements net.Conn.
+func (c *boundedConn) SetReadDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.read = t
+	return c.Conn.SetReadDeadline(c.bound(t))
+}
+
+// SetWriteDeadline implements net.Conn.
+func (c *boundedConn) SetWriteDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.write = t
+	return c.Conn.SetWriteDeadline(c.bound(t))
 }
 
 // Read implements net.Conn.

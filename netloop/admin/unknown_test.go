@@ -3,6 +3,7 @@ package admin
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"math/rand/v2"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/kestrelmq/kestrel/access"
 	"github.com/kestrelmq/kestrel/netloop"
+	"github.com/kestrelmq/kestrel/netloop/certs"
 )
 
 // pipeListener hands out one end of pipes.
@@ -103,6 +105,62 @@ func checkUnknown(t *testing.T, sent []byte, piece int) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestUnknownTime tests that a stranger has 10 s in all: for the TLS handshake, the request, and the check of a password
+// that waits because earlier ones were wrong.
+func TestUnknownTime(t *testing.T) {
+	source, err := certs.SelfSigned([]string{"localhost"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := source.Server(tls.NoClientCert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, config := range []*tls.Config{nil, config} {
+		synctest.Test(t, func(t *testing.T) {
+			users, err := access.NewUsers([]*access.User{grants(t, "alice", "operate")})
+			if err != nil {
+				t.Fatal(err)
+			}
+			checker := access.NewChecker(users, access.Options{FreeFailures: 1})
+			l := &pipeListener{make(chan net.Conn), make(chan struct{})}
+			a, err := New(Options{
+				Address: "127.0.0.1:0", Auth: netloop.AuthPassword, TLS: config, Access: checker,
+				Listen: func(string) (net.Listener, error) { return l, nil },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.Start()
+			for range 7 {
+				checker.Password(t.Context(), "unix", "alice", []byte("wrong"))
+			}
+			client, server := net.Pipe()
+			began := time.Now()
+			l.conns <- server
+			if config != nil {
+				<-time.After(4 * time.Second)
+				client = tls.Client(client, &tls.Config{InsecureSkipVerify: true})
+				if err := client.(*tls.Conn).Handshake(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			io.WriteString(client, "POST /reload HTTP/1.1\r\n")
+			<-time.After(4 * time.Second)
+			checker.Password(t.Context(), "unix", "alice", []byte("wrong")) // the next attempt waits 5 s
+			io.WriteString(client, "Host: localhost\r\nContent-Length: 9\r\nAuthorization: Basic YWxpY2U6d3Jvbmc=\r\n\r\n")
+			io.Copy(io.Discard, client)
+			if took := time.Since(began); took > 10*time.Second {
+				t.Errorf("TLS %v: the connection ended after %v", config != nil, took)
+			}
+			client.Close()
+			if err := a.Close(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }
 
 // unknownSeeds are requests for every command, with everything that a stranger may say of who it is, and garbage.
