@@ -1,6 +1,8 @@
 package netloop
 
 import (
+	"slices"
+
 	"github.com/kestrelmq/kestrel/access"
 	"github.com/kestrelmq/kestrel/engine"
 )
@@ -240,9 +242,17 @@ func (s *session) reidentify(users *access.Users) {
 	case w.access == engine.Peek:
 		right = access.Peek
 	}
-	if s.state == waiting && w.kind != waitJob && !s.id.may(right, w.name) {
+	if s.state == waiting && w.kind != waitJob && !s.mayWaitOn(right) {
 		s.deadlinePassed()
 	}
+}
+
+// mayWaitOn reports whether the client has a right on every queue that it waits for.
+func (s *session) mayWaitOn(right access.Right) bool {
+	if v := s.wait.several; v != nil && v.waiting {
+		return !slices.ContainsFunc(v.names, func(name []byte) bool { return !s.id.may(right, name) })
+	}
+	return s.id.may(right, s.wait.name)
 }
 
 // endSeveral returns the outcome of a wait for several queues. From here on the wait is one for the queue of the

@@ -510,6 +510,21 @@ func TestReidentify(t *testing.T) {
 			t.Fatal("nobody waits")
 		}
 	}
+	several := rs.login("alice")
+	io.WriteString(several, "get other/or=empty/t=60000\r\n")
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		if q, ok := rs.engine.QueueStats(engine.Now(), []byte("empty")); ok && q.Waiters == 2 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("nobody waits for two queues")
+		}
+	}
+	rs.checker.SetUsers(usersOf(t, grants(t, "alice", "get other"), grants(t, "bob", "put *")))
+	rs.Reidentify()
+	if got := several.line(""); got != "END" {
+		t.Errorf("a wait for two queues, one of which is not allowed any more, ends with %s", got)
+	}
 	rs.checker.SetUsers(usersOf(t, grants(t, "alice", "put w*")))
 	rs.Reidentify()
 	if got := waits.line(""); got != "END" {
