@@ -1,6 +1,7 @@
 package certs
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -111,18 +112,10 @@ func (s *Source) Reload() (changed bool, err error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var parts [3][]byte
-	hash := sha256.New()
-	for i, name := range []string{s.files.Certificate, s.files.Key, s.files.ClientCA} {
-		if name == "" {
-			continue
-		}
-		if parts[i], err = read(name); err != nil {
-			return false, err
-		}
-		fmt.Fprintf(hash, "%d\n%s", len(parts[i]), parts[i])
+	parts, sum, err := s.files.read()
+	if err != nil {
+		return false, err
 	}
-	sum := [sha256.Size]byte(hash.Sum(nil))
 	if s.loaded.Load() != nil && sum == s.sum {
 		return false, nil
 	}
@@ -144,6 +137,22 @@ func (s *Source) Reload() (changed bool, err error) {
 	return true, nil
 }
 
+// read returns what the files hold, certificate, key and client_ca, and its sum.
+func (f *Files) read() (parts [3][]byte, sum [sha256.Size]byte, err error) {
+	hash := sha256.New()
+	for i, name := range []string{f.Certificate, f.Key, f.ClientCA} {
+		if name == "" {
+			continue
+		}
+		if parts[i], err = read(name); err != nil {
+			return parts, sum, err
+		}
+		fmt.Fprintf(hash, "%d\n%s", len(parts[i]), parts[i])
+	}
+	return parts, [sha256.Size]byte(hash.Sum(nil)), nil
+}
+
+// read returns a file of PEM blocks. A block without its end is an error: somebody is writing the file.
 func read(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -154,7 +163,35 @@ func read(name string) ([]byte, error) {
 	if err == nil && len(b) > maxFile {
 		err = fmt.Errorf("%s: more than %d bytes", name, maxFile)
 	}
+	if err == nil && bytes.Count(b, []byte("-----BEGIN ")) > bytes.Count(b, []byte("-----END ")) {
+		err = fmt.Errorf("%s: a block has no end; is the file being written?", name)
+	}
 	return b, err
+}
+
+// settleTime is how long files must stay as they are before Watch takes what they hold: somebody may be writing them,
+// and half of a chain of certificates looks like a whole one.
+const settleTime = time.Second
+
+// settled waits for the files to stay as they are, if they hold something new. It reports false if they do not.
+func (s *Source) settled(ctx context.Context) bool {
+	if s.files == (Files{}) {
+		return true // self-signed
+	}
+	_, sum, err := s.files.read()
+	s.mu.Lock()
+	same := sum == s.sum
+	s.mu.Unlock()
+	if err != nil || same {
+		return true
+	}
+	select {
+	case <-time.After(settleTime):
+	case <-ctx.Done():
+		return false
+	}
+	_, again, err := s.files.read()
+	return err == nil && again == sum
 }
 
 // config is what a server with m gives a connection.
@@ -200,6 +237,9 @@ func Watch(ctx context.Context, every time.Duration, log *slog.Logger, sources m
 		case <-tick.C:
 		}
 		for name, s := range sources {
+			if !s.settled(ctx) {
+				continue // the next look may find them whole
+			}
 			changed, err := s.Reload()
 			switch {
 			case err != nil && failing[name] != err.Error():

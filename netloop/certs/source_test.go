@@ -16,6 +16,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -138,6 +139,130 @@ func TestSelfSigned(t *testing.T) {
 	if changed, err := s.Reload(); changed || err != nil {
 		t.Errorf("Reload = %v, %v", changed, err)
 	}
+}
+
+// TestResumption tests that a session of before does not admit a client whose authority has left client_ca since.
+func TestResumption(t *testing.T) {
+	own, client, other := issue(t, t.TempDir(), "server"), issue(t, t.TempDir(), "alice"), issue(t, t.TempDir(), "other")
+	own.ClientCA = filepath.Join(t.TempDir(), "clients.pem")
+	trust := func(f Files) {
+		b, err := os.ReadFile(f.Certificate)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, own.ClientCA, b)
+	}
+	trust(client)
+	s, err := Open(own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := s.Server(tls.RequireAndVerifyClientCert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := tls.LoadX509KeyPair(client.Certificate, client.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		trust(client)
+		if _, err := s.Reload(); err != nil {
+			t.Fatal(err)
+		}
+		cache := tls.NewLRUClientSessionCache(1)
+		connect := func() (resumed bool, err error) {
+			a, b := net.Pipe()
+			defer a.Close()
+			served := make(chan error, 1)
+			go func() {
+				defer b.Close()
+				c := tls.Server(b, config)
+				err := c.Handshake()
+				if err == nil {
+					_, err = c.Write([]byte("x"))
+				}
+				served <- err
+			}()
+			c := tls.Client(a, &tls.Config{InsecureSkipVerify: true, ServerName: "server", ClientSessionCache: cache,
+				Certificates: []tls.Certificate{pair}, MinVersion: version, MaxVersion: version})
+			c.Read(make([]byte, 1))
+			return c.ConnectionState().DidResume, <-served
+		}
+		if _, err := connect(); err != nil {
+			t.Fatal(err)
+		}
+		if resumed, err := connect(); !resumed || err != nil {
+			t.Fatalf("version %x: resumed %v, %v", version, resumed, err)
+		}
+		trust(other)
+		if _, err := s.Reload(); err != nil {
+			t.Fatal(err)
+		}
+		if resumed, err := connect(); err == nil {
+			t.Errorf("version %x: a client of an authority that is not trusted any more is in, resumed %v", version, resumed)
+		}
+	}
+}
+
+// TestHalfWritten tests that files that are being written are not taken: a block without its end never, and half of a
+// chain of certificates, or of a list of authorities, not by Watch.
+func TestHalfWritten(t *testing.T) {
+	dir := t.TempDir()
+	files := issue(t, dir, "first")
+	first, err := os.ReadFile(files.Certificate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := os.ReadFile(issue(t, t.TempDir(), "authority").Certificate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	chain := append(slices.Clone(first), other...)
+	files.ClientCA = filepath.Join(dir, "clients.pem")
+	write(t, files.Certificate, chain)
+	write(t, files.ClientCA, chain)
+	s, err := Open(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := func() bool { return len(s.loaded.Load().certificate.Certificate) == 2 }
+	for _, name := range []string{files.Certificate, files.ClientCA} {
+		write(t, name, chain[:len(first)+len(other)/2])
+		if changed, err := s.Reload(); changed || err == nil || !strings.Contains(err.Error(), "has no end") {
+			t.Errorf("%s with half of its second block: %v, %v", filepath.Base(name), changed, err)
+		}
+		write(t, name, chain)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			Watch(ctx, time.Minute, slog.New(slog.DiscardHandler), map[string]*Source{"public": s})
+		}()
+		clients := s.loaded.Load().clients
+		time.Sleep(time.Minute - time.Millisecond)
+		write(t, files.Certificate, first)
+		write(t, files.ClientCA, first)
+		time.Sleep(500 * time.Millisecond) // Watch has looked
+		if !whole() || !s.loaded.Load().clients.Equal(clients) {
+			t.Error("the first halves of the files are taken")
+		}
+		write(t, files.Certificate, chain)
+		write(t, files.ClientCA, chain)
+		time.Sleep(time.Minute)
+		if !whole() || !s.loaded.Load().clients.Equal(clients) {
+			t.Error("the first halves of the files are taken, behind the second ones")
+		}
+		write(t, files.ClientCA, first)
+		time.Sleep(time.Minute + settleTime)
+		if s.loaded.Load().clients.Equal(clients) {
+			t.Error("a list of authorities that stays shorter is not taken")
+		}
+		cancel()
+		<-ended
+	})
 }
 
 // TestWatch tests, on a clock of its own, that a change is taken in, and that an error is logged once.
