@@ -67,6 +67,7 @@ func (s *session) identify(name, password []byte, done func(*session, error)) {
 		done(s, errIdentified)
 		return
 	}
+	s.awaitIdentity()
 	who, secret, from := string(name), bytes.Clone(password), s.id.from
 	left := time.Duration(s.id.until-l.clock) * time.Millisecond
 	s.startJob(func() error {

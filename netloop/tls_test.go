@@ -296,6 +296,60 @@ func TestTLSPieces(t *testing.T) {
 	})
 }
 
+// TestTLSRecords tests that the replies of a turn leave in one record, however many there are. The requests come in one
+// record, too, and are too few for the session to look at the clock.
+func TestTLSRecords(t *testing.T) {
+	eachTLS(t, func(t *testing.T, ts *tlsServer, config *tls.Config) {
+		c := ts.connect(config)
+		tap := &recordTap{Conn: c.tcp}
+		client := tls.Client(tap, &tls.Config{
+			RootCAs: ts.authority.pool, ServerName: "127.0.0.1", MinVersion: config.MinVersion, MaxVersion: config.MaxVersion,
+		})
+		ask := func(requests, want string) (records int) {
+			t.Helper()
+			before := tap.count()
+			if _, err := io.WriteString(client, requests); err != nil {
+				t.Fatal(err)
+			}
+			got := make([]byte, len(want))
+			if _, err := io.ReadFull(client, got); string(got) != want || err != nil {
+				t.Fatalf("%.80q, %v", got, err)
+			}
+			return tap.count() - before
+		}
+		ask("get nothing\r\n", "END\r\n") // behind the tickets of the handshake
+		for _, n := range []int{1, 2, lookWork - 4} {
+			puts, stored := strings.Repeat("set work 0 0 5\r\nhello\r\n", n/2), strings.Repeat("STORED\r\n", n/2)
+			gets, items := strings.Repeat("get work\r\n", n-n/2), strings.Repeat("VALUE work 0 5\r\nhello\r\nEND\r\n", n/2)
+			if n%2 == 1 {
+				items += "END\r\n"
+			}
+			if got := ask(puts+gets, stored+items); got != 1 {
+				t.Errorf("%d replies came in %d records", n, got)
+			}
+		}
+	})
+}
+
+// recordTap counts the records that come from the server.
+type recordTap struct {
+	net.Conn
+	came []byte
+}
+
+func (r *recordTap) Read(p []byte) (n int, err error) {
+	n, err = r.Conn.Read(p)
+	r.came = append(r.came, p[:n]...)
+	return n, err
+}
+
+func (r *recordTap) count() (n int) {
+	for p := r.came; len(p) >= 5; n++ {
+		p = p[min(5+int(p[3])<<8+int(p[4]), len(p)):]
+	}
+	return n
+}
+
 // dribble writes a few bytes at a time.
 type dribble struct{ net.Conn }
 

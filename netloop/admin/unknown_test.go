@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -17,7 +18,6 @@ import (
 
 	"github.com/kestrelmq/kestrel/access"
 	"github.com/kestrelmq/kestrel/netloop"
-	"github.com/kestrelmq/kestrel/netloop/certs"
 )
 
 // pipeListener hands out one end of pipes.
@@ -110,15 +110,10 @@ func checkUnknown(t *testing.T, sent []byte, piece int) {
 // TestUnknownTime tests that a stranger has 10 s in all: for the TLS handshake, the request, and the check of a password
 // that waits because earlier ones were wrong.
 func TestUnknownTime(t *testing.T) {
-	source, err := certs.SelfSigned([]string{"localhost"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := source.Server(tls.NoClientCert)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, config := range []*tls.Config{nil, config} {
+	other := httptest.NewTLSServer(nil) // for its certificate
+	secured := &tls.Config{Certificates: other.TLS.Certificates}
+	other.Close()
+	for _, config := range []*tls.Config{nil, secured} {
 		synctest.Test(t, func(t *testing.T) {
 			users, err := access.NewUsers([]*access.User{grants(t, "alice", "operate")})
 			if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -33,8 +32,9 @@ var errTooLong = fmt.Errorf("the handshake is longer than %d bytes", maxHandshak
 
 // Stream is one side of a TLS connection. It belongs to one goroutine at a time.
 type Stream struct {
-	conn *tls.Conn
-	wire wire
+	conn    *tls.Conn
+	wire    wire
+	drained bool // every record that has come is read
 }
 
 // wire is what crypto/tls takes for its connection: the socket during the handshake, and then buffers.
@@ -46,6 +46,35 @@ type wire struct {
 	in   []byte // ciphertext that came and is not read yet; the caller's
 	out  []byte // ciphertext that is to be sent
 	room int    // the most that crypto/tls has asked for at once: the buffer that it keeps
+
+	// Where what came ends: so many bytes behind the beginning of a record, 0 for the end of one. Header is its
+	// header, as far as it has come.
+	place  int
+	header [headerSize]byte
+}
+
+// headerSize is how many bytes a record begins with; the last two are the length of what follows.
+const headerSize = 5
+
+func lengthOf(header []byte) int { return int(header[3])<<8 + int(header[4]) }
+
+// isRecord reports whether p is one record, and whole.
+func isRecord(p []byte) bool { return len(p) >= headerSize && len(p) == headerSize+lengthOf(p) }
+
+// follow keeps place and header, behind more bytes that came.
+func (w *wire) follow(p []byte) {
+	for len(p) > 0 {
+		n := 0
+		if w.place < headerSize {
+			n = copy(w.header[w.place:], p)
+		} else {
+			n = min(headerSize+lengthOf(w.header[:])-w.place, len(p))
+		}
+		p = p[n:]
+		if w.place += n; w.place >= headerSize && w.place == headerSize+lengthOf(w.header[:]) {
+			w.place = 0
+		}
+	}
 }
 
 // Handshake runs the handshake of a server on nc, until ctx is done. It computes only while it holds one of slots.
@@ -78,12 +107,14 @@ func (w *wire) Read(p []byte) (int, error) {
 		n, err := w.Conn.Read(p[:min(len(p), maxHandshake-w.came)])
 		w.slots <- struct{}{}
 		w.came += n
+		w.follow(p[:n])
 		return n, err
 	}
 	if len(w.in) == 0 {
 		return 0, errMore{}
 	}
 	n := copy(p, w.in)
+	w.follow(w.in[:n])
 	w.in = w.in[n:]
 	return n, nil
 }
@@ -117,6 +148,7 @@ func (w *wire) Close() error {
 // whole. It returns io.EOF behind the peer's last bytes, and another error if what came is not TLS, or was changed
 // on its way. What the stream has to say to that is in Take.
 func (s *Stream) Open(dst, in []byte) ([]byte, error) {
+	single := s.drained && s.wire.place == 0 && isRecord(in)
 	s.wire.in = in
 	for {
 		if cap(dst)-len(dst) < maxPlaintext {
@@ -124,10 +156,13 @@ func (s *Stream) Open(dst, in []byte) ([]byte, error) {
 		}
 		n, err := s.conn.Read(dst[len(dst):cap(dst)])
 		dst = dst[:len(dst)+n]
+		if single && n > 0 && err == nil {
+			return dst, nil // that was all: one more Read would find nothing
+		}
 		if err != nil {
 			s.wire.in = nil
-			if errors.As(err, new(errMore)) {
-				err = nil
+			if _, more := err.(errMore); more {
+				s.drained, err = true, nil
 			}
 			return dst, err
 		}
