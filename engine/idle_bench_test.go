@@ -103,14 +103,16 @@ func liveHeap() int64 {
 	return int64(m.HeapAlloc)
 }
 
+// processorTime is what this process has used.
+func processorTime() time.Duration {
+	var u syscall.Rusage
+	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
 // idleShare is the share of one processor that the process takes in so long a time.
 func idleShare(d time.Duration) float64 {
-	used := func() time.Duration {
-		var u syscall.Rusage
-		syscall.Getrusage(syscall.RUSAGE_SELF, &u)
-		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-	}
-	before, began := used(), time.Now()
+	before, began := processorTime(), time.Now()
 	<-time.After(d)
-	return float64(used()-before) / float64(time.Since(began))
+	return float64(processorTime()-before) / float64(time.Since(began))
 }
