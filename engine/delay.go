@@ -3,7 +3,6 @@ package engine
 import (
 	"time"
 
-	"github.com/kestrelmq/kestrel/engine/internal/aside"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 )
 
@@ -20,6 +19,7 @@ type PutExtra struct {
 
 	origin string // the queue that gave the item up; "": none has
 	why    Why
+	stands Standing // of an item that another store had; Delay is not used then
 }
 
 // admitExtra returns why q does not take a put with x, or nil.
@@ -57,9 +57,9 @@ func (e *Engine) addExtra(sh *shard, now Time, p *PutRequest, added Time, from r
 		it = it.With(sh.scratch[:0], x.Key, x.origin, x.why)
 		sh.scratch = keepSmall(it.Stored())
 	}
-	due := Time(0)
+	stands := x.stands
 	if x.Delay > 0 {
-		due = e.dueIn(x.Delay)
+		stands.Due = e.dueIn(x.Delay)
 	}
 	sh.to, sh.over = sh.to[:0], sh.over[:0]
 	ids := append(sh.ids[:0], make([]uint64, len(sh.targets))...) // of the items of the key; zero: there is none
@@ -82,7 +82,7 @@ func (e *Engine) addExtra(sh *shard, now Time, p *PutRequest, added Time, from r
 		segment uint64
 	)
 	if len(sh.to)+len(sh.over) > 0 || from.Queue != 0 {
-		lsn, segment = e.journal.PutExtra(sh.to, sh.over, it, due, from)
+		lsn, segment = e.journal.PutExtra(sh.to, sh.over, it, stands, from)
 	}
 	for i, q := range sh.targets {
 		if ids[i] != 0 {
@@ -90,10 +90,10 @@ func (e *Engine) addExtra(sh *shard, now Time, p *PutRequest, added Time, from r
 			if i == len(ids)-1 { // children come first
 				s.Replaced++
 			}
-			e.overwrite(q, &it, segment, due)
+			e.overwrite(q, &it, segment, stands)
 		} else {
 			it.ID = q.nextID
-			e.append(q, &it, segment, due)
+			e.append(q, &it, segment, stands)
 		}
 		if it.HasKey() {
 			q.noteKey(&it)
@@ -108,11 +108,11 @@ func (e *Engine) addExtra(sh *shard, now Time, p *PutRequest, added Time, from r
 				q.notePut(e.journal, it.ID, lsn)
 			}
 		}
-		if due != 0 {
+		if stands.Due != 0 {
 			e.hideMany(q)
 		}
 		e.overflow(q)
-		if due != 0 {
+		if stands.Due != 0 {
 			e.hideMany(q)
 		}
 		s.Ahead = s.Ahead || e.ahead(q)
@@ -122,29 +122,29 @@ func (e *Engine) addExtra(sh *shard, now Time, p *PutRequest, added Time, from r
 	}
 }
 
-// append adds it, the next item of q, which lies in a segment of the journal or in a later one: in line, or aside
-// until it is due, unless that is zero.
-func (e *Engine) append(q *queue, it *Item, segment uint64, due Time) {
+// append adds it, the next item of q, which lies in a segment of the journal or in a later one: in line if stands is
+// zero, and aside otherwise.
+func (e *Engine) append(q *queue, it *Item, segment uint64, stands Standing) {
 	if q.items() == 0 {
 		q.ageBegins()
 	}
 	if !q.opts.KeepJournal {
 		segment = 0
 	}
-	if due == 0 {
+	if stands.IsZero() {
 		e.newest(q, len(it.Data)).Push(&q.shard.pool, it, q.opts.MaxMemorySize)
 		if segment != 0 {
 			q.mark(segment, it.ID)
 		}
 	} else {
-		e.setAside(q, it, segment, aside.Entry{State: aside.Delayed, Due: due})
+		e.setAside(q, it, segment, entryOf(stands))
 	}
 	q.nextID++
 }
 
 // overwrite puts it in the place of the item with its id. It lies in a segment of the journal or in a later one,
-// and is hidden until it is due, unless that is zero. The caller serves those who wait.
-func (e *Engine) overwrite(q *queue, it *Item, segment uint64, due Time) {
+// and is hidden until it is due, if it is to be. The caller serves those who wait.
+func (e *Engine) overwrite(q *queue, it *Item, segment uint64, stands Standing) {
 	at := q.locate(it.ID)
 	size := len(at.it.Data)
 	if at.isUnknown() {
@@ -153,12 +153,8 @@ func (e *Engine) overwrite(q *queue, it *Item, segment uint64, due Time) {
 	e.cut(q, &at)
 	q.leaveRun(it.ID, size)
 	q.removal.Rewritten(it.ID)
-	entry := aside.Entry{State: aside.Ready}
-	if due != 0 {
-		entry.State, entry.Due = aside.Delayed, due
-	}
 	if !q.opts.KeepJournal {
 		segment = 0
 	}
-	e.setAside(q, it, segment, entry)
+	e.setAside(q, it, segment, entryOf(stands))
 }

@@ -79,6 +79,15 @@ func (q *queue) noteKey(it *Item) {
 	x.Set(x.seed.Hash(it.Key()), it.ID)
 }
 
+// isOfKey reports whether it, which has a key, is the item of that.
+func (q *queue) isOfKey(it *Item) bool {
+	if q.keys == nil {
+		return false
+	}
+	id, ok := q.keys.Find(q.keys.seed.Hash(it.Key()))
+	return ok && id == it.ID
+}
+
 // leaves notes that nobody can have it any more.
 func (q *queue) leaves(it *Item) {
 	if it.HasKey() {

@@ -100,7 +100,7 @@ func (s *Snapshot) describe(q *queue) (QueueSnapshot, error) {
 		d.Items, d.Bytes, d.Leased = d.Items+leased.Count, d.Bytes+leased.Bytes, leased.Count
 		d.Delayed = q.aside.Tally(aside.Delayed).Count + q.hiddenDisk().Count
 	}
-	err := s.eachShown(q, func(it Item) bool {
+	err := s.eachShown(q, func(it Item, _ Standing) bool {
 		if d.Oldest == 0 {
 			d.Oldest = it.Added
 		}
@@ -130,40 +130,52 @@ func (s *Snapshot) lastAdded(b *backlog) (Time, error) {
 	return s.e.spool.reader.LastAdded(last.File, last.recorded.End)
 }
 
+// Standing is what there is to know of an item that is not plainly in line: until when it is delayed or leased, the
+// receipt of its lease, and how many deliveries have ended and count. The zero Standing is that of all others.
+type Standing = record.Change
+
 // Each calls f for the items of the queue called name, oldest first, until f returns false. Delayed items in
 // hidden runs come behind the others, those of one run after those of another. Data is valid during the call. Each
 // returns an error that wraps fs.ErrNotExist if there is no such queue,
 // and a *segment.CorruptionError where its backlog cannot be read on.
 func (s *Snapshot) Each(name string, f func(Item) bool) error {
+	return s.EachStanding(name, func(it Item, _ Standing) bool { return f(it) })
+}
+
+// EachStanding is Each that says too how an item stands. Of several items of one key, all but one of which have
+// expired, that one has the key here.
+func (s *Snapshot) EachStanding(name string, f func(Item, Standing) bool) error {
 	q := s.e.shardOf([]byte(name)).queues[name]
 	if q == nil {
 		return fmt.Errorf("queue %q: %w", name, fs.ErrNotExist)
 	}
-	return s.each(q, f)
-}
-
-// each is Each of q.
-func (s *Snapshot) each(q *queue, f func(Item) bool) error {
 	more := true
-	err := s.eachShown(q, func(it Item) bool {
-		more = f(it)
+	each := func(it Item, stands Standing) bool {
+		if it.HasKey() && !q.isOfKey(&it) {
+			it = it.With(nil, nil, string(it.Origin()), it.Why())
+		}
+		more = f(it, stands)
 		return more
-	})
+	}
+	err := s.eachShown(q, each)
 	if err != nil || !more {
 		return err
 	}
-	return s.e.spool.eachHiddenEntry(q, func(e hidden.Entry) bool { return f(e.Item) })
+	return s.e.spool.eachHiddenEntry(q, func(e hidden.Entry) bool {
+		return each(e.Item, Standing{Due: e.Due, Count: e.Count})
+	})
 }
 
-// eachShown is each for what is not in hidden runs.
-func (s *Snapshot) eachShown(q *queue, f func(Item) bool) error {
+// eachShown calls f for what is not in hidden runs.
+func (s *Snapshot) eachShown(q *queue, f func(Item, Standing) bool) error {
 	more, ids := true, slices.Sorted(q.asideIDs())
 	each := func(it Item) bool {
 		for ; more && len(ids) > 0 && ids[0] < it.ID; ids = ids[1:] {
 			r, _ := q.aside.Find(ids[0])
-			more = f(q.aside.Item(r))
+			entry := q.aside.Get(r)
+			more = f(q.aside.Item(r), Standing{Due: entry.Due, Token: entry.Token, Count: entry.Count})
 		}
-		more = more && (it.ID == q.nextID || f(it))
+		more = more && (it.ID == q.nextID || f(it, Standing{}))
 		return more
 	}
 	err := s.eachInLine(q, &more, each)
@@ -224,13 +236,14 @@ func (e *Engine) Create(now Time, name []byte) (Ticket, error) {
 }
 
 // Restore appends an item to the queue called name as another store had it, with its time added
-// and its expiry, and gives it the queue's next id. It copies Data. Unlike Put it heeds no option
-// of the queue, neither limits nor white list, and passes the item on to nobody: an alias's name is
-// a queue's here, and the fanout children have items of their own. The ticket is that of a Put.
+// and its expiry, its key and origin, and how it stands. It gives it the queue's next id. It copies Data. Unlike
+// Put it heeds no option of the queue, neither limits nor white list, and passes the item on to nobody: an alias's
+// name is a queue's here, and the fanout children have items of their own. An item that has the key already keeps
+// it, and one that has the receipt keeps that. The ticket is that of a Put.
 //
 // It returns ErrItemTooLarge, ErrOutOfMemory, ErrOutOfDisk, ErrJournal, ErrClosed,
 // ErrTooManyQueues, ErrTooManyChildren or ErrBadName, having added nothing.
-func (e *Engine) Restore(now Time, name []byte, it Item) (Ticket, error) {
+func (e *Engine) Restore(now Time, name []byte, it Item, stands Standing) (Ticket, error) {
 	defer contain()
 	if err := e.admit(len(it.Data)); err != nil {
 		return Ticket{}, err
@@ -245,9 +258,26 @@ func (e *Engine) Restore(now Time, name []byte, it Item) (Ticket, error) {
 	sh.targets = append(sh.targets[:0], q)
 	sh.puts++
 	p := PutRequest{Data: it.Data, Flags: it.Flags, Expiry: it.Expiry}
+	if !it.IsPlain() || !stands.IsZero() {
+		p.Extra = q.restored(now, &it, stands)
+	}
 	s := Stored{Ticket: made}
 	e.add(sh, now, []PutRequest{p}, it.Added, record.Destination{}, &s)
 	return s.Ticket, nil
+}
+
+// restored is what it, as another store had it, has in q beside its body.
+func (q *queue) restored(now Time, it *Item, stands Standing) *PutExtra {
+	x := &PutExtra{Key: it.Key(), origin: string(it.Origin()), why: it.Why(), stands: stands}
+	if _, taken := q.ofKey(x.Key, now); taken {
+		x.Key = nil
+	}
+	if stands.Token != 0 {
+		if _, taken := q.side().FindToken(stands.Token); taken {
+			x.stands.Token = q.newToken()
+		}
+	}
+	return x
 }
 
 // NextID returns the id that the next item of the queue called name will have, 1 if it does not

@@ -136,19 +136,24 @@ func (r *revival) bringBack(q *replay.Queue, sh *shard) (*queue, error) {
 // setAside moves the items that are not in line from what was replayed to the sideline.
 func (r *revival) setAside(live *queue, q *replay.Queue) error {
 	err := q.TakeChanged(&r.pool, live.opts.MaxMemorySize, func(it Item, seg uint64, c record.Change) {
-		entry := aside.Entry{State: aside.Ready, Due: c.Due, Token: c.Token, Count: c.Count}
-		switch {
-		case c.Due != 0 && c.Token != 0:
-			entry.State = aside.Leased
-		case c.Due != 0:
-			entry.State = aside.Delayed
-		}
-		r.e.setAside(live, &it, seg, entry)
+		r.e.setAside(live, &it, seg, entryOf(c))
 	})
 	if err != nil {
 		return r.corrupt("%v", err)
 	}
 	return nil
+}
+
+// entryOf is the entry of an item aside that stands so.
+func entryOf(s Standing) aside.Entry {
+	entry := aside.Entry{State: aside.Ready, Due: s.Due, Token: s.Token, Count: s.Count}
+	switch {
+	case s.Due != 0 && s.Token != 0:
+		entry.State = aside.Leased
+	case s.Due != 0:
+		entry.State = aside.Delayed
+	}
+	return entry
 }
 
 // corrupt is the error of a journal whose records do not fit together.

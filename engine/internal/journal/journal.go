@@ -327,10 +327,10 @@ func (j *Journal) RecordNew(queue uint64, encode func([]byte) []byte) LSN {
 }
 
 // PutExtra records an item that goes to the queues in to, and in the queues in over takes the place of another.
-// It is hidden until it is due, unless that is zero. It lies in the segment returned or in a later one. PutExtra
+// It is in line, unless c says something else. It lies in the segment returned or in a later one. PutExtra
 // may change to and over. Unless from is zero, it leaves the queue that that names, as with Put.
 func (j *Journal) PutExtra(
-	to, over []record.Destination, it item.Item, due item.Time, from record.Destination,
+	to, over []record.Destination, it item.Item, c record.Change, from record.Destination,
 ) (lsn LSN, seg uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -339,15 +339,15 @@ func (j *Journal) PutExtra(
 	if len(to) > 0 {
 		j.appendPut(to, it)
 	}
-	if due != 0 {
+	if !c.IsZero() {
 		for _, d := range to {
-			j.appendChange(d.Queue, d.Item, record.Change{Due: due})
+			j.appendChange(d.Queue, d.Item, c)
 		}
 	}
 	for _, d := range j.recorded(over) {
 		it.ID = d.Item
 		j.active = record.AppendKeep(j.active, d.Queue, it)
-		j.appendChange(d.Queue, d.Item, record.Change{Due: due})
+		j.appendChange(d.Queue, d.Item, c)
 	}
 	j.appendLeave(from)
 	return j.appended(len(j.active) - n), j.segment.Load()

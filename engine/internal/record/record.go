@@ -186,6 +186,9 @@ type Change struct {
 	Count uint16    // deliveries that have ended and count
 }
 
+// IsZero reports whether there is nothing to say: the item is in line, and was not delivered.
+func (c Change) IsZero() bool { return c == Change{} }
+
 // Fields of a change record that follow.
 const (
 	changeDue = 1 << iota

@@ -73,7 +73,7 @@ func TestExportLongName(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := strings.Repeat("n", engine.MaxNameSize)
-	if _, err := e.Restore(engine.Now(), []byte(name), engine.Item{Data: []byte("x"), Added: 1e12}); err != nil {
+	if _, err := e.Restore(engine.Now(), []byte(name), engine.Item{Data: []byte("x"), Added: 1e12}, engine.Standing{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := e.Close(); err != nil {
@@ -108,7 +108,7 @@ func fillRandomly(t *testing.T, rng *rand.Rand, data string) {
 			if rng.IntN(3) == 0 {
 				it.Expiry = now + engine.Time(rng.IntN(2e9)) - 1e9
 			}
-			if _, err := e.Restore(now, []byte(name), it); err != nil {
+			if _, err := e.Restore(now, []byte(name), it, engine.Standing{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -182,7 +182,7 @@ func TestExportFlags(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := engine.Now()
-	if _, err := e.Restore(now, []byte("q"), engine.Item{Flags: 5, Added: now}); err != nil {
+	if _, err := e.Restore(now, []byte("q"), engine.Item{Flags: 5, Added: now}, engine.Standing{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := e.Close(); err != nil {
@@ -223,7 +223,7 @@ func TestNamesInLines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.Restore(engine.Now(), []byte(name), engine.Item{Flags: 5}); err != nil {
+	if _, err := e.Restore(engine.Now(), []byte(name), engine.Item{Flags: 5}, engine.Standing{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := e.Close(); err != nil {

@@ -162,13 +162,13 @@ type faultyEngine struct {
 var errFault = errors.New("fault")
 
 func (f *faultyEngine) Restore(
-	now engine.Time, name []byte, it engine.Item,
+	now engine.Time, name []byte, it engine.Item, stands engine.Standing,
 ) (engine.Ticket, error) {
 	if f.left == 0 {
 		return engine.Ticket{}, errFault
 	}
 	f.left--
-	return f.Engine.Restore(now, name, it)
+	return f.Engine.Restore(now, name, it, stands)
 }
 
 // beginImport does what an import does before it adds the first item. Close the engine.
@@ -216,7 +216,7 @@ type slowEngine struct {
 }
 
 func (s *slowEngine) Restore(
-	now engine.Time, name []byte, it engine.Item,
+	now engine.Time, name []byte, it engine.Item, stands engine.Standing,
 ) (engine.Ticket, error) {
 	if s.ahead > 0 {
 		s.hurryings++
@@ -226,7 +226,7 @@ func (s *slowEngine) Restore(
 		s.refusals++
 		return engine.Ticket{}, engine.ErrOutOfMemory
 	}
-	ticket, err := s.Engine.Restore(now, name, it)
+	ticket, err := s.Engine.Restore(now, name, it, stands)
 	s.restored++
 	s.ahead, s.noMemory = 3, s.restored%2*3
 	return ticket, err

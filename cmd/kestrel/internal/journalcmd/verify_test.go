@@ -147,7 +147,7 @@ func TestInspect(t *testing.T) {
 		{Data: []byte(strings.Repeat("x", 61)), Added: clitest.AddedAt + 2000},
 	}
 	for _, it := range items {
-		if _, err := e.Restore(clitest.AddedAt, []byte("work"), it); err != nil {
+		if _, err := e.Restore(clitest.AddedAt, []byte("work"), it, engine.Standing{}); err != nil {
 			t.Fatal(err)
 		}
 	}
