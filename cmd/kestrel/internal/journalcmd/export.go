@@ -15,6 +15,7 @@ import (
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/config"
 	"github.com/kestrelmq/kestrel/codec/oldjournal"
 	"github.com/kestrelmq/kestrel/engine"
+	"github.com/kestrelmq/kestrel/segment"
 )
 
 const exportPage = `Usage:
@@ -23,13 +24,14 @@ const exportPage = `Usage:
 
 Writes the items of queues as journal files that the original Kestrel, 1.0 and
 later, starts with. Each queue has a file, with the items in their order and the
-times they were added and expire. It leaves out flags, keys, delays, leases and
-counts, which the original does not have. A delayed or leased item becomes an item
-like any other. The export only reads DATA. No server may run on it, and no import
-may be unfinished there.
+times they were added and expire. A supplement~~… beside it has what the original
+does not have: flags, keys, delays, leases, counts of deliveries, and the queues
+that dead letters come from. 'kestrel journal import' reads both. The original
+reads the first alone: there a delayed or leased item is one like any other.
 
-It refuses a queue that already has a file in DIR. Each file appears whole or not
-at all.
+The export only reads DATA. No server may run on it, and no import may be
+unfinished there. It refuses a queue that already has a file in DIR. Each file
+appears whole or not at all.
 
 Flags:
     --all
@@ -90,7 +92,7 @@ func (ex *exporter) run(c *config.Config, s *engine.Snapshot, names []string) er
 			return cli.Failed("there is no queue %q in %s; nothing was exported", name, c.Engine.Dir)
 		}
 	}
-	if err := os.MkdirAll(ex.dir, 0o750); err != nil {
+	if err := (segment.OS{}).MkdirAll(ex.dir); err != nil {
 		return cli.Failed("nothing was exported: %s", err)
 	}
 	if err := ex.checkFree(names); err != nil {
@@ -124,36 +126,41 @@ func (ex *exporter) checkFree(names []string) error {
 	return nil
 }
 
-// queue exports one queue.
+// queue exports one queue. The supplement is there first: the queue's file says that all is.
 func (ex *exporter) queue(s *engine.Snapshot, name string) error {
-	var items, bytes, flagged int64
+	var items, bytes int64
 	path := filepath.Join(ex.dir, name)
+	supplement := filepath.Join(ex.dir, supplementName(name))
 	// Neither server reads a file with ~~ in its name. The queue's name may leave no room for more.
 	temporary := filepath.Join(ex.dir, fmt.Sprintf("export~~%d", engine.Now()))
+	var rich uint64
 	err := writeDurably(path, temporary, func(w io.Writer) error {
-		out := bufio.NewWriterSize(w, 1<<20)
-		var buf []byte
-		err := s.Each(name, func(it engine.Item) bool {
-			buf = oldjournal.Append(buf[:0], &oldjournal.Record{
-				Op: oldjournal.OpAddX, Added: int64(it.Added), Expiry: int64(it.Expiry), Data: it.Data,
+		return writeDurably(supplement, temporary+".supplement", func(beside io.Writer) error {
+			out, more := bufio.NewWriterSize(w, 1<<20), newSupplement(beside)
+			var buf []byte
+			var failed error
+			err := s.EachStanding(name, func(it engine.Item, stands engine.Standing) bool {
+				buf = oldjournal.Append(buf[:0], &oldjournal.Record{
+					Op: oldjournal.OpAddX, Added: int64(it.Added), Expiry: int64(it.Expiry), Data: it.Data,
+				})
+				items++
+				bytes += int64(len(it.Data))
+				if _, failed = out.Write(buf); failed == nil {
+					failed = more.add(&it, stands, buf)
+				}
+				return failed == nil
 			})
-			items++
-			bytes += int64(len(it.Data))
-			if it.Flags != 0 {
-				flagged++
-			}
-			_, err := out.Write(buf)
-			return err == nil // out keeps the error
+			rich = more.rich
+			return errors.Join(err, failed, more.end(), out.Flush())
 		})
-		return errors.Join(err, out.Flush())
 	})
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(ex.out, "%s: %s, %s\n", cli.OneLine(path), cli.Counted(items, "item"), cli.Counted(bytes, "byte"))
-	if flagged > 0 {
-		fmt.Fprintf(ex.warn, "%s: the flags of %s are left out: the original has none\n",
-			cli.OneLine(name), cli.Counted(flagged, "item"))
+	if rich > 0 {
+		fmt.Fprintf(ex.warn, "%s: %s with what the original does not have: it is in %s\n",
+			cli.OneLine(name), cli.Counted(int64(rich), "item"), supplement)
 	}
 	return nil
 }

@@ -144,8 +144,8 @@ func TestExport(t *testing.T) {
 		t.Error("the export changed the data directory")
 	}
 	entries, err := os.ReadDir(out)
-	if err != nil || len(entries) != 1 {
-		t.Errorf("%d files in %s, want work alone: %v", len(entries), out, err)
+	if err != nil || len(entries) != 2 {
+		t.Errorf("%d files in %s, want work and its supplement: %v", len(entries), out, err)
 	}
 	for _, tt := range []struct {
 		code int
@@ -172,7 +172,7 @@ func TestExport(t *testing.T) {
 	clitest.WantText(t, errs, "jobs.17 is there already")
 }
 
-// TestExportFlags tests that the export reports flags, which the old format cannot hold.
+// TestExportFlags tests that the export says where flags are, which the old format cannot hold.
 func TestExportFlags(t *testing.T) {
 	dir := t.TempDir()
 	e, err := engine.Open(engine.Options{Dir: dir, Settings: engine.Settings{
@@ -189,7 +189,7 @@ func TestExportFlags(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, errs := runJournal(t, cli.ExitOK, "journal", "export", "q", "--data-dir", dir, "--output", dir+"/out")
-	clitest.WantText(t, errs, "q: the flags of 1 item are left out")
+	clitest.WantText(t, errs, "q: 1 item with what the original does not have", supplementName("q"))
 	queues, _ := oldjournal.Plan([]string{"q"})
 	q, err := oldjournal.Load(os.DirFS(dir+"/out"), queues[0], oldjournal.LoadOptions{})
 	if err != nil || len(q.Items) != 1 || q.Items[0].Added != int64(now) {

@@ -22,8 +22,9 @@ const importPage = `Usage:
 Takes over the queues whose journals the original Kestrel, any version to 2.4, or
 Starling keeps in DIR. Items keep their order, and the times they were added and
 expire. Items of open reads are back at the head, and fanout children come with
-what they hold. The import only reads DIR. Stop the original first: its files
-must not change.
+what they hold. What 'kestrel journal export' wrote comes back with flags, keys,
+delays, leases and counts; the import refuses a file that has changed since. The
+import only reads DIR. Stop the original first: its files must not change.
 
 It imports all queues or none. Run an interrupted import again: it goes on where
 it stopped, and no server starts on DATA before it has ended. It refuses queues
@@ -41,7 +42,8 @@ Flags:
         add the items behind those that queues of DATA already hold
     --salvage
         go over damage, leaving out the rest of the damaged file, as the original
-        did: removed items may come back, and others may be missing
+        did: removed items may come back, and others may be missing. Of a queue
+        that has changed since its export, leave out its supplement~~…
 
 Exit status: 0 if everything is imported and durable; 1 if not; 2 if the flags
 or the configuration are wrong.
@@ -83,7 +85,7 @@ type importer struct {
 // restorer is the part of an engine that an import uses.
 type restorer interface {
 	Create(now engine.Time, name []byte) (engine.Ticket, error)
-	Restore(now engine.Time, name []byte, it engine.Item) (engine.Ticket, error)
+	Restore(now engine.Time, name []byte, it engine.Item, stands engine.Standing) (engine.Ticket, error)
 	Ahead(name []byte) bool
 	Stats() engine.Stats
 	NextID(name []byte) uint64
@@ -159,6 +161,9 @@ func (im *importer) report(old *oldDir) {
 		if !s.Expected {
 			fmt.Fprintf(im.warn, "skipped %s: %s\n", cli.OneLine(s.Name), cli.OneLine(s.Reason))
 		}
+	}
+	for _, why := range old.without {
+		fmt.Fprintf(im.warn, "salvaged: left out what a supplement has: %s\n", cli.OneLine(why.Error()))
 	}
 	for _, q := range old.queues {
 		for _, b := range q.Damaged {
@@ -305,11 +310,26 @@ func restoreQueue(
 	defer bodies.Close()
 	var buf []byte
 	unwritten := 0
-	for _, it := range q.Items[e.NextID(name)-g.FirstID:] {
+	var more supplement // a copy: an import may go on more than once
+	if s := old.more[q.Queue]; s != nil {
+		more = *s
+	}
+	there := int(e.NextID(name) - g.FirstID)
+	for i, it := range q.Items {
+		if i < there {
+			if _, _, err := more.item(engine.Item{}); err != nil {
+				return all, err
+			}
+			continue
+		}
 		if buf, err = bodies.Append(buf[:0], it); err != nil {
 			return all, err
 		}
-		t, err := restoreItem(e, now, name, restored(it, buf, now))
+		item, stands, err := more.item(restored(it, buf, now))
+		if err != nil {
+			return all, err
+		}
+		t, err := restoreItem(e, now, name, item, stands)
 		if err != nil {
 			return all, fmt.Errorf("queue %q: %w", q.Queue, err)
 		}
@@ -334,11 +354,11 @@ const (
 // restoreItem adds an item, and waits for the disk: until there is memory for the item, and until the
 // queue is no longer ahead of the disk.
 func restoreItem(
-	e restorer, now engine.Time, name []byte, it engine.Item,
+	e restorer, now engine.Time, name []byte, it engine.Item, stands engine.Standing,
 ) (t engine.Ticket, err error) {
-	t, err = e.Restore(now, name, it)
+	t, err = e.Restore(now, name, it, stands)
 	for errors.Is(err, engine.ErrOutOfMemory) && waitForMemory(e, int64(len(it.Data))) {
-		t, err = e.Restore(now, name, it)
+		t, err = e.Restore(now, name, it, stands)
 	}
 	for err == nil && e.Ahead(name) {
 		time.Sleep(lookInterval)

@@ -19,6 +19,8 @@ type oldDir struct {
 	path    string
 	fsys    fs.FS
 	queues  []*oldjournal.Queue
+	more    map[string]*supplement // of queues that this server has exported
+	without []error                // why supplements are left out
 	skipped []oldjournal.Skipped
 	digest  string // of the names, sizes and times of the files
 }
@@ -30,7 +32,7 @@ func readOldDir(path string, opts oldjournal.LoadOptions) (*oldDir, error) {
 	if err != nil {
 		return nil, cli.Failed("cannot read the journals: %s", err)
 	}
-	d := &oldDir{path: path, fsys: os.DirFS(path)}
+	d := &oldDir{path: path, fsys: os.DirFS(path), more: make(map[string]*supplement)}
 	var names []string
 	sum := sha256.New()
 	for _, entry := range entries {
@@ -91,6 +93,14 @@ func (d *oldDir) load(
 				engine.MaxItemSize)
 		}
 	}
+	more, err := loadSupplement(d.path, q)
+	if err != nil && !opts.Salvage {
+		return nil, err
+	}
+	if err != nil {
+		d.without = append(d.without, err)
+	}
+	d.more[q.Queue] = more
 	return q, nil
 }
 
