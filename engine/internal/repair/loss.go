@@ -38,7 +38,13 @@ func (v *Salvage) count(q *salvagedQueue) {
 			v.countGap(q, &r, g)
 		}
 	}
-	q.live = slices.DeleteFunc(q.live, func(r liveRun) bool { return r.first == math.MaxUint64 })
+	q.live = slices.DeleteFunc(q.live, func(r liveRun) bool {
+		if r.first != math.MaxUint64 {
+			return false
+		}
+		q.lostRuns = append(q.lostRuns, r.path)
+		return true
+	})
 	if q.unsure > 0 {
 		for _, lost := range idset.Between(1, q.unsure).Minus(known) {
 			v.d.Losses = append(v.d.Losses, Loss{

@@ -39,7 +39,6 @@ func (v *Salvage) marksOf(q *salvagedQueue) error {
 	for _, g := range gaps {
 		v.d.Gaps = append(v.d.Gaps, g.Gap)
 	}
-	q.marksDamaged = len(gaps) > 0
 	q.Gone = all.Ranges()
 	return nil
 }

@@ -59,7 +59,7 @@ func (d *Damage) prepareRepair(w *runRepair) (dir string, replaced []string, err
 		if err != nil {
 			return dir, nil, fmt.Errorf("queue %q: %w", q.Name, err)
 		}
-		replaced = append(replaced, files...)
+		replaced = append(append(replaced, files...), q.lostRuns...)
 		for _, h := range q.damaged {
 			replaced = append(replaced, h.path)
 		}
@@ -147,7 +147,8 @@ func (d *Damage) saveCopies() error {
 		for _, h := range q.damaged {
 			from = append(from, h.path)
 		}
-		if q.marksDamaged {
+		from = append(from, q.lostRuns...)
+		if q.marks != "" {
 			from = append(from, q.marks)
 		}
 	}
@@ -157,6 +158,13 @@ func (d *Damage) saveCopies() error {
 		}
 		for _, h := range q.Hidden {
 			from = append(from, runs.Path(d.place.Runs, h.ID.Number))
+		}
+		for _, h := range q.damaged {
+			from = append(from, h.path)
+		}
+		from = append(from, q.lostRuns...)
+		if q.marks != "" {
+			from = append(from, q.marks)
 		}
 	}
 	for _, u := range d.Unclaimed {

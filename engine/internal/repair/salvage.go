@@ -55,9 +55,9 @@ type salvagedQueue struct {
 	*Queue
 	damaged      []*hiddenRun // of Hidden, whose items were moved to Kept
 	live         []liveRun    // ascending
+	lostRuns     []string     // paths of runs of which nothing can be had
 	items, bytes int64
 	marks        string // path of the file of Marked, "" without one
-	marksDamaged bool
 }
 
 // scan reads the journal.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -88,6 +89,7 @@ type restorer interface {
 	Restore(now engine.Time, name []byte, it engine.Item, stands engine.Standing) (engine.Ticket, error)
 	Ahead(name []byte) bool
 	Stats() engine.Stats
+	Withheld() []engine.WithheldQueue
 	NextID(name []byte) uint64
 	QueueStats(now engine.Time, name []byte) (engine.QueueStats, bool)
 	Commit(engine.Ticket) error
@@ -234,6 +236,12 @@ func (im *importer) mark(e restorer, old *oldDir) (*importMark, error) {
 	}
 	if mark != nil {
 		return mark, im.resume(e, old, mark)
+	}
+	for _, q := range e.Withheld() {
+		if slices.ContainsFunc(old.queues, func(o *oldjournal.Queue) bool { return o.Queue == q.Name }) {
+			return nil, cli.Failed("nothing was imported: the queue %q of %s is damaged, and takes nothing: see 'kestrel"+
+				" journal repair' first: %s", q.Name, dir, q.Reason)
+		}
 	}
 	source, err := filepath.Abs(im.dir)
 	if err != nil {
