@@ -3,10 +3,12 @@ package journalcmd
 import (
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/clitest"
 	"github.com/kestrelmq/kestrel/engine"
 )
 
@@ -29,5 +31,45 @@ func TestExplainWithheld(t *testing.T) {
 	}
 	if n := strings.Count(failure.Text, "\n"); n != 1 {
 		t.Errorf("%q has %d line ends, want one for each queue", failure.Text, n)
+	}
+}
+
+// withholding is an engine that does not serve a queue.
+type withholding struct {
+	*engine.Engine
+	queue string
+}
+
+func (w withholding) Withheld() []engine.WithheldQueue {
+	return []engine.WithheldQueue{{Name: w.queue, Reason: engine.ErrWithheld}}
+}
+
+// TestImportWithheld: an import into a queue that takes nothing begins nothing that it could not end.
+func TestImportWithheld(t *testing.T) {
+	for _, queue := range []string{"work", "other"} {
+		old, data := clitest.WriteOld(t, oldFiles()), t.TempDir()
+		im := &importer{dir: old, out: io.Discard, warn: io.Discard}
+		var err error
+		if im.config, err = (&dataPlace{dir: data}).load(); err != nil {
+			t.Fatal(err)
+		}
+		dir, err := readOldDir(old, im.load)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := engine.Open(im.config.Engine)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = im.mark(withholding{e, queue}, dir)
+		if closed := e.Close(); closed != nil {
+			t.Fatal(closed)
+		}
+		if refused := err != nil && strings.Contains(err.Error(), "is damaged, and takes nothing"); refused != (queue == "work") {
+			t.Errorf("%s is withheld: %v", queue, err)
+		}
+		if begun := fileExists(importMarkPath(data)); begun != (queue == "other") {
+			t.Errorf("%s is withheld: there is a mark: %v", queue, begun)
+		}
 	}
 }
