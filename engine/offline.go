@@ -130,10 +130,6 @@ func (s *Snapshot) lastAdded(b *backlog) (Time, error) {
 	return s.e.spool.reader.LastAdded(last.File, last.recorded.End)
 }
 
-// Standing is what there is to know of an item that is not plainly in line: until when it is delayed or leased, the
-// receipt of its lease, and how many deliveries have ended and count. The zero Standing is that of all others.
-type Standing = record.Change
-
 // Each calls f for the items of the queue called name, oldest first, until f returns false. Delayed items in
 // hidden runs come behind the others, those of one run after those of another. Data is valid during the call. Each
 // returns an error that wraps fs.ErrNotExist if there is no such queue,

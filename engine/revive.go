@@ -144,18 +144,6 @@ func (r *revival) setAside(live *queue, q *replay.Queue) error {
 	return nil
 }
 
-// entryOf is the entry of an item aside that stands so.
-func entryOf(s Standing) aside.Entry {
-	entry := aside.Entry{State: aside.Ready, Due: s.Due, Token: s.Token, Count: s.Count}
-	switch {
-	case s.Due != 0 && s.Token != 0:
-		entry.State = aside.Leased
-	case s.Due != 0:
-		entry.State = aside.Delayed
-	}
-	return entry
-}
-
 // corrupt is the error of a journal whose records do not fit together.
 func (r *revival) corrupt(format string, args ...any) error {
 	return &segment.CorruptionError{

@@ -62,6 +62,22 @@ func (e *Engine) setAside(q *queue, it *Item, segment uint64, entry aside.Entry)
 	return r
 }
 
+// Standing is what there is to know of an item that is not plainly in line: until when it is delayed or leased, the
+// receipt of its lease, and how many deliveries have ended and count. The zero Standing is that of all others.
+type Standing = record.Change
+
+// entryOf is the entry of an item aside that stands so.
+func entryOf(s Standing) aside.Entry {
+	entry := aside.Entry{State: aside.Ready, Due: s.Due, Token: s.Token, Count: s.Count}
+	switch {
+	case s.Due != 0 && s.Token != 0:
+		entry.State = aside.Leased
+	case s.Due != 0:
+		entry.State = aside.Delayed
+	}
+	return entry
+}
+
 // changeAside replaces what there is to know of an item aside.
 func (e *Engine) changeAside(q *queue, r aside.Ref, entry aside.Entry) {
 	leased := q.aside.Tally(aside.Leased)
