@@ -19,6 +19,7 @@ func messageControls() []control {
 		marksCrash   = "./engine TestMarksCrash"
 		findKeysFile = "engine/findkeys.go"
 		keysTest     = "./engine TestKeys"
+		revived      = "		r.e.setAside(live, &it, seg, entryOf(c))\n"
 	)
 	unrecorded := replaced(leaseFile,
 		"		e.changeAside(q, r, entry)\n		return e.sayAside(q, r)\n	}\n	if back",
@@ -32,11 +33,11 @@ func messageControls() []control {
 		{breaks: "a dead letter arrives nowhere", edits: nowhere, test: model},
 		{breaks: "a dead letter arrives nowhere", edits: nowhere, experiment: "rough", cycles: 20},
 		{breaks: "a delay is not recorded", edits: replaced(journalFile,
-			"			j.appendChange(d.Queue, d.Item, record.Change{Due: due})\n", "			_ = d\n"), test: model},
+			"			j.appendChange(d.Queue, d.Item, c)\n", "			_ = d\n"), test: model},
 		{breaks: "a count is lost at a restart", edits: replaced(reviveFile,
-			"Token: c.Token, Count: c.Count}", "Token: c.Token}"), test: model},
+			revived, "		entry := entryOf(c)\n		entry.Count = 0\n		r.e.setAside(live, &it, seg, entry)\n"), test: model},
 		{breaks: "a receipt is lost at a restart", edits: replaced(reviveFile,
-			"Due: c.Due, Token: c.Token,", "Due: c.Due, Token: c.Token + 1,"), test: model},
+			revived, "		entry := entryOf(c)\n		entry.Token++\n		r.e.setAside(live, &it, seg, entry)\n"), test: model},
 		{breaks: "delayed items are handed out early", edits: early, test: model},
 		{breaks: "delayed items are handed out early", edits: early, experiment: "rough", cycles: 20},
 		{breaks: "items that are due again go to the end", edits: replaced(sidelineFile,
