@@ -34,8 +34,13 @@ run: build ## build and run the server on 127.0.0.1:22133, data in ./kestrel-dat
 
 # The tests of the built server, and of a browser, are called TestEndToEnd and something; of TestEndToEnd itself
 # test runs as well. What vet finds, lint finds.
+# The packages whose tests wait longest begin first, and others run beside them. More processes than processors run
+# at a time, because most of these tests wait.
+WAITING    = ./netloop ./client ./client/backends ./engine ./netloop/admin ./loadtest/scenario
+PROCESSES  = $$((2 * $$(getconf _NPROCESSORS_ONLN)))
+
 test: ## run the tests, the long ones at a short size, without those of the built server; 45 seconds on two cores
-	$(GO) test -short -vet=off -skip 'EndToEnd.' ./...
+	$(GO) test -short -vet=off -p $(PROCESSES) -parallel 8 -skip 'EndToEnd.' $(WAITING) ./...
 
 test-all: build ## run every test at its full size, those of the built server too, a minute and a half on two cores
 	$(GO) test ./...

@@ -168,6 +168,7 @@ func TestSurplusGoesBack(t *testing.T) {
 
 // TestConsumeManyServers has servers take turns: there are more than are asked at the same time.
 func TestConsumeManyServers(t *testing.T) {
+	t.Parallel()
 	var addrs []string
 	var last *kestrel
 	for range maxCover + 4 {

@@ -272,6 +272,7 @@ func TestLeasesNeedVersion(t *testing.T) {
 // TestWorkerLeases tests that a worker extends the lease of an item as long as its handler runs, and gives back
 // what fails: later each time, or as a dead letter.
 func TestWorkerLeases(t *testing.T) {
+	t.Parallel()
 	c := dial(t, Options{}, serve(t).addr)
 	other := lease(t, c, "slow", time.Minute)
 	put(t, c, "slow", "x")

@@ -60,6 +60,7 @@ func TestPutTTL(t *testing.T) {
 
 // TestPutAll puts more than a lane has room for, and finds all of it in order.
 func TestPutAll(t *testing.T) {
+	t.Parallel()
 	c := dial(t, Options{}, serve(t).addr)
 	ctx := within(t)
 	const n = 40_000
@@ -184,6 +185,7 @@ func TestPutGoesOn(t *testing.T) {
 // TestPutStalls tests that a server that does not answer costs one put its answer, and others
 // nothing.
 func TestPutStalls(t *testing.T) {
+	t.Parallel()
 	stalled := rigged(t, silent)
 	good := serve(t)
 	// The server that works must answer in this time on a machine that is busy with other things, too.

@@ -27,7 +27,7 @@ func crashEveryWrite(t *testing.T, spilling bool) {
 	if *seedFlag != 0 {
 		first, seeds = *seedFlag, 1
 	}
-	stride := amount(3, 1, 1)
+	stride := amount(5, 1, 1)
 	for seed := first; seed < first+seeds; seed++ {
 		for n := 1; ; n += stride {
 			c := newCrashRun(t, seed)

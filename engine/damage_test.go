@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment"
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
@@ -157,6 +159,87 @@ func TestDamage(t *testing.T) {
 		l.states = l.states[:len(l.states)-1]
 		if _, wrong := l.judge(l.disk.Kill(), clean); wrong == nil {
 			t.Error("the judge accepts a state that the queues have never been in")
+		}
+	}
+}
+
+// TestBacklogDamage flips one bit of every byte of a small directory with a backlog, and cuts every file at every
+// length; with -short, at every third. Either Open refuses and changes nothing, or the items served are right until
+// the queue says that it cannot be read on. Nothing is missing beyond a torn tail of the journal.
+func TestBacklogDamage(t *testing.T) {
+	e, fsys := newQuiet(t, tiny)
+	want := putMany(t, e, "q", 0, 40)
+	spoolAll(e)
+	for range 7 {
+		mustGet(t, e, "q")
+	}
+	e.spool.tend()
+	spoolAll(e)
+	mustPut(t, e, "other", "x")
+	want = want[7:]
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	tried, refused, met, stride := 0, 0, 0, amount[int64](3, 1, 1)
+	try := func(what string, damage func(*segmenttest.FS) error) {
+		image := fsys.Kill()
+		if err := damage(image); err != nil {
+			t.Fatal(err)
+		}
+		tried++
+		before := dumpOf(image)
+		e, err := open(testOptions(image, tiny))
+		if err != nil {
+			refused++
+			if after := dumpOf(image); !errors.Is(err, segment.ErrCorrupt) || len(after) != len(before) {
+				t.Errorf("%s: Open = %v", what, err)
+			}
+			return
+		}
+		defer e.Close()
+		got, err := drainAll(e)
+		if len(got) > len(want) || !slices.Equal(got, want[:len(got)]) {
+			t.Errorf("%s: served %q, want a part of what was put", what, got)
+		}
+		if err != ErrEmpty {
+			met++
+		} else if len(got) < len(want) && e.Recovery().Journal.Tear == nil {
+			t.Errorf("%s: served %d items of %d, and said nothing", what, len(got), len(want))
+		}
+	}
+	for name, data := range dumpOf(fsys) {
+		if name == "data/LOCK" {
+			continue
+		}
+		for off := int64(0); off < int64(len(data)); off += stride {
+			try(fmt.Sprintf("bit flipped at %d of %s", off, name), func(image *segmenttest.FS) error {
+				return image.FlipBit(name, off, uint(off*5)%8)
+			})
+			if strings.HasSuffix(name, runs.Ext) {
+				try(fmt.Sprintf("%s cut to %d bytes", name, off), func(image *segmenttest.FS) error {
+					return image.TruncateFile(name, off)
+				})
+			}
+		}
+	}
+	t.Logf("%d damages: %d refused, %d reported when they were met", tried, refused, met)
+	if least := 500 / int(stride); refused < least || met < least {
+		t.Errorf("%d damages: %d refused, %d reported later; the directory lacks variety", tried, refused, met)
+	}
+}
+
+// drainAll takes everything out of "q" that can be read, and returns why there is no more.
+func drainAll(e *Engine) (all []string, err error) {
+	for {
+		var c copied
+		_, err := e.Fetch(Now(), []byte("q"), FetchRequest{}, &c)
+		switch {
+		case err == ErrComing:
+			spoolAll(e)
+		case err != nil:
+			return all, err
+		default:
+			all = append(all, string(c.item.Data))
 		}
 	}
 }

@@ -108,14 +108,14 @@ func wantKeys(t *testing.T, e *Engine, put, gone, doubtful map[uint64]bool) {
 // TestMarksCrash stops the machine at every call that changes the disk, and finds, after the death of the process
 // and after power cuts, every item that was acknowledged and is not gone, and no other.
 func TestMarksCrash(t *testing.T) {
-	calls := 0
-	for n := 1; ; n++ {
+	calls, stride := 0, amount(3, 1, 1)
+	for n := 1; ; n += stride {
 		fsys := segmenttest.New()
 		fsys.StopInWrite(n, n*7%60)
 		put, gone, doubtful, files := marksScript(t, fsys)
 		if !fsys.Stopped() {
-			t.Logf("stopped at each of %d calls", calls)
-			if calls < 100 || len(gone) < 100 || files < 4 {
+			t.Logf("stopped at %d calls, in steps of %d", calls, stride)
+			if calls*stride < 100 || len(gone) < 100 || files < 4 {
 				t.Errorf("%d calls, %d items gone, %d checkpoints", calls, len(gone), files)
 			}
 			return

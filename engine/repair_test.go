@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -332,10 +331,7 @@ func (w *wreck) serve(image *segmenttest.FS, want map[string]map[uint64]string) 
 //
 // Its controls are the tallies, and TestRepairControl.
 func TestRepair(t *testing.T) {
-	step := int64(29) // a prime
-	if os.Getenv("KESTREL_LONG") != "" {
-		step = 1
-	}
+	step := amount[int64](47, 29, 1) // primes
 	for _, cut := range []bool{false, true} {
 		w := newWreck(t, cut)
 		var n repairTally

@@ -177,10 +177,10 @@ func (c *crashTest) recovery(s *session, image *segmenttest.FS, p promise, seed 
 	}
 }
 
-// stride is the step from one place of a crash or a fault to the next: with -short, every third is tried.
+// stride is the step from one place of a crash, a fault or a damage to the next: with -short, every fifth is tried.
 func stride() int {
 	if testing.Short() {
-		return 3
+		return 5
 	}
 	return 1
 }

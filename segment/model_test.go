@@ -13,7 +13,7 @@ import (
 
 var (
 	firstSeed = flag.Uint64("seed", 1, "first seed of the model test")
-	seedCount = flag.Uint64("seeds", 300, "number of seeds of the model test")
+	seedCount = flag.Uint64("seeds", 0, "number of seeds of the model test (default: 300, with -short 100)")
 )
 
 // modelRun is a log that lives through many crashes, with random calls in between.
@@ -125,7 +125,15 @@ func (m *modelRun) scan() error {
 
 func TestModel(t *testing.T) {
 	t.Parallel()
-	for seed := *firstSeed; seed < *firstSeed+*seedCount; seed++ {
+	count := *seedCount
+	switch {
+	case count > 0:
+	case testing.Short():
+		count = 100
+	default:
+		count = 300
+	}
+	for seed := *firstSeed; seed < *firstSeed+count; seed++ {
 		m := newModelRun(seed, sound)
 		for range 20 {
 			if err := m.life(); err != nil {
@@ -135,5 +143,5 @@ func TestModel(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("seeds %d to %d", *firstSeed, *firstSeed+*seedCount-1)
+	t.Logf("seeds %d to %d", *firstSeed, *firstSeed+count-1)
 }

@@ -89,6 +89,7 @@ func TestSuite(t *testing.T) {
 		}},
 	} {
 		t.Run(run.name, func(t *testing.T) {
+			t.Parallel()
 			for i, c := range backendtest.Names() {
 				if testing.Short() && run.name != "server" && i%6 != 1 {
 					continue

@@ -201,6 +201,14 @@ func checkHeld(t *testing.T, got, want map[string][]string) {
 	t.Errorf("restored %d queues with items, want %d", len(got), len(want))
 }
 
+// stride is the step from one place of a crash or a cut to the next: with -short, every third is tried.
+func stride() int {
+	if testing.Short() {
+		return 3
+	}
+	return 1
+}
+
 func seeds(t *testing.T, n uint64) []uint64 {
 	t.Helper()
 	if *seedFlag != 0 {
@@ -322,7 +330,7 @@ func TestStorePowerCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	stream, second := w.stream(have, 0)
-	for n := 1; ; n++ {
+	for n := 1; ; n += stride() {
 		disk := base.Kill()
 		disk.StopAt(n)
 		_, err := Store(disk, "backup", bytes.NewReader(stream.Bytes()))
@@ -361,7 +369,7 @@ func TestRestorePowerCut(t *testing.T) {
 	w := newWorld(t, 4)
 	w.steps(40)
 	stream, want := w.stream(nil, 0)
-	for n := 1; ; n++ {
+	for n := 1; ; n += stride() {
 		disk := segmenttest.New()
 		disk.StopAt(n)
 		_, err := Restore(disk, "data", FromStream(bytes.NewReader(stream.Bytes())))
@@ -432,7 +440,7 @@ func TestStreamCut(t *testing.T) {
 	w.steps(20)
 	stream, _ := w.stream(nil, 0)
 	whole := bytes.LastIndex(stream.Bytes(), []byte(manifestName)) // the header of it begins there
-	for n := 0; n <= whole; n += 97 {
+	for n := 0; n <= whole; n += 97 * stride() {
 		fsys := segmenttest.New()
 		if _, err := Store(fsys, "backup", bytes.NewReader(stream.Bytes()[:n])); !errors.Is(err, ErrIncomplete) {
 			t.Fatalf("%d bytes of a stream: Store = %v, want ErrIncomplete", n, err)

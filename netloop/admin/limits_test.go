@@ -51,6 +51,7 @@ func TestSlowClients(t *testing.T) {
 // TestSlowReader tests that one who does not take an answer is cut off, and holds up nobody else
 // meanwhile.
 func TestSlowReader(t *testing.T) {
+	t.Parallel()
 	tt := start(t, Options{answerTime: 200 * time.Millisecond}, netloop.Options{}, defaults())
 	for i := range 2000 { // some 14 MB, more than sockets keep
 		tt.put(strings.Repeat("x", 240)+fmt.Sprint(i), "x")
@@ -139,6 +140,7 @@ func TestLargeRequests(t *testing.T) {
 
 // TestProfile tests that profiles are there when they are turned on.
 func TestProfile(t *testing.T) {
+	t.Parallel()
 	on := startUnready(t, Options{Profiling: true})
 	for path, want := range map[string]string{
 		"/debug/pprof/":                    "<html>",

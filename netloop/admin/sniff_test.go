@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -42,18 +41,25 @@ func (a sniffAnswer) rows() (rows []string) {
 // that was not long enough.
 func (tt *tester) sniffed(query string, requests int64, ask func()) (a sniffAnswer) {
 	tt.t.Helper()
-	for seconds := 0.5; ; seconds *= 2 {
+	for seconds := 0.1; ; seconds *= 2 {
 		var heard answer
-		var listening sync.WaitGroup
-		listening.Go(func() {
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
 			for heard.code = http.StatusConflict; heard.code == http.StatusConflict; { // the look below listens, too
 				heard = tt.get(fmt.Sprintf("/sniff.json?seconds=%g&%s", seconds, query))
 			}
-		})
-		for tt.get("/sniff?seconds=0.000001").code != http.StatusConflict { // until it listens
+		}()
+		for begun := false; !begun; { // until it listens; on a busy machine it may end before a look finds it
+			begun = tt.get("/sniff?seconds=0.000001").code == http.StatusConflict
+			select {
+			case <-ended:
+				begun = true
+			default:
+			}
 		}
 		ask()
-		listening.Wait()
+		<-ended
 		a = sniffAnswer{}
 		if err := json.Unmarshal([]byte(heard.body), &a); err != nil {
 			tt.t.Fatalf("%v: %s", err, heard.body)
@@ -66,6 +72,7 @@ func (tt *tester) sniffed(query string, requests int64, ask func()) (a sniffAnsw
 
 // TestSniff listens to clients: what they ask is counted by queue and client, with the sizes of items.
 func TestSniff(t *testing.T) {
+	t.Parallel()
 	tt := start(t, Options{}, netloop.Options{MaxOpenReads: 10}, defaults())
 	addr := tt.server.MemcacheAddr().String()
 	ask := func() {
@@ -89,7 +96,7 @@ func TestSniff(t *testing.T) {
 	for _, rows := range [][]string{got, want} {
 		slices.Sort(rows)
 	}
-	if !slices.Equal(got, want) || a.Requests != 10 || a.Kinds != 6 || a.Beyond != 0 || a.Seconds < 0.5 {
+	if !slices.Equal(got, want) || a.Requests != 10 || a.Kinds != 6 || a.Beyond != 0 || a.Seconds < 0.1 {
 		t.Errorf("sniffed %+v\n%s\nwant\n%s", a, strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	a = tt.sniffed("by=client&queue=w*&queue=l*&limit=1", 7, ask)
@@ -118,6 +125,7 @@ func (c *client) call(method, args string) {
 // TestSniffProtocols listens to clients of the other protocols. Of Burrow, whose items leave in lists, what is got is
 // not counted.
 func TestSniffProtocols(t *testing.T) {
+	t.Parallel()
 	const free = "127.0.0.1:0"
 	tt := start(t, Options{}, netloop.Options{MaxOpenReads: 10, Text: free, Thrift: free, Burrow: free}, defaults())
 	for _, p := range []struct {

@@ -100,12 +100,16 @@ func waitEnds(s *suite) {
 	_, err := backend.Collect(s.Messages(s.ctx, jobs, backend.Match{Wait: time.Second, Detail: backend.IDs}))
 	s.wantErr("Messages", err, backend.ErrNoAccount)
 	s.put(jobs, backend.Attributes{Hide: time.Hour}, "m")
-	_, err = s.UpdateMessages(s.ctx, jobs, backend.Attributes{Hide: time.Hour}, backend.Match{Wait: time.Second})
-	s.wantErr("UpdateMessages", err, backend.ErrNoMessage)
+	update := s.later(func() ([]backend.Message, error) {
+		return s.UpdateMessages(s.ctx, jobs, backend.Attributes{Hide: time.Hour}, backend.Match{Wait: time.Second})
+	})
 	_, err = s.DeleteMessages(s.ctx, jobs, backend.Match{Wait: time.Second})
 	s.wantErr("DeleteMessages", err, backend.ErrNoMessage)
+	s.wantErr("UpdateMessages", s.end(update).err, backend.ErrNoMessage)
 
 	reason := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(s.ctx)
+	var calls []<-chan outcome
 	for _, do := range []func(ctx context.Context, m backend.Match) ([]backend.Message, error){
 		func(ctx context.Context, m backend.Match) ([]backend.Message, error) {
 			return backend.Collect(s.Messages(ctx, jobs, m))
@@ -117,10 +121,11 @@ func waitEnds(s *suite) {
 			return s.DeleteMessages(ctx, jobs, m)
 		},
 	} {
-		ctx, cancel := context.WithCancelCause(s.ctx)
-		call := s.later(func() ([]backend.Message, error) { return do(ctx, long(backend.Match{})) })
-		s.pass(time.Second)
-		cancel(reason)
+		calls = append(calls, s.later(func() ([]backend.Message, error) { return do(ctx, long(backend.Match{})) }))
+	}
+	s.pass(time.Second)
+	cancel(reason)
+	for _, call := range calls {
 		s.wantErr("a call whose context ends", s.end(call).err, reason)
 	}
 	s.pass(time.Second)
