@@ -176,9 +176,9 @@ func (c *Checker) password(ctx context.Context, from, name string, password []by
 	return u, nil
 }
 
-// against returns what a password given as that of u is compared with, one hash after the other, and which of them is
-// the user's own: -1 for none. They cost the same for everybody, also if there is no such user, or if it has no password,
-// so that time does not say which users there are.
+// against returns the hashes that a password given for u is compared with, one after the other. It also returns which
+// of them is the user's own, or -1 for none. The comparisons cost the same for every name, even if there is no such
+// user or it has no password. So their time does not say which users there are.
 func (us *Users) against(u *User) (hashes []Hash, own int) {
 	if us == nil {
 		return []Hash{decoy(defaultCost())}, -1
@@ -224,7 +224,7 @@ func (c *Checker) proof(h Hash, password []byte) (p knownGood) {
 	return p
 }
 
-// wasGood reports whether a password, compared with h, was right for name before. It spares those who connect often
+// wasGood reports whether a password, compared with h, was right for name before. It saves clients that connect often
 // the time, and keeps failures of others from slowing them down. It does the same work whether name was.
 func (c *Checker) wasGood(name string, h Hash, password []byte) bool {
 	p := c.proof(h, password)

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// User is somebody who may do something. Nobody changes a User that is part of Users.
+// User is a person or program with rights. Nobody changes a User that is part of Users.
 type User struct {
 	Name string
 	// Password is what the user's password is checked against; the zero Hash takes none.

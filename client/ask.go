@@ -12,8 +12,8 @@ import (
 // keepIdle is how many connections to one server are kept for requests to come.
 const keepIdle = 64
 
-// ask makes one request of a server, on a connection of its own meanwhile, and hands each reply to
-// read, until that wants no more, or finds an error. Wait is how long the server may wait by order.
+// ask makes one request of a server, on a connection of its own meanwhile. It hands each reply to
+// read, until read wants no more or finds an error. Wait is how long the server may wait by order.
 //
 // It returns a notSent if the request was not made; other errors of its own leave open whether the
 // server has done it. What read returns comes back as it is.

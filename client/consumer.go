@@ -28,16 +28,15 @@ const (
 // A Consumer takes items of one queue tentatively from all servers of the read set: each is
 // delivered again, here or elsewhere, unless it is confirmed.
 //
-// While somebody waits in Next, every server has a blocking get of the consumer, and what comes is
-// handed out in the order in which it comes. So items of all servers get their share, and one that
-// arrives anywhere is there at once. A server that has just had an item has as many more gets as
-// there are callers of Next. Each get has a connection of its own until its item is confirmed: that
-// is all that servers with max_open_transactions 1, the default, allow. With leases, one connection to a
-// server asks for as many items as callers wait for, and another ends them.
+// While a caller waits in Next, the consumer has a blocking get at every server. It hands items out in the order in
+// which they come. So items of all servers get their share, and one that arrives anywhere is there at once. A server
+// that has just had an item has as many more gets as there are callers of Next. Each get has a connection of its own
+// until its item is confirmed: that is all that servers with max_open_transactions 1, the default, allow. With leases,
+// one connection to a server asks for as many items as callers wait for, and another ends them.
 //
-// So a consumer holds, beyond what Next has handed out, at most one item for each server and for
-// each call of Next that has ended. What nobody asks for within a quarter of a second it gives
-// back. With more than 16 servers, and more than callers of Next, servers take turns.
+// So beyond what Next has handed out, a consumer holds at most one item for each server, and one for each call of Next
+// that has ended. What nobody asks for within a quarter of a second it gives back. With more than 16 servers, and more
+// than callers of Next, servers take turns.
 //
 // A server that leaves the read set has nothing new opened; what is open is ended there as usual.
 // All methods may be called from any goroutine.
@@ -195,8 +194,8 @@ func (c *Consumer) setServers(servers []string) {
 	c.schedule()
 }
 
-// schedule has servers asked for what is wanted; mu is held. Every server is asked by one get, or as
-// many in turn as may be, and those that had an item last share as many gets as there are callers.
+// schedule has servers asked for what is wanted; mu is held. Every server is asked by one get, or as many in turn as
+// may be. The servers that had an item last share as many gets as there are callers.
 func (c *Consumer) schedule() {
 	if len(c.waiters) == 0 || c.closed || len(c.stations) == 0 {
 		return
@@ -360,7 +359,7 @@ func (c *Consumer) issue(st *station, o order) bool {
 	return true
 }
 
-// handOut gives a delivery to whoever is first in line, or holds it for a while; mu is held.
+// handOut gives a delivery to the first caller in line, or holds it for a while; mu is held.
 func (c *Consumer) handOut(d *Delivery) {
 	switch {
 	case c.closed:
@@ -376,8 +375,8 @@ func (c *Consumer) handOut(d *Delivery) {
 	}
 }
 
-// holdReady sees to it that what lies ready goes back in time if nobody comes for it; mu is held. The first are
-// for those who will be there at once.
+// holdReady sees to it that what lies ready goes back in time if nobody comes for it; mu is held. The first are for
+// callers that will be there at once.
 func (c *Consumer) holdReady() {
 	for i := c.coming; i < len(c.ready); i++ {
 		if d := c.ready[i]; d.surplus == nil {

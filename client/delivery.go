@@ -89,8 +89,8 @@ func (d *Delivery) Confirm(ctx context.Context) error { return d.end(ctx, confir
 // confirmAndGo is Confirm for a caller that will call Next at once.
 func (d *Delivery) confirmAndGo(ctx context.Context) error { return d.end(ctx, confirmAndAsk) }
 
-// Abort gives the item back to the head of its queue, for whoever comes next. That the connection is
-// lost is no error: the server has given it back already.
+// Abort gives the item back to the head of its queue, for the next fetch. That the connection is lost is no error: the
+// server has given it back already.
 func (d *Delivery) Abort(ctx context.Context) error {
 	err := d.end(ctx, abortIt)
 	if errors.Is(err, ErrLost) {

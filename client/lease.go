@@ -12,9 +12,9 @@ import (
 	"github.com/kestrelmq/kestrel/codec/memcache"
 )
 
-// ConsumeLeased is Consume with leases: an item is with whoever has the Delivery for so long, whatever becomes
-// of the connection, and comes back by itself then. [Delivery.Extend] has it stay longer. It needs servers of
-// version 3; others are left alone, and [Consumer.Next] says so. The lease must be a millisecond at least.
+// ConsumeLeased is Consume with leases: the holder of the Delivery has the item for so long, whatever becomes of the
+// connection. Then the item comes back by itself. [Delivery.Extend] has it stay longer. It needs servers of version 3;
+// others are left alone, and [Consumer.Next] says so. The lease must be a millisecond at least.
 func (c *Client) ConsumeLeased(queue string, lease time.Duration) (*Consumer, error) {
 	if lease < time.Millisecond {
 		return nil, wordy("consume", queue, "", errBadLease)

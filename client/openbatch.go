@@ -98,9 +98,9 @@ func (c *Client) openOn(
 	return b, nil
 }
 
-// Confirm says that all items are done with: they are gone for good. An error wraps
-// [ErrUnknownOutcome] if no answer came, [ErrLost] if the server had taken them back, and [ErrEnded]
-// if the batch was confirmed or aborted before.
+// Confirm says that all items are done with: they are gone for good. An error wraps [ErrUnknownOutcome] if no answer
+// came, and [ErrLost] if the server had taken them back. It wraps [ErrEnded] if the batch was confirmed or aborted
+// before.
 func (b *Batch) Confirm(ctx context.Context) error {
 	err := ErrEnded
 	b.once.Do(func() {

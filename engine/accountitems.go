@@ -26,7 +26,7 @@ func (e *Engine) holdsItems(q *queue, now Time) bool {
 	return q.items() > 0 || q.leased() > 0 || q.open.Len() > 0 || q.moving.Len() > 0
 }
 
-// hasItems is holdsItems for whoever does not hold the shard's mutex.
+// hasItems is holdsItems for a caller that does not hold the shard's mutex.
 func (e *Engine) hasItems(q *queue, now Time) bool {
 	q.shard.mu.Lock()
 	defer e.unlock(q.shard, now)

@@ -12,8 +12,8 @@ type alarmed struct {
 	place int  // in the alarm's queues, plus one; zero: not there. The alarm's mutex guards it
 }
 
-// alarm wakes queues in which something is due, on a goroutine of its own. Whoever has set the earliest
-// instant tells it. Its mutex is taken inside a shard's.
+// alarm wakes queues in which something is due, on a goroutine of its own. The goroutine that sets an earlier instant
+// notifies it. Its mutex is taken inside a shard's.
 type alarm struct {
 	mu     sync.Mutex
 	queues alarmHeap

@@ -104,9 +104,9 @@ func (q *queue) fillLimit() int64 {
 	return min(q.frontLimit(), maxFilled)
 }
 
-// refillAt is down to how many bytes its window goes before it is filled again. That is done little
-// and often: a large fill at a time would keep the processor from its event loops for long, and its
-// chunks would not be those that the loops have just given back.
+// refillAt is down to how many bytes its window goes before it is filled again. The spool fills little and often. A
+// large fill at a time would keep the processor from its event loops for long, and its chunks would not be those that
+// the loops have just given back.
 func (q *queue) refillAt() int64 {
 	limit := q.fillLimit()
 	return max(limit/2, limit-fillBatch)
@@ -289,9 +289,9 @@ func (q *queue) headID() uint64 {
 // bound: what waits to be written takes memory, and what is not recorded yet, or not synced, keeps
 // the journal, which a restart reads. So puts say so, in Stored.Ahead, and their clients wait.
 
-// maxLeaving is how many bytes of items a queue in read-behind may have in memory beyond its
-// MaxMemorySize, because they wait to be written, before puts to it are ahead of the disk. More
-// would not be faster, and takes new memory, which an event loop is the first to touch.
+// maxLeaving is how many bytes of items may wait to be written for a queue in read-behind, beyond its MaxMemorySize.
+// Beyond that puts to it are ahead of the disk. More would not be faster, and takes new memory, which an event loop is
+// the first to touch.
 const maxLeaving = 8 << 20
 
 // Ahead reports whether a client that puts to the queue called name, or to one that it stands for,

@@ -280,7 +280,7 @@ func (b *backing) segments(needed uint64) uint64 {
 	return needed
 }
 
-// segmentsTo is segments for those who have not locked mu.
+// segmentsTo is segments for a caller that has not locked mu.
 func (b *backing) segmentsTo(needed uint64) uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -19,8 +19,8 @@ func (e *Engine) MemoryLimit() int64 { return e.opts.MemoryLimit }
 // MemoryLeft is how many bytes are left of the memory limit; it may be negative.
 func (e *Engine) MemoryLeft() int64 { return e.opts.MemoryLimit - e.memory.Load() }
 
-// DefaultMemoryLimit is a quarter of the memory of the machine, or of the control groups that the
-// process is in if they allow less, but at least 16 MiB; 1 GiB if neither can be read.
+// DefaultMemoryLimit is a quarter of the memory of the machine, or of the process's control groups
+// if they allow less, but at least 16 MiB. It is 1 GiB if neither can be read.
 func DefaultMemoryLimit() int64 { return max(machine.Memory(os.DirFS("/"))/4, 16<<20) }
 
 // memoryPressing reports whether so much memory is in use that queues must spill what they hold.

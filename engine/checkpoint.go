@@ -178,7 +178,7 @@ func (e *Engine) forgo(q *queue, runs []*run) LSN {
 	return e.journal.End()
 }
 
-// keepLargeReads records the large ones of the reads that forgo would record, one by one, so that it does
+// keepLargeReads records the large ones of the reads that forgo would record. It does so one by one, so that it does
 // not copy them with the shard locked. It is called before, with no lock held.
 func (e *Engine) keepLargeReads(q *queue, runs []*run) {
 	needed := func(r *read) bool {

@@ -7,8 +7,8 @@ import (
 )
 
 // Clearing is a flush, a deletion, or a removal of expired items, of one queue or of all. It is done
-// in pieces, so that whoever runs it may do something else in between. Others may use the queues
-// meanwhile; of what they put, a flush may remove some or all.
+// in pieces, so that its caller may do something else in between. Others may use the queues meanwhile; of what they
+// put, a flush may remove some or all.
 //
 // Its methods are for one goroutine at a time:
 //
@@ -145,7 +145,7 @@ func (c *Clearing) Wait() {
 }
 
 // Ahead reports whether expired items have been moved to a queue that takes them faster than the
-// disk does. Whoever runs the Clearing should then wait before the next piece; see [Stored].
+// disk does. The caller should then wait before the next piece; see [Stored].
 func (c *Clearing) Ahead() bool {
 	defer contain()
 	q := c.queue
@@ -158,9 +158,9 @@ func (c *Clearing) Ahead() bool {
 	return target != "" && c.e.Ahead([]byte(target))
 }
 
-// Result returns, when Do has reported that there is no more, how many expired items were removed
-// if that was all, what the reply must wait for, and the error: a *NotAdmittedError, one that wraps
-// ErrBacklog, or ErrClosed.
+// Result may be called when Do has reported that there is no more. It returns how many expired
+// items were removed, if that was all, what the reply must wait for, and the error: a
+// *NotAdmittedError, one that wraps ErrBacklog, or ErrClosed.
 func (c *Clearing) Result() (removed int64, t Ticket, err error) { return c.removed, c.ticket, c.err }
 
 // finish does all of it, and waits for the disk if it must.
@@ -247,9 +247,9 @@ func (c *Clearing) ask(q *queue) {
 	}
 }
 
-// flush removes expired items from the head of q, if they go to another queue, as far as the first
-// that has not expired or was put behind the flush; then it removes all others in one step. The caller
-// holds the shard's mutex, and finishes the moves.
+// flush removes expired items from the head of q, if they go to another queue. It stops at the first that has not
+// expired or was put behind the flush. Then it removes all others in one step. The caller holds the shard's mutex, and
+// finishes the moves.
 func (c *Clearing) flush(q *queue, now Time, n int) (steps int, done bool) {
 	e := c.e
 	if c.limit == 0 {

@@ -18,8 +18,8 @@ var (
 	ErrComing = errors.New("engine: item is being read from disk")
 	// ErrNotTaken is returned by a fetch whose Receiver did not take the item.
 	ErrNotTaken = errors.New("engine: item was not taken")
-	// ErrBacklog is wrapped by the error of a fetch whose item cannot be read from disk, or of a flush
-	// that is to bring expired items from there to another queue.
+	// ErrBacklog is wrapped by the error of a fetch whose item cannot be read from disk. It is also wrapped by that of
+	// a flush that must bring expired items from there to another queue.
 	ErrBacklog = errors.New("engine: backlog cannot be read")
 	// ErrWithheld is wrapped by the error of whatever needs a queue that is not served, because the
 	// start could not bring it back whole; see [Engine.Withheld].
@@ -106,9 +106,9 @@ func (e *NotAdmittedError) Error() string {
 // Unwrap returns ErrNotAdmitted.
 func (e *NotAdmittedError) Unwrap() error { return ErrNotAdmitted }
 
-// A Fault is what the engine panics with when it finds a fault of its own, or runs into one while a
-// caller's [Receiver] is being called. Its queues may be half changed then, and its locks held: the
-// process must end. The journal makes that safe.
+// A Fault is the value of a panic of the engine. The engine panics when it finds a fault of its own, or runs into one
+// while a caller's [Receiver] runs. Its queues may be half changed then, and its locks held: the process must end. The
+// journal makes that safe.
 type Fault struct {
 	Cause any // what the panic was about
 }

@@ -30,16 +30,15 @@ func (e *Engine) swept(q *queue, now Time) bool { return e.sweep(q, now, sweepBa
 // maxSweeps is how many batches of expired items a fetch removes itself: about a millisecond's work.
 const maxSweeps = 3
 
-// sweepLater has expired items at the head of q removed in the background, because there are many. Until
-// that is done, whoever fetches from q waits, as for an item that is read from disk. The caller holds
-// the shard's mutex.
+// sweepLater has expired items at the head of q removed in the background, because there are many. Until that is done,
+// a fetch from q waits, as for an item that is read from disk. The caller holds the shard's mutex.
 func (e *Engine) sweepLater(q *queue) {
 	q.sweeping = true
 	e.spool.fills.add(q)
 }
 
 // unsettled reports whether the head of q is being swept, or items are being brought back to it, in
-// pieces. Until that is done, whoever fetches waits.
+// pieces. Until that is done, fetches wait.
 func (q *queue) unsettled() bool { return q.sweeping || q.aborting > 0 }
 
 // moveOut takes the first item of q, which is it, out of reach of fetches. The caller holds the shard's
@@ -54,8 +53,8 @@ func (e *Engine) moveOut(q *queue, it *Item, target string) {
 	q.claimMoves()
 }
 
-// claimMoves has the caller, who holds the shard's mutex, carry what q is moving, unless somebody else
-// does: takeMoves returns q then.
+// claimMoves gives the caller, which holds the shard's mutex, the moves of q to carry, unless another goroutine carries
+// them. Then takeMoves returns q.
 func (q *queue) claimMoves() {
 	if q.carried || q.moving.First() == nil {
 		return

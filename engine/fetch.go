@@ -49,8 +49,8 @@ type Fetched struct {
 
 // Fetch hands the oldest item of the queue called name to r. The queue is made if it does not
 // exist. It returns ErrEmpty if there is no item, and ErrComing if the next one is on its way from
-// disk, after putting the request's Waiter, if it has one, in line. An alias is always empty, and
-// nobody waits for it. It also returns ErrNotTaken, ErrBacklog, a *NotAdmittedError, ErrClosed,
+// disk. Before that it puts the request's Waiter, if it has one, in line. An alias is always empty,
+// and nobody waits for it. It also returns ErrNotTaken, ErrBacklog, a *NotAdmittedError, ErrClosed,
 // ErrTooManyQueues, ErrTooManyChildren, ErrOutOfMemory and ErrBadName.
 func (e *Engine) Fetch(now Time, name []byte, f FetchRequest, r Receiver) (got Fetched, err error) {
 	defer contain()
@@ -68,9 +68,9 @@ const maxFetchBytes = 64 << 10
 // those that stay open to refs. It may return fewer without an error, so that others get at the
 // queue in between, but then at least one.
 //
-// If the access Holds, an error says why there are not more items, also when there are some, and the
-// Waiter is in line for the next one. If the access is Take, the error and the Waiter are for the
-// first item alone. A Peek is for one item.
+// If the access Holds, an error says why there are no more items, even when there are some. The Waiter is then in line
+// for the next one. If the access is Take, the error and the Waiter are for the first item alone. A Peek is for one
+// item.
 func (e *Engine) FetchMany(
 	now Time, name []byte, f FetchRequest, most int, r Receiver, refs []ReadRef,
 ) (got Fetched, _ []ReadRef, err error) {
@@ -159,9 +159,8 @@ func (e *Engine) admitFetch(q *queue, f *FetchRequest) error {
 	return q.admitDequeue(f.ClientID)
 }
 
-// handOver hands up to most items of q to r, adds their reads to refs if they stay open, and the rest
-// of what comes of it to got. The caller holds the shard's mutex, and q has no expired item at its head
-// unless it is being swept.
+// handOver hands up to most items of q to r, and adds their reads to refs if they stay open. It adds the rest of the
+// outcome to got. The caller holds the shard's mutex, and q has no expired item at its head unless it is being swept.
 func (e *Engine) handOver(
 	q *queue, now Time, f *FetchRequest, most int, r Receiver, refs []ReadRef, got *Fetched,
 ) (_ []ReadRef, err error) {
@@ -371,8 +370,8 @@ const abortBatch = 1024
 // queue. It returns what the reply must wait for, how many reads there were that had not ended by
 // themselves, and ErrDelayTooLong, having ended none.
 //
-// It brings many back in pieces, newest first, and unlocks the shard between them. Whoever fetches
-// from the queue meanwhile waits, so nobody sees a part of them.
+// It brings many back in pieces, newest first, and unlocks the shard between them. A fetch from the queue waits
+// meanwhile, so no client sees a part of them.
 func (e *Engine) Return(now Time, refs []ReadRef, how Return) (t Ticket, ended int, err error) {
 	defer contain()
 	if len(refs) == 0 || refs[0].IsZero() {
@@ -446,9 +445,9 @@ func (e *Engine) AbortAll(now Time, refs []ReadRef) (ended int) {
 	return ended
 }
 
-// AbortFirst is AbortAll for a caller that has no time for many reads: it brings the newest back, and
-// returns how many there were, and a function that does so with the others, which any goroutine may call
-// and one must; nil: there are none. Until that has returned, whoever fetches from the queue waits.
+// AbortFirst is AbortAll for a caller that has no time for many reads. It brings the newest back, and returns how many
+// there were. It also returns a function that brings back the others, or nil if there are none. Any goroutine may call
+// that function, and one must. Until that has returned, a fetch from the queue waits.
 func (e *Engine) AbortFirst(now Time, refs []ReadRef) (ended int, others func() int) {
 	defer contain()
 	if len(refs) == 0 || refs[0].IsZero() {

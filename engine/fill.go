@@ -12,8 +12,7 @@ import (
 )
 
 // sweep removes expired items from the head of q, if a fetch has left that to it, and reports whether
-// there are more. When there are none it serves those who wait. It also carries what others have left
-// of the moves of q.
+// there are more. When there are none it serves the waiters. It also carries what others have left of the moves of q.
 func (s *spool) sweep(q *queue) (more bool) {
 	sh, now := q.shard, s.now()
 	sh.mu.Lock()
@@ -28,8 +27,8 @@ func (s *spool) sweep(q *queue) (more bool) {
 	return more
 }
 
-// fill reads the next frames of q's backlog into its window, as many as have room there, but at
-// least one item if the window is empty.
+// fill reads the next frames of q's backlog into its window, as many as have room there. It reads
+// at least one item if the window is empty.
 func (s *spool) fill(q *queue) {
 	if s.sweep(q) {
 		s.fills.add(q) // others have their turn first
@@ -150,8 +149,8 @@ func (s *spool) roomFor(q *queue) int64 {
 	return q.fillLimit() - q.window.Bytes - 1
 }
 
-// seekOn moves at to the next frame with an item from at.ID on, in its run or in those of chain behind it, as
-// far as they are written. One of them must have such an item.
+// seekOn moves at to the next frame with an item from at.ID on. It looks in the run of at, and in those of chain behind
+// it, as far as they are written. One of them must have such an item.
 func (s *spool) seekOn(at *place, chain []*run) (f segment.RunFrame, tag runs.Tag, err error) {
 	for {
 		f, tag, err = s.reader.Seek(at.Run.File, at.Offset, at.ID, at.Run.written.End)
@@ -220,7 +219,7 @@ func (b *backlog) took(count, bytes int64, lastID uint64) {
 	b.nextID = lastID + 1
 }
 
-// failed notes that q's backlog cannot be read, and ends the waits of those who wait for it.
+// failed notes that q's backlog cannot be read, and ends the waits for it.
 func (s *spool) failed(q *queue, b *backlog, epoch uint64, err error) bool {
 	q.shard.mu.Lock()
 	if b.epoch != epoch {

@@ -84,8 +84,7 @@ func (q *queue) deadLetters() string {
 	return parent + deadSuffix
 }
 
-// returnLeased ends a lease. The caller holds the shard's mutex, serves those who wait, and finishes the
-// moves.
+// returnLeased ends a lease. The caller holds the shard's mutex, serves the waiters, and finishes the moves.
 func (e *Engine) returnLeased(q *queue, r aside.Ref, how Return) Ticket {
 	entry := q.aside.Get(r)
 	entry.Count = how.counted(entry.Count)

@@ -10,21 +10,21 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 )
 
-// Delayed items that take too much memory, or hold old segments of the journal, go to hidden runs (see package
-// hidden), and come back into memory shortly before they are due. hide.go writes runs, unhide.go reads them back.
+// Delayed items that take too much memory, or hold old segments of the journal, go to hidden runs (see package hidden).
+// They come back into memory shortly before they are due. hide.go writes runs, unhide.go reads them back.
 //
 // Where an item lives decides what a start takes it from. One that is aside, or in a read, may live in a run: it
 // was read back, or has not left memory since the run was written. Then the journal need not have it. Whoever
 // records anything of it but that it is gone records its image too, and it leaves the run.
 
 const (
-	// defaultReadBack is how long before they are due items are read back, and twice that how far away their
-	// due time must be when they are written.
+	// defaultReadBack is how long before they are due items are read back. When they are written, their due time must
+	// be twice as far away.
 	defaultReadBack = 3 * time.Second
 	// delayedOverhead is how many bytes a delayed item takes in memory beside its body, about.
 	delayedOverhead = 96
-	// hideShare is the part of a queue's memory, one in so many bytes, that delayed items may take before they
-	// are written, and readShare the part for those that were read back; smallShare is what is worth a run.
+	// hideShare is the part of a queue's memory, one in so many bytes, that delayed items may take before they are
+	// written. readShare is that part for the items that were read back, and smallShare is what is worth a run.
 	hideShare, readShare, smallShare = 2, 4, 16
 	// hideRetry is how long a queue is left alone in which nothing could be hidden.
 	hideRetry = time.Second

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// hideRun is how many bytes of items a hidden run gets at most, and hidePiece how many items are looked at
-	// before the shard is unlocked.
+	// hideRun is how many bytes of items a hidden run gets at most. hidePiece is how many items the engine looks at
+	// before it unlocks the shard.
 	hideRun   = 32 << 20
 	hidePiece = 256
 	// quietShare is how far away the last item of a run must be due for the run to be written again, in times of
@@ -98,7 +98,7 @@ func (s *spool) hideDelayed(q *queue, urgent bool) (hid bool, err error) {
 	return true, nil
 }
 
-// maxMemory is MaxMemorySize for whoever does not hold the shard's mutex.
+// maxMemory is MaxMemorySize for a caller that does not hold the shard's mutex.
 func (q *queue) maxMemory() int64 {
 	q.shard.mu.Lock()
 	defer q.shard.mu.Unlock()

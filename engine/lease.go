@@ -68,7 +68,7 @@ func (e *Engine) deliver(q *queue, count uint16, f *FetchRequest) (due Time) {
 	return f.Delivery.Due
 }
 
-// leaseFirst leases the item to hand out next, which is it, until it is due, to whoever has the token.
+// leaseFirst leases it, the item to hand out next, until it is due, to the holder of the token.
 func (e *Engine) leaseFirst(q *queue, now Time, it *Item, token uint64, due Time) Ticket {
 	q.handOut(it, now)
 	q.lastGone = it.Added
@@ -347,7 +347,7 @@ func (e *Engine) ConfirmLeases(now Time, name []byte, receipts []uint64) (t Tick
 
 // ReturnLeases is ReturnLease of several receipts of one queue. It passes over those that hold nothing, and
 // returns how many did hold an item. It brings many back in pieces, and unlocks the shard between them.
-// Whoever fetches from the queue meanwhile waits, so nobody sees a part of them.
+// A fetch from the queue waits meanwhile, so no client sees a part of them.
 func (e *Engine) ReturnLeases(now Time, name []byte, receipts []uint64, how Return) (t Ticket, ended int, err error) {
 	defer contain()
 	p := returning{how: how}

@@ -80,8 +80,8 @@ func (q *queue) describe(at *spot) (d Delivery) {
 	return d
 }
 
-// readItem reads an item that is on disk alone. If it is there no more, it returns no item; whoever asked looks
-// again. It waits for the disk.
+// readItem reads an item that is on disk alone. If it is there no more, it returns no item; the caller looks again. It
+// waits for the disk.
 func (s *spool) readItem(q *queue, id uint64) (it diskItem, err error) {
 	s.readMu.Lock()
 	defer s.readMu.Unlock()

@@ -223,8 +223,8 @@ func (e *Engine) moveJournal() error {
 	return nil
 }
 
-// fillJournal makes a log in dir, writes everything live to it, calls complete when that is
-// durable, and has it take the place of the old one, which it returns.
+// fillJournal makes a log in dir and writes everything live to it. When that is durable it calls
+// complete and puts the new log in place of the old one, which it returns.
 func (e *Engine) fillJournal(dir string, complete func() error) (old *segment.Log, err error) {
 	log, _, err := segment.Open(dir, e.logOptions(), noFrame)
 	if err != nil {

@@ -111,8 +111,8 @@ func (e *Engine) mark(q *queue, number uint64, gone *idset.Bitmap) (others idset
 	return idset.Bitmap{}
 }
 
-// setMarks has m, which may be nil, take the place of the file that q has, and records that together with what is
-// gone beside it: in one frame, since it may be the only one that tells what the file before has. It does nothing, and
+// setMarks puts m, which may be nil, in the place of the file that q has. It records that together with what is gone
+// beside it. One frame has both, since it may be the only one that says what the file before has. It does nothing, and
 // reports false, if q has no backlog any more, or has left the journal since it had that number: it may have entered it
 // again, with a file that has more.
 func (e *Engine) setMarks(q *queue, number uint64, m *marksFile, others *idset.Bitmap) bool {
@@ -260,7 +260,7 @@ func (q *queue) goneStateSize() int64 {
 }
 
 // saysGone returns the id of an item that lives although the file says that it is gone, 0 if there is none. seen has
-// the items that are not in line; those in line are looked at as far as they are in memory.
+// the items that are not in line. Of those in line, saysGone looks at the ones in memory.
 func (m *marksFile) saysGone(q *queue, seen map[uint64]string) (wrong uint64) {
 	look := func(id uint64) bool {
 		if m.ids.Has(id) {

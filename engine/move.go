@@ -80,10 +80,10 @@ func (e *Engine) carry(now Time, q *queue) (more []*queue) {
 	return more
 }
 
-// moveIn appends the item of r to its target: directly, without its fanout children, as an item added
-// now that has no expiry of its own, unless it goes to a dead-letter queue, which takes it whatever its
-// limits are. An item that the target refuses is lost, and counted. It reports whether the item has
-// arrived, and returns the queues that the caller is to carry for because the target made room.
+// moveIn appends the item of r to its target directly, without the target's fanout children. The item counts as added
+// now and has no expiry of its own. A dead-letter queue takes it whatever its limits are. An item that the target
+// refuses is lost, and counted. It reports whether the item has arrived, and returns the queues that the caller is to
+// carry for because the target made room.
 func (e *Engine) moveIn(now Time, r *read, from record.Destination) (arrived bool, more []*queue) {
 	sh := e.shardOf([]byte(r.target))
 	put := PutRequest{Data: r.item.Data, Flags: r.item.Flags}

@@ -45,14 +45,12 @@ type Options struct {
 	// create a queue, return ErrOutOfMemory. Zero means DefaultMemoryLimit().
 	MemoryLimit int64
 	// JournalSize is how large, in bytes, the journal may grow before old segments are cleared of
-	// the live items that hold them: many are spilled, few are rewritten. It may grow by twice what
-	// open and returned reads hold and what a record of each queue takes, and to 16 times its size
-	// for queues of 8 KiB at most.
+	// the live items that hold them: many are spilled, few are rewritten. It may grow by twice what open and returned
+	// reads hold and what a record of each queue takes. For queues of 8 KiB at most it may grow to 16 times its size.
 	JournalSize int64
-	// SegmentSize is the size of one segment of the journal, in bytes. Zero means an eighth of
-	// JournalSize, but at most DefaultSegmentSize: a journal whose items are gone soon goes round
-	// in about four segments, and the less memory of the page cache that is, the cheaper is a
-	// write.
+	// SegmentSize is the size of one segment of the journal, in bytes. Zero means an eighth of JournalSize, but at most
+	// DefaultSegmentSize. A journal whose items are soon gone then reuses about four segments. The less memory of the
+	// page cache that is, the cheaper is a write.
 	SegmentSize int64
 	// MaxQueues bounds the number of queues; past it, creating one returns ErrTooManyQueues.
 	MaxQueues int
@@ -60,8 +58,8 @@ type Options struct {
 	// too few of it closes, and opens again, or waits for. Zero means DefaultFiles.
 	Files int
 	// MaxFanoutChildren bounds the number of children of one queue; past it, creating one returns
-	// ErrTooManyChildren. An item is put to all of them at once, so that it is in all or in none, and
-	// other clients of these queues wait meanwhile. Children that Open finds stay.
+	// ErrTooManyChildren. An item is put to all of them at once, so that it is in all or in none. Other clients of
+	// these queues wait meanwhile. Children that Open finds stay.
 	MaxFanoutChildren int
 	// Shards is the number of locks that queues are spread over.
 	Shards int

@@ -1,7 +1,7 @@
 package engine
 
-// What a put or a sweep would have done to the oldest items, had they not been on disk alone, is
-// done when they have been read: they are dropped, or expire, before anybody is served.
+// A put or a sweep cannot drop or expire the oldest items while they are on disk alone. The engine
+// does it when they have been read, before it serves anybody.
 
 // overdue is what a backlog owes. The shard's mutex guards it.
 type overdue struct {
@@ -13,16 +13,16 @@ type overdue struct {
 	sweep int64
 }
 
-// owesRoom notes that a put of n bytes finds the queue full, and the oldest items, which are to
-// make room for it, on disk alone.
+// owesRoom notes that a put of n bytes finds the queue full. The oldest items must make room for
+// it, and are on disk alone.
 func (e *Engine) owesRoom(q *queue, n int) {
 	b := q.backlog
 	b.overfull, b.last = true, int64(n)
 	e.wantFill(q)
 }
 
-// owesSweep notes that a sweep that may remove up to limit more has ended because the next item is
-// on disk alone, if that is so.
+// owesSweep notes that a sweep has ended because the next item is on disk alone, if that is so. The
+// sweep may remove up to limit more.
 func (e *Engine) owesSweep(q *queue, limit int64) {
 	if q.atHand() || limit <= 0 || !q.coming() || e.memoryShort() {
 		return

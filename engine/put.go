@@ -33,10 +33,10 @@ type Stored struct {
 	Meter *Meter
 }
 
-// Put appends an item to the queue called name, which is made if it does not exist, to the queue's
-// fanout children, or to the destinations if name is an alias. It never waits; the put may be
-// acknowledged once Commit of the ticket has returned nil. A caller that puts much uses PutAll, whose
-// outcome says when to wait for the disk.
+// Put appends an item to the queue called name, which it makes if it does not exist, and to the queue's fanout
+// children. If name is an alias, Put appends the item to the destinations. It never waits; the put may be acknowledged
+// once Commit of the ticket has returned nil. A caller that puts much uses PutAll, whose outcome says when to wait for
+// the disk.
 //
 // It returns ErrQueueFull, ErrItemTooLarge, a *NotAdmittedError, ErrOutOfMemory, ErrOutOfDisk, ErrJournal,
 // ErrTooManyQueues, ErrTooManyChildren, ErrBadName or ErrDelayTooLong if the queue itself, or any destination of an
@@ -248,11 +248,11 @@ func (e *Engine) putToChildren(q *queue, now Time, p *PutRequest) (sweep int64, 
 // Everything that a queue takes in comes through add: what clients put, with the copies of fanout
 // children, what expires from another queue, and what Restore brings.
 
-// add adds the first items of puts, as added at that time, to the queues in sh.targets, and to s what the caller
-// must wait for. It returns how many: one if there are several queues, or from is set, and at least one in any
-// case. One record of the journal holds them for all the queues. If the item expired from another queue, and the
-// journal has it there, from says where. Then add serves those who wait. The caller holds the shard's mutex, and
-// has made room for the first.
+// add adds the first items of puts to the queues in sh.targets, as added at that time. It adds to s what the caller
+// must wait for. It returns how many: one if there are several queues, or from is set, and at least one in any case.
+// One record of the journal holds them for all the queues. If the item expired from another queue, and the journal has
+// it there, from says where. Then add serves the waiters. The caller holds the shard's mutex, and has made room for the
+// first.
 func (e *Engine) add(
 	sh *shard, now Time, puts []PutRequest, added Time, from record.Destination, s *Stored,
 ) (n int) {
@@ -302,9 +302,8 @@ func (e *Engine) add(
 	return n
 }
 
-// push appends the first of puts to q in memory, and those behind it that follow it in the same chunk
-// and for which nobody has to make room. It returns how many, and their images, which lie one behind
-// the other.
+// push appends the first of puts to q in memory. It also appends those behind it that follow it in the same chunk and
+// need no room made for them. It returns how many, and their images, which lie one behind the other.
 func (e *Engine) push(q *queue, puts []PutRequest, added Time) (n int, images []byte) {
 	if q.items() == 0 {
 		q.ageBegins()
@@ -352,8 +351,8 @@ func (q *queue) roomFor(w *item.Window) room {
 	return room{q.opts.MaxItems - all.Count + w.Count, q.opts.MaxSize - all.Bytes + w.Bytes}
 }
 
-// takes reports whether a put of n bytes to q, which is not empty, would neither drop anything nor look
-// for what has expired, nor make w too large.
+// takes reports whether q, which is not empty, takes a put of n bytes as it is: nothing is dropped, nothing can have
+// expired, and w does not become too large.
 func (r room) takes(q *queue, w *item.Window, n int) bool {
 	return !q.mayExpire() && int64(n) <= q.opts.MaxItemSize && w.Count < r.count && w.Bytes < r.bytes &&
 		w.Bytes+int64(n) <= q.opts.MaxMemorySize

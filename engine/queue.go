@@ -247,8 +247,8 @@ func (q *queue) mark(seg, id uint64) {
 	}
 }
 
-// journaled returns the lowest id that an item may have which was never handed out and has its
-// place in the journal, and whether there can be one.
+// journaled returns the lowest id of an item that was never handed out and has its place in the
+// journal. It also returns whether there can be one.
 func (q *queue) journaled() (first uint64, ok bool) {
 	first = max(q.headID(), q.spilledTo+1)
 	return first, first < q.nextID
@@ -273,7 +273,7 @@ func (q *queue) segmentOf(id uint64) uint64 {
 }
 
 // windowSegment returns the oldest segment of the journal that may hold an item of the queue which
-// was never handed out, and false if none does.
+// was never handed out. It returns false if none does.
 func (q *queue) windowSegment() (seg uint64, ok bool) {
 	if !q.opts.KeepJournal {
 		return 0, false

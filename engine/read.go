@@ -133,8 +133,8 @@ func readClass(n int) int {
 // memory is how many bytes the read takes.
 func (r *read) memory() int { return cap(r.buf) + readOverhead }
 
-// newRead returns a read of q that holds a copy of it, or the memory that a large item has of its own, in state
-// free, with an identity of its own.
+// newRead returns a read of q in state free, with an identity of its own. It holds a copy of the item, or the memory
+// that a large item has of its own.
 func (sh *shard) newRead(q *queue, it *Item, seg uint64) *read {
 	stored := it.Stored()
 	class := readClass(len(stored))

@@ -194,10 +194,10 @@ func (r *revival) restore(q *queue, from *replay.Queue) error {
 	return r.restoreKept(q, from)
 }
 
-// collect makes b of those runs in which an item lives. The others are spent if their file still exists, so
-// that forgo writes their removals before the file goes. absent is the part of their ranges that they do
-// not hold. What an older run holds of a newer one's range has been spilled again, after it had been
-// kept. The file of a run that was repaired has a new number, and holds what lived, so no newer one's range is touched.
+// collect makes b of those runs in which an item lives. The others are spent if their file still exists. So forgo
+// writes their removals before the file goes. absent is the part of their ranges that they do not hold. What an older
+// run holds of a newer one's range has been spilled again, after it had been kept. The file of a run that was repaired
+// has a new number, and holds what lived, so no newer one's range is touched.
 func (s *spool) collect(b *backlog, all []replay.Run, gone idset.Bitmap) (absent idset.Set, err error) {
 	slices.SortFunc(all, func(a, b replay.Run) int { return cmp.Compare(b.ID.Number, a.ID.Number) })
 	dead := gone

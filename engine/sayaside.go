@@ -36,9 +36,9 @@ func (e *Engine) rewriteAside(q *queue, r aside.Ref) {
 	e.sayAside(q, r)
 }
 
-// clearAside takes everything aside out of q but what is leased, or that too if q is deleted, and returns
-// it and the holders of its leases, to be given back. It looks at all of it, and carries what is fewer: the leases or
-// the others. That takes microseconds for each.
+// clearAside takes everything aside out of q but what is leased, or that too if q is deleted. It returns the items, and
+// the holders of their leases, to be given back. It looks at all of it, and carries what is fewer: the leases or the
+// others. That takes microseconds for each.
 func (e *Engine) clearAside(q *queue) (*aside.Set, holders) {
 	s := q.aside
 	leased, rest := s.Tally(aside.Leased), &aside.Set{Memory: s.Memory}

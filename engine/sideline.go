@@ -278,8 +278,8 @@ func (q *queue) deliveries(it *Item) uint16 {
 	return 0
 }
 
-// Holder counts the leases that one client has, on the queues that it is used for, whoever ends them. The zero Holder
-// counts none. It must not be copied. Its methods may be called from any goroutine.
+// Holder counts the leases that one client has, on the queues that it is used for, no matter who ends them. The zero
+// Holder counts none. It must not be copied. Its methods may be called from any goroutine.
 type Holder struct {
 	leases atomic.Int64
 	of     *Holder // counts them as well; nil: nobody does

@@ -208,8 +208,8 @@ func (job *spillJob) giveChunks(q *queue) {
 	}
 }
 
-// publish makes the chunks that were written part of the backlog, keeps those in memory that come
-// next in the window and have room there, and gives the others back.
+// publish makes the chunks that were written part of the backlog. It keeps in memory those that
+// come next in the window and have room there, and gives the others back.
 func (s *spool) publish(q *queue, job *spillJob) {
 	now, sh, b := s.now(), q.shard, job.b
 	sh.mu.Lock()

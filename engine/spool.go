@@ -57,7 +57,7 @@ type spool struct {
 	hides                  workList      // delayed items to be hidden
 	lastRun                atomic.Uint64 // number of the newest run
 	// lostNames is how many syncs of dir have failed. Each may have lost the name of any run that had
-	// been made before and was not durable. Changed by whoever holds recordMu.
+	// been made before and was not durable. Changed by the holder of recordMu.
 	lostNames atomic.Uint64
 	failing   atomic.Bool // the last write to a run failed
 	stats     spoolStats

@@ -200,8 +200,8 @@ func (e *Engine) QueueCount() int64 {
 	return e.queueCount.Load()
 }
 
-// Walk is a way past every queue, sorted by name, for whoever cannot do with all of them at once.
-// One goroutine at a time may use it.
+// Walk is a way past every queue, sorted by name, for a caller that cannot take all of them at
+// once. One goroutine at a time may use it.
 type Walk struct {
 	e    *Engine
 	left []*queue
@@ -238,7 +238,7 @@ func (e *Engine) sorted() []*queue {
 	return queues
 }
 
-// describe is stats for whoever does not hold the shard's mutex; ok is false if q is gone.
+// describe is stats for a caller that does not hold the shard's mutex; ok is false if q is gone.
 func (e *Engine) describe(q *queue, now Time) (s QueueStats, ok bool) {
 	q.shard.mu.Lock()
 	defer q.shard.mu.Unlock()
@@ -314,8 +314,8 @@ func (e *Engine) Stats() Stats {
 	return s
 }
 
-// SyncMetrics returns how many µs each sync of the journal took, and how many µs later than the
-// period of its queue the oldest write of each periodic sync was synced. Both are copies.
+// SyncMetrics returns how many µs each sync of the journal took. Of each periodic sync it also
+// returns how many µs later than the queue's period the oldest write was synced. Both are copies.
 func (e *Engine) SyncMetrics() (took, late *histogram.Counts) {
 	defer contain()
 	return e.journal.SyncMetrics()
@@ -420,9 +420,9 @@ type QueueMetrics struct {
 	Ages *histogram.Counts
 }
 
-// Metrics returns the distributions of every queue that has any, sorted by name, and the ages of
-// all items that were handed out since the start, also by queues that are gone. No lock is held for
-// longer than one queue takes.
+// Metrics returns the distributions of every queue that has any, sorted by name. It also returns
+// the ages of all items handed out since the start, including those of queues that are gone. No
+// lock is held for longer than one queue takes.
 func (e *Engine) Metrics() (queues []QueueMetrics, ages *histogram.Counts) {
 	defer contain()
 	ages = new(histogram.Counts)

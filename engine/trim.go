@@ -17,7 +17,7 @@ import (
 const (
 	// spareSegments is how many dropped segments the journal keeps at most to use again: as many as
 	// it takes for a queue that spills at full speed never to ask for a new one. A new file, and new
-	// pages of the cache, cost more than writing over old ones, and whoever writes pays for them.
+	// pages of the cache, cost more than writing over old ones, and the next writer pays for them.
 	spareSegments = 16
 	// idleSegments is how many it keeps when they are not needed.
 	idleSegments = 5
@@ -29,8 +29,8 @@ const (
 // checkpoint records the state of every queue, so that segments before the one in which it began
 // are needed for items only. It waits for the disk. It returns the number of that segment.
 //
-// Others go on meanwhile, and must not wait for all of it: what has gathered is written every now and
-// then, or the next commit of a client would have to, and the processor left to who wants it.
+// Others go on meanwhile, and must not wait for all of it. So every now and then it writes what has gathered, which the
+// next commit of a client would have to write otherwise, and yields the processor.
 func (e *Engine) checkpoint() (seg uint64, err error) {
 	seg = e.journal.Segment()
 	end, gathered := e.journal.End(), int64(0)
@@ -118,9 +118,8 @@ func (e *Engine) oldestSegment(tail uint64) uint64 {
 }
 
 const (
-	// smallBytes is how many bytes of items a queue may have in the journal to be rewritten there,
-	// rather than spilled, when it holds old segments: ten thousand queues of a few items each need
-	// no file.
+	// smallBytes is how many bytes of items a queue that holds old segments may have in the journal and still be
+	// rewritten there. A larger one is spilled: ten thousand queues of a few items each need no file.
 	smallBytes = 64 << 10
 	// rewriteShare is the part of the journal, one in so many bytes, that windows of such queues may be
 	// rewritten in one go. What is more is spilled.
@@ -149,7 +148,7 @@ func (e *Engine) boundJournal() (held bool) {
 	use := e.measureUse(segments)
 	limit := use.Limit(e.opts.JournalSize)
 	if e.withheld.oldest > 0 || e.backing.holdsSegments() {
-		// From some segment on nothing is dropped, whoever lets go of it, and clients need not wait for that.
+		// From some segment on nothing is dropped, even if no queue needs it, and clients need not wait for that.
 		e.journal.SetMost(limit+total, e.opts.SegmentSize)
 		return false
 	}
@@ -206,8 +205,8 @@ func (e *Engine) hideOld(target uint64) (asked bool) {
 	return asked
 }
 
-// letGoWindow has the window of q, and what is behind it, need no segment before the target any more,
-// now or as soon as the spool has done its work. The caller holds the shard's mutex.
+// letGoWindow has the window of q, and what is behind it, no longer need a segment before the target. That is true at
+// once, or as soon as the spool has done its work. The caller holds the shard's mutex.
 func (e *Engine) letGoWindow(q *queue, l *holds.Plan) {
 	n := q.rewriteSize()
 	most := &l.Windows

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// unhideBatch is how many frames of a queue are read back before others have their turn, and unhidePiece how
-	// many items before the shard is unlocked.
+	// unhideBatch is how many frames of a queue are read back before others have their turn. unhidePiece is how many
+	// items are read back before the shard is unlocked.
 	unhideBatch = 16
 	unhidePiece = 128
 )
@@ -145,8 +145,8 @@ func (s *spool) hiddenFailed(q *queue, r *hidden.Run, err error) {
 	s.e.log.Error("read delayed items: those in this file cannot be served", "queue", q.name, "file", r.Path, "err", err)
 }
 
-// eachHiddenEntry calls f for the items of hidden runs of q that are on disk alone, run by run, by their ids in
-// each, until f returns false. Data is valid during the call.
+// eachHiddenEntry calls f for the items of hidden runs of q that are on disk alone, until f returns false. It goes run
+// by run, and by their ids in each. Data is valid during the call.
 func (s *spool) eachHiddenEntry(q *queue, f func(hidden.Entry) bool) error {
 	if q.aside == nil {
 		return nil

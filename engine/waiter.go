@@ -24,7 +24,7 @@ const (
 	Hold
 )
 
-// Holds reports whether the item stays with whoever fetched it, to be confirmed or aborted.
+// Holds reports whether the client that fetched the item holds it, to confirm or abort it.
 func (a Access) Holds() bool { return a == OpenRead || a == Hold }
 
 // Waiter is a fetch that waits for an item. Its owner embeds one for as long as it likes, fills in
@@ -146,7 +146,7 @@ func (e *Engine) Watch(now Time, name []byte, w *Waiter) error {
 // attended reports whether anybody is to hear of items that become visible.
 func (q *queue) attended() bool { return q.waiters.First() != nil || q.watchers.First() != nil }
 
-// endWatches ends the waits of those who watch q, because of err or because an item has become visible.
+// endWatches ends the waits that watch q, because of err or because an item has become visible.
 func (q *queue) endWatches(err error) {
 	for w := q.watchers.First(); w != nil; w = q.watchers.First() {
 		w.Err = err
@@ -195,7 +195,7 @@ func (q *queue) endRefused() {
 	}
 }
 
-// endImmediate ends the waits of those who wait for items that were on their way and did not come.
+// endImmediate ends the waits for items that were on their way and did not come.
 func (q *queue) endImmediate() {
 	for w := q.waiters.First(); w != nil && q.waiters.immediate > 0; {
 		next := w.link.Next()

@@ -10,8 +10,8 @@ import (
 const dueBatch = 128
 
 // wake moves items of q that are due, up to dueBatch: what was delayed is ready, and leases lapse. It
-// reports whether there are more. The caller holds the shard's mutex, and finishes the moves; those who
-// wait are served here.
+// reports whether there are more. The caller holds the shard's mutex, and finishes the moves; the waiters are served
+// here.
 func (e *Engine) wake(q *queue, now Time) (more bool) {
 	s, at, n := q.aside, e.steady(), 0
 	if s.hidden.Disk().Count > 0 {
@@ -50,8 +50,8 @@ func (e *Engine) wakeUp(q *queue, now Time) {
 	}
 }
 
-// wakeQueues moves what is due in any queue, a batch of one after a batch of another, until nothing is,
-// and returns how long that will be so.
+// wakeQueues moves what is due in any queue, a batch of one after a batch of another, until nothing is. It returns for
+// how long nothing will be.
 func (e *Engine) wakeQueues() time.Duration {
 	for {
 		q, wait := e.alarm.take(e.steady())

@@ -5,8 +5,8 @@
 // and confirm, and so on. A closed-loop group sends a batch of Pipeline requests in one write and
 // the next batch once every reply of the last one has arrived: a server that stalls also stops the
 // arrivals, so its percentiles are service time under saturation. A group with a rate is open-loop:
-// requests are due on a schedule that the server cannot hold up, and latency counts from then, so
-// that a stall shows in every request that was due meanwhile.
+// requests are due on a schedule that the server cannot hold up. Latency counts from then, so that
+// a stall shows in every request that was due meanwhile.
 //
 // # Cost
 //

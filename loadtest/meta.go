@@ -1,7 +1,7 @@
 package loadtest
 
-// memcacheMeta is memcached's meta protocol. To pipelined gets of it memcached sends its replies
-// together, whereas each get of the classic protocol is answered in a system call of its own.
+// memcacheMeta is memcached's meta protocol. memcached sends the replies to pipelined meta gets
+// together. It answers each get of the classic protocol in a system call of its own.
 type memcacheMeta struct{}
 
 func (memcacheMeta) named() bool { return false }

@@ -19,7 +19,7 @@ const (
 // waits in epoll, the server's next reply must wake it, and the kernel charges that to the server:
 // with 32 requests in a batch, a quarter of memcached's processor time. So while the server has a
 // queue of batches to work off, the generator sleeps on a timer instead, for half of the time that
-// the queue takes; the replies that gather meanwhile are then one turn. The sleep follows from the
+// the queue takes. The replies that gather meanwhile are then one turn. The sleep follows from the
 // latency seen, so it does not let the server run dry; it is part of the latency of the batches
 // that end in it, as waiting behind other connections' replies always is.
 //

@@ -10,7 +10,7 @@ const abortPiece = confirmPiece
 const maxDropped = 4 * abortPiece
 
 // dropReads brings the open reads of a session that has ended back to their queues. A job does what would
-// take long. Whoever fetches from a queue waits until all of its reads are back.
+// take long. A fetch from a queue waits until all of its reads are back.
 func (l *loop) dropReads(s *session) {
 	var later [][]engine.ReadRef
 	dropped := 0

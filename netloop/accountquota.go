@@ -19,8 +19,8 @@ type AccountQuota struct {
 	Traffic    int64 // bytes of requests a second
 }
 
-// accountQuotas are the quotas of accounts, by name. Which accounts there are changes by whole maps, so that a request
-// of an account without a quota, or of a server without quotas, takes no lock.
+// accountQuotas are the quotas of accounts, by name. The set of accounts changes by whole maps. So a request of an
+// account without a quota, or of a server without quotas, takes no lock.
 type accountQuotas struct {
 	byName atomic.Pointer[map[string]*accountUse]
 	mu     sync.Mutex // taken by whoever replaces the map

@@ -199,9 +199,9 @@ func allowsOrigin(origins []string, origin []byte) string {
 	return ""
 }
 
-// ofWebPage returns why the request is refused as one that a web page may have made in the browser of somebody
-// who may reach the server; empty if it is none. A page of another site sends an Origin. One whose name was made
-// to lead to this machine sends that name as Host; it knows no password.
+// ofWebPage returns why the request is refused as one that a web page may have made in a browser that reaches the
+// server; empty if it is none. A page of another site sends an Origin. One whose name was made to lead to this machine
+// sends that name as Host; it knows no password.
 func (s *session) ofWebPage() string {
 	h := &s.burrow.head
 	asks := s.id.port != nil && s.id.port.auth.Asks()

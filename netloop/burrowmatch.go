@@ -206,9 +206,9 @@ func appendListPiece(dst, piece []byte, old bool) []byte {
 
 // waitForMatch answers that nothing matches, or waits for something that does.
 //
-// A request that hides or removes the next visible message waits in the line of its queue, with those who get
-// and those who open: each item goes to one of them. Others watch the queue: they hear that an item has become
-// visible, and match again. A watch begins before its request matches, so that it misses nothing.
+// A request that hides or removes the next visible message waits in the line of its queue, beside gets and opens: each
+// item goes to one of them. Others watch the queue: they hear that an item has become visible, and match again. A watch
+// begins before its request matches, so that it misses nothing.
 func (s *session) waitForMatch() {
 	b, l := s.burrow, s.loop
 	if b.until <= l.clock || l.draining {

@@ -205,8 +205,8 @@ func burrowRedrive(s *session) {
 	})
 }
 
-// redrive moves messages, in a job. Each is held while its copy is put: whoever stops it leaves no message in
-// neither queue.
+// redrive moves messages, in a job. Each is held while its copy is put. So a stop in between leaves every message in at
+// least one of the queues.
 type redrive struct {
 	session  *session // for what any goroutine may ask it
 	engine   *engine.Engine

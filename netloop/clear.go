@@ -14,9 +14,8 @@ const (
 	clearPiece  = 1024
 )
 
-// clear does what a flush, a deletion or a removal of expired items asks for, and then calls done on
-// the loop with how many expired items were removed, or the error. Nothing else of the session runs
-// meanwhile.
+// clear does what a flush, a deletion or a removal of expired items asks for. Then it calls done on the loop with how
+// many expired items were removed, or the error. Nothing else of the session runs meanwhile.
 func (s *session) clear(kind Command, c *engine.Clearing, done func(*session, int64, error)) {
 	l := s.loop
 	if !c.Do(l.now, clearAtOnce) {

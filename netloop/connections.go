@@ -75,9 +75,9 @@ func (s *Server) onLoop(ctx context.Context, d *driver, f func()) error {
 	}
 }
 
-// EachConnection calls visit with the connections, some at a time. It looks at a hundred or so of one
-// loop and then lets clients go on, so connections that come and go meanwhile may or may not be among
-// them. It returns visit's error, or why the loops could not be asked.
+// EachConnection calls visit with the connections, some at a time. It looks at a hundred or so of one loop and then
+// lets clients go on. Connections that come and go meanwhile may or may not be among them. It returns visit's error, or
+// why the loops could not be asked.
 func (s *Server) EachConnection(ctx context.Context, visit func([]Connection) error) error {
 	for _, d := range s.loops {
 		for at, more := 0, true; more; {

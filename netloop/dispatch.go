@@ -84,9 +84,9 @@ func (s *session) putAll(name []byte, puts []engine.PutRequest) (n int, err erro
 	return put.Count, s.unnamed(name, err)
 }
 
-// fetch hands the next item of the queue called name to the protocol, or waits up to millis for one. reply is what
-// the client calls the queue. If the client repeats the request, fetch may do up to most of them at once, when they
-// take items. It returns how many it did.
+// fetch hands the next item of the queue called name to the protocol, or waits up to millis for one. reply is what the
+// client calls the queue. If the client repeats the request, fetch may do up to most of them at once, when they take
+// items. It returns how many it did.
 func (s *session) fetch(
 	name, reply []byte, access engine.Access, millis int32, most int,
 ) (done int) {

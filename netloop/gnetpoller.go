@@ -10,10 +10,10 @@ import (
 
 // gnetPoller is a poller on the reactor of gnet. The sockets, their reading and their writing are ours.
 //
-// The reactor does not say when it has reported all events of a batch, but it runs tasks only then. So
-// the first event of a turn queues a task, which the reactor runs behind the batch that comes next, and
-// the task ends the turn. With few connections the poller knows which have something to be read, and the
-// event of the last of them ends the turn at once.
+// The reactor does not say when it has reported all events of a batch, but it runs tasks only then. So the first event
+// of a turn queues a task, and the reactor runs the task behind the batch that comes next. The task ends the turn. With
+// few connections the poller knows which have something to be read, and the event of the last of them ends the turn at
+// once.
 //
 // Behind a turn the poller lingers: it waits for some milliseconds in a raw system call. The
 // reactor waits through Go's scheduler, and that costs more than a short wait is worth. Rings have

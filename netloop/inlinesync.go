@@ -8,16 +8,15 @@ import (
 const (
 	// slowSync is how long a sync takes at least that no loop waits for.
 	slowSync = time.Millisecond
-	// quickSyncs is how many syncs in a row must be quicker than that, for each slowSync that the slow
-	// one took, before loops wait for syncs again.
+	// quickSyncs says when loops wait for syncs again: after so many quicker ones in a row, for each slowSync that the
+	// slow one took.
 	quickSyncs = 16
 )
 
-// inlineSync decides whether loops wait for syncs themselves. With one processor that saves two
-// switches between goroutines a sync, and nothing else could run meanwhile but for what is sent while
-// the disk works; so it pays while syncs are quick. A slow one would keep every client of the loop
-// waiting. After one, the syncer waits for syncs until the disk has proven itself: the longer the slow
-// one took, the longer. Any goroutine may use it.
+// inlineSync decides whether loops wait for syncs themselves. With one processor that saves two switches between
+// goroutines for each sync. Nothing else could run meanwhile except what is sent while the disk works, so it pays while
+// syncs are quick. A slow one would keep every client of the loop waiting. After one, the syncer waits for syncs until
+// the disk has proven itself: the longer the slow one took, the longer. Any goroutine may use it.
 type inlineSync struct {
 	allowed bool          // there is one processor; never changes while loops run
 	slow    time.Duration // slowSync; never changes while loops run
@@ -27,7 +26,7 @@ type inlineSync struct {
 // now reports whether a loop may wait for the sync that comes next.
 func (i *inlineSync) now() bool { return i.allowed && i.doubts.Load() == 0 }
 
-// took takes in how long a sync took, whoever has waited for it.
+// took notes how long a sync took, no matter which goroutine waited for it.
 func (i *inlineSync) took(d time.Duration) {
 	switch doubts := i.doubts.Load(); {
 	case d >= i.slow:

@@ -39,8 +39,8 @@ func (c Command) measure() (m engine.Measure, ok bool) {
 // latencies measures the commands of one loop. Its owner is the loop, but for what mu guards.
 //
 // The latency of a command is the time from the beginning of the turn in which it was read to the
-// end of the tick in which its reply left: what the server is answerable for, between the operating
-// system's saying that bytes are there and its taking the reply. All commands of a turn whose
+// end of the tick in which its reply left. The server is answerable for that: from when the
+// operating system says that bytes are there until it takes the reply. All commands of a turn whose
 // replies leave together have one latency, so a turn costs one more look at the clock, and a
 // command an addition; docs/decisions/0020-latency.md has what else was tried.
 type latencies struct {

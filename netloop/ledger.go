@@ -8,8 +8,8 @@ import (
 
 // ledger counts what the sessions of one loop hold beyond sessionSize: input that cannot run yet, replies that have
 // not left, lists of open reads, and reports. Buffers count with their capacity. These bytes count against the
-// engine's memory limit. The ledger reports changes that matter to the engine, at most once a turn, so that the
-// loops do not all write to one word for every request. Its owner is the loop.
+// engine's memory limit. The ledger reports changes that matter to the engine, at most once a turn. So the loops do not
+// all write to one word for every request. Its owner is the loop.
 type ledger struct {
 	engine *engine.Engine
 	total  *atomic.Int64 // bytes of the replies of all loops, as far as reported

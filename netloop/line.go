@@ -15,8 +15,8 @@ type line struct {
 }
 
 const (
-	// heavySize is how many bytes a connection must have moved when it was read last, requests and
-	// replies together, to wait in line the next time.
+	// heavySize is how many bytes, requests and replies together, a connection must have moved when
+	// it was read last to wait in line the next time.
 	heavySize = 8 << 10
 	// catchUpSize is how many bytes a connection that catches up counts as having moved, at least. It
 	// waits in line however small its items: it asks again at once for the next of many, and would
@@ -45,8 +45,8 @@ func (l *line) limit(began time.Time) int {
 	return math.MaxInt
 }
 
-// serve calls read, which returns how many bytes it has moved, for those who wait longest, until
-// limit is reached or the turn has no time for more. Who has gone is passed over.
+// serve calls read for those that wait longest, until limit is reached or the turn has no time for
+// more. read returns how many bytes it has moved. It skips a connection that has gone.
 func (l *line) serve(limit int, turn share, read func(*conn) int) {
 	done := 0
 	for moved := 0; done < len(l.conns) && moved < limit && !turn.spent(); done++ {

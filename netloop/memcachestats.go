@@ -71,8 +71,8 @@ func memcacheReport(
 	}
 }
 
-// appendServerStats appends the entries of the server, which takes a look at every queue. For a user who does not
-// see all of them, sums are over those that the user sees, and what counts all clients is left out.
+// appendServerStats appends the entries of the server, which takes a look at every queue. For a user with rights on
+// some queues, sums are over the queues that the user sees. What counts all clients is left out.
 func appendServerStats(out []byte, server *Server, user *access.User) []byte {
 	st := server.summary(engine.Now())
 	walk := server.Engine().Walk()

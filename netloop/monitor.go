@@ -6,8 +6,9 @@ import (
 	"github.com/kestrelmq/kestrel/engine"
 )
 
-// monitor delivers items of the queue called name as open reads until the deadline, limit items (no
-// limit if negative), or the limit of open reads. Reply is what the client calls the queue.
+// monitor delivers items of the queue called name as open reads. It ends at the deadline, after
+// limit items (no limit if negative), or at the limit of open reads. Reply is what the client calls
+// the queue.
 func (s *session) monitor(name, reply []byte, deadline moment, limit int) {
 	if s.readsShort() {
 		s.loop.counters.RepliesRefused++
@@ -27,8 +28,8 @@ func (s *session) monitor(name, reply []byte, deadline moment, limit int) {
 }
 
 // deliverMany hands items of the queue called name to the protocol, and keeps them among the
-// session's reads, until the deadline, limit items (no limit if negative), or the protocol wants no
-// more.
+// session's reads. It ends at the deadline, after limit items (no limit if negative), or when the
+// protocol wants no more.
 func (s *session) deliverMany(
 	name, reply []byte, access engine.Access, on terms, deadline moment, limit int,
 ) {

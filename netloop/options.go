@@ -81,9 +81,9 @@ type Options struct {
 	// their clients have read what they are owed. If there are more, the one that has not read for
 	// longest is closed.
 	MaxLingering int
-	// RefuseReadsOver and RefuseWritesOver make a connection that is accepted when there are more
-	// than this many, itself included, unable to fetch, or to put, for its whole life; zero means
-	// never. (connection_limit_refuse_reads, …_refuse_writes)
+	// RefuseReadsOver and RefuseWritesOver are numbers of connections. A connection accepted when there are more,
+	// itself included, cannot fetch, or put, for its whole life; zero means never. (connection_limit_refuse_reads,
+	// …_refuse_writes)
 	RefuseReadsOver  int
 	RefuseWritesOver int
 
@@ -92,13 +92,12 @@ type Options struct {
 	MaxItemSize int
 	// MaxLine is the longest request line in bytes.
 	MaxLine int
-	// ReplyWithKey has the reply to a GET of the memcache protocol repeat the whole key that was asked
-	// for, options included, and not only the queue. (memcache_reply_key)
+	// ReplyWithKey has the reply to a GET of the memcache protocol repeat the whole key of the request, options
+	// included, and not only the queue. (memcache_reply_key)
 	ReplyWithKey bool
-	// MaxPending is how many bytes of replies may wait for a client that does not read, before the
-	// server stops running its requests; and how many bytes of requests are taken from a client
-	// whose requests are not run, because it waits or does not read, before it is cut off. An item
-	// on its way is allowed on top.
+	// MaxPending is how many bytes of replies may wait for a client that does not read, before the server stops running
+	// its requests. It is also how many bytes of requests the server takes while it does not run them, because the
+	// client waits or does not read, before it cuts the client off. An item on its way is allowed on top.
 	MaxPending int
 	// BufferLimit bounds the bytes that all connections together may hold of requests that are not
 	// complete.
@@ -152,9 +151,9 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Descriptors returns how many descriptors a server with these options has open beside those that
-// MaxConnections and MaxLingering allow: three for each loop, or two with epoll, two for what waits for slow
-// readers, and two for each port, one of them for a connection that is refused or changes hands.
+// Descriptors returns how many descriptors a server with these options has open beside those that MaxConnections and
+// MaxLingering allow. There are three for each loop, or two with epoll, and two for what waits for slow readers. Each
+// port has two, one of them for a connection that is refused or changes hands.
 func (o Options) Descriptors() int {
 	setDefault(&o.EventLoop, DefaultEventLoop)
 	n := 2 * (o.loops() + 1)

@@ -78,8 +78,8 @@ type charges struct {
 	items          int64 // that requests for several have put or fetched
 }
 
-// overQuota charges the user for what the session has done so far, and returns why its next request, which has size
-// bytes, is not to be run, or nil.
+// overQuota charges the user for what the session has done so far. It returns why its next request, which has size
+// bytes, must not run, or nil.
 func (s *session) overQuota(size int) error {
 	u, q, now := s.id.usage, &s.id.user.Quota, int64(s.loop.clock)*1e6
 	s.settleQuota()
@@ -131,8 +131,8 @@ func (s *session) chargeItems(n, size int) {
 // opens reports whether a fetch leaves its item open, or leased.
 func opens(how engine.Access) bool { return how.Holds() || how == engine.Lease }
 
-// Admit charges a user for a request that came another way than over a connection of the server's, and returns why
-// it is not to be run, or nil. It returns an *access.OverQuota.
+// Admit charges a user for a request that did not come over a connection of the server's. It returns why the request
+// must not run, or nil. It returns an *access.OverQuota.
 func (s *Server) Admit(u *access.User) error {
 	us := s.usages.of(u)
 	if us == nil || u.Quota.Operations == 0 {

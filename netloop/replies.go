@@ -22,8 +22,8 @@ const (
 	smallReply = 4 << 10
 	// provenSize is how many bytes of replies a client must have read to be trusted with more.
 	provenSize = 64 << 10
-	// The replies of all sessions may take one part in replyShare of the memory limit, those of
-	// clients that have read some before one part in provenShare.
+	// The replies of all sessions may take one part in replyShare of the memory limit. Clients that have read some
+	// before have a share of their own, one part in provenShare.
 	replyShare, provenShare = 4, 2
 )
 

@@ -11,9 +11,9 @@ import (
 // whether there is more to come.
 //
 // Pieces are made on goroutines of their own, one after the other, and each is sent before the next
-// is made. So the other sessions of the loop wait for a copy of one piece at most, and of an answer
-// that the client does not read little more than Options.MaxPending is kept. Between the pieces
-// the session runs nothing: the answer is one, and keeps its place among those to a pipeline.
+// is made. So the other sessions of the loop wait for a copy of one piece at most. Of an answer that the client does
+// not read, the server keeps little more than Options.MaxPending. Between the pieces the session runs nothing: the
+// answer is one, and keeps its place among those to a pipeline.
 type report func(dst []byte) (piece []byte, more bool)
 
 // pieceSize is how many bytes of a report are made and sent at a time.

@@ -167,11 +167,11 @@ func (s *Server) EnforcedStatus() Status { return s.status.Enforced() }
 // server stops.
 func (s *Server) SetStatus(to Status) error { return s.status.set(to) }
 
-// Shutdown stops the server: it takes in no more connections, ends every wait with nothing, lets requests that have
-// begun to arrive come to an end, and closes the connections, giving their open reads back. Requests, and clients
-// that read replies, get Options.ShutdownGrace, or until ctx is done if that is sooner; replies that are cut off
-// then are logged and counted. When Shutdown returns, nothing of the server runs any more, and every reply that was
-// sent is as good as its queue's SyncPolicy makes it.
+// Shutdown stops the server. It accepts no more connections, and ends every wait with nothing. It lets requests that
+// have begun to arrive come to an end, closes the connections, and gives their open reads back. Requests, and clients
+// that read replies, get Options.ShutdownGrace, or until ctx is done if that is sooner; replies that are cut off then
+// are logged and counted. When Shutdown returns, nothing of the server runs any more, and every reply that was sent is
+// as good as its queue's SyncPolicy makes it.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stopOnce.Do(func() {
 		close(s.stopping)
@@ -216,8 +216,8 @@ func (s *Server) closePollers() {
 	}
 }
 
-// drain asks the loops to end their sessions and waits until they have, and their clients have read what
-// they are owed, or the time is over.
+// drain asks the loops to end their sessions. It waits until they have, and until their clients have read what they are
+// owed, or until the time is over.
 func (s *Server) drain(ctx context.Context) {
 	for _, d := range s.loops {
 		d.do(d.drain)

@@ -5,8 +5,8 @@ import (
 )
 
 // space is address space for the input of one client, as much as that may ever become. The system gives memory
-// for it page by page, as bytes come. So a large request takes as much memory as has come of it, whatever it
-// announces, and is never copied into a larger buffer, which would take a loop many milliseconds.
+// for it page by page, as bytes come. So a large request takes as much memory as has come of it, whatever it announces.
+// It is never copied into a larger buffer, which would take a loop many milliseconds.
 type space struct {
 	mem  []byte
 	kept int // bytes of memory, as counted in the ledger

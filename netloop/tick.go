@@ -109,8 +109,8 @@ func (l *loop) syncNow(t engine.Ticket) error {
 	return err
 }
 
-// release sends the replies of a dirty session if its ticket is good, and else holds them. failed is the commit of
-// the turn if it has failed, or nil.
+// release sends the replies of a dirty session if its ticket is good, and otherwise holds them. failed is the error of
+// the turn's commit, or nil.
 func (l *loop) release(s *session, failed *failure) {
 	s.dirty, s.served = false, false
 	switch {

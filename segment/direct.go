@@ -26,9 +26,8 @@ const blockSize = 4096
 
 // UncachedFS is implemented by an [FS] that can go past the page cache.
 type UncachedFS interface {
-	// Uncached returns a view of the FS: files that are opened through it are read and written in
-	// whole blocks of 4096 bytes, at such offsets, from memory that begins at such an address. A
-	// read may reach past the end of the file.
+	// Uncached returns a view of the FS. It reads and writes the files opened through it in whole blocks of 4096 bytes:
+	// offsets and addresses of memory are multiples of that. A read may reach past the end of the file.
 	Uncached() FS
 }
 

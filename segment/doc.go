@@ -28,12 +28,11 @@
 //
 // # Assumptions about disk and file system
 //
-// A sector of 512 bytes is written whole or not at all, but the sectors of one write, and different
-// writes, may reach the disk in any order until Datasync has returned. A Datasync that failed says
-// nothing about any byte since the last one that succeeded, and a later one covers only what is
-// written again. Names are durable after SyncDir. If SyncDir fails behind a drop, the next DropBefore
-// changes the name once more and syncs that, before it drops another segment. Only a process that ends
-// in between leaves the name in doubt: a power cut behind its successor may then bring the segment
+// A sector of 512 bytes is written whole or not at all. The sectors of one write, and different writes, may reach the
+// disk in any order until Datasync has returned. A Datasync that failed says nothing about any byte since the last one
+// that succeeded, and a later one covers only what is written again. Names are durable after SyncDir. If SyncDir fails
+// behind a drop, the next DropBefore changes the name once more and syncs that, before it drops another segment. Only a
+// process that ends in between leaves the name in doubt: a power cut behind its successor may then bring the segment
 // back, and the log is refused if later ones are missing in between.
 //
 // # Invariants

@@ -12,9 +12,9 @@ var (
 	// ErrPoisoned is returned by every method that writes, from the first failed Datasync on: nobody knows
 	// any longer what the log holds on disk, and only reopening the log shows it.
 	ErrPoisoned = errors.New("segment: log is poisoned by a failed sync")
-	// ErrNames is wrapped by the error of a RunWriter's Sync that could not sync the directory. The
-	// names of all files made there since a sync of it succeeded are in doubt, and no later sync of the
-	// directory proves that they are durable.
+	// ErrNames is wrapped by the error of a RunWriter's Sync that could not sync the directory. The names of all files
+	// made there since the last sync that succeeded are in doubt. No later sync of the directory proves that they are
+	// durable.
 	ErrNames = errors.New("segment: names of new files are in doubt")
 	// ErrClosed is returned by methods of a closed log.
 	ErrClosed = errors.New("segment: log is closed")

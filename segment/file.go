@@ -38,9 +38,9 @@ func (s *segmentFile) room() int64 {
 
 func (s *segmentFile) position() Position { return s.base + Position(s.end) }
 
-// write makes buf, header room and payload, the next frame of s, and puts it behind the last one
-// with an end mark, in one call of WriteAt. When that fails s is as it was, and the next write goes
-// to the same offset (S2). It returns buf, which may have grown.
+// write makes buf, header room and payload, the next frame of s. It puts the frame behind the last
+// one, with an end mark, in one call of WriteAt. When that fails s is as it was, and the next write
+// goes to the same offset (S2). It returns buf, which may have grown.
 func (s *segmentFile) write(kind Kind, buf []byte, watermark Position) ([]byte, error) {
 	sum := putFrameHeader(buf, kind, s.id, watermark, s.position())
 	size := frameSize(int64(len(buf) - FrameHeaderSize))

@@ -51,13 +51,13 @@ const (
 //	32      8     header checksum: xxhash64 of the segment's id, 8 bytes, then bytes 0-31
 //	40      n     payload, then 0-7 zero bytes
 //
-// The header has a checksum of its own so that its length can be trusted before the payload is
-// read, and its watermark even if the payload is torn. The id in it keeps frames of a file's
-// earlier use, and payloads that look like frames, from passing.
+// The header has a checksum of its own. So its length can be trusted before the payload is read,
+// and its watermark even if the payload is torn. The id in it keeps frames of a file's earlier use,
+// and payloads that look like frames, from passing.
 //
-// Behind the last frame stand 8 zero bytes, the end mark, written together with it: a kind of zero
-// is never valid, so a reader can tell the clean end of a log from a torn frame, also in a file
-// that was used before and still holds old bytes.
+// Behind the last frame stand 8 zero bytes, the end mark, written together with it. A kind of zero
+// is never valid, so a reader can distinguish the clean end of a log from a torn frame. That holds
+// in a file that was used before and still has old bytes, too.
 const (
 	// FrameHeaderSize is the room, in bytes, that a caller of Append leaves at the start of its
 	// buffer.

@@ -50,10 +50,9 @@ type File interface {
 	// NextData returns the offset, from off on, before which every byte reads as zero without being
 	// stored; it may return off if it does not know, and Size if there is nothing else.
 	NextData(off int64) (int64, error)
-	// WriteOut has the disk begin to write what of the bytes [off, off+n) it does not have yet, and
-	// waits for those in the n bytes before. They are durable only after Datasync, which then has
-	// less to do; a file system that cannot write parts leaves it everything. An error means what one
-	// of Datasync means.
+	// WriteOut has the disk begin to write those of the bytes [off, off+n) that it does not have yet. It waits for
+	// those in the n bytes before. They are durable only after Datasync, which then has less to do; a file system that
+	// cannot write parts leaves it everything. An error means what one of Datasync means.
 	WriteOut(off, n int64) error
 	// Datasync makes the file's bytes and its length durable, though not its name.
 	Datasync() error

@@ -105,10 +105,9 @@ type Appended struct {
 // and then the payload; Append fills the header in, may grow buf by padding, and returns it for use
 // again. When Append returns the frame survives the death of the process; Sync makes it durable.
 //
-// After an error the log is as it was, and Append may be called again with the same or another
-// frame, unless the error is ErrPoisoned or ErrClosed. Append waits for the disk only as a write to
-// the page cache does, except that it makes a segment when none is prepared, see Prepare, and that it
-// syncs when Options.MaxUnsynced segments wait for that.
+// After an error the log is as it was. Append may be called again with the same or another frame, unless the error is
+// ErrPoisoned or ErrClosed. Append waits for the disk only as a write to the page cache does, with two exceptions. It
+// makes a segment when none is prepared, see Prepare, and it syncs when Options.MaxUnsynced segments wait for that.
 func (l *Log) Append(buf []byte) (Appended, []byte, error) { return l.AppendAs(Version1, buf) }
 
 // AppendAs is Append of a frame that needs a segment of that version, or of a later one. The first

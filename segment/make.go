@@ -26,8 +26,8 @@ func (l *Log) planFor(number uint64, version Version, size int64, zeroFill bool)
 	return p
 }
 
-// makeSegment makes a file with the header of a segment, also its link if prev is not nil, syncs
-// it, and only then gives it its name (S1), in place of a file that has it.
+// makeSegment makes a file with the header of a segment, and with its link if prev is not nil, and
+// syncs it. Only then does it give the file its name (S1), in place of a file that has it.
 func (l *Log) makeSegment(p plan, prev *link) (*segmentFile, error) {
 	f, name, err := l.makeFile(p)
 	if err != nil {

@@ -18,7 +18,7 @@ type Recovery struct {
 	Saved     []string
 }
 
-// Open opens the log in dir, which it makes if it is missing, and calls visit for every frame that
+// Open opens the log in dir, which it makes if it is missing. It calls visit for every frame that
 // carries the caller's bytes, oldest first. When Open returns, all of those frames are durable, and
 // Append goes on behind them.
 //
@@ -122,8 +122,8 @@ func (l *Log) adopt(seg *scanned, watermark Position) error {
 	return nil
 }
 
-// start makes segment number the tail, behind prev. The link is there before the name is, because
-// the segment whose place it may take was perhaps the only one that says where the log stands (S6).
+// start makes segment number the tail, behind prev. The link is there before the name is. The
+// segment whose place it may take was perhaps the only one that says where the log stands (S6).
 // Zeros would keep a log that comes back after a crash from its readers.
 func (l *Log) start(number uint64, prev link) error {
 	isNew := prev == link{}

@@ -1,15 +1,14 @@
 package segment
 
-// pieces are mapped pieces of runs: for each run that is read from one end to the other, the piece that
-// is being used up, and the next, which another goroutine brings from the disk meanwhile. They take
-// maxPieces times pieceSize of the page cache at most.
+// pieces are mapped pieces of runs. A run that is read from one end to the other has two: the one that is being used
+// up, and the next, which another goroutine brings from the disk meanwhile. They take maxPieces times pieceSize of the
+// page cache at most.
 //
-// A mapped byte is never trusted: it is copied, and the copy is checked. If touching it faults, or the
-// copy is not what it should be, the run is read with ReadAt from then on, and that error counts.
+// A mapped byte is never trusted: it is copied, and the copy is checked. If touching it faults, or the copy is wrong,
+// ReadAt reads the run from then on, and that error counts.
 //
-// A piece ends at a multiple of 2 MiB, where the kernel may have huge pages, or at the end of what is
-// known to be written: what lies behind may be changing. Pieces grow with the part of a run that was
-// read in sequence.
+// A piece ends at a multiple of 2 MiB, where the kernel may have huge pages, or at the end of what is known to be
+// written. What lies behind may be changing. Pieces grow with the part of a run that was read in sequence.
 type pieces struct {
 	size  int64    // of a piece, at most; a multiple of HugePage
 	list  []*piece // in the order in which they were opened

@@ -147,9 +147,9 @@ type traces struct {
 	proof   int64 // the one at this offset
 }
 
-// search looks from off on for headers of frames, whatever became of their payloads, and stops at
-// one that proves position limit to have been synced with what lies before it: its watermark is
-// higher.
+// search looks from off on for headers of frames, whatever became of their payloads. It stops at
+// one whose watermark is above limit: that proves position limit, and what lies before it, to have
+// been synced.
 func (r *segmentReader) search(off int64, limit Position) (t traces, err error) {
 	off = (off + frameAlign - 1) &^ (frameAlign - 1)
 	t.end = off

@@ -11,10 +11,9 @@ import (
 // a third more, whatever it covers, zeros cost one pass over the file.
 const bytesWorthZeros = 32 << 10
 
-// rotate seals the tail and goes on in the next segment, which has room for a frame of need bytes and is
-// of that version or a later one. A log goes back to an earlier version when it is opened.
-// It first gets hold of that segment, so that a full disk leaves the tail as it was. The caller
-// holds mu, and Prepare is not at work.
+// rotate seals the tail and goes on in the next segment. That has room for a frame of need bytes, and is of that
+// version or a later one. A log goes back to an earlier version when it is opened. It first gets hold of that segment,
+// so that a full disk leaves the tail as it was. The caller holds mu, and Prepare is not at work.
 func (l *Log) rotate(need int64, version Version) error {
 	size := l.opts.sizeFor(need)
 	if l.next != nil && (l.next.size < size || l.next.version < version) {

@@ -226,7 +226,7 @@ func (w *RunWriter) Write() error {
 // of its own, for as long as it lives.
 func (w *RunWriter) Lend(buf []byte) { w.buf = alignedTail(buf, blockSize) }
 
-// Reclaim forgets what was added and not written, and returns the memory that frames were added in,
+// Reclaim forgets what was added and not written. It returns the memory that frames were added in,
 // which may have been taken since Lend, or be a part of what was lent.
 func (w *RunWriter) Reclaim() []byte {
 	buf := w.buf[:0]

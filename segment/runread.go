@@ -42,8 +42,8 @@ type RunFrame struct {
 // way of ahead, unless that is nil. The others are not: to read what the cache has and the disk
 // has not, the kernel would first write it.
 //
-// It returns a *CorruptionError if the file is not that run, ErrUnknownVersion, wrapped, if another
-// version has written it, and an error that satisfies errors.Is(err, fs.ErrNotExist) if there is none.
+// It returns a *CorruptionError if the file is not that run, and ErrUnknownVersion, wrapped, if another version has
+// written it. If there is no file, the error satisfies errors.Is(err, fs.ErrNotExist).
 func OpenRun(fsys FS, name string, id RunID, ahead *ReadAhead) (*RunReader, error) {
 	if ahead == nil {
 		return openRun(fsys, name, id, nil)

@@ -24,10 +24,10 @@ type Gap struct {
 // release has written. It is not damaged.
 var ErrUnknownVersion = errors.New("unknown format version: a newer release of kestrel has written it")
 
-// Salvage reads a log that may be damaged, without changing it. It calls visit, in order, for every
-// frame that carries the caller's bytes and is whole, whatever is missing before it, and gap for
-// what lies between them and is not. A disk that cannot be read is an error, not a gap: it may be
-// read another time. It also returns the errors of visit and ErrUnknownVersion.
+// Salvage reads a log that may be damaged, without changing it. It calls visit, in order, for every whole frame that
+// carries the caller's bytes, whatever is missing before it. It calls gap for what lies between them and is not whole.
+// A disk that cannot be read is an error, not a gap: it may be read another time. It also returns the errors of visit
+// and ErrUnknownVersion.
 func Salvage(fsys FS, dir string, visit Visitor, gap func(Gap)) error {
 	names, err := listLog(fsys, dir)
 	var missing *CorruptionError
@@ -183,7 +183,7 @@ func (v *salvage) frames(r *segmentReader, follows follower) error {
 }
 
 // skipDamage returns the offset of the next frame header behind a place off that has no whole
-// frame, or -1 if there is none, and whether a batch may have lain between.
+// frame, or -1 if there is none. It also returns whether a batch may have lain between.
 func (r *segmentReader) skipDamage(off int64) (next int64, batches bool, err error) {
 	if r.size-off >= FrameHeaderSize {
 		head, err := r.at(off, FrameHeaderSize)
@@ -255,8 +255,8 @@ func (v *salvage) end(r *segmentReader, off int64, reason string, follows follow
 }
 
 // SalvageRun reads the frames of a run that may be damaged, up to the offset end, without changing
-// it. It calls visit for every frame that is whole, with its body, which is valid during the call,
-// and returns what lies between them and is not; where a frame's header can be read, Tag is its
+// it. It calls visit for every whole frame with its body, which is valid during the call. It
+// returns what lies between them and is not whole; where a frame's header can be read, Tag is its
 // tag. A run that does not exist is one gap. A disk that cannot be read is an error.
 func SalvageRun(
 	fsys FS, name string, id RunID, end int64, c *Coder, visit func(RunFrame, []byte) error,
@@ -303,8 +303,8 @@ func SalvageRun(
 	return gaps, nil
 }
 
-// IdentifyRun returns what the header of a run says it is, and the size of the file in bytes, or a
-// *CorruptionError if there is no header.
+// IdentifyRun returns what the header of a run says it is, and the size of the file in bytes. It
+// returns a *CorruptionError if there is no header.
 func IdentifyRun(fsys FS, name string) (id RunID, size int64, err error) {
 	f, err := fsys.OpenReadOnly(name)
 	if err != nil {

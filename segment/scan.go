@@ -43,8 +43,8 @@ type scan struct {
 	buf       []byte
 }
 
-// Scan reads a log without changing it: it calls visit for every frame that carries the caller's
-// bytes and returns the segments in order and where the log is torn, if it is. Damage is a
+// Scan reads a log without changing it. It calls visit for every frame that carries the caller's
+// bytes, and returns the segments in order and where the log is torn, if it is. Damage is a
 // *CorruptionError. The log may be in use; Scan then sees some state of it, and the end may look
 // torn.
 func Scan(fsys FS, dir string, visit Visitor) ([]Segment, *Tear, error) {

@@ -17,17 +17,15 @@
 // interleave what is compared, A B C A B C, each in a server of its own on an empty directory;
 // a ratio is the median of the rounds' own ratios.
 //
-// An outage is a fill, a SIGKILL right behind its last reply, a start on what the disk has, the
-// time from that start to the first item, and a drain. What was acknowledged and does not come is
-// counted, not forgiven.
+// An outage is a fill, a SIGKILL right behind its last reply, and a start on what the disk has. It ends with the first
+// item, whose time counts from that start, and a drain. What was acknowledged and does not come is counted, not
+// forgiven.
 //
-// Kestrel's own goals compare a server in read-behind with two that are not: one whose queue is
-// filled with a little and drained, again and again, so that memory and files are used over and
-// over, and one that may keep a backlog of this size in memory.
+// Kestrel's own goals compare a server in read-behind with two that are not. One fills a queue with a little and drains
+// it, again and again, so that it reuses memory and files. The other may keep a backlog of this size in memory.
 //
-// A neighbour, a process of its own to which the load gives way, puts at a steady rate to another queue
-// while the backlog's grows or shrinks as fast as the server can. Its latency counts from when a put
-// was due.
+// A neighbour is a process of its own, to which the load gives way. It puts at a steady rate to another queue while the
+// backlog grows or shrinks as fast as the server can. Its latency counts from when a put was due.
 package main
 
 import (

@@ -26,8 +26,8 @@ const (
 	longest     = 20 * time.Second // that a put may take
 )
 
-// putterArg is the first argument of a process that is a putter, and the others are the address of the
-// server, puts a second, and the processor to run on.
+// putterArg is the first argument of a process that is a putter. The others are the address of the server, puts a
+// second, and the processor to run on.
 const putterArg = "-putter"
 
 // putter is a neighbour: it puts one item after the other to a queue of its own, at a rate. It is a

@@ -176,8 +176,8 @@ func (b *bench) lateness() error {
 	return nil
 }
 
-// atOnce has many items of one queue become due at one instant, and measures what a put and a get of another queue
-// take meanwhile, and before.
+// atOnce has many items of one queue become due at one instant. It measures what a put and a get of another queue take
+// then, and before.
 func (b *bench) atOnce() error {
 	body := make([]byte, b.body)
 	due := time.Now().Add(b.wait + 10*time.Second)

@@ -61,8 +61,8 @@ func (r *run) lookAt(s *server, name string, do func() (int64, error)) error {
 	return nil
 }
 
-// besides runs f while other clients ask for one thing after the other, a hundred times a second
-// each, and returns how long they waited, sorted.
+// besides runs f while other clients send one request after the other, a hundred a second each. It
+// returns how long they waited, sorted.
 func (s *server) besides(f func() error) ([]time.Duration, error) {
 	var (
 		all  sync.WaitGroup

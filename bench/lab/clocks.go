@@ -13,9 +13,9 @@ import (
 )
 
 // clocksTrial steps the wall clock of servers, forward and back, by seconds, hours and days, while
-// lanes of every kind work, and between two servers. Items expire by the clock as it is, and nothing
-// else changes: no item is lost or comes twice, waits and deadlines take as long as was asked, periodic
-// syncs keep their period, and the metrics stay sane.
+// lanes of every kind work, and between two servers. Items expire by the clock as it is, and nothing else changes. No
+// item is lost or comes twice, and waits and deadlines take as long as was asked. Periodic syncs keep their period, and
+// the metrics stay sane.
 func clocksTrial(ctx context.Context, t *trial) error {
 	root, err := repository(ctx)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 
 const (
 	expiryAge = 300 * time.Millisecond // max_age of the queue
-	// expirySlack is how far the server's clock may be off: what it does in a turn of an event loop is done at
-	// the time of the turn's beginning, and on a busy machine a turn may wait for a processor.
+	// expirySlack is how far the server's clock may be off. A turn of an event loop uses the time at which it began,
+	// and on a busy machine it may wait for a processor.
 	expirySlack = 100 * time.Millisecond
 )
 

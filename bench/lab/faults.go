@@ -93,8 +93,8 @@ func (f sysFault) attach(ctx context.Context, s *server) (detach func(), err err
 	return nil, fmt.Errorf("strace does not attach: %w", cmd.Wait())
 }
 
-// faultsTrial runs the server with each of the faults under load, ends it by kill -9, and checks
-// what is left with a server to which nothing happens.
+// faultsTrial runs the server with each of the faults under load and ends it by kill -9. Then it
+// checks what is left with a server that meets no fault.
 func faultsTrial(ctx context.Context, t *trial) error {
 	if err := haveStrace(); err != nil {
 		t.skip("%v", err)

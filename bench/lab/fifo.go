@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// fifo checks what comes out of one queue into which numbered items are put in order, by one
-// client, and out of which one other takes them, over any number of crashes.
+// fifo checks the order of one queue over any number of crashes. One client puts numbered items in
+// order, and another takes them.
 type fifo struct {
 	next  int // no item below comes any more
 	acked int // the last item whose put was acknowledged

@@ -149,9 +149,9 @@ func serverMemory(ctx context.Context, t *trial, dir string) error {
 	return fillSmallQueues(ctx, t, how)
 }
 
-// fillSmallQueues puts an item to each of so many queues that they take twice the server's
-// memory_limit of 16 MiB, none of them enough to be spilled: puts must be refused, and what was
-// accepted be there.
+// fillSmallQueues puts one item to each of many queues, so many that they take twice the server's
+// memory_limit of 16 MiB. None of them has enough to be spilled: the server must refuse puts, and
+// keep what it accepted.
 func fillSmallQueues(ctx context.Context, t *trial, how launch) error {
 	const queues = 1000
 	s, err := how.start(ctx)

@@ -43,8 +43,8 @@ func hostileCases() []hostileCase {
 }
 
 // hostileTrial lets all of them loose, one after the other, each on a server of its own. Behind
-// each, a new client is served, memory and descriptors are what they were, nothing is written
-// outside of the data directory, and no client has written a line of the log.
+// each case, a new client is served, and memory and descriptors are what they were. Nothing is
+// written outside of the data directory, and no client has written a line of the log.
 func hostileTrial(ctx context.Context, t *trial) error {
 	for i, c := range hostileCases() {
 		if t.only != "" && t.only != c.name {

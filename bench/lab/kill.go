@@ -11,8 +11,9 @@ import (
 )
 
 // killTrial kills the server at random moments while lanes of every protocol, policy and kind of
-// queue work, starts it again on the same directory, and has every lane compare what it finds with
-// what it was promised. Some servers are killed while they start, some while everything is open.
+// queue work. It starts the server again on the same directory, and every lane compares what it
+// finds with what it was promised. Some servers are killed while they start, some while everything
+// is open.
 //
 // Every cycle is a kill of the process. What the kernel has been given stays, so that all policies
 // promise the same: nothing that was acknowledged is lost, and nothing acknowledged is undone.

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// story is a lane that has put items 1 to 5 and taken two of them, all of which but the last
-// request was acknowledged, one a second.
+// story is a lane that has put items 1 to 5 and taken two of them, one a second. All of its
+// requests but the last were acknowledged.
 func story(t *testing.T) *lane {
 	l := newLane(newTestTrial(t, "", 1), "story", "memcache", "always")
 	start := time.Unix(1000, 0)

@@ -1,7 +1,6 @@
-// Lab tries to break the promises of the server: it kills it, cuts its power, makes its system
-// calls fail, damages its files, sets its clock, and sends it what nobody should, and has a checker compare what is
-// left with what was promised. docs/RELIABILITY.md says which promise is tried how, and what came
-// of it.
+// Lab tries to break the promises of the server. It kills it, cuts its power, makes its system calls fail, damages its
+// files, sets its clock, and sends it what no client should. Then a checker compares what is left with what was
+// promised. docs/RELIABILITY.md says which experiment tries each promise, and with what result.
 //
 //	go run ./bench/lab kill -n 3000     kill -9 under load
 //	go run ./bench/lab all              everything, briefly

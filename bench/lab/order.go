@@ -11,9 +11,9 @@ import (
 	"sync/atomic"
 )
 
-// orderTrial puts items to a server under strace, over several connections, and reads in the trace
-// whether every STORED left after the end of an fdatasync, without an error, that began when the
-// item had been written to the same file. The tracer stops a thread at the beginning and the end of
+// orderTrial puts items to a server under strace, over several connections. It reads in the trace
+// when each STORED left. An fdatasync of the same file must have begun after the item was written,
+// and ended without an error before that. The tracer stops a thread at the beginning and the end of
 // each call, so what comes later in the trace came later.
 func orderTrial(ctx context.Context, t *trial) error {
 	if err := haveStrace(); err != nil {

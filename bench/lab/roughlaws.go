@@ -69,8 +69,8 @@ func (l *laws) idle(t *trial) error {
 	return nil
 }
 
-// openReads checks that a connection may have as many reads open as max_open_transactions says, if those are not too
-// many to be tried, and no more.
+// openReads checks that a connection may have as many reads open as max_open_transactions says, and no more. It does so
+// only where that number is small enough to try.
 func (l *laws) openReads(t *trial) error {
 	const queue = "open-reads"
 	most := l.env.openReads

@@ -5,8 +5,8 @@ import "syscall"
 // canShorten says that this machine's registers are known.
 const canShorten = true
 
-// shorten is called when a thread of a traced process begins a call: if it reads or writes at a
-// place in a file, it is to do so with fewer bytes. n is how many were shortened before.
+// shorten is called when a thread of a traced process begins a call. If the call reads or writes at
+// a place in a file, shorten makes it do so with fewer bytes. n is how many were shortened before.
 func shorten(tid, n int) bool {
 	var regs syscall.PtraceRegs
 	if syscall.PtraceGetRegs(tid, &regs) != nil {

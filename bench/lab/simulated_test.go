@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Every control that the simulation does not judge exists, and has a sentence that says why, and that names the
-// experiment or test that is meant to notice it instead.
+// Every control that the simulation does not judge exists, and has a sentence that says why. The sentence names the
+// experiment or test that must notice the control instead.
 func TestNotJudged(t *testing.T) {
 	all := simulatedControls()
 	for breaks, why := range notJudged {

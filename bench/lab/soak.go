@@ -16,9 +16,9 @@ import (
 	"time"
 )
 
-// soakTrial runs a server under a steady load of all protocols, with clients that come and go, for
-// as many seconds as it has cycles, and samples what a leak would make grow. At the end every lane
-// compares what is there with what it put.
+// soakTrial runs a server under a steady load of all protocols, with clients that come and go. It
+// runs for as many seconds as it has cycles, and samples what a leak would make grow. At the end
+// every lane compares what is there with what it put.
 func soakTrial(ctx context.Context, t *trial) error {
 	lanes := standardLanes(t)
 	for _, l := range lanes {

@@ -21,8 +21,8 @@ const (
 	takeLines                      // each fetch confirms the one before
 )
 
-// spillLane is a queue with a small window, one client that puts to it and one that takes from it,
-// both at the same time and as fast as they can: so the queue spills, is filled, and leaves
+// spillLane is a queue with a small window, one client that puts to it and one that takes from it.
+// Both work at the same time and as fast as they can. So the queue spills, is filled, and leaves
 // read-behind while it is appended to. Its fields belong to the goroutine that changes them, and
 // between two runs to that of the experiment.
 type spillLane struct {

@@ -13,7 +13,7 @@ import (
 )
 
 // This file asks, as an outsider would, whether the time of a refusal says which of user and password was wrong. Each
-// attempt comes from an address of its own, and each name is tried no more often than is free, so that nothing is slowed
+// attempt comes from an address of its own. Each name is tried no more often than is free, so that nothing is slowed
 // down. Hashes are as cheap as can be: what differs is not hidden behind the time of a hash that costs more.
 
 const (

@@ -1,4 +1,4 @@
-// Package peer knows the servers that figures are compared between, kestrel among them: how each is
-// installed, with what settings it is started so that its answer to a put means the same as the
-// others' of its class, and what must be created before it takes items.
+// Package peer knows the servers whose figures are compared, kestrel among them. It knows how each
+// is installed and what must be created before it takes items. It starts each with settings that
+// make its answer to a put mean the same as the others' of its class.
 package peer

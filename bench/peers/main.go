@@ -13,9 +13,9 @@
 // # Method
 //
 // Rounds interleave the servers, A B C A B C, so that a slow minute of the machine hits all of
-// them, and each round is compared with the reference of that same round: the ratio reported is
-// the median of those ratios. Every measurement starts a fresh server on an empty directory, warms
-// it up on the connections that are then measured, and reads the server's CPU clock at two moments
+// them. Each round is compared with the reference of that same round, and the ratio reported is the
+// median of those ratios. Every measurement starts a fresh server on an empty directory, and warms
+// it up on the connections that are then measured. It reads the server's CPU clock at two moments
 // at which no request is outstanding. Gets first fill the queue, outside the window, with as many
 // items as they will take; memcached keeps one item and hits it each time. Servers that push, or
 // hand out several items at a time (nats, nsqd), are asked for as many as the pipeline is deep.
@@ -23,11 +23,11 @@
 // Cases that deliver run producers and consumers at once, check every item, and report how old
 // items were when their consumer had them.
 //
-// Without pipelining the generator does the same system calls as the server, so a server that is as
-// cheap as the generator is no longer kept busy, and pays for going to sleep. The columns busy and
-// generator show when that is so; more -load-cpus help. With pipelining note that memcached answers
-// each get in a system call of its own; memcached-meta, which asks by another command, shows what
-// gathering them saves it.
+// Without pipelining the generator does the same system calls as the server. A server that is as
+// cheap as the generator is then no longer kept busy, and pays for going to sleep. The columns busy
+// and generator show when that is so; more -load-cpus help. With pipelining note that memcached
+// answers each get in a system call of its own; memcached-meta, which asks by another command,
+// shows what gathering them saves it.
 //
 // CPU time is the server's user and system time over all its threads. Work that the kernel does on
 // its own account, such as writing back dirty pages, is in nobody's column.

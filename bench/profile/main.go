@@ -1,6 +1,6 @@
-// Profile shows where the processor time of the server goes: it starts kestrel with its profiler
-// on, puts and gets as fast as the server can, and sorts the samples of each into what they were
-// for.
+// Profile shows where the processor time of the server goes. It starts kestrel with its profiler
+// on, and puts and gets as fast as the server can. Then it sorts the samples of each by their
+// purpose.
 //
 //	go run ./bench/profile -kestrel bin/kestrel
 //

@@ -22,7 +22,7 @@ const (
 type ACL string
 
 const (
-	// Open lets everybody who reaches ZooKeeper change the sets, as the original did by default.
+	// Open lets every client of ZooKeeper change the sets, as the original did by default.
 	Open ACL = "open"
 	// Creator lets everybody read, and only those with the same credentials change.
 	Creator ACL = "creator"

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// momentary is how many descriptors the process uses beside its parts: the runtime's poller keeps
-	// two; a configuration or status that is written, a directory that is synced, what a profile or a
-	// scrape reads of the process, and what the runtime reads of its control group take one or two each.
+	// momentary is how many descriptors the process uses beside its parts. The runtime's poller keeps two. These take
+	// one or two each: a configuration or status that is written, a directory that is synced, what a profile or a
+	// scrape reads of the process, and what the runtime reads of its control group.
 	momentary = 12
 	// adminPort is what a port of operators takes beside their connections: the port, and a connection that is
 	// refused.

@@ -14,8 +14,8 @@ const (
 	gcPercent = 20
 
 	// gcBytes is how much garbage it may hold however little lives. Items lie outside of Go's heap,
-	// which then is some megabytes: 20 percent of that are reached twice a second under load, and
-	// a collection takes some milliseconds from the event loops where there are few processors.
+	// which then is some megabytes. Under load it grows by 20 percent twice a second. A collection
+	// takes some milliseconds from the event loops where there are few processors.
 	gcBytes = 8 << 20
 
 	// gcLeast is what the runtime takes for alive at least, in bytes (runtime/debug.SetGCPercent).

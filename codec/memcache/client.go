@@ -18,10 +18,10 @@ type GetOptions struct {
 
 	WaitMillis int32 // longest wait in milliseconds; 0: do not wait
 
-	// Lease makes the fetch a reliable read that comes back by itself after LeaseMillis, or what the options
-	// of the queue say if that is 0. With CAS the reply has a receipt, and any connection may end the read;
-	// otherwise it is an open read of this connection. It goes with Close, WaitMillis and Meta. A server
-	// before 3.0 ignores it and takes the item for good: ask for its version first.
+	// Lease makes the fetch a reliable read that comes back by itself after LeaseMillis. If that is 0, the options of
+	// the queue say when. With CAS the reply has a receipt, and any connection may end the read; otherwise it is an
+	// open read of this connection. It goes with Close, WaitMillis and Meta. A server before 3.0 ignores it and takes
+	// the item for good: ask for its version first.
 	Lease       bool
 	LeaseMillis int64
 	CAS         bool // GETS

@@ -61,10 +61,10 @@ type Decoder struct {
 //
 // Any other error is a *ProtocolError that says how to answer. If it is fatal n is 0 and the stream
 // ends here; otherwise the n bytes of the request are consumed and decoding goes on after them,
-// with req.Op and req.NoReply as the request had them. Requests are refused as Kestrel refused
-// them, and in its order: a line beyond MaxLine and a storage command of the wrong shape or byte
-// count as soon as that is seen, all else once the request is whole. Queue names pass as sent, but
-// for the empty name in GET (fatal) and a name of plus signs only in GET and SET (not fatal).
+// with req.Op and req.NoReply as the request had them. Requests are refused as Kestrel refused them, and in its order.
+// A line beyond MaxLine, and a storage command of the wrong shape or byte count, are refused as soon as that is seen;
+// all else once the request is whole. Queue names pass as sent, but for the empty name in GET (fatal) and a name of
+// plus signs only in GET and SET (not fatal).
 //
 // Decode keeps no state, does not allocate, and checks every length before using it.
 func (d Decoder) Decode(src []byte, req *Request) (n int, err error) {

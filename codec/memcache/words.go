@@ -27,8 +27,8 @@ func cutWord(b []byte) (word, rest []byte) {
 	return b, nil
 }
 
-// endsNoReply reports whether the last of the words in b, which starts with the space that
-// separates it from the words a command uses, is noreply.
+// endsNoReply reports whether the last of the words in b is noreply. b starts with the space that
+// separates it from the words a command uses.
 func endsNoReply(b []byte) bool {
 	const word = " noreply"
 	return len(b) >= len(word) && string(b[len(b)-len(word):]) == word

@@ -1,10 +1,10 @@
-// Package oldjournal reads and writes the journal files of the original Kestrel, all versions of
-// it, and reports what is in the queue that the files belong to.
+// Package oldjournal reads and writes the journal files of the original Kestrel, in all their
+// versions. It reports what is in the queue that the files belong to.
 //
 // [Decode] and [Append] turn bytes into records and back. [Plan] finds, among the names in a
 // directory, the queues and the order of their files. [Load] replays the files of one queue and
-// says where in them its items lie, so that a queue of any size is loaded without its data, which
-// [Bodies] reads afterwards. Nothing in this package writes a file or changes one.
+// says where in them its items lie. [Bodies] reads their data afterwards, so that a queue of any
+// size is loaded. Nothing in this package writes a file or changes one.
 //
 // # Files of a queue
 //

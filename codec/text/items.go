@@ -20,7 +20,7 @@ type Items struct {
 // the length of the line for the empty line that ends the items.
 //
 // It returns ErrTooLarge, once, for a line whose item exceeds MaxItem, as soon as that is seen.
-// Then n is less than the length of the line, and calls that follow return no item and no error
+// Then n is less than the length of the line. The calls that follow return no item and no error
 // while they consume the rest of it.
 //
 // Apart from what it notes in at, which is the caller's, DecodeItem keeps no state. It does not

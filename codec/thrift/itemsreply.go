@@ -48,8 +48,8 @@ func appendItemRest(dst []byte, it *Item) []byte {
 	return append(dst, typeStop)
 }
 
-// AppendItemAround appends what comes in front of the data, of size bytes, in the reply to get_any that has
-// one item, and returns what comes behind it. It does not look at it.Data.
+// AppendItemAround appends what comes in front of the data, of size bytes, in the reply to get_any that has one item.
+// It returns what comes behind the data. It does not look at it.Data.
 func AppendItemAround(dst []byte, call Call, it *Item, size int) (front []byte, behind string) {
 	start := len(dst)
 	dst = BeginItems(dst, call)
@@ -73,8 +73,8 @@ func EndItems(dst []byte, start, count int) []byte {
 	return endStruct(dst, start)
 }
 
-// SetItemIDs gives the first items of the reply whose BeginItems began at offset start of b ids of
-// their own, from 1 to the largest that an int64 holds, for a caller that knows them only once it has the items.
+// SetItemIDs gives ids to the first items of the reply whose BeginItems began at offset start of b. They count from 1
+// to the largest that an int64 holds. It is for a caller that knows the ids only once it has the items.
 func SetItemIDs(b []byte, start int, ids []uint64) {
 	at := itemCount(b, start) + 4
 	for _, id := range ids {

@@ -50,8 +50,8 @@ func appendListedRest(dst []byte, it *Listed) []byte {
 	return append(dst, typeStop)
 }
 
-// AppendListedAround appends what comes in front of the data, of size bytes, in the reply to browse that has one
-// item, and returns what comes behind it. It does not look at it.Data.
+// AppendListedAround appends what comes in front of the data, of size bytes, in the reply to browse that has one item.
+// It returns what comes behind the data. It does not look at it.Data.
 func AppendListedAround(dst []byte, call Call, it *Listed, size int) (front []byte, behind string) {
 	start := len(dst)
 	dst = appendI64Field(BeginItems(dst, call), 1, it.ID)

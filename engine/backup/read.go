@@ -12,7 +12,7 @@ import (
 	"github.com/kestrelmq/kestrel/segment"
 )
 
-// ErrIncomplete means that a stream ended before its MANIFEST: whoever wrote it was broken off.
+// ErrIncomplete means that a stream ended before its MANIFEST: its writer did not finish.
 var ErrIncomplete = errors.New("the backup is not complete: it ends before its " + manifestName)
 
 // maxError bounds what is read of an ERROR, in bytes.

@@ -15,8 +15,8 @@ import (
 const (
 	partExt = ".part" // of a file that has not come to its end
 	newExt  = ".new"
-	// piece is how many bytes are written at a time, and writeOut how many the disk gets at a time, so that
-	// the sync of a file does not make everybody else wait.
+	// piece is how many bytes are written at a time. writeOut is how many the disk gets at a time, so that the sync of
+	// a file does not hold up all others.
 	piece    = 256 << 10
 	writeOut = 1 << 20
 )

@@ -1,3 +1,3 @@
-// Package histogram counts how often values of any size occurred, within a known relative error and
-// in memory that grows only with the spread of the values.
+// Package histogram counts how often values of any size occurred. Its relative error is known, and
+// its memory grows only with the spread of the values.
 package histogram

@@ -19,10 +19,10 @@ type figure struct {
 	parts             func(p *Phase) []float64 // by full interval; nil if there is none
 }
 
-// Compare prints, for every figure that the first of the runs has, the median of each side and
-// its ratio to the first side, with the interval that holds 95 % of what resampling makes of it.
-// Runs of the same name are rounds of one side. With one run on every side, the intervals of
-// the run take the place of rounds. It returns an error if there is nothing to compare.
+// Compare prints the median of each side for every figure that the first of the runs has, and its
+// ratio to the first side. With it stands the interval that holds 95 % of the resampled ratios.
+// Runs of the same name are rounds of one side. With one run on every side, the intervals of the
+// run take the place of rounds. It returns an error if there is nothing to compare.
 func Compare(w io.Writer, runs []*Run) error {
 	sides := bySide(runs)
 	if len(sides) < 2 {

@@ -27,9 +27,9 @@ func pinThread(tid int, cpus ...int) error {
 }
 
 // PinSelf restricts every thread of this process, and so the ones to come, to processors. It
-// settles GOMAXPROCS, at no less than one more than there are processors: Go's runtime looks every
-// second how many it may run on, and would leave the threads of a load generator, and the goroutine
-// that waits for them, to wait for each other.
+// settles GOMAXPROCS, at no less than one more than there are processors. Go's runtime looks every
+// second how many it may use. The threads of a load generator, and the goroutine that waits for
+// them, would otherwise wait for each other.
 func PinSelf(cpus []int) error {
 	runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), len(cpus)+1))
 	tasks, err := os.ReadDir("/proc/self/task")

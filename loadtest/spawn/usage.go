@@ -44,8 +44,8 @@ func Resident(pid int) (int64, error) {
 	return pages * int64(os.Getpagesize()), nil
 }
 
-// Peak returns the largest resident set that a process has had since it was executed, or since
-// ResetPeak, in bytes, as the kernel has kept it: no moment is missed.
+// Peak returns the largest resident set, in bytes, that a process has had since it was executed, or
+// since ResetPeak. The kernel keeps that figure, so no moment is missed.
 func Peak(pid int) (int64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

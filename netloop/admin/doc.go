@@ -9,13 +9,13 @@
 //
 // # Who may ask
 //
-// Everybody who reaches the port may read. A command that changes something, stops the process or costs it
-// more than a scrape works from this machine only, and not from a web page in a browser on it; see
-// refusal. Changes are POSTs.
+// Everybody who reaches the port may read. A command that changes something, stops the process or costs it more than a
+// scrape works from this machine only. A web page in a browser on it cannot send one either; see refusal. Changes are
+// POSTs.
 //
 // # Limits
 //
-// Connections, the time to send a request, the size of a request, the time to take an answer, and
-// the number of expensive answers made at once are bounded; see limits.go. A client can therefore
-// slow down other operators, but neither the event loops nor memory.
+// The server bounds connections, the time to send a request, its size, and the time to take an answer. It also bounds
+// the number of expensive answers made at once; see limits.go. A client can therefore slow down other operators, but
+// neither the event loops nor memory.
 package admin

@@ -24,11 +24,11 @@ func (e hostError) Error() string {
 		string(e))
 }
 
-// refusal says why the sender of r may not change anything; nil if it may. A sender that may is on this
-// machine, is no proxy, addresses the server by one of its names, and is not a browser that acts for a web
-// page of another site. A browser shows that by Sec-Fetch-Site, by Origin, or, if it is very old, by
-// Referer. A request without any of them may still come from a page. So the server checks Host in any
-// case, and takes changes by POST alone, which no image or link sends.
+// refusal says why the sender of r may not change anything; nil if it may. A sender that may is on this machine, is no
+// proxy, and addresses the server by one of its names. It is not a browser that acts for a web page of another site. A
+// browser shows that by Sec-Fetch-Site, by Origin, or, if it is very old, by Referer. A request without any of them may
+// still come from a page. So the server checks Host in any case, and takes changes by POST alone, which no image or
+// link sends.
 func (s *Server) refusal(r *http.Request) error {
 	if userOf(r) != nil {
 		return refusesPage(r) // whose rights were asked before

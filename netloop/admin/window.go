@@ -52,7 +52,7 @@ func (s *Server) periodOf(text string) (*totals, error) {
 	return s.windows.latched(time.Duration(seconds) * time.Second)
 }
 
-// windows keep earlier totals, for those who ask what has happened since. Nothing is kept that
+// windows keep earlier totals, for requests that ask what has happened since. Nothing is kept that
 // nobody asks for.
 type windows struct {
 	take func() (*totals, error)

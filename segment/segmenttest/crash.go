@@ -25,8 +25,8 @@ type CutOptions struct {
 	Mode Mode
 	// Seed decides, in mode Tear, which part is kept: of one state, always the same.
 	Seed uint64
-	// ReorderMetadata has Tear keep any subset of the metadata operations that leaves every file
-	// under a name it had, and under one only, instead of a prefix.
+	// ReorderMetadata has Tear keep any subset of the metadata operations, instead of a prefix. The
+	// subset leaves every file under one name that it had, and no other.
 	ReorderMetadata bool
 }
 

@@ -79,8 +79,8 @@ func (f *FS) room(size int64) int64 {
 
 // StopAt has the machine stop at the n-th mutating call since the FS was made, counted from 1:
 // that call and every later call of any kind returns [ErrStopped] and changes nothing, but that
-// Close still closes. A crash test runs with n = 1, 2, 3, … and takes an image with Kill or
-// PowerCut after each run, until a run ends with Stopped false. n = 0 means never.
+// Close still closes. A crash test runs with n = 1, 2, 3, …, and takes an image with Kill or
+// PowerCut after each run. It ends after a run with Stopped false. n = 0 means never.
 func (f *FS) StopAt(n int) {
 	f.StopInWrite(n, 0)
 }

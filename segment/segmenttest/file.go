@@ -157,9 +157,8 @@ func (h *file) Close() error {
 	return err
 }
 
-// begin counts a call and returns why it must fail, if it must: because the file is closed or is
-// read-only, because at, its offset or size, is absurd, or because of a fault, which then has Err
-// set.
+// begin counts a call and returns why it must fail, if it must. The file may be closed or
+// read-only, or at, its offset or size, absurd; or there is a fault, which then has Err set.
 func (h *file) begin(op Op, at int64) (Fault, error) {
 	op.Path = h.path
 	switch {

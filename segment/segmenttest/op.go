@@ -71,8 +71,8 @@ func (f *FS) Calls(kind OpKind) int {
 	return f.calls[kind]
 }
 
-// MutatingCalls returns the number of calls since the FS was made that [OpKind.Mutates] is true of,
-// including the one that StopAt stopped and those after it.
+// MutatingCalls returns the number of calls since the FS was made for which [OpKind.Mutates] is
+// true. It includes the one that StopAt stopped, and those after it.
 func (f *FS) MutatingCalls() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 )
 
 // arrival hears, once, that a message of a queue may have become visible. Every request that waits has
-// one, hears of every message, and then matches again: so each message goes to one of those who take.
+// one, hears of every message, and then matches again: so each message goes to one of the requests that take.
 type arrival struct {
 	engine *engine.Engine
 	waiter engine.Waiter

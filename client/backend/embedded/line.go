@@ -9,8 +9,8 @@ import (
 )
 
 // inLine does a request that takes the next visible message. If nothing matches it stands in the line of
-// the queue: each message goes to the one who has waited longest. It returns 0 if the wait is over, or what
-// it waited for has gone.
+// the queue: each message goes to the request that has waited longest. It returns 0 if the wait is over, or what it
+// waited for has gone.
 func (r *matching) inLine(ctx context.Context, d time.Duration) (n int, err error) {
 	if n, err = r.start(); n > 0 || err != nil {
 		return n, err

@@ -82,8 +82,8 @@ func target(uri string) string {
 	return uri
 }
 
-// ofWebPage returns why the request is refused as one that a web page may have made in the browser of
-// somebody who may reach the server; empty if it is none.
+// ofWebPage returns why the request is refused as one that a web page may have made in a browser that reaches the
+// server; empty if it is none.
 func ofWebPage(r *http.Request) string {
 	if r.Header.Get("Origin") != "" {
 		return burrow.TextOrigin

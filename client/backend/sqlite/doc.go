@@ -1,5 +1,5 @@
-// Package sqlite keeps messages in one file, in a database that SQLite reads. It is for those who want to
-// look into their queues with SQL, or who have a few messages and no wish for a server.
+// Package sqlite keeps messages in one file, in a database that SQLite reads. It suits programs that look into their
+// queues with SQL, or that have a few messages and no server.
 //
 // The table is messages, one row for each:
 //

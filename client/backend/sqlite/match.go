@@ -16,7 +16,7 @@ const (
 	wholeMatch = 4 << 20 // bytes of messages that a request shows which changes them
 )
 
-// changed wakes those who wait for a message of q.
+// changed wakes the calls that wait for a message of q.
 func (s *Store) changed(q backend.Queue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -39,8 +39,8 @@ func (s *Store) DeleteQueues(ctx context.Context, account string, n backend.Name
 	})
 }
 
-// names returns the accounts, or the queues of an account, that match, in the order of their oldest messages,
-// once it has done something to each.
+// names returns the accounts that match, or the queues of an account that match, in the order of their oldest messages.
+// First it calls do with each.
 func (s *Store) names(
 	ctx context.Context, n backend.Names, account string, do func(context.Context, *sql.Tx, string) error,
 ) (names []string, err error) {

@@ -13,7 +13,7 @@ type State uint8
 const (
 	// Delayed items are hidden until they are due.
 	Delayed State = iota
-	// Leased items are with whoever knows their token, until they are due.
+	// The client that knows its token holds a leased item until the item is due.
 	Leased
 	// Ready items are due again, and are handed out in the order of their ids. One whose lease has
 	// lapsed still has its token.

@@ -224,8 +224,8 @@ func (s *Set) Pass(r *Run, frame int) {
 	s.accountRead()
 }
 
-// Postpone notes that of a frame of r, the next one to read, every item that is due before that instant was read
-// back, or is gone. The frame is to be read again.
+// Postpone notes that a frame of r, the next one to read, has nothing left that is due before that instant: each such
+// item was read back, or is gone. The frame is to be read again.
 func (s *Set) Postpone(r *Run, frame int, due item.Time) {
 	r.next, r.later, s.stale = frame, due, true
 	s.Account(r)

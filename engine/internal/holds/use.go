@@ -15,11 +15,11 @@ import (
 //	R1  The engine rewrites n bytes only to drop the oldest segments of the journal, and only if
 //	    these have 2n bytes beyond what earlier rewriting still owes.
 //
-// Rewriting n bytes adds 2n to the debt; dropping segments pays their bytes back. So the debt is never
-// larger than the journal, and twice what was ever rewritten is at most what was ever dropped and what
-// is still there, which is all that was ever written. Hence the engine rewrites no more than clients
-// had written, and the journal that Open found, however the two are mixed; an idle engine comes to rest.
-// The price is length: a journal whose live items take n bytes may have 2n bytes more; see [Use.Limit].
+// Rewriting n bytes adds 2n to the debt; dropping segments pays their bytes back. So the debt is never larger than the
+// journal. Twice what was ever rewritten is at most what was dropped and what is still there, and that is all that was
+// ever written. Hence the engine rewrites no more than clients had written, and the journal that Open found, however
+// the two are mixed; an idle engine comes to rest. The price is length: a journal whose live items take n bytes may
+// have 2n bytes more; see [Use.Limit].
 
 const (
 	// freedPerByte is how many bytes of the journal must become free for each that is rewritten.
@@ -136,8 +136,8 @@ func (p *Plan) Take(n int64, d *Debt) bool {
 // tinyLimit is how many bytes of tiny windows a journal of that size holds at most.
 func tinyLimit(journalSize int64) int64 { return (tinyGrowth - 1) * journalSize / freedPerByte }
 
-// Limit is how large a journal of that size may be now: open reads, the state of the queues and what tiny
-// queues hold stay in it, and by R1 it must be as large again before that can be rewritten.
+// Limit is how large a journal of that size may be now. Open reads, the state of the queues and what tiny queues hold
+// stay in it. By R1 it must be as large again before that can be rewritten.
 func (u *Use) Limit(journalSize int64) int64 {
 	return journalSize + freedPerByte*(u.Reads+u.State+min(u.Tiny, tinyLimit(journalSize)))
 }

@@ -149,8 +149,8 @@ func (b *Bitmap) AddRange(r Range) {
 	})
 }
 
-// pieces calls part for each block of which r has a part, and all for the numbers of those that it has as a whole,
-// if there are any.
+// pieces calls part for each block that r covers in part. It calls all for the numbers of the blocks that r covers as a
+// whole, if there are any.
 func (b *Bitmap) pieces(r Range, part func(number uint64, first, last uint16), all func(numbers Range)) {
 	if r.isEmpty() {
 		return

@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// Arena is where the chunks of the largest size come from. Their memory lies outside of Go's heap,
-// so that queues that fill and empty make no garbage, and what is given back to the kernel is gone
-// from the process at once. What it has mapped is unmapped when it and all of its chunks are garbage.
+// Arena is where the chunks of the largest size come from. Their memory lies outside of Go's heap. So queues that fill
+// and empty make no garbage, and what is given back to the kernel leaves the process at once. What it has mapped is
+// unmapped when it and all of its chunks are garbage.
 //
 // Any goroutine may use it. Its mutex is taken inside those of shards, and held for memory only.
 type Arena struct {

@@ -115,8 +115,8 @@ func (p *Pool) Kept() (bytes int64) {
 	return bytes
 }
 
-// Trim leaves the largest chunk to the collector that fits into what nobody has needed since the last
-// trim, so that a burst does not take memory for ever. It reports whether there was one.
+// Trim leaves the collector the largest chunk that fits into what was not needed since the last trim. So a burst does
+// not take memory for ever. It reports whether there was one.
 func (p *Pool) Trim() bool {
 	for class := len(p.chunks) - 1; class >= 0; class-- {
 		c, size := p.chunks[class], chunkClassSize(class)

@@ -121,6 +121,6 @@ func (it Item) With(dst, key []byte, origin string, why Why) Item {
 }
 
 // HasOwnMemory reports whether the item is so large that its Data has memory of its own. Nobody changes
-// that, so whoever got the item may keep Data for as long as needed, also when the item is gone. It is
-// not counted against the memory limit then, unless the caller accounts for it.
+// that, so a caller may keep the Data of an item for as long as needed, even when the item is gone. It is not counted
+// against the memory limit then, unless the caller accounts for it.
 func (it *Item) HasOwnMemory() bool { return len(it.Data) > MaxChunkSize }

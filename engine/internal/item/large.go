@@ -6,7 +6,7 @@ import "sync/atomic"
 func IsLarge(n int) bool { return n > MaxChunkSize }
 
 // Shared counts the users of memory that holds the image of a large item: chunks, and a frame of the
-// journal. The memory is counted once, and given back by whoever drops it last. Any goroutine may use it.
+// journal. The memory is counted once, and the last holder that drops it gives it back. Any goroutine may use it.
 type Shared struct {
 	Size  int64 // bytes
 	users atomic.Int32

@@ -13,9 +13,9 @@ import (
 	"github.com/kestrelmq/kestrel/segment"
 )
 
-// The journal is in DATA/journal. One that replaces it, after a sync that failed, is in a directory
-// of its own, DATA/journal.N, and counts from the moment that it has a file called complete: the
-// complete one with the highest N is the journal, and all others mean nothing.
+// The journal is in DATA/journal. A journal that replaces it, after a sync that failed, is in a
+// directory of its own, DATA/journal.N. It counts from the moment at which it has a file called
+// complete. The complete one with the highest N is the journal, and all others mean nothing.
 const (
 	dirName      = "journal"
 	completeName = "complete"

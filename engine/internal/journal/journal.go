@@ -19,8 +19,8 @@ const (
 	// MaxBatch is how many bytes of records one frame of the journal gathers, unless a single
 	// record is larger.
 	MaxBatch = 1 << 20
-	// removeReserve is the room, in bytes, that puts leave in the journal when the disk is full, so
-	// that removes can still be recorded and space becomes free.
+	// removeReserve is the room, in bytes, that puts leave in the journal when the disk is full.
+	// With it removes can still be recorded, and space becomes free.
 	removeReserve = 1 << 20
 )
 
@@ -38,10 +38,10 @@ var (
 // A Committer takes the batches of a journal, in order, and makes them last. Append and Sync are not
 // called by two goroutines at a time each, but one may be called while the other runs.
 type Committer interface {
-	// AppendAs takes one batch, which needs a segment of that version or of a later one, and returns the number of
-	// the segment in which it lies. When it returns, the batch survives the death of the process. buf has
-	// segment.FrameHeaderSize bytes of room in front; AppendAs returns it, perhaps grown, to be used again. After
-	// an error the same batch comes again.
+	// AppendAs takes one batch, which needs a segment of that version or of a later one. It returns the number of the
+	// segment in which the batch lies. When it returns, the batch survives the death of the process. buf has
+	// segment.FrameHeaderSize bytes of room in front; AppendAs returns it, perhaps grown, to be used again. After an
+	// error the same batch comes again.
 	AppendAs(v segment.Version, buf []byte) (segment.Appended, []byte, error)
 	// Sync returns when every batch that was appended before is committed: nothing that the journal
 	// promises to survive takes it away again. An error that wraps segment.ErrPoisoned is final.
@@ -61,9 +61,9 @@ type Options struct {
 }
 
 // Journal is the one shared log of all queues. Records are appended to a buffer under the lock of
-// their queue and mu, which fixes their order; whoever needs them on disk first writes all that has
-// gathered, and whoever needs them durable first syncs for all that wait: group commit without a
-// timer. Its methods may be called from any goroutine, except where they say otherwise.
+// their queue and mu, which fixes their order. The first caller that needs them on disk writes all that has gathered.
+// The first that needs them durable syncs for all that wait: group commit without a timer. Its methods may be called
+// from any goroutine, except where they say otherwise.
 //
 // Lock order: the lock of a queue, then mu. writeMu and syncMu are taken with neither held; syncMu
 // before writeMu, writeMu before mu.

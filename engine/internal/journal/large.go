@@ -18,8 +18,8 @@ type Large struct {
 }
 
 const (
-	// maxRemove is how many bytes a record has at most that stands in front of that of the image, and maxChange
-	// one that stands behind it.
+	// maxRemove is how many bytes a record in front of that of the image has at most, and maxChange that for one behind
+	// it.
 	maxRemove = 1 + 4 + 2*binary.MaxVarintLen64
 	maxChange = 64
 	// padding is the capacity behind what a frame has: the log pads frames.

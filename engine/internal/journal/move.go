@@ -26,11 +26,11 @@ type Move struct {
 	batch int // bytes that gather before they are written
 }
 
-// Move begins to replace the log by another one, into which the caller then enters every queue. It drops
-// what has been recorded and was not written, and leaves out the records of queues with numbers below first
-// from now on. firstNumber, which it calls with the buffer locked, returns that number: no queue has it, or
-// a higher one, yet. Nothing is written or synced until End succeeds; if it does not, the next Move begins
-// anew, with another log. Drain writes batches of at least so many bytes.
+// Move begins to replace the log by another one, into which the caller then enters every queue. It drops what was
+// recorded and not written, and from now on leaves out the records of queues with numbers below first. It calls
+// firstNumber with the buffer locked. firstNumber returns first: no queue has that number, or a higher one, yet.
+// Nothing is written or synced until End succeeds; if it does not, the next Move begins anew, with another log. Drain
+// writes batches of at least so many bytes.
 func (j *Journal) Move(log *segment.Log, batch int, firstNumber func() uint64) (m *Move, first uint64) {
 	m = &Move{j: j, log: log, to: j.opts.committer(log), batch: batch}
 	j.writeMu.Lock() // nobody is writing, and nobody will
@@ -92,8 +92,8 @@ func (m *Move) drain(least int) (end LSN, err error) {
 	return end, nil
 }
 
-// End makes what the new log holds durable, calls complete, and has it take the place of the old one,
-// which it returns and which is the caller's to close. It calls complete while nothing is written.
+// End makes what the new log holds durable, calls complete, and puts the new log in place of the old one. It returns
+// the old one, and the caller must close it. It calls complete while nothing is written.
 func (m *Move) End(complete func() error) (old *segment.Log, err error) {
 	j := m.j
 	j.syncMu.Lock()

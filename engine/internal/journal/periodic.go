@@ -17,9 +17,9 @@ func (j *Journal) SyncWithin(d time.Duration) {
 	}
 }
 
-// syncDue makes durable what waits for a periodic sync. What is due is forgotten first, also if
-// another sync has covered it meanwhile: as long as something is due, and its time is over, nobody
-// who writes would ask for the next sync. Who relied on it had appended before.
+// syncDue makes durable what waits for a periodic sync. It forgets first what is due, even if
+// another sync has covered that meanwhile. While something overdue is noted, no write asks for the
+// next sync. Callers that relied on it had appended before.
 func (j *Journal) syncDue() error {
 	due, before := j.dueAt.Swap(0), j.synced.Load()
 	if err := j.Sync(j.End()); err != nil {

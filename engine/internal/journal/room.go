@@ -3,8 +3,9 @@ package journal
 import "github.com/kestrelmq/kestrel/segment"
 
 const (
-	// maxJournals is how many times the size that it should have the journal may take before it has
-	// outgrown that for queues in read-behind, and otherwiseFactor how many times that for others.
+	// maxJournals is how many times its proper size the journal may take before it has outgrown
+	// that for queues in read-behind. otherwiseFactor is how many times that it may take for other
+	// queues.
 	maxJournals     = 3
 	otherwiseFactor = 2
 )
@@ -49,9 +50,8 @@ func (j *Journal) SetMost(size, segmentSize int64) {
 	j.most.Store(maxJournals*size/segmentSize + 1)
 }
 
-// Outgrown reports whether the journal is so much larger than it should be that a client that puts to a
-// queue in read-behind, or to another one, should wait. A journal that fails, or has no disk, is not
-// waited for.
+// Outgrown reports whether the journal is much larger than it should be. A client that puts to a queue in read-behind,
+// or to another one, should then wait. A journal that fails, or has no disk, is not waited for.
 func (j *Journal) Outgrown(readBehind bool) bool {
 	most := j.most.Load()
 	if !readBehind {
@@ -60,5 +60,5 @@ func (j *Journal) Outgrown(readBehind bool) bool {
 	return int64(j.segment.Load()-j.oldest.Load()) > most && !j.Failing() && !j.full.Load()
 }
 
-// setOldest notes which segment is the oldest one. Whoever replaces the log calls it.
+// setOldest notes which segment is the oldest one. The goroutine that replaces the log calls it.
 func (j *Journal) setOldest() { j.oldest.Store(j.log.Segments()[0].Number) }

@@ -45,8 +45,8 @@ func (j *Journal) DropBefore(number uint64) (int, error) {
 func (j *Journal) TrimSpares(keep int) error { return j.log.TrimSpares(keep) }
 
 // KeepPrepared makes, until stop is closed, the segment that the journal will need next, as soon as it has
-// gone on to the one before. It needs a goroutine of its own: one that also waits for syncs would be late,
-// and whoever writes then, an event loop, makes the next segment.
+// gone on to the one before. It needs a goroutine of its own: one that also waits for syncs would be late. Then the
+// next writer, an event loop, makes the next segment.
 func (j *Journal) KeepPrepared(stop <-chan struct{}) {
 	for {
 		j.Prepare()

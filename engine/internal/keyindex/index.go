@@ -35,9 +35,9 @@ const (
 	leafGrowth = 8 // a leaf grows by one part in so many
 )
 
-// Index has the entries of one queue: linear hashing over small sorted leaves, so that it grows, and shrinks, by
-// one leaf at a time, and nearly all of its memory holds entries. The zero Index is empty and ready for use,
-// once Memory is set. It is not safe for concurrent use.
+// Index has the entries of one queue. It is linear hashing over small sorted leaves: it grows, and shrinks, by one leaf
+// at a time, and nearly all of its memory holds entries. The zero Index is empty and ready for use, once Memory is set.
+// It is not safe for concurrent use.
 type Index struct {
 	// Memory counts the bytes that the index takes.
 	Memory *atomic.Int64

@@ -17,10 +17,9 @@ import (
 // and notes what must have been in the gaps. The replay that reads the journal reports to it. One goroutine
 // at a time uses it; a nil Salvage, which a start has, notes nothing.
 //
-// Ids show it. They rise by one for each put, so where those of a queue jump from one side of a gap to
-// the other, what lies between was put, and is lost unless it was gone. What was put in a gap that
-// no later record follows leaves no trace. Removes in a gap are forgotten: what they removed is
-// there again.
+// Ids show it. They rise by one for each put. So where those of a queue jump from one side of a gap to the other, what
+// lies between was put. It is lost unless it was gone. What was put in a gap that no later record follows leaves no
+// trace. Removes in a gap are forgotten: what they removed is there again.
 type Salvage struct {
 	d       *Damage
 	damaged bool // the journal is

@@ -77,7 +77,7 @@ func (r *Reader) forget(i int) {
 	r.open.Add(-1)
 }
 
-// Forget closes a run if it is open, as whoever removes its file must.
+// Forget closes a run if it is open. A caller must do so before it removes the file.
 func (r *Reader) Forget(f File) {
 	for i, o := range r.files {
 		if o.File == f {
@@ -145,8 +145,8 @@ func (r *Reader) each(f File, end int64, do func(segment.RunFrame, Tag) error) e
 	return err
 }
 
-// Read appends the body of the frame at an offset of a run, that is written up to end, to dst, and returns its tag
-// too. It is for frames of any kind.
+// Read appends to dst the body of the frame at an offset of a run, which is written up to end. It returns the frame's
+// tag too. It is for frames of any kind.
 func (r *Reader) Read(f File, offset, end int64, dst []byte) (tag segment.Tag, body []byte, err error) {
 	reader, err := r.reader(f)
 	if err != nil {
@@ -187,8 +187,8 @@ func (r *Reader) Covers(f File, end int64) error {
 }
 
 // Survey counts what of a run lives, of which the journal says what it holds: everything but what is gone. It
-// returns the first id that may. If nothing is gone it reads only the header of the run, and else the headers
-// of its frames, and the frames of which a part is gone. A run of which nothing lives need not exist. If a part
+// returns the first id that may. If nothing is gone it reads only the header of the run. Otherwise it also reads the
+// headers of its frames, and the frames of which a part is gone. A run of which nothing lives need not exist. If a part
 // of one lives and it is missing, that is a *segment.CorruptionError.
 func (r *Reader) Survey(f File, state State, gone *idset.Bitmap) (live item.Tally, first uint64, err error) {
 	switch cut := gone.Count(state.IDs()); cut {
@@ -302,7 +302,7 @@ func (r *Reader) Missing(f File, end int64, ids idset.Range) (left idset.Set, er
 	return ids.Minus(held), err
 }
 
-// Copy copies the frames of a run from an offset up to another one to w, about batch bytes in a write, and
+// Copy copies the frames of a run from an offset up to another one to w. It writes about batch bytes at a time, and
 // compresses them as codec says. It returns the state of w, which holds nothing else.
 func (r *Reader) Copy(
 	w *segment.RunWriter, codec segment.Codec, f File, from, end int64, batch int,

@@ -35,7 +35,7 @@ func (l Login) Sign(r *http.Request) {
 	}
 }
 
-// Trust returns a configuration of TLS that trusts whoever the certificates in a file do, or the system if file is "".
+// Trust returns a configuration of TLS that trusts the authorities in a file, or those of the system if file is "".
 func Trust(file string) (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if file == "" {

@@ -11,11 +11,12 @@ import (
 	"github.com/kestrelmq/kestrel/engine/backup"
 )
 
-// importMark is kept in the file "import" of a data directory from before the first item of an
-// import is added until the last one is durable. A server does not start as long as it is there.
+// importMark is kept in the file "import" of a data directory. It is there from before the first
+// item of an import is added until the last one is durable. A server does not start as long as it
+// is there.
 //
-// Ids are given one by one, so with the first id of each queue the mark shows how many items of it
-// an import that was interrupted has added: it goes on where it stopped.
+// Ids are given one by one. So with the first id of each queue the mark shows how many items of it
+// an interrupted import has added, and the import goes on where it stopped.
 type importMark struct {
 	Source string       `json:"source"` // directory
 	Digest string       `json:"digest"` // of its files
