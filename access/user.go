@@ -155,7 +155,7 @@ func NewUsers(list []*User) (*Users, error) {
 			wrong(err)
 		}
 		if us.byName[u.Name] != nil {
-			wrong(errors.New("there are two"))
+			wrong(errors.New("there are two of that name: remove or rename one"))
 		}
 		us.byName[u.Name] = u
 		if len(u.Allow) > maxGrants {

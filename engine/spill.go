@@ -69,7 +69,7 @@ func (s *spool) note(q *queue, err error) {
 		s.e.journal.NoteFull()
 	}
 	if !s.failing.Swap(true) && !s.e.closed.Load() {
-		s.e.log.Error("spill to backlog", "queue", q.name, "err", err)
+		s.e.log.Error("write backlog: the queue stays in memory", "queue", q.name, "err", err)
 	}
 }
 

@@ -75,7 +75,7 @@ func (s *Server) accept(ln *listener) {
 			return
 		default: // out of descriptors, or of memory: it may pass
 			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
-			s.log.Warn("accept connection", "addr", ln.Name(), "err", err, "pause", pause)
+			s.log.Warn("accept connection: trying again after a pause", "addr", ln.Name(), "err", err, "pause", pause)
 			select {
 			case <-time.After(pause):
 			case <-s.stopping:

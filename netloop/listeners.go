@@ -53,7 +53,7 @@ func (l *Listener) Validate() error {
 		return fmt.Errorf("auth %q is not known", l.Auth)
 	}
 	if l.TLS == nil && (l.Auth == AuthCertificate || l.Auth == AuthAny) {
-		return fmt.Errorf("auth %q needs TLS", l.Auth)
+		return fmt.Errorf("auth %q needs TLS: name a certificate for the listener", l.Auth)
 	}
 	if l.Protocol != ProtocolBurrow && (l.Account != "" || len(l.Origins) > 0) {
 		return fmt.Errorf("account and origins are of protocol burrow, and this is %s", l.Protocol)

@@ -201,7 +201,7 @@ func (o Options) Validate() error {
 			errs = append(errs, fmt.Errorf("listener %d: %w", i+1, err))
 		}
 		if l.Auth.Asks() && o.Access == nil {
-			errs = append(errs, fmt.Errorf("listener %d asks who peers are, and there are no users", i+1))
+			errs = append(errs, fmt.Errorf("listener %d asks for users, and there are none: add users, or set its auth to none", i+1))
 		}
 	}
 	for _, n := range []struct {

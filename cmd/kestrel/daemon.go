@@ -215,7 +215,7 @@ func (d *daemon) stop(reason string) error {
 	notify(d.log, systemd.SdNotifyStopping, "STATUS=stopping: "+reason)
 	d.log.Info("stopping", "reason", reason)
 	if err := d.server.Shutdown(context.Background()); err != nil {
-		d.log.Error("stop connections", "err", err)
+		d.log.Error("connections did not end as they should: the queues are closed all the same", "err", err)
 	}
 	if err := d.engine.Close(); err != nil {
 		return cli.Failed("the journal could not be synced at the end: %s; what a power cut would have lost"+

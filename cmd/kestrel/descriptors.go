@@ -98,7 +98,7 @@ func raiseDescriptors(log *slog.Logger) int {
 		}
 	}
 	if err != nil {
-		log.Warn("read the limit of descriptors", "err", err)
+		log.Warn("limit of descriptors cannot be read: taken to be 1024", "err", err)
 		return 1024
 	}
 	return int(min(limit.Cur, 1<<30))

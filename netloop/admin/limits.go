@@ -66,7 +66,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 			if errors.Is(err, net.ErrClosed) {
 				return nil, err
 			}
-			l.log.Warn("accept connection", "addr", l.Name(), "err", err, "pause", acceptPause)
+			l.log.Warn("accept connection: trying again after a pause", "addr", l.Name(), "err", err, "pause", acceptPause)
 			time.Sleep(acceptPause) // out of descriptors, or of memory: it may pass
 			continue
 		}

@@ -42,7 +42,7 @@ func TestUsers(t *testing.T) {
 		{"[[listener]]\nprotocol = \"text\"\naddress = \"h:1\"\nauth = \"password\"\n",
 			`k:4: listener.1.auth: auth is "password", and the file has no [users.NAME]: nobody could connect`},
 		{"users_file = \"/no/such/file\"\n", "k:1: users_file: open /no/such/file: no such file or directory"},
-		{"users_file = \"" + file + "\"\n[users.bob]\n", `k:2: users: user "bob": there are two`},
+		{"users_file = \"" + file + "\"\n[users.bob]\n", `k:2: users: user "bob": there are two of that name: remove or rename one`},
 	} {
 		if _, err := Parse("k", tt.src, nil); err == nil || err.Error() != tt.want {
 			t.Errorf("%q:\n got %v\nwant %s", tt.src, err, tt.want)
