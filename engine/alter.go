@@ -117,7 +117,7 @@ func (e *Engine) changeAt(q *queue, at *spot, to Alter) Ticket {
 	it := at.it
 	if !it.HasOwnMemory() { // it is about to be cut
 		it = it.WithStored(append(q.shard.scratch[:0], it.Stored()...))
-		q.shard.scratch = keepSmall(it.Stored())
+		q.shard.scratch = smallScratch(it.Stored())
 	}
 	if to.SetExpiry {
 		it.Expiry = to.Expiry

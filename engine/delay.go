@@ -55,7 +55,7 @@ func (e *Engine) addExtra(sh *shard, now Time, p *PutRequest, added Time, from r
 	it := Item{Data: p.Data, Flags: p.Flags, Added: added, Expiry: p.Expiry}
 	if len(x.Key)+len(x.origin) > 0 {
 		it = it.With(sh.scratch[:0], x.Key, x.origin, x.why)
-		sh.scratch = keepSmall(it.Stored())
+		sh.scratch = smallScratch(it.Stored())
 	}
 	stands := x.stands
 	if x.Delay > 0 {

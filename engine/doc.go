@@ -13,13 +13,15 @@
 //	window        the items of a queue that are in memory, oldest first, in chunks
 //	open read     a fetch that a confirm ends for good, and an abort takes back
 //	aside         of an item: delayed, leased, or due again before its turn
-//	waiter        a fetch in a queue's line, until an item or an end comes
+//	in line       of an item: fetches hand it out in its turn; what is aside is out of line
+//	waiter        a fetch that waits at a queue, until an item or an end comes
 //	journal       the one log of all queues: puts and removes, in the order in which they happened
 //	record        one operation in the journal, about one queue or several
 //	LSN           a place in the journal's records; it rises with each
 //	ticket        how far the journal must be written, and synced, before a caller may be answered
 //	puts record   consecutive puts to one queue, with their images behind each other
-//	keep record   the rewritten image of an item that lives, so that its older place can go
+//	keep record   the rewritten image of an item that lives, so that its older place can go; the functions
+//	              called keep write one
 //	checkpoint    rewrite the state of every queue, so that old segments can go
 //	backlog       the part of a queue that is on disk, or on its way there
 //	run           a file with a part of one queue's backlog, in frames; the journal says what is in it.

@@ -16,7 +16,7 @@ type Receiver interface{ Receive(Item) bool }
 type FetchRequest struct {
 	Access   Access
 	ClientID string  // for queues that admit one client only
-	Waiter   *Waiter // waits in line if there is no item; nil: do not wait
+	Waiter   *Waiter // waits at the queue if there is no item; nil: do not wait
 	// Immediate has the Waiter wait only for as long as the next item is on its way from disk.
 	Immediate bool
 	// Lease is for how long a Lease, or an OpenRead unless it is zero, may keep the item; then it comes
@@ -37,7 +37,7 @@ type Fetched struct {
 	Ticket Ticket
 	// Read names the item of Fetch with an OpenRead or Hold.
 	Read ReadRef
-	// Waiting says that there was no item and the Waiter is in line.
+	// Waiting says that there was no item and the Waiter waits at the queue.
 	Waiting bool
 	// Meter is that of the queue; nil if nothing is measured.
 	Meter *Meter
@@ -49,9 +49,10 @@ type Fetched struct {
 
 // Fetch hands the oldest item of the queue called name to r. The queue is made if it does not
 // exist. It returns ErrEmpty if there is no item, and ErrComing if the next one is on its way from
-// disk. Before that it puts the request's Waiter, if it has one, in line. An alias is always empty,
-// and nobody waits for it. It also returns ErrNotTaken, ErrBacklog, a *NotAdmittedError, ErrClosed,
-// ErrTooManyQueues, ErrTooManyChildren, ErrOutOfMemory and ErrBadName.
+// disk. Before that it adds the request's Waiter, if it has one, to the queue's waiters. An alias
+// is always empty, and nobody waits for it. It also returns ErrNotTaken, ErrBacklog, a
+// *NotAdmittedError, ErrClosed, ErrTooManyQueues, ErrTooManyChildren, ErrOutOfMemory and
+// ErrBadName.
 func (e *Engine) Fetch(now Time, name []byte, f FetchRequest, r Receiver) (got Fetched, err error) {
 	defer contain()
 	var one [1]ReadRef
@@ -68,9 +69,8 @@ const maxFetchBytes = 64 << 10
 // those that stay open to refs. It may return fewer without an error, so that others get at the
 // queue in between, but then at least one.
 //
-// If the access Holds, an error says why there are no more items, even when there are some. The Waiter is then in line
-// for the next one. If the access is Take, the error and the Waiter are for the first item alone. A Peek is for one
-// item.
+// If the access Holds, an error says why there are no more items, even when there are some. The Waiter then waits for
+// the next one. If the access is Take, the error and the Waiter are for the first item alone. A Peek is for one item.
 func (e *Engine) FetchMany(
 	now Time, name []byte, f FetchRequest, most int, r Receiver, refs []ReadRef,
 ) (got Fetched, _ []ReadRef, err error) {
@@ -227,7 +227,7 @@ func (e *Engine) takeFirst(q *queue, it *Item, now Time) Ticket {
 	return t
 }
 
-// miss is a fetch from q when it has no item at hand: it puts the Waiter in line, if there is one, and
+// miss is a fetch from q when it has no item at hand: it adds the Waiter, if there is one, to the queue's waiters, and
 // returns why there is no item.
 func (e *Engine) miss(q *queue, f *FetchRequest) (waiting bool, err error) {
 	err, coming := ErrEmpty, q.coming() || q.unsettled()
@@ -255,8 +255,8 @@ func (e *Engine) miss(q *queue, f *FetchRequest) (waiting bool, err error) {
 	return true, err
 }
 
-// CancelWait takes w out of its line. It reports false if the wait has already ended: then w.Notify has
-// heard of it, or is hearing of it.
+// CancelWait takes w from its queue's waiters. It reports false if the wait has already ended: then w.Notify has heard
+// of it, or is hearing of it.
 func (e *Engine) CancelWait(w *Waiter) bool {
 	defer contain()
 	if w.shard == nil {
@@ -267,7 +267,7 @@ func (e *Engine) CancelWait(w *Waiter) bool {
 	if w.q == nil {
 		return false
 	}
-	w.q.leaveLine(w)
+	w.q.leave(w)
 	return true
 }
 
@@ -366,9 +366,9 @@ func (e *Engine) end(r *read, now Time) Ticket {
 const abortBatch = 1024
 
 // Return ends open reads of one queue by giving their items back, in the order in which they were opened:
-// the oldest comes to the head, or to the first in line, unless it is delayed or goes to the dead-letter
-// queue. It returns what the reply must wait for, how many reads there were that had not ended by
-// themselves, and ErrDelayTooLong, having ended none.
+// the oldest comes to the head, or to the first waiter, unless it is delayed or goes to the dead-letter queue. It
+// returns what the reply must wait for, how many reads there were that had not ended by themselves, and
+// ErrDelayTooLong, having ended none.
 //
 // It brings many back in pieces, newest first, and unlocks the shard between them. A fetch from the queue waits
 // meanwhile, so no client sees a part of them.

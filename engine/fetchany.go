@@ -8,10 +8,10 @@ type AnyReceiver interface {
 }
 
 // FetchAny is Fetch from the first of several queues, at most MaxAny of different names, that has an item at
-// hand. The Waiter of f is not used: if there is no item, the wait a, which is not nil, is in the lines of the
-// queues. It returns the place of the queue, among the names, that the item is of. A queue that cannot be
-// fetched from is passed over, and if there is no item its error is returned. Otherwise the error is that of
-// Fetch; ErrComing stands for any of the queues.
+// hand. The Waiter of f is not used: if there is no item, the wait a, which is not nil, is among the waiters of the
+// queues. It returns the place of the queue, among the names, that the item is of. A queue that cannot be fetched from
+// is passed over, and if there is no item its error is returned. Otherwise the error is that of Fetch; ErrComing stands
+// for any of the queues.
 func (e *Engine) FetchAny(
 	now Time, names [][]byte, f FetchRequest, a *AnyWait, r AnyReceiver,
 ) (got Fetched, which int, err error) {
@@ -30,7 +30,7 @@ func (e *Engine) FetchAny(
 		case over:
 			return Fetched{Ticket: made, Waiting: true, Meter: one.Meter}, 0, ErrEmpty
 		case failed == nil, failed == ErrNotTaken:
-			e.leaveLines(a)
+			e.leaveQueues(a)
 			return one, i, failed
 		case failed == ErrComing:
 			err = ErrComing
@@ -45,7 +45,7 @@ func (e *Engine) FetchAny(
 	got.Ticket = made
 	switch {
 	case refused != nil && a.claim(nil):
-		e.leaveLines(a)
+		e.leaveQueues(a)
 		return got, 0, refused
 	case refused == nil && a.left.Add(-1) == 0 && a.claim(nil):
 		return got, 0, err
@@ -80,8 +80,8 @@ func (e *Engine) fetchFor(now Time, name []byte, f *FetchRequest, r Receiver) (g
 	return got, over, err
 }
 
-// leaveLines takes what is left of a wait that is over out of the lines.
-func (e *Engine) leaveLines(a *AnyWait) {
+// leaveQueues takes what is left of a wait that is over from the waiters of its queues.
+func (e *Engine) leaveQueues(a *AnyWait) {
 	for i := range a.waiters {
 		w := &a.waiters[i]
 		if w.shard == nil {
@@ -103,7 +103,7 @@ func (e *Engine) CancelAny(a *AnyWait) bool {
 	if !a.claim(nil) {
 		return false
 	}
-	e.leaveLines(a)
+	e.leaveQueues(a)
 	return true
 }
 
@@ -111,7 +111,7 @@ func (e *Engine) CancelAny(a *AnyWait) bool {
 // and what the Read and the Err of a Waiter are.
 func (e *Engine) EndAny(a *AnyWait) (which int, ref ReadRef, err error) {
 	defer contain()
-	e.leaveLines(a)
+	e.leaveQueues(a)
 	for i := range a.waiters {
 		if w := &a.waiters[i]; w == a.ended {
 			return i, w.Read, w.Err

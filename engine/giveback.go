@@ -119,9 +119,9 @@ func (e *Engine) bury(q *queue, r *read, how Return) {
 	q.claimMoves()
 }
 
-// keepDead gives an item back that its dead-letter queue cannot take, with the deliveries that it had: to the
+// returnDead gives an item back that its dead-letter queue cannot take, with the deliveries that it had: to the
 // head, or to its place if that is further back. The caller holds the shard's mutex.
-func (e *Engine) keepDead(q *queue, r *read, now Time) {
+func (e *Engine) returnDead(q *queue, r *read, now Time) {
 	r.target, r.dead = "", 0
 	if key := r.item.Key(); key != nil {
 		if _, taken := q.ofKey(key, now); !taken {

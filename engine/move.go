@@ -60,7 +60,7 @@ func (e *Engine) carry(now Time, q *queue) (more []*queue) {
 		q.moving.remove(r)
 		if r.dead != 0 && !q.deleted {
 			if !arrived {
-				e.keepDead(q, r, now)
+				e.returnDead(q, r, now)
 				continue
 			}
 			q.counters.deadLettered++

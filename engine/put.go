@@ -188,7 +188,7 @@ func (e *Engine) put(q *queue, now Time, puts []PutRequest, s *Stored) (err erro
 	}
 	sh.targets = sh.targets[:0]
 	sweep := int64(sweepBatch)
-	passesOn := q.keepsNone()
+	passesOn := q.onlyPasses()
 	if q.family != nil {
 		if sweep, err = e.putToChildren(q, now, p); err != nil {
 			return err
@@ -365,7 +365,7 @@ func (e *Engine) makeRoom(q *queue, now Time, n int, sweep int64) error {
 	if int64(n) > q.opts.MaxItemSize {
 		return ErrItemTooLarge
 	}
-	if q.keepsNone() {
+	if q.onlyPasses() {
 		return nil
 	}
 	e.wakeUp(q, now)
@@ -393,7 +393,7 @@ func (e *Engine) makeRoom(q *queue, now Time, n int, sweep int64) error {
 
 // makeRoomFor is makeRoom for p, which may take the place of another item.
 func (e *Engine) makeRoomFor(q *queue, now Time, p *PutRequest, sweep int64) error {
-	if p.Extra == nil || len(p.Extra.Key) == 0 || q.keepsNone() {
+	if p.Extra == nil || len(p.Extra.Key) == 0 || q.onlyPasses() {
 		return e.makeRoom(q, now, len(p.Data), sweep)
 	}
 	e.wakeUp(q, now)
@@ -409,8 +409,8 @@ func (e *Engine) makeRoomFor(q *queue, now Time, p *PutRequest, sweep int64) err
 	return nil
 }
 
-// keepsNone reports whether the queue passes its items to its children and keeps none.
-func (q *queue) keepsNone() bool { return q.opts.FanoutOnly && !q.isChild() }
+// onlyPasses reports whether the queue passes its items to its children and keeps none.
+func (q *queue) onlyPasses() bool { return q.opts.FanoutOnly && !q.isChild() }
 
 // fanoutGrowth is how many bytes of memory it takes at most to put an item whose image has so many to q and its
 // children.

@@ -208,7 +208,7 @@ func (w *Scan) gather() {
 			return
 		}
 		if w.extras = append(w.extras, id); len(w.extras) >= 2*scanExtras {
-			w.keepLowest()
+			w.dropHigher()
 		}
 	}
 	if q.aside != nil && w.match.Hidden {
@@ -234,11 +234,11 @@ func (w *Scan) gather() {
 			add(r.item.ID)
 		}
 	}
-	w.keepLowest()
+	w.dropHigher()
 }
 
-// keepLowest sorts the extras, and keeps the first of them.
-func (w *Scan) keepLowest() {
+// dropHigher sorts the extras, and drops all but the first of them.
+func (w *Scan) dropHigher() {
 	slices.Sort(w.extras)
 	if len(w.extras) > scanExtras {
 		w.extras = w.extras[:scanExtras]

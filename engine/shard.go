@@ -222,8 +222,8 @@ func (e *Engine) recordName(q *queue) LSN {
 	})
 }
 
-// keepSmall returns scratch memory to be used again, unless it is large.
-func keepSmall(b []byte) []byte {
+// smallScratch returns scratch memory to be used again, unless it is large.
+func smallScratch(b []byte) []byte {
 	if cap(b) > 64<<10 {
 		return nil
 	}

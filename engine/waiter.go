@@ -51,15 +51,15 @@ type Waiter struct {
 	any       *AnyWait // that it is a part of; nil if it waits for one queue
 }
 
-// AnyWait is a wait for an item of any of several queues: a Waiter in the line of each. The first queue that
-// has an item claims it, and so the item is the only one. The zero AnyWait waits for nothing. Its owner keeps it
-// for as long as it likes and uses it again; until a wait ends it must leave it alone.
+// AnyWait is a wait for an item of any of several queues: a Waiter at each. The first queue that has an item claims it,
+// and so the item is the only one. The zero AnyWait waits for nothing. Its owner keeps it for as long as it likes and
+// uses it again; until a wait ends it must leave it alone.
 //
 // What follows holds while it waits:
 //
 //	A  Whoever takes an item for it has claimed it before, with the shard of the queue locked.
-//	B  left counts its waiters in a line that have not been turned away, and FetchAny while that runs. Who
-//	   takes the last of them out ends the wait.
+//	B left counts its waiters at queues that have not been turned away, and FetchAny while that runs. Who takes the last
+//	of them out ends the wait.
 type AnyWait struct {
 	// Notify hears, once, that the wait has ended by itself; not if CancelAny ended it.
 	Notify Notifier
@@ -79,10 +79,10 @@ func (a *AnyWait) claim(w *Waiter) bool {
 	return true
 }
 
-// leftBy reports whether w, which has left its line without an item, was the last, so that the wait is over.
+// leftBy reports whether w, which has left its queue without an item, was the last, so that the wait is over.
 func (a *AnyWait) leftBy(w *Waiter) bool { return a.left.Add(-1) == 0 && a.claim(w) }
 
-// begin makes a wait for n queues, in no line yet.
+// begin makes a wait for n queues, at none of them yet.
 func (a *AnyWait) begin(n int) {
 	if cap(a.waiters) < n {
 		a.waiters = make([]Waiter, n)
@@ -154,9 +154,9 @@ func (q *queue) endWatches(err error) {
 	}
 }
 
-// endWait takes w out of its queue's line and notifies its owner.
+// endWait takes w from its queue's waiters and notifies its owner.
 func (q *queue) endWait(w *Waiter, ref ReadRef) {
-	q.leaveLine(w)
+	q.leave(w)
 	w.Read = ref
 	if w.any != nil && ref.IsZero() && !w.any.leftBy(w) {
 		return // the others still wait
@@ -164,8 +164,8 @@ func (q *queue) endWait(w *Waiter, ref ReadRef) {
 	w.Notify.WaitEnded(w)
 }
 
-// leaveLine takes w out of the line, or from among the watchers.
-func (q *queue) leaveLine(w *Waiter) {
+// leave takes w from the waiters, or from the watchers.
+func (q *queue) leave(w *Waiter) {
 	if w.watching {
 		q.watchers.Remove(&w.link)
 	} else {

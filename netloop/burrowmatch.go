@@ -46,7 +46,7 @@ func burrowMatch(s *session) {
 // beginMatch is match for a request that may have to wait.
 func (s *session) beginMatch() {
 	b, l := s.burrow, s.loop
-	if b.until > l.clock && !b.inLine() {
+	if b.until > l.clock && !b.amongWaiters() {
 		if err := b.watch.begin(s, b.name); err != nil {
 			s.refuse(err)
 			return
@@ -206,9 +206,9 @@ func appendListPiece(dst, piece []byte, old bool) []byte {
 
 // waitForMatch answers that nothing matches, or waits for something that does.
 //
-// A request that hides or removes the next visible message waits in the line of its queue, beside gets and opens: each
-// item goes to one of them. Others watch the queue: they hear that an item has become visible, and match again. A watch
-// begins before its request matches, so that it misses nothing.
+// A request that hides or removes the next visible message is among the waiters of its queue, beside gets and opens:
+// each item goes to one of them. Others watch the queue: they hear that an item has become visible, and match again. A
+// watch begins before its request matches, so that it misses nothing.
 func (s *session) waitForMatch() {
 	b, l := s.burrow, s.loop
 	if b.until <= l.clock || l.draining {
@@ -226,7 +226,7 @@ func (s *session) waitForMatch() {
 		return
 	}
 	s.keepBurrow()
-	if !b.inLine() {
+	if !b.amongWaiters() {
 		s.wait.meter, s.wait.began, s.wait.matched = nil, l.clock, (*session).matchWaited
 		s.beginWait(waitMatch, b.name, nil, engine.Peek, b.until)
 		if !b.watch.arm() { // something has come meanwhile: match again in the next turn
@@ -253,8 +253,8 @@ func (s *session) waitForMatch() {
 	}
 }
 
-// inLine reports whether the request waits in the line of its queue.
-func (b *burrowState) inLine() bool {
+// amongWaiters reports whether the request is among the waiters of its queue.
+func (b *burrowState) amongWaiters() bool {
 	req := &b.req
 	if len(req.Marker) > 0 {
 		return false
@@ -262,7 +262,7 @@ func (b *burrowState) inLine() bool {
 	return req.Op == burrow.OpDeleteMessages || req.Op == burrow.OpUpdateMessages && req.HasHide && req.Hide > 0
 }
 
-// matchWaited goes on with a request whose wait is over: ref is the item that it got in line, if it was there.
+// matchWaited goes on with a request whose wait is over: ref is the item that it got as a waiter, if it was one.
 func (s *session) matchWaited(ref engine.ReadRef, err error) {
 	b, l := s.burrow, s.loop
 	b.answer = l.burrowAnswer

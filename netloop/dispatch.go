@@ -142,7 +142,7 @@ func (s *session) fetch(
 func (s *session) readsShort() bool { return s.reads.size > smallReads && s.loop.ledger.tight(0) }
 
 // try fetches once, or up to most times if access is Take, and returns how many items came. If none came and wait is
-// set, the session's Waiter is in line afterwards. If the next item is still on disk, it is in line in any case.
+// set, the session's Waiter is at the queue afterwards. If the next item is still on disk, it is there in any case.
 func (s *session) try(
 	name []byte, access engine.Access, wait bool, most int,
 ) (n int, got engine.Fetched, err error) {
@@ -222,8 +222,8 @@ func (s *session) tryMany(
 	return n, got, err
 }
 
-// fetchRequest returns a request to the engine. The session's Waiter joins the line if there is no item and wait is
-// set, or if the item is still on disk.
+// fetchRequest returns a request to the engine. The session's Waiter joins the queue's waiters if there is no item and
+// wait is set, or if the item is still on disk.
 func (s *session) fetchRequest(access engine.Access, wait bool) engine.FetchRequest {
 	w := &s.wait.waiter
 	w.Notify = s

@@ -11,7 +11,7 @@
 //	claim      a reply that says that something was stored or removed; it waits for the session's ticket
 //	waiting    of a session: a fetch, a monitor or a job has begun and has not ended
 //	stalled    of a session: it has replies that its client does not read, or has had its share of a turn
-//	wait       what a waiting session waits for; its engine.Waiter stands in a queue's line
+//	wait       what a waiting session waits for; its engine.Waiter waits at a queue
 //	monitor    a request for many items until a deadline; a Thrift get is one
 //	job        a request, or a part of one, that a goroutine of its own runs
 //	gathered   of puts: decoded, and not run yet, so that one call of the engine takes them together
@@ -28,9 +28,9 @@
 // the journal once for everything that the turn did. It sends each session's replies with one system
 // call, after the write, or the sync, that covers them.
 //
-// A fetch that finds no item makes its session wait: the session's Waiter joins the queue's line, and
-// the session the loop's heap of deadlines. The goroutine that ends the wait posts the session to the
-// mailbox of its loop, and wakes the loop unless it is awake.
+// A fetch that finds no item makes its session wait: the session's Waiter joins the queue's waiters, and the session
+// the loop's heap of deadlines. The goroutine that ends the wait posts the session to the mailbox of its loop, and
+// wakes the loop unless it is awake.
 //
 // # Who owns what
 //
