@@ -58,8 +58,8 @@ type Waiter struct {
 // What follows holds while it waits:
 //
 //	A  Whoever takes an item for it has claimed it before, with the shard of the queue locked.
-//	B left counts its waiters at queues that have not been turned away, and FetchAny while that runs. Who takes the last
-//	of them out ends the wait.
+//	B  left counts its waiters at queues that have not been turned away, and FetchAny while that runs.
+//	   Taking the last of them out ends the wait.
 type AnyWait struct {
 	// Notify hears, once, that the wait has ended by itself; not if CancelAny ended it.
 	Notify Notifier

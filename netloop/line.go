@@ -46,7 +46,7 @@ func (l *line) limit(began time.Time) int {
 }
 
 // serve calls read for those that wait longest, until limit is reached or the turn has no time for
-// more. read returns how many bytes it has moved. It skips a connection that has gone.
+// more. read returns how many bytes it has moved. serve skips a connection that has gone.
 func (l *line) serve(limit int, turn share, read func(*conn) int) {
 	done := 0
 	for moved := 0; done < len(l.conns) && moved < limit && !turn.spent(); done++ {
