@@ -51,9 +51,10 @@ type entry struct {
 
 	life time.Duration // given with the item; zero: for ever
 
-	state    goneState
-	goneSync engine.SyncPolicy
-	goneAt   time.Time
+	state      goneState
+	goneSync   engine.SyncPolicy
+	goneAt     time.Time
+	confirming int // confirms by receipt that are under way, and may remove it
 
 	holder  *asker    // that has it open
 	touched time.Time // when it was handed out, or given back, last

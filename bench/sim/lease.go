@@ -87,9 +87,12 @@ func (l *ledger) ending(le *lease, how ending, delay time.Duration) *leaseEnd {
 		e.rejected = true // it may be a dead letter from now on
 	case how == endExtend && x.began.Add(delay).Before(le.safe):
 		le.safe = x.began.Add(delay)
-	case how == endConfirm && e.state == here && !x.stale:
+	case how == endConfirm && !x.stale && (e.state == here || e.confirming > 0):
 		x.takes = true
-		e.state = leaving
+		e.confirming++
+		if e.state == here {
+			e.state = leaving
+		}
 		e.goneSync = l.set.For(le.queue).Sync
 	}
 	l.trace(e, "%s of %d: stale %t, holds %t", how, le.receipt, x.stale, x.holds)
@@ -103,6 +106,9 @@ func (l *ledger) leaseEnded(x *leaseEnd, err error) {
 	le, now := x.lease, l.now()
 	e := le.entry
 	le.busy = false
+	if x.takes {
+		e.confirming--
+	}
 	if l.frozen {
 		return
 	}
@@ -132,10 +138,11 @@ func (l *ledger) leaseEnded(x *leaseEnd, err error) {
 	}
 }
 
-// stays notes that the request has not removed the item. A flush or a delete that ended meanwhile may have.
+// stays notes that the request has not removed the item. A flush or a delete that ended meanwhile may have, and
+// another confirm that is under way may yet.
 func (x *leaseEnd) stays() {
 	switch e := x.lease.entry; {
-	case !x.takes || e.state != leaving:
+	case !x.takes || e.state != leaving || e.confirming > 0:
 	case e.swept.Before(x.began):
 		e.state = here
 	default:
