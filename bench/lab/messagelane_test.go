@@ -90,6 +90,14 @@ func TestMessageLane(t *testing.T) {
 			l.found(nil, []int{1}, time.Now())
 		}, ""},
 		{"a fetch misses an item", inLine, func(l *messageLane, _ []byte) { l.lease(fakeTalk{}, time.Second) }, "gets nothing"},
+		{"a fetch misses an item that may have become a dead letter", inLine, func(l *messageLane, _ []byte) {
+			for range maxDeliveries { // each inspection gives it back, delivered once more
+				l.found([]int{1}, nil, time.Now())
+			}
+			l.items[1].late = past
+			l.lease(fakeTalk{}, time.Second)
+			l.found(nil, []int{1}, time.Now())
+		}, ""},
 		{"a fetch misses a dead letter", dead, func(l *messageLane, _ []byte) { l.take(fakeTalk{}) }, "has nothing"},
 		{"a dead letter that was taken is back", dead, func(l *messageLane, b []byte) {
 			l.take(fakeTalk{data: b})
