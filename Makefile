@@ -1,5 +1,9 @@
 # kestrel: `make` alone lists what there is.
 
+# The server needs no C, so its tests do without as well: what is compiled and linked is the same. The race detector
+# does need it.
+export CGO_ENABLED = 0
+
 GO          ?= go
 FUZZTIME    ?= 30s
 STATICCHECK  = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -27,7 +31,7 @@ help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 build: ## build bin/kestrel, one static binary
-	CGO_ENABLED=0 $(GO) build -o bin/kestrel ./cmd/kestrel
+	$(GO) build -o bin/kestrel ./cmd/kestrel
 
 run: build ## build and run the server on 127.0.0.1:22133, data in ./kestrel-data
 	./bin/kestrel serve
@@ -54,10 +58,10 @@ epoll: ## try the other event loop: tests of netloop and of the built server, an
 	GOFLAGS=-tags=lab,epoll $(GO) test -vet=off -count=1 -run 'TestKill|TestSpill|TestHostile' ./bench/lab
 
 race: ## run the concurrent packages' tests under the race detector
-	$(GO) test -race -short -vet=off -skip '$(SINGLE)' $(CONCURRENT)
+	CGO_ENABLED=1 $(GO) test -race -short -vet=off -skip '$(SINGLE)' $(CONCURRENT)
 
 race-all: build ## run every test under the race detector, a quarter of an hour
-	$(GO) test -race -timeout 40m ./...
+	CGO_ENABLED=1 $(GO) test -race -timeout 40m ./...
 
 e2e: build ## start the built server, use it, kill -9 it, count
 	$(GO) test -count=1 -run 'EndToEnd' ./cmd/kestrel/... ./bench/backlog ./loadtest/report
@@ -137,9 +141,9 @@ portable: ## vet for macOS; codecs, segments and records of arm64 under QEMU, a 
 	GOOS=darwin GOARCH=arm64 $(GO) vet ./...
 	GOOS=linux GOARCH=arm64 $(GO) vet ./...
 	@if command -v qemu-aarch64 >/dev/null; then set -x; \
-		GOOS=linux GOARCH=arm64 CGO_ENABLED=0 $(GO) test -short -exec qemu-aarch64 -skip '$(ARM_SKIP)' \
+		GOOS=linux GOARCH=arm64 $(GO) test -short -exec qemu-aarch64 -skip '$(ARM_SKIP)' \
 			./codec/... ./segment ./engine/internal/... && \
-		GOOS=linux GOARCH=arm64 CGO_ENABLED=0 $(GO) test -short -exec qemu-aarch64 -run '$(ARM_ENGINE)' ./engine; \
+		GOOS=linux GOARCH=arm64 $(GO) test -short -exec qemu-aarch64 -run '$(ARM_ENGINE)' ./engine; \
 	else echo "no qemu-aarch64 (Debian: qemu-user): the tests of arm64 are skipped"; fi
 
 newcomer: ## a new user's hour with the package, in a container (root); after make dist
