@@ -44,6 +44,7 @@ type ledger struct {
 	problems  []problem
 	delivered int
 	bytes     atomic.Int64 // of all items ever given to a put, for each queue; for any goroutine
+	largest   atomic.Int64 // bytes of the largest of them; for any goroutine
 	acked     int
 }
 
@@ -158,6 +159,7 @@ func (l *ledger) putting(name string, size int, life, delay time.Duration) (int,
 	n := len(l.items)
 	it := &item{name: name, data: payload(n, name, size)}
 	l.items = append(l.items, it)
+	l.largest.Store(max(l.largest.Load(), int64(len(it.data))))
 	for _, queue := range l.targets(name) {
 		e := &entry{n: n, queue: queue, sync: l.set.For(queue).Sync, started: l.now(), life: life}
 		if delay > 0 {

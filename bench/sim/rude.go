@@ -17,8 +17,8 @@ const (
 // stuffTime is how long such connections stay.
 const stuffTime = 50 * time.Millisecond
 
-// replySlack is how many bytes of replies a server may keep for a client beyond its limit: one reply, which is sent
-// in whole, and what goes with it.
+// replySlack is how many bytes of replies a server may keep for a client beyond its limit and one item, which is sent
+// in whole: what goes with that.
 const replySlack = 64 << 10
 
 // stuff has some more connections ask for items, and read nothing.
@@ -31,7 +31,7 @@ func (c *caller) stuff(op Op) {
 	}
 	time.Sleep(stuffTime)
 	for _, l := range links {
-		if most := c.w.script.Config.MaxPending + replySlack; l.kept() > most {
+		if most := c.w.script.Config.MaxPending + int(c.w.ledger.largest.Load()) + replySlack; l.kept() > most {
 			c.w.ledger.report("unread", "the server keeps %d bytes of replies for a client that reads none, and may keep %d",
 				l.kept(), most)
 		}
