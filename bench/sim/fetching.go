@@ -218,6 +218,9 @@ func (l *ledger) handedOut(c *asker, f *fetching, h handed, how access) *entry {
 		l.live[e.queue] -= int64(len(h.data))
 		return e
 	}
+	if e.state == gone {
+		return e // it was given back before somebody got it for good, whose reply came first
+	}
 	if e.state, e.holder = here, c; how == leasing {
 		e.holder = nil
 	}
