@@ -34,8 +34,9 @@ func (l *ledger) flushing(queue string, open bool) *sweeping {
 		if e.put == refused || e.lost || e.state == gone {
 			continue
 		}
-		if o.ExpireTo != "" && !open && e.put >= found && e.touched.IsZero() && l.hasExpired(e, s.began) {
-			e.flushed = true // it goes elsewhere; what came back may stand behind what has not expired
+		untouched := e.touched.IsZero() && e.lease == nil // what came back may stand behind what has not expired, or aside
+		if o.ExpireTo != "" && !open && e.put >= found && untouched && l.hasExpired(e, s.began) {
+			e.flushed = true // it goes elsewhere
 			continue
 		}
 		s.entries = append(s.entries, e)

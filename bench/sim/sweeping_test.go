@@ -30,3 +30,29 @@ func TestLeaseBesideDelete(t *testing.T) {
 		t.Errorf("broken laws: %v, want none", l.problems)
 	}
 }
+
+// TestFlushOfLapsedLease flushes a queue whose item expired while a lease of the process before held it. The lease has
+// lapsed, so the item is aside, and a flush may remove it there: it need not go where expired items go.
+func TestFlushOfLapsedLease(t *testing.T) {
+	now := epoch.Add(time.Hour)
+	options := engine.DefaultQueueOptions()
+	options.MaxAge, options.ExpireTo = time.Second, "dead"
+	l := newLedger(engine.Settings{Default: options})
+	l.now = func() time.Time { return now }
+	tick := func() { now = now.Add(10 * time.Millisecond) }
+	n, data := l.putting("q", 50, 0, 0)
+	tick()
+	l.putEnded(n, confirmed)
+	tick()
+	f := l.fetch("q", 2*time.Second)
+	tick()
+	l.leased(&asker{}, f, handed{data: data, id: uint64(7)}, 2*time.Second, true)
+	l.ended(f, nil)
+	e := l.items[n].in[0]
+	e.touched = time.Time{} // another process knows nothing of it
+	now = now.Add(time.Minute)
+	l.flushed(l.flushing("q", false), true)
+	if e.flushed || e.state != maybe {
+		t.Errorf("the item is on its way to another queue: %t, in state %d, want false, and %d", e.flushed, e.state, maybe)
+	}
+}
