@@ -52,10 +52,12 @@ test-all: build ## run every test at its full size, those of the built server to
 lab: build ## kill, cut and damage real servers, a short slice of each experiment, two minutes
 	$(GO) test -count=1 -timeout 30m -tags lab ./bench/lab
 
-# With the tag, event loops wait with epoll unless a test says otherwise: those of servers that tests build, too.
-epoll: ## try the other event loop: tests of netloop and of the built server, and a slice of the lab, a minute and a half
-	GOFLAGS=-tags=epoll $(GO) test -short -vet=off ./netloop/... ./cmd/kestrel
-	GOFLAGS=-tags=lab,epoll $(GO) test -vet=off -count=1 -run 'TestKill|TestSpill|TestHostile' ./bench/lab
+# With the tag, event loops wait with epoll unless a test says otherwise: those of servers that tests build, too. The
+# packages left out have no event loop.
+epoll: ## try the other event loop: tests of all that uses one, of the built server too, and a slice of the lab, two minutes
+	GOFLAGS="$$($(GO) env GOFLAGS) -tags=epoll" $(GO) test -short -vet=off -p $(PROCESSES) \
+		./netloop/... ./client/... ./loadtest/... ./cmd/... ./bench/...
+	GOFLAGS="$$($(GO) env GOFLAGS) -tags=lab,epoll" $(GO) test -vet=off -count=1 -run 'TestKill|TestSpill|TestHostile' ./bench/lab
 
 race: ## run the concurrent packages' tests under the race detector
 	CGO_ENABLED=1 $(GO) test -race -short -vet=off -skip '$(SINGLE)' $(CONCURRENT)

@@ -301,7 +301,7 @@ func settles(t *trial, s *server, before int) error {
 
 // manyConnects are connections one after the other.
 func manyConnects(ctx context.Context, t *trial, s *server) error {
-	n, limit := 2000, int64(4<<20) // it has hardly warmed up
+	n, limit := 2000, int64(8<<20) // over 2 KiB of garbage each, which nobody collects before there is 4 MiB of it
 	if t.cycles > 1 {
 		n, limit = 100_000, maxGrowth
 	}
