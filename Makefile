@@ -53,9 +53,10 @@ lab: build ## kill, cut and damage real servers, a short slice of each experimen
 	$(GO) test -count=1 -timeout 30m -tags lab ./bench/lab
 
 # With the tag, event loops wait with epoll unless a test says otherwise: those of servers that tests build, too. The
-# packages left out have no event loop.
+# packages left out have no event loop, and the two tests say what the default is.
 epoll: ## try the other event loop: tests of all that uses one, of the built server too, and a slice of the lab, two minutes
 	GOFLAGS="$$($(GO) env GOFLAGS) -tags=epoll" $(GO) test -short -vet=off -p $(PROCESSES) \
+		-skip '^(TestConfigurationDoc|TestExample)$$' \
 		./netloop/... ./client/... ./loadtest/... ./cmd/... ./bench/...
 	GOFLAGS="$$($(GO) env GOFLAGS) -tags=lab,epoll" $(GO) test -vet=off -count=1 -run 'TestKill|TestSpill|TestHostile' ./bench/lab
 
