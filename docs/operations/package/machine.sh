@@ -6,7 +6,7 @@
 # machine.sh --can says whether this machine can boot one: exit code 0 or 1.
 set -eu
 cd "$(dirname "$0")/../../.."
-if [ "$1" = --can ]; then
+if [ "${1-}" = --can ]; then
   for tool in mmdebstrap systemd-nspawn; do
     command -v $tool >/dev/null || { echo "$tool is not installed"; exit 1; }
   done
@@ -17,6 +17,7 @@ if [ "$1" = --can ]; then
   rm "$trial"
   exit 0
 fi
+[ -f "${1-}" ] || { echo "machine.sh: \"${1-}\" is no file; usage: machine.sh SCRIPT FILE... or machine.sh --can"; exit 2; }
 base=bin/machine/debian
 if [ ! -e "$base/.whole" ]; then
   rm -rf "$base"
@@ -27,7 +28,8 @@ if [ ! -e "$base/.whole" ]; then
 fi
 machine=bin/machine/run.$$
 trap 'rm -rf "$machine"' EXIT
-cp -a --reflink=auto "$base" "$machine"
+# Only the files: a /proc that stayed mounted in the system, because somebody looked into it, would fill the disk.
+cp -a --one-file-system --reflink=auto "$base" "$machine"
 script=$(basename "$1")
 cp "$@" "$machine/root/"
 cat >"$machine/etc/systemd/system/script.service" <<UNIT
