@@ -80,7 +80,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	if o.peers && o.setup.Install != "" {
-		if err := peer.Install(ctx, o.setup.Install, stderr); err != nil {
+		if err := peer.Install(ctx, o.setup.Install, strings.Split(o.servers, ","), stderr); err != nil {
 			return err
 		}
 	}

@@ -29,11 +29,20 @@ func modules() []module {
 	}
 }
 
-// Install installs the servers that are not there: Debian's with apt-get, which needs root, and the
+// Install installs those of the named servers that are not there: Debian's with apt-get, which needs root, and the
 // others, of fixed versions, into a directory. It says what it does.
-func Install(ctx context.Context, dir string, stderr io.Writer) error {
+func Install(ctx context.Context, dir string, names []string, stderr io.Writer) error {
+	wanted := make(map[string]bool)
+	for _, name := range names {
+		if s, known := Find(name); known {
+			wanted[s.Program] = true
+		}
+	}
 	var missing []string
 	for program, pkg := range debian() {
+		if !wanted[program] {
+			continue
+		}
 		if _, err := exec.LookPath(program); err != nil {
 			missing = append(missing, pkg)
 		}
@@ -50,6 +59,9 @@ func Install(ctx context.Context, dir string, stderr io.Writer) error {
 		}
 	}
 	for _, m := range modules() {
+		if !wanted[m.program] {
+			continue
+		}
 		target := filepath.Join(dir, m.program)
 		if _, err := os.Stat(target); err == nil {
 			continue

@@ -31,8 +31,9 @@ type Server struct {
 	Loops    int    // event loops that kestrel is to have; 0: as many as it likes, and for the others
 	Program  string // a name to be looked up, or the path that Setup.Locate has put there
 
-	version string // the argument that prints its version
-	args    func(o *Setup, s Server, dir string, port int) ([]string, error)
+	version   string // the argument that prints its version
+	eventLoop string // of kestrel; empty: its default
+	args      func(o *Setup, s Server, dir string, port int) ([]string, error)
 }
 
 // Setup says where servers are, and how kestrel is started. It is not changed while in use.
@@ -87,6 +88,8 @@ func (o *Setup) Locate(s Server) (Server, error) {
 // nsqd keeps messages in memory, or with a memory queue of size 0 writes each to a file before it
 // answers. It cannot be in the class sync-always: even if set to sync after every message it
 // answers before that sync (ioLoop of go-diskqueue 1.1.0).
+//
+// kestrel-epoll waits with kestrel's own poller instead of gnet's.
 func All() []Server {
 	const mc = loadtest.Memcache
 	list := []Server{
@@ -112,7 +115,9 @@ func All() []Server {
 		}
 		list = append(list, kestrelServer(class, 0))
 	}
-	return append(list, kestrelServer(PageCache, 1), kestrelServer(PageCache, 2))
+	epoll := kestrelServer(PageCache, 0)
+	epoll.Name, epoll.eventLoop = "kestrel-epoll", "epoll"
+	return append(list, kestrelServer(PageCache, 1), kestrelServer(PageCache, 2), epoll)
 }
 
 // suffix distinguishes the rows of one program.
@@ -248,6 +253,9 @@ func kestrelCommand(o *Setup, s Server, dir string, port int) ([]string, error) 
 	}
 	if s.Loops > 0 {
 		args = append(args, "--loops", strconv.Itoa(s.Loops))
+	}
+	if s.eventLoop != "" {
+		args = append(args, "--event-loop", s.eventLoop)
 	}
 	return args, nil
 }

@@ -86,6 +86,7 @@ func allCases() []benchCase {
 	}
 	add(pageCache, grow, 64, 16, 32, 1)
 	add(pageCache, grow, 1024, 16, 32, 1)
+	add(pageCache, grow, 1024, 1, 32, 1)
 	add(pageCache, flood, 64, 16, 1, 1)
 	add(pageCache, flood, 64, 16, 32, 1)
 	add(pageCache, churn, 64, 16, 1, 1)

@@ -35,6 +35,7 @@ func goals() []goal {
 	const (
 		mc, redis, always = "memcached", "redis-everysec", "redis-always"
 		own, synced       = "kestrel", "kestrel-always"
+		epoll             = "kestrel-epoll"
 	)
 	cpu, rate, p99 := (*sample).cpuPerOperation, (*sample).rate, (*sample).p99Micros
 	many := append(at(syncAlways, set, 64, 1, 1, 16, 100), at(syncAlways, set, 1024, 1, 1, 16, 100)...)
@@ -44,13 +45,18 @@ func goals() []goal {
 	list := []goal{
 		{both(64, 1, 16, 100, 1000), "CPU", cpu, own, mc, nil, true, 1},
 		{both(64, 1, 1), "CPU", cpu, own, mc, nil, true, 1.2},
-		{both(64, 32, 1, 16, 100, 1000), "CPU", cpu, own, mc, nil, true, 0.4},
+		{at(pageCache, set, 64, 32, 1, 1, 16, 100, 1000), "CPU", cpu, own, mc, nil, true, 0.45},
+		{at(pageCache, get, 64, 32, 1, 1, 16, 100, 1000), "CPU", cpu, own, mc, nil, true, 0.4},
+		{both(64, 1, 1, 16, 100), "CPU", cpu, own, epoll, nil, true, 1.05},
+		{both(64, 32, 1, 16, 100), "CPU", cpu, own, epoll, nil, true, 1.05},
+		{at(pageCache, waiters, 64, 1, 1, 500), "CPU", cpu, own, epoll, nil, true, 1.1},
 		{both(64, 32, 1, 16, 100, 1000), "CPU", cpu, own, "memcached-default", nil, true, 0.4},
 		{both(64, 32, 1, 16, 100, 1000), "rate", rate, own, redis, nil, false, 2.5},
 		{both(1024, 32, 16), "rate", rate, own, redis, nil, false, 2},
 		{grows, "CPU", cpu, own, mc, both(64, 32, 16)[:1], true, 0.4},
 		{grows, "rate", rate, own, redis, nil, false, 2.5},
 		{at(pageCache, grow, 1024, 32, 1, 16), "rate", rate, own, redis, nil, false, 2},
+		{at(pageCache, grow, 1024, 32, 1, 1), "p99 µs", p99, own, "", nil, true, 2000},
 		{at(pageCache, flood, 64, 1, 1, 16), "rate", rate, own, redis, nil, false, 1.3},
 		{at(pageCache, flood, 64, 32, 1, 16), "rate", rate, own, redis, nil, false, 2},
 		{floods, "p99", p99, own, redis, nil, true, 1},

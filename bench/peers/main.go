@@ -72,7 +72,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	if opts.setup.Install != "" {
-		if err := peer.Install(ctx, opts.setup.Install, stderr); err != nil {
+		if err := peer.Install(ctx, opts.setup.Install, opts.names(), stderr); err != nil {
 			return err
 		}
 	}

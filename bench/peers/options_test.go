@@ -43,11 +43,11 @@ func TestParseOptions(t *testing.T) {
 func TestPlan(t *testing.T) {
 	for _, tt := range []struct{ cases, want string }{
 		{" page-cache SET 64B c=16 P=1 ",
-			"memcached memcached-default memcached-meta redis-everysec redis-no beanstalkd nats nsqd kestrel"},
-		{" page-cache SET 64B c=100 P=1 ", "memcached memcached-default memcached-meta redis-everysec redis-no kestrel"},
-		{" page-cache FLOOD 64B c=16 P=1 ", "redis-everysec redis-no beanstalkd nats nsqd kestrel"},
-		{" page-cache CHURN 64B c=16 P=1 ", "redis-everysec redis-no beanstalkd kestrel"},
-		{" CROWD 64B c=10000 P=1 ", "redis-everysec redis-no beanstalkd kestrel"},
+			"memcached memcached-default memcached-meta redis-everysec redis-no beanstalkd nats nsqd kestrel kestrel-epoll"},
+		{" page-cache SET 64B c=100 P=1 ", "memcached memcached-default memcached-meta redis-everysec redis-no kestrel kestrel-epoll"},
+		{" page-cache FLOOD 64B c=16 P=1 ", "redis-everysec redis-no beanstalkd nats nsqd kestrel kestrel-epoll"},
+		{" page-cache CHURN 64B c=16 P=1 ", "redis-everysec redis-no beanstalkd kestrel kestrel-epoll"},
+		{" CROWD 64B c=10000 P=1 ", "redis-everysec redis-no beanstalkd kestrel kestrel-epoll"},
 		{" sync-always SET 64B c=16 P=1 ", "redis-always beanstalkd-always nats-always kestrel-always"},
 		{" sync-always SET 64B c=100 P=1 Q=1000 ", "redis-always kestrel-always"},
 		{" memory SET 64B c=16 P=1 ",

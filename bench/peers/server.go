@@ -42,7 +42,8 @@ func servers() (list []server) {
 			s.keeps = true
 			s.full = s.Class != memory
 		}
-		if s.Name == "memcached-meta" || s.Name == "redis-no" {
+		switch s.Name {
+		case "memcached-meta", "redis-no", "kestrel-epoll":
 			s.byDefault = false
 		}
 		list = append(list, s)
