@@ -42,6 +42,7 @@ type Setup struct {
 	Install string // directory of servers built from source; empty: none
 
 	Kestrel       string           // path of the binary
+	Before        string           // path of another build, which kestrel-before runs; empty: there is none
 	KestrelArgs   string           // empty: DefaultArgs
 	KestrelConfig map[Class]string // paths of configuration files; empty writes DefaultConfig
 
@@ -56,9 +57,12 @@ const Queue = "bench"
 
 // Locate returns s with the path of its program, and an error if there is none.
 func (o *Setup) Locate(s Server) (Server, error) {
-	if s.Program == kestrelProgram {
+	switch {
+	case s.Program == kestrelProgram:
 		s.Program = o.Kestrel
-	} else if o.Install != "" {
+	case s.Program == beforeProgram:
+		s.Program = o.Before
+	case o.Install != "":
 		if built, err := exec.LookPath(filepath.Join(o.Install, s.Program)); err == nil {
 			s.Program = built
 		}
@@ -89,7 +93,8 @@ func (o *Setup) Locate(s Server) (Server, error) {
 // answers. It cannot be in the class sync-always: even if set to sync after every message it
 // answers before that sync (ioLoop of go-diskqueue 1.1.0).
 //
-// kestrel-epoll waits with kestrel's own poller instead of gnet's.
+// kestrel-epoll waits with kestrel's own poller instead of gnet's. kestrel-before and kestrel-always-before are another
+// build, so that two builds take turns.
 func All() []Server {
 	const mc = loadtest.Memcache
 	list := []Server{
@@ -117,7 +122,13 @@ func All() []Server {
 	}
 	epoll := kestrelServer(PageCache, 0)
 	epoll.Name, epoll.eventLoop = "kestrel-epoll", "epoll"
-	return append(list, kestrelServer(PageCache, 1), kestrelServer(PageCache, 2), epoll)
+	list = append(list, kestrelServer(PageCache, 1), kestrelServer(PageCache, 2), epoll)
+	for _, class := range []Class{PageCache, SyncAlways} {
+		before := kestrelServer(class, 0)
+		before.Name, before.Program = before.Name+"-before", beforeProgram
+		list = append(list, before)
+	}
+	return list
 }
 
 // suffix distinguishes the rows of one program.
@@ -206,8 +217,11 @@ func natsServer(class Class) Server {
 		}}
 }
 
-// kestrelProgram stands in the table for the path that -kestrel gives.
-const kestrelProgram = "kestrel"
+// kestrelProgram and beforeProgram stand in the table for the paths of kestrel and of its other build.
+const (
+	kestrelProgram = "kestrel"
+	beforeProgram  = "kestrel-before"
+)
 
 // DefaultArgs are the default arguments of kestrel, split at spaces. In each of them DIR becomes an
 // empty data directory, PORT the port, and FILE the path of the configuration.

@@ -75,6 +75,7 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	loadCPUs := f.String("load-cpus", "1",
 		"comma-separated `processors` of the load generator, a thread on each")
 	f.StringVar(&o.setup.Kestrel, "kestrel", "bin/kestrel", "`path` of the kestrel binary")
+	f.StringVar(&o.setup.Before, "before", "", "`path` of another build, for kestrel-before and kestrel-always-before")
 	f.StringVar(&o.setup.KestrelArgs, "kestrel-args", peer.DefaultArgs,
 		"its arguments; DIR, PORT and FILE are replaced")
 	page := f.String("kestrel-config", "", "its configuration `file` for page-cache cases\n"+

@@ -43,7 +43,7 @@ func servers() (list []server) {
 			s.full = s.Class != memory
 		}
 		switch s.Name {
-		case "memcached-meta", "redis-no", "kestrel-epoll":
+		case "memcached-meta", "redis-no", "kestrel-epoll", "kestrel-before", "kestrel-always-before":
 			s.byDefault = false
 		}
 		list = append(list, s)
