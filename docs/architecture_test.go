@@ -1,11 +1,13 @@
 package docs
 
 import (
+	"cmp"
 	"go/parser"
 	"os"
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -32,10 +34,10 @@ func TestArchitectureFiles(t *testing.T) {
 	}
 }
 
-// TestArchitectureInvariants tests that the invariants that ARCHITECTURE.md names, such as S1–S7,
-// stand in comments, each at the start of a line, up to the last of them and no further.
+// TestArchitectureInvariants tests that the table of invariants in ARCHITECTURE.md names all there are, and where they
+// stand: in comments, each at the start of a line.
 func TestArchitectureInvariants(t *testing.T) {
-	stated := make(map[string]bool)
+	stated := make(map[string]string) // the file of each
 	label := regexp.MustCompile(`(?m)^\s*(?://)?\s*([A-Z][0-9]+)  \S`)
 	for _, file := range goFiles(t) {
 		if strings.HasSuffix(file, "_test.go") {
@@ -43,19 +45,24 @@ func TestArchitectureInvariants(t *testing.T) {
 		}
 		for _, group := range parse(t, file, parser.ParseComments).Comments {
 			for _, m := range label.FindAllStringSubmatch(group.Text(), -1) {
-				stated[m[1]] = true
+				stated[m[1]] = file
 			}
 		}
 	}
-	ranges := regexp.MustCompile(`\b([A-Z])1–([A-Z])([0-9]+)\b`).FindAllStringSubmatch(read(t, "ARCHITECTURE.md"), -1)
-	for _, m := range ranges {
-		last := m[2] + m[3]
-		if m[1] != m[2] || !stated[m[1]+"1"] || !stated[last] {
-			t.Errorf("ARCHITECTURE.md names the invariants %s, which no comment states", m[0])
+	row := regexp.MustCompile("(?m)^\\| ([A-Z])([0-9]+)(?:–[A-Z]([0-9]+))? \\| `([^`]+)` \\|")
+	for _, m := range row.FindAllStringSubmatch(read(t, "ARCHITECTURE.md"), -1) {
+		first, _ := strconv.Atoi(m[2])
+		last, _ := strconv.Atoi(cmp.Or(m[3], m[2]))
+		for n := first; n <= last; n++ {
+			name := m[1] + strconv.Itoa(n)
+			if stated[name] != m[4] {
+				t.Errorf("ARCHITECTURE.md has %s in %s; a comment states it in %q", name, m[4], stated[name])
+			}
+			delete(stated, name)
 		}
 	}
-	if len(ranges) < 3 {
-		t.Errorf("ARCHITECTURE.md names only %d sets of invariants", len(ranges))
+	for name, file := range stated {
+		t.Errorf("%s states %s, which ARCHITECTURE.md does not name", file, name)
 	}
 }
 

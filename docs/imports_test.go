@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,7 +19,7 @@ const (
 )
 
 // mayImport lists, for each package, which of our packages it may import, tests included. A package
-// may import itself. What stands here is the picture in ARCHITECTURE.md, arrow by arrow.
+// may import itself. ARCHITECTURE.md has the arrows between folders.
 var mayImport = map[string]string{
 	"codec/burrow":     "",
 	"codec/memcache":   "",
@@ -89,7 +90,7 @@ var mayImport = map[string]string{
 	"cmd/kestrel/internal/burrowcmd": "client/backend client/backend/overhttp client/backends cmd/kestrel/internal/cli" +
 		" cmd/kestrel/internal/clitest codec/burrow",
 	"cmd/kestrel/internal/backupcmd": "cmd/kestrel/internal/cli cmd/kestrel/internal/clitest cmd/kestrel/internal/config" +
-		" client engine engine/backup segment",
+		" engine engine/backup segment",
 	"cmd/kestrel/internal/cli": "",
 	"cmd/kestrel/internal/clientcmd": "client cmd/kestrel/internal/cli cmd/kestrel/internal/clitest" +
 		" cmd/kestrel/internal/sample cmd/kestrel/internal/top loadtest/figures",
@@ -154,6 +155,8 @@ var homes = map[string]string{
 // home.
 func TestImports(t *testing.T) {
 	seen := make(map[string]bool)
+	used := make(map[string]bool)    // arrows between packages
+	folders := make(map[string]bool) // arrows between folders, of what is no test
 	for _, file := range goFiles(t) {
 		pkg := path.Dir(file)
 		seen[pkg] = true
@@ -173,14 +176,62 @@ func TestImports(t *testing.T) {
 			}
 			checkHome(t, file, imported)
 			ours, found := strings.CutPrefix(imported, module+"/")
-			if found && ours != pkg && !slices.Contains(strings.Fields(allowed), ours) {
+			if !found || ours == pkg {
+				continue
+			}
+			if !slices.Contains(strings.Fields(allowed), ours) {
 				t.Errorf("%s imports %s: the picture has no such arrow", file, ours)
+			}
+			used[pkg+" "+ours] = true
+			if from, to := folder(pkg), folder(ours); from != to && !strings.HasSuffix(file, "_test.go") {
+				folders[from+" "+to] = true
 			}
 		}
 	}
+	for pkg, allowed := range mayImport {
+		for _, ours := range strings.Fields(allowed) {
+			if !used[pkg+" "+ours] {
+				t.Errorf("the picture has an arrow from %s to %s, which no file uses", pkg, ours)
+			}
+		}
+	}
+	checkFolders(t, folders)
 	for pkg := range mayImport {
 		if !seen[pkg] {
 			t.Errorf("the picture has a package %s, and the tree does not", pkg)
+		}
+	}
+}
+
+func folder(pkg string) string {
+	top, _, _ := strings.Cut(pkg, "/")
+	return top
+}
+
+// checkFolders tests that ARCHITECTURE.md has the arrows between folders, each "FROM TO", and no others.
+func checkFolders(t *testing.T, arrows map[string]bool) {
+	t.Helper()
+	text := read(t, "ARCHITECTURE.md")
+	_, text, _ = strings.Cut(text, "| folder | imports, of ours |\n|---|---|\n")
+	text, _, _ = strings.Cut(text, "\n\n")
+	drawn := make(map[string]bool)
+	word := regexp.MustCompile("`([a-z]+)`")
+	for line := range strings.Lines(text) {
+		cells := strings.Split(line, "|")
+		for _, from := range word.FindAllStringSubmatch(cells[1], -1) {
+			for _, to := range word.FindAllStringSubmatch(cells[2], -1) {
+				drawn[from[1]+" "+to[1]] = true
+			}
+		}
+	}
+	for arrow := range arrows {
+		if !drawn[arrow] {
+			t.Errorf("ARCHITECTURE.md has no arrow between the folders %s", arrow)
+		}
+	}
+	for arrow := range drawn {
+		if !arrows[arrow] {
+			t.Errorf("ARCHITECTURE.md has an arrow between the folders %s, which no file uses", arrow)
 		}
 	}
 }
