@@ -207,7 +207,7 @@ func (e *Engine) handOver(
 			}
 		case Lease:
 			got.Ticket = got.Ticket.Merge(e.leaseFirst(q, now, &it, f.Delivery.Receipt, due))
-			q.countFor(f.Delivery.Receipt, f.Holder)
+			q.countFor(f.Delivery.Receipt, f.Holder, now)
 		}
 	}
 	if newest > 0 {
@@ -303,7 +303,7 @@ func (e *Engine) Collect(now Time, ref ReadRef, f FetchRequest, r Receiver) (Tic
 		q.open.remove(ref.r)
 		q.counters.opens++
 		t = t.Merge(e.leaseRead(q, ref.r, aside.Entry{State: aside.Leased, Due: due, Token: f.Delivery.Receipt}))
-		q.countFor(f.Delivery.Receipt, f.Holder)
+		q.countFor(f.Delivery.Receipt, f.Holder, now)
 	case !f.Access.Holds():
 		t = t.Merge(e.end(ref.r, now))
 	case due != 0:

@@ -289,10 +289,10 @@ func (e *Engine) LeaseReads(now Time, refs []ReadRef, d time.Duration, h *Holder
 		if r.held {
 			q.counters.opens++
 		}
-		token := q.newToken()
+		token, taken := q.newToken(), r.opened
 		q.open.remove(r)
 		t = t.Merge(e.leaseRead(q, r, aside.Entry{State: aside.Leased, Due: due, Token: token}))
-		q.countFor(token, h)
+		q.countFor(token, h, taken)
 		dst = append(dst, token)
 	}
 	return t, dst

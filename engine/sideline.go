@@ -89,8 +89,8 @@ func (e *Engine) changeAside(q *queue, r aside.Ref, entry aside.Entry) {
 	e.setAlarm(q)
 }
 
-// countFor has the lease with a token count for h, unless that is nil.
-func (q *queue) countFor(token uint64, h *Holder) {
+// countFor has the lease with a token, which was taken at that time, count for h, unless that is nil.
+func (q *queue) countFor(token uint64, h *Holder, taken Time) {
 	if h == nil {
 		return
 	}
@@ -98,7 +98,7 @@ func (q *queue) countFor(token uint64, h *Holder) {
 	if s.holders == nil {
 		s.holders = make(holders)
 	}
-	s.holders[token] = h
+	s.holders[token] = counted{h, taken}
 	q.shard.pool.Memory.Add(holderSize)
 	h.add(1)
 }
@@ -281,12 +281,13 @@ func (q *queue) deliveries(it *Item) uint16 {
 // Holder counts the leases that one client has, on the queues that it is used for, no matter who ends them. The zero
 // Holder counts none. It must not be copied. Its methods may be called from any goroutine.
 type Holder struct {
+	Client Client // for operators; it does not change once the Holder is used
 	leases atomic.Int64
 	of     *Holder // counts them as well; nil: nobody does
 }
 
-// NewHolder returns a Holder whose leases count for of as well, unless that is nil.
-func NewHolder(of *Holder) *Holder { return &Holder{of: of} }
+// NewHolder returns a Holder of a client whose leases count for of as well, unless that is nil.
+func NewHolder(of *Holder, client Client) *Holder { return &Holder{Client: client, of: of} }
 
 func (h *Holder) add(n int64) {
 	for ; h != nil; h = h.of {
@@ -299,17 +300,23 @@ func (h *Holder) add(n int64) {
 func (h *Holder) Leases() int { return int(h.leases.Load()) }
 
 // holders are the clients that leases count for, by their tokens.
-type holders map[uint64]*Holder
+type holders map[uint64]counted
+
+// counted is a lease that counts for somebody.
+type counted struct {
+	holder *Holder
+	taken  Time
+}
 
 // holderSize is how many bytes an entry of holders takes, about.
-const holderSize = 40
+const holderSize = 56
 
 // letGo has the lease with a token, which has ended, count for nobody.
 func (hs holders) letGo(sh *shard, token uint64) {
-	if h, ok := hs[token]; ok {
+	if l, ok := hs[token]; ok {
 		delete(hs, token)
 		sh.pool.Memory.Add(-holderSize)
-		h.add(-1)
+		l.holder.add(-1)
 	}
 }
 

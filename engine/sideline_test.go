@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -341,8 +343,8 @@ func TestHolder(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		all := NewHolder(nil)
-		one := NewHolder(all)
+		all := NewHolder(nil, Client{User: "ann"})
+		one := NewHolder(all, Client{Connection: 7, Peer: "host:1"})
 		lease := func(h *Holder) Delivery {
 			var about Delivery
 			_, err := e.Fetch(Now(), []byte("q"), FetchRequest{Access: Lease, Lease: time.Minute, Delivery: &about, Holder: h}, &copied{})
@@ -366,6 +368,13 @@ func TestHolder(t *testing.T) {
 		}
 		e.LeaseReads(Now(), []ReadRef{got.Read}, time.Minute, one, nil)
 		check("a read that became a lease", 2, 3)
+		<-time.After(time.Second)
+		held := e.Holders([]byte("q"))
+		slices.SortFunc(held, func(a, b Held) int { return cmp.Compare(a.Connection, b.Connection) })
+		began := Now().After(-time.Second)
+		if want := []Held{{all.Client, 1, began}, {one.Client, 2, began}}; !slices.Equal(held, want) {
+			t.Errorf("Holders = %+v, want %+v", held, want)
+		}
 		e.ConfirmLease(Now(), []byte("q"), first.Receipt)
 		check("one confirmed", 1, 2)
 		e.ReturnLease(Now(), []byte("q"), second.Receipt, Return{How: Abort})
@@ -385,6 +394,46 @@ func TestHolder(t *testing.T) {
 		e.Fetch(Now(), []byte("q"), FetchRequest{Access: Peek}, &copied{})
 		e.Fetch(Now(), []byte("none"), FetchRequest{Access: Peek}, &copied{})
 		check("all have lapsed", 0, 0)
+	})
+}
+
+// TestOldestOpen: the oldest open read is the first that has not ended, whoever ended it.
+func TestOldestOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, err := Open(testOptions(segmenttest.New()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		var refs []ReadRef
+		var opened []Time
+		for range 3 {
+			if err := tryPut(e, "q", "x"); err != nil {
+				t.Fatal(err)
+			}
+			<-time.After(time.Second)
+			got, err := e.Fetch(Now(), []byte("q"), FetchRequest{Access: OpenRead}, &copied{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			refs, opened = append(refs, got.Read), append(opened, Now())
+		}
+		check := func(when string, want Time) {
+			t.Helper()
+			if got := e.OldestOpen(refs); got != want {
+				t.Errorf("%s: OldestOpen = %v, want %v", when, got, want)
+			}
+		}
+		check("three reads", opened[0])
+		e.AbortAll(Now(), refs[:1])
+		check("one aborted", opened[1])
+		e.ConfirmAll(Now(), refs[1:2])
+		check("one confirmed", opened[2])
+		e.AbortAll(Now(), refs[2:])
+		check("all ended", 0)
+		if got := e.OldestOpen(nil); got != 0 {
+			t.Errorf("OldestOpen of nothing = %v", got)
+		}
 	})
 }
 

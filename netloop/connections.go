@@ -33,15 +33,28 @@ type Connection struct {
 	Sent     int64  // bytes
 	Unread   int64  // bytes of replies that the client has not taken
 	Waiting  string // queue that it waits for; "" if it does not
-	// OpenReads are by queue, the queue with most first. Those that Thrift's get leaves open belong to no
-	// connection, and are not among them.
+	// OpenReads are by queue, the queue with most first. Leases that a receipt ends, and so what Thrift's get leaves
+	// open, belong to no connection, and are not among them: see engine.Holders.
 	OpenReads []OpenReads
+	oldest    engine.Time // of the queue that was asked for, or of all; see Oldest
 }
 
 // OpenReads are the open reads of a connection on a queue.
 type OpenReads struct {
-	Queue string
-	Count int
+	Queue  string
+	Count  int
+	Oldest engine.Time // when the oldest was opened; zero: all that were looked at have ended by themselves
+}
+
+// Oldest returns when the oldest open read of the connection on a queue, or with "" on any, was opened; zero without
+// one.
+func (c *Connection) Oldest(queue string) (oldest engine.Time) {
+	for _, r := range c.OpenReads {
+		if (queue == "" || queue == r.Queue) && r.Oldest > 0 && (oldest == 0 || r.Oldest < oldest) {
+			oldest = r.Oldest
+		}
+	}
+	return oldest
 }
 
 // open returns how many open reads the connection has on all queues.
@@ -166,7 +179,7 @@ func (s *session) describe() Connection {
 	c := Connection{
 		Number: s.tally.number, Peer: s.sink.peer(), Protocol: s.proto.name(), ClientID: s.clientID,
 		Since: s.tally.since, Last: s.tally.last, Requests: s.tally.requests, Received: s.tally.received,
-		Sent: s.tally.sent, Unread: int64(s.sink.unsent()), OpenReads: s.reads.list(),
+		Sent: s.tally.sent, Unread: int64(s.sink.unsent()), OpenReads: s.reads.list(s.loop.engine),
 	}
 	if u := s.id.user; u != nil {
 		c.User = u.Name
@@ -177,11 +190,15 @@ func (s *session) describe() Connection {
 	return c
 }
 
+// oldestLook is how many open reads of a queue are looked at to find the oldest: earlier ones may have ended by
+// themselves, and the loop's clients wait meanwhile.
+const oldestLook = 16 << 10
+
 // list returns the reads that are open, by queue, the queue with most first.
-func (o *openReads) list() (list []OpenReads) {
+func (o *openReads) list(e *engine.Engine) (list []OpenReads) {
 	for name, q := range o.queues {
-		if q.len() > 0 {
-			list = append(list, OpenReads{name, q.len()})
+		if n := q.len(); n > 0 {
+			list = append(list, OpenReads{name, n, e.OldestOpen(q.refs[q.head:][:min(n, oldestLook)])})
 		}
 	}
 	slices.SortFunc(list, func(a, b OpenReads) int {
@@ -199,12 +216,15 @@ var orders = map[string]func(a, b *Connection) int{
 	"received": func(a, b *Connection) int { return cmp.Compare(b.Received, a.Received) },
 	"sent":     func(a, b *Connection) int { return cmp.Compare(b.Sent, a.Sent) },
 	"unread":   func(a, b *Connection) int { return cmp.Compare(b.Unread, a.Unread) },
+	"oldest": func(a, b *Connection) int { // one without an open read comes last
+		return cmp.Compare(uint64(a.oldest)-1, uint64(b.oldest)-1)
+	},
 }
 
 // ConnectionQuery says which connections ListConnections returns.
 type ConnectionQuery struct {
 	Queue string // that they wait for or have open reads on; "" for any
-	Order string // open, age, idle, requests, received, sent or unread; "" is open
+	Order string // open, oldest, age, idle, requests, received, sent or unread; "" is open
 	Limit int    // at most so many; 0 is DefaultConnections
 }
 
@@ -215,7 +235,7 @@ const (
 )
 
 // ErrOrder is returned for an order that there is not.
-var ErrOrder = errors.New("netloop: order must be open, age, idle, requests, received, sent or unread")
+var ErrOrder = errors.New("netloop: order must be open, oldest, age, idle, requests, received, sent or unread")
 
 // ListConnections returns the connections that come first in an order, and how many match in all. It
 // keeps no more than twice the limit in memory, however many there are. It returns ErrOrder.
@@ -232,6 +252,7 @@ func (s *Server) ListConnections(ctx context.Context, q ConnectionQuery) (list [
 		for _, c := range some {
 			if q.Queue == "" || c.concerns(q.Queue) {
 				matched++
+				c.oldest = c.Oldest(q.Queue)
 				list = append(list, c)
 			}
 		}

@@ -384,6 +384,9 @@ func appendConnection(out []byte, c *Connection, now engine.Time) []byte {
 	number("open_reads", open)
 	for _, r := range c.OpenReads {
 		number("open_reads:"+latin1(r.Queue), int64(r.Count))
+		if r.Oldest > 0 {
+			number("oldest_open_read:"+latin1(r.Queue), ago(r.Oldest))
+		}
 	}
 	return out
 }

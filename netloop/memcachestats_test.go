@@ -64,6 +64,9 @@ func TestStatsConnections(t *testing.T) {
 				t.Errorf("%s of the holder is %q, want %q", name, got[n+":"+name], want)
 			}
 		}
+		if !regexp.MustCompile(`^\d+$`).MatchString(got[n+":oldest_open_read:q"]) {
+			t.Errorf("the holder's oldest open read is of %q ms", got[n+":oldest_open_read:q"])
+		}
 		if w := got[numbers[waiter.LocalAddr().String()]+":waiting"]; w != "none" {
 			t.Errorf("the waiter waits for %q", w)
 		}

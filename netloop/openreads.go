@@ -222,14 +222,20 @@ func (s *session) holder(name []byte) *engine.Holder {
 			}
 		}
 	}
-	h := engine.NewHolder(s.id.holder())
+	client := engine.Client{
+		Connection: s.tally.number, Peer: s.sink.peer(), Protocol: s.proto.name(), ClientID: s.clientID,
+	}
+	if u := s.id.user; u != nil {
+		client.User = u.Name
+	}
+	h := engine.NewHolder(s.id.holder(), client)
 	holders[string(name)] = h
 	s.loop.engine.Account(holderSize + int64(len(name)))
 	return h
 }
 
 // holderSize is about how many bytes a Holder takes with its place in the session, beside the queue's name.
-const holderSize = 96
+const holderSize = 224
 
 // dropHolders forgets the reads that this connection, which has ended, has opened. They stay open.
 func (s *session) dropHolders() {

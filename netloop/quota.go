@@ -33,7 +33,7 @@ func (us *usages) of(u *access.User) *usage {
 	defer us.mu.Unlock()
 	found := us.byName[u.Name]
 	if found == nil {
-		found = new(usage)
+		found = &usage{leases: engine.Holder{Client: engine.Client{User: u.Name}}}
 		if us.byName == nil {
 			us.byName = make(map[string]*usage)
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/kestrelmq/kestrel/engine"
@@ -31,7 +32,7 @@ func connections(s *Server, r *http.Request) (any, error) {
 	}
 	list, matched, err := server.ListConnections(ctx, q)
 	if errors.Is(err, netloop.ErrOrder) {
-		return nil, badRequestf("order: %q is none of open, age, idle, requests, received, sent, unread", q.Order)
+		return nil, badRequestf("order: %q is none of open, oldest, age, idle, requests, received, sent, unread", q.Order)
 	}
 	if err != nil {
 		return nil, err
@@ -42,23 +43,53 @@ func connections(s *Server, r *http.Request) (any, error) {
 		c := &list[i]
 		shown = append(shown, member{strconv.FormatUint(c.Number, 10), describe(c, now)})
 	}
-	return object{{"matched", int64(matched)}, {"connections", shown}}, nil
+	answer := object{{"matched", int64(matched)}, {"connections", shown}}
+	if q.Queue != "" {
+		answer = append(answer, member{"leases", leases(server.Engine(), q.Queue, now)})
+	}
+	return answer, nil
+}
+
+// leases returns who has leased items of a queue, by rank: the lease that has lasted longest comes first. The clients
+// may have gone.
+func leases(e *engine.Engine, queue string, now engine.Time) object {
+	held := e.Holders([]byte(queue))
+	slices.SortFunc(held, func(a, b engine.Held) int {
+		return cmp.Or(cmp.Compare(a.Oldest, b.Oldest), cmp.Compare(a.Connection, b.Connection), cmp.Compare(a.User, b.User))
+	})
+	shown := make(object, 0, len(held))
+	for i, h := range held[:min(len(held), netloop.DefaultConnections)] {
+		shown = append(shown, member{strconv.Itoa(i + 1), object{
+			{"connection", int64(h.Connection)}, {"peer", h.Peer}, {"protocol", h.Protocol}, {"client_id", h.ClientID},
+			{"user", h.User}, {"leases", int64(h.Leases)}, {"oldest", since(h.Oldest, now)},
+		}})
+	}
+	return shown
+}
+
+// since returns how many milliseconds ago t was; 0 if there is no t.
+func since(t, now engine.Time) int64 {
+	if t == 0 {
+		return 0
+	}
+	return max(now.Std().Sub(t.Std()).Milliseconds(), 0)
 }
 
 // describe returns a connection as the answer has it. Times are milliseconds.
 func describe(c *netloop.Connection, now engine.Time) object {
-	reads := make(object, 0, len(c.OpenReads))
+	reads, oldest := make(object, 0, len(c.OpenReads)), make(object, 0, len(c.OpenReads))
 	total := int64(0)
 	for _, r := range c.OpenReads {
 		reads = append(reads, member{r.Queue, int64(r.Count)})
+		oldest = append(oldest, member{r.Queue, since(r.Oldest, now)})
 		total += int64(r.Count)
 	}
-	ago := func(t engine.Time) int64 { return max(now.Std().Sub(t.Std()).Milliseconds(), 0) }
 	return object{
 		{"peer", c.Peer}, {"protocol", c.Protocol}, {"client_id", c.ClientID}, {"user", c.User},
-		{"age", ago(c.Since)}, {"idle", ago(cmp.Or(c.Last, c.Since))},
+		{"age", since(c.Since, now)}, {"idle", since(cmp.Or(c.Last, c.Since), now)},
 		{"requests", c.Requests}, {"received_bytes", c.Received}, {"sent_bytes", c.Sent},
 		{"unread_bytes", c.Unread}, {"waiting", c.Waiting}, {"open_reads", total}, {"open_reads_by_queue", reads},
+		{"oldest_open_read", since(c.Oldest(""), now)}, {"oldest_open_read_by_queue", oldest},
 	}
 }
 

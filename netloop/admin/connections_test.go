@@ -60,6 +60,13 @@ type connectionsAnswer struct {
 		Received_bytes          int64
 		Sent_bytes              int64
 		Open_reads_by_queue     map[string]int64
+
+		Oldest_open_read          int64
+		Oldest_open_read_by_queue map[string]int64
+	}
+	Leases map[string]struct {
+		Connection, Leases, Oldest int64
+		Peer, Protocol, Client_id  string
 	}
 }
 
@@ -136,12 +143,92 @@ func TestConnections(t *testing.T) {
 	}
 }
 
+// TestOldestHolder: of two connections that hold items of a queue, order=oldest lists the one first that has held one
+// for longer, and says for how long. It holds fewer, so it is not the first by default.
+func TestOldestHolder(t *testing.T) {
+	tt := start(t, Options{}, netloop.Options{MaxOpenReads: 10}, defaults())
+	for range 4 {
+		tt.put("work", "item")
+	}
+	tt.put("mail", "item")
+	addr := tt.server.MemcacheAddr().String()
+	first, many, none := dial(t, addr), dial(t, addr), dial(t, addr)
+	none.send("version\r\n")
+	none.wants("VERSION " + netloop.Version)
+	many.send("get mail/open\r\n") // the oldest of all, and none of the queue that is asked for
+	many.wants("END")
+	first.send("get work/open\r\n")
+	first.wants("END")
+	for tt.connections("").Connections[tt.number("queue=work")].Oldest_open_read < 5 {
+	}
+	many.send("get work/open\r\nget work/open\r\n")
+	many.wants("END")
+	many.wants("END")
+	numbers := func(query string) (peers []string) {
+		t.Helper()
+		for _, c := range tt.connections(query).Connections {
+			peers = append(peers, c.Peer)
+		}
+		return peers
+	}
+	for _, q := range []struct {
+		query string
+		want  *client
+	}{
+		{"queue=work&order=open&limit=1", many}, {"queue=work&order=oldest&limit=1", first},
+		{"order=oldest&limit=1", many},
+	} {
+		if got := numbers(q.query); !slices.Equal(got, []string{q.want.conn.LocalAddr().String()}) {
+			t.Errorf("/connections?%s lists %v, want %v", q.query, got, q.want.conn.LocalAddr())
+		}
+	}
+	for _, c := range tt.connections("queue=mail").Connections {
+		work, mail := c.Oldest_open_read_by_queue["work"], c.Oldest_open_read_by_queue["mail"]
+		if mail < 5 || mail <= work || c.Oldest_open_read != mail {
+			t.Errorf("a connection holds items for %+v", c)
+		}
+	}
+	many.send("get mail/abort\r\n")
+	many.wants("END")
+	if a := tt.connections("queue=mail"); a.Matched != 0 {
+		t.Errorf("after its abort a connection is among %+v", a)
+	}
+}
+
+// TestLeaseHolders: items that a Thrift client has got are held by that client, even when it has gone.
+func TestLeaseHolders(t *testing.T) {
+	free := "127.0.0.1:0"
+	tt := start(t, Options{}, netloop.Options{MaxOpenReads: 10, Thrift: free}, defaults())
+	for range 3 {
+		tt.put("work", "item")
+	}
+	c := dial(t, tt.server.ThriftAddr().String())
+	peer := c.conn.LocalAddr().String()
+	c.call("get", "\x0b\x00\x01"+text("work")+"\x08\x00\x02\x00\x00\x00\x02"+"\x08\x00\x03\x00\x00\x00\x00"+
+		"\x08\x00\x04\x00\x00\xea\x60"+"\x00")
+	check := func(when string) {
+		t.Helper()
+		a := tt.connections("queue=work")
+		if l := a.Leases["1"]; len(a.Leases) != 1 || l.Peer != peer || l.Protocol != "thrift" || l.Leases != 2 || l.Connection == 0 {
+			t.Errorf("%s: leases = %+v, want 2 of %s", when, a.Leases, peer)
+		}
+	}
+	check("connected")
+	c.conn.Close()
+	for tt.connections("").Matched > 0 {
+	}
+	check("gone")
+	if a := tt.connections("queue=none"); a.Leases == nil || len(a.Leases) != 0 {
+		t.Errorf("leases of a queue that does not exist = %+v", a.Leases)
+	}
+}
+
 // TestConnectionsRefused asks for what there is not.
 func TestConnectionsRefused(t *testing.T) {
 	tt := start(t, Options{}, netloop.Options{}, defaults())
 	const wrong = "error processing command: "
 	tt.expect("/connections.txt?order=size", 400,
-		wrong+`order: "size" is none of open, age, idle, requests, received, sent, unread`+"\n")
+		wrong+`order: "size" is none of open, oldest, age, idle, requests, received, sent, unread`+"\n")
 	tt.expect("/connections.txt?limit=0", 400, wrong+`limit: want a number from 1 to 10000, have "0"`+"\n")
 	tt.expectPost("/connections.txt", 400, wrong+"want end=NUMBER or return_reads=NUMBER\n")
 	tt.expectPost("/connections.txt?end=x", 400, wrong+`end: want the number of a connection, have "x"`+"\n")

@@ -2,6 +2,7 @@ package clientcmd
 
 import (
 	"encoding/json"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -26,6 +27,13 @@ func TestEndToEndClients(t *testing.T) {
 	if !strings.Contains(out, "work:1") || !strings.Contains(out, "memcache") || !strings.HasSuffix(out, "\n1 connection\n") {
 		t.Fatalf("kestrel clients work:\n%s", out)
 	}
+	if !regexp.MustCompile(`(?m) work:1 +\d+ms$`).MatchString(out) {
+		t.Errorf("kestrel clients work does not say how long the item has been held:\n%s", out)
+	}
+	out, _ = run(cli.ExitOK, "clients", "work", "--leases")
+	if !strings.HasPrefix(out, "NO  PEER ") || !strings.HasSuffix(out, "\n0 leases\n") {
+		t.Errorf("kestrel clients work --leases:\n%s", out)
+	}
 	out, _ = run(cli.ExitOK, "clients", "work", "--output", "json")
 	var list []connection
 	if err := json.Unmarshal([]byte(out), &list); err != nil || len(list) != 1 || list[0].ByQueue["work"] != 1 ||
@@ -44,7 +52,7 @@ func TestEndToEndClients(t *testing.T) {
 	}
 	for _, tt := range []struct{ args, want string }{
 		{"clients --end 99999", "no connection has the number 99999"},
-		{"clients --order size", `order: "size" is none of open, age`},
+		{"clients --order size", `order: "size" is none of open, oldest, age`},
 	} {
 		if _, errs := run(cli.ExitFailed, strings.Fields(tt.args)...); !strings.Contains(errs, tt.want) {
 			t.Errorf("kestrel %s says %q, without %q", tt.args, errs, tt.want)
