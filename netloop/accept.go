@@ -30,6 +30,7 @@ type listener struct {
 	tls       *tls.Config // nil: plain
 	account   string      // of Listener
 	origins   []string    // likewise
+	withKey   bool        // replies to GETs repeat the whole key
 	refusedAt time.Time   // when a peer that the port does not admit was logged last; of the accepting goroutine
 	unlogged  int64       // refused since then
 }
@@ -46,6 +47,7 @@ func (o *Options) open(l *Listener) (*listener, error) {
 	}
 	return &listener{
 		Port: port, proto: protocols[l.Protocol], auth: l.Auth, tls: l.TLS, account: l.Account, origins: l.Origins,
+		withKey: l.ReplyKey.orDefault(o.ReplyWithKey),
 	}, nil
 }
 

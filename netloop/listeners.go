@@ -42,7 +42,23 @@ type Listener struct {
 
 	Account string   // the account that is served; "" serves all
 	Origins []string // of web pages whose requests are served, as browsers spell them; "*" is every one
+
+	// Of the memcache protocol alone:
+
+	ReplyKey ReplyKey
 }
+
+// ReplyKey is what the reply to a GET names. The zero ReplyKey is what Options.ReplyWithKey says.
+type ReplyKey string
+
+// What it may name.
+const (
+	ReplyQueue   ReplyKey = "queue"
+	ReplyRequest ReplyKey = "request" // the whole key of the request, options included
+)
+
+// orDefault reports whether it is the whole key, as withKey says where nothing is chosen.
+func (r ReplyKey) orDefault(withKey bool) bool { return r == ReplyRequest || r == "" && withKey }
 
 // Validate reports what is wrong with l.
 func (l *Listener) Validate() error {
@@ -57,6 +73,12 @@ func (l *Listener) Validate() error {
 	}
 	if l.Protocol != ProtocolBurrow && (l.Account != "" || len(l.Origins) > 0) {
 		return fmt.Errorf("account and origins are of protocol burrow, and this is %s", l.Protocol)
+	}
+	if l.Protocol != ProtocolMemcache && l.ReplyKey != "" {
+		return fmt.Errorf("a reply key is of protocol memcache, and this is %s", l.Protocol)
+	}
+	if !slices.Contains([]ReplyKey{"", ReplyQueue, ReplyRequest}, l.ReplyKey) {
+		return fmt.Errorf("reply key %q is not known", l.ReplyKey)
 	}
 	if strings.ContainsAny(l.Account, "/\x00") {
 		return fmt.Errorf("account %q: the name of an account has no slash", l.Account)

@@ -309,7 +309,7 @@ func memcacheGet(s *session, req *memcache.Request, times int) (done int) {
 		return 1
 	}
 	reply := req.Queue
-	if s.loop.server.opts.ReplyWithKey {
+	if s.repliesWithKey() {
 		reply = req.Key
 	}
 	if len(req.Several) > 0 {
@@ -319,13 +319,21 @@ func memcacheGet(s *session, req *memcache.Request, times int) (done int) {
 	return s.fetch(name, reply, how, req.WaitMillis, times)
 }
 
+// repliesWithKey reports whether the replies to GETs repeat the whole key.
+func (s *session) repliesWithKey() bool {
+	if port := s.id.port; port != nil {
+		return port.withKey
+	}
+	return s.loop.server.opts.ReplyWithKey
+}
+
 // memcacheGetSeveral runs a GET that names several queues.
 func (s *session) memcacheGetSeveral(req *memcache.Request, how engine.Access) {
 	var queues [memcache.MaxQueues]memcache.Source
 	s.beginSeveral()
 	for _, q := range req.Queues(queues[:0]) {
 		reply := q.Queue
-		if s.loop.server.opts.ReplyWithKey {
+		if s.repliesWithKey() {
 			reply = req.Key
 		}
 		s.addSource(s.latin1Name(q.Queue), reply, q.Weight)

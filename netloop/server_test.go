@@ -91,7 +91,13 @@ const testDeadline = 20 * time.Second
 
 func dial(t testing.TB, s *Server) *peer {
 	t.Helper()
-	nc, err := net.Dial("tcp", s.MemcacheAddr().String())
+	return dialAt(t, s.MemcacheAddr().String())
+}
+
+// dialAt connects to an address.
+func dialAt(t testing.TB, addr string) *peer {
+	t.Helper()
+	nc, err := net.Dial("tcp", addr)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,6 +27,7 @@ type Listener struct {
 	TLS      string       // name of a table [tls.NAME]; "" for none
 	Account  string       // of protocol burrow: the account that is served; "" for all
 	Origins  []string     // of protocol burrow: web pages that are served
+	ReplyKey string       // of protocol memcache: replyQueue or replyRequest; "" is what holds for all
 }
 
 // protocolValue is the name of a protocol.
@@ -78,6 +79,12 @@ func ListenerOptions() []Group[Listener] {
 		Help: "of burrow: web pages that may send requests, by origin; \"*\" is all",
 		At:   func(l *Listener) Value { return textsValue{&l.Origins} },
 	}, {
+		Key:  "memcache_reply_key",
+		Help: `of memcache: what VALUE repeats, queue or request; "auto": as at the top of the file`,
+		At: func(l *Listener) Value {
+			return automatic(&l.ReplyKey, "", choiceValue{&l.ReplyKey, []string{replyQueue, replyRequest}})
+		},
+	}, {
 		Key: "allow_from", Live: true,
 		Help: "networks that peers may come from; an empty list admits all",
 		At:   func(l *Listener) Value { return networksValue{&l.Port.AllowFrom} },
@@ -112,6 +119,9 @@ func (l *Listener) misplaced(table map[string]any) map[string]string {
 			wrong[key] = fmt.Sprintf("only protocol burrow has one, and protocol is %q", l.Protocol)
 		}
 	}
+	if l.ReplyKey != "" && l.Protocol != netloop.ProtocolMemcache {
+		wrong["memcache_reply_key"] = fmt.Sprintf("only protocol memcache has one, and protocol is %q", l.Protocol)
+	}
 	for _, origin := range l.Origins {
 		if u, err := url.Parse(origin); origin != "*" && origin != "null" &&
 			(err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+strings.ToLower(u.Host) != origin) {
@@ -136,6 +146,7 @@ func (c *Config) applyListeners() {
 		}
 		*to = append(*to, netloop.Listener{
 			Protocol: l.Protocol, Port: l.Port, Auth: l.Auth, Account: l.Account, Origins: l.Origins,
+			ReplyKey: netloop.ReplyKey(l.ReplyKey),
 		})
 		*names = append(*names, l.TLS)
 	}

@@ -16,6 +16,7 @@ protocol = "memcache"
 address = "[::1]:1234"
 allow_from = ["10.0.0.0/8", "::1"]
 max_connections = 7
+memcache_reply_key = "request"
 [[listener]]
 protocol = "thrift"
 address = "unix:/run/k.sock"
@@ -35,6 +36,9 @@ address = "127.0.0.1:2223"
 	if first.Protocol != netloop.ProtocolMemcache || first.Port.Address != "[::1]:1234" || first.Port.MaxConnections != 7 ||
 		len(first.Port.AllowFrom) != 2 || first.Port.AllowFrom[1].String() != "::1/128" {
 		t.Errorf("first listener %+v", first)
+	}
+	if first.ReplyKey != netloop.ReplyRequest || second.ReplyKey != "" || c.Net.ReplyWithKey {
+		t.Errorf("reply keys %q, %q, of all %v", first.ReplyKey, second.ReplyKey, c.Net.ReplyWithKey)
 	}
 	if second.Protocol != netloop.ProtocolThrift || second.Port.Mode != 0o660 || second.Port.Group != "staff" {
 		t.Errorf("second listener %+v", second)
@@ -95,6 +99,10 @@ func TestListenerProblems(t *testing.T) {
 		{"[[listener]]\nprotocol = \"text\"\naddress = \"h:1\"\naccount = \"acme\"\nallow_origins = [\"*\"]\n",
 			`k:4: listener.1.account: only protocol burrow has one, and protocol is "text"; ` +
 				`k:5: listener.1.allow_origins: only protocol burrow has one, and protocol is "text"`},
+		{"[[listener]]\nprotocol = \"text\"\naddress = \"h:1\"\nmemcache_reply_key = \"request\"\n",
+			`k:4: listener.1.memcache_reply_key: only protocol memcache has one, and protocol is "text"`},
+		{"[[listener]]\nprotocol = \"memcache\"\naddress = \"h:1\"\nmemcache_reply_key = \"key\"\n",
+			`k:4: listener.1.memcache_reply_key: want "queue" or "request", or "auto", have "key"`},
 		{"[[listener]]\nprotocol = \"burrow\"\naddress = \"h:1\"\nallow_origins = [\"*\", \"null\", \"https://a.b:1\", \"https://A.b/\"]\n",
 			`k:4: listener.1.allow_origins: "https://A.b/": write an origin as browsers do, such as "https://app.example"`},
 		{"[[listener]]\nprotocol = \"admin\"\naddress = \"h:1\"\n",
