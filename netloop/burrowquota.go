@@ -67,6 +67,12 @@ func (s *session) refuseAccount(over *overAccountError) {
 		status = 429
 		s.burrow.frame.Fields += "Retry-After: " + strconv.FormatInt(over.wait, 10) + "\r\n"
 	}
+	s.noteOverAccount(over)
+	s.burrowText(status, over.Error())
+}
+
+// noteOverAccount counts a refusal by the quota of the account, and logs one a second at most.
+func (s *session) noteOverAccount(over *overAccountError) {
 	l := s.loop
 	l.counters.OverQuota.Account++
 	if l.accountLogged == 0 || l.clock-l.accountLogged >= moment(logInterval.Milliseconds()) {
@@ -74,5 +80,4 @@ func (s *session) refuseAccount(over *overAccountError) {
 		l.log.Warn("request refused: the account is over its quota", "account", s.burrow.account.name, "peer", s.sink.peer(),
 			"quota", over.what, "most", over.most, "refused", l.counters.OverQuota.Account)
 	}
-	s.burrowText(status, over.Error())
 }

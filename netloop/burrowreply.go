@@ -54,9 +54,12 @@ func burrowRefusal(err error) (status int, text string) {
 	var refused *burrow.ProtocolError
 	var elsewhere wrongAccountError
 	var over *access.OverQuota
+	var account *overAccountError
 	switch {
 	case errors.As(err, &over):
 		return 429, err.Error()
+	case errors.As(err, &account):
+		return 507, err.Error()
 	case errors.As(err, &denied), errors.As(err, &elsewhere):
 		return 403, err.Error()
 	case errors.Is(err, access.ErrBusy):

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/kestrelmq/kestrel/access"
 	"github.com/kestrelmq/kestrel/codec/burrow"
+	"github.com/kestrelmq/kestrel/engine"
 	"github.com/kestrelmq/kestrel/netloop/ports"
 )
 
@@ -20,6 +22,7 @@ type burrowRow struct {
 	request string
 	verb    string
 	refusal string // of a user without the verb; "" for that of the verb
+	also    string // another verb that it needs, which both users have
 }
 
 // burrowRows has a row for each operation, and more for those that wait, or are about an account.
@@ -55,7 +58,12 @@ var burrowRows = map[burrow.Op][]burrowRow{
 	burrow.OpSettle:      {{request: `POST /v1.1/acme/work/receipts < {"acknowledge":["7"]}`, verb: "get acme/work"}},
 	burrow.OpExtend:      {{request: `POST /v1.1/acme/work/receipts/7 < {"lease_ms":1}`, verb: "get acme/work"}},
 	burrow.OpAcknowledge: {{request: "DELETE /v1.1/acme/work/receipts/7", verb: "get acme/work"}},
-	burrow.OpRedrive:     {{request: `POST /v1.1/acme/dead/redrive < {"to":"work"}`, verb: "get acme/dead"}},
+	burrow.OpRedrive: {
+		{request: `POST /v1.1/acme/work_dead/redrive < {"to":"work"}`, verb: "get acme/work_dead", also: "put acme/work"},
+		{request: `POST /v1.1/acme/work_dead/redrive < {"to":"work"}`, verb: "put acme/work", also: "get acme/work_dead"},
+		{request: `POST /v1.1/acme/work_dead/redrive`, verb: "get acme/work_dead", also: "put acme/work"},
+		{request: `POST /v1.1/acme/work_dead/redrive`, verb: "put acme/work", also: "get acme/work_dead"},
+	},
 }
 
 func TestEveryBurrowRequestHasARow(t *testing.T) {
@@ -93,8 +101,29 @@ func (c *rightsClient) send(request, authorization string, more ...string) *http
 	return response
 }
 
+// problemOf is a reply of ask with the detail of the problem that it has, or as it is.
+func problemOf(reply string) string {
+	var problem struct{ Status, Detail any }
+	if status, body, _ := strings.Cut(reply, " "); json.Unmarshal([]byte(body), &problem) == nil && problem.Detail != nil {
+		return fmt.Sprint(status, " ", problem.Detail)
+	}
+	return reply
+}
+
 func basic(name, password string) string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(name+":"+password))
+}
+
+// bury puts an item to a queue and rejects it. So it goes to the dead-letter queue.
+func bury(t *testing.T, e *engine.Engine, queue string) {
+	t.Helper()
+	now, name := engine.Now(), []byte(queue)
+	_, err := e.Put(now, name, engine.PutRequest{Data: []byte("x"), ClientID: "nobody"})
+	got, err2 := e.Fetch(now, name, engine.FetchRequest{Access: engine.Hold}, new(redrive))
+	_, n, err3 := e.Return(now, []engine.ReadRef{got.Read}, engine.Return{How: engine.Reject})
+	if err := errors.Join(err, err2, err3); err != nil || n != 1 {
+		t.Fatalf("reject an item of %s: %d items, %v", queue, n, err)
+	}
 }
 
 func TestRightsBurrow(t *testing.T) {
@@ -107,8 +136,12 @@ func TestRightsBurrow(t *testing.T) {
 	for op, rows := range burrowRows {
 		for _, row := range rows {
 			refill := grants(t, "root", "put *")
-			rs.checker.SetUsers(usersOf(t, append(rightsFor(t, row.verb), refill)...))
+			rs.checker.SetUsers(usersOf(t, append(rightsFor(t, row.verb, row.also), refill)...))
 			for _, w := range who {
+				if op == burrow.OpRedrive {
+					rs.engine.Flush(engine.Now(), []byte("acme/work"), "")
+					bury(t, rs.engine, "acme/work")
+				}
 				for _, account := range []string{"acme", "default"} { // an earlier row may have removed it
 					rs.dial(rs.BurrowAddr()).ask("PUT /v1.0/"+account+"/work/m?ttl=0 < x", basic("root", "right"))
 				}
@@ -117,15 +150,15 @@ func TestRightsBurrow(t *testing.T) {
 					said = basic(w.name, w.password)
 				}
 				got := rs.dial(rs.BurrowAddr()).ask(row.request, said)
+				if op == burrow.OpRedrive && w.may && got == `200 {"moved":0}` {
+					t.Errorf("%v %s as %q moves nothing", op, row.request, w.name)
+				}
 				refusal := row.refusal
 				if refusal == "" {
 					refusal = refusalOf(row.verb)
 				}
 				if op >= burrow.OpOpenAPI {
-					var problem struct{ Status, Detail any }
-					if status, body, _ := strings.Cut(got, " "); json.Unmarshal([]byte(body), &problem) == nil && problem.Detail != nil {
-						got = fmt.Sprint(status, " ", problem.Detail)
-					}
+					got = problemOf(got)
 				}
 				switch {
 				case w.name == "":

@@ -38,26 +38,6 @@ func (s *session) put(name []byte, p engine.PutRequest) (engine.Ticket, error) {
 	return put.Ticket, s.unnamed(name, err)
 }
 
-// unnamed returns err, the refusal of a request about name, without the names of queues that the user may not see.
-// These may be a destination of an alias, a fanout child, or any queue of a flush_all.
-func (s *session) unnamed(name []byte, err error) error {
-	if err == nil || s.id.user == nil {
-		return err
-	}
-	return s.hideName(name, err)
-}
-
-// hideName is unnamed for a client that is a user.
-func (s *session) hideName(name []byte, err error) error {
-	var refused *engine.NotAdmittedError
-	if !errors.As(err, &refused) || refused.Queue == string(name) || s.id.user.Sees(refused.Queue) {
-		return err
-	}
-	hidden := *refused
-	hidden.Queue = string(name)
-	return &hidden
-}
-
 // afterPut is after, for puts to the queue called name. It notes whether that queue is ahead of the disk.
 func (s *session) afterPut(name []byte, t engine.Ticket, ahead bool) {
 	s.after(t)

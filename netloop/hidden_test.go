@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kestrelmq/kestrel/access"
+	"github.com/kestrelmq/kestrel/codec/burrow"
 	"github.com/kestrelmq/kestrel/codec/thrift"
 	"github.com/kestrelmq/kestrel/engine"
 )
@@ -35,12 +36,21 @@ func hiddenSettings() engine.Settings {
 	return set
 }
 
+// burrowReply sends METHOD TARGET, perhaps "< BODY", and returns what comes back soon.
+func (c *testClient) burrowReply(request string) string {
+	line, body, _ := strings.Cut(request, " < ")
+	got := c.say(fmt.Sprintf("%s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", line, len(body), body))
+	<-time.After(10 * time.Millisecond) // jobs end
+	return got + c.say("")
+}
+
 // TestHiddenEverywhere has a user who may do everything, but see one queue, ask for everything that there is, in every
 // protocol: no reply has the queue's name, the number of its items or their size.
 func TestHiddenEverywhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		verbs := []string{"operate", "manage *", "put *", "get open*", "peek open*", "stats open*"}
-		checker := access.NewChecker(usersOf(t, grants(t, "alice", verbs...)), access.Options{})
+		carol := grants(t, "carol", "manage *", "get open*", "peek open*", "stats open*") // may not put back what she gets
+		checker := access.NewChecker(usersOf(t, grants(t, "alice", verbs...), carol), access.Options{})
 		failing := func() error { return fmt.Errorf("k:7: queues.%s.max_items: want a number", hiddenName) }
 		ts := newTestServer(t, Options{Access: checker, Reload: failing}, hiddenSettings())
 		defer ts.stop()
@@ -132,6 +142,17 @@ func TestHiddenEverywhere(t *testing.T) {
 				"/v1.0/default/opendead?detail=all", "/v1.0/default/openalias/1", "/v1.0/default/open?hide=1"} {
 				request := method + " " + path + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\nx"
 				check("burrow", request, qs.as(burrowProtocol{}, "alice").say(request))
+			}
+		}
+		for _, queue := range []string{"open", "opendead"} {
+			for op := burrow.OpVersions; op.String() != "unknown"; op++ {
+				for _, row := range append(burrowRows[op], burrowRow{request: "POST /v1.1/acme/work/redrive"}) {
+					request := strings.NewReplacer("acme", "default", "work", queue).Replace(row.request)
+					for _, user := range []string{"alice", "carol"} {
+						root.say("flush opendead\r\n" + die)
+						check("burrow as "+user, request, qs.as(burrowProtocol{}, user).burrowReply(request))
+					}
+				}
 			}
 		}
 		qs.do(func() {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kestrelmq/kestrel/access"
+	"github.com/kestrelmq/kestrel/engine"
 )
 
 // mayOperate returns why the client may not operate the server. A client that is nobody in particular must be on
@@ -50,6 +51,26 @@ func (l *loop) noteDenied(s *session, d *access.Denied) {
 		l.log.Warn("request refused: the user has no right to it", "user", s.id.user.Name, "peer", s.sink.peer(),
 			"right", d.Right.String(), "queue", d.Queue, "refused", l.counters.Denied)
 	}
+}
+
+// unnamed returns err, the refusal of a request about name, without the names of queues that the user may not see.
+// These may be a destination of an alias, a fanout child, or any queue of a flush_all.
+func (s *session) unnamed(name []byte, err error) error {
+	if err == nil || s.id.user == nil {
+		return err
+	}
+	return unnamed(s.id.user, name, err)
+}
+
+// unnamed is that of a session of the user.
+func unnamed(user *access.User, name []byte, err error) error {
+	var refused *engine.NotAdmittedError
+	if !errors.As(err, &refused) || refused.Queue == string(name) || user.Sees(refused.Queue) {
+		return err
+	}
+	hidden := *refused
+	hidden.Queue = string(name)
+	return &hidden
 }
 
 // mayGoOn reports whether the client may still fetch from the queue called name: a reload may have come.

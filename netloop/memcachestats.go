@@ -328,9 +328,11 @@ type lister interface {
 
 // memcacheConnections answers STATS CONNECTIONS: the connections with most open reads, DefaultConnections at most.
 func memcacheConnections(s *session) {
-	if err := s.denied(need{access.Stats, everywhere}, nil); err != nil {
-		s.refuse(err)
-		return
+	for _, right := range []access.Right{access.Operate, access.Stats} { // as on the admin port
+		if err := s.denied(need{right, everywhere}, nil); err != nil {
+			s.refuse(err)
+			return
+		}
 	}
 	var all lister = s.loop.server
 	ending := s.loop.server.ending

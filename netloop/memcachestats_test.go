@@ -3,11 +3,10 @@ package netloop
 import (
 	"fmt"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/kestrelmq/kestrel/access"
 )
 
 // connectionStats asks for STATS CONNECTIONS and returns its entries.
@@ -102,13 +101,22 @@ func TestStatsConnectionsBounded(t *testing.T) {
 	}
 }
 
-// TestStatsConnectionsDenied tests that a user who does not see all statistics learns of no other client.
+// TestStatsConnectionsDenied tests that only a user who operates the server and sees all statistics learns of other
+// clients.
 func TestStatsConnectionsDenied(t *testing.T) {
-	withQuota(t, access.Quota{OpenReads: 9}, func(t *testing.T, qs *quotaServer) {
-		c := qs.as(memcacheProtocol{}, "alice")
-		if got := c.say("stats connections\r\n"); !strings.HasPrefix(got, "CLIENT_ERROR ") {
-			t.Errorf("alice got %q", got)
+	rs := startRights(t, Options{}, grants(t, "one", "stats work", "operate"), grants(t, "all", "stats *", "get *"),
+		grants(t, "both", "stats *", "operate"))
+	for user, want := range map[string]string{
+		"one": "CLIENT_ERROR not allowed: stats on all queues", "all": "CLIENT_ERROR not allowed: operate",
+		"both": "STAT connections 1",
+	} {
+		c := rs.login(user)
+		if got := c.line("stats connections\r\n"); got != want {
+			t.Errorf("%s got %q, want %q", user, got, want)
 		}
-		c.hangUp()
-	})
+		c.Close()
+		for rs.Connections() > 0 {
+			runtime.Gosched()
+		}
+	}
 }

@@ -74,6 +74,10 @@ func startRights(t *testing.T, opts Options, list ...*access.User) *rightsServer
 	o := set.Default
 	o.ExpireTo, o.DeadLetterQueue = "secret", "secret"
 	set.Queues["work"] = o
+	o.DeadLetterQueue = "acme/dead"
+	set.Queues["acme/secret"], set.Queues["other/secret"] = o, o
+	o.EnqueueClientID = "nobody"
+	set.Queues["acme/guarded"] = o
 	e, err := engine.Open(engine.Options{Dir: "data", FS: segmenttest.New(), SegmentSize: 1 << 16, Settings: set})
 	if err != nil {
 		t.Fatal(err)
@@ -145,7 +149,8 @@ var who = []struct {
 type rightsRow struct {
 	request string
 	verb    string
-	fatal   bool // the connection ends if the command runs
+	fatal   bool   // the connection ends if the command runs
+	also    string // another verb that it needs, which both users have
 }
 
 // memcacheRows has a row for each command, and more for those that need something else in some form.
@@ -166,15 +171,17 @@ var memcacheRows = map[memcache.Op][]rightsRow{
 	memcache.OpFlushAll:        {{request: "flush_all\r\n", verb: "manage *"}},
 	memcache.OpFlushExpired:    {{request: "flush_expired work\r\n", verb: "manage work"}},
 	memcache.OpFlushAllExpired: {{request: "flush_all_expired\r\n", verb: "manage *"}},
-	memcache.OpStats:           {{request: "stats\r\n", verb: "stats work"}},
-	memcache.OpDumpStats:       {{request: "dump_stats\r\n", verb: "stats work"}, {request: "dump_stats work\r\n", verb: "stats work"}},
-	memcache.OpDumpConfig:      {{request: "dump_config\r\n", verb: "stats work"}, {request: "dump_config work\r\n", verb: "stats work"}},
-	memcache.OpStatus:          {{request: "status\r\n"}, {request: "status Up\r\n", verb: "operate"}},
-	memcache.OpVersion:         {{request: "version\r\n"}},
-	memcache.OpReload:          {{request: "reload\r\n", verb: "operate"}},
-	memcache.OpShutdown:        {{request: "shutdown\r\n", verb: "operate", fatal: true}},
-	memcache.OpQuit:            {{request: "quit\r\n", fatal: true}},
-	memcache.OpTouch:           {{request: "touch work/lease=7 10\r\n", verb: "get work"}, {request: "touch work/id=7 10\r\n", verb: "get work"}},
+	memcache.OpStats: {{request: "stats\r\n", verb: "stats work"},
+		{request: "stats connections\r\n", verb: "operate", also: "stats *"},
+		{request: "stats connections\r\n", verb: "stats *", also: "operate"}},
+	memcache.OpDumpStats:  {{request: "dump_stats\r\n", verb: "stats work"}, {request: "dump_stats work\r\n", verb: "stats work"}},
+	memcache.OpDumpConfig: {{request: "dump_config\r\n", verb: "stats work"}, {request: "dump_config work\r\n", verb: "stats work"}},
+	memcache.OpStatus:     {{request: "status\r\n"}, {request: "status Up\r\n", verb: "operate"}},
+	memcache.OpVersion:    {{request: "version\r\n"}},
+	memcache.OpReload:     {{request: "reload\r\n", verb: "operate"}},
+	memcache.OpShutdown:   {{request: "shutdown\r\n", verb: "operate", fatal: true}},
+	memcache.OpQuit:       {{request: "quit\r\n", fatal: true}},
+	memcache.OpTouch:      {{request: "touch work/lease=7 10\r\n", verb: "get work"}, {request: "touch work/id=7 10\r\n", verb: "get work"}},
 }
 
 var textRows = map[text.Op][]rightsRow{
@@ -256,7 +263,8 @@ func TestEveryCommandHasARow(t *testing.T) {
 }
 
 // rightsFor returns the users of a row: one with what it needs and nothing else, and one with everything else.
-func rightsFor(t *testing.T, verb string) []*access.User {
+// Both have the right also, if there is one.
+func rightsFor(t *testing.T, verb, also string) []*access.User {
 	var rest []string
 	for _, v := range []string{"put", "get", "peek", "manage", "stats", "operate"} {
 		name, pattern, _ := strings.Cut(verb, " ")
@@ -265,7 +273,7 @@ func rightsFor(t *testing.T, verb string) []*access.User {
 			rest = append(rest, v)
 		case v != name:
 			rest = append(rest, v+" *")
-		case v == "stats": // any queue would do
+		case v == "stats" && pattern != "*": // any queue would do
 		case pattern == "*":
 			rest = append(rest, v+" work*", v+" a*", v+" secret")
 		case pattern != "":
@@ -276,7 +284,13 @@ func rightsFor(t *testing.T, verb string) []*access.User {
 	if verb != "" {
 		allowed = grants(t, "allowed", verb)
 	}
-	return []*access.User{allowed, grants(t, "denied", rest...)}
+	users := []*access.User{allowed, grants(t, "denied", rest...)}
+	if also != "" {
+		for _, u := range users {
+			u.Allow = append(u.Allow, grants(t, "", also).Allow...)
+		}
+	}
+	return users
 }
 
 // refusalOf is what somebody without a right gets for an answer.
@@ -296,7 +310,7 @@ func TestRightsMemcache(t *testing.T) {
 	rs := startRights(t, Options{}, grants(t, "allowed"))
 	for op, rows := range memcacheRows {
 		for _, row := range rows {
-			rs.checker.SetUsers(usersOf(t, rightsFor(t, row.verb)...))
+			rs.checker.SetUsers(usersOf(t, rightsFor(t, row.verb, row.also)...))
 			for _, w := range who {
 				c := rs.dial(rs.MemcacheAddr())
 				if w.name != "" {
@@ -340,7 +354,7 @@ func TestRightsText(t *testing.T) {
 	rs := startRights(t, Options{}, grants(t, "allowed"))
 	for op, rows := range textRows {
 		for _, row := range rows {
-			rs.checker.SetUsers(usersOf(t, rightsFor(t, row.verb)...))
+			rs.checker.SetUsers(usersOf(t, rightsFor(t, row.verb, row.also)...))
 			for _, w := range who {
 				c := rs.dial(rs.TextAddr())
 				if w.name != "" {
@@ -398,7 +412,7 @@ func TestRightsThrift(t *testing.T) {
 	rs := startRights(t, Options{}, grants(t, "allowed"))
 	for method, rows := range thriftRows() {
 		for _, row := range rows {
-			rs.checker.SetUsers(usersOf(t, rightsFor(t, row.verb)...))
+			rs.checker.SetUsers(usersOf(t, rightsFor(t, row.verb, "")...))
 			for _, w := range who {
 				c := rs.dial(rs.ThriftAddr())
 				if w.name != "" {

@@ -20,7 +20,9 @@ func rightsControls() []control {
 	hoarded := replaced("netloop/quota.go", "	if left > 0 {", "	if left > -1000 {")
 	origin := replaced("netloop/memcachereply.go", "	if len(m.Origin) > 0 && !user.Sees(string(m.Origin)) {",
 		"	if len(m.Origin) > 0 && user != nil && len(user.Name) == 0 {")
-	alias := replaced("netloop/dispatch.go", "	if err == nil || s.id.user == nil {", "	if err == nil || len(name) > 0 {")
+	alias := replaced("netloop/identify.go", "	if err == nil || s.id.user == nil {", "	if err == nil || len(name) > 0 {")
+	redriven := replaced("netloop/burrowredrive.go", "	case !d.user.May(access.Put, to):", "	case d.user != nil && len(to) == 0:")
+	whence := replaced("netloop/burrowredrive.go", "	if err != nil && d.hides(to) {", "	if err != nil && len(to) == 0 {")
 	patient := replaced("netloop/life.go", "	if s.id.unknown {", "	if s.id.unknown && s.proto == nil {")
 	lenient := replaced("netloop/identify.go", "s.id.strikes >= maxStrikes {", "s.id.strikes >= 1000*maxStrikes {")
 	compared := replaced("access/checker.go", "		if len(password) <= MaxPassword && h.matches(password)",
@@ -34,6 +36,8 @@ func rightsControls() []control {
 		{breaks: "a quota of open reads has no effect", edits: hoarded, test: "./netloop TestQuotaOpenReads"},
 		{breaks: "dead letters name hidden queues", edits: origin, test: "./netloop TestHiddenEverywhere"},
 		{breaks: "refusals of an alias name its destinations", edits: alias, test: "./netloop TestHiddenEverywhere"},
+		{breaks: "a redrive puts without a right", edits: redriven, test: "./netloop TestRightsBurrow"},
+		{breaks: "a refused redrive names where a dead letter came from", edits: whence, test: "./netloop TestRedriveRights"},
 		{breaks: "a silent client stays", edits: patient, test: "./netloop TestUnknownGarbage"},
 		{breaks: "a client may guess for ever", edits: lenient, test: "./netloop TestUnknownPeers"},
 		{breaks: "a certificate that is nobody's any more stays", edits: revoked, test: "./netloop TestTLSCertificates"},
