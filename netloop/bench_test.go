@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kestrelmq/kestrel/access"
 	"github.com/kestrelmq/kestrel/codec/memcache"
 	"github.com/kestrelmq/kestrel/engine"
 )
@@ -137,9 +138,11 @@ func newDiscard(tb testing.TB) *discard {
 }
 
 // BenchmarkTurn is BenchmarkLoopback without sockets and without a client: what a loop does with 32 requests of a
-// kind that came with one read.
+// kind that came with one read, of a client that nobody asks who it is and of a user.
 func BenchmarkTurn(b *testing.B) {
 	const pipeline = 32
+	bench := grants(b, "bench", "put bench", "get bench")
+	usersOf(b, bench)
 	set := "set bench 0 0 64\r\n" + strings.Repeat("x", 64) + "\r\n"
 	for _, bb := range []struct {
 		name  string
@@ -150,27 +153,34 @@ func BenchmarkTurn(b *testing.B) {
 		{"SET+GET-open+close", []string{set + "get bench/open\r\nget bench/close\r\n"}},
 		{"SET+GET-close-open", []string{set + "get bench/close/open\r\n"}},
 	} {
-		b.Run(bb.name, func(b *testing.B) {
-			sink := newDiscard(b)
-			var reads [][]byte
-			for _, request := range bb.reads {
-				reads = append(reads, []byte(strings.Repeat(request, pipeline)))
+		for _, user := range []*access.User{nil, bench} {
+			who := "nobody"
+			if user != nil {
+				who = "user"
 			}
-			turn := func() {
-				for _, in := range reads {
-					sink.session.loop.begin()
-					sink.session.receive(in)
-					sink.session.loop.tick()
+			b.Run(bb.name+"/"+who, func(b *testing.B) {
+				sink := newDiscard(b)
+				sink.session.id.become(user)
+				var reads [][]byte
+				for _, request := range bb.reads {
+					reads = append(reads, []byte(strings.Repeat(request, pipeline)))
 				}
-			}
-			for range 100 { // pools and buffers reach their size
-				turn()
-			}
-			b.ReportAllocs()
-			for b.Loop() {
-				turn()
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*pipeline), "ns/item")
-		})
+				turn := func() {
+					for _, in := range reads {
+						sink.session.loop.begin()
+						sink.session.receive(in)
+						sink.session.loop.tick()
+					}
+				}
+				for range 100 { // pools and buffers reach their size
+					turn()
+				}
+				b.ReportAllocs()
+				for b.Loop() {
+					turn()
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*pipeline), "ns/item")
+			})
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/kestrelmq/kestrel/access"
 	"github.com/kestrelmq/kestrel/engine"
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
@@ -43,8 +44,8 @@ func pipelined(r *rand.Rand) string {
 		case n < 4:
 			fmt.Fprintf(&b, "get %s\r\n", name)
 		case n < 6:
-			access := []string{"", "", "/t=0", "/peek", "/open", "/close/open", "/close", "/abort"}
-			get := "get " + name + access[r.IntN(len(access))] + "\r\n"
+			how := []string{"", "", "/t=0", "/peek", "/open", "/close/open", "/close", "/abort"}
+			get := "get " + name + how[r.IntN(len(how))] + "\r\n"
 			b.WriteString(strings.Repeat(get, 1+r.IntN(20)))
 		case n == 6:
 			fmt.Fprintf(&b, "get %s/t=1\r\n", "nothing")
@@ -206,4 +207,40 @@ func TestGatherToMany(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestGatheredRights sends puts to queues that a user may and may not put to, in one read: each is answered for itself,
+// in order, and a put that is not allowed joins no gathering.
+func TestGatheredRights(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		checker := access.NewChecker(usersOf(t, grants(t, "alice", "put open*", "put work")), access.Options{})
+		qs := &quotaServer{newTestServer(t, Options{Access: checker}, defaults()), checker}
+		defer qs.stop()
+		c := qs.as(memcacheProtocol{}, "alice")
+		set := func(queue string, size int) string {
+			return fmt.Sprintf("set %s 0 0 %d\r\n%0*d\r\n", queue, size, size, 0)
+		}
+		const stored, denied = "STORED\r\n", "CLIENT_ERROR not allowed: put on closed\r\n"
+		for _, tt := range []struct{ in, want string }{
+			{set("open", 1) + set("closed", 1), stored + denied},
+			{set("closed", 1) + set("open", 1), denied + stored},
+			{set("closed", 1) + set("closed", 1), denied + denied},
+			{set("open", 1) + set("open", 1) + set("closed", 1) + set("open", 1) + set("work", 1), stored + stored + denied + stored + stored},
+			{set("open", 1) + set("Open", 1), stored + strings.ReplaceAll(denied, "closed", "Open")},
+			{set("open", 1) + set("closed", largePut+1) + set("open", largePut+1) + set("closed", 1), stored + denied + stored + denied},
+			{strings.Repeat(set("open", 1), maxGathered) + set("closed", 1) + set("open", 1), strings.Repeat(stored, maxGathered) + denied + stored},
+			{set("open", 1) + "set closed 0 0 1 noreply\r\nx\r\n" + set("open", 1), stored + stored},
+			{set("open", 1) + "set closed 0 0 1\r\nxyz", stored + denied + "CLIENT_ERROR\r\n"}, // it ends the connection
+		} {
+			if got := c.said(tt.in); got != tt.want {
+				t.Errorf("%.100q: %.200q, want %.200q", tt.in, got, tt.want)
+			}
+		}
+		for name, want := range map[string]int64{"open": 12 + maxGathered, "work": 1, "closed": 0, "Open": 0} {
+			if q, _ := qs.opts.Engine.QueueStats(engine.Now(), []byte(name)); q.Puts != want {
+				t.Errorf("%s took %d puts, want %d", name, q.Puts, want)
+			}
+		}
+		c.hangUp()
+	})
 }

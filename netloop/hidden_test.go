@@ -39,8 +39,13 @@ func hiddenSettings() engine.Settings {
 // burrowReply sends METHOD TARGET, perhaps "< BODY", and returns what comes back soon.
 func (c *testClient) burrowReply(request string) string {
 	line, body, _ := strings.Cut(request, " < ")
-	got := c.say(fmt.Sprintf("%s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", line, len(body), body))
-	<-time.After(10 * time.Millisecond) // jobs end
+	return c.said(fmt.Sprintf("%s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", line, len(body), body))
+}
+
+// said sends a request and returns what comes back soon: its jobs end.
+func (c *testClient) said(request string) string {
+	got := c.say(request)
+	<-time.After(10 * time.Millisecond)
 	return got + c.say("")
 }
 
@@ -114,10 +119,7 @@ func TestHiddenEverywhere(t *testing.T) {
 		} {
 			root.say("flush " + hiddenName + "\r\n" + die)
 			put()
-			c := qs.as(memcacheProtocol{}, "alice")
-			got := c.say(request)
-			<-time.After(10 * time.Millisecond)
-			check("memcache", request, got+c.say(""))
+			check("memcache", request, qs.as(memcacheProtocol{}, "alice").said(request))
 		}
 		check("text", "put openalias, large", qs.as(textProtocol{}, "alice").say("put openalias:\n"+large+"\n\n"))
 		for method, rows := range thriftRows() {

@@ -38,7 +38,6 @@ var memcacheCommands = [...]func(*session, *memcache.Request){
 func (memcacheProtocol) name() string { return "memcache" }
 
 // next implements protocol. It gathers a SET, and runs any other request behind what it has gathered.
-
 func (memcacheProtocol) next(s *session, in []byte) int {
 	if s.id.unknown {
 		return s.memcacheIdentify(in)
@@ -46,11 +45,11 @@ func (memcacheProtocol) next(s *session, in []byte) int {
 	opts := &s.loop.server.opts
 	req := &s.loop.request
 	n, err := memcache.Decoder{MaxLine: opts.MaxLine, MaxItem: opts.MaxItemSize}.Decode(in, req)
-	if s.id.user != nil && err == nil && s.memcacheDenied(req, n) {
+	if err == nil && req.Op == memcache.OpSet && !req.BadEnd {
+		s.gather(req, n)
 		return n
 	}
-	if err == nil && req.Op == memcache.OpSet && !req.BadEnd {
-		s.gather(req)
+	if s.id.user != nil && err == nil && s.memcacheDenied(req, n) {
 		return n
 	}
 	s.putGathered() // before anything else
@@ -128,10 +127,15 @@ type gathered struct {
 	extras  [maxGathered]engine.PutExtra // likewise, of those that have any
 }
 
-// gather adds the put in req, whose slices stay valid until handle returns.
-func (s *session) gather(req *memcache.Request) {
+// gather adds the put in req, of size bytes, whose slices stay valid until handle returns. A user who was allowed the
+// first put of a gathering is allowed all, but a quota counts each.
+func (s *session) gather(req *memcache.Request, size int) {
 	g := &s.loop.gathered
-	if len(g.puts) > 0 && !bytes.Equal(g.queue, req.Queue) {
+	next := len(g.puts) > 0 && bytes.Equal(g.queue, req.Queue)
+	if s.id.user != nil && (!next || s.id.usage != nil) && s.memcacheDenied(req, size) {
+		return
+	}
+	if !next {
 		s.putGathered()
 		if s.state == closing {
 			return // without this put: the client gets no reply to it

@@ -46,7 +46,8 @@ func memcacheNeed(req *memcache.Request) need {
 // memcacheDenied refuses req, of size bytes, if the user may not run it, and reports whether it did.
 func (s *session) memcacheDenied(req *memcache.Request, size int) bool {
 	n := memcacheNeed(req)
-	if s.id.usage == nil && n.scope == onQueue && s.id.user.Everywhere(n.right) {
+	if s.id.usage == nil && n.scope == onQueue &&
+		(s.id.user.Everywhere(n.right) || s.id.may(n.right, s.latin1Name(req.Queue))) {
 		return false
 	}
 	err := s.admit(n, s.latin1Name(req.Queue), size)

@@ -2,6 +2,9 @@ package main
 
 // rightsControls let clients do what they may not.
 func rightsControls() []control {
+	behind := replaced("netloop/memcache.go", "	if s.id.user != nil && (!next || s.id.usage != nil) &&",
+		"	if s.id.user != nil && (len(g.puts) == 0 || s.id.usage != nil) &&")
+	uncounted := replaced("netloop/memcache.go", "	if s.id.user != nil && (!next || s.id.usage != nil) &&", "	if s.id.user != nil && !next &&")
 	skipped := replaced("netloop/memcache.go", "	if s.id.user != nil && err == nil && s.memcacheDenied(req, n) {",
 		"	if s.id.user != nil && err == nil && req.Op != memcache.OpDelete && s.memcacheDenied(req, n) {")
 	job := replaced("netloop/thrift.go", "		if !user.May(access.Put, req.Queue) {", "		if user == nil && put == nil {")
@@ -42,6 +45,8 @@ func rightsControls() []control {
 		{breaks: "a client may guess for ever", edits: lenient, test: "./netloop TestUnknownPeers"},
 		{breaks: "a certificate that is nobody's any more stays", edits: revoked, test: "./netloop TestTLSCertificates"},
 		{breaks: "a command is run without a right", edits: skipped, test: "./netloop TestRightsMemcache"},
+		{breaks: "a SET behind one that is allowed needs no right", edits: behind, test: "./netloop TestGatheredRights"},
+		{breaks: "a quota counts the first of several SETs", edits: uncounted, test: "./netloop TestQuotaOperations"},
 		{breaks: "a job puts without a right", edits: job, test: "./netloop TestRightsThrift"},
 		{breaks: "patterns ignore case", edits: folded, test: "./access TestRights"},
 		{breaks: "patterns ignore case", edits: folded, test: "./netloop TestRightsMemcache"},

@@ -1,12 +1,12 @@
 // Secure measures what TLS and users cost: processor time of the server for a SET and a GET of 64 bytes. Kestrel,
 // redis-server with tls-port and memcached with -Z run over TLS in one run, round by round, with one certificate; and
-// kestrel without TLS, for a client that nobody asks who it is beside one that is a user.
+// one kestrel without TLS, for clients that nobody asks who they are beside clients that are a user, on two ports.
 //
 //	go run ./bench/secure -kestrel bin/kestrel
 //
 // The report goes to standard output as markdown, progress to standard error. The server has processor 0 and the clients
 // have processor 1. The CPU clock of the server is read while no request is outstanding. Each connection puts its share of
-// items, and then gets as many, four times; the first time warms up. Redis has its log (AOF, everysec) and a list;
+// items, and then gets as many, five times; the first time warms up. Redis has its log (AOF, everysec) and a list;
 // memcached keeps nothing on disk.
 package main
 
@@ -36,7 +36,7 @@ import (
 
 const (
 	itemSize   = 64 // bytes
-	cycles     = 4  // of puts and gets; the first is not counted
+	cycles     = 4  // of puts and gets that are counted; one before them is not
 	serverCPU  = 0
 	clientsCPU = 1
 	askWait    = time.Minute // for a reply, and for a server to be ready
@@ -76,6 +76,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	kestrel := f.String("kestrel", "bin/kestrel", "`path` of the kestrel binary")
 	rounds := f.Int("rounds", 5, "`rounds` over all servers of a case")
 	chosen := f.String("servers", "", "regular `expression` on the names of the servers that take part")
+	connections := f.Int("connections", 0, "only the loads of so many `connections`; 0: all")
 	requests := f.Int("requests", 10_000, "`requests` of a cycle, of all connections, and eight times as many with 32 in flight")
 	dir := f.String("dir", os.TempDir(), "`directory` on the disk that the servers write to")
 	if err := f.Parse(args); err != nil {
@@ -100,22 +101,27 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("-servers: %w", err)
 	}
-	all := slices.DeleteFunc(servers(program, own), func(s server) bool { return !wanted.MatchString(s.name) })
+	all := slices.DeleteFunc(servers(program, own), func(s server) bool { return !wanted.MatchString(s.String()) })
 	results := make(map[string][]*sample) // by server and load
 	for round := range *rounds {
 		for _, l := range loads() {
+			if *connections > 0 && l.connections != *connections {
+				continue
+			}
 			for _, s := range all {
 				if _, err := exec.LookPath(s.program); err != nil {
 					return err
 				}
 				got, err := measure(ctx, s, l, l.requests(*requests), own)
 				if err != nil {
-					return fmt.Errorf("%s: %w", s.name, err)
+					return fmt.Errorf("%v: %w", &s, err)
 				}
-				fmt.Fprintf(stderr, "round %d/%d c=%d P=%d %-14s put %.2f get %.2f µs\n", round+1, *rounds, l.connections,
-					l.pipeline, s.name, got.put, got.get)
-				key := fmt.Sprint(s.name, l)
-				results[key] = append(results[key], got)
+				for i, f := range s.faces {
+					fmt.Fprintf(stderr, "round %d/%d c=%d P=%d %-14s put %.2f get %.2f µs\n", round+1, *rounds, l.connections,
+						l.pipeline, f.name, got[i].put, got[i].get)
+					key := fmt.Sprint(f.name, l)
+					results[key] = append(results[key], got[i])
+				}
 			}
 		}
 	}
@@ -161,24 +167,31 @@ func report(results map[string][]*sample, rounds int) string {
 	return b.String()
 }
 
-// measure starts a server, and measures one load on it: each requests of a connection in a cycle.
-func measure(ctx context.Context, s server, l load, each int, own string) (_ *sample, err error) {
-	port, err := spawn.FreePort()
-	if err != nil {
-		return nil, err
+// measure starts a server, and measures one load on it: each requests of a connection in a cycle. It returns a sample
+// for each face. The connections to all faces are open all the time, and every other cycle begins with the last face. So
+// neither place nor time favours one.
+func measure(ctx context.Context, s server, l load, each int, own string) ([]*sample, error) {
+	ports := make([]int, len(s.faces))
+	for i := range ports {
+		for ports[i] == 0 || slices.Contains(ports[:i], ports[i]) {
+			var err error
+			if ports[i], err = spawn.FreePort(); err != nil {
+				return nil, err
+			}
+		}
 	}
-	addr := fmt.Sprintf("127.0.0.1:%d", port)
-	dial := func() (net.Conn, error) {
+	dial := func(port int) (net.Conn, error) {
+		addr := fmt.Sprintf("127.0.0.1:%d", port)
 		if !s.tls {
 			return net.DialTimeout("tcp", addr, askWait)
 		}
 		return tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13})
 	}
 	p, err := spawn.Start(ctx, spawn.Options{
-		Name: s.name, Program: s.program, Dir: own, CPUs: []int{serverCPU},
-		Args: func(dir string) ([]string, error) { return s.args(dir, port) },
+		Name: s.faces[0].name, Program: s.program, Dir: own, CPUs: []int{serverCPU},
+		Args: func(dir string) ([]string, error) { return s.args(dir, ports) },
 		Ready: func() error {
-			c, err := dial()
+			c, err := dial(ports[0])
 			if err == nil {
 				c.Close()
 			}
@@ -189,37 +202,47 @@ func measure(ctx context.Context, s server, l load, each int, own string) (_ *sa
 		return nil, err
 	}
 	defer p.Kill()
-	clients := make([]*client, l.connections)
-	for i := range clients {
-		c, err := dial()
+	clients := make([][]*client, len(s.faces))
+	for i := range l.connections * len(s.faces) {
+		f := i % len(s.faces)
+		c, err := dial(ports[f])
 		if err != nil {
 			return nil, err
 		}
 		defer c.Close()
-		clients[i] = &client{conn: c, in: bufio.NewReaderSize(c, 64<<10)}
-		if s.login != "" {
-			if err := clients[i].ask([]byte(s.login), 1, 1, "STORED"); err != nil {
+		clients[f] = append(clients[f], &client{conn: c, in: bufio.NewReaderSize(c, 64<<10)})
+		if login := s.faces[f].login; login != "" {
+			if err := clients[f][len(clients[f])-1].ask([]byte(login), 1, 1, "STORED"); err != nil {
 				return nil, err
 			}
 		}
 	}
-	var puts, gets time.Duration
-	for cycle := range cycles {
-		put, err := phase(p.PID, clients, each, l.pipeline, s.put)
-		if err != nil {
-			return nil, err
-		}
-		got, err := phase(p.PID, clients, each, l.pipeline, s.get)
-		if err != nil {
-			return nil, err
-		}
-		if cycle > 0 {
-			puts, gets = puts+put, gets+got
+	samples := make([]*sample, len(s.faces))
+	for f := range samples {
+		samples[f] = new(sample)
+	}
+	requests := float64(cycles * each * l.connections)
+	for cycle := range cycles + 1 {
+		for turn := range s.faces {
+			f := turn
+			if cycle%2 == 1 {
+				f = len(s.faces) - 1 - turn
+			}
+			for _, part := range []struct {
+				request
+				figure *float64
+			}{{s.put, &samples[f].put}, {s.get, &samples[f].get}} {
+				took, err := phase(p.PID, clients[f], each, l.pipeline, part.request)
+				if err != nil {
+					return nil, fmt.Errorf("%s: %w", s.faces[f].name, err)
+				}
+				if cycle > 0 {
+					*part.figure += float64(took) / float64(time.Microsecond) / requests
+				}
+			}
 		}
 	}
-	requests := float64((cycles - 1) * each * l.connections)
-	micros := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) / requests }
-	return &sample{micros(puts), micros(gets)}, nil
+	return samples, nil
 }
 
 // phase has every client send as many requests, and returns what processor time the server took.

@@ -26,11 +26,24 @@ type request struct {
 
 // server is one that takes part.
 type server struct {
-	name, program string
-	tls           bool
-	login         string // sent first; "" if the server does not ask
-	put, get      request
-	args          func(dir string, port int) ([]string, error)
+	program  string
+	tls      bool
+	faces    []face
+	put, get request
+	args     func(dir string, ports []int) ([]string, error) // a port for each face
+}
+
+// face is a port of a server, and what its clients send first; "" if nobody asks them. Faces of one server are compared
+// within its process.
+type face struct{ name, login string }
+
+// String returns the names of its faces.
+func (s *server) String() string {
+	var names []string
+	for _, f := range s.faces {
+		names = append(names, f.name)
+	}
+	return strings.Join(names, ",")
 }
 
 // userHash is the hash of the password "right".
@@ -42,37 +55,39 @@ func servers(kestrel, own string) []server {
 	cert, key := filepath.Join(own, "cert.pem"), filepath.Join(own, "key.pem")
 	put := request{fmt.Sprintf("set bench 0 0 %d\r\n%s\r\n", itemSize, item), 1, "STORED"}
 	get := request{"get bench\r\n", 3, "VALUE"}
-	with := func(name, listener, login string) server {
-		return server{name, kestrel, strings.Contains(listener, "tls"), login, put, get, func(dir string, port int) ([]string, error) {
-			config := fmt.Sprintf("memcache_port = \"none\"\ntext_port = \"none\"\nthrift_port = \"none\"\n"+
-				"[[listener]]\nprotocol = \"memcache\"\naddress = \"127.0.0.1:%d\"\n%s\n"+
-				"[tls.own]\ncertificate = %q\nkey = %q\n[default]\nsync_journal = \"never\"\n", port, listener, cert, key)
+	with := func(listeners []string, faces ...face) server {
+		return server{kestrel, strings.Contains(listeners[0], "tls"), faces, put, get, func(dir string, ports []int) ([]string, error) {
+			config := "memcache_port = \"none\"\ntext_port = \"none\"\nthrift_port = \"none\"\n"
+			for i, listener := range listeners {
+				config += fmt.Sprintf("[[listener]]\nprotocol = \"memcache\"\naddress = \"127.0.0.1:%d\"\n%s\n", ports[i], listener)
+			}
+			config += fmt.Sprintf("[tls.own]\ncertificate = %q\nkey = %q\n[default]\nsync_journal = \"never\"\n"+
+				"[users.alice]\npassword = %q\nallow = [\"put bench\", \"get bench\"]\n", cert, key, userHash)
 			file := filepath.Join(dir, "kestrel.toml")
 			return []string{"serve", "--config", file, "--data-dir", filepath.Join(dir, "data")}, os.WriteFile(file, []byte(config), 0o600)
 		}}
 	}
-	const user = "auth = \"password\"\n[users.alice]\npassword = \"" + userHash + "\"\nallow = [\"put bench\", \"get bench\"]"
-	memcachedArgs := func(_ string, port int) ([]string, error) {
+	memcachedArgs := func(_ string, ports []int) ([]string, error) {
 		args := []string{"-Z", "-o", "ssl_chain_cert=" + cert + ",ssl_key=" + key, "-m", "1024", "-t", "1", "-c", "1024", "-U", "0",
-			"-l", "127.0.0.1", "-p", strconv.Itoa(port), "-R", "1000", "-C"}
+			"-l", "127.0.0.1", "-p", strconv.Itoa(ports[0]), "-R", "1000", "-C"}
 		if os.Geteuid() == 0 {
 			args = append(args, "-u", "root") // it refuses to run as root unasked
 		}
 		return args, nil
 	}
-	redisArgs := func(dir string, port int) ([]string, error) {
-		return []string{"--port", "0", "--tls-port", strconv.Itoa(port), "--tls-cert-file", cert, "--tls-key-file", key,
+	redisArgs := func(dir string, ports []int) ([]string, error) {
+		return []string{"--port", "0", "--tls-port", strconv.Itoa(ports[0]), "--tls-cert-file", cert, "--tls-key-file", key,
 			"--tls-ca-cert-file", cert, "--tls-auth-clients", "no", "--tls-ciphersuites", "TLS_AES_128_GCM_SHA256",
 			"--bind", "127.0.0.1", "--dir", dir, "--save", "", "--appendonly", "yes", "--appendfsync", "everysec",
 			"--auto-aof-rewrite-percentage", "0", "--daemonize", "no", "--loglevel", "warning"}, nil
 	}
 	return []server{
-		with("kestrel-tls", "tls = \"own\"\nauth = \"none\"", ""),
-		{"redis-tls", "redis-server", true, "", request{fmt.Sprintf("*3\r\n$5\r\nLPUSH\r\n$5\r\nbench\r\n$%d\r\n%s\r\n", itemSize, item), 1, ":"},
+		with([]string{"tls = \"own\"\nauth = \"none\""}, face{"kestrel-tls", ""}),
+		{"redis-server", true, []face{{"redis-tls", ""}}, request{fmt.Sprintf("*3\r\n$5\r\nLPUSH\r\n$5\r\nbench\r\n$%d\r\n%s\r\n", itemSize, item), 1, ":"},
 			request{"*2\r\n$4\r\nRPOP\r\n$5\r\nbench\r\n", 2, "$64"}, redisArgs},
-		{"memcached-tls", "memcached", true, "", put, get, memcachedArgs},
-		with("kestrel-plain", "auth = \"none\"", ""),
-		with("kestrel-user", user, "set x 0 0 11\r\nalice right\r\n"),
+		{"memcached", true, []face{{"memcached-tls", ""}}, put, get, memcachedArgs},
+		with([]string{"auth = \"none\"", "auth = \"password\""}, face{"kestrel-plain", ""},
+			face{"kestrel-user", "set x 0 0 11\r\nalice right\r\n"}),
 	}
 }
 
