@@ -4,6 +4,8 @@ import (
 	"go/token"
 	"go/types"
 	"maps"
+	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -312,4 +314,28 @@ func isArrow(o types.Object) bool {
 		return !o.IsField() && o.Parent() == o.Pkg().Scope()
 	}
 	return false
+}
+
+// TestEngineSize tests that the engine's own folder stays below the limits of decision 0036.
+func TestEngineSize(t *testing.T) {
+	const maxFiles, maxLines = 60, 14_500
+	files, lines := 0, 0
+	for _, file := range goFiles(t) {
+		if path.Dir(file) != "engine" || strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(root, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files++
+		lines += strings.Count(string(text), "\n")
+	}
+	if files > maxFiles || lines > maxLines {
+		t.Errorf("engine has %d files and %d lines, want at most %d and %d: which of them need no queue, no shard and"+
+			" no lock?", files, lines, maxFiles, maxLines)
+	}
+	if files < 20 {
+		t.Errorf("found only %d files of engine", files)
+	}
 }
