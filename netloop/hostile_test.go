@@ -93,6 +93,8 @@ var hostileText = []hostileInput{
 	{"100 KB line of items", "put q:\n" + strings.Repeat("a", 100<<10) + "\n\n", "+1\n", false},
 	{"number over 31 bits", "get q 2147483648\n", "-Error parsing timeout.\n", false},
 	{"negative timeout", "get q -1\n", "*\n", false},
+	{"meta of something", "get q meta=1\n", "-Meta takes no value.\n", false},
+	{"list from nowhere", "list q from=x\n", "-From is not a number from 0 to 18446744073709551615.\n", false},
 	{"lease of 20 digits", "get q lease=99999999999999999999\n", "-Lease is not a number from 1 to 999999999999.\n", false},
 	{"delay below 0", "put q delay=-1:\nx\n\n", "-Delay is not a number from 0 to 999999999999.\n", false},
 	{"receipt beyond 64 bits", "abort q receipt=18446744073709551616\n", "-Receipt is not a number from 1 to 18446744073709551615.\n", false},

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/kestrelmq/kestrel/access"
+	"github.com/kestrelmq/kestrel/codec/memcache"
 	"github.com/kestrelmq/kestrel/codec/text"
 	"github.com/kestrelmq/kestrel/engine"
 )
@@ -206,30 +207,37 @@ func (textProtocol) largest(o *Options) int { return o.MaxLine + o.MaxItemSize }
 func (textProtocol) tooMany() []byte { return text.AppendError(nil, "Too many open connections.") }
 
 func (textProtocol) item(s *session, it engine.Item) bool {
-	if it.HasOwnMemory() {
-		if !s.startBody(it, text.ItemTrailer) {
-			return false
-		}
-		s.textReceipt()
-		s.out = text.AppendItemHeader(s.out)
-		return true
+	own, size := it.HasOwnMemory(), len(it.Data)
+	if s.terms.meta {
+		size += memcache.MaxMeta
 	}
-	if !s.room(len(it.Data)) {
+	if own && !s.startBody(it, text.ItemTrailer) || !own && !s.room(size) {
 		return false
 	}
-	s.textReceipt()
-	s.out = text.AppendItem(s.out, it.Data)
+	if s.terms != (terms{}) {
+		s.textTerms(it)
+	}
+	if own {
+		s.out = text.AppendItemHeader(s.out)
+	} else {
+		s.out = text.AppendItem(s.out, it.Data)
+	}
 	return true
 }
 
-// textReceipt words which of several queues the item being received is of, and the receipt of its lease, if it
-// has one.
-func (s *session) textReceipt() {
+// textTerms words what the terms of the fetch want in front of the item being received: which of several queues it
+// is of, the receipt of its lease, and what there is to know of it.
+func (s *session) textTerms(it engine.Item) {
 	if s.terms.named {
 		s.out = text.AppendQueue(s.out, s.name)
 	}
 	if s.terms.lease != 0 {
 		s.out = text.AppendReceipt(s.out, s.delivery.Receipt)
+	}
+	if s.terms.meta {
+		m := metaOf(s.id.user, it, &s.delivery)
+		var buf [memcache.MaxMeta]byte
+		s.out = text.AppendMeta(s.out, m.AppendJSON(buf[:0]))
 	}
 }
 
@@ -285,7 +293,7 @@ func textGet(s *session, req *text.Request) {
 	name := s.latin1Name(req.Queue)
 	s.confirmAll(name)
 	how := engine.OpenRead
-	if s.terms = (terms{}); req.HasLease {
+	if s.terms = (terms{meta: req.Meta}); req.HasLease {
 		how, s.terms.lease = engine.Lease, leaseOf(req.LeaseMillis)
 	}
 	if len(req.Several) > 0 {
@@ -311,12 +319,12 @@ func (s *session) textFetchSeveral(req *text.Request, how engine.Access) {
 func textPeek(s *session, req *text.Request) {
 	name := s.latin1Name(req.Queue)
 	if req.ID != 0 || len(req.Key) > 0 {
-		s.terms = terms{}
+		s.terms = terms{meta: req.Meta}
 		s.lookAt(name, req.Queue, textWhich(req))
 		return
 	}
 	s.confirmAll(name)
-	s.terms = terms{}
+	s.terms = terms{meta: req.Meta}
 	if len(req.Several) > 0 {
 		s.textFetchSeveral(req, engine.Peek)
 		return
@@ -384,9 +392,15 @@ func textRemove(s *session, req *text.Request) {
 }
 
 func textList(s *session, req *text.Request) {
+	describe, user := req.Meta, s.id.user
+	var meta []byte // of an item; nil if the client wants none
 	s.list(s.latin1Name(req.Queue), engine.Match{From: req.From, Limit: req.Limit, Hidden: req.Hidden}, listing{
-		word: func(dst []byte, it engine.Item, _ *engine.Delivery) []byte {
-			return text.AppendListed(dst, it.ID, it.Data)
+		word: func(dst []byte, it engine.Item, d *engine.Delivery) []byte {
+			if describe {
+				m := metaOf(user, it, d)
+				meta = m.AppendJSON(meta[:0])
+			}
+			return text.AppendListed(dst, it.ID, meta, it.Data)
 		},
 		end: func(dst []byte, err error) []byte {
 			if err != nil {

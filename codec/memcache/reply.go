@@ -82,13 +82,11 @@ type Meta struct {
 // MaxMeta is how many bytes AppendMeta appends at most, without the name of the queue.
 const MaxMeta = 3500
 
-// AppendMeta appends the value in JSON that stands in front of an item. The item's own value must follow.
-// What there is none of is left out.
+// AppendJSON appends m in JSON, without line ends. What there is none of is left out.
 //
-//	VALUE <queue>/meta 0 <size>\r\n{"id":7,"deliveries":1,"added":…,"expires":…,"due":…,"receipt":"…"}\r\n
-func AppendMeta(dst, queue []byte, m *Meta) []byte {
-	var buf [MaxMeta]byte
-	json := strconv.AppendUint(append(buf[:0], `{"id":`...), m.ID, 10)
+//	{"id":7,"deliveries":1,"added":…,"expires":…,"due":…,"receipt":"…"}
+func (m *Meta) AppendJSON(json []byte) []byte {
+	json = strconv.AppendUint(append(json, `{"id":`...), m.ID, 10)
 	if m.Key != nil {
 		json = appendJSON(append(json, `,"key":`...), m.Key)
 	}
@@ -108,7 +106,15 @@ func AppendMeta(dst, queue []byte, m *Meta) []byte {
 		json = appendJSON(append(json, `,"origin":`...), m.Origin)
 		json = append(append(append(json, `,"why":"`...), m.Why...), '"')
 	}
-	json = append(json, '}')
+	return append(json, '}')
+}
+
+// AppendMeta appends the value in JSON that stands in front of an item. The item's own value must follow.
+//
+//	VALUE <queue>/meta 0 <size>\r\n<json>\r\n
+func AppendMeta(dst, queue []byte, m *Meta) []byte {
+	var buf [MaxMeta]byte
+	json := m.AppendJSON(buf[:0])
 	dst = append(dst, "VALUE "...)
 	dst = append(dst, queue...)
 	dst = append(dst, "/meta 0 "...)

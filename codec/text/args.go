@@ -71,8 +71,8 @@ func parsePut(args []byte, req *Request) *ProtocolError {
 	return refused
 }
 
-// parseFetch parses `<queue> [<milliseconds>] [lease[=<ms>]] [weight=<n>] [or=<queue>]...`, the lease in a GET
-// only, or `<queue> id=<id>` and `<queue> key=<key>`, in a PEEK only.
+// parseFetch parses `<queue> [<milliseconds>] [lease[=<ms>]] [weight=<n>] [or=<queue>]... [meta]`, the lease in a
+// GET only, or `<queue> id=<id>` and `<queue> key=<key>`, in a PEEK only. The options stand in any order.
 func parseFetch(args []byte, req *Request) *ProtocolError {
 	if len(args) == 0 {
 		return errNoQueue
@@ -84,15 +84,8 @@ func parseFetch(args []byte, req *Request) *ProtocolError {
 	waits := true // a number comes first
 	switch string(optionName(args)) {
 	case "id", "key":
-		if req.Op != OpPeek {
-			break
-		}
-		refused := parseOptions(args, req)
-		if refused == nil && req.ID != 0 && len(req.Key) > 0 {
-			refused = errWhich
-		}
-		return refused
-	case "or", "weight":
+		waits = req.Op != OpPeek
+	case "or", "weight", "meta":
 		waits = false
 	case "lease":
 		waits = req.Op != OpGet
@@ -105,7 +98,11 @@ func parseFetch(args []byte, req *Request) *ProtocolError {
 			return errWait
 		}
 	}
-	return parseOptions(args, req)
+	refused := parseOptions(args, req)
+	if refused == nil && req.ID != 0 && len(req.Key) > 0 {
+		refused = errWhich
+	}
+	return refused
 }
 
 // parseMonitor parses `<queue> <milliseconds>`.

@@ -98,6 +98,7 @@ func AppendRequest(dst []byte, req *Request) []byte {
 		}
 		dst = appendSources(dst, req)
 		dst = appendWhich(dst, req)
+		dst = appendFlag(dst, req.Meta, " meta")
 	case OpList:
 		dst = appendHead(dst, OpList, req.Queue)
 		if req.From != 0 {
@@ -107,6 +108,7 @@ func AppendRequest(dst []byte, req *Request) []byte {
 			dst = strconv.AppendInt(append(dst, " limit="...), int64(req.Limit), 10)
 		}
 		dst = appendFlag(dst, req.Hidden, " hidden")
+		dst = appendFlag(dst, req.Meta, " meta")
 	case OpRemove:
 		dst = appendWhich(appendHead(dst, OpRemove, req.Queue), req)
 	case OpTouch:

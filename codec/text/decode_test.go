@@ -206,6 +206,7 @@ func requestString(req *Request) string {
 	field(req.Op == OpList, "from=%d", req.From)
 	field(req.Limit != 0, "limit=%d", req.Limit)
 	field(req.Hidden, "hidden")
+	field(req.Meta, "meta")
 	field(req.TouchMillis != 0, "expiry=%d", req.TouchMillis)
 	field(req.HasLease || req.LeaseMillis != 0, "lease=%d", req.LeaseMillis)
 	field(req.HasDelay || req.DelayMillis != 0, "delay=%d", req.DelayMillis)

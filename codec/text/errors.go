@@ -83,6 +83,7 @@ var (
 	errWeight     = explained("Weight is not a number from 1 to 1000000.")
 	errLease      = explained("Lease is not a number from 1 to 999999999999.")
 	errDelay      = explained("Delay is not a number from 0 to 999999999999.")
+	errMeta       = explained("Meta takes no value.")
 	errReceipt    = explained("Receipt is not a number from 1 to 18446744073709551615.")
 	errAuth       = explained("User & password required.")
 	errTouch      = explained("Queue name, receipt, id or key & milliseconds required.")

@@ -7,8 +7,8 @@ type Op uint8
 const (
 	// put: Queue, ExpiryMillis, HasExpiry, HasDelay, DelayMillis, Key, New, Replace; without items it puts nothing
 	OpPut      Op = iota + 1
-	OpGet         // get: Queue, WaitMillis, HasLease, LeaseMillis
-	OpPeek        // peek: Queue, WaitMillis, or ID or Key
+	OpGet         // get: Queue, WaitMillis, HasLease, LeaseMillis, Several, Meta
+	OpPeek        // peek: Queue, WaitMillis, Several, or ID or Key; Meta
 	OpMonitor     // monitor: Queue, WaitMillis
 	OpConfirm     // confirm: Queue, Count or Receipt
 	OpFlush       // flush: Queue
@@ -22,7 +22,7 @@ const (
 	OpRelease     // release: likewise
 	OpReject      // reject: Queue, Receipt
 	OpAuth        // auth: User, Password
-	OpList        // list: Queue, From, Limit, Hidden
+	OpList        // list: Queue, From, Limit, Hidden, Meta
 	OpRemove      // remove: Queue, ID or Key
 )
 

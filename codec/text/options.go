@@ -69,6 +69,8 @@ func parseOptions(args []byte, req *Request) *ProtocolError {
 				break
 			}
 			refused = parseReceipt(value, req)
+		case "meta":
+			refused = parseMeta(hasValue, req)
 		case "key", "new", "replace", "id", "from", "limit", "hidden":
 			refused = parseItemOption(name, value, hasValue, req)
 		default:
@@ -188,6 +190,19 @@ func parseDelay(value []byte, req *Request) *ProtocolError {
 	return nil
 }
 
+func parseMeta(hasValue bool, req *Request) *ProtocolError {
+	switch {
+	case req.Op != OpGet && req.Op != OpPeek && req.Op != OpList:
+		return unknownOption(req.Op)
+	case hasValue:
+		return errMeta
+	case req.Meta:
+		return errTwice
+	}
+	req.Meta = true
+	return nil
+}
+
 func parseReceipt(value []byte, req *Request) *ProtocolError {
 	if req.Receipt != 0 {
 		return errTwice
@@ -214,7 +229,7 @@ func parseWhich(args []byte, req *Request) *ProtocolError {
 	return nil
 }
 
-// parseList parses `<queue> [from=<id>] [limit=<items>] [hidden]`.
+// parseList parses `<queue> [from=<id>] [limit=<items>] [hidden] [meta]`.
 func parseList(args []byte, req *Request) *ProtocolError {
 	if len(args) == 0 {
 		return errNoQueue

@@ -10,7 +10,8 @@ import (
 //
 //	+<count>\n     success
 //	-<message>\n   failure; the connection stays open
-//	:<bytes>\n     an item, or a word; of a lease, the receipt, and then another such line with the item
+//	:<bytes>\n     an item, or a word; of a lease, the receipt, and then another such line with the item; likewise
+//	               the queue of an item, its id, and what there is to know of it
 //	*\n            no item; end of MONITOR
 
 // Replies that never vary. Append them to the output as they are.
@@ -52,10 +53,19 @@ func AppendReceipt(dst []byte, receipt uint64) []byte {
 	return append(dst, '\n')
 }
 
-// AppendListed appends one item of a list: a line with its id, and one with the item. ReplyNone follows the last.
-func AppendListed(dst []byte, id uint64, data []byte) []byte {
+// AppendMeta appends the line with what there is to know of an item, in JSON without line feeds. It comes right in
+// front of the item, behind the lines with its queue, its id or its receipt.
+func AppendMeta(dst, json []byte) []byte { return AppendItem(dst, json) }
+
+// AppendListed appends one item of a list: a line with its id, one with meta unless that is nil, and one with the
+// item. ReplyNone follows the last.
+func AppendListed(dst []byte, id uint64, meta, data []byte) []byte {
 	dst = strconv.AppendUint(append(dst, ':'), id, 10)
-	return AppendItem(append(dst, '\n'), data)
+	dst = append(dst, '\n')
+	if meta != nil {
+		dst = AppendMeta(dst, meta)
+	}
+	return AppendItem(dst, data)
 }
 
 // ItemTrailer ends the reply for an item.

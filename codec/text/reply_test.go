@@ -42,6 +42,31 @@ var replyTests = []struct {
 		":\x00\n\xff\r\n",
 	},
 	{
+		"queue",
+		func(dst []byte) []byte { return AppendQueue(dst, []byte("work")) },
+		":work\n",
+	},
+	{
+		"receipt",
+		func(dst []byte) []byte { return AppendReceipt(dst, 1<<64-1) },
+		":18446744073709551615\n",
+	},
+	{
+		"what there is to know",
+		func(dst []byte) []byte { return AppendMeta(dst, []byte(`{"id":7}`)) },
+		":{\"id\":7}\n",
+	},
+	{
+		"item of a list",
+		func(dst []byte) []byte { return AppendListed(dst, 7, nil, []byte("hello")) },
+		":7\n:hello\n",
+	},
+	{
+		"item of a list, and what there is to know",
+		func(dst []byte) []byte { return AppendListed(dst, 7, []byte(`{"id":7}`), []byte("hello")) },
+		":7\n:{\"id\":7}\n:hello\n",
+	},
+	{
 		"error",
 		func(dst []byte) []byte { return AppendError(dst, "Out of memory.") },
 		"-Out of memory.\n",

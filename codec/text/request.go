@@ -37,6 +37,7 @@ type Request struct {
 	From    uint64 // LIST: ids from here on
 	Limit   int    // LIST: items at most; 0: not sent
 	Hidden  bool   // LIST: those too that are delayed or leased
+	Meta    bool   // GET, PEEK, LIST: what there is to know of an item stands in front of it
 	// TouchMillis is, of a TOUCH of an item, after how many milliseconds it expires; 0: never.
 	TouchMillis int64
 
