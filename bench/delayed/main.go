@@ -1,29 +1,62 @@
-// Command delayed measures what delayed items cost: to put them, in memory and in the journal while they wait, at a
-// restart, and how late they come. It uses the engine in this process, on a directory of its own.
+// Command delayed measures what delayed items and leases cost: to put them, in memory and in the journal while they
+// wait, at a restart, to cancel one of them, how late they come, and what they do to other queues. It uses the engine
+// in this process, on a directory of its own, and says of each figure whether the goal is reached.
 package main
 
 import (
-	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/kestrelmq/kestrel/engine"
 )
 
+// steps are what can be measured, in this order. The first, if it is chosen, makes what the next three look at.
+var steps = []struct {
+	name, what string
+	run        func(*bench) error
+}{
+	{"put", "puts of delayed items, and what they take once they are on disk", (*bench).putMany},
+	{"restart", "a start with all of them", (*bench).restart},
+	{"cancel", "removals of some of them, by id", (*bench).cancel},
+	{"late", "how late others come that become due", (*bench).lateness},
+	{"memory", "what delayed items take that stay in memory", (*bench).memory},
+	{"burst", "what a plain queue notices when many become due at one instant", (*bench).bursts},
+	{"lease", "leases and their confirms", (*bench).leases},
+	{"renew", "what renewals of leases do to the journal", (*bench).renewals},
+}
+
 func main() {
 	b := &bench{}
+	var names []string
+	for _, s := range steps {
+		names = append(names, s.name)
+	}
 	flag.IntVar(&b.items, "items", 1_000_000, "items that wait")
 	flag.IntVar(&b.body, "body", 100, "bytes of their bodies")
 	flag.IntVar(&b.due, "due", 100_000, "of others that become due, how many")
-	flag.IntVar(&b.once, "once", 1_000_000, "items that become due at one instant; 0: leave that out")
-	flag.DurationVar(&b.wait, "wait", 20*time.Second, "how long the others wait at least: long enough to be hidden")
+	flag.IntVar(&b.once, "once", 1_000_000, "items that become due at one instant")
+	flag.IntVar(&b.rounds, "rounds", 3, "times that items become due at one instant, with quiet times between them")
+	flag.IntVar(&b.cancels, "cancels", 10_000, "items that are removed")
+	flag.IntVar(&b.leased, "leases", 10_000, "leases that are renewed")
+	flag.DurationVar(&b.renew, "renew", 20*time.Second, "how long they are renewed, 100,000 times a second")
+	flag.DurationVar(&b.wait, "wait", 20*time.Second, "how long what becomes due waits at least: long enough to be hidden")
+	chosen := flag.String("steps", strings.Join(names, ","), "what to measure")
 	dir := flag.String("dir", "", "where to make a data directory; default: that of temporary files")
 	flag.Parse()
+	b.chosen = strings.Split(*chosen, ",")
+	for _, name := range b.chosen {
+		if !slices.Contains(names, name) {
+			fmt.Fprintf(os.Stderr, "delayed: -steps %s: there is no such step; they are %s\n", name, strings.Join(names, ", "))
+			os.Exit(2)
+		}
+	}
 	if err := b.run(*dir); err != nil {
 		fmt.Fprintln(os.Stderr, "delayed:", err)
 		os.Exit(1)
@@ -32,10 +65,12 @@ func main() {
 
 // bench is one run.
 type bench struct {
-	items, body, due, once int
-	wait                   time.Duration
-	dir                    string
-	e                      *engine.Engine
+	chosen                                          []string
+	items, body, due, once, rounds, cancels, leased int
+	wait, renew                                     time.Duration
+	dir                                             string
+	e                                               *engine.Engine
+	bodies                                          []byte
 }
 
 func (b *bench) run(in string) (err error) {
@@ -43,191 +78,87 @@ func (b *bench) run(in string) (err error) {
 		return err
 	}
 	defer os.RemoveAll(b.dir)
-	steps := []func() error{b.open, b.putMany, b.restart, b.lateness}
-	if b.once > 0 {
-		steps = append(steps, b.atOnce)
+	b.bodies = make([]byte, b.body)
+	if err := b.open(); err != nil {
+		return err
 	}
-	for _, step := range steps {
-		if err := step(); err != nil {
-			return err
+	for _, s := range steps {
+		if slices.Contains(b.chosen, s.name) {
+			if err := s.run(b); err != nil {
+				return errors.Join(fmt.Errorf("%s: %w", s.name, err), b.e.Close())
+			}
 		}
 	}
 	return b.e.Close()
 }
 
-func (b *bench) open() (err error) {
-	o := engine.Options{Dir: filepath.Join(b.dir, "data"), Settings: engine.Settings{Default: engine.DefaultQueueOptions()}}
+// options are those of the engine: the default ones, but nothing is synced.
+func (b *bench) options(name string) engine.Options {
+	o := engine.Options{Dir: filepath.Join(b.dir, name), Settings: engine.Settings{Default: engine.DefaultQueueOptions()}}
 	o.Settings.Default.Sync = engine.SyncNever
-	b.e, err = engine.Open(o)
+	return o
+}
+
+func (b *bench) open() (err error) {
+	b.e, err = engine.Open(b.options("data"))
 	return err
 }
 
-// batch is how many puts share a commit, as those of one turn of an event loop do.
+// batch is how many requests share a commit, as those of one turn of an event loop do.
 const batch = 32
 
 // putAll puts n items to a queue, the one with number i delayed by delay(i), and waits for the disk as a server does.
-func (b *bench) putAll(name string, n int, data func(i int) []byte, delay func(i int) time.Duration) error {
+func putAll(e *engine.Engine, name string, n int, data func(i int) []byte, delay func(i int) time.Duration) error {
 	puts := make([]engine.PutRequest, 0, batch)
+	extras := make([]engine.PutExtra, batch)
 	for i := 0; i < n; {
 		for puts = puts[:0]; len(puts) < batch && i < n; i++ {
-			puts = append(puts, engine.PutRequest{Data: data(i), Extra: &engine.PutExtra{Delay: delay(i)}})
+			extra := &extras[len(puts)]
+			extra.Delay = delay(i)
+			puts = append(puts, engine.PutRequest{Data: data(i), Extra: extra})
 		}
-		s, err := b.e.PutAll(engine.Now(), []byte(name), puts)
+		s, err := e.PutAll(engine.Now(), []byte(name), puts)
 		if err == nil {
-			err = b.e.Commit(s.Ticket)
+			err = e.Commit(s.Ticket)
 		}
 		if err != nil {
 			return err
 		}
-		for s.Ahead && b.e.Ahead([]byte(name)) {
+		for s.Ahead && e.Ahead([]byte(name)) {
 			time.Sleep(time.Millisecond)
 		}
 	}
 	return nil
 }
 
-// putMany puts the items that wait for an hour and more.
-func (b *bench) putMany() error {
-	before := b.e.Stats()
-	began, cpu := time.Now(), cpuTime()
-	body := make([]byte, b.body)
-	err := b.putAll("waiting", b.items, func(int) []byte { return body },
-		func(i int) time.Duration { return time.Hour + time.Duration(i*7919%b.items)*time.Millisecond })
-	if err != nil {
-		return err
+// goal prints what was measured beside the goal, and whether that is reached.
+func goal(reached bool, what, goal, format string, args ...any) {
+	yes := "NO"
+	if reached {
+		yes = "yes"
 	}
-	took, used := time.Since(began), cpuTime()-cpu
-	after := b.e.Stats()
-	perItem := func(n int64) float64 { return float64(n) / float64(b.items) }
-	fmt.Printf("puts                 %d in %v: %.0f/s, %.2f µs of CPU each\n",
-		b.items, took.Round(time.Millisecond), float64(b.items)/took.Seconds(), float64(used.Microseconds())/float64(b.items))
-	fmt.Printf("memory               %.1f bytes each beside the body when all are put\n", perItem(after.MemoryBytes-before.MemoryBytes)-float64(b.body))
-	var s engine.QueueStats
-	for range 100 { // until what can be on disk is
-		time.Sleep(100 * time.Millisecond)
-		if s, _ = b.e.QueueStats(engine.Now(), []byte("waiting")); s.MemItems == 0 {
-			break
-		}
-	}
-	after = b.e.Stats()
-	hidden := s.Delayed - s.MemItems
-	fmt.Printf("memory               %d hidden, %d in memory; %.2f bytes each of what is hidden\n", hidden, s.MemItems,
-		(float64(after.MemoryBytes-before.MemoryBytes)-float64(s.MemItems)*float64(b.body+64+20))/float64(max(hidden, 1)))
-	fmt.Printf("disk                 journal %d MiB, hidden runs %d MiB\n", after.JournalBytes>>20, s.BacklogBytes>>20)
-	return nil
+	fmt.Printf("%-20s %-3s  goal %-22s  %s\n", what, yes, goal, fmt.Sprintf(format, args...))
 }
 
-// restart closes the engine and opens it again.
-func (b *bench) restart() error {
-	if err := b.e.Close(); err != nil {
-		return err
-	}
-	began := time.Now()
-	if err := b.open(); err != nil {
-		return err
-	}
-	took := time.Since(began)
-	s, _ := b.e.QueueStats(engine.Now(), []byte("waiting"))
-	fmt.Printf("restart              %v with %d delayed\n", took.Round(time.Millisecond), s.Delayed)
-	if s.Delayed != int64(b.items) {
-		return fmt.Errorf("%d items are delayed, want %d", s.Delayed, b.items)
-	}
-	return nil
+// note prints what has no goal.
+func note(what, format string, args ...any) {
+	fmt.Printf("%-20s      %s\n", what, fmt.Sprintf(format, args...))
 }
 
-// lateness has items become due, 10,000 a second, among those that wait, and measures how late they come.
-func (b *bench) lateness() error {
-	const rate = 10_000
-	n := b.due
-	began := time.Now()
-	dues := make([]time.Time, n)
-	data := func(i int) []byte { return fmt.Append(nil, i) }
-	err := b.putAll("waiting", n, data, func(i int) time.Duration {
-		due := began.Add(b.wait + time.Duration(i)*time.Second/rate)
-		d := time.Until(due)
-		dues[i] = time.Now().Add(d)
-		return d
-	})
-	if err != nil {
-		return err
-	}
-	q, err := b.e.Queue("waiting")
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), b.wait+time.Duration(n)*time.Second/rate+time.Minute)
-	defer cancel()
-	late := make([]time.Duration, 0, n)
-	for range n {
-		it, err := q.Get(ctx)
-		if err != nil {
-			return err
-		}
-		var i int
-		if _, err := fmt.Sscan(string(it.Data), &i); err != nil {
-			return err
-		}
-		late = append(late, time.Since(dues[i]))
-	}
-	if slices.Min(late) < 0 {
-		return fmt.Errorf("an item came %v early", -slices.Min(late))
-	}
-	print("late", late)
-	return nil
-}
+// spread is durations in order.
+type spread []time.Duration
 
-// atOnce has many items of one queue become due at one instant. It measures what a put and a get of another queue take
-// then, and before.
-func (b *bench) atOnce() error {
-	body := make([]byte, b.body)
-	due := time.Now().Add(b.wait + 10*time.Second)
-	if err := b.putAll("burst", b.once, func(int) []byte { return body }, func(int) time.Duration { return time.Until(due) }); err != nil {
-		return err
-	}
-	if time.Until(due) < 6*time.Second {
-		return fmt.Errorf("the items were put only %v before they are due: -wait must be longer", time.Until(due))
-	}
-	quiet, err := b.plain(time.Until(due) - 4*time.Second)
-	if err != nil {
-		return err
-	}
-	print("plain queue, quiet", quiet)
-	busy, err := b.plain(time.Until(due) + 4*time.Second)
-	if err != nil {
-		return err
-	}
-	print("plain queue, burst", busy)
-	s, _ := b.e.QueueStats(engine.Now(), []byte("burst"))
-	fmt.Printf("burst                %d of %d are not due or on disk still, 4 s later\n", s.Delayed, b.once)
-	return nil
-}
-
-// plain puts an item and takes it, on a queue that has nothing delayed, a thousand times a second.
-func (b *bench) plain(length time.Duration) (took []time.Duration, err error) {
-	body := make([]byte, b.body)
-	q, err := b.e.Queue("plain")
-	if err != nil {
-		return nil, err
-	}
-	for end := time.Now().Add(length); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		began := time.Now()
-		if err := q.Put(body, engine.PutOptions{}); err != nil {
-			return nil, err
-		}
-		if _, err := q.Get(context.Background()); err != nil {
-			return nil, err
-		}
-		took = append(took, time.Since(began))
-	}
-	return took, nil
-}
-
-// print prints the median, the 99th percentile and the worst.
-func print(what string, all []time.Duration) {
+func spreadOf(all []time.Duration) spread {
 	slices.Sort(all)
+	return all
+}
+
+func (s spread) p99() time.Duration   { return s[len(s)*99/100] }
+func (s spread) worst() time.Duration { return s[len(s)-1] }
+
+func (s spread) String() string {
 	ms := func(d time.Duration) float64 { return float64(d) / 1e6 }
-	fmt.Printf("%-20s p50 %.3f ms, p99 %.3f ms, worst %.3f ms of %d\n", what,
-		ms(all[len(all)/2]), ms(all[len(all)*99/100]), ms(all[len(all)-1]), len(all))
+	return fmt.Sprintf("p50 %.3f ms, p99 %.3f ms, worst %.3f ms of %d", ms(s[len(s)/2]), ms(s.p99()), ms(s.worst()), len(s))
 }
 
 // cpuTime is how much processor time this process has used.
@@ -237,4 +168,9 @@ func cpuTime() time.Duration {
 		return 0
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// perItem words what n requests took: a rate, and processor time of each in microseconds.
+func perItem(n int, took, cpu time.Duration) (rate, micros float64) {
+	return float64(n) / took.Seconds(), float64(cpu.Nanoseconds()) / 1e3 / float64(n)
 }
