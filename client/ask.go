@@ -114,11 +114,12 @@ func (c *Client) popIdle(server string) *wire.Conn {
 	return conn
 }
 
-// keepOrClose keeps a connection for the next request, if it is usable and there are not enough.
+// keepOrClose keeps a connection for the next request, if it is usable, its server has not left meanwhile, and there
+// are not enough.
 func (c *Client) keepOrClose(server string, conn *wire.Conn, usable bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !usable || c.closed || len(c.idle[server]) >= keepIdle {
+	if !usable || c.closed || !c.members.has(server) || len(c.idle[server]) >= keepIdle {
 		conn.Close()
 		return
 	}

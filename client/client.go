@@ -191,9 +191,8 @@ func (c *Client) setLanes(m Members) Members {
 	for _, l := range gone {
 		l.leave()
 	}
-	all := m.all()
 	for server, conns := range c.idle {
-		if !slices.Contains(all, server) {
+		if !m.has(server) {
 			closeAll(conns)
 			delete(c.idle, server)
 		}

@@ -26,6 +26,11 @@ func (m Members) all() []string {
 	return Members{Write: slices.Concat(m.Write, m.Read)}.clone().Write
 }
 
+// has reports whether a server is in one of the sets.
+func (m Members) has(server string) bool {
+	return slices.Contains(m.Write, server) || slices.Contains(m.Read, server)
+}
+
 // A Source says which servers there are. A client watches one for as long as it is open.
 type Source interface {
 	// Watch reports the members at once, and again with each change, until ctx ends. It stays with what

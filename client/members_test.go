@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/kestrelmq/kestrel/engine"
 )
 
 // changing is a Source that a test changes.
@@ -103,6 +105,43 @@ func TestMembersChange(t *testing.T) {
 	}
 	change(Members{Write: both, Read: both})
 	next(t, k, "stays")
+}
+
+// TestLeftServerIsLeft confirms a lease on a server that has left, while a Get waits there: then the client has no
+// connection to it any more.
+func TestLeftServerIsLeft(t *testing.T) {
+	a, b := serve(t), serve(t)
+	source := make(changing, 1)
+	source <- Members{Write: []string{a.addr}, Read: []string{a.addr}}
+	c := dial(t, Options{Source: source}, "")
+	put(t, c, "work", "held")
+	k, err := c.ConsumeLeased("work", time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Close()
+	held := next(t, k, "held")
+	got := make(chan error, 1)
+	go func() {
+		_, err := c.Get(context.Background(), "other", patience)
+		got <- err
+	}()
+	eventually(t, "the Get waits", func() bool {
+		q, ok := a.engine.QueueStats(engine.Now(), []byte("other"))
+		return ok && q.Waiters > 0
+	})
+	source <- Members{Write: []string{b.addr}, Read: []string{b.addr}}
+	eventually(t, "the server has left", func() bool { return !c.Members().has(a.addr) })
+	direct := dial(t, Options{}, a.addr)
+	put(t, direct, "other", "late")
+	direct.Close()
+	if err := <-got; err != nil {
+		t.Fatalf("a Get that was under way = %v", err)
+	}
+	if err := held.Confirm(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "no connection is left", func() bool { return a.server.Connections() == 0 })
 }
 
 // failing is a Source that gives up.

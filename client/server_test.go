@@ -128,6 +128,18 @@ func within(t testing.TB) context.Context {
 	return ctx
 }
 
+// eventually looks again and again until something is so.
+func eventually(t testing.TB, what string, so func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(patience); !so(); <-tick.C {
+		if time.Now().After(end) {
+			t.Fatalf("waited in vain until %s", what)
+		}
+	}
+}
+
 // put puts items, one call for each.
 func put(t testing.TB, c *Client, queue string, items ...string) {
 	t.Helper()
