@@ -74,7 +74,7 @@ func (b *bench) gap(program string, f failure) (g gap, err error) {
 		}
 	}()
 	for range 3 {
-		s, err := start(program)
+		s, err := b.start(program)
 		if err != nil {
 			return g, err
 		}

@@ -1,7 +1,7 @@
 // Command client measures what the Go client costs beside the bare load generator, and three servers beside one. It
 // starts servers of its own, and reports items for each second, and processor time for each item: on a machine that
 // does other things the latter says more. Runs take turns, so that both sides see the same machine. With -gaps it measures
-// what producers notice of a server that fails.
+// what producers notice of a server that fails. It ends with 1 if a goal is missed.
 package main
 
 import (
@@ -16,30 +16,44 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
-	"github.com/kestrelmq/kestrel/client"
-	"github.com/kestrelmq/kestrel/loadtest"
 	"github.com/kestrelmq/kestrel/loadtest/spawn"
+)
+
+// errMissed ends the command with 1 though nothing went wrong.
+var errMissed = errors.New("a goal is missed")
+
+// Processors with -pin.
+const (
+	serverCPU = 0
+	ownCPU    = 1
 )
 
 func main() {
 	runtime.LockOSThread() // servers live as long as the thread that starts them, and the generator ends threads
 	b := &bench{}
 	flag.StringVar(&b.program, "kestrel", "bin/kestrel", "the built server")
-	flag.IntVar(&b.items, "items", 400_000, "items of one run")
+	flag.IntVar(&b.items, "items", 400_000, "items of one run, for each server")
 	flag.IntVar(&b.size, "size", 100, "bytes of an item")
 	flag.IntVar(&b.batch, "batch", 1000, "items of one call of PutAll, and requests in flight of the generator's puts")
-	flag.IntVar(&b.handlers, "handlers", 64, "handlers of the worker, and connections of the generator that reads")
+	flag.IntVar(&b.handlers, "handlers", 64, "handlers of the worker for each server, and connections of what else reads")
 	flag.IntVar(&b.rounds, "rounds", 7, "runs of each kind")
+	flag.BoolVar(&b.pin, "pin", false, "servers have the first processor for themselves, and this process the second")
 	gaps := flag.Bool("gaps", false, "measure what producers notice when a server fails, and nothing else")
+	flag.BoolVar(&b.zooKeeper, "zk", false, "with -gaps: the client finds the servers through a ZooKeeper, which is started")
 	flag.Parse()
 	run := b.run
 	if *gaps {
 		run = b.gaps
+	}
+	if b.pin {
+		if err := spawn.PinSelf([]int{ownCPU}); err != nil {
+			fmt.Fprintln(os.Stderr, "client:", err)
+			os.Exit(1)
+		}
+		runtime.GOMAXPROCS(1)
 	}
 	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "client:", err)
@@ -51,6 +65,7 @@ func main() {
 type bench struct {
 	program                              string
 	items, size, batch, handlers, rounds int
+	pin, zooKeeper                       bool
 
 	servers []*server
 }
@@ -71,18 +86,39 @@ type cost struct {
 func (c cost) rate() float64 { return float64(c.n) / c.wall.Seconds() }
 
 // ownRate is how many items one processor would do that this process has for itself.
-func (c cost) ownRate() float64 { return float64(c.n) / c.own.Seconds() }
-func (c cost) each() float64    { return float64((c.own + c.theirs).Nanoseconds()) / float64(c.n) }
+func (c cost) ownRate() float64    { return float64(c.n) / c.own.Seconds() }
+func (c cost) each() float64       { return float64((c.own + c.theirs).Nanoseconds()) / float64(c.n) }
+func (c cost) ownEach() float64    { return float64(c.own.Nanoseconds()) / float64(c.n) }
+func (c cost) theirsEach() float64 { return float64(c.theirs.Nanoseconds()) / float64(c.n) }
 
 // perCPU is how many items one processor would do if it did nothing else, for the client and the servers.
 func (c cost) perCPU() float64 { return 1e9 / c.each() }
 
-// kind is something that is measured.
-type kind struct {
-	name  string
-	do    func(servers []*server) error
-	on    int  // servers
-	empty bool // the queue is to be empty before
+// ratio is a comparison of two kinds, and what it is meant to reach.
+type ratio struct {
+	what, of, to    string
+	figure          func(cost) float64
+	atLeast, atMost float64 // zero: no goal
+}
+
+// Goals of the design.
+const (
+	toGenerator = 0.7
+	threeToOne  = 1.05
+)
+
+var ratios = []ratio{
+	{"items per CPU second, puts, client to generator", clientPuts, generatorPuts, cost.perCPU, toGenerator, 0},
+	{"items per CPU second, reads, client to generator", clientWorks, generatorReads, cost.perCPU, toGenerator, 0},
+	{"items per CPU second, reads with leases, client to generator", clientLeases, generatorReads, cost.perCPU, toGenerator, 0},
+	{"items per CPU second, reads, bare Go to generator", bareReads, generatorReads, cost.perCPU, 0, 0},
+	{"items per CPU second, reads, client to bare Go", clientWorks, bareReads, cost.perCPU, 0, 0},
+	{"items/s, puts, client to generator", clientPuts, generatorPuts, cost.rate, 0, 0},
+	{"items/s, reads, client to generator", clientWorks, generatorReads, cost.rate, 0, 0},
+	{"items/s, reads with leases, client to generator", clientLeases, generatorReads, cost.rate, 0, 0},
+	{"CPU/item, puts, 3 servers to 1", clientPuts + three, clientPuts, cost.each, 0, threeToOne},
+	{"CPU/item, reads, 3 servers to 1", clientWorks + three, clientWorks, cost.each, 0, threeToOne},
+	{"CPU/item, reads with leases, 3 servers to 1", clientLeases + three, clientLeases, cost.each, 0, threeToOne},
 }
 
 func (b *bench) run() (err error) {
@@ -96,19 +132,13 @@ func (b *bench) run() (err error) {
 		}
 	}()
 	for range 3 {
-		s, err := start(program)
+		s, err := b.start(program)
 		if err != nil {
 			return err
 		}
 		b.servers = append(b.servers, s)
 	}
-	kinds := []kind{
-		{"generator puts", b.generatorPuts, 1, true}, {"generator reads", b.generatorReads, 1, false},
-		{"client puts", b.clientPuts, 1, true}, {"client works", b.clientWorks, 1, false},
-		{"filled again", b.generatorPuts, 1, true}, {"client works with leases", b.clientWorksLeased, 1, false},
-		{"client puts, 3 servers", b.clientPuts, 3, true}, {"client works, 3 servers", b.clientWorks, 3, false},
-		{"filled again, 3 servers", b.clientPuts, 3, true}, {"client works with leases, 3 servers", b.clientWorksLeased, 3, false},
-	}
+	kinds := b.kinds()
 	costs := make(map[string][]cost)
 	for round := range b.rounds + 1 {
 		for _, k := range kinds {
@@ -121,39 +151,43 @@ func (b *bench) run() (err error) {
 			}
 		}
 	}
-	fmt.Printf("%d items of %d B, %d rounds, %d processors; medians\n\n", b.items, b.size, b.rounds, runtime.NumCPU())
+	return b.report(kinds, costs)
+}
+
+// report prints all figures. It returns errMissed if a goal is.
+func (b *bench) report(kinds []kind, costs map[string][]cost) error {
+	fmt.Printf("%d items of %d B for each server, %d rounds, %d processors, pinned: %t; medians\n\n",
+		b.items, b.size, b.rounds, runtime.NumCPU(), b.pin)
 	fmt.Println("| what | items/s | items per second of own CPU | own CPU/item | servers' CPU/item |\n| --- | --: | --: | --: | --: |")
 	for _, k := range kinds {
-		if strings.HasPrefix(k.name, "filled") {
+		if strings.HasPrefix(k.name, filled) {
 			continue // it is there for the next
 		}
 		all := costs[k.name]
 		fmt.Printf("| %s | %.0f | %.0f | %.0f ns | %.0f ns |\n", k.name, median(all, cost.rate), median(all, cost.ownRate),
-			median(all, func(c cost) float64 { return float64(c.own.Nanoseconds()) / float64(c.n) }),
-			median(all, func(c cost) float64 { return float64(c.theirs.Nanoseconds()) / float64(c.n) }))
+			median(all, cost.ownEach), median(all, cost.theirsEach))
 	}
-	fmt.Println()
-	b.ratio(costs, "items/s, puts, client to generator (at least 0.7)", "client puts", "generator puts", cost.rate)
-	b.ratio(costs, "items/s, reads, client to generator (at least 0.7)", "client works", "generator reads", cost.rate)
-	b.ratio(costs, "items/s, reads, client with leases to generator (at least 0.7)", "client works with leases", "generator reads", cost.rate)
-	b.ratio(costs, "items per CPU second, puts, client to generator", "client puts", "generator puts", cost.perCPU)
-	b.ratio(costs, "items per CPU second, reads, client to generator", "client works", "generator reads", cost.perCPU)
-	b.ratio(costs, "items per CPU second, reads, client with leases to generator", "client works with leases", "generator reads", cost.perCPU)
-	b.ratio(costs, "CPU/item, puts, 3 servers to 1 (at most 1.05)", "client puts, 3 servers", "client puts", cost.each)
-	b.ratio(costs, "CPU/item, reads, 3 servers to 1 (at most 1.05)", "client works, 3 servers", "client works", cost.each)
-	b.ratio(costs, "CPU/item, reads with leases, 3 servers to 1 (at most 1.05)", "client works with leases, 3 servers",
-		"client works with leases", cost.each)
-	return nil
-}
-
-// ratio prints the ratios of two kinds, round by round.
-func (b *bench) ratio(costs map[string][]cost, what, of, to string, figure func(cost) float64) {
-	var all []float64
-	for i := range costs[of] {
-		all = append(all, figure(costs[of][i])/figure(costs[to][i]))
+	fmt.Println("\n| ratio, by round | goal | median | range |\n| --- | --: | --: | --: |")
+	var missed error
+	for _, r := range ratios {
+		var all []float64
+		for i := range costs[r.of] {
+			all = append(all, r.figure(costs[r.of][i])/r.figure(costs[r.to][i]))
+		}
+		slices.Sort(all)
+		middle, goal, verdict := all[len(all)/2], "", ""
+		switch {
+		case r.atLeast > 0:
+			goal = fmt.Sprintf("≥ %.2f", r.atLeast)
+		case r.atMost > 0:
+			goal = fmt.Sprintf("≤ %.2f", r.atMost)
+		}
+		if middle < r.atLeast || r.atMost > 0 && middle > r.atMost {
+			verdict, missed = " missed", errMissed
+		}
+		fmt.Printf("| %s | %s | %.2f%s | %.2f–%.2f |\n", r.what, goal, middle, verdict, all[0], all[len(all)-1])
 	}
-	slices.Sort(all)
-	fmt.Printf("%s: %.2f (%.2f to %.2f)\n", what, all[len(all)/2], all[0], all[len(all)-1])
+	return missed
 }
 
 func median(all []cost, figure func(cost) float64) float64 {
@@ -181,7 +215,7 @@ func (b *bench) measure(k kind) (c cost, err error) {
 	if err := k.do(servers); err != nil {
 		return c, err
 	}
-	c.wall, c.n = time.Since(began), b.items
+	c.wall, c.n = time.Since(began), b.items*k.on
 	oursAfter, theirsAfter, err := cpuTimes(servers)
 	c.own, c.theirs = oursAfter-ours, theirsAfter-theirs
 	return c, err
@@ -204,14 +238,18 @@ func cpuTimes(servers []*server) (ours, theirs time.Duration, err error) {
 }
 
 // start starts a server that does not sync, so that the disk is not what is measured.
-func start(program string) (*server, error) {
+func (b *bench) start(program string) (*server, error) {
 	port, err := spawn.FreePort()
 	if err != nil {
 		return nil, err
 	}
+	var cpus []int
+	if b.pin {
+		cpus = []int{serverCPU}
+	}
 	s := &server{addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}
 	s.Process, err = spawn.Start(context.Background(), spawn.Options{
-		Name: "kestrel", Program: program,
+		Name: "kestrel", Program: program, CPUs: cpus,
 		Args: func(dir string) ([]string, error) {
 			return []string{"serve", "--data-dir", filepath.Join(dir, "data"), "--memcache-port", strconv.Itoa(port),
 				"--thrift-port", "none", "--text-port", "none", "--sync-journal", "never", "--log-level", "error"}, nil
@@ -225,94 +263,4 @@ func start(program string) (*server, error) {
 		},
 	})
 	return s, err
-}
-
-func (b *bench) generate(addr string, g loadtest.Group) error {
-	g.ItemSize, g.Queue, g.Operations = b.size, "work", int64(b.items)
-	_, err := loadtest.Run(context.Background(), loadtest.Options{Addr: addr, Groups: []loadtest.Group{g}})
-	return err
-}
-
-func (b *bench) generatorPuts(servers []*server) error {
-	return b.generate(servers[0].addr, loadtest.Group{Operation: loadtest.Set, Connections: 1, Pipeline: b.batch})
-}
-
-// generatorReads opens and confirms, as the worker does: one request ends an item and asks for the next.
-func (b *bench) generatorReads(servers []*server) error {
-	return b.generate(servers[0].addr, loadtest.Group{Operation: loadtest.CloseOpen, Connections: b.handlers, Hits: true})
-}
-
-func (b *bench) dial(servers []*server) (*client.Client, error) {
-	var addrs []string
-	for _, s := range servers {
-		addrs = append(addrs, s.addr)
-	}
-	return client.Dial(context.Background(), "", client.Options{Source: client.Static(addrs...)})
-}
-
-// flush empties the queue on all servers.
-func (b *bench) flush() error {
-	c, err := b.dial(b.servers)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	return c.Flush(context.Background(), "work")
-}
-
-// producers is how many goroutines put at the same time: while the replies of one batch are on their way the next is
-// made.
-const producers = 4
-
-func (b *bench) clientPuts(servers []*server) error {
-	c, err := b.dial(servers)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	items := make([][]byte, b.batch)
-	for i := range items {
-		items[i] = make([]byte, b.size)
-	}
-	var left atomic.Int64
-	left.Store(int64(b.items))
-	failed := make([]error, producers)
-	var putting sync.WaitGroup
-	for p := range producers {
-		putting.Go(func() {
-			for failed[p] == nil {
-				n := min(left.Add(-int64(b.batch))+int64(b.batch), int64(b.batch))
-				if n <= 0 {
-					return
-				}
-				failed[p] = c.PutAll(context.Background(), "work", items[:n], client.PutOptions{})
-			}
-		})
-	}
-	putting.Wait()
-	return errors.Join(failed...)
-}
-
-func (b *bench) clientWorks(servers []*server) error { return b.work(servers, 0) }
-
-func (b *bench) clientWorksLeased(servers []*server) error { return b.work(servers, 30*time.Second) }
-
-// work has a worker confirm each item.
-func (b *bench) work(servers []*server, lease time.Duration) error {
-	c, err := b.dial(servers)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	ctx, done := context.WithCancel(context.Background())
-	defer done()
-	var left atomic.Int64
-	left.Store(int64(b.items))
-	w := &client.Worker{Client: c, Queue: "work", Lease: lease, Handlers: b.handlers, Handle: func(context.Context, *client.Delivery) error {
-		if left.Add(-1) == 0 {
-			done()
-		}
-		return nil
-	}}
-	return w.Run(ctx)
 }
