@@ -1,7 +1,6 @@
 package client
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -42,12 +41,13 @@ const (
 // All methods may be called from any goroutine.
 type Consumer struct {
 	// Immutable.
-	client *Client
-	queue  string
-	name   []byte          // as the protocol has it
-	lease  time.Duration   // of items; zero: they are open as long as their connection lives
-	ctx    context.Context // ends with Close, and with the client
-	cancel context.CancelCauseFunc
+	client   *Client
+	queue    string
+	name     []byte        // as the protocol has it
+	lease    time.Duration // of items; zero: they are open as long as their connection lives
+	requests requests
+	ctx      context.Context // ends with Close, and with the client
+	cancel   context.CancelCauseFunc
 
 	mu sync.Mutex
 	// Guarded by mu. Client.mu may be taken inside it, and it inside Delivery.mu; never the other way
@@ -65,6 +65,15 @@ type Consumer struct {
 // waiter is a call of Next. What it gets is sent under Consumer.mu, once it is out of line.
 type waiter struct{ got chan *Delivery }
 
+// spareWaiters has waiters that are out of line, and have what was sent to them.
+var spareWaiters = sync.Pool{New: func() any { return &waiter{got: make(chan *Delivery, 1)} }}
+
+// requests are what a consumer writes, again and again the same.
+type requests struct {
+	get, getInTurn, more          []byte // waits, waits for a turn, does not wait
+	confirm, abort, confirmAndGet []byte // of an open item
+}
+
 // Consume returns a consumer of a queue. Close it.
 func (c *Client) Consume(queue string) (*Consumer, error) { return c.consume(queue, 0) }
 
@@ -75,6 +84,12 @@ func (c *Client) consume(queue string, lease time.Duration) (*Consumer, error) {
 		return nil, wordy("consume", queue, "", err)
 	}
 	k := &Consumer{client: c, queue: queue, name: name, lease: lease}
+	k.requests = requests{
+		get: k.appendGet(nil, longWait), getInTurn: k.appendGet(nil, turnWait), more: k.appendGet(nil, 0),
+		confirm:       memcache.AppendGet(nil, name, memcache.GetOptions{Close: true}),
+		abort:         memcache.AppendGet(nil, name, memcache.GetOptions{Abort: true}),
+		confirmAndGet: memcache.AppendGet(nil, name, memcache.GetOptions{Close: true, Open: true}),
+	}
 	k.ctx, k.cancel = context.WithCancelCause(c.ctx)
 	c.changing.Lock()
 	defer c.changing.Unlock()
@@ -119,7 +134,8 @@ func (c *Consumer) next(ctx context.Context, asked bool) (*Delivery, error) {
 		c.mu.Unlock()
 		return d, nil
 	}
-	w := &waiter{got: make(chan *Delivery, 1)}
+	w := spareWaiters.Get().(*waiter)
+	defer spareWaiters.Put(w)
 	c.waiters = append(c.waiters, w)
 	c.schedule()
 	c.mu.Unlock()
@@ -279,10 +295,15 @@ func (c *Consumer) turnOf(limit int) time.Duration {
 
 // request returns an order as a request: the first get of it waits, and the others take what is there then.
 func (c *Consumer) request(o order) []byte {
-	request := c.appendGet(nil, o.wait)
+	request := c.requests.get
+	if o.wait == turnWait {
+		request = c.requests.getInTurn
+	}
 	if o.n > 1 {
-		rest := c.appendGet(nil, 0)
-		request = append(request, bytes.Repeat(rest, o.n-1)...)
+		request = slices.Grow(slices.Clip(request), (o.n-1)*len(c.requests.more))
+		for range o.n - 1 {
+			request = append(request, c.requests.more...)
+		}
 	}
 	return request
 }
@@ -299,16 +320,16 @@ func (c *Consumer) appendGet(dst []byte, wait time.Duration) []byte {
 	return memcache.AppendGet(dst, c.name, options)
 }
 
-// askAhead reports whether a get may be sent behind the confirm of a slot's item, for a caller that
-// will be in Next soon; and how long it is to wait. It may if nothing lies ready, and schedule would
-// ask this server once more for that caller. The slot then asks.
+// askAhead reports whether a get that does not wait may be sent with the confirm of a slot's item, for a caller that
+// will be in Next soon. It may if nothing lies ready, and schedule would ask this server once more for that caller. The
+// slot then asks.
 // The delivery is open, and its lock held.
-func (c *Consumer) askAhead(s *slot) (wait time.Duration, ok bool) {
+func (c *Consumer) askAhead(s *slot) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	st := s.station
 	if c.closed || st.leaving || s.asking > 0 || !st.hit || len(c.ready) > 0 || !slices.Contains(st.slots, s) {
-		return 0, false
+		return false
 	}
 	busy := 0
 	for _, other := range c.stations {
@@ -317,26 +338,38 @@ func (c *Consumer) askAhead(s *slot) (wait time.Duration, ok bool) {
 		}
 	}
 	if busy > len(c.waiters)+c.coming {
-		return 0, false
+		return false
 	}
 	c.coming++
 	s.asking = 1
-	s.ahead = c.turnOf(maxCover)
+	s.ahead = true
 	st.waiting++
-	return s.ahead, true
+	return true
 }
 
-// sentAhead returns how long the get waits that was sent behind a confirm, which has been answered;
-// zero if there is none, or it is not wanted any more.
-func (c *Consumer) sentAhead(s *slot) time.Duration {
+// widen returns for how many items a round of a slot asks that was meant for n: for those as well who have come to want
+// one meanwhile, if the server had any the last time.
+func (c *Consumer) widen(s *slot, n int) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	wait := s.ahead
-	s.ahead = 0
-	if wait > 0 && s.station.leaving {
-		s.conn.Close() // an item on its way goes back
+	st := s.station
+	if !st.hit || st.leaving {
+		return n
 	}
-	return wait
+	busy, had := 0, 0
+	for _, other := range c.stations {
+		if other.hit {
+			busy += other.waiting
+			had++
+		}
+	}
+	if missing := len(c.waiters) + c.coming - busy; missing > 0 {
+		more := min((missing+had-1)/had, maxRound-n)
+		st.waiting += more
+		s.asking += more
+		n += more
+	}
+	return n
 }
 
 // issue has a slot of a station ask for an item; mu is held. It returns false if the client has been
@@ -368,7 +401,9 @@ func (c *Consumer) handOut(d *Delivery) {
 		w := c.waiters[0]
 		c.waiters = slices.Delete(c.waiters, 0, 1)
 		w.got <- d
-		c.schedule()
+		if c.lease == 0 { // else the end of the round does
+			c.schedule()
+		}
 	default:
 		c.ready = append(c.ready, d)
 		c.holdReady()
@@ -445,7 +480,13 @@ func (c *Consumer) answered(s *slot, d *Delivery) {
 	}
 	st.fails = 0
 	c.lastErr = nil
-	if d != nil {
+	ahead := s.ahead
+	s.ahead = false
+	switch {
+	case d == nil:
+	case ahead && st.leaving:
+		s.conn.Close() // the item goes back
+	default:
 		c.handOut(d)
 	}
 }

@@ -25,7 +25,7 @@ type Delivery struct {
 
 	slot    *slot
 	surplus *time.Timer // gives it back while nobody has taken it; nil without; guarded by Consumer.mu
-	asked   bool        // a get went out with its end; set by begin, for the caller of it
+	asked   bool        // a get went out with its end; set by begin, under mu
 
 	mu sync.Mutex
 	// Guarded by mu.
@@ -57,7 +57,7 @@ const (
 type ending struct {
 	verb    string
 	options memcache.GetOptions
-	ahead   bool // the next get goes to the server with it, where that serves
+	ahead   bool // the next get goes to the server in the same request, where that serves
 }
 
 var (
@@ -141,19 +141,38 @@ func (d *Delivery) begin(how ending) error {
 	}
 	d.state = stateEnding
 	c := d.slot.consumer
-	deadline := time.Now().Add(c.client.opts.ReplyTimeout)
-	d.slot.conn.ReadUntil(deadline)
-	request := memcache.AppendGet(nil, c.name, how.options)
-	if how.ahead {
-		if wait, ok := c.askAhead(d.slot); ok {
-			d.asked = true
-			request = c.appendGet(request, wait)
-		}
+	d.slot.conn.Renew(time.Now(), c.client.opts.ReplyTimeout)
+	request := c.requests.confirm
+	switch {
+	case how.options.Abort:
+		request = c.requests.abort
+	case how.ahead && c.askAhead(d.slot):
+		d.asked = true
+		request = c.requests.confirmAndGet
 	}
-	if err := d.slot.conn.Write(request, deadline); err != nil {
+	if err := d.slot.conn.Send(request); err != nil {
 		d.slot.conn.Close() // the slot's goroutine then ends the delivery
 	}
 	return nil
+}
+
+// readsOn reports whether a read that has timed out is to go on: an item may be open for any time, and the request
+// that ends it has its own deadline.
+func (d *Delivery) readsOn() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.state == stateOpen {
+		d.slot.conn.ReadUntil(time.Time{})
+		return true
+	}
+	return d.slot.conn.InTime(time.Now())
+}
+
+// hasAsked reports whether a get went out with the end of the delivery.
+func (d *Delivery) hasAsked() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.asked
 }
 
 // finish ends the delivery: err is nil if the server has answered, or why it is lost. It reports

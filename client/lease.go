@@ -106,7 +106,7 @@ func (d *Delivery) endLease(ctx context.Context, options memcache.GetOptions) er
 		return err
 	}
 	held := true
-	err = d.slot.consumer.client.askShared(ctx, d.Server, d.endRequest(options), readEnd(&held))
+	err = d.slot.consumer.client.askShared(ctx, d.Server, d.encodeEnd(options), readEnd(&held))
 	return d.ends(err, err == nil && held, lapsed)
 }
 
@@ -120,7 +120,7 @@ func (d *Delivery) confirmThen(then func(err error)) {
 	}
 	held := true
 	a := &shared{read: readEnd(&held), then: func(err error) { outcome(d.ends(err, held, lapsed)) }}
-	if !d.slot.consumer.client.addShared(d.Server, d.endRequest(confirmIt.options), a) {
+	if !d.slot.consumer.client.addShared(d.Server, d.encodeEnd(confirmIt.options), a) {
 		a.then(ErrClosed)
 	}
 }
@@ -145,9 +145,12 @@ func (d *Delivery) beginEnd(options memcache.GetOptions) (lapsed bool, err error
 	return lapsed, nil
 }
 
-func (d *Delivery) endRequest(options memcache.GetOptions) []byte {
-	options.Receipt = d.receipt
-	return memcache.AppendGet(nil, d.slot.consumer.name, options)
+// encodeEnd returns what appends the request.
+func (d *Delivery) encodeEnd(options memcache.GetOptions) func(dst []byte) []byte {
+	return func(dst []byte) []byte {
+		options.Receipt = d.receipt
+		return memcache.AppendGet(dst, d.slot.consumer.name, options)
+	}
 }
 
 // readEnd returns what reads the reply to the end of a lease, and notes if the receipt was not worth anything.
@@ -253,7 +256,9 @@ func (d *Delivery) extend(ctx context.Context, lease time.Duration) error {
 	}
 	c := d.slot.consumer
 	seconds := max((lease+time.Second-1)/time.Second, 1)
-	request := memcache.AppendTouch(nil, c.name, d.receipt, int32(min(seconds, 1<<31-1)))
+	request := func(dst []byte) []byte {
+		return memcache.AppendTouch(dst, c.name, d.receipt, int32(min(seconds, 1<<31-1)))
+	}
 	asked := time.Now()
 	held := true
 	err := c.client.askShared(ctx, d.Server, request, func(r *memcache.Reply) error {
@@ -266,8 +271,7 @@ func (d *Delivery) extend(ctx context.Context, lease time.Duration) error {
 		}
 		return refusal(r)
 	})
-	switch {
-	case err != nil:
+	if err != nil {
 		return plain(err)
 	}
 	d.mu.Lock()

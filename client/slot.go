@@ -1,6 +1,7 @@
 package client
 
 import (
+	"runtime"
 	"slices"
 	"time"
 
@@ -40,7 +41,7 @@ func (st *station) leave() {
 	}
 	st.idle = nil
 	for _, s := range st.slots {
-		if s.asking > 0 && s.ahead == 0 && s.conn != nil {
+		if s.asking > 0 && !s.ahead && s.conn != nil {
 			s.conn.Close() // an item on its way goes back
 		}
 	}
@@ -62,9 +63,9 @@ type slot struct {
 	quit     chan struct{} // closed to end a slot without an order
 
 	// Guarded by Consumer.mu; the goroutine alone sets conn, and reads it without.
-	asking int           // gets under way
-	found  bool          // one of the round that is under way had an item
-	ahead  time.Duration // that a get waits which was sent behind a confirm; zero if there is none
+	asking int  // gets under way
+	found  bool // one of the round that is under way had an item
+	ahead  bool // the get under way went out with a confirm, and does not wait
 	conn   *wire.Conn
 }
 
@@ -133,40 +134,32 @@ func (s *slot) connect() bool {
 	return wanted
 }
 
-// get asks for an item, hands it out, and waits for its end; and so on while gets are sent ahead. It
-// returns false if the slot is at its own end.
+// get asks for an item, hands it out, and waits for its end; and so on while that brings another. It returns false if
+// the slot is at its own end.
 func (s *slot) get(o order) bool {
 	c := s.consumer
 	if !s.send(o) {
 		return false
 	}
+	s.conn.ReadUntil(time.Now().Add(o.wait + c.client.opts.ReplyTimeout))
 	var reply memcache.Reply
-	for wait := o.wait; wait > 0; {
-		s.conn.ReadUntil(time.Now().Add(wait + c.client.opts.ReplyTimeout))
-		found, ok := s.receive(&reply)
-		switch {
-		case !ok:
-			return false
-		case !found:
-			c.answered(s, nil)
-			return c.free(s)
-		}
-		s.conn.ReadUntil(time.Time{})
+	found, ok := s.receive(&reply)
+	if ok && !found {
+		c.answered(s, nil)
+	}
+	for found {
 		d := newDelivery(s, &reply)
 		c.answered(s, d)
-		if !s.hold(d, &reply) {
-			return false
-		}
-		if wait = c.sentAhead(s); wait == 0 {
-			return c.free(s)
-		}
+		found, ok = s.hold(d, &reply)
 	}
-	return false
+	return ok && c.free(s)
 }
 
 // getLeased makes a round of gets and hands out what comes. It returns false if the slot is at its end.
 func (s *slot) getLeased(o order) bool {
 	c := s.consumer
+	runtime.Gosched() // callers that were woken together share the round
+	o.n = c.widen(s, o.n)
 	if !s.send(o) {
 		return false
 	}
@@ -190,7 +183,8 @@ func (s *slot) getLeased(o order) bool {
 // send makes a request. It returns false if the slot is at its end.
 func (s *slot) send(o order) bool {
 	c := s.consumer
-	err := s.conn.Write(c.request(o), time.Now().Add(c.client.opts.ReplyTimeout))
+	s.conn.Renew(time.Now(), c.client.opts.ReplyTimeout)
+	err := s.conn.Send(c.request(o))
 	if err != nil {
 		c.failed(s, err)
 	}
@@ -213,15 +207,34 @@ func (s *slot) receive(reply *memcache.Reply) (found, ok bool) {
 	return false, false
 }
 
-// hold waits until a delivery is confirmed or aborted. It returns false if it is lost.
-func (s *slot) hold(d *Delivery, reply *memcache.Reply) bool {
+// hold waits until a delivery is confirmed or aborted. It reports whether the next item came with that, and returns
+// false if the delivery is lost, or the slot at its end for another reason.
+func (s *slot) hold(d *Delivery, reply *memcache.Reply) (found, ok bool) {
 	err := s.conn.Read(reply)
-	if err == nil && reply.Kind != memcache.KindEnd {
+	for wire.TimedOut(err) && d.readsOn() {
+		err = s.conn.Read(reply)
+	}
+	asked := d.hasAsked()
+	var refused error // the get, and not the confirm
+	switch {
+	case err != nil || reply.Kind == memcache.KindEnd:
+	case reply.Kind == memcache.KindValue && asked:
+		found = true
+	default:
 		err = refusal(reply)
+		if asked && elsewhere(err) { // servers confirm first, and refuse the rest
+			refused, err = err, nil
+		}
 	}
-	if !d.finish(err) {
+	switch {
+	case !d.finish(err):
 		s.consumer.failed(s, d.lostBy)
-		return false
+		return false, false
+	case refused != nil:
+		s.consumer.failed(s, refused)
+		return false, false
+	case asked && !found:
+		s.consumer.answered(s, nil)
 	}
-	return true
+	return found, true
 }

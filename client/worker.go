@@ -259,9 +259,8 @@ func (h *holding) begin() (items []*Delivery) {
 
 // handle runs the handler for one item.
 func (w *Worker) handle(ctx context.Context, held *holding, d *Delivery) (err error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	d.whenLost(func() { cancel(ErrLost) })
+	c := &itemContext{parent: ctx, d: d}
+	defer c.end()
 	if w.Lease != 0 {
 		held.add(d)
 		defer held.remove(d)
@@ -271,7 +270,7 @@ func (w *Worker) handle(ctx context.Context, held *holding, d *Delivery) (err er
 			err = &PanicError{Value: v, Stack: debug.Stack()}
 		}
 	}()
-	return w.Handle(ctx, d)
+	return w.Handle(c, d)
 }
 
 func (w *Worker) report(d *Delivery, err error) {

@@ -106,6 +106,9 @@ type Conn struct {
 	tcp    net.Conn // the socket
 	stream net.Conn // what is said on it: the socket itself, or TLS
 
+	// Owned by whoever calls ReadUntil, Renew and Write.
+	readBy, writeBy time.Time // the deadlines in force; zero: none
+
 	// Owned by the reader.
 	in         []byte
 	begin, end int // in[begin:end] has come and is not consumed
@@ -116,12 +119,36 @@ func (c *Conn) Write(p []byte, deadline time.Time) error {
 	if err := c.stream.SetWriteDeadline(deadline); err != nil {
 		return err
 	}
+	c.writeBy = deadline
+	return c.Send(p)
+}
+
+// Send sends p, within the deadline in force.
+func (c *Conn) Send(p []byte) error {
 	_, err := c.stream.Write(p)
 	return err
 }
 
 // ReadUntil sets the time at which a Read that waits fails; zero means never.
-func (c *Conn) ReadUntil(deadline time.Time) { c.stream.SetReadDeadline(deadline) }
+func (c *Conn) ReadUntil(deadline time.Time) {
+	c.stream.SetReadDeadline(deadline)
+	c.readBy = deadline
+}
+
+// Renew gives Read and Send at least so long from now, and at most a quarter more. It sets deadlines only when it must,
+// because that costs as much as a small reply does.
+func (c *Conn) Renew(now time.Time, atLeast time.Duration) {
+	need, by := now.Add(atLeast), now.Add(atLeast+atLeast/4)
+	in := func(deadline time.Time) bool { return !deadline.Before(need) && !deadline.After(by) }
+	if in(c.readBy) && in(c.writeBy) {
+		return
+	}
+	c.stream.SetDeadline(by)
+	c.readBy, c.writeBy = by, by
+}
+
+// InTime reports whether the deadline of reads has not passed.
+func (c *Conn) InTime(now time.Time) bool { return c.readBy.IsZero() || now.Before(c.readBy) }
 
 // Read waits for the next reply. The slices of r are valid until the next Read. An error means that
 // the connection is of no further use; io.EOF, that the server has closed it between two replies.
