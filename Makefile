@@ -132,8 +132,8 @@ dist: ## build the archives, packages, image and SBOM of a release into bin/dist
 	$(GO) run ./cmd/dist
 
 cluster: build ## three servers and a real ZooKeeper (Debian's zookeeperd) that change, die, stall and forget; three minutes
-	$(GO) test -count=1 -tags lab ./client/...
-	$(GO) test -count=1 -tags lab -run EndToEndCluster ./cmd/kestrel
+	KESTREL_NEED_ZOOKEEPER=1 $(GO) test -count=1 -tags lab ./client/...
+	KESTREL_NEED_ZOOKEEPER=1 $(GO) test -count=1 -tags lab -run EndToEndCluster ./cmd/kestrel
 
 packages: dist ## build a release twice and compare; install, upgrade, remove the package in a container (root)
 	$(GO) run ./cmd/dist -out bin/dist-again

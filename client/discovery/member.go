@@ -53,7 +53,8 @@ func NewMember(endpoints map[string]Endpoint) (Member, error) {
 			return Member{Service: e, Additional: maps.Clone(endpoints), Status: Alive}, nil
 		}
 	}
-	return Member{}, errors.New("a server that speaks none of memcache, thrift and text cannot be announced")
+	return Member{}, errors.New("a server that speaks none of memcache, thrift and text cannot be announced: " +
+		"open one of these ports, or leave out [discovery.zookeeper]")
 }
 
 // Endpoint returns where the member speaks a protocol.

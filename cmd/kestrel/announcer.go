@@ -26,7 +26,18 @@ type announcer struct {
 	log    *slog.Logger
 	addrs  func() map[string]net.Addr // where the server listens, by protocol; known once it starts
 
-	running atomic.Pointer[discovery.Announcer] // nil before the first status
+	running atomic.Pointer[registry] // nil before the first status
+}
+
+// registry is what the server needs of a service that tells clients where servers are. *discovery.Announcer is one,
+// for ZooKeeper; etcd or Consul would be another.
+type registry interface {
+	// Set changes the sets that the server is in, and waits until the service has confirmed it, or ctx ends.
+	Set(ctx context.Context, want discovery.Sets) error
+	// State says how far that is.
+	State() discovery.State
+	// Close takes the server out of all sets.
+	Close(ctx context.Context) error
 }
 
 // newAnnouncer returns the announcer that the configuration wants, or nil. It returns a failure if the
@@ -96,17 +107,18 @@ func (a *announcer) Publish(s netloop.Status) error {
 	case running == nil && s == netloop.Down:
 		return nil
 	case running == nil: // at the start: nobody waits for ZooKeeper
-		if running, err = a.start(); err != nil {
+		started, err := a.start()
+		if err != nil {
 			return err
 		}
-		a.running.Store(running)
+		a.running.Store(&started)
 		cancel()
-		running.Set(ctx, setsOf(s))
+		started.Set(ctx, setsOf(s))
 		return nil
 	case s == netloop.Down:
-		err = running.Close(ctx)
+		err = (*running).Close(ctx)
 	default:
-		err = running.Set(ctx, setsOf(s))
+		err = (*running).Set(ctx, setsOf(s))
 	}
 	if err != nil {
 		a.log.Warn("ZooKeeper does not know the new status yet", "status", s.String(), "err", err)
@@ -115,18 +127,25 @@ func (a *announcer) Publish(s netloop.Status) error {
 }
 
 // start begins to announce the server's ports.
-func (a *announcer) start() (*discovery.Announcer, error) {
-	endpoints := make(map[string]discovery.Endpoint)
-	for protocol, addr := range a.addrs() {
-		if tcp, ok := addr.(*net.TCPAddr); ok {
-			endpoints[protocol] = discovery.Endpoint{Host: a.host, Port: tcp.Port}
-		}
-	}
-	m, err := discovery.NewMember(endpoints)
+func (a *announcer) start() (registry, error) {
+	m, err := discovery.NewMember(a.endpoints())
 	if err != nil {
 		return nil, err
 	}
 	return discovery.Announce(a.config.ZooKeeper, m)
+}
+
+// endpoints returns where clients find the protocols that the original announced, and no others: its readers expect
+// nothing else.
+func (a *announcer) endpoints() map[string]discovery.Endpoint {
+	endpoints := make(map[string]discovery.Endpoint)
+	addrs := a.addrs()
+	for _, protocol := range []string{discovery.Memcache, discovery.Thrift, discovery.Text} {
+		if tcp, ok := addrs[protocol].(*net.TCPAddr); ok {
+			endpoints[protocol] = discovery.Endpoint{Host: a.host, Port: tcp.Port}
+		}
+	}
+	return endpoints
 }
 
 // state says what operators see.
@@ -135,6 +154,6 @@ func (a *announcer) state() (s admin.Discovery) {
 	if running == nil {
 		return s
 	}
-	st := running.State()
+	st := (*running).State()
 	return admin.Discovery{Read: st.Announced.Read, Write: st.Announced.Write, Err: st.Err}
 }

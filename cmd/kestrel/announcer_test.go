@@ -1,6 +1,8 @@
 package main
 
 import (
+	"maps"
+	"net"
 	"strings"
 	"testing"
 
@@ -34,6 +36,24 @@ func TestReachableHost(t *testing.T) {
 		if got != tt.want || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 			t.Errorf("reachableHost(%q) = %q, %v; want %q, %s", tt.listen, got, err, tt.want, tt.err)
 		}
+	}
+}
+
+// TestEndpoints tests that members carry the original's protocols and no others, and that a server without them says
+// what to do.
+func TestEndpoints(t *testing.T) {
+	tcp := func(port int) net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port} }
+	open := map[string]net.Addr{"memcache": tcp(1), "thrift": tcp(2), "text": tcp(3), "burrow": tcp(4)}
+	a := &announcer{host: "10.1.2.3", addrs: func() map[string]net.Addr { return open }}
+	want := map[string]discovery.Endpoint{
+		"memcache": {Host: "10.1.2.3", Port: 1}, "thrift": {Host: "10.1.2.3", Port: 2}, "text": {Host: "10.1.2.3", Port: 3},
+	}
+	if got := a.endpoints(); !maps.Equal(got, want) {
+		t.Errorf("endpoints = %v, want %v", got, want)
+	}
+	open = map[string]net.Addr{"burrow": tcp(4)}
+	if _, err := a.start(); err == nil || !strings.Contains(err.Error(), "open one of these ports") {
+		t.Errorf("a server that speaks burrow alone: %v", err)
 	}
 }
 

@@ -28,15 +28,27 @@ type Server struct {
 	output *bytes.Buffer
 }
 
-// Start starts a ZooKeeper with an empty directory, and ends it with the test. It skips the test if
-// ZooKeeper or Java is not installed.
+// need is the environment variable that makes a ZooKeeper which is not installed fail tests.
+const need = "KESTREL_NEED_ZOOKEEPER"
+
+// missing skips the test, or fails it if ZooKeeper is needed.
+func missing(t testing.TB, why string) {
+	t.Helper()
+	if os.Getenv(need) != "" {
+		t.Fatal(why + " (" + need + " is set)")
+	}
+	t.Skip(why)
+}
+
+// Start starts a ZooKeeper with an empty directory, and ends it with the test. If ZooKeeper or Java is not installed it
+// skips the test, or fails it with KESTREL_NEED_ZOOKEEPER in the environment.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	if _, err := os.Stat(jar); err != nil {
-		t.Skip("ZooKeeper is not installed: apt-get install zookeeperd")
+		missing(t, "ZooKeeper is not installed: apt-get install zookeeperd")
 	}
 	if _, err := exec.LookPath("java"); err != nil {
-		t.Skip("Java is not installed, and ZooKeeper needs it")
+		missing(t, "Java is not installed, and ZooKeeper needs it")
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
