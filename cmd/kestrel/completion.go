@@ -20,14 +20,15 @@ Prints a script with which a shell completes kestrel's commands, their flags,
 and names of queues. The names are those of the server that --server, a profile
 or $KESTREL_SERVER names.
 
-Examples:
-    For this shell:
-        $ source <(kestrel completion bash)
+The first line of the example is for this bash, the others for all to come. The
+script of zsh goes to _kestrel in a directory of $fpath.
 
-    For all to come:
-        $ kestrel completion bash > ~/.local/share/bash-completion/completions/kestrel
-        $ kestrel completion zsh > "${fpath[1]}/_kestrel"
-        $ kestrel completion fish > ~/.config/fish/completions/kestrel.fish
+Example:
+    $ source <(kestrel completion bash)
+    $ mkdir -p ~/.local/share/bash-completion/completions ~/.config/fish/completions
+    $ kestrel completion bash > ~/.local/share/bash-completion/completions/kestrel
+    $ kestrel completion zsh > _kestrel
+    $ kestrel completion fish > ~/.config/fish/completions/kestrel.fish
 `
 
 func newCompletion() *cobra.Command {
@@ -59,8 +60,10 @@ Writes a man page for each command into a directory: what 'kestrel COMMAND
 --help' prints.
 
 Example:
-    $ kestrel man /usr/local/share/man/man1
-    $ man kestrel-serve
+    $ mkdir man1
+    $ kestrel man man1
+    $ ls man1/kestrel-serve.1
+    man1/kestrel-serve.1
 `
 
 func newMan() *cobra.Command {

@@ -26,6 +26,10 @@ const checkPage = `Usage:
 Reads a configuration file as 'kestrel serve --config FILE' does, and says what
 is wrong with it, with lines. It starts and changes nothing.
 
+Example:
+    $ kestrel config check kestrel.toml
+    kestrel.toml can be used: options for 1 queue, 0 aliases
+
 Exit status: 0 if a server would start with the file; 2 if not.
 `
 
@@ -74,6 +78,12 @@ lists on standard error, with lines, and so it does with what is different here.
 It reads assignments, QueueBuilder and AliasBuilder, sizes and durations such as
 16.megabytes and 30.seconds. FILE is a program, and what else it may compute is
 not run.
+
+Example:
+    $ kestrel config import production.scala > imported.toml
+    note: …
+    $ kestrel config check imported.toml
+    imported.toml can be used: options for 1 queue, 0 aliases
 
 Exit status: 0 if all of it is translated; 1 if not: what is, is on standard
 output all the same; 2 if the command line is wrong.

@@ -68,19 +68,15 @@ Flags override the file:
 %s
 Durations are written 100ms, 30s, 1h30m or 7d.
 
-Examples:
-    Queues in ./kestrel-data, clients on 127.0.0.1:22133:
-        $ kestrel serve
+Queues in ./kestrel-data and clients on 127.0.0.1:22133; all options from a
+file; faster puts, of which a power cut may lose those of the last 100ms; any
+free port, which the log line "listening" names:
 
-    A service that takes all options from its file:
-        $ kestrel serve --config /etc/kestrel.toml
-
-    Faster puts; a power cut may lose those of the last 100ms:
-        $ kestrel serve --data-dir /var/lib/kestrel --sync-journal 100ms
-
-    Any free port, for a test; the log line "listening" names it:
-        $ kestrel serve --data-dir "$(mktemp -d)" --memcache-port auto \
-            --thrift-port none --text-port none
+Example:
+    $ kestrel serve
+    $ kestrel serve --config kestrel.toml
+    $ kestrel serve --data-dir queues --sync-journal 100ms
+    $ kestrel serve --memcache-port auto --thrift-port none --text-port none
 
 Exit status: 0 after a clean stop; 1 if the server could not start, or could not
 sync at the end; 2 if the flags or the file are wrong and nothing was started.

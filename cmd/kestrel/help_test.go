@@ -17,7 +17,7 @@ func TestHelp(t *testing.T) {
 		{"--help", []string{"Usage:\n", "    serve ", "    version ", "    config "}},
 		{"serve --help", []string{"Usage:\n", "    --config FILE",
 			"    --data-dir path (default ./kestrel-data)",
-			"    --memcache-port port|auto|none (default 22133)", "Examples:\n"}},
+			"    --memcache-port port|auto|none (default 22133)", "Example:\n"}},
 		{"help config", []string{"[queues.work]", "  memcache_port ", "  * max_items ", "\"16MiB\""}},
 		{"config", []string{"[queues.work]"}},
 		{"version --help", []string{"kestrel version"}},

@@ -10,11 +10,23 @@ import (
 	"github.com/kestrelmq/kestrel/netloop"
 )
 
+const versionPage = `Usage:
+    kestrel version
+
+Prints the version, and what it was built with and from.
+
+Example:
+    $ kestrel version
+    kestrel …
+    go…
+    revision …
+`
+
 func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "print the version, and what it was built with and from",
-		Long:  "Usage:\n    kestrel version\n\nPrints the version, and what it was built with and from.",
+		Long:  versionPage,
 		Args:  cli.NoArguments,
 		Run: func(cmd *cobra.Command, _ []string) {
 			fmt.Fprint(cmd.OutOrStdout(), versionText())

@@ -2,6 +2,7 @@ package backupcmd
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -42,7 +43,7 @@ Flags:
     --rate MEBIBYTES
         copy at most so many MiB a second, because clients wait for the same
         disk; 0 is as fast as it goes
-    --admin HOST:PORT (default 127.0.0.1:2223)
+    --admin HOST:PORT (default $KESTREL_ADMIN, or 127.0.0.1:2223)
         admin port of the server
     --config FILE
         the server's configuration, which says where its admin port is
@@ -59,12 +60,13 @@ Flags:
     --data-dir DATA
         its data directory
 
-Examples:
-    Every night, and after the first time only what is new:
-        $ kestrel backup --output /backup/kestrel
+With - the archive can go to another machine at once:
+kestrel backup --output - | ssh safe 'cat > kestrel.tar'
 
-    To another machine:
-        $ kestrel backup --output - | ssh safe 'cat > kestrel.tar'
+Example:
+    $ kestrel backup --output nightly
+    nightly: … came now, in … (… MB/s)
+    $ kestrel backup --output - > kestrel.tar
 
 Exit status: 0 if the backup is whole and durable; 1 if not; 2 if the flags or the
 configuration are wrong.
@@ -156,7 +158,7 @@ func (m *maker) fromServer(ctx context.Context, c *config.Config) error {
 		}
 	}
 	if m.admin == "" {
-		m.admin = "127.0.0.1:2223"
+		m.admin = cmp.Or(os.Getenv(cli.AdminVariable), cli.DefaultAdmin)
 	}
 	var keys []byte
 	if m.output != "-" {

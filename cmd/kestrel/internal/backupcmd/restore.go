@@ -28,10 +28,15 @@ Flags:
     --check
         read all of FROM and compare its sums; write nothing
 
-Examples:
-    $ kestrel restore /backup/kestrel --data-dir /var/lib/kestrel
-
-    $ ssh safe 'cat kestrel.tar' | kestrel restore - --data-dir /var/lib/kestrel
+Example:
+    $ kestrel backup --output nightly
+    nightly: …
+    $ kestrel restore nightly --check
+    sound: …, as of …
+    $ kestrel restore nightly --data-dir restored
+    restored: …, as of …
+    $ kestrel backup --output - | kestrel restore - --data-dir elsewhere
+    elsewhere: …, as of …
 
 Exit status: 0 if everything is restored and durable, or sound; 1 if not; 2 if the
 flags are wrong.

@@ -27,19 +27,6 @@ func TestMain(m *testing.M) { os.Exit(clitest.Main(m)) }
 // burrowOf returns the address of a server's Burrow port.
 func burrowOf(p *clitest.Process) string { return p.Logged("listening")["address"].(string) }
 
-// TestEndToEndExamples runs the example of every verb's help against the built server.
-func TestEndToEndExamples(t *testing.T) {
-	for _, v := range verbs {
-		t.Run(v.name, func(t *testing.T) {
-			p := clitest.Serve(t, "--burrow-port", "auto")
-			t.Setenv(serverVariable, "http://"+burrowOf(p))
-			if ran := clitest.Transcript(t, p.Addr, t.TempDir(), v.example); ran < 2 {
-				t.Errorf("the example has %d commands", ran)
-			}
-		})
-	}
-}
-
 // TestHelp tests that pages fit a terminal.
 func TestHelp(t *testing.T) {
 	group := NewBurrow()

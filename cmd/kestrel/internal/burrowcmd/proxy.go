@@ -37,7 +37,9 @@ once.
 
 Flags:
 %s
-Example: one queue at one of two places, the first of which has a stand-in
+One queue at one of two places, the first of which has a stand-in:
+
+Example:
     $ kestrel proxy --backend 'hash://10.0.0.5:8080|10.0.0.6:8080,10.0.0.7:8080'
 
 Exit status: 0 after a clean stop; 1 if it could not start, or not stop cleanly;

@@ -15,6 +15,12 @@ const (
 	TokenVariable    = "KESTREL_TOKEN"
 )
 
+// AdminVariable names the admin port of the server, and DefaultAdmin is where it is if nothing says so.
+const (
+	AdminVariable = "KESTREL_ADMIN"
+	DefaultAdmin  = "127.0.0.1:2223"
+)
+
 // Login is how a command says who it is to an admin port. The zero Login says nothing.
 type Login struct {
 	User, Password string

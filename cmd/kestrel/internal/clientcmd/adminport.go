@@ -14,11 +14,8 @@ import (
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
 )
 
-const (
-	adminVariable = "KESTREL_ADMIN"
-	defaultAdmin  = "127.0.0.1:2223"
-	maxAnswer     = 64 << 20 // bytes of an answer that are read
-)
+// maxAnswer is how many bytes of an answer are read.
+const maxAnswer = 64 << 20
 
 // adminPort is a server's admin port, and who asks it.
 type adminPort struct {

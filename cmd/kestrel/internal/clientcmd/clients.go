@@ -87,7 +87,7 @@ NO  PEER  PROTOCOL  CLIENT  USER  LEASES  OLDEST
 		args: args{0, 1, ""},
 		define: func(f *pflag.FlagSet) func(s *session, args []string) error {
 			c := new(clientsFlags)
-			f.StringVar(&c.admin, "admin", "", "`ADDRESS` of the server's admin port (default $"+adminVariable+", or "+defaultAdmin+")")
+			f.StringVar(&c.admin, "admin", "", "`ADDRESS` of the server's admin port (default $"+cli.AdminVariable+", or "+cli.DefaultAdmin+")")
 			f.StringVar(&c.order, "order", "open", "what comes first: open, oldest, age, idle, requests, received, sent or unread")
 			f.IntVar(&c.limit, "limit", 100, "show at most `N`")
 			f.Uint64Var(&c.end, "end", 0, "close the connection with this `NUMBER`")
@@ -99,7 +99,7 @@ NO  PEER  PROTOCOL  CLIENT  USER  LEASES  OLDEST
 }
 
 func (c *clientsFlags) run(s *session, args []string) error {
-	a := s.adminPort(cmp.Or(c.admin, os.Getenv(adminVariable), defaultAdmin))
+	a := s.adminPort(cmp.Or(c.admin, os.Getenv(cli.AdminVariable), cli.DefaultAdmin))
 	switch {
 	case c.end != 0 && c.giveBack != 0:
 		return misused("--end gives back what the connection holds, so --return-reads says nothing more")

@@ -14,25 +14,6 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(clitest.Main(m)) }
 
-// TestEndToEndExamples runs the example of every command's help against the built server.
-func TestEndToEndExamples(t *testing.T) {
-	for _, cmd := range leaves(New()) {
-		t.Run(cmd.CommandPath(), func(t *testing.T) {
-			_, rest, found := strings.Cut(cmd.Long, "\nExample:\n")
-			example, _, ended := strings.Cut(rest, "\nExit status:")
-			if !found || !ended {
-				t.Fatal("the help has no example")
-			}
-			example = strings.ReplaceAll("\n"+example, "\n    ", "\n")
-			p := clitest.Serve(t, "--admin-port", "auto")
-			t.Setenv(adminVariable, p.Saw("admin port is open")["address"].(string))
-			if ran := clitest.Transcript(t, p.Addr, t.TempDir(), example); ran < 1 {
-				t.Errorf("the example has %d commands", ran)
-			}
-		})
-	}
-}
-
 // leaves returns commands that do something: in place of a group, what is in it.
 func leaves(commands []*cobra.Command) (all []*cobra.Command) {
 	for _, cmd := range commands {

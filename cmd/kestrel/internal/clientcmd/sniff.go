@@ -75,7 +75,7 @@ set       work  …                        5 B  5 B  5 B
 			f.DurationVar(&n.most, "for", 10*time.Second, "how long to listen, 5m at most")
 			f.StringVar(&n.by, "by", "all", "what to tell apart beside requests: queue, client, or all")
 			f.IntVar(&n.limit, "limit", 50, "show at most `N` lines")
-			f.StringVar(&n.admin, "admin", "", "`ADDRESS` of the server's admin port (default $"+adminVariable+", or "+defaultAdmin+")")
+			f.StringVar(&n.admin, "admin", "", "`ADDRESS` of the server's admin port (default $"+cli.AdminVariable+", or "+cli.DefaultAdmin+")")
 			return n.run
 		},
 	}.cobra()
@@ -92,7 +92,7 @@ func (n *sniffFlags) run(s *session, patterns []string) error {
 	}
 	query := url.Values{"by": {n.by}, "limit": {strconv.Itoa(n.limit)}, "queue": patterns,
 		"seconds": {strconv.FormatFloat(n.most.Seconds(), 'f', -1, 64)}}
-	a := s.adminPort(cmp.Or(n.admin, os.Getenv(adminVariable), defaultAdmin))
+	a := s.adminPort(cmp.Or(n.admin, os.Getenv(cli.AdminVariable), cli.DefaultAdmin))
 	body, err := a.ask(s.ctx, n.most+s.within, http.MethodGet, "sniff.json", query)
 	if err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 
 // Transcript runs the lines of a transcript that begin with "$ ", in bash and in one directory, and
 // tests that they print the lines behind them: standard output and errors together. In these "…"
-// stands for any text, and several blanks for one. The built program is kestrel there, and server its server. It returns how many
+// stands for any text in a line, or alone in a line for any lines, and several blanks stand for one. The built program is kestrel there, and server its server. It returns how many
 // lines it ran.
 func Transcript(t *testing.T, server, dir, transcript string) (ran int) {
 	t.Helper()
@@ -39,13 +39,16 @@ func Transcript(t *testing.T, server, dir, transcript string) (ran int) {
 	return ran
 }
 
-// like reports whether got is want, in which "…" stands for any text, and blanks for any number of
-// them. Empty lines at the end do not matter.
+// like reports whether got is want, in which "…" stands for any text in a line, or alone in one for any lines, and
+// blanks for any number of them. Empty lines at the end do not matter.
 func like(got, want string) bool {
 	pattern := regexp.QuoteMeta(trimmed(want))
+	pattern = anyLines.ReplaceAllString(pattern, `(?s:.*)`)
 	pattern = strings.ReplaceAll(pattern, "…", ".*")
 	return regexp.MustCompile("^" + pattern + "$").MatchString(trimmed(got))
 }
+
+var anyLines = regexp.MustCompile("(?m)^…$")
 
 func trimmed(text string) string {
 	lines := strings.Split(text, "\n")

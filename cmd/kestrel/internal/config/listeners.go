@@ -80,7 +80,7 @@ func ListenerOptions() []Group[Listener] {
 		At:   func(l *Listener) Value { return textsValue{&l.Origins} },
 	}, {
 		Key:  "memcache_reply_key",
-		Help: `of memcache: what VALUE repeats, queue or request; "auto": as at the top of the file`,
+		Help: `of memcache: what VALUE repeats; "auto": as at the top of the file`,
 		At: func(l *Listener) Value {
 			return automatic(&l.ReplyKey, "", choiceValue{&l.ReplyKey, []string{replyQueue, replyRequest}})
 		},

@@ -41,6 +41,10 @@ Flags:
     --config FILE, --data-dir DATA
         the data directory
 
+Example:
+    $ kestrel journal export work --output old --data-dir data
+    old/work: 2 items, 10 bytes
+
 Exit status: 0 if everything is exported and durable; 1 if not; 2 if the flags or
 the configuration are wrong.
 `

@@ -46,6 +46,14 @@ Flags:
         did: removed items may come back, and others may be missing. Of a queue
         that has changed since its export, leave out its supplement~~…
 
+Example:
+    $ kestrel journal export work --output old --data-dir data
+    old/work: 2 items, 10 bytes
+    $ kestrel journal import old --data-dir new
+    work: 2 items, 10 bytes, from work
+    importing into new
+    imported 1 queue, 2 items, 10 bytes into new
+
 Exit status: 0 if everything is imported and durable; 1 if not; 2 if the flags
 or the configuration are wrong.
 `

@@ -31,6 +31,11 @@ Flags:
     --config FILE, --data-dir DATA
         the data directory
 
+Example:
+    $ kestrel journal inspect work --data-dir data
+    work 1: 5 bytes, added …, expires never, flags 0: "hello"
+    work 2: 5 bytes, added …, expires never, flags 0: "world"
+
 Exit status: 0 if everything could be read; 1 if not; 2 if the flags or the
 configuration are wrong; 4 if the journal is damaged.
 `

@@ -36,6 +36,10 @@ Flags:
     --config FILE, --data-dir DATA
         the data directory
 
+Example:
+    $ kestrel journal repair --data-dir data
+    sound, backlogs included: 1 queue, 2 items, 10 bytes
+
 Exit status:
     0  nothing is damaged, or with --apply: repaired, and a server starts
     1  could not be done: it is missing, in use, or cannot be read or written; or

@@ -24,6 +24,10 @@ Flags:
     --config FILE, --data-dir DATA
         the data directory
 
+Example:
+    $ kestrel journal verify --data-dir data
+    sound: … segments, … bytes, 1 queue, 2 items
+
 Exit status:
     0  sound: a server starts
     1  could not be checked: it is missing, in use, or cannot be read; or a newer

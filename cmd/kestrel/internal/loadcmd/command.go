@@ -110,6 +110,6 @@ func (s scenarioCommand) page(own, all *pflag.FlagSet) string {
 	})
 	b.WriteString("\n  The server, and the run\n")
 	cli.WriteFlags(&b, rest)
-	fmt.Fprintf(&b, "\nExample:\n    $ kestrel load %s %s\n", s.name, s.example)
+	fmt.Fprintf(&b, "\nExample:\n    $ kestrel load %s %s\n    …\n", s.name, s.example)
 	return b.String()
 }

@@ -22,11 +22,10 @@ A ratio is that of the medians; in brackets is the range that holds 95 % of what
 resampling makes of it. A range with 1 in it may be chance.
 
 Example:
-    $ for i in 1 2 3 4 5; do
-    >   kestrel load flood --spawn --label old --output old$i
-    >   ./kestrel-new load flood --spawn --label new --output new$i
-    > done
-    $ kestrel load compare old?.json new?.json
+    $ kestrel load flood --spawn -n 20000 --label old --output old1 > old1.txt
+    $ kestrel load flood --spawn -n 20000 --label new --output new1 > new1.txt
+    $ kestrel load compare old1.json new1.json
+    …
 `
 
 func newLoadCompare() *cobra.Command {

@@ -31,7 +31,9 @@ Flags:
 
 Example:
     $ kestrel load open-loop --spawn --rate 20000 --output run
+    …
     $ kestrel load report run.json -o run.html
+    wrote run.html
 `
 
 func newLoadReport() *cobra.Command {

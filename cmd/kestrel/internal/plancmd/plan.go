@@ -39,6 +39,7 @@ Flags:
 
 Example:
     $ kestrel plan --rate 50k --size 2KiB --outage 2h --processors 8
+    …
 
 Exit status: 0 if all was well; 1 if the measuring failed; 2 if the flags are
 wrong.

@@ -36,6 +36,10 @@ const hashPage = `Usage:
 Asks for a password, twice, or reads it from the first line of standard input if
 that is no terminal. Prints its argon2id hash, for 'password' of [users.NAME].
 
+Example:
+    $ echo correct-horse-battery | kestrel user hash
+    $argon2id$v=19$…
+
 Exit status: 0; 1 if the password cannot be used; 2 if the command line is wrong.
 `
 
@@ -46,7 +50,12 @@ Makes a random token. Prints it on the first line, for the HTTP client that send
 "Authorization: Bearer TOKEN", and its hash on the second, for 'tokens' of
 [users.NAME]. Nobody can make the token of its hash: keep it.
 
-Exit status: 0; 2 if the command line is wrong.
+Example:
+    $ kestrel user token
+    kestrel_…
+    sha256:…
+
+Exit status:: 0; 2 if the command line is wrong.
 `
 
 // New returns `kestrel user` and what belongs to it.
