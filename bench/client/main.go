@@ -42,7 +42,6 @@ func main() {
 	flag.IntVar(&b.rounds, "rounds", 7, "runs of each kind")
 	flag.BoolVar(&b.pin, "pin", false, "servers have the first processor for themselves, and this process the second")
 	gaps := flag.Bool("gaps", false, "measure what producers notice when a server fails, and nothing else")
-	flag.BoolVar(&b.zooKeeper, "zk", false, "with -gaps: the client finds the servers through a ZooKeeper, which is started")
 	flag.Parse()
 	run := b.run
 	if *gaps {
@@ -65,7 +64,7 @@ func main() {
 type bench struct {
 	program                              string
 	items, size, batch, handlers, rounds int
-	pin, zooKeeper                       bool
+	pin                                  bool
 
 	servers []*server
 }
