@@ -65,6 +65,8 @@ func (x *exchange) doOne(k backend.Key) {
 		default:
 			x.reply(http.StatusNoContent, burrow.Empty, nil)
 		}
+	default:
+		x.text(http.StatusInternalServerError, "This server does not know how to do "+x.req.Op.String()+".")
 	}
 }
 

@@ -19,6 +19,8 @@
 //	}
 //	return http.ListenAndServe("127.0.0.1:8080", overhttp.Handler(b))
 //
+// It refuses requests of /v1.1 with 501: a [backend.Backend] has no receipts and counts no deliveries.
+//
 // Use it as the handler of a whole server. The multiplexer of net/http would clean paths, and so change
 // the names of messages.
 //

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kestrelmq/kestrel/client/backend"
 	"github.com/kestrelmq/kestrel/client/backend/backendtest"
+	"github.com/kestrelmq/kestrel/codec/burrow"
 )
 
 // answers serves each connection one request with a raw answer; "" closes it without one.
@@ -189,11 +190,17 @@ func TestFrontDrain(t *testing.T) {
 	})
 }
 
+// problemOf is the body of a refusal of version 1.1.
+func problemOf(status int, detail string) string {
+	return fmt.Sprintf(`{"type":"about:blank","title":%q,"status":%d,"detail":%q}`, http.StatusText(status), status, detail)
+}
+
 // TestFrontRefusals checks what a front refuses before it asks its back end, and how it words errors.
 func TestFrontRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory(t)
 		l, _ := front(t, store)
+		modern := "501 " + problemOf(501, "This proxy speaks /v1.0. Send requests of /v1.1 to a kestrel server.")
 		ask := func(raw string) (string, http.Header) {
 			t.Helper()
 			conn, err := l.Dial(context.Background(), "", "")
@@ -226,12 +233,28 @@ func TestFrontRefusals(t *testing.T) {
 			{"PUT /v1.0/a/q/m HTTP/1.1\r\nHost: h\r\n\r\n", "201"},
 			{"PUT /v1.0/a/" + strings.Repeat("x", 300) + "/m HTTP/1.1\r\nHost: h\r\n\r\n", "400 The account or the queue has a name that is too long, or has characters that names cannot have."},
 			{"DELETE /v1.0/a/q/@9.1 HTTP/1.1\r\nHost: h\r\n\r\n", "404 Message not found"},
+			{"POST /v1.1/a/q/messages HTTP/1.1\r\nHost: h\r\nContent-Length: 30\r\n\r\n" + `{"messages":[{"body":"lost"}]}`, modern},
+			{"POST /v1.1/a/q/receive HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n{}", modern},
+			{"GET /v1.1 HTTP/1.1\r\nHost: h\r\n\r\n", modern},
+			{"GET http://elsewhere/v1.1/a HTTP/1.1\r\nHost: h\r\n\r\n", modern},
+			{"DELETE /v1.1/a/q HTTP/1.1\r\nHost: h\r\n\r\n", modern},
+			{"PUT /v1.1/a/q/messages/m HTTP/1.1\r\nHost: h\r\nContent-Length: 99999999\r\n\r\n", modern},
+			{"GET /openapi.json HTTP/1.1\r\nHost: h\r\n\r\n", modern},
+			{"GET /v1.1/a HTTP/1.1\r\nHost: h\r\nOrigin: http://evil\r\n\r\n", "403 " + problemOf(403, burrow.TextOrigin)},
+			{"GET /v1.10/a HTTP/1.1\r\nHost: h\r\n\r\n", "404"},
 		} {
 			if got, _ := ask(tt.raw); got != tt.want {
 				t.Errorf("%.80q\ngets %s\nwant %s", tt.raw, got, tt.want)
 			}
 		}
-		_, header := ask("PUT /v1.0/a/q HTTP/1.1\r\nHost: h\r\n\r\n")
+		_, header := ask("POST /v1.1/a/q/messages HTTP/1.1\r\nHost: h\r\n\r\n")
+		if kind, keep := header.Get("Content-Type"), header.Get("Cache-Control"); kind != "application/problem+json" || keep != "no-store" {
+			t.Errorf("a refusal of version 1.1 has Content-Type %q and Cache-Control %q", kind, keep)
+		}
+		if all, err := store.Queues(t.Context(), "a", backend.Names{}); err != nil || len(all) != 1 {
+			t.Errorf("the refused requests leave the queues %q, %v; want the one of the PUT", all, err)
+		}
+		_, header = ask("PUT /v1.0/a/q HTTP/1.1\r\nHost: h\r\n\r\n")
 		if got, want := header.Get("Allow"), "GET, POST, DELETE"; got != want {
 			t.Errorf("Allow is %q, want %q", got, want)
 		}

@@ -36,17 +36,23 @@ type exchange struct {
 	req   burrow.Request
 	body  []byte
 
+	modern bool // the request is one of /v1.1
+
 	settled func() // says that no wait goes on
 }
 
 // ServeHTTP implements http.Handler.
 func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{front: f, w: w, r: r}
+	head := burrow.Head{Method: burrow.LookupMethod([]byte(r.Method)), Target: []byte(target(r.RequestURI))}
+	x := &exchange{front: f, w: w, r: r, modern: head.IsModern()}
 	if reason := ofWebPage(r); reason != "" {
 		x.text(http.StatusForbidden, reason)
 		return
 	}
-	head := burrow.Head{Method: burrow.LookupMethod([]byte(r.Method)), Target: []byte(target(r.RequestURI))}
+	if x.modern {
+		x.text(http.StatusNotImplemented, textModern)
+		return
+	}
 	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
 	head.Form = strings.EqualFold(strings.TrimSpace(kind), "application/x-www-form-urlencoded")
 	form := head.Form && head.Method == burrow.Post
@@ -69,6 +75,9 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	x.do()
 }
+
+// textModern refuses a request of /v1.1, whose receipts and deliveries back ends do not have.
+const textModern = "This proxy speaks /v1.0. Send requests of /v1.1 to a kestrel server."
 
 // target returns the path and query of a request target. Proxies send it with scheme and host before it.
 func target(uri string) string {
@@ -159,7 +168,15 @@ func (x *exchange) reply(status int, kind burrow.ContentType, body []byte) {
 	}
 }
 
-func (x *exchange) text(status int, text string) { x.reply(status, burrow.Octets, []byte(text)) }
+// text answers with a text for people, in the form that the version of the request has for it.
+func (x *exchange) text(status int, text string) {
+	if !x.modern {
+		x.reply(status, burrow.Octets, []byte(text))
+		return
+	}
+	x.w.Header().Set("Cache-Control", "no-store")
+	x.reply(status, burrow.Problem, burrow.AppendProblem(nil, status, text))
+}
 
 // statuses are what errors of back ends are to clients.
 var statuses = []struct {
