@@ -5,9 +5,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"net/http"
-	"os"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -23,25 +20,19 @@ type burrowPlayer struct {
 }
 
 func TestBurrowPairs(t *testing.T) {
-	b, err := os.ReadFile("testdata/burrow.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, text, _ := strings.Cut(string(b), "\nnew ")
 	for _, run := range []struct {
 		name    string
 		size    int
 		chunked bool
 		handOff bool
 	}{{"whole", 1 << 20, false, false}, {"bytewise", 1, false, false}, {"chunked", 3, true, false}, {"handoff", 1 << 20, false, true}} {
-		for _, part := range strings.Split(text, "\nnew ") {
-			title, lines, _ := strings.Cut(part, "\n")
+		for title, lines := range burrowParts(t) {
 			t.Run(run.name+"/"+title, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					p := &burrowPlayer{ts: newTestServer(t, Options{}, defaults()), clients: map[byte]*testClient{},
 						size: run.size, chunked: run.chunked}
 					p.ts.handOff, p.ts.server.inline.allowed = run.handOff, !run.handOff
-					for _, line := range strings.Split(strings.TrimSpace(lines), "\n") {
+					for _, line := range lines {
 						if err := p.play(line); err != nil {
 							t.Errorf("%s: %v", line, err)
 							break
@@ -59,39 +50,31 @@ func TestBurrowPairs(t *testing.T) {
 
 // play plays one line.
 func (p *burrowPlayer) play(line string) error {
-	if number, rest, ok := strings.Cut(line, ". "); ok {
-		if _, err := strconv.Atoi(number); err == nil {
-			line = rest
-		}
+	step, err := parseBurrowStep(line)
+	if err != nil {
+		return err
 	}
-	if ms, ok := strings.CutPrefix(line, "wait "); ok {
-		p.pass(ms)
-		return nil
-	}
-	if request, reply, ok := strings.Cut(line, " -> "); ok {
-		p.send('A', request)
-		return p.expect('A', reply)
-	}
-	rest := line[min(3, len(line)):]
-	switch line[1:3] {
-	case "> ":
-		p.send(line[0], rest)
-		return nil
-	case "< ":
-		return p.expect(line[0], rest)
-	case ". ":
-		p.pass(rest)
-		if out, ended := p.client(line[0]).received(); len(out) > 0 || ended {
+	switch step.kind {
+	case stepPass:
+		p.pass(step.time)
+	case stepAsk:
+		p.send(step.client, step.request)
+		return p.expect(step.client, step.reply)
+	case stepSend:
+		p.send(step.client, step.request)
+	case stepReply:
+		return p.expect(step.client, step.reply)
+	case stepQuiet:
+		p.pass(step.time)
+		if out, ended := p.client(step.client).received(); len(out) > 0 || ended {
 			return fmt.Errorf("got %q, closed %t", out, ended)
 		}
-		return nil
 	}
-	return fmt.Errorf("unknown step")
+	return nil
 }
 
-func (p *burrowPlayer) pass(ms string) {
-	n, _ := strconv.Atoi(ms)
-	<-time.After(time.Duration(n) * time.Millisecond)
+func (p *burrowPlayer) pass(d time.Duration) {
+	<-time.After(d)
 	synctest.Wait()
 }
 
@@ -104,24 +87,7 @@ func (p *burrowPlayer) client(name byte) *testClient {
 
 // send sends a request.
 func (p *burrowPlayer) send(name byte, request string) {
-	line, body, _ := strings.Cut(request, " < ")
-	body = unescape(body)
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s HTTP/1.1\r\nHost: localhost\r\n", line)
-	if strings.HasSuffix(line, "form") {
-		b.WriteString("Content-Type: application/x-www-form-urlencoded\r\n")
-	}
-	switch {
-	case p.chunked && body != "":
-		fmt.Fprintf(&b, "Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n%x\r\n%s\r\n0\r\n\r\n", 1, body[:1], len(body)-1, body[1:])
-		if len(body) == 1 {
-			b.Reset()
-			fmt.Fprintf(&b, "%s HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n%s\r\n0\r\n\r\n", line, body)
-		}
-	default:
-		fmt.Fprintf(&b, "Content-Length: %d\r\n\r\n%s", len(body), body)
-	}
-	p.client(name).feed(b.Bytes(), p.size)
+	p.client(name).feed(burrowRequest(request, p.chunked), p.size)
 }
 
 // expect takes the next reply and compares it.
@@ -130,20 +96,12 @@ func (p *burrowPlayer) expect(name byte, want string) error {
 	synctest.Wait()
 	out, ended := c.received()
 	in := bufio.NewReader(bytes.NewReader(out))
-	reply, err := http.ReadResponse(in, nil)
+	got, err := readBurrow(in)
 	if err != nil {
 		return fmt.Errorf("got %q, closed %t: %v", out, ended, err)
 	}
-	body, err := io.ReadAll(reply.Body)
-	if err != nil {
-		return fmt.Errorf("got %q: %v", out, err)
-	}
-	got := strings.TrimSpace(fmt.Sprintf("%d %s", reply.StatusCode, body))
 	if want := unescape(want); got != want {
 		return fmt.Errorf("got %s", got)
-	}
-	if reply.Header.Get("Content-Length") == "" && !bytes.Contains(out, []byte("Content-Length: 0\r\n")) {
-		return fmt.Errorf("the reply %q has no length", out)
 	}
 	left, _ := io.ReadAll(in)
 	c.consume(len(out) - len(left))

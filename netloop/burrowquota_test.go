@@ -69,7 +69,7 @@ func TestAccountQuota(t *testing.T) {
 		}
 		// A client that goes away while it waits is not counted any more.
 		p.send('C', "GET /v1.0/wait/q?wait=100")
-		p.pass("10")
+		p.pass(10 * time.Millisecond)
 		p.clients['C'].hangUp()
 		delete(p.clients, 'C')
 		synctest.Wait()
@@ -78,11 +78,11 @@ func TestAccountQuota(t *testing.T) {
 			t.Error(err)
 		}
 		p.send('D', "GET /v1.0/wait/q?wait=1")
-		p.pass("900")
+		p.pass(900 * time.Millisecond)
 		if out, _ := p.client('D').received(); len(out) > 0 {
 			t.Errorf("the next who waits gets %q", out)
 		}
-		p.pass("200")
+		p.pass(200 * time.Millisecond)
 		for _, c := range p.clients {
 			c.hangUp()
 		}
