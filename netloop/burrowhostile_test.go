@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 )
 
 // burrowReply is the reply with a status and a text, which ends the connection if close is set.
@@ -136,4 +137,54 @@ func TestBurrowSmuggling(t *testing.T) {
 	if n := len(smuggle); n != 52 {
 		t.Fatalf("the request to hide has %d bytes; the table says 52", n)
 	}
+}
+
+// TestBurrowEveryByte puts messages whose ids have each byte in them, escaped and as it is. Each is refused with a
+// reason, or stored under the id that was sent.
+func TestBurrowEveryByte(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := newTestServer(t, Options{}, defaults())
+		defer ts.stop()
+		ask := func(method, path string) (reply string, ended bool) {
+			c := ts.dial(burrowProtocol{})
+			c.feed([]byte(method+" /v1.0/a/q/"+path+" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"), 1<<20)
+			out, ended := c.received()
+			if !ended {
+				c.hangUp()
+			}
+			return string(out), ended
+		}
+		stored := int64(0)
+		for c := range 256 {
+			for _, sent := range []string{fmt.Sprintf("a%%%02Xb", c), "a" + string([]byte{byte(c)}) + "b"} {
+				id, want := "a"+string([]byte{byte(c)})+"b", 201
+				switch escaped := sent[1] == '%' && len(sent) == 5; {
+				case c == '/':
+					want = 404
+				case c < ' ', c >= 0x7f, !escaped && (c == ' ' || c == '%' || c == '#'):
+					want = 400
+				case !escaped && c == '?':
+					id = "a"
+				}
+				reply, ended := ask("PUT", sent)
+				head, body, _ := strings.Cut(reply, "\r\n\r\n")
+				if !strings.HasPrefix(head, fmt.Sprintf("HTTP/1.1 %d ", want)) || want == 400 && body == "" || ended && want != 400 {
+					t.Errorf("PUT of id %q = %q, closed %t, want %d", sent, reply, ended, want)
+				}
+				if want != 201 {
+					continue
+				}
+				stored++
+				if got, _ := ask("GET", sent+"?detail=id"); !strings.HasSuffix(got, "\r\n\r\n"+id) && c != '?' {
+					t.Errorf("GET of id %q = %q", sent, got)
+				}
+				if reply, _ := ask("DELETE", sent); !strings.HasPrefix(reply, "HTTP/1.1 204 ") {
+					t.Errorf("DELETE of id %q = %q", sent, reply)
+				}
+			}
+		}
+		if n := ts.stored(); n != stored || stored < 2*90 {
+			t.Errorf("%d messages are stored, and %d were answered 201", n, stored)
+		}
+	})
 }

@@ -150,7 +150,7 @@ func testHostile(t *testing.T, proto protocol, inputs []hostileInput) {
 				ts := newTestServer(t, Options{}, defaults())
 				defer ts.stop()
 				for _, size := range []int{1 << 20, 1} {
-					c := ts.dial(proto)
+					c, had := ts.dial(proto), ts.stored()
 					c.feed([]byte(tt.in), max(size, len(tt.in)/500)) // a piece for each byte of short ones
 					if out, ended := c.received(); string(out) != tt.out || ended != tt.close {
 						t.Errorf("in pieces of %d: got %q, closed %t, want %q, %t", size, out, ended, tt.out, tt.close)
@@ -158,20 +158,31 @@ func testHostile(t *testing.T, proto protocol, inputs []hostileInput) {
 					if !tt.close {
 						c.hangUp()
 					}
+					if n := ts.stored() - had; n != storedBy(tt.out) {
+						t.Errorf("in pieces of %d: %d items are stored, and the reply says %d", size, n, storedBy(tt.out))
+					}
 					ts.expectService()
 				}
 				if n := ts.loop.Counters().NotProtocol; tt.out == notText && n != 2 {
 					t.Errorf("%d connections counted for not speaking the protocol, want 2", n)
 				}
-				step := max(len(tt.in)/50, 1)
+				step := max(len(tt.in)/500, 1) // at every place of most
 				for cut := 0; cut < len(tt.in); cut += step {
-					c := ts.dial(proto)
+					c, had := ts.dial(proto), ts.stored()
 					c.feed([]byte(tt.in[:cut]), 1<<20)
-					if out, ended := c.received(); !strings.HasPrefix(tt.out, string(out)) || ended && !tt.close {
+					out, ended := c.received()
+					if !strings.HasPrefix(tt.out, string(out)) || ended && !tt.close {
 						t.Errorf("cut at %d: got %q, closed %t", cut, out, ended)
 					}
-					if _, ended := c.received(); !ended {
+					if !ended {
 						c.hangUp()
+					}
+					n, said := ts.stored()-had, storedBy(string(out))
+					if proto == (textProtocol{}) && strings.HasPrefix(tt.in, "put q:\n") && n > 0 {
+						said = int64(strings.Count(tt.in[:cut], "\n")) - 1 // an item to a line; the reply is behind the last
+					}
+					if n != said {
+						t.Errorf("cut at %d: %d items are stored, and the reply %q says %d", cut, n, out, said)
 					}
 				}
 				ts.expectService()
@@ -181,6 +192,15 @@ func testHostile(t *testing.T, proto protocol, inputs []hostileInput) {
 			})
 		})
 	}
+}
+
+// stored returns how many items puts have stored so far.
+func (ts *testServer) stored() int64 { return ts.opts.Engine.Stats().TotalItems }
+
+// storedBy returns how many items the replies of any protocol say are stored.
+func storedBy(replies string) int64 {
+	n := strings.Count(replies, "STORED\r\n") - strings.Count(replies, "NOT_STORED\r\n")
+	return int64(n + strings.Count(replies, "+1\n") + strings.Count(replies, "HTTP/1.1 201 "))
 }
 
 // expectService checks that a new client is served.
