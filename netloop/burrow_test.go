@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/kestrelmq/kestrel/codec/thrift"
 )
 
 // burrowPlayer plays the pairs of testdata/burrow.txt.
@@ -230,6 +232,8 @@ func TestBurrowAccountsApart(t *testing.T) {
 		if err := p.play("PUT /v1.0/acme/q/m < secret -> 201"); err != nil {
 			t.Fatal(err)
 		}
+		var calls thrift.Client
+		name := []byte("acme/q")
 		for _, tt := range []struct {
 			proto protocol
 			in    string
@@ -239,6 +243,14 @@ func TestBurrowAccountsApart(t *testing.T) {
 			{memcacheProtocol{}, "get acme/q\r\n"}, {memcacheProtocol{}, "flush acme/q\r\n"},
 			{memcacheProtocol{}, "delete acme/q\r\n"}, {memcacheProtocol{}, "monitor acme/q 1\r\n"},
 			{memcacheProtocol{}, "flush_all\r\n"},
+			{thriftProtocol{}, string(calls.AppendGet(nil, 1, name, everything))},
+			{thriftProtocol{}, string(calls.AppendGetAny(nil, 1, [][]byte{name}, nil, 0, 0))},
+			{thriftProtocol{}, string(calls.AppendCall(nil, thrift.MethodPeek, 1, name))},
+			{thriftProtocol{}, string(calls.AppendBrowse(nil, 1, name, thrift.Which{}, 0, 10, true))},
+			{thriftProtocol{}, string(calls.AppendRemove(nil, 1, name, thrift.Which{ID: 1}))},
+			{thriftProtocol{}, string(calls.AppendCall(nil, thrift.MethodFlushQueue, 1, name))},
+			{thriftProtocol{}, string(calls.AppendCall(nil, thrift.MethodFlushAllQueues, 1, nil))},
+			{thriftProtocol{}, string(calls.AppendCall(nil, thrift.MethodDeleteQueue, 1, name))},
 		} {
 			c := ts.dial(tt.proto)
 			c.feed([]byte(tt.in), 1<<20)

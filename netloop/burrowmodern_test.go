@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
@@ -205,18 +208,86 @@ func TestBurrowModern(t *testing.T) {
 func TestBurrowModernWait(t *testing.T) {
 	s := startServer(t, DefaultEventLoop, Options{Burrow: "127.0.0.1:0", Loops: 1}, unsynced())
 	c := newModernClient(t, s)
-	got := make(chan string)
-	go func() {
-		_, body := c.ask(`POST /v1.1/a/q/receive < {"wait_ms":60000,"lease_ms":60000}`)
-		got <- body
-	}()
-	for { // until it waits
-		if _, body := c.ask("GET /v1.1/a/q"); strings.Contains(body, `"waiters":1`) {
-			break
+	expectWaiters := func(n string) {
+		for end := time.Now().Add(testDeadline); ; {
+			if _, body := c.ask("GET /v1.1/a/q"); strings.Contains(body, `"waiters":`+n) {
+				return
+			} else if time.Now().After(end) {
+				t.Fatalf("%s, want %s waiters", body, n)
+			}
 		}
 	}
+	gone, err := net.Dial("tcp", s.BurrowAddr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer gone.Close()
+	const form = `{"wait_ms":60000,"lease_ms":60000}`
+	fmt.Fprintf(gone, "POST /v1.1/a/q/receive HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(form), form)
+	expectWaiters("1")
+	gone.Close()
+	expectWaiters("0")
+
+	got := make(chan string)
+	go func() {
+		_, body := c.ask("POST /v1.1/a/q/receive < " + form)
+		got <- body
+	}()
+	expectWaiters("1")
 	c.play(modernStep{`POST /v1.1/a/q/messages < {"messages":[{"body":"hello"}]}`, 201, `{"stored":1}`})
-	if body := <-got; !strings.Contains(body, `"body":"hello"`) || !strings.Contains(body, `"receipt":"`) {
-		t.Errorf("a receive that waited: %s", body)
+	body := <-got
+	for _, part := range []string{`"body":"hello"`, `"deliveries":1`, `"receipt":"`} {
+		if !strings.Contains(body, part) {
+			t.Errorf("a receive that waited: %s lacks %s", body, part)
+		}
+	}
+}
+
+// TestBurrowModernGone tests that a message that comes in the turn in which its receiver goes away, before or behind
+// that, is the next one's.
+func TestBurrowModernGone(t *testing.T) {
+	for _, end := range []string{"hangs up", "breaks off"} {
+		for _, first := range []string{"put", "gone"} {
+			t.Run(end+"/"+first, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					ts := newTestServer(t, Options{}, defaults())
+					defer ts.stop()
+					post := func(path, form string) []byte {
+						return fmt.Appendf(nil, "POST /v1.1/a/q/%s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", path, len(form), form)
+					}
+					const form = `{"wait_ms":60000,"lease_ms":60000}`
+					waits, other := ts.dial(burrowProtocol{}), ts.dial(burrowProtocol{})
+					waits.feed(post("receive", form), 1<<20)
+					ts.do(func() {
+						put := func() {
+							ts.loop.guard(&other.session, func(s *session) { s.receive(post("messages", `{"messages":[{"body":"hello"}]}`)) })
+						}
+						ts.loop.begin()
+						if first == "put" {
+							put()
+						}
+						ts.loop.gone(&waits.session, end == "hangs up")
+						ts.server.connections.Add(-1)
+						if first == "gone" {
+							put()
+						}
+						ts.loop.tick()
+					})
+					if out, _ := waits.received(); len(out) > 0 {
+						t.Errorf("a client that has gone gets %q", out)
+					}
+					out, _ := other.received()
+					if !strings.HasSuffix(string(out), `{"stored":1}`) {
+						t.Errorf("the put gets %q", out)
+					}
+					other.consume(len(out))
+					other.feed(post("receive", form), 1<<20)
+					if out, _ := other.received(); !strings.Contains(string(out), `"body":"hello","deliveries":1,"receipt":"`) {
+						t.Errorf("the next receiver gets %q", out)
+					}
+					other.hangUp()
+				})
+			})
+		}
 	}
 }

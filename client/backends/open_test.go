@@ -67,7 +67,7 @@ func proxy(t *testing.T, b backend.Backend) string {
 	return s.Listener.Addr().String()
 }
 
-// TestSuite runs the suite over a real server, through a proxy, and over a failover and a hash of servers. With
+// TestSuite runs the suite over a real server and a failover, and through a proxy of each kind of back end. With
 // -short it runs every third case behind the first.
 func TestSuite(t *testing.T) {
 	for _, run := range []struct {
@@ -78,11 +78,18 @@ func TestSuite(t *testing.T) {
 		{"proxy of a server", func(t *testing.T) backend.Backend {
 			return open(t, "http://"+proxy(t, open(t, "http://"+serve(t), Options{})), Options{})
 		}},
+		{"proxy of the engine", func(t *testing.T) backend.Backend {
+			return open(t, "http://"+proxy(t, open(t, "kestrel://"+t.TempDir(), Options{})), Options{})
+		}},
 		{"proxy of a file", func(t *testing.T) backend.Backend {
 			file := open(t, "sqlite://"+filepath.Join(t.TempDir(), "q.db"), Options{})
 			return open(t, "http://"+proxy(t, file), Options{})
 		}},
 		{"failover", func(t *testing.T) backend.Backend { return open(t, "failover://127.0.0.1:1,"+serve(t), Options{}) }},
+		{"proxy of a failover", func(t *testing.T) backend.Backend {
+			f := open(t, "failover://127.0.0.1:1,"+serve(t), Options{})
+			return open(t, "http://"+proxy(t, f), Options{})
+		}},
 		{"proxy of a hash", func(t *testing.T) backend.Backend {
 			h := open(t, "hash://127.0.0.1:1|"+serve(t)+","+serve(t), Options{})
 			return open(t, "http://"+proxy(t, h), Options{})
