@@ -282,7 +282,7 @@ func TestBurrowModernGone(t *testing.T) {
 					}
 					other.consume(len(out))
 					other.feed(post("receive", form), 1<<20)
-					if out, _ := other.received(); !strings.Contains(string(out), `"body":"hello","deliveries":1,"receipt":"`) {
+					if out, _ := other.received(); !strings.Contains(string(out), `"body":"hello","hidden_ms":60000,"deliveries":1,"receipt":"`) {
 						t.Errorf("the next receiver gets %q", out)
 					}
 					other.hangUp()
