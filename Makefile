@@ -25,7 +25,7 @@ ARM_ENGINE = Replay|RestartChain|Checkpoint|Backlog(Order|OpenRead|Waits|ReadErr
 CONCURRENT  = ./segment/... ./engine/... ./netloop/... ./loadtest/... ./client/...
 SINGLE      = CrashEveryWrite|TestFaults$$|Damage|Control|TestQueueModel$$|TestRepair
 
-.PHONY: help build run test test-all lab epoll race race-all e2e clients crash hostile controls sim soak fuzz bench bench-backlog bench-client bench-delayed bench-idle bench-peers bench-profile bench-secure portable dist packages newcomer cluster cover lint check clean
+.PHONY: help build run test test-all lab epoll race race-all e2e clients crash hostile controls sim soak fuzz bench bench-backlog bench-burrow bench-client bench-delayed bench-idle bench-peers bench-profile bench-secure portable dist packages newcomer cluster cover lint check clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -124,6 +124,9 @@ bench-peers: build ## side by side with other servers, which it installs; option
 
 bench-profile: build ## where the processor time of a SET and a GET goes; options in ARGS
 	$(GO) run ./bench/profile -kestrel bin/kestrel -results bench/results $(ARGS)
+
+bench-burrow: build ## what Burrow's protocol costs, beside memcache's and nginx; options in ARGS
+	$(GO) run ./bench/burrow -kestrel bin/kestrel $(ARGS)
 
 bench-secure: build ## what TLS and users cost, beside redis and memcached over TLS; options in ARGS
 	$(GO) run ./bench/secure -kestrel bin/kestrel $(ARGS)

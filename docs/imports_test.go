@@ -120,6 +120,7 @@ var mayImport = map[string]string{
 	"bench/peer/peertest": "bench/peer loadtest/spawn",
 	"bench/peers":         "bench/peer bench/peer/peertest loadtest loadtest/figures loadtest/spawn",
 	"bench/profile":       "loadtest loadtest/figures loadtest/spawn",
+	"bench/burrow":        "loadtest/figures loadtest/spawn",
 	"bench/secure":        "loadtest/figures loadtest/spawn",
 	"bench/sim":           "codec/memcache codec/text codec/thrift engine netloop segment segment/segmenttest",
 
