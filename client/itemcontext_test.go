@@ -56,6 +56,7 @@ func TestConfirmedThoughRefused(t *testing.T) {
 		reports bool
 	}{
 		"for its status": {"SERVER_ERROR\r\n", false},
+		"for a quota":    {"SERVER_ERROR over quota: operations\r\n", true},
 		"bad request":    {"CLIENT_ERROR no\r\n", true},
 	} {
 		t.Run(name, func(t *testing.T) {

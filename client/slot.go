@@ -222,7 +222,9 @@ func (s *slot) hold(d *Delivery, reply *memcache.Reply) (found, ok bool) {
 		found = true
 	default:
 		err = refusal(reply)
-		if asked && elsewhere(err) { // servers confirm first, and refuse the rest
+		// For its status a server refuses the get, after the confirm. What it refuses before it looks, as for a
+		// quota, is neither done.
+		if asked && closing(err) {
 			refused, err = err, nil
 		}
 	}
