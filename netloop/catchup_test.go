@@ -57,6 +57,41 @@ func TestLineCatchUp(t *testing.T) {
 	})
 }
 
+// TestLineCatchUpEnds has connections fetch from a queue that holds many items, and then put. They do not count as
+// having moved much any more: a turn serves them all.
+func TestLineCatchUpEnds(t *testing.T) {
+	onEventLoops(t, func(t *testing.T, eventLoop string) {
+		const clients, other, filler = 6, 6, 7
+		const many = 1024 + 4*clients
+		lt := newLineTest(t, eventLoop, unsynced(), 8)
+		lt.put(filler, many, 1)
+		for lt.depths()[filler] < many {
+			lt.turn(lightFor)
+		}
+		for _, peer := range lt.peers[:clients] {
+			if _, err := unix.Write(peer, []byte("get q7\r\n")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		lt.turn(lightFor)
+		putAll := func() (served int64) {
+			for i := range clients {
+				lt.put(i, 1, 1)
+			}
+			lt.put(other, 1, 1)
+			for _, n := range lt.turn(0)[:clients] {
+				served += n
+			}
+			return served
+		}
+		for _, puts := range []string{"first", "second"} {
+			if served := putAll(); served != clients {
+				t.Errorf("the %s puts: a turn serves %d of %d, want all", puts, served, clients)
+			}
+		}
+	})
+}
+
 // TestFetchBehind tests what a fetch says of the items that are left.
 func TestFetchBehind(t *testing.T) {
 	lt := newLineTest(t, EventLoopGnet, unsynced(), 1)

@@ -38,9 +38,11 @@ func (s *session) put(name []byte, p engine.PutRequest) (engine.Ticket, error) {
 	return put.Ticket, s.unnamed(name, err)
 }
 
-// afterPut is after, for puts to the queue called name. It notes whether that queue is ahead of the disk.
+// afterPut is after, for puts to the queue called name. It notes whether that queue is ahead of the disk, and that who
+// puts does not catch up.
 func (s *session) afterPut(name []byte, t engine.Ticket, ahead bool) {
 	s.after(t)
+	s.catchUp = false
 	if ahead {
 		s.ahead = append(s.ahead[:0], name...)
 	}

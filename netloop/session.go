@@ -60,7 +60,7 @@ type session struct {
 	leaving bool  // the client sends nothing more: the session ends after the reply that is being made
 	yielded bool  // it is stalled because it has run much: the driver does not read from it meanwhile
 	behind  bool  // in loop.behind
-	catchUp bool  // its last fetch was from a queue with many items; see catchUpSize
+	catchUp bool  // it has fetched from a queue with many items, and not put since; see catchUpSize
 	work    int   // done for it in turn ranIn of the loop; see maxWork
 	look    int   // the work after which it looks at the clock
 	ranIn   int64
