@@ -25,7 +25,7 @@ ARM_ENGINE = Replay|RestartChain|Checkpoint|Backlog(Order|OpenRead|Waits|ReadErr
 CONCURRENT  = ./segment/... ./engine/... ./netloop/... ./loadtest/... ./client/...
 SINGLE      = CrashEveryWrite|TestFaults$$|Damage|Control|TestQueueModel$$|TestRepair
 
-.PHONY: help build run test test-all lab epoll race race-all e2e clients crash hostile controls sim soak fuzz bench bench-backlog bench-burrow bench-client bench-delayed bench-idle bench-peers bench-profile bench-secure portable dist packages newcomer cluster cover lint check clean
+.PHONY: help build run test test-all lab epoll race race-all e2e clients crash hostile controls sim soak fuzz bench bench-backlog bench-backup bench-burrow bench-client bench-delayed bench-idle bench-peers bench-profile bench-secure portable dist packages newcomer cluster cover lint check clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -109,6 +109,9 @@ bench: ## Go benchmarks, BENCHCOUNT runs each, for benchstat
 
 bench-backlog: build ## what a backlog costs, alone or (ARGS=-peers) beside other servers; options in ARGS
 	$(GO) run ./bench/backlog -install bin/peers -kestrel bin/kestrel -results bench/results $(ARGS)
+
+bench-backup: build ## what kestrel backup brings a second, and costs a neighbour; options in ARGS
+	$(GO) run ./bench/backlog -backup -size 2GiB -pace 100 -kestrel bin/kestrel -results bench/results $(ARGS)
 
 bench-client: build ## the Go client beside the bare load generator; ARGS=-gaps: producers when a server fails; options in ARGS
 	$(GO) run ./bench/client -kestrel bin/kestrel $(ARGS)

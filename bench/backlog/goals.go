@@ -31,6 +31,9 @@ func (t *table) goals() (list []goal) {
 		}
 		return list
 	}
+	if t.o.backup {
+		return t.backupGoals()
+	}
 	room := float64(t.o.memory)/(1<<20) + 64
 	for _, name := range []string{rowBehind, rowKilled, rowNeighbour} {
 		list = append(list, goal{"highest resident set, MiB, " + name, t.over(name, (*sample).peak),
@@ -71,24 +74,37 @@ func (t *table) writeGoals(b *strings.Builder) {
 	}
 }
 
-func (g *goal) write(b *strings.Builder) {
+// reached reports whether what was measured is as it is meant to be, in every round.
+func (g *goal) reached() bool {
 	got := figures.Summarize(g.values)
-	sign, counts := "≥", got.Median
-	if g.most {
-		sign = "≤"
-	}
+	counts := got.Median
 	switch {
 	case g.worst && g.most:
 		counts = got.Max
 	case g.worst:
 		counts = got.Min
 	}
-	verdict := "**NO**"
-	if g.most && counts <= g.bound || !g.most && counts >= g.bound {
-		verdict = "yes"
+	return !g.failed() && (g.most && counts <= g.bound || !g.most && counts >= g.bound)
+}
+
+// failed reports whether a round was not measured.
+func (g *goal) failed() bool {
+	n := figures.Summarize(g.values).N
+	return n < len(g.values) || n == 0
+}
+
+func (g *goal) write(b *strings.Builder) {
+	got := figures.Summarize(g.values)
+	sign := "≥"
+	if g.most {
+		sign = "≤"
 	}
-	if got.N < len(g.values) || got.N == 0 {
+	verdict := "**NO**"
+	switch {
+	case g.failed():
 		verdict = "**NO**, a round failed"
+	case g.reached():
+		verdict = "yes"
 	}
 	fmt.Fprintf(b, "| %s | %s %s | %s | %s |\n", g.what, sign, figures.Digits(g.bound), got, verdict)
 }

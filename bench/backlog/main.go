@@ -5,6 +5,7 @@
 //	make bench-backlog ARGS="-size 10GiB"              the same of a backlog of 10 GiB
 //	make bench-backlog ARGS="-peers"                   beside other servers
 //	make bench-backlog ARGS="-size 256MiB -rounds 1"   a quick look
+//	make bench-backup                                  kestrel backup, and a neighbour beside it
 //
 // The report goes to standard output as markdown, and with -results to a file; progress goes to
 // standard error. The status is 1 if any measurement failed, and after an interrupt.
@@ -26,6 +27,9 @@
 //
 // A neighbour is a process of its own, to which the load gives way. It puts at a steady rate to another queue while the
 // backlog grows or shrinks as fast as the server can. Its latency counts from when a put was due.
+//
+// A backup runs as the command that users run, on the generator's processor, and writes to the same disk. Its
+// speed is by the clock, from its start to its end. A missed goal of backups makes the status 1 as well.
 package main
 
 import (
@@ -93,6 +97,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	t := newTable(o, rows)
 	measureErr := t.measure(ctx, stderr)
+	if o.backup {
+		measureErr = errors.Join(measureErr, t.missed())
+	}
 	report := t.report()
 	if _, err := io.WriteString(stdout, report); err != nil {
 		return errors.Join(measureErr, err)
@@ -109,7 +116,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 
 // rows returns what is to be measured.
 func (o *options) rows() ([]row, error) {
-	if !o.peers {
+	switch {
+	case o.backup:
+		return o.backupRows()
+	case !o.peers:
 		return o.ownRows()
 	}
 	var rows []row

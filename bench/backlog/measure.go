@@ -20,6 +20,7 @@ const (
 	cycles                // a little is put and got, until it adds up to all
 	outage                // all are put, the server killed and started again, all are got
 	neighbour             // all are put, then got, while others put to another queue
+	backedUp              // all are put, then copied by kestrel backup, while others put to another queue
 )
 
 // cycleSize is how much a cycle puts, in bytes: little enough for the window of a queue, and for
@@ -33,6 +34,7 @@ type row struct {
 	setup  *peer.Setup
 	kind   kind
 	touch  int64 // bytes of memory, before the server starts
+	admin  int   // port, of a server that is backed up
 }
 
 // sample is what one row has shown in one round.
@@ -44,6 +46,7 @@ type sample struct {
 	lost     int64         // items acknowledged that did not come
 	beside   [numSpans]span
 	quiet    [numSpans]span // what came between the steps of each
+	backups  [numBackupKinds]backups
 }
 
 // table is everything that is measured.
@@ -80,8 +83,8 @@ func (t *table) measure(ctx context.Context, stderr io.Writer) error {
 				fmt.Fprintf(stderr, "FAILED: %v\n", err)
 				s = nil
 			} else {
-				fmt.Fprintf(stderr, "put %.0f k/s  get %.0f k/s  %.0f MiB\n", s.putRate(), s.getRate(),
-					s.peak())
+				fmt.Fprintf(stderr, "put %.0f k/s  get %.0f k/s  %.0f MiB%s\n", s.putRate(), s.getRate(),
+					s.peak(), s.speedText())
 			}
 			t.samples[r.name] = append(t.samples[r.name], s)
 		}
@@ -111,6 +114,8 @@ func (o *options) sample(ctx context.Context, r row) (s *sample, err error) {
 		err = s.cycles(ctx, l, o.items())
 	case neighbour:
 		err = s.neighbour(ctx, l, o)
+	case backedUp:
+		err = s.backup(ctx, l, o, r.admin)
 	default:
 		err = s.through(ctx, l, o.items(), r.kind == outage)
 	}

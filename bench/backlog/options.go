@@ -27,6 +27,9 @@ type options struct {
 	memory    byteSize // max_memory_size of kestrel's queues
 	rounds    int
 	peers     bool
+	backup    bool
+	copies    int           // with backup: of each backlog
+	pace      int           // with backup: MiB a second of one more copy; 0: none
 	servers   string        // with peers: names, with commas between them
 	rate      float64       // puts a second of the neighbour
 	alone     time.Duration // of the neighbour beside nothing, and beside a queue in memory
@@ -45,6 +48,9 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	f.Var(&o.memory, "memory", "max_memory_size of kestrel's queues, a `size`; goals are about 128MiB")
 	f.IntVar(&o.rounds, "rounds", 3, "`rounds` over all that is compared")
 	f.BoolVar(&o.peers, "peers", false, "measure beside other servers, instead of kestrel's own goals")
+	f.BoolVar(&o.backup, "backup", false, "measure kestrel backup and a neighbour beside it, and no drains")
+	f.IntVar(&o.copies, "copies", 2, "with -backup: how `many` copies of each backlog")
+	f.IntVar(&o.pace, "pace", 0, "with -backup: one more copy with so many `MiB` a second; 0: none")
 	f.StringVar(&o.servers, "servers", "redis-everysec,beanstalkd,nats,kestrel",
 		"with -peers: comma-separated `names` as make bench-peers has them; the first is the reference")
 	f.Float64Var(&o.rate, "rate", 1000, "puts a `second` of the neighbour")
@@ -81,6 +87,9 @@ func (o *options) validate() error {
 		o.size, o.memory)
 	bad(o.rounds < 1 || o.rounds > 1000, "-rounds %d, want 1 to 1000", o.rounds)
 	bad(!(o.rate >= 1 && o.rate <= 1e5), "-rate %v, want 1 to 100000", o.rate)
+	bad(o.backup && o.peers, "-backup and -peers: choose one")
+	bad(o.copies < 1 || o.copies > 100, "-copies %d, want 1 to 100", o.copies)
+	bad(o.pace < 0, "-pace %d, want 0 or more", o.pace)
 	bad(o.alone <= 0, "-alone %v, want more than 0", o.alone)
 	for _, cpu := range []int{o.serverCPU, o.loadCPU} {
 		bad(cpu < 0 || cpu >= spawn.MaxCPUs, "processor %d, want 0 to %d", cpu, spawn.MaxCPUs-1)

@@ -27,10 +27,10 @@ func (o *options) ownRows() ([]row, error) {
 	behind.KestrelQueues = fmt.Sprintf("max_memory_size = %d\n", o.memory)
 	window := used(o.memory)
 	rows := []row{
-		{rowCycles, s, &behind, cycles, window},
-		{rowBehind, s, &behind, whole, window},
-		{rowKilled, s, &behind, outage, window},
-		{rowNeighbour, s, &behind, neighbour, 0},
+		{name: rowCycles, server: s, setup: &behind, kind: cycles, touch: window},
+		{name: rowBehind, server: s, setup: &behind, kind: whole, touch: window},
+		{name: rowKilled, server: s, setup: &behind, kind: outage, touch: window},
+		{name: rowNeighbour, server: s, setup: &behind, kind: neighbour},
 	}
 	available, err := memoryAvailable()
 	if err != nil {
@@ -40,7 +40,7 @@ func (o *options) ownRows() ([]row, error) {
 		all := o.setup
 		all.KestrelServer = fmt.Sprintf("memory_limit = %d\njournal_size = %d\n", limit, limit)
 		all.KestrelQueues = fmt.Sprintf("max_memory_size = %d\n", limit)
-		rows = append(rows, row{rowAll, s, &all, whole, 0})
+		rows = append(rows, row{name: rowAll, server: s, setup: &all, kind: whole})
 	}
 	return rows, nil
 }

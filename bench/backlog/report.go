@@ -18,6 +18,10 @@ func (t *table) report() string {
 	var b strings.Builder
 	t.writeHeader(&b)
 	t.writeGoals(&b)
+	if t.o.backup {
+		t.writeBackups(&b)
+		return b.String()
+	}
 	fmt.Fprintf(&b, "\n## Figures\n\n| | put k/s | ratio | CPU µs/put | get k/s | ratio | CPU µs/get |"+
 		" get p99 µs | RSS MiB, puts | RSS MiB, gets | disk MiB | first item ms | CPU ms | lost |"+
 		" generator µs |\n|---|%s\n", strings.Repeat("--:|", 14))
@@ -108,9 +112,11 @@ func (t *table) writeSpans(b *strings.Builder) {
 // sharing says so if the neighbour waited for the load's generator, which takes a right to priority to
 // avoid.
 func (t *table) sharing() string {
-	for _, s := range t.samples[rowNeighbour] {
-		if s != nil && s.beside[quiet].shared {
-			return " **The neighbour had no priority over the load, and waited for its generator too.**"
+	for _, r := range t.rows {
+		for _, s := range t.samples[r.name] {
+			if s != nil && s.shared() {
+				return " **The neighbour had no priority over the load, and waited for its generator too.**"
+			}
 		}
 	}
 	return ""
@@ -164,8 +170,11 @@ func (t *table) save(dir, report string) (string, error) {
 		return "", err
 	}
 	suffix := "backlog"
-	if t.o.peers {
+	switch {
+	case t.o.peers:
 		suffix = "backlog-peers"
+	case t.o.backup:
+		suffix = "backup"
 	}
 	name := filepath.Join(dir, fmt.Sprintf("%s-%s-%s.md", t.began.Format("2006-01-02"),
 		figures.ThisMachine().FileName(), suffix))
