@@ -15,7 +15,7 @@ import (
 var documents = []string{
 	"LICENSE", "README.md", "docs/CHANGELOG.md", "docs/CONFIGURATION.md", "docs/OPERATIONS.md", "docs/SECURITY.md",
 	"docs/kestrel.example.toml", "docs/operations/kestrel.service", "docs/operations/kestrel.socket",
-	"docs/operations/kestrel.sysusers", "docs/operations/kestrel.rules.yml",
+	"docs/operations/kestrel.sysusers", "docs/operations/kestrel.rules.yml", "docs/operations/kestrel.dashboard.json",
 }
 
 // member is a file of an archive.

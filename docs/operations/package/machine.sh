@@ -19,11 +19,19 @@ if [ "${1-}" = --can ]; then
 fi
 [ -f "${1-}" ] || { echo "machine.sh: \"${1-}\" is no file; usage: machine.sh SCRIPT FILE... or machine.sh --can"; exit 2; }
 base=bin/machine/debian
+# A /proc that mmdebstrap had mounted stays so if somebody looked into it meanwhile, or if it was killed.
+unmount() {
+  for inside in proc sys dev; do
+    ! mountpoint -q "$base/$inside" || umount -R "$base/$inside"
+  done
+}
 if [ ! -e "$base/.whole" ]; then
+  unmount
   rm -rf "$base"
   mkdir -p "$base"
   mmdebstrap --quiet --variant=minbase \
     --include=systemd,systemd-sysv,dbus,procps,python3-minimal,python3-pymemcache,tmux "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$base"
+  unmount
   touch "$base/.whole"
 fi
 machine=bin/machine/run.$$
