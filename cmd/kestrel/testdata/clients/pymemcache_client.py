@@ -1,8 +1,8 @@
-"""python3-pymemcache against a server: pymemcache_client.py PORT.
+"""python3-pymemcache against two servers: pymemcache_client.py PORT PLAIN.
 
-It accepts a value only under the key that it asked for, and the answer to a get of work/open names the
-queue, work. So it can put, get plainly, delete and ask for statistics; with options it can ask only, and
-must then lose nothing.
+It accepts a value only under the key that it asked for. The server on PORT repeats that key, by
+memcache_reply_key = "request", and all options work. The one on PLAIN names the queue: there a get with
+options raises KeyError, and an item that was opened must come back.
 """
 import sys
 import time
@@ -23,16 +23,23 @@ want("get", [c.get("py"), c.get("py"), c.get("py")], [b"one", b"two", None])
 started = time.monotonic()
 want("timed get of nothing", c.get("py/t=300"), None)
 want("it waited", time.monotonic() - started >= 0.3, True)
-c.set("py", b"three", noreply=False)
-for option in ["open", "t=300"]:
-    try:
-        got = c.get("py/" + option)
-    except KeyError as e:
-        got = e.args
-    want(f"{option}: cannot: the client refuses the queue's name", got, (b"py",))
-    if option == "open":
-        want("the item is back", c.get("py"), b"three")
-        c.set("py", b"four", noreply=False)
+for item in [b"three", b"four"]:
+    c.set("py", item, noreply=False)
+want("open", c.get("py/t=300/open"), b"three")
+want("abort", c.get("py/abort"), None)
+want("open again", c.get("py/open"), b"three")
+want("close and open the next", c.get("py/close/open"), b"four")
+want("close", c.get("py/close"), None)
+want("timed get of nothing is nothing", c.get("py/t=50"), None)
+plain = Client(("127.0.0.1", int(sys.argv[2])), timeout=10)
+plain.set("py", b"five", noreply=False)
+try:
+    got = plain.get("py/open")
+except KeyError as e:
+    got = e.args
+want("without the setting: the client refuses the queue's name", got, (b"py",))
+want("the item is back", plain.get("py"), b"five")
+plain.quit()
 want("delete", c.delete("py", noreply=False), True)
 want("get after delete", c.get("py"), None)
 stats = c.stats()

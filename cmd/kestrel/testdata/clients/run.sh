@@ -8,11 +8,12 @@ kestrel=$(realpath "$1")
 here=$(cd "$(dirname "$0")" && pwd)
 idl=$(realpath "$here/../../../../docs/kestrel.thrift")
 work=$(mktemp -d)
-server=
+server= request_server=
 
 finish() {
   status=$?
   [ -z "$server" ] || kill "$server" 2>/dev/null || true
+  [ -z "$request_server" ] || kill "$request_server" 2>/dev/null || true
   [ "$status" = 0 ] || [ ! -f "$work/log" ] || tail -n 20 "$work/log" >&2
   rm -rf "$work"
   exit "$status"
@@ -33,9 +34,9 @@ install_missing() {
     "${missing[@]}" >/dev/null
 }
 
-# port PROTOCOL prints the port that the log says the server listens on.
+# port PROTOCOL LOG prints the port that a log says its server listens on.
 port() {
-  sed -n 's/.*"msg":"listening","protocol":"'"$1"'","address":"[^"]*:\([0-9]*\)".*/\1/p' "$work/log"
+  sed -n 's/.*"msg":"listening","protocol":"'"$1"'","address":"[^"]*:\([0-9]*\)".*/\1/p' "$work/$2"
 }
 
 install_missing libmemcached-tools python3-pymemcache python3-memcache libcache-memcached-perl \
@@ -49,14 +50,20 @@ thrift --gen py -out "$work" "$idl"
 "$kestrel" serve --data-dir "$work/data" --memcache-port auto --thrift-port auto --text-port none \
   --max-open-transactions 10 --log-format json 2>"$work/log" &
 server=$!
+# The same, for the clients that accept a value only under the key that they asked for.
+echo 'memcache_reply_key = "request"' >"$work/request.toml"
+"$kestrel" serve --config "$work/request.toml" --data-dir "$work/request" --memcache-port auto --thrift-port none \
+  --text-port none --log-format json 2>"$work/request.log" &
+request_server=$!
 for _ in $(seq 100); do
-  [ -z "$(port memcache)" ] || [ -z "$(port thrift)" ] || break
-  kill -0 "$server"
+  [ -z "$(port memcache log)" ] || [ -z "$(port thrift log)" ] || [ -z "$(port memcache request.log)" ] || break
+  kill -0 "$server" "$request_server"
   sleep 0.1
 done
-memcache=$(port memcache)
-thrift=$(port thrift)
-[ -n "$memcache" ] && [ -n "$thrift" ]
+memcache=$(port memcache log)
+thrift=$(port thrift log)
+by_request=$(port memcache request.log)
+[ -n "$memcache" ] && [ -n "$thrift" ] && [ -n "$by_request" ]
 
 python=/usr/bin/python3 # which has Debian's modules
 failed=0
@@ -66,12 +73,12 @@ try() {
   timeout 60 "$@" || { echo "FAILED"; failed=1; }
 }
 try "libmemcached tools" "$here/libmemcached.sh" "$memcache" "$work"
-try "python3-pymemcache" "$python" "$here/pymemcache_client.py" "$memcache"
+try "python3-pymemcache" "$python" "$here/pymemcache_client.py" "$by_request" "$memcache"
 try "python3-memcache" "$python" "$here/python_memcache.py" "$memcache"
 try "Perl Cache::Memcached" perl "$here/perl.pl" "$memcache"
 NODE_PATH="$modules/node_modules" try "Node memcached" node "$here/node.js" "$memcache"
 PYTHONPATH="$work" try "Python Thrift, generated from docs/kestrel.thrift" \
   "$python" "$here/thrift_client.py" "$thrift"
 [ "$failed" = 0 ]
-kill -0 "$server"
+kill -0 "$server" "$request_server"
 echo "all clients pass"
