@@ -3,6 +3,7 @@ package report
 import (
 	"math"
 	"slices"
+	"strconv"
 
 	"github.com/kestrelmq/kestrel/loadtest/figures"
 )
@@ -54,6 +55,41 @@ func eachInterval(
 					points = appendFinite(points, endOf(p, i), f(i, op))
 				}
 			}
+		}
+	}
+	return points
+}
+
+// payloadOf returns how many bytes of items a request of a kind carries in a phase, 0 if that is not known.
+func payloadOf(r *figures.Run, p *figures.Phase, kind string) float64 {
+	size, err := strconv.ParseInt(r.Options["bytes"], 10, 64)
+	op := p.Op(kind)
+	if err != nil || op == nil || op.Requests == 0 {
+		return 0
+	}
+	return float64(size) * float64(op.Items) / float64(op.Requests)
+}
+
+// payloadRate returns the MiB of items a second that a kind of request carried, over time.
+func payloadRate(r *figures.Run, kind string) (points []point) {
+	for _, p := range r.Phases {
+		each := payloadOf(r, p, kind)
+		for _, i := range shown(p) {
+			for _, op := range i.Ops {
+				if op.Name == kind && i.Wall > 0 && each > 0 {
+					points = appendFinite(points, endOf(p, i), requestRate(i, op)*each/(1<<20))
+				}
+			}
+		}
+	}
+	return points
+}
+
+// askedFor returns the rate that was asked for, from the beginning of each phase to its end.
+func askedFor(r *figures.Run) (points []point) {
+	for _, p := range r.Phases {
+		if p.Target > 0 {
+			points = append(points, point{float64(p.Start) / 1e9, p.Target}, point{float64(p.Start+p.Wall) / 1e9, p.Target})
 		}
 	}
 	return points

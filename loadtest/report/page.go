@@ -49,6 +49,7 @@ type pageRun struct {
 type pageRow struct {
 	Phase, Kind                     string
 	Count, Rate                     string
+	Asked, MiB                      string // "" if nothing was asked for, or the size of items is not known
 	P50, P90, P99, P999, P9999, Max string
 }
 
@@ -131,7 +132,7 @@ func (c *chart) options() map[string]any {
 	line := charts.NewLine()
 	line.SetGlobalOptions(
 		charts.WithAnimation(false),
-		charts.WithColorsOpts(colors()),
+		charts.WithColorsOpts(c.colors()),
 		charts.WithTitleOpts(opts.Title{Show: opts.Bool(false)}),
 		charts.WithTooltipOpts(opts.Tooltip{Show: opts.Bool(true), Trigger: "axis"}),
 		charts.WithLegendOpts(opts.Legend{Show: opts.Bool(true), Type: "scroll", Top: "0"}),

@@ -93,7 +93,7 @@ func (c *chart) plot() (*plot.Plot, error) {
 	if c.y.log() {
 		p.Y.Scale = plot.LogScale{}
 	}
-	for i, s := range c.curves {
+	for _, s := range c.curves {
 		points := make(plotter.XYs, 0, len(s.points))
 		for _, at := range s.points {
 			points = append(points, plotter.XY{X: at.x, Y: at.y})
@@ -102,7 +102,7 @@ func (c *chart) plot() (*plot.Plot, error) {
 		if err != nil {
 			return nil, err
 		}
-		if line.Color, err = parseColor(colors()[i%len(colors())]); err != nil {
+		if line.Color, err = parseColor(s.color); err != nil {
 			return nil, err
 		}
 		line.Width = vg.Points(1.3)

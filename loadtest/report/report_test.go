@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,7 +39,7 @@ func testRun(t testing.TB, label string) *figures.Run {
 	}
 	r := &figures.Run{Format: figures.Format, Label: label, Scenario: "flood",
 		Started: time.Unix(1e9, 0).UTC(),
-		Options: map[string]string{"items": "10000"}, Checked: figures.Checked{Verified: true,
+		Options: map[string]string{"items": "10000", "bytes": "1024"}, Checked: figures.Checked{Verified: true,
 			Put: 10_000}}
 	for n, name := range []string{"prefill", "flood"} {
 		p := &figures.Phase{Name: name, Start: int64(n) * 5e9, Wall: 5e9, Target: 2000, Delivery: l,
@@ -83,6 +84,14 @@ func TestPage(t *testing.T) {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}
+	}
+	for _, warning := range []string{"b: Failed: item 5 lost", "b: the generator was &lt;busy&gt;"} {
+		if at := strings.Index(page, warning); at < 0 || at > strings.Index(page, `<div id="charts">`) {
+			t.Errorf("%q is not above the charts", warning)
+		}
+	}
+	if want := "<td>2,000</td><td>2,000</td><td>1.95</td>"; !strings.Contains(page, want) {
+		t.Errorf("the page lacks rate, rate asked for and MiB a second: %q", want)
 	}
 	script, err := script()
 	if err != nil {
@@ -137,8 +146,9 @@ func TestDrawings(t *testing.T) {
 		"$1 $2")
 	const want = "Latency of put, by percentile: prefill flood\n" +
 		"Age of items when delivered, by percentile: prefill flood\n" +
-		"Requests a second: put/10\n99th percentile over time: put/10\nMedian over time: put/10\n" +
-		"Items in the queues: server/10\nMemory of the server, resident: server/10\n" +
+		"Requests a second: put/10 asked for/4\nMiB a second, without what is around the items: put/10\n" +
+		"99th percentile over time: put/10\nMedian over time: put/10\nItems in the queues: server/10\n" +
+		"On the server's disk: journal/10 items in no memory/10\nMemory of the server, resident: server/10\n" +
 		"Processors that the server keeps busy: server/8\n"
 	if got != want {
 		t.Errorf("drawings:\n%s\nwant:\n%s", got, want)
@@ -181,6 +191,29 @@ func TestDrawings(t *testing.T) {
 	r.Phases[0].Delivery = &figures.Latency{Count: 1, Histogram: "nonsense"}
 	if err := Page(io.Discard, []*figures.Run{r}); err == nil {
 		t.Error("Page of a run with a broken histogram: no error")
+	}
+}
+
+// TestColors tests that a thing has one colour in all charts, and that no two of a chart share one.
+func TestColors(t *testing.T) {
+	var many []series
+	for i := range 14 {
+		many = append(many, series{name: fmt.Sprint(i)})
+	}
+	list := []chart{
+		{curves: []series{{name: "get"}, {name: "put"}}},
+		{curves: []series{{name: "put"}, {name: "put p99", thing: "put"}, {name: "server"}}},
+		{curves: many[:7]}, {curves: many[2:14]},
+	}
+	paint(list)
+	put := list[0].curves[1].color
+	if list[1].curves[0].color != put || list[1].curves[1].color != put || list[1].curves[2].color == put {
+		t.Errorf("colours %q and %q", list[0].colors(), list[1].colors())
+	}
+	for _, c := range list[2:] {
+		if all := slices.Compact(slices.Sorted(slices.Values(c.colors()))); len(all) != len(c.curves) {
+			t.Errorf("%d curves have the colours %q", len(c.curves), c.colors())
+		}
 	}
 }
 
@@ -274,8 +307,8 @@ func TestEndToEndBrowser(t *testing.T) {
 		if err := json.Unmarshal([]byte(strings.ReplaceAll(m[1], "&quot;", `"`)), &got); err != nil {
 			t.Fatal(err)
 		}
-		if got.Drawn != 8 || got.Svgs != 8 || got.Curves < 16 || got.Wide || got.Paper != tt.paper {
-			t.Errorf("%s: %+v, want 8 charts with 16 curves on %s that fit", tt.name, got, tt.paper)
+		if got.Drawn != 10 || got.Svgs != 10 || got.Curves < 28 || got.Wide || got.Paper != tt.paper {
+			t.Errorf("%s: %+v, want 10 charts with 28 curves on %s that fit", tt.name, got, tt.paper)
 		}
 		inks[got.Ink] = true
 	}

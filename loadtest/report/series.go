@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -18,7 +19,9 @@ type point struct{ x, y float64 }
 type series struct {
 	name   string
 	points []point
-	dashed bool // so that two curves in one place are both seen
+	dashed bool   // so that two curves in one place are both seen
+	thing  string // what it is of, which has one colour in all charts; "": its name
+	color  string // set by paint
 }
 
 // axis says what an axis shows.
@@ -64,7 +67,40 @@ func drawings(runs []*figures.Run) ([]chart, error) {
 			drawn = append(drawn, c)
 		}
 	}
+	paint(drawn)
 	return drawn, nil
+}
+
+// paint gives each thing one colour in all charts. Beyond as many things as there are colours, a curve takes the next
+// colour that its chart has not used yet.
+func paint(list []chart) {
+	all := colors()
+	places := make(map[string]int)
+	for i := range list {
+		owners := make(map[int]string)
+		for j := range list[i].curves {
+			s := &list[i].curves[j]
+			thing := cmp.Or(s.thing, s.name)
+			place, ok := places[thing]
+			if !ok {
+				place = len(places) % len(all)
+				places[thing] = place
+			}
+			for owner, used := owners[place]; used && owner != thing && len(owners) < len(all); owner, used = owners[place] {
+				place = (place + 1) % len(all)
+			}
+			owners[place] = thing
+			s.color = all[place]
+		}
+	}
+}
+
+// colors returns the colours of the curves, in their order.
+func (c *chart) colors() (list []string) {
+	for _, s := range c.curves {
+		list = append(list, s.color)
+	}
+	return list
 }
 
 func notEmpty(curves []series) (some []series) {
@@ -173,8 +209,8 @@ func rampChart(runs []*figures.Run) chart {
 		}
 		if len(p99) > 2 {
 			c.curves = append(c.curves,
-				series{curveName(runs, r, nil, "put p50"), byX(p50), true},
-				series{curveName(runs, r, nil, "put p99"), byX(p99), false})
+				series{name: curveName(runs, r, nil, "put p50"), points: byX(p50), dashed: true, thing: curveName(runs, r, nil, "put")},
+				series{name: curveName(runs, r, nil, "put p99"), points: byX(p99), thing: curveName(runs, r, nil, "put")})
 		}
 	}
 	return c
@@ -183,28 +219,40 @@ func rampChart(runs []*figures.Run) chart {
 // overTime returns the charts of what was seen in the intervals.
 func overTime(runs []*figures.Run) []chart {
 	rate := chart{title: "Requests a second", x: timeAxis, y: rateAxis}
+	payload := chart{title: "MiB a second, without what is around the items", x: timeAxis, y: mebibytesAxis}
 	p99 := chart{title: "99th percentile over time", x: timeAxis, y: latencyAxis}
 	p50 := chart{title: "Median over time", x: timeAxis, y: latencyAxis}
 	depth := chart{title: "Items in the queues", x: timeAxis, y: countAxis}
+	disk := chart{title: "On the server's disk", x: timeAxis, y: mebibytesAxis}
 	memory := chart{title: "Memory of the server, resident", x: timeAxis, y: mebibytesAxis}
 	cores := chart{title: "Processors that the server keeps busy", x: timeAxis, y: coresAxis}
 	for _, r := range runs {
 		for i, kind := range kinds(r) {
 			name, odd := curveName(runs, r, nil, kind), i%2 == 1
-			rate.curves = append(rate.curves, series{name, eachInterval(r, kind, requestRate), odd})
-			p99.curves = append(p99.curves, series{name, eachInterval(r, kind, intervalP99), odd})
-			p50.curves = append(p50.curves, series{name, eachInterval(r, kind, intervalP50), odd})
+			rate.curves = append(rate.curves, series{name: name, points: eachInterval(r, kind, requestRate), dashed: odd})
+			payload.curves = append(payload.curves, series{name: name, points: payloadRate(r, kind), dashed: odd})
+			p99.curves = append(p99.curves, series{name: name, points: eachInterval(r, kind, intervalP99), dashed: odd})
+			p50.curves = append(p50.curves, series{name: name, points: eachInterval(r, kind, intervalP50), dashed: odd})
 		}
+		rate.curves = append(rate.curves,
+			series{name: curveName(runs, r, nil, "asked for"), points: askedFor(r), dashed: true})
+		disk.curves = append(disk.curves,
+			series{name: curveName(runs, r, nil, "journal"), points: samples(r, func(s *figures.Sample) float64 {
+				return known(s.JournalBytes) / (1 << 20)
+			})},
+			series{name: curveName(runs, r, nil, "items in no memory"), points: samples(r, func(s *figures.Sample) float64 {
+				return (known(s.Bytes) - known(s.MemBytes)) / (1 << 20)
+			})})
 		name := curveName(runs, r, nil, "server")
-		depth.curves = append(depth.curves, series{name, samples(r, func(s *figures.Sample) float64 {
+		depth.curves = append(depth.curves, series{name: name, points: samples(r, func(s *figures.Sample) float64 {
 			return known(s.Items)
-		}), false})
-		memory.curves = append(memory.curves, series{name, samples(r, func(s *figures.Sample) float64 {
+		})})
+		memory.curves = append(memory.curves, series{name: name, points: samples(r, func(s *figures.Sample) float64 {
 			return known(s.Resident) / (1 << 20)
-		}), false})
-		cores.curves = append(cores.curves, series{name, busyCores(r), false})
+		})})
+		cores.curves = append(cores.curves, series{name: name, points: busyCores(r)})
 	}
-	return []chart{rate, p99, p50, depth, memory, cores}
+	return []chart{rate, payload, p99, p50, depth, disk, memory, cores}
 }
 
 // known returns a figure of a sample, or what is not a number if the server does not tell it.

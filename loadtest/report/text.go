@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/kestrelmq/kestrel/loadtest/figures"
@@ -13,16 +14,19 @@ import (
 func newPageRun(runs []*figures.Run, r *figures.Run) pageRun {
 	p := pageRun{Run: r, Title: runName(runs, r)}
 	for _, ph := range r.Phases {
-		name := ph.Name
+		name, asked := ph.Name, ""
+		if ph.Target > 0 {
+			asked = figures.Thousands(int64(ph.Target + 0.5))
+		}
 		row := func(kind string, rate float64, l *figures.Latency) {
 			p.Rows = append(p.Rows, pageRow{
 				Phase: name, Kind: kind, Count: figures.Thousands(l.Count),
-				Rate: figures.Thousands(int64(rate + 0.5)),
-				P50:  figures.Duration(l.P50), P90: figures.Duration(l.P90), P99: figures.Duration(l.P99),
+				Rate: figures.Thousands(int64(rate + 0.5)), Asked: asked, MiB: mebibytes(rate * payloadOf(r, ph, kind)),
+				P50: figures.Duration(l.P50), P90: figures.Duration(l.P90), P99: figures.Duration(l.P99),
 				P999: figures.Duration(l.P999), P9999: figures.Duration(l.P9999),
 				Max: figures.Duration(l.Max),
 			})
-			name = ""
+			name, asked = "", ""
 		}
 		for _, op := range ph.Ops {
 			if op.Latency != nil {
@@ -35,6 +39,14 @@ func newPageRun(runs []*figures.Run, r *figures.Run) pageRun {
 	}
 	p.Facts = facts(r)
 	return p
+}
+
+// mebibytes prints bytes a second in MiB, nothing for none.
+func mebibytes(bytes float64) string {
+	if bytes == 0 {
+		return ""
+	}
+	return strconv.FormatFloat(bytes/(1<<20), 'f', 2, 64)
 }
 
 // facts returns what a reader needs to judge a run, and to repeat it.
