@@ -21,7 +21,8 @@ const planPage = `Usage:
 Says what a load needs: processors, memory, disk, servers, and how long consumers
 take to catch up after an outage. Each line has its formula, and each number
 says where it comes from. Without --measure the costs of requests are stated,
-from one machine; with it they are measured here, in a minute at most.
+as a round number; with it they are measured here, in a minute at most. The
+measured queues stay in memory, and no plan measures the disk: see disk reads.
 
 Flags:
     --rate NUMBER
@@ -53,7 +54,7 @@ const (
 	diskSpare   = 1.1 // the reserve of 5 % and room for files that are half used
 	baseMemory  = 64 << 20
 	connMemory  = 2304 // bytes of a connection, as memory_limit counts it
-	stated      = "stated: 10 µs, one request in flight for each of 32 connections (decision 0042's load); --measure measures"
+	stated      = "stated: 10 µs, a round number that nobody measured; --measure measures it here"
 )
 
 // costs are what requests cost a server.
