@@ -14,26 +14,23 @@ import (
 	"github.com/kestrelmq/kestrel/netloop/ports"
 )
 
-// TestSecure puts and gets over TLS as a user, and fails with a wrong password, and without a right.
+// TestSecure puts and gets over TLS as a user, by a password and by a certificate. It fails with a wrong password, without
+// a certificate, with that of nobody, and without a right.
 func TestSecure(t *testing.T) {
 	h, err := access.HashPassword([]byte("s3c:ret@"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	users, err := access.NewUsers([]*access.User{{Name: "alice", Password: h, Allow: []access.Grant{
-		{Right: access.Put, Pattern: "work"}, {Right: access.Get, Pattern: "work"},
-	}}})
+	config, strangers := selfSigned(t, "bob.example"), selfSigned(t)
+	work := []access.Grant{{Right: access.Put, Pattern: "work"}, {Right: access.Get, Pattern: "work"}}
+	users, err := access.NewUsers([]*access.User{
+		{Name: "alice", Password: h, Allow: work}, {Name: "bob", Certificates: []string{"dns:bob.example"}, Allow: work},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	source, err := certs.SelfSigned(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := source.Server(tls.NoClientCert)
-	if err != nil {
-		t.Fatal(err)
-	}
+	byCertificate := config.Clone()
+	byCertificate.ClientAuth = tls.RequireAnyClientCert // that of the authority is tested in netloop
 	e, err := engine.Open(engine.Options{Dir: t.TempDir(), Settings: engine.Settings{Default: engine.DefaultQueueOptions()}})
 	if err != nil {
 		t.Fatal(err)
@@ -42,6 +39,8 @@ func TestSecure(t *testing.T) {
 		Engine: e, Loops: 1, Access: access.NewChecker(users, access.Options{}),
 		Listeners: []netloop.Listener{{
 			Protocol: netloop.ProtocolMemcache, Port: ports.Spec{Address: "127.0.0.1:0"}, Auth: netloop.AuthPassword, TLS: config,
+		}, {
+			Protocol: netloop.ProtocolMemcache, Port: ports.Spec{Address: "127.0.0.1:0"}, Auth: netloop.AuthCertificate, TLS: byCertificate,
 		}},
 	})
 	if err == nil {
@@ -55,6 +54,7 @@ func TestSecure(t *testing.T) {
 		e.Close()
 	})
 	addr := server.MemcacheAddr().String()
+	certified := server.Ports()[1].Name
 	trusting := &tls.Config{InsecureSkipVerify: true}
 	dial := func(address string, opts client.Options) *client.Client {
 		t.Helper()
@@ -68,6 +68,7 @@ func TestSecure(t *testing.T) {
 	for _, c := range []*client.Client{
 		dial(addr, client.Options{TLS: trusting, User: "alice", Password: "s3c:ret@"}),
 		dial("kestrels://alice:s3c%3Aret%40@"+addr, client.Options{TLS: trusting}),
+		dial(certified, client.Options{TLS: &tls.Config{InsecureSkipVerify: true, Certificates: config.Certificates}}),
 	} {
 		if err := c.Put(t.Context(), "work", []byte("hello"), client.PutOptions{}); err != nil {
 			t.Fatal(err)
@@ -82,7 +83,30 @@ func TestSecure(t *testing.T) {
 	if _, err := dial(addr, client.Options{TLS: trusting, User: "alice", Password: "wrong"}).Get(t.Context(), "work", 0); !errors.Is(err, client.ErrAuthentication) {
 		t.Errorf("a wrong password: %v, want ErrAuthentication", err)
 	}
+	for _, certificates := range [][]tls.Certificate{nil, strangers.Certificates} {
+		c := dial(certified, client.Options{TLS: &tls.Config{InsecureSkipVerify: true, Certificates: certificates}, User: "alice", Password: "s3c:ret@"})
+		if _, err := c.Get(t.Context(), "work", 0); err == nil {
+			t.Errorf("%d certificates of nobody are taken", len(certificates))
+		}
+	}
 	if _, err := client.Dial(t.Context(), "kestrel://:x@"+addr, client.Options{}); err == nil {
 		t.Error("an address with a password and no user is taken")
 	}
+}
+
+// selfSigned returns a configuration with a new certificate that signs itself.
+func selfSigned(t *testing.T, hosts ...string) *tls.Config {
+	t.Helper()
+	source, err := certs.SelfSigned(hosts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := source.Server(tls.NoClientCert)
+	if err == nil {
+		config, err = config.GetConfigForClient(nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config
 }

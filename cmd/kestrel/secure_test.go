@@ -348,6 +348,94 @@ func TestEndToEndSecureClients(t *testing.T) {
 	}
 }
 
+// TestEndToEndClientCertificates has every kind of command say who it is by a certificate, to listeners that take nothing
+// else: by flags and by a profile. Without one, and with that of nobody, nothing happens.
+func TestEndToEndClientCertificates(t *testing.T) {
+	dir, nobody := t.TempDir(), t.TempDir()
+	writeCertificate(t, dir, "alice")     // the server's own as well
+	writeCertificate(t, nobody, "nobody") // signed by itself, and client_ca trusts it
+	var trusted []byte
+	for _, d := range []string{dir, nobody} {
+		pem, err := os.ReadFile(filepath.Join(d, "cert.pem"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		trusted = append(trusted, pem...)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "clients.pem"), trusted, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	listeners := ""
+	for _, protocol := range []string{"memcache", "admin", "burrow"} {
+		listeners += "[[listener]]\nprotocol = \"" + protocol + "\"\naddress = \"127.0.0.1:0\"\ntls = \"public\"\nauth = \"certificate\"\n"
+	}
+	p := clitest.Serve(t, "--config", clitest.WriteConfig(t, listeners+fmt.Sprintf(`
+[tls.public]
+certificate = "%[1]s/cert.pem"
+key = "%[1]s/key.pem"
+client_ca = "%[1]s/clients.pem"
+[users.alice]
+certificates = ["CN=alice"]
+allow = ["put *", "get *", "peek *", "manage *", "stats *", "operate"]
+`, dir)))
+	at := map[string]string{"admin": p.Saw("admin port is open")["address"].(string)}
+	for at["memcache"] == "" || at["burrow"] == "" {
+		if got := p.Logged("listening"); got["tls"] == true {
+			at[got["protocol"].(string)] = got["address"].(string)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "kestrel"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	profile := fmt.Sprintf("[profiles.mine]\nserver = %q\ntls_ca = \"%[2]s/cert.pem\"\ntls_cert = \"%[2]s/cert.pem\"\ntls_key = \"%[2]s/key.pem\"\n",
+		at["memcache"], dir)
+	if err := os.WriteFile(filepath.Join(dir, "kestrel", "client.toml"), []byte(profile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run := func(args ...string) (string, bool) {
+		cmd := clitest.Command(t, args...)
+		cmd.Env = append(os.Environ(), "XDG_CONFIG_HOME="+dir)
+		out, err := cmd.CombinedOutput()
+		return string(out), err == nil
+	}
+	ca := []string{"--tls-ca", filepath.Join(dir, "cert.pem")}
+	with := func(d string) []string {
+		return append(ca[:2:2], "--tls-cert", filepath.Join(d, "cert.pem"), "--tls-key", filepath.Join(d, "key.pem"))
+	}
+	for i, tt := range []struct{ args, want string }{
+		{"put work one two --server " + at["memcache"], "2 items put"},
+		{"peek work --server " + at["memcache"], "one"},
+		{"ls --server " + at["memcache"], "work"},
+		{"cluster status --server " + at["memcache"], "127.0.0.1"},
+		{"clients --admin " + at["admin"], "NO  PEER"},
+		{"backup --admin " + at["admin"] + " --output ", ""},
+		{"burrow get_queues --server https://" + at["burrow"], "work"},
+		{"get work --server " + at["memcache"], "one"},
+	} {
+		args := func(d string) []string {
+			list := strings.Fields(tt.args)
+			if strings.HasSuffix(tt.args, " ") {
+				list = append(list, filepath.Join(d, fmt.Sprint("to", i)))
+			}
+			return list
+		}
+		for name, flags := range map[string][]string{"none": ca, "that of nobody": with(nobody)} {
+			if out, ok := run(append(args(nobody), flags...)...); ok {
+				t.Errorf("kestrel %s with certificate %s: %s", tt.args, name, out)
+			}
+		}
+		if out, ok := run(append(args(dir), with(dir)...)...); !ok || !strings.Contains(out, tt.want) {
+			t.Errorf("kestrel %s: %s, want %q", tt.args, out, tt.want)
+		}
+	}
+	if out, ok := run("get", "work", "--profile", "mine"); !ok || !strings.Contains(out, "two") {
+		t.Errorf("a certificate in a profile: %s", out)
+	}
+	if out, ok := run("ls", "--server", at["memcache"], "--tls-cert", filepath.Join(dir, "cert.pem")); ok || !strings.Contains(out, "go together") {
+		t.Errorf("a certificate without its key: %s", out)
+	}
+}
+
 // TestOpenSSLClient has openssl talk to the server: versions before 1.2, and ciphers without forward secrecy, get
 // nothing; 1.2 and 1.3 get an answer.
 func TestOpenSSLClient(t *testing.T) {

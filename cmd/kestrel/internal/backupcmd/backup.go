@@ -55,6 +55,9 @@ Flags:
         encrypt: the admin port has a certificate
     --tls-ca FILE
         authority that signed it (default: those that the system trusts)
+    --tls-cert FILE, --tls-key FILE
+        certificate that says who the user is, and its key, in place of a
+        password or a token
     --stopped
         read the files of a server that does not run; none starts meanwhile
     --data-dir DATA
@@ -82,7 +85,8 @@ const (
 // maker is one `kestrel backup`.
 type maker struct {
 	output, admin, config, dataDir string
-	user, ca                       string
+	user                           string
+	files                          cli.Credentials
 	tls                            bool
 	stopped                        bool
 	rate                           int64 // MiB a second; 0: any
@@ -100,7 +104,7 @@ func NewBackup() *cobra.Command {
 	f.StringVar(&m.admin, "admin", "", "admin port of the server, HOST:PORT")
 	f.StringVar(&m.user, "user", os.Getenv(cli.UserVariable), "name of the user that the admin port knows")
 	f.BoolVar(&m.tls, "tls", false, "encrypt the connection")
-	f.StringVar(&m.ca, "tls-ca", "", "file of who signed the server's certificate")
+	m.files.Define(f, "", "the server's certificate", "")
 	f.StringVar(&m.config, "config", "", "configuration file of the server")
 	f.StringVar(&m.dataDir, "data-dir", "", "data directory of a server that does not run")
 	f.Int64Var(&m.rate, "rate", 0, "MiB a second at most")
@@ -177,8 +181,8 @@ func (m *maker) fromServer(ctx context.Context, c *config.Config) error {
 		return fmt.Errorf("%q is no HOST:PORT", m.admin)
 	}
 	login := cli.Login{User: m.user, Password: os.Getenv(cli.PasswordVariable), Token: os.Getenv(cli.TokenVariable)}
-	if m.tls || m.ca != "" {
-		if login.TLS, err = cli.Trust(m.ca); err != nil {
+	if m.tls || m.files.Named() {
+		if login.TLS, err = m.files.Config(); err != nil {
 			return err
 		}
 	}

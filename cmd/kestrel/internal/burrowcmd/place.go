@@ -3,8 +3,6 @@ package burrowcmd
 import (
 	"bytes"
 	"cmp"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"os"
 	"strings"
@@ -28,17 +26,23 @@ const (
 
 // place is where the messages are.
 type place struct {
-	server, user, ca string
-	timeout          time.Duration
+	server, user string
+	files        cli.Credentials
+	timeout      time.Duration
 }
 
-// define adds the flags. Name is that of the flag for the URL.
+// define adds the flags. Name is that of the flag for the URL. The certificate of `kestrel proxy` at its back end has
+// flags of another name than the one that its own clients see.
 func (p *place) define(f *pflag.FlagSet, name string) {
 	f.StringVar(&p.server, name, "", "`URL` of the messages: http:// or https://host:port, kestrel:///directory, sqlite:///file, memory://, "+
 		"failover://a,b or hash://a,b|c (default $"+serverVariable+", or "+defaultServer+")")
 	f.DurationVar(&p.timeout, "timeout", defaultTimeout, "how long a server may take to answer, besides waiting")
 	f.StringVar(&p.user, "user", "", "`NAME` of the user (default $"+userVariable+"); the password is in $"+passwordVariable)
-	f.StringVar(&p.ca, "tls-ca", "", "`FILE` of the authority that signs the certificates of https:// (default the system's)")
+	prefix := ""
+	if name != "server" {
+		prefix = name + "-"
+	}
+	p.files.Define(f, prefix, "the certificates of https://", "")
 }
 
 // open opens the back end.
@@ -50,14 +54,10 @@ func (p *place) open(account string) (backend.Backend, error) {
 		Account: account, User: cmp.Or(p.user, os.Getenv(userVariable)), Password: os.Getenv(passwordVariable),
 		DialTimeout: p.timeout, ReplyTimeout: p.timeout,
 	}
-	if p.ca != "" {
-		pem, err := os.ReadFile(p.ca)
-		if err != nil {
-			return nil, cli.Failed("read the authority of servers: %v", err)
-		}
-		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: x509.NewCertPool()}
-		if !o.TLS.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, cli.Failed("%s has no certificate in PEM", p.ca)
+	if p.files.Named() {
+		var err error
+		if o.TLS, err = p.files.Config(); err != nil {
+			return nil, err
 		}
 	}
 	address := cmp.Or(p.server, os.Getenv(serverVariable), defaultServer)

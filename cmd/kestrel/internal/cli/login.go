@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"net/http"
 	"os"
+
+	"github.com/spf13/pflag"
 )
 
 // Variables of the environment that say who a command is. Flags and arguments would show secrets to every user of the
@@ -41,18 +44,53 @@ func (l Login) Sign(r *http.Request) {
 	}
 }
 
-// Trust returns a configuration of TLS that trusts the authorities in a file, or those of the system if file is "".
-func Trust(file string) (*tls.Config, error) {
-	c := &tls.Config{MinVersion: tls.VersionTLS12}
-	if file == "" {
-		return c, nil
+// Credentials are the files of a connection over TLS.
+type Credentials struct {
+	CA               string // of the authority that signs the server's certificate; "" for those of the system
+	Certificate, Key string // that say who the command is; "" for none
+}
+
+// Define adds the flags --tls-ca, --tls-cert and --tls-key. The names of the latter begin with prefix.
+func (c *Credentials) Define(f *pflag.FlagSet, prefix, of, otherwise string) {
+	f.StringVar(&c.CA, "tls-ca", "", "`FILE` of the authority that signs "+of+" (default "+otherwise+"the system's)")
+	f.StringVar(&c.Certificate, prefix+"tls-cert", "", "`FILE` with the certificate that says who the command is, in PEM")
+	f.StringVar(&c.Key, prefix+"tls-key", "", "`FILE` with its key, in PEM")
+}
+
+// Or returns the files of c, and for those that it does not name the ones of other.
+func (c Credentials) Or(other Credentials) Credentials {
+	c.CA = cmp.Or(c.CA, other.CA)
+	if c.Certificate == "" && c.Key == "" {
+		c.Certificate, c.Key = other.Certificate, other.Key
 	}
-	pem, err := os.ReadFile(file)
+	return c
+}
+
+// Named reports whether any file is named: then there is TLS.
+func (c Credentials) Named() bool { return c != Credentials{} }
+
+// Config returns a configuration of TLS with what the files hold.
+func (c Credentials) Config() (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.CA != "" {
+		pem, err := os.ReadFile(c.CA)
+		if err != nil {
+			return nil, Failed("read the authority of servers: %v", err)
+		}
+		if config.RootCAs = x509.NewCertPool(); !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, Failed("%s has no certificate in PEM", c.CA)
+		}
+	}
+	switch {
+	case c.Certificate == "" && c.Key == "":
+		return config, nil
+	case c.Certificate == "" || c.Key == "":
+		return nil, &Failure{Code: ExitUsage, Text: "a certificate and its key go together: name the file of each"}
+	}
+	own, err := tls.LoadX509KeyPair(c.Certificate, c.Key)
 	if err != nil {
-		return nil, Failed("read the authority of servers: %v", err)
+		return nil, Failed("read the certificate %s and its key %s: %v", c.Certificate, c.Key, err)
 	}
-	if c.RootCAs = x509.NewCertPool(); !c.RootCAs.AppendCertsFromPEM(pem) {
-		return nil, Failed("%s has no certificate in PEM", file)
-	}
-	return c, nil
+	config.Certificates = []tls.Certificate{own}
+	return config, nil
 }

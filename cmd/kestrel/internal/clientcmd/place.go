@@ -35,7 +35,7 @@ type place struct {
 	user, password string
 	token          string // for admin ports
 	tls            bool
-	ca             string // file
+	files          cli.Credentials
 }
 
 // define adds the flags that all commands have.
@@ -48,7 +48,7 @@ func (p *place) define(f *pflag.FlagSet) {
 	f.StringVar(&p.user, "user", "", "`NAME` of the user (default $"+cli.UserVariable+", or the profile's); the password is in $"+
 		cli.PasswordVariable+", or the profile")
 	f.BoolVar(&p.tls, "tls", false, "encrypt the connections (default the profile's)")
-	f.StringVar(&p.ca, "tls-ca", "", "`FILE` of the authority that signs the servers' certificates (default the profile's, or the system's)")
+	p.files.Define(f, "", "the servers' certificates", "the profile's, or ")
 	f.StringVar(&p.output, "output", "text", "`FORM` of what is printed: text or json")
 }
 
@@ -80,8 +80,8 @@ func (p *place) resolve() error {
 	p.user = cmp.Or(p.user, os.Getenv(cli.UserVariable), chosen.User)
 	p.password = cmp.Or(os.Getenv(cli.PasswordVariable), chosen.Password)
 	p.token = cmp.Or(os.Getenv(cli.TokenVariable), chosen.Token)
-	p.ca = cmp.Or(p.ca, chosen.CA)
-	p.tls = p.tls || chosen.TLS || p.ca != ""
+	p.files = p.files.Or(cli.Credentials{CA: chosen.CA, Certificate: chosen.Certificate, Key: chosen.Key})
+	p.tls = p.tls || chosen.TLS || p.files.Named()
 	return nil
 }
 
@@ -92,7 +92,7 @@ func (p *place) options(timeout time.Duration) (client.Options, error) {
 		return o, nil
 	}
 	var err error
-	o.TLS, err = cli.Trust(p.ca)
+	o.TLS, err = p.files.Config()
 	return o, err
 }
 
@@ -100,7 +100,7 @@ func (p *place) options(timeout time.Duration) (client.Options, error) {
 func (p *place) login() (l cli.Login, err error) {
 	l = cli.Login{User: p.user, Password: p.password, Token: p.token}
 	if p.tls {
-		l.TLS, err = cli.Trust(p.ca)
+		l.TLS, err = p.files.Config()
 	}
 	return l, err
 }
@@ -116,6 +116,9 @@ type profile struct {
 	Token    string `toml:"token"`
 	TLS      bool   `toml:"tls"`
 	CA       string `toml:"tls_ca"`
+
+	Certificate string `toml:"tls_cert"`
+	Key         string `toml:"tls_key"`
 }
 
 // profilesFile returns the name of the file of profiles.
@@ -147,7 +150,8 @@ func readProfile(file, name string) (profile, error) {
 	}
 	if unknown := md.Undecoded(); len(unknown) > 0 {
 		return profile{}, &cli.Failure{Code: cli.ExitUsage, Text: fmt.Sprintf(
-			"profiles in %s: the key %s is not known; a profile has server, timeout, user, password, token, tls and tls_ca", file, unknown[0])}
+			"profiles in %s: the key %s is not known; a profile has server, timeout, user, password, token, "+
+				"tls, tls_ca, tls_cert and tls_key", file, unknown[0])}
 	}
 	name = cmp.Or(name, all.Default)
 	if name == "" {
