@@ -356,11 +356,11 @@ func TestEndToEndClientCertificates(t *testing.T) {
 	writeCertificate(t, nobody, "nobody") // signed by itself, and client_ca trusts it
 	var trusted []byte
 	for _, d := range []string{dir, nobody} {
-		pem, err := os.ReadFile(filepath.Join(d, "cert.pem"))
+		text, err := os.ReadFile(filepath.Join(d, "cert.pem"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		trusted = append(trusted, pem...)
+		trusted = append(trusted, text...)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "clients.pem"), trusted, 0o600); err != nil {
 		t.Fatal(err)
