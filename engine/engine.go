@@ -68,9 +68,9 @@ type Engine struct {
 	metersMu sync.Mutex // guards the times of every Meter; taken last, and held for memory work only
 
 	alarm alarm
-	// steady is the present, as delays and leases see it: it begins with the clock of the wall, which
-	// may be set, and goes on with the monotonic one.
-	steady   func() Time
+	// precise is the present, as delays and leases see it, and what has passed of its millisecond. It begins with
+	// the clock of the wall, which may be set, and goes on with the monotonic one.
+	precise  func() (Time, time.Duration)
 	readBack Time // how long before they are due delayed items are read back, in ms
 
 	stop chan struct{} // closed by Close
@@ -131,7 +131,10 @@ func newEngine(opts Options) (*Engine, error) {
 	e.readBack = Time(opts.readBack.Milliseconds())
 	e.alarm.sooner = make(chan struct{}, 1)
 	began := time.Now()
-	e.steady = func() Time { return At(began.Add(time.Since(began))) }
+	e.precise = func() (Time, time.Duration) {
+		now := began.Add(time.Since(began))
+		return At(now), time.Duration(now.Nanosecond()) % time.Millisecond
+	}
 	e.countAliases(opts.Settings.Aliases, Now())
 	if e.fs = opts.FS; e.fs == nil {
 		e.dirs = segment.NewHeldDirs()

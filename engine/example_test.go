@@ -101,6 +101,34 @@ func ExampleQueue_Open() {
 	// <nil>
 }
 
+func ExampleQueue_Lease() {
+	e, end := openExample()
+	defer end()
+	jobs, _ := e.Queue("jobs")
+
+	// The item of a key is there once: the second put takes the place of the first.
+	jobs.Put([]byte("draft"), engine.PutOptions{Key: "mail-7"})
+	jobs.Put([]byte("mail"), engine.PutOptions{Key: "mail-7"})
+	// A delayed item is in no line before it is due.
+	jobs.Put([]byte("later"), engine.PutOptions{Delay: time.Hour})
+
+	// If the worker dies, the item comes back after a minute.
+	job, _ := jobs.TryLease(time.Minute)
+	fmt.Printf("%s, delivery %d\n", job.Item.Data, job.Deliveries)
+	_, err := jobs.TryLease(time.Minute)
+	fmt.Println(err)
+
+	job.Extend(5 * time.Minute) // from now
+	// The receipt is enough to end the lease, in another process or after a crash.
+	fmt.Println(jobs.Leased(job.Receipt).Confirm())
+	fmt.Println(job.Confirm())
+	// Output:
+	// mail, delivery 1
+	// engine: queue is empty
+	// <nil>
+	// engine: not held
+}
+
 func ExampleQueue_Put_fanout() {
 	e, end := openExample()
 	defer end()

@@ -30,6 +30,10 @@ func (q *Queue) Name() string { return string(q.name) }
 type PutOptions struct {
 	Flags  uint32    // kept and handed out with the item
 	Expiry time.Time // zero: never
+
+	Delay       time.Duration // hides the item for so long
+	Key         string        // of the item, unless it is empty; see [ValidateKey]
+	OnDuplicate Duplicate     // what to do if an item has the key, or none has; the zero value overwrites
 }
 
 // Put appends an item, and to the queue's fanout children too. It copies data. When it returns nil
@@ -38,6 +42,12 @@ type PutOptions struct {
 // survives.
 func (q *Queue) Put(data []byte, opts PutOptions) error {
 	p := PutRequest{Data: data, Flags: opts.Flags, Expiry: At(opts.Expiry)}
+	if opts.Delay != 0 || opts.Key != "" || opts.OnDuplicate != Overwrite {
+		p.Extra = &PutExtra{Delay: opts.Delay, OnDuplicate: opts.OnDuplicate}
+		if opts.Key != "" {
+			p.Extra.Key = []byte(opts.Key)
+		}
+	}
 	t, err := q.e.Put(Now(), q.name, p)
 	if err != nil {
 		return err
@@ -50,20 +60,20 @@ func (q *Queue) Put(data []byte, opts PutOptions) error {
 // deleted while it waited, ErrEmpty at once if the name is an alias's, and ErrClosed. With an error
 // that wraps ErrJournal it returns the item too, which may then come back after a crash.
 func (q *Queue) Get(ctx context.Context) (Item, error) {
-	it, _, err := q.fetch(ctx, Take, false)
+	it, _, err := q.fetch(ctx, FetchRequest{Access: Take})
 	return it, err
 }
 
 // TryGet is Get without waiting: it returns ErrEmpty if there is no item.
 func (q *Queue) TryGet() (Item, error) {
-	it, _, err := q.tryFetch(Take)
+	it, _, err := q.tryFetch(FetchRequest{Access: Take})
 	return it, err
 }
 
 // Peek returns the oldest item and leaves it in the queue. It returns ErrEmpty if there is none.
 // The item's Data belongs to the caller.
 func (q *Queue) Peek() (Item, error) {
-	it, _, err := q.tryFetch(Peek)
+	it, _, err := q.tryFetch(FetchRequest{Access: Peek})
 	return it, err
 }
 
@@ -78,12 +88,12 @@ type Read struct {
 // Open fetches the oldest item tentatively, waiting for one until ctx is done. Its errors are those
 // of Get.
 func (q *Queue) Open(ctx context.Context) (*Read, error) {
-	return q.opened(q.fetch(ctx, OpenRead, false))
+	return q.opened(q.fetch(ctx, FetchRequest{Access: OpenRead}))
 }
 
 // TryOpen is Open without waiting: it returns ErrEmpty if there is no item.
 func (q *Queue) TryOpen() (*Read, error) {
-	return q.opened(q.tryFetch(OpenRead))
+	return q.opened(q.tryFetch(FetchRequest{Access: OpenRead}))
 }
 
 // opened returns the read of an item that was fetched tentatively. If the put of the item cannot be committed,
@@ -157,11 +167,12 @@ type wakeUp chan struct{}
 
 func (c wakeUp) WaitEnded(*Waiter) { c <- struct{}{} }
 
-func (q *Queue) tryFetch(access Access) (Item, ReadRef, error) {
+func (q *Queue) tryFetch(request FetchRequest) (Item, ReadRef, error) {
 	var got copied
-	f, err := q.e.Fetch(Now(), q.name, FetchRequest{Access: access}, &got)
+	f, err := q.e.Fetch(Now(), q.name, request, &got)
 	if err == ErrComing {
-		return q.fetch(context.Background(), access, true)
+		request.Immediate = true
+		return q.fetch(context.Background(), request)
 	}
 	if err != nil {
 		return Item{}, ReadRef{}, err
@@ -169,12 +180,10 @@ func (q *Queue) tryFetch(access Access) (Item, ReadRef, error) {
 	return got.item, f.Read, q.e.Commit(f.Ticket)
 }
 
-// fetch waits for an item, or if immediate is set only for one that is on its way from disk.
-func (q *Queue) fetch(
-	ctx context.Context, access Access, immediate bool,
-) (it Item, ref ReadRef, err error) {
+// fetch waits for an item, or if the request is immediate only for one that is on its way from disk.
+func (q *Queue) fetch(ctx context.Context, request FetchRequest) (it Item, ref ReadRef, err error) {
 	for {
-		it, ref, err = q.wait(ctx, access, immediate)
+		it, ref, err = q.wait(ctx, request)
 		if err != ErrReadEnded {
 			return it, ref, err
 		}
@@ -182,14 +191,14 @@ func (q *Queue) fetch(
 	}
 }
 
-func (q *Queue) wait(ctx context.Context, access Access, immediate bool) (Item, ReadRef, error) {
+func (q *Queue) wait(ctx context.Context, request FetchRequest) (Item, ReadRef, error) {
 	if err := ctx.Err(); err != nil {
 		return Item{}, ReadRef{}, err
 	}
 	var got copied
 	woken := make(wakeUp, 1)
 	w := &Waiter{Notify: woken}
-	request := FetchRequest{Access: access, Waiter: w, Immediate: immediate}
+	request.Waiter = w
 	f, err := q.e.Fetch(Now(), q.name, request, &got)
 	switch {
 	case err == nil:

@@ -272,3 +272,74 @@ func TestOpenWithoutCommit(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestDueWithinAMillisecond lets delays begin and end anywhere in a millisecond: an item is never early, and a reader
+// that waits has it within a millisecond.
+func TestDueWithinAMillisecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t)
+		for i := range 40 {
+			time.Sleep(time.Duration(i) * 137 * time.Microsecond)
+			delay := 5*time.Millisecond + time.Duration(i)*73*time.Microsecond
+			due := time.Now().Add(delay)
+			if err := q.Put([]byte("x"), PutOptions{Delay: delay}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := q.Get(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if late := time.Since(due); late < 0 || late > time.Millisecond {
+				t.Errorf("a delay of %v ends %v late, want 0 to 1 ms", delay, late)
+			}
+		}
+	})
+}
+
+func TestQueueLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t)
+		if _, err := q.TryLease(DefaultLease); err != ErrNoLease {
+			t.Errorf("TryLease without a default = %v, want ErrNoLease", err)
+		}
+		if _, err := q.TryLease(time.Second); err != ErrEmpty {
+			t.Errorf("TryLease of an empty queue = %v, want ErrEmpty", err)
+		}
+		go q.Put([]byte("a"), PutOptions{})
+		l, err := q.Lease(t.Context(), time.Second)
+		if err != nil || string(l.Item.Data) != "a" || l.Deliveries != 1 || l.Receipt == 0 {
+			t.Fatalf("Lease = %+v, %v", l, err)
+		}
+		if err := l.Return(Return{How: Abort}); err != nil {
+			t.Errorf("Return = %v", err)
+		}
+		if err := l.Extend(time.Second); err != ErrNotHeld {
+			t.Errorf("Extend of a lease that has ended = %v, want ErrNotHeld", err)
+		}
+		if l, err = q.TryLease(time.Second); err != nil || l.Deliveries != 2 {
+			t.Fatalf("TryLease = %+v, %v, want the second delivery", l, err)
+		}
+		before := l.Due
+		if err := l.Extend(time.Minute); err != nil || l.Due.Std().Sub(before.Std()) != 59*time.Second {
+			t.Errorf("Extend = %v, due %v after %v", err, l.Due.Std(), before.Std())
+		}
+		if err := q.Leased(l.Receipt).Confirm(); err != nil {
+			t.Errorf("Confirm by receipt = %v", err)
+		}
+		if err := l.Confirm(); err != ErrNotHeld {
+			t.Errorf("Confirm of what is gone = %v, want ErrNotHeld", err)
+		}
+		for i, tt := range []struct {
+			opts PutOptions
+			want error
+		}{
+			{PutOptions{Key: "K"}, nil},
+			{PutOptions{Key: "K", OnDuplicate: OnlyNew}, ErrKeyExists},
+			{PutOptions{Key: "L", OnDuplicate: OnlyReplace}, ErrNoSuchItem},
+			{PutOptions{Key: "a/b"}, ErrBadKey},
+		} {
+			if err := q.Put([]byte("x"), tt.opts); !errors.Is(err, tt.want) {
+				t.Errorf("put %d: %v, want %v", i, err, tt.want)
+			}
+		}
+	})
+}

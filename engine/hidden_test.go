@@ -49,7 +49,7 @@ func (h *hiding) open(change ...func(*Options)) {
 	} else {
 		h.Engine = openQuiet(h.T, o)
 	}
-	h.steady = func() Time { return h.now }
+	h.precise = func() (Time, time.Duration) { return h.now, 0 }
 	h.spool.now = h.steady
 }
 

@@ -20,7 +20,7 @@ func hiddenScript(t *testing.T, fsys *segmenttest.FS) (put, taken, doubtful map[
 		return put, taken, doubtful
 	}
 	h.Engine = e
-	h.steady = func() Time { return h.now }
+	h.precise = func() (Time, time.Duration) { return h.now, 0 }
 	h.spool.now = h.steady
 	defer e.Close()
 	puts := func(n int, first time.Duration) {

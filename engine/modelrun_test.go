@@ -224,7 +224,7 @@ func (r *modelRun) open() {
 	}
 	r.e = e
 	e.spool.now = func() Time { return r.now }
-	e.steady = e.spool.now
+	e.precise = func() (Time, time.Duration) { return e.spool.now(), 0 }
 	r.reads, r.waits, r.ready = nil, nil, nil
 	r.noteWritten()
 }

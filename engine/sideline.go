@@ -183,9 +183,11 @@ func (q *queue) leased() int64 {
 	return q.aside.Tally(aside.Leased).Count + int64(len(q.aside.held))
 }
 
-// dueIn is the instant d from now at which something is due: it is due when the clock has passed it.
+// dueIn is the millisecond in which something is due, d from now: it is due when the clock has passed that. So it is
+// never early, and late by a millisecond at most.
 func (e *Engine) dueIn(d time.Duration) Time {
-	return e.steady().After(d + time.Millisecond - 1)
+	now, part := e.precise()
+	return now.After(d + part)
 }
 
 // newToken draws a token that no other item of q has, and nobody can guess.

@@ -54,9 +54,10 @@ func (e *Engine) wakeUp(q *queue, now Time) {
 // how long nothing will be.
 func (e *Engine) wakeQueues() time.Duration {
 	for {
-		q, wait := e.alarm.take(e.steady())
+		at, part := e.precise()
+		q, wait := e.alarm.take(at)
 		if q == nil {
-			return wait
+			return wait - part
 		}
 		now := e.spool.now()
 		q.shard.mu.Lock()
