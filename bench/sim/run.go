@@ -16,8 +16,17 @@ import (
 	"time"
 )
 
-// hangTime is how long a seed may take, in real time, also on a machine that does much else.
-const hangTime = 5 * time.Minute
+// hangTime is how long a seed may take, in real time, also on a machine that does much else; chainHangTime is that for
+// one of many processes.
+const hangTime, chainHangTime = 5 * time.Minute, 15 * time.Minute
+
+// hangTime is how long a seed that a worker has begun may take.
+func (o *options) hangTime(seed uint64) time.Duration {
+	if o.file != "" || isChain(seed) { // a script that is replayed may be one
+		return chainHangTime
+	}
+	return hangTime
+}
 
 // program is a worker's executable.
 type program struct{ path, dir string }
@@ -107,7 +116,6 @@ func (p *program) worker(
 		if err := json.Unmarshal(line, &e); err != nil {
 			return last, false, fmt.Errorf("worker says %q: %w", line, err)
 		}
-		watch.Reset(hangTime)
 		switch {
 		case e.Report != nil:
 			busy = false
@@ -117,6 +125,7 @@ func (p *program) worker(
 		default:
 			busy, last = true, e.Begin
 		}
+		watch.Reset(o.hangTime(last))
 	}
 	if !wanted {
 		cancel()
@@ -126,7 +135,7 @@ func (p *program) worker(
 	case !wanted || ctx.Err() != nil && !hung.Load():
 		return last, false, nil
 	case hung.Load():
-		each(report{Seed: last, Problems: []problem{{"hang", fmt.Sprintf("nothing has come of it in %v", hangTime)}}})
+		each(report{Seed: last, Problems: []problem{{"hang", fmt.Sprintf("nothing has come of it in %v", o.hangTime(last))}}})
 		return last, true, nil
 	case busy:
 		each(report{Seed: last, Problems: []problem{{"crash", lastWords(output.Bytes())}}})

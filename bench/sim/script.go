@@ -135,7 +135,12 @@ func newScript(seed uint64) Script {
 	g.config()
 	g.queues()
 	g.fond()
-	for range 2 + g.IntN(14) {
+	n := 2 + g.IntN(14)
+	if isChain(seed) {
+		g.chain()
+		return g.s
+	}
+	for range n {
 		g.s.Phases = append(g.s.Phases, g.phase())
 	}
 	return g.s

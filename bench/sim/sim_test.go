@@ -43,6 +43,29 @@ func TestScript(t *testing.T) {
 	}
 }
 
+// Some seeds are chains: about a hundred short processes.
+func TestChain(t *testing.T) {
+	chains := 0
+	for seed := uint64(1); seed <= 900; seed++ {
+		s := newScript(seed)
+		if n := len(s.Phases); isChain(seed) != (n > 15) || n > 15 && (n < 90 || n > 110) {
+			t.Errorf("seed %d has %d processes; chain: %t", seed, n, isChain(seed))
+		}
+		if !isChain(seed) {
+			continue
+		}
+		chains++
+		for i, p := range s.Phases {
+			if p.Length > time.Second/2 || len(p.Clients) == 0 || len(p.Clients) > chainClients {
+				t.Errorf("process %d of seed %d takes %v and has %d clients", i, seed, p.Length, len(p.Clients))
+			}
+		}
+	}
+	if chains < 3 {
+		t.Errorf("%d of 900 seeds are chains, want 3 at least", chains)
+	}
+}
+
 // A script is made as short as its failure allows.
 func TestWithFewer(t *testing.T) {
 	s := Script{Phases: []Phase{{Clients: []Client{{Ops: make([]Op, 100)}}}}}
