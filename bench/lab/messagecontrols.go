@@ -74,7 +74,7 @@ func messageControls() []control {
 		{breaks: "checkpoints tell items aside as gone", edits: replaced("engine/gone.go",
 			"	for id := range q.asideIDs() {\n		add(id)\n	}\n	if q.aside == nil {", "	if q.aside == nil {"), test: model},
 		{breaks: "a rewritten item loses its delay", edits: replaced(sayFile,
-			"	e.sayAside(q, r)\n}\n\n// clear", "	q.lieIn(r, e.rewriteItem(q, q.aside.Item(r)))\n}\n\n// clear"), test: model},
+			"	e.sayAside(q, r)\n}\n\n// clear", "	it := q.aside.Item(r)\n	q.lieIn(r, e.rewriteItem(q, &it))\n}\n\n// clear"), test: model},
 		{breaks: "an item of a run is leased without its image", edits: replaced(sayFile,
 			"	if q.aside.Segment(r) != 0 && !inRun {\n", "	if true || inRun {\n"), test: model},
 		{breaks: "a hidden run is recorded before it is synced", edits: replaced(hideFile,
