@@ -124,15 +124,19 @@ func (q *queue) outgrows(n int) bool {
 	return q.window.Count > 0 && q.window.Bytes+int64(n) > q.opts.MaxMemorySize
 }
 
+// needBacklog returns the backlog of q, and makes it if there is none.
+func (e *Engine) needBacklog(q *queue) *backlog {
+	if q.backlog == nil {
+		q.backlog = &backlog{}
+		e.spool.register(q)
+	}
+	return q.backlog
+}
+
 // enterReadBehind makes the part of the window that is in no run the recent part. The caller
 // detaches from it what is too much.
 func (e *Engine) enterReadBehind(q *queue) {
-	b := q.backlog
-	if b == nil {
-		b = &backlog{}
-		q.backlog = b
-		e.spool.register(q)
-	}
+	b := e.needBacklog(q)
 	if b.inReadBehind {
 		return
 	}

@@ -37,9 +37,9 @@ func (e *Engine) sweepLater(q *queue) {
 	e.spool.fills.add(q)
 }
 
-// unsettled reports whether the head of q is being swept, or items are being brought back to it, in
+// unsettled reports whether the head of q is being swept or dropped, or items are being brought back to it, in
 // pieces. Until that is done, fetches wait.
-func (q *queue) unsettled() bool { return q.sweeping || q.aborting > 0 }
+func (q *queue) unsettled() bool { return q.sweeping || q.settling || q.aborting > 0 }
 
 // moveOut takes the first item of q, which is it, out of reach of fetches. The caller holds the shard's
 // mutex, and gives it back with unlock.

@@ -22,6 +22,7 @@ func (s *spool) sweep(q *queue) (more bool) {
 			s.e.serve(q, now)
 		}
 	}
+	more = s.e.settleOn(q, now) || more
 	q.claimMoves()
 	s.e.unlock(sh, now)
 	return more

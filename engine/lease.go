@@ -316,12 +316,15 @@ func (q *queue) inLine(receipts []uint64, lapsed bool) []leaseAt {
 	return found
 }
 
+// leaseBatch is how many leases are ended at most before the shard is unlocked for a moment: half a millisecond of work.
+const leaseBatch = 128
+
 // ConfirmLeases is ConfirmLease of several receipts of one queue. It passes over those that hold nothing, and
 // returns how many did hold an item. It unlocks the shard between pieces of many.
 func (e *Engine) ConfirmLeases(now Time, name []byte, receipts []uint64) (t Ticket, ended int, err error) {
 	defer contain()
 	sh := e.shardOf(name)
-	for piece := range slices.Chunk(receipts, abortBatch) {
+	for piece := range slices.Chunk(receipts, leaseBatch) {
 		if e.closed.Load() {
 			return t, ended, ErrClosed
 		}
@@ -372,7 +375,7 @@ func (e *Engine) returnLeases(now Time, name []byte, receipts []uint64, p *retur
 		err = q.admitDelay(p.how.Delay)
 	}
 	if err == nil {
-		piece := receipts[:min(len(receipts), abortBatch)]
+		piece := receipts[:min(len(receipts), leaseBatch)]
 		rest = receipts[len(piece):]
 		for _, at := range q.inLine(piece, false) {
 			r, _ := q.aside.FindToken(at.token)

@@ -126,42 +126,6 @@ func (e *Engine) trimPools() {
 	}
 }
 
-// endOverdueReads brings back open reads that have been open for longer than their queue allows.
-func (e *Engine) endOverdueReads(now Time) {
-	for i := range e.shards {
-		sh := &e.shards[i]
-		sh.mu.Lock()
-		for q := range sh.timed {
-			e.endOverdueReadsOf(q, now)
-			if q.open.Len() == 0 || q.opts.OpenReadTimeout == 0 {
-				delete(sh.timed, q)
-			}
-		}
-		e.unlock(sh, now)
-	}
-}
-
-func (e *Engine) endOverdueReadsOf(q *queue, now Time) {
-	if q.opts.OpenReadTimeout == 0 {
-		return
-	}
-	last := q.open.First() // newest of those that are overdue
-	if last == nil || last.opened.After(q.opts.OpenReadTimeout) > now {
-		return
-	}
-	for next := last.link.Next(); next != nil && next.opened.After(q.opts.OpenReadTimeout) <= now; {
-		last, next = next, next.link.Next()
-	}
-	for r := last; r != nil; { // newest first, so that the oldest ends up at the head
-		prev := r.link.Prev()
-		if !r.held {
-			e.giveBack(r, Return{How: Lost})
-		}
-		r = prev
-	}
-	e.serve(q, now)
-}
-
 // expireQueues deletes the queues that have outlived their MaxQueueAge and hold nothing for
 // anybody.
 func (e *Engine) expireQueues(now Time) {

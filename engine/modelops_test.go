@@ -407,11 +407,11 @@ func (r *modelRun) endOverdue(name string) {
 		if _, ok := sh.timed[q]; !ok {
 			r.fail("queue %q is not in the list of those with a timeout", name)
 		}
+		sh.mu.Unlock()
 		r.e.endOverdueReadsOf(q, r.now)
+		return
 	}
-	moves := sh.takeMoves()
 	sh.mu.Unlock()
-	r.e.finishMoves(r.now, moves)
 }
 
 func (r *modelRun) reload() {

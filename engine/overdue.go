@@ -21,6 +21,17 @@ func (e *Engine) owesRoom(q *queue, n int) {
 	e.wantFill(q)
 }
 
+// owesMuch notes that a put of n bytes finds q over its limits by so much that the background makes the room: RELOAD
+// has lowered them.
+func (e *Engine) owesMuch(q *queue, n int) {
+	b := e.needBacklog(q)
+	b.overfull, b.last = true, int64(n)
+	if !q.settling {
+		q.settling = true
+		e.spool.fills.add(q)
+	}
+}
+
 // owesSweep notes that a sweep has ended because the next item is on disk alone, if that is so. The
 // sweep may remove up to limit more.
 func (e *Engine) owesSweep(q *queue, limit int64) {
@@ -31,28 +42,47 @@ func (e *Engine) owesSweep(q *queue, limit int64) {
 	e.wantFill(q)
 }
 
-// settle does what is owed to items that have just been read. The caller holds the shard's mutex,
-// and finishes the moves.
+// settleBatch is how many items that are owed are dropped at most before the shard is unlocked for a moment.
+const settleBatch = 1024
+
+// settle does what is owed to items that have just been read, a piece of it if that is much. Then the background goes
+// on, and a fetch from q waits. The caller holds the shard's mutex, and finishes the moves.
 func (e *Engine) settle(q *queue, now Time) {
-	b := q.backlog
+	b, goesOn := q.backlog, q.settling
+	q.settling = false
 	if b == nil {
 		return
 	}
+	left := int64(settleBatch)
+	later := func() {
+		if q.settling = true; !goesOn {
+			e.spool.fills.add(q)
+		}
+	}
 	if b.sweep > 0 {
-		b.sweep -= e.sweep(q, now, b.sweep)
+		n := e.sweep(q, now, min(b.sweep, left))
+		b.sweep, left = b.sweep-n, left-n
+		if left == 0 && b.sweep > 0 {
+			later()
+			return
+		}
 		if q.atHand() || !q.coming() {
 			b.sweep = 0
 		}
 	}
-	for b.overfull {
+	for ; b.overfull; left-- {
 		var it Item
 		ok := q.first(&it)
 		full := q.items() > q.opts.MaxItems || q.bytes()-b.last >= q.opts.MaxSize
 		switch {
 		case !full || !ok && !q.coming() || !q.opts.DiscardOldWhenFull:
 			b.overfull = false
+			e.spool.wantRecord(q) // the backlog may have been made for this alone
 		case !ok:
 			e.wantFill(q)
+			return
+		case left <= 0:
+			later()
 			return
 		case q.expired(&it, now) && e.sweep(q, now, 1) > 0:
 		default:
@@ -64,13 +94,28 @@ func (e *Engine) settle(q *queue, now Time) {
 	}
 }
 
+// settleOn has the background settle what a piece has left, and reports whether there is more. When there is none it
+// serves the waiters. The caller holds the shard's mutex.
+func (e *Engine) settleOn(q *queue, now Time) (more bool) {
+	if !q.settling {
+		return false
+	}
+	if e.settle(q, now); !q.settling {
+		e.serve(q, now)
+	}
+	return q.settling
+}
+
 // settleMore settles what can be settled, and reports whether more is owed for want of room.
 func (s *spool) settleMore(q *queue) (more bool) {
-	now := s.now()
-	q.shard.mu.Lock()
-	s.e.settle(q, now)
-	more = q.backlog != nil && q.backlog.overfull
-	s.e.unlock(q.shard, now)
+	for pieces := true; pieces; {
+		now := s.now()
+		q.shard.mu.Lock()
+		s.e.settle(q, now)
+		pieces = q.settling
+		more = q.backlog != nil && q.backlog.overfull
+		s.e.unlock(q.shard, now)
+	}
 	return more
 }
 

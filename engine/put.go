@@ -372,7 +372,11 @@ func (e *Engine) makeRoom(q *queue, now Time, n int, sweep int64) error {
 	if q.items() > 0 {
 		e.sweep(q, now, min(q.opts.MaxExpireSweep, sweep))
 	}
-	for q.items() >= q.opts.MaxItems || q.bytes() >= q.opts.MaxSize {
+	for dropped := 0; q.items() >= q.opts.MaxItems || q.bytes() >= q.opts.MaxSize; dropped++ {
+		if dropped >= settleBatch && q.opts.DiscardOldWhenFull {
+			e.owesMuch(q, n)
+			break
+		}
 		var it Item
 		ok := q.first(&it)
 		if ok && q.expired(&it, now) { // never what fills a queue, whatever MaxExpireSweep

@@ -59,6 +59,7 @@ type queue struct {
 	watchers list.List[Waiter]
 	carried  bool    // somebody carries what is in moving: see finishMoves
 	sweeping bool    // expired items at the head are being removed in the background: see sweepLater
+	settling bool    // what is owed to items at the head is being done in the background: see settle
 	aborting int     // AbortAll calls that bring items back in pieces
 	family   *family // of the queue's fanout children; nil without any
 

@@ -232,7 +232,8 @@ func (s *spool) reclaim(q *queue, b *backlog) error {
 	}
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if !b.inReadBehind && len(b.runs)+len(b.spent) == 0 && b.writing == 0 && b.marks == nil && len(b.spentMarks) == 0 {
+	if !b.inReadBehind && !b.overfull && len(b.runs)+len(b.spent) == 0 && b.writing == 0 && b.marks == nil &&
+		len(b.spentMarks) == 0 {
 		q.backlog = nil
 		s.unregister(q)
 	}
