@@ -128,13 +128,17 @@ func (h *history) place(found string) string {
 	return ""
 }
 
-// stateOf words what the queues of an engine hold, open reads included.
+// stateOf words what the queues of an engine hold, open reads included, and which item each of modelKeys finds.
 func stateOf(e *Engine) string {
 	var all []string
 	for _, s := range e.Queues(0) {
 		sh := e.shardOf([]byte(s.Name))
 		q := sh.queues[s.Name]
-		all = append(all, wordQueue(s.Name, q.nextID, q.created, contents(e, s.Name, true))+wordSideline(e, q))
+		words := wordQueue(s.Name, q.nextID, q.created, contents(e, s.Name, true)) + wordSideline(e, q)
+		all = append(all, words+wordKeys(func(key string) (uint64, bool) {
+			at, ok := q.ofKey([]byte(key), 0)
+			return at.it.ID, ok
+		}))
 	}
 	return strings.Join(all, "\n")
 }
@@ -172,7 +176,7 @@ func wordModel(queues []*modelQueue) (w durableWords) {
 			}
 			words += said
 		}
-		all = append(all, words)
+		all = append(all, words+wordKeys(func(key string) (uint64, bool) { return q.ofKey(key, 0) }))
 	}
 	w.queues = strings.Join(all, "\n")
 	return w
@@ -191,6 +195,16 @@ func wordSideline(e *Engine, q *queue) (words string) {
 		}
 		r, _ := q.aside.Find(id)
 		words += wordAside(q.name, q.aside.Item(r), q.aside.Get(r))
+	}
+	return words
+}
+
+// wordKeys words which item each key finds; nothing if it finds none.
+func wordKeys(find func(key string) (id uint64, ok bool)) (words string) {
+	for _, key := range modelKeys {
+		if id, ok := find(key); ok {
+			words += fmt.Sprintf(" key %q %d", key, id)
+		}
 	}
 	return words
 }

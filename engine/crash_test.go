@@ -20,14 +20,15 @@ func TestCrashEveryWrite(t *testing.T) { crashEveryWrite(t, false) }
 func TestCrashEveryWriteOfBacklog(t *testing.T) { crashEveryWrite(t, true) }
 
 func crashEveryWrite(t *testing.T, spilling bool) {
-	first, seeds, tears := uint64(1), amount[uint64](1, 1, 40), amount[uint64](1, 2, 10)
+	first, seeds, tears := uint64(1), amount[uint64](2, 2, 40), amount[uint64](1, 2, 10)
 	if spilling {
-		seeds, tears = amount[uint64](1, 1, 40), amount[uint64](1, 1, 10)
+		tears = amount[uint64](1, 1, 10)
 	}
 	if *seedFlag != 0 {
 		first, seeds = *seedFlag, 1
 	}
 	stride := amount(5, 1, 1)
+	var met modelDid
 	for seed := first; seed < first+seeds; seed++ {
 		for n := 1; ; n += stride {
 			c := newCrashRun(t, seed)
@@ -43,10 +44,14 @@ func crashEveryWrite(t *testing.T, spilling bool) {
 				c.checkRecovery(t, n)
 			}
 			if !c.fsys.Stopped() {
-				t.Logf("seed %d: stopped at every call of %d, in steps of %d", seed, n-1, stride)
+				t.Logf("seed %d: stopped at every call of %d, in steps of %d; %+v", seed, n-1, stride, c.m.did)
+				met.add(c.m.did)
 				break
 			}
 		}
+	}
+	if *seedFlag == 0 && !met.all() {
+		t.Errorf("the runs have met %+v, want some of each", met)
 	}
 }
 
@@ -63,6 +68,7 @@ func newCrashRun(t *testing.T, seed uint64) *crashRun {
 	c := &crashRun{modelRun: newModelRun(t, seed), h: newHistory()}
 	c.opts.SegmentSize, c.opts.Shards = 1024, 2
 	c.noKill, c.calm = true, true
+	c.keyed, c.busyKeys = seed%2 == 0, seed%2 == 0
 	c.draw = c.crashSettings
 	c.closed = c.h.ended
 	c.wait = func(ticket Ticket) error {
@@ -76,15 +82,21 @@ func newCrashRun(t *testing.T, seed uint64) *crashRun {
 }
 
 // crashSettings has a queue of each policy, a child of another policy than its parent's, items that
-// expire into another queue, limits, and one queue that enters and leaves the journal.
+// expire into another queue or become dead letters, limits, and one queue that enters and leaves the journal.
 func (c *crashRun) crashSettings() Settings {
 	always := DefaultQueueOptions()
 	always.ExpireTo = "dead"
+	always.MaxDeliveries = 2
+	always.RedeliveryDelay = Backoff{0, time.Second}
 	periodic, never, limited := always, always, always
 	periodic.Sync = SyncEvery(time.Second)
 	never.Sync = SyncNever
 	limited.MaxItems, limited.DiscardOldWhenFull = 3, true
 	limited.OpenReadTimeout = time.Second
+	limited.MaxDeliveries, limited.DeadLetterQueue = 1, "dead"
+	if c.keyed && !c.spilling {
+		limited.MaxKeys = 2
+	}
 	toggled := always
 	toggled.KeepJournal = c.IntN(2) == 0
 	dead := DefaultQueueOptions()

@@ -18,6 +18,19 @@ type model struct {
 	notified []*modelWaiter // waits that the current operation ended, in order
 	delay    time.Duration  // of the current put
 	dup      Duplicate      // likewise; the key is with the item
+	did      modelDid
+}
+
+// modelDid counts what a run has met of what is rare.
+type modelDid struct{ delayed, leased, buried, overwritten, removed, altered int }
+
+func (d *modelDid) add(o modelDid) {
+	d.delayed, d.leased, d.buried = d.delayed+o.delayed, d.leased+o.leased, d.buried+o.buried
+	d.overwritten, d.removed, d.altered = d.overwritten+o.overwritten, d.removed+o.removed, d.altered+o.altered
+}
+
+func (d *modelDid) all() bool {
+	return min(d.delayed, d.leased, d.buried, d.overwritten, d.removed, d.altered) > 0
 }
 
 type modelQueue struct {
@@ -202,6 +215,7 @@ func (m *model) finishMoves(now Time) {
 		q := m.make(now, move.target)
 		if move.dead != nil {
 			move.dead.want.DeadLettered++
+			m.did.buried++
 			it := Item{Data: move.item.Data, Flags: move.item.Flags, Expiry: move.item.Expiry, Added: now}
 			key := move.item.Key()
 			if _, taken := q.ofKey(string(key), now); taken {
@@ -249,6 +263,7 @@ func (m *model) append(q *modelQueue, now Time, it Item) {
 	q.want.PutBytes += int64(len(it.Data))
 	if m.delay > 0 {
 		due := now.After(m.delay)
+		m.did.delayed++
 		q.setAside(&modelAside{
 			modelItem: modelItem{item: it, said: record.Change{Due: due}, changed: true},
 			state:     aside.Delayed, due: due,
@@ -335,6 +350,7 @@ func (m *model) fetch(
 		q.want.Hits++
 		it, ok = q.queued()[0], true
 		q.lease(q.handOut(), now.After(lease), token())
+		m.did.leased++
 	default:
 		q.want.Hits++
 		it, ok = q.handOut().item, true

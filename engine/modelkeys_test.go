@@ -152,6 +152,7 @@ func (q *modelQueue) take(id uint64) modelItem {
 // overwrite puts it in the place of the item with that id.
 func (m *model) overwrite(q *modelQueue, now Time, it Item, id uint64) {
 	q.take(id)
+	m.did.overwritten++
 	it.ID = id
 	a := &modelAside{modelItem: modelItem{item: it, changed: true}, state: aside.Ready}
 	if m.delay > 0 {
@@ -167,7 +168,12 @@ func (m *model) overwrite(q *modelQueue, now Time, it Item, id uint64) {
 // modelKeys are the keys that are used.
 var modelKeys = []string{"a", "b", "k 3", "ключ"}
 
-func (r *modelRun) key() []byte { return []byte(modelKeys[r.IntN(len(modelKeys))]) }
+func (r *modelRun) key() []byte {
+	if r.busyKeys {
+		return []byte(modelKeys[r.IntN(2)])
+	}
+	return []byte(modelKeys[r.IntN(len(modelKeys))])
+}
 
 // oneItem looks at, removes or changes one item.
 func (r *modelRun) oneItem() {
@@ -264,6 +270,7 @@ func (r *modelRun) removeOne(name string, q *modelQueue, which Which, it Item, f
 			break
 		}
 		q.take(it.ID)
+		r.m.did.removed++
 	}
 	if !errors.Is(err, want) {
 		r.fail("error %v, want %v", err, want)
@@ -299,6 +306,7 @@ func (r *modelRun) changeOne(name string, q *modelQueue, which Which, it Item, f
 		want = ErrHeld
 	default:
 		r.m.change(q, r.now, it.ID, to)
+		r.m.did.altered++
 	}
 	if !errors.Is(err, want) {
 		r.fail("error %v, want %v", err, want)

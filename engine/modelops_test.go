@@ -50,7 +50,7 @@ func (r *modelRun) put() {
 		r.m.delay = p.Extra.Delay
 		defer func() { r.m.delay = 0 }()
 	}
-	if r.keyed && r.IntN(2) == 0 {
+	if r.keyed && (r.busyKeys || r.IntN(2) == 0) {
 		if p.Extra == nil {
 			p.Extra = new(PutExtra)
 		}

@@ -86,6 +86,7 @@ type modelRun struct {
 	disk              func() segment.FS
 	noKill, noRestart bool
 	keyed             bool // items have keys, and are removed and changed in the middle
+	busyKeys          bool // and that is what a third of the operations do, with two keys
 }
 
 func newModelRun(t *testing.T, seed uint64) *modelRun {
@@ -270,7 +271,9 @@ func (r *modelRun) operate() {
 	r.bringDue()
 	r.m.notified, r.notified = nil, nil
 	switch n := r.IntN(100); {
-	case n < 30:
+	case r.busyKeys && n%6 == 1:
+		r.oneItem()
+	case r.busyKeys && n%6 == 0 || n < 30:
 		r.put()
 		for n := r.more(); n > 0; n-- {
 			r.noteNumbers()
