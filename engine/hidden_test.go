@@ -94,9 +94,15 @@ func (h *hiding) disk() int64 { return h.queue().hiddenDisk().Count }
 // next takes the next item, and returns its body; "" if there is none.
 func (h *hiding) next() string {
 	h.Helper()
+	return h.nextWith(FetchRequest{})
+}
+
+// nextWith is next by a request.
+func (h *hiding) nextWith(request FetchRequest) string {
+	h.Helper()
 	var got copied
-	f, err := h.Fetch(h.now, []byte("q"), FetchRequest{}, &got)
-	for ; err == ErrComing; f, err = h.Fetch(h.now, []byte("q"), FetchRequest{}, &got) {
+	f, err := h.Fetch(h.now, []byte("q"), request, &got)
+	for ; err == ErrComing; f, err = h.Fetch(h.now, []byte("q"), request, &got) {
 		h.work()
 	}
 	if err == nil {
