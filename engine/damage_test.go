@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment"
@@ -49,6 +50,7 @@ func live(t *testing.T, clean bool) *lived {
 			note()
 		}
 	}
+	l.leaveAside(t, e, note)
 	l.disk = fsys.Kill()
 	if clean {
 		if err := e.Close(); err != nil {
@@ -59,6 +61,41 @@ func live(t *testing.T, clean bool) *lived {
 		t.Fatal(err)
 	}
 	return l
+}
+
+// leaveAside has the queues of a directory hold a delay, a lease, a count, an item that was overwritten, and a dead
+// letter.
+func (l *lived) leaveAside(t *testing.T, e *Engine, note func()) {
+	t.Helper()
+	put := func(body string, x PutExtra) {
+		ticket, err := e.Put(Now(), []byte("a"), PutRequest{Data: []byte(body), Extra: &x})
+		if err := errors.Join(err, e.Commit(ticket)); err != nil {
+			t.Fatal(err)
+		}
+		note()
+	}
+	put("delayed", PutExtra{Delay: time.Hour, Key: []byte("b")})
+	put("with a key", PutExtra{Key: []byte("a")})
+	put("in its place", PutExtra{Key: []byte("a")})
+	for _, how := range []ReturnKind{Abort, Reject, Lost} {
+		_, about, err := leaseNext(e, "b", time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if note(); how == Lost { // that one stays leased
+			break
+		}
+		ticket, err := e.ReturnLease(Now(), []byte("b"), about.Receipt, Return{How: how})
+		if err := errors.Join(err, e.Commit(ticket)); err != nil {
+			t.Fatal(err)
+		}
+		note()
+	}
+	for _, word := range []string{"b_dead", "key \"a\"", "key \"b\"", "State:"} {
+		if !strings.Contains(stateOf(e), word) {
+			t.Fatalf("%q is not in\n%s", word, stateOf(e))
+		}
+	}
 }
 
 func mustGetNothing(t *testing.T, e *Engine, name string) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
+	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment"
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
@@ -295,37 +296,47 @@ func TestRepairAside(t *testing.T) {
 	}
 }
 
-// TestPlainStaysVersion1: a directory of plain queues has no segment that the release before refuses, and
-// one with a delay has.
+// TestPlainStaysVersion1: a directory of plain queues has no segment, and no run, that the release before refuses,
+// and one with a delay, or a backlog with keys, has.
 func TestPlainStaysVersion1(t *testing.T) {
-	versions := func(delay time.Duration) (most byte) {
+	versions := func(delay time.Duration, key string) (most, mostOfRun byte) {
 		fsys := segmenttest.New()
-		e, err := open(testOptions(fsys))
+		e, err := open(testOptions(fsys, tiny))
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range 50 {
+		for i := range 50 {
 			p := PutRequest{Data: make([]byte, 200), Extra: &PutExtra{Delay: delay}}
+			if key != "" {
+				p.Extra.Key = fmt.Append(nil, key, i)
+			}
 			ticket, err := e.Put(Now(), []byte("q"), p)
 			if err := errors.Join(err, e.Commit(ticket)); err != nil {
 				t.Fatal(err)
 			}
 		}
+		settleRuns(e)
 		if err := e.Close(); err != nil {
 			t.Fatal(err)
 		}
 		for _, name := range fsys.Paths() {
 			if data, err := fsys.Bytes(name); err == nil && strings.HasSuffix(name, ".seg") {
 				most = max(most, data[8])
+			} else if err == nil && strings.HasSuffix(name, runs.Ext) {
+				mostOfRun = max(mostOfRun, data[8])
 			}
 		}
-		return most
+		return most, mostOfRun
 	}
-	if got := versions(0); got != byte(segment.Version1) {
-		t.Errorf("plain queues need version %d", got)
+	const plainRun = 4 // version 3, and frames with wide padding
+	if got, ofRun := versions(0, ""); got != byte(segment.Version1) || ofRun < 3 || ofRun > plainRun {
+		t.Errorf("plain queues need version %d, and %d of runs", got, ofRun)
 	}
-	if got := versions(time.Hour); got != byte(segment.Version2) {
+	if got, _ := versions(time.Hour, ""); got != byte(segment.Version2) {
 		t.Errorf("a delay needs version %d", got)
+	}
+	if _, ofRun := versions(0, "key"); ofRun <= plainRun {
+		t.Errorf("a backlog with keys needs version %d of runs", ofRun)
 	}
 }
 
