@@ -86,7 +86,7 @@ func newMessages(t *testing.T, f passingFault) *messages {
 		t.Fatal(err)
 	}
 	m.Engine = e
-	m.steady = func() Time { return m.now }
+	m.precise = func() (Time, time.Duration) { return m.now, 0 }
 	m.spool.now = m.steady
 	m.fsys.SetFault(func(op segmenttest.Op) segmenttest.Fault {
 		if m.paused {
@@ -402,7 +402,7 @@ func (m *messages) cut(how segmenttest.CutOptions, oldest int) {
 	if err != nil {
 		m.Fatalf("%s failed: open what a power cut left: %v", m.failed, err)
 	}
-	e.steady = m.steady
+	e.precise = m.precise
 	e.spool.now = m.steady
 	if w := e.Withheld(); len(w) > 0 {
 		m.Errorf("%s failed: withheld are %+v", m.failed, w)
