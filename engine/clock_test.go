@@ -78,6 +78,50 @@ func TestClockSteps(t *testing.T) {
 	}
 }
 
+// TestClockStepsAside has the clock of the wall be hours off while the engine's own goes on: no delay ends early, no
+// lease lapses early, and both end on time.
+func TestClockStepsAside(t *testing.T) {
+	for _, step := range []time.Duration{-5 * time.Hour, 5 * time.Hour} {
+		e, _ := newQuiet(t)
+		steady := Now()
+		wall := steady
+		e.precise = func() (Time, time.Duration) { return steady, 0 }
+		e.spool.now = func() Time { return wall }
+		p := PutRequest{Data: []byte("a"), Extra: &PutExtra{Delay: 10 * time.Second}}
+		ticket, err := e.Put(wall, []byte("q"), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustCommit(t, e, ticket)
+		wall = wall.After(step)
+		pass := func(d time.Duration) {
+			steady, wall = steady.After(d), wall.After(d)
+			e.wakeQueues()
+		}
+		lease := func(want error) (about Delivery) {
+			t.Helper()
+			f := FetchRequest{Access: Lease, Lease: 30 * time.Second, Delivery: &about}
+			if _, err := e.Fetch(wall, []byte("q"), f, &copied{}); err != want {
+				t.Errorf("clock set by %v: lease = %v, want %v", step, err, want)
+			}
+			return about
+		}
+		pass(9 * time.Second)
+		lease(ErrEmpty)
+		pass(1001 * time.Millisecond)
+		if about := lease(nil); about.Deliveries != 1 {
+			t.Errorf("clock set by %v: delivered as %+v", step, about)
+		}
+		wall = wall.After(-2 * step)
+		pass(29 * time.Second)
+		lease(ErrEmpty)
+		pass(1001 * time.Millisecond)
+		if about := lease(nil); about.Deliveries != 2 {
+			t.Errorf("clock set by %v: after the lease has lapsed delivered as %+v", step, about)
+		}
+	}
+}
+
 // collected is a Receiver that strings items together.
 type collected string
 

@@ -152,7 +152,7 @@ func (m *messages) words(e *Engine) string {
 
 var delayWord = regexp.MustCompile(`delayed@(\d+)`)
 
-// settled has what was delayed until now be ready: the journal is not told when a delay ends.
+// settled has what was delayed until now be ready: the journal does not say when a delay ends.
 func (m *messages) settled(words string) string {
 	return delayWord.ReplaceAllStringFunc(words, func(word string) string {
 		if due, _ := strconv.ParseInt(word[len("delayed@"):], 10, 64); Time(due) < m.now {

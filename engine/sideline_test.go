@@ -40,7 +40,7 @@ func leaseNext(e *Engine, name string, d time.Duration) (Item, Delivery, error) 
 }
 
 // TestAlarm: what is delayed reaches those who wait when it is due, not earlier and at most 2 ms later, and
-// so does an item whose lease lapses, also if the clock of the wall is set meanwhile.
+// so does an item whose lease lapses. TestClockStepsAside sets the clock of the wall.
 func TestAlarm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, err := Open(testOptions(segmenttest.New()))
