@@ -33,11 +33,18 @@ func (e *Engine) memoryShort() bool { return e.memory.Load() > e.opts.MemoryLimi
 // What the files that an engine has open are for. Every part has a minimum, with which it works, and a
 // size beyond which more is of no use.
 const (
-	// ownFiles are those that are always allowed for: the lock; the directories of data, backlogs, the
-	// journal and one that replaces it; the tail and the prepared segment of both journals; what is
-	// listed, or made complete; of the recording side, a run and its copy; and a hidden run that is written, and
-	// one that is copied to it.
-	ownFiles = 1 + 4 + 4 + 1 + 2 + 2
+	// ownFiles are those that are always allowed for:
+	//
+	//	1  the lock
+	//	4  the directories of data, backlogs, the journal and one that replaces it
+	//	4  the tail and the prepared segment of both journals
+	//	1  what is listed, or made complete
+	//	2  of the recording side, a run and its copy
+	//	2  a hidden run that is written, and one that is copied to it
+	//	2  a run that is thinned, and its copy
+	//	2  files of marks, of a checkpoint and of a reload
+	//	2  of a reload, a run in doubt and its copy
+	ownFiles = 1 + 4 + 4 + 1 + 2 + 2 + 2 + 2 + 2
 	// minUnsynced and maxUnsynced bound the sealed segments of a journal that wait for a sync.
 	minUnsynced, maxUnsynced = 2, 32
 	// minRunFiles and maxRunFiles bound the runs that are open for writing, and those for reading.
