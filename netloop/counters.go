@@ -20,12 +20,13 @@ type Counters struct {
 	NotProtocol     int64 // sessions closed because what came cannot be a request of their protocol
 	Denied          int64 // requests refused because the user has not the right
 	OverQuota       OverQuota
-	Unidentified    int64 // connections closed because their peers did not say who they are
-	RepliesRefused  int64 // replies_refused: fetches refused because replies, or Thrift reads, took too much memory
-	Panics          int64 // sessions closed because of a fault of the server
-	LongTurns       int64 // long_turns: turns of a loop that took 5 ms or more
-	LongestTurn     int64 // longest_turn_usec: µs
-	LongestTurnWork int64 // longest_turn_work_usec: µs, without the time that the loop waited for a processor
+	Unidentified    int64  // connections closed because their peers did not say who they are
+	RepliesRefused  int64  // replies_refused: fetches refused because replies, or Thrift reads, took too much memory
+	Panics          int64  // sessions closed because of a fault of the server
+	LongTurns       int64  // long_turns: turns of a loop that took 5 ms or more
+	LongestTurn     int64  // longest_turn_usec: µs
+	LongestTurnPart string // longest_turn_part: what took longest in it; empty before the first long turn
+	LongestTurnWork int64  // longest_turn_work_usec: µs, without the time that the loop waited for a processor
 }
 
 func (c *Counters) add(d *Counters) {
@@ -50,7 +51,9 @@ func (c *Counters) add(d *Counters) {
 	c.RepliesRefused += d.RepliesRefused
 	c.Panics += d.Panics
 	c.LongTurns += d.LongTurns
-	c.LongestTurn = max(c.LongestTurn, d.LongestTurn)
+	if d.LongestTurn > c.LongestTurn {
+		c.LongestTurn, c.LongestTurnPart = d.LongestTurn, d.LongestTurnPart
+	}
 	c.LongestTurnWork = max(c.LongestTurnWork, d.LongestTurnWork)
 }
 

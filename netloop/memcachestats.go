@@ -112,6 +112,8 @@ func appendServerStats(out []byte, server *Server, user *access.User) []byte {
 	st.Refusals.EachReason(func(reason string, refused int64) { stat("refused_"+reason, refused) })
 	stat("long_turns", c.LongTurns)
 	stat("longest_turn_usec", c.LongestTurn)
+	stat("longest_turn_work_usec", c.LongestTurnWork)
+	out = memcache.AppendStat(out, "longest_turn_part", cmp.Or(strings.ReplaceAll(c.LongestTurnPart, " ", "_"), "none"))
 	return out
 }
 

@@ -49,6 +49,14 @@ type part struct {
 	named   int // bytes of queue in use
 }
 
+// name says what the part that took longest was.
+func (p *part) name() string {
+	if p.took == 0 {
+		return "many short parts"
+	}
+	return p.what
+}
+
 // newWatchdog returns a watchdog for a loop of s.
 func newWatchdog(s *Server) watchdog {
 	return watchdog{elapsed: time.Since, delay: readThreadDelay, log: s.log, logged: &s.turnLogged}
@@ -109,7 +117,9 @@ func (w *watchdog) finish(c *Counters) (long bool) {
 	waited := min(delay.since(w.sampled), took)
 	w.sampled, w.since = delay, now
 	c.LongTurns++
-	c.LongestTurn = max(c.LongestTurn, took.Microseconds())
+	if us := took.Microseconds(); us > c.LongestTurn {
+		c.LongestTurn, c.LongestTurnPart = us, w.longest.name()
+	}
 	c.LongestTurnWork = max(c.LongestTurnWork, (took - waited).Microseconds())
 	w.report(took, waited, now)
 	w.longest = part{}
@@ -125,10 +135,9 @@ func (w *watchdog) report(took, waited time.Duration, now time.Time) {
 	}
 	p := &w.longest
 	attrs := []any{"ms", milliseconds(took), "without_processor_ms", milliseconds(waited)}
-	if p.took == 0 {
-		attrs = append(attrs, "part", "many short parts")
-	} else {
-		attrs = append(attrs, "part", p.what, "part_ms", milliseconds(p.took))
+	attrs = append(attrs, "part", p.name())
+	if p.took > 0 {
+		attrs = append(attrs, "part_ms", milliseconds(p.took))
 	}
 	if p.named > 0 {
 		attrs = append(attrs, "queue", string(p.queue[:p.named]))

@@ -157,6 +157,8 @@ func TestOldestHolder(t *testing.T) {
 	none.wants("VERSION " + netloop.Version)
 	many.send("get mail/open\r\n") // the oldest of all, and none of the queue that is asked for
 	many.wants("END")
+	for tt.connections("").Connections[tt.number("queue=mail")].Oldest_open_read < 5 { // ages are of whole ms
+	}
 	first.send("get work/open\r\n")
 	first.wants("END")
 	for tt.connections("").Connections[tt.number("queue=work")].Oldest_open_read < 5 {
