@@ -55,8 +55,8 @@ func (q *queue) heldNow(at *spot) bool {
 	return at.where == isOpen || at.where == isAside && q.aside.Get(at.ref).State == aside.Leased
 }
 
-// locate finds the item with that id. It takes as long as it takes to go through a chunk, or through the open
-// reads. The caller holds the shard's mutex.
+// locate finds the item with that id. It takes as long as it takes to go through the open reads, or a
+// kibibyte of a chunk; the first look into a chunk takes as long as it takes to go through that. The caller holds the shard's mutex.
 func (q *queue) locate(id uint64) (at spot) {
 	if id == 0 || id >= q.nextID {
 		return at
@@ -73,20 +73,20 @@ func (q *queue) locate(id uint64) (at spot) {
 		return q.locateRead(id)
 	}
 	if q.window.Count > 0 && id <= q.window.LastID() {
-		return inPart(&q.window, id, inWindow)
+		return q.inPart(&q.window, id, inWindow)
 	}
 	b := q.backlog
 	if b == nil || b.count+b.recent.Count == 0 {
 		return at
 	}
 	if b.leaving.Count > 0 && id >= b.leaving.FirstID && id <= b.leaving.LastID() {
-		return inPart(&b.leaving, id, isLeaving)
+		return q.inPart(&b.leaving, id, isLeaving)
 	}
 	if b.recent.Count > 0 && id >= b.recent.FirstID {
-		return inPart(&b.recent, id, isRecent)
+		return q.inPart(&b.recent, id, isRecent)
 	}
 	for _, c := range b.flying {
-		if it, ok := c.Find(id); ok {
+		if it, ok := c.Find(&q.shard.pool, id); ok {
 			if b.gone.Has(id) {
 				return at
 			}
@@ -99,8 +99,8 @@ func (q *queue) locate(id uint64) (at spot) {
 	return at
 }
 
-func inPart(w *item.Window, id uint64, where where) (at spot) {
-	if it, ok := w.Find(id); ok {
+func (q *queue) inPart(w *item.Window, id uint64, where where) (at spot) {
+	if it, ok := w.Find(&q.shard.pool, id); ok {
 		at = spot{where: where, it: it}
 	}
 	return at

@@ -274,7 +274,9 @@ func (w *Scan) meet() {
 }
 
 // part meets the items of a window, and reports whether the piece goes on.
-func (w *Scan) part(v *item.Window) bool { return v.Count == 0 || v.From(w.next, w.take) }
+func (w *Scan) part(v *item.Window) bool {
+	return v.Count == 0 || v.From(&w.queue.shard.pool, w.next, w.take)
+}
 
 // onDisk meets the items on disk alone, as far as they have been read.
 func (w *Scan) onDisk() bool {

@@ -18,6 +18,7 @@ type Chunk struct {
 	rich    bool    // it has, or had, items that are not plain
 	arena   *Arena  // that the memory is from; nil if it is Go's
 	shared  *Shared // with others; nil: the memory is the chunk's own
+	index   *index  // nil until somebody looks for an item in its middle
 }
 
 // Chunks come in sizes 4^k KiB, so that a queue with a few items does not pay for a busy one; the
@@ -85,6 +86,10 @@ func (p *Pool) Take(class, n int) *Chunk {
 
 // Give takes a chunk back. Nothing may refer to its bytes any more.
 func (p *Pool) Give(c *Chunk) {
+	if c.index != nil {
+		p.Memory.Add(-c.index.size())
+		c.index = nil
+	}
 	if s := c.shared; s != nil {
 		if s.Drop() {
 			p.Memory.Add(-s.Size)

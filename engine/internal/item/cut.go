@@ -8,12 +8,13 @@ import (
 
 // From calls f for every item from id on, oldest first, until f returns false; it then returns false too.
 // Data is valid during the call.
-func (w *Window) From(id uint64, f func(Item) bool) bool {
+func (w *Window) From(p *Pool, id uint64, f func(Item) bool) bool {
 	for c := w.head; c != nil; c = c.next {
 		if w.endOf(c) < id {
 			continue
 		}
 		off, first := w.startOf(c)
+		off, first = c.seek(p, off, first, id)
 		more := EachImage(c.Buf[off:], first, func(it Item) bool { return it.ID < id || f(it) })
 		if !more {
 			return false
@@ -23,8 +24,8 @@ func (w *Window) From(id uint64, f func(Item) bool) bool {
 }
 
 // Find returns the item of that id, if it is there. Its Data is valid until it is popped or cut.
-func (w *Window) Find(id uint64) (it Item, ok bool) {
-	w.From(id, func(found Item) bool {
+func (w *Window) Find(p *Pool, id uint64) (it Item, ok bool) {
+	w.From(p, id, func(found Item) bool {
 		it, ok = found, found.ID == id
 		return false
 	})
@@ -32,11 +33,12 @@ func (w *Window) Find(id uint64) (it Item, ok bool) {
 }
 
 // Find returns the item of that id, if it is in a chunk that is detached.
-func (c *Chunk) Find(id uint64) (it Item, ok bool) {
+func (c *Chunk) Find(p *Pool, id uint64) (it Item, ok bool) {
 	if id < c.FirstID || id > c.LastID {
 		return it, false
 	}
-	EachImage(c.Buf[c.Off:], c.FirstID, func(found Item) bool {
+	off, first := c.seek(p, c.Off, c.FirstID, id)
+	EachImage(c.Buf[off:], first, func(found Item) bool {
 		it, ok = found, found.ID == id
 		return found.ID < id
 	})
@@ -54,8 +56,8 @@ func (w *Window) Cut(p *Pool, id uint64) (it Item, ok bool) {
 		return it, false
 	}
 	off, first := w.startOf(c)
-	at := off
-	for next := first; at < len(c.Buf); {
+	at, next := c.seek(p, off, first, id)
+	for at < len(c.Buf) {
 		n, size := skipped(c.Buf[at:])
 		next += n
 		if at += size; next >= id || at >= len(c.Buf) {
@@ -104,6 +106,36 @@ func (w *Window) cutFirst(p *Pool, before, c *Chunk, it Item) {
 		}
 	}
 	p.Give(c)
+}
+
+// seek returns the offset and the id of an item or a hole of c from which the item of that id is not far. It starts
+// from the first item, which is at off. The memory of a new index counts as memory of items.
+func (c *Chunk) seek(p *Pool, off int, first, id uint64) (int, uint64) {
+	if cap(c.Buf) <= indexFrom || id < first+indexPast {
+		return off, first
+	}
+	if c.index == nil {
+		c.index = newIndex(cap(c.Buf), off, first)
+		p.Memory.Add(c.index.size())
+	}
+	x := c.index
+	if x.off < off { // the walk had come less far than the pops
+		x.off, x.id = off, first
+	}
+	for x.id <= id && x.off < len(c.Buf) && x.enter() {
+		ids, size := skipped(c.Buf[x.off:])
+		x.id += ids
+		if x.off += size; x.off == len(c.Buf) {
+			break
+		}
+		var it Item
+		x.off += it.load(c.Buf[x.off:], x.id)
+		x.id++
+	}
+	if at, next := x.before(id); at > off {
+		return at, next
+	}
+	return off, first
 }
 
 // endOf is the id of the last item of c, or of a hole behind it.

@@ -25,7 +25,7 @@ func TestCut(t *testing.T) {
 				from = want[r.IntN(len(want))].ID
 			}
 			var got []Item
-			w.From(from, func(it Item) bool { got = append(got, it); return true })
+			w.From(p, from, func(it Item) bool { got = append(got, it); return true })
 			i := slices.IndexFunc(want, func(it Item) bool { return it.ID >= from })
 			rest := want[max(i, 0):]
 			if len(got) != len(rest) || w.Count != int64(len(want)) {
@@ -35,7 +35,7 @@ func TestCut(t *testing.T) {
 				if it.ID != rest[i].ID || string(it.Stored()) != string(rest[i].Stored()) || it.Expiry != rest[i].Expiry {
 					t.Fatalf("seed %d, %s: item %d is %+v, want %+v", seed, op, i, it, rest[i])
 				}
-				if found, ok := w.Find(it.ID); !ok || string(found.Key()) != string(it.Key()) {
+				if found, ok := w.Find(p, it.ID); !ok || string(found.Key()) != string(it.Key()) {
 					t.Fatalf("seed %d, %s: found %+v, %v", seed, op, found, ok)
 				}
 			}
@@ -117,10 +117,10 @@ func TestCompact(t *testing.T) {
 		w.Cut(p, id)
 	}
 	c := w.Detach()
-	if it, ok := c.Find(6); !ok || string(it.Data) != "f" {
+	if it, ok := c.Find(p, 6); !ok || string(it.Data) != "f" {
 		t.Errorf("found %+v, %v", it, ok)
 	}
-	if _, ok := c.Find(5); ok {
+	if _, ok := c.Find(p, 5); ok {
 		t.Error("found what was cut")
 	}
 	c.Trim()
