@@ -22,15 +22,16 @@ type model struct {
 }
 
 // modelDid counts what a run has met of what is rare.
-type modelDid struct{ delayed, leased, buried, overwritten, removed, altered int }
+type modelDid struct{ delayed, leased, buried, overwritten, removed, altered, several int }
 
 func (d *modelDid) add(o modelDid) {
 	d.delayed, d.leased, d.buried = d.delayed+o.delayed, d.leased+o.leased, d.buried+o.buried
 	d.overwritten, d.removed, d.altered = d.overwritten+o.overwritten, d.removed+o.removed, d.altered+o.altered
+	d.several += o.several
 }
 
 func (d *modelDid) all() bool {
-	return min(d.delayed, d.leased, d.buried, d.overwritten, d.removed, d.altered) > 0
+	return min(d.delayed, d.leased, d.buried, d.overwritten, d.removed, d.altered, d.several) > 0
 }
 
 type modelQueue struct {
@@ -91,6 +92,7 @@ type modelWaiter struct {
 	request  FetchRequest
 	read     *modelRead // what it was handed; nil if the queue was deleted
 	notified func(*modelWaiter)
+	several  *modelSeveral // of a wait for one of several queues
 }
 
 func (w *modelWaiter) WaitEnded(*Waiter) { w.notified(w) }
@@ -333,8 +335,10 @@ func (m *model) fetch(
 	case len(q.queued()) == 0:
 		q.want.Misses++
 		if w != nil {
-			q.waiters = append(q.waiters, w)
+			w.joins(q)
 		}
+	case w.isOver():
+		w.several.over = true
 	case access == Peek:
 		q.want.Hits++
 		it, ok = q.queued()[0], true
@@ -373,6 +377,10 @@ func (m *model) serve(q *modelQueue, now Time) {
 			return
 		}
 		w := q.waiters[0]
+		if w.isOver() {
+			q.waiters = q.waiters[1:]
+			continue
+		}
 		q.want.Hits++
 		if w.request.Access == Peek {
 			m.tell(w, &modelRead{q: q, modelItem: modelItem{item: q.queued()[0]}, copied: true})
@@ -388,9 +396,23 @@ func (m *model) serve(q *modelQueue, now Time) {
 func (m *model) tell(w *modelWaiter, r *modelRead) {
 	w.read = r
 	m.notified = append(m.notified, w)
-	for _, q := range m.queues {
-		q.waiters = slices.DeleteFunc(q.waiters, func(v *modelWaiter) bool { return v == w })
+	if w.several != nil { // it stays at the other queues until its owner hears
+		w.several.ended = true
+		r.q.forgetWait(w)
+		return
 	}
+	m.forgetWait(w)
+}
+
+// forgetWait takes a wait from all queues.
+func (m *model) forgetWait(w *modelWaiter) {
+	for _, q := range m.queues {
+		q.forgetWait(w)
+	}
+}
+
+func (q *modelQueue) forgetWait(w *modelWaiter) {
+	q.waiters = slices.DeleteFunc(q.waiters, func(v *modelWaiter) bool { return v == w })
 }
 
 // end removes the item of a read for good, or forgets a copy.
@@ -463,7 +485,11 @@ func (m *model) delete(q *modelQueue) {
 	for _, r := range q.open {
 		r.ended = true
 	}
-	m.notified = append(m.notified, q.waiters...)
+	for _, w := range q.waiters {
+		if w.leaves() {
+			m.notified = append(m.notified, w)
+		}
+	}
 }
 
 // reload gives every queue its new options, and returns those that they had.

@@ -248,14 +248,16 @@ func (r *modelRun) endWait() {
 	}
 	w := r.waits[r.IntN(len(r.waits))]
 	r.op = "cancel a wait"
-	if !r.e.CancelWait(&w.Waiter) {
+	cancel := func() bool { return r.e.CancelWait(&w.Waiter) }
+	if w.several != nil {
+		cancel = func() bool { return r.e.CancelAny(&w.several.wait) }
+	}
+	if !cancel() {
 		r.fail("the wait had ended")
 	}
-	for _, q := range r.m.queues {
-		q.waiters = slices.DeleteFunc(q.waiters, func(v *modelWaiter) bool { return v == w })
-	}
+	r.m.forgetWait(w)
 	r.waits = slices.DeleteFunc(r.waits, func(v *modelWaiter) bool { return v == w })
-	if r.e.CancelWait(&w.Waiter) {
+	if cancel() {
 		r.fail("cancelled twice")
 	}
 }

@@ -280,8 +280,10 @@ func (r *modelRun) operate() {
 			r.noteWritten()
 			r.put()
 		}
-	case n < 55:
+	case n < 51:
 		r.fetch()
+	case n < 55:
+		r.fetchSeveral()
 	case n < 59:
 		r.endRead()
 	case n < 61:
@@ -354,6 +356,9 @@ func (r *modelRun) compareTold() {
 		r.fail("the engine ended %d waits, the model %d", len(r.notified), len(r.m.notified))
 	}
 	for _, w := range r.m.notified {
+		if w.several != nil {
+			r.endSeveral(w)
+		}
 		r.waits = slices.DeleteFunc(r.waits, func(v *modelWaiter) bool { return v == w })
 		if w.Read.IsZero() != (w.read == nil) {
 			r.fail("a wait got an item = %v, want %v", !w.Read.IsZero(), w.read != nil)
