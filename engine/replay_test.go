@@ -3,13 +3,13 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 	"github.com/kestrelmq/kestrel/segment"
@@ -252,6 +252,38 @@ func TestReplayHandsOutNewNumbers(t *testing.T) {
 	}
 }
 
+// messageSeeds are records of items that are delayed, leased, given up, or have keys. Each frame is cut between two
+// records, so that both halves are whole.
+func messageSeeds(f *testing.F) {
+	var (
+		to     = record.Destination{Queue: 1, Item: 1}
+		plain  = Item{ID: 1, Data: []byte("body")}
+		keyed  = plain.With(nil, []byte("key"), "", 0)
+		buried = plain.With(nil, []byte("key"), "q", TooOften)
+		queue  = record.AppendQueue(nil, 1, 1, 1000, "q")
+		put    = slices.Concat(queue, record.AppendPut(nil, to, plain))
+		due    = Time(1700000000000)
+		ids    = idset.BitmapOf(idset.Of([]uint64{1, 7}))
+		run    = segment.RunID{Number: 3, ID: 5}
+		hidden = record.Hidden{Index: 100, End: 200, Bytes: 4, IDs: ids.AppendTo(nil)}
+	)
+	seed := func(first []byte, then ...[]byte) {
+		f.Add(slices.Concat(first, slices.Concat(then...)), uint16(len(first)))
+	}
+	seed(put, record.AppendChange(nil, 1, 1, record.Change{Due: due}))
+	seed(put, record.AppendChange(nil, 1, 1, record.Change{Due: due, Token: 77, Count: 2}),
+		record.AppendChange(nil, 1, 1, record.Change{Token: 77, Count: 3}))
+	seed(put, record.AppendChange(nil, 1, 1, record.Change{Due: due}), record.AppendRemove(nil, 1, 1, 0))
+	seed(put, record.AppendChange(nil, 1, 1, record.Change{}), record.AppendFlush(nil, 1, 2, []uint64{1}))
+	seed(slices.Concat(queue, record.AppendPut(nil, to, keyed)), record.AppendKeep(nil, 1, keyed),
+		record.AppendChange(nil, 1, 1, record.Change{Due: due}))
+	seed(slices.Concat(put, record.AppendQueue(nil, 2, 1, 1000, "q_dead")),
+		record.AppendPut(nil, record.Destination{Queue: 2, Item: 1}, buried), record.AppendRemove(nil, 1, 1, 0))
+	seed(put, record.AppendChange(nil, 1, 1, record.Change{Due: due}), record.AppendHidden(nil, 1, run, hidden))
+	seed(put, record.AppendMarks(nil, 1, record.Marks{Run: run, End: 100, Count: 1}))
+	seed(put, record.AppendMarks(nil, 1, record.Marks{}))
+}
+
 // FuzzReplay replays any bytes, cut into two batches: no panic, errors say where, memory in
 // proportion to what was read, and what is accepted is sound and can be used.
 func FuzzReplay(f *testing.F) {
@@ -267,19 +299,17 @@ func FuzzReplay(f *testing.F) {
 		record.AppendFanout(nil, []record.Destination{{Queue: 1, Item: 9}, {Queue: 128, Item: 0x01020304}}, Item{}),
 		record.AppendPut(nil, record.Destination{Queue: 1, Item: 300}, Item{Data: []byte("hello"), Flags: 7}),
 		record.AppendNext(nil, Item{Data: []byte("hello")}), record.AppendRemove(nil, 1, 5, 3)), uint16(7))
+	messageSeeds(f)
 	f.Fuzz(func(t *testing.T, b []byte, cut uint16) {
 		const largest = 4 << 10
 		if len(b) > largest {
 			b = b[:largest]
 		}
 		n := int(cut) % (len(b) + 1)
-		e := &Engine{opts: testOptions(nil), seed: maphash.MakeSeed(), shards: make([]shard, 1)}
-		e.settings.Store(newPolicy(e.opts.Settings))
+		opts := testOptions(newFS())
+		opts.Shards, opts.MemoryLimit = 1, 1<<20
+		e := openQuiet(t, opts) // its disk is empty: a queue with runs is withheld
 		sh := &e.shards[0]
-		sh.queues, sh.families = map[string]*queue{}, map[string]*family{}
-		e.arena = item.NewArena(1 << 20)
-		sh.allParents = &e.parents
-		sh.pool = item.Pool{Memory: &e.memory, Arena: e.arena, Free: item.NewFreeLists(1, 1<<20)[0]}
 		r := newRevival(e, nil)
 		err := r.frame(segment.Frame{Payload: b[:n], Segment: 1})
 		if err == nil {
@@ -302,15 +332,23 @@ func FuzzReplay(f *testing.F) {
 		verify(t, e)
 		for _, name := range slices.Sorted(maps.Keys(sh.queues)) {
 			q := sh.queues[name]
-			for q.items() > 0 {
-				var it Item
-				q.first(&it)
+			for it := (Item{}); q.first(&it); {
 				e.drop(q, &it)
+			}
+			for _, id := range slices.Collect(q.asideIDs()) { // those that are not due
+				r, _ := q.aside.Find(id)
+				q.dropAside(r)
+			}
+			if n := q.items(); n != 0 {
+				t.Errorf("queue %q has %d items that nobody can take", name, n)
 			}
 		}
 		verify(t, e)
-		if got := memoryBeyondQueues(e); got != 0 {
-			t.Errorf("%d bytes are in use without any item", got)
+		for _, name := range slices.Sorted(maps.Keys(sh.queues)) {
+			e.Delete(Now(), []byte(name))
+		}
+		if got := e.Stats().MemoryBytes; got != 0 {
+			t.Errorf("%d bytes are in use without any queue", got)
 		}
 	})
 }
