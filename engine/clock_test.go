@@ -132,3 +132,85 @@ func (c *collected) Receive(it Item) bool {
 	*c += collected(it.Data)
 	return true
 }
+
+// TestClockStepsOverRestart has the clock of the wall be hours off when the next process starts, forward and back. A
+// delay and a lease of the process before end when the clock says so with which that process began, and go on from
+// there with a clock that nobody sets. A receipt is good until then.
+func TestClockStepsOverRestart(t *testing.T) {
+	const delay, hold = 2 * time.Hour, 4 * time.Hour
+	for _, tt := range []struct {
+		step    time.Duration // between the two processes
+		delayed time.Duration // how long the second one waits for what was delayed; 0: it is there at once
+		leased  time.Duration // likewise for what was leased
+	}{
+		{0, delay, hold},
+		{-time.Hour, delay + time.Hour, hold + time.Hour},
+		{time.Hour, delay - time.Hour, hold - time.Hour},
+		{3 * time.Hour, 0, hold - 3*time.Hour},
+		{100 * time.Hour, 0, 0},
+	} {
+		for _, kill := range []bool{false, true} {
+			fsys := newFS()
+			steady := Now() // of the process at hand
+			start := func() *Engine {
+				e := openQuiet(t, testOptions(fsys))
+				e.precise = func() (Time, time.Duration) { return steady, 0 }
+				e.spool.now = func() Time { return steady }
+				return e
+			}
+			e := start()
+			put := func(name string, d time.Duration) {
+				p := PutRequest{Data: []byte(name)}
+				if d > 0 {
+					p.Extra = &PutExtra{Delay: d}
+				}
+				ticket, err := e.Put(steady, []byte(name), p)
+				if err != nil {
+					t.Fatal(err)
+				}
+				mustCommit(t, e, ticket)
+			}
+			put("delayed", delay)
+			put("leased", 0)
+			var about Delivery
+			f, err := e.Fetch(steady, []byte("leased"), FetchRequest{Access: Lease, Lease: hold, Delivery: &about}, &copied{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			mustCommit(t, e, f.Ticket)
+			if kill {
+				fsys = fsys.Kill()
+			} else if err := e.Close(); err != nil {
+				t.Fatal(err)
+			}
+			steady = steady.After(tt.step)
+			e = start()
+			began := steady
+			is := func(name string, after time.Duration) {
+				t.Helper()
+				there := func() bool {
+					e.wakeQueues()
+					_, err := e.Fetch(steady, []byte(name), FetchRequest{Access: Peek}, &copied{})
+					return err == nil
+				}
+				if after > 0 {
+					if steady = began.After(after - time.Millisecond); there() {
+						t.Errorf("clock set by %v, killed %v: %s is there before %v", tt.step, kill, name, after)
+					}
+				}
+				if steady = began.After(after + time.Millisecond); !there() {
+					t.Errorf("clock set by %v, killed %v: %s is not there after %v", tt.step, kill, name, after)
+				}
+			}
+			is("delayed", tt.delayed)
+			if tt.leased > 0 {
+				_, _, err := e.ExtendLease(steady, []byte("leased"), about.Receipt, tt.leased-steady.Std().Sub(began.Std()))
+				if err != nil {
+					t.Errorf("clock set by %v, killed %v: extending the lease = %v", tt.step, kill, err)
+				}
+			}
+			is("leased", tt.leased)
+			verify(t, e)
+		}
+	}
+}
