@@ -61,8 +61,31 @@ func ExampleWorker() {
 	// Output: resizing cat.png
 }
 
-// Handle items that are leased. What fails comes again, and a job that is none goes to the dead letters.
+// Handle jobs under a lease, which the worker extends while a handler runs.
 func ExampleWorker_lease() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	c, stop := client.DialExample()
+	defer stop()
+	if err := c.Put(ctx, "jobs", []byte("resize image 7"), client.PutOptions{}); err != nil {
+		log.Fatal(err)
+	}
+
+	w := &client.Worker{Client: c, Queue: "jobs", Lease: 30 * time.Second}
+	w.Handle = func(ctx context.Context, d *client.Delivery) error {
+		fmt.Printf("working on %s\n", d.Data)
+		cancel()   // one is enough here
+		return nil // done; with an error the job comes again
+	}
+	err := w.Run(ctx) // nil when ctx ends
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output: working on resize image 7
+}
+
+// Retry what fails, later each time. A job that will never work goes to the dead letters.
+func ExampleWorker_retry() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	c, stop := client.DialExample()
@@ -71,27 +94,29 @@ func ExampleWorker_lease() {
 		log.Fatal(err)
 	}
 
-	w := &client.Worker{
-		Client: c, Queue: "mail", Handlers: 4, Lease: 30 * time.Second,
-		Backoff: client.Backoff{First: 100 * time.Millisecond, Most: time.Minute},
-		Handle: func(ctx context.Context, d *client.Delivery) error {
-			fmt.Printf("sending %s, time %d\n", d.Data, d.Deliveries)
-			switch {
-			case len(d.Data) == 0:
-				return client.ErrReject // no job at all: to mail_dead
-			case d.Deliveries == 1:
-				return errors.New("the mail server is down") // again, later each time
-			}
-			cancel() // one is enough here
-			return nil
-		},
+	w := &client.Worker{Client: c, Queue: "mail", Lease: 30 * time.Second}
+	w.Backoff = client.Backoff{First: 100 * time.Millisecond, Most: time.Minute}
+	w.Handle = func(ctx context.Context, d *client.Delivery) error {
+		fmt.Printf("sending %s, time %d\n", d.Data, d.Deliveries)
+		if d.Deliveries < 2 {
+			return errors.New("the mail server is down") // again, later each time
+		}
+		cancel()                // one is enough here
+		return client.ErrReject // it will never work: to mail_dead
 	}
-	if err := w.Run(ctx); err != nil {
+	err := w.Run(ctx)
+	if err != nil {
 		log.Fatal(err)
 	}
+	dead, err := c.Get(context.Background(), "mail_dead", time.Second)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("given up: %s\n", dead.Data)
 	// Output:
 	// sending to: nobody, time 1
 	// sending to: nobody, time 2
+	// given up: to: nobody
 }
 
 // Take a job under a lease, which any connection may end, and which lasts as long as the work.
@@ -128,32 +153,17 @@ func ExamplePutOptions_delay() {
 	ctx := context.Background()
 	c, stop := client.DialExample() // the first example has the real one
 	defer stop()
-	consumer, err := c.ConsumeLeased("reminders", 30*time.Second)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer consumer.Close()
 
-	if err := c.Put(ctx, "reminders", []byte("say hello"), client.PutOptions{}); err != nil {
-		log.Fatal(err)
-	}
 	later := client.PutOptions{Delay: 300 * time.Millisecond}
 	if err := c.Put(ctx, "reminders", []byte("call back"), later); err != nil {
 		log.Fatal(err)
 	}
-	for range 2 {
-		d, err := consumer.Next(ctx)
-		if err != nil {
-			log.Fatal(err)
-		}
-		fmt.Println(string(d.Data))
-		if err := d.Confirm(ctx); err != nil {
-			log.Fatal(err)
-		}
+	item, err := c.Get(ctx, "reminders", 5*time.Second) // waits for it
+	if err != nil {
+		log.Fatal(err)
 	}
-	// Output:
-	// say hello
-	// call back
+	fmt.Println(string(item.Data))
+	// Output: call back
 }
 
 // Take items one by one, each tentatively.
