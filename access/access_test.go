@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -398,6 +399,53 @@ func TestManyAtOnce(t *testing.T) {
 			t.Errorf("an attempt that is given up: %v", err)
 		}
 	})
+}
+
+// TestChecksAtOnce tests that checks take no more processors than they may, also those with hashes of several lanes.
+func TestChecksAtOnce(t *testing.T) {
+	for _, tt := range []struct{ parallel, lanes, want int }{{4, 1, 4}, {4, 2, 2}, {4, 3, 1}, {4, 16, 1}, {1, 1, 1}, {1, 4, 1}, {5, 2, 2}} {
+		synctest.Test(t, func(t *testing.T) {
+			h := Hash{memory: uint32(8 * tt.lanes), passes: 1, lanes: uint8(tt.lanes), salt: "saltsalt"}
+			h.sum = string(h.derive([]byte("right"), sumSize))
+			u := user(t, "alice", "")
+			u.Password = h
+			var running atomic.Int32
+			release := make(chan struct{})
+			c := NewChecker(users(t, u), Options{Parallel: tt.parallel, Account: func(bytes int64) {
+				if bytes > 0 {
+					running.Add(1)
+					<-release
+				}
+			}})
+			outcomes := make(chan error, 8)
+			for range cap(outcomes) {
+				go func() {
+					_, err := c.Password(t.Context(), "here", "alice", []byte("right"))
+					outcomes <- err
+				}()
+			}
+			synctest.Wait()
+			if got := int(running.Load()); got != tt.want {
+				t.Errorf("%d processors: %d checks of %d lanes at once, want %d", tt.parallel, got, tt.lanes, tt.want)
+			}
+			close(release)
+			for range cap(outcomes) {
+				if err := <-outcomes; err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+// TestLogName tests that the log calls nobody by a name that may be a password.
+func TestLogName(t *testing.T) {
+	c := NewChecker(users(t, user(t, "alice", "right")), Options{})
+	for name, want := range map[string]string{"alice": "alice", "Alice": "(no such user)", "s3cret": "(no such user)", "": "(no such user)"} {
+		if got := c.LogName(name); got != want {
+			t.Errorf("LogName(%q) = %q, want %q", name, got, want)
+		}
+	}
 }
 
 // TestRecordsAreBounded tests that attempts from many addresses as many users take no more than so many records.

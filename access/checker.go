@@ -43,7 +43,7 @@ const DefaultFreeFailures = 3
 // Options configure a [Checker].
 type Options struct {
 	// Parallel is how many passwords are checked at once; each takes a processor and the hash's memory for some
-	// 20 ms. Zero is one.
+	// 20 ms. A hash of several lanes takes a processor for each, and counts as so many. Zero is one.
 	Parallel int
 	// FreeFailures is how many attempts of an address, or as a user, may fail before further ones are slowed down.
 	// Zero is DefaultFreeFailures.
@@ -56,7 +56,8 @@ type Options struct {
 type Checker struct {
 	opts    Options
 	users   atomic.Pointer[Users]
-	slots   chan struct{}
+	slots   chan struct{} // held by checks, one for each processor that they take
+	next    chan struct{} // held by the check that takes slots: it may need several
 	waiting atomic.Int64
 	counts  [3]atomic.Int64 // by outcome
 	key     []byte          // of good
@@ -83,7 +84,7 @@ func NewChecker(users *Users, opts Options) *Checker {
 		opts.FreeFailures = DefaultFreeFailures
 	}
 	c := &Checker{
-		opts: opts, slots: make(chan struct{}, max(opts.Parallel, 1)), key: make([]byte, sha256.Size),
+		opts: opts, slots: make(chan struct{}, max(opts.Parallel, 1)), next: make(chan struct{}, 1), key: make([]byte, sha256.Size),
 		addresses: map[string]*record{}, names: map[string]*record{}, good: map[string]knownGood{},
 	}
 	rand.Read(c.key) // never fails
@@ -96,6 +97,15 @@ func (c *Checker) Users() *Users { return c.users.Load() }
 
 // SetUsers replaces the users.
 func (c *Checker) SetUsers(users *Users) { c.users.Store(users) }
+
+// LogName returns how the log calls the user that somebody claims to be. A name that no user has is not repeated: it may
+// be a password that was sent in the place of a name.
+func (c *Checker) LogName(name string) string {
+	if c.Users().Named(name) == nil {
+		return "(no such user)"
+	}
+	return name
+}
 
 // Counts are the attempts so far.
 type Counts struct{ Passed, Failed, Busy int64 }
@@ -151,12 +161,11 @@ func (c *Checker) password(ctx context.Context, from, name string, password []by
 	if err := pause(ctx, delay); err != nil {
 		return nil, err
 	}
-	select {
-	case c.slots <- struct{}{}:
-		defer func() { <-c.slots }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	processors := min(lanesOf(hashes), cap(c.slots))
+	if err := c.enter(ctx, processors); err != nil {
+		return nil, err
 	}
+	defer c.leave(processors)
 	if c.opts.Account != nil {
 		memory := memoryOf(hashes)
 		c.opts.Account(memory)
@@ -198,6 +207,40 @@ func memoryOf(hashes []Hash) (most int64) {
 		most = max(most, h.Memory())
 	}
 	return most
+}
+
+// lanesOf is how many processors comparisons with hashes take, one after the other.
+func lanesOf(hashes []Hash) (most int) {
+	for _, h := range hashes {
+		most = max(most, int(h.lanes))
+	}
+	return most
+}
+
+// enter waits until so many processors are free for a check.
+func (c *Checker) enter(ctx context.Context, processors int) error {
+	select {
+	case c.next <- struct{}{}:
+		defer func() { <-c.next }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	for taken := range processors {
+		select {
+		case c.slots <- struct{}{}:
+		case <-ctx.Done():
+			c.leave(taken)
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// leave gives them back.
+func (c *Checker) leave(processors int) {
+	for range processors {
+		<-c.slots
+	}
 }
 
 func pause(ctx context.Context, d time.Duration) error {

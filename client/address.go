@@ -21,7 +21,7 @@ const DefaultPort = 22133
 // The port may be left out, and so may "kestrel://". An IPv6 address stands in brackets.
 func ParseAddress(address string) ([]string, error) {
 	bad := func(format string, args ...any) error {
-		return fmt.Errorf("address %q: %s", address, fmt.Sprintf(format, args...))
+		return fmt.Errorf("address %q: %s", withoutLogin(address), fmt.Sprintf(format, args...))
 	}
 	hosts := address
 	if scheme, rest, ok := strings.Cut(address, "://"); ok {
@@ -49,6 +49,18 @@ func ParseAddress(address string) ([]string, error) {
 		servers = append(servers, net.JoinHostPort(u.Hostname(), port))
 	}
 	return servers, nil
+}
+
+// withoutLogin returns an address for messages: what stands before its hosts may be a password.
+func withoutLogin(address string) string {
+	at := strings.LastIndexByte(address, '@')
+	if at < 0 {
+		return address
+	}
+	if scheme, _, ok := strings.Cut(address[:at], "://"); ok {
+		return scheme + "://…" + address[at:]
+	}
+	return "…" + address[at:]
 }
 
 // takeLogin takes what an address says of how to connect, kestrels:// and a user with a password, into o, and returns

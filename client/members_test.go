@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,6 +42,13 @@ func TestParseAddress(t *testing.T) {
 		got, err := ParseAddress(tt.address)
 		if !slices.Equal(got, tt.want) || (err == nil) != (tt.want != nil) {
 			t.Errorf("ParseAddress(%q) = %q, %v, want %q", tt.address, got, err, tt.want)
+		}
+	}
+	for _, address := range []string{
+		"kestrel://user:secret@a/b", "user:secret@a:1", "http://user:secret@a", "kestrel:/user:secret@a", "kestrel://u:sec@ret@a",
+	} {
+		if _, err := ParseAddress(address); err == nil || strings.Contains(err.Error(), "sec") {
+			t.Errorf("ParseAddress(%q) = %v: the password", address, err)
 		}
 	}
 	if _, err := Dial(context.Background(), "http://a", Options{}); err == nil {

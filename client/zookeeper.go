@@ -46,7 +46,7 @@ func memcacheOf(members []discovery.Member) (servers []string) {
 func parseZooKeeper(address string) (discovery.Config, error) {
 	u, err := url.Parse(address)
 	if err != nil || !strings.HasPrefix(address, zkScheme) || u.RawQuery != "" || u.Fragment != "" {
-		return discovery.Config{}, fmt.Errorf("address %q: want zk://host:port,host:port/path", address)
+		return discovery.Config{}, fmt.Errorf("address %q: want zk://host:port,host:port/path", withoutLogin(address))
 	}
 	config := discovery.Config{Path: strings.TrimSuffix(u.Path, "/")}
 	for _, set := range []string{"/read", "/write"} {

@@ -22,6 +22,8 @@ func TestParseZooKeeper(t *testing.T) {
 		{"zk:///kestrel", discovery.Config{}, "no ZooKeeper hosts"},
 		{"zk://z1/k?x=1", discovery.Config{}, "want zk://host:port"},
 		{"zk://u:secret@z1/", discovery.Config{}, "u:xxxxx@z1"},
+		{"zk://u:secret%@z1/k", discovery.Config{}, `"zk://…@z1/k": want zk://host:port`},
+		{"zk://u:secret@z1/k?x", discovery.Config{}, `"zk://…@z1/k?x": want zk://host:port`},
 	} {
 		got, err := parseZooKeeper(tt.in)
 		if tt.err != "" {

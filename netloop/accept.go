@@ -51,9 +51,6 @@ func (o *Options) open(l *Listener) (*listener, error) {
 	}, nil
 }
 
-// logInterval is how long refusals of one kind are not logged again.
-const logInterval = time.Second
-
 // logRefused logs that a peer is not in allow_from, once a second at most.
 func (s *Server) logRefused(ln *listener, peer net.Addr) {
 	ln.unlogged++
@@ -169,9 +166,7 @@ func (s *Server) shake(ln *listener, nc net.Conn, count int64) {
 // shakeFailed ends a connection whose handshake has failed, and logs that once a second at most.
 func (s *Server) shakeFailed(ln *listener, nc net.Conn, why ...any) {
 	h := &s.handshakes
-	failed := h.failed.Add(1)
-	now := time.Now().UnixNano()
-	if last := h.logged.Load(); now-last >= int64(logInterval) && h.logged.CompareAndSwap(last, now) {
+	if failed, ok := h.failed.due(s.clock.now()); ok {
 		s.log.Warn("TLS handshake failed", append([]any{"listener", ln.Name(), "peer", nc.RemoteAddr().String(),
 			"failed", failed}, why...)...)
 	}

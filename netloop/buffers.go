@@ -76,7 +76,8 @@ func (s *session) keepInput(buf []byte) bool {
 	}
 	if s.inPool == nil {
 		s.inPool = s.loop.buffers.inputs.Get()
-		if s.in = s.inPool.B[:0]; cap(s.in) > smallInput && !s.mayKeep(cap(s.in)) {
+		s.in = s.inPool.B[:0]
+		if cap(s.in) > smallInput && !s.mayKeep(cap(s.in)) || s.id.unknown && cap(s.in) > maxUnknown {
 			s.in = nil // what others have left is too large
 		}
 	}
@@ -93,9 +94,13 @@ func (s *session) keepInput(buf []byte) bool {
 }
 
 // inputRoom is the capacity of a buffer for size bytes of input. It is about twice that, so that a client
-// takes memory as it sends, and not as it announces; but no more than the request is known to have.
+// takes memory as it sends, and not as it announces; but no more than the request is known to have. A peer that
+// nobody knows gets no more than it may keep.
 func (s *session) inputRoom(size int) int {
 	room := min(2*size, maxPooledBuffer)
+	if s.id.unknown {
+		room = max(min(room, maxUnknown), size)
+	}
 	if whole := s.inStart + s.need; whole >= size {
 		room = min(room, whole)
 	}

@@ -204,6 +204,7 @@ func (s *session) batchStored(n int, err error) {
 		s.refuse(err)
 		return
 	}
+	s.noteRefused(err)
 	status, text := burrowRefusal(err)
 	s.burrowValue(207, struct {
 		Stored int    `json:"stored"`

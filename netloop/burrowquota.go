@@ -71,13 +71,12 @@ func (s *session) refuseAccount(over *overAccountError) {
 	s.burrowText(status, over.Error())
 }
 
-// noteOverAccount counts a refusal by the quota of the account, and logs one a second at most.
+// noteOverAccount counts a refusal by the quota of the account. The server logs one a second at most.
 func (s *session) noteOverAccount(over *overAccountError) {
 	l := s.loop
 	l.counters.OverQuota.Account++
-	if l.accountLogged == 0 || l.clock-l.accountLogged >= moment(logInterval.Milliseconds()) {
-		l.accountLogged = l.clock
+	if refused, ok := l.server.lines.account.due(l.clock); ok {
 		l.log.Warn("request refused: the account is over its quota", "account", s.burrow.account.name, "peer", s.sink.peer(),
-			"quota", over.what, "most", over.most, "refused", l.counters.OverQuota.Account)
+			"quota", over.what, "most", over.most, "refused", refused)
 	}
 }

@@ -108,6 +108,7 @@ func (ts *testServer) stop() {
 type testClient struct {
 	ts      *testServer
 	session session
+	kept    int // most bytes of its input that the server kept
 
 	mu    sync.Mutex
 	out   []byte // received; guarded by mu
@@ -131,12 +132,14 @@ func (c *testClient) feed(p []byte, size int) {
 		piece := append([]byte(nil), p[:min(size, len(p))]...)
 		p = p[len(piece):]
 		c.ts.do(func() {
-			c.ts.loop.begin()
+			l := c.session.loop
+			l.begin()
 			if c.session.state != closed {
-				c.ts.loop.guard(&c.session, func(s *session) { s.receive(piece) })
+				l.guard(&c.session, func(s *session) { s.receive(piece) })
+				c.kept = max(c.kept, c.session.kept)
 				clear(piece) // a session must not keep what it was given
 			}
-			c.ts.loop.tick()
+			l.tick()
 		})
 	}
 }
@@ -188,6 +191,6 @@ func (c *testClient) close() {
 	c.mu.Lock()
 	c.ended = true
 	c.mu.Unlock()
-	c.ts.loop.gone(&c.session, false)
+	c.session.loop.gone(&c.session, false)
 	c.ts.server.connections.Add(-1)
 }

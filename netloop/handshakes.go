@@ -23,17 +23,16 @@ const (
 type handshakes struct {
 	slots  chan struct{} // held by those that compute, and do not wait for their peers
 	ended  sync.WaitGroup
-	failed atomic.Int64
+	failed logPace
 	passed atomic.Int64
-	logged atomic.Int64 // when a failure was logged last: Unix time in ns
 
 	mu   sync.Mutex
 	open list.List // of context.CancelFunc, oldest first; guarded by mu
 }
 
 // handshakeSlots is how many handshakes compute at once: half of the processors, so that a flood of them leaves the
-// others to clients who are known.
-func handshakeSlots() int { return max(runtime.NumCPU()/2, 1) }
+// others to clients who are known. Start raises GOMAXPROCS, and New asks this before.
+func handshakeSlots() int { return max(min(runtime.NumCPU(), runtime.GOMAXPROCS(0))/2, 1) }
 
 // enter counts a handshake, and ends the oldest if there are too many. The handshake ends when ctx does, and must
 // call leave.

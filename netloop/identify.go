@@ -43,13 +43,12 @@ func (s *session) denied(n need, name []byte) error {
 	return nil
 }
 
-// noteDenied counts a refusal, and logs one a second at most.
+// noteDenied counts a refusal. The server logs one a second at most.
 func (l *loop) noteDenied(s *session, d *access.Denied) {
 	l.counters.Denied++
-	if l.deniedLogged == 0 || l.clock-l.deniedLogged >= moment(logInterval.Milliseconds()) {
-		l.deniedLogged = l.clock
+	if refused, ok := l.server.lines.denied.due(l.clock); ok {
 		l.log.Warn("request refused: the user has no right to it", "user", s.id.user.Name, "peer", s.sink.peer(),
-			"right", d.Right.String(), "queue", d.Queue, "refused", l.counters.Denied)
+			"right", d.Right.String(), "queue", d.Queue, "refused", refused)
 	}
 }
 
@@ -111,7 +110,7 @@ func (s *session) identify(name, password []byte, done func(*session, error)) {
 		}
 		done(s, err)
 		if err != nil {
-			l.noteFailed(s, who, err)
+			l.noteFailed(s, checker.LogName(who), err)
 			s.awaitIdentity() // the end of the job has removed the deadline
 			s.strike()
 		}
@@ -138,8 +137,7 @@ func (s *session) strike() {
 
 // noteFailed logs that an attempt to authenticate has failed, once a second at most.
 func (l *loop) noteFailed(s *session, who string, err error) {
-	if l.failedLogged == 0 || l.clock-l.failedLogged >= moment(logInterval.Milliseconds()) {
-		l.failedLogged = l.clock
+	if _, ok := l.server.lines.failed.due(l.clock); ok {
 		l.log.Warn("authentication failed", "user", who, "peer", s.sink.peer(), "err", err,
 			"failed", l.server.opts.Access.Counts().Failed)
 	}

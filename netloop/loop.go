@@ -38,12 +38,6 @@ type loop struct {
 	deadlines
 	alarm alarm
 
-	deniedLogged  moment // when a refusal was logged last
-	failedLogged  moment // likewise, of an attempt to authenticate
-	accountLogged moment // likewise, because of the quota of an account
-	quotaLogged   moment // likewise, because of the quota of a user
-	refusalLogged [refusalReasons]moment
-
 	counters  Counters
 	latencies *latencies // nil if nothing is measured
 	watch     watchdog

@@ -107,14 +107,13 @@ func (s *session) settleQuota() {
 	*c = charges{requests: s.tally.requests, sent: max(c.sent, s.tally.sent)}
 }
 
-// refusedByQuota counts a refusal, and logs one a second at most.
+// refusedByQuota counts a refusal. The server logs one a second at most.
 func (s *session) refusedByQuota(err *access.OverQuota) error {
 	l := s.loop
 	*l.counters.OverQuota.of(err.What)++
-	if l.quotaLogged == 0 || l.clock-l.quotaLogged >= moment(logInterval.Milliseconds()) {
-		l.quotaLogged = l.clock
+	if refused, ok := l.server.lines.quota.due(l.clock); ok {
 		l.log.Warn("request refused: the user is over its quota", "user", s.id.user.Name, "peer", s.sink.peer(),
-			"quota", err.What, "most", err.Most, "refused", l.counters.OverQuota.Total())
+			"quota", err.What, "most", err.Most, "refused", refused)
 	}
 	return err
 }

@@ -90,8 +90,8 @@ func (s *session) refuse(err error) {
 	s.proto.refuse(s, err)
 }
 
-// noteRefused counts that a request was refused. Of each reason it logs one line a second at most, unless the refusal
-// has a line of its own.
+// noteRefused counts that a request was refused. Of each reason the server logs one line a second at most, unless the
+// refusal has a line of its own.
 func (s *session) noteRefused(err error) {
 	why, ok := reasonOfRefusal(err)
 	if !ok {
@@ -102,8 +102,7 @@ func (s *session) noteRefused(err error) {
 	if why == refusedRight || why == refusedQuota || why == refusedLogin {
 		return // see noteDenied, refusedByQuota, refuseAccount and noteFailed
 	}
-	if at := &l.refusalLogged[why]; *at == 0 || l.clock-*at >= moment(logInterval.Milliseconds()) {
-		*at = l.clock
+	if _, ok := l.server.lines.other[why].due(l.clock); ok {
 		l.log.Warn("request refused", "reason", refusalNames[why], "err", err, "protocol", protocol,
 			"peer", s.sink.peer(), "refused", refused)
 	}

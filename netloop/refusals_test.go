@@ -41,6 +41,8 @@ var refusalsTests = []struct {
 	{"thrift full", thriftProtocol{}, string((&thrift.Client{}).AppendPut(nil, 1, []byte("q"), 0, []byte("a"), []byte("b"))), map[string]int64{"thrift full": 1}, 1},
 	{"thrift name", thriftProtocol{}, string((&thrift.Client{}).AppendPut(nil, 1, []byte("a.b"), 0, []byte("a"))), map[string]int64{"thrift name": 1}, 0},
 	{"burrow malformed", burrowProtocol{}, "GET /v9 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", map[string]int64{"burrow malformed": 1}, 0},
+	{"burrow batch in part", burrowProtocol{}, "POST /v1.1/default/q/messages HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 42\r\n\r\n" +
+		`{"messages":[{"body":"a"},{"body":"b"}]}  `, map[string]int64{"burrow full": 1}, 1},
 	{"burrow large", burrowProtocol{}, "PUT /v1.0/default/q/m HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 5\r\n\r\nhello", map[string]int64{"burrow too_large": 1}, 1},
 }
 

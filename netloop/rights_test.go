@@ -581,8 +581,8 @@ func TestUnknownPeers(t *testing.T) {
 		io.WriteString(c, tt.send)
 		c.Conn.(*net.TCPConn).CloseWrite()
 		io.Copy(io.Discard, c.r)
-		if got := rs.buffered.Load(); got > maxUnknown {
-			t.Errorf("%.20q: %d bytes are kept", tt.send, got)
+		if got := rs.buffered.Load(); got != 0 { // TestUnknownBytes looks at it before the end
+			t.Errorf("%.20q: %d bytes are kept behind the end", tt.send, got)
 		}
 	}
 	if items := rs.engine.Stats().TotalItems; items != 4 {

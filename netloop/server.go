@@ -34,7 +34,9 @@ type Server struct {
 	connections atomic.Int64 // open
 	refused     atomic.Int64 // over the limit
 	refusals    refusalCounts
+	lines       refusalLines
 	overQuota   atomic.Int64  // requests that Admit has refused
+	denied      atomic.Int64  // requests that CountDenied has counted
 	admitted    atomic.Int64  // ever
 	numbered    atomic.Uint64 // number of the newest connection
 	sniffing    sync.Mutex    // held while an operator listens
@@ -141,8 +143,13 @@ func (s *Server) Counters() Counters {
 	}
 	sum.ReadsDropped += s.droppedLater.Load()
 	sum.OverQuota.Operations += s.overQuota.Load()
+	sum.Denied += s.denied.Load()
 	return sum
 }
+
+// CountDenied counts a request that was refused because its user has no right to it, and did not come over a connection
+// of the server's.
+func (s *Server) CountDenied() { s.denied.Add(1) }
 
 // SetTraceSessions begins or ends logging the beginning and end of every connection. Any goroutine may
 // call it.

@@ -175,8 +175,10 @@ func (s *session) store(buf []byte) {
 	}
 	switch size := len(s.in) - s.inStart + len(buf); {
 	case size > limit:
-		l.log.Warn("connection closed: the client sends too far ahead of its replies",
-			"peer", s.sink.peer(), "bytes", size)
+		if _, ok := l.server.lines.ahead.due(l.clock); ok {
+			l.log.Warn("connection closed: the client sends too far ahead of its replies",
+				"peer", s.sink.peer(), "bytes", size)
+		}
 		s.cutOff(errTooMuchInput)
 	case !s.keepInput(buf):
 		s.cutOff(errNoBuffers)

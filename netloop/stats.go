@@ -58,7 +58,7 @@ func (s *Server) summary(now engine.Time) Stats {
 	return Stats{
 		At: now, Started: s.started, Engine: e.Stats(), Aliases: e.Aliases(), Withheld: e.Withheld(),
 		Counters: s.Counters(), Refusals: s.Refusals(), Connections: s.connections.Load(), Refused: s.refused.Load(),
-		Handshakes: s.handshakes.passed.Load(), HandshakesFailed: s.handshakes.failed.Load(),
+		Handshakes: s.handshakes.passed.Load(), HandshakesFailed: s.handshakes.failed.refused.Load(),
 		Lingering: s.drainer.count(), RepliesCut: cut, Files: e.Files(),
 		MaxConnections: int64(s.opts.MaxConnections), MaxLingering: int64(s.opts.MaxLingering),
 		Requested: s.status.Requested(), Enforced: s.status.Enforced(),

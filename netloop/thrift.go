@@ -114,8 +114,10 @@ func (s *session) thriftRun(frame []byte, req *thrift.Request, err error) int {
 		s.noteRefused(err)
 		refusal := err.(*thrift.ProtocolError)
 		if refusal.Fatal {
-			s.loop.log.Warn("connection closed: not a call of the Thrift service",
-				"peer", s.sink.peer(), "reason", refusal.Reason)
+			if _, ok := s.loop.server.lines.foreign.due(s.loop.clock); ok {
+				s.loop.log.Warn("connection closed: not a call of the Thrift service",
+					"peer", s.sink.peer(), "reason", refusal.Reason)
+			}
 			s.quitMisled()
 			return 0
 		}

@@ -404,8 +404,8 @@ func TestTLSHostile(t *testing.T) {
 	for _, nc := range half {
 		nc.Close()
 	}
-	if ts.handshakes.failed.Load() < 4+100 {
-		t.Errorf("%d failures are counted", ts.handshakes.failed.Load())
+	if ts.handshakes.failed.refused.Load() < 4+100 {
+		t.Errorf("%d failures are counted", ts.handshakes.failed.refused.Load())
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/valyala/bytebufferpool"
+
 	"github.com/kestrelmq/kestrel/access"
 	"github.com/kestrelmq/kestrel/codec/thrift"
 )
@@ -27,6 +29,9 @@ func checkUnknown(t *testing.T, proto protocol, sent []byte, piece int) {
 		defer ts.stop()
 		setup := ts.dial(memcacheProtocol{})
 		setup.feed([]byte("set work 0 0 6\r\nhidden\r\n"), 100)
+		ts.do(func() { // others have kept much
+			ts.loop.buffers.inputs.Put(&bytebufferpool.ByteBuffer{B: make([]byte, 0, 4*maxUnknown)})
+		})
 		c := &testClient{ts: ts}
 		c.session.proto, c.session.sink, c.session.loop, c.session.local = proto, c, ts.loop, true
 		c.session.id.unknown, c.session.id.port = true, &listener{auth: AuthPassword}
@@ -42,8 +47,8 @@ func checkUnknown(t *testing.T, proto protocol, sent []byte, piece int) {
 				}
 			}
 			c.feed(next, len(next))
-			if kept := ts.server.buffered.Load(); kept > maxUnknown+readSize {
-				t.Errorf("%s: %d bytes are kept", proto.name(), kept)
+			if c.kept > maxUnknown {
+				t.Fatalf("%s: %d bytes are kept", proto.name(), c.kept)
 			}
 		}
 		<-time.After(time.Until(began.Add(identifyTime + time.Millisecond)))
@@ -145,6 +150,22 @@ func unknownSeeds() (seeds []string) {
 	return append(seeds, "set x 0 0 11\r\nalice wrong\r\n", "auth alice wrong\n",
 		string(thrift.Client{}.AppendAuthenticate(nil, 1, []byte("alice"), []byte("wrong"))),
 		"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "\x00\x00\x00\x00", "\xff\xff\xff\xff")
+}
+
+// TestUnknownBytes has strangers send as much as they like, as one request and as many, in pieces of every size.
+func TestUnknownBytes(t *testing.T) {
+	much := strings.Repeat("x", 300_000)
+	for _, sent := range []string{
+		much, "set x 0 0 33554432\r\n" + much, "set x 0 0 60000\r\n" + much, "put work:\n" + much, "\x00\x00\xff\xff" + much,
+		"GET / HTTP/1.1\r\nX: " + much, "PUT /v1.0/a/q/m HTTP/1.1\r\nHost: localhost\r\nContent-Length: 300000\r\n\r\n" + much,
+		"set x 0 0 11\r\nalice wrong\r\n" + much, "auth alice wrong\n" + much,
+	} {
+		for _, piece := range []int{100, 4097, 33_000, readSize} {
+			for _, proto := range unknownProtocols() {
+				checkUnknown(t, proto, []byte(sent), piece)
+			}
+		}
+	}
 }
 
 // TestUnknownHTTP sends each of the requests over HTTP.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"regexp"
 	"runtime"
@@ -83,6 +84,7 @@ func (d *daemon) announceAdmin() {
 		case p.Others && !p.TLS:
 			d.log.Warn(plainWarning, "protocol", p.Protocol, "address", p.Name)
 		}
-		d.log.Info("admin port is open", "address", p.Name, "pprof", d.config.Profiling)
+		d.log.Info("admin port is open", "address", p.Name, "tls", p.TLS, "auth", cmp.Or(string(p.Auth), string(netloop.AuthNone)),
+			"pprof", d.config.Profiling)
 	}
 }

@@ -103,7 +103,7 @@ func (d *daemon) start(asked *requests) (err error) {
 		return err
 	}
 	if c.Users != nil {
-		d.access = access.NewChecker(c.Users, access.Options{Parallel: checksAtOnce(), Account: d.account})
+		d.access = access.NewChecker(c.Users, access.Options{Parallel: checksAtOnce(processors()), Account: d.account})
 	}
 	notify(d.log, "STATUS=reading the journal")
 	if err := d.startAdmin(asked); err != nil {
@@ -143,9 +143,13 @@ func (d *daemon) start(asked *requests) (err error) {
 	return nil
 }
 
-// checksAtOnce is how many passwords are checked at once: half of the processors' worth, so that clients who are known
-// are served meanwhile.
-func checksAtOnce() int { return max(runtime.NumCPU()/2, 1) }
+// processors is how many the process may use: those of the machine, or of its control group. The server raises
+// GOMAXPROCS when it starts, so this is asked before.
+func processors() int { return min(runtime.NumCPU(), runtime.GOMAXPROCS(0)) }
+
+// checksAtOnce is how many passwords are checked at once with so many processors: half of them are left to clients who
+// are known.
+func checksAtOnce(processors int) int { return max(processors/2, 1) }
 
 // account counts memory of the checks of passwords, once there is an engine to count it.
 func (d *daemon) account(bytes int64) {

@@ -153,6 +153,18 @@ func TestEndToEndRotation(t *testing.T) {
 	}
 }
 
+// TestHalfOfTheProcessors tests how many passwords are checked at once.
+func TestHalfOfTheProcessors(t *testing.T) {
+	for processors, want := range map[int]int{1: 1, 2: 1, 3: 1, 4: 2, 7: 3, 64: 32} {
+		if got := checksAtOnce(processors); got != want {
+			t.Errorf("%d processors: %d checks at once, want %d", processors, got, want)
+		}
+	}
+	if n := processors(); n < 1 {
+		t.Errorf("the process may use %d processors", n)
+	}
+}
+
 // TestEndToEndSelfSigned tries TLS without files.
 func TestEndToEndSelfSigned(t *testing.T) {
 	p := clitest.Serve(t, "--tls-self-signed")

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/kestrelmq/kestrel/access"
@@ -98,8 +99,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	}
 	changes := c.changes != nil && c.changes(r)
 	if err := c.mayRun(r, changes); err != nil {
-		s.log.Warn("admin command refused", "command", name, "peer", r.RemoteAddr, "err", err)
-		plain(w, http.StatusForbidden, err.Error())
+		s.forbid(w, r, name, err)
 		return
 	}
 	if err := s.admit(r, c); err != nil {
@@ -109,8 +109,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	}
 	if changes || c.local {
 		if err := s.refusal(r); err != nil {
-			s.log.Warn("admin command refused", "command", name, "peer", r.RemoteAddr, "err", err)
-			plain(w, http.StatusForbidden, err.Error())
+			s.forbid(w, r, name, err)
 			return
 		}
 	}
@@ -181,11 +180,36 @@ func (s *Server) identify(w http.ResponseWriter, r *http.Request) *http.Request 
 
 // logFailure logs that somebody failed to authenticate, once a second at most.
 func (s *Server) logFailure(r *http.Request) {
-	now := time.Now().UnixNano()
-	if last := s.failedAt.Load(); now-last >= int64(time.Second) && s.failedAt.CompareAndSwap(last, now) {
-		name, _, _ := r.BasicAuth()
+	if due(&s.failedAt) {
+		name := "with a token"
+		if sent, _, ok := r.BasicAuth(); ok {
+			name = s.opts.Access.LogName(sent)
+		}
 		s.log.Warn("authentication failed", "user", name, "peer", r.RemoteAddr, "failed", s.opts.Access.Counts().Failed)
 	}
+}
+
+// due reports whether a line may be logged of a kind that was logged last at a time, in Unix ns: one a second may. If so,
+// it is taken to be logged.
+func due(at *atomic.Int64) bool {
+	now, last := time.Now().UnixNano(), at.Load()
+	return now-last >= int64(time.Second) && at.CompareAndSwap(last, now)
+}
+
+// forbid refuses a command because of err, and logs one a second at most. It counts that a user has no right to it.
+func (s *Server) forbid(w http.ResponseWriter, r *http.Request, command string, err error) {
+	if due(&s.refusedAt) {
+		user := ""
+		if u := userOf(r); u != nil {
+			user = u.Name
+		}
+		s.log.Warn("admin command refused", "command", command, "user", user, "peer", r.RemoteAddr, "err", err)
+	}
+	var denied *access.Denied
+	if server := s.attached.Load(); server != nil && errors.As(err, &denied) {
+		server.CountDenied()
+	}
+	plain(w, http.StatusForbidden, err.Error())
 }
 
 // mayRun returns why the user that sent r may not run a command.

@@ -35,7 +35,7 @@ func (s *Server) profile(w http.ResponseWriter, r *http.Request) bool {
 		plain(w, http.StatusNotFound, "no such command: profiling is off")
 		return true
 	case err != nil:
-		plain(w, http.StatusForbidden, err.Error())
+		s.forbid(w, r, "pprof", err)
 		return true
 	}
 	seconds, err := strconv.Atoi(r.FormValue("seconds"))

@@ -1,11 +1,17 @@
 package admin
 
 import (
+	"bufio"
+	"bytes"
 	"errors"
 	"io"
+	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/kestrelmq/kestrel/access"
 	"github.com/kestrelmq/kestrel/netloop"
@@ -136,10 +142,72 @@ func TestRights(t *testing.T) {
 			}
 		}
 	}
+	denied := int64(0)
+	for _, row := range rightsRows {
+		if row.allow != nil {
+			denied += 2 // by password and by token
+		}
+	}
+	if got := tt.server.Counters().Denied; got != denied {
+		t.Errorf("%d refusals are counted, want %d", got, denied)
+	}
 	rows := int64(len(rightsRows)) // each with three attempts that fail and four that pass, by password or token
 	if got, want := checker.Counts(), (access.Counts{Passed: 4 * rows, Failed: 3 * rows}); got != want {
 		t.Errorf("attempts are counted as %+v, want %+v", got, want)
 	}
+}
+
+// TestRefusalLines tests that the log has one line a second about what users have no right to, and about passwords that
+// are wrong, and that neither has a name that nobody has.
+func TestRefusalLines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		users, err := access.NewUsers([]*access.User{grants(t, "alice", "get *")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		log := new(bytes.Buffer)
+		l := &pipeListener{make(chan net.Conn), make(chan struct{})}
+		a, err := New(Options{
+			Address: "127.0.0.1:0", Auth: netloop.AuthPassword, Access: access.NewChecker(users, access.Options{FreeFailures: 100}),
+			Listen: func(string) (net.Listener, error) { return l, nil }, Logger: slog.New(slog.NewTextHandler(log, nil)),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Start()
+		ask := func(name, password string, want int) {
+			client, server := net.Pipe()
+			l.conns <- server
+			r, _ := http.NewRequestWithContext(t.Context(), "POST", "http://localhost/reload", nil)
+			r.SetBasicAuth(name, password)
+			r.Close = true
+			go r.Write(client)
+			response, err := http.ReadResponse(bufio.NewReader(client), r)
+			if err != nil || response.StatusCode != want {
+				t.Errorf("%s: %v, %v, want %d", name, response, err, want)
+			}
+			client.Close()
+		}
+		for second := 1; second <= 2; second++ {
+			for range 5 {
+				ask("alice", "right", http.StatusForbidden)
+				ask("s3cret", "right", http.StatusUnauthorized)
+			}
+			synctest.Wait()
+			for _, line := range []string{"admin command refused", "authentication failed"} {
+				if got := strings.Count(log.String(), line); got != second {
+					t.Errorf("in second %d there are %d lines of %q:\n%s", second, got, line, log)
+				}
+			}
+			<-time.After(time.Second)
+		}
+		if strings.Contains(log.String(), "s3cret") || !strings.Contains(log.String(), "user=alice") {
+			t.Errorf("the log: %s", log)
+		}
+		if err := a.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // TestHiddenNames tests that no answer names a queue that the user may not see, nor says anything of the server as a

@@ -32,6 +32,7 @@ type Server struct {
 	ending   context.Context // done once Close has begun: what would keep it waiting ends
 
 	failedAt   atomic.Int64 // when a failure to authenticate was logged last: Unix time in ns
+	refusedAt  atomic.Int64 // likewise, a command that was refused
 	contending sync.Mutex   // held while contention is sampled
 
 	// attached is nil while the engine replays.

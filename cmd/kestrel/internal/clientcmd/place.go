@@ -130,6 +130,19 @@ func profilesFile() (string, error) {
 	return filepath.Join(dir, "kestrel", "client.toml"), nil
 }
 
+// whyNotTOML words the error of a file of profiles. The parser repeats words that it does not understand, and a password
+// or a token must not be on a terminal.
+func whyNotTOML(err error) string {
+	var at toml.ParseError
+	if errors.As(err, &at) {
+		switch key := at.LastKey[strings.LastIndexByte(at.LastKey, '.')+1:]; key {
+		case "password", "token":
+			return fmt.Sprintf("line %d: the value of %s is not TOML: write it in quotes", max(at.Position.Line, 1), key)
+		}
+	}
+	return err.Error()
+}
+
 // readProfile returns a profile of a file, the file's default if name is "". Without a file, and
 // without a name, it is empty.
 func readProfile(file, name string) (profile, error) {
@@ -146,7 +159,7 @@ func readProfile(file, name string) (profile, error) {
 	}
 	md, err := toml.Decode(string(data), &all)
 	if err != nil {
-		return profile{}, &cli.Failure{Code: cli.ExitUsage, Text: fmt.Sprintf("profiles in %s: %v", file, err)}
+		return profile{}, &cli.Failure{Code: cli.ExitUsage, Text: fmt.Sprintf("profiles in %s: %s", file, whyNotTOML(err))}
 	}
 	if unknown := md.Undecoded(); len(unknown) > 0 {
 		return profile{}, &cli.Failure{Code: cli.ExitUsage, Text: fmt.Sprintf(

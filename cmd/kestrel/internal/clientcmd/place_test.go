@@ -43,6 +43,9 @@ timeout = "3s"
 		{name: "no such profile", file: profiles, profile: "dead", wantErr: `there is no profile "dead"`},
 		{name: "a profile without a file", profile: "live", wantErr: "read the profiles"},
 		{name: "no TOML", file: "x", wantErr: "profiles in"},
+		{name: "a password without quotes", file: "[profiles.x]\npassword = hunter2\n", wantErr: "line 2: the value of password is not TOML"},
+		{name: "a token without quotes", file: "[profiles.x]\ntoken = hunter2\n", wantErr: "line 2: the value of token is not TOML"},
+		{name: "a password that is a number", file: "[profiles.x]\npassword = 7234567\n", wantErr: "incompatible types"},
 		{name: "an unknown key", file: "[profiles.x]\nsever = 1\n", wantErr: "the key profiles.x.sever is not known"},
 		{name: "a bad time", file: "default = 'x'\n[profiles.x]\ntimeout = 'soon'\n", wantErr: `timeout is "soon"`},
 	} {

@@ -101,7 +101,7 @@ type Process struct {
 	Addr string              // where it speaks the memcache protocol
 
 	Thrift string // where it speaks Thrift
-	text   string // where it speaks the text protocol
+	Text   string // where it speaks the text protocol
 }
 
 // serveProcess starts a server on a free port and waits until it listens.
@@ -141,7 +141,7 @@ func Start(t *testing.T, cmd *exec.Cmd) *Process {
 			p.log <- entry
 		}
 	}()
-	for _, addr := range []*string{&p.Addr, &p.Thrift, &p.text} { // in the order of protocols
+	for _, addr := range []*string{&p.Addr, &p.Thrift, &p.Text} { // in the order of protocols
 		*addr = p.Logged("listening")["address"].(string)
 	}
 	return p
@@ -188,6 +188,16 @@ func (p *Process) Says(msg string) map[string]any {
 		}
 	}
 	return p.Logged(msg)
+}
+
+// Entries returns the entries with that message, or all for "", that were logged before what was waited for last.
+func (p *Process) Entries(msg string) (list []map[string]any) {
+	for _, entry := range p.seen {
+		if msg == "" || entry["msg"] == msg {
+			list = append(list, entry)
+		}
+	}
+	return list
 }
 
 // Signal sends a signal.

@@ -102,11 +102,22 @@ func (p *parser) syntax(err error) Problem {
 		return Problem{File: p.file, Text: err.Error()}
 	}
 	text := at.Message
+	if isSecret(at.LastKey) { // the parser repeats words that it does not understand
+		text = "the value is not TOML: write it in quotes"
+	}
 	if strings.HasPrefix(text, "expected '.' or ']' to end table name") {
 		text += `; names with other characters than letters, digits, _ and - need quotes:` +
 			` [queues."work+audit"]`
 	}
 	return Problem{File: p.file, Line: max(at.Position.Line, 1), Text: text}
+}
+
+// isSecret reports whether the key at a path, as the TOML parser names it, has a value that no message repeats.
+func isSecret(path string) bool {
+	key := path[strings.LastIndexByte(path, '.')+1:]
+	user, _ := Find(All(UserOptions()), key)
+	zookeeper, _ := Find(All(ZooKeeperOptions()), key)
+	return user.Secret || zookeeper.Secret
 }
 
 // problem notes what is wrong with the key at path.
@@ -379,7 +390,11 @@ func apply[T any](p *parser, path []string, table map[string]any, options []Opti
 			p.idle[key] = true
 		}
 		v := o.At(dst)
-		if err := v.Set(table[key]); err != nil {
+		switch err := v.Set(table[key]); {
+		case err == nil:
+		case o.Secret && errors.Is(err, errUnwanted):
+			p.problem(at, "want %s", v.Want())
+		default:
 			p.problem(at, "%s", Refusal(v, err, table[key]))
 		}
 	}

@@ -16,6 +16,8 @@ type Option[T any] struct {
 	Was  []string // what the original called it
 	Live bool     // a reload applies a change
 	Idle string   // why it has no effect; "" if it has one
+
+	Secret bool // no message repeats what is written for it
 }
 
 // Group is some options under a title.

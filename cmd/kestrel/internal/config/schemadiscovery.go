@@ -54,7 +54,7 @@ func ZooKeeperOptions() []Group[Discovery] {
 			return optional(at, "", textValue{at, "path in ZooKeeper", "/kestrel"})
 		},
 	}, {
-		Key: "credentials", Was: []string{"zookeeper.credentials"},
+		Key: "credentials", Secret: true, Was: []string{"zookeeper.credentials"},
 		Help: "user:password for ZooKeeper",
 		At: func(d *Discovery) Value {
 			at := &d.ZooKeeper.Credentials

@@ -12,7 +12,7 @@ import (
 // UserOptions returns the keys of [users.NAME].
 func UserOptions() []Group[access.User] {
 	return []Group[access.User]{{"Users", []Option[access.User]{{
-		Key:  "password",
+		Key: "password", Secret: true,
 		Help: "hash of the password, as 'kestrel user hash' makes it",
 		At: func(u *access.User) Value {
 			return optional(&u.Password, access.Hash{}, hashValue{&u.Password})
@@ -22,7 +22,7 @@ func UserOptions() []Group[access.User] {
 		Help: "names in the user's certificates: CN=alice,O=Acme or dns:alice.example",
 		At:   func(u *access.User) Value { return textsValue{&u.Certificates} },
 	}, {
-		Key:  "tokens",
+		Key: "tokens", Secret: true,
 		Help: "hashes of tokens for HTTP, as 'kestrel user token' makes them",
 		At:   func(u *access.User) Value { return tokensValue{&u.Tokens} },
 	}, {

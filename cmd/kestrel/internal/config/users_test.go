@@ -59,6 +59,43 @@ func TestUsers(t *testing.T) {
 	}
 }
 
+// TestSecretsAreNotRepeated tests that no message has what was written for a password, a token or credentials, however
+// wrong it is: people write the password itself there, with quotes and without.
+func TestSecretsAreNotRepeated(t *testing.T) {
+	for _, written := range []string{
+		`"hunter2"`, `hunter2`, `hunter`, `7234567`, `7234.567.8`, `72_34567`, `0723456`, `-hunter2`, `"hunter2`, `'hunter2`, `["hunter2"]`,
+		`[hunter2]`, `[7234567]`, `{ hunter2 = 1 }`, `7234-56-78`, `"hunter2" hunter2`, `"\hunter2"`, `"""hunter2`, `true hunter2`, `hunter2"`,
+		`+7234567x`, `7234567e`, `0xhunter2`,
+	} {
+		for _, key := range []string{"password", "tokens", "credentials"} {
+			src := "[users.alice]\n" + key + " = " + written + "\n"
+			if key == "credentials" {
+				src = "[discovery.zookeeper]\nhosts = [\"zk\"]\npath_prefix = \"/k\"\ncredentials = " + written + "\n"
+			}
+			file := filepath.Join(t.TempDir(), "users.toml")
+			if err := os.WriteFile(file, []byte(src), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, err := Parse("k", src, nil)
+			if err == nil && key == "credentials" {
+				continue // TOML and, as it happens, credentials
+			}
+			for _, secret := range []string{"hunter", "7234", "723", "72_"} {
+				if err == nil || strings.Contains(err.Error(), secret) {
+					t.Errorf("%s = %s: %v", key, written, err)
+				}
+			}
+			if key == "credentials" {
+				continue
+			}
+			if _, err := Parse("k", "users_file = \""+file+"\"\n", nil); err == nil || !strings.Contains(err.Error(), file) ||
+				strings.Contains(strings.ReplaceAll(err.Error(), file, ""), "hunter") {
+				t.Errorf("%s = %s in a file of its own: %v", key, written, err)
+			}
+		}
+	}
+}
+
 // TestUpgrade tests that a file that was written before there were listeners and users means what it meant: the same
 // ports, in the clear, that ask nobody.
 func TestUpgrade(t *testing.T) {

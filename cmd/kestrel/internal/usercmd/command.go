@@ -35,6 +35,8 @@ const hashPage = `Usage:
 
 Asks for a password, twice, or reads it from the first line of standard input if
 that is no terminal. Prints its argon2id hash, for 'password' of [users.NAME].
+A password has up to 1024 bytes, and no blank, line end or NUL: the protocols
+that are lines of text could not send it.
 
 Example:
     $ echo correct-horse-battery | kestrel user hash
@@ -55,7 +57,7 @@ Example:
     kestrel_…
     sha256:…
 
-Exit status:: 0; 2 if the command line is wrong.
+Exit status: 0; 2 if the command line is wrong.
 `
 
 // New returns `kestrel user` and what belongs to it.

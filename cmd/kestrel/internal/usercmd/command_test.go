@@ -41,6 +41,9 @@ func TestHash(t *testing.T) {
 			t.Errorf("%q: %d, %q, %q; want %q", in, code, out, errs, want)
 		}
 	}
+	if _, out, _ := run("", "hash", "--help"); !strings.Contains(out, "no blank, line end or NUL") {
+		t.Errorf("the help does not say what a password may have: %s", out)
+	}
 	if code, _, _ := run("", "hash", "s3cret"); code != cli.ExitUsage {
 		t.Errorf("a password on the command line: exit code %d", code)
 	}
