@@ -300,12 +300,20 @@ func (d *driver) end(c *conn, canRead bool) {
 	d.server.discount(c.listener)
 }
 
-// stop ends every session, and then run.
+// stop ends every session, and then run. A turn ends as many as it has time for, and later turns the others.
 func (d *driver) stop() {
+	d.begin()
+	turn := d.newShare()
 	for _, c := range d.conns {
-		if c != nil {
-			d.end(c, true)
+		if c == nil {
+			continue
 		}
+		if turn.spent() {
+			d.do(d.stop)
+			return
+		}
+		d.end(c, true)
+		d.watch.end("end of a session", nil)
 	}
 	d.stopped = true
 }

@@ -33,11 +33,18 @@ func (l *loop) fail(t engine.Ticket, err error) {
 	l.failure.Store(&failure{t, err})
 }
 
-// takeFailure returns the failure that the syncer has handed over since the last call, or nil.
+// takeFailure returns the failure that the syncer has handed over since the last call, with what the last turn had no
+// time for, or nil.
 func (l *loop) takeFailure() *failure {
+	before := l.failed
+	l.failed = nil
 	if l.failure.Load() == nil {
-		return nil
+		return before
 	}
 	l.latencies.forget()
-	return l.failure.Swap(nil)
+	f := l.failure.Swap(nil)
+	if before != nil {
+		f.ticket = f.ticket.Merge(before.ticket)
+	}
+	return f
 }

@@ -82,6 +82,7 @@ func newLineTestOn(
 		}
 	}()
 	t.Cleanup(func() {
+		lt.slow(0)
 		lt.driver.stop()
 		lt.step()
 		lt.alarm.stop()
@@ -97,8 +98,11 @@ func newLineTestOn(
 // step takes one turn.
 func (lt *lineTest) step() {
 	lt.poller.ring()
-	lt.proceed <- struct{}{}
-	<-lt.done
+	select {
+	case lt.proceed <- struct{}{}:
+		<-lt.done
+	case <-lt.done: // the loop has ended
+	}
 	lt.later, lt.at, lt.happens, lt.beforeTick = 0, 0, nil, nil
 }
 

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kestrelmq/kestrel/engine"
 )
 
 // slow has each look at the clock of turns come so much later than the last.
@@ -131,8 +133,15 @@ func TestGoOnInTurn(t *testing.T) {
 }
 
 // TestHeldInTurn has one sync cover the replies of more clients than a turn has time for: all of them get
-// theirs, in the order in which they have put.
+// theirs, in the order in which they have put, and if the sync fails, the error.
+//
+// Its control is a flushHeld that goes through all of them when a commit has failed.
 func TestHeldInTurn(t *testing.T) {
+	t.Run("stored", func(t *testing.T) { testHeldInTurn(t, "STORED\r\n") })
+	t.Run("failed", func(t *testing.T) { testHeldInTurn(t, "SERVER_ERROR journal failed\r\n") })
+}
+
+func testHeldInTurn(t *testing.T, reply string) {
 	onEventLoops(t, func(t *testing.T, eventLoop string) {
 		const clients = 30
 		lt := newLineTest(t, eventLoop, alwaysSynced(), clients)
@@ -146,7 +155,9 @@ func TestHeldInTurn(t *testing.T) {
 		}
 		var order []*session
 		order = append(order, lt.held...)
-		if err := lt.engine.Commit(lt.held[clients-1].heldTicket); err != nil {
+		if last := lt.held[clients-1].heldTicket; reply != "STORED\r\n" {
+			lt.fail(last, engine.ErrJournal)
+		} else if err := lt.engine.Commit(last); err != nil {
 			t.Fatal(err)
 		}
 		lt.slow(maxShare / 4)
@@ -166,9 +177,61 @@ func TestHeldInTurn(t *testing.T) {
 			}
 		}
 		for i := range clients {
-			lt.wantReplies(i, 1)
+			lt.wantReply(i, reply)
 		}
 	})
+}
+
+// wantReply has client i have got this and nothing else.
+func (lt *lineTest) wantReply(i int, want string) {
+	lt.t.Helper()
+	buf := make([]byte, 256)
+	n, _, _ := unix.Recvfrom(lt.peers[i], buf, unix.MSG_DONTWAIT)
+	if got := string(buf[:max(n, 0)]); got != want {
+		lt.t.Errorf("client %d got %q, want %q", i, got, want)
+	}
+}
+
+// TestStopInTurns has a server with more clients than a turn has time to end stop: those that do nothing are asked to
+// go, a few in each turn, and then the others are ended.
+//
+// Its controls are a quitIdle that goes through all of them, and a stop that does.
+func TestStopInTurns(t *testing.T) {
+	for _, drained := range []bool{true, false} {
+		t.Run(fmt.Sprintf("drained %v", drained), func(t *testing.T) {
+			onEventLoops(t, func(t *testing.T, eventLoop string) {
+				const clients, each = 2 * maxRounds * maxEnds, 5
+				lt := newLineTest(t, eventLoop, unsynced(), clients)
+				most := maxRounds * maxEnds
+				if drained {
+					lt.do(lt.drain)
+				} else {
+					lt.slow(maxShare / each)
+					lt.do(lt.stop)
+					most = each
+				}
+				left := func() (n int) {
+					for _, c := range lt.conns {
+						if c != nil {
+							n++
+						}
+					}
+					return n
+				}
+				turns := 0
+				for ; left() > 0 && turns < clients; turns++ {
+					before := left()
+					lt.turn(0)
+					if ended := before - left(); ended > most {
+						t.Errorf("turn %d ends %d clients, want %d at most", turns, ended, most)
+					}
+				}
+				if n := left(); n > 0 {
+					t.Errorf("%d clients are there behind %d turns", n, turns)
+				}
+			})
+		})
+	}
 }
 
 // TestNewsInTurn has more waiting clients get an item than a turn has time for.

@@ -138,14 +138,16 @@ func (l *loop) hold(s *session) {
 func (l *loop) heldIsReady() bool {
 	failed := l.failure.Load()
 	for _, s := range l.held {
-		if l.engine.Committed(s.heldTicket) || failed.concerns(l.engine, s.heldTicket) {
+		if l.engine.Committed(s.heldTicket) || failed.concerns(l.engine, s.heldTicket) ||
+			l.failed.concerns(l.engine, s.heldTicket) {
 			return true
 		}
 	}
 	return false
 }
 
-// flushHeld sends the held replies whose commit has ended.
+// flushHeld sends the held replies whose commit has ended, as far as the turn has time for them. The others keep their
+// place, and the failure of their commit waits for them.
 func (l *loop) flushHeld() {
 	failed := l.takeFailure()
 	if len(l.held) == 0 {
@@ -156,12 +158,14 @@ func (l *loop) flushHeld() {
 		switch {
 		case s.state == closed:
 			s.held = false
-		case failed == nil && turn.spent(): // it keeps its place
+		case turn.spent():
+			l.failed = failed
 		case l.engine.Committed(s.heldTicket):
 			l.endHold(s, nil)
 			l.watch.end("sending replies", s)
 		case failed.concerns(l.engine, s.heldTicket):
 			l.endHold(s, failed)
+			l.watch.end("sending replies", s)
 		}
 		if s.held {
 			kept = append(kept, s)
@@ -268,12 +272,19 @@ func (l *loop) heedNews() {
 	}
 }
 
-// quitIdle closes the sessions of a draining loop that have nothing left to do.
+// quitIdle closes sessions of a draining loop that have nothing left to do: maxEnds of them, and the next turn more.
 func (l *loop) quitIdle() {
+	ended := 0
 	for s := l.sessions.head; s != nil; s = s.newerIdle {
-		if s.state == idle && len(s.in) == 0 && s.skip == 0 && !s.items.reading {
-			s.quit()
+		if s.state != idle || len(s.in) > 0 || s.skip > 0 || s.items.reading {
+			continue
 		}
+		if ended == maxEnds {
+			l.ring()
+			return
+		}
+		s.quit()
+		ended++
 	}
 }
 
@@ -294,5 +305,5 @@ func (l *loop) endIdle() {
 	}
 }
 
-// maxEnds is how many idle sessions one turn ends. The next turn, a millisecond later, ends more.
+// maxEnds is how many sessions one round of a turn ends. The next turn ends more.
 const maxEnds = 64
