@@ -17,7 +17,7 @@ type pieces struct {
 
 const (
 	// pieceSize is how large a mapped piece is at most, in bytes.
-	pieceSize = 8 << 20
+	pieceSize = 4 << 20
 	// minPiece is how many bytes are worth a map.
 	minPiece = 512 << 10
 	// pieceAlign is what pieces begin at a multiple of: no kernel has larger pages, but for huge ones.
