@@ -89,6 +89,7 @@ crash: build ## the long runs: models, crash points, kill -9, power cuts (KILLS,
 
 hostile: build ## clients that send, read and connect as none should, at length
 	$(GO) run ./bench/lab hostile
+	$(GO) run ./bench/lab halfopen
 
 controls: ## break the server on purpose, in each way that a test must notice; ten minutes
 	$(GO) run ./bench/lab controls

@@ -38,6 +38,7 @@ func hostileCases() []hostileCase {
 		{"resets", "", "", resets},
 		{"connections in a row", "", "", manyConnects},
 		{"storms", "max_connections = 64\n", "", storms},
+		{"half-open handshakes", securedPort, "", halfOpenHandshakes},
 		{"puts and closes", "", "fdatasync:delay_enter=300000", putsAndCloses},
 	}
 }
@@ -78,7 +79,13 @@ func hostileTrial(ctx context.Context, t *trial) error {
 
 // hostileRun tries one case. It says which turn of a loop was long, if one was.
 func hostileRun(ctx context.Context, t *trial, c hostileCase, dir string) (long string, err error) {
-	if err := os.WriteFile(filepath.Join(dir, "lab.toml"), []byte(c.config), 0o600); err != nil {
+	certificates, remove, err := makeCertificates()
+	if err != nil {
+		return "", err
+	}
+	defer remove()
+	config := strings.ReplaceAll(c.config, certificatesHere, certificates)
+	if err := os.WriteFile(filepath.Join(dir, "lab.toml"), []byte(config), 0o600); err != nil {
 		return "", err
 	}
 	how := launch{binary: t.binary, dir: dir, args: []string{"--config", "lab.toml", "--admin-port", "auto"}}

@@ -55,5 +55,13 @@ func rightsControls() []control {
 		{breaks: "statistics name hidden queues", edits: names, test: "./netloop TestHiddenNames"},
 		{breaks: "metrics name hidden queues", edits: scrape, test: "./netloop/admin TestHiddenNames"},
 		{breaks: "guesses are not slowed down", edits: unslowed, test: "./access TestFailuresSlowDown"},
+		{breaks: "hashes of several lanes count as one", edits: replaced("access/checker.go",
+			"processors := min(lanesOf(hashes), cap(c.slots))", "processors := 1"), test: "./access TestChecksAtOnce"},
+		{breaks: "a stranger keeps a buffer of others", edits: replaced("netloop/buffers.go",
+			" || s.id.unknown && cap(s.in) > maxUnknown", ""), test: "./netloop TestUnknownBytes"},
+		{breaks: "every refusal is logged", edits: replaced("netloop/logpace.go",
+			"if last != 0 && now-last <", "if last < 0 && now-last <"), test: "./netloop TestRefusalLines"},
+		{breaks: "handshakes that nobody ends keep others out", edits: replaced("netloop/handshakes.go",
+			"maxHandshakes = 1024", "maxHandshakes = 10240"), experiment: "hostile", only: "half-open handshakes", cycles: 1},
 	}
 }
