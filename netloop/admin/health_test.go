@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"syscall"
 	"testing"
@@ -159,7 +160,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestReadinessDiscovery tests that /readyz says where the server is announced, and that a membership
+// TestReadinessDiscovery tests that /readyz and the metrics say where the server is announced, and that a membership
 // service that is away does not make it unready.
 func TestReadinessDiscovery(t *testing.T) {
 	var state Discovery
@@ -175,5 +176,14 @@ func TestReadinessDiscovery(t *testing.T) {
 	} {
 		state = step.state
 		tt.expect("/readyz", 200, step.want)
+		families := tt.scrape("/metrics")
+		announced := map[string]float64{`set="read"`: boolGauge(state.Read), `set="write"`: boolGauge(state.Write)}
+		if got := series(families["kestrel_announced"]); !maps.Equal(got, announced) {
+			t.Errorf("kestrel_announced of %+v is %v", state, got)
+		}
+		failing := map[string]float64{"": boolGauge(state.Err != nil)}
+		if got := series(families["kestrel_discovery_failing"]); !maps.Equal(got, failing) {
+			t.Errorf("kestrel_discovery_failing of %+v is %v", state, got)
+		}
 	}
 }
