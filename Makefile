@@ -52,12 +52,14 @@ test-all: build ## run every test at its full size, those of the built server to
 lab: build ## kill, cut and damage real servers, a short slice of each experiment, two minutes
 	$(GO) test -count=1 -timeout 30m -tags lab ./bench/lab
 
-# With the tag, event loops wait with epoll unless a test says otherwise: those of servers that tests build, too. The
-# packages left out have no event loop, and the two tests say what the default is.
+# With the tag, event loops wait with epoll unless a test says otherwise: those of servers that tests build, too. Left
+# out are the packages that have no event loop, the two tests of what the default is, and the tests of pages and of the
+# commands that ask a server: to them it is the same.
+NO_LOOP    = TestConfigurationDoc|TestExample|TestEndToEnd(Examples|ClientPages|Completion|Migrating|Usage|Version|Readme|Burrow(Doc|Browser)|Dalli|Operator)
+
 epoll: ## try the other event loop: tests of all that uses one, of the built server too, and a slice of the lab, two minutes
-	GOFLAGS="$$($(GO) env GOFLAGS) -tags=epoll" $(GO) test -short -vet=off -p $(PROCESSES) \
-		-skip '^(TestConfigurationDoc|TestExample)$$' \
-		./netloop/... ./client/... ./loadtest/... ./cmd/... ./bench/...
+	GOFLAGS="$$($(GO) env GOFLAGS) -tags=epoll" $(GO) test -short -vet=off -p $(PROCESSES) -skip '^($(NO_LOOP))$$' \
+		./netloop/... ./client/... ./loadtest/... ./cmd/kestrel ./bench/...
 	GOFLAGS="$$($(GO) env GOFLAGS) -tags=lab,epoll" $(GO) test -vet=off -count=1 -run 'TestKill|TestSpill|TestHostile' ./bench/lab
 
 race: ## run the concurrent packages' tests under the race detector
@@ -135,15 +137,18 @@ bench-burrow: build ## what Burrow's protocol costs, beside memcache's and nginx
 bench-secure: build ## what TLS and users cost, beside redis and memcached over TLS; options in ARGS
 	$(GO) run ./bench/secure -kestrel bin/kestrel $(ARGS)
 
-dist: ## build the archives, packages, image and SBOM of a release into bin/dist
-	$(GO) run ./cmd/dist
+# What a release is built for. One of them is enough to try it.
+ARCH       ?= amd64,arm64
+
+dist: ## build the archives, packages, image and SBOM of a release into bin/dist (ARCH=amd64,arm64)
+	$(GO) run ./cmd/dist -arch $(ARCH)
 
 cluster: build ## three servers and a real ZooKeeper (Debian's zookeeperd) that change, die, stall and forget; three minutes
 	KESTREL_NEED_ZOOKEEPER=1 $(GO) test -count=1 -tags lab ./client/...
 	KESTREL_NEED_ZOOKEEPER=1 $(GO) test -count=1 -tags lab -run EndToEndCluster ./cmd/kestrel
 
 packages: dist ## build a release twice and compare; install, upgrade, remove the package in a container (root)
-	$(GO) run ./cmd/dist -out bin/dist-again
+	$(GO) run ./cmd/dist -arch $(ARCH) -out bin/dist-again
 	diff -r bin/dist bin/dist-again
 	docs/operations/package/machine.sh docs/operations/package/lifecycle.sh bin/dist/kestrel_*_$$($(GO) env GOARCH).deb
 
