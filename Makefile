@@ -21,8 +21,9 @@ ARM_SKIP   = Crash|Faults|ControlModel|DamageFlipped|TestMapped(Truncated|DiskFa
 ARM_ENGINE = Replay|RestartChain|Checkpoint|Backlog(Order|OpenRead|Waits|ReadError|DiskFull|SyncFails|Busy)
 
 # Packages whose tests run goroutines against each other. Of these packages, tests of a single goroutine that take
-# long are left to race-all.
-CONCURRENT  = ./segment/... ./engine/... ./netloop/... ./loadtest/... ./client/...
+# long are left to race-all, and so are those that need sqlite: the race detector compiles it for minutes.
+CONCURRENT  = ./segment/... ./engine/... ./netloop/... ./loadtest/... ./client ./client/discovery/... ./client/internal/... \
+              ./client/backend/embedded ./client/backend/overhttp ./client/backend/spread
 SINGLE      = CrashEveryWrite|TestFaults$$|Damage|Control|TestQueueModel$$|TestRepair
 
 .PHONY: help build run test test-all lab epoll race race-all e2e clients crash hostile controls sim soak fuzz bench bench-backlog bench-backup bench-burrow bench-client bench-delayed bench-idle bench-peers bench-profile bench-secure portable dist packages newcomer cluster cover lint check clean
