@@ -115,9 +115,9 @@ func (c *Checker) Counts() Counts {
 	return Counts{c.counts[0].Load(), c.counts[1].Load(), c.counts[2].Load()}
 }
 
-// Password returns the user with a name and a password. From is the address that the attempt comes from, without
-// a port. Password takes some 20 ms of a processor, and waits longer if attempts from there, or as this user, have
-// failed lately: it is not for an event loop. It returns ErrFailed, ErrBusy or the error of ctx.
+// Password returns the user with a name and a password. from is the address of the attempt, without a port. Password
+// takes some 20 ms of a processor. It waits longer if attempts from that address, or as that user, have failed
+// lately. So an event loop must not call it. It returns ErrFailed, ErrBusy or the error of ctx.
 func (c *Checker) Password(ctx context.Context, from, name string, password []byte) (*User, error) {
 	u, err := c.password(ctx, from, name, password)
 	switch err {

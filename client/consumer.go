@@ -55,8 +55,8 @@ type Consumer struct {
 	closed   bool
 	stations []*station // of the read set
 	turn     int        // where in stations the next round begins
-	waiters  []*waiter  // calls of Next, in line
-	coming   int        // callers that have asked ahead and will call Next at once
+	waiters  []*waiter  // calls of Next, the oldest first
+	coming   int        // callers whose get went out with a confirm, and that will call Next at once
 	ready    []*Delivery
 	lastErr  error      // why a server failed last; nil since one answered
 	had      []*station // room for schedule
@@ -109,7 +109,7 @@ func (c *Client) consume(queue string, lease time.Duration) (*Consumer, error) {
 // Next waits for an item. When ctx ends it returns the cause, with why a server failed if one did.
 func (c *Consumer) Next(ctx context.Context) (*Delivery, error) { return c.next(ctx, false) }
 
-// next is Next for a caller that has asked ahead, or not.
+// next is Next for a caller whose get went out with a confirm, or not.
 func (c *Consumer) next(ctx context.Context, asked bool) (*Delivery, error) {
 	c.mu.Lock()
 	if asked {
@@ -320,11 +320,11 @@ func (c *Consumer) appendGet(dst []byte, wait time.Duration) []byte {
 	return memcache.AppendGet(dst, c.name, options)
 }
 
-// askAhead reports whether a get that does not wait may be sent with the confirm of a slot's item, for a caller that
+// askWithConfirm reports whether a get that does not wait may be sent with the confirm of a slot's item, for a caller that
 // will be in Next soon. It may if nothing lies ready, and schedule would ask this server once more for that caller. The
 // slot then asks.
 // The delivery is open, and its lock held.
-func (c *Consumer) askAhead(s *slot) bool {
+func (c *Consumer) askWithConfirm(s *slot) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	st := s.station
@@ -342,7 +342,7 @@ func (c *Consumer) askAhead(s *slot) bool {
 	}
 	c.coming++
 	s.asking = 1
-	s.ahead = true
+	s.withConfirm = true
 	st.waiting++
 	return true
 }
@@ -392,7 +392,7 @@ func (c *Consumer) issue(st *station, o order) bool {
 	return true
 }
 
-// handOut gives a delivery to the first caller in line, or holds it for a while; mu is held.
+// handOut gives a delivery to the first caller that waits, or holds it for a while; mu is held.
 func (c *Consumer) handOut(d *Delivery) {
 	switch {
 	case c.closed:
@@ -480,11 +480,11 @@ func (c *Consumer) answered(s *slot, d *Delivery) {
 	}
 	st.fails = 0
 	c.lastErr = nil
-	ahead := s.ahead
-	s.ahead = false
+	withConfirm := s.withConfirm
+	s.withConfirm = false
 	switch {
 	case d == nil:
-	case ahead && st.leaving:
+	case withConfirm && st.leaving:
 		s.conn.Close() // the item goes back
 	default:
 		c.handOut(d)

@@ -57,7 +57,7 @@ const (
 type ending struct {
 	verb    string
 	options memcache.GetOptions
-	ahead   bool // the next get goes to the server in the same request, where that serves
+	ask     bool // the next get goes to the server in the same request, where that serves
 }
 
 var (
@@ -146,7 +146,7 @@ func (d *Delivery) begin(how ending) error {
 	switch {
 	case how.options.Abort:
 		request = c.requests.abort
-	case how.ahead && c.askAhead(d.slot):
+	case how.ask && c.askWithConfirm(d.slot):
 		d.asked = true
 		request = c.requests.confirmAndGet
 	}

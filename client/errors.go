@@ -19,10 +19,10 @@ var (
 	// item larger than the queue allows. Other queues of the server may take it.
 	ErrNotStored = errors.New("the queue refused the item: it is full, or the item is too large for it")
 	// ErrRefused says that a server did not do what it was asked for, and changed nothing.
-	ErrRefused = errors.New("the server refused")
+	ErrRefused = errors.New("the server refused the request")
 	// ErrUnknownOutcome says that no answer came, or one that leaves it open: what was asked for has
 	// happened once or not at all. To ask again may put an item twice.
-	ErrUnknownOutcome = errors.New("it is not known whether this was done")
+	ErrUnknownOutcome = errors.New("the outcome is unknown, because no clear answer came")
 	// ErrLost says that the connection on which an item was opened has ended, or the item was ended
 	// before: the server delivers it again.
 	ErrLost = errors.New("the connection that held the item is lost: the server delivers the item again")
@@ -31,15 +31,15 @@ var (
 	// ErrReject, in what a Worker's handler returns, sends the item to the dead-letter queue.
 	ErrReject = errors.New("the item is rejected")
 	// ErrEnded says that a delivery was confirmed or aborted before.
-	ErrEnded = errors.New("the delivery has ended already")
+	ErrEnded = errors.New("the delivery was confirmed or aborted before")
 	// ErrNoServers says that there is no server to ask.
-	ErrNoServers = errors.New("no server is known")
+	ErrNoServers = errors.New("no server is known: none was given, or no server is in the sets of ZooKeeper")
 	// ErrBadName says that a name cannot be that of a queue.
 	ErrBadName = wire.ErrBadName
 	// ErrProtocol says that what came from a server is not the protocol of Kestrel.
 	ErrProtocol = errors.New("this is not an answer of a Kestrel server")
 	// ErrClosed says that the client, or the consumer, has been closed.
-	ErrClosed = errors.New("closed")
+	ErrClosed = errors.New("the client or the consumer is closed")
 )
 
 // An Error says what failed, on what, and why.

@@ -41,7 +41,7 @@ func (st *station) leave() {
 	}
 	st.idle = nil
 	for _, s := range st.slots {
-		if s.asking > 0 && !s.ahead && s.conn != nil {
+		if s.asking > 0 && !s.withConfirm && s.conn != nil {
 			s.conn.Close() // an item on its way goes back
 		}
 	}
@@ -63,10 +63,10 @@ type slot struct {
 	quit     chan struct{} // closed to end a slot without an order
 
 	// Guarded by Consumer.mu; the goroutine alone sets conn, and reads it without.
-	asking int  // gets under way
-	found  bool // one of the round that is under way had an item
-	ahead  bool // the get under way went out with a confirm, and does not wait
-	conn   *wire.Conn
+	asking      int  // gets under way
+	found       bool // one of the round that is under way had an item
+	withConfirm bool // the get under way went out with a confirm, and does not wait
+	conn        *wire.Conn
 }
 
 // run serves orders until the connection fails or is not needed any more.

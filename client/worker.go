@@ -28,9 +28,9 @@ type Worker struct {
 	Queue  string
 	Handle Handler
 
-	// Lease has items leased for so long, and the lease extended as long as a handler runs: a lost connection
-	// is no loss of the item then, a handler that fails does not wait (see Backoff), and an item costs
-	// a fraction. Zero means open reads, which every server has.
+	// Lease is how long items are leased for; the worker extends a lease as long as its handler runs. With leases a lost
+	// connection loses no item, and a handler that fails does not wait (see Backoff). An item costs a fraction of an
+	// open read. Zero means open reads, which every server has.
 	Lease time.Duration
 	// Handlers is how many run at the same time; zero means one.
 	Handlers int

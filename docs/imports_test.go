@@ -91,7 +91,7 @@ var mayImport = map[string]string{
 		" cmd/kestrel/internal/clitest codec/burrow",
 	"cmd/kestrel/internal/backupcmd": "cmd/kestrel/internal/cli cmd/kestrel/internal/clitest cmd/kestrel/internal/config" +
 		" engine engine/backup segment",
-	"cmd/kestrel/internal/cli": "",
+	"cmd/kestrel/internal/cli": "loadtest/figures",
 	"cmd/kestrel/internal/clientcmd": "client cmd/kestrel/internal/cli cmd/kestrel/internal/clitest" +
 		" cmd/kestrel/internal/sample cmd/kestrel/internal/top loadtest/figures",
 	"cmd/kestrel/internal/clitest": "cmd/kestrel/internal/cli codec/oldjournal engine",
@@ -100,7 +100,7 @@ var mayImport = map[string]string{
 		" cmd/kestrel/internal/config codec/oldjournal engine engine/backup segment",
 	"cmd/kestrel/internal/loadcmd": "cmd/kestrel/internal/cli cmd/kestrel/internal/clitest" +
 		" cmd/kestrel/internal/config loadtest loadtest/figures loadtest/report loadtest/scenario loadtest/spawn netloop",
-	"cmd/kestrel/internal/sample":      "client loadtest/figures",
+	"cmd/kestrel/internal/sample":      "client",
 	"cmd/kestrel/internal/top":         "client cmd/kestrel/internal/cli cmd/kestrel/internal/sample loadtest/figures",
 	"cmd/kestrel/internal/scalaconfig": "client/discovery cmd/kestrel/internal/config engine",
 

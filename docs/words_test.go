@@ -67,6 +67,9 @@ var retired = []struct {
 	{regexp.MustCompile(`^told|Told`), []string{""}, "nothing: a waiter is notified, an error reported, an item recorded"},
 	{regexp.MustCompile(`^(run|Run)$`), []string{"engine/", "segment/"}, "a file of a backlog: a function does, reads or finishes something"},
 	{regexp.MustCompile(`(?i)(put|kind|append)run$`), []string{""}, "a file of a backlog: several puts in one record are puts"},
+	{regexp.MustCompile(`^[kK]eep`), []string{"engine/internal/hidden/", "engine/internal/keyindex/"},
+		"to write a keep record: what is left alone is retained or filtered"},
+	{regexp.MustCompile(`^ahead$|[aA]skAhead`), []string{"netloop/", "client/"}, "of a queue: it takes puts faster than the disk does"},
 }
 
 // TestRetiredNames tests that no name outside of tests has a meaning that another word has now.

@@ -122,7 +122,7 @@ func (e *Engine) changeAt(q *queue, at *spot, to Alter) Ticket {
 	if to.SetExpiry {
 		it.Expiry = to.Expiry
 	}
-	if at.where == isOpen && !to.SetDelay { // it stays with who has it
+	if at.where == isOpen && !to.SetDelay { // it stays with its holder
 		at.read.item.Expiry = it.Expiry
 		at.read.lieIn(0)
 		if q.inJournal() {

@@ -56,8 +56,7 @@ type backlog struct {
 	// spent holds runs that no item of the queue needs any more but open ones; reclaim moves those
 	// to the journal and removes the files.
 	spent []*run
-	// gone are ids that runs may name, and that are gone although they are not below headID: they were
-	// removed out of their order.
+	// gone are ids of removed items that runs may still have, from headID on: they were removed out of their order.
 	gone idset.Bitmap
 	// marks is the file that has gone, as the last checkpoint left it; nil if there is none. spentMarks are those
 	// that the journal does not name any more, once it is synced.
@@ -288,10 +287,10 @@ func (q *queue) headID() uint64 {
 	return q.nextID
 }
 
-// What clients put is in the journal at once, and in memory; the disk takes it a second time, for
-// the backlog, in the background. Clients that are faster than the disk would get ahead of it without
-// bound: what waits to be written takes memory, and what is not recorded yet, or not synced, keeps
-// the journal, which a restart reads. So puts say so, in Stored.Ahead, and their clients wait.
+// A put is in the journal at once, and in memory. The disk takes it a second time, for the backlog, in the
+// background. Clients that are faster than the disk would get ahead of it without bound. Items that wait to be
+// written take memory. Until they are recorded and synced, the journal cannot drop them, and a restart reads it. So
+// puts say so, in Stored.Ahead, and their clients wait.
 
 // maxLeaving is how many bytes of items may wait to be written for a queue in read-behind, beyond its MaxMemorySize.
 // Beyond that puts to it are ahead of the disk. More would not be faster, and takes new memory, which an event loop is

@@ -80,7 +80,7 @@ func (e *Engine) BeginBackup() (*Backup, error) {
 	if !e.backing.begin() {
 		return nil, ErrBackupRuns
 	}
-	e.spool.recordMu.Lock() // whoever removes runs now has said so in the journal before it is sealed
+	e.spool.recordMu.Lock() // a removal of runs under way is in the journal before that is sealed
 	e.backing.runs.Store(true)
 	e.spool.recordMu.Unlock()
 	err := b.begin()

@@ -133,8 +133,8 @@ func (e *Engine) recordBacklog(q *queue) {
 	e.recordMarks(q, &others)
 }
 
-// recordRuns records what of runs of q is synced and what is gone among those ids: in one frame, so
-// that no crash leaves the one without the other (B6). The caller holds the shard's mutex.
+// recordRuns records what of runs of q is synced, and what is gone among ids. Both are in one frame, so that no crash
+// leaves the one without the other (B6). The caller holds the shard's mutex.
 func (e *Engine) recordRuns(q *queue, runs []*run, ids idset.Range) LSN {
 	q.spilled = q.spilled || len(runs) > 0
 	g := q.goneAmong(ids)

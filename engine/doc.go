@@ -14,6 +14,7 @@
 //	open read     a fetch that a confirm ends for good, and an abort takes back
 //	aside         of an item: delayed, leased, or due again before its turn
 //	in line       of an item: fetches hand it out in its turn; what is aside is out of line
+//	coming        of an item: it is on its way into the window, so a fetch waits for it
 //	waiter        a fetch that waits at a queue, until an item or an end comes
 //	journal       the one log of all queues: puts and removes, in the order in which they happened
 //	record        one operation in the journal, about one queue or several
@@ -30,7 +31,8 @@
 //	read-behind   the state of a queue that has outgrown its memory
 //	leaving       of a chunk: it waits to be written to a run, or is being written
 //	spill, fill   write chunks of a queue to its runs; read frames back into its window
-//	ahead         of a queue: it takes puts faster than the disk does
+//	ahead         of a queue: it takes puts faster than the disk does. Reading ahead is something else:
+//	              frames are read before a consumer needs them
 //	withheld      of a queue: the start could not restore it whole, so the engine does not serve it
 //
 // # The life of a put

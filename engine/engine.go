@@ -94,7 +94,7 @@ func Open(opts Options) (*Engine, error) {
 		return nil, err
 	}
 	e.measureDisk()
-	e.background(func() { e.journal.KeepPrepared(e.stop) })
+	e.background(func() { e.journal.PrepareSegments(e.stop) })
 	e.background(e.maintain)
 	e.background(e.runAlarm)
 	e.background(func() { e.journal.SyncPeriodically(e.stop) })

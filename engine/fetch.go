@@ -43,7 +43,7 @@ type Fetched struct {
 	Meter *Meter
 	// Alias says that the name is that of an alias, which is always empty.
 	Alias bool
-	// Behind says that many items are left: whoever fetches from the queue catches up.
+	// Behind says that many items are left: a consumer of the queue catches up.
 	Behind bool
 }
 
@@ -97,7 +97,7 @@ func (e *Engine) fetch(
 	return refs, err
 }
 
-// manyLeft is how many items in a queue's window are many, to whoever fetches from it.
+// manyLeft is how many items in a queue's window count as many.
 const manyLeft = 1024
 
 // isBehind reports whether the queue holds many items, or more than fit into its memory. The caller holds the shard's
@@ -312,9 +312,9 @@ func (e *Engine) Collect(now Time, ref ReadRef, f FetchRequest, r Receiver) (Tic
 	return t, true
 }
 
-// Confirm ends an open read: its item is gone for good, once Commit of the ticket has returned nil.
-// It reports false if the read has ended by itself. Whoever takes that for a confirm too commits the ticket all the
-// same: the queue of the read may have been deleted, and that may not be durable yet.
+// Confirm ends an open read: its item is gone for good, once Commit of the ticket has returned nil. It reports false
+// if the read has ended by itself. A caller that takes this for a confirm as well commits the ticket too: the queue
+// of the read may have been deleted, and the delete may not be durable yet.
 func (e *Engine) Confirm(now Time, ref ReadRef) (Ticket, bool) {
 	defer contain()
 	t, ended := e.confirm(now, []ReadRef{ref})
@@ -365,10 +365,10 @@ func (e *Engine) end(r *read, now Time) Ticket {
 // abortBatch is how many reads Return ends at most before the shard is unlocked for a moment.
 const abortBatch = 1024
 
-// Return ends open reads of one queue by giving their items back, in the order in which they were opened:
-// the oldest comes to the head, or to the first waiter, unless it is delayed or goes to the dead-letter queue. It
-// returns what the reply must wait for, how many reads there were that had not ended by themselves, and
-// ErrDelayTooLong, having ended none.
+// Return ends open reads of one queue by giving their items back, in the order in which they were opened. The oldest
+// comes to the head, or to the first waiter, unless it is delayed or goes to the dead-letter queue. It returns what
+// the reply must wait for, how many reads there were that had not ended by themselves, and ErrDelayTooLong, having
+// ended none.
 //
 // It brings many back in pieces, newest first, and unlocks the shard between them. A fetch from the queue waits
 // meanwhile, so no client sees a part of them.

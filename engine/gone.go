@@ -8,8 +8,8 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 )
 
-// goneIDs says which ids of a range are gone: those in front of the head of the queue and those behind it that are
-// said to be, unless they live elsewhere.
+// goneIDs says which ids of a range are gone: those in front of the head of the queue, and those behind it that were
+// removed. Ids that live elsewhere are not gone.
 type goneIDs struct {
 	front  idset.Range
 	behind idset.Bitmap

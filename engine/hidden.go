@@ -13,9 +13,9 @@ import (
 // Delayed items that take too much memory, or hold old segments of the journal, go to hidden runs (see package hidden).
 // They come back into memory shortly before they are due. hide.go writes runs, unhide.go reads them back.
 //
-// Where an item lives decides what a start takes it from. One that is aside, or in a read, may live in a run: it
-// was read back, or has not left memory since the run was written. Then the journal need not have it. Whoever
-// records anything of it but that it is gone records its image too, and it leaves the run.
+// Where an item lives decides what a start takes it from. One that is aside, or in a read, may live in a run: it was
+// read back, or has not left memory since the run was written. Then the journal need not have it. A record of it has
+// its image as well, and it leaves the run, unless the record says that it is gone.
 
 const (
 	// defaultReadBack is how long before they are due items are read back. When they are written, their due time must
@@ -24,7 +24,7 @@ const (
 	// delayedOverhead is how many bytes a delayed item takes in memory beside its body, about.
 	delayedOverhead = 96
 	// hideShare is the part of a queue's memory, one in so many bytes, that delayed items may take before they are
-	// written. readShare is that part for the items that were read back, and smallShare is what is worth a run.
+	// written. readShare is the part for items that were read back. smallShare is what is worth a run.
 	hideShare, readShare, smallShare = 2, 4, 16
 	// hideRetry is how long a queue is left alone in which nothing could be hidden.
 	hideRetry = time.Second
@@ -38,7 +38,7 @@ type hiddenRuns struct {
 	hidden.Set
 	registered             bool // the spool tends it
 	queuedHide, queuedRead bool // on the spool's lists
-	reading                bool // being read back: whoever does that sets the alarm
+	reading                bool // being read back: the spool sets the alarm when it has
 	urgent                 bool // little is worth a run too
 	blocked                bool // the next frame is to be read when there is room for it
 	retryAt                Time // nothing is hidden before
@@ -205,7 +205,7 @@ func (e *Engine) clearHidden(q *queue) {
 			}
 		}
 	}
-	h.KeepOnly(sizes)
+	h.Retain(sizes)
 	e.spendRuns(q)
 }
 
@@ -215,7 +215,7 @@ func (e *Engine) spendRuns(q *queue) {
 	for _, r := range slices.Clone(h.Runs()) {
 		if !r.IsWriting() && r.Live().Count == 0 || q.deleted {
 			h.Drop(r)
-			if !r.IsWriting() { // else whoever writes it finds that it is of no use
+			if !r.IsWriting() { // else its writer finds that it is of no use
 				e.spool.spend(r.File)
 			}
 		}

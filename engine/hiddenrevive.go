@@ -69,7 +69,7 @@ func (s *spool) measureHidden(r *hidden.Run) {
 	for i := from; gone > 0 && i < min(from+maxMeasured, len(r.Frames)); i++ {
 		entries, err := s.readHidden(r, r.Frames[i])
 		if err != nil {
-			break // whoever needs the items finds out
+			break // a read of the items will fail too, and say so
 		}
 		before := gone
 		for _, e := range entries {

@@ -190,7 +190,7 @@ func (q *queue) ofKey(key []byte, now Time) (at spot, ok bool) {
 	return at, !q.expired(&at.it, now)
 }
 
-// settleBytes forgets the bytes of what is on disk still when nothing there lives any more: it is not read.
+// settleBytes sets the bytes on disk to zero when nothing there lives any more. What is left there is not read.
 func (q *queue) settleBytes() {
 	if b := q.backlog; b != nil && b.count == 0 {
 		b.bytes, b.unsized = 0, idset.Bitmap{}

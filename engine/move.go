@@ -108,7 +108,7 @@ func (e *Engine) moveIn(now Time, r *read, from record.Destination) (arrived boo
 		e.log.Warn("item stays in its queue: its dead-letter queue cannot be made", "target", r.target, "err", err)
 		return false, nil
 	case err != nil:
-		e.log.Warn("expired item lost", "target", r.target, "err", err)
+		e.log.Warn("expired item is lost: its queue for expired items cannot be made", "target", r.target, "err", err)
 		return false, nil
 	case r.dead != 0:
 		put.Extra = q.asDead(r, now)

@@ -450,9 +450,9 @@ func sharesImage(p *PutRequest, queues int) bool {
 	return len(p.Data) >= item.MinChunkSize && len(p.Data)*queues > maxFanned && p.Extra == nil
 }
 
-// largePut is a put of a large item, or of one to many queues, whose image is made before the shard is locked: the
-// locks of the shard and of the journal would otherwise be held while so much is copied. The image lies in a frame
-// of the journal, and the chunks of all queues that take the item share it.
+// largePut is a put of a large item, or of one to many queues. Its image is made before the shard is locked.
+// Otherwise the put would hold the locks of the shard and of the journal while it copies so much. The image lies in a
+// frame of the journal, and the chunks of all queues that take the item share it.
 type largePut struct {
 	data  *byte // the first of the item as it was given
 	frame *journal.Large

@@ -162,7 +162,7 @@ func (s *spool) syncRuns(q *queue, b *backlog, all []*run) error {
 		if s.nameInDoubt(r) {
 			breakRun(r)
 		}
-		if r.broken { // changed by whoever holds recordMu alone
+		if r.broken { // changed only with recordMu held
 			if err := s.rewrite(q, b, r); err != nil {
 				return err
 			}

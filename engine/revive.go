@@ -117,7 +117,7 @@ func (r *revival) bringBack(q *replay.Queue, sh *shard) (*queue, error) {
 		}
 	}
 	if m != nil {
-		if live.backlog == nil { // for whoever says that the file is not needed any more
+		if live.backlog == nil { // the file is dropped from there
 			live.backlog = &backlog{}
 			r.e.spool.register(live)
 		}

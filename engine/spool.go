@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// spillBatch is how many bytes of chunks are written to a run in one call, unless a single
-	// chunk is larger: as much as keeps a processor busy for a tenth of a millisecond, which an event
-	// loop may have to wait for. If the writing side falls behind, it takes an eighth of what waits,
-	// up to maxSpillBatch: fewer calls are faster, and what waits takes memory.
+	// spillBatch is how many bytes of chunks are written to a run in one call, unless a single chunk is larger. It keeps
+	// a processor busy for a tenth of a millisecond: an event loop may have to wait for that. If the writing side falls
+	// behind, it takes an eighth of what waits, up to maxSpillBatch: fewer calls are faster, and what waits takes
+	// memory.
 	spillBatch    = 256 << 10
 	maxSpillBatch = 1 << 20
 	// fillBatch is for how many bytes there must be room in a window, at most, before the next
@@ -72,20 +72,20 @@ type spool struct {
 	starved []*queue            // that wait for a descriptor to spill, the first for longest; guarded by mu
 	found   map[uint64]bool     // numbers of the runs on disk, until clean; of Open alone
 
-	writeMu sync.Mutex // held by whoever writes runs
+	writeMu sync.Mutex // held while runs are written
 	batcher *runs.Batcher
 	made    bool     // dir exists
 	writers []*queue // with a run that grows, or grew, the one used longest ago first
 
-	recordMu sync.Mutex // held by whoever syncs, records or removes runs
+	recordMu sync.Mutex // held while runs are synced, recorded or removed
 
-	hideMu       sync.Mutex // held by whoever writes hidden runs; taken before the others
+	hideMu       sync.Mutex // held while hidden runs are written; taken before the others
 	hideCoder    *segment.Coder
 	hideBatch    hidden.Batch
 	batchCounted int64       // bytes of it in the ledger of memory
 	hideFailing  atomic.Bool // the last hidden run could not be written
 
-	readMu sync.Mutex // held by whoever reads runs
+	readMu sync.Mutex // held while runs are read
 	reader *runs.Reader
 	closed bool // no run is opened any more
 	// What a frame of a hidden run was read into.

@@ -57,7 +57,7 @@ type Waiter struct {
 //
 // What follows holds while it waits:
 //
-//	A  Whoever takes an item for it has claimed it before, with the shard of the queue locked.
+//	A  A goroutine claims it before it takes an item for it, with the shard of the queue locked.
 //	B  left counts its waiters at queues that have not been turned away, and FetchAny while that runs.
 //	   Taking the last of them out ends the wait.
 type AnyWait struct {
@@ -121,11 +121,11 @@ func (l *waiterList) remove(w *Waiter) {
 	}
 }
 
-// Watch has w hear, once, when an item of the queue called name, which is made if it does not exist, may have
-// become visible: it was put, delayed or not, its delay is over, it was changed, or it has come back. The wait
-// ends with neither an item nor an error then; or with an error, as that of a fetch does. CancelWait ends it as
-// well. Watchers take nothing, and hear of items that the queue's waiters get: a watcher looks for itself what
-// is there.
+// Watch has w hear, once, when an item of the queue called name may have become visible. It does when it is put,
+// delayed or not, when its delay is over, when it is changed, and when it comes back. Watch makes the queue if it
+// does not exist. The wait ends with neither an item nor an error then; or with an error, as that of a fetch does.
+// CancelWait ends it as well. Watchers take nothing, and hear of items that the queue's waiters get: a watcher looks
+// for itself what is there.
 //
 // Watch returns ErrBadName, ErrTooManyQueues, ErrOutOfMemory, ErrClosed or an error of a withheld queue.
 func (e *Engine) Watch(now Time, name []byte, w *Waiter) error {

@@ -8,11 +8,10 @@ import (
 	"time"
 )
 
-// Ledger knows what was put to which queues, and has every item that is got checked: that it was
-// put to this queue, that its bytes are the ones put, that it comes once, and in the order in which
-// its producer put it. One Ledger may serve several runs, one after the other: producers go on
-// counting where they ended, consumers expect what follows. Its exported methods may be called at
-// any time.
+// Ledger knows what was put to which queues, and checks every item that is got. The item must have been put to this
+// queue with these bytes. It must come once, and in the order in which its producer put it. One Ledger may serve
+// several runs, one after the other: producers go on counting where they ended, consumers expect what follows. Its
+// exported methods may be called at any time.
 type Ledger struct {
 	// Immutable.
 	run     uint16 // in all stamps

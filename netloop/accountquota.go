@@ -23,7 +23,7 @@ type AccountQuota struct {
 // account without a quota, or of a server without quotas, takes no lock.
 type accountQuotas struct {
 	byName atomic.Pointer[map[string]*accountUse]
-	mu     sync.Mutex // taken by whoever replaces the map
+	mu     sync.Mutex // held while the map is replaced
 }
 
 // accountUse is what one account uses. It outlives reloads.
@@ -87,10 +87,10 @@ func (e *overAccountError) Error() string {
 // admit takes a request of size bytes in, and returns why it is not to be run, or nil. Now is on the server's clock.
 func (u *accountUse) admit(size int, now moment) error {
 	limit := u.limit.Load()
-	if wait := u.operations.ahead(now); limit.Operations > 0 && wait > 0 {
+	if wait := u.operations.wait(now); limit.Operations > 0 && wait > 0 {
 		return &overAccountError{"requests a second", limit.Operations, wait}
 	}
-	if wait := u.traffic.ahead(now); limit.Traffic > 0 && wait > 0 {
+	if wait := u.traffic.wait(now); limit.Traffic > 0 && wait > 0 {
 		return &overAccountError{"bytes of requests a second", limit.Traffic, wait}
 	}
 	u.operations.use(1, limit.Operations, now)
@@ -148,7 +148,7 @@ func (q *AccountQuota) over(used, more engine.AccountUse) error {
 type allowance struct{ until atomic.Int64 } // all that was used is paid for then: µs on the server's clock
 
 const (
-	allowanceAhead = int64(1e6)      // µs that may be used ahead
+	allowanceBurst = int64(1e6)      // µs that may be used at once
 	allowanceMost  = 60 * int64(1e6) // that a single request can get an account into debt by
 )
 
@@ -167,7 +167,7 @@ func (a *allowance) use(n, most int64, now moment) {
 	}
 }
 
-// ahead returns in how many seconds, rounded up, more may be used; 0 for now.
-func (a *allowance) ahead(now moment) int64 {
-	return (max(a.until.Load()-int64(now)*1000-allowanceAhead, 0) + 1e6 - 1) / 1e6
+// wait returns in how many seconds, rounded up, more may be used; 0 for now.
+func (a *allowance) wait(now moment) int64 {
+	return (max(a.until.Load()-int64(now)*1000-allowanceBurst, 0) + 1e6 - 1) / 1e6
 }

@@ -8,15 +8,15 @@ import (
 	"github.com/kestrelmq/kestrel/engine"
 )
 
-// TestLineCatchUp has six connections fetch small items one by one from a queue that holds many, beside one that puts:
+// TestBulkCatchUp has six connections fetch small items one by one from a queue that holds many, beside one that puts:
 // a turn serves four of them, and the put first. When few items are left, they are served with all others.
 //
 // Its control is a readable that does not look at catchUp.
-func TestLineCatchUp(t *testing.T) {
+func TestBulkCatchUp(t *testing.T) {
 	onEventLoops(t, func(t *testing.T, eventLoop string) {
 		const consumers, producer, filler = 6, 6, 7
 		const many = 1024 + 4*consumers
-		lt := newLineTest(t, eventLoop, unsynced(), 8)
+		lt := newBulkTest(t, eventLoop, unsynced(), 8)
 		lt.put(filler, many, 1)
 		for lt.depths()[filler] < many {
 			lt.turn(lightFor)
@@ -57,13 +57,13 @@ func TestLineCatchUp(t *testing.T) {
 	})
 }
 
-// TestLineCatchUpEnds has connections fetch from a queue that holds many items, and then put. They do not count as
+// TestBulkCatchUpEnds has connections fetch from a queue that holds many items, and then put. They do not count as
 // having moved much any more: a turn serves them all.
-func TestLineCatchUpEnds(t *testing.T) {
+func TestBulkCatchUpEnds(t *testing.T) {
 	onEventLoops(t, func(t *testing.T, eventLoop string) {
 		const clients, other, filler = 6, 6, 7
 		const many = 1024 + 4*clients
-		lt := newLineTest(t, eventLoop, unsynced(), 8)
+		lt := newBulkTest(t, eventLoop, unsynced(), 8)
 		lt.put(filler, many, 1)
 		for lt.depths()[filler] < many {
 			lt.turn(lightFor)
@@ -94,7 +94,7 @@ func TestLineCatchUpEnds(t *testing.T) {
 
 // TestFetchBehind tests what a fetch says of the items that are left.
 func TestFetchBehind(t *testing.T) {
-	lt := newLineTest(t, EventLoopGnet, unsynced(), 1)
+	lt := newBulkTest(t, EventLoopGnet, unsynced(), 1)
 	lt.put(0, 1026, 1)
 	for lt.depths()[0] < 1026 {
 		lt.turn(lightFor)

@@ -19,7 +19,7 @@ type conn struct {
 	listener *listener      // that accepted it; nil for a socket of a test
 	backlog  backlog
 	heavy    bool   // its last read moved much
-	inLine   bool   // of the driver
+	inBulk   bool   // of the driver
 	late     bool   // in driver.late
 	ended    bool   // the peer sends no more; some of what it sent may be unread
 	paced    moment // since when the driver does not read it, see type paced; zero: it reads

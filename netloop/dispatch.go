@@ -38,8 +38,8 @@ func (s *session) put(name []byte, p engine.PutRequest) (engine.Ticket, error) {
 	return put.Ticket, s.unnamed(name, err)
 }
 
-// afterPut is after, for puts to the queue called name. It notes whether that queue is ahead of the disk, and that who
-// puts does not catch up.
+// afterPut is after, for puts to the queue called name. It notes whether that queue is ahead of the disk, and that a
+// client that puts does not catch up.
 func (s *session) afterPut(name []byte, t engine.Ticket, ahead bool) {
 	s.after(t)
 	s.catchUp = false
@@ -404,7 +404,7 @@ func (s *session) countReads(name []byte) int {
 		return 0
 	}
 	if q := s.reads.of(name); q.leased {
-		s.reads.keep(q, s.loop.engine.StillOpen(s.loop.now, q.refs[q.head:]))
+		s.reads.reduce(q, s.loop.engine.StillOpen(s.loop.now, q.refs[q.head:]))
 		n = q.len()
 	}
 	return n

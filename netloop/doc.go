@@ -7,6 +7,7 @@
 //	loop       an event loop with its sessions, on one goroutine; its driver reads from their sockets
 //	turn       what a loop does between two waits for events
 //	tick       the end of a turn: it commits, and sends replies
+//	dirty      of a session: it has replies or a ticket for the next commit of its loop
 //	held       of a session: its replies wait for a commit that is under way
 //	claim      a reply that says that something was stored or removed; it waits for the session's ticket
 //	waiting    of a session: a fetch, a monitor or a job has begun and has not ended
@@ -15,7 +16,7 @@
 //	monitor    a request for many items until a deadline; a Thrift get is one
 //	job        a request, or a part of one, that a goroutine of its own runs
 //	gathered   of puts: decoded, and not run yet, so that one call of the engine takes them together
-//	line       the connections that move much; each turn serves 32 KiB of it
+//	bulk       the connections that move much; each turn serves 32 KiB of them
 //	late       of a connection: a turn had no time to read from it
 //	paced      of a connection: the driver does not read from it, because its queue is ahead of the disk
 //	mailbox    news of sessions for a loop, from other goroutines
@@ -46,6 +47,6 @@
 //	N4  An item delivered to a session that is gone goes back to the head of its queue.
 //	N5  Nothing is sent on a connection that is closed, or about to be.
 //	N6  After a turn has begun, a tick follows.
-//	N7  A connection that may have something unread has an event to come, is unread, in line or late of its
+//	N7  A connection that may have something unread has an event to come, is unread, in the bulk or late of its
 //	    driver, or is muted.
 package netloop

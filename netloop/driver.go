@@ -17,10 +17,10 @@ type driver struct {
 	*loop
 	poller  poller
 	conns   []*conn // by descriptor
-	late    []*conn // not in line, and no turn has had time to read from them yet; oldest first
-	line    line
+	late    []*conn // not in the bulk, and no turn has had time to read from them yet; oldest first
+	bulk    bulk
 	unread  []*conn // they may have more to read, in the next turn
-	light   bool    // a connection that is not in line was read in this turn
+	light   bool    // a connection that is not in the bulk was read in this turn
 	paced   paced
 	buf     []byte   // for one read
 	plain   []byte   // over TLS: the plaintext of buf
@@ -42,7 +42,7 @@ func (d *driver) run() {
 }
 
 // happened implements turns: the poller has an event of a socket. It reads from the connection, or puts it into
-// the line if it moves much. The descriptor may belong to another connection by now, or to none: then a read
+// the bulk if it moves much. The descriptor may belong to another connection by now, or to none: then a read
 // finds nothing.
 func (d *driver) happened(fd int, ended bool) {
 	if fd >= len(d.conns) || d.conns[fd] == nil {
@@ -58,7 +58,7 @@ func (d *driver) happened(fd int, ended bool) {
 	}
 	switch {
 	case c.heavy:
-		d.line.join(c)
+		d.bulk.join(c)
 	case len(d.late) > 0 || d.share.spent():
 		d.readLater(c)
 	default:
@@ -66,13 +66,13 @@ func (d *driver) happened(fd int, ended bool) {
 	}
 }
 
-// readLight reads from a connection that is not in line.
+// readLight reads from a connection that is not in the bulk.
 func (d *driver) readLight(c *conn) {
-	d.line.light, d.light = d.began, true
+	d.bulk.light, d.light = d.began, true
 	d.readable(c)
 }
 
-// readLater notes that c, which is not in line, has something to read. The poller does not report it again.
+// readLater notes that c, which is not in the bulk, has something to read. The poller does not report it again.
 func (d *driver) readLater(c *conn) {
 	if !c.late {
 		c.late = true
@@ -95,24 +95,24 @@ func (d *driver) readLate() {
 	d.late = d.late[:rest]
 }
 
-// serve implements turns. It sends the replies of connections that are not in line before it serves the line. If
-// the turn ends in a sync, it serves the whole line first, because one sync then covers all of them.
+// serve implements turns. It sends the replies of connections that are not in the bulk before it serves the bulk. If
+// the turn ends in a sync, it serves the whole bulk first, because one sync then covers all of them.
 func (d *driver) serve() (waits bool) {
 	d.begin()
 	d.readLate()
 	d.endPaces()
-	limit := d.line.limit(d.began)
+	limit := d.bulk.limit(d.began)
 	switch {
 	case d.syncsInline():
 		limit = math.MaxInt
-	case d.light && len(d.line.conns)+len(d.behind) > 0:
+	case d.light && len(d.bulk.conns)+len(d.behind) > 0:
 		d.settle()
 		d.begin()
 	}
 	d.light = false
-	d.line.serve(limit, d.newShare(), d.readable)
+	d.bulk.serve(limit, d.newShare(), d.readable)
 	for _, c := range d.unread {
-		d.line.join(c)
+		d.bulk.join(c)
 	}
 	clear(d.unread)
 	d.unread = d.unread[:0]
@@ -126,7 +126,7 @@ func (d *driver) finish() next {
 	switch {
 	case d.stopped:
 		return nextIsNone
-	case len(d.line.conns)+len(d.late)+len(d.todo) > 0 || d.unfinished():
+	case len(d.bulk.conns)+len(d.late)+len(d.todo) > 0 || d.unfinished():
 		return nextGoesOn
 	}
 	return nextWaits

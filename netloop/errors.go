@@ -70,7 +70,7 @@ var (
 	errDuplicate = errors.New("on_duplicate is not 0, 1 or 2")
 	errNeedsKeys = errors.New("on_duplicate needs keys")
 
-	errTwoItems     = errors.New("an item is named in two ways")
+	errTwoItems     = errors.New("item_id and key are both set: name the item by one of them")
 	errNoItem       = errors.New("item_id or key is missing")
 	errItemID       = errors.New("item_id is below 0")
 	errExpiry       = errors.New("expiration_msec is below 0")

@@ -19,7 +19,7 @@ func TestLeavingClientSync(t *testing.T) {
 	onEventLoops(t, func(t *testing.T, eventLoop string) {
 		o := engine.DefaultQueueOptions()
 		o.Sync = engine.SyncAlways
-		lt := newLineTest(t, eventLoop, o, 2)
+		lt := newBulkTest(t, eventLoop, o, 2)
 		lt.server.inline.allowed = false // and the syncer does not run
 		before := lt.server.Metrics().Syncs.Total()
 		lt.put(0, 1, 1)
@@ -56,7 +56,7 @@ func TestLeavingWaiter(t *testing.T) {
 	onEventLoops(t, func(t *testing.T, eventLoop string) {
 		o := engine.DefaultQueueOptions()
 		o.Sync = engine.SyncAlways
-		lt := newLineTest(t, eventLoop, o, 2)
+		lt := newBulkTest(t, eventLoop, o, 2)
 		lt.server.inline.allowed = false // and the syncer does not run
 		lt.put(0, 1, 1)
 		if _, err := unix.Write(lt.peers[0], []byte("get q1/t=60000\r\n")); err != nil {
@@ -96,7 +96,7 @@ func TestInlineSync(t *testing.T) {
 		o := engine.DefaultQueueOptions()
 		o.Sync = engine.SyncAlways
 		fsys := segmenttest.New()
-		lt := newLineTestOn(t, eventLoop, fsys, o, 1)
+		lt := newBulkTestOn(t, eventLoop, fsys, o, 1)
 		lt.server.inline.slow = slowSync
 		const sync, first = 20 * slowSync, "data/journal/0000000001.new"
 		var now atomic.Int64 // ns, on a clock that moves while the disk works

@@ -157,8 +157,8 @@ func (o *openReads) takeQueue(name []byte, dst []engine.ReadRef) []engine.ReadRe
 	return dst
 }
 
-// keep has refs, which are some of those of q, be all of them.
-func (o *openReads) keep(q *queueReads, refs []engine.ReadRef) {
+// reduce leaves refs of the reads of q, which must be some of them.
+func (o *openReads) reduce(q *queueReads, refs []engine.ReadRef) {
 	o.charge(len(refs) - q.len())
 	q.refs = q.refs[:q.head+len(refs)]
 	if len(refs) == 0 {

@@ -40,7 +40,7 @@ func (f stuckFile) WriteAt(p []byte, off int64) (int, error) {
 }
 
 // turnAt is turn, so many milliseconds after the last one.
-func (lt *lineTest) turnAt(later moment) (put []int64) {
+func (lt *bulkTest) turnAt(later moment) (put []int64) {
 	before := lt.depths()
 	lt.at = lt.clock + later
 	lt.step()
@@ -63,7 +63,7 @@ func TestPace(t *testing.T) {
 		defer writeAgain() // or a test that fails would not end
 		queue := unsynced()
 		queue.MaxMemorySize = 4 * size
-		lt := newLineTestOn(t, eventLoop, disk, queue, 2)
+		lt := newBulkTestOn(t, eventLoop, disk, queue, 2)
 		for n := 0; len(lt.paced.conns) == 0; n += size {
 			if n > most {
 				t.Fatalf("still read after %d bytes", n)
@@ -103,7 +103,7 @@ func TestPaceEnds(t *testing.T) {
 		defer close(disk.disk)
 		queue := unsynced()
 		queue.MaxMemorySize = 4 * size
-		lt := newLineTestOn(t, eventLoop, disk, queue, 1)
+		lt := newBulkTestOn(t, eventLoop, disk, queue, 1)
 		for len(lt.paced.conns) == 0 {
 			lt.put(0, 1, size)
 			lt.turnAt(1)

@@ -35,7 +35,7 @@ type poller interface {
 type turns interface {
 	// happened handles an event of fd. If ended is set, the peer sends no more.
 	happened(fd int, ended bool)
-	// serve handles what waits in line. It reports whether the turn waits for the disk, so that it
+	// serve handles the connections in the bulk. It reports whether the turn waits for the disk, so that it
 	// pays to look first for what has come meanwhile.
 	serve() (waits bool)
 	// finish ends the turn.

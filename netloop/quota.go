@@ -42,12 +42,12 @@ func (us *usages) of(u *access.User) *usage {
 	return found
 }
 
-// pacer says who is ahead of a bound on something a second. What was used is paid off by time.
+// pacer says when a user has had too much of something a second. Time pays off what was used.
 type pacer struct{ paid atomic.Int64 } // when all will be: ns on the server's clock
 
 const (
-	paceSecond = int64(1e9) // how far ahead one may be: what a second allows, at once
-	// maxDebt bounds how far ahead a single large item can get somebody.
+	paceSecond = int64(1e9) // what may be used at once: what a second allows
+	// maxDebt bounds how long a user waits after a single large item.
 	maxDebt = 60 * paceSecond
 )
 
@@ -65,8 +65,8 @@ func (p *pacer) use(n, most, now int64) {
 	}
 }
 
-// ahead returns how many ns it takes until more may be used; 0 if it may now.
-func (p *pacer) ahead(now int64) int64 { return max(p.paid.Load()-now-paceSecond, 0) }
+// wait returns how many ns it takes until more may be used; 0 if it may now.
+func (p *pacer) wait(now int64) int64 { return max(p.paid.Load()-now-paceSecond, 0) }
 
 // maxFreeReplies is how many bytes of replies of a session that refuse requests, and have not left, are free.
 const maxFreeReplies = 64 << 10
@@ -85,10 +85,10 @@ func (s *session) overQuota(size int) error {
 	s.settleQuota()
 	err := (*access.OverQuota)(nil)
 	switch {
-	case q.Operations > 0 && u.operations.ahead(now) > 0:
-		err = &access.OverQuota{What: "operations", Most: q.Operations, Wait: 1 + u.operations.ahead(now)/1e6}
-	case q.Bytes > 0 && u.bytes.ahead(now) > 0:
-		err = &access.OverQuota{What: "bytes", Most: q.Bytes, Wait: 1 + u.bytes.ahead(now)/1e6}
+	case q.Operations > 0 && u.operations.wait(now) > 0:
+		err = &access.OverQuota{What: "operations", Most: q.Operations, Wait: 1 + u.operations.wait(now)/1e6}
+	case q.Bytes > 0 && u.bytes.wait(now) > 0:
+		err = &access.OverQuota{What: "bytes", Most: q.Bytes, Wait: 1 + u.bytes.wait(now)/1e6}
 	default:
 		s.id.charges.received += int64(size)
 		return nil
@@ -138,9 +138,9 @@ func (s *Server) Admit(u *access.User) error {
 		return nil
 	}
 	now := int64(s.clock.now()) * 1e6
-	if ahead := us.operations.ahead(now); ahead > 0 {
+	if wait := us.operations.wait(now); wait > 0 {
 		s.overQuota.Add(1)
-		return &access.OverQuota{What: "operations", Most: u.Quota.Operations, Wait: 1 + ahead/1e6}
+		return &access.OverQuota{What: "operations", Most: u.Quota.Operations, Wait: 1 + wait/1e6}
 	}
 	us.operations.use(1, u.Quota.Operations, now)
 	return nil

@@ -2,10 +2,9 @@ package netloop
 
 import "time"
 
-// A turn has so much time for each kind of work: for what clients who wait for nobody else have sent, for
-// the line of those that move much, for sessions that go on, for news, and for replies that were held.
-// What does not fit in keeps its place, and the next turn begins with it. So a turn is short however many
-// clients ask for much at once.
+// A turn has so much time for each kind of work. The kinds are requests of light connections, the bulk of those that
+// move much, sessions that go on, news, and replies that were held. What does not fit in keeps its place, and the
+// next turn begins with it. So a turn is short however many clients ask for much at once.
 const maxShare = time.Millisecond
 
 // share is the time that a turn has for one kind of work. It costs nothing: the watchdog reads the clock

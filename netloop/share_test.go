@@ -12,7 +12,7 @@ import (
 )
 
 // slow has each look at the clock of turns come so much later than the last.
-func (lt *lineTest) slow(by time.Duration) {
+func (lt *bulkTest) slow(by time.Duration) {
 	var turn time.Time
 	at := time.Duration(0)
 	lt.watch.elapsed = func(began time.Time) time.Duration {
@@ -31,7 +31,7 @@ func (lt *lineTest) slow(by time.Duration) {
 func TestTurnIsShared(t *testing.T) {
 	onEventLoops(t, func(t *testing.T, eventLoop string) {
 		const clients, each = 40, 10
-		lt := newLineTest(t, eventLoop, unsynced(), clients)
+		lt := newBulkTest(t, eventLoop, unsynced(), clients)
 		lt.slow(maxShare / each)
 		for i := range clients {
 			lt.put(i, 1, 1)
@@ -65,7 +65,7 @@ func TestTurnIsShared(t *testing.T) {
 // TestLateAndGone has a client end that the turn had no time for, and another take its descriptor.
 func TestLateAndGone(t *testing.T) {
 	onEventLoops(t, func(t *testing.T, eventLoop string) {
-		lt := newLineTest(t, eventLoop, unsynced(), 3)
+		lt := newBulkTest(t, eventLoop, unsynced(), 3)
 		lt.slow(maxShare)
 		for i := range lt.peers {
 			lt.put(i, 1, 1)
@@ -94,7 +94,7 @@ func TestLateAndGone(t *testing.T) {
 func TestGoOnInTurn(t *testing.T) {
 	onEventLoops(t, func(t *testing.T, eventLoop string) {
 		const heavy, items = 3, 6 * lookWork
-		lt := newLineTest(t, eventLoop, unsynced(), heavy+1)
+		lt := newBulkTest(t, eventLoop, unsynced(), heavy+1)
 		lt.slow(maxShare)
 		for i := range heavy {
 			lt.put(i, items, 1)
@@ -144,7 +144,7 @@ func TestHeldInTurn(t *testing.T) {
 func testHeldInTurn(t *testing.T, reply string) {
 	onEventLoops(t, func(t *testing.T, eventLoop string) {
 		const clients = 30
-		lt := newLineTest(t, eventLoop, alwaysSynced(), clients)
+		lt := newBulkTest(t, eventLoop, alwaysSynced(), clients)
 		for i := range clients {
 			lt.put(i, 1, 1)
 		}
@@ -238,7 +238,7 @@ func TestStopInTurns(t *testing.T) {
 func TestNewsInTurn(t *testing.T) {
 	onEventLoops(t, func(t *testing.T, eventLoop string) {
 		const clients = 30
-		lt := newLineTest(t, eventLoop, unsynced(), clients+1)
+		lt := newBulkTest(t, eventLoop, unsynced(), clients+1)
 		for i := range clients {
 			unix.Write(lt.peers[i], fmt.Appendf(nil, "get q%d/t=100000\r\n", clients))
 		}
@@ -272,7 +272,7 @@ func TestNewsInTurn(t *testing.T) {
 func TestDrainInTurns(t *testing.T) {
 	onEventLoops(t, func(t *testing.T, eventLoop string) {
 		const clients, each = 30, 5
-		lt := newLineTest(t, eventLoop, unsynced(), clients)
+		lt := newBulkTest(t, eventLoop, unsynced(), clients)
 		for i := range clients {
 			unix.Write(lt.peers[i], []byte("get nothing/t=100000\r\n"))
 		}

@@ -39,9 +39,9 @@ func (s Status) BlocksWrites() bool { return s >= ReadOnly }
 
 var (
 	// ErrUnknownStatus is returned for a name that is no status.
-	ErrUnknownStatus = errors.New("netloop: unknown status")
+	ErrUnknownStatus = errors.New("netloop: not one of Up, WriteAvoid, ReadOnly and Quiescent")
 	// ErrForbiddenStatus is returned for a status that cannot be asked for.
-	ErrForbiddenStatus = errors.New("netloop: status cannot be asked for")
+	ErrForbiddenStatus = errors.New("netloop: nobody can set or leave the status Down: a server has it while it stops")
 )
 
 // ParseStatus returns the status called name, in any case.
@@ -126,7 +126,7 @@ func (k *statusKeeper) set(to Status) error {
 	defer k.mu.Unlock()
 	from := k.Requested()
 	if from == Down {
-		return ErrForbiddenStatus // of a server that stops, whoever asks
+		return ErrForbiddenStatus // of a server that stops
 	}
 	if to < from {
 		return k.loosen(from, to)

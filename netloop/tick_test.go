@@ -57,7 +57,7 @@ func TestItemsLeaveFirst(t *testing.T) {
 // without a second look fails here.
 func TestSecondLookBeforeSync(t *testing.T) {
 	onEventLoops(t, func(t *testing.T, eventLoop string) {
-		lt := newLineTest(t, eventLoop, engine.DefaultQueueOptions(), 2)
+		lt := newBulkTest(t, eventLoop, engine.DefaultQueueOptions(), 2)
 		before := lt.server.Metrics().Syncs.Total()
 		lt.put(0, 1, 1)
 		lt.happens = func() { lt.put(1, 1, 1) } // the first look sees one of the two

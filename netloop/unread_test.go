@@ -26,7 +26,7 @@ import (
 func TestUnreadIsRead(t *testing.T) {
 	onEventLoops(t, func(t *testing.T, eventLoop string) {
 		for _, size := range []int{readSize - 1, readSize, readSize + 1, 2 * readSize, 3*readSize - 1} {
-			lt := newLineTest(t, eventLoop, unsynced(), 2)
+			lt := newBulkTest(t, eventLoop, unsynced(), 2)
 			if err := unix.SetsockoptInt(lt.peers[0], unix.SOL_SOCKET, unix.SO_SNDBUF, 1<<20); err != nil {
 				t.Fatal(err)
 			}
@@ -36,8 +36,8 @@ func TestUnreadIsRead(t *testing.T) {
 			for range (size+readSize-1)/readSize + 1 {
 				put += lt.turn(0)[0]
 			}
-			if put != 1 || len(lt.line.conns) > 0 {
-				t.Errorf("%d bytes: %d items were put, %d are in line; want 1, 0", size, put, len(lt.line.conns))
+			if put != 1 || len(lt.bulk.conns) > 0 {
+				t.Errorf("%d bytes: %d items were put, %d are in the bulk; want 1, 0", size, put, len(lt.bulk.conns))
 			}
 		}
 	})
@@ -50,7 +50,7 @@ func TestUnreadIsRead(t *testing.T) {
 func TestEndBehindInput(t *testing.T) {
 	onEventLoops(t, func(t *testing.T, eventLoop string) {
 		for _, how := range []int{unix.SHUT_WR, unix.SHUT_RDWR} {
-			lt := newLineTest(t, eventLoop, unsynced(), 2)
+			lt := newBulkTest(t, eventLoop, unsynced(), 2)
 			lt.put(0, 3, 1)
 			if err := unix.Shutdown(lt.peers[0], how); err != nil {
 				t.Fatal(err)
@@ -60,8 +60,8 @@ func TestEndBehindInput(t *testing.T) {
 				lt.wantReplies(0, 3)
 			}
 			lt.turn(0)
-			if lt.conns[lt.fds[0]] != nil || len(lt.line.conns) > 0 {
-				t.Errorf("the connection is open after its end; %d in line", len(lt.line.conns))
+			if lt.conns[lt.fds[0]] != nil || len(lt.bulk.conns) > 0 {
+				t.Errorf("the connection is open after its end; %d in the bulk", len(lt.bulk.conns))
 			}
 		}
 	})
@@ -71,15 +71,15 @@ func TestEndBehindInput(t *testing.T) {
 // in the batch: it stays open.
 func TestEndOfOther(t *testing.T) {
 	onEventLoops(t, func(t *testing.T, eventLoop string) {
-		lt := newLineTest(t, eventLoop, unsynced(), 2)
+		lt := newBulkTest(t, eventLoop, unsynced(), 2)
 		lt.put(1, 1, 1)
 		lt.happens = func() { lt.driver.happened(lt.fds[0], true) } // nothing of it is there to be read
 		lt.want("a false end", lt.turn(0), 0, 1)
 		lt.put(0, 1, 1)
 		lt.want("after it", lt.turn(0), 1, 0)
 		lt.want("after it", lt.turn(0), 0, 0)
-		if c := lt.conns[lt.fds[0]]; c == nil || c.ended || len(lt.line.conns) > 0 {
-			t.Errorf("the connection is %+v, %d in line; want it open, none", c, len(lt.line.conns))
+		if c := lt.conns[lt.fds[0]]; c == nil || c.ended || len(lt.bulk.conns) > 0 {
+			t.Errorf("the connection is %+v, %d in the bulk; want it open, none", c, len(lt.bulk.conns))
 		}
 	})
 }

@@ -17,7 +17,7 @@ import (
 // done for the session.
 func TestRunIsBounded(t *testing.T) {
 	onEventLoops(t, func(t *testing.T, eventLoop string) {
-		lt := newLineTest(t, eventLoop, unsynced(), 1)
+		lt := newBulkTest(t, eventLoop, unsynced(), 1)
 		const requests = 3 * maxWork
 		sent := []byte(strings.Repeat("get n\r\n", requests)) // more than is read at once
 		got := 0

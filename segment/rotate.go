@@ -6,9 +6,9 @@ import (
 	"io/fs"
 )
 
-// bytesWorthZeros is how many bytes of a segment a sync covers, on average, at most, for new files
-// behind it to be written over with zeros in advance: a sync on blocks that are only reserved costs
-// a third more, whatever it covers, zeros cost one pass over the file.
+// bytesWorthZeros says when the log writes new files over with zeros in advance: when a sync of the segment before
+// covers at most so many bytes, on average. Zeros cost one pass over the file. Without them a sync costs a third
+// more, however little it covers, because its blocks are only reserved.
 const bytesWorthZeros = 32 << 10
 
 // rotate seals the tail and goes on in the next segment. That has room for a frame of need bytes, and is of that
@@ -150,9 +150,8 @@ func (l *Log) droppable(number uint64) (oldest Segment, err error) {
 	return l.sealed[0], nil
 }
 
-// TrimSpares removes spares, down to keep of them, as far as none was needed of those since it was
-// called last: after a burst of segments their files are given back. It waits for the disk. After an
-// error, the next call tries again.
+// TrimSpares removes spares that nobody has needed since the last call, down to keep of them. So it gives files back
+// after a burst of segments. It waits for the disk. After an error, the next call tries again.
 func (l *Log) TrimSpares(keep int) error {
 	l.mu.Lock()
 	n := max(min(l.idleSpares, len(l.spares)-keep), 0)

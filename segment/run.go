@@ -80,7 +80,7 @@ type RunWriter struct {
 	id   RunID
 	mode IO
 
-	// Owned by who writes.
+	// Owned by the writer.
 	extended bool
 	keyed    bool
 	buf      []byte   // frames added and not written, the header before the first of them; see Lend

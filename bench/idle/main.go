@@ -1,6 +1,5 @@
-// Idle measures what queues cost that nobody uses: resident memory of each, processor time of all
-// of them together, and what they add to a start; then how long a look at all of them takes, and
-// how long other clients wait meanwhile.
+// Idle measures what idle queues cost: the resident memory of each, the processor time of all, and what they add to a
+// start. Then it measures how long a look at all of them takes, and how long other clients wait meanwhile.
 //
 //	go run ./bench/idle -kestrel bin/kestrel -queues 100000
 package main

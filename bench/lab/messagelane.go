@@ -29,7 +29,7 @@ type message struct {
 	unsure  bool      // a request about it was not answered: it may be anywhere, or gone
 	dead    bool      // it is in the dead-letter queue
 	early   time.Time // nobody gets it before
-	late    time.Time // and from then on whoever asks does
+	late    time.Time // and from then on the next client that asks does
 	receipt uint64    // of its lease; 0: none
 	low     int       // deliveries that count for certain
 	high    int       // and those that may

@@ -18,8 +18,8 @@ func rightsControls() []control {
 	scrape := replaced("netloop/admin/prometheus.go", "		if !c.user.Sees(q.Name) || c.wanted != nil", "		if c.wanted != nil")
 	unslowed := replaced("access/checker.go", "	return min(firstDelay<<min(failures-c.opts.FreeFailures, 16), most)", "	return 0")
 	revoked := replaced("netloop/requests.go", "	if s.id.names != nil && users.WithCertificate(s.id.names) != now {", "	if false {")
-	unbounded := replaced("netloop/quota.go", "	case q.Operations > 0 && u.operations.ahead(now) > 0:",
-		"	case q.Operations < 0 && u.operations.ahead(now) > 0:")
+	unbounded := replaced("netloop/quota.go", "	case q.Operations > 0 && u.operations.wait(now) > 0:",
+		"	case q.Operations < 0 && u.operations.wait(now) > 0:")
 	hoarded := replaced("netloop/quota.go", "	if left > 0 {", "	if left > -1000 {")
 	origin := replaced("netloop/memcachereply.go", "	if len(m.Origin) > 0 && !user.Sees(string(m.Origin)) {",
 		"	if len(m.Origin) > 0 && user != nil && len(user.Name) == 0 {")

@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// roughTrial runs servers in surroundings that are drawn for each cycle: few descriptors, little memory,
-// one processor, slow disks, small files, calls that fail for a while. They end by kill -9 or by SIGTERM.
-// All servers have one data directory, so each restart continues what the one before has left, and each
-// is used again; the ledgers of lab kill and lab spill, and those of leases and delays, go on over all of them. Beside
-// what those promise, a server must keep to the resources that it was given, and write nothing while no client asks for
-// anything. It must work again, without a restart, when calls no longer fail.
+// roughTrial runs servers in surroundings that are drawn for each cycle: few descriptors, little memory, one
+// processor, slow disks, small files, calls that fail for a while. They end by kill -9 or by SIGTERM. All servers
+// have one data directory, so each restart continues what the one before has left. The ledgers of lab kill and lab
+// spill, and those of leases and delays, go on over all of them. Beside what those promise, a server must keep to the
+// resources that it was given, and write nothing while no client asks for anything. It must work again, without a
+// restart, when calls no longer fail.
 func roughTrial(ctx context.Context, t *trial) error {
 	if err := haveStrace(); err != nil {
 		t.skip("%v", err)

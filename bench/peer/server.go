@@ -79,10 +79,10 @@ func (o *Setup) Locate(s Server) (Server, error) {
 // each batch of 32, which costs it half as much again: memcached-default shows how. -C leaves out
 // the CAS ids that nobody here asks for. It keeps nothing on disk, in whatever class.
 //
-// Redis keeps no snapshots and never rewrites its log, which would fork in the middle of a window.
-// Its queue is a list. redis-no writes its log before it answers and leaves the syncing to the
-// kernel, the guarantee that the page-cache class is about; redis-everysec also syncs in the
-// background, and redis-always before it answers. redis-memory has no log at all.
+// Redis keeps no snapshots and never rewrites its log, which would fork in the middle of a window. Its queue is a
+// list. redis-no writes its log before it answers, and leaves the syncing to the kernel: as the page-cache class has
+// it. redis-everysec also syncs in the background. redis-always syncs before it answers. redis-memory has no log at
+// all.
 //
 // beanstalkd writes to its log before it answers, and with -f 0 syncs; -F never does.
 //

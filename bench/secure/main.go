@@ -1,6 +1,6 @@
 // Secure measures what TLS and users cost: processor time of the server for a SET and a GET of 64 bytes. Kestrel,
-// redis-server with tls-port and memcached with -Z run over TLS in one run, round by round, with one certificate; and
-// one kestrel without TLS, for clients that nobody asks who they are beside clients that are a user, on two ports.
+// redis-server with tls-port and memcached with -Z run over TLS in one run, round by round, with one certificate. One
+// more kestrel runs without TLS on two ports: its clients need no user on the one, and log in on the other.
 //
 //	go run ./bench/secure -kestrel bin/kestrel
 //

@@ -14,9 +14,8 @@ const (
 	lookTime = 11 * time.Second // in which it must not do anything then
 	// looks is how many of them there are at most: items may expire, and open reads time out.
 	looks = 16
-	// memorySlack is what a server may take beyond its memory limit, in bytes: what one turn of each
-	// loop adds before it looks, a reply for each connection, and chunks of 256 KiB that a limit of 256 KiB is
-	// small beside.
+	// memorySlack is what a server may take beyond its memory limit, in bytes. One turn of each loop adds some before
+	// the loop looks, and each connection has a reply. A chunk has 256 KiB, and so may the limit.
 	memorySlack = 2 << 20
 	// restCalls is how many calls that change something it may make until it is at rest.
 	restCalls = 20_000

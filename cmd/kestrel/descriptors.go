@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// momentary is how many descriptors the process uses beside its parts. The runtime's poller keeps two. These take
-	// one or two each: a configuration or status that is written, a directory that is synced, what a profile or a
-	// scrape reads of the process, what the runtime reads of its control group, and a connection to ZooKeeper with the
-	// one that follows it.
+	// momentary is how many descriptors the process uses beside its parts. The runtime's poller keeps two. Writing a
+	// configuration or status takes one or two, and so does syncing a directory. A profile or a scrape reads files of
+	// the process, and the runtime those of its control group. ZooKeeper takes a connection, and the one that follows
+	// it.
 	momentary = 14
 	// adminPort is what a port of operators takes beside their connections: the port, and a connection that is
 	// refused.

@@ -2,11 +2,15 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -26,11 +30,11 @@ var endless = map[string]struct{ flags, runs string }{
 
 // shorter are flags that have a command of an example take about a second.
 var shorter = map[string]string{
-	"put-many": "-n 5000", "many-clients": "-c 20 -n 500", "flood": "-n 5000", "packing": "-n 5000", "leaky-reader": "-n 2000",
-	"open-loop": "--rate 2000 --warmup 0s --duration 1s", "ramp": "--max-rate 3000 --p99 10s --step 200ms", "fanout": "-n 2000",
+	"put-many": "-n 2000", "many-clients": "-c 10 -n 200", "flood": "-n 2000", "packing": "-n 100", "leaky-reader": "-n 500",
+	"open-loop": "--rate 2000 --warmup 0s --duration 1s", "ramp": "--max-rate 3000 --p99 10s --step 200ms", "fanout": "-n 500",
 	"mixed": "--duration 1s", "soak": "--rate 500 --duration 2s --max-growth 100",
-	"outage": "--rate 500 --before 1s --outage 1s --after 1s", "delayed": "-n 2000 --min 10ms --max 100ms", "leases": "-n 2000",
-	"retries": "-n 1000 --backoff 20ms",
+	"outage": "--rate 500 --before 1s --outage 1s --after 1s", "delayed": "-n 500 --min 10ms --max 100ms", "leases": "-n 500",
+	"retries": "-n 300 --backoff 20ms",
 }
 
 // loadLine is the part of a line that runs a scenario.
@@ -62,10 +66,16 @@ func leaves(cmd *cobra.Command) (all []*cobra.Command) {
 	return all
 }
 
+// alone are the commands whose examples ask no server, by the word behind kestrel. The others fail without one.
+var alone = []string{"completion", "config", "journal", "load", "plan", "user", "version"}
+
+// examplesAtOnce is how many examples run at the same time: most of them wait for something most of the time.
+const examplesAtOnce = 8
+
 // TestEndToEndExamples runs the example of every command's help. A command without one fails. In the directory of an
 // example are data, the files of a server that has stopped, with two items in queue work; kestrel.toml and
-// production.scala, which configure that queue; and mixed.toml, some load. A server runs, with an admin port and one
-// of Burrow.
+// production.scala, which configure that queue; and mixed.toml, some load. An example that needs a server has one to
+// itself, with an admin port and one of Burrow. So examples do not disturb each other, and several run at once.
 func TestEndToEndExamples(t *testing.T) {
 	dir := t.TempDir()
 	p := clitest.Serve(t, "--data-dir", filepath.Join(dir, "data"))
@@ -76,34 +86,55 @@ func TestEndToEndExamples(t *testing.T) {
 	write(t, filepath.Join(dir, "production.scala"), "new KestrelConfig {\n  listenAddress = \"0.0.0.0\"\n"+
 		"  queues = new QueueBuilder {\n    name = \"work\"\n    maxItems = 1000\n  }\n}\n")
 	write(t, filepath.Join(dir, "mixed.toml"), "[[group]]\nname = \"puts\"\ndo = \"put\"\nqueues = [\"q\"]\nclients = 2\nrate = 100\n")
-	root := commands()
-	all := leaves(root)
+	all := leaves(commands())
 	if len(all) < 60 {
 		t.Fatalf("the tree has %d commands", len(all))
 	}
-	for _, cmd := range all {
-		t.Run(cmd.CommandPath(), func(t *testing.T) {
-			example := exampleOf(cmd.Long)
-			if !strings.HasPrefix(example, "$ ") || !strings.Contains(example, strings.TrimPrefix(cmd.CommandPath(), "kestrel ")) {
-				t.Fatalf("the help has no example:\n%s", cmd.Long)
-			}
-			own := filepath.Join(t.TempDir(), "own")
-			if out, err := exec.Command("cp", "-r", dir, own).CombinedOutput(); err != nil {
-				t.Fatalf("cp: %v\n%s", err, out)
-			}
-			if how, ok := endless[cmd.CommandPath()]; ok {
-				for line := range strings.Lines(example) {
-					runUntil(t, own, strings.TrimPrefix(strings.TrimSpace(line), "$ ")+" "+how.flags, how.runs)
-				}
-				return
-			}
-			server := clitest.Serve(t, "--admin-port", "auto", "--burrow-port", "auto")
-			t.Setenv("KESTREL_BURROW", "http://"+burrowOf(server))
-			t.Setenv(cli.AdminVariable, server.Saw("admin port is open")["address"].(string))
-			if ran := clitest.Transcript(t, server.Addr, own, shortened(example)); ran < 1 {
-				t.Errorf("the example has %d commands", ran)
+	next := make(chan *cobra.Command)
+	var workers sync.WaitGroup
+	for range examplesAtOnce {
+		workers.Go(func() {
+			for cmd := range next {
+				t.Run(cmd.CommandPath(), func(t *testing.T) { runExample(t, cmd, dir) })
 			}
 		})
+	}
+	slices.SortStableFunc(all, func(a, b *cobra.Command) int { // first what takes long
+		return cmp.Compare(strings.Index(b.CommandPath(), " load "), strings.Index(a.CommandPath(), " load "))
+	})
+	for _, cmd := range all {
+		next <- cmd
+	}
+	close(next)
+	workers.Wait()
+}
+
+// runExample runs the example of a command in a copy of dir.
+func runExample(t *testing.T, cmd *cobra.Command, dir string) {
+	example := exampleOf(cmd.Long)
+	name := strings.TrimPrefix(cmd.CommandPath(), "kestrel ")
+	if !strings.HasPrefix(example, "$ ") || !strings.Contains(example, name) {
+		t.Fatalf("the help has no example:\n%s", cmd.Long)
+	}
+	own := filepath.Join(t.TempDir(), "own")
+	if err := os.CopyFS(own, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	if how, ok := endless[cmd.CommandPath()]; ok {
+		for line := range strings.Lines(example) {
+			runUntil(t, own, strings.TrimPrefix(strings.TrimSpace(line), "$ ")+" "+how.flags, how.runs)
+		}
+		return
+	}
+	address, env := "127.0.0.1:1", []string(nil) // nobody listens there
+	if first, _, _ := strings.Cut(name, " "); !slices.Contains(alone, first) {
+		server := clitest.Serve(t, "--admin-port", "auto", "--burrow-port", "auto")
+		address = server.Addr
+		env = []string{"KESTREL_BURROW=http://" + burrowOf(server),
+			cli.AdminVariable + "=" + server.Saw("admin port is open")["address"].(string)}
+	}
+	if ran := clitest.Transcript(t, address, own, shortened(example), env...); ran < 1 {
+		t.Errorf("the example has %d commands", ran)
 	}
 }
 

@@ -19,8 +19,9 @@ type Request struct {
 
 	WaitMillis int32 // GET t=: longest wait in milliseconds; 0 or negative: do not wait
 
-	// Seconds is, of a MONITOR, the longest wait, and 0 or negative: do not wait; of a TOUCH, how long the
-	// lease is from now on, above 0, or the expiry of an item, from 0 on; ExpiryTime says what that means.
+	// Seconds is the longest wait of a MONITOR; 0 and less mean: do not wait. For a TOUCH of a lease it is how long the
+	// lease lasts from now on, above 0. For a TOUCH of an item it is the expiry, from 0 on; ExpiryTime says what that
+	// means.
 	Seconds  int32
 	MaxItems int32 // MONITOR: items to deliver at most if HasMaxItems; negative: no limit
 	Count    int32 // CONFIRM: reads to confirm; 0 and negative are passed on

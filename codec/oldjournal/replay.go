@@ -146,9 +146,9 @@ func (r *Replay) endRead(xid int32) (it queued, ok bool) {
 
 // aborted takes out the item that an OpUnremove of xid brings back.
 //
-// No read has the xid 0, but 2.x, when it replayed a journal of 1.x, took every OpRemoveTentative
-// for one of the xid 0, forgot the one before it, found nothing to confirm in what 1.x confirmed,
-// and brought the last one back at the end. What it then removed from the head was that item.
+// No read has the xid 0. But 2.x, when it replayed a journal of 1.x, took every OpRemoveTentative for one of the xid
+// 0, and forgot the one before it. So it found nothing to confirm in what 1.x confirmed, and brought the last one
+// back at the end. What it then removed from the head was that item.
 func (r *Replay) aborted(xid int32) (it queued, ok bool) {
 	last := r.unnamed
 	if _, open := r.open[xid]; xid != 0 || open || last.xid == 0 {

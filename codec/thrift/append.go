@@ -12,8 +12,8 @@ type text interface{ ~string | ~[]byte }
 // beginFrame appends room for the length of a frame. EndFrame fills it in.
 func beginFrame(dst []byte) []byte { return append(dst, 0, 0, 0, 0) }
 
-// endFrame notes the length of the frame that starts at offset start and ends with dst. It panics
-// if that does not fit: to bound a frame is up to who fills it.
+// endFrame notes the length of the frame that starts at offset start and ends with dst. It panics if that does not
+// fit: the caller bounds what it puts into a frame.
 func endFrame(dst []byte, start int) []byte {
 	length := len(dst) - start - frameHeaderSize
 	if length > math.MaxInt32 {

@@ -27,11 +27,12 @@ type Decoder struct {
 // many bytes would do, once the frame's length is there. A length beyond MaxFrame is refused at
 // once.
 //
-// Any other error is a *ProtocolError. If it is fatal n is 0 and the stream ends here: so end
-// frames without a message in them, messages that are not calls, and arguments that break off.
-// Otherwise n is the whole frame, req.Call and req.Name are set, AppendReply answers, and decoding
-// goes on: so end unknown methods (MethodUpgrade is a known one), arguments that break the rules of
-// the protocol, a missing queue_name, and a status that cannot be set.
+// Any other error is a *ProtocolError. If it is fatal, n is 0 and the stream ends here. Fatal are frames without a
+// message in them, messages that are not calls, and arguments that break off.
+//
+// Otherwise n is the whole frame, req.Call and req.Name are set, AppendReply answers, and decoding goes on. This is
+// so for unknown methods (MethodUpgrade is a known one), arguments that break the rules of the protocol, a missing
+// queue_name, and a status that cannot be set.
 //
 // Arguments that are missing are zero; fields that are unknown or have another type than they
 // should are skipped; of a field sent twice the last counts; bytes behind the arguments are

@@ -2,11 +2,10 @@
 // binary protocol over framed transport, for this service only. docs/kestrel.thrift says what the
 // calls mean.
 //
-// It is a codec and nothing more: no I/O, no clock, no state between calls. A server calls
-// [Decoder.Decode] on its read buffer until that returns [ErrIncomplete], and answers with the
-// Append functions, of which each takes the [Call] that it answers; the reply to get can be built
-// item by item, from [BeginItems] to [EndItems]. A client builds calls with the methods of [Client]
-// and reads answers with [Client.DecodeReply].
+// It is a codec and nothing more: no I/O, no clock, no state between calls. A server calls [Decoder.Decode] on its
+// read buffer until that returns [ErrIncomplete]. It answers with the Append functions: each takes the [Call] that it
+// answers. The reply to get can be built item by item, from [BeginItems] to [EndItems]. A client builds calls with
+// the methods of [Client] and reads answers with [Client.DecodeReply].
 //
 // # Guarantees
 //
@@ -16,9 +15,9 @@
 //     when its capacity does not suffice, as append does.
 //   - Every slice in a decoded [Request] or [Reply] lies inside src. It is valid for as long as
 //     the caller leaves src alone, and must not be appended to.
-//   - A frame's length is compared with a limit before anything of the frame is looked at, and
-//     every length and count in it with the bytes that are there: the time to decode a frame
-//     depends on its size, not on what it announces.
+//   - A frame's length is compared with a limit before anything of the frame is looked at.
+//     Every length and count in it is compared with the bytes that are there. So the time to decode
+//     a frame depends on its size, not on what it announces.
 //   - After a fatal [ProtocolError] the peer is not to be trusted: close. Other errors are answered
 //     with an exception, and the next frame is as good as any.
 //

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"strconv"
 
 	"github.com/kestrelmq/kestrel/segment"
 )
@@ -37,6 +38,11 @@ func readStream(stream io.Reader, f func(*tar.Header, io.Reader) error) (*Manife
 			return parseManifest(archive)
 		case !fileNames.MatchString(h.Name) || h.Typeflag != tar.TypeReg:
 			return nil, fmt.Errorf("this is no backup: it has a file %q", h.Name)
+		}
+		if e, ok := stream.(Expecter); ok {
+			if total, err := strconv.ParseInt(h.PAXRecords[totalRecord], 10, 64); err == nil {
+				e.Expect(total)
+			}
 		}
 		if err := f(h, archive); errors.Is(err, io.ErrUnexpectedEOF) {
 			return nil, ErrIncomplete
@@ -73,6 +79,13 @@ func (s dirSource) each(f func(string, int64, io.Reader) error) (*Manifest, erro
 	m, err := s.manifest()
 	if err != nil {
 		return nil, err
+	}
+	if e, ok := s.fs.(Expecter); ok {
+		total := int64(0)
+		for _, file := range m.Files {
+			total += file.Size
+		}
+		e.Expect(total)
 	}
 	for _, file := range m.Files {
 		stored := path.Join(s.dir, file.Name)

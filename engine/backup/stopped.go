@@ -21,6 +21,10 @@ func StreamStopped(w io.Writer, fsys segment.FS, dataDir string, withheld []stri
 	}
 	m := Manifest{Format: format, Began: time.Now().UTC(), Withheld: withheld}
 	archive := tar.NewWriter(w)
+	total, err := sizeOf(fsys, journal, path.Join(dataDir, "backlog"))
+	if err != nil {
+		return err
+	}
 	for sub, dir := range map[string]string{"journal": journal, "backlog": path.Join(dataDir, "backlog")} {
 		names, err := list(fsys, dir)
 		if err != nil {
@@ -32,9 +36,10 @@ func StreamStopped(w io.Writer, fsys segment.FS, dataDir string, withheld []stri
 			if !fileNames.MatchString(f.Name) {
 				continue
 			}
-			if err := sendStopped(archive, fsys, path.Join(dir, base), &f, m.Began); err != nil {
+			if err := sendStopped(archive, fsys, path.Join(dir, base), &f, m.Began, total); err != nil {
 				return fmt.Errorf("back up %s: %w", path.Join(dir, base), err)
 			}
+			total = 0
 			m.Files = append(m.Files, f)
 		}
 	}
@@ -48,15 +53,29 @@ func StreamStopped(w io.Writer, fsys segment.FS, dataDir string, withheld []stri
 	return archive.Close()
 }
 
+// sizeOf returns how many bytes the files in directories have.
+func sizeOf(fsys segment.FS, in ...string) (total int64, err error) {
+	for _, dir := range in {
+		names, err := list(fsys, dir)
+		if err != nil {
+			return 0, err
+		}
+		for _, base := range names {
+			size, _, err := headOf(fsys, path.Join(dir, base))
+			if err != nil {
+				return 0, err
+			}
+			total += size
+		}
+	}
+	return total, nil
+}
+
 // sendStopped writes one file, and notes its size and its sum.
-func sendStopped(archive *tar.Writer, fsys segment.FS, name string, f *File, began time.Time) error {
+func sendStopped(archive *tar.Writer, fsys segment.FS, name string, f *File, began time.Time, total int64) error {
 	return dirSource{fs: fsys}.read(name, func(size int64, body io.Reader) error {
 		f.Size = size
-		h := &tar.Header{
-			Name: f.Name, Size: size, Mode: 0o640, ModTime: began, Format: tar.FormatPAX,
-			PAXRecords: map[string]string{onceRecord: "1"},
-		}
-		if err := archive.WriteHeader(h); err != nil {
+		if err := archive.WriteHeader(header(f.Name, size, began, true, total)); err != nil {
 			return err
 		}
 		digest := segment.NewSum()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"strconv"
 	"time"
 
 	"github.com/kestrelmq/kestrel/engine"
@@ -14,6 +15,12 @@ import (
 
 // onceRecord marks, in the archive, a file in whose place other bytes may come to stand.
 const onceRecord = "KESTREL.once"
+
+// totalRecord says, at the first file of an archive, about how many bytes all its files have.
+const totalRecord = "KESTREL.total"
+
+// An Expecter hears about how many bytes are to come. A reader of a stream may be one, and the file system of a directory.
+type Expecter interface{ Expect(bytes int64) }
 
 // Stream writes a backup of what e holds now to w, as a tar archive. It leaves out files whose keys are in
 // have; see engine.BackupKey. It returns an error before it writes anything if the backup cannot begin. An
@@ -26,10 +33,18 @@ func Stream(ctx context.Context, w io.Writer, e *engine.Engine, have map[uint64]
 	defer b.Close()
 	m := Manifest{Format: format, Began: time.Now().UTC(), Withheld: b.Withheld}
 	archive := tar.NewWriter(w)
+	total := int64(0)
+	for _, f := range b.Files {
+		if f.Key == 0 || !have[f.Key] {
+			total += f.Size
+		}
+	}
 	for i, f := range b.Files {
 		entry := File{Name: f.Name, Size: f.Size, Key: f.Key}
 		if f.Key == 0 || !have[f.Key] {
-			if entry.Sum, err = send(ctx, archive, b, i, m.Began); errors.Is(err, fs.ErrNotExist) && f.Key == 0 && b.Check() == nil {
+			h := header(f.Name, f.Size, m.Began, f.Key == 0, total)
+			total = 0
+			if entry.Sum, err = send(ctx, archive, b, i, h); errors.Is(err, fs.ErrNotExist) && f.Key == 0 && b.Check() == nil {
 				err = nil // it was nobody's, and had not been begun
 				continue
 			}
@@ -54,12 +69,7 @@ func Stream(ctx context.Context, w io.Writer, e *engine.Engine, have map[uint64]
 }
 
 // send writes one file, and returns its sum.
-func send(ctx context.Context, archive *tar.Writer, b *engine.Backup, i int, began time.Time) (sum string, err error) {
-	f := b.Files[i]
-	h := &tar.Header{Name: f.Name, Size: f.Size, Mode: 0o640, ModTime: began, Format: tar.FormatPAX}
-	if f.Key == 0 {
-		h.PAXRecords = map[string]string{onceRecord: "1"}
-	}
+func send(ctx context.Context, archive *tar.Writer, b *engine.Backup, i int, h *tar.Header) (sum string, err error) {
 	out := &entryWriter{archive: archive, header: h}
 	digest := segment.NewSum()
 	if err := b.Copy(ctx, i, io.MultiWriter(digest, out)); err != nil {
@@ -69,6 +79,20 @@ func send(ctx context.Context, archive *tar.Writer, b *engine.Backup, i int, beg
 		return "", err
 	}
 	return sumText(digest.Sum64()), nil
+}
+
+// header returns the header of a file. total is how many bytes all files have, or 0 to say nothing of it.
+func header(name string, size int64, began time.Time, once bool, total int64) *tar.Header {
+	h := &tar.Header{
+		Name: name, Size: size, Mode: 0o640, ModTime: began, Format: tar.FormatPAX, PAXRecords: make(map[string]string),
+	}
+	if once {
+		h.PAXRecords[onceRecord] = "1"
+	}
+	if total > 0 {
+		h.PAXRecords[totalRecord] = strconv.FormatInt(total, 10)
+	}
+	return h
 }
 
 // entryWriter writes a file of an archive, whose header goes out with the first bytes.

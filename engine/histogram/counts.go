@@ -38,8 +38,8 @@ func (p Precision) bits() int {
 	return coarseBits
 }
 
-// Counts is how often each value occurred. The zero value is empty and Coarse. It does not
-// synchronize: whoever has one says who may use it when.
+// Counts is how often each value occurred. The zero value is empty and Coarse. It does not synchronize: its owner
+// does.
 //
 // A bucket takes one byte until one of them has counted more than that holds; then all of them take
 // two, then four, then eight. So a histogram of something that is seldom used stays small.

@@ -41,7 +41,7 @@ func (s Delayed) run(ctx context.Context, e *Env) error {
 		switch {
 		case err != nil || deliveries == 0:
 			return err
-		case deliveries > 1: // whoever took it first has not noted that yet
+		case deliveries > 1: // the first to take it has not noted that yet
 			w.l.cameTwice(seq)
 		}
 		w.l.end(seq, false)

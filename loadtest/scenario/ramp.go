@@ -13,9 +13,9 @@ import (
 // for each connection.
 const rampUnsent = 0.02
 
-// Ramp finds the highest rate at which the server keeps the 99th percentile of latency, counted
-// from when a request was due, within a target: it doubles the rate until that fails, and then
-// halves the distance between what was held and what was not.
+// Ramp finds the highest rate at which the server keeps the 99th percentile of latency within a target. Latency
+// counts from when a request was due. Ramp doubles the rate until the server fails, and then halves the distance
+// between what was held and what was not.
 type Ramp struct {
 	Flow     // its Rate is where the search begins
 	P99      time.Duration

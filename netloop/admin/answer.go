@@ -244,7 +244,7 @@ func notAllowed(w http.ResponseWriter, methods []string, why string) {
 // shellQuote returns s as one word of a shell.
 func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// badRequest is an error of the one who asks.
+// badRequest is an error of the client.
 type badRequest struct{ error }
 
 func badRequestf(format string, args ...any) error { return badRequest{fmt.Errorf(format, args...)} }

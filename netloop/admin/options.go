@@ -32,7 +32,7 @@ type Discovery struct {
 type Options struct {
 	// Address is host:port; port 0 takes a free one. "" leaves it to Listeners.
 	Address string
-	// Auth is how who asks there says who it is.
+	// Auth is how clients of that address say who they are.
 	Auth netloop.Auth
 	// TLS encrypts that address; nil does not.
 	TLS *tls.Config

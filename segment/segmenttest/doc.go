@@ -17,8 +17,8 @@
 //     which like SyncDir makes that parent's other names durable too.
 //   - Rename within a directory is atomic: one of its two states survives, never neither. A rename
 //     between directories is atomic until one of them is synced. From then on each name keeps to
-//     its own directory's rule: if only the new name was synced the file may also be back under the
-//     old one, and if only the old one's removal was synced the file may be gone.
+//     its own directory's rule. If only the new name was synced, the file may also be back under the
+//     old one. If only the old one's removal was synced, the file may be gone.
 //
 // # Crashes
 //
@@ -52,10 +52,9 @@
 //
 // # Not modelled
 //
-// Bit rot and lost sectors happen only where a test asks for them (FlipBit, TruncateFile). A disk
-// that lies about a flush, writes that land in the wrong place, garbage in a half-written sector,
-// a write to one file damaging another, hard links (but for the half-synced rename above),
-// symbolic links, permissions, times, memory maps, and rename of a directory to another parent
-// are not modelled. A call is one step: no crash falls inside MkdirAll or Rename. A file takes up
-// its length on the disk; sparse files save nothing and names cost nothing.
+// Bit rot and lost sectors happen only where a test asks for them (FlipBit, TruncateFile). Not modelled are a disk
+// that lies about a flush, writes that land in the wrong place, garbage in a half-written sector, and a write to one
+// file that damages another. Nor are hard links (but for the half-synced rename above), symbolic links, permissions,
+// times, memory maps, and rename of a directory to another parent. A call is one step: no crash falls inside MkdirAll
+// or Rename. A file takes up its length on the disk; sparse files save nothing and names cost nothing.
 package segmenttest

@@ -67,7 +67,7 @@ type matching struct {
 	name  []byte
 	match backend.Match
 	begin func(engine.Match) *engine.Scan
-	take  func(engine.ReadRef, *backend.Message) error // of a request that waits in line; nil: it watches
+	take  func(engine.ReadRef, *backend.Message) error // of a request that waits for a message; nil: it watches
 
 	walk   *engine.Scan
 	gather *gatherer

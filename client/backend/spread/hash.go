@@ -23,11 +23,11 @@ type HashOf struct {
 func Hash(members []Member) (*HashOf, error) {
 	for i, m := range members {
 		if slices.ContainsFunc(members[:i], func(other Member) bool { return other.Name == m.Name }) {
-			return nil, errors.New("two members have the name " + m.Name)
+			return nil, fmt.Errorf("two members have the name %s: names must differ, because they say which member has a queue", m.Name)
 		}
 	}
 	if len(members) == 0 {
-		return nil, errors.New("no members")
+		return nil, errors.New("there are no members: at least one must hold the queues")
 	}
 	return &HashOf{members: slices.Clone(members)}, nil
 }

@@ -106,7 +106,7 @@ type Conn struct {
 	tcp    net.Conn // the socket
 	stream net.Conn // what is said on it: the socket itself, or TLS
 
-	// Owned by whoever calls ReadUntil, Renew and Write.
+	// Owned by the caller of ReadUntil, Renew and Write.
 	readBy, writeBy time.Time // the deadlines in force; zero: none
 
 	// Owned by the reader.

@@ -168,9 +168,12 @@ type Frame struct {
 	Bytes  int64     // of their bodies
 }
 
-// The index is the last frame of a run. Its body has for each frame, with numbers of LEB128: how many bytes it
-// begins behind the one before, or behind the start of the file; how long after that one's first item its own
-// is due, or after 0; the number of its items; the bytes of their bodies.
+// The index is the last frame of a run. Its body has four numbers (LEB128) for each frame:
+//
+//   - how many bytes the frame begins behind the one before, or behind the start of the file;
+//   - how long after the first item of that one its own first item is due, or after 0;
+//   - the number of its items;
+//   - the bytes of their bodies.
 
 func appendIndex(dst []byte, frames []Frame) []byte {
 	var before Frame

@@ -146,8 +146,8 @@ func (s *Set) Replace(r *Run, old []*Run, w Written) {
 	s.Account(r)
 }
 
-// Leave notes that an item does not live in its run any more, if it does. size is that of its body, or below 0
-// if that is not known, as of one on disk alone. It returns the run, or nil.
+// Leave notes that an item that lives in a run does not live there any more. size is that of its body; below 0 it is
+// not known, as for an item on disk alone. Leave returns the run, or nil if the item lived in none.
 func (s *Set) Leave(id uint64, size int) *Run {
 	r := s.Find(id)
 	if r == nil {
@@ -257,9 +257,9 @@ func (s *Set) Fail(r *Run, err error) { r.Err, s.stale = err, true }
 // Mend notes that a run may be read again.
 func (s *Set) Mend(r *Run) { s.Fail(r, nil) }
 
-// KeepOnly takes everything out of the runs but items that are in memory, of which sizes has the sizes of the
-// bodies by their ids.
-func (s *Set) KeepOnly(sizes map[uint64]int) {
+// Retain takes everything out of the runs but items that are in memory. sizes has the sizes of their bodies by their
+// ids.
+func (s *Set) Retain(sizes map[uint64]int) {
 	for _, r := range s.runs {
 		var live idset.Bitmap
 		s.disk.Add(r.Disk(), -1)

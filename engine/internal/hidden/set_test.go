@@ -339,7 +339,7 @@ func TestSetModel(t *testing.T) {
 						delete(all, id)
 					}
 				}
-				s.KeepOnly(sizes)
+				s.Retain(sizes)
 			},
 			"drop": func(*rapid.T) {
 				for _, r := range slices.Clone(s.Runs()) {

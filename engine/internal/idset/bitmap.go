@@ -7,9 +7,9 @@ import (
 	"unsafe"
 )
 
-// Bitmap is a set of item ids that are added and removed in any order, one by one or as ranges: a bit each if they
-// lie close together, two bytes each if not, and next to nothing for long ranges. The zero Bitmap is empty. It
-// may be copied if the original is not used any more; it is not safe for concurrent use.
+// Bitmap is a set of item ids that are added and removed in any order, one by one or as ranges. An id takes a bit if
+// others lie close to it, and two bytes if not. Long ranges take next to nothing. The zero Bitmap is empty. It may be
+// copied if the original is not used any more; it is not safe for concurrent use.
 type Bitmap struct {
 	blocks []block // ascending; none is empty, and no two spans touch
 	count  uint64

@@ -7,10 +7,14 @@ import (
 	"slices"
 )
 
-// A Bitmap is encoded as its blocks, each as numbers (unsigned LEB128 of the fewest bytes): how many blocks
-// lie between it and the one before; the number of its ranges of ids, and for each of these how many ids lie
-// between it and the one before, and its length less one; or, if that is shorter, 0 and the blockIDs/8 bytes
-// of its bits, the lowest id in the lowest bit of the first byte.
+// A Bitmap is encoded as its blocks. Each block is numbers (unsigned LEB128 of the fewest bytes):
+//
+//   - how many blocks lie between it and the one before;
+//   - the number of its ranges of ids;
+//   - for each range, how many ids lie between it and the one before, and its length less one.
+//
+// If bits are shorter, 0 and blockIDs/8 bytes of bits stand for the number of ranges and the ranges. The lowest id is
+// the lowest bit of the first byte.
 
 // AppendTo appends the encoded set. A long range takes five bytes for each of its blocks.
 func (b *Bitmap) AppendTo(dst []byte) []byte {
@@ -38,7 +42,13 @@ func (b *Bitmap) MaxEncoded() (n int64) {
 	return n
 }
 
-var errBitmap = errors.New("not a set of ids")
+// Errors say what keeps bytes from being a set of ids.
+var (
+	errBlocks = errors.New("set of ids: a block comes twice, or lies beyond the last id")
+	errRanges = errors.New("set of ids: a range is cut short, out of order, or leaves its block")
+	errBits   = errors.New("set of ids: the bits of a block are cut short")
+	errForm   = errors.New("set of ids: it is cut short, or not in its one valid form")
+)
 
 // ParseBitmap decodes all of data, which must be what AppendTo makes of a set.
 func ParseBitmap(data []byte) (b Bitmap, err error) {
@@ -56,7 +66,7 @@ func ParseBitmap(data []byte) (b Bitmap, err error) {
 	for len(data) > 0 && !bad {
 		o := block{number: next + number()}
 		if o.number < next || o.number >= 1<<(64-blockShift) {
-			return b, errBitmap
+			return b, errBlocks
 		}
 		next = o.number + 1
 		if count := number(); count > 0 {
@@ -65,13 +75,13 @@ func ParseBitmap(data []byte) (b Bitmap, err error) {
 				first := at + number()
 				last := first + number()
 				if bad || first < at || last < first || last > blockMask {
-					return b, errBitmap
+					return b, errRanges
 				}
 				o.addRange(uint16(first), uint16(last))
 				at = last + 1
 			}
 		} else if bad || len(data) < blockIDs/8 {
-			return b, errBitmap
+			return b, errBits
 		} else {
 			o.bits = new([blockWords]uint64)
 			for i := range o.bits {
@@ -89,7 +99,7 @@ func ParseBitmap(data []byte) (b Bitmap, err error) {
 	}
 	// Each set has one encoding: what decodes to the same set, and is not that, was not written.
 	if bad || !slices.Equal(b.AppendTo(make([]byte, 0, len(whole))), whole) {
-		return Bitmap{}, errBitmap
+		return Bitmap{}, errForm
 	}
 	return b, nil
 }

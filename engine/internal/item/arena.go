@@ -65,9 +65,9 @@ func (a *Arena) give(c *Chunk) {
 	a.free = append(a.free, c)
 }
 
-// Release gives memory of chunks that nobody has needed since it was called last back to the kernel:
-// what is more than the arena keeps, or else a sixteenth, so that a burst is over some time after
-// its last chunk. It is called once a second.
+// Release gives the kernel back memory of chunks that nobody has needed since the last call: what is more than the
+// arena keeps, or else a sixteenth. So the memory of a burst is back some time after its last chunk. It is called
+// once a second.
 func (a *Arena) Release() {
 	a.mu.Lock()
 	n := max(a.least-a.keep, (a.least+15)/16)

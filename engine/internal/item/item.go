@@ -50,8 +50,8 @@ type Item struct {
 	Expiry Time // zero: never
 }
 
-// behind is what belongs to an item behind its Data: in bits 0-7 the size of its key, in bits 8-15 the size of the
-// name of the queue that gave the item up, both in bytes and zero if there is none, and in bits 16-23 why it did.
+// behind says what belongs to an item behind its Data. Bits 0-7 are the size of its key in bytes, zero if it has
+// none. Bits 8-15 are the size of the name of the queue that gave the item up, zero if none did. Bits 16-23 say why.
 type behind uint32
 
 func (b behind) keySize() int    { return int(b & 0xff) }

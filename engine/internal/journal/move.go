@@ -10,10 +10,9 @@ import (
 // so once. Nothing more is acknowledged from it. What is live is in memory, so it is written to a
 // new log, and that one takes the place of the old.
 //
-// From the start of the move on, records of the old log's queues are left out: what they say is
-// in the queues when they enter the new one, each as a whole, under its lock and with a new
-// number. Until the new log counts no ticket becomes good and puts are refused, so that a crash
-// may find either: both hold all that was acknowledged.
+// From the start of the move on, records of the old log's queues are left out. What they say is in the queues when
+// these enter the new log. Each enters as a whole, under its lock and with a new number. Until the new log counts no
+// ticket becomes good and puts are refused, so that a crash may find either: both hold all that was acknowledged.
 
 // Poisoned reports whether the log has failed for good: Move has to replace it.
 func (j *Journal) Poisoned() bool { return errors.Is(j.Failure(), segment.ErrPoisoned) }

@@ -44,10 +44,10 @@ func (j *Journal) DropBefore(number uint64) (int, error) {
 // keep. It is not called beside Move.
 func (j *Journal) TrimSpares(keep int) error { return j.log.TrimSpares(keep) }
 
-// KeepPrepared makes, until stop is closed, the segment that the journal will need next, as soon as it has
+// PrepareSegments makes, until stop is closed, the segment that the journal will need next, as soon as it has
 // gone on to the one before. It needs a goroutine of its own: one that also waits for syncs would be late. Then the
 // next writer, an event loop, makes the next segment.
-func (j *Journal) KeepPrepared(stop <-chan struct{}) {
+func (j *Journal) PrepareSegments(stop <-chan struct{}) {
 	for {
 		j.Prepare()
 		select {
@@ -58,7 +58,7 @@ func (j *Journal) KeepPrepared(stop <-chan struct{}) {
 	}
 }
 
-// AskPrepare asks KeepPrepared for the next segment, if an earlier try has failed some time ago.
+// AskPrepare asks PrepareSegments for the next segment, if an earlier try has failed some time ago.
 func (j *Journal) AskPrepare() {
 	if !j.Prepared() && j.prepareIsDue() {
 		signal(j.rotated)

@@ -51,7 +51,7 @@ func TestRetryBacksOff(t *testing.T) {
 						<-time.After(100 * time.Millisecond)
 						j.Retry()
 						j.AskPrepare()
-						if len(j.rotated) > 0 { // what KeepPrepared does
+						if len(j.rotated) > 0 { // what PrepareSegments does
 							<-j.rotated
 							j.Prepare()
 						}

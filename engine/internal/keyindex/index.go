@@ -186,11 +186,11 @@ func (x *Index) merge() {
 // Leaves is how many parts Each has.
 func (x *Index) Leaves() int { return len(x.leaves) }
 
-// Keep removes, of one of the parts, the entries for which keep returns false. It returns how many that were.
+// Filter removes, of one of the parts, the entries for which stays returns false. It returns how many that were.
 // A part may get other entries, or there may be another number of them, whenever the index changes otherwise.
-func (x *Index) Keep(part int, keep func(Entry) bool) (removed int) {
+func (x *Index) Filter(part int, stays func(Entry) bool) (removed int) {
 	leaf := x.leaves[part]
-	kept := slices.DeleteFunc(leaf, func(e Entry) bool { return !keep(e) })
+	kept := slices.DeleteFunc(leaf, func(e Entry) bool { return !stays(e) })
 	removed = len(leaf) - len(kept)
 	x.leaves[part] = kept
 	x.count -= removed

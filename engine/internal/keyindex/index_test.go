@@ -56,7 +56,7 @@ func TestIndex(t *testing.T) {
 		seen, held := 0, 0
 		for i := range x.Leaves() {
 			held += cap(x.leaves[i])
-			seen += x.Keep(i, func(e Entry) bool { return e.ID%2 == 0 })
+			seen += x.Filter(i, func(e Entry) bool { return e.ID%2 == 0 })
 		}
 		odd := 0
 		for _, id := range want {

@@ -17,12 +17,12 @@ type Replay interface {
 	Queues() []*Queue
 }
 
-// Examine reads all of a data directory, backlogs included, and reports what is damaged, and what of the
-// queues can still be had; it changes nothing. start returns the replay of the journals' directory, which is
-// to report to the Salvage. Examine returns an error that wraps dirlock.ErrLocked if a process uses the directory, and
-// one that wraps fs.ErrNotExist if there is none. Otherwise it returns the error of a disk that cannot be read. A
-// journal whose records are whole but make no sense together is a *segment.CorruptionError, and beyond repair. While a
-// Damage is open no process can use the directory.
+// Examine reads all of a data directory, backlogs included. It reports what is damaged, and what of the queues can
+// still be had. It changes nothing. start returns the replay of the journals' directory, which reports to the
+// Salvage. Examine returns an error that wraps dirlock.ErrLocked if a process uses the directory, and one that wraps
+// fs.ErrNotExist if there is none. Otherwise it returns the error of a disk that cannot be read. A journal whose
+// records are whole but make no sense together is a *segment.CorruptionError, and beyond repair. While a Damage is
+// open no process can use the directory.
 func Examine(p Place, start func(*journal.Dirs, *Salvage) Replay) (d *Damage, err error) {
 	d = &Damage{place: p}
 	if p.Locks {

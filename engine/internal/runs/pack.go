@@ -74,7 +74,7 @@ func (p *Packer) End() (s State, err error) {
 	return p.state, err
 }
 
-// Thin writes the items of a run up to end to p, but for those that are gone, for which it calls dropped: their
+// Thin writes the items of a run up to end to p, except those that are gone. It calls dropped for these, and their
 // Data is valid during the call. p gathers keys, unless no item of the queue has one.
 func (r *Reader) Thin(p *Packer, f File, end int64, gone *idset.Bitmap, dropped func(item.Item)) (n State, err error) {
 	reader, err := r.reader(f)

@@ -24,7 +24,7 @@ type Disk struct {
 }
 
 // New mounts a disk at an empty directory. It has the files that dir has now. The error wraps ErrUnavailable if this
-// machine has no such disks. Whoever calls New calls Close.
+// machine has no such disks. The caller closes the disk.
 func New(mount, dir string) (*Disk, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -59,8 +59,8 @@ func (d *Disk) Fail() error { return d.say("fail") }
 // Heal ends what Fail began.
 func (d *Disk) Heal() error { return d.say("heal") }
 
-// Forget has the kernel drop every page of the files that it has read, those that are mapped too: who touches one
-// reads the disk again.
+// Forget has the kernel drop every page of the files that it has read, those that are mapped too. The next access to
+// one reads the disk again.
 func (d *Disk) Forget() error { return d.say("forget") }
 
 // Failed returns how many reads have failed.

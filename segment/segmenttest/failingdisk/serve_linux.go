@@ -65,7 +65,7 @@ func serve(dir string, device *os.File, words io.Reader, answers io.Writer) erro
 	}
 	go func() {
 		s.obey(words, answers)
-		os.Exit(0) // whoever made the disk is gone
+		os.Exit(0) // the process that made the disk is gone
 	}()
 	return s.answerAll()
 }

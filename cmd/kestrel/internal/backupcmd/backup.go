@@ -236,7 +236,9 @@ func (m *maker) store(stream io.Reader) error {
 		}
 		return nil
 	}
-	r, err := backup.Store(segment.OS{}, m.output, stream)
+	p := cli.TerminalProgress(m.said, "copied", cli.Bytes, 0)
+	r, err := backup.Store(segment.OS{}, m.output, p.Reader(stream))
+	p.End()
 	if err != nil {
 		return cli.Failed("the backup is not complete, and an earlier one in %s is as it was: %v. Say it again: what has come"+
 			" stays", m.output, err)

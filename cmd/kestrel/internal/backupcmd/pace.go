@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// pacedReader reads at most rate bytes a second, so that who writes to the other end, and the disks of both, have
+// pacedReader reads at most rate bytes a second, so that the writer at the other end, and the disks of both, have
 // time for others.
 type pacedReader struct {
 	r     io.Reader

@@ -64,19 +64,24 @@ func NewRestore() *cobra.Command {
 }
 
 func restore(from, dir string, check bool, in io.Reader, out, said io.Writer) error {
-	source := backup.FromDir(segment.OS{}, from)
+	p := cli.TerminalProgress(said, "restored", cli.Bytes, 0)
+	if check {
+		p = cli.TerminalProgress(said, "checked", cli.Bytes, 0)
+	}
+	source := backup.FromDir(countedFS{segment.OS{}, p}, from)
 	if info, err := os.Stat(from); from == "-" || err == nil && !info.IsDir() {
 		stream, closeIt, err := open(from, in)
 		if err != nil {
 			return cli.Failed("nothing was restored: %v", err)
 		}
 		defer closeIt()
-		source = backup.FromStream(stream)
+		source = backup.FromStream(p.Reader(stream))
 	} else if err != nil {
 		return cli.Failed("nothing was restored: %v", err)
 	}
 	if check {
 		m, err := backup.Check(source)
+		p.End()
 		if err != nil {
 			return cli.Failed("%v", err)
 		}
@@ -89,6 +94,7 @@ func restore(from, dir string, check bool, in io.Reader, out, said io.Writer) er
 		return nil
 	}
 	r, err := backup.Restore(segment.OS{}, dir, source)
+	p.End()
 	if err != nil {
 		return cli.Failed("the restore is not complete: %v", err)
 	}
@@ -99,3 +105,30 @@ func restore(from, dir string, check bool, in io.Reader, out, said io.Writer) er
 	}
 	return nil
 }
+
+// countedFS is a file system whose reads a progress counts.
+type countedFS struct {
+	segment.FS
+	progress *cli.Progress
+}
+
+// OpenReadOnly implements segment.FS.
+func (f countedFS) OpenReadOnly(name string) (segment.File, error) {
+	file, err := f.FS.OpenReadOnly(name)
+	return countedFile{file, f.progress}, err
+}
+
+type countedFile struct {
+	segment.File
+	progress *cli.Progress
+}
+
+// ReadAt implements segment.File.
+func (f countedFile) ReadAt(b []byte, off int64) (int, error) {
+	n, err := f.File.ReadAt(b, off)
+	f.progress.Add(int64(n))
+	return n, err
+}
+
+// Expect hears how many bytes a backup in a directory has.
+func (f countedFS) Expect(bytes int64) { f.progress.Expect(bytes) }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/kestrelmq/kestrel/loadtest/figures"
 )
 
 // Counted is n of what one is called noun.
@@ -14,6 +16,14 @@ func Counted[T int | int64](n T, noun string) string {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// ItemCount is n items, with commas between thousands.
+func ItemCount(n int64) string {
+	if n == 1 {
+		return "1 item"
+	}
+	return figures.Thousands(n) + " items"
 }
 
 // MaxListed is how many names a line of the log holds.

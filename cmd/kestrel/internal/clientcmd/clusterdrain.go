@@ -13,7 +13,6 @@ import (
 
 	"github.com/kestrelmq/kestrel/client"
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
-	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/sample"
 	"github.com/kestrelmq/kestrel/loadtest/figures"
 )
 
@@ -116,7 +115,7 @@ func (d *drainServer) run(s *session, args []string) error {
 	}
 	if !s.json {
 		if d.move {
-			fmt.Fprintf(s.out, "%s moved to other servers\n", sample.Items(d.moved))
+			fmt.Fprintf(s.out, "%s moved to other servers\n", cli.ItemCount(d.moved))
 		}
 		fmt.Fprintf(s.out, "%s is empty and quiescent: it can be stopped\n", d.server)
 	}
@@ -159,8 +158,8 @@ func (d *drainServer) empty(s *session, began time.Time) (left held, err error) 
 	if err := d.wish(s.ctx, "ReadOnly"); err != nil {
 		return left, err
 	}
-	p := s.progress("gone", left.items+left.open)
-	defer p.end()
+	p := cli.NewProgress(s.err, "gone", cli.Items, left.items+left.open)
+	defer p.End()
 	tick := time.NewTicker(d.interval)
 	defer tick.Stop()
 	for {
@@ -180,13 +179,13 @@ func (d *drainServer) empty(s *session, began time.Time) (left held, err error) 
 		case <-ctx.Done():
 			return left, cli.Failed("%s still has %s in %s, %s of them open with readers; it stays read-only and its consumers may go on: "+
 				"drain it again to wait on, or 'kestrel cluster status %s --set Up' puts it back", d.server,
-				sample.Items(left.items+left.open), cli.Counted(left.queues, "queue"), figures.Thousands(left.open), d.server)
+				cli.ItemCount(left.items+left.open), cli.Counted(left.queues, "queue"), figures.Thousands(left.open), d.server)
 		}
 		if left, err = d.look(s.ctx); err != nil {
 			return left, err
 		}
-		p.total = max(p.total, left.items+left.open)
-		p.add(int(p.total - left.items - left.open - p.done))
+		p.Expect(left.items + left.open)
+		p.Add(p.Total() - left.items - left.open - p.Done())
 	}
 }
 

@@ -71,7 +71,7 @@ func (d *drainFlags) run(s *session, args []string) error {
 		defer file.Close()
 		to = file
 	}
-	p := s.progress("taken", q.Items)
+	p := cli.NewProgress(s.err, "taken", cli.Items, q.Items)
 	var err error
 	for err == nil {
 		var c *collected
@@ -84,15 +84,15 @@ func (d *drainFlags) run(s *session, args []string) error {
 			break
 		}
 		if err = c.confirm(context.WithoutCancel(s.ctx)); err == nil {
-			p.add(c.n)
+			p.Add(int64(c.n))
 		}
 	}
-	p.end()
+	p.End()
 	report := io.Writer(s.out)
 	if file == nil {
 		report = s.err
 	}
-	fmt.Fprintf(report, "%s of %q are in %s\n", sample.Items(p.done), queue, d.to)
+	fmt.Fprintf(report, "%s of %q are in %s\n", cli.ItemCount(p.Done()), queue, d.to)
 	return err
 }
 

@@ -14,7 +14,6 @@ import (
 
 	"github.com/kestrelmq/kestrel/client"
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
-	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/sample"
 )
 
 // runner runs a command for each item of a queue.
@@ -62,7 +61,7 @@ func (g *getFlags) work(s *session, queue string) error {
 	if err := w.Run(taking); err != nil {
 		return err
 	}
-	fmt.Fprintf(r.stderr, "%s done\n", sample.Items(r.done.Load()))
+	fmt.Fprintf(r.stderr, "%s done\n", cli.ItemCount(r.done.Load()))
 	if n := r.failed.Load(); n > 0 {
 		return &cli.Failure{Code: cli.ExitItems, Text: fmt.Sprintf(
 			"the command failed %d times; what it did not do is in %q again", n, queue)}

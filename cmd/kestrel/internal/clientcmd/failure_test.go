@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/clitest"
@@ -33,7 +32,7 @@ kestrel: put to "small" on 127.0.0.1:…: the queue refused the item: it is full
 6
 $ kestrel put work x --server $SILENT --timeout 200ms; echo $?
 0 items put into "work", and 1 item not
-kestrel: put to "work" on 127.0.0.1:…: it is not known whether this was done: the server did not answer in time (…); look before you do it again
+kestrel: put to "work" on 127.0.0.1:…: the outcome is unknown, because no clear answer came: the server did not answer in time (…); look before you do it again
 7
 $ kestrel put work x --server $FOREIGN --timeout 5s; echo $?
 0 items put into "work", and 1 item not
@@ -257,23 +256,6 @@ $ kestrel ls work | cut -c 1-12
 QUEUE  ITEMS
 work       1
 `)
-}
-
-func TestProgressText(t *testing.T) {
-	for _, tt := range []struct {
-		done, total int64
-		since       time.Duration
-		want        string
-	}{
-		{0, 0, 0, "[####################] 100%  moved 0 of 0 items"},
-		{0, 1000, time.Second, "[....................]   0%  moved 0 of 1,000 items"},
-		{250, 1000, time.Second, "[#####...............]  25%  moved 250 of 1,000 items  250/s  3s left"},
-		{1000, 1000, 2 * time.Second, "[####################] 100%  moved 1,000 of 1,000 items  500/s  0s left"},
-	} {
-		if got := progressText("moved", tt.done, tt.total, tt.since); got != tt.want {
-			t.Errorf("progress of %d of %d: %q, want %q", tt.done, tt.total, got, tt.want)
-		}
-	}
 }
 
 func TestSplit(t *testing.T) {

@@ -143,10 +143,10 @@ func (s *session) itemsOf(queue string, most int64) (n int64, err error) {
 // moveAll moves up to total items, and says how many it has moved. It moves about rate items a second at most;
 // 0 sets no limit.
 func (s *session) moveAll(target *client.Client, from, to string, total, rate int64) error {
-	p := s.progress("moved", total)
+	p := cli.NewProgress(s.err, "moved", cli.Items, total)
 	var err error
-	for p.done < total && err == nil {
-		most := total - p.done
+	for p.Done() < total && err == nil {
+		most := total - p.Done()
 		if rate > 0 {
 			most = min(most, max(rate/10, 1)) // a tenth of a second
 		}
@@ -155,9 +155,9 @@ func (s *session) moveAll(target *client.Client, from, to string, total, rate in
 			break
 		}
 		if err = s.moveOn(target, to, c); err == nil {
-			p.add(c.n)
+			p.Add(int64(c.n))
 		}
-		if rate > 0 && err == nil && p.done < total {
+		if rate > 0 && err == nil && p.Done() < total {
 			select {
 			case <-time.After(time.Duration(c.n) * time.Second / time.Duration(rate)):
 			case <-s.ctx.Done():
@@ -165,15 +165,15 @@ func (s *session) moveAll(target *client.Client, from, to string, total, rate in
 			}
 		}
 	}
-	p.end()
+	p.End()
 	if s.json {
 		s.print(struct {
 			From  string `json:"from"`
 			To    string `json:"to"`
 			Moved int64  `json:"moved"`
-		}{from, to, p.done})
+		}{from, to, p.Done()})
 	} else {
-		fmt.Fprintf(s.out, "%s moved from %q to %q\n", sample.Items(p.done), from, to)
+		fmt.Fprintf(s.out, "%s moved from %q to %q\n", cli.ItemCount(p.Done()), from, to)
 	}
 	return err
 }

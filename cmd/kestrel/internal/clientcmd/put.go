@@ -15,7 +15,6 @@ import (
 
 	"github.com/kestrelmq/kestrel/client"
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
-	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/sample"
 )
 
 const (
@@ -244,9 +243,9 @@ func (g *gatherer) report() {
 		}{g.queue, g.stored, g.failed})
 		return
 	}
-	fmt.Fprintf(g.session.out, "%s put into %q", sample.Items(g.stored), g.queue)
+	fmt.Fprintf(g.session.out, "%s put into %q", cli.ItemCount(g.stored), g.queue)
 	if g.failed > 0 {
-		fmt.Fprintf(g.session.out, ", and %s not", sample.Items(g.failed))
+		fmt.Fprintf(g.session.out, ", and %s not", cli.ItemCount(g.failed))
 	}
 	fmt.Fprintln(g.session.out)
 }

@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/term"
 
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/sample"
@@ -82,7 +80,7 @@ func defineRemoval(verb, done string, do func(s *session, queue string) error) f
 					s.print(viewOf(q))
 					continue
 				}
-				fmt.Fprintf(s.out, "%q: %s (%s) %s\n", name, sample.Items(q.Items), figures.Bytes(q.Bytes), done)
+				fmt.Fprintf(s.out, "%q: %s (%s) %s\n", name, cli.ItemCount(q.Items), figures.Bytes(q.Bytes), done)
 			}
 			return nil
 		}
@@ -91,7 +89,7 @@ func defineRemoval(verb, done string, do func(s *session, queue string) error) f
 
 // describe says what a queue holds.
 func describe(q sample.Queue) string {
-	text := fmt.Sprintf("%q has %s (%s)", q.Name, sample.Items(q.Items), figures.Bytes(q.Bytes))
+	text := fmt.Sprintf("%q has %s (%s)", q.Name, cli.ItemCount(q.Items), figures.Bytes(q.Bytes))
 	if q.OpenReads > 0 {
 		text += fmt.Sprintf(", and %s open with readers", figures.Thousands(q.OpenReads))
 	}
@@ -109,7 +107,7 @@ func (s *session) confirm(question string, yes bool) error {
 	if yes {
 		return nil
 	}
-	if !isTerminal(s.in) || !isTerminal(s.err) {
+	if !cli.IsTerminal(s.in) || !cli.IsTerminal(s.err) {
 		return misused("%s There is no terminal to ask on: say --yes if that is meant", question)
 	}
 	s.out.Flush()
@@ -123,10 +121,4 @@ func (s *session) confirm(question string, yes bool) error {
 		return nil
 	}
 	return errDeclined
-}
-
-// isTerminal reports whether a stream is somebody's terminal.
-func isTerminal(stream any) bool {
-	f, ok := stream.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
 }

@@ -36,7 +36,7 @@ hello world
 		define: func(*pflag.FlagSet) func(s *session, args []string) error {
 			return func(s *session, _ []string) error {
 				sh := &shell{session: s, cmd: cmd}
-				if isTerminal(s.in) && isTerminal(cmd.OutOrStdout()) {
+				if cli.IsTerminal(s.in) && cli.IsTerminal(cmd.OutOrStdout()) {
 					return sh.converse(s.in.(*os.File))
 				}
 				return sh.script()

@@ -57,7 +57,7 @@ func (t *topFlags) run(s *session, _ []string) error {
 		return misused("--interval is a time from 100ms to 1m, and not %v", t.interval)
 	case s.json:
 		return misused("'kestrel top' is for people: 'kestrel watch --output json' is for programs")
-	case !t.once && (!isTerminal(s.in) || !isTerminal(s.screen)):
+	case !t.once && (!cli.IsTerminal(s.in) || !cli.IsTerminal(s.screen)):
 		return misused("'kestrel top' needs a terminal; --once prints one picture without, and 'kestrel watch' lines")
 	}
 	take := func(ctx context.Context) sample.Sample { return sample.Take(ctx, s.client) }

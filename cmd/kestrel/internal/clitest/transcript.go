@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// Transcript runs the lines of a transcript that begin with "$ ", in bash and in one directory, and
-// tests that they print the lines behind them: standard output and errors together. In these "…"
-// stands for any text in a line, or alone in a line for any lines, and several blanks stand for one. The built program is kestrel there, and server its server. It returns how many
-// lines it ran.
-func Transcript(t *testing.T, server, dir, transcript string) (ran int) {
+// Transcript runs the lines of a transcript that begin with "$ ", in bash and in one directory. It tests that they print
+// the lines behind them: standard output and errors together. In these "…" stands for any text in a line, or alone in a
+// line for any lines, and several blanks stand for one. The built program is kestrel there, and server its server. env
+// has further variables, as NAME=value. Transcript returns how many lines it ran.
+func Transcript(t *testing.T, server, dir, transcript string, env ...string) (ran int) {
 	t.Helper()
 	program, err := BuildBinary()
 	if err != nil {
@@ -28,9 +28,12 @@ func Transcript(t *testing.T, server, dir, transcript string) (ran int) {
 		cmd.WaitDelay = time.Second
 		cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(program)+":"+os.Getenv("PATH"), "KESTREL_SERVER="+server,
 			"HOME="+dir, "XDG_CONFIG_HOME="+filepath.Join(dir, ".config"))
-		kill := time.AfterFunc(Patience, func() { cmd.Process.Kill() })
+		cmd.Env = append(cmd.Env, env...)
+		kill := time.AfterFunc(3*Patience, func() { cmd.Process.Kill() })
 		out, err := cmd.CombinedOutput()
-		kill.Stop()
+		if !kill.Stop() {
+			t.Errorf("$ %s\nhas not ended after %v", line, 3*Patience)
+		}
 		if !like(string(out), want) {
 			t.Errorf("$ %s\nprinted (%v)\n%s\nwant\n%s", line, err, out, want)
 		}

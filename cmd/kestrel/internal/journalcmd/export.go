@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -75,6 +76,7 @@ func newJournalExport() *cobra.Command {
 type exporter struct {
 	dir       string
 	out, warn io.Writer
+	progress  *cli.Progress
 }
 
 // run exports the queues called names, or all if there are no names.
@@ -102,6 +104,13 @@ func (ex *exporter) run(c *config.Config, s *engine.Snapshot, names []string) er
 	if err := ex.checkFree(names); err != nil {
 		return err
 	}
+	total := int64(0)
+	for _, q := range s.Queues {
+		if slices.Contains(names, q.Name) {
+			total += q.Items
+		}
+	}
+	ex.progress = cli.TerminalProgress(ex.warn, "exported", cli.Items, total)
 	for _, name := range names {
 		if err := ex.queue(s, name); err != nil {
 			return cli.Failed("the export is not complete: queue %q: %s", name, err)
@@ -148,6 +157,7 @@ func (ex *exporter) queue(s *engine.Snapshot, name string) error {
 					Op: oldjournal.OpAddX, Added: int64(it.Added), Expiry: int64(it.Expiry), Data: it.Data,
 				})
 				items++
+				ex.progress.Add(1)
 				bytes += int64(len(it.Data))
 				if _, failed = out.Write(buf); failed == nil {
 					failed = more.add(&it, stands, buf)
@@ -158,6 +168,7 @@ func (ex *exporter) queue(s *engine.Snapshot, name string) error {
 			return errors.Join(err, failed, more.end(), out.Flush())
 		})
 	})
+	ex.progress.End()
 	if err != nil {
 		return err
 	}

@@ -216,7 +216,9 @@ func (im *importer) into(old *oldDir) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := restoreAll(e, old, mark); err != nil {
+	items, _ := old.totals()
+	p := cli.TerminalProgress(im.warn, "imported", cli.Items, int64(items))
+	if err := restoreAll(e, old, mark, p); err != nil {
 		return im.interrupted(err)
 	}
 	if err := removeDurably(importMarkPath(opts.Dir)); err != nil {
@@ -301,11 +303,12 @@ func (im *importer) resume(e restorer, old *oldDir, mark *importMark) error {
 const importBatch = 1 << 20
 
 // restoreAll adds what is missing of the mark's items, and makes all of it durable.
-func restoreAll(e restorer, old *oldDir, mark *importMark) error {
+func restoreAll(e restorer, old *oldDir, mark *importMark, p *cli.Progress) error {
+	defer p.End()
 	var all engine.Ticket
 	for _, q := range old.queues {
 		g, _ := mark.goal(q.Queue)
-		t, err := restoreQueue(e, old, q, g)
+		t, err := restoreQueue(e, old, q, g, p)
 		if err != nil {
 			return err
 		}
@@ -316,7 +319,7 @@ func restoreAll(e restorer, old *oldDir, mark *importMark) error {
 
 // restoreQueue adds what is missing of a queue's items.
 func restoreQueue(
-	e restorer, old *oldDir, q *oldjournal.Queue, g importGoal,
+	e restorer, old *oldDir, q *oldjournal.Queue, g importGoal, p *cli.Progress,
 ) (all engine.Ticket, err error) {
 	now, name := engine.Now(), []byte(q.Queue)
 	if all, err = e.Create(now, name); err != nil {
@@ -332,6 +335,7 @@ func restoreQueue(
 	}
 	there := int(e.NextID(name) - g.FirstID)
 	for i, it := range q.Items {
+		p.Add(1)
 		if i < there {
 			if _, _, err := more.item(engine.Item{}); err != nil {
 				return all, err

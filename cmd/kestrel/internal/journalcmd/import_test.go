@@ -199,7 +199,7 @@ func interruptImport(t *testing.T, old, data string, n int) {
 	t.Helper()
 	e, dir, mark := beginImport(t, old, data)
 	defer e.Close()
-	if err := restoreAll(&faultyEngine{e, n}, dir, mark); !errors.Is(err, errFault) {
+	if err := restoreAll(&faultyEngine{e, n}, dir, mark, nil); !errors.Is(err, errFault) {
 		t.Fatalf("import with a fault at item %d: %v", n, err)
 	}
 }
@@ -245,7 +245,7 @@ func TestImportWaitsForDisk(t *testing.T) {
 	e, dir, mark := beginImport(t, old, data)
 	defer e.Close()
 	slow := &slowEngine{Engine: e}
-	if err := restoreAll(slow, dir, mark); err != nil {
+	if err := restoreAll(slow, dir, mark, nil); err != nil {
 		t.Errorf("import into a slow engine: %v", err)
 	}
 	if slow.restored != 5 || slow.hurryings > 0 || slow.refusals != 6 {

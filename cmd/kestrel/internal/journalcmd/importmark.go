@@ -36,7 +36,7 @@ func importMarkPath(dataDir string) string { return filepath.Join(dataDir, "impo
 func loadImportMark(dataDir string) (*importMark, error) {
 	path := importMarkPath(dataDir)
 	if _, err := os.Lstat(path); err != nil {
-		return nil, nil // if the directory is the reason, whoever opens it will say so
+		return nil, nil // if the directory is the reason, opening it says so
 	}
 	mark := new(importMark)
 	src, err := os.ReadFile(path)

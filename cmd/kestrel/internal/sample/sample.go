@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/kestrelmq/kestrel/client"
-	"github.com/kestrelmq/kestrel/loadtest/figures"
 )
 
 // Sample is what servers said at one moment.
@@ -113,12 +112,4 @@ func (s Sample) Since(earlier Sample, name string) Rates {
 	}
 	gone := put - (now.Items + now.OpenReads - before.Items - before.OpenReads)
 	return Rates{In: float64(put) / seconds, Out: float64(max(gone, 0)) / seconds}
-}
-
-// Items is a number of items in words.
-func Items(n int64) string {
-	if n == 1 {
-		return "1 item"
-	}
-	return figures.Thousands(n) + " items"
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
-	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/sample"
 	"github.com/kestrelmq/kestrel/loadtest/figures"
 )
 
@@ -67,7 +66,7 @@ func (m *model) title() []string {
 	}
 	lines := []string{
 		m.looks(bold, "kestrel top") + "  " + first,
-		fmt.Sprintf("%s, %s, %s, in %s/s, out %s/s", cli.Counted(len(m.now.Queues), "queue"), sample.Items(items),
+		fmt.Sprintf("%s, %s, %s, in %s/s, out %s/s", cli.Counted(len(m.now.Queues), "queue"), cli.ItemCount(items),
 			figures.Bytes(bytes), figures.Thousands(int64(in+0.5)), figures.Thousands(int64(out+0.5))),
 	}
 	for _, server := range m.now.Servers {

@@ -16,9 +16,9 @@ import (
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
-// lineTest is a driver that takes a turn when the test says so, with sockets. Between turns its loop
+// bulkTest is a driver that takes a turn when the test says so, with sockets. Between turns its loop
 // stands still, and the test may look at all of it.
-type lineTest struct {
+type bulkTest struct {
 	*driver
 	t       *testing.T
 	peers   []int // of the connections, by their number
@@ -35,14 +35,14 @@ type lineTest struct {
 	beforeTick func()        // nil: nothing
 }
 
-func newLineTest(t *testing.T, eventLoop string, queue engine.QueueOptions, conns int) *lineTest {
+func newBulkTest(t *testing.T, eventLoop string, queue engine.QueueOptions, conns int) *bulkTest {
 	t.Helper()
-	return newLineTestOn(t, eventLoop, segmenttest.New(), queue, conns)
+	return newBulkTestOn(t, eventLoop, segmenttest.New(), queue, conns)
 }
 
-func newLineTestOn(
+func newBulkTestOn(
 	t *testing.T, eventLoop string, fsys segment.FS, queue engine.QueueOptions, conns int,
-) *lineTest {
+) *bulkTest {
 	t.Helper()
 	e, err := engine.Open(engine.Options{
 		Dir: "data", FS: fsys, Settings: engine.Settings{Default: queue},
@@ -55,7 +55,7 @@ func newLineTestOn(
 		t.Fatal(err)
 	}
 	s.inline.allowed, s.inline.slow = true, time.Hour
-	lt := &lineTest{
+	lt := &bulkTest{
 		driver: s.loops[0], t: t, proceed: make(chan struct{}), done: make(chan struct{}),
 	}
 	if err := lt.poller.start(); err != nil {
@@ -77,7 +77,7 @@ func newLineTestOn(
 	go func() {
 		defer close(lt.done)
 		<-lt.proceed
-		if err := lt.poller.run(&lineTurns{lineTest: lt}); err != nil {
+		if err := lt.poller.run(&lineTurns{bulkTest: lt}); err != nil {
 			t.Error(err)
 		}
 	}()
@@ -96,7 +96,7 @@ func newLineTestOn(
 }
 
 // step takes one turn.
-func (lt *lineTest) step() {
+func (lt *bulkTest) step() {
 	lt.poller.ring()
 	select {
 	case lt.proceed <- struct{}{}:
@@ -106,9 +106,9 @@ func (lt *lineTest) step() {
 	lt.later, lt.at, lt.happens, lt.beforeTick = 0, 0, nil, nil
 }
 
-// lineTurns are the turns of a lineTest.
+// lineTurns are the turns of a bulkTest.
 type lineTurns struct {
-	*lineTest
+	*bulkTest
 	begun bool
 }
 
@@ -162,7 +162,7 @@ func (lt *lineTurns) finish() next {
 }
 
 // put has a connection send items to a queue of its own.
-func (lt *lineTest) put(conn, items, size int) {
+func (lt *bulkTest) put(conn, items, size int) {
 	lt.t.Helper()
 	one := fmt.Sprintf("set q%d 0 0 %d\r\n%s\r\n", conn, size, strings.Repeat("x", size))
 	all := []byte(strings.Repeat(one, items))
@@ -173,7 +173,7 @@ func (lt *lineTest) put(conn, items, size int) {
 
 // turn takes a turn that begins after some time, and returns how many items of each connection it has
 // put.
-func (lt *lineTest) turn(later time.Duration) (put []int64) {
+func (lt *bulkTest) turn(later time.Duration) (put []int64) {
 	before := lt.depths()
 	lt.later = later
 	lt.step()
@@ -183,7 +183,7 @@ func (lt *lineTest) turn(later time.Duration) (put []int64) {
 	return put
 }
 
-func (lt *lineTest) depths() (all []int64) {
+func (lt *bulkTest) depths() (all []int64) {
 	for i := range lt.peers {
 		n := int64(0)
 		if s, ok := lt.engine.QueueStats(engine.Now(), []byte(fmt.Sprint("q", i))); ok {
@@ -194,21 +194,21 @@ func (lt *lineTest) depths() (all []int64) {
 	return all
 }
 
-func (lt *lineTest) want(when string, got []int64, want ...int64) {
+func (lt *bulkTest) want(when string, got []int64, want ...int64) {
 	lt.t.Helper()
 	if !slices.Equal(got, want) {
 		lt.t.Errorf("%s: items put %v, want %v", when, got, want)
 	}
 }
 
-// TestLine has one connection put little beside three that put much: it is served in every turn,
+// TestBulk has one connection put little beside three that put much: it is served in every turn,
 // the others in turn. Without a light one all are served at once.
 //
 // Its control is a limit of MaxInt in every turn.
-func TestLine(t *testing.T) {
+func TestBulk(t *testing.T) {
 	onEventLoops(t, func(t *testing.T, eventLoop string) {
 		const size = 1024
-		lt := newLineTest(t, eventLoop, unsynced(), 4)
+		lt := newBulkTest(t, eventLoop, unsynced(), 4)
 		for i := range 3 {
 			lt.put(i, 40, size)
 		}
@@ -237,12 +237,12 @@ func TestLine(t *testing.T) {
 	})
 }
 
-// TestLineLightFirst: who moves little has its reply before the line moves.
+// TestBulkLightFirst: who moves little has its reply before the bulk moves.
 //
 // Its control is a serve without a tick of its own.
-func TestLineLightFirst(t *testing.T) {
+func TestBulkLightFirst(t *testing.T) {
 	onEventLoops(t, func(t *testing.T, eventLoop string) {
-		lt := newLineTest(t, eventLoop, unsynced(), 2)
+		lt := newBulkTest(t, eventLoop, unsynced(), 2)
 		lt.put(0, 40, 1024)
 		lt.turn(0)
 		lt.put(0, 40, 1024)
@@ -257,7 +257,7 @@ func TestLineLightFirst(t *testing.T) {
 }
 
 // wantReplies reads what a connection has been sent.
-func (lt *lineTest) wantReplies(conn, items int) {
+func (lt *bulkTest) wantReplies(conn, items int) {
 	lt.t.Helper()
 	buf := make([]byte, 4096)
 	n, _, err := unix.Recvfrom(lt.peers[conn], buf, unix.MSG_DONTWAIT)
@@ -266,10 +266,10 @@ func (lt *lineTest) wantReplies(conn, items int) {
 	}
 }
 
-// TestLineReplies: who gets much is as heavy as who puts much.
-func TestLineReplies(t *testing.T) {
+// TestBulkReplies: who gets much is as heavy as who puts much.
+func TestBulkReplies(t *testing.T) {
 	onEventLoops(t, func(t *testing.T, eventLoop string) {
-		lt := newLineTest(t, eventLoop, unsynced(), 2)
+		lt := newBulkTest(t, eventLoop, unsynced(), 2)
 		lt.put(0, 40, 1024)
 		lt.put(1, 40, 1024)
 		lt.turn(0)
@@ -287,10 +287,10 @@ func TestLineReplies(t *testing.T) {
 	})
 }
 
-// TestLineGone has heavy connections end while they are in line.
-func TestLineGone(t *testing.T) {
+// TestBulkGone has heavy connections end while they are in the bulk.
+func TestBulkGone(t *testing.T) {
 	onEventLoops(t, func(t *testing.T, eventLoop string) {
-		lt := newLineTest(t, eventLoop, unsynced(), 4)
+		lt := newBulkTest(t, eventLoop, unsynced(), 4)
 		for i := range 3 {
 			lt.put(i, 40, 1024)
 		}
@@ -302,16 +302,16 @@ func TestLineGone(t *testing.T) {
 		lt.want("turn 1", lt.turn(0), 40, 0, 0, 1)
 		lt.end(lt.conns[lt.fds[1]], false)
 		lt.want("turn 2", lt.turn(0), 0, 0, 40, 0)
-		if len(lt.line.conns) > 0 {
-			t.Errorf("%d are in line, want none", len(lt.line.conns))
+		if len(lt.bulk.conns) > 0 {
+			t.Errorf("%d are in the bulk, want none", len(lt.bulk.conns))
 		}
 	})
 }
 
-// TestLineSyncs: a turn that ends in a sync takes along all that have something for it.
-func TestLineSyncs(t *testing.T) {
+// TestBulkSyncs: a turn that ends in a sync takes along all that have something for it.
+func TestBulkSyncs(t *testing.T) {
 	onEventLoops(t, func(t *testing.T, eventLoop string) {
-		lt := newLineTest(t, eventLoop, alwaysSynced(), 3)
+		lt := newBulkTest(t, eventLoop, alwaysSynced(), 3)
 		lt.put(0, 40, 1024)
 		lt.put(1, 40, 1024)
 		lt.turn(0)
@@ -322,8 +322,8 @@ func TestLineSyncs(t *testing.T) {
 	})
 }
 
-// TestLineIsServed has a heavy client beside a light one that never stops: it gets its replies.
-func TestLineIsServed(t *testing.T) {
+// TestBulkIsServed has a heavy client beside a light one that never stops: it gets its replies.
+func TestBulkIsServed(t *testing.T) {
 	onEventLoops(t, func(t *testing.T, eventLoop string) {
 		s := startServer(t, eventLoop, Options{Loops: 1}, unsynced())
 		light, done := dial(t, s), make(chan error, 1)

@@ -1,0 +1,137 @@
+package docs
+
+import (
+	"go/parser"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+// maxSentence is how many words a sentence may have. A quoted piece of code counts as one word.
+const maxSentence = 40
+
+// TestSentences tests that no comment outside of tests, and no page, has a sentence that is too long or that begins
+// with "Who" or "Whoever" as its subject. It skips code, tables and headings.
+func TestSentences(t *testing.T) {
+	seen := 0
+	check := func(file, text string) {
+		for _, s := range sentences(text) {
+			seen++
+			if n := len(s); n > maxSentence {
+				t.Errorf("%s: a sentence has %d words, at most %d can be read at once: %.90s …", file, n, maxSentence,
+					strings.Join(s, " "))
+			}
+			if first := s[0]; (first == "Who" || first == "Whoever") && !strings.ContainsAny(s[len(s)-1], "?]") {
+				t.Errorf("%s: name the subject instead of %q: %.90s …", file, first, strings.Join(s, " "))
+			}
+		}
+	}
+	for _, file := range goFiles(t) {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		for _, group := range parse(t, file, parser.ParseComments).Comments {
+			check(file, group.Text())
+		}
+	}
+	check("README.md", read(t, filepath.Join(root, "README.md")))
+	err := filepath.WalkDir(".", func(page string, d fs.DirEntry, err error) error {
+		if err == nil && filepath.Ext(page) == ".md" {
+			check("docs/"+page, read(t, page))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if seen < 15_000 {
+		t.Errorf("only %d sentences were read", seen)
+	}
+}
+
+// TestSentencesControl splits texts whose sentences are known.
+func TestSentencesControl(t *testing.T) {
+	long := strings.Repeat("word ", maxSentence)
+	for _, tt := range []struct {
+		text string
+		want []int // words of each sentence
+	}{
+		{long + "end.", []int{maxSentence + 1}},
+		{"One two.\nThree four five. Six", []int{2, 3, 1}},
+		{"See e.g. this. `a b. c` is one (two!) or 1.5.", []int{3, 4, 2}},
+		{"A list:\n\n- one two\n  three\n- four\n1. five six.", []int{2, 3, 1, 2}},
+		{"| a | table. |\n# A heading\n```\nsome code. more\n```\n\tcode of a comment\nText [here, or there](https://a.b/c. d).",
+			[]int{4}},
+		{"It waits – for that – and \"ends.\" Then comes more", []int{6, 3}},
+		{"It takes 5 %. So it is", []int{3, 3}},
+	} {
+		var got []int
+		for _, s := range sentences(tt.text) {
+			got = append(got, len(s))
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%q has sentences of %d words, want %d", tt.text, got, tt.want)
+		}
+	}
+}
+
+var (
+	quoted     = regexp.MustCompile("`[^`]*`")
+	linkTarget = regexp.MustCompile(`\]\([^)]*\)`)
+	listItem   = regexp.MustCompile(`^(?:[-*+]|\d+[.)])\s+`)
+	shortened  = []string{"e.g.", "i.e.", "etc.", "vs."}
+)
+
+// sentences returns the words of each sentence of a comment or of a page.
+func sentences(text string) (all [][]string) {
+	var paragraph []string
+	end := func() {
+		all = append(all, split(strings.Join(paragraph, " "))...)
+		paragraph = paragraph[:0]
+	}
+	fenced := false
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\n")
+		trimmed := strings.TrimLeft(line, " >")
+		if strings.HasPrefix(trimmed, "```") {
+			fenced = !fenced
+			trimmed = ""
+		}
+		indented := len(paragraph) == 0 && strings.HasPrefix(line, "    ") && listItem.FindString(trimmed) == ""
+		if fenced || indented || trimmed == "" || strings.HasPrefix(line, "\t") || strings.ContainsAny(trimmed[:1], "|#<") {
+			end()
+			continue
+		}
+		if item := listItem.FindString(trimmed); item != "" {
+			end()
+			trimmed = trimmed[len(item):]
+		}
+		paragraph = append(paragraph, trimmed)
+	}
+	end()
+	return all
+}
+
+// split returns the words of the sentences of a paragraph.
+func split(paragraph string) (all [][]string) {
+	paragraph = linkTarget.ReplaceAllString(quoted.ReplaceAllString(paragraph, "code"), "]")
+	var words []string
+	for word := range strings.FieldsSeq(paragraph) {
+		if strings.ContainsFunc(word, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) {
+			words = append(words, word)
+		}
+		bare := strings.TrimRight(word, `"')]*_”`)
+		if strings.ContainsAny(bare[max(len(bare)-1, 0):], ".!?") && !slices.Contains(shortened, bare) && len(words) > 0 {
+			all = append(all, words)
+			words = nil
+		}
+	}
+	if len(words) > 0 {
+		all = append(all, words)
+	}
+	return all
+}
