@@ -183,7 +183,7 @@ func testHeldInTurn(t *testing.T, reply string) {
 }
 
 // wantReply has client i have got this and nothing else.
-func (lt *lineTest) wantReply(i int, want string) {
+func (lt *bulkTest) wantReply(i int, want string) {
 	lt.t.Helper()
 	buf := make([]byte, 256)
 	n, _, _ := unix.Recvfrom(lt.peers[i], buf, unix.MSG_DONTWAIT)
@@ -201,7 +201,7 @@ func TestStopInTurns(t *testing.T) {
 		t.Run(fmt.Sprintf("drained %v", drained), func(t *testing.T) {
 			onEventLoops(t, func(t *testing.T, eventLoop string) {
 				const clients, each = 2 * maxRounds * maxEnds, 5
-				lt := newLineTest(t, eventLoop, unsynced(), clients)
+				lt := newBulkTest(t, eventLoop, unsynced(), clients)
 				most := maxRounds * maxEnds
 				if drained {
 					lt.do(lt.drain)

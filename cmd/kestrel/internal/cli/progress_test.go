@@ -19,7 +19,7 @@ func TestProgressText(t *testing.T) {
 		{Items, 0, 1000, time.Second, "[....................]   0%  moved 0 of 1,000 items"},
 		{Items, 250, 1000, time.Second, "[#####...............]  25%  moved 250 of 1,000 items  250/s  3s left"},
 		{Items, 1000, 1000, 2 * time.Second, "[####################] 100%  moved 1,000 of 1,000 items  500/s  0s left"},
-		{Bytes, 256 << 20, 1 << 30, 2 * time.Second, "[#####...............]  25%  moved 256.0 MiB of 1.0 GiB  128.0 MiB/s  6s left"},
+		{Bytes, 256 << 20, 1 << 30, 2 * time.Second, "[#####...............]  25%  moved 256.0 MiB of 1.00 GiB  128.0 MiB/s  6s left"},
 		{Bytes, 3 << 20, 0, time.Second, "moved 3.0 MiB  3.0 MiB/s"},
 	} {
 		if got := progressText("moved", tt.unit, tt.done, tt.total, tt.since); got != tt.want {
