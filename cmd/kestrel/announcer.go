@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -13,6 +14,7 @@ import (
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/config"
 	"github.com/kestrelmq/kestrel/netloop"
 	"github.com/kestrelmq/kestrel/netloop/admin"
+	"github.com/kestrelmq/kestrel/netloop/ports"
 )
 
 // announceTime is how long a change of status waits for ZooKeeper. It goes on without it: an operator
@@ -52,10 +54,33 @@ func newAnnouncer(c *config.Config, log *slog.Logger, addrs func() map[string]ne
 		return a, nil
 	}
 	var err error
-	if a.host, err = reachableHost(c.ListenAddress()); err != nil {
+	if a.host, err = reachableHost(c.ListenAddress()); err != nil && needsHost(c) {
 		return nil, cli.Failed("[discovery]: %s; set advertise to the address that clients are to use", err)
 	}
 	return a, nil
+}
+
+// needsHost reports whether some protocol is announced at the address of all: the server speaks it, and nothing else is
+// said of it.
+func needsHost(c *config.Config) bool {
+	on := map[string]bool{
+		discovery.Memcache: c.Net.Memcache != "", discovery.Thrift: c.Net.Thrift != "", discovery.Text: c.Net.Text != "",
+	}
+	for _, l := range c.Net.Listeners {
+		on[l.Protocol] = on[l.Protocol] || !ports.IsUnix(l.Port.Address)
+	}
+	for protocol, said := range advertised(&c.Discovery) {
+		if on[protocol] && said.Host == "" && !said.Not {
+			return true
+		}
+	}
+	return false
+}
+
+// advertised returns what the configuration says of where clients find each protocol. These are the protocols that the
+// original announced, and no others: its readers expect nothing else.
+func advertised(d *config.Discovery) map[string]config.Advertised {
+	return map[string]config.Advertised{discovery.Memcache: d.Memcache, discovery.Thrift: d.Thrift, discovery.Text: d.Text}
 }
 
 // reachableHost returns the address that other machines reach a listen address at: itself, or for a
@@ -135,14 +160,13 @@ func (a *announcer) start() (registry, error) {
 	return discovery.Announce(a.config.ZooKeeper, m)
 }
 
-// endpoints returns where clients find the protocols that the original announced, and no others: its readers expect
-// nothing else.
+// endpoints returns where clients find the protocols that the server speaks over TCP.
 func (a *announcer) endpoints() map[string]discovery.Endpoint {
 	endpoints := make(map[string]discovery.Endpoint)
 	addrs := a.addrs()
-	for _, protocol := range []string{discovery.Memcache, discovery.Thrift, discovery.Text} {
-		if tcp, ok := addrs[protocol].(*net.TCPAddr); ok {
-			endpoints[protocol] = discovery.Endpoint{Host: a.host, Port: tcp.Port}
+	for protocol, said := range advertised(&a.config) {
+		if tcp, ok := addrs[protocol].(*net.TCPAddr); ok && !said.Not {
+			endpoints[protocol] = discovery.Endpoint{Host: cmp.Or(said.Host, a.host), Port: cmp.Or(said.Port, tcp.Port)}
 		}
 	}
 	return endpoints

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kestrelmq/kestrel/client/discovery"
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/clitest"
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/config"
 	"github.com/kestrelmq/kestrel/netloop"
 )
 
@@ -51,9 +52,49 @@ func TestEndpoints(t *testing.T) {
 	if got := a.endpoints(); !maps.Equal(got, want) {
 		t.Errorf("endpoints = %v, want %v", got, want)
 	}
+	a.config.Memcache = config.Advertised{Host: "203.0.113.7", Port: 7000} // behind NAT
+	a.config.Thrift = config.Advertised{Host: "queues.example.com"}
+	a.config.Text = config.Advertised{Not: true}
+	want = map[string]discovery.Endpoint{
+		"memcache": {Host: "203.0.113.7", Port: 7000}, "thrift": {Host: "queues.example.com", Port: 2},
+	}
+	if got := a.endpoints(); !maps.Equal(got, want) {
+		t.Errorf("endpoints = %v, want %v", got, want)
+	}
+	a.config = config.Discovery{}
 	open = map[string]net.Addr{"burrow": tcp(4)}
 	if _, err := a.start(); err == nil || !strings.Contains(err.Error(), "open one of these ports") {
 		t.Errorf("a server that speaks burrow alone: %v", err)
+	}
+}
+
+// TestAdvertised tests which configurations say where clients find the server, and that another, which listens where no
+// client comes, does not start.
+func TestAdvertised(t *testing.T) {
+	for _, tt := range []struct {
+		src string
+		ok  bool
+	}{
+		{"", false},
+		{"advertise = \"10.1.2.3\"\n", true},
+		{"advertise_memcache = \"203.0.113.7:7000\"\n", false}, // and the others?
+		{"advertise_memcache = \"203.0.113.7:7000\"\nadvertise_thrift = \"none\"\nadvertise_text = \"a\"\n", true},
+	} {
+		src := "[discovery]\n" + tt.src + "[discovery.zookeeper]\nhosts = [\"127.0.0.1:1\"]\npath_prefix = \"/kestrel\"\n"
+		for _, off := range []bool{false, true} {
+			if off { // the others are not spoken, or over a Unix socket
+				src = "thrift_port = \"none\"\n[[listener]]\nprotocol = \"memcache\"\naddress = \"127.0.0.1:0\"\n" +
+					"[[listener]]\nprotocol = \"text\"\naddress = \"unix:/tmp/k.sock\"\n" + src
+			}
+			c, err := config.Parse("", src, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, err := newAnnouncer(c, nil, nil)
+			if ok := tt.ok || off && tt.src != ""; (err == nil) != ok || err == nil && a == nil {
+				t.Errorf("%q, others off: %t: %v", tt.src, off, err)
+			}
+		}
 	}
 }
 

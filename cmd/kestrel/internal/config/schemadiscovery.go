@@ -13,8 +13,18 @@ import (
 // Discovery says where the server announces itself. Without hosts it does not.
 type Discovery struct {
 	Advertise string // address that members carry; "" for the listen address
-	ZooKeeper discovery.Config
-	acl       string
+	// Memcache, Thrift and Text are where clients find these protocols, if that is elsewhere.
+	Memcache, Thrift, Text Advertised
+	ZooKeeper              discovery.Config
+	acl                    string
+}
+
+// Advertised is where clients find a protocol. The zero Advertised is the address of all, and the port that the server
+// listens on.
+type Advertised struct {
+	Host string // "" for the address of all
+	Port int    // 0 for the port that the server listens on
+	Not  bool   // clients are not to find it
 }
 
 // defaultDiscovery announces nothing.
@@ -33,7 +43,23 @@ func DiscoveryOptions() []Group[Discovery] {
 		At: func(d *Discovery) Value {
 			return automatic(&d.Advertise, "", hostValue{&d.Advertise})
 		},
-	}}}}
+	},
+		advertisedOption(discovery.Memcache, func(d *Discovery) *Advertised { return &d.Memcache }),
+		advertisedOption(discovery.Thrift, func(d *Discovery) *Advertised { return &d.Thrift }),
+		advertisedOption(discovery.Text, func(d *Discovery) *Advertised { return &d.Text }),
+	}}}
+}
+
+// advertisedOption is the key that says where clients find one protocol.
+func advertisedOption(protocol string, of func(*Discovery) *Advertised) Option[Discovery] {
+	return Option[Discovery]{
+		Key:  "advertise_" + protocol,
+		Help: "host or host:port for " + protocol + `, behind NAT; "auto" as the server listens`,
+		At: func(d *Discovery) Value {
+			at := of(d)
+			return optional(at, Advertised{Not: true}, automatic(at, Advertised{}, advertisedValue{at}))
+		},
+	}
 }
 
 // ZooKeeperOptions returns the keys of [discovery.zookeeper].
@@ -67,6 +93,44 @@ func ZooKeeperOptions() []Group[Discovery] {
 			return choiceValue{&d.acl, []string{string(discovery.Open), string(discovery.Creator)}}
 		},
 	}}}}
+}
+
+// advertisedValue is a host, with a port or without.
+type advertisedValue struct{ p *Advertised }
+
+func (a advertisedValue) Set(v any) error {
+	s, ok := v.(string)
+	if !ok {
+		return errUnwanted
+	}
+	set := Advertised{Host: s}
+	if host, port, err := net.SplitHostPort(s); err == nil {
+		n, err := strconv.Atoi(port)
+		if err != nil || n < 1 || n >= 1<<16 {
+			return errUnwanted
+		}
+		set = Advertised{Host: host, Port: n}
+	}
+	if ip := net.ParseIP(set.Host); ip != nil && ip.IsUnspecified() {
+		return errors.New(strconv.Quote(s) + " is every address of this machine, and no client can connect to that")
+	}
+	if err := (hostValue{&set.Host}).Set(set.Host); err != nil {
+		return err
+	}
+	*a.p = set
+	return nil
+}
+
+func (a advertisedValue) String() string {
+	if a.p.Port == 0 {
+		return strconv.Quote(a.p.Host)
+	}
+	return strconv.Quote(net.JoinHostPort(a.p.Host, strconv.Itoa(a.p.Port)))
+}
+
+func (a advertisedValue) Kind() string { return "host:port" }
+func (a advertisedValue) Want() string {
+	return `an address of clients such as "queues.example.com" or "203.0.113.7:22133"`
 }
 
 // shortestSession is the shortest session that ZooKeeper grants with its usual settings.
