@@ -4,6 +4,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -48,5 +50,40 @@ func TestSystemdUnit(t *testing.T) {
 		if err != nil || args[0] == "verify" && len(out) > 0 {
 			t.Errorf("systemd-analyze %s: %v\n%s", strings.Join(args, " "), err, out)
 		}
+	}
+}
+
+// TestCompose compares operations/compose.yaml with the image that cmd/dist builds: its name and number, its ports,
+// its volume. If docker compose is installed, that reads the file too.
+func TestCompose(t *testing.T) {
+	const file = "operations/compose.yaml"
+	compose, image := read(t, file), read(t, filepath.Join(root, "cmd/dist/image.go"))
+	number := regexp.MustCompile(`(?m)^## ([0-9.]+)`).FindStringSubmatch(read(t, "CHANGELOG.md"))
+	if number == nil || !strings.Contains(compose, "image: kestrel:"+number[1]+"\n") {
+		t.Errorf("%s does not run the image of the newest release, %q", file, number)
+	}
+	var exposed, open []string
+	for _, m := range regexp.MustCompile(`"(\d+)/tcp"`).FindAllStringSubmatch(image, -1) {
+		exposed = append(exposed, m[1])
+	}
+	for _, m := range regexp.MustCompile(`(?m)^      - "127\.0\.0\.1:(\d+):(\d+)"`).FindAllStringSubmatch(compose, -1) {
+		if open = append(open, m[2]); m[1] != m[2] {
+			t.Errorf("%s gives port %s the number %s", file, m[2], m[1])
+		}
+	}
+	slices.Sort(exposed)
+	slices.Sort(open)
+	if len(open) == 0 || !slices.Equal(exposed, open) {
+		t.Errorf("%s opens the ports %s of this machine, and the image has %s", file, open, exposed)
+	}
+	if volume := `Volumes:    map[string]struct{}{"/data": {}}`; !strings.Contains(image, volume) ||
+		!strings.Contains(compose, "      - queues:/data\n") {
+		t.Errorf("%s does not keep the queues in the image's volume", file)
+	}
+	if exec.Command("docker", "compose", "version").Run() != nil {
+		return
+	}
+	if out, err := exec.Command("docker", "compose", "-f", file, "config", "--quiet").CombinedOutput(); err != nil {
+		t.Errorf("docker compose config: %v\n%s", err, out)
 	}
 }

@@ -21,27 +21,28 @@ var documents = []string{
 // member is a file of an archive.
 type member struct {
 	name string // in the archive
-	file string // on this machine
+	file string // on this machine; "" for a directory
 	mode int64
+	user int // that owns it, and its group
 }
 
 // archive writes kestrel-VERSION-linux-ARCH.tar.gz.
 func (t *target) archive() (err error) {
 	base := fmt.Sprintf("kestrel-%s-linux-%s", t.version, t.arch)
-	members := []member{{path.Join(base, "kestrel"), t.program(), 0o755}}
+	members := []member{{name: path.Join(base, "kestrel"), file: t.program(), mode: 0o755}}
 	man, err := filepath.Glob(filepath.Join(t.host, "man", "*.gz"))
 	if err != nil {
 		return err
 	}
 	for _, page := range man {
-		members = append(members, member{path.Join(base, "man", filepath.Base(page)), page, 0o644})
+		members = append(members, member{name: path.Join(base, "man", filepath.Base(page)), file: page, mode: 0o644})
 	}
 	for _, shell := range []string{"bash", "zsh", "fish"} {
 		name := "completion." + shell
-		members = append(members, member{path.Join(base, name), filepath.Join(t.host, name), 0o644})
+		members = append(members, member{name: path.Join(base, name), file: filepath.Join(t.host, name), mode: 0o644})
 	}
 	for _, doc := range documents {
-		members = append(members, member{path.Join(base, path.Base(doc)), doc, 0o644})
+		members = append(members, member{name: path.Join(base, path.Base(doc)), file: doc, mode: 0o644})
 	}
 	var packed bytes.Buffer
 	gz, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
@@ -57,15 +58,21 @@ func (t *target) archive() (err error) {
 	return os.WriteFile(filepath.Join(t.out, base+".tar.gz"), packed.Bytes(), 0o666)
 }
 
-// tar writes members to w, as of the commit and owned by root.
+// tar writes members to w, as of the commit.
 func (r *release) tar(w io.Writer, members []member) error {
 	tw := tar.NewWriter(w)
 	for _, m := range members {
-		b, err := os.ReadFile(m.file)
-		if err != nil {
-			return err
+		h := &tar.Header{Name: m.name, Mode: m.mode, Uid: m.user, Gid: m.user, ModTime: r.built, Format: tar.FormatPAX}
+		var b []byte
+		if m.file == "" {
+			h.Typeflag = tar.TypeDir
+		} else {
+			var err error
+			if b, err = os.ReadFile(m.file); err != nil {
+				return err
+			}
+			h.Size = int64(len(b))
 		}
-		h := &tar.Header{Name: m.name, Mode: m.mode, Size: int64(len(b)), ModTime: r.built, Format: tar.FormatPAX}
 		if err := tw.WriteHeader(h); err != nil {
 			return err
 		}

@@ -13,14 +13,19 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
+// imageUser is the user of the server in its container, and its group: nobody else has it by custom.
+const imageUser = 65532
+
 // image writes kestrel-VERSION-image-ARCH.tar: a container image from scratch, with the server and
 // nothing else, for `docker load` and `podman load`.
 //
 // The server listens on all addresses of its container, as user 65532, and keeps its queues in
-// /data, which is to be a volume.
+// /data, which is to be a volume. The image has that directory, because a volume takes its owner.
 func (t *target) image() error {
 	var files bytes.Buffer
-	if err := t.tar(&files, []member{{"kestrel", t.program(), 0o755}}); err != nil {
+	if err := t.tar(&files, []member{
+		{name: "data/", mode: 0o750, user: imageUser}, {name: "kestrel", file: t.program(), mode: 0o755},
+	}); err != nil {
 		return err
 	}
 	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
@@ -41,7 +46,7 @@ func (t *target) image() error {
 	config.Created = v1.Time{Time: t.built}
 	config.OS, config.Architecture = "linux", t.arch
 	config.Config = v1.Config{
-		User:       "65532:65532",
+		User:       fmt.Sprintf("%d:%d", imageUser, imageUser),
 		Entrypoint: []string{"/kestrel"},
 		Cmd:        []string{"serve", "--listen-address", "0.0.0.0", "--admin-port", "2223", "--data-dir", "/data"},
 		ExposedPorts: map[string]struct{}{

@@ -59,6 +59,8 @@ type clientsFlags struct {
 	leases        bool
 }
 
+const adminUsage = "`ADDRESS` of the server's admin port (default $" + cli.AdminVariable + ", or " + cli.DefaultAdmin + ")"
+
 func newClients() *cobra.Command {
 	return command{
 		usage: "clients [QUEUE] [flags]",
@@ -87,7 +89,7 @@ NO  PEER  PROTOCOL  CLIENT  USER  LEASES  OLDEST
 		args: args{0, 1, ""},
 		define: func(f *pflag.FlagSet) func(s *session, args []string) error {
 			c := new(clientsFlags)
-			f.StringVar(&c.admin, "admin", "", "`ADDRESS` of the server's admin port (default $"+cli.AdminVariable+", or "+cli.DefaultAdmin+")")
+			f.StringVar(&c.admin, "admin", "", adminUsage)
 			f.StringVar(&c.order, "order", "open", "what comes first: open, oldest, age, idle, requests, received, sent or unread")
 			f.IntVar(&c.limit, "limit", 100, "show at most `N`")
 			f.Uint64Var(&c.end, "end", 0, "close the connection with this `NUMBER`")

@@ -80,14 +80,14 @@ func (x *terminal) has(texts ...string) string {
 // TestEndToEndTop uses `kestrel top` on a real terminal: sorting, a filter, a queue, another size, a
 // server that dies.
 func TestEndToEndTop(t *testing.T) {
-	p := clitest.Serve(t)
+	p := clitest.Serve(t, "--admin-port", "auto")
 	c := p.Dial()
 	for i := range 3 {
 		for range i + 1 {
 			c.Ask(fmt.Sprintf("set queue-%d 0 0 5\nhello\n", i), "STORED\n")
 		}
 	}
-	x := open(t, p, 100, 20, "kestrel top --interval 100ms")
+	x := open(t, p, 100, 20, "kestrel top --interval 100ms --admin "+p.Saw("admin port is open")["address"].(string))
 	before := func(first, then string) func(string) bool {
 		return func(screen string) bool {
 			at := strings.Index(screen, first)
@@ -108,6 +108,13 @@ func TestEndToEndTop(t *testing.T) {
 	})
 	x.press("Enter")
 	x.has("discarded", "in/s", "esc back")
+	x.press("c")
+	x.has("connections", "No connection holds an item")
+	holder := p.Dial()
+	holder.Ask("get queue-1/open\n", "VALUE queue-1 0 5\nhello\nEND\n")
+	x.has("PEER", "OLDEST", "127.0.0.1:", "memcache")
+	x.press("Escape")
+	x.has("discarded")
 	x.press("Escape")
 	x.has("▼QUEUE", "[e-1]")
 	x.tmux("resize-window", "-x", "45", "-y", "10")
@@ -144,4 +151,19 @@ func TestEndToEndShell(t *testing.T) {
 	x.has(`unknown command "nonsense"`)
 	x.press("exit", "Enter")
 	x.has("ended with 0")
+}
+
+// TestEndToEndBackupProgress backs up on a terminal: a line says how far the copy is, of how much. A slow rate makes it
+// last.
+func TestEndToEndBackupProgress(t *testing.T) {
+	p := clitest.Serve(t, "--admin-port", "auto")
+	c := p.Dial()
+	c.Send("set work 0 0 4000000\n" + strings.Repeat("x", 4000000) + "\n")
+	if got := c.Read(1); got != "STORED\n" {
+		t.Fatalf("the put got %q", got)
+	}
+	x := open(t, p, 100, 20, "kestrel backup --rate 1 --output "+filepath.Join(t.TempDir(), "nightly")+" --admin "+
+		p.Saw("admin port is open")["address"].(string))
+	x.has("%  copied ", " of ", "[#")
+	x.press("C-c")
 }

@@ -1,7 +1,11 @@
 package clientcmd
 
 import (
+	"cmp"
 	"context"
+	"net/url"
+	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,6 +26,7 @@ type topFlags struct {
 	interval time.Duration
 	filter   string
 	once     bool
+	admin    string
 }
 
 func newTop() *cobra.Command {
@@ -30,7 +35,7 @@ func newTop() *cobra.Command {
 		short: "watch queues on a screen: rates, backlog, age, readers",
 		about: `Shows all queues on the terminal. For each it shows the items put and gone in a second, what it holds, how far
 consumers are behind, waiting readers, and open items. Keys sort and filter the queues, and look into one: ? lists the
-keys.`,
+keys. c shows who holds items of a queue or waits for it: the admin port of one server says so.`,
 		examples: `$ kestrel put work hello
 1 item put into "work"
 $ kestrel top --once --interval 100ms
@@ -45,6 +50,7 @@ work                                    0         0            1        5 B  …
 			t := new(topFlags)
 			f.DurationVar(&t.interval, "interval", time.Second, "time between looks")
 			f.StringVar(&t.filter, "filter", "", "show only queues whose names contain `TEXT`")
+			f.StringVar(&t.admin, "admin", "", adminUsage)
 			f.BoolVar(&t.once, "once", false, "print one picture and end; needs no terminal")
 			return t.run
 		},
@@ -61,7 +67,13 @@ func (t *topFlags) run(s *session, _ []string) error {
 		return misused("'kestrel top' needs a terminal; --once prints one picture without, and 'kestrel watch' lines")
 	}
 	take := func(ctx context.Context) sample.Sample { return sample.Take(ctx, s.client) }
-	opts := top.Options{Interval: t.interval, Filter: t.filter, Address: strings.Join(s.client.Members().Read, ",")}
+	port := s.adminPort(cmp.Or(t.admin, os.Getenv(cli.AdminVariable), cli.DefaultAdmin))
+	opts := top.Options{
+		Interval: t.interval, Filter: t.filter, Address: strings.Join(s.client.Members().Read, ","),
+		Connections: func(ctx context.Context, queue string) (top.Connections, error) {
+			return port.connectionsOf(ctx, s.within, queue)
+		},
+	}
 	if t.once {
 		picture, err := top.Once(s.ctx, take, opts, pictureWidth)
 		for line := range strings.Lines(picture + "\n") {
@@ -76,4 +88,25 @@ func (t *topFlags) run(s *session, _ []string) error {
 		return cli.Failed("draw on the terminal: %v", err)
 	}
 	return nil
+}
+
+// mostConnections is how many connections of a queue the screen gets.
+const mostConnections = 100
+
+// connectionsOf asks which connections hold items of a queue or wait for it, for the screen.
+func (a adminPort) connectionsOf(ctx context.Context, within time.Duration, queue string) (c top.Connections, err error) {
+	answer, err := a.connections(ctx, within,
+		url.Values{"queue": {queue}, "order": {"oldest"}, "limit": {strconv.Itoa(mostConnections)}})
+	if err != nil {
+		return c, err
+	}
+	c.Matched = answer.matched
+	millis := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+	for _, one := range answer.list {
+		c.List = append(c.List, top.Connection{
+			Number: one.Number, Peer: one.Peer, Protocol: one.Protocol, Age: millis(one.Age), Idle: millis(one.Idle),
+			Requests: one.Requests, Holds: one.ByQueue[queue], Oldest: millis(one.OldestBy[queue]), Waits: one.Waiting == queue,
+		})
+	}
+	return c, nil
 }

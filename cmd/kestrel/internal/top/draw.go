@@ -27,6 +27,8 @@ func (m *model) draw() string {
 		lines = strings.Split(keyPage, "\n")
 	case m.now.At.IsZero():
 		lines = []string{"asking " + m.opts.Address + " …"}
+	case m.clients:
+		lines = m.drawConnections()
 	case m.inside:
 		lines = m.drawQueue()
 	default:
@@ -199,7 +201,42 @@ func (m *model) drawQueue() []string {
 			}
 		}
 	}
-	return m.withKeys(lines, "esc back  p pause  q quit")
+	return m.withKeys(lines, "c clients  esc back  p pause  q quit")
+}
+
+// drawConnections draws who is connected to the chosen queue, in the order of the answer.
+func (m *model) drawConnections() []string {
+	const keys = "esc back  p pause  q quit"
+	lines := append(m.title(), "", m.looks(bold, cli.OneLine(m.chosen)+"  connections"))
+	switch {
+	case m.opts.Connections == nil:
+		return m.withKeys(append(lines, "Only the admin port of a server knows: name it with --admin."), keys)
+	case m.asked.queue != m.chosen:
+		return m.withKeys(append(lines, "asking the admin port …"), keys)
+	case m.asked.err != nil:
+		return m.withKeys(append(lines, m.looks(warning, cli.OneLine(m.asked.err.Error()))), keys)
+	case len(m.asked.List) == 0:
+		return m.withKeys(append(lines, "No connection holds an item of the queue or waits for it."), keys)
+	}
+	lines = append(lines, m.looks(bold, fmt.Sprintf("%6s  %-22s%-10s%8s%8s%11s%8s%8s%7s",
+		"NO", "PEER", "PROTOCOL", "AGE", "IDLE", "REQUESTS", "HOLDS", "OLDEST", "WAITS")))
+	room := max(m.height-len(lines)-2, 1)
+	shown := m.asked.List[:min(room, len(m.asked.List))]
+	for _, c := range shown {
+		oldest, waits := "", ""
+		if c.Holds > 0 {
+			oldest = cli.Age(c.Oldest)
+		}
+		if c.Waits {
+			waits = "yes"
+		}
+		lines = append(lines, fmt.Sprintf("%6d  %-22s%-10s%8s%8s%11s%8s%8s%7s", c.Number, c.Peer, c.Protocol,
+			cli.Age(c.Age), cli.Age(c.Idle), figures.Thousands(c.Requests), figures.Thousands(c.Holds), oldest, waits))
+	}
+	if more := m.asked.Matched - int64(len(shown)); more > 0 {
+		lines = append(lines, fmt.Sprintf("and %s more: 'kestrel clients' lists them", figures.Thousands(more)))
+	}
+	return m.withKeys(lines, keys)
 }
 
 // short is a number in few characters.

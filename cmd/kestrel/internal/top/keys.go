@@ -9,7 +9,7 @@ import (
 )
 
 // keyLine is the last line of the screen.
-const keyLine = "q quit  ↑↓ choose  enter look into  s sort  r reverse  / filter  p pause  ? keys"
+const keyLine = "q quit  ↑↓ choose  enter look into  c clients  s sort  r reverse  / filter  p pause  ? keys"
 
 // keyPage is what ? shows.
 const keyPage = `Keys
@@ -18,7 +18,8 @@ const keyPage = `Keys
   page up, page down a screen further
   home, end, g, G    first, last
   enter, right       look into the chosen queue
-  esc, left          back to the list
+  c                  who holds items of the chosen queue, or waits for it
+  esc, left          back
   s, S               sort by the next column, the one before
   1 to 8             sort by that column
   r                  the other way round
@@ -68,7 +69,15 @@ func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 		m.moveTo(len(m.rows) - 1)
 	case "enter", "right", "l":
 		m.inside = m.chosen != ""
+	case "c":
+		m.inside = m.chosen != ""
+		m.clients = m.inside
+		return m.askConnections()
 	case "esc", "left", "h", "backspace":
+		if m.clients {
+			m.clients = false
+			return nil
+		}
 		m.inside = false
 		m.arrange()
 	case "s":

@@ -19,6 +19,24 @@ type Options struct {
 	Interval time.Duration // between samples
 	Filter   string        // that names of queues contain
 	Address  string        // of the servers, for the title
+	// Connections returns the connections that hold items of a queue or wait for it; nil if nobody can be asked.
+	Connections func(ctx context.Context, queue string) (Connections, error)
+}
+
+// Connections are those of one queue.
+type Connections struct {
+	Matched int64 // how many there are; List may have fewer
+	List    []Connection
+}
+
+// Connection is a connection of a client, in words.
+type Connection struct {
+	Number          uint64
+	Peer, Protocol  string
+	Age, Idle       time.Duration
+	Requests, Holds int64         // Holds are items of the queue
+	Oldest          time.Duration // that it has held one of them
+	Waits           bool          // for the queue
 }
 
 // Run shows what take returns, every interval, until somebody ends it or ctx ends.
@@ -68,6 +86,8 @@ type model struct {
 	chosen  string // the queue that the cursor is on
 	first   int    // of rows that the screen shows
 	inside  bool   // the chosen queue fills the screen
+	clients bool   // with its connections
+	asked   connectionsMsg
 }
 
 // row is a queue in the list.
@@ -86,6 +106,12 @@ type point struct {
 type (
 	sampleMsg sample.Sample
 	dueMsg    struct{}
+	// connectionsMsg is who was connected to a queue.
+	connectionsMsg struct {
+		queue string
+		Connections
+		err error
+	}
 )
 
 func newModel(ctx context.Context, take func(context.Context) sample.Sample, opts Options) *model {
@@ -98,6 +124,18 @@ func (m *model) Init() tea.Cmd { return m.look }
 
 // look takes a sample; it runs beside the screen.
 func (m *model) look() tea.Msg { return sampleMsg(m.take(m.ctx)) }
+
+// askConnections asks who is connected to the chosen queue, if that is on the screen.
+func (m *model) askConnections() tea.Cmd {
+	if !m.clients || m.opts.Connections == nil {
+		return nil
+	}
+	queue := m.chosen
+	return func() tea.Msg {
+		got, err := m.opts.Connections(m.ctx, queue)
+		return connectionsMsg{queue, got, err}
+	}
+}
 
 // due asks for the next sample after the interval.
 func (m *model) due() tea.Cmd {
@@ -112,11 +150,13 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case sampleMsg:
 		m.sampled(sample.Sample(msg))
 		return m, m.due()
+	case connectionsMsg:
+		m.asked = msg
 	case dueMsg:
 		if m.paused {
 			return m, m.due()
 		}
-		return m, m.look
+		return m, tea.Batch(m.look, m.askConnections())
 	case tea.KeyPressMsg:
 		return m, m.key(tea.KeyPressMsg(msg))
 	}

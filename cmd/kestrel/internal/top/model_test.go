@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -276,3 +277,71 @@ func TestOnce(t *testing.T) {
 		t.Errorf("Once = %v\n%s", err, picture)
 	}
 }
+
+// TestConnections looks at the connections of a queue: asked for once, and again with each look; none, some, an error,
+// more than the screen has room for.
+func TestConnections(t *testing.T) {
+	m := screen()
+	asked := ""
+	answer, failed := Connections{}, error(nil)
+	m.opts.Connections = func(_ context.Context, queue string) (Connections, error) {
+		asked = queue
+		return answer, failed
+	}
+	look := func() string {
+		t.Helper()
+		asked = ""
+		ask := m.askConnections()
+		if ask == nil {
+			t.Fatal("the screen does not ask")
+		}
+		m.Update(ask())
+		if asked != "alpha" {
+			t.Fatalf("the screen asks about %q", asked)
+		}
+		return text(m)
+	}
+	if m.askConnections() != nil {
+		t.Error("the list asks for connections")
+	}
+	press(m, "c")
+	if got := text(m); !strings.Contains(got, "alpha  connections") || !strings.Contains(got, "asking the admin port") {
+		t.Errorf("before the answer:\n%s", got)
+	}
+	if got := look(); !strings.Contains(got, "No connection holds an item") {
+		t.Errorf("without connections:\n%s", got)
+	}
+	failed = errors.New("refused")
+	if got := look(); !strings.Contains(got, "refused") {
+		t.Errorf("with an error:\n%s", got)
+	}
+	failed, answer.Matched = nil, 102
+	for i := range 100 {
+		answer.List = append(answer.List, Connection{Number: uint64(i + 1), Peer: "10.0.0.1:5000", Protocol: "memcache",
+			Age: time.Minute, Requests: 12345, Holds: int64(i % 2), Oldest: 3 * time.Second, Waits: i%2 == 0})
+	}
+	got := look()
+	for _, want := range []string{
+		"     1  10.0.0.1:5000         memcache     1m00s     0ms     12,345       0            yes\n",
+		"     2  10.0.0.1:5000         memcache     1m00s     0ms     12,345       1    3.0s\n",
+		"and 89 more: 'kestrel clients' lists them",
+	} {
+		if !strings.Contains(trailing.ReplaceAllString(got, "\n"), want) {
+			t.Errorf("the screen has no %q:\n%s", want, got)
+		}
+	}
+	if n := strings.Count(got, "\n"); n >= m.height {
+		t.Errorf("the screen has %d lines", n+1)
+	}
+	press(m, "esc")
+	if !m.inside || m.clients || m.askConnections() != nil {
+		t.Error("esc does not lead back to the queue")
+	}
+	m.opts.Connections = nil
+	press(m, "c")
+	if got := text(m); !strings.Contains(got, "--admin") {
+		t.Errorf("without an admin port:\n%s", got)
+	}
+}
+
+var trailing = regexp.MustCompile(` +\n`)
