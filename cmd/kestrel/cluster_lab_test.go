@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -22,14 +23,12 @@ import (
 
 // cluster is three servers that a ZooKeeper knows, and a client that finds them there.
 type cluster struct {
-	t       *testing.T
-	zk      *zktest.Server
-	nodes   []*node
-	client  *client.Client
-	ledger  *ledger
-	unsure  []int // puts without an answer, by producer; guarded by ledger.mu
-	widest  time.Duration
-	changed chan struct{}
+	t      *testing.T
+	zk     *zktest.Server
+	nodes  []*node
+	client *client.Client
+	ledger *ledger
+	unsure []int // puts without an answer, by producer; guarded by ledger.mu
 }
 
 // node is a server that comes back at its address with its items.
@@ -38,8 +37,11 @@ type node struct {
 	args []string
 }
 
-// startCluster starts the servers, four producers and a worker. They end with the test.
-func startCluster(t *testing.T) *cluster {
+// replyTimeout is how long a server that is busy may take to answer. One that stalls costs producers as much.
+const replyTimeout = 5 * time.Second
+
+// startCluster starts the servers, and a worker with a lease; zero has it open items. They end with the test.
+func startCluster(t *testing.T, lease time.Duration) *cluster {
 	t.Helper()
 	c := &cluster{t: t, zk: zktest.Start(t), unsure: make([]int, 4)}
 	file := clitest.WriteConfig(t, fmt.Sprintf("[discovery]\nadvertise = \"127.0.0.1\"\n[discovery.zookeeper]\n"+
@@ -52,9 +54,8 @@ func startCluster(t *testing.T) *cluster {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*clitest.Patience)
 	defer cancel()
 	var err error
-	// A server that is busy must answer in this time; one that stalls costs producers as much.
 	c.client, err = client.Dial(ctx, "zk://"+c.zk.Addr+"/kestrel", client.Options{
-		ReplyTimeout: 5 * time.Second, DialTimeout: 5 * time.Second,
+		ReplyTimeout: replyTimeout, DialTimeout: replyTimeout,
 		Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo})),
 	})
 	if err != nil {
@@ -63,11 +64,11 @@ func startCluster(t *testing.T) *cluster {
 	t.Cleanup(c.client.Close)
 	c.wait("all servers are in both sets", func() bool { return c.in(3, 3) })
 
-	c.ledger = &ledger{t: t, stored: make(map[string]bool), handled: make(map[string]int), again: make(map[string]bool)}
-	c.ledger.changed = sync.NewCond(&c.ledger.mu)
+	c.ledger = newLedger(t)
+	c.ledger.leased = lease > 0
 	working, stopWorker := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	w := &client.Worker{Client: c.client, Queue: "work", Handlers: 6, Handle: c.ledger.handle, Failed: c.ledger.failed,
+	w := &client.Worker{Client: c.client, Queue: "work", Lease: lease, Handlers: 6, Handle: c.ledger.handle, Failed: c.ledger.failed,
 		Backoff: client.Backoff{First: time.Millisecond, Most: time.Millisecond}}
 	running.Go(func() {
 		if err := w.Run(working); err != nil {
@@ -140,12 +141,14 @@ func (c *cluster) setStatus(n *node, status string) {
 	}
 }
 
-// phase does something, and tests that no producer is left without an answer more often than it may be by that.
+// phase does something, and tests that no producer is left without an answer more often than it may be by that, nor for
+// longer: a put waits for one server that does not answer, and for each further one that it is left alone by.
 func (c *cluster) phase(what string, allowed int, do func()) {
 	c.t.Helper()
 	c.ledger.mu.Lock()
 	before, slowest := slices.Clone(c.unsure), c.ledger.slowest
-	c.ledger.slowest = 0
+	c.ledger.slowest, c.ledger.latest = 0, 0
+	clear(c.ledger.longest)
 	stored := len(c.ledger.stored)
 	c.ledger.mu.Unlock()
 	began := time.Now()
@@ -158,8 +161,15 @@ func (c *cluster) phase(what string, allowed int, do func()) {
 				c.ledger.unknown)
 		}
 	}
-	c.t.Logf("%s: %v, %d puts, the slowest that was answered took %v", what, time.Since(began).Round(time.Millisecond),
-		len(c.ledger.stored)-stored, c.ledger.slowest)
+	gap := time.Duration(0)
+	for producer, longest := range c.ledger.longest {
+		if most := time.Duration(1+allowed) * replyTimeout; longest > most {
+			c.t.Errorf("%s: a put of producer %s took %v, want %v at most", what, producer, longest, most)
+		}
+		gap = max(gap, longest)
+	}
+	c.t.Logf("%s: %v, %d puts, the slowest that was answered took %v, the longest gap of a producer was %v, the latest item came after %v",
+		what, time.Since(began).Round(time.Millisecond), len(c.ledger.stored)-stored, c.ledger.slowest, gap, c.ledger.latest)
 	c.ledger.slowest = max(c.ledger.slowest, slowest)
 }
 
@@ -168,7 +178,7 @@ func (c *cluster) phase(what string, allowed int, do func()) {
 // dies. What was acknowledged is handled. A producer is left without an answer once at most by each server that dies
 // or stalls, and never by a status or by ZooKeeper. Only what had no answer comes twice.
 func TestEndToEndCluster(t *testing.T) {
-	c := startCluster(t)
+	c := startCluster(t, 0)
 	stop := c.produce()
 	c.phase("everything is well", 0, func() { c.ledger.more(1000) })
 	c.phase("statuses change", 0, func() {
@@ -246,20 +256,105 @@ func TestEndToEndCluster(t *testing.T) {
 		}
 	})
 	stop()
+	c.settle()
+	c.order()
+}
+
+// settle waits until all that was acknowledged is handled, and tests that nothing came twice but what had no answer, or
+// was lost.
+func (c *cluster) settle() {
+	c.t.Helper()
 	c.ledger.settled()
 	c.ledger.mu.Lock()
 	defer c.ledger.mu.Unlock()
 	for item, times := range c.ledger.handled {
 		if times > 1 && !c.ledger.again[item] {
-			t.Errorf("item %s was handled %d times", item, times)
+			c.t.Errorf("item %s was handled %d times", item, times)
 		}
 	}
-	t.Logf("%d items; without an answer by producer %v; %d came again", len(c.ledger.stored), c.unsure, len(c.ledger.again))
+	c.t.Logf("%d items; without an answer by producer %v; %d came again", len(c.ledger.stored), c.unsure, len(c.ledger.again))
+}
+
+// order puts items one behind the other and takes them one behind the other: those of each server come in the order in
+// which they were put.
+func (c *cluster) order() {
+	c.t.Helper()
+	const items = 300
+	ctx, cancel := context.WithTimeout(c.t.Context(), 3*clitest.Patience)
+	defer cancel()
+	for n := range items {
+		if err := c.client.Put(ctx, "line", fmt.Append(nil, n), client.PutOptions{}); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	consumer, err := c.client.Consume("line")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer consumer.Close()
+	last := make(map[string]int) // of each server
+	for range items {
+		d, err := consumer.Next(ctx)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		n, err := strconv.Atoi(string(d.Data))
+		if before, known := last[d.Server]; err != nil || known && n <= before {
+			c.t.Errorf("%s hands out item %q behind %d", d.Server, d.Data, before)
+		}
+		last[d.Server] = n
+		if err := d.Confirm(ctx); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	if len(last) < 2 { // one that has just come back may be left alone still
+		c.t.Errorf("items went to few servers: %v", last)
+	}
+}
+
+// TestEndToEndClusterLeases has a worker lease items of servers that a real ZooKeeper knows, while one changes its
+// status, one dies and comes back, and ZooKeeper loses its data. What was acknowledged is handled, and twice only what
+// could not be confirmed.
+func TestEndToEndClusterLeases(t *testing.T) {
+	c := startCluster(t, 2*time.Second)
+	stop := c.produce()
+	c.phase("statuses change", 0, func() {
+		c.setStatus(c.nodes[0], "Quiescent")
+		c.wait("it has left both", func() bool { return c.in(2, 2) })
+		c.ledger.more(500)
+		c.setStatus(c.nodes[0], "Up")
+		c.wait("it is back", func() bool { return c.in(3, 3) })
+		c.ledger.more(500)
+	})
+	c.phase("a server is killed", 1, func() {
+		c.nodes[1].Signal(syscall.SIGKILL)
+		c.nodes[1].ExitCode()
+		c.ledger.more(500)
+		c.wait("its session has ended", func() bool { return c.in(2, 2) })
+		c.restart(c.nodes[1])
+		c.wait("it is back", func() bool { return c.in(3, 3) })
+		c.ledger.more(500)
+	})
+	c.phase("ZooKeeper dies and forgets everything", 0, func() {
+		c.zk.Kill()
+		c.ledger.more(500)
+		c.zk.Wipe()
+		c.zk.Restart()
+		c.wait("a new set has a change of status", func() bool {
+			c.setStatus(c.nodes[2], "Quiescent")
+			return c.in(2, 2)
+		})
+		c.setStatus(c.nodes[2], "Up")
+		c.wait("all are back", func() bool { return c.in(3, 3) })
+		c.ledger.more(500)
+	})
+	stop()
+	c.settle()
 }
 
 // TestEndToEndClusterCommands drains a server that ZooKeeper names, and finds nobody where there is nothing.
 func TestEndToEndClusterCommands(t *testing.T) {
-	c := startCluster(t)
+	c := startCluster(t, 0)
 	stop := c.produce()
 	c.ledger.more(300)
 	set := "zk://" + c.zk.Addr + "/kestrel"

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -34,8 +35,7 @@ func TestEndToEndGoClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	l := &ledger{t: t, stored: make(map[string]bool), handled: make(map[string]int), again: make(map[string]bool)}
-	l.changed = sync.NewCond(&l.mu)
+	l := newLedger(t)
 
 	ctx, stopWorker := context.WithCancel(context.Background())
 	var working sync.WaitGroup
@@ -108,6 +108,19 @@ type ledger struct {
 	missing int             // stored and not handled
 	slowest time.Duration   // of the puts that were acknowledged
 	unknown error           // of the last put that had no answer
+
+	longest map[string]time.Duration // of the puts of each producer, answered or not
+	since   map[string]time.Time     // when what was acknowledged and not handled yet was acknowledged
+	latest  time.Duration            // from there until it was handled
+	leased  bool                     // a confirm that finds its server away has done nothing, and the lease lapses
+}
+
+// newLedger returns a ledger that knows nothing yet.
+func newLedger(t *testing.T) *ledger {
+	l := &ledger{t: t, stored: make(map[string]bool), handled: make(map[string]int), again: make(map[string]bool),
+		longest: make(map[string]time.Duration), since: make(map[string]time.Time)}
+	l.changed = sync.NewCond(&l.mu)
+	return l
 }
 
 // put puts an item and reports whether there was an answer. One that refuses the item fails the test.
@@ -117,11 +130,14 @@ func (l *ledger) put(c *client.Client, item string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	defer l.changed.Broadcast()
+	producer, _, _ := strings.Cut(item, "/")
+	l.longest[producer] = max(l.longest[producer], time.Since(began))
 	switch {
 	case err == nil:
 		l.slowest = max(l.slowest, time.Since(began))
 		if l.stored[item] = true; l.handled[item] == 0 {
 			l.missing++
+			l.since[item] = time.Now()
 		}
 	case !errors.Is(err, client.ErrUnknownOutcome):
 		l.t.Errorf("put %s: %v", item, err)
@@ -139,6 +155,8 @@ func (l *ledger) handle(_ context.Context, d *client.Delivery) error {
 	item := string(d.Data)
 	if l.handled[item]++; l.handled[item] == 1 && l.stored[item] {
 		l.missing--
+		l.latest = max(l.latest, time.Since(l.since[item]))
+		delete(l.since, item)
 	}
 	return nil
 }
@@ -146,7 +164,7 @@ func (l *ledger) handle(_ context.Context, d *client.Delivery) error {
 func (l *ledger) failed(d *client.Delivery, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !errors.Is(err, client.ErrLost) && !errors.Is(err, client.ErrUnknownOutcome) {
+	if !l.leased && !errors.Is(err, client.ErrLost) && !errors.Is(err, client.ErrUnknownOutcome) {
 		l.t.Errorf("item %s: %v", d.Data, err)
 	}
 	l.again[string(d.Data)] = true
