@@ -94,10 +94,10 @@ func TestSameBytes(t *testing.T) {
 				t.Fatal(err)
 			}
 			now := make(map[string][]byte)
-			for _, name := range []string{"kestrel-9.8.7-linux-arm64.tar.gz", "kestrel-9.8.7-image-arm64.tar"} {
-				now[name] = read(t, filepath.Join(tg.out, name))
-				if was != nil && !bytes.Equal(was[name], now[name]) {
-					t.Errorf("%s is not the same twice", name)
+			for _, file := range []string{"kestrel-9.8.7-linux-arm64.tar.gz", "kestrel-9.8.7-image-arm64.tar"} {
+				now[file] = read(t, filepath.Join(tg.out, file))
+				if was != nil && !bytes.Equal(was[file], now[file]) {
+					t.Errorf("%s is not the same twice", file)
 				}
 			}
 			was = now
@@ -117,12 +117,12 @@ func TestArchive(t *testing.T) {
 	}
 	headers, files := membersOf(t, gz)
 	const base = "kestrel-9.8.7-linux-arm64/"
-	for name, text := range map[string]string{
+	for file, text := range map[string]string{
 		"kestrel": "the program", "completion.zsh": "zsh", "LICENSE": string(read(t, "LICENSE")),
 		"CHANGELOG.md": string(read(t, "docs/CHANGELOG.md")), "kestrel.service": string(read(t, "docs/operations/kestrel.service")),
 	} {
-		if got, ok := files[base+name]; !ok || got != text {
-			t.Errorf("the archive has %s: %t, with %d bytes; want %d", name, ok, len(got), len(text))
+		if got, ok := files[base+file]; !ok || got != text {
+			t.Errorf("the archive has %s: %t, with %d bytes; want %d", file, ok, len(got), len(text))
 		}
 	}
 	if _, ok := files[base+"man/kestrel.1.gz"]; !ok || len(files) != len(documents)+5 {
@@ -238,8 +238,8 @@ func TestBill(t *testing.T) {
 // TestSums compares SHA256SUMS with the files.
 func TestSums(t *testing.T) {
 	r := &release{out: t.TempDir()}
-	for _, name := range []string{"b", "a"} {
-		if err := os.WriteFile(filepath.Join(r.out, name), []byte(name), 0o600); err != nil {
+	for _, file := range []string{"b", "a"} {
+		if err := os.WriteFile(filepath.Join(r.out, file), []byte(file), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -247,9 +247,9 @@ func TestSums(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := ""
-	for _, name := range []string{"a", "b"} {
-		sum := sha256.Sum256([]byte(name))
-		want += hex.EncodeToString(sum[:]) + "  " + name + "\n"
+	for _, file := range []string{"a", "b"} {
+		sum := sha256.Sum256([]byte(file))
+		want += hex.EncodeToString(sum[:]) + "  " + file + "\n"
 	}
 	if got := string(read(t, filepath.Join(r.out, "SHA256SUMS"))); got != want {
 		t.Errorf("the sums are\n%s, want\n%s", got, want)
