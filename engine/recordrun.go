@@ -113,8 +113,15 @@ func (e *Engine) recordSynced(q *queue, r *run, state runs.State) {
 	q.trimSegments()
 }
 
+// enterRounds is how often whenSynced writes what a queue has been given while the spool wrote and synced what was there
+// before. A client may put faster than the disk takes; then the rest goes to the journal.
+const enterRounds = 8
+
 // whenSynced calls f with the shard of q locked when nothing is on its way to the backlog and its
 // runs are synced. It waits for the disk, and returns the error that keeps it from calling f.
+//
+// f copies what is in memory alone to the journal, with the shard locked. So whenSynced writes a queue that is not in
+// the journal to its backlog before, up to smallBytes.
 func (s *spool) whenSynced(q *queue, f func()) error {
 	s.freeWriters()
 	s.writeMu.Lock()
@@ -124,11 +131,25 @@ func (s *spool) whenSynced(q *queue, f func()) error {
 	sh := q.shard
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	b := q.backlog
-	if b == nil {
-		f()
-		return nil
+	for round := 0; ; round++ {
+		if round < enterRounds && !q.opts.KeepJournal && !q.deleted && q.isLong() {
+			s.e.spillAll(q, false)
+		}
+		b := q.backlog
+		if b == nil || round > 0 && b.leaving.Count == 0 {
+			f()
+			return nil
+		}
+		if err := s.writeSynced(q, b); err != nil {
+			return err
+		}
 	}
+}
+
+// writeSynced writes what leaves q to its backlog, and syncs the runs. It unlocks the shard meanwhile. When it
+// returns, nothing is on its way to them. The caller holds writeMu, recordMu and the shard's mutex.
+func (s *spool) writeSynced(q *queue, b *backlog) error {
+	sh := q.shard
 	b.hold = true
 	defer func() { b.hold = false }()
 	for b.leaving.Count > 0 {
@@ -141,13 +162,24 @@ func (s *spool) whenSynced(q *queue, f func()) error {
 	}
 	all := slices.Clone(b.runs) // no others come about, as long as writeMu is held
 	sh.mu.Unlock()
-	err := s.syncRuns(q, b, all)
-	sh.mu.Lock()
-	if err == nil {
-		b.hold = false
-		f()
+	defer sh.mu.Lock()
+	if err := s.syncRuns(q, b, all); err != nil {
+		return err
 	}
-	return err
+	for _, r := range all { // the next round makes others
+		s.closeEnded(q, b, r)
+	}
+	return nil
+}
+
+// closeEnded closes the writer of a run of q that is synced, if it grows no more.
+func (s *spool) closeEnded(q *queue, b *backlog, r *run) {
+	q.shard.mu.Lock()
+	ended := r != b.growing
+	q.shard.mu.Unlock()
+	if ended {
+		s.closeWriter(q, r)
+	}
 }
 
 // syncRuns makes runs durable, whether they were meant to be or not. Those that are recorded to

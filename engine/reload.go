@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/journal"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
@@ -39,10 +40,9 @@ func (e *Engine) Reload(s Settings) error {
 			}
 		}
 		q.shard.mu.Lock()
-		if opts.KeepJournal && !q.opts.KeepJournal && q.backlog != nil {
+		if opts.KeepJournal && !q.opts.KeepJournal && (q.backlog != nil || q.isLong()) {
 			q.shard.mu.Unlock()
-			e.markAhead(q)
-			failed = errors.Join(failed, e.spool.whenSynced(q, set))
+			failed = errors.Join(failed, e.enterLong(q, set))
 			return
 		}
 		set()
@@ -51,6 +51,32 @@ func (e *Engine) Reload(s Settings) error {
 	// Also what an earlier reload changed must be durable: its commit may have failed.
 	end := e.journal.End()
 	return errors.Join(failed, e.Commit(Ticket{Written: end, Synced: end}))
+}
+
+// enterLong calls set, which has q enter the journal, when the backlog has what is too long to be copied to the journal
+// with the shard locked. It waits for the disk, and returns the error that keeps it from calling set.
+func (e *Engine) enterLong(q *queue, set func()) error {
+	if err := e.spool.whenSynced(q, func() {}); err != nil { // most of it, so that markAhead sees what is gone there
+		return err
+	}
+	e.markAhead(q)
+	return e.spool.whenSynced(q, set)
+}
+
+// isLong reports whether more than smallBytes of the queue's line are in memory alone. The caller holds the shard's
+// mutex.
+func (q *queue) isLong() bool {
+	n := 0
+	add := func(it Item) bool {
+		n += len(it.Data) + item.PlainImageSize
+		return n <= smallBytes
+	}
+	q.window.From(&q.shard.pool, q.writtenTo+1, add)
+	if b := q.backlog; b != nil {
+		b.leaving.Each(add)
+		b.recent.Each(add)
+	}
+	return n > smallBytes
 }
 
 // OptionsFor returns the options that the queue called name has, or would have.
@@ -94,9 +120,10 @@ func (q *queue) letGoSegments() {
 // the old one may have been recorded as deleted. The runs of its backlog are synced, and nothing is
 // on its way to them.
 //
-// It copies what of the queue is in memory alone, max_memory_size at most, in one hold of the lock: other clients
-// of the shard wait for a millisecond per hundred KiB or so. That happens when a RELOAD turns keep_journal on, and
-// after a sync that failed.
+// It copies what of the queue is in memory alone in one hold of the lock: other clients of the shard wait for a
+// millisecond per hundred KiB or so. When a RELOAD turns keep_journal on, that is smallBytes of its line at most, see
+// enterLong, and what is open, returned or aside. After a sync that failed, puts are refused anyway, and it may be
+// max_memory_size.
 func (e *Engine) enterJournal(q *queue) LSN {
 	next := q.nextID
 	q.number, q.nextID = e.lastNumber.Add(1), 1
@@ -115,9 +142,7 @@ func (e *Engine) enterJournal(q *queue) LSN {
 	}
 	q.segments.Clear()
 	enter := func(it Item) bool {
-		if it.ID > q.writtenTo {
-			q.mark(put(it), it.ID)
-		}
+		q.mark(put(it), it.ID)
 		return true
 	}
 	if b != nil {
@@ -130,7 +155,7 @@ func (e *Engine) enterJournal(q *queue) LSN {
 	}
 	e.recordBacklog(q)
 	q.spilledTo = q.writtenTo
-	q.window.Each(enter)
+	q.window.From(&q.shard.pool, q.writtenTo+1, enter)
 	if b != nil {
 		b.recent.Each(enter)
 	}

@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -227,4 +228,52 @@ func TestReloadBehindFailedReload(t *testing.T) {
 		t.Errorf("Reload = %v when the journal has been rewritten", err)
 	}
 	wantItems(t, openQuiet(t, testOptions(fsys.FS.Kill())), "q", "precious")
+}
+
+// TestReloadLongQueue has a reload turn keep_journal on for queues with much in memory. It copies little of that to the
+// journal, with the shard locked, also if a client puts more meanwhile; and all of it survives.
+func TestReloadLongQueue(t *testing.T) {
+	for _, beside := range []int{0, 1, 3} { // syncs of runs beside which much is put
+		t.Run(fmt.Sprint(beside), func(t *testing.T) {
+			fsys := &hookFS{FS: segmenttest.New()}
+			o := testOptions(fsys, func(q *QueueOptions) { q.KeepJournal = false })
+			o.JournalSize, o.SegmentSize = 64<<20, 16<<20
+			e := openQuiet(t, o)
+			var want []string
+			put := func(n int) {
+				for range n {
+					want = append(want, fmt.Sprintf("%01000d", len(want)))
+					mustPut(t, e, "q", want[len(want)-1])
+				}
+			}
+			put(1000)
+			ref, _ := mustOpen(t, e, "q")
+			mustGet(t, e, "q")
+			syncs := 0
+			fsys.datasync = func(sync func() error) error {
+				if e.spool.writeMu.TryLock() { // it is one of the journal
+					e.spool.writeMu.Unlock()
+					return sync()
+				}
+				if syncs++; syncs <= beside {
+					put(200)
+				}
+				return sync()
+			}
+			before := e.journal.End()
+			if err := e.Reload(Settings{Default: DefaultQueueOptions()}); err != nil {
+				t.Fatal(err)
+			}
+			if n := e.journal.End() - before; n > smallBytes+4<<10 {
+				t.Errorf("the reload wrote %d bytes to the journal at once, want %d at most", n, smallBytes+4<<10)
+			}
+			put(1)
+			e.Abort(Now(), ref)
+			e = openQuiet(t, testOptions(fsys.Kill()))
+			got := drain(t, e, "q")
+			if want = slices.Delete(want, 1, 2); !slices.Equal(got, want) {
+				t.Errorf("%d items came back, want %d in order", len(got), len(want))
+			}
+		})
+	}
 }

@@ -75,6 +75,15 @@ func (p *program) simulate(ctx context.Context, o options, log io.Writer, each f
 	return nil
 }
 
+// share returns the options of the i-th of the processes at the same time, which take the seeds in turn.
+func (o *options) share(i int) options {
+	mine, workers := *o, o.workers
+	mine.seed = o.seed + uint64(i)*o.step
+	mine.step = o.step * uint64(workers)
+	mine.n = (o.n - i + workers - 1) / workers
+	return mine
+}
+
 // worker runs one worker until it ends. It returns the seed that it was at, and whether it died of it.
 func (p *program) worker(
 	ctx context.Context, o options, log io.Writer, each func(report) bool,
@@ -184,7 +193,7 @@ func (o options) run(ctx context.Context, out io.Writer) (failed bool, err error
 	for i := range o.workers {
 		mine := o
 		if o.file == "" {
-			mine.seed, mine.step, mine.n = o.seed+uint64(i), uint64(o.workers), (o.n-i+o.workers-1)/o.workers
+			mine = o.share(i)
 		}
 		running.Go(func() {
 			errs[i] = p.simulate(seeds, mine, out, func(r report) bool {

@@ -106,6 +106,27 @@ func TestWorkerDies(t *testing.T) {
 	}
 }
 
+// Processes at the same time share the seeds that -seed, -step and -n name: each seed is simulated once.
+func TestShareSeeds(t *testing.T) {
+	for _, o := range []options{
+		{seed: 5, step: 1, n: 7, workers: 3}, {seed: 5, step: 10, n: 7, workers: 3}, {seed: 9, step: 4, n: 2, workers: 2},
+	} {
+		var want, got []uint64
+		for i := range uint64(o.n) {
+			want = append(want, o.seed+i*o.step)
+		}
+		for i := range o.workers {
+			mine := o.share(i)
+			for i := range uint64(mine.n) {
+				got = append(got, mine.seed+i*mine.step)
+			}
+		}
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Errorf("%d processes take the seeds %d, want %d", o.workers, got, want)
+		}
+	}
+}
+
 // A failure is of the same kind as another if the law is, and the reason.
 func TestProblemKind(t *testing.T) {
 	missing := problem{"start", "open log: queue 7: 0000000012.run: no such file"}
