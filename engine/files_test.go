@@ -117,6 +117,81 @@ func TestFilesBounded(t *testing.T) {
 	}
 }
 
+// TestFilesOfMarksBounded has many queues lose items in the middle, so that checkpoints write what is gone to files. A
+// checkpoint, reloads and the spool work at the same time. The engine never has more files open than it may.
+func TestFilesOfMarksBounded(t *testing.T) {
+	const others, queues, rounds, n = 1 + 4, 30, 3, 24 // see TestFilesBounded
+	fsys := &countingFS{FS: segmenttest.New()}
+	o := testOptions(fsys, tiny)
+	o.Files, o.markFrom, o.markLong, o.SegmentSize = MinFiles, 2*removeBytes, 8, 4<<10
+	e := openQuiet(t, o)
+	names := func(yield func(string) bool) {
+		for i := range queues {
+			if !yield(fmt.Sprint("q", i)) {
+				return
+			}
+		}
+	}
+	reload := func(keep bool) {
+		s := Settings{Default: o.Settings.Default}
+		s.Default.KeepJournal = keep
+		if err := e.Reload(s); err != nil {
+			t.Errorf("Reload = %v", err)
+		}
+	}
+	want := make(map[string][]string)
+	marked := 0
+	for round := range rounds {
+		for name := range names {
+			put := putMany(t, e, name, n*round, n)
+			spoolSome(e, 20)
+			for i, data := range put {
+				if i%2 == 0 {
+					want[name] = append(want[name], data)
+					continue
+				}
+				if _, err := e.Remove(Now(), []byte(name), "", Which{ID: uint64(n*round + i + 1)}); err != nil {
+					t.Fatalf("%s: remove item %d: %v", name, n*round+i+1, err)
+				}
+			}
+		}
+		var beside sync.WaitGroup
+		beside.Go(func() {
+			if _, err := e.checkpoint(); err != nil {
+				t.Errorf("checkpoint: %v", err)
+			}
+		})
+		beside.Go(func() {
+			reload(false)
+			reload(true)
+		})
+		spoolSome(e, 1000)
+		beside.Wait()
+		e.spool.tend()
+		spoolSome(e, 1000)
+		if _, err := e.checkpoint(); err != nil {
+			t.Fatal(err)
+		}
+		for name := range names {
+			if m, _ := e.shardOf([]byte(name)).queues[name].marksNow(); m != nil {
+				marked++
+			}
+		}
+	}
+	if marked == 0 {
+		t.Error("no checkpoint has written a file of what is gone")
+	}
+	if fsys.most > MinFiles-others {
+		t.Errorf("%d files were open at a time, with %d descriptors", fsys.most+others, MinFiles)
+	}
+	again := openQuiet(t, testOptions(fsys.Kill(), tiny))
+	for name := range names {
+		if got := drain(t, again, name); !slices.Equal(got, want[name]) {
+			t.Errorf("%s: %d items came back, want %d in order", name, len(got), len(want[name]))
+		}
+	}
+}
+
 func TestTooFewFiles(t *testing.T) {
 	o := testOptions(segmenttest.New())
 	o.Files = MinFiles - 1

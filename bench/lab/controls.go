@@ -226,6 +226,8 @@ func resourceControls() []control {
 			"	if s.openWriters.Load() >= int64(s.e.files.writers) {", "	if false {"), test: bounded},
 		{breaks: "any number of sealed segments wait for a sync", edits: replaced("engine/maintain.go",
 			"MaxUnsynced: e.files.unsynced,", "MaxUnsynced: 0,"), test: bounded},
+		{breaks: "a reload copies a long queue to the journal at once", edits: replaced("engine/reload.go",
+			"	return n > smallBytes\n", "	return false\n"), test: "./engine TestReloadLongQueue"},
 		{breaks: "no segment is dropped any more after an error", edits: replaced(rotateFile, again,
 			again+"\n		return \"\", fs.ErrInvalid"), test: goesOn},
 		{breaks: "a name whose sync failed is not changed again", edits: replaced(rotateFile, again,
