@@ -151,6 +151,18 @@ func queued(e *Engine, name string) []string {
 	return all
 }
 
+// readsByID returns the reads that hold items of the queue, lowest id first.
+func (q *queue) readsByID() []*read {
+	var reads []*read
+	for _, list := range [...]*readList{&q.returned, &q.open, &q.moving} {
+		for r := list.First(); r != nil; r = r.link.Next() {
+			reads = append(reads, r)
+		}
+	}
+	slices.SortFunc(reads, func(a, b *read) int { return cmp.Compare(a.item.ID, b.item.ID) })
+	return reads
+}
+
 // contents returns copies of the items of a queue in the order they will come; with open ones, by
 // id.
 func contents(e *Engine, name string, withOpen bool) (all []Item) {

@@ -1,9 +1,7 @@
 package engine
 
 import (
-	"cmp"
 	"errors"
-	"slices"
 
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/journal"
@@ -33,12 +31,17 @@ func (e *Engine) Reload(s Settings) error {
 	e.settings.Store(current)
 	var failed error
 	e.eachQueue(func(q *queue) {
-		opts := current.shared(q.name)
+		opts, entering := current.shared(q.name), false
 		set := func() {
 			if !q.deleted {
-				e.setOptions(q, opts)
+				entering = e.setOptions(q, opts)
 			}
 		}
+		defer func() {
+			if entering {
+				e.enterReads(q)
+			}
+		}()
 		q.shard.mu.Lock()
 		if opts.KeepJournal && !q.opts.KeepJournal && (q.backlog != nil || q.isLong()) {
 			q.shard.mu.Unlock()
@@ -84,8 +87,8 @@ func (e *Engine) OptionsFor(name string) QueueOptions { return e.settings.Load()
 
 // setOptions gives q new options and, if they say so, takes it out of the journal or into it. A queue with
 // waiters has nothing to hand out (I4), so new options cannot give them an item: only who may wait is looked at
-// again.
-func (e *Engine) setOptions(q *queue, opts *QueueOptions) {
+// again. If it returns true, the caller unlocks the shard and calls enterReads.
+func (e *Engine) setOptions(q *queue, opts *QueueOptions) (entering bool) {
 	was := q.opts.KeepJournal
 	q.opts = opts
 	q.endRefused()
@@ -94,12 +97,73 @@ func (e *Engine) setOptions(q *queue, opts *QueueOptions) {
 		e.forgo(q, nil)
 		q.letGoSegments()
 	case !was && opts.KeepJournal:
-		e.enterJournal(q)
+		e.enterJournal(q, false)
+		if entering = q.open.Len()+q.returned.Len() > 0; entering {
+			q.aborting++
+		}
 	}
 	if q.open.Len() > 0 && opts.OpenReadTimeout > 0 {
 		q.shard.timed[q] = struct{}{}
 	}
 	e.shrink(q)
+	return entering
+}
+
+// enterReads records the reads that enterJournal has left, in pieces. A fetch from the queue waits meanwhile, so what
+// is open may come back, but what has come back is not opened again.
+//
+// A process that ends before a reload is acknowledged may leave a queue without these items: nobody has been told that
+// they would survive.
+func (e *Engine) enterReads(q *queue) {
+	var last ReadRef // on its way to another queue, which may have been left too
+	for at, more := (readCursor{}), true; more; {
+		now := e.spool.now()
+		q.shard.mu.Lock()
+		if more = e.enterSomeReads(q, &at); !more {
+			q.aborting--
+			if r := q.moving.Last(); r != nil {
+				last = ReadRef{r, r.id}
+			}
+			e.serve(q, now)
+		}
+		e.unlock(q.shard, now)
+		if !at.large.IsZero() {
+			e.keepLarge(at.large, &at.item, func(r *read) bool { return r.pinned == 0 && r.state != readMoving })
+		}
+	}
+	if !last.IsZero() {
+		e.awaitMoves(q, last)
+	}
+}
+
+// enterSomeReads records reads of smallBytes, about, or one that is large. It reports whether there may be more.
+func (e *Engine) enterSomeReads(q *queue, at *readCursor) (more bool) {
+	at.large = ReadRef{}
+	n, seen := 0, 0
+	for lists := [...]*readList{&q.open, &q.returned}; q.inJournal() && at.list < len(lists); at.list++ {
+		r := lists[at.list].First()
+		if last := at.after; last.live() && last.r.q == q {
+			r = last.r.link.Next()
+		}
+		for ; r != nil; r = r.link.Next() {
+			if n >= smallBytes || seen >= readBatch {
+				return true
+			}
+			at.after = ReadRef{r, r.id}
+			seen++
+			if r.pinned != 0 || q.backlog != nil && q.backlog.holds(r.item.ID) {
+				continue
+			}
+			if r.item.HasOwnMemory() {
+				at.large, at.item = at.after, r.item
+				return true
+			}
+			e.keepRead(q, r)
+			n += len(r.item.Data) + keepOverhead
+		}
+		at.after = ReadRef{}
+	}
+	return false
 }
 
 // letGoSegments has no item of q, which has left the journal, hold a segment of it.
@@ -122,9 +186,9 @@ func (q *queue) letGoSegments() {
 //
 // It copies what of the queue is in memory alone in one hold of the lock: other clients of the shard wait for a
 // millisecond per hundred KiB or so. When a RELOAD turns keep_journal on, that is smallBytes of its line at most, see
-// enterLong, and what is open, returned or aside. After a sync that failed, puts are refused anyway, and it may be
-// max_memory_size.
-func (e *Engine) enterJournal(q *queue) LSN {
+// enterLong, and what is aside, or has come back and counts. The other reads are left to enterReads, unless all is set.
+// After a sync that failed all is set, since puts are refused anyway.
+func (e *Engine) enterJournal(q *queue, all bool) LSN {
 	next := q.nextID
 	q.number, q.nextID = e.lastNumber.Add(1), 1
 	q.removal, q.spilled = journal.Removal{}, false // they are about the old number
@@ -135,11 +199,6 @@ func (e *Engine) enterJournal(q *queue) LSN {
 		return seg
 	}
 	b := q.backlog
-	for _, r := range q.readsByID() { // before the window: ids rise in the journal
-		if r.lieIn(0); !r.changed && (b == nil || !b.holds(r.item.ID)) {
-			r.lieIn(put(r.item))
-		}
-	}
 	q.segments.Clear()
 	enter := func(it Item) bool {
 		q.mark(put(it), it.ID)
@@ -147,7 +206,7 @@ func (e *Engine) enterJournal(q *queue) LSN {
 	}
 	if b != nil {
 		for _, r := range b.spent {
-			r.recorded = runs.State{} // open reads in it have just been recorded
+			r.recorded = runs.State{} // open reads in it are recorded apart
 		}
 		for _, r := range b.runs {
 			r.recorded = r.written
@@ -159,9 +218,13 @@ func (e *Engine) enterJournal(q *queue) LSN {
 	if b != nil {
 		b.recent.Each(enter)
 	}
-	for _, r := range q.readsByID() { // behind the puts, whose ids must rise
-		if r.changed {
-			e.keepRead(q, r)
+	for _, list := range [...]*readList{&q.returned, &q.open, &q.moving} { // behind the puts, whose ids must rise
+		for r := list.First(); r != nil; r = r.link.Next() {
+			r.lieIn(0)
+			inRun := b != nil && b.holds(r.item.ID)
+			if r.changed || !inRun && (all || list == &q.moving) {
+				e.keepRead(q, r)
+			}
 		}
 	}
 	if q.aside != nil {
@@ -176,16 +239,4 @@ func (e *Engine) enterJournal(q *queue) LSN {
 	end := e.recordName(q) // with the next id, which may be past those of the items
 	q.puts = recentPuts{newest: end}
 	return end
-}
-
-// readsByID returns the reads that hold items of the queue, lowest id first.
-func (q *queue) readsByID() []*read {
-	var reads []*read
-	for _, list := range [...]*readList{&q.returned, &q.open, &q.moving} {
-		for r := list.First(); r != nil; r = r.link.Next() {
-			reads = append(reads, r)
-		}
-	}
-	slices.SortFunc(reads, func(a, b *read) int { return cmp.Compare(a.item.ID, b.item.ID) })
-	return reads
 }

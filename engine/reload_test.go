@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"syscall"
 	"testing"
@@ -275,5 +276,77 @@ func TestReloadLongQueue(t *testing.T) {
 				t.Errorf("%d items came back, want %d in order", len(got), len(want))
 			}
 		})
+	}
+}
+
+// TestReloadReadsInPieces has a reload turn keep_journal on for a queue with many open and returned reads. They reach
+// the journal in pieces. Between two of them reads end and come back, and a kill leaves a queue that can be started.
+func TestReloadReadsInPieces(t *testing.T) {
+	e, fsys := newQuiet(t, func(q *QueueOptions) { q.KeepJournal, q.MaxDeliveries = false, 0 })
+	const n, size = 400, 1000
+	var refs []ReadRef
+	body := func(i int) string { return fmt.Sprintf("%0*d", size, i) }
+	for i := range n + 2 {
+		mustPut(t, e, "q", body(i))
+	}
+	for range n {
+		ref, _ := mustOpen(t, e, "q")
+		refs = append(refs, ref)
+	}
+	want := make(map[string]bool)
+	for i := range n + 2 {
+		want[body(i)] = true
+	}
+	e.AbortAll(Now(), refs[:n/4])
+	refs = refs[n/4:]
+	q := e.shardOf([]byte("q")).queues["q"]
+	on := DefaultQueueOptions()
+	grown := func(f func()) int64 {
+		before := e.journal.End()
+		q.shard.mu.Lock()
+		f()
+		e.unlock(q.shard, Now())
+		return int64(e.journal.End() - before)
+	}
+	entering := false
+	if k := grown(func() { entering = e.setOptions(q, &on) }); k > smallBytes || !entering {
+		t.Fatalf("entering wrote %d bytes with the shard locked; reads are left: %t", k, entering)
+	}
+	pieces := 0
+	for at, more := (readCursor{}), true; more; pieces++ {
+		if k := grown(func() { more = e.enterSomeReads(q, &at) }); k > smallBytes+2*size {
+			t.Fatalf("piece %d wrote %d bytes with the shard locked", pieces, k)
+		}
+		mustCommit(t, e, Ticket{Written: e.journal.End()})
+		for _, item := range drain(t, openQuiet(t, testOptions(fsys.Kill())), "q") {
+			if !want[item] {
+				t.Fatalf("after piece %d a kill brings %.20s back", pieces, item)
+			}
+		}
+		if !more {
+			break
+		}
+		// The newest is not recorded yet, and neither is the one before.
+		ticket, _ := e.Confirm(Now(), refs[len(refs)-1])
+		mustCommit(t, e, ticket)
+		delete(want, body(n-1-2*pieces))
+		e.Abort(Now(), refs[len(refs)-2])
+		refs = refs[:len(refs)-2]
+		if _, err := e.Fetch(Now(), []byte("q"), FetchRequest{}, &copied{}); err == nil {
+			t.Fatal("an item is handed out although not all are recorded")
+		}
+	}
+	if pieces < 4 {
+		t.Errorf("%d reads of %d bytes were recorded in %d pieces", n, size, pieces)
+	}
+	q.shard.mu.Lock()
+	q.aborting--
+	q.shard.mu.Unlock()
+	e.Confirm(Now(), refs[0])
+	delete(want, body(n/4))
+	mustCommit(t, e, e.ticketSoFar(q))
+	got := drain(t, openQuiet(t, testOptions(fsys.Kill())), "q")
+	if !slices.Equal(got, slices.Sorted(maps.Keys(want))) {
+		t.Errorf("%d items came back, want %d in order", len(got), len(want))
 	}
 }
