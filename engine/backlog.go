@@ -373,3 +373,19 @@ func (q *queue) inMemory() int64 {
 	}
 	return n
 }
+
+// isLong reports whether more than smallBytes of the queue's line are in memory alone. The caller holds the shard's
+// mutex.
+func (q *queue) isLong() bool {
+	n := 0
+	add := func(it Item) bool {
+		n += len(it.Data) + item.PlainImageSize
+		return n <= smallBytes
+	}
+	q.window.From(&q.shard.pool, q.writtenTo+1, add)
+	if b := q.backlog; b != nil {
+		b.leaving.Each(add)
+		b.recent.Each(add)
+	}
+	return n > smallBytes
+}

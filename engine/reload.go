@@ -3,7 +3,6 @@ package engine
 import (
 	"errors"
 
-	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/journal"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
@@ -66,22 +65,6 @@ func (e *Engine) enterLong(q *queue, set func()) error {
 	return e.spool.whenSynced(q, set)
 }
 
-// isLong reports whether more than smallBytes of the queue's line are in memory alone. The caller holds the shard's
-// mutex.
-func (q *queue) isLong() bool {
-	n := 0
-	add := func(it Item) bool {
-		n += len(it.Data) + item.PlainImageSize
-		return n <= smallBytes
-	}
-	q.window.From(&q.shard.pool, q.writtenTo+1, add)
-	if b := q.backlog; b != nil {
-		b.leaving.Each(add)
-		b.recent.Each(add)
-	}
-	return n > smallBytes
-}
-
 // OptionsFor returns the options that the queue called name has, or would have.
 func (e *Engine) OptionsFor(name string) QueueOptions { return e.settings.Load().For(name) }
 
@@ -112,8 +95,7 @@ func (e *Engine) setOptions(q *queue, opts *QueueOptions) (entering bool) {
 // enterReads records the reads that enterJournal has left, in pieces. A fetch from the queue waits meanwhile, so what
 // is open may come back, but what has come back is not opened again.
 //
-// A process that ends before a reload is acknowledged may leave a queue without these items: nobody has been told that
-// they would survive.
+// A process that ends before a reload is acknowledged may leave a queue without these items: nobody relies on them yet.
 func (e *Engine) enterReads(q *queue) {
 	var last ReadRef // on its way to another queue, which may have been left too
 	for at, more := (readCursor{}), true; more; {

@@ -226,7 +226,7 @@ func resourceControls() []control {
 			"	if s.openWriters.Load() >= int64(s.e.files.writers) {", "	if false {"), test: bounded},
 		{breaks: "any number of sealed segments wait for a sync", edits: replaced("engine/maintain.go",
 			"MaxUnsynced: e.files.unsynced,", "MaxUnsynced: 0,"), test: bounded},
-		{breaks: "a reload copies a long queue to the journal at once", edits: replaced("engine/reload.go",
+		{breaks: "a reload copies a long queue to the journal at once", edits: replaced("engine/backlog.go",
 			"	return n > smallBytes\n", "	return false\n"), test: "./engine TestReloadLongQueue"},
 		{breaks: "a reload leaves open reads out of the journal", edits: replaced("engine/reload.go",
 			"	if entering = q.open.Len()+q.returned.Len() > 0; entering {", "	if entering = false; entering {"),
