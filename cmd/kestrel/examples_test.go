@@ -30,7 +30,7 @@ var endless = map[string]struct{ flags, runs string }{
 
 // shorter are flags that have a command of an example take about a second.
 var shorter = map[string]string{
-	"put-many": "-n 2000", "many-clients": "-c 10 -n 200", "flood": "-n 2000", "packing": "-n 100", "leaky-reader": "-n 500",
+	"put-many": "-n 2000", "many-clients": "-c 10 -n 200", "flood": "-n 500", "packing": "-n 100 -c 3", "leaky-reader": "-n 200",
 	"open-loop": "--rate 2000 --warmup 0s --duration 1s", "ramp": "--max-rate 3000 --p99 10s --step 200ms", "fanout": "-n 500",
 	"mixed": "--duration 1s", "soak": "--rate 500 --duration 2s --max-growth 100",
 	"outage": "--rate 500 --before 1s --outage 1s --after 1s", "delayed": "-n 500 --min 10ms --max 100ms", "leases": "-n 500",
