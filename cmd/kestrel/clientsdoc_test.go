@@ -82,11 +82,7 @@ func testClientPage(t *testing.T, page string, how clientPage) {
 		t.Fatal("the page does not say first what does not work")
 	}
 	dir := t.TempDir()
-	if how.needs != "" {
-		if out, err := shell(t, dir, how.needs); err != nil {
-			notInstalled(t, fmt.Sprintf("not installed (Debian: %s): %v\n%s", how.debian, err, out))
-		}
-	}
+	how.installed(t, dir)
 	config := filepath.Join(dir, "kestrel.toml")
 	write(t, config, strings.Join(fenced(string(text), "toml"), ""))
 	p := clitest.Serve(t, "--config", config)
@@ -94,8 +90,28 @@ func testClientPage(t *testing.T, page string, how clientPage) {
 	if len(programs) != 1 {
 		t.Fatalf("the page has %d programs, want 1", len(programs))
 	}
-	program := programs[0]
-	for port, addr := range map[string]string{"22133": p.Addr, "2229": p.Thrift} {
+	out, err := how.try(t, dir, programs[0], p.Addr, p.Thrift)
+	if want := "working on resize image 7\n"; err != nil || out != want {
+		t.Errorf("%s: %v\n%s\nwant %q", how.run, err, out, want)
+	}
+	p.Dial().Ask("get jobs\n", "END\n")
+}
+
+// installed skips the test if the library of the page is not there.
+func (how *clientPage) installed(t *testing.T, dir string) {
+	t.Helper()
+	if how.needs == "" {
+		return
+	}
+	if out, err := shell(t, dir, how.needs); err != nil {
+		notInstalled(t, fmt.Sprintf("not installed (Debian: %s): %v\n%s", how.debian, err, out))
+	}
+}
+
+// try builds and runs a program of the page, whose ports become those of a server, and returns what it prints.
+func (how *clientPage) try(t *testing.T, dir, program, memcache, thrift string) (string, error) {
+	t.Helper()
+	for port, addr := range map[string]string{"22133": memcache, "2229": thrift} {
 		_, own, err := net.SplitHostPort(addr)
 		if err != nil {
 			t.Fatal(err)
@@ -111,11 +127,7 @@ func testClientPage(t *testing.T, page string, how clientPage) {
 			t.Fatalf("%s: %v\n%s", how.build, err, out)
 		}
 	}
-	out, err := shell(t, dir, how.run)
-	if want := "working on resize image 7\n"; err != nil || out != want {
-		t.Errorf("%s: %v\n%s\nwant %q", how.run, err, out, want)
-	}
-	p.Dial().Ask("get jobs\n", "END\n")
+	return shell(t, dir, how.run)
 }
 
 // TestEndToEndDalli tests that Dalli says that it does not work: it does not lose items silently.
