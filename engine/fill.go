@@ -84,6 +84,11 @@ func (s *spool) fillFrame(q *queue) (more bool) {
 		sh.mu.Unlock()
 		return false
 	}
+	if b.next.ID > b.next.Run.written.LastID { // no item is left in the run: its file may be gone
+		b.next = b.next.Next(b.runs)
+		sh.mu.Unlock()
+		return true
+	}
 	start, epoch, end := b.next, b.epoch, b.next.Run.written.End
 	sh.mu.Unlock()
 	at := start // b.next may go elsewhere meanwhile: the window may be unloaded, a run be replaced

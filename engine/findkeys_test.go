@@ -305,3 +305,30 @@ func TestKeysInThinRun(t *testing.T) {
 	k.check()
 	verify(t, k.Engine)
 }
+
+// TestKeysBehindLastItem hands out all items of a run, and has its file removed, before the next one is read. What stands
+// behind its last item is a frame of keys, which nobody needs to see then.
+func TestKeysBehindLastItem(t *testing.T) {
+	k := newKeyCase(t, 0)
+	k.put(3)
+	k.put(3)
+	take := func() {
+		t.Helper()
+		var got collected
+		f, err := k.Fetch(k.now, []byte("q"), FetchRequest{}, &got)
+		for ; err == ErrComing; f, err = k.Fetch(k.now, []byte("q"), FetchRequest{}, &got) {
+			k.spool.fill(k.queue())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := k.Commit(f.Ticket); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 6 {
+		take()
+		k.spool.record(k.queue()) // removes the file of a run that was handed out
+		verify(t, k.Engine)
+	}
+}

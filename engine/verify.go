@@ -269,7 +269,7 @@ func (b *backlog) verify(q *queue, seen map[uint64]string, broken func(string, .
 	case b.inReadBehind && b.count == 0:
 		return broken("B2: in read-behind with nothing behind")
 	}
-	if b.onDisk > 0 && !slices.Contains(b.runs, b.next.Run) && b.next.Offset < b.next.Run.written.End {
+	if b.onDisk > 0 && !slices.Contains(b.runs, b.next.Run) && b.next.ID <= b.next.Run.written.LastID {
 		return broken("B4: the next run is not among the %d runs", len(b.runs))
 	}
 	if w := &q.window; w.Count > 0 && b.inReadBehind &&
