@@ -13,9 +13,9 @@ import (
 )
 
 // clocksTrial steps the wall clock of servers, forward and back, by seconds, hours and days, while
-// lanes of every kind work, and between two servers. Items expire by the clock as it is, and nothing else changes. No
-// item is lost or comes twice, and waits and deadlines take as long as was asked. Periodic syncs keep their period, and
-// the metrics stay sane.
+// lanes of every kind work, and between two servers. Items expire by the clock as it is. Delays and leases go by the
+// clock as it was when the server started, and nothing else changes. No item is lost or comes twice, and waits and
+// deadlines take as long as was asked. Periodic syncs keep their period, and the metrics stay sane.
 func clocksTrial(ctx context.Context, t *trial) error {
 	root, err := repository(ctx)
 	if err != nil {
@@ -29,7 +29,7 @@ func clocksTrial(ctx context.Context, t *trial) error {
 	if err != nil {
 		return err
 	}
-	c := &clocks{t: t, lanes: standardLanes(t), spills: spillLanes(t)}
+	c := &clocks{t: t, lanes: standardLanes(t), spills: spillLanes(t), messages: messageLanes(t)}
 	if c.clock, err = newWallClock(t.dir); err != nil {
 		return err
 	}
@@ -43,6 +43,10 @@ func clocksTrial(ctx context.Context, t *trial) error {
 	config := "segment_size = \"64KiB\"\njournal_size = \"1MiB\"\nmax_open_transactions = 1000000\n" +
 		timedConfig + tablesOf(c.lanes, c.spills)
 	for _, l := range c.expiring {
+		config += l.config()
+	}
+	for _, l := range c.messages {
+		l.lasting = true
 		config += l.config()
 	}
 	if err := os.WriteFile(filepath.Join(t.dir, "lab.toml"), []byte(config), 0o600); err != nil {
@@ -65,6 +69,7 @@ type clocks struct {
 	lanes    []*lane
 	spills   []*spillLane
 	expiring []*expiringLane
+	messages []*messageLane // their servers' clocks differ from one start to the next
 }
 
 // newSteppedLane returns a lane whose items expire by a clock that is stepped.
@@ -84,6 +89,9 @@ func (c *clocks) cycle(ctx context.Context, how launch, cycle int) error {
 	rng := t.rng(cycle<<8 | 255)
 	if rng.IntN(2) == 0 {
 		c.clock.set(drawOffset(rng))
+	}
+	for _, l := range c.messages {
+		l.start(c.clock.off())
 	}
 	s, err := startOrViolate(ctx, t, how)
 	if s == nil || err != nil {
@@ -122,6 +130,11 @@ func (c *clocks) inspect(s *server) error {
 			return errors.Join(err, v.c.conn.Close())
 		}
 	}
+	for _, l := range c.messages {
+		if err := l.inspect(v); err != nil {
+			return errors.Join(err, v.c.conn.Close())
+		}
+	}
 	if err := v.c.end(); err != nil {
 		return err
 	}
@@ -139,6 +152,12 @@ func (c *clocks) use(s *server, timed *timed, cycle int) error {
 	for i, l := range c.expiring {
 		l.start(s, t.rng(cycle<<8|200+i))
 	}
+	var messages sync.WaitGroup
+	for i, l := range c.messages {
+		rng := t.rng(cycle<<8 | 180 + i)
+		messages.Go(func() { l.run(s, rng) })
+	}
+	defer messages.Wait()
 	timed.start(t.rng(cycle<<8 | 253))
 	rng := t.rng(cycle<<8 | 252)
 	worked := time.Duration(1+rng.IntN(4000)) * time.Millisecond

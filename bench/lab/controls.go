@@ -243,12 +243,15 @@ func resourceControls() []control {
 
 // timeControls measure by the machine's clock what must not depend on it.
 func timeControls() []control {
+	byWall := replaced("engine/wake.go", "s, at, n := q.aside, e.steady(), 0", "s, at, n := q.aside, e.spool.now(), 0")
 	return []control{
 		{breaks: "waits are timed by the wall clock", edits: replaced("netloop/clock.go",
 			"moment(t.Sub(c.start) / time.Millisecond)",
 			"moment(t.Round(0).Sub(c.start.Round(0)) / time.Millisecond)"), experiment: "clocks", cycles: 10},
 		{breaks: "periodic syncs are timed by the wall clock", edits: replaced(journalFile,
 			"epoch: time.Now(),", "epoch: time.Now().Round(0),"), experiment: "clocks", cycles: 20},
+		{breaks: "what is due goes by the wall clock", edits: byWall, experiment: "clocks", cycles: 10},
+		{breaks: "what is due goes by the wall clock", edits: byWall, test: "./engine TestClockStepsAside"},
 	}
 }
 

@@ -104,13 +104,19 @@ func slowReaders(_ context.Context, t *trial, s *server) error {
 func slowWriters(_ context.Context, t *trial, s *server) error {
 	var writers sync.WaitGroup
 	started := time.Now()
-	for range slowClients {
-		c, err := dialRaw(s, "memcache")
+	heads := []struct{ protocol, head string }{
+		{"memcache", "set slow 0 0 1000\r\n"},
+		{"burrow", "PUT /v1.0/default/slow/m HTTP/1.1\r\nHost: 127.0.0.1\r\nX: "},
+		{"burrow", "PUT /v1.0/default/slow/m HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n\r\n"},
+	}
+	for i := range slowClients {
+		slow := heads[i%len(heads)]
+		c, err := dialRaw(s, slow.protocol)
 		if err != nil {
 			return err
 		}
 		defer c.Close()
-		if _, err := io.WriteString(c, "set slow 0 0 1000\r\n"); err != nil {
+		if _, err := io.WriteString(c, slow.head); err != nil {
 			return err
 		}
 		writers.Go(func() {
@@ -142,6 +148,7 @@ func announcedSizes(_ context.Context, t *trial, s *server) error {
 		"memcache": "set q 0 0 33554432\r\n",
 		"thrift":   "\x01\xff\xff\xf0\x80\x01\x00\x01\x00\x00\x00\x03put\x00\x00\x00\x01",
 		"text":     "put q:\n" + strings.Repeat("a", 1000),
+		"burrow":   "PUT /v1.0/default/q/m HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 33554432\r\n\r\n",
 	} {
 		for range 200 {
 			c, err := dialRaw(s, protocol)
@@ -155,8 +162,8 @@ func announcedSizes(_ context.Context, t *trial, s *server) error {
 		}
 	}
 	expectService(t, s, "beside announced sizes")
-	// 600 connections, with a buffer of 4 KiB each and what the collector leaves.
-	return grows(t, s, before, 24<<20, "600 announced items of 32 MiB")
+	// 800 connections, with a buffer of 4 KiB each and what the collector leaves.
+	return grows(t, s, before, 32<<20, "800 announced items of 32 MiB")
 }
 
 // halfClosed clients shut down their sending side at once, and read their replies to the last one.
@@ -189,21 +196,28 @@ func resetStates() map[string]string {
 		"collecting items, thrift":       string(client.AppendGet(nil, 1, []byte("nothing"), wait)),
 		"in a large put, thrift": string(client.AppendPut(nil, 1, []byte("q"), 0,
 			slices.Repeat([][]byte{[]byte("item")}, 5000)...)),
-		"in a line, text":        "put q",
-		"between items, text":    "put q:\na\nb\n",
-		"waiting, text":          "get nothing 60000\n",
-		"waiting and more, text": "peek nothing 60000\nput q:\nx\n\nget nothi",
-		"nothing sent":           "",
-		"in a line":              "set q 0 0 1",
-		"in a body":              "set q 0 0 100\r\nabc",
-		"in a refused body":      "set q 0 0 99999999\r\nabc",
-		"waiting":                "get nothing/t=60000\r\n",
-		"waiting, with more":     "get nothing/t=60000\r\nget nothing\r\nset q 0 0 5\r\nab",
-		"in a monitor":           "monitor nothing 60 1000\r\n",
-		"with an open read":      "get held/open\r\n",
-		"replies unread":         strings.Repeat("get large/peek\r\n", 40),
-		"quitting":               "quit\r\n",
-		"sync under way":         "set synced 0 0 1\r\nx\r\n",
+		"in a line, text":   "put q",
+		"in a head, burrow": "PUT /v1.0/default/q/m HTTP/1.1\r\nHost: 127.0.0.1\r\n",
+		"in a chunk, burrow": "PUT /v1.0/default/q/m HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n" +
+			"5\r\nhello\r\n100\r\nmore",
+		"waiting, burrow":          httpRequest("DELETE", "/v1.0/default/nothing?wait=60", ""),
+		"reading a list, burrow":   strings.Repeat(httpRequest("GET", "/v1.0/default/large", ""), bigFetches),
+		"sync under way, burrow":   httpRequest("PUT", "/v1.0/default/q/m", "item"),
+		"waiting and more, burrow": httpRequest("GET", "/v1.0/default/nothing?wait=60", "") + "PUT /v1.0/defau",
+		"between items, text":      "put q:\na\nb\n",
+		"waiting, text":            "get nothing 60000\n",
+		"waiting and more, text":   "peek nothing 60000\nput q:\nx\n\nget nothi",
+		"nothing sent":             "",
+		"in a line":                "set q 0 0 1",
+		"in a body":                "set q 0 0 100\r\nabc",
+		"in a refused body":        "set q 0 0 99999999\r\nabc",
+		"waiting":                  "get nothing/t=60000\r\n",
+		"waiting, with more":       "get nothing/t=60000\r\nget nothing\r\nset q 0 0 5\r\nab",
+		"in a monitor":             "monitor nothing 60 1000\r\n",
+		"with an open read":        "get held/open\r\n",
+		"replies unread":           strings.Repeat("get large/peek\r\n", 40),
+		"quitting":                 "quit\r\n",
+		"sync under way":           "set synced 0 0 1\r\nx\r\n",
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/kestrelmq/kestrel/codec/memcache"
@@ -134,6 +136,58 @@ func strangeInputs(rng *rand.Rand) []hostileInput {
 }
 
 func hostileInputs(rng *rand.Rand) []hostileInput {
-	all := append(namedInputs(), sizedInputs()...)
-	return append(all, strangeInputs(rng)...)
+	return slices.Concat(namedInputs(), sizedInputs(), strangeInputs(rng), httpInputs())
+}
+
+// httpRequest is a request of Burrow's protocol.
+func httpRequest(method, target, body string) string {
+	return fmt.Sprintf("%s %s HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n%s", method, target, len(body), body)
+}
+
+// httpInputs are requests that no client of Burrow's protocol should send: such as would hide another behind them, and
+// sizes, names and numbers that are none. They have an account of their own, so that other inputs get nothing of theirs.
+func httpInputs() (all []hostileInput) {
+	const line, hidden = "PUT /v1.0/lab/q/m HTTP/1.1\r\nHost: 127.0.0.1\r\n", "DELETE /v1.0/lab/other HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+	heads := map[string]string{
+		"two lengths":             "Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello" + hidden,
+		"two equal lengths":       "Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello" + hidden,
+		"a length and chunks":     "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + hidden,
+		"chunks twice":            "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + hidden,
+		"chunks in other words":   "Transfer-Encoding: \x0bchunked\r\n\r\n0\r\n\r\n" + hidden,
+		"a fold":                  "X: a\r\n b\r\n\r\n",
+		"a blank before a colon":  "Content-Length : 5\r\n\r\nhello",
+		"bare line feeds":         "X: a\nContent-Length: 5\n\nhello",
+		"a NUL in a header":       "X: a\x00b\r\n\r\n",
+		"a header of 17 KiB":      "X: " + strings.Repeat("x", 17<<10),
+		"headers of 17 KiB":       strings.Repeat("X: y\r\n", 17<<10/6),
+		"a header without an end": "X: " + strings.Repeat("x", 100_000),
+		"an upgrade":              "Connection: upgrade\r\nUpgrade: h2c\r\nContent-Length: 5\r\n\r\nhello",
+		"an expectation":          "Expect: 100-continue\r\nContent-Length: 5\r\n\r\nhello",
+	}
+	for name, head := range heads {
+		all = append(all, hostileInput{name + ", burrow", line + head})
+	}
+	for _, n := range []string{"-1", "+5", "0x5", "5 5", "5,5", "", "99999999999999999999", "33554433", "2147483648"} {
+		all = append(all,
+			hostileInput{"length " + n + ", burrow", line + "Content-Length: " + n + "\r\n\r\nhello" + hidden},
+			hostileInput{"chunk " + n + ", burrow", line + "Transfer-Encoding: chunked\r\n\r\n" + n + "\r\nhello\r\n0\r\n\r\n" + hidden},
+			hostileInput{"numbers " + n + ", burrow", httpRequest("PUT", "/v1.0/lab/q/m?ttl="+n+"&hide="+n, "x") +
+				httpRequest("DELETE", "/v1.0/lab/q?limit="+n+"&wait="+n, "")})
+	}
+	for _, s := range hostileNames() {
+		name, escaped := fmt.Sprintf("name %.20q, burrow", s), url.PathEscape(s)
+		all = append(all,
+			hostileInput{name, httpRequest("PUT", "/v1.0/lab/"+escaped+"/"+escaped, "item of "+marker) +
+				httpRequest("DELETE", "/v1.0/lab/"+escaped, "")},
+			hostileInput{"account and raw " + name, httpRequest("PUT", "/v1.0/"+escaped+"/q/m", "x") +
+				httpRequest("PUT", "/v1.0/lab/q/"+s, "x")})
+	}
+	return append(all,
+		hostileInput{"escapes that are none, burrow", httpRequest("PUT", "/v1.0/lab/q/%zz", "x") + httpRequest("PUT", "/v1.0/lab/%/m", "x")},
+		hostileInput{"JSON in JSON, burrow", httpRequest("POST", "/v1.1/lab/q/messages", strings.Repeat(`{"messages":[`, 20_000))},
+		hostileInput{"JSON that ends early, burrow", httpRequest("POST", "/v1.1/lab/q/messages", `{"messages":[{"body":"`)},
+		hostileInput{"many small chunks, burrow", line + "Transfer-Encoding: chunked\r\n\r\n" +
+			strings.Repeat("1\r\nx\r\n", 20_000) + "0\r\n\r\n" + hidden},
+		hostileInput{"many requests, burrow", strings.Repeat(httpRequest("HEAD", "/v1.0/lab/nothing/m", ""), 2000)},
+	)
 }

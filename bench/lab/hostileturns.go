@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -106,6 +107,67 @@ func expensiveFloods(_ context.Context, t *trial, s *server) error {
 		}
 		expectService(t, s, "behind a flood of requests")
 		t.counts.trials.Add(1)
+	}
+	var messages strings.Builder
+	for i := range 2000 {
+		messages.WriteString(httpRequest("PUT", fmt.Sprintf("/v1.0/default/flood/%d", i), "x"))
+	}
+	for _, request := range []string{
+		messages.String(),
+		strings.Repeat(httpRequest("GET", "/v1.0/default", ""), 200), // a list of 2000 queues each
+		strings.Repeat(httpRequest("GET", "/v1.0/default/flood", ""), 200),
+		strings.Repeat(httpRequest("POST", "/v1.0/default/flood?ttl=1000", ""), 200),
+		strings.Repeat(httpRequest("GET", "/v1.0/default/flood/1999", ""), 20_000),
+		strings.Repeat(httpRequest("DELETE", "/v1.0/default/nothing", ""), 20_000),
+		httpRequest("POST", "/v1.1/default/flood/messages", `{"messages":[`+strings.Repeat(`{"body":"x"},`, 20_000)+`{"body":"x"}]}`),
+		httpRequest("DELETE", "/v1.0/default/flood", ""),
+	} {
+		if _, err := exchange(s, "burrow", []byte(request), 1<<20); err != nil {
+			return err
+		}
+		expectService(t, s, "behind a flood of HTTP requests")
+		t.counts.trials.Add(1)
+	}
+	return nil
+}
+
+// manyPolls are clients that wait for messages by the thousand, and go. Each costs little, nobody else waits for them,
+// and nothing of them is left.
+func manyPolls(_ context.Context, t *trial, s *server) error {
+	const polls = 2000
+	files, err := descriptorsOf(s.pid)
+	if err != nil {
+		return err
+	}
+	before, err := resident(s.pid)
+	if err != nil {
+		return err
+	}
+	for range 2 {
+		var conns []*net.TCPConn
+		for i := range polls {
+			c, err := dialRaw(s, "burrow")
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			method := []string{"GET", "DELETE"}[i%2]
+			if _, err := io.WriteString(c, httpRequest(method, fmt.Sprintf("/v1.0/default/polled%d?wait=600", i%10), "")); err != nil {
+				return err
+			}
+			conns = append(conns, c)
+		}
+		expectService(t, s, "beside many polls")
+		if err := grows(t, s, before, polls*(16<<10), fmt.Sprint(polls, " polls")); err != nil {
+			return err
+		}
+		for _, c := range conns {
+			c.SetLinger(0)
+			c.Close()
+		}
+		if err := settles(t, s, files); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -22,7 +22,15 @@ type messageLane struct {
 	items map[int]*message
 	asked int // fetches from the queue that were not answered; each may have leased an item
 	taken int // likewise from the dead-letter queue, each for good
+
+	// off is by how much the clock of the server was off when that started: all that is due goes by the clock as it
+	// was then, and goes on. The times of items are as the server has them.
+	off     time.Duration
+	lasting bool // delays and leases are of hours and days, too
 }
+
+// now is the present, as the server has it for what is due.
+func (l *messageLane) now() time.Time { return time.Now().Add(l.off) }
 
 // message is what the client knows of an item that is not gone for good.
 type message struct {
@@ -33,6 +41,7 @@ type message struct {
 	receipt uint64    // of its lease; 0: none
 	low     int       // deliveries that count for certain
 	high    int       // and those that may
+	hidden  bool      // it was delayed, or leased: what the journal says of it has a time
 }
 
 const (
@@ -106,21 +115,27 @@ func (l *messageLane) one(talk messageTalk, rng *rand.Rand) error {
 	n := rng.IntN(100)
 	switch {
 	case n < puts:
-		return l.put(talk, drawDuration(rng))
+		return l.put(talk, l.drawDuration(rng))
 	case n < puts+(100-puts)/2:
 		hold := 10 * time.Minute
-		if rng.IntN(3) == 0 {
+		switch {
+		case rng.IntN(3) == 0:
 			hold = time.Duration(1+rng.IntN(2000)) * time.Millisecond
+		case l.lasting:
+			hold = time.Duration(1+rng.IntN(20*24)) * time.Hour
 		}
 		return l.lease(talk, hold)
 	case n < 95 && len(held) > 0:
-		return l.end(talk, held[rng.IntN(len(held))], leaseConfirm+leaseEnd(rng.IntN(5)), drawDuration(rng))
+		return l.end(talk, held[rng.IntN(len(held))], leaseConfirm+leaseEnd(rng.IntN(5)), l.drawDuration(rng))
 	}
 	return l.take(talk)
 }
 
 // drawDuration is none, or up to some seconds: so many that items are written to the disk.
-func drawDuration(rng *rand.Rand) time.Duration {
+func (l *messageLane) drawDuration(rng *rand.Rand) time.Duration {
+	if l.lasting && rng.IntN(4) == 0 {
+		return time.Duration(1+rng.IntN(20*24)) * time.Hour
+	}
 	return time.Duration(rng.IntN(2)*rng.IntN(1+rng.IntN(20_000))) * time.Millisecond
 }
 
@@ -128,18 +143,18 @@ func (l *messageLane) put(talk messageTalk, delay time.Duration) error {
 	item := l.next
 	l.next++
 	l.bodies.next = l.next
-	m := &message{unsure: true, early: time.Now().Add(delay)}
+	m := &message{unsure: true, early: l.now().Add(delay)}
 	l.items[item] = m
 	if err := talk.put(l.queue, l.bodies.body(item), delay); err != nil {
 		return err
 	}
-	m.unsure, m.late = false, time.Now().Add(delay)
+	m.unsure, m.late, m.hidden = false, l.now().Add(delay), delay > 0
 	l.t.counts.puts.Add(1)
 	return nil
 }
 
 func (l *messageLane) lease(talk messageTalk, hold time.Duration) error {
-	sent := time.Now()
+	sent := l.now()
 	data, receipt, err := talk.lease(l.queue, hold)
 	switch {
 	case err == errNothing:
@@ -159,7 +174,9 @@ func (l *messageLane) lease(talk messageTalk, hold time.Duration) error {
 	if m == nil {
 		return nil
 	}
-	*m = message{early: sent.Add(hold), late: time.Now().Add(hold), receipt: receipt, low: m.low, high: m.high + 1}
+	*m = message{
+		early: sent.Add(hold), late: l.now().Add(hold), receipt: receipt, low: m.low, high: m.high + 1, hidden: true,
+	}
 	l.t.counts.items.Add(1)
 	if receipt == 0 {
 		l.t.violate("%s: item %d comes without a receipt", l.queue, item)
@@ -200,10 +217,10 @@ func (l *messageLane) end(talk messageTalk, item int, how leaseEnd, d time.Durat
 	case leaseReject:
 		d = 0
 	}
-	sent := time.Now()
+	sent := l.now()
 	m.unsure = true
 	err := talk.end(l.queue, m.receipt, how, d)
-	now := time.Now()
+	now := l.now()
 	switch {
 	case err == errNotHeld:
 		l.t.counts.checks.Add(1)
@@ -232,8 +249,22 @@ func (l *messageLane) end(talk messageTalk, item int, how leaseEnd, d time.Durat
 		m.low, m.high = m.low+1, m.high+1
 		m.dead, m.unsure = m.low >= maxDeliveries, m.low < maxDeliveries && m.high >= maxDeliveries
 	}
-	m.early, m.late = sent.Add(d), now.Add(d)
+	m.early, m.late, m.hidden = sent.Add(d), now.Add(d), d > 0
 	return nil
+}
+
+// start notes that another server starts, whose clock is off by so much. With a clock that was set back, what was due
+// may be hidden again, or not: the server before may have recorded that it is due. What was never hidden is there.
+func (l *messageLane) start(off time.Duration) {
+	before := l.now().Add(earlySlack)
+	l.off = off
+	for _, m := range l.items {
+		if !m.hidden {
+			m.early, m.late = time.Time{}, l.now()
+		} else if m.early.Before(before) {
+			m.early = time.Time{}
+		}
+	}
 }
 
 // seen checks an item that was found just now in the queue, or in that of dead letters, and returns what is known of
@@ -256,8 +287,8 @@ func (l *messageLane) seen(data []byte, dead bool) (item int, m *message) {
 		l.t.violate("%s: item %d is a dead letter, and is in its queue", l.queue, item)
 	case dead && !m.dead && m.high < maxDeliveries:
 		l.t.violate("%s: item %d is a dead letter after %d deliveries", l.queue, item, m.high)
-	case !dead && time.Now().Add(earlySlack).Before(m.early):
-		l.t.violate("%s: item %d is hidden, or leased, for %v more, and comes: %+v", l.queue, item, time.Until(m.early), *m)
+	case !dead && l.now().Add(earlySlack).Before(m.early):
+		l.t.violate("%s: item %d is hidden, or leased, for %v more, and comes: %+v", l.queue, item, m.early.Sub(l.now()), *m)
 	}
 	m.unsure, m.dead = false, dead
 	return item, m
@@ -265,7 +296,7 @@ func (l *messageLane) seen(data []byte, dead bool) (item int, m *message) {
 
 // inspect compares what is there after a restart with what must be. All items stay open on the connection of v.
 func (l *messageLane) inspect(v *inspection) error {
-	began := time.Now()
+	began := l.now()
 	v.arriving = true
 	defer func() { v.arriving = false }()
 	queued, err := v.queue(l.bodies, l.queue)
@@ -288,7 +319,7 @@ func (l *messageLane) found(queued, dead []int, began time.Time) {
 		}
 		found[item] = true
 		if _, m := l.seen(l.bodies.body(item), i >= len(queued)); m != nil {
-			m.receipt, m.early, m.late = 0, time.Time{}, time.Now()
+			m.receipt, m.early, m.late = 0, time.Time{}, l.now()
 			m.high++ // it comes back as one that was delivered
 		}
 	}

@@ -28,6 +28,39 @@ func (f fakeTalk) take(string) ([]byte, error) {
 
 func (f fakeTalk) end(string, uint64, leaseEnd, time.Duration) error { return f.err }
 
+// TestMessageLaneClock starts servers whose clocks are set back and forward: the checker must know what may come then,
+// and what must.
+func TestMessageLaneClock(t *testing.T) {
+	const hour = time.Hour
+	for _, tt := range []struct {
+		name  string
+		item  message
+		steps []time.Duration
+		early bool // it must not come yet
+		there bool // it must be there
+	}{
+		{"in line", message{}, []time.Duration{-5 * hour}, false, true},
+		{"delayed", message{early: time.Now().Add(hour), hidden: true}, []time.Duration{0}, true, false},
+		{"delayed, set back", message{early: time.Now().Add(hour), hidden: true}, []time.Duration{-hour}, true, false},
+		{"delayed, set forward", message{early: time.Now().Add(hour), hidden: true}, []time.Duration{2 * hour}, false, true},
+		{"was due, set back", message{early: time.Now().Add(hour), hidden: true}, []time.Duration{2 * hour, 0}, false, false},
+	} {
+		l := newMessageLane(newTestTrial(t, "", 1), "memcache", "always")
+		m := tt.item
+		m.late = m.early
+		l.items[1] = &m
+		for _, off := range tt.steps {
+			l.start(off)
+		}
+		if early := l.now().Before(m.early); early != tt.early {
+			t.Errorf("%s: it must not come yet: %v, want %v", tt.name, early, tt.early)
+		}
+		if there := !l.now().Before(m.late); there != tt.there {
+			t.Errorf("%s: it must be there: %v, want %v", tt.name, there, tt.there)
+		}
+	}
+}
+
 // TestMessageLane breaks each promise about delays, leases and dead letters by hand: the checker must object, and must
 // not object to what may be.
 func TestMessageLane(t *testing.T) {

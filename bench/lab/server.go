@@ -52,7 +52,7 @@ var errEnded = errors.New("the server has ended")
 // protocolPorts returns the flags that open a port of each protocol.
 func protocolPorts() map[string]string {
 	return map[string]string{
-		"memcache": "--memcache-port", "thrift": "--thrift-port", "text": "--text-port",
+		"memcache": "--memcache-port", "thrift": "--thrift-port", "text": "--text-port", "burrow": "--burrow-port",
 	}
 }
 

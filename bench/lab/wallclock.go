@@ -103,6 +103,13 @@ func (c *wallClock) set(off time.Duration) {
 	c.steps = append(c.steps, step)
 }
 
+// off is by how much the clock is off.
+func (c *wallClock) off() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.steps[len(c.steps)-1].off
+}
+
 // times is a wallTimes.
 func (c *wallClock) times(from, to time.Time) (earliest, latest time.Time) {
 	from, to = from.Add(-clockSlack), to.Add(clockSlack)

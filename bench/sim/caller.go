@@ -99,6 +99,12 @@ func (c *caller) do(op Op) error {
 		return c.monitor(op)
 	case opConfirmLease, opAbortLease, opReleaseLease, opRejectLease, opExtendLease:
 		return c.endLease(op)
+	case opPutKeyed, opPutNew, opPutReplace:
+		return c.putKeyed(op)
+	case opRemoveKey:
+		return c.removeKey(op)
+	case opTakeAny, opOpenAny:
+		return c.fetchAny(op)
 	case opTake:
 		return c.take(op)
 	case opOpen:
@@ -464,6 +470,87 @@ func (c *caller) flush(op Op, open bool, flush func(string) error) error {
 	s := c.w.ledger.flushing(op.Queue, open)
 	err := flush(op.Queue)
 	c.w.ledger.flushed(s, err == nil)
+	return broken(err)
+}
+
+// duplicates are the engine's words for what puts with a key do.
+var duplicates = map[string]engine.Duplicate{
+	opPutKeyed: engine.Overwrite, opPutNew: engine.OnlyNew, opPutReplace: engine.OnlyReplace,
+}
+
+func (c *caller) putKeyed(op Op) error {
+	link, ok := c.link.(keyer)
+	if !ok {
+		return nil
+	}
+	how, cause := duplicates[op.Do], c.w.cause()
+	e, data := c.w.ledger.putsKeyed(op.Queue, op.Key, op.Size, how)
+	err := link.putKeyed(op.Queue, op.Key, how, data)
+	if err == errUnsure {
+		cause.judge(op.Do)
+	}
+	c.w.ledger.putEnded(e.n, putStateOf(err))
+	c.w.ledger.keyedEnded(e, how, err)
+	return broken(err)
+}
+
+func (c *caller) removeKey(op Op) error {
+	link, ok := c.link.(keyer)
+	if !ok {
+		return nil
+	}
+	r, cause := c.w.ledger.removes(op.Queue, op.Key), c.w.cause()
+	err := link.removeKey(op.Queue, op.Key)
+	if err == errUnsure {
+		cause.judge(op.Do)
+	}
+	c.w.ledger.removalEnded(r, err)
+	return broken(err)
+}
+
+// fetchAny fetches from several queues at once.
+func (c *caller) fetchAny(op Op) error {
+	link, ok := c.link.(severaler)
+	open := op.Do == opOpenAny
+	if !ok || open && c.client.Protocol == "engine" {
+		return nil
+	}
+	queues := append([]string{op.Queue}, op.Or...)
+	for _, queue := range queues { // the server would end the connection
+		n := c.count(queue)
+		if open && n >= c.w.script.Config.MaxOpenReads || !open && n > 0 && c.client.Protocol == "memcache" {
+			return nil
+		}
+	}
+	cause := c.w.cause()
+	var fetches []*fetching
+	for _, queue := range queues {
+		if !open {
+			c.w.ledger.take(queue, 1)
+		}
+		fetches = append(fetches, c.w.ledger.fetch(queue, 0))
+	}
+	which, h, err := link.fetchAny(queues, open, op.Wait)
+	n := 0
+	if h.data != nil {
+		n = 1
+		if open {
+			e := c.w.ledger.handedOut(&c.asker, fetches[which], h, opened)
+			c.reads = append(c.reads, openRead{e, queues[which], h.id})
+		} else if e := c.w.ledger.handedOut(&c.asker, fetches[which], h, forGood); err != nil || !cause.stillHealthy() {
+			c.w.ledger.mayReturn(e) // items leave also when the journal fails
+		}
+	}
+	for i, queue := range queues {
+		switch {
+		case open:
+		case err == errBroken || err == errUnsure || err == errFull:
+			c.w.ledger.abandon(queue, 1)
+		default:
+			c.w.ledger.take(queue, -1)
+		}
+		c.fetched(fetches[i], Op{Queue: queue, Wait: op.Wait}, n, err)
+	}
 	return broken(err)
 }
 

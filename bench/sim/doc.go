@@ -39,6 +39,7 @@
 //	early, leased  a delayed item is not delivered before it is due, nor a leased one to anybody else
 //	stale, receipt a receipt holds its item until somebody else has it, and no longer, also after a crash
 //	count          no recorded delivery is forgotten
+//	key            no two items of a queue have the same key, and none is new beside one that has its key
 //	dead letter    nothing is given up without a reason
 //	left           what a client had open comes back when it has gone
 //	reply          a client that has closed its sending side gets its reply

@@ -51,6 +51,9 @@ type entry struct {
 
 	life time.Duration // given with the item; zero: for ever
 
+	key     string // "" without one
+	unheard bool   // no reply to the put will come: it may take effect as long as this process lives
+
 	state      goneState
 	goneSync   engine.SyncPolicy
 	goneAt     time.Time

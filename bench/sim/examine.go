@@ -66,6 +66,7 @@ func (l *ledger) examine(c contents, how crash) {
 // settle takes what an examination saw of e as the truth.
 func (l *ledger) settle(e *entry) {
 	l.trace(e, "after the end: seen %t, put %d, state %d, lost %t", e.seen, e.put, e.state, e.lost)
+	e.unheard = false
 	e.holder, e.touched, e.fragile, e.flushed = nil, time.Time{}, false, false
 	switch {
 	case e.seen:
@@ -100,6 +101,7 @@ func (how crash) weak(sync engine.SyncPolicy, at time.Time) bool {
 // examineQueue looks at what was found in a queue.
 func (l *ledger) examineQueue(queue string, found []handed, how crash) {
 	var latest *entry // of those before, the one whose put began last
+	keys := make(map[string]*entry)
 	for _, h := range found {
 		e := l.find(queue, h.data)
 		if e == nil {
@@ -121,13 +123,17 @@ func (l *ledger) examineQueue(queue string, found []handed, how crash) {
 		case queue == e.queue && int64(h.deliveries) <= e.low && e.low > 0 && !how.cut && l.set.For(queue).MaxDeliveries > 0:
 			l.violate("count", "%v was found after %d deliveries", e, h.deliveries-1)
 		}
+		if other := keys[e.key]; other != nil && e.key != "" && queue == e.queue {
+			l.violate("key", "%v and %v have the key %s", other, e, e.key)
+		}
+		keys[e.key] = e
 		e.seen = true
 		e.buried = e.buried && !how.cut && !how.faulty
 		if l.judgeDead(e, queue); h.late {
 			e.buried = false // it may be leased, and come back in time
 			e.blurred = later(e.blurred, how.at.Add(maxLease+lostTime))
 		}
-		if e.queue != queue || e.put != confirmed || l.mayBeAside(e, how) {
+		if e.queue != queue || e.put != confirmed || e.key != "" || l.mayBeAside(e, how) {
 			continue
 		}
 		if latest != nil && !e.ended.IsZero() && e.ended.Before(latest.started) && !how.live {

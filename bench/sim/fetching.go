@@ -127,7 +127,7 @@ func (l *ledger) foundNone(f *fetching) {
 // passes checks that no item was before the one that a request has brought. The caller holds mu, and has noted
 // nothing of the delivery yet.
 func (l *ledger) passes(f *fetching, e *entry) {
-	if e.queue != f.queue || !l.clear(f) {
+	if e.queue != f.queue || e.key != "" || !l.clear(f) { // one with a key may have the place of another
 		return
 	}
 	back := !e.touched.IsZero() && e.touched.Equal(e.back) // and so is known when

@@ -156,12 +156,17 @@ func (l *ledger) trace(e *entry, format string, args ...any) {
 func (l *ledger) putting(name string, size int, life, delay time.Duration) (int, []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.puttingKeyed(name, "", size, life, delay)
+}
+
+// puttingKeyed is putting of an item with a key, unless that is "". The caller holds mu.
+func (l *ledger) puttingKeyed(name, key string, size int, life, delay time.Duration) (int, []byte) {
 	n := len(l.items)
 	it := &item{name: name, data: payload(n, name, size)}
 	l.items = append(l.items, it)
 	l.largest.Store(max(l.largest.Load(), int64(len(it.data))))
 	for _, queue := range l.targets(name) {
-		e := &entry{n: n, queue: queue, sync: l.set.For(queue).Sync, started: l.now(), life: life}
+		e := &entry{n: n, queue: queue, sync: l.set.For(queue).Sync, started: l.now(), life: life, key: key}
 		if delay > 0 {
 			e.hidden, e.hiddenByPut, e.readyAt = l.now().Add(delay), true, l.now().Add(delay)
 			e.delayed = true

@@ -77,6 +77,8 @@ type Op struct {
 	Size  int           `json:",omitempty"` // bytes of an item; of stuff, requests of each connection
 	Wait  time.Duration `json:",omitempty"` // for an item; of an item, its life
 	For   time.Duration `json:",omitempty"` // of a delay or a lease
+	Key   string        `json:",omitempty"` // of a keyed put, or of a removal
+	Or    []string      `json:",omitempty"` // the other queues of a fetch from several
 	Lag   int64         `json:",omitempty"` // of a put: no more than so many bytes are in the queue
 }
 
@@ -107,6 +109,13 @@ const (
 	opRejectLease  = "reject lease"
 	opExtendLease  = "extend lease"
 	opMonitor      = "monitor"
+
+	opPutKeyed   = "put keyed"   // in the place of the item of that key, if there is one
+	opPutNew     = "put new"     // only if there is none
+	opPutReplace = "put replace" // only if there is one
+	opRemoveKey  = "remove key"
+	opTakeAny    = "take any" // of the first of several queues that has an item
+	opOpenAny    = "open any"
 )
 
 // generator makes a script. What it is fond of differs from seed to seed: a defect that needs much of
@@ -132,6 +141,12 @@ func newScript(seed uint64) Script {
 	g.s.Seed = seed
 	g.theme = pick(g, "", "", "", "", "", "", "", "", "", "", "", "", stream, stream, failing, closing, messages, messages,
 		hoard, crowd, dropping, returns)
+	switch seed % 12 { // no draw: other seeds keep their scripts
+	case 5:
+		g.theme = keyed
+	case 11:
+		g.theme = several
+	}
 	g.config()
 	g.queues()
 	g.fond()
@@ -279,6 +294,11 @@ func (g *generator) queues() {
 	}
 	if g.messages = g.theme == messages || g.chance(3); g.messages {
 		g.work(add)
+	}
+	if g.theme == keyed {
+		o := d
+		o.MaxMemorySize = pick(g, 1, g.memory, 64<<20)
+		set.Queues[keyedQueue] = o // clients of other themes know nothing of keys
 	}
 	if g.chance(2) {
 		add("journal", func(o *engine.QueueOptions) { o.KeepJournal = g.chance(2) })

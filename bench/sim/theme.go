@@ -29,6 +29,10 @@ const (
 	crowd theme = "crowd"
 	// returns: one client opens items and gives them back, in any order, and then takes what is first.
 	returns theme = "returns"
+	// keyed: clients put items with few keys to one queue, in the place of others, and take and remove them.
+	keyed theme = "keyed"
+	// several: consumers fetch from several queues at once, and wait, while producers put to any of them.
+	several theme = "several"
 	// dropping: a name in the journal cannot be changed, once, and the server goes on for long.
 	dropping theme = "dropping"
 )
@@ -55,6 +59,10 @@ func (g *generator) settleTheme() {
 		c.Speed.RunSync, c.Speed.JournalSync = Latency{Usual: 100 * time.Millisecond}, Latency{Usual: 100 * time.Millisecond}
 	case returns:
 		g.home, c.MaxOpenReads = "a", max(c.MaxOpenReads, 10)
+	case keyed:
+		g.home = "a"
+	case several:
+		g.home, c.MaxOpenReads = "", max(c.MaxOpenReads, 10)
 	case dropping:
 		c.SegmentSize, c.JournalSize = 4<<10, 16<<10
 	case closing:
@@ -80,6 +88,10 @@ func (g *generator) themed() Phase {
 		return g.dropping()
 	case returns:
 		return g.returning()
+	case keyed:
+		return g.keying()
+	case several:
+		return g.fetchingSeveral()
 	}
 	return g.streaming()
 }
@@ -361,4 +373,82 @@ func (g *generator) messaging() Phase {
 func (g *generator) chooseMessage() string {
 	return pick(g, opPut, opPut, opPut, opDelay, opLease, opLease, opLease, opConfirmLease, opConfirmLease, opAbortLease,
 		opReleaseLease, opRejectLease, opExtendLease, opOpen, opAbort, opAbort, opConfirm, opTake, opReset)
+}
+
+// keyedQueue is the queue of the theme keyed. Nobody opens or leases its items.
+const keyedQueue = "keyed"
+
+// mayFault has the disk fail in a process, unless the seed is calm.
+func (g *generator) mayFault(p *Phase) {
+	if !g.calm && g.chance(2) {
+		p.Faults = append(p.Faults, g.fault())
+	}
+}
+
+// keying: see keyed.
+func (g *generator) keying() Phase {
+	p := Phase{
+		Length: pick(g, 200*time.Millisecond, 2*time.Second, 20*time.Second), Rest: g.chance(4),
+		End: pick(g, kill, kill, stop, powerCut),
+		Cut: segmenttest.CutOptions{Mode: pick(g, segmenttest.Lose, segmenttest.Tear), Seed: g.Uint64()},
+	}
+	g.mayFault(&p)
+	keys, most := pick(g, 1, 3, 30), pick(g, time.Millisecond, 20*time.Millisecond)
+	for range 1 + g.IntN(3) {
+		c := Client{Protocol: pick(g, "engine", "engine", "memcache"), Room: 1 << 20}
+		for range 20 + g.IntN(100) {
+			op := Op{
+				Do: pick(g, opPutKeyed, opPutKeyed, opPutKeyed, opPutKeyed, opPut, opPut, opPutNew, opPutReplace, opTake, opTake,
+					opRemoveKey, opPeek, opReset),
+				Queue: keyedQueue, Key: fmt.Sprint("k", g.IntN(keys)), N: 1, Size: 1 + g.IntN(2*g.size),
+			}
+			if !g.chance(3) {
+				op.Think = time.Duration(g.Int64N(int64(most)))
+			}
+			c.Ops = append(c.Ops, op)
+		}
+		p.Clients = append(p.Clients, c)
+	}
+	return p
+}
+
+// fetchingSeveral: see several.
+func (g *generator) fetchingSeveral() Phase {
+	p := Phase{
+		Length: pick(g, 500*time.Millisecond, 3*time.Second, 20*time.Second), Rest: !g.chance(3),
+		End: pick(g, kill, kill, stop, powerCut),
+		Cut: segmenttest.CutOptions{Mode: pick(g, segmenttest.Lose, segmenttest.Tear), Seed: g.Uint64()},
+	}
+	g.mayFault(&p)
+	queues := []string{"a", "b", "c", "d"}
+	most := pick(g, time.Millisecond, 20*time.Millisecond)
+	think := func() time.Duration { return time.Duration(g.IntN(2)) * time.Duration(g.Int64N(int64(most))) }
+	for range 1 + g.IntN(3) {
+		c := Client{Protocol: pick(g, "engine", "memcache", "thrift"), Room: 1 << 20}
+		for range 20 + g.IntN(100) {
+			c.Ops = append(c.Ops, Op{
+				Do: opPut, Queue: queues[g.IntN(len(queues))], N: pick(g, 1, 1, 3), Size: 1 + g.IntN(2*g.size), Think: think(),
+			})
+		}
+		p.Clients = append(p.Clients, c)
+	}
+	for range 1 + g.IntN(4) {
+		c := Client{Protocol: pick(g, "engine", "memcache", "memcache"), Room: 1 << 20}
+		for range 20 + g.IntN(100) {
+			some := g.Perm(len(queues))[:1+g.IntN(len(queues))]
+			op := Op{
+				Do: pick(g, opTakeAny, opTakeAny, opTakeAny, opOpenAny, opOpenAny, opConfirm, opConfirm, opAbort, opTake, opReset),
+				N:  1, Queue: queues[some[0]], Think: think(),
+			}
+			for _, i := range some[1:] {
+				op.Or = append(op.Or, queues[i])
+			}
+			if g.chance(2) {
+				op.Wait = pick(g, time.Millisecond, 50*time.Millisecond, time.Second)
+			}
+			c.Ops = append(c.Ops, op)
+		}
+		p.Clients = append(p.Clients, c)
+	}
+	return p
 }
