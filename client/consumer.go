@@ -320,10 +320,9 @@ func (c *Consumer) appendGet(dst []byte, wait time.Duration) []byte {
 	return memcache.AppendGet(dst, c.name, options)
 }
 
-// askWithConfirm reports whether a get that does not wait may be sent with the confirm of a slot's item, for a caller that
-// will be in Next soon. It may if nothing lies ready, and schedule would ask this server once more for that caller. The
-// slot then asks.
-// The delivery is open, and its lock held.
+// askWithConfirm reports whether a get that does not wait may be sent with the confirm of a slot's item, for a caller
+// that will be in Next soon. It may if nothing lies ready, and schedule would ask this server once more for that caller.
+// The slot then asks. The delivery is open, and its lock held.
 func (c *Consumer) askWithConfirm(s *slot) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -119,7 +119,8 @@ func TestArchive(t *testing.T) {
 	const base = "kestrel-9.8.7-linux-arm64/"
 	for file, text := range map[string]string{
 		"kestrel": "the program", "completion.zsh": "zsh", "LICENSE": string(read(t, "LICENSE")),
-		"CHANGELOG.md": string(read(t, "docs/CHANGELOG.md")), "kestrel.service": string(read(t, "docs/operations/kestrel.service")),
+		"CHANGELOG.md":    string(read(t, "docs/CHANGELOG.md")),
+		"kestrel.service": string(read(t, "docs/operations/kestrel.service")),
 	} {
 		if got, ok := files[base+file]; !ok || got != text {
 			t.Errorf("the archive has %s: %t, with %d bytes; want %d", file, ok, len(got), len(text))
@@ -165,7 +166,8 @@ func TestImage(t *testing.T) {
 	if line != "/kestrel serve --listen-address 0.0.0.0 --admin-port 2223 --data-dir /data" || c.User != "65532:65532" {
 		t.Errorf("the image runs %q as %s", line, c.User)
 	}
-	if _, ok := c.Volumes["/data"]; !ok || len(c.ExposedPorts) != 4 || c.Labels["org.opencontainers.image.version"] != "9.8.7" {
+	_, ok := c.Volumes["/data"]
+	if !ok || len(c.ExposedPorts) != 4 || c.Labels["org.opencontainers.image.version"] != "9.8.7" {
 		t.Errorf("the image has volumes %v, ports %v, labels %v", c.Volumes, c.ExposedPorts, c.Labels)
 	}
 	layers, err := img.Layers()
@@ -182,7 +184,10 @@ func TestImage(t *testing.T) {
 		t.Errorf("the image has %d members, and %q as its program", len(headers), files["kestrel"])
 	}
 	for _, h := range headers {
-		if h.Name == "data/" && (h.Typeflag != tar.TypeDir || h.Uid != imageUser || h.Gid != imageUser || h.Mode&0o700 != 0o700) {
+		if h.Name != "data/" {
+			continue
+		}
+		if h.Typeflag != tar.TypeDir || h.Uid != imageUser || h.Gid != imageUser || h.Mode&0o700 != 0o700 {
 			t.Errorf("user %d may not write to data/: it is %c, mode %o, of %d:%d", imageUser, h.Typeflag, h.Mode, h.Uid, h.Gid)
 		}
 	}
@@ -228,7 +233,8 @@ func TestBill(t *testing.T) {
 		}
 	}
 	if !listed["pkg:golang/std@"+info.GoVersion] || len(listed) != len(info.Deps)+1 {
-		t.Errorf("the bill lists %d components, and the program is of %d modules and the toolchain", len(listed), len(info.Deps))
+		t.Errorf("the bill lists %d components, and the program is of %d modules and the toolchain", len(listed),
+			len(info.Deps))
 	}
 	if bill.Metadata.Timestamp != "2030-01-02T03:04:05Z" || bill.Metadata.Component.Version != "v9.8.7" {
 		t.Errorf("the bill is about %v", bill.Metadata)

@@ -30,10 +30,13 @@ var endless = map[string]struct{ flags, runs string }{
 
 // shorter are flags that have a command of an example take about a second.
 var shorter = map[string]string{
-	"put-many": "-n 2000", "many-clients": "-c 10 -n 200", "flood": "-n 500", "packing": "-n 100 -c 3", "leaky-reader": "-n 200",
-	"open-loop": "--rate 2000 --warmup 0s --duration 1s", "ramp": "--max-rate 3000 --p99 10s --step 200ms", "fanout": "-n 500",
-	"mixed": "--duration 1s", "soak": "--rate 500 --duration 2s --max-growth 100",
-	"outage": "--rate 500 --before 1s --outage 1s --after 1s", "delayed": "-n 500 --min 10ms --max 100ms", "leases": "-n 500",
+	"put-many": "-n 2000", "many-clients": "-c 10 -n 200", "flood": "-n 500",
+	"packing": "-n 100 -c 3", "leaky-reader": "-n 200",
+	"open-loop": "--rate 2000 --warmup 0s --duration 1s", "ramp": "--max-rate 3000 --p99 10s --step 200ms",
+	"fanout": "-n 500",
+	"mixed":  "--duration 1s", "soak": "--rate 500 --duration 2s --max-growth 100",
+	"outage": "--rate 500 --before 1s --outage 1s --after 1s", "delayed": "-n 500 --min 10ms --max 100ms",
+	"leases":  "-n 500",
 	"retries": "-n 300 --backoff 20ms",
 }
 
@@ -85,7 +88,8 @@ func TestEndToEndExamples(t *testing.T) {
 	write(t, filepath.Join(dir, "kestrel.toml"), "[queues.work]\nmax_items = 1000\n")
 	write(t, filepath.Join(dir, "production.scala"), "new KestrelConfig {\n  listenAddress = \"0.0.0.0\"\n"+
 		"  queues = new QueueBuilder {\n    name = \"work\"\n    maxItems = 1000\n  }\n}\n")
-	write(t, filepath.Join(dir, "mixed.toml"), "[[group]]\nname = \"puts\"\ndo = \"put\"\nqueues = [\"q\"]\nclients = 2\nrate = 100\n")
+	write(t, filepath.Join(dir, "mixed.toml"),
+		"[[group]]\nname = \"puts\"\ndo = \"put\"\nqueues = [\"q\"]\nclients = 2\nrate = 100\n")
 	all := leaves(commands())
 	if len(all) < 60 {
 		t.Fatalf("the tree has %d commands", len(all))
