@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/kestrelmq/kestrel/netloop"
+	"github.com/kestrelmq/kestrel/netloop/certs"
 	"github.com/kestrelmq/kestrel/netloop/ports"
 )
 
@@ -156,11 +157,9 @@ func (c *Config) applyListeners() {
 // the file says.
 func (c *Config) Restarts(after *Config) [][3]string {
 	var changes [][3]string
-	for _, o := range All(ServerOptions()) {
-		if was, is := o.At(c).String(), o.At(after).String(); was != is && !o.Live {
-			changes = append(changes, [3]string{o.Key, was, is})
-		}
-	}
+	changes = append(changes, changesOf("", ServerOptions(), c, after)...)
+	changes = append(changes, changesOf(TableDiscovery+".", DiscoveryOptions(), &c.Discovery, &after.Discovery)...)
+	changes = append(changes, changesOf(TableDiscovery+"."+TableZooKeeper+".", ZooKeeperOptions(), &c.Discovery, &after.Discovery)...)
 	if (c.Users == nil) != (after.Users == nil) {
 		has := map[bool]string{true: "none", false: "some"}
 		changes = append(changes, [3]string{TableUsers, has[c.Users == nil], has[after.Users == nil]})
@@ -184,6 +183,45 @@ func (c *Config) Restarts(after *Config) [][3]string {
 	for _, name := range slices.Sorted(maps.Keys(both)) {
 		if was[name] != is[name] {
 			changes = append(changes, [3]string{TableListener, cmp.Or(was[name], "none"), cmp.Or(is[name], "none")})
+		}
+	}
+	return append(changes, c.changedTLS(after)...)
+}
+
+// changesOf returns the changes of options that a reload does not apply. It does not repeat what is secret.
+func changesOf[T any](prefix string, groups []Group[T], before, after *T) (changes [][3]string) {
+	for _, o := range All(groups) {
+		was, is := o.At(before).String(), o.At(after).String()
+		switch {
+		case was == is || o.Live:
+			continue
+		case o.Secret:
+			was, is = "some", "others"
+		}
+		changes = append(changes, [3]string{prefix + o.Key, was, is})
+	}
+	return changes
+}
+
+// changedTLS returns the tables [tls.NAME] that name other files, or have come or gone. What the files hold is read again.
+func (c *Config) changedTLS(after *Config) (changes [][3]string) {
+	all := make(map[string]certs.Files)
+	maps.Copy(all, c.TLS)
+	maps.Copy(all, after.TLS)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		say := func(in map[string]certs.Files) string {
+			files, ok := in[name]
+			if !ok {
+				return "none"
+			}
+			var words []string
+			for _, o := range All(TLSOptions()) {
+				words = append(words, o.Key+"="+o.At(&files).String())
+			}
+			return strings.Join(words, " ")
+		}
+		if was, is := say(c.TLS), say(after.TLS); was != is {
+			changes = append(changes, [3]string{TableTLS + "." + name, was, is})
 		}
 	}
 	return changes

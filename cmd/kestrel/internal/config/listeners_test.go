@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -125,5 +126,20 @@ func TestRestarts(t *testing.T) {
 	if len(got) != 2 || got[0] != [3]string{"loops", "1", "2"} || got[1][0] != "listener" ||
 		!strings.Contains(got[1][1], `mode="0600"`) || !strings.Contains(got[1][2], `mode="0660"`) {
 		t.Errorf("changes: %q", got)
+	}
+	const zookeeper = "[discovery.zookeeper]\nhosts = [\"z\"]\npath_prefix = \"/k\"\n"
+	const files = "certificate = \"c.pem\"\nkey = \"k.pem\"\n"
+	was = parse(t, zookeeper+"credentials = \"u:first\"\n[tls.a]\n"+files+"[tls.b]\n"+files)
+	got = was.Restarts(parse(t, zookeeper+"credentials = \"u:second\"\nacl = \"creator\"\n[discovery]\nadvertise = \"h\"\n"+
+		"[tls.a]\n"+files+"client_ca = \"ca.pem\"\n[tls.c]\n"+files))
+	want := [][3]string{
+		{"discovery.advertise", `"auto"`, `"h"`}, {"discovery.zookeeper.credentials", "some", "others"},
+		{"discovery.zookeeper.acl", `"open"`, `"creator"`},
+		{"tls.a", "certificate=\"c.pem\" key=\"k.pem\" client_ca=\"none\"", "certificate=\"c.pem\" key=\"k.pem\" client_ca=\"ca.pem\""},
+		{"tls.b", "certificate=\"c.pem\" key=\"k.pem\" client_ca=\"none\"", "none"},
+		{"tls.c", "none", "certificate=\"c.pem\" key=\"k.pem\" client_ca=\"none\""},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("changes of discovery and TLS:\n got %q\nwant %q", got, want)
 	}
 }
