@@ -13,6 +13,7 @@ import (
 	"github.com/BurntSushi/toml"
 
 	"github.com/kestrelmq/kestrel/access"
+	"github.com/kestrelmq/kestrel/client/discovery"
 	"github.com/kestrelmq/kestrel/engine"
 	"github.com/kestrelmq/kestrel/netloop"
 	"github.com/kestrelmq/kestrel/netloop/certs"
@@ -252,6 +253,33 @@ func (p *parser) accounts(top map[string]any) {
 			p.config.Net.Accounts = make(map[string]netloop.AccountQuota)
 		}
 		p.config.Net.Accounts[name] = q
+	}
+}
+
+// discovery takes in the table [discovery] and the one below it.
+func (p *parser) discovery(top map[string]any) {
+	d := &p.config.Discovery
+	table, _ := p.table(top, nil, TableDiscovery)
+	own := make(map[string]any)
+	for key, v := range table {
+		if key != TableZooKeeper {
+			own[key] = v
+		}
+	}
+	path := []string{TableDiscovery}
+	apply(p, path, own, All(DiscoveryOptions()), d)
+	zookeeper, ok := p.table(table, path, TableZooKeeper)
+	path = append(path, TableZooKeeper)
+	before := len(p.wrong.Problems)
+	apply(p, path, zookeeper, All(ZooKeeperOptions()), d)
+	d.ZooKeeper.ACL = discovery.ACL(d.acl)
+	if !ok || zookeeper == nil || len(p.wrong.Problems) > before {
+		return
+	}
+	if err := d.ZooKeeper.Validate(); err != nil {
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			p.problem(path, "%s", line)
+		}
 	}
 }
 

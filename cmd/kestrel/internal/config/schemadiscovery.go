@@ -183,30 +183,3 @@ func isHostPort(s string) bool {
 func (l ensembleValue) String() string { return textsValue(l).String() }
 func (l ensembleValue) Kind() string   { return "hosts" }
 func (l ensembleValue) Want() string   { return `a list of hosts such as ["zk1:2181", "zk2:2181"]` }
-
-// discovery takes in the table [discovery] and the one below it.
-func (p *parser) discovery(top map[string]any) {
-	d := &p.config.Discovery
-	table, _ := p.table(top, nil, TableDiscovery)
-	own := make(map[string]any)
-	for key, v := range table {
-		if key != TableZooKeeper {
-			own[key] = v
-		}
-	}
-	path := []string{TableDiscovery}
-	apply(p, path, own, All(DiscoveryOptions()), d)
-	zookeeper, ok := p.table(table, path, TableZooKeeper)
-	path = append(path, TableZooKeeper)
-	before := len(p.wrong.Problems)
-	apply(p, path, zookeeper, All(ZooKeeperOptions()), d)
-	d.ZooKeeper.ACL = discovery.ACL(d.acl)
-	if !ok || zookeeper == nil || len(p.wrong.Problems) > before {
-		return
-	}
-	if err := d.ZooKeeper.Validate(); err != nil {
-		for line := range strings.SplitSeq(err.Error(), "\n") {
-			p.problem(path, "%s", line)
-		}
-	}
-}
