@@ -41,6 +41,7 @@ func hostileCases() []hostileCase {
 		{"half-open handshakes", securedPort, "", halfOpenHandshakes},
 		{"many polls", "", "", manyPolls},
 		{"puts and closes", "", "fdatasync:delay_enter=300000", putsAndCloses},
+		{"reloads beside open reads", "max_open_transactions = 10000\n[default]\nkeep_journal = false\n", "", reloadsBeside},
 	}
 }
 

@@ -7,8 +7,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/kestrelmq/kestrel/codec/thrift"
@@ -193,6 +196,54 @@ func putsAndCloses(_ context.Context, t *trial, s *server) error {
 		}
 		c.Close()
 		t.counts.trials.Add(1)
+	}
+	return nil
+}
+
+// reloadsBeside has operators reload while one client keeps many reads open and a queue has much in memory. The
+// reloads take queues into the journal and out of it, and end the reads because they are overdue.
+func reloadsBeside(ctx context.Context, t *trial, s *server) error {
+	const long, reads = 10_000, 10_000
+	puts := strings.Repeat(fmt.Sprintf("set long 0 0 4096\r\n%4096d\r\n", 1), long) +
+		strings.Repeat(fmt.Sprintf("set held 0 0 1024\r\n%1024d\r\n", 1), reads)
+	stored, err := exchange(s, "memcache", []byte(puts), 1<<20)
+	if err != nil || strings.Count(string(stored), "STORED") != long+reads {
+		return fmt.Errorf("puts ahead of reloads: %.100q, %w", stored, err)
+	}
+	holder, err := dialRaw(s, "memcache")
+	if err != nil {
+		return err
+	}
+	defer holder.Close()
+	go io.WriteString(holder, strings.Repeat("get held/open\r\n", reads)) // the replies come meanwhile
+	reply := len(fmt.Sprintf("VALUE held 0 1024\r\n%1024d\r\nEND\r\n", 1))
+	if n, err := io.CopyN(io.Discard, holder, int64(reads*reply)); err != nil {
+		return fmt.Errorf("replies of opened items end after %d bytes: %w", n, err)
+	}
+	others, stop := context.WithCancel(ctx)
+	var served sync.WaitGroup
+	defer served.Wait()
+	defer stop()
+	served.Go(func() {
+		for others.Err() == nil {
+			expectService(t, s, "beside reloads")
+		}
+	})
+	for _, config := range []string{"true", "false", "true\nopen_transaction_timeout = \"1ms\""} {
+		config = "max_open_transactions = 10000\n[default]\nkeep_journal = " + config + "\n"
+		if err := os.WriteFile(filepath.Join(s.cmd.Dir, "lab.toml"), []byte(config), 0o600); err != nil {
+			return err
+		}
+		reply, err := exchange(s, "memcache", []byte("reload\r\n"), 64)
+		if err != nil || !strings.HasPrefix(string(reply), "Reloaded") {
+			t.violate("a reload beside open reads got %q, %v", reply, err)
+		}
+		t.counts.trials.Add(1)
+	}
+	// The oldest comes back last, and nobody gets another one before.
+	back, err := exchangeOpen(s, "get held/t=20000\r\n", "END\r\n")
+	if err != nil || !strings.HasPrefix(back, "VALUE held") {
+		t.violate("an overdue read has not come back: %.100q, %v", back, err)
 	}
 	return nil
 }
