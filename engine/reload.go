@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"runtime"
 
 	"github.com/kestrelmq/kestrel/engine/internal/journal"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
@@ -112,13 +113,16 @@ func (e *Engine) enterReads(q *queue) {
 		if !at.large.IsZero() {
 			e.keepLarge(at.large, &at.item, func(r *read) bool { return r.pinned == 0 && r.state != readMoving })
 		}
+		e.journal.Write(e.journal.End()) // or a client would write all of it; Reload's commit says what failed
+		runtime.Gosched()
 	}
 	if !last.IsZero() {
 		e.awaitMoves(q, last)
 	}
 }
 
-// enterSomeReads records reads of smallBytes, about, or one that is large. It reports whether there may be more.
+// enterSomeReads records reads of checkpointBatch bytes, about, or one that is large. It reports whether there may be
+// more.
 func (e *Engine) enterSomeReads(q *queue, at *readCursor) (more bool) {
 	at.large = ReadRef{}
 	n, seen := 0, 0
@@ -128,7 +132,7 @@ func (e *Engine) enterSomeReads(q *queue, at *readCursor) (more bool) {
 			r = last.r.link.Next()
 		}
 		for ; r != nil; r = r.link.Next() {
-			if n >= smallBytes || seen >= readBatch {
+			if n >= checkpointBatch || seen >= readBatch {
 				return true
 			}
 			at.after = ReadRef{r, r.id}

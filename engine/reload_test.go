@@ -314,7 +314,7 @@ func TestReloadReadsInPieces(t *testing.T) {
 	}
 	pieces := 0
 	for at, more := (readCursor{}), true; more; pieces++ {
-		if k := grown(func() { more = e.enterSomeReads(q, &at) }); k > smallBytes+2*size {
+		if k := grown(func() { more = e.enterSomeReads(q, &at) }); k > checkpointBatch+2*size {
 			t.Fatalf("piece %d wrote %d bytes with the shard locked", pieces, k)
 		}
 		mustCommit(t, e, Ticket{Written: e.journal.End()})
@@ -336,7 +336,7 @@ func TestReloadReadsInPieces(t *testing.T) {
 			t.Fatal("an item is handed out although not all are recorded")
 		}
 	}
-	if pieces < 4 {
+	if pieces < 8 {
 		t.Errorf("%d reads of %d bytes were recorded in %d pieces", n, size, pieces)
 	}
 	q.shard.mu.Lock()

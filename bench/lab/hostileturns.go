@@ -226,7 +226,11 @@ func reloadsBeside(ctx context.Context, t *trial, s *server) error {
 	defer stop()
 	served.Go(func() {
 		for others.Err() == nil {
-			expectService(t, s, "beside reloads")
+			// These queues are in the shards that the reloads lock.
+			reply, err := exchangeOpen(s, "set long 0 0 1\r\nx\r\nset held 0 0 1\r\nx\r\nget long\r\n", "END\r\n")
+			if !strings.HasPrefix(reply, "STORED\r\nSTORED\r\nVALUE long") {
+				t.violate("beside reloads a client got %.100q, %v", reply, err)
+			}
 		}
 	})
 	for _, config := range []string{"true", "false", "true\nopen_transaction_timeout = \"1ms\""} {
