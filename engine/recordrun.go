@@ -113,8 +113,8 @@ func (e *Engine) recordSynced(q *queue, r *run, state runs.State) {
 	q.trimSegments()
 }
 
-// enterRounds is how often whenSynced writes what a queue has been given while the spool wrote and synced what was there
-// before. A client may put faster than the disk takes; then the rest goes to the journal.
+// enterRounds is how often whenSynced writes what a queue was given while the spool wrote and synced what was there.
+// A client may put faster than the disk takes; then the rest goes to the journal.
 const enterRounds = 8
 
 // whenSynced calls f with the shard of q locked when nothing is on its way to the backlog and its
