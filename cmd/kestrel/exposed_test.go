@@ -198,7 +198,8 @@ func TestEndToEndUsersFile(t *testing.T) {
 		if said := fmt.Sprint(got["err"]); got["level"] != "ERROR" || !strings.Contains(said, tt.want) || strings.Contains(said, "hunter2") {
 			t.Errorf("%q is logged as %v, want %q", tt.broken, got, tt.want)
 		}
-		root.Ask("reload\n", "SERVER_ERROR configuration not reloaded: the log says why\n") // root may not see the names of queues
+		root.Ask("reload\n",
+			"SERVER_ERROR configuration not reloaded: the log says why\n") // root may not see the names of queues
 		p.Logged("configuration not reloaded: nothing is changed")
 		alice.Ask("get none\n", "END\n")
 		login(p.Dial(), "carol", "first", "STORED\n")
@@ -227,7 +228,8 @@ func TestEndToEndStartWarnings(t *testing.T) {
 		for _, host := range []string{"0.0.0.0", "127.0.0.1"} {
 			for _, more := range []string{`auth = "none"`, `auth = "password"`} {
 				for _, secured := range []string{"", "\ntls = \"public\""} {
-					config += fmt.Sprintf("[[listener]]\nprotocol = %q\naddress = \"%s:0\"\n%s%s\n", protocol, host, more, secured)
+					config += fmt.Sprintf("[[listener]]\nprotocol = %q\naddress = \"%s:0\"\n%s%s\n", protocol, host,
+						more, secured)
 					ports++
 				}
 			}
@@ -323,15 +325,18 @@ allow = ["operate", "put *", "get *", "peek *", "stats *", "manage *"]
 		"GET http://root:" + mark + "@localhost/v1.0", "GET /metrics?password=" + mark, "POST /logging?level=" + mark,
 	}
 	for i, said := range []string{
-		basic("root:" + right), basic("root:" + mark), basic("nobody:" + mark), basic(mark + ":root"), basic(mark), basic(":" + mark),
-		"Basic " + mark, mark, "Bearer " + mark, "Bearer kestrel_" + mark, "Digest " + mark, basic("root:" + strings.Repeat(mark, 200)),
+		basic("root:" + right), basic("root:" + mark), basic("nobody:" + mark), basic(mark + ":root"), basic(mark),
+		basic(":" + mark),
+		"Basic " + mark, mark, "Bearer " + mark, "Bearer kestrel_" + mark, "Digest " + mark,
+		basic("root:" + strings.Repeat(mark, 200)),
 		strings.Repeat(mark, 9000),
 	} {
 		if i == 1 {
 			lines = lines[:2]
 		}
 		for _, line := range lines {
-			requests = append(requests, line+" HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\nAuthorization: "+said+"\r\n\r\n")
+			requests = append(requests,
+				line+" HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\nAuthorization: "+said+"\r\n\r\n")
 		}
 	}
 	set := func(data string) string { return fmt.Sprintf("set x 0 0 %d\r\n%s\r\n", len(data), data) }
@@ -341,20 +346,29 @@ allow = ["operate", "put *", "get *", "peek *", "stats *", "manage *"]
 	sends := map[string][]string{
 		"burrow": requests, "admin": requests,
 		"memcache": {
-			set("root " + right), set("root "+right) + set("root "+right) + "version\r\nreload\r\n", set("root " + mark),
-			strings.Replace(set("root "+mark), "\r\n", " noreply\r\n", 1), set(mark + " root"), set(mark), set(" " + mark), set("root  " + mark),
-			set("root " + strings.Repeat(mark, 200)), "set x 0 0 5\r\nroot " + mark + "\r\n", "set x 0 0 99\r\nroot " + mark + "\r\n",
-			"root " + mark + "\r\n", "auth root " + mark + "\r\n", "set " + mark + " 0 0 1\r\nx\r\n", "get " + mark + "\r\n", strings.Repeat(mark, 9000),
+			set("root " + right), set("root "+right) + set("root "+right) + "version\r\nreload\r\n",
+			set("root " + mark),
+			strings.Replace(set("root "+mark), "\r\n", " noreply\r\n", 1), set(mark + " root"), set(mark),
+			set(" " + mark), set("root  " + mark),
+			set("root " + strings.Repeat(mark, 200)), "set x 0 0 5\r\nroot " + mark + "\r\n",
+			"set x 0 0 99\r\nroot " + mark + "\r\n",
+			"root " + mark + "\r\n", "auth root " + mark + "\r\n", "set " + mark + " 0 0 1\r\nx\r\n",
+			"get " + mark + "\r\n", strings.Repeat(mark, 9000),
 			"set x " + mark + " 0 1\r\nx\r\n", "gets x/lease=" + mark + "\r\n", "\x80" + mark + "\r\n",
 		},
 		"text": {
-			"auth root " + right + "\n", "auth root " + right + "\nauth root " + right + "\nauth root " + mark + "\n", "auth root " + mark + "\n",
-			"auth " + mark + " root\n", "auth " + mark + "\n", "auth root " + mark + " " + mark + "\n", "login root " + mark + "\n", mark + "\n",
-			"AUTH root " + mark + "\r\n", "auth  root " + mark + "\n", "put x:\n" + mark + "\n\n", strings.Repeat(mark, 9000), "auth root " + mark,
+			"auth root " + right + "\n", "auth root " + right + "\nauth root " + right + "\nauth root " + mark + "\n",
+			"auth root " + mark + "\n",
+			"auth " + mark + " root\n", "auth " + mark + "\n", "auth root " + mark + " " + mark + "\n",
+			"login root " + mark + "\n", mark + "\n",
+			"AUTH root " + mark + "\r\n", "auth  root " + mark + "\n", "put x:\n" + mark + "\n\n",
+			strings.Repeat(mark, 9000), "auth root " + mark,
 		},
 		"thrift": {
-			authenticate("root", right), authenticate("root", right) + authenticate("root", mark), authenticate("root", mark),
-			authenticate(mark, "root"), authenticate("", mark), authenticate("root", strings.Repeat(mark, 9000)), authenticate("root", mark)[:30],
+			authenticate("root", right), authenticate("root", right) + authenticate("root", mark),
+			authenticate("root", mark),
+			authenticate(mark, "root"), authenticate("", mark), authenticate("root", strings.Repeat(mark, 9000)),
+			authenticate("root", mark)[:30],
 			mark + mark, strings.Replace(authenticate("root", mark), "authenticate", "authenticats", 1),
 		},
 	}
@@ -381,8 +395,9 @@ allow = ["operate", "put *", "get *", "peek *", "stats *", "manage *"]
 		}
 	}
 	for _, path := range []string{"/stats.json", "/metrics", "/connections", "/histograms", "/readyz", "/threads", "/sniff?seconds=0.01"} {
-		answer := exchange(t, at["admin"][0], "GET "+path+" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: "+
-			basic("root:"+right)+"\r\n\r\n")
+		answer := exchange(t, at["admin"][0],
+			"GET "+path+" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: "+
+				basic("root:"+right)+"\r\n\r\n")
 		if !strings.HasPrefix(answer, "HTTP/1.1 200") {
 			t.Errorf("%s: %.400q", path, answer)
 		}
@@ -392,7 +407,8 @@ allow = ["operate", "put *", "get *", "peek *", "stats *", "manage *"]
 		check(request, exchange(t, at["memcache"][0], set("root "+right)+request))
 	}
 	for _, broken := range []string{
-		"[users.x]\npassword = \"" + mark + "\"\n", "[users.x]\npassword = " + mark + "\n", "[users.x]\ntokens = [\"" + mark + "\"]\n",
+		"[users.x]\npassword = \"" + mark + "\"\n", "[users.x]\npassword = " + mark + "\n",
+		"[users.x]\ntokens = [\"" + mark + "\"]\n",
 		"[users.x]\npasswd = \"" + mark + "\"\n", "[users.x]\npassword = \"" + mark + "\n",
 	} {
 		write(t, users, broken)
@@ -403,8 +419,10 @@ allow = ["operate", "put *", "get *", "peek *", "stats *", "manage *"]
 	}
 	memcache := at["memcache"]
 	for _, tt := range []struct{ env, server string }{
-		{"", "kestrel://root:" + mark + "@" + memcache[0]}, {"", "root:" + mark + "@" + memcache[0]}, {"", "kestrel://root:" + mark + "%@" + memcache[0]},
-		{"", "kestrels://root:" + mark + "@" + memcache[0]}, {"", "zk://root:" + mark + "@127.0.0.1:1/"}, {"", "http://root:" + mark + "@" + memcache[0]},
+		{"", "kestrel://root:" + mark + "@" + memcache[0]}, {"", "root:" + mark + "@" + memcache[0]}, {"",
+			"kestrel://root:" + mark + "%@" + memcache[0]},
+		{"", "kestrels://root:" + mark + "@" + memcache[0]}, {"", "zk://root:" + mark + "@127.0.0.1:1/"}, {"",
+			"http://root:" + mark + "@" + memcache[0]},
 		{"KESTREL_PASSWORD=" + mark, memcache[0]}, {"KESTREL_TOKEN=" + mark, memcache[0]},
 	} {
 		cmd := clitest.Command(t, "get", "x", "--timeout", "10s", "--server", tt.server)

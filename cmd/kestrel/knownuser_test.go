@@ -26,17 +26,23 @@ type knownUser struct {
 func (u *knownUser) memcache() (list []string) {
 	for _, queue := range []string{"vault", "VAULT", "vault+copy", "drop+vault", "everyone", "vault%2Fx", "acme/q", "other/q", "default/vault", "/vault"} {
 		for _, request := range []string{
-			"get %s", "get %s/open", "get %s/peek", "get %s/t=1", "gets %s/lease=1000", "get %s/id=1", "get %s/from=0/limit=100", "get %s/key=k",
-			"get drop/or=%s", "get %s/or=drop", "gets drop/or=%s/weight=9/lease=1000", "get drop %s", "monitor %s 1 1", "confirm %s 1", "get %s/close/open",
-			"set %s 0 0 1\r\nx", "set %s/key=k 0 0 1\r\nx", "set drop 0 0 1\r\nx\r\nset %s 0 0 1\r\nx", "set %s 0 0 1 noreply\r\nx",
-			"delete %s", "delete %s/id=1", "delete %s/key=k", "flush %s", "flush_expired %s", "stats %s", "dump_stats %s", "dump_config %s", "touch %s/id=1 1",
+			"get %s", "get %s/open", "get %s/peek", "get %s/t=1", "gets %s/lease=1000", "get %s/id=1",
+			"get %s/from=0/limit=100", "get %s/key=k",
+			"get drop/or=%s", "get %s/or=drop", "gets drop/or=%s/weight=9/lease=1000", "get drop %s",
+			"monitor %s 1 1", "confirm %s 1", "get %s/close/open",
+			"set %s 0 0 1\r\nx", "set %s/key=k 0 0 1\r\nx", "set drop 0 0 1\r\nx\r\nset %s 0 0 1\r\nx",
+			"set %s 0 0 1 noreply\r\nx",
+			"delete %s", "delete %s/id=1", "delete %s/key=k", "flush %s", "flush_expired %s", "stats %s",
+			"dump_stats %s", "dump_config %s", "touch %s/id=1 1",
 		} {
 			list = append(list, fmt.Sprintf(request+"\r\n", queue))
 		}
 	}
 	for _, request := range []string{
-		"get drop/close=%d", "get drop/abort=%d", "get drop/release=%d", "get drop/reject=%d", "get drop/abort=%d/delay=0", "touch drop/lease=%d 1",
-		"delete drop/lease=%d", "confirm drop/lease=%d 1", "get vault/close=%d", "get vault/reject=%d", "touch vault/lease=%d 1",
+		"get drop/close=%d", "get drop/abort=%d", "get drop/release=%d", "get drop/reject=%d",
+		"get drop/abort=%d/delay=0", "touch drop/lease=%d 1",
+		"delete drop/lease=%d", "confirm drop/lease=%d 1", "get vault/close=%d", "get vault/reject=%d",
+		"touch vault/lease=%d 1",
 	} {
 		list = append(list, fmt.Sprintf(request+"\r\n", u.receipt))
 	}
@@ -44,9 +50,12 @@ func (u *knownUser) memcache() (list []string) {
 		list = append(list, fmt.Sprintf(request+"\r\n", u.item))
 	}
 	for _, request := range []string{
-		"flush_all", "flush_all_expired", "reload", "shutdown", "status Down", "status Quiescent", "status ReadOnly", "stats", "stats connections", "dump_stats",
-		"dump_config", "version", "status", "get drop\r\nget vault\r\nget drop", "get " + strings.Repeat("drop ", 50) + "vault", "monitor drop 1 1\r\nget vault",
-		"set x 0 0 12\r\nroot s3cret!", "set x 0 0 9\r\nroot root", "verbosity 5", "cas vault 0 0 1 1\r\nx", "append vault 0 0 1\r\nx", "incr vault 1",
+		"flush_all", "flush_all_expired", "reload", "shutdown", "status Down", "status Quiescent", "status ReadOnly",
+		"stats", "stats connections", "dump_stats",
+		"dump_config", "version", "status", "get drop\r\nget vault\r\nget drop", "get " + strings.Repeat("drop ",
+			50) + "vault", "monitor drop 1 1\r\nget vault",
+		"set x 0 0 12\r\nroot s3cret!", "set x 0 0 9\r\nroot root", "verbosity 5", "cas vault 0 0 1 1\r\nx",
+		"append vault 0 0 1\r\nx", "incr vault 1",
 	} {
 		list = append(list, request+"\r\n")
 	}
@@ -57,20 +66,24 @@ func (u *knownUser) memcache() (list []string) {
 func (u *knownUser) text() (list []string) {
 	for _, queue := range []string{"vault", "VAULT", "vault+copy", "everyone", "acme/q", "other/q"} {
 		for _, request := range []string{
-			"put %s:\nx\n\n", "put %s key=k:\nx\n\n", "get %s\n", "get %s lease=1000\n", "get drop or=%s\n", "get %s or=drop\n", "peek %s\n", "peek %s id=1\n",
-			"monitor %s 1\n", "confirm %s 1\n", "flush %s\n", "delete %s\n", "list %s\n", "remove %s id=1\n", "remove %s key=k\n", "abort %s\n", "reject %s\n",
+			"put %s:\nx\n\n", "put %s key=k:\nx\n\n", "get %s\n", "get %s lease=1000\n", "get drop or=%s\n",
+			"get %s or=drop\n", "peek %s\n", "peek %s id=1\n",
+			"monitor %s 1\n", "confirm %s 1\n", "flush %s\n", "delete %s\n", "list %s\n", "remove %s id=1\n",
+			"remove %s key=k\n", "abort %s\n", "reject %s\n",
 			"put drop:\nx\n\nput %s:\nx\n\n", "touch %s id=1 1\n",
 		} {
 			list = append(list, fmt.Sprintf(request, queue))
 		}
 	}
 	for _, request := range []string{
-		"confirm drop receipt=%d\n", "abort drop receipt=%d\n", "release drop receipt=%d\n", "reject drop receipt=%d\n", "touch drop receipt=%d 1\n",
+		"confirm drop receipt=%d\n", "abort drop receipt=%d\n", "release drop receipt=%d\n",
+		"reject drop receipt=%d\n", "touch drop receipt=%d 1\n",
 		"confirm vault receipt=%d\n",
 	} {
 		list = append(list, fmt.Sprintf(request, u.receipt))
 	}
-	return append(list, "shutdown\n", "status Quiescent\n", "status Down\n", "auth root s3cret!\n", "remove drop id="+u.item+"\n", "peek drop id="+u.item+"\n")
+	return append(list, "shutdown\n", "status Quiescent\n", "status Down\n", "auth root s3cret!\n",
+		"remove drop id="+u.item+"\n", "peek drop id="+u.item+"\n")
 }
 
 // thrift returns the calls that she makes.
@@ -107,13 +120,17 @@ func (u *knownUser) thrift() (list []string) {
 // burrow returns the requests that she sends over Burrow's protocol: METHOD TARGET, perhaps "< BODY".
 func (u *knownUser) burrow() (list []string) {
 	for _, queue := range []string{
-		"default/vault", "other/q", "acme/q", "default/VAULT", "acme/../default/vault", "acme/..%2Fdefault/vault", "acme%2Fq/vault", "acme/q%2F..%2Fvault",
+		"default/vault", "other/q", "acme/q", "default/VAULT", "acme/../default/vault", "acme/..%2Fdefault/vault",
+		"acme%2Fq/vault", "acme/q%2F..%2Fvault",
 		"default/drop%2B..%2Fvault", "%64efault/vault", "default//vault", "acme/%2E%2E/vault",
 	} {
 		for _, request := range []string{
-			"GET /v1.0/%s", "GET /v1.0/%s?detail=all&match_hidden=true", "GET /v1.0/%s/gold", "PUT /v1.0/%s/mallory < x", "POST /v1.0/%s?hide=60",
-			"POST /v1.0/%s/gold?ttl=1", "DELETE /v1.0/%s", "DELETE /v1.0/%s/gold", "GET /v1.1/%s", "GET /v1.1/%s/messages", "GET /v1.1/%s/messages/gold",
-			`POST /v1.1/%s/messages < {"messages":[{"body":"x"}]}`, `POST /v1.1/%s/receive < {"lease_ms":1000}`, "DELETE /v1.1/%s/messages/gold", "DELETE /v1.1/%s",
+			"GET /v1.0/%s", "GET /v1.0/%s?detail=all&match_hidden=true", "GET /v1.0/%s/gold",
+			"PUT /v1.0/%s/mallory < x", "POST /v1.0/%s?hide=60",
+			"POST /v1.0/%s/gold?ttl=1", "DELETE /v1.0/%s", "DELETE /v1.0/%s/gold", "GET /v1.1/%s",
+			"GET /v1.1/%s/messages", "GET /v1.1/%s/messages/gold",
+			`POST /v1.1/%s/messages < {"messages":[{"body":"x"}]}`, `POST /v1.1/%s/receive < {"lease_ms":1000}`,
+			"DELETE /v1.1/%s/messages/gold", "DELETE /v1.1/%s",
 			`POST /v1.1/%s/redrive < {"to":"drop"}`,
 		} {
 			list = append(list, fmt.Sprintf(request, queue))
@@ -121,23 +138,29 @@ func (u *knownUser) burrow() (list []string) {
 	}
 	for _, queue := range []string{"default/drop", "acme/drop", "default/vault", "other/q"} {
 		for _, request := range []string{
-			"DELETE /v1.1/%s/receipts/%d", `POST /v1.1/%s/receipts/%d < {"lease_ms":1}`, `POST /v1.1/%s/receipts < {"acknowledge":["%d"]}`,
+			"DELETE /v1.1/%s/receipts/%d", `POST /v1.1/%s/receipts/%d < {"lease_ms":1}`,
+			`POST /v1.1/%s/receipts < {"acknowledge":["%d"]}`,
 			`POST /v1.1/%s/receipts < {"reject":["%d"]}`, `POST /v1.1/%s/receipts < {"release":["%d"]}`,
 		} {
 			list = append(list, fmt.Sprintf(request, queue, u.receipt))
 		}
-		list = append(list, fmt.Sprintf(`POST /v1.1/%s/redrive < {"to":"vault"}`, queue), fmt.Sprintf(`POST /v1.1/%s/redrive < {"to":"../other/q"}`, queue))
+		list = append(list, fmt.Sprintf(`POST /v1.1/%s/redrive < {"to":"vault"}`, queue),
+			fmt.Sprintf(`POST /v1.1/%s/redrive < {"to":"../other/q"}`, queue))
 	}
-	return append(list, "GET /v1.0", "DELETE /v1.0", "GET /v1.0/default", "DELETE /v1.0/default", "GET /v1.0/other", "DELETE /v1.0/other", "GET /v1.1",
+	return append(list, "GET /v1.0", "DELETE /v1.0", "GET /v1.0/default", "DELETE /v1.0/default", "GET /v1.0/other",
+		"DELETE /v1.0/other", "GET /v1.1",
 		"GET /v1.1/other", "GET /v1.1/default", "DELETE /v1.0/acme%2F..%2Fother")
 }
 
 // admin returns what she sends to the admin port.
 func (u *knownUser) admin() (list []string) {
 	for _, command := range []string{
-		"stats.json", "stats.txt", "stats", "server_info", "shutdown", "quiesce", "reload", "threads", "gc", "logging?level=debug", "histograms", "metrics",
-		"backup", "status?to=Quiescent", "status?to=Down", "connections", "sniff?seconds=0.001", "debug/pprof/heap", "debug/pprof/goroutine?debug=2", "pprof/heap",
-		"x/y/shutdown", "./shutdown", "shutdown.json", "shutdown.txt", "%73hutdown", "stats/../shutdown", "metrics?queues=vault", "stats.json?period=60",
+		"stats.json", "stats.txt", "stats", "server_info", "shutdown", "quiesce", "reload", "threads", "gc",
+		"logging?level=debug", "histograms", "metrics",
+		"backup", "status?to=Quiescent", "status?to=Down", "connections", "sniff?seconds=0.001", "debug/pprof/heap",
+		"debug/pprof/goroutine?debug=2", "pprof/heap",
+		"x/y/shutdown", "./shutdown", "shutdown.json", "shutdown.txt", "%73hutdown", "stats/../shutdown",
+		"metrics?queues=vault", "stats.json?period=60",
 		"histograms?period=1", "connections?queue=vault",
 	} {
 		for _, method := range []string{"GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS"} {
@@ -186,8 +209,9 @@ address = "127.0.0.1:0"
 	adminAddr := p.Saw("admin port is open")["address"].(string)
 	over := func(addr, user, password, request string) string {
 		line, body, _ := strings.Cut(request, " < ")
-		return exchange(t, addr, fmt.Sprintf("%s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Basic %s\r\nContent-Length: %d\r\n\r\n%s",
-			line, base64.StdEncoding.EncodeToString([]byte(user+":"+password)), len(body), body))
+		return exchange(t, addr,
+			fmt.Sprintf("%s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Basic %s\r\nContent-Length: %d\r\n\r\n%s",
+				line, base64.StdEncoding.EncodeToString([]byte(user+":"+password)), len(body), body))
 	}
 
 	root := p.Dial()
@@ -245,7 +269,8 @@ address = "127.0.0.1:0"
 			t.Errorf("%s, %s: the reply to %.200q names a queue: %.300q", protocol, user, request, reply)
 		}
 		if after := snapshot(); !slices.Equal(after, before) {
-			t.Fatalf("%s, %s: %.200q has changed something: %q\nwas %q\nnow %q", protocol, user, request, reply, before, after)
+			t.Fatalf("%s, %s: %.200q has changed something: %q\nwas %q\nnow %q", protocol, user, request, reply,
+				before, after)
 		}
 		root.Ask("status\n", "UP\n")
 	}
@@ -263,7 +288,8 @@ address = "127.0.0.1:0"
 			check("text", name, request, exchange(t, p.Text, "auth "+data+"\n"+request))
 		}
 		for _, call := range u.thrift() {
-			check("Thrift", name, call, exchange(t, p.Thrift, string(thrift.Client{}.AppendAuthenticate(nil, 1, []byte(name), []byte("weak")))+call))
+			check("Thrift", name, call, exchange(t, p.Thrift, string(thrift.Client{}.AppendAuthenticate(nil, 1,
+				[]byte(name), []byte("weak")))+call))
 		}
 		for _, request := range u.burrow() {
 			check("Burrow", name, request, over(burrowAddr, name, "weak", request))
@@ -272,7 +298,8 @@ address = "127.0.0.1:0"
 			reply := over(adminAddr, name, "weak", request)
 			check("admin", name, request, reply)
 			if name == "mallory" && strings.HasPrefix(reply, "HTTP/1.1 200") && !strings.Contains(request, "server_info") &&
-				!strings.Contains(request, "/status") { // anybody may read the status; check looks whether it has changed
+				!strings.Contains(request,
+					"/status") { // anybody may read the status; check looks whether it has changed
 				t.Errorf("admin, mallory: %s gets %.200q", request, reply)
 			}
 		}

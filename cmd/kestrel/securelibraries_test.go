@@ -23,30 +23,41 @@ const loginBySet = `client.set("login", "alice s3cret")`
 // secureLibraries has every page by its name.
 var secureLibraries = map[string]secureLibrary{
 	"pymemcache.md": {"client = Client(", `client.set("login", b"alice s3cret")`, []string{
-		"from pymemcache", "import ssl\nfrom pymemcache", "timeout=30)", `timeout=30, tls_context=ssl.create_default_context(cafile="cert.pem"))`}},
+		"from pymemcache", "import ssl\nfrom pymemcache", "timeout=30)",
+		`timeout=30, tls_context=ssl.create_default_context(cafile="cert.pem"))`}},
 	"python-memcached.md": {"client = memcache.Client(", loginBySet, nil},
 	"pylibmc.md":          {"client = pylibmc.Client(", loginBySet, nil},
 	"thrift-python.md": {"transport.open()", `client.authenticate("alice", "s3cret")`, []string{
-		"import TSocket, TTransport", "import TSSLSocket, TTransport\nimport ssl", "TSocket.TSocket(", "TSSLSocket.TSSLSocket(",
+		"import TSocket, TTransport", "import TSSLSocket, TTransport\nimport ssl", "TSocket.TSocket(",
+		"TSSLSocket.TSSLSocket(",
 		"2229)", `2229, ca_certs="cert.pem", cert_reqs=ssl.CERT_REQUIRED)`}},
-	"dalli.md": {"server = TCPSocket.new(", `server.write("set login 0 0 12\r\nalice s3cret\r\n")` + "\nserver.gets", []string{
-		`require "socket"`, `require "socket"` + "\n" + `require "openssl"` + "\ncontext = OpenSSL::SSL::SSLContext.new\n" + `context.set_params(ca_file: "cert.pem")`,
-		`server = TCPSocket.new("127.0.0.1", 22133)`, `server = OpenSSL::SSL::SSLSocket.new(TCPSocket.new("127.0.0.1", 22133), context).tap(&:connect)`}},
+	"dalli.md": {"server = TCPSocket.new(", `server.write("set login 0 0 12\r\nalice s3cret\r\n")` + "\nserver.gets",
+		[]string{
+			`require "socket"`,
+			`require "socket"` + "\n" + `require "openssl"` + "\ncontext = OpenSSL::SSL::SSLContext.new\n" + `context.set_params(ca_file: "cert.pem")`,
+			`server = TCPSocket.new("127.0.0.1", 22133)`,
+			`server = OpenSSL::SSL::SSLSocket.new(TCPSocket.new("127.0.0.1", 22133), context).tap(&:connect)`}},
 	"thrift-ruby.md": {"transport.open", `client.authenticate("alice", "s3cret")`, []string{
-		`require "kestrel"`, `require "kestrel"` + "\n" + `require "openssl"` + "\ncontext = OpenSSL::SSL::SSLContext.new\n" + `context.set_params(ca_file: "cert.pem")`,
+		`require "kestrel"`,
+		`require "kestrel"` + "\n" + `require "openssl"` + "\ncontext = OpenSSL::SSL::SSLContext.new\n" + `context.set_params(ca_file: "cert.pem")`,
 		`Thrift::Socket.new("127.0.0.1", 2229)`, `Thrift::SSLSocket.new("127.0.0.1", 2229, nil, context)`}},
 	"php-memcached.md":   {"$client->addServer(", `$client->set("login", "alice s3cret");`, nil},
 	"node-memcached.md":  {"(async () => {", `await set("login", "alice s3cret", 0);`, nil},
 	"cache-memcached.md": {"my $client =", `$client->set("login", "alice s3cret");`, nil},
-	"libmemcached.md":    {"memcached_st *client = ", `memcached_set(client, "login", 5, "alice s3cret", 12, 0, 0);`, nil},
-	"spymemcached.md":    {"var client = ", `client.set("login", 0, "alice s3cret").get();`, nil},
-	"gomemcache.md": {"client.Timeout = ", `client.Set(&memcache.Item{Key: "login", Value: []byte("alice s3cret")})`, []string{
-		`import (`, "import (\n\"crypto/tls\"\n\"crypto/x509\"\n\"os\"", "client.Timeout = ", "pem, _ := os.ReadFile(\"cert.pem\")\nroots := x509.NewCertPool()\n" +
-			"roots.AppendCertsFromPEM(pem)\nclient.DialContext = (&tls.Dialer{Config: &tls.Config{RootCAs: roots}}).DialContext\nclient.Timeout = "}},
-	"thrift-go.md": {"client := kestrel.NewKestrelClientFactory(", "if err := client.Authenticate(ctx, \"alice\", \"s3cret\"); err != nil {\nlog.Fatal(err)\n}", []string{
-		`import (`, "import (\n\"crypto/tls\"\n\"crypto/x509\"\n\"os\"", "ctx := context.Background()", "ctx := context.Background()\npem, _ := os.ReadFile(\"cert.pem\")\n" +
-			"roots := x509.NewCertPool()\nroots.AppendCertsFromPEM(pem)", `NewTSocketConf("127.0.0.1:2229", nil)`,
-		`NewTSSLSocketConf("127.0.0.1:2229", &thrift.TConfiguration{TLSConfig: &tls.Config{RootCAs: roots}})`}},
+	"libmemcached.md": {"memcached_st *client = ", `memcached_set(client, "login", 5, "alice s3cret", 12, 0, 0);`,
+		nil},
+	"spymemcached.md": {"var client = ", `client.set("login", 0, "alice s3cret").get();`, nil},
+	"gomemcache.md": {"client.Timeout = ", `client.Set(&memcache.Item{Key: "login", Value: []byte("alice s3cret")})`,
+		[]string{
+			`import (`, "import (\n\"crypto/tls\"\n\"crypto/x509\"\n\"os\"", "client.Timeout = ",
+			"pem, _ := os.ReadFile(\"cert.pem\")\nroots := x509.NewCertPool()\n" +
+				"roots.AppendCertsFromPEM(pem)\nclient.DialContext = (&tls.Dialer{Config: &tls.Config{RootCAs: roots}}).DialContext\nclient.Timeout = "}},
+	"thrift-go.md": {"client := kestrel.NewKestrelClientFactory(",
+		"if err := client.Authenticate(ctx, \"alice\", \"s3cret\"); err != nil {\nlog.Fatal(err)\n}", []string{
+			`import (`, "import (\n\"crypto/tls\"\n\"crypto/x509\"\n\"os\"", "ctx := context.Background()",
+			"ctx := context.Background()\npem, _ := os.ReadFile(\"cert.pem\")\n" +
+				"roots := x509.NewCertPool()\nroots.AppendCertsFromPEM(pem)", `NewTSocketConf("127.0.0.1:2229", nil)`,
+			`NewTSSLSocketConf("127.0.0.1:2229", &thrift.TConfiguration{TLSConfig: &tls.Config{RootCAs: roots}})`}},
 }
 
 // TestEndToEndSecureLibraries runs the program of each page of docs/clients whose library is installed on a server that
@@ -72,7 +83,8 @@ func TestEndToEndSecureLibraries(t *testing.T) {
 			}
 			writeCertificate(t, dir, "server")
 			config := filepath.Join(dir, "kestrel.toml")
-			write(t, config, strings.Join(fenced(string(page), "toml"), "")+fmt.Sprintf("[users.alice]\npassword = %[2]q\n"+
+			write(t, config, strings.Join(fenced(string(page), "toml"),
+				"")+fmt.Sprintf("[users.alice]\npassword = %[2]q\n"+
 				"allow = [\"put jobs\", \"get jobs\"]\n[tls.own]\ncertificate = \"%[1]s/cert.pem\"\nkey = \"%[1]s/key.pem\"\n"+
 				"[[listener]]\nprotocol = \"memcache\"\naddress = \"127.0.0.1:0\"\ntls = \"own\"\n"+
 				"[[listener]]\nprotocol = \"thrift\"\naddress = \"127.0.0.1:0\"\ntls = \"own\"\n", dir, h))

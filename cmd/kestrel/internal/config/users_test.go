@@ -31,18 +31,23 @@ func TestUsers(t *testing.T) {
 		t.Errorf("without users: %v, %q", c.Users, c.Net.Auth)
 	}
 	for _, tt := range []struct{ src, want string }{
-		{"[users.alice]\npassword = \"s3cret\"\n", "k:2: users.alice.password: no argon2id hash: it does not begin with " +
-			"$argon2id$; 'kestrel user hash' makes one"},
-		{"[users.alice]\nallow = [\"fetch work\"]\n", `k:2: users.alice.allow: "fetch work": the verb is none of put, get, ` +
-			"peek, manage, stats, operate"},
-		{"[users.\"a b\"]\nallow = []\n", `k:1: users."a b": the name of a user is UTF-8 without spaces, colons and control characters`},
+		{"[users.alice]\npassword = \"s3cret\"\n",
+			"k:2: users.alice.password: no argon2id hash: it does not begin with " +
+				"$argon2id$; 'kestrel user hash' makes one"},
+		{"[users.alice]\nallow = [\"fetch work\"]\n",
+			`k:2: users.alice.allow: "fetch work": the verb is none of put, get, ` +
+				"peek, manage, stats, operate"},
+		{"[users.\"a b\"]\nallow = []\n",
+			`k:1: users."a b": the name of a user is UTF-8 without spaces, colons and control characters`},
 		{"[users.alice]\npasword = 1\n", "k:2: users.alice.pasword: unknown key; did you mean password?"},
-		{"[users.alice]\ntokens = [\"x\"]\n", "k:2: users.alice.tokens: no hash of a token: want sha256: and 64 hexadecimal " +
-			"digits; 'kestrel user token' makes one"},
+		{"[users.alice]\ntokens = [\"x\"]\n",
+			"k:2: users.alice.tokens: no hash of a token: want sha256: and 64 hexadecimal " +
+				"digits; 'kestrel user token' makes one"},
 		{"[[listener]]\nprotocol = \"text\"\naddress = \"h:1\"\nauth = \"password\"\n",
 			`k:4: listener.1.auth: auth is "password", and the file has no [users.NAME]: nobody could connect`},
 		{"users_file = \"/no/such/file\"\n", "k:1: users_file: open /no/such/file: no such file or directory"},
-		{"users_file = \"" + file + "\"\n[users.bob]\n", `k:2: users: user "bob": there are two of that name: remove or rename one`},
+		{"users_file = \"" + file + "\"\n[users.bob]\n",
+			`k:2: users: user "bob": there are two of that name: remove or rename one`},
 	} {
 		if _, err := Parse("k", tt.src, nil); err == nil || err.Error() != tt.want {
 			t.Errorf("%q:\n got %v\nwant %s", tt.src, err, tt.want)
@@ -63,8 +68,10 @@ func TestUsers(t *testing.T) {
 // wrong it is: people write the password itself there, with quotes and without.
 func TestSecretsAreNotRepeated(t *testing.T) {
 	for _, written := range []string{
-		`"hunter2"`, `hunter2`, `hunter`, `7234567`, `7234.567.8`, `72_34567`, `0723456`, `-hunter2`, `"hunter2`, `'hunter2`, `["hunter2"]`,
-		`[hunter2]`, `[7234567]`, `{ hunter2 = 1 }`, `7234-56-78`, `"hunter2" hunter2`, `"\hunter2"`, `"""hunter2`, `true hunter2`, `hunter2"`,
+		`"hunter2"`, `hunter2`, `hunter`, `7234567`, `7234.567.8`, `72_34567`, `0723456`, `-hunter2`, `"hunter2`,
+		`'hunter2`, `["hunter2"]`,
+		`[hunter2]`, `[7234567]`, `{ hunter2 = 1 }`, `7234-56-78`, `"hunter2" hunter2`, `"\hunter2"`, `"""hunter2`,
+		`true hunter2`, `hunter2"`,
 		`+7234567x`, `7234567e`, `0xhunter2`,
 	} {
 		for _, key := range []string{"password", "tokens", "credentials"} {
@@ -112,6 +119,7 @@ func TestUpgrade(t *testing.T) {
 		}
 	}
 	if c.Users != nil || c.Net.Auth.Asks() || c.SelfSigned || c.Net.Burrow != "" || len(c.Listeners)+len(c.AdminPorts)+len(c.Net.Listeners)+len(c.TLS) != 0 {
-		t.Errorf("users %v, auth %q, listeners %+v, TLS %v, Burrow %q", c.Users, c.Net.Auth, c.Listeners, c.TLS, c.Net.Burrow)
+		t.Errorf("users %v, auth %q, listeners %+v, TLS %v, Burrow %q", c.Users, c.Net.Auth, c.Listeners, c.TLS,
+			c.Net.Burrow)
 	}
 }
