@@ -121,6 +121,9 @@ func messageControls() []control {
 			"errors.Is(err, errOtherSeed), runs.IsDamage(err):", "errors.Is(err, errOtherSeed):"), test: keysTest},
 		{breaks: "a repair counts a frame of keys as lost items", edits: replaced("engine/internal/repair/run.go",
 			"	if !g.Batches || g.Tag != nil && keyindex.IsFrame(*g.Tag) {\n", "	if !g.Batches {\n"), test: keysTest},
+		{breaks: "several queues serve one wait", edits: replaced("engine/waiter.go",
+			"	if !a.claimed.CompareAndSwap(false, true) {\n", "	if !a.claimed.CompareAndSwap(false, true) && false {\n"),
+			test: model},
 		{breaks: "a start takes the item that was overwritten", edits: replaced("engine/internal/replay/queue.go",
 			"		if _, again := q.Kept[it.ID]; again {", "		if false {"), test: model},
 	}
