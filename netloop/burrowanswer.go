@@ -92,6 +92,9 @@ func (a *burrowAnswer) step(now engine.Time, bytes int) (more bool) {
 	return a.more
 }
 
+// refused reports whether the last step has gathered nothing because there is no room for the next message.
+func (a *burrowAnswer) refused() bool { return a.more && len(a.messages) == 0 && a.session.noRoom }
+
 // unseen takes items that no reply shows.
 type unseen struct{}
 
@@ -115,7 +118,7 @@ func (a *burrowAnswer) Receive(it engine.Item) bool {
 	switch {
 	case detail < burrow.DetailBody:
 	case it.HasOwnMemory():
-		if !s.loop.server.bodies.hold(it.Data, s.loop.engine.MemoryLimit()/replyShare) {
+		if !s.room(len(it.Data)) || !s.loop.server.bodies.hold(it.Data, s.loop.engine.MemoryLimit()/replyShare) {
 			a.raw = a.raw[:m.id]
 			s.noRoom = true
 			return false

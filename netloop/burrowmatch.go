@@ -68,21 +68,40 @@ func (s *session) match() {
 	}
 	s.keepBurrow()
 	s.ownAnswer()
-	detail := b.req.Detail
+	detail, most := b.req.Detail, s.roomToMatch()
 	s.startJob(func() error {
 		a.word(detail)
-		return l.server.matchRest(a, detail)
+		return l.server.matchRest(a, detail, most)
 	}, (*session).matched)
 }
 
-// matchRest goes on with a walk until it is over, or a has enough for a reply.
-func (srv *Server) matchRest(a *burrowAnswer, detail burrow.Detail) error {
-	for a.more && len(a.text) < wholeMatch {
+// roomToMatch counts what a job is going to gather as owed to the client, and returns how many bytes that may be. It
+// is little if all replies take much. A long list then goes on in chunks.
+func (s *session) roomToMatch() (most int) {
+	most = wholeMatch
+	if s.loop.server.owed.Load()+wholeMatch > s.share() {
+		most = matchPiece
+	}
+	s.gathers(most)
+	return most
+}
+
+// gathers counts so many bytes of an answer that a job makes as owed to the client, instead of those before.
+func (s *session) gathers(n int) {
+	s.burrow.gathering = n
+	s.countOutput()
+}
+
+// matchRest goes on with a walk until it is over, a has enough for a reply, or there is no room for the next message.
+func (srv *Server) matchRest(a *burrowAnswer, detail burrow.Detail, most int) error {
+	for a.more && len(a.text) < most {
 		a.walk.Wait()
 		if srv.cutOff.Load() {
 			return engine.ErrClosed
 		}
-		a.step(engine.Now(), pieceSize)
+		if a.step(engine.Now(), pieceSize); a.refused() {
+			break
+		}
 		a.word(detail)
 	}
 	return nil
@@ -122,6 +141,7 @@ func (s *session) position(id []byte) (place uint64, ok bool) {
 func (s *session) matched(err error) {
 	b, l := s.burrow, s.loop
 	a := b.answer
+	s.gathers(0)
 	n, t, failed := a.walk.Result()
 	if b.req.Op.Changes() {
 		s.claim(t)
@@ -163,7 +183,8 @@ func (s *session) countMatches(n int) {
 }
 
 // listOn sends what there is of a long list, and then the rest in chunks. A client of HTTP/1.0 knows no chunks:
-// the end of the connection ends the list.
+// the end of the connection ends the list. The connection ends in the middle of the list if there is no room for the
+// next message.
 func (s *session) listOn(a *burrowAnswer) {
 	r := s.burrow.frame
 	old := s.burrow.head.Old()
@@ -172,13 +193,18 @@ func (s *session) listOn(a *burrowAnswer) {
 	detail := s.burrow.req.Detail
 	srv := s.loop.server
 	s.burrow.frame.Close = r.Close
-	first := burrow.AppendReply(nil, r)
+	first, cut := burrow.AppendReply(nil, r), false
+	s.gathers(cap(a.text))
 	s.startReportThen(func(dst []byte) (piece []byte, more bool) {
 		dst = append(dst, first...)
 		first = nil
 		if len(a.text) == 0 && a.more {
+			a.session.noRoom = false
 			a.walk.Wait()
 			a.step(engine.Now(), pieceSize)
+			if cut = a.refused(); cut {
+				return dst, false
+			}
 			a.more = a.more && !srv.cutOff.Load()
 			a.word(detail)
 		}
@@ -193,7 +219,15 @@ func (s *session) listOn(a *burrowAnswer) {
 			dst = append(dst, burrow.LastChunk...)
 		}
 		return dst, false
-	}, (*session).endBurrow)
+	}, func(s *session) {
+		s.gathers(0)
+		if cut {
+			s.loop.counters.RepliesRefused++
+			s.quit()
+			return
+		}
+		s.endBurrow()
+	})
 }
 
 // appendListPiece appends a piece of a list that is sent in chunks, or to a client that knows none.

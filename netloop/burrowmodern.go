@@ -235,9 +235,10 @@ func burrowBrowse(s *session) {
 	}
 	s.keepBurrow()
 	s.ownAnswer()
+	most := s.roomToMatch()
 	s.startJob(func() error {
 		a.word(burrow.DetailAll)
-		return l.server.matchRest(a, burrow.DetailAll)
+		return l.server.matchRest(a, burrow.DetailAll, most)
 	}, (*session).browsed)
 }
 
@@ -246,6 +247,7 @@ const modernList = `{"messages":[`
 func (s *session) browsed(err error) {
 	b := s.burrow
 	a := b.answer
+	s.gathers(0)
 	n, t, failed := a.walk.Result()
 	s.after(t)
 	if err == nil {

@@ -35,8 +35,9 @@ type burrowState struct {
 	lease      time.Duration // of a receive
 	credential []byte        // the Authorization that says who the client is; empty: none did
 
-	answer *burrowAnswer
-	watch  burrowWatch
+	answer    *burrowAnswer
+	gathering int // bytes of it that a job gathers, or a list that goes on in chunks has
+	watch     burrowWatch
 }
 
 // What requests mean that do not say otherwise, and what they may ask for.

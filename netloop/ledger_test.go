@@ -426,3 +426,43 @@ func TestLargeInputStays(t *testing.T) {
 		})
 	}
 }
+
+// TestBurrowListsBounded has many clients ask for a list of 6 MB and read nothing. All their replies together stay
+// within their part of the memory limit, and the list goes on whole, in chunks, for one that reads.
+//
+// Its control is a roomToMatch that always says wholeMatch.
+func TestBurrowListsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const limit, clients, items = 64 << 20, 40, 300
+		ts := &testServer{t: t, fs: segmenttest.New(), memory: limit, set: defaults()}
+		ts.set.Default.KeepJournal = false
+		ts.start()
+		defer ts.stop()
+		c := ts.dial(memcacheProtocol{})
+		fill(items, 20_000)(ts, c)
+		c.hangUp()
+		letGo()
+		before := heapSize()
+		var all []*keeper
+		for range clients {
+			r := &keeper{testClient: ts.dial(burrowProtocol{})}
+			ts.do(func() { r.session.sink = r })
+			all = append(all, r)
+			r.feed([]byte("GET /v1.0/default/q HTTP/1.1\r\nHost: localhost\r\n\r\n"), 1<<10)
+		}
+		letGo()
+		if grown := heapSize() - before; grown > limit/replyShare+limit/8 {
+			t.Errorf("%d lists that are not read take %d MiB, want %d at most", clients, grown>>20, limit/replyShare>>20)
+		}
+		for _, r := range all {
+			r.hangUp()
+		}
+		letGo()
+		one := ts.dial(burrowProtocol{})
+		list := one.ask("GET /v1.0/default/q HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		if got := strings.Count(list, `"body":`); got != items || !strings.HasSuffix(list, "\r\n0\r\n\r\n") {
+			t.Errorf("the list has %d messages, want %d, and ends with %q", got, items, list[max(len(list)-20, 0):])
+		}
+		one.hangUp()
+	})
+}

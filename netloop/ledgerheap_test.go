@@ -126,6 +126,7 @@ var keepings = []keeping{
 			ts.loop.ledger.settle()
 		})
 	}, 1 << 10},
+	{"burrow: a long list not read", burrowProtocol{}, fill(300, 20_000), says("GET /v1.0/default/q HTTP/1.1\r\nHost: localhost\r\n\r\n"), wholeMatch},
 	{"text: part of an item", textProtocol{}, nil, says("put q:\n" + strings.Repeat("x", 50_000)), 50_000},
 	{"text: open reads of many queues", textProtocol{}, eachQueue, func(ts *testServer, r *keeper, _ int) {
 		for i := range keptQueues {

@@ -87,6 +87,10 @@ func (s *session) countOutput() {
 		n += len(get.B)
 		room += cap(get.B)
 	}
+	if s.burrow != nil {
+		n += s.burrow.gathering
+		room += s.burrow.gathering
+	}
 	l := &s.loop.ledger
 	l.hold(room - n - s.spare)
 	l.owe(n - s.owed)

@@ -72,6 +72,7 @@ func unreadReplies(_ context.Context, t *trial, s *server) error {
 			"memcache": strings.Repeat([]string{"get large/peek\r\n", "get small/peek\r\n"}[i%2], 20),
 			"text":     strings.Repeat([]string{"peek large\n", "peek small\n"}[i%2], 20),
 			"thrift":   strings.Repeat([]string{thriftPeek("large"), thriftPeek("small")}[i%2], 20),
+			"burrow":   strings.Repeat(httpRequest("GET", "/v1.0/default/"+[]string{"large", "small"}[i%2], ""), 20),
 		} {
 			c, err := dialNarrow(s, protocol, 16<<10)
 			if err != nil {
@@ -85,7 +86,7 @@ func unreadReplies(_ context.Context, t *trial, s *server) error {
 	}
 	expectService(t, s, "beside clients that do not read")
 	// A quarter of memory_limit, in buffers that have grown by doubling, and the collector's share.
-	return grows(t, s, before, 64<<20, fmt.Sprint(3*clients, " clients that do not read"))
+	return grows(t, s, before, 64<<20, fmt.Sprint(4*clients, " clients that do not read"))
 }
 
 // thriftPeek is a call of peek.
