@@ -86,12 +86,6 @@ func (s *session) roomToMatch() (most int) {
 	return most
 }
 
-// gathers counts so many bytes of an answer that a job makes as owed to the client, instead of those before.
-func (s *session) gathers(n int) {
-	s.burrow.gathering = n
-	s.countOutput()
-}
-
 // matchRest goes on with a walk until it is over, a has enough for a reply, or there is no room for the next message.
 func (srv *Server) matchRest(a *burrowAnswer, detail burrow.Detail, most int) error {
 	for a.more && len(a.text) < most {
