@@ -28,6 +28,35 @@ func (f *gatedFS) OpenReadOnly(path string) (segment.File, error) {
 // TestShutdownWaitsForDisk: a fetch that does not wait for items, but for the disk to give one back, is
 // answered with the item also when the server stops: the queue is not empty.
 func TestShutdownWaitsForDisk(t *testing.T) {
+	testDiskWait(t, func(t *testing.T, s *Server, _ *peer) {
+		drained := make(chan struct{})
+		s.loops[0].do(s.loops[0].drain)
+		s.loops[0].do(func() { close(drained) })
+		<-drained
+	})
+}
+
+// TestHalfCloseWaitsForDisk: so is one whose client has shut down its sending side, and each that it sent behind it.
+func TestHalfCloseWaitsForDisk(t *testing.T) {
+	testDiskWait(t, func(t *testing.T, s *Server, p *peer) {
+		p.CloseWrite()
+		waitFor(t, func() (left bool) {
+			looked := make(chan struct{})
+			s.loops[0].do(func() {
+				for _, c := range s.loops[0].conns {
+					left = left || c != nil && c.session.leaving
+				}
+				close(looked)
+			})
+			<-looked
+			return left
+		})
+	})
+}
+
+// testDiskWait has a client fetch everything of a queue whose backlog cannot be read yet. Then end does something, and
+// the backlog can be read.
+func testDiskWait(t *testing.T, end func(t *testing.T, s *Server, p *peer)) {
 	onEventLoops(t, func(t *testing.T, eventLoop string) {
 		queue := unsynced()
 		queue.MaxMemorySize = 2000
@@ -57,10 +86,7 @@ func TestShutdownWaitsForDisk(t *testing.T) {
 			q, _ := e.QueueStats(engine.Now(), []byte("q"))
 			return q.Waiters == 1
 		})
-		drained := make(chan struct{})
-		s.loops[0].do(s.loops[0].drain)
-		s.loops[0].do(func() { close(drained) })
-		<-drained
+		end(t, s, p)
 		close(fsys.gate)
 		p.expect(want)
 	})

@@ -120,9 +120,10 @@ func (s *session) endAccountWait() {
 	s.waits = nil
 }
 
-// answering reports whether a reply is being made on another goroutine: a job, or a piece of a report.
+// answering reports whether a reply is being made on another goroutine: a job, a piece of a report, or an item that is on
+// its way from the disk. A wait for that has no deadline.
 func (s *session) answering() bool {
-	return s.wait.report != nil || s.state == waiting && s.wait.kind == waitJob
+	return s.wait.report != nil || s.state == waiting && (s.wait.kind == waitJob || s.wait.heapIndex < 0)
 }
 
 // A turn does maxWork units of work for one session, which take about a millisecond. Then the session yields: a later
