@@ -25,7 +25,8 @@ ARM_ENGINE = Replay|RestartChain|Checkpoint|Backlog(Order|OpenRead|Waits|ReadErr
 # long are left to race-all, and so are those that need sqlite: the race detector compiles it for minutes.
 CONCURRENT  = ./segment/... ./engine/... ./netloop/... ./loadtest/... ./client ./client/discovery/... ./client/internal/... \
               ./client/backend/embedded ./client/backend/overhttp ./client/backend/spread
-SINGLE      = CrashEveryWrite|TestFaults$$|Damage|Control|TestQueueModel$$|TestRepair
+SINGLE      = CrashEveryWrite|TestFaults|Damage|Control|Model$$|TestRepair|TestReadAhead$$|TestDiskAfterDrain|TestFilesBounded
+SINGLE     := $(SINGLE)|TestFreeMemory|TestPutTooLarge|TestQueueMemory|MarksCrash|JournalCrash|MessagesFaults|LedgerAgainstHeap
 
 .PHONY: help build run test test-all lab epoll race race-all e2e clients crash hostile controls sim soak fuzz bench bench-backlog bench-backup bench-burrow bench-client bench-delayed bench-idle bench-peers bench-profile bench-secure portable dist packages newcomer cluster cover lint check clean
 
@@ -59,12 +60,13 @@ lab: build ## kill, cut and damage real servers, a short slice of each experimen
 # commands that ask a server: to them it is the same.
 NO_LOOP    = TestConfigurationDoc|TestExample|TestEndToEnd(Examples|ClientPages|Completion|Migrating|Usage|Version|Readme|Burrow(Doc|Browser)|Dalli|Operator)
 
-# What make epoll tests. CI leaves out what is behind the loop.
+# What make epoll tests, and of the lab. CI leaves out what is behind the loop.
+LAB        ?= TestKill|TestSpill|TestHostile
 LOOPS      ?= ./netloop/... ./client/... ./loadtest/... ./cmd/kestrel ./bench/...
 
 epoll: ## try the other event loop: tests of all that uses one, of the built server too, and a slice of the lab, two minutes
 	GOFLAGS="$$($(GO) env GOFLAGS) -tags=epoll" $(GO) test -short -vet=off -p $(PROCESSES) -skip '^($(NO_LOOP))$$' $(LOOPS)
-	GOFLAGS="$$($(GO) env GOFLAGS) -tags=lab,epoll" $(GO) test -vet=off -count=1 -run 'TestKill|TestSpill|TestHostile' ./bench/lab
+	GOFLAGS="$$($(GO) env GOFLAGS) -tags=lab,epoll" $(GO) test -vet=off -count=1 -run '$(LAB)' ./bench/lab
 
 race: ## run the concurrent packages' tests under the race detector
 	CGO_ENABLED=1 $(GO) test -race -short -vet=off -skip '$(SINGLE)' $(CONCURRENT)
@@ -72,8 +74,11 @@ race: ## run the concurrent packages' tests under the race detector
 race-all: build ## run every test under the race detector, a quarter of an hour
 	CGO_ENABLED=1 $(GO) test -race -timeout 40m ./...
 
+# What make e2e tests. CI takes the first, at a short size.
+COMMANDS   ?= ./cmd/kestrel/... ./bench/backlog ./loadtest/report
+
 e2e: build ## start the built server, use it, kill -9 it, count
-	$(GO) test -count=1 -run 'EndToEnd' ./cmd/kestrel/... ./bench/backlog ./loadtest/report
+	$(GO) test -count=1 $(SHORT) -run 'EndToEnd' $(COMMANDS)
 
 clients: build ## try clients of Debian and npm, which it installs, against the built server
 	cmd/kestrel/testdata/clients/run.sh bin/kestrel
