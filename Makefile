@@ -28,7 +28,7 @@ CONCURRENT  = ./segment/... ./engine/... ./netloop/... ./loadtest/... ./client .
 SINGLE      = CrashEveryWrite|TestFaults|Damage|Control|Model$$|TestRepair|TestReadAhead$$|TestDiskAfterDrain|TestFilesBounded
 SINGLE     := $(SINGLE)|TestFreeMemory|TestPutTooLarge|TestQueueMemory|MarksCrash|JournalCrash|MessagesFaults|LedgerAgainstHeap
 
-.PHONY: help build run test test-all lab epoll race race-all e2e clients crash hostile controls sim soak fuzz bench bench-backlog bench-backup bench-burrow bench-client bench-delayed bench-idle bench-peers bench-profile bench-secure portable dist packages newcomer cluster cover lint check clean
+.PHONY: help build run test test-all lab epoll epoll-lab race race-all e2e clients crash hostile controls sim soak fuzz bench bench-backlog bench-backup bench-burrow bench-client bench-delayed bench-idle bench-peers bench-profile bench-secure portable dist packages newcomer cluster cover lint check clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -60,12 +60,13 @@ lab: build ## kill, cut and damage real servers, a short slice of each experimen
 # commands that ask a server: to them it is the same.
 NO_LOOP    = TestConfigurationDoc|TestExample|TestEndToEnd(Examples|ClientPages|Completion|Migrating|Usage|Version|Readme|Burrow(Doc|Browser)|Dalli|Operator)
 
-# What make epoll tests, and of the lab. CI leaves out what is behind the loop.
-LAB        ?= TestKill|TestSpill|TestHostile
-LOOPS      ?= ./netloop/... ./client/... ./loadtest/... ./cmd/kestrel ./bench/...
+epoll: epoll-lab ## try the other event loop: tests of all that uses one, of the built server too, and a slice of the lab, two minutes
+	GOFLAGS="$$($(GO) env GOFLAGS) -tags=epoll" $(GO) test -short -vet=off -p $(PROCESSES) -skip '^($(NO_LOOP))$$' \
+		./netloop/... ./client/... ./loadtest/... ./cmd/kestrel ./bench/...
 
-epoll: ## try the other event loop: tests of all that uses one, of the built server too, and a slice of the lab, two minutes
-	GOFLAGS="$$($(GO) env GOFLAGS) -tags=epoll" $(GO) test -short -vet=off -p $(PROCESSES) -skip '^($(NO_LOOP))$$' $(LOOPS)
+LAB        ?= TestKill|TestSpill|TestHostile
+
+epoll-lab: ## kill, spill and attack servers that wait with the other event loop (LAB=TestKill)
 	GOFLAGS="$$($(GO) env GOFLAGS) -tags=lab,epoll" $(GO) test -vet=off -count=1 -run '$(LAB)' ./bench/lab
 
 race: ## run the concurrent packages' tests under the race detector
