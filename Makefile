@@ -27,6 +27,7 @@ CONCURRENT  = ./segment/... ./engine/... ./netloop/... ./loadtest/... ./client .
               ./client/backend/embedded ./client/backend/overhttp ./client/backend/spread
 SINGLE      = CrashEveryWrite|TestFaults|Damage|Control|Model$$|TestRepair|TestReadAhead$$|TestDiskAfterDrain|TestFilesBounded
 SINGLE     := $(SINGLE)|TestFreeMemory|TestPutTooLarge|TestQueueMemory|MarksCrash|JournalCrash|MessagesFaults|LedgerAgainstHeap
+SINGLE     := $(SINGLE)|TestBurrowLong|IsBounded|ReadsBounded|ListsBounded|TestTranscripts|ItemUnread
 
 .PHONY: help build run test test-all lab epoll epoll-lab race race-all e2e clients crash hostile controls sim soak fuzz bench bench-backlog bench-backup bench-burrow bench-client bench-delayed bench-idle bench-peers bench-profile bench-secure portable dist packages newcomer cluster cover lint check clean
 
