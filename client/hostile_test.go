@@ -75,14 +75,7 @@ func TestHostileServers(t *testing.T) {
 		},
 		"Next": func(ctx context.Context, c *Client) error {
 			k, err := c.Consume("work")
-			if err != nil {
-				return err
-			}
-			defer k.Close()
-			ctx, cancel := context.WithTimeout(ctx, 400*time.Millisecond) // it goes on trying
-			defer cancel()
-			_, err = k.Next(ctx)
-			return err
+			return nextSoon(ctx, k, err)
 		},
 		"OpenBatch": func(ctx context.Context, c *Client) error {
 			_, err := c.OpenBatch(ctx, "work", 10, time.Millisecond)
@@ -99,14 +92,7 @@ func TestHostileServers(t *testing.T) {
 		"Look": func(ctx context.Context, c *Client) error { _, err := c.Look(ctx, "work", 7, ""); return err },
 		"Next of leases": func(ctx context.Context, c *Client) error {
 			k, err := c.ConsumeLeased("work", time.Minute)
-			if err != nil {
-				return err
-			}
-			defer k.Close()
-			ctx, cancel := context.WithTimeout(ctx, 400*time.Millisecond) // it goes on trying
-			defer cancel()
-			_, err = k.Next(ctx)
-			return err
+			return nextSoon(ctx, k, err)
 		},
 		"Delete":    func(ctx context.Context, c *Client) error { return c.Delete(ctx, "work") },
 		"SetStatus": func(ctx context.Context, c *Client) error { return c.SetStatus(ctx, "Quiescent") },
@@ -179,4 +165,16 @@ func TestComesBackEmpty(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// nextSoon is Next of a consumer that was made, or not, for a while: it goes on trying.
+func nextSoon(ctx context.Context, k *Consumer, err error) error {
+	if err != nil {
+		return err
+	}
+	defer k.Close()
+	ctx, cancel := context.WithTimeout(ctx, 400*time.Millisecond)
+	defer cancel()
+	_, err = k.Next(ctx)
+	return err
 }

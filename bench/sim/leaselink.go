@@ -48,19 +48,8 @@ func (l *engineLink) lease(queue string, d, wait time.Duration) (handed, error) 
 		if !res.Waiting {
 			return handed{}, outcome(err)
 		}
-		limit := time.NewTimer(wait)
-		defer limit.Stop()
-		expired := limit.C
-		if wait == 0 {
-			expired = nil // it is on its way from disk
-		}
-		select {
-		case <-woken:
-		case <-expired:
-			if l.e.CancelWait(w) {
-				return handed{}, errNone
-			}
-			<-woken
+		if !wokenIn(wait, woken, func() bool { return l.e.CancelWait(w) }) {
+			return handed{}, errNone
 		}
 		if w.Read.IsZero() {
 			return handed{}, outcome(w.Err)
@@ -74,6 +63,26 @@ func (l *engineLink) lease(queue string, d, wait time.Duration) (handed, error) 
 		return handed{}, outcome(err)
 	}
 	return handed{data: got.data, id: delivery.Receipt, deliveries: delivery.Deliveries}, nil
+}
+
+// wokenIn waits for a fetch that has begun to wait, and reports false if it has canceled it after a while instead. A fetch
+// that does not wait for items waits for the disk alone, which has no limit.
+func wokenIn(wait time.Duration, woken <-chan struct{}, cancel func() bool) bool {
+	limit := time.NewTimer(wait)
+	defer limit.Stop()
+	expired := limit.C
+	if wait == 0 {
+		expired = nil
+	}
+	select {
+	case <-expired:
+		if cancel() {
+			return false
+		}
+		<-woken
+	case <-woken:
+	}
+	return true
 }
 
 // returning is how the engine's word for an ending.

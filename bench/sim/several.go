@@ -40,19 +40,8 @@ func (l *engineLink) fetchAny(queues []string, open bool, wait time.Duration) (i
 		if !res.Waiting {
 			return 0, handed{}, outcome(err)
 		}
-		limit := time.NewTimer(wait)
-		defer limit.Stop()
-		expired := limit.C
-		if wait == 0 {
-			expired = nil // it is on its way from disk
-		}
-		select {
-		case <-woken:
-		case <-expired:
-			if l.e.CancelAny(a) {
-				return 0, handed{}, errNone
-			}
-			<-woken
+		if !wokenIn(wait, woken, func() bool { return l.e.CancelAny(a) }) {
+			return 0, handed{}, errNone
 		}
 		which, ref, err := l.e.EndAny(a)
 		if ref.IsZero() {

@@ -173,6 +173,27 @@ func (c *cluster) phase(what string, allowed int, do func()) {
 	c.ledger.slowest = max(c.ledger.slowest, slowest)
 }
 
+// quiesceOne has the first server leave both sets and come back.
+func (c *cluster) quiesceOne() {
+	c.setStatus(c.nodes[0], "Quiescent")
+	c.wait("it has left both", func() bool { return c.in(2, 2) })
+	c.ledger.more(500)
+	c.setStatus(c.nodes[0], "Up")
+	c.wait("it is back", func() bool { return c.in(3, 3) })
+	c.ledger.more(500)
+}
+
+// killOne kills the second server, and starts it again when its session has ended.
+func (c *cluster) killOne() {
+	c.nodes[1].Signal(syscall.SIGKILL)
+	c.nodes[1].ExitCode()
+	c.ledger.more(500)
+	c.wait("its session has ended", func() bool { return c.in(2, 2) })
+	c.restart(c.nodes[1])
+	c.wait("it is back", func() bool { return c.in(3, 3) })
+	c.ledger.more(500)
+}
+
 // TestEndToEndCluster has producers and a worker use three servers that a real ZooKeeper knows, while servers change
 // their status, die, stall and restart in turn, and while ZooKeeper stalls past every session, loses its data and
 // dies. What was acknowledged is handled. A producer is left without an answer once at most by each server that dies
@@ -185,22 +206,9 @@ func TestEndToEndCluster(t *testing.T) {
 		c.setStatus(c.nodes[0], "ReadOnly")
 		c.wait("a server has left the write set", func() bool { return c.in(2, 3) })
 		c.ledger.more(500)
-		c.setStatus(c.nodes[0], "Quiescent")
-		c.wait("it has left both", func() bool { return c.in(2, 2) })
-		c.ledger.more(500)
-		c.setStatus(c.nodes[0], "Up")
-		c.wait("it is back", func() bool { return c.in(3, 3) })
-		c.ledger.more(500)
+		c.quiesceOne()
 	})
-	c.phase("a server is killed", 1, func() {
-		c.nodes[1].Signal(syscall.SIGKILL)
-		c.nodes[1].ExitCode()
-		c.ledger.more(500)
-		c.wait("its session has ended", func() bool { return c.in(2, 2) })
-		c.restart(c.nodes[1])
-		c.wait("it is back", func() bool { return c.in(3, 3) })
-		c.ledger.more(500)
-	})
+	c.phase("a server is killed", 1, c.killOne)
 	c.phase("a server stalls until its session has ended", 1, func() {
 		c.nodes[2].Signal(syscall.SIGSTOP)
 		c.wait("its session has ended", func() bool { return c.in(2, 2) })
@@ -318,23 +326,8 @@ func (c *cluster) order() {
 func TestEndToEndClusterLeases(t *testing.T) {
 	c := startCluster(t, 2*time.Second)
 	stop := c.produce()
-	c.phase("statuses change", 0, func() {
-		c.setStatus(c.nodes[0], "Quiescent")
-		c.wait("it has left both", func() bool { return c.in(2, 2) })
-		c.ledger.more(500)
-		c.setStatus(c.nodes[0], "Up")
-		c.wait("it is back", func() bool { return c.in(3, 3) })
-		c.ledger.more(500)
-	})
-	c.phase("a server is killed", 1, func() {
-		c.nodes[1].Signal(syscall.SIGKILL)
-		c.nodes[1].ExitCode()
-		c.ledger.more(500)
-		c.wait("its session has ended", func() bool { return c.in(2, 2) })
-		c.restart(c.nodes[1])
-		c.wait("it is back", func() bool { return c.in(3, 3) })
-		c.ledger.more(500)
-	})
+	c.phase("statuses change", 0, c.quiesceOne)
+	c.phase("a server is killed", 1, c.killOne)
 	c.phase("ZooKeeper dies and forgets everything", 0, func() {
 		c.zk.Kill()
 		c.ledger.more(500)
