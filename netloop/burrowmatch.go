@@ -214,11 +214,9 @@ func (s *session) listOn(a *burrowAnswer) {
 		}
 		return dst, false
 	}, func(s *session) {
-		s.gathers(0)
 		if cut {
 			s.loop.counters.RepliesRefused++
-			s.quit()
-			return
+			s.burrow.frame.Close = true
 		}
 		s.endBurrow()
 	})

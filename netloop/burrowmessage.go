@@ -185,10 +185,7 @@ func (s *session) wordLater() {
 	s.startJob(func() error {
 		a.word(detail)
 		return nil
-	}, func(s *session, _ error) {
-		s.gathers(0)
-		s.burrowLong(a)
-	})
+	}, func(s *session, _ error) { s.burrowLong(a) })
 }
 
 // burrowLong answers with what was worded, which may be long: it is sent from where it lies.

@@ -247,7 +247,6 @@ const modernList = `{"messages":[`
 func (s *session) browsed(err error) {
 	b := s.burrow
 	a := b.answer
-	s.gathers(0)
 	n, t, failed := a.walk.Result()
 	s.after(t)
 	if err == nil {

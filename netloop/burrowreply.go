@@ -140,6 +140,9 @@ func (s *session) burrowBody(kind burrow.ContentType, body []byte) {
 
 // endBurrow ends the reply that was made.
 func (s *session) endBurrow() {
+	if s.burrow.gathering > 0 {
+		s.gathers(0)
+	}
 	if s.waits != nil && s.state != waiting { // it did not come to a wait
 		s.endAccountWait()
 	}

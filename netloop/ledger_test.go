@@ -458,10 +458,16 @@ func TestBurrowListsBounded(t *testing.T) {
 			r.hangUp()
 		}
 		letGo()
+		if owed := ts.loop.server.owed.Load(); owed > ledgerStep {
+			t.Errorf("%d bytes are owed to clients that have gone", owed)
+		}
 		one := ts.dial(burrowProtocol{})
 		list := one.ask("GET /v1.0/default/q HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		if got := strings.Count(list, `"body":`); got != items || !strings.HasSuffix(list, "\r\n0\r\n\r\n") {
 			t.Errorf("the list has %d messages, want %d, and ends with %q", got, items, list[max(len(list)-20, 0):])
+		}
+		if n := one.session.burrow.gathering; n > 0 {
+			t.Errorf("%d bytes of a list that was sent are still counted", n)
 		}
 		one.hangUp()
 	})
