@@ -60,12 +60,6 @@ func (s *session) ownAnswer() *burrowAnswer {
 	return b.answer
 }
 
-// gathers counts so many bytes of an answer that a job makes as owed to the client, instead of those before.
-func (s *session) gathers(n int) {
-	s.burrow.gathering = n
-	s.countOutput()
-}
-
 // drop forgets what was gathered.
 func (a *burrowAnswer) drop() {
 	for i := range a.messages {

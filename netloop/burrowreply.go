@@ -138,6 +138,12 @@ func (s *session) burrowBody(kind burrow.ContentType, body []byte) {
 	s.endBurrow()
 }
 
+// gathers counts so many bytes of an answer that a job makes as owed to the client, instead of those before.
+func (s *session) gathers(n int) {
+	s.burrow.gathering = n
+	s.countOutput()
+}
+
 // endBurrow ends the reply that was made.
 func (s *session) endBurrow() {
 	if s.burrow.gathering > 0 {
