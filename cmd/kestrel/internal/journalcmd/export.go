@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -104,11 +103,12 @@ func (ex *exporter) run(c *config.Config, s *engine.Snapshot, names []string) er
 	if err := ex.checkFree(names); err != nil {
 		return err
 	}
-	total := int64(0)
+	total, items := int64(0), make(map[string]int64, len(s.Queues))
 	for _, q := range s.Queues {
-		if slices.Contains(names, q.Name) {
-			total += q.Items
-		}
+		items[q.Name] = q.Items
+	}
+	for _, name := range names {
+		total += items[name]
 	}
 	ex.progress = cli.TerminalProgress(ex.warn, "exported", cli.Items, total)
 	for _, name := range names {
