@@ -20,12 +20,14 @@ type conn struct {
 	slot   int // in the thread's conns
 	pacer  int // in the thread's pacers, if the group has a rate
 
-	fd      int   // -1 when closed
-	left    int64 // operations the window still has for it
-	done    bool  // it has nothing more to do in this window
-	step    int   // of the cycle, where the next batch begins
-	first   int   // of the cycle, where the batch in flight began
-	batches int   // answered since the connection was opened
+	fd   int   // -1 when closed
+	left int64 // operations the window still has for it
+	done bool  // it has nothing more to do in this window
+	// abandoned: it waited in vain, and the answer may still come.
+	abandoned bool
+	step      int // of the cycle, where the next batch begins
+	first     int // of the cycle, where the batch in flight began
+	batches   int // answered since the connection was opened
 
 	// The batch in flight; count is 0 if there is none.
 	batch    *batch

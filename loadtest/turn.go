@@ -17,7 +17,7 @@ func (t *thread) drive() error {
 	t.start(now)
 	for i := range t.conns {
 		c := &t.conns[i]
-		c.done, c.left = false, c.quota(t.window.warm)
+		c.done, c.abandoned, c.left = false, false, c.quota(t.window.warm)
 		if c.group.Hits || c.group.Drain {
 			t.hungry++
 		}
@@ -171,8 +171,9 @@ func (t *thread) waits(c *conn) bool {
 }
 
 // abandon ends the window for a connection that waits for items of which there will be none. Its
-// request stays unanswered.
+// request stays unanswered, or its answer comes too late to matter.
 func (t *thread) abandon(c *conn, now time.Duration) error {
+	c.abandoned = true
 	if c.group.endless {
 		c.early = append(c.early, c.tail...)
 	}
@@ -293,6 +294,9 @@ func (t *thread) fly(c *conn, count int, now, due time.Duration) error {
 func (t *thread) unasked(c *conn, chunk []byte) error {
 	if c.group.endless {
 		c.early = append(c.early, chunk...)
+		return nil
+	}
+	if c.abandoned {
 		return nil
 	}
 	for len(chunk) > 0 {

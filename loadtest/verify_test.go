@@ -1,9 +1,13 @@
 package loadtest
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"io"
+	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -256,4 +260,54 @@ func countBelow(r Result, d time.Duration) (n int64) {
 		}
 	}
 	return n
+}
+
+// TestRunLateAnswer answers a consumer that waits behind the last item when the run has given up that wait, and goes on
+// with another connection.
+func TestRunLateAnswer(t *testing.T) {
+	late := make(chan struct{})  // the wait was given up
+	other := make(chan struct{}) // the answer to it was sent
+	sent := sync.OnceFunc(func() { close(other) })
+	put := make(chan string, 1)
+	s := testserver.Answering(t, func(c net.Conn) {
+		in := bufio.NewReader(c)
+		for {
+			line, err := in.ReadString('\n')
+			if err != nil {
+				return
+			}
+			switch {
+			case strings.HasPrefix(line, "set "):
+				data, _ := in.ReadString('\n')
+				io.WriteString(c, "STORED\r\n")
+				put <- strings.TrimSpace(data)
+			case strings.HasPrefix(line, "get other"):
+				<-other
+				io.WriteString(c, "END\r\n")
+			default:
+				select {
+				case item := <-put:
+					io.WriteString(c, testserver.Value("load", item))
+				case <-late:
+					io.WriteString(c, "END\r\n")
+					sent()
+				}
+			}
+		}
+	})
+	drained := 0 // looks that found the item fetched
+	opts := Options{Addr: s.Addr(), Ledger: NewLedger(1, false), Threads: 1, Interval: tickInterval, Groups: []Group{
+		{Operations: 1}, {Operation: Get, Wait: 5 * time.Second, Connections: 2, Drain: true},
+		{Operation: Get, Operations: 1, Queue: "other"},
+	}}
+	opts.OnInterval = func(Interval) { // the thread has just looked at all connections
+		if opts.Ledger.Counts().Got == 1 {
+			if drained++; drained == 2 {
+				close(late)
+			}
+		}
+	}
+	if got, err := Run(context.Background(), opts); err != nil || got.Got() != 1 {
+		t.Errorf("%d got, %v, want 1", got.Got(), err)
+	}
 }
