@@ -49,8 +49,8 @@ func (l *loop) setAlarm() {
 			at = t
 		}
 	}
-	if l.pacing {
-		sooner(l.clock + 1)
+	if l.paceEnds != 0 {
+		sooner(l.paceEnds)
 	}
 	if len(l.deadlines) > 0 {
 		sooner(l.deadlines[0].wait.deadline)

@@ -23,6 +23,7 @@ type conn struct {
 	late     bool   // in driver.late
 	ended    bool   // the peer sends no more; some of what it sent may be unread
 	paced    moment // since when the driver does not read it, see type paced; zero: it reads
+	rests    moment // until when it is not read because of quotas, if it is paced; zero: they are no reason
 	deaf     bool   // the driver does not read it while a job of its session runs
 	watched  bool   // the drainer knows of fd
 	broken   bool   // the peer is gone: the next read will find that

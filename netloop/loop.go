@@ -27,7 +27,7 @@ type loop struct {
 	began    time.Time   // of the turn
 	turns    int64       // that have ended
 	draining bool        // the server stops: nothing waits any more
-	pacing   bool        // the driver is to look once a millisecond who may go on
+	paceEnds moment      // when the driver is to look which paced connections may be read again; zero: there are none
 	ticket   engine.Ticket
 	dirty    []*session // have replies, or are to be closed
 	cleaned  []*session // the slice that dirty had in the last tick, to use again

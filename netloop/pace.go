@@ -6,52 +6,86 @@ const (
 	// maxPace is how long a connection is not read at most, in milliseconds: a disk that does not
 	// come back is no reason to keep a client waiting without end.
 	maxPace = 1000
+	// minRest is how long a connection rests at least behind a request that a quota has refused, in milliseconds.
+	minRest = 10
 	// paceLogInterval is how long it is not logged again, in milliseconds.
 	paceLogInterval = 10_000
 )
 
-// paced are the connections of a driver that put to a queue which is ahead of the disk, see
-// engine.Stored. Nothing is read from them until the disk has caught up: what they send stays in the
-// kernel's buffers, in the end in theirs, and they wait as for a slow network. Everybody else is
-// served.
+// paced are the connections of a driver that it does not read for a while. What they send stays in the kernel's
+// buffers, in the end in theirs, and they wait as for a slow network. Everybody else is served.
+//
+// Some put to a queue which is ahead of the disk, see engine.Stored. They wait until the disk has caught up. Others
+// have sent requests that a quota refused, and rest a millisecond for each of them. So a client that does not heed
+// refusals costs the loop little, and others do not feel it.
 type paced struct {
 	conns  []*conn
-	looked moment // whether they may go on
 	logged moment
 }
 
-// pace stops reading from c if its session has got ahead of the disk.
+// pace stops reading from c if its session has got ahead of the disk, or over a quota.
 func (d *driver) pace(c *conn) {
-	if len(c.session.ahead) == 0 || c.gone {
+	s := &c.session
+	if len(s.ahead) == 0 && s.overQuotas == 0 || c.gone {
 		return
 	}
 	c.paced = d.clock
 	d.poller.mute(c.fd)
-	p := &d.paced
-	p.conns = append(p.conns, c)
-	d.pacing = true
-	d.counters.Paced++
-	if p.logged == 0 || d.clock-p.logged >= paceLogInterval {
-		p.logged = d.clock
-		d.log.Warn("clients slowed down: they put faster than the disk writes", "queue", string(c.session.ahead))
+	d.paced.conns = append(d.paced.conns, c)
+	if s.overQuotas > 0 {
+		c.rests = d.clock + min(max(moment(s.overQuotas), minRest), maxPace)
+	}
+	if len(s.ahead) > 0 {
+		d.counters.Paced++
+		d.logAhead(s.ahead)
+	}
+	if at := d.nextLook(c); d.paceEnds == 0 || at < d.paceEnds {
+		d.paceEnds = at
 	}
 }
 
-// endPaces reads again from connections that have waited long enough. It looks once a millisecond.
+// logAhead logs that a client puts to a queue which is ahead of the disk, unless that was logged a moment ago.
+func (d *driver) logAhead(queue []byte) {
+	if p := &d.paced; p.logged == 0 || d.clock-p.logged >= paceLogInterval {
+		p.logged = d.clock
+		d.log.Warn("clients slowed down: they put faster than the disk writes", "queue", string(queue))
+	}
+}
+
+// nextLook returns when c may be read again: in a millisecond if that is for the disk to say.
+func (d *driver) nextLook(c *conn) moment {
+	if c.rests > d.clock {
+		return c.rests
+	}
+	return d.clock + 1
+}
+
+// endPaces reads again from connections that have waited long enough.
 func (d *driver) endPaces() {
-	p := &d.paced
-	if len(p.conns) == 0 || p.looked == d.clock {
+	if d.paceEnds == 0 || d.clock < d.paceEnds {
 		return
 	}
-	p.looked = d.clock
-	p.conns = slices.DeleteFunc(p.conns, func(c *conn) bool {
-		if !c.gone && d.clock < c.paced+maxPace && d.engine.Ahead(c.session.ahead) {
+	d.paceEnds = 0
+	d.paced.conns = slices.DeleteFunc(d.paced.conns, func(c *conn) bool {
+		if d.waits(c) {
+			if at := d.nextLook(c); d.paceEnds == 0 || at < d.paceEnds {
+				d.paceEnds = at
+			}
 			return false
 		}
 		d.listen(c)
 		return true
 	})
-	d.pacing = len(p.conns) > 0
+}
+
+// waits reports whether c, which is paced, is not to be read yet.
+func (d *driver) waits(c *conn) bool {
+	return !c.gone && (d.clock < c.rests || d.isAhead(c))
+}
+
+// isAhead reports whether c has put to a queue which is ahead of the disk still, and has not waited for that for too long.
+func (d *driver) isAhead(c *conn) bool {
+	return len(c.session.ahead) > 0 && d.clock < c.paced+maxPace && d.engine.Ahead(c.session.ahead)
 }
 
 // endPace reads from c again, because it has ended: a peer that is gone is no producer.
@@ -61,7 +95,7 @@ func (d *driver) endPace(c *conn) {
 }
 
 func (d *driver) listen(c *conn) {
-	c.paced, c.session.ahead = 0, c.session.ahead[:0]
+	c.paced, c.rests, c.session.overQuotas, c.session.ahead = 0, 0, 0, c.session.ahead[:0]
 	if !c.gone && !c.deaf {
 		d.poller.unmute(c.fd)
 	}

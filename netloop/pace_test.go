@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/kestrelmq/kestrel/access"
 	"github.com/kestrelmq/kestrel/segment"
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
@@ -89,7 +90,7 @@ func TestPace(t *testing.T) {
 		}
 		lt.want("the disk has caught up", lt.turnAt(1), 0, 0)
 		lt.want("the next turn", lt.turnAt(0), 1, 0)
-		if lt.pacing || len(lt.paced.conns) > 0 {
+		if lt.paceEnds != 0 || len(lt.paced.conns) > 0 {
 			t.Errorf("paced still: %d", len(lt.paced.conns))
 		}
 	})
@@ -112,6 +113,49 @@ func TestPaceEnds(t *testing.T) {
 		lt.turnAt(1)
 		if lt.conns[lt.fds[0]] != nil || len(lt.paced.conns) > 0 {
 			t.Errorf("the connection is open after its peer has gone; %d paced", len(lt.paced.conns))
+		}
+	})
+}
+
+// TestRestOverQuota has a connection send more than its user's quota allows. It is not read for a millisecond for
+// each request refused, ten at least and a second at most; another connection is served all the time.
+//
+// Its control is a session that does not count refusals.
+func TestRestOverQuota(t *testing.T) {
+	onEventLoops(t, func(t *testing.T, eventLoop string) {
+		lt := newBulkTest(t, eventLoop, unsynced(), 2)
+		alice := grants(t, "alice", "put *")
+		alice.Quota = access.Quota{Operations: 10}
+		lt.conns[lt.fds[0]].session.joinAs(alice)
+		lt.put(0, 16, 1)
+		lt.want("what a second allows, and one", lt.turnAt(1), 11, 0)
+		lt.put(0, 1, 1)
+		for range minRest - 1 {
+			lt.put(1, 1, 1)
+			lt.want("at rest", lt.turnAt(1), 0, 1)
+		}
+		refused := func() int64 { return lt.counters.OverQuota.Operations }
+		if got := refused(); got != 5 {
+			t.Errorf("%d requests were refused before the rest ended, want 5", got)
+		}
+		lt.turnAt(1) // from now on it is read
+		lt.turnAt(0)
+		if got := refused(); got != 6 {
+			t.Errorf("%d requests were refused when the rest had ended, want 6", got)
+		}
+		lt.turnAt(minRest)
+		lt.put(0, 40, 1)
+		lt.turnAt(0)
+		lt.put(0, 1, 1)
+		lt.turnAt(39)
+		lt.turnAt(0)
+		if got := refused(); got != 46 {
+			t.Errorf("%d requests were refused 39 ms after 40 had been, want 46", got)
+		}
+		lt.turnAt(2 * maxPace)
+		lt.want("when it may again", lt.turnAt(0), 1, 0)
+		if got := lt.counters.Paced; got != 0 || lt.paceEnds != 0 || len(lt.paced.conns) > 0 {
+			t.Errorf("%d paces for the disk; %d connections rest until %d", got, len(lt.paced.conns), lt.paceEnds)
 		}
 	})
 }

@@ -111,6 +111,7 @@ func (s *session) settleQuota() {
 func (s *session) refusedByQuota(err *access.OverQuota) error {
 	l := s.loop
 	*l.counters.OverQuota.of(err.What)++
+	s.overQuotas++
 	if refused, ok := l.server.lines.quota.due(l.clock); ok {
 		l.log.Warn("request refused: the user is over its quota", "user", s.id.user.Name, "peer", s.sink.peer(),
 			"quota", err.What, "most", err.Most, "refused", refused)

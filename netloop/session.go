@@ -89,8 +89,10 @@ type session struct {
 	heldTicket engine.Ticket
 
 	ahead []byte // the queue that the last put found ahead of the disk; empty: none
-	name  []byte // queue of the fetch being run, as the client spells it
-	terms terms  // of that fetch
+	// overQuotas is how many requests quotas have refused since the driver read from it, or since its last rest ended.
+	overQuotas int
+	name       []byte // queue of the fetch being run, as the client spells it
+	terms      terms  // of that fetch
 	// delivery describes the item being received, if terms asks for that.
 	delivery engine.Delivery
 	reads    openReads
