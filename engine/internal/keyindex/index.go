@@ -61,16 +61,18 @@ func (x *Index) leafOf(hash uint64) int {
 	return int(hash & (round/2 - 1))
 }
 
+// search returns where a hash is in a leaf, or where it belongs. Hashes are spread evenly, so it looks where the hash would
+// be if they lay at equal distances, and goes on from there: some four entries with a full leaf.
 func search(leaf []Entry, hash uint64) (at int, ok bool) {
-	return slices.BinarySearchFunc(leaf, hash, func(e Entry, hash uint64) int {
-		switch {
-		case e.Hash < hash:
-			return -1
-		case e.Hash > hash:
-			return 1
-		}
-		return 0
-	})
+	guess, _ := bits.Mul64(hash, uint64(len(leaf)))
+	at = int(guess)
+	for at < len(leaf) && leaf[at].Hash < hash {
+		at++
+	}
+	for at > 0 && leaf[at-1].Hash >= hash {
+		at--
+	}
+	return at, at < len(leaf) && leaf[at].Hash == hash
 }
 
 // Find returns the id that a hash stands for.
