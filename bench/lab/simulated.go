@@ -14,11 +14,12 @@ import (
 // notJudged are the controls that the simulation cannot notice, or meets too rarely, and why. What is meant to
 // notice them is in their reason, and in the control itself.
 var notJudged = map[string]string{
-	"a short write passes for a whole one":        "The simulation has files of its own; the experiment short has the real ones.",
-	"what was read of a growing run is kept":      "Runs of its small queues go through the page cache; the experiment spill has large ones.",
-	"a second server may use the directory":       "The lock is one of the operating system; the experiment limits starts two servers.",
-	"who puts faster than the disk takes is read": "Connections in memory have no pacing; ./netloop TestPace has a paced driver.",
-	"no queue is ahead of the disk":               "Nobody is paced in the simulation; ./engine TestAheadOfBacklog asks the engine.",
+	"a short write passes for a whole one":                  "The simulation has files of its own; the experiment short has the real ones.",
+	"what was read of a growing run is kept":                "Runs of its small queues go through the page cache; the experiment spill has large ones.",
+	"a second server may use the directory":                 "The lock is one of the operating system; the experiment limits starts two servers.",
+	"who puts faster than the disk takes is read":           "Connections in memory have no pacing; ./netloop TestPace has a paced driver.",
+	"a connection does not rest behind refusals of a quota": "Nobody has a quota there; ./netloop TestRestOverQuota does.",
+	"no queue is ahead of the disk":                         "Nobody is paced in the simulation; ./engine TestAheadOfBacklog asks the engine.",
 
 	"a released item counts as delivered": "Its ledger allows for a range of counts; ./engine TestQueueModel knows each.",
 	"what is due stays hidden":            "Its clients wait for ever then, and no law says why; ./engine TestQueueModel does.",
