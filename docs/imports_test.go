@@ -33,8 +33,8 @@ var mayImport = map[string]string{
 
 	"engine": "engine/histogram engine/internal/aside engine/internal/audit engine/internal/dirlock" +
 		" engine/internal/hidden engine/internal/holds engine/internal/idset engine/internal/item" +
-		" engine/internal/journal engine/internal/keyindex engine/internal/list engine/internal/machine engine/internal/marks engine/internal/record engine/internal/repair" +
-		" engine/internal/replay engine/internal/runs" +
+		" engine/internal/journal engine/internal/keyindex engine/internal/list engine/internal/machine engine/internal/marks engine/internal/nap engine/internal/record" +
+		" engine/internal/repair engine/internal/replay engine/internal/runs" +
 		" segment segment/segmenttest",
 	"engine/backup":         "engine segment segment/segmenttest",
 	"engine/internal/aside": "engine/internal/item",
@@ -50,6 +50,7 @@ var mayImport = map[string]string{
 	"engine/internal/list":     "",
 	"engine/internal/machine":  "",
 	"engine/internal/marks":    "engine/internal/idset engine/internal/runs segment segment/segmenttest",
+	"engine/internal/nap":      "",
 	"engine/internal/record":   "engine/internal/item engine/internal/runs segment",
 	"engine/internal/repair": "engine/internal/dirlock engine/internal/hidden engine/internal/idset engine/internal/item engine/internal/journal engine/internal/keyindex" +
 		" engine/internal/marks engine/internal/record engine/internal/runs segment segment/segmenttest",

@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// momentary is how many descriptors the process uses beside its parts. The runtime's poller keeps two. Writing a
-	// configuration or status takes one or two, and so does syncing a directory. A profile or a scrape reads files of
-	// the process, and the runtime those of its control group. ZooKeeper takes a connection, and the one that follows
-	// it.
-	momentary = 14
+	// momentary is how many descriptors the process uses beside its parts. The runtime's poller keeps two, and the
+	// alarm of delayed items one. Writing a configuration or status takes one or two, and so does syncing a directory.
+	// A profile or a scrape reads files of the process, and the runtime those of its control group. ZooKeeper takes a
+	// connection, and the one that follows it.
+	momentary = 15
 	// adminPort is what a port of operators takes beside their connections: the port, and a connection that is
 	// refused.
 	adminPort = 2

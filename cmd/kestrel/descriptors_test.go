@@ -56,7 +56,7 @@ func TestShareDescriptors(t *testing.T) {
 
 func TestTooFewDescriptors(t *testing.T) {
 	_, err := shareDescriptors(60, need{opened: 4, ports: 12, admin: 1, clients: 1000})
-	const want = "the limit of open files is 60, and the server needs 84: 18 for the process, 14 for event" +
+	const want = "the limit of open files is 60, and the server needs 85: 19 for the process, 14 for event" +
 		" loops and ports, 28 for files, 4 for operators, 4 for connections that end and 16 for clients;" +
 		" raise it with ulimit -n or LimitNOFILE"
 	if err == nil || err.Error() != want {
