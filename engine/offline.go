@@ -44,7 +44,7 @@ type QueueSnapshot struct {
 }
 
 // Inspect reads a data directory as Open does, and agrees with it on what is there, but changes
-// nothing. Of opts it heeds Dir, FS and Settings. It returns ErrLocked if a process uses the
+// nothing. Of opts it heeds Dir, FS, Settings and Progress. It returns ErrLocked if a process uses the
 // directory, a *segment.CorruptionError if the journal is damaged, and an error that wraps
 // fs.ErrNotExist if there is none. While a Snapshot is open no process can use the directory.
 func Inspect(opts Options) (*Snapshot, error) {
@@ -68,6 +68,9 @@ func inspect(opts Options) (s *Snapshot, err error) {
 	}
 	e.spool = newSpool(e, e.fs)
 	r, err := e.findJournal()
+	if p := e.opts.Progress; err == nil && p != nil {
+		p.begin(e.fs, e.journals.Current())
+	}
 	if err == nil {
 		s.Segments, s.Tear, err = segment.Scan(e.fs, e.journals.Current(), r.frame)
 	}
@@ -303,7 +306,7 @@ type UnclaimedRun = repair.UnclaimedRun
 type SalvagedQueue = repair.SalvagedQueue
 
 // Examine reads all of a data directory, backlogs included, and reports what is damaged, and what of
-// the queues can still be had; it changes nothing. Of opts it heeds Dir, FS, Settings and what says
+// the queues can still be had; it changes nothing. Of opts it heeds Dir, FS, Settings, Progress and what says
 // how journals and backlogs are written. It returns ErrLocked if a process uses the directory, an
 // error that wraps fs.ErrNotExist if there is none, and that of a disk that cannot be read. A
 // journal whose records are whole but make no sense together is a *segment.CorruptionError, and
@@ -321,6 +324,7 @@ func examine(opts Options, see func(*repair.Queue)) (*Damage, error) {
 	d, err := repair.Examine(repair.Place{
 		FS: e.fs, Dir: e.opts.Dir, Runs: e.spool.dir, Locks: e.opts.FS == nil,
 		Log: e.logOptions(), Compression: e.opts.BacklogCompression, Report: e.report,
+		Expect: e.opts.Progress.expect, Read: e.opts.Progress.add,
 	}, func(dirs *journal.Dirs, s *repair.Salvage) repair.Replay {
 		e.journals = dirs
 		return salvageReplay{newRevival(e, s), see}

@@ -68,7 +68,7 @@ type Options struct {
 	SweepInterval time.Duration
 	// NoHistograms turns the Meters of queues off.
 	NoHistograms bool
-	// Progress receives how far Open has come; nil receives nothing.
+	// Progress receives how far Open, Inspect or Examine has come; nil receives nothing.
 	Progress *Progress
 	// DiskReserve is how many bytes of the disk stay free: below that, puts return ErrOutOfDisk.
 	// Zero means a twentieth of the disk, but at least 1 GiB, and at most a tenth.

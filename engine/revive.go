@@ -408,8 +408,8 @@ func (s *spool) size(name string) int64 {
 	return n
 }
 
-// Progress shows other goroutines how far Open has come with the journal. The zero value is ready;
-// each is for one Open.
+// Progress shows other goroutines how far Open or Inspect has come with the journal, or Examine with all files. The
+// zero value is ready; each is for one of them.
 type Progress struct {
 	read  atomic.Int64
 	total atomic.Int64
@@ -417,9 +417,8 @@ type Progress struct {
 	before map[uint64]int64 // bytes of the segments before this one; owned by Open
 }
 
-// Bytes returns how many bytes of the journal have been read, and how many there are. Both are zero
-// until that is known, and the last segment counts with the room that it reserves: a journal that
-// has been read whole may end below its total.
+// Bytes returns how many bytes have been read, and how many there are to read. Both are zero until that is known. The
+// last segment of the journal counts with the room that it reserves: what has been read whole may end below its total.
 func (p *Progress) Bytes() (read, total int64) { return p.read.Load(), p.total.Load() }
 
 // begin learns what there is to read in dir. What cannot be learned is left to Open to report.
@@ -439,3 +438,17 @@ func (p *Progress) begin(fsys segment.FS, dir string) {
 
 // at notes that the journal has been read up to f.
 func (p *Progress) at(f segment.Frame) { p.read.Store(p.before[f.Segment] + f.Offset) }
+
+// expect notes that there are n more bytes to read.
+func (p *Progress) expect(n int64) {
+	if p != nil {
+		p.total.Add(n)
+	}
+}
+
+// add notes that n more bytes have been read.
+func (p *Progress) add(n int64) {
+	if p != nil {
+		p.read.Add(n)
+	}
+}

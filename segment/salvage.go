@@ -203,23 +203,26 @@ func (r *segmentReader) skipDamage(off int64) (next int64, batches bool, err err
 
 // nextHeader returns the offset of the first frame header from off on, or -1 if there is none.
 func (r *segmentReader) nextHeader(off int64) (int64, error) {
+	off = (off + frameAlign - 1) &^ (frameAlign - 1)
 	for {
-		off = (off + frameAlign - 1) &^ (frameAlign - 1)
-		if r.size-off < FrameHeaderSize {
-			return -1, nil
-		}
 		var err error
 		if off, err = r.skipHole(off); err != nil || r.size-off < FrameHeaderSize {
 			return -1, err
 		}
-		head, err := r.at(off, FrameHeaderSize)
+		block, err := r.at(off, int(min(r.size-off, readAhead)))
 		if err != nil {
 			return -1, err
 		}
-		if _, ok := parseFrameHeader(head, r.id); ok {
-			return off, nil
+		for len(block) >= FrameHeaderSize { // as in search
+			if zeros := leadingZeros(block) &^ (frameAlign - 1); zeros > 0 {
+				block, off = block[zeros:], off+int64(zeros)
+				continue
+			}
+			if _, ok := parseFrameHeader(block, r.id); ok {
+				return off, nil
+			}
+			block, off = block[frameAlign:], off+frameAlign
 		}
-		off += frameAlign
 	}
 }
 

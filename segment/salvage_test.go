@@ -240,3 +240,52 @@ func salvageRun(t *testing.T, mode segment.IO) {
 		t.Errorf("of a missing run found %v, gaps %+v", found, gaps)
 	}
 }
+
+// countingFS counts how often the files opened through it are asked where data is.
+type countingFS struct {
+	segment.FS
+	looks *int
+}
+
+func (f countingFS) OpenReadOnly(path string) (segment.File, error) {
+	file, err := f.FS.OpenReadOnly(path)
+	return countingFile{file, f.looks}, err
+}
+
+type countingFile struct {
+	segment.File
+	looks *int
+}
+
+func (f countingFile) NextData(int64) (int64, error) {
+	*f.looks++
+	return 0, nil // as of a file system without holes
+}
+
+// TestSalvageReservedRoom damages the last batch of a segment, behind which a file system without holes keeps zeros.
+// Salvage looks for data a few times, not once for each place where a frame could begin.
+func TestSalvageReservedRoom(t *testing.T) {
+	disk := segmenttest.New()
+	l, _, err := segment.Open(logDir, segment.Options{FS: disk, SegmentSize: 1 << 20}, func(segment.Frame) error { return nil })
+	must(t, err)
+	batch := make([]byte, segment.FrameHeaderSize, 64)
+	_, _, err = l.Append(append(batch, "hello"...))
+	must(t, err)
+	_, err = l.Sync()
+	must(t, err)
+	image := disk.Kill()
+	must(t, l.Close())
+	var last placed
+	_, _, err = segment.Scan(image, logDir, func(f segment.Frame) error {
+		last = placed{path: f.Path, offset: f.Offset}
+		return nil
+	})
+	must(t, err)
+	must(t, image.FlipBit(last.path, last.offset+1, 1))
+	looks := 0
+	_, gaps, err := salvaged(countingFS{image, &looks})
+	must(t, err)
+	if len(gaps) != 1 || looks > 20 {
+		t.Errorf("%d gaps, after asking %d times where data is; want 1, after at most 20 times", len(gaps), looks)
+	}
+}

@@ -20,6 +20,8 @@ type Place struct {
 	Compression segment.Codec
 	// Report logs what could not be done, and need not be.
 	Report func(what string, err error)
+	// Expect hears about how many more bytes there are to read, and Read how many more have been read.
+	Expect, Read func(bytes int64)
 }
 
 // Damage is what Examine found wrong with a data directory, and what Repair would make of it. Its
@@ -46,10 +48,14 @@ type Damage struct {
 	journals *journal.Dirs
 	lock     *dirlock.Lock
 	decoder  segment.Coder
+	pass     pass
 	lastRun  uint64 // the highest number that a run has had
 	// queues are those that Repair leaves, and dropped those of Dropped, as they were made.
 	queues, dropped []*salvagedQueue
 }
+
+// pass counts how much of the journal has been read in one pass.
+type pass struct{ size, read int64 }
 
 // Loss is a range of ids of one queue of whose items some or all are lost.
 type Loss struct {
@@ -93,6 +99,7 @@ func (d *Damage) eachFrame(
 ) ([]segment.RunGap, error) {
 	return segment.SalvageRun(d.place.FS, r.path, r.id, r.recorded.End, &d.decoder,
 		func(frame segment.RunFrame, body []byte) error {
+			d.place.Read(int64(len(body)))
 			if keyindex.IsFrame(frame.Tag) {
 				return checkKeys(r.path, frame, body)
 			}
@@ -108,4 +115,34 @@ func (d *Damage) eachFrame(
 func (d *Damage) Close() error {
 	d.decoder.Close()
 	return d.lock.Release()
+}
+
+// sizeOf returns how many bytes a file has, or zero if it cannot be had: a figure for people.
+func (d *Damage) sizeOf(name string) int64 {
+	f, err := d.place.FS.OpenReadOnly(name)
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	size, _ := f.Size()
+	return size
+}
+
+// counted returns a visitor that counts the bytes of frames before it calls visit, if that is not nil.
+func (d *Damage) counted(visit segment.Visitor) segment.Visitor {
+	return func(f segment.Frame) error {
+		n := segment.FrameHeaderSize + int64(len(f.Payload))
+		d.pass.read += n
+		d.place.Read(n)
+		if visit == nil {
+			return nil
+		}
+		return visit(f)
+	}
+}
+
+// passed counts what frames left in a pass: the room behind the last one, mostly.
+func (d *Damage) passed() {
+	d.place.Read(d.pass.size - d.pass.read)
+	d.pass.read = 0
 }

@@ -3,6 +3,8 @@ package repair
 import (
 	"cmp"
 	"errors"
+	"io/fs"
+	"path"
 	"slices"
 
 	"github.com/kestrelmq/kestrel/engine/internal/dirlock"
@@ -40,7 +42,11 @@ func (d *Damage) examine(start func(*journal.Dirs, *Salvage) Replay) (err error)
 	if d.journals, err = journal.FindDirs(d.place.FS, d.place.Dir); err != nil {
 		return err
 	}
-	_, d.Tear, err = segment.Scan(d.place.FS, d.journals.Current(), nil)
+	if err := d.expect(); err != nil {
+		return err
+	}
+	_, d.Tear, err = segment.Scan(d.place.FS, d.journals.Current(), d.counted(nil))
+	d.passed()
 	damaged := errors.Is(err, segment.ErrCorrupt)
 	if err != nil && !damaged {
 		return err
@@ -66,5 +72,30 @@ func (d *Damage) examine(start func(*journal.Dirs, *Salvage) Replay) (err error)
 		d.Queues = append(d.Queues, SalvagedQueue{q.Name, q.items, q.bytes, q.NextID})
 	}
 	slices.SortFunc(d.Queues, func(a, b SalvagedQueue) int { return cmp.Compare(a.Name, b.Name) })
+	return nil
+}
+
+// passes is how often examine reads the journal: to find damage, to find runs, and to replay it.
+const passes = 3
+
+// expect says how much there is to read. What is missing or damaged is left to examine to report.
+func (d *Damage) expect() error {
+	var total int64
+	segments, err := segment.List(d.place.FS, d.journals.Current())
+	if err != nil && !errors.Is(err, segment.ErrCorrupt) {
+		return err
+	}
+	for _, s := range segments {
+		d.pass.size += s.Size
+	}
+	total += passes * d.pass.size
+	names, err := d.place.FS.List(d.place.Runs)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, name := range names {
+		total += d.sizeOf(path.Join(d.place.Runs, name))
+	}
+	d.place.Expect(total)
 	return nil
 }

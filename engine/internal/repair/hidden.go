@@ -67,6 +67,7 @@ func (v *Salvage) checkHidden() (err error) {
 // eachHidden calls f for every item of a hidden run in a frame that is whole; its Data is valid during the call.
 func (d *Damage) eachHidden(r *hiddenRun, f func(hidden.Entry)) ([]segment.RunGap, error) {
 	return segment.SalvageRun(d.place.FS, r.path, r.id, r.end, &d.decoder, func(frame segment.RunFrame, body []byte) error {
+		d.place.Read(int64(len(body)))
 		if hidden.IsIndex(frame.Tag) {
 			_, err := hidden.ParseIndex(frame.Tag, body, frame.Offset)
 			return corrupt(r.path, frame.Offset, err)

@@ -142,6 +142,7 @@ func (d *Damage) saveCopies() error {
 		for _, r := range q.live {
 			if len(r.gaps) > 0 {
 				from = append(from, r.path)
+				d.place.Expect(d.sizeOf(r.path)) // it is read again, to be written anew
 			}
 		}
 		for _, h := range q.damaged {
@@ -171,11 +172,16 @@ func (d *Damage) saveCopies() error {
 		from = append(from, u.Path)
 	}
 	slices.Sort(from)
+	from = slices.Compact(from)
+	for _, name := range from {
+		d.place.Expect(d.sizeOf(name))
+	}
 	d.saved = []string{d.Saved}
-	for _, name := range slices.Compact(from) {
+	for _, name := range from {
 		if err := d.saveCopy(name); err != nil {
 			return err
 		}
+		d.place.Read(d.sizeOf(name))
 	}
 	return nil
 }

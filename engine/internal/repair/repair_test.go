@@ -88,6 +88,7 @@ func place(t *testing.T, fsys *segmenttest.FS) Place {
 				t.Errorf("%s: %v", what, err)
 			}
 		},
+		Expect: func(int64) {}, Read: func(int64) {},
 	}
 }
 
@@ -219,5 +220,27 @@ func TestRepair(t *testing.T) {
 func TestExamineNothing(t *testing.T) {
 	if _, err := Examine(place(t, segmenttest.New()), newPuts); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Examine = %v, want that there is no directory", err)
+	}
+}
+
+// TestExamineProgress tests that Examine says how much there is to read, and counts all that it reads of it.
+func TestExamineProgress(t *testing.T) {
+	fsys := segmenttest.New()
+	write(t, fsys, name(1, 1, "q"), put(1, 1), put(1, 2))
+	var expected, read int64
+	p := place(t, fsys)
+	p.Expect = func(n int64) { expected += n }
+	p.Read = func(n int64) { read += n }
+	d, err := Examine(p, newPuts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	segments, err := segment.List(fsys, "data/journal")
+	if err != nil || len(segments) != 1 {
+		t.Fatalf("%d segments: %v", len(segments), err)
+	}
+	if want := 3 * segments[0].Size; expected != want || read != want {
+		t.Errorf("read %d of %d bytes, want all of %d", read, expected, want)
 	}
 }

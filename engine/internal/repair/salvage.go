@@ -62,7 +62,8 @@ type salvagedQueue struct {
 // scan reads the journal.
 func (v *Salvage) scan(visit segment.Visitor, gap func(segment.Gap)) error {
 	fs, dir := v.d.place.FS, v.d.journals.Current()
-	if v.damaged {
+	defer v.d.passed()
+	if visit = v.d.counted(visit); v.damaged {
 		return segment.Salvage(fs, dir, visit, gap)
 	}
 	_, _, err := segment.Scan(fs, dir, visit)

@@ -206,7 +206,10 @@ func (m *maker) fromServer(ctx context.Context, c *config.Config) error {
 
 // fromFiles backs up the data directory of a server that does not run.
 func (m *maker) fromFiles(c *config.Config) error {
+	c.Engine.Progress = new(engine.Progress)
+	end := cli.Watch(m.said, "read", cli.Bytes, c.Engine.Progress.Bytes)
 	s, err := engine.Inspect(c.Engine)
+	end()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return cli.Failed("nothing was backed up: there is no journal in %s", c.Engine.Dir)

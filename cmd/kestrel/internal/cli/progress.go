@@ -49,6 +49,7 @@ type Progress struct {
 	done     int64
 	began    time.Time
 	shown    time.Time
+	sighted  bool // the total has been shown
 }
 
 // NewProgress returns the progress of work that has a total, in some unit.
@@ -65,7 +66,7 @@ func TerminalProgress(w io.Writer, verb string, unit Unit, total int64) *Progres
 	return NewProgress(w, verb, unit, total)
 }
 
-// Add counts n more.
+// Add counts n more. A terminal shows the first of which the total is known at once.
 func (p *Progress) Add(n int64) {
 	if p == nil {
 		return
@@ -75,8 +76,8 @@ func (p *Progress) Add(n int64) {
 	if p.terminal {
 		every = repaint
 	}
-	if now := time.Now(); now.Sub(p.shown) >= every {
-		p.shown = now
+	if now := time.Now(); now.Sub(p.shown) >= every || p.terminal && p.total > 0 && !p.sighted {
+		p.shown, p.sighted = now, p.total > 0
 		p.show(now)
 	}
 }
@@ -111,6 +112,37 @@ func (p *Progress) show(now time.Time) {
 func (p *Progress) End() {
 	if p != nil && p.terminal {
 		fmt.Fprint(p.w, "\r\x1b[K")
+	}
+}
+
+// Watch shows on a terminal how far the work of another goroutine is, until end is called. look returns how much is done,
+// and of how much. It does nothing if w is no terminal.
+func Watch(w io.Writer, verb string, unit Unit, look func() (done, total int64)) (end func()) {
+	p := TerminalProgress(w, verb, unit, 0)
+	if p == nil {
+		return func() {}
+	}
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		tick := time.NewTicker(repaint)
+		defer tick.Stop()
+		for more := true; more; {
+			select {
+			case <-tick.C:
+			case <-stop:
+				more = false
+			}
+			done, total := look()
+			if p.Expect(total); total > 0 {
+				p.Add(done - p.done)
+			}
+		}
+		p.End()
+	}()
+	return func() {
+		close(stop)
+		<-stopped
 	}
 }
 

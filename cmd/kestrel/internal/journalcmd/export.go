@@ -66,7 +66,7 @@ func newJournalExport() *cobra.Command {
 			return fmt.Errorf("which queues? Name them, or say --all")
 		}
 		ex.out, ex.warn = cmd.OutOrStdout(), cmd.ErrOrStderr()
-		return data.read(func(c *config.Config, s *engine.Snapshot) error { return ex.run(c, s, args) })
+		return data.read(ex.warn, func(c *config.Config, s *engine.Snapshot) error { return ex.run(c, s, args) })
 	}
 	return cmd
 }

@@ -108,7 +108,7 @@ func (im *importer) run() error {
 	if sameDir(im.dir, im.config.Engine.Dir) {
 		return cli.Failed("%s is the data directory: import into another one", im.dir)
 	}
-	old, err := readOldDir(im.dir, im.load)
+	old, err := readOldDir(im.dir, im.load, im.warn)
 	var one *cli.Failure
 	switch {
 	case errors.As(err, &one):

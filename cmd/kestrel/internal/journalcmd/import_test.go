@@ -179,7 +179,7 @@ func beginImport(t *testing.T, old, data string) (*engine.Engine, *oldDir, *impo
 	if im.config, err = (&dataPlace{dir: data}).load(); err != nil {
 		t.Fatal(err)
 	}
-	dir, err := readOldDir(old, im.load)
+	dir, err := readOldDir(old, im.load, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}

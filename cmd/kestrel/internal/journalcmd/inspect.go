@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -47,18 +48,24 @@ func newJournalInspect() *cobra.Command {
 	data := dataFlags(cmd)
 	asJSON := cmd.Flags().Bool("json", false, "for programs")
 	cmd.RunE = func(cmd *cobra.Command, queues []string) error {
-		return data.read(func(c *config.Config, s *engine.Snapshot) error {
+		out, said := cmd.OutOrStdout(), cmd.ErrOrStderr()
+		return data.read(said, func(c *config.Config, s *engine.Snapshot) error {
 			if len(queues) > 0 {
-				return inspectItems(cmd.OutOrStdout(), s, queues, *asJSON)
+				var p *cli.Progress
+				if !cli.IsTerminal(out) { // the items themselves show it there
+					p = cli.TerminalProgress(said, "written", cli.Items, itemsOf(s, queues))
+				}
+				defer p.End()
+				return inspectItems(out, s, queues, *asJSON, p)
 			}
 			in, err := inspectionOf(c, s)
 			if err != nil {
 				return err
 			}
 			if *asJSON {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(in)
+				return json.NewEncoder(out).Encode(in)
 			}
-			in.print(cmd.OutOrStdout(), engine.Now())
+			in.print(out, engine.Now())
 			return nil
 		})
 	}
@@ -66,13 +73,13 @@ func newJournalInspect() *cobra.Command {
 }
 
 // read calls f with what the data directory holds; nobody changes it meanwhile. It returns a
-// *failure if that cannot be read.
-func (p *dataPlace) read(f func(*config.Config, *engine.Snapshot) error) error {
+// *failure if that cannot be read. A terminal behind said sees how far the reading is.
+func (p *dataPlace) read(said io.Writer, f func(*config.Config, *engine.Snapshot) error) error {
 	c, err := p.load()
 	if err != nil {
 		return err
 	}
-	s, err := engine.Inspect(c.Engine)
+	s, err := inspectOn(said, c)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return cli.Failed("there is no journal in %s", c.Engine.Dir)
@@ -86,6 +93,23 @@ func (p *dataPlace) read(f func(*config.Config, *engine.Snapshot) error) error {
 		return err
 	}
 	return f(c, s)
+}
+
+// inspectOn is engine.Inspect, and shows on a terminal how far it is.
+func inspectOn(said io.Writer, c *config.Config) (*engine.Snapshot, error) {
+	c.Engine.Progress = new(engine.Progress)
+	defer cli.Watch(said, "read", cli.Bytes, c.Engine.Progress.Bytes)()
+	return engine.Inspect(c.Engine)
+}
+
+// itemsOf returns how many items the queues called names have.
+func itemsOf(s *engine.Snapshot, names []string) (n int64) {
+	for _, q := range s.Queues {
+		if slices.Contains(names, q.Name) {
+			n += q.Items
+		}
+	}
+	return n
 }
 
 // inspection is what inspect shows. Its names are those of --json.
@@ -209,10 +233,11 @@ type inspectedItem struct {
 // shownData is how many bytes of an item's data a line shows.
 const shownData = 60
 
-func inspectItems(w io.Writer, s *engine.Snapshot, queues []string, asJSON bool) (err error) {
+func inspectItems(w io.Writer, s *engine.Snapshot, queues []string, asJSON bool, p *cli.Progress) (err error) {
 	out := json.NewEncoder(w)
 	for _, name := range queues {
 		failure := s.Each(name, func(it engine.Item) bool {
+			p.Add(1)
 			if asJSON {
 				err = out.Encode(inspectedItem{name, it.ID, it.Added, it.Expiry, it.Flags, it.Data})
 				return err == nil

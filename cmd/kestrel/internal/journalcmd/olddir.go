@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -26,14 +27,15 @@ type oldDir struct {
 }
 
 // readOldDir replays every queue in a directory, and changes nothing. It returns all that keeps the
-// queues from being imported.
-func readOldDir(path string, opts oldjournal.LoadOptions) (*oldDir, error) {
+// queues from being imported. A terminal behind said sees how far the reading is.
+func readOldDir(path string, opts oldjournal.LoadOptions, said io.Writer) (*oldDir, error) {
 	entries, err := os.ReadDir(path)
 	if err != nil {
 		return nil, cli.Failed("cannot read the journals: %s", err)
 	}
 	d := &oldDir{path: path, fsys: os.DirFS(path), more: make(map[string]*supplement)}
 	var names []string
+	sizes := make(map[string]int64)
 	sum := sha256.New()
 	for _, entry := range entries {
 		if first, _, _ := strings.Cut(entry.Name(), "."); first == "journal" && entry.IsDir() {
@@ -47,12 +49,21 @@ func readOldDir(path string, opts oldjournal.LoadOptions) (*oldDir, error) {
 			continue
 		}
 		names = append(names, entry.Name())
+		sizes[entry.Name()] = info.Size()
 		fmt.Fprintf(sum, "%q %d %d\n", info.Name(), info.Size(), info.ModTime().UnixNano())
 	}
 	d.digest = fmt.Sprintf("%x", sum.Sum(nil))
 	var planned []oldjournal.Files
 	planned, d.skipped = oldjournal.Plan(names)
 	var wrong []error
+	var total int64
+	for _, files := range planned {
+		for _, name := range files.Names {
+			total += sizes[name]
+		}
+	}
+	p := cli.TerminalProgress(said, "read", cli.Bytes, total)
+	defer p.End()
 	for _, files := range planned {
 		if err := engine.ValidateName(files.Queue); err != nil {
 			d.skip(files, err)
@@ -62,6 +73,9 @@ func readOldDir(path string, opts oldjournal.LoadOptions) (*oldDir, error) {
 			wrong = append(wrong, err)
 		} else {
 			d.queues = append(d.queues, q)
+		}
+		for _, name := range files.Names {
+			p.Add(sizes[name])
 		}
 	}
 	return d, errors.Join(wrong...)

@@ -64,14 +64,32 @@ func newJournalRepair() *cobra.Command {
 		if err := CheckImported(c.Engine.Dir); err != nil {
 			return err
 		}
-		d, err := engine.Examine(c.Engine)
+		d, err := examineOn(cmd.ErrOrStderr(), c)
 		if err != nil {
 			return explainRepair(err, c)
 		}
 		defer d.Close()
-		return repair(c, d, *apply, cmd.OutOrStdout())
+		return repair(c, d, *apply, cmd.OutOrStdout(), cmd.ErrOrStderr())
 	}
 	return cmd
+}
+
+// examineOn is engine.Examine, and shows on a terminal how far it is.
+func examineOn(said io.Writer, c *config.Config) (*engine.Damage, error) {
+	c.Engine.Progress = new(engine.Progress)
+	defer cli.Watch(said, "examined", cli.Bytes, c.Engine.Progress.Bytes)()
+	return engine.Examine(c.Engine)
+}
+
+// repairOn is d.Repair, and shows on a terminal how far the copies are that it keeps.
+func repairOn(said io.Writer, c *config.Config, d *engine.Damage) error {
+	p := c.Engine.Progress
+	examined, expected := p.Bytes()
+	defer cli.Watch(said, "copied", cli.Bytes, func() (done, total int64) {
+		done, total = p.Bytes()
+		return done - examined, total - expected
+	})()
+	return d.Repair()
 }
 
 // explainRepair says why a directory cannot be examined.
@@ -90,7 +108,7 @@ func explainRepair(err error, c *config.Config) error {
 }
 
 // repair reports the damage, and with apply mends it.
-func repair(c *config.Config, d *engine.Damage, apply bool, out io.Writer) error {
+func repair(c *config.Config, d *engine.Damage, apply bool, out, said io.Writer) error {
 	if d.Sound() {
 		fmt.Fprintf(out, "sound, backlogs included: %s\n", leaves(d))
 		return nil
@@ -104,13 +122,13 @@ func repair(c *config.Config, d *engine.Damage, apply bool, out io.Writer) error
 		return &cli.Failure{Code: cli.ExitDamage, Text: "damaged, nothing was changed: --apply repairs it, and keeps a copy" +
 			" of what it replaces"}
 	}
-	if err := d.Repair(); err != nil {
+	if err := repairOn(said, c, d); err != nil {
 		return cli.Failed("%s", err)
 	}
 	if err := d.Close(); err != nil {
 		return cli.Failed("%s", err)
 	}
-	if err := checkRepaired(c, d); err != nil {
+	if err := checkRepaired(c, d, said); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "repaired; what was there before is in %s\n", d.Saved)
@@ -118,8 +136,8 @@ func repair(c *config.Config, d *engine.Damage, apply bool, out io.Writer) error
 }
 
 // checkRepaired looks at a repaired directory as a server that starts would.
-func checkRepaired(c *config.Config, d *engine.Damage) error {
-	s, err := engine.Inspect(c.Engine)
+func checkRepaired(c *config.Config, d *engine.Damage, said io.Writer) error {
+	s, err := inspectOn(said, c)
 	if err != nil {
 		return cli.Failed("repaired, but it cannot be read; what was there before is in %s: %s", d.Saved, err)
 	}

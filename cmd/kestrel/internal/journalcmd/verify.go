@@ -47,7 +47,7 @@ func newJournalVerify() *cobra.Command {
 	}
 	data := dataFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return data.read(func(c *config.Config, s *engine.Snapshot) error {
+		return data.read(cmd.ErrOrStderr(), func(c *config.Config, s *engine.Snapshot) error {
 			return verify(c, s, cmd.OutOrStdout())
 		})
 	}

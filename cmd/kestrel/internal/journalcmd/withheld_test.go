@@ -53,7 +53,7 @@ func TestImportWithheld(t *testing.T) {
 		if im.config, err = (&dataPlace{dir: data}).load(); err != nil {
 			t.Fatal(err)
 		}
-		dir, err := readOldDir(old, im.load)
+		dir, err := readOldDir(old, im.load, io.Discard)
 		if err != nil {
 			t.Fatal(err)
 		}
