@@ -45,6 +45,7 @@ type Consumer struct {
 	queue    string
 	name     []byte        // as the protocol has it
 	lease    time.Duration // of items; zero: they are open as long as their connection lives
+	lends    bool          // its callers confirm what they get by confirmAndNext
 	requests requests
 	ctx      context.Context // ends with Close, and with the client
 	cancel   context.CancelCauseFunc
@@ -75,15 +76,15 @@ type requests struct {
 }
 
 // Consume returns a consumer of a queue. Close it.
-func (c *Client) Consume(queue string) (*Consumer, error) { return c.consume(queue, 0) }
+func (c *Client) Consume(queue string) (*Consumer, error) { return c.consume(queue, 0, false) }
 
-// consume is Consume for items that are leased for so long, or open if that is zero.
-func (c *Client) consume(queue string, lease time.Duration) (*Consumer, error) {
+// consume is Consume for items that are leased for so long, or open if that is zero; lends is as in Consumer.
+func (c *Client) consume(queue string, lease time.Duration, lends bool) (*Consumer, error) {
 	name, err := wire.Name(queue)
 	if err != nil {
 		return nil, wordy("consume", queue, "", err)
 	}
-	k := &Consumer{client: c, queue: queue, name: name, lease: lease}
+	k := &Consumer{client: c, queue: queue, name: name, lease: lease, lends: lends}
 	k.requests = requests{
 		get: k.appendGet(nil, longWait), getInTurn: k.appendGet(nil, turnWait), more: k.appendGet(nil, 0),
 		confirm:       memcache.AppendGet(nil, name, memcache.GetOptions{Close: true}),
@@ -379,7 +380,9 @@ func (c *Consumer) issue(st *station, o order) bool {
 		s = st.idle[n-1]
 		st.idle = st.idle[:n-1]
 	} else {
-		s = &slot{consumer: c, station: st, orders: make(chan order, 1), quit: make(chan struct{})}
+		s = &slot{
+			consumer: c, station: st, orders: make(chan order, 1), quit: make(chan struct{}), handed: make(chan handed, 1),
+		}
 		if !c.client.spawn(s.run) {
 			return false
 		}
@@ -469,6 +472,21 @@ func (c *Consumer) failed(s *slot, err error) {
 func (c *Consumer) answered(s *slot, d *Delivery) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	withConfirm := c.noteAnswer(s, d)
+	switch {
+	case d == nil:
+	case withConfirm && s.station.leaving:
+		s.conn.Close() // the item goes back
+	default:
+		if c.lends {
+			d.lend()
+		}
+		c.handOut(d)
+	}
+}
+
+// noteAnswer is answered, but for what becomes of d; mu is held. It reports whether the get went out with a confirm.
+func (c *Consumer) noteAnswer(s *slot, d *Delivery) (withConfirm bool) {
 	st := s.station
 	st.waiting--
 	s.asking--
@@ -479,15 +497,9 @@ func (c *Consumer) answered(s *slot, d *Delivery) {
 	}
 	st.fails = 0
 	c.lastErr = nil
-	withConfirm := s.withConfirm
+	withConfirm = s.withConfirm
 	s.withConfirm = false
-	switch {
-	case d == nil:
-	case withConfirm && st.leaving:
-		s.conn.Close() // the item goes back
-	default:
-		c.handOut(d)
-	}
+	return withConfirm
 }
 
 // free has a slot wait for its next order. It returns false if there will be none.

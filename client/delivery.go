@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/kestrelmq/kestrel/codec/memcache"
@@ -24,15 +25,17 @@ type Delivery struct {
 	receipt uint64 // of its lease; 0 without one
 
 	slot    *slot
-	surplus *time.Timer // gives it back while nobody has taken it; nil without; guarded by Consumer.mu
-	asked   bool        // a get went out with its end; set by begin, under mu
+	lent    bool         // its connection was lent, when it was handed out; see slot.hold
+	how     atomic.Int32 // watched, asLoan, or reading
+	surplus *time.Timer  // gives it back while nobody has taken it; nil without; guarded by Consumer.mu
+	asked   bool         // a get went out with its end; set by begin, under mu
 
 	mu sync.Mutex
 	// Guarded by mu.
 	state  deliveryState
 	lostBy error         // why the item is lost; nil if it is not
 	result error         // of the confirm or abort; valid once ended is closed
-	ended  chan struct{} // closed when result is final; nil for a leased item
+	ended  chan struct{} // closed when result is final; nil before begin
 	isLost bool          // lose was called
 	lost   chan struct{} // closed when isLost; nil until somebody asks for it
 	onLoss func()        // called when the item is lost; nil for nothing
@@ -66,15 +69,21 @@ var (
 	abortIt       = ending{"abort", memcache.GetOptions{Abort: true}, false}
 )
 
+// How a delivery of a slot is waited for; changed by compare and swap.
+//
+//	asLoan  -> watched   somebody wants to know about the item
+//	asLoan  -> reading   the handler confirms it
+const (
+	watched int32 = iota // the slot reads
+	asLoan               // nobody reads: the connection is the handler's
+	reading              // the handler reads
+)
+
 func newDelivery(s *slot, r *memcache.Reply) *Delivery {
-	d := &Delivery{
+	return &Delivery{
 		Item: itemOf(r), Queue: s.consumer.queue, Server: s.station.server, slot: s,
 		receipt: r.CAS, Deliveries: deliveriesOf(r),
 	}
-	if d.receipt == 0 {
-		d.ended = make(chan struct{})
-	}
-	return d
 }
 
 // Confirm says that the item is done with: it is gone for good. An error wraps
@@ -85,9 +94,6 @@ func newDelivery(s *slot, r *memcache.Reply) *Delivery {
 //
 // A server that has an open_transaction_timeout may have taken the item back without a word.
 func (d *Delivery) Confirm(ctx context.Context) error { return d.end(ctx, confirmIt) }
-
-// confirmAndGo is Confirm for a caller that will call Next at once.
-func (d *Delivery) confirmAndGo(ctx context.Context) error { return d.end(ctx, confirmAndAsk) }
 
 // Abort gives the item back to the head of its queue, for the next fetch. That the connection is lost is no error: the
 // server has given it back already.
@@ -102,6 +108,7 @@ func (d *Delivery) Abort(ctx context.Context) error {
 // Lost returns a channel that is closed when the connection of the item ends before the item does, or its
 // lease: the server then delivers it again, and Confirm will fail.
 func (d *Delivery) Lost() <-chan struct{} {
+	d.watch()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.lost == nil {
@@ -131,14 +138,30 @@ func (d *Delivery) end(ctx context.Context, how ending) error {
 
 // begin sends the request that ends the delivery; the slot's goroutine reads the answer.
 func (d *Delivery) begin(how ending) error {
+	d.watch()
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if err := d.mayEnd(); err != nil {
+		return err
+	}
+	d.ended = make(chan struct{})
+	d.send(how)
+	return nil
+}
+
+// mayEnd returns why the delivery cannot be ended, or nil; mu is held.
+func (d *Delivery) mayEnd() error {
 	switch {
 	case d.state == stateEnding || d.state == stateGone && d.lostBy == nil:
 		return ErrEnded
 	case d.state == stateGone:
 		return fmt.Errorf("%w (%w)", ErrLost, plain(d.lostBy))
 	}
+	return nil
+}
+
+// send sends the request that ends the delivery, which is open; mu is held.
+func (d *Delivery) send(how ending) {
 	d.state = stateEnding
 	c := d.slot.consumer
 	d.slot.conn.Renew(time.Now(), c.client.opts.ReplyTimeout)
@@ -151,9 +174,8 @@ func (d *Delivery) begin(how ending) error {
 		request = c.requests.confirmAndGet
 	}
 	if err := d.slot.conn.Send(request); err != nil {
-		d.slot.conn.Close() // the slot's goroutine then ends the delivery
+		d.slot.conn.Close() // so there is no answer
 	}
-	return nil
 }
 
 // readsOn reports whether a read that has timed out is to go on: an item may be open for any time, and the request
@@ -193,7 +215,9 @@ func (d *Delivery) finish(err error) bool {
 	default:
 		d.lostBy = err
 	}
-	close(d.ended)
+	if d.ended != nil {
+		close(d.ended)
+	}
 	if d.lostBy != nil {
 		d.lose()
 	}
@@ -217,6 +241,7 @@ func (d *Delivery) lose() {
 // whenLost has f called when the item is lost, at once if it is. F must not wait, nor use the delivery. That a lease
 // is over is noticed in time only once somebody has asked for Lost.
 func (d *Delivery) whenLost(f func()) {
+	d.watch()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.isLost {
@@ -230,5 +255,19 @@ func (d *Delivery) whenLost(f func()) {
 func (d *Delivery) claim() {
 	if d.surplus != nil {
 		d.surplus.Stop()
+	}
+}
+
+// lend hands the connection out along with d, which comes from the slot; Consumer.mu is held.
+func (d *Delivery) lend() {
+	d.lent = true
+	d.how.Store(asLoan)
+	d.slot.lent.Store(d)
+}
+
+// watch ends the loan, if there is one and the handler does not read: the slot reads.
+func (d *Delivery) watch() {
+	if d.how.CompareAndSwap(asLoan, watched) {
+		d.slot.handed <- handed{d: d}
 	}
 }

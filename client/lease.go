@@ -19,7 +19,7 @@ func (c *Client) ConsumeLeased(queue string, lease time.Duration) (*Consumer, er
 	if lease < time.Millisecond {
 		return nil, wordy("consume", queue, "", errBadLease)
 	}
-	return c.consume(queue, lease)
+	return c.consume(queue, lease, false)
 }
 
 var (
@@ -228,6 +228,7 @@ func (d *Delivery) giveBack(ctx context.Context, verb string, options memcache.G
 func (d *Delivery) letGo() {
 	if d.receipt == 0 {
 		d.slot.conn.Close()
+		d.watch() // the slot finds that out
 		return
 	}
 	client := d.slot.consumer.client

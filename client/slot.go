@@ -3,6 +3,7 @@ package client
 import (
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/kestrelmq/kestrel/client/internal/wire"
@@ -53,14 +54,18 @@ type order struct {
 	n    int
 }
 
-// slot is a connection of a consumer with one open item at most; leased items it has handed on. Its goroutine does all the reading, also
-// while an item is open: so the loss of the connection is noticed at once.
+// slot is a connection of a consumer with one open item at most; leased items it has handed on. Its goroutine reads also
+// while an item is open: so the loss of the connection is noticed at once. To a worker's handler it lends the connection
+// along with the item, see hold.
 type slot struct {
 	// Immutable.
 	consumer *Consumer
 	station  *station
 	orders   chan order
 	quit     chan struct{} // closed to end a slot without an order
+	handed   chan handed   // how a slot goes on that lent its connection; see hold
+
+	lent atomic.Pointer[Delivery] // the last that a handler got along with the connection
 
 	// Guarded by Consumer.mu; the goroutine alone sets conn, and reads it without.
 	asking      int  // gets under way
@@ -207,9 +212,42 @@ func (s *slot) receive(reply *memcache.Reply) (found, ok bool) {
 	return false, false
 }
 
+// handed is how a slot goes on: it reads for a delivery that is open, or if that is nil goes on, or is at its end.
+type handed struct {
+	d  *Delivery
+	ok bool
+}
+
 // hold waits until a delivery is confirmed or aborted. It reports whether the next item came with that, and returns
 // false if the delivery is lost, or the slot at its end for another reason.
+//
+// A delivery that was lent the connection is confirmed without this goroutine, and so are those that come along with the
+// confirms, until one of them has to be watched.
 func (s *slot) hold(d *Delivery, reply *memcache.Reply) (found, ok bool) {
+	if d.lent {
+		next := s.takeBack()
+		if d = next.d; d == nil {
+			return false, next.ok
+		}
+	}
+	return s.await(d, reply)
+}
+
+// takeBack waits for the connection that was lent.
+func (s *slot) takeBack() handed {
+	select {
+	case next := <-s.handed:
+		return next
+	case <-s.consumer.client.ctx.Done():
+		if d := s.lent.Load(); d.how.CompareAndSwap(asLoan, watched) {
+			return handed{d: d} // its handler may never return
+		}
+		return <-s.handed
+	}
+}
+
+// await reads the end of a delivery; see hold.
+func (s *slot) await(d *Delivery, reply *memcache.Reply) (found, ok bool) {
 	err := s.conn.Read(reply)
 	for wire.TimedOut(err) && d.readsOn() {
 		err = s.conn.Read(reply)

@@ -108,7 +108,7 @@ func (w *Worker) consume() (*Consumer, error) {
 	if w.Lease != 0 {
 		return w.Client.ConsumeLeased(w.Queue, w.Lease)
 	}
-	return w.Client.Consume(w.Queue)
+	return w.Client.consume(w.Queue, 0, true)
 }
 
 // serve is one handler's loop. It ends with ctx, or returns why there are no more items.
@@ -118,9 +118,16 @@ func (w *Worker) serve(ctx, handling context.Context, held *holding, consumer *C
 		backoff = Backoff{First: 100 * time.Millisecond, Most: 30 * time.Second}
 	}
 	fails := 0
+	var next *Delivery // came with the confirm of the one before
 	for asked := false; ; {
-		d, err := consumer.next(ctx, asked)
-		asked = false
+		d, err := next, error(nil)
+		if d == nil {
+			d, err = consumer.next(ctx, asked)
+		} else if ctx.Err() != nil {
+			d.Abort(context.Background())
+			err = cause(ctx)
+		}
+		next, asked = nil, false
 		if err != nil {
 			return err
 		}
@@ -131,10 +138,9 @@ func (w *Worker) serve(ctx, handling context.Context, held *holding, consumer *C
 			continue
 		}
 		if err == nil {
-			if err = d.confirmAndGo(context.Background()); err != nil && !errors.Is(err, ErrEnded) { // within ReplyTimeout
+			if next, asked, err = d.confirmAndNext(ctx); err != nil && !errors.Is(err, ErrEnded) {
 				w.report(d, err)
 			}
-			asked = d.asked
 			fails = 0
 			continue
 		}

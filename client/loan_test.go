@@ -1,0 +1,124 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// TestLoan has a handler look after its item, or not: only items that it looks after are read for by the slot.
+func TestLoan(t *testing.T) {
+	c := dial(t, Options{}, serve(t).addr)
+	const n = 40
+	for i := range n {
+		put(t, c, "work", fmt.Sprint(i))
+	}
+	var loans []bool
+	done := make(chan struct{})
+	stop := work(t, &Worker{
+		Client: c, Queue: "work",
+		Handle: func(ctx context.Context, d *Delivery) error {
+			loans = append(loans, d.how.Load() == asLoan)
+			switch len(loans) % 4 {
+			case 0:
+				d.Lost()
+			case 2:
+				ctx.Err()
+			}
+			if len(loans)%2 == 0 && d.how.Load() != watched {
+				t.Errorf("item %s: the slot does not read, though somebody looks", d.Data)
+			}
+			if len(loans) == n {
+				close(done)
+			}
+			return nil
+		},
+		Failed: func(d *Delivery, err error) { t.Errorf("item %s: %v", d.Data, err) },
+	})
+	<-done
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	lent := 0
+	for _, loan := range loans {
+		if loan {
+			lent++
+		}
+	}
+	if lent < n/2-1 {
+		t.Errorf("%d of %d items came on loan, want those at least that follow one which nobody looks after", lent, len(loans))
+	}
+	if s := c.Stats(within(t))[0]; s.Items > 0 || len(s.Queues) > 0 && s.Queues[0].Returned > 1 {
+		t.Errorf("afterwards, with %d handled: %+v", len(loans), s)
+	}
+}
+
+// TestLoanLost ends the server behind the back of a handler that does not look. The confirm says so, and the item comes
+// again.
+func TestLoanLost(t *testing.T) {
+	k := serve(t)
+	c := dial(t, Options{Backoff: Backoff{First: time.Millisecond, Most: 5 * time.Millisecond}}, k.addr)
+	put(t, c, "work", "a", "b")
+	began, stopped, again := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	failed := make(chan error, 1)
+	seen := make(map[string]int)
+	work(t, &Worker{
+		Client: c, Queue: "work",
+		Handle: func(_ context.Context, d *Delivery) error {
+			switch seen[string(d.Data)]++; {
+			case seen["b"] == 1:
+				if d.how.Load() != asLoan {
+					t.Error("the second item is not on loan")
+				}
+				close(began)
+				<-stopped
+			case seen["b"] == 2:
+				close(again)
+			}
+			return nil
+		},
+		Failed: func(_ *Delivery, err error) { failed <- err },
+	})
+	<-began
+	k.stop()
+	close(stopped)
+	if err := <-failed; !errors.Is(err, ErrLost) && !errors.Is(err, ErrUnknownOutcome) {
+		t.Errorf("the confirm fails with %v, want that the item is lost, or the outcome unknown", err)
+	}
+	if err := k.start(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-again:
+	case <-within(t).Done():
+		t.Fatal("the item does not come again")
+	}
+}
+
+// TestLoanCloses closes the client while a handler has the connection, and does not return.
+func TestLoanCloses(t *testing.T) {
+	c := dial(t, Options{}, serve(t).addr)
+	put(t, c, "work", "a", "b")
+	began, finish := make(chan struct{}), make(chan struct{})
+	ended := make(chan error, 1)
+	w := &Worker{
+		Client: c, Queue: "work",
+		Handle: func(_ context.Context, d *Delivery) error {
+			if string(d.Data) == "b" {
+				close(began)
+				<-finish
+			}
+			return nil
+		},
+		Failed: func(*Delivery, error) {},
+	}
+	go func() { ended <- w.Run(context.Background()) }()
+	<-began
+	c.Close() // does not wait for the handler
+	close(finish)
+	if err := <-ended; !errors.Is(err, ErrClosed) {
+		t.Errorf("Run of a closed client = %v, want ErrClosed", err)
+	}
+}
