@@ -158,10 +158,15 @@ cluster: build ## three servers and a real ZooKeeper (Debian's zookeeperd) that 
 	KESTREL_NEED_ZOOKEEPER=1 $(GO) test -count=1 -tags lab ./client/discovery/...
 	KESTREL_NEED_ZOOKEEPER=1 $(GO) test -count=1 -tags lab -run EndToEndCluster ./cmd/kestrel
 
-packages: dist ## build a release twice and compare; install, upgrade, remove the package in a container (root)
+# The commit whose package is upgraded from.
+BEFORE ?= d8a4f83587eedc475fed70316a382c015ed1f175
+
+packages: dist ## build a release twice and compare; install, upgrade from an older build, remove the package in a container (root)
 	$(GO) run ./cmd/dist -arch $(ARCH) -out bin/dist-again
 	diff -r bin/dist bin/dist-again
-	docs/operations/package/machine.sh docs/operations/package/lifecycle.sh bin/dist/kestrel_*_$$($(GO) env GOARCH).deb
+	docs/operations/package/before.sh $(BEFORE) bin/before.deb
+	docs/operations/package/machine.sh docs/operations/package/lifecycle.sh bin/dist/kestrel_*_$$($(GO) env GOARCH).deb \
+		$$(ls bin/before.deb 2>/dev/null)
 
 portable: ## vet for macOS; codecs, segments and records of arm64 under QEMU, a minute
 	GOOS=darwin GOARCH=arm64 $(GO) vet ./...

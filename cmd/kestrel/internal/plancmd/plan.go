@@ -21,8 +21,9 @@ const planPage = `Usage:
 Says what a load needs: processors, memory, disk, servers, and how long consumers
 take to catch up after an outage. Each line has its formula, and each number
 says where it comes from. Without --measure the costs of requests are stated,
-as a round number; with it they are measured here, in a minute at most. The
-measured queues stay in memory, and no plan measures the disk: see disk reads.
+as a round number. With it they are measured here, in a minute at most: of puts,
+of gets from memory, of gets from a backlog on disk, and the memory of a server.
+How fast the disk is read then is a lower bound: the load runs here as well.
 
 Flags:
     --rate NUMBER
@@ -41,6 +42,8 @@ Flags:
 Example:
     $ kestrel plan --rate 50k --size 2KiB --outage 2h --processors 8
     …
+    drain        11m7s          backlog / (gets − rate), with 590000 gets a second: …
+    …
 
 Exit status: 0 if all was well; 1 if the measuring failed; 2 if the flags are
 wrong.
@@ -54,13 +57,23 @@ const (
 	diskSpare   = 1.1 // the reserve of 5 % and room for files that are half used
 	baseMemory  = 64 << 20
 	connMemory  = 2304 // bytes of a connection, as memory_limit counts it
-	stated      = "stated: 10 µs, a round number that nobody measured; --measure measures it here"
+	// writes is how often an item of an outage goes to disk: to the journal, and to the backlog.
+	writes   = 2
+	stated   = "stated: 10 µs, a round number that nobody measured; --measure measures it here"
+	measured = "measured here: processor time of the server, one request in flight for each of 32 connections"
 )
 
 // costs are what requests cost a server.
 type costs struct {
-	put, get time.Duration // processor time of one
-	source   string
+	put, get, fetch time.Duration // processor time of one; fetch is a get of an item that is on disk
+	base            int64         // bytes of a server without items and clients
+	reads           float64       // bytes a second that gets from disk brought, at least; 0: not measured
+	source          string
+}
+
+// roundCosts are stated, and nobody measured them.
+var roundCosts = costs{
+	put: 10 * time.Microsecond, get: 10 * time.Microsecond, fetch: 10 * time.Microsecond, base: baseMemory, source: stated,
 }
 
 // load is what is planned for.
@@ -89,7 +102,7 @@ type plan struct {
 func New() *cobra.Command {
 	var rate, size string
 	l := load{connections: 1000, processors: runtime.NumCPU()}
-	measured := false
+	measures := false
 	cmd := &cobra.Command{Use: "plan", Short: "say what a load needs of a server", Long: planPage, Args: cli.NoArguments}
 	f := cmd.Flags()
 	f.StringVar(&rate, "rate", "", "items a second")
@@ -97,7 +110,7 @@ func New() *cobra.Command {
 	f.DurationVar(&l.outage, "outage", 0, "how long consumers may be away")
 	f.Int64Var(&l.connections, "connections", l.connections, "clients")
 	f.IntVar(&l.processors, "processors", l.processors, "processors of one server")
-	f.BoolVar(&measured, "measure", false, "measure here")
+	f.BoolVar(&measures, "measure", false, "measure here")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		if l.rate, err = parseRate(rate); err != nil {
 			return err
@@ -108,8 +121,8 @@ func New() *cobra.Command {
 		if l.outage <= 0 || l.connections < 1 || l.processors < 1 {
 			return errors.New("--outage, --connections and --processors must be more than 0")
 		}
-		l.costs = costs{10 * time.Microsecond, 10 * time.Microsecond, stated}
-		if measured {
+		l.costs = roundCosts
+		if measures {
 			if l.costs, err = measure(cmd.Context(), l.size); err != nil {
 				return cli.Failed("plan: %v", err)
 			}
@@ -150,9 +163,9 @@ func (l load) plan() plan {
 	p.backlog = l.rate * l.outage.Seconds()
 	each := p.backlog / float64(p.servers)
 	p.disk = int64(each * float64(l.size+recordBytes) * diskSpare)
-	p.memory = baseMemory + engine.DefaultQueueOptions().MaxMemorySize + l.connections*connMemory
+	p.memory = l.costs.base + engine.DefaultQueueOptions().MaxMemorySize + l.connections*connMemory
 	free := drainShare*float64(l.processors)*float64(p.servers) - l.rate*l.costs.put.Seconds()
-	p.gets = free / l.costs.get.Seconds()
+	p.gets = free / l.costs.fetch.Seconds()
 	if p.never = p.gets <= l.rate; !p.never {
 		p.drain = time.Duration(min(p.backlog/(p.gets-l.rate), 1e9) * float64(time.Second))
 	}
@@ -163,18 +176,26 @@ func (l load) plan() plan {
 func (p plan) write(out io.Writer, l load) {
 	line := func(what, value, formula string) { fmt.Fprintf(out, "%-12s %-14s %s\n", what, value, formula) }
 	line("put", l.costs.put.String(), l.costs.source)
-	line("get", l.costs.get.String(), "likewise")
+	line("get", l.costs.get.String(), "likewise, from memory")
+	line("get on disk", l.costs.fetch.String(), "likewise, from a backlog")
 	line("processors", fmt.Sprintf("%.2f busy", p.busy), "rate × (put + get)")
 	line("servers", fmt.Sprint(p.servers), fmt.Sprintf("busy / (%g × %d processors), rounded up: half is left for drains", steadyShare, l.processors))
 	line("backlog", fmt.Sprintf("%.0f items", p.backlog), "rate × outage, over all servers")
 	line("disk", sizeText(p.disk), fmt.Sprintf("backlog / servers × (size + %d bytes) × %g, for each server, beside its journal_size", recordBytes, diskSpare))
-	line("memory", sizeText(p.memory), fmt.Sprintf("64 MiB + max_memory_size of one queue + %d bytes × connections, for each server", connMemory))
+	line("disk writes", sizeText(int64(l.rate/float64(p.servers)*float64(l.size+recordBytes)*writes))+"/s",
+		fmt.Sprintf("%d × rate / servers × (size + record) in an outage: journal and backlog", writes))
+	line("memory", sizeText(p.memory), fmt.Sprintf("%s + max_memory_size of one queue + %d bytes × connections, for each server",
+		sizeText(l.costs.base), connMemory))
 	if p.never {
 		line("drain", "never", fmt.Sprintf("%.0f gets a second are not more than the puts: add processors", p.gets))
 		return
 	}
-	line("drain", p.drain.Round(time.Second).String(), fmt.Sprintf("backlog / (gets − rate), with %.0f gets a second: (%g × processors × servers − rate × put) / get", p.gets, drainShare))
-	line("disk reads", sizeText(int64(p.gets/float64(p.servers)*float64(l.size+recordBytes)))+"/s", "gets / servers × (size + record): a slower disk makes the drain longer")
+	line("drain", p.drain.Round(time.Second).String(), fmt.Sprintf("backlog / (gets − rate), with %.0f gets a second: (%g × processors × servers − rate × put) / get on disk", p.gets, drainShare))
+	reads := "gets / servers × (size + record): a slower disk makes the drain longer"
+	if l.costs.reads > 0 {
+		reads += fmt.Sprintf("; here it gave %s/s at least", sizeText(int64(l.costs.reads)))
+	}
+	line("disk reads", sizeText(int64(p.gets/float64(p.servers)*float64(l.size+recordBytes)))+"/s", reads)
 }
 
 // sizeText writes a size in the greatest unit that leaves a number above 1.

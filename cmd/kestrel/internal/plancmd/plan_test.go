@@ -2,17 +2,22 @@ package plancmd
 
 import (
 	"bytes"
+	"math"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/clitest"
 	"github.com/kestrelmq/kestrel/loadtest/figures"
 )
+
+func TestMain(m *testing.M) { os.Exit(clitest.Main(m)) }
 
 // TestPlan works a plan out by hand: 50,000 items of 2 KiB a second, and consumers that are away for two hours.
 func TestPlan(t *testing.T) {
 	l := load{rate: 50_000, size: 2048, outage: 2 * time.Hour, connections: 1000, processors: 8,
-		costs: costs{10 * time.Microsecond, 10 * time.Microsecond, "by hand"}}
+		costs: roundCosts}
 	p := l.plan()
 	want := plan{
 		busy: 1, servers: 1, backlog: 360e6, disk: 826848000000, memory: 64<<20 + 128<<20 + 2304000,
@@ -27,8 +32,10 @@ func TestPlan(t *testing.T) {
 	if p := l.plan(); p.servers != 8 || p.never {
 		t.Errorf("four busy processors on servers of one: %+v, want 8 servers", p)
 	}
-	l.costs.put, l.rate, l.costs.get = 10*time.Microsecond, 40_000, 12*time.Microsecond
-	l.processors = 2
+	l.costs.fetch, l.rate, l.processors = 20*time.Microsecond, 40_000, 2
+	if p := l.plan(); math.Round(p.gets) != 60_000 || p.servers != 1 {
+		t.Errorf("items on disk cost twice as much: %+v, want 60,000 gets of one server", p)
+	}
 	var out bytes.Buffer
 	p = l.plan()
 	p.never, p.gets = true, 30_000
@@ -66,15 +73,51 @@ func TestPlanCommand(t *testing.T) {
 	}
 }
 
-// TestCostsOf tests what is taken from the figures of a run.
+// TestCostsOf tests what is taken from the figures of the two runs.
 func TestCostsOf(t *testing.T) {
-	r := &figures.Run{Phases: []*figures.Phase{
-		{Name: "put", Server: &figures.Usage{PerOpCPU: 7000}}, {Name: "get", Server: &figures.Usage{PerOpCPU: 5000}},
+	memory := &figures.Run{Phases: []*figures.Phase{
+		{Name: "put", Server: &figures.Usage{PerOpCPU: 7000, AtStart: 30 << 20}}, {Name: "get", Server: &figures.Usage{PerOpCPU: 5000}},
 	}}
-	if c, err := costsOf(r); err != nil || c.put != 7*time.Microsecond || c.get != 5*time.Microsecond {
-		t.Errorf("costsOf = %+v, %v", c, err)
+	disk := &figures.Run{Phases: []*figures.Phase{
+		{Name: "get", Wall: 5e8, Ops: []figures.Op{{Name: "get", Items: 1000}}, Server: &figures.Usage{PerOpCPU: 9000}},
+	}}
+	want := costs{7 * time.Microsecond, 5 * time.Microsecond, 9 * time.Microsecond, 30 << 20, 2048000, measured}
+	if c, err := costsOf(memory, disk, 1024); err != nil || c != want {
+		t.Errorf("costsOf = %+v, %v, want %+v", c, err, want)
 	}
-	if _, err := costsOf(&figures.Run{Phases: r.Phases[:1]}); err == nil {
-		t.Error("a run without gets has costs")
+	var out bytes.Buffer
+	l := load{rate: 100, size: 1024, outage: time.Hour, connections: 1, processors: 1, costs: want}
+	l.plan().write(&out, l)
+	for _, text := range []string{"get on disk  9µs", "30.0 MiB + max_memory_size", "disk writes  207.8 KiB/s", "it gave 2.0 MiB/s at least"} {
+		if !strings.Contains(out.String(), text) {
+			t.Errorf("the plan has no %q:\n%s", text, &out)
+		}
+	}
+	for _, runs := range [][2]*figures.Run{{disk, disk}, {memory, {}}, {{Phases: memory.Phases[:1]}, disk}} {
+		if c, err := costsOf(runs[0], runs[1], 1024); err == nil {
+			t.Errorf("runs without a phase cost %+v", c)
+		}
+	}
+}
+
+// TestEndToEndMeasure has the built program measure: the plan says what was measured, and leaves no server and no file.
+func TestEndToEndMeasure(t *testing.T) {
+	cmd := clitest.Command(t, "plan", "--rate", "100", "--size", "64KiB", "--outage", "1m", "--measure")
+	left := t.TempDir()
+	cmd.Env = append(os.Environ(), "TMPDIR="+left)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("plan --measure: %v\n%s", err, out)
+	}
+	for _, text := range []string{measured, "likewise, from a backlog", "/s at least", " MiB + max_memory_size"} {
+		if !strings.Contains(string(out), text) {
+			t.Errorf("the plan has no %q:\n%s", text, out)
+		}
+	}
+	if strings.Contains(string(out), "stated") {
+		t.Errorf("a measured plan states costs:\n%s", out)
+	}
+	if names, err := os.ReadDir(left); err != nil || len(names) > 0 {
+		t.Errorf("measuring left %v: %v", names, err)
 	}
 }
