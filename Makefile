@@ -153,6 +153,7 @@ ARCH       ?= amd64,arm64
 
 dist: ## build the archives, packages, image and SBOM of a release into bin/dist (ARCH=amd64,arm64)
 	$(GO) run ./cmd/dist -arch $(ARCH)
+	KESTREL_DIST=$(CURDIR)/bin/dist $(GO) test -count=1 -run TestPackages ./cmd/dist
 
 cluster: build ## three servers and a real ZooKeeper (Debian's zookeeperd) that change, die, stall and forget; three minutes
 	KESTREL_NEED_ZOOKEEPER=1 $(GO) test -count=1 -tags lab ./client/discovery/...
