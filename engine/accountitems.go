@@ -20,7 +20,7 @@ func (e *Engine) HasItems(now Time, name []byte) bool {
 
 // holdsItems is HasItems; the caller holds the shard's mutex, and gives it back with unlock.
 func (e *Engine) holdsItems(q *queue, now Time) bool {
-	if !q.unsettled() && !e.swept(q, now) {
+	if !q.headBusy() && !e.swept(q, now) {
 		e.sweepLater(q)
 	}
 	return q.items() > 0 || q.leased() > 0 || q.open.Len() > 0 || q.moving.Len() > 0

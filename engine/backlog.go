@@ -327,14 +327,14 @@ func (e *Engine) Ahead(name []byte) bool {
 // when there is no room for them any more. The caller holds the shard's mutex.
 func (e *Engine) ahead(q *queue) bool {
 	b := q.backlog
-	behind := b != nil && b.inReadBehind
-	if behind && q.inMemory()+b.leaving.Bytes > q.opts.MaxMemorySize+maxLeaving {
+	readBehind := b != nil && b.inReadBehind
+	if readBehind && q.inMemory()+b.leaving.Bytes > q.opts.MaxMemorySize+maxLeaving {
 		return !e.spool.failing.Load()
 	}
 	if q.delayedMemory() > q.opts.MaxMemorySize+maxLeaving {
 		return !e.spool.hideFailing.Load()
 	}
-	return q.opts.KeepJournal && e.journal.Outgrown(behind) && !e.spool.failing.Load()
+	return q.opts.KeepJournal && e.journal.Outgrown(readBehind) && !e.spool.failing.Load()
 }
 
 // run is one file of a queue's backlog. The mutex of the queue's shard guards it; its File never

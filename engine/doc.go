@@ -29,10 +29,15 @@
 //	hidden run    such a file with delayed items, in the order in which they are due; see package hidden.
 //	              Nothing else in engine and segment is called a run
 //	read-behind   the state of a queue that has outgrown its memory
+//	behind        later in an order: of items, frames or bytes. As a state it is part of read-behind alone
 //	leaving       of a chunk: it waits to be written to a run, or is being written
 //	spill, fill   write chunks of a queue to its runs; read frames back into its window
 //	ahead         of a queue: it takes puts faster than the disk does. Reading ahead is something else:
 //	              frames are read before a consumer needs them
+//	settle        drop or expire items at the head of a queue that a put or a sweep owes, since they were on
+//	              disk alone when it ran. Until then, and while reads come back in pieces, the head is busy
+//	win           of a queue: have an item first for a wait for several queues, and so end the wait
+//	stray         of a run: no record names it, or no queue has it
 //	withheld      of a queue: the start could not restore it whole, so the engine does not serve it
 //
 // # The life of a put

@@ -37,9 +37,9 @@ func (e *Engine) sweepLater(q *queue) {
 	e.spool.fills.add(q)
 }
 
-// unsettled reports whether the head of q is being swept or dropped, or items are being brought back to it, in
+// headBusy reports whether the head of q is being swept or dropped, or items are being brought back to it, in
 // pieces. Until that is done, fetches wait.
-func (q *queue) unsettled() bool { return q.sweeping || q.settling || q.aborting > 0 }
+func (q *queue) headBusy() bool { return q.sweeping || q.settling || q.aborting > 0 }
 
 // moveOut takes the first item of q, which is it, out of reach of fetches. The caller holds the shard's
 // mutex, and gives it back with unlock.
@@ -50,12 +50,12 @@ func (e *Engine) moveOut(q *queue, it *Item, target string) {
 	r.to(readMoving)
 	r.target = target
 	q.moving.pushBack(r)
-	q.claimMoves()
+	q.pickUpMoves()
 }
 
-// claimMoves gives the caller, which holds the shard's mutex, the moves of q to carry, unless another goroutine carries
+// pickUpMoves gives the caller, which holds the shard's mutex, the moves of q to carry, unless another goroutine carries
 // them. Then takeMoves returns q.
-func (q *queue) claimMoves() {
+func (q *queue) pickUpMoves() {
 	if q.carried || q.moving.First() == nil {
 		return
 	}

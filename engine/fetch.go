@@ -43,8 +43,8 @@ type Fetched struct {
 	Meter *Meter
 	// Alias says that the name is that of an alias, which is always empty.
 	Alias bool
-	// Behind says that many items are left: a consumer of the queue catches up.
-	Behind bool
+	// ManyLeft says that many items are left: a consumer of the queue catches up.
+	ManyLeft bool
 }
 
 // Fetch hands the oldest item of the queue called name to r. The queue is made if it does not
@@ -91,19 +91,19 @@ func (e *Engine) fetch(
 	got.Ticket, got.Meter = made, e.measured(q)
 	if err = e.admitFetch(q, f); err == nil {
 		refs, err = e.handOver(q, now, f, most, r, refs, got)
-		got.Behind = q.isBehind()
+		got.ManyLeft = q.hasMany()
 	}
 	e.unlock(q.shard, now)
 	return refs, err
 }
 
-// manyLeft is how many items in a queue's window count as many.
-const manyLeft = 1024
+// manyItems is how many items in a queue's window count as many.
+const manyItems = 1024
 
-// isBehind reports whether the queue holds many items, or more than fit into its memory. The caller holds the shard's
+// hasMany reports whether the queue holds many items, or more than fit into its memory. The caller holds the shard's
 // mutex.
-func (q *queue) isBehind() bool {
-	return q.window.Count > manyLeft || q.backlog != nil && q.backlog.inReadBehind
+func (q *queue) hasMany() bool {
+	return q.window.Count > manyItems || q.backlog != nil && q.backlog.inReadBehind
 }
 
 // lockForFetch locks the shard of the queue called name and returns the queue, which has no expired
@@ -122,7 +122,7 @@ func (e *Engine) lockForFetch(now Time, name []byte) (*queue, Ticket, error) {
 	if err == nil {
 		e.wakeUp(q, now)
 	}
-	for n := 1; err == nil && !q.unsettled() && !e.swept(q, now); n++ { // let others in between batches
+	for n := 1; err == nil && !q.headBusy() && !e.swept(q, now); n++ { // let others in between batches
 		if n == maxSweeps {
 			e.sweepLater(q)
 			break
@@ -175,7 +175,7 @@ func (e *Engine) handOver(
 		taking := got.Count > 0 && !f.Access.Holds() // the outcome is that of the first
 		var it Item
 		ok := q.first(&it)
-		if !ok || q.unsettled() {
+		if !ok || q.headBusy() {
 			if !taking {
 				got.Waiting, err = e.miss(q, f)
 			}
@@ -230,9 +230,9 @@ func (e *Engine) takeFirst(q *queue, it *Item, now Time) Ticket {
 // miss is a fetch from q when it has no item at hand: it adds the Waiter, if there is one, to the queue's waiters, and
 // returns why there is no item.
 func (e *Engine) miss(q *queue, f *FetchRequest) (waiting bool, err error) {
-	err, coming := ErrEmpty, q.coming() || q.unsettled()
+	err, coming := ErrEmpty, q.coming() || q.headBusy()
 	switch {
-	case q.unsettled():
+	case q.headBusy():
 		err = ErrComing
 	case coming && q.backlog.failed != nil:
 		return false, q.backlog.failed

@@ -44,10 +44,10 @@ func (e *Engine) FetchAny(
 	}
 	got.Ticket = made
 	switch {
-	case refused != nil && a.claim(nil):
+	case refused != nil && a.win(nil):
 		e.leaveQueues(a)
 		return got, 0, refused
-	case refused == nil && a.left.Add(-1) == 0 && a.claim(nil):
+	case refused == nil && a.left.Add(-1) == 0 && a.win(nil):
 		return got, 0, err
 	}
 	got.Waiting = true
@@ -69,7 +69,7 @@ func (e *Engine) fetchFor(now Time, name []byte, f *FetchRequest, r Receiver) (g
 	if err = e.admitFetch(q, f); err == nil {
 		a := f.Waiter.any
 		a.left.Add(1)
-		if q.atHand() && !q.unsettled() && !a.claim(nil) {
+		if q.atHand() && !q.headBusy() && !a.win(nil) {
 			over = true
 		} else if _, err = e.handOver(q, now, f, 1, r, one[:0], &got); !got.Waiting {
 			a.left.Add(-1)
@@ -100,7 +100,7 @@ func (e *Engine) leaveQueues(a *AnyWait) {
 // it, or is hearing of it.
 func (e *Engine) CancelAny(a *AnyWait) bool {
 	defer contain()
-	if !a.claim(nil) {
+	if !a.win(nil) {
 		return false
 	}
 	e.leaveQueues(a)

@@ -73,7 +73,7 @@ func (c *anyClient) collect() {
 // other clients come and go between one queue of a fetch and the next. Every item is taken once, by whoever may
 // have it; nobody waits while there is an item for him.
 //
-// Its control is an AnyWait whose claim always succeeds: items are taken that nobody receives.
+// Its control is an AnyWait whose win always succeeds: items are taken that nobody receives.
 func TestFetchAnyInterleaved(t *testing.T) {
 	queues := []string{"a", "b", "c", "d"}
 	rapid.Check(t, func(rt *rapid.T) {

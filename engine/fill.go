@@ -23,7 +23,7 @@ func (s *spool) sweep(q *queue) (more bool) {
 		}
 	}
 	more = s.e.settleOn(q, now) || more
-	q.claimMoves()
+	q.pickUpMoves()
 	s.e.unlock(sh, now)
 	return more
 }

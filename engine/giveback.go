@@ -116,7 +116,7 @@ func (e *Engine) bury(q *queue, r *read, how Return) {
 		r.dead = Rejected
 	}
 	q.moving.pushBack(r)
-	q.claimMoves()
+	q.pickUpMoves()
 }
 
 // returnDead gives an item back that its dead-letter queue cannot take, with the deliveries that it had: to the

@@ -163,7 +163,7 @@ func (e *Engine) cut(q *queue, at *spot) {
 		q.open.remove(at.read)
 		q.shard.freeRead(at.read)
 	}
-	if q.settleBytes(); b != nil && b.inReadBehind && b.count == 0 {
+	if q.zeroBytes(); b != nil && b.inReadBehind && b.count == 0 {
 		e.leaveReadBehind(q)
 	}
 }
@@ -190,8 +190,8 @@ func (q *queue) ofKey(key []byte, now Time) (at spot, ok bool) {
 	return at, !q.expired(&at.it, now)
 }
 
-// settleBytes sets the bytes on disk to zero when nothing there lives any more. What is left there is not read.
-func (q *queue) settleBytes() {
+// zeroBytes sets the bytes on disk to zero when nothing there lives any more. What is left there is not read.
+func (q *queue) zeroBytes() {
 	if b := q.backlog; b != nil && b.count == 0 {
 		b.bytes, b.unsized = 0, idset.Bitmap{}
 	}

@@ -141,7 +141,7 @@ func (e *Engine) awaitMoves(q *queue, last ReadRef) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	for last.live() {
-		if q.claimMoves(); len(sh.moves) == 0 {
+		if q.pickUpMoves(); len(sh.moves) == 0 {
 			sh.carried.Wait()
 			continue
 		}

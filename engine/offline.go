@@ -299,8 +299,8 @@ type Damage = repair.Damage
 // Loss is a range of ids of one queue of whose items some or all are lost.
 type Loss = repair.Loss
 
-// UnclaimedRun is a run of a queue that is not known.
-type UnclaimedRun = repair.UnclaimedRun
+// StrayRun is a run of a queue that is not known.
+type StrayRun = repair.StrayRun
 
 // SalvagedQueue is a queue as Repair leaves it.
 type SalvagedQueue = repair.SalvagedQueue

@@ -110,11 +110,11 @@ func TestSettlePieces(t *testing.T) {
 			}
 			all = append(all, putMany(t, e, "q", items, 1)...)
 			q := e.shardOf([]byte("q")).queues["q"]
-			if !q.unsettled() && !q.coming() {
+			if !q.headBusy() && !q.coming() {
 				t.Error("one put has dropped all that is too much")
 			}
 			w := waitingFetch(t, e)
-			for pieces := 0; q.unsettled() || q.coming() && q.window.Count == 0; pieces++ {
+			for pieces := 0; q.headBusy() || q.coming() && q.window.Count == 0; pieces++ {
 				before := q.counters.discarded
 				if e.spool.sweep(q); q.counters.discarded-before > settleBatch {
 					t.Errorf("piece %d drops %d items", pieces, q.counters.discarded-before)
@@ -124,7 +124,7 @@ func TestSettlePieces(t *testing.T) {
 					t.Error(err)
 				}
 				if pieces > 100 {
-					t.Fatal("the queue stays unsettled")
+					t.Fatal("the queue stays busy")
 				}
 			}
 			spoolAll(e)

@@ -33,7 +33,7 @@ func Now() Time { return item.Now() }
 //	    before them, and those that are ready aside by their ids.
 //	I3  A put, a remove, and whatever else must survive is acknowledged only with its Ticket.
 //	I4  If somebody waits, nothing is queued, not even an expired item, unless the queue's head is
-//	    unsettled.
+//	    busy, as headBusy says.
 //	I5  A fanout child is in the children of its parent's name, in the same shard, as long as it
 //	    exists.
 //	I6  No item of the queue that has its place in the journal lies in a segment before
@@ -72,9 +72,9 @@ type queue struct {
 	spilled              bool // the journal may mention runs, including deleted ones
 	counters             queueCounters
 	lastGone             Time // when the item removed last was added
-	// behindLogged is when entering read-behind was logged last.
-	behindLogged Time
-	meter        *Meter // nil until the queue is used
+	// readBehindLogged is when entering read-behind was logged last.
+	readBehindLogged Time
+	meter            *Meter // nil until the queue is used
 }
 
 // queueCounters count since the queue was made, or the process started.

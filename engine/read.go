@@ -183,7 +183,7 @@ const trimBatch = 256
 func (sh *shard) trim() (all bool) {
 	for range trimBatch {
 		if !sh.pool.Trim() && !sh.trimRead() {
-			sh.pool.Free.Settle()
+			sh.pool.Free.MarkIdle()
 			return true
 		}
 	}

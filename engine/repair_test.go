@@ -256,12 +256,12 @@ func (w *wreck) judgeQueue(d *Damage, q SalvagedQueue, after map[uint64]string, 
 		at := slices.IndexFunc(d.Losses, func(l Loss) bool {
 			return l.Queue == q.Name && l.FirstID <= id && id <= l.LastID
 		})
-		unclaimed := slices.ContainsFunc(d.Unclaimed, func(u UnclaimedRun) bool {
+		stray := slices.ContainsFunc(d.Stray, func(u StrayRun) bool {
 			return u.FirstID <= id && id <= u.LastID
 		})
 		if at >= 0 {
 			exact[at]++
-		} else if (!lossy(d) || id < q.NextID) && !unclaimed {
+		} else if (!lossy(d) || id < q.NextID) && !stray {
 			return fmt.Errorf("queue %q: item %d is missing, next id %d, and the losses are %+v, gaps %+v",
 				name, id, q.NextID, d.Losses, d.Gaps)
 		}

@@ -357,18 +357,18 @@ func (s *spool) clean() error {
 	if err := s.makeDir(); err != nil {
 		return err
 	}
-	claimed := make(map[uint64]bool)
+	owned := make(map[uint64]bool)
 	for q := range s.queues {
 		for _, r := range slices.Concat(q.backlog.runs, q.backlog.spent) {
-			claimed[r.ID.Number] = true
+			owned[r.ID.Number] = true
 		}
 		if m := q.backlog.marks; m != nil {
-			claimed[m.ID.Number] = true
+			owned[m.ID.Number] = true
 		}
 	}
 	for q := range s.hiders {
 		for _, r := range q.aside.hidden.Runs() {
-			claimed[r.ID.Number] = true
+			owned[r.ID.Number] = true
 		}
 	}
 	var (
@@ -376,7 +376,7 @@ func (s *spool) clean() error {
 		first   string
 	)
 	for _, number := range slices.Sorted(maps.Keys(s.found)) {
-		if claimed[number] || s.e.withheld.runs[number] {
+		if owned[number] || s.e.withheld.runs[number] {
 			continue
 		}
 		name := runs.Path(s.dir, number)
@@ -390,7 +390,7 @@ func (s *spool) clean() error {
 	}
 	s.found = nil
 	if n > 0 {
-		s.e.log.Info("removed backlog files that no queue claims", "files", n, "bytes", size, "first", first,
+		s.e.log.Info("removed backlog files that belong to no queue", "files", n, "bytes", size, "first", first,
 			"why", "the journal does not name them: they were not recorded before the process ended,"+
 				" or nothing of them was left, or their queue was deleted or keeps no journal")
 	}

@@ -151,9 +151,9 @@ func TestVerifyItemBesideRuns(t *testing.T) {
 	}
 }
 
-// TestUnclaimedRunsAreLogged: a start says in one line how many files it removes that no queue claims,
+// TestStrayRunsAreLogged: a start says in one line how many files it removes that belong to no queue,
 // and nothing if there are none.
-func TestUnclaimedRunsAreLogged(t *testing.T) {
+func TestStrayRunsAreLogged(t *testing.T) {
 	e, fsys := newQuiet(t, tiny)
 	start := func(fsys *segmenttest.FS) string {
 		var out bytes.Buffer
@@ -163,7 +163,7 @@ func TestUnclaimedRunsAreLogged(t *testing.T) {
 		return out.String()
 	}
 	putMany(t, e, "q", 0, 40)
-	if got := start(fsys.Kill()); strings.Contains(got, "no queue claims") {
+	if got := start(fsys.Kill()); strings.Contains(got, "belong to no queue") {
 		t.Errorf("without a backlog the start logs %s", got)
 	}
 	spoolSome(e, 1) // written, and not recorded
@@ -175,7 +175,7 @@ func TestUnclaimedRunsAreLogged(t *testing.T) {
 	}
 	got := start(fsys.Kill())
 	want := fmt.Sprintf("files=2 bytes=%d first=data/backlog/0000000001.run", size)
-	if strings.Count(got, "no queue claims") != 1 || !strings.Contains(got, want) {
+	if strings.Count(got, "belong to no queue") != 1 || !strings.Contains(got, want) {
 		t.Errorf("the start logs %s, want %s", got, want)
 	}
 }

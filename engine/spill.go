@@ -41,9 +41,9 @@ func (s *spool) spill(q *queue) {
 		return
 	}
 	b.queuedSpill = false
-	entered := b.entered && s.now().After(-behindLogInterval) >= q.behindLogged
+	entered := b.entered && s.now().After(-readBehindLogInterval) >= q.readBehindLogged
 	if b.entered = false; entered {
-		b.leaveLogged, q.behindLogged = true, s.now()
+		b.leaveLogged, q.readBehindLogged = true, s.now()
 	}
 	q.shard.mu.Unlock()
 	if entered {
@@ -283,7 +283,7 @@ func (e *Engine) place(q *queue, c *item.Chunk, cut int64, at place) {
 // who wait. They may have what was recent as well, once the rest has expired. The caller holds the
 // shard's mutex, and finishes the moves.
 func (e *Engine) arrived(q *queue, now Time) (left bool) {
-	q.settleBytes()
+	q.zeroBytes()
 	b := q.backlog
 	if left = b != nil && b.inReadBehind && b.count == 0; left {
 		e.leaveReadBehind(q)
@@ -347,9 +347,9 @@ func (s *spool) runLimit(b *backlog) int64 {
 	return limit
 }
 
-// behindLogInterval is how long a queue's entering read-behind is not logged again: one that goes
+// readBehindLogInterval is how long a queue's entering read-behind is not logged again: one that goes
 // in and out would fill the log.
-const behindLogInterval = 10 * time.Second
+const readBehindLogInterval = 10 * time.Second
 
 // logState logs that q has left read-behind, if its entering was logged.
 func (s *spool) logState(q *queue, left bool) {

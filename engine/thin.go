@@ -129,7 +129,7 @@ type thinJob struct {
 	seed *keyindex.Seed // of the queue's keys; nil without any
 
 	gone, unsized idset.Bitmap     // as they were before
-	settled       int64            // bytes of what was unsized, and is left out
+	leftOut       int64            // bytes of what was unsized, and is left out
 	left          []keyindex.Entry // keys of what is left out
 }
 
@@ -167,7 +167,7 @@ func (s *spool) thinRun(job *thinJob) error {
 // drop notes an item that is left out.
 func (job *thinJob) drop(it Item) {
 	if job.unsized.Has(it.ID) {
-		job.settled += int64(len(it.Data))
+		job.leftOut += int64(len(it.Data))
 	}
 	if job.seed != nil && it.HasKey() {
 		job.left = append(job.left, keyindex.Entry{Hash: job.seed.Hash(it.Key()), ID: it.ID})
@@ -225,7 +225,7 @@ func (s *spool) replaceThinned(job *thinJob, fresh *run) bool {
 	for part := range job.gone.Within(ids) {
 		b.unsized.RemoveRange(part)
 	}
-	b.bytes -= job.settled
+	b.bytes -= job.leftOut
 	s.wantRecord(q)
 	return true
 }

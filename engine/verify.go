@@ -110,7 +110,7 @@ func (e *Engine) verifyQueue(q *queue) error {
 		}
 	}
 	var it Item
-	if q.first(&it) && q.waiters.First() != nil && !q.unsettled() { // I4
+	if q.first(&it) && q.waiters.First() != nil && !q.headBusy() { // I4
 		return broken("I4: %d wait, and item %d is there", q.waiters.Len(), it.ID)
 	}
 	if parent, ok := parentOf(q.name); ok { // I5

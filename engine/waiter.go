@@ -51,13 +51,13 @@ type Waiter struct {
 	any       *AnyWait // that it is a part of; nil if it waits for one queue
 }
 
-// AnyWait is a wait for an item of any of several queues: a Waiter at each. The first queue that has an item claims it,
+// AnyWait is a wait for an item of any of several queues: a Waiter at each. The first queue that has an item wins it,
 // and so the item is the only one. The zero AnyWait waits for nothing. Its owner keeps it for as long as it likes and
 // uses it again; until a wait ends it must leave it alone.
 //
 // What follows holds while it waits:
 //
-//	A  A goroutine claims it before it takes an item for it, with the shard of the queue locked.
+//	A  A goroutine wins it before it takes an item for it, with the shard of the queue locked.
 //	B  left counts its waiters at queues that have not been turned away, and FetchAny while that runs.
 //	   Taking the last of them out ends the wait.
 type AnyWait struct {
@@ -65,14 +65,14 @@ type AnyWait struct {
 	Notify Notifier
 
 	waiters []Waiter
-	claimed atomic.Bool
+	won     atomic.Bool
 	left    atomic.Int32
-	ended   *Waiter // who claimed it, when Notify has heard
+	ended   *Waiter // who won it, when Notify has heard
 }
 
-// claim reports whether the wait is w's to end, or, if that is nil, the owner's.
-func (a *AnyWait) claim(w *Waiter) bool {
-	if !a.claimed.CompareAndSwap(false, true) {
+// win reports whether the wait is w's to end, or, if that is nil, the owner's.
+func (a *AnyWait) win(w *Waiter) bool {
+	if !a.won.CompareAndSwap(false, true) {
 		return false
 	}
 	a.ended = w
@@ -80,7 +80,7 @@ func (a *AnyWait) claim(w *Waiter) bool {
 }
 
 // leftBy reports whether w, which has left its queue without an item, was the last, so that the wait is over.
-func (a *AnyWait) leftBy(w *Waiter) bool { return a.left.Add(-1) == 0 && a.claim(w) }
+func (a *AnyWait) leftBy(w *Waiter) bool { return a.left.Add(-1) == 0 && a.win(w) }
 
 // begin makes a wait for n queues, at none of them yet.
 func (a *AnyWait) begin(n int) {
@@ -93,7 +93,7 @@ func (a *AnyWait) begin(n int) {
 	}
 	a.ended = nil
 	a.left.Store(1)
-	a.claimed.Store(false)
+	a.won.Store(false)
 }
 
 // Notifier hears that a wait has ended. WaitEnded is called with a shard of the engine locked, by
@@ -240,7 +240,7 @@ func (e *Engine) openFirst(q *queue, now Time, it *Item, access Access) *read {
 // caller holds the shard's mutex.
 func (e *Engine) serve(q *queue, now Time) {
 	q.endWatches(nil)
-	for q.waiters.First() != nil && !q.unsettled() {
+	for q.waiters.First() != nil && !q.headBusy() {
 		if !e.swept(q, now) {
 			e.sweepLater(q)
 			return
@@ -254,7 +254,7 @@ func (e *Engine) serve(q *queue, now Time) {
 			return
 		}
 		w := q.waiters.First()
-		if w.any != nil && !w.any.claim(w) { // another queue has served it
+		if w.any != nil && !w.any.win(w) { // another queue has served it
 			q.waiters.remove(w)
 			w.q = nil
 			continue

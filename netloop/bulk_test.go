@@ -147,8 +147,8 @@ func (lt *lineTurns) finish() next {
 		lt.beforeTick()
 	}
 	then := lt.driver.finish()
-	if waits := then == nextWaits; waits && len(lt.late)+len(lt.behind)+len(lt.news) > 0 {
-		lt.t.Errorf("the loop waits, with %d late, %d behind and %d news", len(lt.late), len(lt.behind), len(lt.news))
+	if waits := then == nextWaits; waits && len(lt.late)+len(lt.resuming)+len(lt.news) > 0 {
+		lt.t.Errorf("the loop waits, with %d late, %d behind and %d news", len(lt.late), len(lt.resuming), len(lt.news))
 	}
 	if lt.at != 0 {
 		lt.clock = lt.at

@@ -36,7 +36,7 @@ var burrowOps = [...]func(*session){
 	burrow.OpLook:           burrowLook,
 	burrow.OpRemove:         burrowRemove,
 	burrow.OpReceive:        burrowReceive,
-	burrow.OpSettle:         burrowSettle,
+	burrow.OpSettle:         burrowAcknowledgeAll,
 	burrow.OpExtend:         burrowExtend,
 	burrow.OpAcknowledge:    burrowAcknowledge,
 	burrow.OpRedrive:        burrowRedrive,

@@ -29,7 +29,7 @@ var burrowNeeds = [burrow.OpRedrive + 1]need{
 	burrow.OpPutMessage:     {access.Put, onQueue},
 	burrow.OpUpdateMessage:  {access.Get, onQueue},
 	burrow.OpDeleteMessage:  {access.Get, onQueue},
-	burrow.OpOpenAPI:        {0, onNothing},
+	burrow.OpOpenAPI:        {0, counted},
 	burrow.OpAccounts:       {access.Stats, everywhere},
 	burrow.OpQueues:         {access.Stats, somewhere},
 	burrow.OpStats:          {access.Stats, onQueue},
@@ -55,20 +55,21 @@ func (e wrongAccountError) Error() string {
 // burrowDenied returns why the client may not run the request that was parsed, or nil if it may.
 func (s *session) burrowDenied() error {
 	b := s.burrow
-	if port := s.id.port; port != nil && port.account != "" && burrowNeeds[b.req.Op].scope != onNothing &&
+	n := burrowNeeds[b.req.Op]
+	if port := s.id.port; port != nil && port.account != "" && n.scope != onNothing && n.scope != counted &&
 		string(b.req.Account) != port.account {
 		return wrongAccountError(port.account)
 	}
 	if s.id.user == nil {
 		return nil
 	}
-	n, name := burrowNeeds[b.req.Op], b.name
+	name := b.name
 	if n.scope == onAccount {
 		if name = bytes.TrimSuffix(name, []byte{'/'}); len(name) == 0 {
 			name = b.req.Account
 		}
 	}
-	return s.admit(n, name, b.at)
+	return s.admit(n, name, b.at+int(s.skip))
 }
 
 // admitBurrow reports whether the request whose head has n bytes may be read on. If not, it was answered, and

@@ -139,6 +139,7 @@ func (s *session) matched(err error) {
 	n, t, failed := a.walk.Result()
 	if b.req.Op.Changes() {
 		s.claim(t)
+		s.chargeItems(n, 0)
 	} else {
 		s.after(t)
 	}

@@ -167,7 +167,11 @@ func (s *session) putBatch(batch []burrow.NewMessage) {
 		puts[i] = p
 		size += len(p.Data)
 	}
-	if err := s.reserveBatch(len(puts), size); err != nil {
+	err := s.overItems(len(puts), 0)
+	if err == nil {
+		err = s.reserveBatch(len(puts), size)
+	}
+	if err != nil {
 		s.refuse(err)
 		return
 	}

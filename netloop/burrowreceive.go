@@ -22,6 +22,11 @@ func burrowReceive(s *session) {
 		s.refuse(errGetUnavailable)
 		return
 	}
+	limit, err := s.readsQuota(int(r.Limit))
+	if err != nil {
+		s.refuse(err)
+		return
+	}
 	b.req.Detail = burrow.DetailAll
 	b.lease = engine.DefaultLease
 	if r.Lease > 0 {
@@ -35,11 +40,14 @@ func burrowReceive(s *session) {
 	a := b.answer
 	a.gather(s, nil)
 	s.terms = terms{}
-	request := s.fetchRequest(engine.Lease, b.until > l.clock)
-	request.Lease, request.Delivery = b.lease, &a.delivery
-	got, _, err := l.engine.FetchMany(l.now, b.name, request, int(r.Limit), a, nil)
+	waits := b.until > l.clock
+	wait := waits && s.mayWait()
+	request := s.fetchRequest(engine.Lease, wait)
+	request.Lease, request.Delivery, request.Holder = b.lease, &a.delivery, s.id.holder()
+	got, _, err := l.engine.FetchMany(l.now, b.name, request, limit, a, nil)
 	s.after(got.Ticket)
 	s.work += got.Count
+	s.chargeItems(got.Count, 0)
 	s.countFetch(engine.Lease, &got, got.Count, err)
 	switch {
 	case got.Count > 0:
@@ -57,6 +65,8 @@ func burrowReceive(s *session) {
 			deadline = forever // the next message is on its way from the disk
 		}
 		s.beginWait(waitMatch, b.name, nil, engine.Lease, deadline)
+	case err == engine.ErrEmpty && waits && !wait:
+		s.refuse(s.waitsQuota())
 	case err == engine.ErrEmpty:
 		l.counters.GetMisses++
 		s.proto.none(s)
@@ -78,7 +88,9 @@ func (s *session) receiveWaited(ref engine.ReadRef, err error) {
 		s.refuse(err)
 		return
 	}
-	request := engine.FetchRequest{Access: engine.Lease, Lease: b.lease, Delivery: &a.delivery, ClientID: s.clientID}
+	request := engine.FetchRequest{
+		Access: engine.Lease, Lease: b.lease, Delivery: &a.delivery, ClientID: s.clientID, Holder: s.id.holder(),
+	}
 	t, ok := l.engine.Collect(l.now, ref, request, a)
 	if !ok {
 		l.counters.GetMisses++
@@ -87,6 +99,7 @@ func (s *session) receiveWaited(ref engine.ReadRef, err error) {
 	}
 	l.counters.GetHits++
 	s.after(t)
+	s.chargeItems(1, 0)
 	s.sendMessages()
 }
 
@@ -143,9 +156,9 @@ func burrowExtend(s *session) {
 	s.burrowEmpty(204)
 }
 
-// burrowSettle ends the leases of several receipts: their messages are done. Receipts that hold nothing are passed
+// burrowAcknowledgeAll ends the leases of several receipts: their messages are done. Receipts that hold nothing are passed
 // over.
-func burrowSettle(s *session) {
+func burrowAcknowledgeAll(s *session) {
 	l := s.loop
 	receipts, err := burrow.DecodeSettle(s.burrow.answer.body)
 	if err != nil {

@@ -101,8 +101,8 @@ func TestFetchBehind(t *testing.T) {
 	}
 	for _, want := range []bool{true, false} {
 		got, err := lt.engine.Fetch(engine.Now(), []byte("q0"), engine.FetchRequest{Access: engine.Take}, anyItem{})
-		if err != nil || got.Behind != want {
-			t.Errorf("Fetch = %+v, %v; want Behind %t", got, err, want)
+		if err != nil || got.ManyLeft != want {
+			t.Errorf("Fetch = %+v, %v; want ManyLeft %t", got, err, want)
 		}
 	}
 }

@@ -135,7 +135,7 @@ func (s *session) try(
 	} else {
 		got, err = l.engine.Fetch(l.now, name, s.fetchRequest(access, wait), s)
 	}
-	n, s.catchUp = got.Count, got.Behind
+	n, s.catchUp = got.Count, got.ManyLeft
 	s.after(got.Ticket)
 	s.countFetch(access, &got, n, err)
 	switch {
@@ -178,7 +178,7 @@ func (s *session) tryMany(
 	request := s.fetchRequest(access, wait)
 	s.thrift.get.many = true
 	got, l.refs, err = l.engine.FetchMany(l.now, name, request, most, s, l.refs[:0])
-	s.thrift.get.many, s.catchUp = false, got.Behind
+	s.thrift.get.many, s.catchUp = false, got.ManyLeft
 	s.after(got.Ticket)
 	if n = len(l.refs); n > 0 {
 		s.reads.add(name, l.refs...)

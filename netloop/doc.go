@@ -9,6 +9,8 @@
 //	tick       the end of a turn: it commits, and sends replies
 //	dirty      of a session: it has replies or a ticket for the next commit of its loop
 //	held       of a session: its replies wait for a commit that is under way
+//	settle     of a loop: hear the news, commit what the turn did, and send the replies; the main part of a tick
+//	resuming   of a session: it was stalled, and a later turn goes on with it
 //	claim      a reply that says that something was stored or removed; it waits for the session's ticket
 //	waiting    of a session: a fetch, a monitor or a job has begun and has not ended
 //	stalled    of a session: it has replies that its client does not read, or has had its share of a turn

@@ -105,7 +105,7 @@ func (d *driver) serve() (waits bool) {
 	switch {
 	case d.syncsInline():
 		limit = math.MaxInt
-	case d.light && len(d.bulk.conns)+len(d.behind) > 0:
+	case d.light && len(d.bulk.conns)+len(d.resuming) > 0:
 		d.settle()
 		d.begin()
 	}

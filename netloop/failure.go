@@ -2,7 +2,7 @@ package netloop
 
 import "github.com/kestrelmq/kestrel/engine"
 
-// failure is a commit that has failed. Replies to what it was for must not claim success; those that
+// failure is a commit that has failed. Replies to what it was for must not report success; those that
 // need another commit have nothing to do with it.
 type failure struct {
 	ticket engine.Ticket // of the commit

@@ -77,6 +77,7 @@ const (
 	somewhere                   // any queue; the answer leaves out what the peer may not see
 	onNothing                   // nothing
 	onAccount                   // every queue of the account that the request names
+	counted                     // nothing that the tables know, but a quota counts the request
 )
 
 // need is what a peer needs to run a command.
@@ -88,7 +89,7 @@ type need struct {
 // denied returns why the peer may not do what needs n, on the queue or account called name, or nil if it may.
 func (i *identity) denied(n need, name []byte) *access.Denied {
 	switch n.scope {
-	case onNothing:
+	case onNothing, counted:
 		return nil
 	case onQueue:
 		if i.may(n.right, name) {

@@ -152,9 +152,9 @@ func (y *latencies) wait(m *engine.Meter, ms int64) {
 	}
 }
 
-// settle is called at the end of a tick, at now, whose turn began at began: it measures what has
+// measure is called at the end of a tick, at now, whose turn began at began: it measures what has
 // ended, and keeps what has not.
-func (y *latencies) settle(began, now time.Time) {
+func (y *latencies) measure(began, now time.Time) {
 	if y == nil || !y.now.any && !y.sync.any && len(y.waiting) == 0 {
 		return
 	}

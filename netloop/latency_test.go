@@ -191,7 +191,7 @@ func TestLatencyOfManyTurns(t *testing.T) {
 			m := make([]engine.Meter, 2)
 			for i := range 3 * maxGroups {
 				y.count(CommandPut, &m[i%2], engine.Ticket{Synced: 1 << 40}, 1)
-				y.settle(time.Now(), time.Now())
+				y.measure(time.Now(), time.Now())
 			}
 			if len(y.waiting) != maxGroups {
 				t.Errorf("%d groups are kept, want %d", len(y.waiting), maxGroups)
@@ -201,7 +201,7 @@ func TestLatencyOfManyTurns(t *testing.T) {
 			}
 		})
 		<-time.After(sync)
-		ts.do(func() { y.settle(began, time.Now()) })
+		ts.do(func() { y.measure(began, time.Now()) })
 		m := ts.server.Metrics()
 		ts.expectTimes("put", &m.Commands[CommandPut], 3*maxGroups, sync, sync)
 		if len(y.waiting) != 0 || len(y.spare) != maxGroups {
@@ -210,12 +210,12 @@ func TestLatencyOfManyTurns(t *testing.T) {
 		allocs := testing.AllocsPerRun(10, func() {
 			for range maxGroups {
 				y.count(CommandPut, nil, engine.Ticket{Synced: 1 << 40}, 1)
-				y.settle(began, time.Now())
+				y.measure(began, time.Now())
 			}
 			for i := range y.waiting {
 				y.waiting[i].synced = 0
 			}
-			y.settle(began, time.Now())
+			y.measure(began, time.Now())
 		})
 		if allocs != 0 {
 			t.Errorf("groups that wait cost %v allocations", allocs)
@@ -231,10 +231,10 @@ func TestLatencyOfFailedSync(t *testing.T) {
 		ts.do(func() {
 			y := ts.loop.latencies
 			y.count(CommandPut, nil, engine.Ticket{Synced: 1 << 40}, 1)
-			y.settle(time.Now(), time.Now())
+			y.measure(time.Now(), time.Now())
 			y.count(CommandPut, nil, engine.Ticket{Synced: 1 << 40}, 1)
 			y.forget()
-			y.settle(time.Now(), time.Now())
+			y.measure(time.Now(), time.Now())
 			if len(y.waiting) != 0 || y.sync.any {
 				t.Errorf("kept: %+v, %+v", y.waiting, y.sync)
 			}

@@ -26,8 +26,8 @@ const sessionSize = 2304
 // ledgerStep is how many bytes one loop may hold without the engine's knowing.
 const ledgerStep = 64 << 10
 
-// settle reports a change that matters to the engine. The loop calls it at the end of a turn.
-func (l *ledger) settle() {
+// report reports a change that matters to the engine. The loop calls it at the end of a turn.
+func (l *ledger) report() {
 	change, replies := l.held-l.known, l.owed-l.owing
 	small := -ledgerStep < min(change, replies) && max(change, replies) < ledgerStep
 	if small && (l.held != 0 || change == 0) {
@@ -48,7 +48,7 @@ func (l *ledger) owe(n int) {
 	l.held += int64(n)
 	l.owed += int64(n)
 	if max(l.held-l.known, l.owed-l.owing) >= ledgerStep {
-		l.settle()
+		l.report()
 	}
 }
 

@@ -40,7 +40,7 @@ func partial(n int) string { return fmt.Sprintf("set p 0 0 %d\r\n%s", n+1, strin
 
 // TestLedgerOfInput tests that what clients have sent of items counts against the memory limit:
 // queues spill, then puts are refused, while gets and confirms go on; and that all is well again
-// when those clients have gone. No buffer grows past the limit. Without the call of settle in tick, the
+// when those clients have gone. No buffer grows past the limit. Without the call of report in tick, the
 // queue stays in memory, and the last put is stored.
 func TestLedgerOfInput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -156,7 +156,7 @@ func TestLedgerSteps(t *testing.T) {
 			{0, 0},
 		} {
 			l.held = step.held
-			if l.settle(); ts.inUse() != step.known {
+			if l.report(); ts.inUse() != step.known {
 				t.Errorf("of %d bytes held the engine knows %d, want %d", step.held, ts.inUse(), step.known)
 			}
 		}

@@ -123,7 +123,7 @@ var keepings = []keeping{
 			s.takeOutput()
 			s.out = append(s.out, "STORED\r\n"...)
 			ts.loop.hold(s)
-			ts.loop.ledger.settle()
+			ts.loop.ledger.report()
 		})
 	}, 1 << 10},
 	{"burrow: a long list not read", burrowProtocol{}, fill(300, 20_000), says("GET /v1.0/default/q HTTP/1.1\r\nHost: localhost\r\n\r\n"), wholeMatch},

@@ -13,6 +13,12 @@ func (l *loop) open(s *session) {
 		s.awaitIdentity()
 	}
 	l.sessions.add(s)
+	if s.id.names != nil { // a reload may have come since the handshake
+		if s.id.user = l.server.opts.Access.Users().WithCertificate(s.id.names); s.id.user == nil {
+			l.log.Info("connection closed: its user is gone", "peer", s.sink.peer())
+			s.quit()
+		}
+	}
 	if s.id.user != nil { // its certificate says so
 		if err := s.become(s.id.user); err != nil {
 			s.takeOutput()

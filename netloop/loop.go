@@ -33,7 +33,7 @@ type loop struct {
 	cleaned  []*session // the slice that dirty had in the last tick, to use again
 	held     []*session // wait for a commit that is under way
 	failed   *failure   // of a commit whose held replies a turn had no time for; nil: none
-	behind   []*session // stalled, and may go on; see goOn
+	resuming []*session // stalled, and may go on; see goOn
 	news     []*session // out of the mailbox, and not heeded yet
 	sessions idleList   // all of them
 	deadlines

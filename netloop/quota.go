@@ -47,8 +47,11 @@ type pacer struct{ paid atomic.Int64 } // when all will be: ns on the server's c
 
 const (
 	paceSecond = int64(1e9) // what may be used at once: what a second allows
-	// maxDebt bounds how long a user waits after a single large item.
-	maxDebt = 60 * paceSecond
+	// maxAtOnce is for how many seconds one request may use the quota up. The server refuses one that says from the
+	// start that it wants more.
+	maxAtOnce = 60
+	// maxDebt bounds how long a user waits after replies that are larger than that.
+	maxDebt = 3600 * paceSecond
 )
 
 // use adds n to what was used until now.
@@ -71,40 +74,54 @@ func (p *pacer) wait(now int64) int64 { return max(p.paid.Load()-now-paceSecond,
 // maxFreeReplies is how many bytes of replies of a session that refuse requests, and have not left, are free.
 const maxFreeReplies = 64 << 10
 
-// charges are what a session has used and its user was not charged for yet.
+// charges are how far a user was charged for what a session does. It may be further than the session is.
 type charges struct {
 	requests, sent int64 // of the session's tally, that the user was charged for, or that are free
-	received       int64 // bytes of requests that were admitted
-	items          int64 // that requests for several have put or fetched
+	admitted       bool  // the request that comes next was admitted and charged before
 }
 
-// overQuota charges the user for what the session has done so far. It returns why its next request, which has size
-// bytes, must not run, or nil.
+// overQuota returns why the session's next request, which has size bytes, must not run, or nil. It charges the user for
+// the request now: of many connections that ask at once, no more get through than of one.
 func (s *session) overQuota(size int) error {
-	u, q, now := s.id.usage, &s.id.user.Quota, int64(s.loop.clock)*1e6
-	s.settleQuota()
-	err := (*access.OverQuota)(nil)
-	switch {
-	case q.Operations > 0 && u.operations.wait(now) > 0:
-		err = &access.OverQuota{What: "operations", Most: q.Operations, Wait: 1 + u.operations.wait(now)/1e6}
-	case q.Bytes > 0 && u.bytes.wait(now) > 0:
-		err = &access.OverQuota{What: "bytes", Most: q.Bytes, Wait: 1 + u.bytes.wait(now)/1e6}
-	default:
-		s.id.charges.received += int64(size)
+	u, q, c, now := s.id.usage, &s.id.user.Quota, &s.id.charges, int64(s.loop.clock)*1e6
+	s.chargeQuota()
+	if c.admitted {
+		c.admitted = false
 		return nil
 	}
-	c := &s.id.charges // what is refused costs nothing
-	c.requests++
-	c.sent = min(c.sent+int64(len(err.Error())), s.tally.sent+maxFreeReplies)
-	return s.refusedByQuota(err)
+	err := s.overRate(0, size)
+	c.requests++ // what is refused costs nothing
+	if err != nil {
+		c.sent = max(c.sent, min(c.sent+int64(len(err.Error())), s.tally.sent+maxFreeReplies))
+		return s.refusedByQuota(err)
+	}
+	u.operations.use(1, q.Operations, now)
+	u.bytes.use(int64(size), q.Bytes, now)
+	return nil
 }
 
-// settleQuota charges the user for what the session has done.
-func (s *session) settleQuota() {
+// overRate returns why the user may not do something now that counts as so many operations and has size bytes, or nil.
+func (s *session) overRate(operations, size int) *access.OverQuota {
+	u, q, now := s.id.usage, &s.id.user.Quota, int64(s.loop.clock)*1e6
+	switch {
+	case q.Operations > 0 && u.operations.wait(now) > 0:
+		return &access.OverQuota{What: "operations", Most: q.Operations, Wait: 1 + u.operations.wait(now)/1e6}
+	case q.Bytes > 0 && u.bytes.wait(now) > 0:
+		return &access.OverQuota{What: "bytes", Most: q.Bytes, Wait: 1 + u.bytes.wait(now)/1e6}
+	case q.Operations > 0 && int64(operations)/maxAtOnce >= q.Operations:
+		return &access.OverQuota{What: "operations", Most: q.Operations * maxAtOnce}
+	case q.Bytes > 0 && int64(size)/maxAtOnce >= q.Bytes:
+		return &access.OverQuota{What: "bytes", Most: q.Bytes * maxAtOnce}
+	}
+	return nil
+}
+
+// chargeQuota charges the user for what the session has done and was not charged for yet.
+func (s *session) chargeQuota() {
 	u, q, c, now := s.id.usage, &s.id.user.Quota, &s.id.charges, int64(s.loop.clock)*1e6
-	u.operations.use(s.tally.requests-c.requests+c.items, q.Operations, now)
-	u.bytes.use(max(s.tally.sent-c.sent, 0)+c.received, q.Bytes, now)
-	*c = charges{requests: s.tally.requests, sent: max(c.sent, s.tally.sent)}
+	u.operations.use(s.tally.requests-c.requests, q.Operations, now)
+	u.bytes.use(s.tally.sent-c.sent, q.Bytes, now)
+	c.requests, c.sent = max(c.requests, s.tally.requests), max(c.sent, s.tally.sent)
 }
 
 // refusedByQuota counts a refusal. The server logs one a second at most.
@@ -122,9 +139,45 @@ func (s *session) refusedByQuota(err *access.OverQuota) error {
 // chargeItems charges the user for items that one request puts or fetches, and for bytes of them that are not those of
 // the request.
 func (s *session) chargeItems(n, size int) {
-	if s.id.usage != nil {
-		s.id.charges.items += int64(n)
-		s.id.charges.received += int64(size)
+	if u := s.id.usage; u != nil {
+		now := int64(s.loop.clock) * 1e6
+		u.operations.use(int64(n), s.id.user.Quota.Operations, now)
+		u.bytes.use(int64(size), s.id.user.Quota.Bytes, now)
+	}
+}
+
+// overItems returns why the user may not put so many items, of size bytes beyond those of their request, by one request
+// that was admitted. If it may, it is charged.
+func (s *session) overItems(n, size int) error {
+	if s.id.usage == nil {
+		return nil
+	}
+	q := &s.id.user.Quota
+	if q.Operations > 0 && int64(n)/maxAtOnce >= q.Operations {
+		return s.refusedByQuota(&access.OverQuota{What: "operations", Most: q.Operations * maxAtOnce})
+	}
+	s.chargeItems(n, size)
+	return nil
+}
+
+// overItem is overItems for the next item of a request that brings them one by one. One request may use the quota up
+// for maxAtOnce seconds.
+func (s *session) overItem(size int) error {
+	u, q, now := s.id.usage, &s.id.user.Quota, int64(s.loop.clock)*1e6
+	if wait := max(u.operations.wait(now), u.bytes.wait(now)); wait > (maxAtOnce-1)*paceSecond {
+		return s.refusedByQuota(s.overRate(0, 0))
+	}
+	u.operations.use(1, q.Operations, now)
+	u.bytes.use(int64(size), q.Bytes, now)
+	return nil
+}
+
+// chargeReply charges the user for an item of size bytes in a reply, before the reply leaves: many connections may have
+// such replies at once.
+func (s *session) chargeReply(size int) {
+	if u := s.id.usage; u != nil {
+		u.bytes.use(int64(size), s.id.user.Quota.Bytes, int64(s.loop.clock)*1e6)
+		s.id.charges.sent += int64(size)
 	}
 }
 
@@ -174,15 +227,19 @@ func (s *session) waitsQuota() error {
 
 // become makes the client u, unless u has as many connections as it may.
 func (s *session) become(u *access.User) error {
-	s.leaveUsage()
 	us := s.loop.server.usages.of(u)
 	if us != nil {
-		if n, most := us.connections.Add(1), u.Quota.Connections; most > 0 && n > most {
+		n, most := us.connections.Add(1), u.Quota.Connections
+		if us == s.id.usage {
+			n-- // it is one of them already
+		}
+		if most > 0 && n > most {
 			us.connections.Add(-1)
 			s.loop.counters.OverQuota.Connections++
 			return &access.OverQuota{What: "connections", Most: most}
 		}
 	}
+	s.leaveUsage() // not before: a client that is refused stays one that is counted
 	s.id.become(u)
 	s.id.usage, s.reads.usage = us, us
 	s.id.charges = charges{requests: s.tally.requests + 1, sent: s.tally.sent} // what it was asked by is not charged
@@ -213,7 +270,7 @@ func (s *session) leaveUsage() {
 		return
 	}
 	s.uncountWait()
-	s.settleQuota()
+	s.chargeQuota()
 	u.connections.Add(-1)
 	u.reads.Add(-int64(s.reads.total()))
 	s.id.usage, s.reads.usage = nil, nil

@@ -49,21 +49,21 @@ type session struct {
 	burrow       *burrowState  // nil in other protocols
 	waits        *atomic.Int64 // of the account whose request waits; nil if none does, or it has no quota
 
-	in      []byte                     // bytes of requests that have not run, from inStart on; nil without any
-	inPool  *bytebufferpool.ByteBuffer // which in came from; nil if it lies in space
-	space   []byte                     // see keepInSpace; nil: none
-	inStart int
-	kept    int   // capacity of in, as counted in Server.buffered
-	pinned  bool  // a job uses in: until it ends, nobody moves in or gives it back
-	need    int   // bytes that the request at the start of in is known to have
-	skip    int64 // bytes of a refused item that are still to come, and are dropped
-	leaving bool  // the client sends nothing more: the session ends after the reply that is being made
-	yielded bool  // it is stalled because it has run much: the driver does not read from it meanwhile
-	behind  bool  // in loop.behind
-	catchUp bool  // it has fetched from a queue with many items, and not put since; see catchUpSize
-	work    int   // done for it in turn ranIn of the loop; see maxWork
-	look    int   // the work after which it looks at the clock
-	ranIn   int64
+	in       []byte                     // bytes of requests that have not run, from inStart on; nil without any
+	inPool   *bytebufferpool.ByteBuffer // which in came from; nil if it lies in space
+	space    []byte                     // see keepInSpace; nil: none
+	inStart  int
+	kept     int   // capacity of in, as counted in Server.buffered
+	pinned   bool  // a job uses in: until it ends, nobody moves in or gives it back
+	need     int   // bytes that the request at the start of in is known to have
+	skip     int64 // bytes of a refused item that are still to come, and are dropped
+	leaving  bool  // the client sends nothing more: the session ends after the reply that is being made
+	yielded  bool  // it is stalled because it has run much: the driver does not read from it meanwhile
+	resuming bool  // in loop.resuming
+	catchUp  bool  // it has fetched from a queue with many items, and not put since; see catchUpSize
+	work     int   // done for it in turn ranIn of the loop; see maxWork
+	look     int   // the work after which it looks at the clock
+	ranIn    int64
 
 	out      []byte                     // replies that have not left; nil if there are none
 	body     body                       // a large item that follows out
@@ -221,6 +221,7 @@ func (s *session) Receive(it engine.Item) bool {
 	taken := s.proto.item(s, it)
 	if taken {
 		s.gets(len(it.Data))
+		s.chargeReply(len(it.Data))
 	}
 	return taken
 }

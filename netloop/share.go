@@ -21,8 +21,8 @@ func (s share) spent() bool { return s.watch.at-s.from >= maxShare }
 
 // later has s go on when its turn comes: it is stalled, and may have more to do.
 func (l *loop) later(s *session) {
-	if !s.behind {
-		s.behind = true
-		l.behind = append(l.behind, s)
+	if !s.resuming {
+		s.resuming = true
+		l.resuming = append(l.resuming, s)
 	}
 }

@@ -75,7 +75,7 @@ func (l *loop) giveBackSpaces() {
 		})
 	}
 	l.spaces = l.spaces[:0]
-	l.ledger.settle()
+	l.ledger.report()
 }
 
 // mayKeep reports whether s may take so many bytes more for input.

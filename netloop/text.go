@@ -140,6 +140,9 @@ func (textProtocol) next(s *session, in []byte) int {
 // nextItem takes one item line, or what has come of one that is too large.
 func (s *session) nextItem(decoder text.Decoder, in []byte) int {
 	item, n, err := decoder.DecodeItem(in, &s.items.at)
+	if s.id.usage != nil && n > 0 {
+		s.id.charges.requests++ // the session counts a line as a request; overItem charges for what is put
+	}
 	switch {
 	case err == text.ErrIncomplete:
 	case err == text.ErrTooLarge:
@@ -158,7 +161,12 @@ func (s *session) nextItem(decoder text.Decoder, in []byte) int {
 // anything else puts an end to it.
 func (s *session) putTextItem(item []byte) {
 	it := &s.items
-	s.chargeItems(1, len(item))
+	if s.id.usage != nil {
+		if err := s.overItem(len(item)); err != nil {
+			it.err = err
+			return
+		}
+	}
 	s.loop.watch.request("put", it.name)
 	p := engine.PutRequest{Data: item, Expiry: it.expiry}
 	if it.extra.Delay != 0 || len(it.extra.Key) > 0 {

@@ -66,7 +66,7 @@ var thriftNeeds = [len(thriftMethods)]need{
 	thrift.MethodTouch:          {access.Get, onQueue},
 	thrift.MethodBrowse:         {access.Peek, onQueue},
 	thrift.MethodRemove:         {access.Get, onQueue},
-	thrift.MethodGetAny:         {0, onNothing}, // see refusesSeveral, which asks for each queue
+	thrift.MethodGetAny:         {0, counted}, // see refusesSeveral, which asks for each queue
 	thrift.MethodAuthenticate:   {0, onNothing},
 	thrift.MethodUpgrade:        {0, onNothing},
 }
@@ -140,7 +140,10 @@ func (s *session) thriftRun(frame []byte, req *thrift.Request, err error) int {
 	}
 	s.asks(req.Method.String(), req.Queue)
 	if req.Method == thrift.MethodPut {
-		s.chargeItems(req.Items.Len(), 0)
+		if err := s.overItems(req.Items.Len(), 0); err != nil {
+			s.refuse(err)
+			return n
+		}
 	}
 	if req.Method == thrift.MethodPut && s.loop.isLargePut(req, n) {
 		s.thriftPutLater(frame, req)
@@ -320,7 +323,8 @@ func (s *session) thriftDecodeLater(frame []byte) {
 	puts := false
 	user := s.id.user // jobs must not look at s.id
 	var over error
-	if s.id.usage != nil {
+	counts := s.id.usage != nil
+	if counts {
 		over = s.overQuota(len(frame))
 	}
 	s.pinned = true
@@ -336,8 +340,11 @@ func (s *session) thriftDecodeLater(frame []byte) {
 		if !user.May(access.Put, req.Queue) {
 			return &access.Denied{Right: access.Put, Queue: string(req.Queue)}
 		}
-		if over != nil {
+		switch {
+		case over != nil:
 			return over
+		case counts && user.Quota.Operations > 0 && int64(req.Items.Len())/maxAtOnce >= user.Quota.Operations:
+			return &access.OverQuota{What: "operations", Most: user.Quota.Operations * maxAtOnce}
 		}
 		if s.writesBlocked() {
 			return errSetUnavailable
@@ -348,12 +355,17 @@ func (s *session) thriftDecodeLater(frame []byte) {
 		return put.do(req.Queue, itemsOfPut(req, now))
 	}, func(s *session, err error) {
 		if !puts {
+			s.id.charges.admitted = over == nil && s.id.usage != nil
 			s.thriftRun(frame, req, refused)
+			s.id.charges.admitted = false
 			return
 		}
 		s.thrift.call, s.clientID = req.Call, put.client
 		if d, ok := err.(*access.Denied); ok {
 			s.loop.noteDenied(s, d)
+		}
+		if o, ok := err.(*access.OverQuota); ok && over == nil {
+			s.refusedByQuota(o)
 		}
 		s.chargeItems(put.stored, 0)
 		put.end()

@@ -33,8 +33,8 @@ func (l *loop) settle() {
 		}
 		l.publish()
 		l.commit()
-		l.latencies.settle(l.began, l.watch.end("sending replies", nil))
-		l.ledger.settle()
+		l.latencies.measure(l.began, l.watch.end("sending replies", nil))
+		l.ledger.report()
 		l.awake.Store(false)
 		// Goroutines that posted before awake went false have not woken the loop.
 		if l.mailbox.empty() && !l.heldIsReady() {
@@ -232,24 +232,24 @@ func (l *loop) deliver(s *session, err error) {
 // goOn runs the stalled sessions that may go on, the one that has waited longest first. A session that stalls again
 // joins the end, and has its turn in the next turn of the loop at the earliest.
 func (l *loop) goOn() {
-	if len(l.behind) == 0 {
+	if len(l.resuming) == 0 {
 		return
 	}
 	l.begin()
 	done, turn := 0, l.newShare()
-	for n := len(l.behind); done < n && !turn.spent(); done++ {
-		s := l.behind[done]
-		s.behind = false
+	for n := len(l.resuming); done < n && !turn.spent(); done++ {
+		s := l.resuming[done]
+		s.resuming = false
 		l.guard(s, (*session).unstall)
 		l.watch.end("requests that had to wait", s)
 	}
-	rest := copy(l.behind, l.behind[done:])
-	clear(l.behind[rest:])
-	l.behind = l.behind[:rest]
+	rest := copy(l.resuming, l.resuming[done:])
+	clear(l.resuming[rest:])
+	l.resuming = l.resuming[:rest]
 }
 
 // unfinished reports whether the loop has work for another turn without an event.
-func (l *loop) unfinished() bool { return len(l.behind) > 0 || len(l.news) > 0 }
+func (l *loop) unfinished() bool { return len(l.resuming) > 0 || len(l.news) > 0 }
 
 // heedNews handles what other goroutines have posted, and ends waits whose time is over.
 func (l *loop) heedNews() {

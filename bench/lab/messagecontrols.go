@@ -122,7 +122,7 @@ func messageControls() []control {
 		{breaks: "a repair counts a frame of keys as lost items", edits: replaced("engine/internal/repair/run.go",
 			"	if !g.Batches || g.Tag != nil && keyindex.IsFrame(*g.Tag) {\n", "	if !g.Batches {\n"), test: keysTest},
 		{breaks: "several queues serve one wait", edits: replaced("engine/waiter.go",
-			"	if !a.claimed.CompareAndSwap(false, true) {\n", "	if !a.claimed.CompareAndSwap(false, true) && false {\n"),
+			"	if !a.won.CompareAndSwap(false, true) {\n", "	if !a.won.CompareAndSwap(false, true) && false {\n"),
 			test: model},
 		{breaks: "a start takes the item that was overwritten", edits: replaced("engine/internal/replay/queue.go",
 			"		if _, again := q.Kept[it.ID]; again {", "		if false {"), test: model},

@@ -169,12 +169,12 @@ func read(name string) ([]byte, error) {
 	return b, err
 }
 
-// settleTime is how long files must stay as they are before Watch takes what they hold: somebody may be writing them,
+// steadyTime is how long files must stay as they are before Watch takes what they hold: somebody may be writing them,
 // and half of a chain of certificates looks like a whole one.
-const settleTime = time.Second
+const steadyTime = time.Second
 
-// settled waits for the files to stay as they are, if they hold something new. It reports false if they do not.
-func (s *Source) settled(ctx context.Context) bool {
+// steady waits for the files to stay as they are, if they hold something new. It reports false if they do not.
+func (s *Source) steady(ctx context.Context) bool {
 	if s.files == (Files{}) {
 		return true // self-signed
 	}
@@ -186,7 +186,7 @@ func (s *Source) settled(ctx context.Context) bool {
 		return true
 	}
 	select {
-	case <-time.After(settleTime):
+	case <-time.After(steadyTime):
 	case <-ctx.Done():
 		return false
 	}
@@ -237,7 +237,7 @@ func Watch(ctx context.Context, every time.Duration, log *slog.Logger, sources m
 		case <-tick.C:
 		}
 		for name, s := range sources {
-			if !s.settled(ctx) {
+			if !s.steady(ctx) {
 				continue // the next look may find them whole
 			}
 			changed, err := s.Reload()

@@ -256,7 +256,7 @@ func TestHalfWritten(t *testing.T) {
 			t.Error("the first halves of the files are taken, behind the second ones")
 		}
 		write(t, files.ClientCA, first)
-		time.Sleep(time.Minute + settleTime)
+		time.Sleep(time.Minute + steadyTime)
 		if s.loaded.Load().clients.Equal(clients) {
 			t.Error("a list of authorities that stays shorter is not taken")
 		}

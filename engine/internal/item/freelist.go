@@ -26,7 +26,7 @@ type freeList struct {
 	shared *freeMemory
 	own    int64 // bytes kept without asking
 	bytes  int64
-	idle   int64 // of bytes: kept, and not needed since settle
+	idle   int64 // of bytes: kept, and not needed since MarkIdle
 }
 
 // NewFreeLists returns one list for each of so many shards of an engine with that memory limit.
@@ -70,11 +70,11 @@ func (f *freeList) Release(n int) {
 // engine keep beyond that.
 func (f *freeList) Account() (bytes, own, shared int64) { return f.bytes, f.own, f.shared.bytes.Load() }
 
-// IsIdle reports whether n bytes of what is kept were not needed since settle.
+// IsIdle reports whether n bytes of what is kept were not needed since MarkIdle.
 func (f *freeList) IsIdle(n int) bool { return int64(n) <= f.idle }
 
-// Settle counts all that is kept as not needed, until somebody takes it.
-func (f *freeList) Settle() { f.idle = f.bytes }
+// MarkIdle counts all that is kept as not needed, until somebody takes it.
+func (f *freeList) MarkIdle() { f.idle = f.bytes }
 
 func (f *freeList) take(n int) {
 	after := f.bytes - int64(n)

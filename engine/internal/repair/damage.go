@@ -34,8 +34,8 @@ type Damage struct {
 	Tear *segment.Tear
 	// Losses are the items that cannot be had any more, by queue and id.
 	Losses []Loss
-	// Unclaimed are runs whose queue no record names. The record may have been in a gap.
-	Unclaimed []UnclaimedRun
+	// Stray are runs whose queue no record names. The record may have been in a gap.
+	Stray []StrayRun
 	// Renamed are queues whose name is lost; Dropped those of which a younger one has the name.
 	Renamed, Dropped []string
 	// Queues are the queues that Repair leaves, sorted by name.
@@ -73,8 +73,8 @@ type Loss struct {
 	Offset int64
 }
 
-// UnclaimedRun is a run of a queue that is not known.
-type UnclaimedRun struct {
+// StrayRun is a run of a queue that is not known.
+type StrayRun struct {
 	Path            string
 	FirstID, LastID uint64 // zero if nothing in it can be read
 	Items, Bytes    int64

@@ -95,9 +95,9 @@ func (v *Salvage) countGap(q *salvagedQueue, r *liveRun, g segment.RunGap) {
 	}
 }
 
-// findUnclaimed looks for runs that no record names. It reports them if records are missing. Otherwise they
+// findStray looks for runs that no record names. It reports them if records are missing. Otherwise they
 // mean nothing, but their numbers are taken: a repair that was interrupted may have made them.
-func (v *Salvage) findUnclaimed() error {
+func (v *Salvage) findStray() error {
 	names, err := v.d.place.FS.List(v.d.place.Runs)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -105,33 +105,33 @@ func (v *Salvage) findUnclaimed() error {
 	if err != nil {
 		return err
 	}
-	claimed := make(map[uint64]bool)
+	known := make(map[uint64]bool)
 	for id := range v.runs {
-		claimed[id.Number] = true
+		known[id.Number] = true
 	}
 	for id := range v.hidden {
-		claimed[id.Number] = true
+		known[id.Number] = true
 	}
 	slices.Sort(names)
 	for _, name := range names {
 		number, ok := runs.ParseName(name)
-		if !ok || claimed[number] || v.marks[number] {
+		if !ok || known[number] || v.marks[number] {
 			continue
 		}
 		if v.d.lastRun = max(v.d.lastRun, number); v.gaps == 0 {
 			continue
 		}
-		u, err := v.unclaimed(number)
+		u, err := v.stray(number)
 		if err != nil {
 			return err
 		}
-		v.d.Unclaimed = append(v.d.Unclaimed, u)
+		v.d.Stray = append(v.d.Stray, u)
 	}
 	return nil
 }
 
-// unclaimed looks at a run that no record names.
-func (v *Salvage) unclaimed(number uint64) (u UnclaimedRun, err error) {
+// stray looks at a run that no record names.
+func (v *Salvage) stray(number uint64) (u StrayRun, err error) {
 	u.Path = runs.Path(v.d.place.Runs, number)
 	id, size, err := segment.IdentifyRun(v.d.place.FS, u.Path)
 	if errors.Is(err, segment.ErrCorrupt) {

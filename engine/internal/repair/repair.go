@@ -18,7 +18,7 @@ const savedName = "damaged"
 
 // Repair writes what is left: damaged backlogs to new runs, and the state of all queues to a new journal,
 // which becomes the journal in one step. First it copies the old journal, and the runs that it replaces
-// or that nobody claims, to a directory of their own, Saved. It waits for the disk. After an error either
+// or that belong to no queue, to a directory of their own, Saved. It waits for the disk. After an error either
 // the old journal counts or the new one, never a part of either. If the old one counts, Repair has removed
 // the files that it made.
 func (d *Damage) Repair() error {
@@ -95,7 +95,7 @@ func (d *Damage) removeReplaced(replaced []string) error {
 			used[r.path] = true
 		}
 	}
-	for _, u := range d.Unclaimed {
+	for _, u := range d.Stray {
 		replaced = append(replaced, u.Path)
 	}
 	for _, name := range replaced {
@@ -168,7 +168,7 @@ func (d *Damage) saveCopies() error {
 			from = append(from, q.marks)
 		}
 	}
-	for _, u := range d.Unclaimed {
+	for _, u := range d.Stray {
 		from = append(from, u.Path)
 	}
 	slices.Sort(from)

@@ -163,7 +163,7 @@ func (v *Salvage) finish(found []*Queue) error {
 		v.d.queues = append(v.d.queues, q)
 		v.count(q)
 	}
-	return v.findUnclaimed()
+	return v.findStray()
 }
 
 // freeName takes a name for a queue whose own is lost: not that of another queue, older or younger.

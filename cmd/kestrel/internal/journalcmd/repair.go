@@ -170,7 +170,7 @@ func printDamage(out io.Writer, d *engine.Damage) {
 	for _, l := range d.Losses {
 		fmt.Fprintf(out, "lost: %s\n", lossText(l))
 	}
-	for _, u := range d.Unclaimed {
+	for _, u := range d.Stray {
 		what := "nothing in it can be read"
 		if u.Items > 0 {
 			what = fmt.Sprintf("%s of %s, ids %d to %d", cli.Counted(u.Items, "item"),
