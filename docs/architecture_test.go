@@ -2,7 +2,6 @@ package docs
 
 import (
 	"cmp"
-	"go/parser"
 	"os"
 	"path"
 	"regexp"
@@ -43,7 +42,7 @@ func TestArchitectureInvariants(t *testing.T) {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
 		}
-		for _, group := range parse(t, file, parser.ParseComments).Comments {
+		for _, group := range parse(t, file).Comments {
 			for _, m := range label.FindAllStringSubmatch(group.Text(), -1) {
 				stated[m[1]] = file
 			}

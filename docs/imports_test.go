@@ -1,8 +1,6 @@
 package docs
 
 import (
-	"go/parser"
-	"go/token"
 	"io/fs"
 	"path"
 	"path/filepath"
@@ -10,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -167,10 +166,7 @@ func TestImports(t *testing.T) {
 			t.Errorf("%s: the picture has no package %s: add it to mayImport and to ARCHITECTURE.md", file, pkg)
 			continue
 		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, file), nil, parser.ImportsOnly)
-		if err != nil {
-			t.Fatal(err)
-		}
+		parsed := parse(t, file)
 		for _, spec := range parsed.Imports {
 			imported, err := strconv.Unquote(spec.Path.Value)
 			if err != nil {
@@ -252,8 +248,19 @@ func checkHome(t *testing.T, file, imported string) {
 // goFiles returns the Go files of the tree, slash-separated, relative to its root.
 func goFiles(t *testing.T) []string {
 	t.Helper()
-	var files []string
-	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+	files, err := findGoFiles()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) < 400 {
+		t.Fatalf("only %d Go files were found below %s", len(files), root)
+	}
+	return files
+}
+
+// findGoFiles looks for them once.
+var findGoFiles = sync.OnceValues(func() (files []string, err error) {
+	err = filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -269,11 +276,5 @@ func goFiles(t *testing.T) []string {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(files) < 400 {
-		t.Fatalf("only %d Go files were found below %s", len(files), root)
-	}
-	return files
-}
+	return files, err
+})

@@ -23,7 +23,7 @@ func TestPackageComments(t *testing.T) {
 		if _, ok := said[pkg]; !ok {
 			said[pkg] = ""
 		}
-		parsed := parse(t, file, parser.PackageClauseOnly|parser.ParseComments)
+		parsed := parse(t, file)
 		if parsed.Doc != nil {
 			said[pkg] = file
 			if parsed.Name.Name != "main" && path.Base(file) != "doc.go" {
@@ -45,7 +45,7 @@ func TestExportedNames(t *testing.T) {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
 		}
-		parsed := parse(t, file, parser.ParseComments)
+		parsed := parse(t, file)
 		if parsed.Name.Name == "main" {
 			continue
 		}
@@ -109,11 +109,20 @@ func exportedType(e ast.Expr) bool {
 	return false
 }
 
-func parse(t *testing.T, file string, mode parser.Mode) *ast.File {
+// parse returns a file of the tree, with its comments. It parses each file once.
+func parse(t *testing.T, file string) *ast.File {
 	t.Helper()
-	parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, file), nil, mode)
+	if parsed := trees[file]; parsed != nil {
+		return parsed
+	}
+	parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, file), nil,
+		parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
 		t.Fatal(err)
 	}
+	trees[file] = parsed
 	return parsed
 }
+
+// trees are the files that were parsed, by name. The tests of this package do not run in parallel.
+var trees = make(map[string]*ast.File)

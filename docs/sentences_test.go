@@ -1,7 +1,6 @@
 package docs
 
 import (
-	"go/parser"
 	"io/fs"
 	"path/filepath"
 	"regexp"
@@ -34,7 +33,7 @@ func TestSentences(t *testing.T) {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
 		}
-		for _, group := range parse(t, file, parser.ParseComments).Comments {
+		for _, group := range parse(t, file).Comments {
 			check(file, group.Text())
 		}
 	}

@@ -2,7 +2,6 @@ package docs
 
 import (
 	"go/ast"
-	"go/parser"
 	"go/token"
 	"path"
 	"strconv"
@@ -15,7 +14,7 @@ import (
 func TestShadows(t *testing.T) {
 	declared := 0
 	for _, file := range goFiles(t) {
-		f := parse(t, file, parser.SkipObjectResolution)
+		f := parse(t, file)
 		taken := map[string]string{"any": "the type any"}
 		for _, spec := range f.Imports {
 			imported, err := strconv.Unquote(spec.Path.Value)

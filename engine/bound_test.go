@@ -276,10 +276,8 @@ func TestDiskReserveInTime(t *testing.T) {
 //
 // Its control is a minRunSize ten times as large.
 func TestDiskAfterDrain(t *testing.T) {
-	const (
-		size  = 8 << 10
-		items = 5000
-	)
+	const size = 8 << 10
+	items := sampled(2500, 5000)
 	o := testOptions(newFS(), func(q *QueueOptions) { q.MaxMemorySize = 1 << 20 })
 	o.JournalSize = 8 << 20
 	e := openQuiet(t, o)
@@ -301,7 +299,7 @@ func TestDiskAfterDrain(t *testing.T) {
 		}
 		return n
 	}
-	if n := onDisk(); n < size*items {
+	if n := onDisk(); n < int64(size*items) {
 		t.Fatalf("%d bytes are on disk for %d of items: nothing to see", n, size*items)
 	}
 	for left := items; left > 0; {

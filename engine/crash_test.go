@@ -27,7 +27,7 @@ func crashEveryWrite(t *testing.T, spilling bool) {
 	if *seedFlag != 0 {
 		first, seeds = *seedFlag, 1
 	}
-	stride := amount(5, 1, 1)
+	stride := amount(sampled(15, 5), 1, 1)
 	var met modelDid
 	for seed := first; seed < first+seeds; seed++ {
 		for n := 1; ; n += stride {

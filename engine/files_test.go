@@ -65,7 +65,7 @@ func (f *countedFile) Close() error {
 func TestFilesBounded(t *testing.T) {
 	const others = 1 + 4 // the lock and the directories, which are not files of this FS
 	all := []int{MinFiles, MinFiles + 7, 60, DefaultFiles}
-	for _, files := range amount([]int{MinFiles, 60}, all, all) {
+	for _, files := range amount(sampled([]int{MinFiles}, []int{MinFiles, 60}), all, all) {
 		t.Run(fmt.Sprint(files), func(t *testing.T) {
 			fsys := &countingFS{FS: segmenttest.New()}
 			o := testOptions(fsys, tiny, func(q *QueueOptions) { q.Sync = SyncNever })

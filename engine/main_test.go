@@ -22,6 +22,15 @@ func amount[T any](short, normal, long T) T {
 	return normal
 }
 
+// sampled is how much of a test to run that is long even with -short: few of it in `make test`, and many where KESTREL_CI
+// is set, as in CI.
+func sampled[T any](few, many T) T {
+	if testing.Short() && os.Getenv("KESTREL_CI") == "" {
+		return few
+	}
+	return many
+}
+
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400) // tests make thousands of small engines; to collect each takes a fifth of their time
 	goleak.VerifyTestMain(m)

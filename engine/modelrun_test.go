@@ -21,7 +21,7 @@ import (
 //
 // To replay a failure: go test ./engine -run TestQueueModel -seed N
 func TestQueueModel(t *testing.T) {
-	first, seeds, steps := uint64(1), amount[uint64](6, 40, 2000), amount(400, 400, 1500)
+	first, seeds, steps := uint64(1), amount(sampled[uint64](3, 6), 40, 2000), amount(400, 400, 1500)
 	if *seedFlag != 0 {
 		first, seeds = *seedFlag, 1
 	}

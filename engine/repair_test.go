@@ -331,7 +331,7 @@ func (w *wreck) serve(image *segmenttest.FS, want map[string]map[uint64]string) 
 //
 // Its controls are the tallies, and TestRepairControl.
 func TestRepair(t *testing.T) {
-	step := amount[int64](47, 29, 1) // primes
+	step := amount(sampled[int64](113, 47), 29, 1) // primes
 	for _, cut := range []bool{false, true} {
 		w := newWreck(t, cut)
 		var n repairTally
@@ -366,7 +366,7 @@ func TestRepair(t *testing.T) {
 			}
 		}
 		t.Logf("cut %t: %+v", cut, n)
-		if n.sound == 0 || n.repaired < 50 || n.lost == 0 {
+		if n.sound == 0 || n.repaired < sampled(20, 50) || n.lost == 0 {
 			t.Errorf("%+v: the damages lack variety", n)
 		}
 	}
@@ -417,7 +417,7 @@ func TestRepairControl(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for off := int64(100); off < int64(len(data)); off += 61 {
+			for off := int64(100); off < int64(len(data)); off += sampled[int64](61*3, 61) {
 				image := w.disk.Kill()
 				if err := image.FlipBit(name, off, 3); err != nil {
 					t.Fatal(err)
@@ -475,7 +475,7 @@ func (w *wreck) crashRepairs(t *testing.T) {
 		t.Fatal(err)
 	}
 	crashes := 0
-	for n := 1; ; n++ {
+	for n := 1; ; n += sampled(5, 1) {
 		image := w.disk.Kill()
 		image.StopAt(n)
 		if _, err := mend(image); err == nil && !image.Stopped() {

@@ -107,7 +107,11 @@ func played(t *testing.T, requests string, size, pending int, handOff bool) (out
 // TestPipelines: nobody can tell whether puts and gets came one by one or at once, and all of them
 // are answered, however little a client may be owed.
 func TestPipelines(t *testing.T) {
-	for seed := range uint64(40) {
+	seeds := uint64(40)
+	if isSample() {
+		seeds = 10
+	}
+	for seed := range seeds {
 		requests := pipelined(rand.New(rand.NewPCG(seed, 0)))
 		want := played(t, requests, 20, DefaultMaxPending, false)
 		for i, size := range []int{len(requests), 1000, 333} {

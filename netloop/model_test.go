@@ -24,6 +24,9 @@ import (
 // connection may have open.
 func TestProtocolModel(t *testing.T) {
 	rounds := 5 // of 100 runs
+	if isSample() {
+		rounds = 1
+	}
 	if os.Getenv("KESTREL_LONG") != "" {
 		rounds = 200
 	}

@@ -163,7 +163,11 @@ func TestPowerCutModel(t *testing.T) {
 	seeds := []uint64{*powerCutSeed}
 	if *powerCutSeed == 0 {
 		seeds = seeds[:0]
-		for range 20 {
+		n := 20
+		if isSample() {
+			n = 5
+		}
+		for range n {
 			seeds = append(seeds, rand.Uint64())
 		}
 	}
