@@ -11,7 +11,7 @@ import (
 //
 // Its control is an fillLimit that is frontLimit.
 func TestReadAhead(t *testing.T) {
-	const memory = 24 << 20 // half of it is the window's
+	const memory = 36 << 20 // half of it is the window's
 	for _, test := range []struct{ size, least, most int64 }{
 		{64 << 10, maxFilled - fillBatch - 128<<10, maxFilled},
 		{1 << 20, minFilled << 20, (minFilled + 1) << 20},

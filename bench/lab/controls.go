@@ -184,7 +184,7 @@ func exposureControls() []control {
 		{breaks: "a connection does not rest behind refusals of a quota", edits: replaced("netloop/pace.go",
 			"	if s.overQuotas > 0 {", "	if false {"), test: "./netloop TestRestOverQuota"},
 		{breaks: "no queue is ahead of the disk", edits: replaced("engine/backlog.go",
-			"	readBehind := b != nil && b.inReadBehind", "	behind := false"),
+			"	readBehind := b != nil && b.inReadBehind", "	readBehind := false"),
 			test: "./engine TestAheadOfBacklog"},
 		{breaks: "there is no limit of memory", edits: replaced("engine/put.go",
 			"e.memory.Load()+int64(n) > e.opts.MemoryLimit:", "false:"),
