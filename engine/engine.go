@@ -131,9 +131,10 @@ func newEngine(opts Options) (*Engine, error) {
 	e.readBack = Time(opts.readBack.Milliseconds())
 	e.alarm.sooner = make(chan struct{}, 1)
 	began := time.Now()
+	first, part := At(began), time.Duration(began.Nanosecond())%time.Millisecond
 	e.precise = func() (Time, time.Duration) {
-		now := began.Add(time.Since(began))
-		return At(now), time.Duration(now.Nanosecond()) % time.Millisecond
+		passed := part + time.Since(began)
+		return first + Time(passed/time.Millisecond), passed % time.Millisecond
 	}
 	e.countAliases(opts.Settings.Aliases, Now())
 	if e.fs = opts.FS; e.fs == nil {

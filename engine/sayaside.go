@@ -8,7 +8,7 @@ import (
 
 // sayAside records what an item aside is now, with its image if the journal has none of it.
 func (e *Engine) sayAside(q *queue, r aside.Ref) Ticket {
-	inRun := q.leaveRun(q.aside.ID(r), len(q.aside.Item(r).Data))
+	inRun := len(q.aside.hidden.Runs()) > 0 && q.leaveRun(q.aside.ID(r), len(q.aside.Item(r).Data))
 	if !q.inJournal() {
 		return Ticket{}
 	}
@@ -45,7 +45,8 @@ func (e *Engine) clearAside(q *queue) (*aside.Set, holders) {
 	e.clearHidden(q)
 	if leased.Count == 0 || q.deleted {
 		hs := s.holders
-		s.Set, *rest, s.holders = *rest, s.Set, nil
+		s.Swap(rest)
+		s.holders = nil
 		q.noteLeased(leased)
 		return rest, hs
 	}
@@ -54,7 +55,7 @@ func (e *Engine) clearAside(q *queue) (*aside.Set, holders) {
 		s.Carry(rest, func(state aside.State) bool { return !stays(state) })
 		return rest, nil
 	}
-	s.Set, *rest = *rest, s.Set
+	s.Swap(rest)
 	rest.Carry(&s.Set, stays)
 	return rest, nil
 }

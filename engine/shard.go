@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/kestrelmq/kestrel/engine/histogram"
+	"github.com/kestrelmq/kestrel/engine/internal/aside"
 	"github.com/kestrelmq/kestrel/engine/internal/holds"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/list"
@@ -30,6 +31,7 @@ type shard struct {
 	lastRead  uint64 // identity of the newest read
 	puts      int64  // items accepted by puts, in every queue they went to
 	tokens    tokenSource
+	warm      aside.Warm
 	leased    *atomic.Int64 // bytes that leased items take, of all shards
 
 	// Queues that the operation which holds mu carries for when it has released mu; it leaves the

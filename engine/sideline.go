@@ -31,7 +31,7 @@ type sideline struct {
 // side returns the sideline of q, which it makes if there is none.
 func (q *queue) side() *sideline {
 	if q.aside == nil {
-		q.aside = &sideline{Set: aside.Set{Memory: q.shard.pool.Memory}}
+		q.aside = &sideline{Set: aside.Set{Memory: q.shard.pool.Memory, Warm: &q.shard.warm}}
 		q.aside.hidden.Memory = q.shard.pool.Memory
 	}
 	return q.aside
@@ -124,8 +124,8 @@ func (q *queue) dropAside(r aside.Ref) {
 	if q.aside.holders != nil {
 		q.aside.holders.letGo(q.shard, q.aside.Get(r).Token)
 	}
-	q.shard.pins.Add(q.aside.Segment(r), -1, -pinSize(len(q.aside.Item(r).Data)))
-	q.aside.Remove(r)
+	segment := q.aside.Segment(r)
+	q.shard.pins.Add(segment, -1, -pinSize(q.aside.Remove(r)))
 	q.noteLeased(leased)
 }
 

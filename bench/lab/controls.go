@@ -245,7 +245,8 @@ func resourceControls() []control {
 
 // timeControls measure by the machine's clock what must not depend on it.
 func timeControls() []control {
-	byWall := replaced("engine/wake.go", "s, at, n := q.aside, e.steady(), 0", "s, at, n := q.aside, e.spool.now(), 0")
+	byWall := append(replaced("engine/wake.go", "s, at, n := q.aside, e.steady(), 0", "s, at, n := q.aside, e.spool.now(), 0"),
+		replaced("engine/wake.go", "		at, part := e.precise()\n", "		at, part := e.spool.now(), time.Duration(0)\n")...)
 	return []control{
 		{breaks: "waits are timed by the wall clock", edits: replaced("netloop/clock.go",
 			"moment(t.Sub(c.start) / time.Millisecond)",

@@ -91,7 +91,7 @@ func messageControls() []control {
 			"		q.leaveRun(id, size)\n", ""), replaced("engine/internal/replay/hidden.go",
 			"range gone.Within(idset.Between(first, last))", "range new(idset.Bitmap).Within(idset.Between(first, last))")...), test: model},
 		{breaks: "an item stays in its hidden run when it is leased", edits: replaced(sayFile,
-			"	inRun := q.leaveRun(q.aside.ID(r), len(q.aside.Item(r).Data))", "	inRun := q.livesInRun(q.aside.ID(r)) != nil"),
+			"len(q.aside.hidden.Runs()) > 0 && q.leaveRun(q.aside.ID(r), len(q.aside.Item(r).Data))", "q.livesInRun(q.aside.ID(r)) != nil"),
 			test: model},
 		{breaks: "a checkpoint leaves hidden runs out", edits: replaced("engine/checkpoint.go",
 			"		more = more && yield(e.recordHiddenAgain(q, r))", "		_ = r"), test: model},

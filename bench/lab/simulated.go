@@ -27,24 +27,19 @@ var notJudged = map[string]string{
 	"the file of a hidden run goes before what lives in it is written again":         "It meets such a moment too rarely; ./engine TestHiddenCrash stops at every call.",
 
 	// Only removals by id or key make holes in a backlog that are worth a file of marks, or another run.
-	"a marks file is not synced":                               "Nothing leaves the middle of its backlogs; ./engine TestMarksCrash removes items there.",
-	"a marks file replaces another, and not all that this had": "Nothing leaves the middle of its backlogs; ./engine TestMarks removes items there.",
-	"a start does not read what is gone in a marks file":       "Nothing leaves the middle of its backlogs; ./engine TestMarks removes items there.",
-	"a checkpoint leaves the marks file out":                   "Nothing leaves the middle of its backlogs; ./engine TestMarks removes items there.",
-	"a thinned run is not synced":                              "Nothing leaves the middle of its backlogs; ./engine TestMarksCrash removes items there.",
-	"a thinned run is not recorded":                            "Nothing leaves the middle of its backlogs; ./engine TestMarksCrash removes items there.",
-	"the removal of an item in the middle is lost":             "Its clients remove no item by id; ./engine TestQueueModel does.",
-	"what was removed on disk comes again":                     "Its clients remove no item by id; ./engine TestQueueModel does.",
-	"an overwrite leaves two copies":                           "Its items have no keys; those of ./engine TestQueueModel do.",
-	"an overwrite is not recorded":                             "Its items have no keys; those of ./engine TestQueueModel do.",
-	"a start takes the item that was overwritten":              "Its items have no keys; those of ./engine TestQueueModel do.",
-	"keys of items on disk are not known after a restart":      "Its items have no keys; those of ./engine TestQueueModel do.",
-	"a start takes keys of items that are gone":                "Its items have no keys; those of ./engine TestKeys do.",
-	"the keys of a backlog's run are not written":              "Its items have no keys; those of ./engine TestKeys do.",
-	"a hidden run lacks the keys of its items":                 "Its items have no keys; those of ./engine TestHiddenCrash do.",
-	"hashes with another seed are taken":                       "Its items have no keys; those of ./engine TestKeys do.",
-	"a damaged frame of keys has its queue withheld":           "Its items have no keys; those of ./engine TestKeys do.",
-	"a repair counts a frame of keys as lost items":            "Its items have no keys; those of ./engine TestKeys do.",
+	"a marks file is not synced":                               "Too few items leave the middle of its backlogs; ./engine TestMarksCrash removes more.",
+	"a marks file replaces another, and not all that this had": "Too few items leave the middle of its backlogs; ./engine TestMarks removes more.",
+	"a start does not read what is gone in a marks file":       "Too few items leave the middle of its backlogs; ./engine TestMarks removes more.",
+	"a checkpoint leaves the marks file out":                   "Too few items leave the middle of its backlogs; ./engine TestMarks removes more.",
+	"a thinned run is not synced":                              "Too few items leave the middle of its backlogs; ./engine TestMarksCrash removes more.",
+	"a thinned run is not recorded":                            "Too few items leave the middle of its backlogs; ./engine TestMarksCrash removes more.",
+
+	// A start that finds no keys beside items reads the items, and finds the same keys.
+	"the keys of a backlog's run are not written":    "Nobody notices but by the work; ./engine TestKeys sees what a start reads.",
+	"a hidden run lacks the keys of its items":       "Nobody notices but by the work; ./engine TestHiddenCrash sees what a start reads.",
+	"hashes with another seed are taken":             "The frames of its queues mostly have one seed; ./engine TestKeys has others.",
+	"a damaged frame of keys has its queue withheld": "A queue of a damaged directory may be withheld there; ./engine TestKeys wants all.",
+	"a repair counts a frame of keys as lost items":  "It repairs nothing; ./engine TestKeys does.",
 }
 
 // simulatedControls are those that the simulation is to notice, and those of notJudged. It has no users, and does not

@@ -55,7 +55,7 @@ func (s *slot) place() uint32      { return s.state & placeMask }
 func (s *slot) setPlace(at uint32) { s.state = s.state&^placeMask | at }
 
 // Set is the items of one queue that are aside. The zero Set is empty and ready for use, once Memory
-// is set. It may be copied if the original is not used any more. It is not safe for concurrent use.
+// is set. It must not be copied. It is not safe for concurrent use.
 //
 // Invariants, checked by Verify:
 //
@@ -66,7 +66,16 @@ func (s *slot) setPlace(at uint32) { s.state = s.state&^placeMask | at }
 type Set struct {
 	// Memory counts the bytes that the set takes.
 	Memory *atomic.Int64
+	// Warm, unless it is nil, lets the set keep its memory while it is empty.
+	Warm *Warm
 
+	room
+	tallies [states]item.Tally
+	counted int64 // bytes of the set that Memory has
+}
+
+// room is what a Set has memory for.
+type room struct {
 	slots      paged[slot]
 	buckets    paged[uint32]     // linear hashing: as many as slots; the first slot of each, plus one
 	tokens     map[uint64]uint32 // of items that have one: their slots
@@ -74,9 +83,18 @@ type Set struct {
 	due        heap              // of slots that are delayed or leased, by when they are due
 	ready      heap              // of slots that are ready, by id
 	images     store
-	tallies    [states]item.Tally
-	counted    int64 // bytes of the set that Memory has
 }
+
+// Warm is which of the sets that share it keeps its memory while it is empty: the one that became so last. A consumer
+// that leases some items, and then confirms them, empties the set each time. The memory is maxWarm bytes at most, and
+// nobody counts it while the set is empty. The zero Warm is ready for use.
+type Warm struct{ set *Set }
+
+const (
+	maxWarm = 64 << 10
+	// fewBytes are left to any set that is empty: most sets that ever have an item will have one again.
+	fewBytes = 2 << 10
+)
 
 // Len is the number of items. Their Refs are all the numbers below it.
 func (s *Set) Len() int { return s.slots.count }
@@ -172,16 +190,17 @@ func (s *Set) LieIn(r Ref, segment uint64) {
 	s.images.setSegment(s.slots.at(uint32(r)).at, segment)
 }
 
-// Remove takes an item out. The last Ref now names another item.
-func (s *Set) Remove(r Ref) {
+// Remove takes an item out, and returns how many bytes its Data had. The last Ref now names another item.
+func (s *Set) Remove(r Ref) (size int) {
 	i := uint32(r)
 	sl := s.slots.at(i)
-	it, size := s.load(sl)
+	it, taken := s.load(sl)
+	size = len(it.Data)
 	s.tallies[sl.stateOf()].Account(&it, -1)
 	s.leave(i)
 	s.unlink(i)
-	s.images.slots = &s.slots // it may have been copied
-	s.images.drop(sl.at, size)
+	s.images.slots = &s.slots // another set's room may have come
+	s.images.drop(sl.at, taken)
 	if last := uint32(s.slots.count - 1); last != i {
 		s.move(last, i)
 	}
@@ -191,6 +210,7 @@ func (s *Set) Remove(r Ref) {
 		s.empty()
 	}
 	s.account()
+	return size
 }
 
 // Carry moves the items in the states wanted to another set. It looks at each item.
@@ -206,17 +226,32 @@ func (s *Set) Carry(to *Set, wanted func(State) bool) {
 	}
 }
 
-// empty lets go of most memory of a set without items, and keeps what a few need.
+// Swap exchanges the items of two sets that share a Memory.
+func (s *Set) Swap(other *Set) {
+	s.room, other.room = other.room, s.room
+	s.tallies, other.tallies = other.tallies, s.tallies
+	s.counted, other.counted = other.counted, s.counted
+}
+
+// empty lets go of the memory of a set without items, unless it is little, or stays warm.
 func (s *Set) empty() {
-	s.images.empty()
-	if s.mostTokens > keptElements {
-		s.tokens, s.mostTokens = nil, 0
+	size := s.memory() + int64(s.mostTokens)*tokenSize
+	switch {
+	case size <= fewBytes:
+	case s.Warm == nil || size > maxWarm:
+		s.room = room{}
+	case s.Warm.set != s:
+		if other := s.Warm.set; other != nil && other.slots.count == 0 {
+			other.room = room{}
+			other.account()
+		}
+		s.Warm.set = s
 	}
 }
 
 // Clear takes every item out, and lets go of all memory.
 func (s *Set) Clear() {
-	*s = Set{Memory: s.Memory, counted: s.counted}
+	*s = Set{Memory: s.Memory, Warm: s.Warm, counted: s.counted}
 	s.account()
 }
 
@@ -295,10 +330,18 @@ func (s *Set) leave(i uint32) {
 // tokenSize is how many bytes a token takes in its table, about.
 const tokenSize = 20
 
+// memory is how many bytes the set takes.
+func (s *Set) memory() int64 {
+	return s.slots.memory() + s.buckets.memory() + s.due.memory() + s.ready.memory() +
+		s.images.memory() + int64(len(s.tokens))*tokenSize
+}
+
 // account updates Memory to what the set takes now.
 func (s *Set) account() {
-	now := s.slots.memory() + s.buckets.memory() + s.due.memory() + s.ready.memory() +
-		s.images.memory() + int64(len(s.tokens))*tokenSize
+	now := s.memory()
+	if s.slots.count == 0 && s.Warm != nil && s.Warm.set == s {
+		now = 0
+	}
 	if now != s.counted {
 		s.Memory.Add(now - s.counted)
 		s.counted = now

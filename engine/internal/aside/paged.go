@@ -5,13 +5,10 @@ import "unsafe"
 const (
 	pageShift = 8
 	pageSize  = 1 << pageShift // elements
-
-	keptElements = 4
 )
 
 // paged is a list that grows and shrinks at its end, in pages: no operation copies more than one. The
-// first page grows by doubling, so that a short list takes little. A very short one keeps it when it is
-// empty: most lists that ever have an element will have one again.
+// first page grows by doubling, so that a short list takes little. It stays when the list is empty.
 type paged[T any] struct {
 	pages [][]T
 	count int
@@ -45,10 +42,8 @@ func (p *paged[T]) pop() T {
 	switch {
 	case n > 0:
 		p.pages[last] = page[:n]
-	case last == 0 && cap(page) <= keptElements:
-		p.pages[0], p.spare = page[:0], nil
 	case last == 0:
-		*p = paged[T]{}
+		p.pages[0], p.spare = page[:0], nil
 	default:
 		p.pages[last] = nil
 		p.pages, p.spare = p.pages[:last], page[:0]

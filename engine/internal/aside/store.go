@@ -165,15 +165,6 @@ func (s *store) tidy(at uint32) {
 	s.free = append(s.free, at)
 }
 
-// empty lets go of all blocks of a store without items, but for one of the smallest.
-func (s *store) empty() {
-	if s.open == 0 || len(s.blocks) > 1 || cap(s.blocks[0].buf) > minBlock {
-		*s = store{}
-		return
-	}
-	s.blocks[0].buf = s.blocks[0].buf[:0]
-}
-
 // memory is how many bytes the store takes.
 func (s *store) memory() int64 {
 	const blockSize, freeSize = 32, 4
