@@ -197,6 +197,55 @@ func TestMemory(t *testing.T) {
 	}
 }
 
+// TestWarm has one of the sets that share a Warm keep its memory while it is empty: the one that became so last, unless
+// it is large. It then fills up again without allocation, and nobody counts its memory meanwhile.
+func TestWarm(t *testing.T) {
+	var memory atomic.Int64
+	var warm Warm
+	first, second := Set{Memory: &memory, Warm: &warm}, Set{Memory: &memory, Warm: &warm}
+	data := make([]byte, 100)
+	fill := func(s *Set, n int) {
+		for id := range uint64(n) {
+			s.Add(&item.Item{ID: id + 1, Data: data}, 1, Entry{State: Leased, Due: item.Time(id), Token: id + 1})
+		}
+	}
+	use := func(s *Set, n int) {
+		fill(s, n)
+		for s.Len() > 0 {
+			s.Remove(Ref(s.Len() / 2))
+		}
+	}
+	check := func(want *Set, what string) {
+		t.Helper()
+		for _, s := range []*Set{&first, &second} {
+			if held := s.memory(); (held > fewBytes) != (s == want) || held > maxWarm {
+				t.Errorf("%s: the first: %t, it holds %d bytes", what, s == &first, held)
+			}
+		}
+		if n := memory.Load(); n > fewBytes {
+			t.Errorf("%s: %d bytes count", what, n)
+		}
+	}
+	use(&first, 32)
+	check(&first, "the first was used")
+	for _, n := range []int{1, 32} {
+		if each := testing.AllocsPerRun(100, func() { use(&first, n) }); each > 0 {
+			t.Errorf("%.1f allocations for %d items of a warm set", each, n)
+		}
+	}
+	use(&second, 32)
+	check(&second, "the second was used")
+	use(&first, 10_000)
+	check(&second, "the first was used for many items")
+	fill(&second, 32)
+	use(&first, 32)
+	if err := second.Verify(); err != nil || second.Len() != 32 {
+		t.Errorf("a set in use while another becomes warm has %d items: %v", second.Len(), err)
+	}
+	second.Clear()
+	check(&first, "the second was cleared")
+}
+
 func BenchmarkAddPop(b *testing.B) {
 	for _, waiting := range []int{1000, 1_000_000} {
 		b.Run(fmt.Sprintf("waiting=%d", waiting), func(b *testing.B) {
@@ -226,7 +275,7 @@ func BenchmarkAddPop(b *testing.B) {
 
 func BenchmarkLease(b *testing.B) {
 	var memory atomic.Int64
-	s := Set{Memory: &memory}
+	s := Set{Memory: &memory, Warm: new(Warm)}
 	data := make([]byte, 100)
 	b.ReportAllocs()
 	for id := uint64(1); b.Loop(); id++ {
