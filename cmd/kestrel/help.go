@@ -15,7 +15,7 @@ in one process with one data directory.
 
 Usage:
     kestrel serve [--config FILE] [flags]
-    kestrel journal import|export|inspect|verify --data-dir DATA …
+    kestrel journal import|export|inspect|verify|repair --data-dir DATA …
     kestrel backup --output DIR
     kestrel restore DIR --data-dir DATA
     kestrel load SCENARIO [--server HOST:PORT | --spawn] [flags]

@@ -29,7 +29,7 @@ func TestEndToEndVersion(t *testing.T) {
 
 func TestEndToEndUsage(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
-		{"sevre", `kestrel: unknown command "sevre" for "kestrel" Did you mean this? serve` +
+		{"sevre", `kestrel: unknown command "sevre" for "kestrel"; did you mean: serve` +
 			"\nTry 'kestrel --help'.\n"},
 		{"serve --no-such-flag", "kestrel: unknown flag: --no-such-flag\nTry 'kestrel serve --help'.\n"},
 		{"serve now", "kestrel: 'kestrel serve' takes no arguments, have \"now\"\n" +

@@ -178,6 +178,14 @@ func TestDrawings(t *testing.T) {
 	if list[2].title != "Latency against rate asked for" || ramp[0].x != 1 || ramp[21].x != 2000 {
 		t.Errorf("%s goes from %v to %v, want from 1 to 2000", list[2].title, ramp[0], ramp[len(ramp)-1])
 	}
+	for _, p := range r.Phases {
+		p.Target = 50_000
+	}
+	if list, err = drawings([]*figures.Run{r}); err != nil || slices.ContainsFunc(list, func(c chart) bool {
+		return c.title == "Latency against rate asked for"
+	}) {
+		t.Errorf("phases of one rate have a chart of rates: %v", err)
+	}
 	empty := []*figures.Run{{Label: "empty"}}
 	if list, err := drawings(empty); err != nil || len(list) != 0 {
 		t.Errorf("drawings of an empty run = %v, %v", list, err)

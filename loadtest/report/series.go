@@ -207,10 +207,10 @@ func rampChart(runs []*figures.Run) chart {
 				p99 = append(p99, point{p.Target, milliseconds(op.Latency.P99)})
 			}
 		}
-		if len(p99) > 2 {
+		if p50, p99 = byX(p50), byX(p99); len(p99) > 2 && p99[0].x < p99[len(p99)-1].x { // one rate makes no curve
 			c.curves = append(c.curves,
-				series{name: curveName(runs, r, nil, "put p50"), points: byX(p50), dashed: true, thing: curveName(runs, r, nil, "put")},
-				series{name: curveName(runs, r, nil, "put p99"), points: byX(p99), thing: curveName(runs, r, nil, "put")})
+				series{name: curveName(runs, r, nil, "put p50"), points: p50, dashed: true, thing: curveName(runs, r, nil, "put")},
+				series{name: curveName(runs, r, nil, "put p99"), points: p99, thing: curveName(runs, r, nil, "put")})
 		}
 	}
 	return c

@@ -46,6 +46,7 @@ func Run(root *cobra.Command, args []string, stdout, stderr io.Writer) int {
 		return ExitUsage
 	}
 	words := strings.Join(strings.Fields(err.Error()), " ")
+	words = strings.Replace(words, " Did you mean this? ", "; did you mean: ", 1)
 	fmt.Fprintf(stderr, "kestrel: %s\nTry '%s --help'.\n", words, ran.CommandPath())
 	return ExitUsage
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"syscall"
 
 	"github.com/kestrelmq/kestrel/client"
@@ -34,6 +35,8 @@ func explain(err error) error {
 		code = cli.ExitUsage
 	case errors.Is(err, client.ErrProtocol):
 		advice = "--server needs a port of the memcache protocol, by default 22133"
+	case errors.Is(err, client.ErrRefused) && strings.HasSuffix(err.Error(), `"CLIENT_ERROR"`):
+		advice = "the server's log says why: the name of a queue has no ~, . and /, for example"
 	case errors.Is(err, client.ErrLost):
 		advice = "the next to ask gets it"
 	case errors.Is(err, syscall.ECONNREFUSED):

@@ -30,6 +30,9 @@ $ kestrel put small 1 2 3; echo $?
 2 items put into "small", and 1 item not
 kestrel: put to "small" on 127.0.0.1:…: the queue refused the item: it is full, or the item is too large for it; 'kestrel stat' shows what the queue holds
 6
+$ kestrel put a.b x
+0 items put into "a.b", and 1 item not
+kestrel: put to "a.b" on 127.0.0.1:…: the server refused the request with "CLIENT_ERROR"; the server's log says why: the name of a queue has no ~, . and /, for example
 $ kestrel put work x --server $SILENT --timeout 200ms; echo $?
 0 items put into "work", and 1 item not
 kestrel: put to "work" on 127.0.0.1:…: the outcome is unknown, because no clear answer came: the server did not answer in time (…); look before you do it again
