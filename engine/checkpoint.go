@@ -33,61 +33,76 @@ func (e *Engine) recordState() iter.Seq[int64] {
 // say holds until the checkpoint is complete, and what happens between two pieces is recorded behind
 // the first. It reports whether to go on.
 func (e *Engine) recordQueue(q *queue, yield func(int64) bool) bool {
-	piece := func(encode func([]byte) []byte) (n int64) {
-		q.shard.mu.Lock()
-		defer q.shard.mu.Unlock()
-		if q.inJournal() {
-			e.journal.Record(q.number, func(buf []byte) []byte {
-				n = -int64(len(buf))
-				buf = encode(buf)
-				n += int64(len(buf))
-				return buf
-			})
-		}
-		return n
-	}
+	t := telling{e: e, q: q, yield: yield}
+	hiding := q.hiddenRuns()
+	q.shard.mu.Lock()
+	t.number = q.number
 	var runs []*run
-	var number uint64
-	var gone goneIDs
-	var hiding []*hidden.Run
-	n := piece(func(buf []byte) []byte {
-		if q.aside != nil {
-			hiding = slices.Clone(q.aside.hidden.Runs())
-		}
-		number = q.number
-		if runs = q.recordedRuns(); len(runs) > 0 || q.spilled {
-			gone = q.goneAmong(idset.Between(1, math.MaxUint64))
-		}
+	if !q.crossing { // else enterBacklog records them, behind what is gone
+		runs = q.recordedRuns()
+	}
+	gone := q.beginGone(q.inJournal() && !q.crossing && (len(runs) > 0 || q.spilled))
+	q.shard.mu.Unlock()
+	all := gone.end()
+	more := t.piece(func(buf []byte) []byte {
 		return record.AppendQueue(buf, q.number, q.nextID, q.created, q.name)
 	})
-	more := yield(n)
-	for some := range slices.Chunk(runs, checkpointRecords) {
-		more = more && yield(piece(func(buf []byte) []byte { return q.appendRuns(buf, some) }))
-	}
+	more = more && t.runs(runs)
 	for _, r := range hiding {
 		more = more && yield(e.recordHiddenAgain(q, r))
 	}
-	if gone.isEmpty() || !more {
-		return more
+	return more && (all.IsEmpty() || t.gone(all))
+}
+
+// telling records the state of a queue in pieces. It records no more once the queue has left the journal, also if it
+// has entered it again under another number: what was gathered before need not be true of that.
+type telling struct {
+	e      *Engine
+	q      *queue
+	number uint64
+	yield  func(int64) bool // takes the bytes of a piece, with no lock held, and reports whether to go on
+}
+
+func (t *telling) piece(encode func([]byte) []byte) bool {
+	q, n := t.q, int64(0)
+	q.shard.mu.Lock()
+	if q.inJournal() && q.number == t.number {
+		t.e.journal.Record(q.number, func(buf []byte) []byte {
+			n = -int64(len(buf))
+			buf = encode(buf)
+			n += int64(len(buf))
+			return buf
+		})
 	}
-	all := gone.set()
-	others := e.mark(q, number, &all)
-	if m, _ := q.marksNow(); m != nil {
-		more = yield(e.recordMarksAgain(q, m))
+	q.shard.mu.Unlock()
+	return t.yield(n)
+}
+
+func (t *telling) runs(runs []*run) (more bool) {
+	more = true
+	for some := range slices.Chunk(runs, checkpointRecords) {
+		more = more && t.piece(func(buf []byte) []byte { return t.q.appendRuns(buf, some) })
+	}
+	return more
+}
+
+// gone records which ids are gone: in a file, as far as that is worth it.
+func (t *telling) gone(all idset.Bitmap) bool {
+	others := t.e.mark(t.q, t.number, &all)
+	if m, _ := t.q.marksNow(); m != nil && !t.yield(t.e.recordMarksAgain(t.q, m)) {
+		return false
 	}
 	left := make(idset.Set, 0, checkpointRecords)
 	tell := func() bool {
 		defer func() { left = left[:0] }()
-		return len(left) == 0 || yield(piece(func(buf []byte) []byte { return q.appendGone(buf, slices.Values(left)) }))
+		return len(left) == 0 || t.piece(func(buf []byte) []byte { return t.q.appendGone(buf, slices.Values(left)) })
 	}
 	for ids := range others.Within(idset.Between(1, math.MaxUint64)) {
-		if left = append(left, ids); len(left) == checkpointRecords {
-			if more = more && tell(); !more {
-				return false
-			}
+		if left = append(left, ids); len(left) == checkpointRecords && !tell() {
+			return false
 		}
 	}
-	return more && tell()
+	return tell()
 }
 
 // recordMarksAgain records the file m with what is gone of q, if it is still that, and returns how many bytes that

@@ -129,6 +129,9 @@ func (e *Engine) returnDead(q *queue, r *read, now Time) {
 		}
 	}
 	if r.item.ID < q.headID() {
+		if !q.opts.KeepJournal {
+			r.lieIn(0) // letGo may have passed what came back before
+		}
 		r.to(readReturned)
 		q.returned.pushFront(r)
 		e.sayCount(q, r)

@@ -3,6 +3,8 @@ package engine
 import (
 	"iter"
 	"math"
+	"runtime"
+	"slices"
 
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
@@ -22,8 +24,72 @@ func (g *goneIDs) isEmpty() bool {
 	return g.front.Last == 0 && g.behind.IsEmpty()
 }
 
-// goneAmong looks for what is gone among ids. The caller holds the shard's mutex.
-func (q *queue) goneAmong(ids idset.Range) (g goneIDs) {
+// goneWalk looks in pieces for what of a queue is gone: each id in g.front and g.behind, unless it lives elsewhere. Of
+// what lives, an id is noted when the walk comes to it, or when its item goes to another place meanwhile.
+type goneWalk struct {
+	goneIDs
+	q  *queue
+	at readCursor
+}
+
+// beginGone begins to look for what is gone of q, if anybody needs to know. The caller holds the shard's mutex, and
+// calls end without it.
+func (q *queue) beginGone(needed bool) *goneWalk {
+	w := &goneWalk{q: q}
+	if needed {
+		w.goneIDs = q.goneInLine(idset.Between(1, math.MaxUint64))
+	}
+	if !w.isEmpty() {
+		q.walks = append(q.walks, w)
+	}
+	return w
+}
+
+// end returns what was gone when the walk began.
+func (w *goneWalk) end() idset.Bitmap {
+	for more := !w.isEmpty(); more; runtime.Gosched() {
+		w.q.shard.mu.Lock()
+		more = w.piece()
+		w.q.shard.mu.Unlock()
+	}
+	return w.set()
+}
+
+// piece looks at up to readBatch items that live, and reports whether there may be more.
+func (w *goneWalk) piece() (more bool) {
+	q, seen := w.q, 0
+	for r := range w.at.reads(q, &q.returned, &q.open, &q.moving) {
+		if seen >= readBatch {
+			return true
+		}
+		seen++
+		w.live.Add(r.item.ID)
+	}
+	for r := range w.at.asides(q) {
+		if seen >= readBatch {
+			return true
+		}
+		seen++
+		w.live.Add(q.aside.ID(r))
+	}
+	if q.aside != nil { // items go to hidden runs unnoted
+		for _, r := range q.aside.hidden.Runs() {
+			w.hidden = append(w.hidden, r.DiskIDs().Clone())
+		}
+	}
+	q.walks = slices.DeleteFunc(q.walks, func(o *goneWalk) bool { return o == w })
+	return false
+}
+
+// noteTaken notes that an item of q goes to a read, or aside, or from one to another.
+func (q *queue) noteTaken(id uint64) {
+	for _, w := range q.walks {
+		w.live.Add(id)
+	}
+}
+
+// goneInLine is goneAmong of what lives in line alone.
+func (q *queue) goneInLine(ids idset.Range) (g goneIDs) {
 	head, all := q.headID(), ids == idset.Between(1, math.MaxUint64)
 	if front := idset.Between(max(ids.First, 1), min(ids.Last, head-1)); front.First <= front.Last {
 		g.front = front
@@ -38,7 +104,12 @@ func (q *queue) goneAmong(ids idset.Range) (g goneIDs) {
 			}
 		}
 	}
-	if g.isEmpty() {
+	return g
+}
+
+// goneAmong looks for what is gone among ids. The caller holds the shard's mutex.
+func (q *queue) goneAmong(ids idset.Range) (g goneIDs) {
+	if g = q.goneInLine(ids); g.isEmpty() {
 		return g
 	}
 	add := func(id uint64) {
@@ -58,7 +129,7 @@ func (q *queue) goneAmong(ids idset.Range) (g goneIDs) {
 		return g
 	}
 	for _, r := range q.aside.hidden.Runs() {
-		if all {
+		if ids == idset.Between(1, math.MaxUint64) {
 			g.hidden = append(g.hidden, r.DiskIDs().Clone())
 			continue
 		}

@@ -55,6 +55,16 @@ func (q *queue) livesInRun(id uint64) *hidden.Run {
 	return nil
 }
 
+// hiddenRuns returns the hidden runs of q. The caller does not hold the shard's mutex.
+func (q *queue) hiddenRuns() []*hidden.Run {
+	q.shard.mu.Lock()
+	defer q.shard.mu.Unlock()
+	if q.aside == nil {
+		return nil
+	}
+	return slices.Clone(q.aside.hidden.Runs())
+}
+
 // leaveRun notes that an item, whose body has that size, does not live in a hidden run any more. It reports
 // whether it lived in one that is written: then the journal has no image of it.
 func (q *queue) leaveRun(id uint64, size int) bool {

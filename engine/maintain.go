@@ -239,7 +239,7 @@ func (e *Engine) enterAll(first uint64, m *journal.Move) (err error) {
 func (e *Engine) enter(q *queue, first uint64) error {
 	enter := func() {
 		if q.inJournal() && q.number < first {
-			e.enterJournal(q, true)
+			e.enterAtOnce(q)
 		}
 	}
 	q.shard.mu.Lock()

@@ -148,15 +148,10 @@ func (e *Engine) recordMarks(q *queue, others *idset.Bitmap) {
 // It waits for the disk.
 func (e *Engine) markAhead(q *queue) {
 	q.shard.mu.Lock()
-	var gone goneIDs
 	number := q.number
-	known := q.backlog != nil && len(q.backlog.runs) > 0
-	if known {
-		gone = q.goneAmong(idset.Between(1, math.MaxUint64))
-	}
+	gone := q.beginGone(q.backlog != nil && len(q.backlog.runs) > 0)
 	q.shard.mu.Unlock()
-	if known {
-		all := gone.set()
+	if all := gone.end(); !all.IsEmpty() {
 		e.mark(q, number, &all)
 	}
 }

@@ -95,6 +95,9 @@ type Options struct {
 	markFrom int64
 	// markLong is how many ids a range has that stands in a record all the same; zero stands for defaultMarkLong.
 	markLong uint64
+	// enterBatch is how many bytes of items a queue that enters the journal records before its shard is unlocked; zero
+	// stands for checkpointBatch.
+	enterBatch int
 	// committer returns what commits the batches of a log; nil: the log does. For tests.
 	committer func(*segment.Log) journal.Committer
 	// FS is the file system; nil means the operating system's, with a lock file in Dir.
@@ -115,6 +118,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.readBack, defaultReadBack)
 	setDefault(&o.markFrom, defaultMarkFrom)
 	setDefault(&o.markLong, defaultMarkLong)
+	setDefault(&o.enterBatch, checkpointBatch)
 	setDefault(&o.Shards, DefaultShards)
 	setDefault(&o.Files, DefaultFiles)
 	if o.Logger == nil {

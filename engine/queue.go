@@ -57,10 +57,12 @@ type queue struct {
 	moving   readList    // expired, on their way to another queue, in the order in which they arrive
 	waiters  waiterList
 	watchers list.List[Waiter]
-	carried  bool    // somebody carries what is in moving: see finishMoves
-	sweeping bool    // expired items at the head are being removed in the background: see sweepLater
-	settling bool    // what is owed to items at the head is being done in the background: see settle
-	aborting int     // AbortAll calls that bring items back in pieces
+	carried  bool // somebody carries what is in moving: see finishMoves
+	sweeping bool // expired items at the head are being removed in the background: see sweepLater
+	settling bool // what is owed to items at the head is being done in the background: see settle
+	aborting int  // AbortAll calls that bring items back in pieces, and a crossing
+	crossing bool // it enters the journal, or leaves it, in pieces: see mayCross
+	walks    []*goneWalk
 	family   *family // of the queue's fanout children; nil without any
 
 	removal  journal.Removal // of the last one

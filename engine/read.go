@@ -101,11 +101,13 @@ type readList struct {
 func (l *readList) pushBack(r *read) {
 	l.PushBack(&r.link, r)
 	l.bytes += int64(len(r.item.Data))
+	r.q.noteTaken(r.item.ID)
 }
 
 func (l *readList) pushFront(r *read) {
 	l.PushFront(&r.link, r)
 	l.bytes += int64(len(r.item.Data))
+	r.q.noteTaken(r.item.ID)
 }
 
 func (l *readList) remove(r *read) {
@@ -205,6 +207,9 @@ func (sh *shard) trimRead() bool {
 // lieIn notes that the item of r lies in that segment of the journal, or in a later one. Zero says
 // that the journal need not keep it.
 func (r *read) lieIn(seg uint64) {
+	if seg != 0 && !r.q.opts.KeepJournal {
+		seg = 0
+	}
 	n := int64(len(r.item.Data)) + keepOverhead
 	r.shard.pins.Add(r.pinned, -1, -n)
 	r.pinned = seg

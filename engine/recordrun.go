@@ -17,13 +17,16 @@ func (s *spool) record(q *queue) {
 	defer s.recordMu.Unlock()
 	q.shard.mu.Lock()
 	b := q.backlog
-	if b == nil {
+	if b != nil {
+		b.queuedRecord = false
+	}
+	if b == nil || q.crossing { // endCrossing asks again
 		q.shard.mu.Unlock()
 		return
 	}
 	s.e.retire(q) // what was removed by its id has not been popped
 	due, all := b.recordDue, slices.Clone(b.runs)
-	b.queuedRecord, b.recordDue = false, false
+	b.recordDue = false
 	q.shard.mu.Unlock()
 	for _, r := range all { // oldest first: what is recorded leaves no gap
 		if !s.recordRun(q, b, r, due) || !s.mended(q, b, r) {

@@ -30,40 +30,31 @@ func (e *Engine) Reload(s Settings) error {
 	current := newPolicy(s)
 	e.settings.Store(current)
 	var failed error
-	e.eachQueue(func(q *queue) {
-		opts, entering := current.shared(q.name), false
-		set := func() {
-			if !q.deleted {
-				entering = e.setOptions(q, opts)
-			}
-		}
-		defer func() {
-			if entering {
-				e.enterReads(q)
-			}
-		}()
-		q.shard.mu.Lock()
-		if opts.KeepJournal && !q.opts.KeepJournal && (q.backlog != nil || q.isLong()) {
-			q.shard.mu.Unlock()
-			failed = errors.Join(failed, e.enterLong(q, set))
-			return
-		}
-		set()
-		q.shard.mu.Unlock()
-	})
+	e.eachQueue(func(q *queue) { failed = errors.Join(failed, e.reloadQueue(q, current.shared(q.name))) })
 	// Also what an earlier reload changed must be durable: its commit may have failed.
 	end := e.journal.End()
 	return errors.Join(failed, e.Commit(Ticket{Written: end, Synced: end}))
 }
 
-// enterLong calls set, which has q enter the journal, when the backlog has what is too long to be copied to the journal
-// with the shard locked. It waits for the disk, and returns the error that keeps it from calling set.
-func (e *Engine) enterLong(q *queue, set func()) error {
-	if err := e.spool.whenSynced(q, func() {}); err != nil { // most of it, so that markAhead sees what is gone there
-		return err
+// reloadQueue gives q new options. It does in pieces what a queue with much that is open or aside needs to enter the
+// journal, or to leave it.
+func (e *Engine) reloadQueue(q *queue, opts *QueueOptions) (err error) {
+	cross := func() {}
+	set := func() {
+		if !q.deleted {
+			cross = e.setOptions(q, opts)
+		}
 	}
-	e.markAhead(q)
-	return e.spool.whenSynced(q, set)
+	q.shard.mu.Lock()
+	if opts.KeepJournal && !q.opts.KeepJournal && (q.backlog != nil || q.isLong()) {
+		q.shard.mu.Unlock()
+		err = e.spool.whenSynced(q, set) // of what is long, most is in the backlog then
+	} else {
+		set()
+		q.shard.mu.Unlock()
+	}
+	cross()
+	return err
 }
 
 // OptionsFor returns the options that the queue called name has, or would have.
@@ -71,110 +62,192 @@ func (e *Engine) OptionsFor(name string) QueueOptions { return e.settings.Load()
 
 // setOptions gives q new options and, if they say so, takes it out of the journal or into it. A queue with
 // waiters has nothing to hand out (I4), so new options cannot give them an item: only who may wait is looked at
-// again. If it returns true, the caller unlocks the shard and calls enterReads.
-func (e *Engine) setOptions(q *queue, opts *QueueOptions) (entering bool) {
+// again. The caller unlocks the shard and then calls cross.
+func (e *Engine) setOptions(q *queue, opts *QueueOptions) (cross func()) {
 	was := q.opts.KeepJournal
 	q.opts = opts
 	q.endRefused()
+	cross = func() {}
 	switch {
 	case was && !opts.KeepJournal:
 		e.forgo(q, nil)
-		q.letGoSegments()
+		q.segments.Clear()
+		if q.mayCross() {
+			cross = func() { e.letGo(q) }
+		}
 	case !was && opts.KeepJournal:
-		e.enterJournal(q, false)
-		if entering = q.open.Len()+q.returned.Len() > 0; entering {
-			q.aborting++
+		e.beginEntering(q)
+		if q.mayCross() {
+			cross = func() { e.enterRest(q) }
 		}
 	}
 	if q.open.Len() > 0 && opts.OpenReadTimeout > 0 {
 		q.shard.timed[q] = struct{}{}
 	}
 	e.shrink(q)
-	return entering
+	return cross
 }
 
-// enterReads records the reads that enterJournal has left, in pieces. A fetch from the queue waits meanwhile, so what
-// is open may come back, but what has come back is not opened again.
-//
-// A process that ends before a reload is acknowledged may leave a queue without these items: nobody relies on them yet.
-func (e *Engine) enterReads(q *queue) {
-	var last ReadRef // on its way to another queue, which may have been left too
-	for at, more := (readCursor{}), true; more; {
-		now := e.spool.now()
-		q.shard.mu.Lock()
-		if more = e.enterSomeReads(q, &at); !more {
-			q.aborting--
-			if r := q.moving.Last(); r != nil {
-				last = ReadRef{r, r.id}
-			}
-			e.serve(q, now)
-		}
-		e.unlock(q.shard, now)
-		if !at.large.IsZero() {
-			e.keepLarge(at.large, &at.item, func(r *read) bool { return r.pinned == 0 && r.state != readMoving })
-		}
-		e.journal.Write(e.journal.End()) // or a client would write all of it; Reload's commit says what failed
-		runtime.Gosched()
+// mayCross notes that q enters the journal, or leaves it, in pieces, and reports whether there is anything to do. A
+// fetch from q waits until endCrossing: what is open or aside may come back, but what came back is not taken again.
+func (q *queue) mayCross() bool {
+	q.crossing = q.open.Len()+q.returned.Len()+q.moving.Len() > 0 || q.aside != nil || q.backlog != nil
+	if q.crossing {
+		q.aborting++
 	}
+	return q.crossing
+}
+
+// endCrossing ends what mayCross has begun. Items that are on their way to another queue have arrived when it returns.
+func (e *Engine) endCrossing(q *queue) {
+	now, last := e.spool.now(), ReadRef{}
+	q.shard.mu.Lock()
+	q.crossing = false
+	q.aborting--
+	if q.inJournal() {
+		q.puts = recentPuts{newest: e.journal.End()}
+	}
+	if r := q.moving.Last(); r != nil {
+		last = ReadRef{r, r.id}
+	}
+	if q.backlog != nil {
+		e.spool.wantRecord(q) // it was put off
+	}
+	e.serve(q, now)
+	e.unlock(q.shard, now)
 	if !last.IsZero() {
 		e.awaitMoves(q, last)
 	}
 }
 
-// enterSomeReads records reads of checkpointBatch bytes, about, or one that is large. It reports whether there may be
-// more.
-func (e *Engine) enterSomeReads(q *queue, at *readCursor) (more bool) {
-	at.large = ReadRef{}
-	n, seen := 0, 0
-	for lists := [...]*readList{&q.open, &q.returned}; q.inJournal() && at.list < len(lists); at.list++ {
-		r := lists[at.list].First()
-		if last := at.after; last.live() && last.r.q == q {
-			r = last.r.link.Next()
+// pause lets others have the processor between two pieces. If much has been recorded it writes that before, or a client
+// would have to write it. Reload's commit says what failed.
+func (e *Engine) pause() {
+	if end := e.journal.End(); e.journal.Unwritten(Ticket{Written: end}) >= int64(e.opts.enterBatch) {
+		e.journal.Write(end)
+	}
+	runtime.Gosched()
+}
+
+// letGo has no item of q, which has left the journal, hold a segment of it. It does so in pieces.
+func (e *Engine) letGo(q *queue) {
+	for at, more := (readCursor{}), true; more; runtime.Gosched() {
+		q.shard.mu.Lock()
+		more = q.letGoSome(&at)
+		q.shard.mu.Unlock()
+	}
+	e.endCrossing(q)
+}
+
+// letGoSome is a piece of letGo, and reports whether there may be more.
+func (q *queue) letGoSome(at *readCursor) (more bool) {
+	seen := 0
+	for r := range at.reads(q, &q.open, &q.returned, &q.moving) {
+		if seen >= readBatch {
+			return true
 		}
-		for ; r != nil; r = r.link.Next() {
-			if n >= checkpointBatch || seen >= readBatch {
-				return true
-			}
-			at.after = ReadRef{r, r.id}
-			seen++
-			if r.pinned != 0 || q.backlog != nil && q.backlog.holds(r.item.ID) {
-				continue
-			}
-			if r.item.HasOwnMemory() {
-				at.large, at.item = at.after, r.item
-				return true
-			}
-			e.keepRead(q, r)
-			n += len(r.item.Data) + keepOverhead
+		seen++
+		r.lieIn(0)
+	}
+	for r := range at.asides(q) {
+		if seen >= readBatch {
+			return true
 		}
-		at.after = ReadRef{}
+		seen++
+		q.lieIn(r, 0)
 	}
 	return false
 }
 
-// letGoSegments has no item of q, which has left the journal, hold a segment of it.
-func (q *queue) letGoSegments() {
-	q.segments.Clear()
-	for _, list := range [...]*readList{&q.returned, &q.open, &q.moving} {
-		for r := list.First(); r != nil; r = r.link.Next() {
-			r.lieIn(0)
+// enterRest records in pieces what beginEntering has left. Runs of the backlog come last. Each id in the range of one
+// is in it then, or in a record (B6).
+//
+// A process that ends before a reload is acknowledged may leave a queue without a part of its items: nobody relies on
+// them yet.
+func (e *Engine) enterRest(q *queue) {
+	for at, more := (readCursor{}), true; more; e.pause() {
+		q.shard.mu.Lock()
+		more = e.enterSome(q, &at)
+		q.shard.mu.Unlock()
+		if !at.large.IsZero() {
+			e.keepLarge(at.large, &at.item, func(r *read) bool { return r.pinned == 0 && r.state != readMoving })
+		} else if at.item.ID != 0 {
+			e.keepLargeAside(q, &at.item)
 		}
 	}
-	for id := range q.asideIDs() {
-		r, _ := q.aside.Find(id)
-		q.lieIn(r, 0)
+	for _, r := range q.hiddenRuns() {
+		e.recordHiddenAgain(q, r)
+		e.pause()
+	}
+	e.enterBacklog(q)
+	e.endCrossing(q)
+}
+
+// enterSome records reads and items aside of enterBatch bytes, about, or one that is large. It reports whether there
+// may be more.
+func (e *Engine) enterSome(q *queue, at *readCursor) (more bool) {
+	at.large, at.item = ReadRef{}, Item{}
+	if !q.inJournal() {
+		return false
+	}
+	n, seen := 0, 0
+	full := func() bool { return n >= e.opts.enterBatch || seen >= readBatch }
+	for r := range at.reads(q, &q.open, &q.returned) {
+		if full() {
+			return true
+		}
+		if seen++; r.pinned != 0 || !r.changed && q.backlog != nil && q.backlog.holds(r.item.ID) {
+			continue
+		}
+		if r.item.HasOwnMemory() {
+			at.after = ReadRef{r, r.id}
+			at.large, at.item = at.after, r.item
+			return true
+		}
+		e.keepRead(q, r)
+		n += len(r.item.Data) + keepOverhead
+	}
+	for r := range at.asides(q) {
+		if full() {
+			return true
+		}
+		if seen++; q.aside.Segment(r) != 0 || q.livesInRun(q.aside.ID(r)) != nil {
+			continue
+		}
+		it := q.aside.Item(r)
+		if it.HasOwnMemory() {
+			at.item = it
+			at.left--
+			return true
+		}
+		n += int(pinSize(len(it.Data)))
+		e.rewriteAside(q, r)
+	}
+	return false
+}
+
+// enterBacklog records the backlog of q in pieces: what is gone, and then the runs.
+func (e *Engine) enterBacklog(q *queue) {
+	t := telling{e: e, q: q, yield: func(int64) bool { e.pause(); return true }}
+	q.shard.mu.Lock()
+	runs := q.recordedRuns()
+	q.spilled = q.spilled || len(runs) > 0
+	t.number = q.number
+	gone := q.beginGone(q.inJournal() && q.spilled)
+	q.shard.mu.Unlock()
+	all := gone.end()
+	if all.IsEmpty() || t.gone(all) {
+		t.runs(runs)
 	}
 }
 
-// enterJournal records a queue that was not in the journal, and what it holds, under a new number:
-// the old one may have been recorded as deleted. The runs of its backlog are synced, and nothing is
-// on its way to them.
+// beginEntering records a queue that was not in the journal under a new number: the old one may have been recorded as
+// deleted. The runs of its backlog are synced, and nothing is on its way to them.
 //
-// It copies what of the queue is in memory alone in one hold of the lock: other clients of the shard wait for a
-// millisecond per hundred KiB or so. When a RELOAD turns keep_journal on, that is smallBytes of its line at most, see
-// enterLong, and what is aside, or has come back and counts. The other reads are left to enterReads, unless all is set.
-// After a sync that failed all is set, since puts are refused anyway.
-func (e *Engine) enterJournal(q *queue, all bool) LSN {
+// It copies to the journal what of the line is in memory alone, in one hold of the lock: other clients of the shard
+// wait for a millisecond per hundred KiB or so. When a RELOAD turns keep_journal on, that is smallBytes at most; see
+// whenSynced. The others are left to enterRest.
+func (e *Engine) beginEntering(q *queue) {
 	next := q.nextID
 	q.number, q.nextID = e.lastNumber.Add(1), 1
 	q.removal, q.spilled = journal.Removal{}, false // they are about the old number
@@ -198,19 +271,29 @@ func (e *Engine) enterJournal(q *queue, all bool) LSN {
 			r.recorded = r.written
 		}
 	}
-	e.recordBacklog(q)
 	q.spilledTo = q.writtenTo
 	q.window.From(&q.shard.pool, q.writtenTo+1, enter)
 	if b != nil {
 		b.recent.Each(enter)
 	}
-	for _, list := range [...]*readList{&q.returned, &q.open, &q.moving} { // behind the puts, whose ids must rise
-		for r := list.First(); r != nil; r = r.link.Next() {
-			r.lieIn(0)
-			inRun := b != nil && b.holds(r.item.ID)
-			if r.changed || !inRun && (all || list == &q.moving) {
-				e.keepRead(q, r)
-			}
+	q.puts = recentPuts{newest: e.recordName(q)} // with the next id, which may be past those of the items
+}
+
+// enterAtOnce records all of q under a new number in one hold of the shard's lock. It is for a journal that takes the
+// place of one whose sync failed: puts are refused meanwhile, and until all queues are in it, it does not count.
+func (e *Engine) enterAtOnce(q *queue) {
+	for at := (readCursor{}); q.letGoSome(&at); {
+	}
+	e.beginEntering(q)
+	for r := q.moving.First(); r != nil; r = r.link.Next() {
+		e.keepRead(q, r)
+	}
+	for at, more := (readCursor{}), true; more; {
+		if more = e.enterSome(q, &at); !at.large.IsZero() {
+			e.keepRead(q, at.large.r)
+		} else if at.item.ID != 0 {
+			r, _ := q.aside.Find(at.item.ID)
+			e.rewriteAside(q, r)
 		}
 	}
 	if q.aside != nil {
@@ -218,11 +301,6 @@ func (e *Engine) enterJournal(q *queue, all bool) LSN {
 			e.recordHidden(q, r)
 		}
 	}
-	for id := range q.asideIDs() {
-		r, _ := q.aside.Find(id)
-		e.rewriteAside(q, r)
-	}
-	end := e.recordName(q) // with the next id, which may be past those of the items
-	q.puts = recentPuts{newest: end}
-	return end
+	e.recordBacklog(q)
+	q.puts = recentPuts{newest: e.journal.End()}
 }

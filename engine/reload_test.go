@@ -308,13 +308,12 @@ func TestReloadReadsInPieces(t *testing.T) {
 		e.unlock(q.shard, Now())
 		return int64(e.journal.End() - before)
 	}
-	entering := false
-	if k := grown(func() { entering = e.setOptions(q, &on) }); k > smallBytes || !entering {
-		t.Fatalf("entering wrote %d bytes with the shard locked; reads are left: %t", k, entering)
+	if k := grown(func() { e.setOptions(q, &on) }); k > smallBytes || !q.crossing {
+		t.Fatalf("entering wrote %d bytes with the shard locked; reads are left: %t", k, q.crossing)
 	}
 	pieces := 0
 	for at, more := (readCursor{}), true; more; pieces++ {
-		if k := grown(func() { more = e.enterSomeReads(q, &at) }); k > checkpointBatch+2*size {
+		if k := grown(func() { more = e.enterSome(q, &at) }); k > checkpointBatch+2*size {
 			t.Fatalf("piece %d wrote %d bytes with the shard locked", pieces, k)
 		}
 		mustCommit(t, e, Ticket{Written: e.journal.End()})
@@ -339,9 +338,8 @@ func TestReloadReadsInPieces(t *testing.T) {
 	if pieces < 8 {
 		t.Errorf("%d reads of %d bytes were recorded in %d pieces", n, size, pieces)
 	}
-	q.shard.mu.Lock()
-	q.aborting--
-	q.shard.mu.Unlock()
+	e.enterBacklog(q)
+	e.endCrossing(q)
 	e.Confirm(Now(), refs[0])
 	delete(want, body(n/4))
 	mustCommit(t, e, e.ticketSoFar(q))

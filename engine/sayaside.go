@@ -42,6 +42,7 @@ func (e *Engine) rewriteAside(q *queue, r aside.Ref) {
 func (e *Engine) clearAside(q *queue) (*aside.Set, holders) {
 	s := q.aside
 	leased, rest := s.Tally(aside.Leased), &aside.Set{Memory: s.Memory}
+	s.carried++
 	e.clearHidden(q)
 	if leased.Count == 0 || q.deleted {
 		hs := s.holders
@@ -94,6 +95,27 @@ func (e *Engine) keepLarge(ref ReadRef, it *Item, needed func(*read) bool) {
 		r.lieIn(e.journal.KeepLarge(&r.q.removal, r.q.number, r.item.ID, l, change))
 	}
 	sh.mu.Unlock()
+	if l.Shared.Drop() {
+		e.memory.Add(-size)
+	}
+}
+
+// keepLargeAside is keepLarge of an item aside that has no place in the journal.
+func (e *Engine) keepLargeAside(q *queue, it *Item) {
+	size := journal.LargeSize(*it, 1)
+	e.memory.Add(size)
+	l := journal.NewLarge(*it, 1)
+	q.shard.mu.Lock()
+	r, ok := q.aside.Find(it.ID)
+	if ok && q.inJournal() && q.aside.Segment(r) == 0 && q.livesInRun(it.ID) == nil {
+		var change *record.Change
+		if entry := q.aside.Get(r); entry.State != aside.Restored {
+			change = &record.Change{Due: entry.Due, Token: entry.Token, Count: entry.Count}
+		}
+		q.leaveRun(it.ID, len(it.Data))
+		q.lieIn(r, e.journal.KeepLarge(&q.removal, q.number, it.ID, l, change))
+	}
+	q.shard.mu.Unlock()
 	if l.Shared.Drop() {
 		e.memory.Add(-size)
 	}

@@ -22,6 +22,7 @@ import (
 // record says so (B6). Items that were open when the process before ended may be ready in a run.
 type sideline struct {
 	aside.Set
+	carried int        // how often clearAside has carried what stays: Refs below Len are others then
 	hidden  hiddenRuns // delayed items on disk
 	held    leaseHeap  // open reads with a lease that a connection holds, by when it lapses
 	holders holders    // nil until a lease counts for a client
@@ -55,6 +56,10 @@ func pinSize(n int) int64 { return int64(n) + keepOverhead + record.MaxChangeSiz
 func (e *Engine) setAside(q *queue, it *Item, segment uint64, entry aside.Entry) aside.Ref {
 	s := q.side()
 	leased := s.Tally(aside.Leased)
+	if !q.opts.KeepJournal {
+		segment = 0
+	}
+	q.noteTaken(it.ID)
 	q.shard.pins.Add(segment, 1, pinSize(len(it.Data)))
 	r := s.Add(it, segment, entry)
 	q.noteLeased(leased)
@@ -113,6 +118,9 @@ func (q *queue) noteLeased(before item.Tally) {
 // lieIn notes that no segment of the journal before that one holds an item aside.
 func (q *queue) lieIn(r aside.Ref, segment uint64) {
 	size := pinSize(len(q.aside.Item(r).Data))
+	if !q.opts.KeepJournal {
+		segment = 0
+	}
 	q.shard.pins.Add(q.aside.Segment(r), -1, -size)
 	q.aside.LieIn(r, segment)
 	q.shard.pins.Add(segment, 1, size)

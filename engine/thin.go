@@ -48,7 +48,7 @@ func goneOfThem(gone uint64, r *run) uint64 {
 // mayThin reports whether nothing of r has been read, or is being written, and the journal has all of it.
 func (q *queue) mayThin(r *run) bool {
 	b := q.backlog
-	return q.inJournal() && b.inReadBehind && r != b.growing && r != b.next.Run && r.writer == nil && !r.busy && !r.broken &&
+	return q.inJournal() && !q.crossing && b.inReadBehind && r != b.growing && r != b.next.Run && r.writer == nil && !r.busy && !r.broken &&
 		r.recorded.End > 0 && r.recorded == r.written && r.written.FirstID > b.nextID && b.onDisk > 0
 }
 

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"iter"
 	"math"
 	"math/bits"
 	"runtime"
@@ -247,64 +248,84 @@ func (e *Engine) keepAllReads(l *holds.Plan) (held bool) {
 	return held
 }
 
-// readCursor is where a walk over the reads of a queue goes on after others have been let in: behind
-// that read, unless it has ended, in that list.
+// readCursor is where a walk over the reads of a queue, and what is aside, goes on after others have been let in.
 type readCursor struct {
-	list  int
-	after ReadRef
-	aside bool // the lists are done, and of what is aside so many are left
-	left  int
-	large ReadRef // it is left to the caller to rewrite this one, see keepLarge; zero: none
-	item  Item    // its
+	list    int
+	after   ReadRef // behind this read, unless it has ended, or left that list
+	aside   bool    // the lists are done, and of what is aside so many are left
+	left    int
+	carried int
+	large   ReadRef // it is left to the caller to rewrite this one, see keepLarge; zero: none
+	item    Item    // its; without large, one that is aside
 }
 
-// keepOldReads rewrites a batch of reads that hold a segment before the target. It reports whether
-// there may be more. Items on their way to another queue are left out: the journal may say already
+// reads yields what is left of lists of q. If the walk ends early it goes on with the same read.
+func (at *readCursor) reads(q *queue, lists ...*readList) iter.Seq[*read] {
+	return func(yield func(*read) bool) {
+		for ; at.list < len(lists); at.list++ {
+			r := lists[at.list].First()
+			if last := at.after; r != nil && last.live() && last.r.q == q && last.r.state == r.state {
+				r = last.r.link.Next()
+			}
+			for ; r != nil; r = r.link.Next() {
+				if !yield(r) {
+					return
+				}
+				at.after = ReadRef{r, r.id}
+			}
+			at.after = ReadRef{}
+		}
+	}
+}
+
+// asides yields what is left of what is aside, as reads does. It goes from the last item down: what is removed meanwhile
+// is replaced by the last, which has been visited or has been added since.
+func (at *readCursor) asides(q *queue) iter.Seq[aside.Ref] {
+	return func(yield func(aside.Ref) bool) {
+		if q.aside == nil {
+			return
+		}
+		if !at.aside || at.carried != q.aside.carried {
+			at.aside, at.carried, at.left = true, q.aside.carried, q.aside.Len()
+		}
+		for at.left = min(at.left, q.aside.Len()); at.left > 0; at.left-- {
+			if !yield(aside.Ref(at.left - 1)) {
+				return
+			}
+		}
+	}
+}
+
+// keepOldReads rewrites a batch of reads, and of what is aside, that hold a segment before the target. It reports
+// whether there may be more. Items on their way to another queue are left out: the journal may say already
 // that they have arrived, and they let go of their segment in a moment.
 func (e *Engine) keepOldReads(q *queue, l *holds.Plan, at *readCursor) (more bool) {
 	n, seen := int64(0), 0
-	for lists := [...]*readList{&q.returned, &q.open}; at.list < len(lists); at.list++ {
-		r := lists[at.list].First()
-		if last := at.after; last.live() && last.r.q == q {
-			r = last.r.link.Next()
-		}
-		for ; r != nil; r = r.link.Next() {
-			if n >= rewriteBatch || seen >= readBatch {
-				return true
-			}
-			at.after = ReadRef{r, r.id}
-			seen++
-			if r.pinned == 0 || r.pinned >= l.Target {
-				continue
-			}
-			size := int64(len(r.item.Data)) + keepOverhead
-			if !l.Take(size, &e.debt) {
-				return false
-			}
-			if r.item.HasOwnMemory() {
-				at.large, at.item = at.after, r.item
-				return true
-			}
-			e.keepRead(q, r)
-			n += size
-		}
-		at.after = ReadRef{}
-	}
-	return q.aside != nil && e.keepOldAside(q, l, at)
-}
-
-// keepOldAside is keepOldReads for what is aside. It walks from the last item down: what is removed
-// meanwhile is replaced by the last, which has been visited or has been added since.
-func (e *Engine) keepOldAside(q *queue, l *holds.Plan, at *readCursor) (more bool) {
-	if !at.aside {
-		at.aside, at.left = true, q.aside.Len()
-	}
-	at.left = min(at.left, q.aside.Len())
-	for n, seen := int64(0), 0; at.left > 0; seen++ {
-		if n >= rewriteBatch || seen >= readBatch {
+	full := func() bool { return n >= rewriteBatch || seen >= readBatch }
+	for r := range at.reads(q, &q.returned, &q.open) {
+		if full() {
 			return true
 		}
-		r := aside.Ref(at.left - 1)
+		if seen++; r.pinned == 0 || r.pinned >= l.Target {
+			continue
+		}
+		size := int64(len(r.item.Data)) + keepOverhead
+		if !l.Take(size, &e.debt) {
+			return false
+		}
+		if r.item.HasOwnMemory() {
+			at.after = ReadRef{r, r.id}
+			at.large, at.item = at.after, r.item
+			return true
+		}
+		e.keepRead(q, r)
+		n += size
+	}
+	for r := range at.asides(q) {
+		if full() {
+			return true
+		}
+		seen++
 		seg := q.aside.Segment(r)
 		switch {
 		case seg == 0 || seg >= l.Target:
@@ -319,7 +340,6 @@ func (e *Engine) keepOldAside(q *queue, l *holds.Plan, at *readCursor) (more boo
 			e.rewriteAside(q, r)
 			n += size
 		}
-		at.left--
 	}
 	return false
 }

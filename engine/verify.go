@@ -43,7 +43,7 @@ func (sh *shard) verifyPins() error {
 	for _, q := range sh.queues {
 		for _, list := range [...]*readList{&q.returned, &q.open, &q.moving} {
 			for r := list.First(); r != nil; r = r.link.Next() {
-				if r.pinned != 0 && !q.opts.KeepJournal {
+				if r.pinned != 0 && !q.opts.KeepJournal && !q.crossing {
 					return fmt.Errorf("I6: queue %q is not in the journal, but item %d in segment %d",
 						q.name, r.item.ID, r.pinned)
 				}
@@ -145,6 +145,7 @@ func (e *Engine) verifyAside(q *queue, seen map[uint64]string, broken func(strin
 		switch {
 		case id >= q.nextID:
 			return broken("item %d aside is not below the next id %d", id, q.nextID)
+		case q.crossing:
 		case inJournal && !q.opts.KeepJournal,
 			!inJournal && q.opts.KeepJournal && entry.State != aside.Restored && q.livesInRun(id) == nil:
 			return broken("I6: the journal has item %d aside, %+v = %v", id, entry, inJournal)

@@ -11,11 +11,13 @@ import (
 )
 
 // clockEdits give the engine of a worker a clock that can be set: all its wall clock times come from here. What
-// is due goes by a clock that nobody sets, from the start of the process on.
+// is due goes by a clock that nobody sets, from the start of the process on. The last edit has a RELOAD record its small
+// queues in pieces as well, so that processes end between two of them.
 var clockEdits = []struct{ file, old, new string }{
 	{"internal/item/item.go", "return Time(t.UnixMilli())", "return Time(t.UnixMilli() + clockStep)"},
 	{"internal/item/item.go", "func Now() Time { return Time(time.Now().UnixMilli()) }",
 		"func Now() Time { return At(time.Now()) }\n\nvar clockStep int64"},
+	{"options.go", "setDefault(&o.enterBatch, checkpointBatch)", "setDefault(&o.enterBatch, 100)"},
 }
 
 // clockOverlay writes the overlay of o, with clockEdits, to a file in dir and returns its name.
