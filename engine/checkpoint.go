@@ -7,6 +7,7 @@ import (
 
 	"github.com/kestrelmq/kestrel/engine/internal/hidden"
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
+	"github.com/kestrelmq/kestrel/engine/internal/marks"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 )
 
@@ -141,8 +142,8 @@ func (e *Engine) recordBacklog(q *queue) {
 	}
 	q.spilled = true
 	g := q.goneAmong(idset.Between(1, math.MaxUint64))
-	gone := g.set()
-	part, _ := e.ragged(&gone)
+	gone := g.Set()
+	part := marks.Ragged(&gone, e.opts.markLong)
 	others, _ := b.marks.beside(&gone, &part)
 	e.journal.Record(q.number, func(buf []byte) []byte { return q.appendRuns(buf, runs) })
 	e.recordMarks(q, &others)
@@ -153,7 +154,7 @@ func (e *Engine) recordBacklog(q *queue) {
 func (e *Engine) recordRuns(q *queue, runs []*run, ids idset.Range) LSN {
 	q.spilled = q.spilled || len(runs) > 0
 	g := q.goneAmong(ids)
-	gone := g.set()
+	gone := g.Set()
 	return e.journal.Record(q.number, func(buf []byte) []byte {
 		return q.appendGone(q.appendRuns(buf, runs), gone.Within(idset.Between(1, math.MaxUint64)))
 	})

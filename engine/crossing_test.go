@@ -155,7 +155,7 @@ func TestCrossingIsBounded(t *testing.T) {
 	q.shard.mu.Lock()
 	w := q.beginGone(true)
 	q.shard.mu.Unlock()
-	pieces("a checkpoint", func() int { return int(w.live.Len()) }, w.piece)
+	pieces("a checkpoint", func() int { return int(w.Live.Len()) }, w.piece)
 
 	off := DefaultQueueOptions()
 	off.KeepJournal, off.MaxMemorySize = false, 1000

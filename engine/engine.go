@@ -174,7 +174,7 @@ func (e *Engine) openDir() (err error) {
 		return errors.Join(err, e.release())
 	}
 	if p := e.opts.Progress; p != nil {
-		p.begin(e.fs, e.journals.Current())
+		p.Begin(e.fs, e.journals.Current())
 	}
 	var queues int
 	var items int64

@@ -7,27 +7,14 @@ import (
 	"slices"
 
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
+	"github.com/kestrelmq/kestrel/engine/internal/marks"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 )
 
-// goneIDs says which ids of a range are gone: those in front of the head of the queue, and those behind it that were
-// removed. Ids that live elsewhere are not gone.
-type goneIDs struct {
-	front  idset.Range
-	behind idset.Bitmap
-	live   idset.Bitmap   // in reads and aside
-	hidden []idset.Bitmap // on disk alone
-}
-
-// isEmpty reports whether nothing is gone.
-func (g *goneIDs) isEmpty() bool {
-	return g.front.Last == 0 && g.behind.IsEmpty()
-}
-
-// goneWalk looks in pieces for what of a queue is gone: each id in g.front and g.behind, unless it lives elsewhere. Of
+// goneWalk looks in pieces for what of a queue is gone: each id in g.Front and g.Behind, unless it lives elsewhere. Of
 // what lives, an id is noted when the walk comes to it, or when its item goes to another place meanwhile.
 type goneWalk struct {
-	goneIDs
+	marks.Gone
 	q  *queue
 	at readCursor
 }
@@ -37,9 +24,9 @@ type goneWalk struct {
 func (q *queue) beginGone(needed bool) *goneWalk {
 	w := &goneWalk{q: q}
 	if needed {
-		w.goneIDs = q.goneInLine(idset.Between(1, math.MaxUint64))
+		w.Gone = q.goneInLine(idset.Between(1, math.MaxUint64))
 	}
-	if !w.isEmpty() {
+	if !w.IsEmpty() {
 		q.walks = append(q.walks, w)
 	}
 	return w
@@ -47,12 +34,12 @@ func (q *queue) beginGone(needed bool) *goneWalk {
 
 // end returns what was gone when the walk began.
 func (w *goneWalk) end() idset.Bitmap {
-	for more := !w.isEmpty(); more; runtime.Gosched() {
+	for more := !w.IsEmpty(); more; runtime.Gosched() {
 		w.q.shard.mu.Lock()
 		more = w.piece()
 		w.q.shard.mu.Unlock()
 	}
-	return w.set()
+	return w.Set()
 }
 
 // piece looks at up to readBatch items that live, and reports whether there may be more.
@@ -63,18 +50,18 @@ func (w *goneWalk) piece() (more bool) {
 			return true
 		}
 		seen++
-		w.live.Add(r.item.ID)
+		w.Live.Add(r.item.ID)
 	}
 	for r := range w.at.asides(q) {
 		if seen >= readBatch {
 			return true
 		}
 		seen++
-		w.live.Add(q.aside.ID(r))
+		w.Live.Add(q.aside.ID(r))
 	}
 	if q.aside != nil { // items go to hidden runs unnoted
 		for _, r := range q.aside.hidden.Runs() {
-			w.hidden = append(w.hidden, r.DiskIDs().Clone())
+			w.Hidden = append(w.Hidden, r.DiskIDs().Clone())
 		}
 	}
 	q.walks = slices.DeleteFunc(q.walks, func(o *goneWalk) bool { return o == w })
@@ -84,23 +71,23 @@ func (w *goneWalk) piece() (more bool) {
 // noteTaken notes that an item of q goes to a read, or aside, or from one to another.
 func (q *queue) noteTaken(id uint64) {
 	for _, w := range q.walks {
-		w.live.Add(id)
+		w.Live.Add(id)
 	}
 }
 
 // goneInLine is goneAmong of what lives in line alone.
-func (q *queue) goneInLine(ids idset.Range) (g goneIDs) {
+func (q *queue) goneInLine(ids idset.Range) (g marks.Gone) {
 	head, all := q.headID(), ids == idset.Between(1, math.MaxUint64)
 	if front := idset.Between(max(ids.First, 1), min(ids.Last, head-1)); front.First <= front.Last {
-		g.front = front
+		g.Front = front
 	}
 	if b := q.backlog; b != nil && !b.gone.IsEmpty() {
 		if all {
-			g.behind = b.gone.Clone()
-			g.behind.RemoveBelow(head)
+			g.Behind = b.gone.Clone()
+			g.Behind.RemoveBelow(head)
 		} else {
 			for part := range b.gone.Within(idset.Between(max(ids.First, head), ids.Last)) {
-				g.behind.AddRange(part)
+				g.Behind.AddRange(part)
 			}
 		}
 	}
@@ -108,13 +95,13 @@ func (q *queue) goneInLine(ids idset.Range) (g goneIDs) {
 }
 
 // goneAmong looks for what is gone among ids. The caller holds the shard's mutex.
-func (q *queue) goneAmong(ids idset.Range) (g goneIDs) {
-	if g = q.goneInLine(ids); g.isEmpty() {
+func (q *queue) goneAmong(ids idset.Range) (g marks.Gone) {
+	if g = q.goneInLine(ids); g.IsEmpty() {
 		return g
 	}
 	add := func(id uint64) {
 		if ids.First <= id && id <= ids.Last {
-			g.live.Add(id)
+			g.Live.Add(id)
 		}
 	}
 	for _, list := range [...]*readList{&q.returned, &q.open, &q.moving} {
@@ -130,27 +117,14 @@ func (q *queue) goneAmong(ids idset.Range) (g goneIDs) {
 	}
 	for _, r := range q.aside.hidden.Runs() {
 		if ids == idset.Between(1, math.MaxUint64) {
-			g.hidden = append(g.hidden, r.DiskIDs().Clone())
+			g.Hidden = append(g.Hidden, r.DiskIDs().Clone())
 			continue
 		}
 		for part := range r.DiskIDs().Within(ids) {
-			g.live.AddRange(part)
+			g.Live.AddRange(part)
 		}
 	}
 	return g
-}
-
-// set returns the ids that are gone. It needs no lock.
-func (g *goneIDs) set() (gone idset.Bitmap) {
-	gone, g.behind = g.behind, idset.Bitmap{}
-	if g.front.Last > 0 {
-		gone.AddRange(g.front)
-	}
-	gone.RemoveAll(&g.live)
-	for i := range g.hidden {
-		gone.RemoveAll(&g.hidden[i])
-	}
-	return gone
 }
 
 // appendGone adds records that ids are gone.

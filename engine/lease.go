@@ -276,7 +276,7 @@ func (e *Engine) LeaseReads(now Time, refs []ReadRef, d time.Duration, h *Holder
 	var due Time
 	for _, ref := range refs {
 		if !ref.live() {
-			dst = append(dst, sh.tokens.next())
+			dst = append(dst, sh.tokens.Next())
 			continue
 		}
 		r, q := ref.r, ref.r.q

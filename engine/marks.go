@@ -54,17 +54,6 @@ func (q *queue) marksNow() (m *marksFile, may bool) {
 	return q.backlog.marks, true
 }
 
-// ragged returns what of a set is not in long ranges, and how many bytes of records that takes, about.
-func (e *Engine) ragged(gone *idset.Bitmap) (part idset.Bitmap, cost int64) {
-	part = gone.Clone()
-	for ids := range gone.Within(idset.Between(1, math.MaxUint64)) {
-		if ids.Last-ids.First >= e.opts.markLong-1 {
-			part.RemoveRange(ids)
-		}
-	}
-	return part, part.RangeCount() * removeBytes
-}
-
 // beside returns what a checkpoint tells in records beside the file m, which may be nil: long ranges, and what the
 // file has not. cost is what the latter takes, in bytes.
 func (m *marksFile) beside(gone, part *idset.Bitmap) (others idset.Bitmap, cost int64) {
@@ -80,7 +69,8 @@ func (m *marksFile) beside(gone, part *idset.Bitmap) (others idset.Bitmap, cost 
 // mark has what is gone of q stand in a file, if that is worth it, and returns what is left to be recorded. The
 // queue had that number in the journal when gone was made. It waits for the disk.
 func (e *Engine) mark(q *queue, number uint64, gone *idset.Bitmap) (others idset.Bitmap) {
-	part, cost := e.ragged(gone)
+	part := marks.Ragged(gone, e.opts.markLong)
+	cost := part.RangeCount() * removeBytes
 	m, may := q.marksNow()
 	if !may || m == nil && cost <= e.opts.markFrom {
 		return *gone

@@ -69,7 +69,7 @@ func inspect(opts Options) (s *Snapshot, err error) {
 	e.spool = newSpool(e, e.fs)
 	r, err := e.findJournal()
 	if p := e.opts.Progress; err == nil && p != nil {
-		p.begin(e.fs, e.journals.Current())
+		p.Begin(e.fs, e.journals.Current())
 	}
 	if err == nil {
 		s.Segments, s.Tear, err = segment.Scan(e.fs, e.journals.Current(), r.frame)
@@ -324,7 +324,7 @@ func examine(opts Options, see func(*repair.Queue)) (*Damage, error) {
 	d, err := repair.Examine(repair.Place{
 		FS: e.fs, Dir: e.opts.Dir, Runs: e.spool.dir, Locks: e.opts.FS == nil,
 		Log: e.logOptions(), Compression: e.opts.BacklogCompression, Report: e.report,
-		Expect: e.opts.Progress.expect, Read: e.opts.Progress.add,
+		Expect: e.opts.Progress.Expect, Read: e.opts.Progress.Add,
 	}, func(dirs *journal.Dirs, s *repair.Salvage) repair.Replay {
 		e.journals = dirs
 		return salvageReplay{newRevival(e, s), see}

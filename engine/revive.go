@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
@@ -39,7 +38,7 @@ func newRevival(e *Engine, salvage *repair.Salvage) *revival {
 // frame takes in one frame of the journal.
 func (r *revival) frame(f segment.Frame) error {
 	if p := r.e.opts.Progress; p != nil {
-		p.at(f)
+		p.At(f)
 	}
 	return r.Frame(f)
 }
@@ -410,45 +409,4 @@ func (s *spool) size(name string) int64 {
 
 // Progress shows other goroutines how far Open or Inspect has come with the journal, or Examine with all files. The
 // zero value is ready; each is for one of them.
-type Progress struct {
-	read  atomic.Int64
-	total atomic.Int64
-
-	before map[uint64]int64 // bytes of the segments before this one; owned by Open
-}
-
-// Bytes returns how many bytes have been read, and how many there are to read. Both are zero until that is known. The
-// last segment of the journal counts with the room that it reserves: what has been read whole may end below its total.
-func (p *Progress) Bytes() (read, total int64) { return p.read.Load(), p.total.Load() }
-
-// begin learns what there is to read in dir. What cannot be learned is left to Open to report.
-func (p *Progress) begin(fsys segment.FS, dir string) {
-	segments, err := segment.List(fsys, dir)
-	if err != nil {
-		return
-	}
-	p.before = make(map[uint64]int64, len(segments))
-	total := int64(0)
-	for _, s := range segments {
-		p.before[s.Number] = total
-		total += s.Size
-	}
-	p.total.Store(total)
-}
-
-// at notes that the journal has been read up to f.
-func (p *Progress) at(f segment.Frame) { p.read.Store(p.before[f.Segment] + f.Offset) }
-
-// expect notes that there are n more bytes to read.
-func (p *Progress) expect(n int64) {
-	if p != nil {
-		p.total.Add(n)
-	}
-}
-
-// add notes that n more bytes have been read.
-func (p *Progress) add(n int64) {
-	if p != nil {
-		p.read.Add(n)
-	}
-}
+type Progress = replay.Progress

@@ -78,44 +78,46 @@ func (e *Engine) sayCount(q *queue, r *read) Ticket {
 	return q.ticket(e.journal, lsn)
 }
 
-// keepLarge rewrites the item of a read that is large, with its count. It makes the record with no lock held,
-// and writes it if, with the shard locked, the read is still there and still needs it.
+// keepLarge rewrites the item of a read that is large, with its count, if, with the shard locked, the read is still
+// there and still needs it.
 func (e *Engine) keepLarge(ref ReadRef, it *Item, needed func(*read) bool) {
-	size := journal.LargeSize(*it, 1)
-	e.memory.Add(size)
-	l := journal.NewLarge(*it, 1)
-	sh := ref.r.shard
-	sh.mu.Lock()
-	if r := ref.r; r.id == ref.id && r.q.inJournal() && needed(r) {
+	e.withLarge(ref.r.shard, it, func(l *journal.Large) {
+		r := ref.r
+		if r.id != ref.id || !r.q.inJournal() || !needed(r) {
+			return
+		}
 		var change *record.Change
 		if r.changed {
 			change = &record.Change{Count: r.count}
 		}
 		r.q.leaveRun(r.item.ID, len(r.item.Data))
 		r.lieIn(e.journal.KeepLarge(&r.q.removal, r.q.number, r.item.ID, l, change))
-	}
-	sh.mu.Unlock()
-	if l.Shared.Drop() {
-		e.memory.Add(-size)
-	}
+	})
 }
 
 // keepLargeAside is keepLarge of an item aside that has no place in the journal.
 func (e *Engine) keepLargeAside(q *queue, it *Item) {
-	size := journal.LargeSize(*it, 1)
-	e.memory.Add(size)
-	l := journal.NewLarge(*it, 1)
-	q.shard.mu.Lock()
-	r, ok := q.aside.Find(it.ID)
-	if ok && q.inJournal() && q.aside.Segment(r) == 0 && q.livesInRun(it.ID) == nil {
+	e.withLarge(q.shard, it, func(l *journal.Large) {
+		r, ok := q.aside.Find(it.ID)
+		if !ok || !q.inJournal() || q.aside.Segment(r) != 0 || q.livesInRun(it.ID) != nil {
+			return
+		}
 		var change *record.Change
 		if entry := q.aside.Get(r); entry.State != aside.Restored {
 			change = &record.Change{Due: entry.Due, Token: entry.Token, Count: entry.Count}
 		}
-		q.leaveRun(it.ID, len(it.Data))
 		q.lieIn(r, e.journal.KeepLarge(&q.removal, q.number, it.ID, l, change))
-	}
-	q.shard.mu.Unlock()
+	})
+}
+
+// withLarge makes the record of a large item with no lock held, and calls f with the shard locked.
+func (e *Engine) withLarge(sh *shard, it *Item, f func(*journal.Large)) {
+	size := journal.LargeSize(*it, 1)
+	e.memory.Add(size)
+	l := journal.NewLarge(*it, 1)
+	sh.mu.Lock()
+	f(l)
+	sh.mu.Unlock()
 	if l.Shared.Drop() {
 		e.memory.Add(-size)
 	}

@@ -30,7 +30,7 @@ type shard struct {
 	pins      holds.Pins
 	lastRead  uint64 // identity of the newest read
 	puts      int64  // items accepted by puts, in every queue they went to
-	tokens    tokenSource
+	tokens    aside.Tokens
 	warm      aside.Warm
 	leased    *atomic.Int64 // bytes that leased items take, of all shards
 

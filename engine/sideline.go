@@ -2,8 +2,6 @@ package engine
 
 import (
 	"container/heap"
-	"crypto/rand"
-	"encoding/binary"
 	"iter"
 	"sync/atomic"
 	"time"
@@ -201,30 +199,11 @@ func (e *Engine) dueIn(d time.Duration) Time {
 // newToken draws a token that no other item of q has, and nobody can guess.
 func (q *queue) newToken() uint64 {
 	for s := q.side(); ; {
-		token := q.shard.tokens.next()
+		token := q.shard.tokens.Next()
 		if _, taken := s.FindToken(token); !taken {
 			return token
 		}
 	}
-}
-
-// tokenSource draws random numbers, some at a time.
-type tokenSource struct {
-	random [256]byte
-	left   int // bytes of them that are not used
-}
-
-// next draws a number from 1 to the largest that a signed one of 64 bits may be.
-func (t *tokenSource) next() (token uint64) {
-	for token == 0 {
-		if t.left == 0 {
-			rand.Read(t.random[:]) // never fails
-			t.left = len(t.random)
-		}
-		t.left -= 8
-		token = binary.LittleEndian.Uint64(t.random[t.left:]) >> 1
-	}
-	return token
 }
 
 // leaseHeap has open reads with a lease, the one that lapses first on top.
