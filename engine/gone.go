@@ -6,10 +6,63 @@ import (
 	"runtime"
 	"slices"
 
+	"github.com/kestrelmq/kestrel/engine/internal/aside"
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/marks"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 )
+
+// readBatch is at how many reads and items aside a walk over them looks before the shard is unlocked: a fraction of a
+// millisecond of work.
+const readBatch = 1024
+
+// readCursor is where a walk over the reads of a queue, and what is aside, goes on after others have been let in.
+type readCursor struct {
+	list    int
+	after   ReadRef // behind this read, unless it has ended, or left that list
+	aside   bool    // the lists are done, and of what is aside so many are left
+	left    int
+	carried int
+	large   ReadRef // it is left to the caller to rewrite this one, see keepLarge; zero: none
+	item    Item    // its; without large, one that is aside
+}
+
+// reads yields what is left of lists of q. A walk that ends early goes on with the same read.
+func (at *readCursor) reads(q *queue, lists ...*readList) iter.Seq[*read] {
+	return func(yield func(*read) bool) {
+		for ; at.list < len(lists); at.list++ {
+			r := lists[at.list].First()
+			if last := at.after; r != nil && last.live() && last.r.q == q && last.r.state == r.state {
+				r = last.r.link.Next()
+			}
+			for ; r != nil; r = r.link.Next() {
+				if !yield(r) {
+					return
+				}
+				at.after = ReadRef{r, r.id}
+			}
+			at.after = ReadRef{}
+		}
+	}
+}
+
+// asides yields what is left of what is aside, as reads does. It goes from the last item down: what is removed meanwhile
+// is replaced by the last, which has been visited or has been added since.
+func (at *readCursor) asides(q *queue) iter.Seq[aside.Ref] {
+	return func(yield func(aside.Ref) bool) {
+		if q.aside == nil {
+			return
+		}
+		if !at.aside || at.carried != q.aside.carried {
+			at.aside, at.carried, at.left = true, q.aside.carried, q.aside.Len()
+		}
+		for at.left = min(at.left, q.aside.Len()); at.left > 0; at.left-- {
+			if !yield(aside.Ref(at.left - 1)) {
+				return
+			}
+		}
+	}
+}
 
 // goneWalk looks in pieces for what of a queue is gone: each id in g.Front and g.Behind, unless it lives elsewhere. Of
 // what lives, an id is noted when the walk comes to it, or when its item goes to another place meanwhile.
@@ -27,7 +80,7 @@ func (q *queue) beginGone(needed bool) *goneWalk {
 		w.Gone = q.goneInLine(idset.Between(1, math.MaxUint64))
 	}
 	if !w.IsEmpty() {
-		q.walks = append(q.walks, w)
+		q.walks = append(q.walks, &w.Live)
 	}
 	return w
 }
@@ -46,17 +99,15 @@ func (w *goneWalk) end() idset.Bitmap {
 func (w *goneWalk) piece() (more bool) {
 	q, seen := w.q, 0
 	for r := range w.at.reads(q, &q.returned, &q.open, &q.moving) {
-		if seen >= readBatch {
+		if seen++; seen > readBatch {
 			return true
 		}
-		seen++
 		w.Live.Add(r.item.ID)
 	}
 	for r := range w.at.asides(q) {
-		if seen >= readBatch {
+		if seen++; seen > readBatch {
 			return true
 		}
-		seen++
 		w.Live.Add(q.aside.ID(r))
 	}
 	if q.aside != nil { // items go to hidden runs unnoted
@@ -64,15 +115,8 @@ func (w *goneWalk) piece() (more bool) {
 			w.Hidden = append(w.Hidden, r.DiskIDs().Clone())
 		}
 	}
-	q.walks = slices.DeleteFunc(q.walks, func(o *goneWalk) bool { return o == w })
+	q.walks = slices.DeleteFunc(q.walks, func(live *idset.Bitmap) bool { return live == &w.Live })
 	return false
-}
-
-// noteTaken notes that an item of q goes to a read, or aside, or from one to another.
-func (q *queue) noteTaken(id uint64) {
-	for _, w := range q.walks {
-		w.Live.Add(id)
-	}
 }
 
 // goneInLine is goneAmong of what lives in line alone.
@@ -116,10 +160,6 @@ func (q *queue) goneAmong(ids idset.Range) (g marks.Gone) {
 		return g
 	}
 	for _, r := range q.aside.hidden.Runs() {
-		if ids == idset.Between(1, math.MaxUint64) {
-			g.Hidden = append(g.Hidden, r.DiskIDs().Clone())
-			continue
-		}
 		for part := range r.DiskIDs().Within(ids) {
 			g.Live.AddRange(part)
 		}

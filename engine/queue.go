@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/kestrelmq/kestrel/engine/internal/holds"
+	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/journal"
 	"github.com/kestrelmq/kestrel/engine/internal/list"
@@ -57,13 +58,13 @@ type queue struct {
 	moving   readList    // expired, on their way to another queue, in the order in which they arrive
 	waiters  waiterList
 	watchers list.List[Waiter]
-	carried  bool // somebody carries what is in moving: see finishMoves
-	sweeping bool // expired items at the head are being removed in the background: see sweepLater
-	settling bool // what is owed to items at the head is being done in the background: see settle
-	aborting int  // AbortAll calls that bring items back in pieces, and a crossing
-	crossing bool // it enters the journal, or leaves it, in pieces: see mayCross
-	walks    []*goneWalk
-	family   *family // of the queue's fanout children; nil without any
+	carried  bool            // somebody carries what is in moving: see finishMoves
+	sweeping bool            // expired items at the head are being removed in the background: see sweepLater
+	settling bool            // what is owed to items at the head is being done in the background: see settle
+	aborting int             // AbortAll calls that bring items back in pieces, and a crossing
+	crossing bool            // it enters the journal, or leaves it, in pieces: see crossBy
+	walks    []*idset.Bitmap // ids that live, of what is being gathered by a goneWalk
+	family   *family         // of the queue's fanout children; nil without any
 
 	removal  journal.Removal // of the last one
 	puts     recentPuts      // see putTicket

@@ -39,7 +39,7 @@ func (e *Engine) Reload(s Settings) error {
 // reloadQueue gives q new options. It does in pieces what a queue with much that is open or aside needs to enter the
 // journal, or to leave it.
 func (e *Engine) reloadQueue(q *queue, opts *QueueOptions) (err error) {
-	cross := func() {}
+	cross := func(*queue) {}
 	set := func() {
 		if !q.deleted {
 			cross = e.setOptions(q, opts)
@@ -53,7 +53,7 @@ func (e *Engine) reloadQueue(q *queue, opts *QueueOptions) (err error) {
 		set()
 		q.shard.mu.Unlock()
 	}
-	cross()
+	cross(q)
 	return err
 }
 
@@ -63,23 +63,19 @@ func (e *Engine) OptionsFor(name string) QueueOptions { return e.settings.Load()
 // setOptions gives q new options and, if they say so, takes it out of the journal or into it. A queue with
 // waiters has nothing to hand out (I4), so new options cannot give them an item: only who may wait is looked at
 // again. The caller unlocks the shard and then calls cross.
-func (e *Engine) setOptions(q *queue, opts *QueueOptions) (cross func()) {
+func (e *Engine) setOptions(q *queue, opts *QueueOptions) (cross func(*queue)) {
 	was := q.opts.KeepJournal
 	q.opts = opts
 	q.endRefused()
-	cross = func() {}
+	cross = func(*queue) {}
 	switch {
 	case was && !opts.KeepJournal:
 		e.forgo(q, nil)
 		q.segments.Clear()
-		if q.mayCross() {
-			cross = func() { e.letGo(q) }
-		}
+		cross = q.crossBy(e.letGo)
 	case !was && opts.KeepJournal:
 		e.beginEntering(q)
-		if q.mayCross() {
-			cross = func() { e.enterRest(q) }
-		}
+		cross = q.crossBy(e.enterRest)
 	}
 	if q.open.Len() > 0 && opts.OpenReadTimeout > 0 {
 		q.shard.timed[q] = struct{}{}
@@ -88,17 +84,18 @@ func (e *Engine) setOptions(q *queue, opts *QueueOptions) (cross func()) {
 	return cross
 }
 
-// mayCross notes that q enters the journal, or leaves it, in pieces, and reports whether there is anything to do. A
-// fetch from q waits until endCrossing: what is open or aside may come back, but what came back is not taken again.
-func (q *queue) mayCross() bool {
-	q.crossing = q.open.Len()+q.returned.Len()+q.moving.Len() > 0 || q.aside != nil || q.backlog != nil
-	if q.crossing {
-		q.aborting++
+// crossBy returns f, by which q enters the journal, or leaves it, in pieces, or a function that does nothing. A fetch
+// from q waits until endCrossing: what is open or aside may come back, but what came back is not taken again.
+func (q *queue) crossBy(f func(*queue)) func(*queue) {
+	if q.open.Len()+q.returned.Len()+q.moving.Len() == 0 && q.aside == nil && q.backlog == nil {
+		return func(*queue) {}
 	}
-	return q.crossing
+	q.crossing = true
+	q.aborting++
+	return f
 }
 
-// endCrossing ends what mayCross has begun. Items that are on their way to another queue have arrived when it returns.
+// endCrossing ends what crossBy has begun. Items that are on their way to another queue have arrived when it returns.
 func (e *Engine) endCrossing(q *queue) {
 	now, last := e.spool.now(), ReadRef{}
 	q.shard.mu.Lock()
@@ -143,17 +140,15 @@ func (e *Engine) letGo(q *queue) {
 func (q *queue) letGoSome(at *readCursor) (more bool) {
 	seen := 0
 	for r := range at.reads(q, &q.open, &q.returned, &q.moving) {
-		if seen >= readBatch {
+		if seen++; seen > readBatch {
 			return true
 		}
-		seen++
 		r.lieIn(0)
 	}
 	for r := range at.asides(q) {
-		if seen >= readBatch {
+		if seen++; seen > readBatch {
 			return true
 		}
-		seen++
 		q.lieIn(r, 0)
 	}
 	return false
@@ -230,14 +225,14 @@ func (e *Engine) enterSome(q *queue, at *readCursor) (more bool) {
 func (e *Engine) enterBacklog(q *queue) {
 	t := telling{e: e, q: q, yield: func(int64) bool { e.pause(); return true }}
 	q.shard.mu.Lock()
-	runs := q.recordedRuns()
-	q.spilled = q.spilled || len(runs) > 0
+	known := q.recordedRuns()
+	q.spilled = q.spilled || len(known) > 0
 	t.number = q.number
 	gone := q.beginGone(q.inJournal() && q.spilled)
 	q.shard.mu.Unlock()
 	all := gone.end()
 	if all.IsEmpty() || t.gone(all) {
-		t.runs(runs)
+		t.runs(known)
 	}
 }
 

@@ -27,6 +27,13 @@ type sideline struct {
 	alarmed
 }
 
+// noteTaken notes that an item goes to a read, or aside, or from one to another.
+func (q *queue) noteTaken(id uint64) {
+	for _, live := range q.walks {
+		live.Add(id)
+	}
+}
+
 // side returns the sideline of q, which it makes if there is none.
 func (q *queue) side() *sideline {
 	if q.aside == nil {

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"cmp"
-	"iter"
 	"math"
 	"math/bits"
 	"runtime"
@@ -127,10 +126,8 @@ const (
 	rewriteShare = 4
 	// tinyBytes is how much of the journal a queue may take that is not worth a file.
 	tinyBytes = 8 << 10
-	// rewriteBatch is how many bytes of open reads are rewritten before the shard is unlocked, and
-	// readBatch at how many it looks.
+	// rewriteBatch is how many bytes of open reads are rewritten before the shard is unlocked.
 	rewriteBatch = 256 << 10
-	readBatch    = 1024
 	// keepOverhead is how many bytes a keep record takes beside the body of its item, at most: the
 	// numbers in it have seven bytes each at most for a very long time.
 	keepOverhead = 1 + 2*7 + item.PlainLongSize + 2 + item.FlagsSize + item.TimeSize
@@ -246,54 +243,6 @@ func (e *Engine) keepAllReads(l *holds.Plan) (held bool) {
 		}
 	})
 	return held
-}
-
-// readCursor is where a walk over the reads of a queue, and what is aside, goes on after others have been let in.
-type readCursor struct {
-	list    int
-	after   ReadRef // behind this read, unless it has ended, or left that list
-	aside   bool    // the lists are done, and of what is aside so many are left
-	left    int
-	carried int
-	large   ReadRef // it is left to the caller to rewrite this one, see keepLarge; zero: none
-	item    Item    // its; without large, one that is aside
-}
-
-// reads yields what is left of lists of q. If the walk ends early it goes on with the same read.
-func (at *readCursor) reads(q *queue, lists ...*readList) iter.Seq[*read] {
-	return func(yield func(*read) bool) {
-		for ; at.list < len(lists); at.list++ {
-			r := lists[at.list].First()
-			if last := at.after; r != nil && last.live() && last.r.q == q && last.r.state == r.state {
-				r = last.r.link.Next()
-			}
-			for ; r != nil; r = r.link.Next() {
-				if !yield(r) {
-					return
-				}
-				at.after = ReadRef{r, r.id}
-			}
-			at.after = ReadRef{}
-		}
-	}
-}
-
-// asides yields what is left of what is aside, as reads does. It goes from the last item down: what is removed meanwhile
-// is replaced by the last, which has been visited or has been added since.
-func (at *readCursor) asides(q *queue) iter.Seq[aside.Ref] {
-	return func(yield func(aside.Ref) bool) {
-		if q.aside == nil {
-			return
-		}
-		if !at.aside || at.carried != q.aside.carried {
-			at.aside, at.carried, at.left = true, q.aside.carried, q.aside.Len()
-		}
-		for at.left = min(at.left, q.aside.Len()); at.left > 0; at.left-- {
-			if !yield(aside.Ref(at.left - 1)) {
-				return
-			}
-		}
-	}
 }
 
 // keepOldReads rewrites a batch of reads, and of what is aside, that hold a segment before the target. It reports
