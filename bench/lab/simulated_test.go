@@ -31,3 +31,13 @@ func TestNotJudged(t *testing.T) {
 		t.Error("no control is simulated")
 	}
 }
+
+// The controls that only seeds of the theme keyed notice exist, and are judged.
+func TestOfKeys(t *testing.T) {
+	all := simulatedControls()
+	for _, breaks := range ofKeys {
+		if !slices.ContainsFunc(all, func(c control) bool { return c.breaks == breaks && c.isSimulated() }) {
+			t.Errorf("no simulated control breaks %q", breaks)
+		}
+	}
+}
