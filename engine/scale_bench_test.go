@@ -136,3 +136,45 @@ func BenchmarkListLarge(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkAlterAll gives all items of a queue, of which nearly all are on disk, another expiry. It reports what one
+// takes of the processor, the memory that is counted for it afterwards, and how long all take by the clock.
+func BenchmarkAlterAll(b *testing.B) {
+	scaled(b)
+	for _, items := range []int{100_000, 1_000_000} {
+		b.Run(strconv.Itoa(items), func(b *testing.B) {
+			options := Options{Dir: b.TempDir(), MemoryLimit: 4 << 30, Settings: Settings{Default: DefaultQueueOptions()}}
+			options.Settings.Default.MaxMemorySize, options.Settings.Default.Sync = 8<<20, SyncNever
+			e, err := Open(options)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer e.Close()
+			body := make([]byte, 100)
+			putScaled(b, e, items, func(int) PutRequest { return PutRequest{Data: body} })
+			before, most := e.Stats().MemoryBytes, int64(0)
+			used, began := processorTime(), time.Now()
+			to := Alter{SetExpiry: true, Expiry: Now().After(time.Hour)}
+			w := e.Altering([]byte("q"), "", Match{}, to)
+			for w.Do(Now(), nil, 32<<10) {
+				_, t, _ := w.Result()
+				if err := e.Commit(t); err != nil {
+					b.Fatal(err)
+				}
+				w.Wait()
+				most = max(most, e.Stats().JournalBytes)
+			}
+			n, t, err := w.Result()
+			if err == nil {
+				err = e.Commit(t)
+			}
+			if err != nil || n != items {
+				b.Fatalf("%d items have another expiry: %v", n, err)
+			}
+			b.ReportMetric(time.Since(began).Seconds(), "s")
+			b.ReportMetric(float64((processorTime()-used).Nanoseconds())/float64(items), "cpu-ns/item")
+			b.ReportMetric(float64(e.Stats().MemoryBytes-before)/float64(items), "memory-B/item")
+			b.ReportMetric(float64(most)/(1<<20), "journal-MiB")
+		})
+	}
+}

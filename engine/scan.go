@@ -53,6 +53,11 @@ type Scan struct {
 	most   uint64     // up to which extras has all
 	batch  []diskItem // to be changed or removed; their Data is the Scan's
 
+	// What was aside when a piece last looked through all of that: to do so for each piece would take hours.
+	aside     []uint64 // ids, ascending
+	asideMost uint64   // up to which these are all
+	changes   uint64   // that there had been by then
+
 	// The frame read last: the first one of the run that has an item from readFrom on.
 	file     runs.File
 	tag      runs.Tag // without items: none
@@ -211,10 +216,21 @@ func (w *Scan) gather() {
 			w.dropHigher()
 		}
 	}
-	if q.aside != nil && w.match.Hidden {
-		for r := range aside.Ref(q.aside.Len()) {
-			add(q.aside.ID(r))
+	if q.aside != nil {
+		if w.changes != q.aside.changes || len(w.aside) == 0 && w.asideMost < math.MaxUint64 {
+			w.lookAside(add)
+		} else {
+			for w.most = w.asideMost; len(w.aside) > 0 && w.aside[0] < w.next; {
+				w.aside = w.aside[1:]
+			}
+			for _, id := range w.aside {
+				if r, ok := q.aside.Find(id); ok && w.wants(q.aside.Get(r).State) {
+					add(id)
+				}
+			}
 		}
+	}
+	if q.aside != nil && w.match.Hidden {
 		for _, r := range q.aside.hidden.Runs() {
 			n := 0
 			r.DiskIDs().EachFrom(w.next, func(id uint64) bool {
@@ -223,8 +239,6 @@ func (w *Scan) gather() {
 				return n <= scanExtras
 			})
 		}
-	} else if q.aside != nil {
-		q.aside.EachReady(func(r aside.Ref) { add(q.aside.ID(r)) })
 	}
 	for r := q.returned.First(); r != nil; r = r.link.Next() {
 		add(r.item.ID)
@@ -236,6 +250,23 @@ func (w *Scan) gather() {
 	}
 	w.dropHigher()
 }
+
+// lookAside looks through all items aside, and remembers the first that there are to meet.
+func (w *Scan) lookAside(add func(id uint64)) {
+	s := w.queue.aside
+	if w.match.Hidden {
+		for r := range aside.Ref(s.Len()) {
+			add(s.ID(r))
+		}
+	} else {
+		s.EachReady(func(r aside.Ref) { add(s.ID(r)) })
+	}
+	w.dropHigher()
+	w.aside, w.asideMost, w.changes = append(w.aside[:0], w.extras...), w.most, s.changes
+}
+
+// wants reports whether the Scan meets items aside in that state.
+func (w *Scan) wants(state aside.State) bool { return w.match.Hidden || state >= aside.Ready }
 
 // dropHigher sorts the extras, and drops all but the first of them.
 func (w *Scan) dropHigher() {
@@ -462,6 +493,9 @@ func (w *Scan) meetOne(it diskItem, d Delivery) bool {
 // alter changes, or removes, the items that the piece has met.
 func (w *Scan) alter() {
 	q, e := w.queue, w.e
+	if q.aside != nil && w.changes == q.aside.changes {
+		defer func() { w.changes = q.aside.changes }() // the Scan leaves nothing before it that it has not met
+	}
 	for _, it := range w.batch {
 		at := q.locate(it.ID)
 		if at.where == nowhere || !at.know(it) { // it cannot have gone meanwhile

@@ -24,6 +24,7 @@ type sideline struct {
 	hidden  hiddenRuns // delayed items on disk
 	held    leaseHeap  // open reads with a lease that a connection holds, by when it lapses
 	holders holders    // nil until a lease counts for a client
+	changes uint64     // how often an item has come here, or changed here
 	alarmed
 }
 
@@ -60,6 +61,7 @@ func pinSize(n int) int64 { return int64(n) + keepOverhead + record.MaxChangeSiz
 // setAside takes in an item, which is nowhere else. No segment of the journal before segment holds it.
 func (e *Engine) setAside(q *queue, it *Item, segment uint64, entry aside.Entry) aside.Ref {
 	s := q.side()
+	s.changes++
 	leased := s.Tally(aside.Leased)
 	if !q.opts.KeepJournal {
 		segment = 0
@@ -95,6 +97,7 @@ func (e *Engine) changeAside(q *queue, r aside.Ref, entry aside.Entry) {
 		q.aside.holders.letGo(q.shard, q.aside.Get(r).Token)
 	}
 	q.aside.Change(r, entry)
+	q.aside.changes++
 	q.noteLeased(leased)
 	e.setAlarm(q)
 }

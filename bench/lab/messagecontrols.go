@@ -121,6 +121,8 @@ func messageControls() []control {
 			"errors.Is(err, errOtherSeed), runs.IsDamage(err):", "errors.Is(err, errOtherSeed):"), test: keysTest},
 		{breaks: "a repair counts a frame of keys as lost items", edits: replaced("engine/internal/repair/run.go",
 			"	if !g.Batches || g.Tag != nil && keyindex.IsFrame(*g.Tag) {\n", "	if !g.Batches {\n"), test: keysTest},
+		{breaks: "a change of many items misses what comes back meanwhile", edits: replaced("engine/scan.go",
+			"		if w.changes != q.aside.changes || len", "		if w.changes == 0 || len"), test: "./engine TestScanMeets"},
 		{breaks: "several queues serve one wait", edits: replaced("engine/waiter.go",
 			"	if !a.won.CompareAndSwap(false, true) {\n", "	if !a.won.CompareAndSwap(false, true) && false {\n"),
 			test: model},
