@@ -328,8 +328,13 @@ func (l *lane) round(out []byte, calls []*call) error {
 	var known error // what that means for puts without a reply
 	var last error  // the refusal read last
 	for _, k := range calls {
-		for i := range k.n {
+		for i := 0; i < k.n; i++ {
 			if end == nil {
+				if n := l.conn.Stored(k.n - i); n > 0 {
+					last = nil
+					i += n - 1
+					continue
+				}
 				if err := l.conn.Read(&reply); err != nil {
 					end, known = err, l.unanswered(err, writeErr, last)
 				}

@@ -319,6 +319,9 @@ func (b *batch) putOn(ctx context.Context, l *lane) {
 		if err != nil && !elsewhere(err) {
 			err = unknown(err)
 		}
+		if err == nil && ch.call.errs == nil && b.errs == nil {
+			continue // all are stored
+		}
 		for i := range ch.call.n {
 			if err == nil && ch.call.errs != nil {
 				b.note(ch.first+i, ch.call.errs[i])

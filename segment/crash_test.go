@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"os"
 	"testing"
 
 	"github.com/kestrelmq/kestrel/segment"
@@ -177,9 +178,16 @@ func (c *crashTest) recovery(s *session, image *segmenttest.FS, p promise, seed 
 	}
 }
 
-// stride is the step from one place of a crash, a fault or a damage to the next: with -short, every fifth is tried.
+// isSample reports whether `make test` runs, and not CI: of what is long even with -short, it runs a sample.
+func isSample() bool { return testing.Short() && os.Getenv("KESTREL_CI") == "" }
+
+// stride is the step from one place of a crash, a fault or a damage to the next: with -short every fifth is tried, and
+// every fifteenth in a sample.
 func stride() int {
-	if testing.Short() {
+	switch {
+	case isSample():
+		return 15
+	case testing.Short():
 		return 5
 	}
 	return 1

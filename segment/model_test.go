@@ -128,6 +128,8 @@ func TestModel(t *testing.T) {
 	count := *seedCount
 	switch {
 	case count > 0:
+	case isSample():
+		count = 30
 	case testing.Short():
 		count = 100
 	default:

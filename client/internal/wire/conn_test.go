@@ -211,3 +211,35 @@ func TestTLS(t *testing.T) {
 		t.Error("a certificate that nobody has signed is trusted")
 	}
 }
+
+// TestStored tests that replies which say STORED are taken as far as they have come, and that all others, and parts, are
+// left for Read.
+func TestStored(t *testing.T) {
+	for _, tt := range []struct {
+		come string
+		most int
+		want int
+		next memcache.Kind // what Read finds then
+	}{
+		{"STORED\r\nSTORED\r\nEND\r\n", 5, 2, memcache.KindEnd},
+		{"STORED\r\nSTORED\r\nSTORED\r\n", 2, 2, memcache.KindStored},
+		{"STORED\r\nSTOR", 5, 1, 0},
+		{"STORED\nSTORED\r\n", 5, 0, memcache.KindStored}, // a server may end lines so
+		{"NOT_STORED\r\nSTORED\r\n", 5, 0, memcache.KindNotStored},
+		{"STORED x\r\n", 5, 0, memcache.KindText},
+		{"", 5, 0, 0},
+	} {
+		c := &Conn{in: []byte("END\r\n" + tt.come), begin: len("END\r\n"), end: len("END\r\n") + len(tt.come)}
+		if got := c.Stored(tt.most); got != tt.want {
+			t.Errorf("%q: Stored(%d) = %d, want %d", tt.come, tt.most, got, tt.want)
+		}
+		var r memcache.Reply
+		if tt.next != 0 {
+			if err := c.Read(&r); err != nil || r.Kind != tt.next {
+				t.Errorf("%q: then Read finds %v, %v, want %v", tt.come, r.Kind, err, tt.next)
+			}
+		} else if left := string(c.in[c.begin:c.end]); left != tt.come[tt.want*len(memcache.ReplyStored):] {
+			t.Errorf("%q: then %q is left", tt.come, left)
+		}
+	}
+}
