@@ -15,6 +15,7 @@ type conn struct {
 	fd       int
 	tls      *sealed.Stream // nil: plain
 	tlsHeld  int            // bytes of it, as counted in the loop's ledger
+	answers  int            // bytes of it that are no replies, and were added to the backlog since that was empty
 	addr     net.Addr       // of the peer
 	listener *listener      // that accepted it; nil for a socket of a test
 	backlog  backlog
@@ -62,6 +63,22 @@ func (c *conn) sendSealed(p []byte) {
 		c.backlog.add(p)
 		c.watch()
 	}
+}
+
+// maxAnswers is how many bytes a peer may leave unread of what TLS says of its own accord, such as answers to updates of
+// keys. No request is behind them, so nothing else bounds them.
+const maxAnswers = 64 << 10
+
+// answer sends what the stream says of its own accord. It returns false if the peer asks for that and does not read it.
+func (c *conn) answer(p []byte) bool {
+	if c.backlog.size == 0 {
+		c.answers = 0
+	}
+	c.sendSealed(p)
+	if c.backlog.size > 0 {
+		c.answers += len(p)
+	}
+	return c.answers <= maxAnswers
 }
 
 // flush implements sink.

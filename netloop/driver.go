@@ -250,8 +250,10 @@ func (d *driver) receiveSealed(c *conn, in []byte) (ended bool) {
 	if d.plain = plain[:0]; cap(plain) > maxKept {
 		d.plain = nil
 	}
-	if out := c.tls.Take(); len(out) > 0 {
-		c.sendSealed(out)
+	if out := c.tls.Take(); len(out) > 0 && !c.answer(out) {
+		d.counters.NotProtocol++
+		d.end(c, false)
+		return true
 	}
 	held := int(c.tls.Memory())
 	d.ledger.hold(held - c.tlsHeld)
