@@ -30,13 +30,14 @@ var mayImport = map[string]string{
 	"segment/segmenttest":             "segment",
 	"segment/segmenttest/failingdisk": "",
 
-	"engine": "engine/histogram engine/internal/aside engine/internal/audit engine/internal/dirlock" +
+	"engine": "engine/histogram engine/internal/accountname engine/internal/aside engine/internal/audit engine/internal/dirlock" +
 		" engine/internal/hidden engine/internal/holds engine/internal/idset engine/internal/item" +
 		" engine/internal/journal engine/internal/keyindex engine/internal/list engine/internal/machine engine/internal/marks engine/internal/nap engine/internal/record" +
 		" engine/internal/repair engine/internal/replay engine/internal/runs" +
 		" segment segment/segmenttest",
-	"engine/backup":         "engine segment segment/segmenttest",
-	"engine/internal/aside": "engine/internal/item",
+	"engine/backup":               "engine segment segment/segmenttest",
+	"engine/internal/accountname": "",
+	"engine/internal/aside":       "engine/internal/item",
 	"engine/internal/audit": "engine/internal/hidden engine/internal/idset engine/internal/item engine/internal/marks engine/internal/record engine/internal/runs" +
 		" segment segment/segmenttest",
 	"engine/internal/dirlock":  "segment",

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/kestrelmq/kestrel/engine/internal/accountname"
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
 )
 
@@ -45,7 +46,7 @@ const manyQueues = 1000
 // account with more queues has items as well, as far as it knows.
 func (e *Engine) AccountHasItems(now Time, account []byte) bool {
 	defer contain()
-	queues := e.accounts.list(inName(account), manyQueues)
+	queues := e.accounts.list(accountname.InName(account), manyQueues)
 	return len(queues) == manyQueues ||
 		slices.ContainsFunc(queues, func(q *queue) bool { return e.hasItems(q, now) })
 }
@@ -56,7 +57,7 @@ func (e *Engine) AccountHasItems(now Time, account []byte) bool {
 func (e *Engine) AccountQueues(now Time, account []byte) []string {
 	defer contain()
 	var names []string
-	for _, q := range e.withItems(now, inName(account)) {
+	for _, q := range e.withItems(now, accountname.InName(account)) {
 		_, name := CutAccount(q.name)
 		names = append(names, name)
 	}
@@ -118,7 +119,7 @@ func (u AccountUse) Plus(more AccountUse) AccountUse {
 // than one queue takes.
 func (e *Engine) AccountUse(account []byte) (u AccountUse) {
 	defer contain()
-	for _, q := range e.accounts.list(inName(account), 0) {
+	for _, q := range e.accounts.list(accountname.InName(account), 0) {
 		q.shard.mu.Lock()
 		if !q.deleted {
 			u.Queues++

@@ -3,6 +3,7 @@ package engine
 import (
 	"slices"
 
+	"github.com/kestrelmq/kestrel/engine/internal/accountname"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
 )
 
@@ -179,7 +180,7 @@ func (c *Clearing) next() bool {
 			c.shards--
 			c.queues = c.e.shards[c.shards].list(c.queues[:0])
 			if c.kind == clearFlush {
-				c.queues = slices.DeleteFunc(c.queues, func(q *queue) bool { return accountOf(q.name) != "" })
+				c.queues = slices.DeleteFunc(c.queues, func(q *queue) bool { return accountname.Of(q.name) != "" })
 			}
 		case c.admitting && c.err == nil:
 			c.admitting, c.shards = false, len(c.e.shards)

@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/kestrelmq/kestrel/engine/internal/accountname"
 	"github.com/kestrelmq/kestrel/engine/internal/journal"
 	"github.com/kestrelmq/kestrel/segment"
 )
@@ -441,7 +442,7 @@ func ValidateName(name string) error {
 		reason = "is empty"
 	case len(name) > MaxNameSize:
 		reason = fmt.Sprintf("is longer than %d bytes", MaxNameSize)
-	case strings.ContainsAny(name, ".~\x00") || misplacedSlash(name):
+	case strings.ContainsAny(name, ".~\x00") || accountname.Misplaced(name):
 		reason = "contains illegal characters (one of: ~ . / NUL)"
 	case strings.Trim(name, "+") == "":
 		reason = "consists of + only"

@@ -1,0 +1,2 @@
+// Package accountname spells the names of queues that belong to accounts: account, slash, queue.
+package accountname
