@@ -159,6 +159,9 @@ func (s *spool) roomFor(q *queue) int64 {
 // it, as far as they are written. One of them must have such an item.
 func (s *spool) seekOn(at *place, chain []*run) (f segment.RunFrame, tag runs.Tag, err error) {
 	for {
+		for at.ID > at.Run.written.LastID { // no item is left in the run: its file may be gone
+			*at = at.Next(chain)
+		}
 		f, tag, err = s.reader.Seek(at.Run.File, at.Offset, at.ID, at.Run.written.End)
 		if err != nil || f.Size > 0 {
 			at.Offset = f.Offset
