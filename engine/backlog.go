@@ -66,8 +66,7 @@ type backlog struct {
 	unsized idset.Bitmap
 	// failed is why nothing more can be read: damage, or an error of the disk.
 	failed error
-	// epoch is raised when everything queued is dropped: work under way outside the lock then comes
-	// to nothing.
+	// epoch is raised when everything queued is dropped: work under way outside the lock then comes to nothing.
 	epoch uint64
 	// left is how often the queue has left read-behind.
 	left uint64
@@ -90,8 +89,7 @@ type backlog struct {
 // place is where reading of the runs goes on.
 type place = runs.Cursor[run]
 
-// frontLimit is how many bytes of items a queue in read-behind may read into its window: half of
-// its memory.
+// frontLimit is how many bytes of items a queue in read-behind may read into its window: half of its memory.
 func (q *queue) frontLimit() int64 { return q.opts.MaxMemorySize / 2 }
 
 // fillLimit is up to how many bytes of items its window is filled from the disk. What is read much
@@ -169,8 +167,7 @@ func (e *Engine) overflow(q *queue) {
 	}
 }
 
-// detach has the oldest recent chunks leave until no more than limit bytes are left; all of them if
-// limit is negative.
+// detach has the oldest recent chunks leave until no more than limit bytes are left; all of them if limit is negative.
 func (e *Engine) detach(q *queue, limit int64) {
 	b := q.backlog
 	if b.recent.Bytes <= limit || b.recent.Count == 0 || b.hold {
@@ -337,8 +334,7 @@ func (e *Engine) ahead(q *queue) bool {
 	return q.opts.KeepJournal && e.journal.Outgrown(readBehind) && !e.spool.failing.Load()
 }
 
-// run is one file of a queue's backlog. The mutex of the queue's shard guards it; its File never
-// changes.
+// run is one file of a queue's backlog. The mutex of the queue's shard guards it; its File never changes.
 type run struct {
 	runs.File
 
@@ -346,9 +342,8 @@ type run struct {
 	// recorded is the part that is synced and, as the journal says, part of the queue; its end is
 	// zero if there is none.
 	recorded runs.State
-	// writer is that of the file while it may have to be written or synced. The spool's writing
-	// side writes to it as long as the run grows; the recording side syncs it, and closes it after
-	// that.
+	// writer is that of the file while it may have to be written or synced. The spool's writing side writes to it as
+	// long as the run grows; the recording side syncs it, and closes it after that.
 	writer *segment.RunWriter
 	// busy says that the writing side is writing a batch to the file. The run stays the queue's, and
 	// the writer open, until publish or putBack has accounted for the batch.

@@ -7,10 +7,9 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/machine"
 )
 
-// Account counts n bytes against the engine's memory limit that the caller has taken, or given back
-// if n is negative. Event loops account for the buffers of their clients so: there is one ledger
-// for items, open reads and connections. What is taken is taken; it is the puts that come later
-// that are refused.
+// Account counts n bytes against the engine's memory limit that the caller has taken, or given back if n is negative.
+// Event loops account for the buffers of their clients so: there is one ledger for items, open reads and connections.
+// What is taken is taken; it is the puts that come later that are refused.
 func (e *Engine) Account(n int64) { e.memory.Add(n) }
 
 // MemoryLimit is how many bytes items, open reads and what is accounted for may take.

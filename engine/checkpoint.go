@@ -15,9 +15,8 @@ import (
 // millisecond of work.
 const checkpointRecords = 256
 
-// recordState records the state of every queue: its name and next id and, if it had a backlog, what
-// is in it. It does so in pieces of some records of one queue, and yields the bytes of each when no
-// lock is held.
+// recordState records the state of every queue: its name and next id and, if it had a backlog, what is in it. It does
+// so in pieces of some records of one queue, and yields the bytes of each when no lock is held.
 func (e *Engine) recordState() iter.Seq[int64] {
 	return func(yield func(int64) bool) {
 		for i := range e.shards {

@@ -2,18 +2,16 @@ package engine
 
 import "github.com/kestrelmq/kestrel/engine/internal/journal"
 
-// LSN is a place in the stream of journal records of one process: bytes of records appended before
-// it.
+// LSN is a place in the stream of journal records of one process: bytes of records appended before it.
 type LSN = journal.LSN
 
 // Ticket says how far the journal must have come before an operation may be acknowledged. The zero
 // Ticket asks for nothing. Tickets of operations of one goroutine may be merged.
 type Ticket = journal.Ticket
 
-// Commit waits until t is good: until the journal has been written, or synced, as far as the
-// operations that returned it need. All calls that wait at the same time share one write and one
-// sync. An error wraps ErrJournal, and means that it is not known whether those operations survive,
-// or is ErrClosed.
+// Commit waits until t is good: until the journal has been written, or synced, as far as the operations that returned
+// it need. All calls that wait at the same time share one write and one sync. An error wraps ErrJournal, and means that
+// it is not known whether those operations survive, or is ErrClosed.
 func (e *Engine) Commit(t Ticket) error {
 	defer contain()
 	if e.closed.Load() && (t == Ticket{} || !e.Committed(t)) {
@@ -48,9 +46,8 @@ func (q *queue) ticket(j *journal.Journal, lsn LSN) Ticket {
 	return q.ticketAt(lsn)
 }
 
-// recentPuts says where in the journal the newest items of a queue are: those up to id have no record
-// behind older, the others none behind newest. So a fetch knows what the put of its item waits for, and
-// no item has to carry it.
+// recentPuts says where in the journal the newest items of a queue are: those up to id have no record behind older, the
+// others none behind newest. So a fetch knows what the put of its item waits for, and no item has to carry it.
 type recentPuts struct {
 	id            uint64
 	older, newest LSN

@@ -1,6 +1,5 @@
-// Package engine keeps named queues of items: durable, ordered, and far larger than memory if they
-// must be. It is the server's storage and a library of its own; [Open] begins, [Engine.Queue] is the
-// simple face.
+// Package engine keeps named queues of items: durable, ordered, and far larger than memory if they must be. It is the
+// server's storage and a library of its own; [Open] begins, [Engine.Queue] is the simple face.
 //
 // # Words
 //
@@ -49,20 +48,18 @@
 //
 // # The life of a spill
 //
-// A queue that exceeds its memory enters read-behind. The newest items go to a window of their own,
-// recent; the oldest chunks of it leave. The spool writes leaving chunks to a run, syncs the run, and
-// journals a spilled record. From then on the journal may drop those items. Before consumers have used up
-// the window, the spool reads the next frames back. When nothing is left between the window and recent,
-// they are joined. When all items of a run have been handed out, forgo writes to the journal what must
-// stand there, and the run is removed.
+// A queue that exceeds its memory enters read-behind. The newest items go to a window of their own, recent; the oldest
+// chunks of it leave. The spool writes leaving chunks to a run, syncs the run, and journals a spilled record. From then
+// on the journal may drop those items. Before consumers have used up the window, the spool reads the next frames back.
+// When nothing is left between the window and recent, they are joined. When all items of a run have been handed out,
+// forgo writes to the journal what must stand there, and the run is removed.
 //
 // # The life of a restart
 //
-// [Open] reads the journal from its oldest segment. Removes name ids, so it does not matter which older
-// segments are gone. Open compares the spilled records with the removes: it opens each run that has an item
-// that lives, and reads only its header unless a part of it is gone. A queue whose runs are not what the
-// journal says is withheld. An item of an open read is back in its place, because no record says that it
-// left.
+// [Open] reads the journal from its oldest segment. Removes name ids, so it does not matter which older segments are
+// gone. Open compares the spilled records with the removes: it opens each run that has an item that lives, and reads
+// only its header unless a part of it is gone. A queue whose runs are not what the journal says is withheld. An item of
+// an open read is back in its place, because no record says that it left.
 //
 // # Locks
 //

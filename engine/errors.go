@@ -13,8 +13,7 @@ var (
 	ErrClosed = journal.ErrClosed
 	// ErrEmpty is returned by a fetch that found no item.
 	ErrEmpty = errors.New("engine: queue is empty")
-	// ErrComing is returned by a fetch whose item is on its way from disk into memory: it can be
-	// had a moment later.
+	// ErrComing is returned by a fetch whose item is on its way from disk into memory: it can be had a moment later.
 	ErrComing = errors.New("engine: item is being read from disk")
 	// ErrNotTaken is returned by a fetch whose Receiver did not take the item.
 	ErrNotTaken = errors.New("engine: item was not taken")

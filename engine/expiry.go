@@ -1,7 +1,6 @@
 package engine
 
-// sweepBatch is how many expired items are removed at most before the shard is unlocked for a
-// moment.
+// sweepBatch is how many expired items are removed at most before the shard is unlocked for a moment.
 const sweepBatch = 1024
 
 // sweep removes expired items from the head of q, up to limit, and returns how many. The caller

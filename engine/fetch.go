@@ -6,10 +6,9 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
 )
 
-// Receiver takes the items of a fetch. Receive reports whether it takes the item: one that is not
-// taken stays where it is. It is called before the call it was passed to returns, with a shard of
-// the engine locked: it copies what it wants of the item and returns, and calls nothing of the
-// engine.
+// Receiver takes the items of a fetch. Receive reports whether it takes the item: one that is not taken stays where it
+// is. It is called before the call it was passed to returns, with a shard of the engine locked: it copies what it wants
+// of the item and returns, and calls nothing of the engine.
 type Receiver interface{ Receive(Item) bool }
 
 // FetchRequest says how to fetch.
@@ -47,12 +46,11 @@ type Fetched struct {
 	ManyLeft bool
 }
 
-// Fetch hands the oldest item of the queue called name to r. The queue is made if it does not
-// exist. It returns ErrEmpty if there is no item, and ErrComing if the next one is on its way from
-// disk. Before that it adds the request's Waiter, if it has one, to the queue's waiters. An alias
-// is always empty, and nobody waits for it. It also returns ErrNotTaken, ErrBacklog, a
-// *NotAdmittedError, ErrClosed, ErrTooManyQueues, ErrTooManyChildren, ErrOutOfMemory and
-// ErrBadName.
+// Fetch hands the oldest item of the queue called name to r. The queue is made if it does not exist. It returns
+// ErrEmpty if there is no item, and ErrComing if the next one is on its way from disk. Before that it adds the
+// request's Waiter, if it has one, to the queue's waiters. An alias is always empty, and nobody waits for it. It also
+// returns ErrNotTaken, ErrBacklog, a *NotAdmittedError, ErrClosed, ErrTooManyQueues, ErrTooManyChildren, ErrOutOfMemory
+// and ErrBadName.
 func (e *Engine) Fetch(now Time, name []byte, f FetchRequest, r Receiver) (got Fetched, err error) {
 	defer contain()
 	var one [1]ReadRef
@@ -65,9 +63,8 @@ func (e *Engine) Fetch(now Time, name []byte, f FetchRequest, r Receiver) (got F
 // the item that reaches them.
 const maxFetchBytes = 64 << 10
 
-// FetchMany is Fetch for up to most items, at least one, the oldest first. It appends the reads of
-// those that stay open to refs. It may return fewer without an error, so that others get at the
-// queue in between, but then at least one.
+// FetchMany is Fetch for up to most items, at least one, the oldest first. It appends the reads of those that stay open
+// to refs. It may return fewer without an error, so that others get at the queue in between, but then at least one.
 //
 // If the access Holds, an error says why there are no more items, even when there are some. The Waiter then waits for
 // the next one. If the access is Take, the error and the Waiter are for the first item alone. A Peek is for one item.
@@ -437,8 +434,7 @@ func (e *Engine) Abort(now Time, ref ReadRef) bool {
 	return ended == 1
 }
 
-// AbortAll is Return of reads that are Lost. It returns how many there were that had not ended by
-// themselves.
+// AbortAll is Return of reads that are Lost. It returns how many there were that had not ended by themselves.
 func (e *Engine) AbortAll(now Time, refs []ReadRef) (ended int) {
 	defer contain()
 	_, ended, _ = e.Return(now, refs, Return{How: Lost})

@@ -47,9 +47,8 @@ func (s *spool) fill(q *queue) {
 	}
 }
 
-// bring has what is next behind q's window, which is empty, come into it: read from the disk, or taken
-// back before it is written. It waits for the disk, and returns why nothing can be read: ErrClosed once
-// the spool is closed.
+// bring has what is next behind q's window, which is empty, come into it: read from the disk, or taken back before it
+// is written. It waits for the disk, and returns why nothing can be read: ErrClosed once the spool is closed.
 func (s *spool) bring(q *queue) error {
 	q.shard.mu.Lock()
 	var failed error
@@ -74,8 +73,7 @@ func (s *spool) bring(q *queue) error {
 	return nil
 }
 
-// fillFrame reads one frame, and reports whether there may be room for another. The caller holds
-// readMu.
+// fillFrame reads one frame, and reports whether there may be room for another. The caller holds readMu.
 func (s *spool) fillFrame(q *queue) (more bool) {
 	sh := q.shard
 	sh.mu.Lock()
@@ -171,9 +169,8 @@ func (s *spool) seekOn(at *place, chain []*run) (f segment.RunFrame, tag runs.Ta
 	}
 }
 
-// takeIn puts the items of the frame at b.next, whose images are in c, into the window: all that
-// live if they have room, else some, and the frame is read once more for the others. The caller
-// holds the shard's mutex.
+// takeIn puts the items of the frame at b.next, whose images are in c, into the window: all that live if they have
+// room, else some, and the frame is read once more for the others. The caller holds the shard's mutex.
 func (e *Engine) takeIn(q *queue, c *item.Chunk, tag runs.Tag, next int64) {
 	b := q.backlog
 	whole := b.next.ID <= tag.FirstID && b.gone.Count(tag.IDs()) == 0 &&
@@ -246,8 +243,7 @@ func (s *spool) failed(q *queue, b *backlog, epoch uint64, err error) bool {
 	return false
 }
 
-// remove deletes the file of a run, if it is there. A power cut may bring its name back; Open then deletes it
-// again.
+// remove deletes the file of a run, if it is there. A power cut may bring its name back; Open then deletes it again.
 func (s *spool) remove(name string) error {
 	if err := s.fs.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove run: %w", err)

@@ -76,17 +76,14 @@ type Options struct {
 	DiskReserve int64
 	// BacklogCompression says how what is spilled to disk is compressed.
 	BacklogCompression segment.Codec
-	// BacklogCached has what is spilled go through the page cache, both ways: what a short outage of
-	// consumers leaves behind is then read from memory, if the machine has some to spare. Otherwise
-	// it goes past it, where the file system can: it takes no memory from others, and several times
-	// less processor time.
+	// BacklogCached has what is spilled go through the page cache, both ways: what a short outage of consumers leaves
+	// behind is then read from memory, if the machine has some to spare. Otherwise it goes past it, where the file
+	// system can: it takes no memory from others, and several times less processor time.
 	BacklogCached bool
-	// BacklogRead says how what was written past the page cache is read back. Maps take up to 32 MiB
-	// of the page cache.
+	// BacklogRead says how what was written past the page cache is read back. Maps take up to 32 MiB of the page cache.
 	BacklogRead segment.ReadMode
-	// directFrom is the MaxMemorySize, in bytes, from which on a queue's runs are written past the
-	// page cache. Those of smaller ones are made of small frames, and whole blocks for each write
-	// would take more room than their items.
+	// directFrom is the MaxMemorySize, in bytes, from which on a queue's runs are written past the page cache. Those of
+	// smaller ones are made of small frames, and whole blocks for each write would take more room than their items.
 	directFrom int64
 	// readBack is how long before they are due delayed items are read back from hidden runs; zero stands for
 	// defaultReadBack.
@@ -223,11 +220,9 @@ type QueueOptions struct {
 	MaxExpireSweep int64
 	// FanoutOnly makes a queue pass its items to its children and keep none.
 	FanoutOnly bool
-	// MaxQueueAge deletes the queue this long after its creation once it is empty; zero means
-	// never.
+	// MaxQueueAge deletes the queue this long after its creation once it is empty; zero means never.
 	MaxQueueAge time.Duration
-	// OpenReadTimeout returns an open read to the queue after this long; zero means never.
-	// (open_transaction_timeout)
+	// OpenReadTimeout returns an open read to the queue after this long; zero means never. (open_transaction_timeout)
 	OpenReadTimeout time.Duration
 	// MaxDeliveries is how often an item is delivered at most: the return of the last delivery sends it to
 	// the dead-letter queue. Zero means without end.
@@ -280,8 +275,7 @@ func DefaultQueueOptions() QueueOptions {
 	}
 }
 
-// Validate reports every problem of the options of the queue called name; name may be "" for
-// defaults.
+// Validate reports every problem of the options of the queue called name; name may be "" for defaults.
 func (o QueueOptions) Validate(name string) error {
 	var errs []error
 	problem := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -432,9 +426,8 @@ func resolve(
 	return o
 }
 
-// ValidateName reports why name cannot be the name of a queue: the error wraps ErrBadName. A name
-// is 1 to MaxNameSize bytes of UTF-8 without NUL, '.', '/' and '~', and does not consist of '+'
-// only.
+// ValidateName reports why name cannot be the name of a queue: the error wraps ErrBadName. A name is 1 to MaxNameSize
+// bytes of UTF-8 without NUL, '.', '/' and '~', and does not consist of '+' only.
 func ValidateName(name string) error {
 	reason := ""
 	switch {

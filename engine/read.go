@@ -6,8 +6,7 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/list"
 )
 
-// readState is where the item of a read is. Only (*read).to changes it; the shard's mutex guards
-// it.
+// readState is where the item of a read is. Only (*read).to changes it; the shard's mutex guards it.
 //
 //	free     -> open      fetched tentatively, or delivered to a waiter
 //	free     -> copied    shown to a waiting peek; the item itself stays queued
@@ -75,9 +74,8 @@ func (r *read) to(s readState) {
 		r.item.ID, r.q.name, r.state, s))
 }
 
-// ReadRef names an open read. It may be kept and used after the read has ended by itself (by a
-// timeout, or because its queue was deleted); it then names nothing. The zero ReadRef names
-// nothing.
+// ReadRef names an open read. It may be kept and used after the read has ended by itself (by a timeout, or because its
+// queue was deleted); it then names nothing. The zero ReadRef names nothing.
 type ReadRef struct {
 	r  *read
 	id uint64
@@ -176,8 +174,7 @@ func (sh *shard) freeRead(r *read) {
 	sh.freeReads[class].PushFront(&r.link, r)
 }
 
-// trimBatch is how many chunks and reads trim lets go of at most before the shard is unlocked for a
-// moment.
+// trimBatch is how many chunks and reads trim lets go of at most before the shard is unlocked for a moment.
 const trimBatch = 256
 
 // trim leaves chunks and reads to the collector that nobody has needed since the last trim. It reports

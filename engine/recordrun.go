@@ -95,8 +95,7 @@ func (s *spool) closeWriter(q *queue, r *run) (closed bool) {
 	return true
 }
 
-// recordSynced has the journal say that a run of q is synced as far as state says. The caller holds
-// the shard's mutex.
+// recordSynced has the journal say that a run of q is synced as far as state says. The caller holds the shard's mutex.
 func (e *Engine) recordSynced(q *queue, r *run, state runs.State) {
 	r.recorded = state
 	// Some were handed out meanwhile, or gone before they were written. That may stand in a segment that
@@ -275,8 +274,7 @@ func (s *spool) reclaim(q *queue, b *backlog) error {
 	return nil
 }
 
-// freeWriters ends runs, and records them, until one more can be written, if that can be done now. No
-// lock is held.
+// freeWriters ends runs, and records them, until one more can be written, if that can be done now. No lock is held.
 func (s *spool) freeWriters() {
 	s.writeMu.Lock()
 	s.endOldest()
@@ -297,9 +295,8 @@ func (b *backlog) breakRun(r *run) {
 	}
 }
 
-// mended writes what is in doubt of a run to another one, if a sync of it failed. It reports false
-// if that did not succeed: then the journal keeps what is in that run and behind it, and tend tries
-// again. The caller holds recordMu.
+// mended writes what is in doubt of a run to another one, if a sync of it failed. It reports false if that did not
+// succeed: then the journal keeps what is in that run and behind it, and tend tries again. The caller holds recordMu.
 func (s *spool) mended(q *queue, b *backlog, r *run) bool {
 	if !r.broken {
 		return true

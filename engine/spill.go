@@ -278,10 +278,9 @@ func (e *Engine) place(q *queue, c *item.Chunk, cut int64, at place) {
 	q.shard.pool.Give(c)
 }
 
-// arrived is called when items may have come into the window, or have left the backlog for another
-// reason: it leaves read-behind if nothing is behind any more, which it then reports, and serves those
-// who wait. They may have what was recent as well, once the rest has expired. The caller holds the
-// shard's mutex, and finishes the moves.
+// arrived is called when items may have come into the window, or have left the backlog for another reason: it leaves
+// read-behind if nothing is behind any more, which it then reports, and serves those who wait. They may have what was
+// recent as well, once the rest has expired. The caller holds the shard's mutex, and finishes the moves.
 func (e *Engine) arrived(q *queue, now Time) (left bool) {
 	q.zeroBytes()
 	b := q.backlog
@@ -384,8 +383,7 @@ func (s *spool) starve(q *queue, b *backlog) {
 	s.feed()
 }
 
-// endOldest ends the runs that were written to longest ago, until one more may grow. The caller holds
-// writeMu.
+// endOldest ends the runs that were written to longest ago, until one more may grow. The caller holds writeMu.
 func (s *spool) endOldest() {
 	for len(s.writers) >= s.e.files.growing() {
 		s.endRun(s.writers[0])

@@ -23,8 +23,7 @@ const (
 	// memory.
 	spillBatch    = 256 << 10
 	maxSpillBatch = 1 << 20
-	// fillBatch is for how many bytes there must be room in a window, at most, before the next
-	// frames are read into it.
+	// fillBatch is for how many bytes there must be room in a window, at most, before the next frames are read into it.
 	fillBatch = 1 << 20
 	// maxFilled is how many bytes of items are read ahead of a queue's consumers, at most, unless
 	// these are less than minFilled items.
@@ -41,12 +40,10 @@ const (
 	runShare = 64
 )
 
-// spool moves items between memory and runs, for all queues, in the background: one goroutine
-// writes, one records what was written, which is where the disk is waited for, and removes, and one
-// reads.
+// spool moves items between memory and runs, for all queues, in the background: one goroutine writes, one records what
+// was written, which is where the disk is waited for, and removes, and one reads.
 //
-// Lock order: hideMu, writeMu, recordMu, readMu, shard, then mu or that of a list. No shard is locked
-// during I/O.
+// Lock order: hideMu, writeMu, recordMu, readMu, shard, then mu or that of a list. No shard is locked during I/O.
 type spool struct {
 	e   *Engine
 	fs  segment.FS

@@ -11,8 +11,7 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 )
 
-// QueueStats is a queue at one moment. Counters are since the queue was made or the process
-// started.
+// QueueStats is a queue at one moment. Counters are since the queue was made or the process started.
 type QueueStats struct {
 	Name     string
 	Created  Time
@@ -227,8 +226,7 @@ func (w *Walk) Next(now Time) (s QueueStats, ok bool) {
 // Left is how many queues have not been passed, those included that are gone.
 func (w *Walk) Left() int { return len(w.left) }
 
-// sorted returns the queues that exist when their shard's turn comes, sorted by name, with no lock
-// held.
+// sorted returns the queues that exist when their shard's turn comes, sorted by name, with no lock held.
 func (e *Engine) sorted() []*queue {
 	queues := make([]*queue, 0, e.queueCount.Load())
 	for i := range e.shards {
@@ -372,8 +370,7 @@ type Sample struct {
 	What  Measure
 }
 
-// Record takes in samples. One lock is taken for all of them: event loops gather some hundreds
-// first.
+// Record takes in samples. One lock is taken for all of them: event loops gather some hundreds first.
 func (e *Engine) Record(samples []Sample) {
 	defer contain()
 	e.metersMu.Lock()
@@ -388,8 +385,7 @@ func (e *Engine) Record(samples []Sample) {
 	}
 }
 
-// measured makes sure that q has a Meter, unless nothing is to be measured. The caller holds the
-// shard's mutex.
+// measured makes sure that q has a Meter, unless nothing is to be measured. The caller holds the shard's mutex.
 func (e *Engine) measured(q *queue) *Meter {
 	if q.meter == nil && !e.opts.NoHistograms {
 		q.meter = new(Meter)
@@ -420,9 +416,8 @@ type QueueMetrics struct {
 	Ages *histogram.Counts
 }
 
-// Metrics returns the distributions of every queue that has any, sorted by name. It also returns
-// the ages of all items handed out since the start, including those of queues that are gone. No
-// lock is held for longer than one queue takes.
+// Metrics returns the distributions of every queue that has any, sorted by name. It also returns the ages of all items
+// handed out since the start, including those of queues that are gone. No lock is held for longer than one queue takes.
 func (e *Engine) Metrics() (queues []QueueMetrics, ages *histogram.Counts) {
 	defer contain()
 	ages = new(histogram.Counts)
@@ -449,8 +444,7 @@ func (e *Engine) Metrics() (queues []QueueMetrics, ages *histogram.Counts) {
 	return queues, ages
 }
 
-// metrics returns the queue's Meter and a copy of the ages in it; nil if the queue has none or is
-// gone.
+// metrics returns the queue's Meter and a copy of the ages in it; nil if the queue has none or is gone.
 func (q *queue) metrics() (*Meter, *histogram.Counts) {
 	q.shard.mu.Lock()
 	defer q.shard.mu.Unlock()

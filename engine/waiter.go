@@ -35,10 +35,9 @@ type Waiter struct {
 	// Notify hears, once, that the wait has ended by itself; not if CancelWait ended it.
 	Notify Notifier
 
-	// Read, once Notify has heard, names the item: an open read, also for Take and Peek, that the
-	// owner passes to Collect, Confirm, or Abort. If it is zero, Err says why: ErrDeleted,
-	// ErrClosed, ErrEmpty after an immediate request, a *NotAdmittedError after a Reload, or an
-	// error that wraps ErrBacklog.
+	// Read, once Notify has heard, names the item: an open read, also for Take and Peek, that the owner passes to
+	// Collect, Confirm, or Abort. If it is zero, Err says why: ErrDeleted, ErrClosed, ErrEmpty after an immediate
+	// request, a *NotAdmittedError after a Reload, or an error that wraps ErrBacklog.
 	Read ReadRef
 	Err  error
 
@@ -96,9 +95,8 @@ func (a *AnyWait) begin(n int) {
 	a.won.Store(false)
 }
 
-// Notifier hears that a wait has ended. WaitEnded is called with a shard of the engine locked, by
-// whatever goroutine ended the wait: it hands the news to the waiter's owner and returns, and calls
-// nothing of the engine.
+// Notifier hears that a wait has ended. WaitEnded is called with a shard of the engine locked, by whatever goroutine
+// ended the wait: it hands the news to the waiter's owner and returns, and calls nothing of the engine.
 type Notifier interface{ WaitEnded(*Waiter) }
 
 // waiterList is a FIFO of waiters.
