@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/config"
 	"github.com/kestrelmq/kestrel/loadtest/scenario"
 )
@@ -46,7 +47,7 @@ func newOpenLoop() *cobra.Command {
 		example: "--spawn --rate 20000 --duration 30s --output run",
 		define: func(f *pflag.FlagSet) func() (scenario.Scenario, error) {
 			s := scenario.OpenLoop{Flow: defaultFlow()}
-			f.Float64Var(&s.Rate, "rate", s.Rate, "`NUMBER` of puts a second")
+			cli.RateVar(f, &s.Rate, "rate", "`NUMBER` of puts a second")
 			f.DurationVarP(&s.Duration, "duration", "d", 10*time.Second, "`TIME` to measure")
 			f.DurationVar(&s.Warmup, "warmup", time.Second, "`TIME` of the same load before")
 			defineFlow(f, &s.Flow)
@@ -86,7 +87,7 @@ func newFanout() *cobra.Command {
 			f.IntVar(&s.Children, "children", 3, "`NUMBER` of children")
 			f.Int64VarP(&s.Items, "items", "n", 10000, "`NUMBER` of items; 0: as many as --duration allows")
 			f.DurationVarP(&s.Duration, "duration", "d", 0, "`TIME` to put; 0: as long as the items take")
-			f.Float64Var(&s.Rate, "rate", 0, "`NUMBER` of puts a second; 0: as many as possible")
+			cli.RateVar(f, &s.Rate, "rate", "`NUMBER` of puts a second; 0: as many as possible")
 			f.BoolVar(&s.OnlyChild, "fanout-only", false,
 				"expect nothing in the queue itself (the server's option fanout_only)")
 			defineFlow(f, &s.Flow)
@@ -127,7 +128,7 @@ func newSoak() *cobra.Command {
 		define: func(f *pflag.FlagSet) func() (scenario.Scenario, error) {
 			s := scenario.Soak{Flow: defaultFlow()}
 			s.Queues, s.Rate, s.Reconnect = 8, 2000, 1000
-			f.Float64Var(&s.Rate, "rate", s.Rate, "`NUMBER` of puts a second")
+			cli.RateVar(f, &s.Rate, "rate", "`NUMBER` of puts a second")
 			f.DurationVarP(&s.Duration, "duration", "d", time.Hour, "`TIME` to run")
 			size := f.String("max-memory", "", "`SIZE` that the server's memory may reach, such as 256MiB")
 			f.Float64Var(&s.MaxGrowth, "max-growth", 0,
@@ -155,7 +156,7 @@ func newOutage() *cobra.Command {
 		example: "--spawn --rate 20000 --outage 20s --after 60s",
 		define: func(f *pflag.FlagSet) func() (scenario.Scenario, error) {
 			s := scenario.Outage{Flow: defaultFlow()}
-			f.Float64Var(&s.Rate, "rate", s.Rate, "`NUMBER` of puts a second; 0: as many as possible")
+			cli.RateVar(f, &s.Rate, "rate", "`NUMBER` of puts a second; 0: as many as possible")
 			f.DurationVar(&s.Before, "before", 5*time.Second, "`TIME` with consumers")
 			f.DurationVar(&s.Outage, "outage", 10*time.Second, "`TIME` without consumers")
 			f.DurationVar(&s.After, "after", 20*time.Second, "`TIME` that producers go on when the consumers are back")

@@ -100,20 +100,20 @@ type plan struct {
 
 // New returns `kestrel plan`.
 func New() *cobra.Command {
-	var rate, size string
+	var size string
 	l := load{connections: 1000, processors: runtime.NumCPU()}
 	measures := false
 	cmd := &cobra.Command{Use: "plan", Short: "say what a load needs of a server", Long: planPage, Args: cli.NoArguments}
 	f := cmd.Flags()
-	f.StringVar(&rate, "rate", "", "items a second")
+	cli.RateVar(f, &l.rate, "rate", "items a second")
 	f.StringVar(&size, "size", "", "size of an item")
 	f.DurationVar(&l.outage, "outage", 0, "how long consumers may be away")
 	f.Int64Var(&l.connections, "connections", l.connections, "clients")
 	f.IntVar(&l.processors, "processors", l.processors, "processors of one server")
 	f.BoolVar(&measures, "measure", false, "measure here")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
-		if l.rate, err = parseRate(rate); err != nil {
-			return err
+		if l.rate <= 0 {
+			return errors.New("--rate is missing: items a second, such as 50k")
 		}
 		if l.size, err = config.ParseSize(size); err != nil || l.size < 1 || l.size > engine.MaxItemSize {
 			return fmt.Errorf("--size %q is not the size of an item, such as 2KiB", size)
@@ -131,28 +131,6 @@ func New() *cobra.Command {
 		return nil
 	}
 	return cmd
-}
-
-// parseRate reads 50000, 50k or 1.5M.
-func parseRate(text string) (float64, error) {
-	var n float64
-	var unit string
-	if _, err := fmt.Sscanf(text+" ", "%g%s", &n, &unit); err != nil && unit != "" || n <= 0 {
-		return 0, fmt.Errorf("--rate %q is not a number of items a second, such as 50k", text)
-	}
-	switch unit {
-	case "":
-	case "k":
-		n *= 1e3
-	case "M":
-		n *= 1e6
-	default:
-		return 0, fmt.Errorf("--rate %q is not a number of items a second, such as 50k", text)
-	}
-	if math.IsInf(n, 0) || n > 1e12 {
-		return 0, fmt.Errorf("--rate %q is more than any server takes", text)
-	}
-	return n, nil
 }
 
 // plan works out what l needs.

@@ -51,8 +51,9 @@ func TestPlanCommand(t *testing.T) {
 	for _, tt := range []struct{ args, want, err string }{
 		{example, "drain        11m7s", ""},
 		{"--rate 1.5M --size 64B --outage 1m --processors 64", "servers      1 ", ""},
-		{"--rate many --size 1KiB --outage 1m", "", `--rate "many" is not a number`},
-		{"--rate 5x --size 1KiB --outage 1m", "", `--rate "5x" is not a number`},
+		{"--rate many --size 1KiB --outage 1m", "", "such as 20000, 50k or 1.5M"},
+		{"--rate 5x --size 1KiB --outage 1m", "", "such as 20000, 50k or 1.5M"},
+		{"--size 1KiB --outage 1m", "", "--rate is missing"},
 		{"--rate 5 --size big --outage 1m", "", `--size "big"`},
 		{"--rate 5 --size 64MiB --outage 1m", "", `--size "64MiB"`},
 		{"--rate 5 --size 1KiB", "", "--outage"},
