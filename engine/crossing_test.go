@@ -230,17 +230,16 @@ func TestReloadBesideFlush(t *testing.T) {
 	o := testOptions(fsys, func(q *QueueOptions) { q.KeepJournal = false })
 	o.enterBatch = 1
 	e := openQuiet(t, o)
-	for i := range 60 {
-		if i >= 20 {
-			putDelayed(t, e, fmt.Sprint(i))
-			continue
-		}
+	for i := range 20 {
 		mustPut(t, e, "q", fmt.Sprint(i))
 	}
 	for range 20 {
 		if _, _, err := leaseNext(e, "q", time.Hour); err != nil {
 			t.Fatal(err)
 		}
+	}
+	for i := range 40 {
+		putDelayed(t, e, fmt.Sprint(i))
 	}
 	q := e.shardOf([]byte("q")).queues["q"]
 	on := DefaultQueueOptions()
