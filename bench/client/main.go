@@ -116,14 +116,14 @@ const (
 )
 
 var ratios = []ratio{
-	{"items per CPU second, puts, client to generator", clientPuts, generatorPuts, by(cost.perCPU), toGenerator, 0},
-	{"items per CPU second, reads, client to generator", clientWorks, generatorReads, by(cost.perCPU), toGenerator, 0},
-	{"items per CPU second, reads with leases, client to generator", clientLeases, generatorReads, by(cost.perCPU), toGenerator, 0},
+	{"items per CPU second, puts, client to generator", clientPuts, generatorPuts, by(cost.perCPU), 0, 0},
+	{"items per CPU second, reads, client to generator", clientWorks, generatorReads, by(cost.perCPU), 0, 0},
+	{"items per CPU second, reads with leases, client to generator", clientLeases, generatorReads, by(cost.perCPU), 0, 0},
 	{"items per CPU second, reads, bare Go to generator", bareReads, generatorReads, by(cost.perCPU), 0, 0},
 	{"items per CPU second, reads, client to bare Go", clientWorks, bareReads, by(cost.perCPU), 0, 0},
-	{"items/s, puts, client to generator", clientPuts, generatorPuts, by(cost.rate), 0, 0},
-	{"items/s, reads, client to generator", clientWorks, generatorReads, by(cost.rate), 0, 0},
-	{"items/s, reads with leases, client to generator", clientLeases, generatorReads, by(cost.rate), 0, 0},
+	{"items/s, puts, client to generator", clientPuts, generatorPuts, by(cost.rate), toGenerator, 0},
+	{"items/s, reads, client to generator", clientWorks, generatorReads, by(cost.rate), toGenerator, 0},
+	{"items/s, reads with leases, client to generator", clientLeases, generatorReads, by(cost.rate), toGenerator, 0},
 	{"CPU/item, puts, 3 servers to 1, each with processors of its own", clientPuts + three, clientPuts, onPaper, 0, threeToOne},
 	{"CPU/item, reads, 3 servers to 1, the same", clientWorks + three, clientWorks, onPaper, 0, threeToOne},
 	{"CPU/item, reads with leases, 3 servers to 1, the same", clientLeases + three, clientLeases, onPaper, 0, threeToOne},
