@@ -50,7 +50,7 @@ PROCESSES  = $$((2 * $$(getconf _NPROCESSORS_ONLN)))
 
 # Half of the processor time is that of the linker, which is quicker without a debugger's tables, and a fifth is that of
 # the garbage collector. Of what is long even at a short size this runs a sample; with KESTREL_CI, as in CI, all.
-test: ## run the tests, the long ones at a short size, without those of the built server; 45 seconds on two cores
+test: ## run the tests, the long ones at a short size, without those of the built server; four minutes on two slow cores, mostly linking
 	GOGC=400 $(GO) test -short -vet=off -ldflags=-w -p $(PROCESSES) -parallel 8 -skip 'EndToEnd.' $(WAITING) ./...
 
 test-all: build ## run every test at its full size, those of the built server too, a minute and a half on two cores
