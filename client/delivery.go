@@ -72,7 +72,7 @@ var (
 // How a delivery of a slot is waited for; changed by compare and swap.
 //
 //	asLoan  -> watched   somebody wants to know about the item
-//	asLoan  -> reading   the handler confirms it
+//	asLoan  -> reading   the handler confirms it; mu is held until the delivery is ending
 const (
 	watched int32 = iota // the slot reads
 	asLoan               // nobody reads: the connection is the handler's
@@ -138,25 +138,17 @@ func (d *Delivery) end(ctx context.Context, how ending) error {
 
 // begin sends the request that ends the delivery; the slot's goroutine reads the answer.
 func (d *Delivery) begin(how ending) error {
-	d.watch()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := d.mayEnd(); err != nil {
-		return err
-	}
-	d.ended = make(chan struct{})
-	d.send(how)
-	return nil
-}
-
-// mayEnd returns why the delivery cannot be ended, or nil; mu is held.
-func (d *Delivery) mayEnd() error {
 	switch {
 	case d.state == stateEnding || d.state == stateGone && d.lostBy == nil:
 		return ErrEnded
 	case d.state == stateGone:
 		return fmt.Errorf("%w (%w)", ErrLost, plain(d.lostBy))
 	}
+	d.watch()
+	d.ended = make(chan struct{})
+	d.send(how)
 	return nil
 }
 

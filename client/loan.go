@@ -18,13 +18,16 @@ import (
 func (d *Delivery) confirmAndNext(ctx context.Context) (next *Delivery, asked bool, err error) {
 	how := confirmAndAsk
 	how.ask = ctx.Err() == nil
-	if !d.how.CompareAndSwap(asLoan, reading) {
+	d.mu.Lock()
+	reads := d.how.CompareAndSwap(asLoan, reading)
+	if reads {
+		d.send(how)
+	}
+	d.mu.Unlock()
+	if !reads {
 		err = d.end(context.Background(), how)
 		return nil, d.asked, err
 	}
-	d.mu.Lock()
-	d.send(how)
-	d.mu.Unlock()
 	s, c := d.slot, d.slot.consumer
 	var reply memcache.Reply
 	found, ok := s.await(d, &reply)

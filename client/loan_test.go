@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
 )
@@ -120,5 +122,86 @@ func TestLoanCloses(t *testing.T) {
 	close(finish)
 	if err := <-ended; !errors.Is(err, ErrClosed) {
 		t.Errorf("Run of a closed client = %v, want ErrClosed", err)
+	}
+}
+
+// TestLoanEndedTwice has somebody else confirm each item while its handler returns. One of the two confirms it, and no
+// confirm is of the item that comes next: a handler must have had that first.
+func TestLoanEndedTwice(t *testing.T) {
+	c := dial(t, Options{}, serve(t).addr)
+	const n = 500
+	var items [][]byte
+	for i := range n {
+		items = append(items, fmt.Append(nil, i))
+	}
+	if err := c.PutAll(within(t), "work", items, PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	seen := make(map[string]int)
+	done := make(chan struct{})
+	var others sync.WaitGroup
+	stop := work(t, &Worker{
+		Client: c, Queue: "work",
+		Handle: func(_ context.Context, d *Delivery) error {
+			seen[string(d.Data)]++
+			others.Go(func() {
+				if err := d.Confirm(context.Background()); err != nil && !errors.Is(err, ErrEnded) {
+					t.Errorf("item %s: %v", d.Data, err)
+				}
+			})
+			if len(seen) == n {
+				close(done)
+			}
+			return nil
+		},
+		Failed: func(d *Delivery, err error) { t.Errorf("item %s: %v", d.Data, err) },
+	})
+	select {
+	case <-done:
+	case <-time.After(patience):
+		t.Errorf("%d of %d items came to the handler; the others were confirmed before", len(seen), n)
+	}
+	stop()
+	others.Wait()
+	for item, times := range seen {
+		if times != 1 {
+			t.Errorf("item %s came %d times", item, times)
+		}
+	}
+}
+
+// TestLoanIsTaken tests that a handler takes the loan and ends the delivery in one step. If there were a moment between
+// them, somebody else could confirm in it. Of the two confirms the second would be of the item that comes next.
+func TestLoanIsTaken(t *testing.T) {
+	c := dial(t, Options{}, serve(t).addr)
+	put(t, c, "work", "a", "b")
+	done := make(chan struct{})
+	stop := work(t, &Worker{
+		Client: c, Queue: "work",
+		Handle: func(_ context.Context, d *Delivery) error {
+			if string(d.Data) == "a" {
+				return nil
+			}
+			defer close(done)
+			d.mu.Lock() // as somebody else who ends it
+			ended := make(chan error, 1)
+			go func() {
+				_, _, err := d.confirmAndNext(context.Background())
+				ended <- err
+			}()
+			for range 10_000 {
+				runtime.Gosched()
+			}
+			if how := d.how.Load(); how != asLoan {
+				t.Errorf("the loan is taken (%d) while the delivery is still open", how)
+			}
+			d.mu.Unlock()
+			return <-ended
+		},
+		Failed: func(d *Delivery, err error) { t.Errorf("item %s: %v", d.Data, err) },
+	})
+	<-done
+	if err := stop(); err != nil {
+		t.Error(err)
 	}
 }
