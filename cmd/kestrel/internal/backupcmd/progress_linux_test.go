@@ -3,7 +3,6 @@ package backupcmd
 import (
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -29,8 +28,7 @@ func TestEndToEndProgress(t *testing.T) {
 		{"restored", []string{"restore", nightly, "--data-dir", filepath.Join(root, "new")}},
 	} {
 		code, said := clitest.OnTerminal(t, clitest.Command(t, tt.args...))
-		line := regexp.MustCompile(`\r\x1b\[K\[[#.]{20}\] +\d+%  ` + tt.says + ` [0-9.]+ \w+ of [0-9.]+ \w+`)
-		if code != 0 || !line.MatchString(said) {
+		if line := clitest.ProgressLine(tt.says + ` [0-9.]+ \w+ of [0-9.]+ \w+`); code != 0 || !line.MatchString(said) {
 			t.Errorf("kestrel %q = %d, and shows no line %q on a terminal:\n%q", tt.args, code, tt.says, said)
 		}
 	}

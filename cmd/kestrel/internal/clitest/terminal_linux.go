@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"testing"
 	"time"
 
@@ -52,4 +53,9 @@ func OnTerminal(t *testing.T, cmd *exec.Cmd) (code int, said string) {
 	io.Copy(&out, keeper) // ends with an error, as terminals do
 	cmd.Wait()            // its error is the exit code
 	return cmd.ProcessState.ExitCode(), out.String()
+}
+
+// ProgressLine matches a line of progress as a terminal gets it, which goes on with what text matches.
+func ProgressLine(text string) *regexp.Regexp {
+	return regexp.MustCompile(`\r\x1b\[K\[[#.]{20}\] +\d+%  ` + text)
 }

@@ -103,14 +103,7 @@ func (ex *exporter) run(c *config.Config, s *engine.Snapshot, names []string) er
 	if err := ex.checkFree(names); err != nil {
 		return err
 	}
-	total, items := int64(0), make(map[string]int64, len(s.Queues))
-	for _, q := range s.Queues {
-		items[q.Name] = q.Items
-	}
-	for _, name := range names {
-		total += items[name]
-	}
-	ex.progress = cli.TerminalProgress(ex.warn, "exported", cli.Items, total)
+	ex.progress = cli.TerminalProgress(ex.warn, "exported", cli.Items, itemsOf(s, names))
 	for _, name := range names {
 		if err := ex.queue(s, name); err != nil {
 			return cli.Failed("the export is not complete: queue %q: %s", name, err)

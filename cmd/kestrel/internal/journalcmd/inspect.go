@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -104,10 +103,12 @@ func inspectOn(said io.Writer, c *config.Config) (*engine.Snapshot, error) {
 
 // itemsOf returns how many items the queues called names have.
 func itemsOf(s *engine.Snapshot, names []string) (n int64) {
+	items := make(map[string]int64, len(s.Queues))
 	for _, q := range s.Queues {
-		if slices.Contains(names, q.Name) {
-			n += q.Items
-		}
+		items[q.Name] = q.Items
+	}
+	for _, name := range names {
+		n += items[name]
 	}
 	return n
 }

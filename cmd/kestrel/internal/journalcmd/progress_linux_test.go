@@ -3,7 +3,6 @@ package journalcmd
 import (
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -23,7 +22,7 @@ func TestEndToEndProgress(t *testing.T) {
 			t.Errorf("kestrel %q = %d, want %d\n%s", args, got, code, said)
 		}
 		for _, text := range says {
-			if !regexp.MustCompile(`\r\x1b\[K\[[#.]{20}\] +\d+%  ` + text).MatchString(said) {
+			if !clitest.ProgressLine(text).MatchString(said) {
 				t.Errorf("kestrel %q does not show %q on a terminal:\n%q", args, text, said)
 			}
 		}
