@@ -19,10 +19,7 @@ import (
 // TestEndToEndBurrowBrowser runs the worker of docs/BURROW.md in a page of Chromium. It handles what is there and what
 // comes later, and leaves nothing behind. A page of another origin learns nothing.
 func TestEndToEndBurrowBrowser(t *testing.T) {
-	browser, err := exec.LookPath("chromium")
-	if err != nil {
-		t.Skip("Chromium is not installed (Debian: chromium)")
-	}
+	browser := clitest.Tool(t, "chromium")
 	doc, err := os.ReadFile("../../docs/BURROW.md")
 	if err != nil {
 		t.Fatal(err)

@@ -21,9 +21,7 @@ var counted = regexp.MustCompile(`("ttl":)(?:3600|35[0-9][0-9])\b`)
 // print. A ttl counts down while they run.
 func TestEndToEndBurrowDoc(t *testing.T) {
 	for _, tool := range []string{"curl", "bash"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("%s is not installed", tool)
-		}
+		clitest.Tool(t, tool)
 	}
 	page, err := os.ReadFile("../../docs/BURROW.md")
 	if err != nil {

@@ -179,12 +179,9 @@ func TestEndToEndSelfSigned(t *testing.T) {
 	}
 }
 
-// TestSSLScan has sslscan look for what is weak, if it is installed.
+// TestSSLScan has sslscan look for what is weak.
 func TestSSLScan(t *testing.T) {
-	scan, err := exec.LookPath("sslscan")
-	if err != nil {
-		t.Skip("sslscan is not installed")
-	}
+	scan := clitest.Tool(t, "sslscan")
 	p := clitest.Serve(t, "--tls-self-signed")
 	out, err := exec.Command(scan, "--no-colour", "--no-check-certificate", p.Addr).CombinedOutput()
 	if err != nil {
@@ -451,10 +448,7 @@ allow = ["put *", "get *", "peek *", "manage *", "stats *", "operate"]
 // TestOpenSSLClient has openssl talk to the server: versions before 1.2, and ciphers without forward secrecy, get
 // nothing; 1.2 and 1.3 get an answer.
 func TestOpenSSLClient(t *testing.T) {
-	openssl, err := exec.LookPath("openssl")
-	if err != nil {
-		t.Skip("openssl is not installed")
-	}
+	openssl := clitest.Tool(t, "openssl")
 	p := clitest.Serve(t, "--tls-self-signed")
 	for _, tt := range []struct {
 		flags []string

@@ -256,10 +256,7 @@ func TestEndToEndEngineKilled(t *testing.T) {
 
 // TestEndToEndPython has Python's urllib work through messages, at a server and at a proxy of it.
 func TestEndToEndPython(t *testing.T) {
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("python3 is not installed")
-	}
+	python := clitest.Tool(t, "python3")
 	server := burrowOf(clitest.Serve(t, "--burrow-port", "auto"))
 	_, inFront := proxy(t, "http://"+server)
 	for name, addr := range map[string]string{"server": server, "proxy": inFront} {

@@ -20,9 +20,7 @@ type terminal struct {
 // open runs a command line on a terminal of some size.
 func open(t *testing.T, p *clitest.Process, width, height int, line string) *terminal {
 	t.Helper()
-	if _, err := exec.LookPath("tmux"); err != nil {
-		t.Skip("tmux is not installed (Debian: tmux)")
-	}
+	clitest.Tool(t, "tmux")
 	program, err := clitest.BuildBinary()
 	if err != nil {
 		t.Fatal(err)
