@@ -1,6 +1,7 @@
 package netloop
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/kestrelmq/kestrel/codec/burrow"
@@ -23,6 +24,7 @@ type burrowAnswer struct {
 	messages []shown         // that were gathered
 	raw      []byte          // what was copied of them
 	text     []byte          // messages that were worded
+	reserved int64           // bytes of large bodies in text, or still to be worded, as counted in the server's owed
 	count    int             // of them
 	last     []byte          // id of the last of them, in version 1.1
 }
@@ -43,6 +45,7 @@ type shown struct {
 func (a *burrowAnswer) begin(s *session, body []byte) {
 	a.session, a.body, s.noRoom = s, body, false
 	a.drop()
+	a.release()
 	if a.text, a.count = a.text[:0], 0; cap(a.text) > maxPooledBuffer {
 		a.text = nil
 	}
@@ -118,7 +121,7 @@ func (a *burrowAnswer) Receive(it engine.Item) bool {
 	switch {
 	case detail < burrow.DetailBody:
 	case it.HasOwnMemory():
-		if !s.room(len(it.Data)) || !s.loop.server.bodies.hold(it.Data, s.loop.engine.MemoryLimit()/replyShare) {
+		if !a.reserve(len(it.Data)) || !s.loop.server.bodies.hold(it.Data, s.loop.engine.MemoryLimit()/replyShare) {
 			a.raw = a.raw[:m.id]
 			s.noRoom = true
 			return false
@@ -161,9 +164,15 @@ func (a *burrowAnswer) message(i int) burrow.Message {
 	return burrow.Message{ID: a.raw[m.id:m.body], TTL: seconds(m.ttl), Hide: seconds(m.hide), Body: body}
 }
 
+// wordedRoom is about how many bytes of a message's words are not its body.
+const wordedRoom = 1 << 10
+
 // word words what was gathered behind the messages that were worded before, and forgets it.
 func (a *burrowAnswer) word(detail burrow.Detail) {
 	for i := range a.messages {
+		if large := a.messages[i].large; large != nil { // at once: a buffer that doubles leaves as much garbage
+			a.text = slices.Grow(a.text, len(large)+wordedRoom)
+		}
 		if a.count > 0 {
 			a.text = append(a.text, ',')
 		}

@@ -188,12 +188,17 @@ func (s *session) listOn(a *burrowAnswer) {
 	detail := s.burrow.req.Detail
 	srv := s.loop.server
 	s.burrow.frame.Close = r.Close
-	first, cut := burrow.AppendReply(nil, r), false
+	first, cut, sent := burrow.AppendReply(nil, r), false, 0 // bytes of the text
 	s.gathers(cap(a.text))
+	a.release()
 	s.startReportThen(func(dst []byte) (piece []byte, more bool) {
 		dst = append(dst, first...)
 		first = nil
-		if len(a.text) == 0 && a.more {
+		if sent == len(a.text) && a.more {
+			if a.text, sent = a.text[:0], 0; cap(a.text) > maxPooledBuffer {
+				a.text = nil
+			}
+			a.release()
 			a.session.noRoom = false
 			a.walk.Wait()
 			a.step(engine.Now(), pieceSize)
@@ -203,10 +208,9 @@ func (s *session) listOn(a *burrowAnswer) {
 			a.more = a.more && !srv.cutOff.Load()
 			a.word(detail)
 		}
-		n := min(len(a.text), pieceSize)
-		dst = appendListPiece(dst, a.text[:n], old)
-		a.text = a.text[:copy(a.text, a.text[n:])]
-		if len(a.text) > 0 || a.more {
+		n := min(len(a.text)-sent, pieceSize)
+		dst = appendListPiece(dst, a.text[sent:sent+n], old)
+		if sent += n; sent < len(a.text) || a.more {
 			return dst, true
 		}
 		dst = appendListPiece(dst, []byte{']'}, old)

@@ -144,10 +144,41 @@ func (s *session) gathers(n int) {
 	s.countOutput()
 }
 
+// reserve counts n bytes that wording takes as owed to the client, before it takes them: the jobs of other sessions look
+// at what all replies owe at the same moment. It reports whether there is room.
+func (a *burrowAnswer) reserve(n int) bool {
+	owed := &a.session.loop.server.owed
+	if owed.Add(int64(n)) > a.session.share() {
+		owed.Add(-int64(n))
+		return false
+	}
+	a.reserved += int64(n)
+	return true
+}
+
+// release ends what reserve began: the text has gone, or the session counts it.
+func (a *burrowAnswer) release() {
+	if a.reserved > 0 {
+		a.session.loop.server.owed.Add(-a.reserved)
+		a.reserved = 0
+	}
+}
+
+// dropAnswer forgets what the answer of a session that has ended has counted.
+func (s *session) dropAnswer() {
+	if b := s.burrow; b != nil && b.answer != nil && b.answer.session == s {
+		b.answer.release()
+	}
+}
+
 // endBurrow ends the reply that was made.
 func (s *session) endBurrow() {
 	if s.burrow.gathering > 0 {
 		s.gathers(0)
+	}
+	if a := s.burrow.answer; a != nil && a.reserved > 0 {
+		s.countOutput() // what was worded counts as output now
+		a.release()
 	}
 	if s.waits != nil && s.state != waiting { // it did not come to a wait
 		s.endAccountWait()

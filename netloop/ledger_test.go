@@ -472,3 +472,59 @@ func TestBurrowListsBounded(t *testing.T) {
 		one.hangUp()
 	})
 }
+
+// TestBurrowLargeListsBounded has many clients ask at the same moment for a list of one message of 8 MB, and for the
+// message itself as JSON, and read nothing. Their replies stay within their part of the memory limit: a job counts what it
+// is going to word before it does.
+//
+// Its control is a reserve that counts nothing.
+func TestBurrowLargeListsBounded(t *testing.T) {
+	for _, path := range []string{"/v1.0/default/q", "/v1.1/default/q/messages", "/v1.0/default/q?limit=1"} {
+		synctest.Test(t, func(t *testing.T) {
+			const limit, clients, size = 64 << 20, 20, 8 << 20
+			ts := &testServer{t: t, fs: segmenttest.New(), memory: limit, set: defaults()}
+			ts.set.Default.KeepJournal = false
+			ts.start()
+			defer ts.stop()
+			c := ts.dial(memcacheProtocol{})
+			fill(1, size)(ts, c)
+			c.hangUp()
+			letGo()
+			before := heapSize()
+			get := "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n"
+			var all []*keeper
+			for range clients {
+				r := &keeper{testClient: ts.dial(burrowProtocol{})}
+				ts.do(func() { r.session.sink = r })
+				all = append(all, r)
+			}
+			ts.do(func() { // one turn hears all of them
+				ts.loop.begin()
+				for _, r := range all {
+					ts.loop.guard(&r.session, func(s *session) { s.receive([]byte(get)) })
+				}
+				ts.loop.tick()
+			})
+			letGo()
+			if grown := heapSize() - before; grown > limit/replyShare+limit/8 {
+				t.Errorf("%s: %d replies that are not read take %d MiB, want %d at most",
+					path, clients, grown>>20, limit/replyShare>>20)
+			}
+			if got := ts.server.Counters().RepliesRefused; got == 0 {
+				t.Errorf("%s: no reply was refused", path)
+			}
+			for _, r := range all {
+				r.hangUp()
+			}
+			letGo()
+			if owed := ts.loop.server.owed.Load(); owed > ledgerStep {
+				t.Errorf("%s: %d bytes are owed to clients that have gone", path, owed)
+			}
+			one := ts.dial(burrowProtocol{})
+			if got := one.ask(get); len(got) < size || !strings.HasPrefix(got, "HTTP/1.1 200") {
+				t.Errorf("%s: a client that reads gets %d bytes, %q", path, len(got), got[:min(len(got), 100)])
+			}
+			one.hangUp()
+		})
+	}
+}

@@ -74,6 +74,9 @@ func (l *loop) gone(s *session, canRead bool) {
 	s.dropInput()
 	s.dropOutput()
 	s.endReport()
+	if !waits || s.wait.kind != waitJob { // else the answer is the job's
+		s.dropAnswer()
+	}
 	l.engine.Account(-sessionSize)
 	s.uncountOutput() // what is unsent is the drainer's now, or nobody's
 	l.sessions.remove(s)

@@ -142,6 +142,7 @@ func (s *session) waitOver() {
 	}
 	if s.state != waiting {
 		if kind == waitJob {
+			s.dropAnswer()
 			l.engine.CancelWait(&w.waiter) // the watch of a request that was being matched
 			return
 		}

@@ -191,6 +191,8 @@ func exposureControls() []control {
 		{breaks: "there is no limit of connections", edits: replaced("netloop/accept.go",
 			"if count > int64(s.opts.MaxConnections) {", "if count < 0 {"),
 			experiment: limits, only: "descriptors", cycles: 1},
+		{breaks: "large messages do not count before they are worded", edits: replaced("netloop/burrowreply.go",
+			"if owed.Add(int64(n)) > a.session.share() {", "if owed.Add(int64(n)) < 0 {"), test: "./netloop TestBurrowLargeListsBounded"},
 		{breaks: "unread replies are not bounded", edits: replaced("netloop/session.go",
 			"return len(s.out)+s.sink.unsent() > s.loop.server.opts.MaxPending", "return false"),
 			experiment: hostile, only: "slow readers", cycles: 1},

@@ -18,6 +18,7 @@ var notJudged = map[string]string{
 	"what was read of a growing run is kept":                "Runs of its small queues go through the page cache; the experiment spill has large ones.",
 	"a second server may use the directory":                 "The lock is one of the operating system; the experiment limits starts two servers.",
 	"who puts faster than the disk takes is read":           "Connections in memory have no pacing; ./netloop TestPace has a paced driver.",
+	"large messages do not count before they are worded":    "Its items are small; ./netloop TestBurrowLargeListsBounded has large ones.",
 	"a connection does not rest behind refusals of a quota": "Nobody has a quota there; ./netloop TestRestOverQuota does.",
 	"no queue is ahead of the disk":                         "Nobody is paced in the simulation; ./engine TestAheadOfBacklog asks the engine.",
 
