@@ -49,7 +49,7 @@ func TestParseGrant(t *testing.T) {
 		}
 	}
 	for in, want := range map[string]string{
-		"": "the verb is none of", "PUT work": "the verb is none of", "put": "write a pattern", "put ": "write a pattern",
+		"": "the verb must be one of", "PUT work": "the verb must be one of", "put": "write a pattern", "put ": "write a pattern",
 		"put work.*": "no name of a queue has a dot", "operate work": "write it alone", "put a/": "a slash stands between", "put /b": "a slash stands between",
 		"put a/b/c": "a slash stands between", "put default/b": "write b", "put a/b.c": "%2E",
 		"put " + strings.Repeat("x", 256): "at most 255 bytes",
@@ -177,8 +177,9 @@ func TestUsersProblems(t *testing.T) {
 	_, err := NewUsers([]*User{
 		{Name: "a b"}, {Name: "x", Tokens: []TokenHash{token}, Certificates: []string{"CN=x"}},
 		{Name: "x", Tokens: []TokenHash{token}, Certificates: []string{"CN=x"}},
+		{Name: "y", Certificates: []string{"alice", "dns:"}},
 	})
-	for _, want := range []string{"without spaces", "there are two", `a token is that of "x"`, `certificate "CN=x" is that of "x"`} {
+	for _, want := range []string{"write CN=alice", `the name "dns:"`, "without spaces", "two users have this name", `user "x" has the same token`, `certificate "CN=x" belongs to user "x"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %q", err, want)
 		}
@@ -457,6 +458,26 @@ func TestRecordsAreBounded(t *testing.T) {
 	}
 	if len(c.addresses) > maxRecords || len(c.names) > maxRecords {
 		t.Errorf("%d addresses and %d names, want %d at most", len(c.addresses), len(c.names), maxRecords)
+	}
+}
+
+// TestRecordsOfLongNames tests that a name that is too long for any user takes no memory of its own, and is slowed down
+// like others.
+func TestRecordsOfLongNames(t *testing.T) {
+	c := NewChecker(nil, Options{})
+	long := strings.Repeat("x", 60_000)
+	for i := range maxRecords {
+		c.failed("address", long+time.Duration(i).String())
+	}
+	bytes := 0
+	for name := range c.names {
+		bytes += len(name)
+	}
+	if bytes > maxRecords*(maxName+1) {
+		t.Errorf("the names of failures have %d bytes, want %d at most", bytes, maxRecords*(maxName+1))
+	}
+	if wait, ok := c.delay("elsewhere", long+"y"); !ok || wait != maxUserDelay {
+		t.Errorf("another such name waits %v, %t, want %v", wait, ok, maxUserDelay)
 	}
 }
 

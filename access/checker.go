@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -71,11 +72,13 @@ type Checker struct {
 // knownGood is a keyed hash of a password that was right, and of what it was compared with.
 type knownGood [sha256.Size]byte
 
-// record is what failed lately for an address or a name.
+// record is what failed lately for an address or a name. An address has one as well while attempts of it are under way.
 type record struct {
 	failures int
-	last     time.Time // of them
-	next     time.Time // when the next attempt of an address may be made
+	last     time.Time     // of them
+	next     time.Time     // when the next attempt of an address may be made
+	pending  int           // attempts of an address that are under way: each may be one more failure
+	ended    chan struct{} // closed when one of these ends; nil: nobody waits for that
 }
 
 // NewChecker returns a checker of users.
@@ -149,15 +152,26 @@ func (c *Checker) password(ctx context.Context, from, name string, password []by
 	if c.wasGood(name, hashes[max(own, 0)], password) && own >= 0 {
 		return u, nil
 	}
-	delay, ok := c.delay(from, name)
-	if !ok {
-		return nil, ErrBusy
-	}
-	if c.waiting.Add(1) > maxChecked {
-		c.waiting.Add(-1)
-		return nil, ErrBusy
-	}
 	defer c.waiting.Add(-1)
+	if c.waiting.Add(1) > maxChecked {
+		return nil, ErrBusy
+	}
+	delay, turn, err := c.begin(from, name)
+	for turn != nil {
+		select {
+		case <-turn:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		if c.wasGood(name, hashes[max(own, 0)], password) && own >= 0 { // one of those before it was the same
+			return u, nil
+		}
+		delay, turn, err = c.begin(from, name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer c.end(from)
 	if err := pause(ctx, delay); err != nil {
 		return nil, err
 	}
@@ -277,28 +291,74 @@ func (c *Checker) wasGood(name string, h Hash, password []byte) bool {
 	return hmac.Equal(known[:], p[:]) && ok
 }
 
-// delay reserves a time for an attempt, and returns how long it is away; false if that is too long. Attempts of
-// one address come one behind the other, so that many at once gain nothing.
-func (c *Checker) delay(from, name string) (time.Duration, bool) {
-	now := time.Now()
+// nameKey is what failures as a user are counted under. Names that are too long for a user count as one: their bytes are
+// the peer's choice, and records keep them.
+func nameKey(name string) string {
+	if len(name) > maxName {
+		return "\x00" // no user has this name
+	}
+	return name
+}
+
+// begin takes in an attempt of an address, which end ends, and returns how long the attempt has to wait.
+// If it would wait too long, begin returns ErrBusy. As long as failures are free, no more attempts of an address are under
+// way than may fail; before the first failure, as many as are checked at once. For others turn is closed when they may
+// ask again.
+func (c *Checker) begin(from, name string) (wait time.Duration, turn <-chan struct{}, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var wait time.Duration
-	if r := recordOf(c.addresses, from, now); r != nil {
-		at := now
-		if r.next.After(now) {
-			at = r.next
+	if r := recordOf(c.addresses, from, time.Now()); r != nil {
+		free := c.opts.FreeFailures - r.failures
+		most := free
+		if r.failures == 0 {
+			most = max(free, cap(c.slots))
 		}
-		wait = at.Sub(now)
-		if wait > maxDelay {
-			return 0, false
+		if free > 0 && r.pending >= most {
+			if r.ended == nil {
+				r.ended = make(chan struct{})
+			}
+			return 0, r.ended, nil
 		}
-		r.next = at.Add(c.penalty(r.failures, maxDelay))
 	}
-	if r := recordOf(c.names, name, now); r != nil {
+	wait, ok := c.delay(from, name)
+	if !ok {
+		return 0, nil, ErrBusy
+	}
+	return wait, nil, nil
+}
+
+// delay reserves a time for an attempt, and returns how long it is away; false if that is too long. Attempts of one
+// address come one behind the other, as if all that are under way had failed. So many at once gain nothing. The caller
+// holds mu.
+func (c *Checker) delay(from, name string) (time.Duration, bool) {
+	now := time.Now()
+	r := recordFor(c.addresses, from, now)
+	wait := max(r.next.Sub(now), 0)
+	if wait > maxDelay {
+		return 0, false
+	}
+	if r.pending++; r.failures >= c.opts.FreeFailures {
+		r.next = now.Add(wait + c.penalty(r.failures+r.pending, maxDelay))
+	}
+	if r := recordOf(c.names, nameKey(name), now); r != nil {
 		wait = max(wait, c.penalty(r.failures, maxUserDelay))
 	}
 	return wait, true
+}
+
+// end takes in that an attempt of an address has ended.
+func (c *Checker) end(from string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.addresses[from] // nobody drops it while an attempt is under way
+	r.pending--
+	if r.ended != nil {
+		close(r.ended)
+		r.ended = nil
+	}
+	if r.pending == 0 && r.failures == 0 {
+		delete(c.addresses, from)
+	}
 }
 
 // penalty is the delay behind so many failures.
@@ -312,7 +372,7 @@ func (c *Checker) penalty(failures int, most time.Duration) time.Duration {
 // recordOf returns the record of key, or nil if there is none that still counts.
 func recordOf(records map[string]*record, key string, now time.Time) *record {
 	r := records[key]
-	if r != nil && now.Sub(r.last) > forgetTime {
+	if r != nil && r.pending == 0 && now.Sub(r.last) > forgetTime {
 		delete(records, key)
 		return nil
 	}
@@ -327,28 +387,38 @@ func (c *Checker) failed(from, name string) {
 	if next := now.Add(c.penalty(a.failures, maxDelay)); next.After(a.next) {
 		a.next = next
 	}
-	note(c.names, name, now)
+	note(c.names, nameKey(name), now)
 }
 
-// note adds a failure to the record of key. If there are too many records, it drops some other.
+// note adds a failure to the record of key.
 func note(records map[string]*record, key string, now time.Time) *record {
+	r := recordFor(records, key, now)
+	r.failures++
+	r.last = now
+	return r
+}
+
+// recordFor returns the record of key, which it makes if there is none that still counts. If there are too many records,
+// it drops some other.
+func recordFor(records map[string]*record, key string, now time.Time) *record {
 	r := recordOf(records, key, now)
 	if r == nil {
 		if len(records) >= maxRecords {
 			dropOne(records, now)
 		}
 		r = &record{}
-		records[key] = r
+		records[strings.Clone(key)] = r // it may be a piece of a whole request
 	}
-	r.failures++
-	r.last = now
 	return r
 }
 
-// dropOne forgets a record: of a few, the one that failed least.
+// dropOne forgets a record: of a few, the one that failed least. It drops none of an address whose attempts are under way.
 func dropOne(records map[string]*record, now time.Time) {
 	least, looked := "", 0
 	for key, r := range records {
+		if r.pending > 0 {
+			continue // there are maxChecked of them at most
+		}
 		if now.Sub(r.last) > forgetTime {
 			delete(records, key)
 			return
@@ -360,7 +430,9 @@ func dropOne(records map[string]*record, now time.Time) {
 			break
 		}
 	}
-	delete(records, least)
+	if looked > 0 {
+		delete(records, least)
+	}
 }
 
 func (c *Checker) passed(name string, h Hash, password []byte) {

@@ -56,7 +56,7 @@ func ParseGrant(text string) (Grant, error) {
 	verb, pattern, _ := strings.Cut(text, " ")
 	i := slices.Index(rightNames[:], verb)
 	if i < 0 {
-		return Grant{}, fmt.Errorf("%q: the verb is none of %s", text, strings.Join(rightNames[:], ", "))
+		return Grant{}, fmt.Errorf("%q: the verb must be one of %s", text, strings.Join(rightNames[:], ", "))
 	}
 	g := Grant{Right: 1 << i, Pattern: pattern}
 	if g.Right == Operate {

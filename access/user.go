@@ -155,11 +155,11 @@ func NewUsers(list []*User) (*Users, error) {
 			wrong(err)
 		}
 		if us.byName[u.Name] != nil {
-			wrong(errors.New("there are two of that name: remove or rename one"))
+			wrong(errors.New("two users have this name: remove or rename one"))
 		}
 		us.byName[u.Name] = u
 		if len(u.Allow) > maxGrants {
-			wrong(fmt.Errorf("more than %d grants", maxGrants))
+			wrong(fmt.Errorf("allow has more than %d entries", maxGrants))
 		}
 		for _, g := range u.Allow {
 			u.somewhere |= g.Right
@@ -175,13 +175,16 @@ func NewUsers(list []*User) (*Users, error) {
 		}
 		for _, token := range u.Tokens {
 			if other := us.byToken[token]; other != nil {
-				wrong(fmt.Errorf("a token is that of %q as well", other.Name))
+				wrong(fmt.Errorf("user %q has the same token: make another", other.Name))
 			}
 			us.byToken[token] = u
 		}
 		for _, name := range u.Certificates {
+			if err := checkCertificateName(name); err != nil {
+				wrong(err)
+			}
 			if other := us.byCertificate[name]; other != nil {
-				wrong(fmt.Errorf("certificate %q is that of %q as well", name, other.Name))
+				wrong(fmt.Errorf("certificate %q belongs to user %q too: remove it from one of them", name, other.Name))
 			}
 			us.byCertificate[name] = u
 		}
@@ -190,8 +193,18 @@ func NewUsers(list []*User) (*Users, error) {
 	return us, errors.Join(errs...)
 }
 
-// decoysFor returns a hash that no password has for each cost of a comparison with a user's password: in most cases
-// one, since all hashes that were made alike cost the same.
+// checkCertificateName returns why no certificate has that name, or nil.
+func checkCertificateName(name string) error {
+	kind, value, ok := strings.Cut(name, ":")
+	if ok && value != "" && slices.Contains([]string{"dns", "email", "uri", "ip"}, kind) || strings.Contains(name, "=") {
+		return nil
+	}
+	return fmt.Errorf("no certificate has the name %q: write CN=%s for a subject, or dns:%s, email:, uri: or ip: for an alternative name",
+		name, name, name)
+}
+
+// decoysFor returns a hash that no password has for each cost of a comparison with a user's password. In most cases
+// there is one, since all hashes that were made alike cost the same.
 func decoysFor(list []*User) (decoys []Hash) {
 	for _, u := range list {
 		if !u.Password.IsZero() && !slices.ContainsFunc(decoys, u.Password.costsAs) {
