@@ -40,8 +40,8 @@ func ParseCodec(name string) (Codec, error) {
 	return 0, fmt.Errorf("unknown compression %q: want none, s2 or zstd", name)
 }
 
-// minSaving is the part of a body, one in so many bytes, that compression must save to be kept: a
-// smaller saving is not worth the work of undoing it.
+// minSaving is the part of a body, one in so many bytes, that compression must save. A smaller saving is not worth
+// the work of decompressing it.
 const minSaving = 16
 
 // zstdWindow bounds, in bytes, how far back zstd looks, and so what its encoder and decoder take.

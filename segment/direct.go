@@ -15,13 +15,13 @@ type IO uint8
 const (
 	// Cached goes through the page cache.
 	Cached IO = iota
-	// Direct goes past it, in whole blocks, where the file system can: what is written once and
-	// read once, much later, then takes neither memory nor the time to fill it from anybody.
+	// Direct goes past it, in whole blocks, where the file system can. What is written once and read once, much later,
+	// then takes neither memory nor the time to fill it from anybody.
 	Direct
 )
 
-// blockSize is what offsets, lengths and memory are multiples of, in bytes, when a file is used past
-// the page cache: hardly a disk has larger sectors.
+// blockSize, in bytes, divides offsets, lengths and addresses when a file is used past the page cache. Hardly a disk
+// has larger sectors.
 const blockSize = 4096
 
 // UncachedFS is implemented by an [FS] that can go past the page cache.
@@ -31,16 +31,16 @@ type UncachedFS interface {
 	Uncached() FS
 }
 
-// uncached returns the view of fsys that goes past the page cache, or fsys if it has none.
-func uncached(fsys FS) FS {
+// Uncached returns the view of fsys that goes past the page cache, or fsys if it has none.
+func Uncached(fsys FS) FS {
 	if u, ok := fsys.(UncachedFS); ok {
 		return u.Uncached()
 	}
 	return fsys
 }
 
-// wholeBlocks returns n rounded up to whole blocks.
-func wholeBlocks[T int | int64](n T) T { return (n + blockSize - 1) &^ (blockSize - 1) }
+// WholeBlocks returns n rounded up to whole blocks of 4096 bytes.
+func WholeBlocks[T int | int64](n T) T { return (n + blockSize - 1) &^ (blockSize - 1) }
 
 // alignedTail returns the memory of b, empty, from the first multiple of align on; nil if there is
 // none.
@@ -52,11 +52,11 @@ func alignedTail(b []byte, align int) []byte {
 	return b[skip:skip]
 }
 
-// BlockBuffer returns an empty buffer for n bytes, rounded up to whole blocks, for files that are used
-// past the page cache: it begins at a multiple of a block. One of 1 MiB or more begins at a huge page,
-// and lies in such where the kernel has them.
+// BlockBuffer returns an empty buffer for n bytes, for files that are used past the page cache. It begins at a
+// multiple of a block, and has whole blocks. One of 1 MiB or more begins at a huge page, and lies in such where the
+// kernel has them.
 func BlockBuffer(n int) []byte {
-	n = wholeBlocks(n)
+	n = WholeBlocks(n)
 	if n < HugePage/2 {
 		return alignedTail(make([]byte, 0, n+blockSize), blockSize)[:0:n]
 	}

@@ -2,8 +2,8 @@ package segment
 
 import "golang.org/x/sys/unix"
 
-// setDirect has the file be used past the page cache, or through it again: its disk asks for more
-// than blocks, or a call that ended early has left a part of one to be read or written.
+// setDirect has the file be used past the page cache, or through it again. The latter is for a disk that needs more
+// than whole blocks, and for the rest of a half-done block.
 func (f uncachedFile) setDirect(on bool) error {
 	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
 	if err != nil {

@@ -3,18 +3,16 @@
 //
 // # Vocabulary
 //
-// A frame is one batch of bytes handed to [Log.Append]; it is the unit of writing and of checking.
-// A segment is a file of frames. The tail is the segment being written; sealing makes it immutable
-// by a trailer frame; rotating seals it and goes on in the next one. A [Position] counts bytes from
-// the start of the log's life over all segments. The watermark is the position up to which the log
-// was known to be synced; every frame records the watermark of the moment it was written, and so
-// vouches for all that lies before it.
+// A frame is one batch of bytes handed to [Log.Append]; it is the unit of writing and of checking. A segment is a file
+// of frames. The tail is the segment being written; sealing makes it immutable by a trailer frame; rotating seals it
+// and goes on in the next one. A [Position] counts bytes from the start of the log's life over all segments. The
+// watermark is the position up to which the log was known to be synced. Every frame records the watermark of the moment
+// it was written, and so vouches for all that lies before it.
 //
 // # Guarantees
 //
-//   - Open hands the caller every frame whose Append had returned before a later Sync returned nil,
-//     in order, with its exact bytes, whatever happened in between: kill, power cut, torn or
-//     reordered writes, failed calls.
+//   - Open hands the caller every frame whose Append had returned before a later Sync returned nil, in order, with its
+//     exact bytes. It does so whatever happened in between: kill, power cut, torn or reordered writes, failed calls.
 //   - After a plain kill of the process (the operating system lives) the same is true of every
 //     frame whose Append had returned.
 //   - What Open hands over is a prefix of what was appended, less what DropBefore took from the
@@ -23,8 +21,8 @@
 //     Open returns a [*CorruptionError] and changes nothing. Where no frame does, it is a torn
 //     tail, which a power cut leaves behind: Open copies it aside, cuts it, and reports it.
 //
-// A batch is vouched for as soon as a frame is written behind it after it was synced: the next
-// batch, a mark, or the trailer that Close writes.
+// A synced batch is vouched for as soon as a frame is written behind it. That is the next batch, a mark, or the
+// trailer that Close writes.
 //
 // # Assumptions about disk and file system
 //
@@ -32,7 +30,7 @@
 // disk in any order until Datasync has returned. A Datasync that failed says nothing about any byte since the last one
 // that succeeded, and a later one covers only what is written again. Names are durable after SyncDir. If SyncDir fails
 // behind a drop, the next DropBefore changes the name once more and syncs that, before it drops another segment. Only a
-// process that ends in between leaves the name in doubt: a power cut behind its successor may then bring the segment
+// process that ends in between leaves the name in doubt. A power cut after its successor may then bring the segment
 // back, and the log is refused if later ones are missing in between.
 //
 // # Invariants
@@ -56,10 +54,10 @@
 //
 // # Runs
 //
-// A run ([RunWriter], [RunReader]) is a single file of tagged frames that are read again by their
-// place, compressed or not. It is simpler than a log because another log says where it ends: the
-// engine keeps backlogs in runs, and its journal says up to where each is synced. What a run's
-// frames hold is served only if their checksums are right; a bad one is a [*CorruptionError].
+// A run ([RunWriter], [RunReader]) is a single file of tagged frames that are read again by their place, compressed
+// or not. It is simpler than a log because another log says where it ends. The engine has backlogs in runs, and its
+// journal says how far each is synced. What a run's frames hold is served only if their checksums are right; a bad
+// one is a [*CorruptionError].
 //
 // The format is specified in docs/FORMAT.md.
 package segment

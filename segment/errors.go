@@ -9,13 +9,13 @@ import (
 var (
 	// ErrCorrupt is what every [*CorruptionError] unwraps to.
 	ErrCorrupt = errors.New("segment: log is damaged")
-	// ErrPoisoned is returned by every method that writes, from the first failed Datasync on: nobody knows
-	// any longer what the log holds on disk, and only reopening the log shows it.
-	ErrPoisoned = errors.New("segment: log is poisoned by a failed sync")
+	// ErrPoisoned is returned by every method that writes, from the first failed Datasync on. Nobody knows any longer
+	// what the log holds on disk, and only reopening the log shows it.
+	ErrPoisoned = errors.New("segment: an earlier sync failed, so nothing more is written to this file")
 	// ErrNames is wrapped by the error of a RunWriter's Sync that could not sync the directory. The names of all files
 	// made there since the last sync that succeeded are in doubt. No later sync of the directory proves that they are
 	// durable.
-	ErrNames = errors.New("segment: names of new files are in doubt")
+	ErrNames = errors.New("segment: the directory could not be synced, so a power cut may lose the names of new files")
 	// ErrClosed is returned by methods of a closed log.
 	ErrClosed = errors.New("segment: log is closed")
 	// ErrTooLarge is returned by Append for a payload of more than MaxPayloadSize bytes.

@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// segmentFile is one segment that is open for writing: the tail, one that is sealed but not yet
-// synced, or one that is prepared. Its owner's lock guards it.
+// segmentFile is one segment that is open for writing: the tail, a sealed one that is not synced yet, or a prepared
+// one. Its owner's lock guards it.
 //
 //	prepared -> tail       first frame, the link, written
 //	tail     -> sealed     trailer written
@@ -93,8 +93,8 @@ func (s *segmentFile) seal(watermark Position) error {
 	return nil
 }
 
-// finish seals s, whose frames are durable, for good: the trailer vouches for all of them, and once
-// it is durable too, the room that s does not need is given back (S8).
+// finish seals s, whose frames are durable, for good. The trailer vouches for all of them, and once it is durable too,
+// the room that s does not need is given back (S8).
 func (s *segmentFile) finish() error {
 	if err := s.seal(s.position()); err != nil {
 		return err
@@ -115,9 +115,9 @@ func (s *segmentFile) follow(prev link, watermark Position) error {
 	return s.writePayload(KindLink, appendLink(nil, prev), watermark)
 }
 
-// rewrite writes the bytes of s from off on over with themselves. If an earlier process had a sync
-// fail, they may be nowhere but in the page cache and counted as written there; only what is
-// written again is sure to be covered by the next sync.
+// rewrite writes the bytes of s from off on over with themselves. If an earlier process had a sync fail, they may be
+// nowhere but in the page cache and counted as written there. Only what is written again is sure to be covered by the
+// next sync.
 func (s *segmentFile) rewrite(off int64) error {
 	buf := make([]byte, min(readAhead, s.end-off))
 	for off < s.end {

@@ -27,9 +27,9 @@ const (
 	segmentIDOffset   = 24
 )
 
-// Version is the version of the format that a reader of a frame must know. Segments of different
-// versions differ in nothing but the payloads that they may have: so a release that knows version 1
-// alone opens a log without others, and refuses one with others by its headers.
+// Version is the version of the format that a reader of a frame must know. Segments of different versions differ in
+// nothing but the payloads that they may have. So a release that knows version 1 alone opens a log without others, and
+// refuses one with others by its headers.
 type Version uint32
 
 const (
@@ -77,8 +77,8 @@ type Kind uint8
 const (
 	// KindBatch carries the caller's bytes.
 	KindBatch Kind = 1
-	// KindLink is the first frame of every segment and names its predecessor: number, id, end
-	// position and chain checksum, 8 bytes each; all zero in the first segment of a log.
+	// KindLink is the first frame of every segment and names its predecessor: number, id, end position and chain
+	// checksum, 8 bytes each. They are all zero in the first segment of a log.
 	KindLink Kind = 2
 	// KindTrailer is the last frame of a sealed segment: the number of frames before it in the
 	// segment and the chain checksum, 8 bytes each. The chain checksum runs over the header

@@ -6,8 +6,8 @@ import "io"
 // synced. Paths are slash-separated and are passed through unchanged. Errors of a missing file
 // satisfy errors.Is(err, fs.ErrNotExist), those of an existing one fs.ErrExist.
 //
-// A change to a directory (Create, Rename, Remove, MkdirAll) is durable only after SyncDir of the
-// directory that holds the name; MkdirAll alone makes its own result durable.
+// A change to a directory (Create, Rename, Remove) is durable only after SyncDir of the directory that has the name.
+// MkdirAll makes its own result durable.
 type FS interface {
 	// Create makes a new, empty file open for reading and writing. It fails if the name exists.
 	Create(path string) (File, error)
@@ -21,20 +21,19 @@ type FS interface {
 	Remove(path string) error
 	// List returns the names in a directory, in no particular order, without their path.
 	List(dir string) ([]string, error)
-	// MkdirAll makes a directory and the parents it lacks, and makes their names durable, also
-	// those that it finds: a process before may have died between making one and syncing it.
+	// MkdirAll makes a directory and the parents it lacks, and makes their names durable, also those that it finds. A
+	// process before may have died between making one and syncing it.
 	MkdirAll(dir string) error
-	// SyncDir makes the names in a directory durable. After an error it is not known which of them
-	// are, and a later call proves nothing of those changed before; unless the error is OutOfFiles:
-	// then a later call covers them.
+	// SyncDir makes the names in a directory durable. After an error it is not known which of them are, and a later
+	// call proves nothing of those changed before. If the error is OutOfFiles, a later call does cover them.
 	SyncDir(dir string) error
 }
 
 // File is one open file. ReadAt and WriteAt may be called from several goroutines at once.
 //
-// What WriteAt wrote is durable after Datasync returned nil. After a Datasync that failed, nothing
-// may be assumed of bytes written since the last one that succeeded, and a second call proves
-// nothing: the kernel may have dropped the dirty pages while it reported the error.
+// What WriteAt wrote is durable after Datasync returned nil. After a Datasync that failed, nothing may be assumed of
+// bytes written since the last one that succeeded. A second call proves nothing, because the kernel may have dropped
+// the dirty pages while it reported the error.
 type File interface {
 	io.ReaderAt
 	// WriteAt writes p at offset off. Like io.WriterAt it returns an error if it wrote fewer bytes
@@ -47,8 +46,8 @@ type File interface {
 	Truncate(size int64) error
 	// Size returns the file's length in bytes.
 	Size() (int64, error)
-	// NextData returns the offset, from off on, before which every byte reads as zero without being
-	// stored; it may return off if it does not know, and Size if there is nothing else.
+	// NextData returns the offset, from off on, before which every byte reads as zero without being stored. It may
+	// return off if it does not know, and Size if there is nothing else.
 	NextData(off int64) (int64, error)
 	// WriteOut has the disk begin to write those of the bytes [off, off+n) that it does not have yet. It waits for
 	// those in the n bytes before. They are durable only after Datasync, which then has less to do; a file system that

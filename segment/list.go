@@ -2,9 +2,9 @@ package segment
 
 import "path"
 
-// List returns the number and the size of every segment of the log in dir, oldest first, without
-// reading what is in them; Base and End are zero. A segment that is missing between others is a
-// *CorruptionError; the error of a directory that does not exist wraps fs.ErrNotExist.
+// List returns the number and the size of every segment of the log in dir, oldest first. It reads none of them, so
+// Base and End are zero. A segment that is missing between others is a *CorruptionError; the error of a directory
+// that does not exist wraps fs.ErrNotExist.
 func List(fsys FS, dir string) ([]Segment, error) {
 	names, err := listLog(fsys, dir)
 	if err != nil {

@@ -19,8 +19,8 @@ type Options struct {
 	// SegmentSize is the number of bytes reserved for a segment; 0 means DefaultSegmentSize. A
 	// frame that does not fit gets a segment of its own size.
 	SegmentSize int64
-	// Spares is how many dropped segments are kept at most to be used again: their blocks are
-	// already written, so that syncing them changes no metadata. 0 keeps none. See TrimSpares.
+	// Spares is how many dropped segments at most stay to be used again. Their blocks are already written, so syncing
+	// them changes no metadata. 0 keeps none. See TrimSpares.
 	Spares int
 	// MaxUnsynced is how many sealed segments may wait for a sync; each is an open file. Append syncs
 	// them itself before it seals one more. 0 means any number.
@@ -80,8 +80,8 @@ type Log struct {
 	poison      error          // wraps ErrPoisoned; nil while the log is sound
 	closed      bool
 
-	// dirMu is held across the change of a name and the SyncDir behind it: one that fails because
-	// of another goroutine's change must not pass for a success here. Taken last.
+	// dirMu is held across the change of a name and the SyncDir behind it. A sync that fails for another goroutine's
+	// change must not pass for a success here. Taken last.
 	dirMu    sync.Mutex
 	unwanted []string // paths of files that are still to be removed; guarded by dirMu
 }
@@ -101,9 +101,9 @@ type Appended struct {
 	End     Position // position behind it; durable once Watermark reaches it
 }
 
-// Append writes one frame. buf holds FrameHeaderSize bytes of room, whose content does not matter,
-// and then the payload; Append fills the header in, may grow buf by padding, and returns it for use
-// again. When Append returns the frame survives the death of the process; Sync makes it durable.
+// Append writes one frame. buf holds FrameHeaderSize bytes of room, whose content does not matter, and then the
+// payload. Append fills the header in, may grow buf by padding, and returns it for use again. When Append returns the
+// frame survives the death of the process; Sync makes it durable.
 //
 // After an error the log is as it was. Append may be called again with the same or another frame, unless the error is
 // ErrPoisoned or ErrClosed. Append waits for the disk only as a write to the page cache does, with two exceptions. It
@@ -210,9 +210,9 @@ func (l *Log) Sync() (Position, error) {
 	return l.synced(len(unsynced), end, err)
 }
 
-// SyncSealed is Sync for the segments that are sealed: it makes them durable without touching the
-// tail, so that a log that nobody syncs does not leave it all to the next Open. Call it from a
-// background goroutine after the log went on to another segment.
+// SyncSealed is Sync for the segments that are sealed. It makes them durable without touching the tail, so that a log
+// that nobody syncs does not leave it all to the next Open. Call it from a background goroutine after the log went on
+// to another segment.
 func (l *Log) SyncSealed() error {
 	l.mu.Lock()
 	sealed := l.tail.base

@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Map implements [Mapper]. The pages come from the disk in one system call, which the scheduler knows
-// of: no goroutine takes a major fault later on unless memory is short. Kernels before 5.14 cannot do
-// that, and files are not mapped there.
+// Map implements [Mapper]. The pages come from the disk in one system call, which the scheduler knows of. So no
+// goroutine takes a major fault later on unless memory is short. Kernels before 5.14 cannot do that, and files are
+// not mapped there.
 func (f osFile) Map(off int64, n int) ([]byte, error) {
 	mem, err := unix.Mmap(int(f.Fd()), off, n, unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {

@@ -1,14 +1,14 @@
 package segment
 
-// pieces are mapped pieces of runs. A run that is read from one end to the other has two: the one that is being used
-// up, and the next, which another goroutine brings from the disk meanwhile. They take maxPieces times pieceSize of the
-// page cache at most.
+// pieces are mapped pieces of runs. A run that is read from one end to the other has two. One is being used up, and
+// another goroutine brings the next from the disk meanwhile. They take maxPieces times pieceSize of the page cache at
+// most.
 //
 // A mapped byte is never trusted: it is copied, and the copy is checked. If touching it faults, or the copy is wrong,
 // ReadAt reads the run from then on, and that error counts.
 //
-// A piece ends at a multiple of 2 MiB, where the kernel may have huge pages, or at the end of what is known to be
-// written. What lies behind may be changing. Pieces grow with the part of a run that was read in sequence.
+// A piece ends at a multiple of 2 MiB, where the kernel may have huge pages, or where the known bytes end. What lies
+// behind may be changing. Pieces grow with the part of a run that was read in sequence.
 type pieces struct {
 	size  int64    // of a piece, at most; a multiple of HugePage
 	list  []*piece // in the order in which they were opened
@@ -27,8 +27,8 @@ const (
 	mapFrom = 128 << 10
 	// maxPieces is how many there are at most.
 	maxPieces = 4
-	// pieceIdle is after how many looks at others a piece may be given to another run: readers that
-	// take turns would else take them from each other before they are used.
+	// pieceIdle is after how many looks at others a piece may be given to another run. Readers that take turns would
+	// else take them from each other before they are used.
 	pieceIdle = 1 << 10
 )
 
@@ -59,8 +59,8 @@ func (ps *pieces) find(r *RunReader, offset int64) *piece {
 	return nil
 }
 
-// read copies what is mapped of the file of r from an offset on to b; up to end the file is known to be
-// written. It returns 0 if b has to be read otherwise.
+// read copies to b what is mapped of the file of r from an offset on. The file is known to be written up to end. It
+// returns 0 if b has to be read otherwise.
 func (ps *pieces) read(r *RunReader, b []byte, offset, end int64) (n int) {
 	p := ps.find(r, offset)
 	if p == nil {
@@ -86,8 +86,8 @@ func (ps *pieces) read(r *RunReader, b []byte, offset, end int64) (n int) {
 	return n
 }
 
-// prepare opens the piece of r that begins at from, unless there is one; what is before the one in
-// front of it is needed no more.
+// prepare opens the piece of r that begins at from, unless there is one. Of the pieces before it, only the nearest is
+// still needed.
 func (ps *pieces) prepare(r *RunReader, from, end int64) {
 	if ps.find(r, from) != nil {
 		return

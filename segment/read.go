@@ -97,8 +97,8 @@ func (r *segmentReader) at(off int64, n int) ([]byte, error) {
 	return r.buf[:n], nil
 }
 
-// frame reads the frame at off. reason says why there is none; it is "" for a frame, and for the
-// clean end of a log, where the kind of the frame is zero.
+// frame reads the frame at off. reason says why there is none. It is "" for a frame, and for the clean end of a log,
+// where the kind of the frame is zero.
 func (r *segmentReader) frame(off int64) (f Frame, reason string, err error) {
 	left := r.size - off
 	if left == 0 {

@@ -14,7 +14,7 @@ import (
 func TestProofAtBlockBoundary(t *testing.T) {
 	t.Parallel()
 	for _, blocks := range []int{1, 2} {
-		for away := -64; away <= 64; away += 8 {
+		for away := -64; away <= 64; away += (stride() + 1) / 2 * 8 {
 			distance := blocks*segment.ScanAhead + away // from the damaged frame to the proof
 			const first = 104                           // size of the damaged frame
 			s, disk := start(t, segment.Options{SegmentSize: 4 << 20},

@@ -33,15 +33,15 @@ func ParseReadMode(name string) (ReadMode, error) {
 			return m, nil
 		}
 	}
-	return 0, fmt.Errorf("there is no way to read called %q", name)
+	return 0, fmt.Errorf("unknown way to read %q: want %s or %s", name, ReadMapped, ReadDirect)
 }
 
-// ReadAhead is the memory through which runs are read that were written past the page cache: a piece
-// of one file in whole blocks, and mapped pieces of files that are read in sequence. Readers that are
-// never used at the same time may share one. The zero value is ready, and maps nothing.
+// ReadAhead is the memory through which runs are read that were written past the page cache. It is a piece of one file
+// in whole blocks, and mapped pieces of files that are read in sequence. Readers that are never used at the same time
+// may share one. The zero value is ready, and maps nothing.
 //
-// How much is read grows as long as what is asked for follows what was read before, as the kernel
-// does it for cached files: a reader of headers alone does not pay for bodies.
+// How much is read grows as long as what is asked for follows what was read before, as the kernel does it for cached
+// files. So a reader of headers alone does not pay for bodies.
 type ReadAhead struct {
 	buf  []byte
 	of   *RunReader // whose file buf is a piece of; nil if it is of none
@@ -101,7 +101,7 @@ func (a *ReadAhead) fetch(r *RunReader, offset, end int64) error {
 	}
 	a.of = nil
 	from := offset &^ (blockSize - 1)
-	size := min(int64(r.size), wholeBlocks(end)-from)
+	size := min(int64(r.size), WholeBlocks(end)-from)
 	if int64(cap(a.buf)) < size {
 		a.buf = BlockBuffer(r.size)
 	}

@@ -6,9 +6,9 @@ import (
 	"io/fs"
 )
 
-// bytesWorthZeros says when the log writes new files over with zeros in advance: when a sync of the segment before
-// covers at most so many bytes, on average. Zeros cost one pass over the file. Without them a sync costs a third
-// more, however little it covers, because its blocks are only reserved.
+// bytesWorthZeros says when the log writes new files over with zeros in advance. It does if a sync of the segment
+// before covered at most so many bytes, on average. Zeros cost one pass over the file. Without them a sync costs a
+// third more, however little it covers, because its blocks are only reserved.
 const bytesWorthZeros = 32 << 10
 
 // rotate seals the tail and goes on in the next segment. That has room for a frame of need bytes, and is of that
@@ -164,9 +164,9 @@ func (l *Log) TrimSpares(keep int) error {
 	return errors.Join(err, l.removeUnneeded())
 }
 
-// drop takes one segment out of the log and makes that durable before anything else happens to the
-// directory or the file (S6). It returns the path that the file has then. A sync that fails may leave
-// the new name in doubt for good; so the next try changes it back first, and syncs a change of its own.
+// drop takes one segment out of the log and makes that durable before anything else happens to the directory or the
+// file (S6). It returns the path that the file has then. After a failed sync the new name may stay in doubt for good.
+// So the next try changes it back first, and syncs a change of its own.
 func (l *Log) drop(s Segment) (spare string, err error) {
 	spare = l.path(s.Number, spareExt)
 	if l.halfDropped == s.Number {

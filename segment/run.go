@@ -27,9 +27,9 @@ import (
 //	32      24    zero
 //	56      8     xxhash64 of bytes 0-55
 //
-// Run frame layout. Frames follow the header and each other without gaps, on 8-byte boundaries. The
-// last frame of a write past the page cache reaches to the end of a block, so that no block is ever
-// written twice: its wide padding is what lies behind the padding that every frame has.
+// Run frame layout. Frames follow the header and each other without gaps, on 8-byte boundaries. The last frame of a
+// write past the page cache reaches to the end of a block, so that no block is ever written twice. Its wide padding is
+// what lies behind the padding that every frame has.
 //
 //	offset  size  field
 //	0       4     length of the body as it is stored, in bytes, without padding
@@ -103,11 +103,11 @@ func CreateRun(fsys FS, name string, number uint64, mode IO) (*RunWriter, error)
 func createRun(fsys FS, name string, id RunID, mode IO) (*RunWriter, error) {
 	disk := fsys
 	if mode == Direct {
-		disk = uncached(fsys)
+		disk = Uncached(fsys)
 	}
 	f, err := disk.Create(name)
 	if err != nil {
-		return nil, fmt.Errorf("make run: %w", err)
+		return nil, fmt.Errorf("make backlog file: %w", err)
 	}
 	return &RunWriter{fs: fsys, file: f, path: name, id: id, mode: mode}, nil
 }
@@ -171,10 +171,10 @@ func (w *RunWriter) Add(c *Coder, tag Tag, body []byte) int64 {
 	return w.last.offset
 }
 
-// reserve makes room for n bytes in buf, and for what widen adds, so that what is appended leaves
-// buf where it is: at a multiple of blockSize.
+// reserve makes room for n bytes in buf, and for what widen adds. So appending leaves buf where it is: at a multiple
+// of blockSize.
 func (w *RunWriter) reserve(n int) {
-	if need := wholeBlocks(len(w.buf) + n); cap(w.buf) < need {
+	if need := WholeBlocks(len(w.buf) + n); cap(w.buf) < need {
 		w.buf = append(BlockBuffer(max(need, 2*cap(w.buf))), w.buf...)
 	}
 }
@@ -188,7 +188,7 @@ func (w *RunWriter) pad(align int) {
 
 // widen has the last frame reach to the end of its block.
 func (w *RunWriter) widen() {
-	w.last.wide = wholeBlocks(len(w.buf)) - len(w.buf)
+	w.last.wide = WholeBlocks(len(w.buf)) - len(w.buf)
 	if w.last.wide > 0 {
 		putRunFrameHeader(w.buf[w.last.offset-w.written():], w.last, w.id.ID)
 		w.pad(blockSize)
@@ -234,11 +234,10 @@ func (w *RunWriter) Reclaim() []byte {
 	return buf
 }
 
-// Sync makes what was written before it was called durable, and the name. If it fails the run is
-// poisoned: the error, and that of every later call that writes, wraps ErrPoisoned; what was
-// written since the last Sync that returned nil can be read for now and must be written elsewhere.
-// An error that is OutOfFiles poisons nothing: the caller syncs again later. One that wraps ErrNames
-// is about the other runs of the directory too.
+// Sync makes what was written before it was called durable, and the name. If it fails the run is poisoned: the error,
+// and that of every later call that writes, wraps ErrPoisoned. What was written since the last Sync that returned nil
+// can be read for now and must be written elsewhere. An error that is OutOfFiles poisons nothing: the caller syncs
+// again later. One that wraps ErrNames is about the other runs of the directory too.
 func (w *RunWriter) Sync() error {
 	w.mu.Lock()
 	end, done, named, poison := w.end, w.synced == w.end, w.named, w.poison

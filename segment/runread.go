@@ -48,7 +48,7 @@ func OpenRun(fsys FS, name string, id RunID, ahead *ReadAhead) (*RunReader, erro
 	if ahead == nil {
 		return openRun(fsys, name, id, nil)
 	}
-	r, err := openRun(uncached(fsys), name, id, ahead)
+	r, err := openRun(Uncached(fsys), name, id, ahead)
 	if err != nil || r.mode == Direct {
 		return r, err
 	}
@@ -61,7 +61,7 @@ func OpenRun(fsys FS, name string, id RunID, ahead *ReadAhead) (*RunReader, erro
 func openRun(fsys FS, name string, id RunID, ahead *ReadAhead) (*RunReader, error) {
 	f, err := fsys.OpenReadOnly(name)
 	if err != nil {
-		return nil, fmt.Errorf("open run: %w", err)
+		return nil, fmt.Errorf("open backlog file: %w", err)
 	}
 	r := &RunReader{file: f, path: name, id: id, ahead: ahead}
 	if err := r.check(); err != nil {
@@ -189,8 +189,8 @@ func (r *RunReader) follows(offset int64) bool {
 	return r.next-int64(r.size) <= offset && offset < r.next+blockSize
 }
 
-// distrust has the file be read without maps from now on, and reports whether what was read last came
-// from one: it has to be read again before it counts as damaged.
+// distrust has the file be read without maps from now on. It reports whether what was read last came from one, and so
+// has to be read again before it counts as damaged.
 func (r *RunReader) distrust() bool {
 	if !r.viaMap {
 		return false

@@ -112,8 +112,8 @@ func (v *salvage) followedBy(later []uint64) (f follower, err error) {
 	return f, nil
 }
 
-// header reads the header of a segment. If it is damaged, the id in it may still be right, and the next
-// segment records it too; the id stays zero if no frame can be found with either.
+// header reads the header of a segment. If it is damaged, the id in it may still be right, and the next segment records
+// it too. The id stays zero if no frame can be found with either.
 func (v *salvage) header(r *segmentReader, number uint64, follows follower) error {
 	err := r.readHeader(number)
 	var damage *CorruptionError
@@ -129,8 +129,8 @@ func (v *salvage) header(r *segmentReader, number uint64, follows follower) erro
 	return err
 }
 
-// findID returns the id with which frames of a segment without a whole header can be read: that in the
-// header, or that which the next segment records. It returns zero if neither reads a frame.
+// findID returns the id with which frames of a segment without a whole header can be read. It is the id in the
+// header, or the one that the next segment records. It returns zero if neither reads a frame.
 func (r *segmentReader) findID(next link) (uint64, error) {
 	if r.size < segmentHeaderSize+FrameHeaderSize {
 		return 0, nil

@@ -43,10 +43,9 @@ type scan struct {
 	buf       []byte
 }
 
-// Scan reads a log without changing it. It calls visit for every frame that carries the caller's
-// bytes, and returns the segments in order and where the log is torn, if it is. Damage is a
-// *CorruptionError. The log may be in use; Scan then sees some state of it, and the end may look
-// torn.
+// Scan reads a log without changing it. It calls visit for every frame that carries the caller's bytes. It returns
+// the segments in order, and where the log is torn, if it is. Damage is a *CorruptionError. The log may be in use;
+// Scan then sees some state of it, and the end may look torn.
 func Scan(fsys FS, dir string, visit Visitor) ([]Segment, *Tear, error) {
 	s := &scan{fs: fsys, dir: dir, visit: visit}
 	names, err := listLog(fsys, dir)
@@ -253,8 +252,8 @@ func (r *segmentReader) shortFile(off int64, reason string) error {
 	}
 }
 
-// readBeyond reads a segment behind the end of the log. It may be prepared, or have been written
-// but never synced; a frame in it that vouches for what is missing before it makes that damage.
+// readBeyond reads a segment behind the end of the log. It may be prepared, or have been written but never synced. If
+// a frame in it vouches for what is missing before it, that is damage.
 func (s *scan) readBeyond(r *segmentReader) (err error) {
 	last := s.segments[len(s.segments)-1]
 	seg := scanned{id: r.id, extent: extent{end: segmentHeaderSize}}

@@ -32,7 +32,7 @@ func (l *Log) Seal() (sealed []Segment, err error) {
 			continue
 		}
 		if err := l.rotate(0, Version1); err != nil {
-			return nil, fmt.Errorf("seal: %w", err)
+			return nil, fmt.Errorf("seal segment: %w", err)
 		}
 	}
 }

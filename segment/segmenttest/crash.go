@@ -10,8 +10,8 @@ type Mode uint8
 
 // The modes.
 const (
-	// Tear keeps a random part: of each file's writes any subset, in any order, each whole or torn
-	// between sectors, with or without the length; of the metadata operations a prefix.
+	// Tear keeps a random part. Of each file's writes it is any subset, in any order, each whole or torn between
+	// sectors, with or without the length; of the metadata operations it is a prefix.
 	Tear Mode = iota
 	// Lose keeps nothing.
 	Lose
@@ -30,8 +30,8 @@ type CutOptions struct {
 	ReorderMetadata bool
 }
 
-// Kill returns what the next process finds after this one died and the kernel did not: everything
-// written, with what was not synced still at risk in a later power cut.
+// Kill returns what the next process finds after this one died and the kernel did not. That is everything written, with
+// what was not synced still at risk in a later power cut.
 func (f *FS) Kill() *FS {
 	f.mu.Lock()
 	defer f.mu.Unlock()

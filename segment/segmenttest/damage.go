@@ -10,8 +10,8 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// The functions in this file look at the disk and damage it from outside: no fault, stop or limit
-// concerns them, they are not counted, and what they change is durable.
+// The functions in this file look at the disk and damage it from outside. No fault, stop or limit concerns them, they
+// are not counted, and what they change is durable.
 
 // Bytes returns a copy of what a file contains now, synced or not.
 func (f *FS) Bytes(name string) ([]byte, error) {

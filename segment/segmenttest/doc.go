@@ -4,10 +4,9 @@
 //
 // # The two states
 //
-// Every file and every directory has a current state, which calls see, and a durable one, which a
-// power cut leaves. What lies between is kept as a list, in order: of a file, each write,
-// Allocate and Truncate since the last Datasync that returned nil; of a directory, each name
-// made, renamed or removed since the last such SyncDir.
+// Every file and every directory has a current state, which calls see, and a durable one, which a power cut leaves.
+// What lies between is kept as a list, in order. Of a file it has each write, Allocate and Truncate since the last
+// Datasync that returned nil. Of a directory it has each name made, renamed or removed since the last such SyncDir.
 //
 //   - Datasync makes the bytes and the length of the file durable through whatever handle they were
 //     written, and not its name. A file without a durable name is gone after a power cut.
@@ -22,20 +21,18 @@
 //
 // # Crashes
 //
-// [FS.Kill] is the death of the process: everything written is still there, and what was not
-// synced is still not synced. [FS.PowerCut] is the death of the machine: the new FS has what was
-// durable and, as [CutOptions] says, nothing, all or a random part of the rest. Both make a new
-// FS and leave the old one as it was, so any number of images can be made from one state. An
-// image has no open files, no faults, no limit, and counts from zero.
+// [FS.Kill] is the death of the process: everything written is still there, and what was not synced is still not
+// synced. [FS.PowerCut] is the death of the machine. The new FS has what was durable and, as [CutOptions] says,
+// nothing, all or a random part of the rest. Both make a new FS and leave the old one as it was, so any number of
+// images can be made from one state. An image has no open files, no faults, no limit, and counts from zero.
 //
 // # Failed syncs
 //
-// When Datasync fails, the kernel may report the error once, drop the dirty flags, and answer the
-// next call with success having written nothing. So here: the changes a failed Datasync covered
-// stay readable and may survive a power cut in any part, and no later Datasync makes them
-// durable. Only bytes written again are covered by the next. A failed SyncDir does the same to
-// the names that were not yet durable; they become durable only when the program changes one of
-// them again and syncs that, which takes along the operations it builds on.
+// When Datasync fails, the kernel may report the error once, drop the dirty flags, and answer the next call with
+// success having written nothing. It is the same here. The changes that a failed Datasync covered stay readable, and
+// any part of them may survive a power cut. No later Datasync makes them durable. Only bytes written again are
+// covered by the next. A failed SyncDir does the same to the names that were not yet durable. They become durable
+// only when the program changes one of them again and syncs that, which takes along the operations it builds on.
 //
 // # Assumed of the disk
 //
@@ -52,9 +49,9 @@
 //
 // # Not modelled
 //
-// Bit rot and lost sectors happen only where a test asks for them (FlipBit, TruncateFile). Not modelled are a disk
-// that lies about a flush, writes that land in the wrong place, garbage in a half-written sector, and a write to one
-// file that damages another. Nor are hard links (but for the half-synced rename above), symbolic links, permissions,
-// times, memory maps, and rename of a directory to another parent. A call is one step: no crash falls inside MkdirAll
-// or Rename. A file takes up its length on the disk; sparse files save nothing and names cost nothing.
+// Bit rot and lost sectors happen only where a test asks for them (FlipBit, TruncateFile). Not modelled are a disk that
+// lies about a flush, writes in the wrong place, garbage in a half-written sector, and a write to one file that damages
+// another. Nor are hard links (but for the half-synced rename above), symbolic links, permissions, times, memory maps,
+// and rename of a directory to another parent. A call is one step: no crash falls inside MkdirAll or Rename. A file
+// takes up its length on the disk; sparse files save nothing and names cost nothing.
 package segmenttest

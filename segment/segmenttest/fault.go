@@ -15,9 +15,9 @@ type Fault struct {
 	// part of the file like any other unsynced write.
 	Bytes int
 
-	// KeepDirty makes a failing Datasync, WriteOut or SyncDir leave everything as it was, so that
-	// the next one covers it. Without it they lose track of what they should have synced, as the
-	// kernel does on a write error: it stays readable, and no later call makes it durable.
+	// KeepDirty makes a failing Datasync, WriteOut or SyncDir leave everything as it was, so that the next one covers
+	// it. Without it they lose track of what they should have synced, as the kernel does on a write error. That stays
+	// readable, and no later call makes it durable.
 	KeepDirty bool
 }
 
@@ -77,10 +77,10 @@ func (f *FS) room(size int64) int64 {
 	return size + max(0, f.limit-f.used)
 }
 
-// StopAt has the machine stop at the n-th mutating call since the FS was made, counted from 1:
-// that call and every later call of any kind returns [ErrStopped] and changes nothing, but that
-// Close still closes. A crash test runs with n = 1, 2, 3, …, and takes an image with Kill or
-// PowerCut after each run. It ends after a run with Stopped false. n = 0 means never.
+// StopAt has the machine stop at the n-th mutating call since the FS was made, counted from 1. That call and every
+// later call of any kind returns [ErrStopped] and changes nothing, but that Close still closes. A crash test runs with
+// n = 1, 2, 3, …, and takes an image with Kill or PowerCut after each run. It ends after a run with Stopped false. n =
+// 0 means never.
 func (f *FS) StopAt(n int) {
 	f.StopInWrite(n, 0)
 }

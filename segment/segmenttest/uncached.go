@@ -13,10 +13,10 @@ const blockSize = 4096
 // uncachedFS is an FS whose files are read and written in whole blocks.
 type uncachedFS struct{ *FS }
 
-// Uncached implements segment.UncachedFS. ReadAt and WriteAt of the view's files return EINVAL
-// unless offset, length and address of the memory are multiples of 4096, as a disk does that is used
-// past the page cache, at its strictest. Such a call is not counted. In all else the view is the FS:
-// what was written is durable after Datasync, and not before.
+// Uncached implements segment.UncachedFS. ReadAt and WriteAt of the view's files return EINVAL unless offset, length
+// and address of the memory are multiples of 4096. So does a disk that is used past the page cache, at its strictest.
+// Such a call is not counted. In all else the view is the FS: what was written is durable after Datasync, and not
+// before.
 func (f *FS) Uncached() segment.FS { return uncachedFS{f} }
 
 // Create implements segment.FS.
