@@ -14,10 +14,9 @@ type target struct {
 	family   int
 	sockaddr unix.Sockaddr
 
-	// source, if set, is where connections come from, a different loopback address for each. A port
-	// stays taken for a minute after its connection has closed, and the search for a free one gets
-	// slower and slower as they run out, so a load of short connections needs more than one
-	// address.
+	// source, if set, is where connections come from, a different loopback address for each. A port stays taken for a
+	// minute after its connection has closed, and the search for a free one gets slower and slower as they run out. So
+	// a load of short connections needs more than one address.
 	source *unix.SockaddrInet4
 }
 

@@ -43,8 +43,8 @@ type Options struct {
 	// the run fails with ErrStalled; default 10 s. It is checked every tickInterval.
 	ReplyWait time.Duration
 
-	// DrainWait is how long consumers that are owed items may get none, once nothing more is put,
-	// before the run fails with a *LostError; default 10 s, and more than any Wait.
+	// DrainWait is how long consumers that are owed items may get none, once nothing more is put, before the run fails
+	// with a *LostError. The default is 10 s, and more than any Wait.
 	DrainWait time.Duration
 
 	// ConnectWait is how long a connection is tried again while it is refused; default: once.
@@ -67,9 +67,8 @@ type Options struct {
 	// not confirm it.
 	OnItem func(item Item, forgotten bool)
 
-	// Begin and End, if set, are called on Run's goroutine when the measured window begins and when
-	// it has ended, at moments without an outstanding request, but for gets that wait in vain: the
-	// place to read a server's counters.
+	// Begin and End, if set, are called on Run's goroutine when the measured window begins and when it has ended. No
+	// request is outstanding then, but for gets that wait in vain, so this is the place to read a server's counters.
 	Begin, End func()
 }
 

@@ -125,9 +125,9 @@ func setTimerSlack() error {
 	return os.NewSyscallError("prctl", unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0))
 }
 
-// hurry has the kernel run the calling thread, when it wakes, before one that takes longer slices of
-// a processor that they share: it sends what is due on time, not after a slice of another load's.
-// Linux takes that from 6.12 on; where it does not, how late a thread is shows in the result.
+// hurry has the kernel run the calling thread, when it wakes, before one that takes longer slices of a processor that
+// they share. So it sends what is due on time, and not after a slice of another load. Linux takes that from 6.12 on;
+// where it does not, how late a thread is shows in the result.
 func hurry() {
 	if attr, err := unix.SchedGetAttr(0, 0); err == nil {
 		attr.Runtime = uint64(100 * time.Microsecond) // the least there is

@@ -17,10 +17,10 @@ import (
 // errStopped ends a thread because the run is over; it is never what Run returns.
 var errStopped = errors.New("loadtest: stopped")
 
-// Run connects, drives the warm-up and then the measured window, and disconnects. It returns what
-// the measured window saw, as far as it went, and the first error: of the options, of a connection,
-// a *ReplyError, a *LostError, ErrStalled, or the context's when that ended the run. Run waits for
-// its threads; after an error that takes about tickInterval.
+// Run connects, drives the warm-up and then the measured window, and disconnects. It returns what the measured window
+// saw, as far as it went, and the first error. That is one of the options or of a connection, a *ReplyError, a
+// *LostError, ErrStalled, or the context's when that ended the run. Run waits for its threads; after an error that
+// takes about tickInterval.
 func Run(ctx context.Context, opts Options) (Result, error) {
 	if err := opts.Validate(); err != nil {
 		return Result{}, fmt.Errorf("load options: %w", err)

@@ -6,9 +6,8 @@ import (
 	"slices"
 )
 
-// seenSet is a set of sequence numbers that fills up from below: numbers below base are in it, so
-// that its size is the distance between the least missing and the greatest present, in bits. The
-// zero seenSet is empty.
+// seenSet is a set of sequence numbers that fills up from below. Numbers below base are in it, so its size is the
+// distance between the least missing and the greatest present, in bits. The zero seenSet is empty.
 type seenSet struct {
 	base  uint64   // a multiple of 64
 	words []uint64 // bit i of word w is base + 64w + i

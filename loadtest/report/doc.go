@@ -1,7 +1,7 @@
 // Package report draws what load tests have found: as one page of HTML that needs nothing else, not
 // even a network, and as SVG or PNG.
 //
-// The page's charts are described with go-echarts and drawn in the browser by Apache ECharts 5.6.0,
-// whose script, as the npm package echarts has it in dist/echarts.min.js, lies compressed in the
-// folder echarts together with its licences. Pictures are drawn with gonum.org/v1/plot.
+// The page's charts are described with go-echarts and drawn in the browser by Apache ECharts 5.6.0. Its script lies
+// compressed in the folder echarts, together with its licences, as the npm package echarts has it in
+// dist/echarts.min.js. Pictures are drawn with gonum.org/v1/plot.
 package report

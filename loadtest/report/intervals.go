@@ -60,6 +60,44 @@ func eachInterval(
 	return points
 }
 
+// rates returns the requests of a kind a second, over time. Where there were none the rate is zero: a line from the last
+// request before an outage to the first one after it would show requests that nobody made.
+func rates(r *figures.Run, kind string) []point {
+	return scaledRates(r, kind, func(*figures.Phase) float64 { return 1 })
+}
+
+// scaledRates is rates times what a request has in each phase.
+func scaledRates(r *figures.Run, kind string, each func(*figures.Phase) float64) (points []point) {
+	for _, p := range r.Phases {
+		scale := each(p)
+		for _, i := range shown(p) {
+			if i.Wall <= 0 || len(i.Ops) == 0 {
+				continue
+			}
+			rate := 0.0
+			for _, op := range i.Ops {
+				if op.Name == kind {
+					rate += requestRate(i, op)
+				}
+			}
+			points = appendFinite(points, endOf(p, i), rate*scale)
+		}
+	}
+	return points
+}
+
+// phaseMarks returns where the phases of a run begin, if it has several. There are none in charts of several runs,
+// which begin elsewhere in each.
+func phaseMarks(runs []*figures.Run) (marks []mark) {
+	if len(runs) != 1 || len(runs[0].Phases) < 2 || len(runs[0].Phases) > maxMarks {
+		return nil
+	}
+	for _, p := range runs[0].Phases {
+		marks = append(marks, mark{float64(p.Start) / 1e9, p.Name})
+	}
+	return marks
+}
+
 // payloadOf returns how many bytes of items a request of a kind carries in a phase, 0 if that is not known.
 func payloadOf(r *figures.Run, p *figures.Phase, kind string) float64 {
 	size, err := strconv.ParseInt(r.Options["bytes"], 10, 64)
@@ -71,18 +109,15 @@ func payloadOf(r *figures.Run, p *figures.Phase, kind string) float64 {
 }
 
 // payloadRate returns the MiB of items a second that a kind of request carried, over time.
-func payloadRate(r *figures.Run, kind string) (points []point) {
+func payloadRate(r *figures.Run, kind string) []point {
+	known := false
 	for _, p := range r.Phases {
-		each := payloadOf(r, p, kind)
-		for _, i := range shown(p) {
-			for _, op := range i.Ops {
-				if op.Name == kind && i.Wall > 0 && each > 0 {
-					points = appendFinite(points, endOf(p, i), requestRate(i, op)*each/(1<<20))
-				}
-			}
-		}
+		known = known || payloadOf(r, p, kind) > 0
 	}
-	return points
+	if !known {
+		return nil
+	}
+	return scaledRates(r, kind, func(p *figures.Phase) float64 { return payloadOf(r, p, kind) / (1 << 20) })
 }
 
 // askedFor returns the rate that was asked for, from the beginning of each phase to its end.

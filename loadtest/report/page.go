@@ -40,9 +40,10 @@ type pageChart struct {
 // pageRun is a run as text.
 type pageRun struct {
 	*figures.Run
-	Title string
-	Rows  []pageRow
-	Facts []fact
+	Title  string
+	Doubts []string
+	Rows   []pageRow
+	Facts  []fact
 }
 
 // pageRow is a row of the table of percentiles.
@@ -152,7 +153,13 @@ func (c *chart) options() map[string]any {
 			ShowSymbol: opts.Bool(len(s.points) < 3), Symbol: "circle"}),
 			charts.WithLineStyleOpts(opts.LineStyle{Width: 2, Type: s.stroke()}))
 	}
-	return line.JSON()
+	all := line.JSON()
+	var marks []map[string]any
+	for _, m := range c.marks {
+		marks = append(marks, map[string]any{"xAxis": m.at, "name": m.name})
+	}
+	all["marks"] = marks
+	return all
 }
 
 // stroke names the curve's line style.

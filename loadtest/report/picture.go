@@ -23,6 +23,7 @@ const (
 	pictureHeight  = 9 * vg.Centimeter
 	pictureColumns = 2
 	picturePadding = 4 * vg.Millimeter
+	titlePadding   = 10.0 // points: half below the title, half below the key
 )
 
 // Picture writes the charts of runs as a picture on white, in the format "svg" or "png". It returns
@@ -40,12 +41,13 @@ func Picture(w io.Writer, runs []*figures.Run, format string) error {
 	for i := range grid {
 		grid[i] = make([]*plot.Plot, pictureColumns)
 	}
+	keys := make([][]keyEntry, len(drawn))
 	for i := range drawn {
-		p, err := drawn[i].plot()
+		p, key, err := drawn[i].plot()
 		if err != nil {
 			return fmt.Errorf("draw %q: %w", drawn[i].title, err)
 		}
-		grid[i/pictureColumns][i%pictureColumns] = p
+		grid[i/pictureColumns][i%pictureColumns], keys[i] = p, key
 	}
 	canvas, err := draw.NewFormattedCanvas(pictureColumns*pictureWidth,
 		vg.Length(rows)*pictureHeight, format)
@@ -66,6 +68,7 @@ func Picture(w io.Writer, runs []*figures.Run, format string) error {
 		for j, tile := range row {
 			if grid[i][j] != nil {
 				grid[i][j].Draw(tile)
+				drawKey(tile, grid[i][j], keys[i*pictureColumns+j])
 			}
 		}
 	}
@@ -73,13 +76,10 @@ func Picture(w io.Writer, runs []*figures.Run, format string) error {
 	return err
 }
 
-// plot returns the chart for a picture.
-func (c *chart) plot() (*plot.Plot, error) {
+// plot returns the chart for a picture, with room for its key between the title and the curves.
+func (c *chart) plot() (*plot.Plot, []keyEntry, error) {
 	p := plot.New()
 	p.Title.Text = c.title
-	p.Title.Padding = vg.Points(6)
-	p.Legend.Top = true
-	p.Legend.Left = c.x == percentileAxis
 	for _, style := range []*text.Style{&p.Title.TextStyle, &p.Legend.TextStyle, &p.X.Tick.Label,
 		&p.Y.Tick.Label} {
 		style.Font.Variant = "Sans"
@@ -93,6 +93,7 @@ func (c *chart) plot() (*plot.Plot, error) {
 	if c.y.log() {
 		p.Y.Scale = plot.LogScale{}
 	}
+	names, lines := make([]string, 0, len(c.curves)), make([]*plotter.Line, 0, len(c.curves))
 	for _, s := range c.curves {
 		points := make(plotter.XYs, 0, len(s.points))
 		for _, at := range s.points {
@@ -100,25 +101,39 @@ func (c *chart) plot() (*plot.Plot, error) {
 		}
 		line, err := plotter.NewLine(points)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if line.Color, err = parseColor(s.color); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		line.Width = vg.Points(1.3)
 		if s.dashed {
 			line.Dashes = []vg.Length{vg.Points(5), vg.Points(3)}
 		}
 		p.Add(line)
-		if s.name != "" {
-			p.Legend.Add(s.name, line)
-		}
+		names, lines = append(names, s.name), append(lines, line)
 	}
-	if c.left > 0 {
-		p.Legend.Add(fmt.Sprintf("and %d more", c.left))
+	for _, m := range c.marks {
+		p.Add(m)
 	}
+	key := keyOf(names, lines, c.left, p.Legend.TextStyle, pictureWidth-2*picturePadding)
+	p.Title.Padding = titlePadding + keyHeight(key, p.Legend.TextStyle)
 	c.widen(p)
-	return p, nil
+	return p, key, nil
+}
+
+// Plot implements plot.Plotter: a broken line at the moment, and the name along it. Marks do not widen the axes.
+func (m mark) Plot(canvas draw.Canvas, p *plot.Plot) {
+	if m.at < p.X.Min || m.at > p.X.Max {
+		return
+	}
+	tx, _ := p.Transforms(&canvas)
+	grey := color.Gray{Y: 0x77}
+	canvas.StrokeLine2(draw.LineStyle{Color: grey, Width: vg.Points(0.7), Dashes: []vg.Length{vg.Points(2), vg.Points(2)}},
+		tx(m.at), canvas.Min.Y, tx(m.at), canvas.Max.Y)
+	style := p.Legend.TextStyle
+	style.Color, style.Rotation, style.XAlign, style.YAlign = grey, math.Pi/2, text.XLeft, text.YTop
+	canvas.FillText(style, vg.Point{X: tx(m.at) + vg.Points(1), Y: canvas.Min.Y + vg.Points(3)}, m.name)
 }
 
 // widen gives the axes a range that is not empty, and linear ones their zero.
@@ -130,7 +145,7 @@ func (c *chart) widen(p *plot.Plot) {
 		}
 	} else {
 		p.Y.Min = 0
-		p.Y.Max *= 1.2 // room for the legend
+		p.Y.Max *= 1.05
 		if p.Y.Max <= 0 {
 			p.Y.Max = 1
 		}

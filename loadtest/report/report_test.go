@@ -146,9 +146,9 @@ func TestDrawings(t *testing.T) {
 		"$1 $2")
 	const want = "Latency of put, by percentile: prefill flood\n" +
 		"Age of items when delivered, by percentile: prefill flood\n" +
-		"Requests a second: put/10 asked for/4\nMiB a second, without what is around the items: put/10\n" +
+		"Requests a second: put/10 asked for/4\nMiB of items a second: put/10\n" +
 		"99th percentile over time: put/10\nMedian over time: put/10\nItems in the queues: server/10\n" +
-		"On the server's disk: journal/10 items in no memory/10\nMemory of the server, resident: server/10\n" +
+		"On the server's disk: journal/10 items on disk alone/10\nMemory of the server, resident: server/10\n" +
 		"Processors that the server keeps busy: server/8\n"
 	if got != want {
 		t.Errorf("drawings:\n%s\nwant:\n%s", got, want)
@@ -356,4 +356,60 @@ func dump(t *testing.T, browser, file, size, scheme string) string {
 		t.Fatalf("%s: %v\n%s", browser, err, &errs)
 	}
 	return string(out)
+}
+
+// TestDoubts has one note of two phases, which is said once, and others that stay as they are.
+func TestDoubts(t *testing.T) {
+	r := testRun(t, "a")
+	r.Notes = []string{"prefill: 4,973 requests were due", "flood: the generator was late", "flood: 19 requests were due",
+		"elsewhere: 19 requests were due", "The drain was not over."}
+	want := []string{"prefill: 4,973; flood: 19 requests were due", "flood: the generator was late",
+		"elsewhere: 19 requests were due", "The drain was not over."}
+	if got := doubts(r); !slices.Equal(got, want) {
+		t.Errorf("doubts = %q, want %q", got, want)
+	}
+}
+
+// TestOutage draws a run whose second phase has no gets: their rate is zero there. A mark says where each phase begins.
+func TestOutage(t *testing.T) {
+	r := testRun(t, "a")
+	for i := range r.Phases[0].Intervals {
+		first := &r.Phases[0].Intervals[i]
+		first.Ops = append(first.Ops, figures.IntervalOp{Name: "get", Requests: 500})
+	}
+	list, err := drawings([]*figures.Run{r})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(list, func(c chart) bool { return c.title == "Requests a second" })
+	gets := list[at].curves[1]
+	if gets.name != "get" || len(gets.points) != 10 || gets.points[4].y != 500 || gets.points[5].y != 0 || gets.points[9].y != 0 {
+		t.Errorf("%s: %v", gets.name, gets.points)
+	}
+	if want := []mark{{0, "prefill"}, {5, "flood"}}; !slices.Equal(list[at].marks, want) {
+		t.Errorf("marks = %v, want %v", list[at].marks, want)
+	}
+	var svg bytes.Buffer
+	if err := Picture(&svg, []*figures.Run{r}, "svg"); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range list[at].marks {
+		want := 0 // a name for each chart with marks, and those of the legends
+		for _, c := range list {
+			if slices.Contains(c.marks, m) {
+				want++
+			}
+			for _, s := range c.curves {
+				if s.name == m.name {
+					want++
+				}
+			}
+		}
+		if got := strings.Count(svg.String(), ">"+m.name+"</text>"); got != want {
+			t.Errorf("the picture names the phase %s %d times, want %d", m.name, got, want)
+		}
+	}
+	if list, err = drawings([]*figures.Run{r, testRun(t, "b")}); err != nil || list[at].marks != nil {
+		t.Errorf("two runs have the marks %v, %v", list[at].marks, err)
+	}
 }

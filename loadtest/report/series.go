@@ -45,7 +45,17 @@ type chart struct {
 	title  string
 	x, y   axis
 	curves []series
+	marks  []mark
 	left   int // curves that there was no room for
+}
+
+// maxMarks bounds the marks of a chart: the names of more of them would meet.
+const maxMarks = 6
+
+// mark is a moment with a name, such as the beginning of a phase.
+type mark struct {
+	at   float64 // seconds
+	name string
 }
 
 // drawings returns what is to be drawn of runs; a chart without a point is not among it.
@@ -219,7 +229,7 @@ func rampChart(runs []*figures.Run) chart {
 // overTime returns the charts of what was seen in the intervals.
 func overTime(runs []*figures.Run) []chart {
 	rate := chart{title: "Requests a second", x: timeAxis, y: rateAxis}
-	payload := chart{title: "MiB a second, without what is around the items", x: timeAxis, y: mebibytesAxis}
+	payload := chart{title: "MiB of items a second", x: timeAxis, y: mebibytesAxis}
 	p99 := chart{title: "99th percentile over time", x: timeAxis, y: latencyAxis}
 	p50 := chart{title: "Median over time", x: timeAxis, y: latencyAxis}
 	depth := chart{title: "Items in the queues", x: timeAxis, y: countAxis}
@@ -229,7 +239,7 @@ func overTime(runs []*figures.Run) []chart {
 	for _, r := range runs {
 		for i, kind := range kinds(r) {
 			name, odd := curveName(runs, r, nil, kind), i%2 == 1
-			rate.curves = append(rate.curves, series{name: name, points: eachInterval(r, kind, requestRate), dashed: odd})
+			rate.curves = append(rate.curves, series{name: name, points: rates(r, kind), dashed: odd})
 			payload.curves = append(payload.curves, series{name: name, points: payloadRate(r, kind), dashed: odd})
 			p99.curves = append(p99.curves, series{name: name, points: eachInterval(r, kind, intervalP99), dashed: odd})
 			p50.curves = append(p50.curves, series{name: name, points: eachInterval(r, kind, intervalP50), dashed: odd})
@@ -240,7 +250,7 @@ func overTime(runs []*figures.Run) []chart {
 			series{name: curveName(runs, r, nil, "journal"), points: samples(r, func(s *figures.Sample) float64 {
 				return known(s.JournalBytes) / (1 << 20)
 			})},
-			series{name: curveName(runs, r, nil, "items in no memory"), points: samples(r, func(s *figures.Sample) float64 {
+			series{name: curveName(runs, r, nil, "items on disk alone"), points: samples(r, func(s *figures.Sample) float64 {
 				return (known(s.Bytes) - known(s.MemBytes)) / (1 << 20)
 			})})
 		name := curveName(runs, r, nil, "server")
@@ -252,7 +262,11 @@ func overTime(runs []*figures.Run) []chart {
 		})})
 		cores.curves = append(cores.curves, series{name: name, points: busyCores(r)})
 	}
-	return []chart{rate, payload, p99, p50, depth, disk, memory, cores}
+	list := []chart{rate, payload, p99, p50, depth, disk, memory, cores}
+	for i := range list {
+		list[i].marks = phaseMarks(runs)
+	}
+	return list
 }
 
 // known returns a figure of a sample, or what is not a number if the server does not tell it.

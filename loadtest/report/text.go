@@ -12,7 +12,7 @@ import (
 
 // newPageRun returns a run as text.
 func newPageRun(runs []*figures.Run, r *figures.Run) pageRun {
-	p := pageRun{Run: r, Title: runName(runs, r)}
+	p := pageRun{Run: r, Title: runName(runs, r), Doubts: doubts(r)}
 	for _, ph := range r.Phases {
 		name, asked := ph.Name, ""
 		if ph.Target > 0 {
@@ -83,6 +83,28 @@ func facts(r *figures.Run) (list []fact) {
 		options = append(options, name+"="+r.Options[name])
 	}
 	add("Options", "%s", strings.Join(options, " "))
+	return list
+}
+
+// doubts returns the notes of a run. What is noted of several phases stands there once, with its figures for each.
+func doubts(r *figures.Run) (list []string) {
+	said := make(map[string]int) // place in list, by what is said
+	for _, note := range r.Notes {
+		phase, text, ok := strings.Cut(note, ": ")
+		figure, rest, hasFigure := strings.Cut(text, " ")
+		isPhase := slices.ContainsFunc(r.Phases, func(p *figures.Phase) bool { return p.Name == phase })
+		if !ok || !isPhase || !hasFigure || strings.Trim(figure, "0123456789,") != "" {
+			list = append(list, note)
+			continue
+		}
+		if at, ok := said[rest]; ok {
+			before := strings.TrimSuffix(list[at], " "+rest)
+			list[at] = before + "; " + phase + ": " + figure + " " + rest
+			continue
+		}
+		said[rest] = len(list)
+		list = append(list, note)
+	}
 	return list
 }
 

@@ -11,9 +11,8 @@ const (
 	unsentShare = 0.01 // of the requests, unsent at the end
 )
 
-// noteBottleneck says so if the generator, not the server, limited a phase: a closed loop whose
-// threads had no time left while the server had, or a schedule that the generator itself could not
-// keep.
+// noteBottleneck says so if the generator, not the server, limited a phase. Either the threads of a closed loop had no
+// time left while the server had some, or the generator could not keep its own schedule.
 func (e *Env) noteBottleneck(p *figures.Phase) {
 	if p.Wall < shortRun {
 		return

@@ -27,7 +27,7 @@ func TestOutage(t *testing.T) {
 	for _, line := range []string{
 		`(?m)^outage: 2 producers of 64 bytes, 2 consumers that are away for 100ms$`,
 		`(?m)^Backlog: \d+ items when the consumers came back\.$`,
-		`(?m)^Puts: \d+ a second before, \d+ during the drain, which is \d\.\d+ of it\. Gets meanwhile: \d+ a second\.$`,
+		`(?m)^Puts: \d+ a second before, \d+ during the drain, which is \d+\.\d+ of it\. Gets meanwhile: \d+ a second\.$`,
 	} {
 		if !unmeasured && !regexp.MustCompile(line).MatchString(out.String()) {
 			t.Errorf("it printed:\n%s\nwant a match of %s", out, line)

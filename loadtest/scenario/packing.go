@@ -12,8 +12,8 @@ import (
 // packingPipeline is how many requests its one writer and its one reader have in flight.
 const packingPipeline = 1
 
-// Packing keeps a queue permanently behind, so that journals are packed: it writes a cycle of items
-// ahead, and then writes and reads as many at the same time, cycle after cycle.
+// Packing keeps a queue permanently behind, so that journals are packed. It writes a cycle of items ahead, and then
+// writes and reads as many at the same time, cycle after cycle.
 type Packing struct {
 	Queue  string
 	Items  int64 // per cycle

@@ -13,10 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CPUTime returns the user and system time that a process has used so far, over all its
-// threads, those that have ended included. It reads the CPU clock of the process, which counts the
-// scheduler's nanoseconds: the same as the sum over /proc/PID/task/*/schedstat, but in one call,
-// up to date for threads that run, and without losing threads that end.
+// CPUTime returns the user and system time that a process has used so far, over all its threads, those that have ended
+// included. It reads the CPU clock of the process, which counts the scheduler's nanoseconds. That is the sum over
+// /proc/PID/task/*/schedstat, but in one call, up to date for threads that run, and without losing threads that end.
 func CPUTime(pid int) (time.Duration, error) {
 	const schedClock = 2 // CPUCLOCK_SCHED of the kernel's per-process clock ids
 	var ts unix.Timespec
