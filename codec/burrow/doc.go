@@ -13,15 +13,14 @@
 //
 //   - How the bytes were split never matters: while a head is not whole nothing of it is consumed,
 //     and the pieces of a body add up to the same bytes.
-//   - No decoder or encoder allocates, on success or on a protocol error, but for the forms of version
-//     1.1; the encoders grow dst when its capacity does not suffice, as append does.
+//   - No decoder or encoder allocates, on success or on a protocol error, but for the forms of version 1.1. The
+//     encoders grow dst when its capacity does not suffice, as append does.
 //   - Every slice in a decoded [Head] or [Request], and every piece of a body, lies inside src. It
 //     is valid for as long as the caller leaves src alone, and must not be appended to.
 //   - DecodeHead never asks its caller to hold more than [Decoder.MaxHead] bytes, and Body.Decode
 //     no more than a line of [MaxChunkLine] bytes.
-//   - Nothing that two readers of HTTP could read in two ways is accepted: two lengths, a length
-//     beside chunks, a bare line feed, a folded header, a blank before a colon. Such a head ends
-//     the connection.
+//   - Nothing that two readers of HTTP could read in two ways is accepted. That is two lengths, a length beside chunks,
+//     a bare line feed, a folded header, and a blank before a colon. Such a head ends the connection.
 //   - After a fatal [ProtocolError] the position in the stream is not to be trusted: answer and
 //     close. After any other one, read the body and go on.
 //

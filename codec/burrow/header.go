@@ -5,6 +5,7 @@ import "bytes"
 // headers says which of the headers that may stand once have been seen.
 type headers struct {
 	host, length, coding bool
+	credential, origin   bool
 	keepAlive            bool
 }
 
@@ -56,9 +57,15 @@ func (h *Head) parseHeader(line []byte, seen *headers) *ProtocolError {
 		kind, _, _ := bytes.Cut(value, semicolon)
 		h.Form = equalFold(trimBlanks(kind), "application/x-www-form-urlencoded")
 	case equalFold(name, "authorization"):
-		h.Authorization = value
+		if seen.credential { // a proxy may have looked at the other one
+			return errTwoCredentials
+		}
+		seen.credential, h.Authorization = true, value
 	case equalFold(name, "origin"):
-		h.Origin = value
+		if seen.origin {
+			return errTwoOrigins
+		}
+		seen.origin, h.Origin = true, value
 	}
 	return nil
 }

@@ -58,7 +58,9 @@ func (op Op) statuses() []int {
 		return []int{200, 400, 401, 403, 429, 503, 507}
 	case OpRemove:
 		return []int{204, 400, 401, 403, 404, 409, 429, 503}
-	case OpExtend, OpAcknowledge:
+	case OpExtend:
+		return []int{200, 204, 400, 401, 403, 404, 429, 503}
+	case OpAcknowledge:
 		return []int{204, 400, 401, 403, 404, 429, 503}
 	case OpRedrive:
 		return []int{200, 207, 400, 401, 403, 409, 413, 429, 503, 507}

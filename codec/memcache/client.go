@@ -36,9 +36,9 @@ type GetOptions struct {
 	DelayMillis int64
 	Meta        bool // what there is to know of the item comes in front of it
 
-	// ID, or Key if ID is 0, names one item to look at, wherever it is. List lists items instead, with ids from
-	// From on, Limit at most, or as many as the server says if that is 0; Hidden lists those too that are delayed
-	// or leased. Both take nothing, and go with Meta alone. A server before 3.0 ignores them and takes an item.
+	// ID, or Key if ID is 0, names one item to look at, wherever it is. List lists items instead, with ids from From
+	// on, Limit at most, or as many as the server says if that is 0. Hidden lists those too that are delayed or leased.
+	// Both take nothing, and go with Meta alone. A server before 3.0 ignores them and takes an item.
 	ID     uint64
 	Key    []byte
 	List   bool
@@ -226,17 +226,17 @@ func AppendConfirm(dst, queue []byte, count int32) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// AppendCommand appends a command that takes words and no body: a queue name after OpDelete,
-// OpFlush and OpFlushExpired, a status or nothing after OpStatus, queue names separated by spaces
-// or nothing after OpDumpStats and OpDumpConfig, nothing after the rest.
+// AppendCommand appends a command that takes words and no body: a queue name after OpDelete, OpFlush and
+// OpFlushExpired, and a status or nothing after OpStatus. After OpDumpStats and OpDumpConfig come queue names separated
+// by spaces, or nothing; after the rest comes nothing.
 func AppendCommand(dst []byte, op Op, args []byte) []byte {
 	dst = appendCommand(dst, op, args)
 	return append(dst, "\r\n"...)
 }
 
-// AppendRequest appends req in its plainest form. What Decode returned without error is encoded to
-// bytes that decode to the same request, except for an empty Queue of OpDelete, OpFlush and
-// OpFlushExpired: a line cannot end in an empty word.
+// AppendRequest appends req in its plainest form. What Decode returned without error is encoded to bytes that decode to
+// the same request. An empty Queue of OpDelete, OpFlush and OpFlushExpired is an exception: a line cannot end in an
+// empty word.
 func AppendRequest(dst []byte, req *Request) []byte {
 	switch req.Op {
 	case OpGet:

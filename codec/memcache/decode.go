@@ -59,12 +59,12 @@ type Decoder struct {
 // many bytes would do, if that is known. It returns ErrTooLarge and the length of the command line
 // for a SET larger than MaxItem, with req.Queue, NoReply and Skip set.
 //
-// Any other error is a *ProtocolError that says how to answer. If it is fatal n is 0 and the stream
-// ends here; otherwise the n bytes of the request are consumed and decoding goes on after them,
-// with req.Op and req.NoReply as the request had them. Requests are refused as Kestrel refused them, and in its order.
-// A line beyond MaxLine, and a storage command of the wrong shape or byte count, are refused as soon as that is seen;
-// all else once the request is whole. Queue names pass as sent, but for the empty name in GET (fatal) and a name of
-// plus signs only in GET and SET (not fatal).
+// Any other error is a *ProtocolError that says how to answer. If it is fatal n is 0 and the stream ends here.
+// Otherwise the n bytes of the request are consumed and decoding goes on after them, with req.Op and req.NoReply as the
+// request had them. Requests are refused as Kestrel refused them, and in its order. A line beyond MaxLine, and a
+// storage command of the wrong shape or byte count, are refused as soon as that is seen; all else once the request is
+// whole. Queue names pass as sent, but for the empty name in GET (fatal) and a name of plus signs only in GET and SET
+// (not fatal).
 //
 // Decode keeps no state, does not allocate, and checks every length before using it.
 func (d Decoder) Decode(src []byte, req *Request) (n int, err error) {

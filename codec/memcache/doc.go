@@ -1,14 +1,13 @@
 // Package memcache turns bytes into Kestrel's memcache requests and replies into bytes.
 //
-// It is a codec and nothing more: no I/O, no clock, no state between calls. A server calls
-// [Decoder.Decode] on its read buffer until that returns [ErrIncomplete], and answers with the
-// reply constants and the Append functions; a client builds requests with [AppendSet],
-// [AppendGet] and their neighbours and reads answers with [DecodeReply].
+// It is a codec and nothing more: no I/O, no clock, no state between calls. A server calls [Decoder.Decode] on its read
+// buffer until that returns [ErrIncomplete], and answers with the reply constants and the Append functions. A client
+// builds requests with [AppendSet], [AppendGet] and their neighbours, and reads answers with [DecodeReply].
 //
 // # Guarantees
 //
-//   - How the bytes were split never matters: what a decoder returns for a request is the same
-//     whatever follows it in the buffer, and while a request is not whole nothing is consumed.
+//   - How the bytes were split never matters: what a decoder returns for a request is the same whatever follows it in
+//     the buffer. While a request is not whole nothing is consumed.
 //   - No decoder or encoder allocates, on success or on a protocol error; the encoders grow dst
 //     when its capacity does not suffice, as append does.
 //   - Every slice in a decoded [Request] or [Reply] lies inside src. It is valid for as long as

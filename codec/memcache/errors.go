@@ -73,7 +73,7 @@ var (
 
 // Errors of leases and delays, which Kestrel did not have. They cost one reply.
 var (
-	errTwice        = explained("an option stands there twice")
+	errTwice        = explained("an option is given twice")
 	errOr           = explained("or needs the name of a queue")
 	errManyQueues   = explained("more than 16 queues")
 	errWeight       = explained("weight is not a number from 1 to 1000000")

@@ -4,7 +4,7 @@ import "strings"
 
 // Results of decodeString that several cases of leases share.
 const (
-	twice       = `reply "CLIENT_ERROR an option stands there twice\r\n": an option stands there twice`
+	twice       = `reply "CLIENT_ERROR an option is given twice\r\n": an option is given twice`
 	combination = `reply "CLIENT_ERROR these options do not go together\r\n": these options do not go together`
 	badOr       = `reply "CLIENT_ERROR or needs the name of a queue\r\n": or needs the name of a queue`
 	badWeight   = `reply "CLIENT_ERROR weight is not a number from 1 to 1000000\r\n": ` +

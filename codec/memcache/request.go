@@ -9,9 +9,8 @@ type Request struct {
 	Queue []byte // name as sent, ISO-8859-1, without GET options; empty if sent empty
 	Key   []byte // GET: name and options, as sent
 	Data  []byte // SET: the item's bytes
-	// Args holds the words after the command, separated by single spaces: for STATUS the one
-	// word that names the new status, for DUMP_STATS and DUMP_CONFIG the queue names, to be read
-	// with Words. Empty if there were none.
+	// Args holds the words after the command, separated by single spaces. For STATUS that is the one word that names
+	// the new status, for DUMP_STATS and DUMP_CONFIG the queue names, to be read with Words. Empty if there were none.
 	Args []byte
 
 	Flags  uint32 // SET: a negative value is kept as its 32 bits

@@ -74,8 +74,8 @@ func (s *Scanner) skip(n int64) error {
 // A BreakError is how a Scanner says that what follows is not a record.
 type BreakError struct {
 	Break
-	// Torn says that the break looks like the end of a file that was being written: the last
-	// record is cut short, or there are zeros to the end, and no whole item is behind it.
+	// Torn says that the break looks like the end of a file that was being written. The last record is cut short, or
+	// there are zeros to the end, and no whole item is behind it.
 	Torn bool
 }
 

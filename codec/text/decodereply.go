@@ -42,10 +42,9 @@ type Reply struct {
 // DecodeReply parses one reply at the start of src and returns the bytes it occupied. It overwrites
 // r, whose slices alias src. Each item of a MONITOR is a reply of its own.
 //
-// It returns ErrIncomplete and 0 when src is a proper prefix of a reply, and ErrBadReply and 0 for
-// a line longer than MaxReplyLine, an unknown first byte, and a count that is not a number. It
-// keeps no state and does not allocate. Lines end with a bare line feed here: an item may end in a
-// carriage return.
+// It returns ErrIncomplete and 0 when src is a proper prefix of a reply. It returns ErrBadReply and 0 for a line longer
+// than MaxReplyLine, an unknown first byte, and a count that is not a number. It keeps no state and does not allocate.
+// Lines end with a bare line feed here: an item may end in a carriage return.
 func DecodeReply(src []byte, r *Reply) (n int, err error) {
 	*r = Reply{}
 	end := bytes.IndexByte(src[:min(len(src), MaxReplyLine)], '\n')

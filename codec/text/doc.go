@@ -8,15 +8,14 @@
 //
 // # Guarantees
 //
-//   - How the bytes were split never matters: what a decoder returns is the same whatever follows
-//     in the buffer, and while a line is not whole nothing of it is consumed, unless its item is
-//     too large.
+//   - How the bytes were split never matters: what a decoder returns is the same whatever follows in the buffer. While
+//     a line is not whole nothing of it is consumed, unless its item is too large.
 //   - No decoder or encoder allocates, on success or on a protocol error; the encoders grow dst
 //     when its capacity does not suffice, as append does.
 //   - Every slice in a decoded [Request] or [Reply], and every item, lies inside src. It is valid
 //     for as long as the caller leaves src alone, and must not be appended to.
-//   - Decode never asks its caller to hold more than [Decoder.MaxLine] bytes, and DecodeItem no
-//     more than [Decoder.MaxItem] + 2: however many items a put has, they are read one at a time.
+//   - Decode never asks its caller to hold more than [Decoder.MaxLine] bytes, and DecodeItem no more than
+//     [Decoder.MaxItem] + 2. However many items a put has, they are read one at a time.
 //   - After a fatal [ProtocolError] the position in the stream is not to be trusted: answer and
 //     close. No item line is ever taken for a command.
 //

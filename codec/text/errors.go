@@ -76,7 +76,7 @@ var (
 	errExpiry         = refusal("-Error parsing expiration time.\n",
 		"expiry is not a 32-bit number")
 	errWait       = refusal("-Error parsing timeout.\n", "wait time is not a 32-bit number")
-	errTwice      = explained("An option stands there twice.")
+	errTwice      = explained("An option is given twice.")
 	errOption     = explained("Unknown option.")
 	errOr         = explained("Or needs the name of a queue.")
 	errManyQueues = explained("More than 16 queues.")

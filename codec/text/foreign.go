@@ -12,8 +12,8 @@ func beginsForeign(first byte) bool {
 	return isControl(first) && first != '\n' || 0x80 <= first && first < 0xa0
 }
 
-// isForeign reports whether a line, without its end, is none of this protocol: it holds control
-// characters that no name has here, or is the first line of an HTTP request or of one like it.
+// isForeign reports whether a line, without its end, is none of this protocol. Such a line holds control characters
+// that no name has here, or is the first line of an HTTP request or of one like it.
 func isForeign(line []byte) bool {
 	for _, c := range line {
 		if isControl(c) {
@@ -33,8 +33,8 @@ func isForeign(line []byte) bool {
 	return false
 }
 
-// isForeignCommand reports whether an unknown command is one of another protocol: it begins like no word,
-// as in RESP, is the greeting of SSH, or is a command of memcache that an item follows.
+// isForeignCommand reports whether an unknown command is one of another protocol. It then begins like no word, as in
+// RESP, is the greeting of SSH, or is a command of memcache that an item follows.
 func isForeignCommand(word []byte) bool {
 	if len(word) == 0 {
 		return false

@@ -15,9 +15,9 @@ type Items struct {
 // DecodeItem parses one item line at the start of src and returns the bytes it occupied. The item
 // aliases src and is never empty; carriage returns inside it and any bytes above 0x7f are kept.
 //
-// It returns ErrIncomplete and 0 when src is a proper prefix of a line; src must then begin with
-// the same bytes at the next call, which does not look at them again. It returns ErrEndOfItems and
-// the length of the line for the empty line that ends the items.
+// It returns ErrIncomplete and 0 when src is a proper prefix of a line. src must then begin with the same bytes at the
+// next call, which does not look at them again. It returns ErrEndOfItems and the length of the line for the empty line
+// that ends the items.
 //
 // It returns ErrTooLarge, once, for a line whose item exceeds MaxItem, as soon as that is seen.
 // Then n is less than the length of the line. The calls that follow return no item and no error

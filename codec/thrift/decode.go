@@ -34,9 +34,8 @@ type Decoder struct {
 // so for unknown methods (MethodUpgrade is a known one), arguments that break the rules of the protocol, a missing
 // queue_name, and a status that cannot be set.
 //
-// Arguments that are missing are zero; fields that are unknown or have another type than they
-// should are skipped; of a field sent twice the last counts; bytes behind the arguments are
-// ignored.
+// Arguments that are missing are zero. Fields that are unknown or have another type than they should are skipped; of a
+// field sent twice the last counts. Bytes behind the arguments are ignored.
 //
 // Decode keeps no state, does not allocate, and checks every length before using it.
 func (d Decoder) Decode(src []byte, req *Request) (n int, err error) {

@@ -9,8 +9,8 @@
 //
 // # Guarantees
 //
-//   - How the bytes were split never matters: what a decoder returns for a frame is the same
-//     whatever follows it in the buffer, and while a frame is not whole nothing is consumed.
+//   - How the bytes were split never matters: what a decoder returns for a frame is the same whatever follows it in the
+//     buffer. While a frame is not whole nothing is consumed.
 //   - No decoder or encoder allocates, on success or on a protocol error; the encoders grow dst
 //     when its capacity does not suffice, as append does.
 //   - Every slice in a decoded [Request] or [Reply] lies inside src. It is valid for as long as

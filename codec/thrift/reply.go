@@ -12,8 +12,8 @@ func AppendCount(dst []byte, call Call, count int32) []byte {
 	return endStruct(dst, start)
 }
 
-// AppendDeadline appends the reply to touch: when the read comes back by itself, or the item expires, in
-// milliseconds since 1970; or 0 if the read is not open, or the item is not there.
+// AppendDeadline appends the reply to touch: when the read comes back by itself, or the item expires, in milliseconds
+// since 1970. It is 0 if the read is not open, or the item is not there.
 func AppendDeadline(dst []byte, call Call, deadlineMillis int64) []byte {
 	start := len(dst)
 	dst = appendI64Field(beginReply(dst, call), 0, deadlineMillis)
@@ -67,9 +67,8 @@ func AppendQueueInfo(dst []byte, call Call, info *QueueInfo) []byte {
 	return endQueueInfo(dst, start, info)
 }
 
-// AppendQueueInfoAround is AppendQueueInfo for a head item of size bytes that is sent from where it lies:
-// it appends what comes in front of the item, and returns what comes behind it. It does not look at
-// info.HeadItem.
+// AppendQueueInfoAround is AppendQueueInfo for a head item of size bytes that is sent from where it lies. It appends
+// what comes in front of the item, and returns what comes behind it. It does not look at info.HeadItem.
 func AppendQueueInfoAround(dst []byte, call Call, info *QueueInfo, size int) (front []byte, behind string) {
 	start := len(dst)
 	dst = appendStringField(appendField(beginReply(dst, call), 0, typeStruct), 1, "")
