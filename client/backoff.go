@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// Backoff is how long to wait after failures that follow each other: First, then twice as long
-// each time, up to Most; each by chance up to a quarter shorter, so that many clients do not come
-// back at once.
+// Backoff is how long to wait after failures that follow each other: First, then twice as long each time, up to Most.
+// Each is by chance up to a quarter shorter, so that many clients do not come back at once.
 type Backoff struct {
 	First time.Duration
 	Most  time.Duration

@@ -31,11 +31,10 @@ type Options struct {
 	User, Password string
 	// DialTimeout bounds the making of one connection.
 	DialTimeout time.Duration
-	// ReplyTimeout is how long a server may take to answer, on top of the time that it was asked to wait; where
-	// items are taken and ended, a quarter more at most.
-	// A server with sync_journal "always" answers when its disk has, so this is no place for
-	// milliseconds: bound a single call by its context. It is also how long a put waits that a server took
-	// before it stopped without closing the connection.
+	// ReplyTimeout is how long a server may take to answer, on top of the time that it was asked to wait. Where items
+	// are taken and ended, it is a quarter more at most. A server with sync_journal "always" answers when its disk has,
+	// so this is no place for milliseconds: bound a single call by its context. It is also how long a put waits that a
+	// server took before it stopped without closing the connection.
 	ReplyTimeout time.Duration
 	// Backoff is how long a server that failed is left alone.
 	Backoff Backoff

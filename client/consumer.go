@@ -347,8 +347,8 @@ func (c *Consumer) askWithConfirm(s *slot) bool {
 	return true
 }
 
-// widen returns for how many items a round of a slot asks that was meant for n: for those as well who have come to want
-// one meanwhile, if the server had any the last time.
+// widen returns how many items a round of a slot asks for that was meant for n. If the server had any the last time, it
+// asks for callers as well that have come meanwhile.
 func (c *Consumer) widen(s *slot, n int) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

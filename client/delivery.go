@@ -105,8 +105,8 @@ func (d *Delivery) Abort(ctx context.Context) error {
 	return err
 }
 
-// Lost returns a channel that is closed when the connection of the item ends before the item does, or its
-// lease: the server then delivers it again, and Confirm will fail.
+// Lost returns a channel that is closed when the connection of the item, or its lease, ends before the item does. The
+// server then delivers it again, and Confirm will fail.
 func (d *Delivery) Lost() <-chan struct{} {
 	d.watch()
 	d.mu.Lock()
@@ -170,8 +170,8 @@ func (d *Delivery) send(how ending) {
 	}
 }
 
-// readsOn reports whether a read that has timed out is to go on: an item may be open for any time, and the request
-// that ends it has its own deadline.
+// readsOn reports whether a read that has timed out is to go on. An item may be open for any time, and the request that
+// ends it has its own deadline.
 func (d *Delivery) readsOn() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

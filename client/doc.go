@@ -21,8 +21,8 @@
 //
 // # Taking
 //
-//   - A [Worker] is what most programs want: it calls a function for each item, some at a time,
-//     confirms an item when the function has succeeded, and gives it back when it has not.
+//   - A [Worker] is what most programs want. It calls a function for each item, some at a time, confirms an item when
+//     the function has succeeded, and gives it back when it has not.
 //   - A [Consumer] hands out items one by one, each to be confirmed or aborted.
 //   - [Client.OpenBatch] opens many items of one server at once, for programs that store batches.
 //   - [Client.Get] takes one item for good. What is on its way when the program dies is lost.
@@ -34,10 +34,10 @@
 //
 // # Servers
 //
-// An address lists servers, or names the path in ZooKeeper where they announce themselves, as in
-// zk://zk1,zk2/kestrel. A [Source] reports the servers, and what changes: a server that leaves
-// the write set gets no more puts; of one that leaves the read set nothing new is taken, and what is
-// open there is ended as usual. When a source reports none, the client stays with those it has.
+// An address lists servers, or names the path in ZooKeeper where they announce themselves, as in zk://zk1,zk2/kestrel.
+// A [Source] reports the servers, and what changes. A server that leaves the write set gets no more puts. From one that
+// leaves the read set the client takes nothing new, and ends what is open there as usual. When a source reports none,
+// the client stays with those it has.
 //
 // # Errors
 //

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 
 	"github.com/kestrelmq/kestrel/codec/memcache"
 )
@@ -26,7 +27,7 @@ func (d *Delivery) confirmAndNext(ctx context.Context) (next *Delivery, asked bo
 	d.mu.Unlock()
 	if !reads {
 		err = d.end(context.Background(), how)
-		return nil, d.asked, err
+		return nil, !errors.Is(err, ErrEnded) && d.asked, err // else another call asked
 	}
 	s, c := d.slot, d.slot.consumer
 	var reply memcache.Reply

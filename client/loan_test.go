@@ -170,9 +170,9 @@ func TestLoanEndedTwice(t *testing.T) {
 	}
 }
 
-// TestLoanIsTaken tests that a handler takes the loan and ends the delivery in one step. If there were a moment between
-// them, somebody else could confirm in it. Of the two confirms the second would be of the item that comes next.
-func TestLoanIsTaken(t *testing.T) {
+// withLoan has a worker handle two items. Handle gets the second, which is on loan.
+func withLoan(t *testing.T, handle func(*Delivery) error) {
+	t.Helper()
 	c := dial(t, Options{}, serve(t).addr)
 	put(t, c, "work", "a", "b")
 	done := make(chan struct{})
@@ -183,20 +183,7 @@ func TestLoanIsTaken(t *testing.T) {
 				return nil
 			}
 			defer close(done)
-			d.mu.Lock() // as somebody else who ends it
-			ended := make(chan error, 1)
-			go func() {
-				_, _, err := d.confirmAndNext(context.Background())
-				ended <- err
-			}()
-			for range 10_000 {
-				runtime.Gosched()
-			}
-			if how := d.how.Load(); how != asLoan {
-				t.Errorf("the loan is taken (%d) while the delivery is still open", how)
-			}
-			d.mu.Unlock()
-			return <-ended
+			return handle(d)
 		},
 		Failed: func(d *Delivery, err error) { t.Errorf("item %s: %v", d.Data, err) },
 	})
@@ -204,4 +191,40 @@ func TestLoanIsTaken(t *testing.T) {
 	if err := stop(); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestLoanAskedOnce ends a delivery twice. The get went out with the first confirm: the second call has asked for nothing,
+// so its caller must not say that it did.
+func TestLoanAskedOnce(t *testing.T) {
+	withLoan(t, func(d *Delivery) error {
+		if _, _, err := d.confirmAndNext(context.Background()); err != nil {
+			return err
+		}
+		_, asked, err := d.confirmAndNext(context.Background())
+		if !errors.Is(err, ErrEnded) || asked {
+			t.Errorf("the second confirm: %v, asked for the next item: %t; want ErrEnded, false", err, asked)
+		}
+		return nil
+	})
+}
+
+// TestLoanIsTaken tests that a handler takes the loan and ends the delivery in one step. If there were a moment between
+// them, somebody else could confirm in it. Of the two confirms the second would be of the item that comes next.
+func TestLoanIsTaken(t *testing.T) {
+	withLoan(t, func(d *Delivery) error {
+		d.mu.Lock() // as somebody else who ends it
+		ended := make(chan error, 1)
+		go func() {
+			_, _, err := d.confirmAndNext(context.Background())
+			ended <- err
+		}()
+		for range 10_000 {
+			runtime.Gosched()
+		}
+		if how := d.how.Load(); how != asLoan {
+			t.Errorf("the loan is taken (%d) while the delivery is still open", how)
+		}
+		d.mu.Unlock()
+		return <-ended
+	})
 }

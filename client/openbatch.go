@@ -128,10 +128,10 @@ func (b *Batch) Confirm(ctx context.Context) error {
 	return wordy("confirm", b.Queue, b.Server, err)
 }
 
-// Abort gives all items back to the head of their queue, in their order, and waits until the server has
-// them. That the connection is lost is no error: they have gone back already. An error wraps [ErrEnded]
-// if the batch was confirmed or aborted before; if it wraps [ErrUnknownOutcome] the server did not
-// answer, and has them back when it notices that the connection has ended.
+// Abort gives all items back to the head of their queue, in their order, and waits until the server has them. That the
+// connection is lost is no error: they have gone back already. An error wraps [ErrEnded] if the batch was confirmed or
+// aborted before. If it wraps [ErrUnknownOutcome] the server did not answer, and has them back when it notices that the
+// connection has ended.
 func (b *Batch) Abort(ctx context.Context) error {
 	err := ErrEnded
 	b.once.Do(func() {

@@ -17,8 +17,8 @@ const (
 	trustShare = 5 * time.Millisecond
 )
 
-// share is a connection to one server that small requests of many callers share: what gathers while one round of
-// them is under way goes out in one write as the next. It ends when there have been no requests for a while.
+// share is a connection to one server that small requests of many callers share. What gathers while one round of them
+// is under way goes out in one write as the next. It ends when there have been no requests for a while.
 type share struct {
 	client *Client
 	server string

@@ -173,8 +173,8 @@ func (q *QueueStats) set(name, value string) {
 	}
 }
 
-// statsParser reads the lines of STATS. The name of a queue and that of an entry are joined by "_",
-// which both may contain: a line belongs to the queue of the line before it if it can.
+// statsParser reads the lines of STATS. The name of a queue and that of an entry are joined by "_", which both may
+// contain. So a line belongs to the queue of the line before it if it can.
 type statsParser struct {
 	server *ServerStats
 	queues []QueueStats

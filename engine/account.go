@@ -15,8 +15,7 @@ import (
 // DefaultAccount is the account of the queues that have none in their name.
 const DefaultAccount = accountname.Default
 
-// AppendAccountQueue appends the name of a queue of an account. Whether it is a legal name shows at its
-// first use.
+// AppendAccountQueue appends the name of a queue of an account. Whether it is a legal name shows at its first use.
 func AppendAccountQueue(dst, account, queue []byte) []byte {
 	return accountname.Append(dst, account, queue)
 }

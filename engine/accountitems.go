@@ -16,22 +16,22 @@ func (e *Engine) HasItems(now Time, name []byte) bool {
 	sh.mu.Lock()
 	defer e.unlock(sh, now)
 	q := sh.queues[string(name)]
-	return q != nil && e.holdsItems(q, now)
+	return q != nil && e.hasItemsLocked(q, now)
 }
 
-// holdsItems is HasItems; the caller holds the shard's mutex, and gives it back with unlock.
-func (e *Engine) holdsItems(q *queue, now Time) bool {
+// hasItemsLocked is HasItems; the caller holds the shard's mutex, and gives it back with unlock.
+func (e *Engine) hasItemsLocked(q *queue, now Time) bool {
 	if !q.headBusy() && !e.swept(q, now) {
 		e.sweepLater(q)
 	}
 	return q.items() > 0 || q.leased() > 0 || q.open.Len() > 0 || q.moving.Len() > 0
 }
 
-// hasItems is holdsItems for a caller that does not hold the shard's mutex.
+// hasItems is hasItemsLocked for a caller that does not hold the shard's mutex.
 func (e *Engine) hasItems(q *queue, now Time) bool {
 	q.shard.mu.Lock()
 	defer e.unlock(q.shard, now)
-	return !q.deleted && e.holdsItems(q, now)
+	return !q.deleted && e.hasItemsLocked(q, now)
 }
 
 // byAge orders queues by when they were made.
@@ -71,8 +71,8 @@ func (e *Engine) withItems(now Time, account string) []*queue {
 	return queues
 }
 
-// Accounts returns the accounts that have items, in the order in which the oldest of their queues that
-// has some was made. It takes time in proportion to the number of queues.
+// Accounts returns the accounts that have items. Their order is that in which the oldest queue with items of each was
+// made. It takes time in proportion to the number of queues.
 func (e *Engine) Accounts(now Time) []string {
 	defer contain()
 	var first []*queue

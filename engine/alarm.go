@@ -63,16 +63,15 @@ func (e *Engine) nextDue(q *queue) (at Time) {
 	return at
 }
 
-// setAlarm has the alarm ring for q when something is due, unless it rings earlier. The caller holds the
-// shard's mutex.
+// setAlarm has the alarm ring for q when something is due, unless it rings earlier. The caller holds the shard's mutex.
 func (e *Engine) setAlarm(q *queue) {
 	if at := e.nextDue(q); at != 0 && (q.aside.at == 0 || at < q.aside.at) && !q.deleted {
-		e.ring(q, at)
+		e.setAlarmAt(q, at)
 	}
 }
 
-// ring has the alarm ring for q at an instant and at no other.
-func (e *Engine) ring(q *queue, at Time) {
+// setAlarmAt has the alarm ring for q at an instant and at no other.
+func (e *Engine) setAlarmAt(q *queue, at Time) {
 	a := &e.alarm
 	q.aside.at = at
 	a.mu.Lock()

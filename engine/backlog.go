@@ -37,7 +37,7 @@ import (
 //	    that has its place in the journal still (I6).
 //	B6  Every id that a run's range names is in the run, or is covered by a record that the journal
 //	    still has: it is gone, rewritten, or the queue is deleted. Behind the record that deletes a
-//	    queue the journal says nothing of its number. See forgo.
+//	    queue the journal says nothing of its number. See forgo, forget.
 type backlog struct {
 	inReadBehind bool
 	since        time.Time // of entering read-behind
@@ -77,6 +77,7 @@ type backlog struct {
 	leaveLogged bool          // that it leaves is logged, as entering was
 	writing     int64         // items of count in chunks that are being written
 	flying      []*item.Chunk // that are being written
+	spilling    bool          // a batch is being written, even if all of it was removed meanwhile
 	cut         []uint64      // ids that were cut out of these
 	hold        bool          // nothing leaves recent for now
 	thin        bool          // a run may be to be written again without what is gone
@@ -102,8 +103,8 @@ func (q *queue) fillLimit() int64 {
 }
 
 // refillAt is down to how many bytes its window goes before it is filled again. The spool fills little and often. A
-// large fill at a time would keep the processor from its event loops for long, and its chunks would not be those that
-// the loops have just given back.
+// large fill would keep the processor from the event loops for long. It would also not use the chunks that the loops
+// have just given back.
 func (q *queue) refillAt() int64 {
 	limit := q.fillLimit()
 	return max(limit/2, limit-fillBatch)
@@ -226,8 +227,8 @@ func (e *Engine) shrink(q *queue) {
 // coming reports whether items of q are on their way into its empty window.
 func (q *queue) coming() bool { return q.backlog != nil && q.backlog.count > 0 }
 
-// retire moves runs from which every item was handed out to spent, for reclaim; not one that takes
-// more, or is about to have taken it.
+// retire moves runs from which every item was handed out to spent, for reclaim. A run that still takes items, or is
+// about to, stays.
 func (e *Engine) retire(q *queue) {
 	b, head := q.backlog, q.headID()
 	for len(b.runs) > 0 && b.runs[0] != b.growing && !b.runs[0].busy && b.runs[0].written.LastID < head {
@@ -238,9 +239,9 @@ func (e *Engine) retire(q *queue) {
 	b.gone.RemoveBelow(head)
 }
 
-// holds reports whether id, which lives, is that of an item in a run.
-func (b *backlog) holds(id uint64) bool {
-	return slices.ContainsFunc(b.runs, func(r *run) bool { return r.written.Holds(id) })
+// contains reports whether id, which lives, is that of an item in a run.
+func (b *backlog) contains(id uint64) bool {
+	return slices.ContainsFunc(b.runs, func(r *run) bool { return r.written.Contains(id) })
 }
 
 // unload drops the window of a queue in read-behind from memory; it can be read again.
@@ -294,8 +295,8 @@ func (q *queue) headID() uint64 {
 // the first to touch.
 const maxLeaving = 8 << 20
 
-// Ahead reports whether a client that puts to the queue called name, or to one that it stands for,
-// should wait before it puts more; see Stored. Any goroutine may call it, at any time.
+// Ahead reports whether a client should wait before it puts more to the queue called name, or to one that an alias
+// stands for; see Stored. Any goroutine may call it, at any time.
 func (e *Engine) Ahead(name []byte) bool {
 	defer contain()
 	for _, target := range e.settings.Load().Aliases[string(name)] {

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 
 	"github.com/kestrelmq/kestrel/engine/internal/journal"
+	"github.com/kestrelmq/kestrel/engine/internal/processor"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment"
 )
@@ -26,8 +27,9 @@ var (
 		" that the server would remove: make room, and try again")
 )
 
-// backupPiece is how many bytes of a file are read at a time.
-const backupPiece = 256 << 10
+// backupPiece is how many bytes of a file are read at a time. They are read past the page cache. The kernel would
+// fill that in bursts, and the syncs of clients would wait behind these. It would also drop what others have read.
+const backupPiece = 64 << 10
 
 // BackupFile is one file of a backup.
 type BackupFile struct {
@@ -65,9 +67,8 @@ type Backup struct {
 	buf    []byte
 }
 
-// BeginBackup begins a backup. What was acknowledged before is in it, and nothing that is put or removed
-// afterwards. It waits for the disk. It returns ErrBackupRuns, ErrBackupDisk, ErrClosed, or why the journal
-// or a file cannot be used.
+// BeginBackup begins a backup. What was acknowledged before is in it, and nothing that is put or removed afterwards. It
+// waits for the disk. It returns ErrBackupRuns, ErrBackupDisk, ErrClosed, or why the journal or a file cannot be used.
 func (e *Engine) BeginBackup() (*Backup, error) {
 	defer contain()
 	if e.closed.Load() {
@@ -114,7 +115,7 @@ func (b *Backup) begin() (err error) {
 			}
 		}
 	}
-	b.holdFrom(0)
+	b.retainFrom(0)
 	return nil
 }
 
@@ -200,13 +201,13 @@ func (b *Backup) Copy(ctx context.Context, i int, w io.Writer) error {
 }
 
 func (b *Backup) copy(ctx context.Context, f BackupFile, w io.Writer) error {
-	file, err := b.e.fs.OpenReadOnly(f.path)
+	file, err := segment.Uncached(b.e.fs).OpenReadOnly(f.path)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
 	if b.buf == nil {
-		b.buf = make([]byte, backupPiece)
+		b.buf = segment.BlockBuffer(backupPiece)[:backupPiece]
 	}
 	for off := int64(0); off < f.Size; {
 		if err := ctx.Err(); err != nil {
@@ -216,31 +217,32 @@ func (b *Backup) copy(ctx context.Context, f BackupFile, w io.Writer) error {
 			return ErrBackupDisk
 		}
 		p := b.buf[:min(int64(len(b.buf)), f.Size-off)]
-		if n, err := file.ReadAt(p, off); n < len(p) {
+		if n, err := file.ReadAt(b.buf[:segment.WholeBlocks(len(p))], off); n < len(p) {
 			return fmt.Errorf("read %d bytes at offset %d: %w", len(p), off, err)
 		}
 		if _, err := w.Write(p); err != nil {
 			return err
 		}
 		off += int64(len(p))
+		processor.Yield()
 	}
 	return nil
 }
 
 // Done lets the engine remove the files up to Files[i], when nothing else needs them.
-func (b *Backup) Done(i int) { b.holdFrom(i + 1) }
+func (b *Backup) Done(i int) { b.retainFrom(i + 1) }
 
-// holdFrom keeps the segments among Files[i:], which come before the runs.
-func (b *Backup) holdFrom(i int) {
+// retainFrom keeps the segments among Files[i:], which come before the runs.
+func (b *Backup) retainFrom(i int) {
 	var oldest uint64
 	if i < len(b.Files) {
 		oldest = b.Files[i].segment
 	}
-	b.e.backing.holdSegments(oldest)
+	b.e.backing.retainSegments(oldest)
 }
 
-// Check returns an error if what was copied may not be what was acknowledged: the engine was closed, or
-// a sync failed and the journal moves to other files. Then another backup is to be tried.
+// Check returns an error if the copy may not have all that was acknowledged. Then the engine was closed, or a sync
+// failed and the journal moves to other files. Try another backup then.
 func (b *Backup) Check() error {
 	if b.e.closed.Load() {
 		return ErrClosed
@@ -271,8 +273,7 @@ type backing struct {
 	runs atomic.Bool
 }
 
-// segments returns up to where segments may be dropped that are not needed before needed. The caller
-// holds mu.
+// segments returns up to where segments may be dropped that are not needed before needed. The caller holds mu.
 func (b *backing) segments(needed uint64) uint64 {
 	if n := b.oldest.Load(); n > 0 {
 		return min(needed, n)
@@ -287,10 +288,10 @@ func (b *backing) segmentsTo(needed uint64) uint64 {
 	return b.segments(needed)
 }
 
-func (b *backing) holdsSegments() bool { return b.oldest.Load() > 0 }
+func (b *backing) retainsSegments() bool { return b.oldest.Load() > 0 }
 
-// holdSegments keeps the segments from oldest on; 0 keeps none.
-func (b *backing) holdSegments(oldest uint64) {
+// retainSegments keeps the segments from oldest on; 0 keeps none.
+func (b *backing) retainSegments(oldest uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.oldest.Store(oldest)

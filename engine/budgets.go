@@ -73,8 +73,8 @@ func shareFiles(n int) fileShares {
 	}
 }
 
-// growing is how many runs may grow at a time: a quarter of the writers is for runs that are full, so
-// that their sync does not keep the next run waiting.
+// growing is how many runs may grow at a time. A quarter of the writers is for runs that are full, so that their sync
+// does not keep the next run waiting.
 func (f fileShares) growing() int { return max(f.writers-max(f.writers/4, 1), 1) }
 
 // validateFiles checks Options.Files.
@@ -128,7 +128,7 @@ func (e *Engine) measureDisk() {
 	}
 	free, total, err := disk.Space(e.opts.Dir)
 	if err != nil {
-		e.report("measure disk", err)
+		e.report("disk: its free space could not be measured; trying again", err)
 		return
 	}
 	e.spool.diskSize.Store(total)
@@ -146,8 +146,8 @@ func (e *Engine) measureDisk() {
 	}
 }
 
-// noteRoom has the journal try at once to grow on a disk that was full and has room for a segment more than
-// it had: by itself it tries ever more seldom.
+// noteRoom has the journal try at once to grow on a disk that was full and has room for a segment more than it had. By
+// itself the journal tries ever more seldom.
 func (e *Engine) noteRoom(free int64) {
 	switch {
 	case !e.journal.Full() || free < e.leastFree:

@@ -7,7 +7,6 @@ import (
 
 	"github.com/kestrelmq/kestrel/engine/internal/hidden"
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
-	"github.com/kestrelmq/kestrel/engine/internal/marks"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 )
 
@@ -29,9 +28,9 @@ func (e *Engine) recordState() iter.Seq[int64] {
 	}
 }
 
-// recordQueue is recordState for one queue. The pieces need not be in one frame: what earlier records
-// say holds until the checkpoint is complete, and what happens between two pieces is recorded behind
-// the first. It reports whether to go on.
+// recordQueue is recordState for one queue. The pieces need not be in one frame. Earlier records count until the
+// checkpoint is complete, and what happens between two pieces is recorded behind the first. It reports whether to go
+// on.
 func (e *Engine) recordQueue(q *queue, yield func(int64) bool) bool {
 	t := telling{e: e, q: q, yield: yield}
 	hiding := q.hiddenRuns()
@@ -54,13 +53,22 @@ func (e *Engine) recordQueue(q *queue, yield func(int64) bool) bool {
 	return more && (all.IsEmpty() || t.gone(all))
 }
 
-// telling records the state of a queue in pieces. It records no more once the queue has left the journal, also if it
-// has entered it again under another number: what was gathered before need not be true of that.
+// telling records the state of a queue in pieces. It records no more once the queue has left the journal. The queue may
+// have entered it again under another number, and what was gathered before need not be true of that.
 type telling struct {
 	e      *Engine
 	q      *queue
 	number uint64
 	yield  func(int64) bool // takes the bytes of a piece, with no lock held, and reports whether to go on
+}
+
+// pause lets others have the processor between two pieces. If much has been recorded it writes that before, or a client
+// would have to write it. Reload's commit says what failed.
+func (e *Engine) pause() {
+	if end := e.journal.End(); e.journal.Unwritten(Ticket{Written: end}) >= int64(e.opts.enterBatch) {
+		e.journal.Write(end)
+	}
+	e.opts.yield()
 }
 
 func (t *telling) piece(encode func([]byte) []byte) bool {
@@ -88,16 +96,21 @@ func (t *telling) runs(runs []*run) (more bool) {
 
 // gone records which ids are gone: in a file, as far as that is worth it.
 func (t *telling) gone(all idset.Bitmap) bool {
-	others := t.e.mark(t.q, t.number, &all)
+	others := t.e.writeMarks(t.q, t.number, &all)
 	if m, _ := t.q.marksNow(); m != nil && !t.yield(t.e.recordMarksAgain(t.q, m)) {
 		return false
 	}
+	return t.ranges(others.Within(idset.Between(1, math.MaxUint64)))
+}
+
+// ranges records that ids are gone, some ranges at a time.
+func (t *telling) ranges(gone iter.Seq[idset.Range]) (more bool) {
 	left := make(idset.Set, 0, checkpointRecords)
 	tell := func() bool {
 		defer func() { left = left[:0] }()
 		return len(left) == 0 || t.piece(func(buf []byte) []byte { return t.q.appendGone(buf, slices.Values(left)) })
 	}
-	for ids := range others.Within(idset.Between(1, math.MaxUint64)) {
+	for ids := range gone {
 		if left = append(left, ids); len(left) == checkpointRecords && !tell() {
 			return false
 		}
@@ -127,36 +140,10 @@ func (e *Engine) recordHiddenAgain(q *queue, r *hidden.Run) (n int64) {
 	return e.recordHidden(q, r)
 }
 
-// recordBacklog records the runs of q and what is gone of the items in them, and in those runs that
-// are gone as a whole: what the journal says of them may outlive what it says of their items.
-func (e *Engine) recordBacklog(q *queue) {
-	runs := q.recordedRuns()
-	if len(runs) == 0 && !q.spilled {
-		return
-	}
-	b := q.backlog
-	if b == nil || b.marks == nil {
-		e.recordRuns(q, runs, idset.Between(1, math.MaxUint64))
-		return
-	}
+// recordRun records how much of a run of q is synced. The caller holds the shard's mutex.
+func (e *Engine) recordRun(q *queue, r *run) {
 	q.spilled = true
-	g := q.goneAmong(idset.Between(1, math.MaxUint64))
-	gone := g.Set()
-	part := marks.Ragged(&gone, e.opts.markLong)
-	others, _ := b.marks.beside(&gone, &part)
-	e.journal.Record(q.number, func(buf []byte) []byte { return q.appendRuns(buf, runs) })
-	e.recordMarks(q, &others)
-}
-
-// recordRuns records what of runs of q is synced, and what is gone among ids. Both are in one frame, so that no crash
-// leaves the one without the other (B6). The caller holds the shard's mutex.
-func (e *Engine) recordRuns(q *queue, runs []*run, ids idset.Range) LSN {
-	q.spilled = q.spilled || len(runs) > 0
-	g := q.goneAmong(ids)
-	gone := g.Set()
-	return e.journal.Record(q.number, func(buf []byte) []byte {
-		return q.appendGone(q.appendRuns(buf, runs), gone.Within(idset.Between(1, math.MaxUint64)))
-	})
+	e.journal.Record(q.number, func(buf []byte) []byte { return q.appendRuns(buf, []*run{r}) })
 }
 
 func (q *queue) appendRuns(buf []byte, runs []*run) []byte {
@@ -166,74 +153,128 @@ func (q *queue) appendRuns(buf []byte, runs []*run) []byte {
 	return buf
 }
 
-// forgo writes to the journal what must stand there before something goes that its records rely on (B6).
-// Code that removes such a thing calls it first:
-//
-//   - the files of runs: forgo rewrites the open reads whose place is in them, and the removals of what is
-//     gone of them;
-//   - q itself, if runs is nil: it leaves the journal, because it is deleted or no longer has one. Its
-//     number goes with it, so that no later record can name it.
-//
-// A file may be removed once the journal is synced up to the LSN that forgo returns. The caller holds
-// the shard's mutex.
-func (e *Engine) forgo(q *queue, runs []*run) LSN {
-	if runs == nil {
-		end := e.journal.Delete(q.number)
-		q.number = 0
-		return end
-	}
-	if q.inJournal() {
-		e.keepReads(q, runs)
-		for _, r := range runs {
-			for _, ids := range r.recorded.IDs().Minus(q.thinnedFrom(r)) {
-				e.recordRuns(q, nil, ids)
-			}
-		}
-	}
-	return e.journal.End()
+// forget records that q leaves the journal: it is deleted, or no longer has one. Its number goes with it, so that no
+// later record can name it (B6). The caller holds the shard's mutex.
+func (e *Engine) forget(q *queue) LSN {
+	end := e.journal.Delete(q.number)
+	q.number = 0
+	return end
 }
 
-// keepLargeReads records the large ones of the reads that forgo would record. It does so one by one, so that it does
-// not copy them with the shard locked. It is called before, with no lock held.
-func (e *Engine) keepLargeReads(q *queue, runs []*run) {
-	needed := func(r *read) bool {
-		return r.item.HasOwnMemory() && r.state != readMoving && slices.ContainsFunc(runs, r.liesIn)
+// forgo writes to the journal, in pieces, what must stand there before the files of spent runs of q go (B6). That is
+// reads and items aside that live in them, and what is gone of them. It returns the runs whose files may go once the
+// journal is synced up to end: out of the others an item is moving. The caller holds recordMu, so q cannot enter the
+// journal.
+func (e *Engine) forgo(q *queue, spent []*run) (free []*run, end LSN) {
+	sh := q.shard
+	sh.mu.Lock()
+	if !q.inJournal() || len(spent) == 0 {
+		sh.mu.Unlock()
+		return spent, e.journal.End()
 	}
-	next := func() (ref ReadRef, it Item) {
-		q.shard.mu.Lock()
-		defer q.shard.mu.Unlock()
-		if !q.inJournal() {
-			return ref, it
+	k := keeping{leaving: leaving{runs: slices.Clone(spent)}, e: e, q: q}
+	q.keeping = &k.leaving
+	t := telling{e: e, q: q, number: q.number, yield: func(int64) bool { e.pause(); return true }}
+	sh.mu.Unlock()
+	for q.keeping != nil { // nobody else sets it
+		sh.mu.Lock()
+		if !k.piece() {
+			q.keeping = nil
 		}
-		for _, list := range [...]*readList{&q.returned, &q.open} {
-			for r := list.First(); r != nil; r = r.link.Next() {
-				if needed(r) {
-					return ReadRef{r, r.id}, r.item
-				}
-			}
+		sh.mu.Unlock()
+		e.pause()
+		if !k.at.large.IsZero() {
+			e.keepLarge(&k.at, k.needs)
+		} else if k.at.item.ID != 0 {
+			e.keepLargeAside(q, &k.at.item)
 		}
-		return ref, it
 	}
-	for ref, it := next(); !ref.IsZero(); ref, it = next() {
-		e.keepLarge(ref, &it, needed)
+	var wanted idset.Set
+	sh.mu.Lock()
+	for _, r := range k.runs {
+		for _, ids := range r.recorded.IDs().Minus(q.thinnedFrom(r)) {
+			wanted = wanted.Add(ids)
+		}
 	}
+	gone := q.beginGone(true)
+	sh.mu.Unlock()
+	all := gone.end()
+	for _, ids := range wanted {
+		t.ranges(all.Within(ids))
+	}
+	return k.runs, e.journal.End()
 }
 
-// keepReads records open reads, and what is aside, whose place is in one of the runs in the journal.
-func (e *Engine) keepReads(q *queue, runs []*run) {
-	for _, list := range [...]*readList{&q.returned, &q.open} {
-		for r := list.First(); r != nil; r = r.link.Next() {
-			in := func(o *run) bool { return r.liesIn(o) }
-			if slices.ContainsFunc(runs, in) {
-				e.keepRead(q, r)
-			}
+// keeping records in pieces what lives of runs whose files are to go.
+type keeping struct {
+	leaving
+	e  *Engine
+	q  *queue
+	at readCursor
+}
+
+// needs reports whether a read is to be recorded. A run out of which an item is on its way to another queue stays.
+func (k *keeping) needs(r *read) bool {
+	if r.state == readMoving {
+		k.runs = slices.DeleteFunc(k.runs, r.liesIn)
+		return false
+	}
+	return slices.ContainsFunc(k.runs, r.liesIn)
+}
+
+// piece is a part of forgo of a batch of items, or one that is large. It reports whether there may be more.
+func (k *keeping) piece() (more bool) {
+	q, seen, bytes := k.q, 0, 0
+	if !q.inJournal() {
+		return false
+	}
+	full := func() bool { return seen >= k.at.batch() || bytes >= k.e.opts.enterBatch }
+	keep := func(r *read) (large bool) {
+		if seen++; !k.needs(r) {
+			return false
+		}
+		if r.item.HasOwnMemory() {
+			k.at.large, k.at.item = ReadRef{r, r.id}, r.item
+			return true
+		}
+		k.e.keepRead(q, r)
+		bytes += len(r.item.Data) + keepOverhead
+		return false
+	}
+	if k.at.large, k.at.item = (ReadRef{}), (Item{}); k.at.clears != q.clears {
+		k.late = nil // the walk begins again
+	}
+	for r := range k.at.reads(q, &q.returned, &q.open, &q.moving) {
+		if full() || keep(r) { // it comes again to a large one, which does not need it then
+			return true
 		}
 	}
-	for id := range q.asideIDs() {
-		r, _ := q.aside.Find(id)
-		in := func(o *run) bool { return o.recorded.Count > 0 && o.recorded.Holds(id) }
-		if q.aside.Segment(r) == 0 && slices.ContainsFunc(runs, in) {
-			e.rewriteAside(q, r)
+	for r := range k.at.asides(q) {
+		if full() {
+			return true
+		}
+		it := q.aside.Item(r)
+		in := func(o *run) bool { return o.recorded.Count > 0 && o.recorded.Contains(it.ID) }
+		if seen++; q.aside.Segment(r) != 0 || !slices.ContainsFunc(k.runs, in) {
+			continue
+		}
+		if it.HasOwnMemory() && q.livesInRun(it.ID) == nil {
+			k.at.item = it
+			k.at.left--
+			return true
+		}
+		bytes += int(pinSize(len(it.Data)))
+		k.e.rewriteAside(q, r)
+	}
+	for len(k.late) > 0 {
+		if full() {
+			return true
+		}
+		ref := k.late[len(k.late)-1]
+		if k.late = k.late[:len(k.late)-1]; ref.live() && ref.r.q == q && keep(ref.r) {
+			k.late = append(k.late, ref)
+			return true
 		}
 	}
+	return false
 }

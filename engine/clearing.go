@@ -91,8 +91,8 @@ func (e *Engine) clearOne(kind clearingKind, name []byte, clientID string) *Clea
 	return c
 }
 
-// ticketOfNone is what the answer "there is no such queue" must wait for: another caller may
-// have deleted it, and that may not be durable yet. The caller holds the shard's mutex.
+// ticketOfNone is what the answer "there is no such queue" must wait for. Another caller may have deleted the queue,
+// and that may not be durable yet. The caller holds the shard's mutex.
 func (e *Engine) ticketOfNone(name string) Ticket {
 	q := queue{opts: e.settings.Load().shared(name)}
 	if !q.opts.KeepJournal {
@@ -120,8 +120,8 @@ func (c *Clearing) Do(now Time, n int) (more bool) {
 	return true
 }
 
-// Wait waits for what the next piece needs: items that are to go to another queue are read back from the
-// disk, or arrive there, if another goroutine carries them.
+// Wait waits for what the next piece needs. The spool reads back items that go to another queue, or another goroutine
+// carries them there.
 func (c *Clearing) Wait() {
 	defer contain()
 	if !c.waits {
@@ -136,7 +136,7 @@ func (c *Clearing) Wait() {
 	case err == nil:
 	case runs.IsDamage(err):
 		c.dropping = true
-		c.e.log.Error("flush: expired items that cannot be read are dropped", "queue", c.queue.name, "err", err)
+		c.e.log.Error("flush dropped expired items that could not be read", "queue", c.queue.name, "err", err)
 	default:
 		c.queue = nil
 		if c.err == nil {
@@ -159,9 +159,9 @@ func (c *Clearing) Ahead() bool {
 	return target != "" && c.e.Ahead([]byte(target))
 }
 
-// Result may be called when Do has reported that there is no more. It returns how many expired
-// items were removed, if that was all, what the reply must wait for, and the error: a
-// *NotAdmittedError, one that wraps ErrBacklog, or ErrClosed.
+// Result may be called when Do has reported that there is no more. If only expired items were to go, it returns how
+// many were removed. The reply must wait for t. The error is a *NotAdmittedError, one that wraps ErrBacklog, or
+// ErrClosed.
 func (c *Clearing) Result() (removed int64, t Ticket, err error) { return c.removed, c.ticket, c.err }
 
 // finish does all of it, and waits for the disk if it must.
@@ -250,7 +250,7 @@ func (c *Clearing) ask(q *queue) {
 
 // flush removes expired items from the head of q, if they go to another queue. It stops at the first that has not
 // expired or was put behind the flush. Then it removes all others in one step. The caller holds the shard's mutex, and
-// finishes the moves.
+// releases it by unlock.
 func (c *Clearing) flush(q *queue, now Time, n int) (steps int, done bool) {
 	e := c.e
 	if c.limit == 0 {
@@ -285,7 +285,7 @@ func (c *Clearing) flush(q *queue, now Time, n int) (steps int, done bool) {
 }
 
 // expire removes expired items from the head of q, up to its MaxExpireSweep. The caller holds the
-// shard's mutex, and finishes the moves.
+// shard's mutex, and releases it by unlock.
 func (c *Clearing) expire(q *queue, now Time, n int) (steps int, done bool) {
 	limit := min(q.opts.MaxExpireSweep-c.swept, int64(n), sweepBatch)
 	removed := c.e.sweep(q, now, limit)
@@ -298,20 +298,20 @@ func (c *Clearing) expire(q *queue, now Time, n int) (steps int, done bool) {
 	return int(removed), true
 }
 
-// Flush removes every item of the queue called name that is queued; open reads stay. Expired items
-// go where the queue's options say, in their order, up to the first that has not expired; to bring
-// those that are on disk alone there, Flush waits for the disk. The others are dropped in one step. It
-// does not make the queue, and an alias is left alone. It returns a *NotAdmittedError, having changed
-// nothing, or an error that wraps ErrBacklog if expired items cannot be read now.
+// Flush removes every item of the queue called name that is queued; open reads stay. Expired items go where the queue's
+// options say, in their order, up to the first that has not expired. Flush waits for the disk to bring those there that
+// are on disk alone. The others are dropped in one step. It does not make the queue, and an alias is left alone. It
+// returns a *NotAdmittedError, having changed nothing, or an error that wraps ErrBacklog if expired items cannot be
+// read now.
 func (e *Engine) Flush(now Time, name []byte, clientID string) (Ticket, error) {
 	defer contain()
 	_, t, err := e.Flushing(name, clientID).finish(now)
 	return t, err
 }
 
-// FlushAll flushes every queue of DefaultAccount, or none: it returns a *NotAdmittedError, that of the first queue by
-// name, if any queue does not admit the client. A queue that Reload closes to it meanwhile is left
-// out, and the others are flushed. So is one of which expired items cannot be read now: see Flush.
+// FlushAll flushes every queue of DefaultAccount. If any queue does not admit the client it flushes none, and returns
+// the *NotAdmittedError of the first such queue by name. A queue that Reload closes to it meanwhile is left out, and
+// the others are flushed. So is one of which expired items cannot be read now: see Flush.
 func (e *Engine) FlushAll(now Time, clientID string) (Ticket, error) {
 	defer contain()
 	_, t, err := e.FlushingAll(clientID).finish(now)

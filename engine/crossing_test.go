@@ -178,7 +178,7 @@ func TestCrossingIsBounded(t *testing.T) {
 		r.changed = true // else its place is in a run
 	}
 	pieces("entering", pinned, func() bool { return e.enterSome(q, &at) })
-	e.enterBacklog(q)
+	e.enterBacklog(q, e.pause)
 	e.endCrossing(q)
 	verify(t, e)
 }

@@ -12,7 +12,9 @@ func TestRemoveWhileWriting(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
 		meanwhile bool // the queue is in read-behind again before the write ends
-	}{{"then", false}, {"meanwhile", true}} {
+		record    bool // all that is left of the backlog is tidied up before that
+		flush     bool // before that, too
+	}{{"then", false, false, false}, {"meanwhile", true, false, false}, {"then, recorded", false, true, false}, {"then, flushed", false, true, true}} {
 		t.Run(tt.name, func(t *testing.T) {
 			fsys := &hookFS{FS: segmenttest.New()}
 			e := openQuiet(t, testOptions(fsys, tiny))
@@ -39,6 +41,15 @@ func TestRemoveWhileWriting(t *testing.T) {
 				}
 				if tt.meanwhile {
 					puts()
+				}
+				if tt.flush {
+					mustPut(t, e, "q", "flushed")
+					if _, err := e.Flush(Now(), []byte("q"), ""); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if tt.record {
+					e.spool.record(q)
 				}
 				return call()
 			}

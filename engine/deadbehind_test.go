@@ -79,8 +79,8 @@ func TestDeadLetterOnItsWay(t *testing.T) {
 	if q.moving.Len() != 1 {
 		t.Errorf("%d items are on their way, want 1", q.moving.Len())
 	}
-	e.recordBacklog(q)
 	q.shard.mu.Unlock()
+	e.enterBacklog(q, e.pause)
 	mustCommit(t, e, e.ticketSoFar(q))
 	again := kill(t, e)
 	if _, err := again.ReturnLease(Now(), []byte("q"), receipt, Return{How: Release}); err != nil {
@@ -92,4 +92,45 @@ func TestDeadLetterOnItsWay(t *testing.T) {
 	}
 	q.shard.mu.Lock()
 	e.unlock(q.shard, Now())
+}
+
+// TestDeadLetterComesLater: an item that is given up, and whose dead-letter queue cannot be made, comes back when its
+// client said, or after the queue's delay. Workers would get it again and again otherwise.
+func TestDeadLetterComesLater(t *testing.T) {
+	for _, how := range []Return{{How: Abort, Delayed: true, Delay: time.Hour}, {How: Abort}} {
+		for _, leased := range []bool{false, true} {
+			o := testOptions(segmenttest.New(), func(o *QueueOptions) {
+				o.MaxDeliveries, o.RedeliveryDelay[0] = 1, time.Hour
+			})
+			o.MaxQueues = 1
+			e := openQuiet(t, o)
+			now := Time(1700000000000)
+			e.precise = func() (Time, time.Duration) { return now, 0 }
+			mustPut(t, e, "q", "a")
+			f := FetchRequest{Access: OpenRead, Delivery: new(Delivery)}
+			if leased {
+				f.Access, f.Lease = Lease, time.Minute
+			}
+			got, err := e.Fetch(now, []byte("q"), f, &copied{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if leased {
+				_, err = e.ReturnLease(now, []byte("q"), f.Delivery.Receipt, how)
+			} else {
+				_, _, err = e.Return(now, []ReadRef{got.Read}, how)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			verify(t, e)
+			if _, err := e.Fetch(now, []byte("q"), FetchRequest{}, &copied{}); err != ErrEmpty {
+				t.Errorf("%+v, leased %t: the item is there at once: %v", how, leased, err)
+			}
+			now = now.After(time.Hour + time.Minute)
+			if got := mustGet(t, e, "q"); got != "a" {
+				t.Errorf("%+v, leased %t: after an hour there is %q", how, leased, got)
+			}
+		}
+	}
 }

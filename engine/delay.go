@@ -122,8 +122,8 @@ func (e *Engine) addExtra(sh *shard, now Time, p *PutRequest, added Time, from r
 	}
 }
 
-// append adds it, the next item of q, which lies in a segment of the journal or in a later one: in line if stands is
-// zero, and aside otherwise.
+// append adds it, the next item of q: in line if stands is zero, and aside otherwise. The item lies in that segment
+// of the journal or in a later one.
 func (e *Engine) append(q *queue, it *Item, segment uint64, stands Standing) {
 	if q.items() == 0 {
 		q.ageBegins()
@@ -134,7 +134,7 @@ func (e *Engine) append(q *queue, it *Item, segment uint64, stands Standing) {
 	if stands.IsZero() {
 		e.newest(q, len(it.Data)).Push(&q.shard.pool, it, q.opts.MaxMemorySize)
 		if segment != 0 {
-			q.mark(segment, it.ID)
+			q.noteSegment(segment, it.ID)
 		}
 	} else {
 		e.setAside(q, it, segment, entryOf(stands))

@@ -12,16 +12,24 @@
 //	window        the items of a queue that are in memory, oldest first, in chunks
 //	open read     a fetch that a confirm ends for good, and an abort takes back
 //	aside         of an item: delayed, leased, or due again before its turn
-//	in line       of an item: fetches hand it out in its turn; what is aside is out of line
+//	in line       of an item: fetches hand it out in its turn; what is aside is out of line. Nothing else is a line
+//	held          of an item: a client has it, in an open read or by a lease; of a lock: somebody has locked it
+//	change        give an item another expiry or delay; a change record says what an item has become
 //	coming        of an item: it is on its way into the window, so a fetch waits for it
 //	waiter        a fetch that waits at a queue, until an item or an end comes
+//	watcher       a waiter that takes no item: it hears that one may have come
+//	receipt       the random number that names a lease; a token in the journal
+//	move          of an item: its queue gives it to another one, because it has expired or is dead. The items in
+//	              question are moving until finishMoves has carried them
 //	journal       the one log of all queues: puts and removes, in the order in which they happened
 //	record        one operation in the journal, about one queue or several
 //	LSN           a place in the journal's records; it rises with each
-//	ticket        how far the journal must be written, and synced, before a caller may be answered
+//	ticket        how far the journal must be written, and synced, before a caller may be answered; when the
+//	              journal has come that far, the ticket is good
 //	puts record   consecutive puts to one queue, with their images behind each other
-//	keep record   the rewritten image of an item that lives, so that its older place can go; the functions
-//	              called keep write one
+//	keep record   the rewritten image of an item that lives, so that its older place can go; a function called
+//	              keep writes one. A backup retains segments
+//	pin           of a read: its item lies in a segment of the journal, which therefore cannot go
 //	checkpoint    rewrite the state of every queue, so that old segments can go
 //	backlog       the part of a queue that is on disk, or on its way there
 //	run           a file with a part of one queue's backlog, in frames; the journal says what is in it.
@@ -57,9 +65,9 @@
 // # The life of a restart
 //
 // [Open] reads the journal from its oldest segment. Removes name ids, so it does not matter which older segments are
-// gone. Open compares the spilled records with the removes: it opens each run that has an item that lives, and reads
-// only its header unless a part of it is gone. A queue whose runs are not what the journal says is withheld. An item of
-// an open read is back in its place, because no record says that it left.
+// gone. Open compares the spilled records with the removes. It opens each run that has live items, and reads only its
+// header unless a part of it is gone. A queue whose runs are not what the journal says is withheld. An item of an
+// open read is back in its place, because no record says that it left.
 //
 // # Locks
 //

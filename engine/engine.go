@@ -13,6 +13,7 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/holds"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/journal"
+	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -96,7 +97,9 @@ func Open(opts Options) (*Engine, error) {
 	e.measureDisk()
 	e.background(func() { e.journal.PrepareSegments(e.stop) })
 	e.background(e.maintain)
-	e.background(e.runAlarm)
+	if !opts.Still {
+		e.background(e.runAlarm)
+	}
 	e.background(func() { e.journal.SyncPeriodically(e.stop) })
 	e.background(func() { e.spool.work(&e.spool.spills, e.spool.spill) })
 	e.background(func() { e.spool.work(&e.spool.records, e.spool.recordAndThin) })
@@ -185,7 +188,7 @@ func (e *Engine) openDir() (err error) {
 		return errors.Join(err, e.release())
 	}
 	e.removeOtherJournals()
-	if err := errors.Join(e.spool.clean(), e.holdDirs(e.opts.Dir, e.journals.Current(), e.spool.dir)); err != nil {
+	if err := errors.Join(e.spool.clean(), e.leaveDirsOpen(e.opts.Dir, e.journals.Current(), e.spool.dir)); err != nil {
 		return errors.Join(err, log.Close(), e.release())
 	}
 	e.recovery = Recovery{Queues: queues, Items: items, Journal: found, Took: time.Since(started)}
@@ -206,11 +209,11 @@ func (e *Engine) findJournal() (*revival, error) {
 	if e.journals, err = journal.FindDirs(e.fs, e.opts.Dir); err != nil {
 		return nil, err
 	}
-	return newRevival(e, nil), nil
+	return newRevival(e, nil), runs.CheckJournal(e.fs, e.spool.dir, e.journals.Current())
 }
 
-// dropUnjournaled deletes queues whose journal was kept by an earlier process but is not by this
-// one: their items would otherwise come back at some later start.
+// dropUnjournaled deletes queues that an earlier process journaled and this one does not. Otherwise their items would
+// come back at some later start.
 func (e *Engine) dropUnjournaled() error {
 	var end LSN
 	e.eachQueue(func(q *queue) {
@@ -220,7 +223,7 @@ func (e *Engine) dropUnjournaled() error {
 		e.log.Warn("queue has keep_journal = false: its items from the journal are deleted",
 			"queue", q.name, "items", q.items())
 		q.shard.mu.Lock()
-		end = e.forgo(q, nil)
+		end = e.forget(q)
 		q.shard.mu.Unlock()
 		e.Delete(Now(), []byte(q.name))
 	})
@@ -230,8 +233,8 @@ func (e *Engine) dropUnjournaled() error {
 // Recovery returns what Open found.
 func (e *Engine) Recovery() Recovery { return e.recovery }
 
-// Close ends every wait, drops what full queues still have to drop, syncs what is not synced, and closes
-// the engine; it returns the error of that sync. Operations that run meanwhile, and later ones, return ErrClosed.
+// Close ends every wait, drops what full queues still have to drop, syncs the rest, and closes the engine. It returns
+// the error of that sync. Operations that run meanwhile, and later ones, return ErrClosed.
 func (e *Engine) Close() error {
 	defer contain()
 	if e.closed.Swap(true) {

@@ -20,13 +20,13 @@ var (
 	// ErrBacklog is wrapped by the error of a fetch whose item cannot be read from disk. It is also wrapped by that of
 	// a flush that must bring expired items from there to another queue.
 	ErrBacklog = errors.New("engine: backlog cannot be read")
-	// ErrWithheld is wrapped by the error of whatever needs a queue that is not served, because the
-	// start could not bring it back whole; see [Engine.Withheld].
+	// ErrWithheld is wrapped by the error of whatever needs a withheld queue: the start could not bring it back
+	// whole. See [Engine.Withheld].
 	ErrWithheld = errors.New("engine: queue is withheld")
 	// ErrDeleted is returned by a fetch whose queue was deleted while it waited.
 	ErrDeleted = errors.New("engine: queue was deleted")
-	// ErrReadEnded is returned by Confirm and Abort of a read that has ended before: by one of
-	// them, by the queue's open-read timeout, or with its queue.
+	// ErrReadEnded is returned by Confirm and Abort of a read that has already ended. One of them, the queue's
+	// open-read timeout, or the end of the queue did that.
 	ErrReadEnded = errors.New("engine: read has ended")
 	// ErrBadName is what every [*NameError] unwraps to.
 	ErrBadName = errors.New("engine: bad queue name")
@@ -114,8 +114,8 @@ type Fault struct {
 
 func (f *Fault) Error() string { return fmt.Sprint("engine: ", f.Cause) }
 
-// contain, deferred first, turns a panic into a *Fault. Every operation that locks or changes anything
-// defers it, so that a caller that recovers can distinguish the engine's faults from its own.
+// contain, deferred first, turns a panic into a *Fault. Every operation that locks or changes anything defers it. So
+// a caller that recovers can distinguish the engine's faults from its own.
 func contain() {
 	switch cause := recover().(type) {
 	case nil:

@@ -7,8 +7,8 @@ import (
 )
 
 // Receiver takes the items of a fetch. Receive reports whether it takes the item: one that is not taken stays where it
-// is. It is called before the call it was passed to returns, with a shard of the engine locked: it copies what it wants
-// of the item and returns, and calls nothing of the engine.
+// is. It is called before the call it was passed to returns, with a shard of the engine locked. So it copies what it
+// wants of the item and returns, and calls nothing of the engine.
 type Receiver interface{ Receive(Item) bool }
 
 // FetchRequest says how to fetch.
@@ -103,9 +103,9 @@ func (q *queue) hasMany() bool {
 	return q.window.Count > manyItems || q.backlog != nil && q.backlog.inReadBehind
 }
 
-// lockForFetch locks the shard of the queue called name and returns the queue, which has no expired
-// item at its head unless it is being swept, and the ticket of its making. With an error nothing is
-// locked; it is ErrEmpty for an alias only.
+// lockForFetch locks the shard of the queue called name. It returns the queue, which has no expired item at its head
+// unless it is being swept, and the ticket of its making. With an error nothing is locked; it is ErrEmpty for an alias
+// only.
 func (e *Engine) lockForFetch(now Time, name []byte) (*queue, Ticket, error) {
 	s := e.settings.Load()
 	if len(s.Aliases) > 0 {
@@ -224,7 +224,7 @@ func (e *Engine) takeFirst(q *queue, it *Item, now Time) Ticket {
 	return t
 }
 
-// miss is a fetch from q when it has no item at hand: it adds the Waiter, if there is one, to the queue's waiters, and
+// miss is a fetch from q when it has no item at hand. It adds the Waiter, if there is one, to the queue's waiters, and
 // returns why there is no item.
 func (e *Engine) miss(q *queue, f *FetchRequest) (waiting bool, err error) {
 	err, coming := ErrEmpty, q.coming() || q.headBusy()
@@ -268,9 +268,9 @@ func (e *Engine) CancelWait(w *Waiter) bool {
 	return true
 }
 
-// Collect completes a wait whose Read is ref: it hands the item to r and, by the request that waited, removes it
-// for good, leases it, leaves it open, or forgets the copy. The ticket is that of a fetch. It reports false if the
-// read has ended by itself, or r did not take the item, which is then back at the head.
+// Collect completes a wait whose Read is ref. It hands the item to r. Then it does what the waiting request asked for:
+// it removes the item for good, leases it, leaves it open, or forgets the copy. The ticket is that of a fetch. It
+// reports false if the read has ended by itself, or r did not take the item, which is then back at the head.
 func (e *Engine) Collect(now Time, ref ReadRef, f FetchRequest, r Receiver) (Ticket, bool) {
 	defer contain()
 	if ref.IsZero() {
@@ -309,9 +309,9 @@ func (e *Engine) Collect(now Time, ref ReadRef, f FetchRequest, r Receiver) (Tic
 	return t, true
 }
 
-// Confirm ends an open read: its item is gone for good, once Commit of the ticket has returned nil. It reports false
-// if the read has ended by itself. A caller that takes this for a confirm as well commits the ticket too: the queue
-// of the read may have been deleted, and the delete may not be durable yet.
+// Confirm ends an open read: its item is gone for good, once Commit of the ticket has returned nil. It reports false if
+// the read has ended by itself. A caller that takes this for a confirm as well commits the ticket too. The queue of the
+// read may have been deleted, and the delete may not be durable yet.
 func (e *Engine) Confirm(now Time, ref ReadRef) (Ticket, bool) {
 	defer contain()
 	t, ended := e.confirm(now, []ReadRef{ref})

@@ -7,11 +7,11 @@ type AnyReceiver interface {
 	From(i int)
 }
 
-// FetchAny is Fetch from the first of several queues, at most MaxAny of different names, that has an item at
-// hand. The Waiter of f is not used: if there is no item, the wait a, which is not nil, is among the waiters of the
-// queues. It returns the place of the queue, among the names, that the item is of. A queue that cannot be fetched from
-// is passed over, and if there is no item its error is returned. Otherwise the error is that of Fetch; ErrComing stands
-// for any of the queues.
+// FetchAny is Fetch from the first of several queues, at most MaxAny of different names, that has an item at hand. If
+// there is no item, the wait a, which is not nil, joins the waiters of the queues; the Waiter of f is not used. It
+// returns the place of the queue, among the names, that the item is of. A queue that cannot be fetched from is passed
+// over, and if there is no item its error is returned. Otherwise the error is that of Fetch; ErrComing stands for any
+// of the queues.
 func (e *Engine) FetchAny(
 	now Time, names [][]byte, f FetchRequest, a *AnyWait, r AnyReceiver,
 ) (got Fetched, which int, err error) {
@@ -107,8 +107,8 @@ func (e *Engine) CancelAny(a *AnyWait) bool {
 	return true
 }
 
-// EndAny returns how a wait of FetchAny has ended, once Notify has heard: the place of the queue among the names,
-// and what the Read and the Err of a Waiter are.
+// EndAny returns how a wait of FetchAny has ended, once Notify has heard. That is the place of the queue among the
+// names, and what the Read and the Err of a Waiter are.
 func (e *Engine) EndAny(a *AnyWait) (which int, ref ReadRef, err error) {
 	defer contain()
 	e.leaveQueues(a)

@@ -12,7 +12,8 @@ import (
 )
 
 // sweep removes expired items from the head of q, if a fetch has left that to it, and reports whether
-// there are more. When there are none it serves the waiters. It also carries what others have left of the moves of q.
+// there are more. When there are none it serves the waiters. It also goes on with what q owes, see settleOn, and with
+// moves of q that others have left.
 func (s *spool) sweep(q *queue) (more bool) {
 	sh, now := q.shard, s.now()
 	sh.mu.Lock()
@@ -28,8 +29,8 @@ func (s *spool) sweep(q *queue) (more bool) {
 	return more
 }
 
-// fill reads the next frames of q's backlog into its window, as many as have room there. It reads
-// at least one item if the window is empty.
+// fill reads the next frames of q's backlog into its window, as many as have room there. It reads at least one item if
+// the window is empty. Before that it does what others have left to the reading side: sweep and unhide.
 func (s *spool) fill(q *queue) {
 	if s.sweep(q) {
 		s.fills.add(q) // others have their turn first
@@ -141,8 +142,8 @@ func (s *spool) fillFrame(q *queue) (more bool) {
 	return !left
 }
 
-// roomFor is how many bytes of items are to be read into the window of a queue in read-behind; it is
-// negative if nothing is to be read now.
+// roomFor is how many bytes of items to read into the window of a queue in read-behind. If it is negative, the window
+// needs none now.
 func (s *spool) roomFor(q *queue) int64 {
 	if q.window.Count == 0 {
 		return max(q.frontLimit(), 0)
@@ -169,8 +170,8 @@ func (s *spool) seekOn(at *place, chain []*run) (f segment.RunFrame, tag runs.Ta
 	}
 }
 
-// takeIn puts the items of the frame at b.next, whose images are in c, into the window: all that live if they have
-// room, else some, and the frame is read once more for the others. The caller holds the shard's mutex.
+// takeIn puts the items of the frame at b.next, whose images are in c, into the window. It takes all that live if they
+// have room, and else some: then the frame is read once more for the others. The caller holds the shard's mutex.
 func (e *Engine) takeIn(q *queue, c *item.Chunk, tag runs.Tag, next int64) {
 	b := q.backlog
 	whole := b.next.ID <= tag.FirstID && b.gone.Count(tag.IDs()) == 0 &&
@@ -238,7 +239,7 @@ func (s *spool) failed(q *queue, b *backlog, epoch uint64, err error) bool {
 		q.endWaits(b.failed)
 	}
 	q.shard.mu.Unlock()
-	s.e.log.Error("read backlog: what follows in the queue cannot be served",
+	s.e.log.Error("backlog could not be read: fetches from the queue fail",
 		"queue", q.name, "err", err)
 	return false
 }
@@ -246,14 +247,14 @@ func (s *spool) failed(q *queue, b *backlog, epoch uint64, err error) bool {
 // remove deletes the file of a run, if it is there. A power cut may bring its name back; Open then deletes it again.
 func (s *spool) remove(name string) error {
 	if err := s.fs.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove run: %w", err)
+		return fmt.Errorf("remove backlog file: %w", err)
 	}
 	return nil
 }
 
-// settleAll drops, when nothing else runs any more, what puts to full queues had to drop and found on
-// disk alone: after a restart nobody would know of it. Expired items that a sweep owes stay: nobody is
-// served those. It waits for the disk.
+// settleAll drops what puts to full queues had to drop and found on disk alone, because after a restart nobody would
+// know of it. Nothing else runs any more. Expired items that a sweep owes stay: nobody is served those. It waits for
+// the disk.
 func (s *spool) settleAll() {
 	var owing []*queue
 	s.each(func(q *queue, b *backlog) {
@@ -264,7 +265,7 @@ func (s *spool) settleAll() {
 	for _, q := range owing {
 		for s.settleMore(q) {
 			if err := s.bring(q); err != nil {
-				s.e.log.Error("discard old items: the queue stays over its limits", "queue", q.name, "err", err)
+				s.e.log.Error("old items could not be discarded: the queue stays over its limits", "queue", q.name, "err", err)
 				break
 			}
 		}

@@ -12,10 +12,11 @@ import (
 // Its control is an fillLimit that is frontLimit.
 func TestReadAhead(t *testing.T) {
 	const memory = 36 << 20 // half of it is the window's
-	for _, test := range []struct{ size, least, most int64 }{
+	tests := []struct{ size, least, most int64 }{
 		{64 << 10, maxFilled - fillBatch - 128<<10, maxFilled},
 		{1 << 20, minFilled << 20, (minFilled + 1) << 20},
-	} {
+	}
+	for _, test := range tests[:sampled(1, len(tests))] {
 		o := testOptions(newFS(), func(o *QueueOptions) { o.MaxMemorySize = memory })
 		e := openQuiet(t, o)
 		data := strings.Repeat("x", int(test.size))

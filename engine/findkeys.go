@@ -42,7 +42,6 @@ type keyFile struct {
 	keyed  bool  // the keys are in frames of their own
 	first  int64 // before the frame at this offset there is none of these
 	end    int64
-	frames []runs.KeyFrame
 	onDisk func(id uint64) bool   // the item of an id is on disk alone, and in this file if it has it
 	each   func(func(Item)) error // reads the items that are
 }
@@ -87,7 +86,7 @@ func (s *spool) keyFiles(q *queue) (files []keyFile, err error) {
 		for _, r := range b.runs {
 			r.extended, err = add(keyFile{
 				File: r.File, first: segment.RunStart, end: r.recorded.End,
-				onDisk: func(id uint64) bool { return r.recorded.Holds(id) && lives(id) },
+				onDisk: func(id uint64) bool { return r.recorded.Contains(id) && lives(id) },
 				each: func(note func(Item)) error {
 					return s.reader.Each(r.File, r.recorded.End, func(it Item) {
 						if lives(it.ID) {
@@ -124,25 +123,17 @@ func (s *spool) keyFiles(q *queue) (files []keyFile, err error) {
 }
 
 // errOtherSeed says that hashes of a file have another seed than those of the queue.
-var errOtherSeed = errors.New("its hashes have another seed")
+var errOtherSeed = errors.New("the keys in it are those of an earlier start of the queue")
 
 // loadKeys fills the index of q, which has none, with what the frames of files have, the newest file first. It reports
 // which files it has read: of the others, the items must be.
 func (s *spool) loadKeys(q *queue, files []keyFile) (read []bool, err error) {
-	n := 0
+	k := keyLoad{s: s, q: q}
 	for i := range files {
-		f := &files[i]
-		if !f.keyed {
-			continue
-		}
-		if f.frames, err = s.reader.KeyFrames(f.File, f.first, f.end); err != nil {
-			return nil, err
-		}
-		for _, frame := range f.frames {
-			n += frame.Count
+		if files[i].keyed {
+			k.total += files[i].end
 		}
 	}
-	k := keyLoad{s: s, q: q, count: n}
 	read = make([]bool, len(files))
 	for i := len(files) - 1; i >= 0; i-- {
 		f := &files[i]
@@ -153,48 +144,67 @@ func (s *spool) loadKeys(q *queue, files []keyFile) (read []bool, err error) {
 		case err == nil:
 			read[i] = true
 		case errors.Is(err, errOtherSeed), runs.IsDamage(err):
-			s.e.log.Warn("read the items of a backlog file for their keys: its frames of keys cannot be used",
+			s.e.log.Warn("keys of a backlog file cannot be used: reading them from its items",
 				"queue", q.name, "file", f.Path, "err", err)
 		default:
 			return nil, err
 		}
 	}
+	k.begin()
 	if k.loader != nil {
 		k.loader.End()
 	}
 	return read, nil
 }
 
-// keyLoad is an index that is being filled from frames.
+// keyLoad is an index that is being filled from frames. It concludes from the first file that has entries how many
+// there will be. To count them, it would have to read the header of every frame twice.
 type keyLoad struct {
-	s       *spool
-	q       *queue
-	count   int // entries of all frames
-	loader  *keyindex.Loader
-	body    []byte
-	entries []keyindex.Entry
+	s           *spool
+	q           *queue
+	total, seen int64            // bytes of all files, and of those that were read
+	early       []keyindex.Entry // that there are before the loader
+	loader      *keyindex.Loader
+	frame       runs.KeyFrame
 }
 
 // load adds the entries of a file that are about items on disk alone.
 func (k *keyLoad) load(f *keyFile) error {
-	for _, frame := range f.frames {
-		seed, entries, err := k.s.reader.Keys(f.File, frame.Offset, f.end, &k.body, k.entries[:0])
-		if k.entries = entries; err != nil {
-			return err
+	k.seen += f.end
+	err := k.s.reader.EachKeys(f.File, f.first, f.end, &k.frame, func() error {
+		x := k.q.index()
+		if x.seed != k.frame.Seed {
+			if k.loader != nil || len(k.early) > 0 {
+				return errOtherSeed
+			}
+			x.seed = k.frame.Seed
 		}
-		if k.loader == nil {
-			x := k.q.index()
-			x.seed = seed
-			k.loader = x.Load(k.count)
-		}
-		if seed != k.q.keys.seed {
-			return errOtherSeed
-		}
-		for _, e := range entries {
-			if f.onDisk(e.ID) {
+		for _, e := range k.frame.Entries {
+			switch {
+			case !f.onDisk(e.ID):
+			case k.loader == nil:
+				k.early = append(k.early, e)
+			default:
 				k.loader.Add(e)
 			}
 		}
+		return nil
+	})
+	if err == nil {
+		k.begin()
 	}
-	return nil
+	return err
+}
+
+// begin makes the loader, if there are entries for it and it is not there yet.
+func (k *keyLoad) begin() {
+	if k.loader != nil || len(k.early) == 0 {
+		return
+	}
+	n := float64(len(k.early)) * float64(k.total) / float64(k.seen)
+	k.loader = k.q.index().Load(int(n))
+	for _, e := range k.early {
+		k.loader.Add(e)
+	}
+	k.early = nil
 }

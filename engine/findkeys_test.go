@@ -209,7 +209,7 @@ func TestKeysDamaged(t *testing.T) {
 		k.put(40)
 		k.remove(5)
 		k.flip(k.files()[1].path, k.files()[1].keys)
-		if log := k.reopen(); !strings.Contains(log, "its frames of keys cannot be used") {
+		if log := k.reopen(); !strings.Contains(log, "keys of a backlog file cannot be used") {
 			t.Errorf("logged is %q", log)
 		}
 		k.check()
@@ -225,7 +225,7 @@ func TestKeysOfOtherSeed(t *testing.T) {
 			k.queue().keys.Set(k.queue().keys.seed.Hash([]byte(key)), id)
 		}
 		k.put(40)
-		if log := k.reopen(); !strings.Contains(log, "another seed") {
+		if log := k.reopen(); !strings.Contains(log, "an earlier start") {
 			t.Errorf("logged is %q", log)
 		}
 		k.check()
@@ -333,5 +333,51 @@ func TestKeysBehindLastItem(t *testing.T) {
 			onDisk(k.Engine, b)
 		}
 		verify(t, k.Engine)
+	}
+}
+
+// TestFlushFindsNewestKey flushes a queue of which a client has two items of one key: the first had expired when the
+// second was put, and expires no more. The key is that of the second, in whatever order the client has opened them.
+func TestFlushFindsNewestKey(t *testing.T) {
+	e, _ := newQuiet(t)
+	closeAtEnd(t, e)
+	key, now := []byte("k"), Now()
+	put := func(key []byte) {
+		t.Helper()
+		if _, err := e.Put(now, []byte("q"), PutRequest{Data: []byte("data"), Extra: &PutExtra{Key: key}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	open := func() ReadRef {
+		t.Helper()
+		f, err := e.Fetch(now, []byte("q"), FetchRequest{Access: OpenRead}, &copied{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f.Read
+	}
+	expire := func(after time.Duration) {
+		t.Helper()
+		s := Settings{Default: DefaultQueueOptions()}
+		s.Default.MaxAge = after
+		if err := e.Reload(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(key)
+	first := open()
+	expire(time.Second)
+	now = now.After(2 * time.Second)
+	put(key)
+	open()
+	expire(0)
+	e.Return(now, []ReadRef{first}, Return{How: Release})
+	open()
+	put([]byte("other"))
+	if _, err := e.Flush(now, []byte("q"), ""); err != nil {
+		t.Fatal(err)
+	}
+	if id, ok := e.Find(now, []byte("q"), key); id != 2 || !ok {
+		t.Errorf("the key is that of item %d, %v, want 2", id, ok)
 	}
 }

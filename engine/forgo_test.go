@@ -1,9 +1,15 @@
 package engine
 
 import (
+	"fmt"
 	"maps"
 	"testing"
+	"time"
 
+	"github.com/kestrelmq/kestrel/engine/internal/aside"
+	"github.com/kestrelmq/kestrel/engine/internal/journal"
+	"github.com/kestrelmq/kestrel/engine/internal/record"
+	"github.com/kestrelmq/kestrel/segment"
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
@@ -80,4 +86,282 @@ func TestLeaveWhileRunIsSynced(t *testing.T) {
 			wantItems(t, again, "q", tt.want)
 		})
 	}
+}
+
+// betweenBatches is a committer that calls f before each batch.
+type betweenBatches struct {
+	*segment.Log
+	f func(size int)
+}
+
+func (b betweenBatches) AppendAs(v segment.Version, buf []byte) (segment.Appended, []byte, error) {
+	b.f(len(buf) - segment.FrameHeaderSize)
+	return b.Log.AppendAs(v, buf)
+}
+
+// TestForgoInPieces has the files of a backlog go in which many reads and leases have their place. A little is recorded
+// at a time. Between two pieces reads come back, are leased, and go to the dead-letter queue: all of them survive.
+func TestForgoInPieces(t *testing.T) {
+	for _, use := range []string{"abort", "reject", "lease", "flush", "leave"} {
+		t.Run(use, func(t *testing.T) { forgoInPieces(t, use) })
+	}
+}
+
+func forgoInPieces(t *testing.T, use string) {
+	const each, size = 200, 1000
+	fsys := segmenttest.New()
+	o := testOptions(fsys, func(q *QueueOptions) {
+		if q.MaxMemorySize = 10 * size; use == "reject" {
+			q.MaxDeliveries = 10 // so returns are counted, and recorded
+		}
+	})
+	o.SegmentSize, o.JournalSize = 1<<20, 64<<20
+	between := func(int) {}
+	o.committer = func(log *segment.Log) journal.Committer {
+		return betweenBatches{log, func(size int) { between(size) }}
+	}
+	e := openQuiet(t, o)
+	body := func(i int) string { return fmt.Sprintf("%0*d", size, i) }
+	for i := range 3 * each {
+		mustPut(t, e, "q", body(i))
+	}
+	settleRuns(e)
+	var open []ReadRef
+	want := make(map[string]bool)
+	for i := range 2 * each {
+		spoolAll(e)
+		if i%2 == 0 {
+			ref, data := mustOpen(t, e, "q")
+			open, want[data] = append(open, ref), true
+			continue
+		}
+		it, _, err := leaseNext(e, "q", time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want[string(it.Data)] = true
+	}
+	q := e.shardOf([]byte("q")).queues["q"]
+	pieces, total, busy := 0, 0, false
+	between = func(n int) {
+		if total += n; n > 2*checkpointBatch+2*size {
+			t.Errorf("a batch has %d bytes, want %d at most", n, 2*checkpointBatch+2*size)
+		}
+		if q.keeping == nil {
+			return
+		}
+		if pieces++; busy || len(open) < 3 {
+			return
+		}
+		busy = true
+		defer func() { busy = false }()
+		last := open[len(open)-1]
+		open = open[:len(open)-1]
+		switch use {
+		case "abort":
+			e.Abort(Now(), last)
+		case "reject":
+			e.Return(Now(), []ReadRef{last}, Return{How: Reject})
+		case "lease":
+			e.Return(Now(), []ReadRef{last}, Return{How: Abort, Delayed: true, Delay: time.Second})
+		case "flush":
+			if len(open)%2 == 0 {
+				delete(want, string(last.r.item.Data))
+				e.Abort(Now(), last)
+				e.Flush(Now(), []byte("q"), "")
+			}
+		case "leave":
+			if pieces == 2 {
+				off := o.Settings.Default
+				off.KeepJournal = false
+				q.shard.mu.Lock()
+				cross := e.setOptions(q, &off)
+				q.shard.mu.Unlock()
+				cross(q)
+			}
+		}
+	}
+	e.backing.runs.Store(true) // nothing is removed for now
+	for range each {
+		spoolAll(e)
+		mustGet(t, e, "q")
+	}
+	e.backing.runs.Store(false)
+	settleRuns(e)
+	between = func(int) {}
+	settleRuns(e)
+	if files := runFiles(fsys); len(files) > 0 {
+		t.Fatalf("%q are left", files)
+	}
+	if use == "leave" {
+		return
+	}
+	if pieces < 3 || total < each*size {
+		t.Errorf("%d bytes are recorded in %d pieces", total, pieces)
+	}
+	mustCommit(t, e, Ticket{Written: e.journal.End()})
+	verify(t, e)
+	o.FS, o.committer = fsys.Kill(), nil
+	again := openQuiet(t, o)
+	got := make(map[string]bool)
+	for _, name := range []string{"q", "q_dead"} {
+		for _, data := range queued(again, name) {
+			got[data] = true
+		}
+		if q := again.shardOf([]byte(name)).queues[name]; q != nil && q.aside != nil {
+			for r := range aside.Ref(q.aside.Len()) {
+				got[string(q.aside.Item(r).Data)] = true
+			}
+		}
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("after a kill there are %d items, want %d", len(got), len(want))
+	}
+}
+
+// TestRunRecordedInPieces has a run recorded of which every second item is gone, and the others are open. What is gone
+// is recorded a little at a time, and the walk over the reads has pieces too.
+func TestRunRecordedInPieces(t *testing.T) {
+	const n = 3*readBatch + 10
+	fsys := segmenttest.New()
+	o := testOptions(fsys, func(q *QueueOptions) { q.MaxMemorySize = 1000 })
+	o.SegmentSize, o.JournalSize, o.enterBatch = 1<<20, 64<<20, 1
+	most, total := 0, 0
+	o.committer = func(log *segment.Log) journal.Committer {
+		return betweenBatches{log, func(size int) { most, total = max(most, size), total+size }}
+	}
+	e := openQuiet(t, o)
+	for i := range n + 200 {
+		mustPut(t, e, "q", fmt.Sprintf("%010d", i))
+	}
+	for i, ref := range openAll(t, e, "q", n) {
+		if i%2 == 0 {
+			mustCommitted(t, e)(e.Confirm(Now(), ref))
+		}
+	}
+	q := e.shardOf([]byte("q")).queues["q"]
+	if q.spilledTo > 0 || q.open.Len() != n/2 {
+		t.Fatalf("%d is recorded already, %d are open", q.spilledTo, q.open.Len())
+	}
+	most, total = 0, 0
+	settleRuns(e)
+	if q.spilledTo < n {
+		t.Fatalf("up to %d the runs are recorded, want %d", q.spilledTo, n)
+	}
+	if limit := checkpointRecords * record.MaxRemoveSize; most > limit || total < n {
+		t.Errorf("%d bytes are recorded, %d at a time, want %d at most", total, most, limit)
+	}
+	verify(t, e)
+	r := q.backlog.recordedRun(t)
+	seen, pieces := 0, 0
+	for r := q.open.First(); r != nil; r = r.link.Next() {
+		r.lieIn(1)
+	}
+	for at, more := (readCursor{}), true; more; pieces++ {
+		more = q.letGoOfSome(&at, r, 1)
+		left := 0
+		for r := q.open.First(); r != nil; r = r.link.Next() {
+			left += int(min(r.pinned, 1))
+		}
+		if now := n/2 - left; now-seen > readBatch {
+			t.Errorf("a piece looked at %d reads, want %d at most", now-seen, readBatch)
+		} else {
+			seen = now
+		}
+	}
+	if seen != n/2 || pieces < 2 {
+		t.Errorf("%d of %d reads let go of their segment in %d pieces", seen, n/2, pieces)
+	}
+	o.FS, o.committer = fsys.Kill(), nil
+	if got := len(queued(openQuiet(t, o), "q")); got < n/2 {
+		t.Errorf("after a kill %d items are there, want %d at least", got, n/2)
+	}
+}
+
+// recordedRun returns the first run that the journal knows.
+func (b *backlog) recordedRun(t *testing.T) *run {
+	t.Helper()
+	for _, r := range b.runs {
+		if r.recorded.End > 0 {
+			return r
+		}
+	}
+	t.Fatal("no run is recorded")
+	return nil
+}
+
+// TestWalkEndsBesideFlushes has a client flush a queue behind each piece of a walk over its leases. The walk begins again each
+// time, and comes to its end all the same.
+func TestWalkEndsBesideFlushes(t *testing.T) {
+	const n = 6 * readBatch
+	e := openQuiet(t, testOptions(segmenttest.New()))
+	for i := range n {
+		mustPut(t, e, "q", fmt.Sprint(i))
+		if _, _, err := leaseNext(e, "q", time.Hour); err != nil {
+			t.Fatal(err)
+		}
+	}
+	q := e.shardOf([]byte("q")).queues["q"]
+	q.shard.mu.Lock()
+	w := q.beginGone(true)
+	q.shard.mu.Unlock()
+	pieces := 0
+	for more := true; more; pieces++ {
+		if pieces > 10 {
+			t.Fatalf("a walk over %d leases beside flushes has not ended after %d pieces", n, pieces)
+		}
+		q.shard.mu.Lock()
+		more = w.piece()
+		q.shard.mu.Unlock()
+		mustPut(t, e, "q", "goes")
+		for c := e.Flushing([]byte("q"), ""); c.Do(Now(), 100); {
+		}
+	}
+	if got := w.Live.Len(); got != n {
+		t.Errorf("the walk has seen %d of %d leases", got, n)
+	}
+	verify(t, e)
+}
+
+// TestFlushBesideWalk has a flush drop items that came back while somebody records them, one by one. What it has
+// dropped does not come back with a restart.
+func TestFlushBesideWalk(t *testing.T) {
+	fsys := segmenttest.New()
+	o := testOptions(fsys, func(q *QueueOptions) { q.KeepJournal = false })
+	o.enterBatch = 1
+	e := openQuiet(t, o)
+	var refs []ReadRef
+	for i := range 11 {
+		mustPut(t, e, "q", fmt.Sprint(i))
+	}
+	for range 11 {
+		ref, _ := mustOpen(t, e, "q")
+		refs = append(refs, ref)
+	}
+	for _, ref := range refs[1:] {
+		e.Abort(Now(), ref)
+	}
+	q := e.shardOf([]byte("q")).queues["q"]
+	on := DefaultQueueOptions()
+	q.shard.mu.Lock()
+	e.setOptions(q, &on)
+	at := readCursor{}
+	for range 5 { // the open read, and four of those that came back
+		e.enterSome(q, &at)
+	}
+	q.shard.mu.Unlock()
+	c := e.Flushing([]byte("q"), "")
+	c.Do(Now(), 1) // it has dropped them, and has not given them back
+	e.Abort(Now(), refs[0])
+	q.shard.mu.Lock()
+	for more := true; more; {
+		more = e.enterSome(q, &at)
+	}
+	q.shard.mu.Unlock()
+	e.endCrossing(q)
+	for c.Do(Now(), 1) {
+	}
+	verify(t, e)
+	mustCommit(t, e, Ticket{Written: e.journal.End()})
+	wantItems(t, openQuiet(t, testOptions(fsys.Kill())), "q", "0")
 }

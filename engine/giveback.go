@@ -84,7 +84,7 @@ func (q *queue) deadLetters() string {
 	return parent + deadSuffix
 }
 
-// returnLeased ends a lease. The caller holds the shard's mutex, serves the waiters, and finishes the moves.
+// returnLeased ends a lease. The caller holds the shard's mutex, serves the waiters, and ends with unlock.
 func (e *Engine) returnLeased(q *queue, r aside.Ref, how Return) Ticket {
 	entry := q.aside.Get(r)
 	entry.Count = how.counted(entry.Count)
@@ -106,8 +106,7 @@ func (e *Engine) returnLeased(q *queue, r aside.Ref, how Return) Ticket {
 	return e.sayAside(q, r)
 }
 
-// bury sends the item of a read, which is in no list, to the dead-letter queue. The caller finishes the
-// moves.
+// bury sends the item of a read, which is in no list, to the dead-letter queue. The caller finishes the moves.
 func (e *Engine) bury(q *queue, r *read, how Return) {
 	q.leaves(&r.item)
 	r.to(readMoving)
@@ -115,12 +114,15 @@ func (e *Engine) bury(q *queue, r *read, how Return) {
 	if how.How == Reject {
 		r.dead = Rejected
 	}
+	if d := q.delayAfter(how, r.count); d > 0 {
+		r.again = e.dueIn(d)
+	}
 	q.moving.pushBack(r)
 	q.pickUpMoves()
 }
 
-// returnDead gives an item back that its dead-letter queue cannot take, with the deliveries that it had: to the
-// head, or to its place if that is further back. The caller holds the shard's mutex.
+// returnDead gives an item back that its dead-letter queue cannot take, with the deliveries that it had. It goes to the
+// head, to its place if that is further back, or aside if it is delayed. The caller holds the shard's mutex.
 func (e *Engine) returnDead(q *queue, r *read, now Time) {
 	r.target, r.dead = "", 0
 	if key := r.item.Key(); key != nil {
@@ -128,14 +130,21 @@ func (e *Engine) returnDead(q *queue, r *read, now Time) {
 			q.noteKey(&r.item)
 		}
 	}
-	if r.item.ID < q.headID() {
-		if !q.opts.KeepJournal {
+	switch again := r.again; {
+	case again > e.steady():
+		ref := e.setAside(q, &r.item, r.pinned, aside.Entry{State: aside.Delayed, Due: again, Count: r.count})
+		e.hideMany(q)
+		q.shard.freeRead(r)
+		e.sayAside(q, ref)
+	case r.item.ID < q.headID():
+		r.again = 0
+		if !q.opts.KeepJournal || q.entering {
 			r.lieIn(0) // letGo may have passed what came back before
 		}
 		r.to(readReturned)
 		q.returned.pushFront(r)
 		e.sayCount(q, r)
-	} else { // it was leased before a start, with items in front of it
+	default: // it was leased before a start, with items in front of it
 		ref := e.setAside(q, &r.item, r.pinned, aside.Entry{State: aside.Ready, Count: r.count})
 		q.shard.freeRead(r)
 		e.sayAside(q, ref)
@@ -143,9 +152,8 @@ func (e *Engine) returnDead(q *queue, r *read, now Time) {
 	e.serve(q, now)
 }
 
-// giveBack brings the item of an open read back: to the head of its queue, aside if it is delayed, or to
-// the dead-letter queue. The caller holds the shard's mutex, serves the queue's waiters afterwards, and
-// finishes the moves.
+// giveBack brings the item of an open read back: to the head of its queue, aside if it is delayed, or to the
+// dead-letter queue. The caller holds the shard's mutex, serves the queue's waiters afterwards, and ends with unlock.
 func (e *Engine) giveBack(r *read, how Return) (t Ticket) {
 	q := r.q
 	if r.state == readCopied {

@@ -3,33 +3,47 @@ package engine
 import (
 	"iter"
 	"math"
-	"runtime"
 	"slices"
 
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/marks"
+	"github.com/kestrelmq/kestrel/engine/internal/processor"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 )
 
-// readBatch is at how many reads and items aside a walk over them looks before the shard is unlocked: a fraction of a
+// readBatch is how many reads and items aside a walk looks at before it unlocks the shard: a fraction of a
 // millisecond of work.
 const readBatch = 1024
 
 // readCursor is where a walk over the reads of a queue, and what is aside, goes on after others have been let in.
 type readCursor struct {
-	list    int
-	after   ReadRef // behind this read, unless it has ended, or left that list
-	aside   bool    // the lists are done, and of what is aside so many are left
-	left    int
-	carried int
-	large   ReadRef // it is left to the caller to rewrite this one, see keepLarge; zero: none
-	item    Item    // its; without large, one that is aside
+	list   int
+	after  ReadRef // behind this read, unless it has ended, or left that list
+	aside  bool    // the lists are done, and of what is aside so many are left
+	left   int
+	clears uint64  // of the queue
+	begun  int     // how often the walk has begun, after a flush
+	large  ReadRef // it is left to the caller to rewrite this one, see keepLarge; zero: none
+	item   Item    // its; without large, one that is aside
 }
+
+// heed begins again if a flush has come meanwhile. The reads that it dropped may still be linked, and what is aside
+// may be in another order. Each time the pieces get longer: a client that flushes again and again cannot keep the walk
+// from its end.
+func (at *readCursor) heed(q *queue) {
+	if at.clears != q.clears {
+		*at = readCursor{clears: q.clears, begun: at.begun + 1}
+	}
+}
+
+// batch is at how many reads and items aside a piece looks.
+func (at *readCursor) batch() int { return readBatch << min(max(at.begun-1, 0), 16) }
 
 // reads yields what is left of lists of q. A walk that ends early goes on with the same read.
 func (at *readCursor) reads(q *queue, lists ...*readList) iter.Seq[*read] {
 	return func(yield func(*read) bool) {
+		at.heed(q)
 		for ; at.list < len(lists); at.list++ {
 			r := lists[at.list].First()
 			if last := at.after; r != nil && last.live() && last.r.q == q && last.r.state == r.state {
@@ -50,11 +64,11 @@ func (at *readCursor) reads(q *queue, lists ...*readList) iter.Seq[*read] {
 // is replaced by the last, which has been visited or has been added since.
 func (at *readCursor) asides(q *queue) iter.Seq[aside.Ref] {
 	return func(yield func(aside.Ref) bool) {
-		if q.aside == nil {
+		if at.heed(q); q.aside == nil {
 			return
 		}
-		if !at.aside || at.carried != q.aside.carried {
-			at.aside, at.carried, at.left = true, q.aside.carried, q.aside.Len()
+		if !at.aside {
+			at.aside, at.left = true, q.aside.Len()
 		}
 		for at.left = min(at.left, q.aside.Len()); at.left > 0; at.left-- {
 			if !yield(aside.Ref(at.left - 1)) {
@@ -77,7 +91,7 @@ type goneWalk struct {
 func (q *queue) beginGone(needed bool) *goneWalk {
 	w := &goneWalk{q: q}
 	if needed {
-		w.Gone = q.goneInLine(idset.Between(1, math.MaxUint64))
+		w.Gone = q.goneInLine()
 	}
 	if !w.IsEmpty() {
 		q.walks = append(q.walks, &w.Live)
@@ -87,7 +101,7 @@ func (q *queue) beginGone(needed bool) *goneWalk {
 
 // end returns what was gone when the walk began.
 func (w *goneWalk) end() idset.Bitmap {
-	for more := !w.IsEmpty(); more; runtime.Gosched() {
+	for more := !w.IsEmpty(); more; processor.Yield() {
 		w.q.shard.mu.Lock()
 		more = w.piece()
 		w.q.shard.mu.Unlock()
@@ -95,17 +109,17 @@ func (w *goneWalk) end() idset.Bitmap {
 	return w.Set()
 }
 
-// piece looks at up to readBatch items that live, and reports whether there may be more.
+// piece looks at a batch of items that live, and reports whether there may be more.
 func (w *goneWalk) piece() (more bool) {
 	q, seen := w.q, 0
 	for r := range w.at.reads(q, &q.returned, &q.open, &q.moving) {
-		if seen++; seen > readBatch {
+		if seen++; seen > w.at.batch() {
 			return true
 		}
 		w.Live.Add(r.item.ID)
 	}
 	for r := range w.at.asides(q) {
-		if seen++; seen > readBatch {
+		if seen++; seen > w.at.batch() {
 			return true
 		}
 		w.Live.Add(q.aside.ID(r))
@@ -119,50 +133,15 @@ func (w *goneWalk) piece() (more bool) {
 	return false
 }
 
-// goneInLine is goneAmong of what lives in line alone.
-func (q *queue) goneInLine(ids idset.Range) (g marks.Gone) {
-	head, all := q.headID(), ids == idset.Between(1, math.MaxUint64)
-	if front := idset.Between(max(ids.First, 1), min(ids.Last, head-1)); front.First <= front.Last {
-		g.Front = front
+// goneInLine looks for what is gone of q, but for what lives in reads or aside.
+func (q *queue) goneInLine() (g marks.Gone) {
+	head := q.headID()
+	if head > 1 {
+		g.Front = idset.Between(1, head-1)
 	}
 	if b := q.backlog; b != nil && !b.gone.IsEmpty() {
-		if all {
-			g.Behind = b.gone.Clone()
-			g.Behind.RemoveBelow(head)
-		} else {
-			for part := range b.gone.Within(idset.Between(max(ids.First, head), ids.Last)) {
-				g.Behind.AddRange(part)
-			}
-		}
-	}
-	return g
-}
-
-// goneAmong looks for what is gone among ids. The caller holds the shard's mutex.
-func (q *queue) goneAmong(ids idset.Range) (g marks.Gone) {
-	if g = q.goneInLine(ids); g.IsEmpty() {
-		return g
-	}
-	add := func(id uint64) {
-		if ids.First <= id && id <= ids.Last {
-			g.Live.Add(id)
-		}
-	}
-	for _, list := range [...]*readList{&q.returned, &q.open, &q.moving} {
-		for r := list.First(); r != nil; r = r.link.Next() {
-			add(r.item.ID)
-		}
-	}
-	for id := range q.asideIDs() {
-		add(id)
-	}
-	if q.aside == nil {
-		return g
-	}
-	for _, r := range q.aside.hidden.Runs() {
-		for part := range r.DiskIDs().Within(ids) {
-			g.Live.AddRange(part)
-		}
+		g.Behind = b.gone.Clone()
+		g.Behind.RemoveBelow(head)
 	}
 	return g
 }

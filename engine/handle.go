@@ -5,17 +5,15 @@ import (
 	"time"
 )
 
-// Queue is a handle on the queue of one name, for programs that use the engine as a library. Its
-// methods wait until what they did is committed by the queue's SyncPolicy; they may be called from
-// any goroutine. A handle stays valid when its queue is deleted: the next Put or fetch makes a new
-// one.
+// Queue is a handle on the queue of one name, for programs that use the engine as a library. Its methods wait until
+// what they did is committed by the queue's SyncPolicy; they may be called from any goroutine. A handle stays valid
+// when its queue is deleted: the next Put or fetch makes a new one.
 type Queue struct {
 	e    *Engine
 	name []byte
 }
 
-// Queue returns a handle on the queue called name, which comes into being when it is first used. It
-// returns ErrBadName.
+// Queue returns a handle on the queue called name, which comes into being when it is first used. It returns ErrBadName.
 func (e *Engine) Queue(name string) (*Queue, error) {
 	if err := ValidateName(name); err != nil {
 		return nil, err
@@ -36,10 +34,9 @@ type PutOptions struct {
 	OnDuplicate Duplicate     // what to do if an item has the key, or none has; the zero value overwrites
 }
 
-// Put appends an item, and to the queue's fanout children too. It copies data. When it returns nil
-// the item is as safe as the queue's SyncPolicy makes it. For the errors of a refused item see
-// [Engine.Put]; an error that wraps ErrJournal means that it is not known whether the item
-// survives.
+// Put appends an item, and to the queue's fanout children too. It copies data. When it returns nil the item is as safe
+// as the queue's SyncPolicy makes it. For the errors of a refused item see [Engine.Put]; an error that wraps ErrJournal
+// means that it is not known whether the item survives.
 func (q *Queue) Put(data []byte, opts PutOptions) error {
 	p := PutRequest{Data: data, Flags: opts.Flags, Expiry: At(opts.Expiry)}
 	if opts.Delay != 0 || opts.Key != "" || opts.OnDuplicate != Overwrite {
@@ -55,10 +52,10 @@ func (q *Queue) Put(data []byte, opts PutOptions) error {
 	return q.e.Commit(t)
 }
 
-// Get removes the oldest item for good and returns it, waiting for one until ctx is done. The
-// item's Data belongs to the caller. Get returns the error of ctx, ErrDeleted if the queue was
-// deleted while it waited, ErrEmpty at once if the name is an alias's, and ErrClosed. With an error
-// that wraps ErrJournal it returns the item too, which may then come back after a crash.
+// Get removes the oldest item for good and returns it, waiting for one until ctx is done. The item's Data belongs to
+// the caller. Get returns the error of ctx, ErrDeleted if the queue was deleted meanwhile, and ErrClosed. For an
+// alias it returns ErrEmpty at once. With an error that wraps ErrJournal it returns the item too, which may then come
+// back after a crash.
 func (q *Queue) Get(ctx context.Context) (Item, error) {
 	it, _, err := q.fetch(ctx, FetchRequest{Access: Take})
 	return it, err
@@ -85,8 +82,7 @@ type Read struct {
 	ref  ReadRef
 }
 
-// Open fetches the oldest item tentatively, waiting for one until ctx is done. Its errors are those
-// of Get.
+// Open fetches the oldest item tentatively, waiting for one until ctx is done. Its errors are those of Get.
 func (q *Queue) Open(ctx context.Context) (*Read, error) {
 	return q.opened(q.fetch(ctx, FetchRequest{Access: OpenRead}))
 }
@@ -115,8 +111,7 @@ func (r *Read) Confirm() error {
 	return r.e.Commit(t)
 }
 
-// Abort brings the item back to the head of the queue. It returns ErrReadEnded if the read has
-// ended before.
+// Abort brings the item back to the head of the queue. It returns ErrReadEnded if the read has ended before.
 func (r *Read) Abort() error {
 	if !r.e.Abort(Now(), r.ref) {
 		return ErrReadEnded

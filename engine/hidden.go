@@ -13,9 +13,9 @@ import (
 // Delayed items that take too much memory, or hold old segments of the journal, go to hidden runs (see package hidden).
 // They come back into memory shortly before they are due. hide.go writes runs, unhide.go reads them back.
 //
-// Where an item lives decides what a start takes it from. One that is aside, or in a read, may live in a run: it was
-// read back, or has not left memory since the run was written. Then the journal need not have it. A record of it has
-// its image as well, and it leaves the run, unless the record says that it is gone.
+// Where an item lives decides what a start takes it from. An item that is aside, or in a read, may live in a run.
+// Then it was read back, or has stayed in memory since the run was written. Then the journal need not have it. A
+// record of it has its image as well, and it leaves the run, unless the record says that it is gone.
 
 const (
 	// defaultReadBack is how long before they are due items are read back. When they are written, their due time must
@@ -124,7 +124,7 @@ func (e *Engine) hiddenSoon(q *queue) Time {
 	return 0 // when others have been taken; see wantMore
 }
 
-// mayReadBack reports whether the next frame of q is to be read back now: its items are due soon, and there is
+// mayReadBack reports whether the next frame of q is to be read back now. Then its items are due soon, and there is
 // room for them, or nothing else to hand out.
 func (e *Engine) mayReadBack(q *queue) bool {
 	h := &q.aside.hidden

@@ -484,7 +484,7 @@ func TestHiddenDamage(t *testing.T) {
 			t.Fatal(err)
 		}
 		size := int64(len(all))
-		for off := int64(0); off < size; off += max(size/40, 1) {
+		for off := int64(0); off < size; off += max(size/sampled(int64(12), 40), 1) {
 			image := h.fsys.Kill()
 			if err := image.FlipBit(name, off, uint(off%8)); err != nil {
 				t.Fatal(err)

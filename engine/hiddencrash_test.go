@@ -204,14 +204,14 @@ func (l *hiddenLedger) isLeased(body string) bool { return l.lease[body] != 0 &&
 // and after power cuts, every item that was acknowledged and not taken, with its newest body, its lease and its count,
 // and no other.
 func TestHiddenCrash(t *testing.T) {
-	calls := 0
-	for n := 1; ; n++ {
+	calls, stride := 0, sampled(4, 1)
+	for n := 1; ; n += stride {
 		fsys := segmenttest.New()
 		fsys.StopInWrite(n, n*7%600)
 		l := hiddenScript(t, fsys)
 		if !fsys.Stopped() {
-			t.Logf("stopped at each of %d calls", calls)
-			if calls < 50 || len(l.taken) != 8+1+3+2 || len(l.lease) != 1 || len(l.count) != 1 || len(l.over) != 2 {
+			t.Logf("stopped at %d calls, in steps of %d", calls, stride)
+			if calls*stride < 50 || len(l.taken) != 8+1+3+2 || len(l.lease) != 1 || len(l.count) != 1 || len(l.over) != 2 {
 				t.Errorf("%d calls, %d items gone, %d leased, %d given back, %d overwritten",
 					calls, len(l.taken), len(l.lease), len(l.count), len(l.over))
 			}

@@ -44,7 +44,7 @@ func (s *spool) openHidden(id segment.RunID, state record.Hidden, live idset.Bit
 	}
 	w := hidden.Written{Index: state.Index, End: state.End}
 	if w.Frames, err = hidden.ParseIndex(tag, body, state.Index); err == nil && state.From >= int64(len(w.Frames)) {
-		err = fmt.Errorf("items live from frame %d on, of %d", state.From, len(w.Frames))
+		err = fmt.Errorf("the journal needs its items from frame %d on, and it has %d frames", state.From, len(w.Frames))
 	}
 	if err != nil {
 		return nil, &segment.CorruptionError{Path: file.Path, Offset: state.Index, Reason: err.Error()}

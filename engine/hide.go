@@ -19,7 +19,7 @@ const (
 	hideRun   = 32 << 20
 	hidePiece = 256
 	// quietShare is how far away the last item of a run must be due for the run to be written again, in times of
-	// readBack: what is gone of others goes with them in a moment.
+	// readBack. Other runs go as a whole in a moment, with what is gone of them.
 	quietShare = 20
 )
 
@@ -68,7 +68,7 @@ func (s *spool) noteHide(q *queue, err error) {
 		s.e.journal.NoteFull()
 	}
 	if !s.hideFailing.Swap(true) && !s.e.closed.Load() {
-		s.e.log.Error("write delayed items: they stay in memory", "queue", q.name, "err", err)
+		s.e.log.Error("delayed items could not be written to disk: they stay in memory", "queue", q.name, "err", err)
 	}
 }
 
@@ -186,7 +186,7 @@ func (s *spool) writeHidden(job *hideJob) error {
 	}
 	q.shard.mu.Unlock()
 	if err := w.Close(); err != nil {
-		s.e.report("close hidden run", err) // it is synced
+		s.e.report("delayed items: a written file could not be closed", err) // it is synced
 	}
 	if !needed {
 		return s.remove(w.Path())
@@ -238,7 +238,7 @@ func (s *spool) unload(job *hideJob) {
 		soon := s.e.steady() + s.e.readBack
 		for _, id := range ids {
 			ref, ok := q.aside.Find(id)
-			if !ok || !job.run.Holds(id) {
+			if !ok || !job.run.Contains(id) {
 				continue
 			}
 			if entry := q.aside.Get(ref); entry.State != aside.Delayed || entry.Due <= soon {
@@ -274,7 +274,7 @@ func (s *spool) hideAgain(q *queue) error {
 	for _, r := range job.old {
 		if err := s.copyLiving(q, r); err != nil {
 			s.dropJob(job)
-			return fmt.Errorf("copy what lives of %s: %w", r.Path, err)
+			return fmt.Errorf("copy the items that are left in %s: %w", r.Path, err)
 		}
 	}
 	if err := s.writeHidden(job); err != nil {

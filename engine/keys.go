@@ -50,8 +50,8 @@ func ValidateKey(key []byte) error {
 // keyed finds the items of a queue by their keys. A queue has none until the first put with a key. The mutex of
 // the queue's shard guards it.
 //
-// Two keys with the same hash are taken for the same: with a secret seed and a hundred million keys, that
-// happens once in four thousand queues.
+// Two keys with the same hash count as one key. With a secret seed and a hundred million keys, that happens once in
+// four thousand queues.
 type keyed struct {
 	keyindex.Index
 	seed keyindex.Seed

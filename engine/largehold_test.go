@@ -144,7 +144,7 @@ func TestLargeReadIsKeptOutside(t *testing.T) {
 				mustCommit(t, e, ticket)
 				before = e.journal.End()
 			}
-			e.keepLarge(at.large, &at.item, func(*read) bool { return true })
+			e.keepLarge(&at, func(*read) bool { return true })
 			if wrote := e.journal.End() - before; (wrote > 0) == (tt == "ends") {
 				t.Errorf("%d bytes are written", wrote)
 			}

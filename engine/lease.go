@@ -157,9 +157,8 @@ func (e *Engine) StillOpen(now Time, refs []ReadRef) []ReadRef {
 	return open
 }
 
-// lockLeased locks the shard of the queue called name and returns the item that a receipt holds. With an
-// error nothing is locked. A lease that has lapsed is found only if lapsed is set, and as long as nobody
-// has taken the item.
+// lockLeased locks the shard of the queue called name and returns the item that a receipt holds. With an error nothing
+// is locked. A lease that has lapsed is found only if lapsed is set, and as long as nobody has taken the item.
 func (e *Engine) lockLeased(now Time, name []byte, receipt uint64, lapsed bool) (q *queue, r aside.Ref, err error) {
 	if e.closed.Load() {
 		return nil, 0, ErrClosed

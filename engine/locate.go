@@ -55,8 +55,8 @@ func (q *queue) heldNow(at *spot) bool {
 	return at.where == isOpen || at.where == isAside && q.aside.Get(at.ref).State == aside.Leased
 }
 
-// locate finds the item with that id. It takes as long as it takes to go through the open reads, or a
-// kibibyte of a chunk; the first look into a chunk takes as long as it takes to go through that. The caller holds the shard's mutex.
+// locate finds the item with that id. It takes about the time to go through the open reads, or a kibibyte of a chunk.
+// The first look into a chunk goes through all of that. The caller holds the shard's mutex.
 func (q *queue) locate(id uint64) (at spot) {
 	if id == 0 || id >= q.nextID {
 		return at
@@ -93,7 +93,7 @@ func (q *queue) locate(id uint64) (at spot) {
 			return spot{where: isWriting, it: it}
 		}
 	}
-	if b.onDisk > 0 && id >= b.nextID && id <= q.writtenTo && b.holds(id) && !b.gone.Has(id) {
+	if b.onDisk > 0 && id >= b.nextID && id <= q.writtenTo && b.contains(id) && !b.gone.Has(id) {
 		at = spot{where: isOnDisk, it: Item{ID: id}}
 	}
 	return at
@@ -168,8 +168,7 @@ func (e *Engine) cut(q *queue, at *spot) {
 	}
 }
 
-// ofKey finds the item of a key, if there is one that has not expired. Of one that is on disk alone it does not
-// know.
+// ofKey finds the item of a key, if there is one that has not expired. Of one that is on disk alone it does not know.
 func (q *queue) ofKey(key []byte, now Time) (at spot, ok bool) {
 	if q.keys == nil {
 		return at, false

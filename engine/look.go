@@ -17,8 +17,8 @@ type LookRequest struct {
 	Which
 	// Wait has Look wait for the disk, if the item is there alone; otherwise it returns ErrComing.
 	Wait bool
-	// Delivery, unless nil, is set before the call of the Receiver to what there is to know of the item: when
-	// it is due if it is delayed or leased, and how often it was delivered. It has no Receipt.
+	// Delivery, unless nil, is set before the call of the Receiver to what there is to know of the item. That is when
+	// it is due, if it is delayed or leased, and how often it was delivered. It has no Receipt.
 	Delivery *Delivery
 }
 
@@ -126,7 +126,7 @@ func (s *spool) readItem(q *queue, id uint64) (it diskItem, err error) {
 // runOf returns the run that holds an item which is on disk.
 func (b *backlog) runOf(id uint64) (newest *run) {
 	for _, r := range b.runs {
-		if r.written.Holds(id) && (newest == nil || r.ID.Number > newest.ID.Number) {
+		if r.written.Contains(id) && (newest == nil || r.ID.Number > newest.ID.Number) {
 			newest = r
 		}
 	}

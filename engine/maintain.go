@@ -48,7 +48,7 @@ func (e *Engine) maintain() {
 		}
 		if at.Sub(trimmed) >= trimInterval {
 			held := e.boundJournal()
-			e.report("trim journal", e.trimJournal())
+			e.report("journal: old segments could not be dropped; trying again", e.trimJournal())
 			if trimmed = at; held { // look again when the spool has done its work
 				trimmed = at.Add(maintainInterval - trimInterval)
 			}
@@ -85,7 +85,7 @@ func (e *Engine) tidy() {
 	if e.journals.OthersLeft() {
 		e.removeOtherJournals()
 	}
-	e.report("remove spare files of the journal", e.journal.TrimSpares(idleSegments))
+	e.report("journal: spare files could not be removed; trying again", e.journal.TrimSpares(idleSegments))
 }
 
 // reportFailure logs that the journal has begun to fail, or works again, if that is not as last
@@ -103,8 +103,7 @@ func (e *Engine) reportFailure(reported bool) bool {
 	return err != nil
 }
 
-// retryJournal tries again what failed, and makes room where it can. Errors are those that clients
-// get.
+// retryJournal tries again what failed, and makes room where it can. Errors are those that clients get.
 func (e *Engine) retryJournal() {
 	if e.journal.Poisoned() {
 		e.retryMove()
@@ -126,8 +125,7 @@ func (e *Engine) trimPools() {
 	}
 }
 
-// expireQueues deletes the queues that have outlived their MaxQueueAge and hold nothing for
-// anybody.
+// expireQueues deletes the queues that have outlived their MaxQueueAge and hold nothing for anybody.
 func (e *Engine) expireQueues(now Time) {
 	e.eachQueue(func(q *queue) {
 		q.shard.mu.Lock()
@@ -158,14 +156,14 @@ func (e *Engine) retryMove() {
 	if e.nextMove = time.Now().Add(e.moveDelay); err == nil {
 		e.moveDelay = 0
 	}
-	e.report("move journal", err)
+	e.report("journal: live items could not be written to a new one; trying again", err)
 }
 
 // moveJournal writes everything live to a new journal and has that take the place of the old one.
 // It waits for the disk. After an error the old one is still in place, and poisoned.
 func (e *Engine) moveJournal() error {
 	if len(e.withheld.queues) > 0 { // what the old journal has of them cannot be written again
-		return fmt.Errorf("not while a queue is withheld: %w", e.withheld.queues[0].Reason)
+		return fmt.Errorf("not possible while a queue is withheld: restore or repair it, and restart: %w", e.withheld.queues[0].Reason)
 	}
 	was, dir := e.journals.Current(), e.journals.Next()
 	completing := false // then it may count, also if that fails, and must stay
@@ -177,11 +175,11 @@ func (e *Engine) moveJournal() error {
 		if !completing {
 			err = errors.Join(err, e.journals.Abandon(dir))
 		}
-		return fmt.Errorf("to %s: %w", dir, err)
+		return fmt.Errorf("new journal %s: %w", dir, err)
 	}
 	e.log.Warn("journal rewritten after a sync that failed", "dir", dir)
 	old.Close() // poisoned: there is nothing left to lose
-	e.letGoDir(was)
+	e.closeDir(was)
 	e.journal.Prepare()
 	e.removeOtherJournals()
 	return nil
@@ -194,7 +192,7 @@ func (e *Engine) fillJournal(dir string, complete func() error) (old *segment.Lo
 	if err != nil {
 		return nil, err
 	}
-	if err = e.holdDirs(dir); err == nil {
+	if err = e.leaveDirsOpen(dir); err == nil {
 		batch := int(min(journal.MaxBatch, e.opts.SegmentSize/4))
 		m, first := e.journal.Move(log, batch, func() uint64 { return e.lastNumber.Load() + 1 })
 		e.checkpointed, e.debt = 0, holds.Debt{}
@@ -204,16 +202,18 @@ func (e *Engine) fillJournal(dir string, complete func() error) (old *segment.Lo
 	}
 	if err != nil {
 		log.Close() // it has nothing that is not in memory
-		e.letGoDir(dir)
+		e.closeDir(dir)
 	}
 	return old, err
 }
 
-func noFrame(segment.Frame) error { return errors.New("a new journal has frames") }
+func noFrame(segment.Frame) error {
+	return errors.New("the directory of the new journal already has a journal")
+}
 
 // removeOtherJournals removes all journals but the one that counts. If that fails, tidy tries again.
 func (e *Engine) removeOtherJournals() {
-	e.report("remove journals that were replaced", e.journals.RemoveOthers())
+	e.report("journal: those that were replaced could not be removed; trying again", e.journals.RemoveOthers())
 }
 
 // enterAll records every queue with a number below first in the journal's buffer, under a new one,
@@ -227,30 +227,60 @@ func (e *Engine) enterAll(first uint64, m *journal.Move) (err error) {
 			err = ErrClosed
 			return
 		}
-		if err = e.enter(q, first); err == nil {
+		if err = e.enter(q, first, m); err == nil {
 			err = m.Drain()
 		}
 	})
 	return err
 }
 
-// enter records q in the journal's buffer under a new number if it has one below first. What its
-// backlog holds is made durable before.
-func (e *Engine) enter(q *queue, first uint64) error {
-	enter := func() {
-		if q.inJournal() && q.number < first {
-			e.enterAtOnce(q)
+// enter records q under a new number if it has one below first. It has q leave the journal and enter it again, in
+// pieces, as two reloads would. What its backlog holds is made durable before, most of it before fetches wait.
+func (e *Engine) enter(q *queue, first uint64, m *journal.Move) (err error) {
+	e.reloadMu.Lock() // a reload may have q cross too
+	defer e.reloadMu.Unlock()
+	hold := func(f func()) error {
+		q.shard.mu.Lock()
+		if q.opts.KeepJournal && (q.backlog != nil || q.isLong()) {
+			q.shard.mu.Unlock()
+			return e.spool.whenSynced(q, f)
 		}
+		defer q.shard.mu.Unlock()
+		f()
+		return nil
 	}
-	q.shard.mu.Lock()
-	if q.opts.KeepJournal && q.backlog != nil {
-		q.shard.mu.Unlock()
-		e.markAhead(q)
-		return e.spool.whenSynced(q, enter)
+	crosses := false
+	err = hold(func() {
+		if !q.inJournal() || q.number >= first {
+			return
+		}
+		if crosses = q.hasMore(); crosses {
+			q.entering = true
+			q.beginCrossing()
+		} else {
+			e.beginEntering(q)
+		}
+	})
+	if err != nil || !crosses {
+		return err
 	}
-	enter()
-	q.shard.mu.Unlock()
-	return nil
+	e.letGoAll(q)
+	err = hold(func() {
+		if q.entering = false; q.inJournal() {
+			e.beginEntering(q)
+		}
+	})
+	if err != nil { // the next move begins anew
+		e.endCrossing(q)
+		return err
+	}
+	e.enterRest(q, func() {
+		if err == nil {
+			err = m.Drain()
+		}
+		e.opts.yield()
+	})
+	return err
 }
 
 func (e *Engine) logOptions() segment.Options {
@@ -259,8 +289,8 @@ func (e *Engine) logOptions() segment.Options {
 	}
 }
 
-// holdDirs keeps directories open whose names are changed and synced later on.
-func (e *Engine) holdDirs(dirs ...string) (err error) {
+// leaveDirsOpen keeps directories open whose names are changed and synced later on.
+func (e *Engine) leaveDirsOpen(dirs ...string) (err error) {
 	for _, dir := range dirs {
 		if e.dirs != nil {
 			err = errors.Join(err, e.dirs.Hold(dir))
@@ -269,8 +299,8 @@ func (e *Engine) holdDirs(dirs ...string) (err error) {
 	return err
 }
 
-// letGoDir closes a directory that is not needed any more.
-func (e *Engine) letGoDir(dir string) {
+// closeDir closes a directory that is not needed any more.
+func (e *Engine) closeDir(dir string) {
 	if e.dirs != nil {
 		e.dirs.LetGo(dir)
 	}

@@ -20,8 +20,8 @@ import (
 // stand in a file, and the checkpoint names that, and what has gone since. See docs/decisions/0039-marks.md.
 
 const (
-	// defaultMarkFrom is how many bytes of records a checkpoint may take for what is gone of a queue, before the
-	// ids go to a file; or markShare, one part in so many, of what the file takes.
+	// defaultMarkFrom is how many bytes of records a checkpoint may take for what is gone of a queue, before the ids go
+	// to a file. They may also take markShare, one part in so many, of what the file takes.
 	defaultMarkFrom, markShare = 32 << 10, 8
 	// defaultMarkLong is how many ids a range has that always stands in a record, and not in a file.
 	defaultMarkLong = 1 << 16
@@ -66,9 +66,9 @@ func (m *marksFile) beside(gone, part *idset.Bitmap) (others idset.Bitmap, cost 
 	return others, left.RangeCount() * removeBytes
 }
 
-// mark has what is gone of q stand in a file, if that is worth it, and returns what is left to be recorded. The
+// writeMarks has what is gone of q stand in a file, if that is worth it, and returns what is left to be recorded. The
 // queue had that number in the journal when gone was made. It waits for the disk.
-func (e *Engine) mark(q *queue, number uint64, gone *idset.Bitmap) (others idset.Bitmap) {
+func (e *Engine) writeMarks(q *queue, number uint64, gone *idset.Bitmap) (others idset.Bitmap) {
 	part := marks.Ragged(gone, e.opts.markLong)
 	cost := part.RangeCount() * removeBytes
 	m, may := q.marksNow()
@@ -89,7 +89,7 @@ func (e *Engine) mark(q *queue, number uint64, gone *idset.Bitmap) (others idset
 	fresh, err := e.spool.writeMarks(q, part)
 	if err != nil {
 		if !e.journal.Failing() {
-			e.report("write what is gone of a backlog", err)
+			e.report("backlog: the list of removed items could not be written; trying again", err)
 		}
 		others, _ = m.beside(gone, &part)
 		return others // records say the same
@@ -103,8 +103,8 @@ func (e *Engine) mark(q *queue, number uint64, gone *idset.Bitmap) (others idset
 
 // setMarks puts m, which may be nil, in the place of the file that q has. It records that together with what is gone
 // beside it. One frame has both, since it may be the only one that says what the file before has. It does nothing, and
-// reports false, if q has no backlog any more, or has left the journal since it had that number: it may have entered it
-// again, with a file that has more.
+// reports false, if q has no backlog any more, or has left the journal since it had that number. Then q may have
+// entered the journal again, with a file that has more.
 func (e *Engine) setMarks(q *queue, number uint64, m *marksFile, others *idset.Bitmap) bool {
 	q.shard.mu.Lock()
 	defer q.shard.mu.Unlock()
@@ -132,18 +132,6 @@ func (e *Engine) recordMarks(q *queue, others *idset.Bitmap) {
 		buf = record.AppendMarks(buf, q.number, q.backlog.marks.record())
 		return q.appendGone(buf, others.Within(idset.Between(1, math.MaxUint64)))
 	})
-}
-
-// markAhead writes what is gone of q to a file, if that is worth it, before all of its state is recorded in one go.
-// It waits for the disk.
-func (e *Engine) markAhead(q *queue) {
-	q.shard.mu.Lock()
-	number := q.number
-	gone := q.beginGone(q.backlog != nil && len(q.backlog.runs) > 0)
-	q.shard.mu.Unlock()
-	if all := gone.end(); !all.IsEmpty() {
-		e.mark(q, number, &all)
-	}
 }
 
 // writeMarks writes ids that are gone of q to a file, and syncs it.
@@ -206,7 +194,7 @@ func (s *spool) removeMarks(q *queue, b *backlog) error {
 	}
 	for _, m := range spent {
 		if err := s.fs.Remove(m.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("remove marks file: %w", err)
+			return fmt.Errorf("remove list of removed items: %w", err)
 		}
 		q.shard.mu.Lock()
 		b.spentMarks = slices.DeleteFunc(b.spentMarks, func(o *marksFile) bool { return o == m })

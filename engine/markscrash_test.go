@@ -231,7 +231,7 @@ func wantKeys(t *testing.T, e *Engine, l *marksLedger) {
 // and after power cuts, every item that was acknowledged and is not gone, with its newest body and its lease or delay,
 // and no other.
 func TestMarksCrash(t *testing.T) {
-	calls, stride := 0, amount(3, 1, 1)
+	calls, stride := 0, amount(sampled(9, 3), 1, 1)
 	for n := 1; ; n += stride {
 		fsys := segmenttest.New()
 		fsys.StopInWrite(n, n*7%60)

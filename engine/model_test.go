@@ -359,6 +359,9 @@ func (m *model) fetch(
 		q.want.Hits++
 		it, ok = q.handOut().item, true
 	}
+	if ok && w != nil && w.several != nil {
+		m.forgetWait(w) // before expired items of q come to a queue that it waits at
+	}
 	m.finishMoves(now)
 	return it, r, ok
 }
@@ -466,10 +469,13 @@ func (m *model) flush(now Time, q *modelQueue) {
 	if q.opts.ExpireTo != "" {
 		m.sweep(q, now, 1<<62)
 	}
+	before := len(q.returned) + len(q.window) + len(q.aside)
 	q.returned, q.window = nil, nil
 	q.aside = slices.DeleteFunc(slices.Clone(q.aside), func(a *modelAside) bool { return a.state != aside.Leased })
 	q.want.Flushes++
-	q.forgetKeys()
+	if len(q.aside) < before { // an item that somebody has may get its key again, which a newer one had
+		q.rekey()
+	}
 	m.finishMoves(now)
 }
 

@@ -120,6 +120,7 @@ func (q *modelQueue) deadTarget(how Return, count uint16) string {
 		target = map[string]string{
 			"a": "a_dead", "b": "b_dead", "c": "c_dead", "dead": "dead_dead", "a+x": "a_dead+x", "a+y": "a_dead+y",
 			"a+y+z": "a_dead+y+z", "b+x": "b_dead+x", afterlife: afterlife + "_dead",
+			"alias": "alias_dead", // a queue while no alias has the name
 		}[q.name]
 	}
 	if target == q.name {

@@ -280,7 +280,7 @@ func (r *modelRun) removeOne(name string, q *modelQueue, which Which, it Item, f
 
 // changeOne draws what to change of an item.
 func (r *modelRun) changeOne(name string, q *modelQueue, which Which, it Item, found bool) {
-	var to Alter
+	var to Changes
 	if to.SetExpiry = r.IntN(2) == 0; to.SetExpiry && r.IntN(2) == 0 {
 		to.Expiry = r.now + Time(r.IntN(5000))
 		if r.spilling {
@@ -315,7 +315,7 @@ func (r *modelRun) changeOne(name string, q *modelQueue, which Which, it Item, f
 }
 
 // change is Engine.Change of an item that is there.
-func (m *model) change(q *modelQueue, now Time, id uint64, to Alter) {
+func (m *model) change(q *modelQueue, now Time, id uint64, to Changes) {
 	for _, o := range q.open {
 		if o.item.ID == id && !to.SetDelay {
 			if to.SetExpiry {
@@ -401,7 +401,7 @@ func (r *modelRun) scan(name string) {
 		m.Limit = 1 + r.IntN(4)
 	}
 	var s *Scan
-	var to Alter
+	var to Changes
 	kind := r.IntN(4)
 	switch kind {
 	case 0:
@@ -411,7 +411,7 @@ func (r *modelRun) scan(name string) {
 		if to.SetDelay = !to.SetExpiry || r.IntN(2) == 0; to.SetDelay && r.IntN(2) == 0 {
 			to.Delay, m.Limit = r.instant(4000), 1 // of items due at the same moment any may come first
 		}
-		s = r.e.Altering([]byte(name), "", m, to)
+		s = r.e.Changing([]byte(name), "", m, to)
 	case 1:
 		m.Limit = 1 + r.IntN(2)
 		s = r.e.Removing([]byte(name), "", m)
@@ -450,7 +450,7 @@ func (r *modelRun) scan(name string) {
 }
 
 // matching does to the model what a scan does, compares what it handed out, and returns how many items it met.
-func (r *modelRun) matching(q *modelQueue, m Match, got *scanned, kind int, to Alter) (n int) {
+func (r *modelRun) matching(q *modelQueue, m Match, got *scanned, kind int, to Changes) (n int) {
 	for _, it := range q.all() {
 		held, d := q.heldIn(it.ID)
 		hidden := held || d.Due != 0

@@ -111,7 +111,7 @@ func (r *modelRun) fetch() {
 	var got copied
 	f, err := r.e.Fetch(r.now, []byte(name), request, &got)
 	for ; err == ErrComing && !f.Waiting && !r.fsys.Stopped(); f, err = r.e.Fetch(r.now, []byte(name), request, &got) {
-		r.spool()
+		r.bring(name)
 	}
 	if r.fsys.Stopped() {
 		return
@@ -153,10 +153,21 @@ func (r *modelRun) spool() {
 	r.noteSpooled()
 }
 
+// bring has the spool bring what a fetch of the queue called name asked for. That has woken what was due, and what it
+// recorded may be written before the fetch is over.
+func (r *modelRun) bring(name string) {
+	if q := r.m.find(name); q != nil {
+		r.m.wake(q, r.now)
+	}
+	r.m.finishMoves(r.now)
+	r.noteWritten()
+	r.spool()
+}
+
 // fetchComing completes a fetch that waits for an item on its way from disk.
 func (r *modelRun) fetchComing(name string, request FetchRequest, w *modelWaiter) {
 	r.op += ", coming"
-	r.spool()
+	r.bring(name)
 	if r.fsys.Stopped() {
 		return
 	}

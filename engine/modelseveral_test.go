@@ -47,7 +47,6 @@ func (m *model) fetchSeveral(
 		it, r, ok := m.fetch(now, name, access, f.Lease, token(name), w)
 		switch {
 		case ok:
-			m.forgetWait(w)
 			return it, r, i
 		case w != nil && w.several.over:
 			return it, nil, -1
@@ -75,9 +74,14 @@ func (r *modelRun) fetchSeveral() {
 		names = slices.Insert(names, r.IntN(len(names)+1), "alias")
 	}
 	if r.spilling { // which item is at hand, and which is on its way from disk, the model does not know
-		for _, name := range names {
-			if r.bringFirst(name); r.fsys.Stopped() {
-				return
+		for rounds, came := 0, true; came || rounds < 2; rounds++ {
+			if came = false; rounds == 20 {
+				r.fail("the first items of %q never are in memory together", names)
+			}
+			for _, name := range names { // what one wakes may spill another: dead letters
+				if came = r.bringFirst(name) || came; r.fsys.Stopped() {
+					return
+				}
 			}
 		}
 	}
@@ -130,16 +134,17 @@ func (r *modelRun) fetchSeveral() {
 }
 
 // bringFirst looks at the first item of a queue, which is in memory then.
-func (r *modelRun) bringFirst(name string) {
+func (r *modelRun) bringFirst(name string) (came bool) {
 	r.op = fmt.Sprintf("look at %q", name)
 	var got copied
 	request := FetchRequest{Access: Peek}
 	_, err := r.e.Fetch(r.now, []byte(name), request, &got)
 	for ; err == ErrComing && !r.fsys.Stopped(); _, err = r.e.Fetch(r.now, []byte(name), request, &got) {
-		r.spool()
+		r.bring(name)
+		came = true
 	}
 	if r.fsys.Stopped() {
-		return
+		return false
 	}
 	it, _, ok := r.m.fetch(r.now, name, Peek, 0, nil, nil)
 	if ok != (err == nil) {
@@ -147,6 +152,9 @@ func (r *modelRun) bringFirst(name string) {
 	} else if ok {
 		r.compareItem(name, got.item, it)
 	}
+	r.noteNumbers()
+	r.noteWritten() // the queue may be new, and its name not written before the spool works for the next one
+	return came
 }
 
 // endSeveral takes over how a wait for several queues has ended.

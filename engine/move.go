@@ -2,11 +2,10 @@ package engine
 
 import "github.com/kestrelmq/kestrel/engine/internal/record"
 
-// Two shards are never locked at once. So an item that has expired, or is to go to the dead-letter queue,
-// goes to another queue in two steps. The
-// operation that meets it, with the lock of its shard held, puts it into the moving list of its queue.
-// With no lock held, finishMoves then carries it to its target. Until it has arrived, the journal says
-// that its own queue has it.
+// Two shards are never locked at once. So an item that has expired, or is to go to the dead-letter queue, goes to
+// another queue in two steps. The operation that meets it, with the lock of its shard held, puts it into the moving
+// list of its queue. With no lock held, finishMoves then carries it to its target. Until it has arrived, the journal
+// says that its own queue has it.
 //
 // One goroutine at a time carries for a queue: so items arrive in the order of the list. It also carries
 // what others add meanwhile, and nobody waits for it but a Clearing.

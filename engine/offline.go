@@ -43,10 +43,10 @@ type QueueSnapshot struct {
 	Oldest, Newest Time // of those that are not in hidden runs
 }
 
-// Inspect reads a data directory as Open does, and agrees with it on what is there, but changes
-// nothing. Of opts it heeds Dir, FS, Settings and Progress. It returns ErrLocked if a process uses the
-// directory, a *segment.CorruptionError if the journal is damaged, and an error that wraps
-// fs.ErrNotExist if there is none. While a Snapshot is open no process can use the directory.
+// Inspect reads a data directory as Open does, and agrees with it on what is there, but changes nothing. Of opts it
+// heeds Dir, FS, Settings and Progress. It returns ErrLocked if a process uses the directory, and a
+// *segment.CorruptionError if the journal is damaged. Without a journal the error wraps fs.ErrNotExist. While a
+// Snapshot is open no process can use the directory.
 func Inspect(opts Options) (*Snapshot, error) {
 	s, err := inspect(opts)
 	if err != nil {
@@ -234,11 +234,11 @@ func (e *Engine) Create(now Time, name []byte) (Ticket, error) {
 	return t, err
 }
 
-// Restore appends an item to the queue called name as another store had it, with its time added
-// and its expiry, its key and origin, and how it stands. It gives it the queue's next id. It copies Data. Unlike
-// Put it heeds no option of the queue, neither limits nor white list, and passes the item on to nobody: an alias's
-// name is a queue's here, and the fanout children have items of their own. An item that has the key already keeps
-// it, and one that has the receipt keeps that. The ticket is that of a Put.
+// Restore appends an item to the queue called name as another store had it. The item keeps its time added, expiry,
+// key, origin, and how it stands. It gives it the queue's next id. It copies Data. Unlike Put it heeds no option of
+// the queue, neither limits nor white list, and passes the item on to no other queue. An alias's name is a queue's
+// here, and the fanout children have items of their own. An item that has the key already keeps it, and one that has
+// the receipt keeps that. The ticket is that of a Put.
 //
 // It returns ErrItemTooLarge, ErrOutOfMemory, ErrOutOfDisk, ErrJournal, ErrClosed,
 // ErrTooManyQueues, ErrTooManyChildren or ErrBadName, having added nothing.
@@ -305,12 +305,11 @@ type StrayRun = repair.StrayRun
 // SalvagedQueue is a queue as Repair leaves it.
 type SalvagedQueue = repair.SalvagedQueue
 
-// Examine reads all of a data directory, backlogs included, and reports what is damaged, and what of
-// the queues can still be had; it changes nothing. Of opts it heeds Dir, FS, Settings, Progress and what says
-// how journals and backlogs are written. It returns ErrLocked if a process uses the directory, an
-// error that wraps fs.ErrNotExist if there is none, and that of a disk that cannot be read. A
-// journal whose records are whole but make no sense together is a *segment.CorruptionError, and
-// beyond repair. While a Damage is open no process can use the directory.
+// Examine reads all of a data directory, backlogs included. It reports the damage and what is left of the queues, and
+// changes nothing. Of opts it heeds Dir, FS, Settings, Progress and what says how journals and backlogs are written.
+// It returns ErrLocked if a process uses the directory, and the error of a disk that cannot be read. Without a
+// journal the error wraps fs.ErrNotExist. A journal whose records are whole but make no sense together is a
+// *segment.CorruptionError, and beyond repair. While a Damage is open no process can use the directory.
 func Examine(opts Options) (*Damage, error) { return examine(opts, nil) }
 
 // examine is Examine that shows a test, if see is not nil, every queue that a repair is to leave.

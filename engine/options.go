@@ -11,6 +11,7 @@ import (
 
 	"github.com/kestrelmq/kestrel/engine/internal/accountname"
 	"github.com/kestrelmq/kestrel/engine/internal/journal"
+	"github.com/kestrelmq/kestrel/engine/internal/processor"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -45,9 +46,9 @@ type Options struct {
 	// quarters of it on the largest queues spill what they hold. Above it, puts, and calls that would
 	// create a queue, return ErrOutOfMemory. Zero means DefaultMemoryLimit().
 	MemoryLimit int64
-	// JournalSize is how large, in bytes, the journal may grow before old segments are cleared of
-	// the live items that hold them: many are spilled, few are rewritten. It may grow by twice what open and returned
-	// reads hold and what a record of each queue takes. For queues of 8 KiB at most it may grow to 16 times its size.
+	// JournalSize is how many bytes the journal may have before the engine moves live items out of old segments. It
+	// spills many items, and rewrites few. It may grow by twice what open and returned reads pin and what a record of
+	// each queue takes. For queues of 8 KiB at most it may grow to 16 times its size.
 	JournalSize int64
 	// SegmentSize is the size of one segment of the journal, in bytes. Zero means an eighth of JournalSize, but at most
 	// DefaultSegmentSize. A journal whose items are soon gone then reuses about four segments. The less memory of the
@@ -55,8 +56,8 @@ type Options struct {
 	SegmentSize int64
 	// MaxQueues bounds the number of queues; past it, creating one returns ErrTooManyQueues.
 	MaxQueues int
-	// Files is how many descriptors the engine may have open at a time, MinFiles at least: what it has
-	// too few of it closes, and opens again, or waits for. Zero means DefaultFiles.
+	// Files is how many descriptors the engine may have open at a time, MinFiles at least. If they run short it
+	// closes files and opens them again, or waits. Zero means DefaultFiles.
 	Files int
 	// MaxFanoutChildren bounds the number of children of one queue; past it, creating one returns
 	// ErrTooManyChildren. An item is put to all of them at once, so that it is in all or in none. Other clients of
@@ -64,9 +65,11 @@ type Options struct {
 	MaxFanoutChildren int
 	// Shards is the number of locks that queues are spread over.
 	Shards int
-	// SweepInterval is how often expired items and queues are looked for in the background; zero
-	// means never: an expired item then leaves when it reaches the head and is asked for.
+	// SweepInterval is how often expired items and queues are looked for in the background. Zero means never: an
+	// expired item then leaves when it reaches the head and is asked for.
 	SweepInterval time.Duration
+	// Still has what is due stay as it is, leases that lapse too, until another engine opens Dir.
+	Still bool
 	// NoHistograms turns the Meters of queues off.
 	NoHistograms bool
 	// Progress receives how far Open, Inspect or Examine has come; nil receives nothing.
@@ -76,7 +79,7 @@ type Options struct {
 	DiskReserve int64
 	// BacklogCompression says how what is spilled to disk is compressed.
 	BacklogCompression segment.Codec
-	// BacklogCached has what is spilled go through the page cache, both ways: what a short outage of consumers leaves
+	// BacklogCached has what is spilled go through the page cache, both ways. What a short outage of consumers leaves
 	// behind is then read from memory, if the machine has some to spare. Otherwise it goes past it, where the file
 	// system can: it takes no memory from others, and several times less processor time.
 	BacklogCached bool
@@ -88,8 +91,8 @@ type Options struct {
 	// readBack is how long before they are due delayed items are read back from hidden runs; zero stands for
 	// defaultReadBack.
 	readBack time.Duration
-	// markFrom is from how many bytes of records on a checkpoint has what is gone of a queue stand in a file; zero
-	// stands for defaultMarkFrom.
+	// markFrom is a number of bytes of records. A checkpoint that needs as many to say what is gone of a queue writes
+	// a file instead. Zero stands for defaultMarkFrom.
 	markFrom int64
 	// markLong is how many ids a range has that stands in a record all the same; zero stands for defaultMarkLong.
 	markLong uint64
@@ -98,6 +101,8 @@ type Options struct {
 	enterBatch int
 	// committer returns what commits the batches of a log; nil: the log does. For tests.
 	committer func(*segment.Log) journal.Committer
+	// yield lets others have the processor between two pieces of a crossing; nil: processor.Yield. For tests.
+	yield func()
 	// FS is the file system; nil means the operating system's, with a lock file in Dir.
 	FS segment.FS
 	// Logger takes what an operator should know; nil discards it.
@@ -119,6 +124,9 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.enterBatch, checkpointBatch)
 	setDefault(&o.Shards, DefaultShards)
 	setDefault(&o.Files, DefaultFiles)
+	if o.yield == nil {
+		o.yield = processor.Yield
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -406,8 +414,8 @@ func (p *policy) shared(name string) *QueueOptions {
 	return resolve(name, &p.Default, func(name string) *QueueOptions { return p.named[name] })
 }
 
-// resolve returns the options of the queue called name: its own, which named returns unless there
-// are none, or those of its parent, or else the default.
+// resolve returns the options of the queue called name: its own, those of its parent, or else the default. The
+// function named returns nil for a name without options.
 func resolve(
 	name string, byDefault *QueueOptions, named func(string) *QueueOptions,
 ) *QueueOptions {

@@ -21,8 +21,8 @@ func (e *Engine) owesRoom(q *queue, n int) {
 	e.wantFill(q)
 }
 
-// owesMuch notes that a put of n bytes finds q over its limits by so much that the background makes the room: RELOAD
-// has lowered them.
+// owesMuch notes that a put of n bytes finds q far over its limits, because RELOAD has lowered them. Then the
+// background makes the room.
 func (e *Engine) owesMuch(q *queue, n int) {
 	b := e.needBacklog(q)
 	b.overfull, b.last = true, int64(n)
@@ -46,7 +46,7 @@ func (e *Engine) owesSweep(q *queue, limit int64) {
 const settleBatch = 1024
 
 // settle does what is owed to items that have just been read, a piece of it if that is much. Then the background goes
-// on, and a fetch from q waits. The caller holds the shard's mutex, and finishes the moves.
+// on, and a fetch from q waits. The caller holds the shard's mutex, and releases it by unlock.
 func (e *Engine) settle(q *queue, now Time) {
 	b, goesOn := q.backlog, q.settling
 	q.settling = false

@@ -1,8 +1,8 @@
 package engine
 
 // Open reads end by themselves when they have been open for longer than their queue allows. There may be hundreds of
-// thousands of them, so they are brought back in pieces, as by Return: newest first, and a fetch from the queue waits
-// until the oldest is back.
+// thousands of them, so they are brought back in pieces, as by Return. The newest comes first, and a fetch from the
+// queue waits until the oldest is back.
 
 // endOverdueReads brings back open reads that have been open for longer than their queue allows.
 func (e *Engine) endOverdueReads(now Time) {

@@ -25,9 +25,9 @@ type Stored struct {
 	Replaced int
 	// Ticket is to be committed before the puts are acknowledged.
 	Ticket Ticket
-	// Ahead says that a queue that was put to takes items faster than the disk does. The puts may be
-	// acknowledged. The caller should wait before it puts more, until [Engine.Ahead] says no: otherwise
-	// memory and the journal grow up to the limits at which puts are refused.
+	// Ahead says that a queue that was put to takes items faster than the disk does. The puts may be acknowledged.
+	// The caller should wait before it puts more, until [Engine.Ahead] says no. Otherwise memory and the journal grow
+	// until the engine refuses puts.
 	Ahead bool
 	// Meter is that of the queue; nil for an alias, and if nothing is measured.
 	Meter *Meter
@@ -38,9 +38,9 @@ type Stored struct {
 // once Commit of the ticket has returned nil. A caller that puts much uses PutAll, whose outcome says when to wait for
 // the disk.
 //
-// It returns ErrQueueFull, ErrItemTooLarge, a *NotAdmittedError, ErrOutOfMemory, ErrOutOfDisk, ErrJournal,
-// ErrTooManyQueues, ErrTooManyChildren, ErrBadName or ErrDelayTooLong if the queue itself, or any destination of an
-// alias, refuses the item; fanout children, and earlier destinations, may have it then.
+// It returns an error if the queue itself, or any destination of an alias, refuses the item. The errors are
+// ErrQueueFull, ErrItemTooLarge, a *NotAdmittedError, ErrOutOfMemory, ErrOutOfDisk, ErrJournal, ErrTooManyQueues,
+// ErrTooManyChildren, ErrBadName and ErrDelayTooLong. Fanout children, and earlier destinations, may have it then.
 func (e *Engine) Put(now Time, name []byte, p PutRequest) (Ticket, error) {
 	defer contain()
 	var s Stored
@@ -48,8 +48,8 @@ func (e *Engine) Put(now Time, name []byte, p PutRequest) (Ticket, error) {
 	return s.Ticket, err
 }
 
-// PutAll is Put for several items to one queue, in order. It ends at the first item that is refused:
-// the outcome is that of the items before it, and the error, one of Put's, says why.
+// PutAll is Put for several items to one queue, in order. It ends at the first item that is refused. The outcome is
+// then that of the items before it, and the error is one of Put's.
 //
 // The queue's shard is locked for as many puts as there are: a caller passes no more than others
 // may be kept waiting for.
@@ -108,8 +108,7 @@ func (e *Engine) putAll(now Time, name []byte, puts []PutRequest, s *Stored) (er
 	return err
 }
 
-// putAlias puts every item to every destination, as a client would; each may be an alias or a fanout
-// child.
+// putAlias puts every item to every destination, as a client would; each may be an alias or a fanout child.
 func (e *Engine) putAlias(now Time, name string, to []string, puts []PutRequest, s *Stored) (first error) {
 	for n := s.Count; n < len(puts) && first == nil; n++ {
 		e.countAlias(name, len(puts[n].Data))
@@ -130,9 +129,9 @@ func (e *Engine) putAlias(now Time, name string, to []string, puts []PutRequest,
 // FansOut reports whether there are aliases or fanout children: if not, every put goes to one queue.
 func (e *Engine) FansOut() bool { return e.parents.Load() != 0 || len(e.settings.Load().Aliases) > 0 }
 
-// Takers returns how many queues take what is put to the queue called name, one at least: itself and its fanout
-// children, or the destinations of an alias and theirs. A caller who puts for others looks at it before it puts many
-// items, unless the engine does not fan out.
+// Takers returns how many queues take what is put to the queue called name, one at least. They are the queue and its
+// fanout children, or the destinations of an alias and theirs. A caller who puts for others looks at it before it
+// puts many items, unless the engine does not fan out.
 func (e *Engine) Takers(name []byte) int {
 	defer contain()
 	if !e.FansOut() {
@@ -245,8 +244,8 @@ func (e *Engine) putToChildren(q *queue, now Time, p *PutRequest) (sweep int64, 
 	return sweep, nil
 }
 
-// Everything that a queue takes in comes through add: what clients put, with the copies of fanout
-// children, what expires from another queue, and what Restore brings.
+// Everything that a queue takes in comes through add. That is what clients put, with the copies of fanout children,
+// what expires from another queue, and what Restore brings.
 
 // add adds the first items of puts to the queues in sh.targets, as added at that time. It adds to s what the caller
 // must wait for. It returns how many: one if there are several queues, or from is set, and at least one in any case.
@@ -279,7 +278,7 @@ func (e *Engine) add(
 	)
 	switch p := &puts[0]; {
 	case len(sh.to) == 0:
-	case sh.large.of(p) && sh.large.frame.Holds(len(sh.to)):
+	case sh.large.of(p) && sh.large.frame.HasRoomFor(len(sh.to)):
 		lsn, seg = e.journal.PutLarge(sh.to, sh.large.frame, from)
 	case len(sh.to) == 1 && !moved:
 		lsn, seg = e.journal.PutImages(sh.to[0], images, n)
@@ -289,7 +288,7 @@ func (e *Engine) add(
 	for _, q := range sh.targets {
 		if q.opts.KeepJournal {
 			first := q.nextID - uint64(n)
-			q.mark(seg, first)
+			q.noteSegment(seg, first)
 			q.notePut(e.journal, first, lsn)
 			s.Ticket = s.Ticket.Merge(q.ticket(e.journal, lsn))
 		}
@@ -338,8 +337,8 @@ func (e *Engine) push(q *queue, puts []PutRequest, added Time) (n int, images []
 	return n, c.Buf[start:]
 }
 
-// room is what a queue takes in one put of many items without looking at all its parts again: until then
-// only w, the newest part, grows.
+// room is what a queue takes in one put of many items before put looks at all its parts again. Until then only w, the
+// newest part, grows.
 type room struct {
 	count int64 // of w, which fills the queue
 	bytes int64 // likewise
@@ -351,16 +350,15 @@ func (q *queue) roomFor(w *item.Window) room {
 	return room{q.opts.MaxItems - all.Count + w.Count, q.opts.MaxSize - all.Bytes + w.Bytes}
 }
 
-// takes reports whether q, which is not empty, takes a put of n bytes as it is: nothing is dropped, nothing can have
-// expired, and w does not become too large.
+// takes reports whether q, which is not empty, takes a put of n bytes as it is. Then nothing is dropped, nothing can
+// have expired, and w does not become too large.
 func (r room) takes(q *queue, w *item.Window, n int) bool {
 	return !q.mayExpire() && int64(n) <= q.opts.MaxItemSize && w.Count < r.count && w.Bytes < r.bytes &&
 		w.Bytes+int64(n) <= q.opts.MaxMemorySize
 }
 
-// makeRoom reports whether q takes an item of n bytes now, after dropping what its options let it drop:
-// of expired items, up to sweep, and more only as long as q is full. Nothing of the item has been added
-// yet.
+// makeRoom returns why q does not take an item of n bytes now, or nil, after dropping what its options let it drop. It
+// drops up to sweep expired items, and more only as long as q is full. Nothing of the item has been added yet.
 func (e *Engine) makeRoom(q *queue, now Time, n int, sweep int64) error {
 	if int64(n) > q.opts.MaxItemSize {
 		return ErrItemTooLarge

@@ -24,8 +24,7 @@ func At(t time.Time) Time { return item.At(t) }
 // Now is the present.
 func Now() Time { return item.Now() }
 
-// queue is a named FIFO of items. The mutex of its shard guards it; name, shard and created never
-// change.
+// queue is a named FIFO of items. The mutex of its shard guards it; name, shard and created never change.
 //
 // Invariants, checked by verify after every test:
 //
@@ -42,7 +41,7 @@ func Now() Time { return item.Now() }
 //	I7  The alarm rings for the queue no later than something aside is due.
 type queue struct {
 	name    string
-	number  uint64 // names the queue in the journal; zero: the journal has it no more, see forgo
+	number  uint64 // names the queue in the journal; zero: the journal has it no more, see forget
 	shard   *shard
 	created Time
 	opts    *QueueOptions // shared with others; replaced as a whole by Reload
@@ -63,7 +62,10 @@ type queue struct {
 	settling bool            // what is owed to items at the head is being done in the background: see settle
 	aborting int             // AbortAll calls that bring items back in pieces, and a crossing
 	crossing bool            // it enters the journal, or leaves it, in pieces: see crossBy
+	entering bool            // it is about to enter the journal that replaces another, see enter; crossing is set too
 	walks    []*idset.Bitmap // ids that live, of what is being gathered by a goneWalk
+	keeping  *leaving        // what forgo is recording of it; nil if nothing
+	clears   uint64          // how often all that was queued was dropped
 	family   *family         // of the queue's fanout children; nil without any
 
 	removal  journal.Removal // of the last one
@@ -151,8 +153,7 @@ func (q *queue) atHand() bool {
 	return q.first(&it)
 }
 
-// expired reports whether the item's time is over: its own expiry, or its age by the options of
-// now.
+// expired reports whether the item's time is over: its own expiry, or its age by the options of now.
 func (q *queue) expired(it *Item, now Time) bool {
 	if it.Expiry != 0 && it.Expiry < now {
 		return true
@@ -243,8 +244,8 @@ func (e *Engine) rewriteItem(q *queue, it *Item) (seg uint64) {
 	return e.journal.Keep(&q.removal, q.number, *it)
 }
 
-// mark notes that items from id on lie in segment or later, if that is news.
-func (q *queue) mark(seg, id uint64) {
+// noteSegment notes that items from id on lie in segment or later, if that is news.
+func (q *queue) noteSegment(seg, id uint64) {
 	if q.segments.IsNews(seg) {
 		q.trimSegments()
 		q.segments.Add(seg, id)
@@ -267,8 +268,8 @@ func (q *queue) trimSegments() {
 	}
 }
 
-// segmentOf returns a segment of the journal before which item id, which is in the window, does not
-// lie; zero if it has its place in a run, or the queue is not in the journal.
+// segmentOf returns a segment of the journal such that item id, which is in the window, lies there or later. It is zero
+// if the item has its place in a run, or the queue is not in the journal.
 func (q *queue) segmentOf(id uint64) uint64 {
 	if id <= q.spilledTo {
 		return 0
@@ -291,4 +292,4 @@ func (q *queue) windowSegment() (seg uint64, ok bool) {
 
 // inJournal reports whether the journal has q: the process that comes next brings it back. The caller
 // holds the shard's mutex, and asks again whenever it has unlocked it.
-func (q *queue) inJournal() bool { return q.opts.KeepJournal && !q.deleted }
+func (q *queue) inJournal() bool { return q.opts.KeepJournal && !q.deleted && !q.entering }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/kestrelmq/kestrel/engine/internal/list"
 )
@@ -53,6 +54,7 @@ type read struct {
 	held   bool   // fetched with Hold: the queue's open-read timeout is not for it
 	target string // the queue it goes to; of moving reads alone
 	dead   Why    // why it goes to the dead-letter queue; zero: it does not
+	again  Time   // when it is due again, if that queue cannot be made; zero: at once
 	// Deliveries that have ended and count. changed says that the journal has a change record of the item.
 	count    uint16
 	changed  bool
@@ -74,8 +76,8 @@ func (r *read) to(s readState) {
 		r.item.ID, r.q.name, r.state, s))
 }
 
-// ReadRef names an open read. It may be kept and used after the read has ended by itself (by a timeout, or because its
-// queue was deleted); it then names nothing. The zero ReadRef names nothing.
+// ReadRef names an open read. A caller may use it after the read has ended by a timeout or with its queue; it then
+// names nothing. The zero ReadRef names nothing.
 type ReadRef struct {
 	r  *read
 	id uint64
@@ -99,13 +101,21 @@ type readList struct {
 func (l *readList) pushBack(r *read) {
 	l.PushBack(&r.link, r)
 	l.bytes += int64(len(r.item.Data))
-	r.q.noteTaken(r.item.ID)
+	r.noteTaken()
 }
 
 func (l *readList) pushFront(r *read) {
 	l.PushFront(&r.link, r)
 	l.bytes += int64(len(r.item.Data))
+	r.noteTaken()
+}
+
+// noteTaken notes that r goes to a list, for those who walk over the reads of its queue.
+func (r *read) noteTaken() {
 	r.q.noteTaken(r.item.ID)
+	if k := r.q.keeping; k != nil {
+		k.note(r)
+	}
 }
 
 func (l *readList) remove(r *read) {
@@ -165,7 +175,7 @@ func (sh *shard) freeRead(r *read) {
 	r.lieIn(0)
 	r.q.unhold(r)
 	r.id, r.q, r.item, r.target = 0, nil, Item{}, ""
-	r.dead, r.count, r.changed = 0, 0, false
+	r.dead, r.again, r.count, r.changed = 0, 0, 0, false
 	sh.pool.Memory.Add(-int64(r.memory()))
 	class := readClass(cap(r.buf))
 	if class == readClasses || cap(r.buf) != readClassSize(class) || !sh.pool.Free.Store(r.memory()) {
@@ -204,7 +214,7 @@ func (sh *shard) trimRead() bool {
 // lieIn notes that the item of r lies in that segment of the journal, or in a later one. Zero says
 // that the journal need not keep it.
 func (r *read) lieIn(seg uint64) {
-	if seg != 0 && !r.q.opts.KeepJournal {
+	if seg != 0 && (!r.q.opts.KeepJournal || r.q.entering) {
 		seg = 0
 	}
 	n := int64(len(r.item.Data)) + keepOverhead
@@ -215,15 +225,18 @@ func (r *read) lieIn(seg uint64) {
 
 // liesIn reports whether the place of the item of r is in a run.
 func (r *read) liesIn(o *run) bool {
-	return r.pinned == 0 && o.recorded.Count > 0 && o.recorded.Holds(r.item.ID)
+	return r.pinned == 0 && o.recorded.Count > 0 && o.recorded.Contains(r.item.ID)
 }
 
-// movesOutOf reports whether an item whose place is in a run is on its way to another queue.
-func (q *queue) movesOutOf(o *run) bool {
-	for r := q.moving.First(); r != nil; r = r.link.Next() {
-		if r.liesIn(o) {
-			return true
-		}
+// leaving is runs whose files are to go, and reads in them that move meanwhile, and might be passed over.
+type leaving struct {
+	runs []*run
+	late []ReadRef
+}
+
+// note has a read looked at again that goes to another list. The caller holds the shard's mutex.
+func (l *leaving) note(r *read) {
+	if slices.ContainsFunc(l.runs, r.liesIn) {
+		l.late = append(l.late, ReadRef{r, r.id})
 	}
-	return false
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
+	"github.com/kestrelmq/kestrel/engine/internal/processor"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment"
 )
@@ -34,14 +35,14 @@ func (s *spool) record(q *queue) {
 		}
 	}
 	if err := s.reclaim(q, b); err != nil && !s.e.journal.Failing() {
-		s.e.report("remove runs", err) // tend tries again
+		s.e.report("backlog: used-up files could not be removed; trying again", err) // tend tries again
 	}
 }
 
-// recordRun syncs what has been written to a run and has the journal say so, if that is due or the
-// run grows no more; it then closes the run's writer. From then on the journal's own copy of those
-// items is not needed. It reports false if the sync could not be tried: the writer stays open, nothing
-// behind r may be recorded before it, and tend asks again. The caller holds recordMu.
+// recordRun syncs what has been written to a run and has the journal say so, if that is due or the run grows no more.
+// In the latter case it closes the run's writer. From then on the journal's own copy of those items is not needed. It
+// reports false if it could not try the sync. Then the writer stays open, nothing behind r may be recorded before it,
+// and tend asks again. The caller holds recordMu.
 func (s *spool) recordRun(q *queue, b *backlog, r *run, due bool) (tried bool) {
 	sh := q.shard
 	sh.mu.Lock()
@@ -58,19 +59,24 @@ func (s *spool) recordRun(q *queue, b *backlog, r *run, due bool) (tried bool) {
 		err := s.syncWriter(r, w)
 		s.stats.took(&s.stats.syncs, began)
 		if segment.OutOfFiles(err) {
-			s.e.log.Error("sync backlog: no descriptor is left; trying again", "queue", q.name, "err", err)
+			s.e.log.Error("backlog could not be synced: no file descriptor is left; trying again", "queue", q.name, "err", err)
 			return false
 		}
+		if err == nil {
+			s.e.tellGone(q, state.LastID)
+		}
+		first := uint64(0)
 		sh.mu.Lock()
 		switch {
 		case err != nil:
 			b.breakRun(r)
 		case b.epoch == epoch && slices.Contains(b.runs, r) && q.inJournal():
-			s.e.recordSynced(q, r, state)
+			first = s.e.recordSynced(q, r, state)
 		}
 		sh.mu.Unlock()
+		s.e.letGoOf(q, r, first)
 		if err != nil {
-			s.e.log.Error("sync backlog: its unsynced items are written to another file",
+			s.e.log.Error("backlog could not be synced: its unsynced items go to another file",
 				"queue", q.name, "err", err)
 		}
 	}
@@ -95,24 +101,57 @@ func (s *spool) closeWriter(q *queue, r *run) (closed bool) {
 	return true
 }
 
-// recordSynced has the journal say that a run of q is synced as far as state says. The caller holds the shard's mutex.
-func (e *Engine) recordSynced(q *queue, r *run, state runs.State) {
+// tellGone records in pieces what is gone of the items up to last with which a run of q is about to be recorded. Some
+// were handed out meanwhile, or gone before they were written. That may stand in a segment that is dropped before the
+// record of the run is. From now on checkpoints tell it too. The caller holds recordMu.
+func (e *Engine) tellGone(q *queue, last uint64) {
+	q.shard.mu.Lock()
+	ids := idset.Between(q.spilledTo+1, last)
+	needed := q.inJournal() && ids.First <= ids.Last
+	q.spilled = q.spilled || needed
+	t := telling{e: e, q: q, number: q.number, yield: func(int64) bool { e.pause(); return true }}
+	gone := q.beginGone(needed)
+	q.shard.mu.Unlock()
+	if all := gone.end(); needed {
+		t.ranges(all.Within(ids))
+	}
+}
+
+// recordSynced has the journal say that a run of q is synced as far as state says. Behind tellGone that takes one
+// record. The caller holds the shard's mutex, and then calls letGoOf with first.
+func (e *Engine) recordSynced(q *queue, r *run, state runs.State) (first uint64) {
 	r.recorded = state
-	// Some were handed out meanwhile, or gone before they were written. That may stand in a segment that
-	// is dropped before this record is. Of what lies before, the journal has said it with earlier records.
-	taken := q.headID() > q.spilledTo+1
-	e.recordRuns(q, []*run{r}, idset.Between(q.spilledTo+1, state.LastID))
-	if taken { // the place of those that are open is in the run now, unless a change record is about them
-		for _, list := range [...]*readList{&q.returned, &q.open, &q.moving} {
-			for read := list.First(); read != nil; read = read.link.Next() {
-				if id := read.item.ID; id > q.spilledTo && state.Holds(id) && !read.changed {
-					read.lieIn(0)
-				}
-			}
-		}
+	e.recordRun(q, r)
+	if first = q.spilledTo + 1; q.headID() <= first {
+		first = 0 // none of them has been taken
 	}
 	q.spilledTo = max(q.spilledTo, state.LastID)
 	q.trimSegments()
+	return first
+}
+
+// letGoOf unpins, in pieces, the segments of reads whose items are in a run that was just recorded. They have ids
+// from first on; zero stands for none. What has a change record, or goes to another list meanwhile, may keep its
+// segment.
+func (e *Engine) letGoOf(q *queue, r *run, first uint64) {
+	for at, more := (readCursor{}), first > 0; more; processor.Yield() {
+		q.shard.mu.Lock()
+		more = q.letGoOfSome(&at, r, first)
+		q.shard.mu.Unlock()
+	}
+}
+
+func (q *queue) letGoOfSome(at *readCursor, r *run, first uint64) (more bool) {
+	seen := 0
+	for read := range at.reads(q, &q.returned, &q.open, &q.moving) {
+		if id := read.item.ID; id >= first && r.recorded.Contains(id) && !read.changed {
+			read.lieIn(0)
+		}
+		if seen++; seen == at.batch() {
+			return true // the next piece looks at the last one again
+		}
+	}
+	return false
 }
 
 // enterRounds is how often whenSynced writes what a queue was given while the spool wrote and synced what was there.
@@ -122,8 +161,8 @@ const enterRounds = 8
 // whenSynced calls f with the shard of q locked when nothing is on its way to the backlog and its
 // runs are synced. It waits for the disk, and returns the error that keeps it from calling f.
 //
-// f copies what is in memory alone to the journal, with the shard locked. So whenSynced writes a queue that is not in
-// the journal to its backlog before, up to smallBytes.
+// f copies what is in memory alone to the journal, with the shard locked. So whenSynced writes the queue to its backlog
+// before, up to smallBytes.
 func (s *spool) whenSynced(q *queue, f func()) error {
 	s.freeWriters()
 	s.writeMu.Lock()
@@ -134,7 +173,7 @@ func (s *spool) whenSynced(q *queue, f func()) error {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	for round := 0; ; round++ {
-		if round < enterRounds && !q.opts.KeepJournal && !q.deleted && q.isLong() {
+		if round < enterRounds && !q.deleted && q.isLong() {
 			s.e.spillAll(q, false)
 		}
 		b := q.backlog
@@ -207,12 +246,12 @@ func (s *spool) syncRuns(q *queue, b *backlog, all []*run) error {
 		}
 		f, err := s.fs.Open(r.Path)
 		if err != nil {
-			return fmt.Errorf("sync run: %w", err)
+			return fmt.Errorf("sync backlog file: %w", err)
 		}
 		err = f.Datasync()
 		if err := errors.Join(err, f.Close()); err != nil {
 			breakRun(r)
-			return fmt.Errorf("sync run: %w", err)
+			return fmt.Errorf("sync backlog file: %w", err)
 		}
 	}
 	err := s.fs.SyncDir(s.dir)
@@ -222,9 +261,9 @@ func (s *spool) syncRuns(q *queue, b *backlog, all []*run) error {
 	return err
 }
 
-// reclaim removes the files of spent runs. What the journal says about their items is synced first,
-// and open reads whose place is in one are recorded in the journal: a restart must not look for
-// them in a run that is not there. The caller holds recordMu.
+// reclaim removes the files of spent runs. What the journal says about their items is synced first. It records open
+// reads whose place is in such a run, because a restart must not look for them in a file that is gone. The caller
+// holds recordMu.
 func (s *spool) reclaim(q *queue, b *backlog) error {
 	sh := q.shard
 	sh.mu.Lock()
@@ -236,16 +275,7 @@ func (s *spool) reclaim(q *queue, b *backlog) error {
 	if s.e.backing.runs.Load() {
 		return nil // tend asks again
 	}
-	s.e.keepLargeReads(q, spent)
-	sh.mu.Lock()
-	if q.inJournal() {
-		spent = slices.DeleteFunc(spent, q.movesOutOf) // for now; see keepOldReads
-	}
-	var end LSN
-	if len(spent) > 0 {
-		end = s.e.forgo(q, spent)
-	}
-	sh.mu.Unlock()
+	spent, end := s.e.forgo(q, spent)
 	if err := s.e.journal.Sync(end); err != nil {
 		return err
 	}
@@ -266,7 +296,7 @@ func (s *spool) reclaim(q *queue, b *backlog) error {
 	}
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if !b.inReadBehind && !b.overfull && len(b.runs)+len(b.spent) == 0 && b.writing == 0 && b.marks == nil &&
+	if !b.inReadBehind && !b.overfull && len(b.runs)+len(b.spent) == 0 && !b.spilling && b.marks == nil &&
 		len(b.spentMarks) == 0 {
 		q.backlog = nil
 		s.unregister(q)
@@ -303,16 +333,16 @@ func (s *spool) mended(q *queue, b *backlog, r *run) bool {
 	}
 	err := s.rewrite(q, b, r)
 	if err != nil && err != errBeingWritten && !s.e.journal.Failing() {
-		s.e.report("rewrite backlog", fmt.Errorf("queue %q: %w", q.name, err))
+		s.e.report("backlog: unsynced items could not be written to another file; trying again", fmt.Errorf("queue %q: %w", q.name, err))
 	}
 	return err == nil
 }
 
 // errBeingWritten puts a rewrite off: a last batch is on its way to the run.
-var errBeingWritten = errors.New("run is being written")
+var errBeingWritten = errors.New("backlog file is being written")
 
-// rewrite copies what was not synced of a run of q to a new one, which it syncs, and puts that in
-// its place; checksums show whether the bytes can still be read. The caller holds recordMu.
+// rewrite copies what was not synced of a run of q to a new one, which it syncs, and puts that in its place. Checksums
+// show whether the bytes can still be read. The caller holds recordMu.
 func (s *spool) rewrite(q *queue, b *backlog, r *run) error {
 	sh := q.shard
 	sh.mu.Lock()
@@ -337,16 +367,16 @@ func (s *spool) rewrite(q *queue, b *backlog, r *run) error {
 	if err := errors.Join(err, w.Close()); err != nil {
 		return errors.Join(err, s.remove(fresh.Path))
 	}
+	s.e.tellGone(q, fresh.written.LastID)
 	sh.mu.Lock()
-	defer sh.mu.Unlock()
+	first := uint64(0)
 	if b.epoch != epoch || !slices.Contains(b.runs, r) { // nobody needs either any more
 		b.spent = append(b.spent, fresh)
-		return nil
+	} else if b.replace(r, fresh, from); q.inJournal() {
+		first = s.e.recordSynced(q, fresh, fresh.written)
 	}
-	b.replace(r, fresh, from)
-	if q.inJournal() {
-		s.e.recordSynced(q, fresh, fresh.written)
-	}
+	sh.mu.Unlock()
+	s.e.letGoOf(q, fresh, first)
 	return nil
 }
 

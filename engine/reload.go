@@ -2,20 +2,18 @@ package engine
 
 import (
 	"errors"
-	"runtime"
 
 	"github.com/kestrelmq/kestrel/engine/internal/journal"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
 )
 
-// Reload replaces the settings, which it keeps. Queues that exist take on their new options at
-// once, for the items they hold too. It returns what Settings.Validate finds, and then changes
-// nothing.
+// Reload replaces the settings, which it keeps. Queues that exist take on their new options at once, for the items they
+// hold too. It returns what Settings.Validate finds, and then changes nothing.
 //
-// If queues enter the journal or leave it, Reload waits until that is durable; an error that wraps
-// ErrJournal says that it is not known to be. A queue whose backlog cannot be synced, so that it
-// cannot enter the journal, keeps its options; the error says why.
+// If queues enter the journal or leave it, Reload waits until that is durable. An error that wraps ErrJournal says
+// that it may not be. A queue whose backlog cannot be synced, so that it cannot enter the journal, keeps its options;
+// the error says why.
 func (e *Engine) Reload(s Settings) error {
 	defer contain()
 	if err := s.Validate(); err != nil {
@@ -60,9 +58,9 @@ func (e *Engine) reloadQueue(q *queue, opts *QueueOptions) (err error) {
 // OptionsFor returns the options that the queue called name has, or would have.
 func (e *Engine) OptionsFor(name string) QueueOptions { return e.settings.Load().For(name) }
 
-// setOptions gives q new options and, if they say so, takes it out of the journal or into it. A queue with
-// waiters has nothing to hand out (I4), so new options cannot give them an item: only who may wait is looked at
-// again. The caller unlocks the shard and then calls cross.
+// setOptions gives q new options and, if they say so, takes it out of the journal or into it. A queue with waiters
+// has nothing to hand out (I4), so new options cannot give them an item. Reload only checks again which of them may
+// wait. The caller unlocks the shard and then calls cross.
 func (e *Engine) setOptions(q *queue, opts *QueueOptions) (cross func(*queue)) {
 	was := q.opts.KeepJournal
 	q.opts = opts
@@ -70,12 +68,12 @@ func (e *Engine) setOptions(q *queue, opts *QueueOptions) (cross func(*queue)) {
 	cross = func(*queue) {}
 	switch {
 	case was && !opts.KeepJournal:
-		e.forgo(q, nil)
+		e.forget(q)
 		q.segments.Clear()
 		cross = q.crossBy(e.letGo)
 	case !was && opts.KeepJournal:
 		e.beginEntering(q)
-		cross = q.crossBy(e.enterRest)
+		cross = q.crossBy(func(q *queue) { e.enterRest(q, e.pause) })
 	}
 	if q.open.Len() > 0 && opts.OpenReadTimeout > 0 {
 		q.shard.timed[q] = struct{}{}
@@ -84,22 +82,32 @@ func (e *Engine) setOptions(q *queue, opts *QueueOptions) (cross func(*queue)) {
 	return cross
 }
 
-// crossBy returns f, by which q enters the journal, or leaves it, in pieces, or a function that does nothing. A fetch
-// from q waits until endCrossing: what is open or aside may come back, but what came back is not taken again.
+// crossBy returns f, by which q enters the journal, or leaves it, in pieces, or a function that does nothing.
 func (q *queue) crossBy(f func(*queue)) func(*queue) {
-	if q.open.Len()+q.returned.Len()+q.moving.Len() == 0 && q.aside == nil && q.backlog == nil {
-		return func(*queue) {}
+	if q.hasMore() {
+		q.beginCrossing()
+		return f
 	}
+	return func(*queue) {}
+}
+
+// hasMore reports whether q has more than the items in line in memory.
+func (q *queue) hasMore() bool {
+	return q.open.Len()+q.returned.Len()+q.moving.Len() > 0 || q.aside != nil || q.backlog != nil
+}
+
+// beginCrossing has fetches from q wait until endCrossing: what is open or aside may come back, but what came back is
+// not taken again.
+func (q *queue) beginCrossing() {
 	q.crossing = true
 	q.aborting++
-	return f
 }
 
 // endCrossing ends what crossBy has begun. Items that are on their way to another queue have arrived when it returns.
 func (e *Engine) endCrossing(q *queue) {
 	now, last := e.spool.now(), ReadRef{}
 	q.shard.mu.Lock()
-	q.crossing = false
+	q.crossing, q.entering = false, false
 	q.aborting--
 	if q.inJournal() {
 		q.puts = recentPuts{newest: e.journal.End()}
@@ -117,36 +125,31 @@ func (e *Engine) endCrossing(q *queue) {
 	}
 }
 
-// pause lets others have the processor between two pieces. If much has been recorded it writes that before, or a client
-// would have to write it. Reload's commit says what failed.
-func (e *Engine) pause() {
-	if end := e.journal.End(); e.journal.Unwritten(Ticket{Written: end}) >= int64(e.opts.enterBatch) {
-		e.journal.Write(end)
-	}
-	runtime.Gosched()
-}
-
 // letGo has no item of q, which has left the journal, hold a segment of it. It does so in pieces.
 func (e *Engine) letGo(q *queue) {
-	for at, more := (readCursor{}), true; more; runtime.Gosched() {
+	e.letGoAll(q)
+	e.endCrossing(q)
+}
+
+func (e *Engine) letGoAll(q *queue) {
+	for at, more := (readCursor{}), true; more; e.opts.yield() {
 		q.shard.mu.Lock()
 		more = q.letGoSome(&at)
 		q.shard.mu.Unlock()
 	}
-	e.endCrossing(q)
 }
 
 // letGoSome is a piece of letGo, and reports whether there may be more.
 func (q *queue) letGoSome(at *readCursor) (more bool) {
 	seen := 0
 	for r := range at.reads(q, &q.open, &q.returned, &q.moving) {
-		if seen++; seen > readBatch {
+		if seen++; seen > at.batch() {
 			return true
 		}
 		r.lieIn(0)
 	}
 	for r := range at.asides(q) {
-		if seen++; seen > readBatch {
+		if seen++; seen > at.batch() {
 			return true
 		}
 		q.lieIn(r, 0)
@@ -159,22 +162,22 @@ func (q *queue) letGoSome(at *readCursor) (more bool) {
 //
 // A process that ends before a reload is acknowledged may leave a queue without a part of its items: nobody relies on
 // them yet.
-func (e *Engine) enterRest(q *queue) {
-	for at, more := (readCursor{}), true; more; e.pause() {
+func (e *Engine) enterRest(q *queue, pause func()) {
+	for at, more := (readCursor{}), true; more; pause() {
 		q.shard.mu.Lock()
 		more = e.enterSome(q, &at)
 		q.shard.mu.Unlock()
 		if !at.large.IsZero() {
-			e.keepLarge(at.large, &at.item, func(r *read) bool { return r.pinned == 0 && r.state != readMoving })
+			e.keepLarge(&at, func(r *read) bool { return r.pinned == 0 && r.state != readMoving })
 		} else if at.item.ID != 0 {
 			e.keepLargeAside(q, &at.item)
 		}
 	}
 	for _, r := range q.hiddenRuns() {
 		e.recordHiddenAgain(q, r)
-		e.pause()
+		pause()
 	}
-	e.enterBacklog(q)
+	e.enterBacklog(q, pause)
 	e.endCrossing(q)
 }
 
@@ -186,12 +189,12 @@ func (e *Engine) enterSome(q *queue, at *readCursor) (more bool) {
 		return false
 	}
 	n, seen := 0, 0
-	full := func() bool { return n >= e.opts.enterBatch || seen >= readBatch }
+	full := func() bool { return n >= e.opts.enterBatch || seen >= at.batch() }
 	for r := range at.reads(q, &q.open, &q.returned) {
 		if full() {
 			return true
 		}
-		if seen++; r.pinned != 0 || !r.changed && q.backlog != nil && q.backlog.holds(r.item.ID) {
+		if seen++; r.pinned != 0 || !r.changed && q.backlog != nil && q.backlog.contains(r.item.ID) {
 			continue
 		}
 		if r.item.HasOwnMemory() {
@@ -222,8 +225,8 @@ func (e *Engine) enterSome(q *queue, at *readCursor) (more bool) {
 }
 
 // enterBacklog records the backlog of q in pieces: what is gone, and then the runs.
-func (e *Engine) enterBacklog(q *queue) {
-	t := telling{e: e, q: q, yield: func(int64) bool { e.pause(); return true }}
+func (e *Engine) enterBacklog(q *queue, pause func()) {
+	t := telling{e: e, q: q, yield: func(int64) bool { pause(); return true }}
 	q.shard.mu.Lock()
 	known := q.recordedRuns()
 	q.spilled = q.spilled || len(known) > 0
@@ -239,63 +242,30 @@ func (e *Engine) enterBacklog(q *queue) {
 // beginEntering records a queue that was not in the journal under a new number: the old one may have been recorded as
 // deleted. The runs of its backlog are synced, and nothing is on its way to them.
 //
-// It copies to the journal what of the line is in memory alone, in one hold of the lock: other clients of the shard
-// wait for a millisecond per hundred KiB or so. When a RELOAD turns keep_journal on, that is smallBytes at most; see
-// whenSynced. The others are left to enterRest.
+// It copies to the journal the items in line that are in memory alone, and keeps the shard locked meanwhile. That is
+// smallBytes, about; see whenSynced. The others are left to enterRest.
 func (e *Engine) beginEntering(q *queue) {
 	next := q.nextID
 	q.number, q.nextID = e.lastNumber.Add(1), 1
 	q.removal, q.spilled = journal.Removal{}, false // they are about the old number
 	e.recordName(q)
 	q.nextID = next
-	put := func(it Item) (seg uint64) {
-		_, seg = e.journal.Put([]record.Destination{{Queue: q.number, Item: it.ID}}, it, record.Destination{})
-		return seg
-	}
-	b := q.backlog
 	q.segments.Clear()
 	enter := func(it Item) bool {
-		q.mark(put(it), it.ID)
+		_, segment := e.journal.Put([]record.Destination{{Queue: q.number, Item: it.ID}}, it, record.Destination{})
+		q.noteSegment(segment, it.ID)
 		return true
 	}
-	if b != nil {
+	q.spilledTo = q.writtenTo
+	q.window.From(&q.shard.pool, q.writtenTo+1, enter)
+	if b := q.backlog; b != nil {
 		for _, r := range b.spent {
 			r.recorded = runs.State{} // open reads in it are recorded apart
 		}
 		for _, r := range b.runs {
 			r.recorded = r.written
 		}
-	}
-	q.spilledTo = q.writtenTo
-	q.window.From(&q.shard.pool, q.writtenTo+1, enter)
-	if b != nil {
 		b.recent.Each(enter)
 	}
 	q.puts = recentPuts{newest: e.recordName(q)} // with the next id, which may be past those of the items
-}
-
-// enterAtOnce records all of q under a new number in one hold of the shard's lock. It is for a journal that takes the
-// place of one whose sync failed: puts are refused meanwhile, and until all queues are in it, it does not count.
-func (e *Engine) enterAtOnce(q *queue) {
-	for at := (readCursor{}); q.letGoSome(&at); {
-	}
-	e.beginEntering(q)
-	for r := q.moving.First(); r != nil; r = r.link.Next() {
-		e.keepRead(q, r)
-	}
-	for at, more := (readCursor{}), true; more; {
-		if more = e.enterSome(q, &at); !at.large.IsZero() {
-			e.keepRead(q, at.large.r)
-		} else if at.item.ID != 0 {
-			r, _ := q.aside.Find(at.item.ID)
-			e.rewriteAside(q, r)
-		}
-	}
-	if q.aside != nil {
-		for _, r := range q.aside.hidden.Runs() {
-			e.recordHidden(q, r)
-		}
-	}
-	e.recordBacklog(q)
-	q.puts = recentPuts{newest: e.journal.End()}
 }

@@ -338,7 +338,7 @@ func TestReloadReadsInPieces(t *testing.T) {
 	if pieces < 8 {
 		t.Errorf("%d reads of %d bytes were recorded in %d pieces", n, size, pieces)
 	}
-	e.enterBacklog(q)
+	e.enterBacklog(q, e.pause)
 	e.endCrossing(q)
 	e.Confirm(Now(), refs[0])
 	delete(want, body(n/4))

@@ -26,6 +26,7 @@ func (e *Engine) clear(q *queue) rubbish {
 	}
 	left := rubbish{q: q, parts: [3]item.Window{q.window}, reads: [2]readList{q.returned}}
 	q.window, q.returned = item.Window{}, readList{}
+	q.clears++
 	if q.aside != nil {
 		left.aside, left.holders = e.clearAside(q)
 	}
@@ -40,8 +41,8 @@ func (e *Engine) clear(q *queue) rubbish {
 	return left
 }
 
-// recordClear records that all queued items of q are gone, by what stays or by what goes, whichever is
-// less: the journal is not given more than was put.
+// recordClear records that all queued items of q are gone. It names those that stay or those that go, whichever are
+// fewer. So the journal grows by no more than was put.
 func (e *Engine) recordClear(q *queue) {
 	var ids []uint64
 	add := func(list *readList, from uint64) {
@@ -94,7 +95,7 @@ func (e *Engine) recordClear(q *queue) {
 // delete removes q, and returns what is to be given back. The caller holds the shard's mutex.
 func (e *Engine) delete(q *queue) (t Ticket, left rubbish) {
 	if q.opts.KeepJournal {
-		t = q.ticket(e.journal, e.forgo(q, nil))
+		t = q.ticket(e.journal, e.forget(q))
 	}
 	q.shard.deleted = q.shard.deleted.Merge(t)
 	q.deleted = true
@@ -184,13 +185,13 @@ func (q *queue) rekey() {
 	}
 	for r := q.open.First(); r != nil; r = r.link.Next() {
 		if r.item.HasKey() {
-			q.noteKey(&r.item)
+			q.noteNewest(&r.item)
 		}
 	}
 	for id := range q.asideIDs() {
 		r, _ := q.aside.Find(id)
 		if it := q.aside.Item(r); it.HasKey() {
-			q.noteKey(&it)
+			q.noteNewest(&it)
 		}
 	}
 }

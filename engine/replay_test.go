@@ -179,7 +179,7 @@ func TestReplayNext(t *testing.T) {
 		t.Errorf("in one frame: %s, %v, want %s", got, err, want)
 	}
 	_, err = replayRecords(t, records(t, "queue 1, put 1"), records(t, "next"))
-	if err == nil || !strings.Contains(err.Error(), "no put to one queue") {
+	if err == nil || !strings.Contains(err.Error(), "a record continues a put") {
 		t.Errorf("in another frame: %v, want that no put comes before", err)
 	}
 }
@@ -190,28 +190,28 @@ func TestReplayCorrupt(t *testing.T) {
 		{"no record", "", "hello", "at record 0: unknown record kind 104"},
 		{"no record behind one", "queue 1", "\xff\x00\x00\x00\x01\x02\x03\x04\x05\x06\x07\x08",
 			"at record 7: unknown record kind 255"},
-		{"puts that go back", "queue 1, put 4, puts 3-6", "", "queue 1: item 3 was put before"},
+		{"puts that go back", "queue 1, put 4, puts 3-6", "", "queue 1: item 3 is put twice, or out of order"},
 		{"puts past the last id", "puts 18446744073709551613-18446744073709551615", "",
 			"queue 1: item id 18446744073709551615 is out of range"},
-		{"next without a put", "queue 1, next", "", "no put to one queue comes before a next record"},
+		{"next without a put", "queue 1, next", "", "a record continues a put to one queue, and none precedes it"},
 		{"next behind a fanout put", "queue 1, put 1, queue 1@2:p, put 2@1 1@2, next", "",
-			"no put to one queue comes before a next record"},
+			"a record continues a put to one queue, and none precedes it"},
 		{"next behind the next id of a queue record", "queue 1, put 1, queue 7, next", "",
-			"queue 1: item 2 was put before"},
+			"queue 1: item 2 is put twice, or out of order"},
 		{"an illegal name", "queue 1@1:a.b", "", `queue name "a.b" contains illegal characters`},
 		{"another name", "queue 1, queue 1@1:p", "", `queue 1 is named "p", but was "q"`},
 		{"the next id goes back", "queue 1, put 1, queue 1", "",
 			`queue "q": next item id is 1, but item 1 was put`},
-		{"an item twice", "queue 1, put 1, put 1", "", "queue 1: item 1 was put before"},
-		{"items out of order", "queue 1, put 2, put 1", "", "queue 1: item 1 was put before"},
-		{"an item twice in one put", "queue 1, put 1@1 1@1", "", "queue 1: item 1 was put before"},
-		{"item zero", "queue 1, put 0", "", "queue 1: item 0 was put before"},
+		{"an item twice", "queue 1, put 1, put 1", "", "queue 1: item 1 is put twice, or out of order"},
+		{"items out of order", "queue 1, put 2, put 1", "", "queue 1: item 1 is put twice, or out of order"},
+		{"an item twice in one put", "queue 1, put 1@1 1@1", "", "queue 1: item 1 is put twice, or out of order"},
+		{"item zero", "queue 1, put 0", "", "queue 1: item 0 is put twice, or out of order"},
 		{"the last id there could be", "queue 1, put 18446744073709551615", "",
 			"queue 1: item id 18446744073709551615 is out of range"},
 		{"removes past every id", "queue 1, remove 18446744073709551615-18446744073709551615", "",
-			"remove of 1 items from item 18446744073709551615 on"},
+			"a record removes 1 items from item 18446744073709551615 on"},
 		{"flush leaves what it does not reach", "queue 9, flush 5 5", "",
-			"flush of items below 5 leaves item 5"},
+			"a flush of all items below 5 leaves item 5"},
 		{"items without a name", "put 1", "", journal + "queue 1 has 1 items but no name"},
 	} {
 		_, err := replayRecords(t, append(records(t, tt.records), tt.extra...))

@@ -350,8 +350,8 @@ func (s *spool) find() error {
 	return nil
 }
 
-// clean removes the files that no queue's backlog has, and logs how many there were: what a process
-// before had not recorded, or had no time to remove.
+// clean removes the files that no queue's backlog has, and logs how many there were. An earlier process had not
+// recorded them, or had no time to remove them.
 func (s *spool) clean() error {
 	if err := s.makeDir(); err != nil {
 		return err
@@ -384,7 +384,7 @@ func (s *spool) clean() error {
 		}
 		size += s.size(name)
 		if err := s.fs.Remove(name); err != nil {
-			return fmt.Errorf("remove run that is not needed: %w", err)
+			return fmt.Errorf("remove backlog file that belongs to no queue: %w", err)
 		}
 	}
 	s.found = nil

@@ -10,7 +10,7 @@ import (
 func (e *Engine) sayAside(q *queue, r aside.Ref) Ticket {
 	inRun := len(q.aside.hidden.Runs()) > 0 && q.leaveRun(q.aside.ID(r), len(q.aside.Item(r).Data))
 	if !q.inJournal() {
-		return Ticket{}
+		return e.ticketOf(q)
 	}
 	entry := q.aside.Get(r)
 	c := record.Change{Due: entry.Due, Token: entry.Token, Count: entry.Count}
@@ -20,6 +20,14 @@ func (e *Engine) sayAside(q *queue, r aside.Ref) Ticket {
 	lsn, segment := e.journal.KeepChanged(&q.removal, q.number, q.aside.Item(r), c)
 	q.lieIn(r, segment)
 	return q.ticket(e.journal, lsn)
+}
+
+// ticketOf is what an operation on q must wait for that relies on all that has been recorded.
+func (e *Engine) ticketOf(q *queue) Ticket {
+	if !q.opts.KeepJournal {
+		return Ticket{}
+	}
+	return q.ticket(e.journal, e.journal.End())
 }
 
 // rewriteAside records an item aside again, as it is, unless it lives in a hidden run.
@@ -42,7 +50,6 @@ func (e *Engine) rewriteAside(q *queue, r aside.Ref) {
 func (e *Engine) clearAside(q *queue) (*aside.Set, holders) {
 	s := q.aside
 	leased, rest := s.Tally(aside.Leased), &aside.Set{Memory: s.Memory}
-	s.carried++
 	e.clearHidden(q)
 	if leased.Count == 0 || q.deleted {
 		hs := s.holders
@@ -61,13 +68,12 @@ func (e *Engine) clearAside(q *queue) (*aside.Set, holders) {
 	return rest, nil
 }
 
-// sayCount records how often the item of a read was delivered, with its image if the journal has none of
-// it.
+// sayCount records how often the item of a read was delivered, with its image if the journal has none of it.
 func (e *Engine) sayCount(q *queue, r *read) Ticket {
 	r.changed = true // and if the queue enters the journal later
 	inRun := q.leaveRun(r.item.ID, len(r.item.Data))
 	if !q.inJournal() {
-		return Ticket{}
+		return e.ticketOf(q)
 	}
 	c := record.Change{Count: r.count}
 	if r.pinned != 0 && !inRun {
@@ -78,12 +84,12 @@ func (e *Engine) sayCount(q *queue, r *read) Ticket {
 	return q.ticket(e.journal, lsn)
 }
 
-// keepLarge rewrites the item of a read that is large, with its count, if, with the shard locked, the read is still
-// there and still needs it.
-func (e *Engine) keepLarge(ref ReadRef, it *Item, needed func(*read) bool) {
-	e.withLarge(ref.r.shard, it, func(l *journal.Large) {
-		r := ref.r
-		if r.id != ref.id || !r.q.inJournal() || !needed(r) {
+// keepLarge rewrites the large item of a read, with its count. With the shard locked it first checks that the read is
+// still there and still needs it. One that a flush has dropped may not be given back yet.
+func (e *Engine) keepLarge(at *readCursor, needed func(*read) bool) {
+	r := at.large.r
+	e.withLarge(r.shard, &at.item, func(l *journal.Large) {
+		if r.id != at.large.id || !r.q.inJournal() || r.state == readReturned && r.q.clears != at.clears || !needed(r) {
 			return
 		}
 		var change *record.Change

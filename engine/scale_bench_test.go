@@ -137,9 +137,9 @@ func BenchmarkListLarge(b *testing.B) {
 	}
 }
 
-// BenchmarkAlterAll gives all items of a queue, of which nearly all are on disk, another expiry. It reports what one
+// BenchmarkChangeAll gives all items of a queue, of which nearly all are on disk, another expiry. It reports what one
 // takes of the processor, the memory that is counted for it afterwards, and how long all take by the clock.
-func BenchmarkAlterAll(b *testing.B) {
+func BenchmarkChangeAll(b *testing.B) {
 	scaled(b)
 	for _, items := range []int{100_000, 1_000_000} {
 		b.Run(strconv.Itoa(items), func(b *testing.B) {
@@ -154,8 +154,8 @@ func BenchmarkAlterAll(b *testing.B) {
 			putScaled(b, e, items, func(int) PutRequest { return PutRequest{Data: body} })
 			before, most := e.Stats().MemoryBytes, int64(0)
 			used, began := processorTime(), time.Now()
-			to := Alter{SetExpiry: true, Expiry: Now().After(time.Hour)}
-			w := e.Altering([]byte("q"), "", Match{}, to)
+			to := Changes{SetExpiry: true, Expiry: Now().After(time.Hour)}
+			w := e.Changing([]byte("q"), "", Match{}, to)
 			for w.Do(Now(), nil, 32<<10) {
 				_, t, _ := w.Result()
 				if err := e.Commit(t); err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/hidden"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
+	"github.com/kestrelmq/kestrel/segment"
 )
 
 // Match says which items of a queue a Scan is about.
@@ -32,7 +33,7 @@ type Scan struct {
 	name     []byte
 	clientID string
 	kind     scanKind
-	to       Alter
+	to       Changes
 	match    Match
 	delivery Delivery
 
@@ -73,7 +74,7 @@ type scanKind uint8
 
 const (
 	scanList scanKind = iota
-	scanAlter
+	scanChange
 	scanRemove
 )
 
@@ -92,11 +93,11 @@ func (e *Engine) List(name []byte, m Match) *Scan {
 	return e.scan(scanList, name, m)
 }
 
-// Altering returns a Scan that does to the items what Change does to one. With m.Hidden a new delay ends leases
+// Changing returns a Scan that does to the items what Change does to one. With m.Hidden a new delay ends leases
 // and open reads.
-func (e *Engine) Altering(name []byte, clientID string, m Match, to Alter) *Scan {
+func (e *Engine) Changing(name []byte, clientID string, m Match, to Changes) *Scan {
 	defer contain()
-	w := e.scan(scanAlter, name, m)
+	w := e.scan(scanChange, name, m)
 	w.clientID, w.to = clientID, to
 	return w
 }
@@ -113,11 +114,11 @@ func (e *Engine) scan(kind scanKind, name []byte, m Match) *Scan {
 	return &Scan{e: e, name: slices.Clone(name), kind: kind, match: m, next: max(m.From, 1)}
 }
 
-// Delivery is what there is to know of the item that the Receiver is being given, as Look says it; of one that is
-// being changed, after that.
+// Delivery describes the item that the Receiver is being given, as Look does. It describes an item that the Scan
+// changes as it is after the change.
 func (w *Scan) Delivery() *Delivery { return &w.delivery }
 
-// Result returns how many items were met, what the reply must wait for, and the error: a *NotAdmittedError,
+// Result returns how many items were met, and what the reply must wait for. The error is a *NotAdmittedError,
 // ErrDelayTooLong, ErrClosed, or one that wraps ErrBacklog or ErrWithheld. Items met before stay changed. It may be
 // called between two pieces.
 func (w *Scan) Result() (count int, t Ticket, err error) {
@@ -165,7 +166,7 @@ func (w *Scan) Do(now Time, r Receiver, n int) (more bool) {
 	w.e.wakeUp(q, now)
 	w.gather()
 	w.meet()
-	w.alter()
+	w.change()
 	w.r = nil
 	if len(w.batch) > 0 && q.attended() {
 		w.e.serve(q, now)
@@ -330,9 +331,10 @@ func (w *Scan) onDisk() bool {
 		if !met {
 			return false
 		}
-		if w.next = max(w.next, min(w.tag.LastID, w.most)+1); w.most < w.tag.LastID {
+		if !w.takeExtras(w.tag.LastID + 1) { // the items of the frame behind them may be gone
 			return false
 		}
+		w.next = max(w.next, w.tag.LastID+1)
 	}
 	return true
 }
@@ -413,15 +415,18 @@ func (s *spool) readFrame(w *Scan) error {
 		q.shard.mu.Unlock()
 		return nil
 	}
-	file, end, last := r.File, r.written.End, r.written.LastID
+	file, end, first, last := r.File, r.written.End, r.written.FirstID, r.written.LastID
 	q.shard.mu.Unlock()
 	offset := w.behind
-	if w.file != file || w.readFrom <= w.tag.LastID {
-		first, _, err := s.reader.Frame(file, &r.places, end, w.readFrom)
+	switch {
+	case w.file != file && w.readFrom <= first: // a list comes to the next run, and reads all of it
+		offset = segment.RunStart
+	case w.file != file || w.readFrom <= w.tag.LastID:
+		frame, _, err := s.reader.Frame(file, &r.places, end, w.readFrom)
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrBacklog, err)
 		}
-		offset = first.Offset
+		offset = frame.Offset
 	}
 	frame, tag, err := s.reader.Seek(file, offset, w.readFrom, end)
 	w.file, w.body = file, w.body[:0]
@@ -490,8 +495,8 @@ func (w *Scan) meetOne(it diskItem, d Delivery) bool {
 	return w.room > 0
 }
 
-// alter changes, or removes, the items that the piece has met.
-func (w *Scan) alter() {
+// change changes, or removes, the items that the piece has met.
+func (w *Scan) change() {
 	q, e := w.queue, w.e
 	if q.aside != nil && w.changes == q.aside.changes {
 		defer func() { w.changes = q.aside.changes }() // the Scan leaves nothing before it that it has not met

@@ -14,8 +14,7 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 )
 
-// shard is a part of the queues under one lock. A queue and its fanout children are in the same
-// shard.
+// shard is a part of the queues under one lock. A queue and its fanout children are in the same shard.
 type shard struct {
 	mu      sync.Mutex   // held for memory work only, never across I/O
 	parents atomic.Int64 // how many families there are; written with mu held
@@ -57,8 +56,8 @@ type shard struct {
 	_ [64]byte // keeps the locks of two shards out of one cache line
 }
 
-// queueMemory is how many bytes a queue takes that holds nothing, about: itself with its histograms,
-// of which a busy one has more, and its places in tables. TestQueueMemory holds it to what is measured.
+// queueMemory is about how many bytes an empty queue takes: itself with its histograms, and its places in tables. The
+// histograms of a busy queue take more. TestQueueMemory holds it to what is measured.
 const queueMemory = 1280
 
 // memory is what of the memory limit the queue takes beside its items.
@@ -78,8 +77,7 @@ func (e *Engine) shardOf(name []byte) *shard {
 	return &e.shards[maphash.Bytes(e.seed, name)%uint64(len(e.shards))]
 }
 
-// find returns the queue called name, making it if it does not exist. The ticket is that of its
-// making.
+// find returns the queue called name, making it if it does not exist. The ticket is that of its making.
 func (e *Engine) find(sh *shard, now Time, name []byte) (*queue, Ticket, error) {
 	if q := sh.queues[string(name)]; q != nil {
 		return q, Ticket{}, nil

@@ -11,16 +11,14 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 )
 
-// sideline has the items of a queue that are neither in line nor in a read: they are delayed, leased, or
-// due again and before their turn. A queue that has never used one of these has none. The mutex of the
-// queue's shard guards it.
+// sideline has the items of a queue that are neither in line nor in a read. They are delayed, leased, or due again
+// and before their turn. A queue that has never used one of these has none. The mutex of the queue's shard guards it.
 //
-// The journal has the image of every item of which it says how it stands, if it has the queue: what came
-// from a run is rewritten. So a run whose range names the item does not hold it for a start: the change
-// record says so (B6). Items that were open when the process before ended may be ready in a run.
+// If the journal has the queue, it has the image of every item of which it says how it stands. So an item from a run
+// is rewritten. Then a start does not take it from a run whose range names it: the change record says so (B6). Items
+// that were open when the process before ended may be ready in a run.
 type sideline struct {
 	aside.Set
-	carried int        // how often clearAside has carried what stays: Refs below Len are others then
 	hidden  hiddenRuns // delayed items on disk
 	held    leaseHeap  // open reads with a lease that a connection holds, by when it lapses
 	holders holders    // nil until a lease counts for a client
@@ -63,7 +61,7 @@ func (e *Engine) setAside(q *queue, it *Item, segment uint64, entry aside.Entry)
 	s := q.side()
 	s.changes++
 	leased := s.Tally(aside.Leased)
-	if !q.opts.KeepJournal {
+	if !q.opts.KeepJournal || q.entering {
 		segment = 0
 	}
 	q.noteTaken(it.ID)
@@ -74,8 +72,9 @@ func (e *Engine) setAside(q *queue, it *Item, segment uint64, entry aside.Entry)
 	return r
 }
 
-// Standing is what there is to know of an item that is not plainly in line: until when it is delayed or leased, the
-// receipt of its lease, and how many deliveries have ended and count. The zero Standing is that of all others.
+// Standing is what there is to know of an item that is not plainly in line. It has until when the item is delayed or
+// leased, the receipt of its lease, and how many deliveries have ended and count. The zero Standing is that of all
+// others.
 type Standing = record.Change
 
 // entryOf is the entry of an item aside that stands so.
@@ -126,7 +125,7 @@ func (q *queue) noteLeased(before item.Tally) {
 // lieIn notes that no segment of the journal before that one holds an item aside.
 func (q *queue) lieIn(r aside.Ref, segment uint64) {
 	size := pinSize(len(q.aside.Item(r).Data))
-	if !q.opts.KeepJournal {
+	if !q.opts.KeepJournal || q.entering {
 		segment = 0
 	}
 	q.shard.pins.Add(q.aside.Segment(r), -1, -size)
@@ -326,9 +325,9 @@ const (
 	leasedShare = 4
 )
 
-// LeaseRoom reports whether more items may be leased. Past the memory limit they may not while what is
-// leased takes one part in leasedShare of it: a lease outlives its connection, so nothing else bounds how
-// many there are. If less is leased there may be more, or consumers could not empty the queues.
+// LeaseRoom reports whether more items may be leased. Past the memory limit they may not while what is leased takes one
+// part in leasedShare of it. A lease outlives its connection, so nothing else bounds how many there are. If less is
+// leased there may be more, or consumers could not empty the queues.
 func (e *Engine) LeaseRoom() bool {
 	defer contain()
 	return e.MemoryLeft() > 0 || e.leased.Load() < e.opts.MemoryLimit/leasedShare

@@ -379,6 +379,10 @@ func TestHolder(t *testing.T) {
 		}
 		e.LeaseReads(Now(), []ReadRef{got.Read}, time.Minute, one, nil)
 		check("a read that became a lease", 2, 3)
+		if _, err := e.Touch(Now(), []byte("q"), "", Which{ID: 1}, 0, false); err != nil {
+			t.Fatal(err)
+		}
+		check("a touch of a leased item", 2, 3)
 		<-time.After(time.Second)
 		held := e.Holders([]byte("q"))
 		slices.SortFunc(held, func(a, b Held) int { return cmp.Compare(a.Connection, b.Connection) })

@@ -69,7 +69,7 @@ func (s *spool) note(q *queue, err error) {
 		s.e.journal.NoteFull()
 	}
 	if !s.failing.Swap(true) && !s.e.closed.Load() {
-		s.e.log.Error("write backlog: the queue stays in memory", "queue", q.name, "err", err)
+		s.e.log.Error("backlog could not be written to disk: the queue stays in memory", "queue", q.name, "err", err)
 	}
 }
 
@@ -112,7 +112,7 @@ func (s *spool) takeJob(q *queue, b *backlog) (job spillJob, ok bool) {
 		return job, false
 	}
 	job.seed = q.keySeed()
-	b.flying = job.chunks
+	b.flying, b.spilling = job.chunks, true
 	if job.run != nil && job.rich && !job.run.extended {
 		job.run, b.growing = nil, nil
 		s.wantRecord(q)
@@ -196,7 +196,7 @@ func (job *spillJob) done() {
 	}
 	job.cut = b.cut
 	b.writing += int64(len(job.cut))
-	b.flying, b.cut = nil, nil
+	b.flying, b.spilling, b.cut = nil, false, nil
 	if job.run != nil {
 		job.run.busy = false
 	}
@@ -278,9 +278,9 @@ func (e *Engine) place(q *queue, c *item.Chunk, cut int64, at place) {
 	q.shard.pool.Give(c)
 }
 
-// arrived is called when items may have come into the window, or have left the backlog for another reason: it leaves
-// read-behind if nothing is behind any more, which it then reports, and serves those who wait. They may have what was
-// recent as well, once the rest has expired. The caller holds the shard's mutex, and finishes the moves.
+// arrived is called when items may have come into the window, or have left the backlog for another reason. It serves
+// the waiters. If no items are behind the window any more, it first ends read-behind, and reports true. The waiters may
+// then have what was recent as well. The caller holds the shard's mutex, and releases it by unlock.
 func (e *Engine) arrived(q *queue, now Time) (left bool) {
 	q.zeroBytes()
 	b := q.backlog
@@ -367,7 +367,7 @@ func (s *spool) logState(q *queue, left bool) {
 }
 
 // errNoFile puts a spill off until the writer of another run is closed.
-var errNoFile = errors.New("engine: no descriptor is left for another run")
+var errNoFile = errors.New("no file descriptor is left for another backlog file")
 
 // starve has q wait for a descriptor, to be spilled then. The caller holds writeMu.
 func (s *spool) starve(q *queue, b *backlog) {

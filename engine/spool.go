@@ -31,17 +31,17 @@ const (
 	minFilled = 16
 	// recordEvery is how many bytes of a run are synced and recorded at a time.
 	recordEvery = 8 << 20
-	// minRunSize and maxRunSize are between what sizes, in bytes, a run is ended: at a sixteenth of
-	// the backlog, which is what a run that is not read to its end keeps from being freed.
+	// minRunSize and maxRunSize are between what sizes, in bytes, a run is ended. Between them it ends at a sixteenth
+	// of the backlog: a run that is not read to its end keeps that much from being freed.
 	minRunSize = 4 << 20
 	maxRunSize = 32 << 20
-	// runShare is the part of the disk, one in so many bytes, that a run takes at most: on a small
-	// disk the others are freed before all has been read.
+	// runShare is the part of the disk, one in so many bytes, that a run takes at most. So on a small disk some runs
+	// are freed before all have been read.
 	runShare = 64
 )
 
-// spool moves items between memory and runs, for all queues, in the background: one goroutine writes, one records what
-// was written, which is where the disk is waited for, and removes, and one reads.
+// spool moves items between memory and runs, for all queues, in the background. One goroutine writes. One records what
+// was written, which is where the disk is waited for, and removes. One reads. A fourth hides delayed items.
 //
 // Lock order: hideMu, writeMu, recordMu, readMu, shard, then mu or that of a list. No shard is locked during I/O.
 type spool struct {
@@ -317,10 +317,10 @@ func (s *spool) closeReader(f runs.File) {
 }
 
 // errNameInDoubt is why a run is not synced whose name may not last.
-var errNameInDoubt = errors.New("an earlier sync of the directory has failed")
+var errNameInDoubt = errors.New("an earlier sync of the directory of backlogs failed, so a power cut may lose the name of this file")
 
-// nameInDoubt reports whether the name of r may be lost in a power cut, whatever is synced from now
-// on: a sync of the directory has failed since the file was made. The caller holds recordMu.
+// nameInDoubt reports whether the name of r may be lost in a power cut, whatever is synced from now on. Then a sync of
+// the directory has failed since the file was made. The caller holds recordMu.
 func (s *spool) nameInDoubt(r *run) bool { return r.recorded.End == 0 && r.made != s.lostNames.Load() }
 
 // syncWriter syncs what was written to r by way of its writer. The caller holds recordMu.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kestrelmq/kestrel/engine/histogram"
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
@@ -28,8 +29,8 @@ type QueueStats struct {
 	ReadErrors   int64 // reads of the backlog that failed
 	OpenReads    int64
 	Waiters      int64
-	// Age is how long ago the item removed last was added, in ms; before any removal, how long the
-	// item at the head has been there. It is zero for an empty queue.
+	// Age is how long ago the item removed last was added, in ms. Before any removal it is the age of the item at the
+	// head. It is zero for an empty queue.
 	Age int64
 	// OldestRead is how long ago the read was opened that has been open for longest, in ms; 0 without one. Leases that
 	// a receipt ends are not among them: each lapses by itself.
@@ -319,6 +320,13 @@ func (e *Engine) SyncMetrics() (took, late *histogram.Counts) {
 	return e.journal.SyncMetrics()
 }
 
+// SyncTimes returns how many syncs of the journal have ended, how long they took together, and for how long
+// one has been under way.
+func (e *Engine) SyncTimes() (ended int64, took, underWay time.Duration) {
+	defer contain()
+	return e.journal.SyncTimes()
+}
+
 // trace logs what happens to an open read of a queue whose options ask for it.
 func (e *Engine) trace(what string, r *read) {
 	e.log.Info("open read", "what", what, "queue", r.q.name, "item", r.item.ID, "read", r.id)
@@ -326,8 +334,8 @@ func (e *Engine) trace(what string, r *read) {
 
 // Health says whether the engine takes puts.
 type Health struct {
-	// DiskFull says that the disk has no room for the journal to grow, or less than its reserve:
-	// puts are refused, or will be when what room is left is used up.
+	// DiskFull says that the disk has no room for the journal to grow, or less than its reserve. Puts are refused, or
+	// will be when what room is left is used up.
 	DiskFull bool
 	// JournalError is why the last write or sync of the journal failed, and puts are refused; nil
 	// if it did not. With ErrOutOfDisk it ends by itself when there is room.
@@ -354,9 +362,9 @@ const (
 	measures
 )
 
-// Meter keeps how long what clients did to one queue took. The engine cannot know when a reply
-// leaves, so the server reports it, in Samples. A queue gets its Meter when it is first
-// used; one that outlives its queue may be recorded to, and nobody looks at it any more.
+// Meter keeps how long what clients did to one queue took. The engine cannot know when a reply leaves, so the server
+// reports it, in Samples. A queue gets its Meter when it is first used. One that outlives its queue may still be
+// recorded to, and nobody reads it any more.
 type Meter struct {
 	ages  histogram.Counts            // ms from put to hand-out; guarded by the shard
 	times [measures]*histogram.Counts // nil until something was recorded; guarded by Engine.metersMu

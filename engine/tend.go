@@ -6,8 +6,8 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
 )
 
-// tend asks for everything that has been left undone: writes that failed, what was written and not
-// recorded yet, runs that could not be removed, reads that failed for another reason than damage.
+// tend asks for everything that has been left undone. That is failed writes, items written and not recorded yet, and
+// runs that could not be removed. Reads that failed for another reason than damage are tried again too.
 func (s *spool) tend() {
 	s.mu.Lock()
 	starving := len(s.starved) > 0
@@ -64,7 +64,7 @@ func (s *spool) tendHidden() {
 		s.e.setAlarm(q)
 	})
 	if err := s.removeSpent(); err != nil && !s.e.journal.Failing() {
-		s.e.report("remove hidden runs", err) // tend tries again
+		s.e.report("delayed items: used-up files could not be removed; trying again", err) // tend tries again
 	}
 }
 

@@ -12,13 +12,13 @@ import (
 	"github.com/kestrelmq/kestrel/segment"
 )
 
-// Runs of a backlog from whose middle much has been removed are written again without that, so that the disk gets
-// its room back. The file that takes the place of another has a higher number and the same items that live; what it
-// leaves out is gone, as the journal says.
+// When much has been removed from the middle of a run, the spool writes the run again without that, to free room on
+// the disk. The new file has a higher number and the same live items. What it leaves out is gone, as the journal
+// says.
 
 const (
-	// thinShare is the part of a run, one in so many of its items, that is gone when it is written again at once;
-	// thinQuietShare likewise when nothing has been removed from it for quietTends looks.
+	// thinShare is the part of a run, one in so many of its items, that is gone when it is written again at once.
+	// thinQuietShare is that part when nothing has been removed from it for quietTends looks.
 	thinShare, thinQuietShare, quietTends = 2, 4, 10
 	// thinRetry is how long a queue is left alone in which that failed.
 	thinRetry = 10 * time.Second
@@ -38,7 +38,8 @@ func (b *backlog) goneOf(r *run) uint64 {
 	return goneOfThem(b.gone.Count(ids), r)
 }
 
-// goneOfThem is how many items of the file of r are gone, if so many ids of its range are: some are of no item in it.
+// goneOfThem is how many items of the file of r are gone, if so many ids of its range are. Some ids belong to no item
+// in it.
 func goneOfThem(gone uint64, r *run) uint64 {
 	ids := r.written.IDs()
 	left := ids.Last - ids.First + 1 - uint64(r.written.Count)
@@ -106,7 +107,7 @@ func (s *spool) thinOut(q *queue) {
 	q.shard.mu.Unlock()
 	err := s.thinRun(&job)
 	if err != nil && !s.e.journal.Failing() && !s.e.closed.Load() {
-		s.e.report("write a backlog again without what is gone", fmt.Errorf("queue %q: %w", q.name, err))
+		s.e.report("backlog: files could not be rewritten without removed items; trying again", fmt.Errorf("queue %q: %w", q.name, err))
 	}
 	q.shard.mu.Lock()
 	defer q.shard.mu.Unlock()
@@ -218,7 +219,7 @@ func (s *spool) replaceThinned(job *thinJob, fresh *run) bool {
 		b.runs = slices.Delete(b.runs, i, i+1)
 	} else {
 		b.runs[i] = fresh
-		s.e.recordRuns(q, []*run{fresh}, idset.Between(1, 0))
+		s.e.recordRun(q, fresh)
 	}
 	b.spent = append(b.spent, r)
 	ids := r.written.IDs()

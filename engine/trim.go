@@ -3,21 +3,20 @@ package engine
 import (
 	"cmp"
 	"math"
-	"math/bits"
-	"runtime"
 	"slices"
 
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
 	"github.com/kestrelmq/kestrel/engine/internal/holds"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/processor"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
 const (
-	// spareSegments is how many dropped segments the journal keeps at most to use again: as many as
-	// it takes for a queue that spills at full speed never to ask for a new one. A new file, and new
-	// pages of the cache, cost more than writing over old ones, and the next writer pays for them.
+	// spareSegments is how many dropped segments the journal keeps at most to use again. With so many, a queue that
+	// spills at full speed never asks for a new one. A new file, and new pages of the cache, cost more than writing
+	// over old ones, and the next writer pays for them.
 	spareSegments = 16
 	// idleSegments is how many it keeps when they are not needed.
 	idleSegments = 5
@@ -29,8 +28,8 @@ const (
 // checkpoint records the state of every queue, so that segments before the one in which it began
 // are needed for items only. It waits for the disk. It returns the number of that segment.
 //
-// Others go on meanwhile, and must not wait for all of it. So every now and then it writes what has gathered, which the
-// next commit of a client would have to write otherwise, and yields the processor.
+// Others go on meanwhile, and must not wait for all of it. So now and then it writes the records that have gathered,
+// and yields the processor. Otherwise the next commit of a client would have to write them.
 func (e *Engine) checkpoint() (seg uint64, err error) {
 	seg = e.journal.Segment()
 	end, gathered := e.journal.End(), int64(0)
@@ -43,18 +42,17 @@ func (e *Engine) checkpoint() (seg uint64, err error) {
 		if end = e.journal.End(); e.journal.Write(end) != nil {
 			break // the commit says why
 		}
-		runtime.Gosched()
+		processor.Yield()
 	}
 	end = e.journal.End()
 	return seg, e.Commit(Ticket{Written: end, Synced: end})
 }
 
-// trimJournal drops the segments at the front of the journal that no item needs any more. It waits
-// for the disk.
+// trimJournal drops the segments at the front of the journal that no item needs any more. It waits for the disk.
 //
-// What made them unneeded is made durable first. Otherwise a crash could leave, of a queue whose
-// deletion was not written yet, items without the name that was dropped; or of two items, confirmed
-// one after the other, only the one confirmed first.
+// What made them unneeded is made durable first. Otherwise a crash could leave items of a queue without its name, if
+// its deletion was not written yet and the name was dropped. Or, of two items confirmed one after the other, it could
+// leave only the one confirmed first.
 func (e *Engine) trimJournal() error {
 	if e.journal.Failing() {
 		return nil // a checkpoint could not be written now; do not gather one after the other
@@ -128,24 +126,23 @@ const (
 	tinyBytes = 8 << 10
 	// rewriteBatch is how many bytes of open reads are rewritten before the shard is unlocked.
 	rewriteBatch = 256 << 10
-	// keepOverhead is how many bytes a keep record takes beside the body of its item, at most: the
-	// numbers in it have seven bytes each at most for a very long time.
+	// keepOverhead is how many bytes a keep record takes beside the body of its item, at most. The numbers in it have
+	// seven bytes each at most for a very long time.
 	keepOverhead = 1 + 2*7 + item.PlainLongSize + 2 + item.FlagsSize + item.TimeSize
 )
 
-// boundJournal has queues let go of the oldest segments of a journal that has outgrown its size:
-// few items, and open reads, are rewritten at its end; many are spilled. It reports whether any
-// queue held one.
+// boundJournal has queues let go of the oldest segments of a journal that has outgrown its size. Open reads and small
+// queues are rewritten at its end, and large queues spill. It reports whether any queue needed one.
 func (e *Engine) boundJournal() (held bool) {
 	segments := e.journal.Segments()
 	total := holds.Size(segments)
 	if total <= e.opts.JournalSize || e.journal.Failing() || e.journal.Full() {
 		return false
 	}
-	asked := e.hideOld(segmentsFrom(segments, e.opts.JournalSize/4*3))
+	asked := e.hideOld(holds.LastBytes(segments, e.opts.JournalSize/4*3))
 	use := e.measureUse(segments)
 	limit := use.Limit(e.opts.JournalSize)
-	if e.withheld.oldest > 0 || e.backing.holdsSegments() {
+	if e.withheld.oldest > 0 || e.backing.retainsSegments() {
 		// From some segment on nothing is dropped, even if no queue needs it, and clients need not wait for that.
 		e.journal.SetMost(limit+total, e.opts.SegmentSize)
 		return false
@@ -169,16 +166,6 @@ func (e *Engine) boundJournal() (held bool) {
 		}
 	})
 	return held
-}
-
-// segmentsFrom returns the number of a segment from which on there are size bytes.
-func segmentsFrom(segments []segment.Segment, size int64) uint64 {
-	for _, s := range slices.Backward(segments) {
-		if size -= int64(s.End - s.Base); size <= 0 {
-			return s.Number
-		}
-	}
-	return segments[0].Number
 }
 
 // hideOld asks for delayed items to be hidden in the queues that may hold one of the segments before target. It
@@ -219,8 +206,8 @@ func (e *Engine) letGoWindow(q *queue, l *holds.Plan) {
 	e.spillAll(q, false)
 }
 
-// keepAllReads rewrites open and returned reads that hold a segment before the target, as long as
-// that is allowed. It reports whether there were any.
+// keepAllReads rewrites open and returned reads that pin a segment before the target, as long as that is allowed. It
+// reports whether there were any.
 func (e *Engine) keepAllReads(l *holds.Plan) (held bool) {
 	e.eachShard(func(sh *shard, queues []*queue) {
 		sh.mu.Lock()
@@ -237,7 +224,7 @@ func (e *Engine) keepAllReads(l *holds.Plan) (held bool) {
 				more = e.keepOldReads(q, l, &at)
 				sh.mu.Unlock()
 				if !at.large.IsZero() {
-					e.keepLarge(at.large, &at.item, func(r *read) bool { return r.pinned != 0 && r.pinned < l.Target })
+					e.keepLarge(&at, func(r *read) bool { return r.pinned != 0 && r.pinned < l.Target })
 				}
 			}
 		}
@@ -245,12 +232,12 @@ func (e *Engine) keepAllReads(l *holds.Plan) (held bool) {
 	return held
 }
 
-// keepOldReads rewrites a batch of reads, and of what is aside, that hold a segment before the target. It reports
-// whether there may be more. Items on their way to another queue are left out: the journal may say already
-// that they have arrived, and they let go of their segment in a moment.
+// keepOldReads rewrites a batch of reads, and of what is aside, that pin a segment before the target. It reports
+// whether there may be more. It leaves out items on their way to another queue. The journal may already say that they
+// have arrived, and they let go of their segment in a moment.
 func (e *Engine) keepOldReads(q *queue, l *holds.Plan, at *readCursor) (more bool) {
 	n, seen := int64(0), 0
-	full := func() bool { return n >= rewriteBatch || seen >= readBatch }
+	full := func() bool { return n >= rewriteBatch || seen >= at.batch() }
 	for r := range at.reads(q, &q.returned, &q.open) {
 		if full() {
 			return true
@@ -298,14 +285,13 @@ func (e *Engine) keepWindow(q *queue) {
 	q.segments.Clear()
 	q.window.Each(func(it Item) bool {
 		if it.ID > q.spilledTo {
-			q.mark(e.rewriteItem(q, &it), it.ID)
+			q.noteSegment(e.rewriteItem(q, &it), it.ID)
 		}
 		return true
 	})
 }
 
-// spillAll has everything in memory leave that is not in a run, and be recorded; and, if unload is
-// set, forget what is.
+// spillAll has everything in memory leave that is not in a run, and be recorded; and, if unload is set, forget what is.
 func (e *Engine) spillAll(q *queue, unload bool) {
 	e.enterReadBehind(q)
 	b := q.backlog
@@ -388,7 +374,7 @@ func addUse(u *holds.Use, q *queue) {
 
 // stateSize is how many bytes a checkpoint takes for q, at most. The caller holds the shard's mutex.
 func (q *queue) stateSize() int64 {
-	n := int64(2 + numberSize(q.number) + numberSize(q.nextID) + numberSize(uint64(q.created)) + len(q.name))
+	n := int64(2 + record.NumberSize(q.number) + record.NumberSize(q.nextID) + record.NumberSize(uint64(q.created)) + len(q.name))
 	n += q.hiddenStateSize()
 	if b := q.backlog; b != nil {
 		n += int64(len(b.runs)+len(b.spent))*record.MaxSpillSize + q.goneStateSize()
@@ -405,17 +391,13 @@ func (q *queue) stateSize() int64 {
 // rewriteSize is how many bytes it takes to rewrite the window of the queue, at most.
 func (q *queue) rewriteSize() int64 {
 	w := &q.window
-	each := 1 + numberSize(q.number) + numberSize(q.nextID) + item.PlainImageSize + item.FlagsSize
+	each := 1 + record.NumberSize(q.number) + record.NumberSize(q.nextID) + item.PlainImageSize + item.FlagsSize
 	return w.Bytes + w.Bytes/math.MaxUint8*3 + w.Count*int64(each) + w.Expiring*item.TimeSize
 }
 
-// isSmall reports whether the queue is to be rewritten rather than spilled. The caller holds the
-// shard's mutex.
+// isSmall reports whether the queue is to be rewritten rather than spilled. The caller holds the shard's mutex.
 func (q *queue) isSmall() bool {
 	return q.inJournal() && (q.backlog == nil || !q.backlog.inReadBehind) &&
 		q.window.Bytes <= smallBytes && q.window.Count <= smallBytes/item.PlainImageSize &&
 		q.writtenTo == q.spilledTo
 }
-
-// numberSize is how many bytes of a record n takes.
-func numberSize(n uint64) int { return (bits.Len64(n|1) + 6) / 7 }

@@ -142,7 +142,7 @@ func hiddenEntry(e hidden.Entry) aside.Entry {
 func (s *spool) hiddenFailed(q *queue, r *hidden.Run, err error) {
 	q.aside.hidden.Fail(r, err)
 	q.counters.readErrors++
-	s.e.log.Error("read delayed items: those in this file cannot be served", "queue", q.name, "file", r.Path, "err", err)
+	s.e.log.Error("delayed items could not be read: those in this file are not served", "queue", q.name, "file", r.Path, "err", err)
 }
 
 // eachHiddenEntry calls f for the items of hidden runs of q that are on disk alone, until f returns false. It goes run

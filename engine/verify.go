@@ -274,7 +274,7 @@ func (b *backlog) verify(q *queue, seen map[uint64]string, broken func(string, .
 		return broken("B4: the next run is not among the %d runs", len(b.runs))
 	}
 	if w := &q.window; w.Count > 0 && b.inReadBehind &&
-		(w.LastID() > q.writtenTo || !b.holds(w.FirstID)) {
+		(w.LastID() > q.writtenTo || !b.contains(w.FirstID)) {
 		return broken("B4: items %d to %d in the window, but runs end at %d",
 			w.FirstID, w.LastID(), q.writtenTo)
 	}
@@ -295,5 +295,5 @@ func (e *Engine) verifyRuns() error {
 	if err != nil || e.journal.Failing() {
 		return nil
 	}
-	return a.Check(e.fs, e.spool.dir, e.withheld.holds)
+	return a.Check(e.fs, e.spool.dir, e.withheld.has)
 }

@@ -19,16 +19,16 @@ const (
 	// Lease removes it tentatively, for a time, and gives a receipt that confirms it, or gives it back,
 	// from any connection.
 	Lease
-	// Hold is OpenRead for an item that is collected with others, to be taken for good, or passed to
-	// LeaseReads, a moment later: it does not count among the opened reads, and no timeout ends it.
+	// Hold is OpenRead for an item that is collected with others, to be taken for good, or passed to LeaseReads, a
+	// moment later. It does not count among the opened reads, and no timeout ends it.
 	Hold
 )
 
 // Holds reports whether the client that fetched the item holds it, to confirm or abort it.
 func (a Access) Holds() bool { return a == OpenRead || a == Hold }
 
-// Waiter is a fetch that waits for an item. Its owner embeds one for as long as it likes, fills in
-// Notify, and hands it to Fetch; until the wait ends it must leave it alone.
+// Waiter is a fetch that waits for an item. Its owner embeds one for as long as it likes, fills in Notify, and hands
+// it to Fetch. Until the wait ends the owner must leave it alone.
 type Waiter struct {
 	Access   Access // this and ClientID are those of the FetchRequest
 	ClientID string
@@ -96,7 +96,7 @@ func (a *AnyWait) begin(n int) {
 }
 
 // Notifier hears that a wait has ended. WaitEnded is called with a shard of the engine locked, by whatever goroutine
-// ended the wait: it hands the news to the waiter's owner and returns, and calls nothing of the engine.
+// ended the wait. So it hands the news to the waiter's owner and returns, and calls nothing of the engine.
 type Notifier interface{ WaitEnded(*Waiter) }
 
 // waiterList is a FIFO of waiters.

@@ -11,7 +11,7 @@ import (
 const dueBatch = 128
 
 // wake moves items of q that are due, up to dueBatch: what was delayed is ready, and leases lapse. It
-// reports whether there are more. The caller holds the shard's mutex, and finishes the moves; the waiters are served
+// reports whether there are more. The caller holds the shard's mutex, and releases it by unlock; the waiters are served
 // here.
 func (e *Engine) wake(q *queue, now Time) (more bool) {
 	s, at, n := q.aside, e.steady(), 0
@@ -66,7 +66,7 @@ func (e *Engine) wakeQueues() time.Duration {
 		if !q.deleted {
 			if e.wake(q, now); q.aside.at == 0 {
 				if at := e.nextDue(q); at != 0 { // what else is due must not come before other queues
-					e.ring(q, max(at, e.steady()-1))
+					e.setAlarmAt(q, max(at, e.steady()-1))
 				}
 			}
 		}

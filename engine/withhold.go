@@ -13,11 +13,11 @@ import (
 	"github.com/kestrelmq/kestrel/segment"
 )
 
-// WithheldQueue is a queue that Open found in the journal and could not bring back whole: the file of
-// a run is missing, cut short or unreadable, or its records do not fit together. It is not served, and
-// nothing of it is changed or removed: its runs stay, and the journal keeps every segment from the
-// first on that speaks of it. All other queues are served. A start after a repair, or after a good
-// copy of the file has been put in its place, brings it back.
+// WithheldQueue is a queue that Open found in the journal and could not bring back whole. The file of a run is
+// missing, cut short or unreadable, or its records do not fit together. The engine does not serve it, and changes or
+// removes nothing of it. Its runs stay, and so does every segment from the first one that mentions it. All other
+// queues are served. A start after a repair, or after a good copy of the file has been put in its place, brings it
+// back.
 type WithheldQueue struct {
 	Name   string
 	Number uint64 // names the queue in the journal
@@ -46,8 +46,8 @@ func (w *withheld) refusal(name string) error {
 	return w.names[name]
 }
 
-// holds reports whether the queue of a number is withheld.
-func (w *withheld) holds(number uint64) bool {
+// has reports whether the queue of a number is withheld.
+func (w *withheld) has(number uint64) bool {
 	return slices.ContainsFunc(w.queues, func(q WithheldQueue) bool { return q.Number == number })
 }
 
@@ -138,7 +138,7 @@ func (e *Engine) logWithheld() {
 			e.log.Error("more queues are withheld", "queues", len(all)-i, "repair", repair)
 			return
 		}
-		e.log.Error("queue is withheld: it is not served, and nothing of it is changed",
+		e.log.Error("queue is withheld: the server refuses its requests and leaves its files alone",
 			"queue", q.Name, "number", q.Number, "err", q.Reason, "repair", repair)
 	}
 }

@@ -94,7 +94,7 @@ func TestWithheld(t *testing.T) {
 				e.Stats().Withheld != 1 || e.Stats().Queues != 1 {
 				t.Errorf("withheld are %+v, want q because of %s", all, file)
 			}
-			if got := out.String(); strings.Count(got, "it is not served") != 1 || !strings.Contains(got, file) {
+			if got := out.String(); strings.Count(got, "queue is withheld: the server refuses") != 1 || !strings.Contains(got, file) {
 				t.Errorf("the start logs %s", got)
 			}
 			for what, err := range refusals(e, "q") {

@@ -47,7 +47,7 @@ func TestManyReadsDropped(t *testing.T) {
 		const oldest = "VALUE q 0 1\r\n0\r\nEND\r\n"
 		ts.do(func() {
 			ts.loop.begin()
-			ts.loop.gone(&c.session, false)
+			ts.loop.endSession(&c.session, false)
 			if n := ts.loop.counters.ReadsDropped; n > abortPiece {
 				t.Errorf("the loop has brought %d reads back itself", n)
 			}

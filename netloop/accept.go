@@ -123,8 +123,8 @@ func (ln *listener) tooMany() []byte {
 	return ln.proto.tooMany()
 }
 
-// identityOf is who a peer is whose certificate has these names, and whose connection began at began; false if it may
-// not connect.
+// identityOf is who the peer of a connection is, which began at began and showed a certificate with these names. It
+// is false if the peer may not connect.
 func (s *Server) identityOf(ln *listener, nc net.Conn, names []string, began moment) (id identity, ok bool) {
 	id = identity{
 		unknown: ln.auth.Asks(), until: began.after(identifyTime), from: ports.OriginOf(nc.RemoteAddr()), port: ln,
@@ -155,7 +155,7 @@ func (s *Server) shake(ln *listener, nc net.Conn, count int64) {
 		}
 		id, ok := s.identityOf(ln, nc, stream.Names(), began)
 		if !ok {
-			s.shakeFailed(ln, nc, "err", "the certificate is that of no user")
+			s.shakeFailed(ln, nc, "err", "no user has this certificate: add its name to the certificates of a user")
 			return
 		}
 		h.passed.Add(1)

@@ -130,7 +130,7 @@ func newDiscard(tb testing.TB) *discard {
 	}
 	l := server.loops[0].loop
 	l.wake = func() {}
-	l.watch.elapsed = func(time.Time) time.Duration { return 0 } // a busy machine ends no turn early
+	l.watchdog.elapsed = func(time.Time) time.Duration { return 0 } // a busy machine ends no turn early
 	d := &discard{testClient: testClient{ts: &testServer{server: server, loop: l}}}
 	d.session.proto, d.session.sink, d.session.loop = memcacheProtocol{}, d, l
 	l.open(&d.session)

@@ -123,7 +123,7 @@ func TestThriftNoAllocations(t *testing.T) {
 	}
 	l := s.loops[0].loop
 	l.wake = func() {}
-	l.watch.elapsed = func(time.Time) time.Duration { return 0 } // a busy machine ends no turn early
+	l.watchdog.elapsed = func(time.Time) time.Duration { return 0 } // a busy machine ends no turn early
 	sink := &recorder{testClient: testClient{ts: &testServer{t: t, loop: l}}}
 	sink.session.proto, sink.session.sink, sink.session.loop = thriftProtocol{}, sink, l
 	l.open(&sink.session)

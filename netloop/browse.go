@@ -12,11 +12,11 @@ import (
 // defaultLimit is how many items a list has at most if the client does not say.
 const defaultLimit = 100
 
-// heldBack keeps an item that a job has got for its session.
-type heldBack struct{ item engine.Item }
+// gotItem keeps an item that a job has got for its session.
+type gotItem struct{ item engine.Item }
 
 // Receive implements engine.Receiver.
-func (h *heldBack) Receive(it engine.Item) bool {
+func (h *gotItem) Receive(it engine.Item) bool {
 	h.item = it
 	if !it.HasOwnMemory() {
 		h.item = it.Clone()
@@ -32,13 +32,13 @@ func cloneWhich(which engine.Which) engine.Which {
 
 // lookAt hands one item of the queue called name to the protocol, wherever it is, and leaves it there. Reply is
 // what the client calls the queue.
-func (s *session) lookAt(name, reply []byte, which engine.Which) {
+func (s *session) lookAt(name, spelt []byte, which engine.Which) {
 	l := s.loop
 	if s.readsBlocked() {
 		s.refuse(errGetUnavailable)
 		return
 	}
-	s.name = reply
+	s.name = spelt
 	l.counters.CmdPeek++
 	t, err := l.engine.Look(l.now, name, engine.LookRequest{Which: which, Delivery: &s.delivery}, s)
 	if err != engine.ErrComing {
@@ -46,13 +46,13 @@ func (s *session) lookAt(name, reply []byte, which engine.Which) {
 		return
 	}
 	name, which = bytes.Clone(name), cloneWhich(which)
-	s.wait.reply = append(s.wait.reply[:0], reply...)
-	var got heldBack
+	s.wait.spelt = append(s.wait.spelt[:0], spelt...)
+	var got gotItem
 	s.startJob(func() (err error) {
 		t, err = l.engine.Look(engine.Now(), name, engine.LookRequest{Which: which, Wait: true, Delivery: &s.delivery}, &got)
 		return err
 	}, func(s *session, err error) {
-		s.name = s.wait.reply
+		s.name = s.wait.spelt
 		if err == nil && !s.Receive(got.item) {
 			err = engine.ErrNotTaken
 		}
@@ -84,9 +84,9 @@ func (s *session) remove(name []byte, which engine.Which) error {
 	return err
 }
 
-// alter changes the expiry of one item, and calls done with the outcome: now, or when it has been read from the
+// changeExpiry changes the expiry of one item, and calls done with the outcome: now, or when it has been read from the
 // disk.
-func (s *session) alter(name []byte, which engine.Which, expiry engine.Time, done func(*session, error)) {
+func (s *session) changeExpiry(name []byte, which engine.Which, expiry engine.Time, done func(*session, error)) {
 	l := s.loop
 	if s.writesBlocked() {
 		done(s, errSetUnavailable)

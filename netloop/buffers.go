@@ -14,9 +14,9 @@ type buffers struct {
 	gets    replyPool // replies to Thrift gets
 }
 
-// replyPool hands out buffers for replies, whatever their size. One that learnt sizes would throw the
-// buffers of large replies away when clients have put for a while and now get: for tens of
-// thousands of turns, each of which would let a new one grow.
+// replyPool hands out buffers for replies, whatever their size. One that learnt sizes would throw the buffers of large
+// replies away when clients have put for a while and now get. It would do so for tens of thousands of turns, each of
+// which would let a new one grow.
 type replyPool struct{ pool sync.Pool }
 
 func (p *replyPool) take() *bytebufferpool.ByteBuffer {
@@ -68,22 +68,22 @@ func (s *session) shrinkOutput() {
 	s.out, s.outPool = small.B, small
 }
 
-// keepInput appends buf to the input kept, unless all sessions together keep too much.
-func (s *session) keepInput(buf []byte) bool {
+// bufferInput appends buf to the input kept, unless all sessions together keep too much.
+func (s *session) bufferInput(buf []byte) bool {
 	size := len(s.in) + len(buf)
 	if s.space != nil || size > maxPooledBuffer {
-		return s.keepInSpace(buf)
+		return s.bufferInSpace(buf)
 	}
 	if s.inPool == nil {
 		s.inPool = s.loop.buffers.inputs.Get()
 		s.in = s.inPool.B[:0]
-		if cap(s.in) > smallInput && !s.mayKeep(cap(s.in)) || s.id.unknown && cap(s.in) > maxUnknown {
+		if cap(s.in) > smallInput && !s.mayBuffer(cap(s.in)) || s.id.unknown && cap(s.in) > maxUnknown {
 			s.in = nil // what others have left is too large
 		}
 	}
 	if size > cap(s.in) {
 		room := s.inputRoom(size)
-		if size > smallInput && !s.mayKeep(room-s.kept) {
+		if size > smallInput && !s.mayBuffer(room-s.kept) {
 			return false
 		}
 		s.in = append(slices.Grow([]byte(nil), room), s.in...) // all that the allocator takes for it
@@ -93,9 +93,9 @@ func (s *session) keepInput(buf []byte) bool {
 	return true
 }
 
-// inputRoom is the capacity of a buffer for size bytes of input. It is about twice that, so that a client
-// takes memory as it sends, and not as it announces; but no more than the request is known to have. A peer that
-// nobody knows gets no more than it may keep.
+// inputRoom is the capacity of a buffer for size bytes of input. It is about twice that, but no more than the request
+// is known to have. So a client takes memory as it sends, and not as it announces. A peer that nobody knows gets no
+// more than it may keep.
 func (s *session) inputRoom(size int) int {
 	room := min(2*size, maxPooledBuffer)
 	if s.id.unknown {

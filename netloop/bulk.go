@@ -14,8 +14,8 @@ type bulk struct {
 }
 
 const (
-	// heavySize is how many bytes, requests and replies together, a connection must have moved when
-	// it was read last to wait in the bulk the next time.
+	// heavySize is how many bytes, requests and replies together, a connection moves in one read to wait in the bulk
+	// the next time.
 	heavySize = 8 << 10
 	// catchUpSize is how many bytes a connection that catches up counts as having moved, at least. It waits in the bulk
 	// however small its items are, because it asks for the next of many at once. Otherwise it would take the loop from

@@ -73,7 +73,7 @@ func newBulkTestOn(
 		lt.peers, lt.fds = append(lt.peers, peer), append(lt.fds, fd)
 	}
 	lt.tick()
-	lt.watch.elapsed = func(time.Time) time.Duration { return 0 } // unless slow says otherwise
+	lt.watchdog.elapsed = func(time.Time) time.Duration { return 0 } // unless slow says otherwise
 	go func() {
 		defer close(lt.done)
 		<-lt.proceed

@@ -8,9 +8,9 @@ import (
 	"github.com/kestrelmq/kestrel/engine"
 )
 
-// burrowAnswer gathers the messages of a reply. The engine hands items over with a shard locked: they are
-// copied then, or held if they have memory of their own, and worded when the lock has gone. While a job of
-// the session runs it belongs to that.
+// burrowAnswer gathers the messages of a reply. The engine hands items over with a shard locked. The session then
+// copies them, or uses the memory that a large item has, and words them when the lock is free. While a job of the
+// session runs it belongs to that.
 type burrowAnswer struct {
 	session *session
 	number  uint64          // of the queue
@@ -121,7 +121,7 @@ func (a *burrowAnswer) Receive(it engine.Item) bool {
 	switch {
 	case detail < burrow.DetailBody:
 	case it.HasOwnMemory():
-		if !a.reserve(len(it.Data)) || !s.loop.server.bodies.hold(it.Data, s.loop.engine.MemoryLimit()/replyShare) {
+		if !a.reserve(len(it.Data)) || !s.loop.server.bodies.use(it.Data, s.loop.engine.MemoryLimit()/replyShare) {
 			a.raw = a.raw[:m.id]
 			s.noRoom = true
 			return false

@@ -72,8 +72,8 @@ func (s *session) burrowDenied() error {
 	return s.admit(n, name, b.at+int(s.skip))
 }
 
-// admitBurrow reports whether the request whose head has n bytes may be read on. If not, it was answered, and
-// taken are the bytes that it took; or it is found out who the client is, and the head is read again then.
+// admitBurrow reports whether the request whose head has n bytes may be read on. If not, it was answered, and taken
+// are its bytes. Or a job finds out who the client is, and the session reads the head again then.
 func (s *session) admitBurrow(n int) (taken int, admitted bool) {
 	b := s.burrow
 	port := s.id.port
@@ -200,8 +200,8 @@ func allowsOrigin(origins []string, origin []byte) string {
 	return ""
 }
 
-// ofWebPage returns why the request is refused as one that a web page may have made in a browser that reaches the
-// server; empty if it is none. A page of another site sends an Origin. One whose name was made to lead to this machine
+// ofWebPage returns why the request is refused as that of a web page, in a browser that reaches the server. It is
+// empty for other requests. A page of another site sends an Origin. One whose name was made to lead to this machine
 // sends that name as Host; it knows no password.
 func (s *session) ofWebPage() string {
 	h := &s.burrow.head

@@ -56,11 +56,11 @@ func TestBurrowLong(t *testing.T) {
 		}
 	}
 
-	messages := 2000
+	messages, size := 2000, 4<<10
 	if isSample() {
-		messages = 1100 // more than 4 MiB
+		messages, size = 300, 16<<10
 	}
-	body := strings.Repeat("x", 4<<10)
+	body := strings.Repeat("x", size) // more than 4 MiB, all of them
 	for i := range messages {
 		if status, reply, _ := do("PUT", fmt.Sprintf("list/m%d", i), []byte(body)); status != 201 {
 			t.Fatalf("PUT = %d %s", status, reply)

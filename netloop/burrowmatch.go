@@ -9,9 +9,9 @@ import (
 	"github.com/kestrelmq/kestrel/engine"
 )
 
-// Requests about all messages of a queue that match: GET lists them, POST changes and DELETE removes them. A
-// loop does the first few itself, and leaves the rest to a job. A reply is made whole, so that it begins with
-// its length, which the clients of 2011 want; only a long list is sent in chunks.
+// Requests about all messages of a queue that match: GET lists them, POST changes and DELETE removes them. A loop
+// does the first few itself, and leaves the rest to a job. A reply is made whole, because the clients of 2011 want
+// its length first. Only a long list is sent in chunks.
 
 const (
 	// matchPiece is how many bytes of items, about, a loop matches itself.
@@ -66,7 +66,7 @@ func (s *session) match() {
 		s.matched(nil)
 		return
 	}
-	s.keepBurrow()
+	s.copyRequest()
 	s.ownAnswer()
 	detail, most := b.req.Detail, s.roomToMatch()
 	s.startJob(func() error {
@@ -114,8 +114,8 @@ func (s *session) walking() *engine.Scan {
 	case burrow.OpDeleteMessages:
 		return e.Removing(b.name, s.clientID, m)
 	case burrow.OpUpdateMessages:
-		if alter := s.alteration(); alter != (engine.Alter{}) {
-			return e.Altering(b.name, s.clientID, m, alter)
+		if to := s.changes(); to != (engine.Changes{}) {
+			return e.Changing(b.name, s.clientID, m, to)
 		}
 	}
 	return e.List(b.name, m)
@@ -237,9 +237,9 @@ func appendListPiece(dst, piece []byte, old bool) []byte {
 
 // waitForMatch answers that nothing matches, or waits for something that does.
 //
-// A request that hides or removes the next visible message is among the waiters of its queue, beside gets and opens:
-// each item goes to one of them. Others watch the queue: they hear that an item has become visible, and match again. A
-// watch begins before its request matches, so that it misses nothing.
+// A request that hides or removes the next visible message is among the waiters of its queue, beside gets and opens.
+// Each item goes to one of them. Others watch the queue: they hear that an item has become visible, and match again.
+// A watch begins before its request matches, so that it misses nothing.
 func (s *session) waitForMatch() {
 	b, l := s.burrow, s.loop
 	if b.until <= l.clock || l.draining {
@@ -256,7 +256,7 @@ func (s *session) waitForMatch() {
 		s.refuse(err)
 		return
 	}
-	s.keepBurrow()
+	s.copyRequest()
 	if !b.amongWaiters() {
 		s.wait.meter, s.wait.began, s.wait.matched = nil, l.clock, (*session).matchWaited
 		s.beginWait(waitMatch, b.name, nil, engine.Peek, b.until)
@@ -271,7 +271,7 @@ func (s *session) waitForMatch() {
 	switch {
 	case err == nil:
 		s.after(got.Ticket)
-		s.matchHeld(got.Read)
+		s.matchOpened(got.Read)
 	case got.Waiting:
 		s.wait.meter, s.wait.began, s.wait.matched = got.Meter, l.clock, (*session).matchWaited
 		s.beginWait(waitMatch, b.name, nil, engine.Hold, b.until)
@@ -308,17 +308,20 @@ func (s *session) matchWaited(ref engine.ReadRef, err error) {
 	default:
 		b.answer.gather(s, nil)
 		t, ok := l.engine.Collect(l.now, ref, s.ask(engine.FetchRequest{Access: engine.Hold}), b.answer)
-		if !ok {
+		switch {
+		case ok:
+			s.after(t)
+			s.matchOpened(ref)
+		case s.isLost(ref):
+			s.beginMatch()
+		default:
 			s.notTaken()
-			return
 		}
-		s.after(t)
-		s.matchHeld(ref)
 	}
 }
 
-// matchHeld does with the item that the session holds, and that is in the answer, what the request wants.
-func (s *session) matchHeld(ref engine.ReadRef) {
+// matchOpened does what the request wants with the item that the session has open, and that is in the answer.
+func (s *session) matchOpened(ref engine.ReadRef) {
 	b, l := s.burrow, s.loop
 	a := b.answer
 	if b.req.Op == burrow.OpDeleteMessages {
@@ -331,7 +334,7 @@ func (s *session) matchHeld(ref engine.ReadRef) {
 		t, _, err := l.engine.Return(l.now, []engine.ReadRef{ref}, hide)
 		if err == nil && b.req.HasTTL {
 			var u engine.Ticket
-			expiry := engine.Alter{SetExpiry: true, Expiry: s.expiryOf(b.req.TTL)}
+			expiry := engine.Changes{SetExpiry: true, Expiry: s.expiryOf(b.req.TTL)}
 			u, err = l.engine.Change(l.now, b.name, s.clientID, engine.Which{ID: a.messages[0].place}, expiry, false)
 			t = t.Merge(u)
 			a.messages[0].ttl = b.req.TTL * 1000

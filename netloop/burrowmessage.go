@@ -10,8 +10,8 @@ import (
 
 // Requests about one message.
 
-// which returns the message that the request names; ok is false if it cannot exist. Items without a key have
-// the id @N.ID: the number of their queue, which a queue that is made anew does not share, and their own.
+// which returns the message that the request names; ok is false if it cannot exist. Items without a key have the id
+// @N.ID: the number of their queue, and their own. A queue that is made anew has another number.
 func (s *session) which() (w engine.Which, ok bool) { return s.whichOf(s.burrow.req.ID) }
 
 // whichOf returns the message that has that id.
@@ -61,7 +61,7 @@ func burrowPut(s *session) {
 	*extra = engine.PutExtra{Key: b.req.ID, Delay: time.Duration(b.req.Hide) * time.Second}
 	p := engine.PutRequest{Data: b.answer.body, Expiry: s.expiryOf(ttl), Extra: extra}
 	if len(p.Data) > largePut {
-		s.keepBurrow()
+		s.copyRequest()
 		s.ownAnswer()
 		extra.Key = b.req.ID
 		_, existed := s.loop.engine.Find(s.loop.now, b.name, b.req.ID)
@@ -127,7 +127,7 @@ func (s *session) gatherOne(done func(*session, error)) {
 
 // lookLater is gatherOne in a job, which waits for the disk.
 func (s *session) lookLater(done func(*session, error)) {
-	s.keepBurrow()
+	s.copyRequest()
 	a, name, e := s.ownAnswer(), s.burrow.name, s.loop.engine
 	which, _ := s.which()
 	var t engine.Ticket
@@ -206,8 +206,8 @@ func burrowUpdate(s *session) {
 		return
 	}
 	b := s.burrow
-	alter := s.alteration()
-	if alter == (engine.Alter{}) {
+	to := s.changes()
+	if to == (engine.Changes{}) {
 		s.gatherOne((*session).burrowUpdated)
 		return
 	}
@@ -216,28 +216,28 @@ func burrowUpdate(s *session) {
 		s.burrowMissing(engine.ErrNoSuchItem)
 		return
 	}
-	t, err := s.loop.engine.Change(s.loop.now, b.name, s.clientID, which, alter, false)
+	t, err := s.loop.engine.Change(s.loop.now, b.name, s.clientID, which, to, false)
 	if err == engine.ErrComing {
-		s.changeLater(alter)
+		s.changeLater(to)
 		return
 	}
 	s.burrowChanged(t, err)
 }
 
 // changeLater changes the message that the request names in a job, which waits for the disk.
-func (s *session) changeLater(alter engine.Alter) {
-	s.keepBurrow()
+func (s *session) changeLater(to engine.Changes) {
+	s.copyRequest()
 	which, _ := s.which()
 	name, client, e := s.burrow.name, s.clientID, s.loop.engine
 	var t engine.Ticket
 	s.startJob(func() (err error) {
-		t, err = e.Change(engine.Now(), name, client, which, alter, true)
+		t, err = e.Change(engine.Now(), name, client, which, to, true)
 		return err
 	}, func(s *session, err error) { s.burrowChanged(t, err) })
 }
 
-// alteration returns what the request changes.
-func (s *session) alteration() (a engine.Alter) {
+// changes returns what the request changes.
+func (s *session) changes() (a engine.Changes) {
 	req := &s.burrow.req
 	if req.HasTTL {
 		a.SetExpiry, a.Expiry = true, s.expiryOf(req.TTL)

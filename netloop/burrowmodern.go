@@ -24,7 +24,7 @@ func (s *session) burrowForm(decode func(form []byte) error, done func(*session,
 		done(s, decode(form))
 		return
 	}
-	s.keepBurrow()
+	s.copyRequest()
 	s.ownAnswer()
 	e := s.loop.engine
 	copied := append([]byte(nil), form...)
@@ -73,7 +73,7 @@ func (s *session) modernNames(all func(*engine.Engine) []string, word func(names
 		s.refuse(errGetUnavailable)
 		return
 	}
-	s.keepBurrow()
+	s.copyRequest()
 	req, e := s.burrow.req, s.loop.engine
 	if req.Limit == 0 {
 		req.Limit = burrow.MostMessages
@@ -183,7 +183,7 @@ func (s *session) putBatch(batch []burrow.NewMessage) {
 		s.batchStored(n, err)
 		return
 	}
-	s.keepBurrow()
+	s.copyRequest()
 	s.putLater(s.burrow.name, size, func(yield func(engine.PutRequest) bool) {
 		for _, p := range puts {
 			if !yield(p) {
@@ -237,7 +237,7 @@ func burrowBrowse(s *session) {
 		s.browsed(nil)
 		return
 	}
-	s.keepBurrow()
+	s.copyRequest()
 	s.ownAnswer()
 	most := s.roomToMatch()
 	s.startJob(func() error {

@@ -167,7 +167,7 @@ func TestBurrowModern(t *testing.T) {
 	}
 	first := "/v1.1/a/work/receipts/" + leased[0].Receipt
 	c.play(
-		modernStep{"POST " + first + ` < {"lease_ms":90000}`, 204, ""},
+		modernStep{"POST " + first + ` < {"lease_ms":90000}`, 200, `…{"due":`},
 		modernStep{"POST " + first + ` < {"release":true}`, 204, ""},
 		modernStep{"DELETE " + first, 404, "…The receipt holds no message"},
 		modernStep{fmt.Sprintf(`POST /v1.1/a/work/receipts < {"acknowledge":["17",%q]}`, leased[1].Receipt), 200, `{"acknowledged":1}`},
@@ -266,7 +266,7 @@ func TestBurrowModernGone(t *testing.T) {
 						if first == "put" {
 							put()
 						}
-						ts.loop.gone(&waits.session, end == "hangs up")
+						ts.loop.endSession(&waits.session, end == "hangs up")
 						ts.server.connections.Add(-1)
 						if first == "gone" {
 							put()

@@ -21,7 +21,7 @@ func burrowListQueues(s *session) {
 
 // accountQueues returns a function, for a job, that returns the queues of the request's account that the client sees.
 func (s *session) accountQueues() func(*engine.Engine) []string {
-	s.keepBurrow()
+	s.copyRequest()
 	account, user := s.burrow.req.Account, s.id.user
 	return func(e *engine.Engine) []string {
 		return slices.DeleteFunc(e.AccountQueues(engine.Now(), account), func(queue string) bool {
@@ -36,7 +36,7 @@ func (s *session) listNames(missing string, all func(*engine.Engine) []string) {
 		s.refuse(errGetUnavailable)
 		return
 	}
-	s.keepBurrow()
+	s.copyRequest()
 	req, e := s.burrow.req, s.loop.engine
 	var names []string
 	var text []byte
@@ -90,7 +90,7 @@ func (s *session) namesDone(names []string, text []byte, existed bool, missing s
 }
 
 func burrowDeleteQueues(s *session) {
-	s.keepBurrow()
+	s.copyRequest()
 	account := s.burrow.req.Account
 	s.deleteNames(burrow.NoQueue,
 		func(e *engine.Engine) []string { return e.AccountQueues(engine.Now(), account) },
@@ -110,8 +110,8 @@ func burrowDeleteAccounts(s *session) {
 		})
 }
 
-// deleteNames removes everything from the queues of the names that match among all, and answers with the
-// names. The queues stay, empty: nobody sees them.
+// deleteNames removes everything from the queues of the names that match among all, and answers with the names that the
+// client may see. The queues stay, empty: nobody sees them.
 func (s *session) deleteNames(
 	missing string, all func(*engine.Engine) []string, queues func(e *engine.Engine, name string) [][]byte,
 ) {
@@ -119,17 +119,26 @@ func (s *session) deleteNames(
 		s.refuse(errDeleteUnavailable)
 		return
 	}
-	s.keepBurrow()
-	req, e, srv, client := s.burrow.req, s.loop.engine, s.loop.server, s.clientID
-	var names []string
+	s.copyRequest()
+	req, e, srv, client, user := s.burrow.req, s.loop.engine, s.loop.server, s.clientID, s.id.user
+	var names, seen []string
 	var text []byte
 	var ticket engine.Ticket
 	existed := false
 	s.startJob(func() error {
 		found := all(e)
 		existed = len(found) > 0
+		sees := func(name string) bool {
+			return slices.ContainsFunc(queues(e, name), func(queue []byte) bool { return user.Sees(string(queue)) })
+		}
+		if len(req.Marker) > 0 && !sees(string(req.Marker)) {
+			req.Marker = nil // as one that is unknown
+		}
 		names = matching(found, &req)
 		for _, name := range names {
+			if sees(name) {
+				seen = append(seen, name)
+			}
 			for _, queue := range queues(e, name) {
 				t, err := srv.removeAll(e.Removing(queue, client, engine.Match{Hidden: true}))
 				ticket = ticket.Merge(t)
@@ -138,7 +147,7 @@ func (s *session) deleteNames(
 				}
 			}
 		}
-		text = wordNames(names, req.Detail)
+		text = wordNames(seen, req.Detail)
 		return nil
 	}, func(s *session, err error) {
 		s.claim(ticket)

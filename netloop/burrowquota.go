@@ -76,7 +76,7 @@ func (s *session) noteOverAccount(over *overAccountError) {
 	l := s.loop
 	l.counters.OverQuota.Account++
 	s.overQuotas++
-	if refused, ok := l.server.lines.account.due(l.clock); ok {
+	if refused, ok := l.server.logPaces.account.due(l.clock); ok {
 		l.log.Warn("request refused: the account is over its quota", "account", s.burrow.account.name, "peer", s.sink.peer(),
 			"quota", over.what, "most", over.most, "refused", refused)
 	}

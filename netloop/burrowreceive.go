@@ -1,14 +1,15 @@
 package netloop
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/kestrelmq/kestrel/codec/burrow"
 	"github.com/kestrelmq/kestrel/engine"
 )
 
-// Leases in version 1.1 of Burrow's protocol: a client receives messages, works on them, and says by their receipts
-// what became of them, over whatever connection. A message whose lease lapses comes back.
+// Leases in version 1.1 of Burrow's protocol. A client receives messages and works on them. Over any connection it
+// then says, by their receipts, what became of them. A message whose lease lapses comes back.
 
 // burrowReceive leases messages, waiting for one if there is none.
 func burrowReceive(s *session) {
@@ -22,7 +23,7 @@ func burrowReceive(s *session) {
 		s.refuse(errGetUnavailable)
 		return
 	}
-	limit, err := s.readsQuota(int(r.Limit))
+	limit, err := s.reserveReads(int(r.Limit))
 	if err != nil {
 		s.refuse(err)
 		return
@@ -37,6 +38,12 @@ func burrowReceive(s *session) {
 		b.until = l.clock + moment(min(r.Wait, burrow.LongestWait*1000))
 	}
 	l.counters.CmdGet++
+	s.receiveSome(limit)
+}
+
+// receiveSome leases up to limit messages, or waits for one.
+func (s *session) receiveSome(limit int) {
+	b, l := s.burrow, s.loop
 	a := b.answer
 	a.gather(s, nil)
 	s.terms = terms{}
@@ -49,16 +56,18 @@ func burrowReceive(s *session) {
 	s.work += got.Count
 	s.chargeItems(got.Count, 0)
 	s.countFetch(engine.Lease, &got, got.Count, err)
+	s.releaseReserved(got.Waiting)
 	switch {
 	case got.Count > 0:
 		l.counters.GetHits += int64(got.Count)
 		s.sendMessages()
 	case got.Waiting:
 		if err := s.admitWait(); err != nil {
+			s.releaseReserved(false)
 			s.refuse(err)
 			return
 		}
-		s.keepBurrow()
+		s.copyRequest()
 		s.wait.matched = (*session).receiveWaited
 		deadline := b.until
 		if deadline <= l.clock {
@@ -92,6 +101,15 @@ func (s *session) receiveWaited(ref engine.ReadRef, err error) {
 		Access: engine.Lease, Lease: b.lease, Delivery: &a.delivery, ClientID: s.clientID, Holder: s.id.holder(),
 	}
 	t, ok := l.engine.Collect(l.now, ref, request, a)
+	if !ok && s.isLost(ref) {
+		s.releaseReserved(false)
+		if _, err := s.reserveReads(1); err != nil {
+			s.refuse(err)
+			return
+		}
+		s.receiveSome(1)
+		return
+	}
 	if !ok {
 		l.counters.GetMisses++
 		s.notTaken()
@@ -99,6 +117,7 @@ func (s *session) receiveWaited(ref engine.ReadRef, err error) {
 	}
 	l.counters.GetHits++
 	s.after(t)
+	s.releaseReserved(false)
 	s.chargeItems(1, 0)
 	s.sendMessages()
 }
@@ -119,7 +138,7 @@ func (s *session) sendMessages() {
 		end(s, nil)
 		return
 	}
-	s.keepBurrow()
+	s.copyRequest()
 	s.ownAnswer()
 	s.startJob(func() error {
 		a.word(burrow.DetailAll)
@@ -135,7 +154,7 @@ func burrowAcknowledge(s *session) {
 	s.burrowEmpty(204)
 }
 
-// burrowExtend gives a lease more time, or its message back.
+// burrowExtend gives a lease more time, and says until when it lasts, or its message back.
 func burrowExtend(s *session) {
 	b := s.burrow
 	x, err := burrow.DecodeExtend(b.answer.body)
@@ -147,13 +166,28 @@ func burrowExtend(s *session) {
 	case x.Reject:
 		err = s.returnLease(b.name, b.req.Receipt, engine.Return{How: engine.Reject})
 	default:
-		_, err = s.extendLease(b.name, b.req.Receipt, time.Duration(x.Lease)*time.Millisecond)
+		due, e := s.extendLease(b.name, b.req.Receipt, time.Duration(x.Lease)*time.Millisecond)
+		if e == nil {
+			s.burrowDue(due)
+			return
+		}
+		err = e
 	}
 	if err != nil {
 		s.refuse(err)
 		return
 	}
 	s.burrowEmpty(204)
+}
+
+// burrowDue answers with the time at which a lease ends, in milliseconds since 1970.
+func (s *session) burrowDue(due engine.Time) {
+	var buf [32]byte
+	text := append(strconv.AppendInt(append(buf[:0], `{"due":`...), int64(due), 10), '}')
+	r := s.burrow.frame
+	r.Status, r.Type, r.Length = 200, burrow.JSON, len(text)
+	s.out = append(burrow.AppendReply(s.out, r), text...)
+	s.endBurrow()
 }
 
 // burrowAcknowledgeAll ends the leases of several receipts: their messages are done. Receipts that hold nothing are passed

@@ -144,8 +144,8 @@ func (s *session) gathers(n int) {
 	s.countOutput()
 }
 
-// reserve counts n bytes that wording takes as owed to the client, before it takes them: the jobs of other sessions look
-// at what all replies owe at the same moment. It reports whether there is room.
+// reserve counts n bytes that wording takes as owed to the client, before it takes them. The jobs of other sessions
+// look at what all replies owe at the same moment. It reports whether there is room.
 func (a *burrowAnswer) reserve(n int) bool {
 	owed := &a.session.loop.server.owed
 	if owed.Add(int64(n)) > a.session.share() {
@@ -188,8 +188,8 @@ func (s *session) endBurrow() {
 	}
 }
 
-// keepBurrow has the request outlive the input that it lies in.
-func (s *session) keepBurrow() {
+// copyRequest has the request outlive the input that it lies in.
+func (s *session) copyRequest() {
 	b := s.burrow
 	if len(b.kept) > 0 {
 		return

@@ -90,7 +90,7 @@ func TestClearHangUp(t *testing.T) {
 		ts.do(func() {
 			ts.loop.begin()
 			c.session.receive([]byte("flush_all\r\n"))
-			ts.loop.gone(&c.session, false)
+			ts.loop.endSession(&c.session, false)
 			ts.server.connections.Add(-1)
 			ts.loop.tick()
 		})

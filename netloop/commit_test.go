@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 
 	"github.com/kestrelmq/kestrel/engine"
+	"github.com/kestrelmq/kestrel/segment"
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
@@ -145,7 +146,7 @@ func TestJournalFails(t *testing.T) {
 // stopFailed is stop for a server whose journal failed.
 func (ts *testServer) stopFailed() {
 	ts.closeError = func(err error) {
-		if err != nil && !errors.Is(err, engine.ErrJournal) && !strings.Contains(err.Error(), "poisoned") {
+		if err != nil && !errors.Is(err, engine.ErrJournal) && !errors.Is(err, segment.ErrPoisoned) {
 			ts.t.Errorf("close engine: %v", err)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 // more than that itself; a job confirms the others, piece by piece.
 const confirmPiece = 1024
 
-// confirmMany confirms the connection's oldest n open reads of the queue, or none of them if there are
-// fewer, and calls done with the outcome: now, or when a job has ended.
+// confirmMany confirms the connection's oldest n open reads of the queue, or none of them if there are fewer. It calls
+// done with the outcome, now, or when a job has ended.
 func (s *session) confirmMany(name []byte, n int, done func(*session, error)) {
 	if n <= confirmPiece || s.countReads(name) < n {
 		done(s, s.confirmOldest(name, n))

@@ -7,28 +7,28 @@ import (
 	"github.com/kestrelmq/kestrel/netloop/sealed"
 )
 
-// conn is the socket of a session, and its sink. It belongs to the loop's goroutine. The backlog holds
+// conn is the socket of a session, and its sink. It belongs to the loop's goroutine. Its field unsent holds
 // what the socket does not take; the drainer reports when the socket takes more.
 type conn struct {
-	session  session
-	driver   *driver
-	fd       int
-	tls      *sealed.Stream // nil: plain
-	tlsHeld  int            // bytes of it, as counted in the loop's ledger
-	answers  int            // bytes of it that are no replies, and were added to the backlog since that was empty
-	addr     net.Addr       // of the peer
-	listener *listener      // that accepted it; nil for a socket of a test
-	backlog  backlog
-	heavy    bool   // its last read moved much
-	inBulk   bool   // of the driver
-	late     bool   // in driver.late
-	ended    bool   // the peer sends no more; some of what it sent may be unread
-	paced    moment // since when the driver does not read it, see type paced; zero: it reads
-	rests    moment // until when it is not read because of quotas, if it is paced; zero: they are no reason
-	deaf     bool   // the driver does not read it while a job of its session runs
-	watched  bool   // the drainer knows of fd
-	broken   bool   // the peer is gone: the next read will find that
-	gone     bool   // fd is closed, or about to be: it may be another client's by now
+	session   session
+	driver    *driver
+	fd        int
+	tls       *sealed.Stream // nil: plain
+	tlsMemory int            // bytes of it, as counted in the loop's ledger
+	answers   int            // bytes of it that are no replies, and were added to unsent since that was empty
+	addr      net.Addr       // of the peer
+	listener  *listener      // that accepted it; nil for a socket of a test
+	unsent    unsent
+	heavy     bool   // its last read moved much
+	inBulk    bool   // of the driver
+	late      bool   // in driver.late
+	ended     bool   // the peer sends no more; some of what it sent may be unread
+	paced     moment // since when the driver does not read it, see type paced; zero: it reads
+	rests     moment // until when it is not read because of quotas, if it is paced; zero: they are no reason
+	deaf      bool   // the driver does not read it while a job of its session runs
+	watched   bool   // the drainer knows of fd
+	broken    bool   // the peer is gone: the next read will find that
+	gone      bool   // fd is closed, or about to be: it may be another client's by now
 }
 
 var _ sink = (*conn)(nil)
@@ -48,7 +48,7 @@ func (c *conn) send(p []byte) {
 func (c *conn) seal(p []byte) []byte {
 	d := c.driver
 	out := c.tls.Seal(d.sealed[:0], p)
-	if d.sealed = out[:0]; cap(out) > maxKept {
+	if d.sealed = out[:0]; cap(out) > maxTLSBuffer {
 		d.sealed = nil
 	}
 	return out
@@ -56,11 +56,11 @@ func (c *conn) seal(p []byte) []byte {
 
 // sendSealed sends bytes as the wire carries them: over TLS, ciphertext.
 func (c *conn) sendSealed(p []byte) {
-	if c.backlog.size == 0 {
+	if c.unsent.size == 0 {
 		p = c.write(p)
 	}
 	if len(p) > 0 && !c.broken {
-		c.backlog.add(p)
+		c.unsent.add(p)
 		c.watch()
 	}
 }
@@ -71,26 +71,26 @@ const maxAnswers = 64 << 10
 
 // answer sends what the stream says of its own accord. It returns false if the peer asks for that and does not read it.
 func (c *conn) answer(p []byte) bool {
-	if c.backlog.size == 0 {
+	if c.unsent.size == 0 {
 		c.answers = 0
 	}
 	c.sendSealed(p)
-	if c.backlog.size > 0 {
+	if c.unsent.size > 0 {
 		c.answers += len(p)
 	}
 	return c.answers <= maxAnswers
 }
 
-// flush implements sink.
-func (c *conn) flush() {
-	if c.gone || c.broken || c.backlog.size == 0 {
+// sendUnsent implements sink.
+func (c *conn) sendUnsent() {
+	if c.gone || c.broken || c.unsent.size == 0 {
 		return
 	}
-	c.backlog.writeTo(c.write)
+	c.unsent.writeTo(c.write)
 	switch {
 	case c.broken:
-		c.backlog = backlog{}
-	case c.backlog.size > 0:
+		c.unsent = unsent{}
+	case c.unsent.size > 0:
 		c.watch()
 	}
 }
@@ -122,11 +122,11 @@ func (c *conn) listen(on bool) {
 	}
 }
 
-// unsent implements sink.
-func (c *conn) unsent() int { return c.backlog.size }
+// unsentBytes implements sink.
+func (c *conn) unsentBytes() int { return c.unsent.size }
 
-// holds implements sink.
-func (c *conn) holds() int { return c.backlog.held }
+// memory implements sink.
+func (c *conn) memory() int { return c.unsent.memory }
 
 // close implements sink.
 func (c *conn) close() {
@@ -142,24 +142,24 @@ func (c *conn) release(canRead bool) {
 	if c.watched {
 		c.driver.server.drainer.forget(c.fd)
 	}
-	rest, held, b := c.backlog.rest(), c.backlog.held, &c.session.body
+	rest, memory, b := c.unsent.rest(), c.unsent.memory, &c.session.body
 	var plain [][]byte
 	if b.pending() {
 		if plain = [][]byte{b.rest, []byte(b.tail)}; c.tls == nil {
 			rest, plain = append(rest, plain...), nil
 		}
-		held += len(b.item) + cap(b.reply)
+		memory += len(b.item) + cap(b.reply)
 	}
 	switch linger := canRead && !c.broken; {
-	case linger && c.backlog.size+len(b.rest) > 0:
-		c.driver.server.drainer.linger(c.fd, held+c.tlsHeld, unsealed{c.tls, plain}, rest...)
+	case linger && c.unsent.size+len(b.rest) > 0:
+		c.driver.server.drainer.linger(c.fd, memory+c.tlsMemory, unsealed{c.tls, plain}, rest...)
 	case linger && c.tls != nil:
 		c.write(c.tls.Close(nil)) // a few bytes, for which the socket almost always has room
 	}
-	c.driver.ledger.hold(-c.tlsHeld)
-	c.tlsHeld = 0
+	c.driver.ledger.add(-c.tlsMemory)
+	c.tlsMemory = 0
 	c.session.dropBody()
-	c.backlog = backlog{}
+	c.unsent = unsent{}
 }
 
 // peer implements sink.

@@ -179,7 +179,7 @@ func (s *session) describe() Connection {
 	c := Connection{
 		Number: s.tally.number, Peer: s.sink.peer(), Protocol: s.proto.name(), ClientID: s.clientID,
 		Since: s.tally.since, Last: s.tally.last, Requests: s.tally.requests, Received: s.tally.received,
-		Sent: s.tally.sent, Unread: int64(s.sink.unsent()), OpenReads: s.reads.list(s.loop.engine),
+		Sent: s.tally.sent, Unread: int64(s.sink.unsentBytes()), OpenReads: s.reads.list(s.loop.engine),
 	}
 	if u := s.id.user; u != nil {
 		c.User = u.Name
@@ -190,7 +190,7 @@ func (s *session) describe() Connection {
 	return c
 }
 
-// oldestLook is how many open reads of a queue are looked at to find the oldest: earlier ones may have ended by
+// oldestLook is how many open reads of a queue the loop looks at to find the oldest. Earlier ones may have ended by
 // themselves, and the loop's clients wait meanwhile.
 const oldestLook = 16 << 10
 

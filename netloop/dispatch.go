@@ -66,11 +66,11 @@ func (s *session) putAll(name []byte, puts []engine.PutRequest) (n int, err erro
 	return put.Count, s.unnamed(name, err)
 }
 
-// fetch hands the next item of the queue called name to the protocol, or waits up to millis for one. reply is what the
+// fetch hands the next item of the queue called name to the protocol, or waits up to millis for one. spelt is what the
 // client calls the queue. If the client repeats the request, fetch may do up to most of them at once, when they take
 // items. It returns how many it did.
 func (s *session) fetch(
-	name, reply []byte, access engine.Access, millis int32, most int,
+	name, spelt []byte, access engine.Access, millis int32, most int,
 ) (done int) {
 	if s.readsBlocked() {
 		s.refuse(errGetUnavailable)
@@ -86,15 +86,16 @@ func (s *session) fetch(
 		s.refuse(engine.ErrOutOfMemory)
 		return 1
 	}
-	if s.id.usage != nil && opens(access) {
-		if _, err := s.readsQuota(1); err != nil {
+	if s.id.usage != nil && s.reserves(access) {
+		if _, err := s.reserveReads(1); err != nil {
 			s.refuse(err)
 			return 1
 		}
 	}
-	s.name = reply
+	s.name = spelt
 	wait := millis > 0 && s.mayWait()
 	n, got, err := s.try(name, access, wait, most)
+	s.releaseReserved(got.Waiting)
 	done = max(n, 1)
 	s.work += done - 1
 	if access == engine.Peek {
@@ -105,9 +106,9 @@ func (s *session) fetch(
 	switch {
 	case err == nil:
 	case got.Waiting && !wait:
-		s.beginWait(waitFetch, name, reply, access, forever)
+		s.beginWait(waitFetch, name, spelt, access, forever)
 	case got.Waiting:
-		s.beginWait(waitFetch, name, reply, access, l.clock+moment(millis))
+		s.beginWait(waitFetch, name, spelt, access, l.clock+moment(millis))
 	case err == engine.ErrEmpty && millis > 0 && !wait:
 		s.refuse(s.waitsQuota())
 	case err == engine.ErrEmpty:
@@ -166,15 +167,12 @@ func (t *taker) Receive(it engine.Item) bool {
 // maxFetched is how many items are fetched with a shard locked.
 const maxFetched = 128
 
-// tryMany is try for up to most items that stay open, or without a limit if most is negative. It returns how many
-// came. An error says why no more came, and there may be items all the same. Fewer may come without an error.
+// tryMany is try for up to most items that stay open, maxFetched at most. It returns how many came. An error says why
+// no more came, and there may be items all the same. Fewer may come without an error.
 func (s *session) tryMany(
 	name []byte, access engine.Access, wait bool, most int,
 ) (n int, got engine.Fetched, err error) {
 	l := s.loop
-	if most < 0 || most > maxFetched {
-		most = maxFetched
-	}
 	request := s.fetchRequest(access, wait)
 	s.thrift.get.many = true
 	got, l.refs, err = l.engine.FetchMany(l.now, name, request, most, s, l.refs[:0])
@@ -262,9 +260,9 @@ func (s *session) confirmOldest(name []byte, n int) error {
 	return nil
 }
 
-// confirmAll confirms every open read of the queue that the connection has.
+// confirmAll confirms every open read of the queue that the connection has, unless a reload has taken its right to them.
 func (s *session) confirmAll(name []byte) {
-	if n := s.countReads(name); n > 0 {
+	if n := s.countReads(name); n > 0 && s.mayGoOn(name) {
 		s.confirmOldest(name, n)
 		s.claiming = false // the reply is about what comes next
 	}

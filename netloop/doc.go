@@ -5,11 +5,15 @@
 //	session    one client's conversation, without its socket: bytes in, bytes out, and the ticket that
 //	           must be good before the bytes may leave
 //	loop       an event loop with its sessions, on one goroutine; its driver reads from their sockets
+//	driver     what a loop reads and sends with: sockets, or connections in memory
 //	turn       what a loop does between two waits for events
-//	tick       the end of a turn: it commits, and sends replies
+//	share      the millisecond that a turn has for one kind of work; what does not fit waits for the next turn
+//	tick       the end of a turn: it wraps up, which commits and sends replies
 //	dirty      of a session: it has replies or a ticket for the next commit of its loop
 //	held       of a session: its replies wait for a commit that is under way
-//	settle     of a loop: hear the news, commit what the turn did, and send the replies; the main part of a tick
+//	buffered   of input: it cannot run yet, so it is copied and counted. A line is one of text, in a protocol or the log
+//	wrap up    of a loop: hear the news, commit what the turn did, and send the replies; the main part of a tick.
+//	           A turn that serves the bulk may do it for the other connections first
 //	resuming   of a session: it was stalled, and a later turn goes on with it
 //	claim      a reply that says that something was stored or removed; it waits for the session's ticket
 //	waiting    of a session: a fetch, a monitor or a job has begun and has not ended
@@ -22,7 +26,12 @@
 //	late       of a connection: a turn had no time to read from it
 //	paced      of a connection: the driver does not read from it, because its queue is ahead of the disk
 //	mailbox    news of sessions for a loop, from other goroutines
-//	drainer    the goroutine that sends what sockets did not take at once
+//	alarm      of a loop: what wakes it for its next deadline. The engine has an alarm of its own, for its queues
+//	unsent     of replies: made, and not taken by the socket yet
+//	drainer    the goroutine that sends what is unsent when sockets take it
+//	draining   of a loop: the server stops, so it ends waits, and closes sessions that have nothing left to do
+//	pinned     of input: a job uses it, so nobody moves it or gives it back
+//	spelt      the name of a queue as the client spells it, or its whole key: replies repeat it
 //
 // # The life of a request
 //

@@ -32,10 +32,10 @@ type drainer struct {
 
 // lingering is what a connection that has ended still has to send.
 type lingering struct {
-	rest  [][]byte // in order
-	more  unsealed // behind it
-	held  int64    // bytes of memory that rest takes
-	until time.Time
+	rest   [][]byte // in order
+	more   unsealed // behind it
+	memory int64    // bytes of memory that rest takes
+	until  time.Time
 }
 
 func newDrainer(account func(int64), most int) (*drainer, error) {
@@ -69,8 +69,8 @@ func (d *drainer) forget(fd int) {
 }
 
 // linger sends rest, in order, on a copy of fd, and then closes the copy, which ends the connection. The
-// parts take held bytes of memory.
-func (d *drainer) linger(fd, held int, more unsealed, rest ...[]byte) {
+// parts take so many bytes of memory.
+func (d *drainer) linger(fd, memory int, more unsealed, rest ...[]byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.stopped {
@@ -85,9 +85,9 @@ func (d *drainer) linger(fd, held int, more unsealed, rest ...[]byte) {
 		d.countCut(append(rest, more.plain...))
 		return
 	}
-	l := &lingering{rest: rest, more: more, held: int64(held), until: time.Now().Add(lingerTime)}
+	l := &lingering{rest: rest, more: more, memory: int64(memory), until: time.Now().Add(lingerTime)}
 	d.lingering[own] = l
-	d.account(l.held)
+	d.account(l.memory)
 	d.outlets.arm(own, false)
 }
 
@@ -181,7 +181,7 @@ func (l *lingering) send(fd int) (errno syscall.Errno) {
 // end closes a connection that lingers. What its client has not taken is lost. The caller holds mu.
 func (d *drainer) end(fd int) {
 	d.countCut(append(d.lingering[fd].rest, d.lingering[fd].more.plain...))
-	d.account(-d.lingering[fd].held)
+	d.account(-d.lingering[fd].memory)
 	delete(d.lingering, fd)
 	unix.Close(fd)
 }

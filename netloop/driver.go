@@ -41,9 +41,9 @@ func (d *driver) run() {
 	}
 }
 
-// happened implements turns: the poller has an event of a socket. It reads from the connection, or puts it into
-// the bulk if it moves much. The descriptor may belong to another connection by now, or to none: then a read
-// finds nothing.
+// happened implements turns: the poller has an event of a socket. It reads from the connection at once, unless the
+// connection moves much, or the turn has no time left: then a list has it. The descriptor may belong to another
+// connection by now, or to none: then a read finds nothing.
 func (d *driver) happened(fd int, ended bool) {
 	if fd >= len(d.conns) || d.conns[fd] == nil {
 		return
@@ -106,7 +106,7 @@ func (d *driver) serve() (waits bool) {
 	case d.syncsInline():
 		limit = math.MaxInt
 	case d.light && len(d.bulk.conns)+len(d.resuming) > 0:
-		d.settle()
+		d.wrapUp()
 		d.begin()
 	}
 	d.light = false
@@ -158,7 +158,7 @@ func (d *driver) runTasks() {
 		task := d.todo[0]
 		d.todo = d.todo[1:]
 		task()
-		d.watch.end("task", nil)
+		d.watchdog.end("task", nil)
 	}
 }
 
@@ -230,7 +230,7 @@ func (d *driver) readable(c *conn) (moved int) {
 	if more && !c.gone && c.paced == 0 {
 		d.unread = append(d.unread, c)
 	}
-	d.watch.end("reading from a client", &c.session)
+	d.watchdog.end("reading from a client", &c.session)
 	if c.heavy = moved >= heavySize; c.session.catchUp {
 		c.heavy, moved = true, max(moved, catchUpSize)
 	}
@@ -241,13 +241,13 @@ func (d *driver) receive(c *conn, buf []byte) {
 	d.guard(&c.session, func(s *session) { s.receive(buf) })
 }
 
-// maxKept is the most bytes that each of a driver's two buffers for TLS keeps.
-const maxKept = 4 * readSize
+// maxTLSBuffer is the most bytes that each of a driver's two buffers for TLS keeps.
+const maxTLSBuffer = 4 * readSize
 
 // receiveSealed takes ciphertext from c. It reports whether the client's input has ended.
 func (d *driver) receiveSealed(c *conn, in []byte) (ended bool) {
 	plain, err := c.tls.Open(d.plain[:0], in)
-	if d.plain = plain[:0]; cap(plain) > maxKept {
+	if d.plain = plain[:0]; cap(plain) > maxTLSBuffer {
 		d.plain = nil
 	}
 	if out := c.tls.Take(); len(out) > 0 && !c.answer(out) {
@@ -255,9 +255,9 @@ func (d *driver) receiveSealed(c *conn, in []byte) (ended bool) {
 		d.end(c, false)
 		return true
 	}
-	held := int(c.tls.Memory())
-	d.ledger.hold(held - c.tlsHeld)
-	c.tlsHeld = held
+	memory := int(c.tls.Memory())
+	d.ledger.add(memory - c.tlsMemory)
+	c.tlsMemory = memory
 	if len(plain) > 0 {
 		d.receive(c, plain)
 	}
@@ -294,7 +294,7 @@ func (d *driver) end(c *conn, canRead bool) {
 	if d.server.tracing.Load() {
 		d.log.Info("session ends", "peer", c.peer())
 	}
-	d.gone(&c.session, canRead)
+	d.endSession(&c.session, canRead)
 	c.release(canRead)
 	d.conns[c.fd] = nil
 	d.poller.remove(c.fd)
@@ -315,13 +315,13 @@ func (d *driver) stop() {
 			return
 		}
 		d.end(c, true)
-		d.watch.end("end of a session", nil)
+		d.watchdog.end("end of a session", nil)
 	}
 	d.stopped = true
 }
 
-// drain ends the waits of sessions. From now on the loop closes sessions that have nothing left to do. A wait
-// without a deadline goes on: an item is on its way from the disk, and an end would say that the queue is empty.
+// drain ends the waits of sessions. From now on the loop closes sessions that have nothing left to do. A wait without
+// a deadline goes on. An item is on its way from the disk, and an end would say that the queue is empty.
 //
 // A turn ends as many waits as it has time for. Later turns end the others, and no new ones begin.
 func (d *driver) drain() {
@@ -336,7 +336,7 @@ func (d *driver) drain() {
 				return
 			}
 			d.guard(s, (*session).deadlinePassed)
-			d.watch.end("end of a wait", s)
+			d.watchdog.end("end of a wait", s)
 		}
 		s = next
 	}

@@ -147,7 +147,7 @@ func (c *testClient) feed(p []byte, size int) {
 // hangUp closes the connection from the client's side.
 func (c *testClient) hangUp() {
 	c.ts.do(func() {
-		c.ts.loop.gone(&c.session, true)
+		c.ts.loop.endSession(&c.session, true)
 		c.ts.server.connections.Add(-1)
 		c.ts.loop.tick()
 	})
@@ -156,7 +156,7 @@ func (c *testClient) hangUp() {
 // reset breaks the connection: nothing can be sent any more.
 func (c *testClient) reset() {
 	c.ts.do(func() {
-		c.ts.loop.gone(&c.session, false)
+		c.ts.loop.endSession(&c.session, false)
 		c.ts.server.connections.Add(-1)
 		c.ts.loop.tick()
 	})
@@ -182,15 +182,15 @@ func (c *testClient) consume(n int) {
 	c.out = c.out[n:]
 }
 
-func (c *testClient) listen(bool)  {}
-func (c *testClient) unsent() int  { return 0 }
-func (c *testClient) holds() int   { return 0 }
-func (c *testClient) flush()       {}
-func (c *testClient) peer() string { return "test" }
+func (c *testClient) listen(bool)      {}
+func (c *testClient) unsentBytes() int { return 0 }
+func (c *testClient) memory() int      { return 0 }
+func (c *testClient) sendUnsent()      {}
+func (c *testClient) peer() string     { return "test" }
 func (c *testClient) close() {
 	c.mu.Lock()
 	c.ended = true
 	c.mu.Unlock()
-	c.session.loop.gone(&c.session, false)
+	c.session.loop.endSession(&c.session, false)
 	c.ts.server.connections.Add(-1)
 }

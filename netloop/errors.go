@@ -36,7 +36,7 @@ var (
 )
 
 // errSameQueue refuses a fetch that names a queue twice.
-var errSameQueue = errors.New("a queue stands there twice")
+var errSameQueue = errors.New("a queue is named twice")
 
 var (
 	// errTooMuchInput and errNoBuffers end the session of a client that sends too far ahead of its replies.
@@ -60,7 +60,7 @@ var (
 var (
 	// errNoOrigin and errBadOrigin refuse to redrive a message.
 	errNoOrigin  = errors.New("no queue has given the message up")
-	errBadOrigin = errors.New("the message would go to another account, or where it is")
+	errBadOrigin = errors.New("the queue that gave the message up is in another account, or is this queue")
 )
 
 // Errors of Thrift calls whose arguments exclude each other, or are out of bounds.
@@ -70,6 +70,8 @@ var (
 	errDuplicate = errors.New("on_duplicate is not 0, 1 or 2")
 	errNeedsKeys = errors.New("on_duplicate needs keys")
 
+	errLost         = errors.New("the item was removed before it was taken") // for the session itself: no client hears of it
+	errReadAndItem  = errors.New("id is set, and item_id or key as well: name the read by id, or the item by one of the others")
 	errTwoItems     = errors.New("item_id and key are both set: name the item by one of them")
 	errNoItem       = errors.New("item_id or key is missing")
 	errItemID       = errors.New("item_id is below 0")

@@ -30,8 +30,8 @@ type handshakes struct {
 	open list.List // of context.CancelFunc, oldest first; guarded by mu
 }
 
-// handshakeSlots is how many handshakes compute at once: half of the processors, so that a flood of them leaves the
-// others to clients who are known. Start raises GOMAXPROCS, and New asks this before.
+// handshakeSlots is how many handshakes compute at once: half of the processors. So a flood of them leaves the others
+// to known clients. Start raises GOMAXPROCS, and New asks this before.
 func handshakeSlots() int { return max(min(runtime.NumCPU(), runtime.GOMAXPROCS(0))/2, 1) }
 
 // enter counts a handshake, and ends the oldest if there are too many. The handshake ends when ctx does, and must

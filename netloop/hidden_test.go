@@ -65,6 +65,7 @@ func TestHiddenEverywhere(t *testing.T) {
 		root.say(die + "set open 0 0 2\r\nok\r\n")
 		put := func() {
 			for range hiddenItems {
+				qs.dial(burrowProtocol{}).burrowReply("PUT /v1.0/" + hiddenName + "/q/m < x") // an account of that name
 				root.say(fmt.Sprintf("set %s 0 0 %d\r\n%0*d\r\nset %s+child 0 0 1\r\nx\r\n", hiddenName, hiddenSize, hiddenSize, 1, hiddenName))
 			}
 		}
@@ -148,10 +149,12 @@ func TestHiddenEverywhere(t *testing.T) {
 		}
 		for _, queue := range []string{"open", "opendead"} {
 			for op := burrow.OpVersions; op.String() != "unknown"; op++ {
-				for _, row := range append(burrowRows[op], burrowRow{request: "POST /v1.1/acme/work/redrive"}) {
+				for _, row := range append(burrowRows[op], burrowRow{request: "POST /v1.1/acme/work/redrive"},
+					burrowRow{request: "DELETE /v1.0?detail=all"}, burrowRow{request: "DELETE /v1.0/acme?detail=id"}) {
 					request := strings.NewReplacer("acme", "default", "work", queue).Replace(row.request)
 					for _, user := range []string{"alice", "carol"} {
-						root.say("flush opendead\r\n" + die)
+						root.say("flush opendead\r\nflush " + hiddenName + "\r\n" + die)
+						put()
 						check("burrow as "+user, request, qs.as(burrowProtocol{}, user).burrowReply(request))
 					}
 				}
@@ -159,8 +162,106 @@ func TestHiddenEverywhere(t *testing.T) {
 		}
 		qs.do(func() {
 			for s := qs.loop.sessions.head; s != nil; s = qs.loop.sessions.head {
-				qs.loop.gone(s, true)
+				qs.loop.endSession(s, true)
 			}
 		})
+	})
+}
+
+// TestHiddenOracle has a user ask for a queue that it may not see, and for one that there is not, in every way: the
+// replies are the same.
+func TestHiddenOracle(t *testing.T) {
+	const hidden, none = "hush", "nope" // as long as work, which has its length in front in a call
+	synctest.Test(t, func(t *testing.T) {
+		checker := access.NewChecker(usersOf(t,
+			grants(t, "alice", "put open*", "get open*", "peek open*", "manage open*", "stats open*")), access.Options{})
+		set := defaults()
+		set.Queues = map[string]engine.QueueOptions{hidden: set.Default}
+		set.Aliases = map[string][]string{hidden + "alias": {"open"}, "openalias": {"open", hidden}}
+		ts := newTestServer(t, Options{Access: checker}, set)
+		defer ts.stop()
+		qs := &quotaServer{ts, checker}
+		root := qs.dial(memcacheProtocol{})
+		for _, queue := range []string{hidden, "open", "open1", "open3"} {
+			root.say(strings.Repeat("set "+queue+"/key=K 0 0 1\r\nx\r\n", 5))
+		}
+		root.say("set open2 0 0 1\r\nx\r\nset " + hidden + "+child 0 0 1\r\nx\r\nget " + hidden + "/open\r\n")
+		tried, grows := 0, regexp.MustCompile(`((?:age|time|total_items|logsize|flushes|"total_items":)[ =])[0-9]+`)
+		compare := func(proto protocol, request string, ask func(*testClient, string) string) {
+			t.Helper()
+			if strings.Contains(request, hidden) || strings.Contains(request, none) || len(request) > 1000 {
+				return
+			}
+			var replies []string
+			for _, name := range []string{hidden, none} {
+				root.say("flush open\r\nset open 0 0 1\r\nx\r\n")
+				c := qs.as(proto, "alice")
+				reply := ask(c, strings.ReplaceAll(request, "work", name))
+				c.hangUp()
+				replies = append(replies, grows.ReplaceAllString(strings.ReplaceAll(reply, name, "NAME"), "$1"))
+			}
+			if tried++; replies[0] != replies[1] {
+				t.Errorf("%s: %.200q is answered by\n%.400q, for want of the queue\n%.400q", proto.name(), request, replies[0], replies[1])
+			}
+		}
+		forms := []string{"work", "workalias", "work+child"}
+		for _, rows := range memcacheRows {
+			for _, row := range rows {
+				for _, form := range forms {
+					if !row.fatal {
+						compare(memcacheProtocol{}, strings.ReplaceAll(row.request, "work", form), (*testClient).said)
+					}
+				}
+			}
+		}
+		for _, request := range []string{"get open/or=work", "get work/or=open", "stats work", "dump_stats open work", "dump_config open work",
+			"get open work", "monitor work 1 1", "get work/t=10", "touch work/id=1 1", "get work/key=K", "set work/delay=5 0 0 1\r\nx"} {
+			compare(memcacheProtocol{}, request+"\r\n", (*testClient).said)
+		}
+		for _, rows := range textRows {
+			for _, row := range rows {
+				for _, form := range forms {
+					compare(textProtocol{}, strings.ReplaceAll(row.request, "work", form), (*testClient).said)
+				}
+			}
+		}
+		for _, rows := range thriftRows() {
+			for _, row := range rows {
+				compare(thriftProtocol{}, string(row.call), (*testClient).said)
+			}
+		}
+		for op := burrow.OpVersions; op.String() != "unknown"; op++ {
+			for _, row := range burrowRows[op] {
+				compare(burrowProtocol{}, strings.ReplaceAll(row.request, "acme", "default"), (*testClient).burrowReply)
+			}
+		}
+		for _, request := range []string{
+			"GET /v1.0/default?marker=work&detail=all", "GET /v1.0/default?marker=work&limit=1", "GET /v1.0?marker=work", "GET /v1.0/work",
+			"GET /v1.1/default?marker=work&limit=1", "GET /v1.1/work", "DELETE /v1.0/work", "GET /v1.0/work/q",
+			`POST /v1.1/default/open/redrive < {"to":"work"}`, `POST /v1.1/default/open/redrive < {"to":"workalias"}`,
+			`POST /v1.1/default/work/redrive < {"to":"open"}`, "OPTIONS /v1.0/default/work", "PATCH /v1.0/default/work",
+		} {
+			compare(burrowProtocol{}, request, (*testClient).burrowReply)
+		}
+		if tried < 150 {
+			t.Errorf("%d requests were tried", tried)
+		}
+		root.say("flush open\r\nset open 0 0 1\r\nx\r\n")
+		// A page of a list is full although a queue in it is left out.
+		for _, version := range []string{"/v1.0", "/v1.1"} {
+			all := qs.as(burrowProtocol{}, "alice").burrowReply("GET " + version + "/default")
+			_, list, _ := strings.Cut(all, "\r\n\r\n")
+			if strings.Contains(all, hidden) || strings.Count(list, "open") != 4 {
+				t.Errorf("all queues: %q", all)
+			}
+			page := qs.as(burrowProtocol{}, "alice").burrowReply("GET " + version + "/default?limit=3")
+			if _, list, _ = strings.Cut(page, "\r\n\r\n"); !strings.Contains(list, `["open","open1","open3"]`) {
+				t.Errorf("a page of three: %q", page)
+			}
+			if page = qs.as(burrowProtocol{}, "alice").burrowReply("GET " + version + "/default?limit=4"); strings.Contains(page, "next") {
+				t.Errorf("a page of all: %q", page)
+			}
+		}
+		qs.hangUpAll()
 	})
 }

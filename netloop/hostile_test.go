@@ -61,7 +61,7 @@ var hostileMemcache = []hostileInput{
 	{"receipt with letters", "delete q/lease=0x10\r\n", "CLIENT_ERROR receipt is not a number from 1 to 18446744073709551615\r\n", false},
 	{"touch for ever", "touch q/lease=1 2147483648\r\n", "CLIENT_ERROR touch needs seconds from 1 to 2147483647\r\n", false},
 	{"touch of memcached", "touch q 60\r\n", "CLIENT_ERROR touch needs <queue>/lease, <queue>/lease=<receipt>, <queue>/id=<id> or <queue>/key=<key>\r\n", false},
-	{"leases galore", "get q" + strings.Repeat("/lease=1", 1000) + "\r\n", "CLIENT_ERROR an option stands there twice\r\n", false},
+	{"leases galore", "get q" + strings.Repeat("/lease=1", 1000) + "\r\n", "CLIENT_ERROR an option is given twice\r\n", false},
 	{"monitor for ever", "monitor q 2147483647 0\r\n", "END\r\n", false},
 	{"confirm too many", "confirm q 2147483647\r\n", "ERROR\r\n", false},
 	{"status of another world", "status beyond\r\n", "CLIENT_ERROR\r\n", true},

@@ -46,7 +46,7 @@ func (s *session) denied(n need, name []byte) error {
 // noteDenied counts a refusal. The server logs one a second at most.
 func (l *loop) noteDenied(s *session, d *access.Denied) {
 	l.counters.Denied++
-	if refused, ok := l.server.lines.denied.due(l.clock); ok {
+	if refused, ok := l.server.logPaces.denied.due(l.clock); ok {
 		l.log.Warn("request refused: the user has no right to it", "user", s.id.user.Name, "peer", s.sink.peer(),
 			"right", d.Right.String(), "queue", d.Queue, "refused", refused)
 	}
@@ -137,7 +137,7 @@ func (s *session) strike() {
 
 // noteFailed logs that an attempt to authenticate has failed, once a second at most.
 func (l *loop) noteFailed(s *session, who string, err error) {
-	if _, ok := l.server.lines.failed.due(l.clock); ok {
+	if _, ok := l.server.logPaces.failed.due(l.clock); ok {
 		l.log.Warn("authentication failed", "user", who, "peer", s.sink.peer(), "err", err,
 			"failed", l.server.opts.Access.Counts().Failed)
 	}

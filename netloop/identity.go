@@ -67,8 +67,8 @@ func (i *identity) holder() *engine.Holder {
 	return &i.usage.leases
 }
 
-// scope is what a command needs a right on. The zero scope is none of them: only a peer without limits may run a
-// command that has no need of its own in the tables.
+// scope is what a command needs a right on. The zero scope is none of them. Only a peer without limits may run a
+// command for which the tables have no need.
 type scope uint8
 
 const (

@@ -100,7 +100,7 @@ func TestInlineSync(t *testing.T) {
 		lt.server.inline.slow = slowSync
 		const sync, first = 20 * slowSync, "data/journal/0000000001.new"
 		var now atomic.Int64 // ns, on a clock that moves while the disk works
-		lt.watch.elapsed = func(time.Time) time.Duration { return time.Duration(now.Load()) }
+		lt.watchdog.elapsed = func(time.Time) time.Duration { return time.Duration(now.Load()) }
 		fsys.SetFault(func(op segmenttest.Op) segmenttest.Fault {
 			if op.Kind == segmenttest.OpDatasync && op.Path == first { // the next one is prepared meanwhile
 				now.Add(int64(sync))

@@ -73,7 +73,7 @@ func (s *session) putLater(
 		return
 	}
 	copied := int64(0)
-	if s.pinned = s.holdsInput(); !s.pinned {
+	if s.pinned = s.hasInput(); !s.pinned {
 		copied = int64(size)
 		e.Account(copied)
 	}
@@ -92,16 +92,16 @@ func (s *session) putOneLater(
 	name []byte, p engine.PutRequest, done func(s *session, t engine.Ticket, err error),
 ) {
 	s.puts(len(p.Data))
-	if !s.holdsInput() {
+	if !s.hasInput() {
 		p.Data = append([]byte(nil), p.Data...)
 	}
 	s.putLater(name, len(p.Data), func(yield func(engine.PutRequest) bool) { yield(p) },
 		func(s *session, _ int, t engine.Ticket, err error) { done(s, t, err) })
 }
 
-// holdsInput reports whether the request being run lies in the session's own buffer, and not in that of
+// hasInput reports whether the request being run lies in the session's own buffer, and not in that of
 // the loop.
-func (s *session) holdsInput() bool { return len(s.in) > 0 }
+func (s *session) hasInput() bool { return len(s.in) > 0 }
 
 // unpin has the input be the loop's again: the job that used it has ended.
 func (s *session) unpin() {

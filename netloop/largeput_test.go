@@ -109,7 +109,7 @@ func TestLargePutHangUp(t *testing.T) {
 				ts.do(func() {
 					ts.loop.begin()
 					c.session.receive([]byte(tt.request[readSize:]))
-					ts.loop.gone(&c.session, false)
+					ts.loop.endSession(&c.session, false)
 					ts.server.connections.Add(-1)
 					ts.loop.tick()
 				})

@@ -38,11 +38,10 @@ func (c Command) measure() (m engine.Measure, ok bool) {
 
 // latencies measures the commands of one loop. Its owner is the loop, but for what mu guards.
 //
-// The latency of a command is the time from the beginning of the turn in which it was read to the
-// end of the tick in which its reply left. The server is answerable for that: from when the
-// operating system says that bytes are there until it takes the reply. All commands of a turn whose
-// replies leave together have one latency, so a turn costs one more look at the clock, and a
-// command an addition; docs/decisions/0020-latency.md has what else was tried.
+// The latency of a command begins with the turn in which it was read. It ends with the tick in which its reply left.
+// The server is answerable for that: from when the operating system says that bytes are there until it takes the
+// reply. All commands of a turn whose replies leave together have one latency. So a turn costs one more look at the
+// clock, and a command an addition. docs/decisions/0020-latency.md has what else was tried.
 type latencies struct {
 	engine *engine.Engine
 
@@ -152,8 +151,8 @@ func (y *latencies) wait(m *engine.Meter, ms int64) {
 	}
 }
 
-// measure is called at the end of a tick, at now, whose turn began at began: it measures what has
-// ended, and keeps what has not.
+// The loop calls measure at now, at the end of a tick whose turn began at began. It measures the commands that have
+// ended; the others wait.
 func (y *latencies) measure(began, now time.Time) {
 	if y == nil || !y.now.any && !y.sync.any && len(y.waiting) == 0 {
 		return
@@ -178,7 +177,7 @@ func (y *latencies) measure(began, now time.Time) {
 	case y.ended(&y.sync):
 		y.end(&y.sync, now)
 	default:
-		y.keep()
+		y.waitForSync()
 	}
 }
 
@@ -215,19 +214,19 @@ func (g *group) clear() {
 // add gathers samples for the engine. The caller holds mu.
 func (y *latencies) add(s ...engine.Sample) {
 	if y.samples = append(y.samples, s...); len(y.samples) >= maxSamples {
-		y.flush()
+		y.handOver()
 	}
 }
 
-// flush hands the engine what has gathered. The caller holds mu.
-func (y *latencies) flush() {
+// handOver hands the engine what has gathered. The caller holds mu.
+func (y *latencies) handOver() {
 	y.engine.Record(y.samples)
 	clear(y.samples)
 	y.samples = y.samples[:0]
 }
 
-// keep puts the group that waits for a sync with those of earlier turns.
-func (y *latencies) keep() {
+// waitForSync puts the group that waits for a sync with those of earlier turns.
+func (y *latencies) waitForSync() {
 	if n := len(y.waiting); n == maxGroups {
 		y.waiting[n-1].join(&y.sync)
 		y.sync.clear()
@@ -302,5 +301,5 @@ func (y *latencies) read(m *Metrics) {
 		m.Commands[c].Add(&y.times[c])
 	}
 	m.Waits.Add(&y.waits)
-	y.flush()
+	y.handOver()
 }

@@ -23,7 +23,7 @@ func TestItemOnItsWayToNobody(t *testing.T) {
 				if _, err := ts.opts.Engine.PutAll(engine.Now(), []byte("q"), puts); err != nil {
 					t.Error(err)
 				}
-				ts.loop.gone(&waiting.session, false) // before it hears of the item
+				ts.loop.endSession(&waiting.session, false) // before it hears of the item
 			})
 			ts.do(func() { ts.loop.publish() })
 			if got := ts.server.Counters().DeliveredToDead - before; got != 1 {

@@ -6,16 +6,16 @@ import (
 	"github.com/kestrelmq/kestrel/engine"
 )
 
-// ledger counts what the sessions of one loop hold beyond sessionSize: input that cannot run yet, replies that have
+// ledger counts the memory of the sessions of one loop beyond sessionSize. That is buffered input, replies that have
 // not left, lists of open reads, and reports. Buffers count with their capacity. These bytes count against the
-// engine's memory limit. The ledger reports changes that matter to the engine, at most once a turn. So the loops do not
-// all write to one word for every request. Its owner is the loop.
+// engine's memory limit. The ledger reports changes that matter to the engine, at most once a turn. So the loops do
+// not all write to one word for every request. Its owner is the loop.
 type ledger struct {
 	engine *engine.Engine
 	total  *atomic.Int64 // bytes of the replies of all loops, as far as reported
-	held   int64         // bytes held now
-	known  int64         // bytes of held that the engine knows of
-	owed   int64         // bytes of held that are replies
+	bytes  int64         // held now
+	known  int64         // of bytes: those that the engine knows of
+	owed   int64         // of bytes: those that are replies
 	owing  int64         // bytes of owed that are in total
 }
 
@@ -28,32 +28,32 @@ const ledgerStep = 64 << 10
 
 // report reports a change that matters to the engine. The loop calls it at the end of a turn.
 func (l *ledger) report() {
-	change, replies := l.held-l.known, l.owed-l.owing
+	change, replies := l.bytes-l.known, l.owed-l.owing
 	small := -ledgerStep < min(change, replies) && max(change, replies) < ledgerStep
-	if small && (l.held != 0 || change == 0) {
+	if small && (l.bytes != 0 || change == 0) {
 		return
 	}
 	l.engine.Account(change)
-	l.known = l.held
+	l.known = l.bytes
 	l.total.Add(l.owed - l.owing)
 	l.owing = l.owed
 }
 
 // left is how many bytes of the memory limit are left, also for what the engine does not know of yet.
-func (l *ledger) left() int64 { return l.engine.MemoryLeft() - (l.held - l.known) }
+func (l *ledger) left() int64 { return l.engine.MemoryLeft() - (l.bytes - l.known) }
 
 // owe counts n bytes of replies more, or fewer if n is negative. It reports many bytes before the turn
 // ends, so that the replies of one turn are bounded too.
 func (l *ledger) owe(n int) {
-	l.held += int64(n)
+	l.bytes += int64(n)
 	l.owed += int64(n)
-	if max(l.held-l.known, l.owed-l.owing) >= ledgerStep {
+	if max(l.bytes-l.known, l.owed-l.owing) >= ledgerStep {
 		l.report()
 	}
 }
 
-// hold counts n bytes more that are no replies, or fewer if n is negative.
-func (l *ledger) hold(n int) { l.held += int64(n) }
+// add counts n bytes more that are no replies, or fewer if n is negative.
+func (l *ledger) add(n int) { l.bytes += int64(n) }
 
 // tight reports whether so much memory is in use that nobody gets n bytes more than a few. A sixteenth
 // beyond the limit is for requests that empty queues, and for those that look at them.

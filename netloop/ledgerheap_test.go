@@ -73,19 +73,19 @@ func calls(each func(c *thrift.Client, queue []byte) []byte) func(*testServer, *
 // keeper is a client that reads nothing, unless it is asked to. It does not keep what it has read.
 type keeper struct {
 	*testClient
-	backlog backlog
+	unsent unsent
 }
 
-func (k *keeper) send(p []byte) { k.backlog.add(p) }
-func (k *keeper) unsent() int   { return k.backlog.size }
-func (k *keeper) holds() int    { return k.backlog.held }
+func (k *keeper) send(p []byte)    { k.unsent.add(p) }
+func (k *keeper) unsentBytes() int { return k.unsent.size }
+func (k *keeper) memory() int      { return k.unsent.memory }
 
 // reads has the client read what it is sent, until that is all.
 func (k *keeper) reads() {
 	for unsent := true; unsent; synctest.Wait() {
 		k.ts.do(func() {
-			unsent = k.backlog.size > 0
-			k.backlog.writeTo(func([]byte) []byte { return nil })
+			unsent = k.unsent.size > 0
+			k.unsent.writeTo(func([]byte) []byte { return nil })
 		})
 		k.ts.loop.post(&k.session, writable)
 	}

@@ -47,9 +47,9 @@ func (l *loop) leave(s *session) bool {
 	return true
 }
 
-// gone ends a session whose connection has ended or is about to. If its peer may still read,
+// endSession ends a session whose connection has ended or is about to. If its peer may still read,
 // replies that are due leave first.
-func (l *loop) gone(s *session, canRead bool) {
+func (l *loop) endSession(s *session, canRead bool) {
 	if s.state == closed {
 		return
 	}

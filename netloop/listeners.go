@@ -62,26 +62,28 @@ func (r ReplyKey) orDefault(withKey bool) bool { return r == ReplyRequest || r =
 
 // Validate reports what is wrong with l.
 func (l *Listener) Validate() error {
-	if !slices.Contains([]string{ProtocolMemcache, ProtocolText, ProtocolThrift, ProtocolBurrow}, l.Protocol) {
-		return fmt.Errorf("protocol %q is not known", l.Protocol)
+	all := []string{ProtocolMemcache, ProtocolText, ProtocolThrift, ProtocolBurrow}
+	if !slices.Contains(all, l.Protocol) {
+		return fmt.Errorf("unknown protocol %q: want one of %q", l.Protocol, all)
 	}
-	if !slices.Contains([]Auth{"", AuthNone, AuthPassword, AuthCertificate, AuthAny}, l.Auth) {
-		return fmt.Errorf("auth %q is not known", l.Auth)
+	auths := []Auth{AuthNone, AuthPassword, AuthCertificate, AuthAny}
+	if l.Auth != "" && !slices.Contains(auths, l.Auth) {
+		return fmt.Errorf("unknown auth %q: want one of %q", l.Auth, auths)
 	}
 	if l.TLS == nil && (l.Auth == AuthCertificate || l.Auth == AuthAny) {
 		return fmt.Errorf("auth %q needs TLS: name a certificate for the listener", l.Auth)
 	}
 	if l.Protocol != ProtocolBurrow && (l.Account != "" || len(l.Origins) > 0) {
-		return fmt.Errorf("account and origins are of protocol burrow, and this is %s", l.Protocol)
+		return fmt.Errorf("account and origins are for protocol burrow, and this listener speaks %s: leave them out", l.Protocol)
 	}
 	if l.Protocol != ProtocolMemcache && l.ReplyKey != "" {
-		return fmt.Errorf("a reply key is of protocol memcache, and this is %s", l.Protocol)
+		return fmt.Errorf("a reply key is for protocol memcache, and this listener speaks %s: leave it out", l.Protocol)
 	}
 	if !slices.Contains([]ReplyKey{"", ReplyQueue, ReplyRequest}, l.ReplyKey) {
-		return fmt.Errorf("reply key %q is not known", l.ReplyKey)
+		return fmt.Errorf("unknown reply key %q: want %s or %s", l.ReplyKey, ReplyQueue, ReplyRequest)
 	}
 	if strings.ContainsAny(l.Account, "/\x00") {
-		return fmt.Errorf("account %q: the name of an account has no slash", l.Account)
+		return fmt.Errorf("account %q: the name of an account may not have a slash or a NUL", l.Account)
 	}
 	return ports.CheckAddress(l.Port.Address)
 }

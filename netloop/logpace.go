@@ -26,8 +26,8 @@ func (p *logPace) due(now moment) (refused int64, ok bool) {
 	return refused, p.last.CompareAndSwap(int64(last), int64(now))
 }
 
-// refusalLines are the lines of a server about what it refuses, by kind. Nobody may fill the log with them.
-type refusalLines struct {
+// refusalPaces bound the log lines of a server about what it refuses, by kind. Nobody may fill the log with them.
+type refusalPaces struct {
 	denied  logPace // a right
 	failed  logPace // an attempt to authenticate
 	account logPace // the quota of an account

@@ -99,7 +99,7 @@ func TestRefusalLines(t *testing.T) {
 				for _, c := range clients {
 					if _, ended := c.received(); !ended {
 						ts.do(func() {
-							c.session.loop.gone(&c.session, true)
+							c.session.loop.endSession(&c.session, true)
 							ts.server.connections.Add(-1)
 							c.session.loop.tick()
 						})

@@ -10,9 +10,9 @@ import (
 	"github.com/kestrelmq/kestrel/engine"
 )
 
-// loop is what one event loop works with. Its fields, and the sessions it has, belong to the loop's
-// goroutine, except where it says otherwise. A turn is all that happens between two waits for
-// events; the tick at its end commits what the turn did and lets the replies leave.
+// loop is what one event loop works with. Its fields, and the sessions it has, belong to the loop's goroutine, except
+// where it says otherwise. A turn is all that happens between two waits for events. The tick at its end commits what
+// the turn did, and sends the replies.
 type loop struct {
 	// Immutable.
 	server *Server
@@ -21,7 +21,7 @@ type loop struct {
 	// wake makes the loop's goroutine call tick soon. It may be called from any goroutine.
 	wake func()
 
-	now      engine.Time // read once per turn; zero between turns
+	now      engine.Time // read by begin; zero between turns, and after each round of wrapUp
 	clock    moment      // the same, on the clock that waits are timed by
 	share    share       // from then on, for what clients send
 	began    time.Time   // of the turn
@@ -41,7 +41,7 @@ type loop struct {
 
 	counters  Counters
 	latencies *latencies // nil if nothing is measured
-	watch     watchdog
+	watchdog  watchdog
 	sniff     *sniffer // nil unless an operator listens
 	buffers   buffers
 	ledger    ledger
@@ -69,7 +69,7 @@ type loop struct {
 func newLoop(s *Server) *loop {
 	l := &loop{server: s, engine: s.opts.Engine, log: s.log, burrowAnswer: new(burrowAnswer)}
 	l.ledger.engine, l.ledger.total = l.engine, &s.owed
-	l.watch = newWatchdog(s)
+	l.watchdog = newWatchdog(s)
 	if !s.opts.NoHistograms {
 		l.latencies = newLatencies(l.engine)
 	}
@@ -77,11 +77,11 @@ func newLoop(s *Server) *loop {
 	return l
 }
 
-// begin starts a turn, unless one has begun.
+// begin starts a turn, unless one has begun. After a wrapUp within a turn it reads the clock anew.
 func (l *loop) begin() {
 	if l.now == 0 {
 		l.began = time.Now()
-		l.watch.start(l.began)
+		l.watchdog.start(l.began)
 		l.share = l.newShare()
 		l.now = engine.At(l.began)
 		l.clock = l.server.clock.at(l.began)
@@ -89,8 +89,8 @@ func (l *loop) begin() {
 	}
 }
 
-// mark notes that s has something for the tick to do.
-func (l *loop) mark(s *session) {
+// makeDirty notes that s has something for the tick to do.
+func (l *loop) makeDirty(s *session) {
 	if !s.dirty {
 		s.dirty = true
 		l.dirty = append(l.dirty, s)
@@ -110,8 +110,8 @@ func (l *loop) ring() {
 	}
 }
 
-// cancel ends the wait of s, if it is one for an item that is not on its way yet, and reports
-// whether it was.
+// cancel ends the wait of s, unless the engine has ended it already or it is one for a job. It reports whether it
+// has ended the wait.
 func (l *loop) cancel(s *session) bool {
 	l.deadlines.remove(s)
 	switch v := s.wait.several; {
@@ -127,6 +127,7 @@ func (l *loop) cancel(s *session) bool {
 	}
 	s.wait.kind = noWait
 	s.uncountWait()
+	s.releaseReserved(false)
 	return true
 }
 

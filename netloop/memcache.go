@@ -312,15 +312,15 @@ func memcacheGet(s *session, req *memcache.Request, times int) (done int) {
 		s.refuse(errReadOpen)
 		return 1
 	}
-	reply := req.Queue
+	spelt := req.Queue
 	if s.repliesWithKey() {
-		reply = req.Key
+		spelt = req.Key
 	}
 	if len(req.Several) > 0 {
 		s.memcacheGetSeveral(req, how)
 		return 1
 	}
-	return s.fetch(name, reply, how, req.WaitMillis, times)
+	return s.fetch(name, spelt, how, req.WaitMillis, times)
 }
 
 // repliesWithKey reports whether the replies to GETs repeat the whole key.
@@ -336,11 +336,11 @@ func (s *session) memcacheGetSeveral(req *memcache.Request, how engine.Access) {
 	var queues [memcache.MaxQueues]memcache.Source
 	s.beginSeveral()
 	for _, q := range req.Queues(queues[:0]) {
-		reply := q.Queue
+		spelt := q.Queue
 		if s.repliesWithKey() {
-			reply = req.Key
+			spelt = req.Key
 		}
-		s.addSource(s.latin1Name(q.Queue), reply, q.Weight)
+		s.addSource(s.latin1Name(q.Queue), spelt, q.Weight)
 	}
 	s.fetchSeveral(how, req.WaitMillis)
 }

@@ -64,7 +64,7 @@ func memcacheTouch(s *session, req *memcache.Request) {
 	if req.ID != 0 || len(req.ItemKey) > 0 {
 		noReply := req.NoReply
 		expiry := engine.Time(memcache.ExpiryTime(int64(req.Seconds), int64(s.loop.now)))
-		s.alter(s.latin1Name(req.Queue), memcacheWhich(req), expiry, func(s *session, err error) {
+		s.changeExpiry(s.latin1Name(req.Queue), memcacheWhich(req), expiry, func(s *session, err error) {
 			s.finishFound(noReply, err, memcache.ReplyTouched)
 		})
 		return

@@ -32,9 +32,8 @@ func memcacheStats(s *session, req *memcache.Request) {
 	}, appendQueueStats, appendAliasStats))
 }
 
-// memcacheReport is a report that begins with what head appends, nothing if it is nil; then come
-// the queues, the aliases, unless alias is nil, and the line that ends it. It says nothing of what the user may not
-// see.
+// memcacheReport is a report that begins with what head appends, nothing if it is nil. Then come the queues, the
+// aliases, unless alias is nil, and the line that ends it. It says nothing of what the user may not see.
 func memcacheReport(
 	server *Server, user *access.User, head func([]byte) []byte, queue func([]byte, *engine.QueueStats) []byte,
 	alias func([]byte, *engine.AliasStats) []byte,
@@ -180,8 +179,8 @@ func memcacheDumpStats(s *session, req *memcache.Request) {
 	}))
 }
 
-// namesReport is a report on the queues that are named in args, which it copies: what one appends for
-// each, and the line that ends it.
+// namesReport is a report on the queues that are named in args, which it copies. It has what one appends for each,
+// and the line that ends it.
 func namesReport(args []byte, one func(out, name []byte) []byte) report {
 	rest := bytes.Clone(args)
 	return func(out []byte) (piece []byte, more bool) {

@@ -7,31 +7,26 @@ import (
 )
 
 // monitor delivers items of the queue called name as open reads. It ends at the deadline, after
-// limit items (no limit if negative), or at the limit of open reads. Reply is what the client calls
+// limit items (no limit if negative), or at the limit of open reads. spelt is what the client calls
 // the queue.
-func (s *session) monitor(name, reply []byte, deadline moment, limit int) {
+func (s *session) monitor(name, spelt []byte, deadline moment, limit int) {
 	if s.readsShort() {
 		s.loop.counters.RepliesRefused++
 		s.refuse(engine.ErrOutOfMemory)
 		return
 	}
 	room := max(s.loop.server.opts.MaxOpenReads-s.countReads(name), 0)
-	room, err := s.readsQuota(room)
-	if err != nil {
-		s.refuse(err)
-		return
-	}
 	if limit < 0 || limit > room {
 		limit = room
 	}
-	s.deliverMany(name, reply, engine.OpenRead, terms{}, deadline, limit)
+	s.deliverMany(name, spelt, engine.OpenRead, terms{}, deadline, limit)
 }
 
 // deliverMany hands items of the queue called name to the protocol, and keeps them among the
 // session's reads. It ends at the deadline, after limit items (no limit if negative), or when the
 // protocol wants no more.
 func (s *session) deliverMany(
-	name, reply []byte, access engine.Access, on terms, deadline moment, limit int,
+	name, spelt []byte, access engine.Access, on terms, deadline moment, limit int,
 ) {
 	if s.readsBlocked() {
 		s.refuse(errMonitorUnavailable)
@@ -43,9 +38,9 @@ func (s *session) deliverMany(
 	w.access = access
 	w.remaining, w.holds, w.delivered = limit, 0, false
 	w.until = deadline
-	w.reply = append(w.reply[:0], reply...)
+	w.spelt = append(w.spelt[:0], spelt...)
 	w.name = append(w.name[:0], name...)
-	s.name = w.reply
+	s.name = w.spelt
 	s.continueMonitor()
 }
 
@@ -71,8 +66,23 @@ func (s *session) continueMonitor() {
 			s.pauseMonitor()
 			return
 		}
+		most := w.remaining
+		if most < 0 || most > maxFetched {
+			most = maxFetched
+		}
+		if s.id.usage != nil && s.reserves(w.access) {
+			var err error
+			if most, err = s.reserveReads(s.halfOfReads(most)); err != nil && !w.delivered {
+				s.refuse(err)
+				return
+			}
+			if most == 0 {
+				break // it has all that its user may have
+			}
+		}
 		before := len(s.out)
-		n, got, err := s.tryMany(w.name, w.access, wait, w.remaining)
+		n, got, err := s.tryMany(w.name, w.access, wait, most)
+		s.releaseReserved(got.Waiting)
 		w.remaining -= n
 		w.delivered = w.delivered || n > 0
 		s.work += (len(s.out) - before) / replyWork
@@ -81,7 +91,7 @@ func (s *session) continueMonitor() {
 			return
 		}
 		if got.Waiting {
-			s.beginWait(waitMonitor, w.name, w.reply, w.access, deadline)
+			s.beginWait(waitMonitor, w.name, w.spelt, w.access, deadline)
 			return
 		}
 		if err == engine.ErrNotTaken && s.growGet() {
@@ -113,22 +123,41 @@ func (s *session) pauseMonitor() {
 	s.loop.later(s)
 }
 
-// waitedFor words what has come of a wait for items.
-func (s *session) waitedFor(kind waitKind, ref engine.ReadRef, err error) {
+// waitedFor words what has come of a wait for items, or waits again for what is left of its time, in milliseconds.
+func (s *session) waitedFor(kind waitKind, ref engine.ReadRef, err error, left int32) {
 	switch {
 	case errors.Is(err, engine.ErrBacklog), errors.Is(err, engine.ErrNotAdmitted):
 		s.refuse(err)
-	case kind == waitFetch:
-		if !s.collect(ref) {
-			s.notTaken()
-		}
 	case s.collect(ref):
-		s.wait.remaining--
-		s.wait.delivered = true
+		if kind == waitMonitor {
+			s.wait.remaining--
+			s.wait.delivered = true
+			s.continueMonitor()
+		}
+	case !s.isLost(ref):
+		s.notTaken()
+	case kind == waitMonitor:
 		s.continueMonitor()
 	default:
-		s.notTaken()
+		s.fetchAgain(left)
 	}
+}
+
+// isLost reports whether the item that a wait has brought, and that was not collected, was overwritten or removed
+// meanwhile. There may be another one.
+func (s *session) isLost(ref engine.ReadRef) bool { return !ref.IsZero() && !s.noRoom }
+
+// fetchAgain goes on with a fetch that has lost its item. It is the same request, and counts once.
+func (s *session) fetchAgain(left int32) {
+	w, c := &s.wait, &s.loop.counters
+	gets, peeks := c.CmdGet, c.CmdPeek
+	s.releaseReserved(false)
+	if v := w.several; v != nil && len(v.names) > 0 {
+		s.fetchNamed(w.access, left)
+	} else {
+		s.fetch(w.name, w.spelt, w.access, left, 1)
+	}
+	c.CmdGet, c.CmdPeek = gets, peeks
 }
 
 // collect hands the item that the wait has brought to the protocol. It reports false if there is
@@ -137,7 +166,9 @@ func (s *session) collect(ref engine.ReadRef) bool {
 	w, l := &s.wait, s.loop
 	t, ok := l.engine.Collect(l.now, ref, s.ask(engine.FetchRequest{Access: w.access}), s)
 	if !ok {
-		l.counters.GetMisses++
+		if !s.isLost(ref) {
+			l.counters.GetMisses++
+		}
 		return false
 	}
 	l.counters.GetHits++
@@ -145,5 +176,6 @@ func (s *session) collect(ref engine.ReadRef) bool {
 	if w.access.Holds() {
 		s.opened(w.name, ref)
 	}
+	s.releaseReserved(false)
 	return true
 }

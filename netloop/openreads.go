@@ -71,7 +71,7 @@ func (o *openReads) add(name []byte, refs ...engine.ReadRef) {
 		}
 		o.queues[q.name] = q
 		o.last = q
-		o.hold(readsSize + len(name))
+		o.addSize(readsSize + len(name))
 	case q.len() == 0:
 		o.empty--
 	}
@@ -95,16 +95,16 @@ func (o *openReads) total() (n int) {
 	return n
 }
 
-// hold counts n bytes more, or fewer if n is negative.
-func (o *openReads) hold(n int) {
+// addSize counts n bytes more, or fewer if n is negative.
+func (o *openReads) addSize(n int) {
 	o.size += n
-	o.ledger.hold(n)
+	o.ledger.add(n)
 }
 
 // counted counts what the list of q has grown or shrunk by.
 func (o *openReads) counted(q *queueReads) {
 	if n := cap(q.refs); n != q.room {
-		o.hold((n - q.room) * refSize)
+		o.addSize((n - q.room) * refSize)
 		q.room = n
 	}
 }
@@ -179,7 +179,7 @@ func (o *openReads) forgetEmpty() {
 	for name, q := range o.queues {
 		if q.len() == 0 {
 			delete(o.queues, name)
-			o.hold(-readsSize - len(name) - q.room*refSize)
+			o.addSize(-readsSize - len(name) - q.room*refSize)
 		}
 	}
 	o.last, o.empty = nil, 0
@@ -192,12 +192,12 @@ func (o *openReads) takeAll(f func([]engine.ReadRef)) {
 	for _, q := range o.queues {
 		f(q.refs[q.head:])
 	}
-	o.hold(-o.size)
+	o.addSize(-o.size)
 	*o = openReads{ledger: o.ledger, usage: o.usage}
 }
 
-// holding is how many reads of the queue called name are open that this connection has opened.
-func (s *session) holding(name []byte) int {
+// openedHere is how many reads of the queue called name are open that this connection has opened.
+func (s *session) openedHere(name []byte) int {
 	if h := s.thrift.holders[string(name)]; h != nil {
 		return h.Leases()
 	}

@@ -97,7 +97,7 @@ type Options struct {
 	ReplyWithKey bool
 	// MaxPending is how many bytes of replies may wait for a client that does not read, before the server stops running
 	// its requests. It is also how many bytes of requests the server takes while it does not run them, because the
-	// client waits or does not read, before it cuts the client off. An item on its way is allowed on top.
+	// client waits or does not read. More of them cut the client off. An item on its way is allowed on top.
 	MaxPending int
 	// BufferLimit bounds the bytes that all connections together may hold of requests that are not
 	// complete.

@@ -3,8 +3,8 @@ package netloop
 import "slices"
 
 const (
-	// maxPace is how long a connection is not read at most, in milliseconds: a disk that does not
-	// come back is no reason to keep a client waiting without end.
+	// maxPace is for how many milliseconds at most the driver does not read from a connection. If the disk does not
+	// come back, the client must not wait for ever.
 	maxPace = 1000
 	// minRest is how long a connection rests at least behind a request that a quota has refused, in milliseconds.
 	minRest = 10

@@ -6,9 +6,8 @@ import (
 	"sync"
 )
 
-// Pipes is a Server whose loops run on connections in memory instead of sockets: for simulations,
-// which must know of everything that waits, and of its time. It makes one system call, for the drainer
-// that it does not use.
+// Pipes is a Server whose loops run on connections in memory instead of sockets. Simulations need it, because they
+// must know everything that waits, and its time. It makes one system call, for the drainer that it does not use.
 //
 // It stands in for driver: a goroutine for each loop hands the sessions what clients send, and ends
 // every turn with a tick. Pacing and the line of busy connections are the driver's, and
@@ -81,7 +80,7 @@ const (
 )
 
 // Dial opens a connection on which a protocol is spoken. The server holds at most room bytes that the
-// client has not read; the rest waits in the session's backlog, as behind a full socket.
+// client has not read; the rest is unsent, as behind a full socket.
 func (p *Pipes) Dial(protocolName string, room int) *PipeConn {
 	d := p.drivers[p.dialed%len(p.drivers)]
 	p.dialed++
@@ -185,7 +184,7 @@ func (d *pipeDriver) end(c *PipeConn, canRead bool) {
 		return
 	}
 	delete(d.conns, c)
-	d.gone(&c.session, canRead)
+	d.endSession(&c.session, canRead)
 	c.cut()
 	d.server.connections.Add(-1)
 }
@@ -208,8 +207,8 @@ func (d *pipeDriver) drain() {
 	}
 }
 
-// PipeConn is a connection in memory. Write, Read, CloseWrite and Close are the client's side, and may
-// be called from any goroutine, Read from one at a time; the rest is the session's sink.
+// PipeConn is a connection in memory. Write, Read, CloseWrite and Close are the client's side. Any goroutine may call
+// them, but only one at a time Read. The rest is the session's sink.
 type PipeConn struct {
 	session session
 	driver  *pipeDriver
@@ -222,7 +221,7 @@ type PipeConn struct {
 	deaf     bool   // the client reads no more; guarded by mu
 	waiting  bool   // the session has bytes that found no room; guarded by mu
 
-	backlog []byte // what found no room; owned by the loop
+	unsent []byte // what found no room; owned by the loop
 }
 
 var _ sink = (*PipeConn)(nil)
@@ -258,7 +257,7 @@ func (c *PipeConn) Read(p []byte) (int, error) {
 // Kept returns how many bytes of replies the server keeps for the client, besides those that it has room for.
 func (c *PipeConn) Kept() int {
 	kept := make(chan int, 1)
-	c.driver.do(func() { kept <- len(c.session.out) + len(c.backlog) })
+	c.driver.do(func() { kept <- len(c.session.out) + len(c.unsent) })
 	return <-kept
 }
 
@@ -279,43 +278,43 @@ func (c *PipeConn) cut() {
 	defer c.mu.Unlock()
 	c.over = true
 	if !c.deaf {
-		c.unread = append(c.unread, c.backlog...) // as the drainer would do it
+		c.unread = append(c.unread, c.unsent...) // as the drainer would do it
 	}
-	c.backlog = nil
+	c.unsent = nil
 	c.readable.Broadcast()
 }
 
 // send implements sink.
 func (c *PipeConn) send(p []byte) {
-	c.backlog = append(c.backlog, p...)
-	c.flush()
+	c.unsent = append(c.unsent, p...)
+	c.sendUnsent()
 }
 
 // listen implements sink. What the peer sends meanwhile stays with the session.
 func (c *PipeConn) listen(bool) {}
 
-// flush implements sink.
-func (c *PipeConn) flush() {
+// sendUnsent implements sink.
+func (c *PipeConn) sendUnsent() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.over || c.deaf {
-		c.backlog = nil
+		c.unsent = nil
 		return
 	}
-	n := min(len(c.backlog), max(c.room-len(c.unread), 0))
+	n := min(len(c.unsent), max(c.room-len(c.unread), 0))
 	if n > 0 {
-		c.unread = append(c.unread, c.backlog[:n]...)
-		c.backlog = c.backlog[:copy(c.backlog, c.backlog[n:])]
+		c.unread = append(c.unread, c.unsent[:n]...)
+		c.unsent = c.unsent[:copy(c.unsent, c.unsent[n:])]
 		c.readable.Broadcast()
 	}
-	c.waiting = len(c.backlog) > 0
+	c.waiting = len(c.unsent) > 0
 }
 
-// unsent implements sink.
-func (c *PipeConn) unsent() int { return len(c.backlog) }
+// unsentBytes implements sink.
+func (c *PipeConn) unsentBytes() int { return len(c.unsent) }
 
-// holds implements sink.
-func (c *PipeConn) holds() int { return cap(c.backlog) }
+// memory implements sink.
+func (c *PipeConn) memory() int { return cap(c.unsent) }
 
 // close implements sink.
 func (c *PipeConn) close() { c.driver.end(c, true) }

@@ -165,7 +165,7 @@ func TestPowerCutModel(t *testing.T) {
 		seeds = seeds[:0]
 		n := 20
 		if isSample() {
-			n = 5
+			n = 2
 		}
 		for range n {
 			seeds = append(seeds, rand.Uint64())

@@ -7,15 +7,15 @@ type sink interface {
 	// send passes p to the peer, which may take it later; it copies what it keeps. When the peer
 	// takes bytes again after it had not, the session's loop gets writable as news.
 	send(p []byte)
-	// listen says whether the peer is to be heard: it is not while a job of the session runs, so that
-	// what it sends stays with it, and its end comes behind the reply.
+	// listen says whether the peer is to be heard. It is not while a job of the session runs, so that what it sends
+	// stays with it, and its end comes behind the reply.
 	listen(on bool)
-	// unsent is how many bytes the peer has not taken yet, and holds how many bytes of memory they take.
-	unsent() int
-	holds() int
-	// flush tries to send what is unsent.
-	flush()
-	// close ends the connection; the loop hears of it through (*loop).gone. The peer still gets
+	// unsentBytes is how many bytes the peer has not taken yet, and memory how many bytes of memory they take.
+	unsentBytes() int
+	memory() int
+	// sendUnsent tries to send what is unsent.
+	sendUnsent()
+	// close ends the connection; the loop hears of it through (*loop).endSession. The peer still gets
 	// what is unsent, if it reads it in time.
 	close()
 	// peer describes the other side, for logs.
@@ -24,8 +24,8 @@ type sink interface {
 
 // protocol decodes requests and words replies. It has no state of its own.
 type protocol interface {
-	// next decodes and runs the request at the start of in, and returns how many bytes it took: 0
-	// if the request is not complete, or the session is not to be read any more.
+	// next decodes and runs the request at the start of in, and returns how many bytes it took. It returns 0 if the
+	// request is not complete, or the session is not to be read any more.
 	next(s *session, in []byte) int
 	// item words an item that was fetched, and reports whether there is room for it: if not, it
 	// stays in its queue. It is called with a shard of the engine locked.

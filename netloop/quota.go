@@ -11,7 +11,7 @@ import (
 // usage is what one user uses of what a quota bounds, over all connections. Any goroutine may use it.
 type usage struct {
 	connections atomic.Int64
-	reads       atomic.Int64 // open ones, and waits for one
+	reads       atomic.Int64 // open ones, and those that fetches have reserved
 	waits       atomic.Int64
 	leases      engine.Holder
 	operations  pacer
@@ -54,18 +54,37 @@ const (
 	maxDebt = 3600 * paceSecond
 )
 
+// costOf is how many ns it takes to pay n off.
+func costOf(n, most int64) int64 {
+	return int64(min(float64(n)/float64(most)*float64(paceSecond), float64(maxDebt)))
+}
+
 // use adds n to what was used until now.
 func (p *pacer) use(n, most, now int64) {
 	if n <= 0 || most == 0 {
 		return
 	}
-	cost := int64(min(float64(n)/float64(most)*float64(paceSecond), float64(maxDebt)))
+	cost := costOf(n, most)
 	for {
 		paid := p.paid.Load()
 		if p.paid.CompareAndSwap(paid, min(max(paid, now)+cost, now+maxDebt)) {
 			return
 		}
 	}
+}
+
+// take is use, unless more may be used only later: then it uses nothing, and returns in how many ns that is.
+func (p *pacer) take(n, most, now int64) (wait int64) {
+	for most > 0 {
+		paid := p.paid.Load()
+		if wait := paid - now - paceSecond; wait > 0 {
+			return wait
+		}
+		if p.paid.CompareAndSwap(paid, max(paid, now)+costOf(n, most)) {
+			break
+		}
+	}
+	return 0
 }
 
 // wait returns how many ns it takes until more may be used; 0 if it may now.
@@ -129,7 +148,7 @@ func (s *session) refusedByQuota(err *access.OverQuota) error {
 	l := s.loop
 	*l.counters.OverQuota.of(err.What)++
 	s.overQuotas++
-	if refused, ok := l.server.lines.quota.due(l.clock); ok {
+	if refused, ok := l.server.logPaces.quota.due(l.clock); ok {
 		l.log.Warn("request refused: the user is over its quota", "user", s.id.user.Name, "peer", s.sink.peer(),
 			"quota", err.What, "most", err.Most, "refused", refused)
 	}
@@ -160,6 +179,18 @@ func (s *session) overItems(n, size int) error {
 	return nil
 }
 
+// admitItems is overItems for a job, whose request was admitted a while ago: others of the user may have used the quota
+// up since then. The refusal is still to be counted. Now is in ns on the server's clock.
+func (u *usage) admitItems(n int, operations, now int64) *access.OverQuota {
+	if operations > 0 && int64(n)/maxAtOnce >= operations {
+		return &access.OverQuota{What: "operations", Most: operations * maxAtOnce}
+	}
+	if wait := u.operations.take(int64(n), operations, now); wait > 0 {
+		return &access.OverQuota{What: "operations", Most: operations, Wait: 1 + wait/1e6}
+	}
+	return nil
+}
+
 // overItem is overItems for the next item of a request that brings them one by one. One request may use the quota up
 // for maxAtOnce seconds.
 func (s *session) overItem(size int) error {
@@ -181,9 +212,6 @@ func (s *session) chargeReply(size int) {
 	}
 }
 
-// opens reports whether a fetch leaves its item open, or leased.
-func opens(how engine.Access) bool { return how.Holds() || how == engine.Lease }
-
 // Admit charges a user for a request that did not come over a connection of the server's. It returns why the request
 // must not run, or nil. It returns an *access.OverQuota.
 func (s *Server) Admit(u *access.User) error {
@@ -200,18 +228,55 @@ func (s *Server) Admit(u *access.User) error {
 	return nil
 }
 
-// readsQuota returns how many open reads more the user may have, most at most, or why it may have none.
-func (s *session) readsQuota(most int) (int, error) {
+// reserveReads reserves open reads for a fetch that begins, most at most, and returns how many, or why it may have none.
+// They count like open ones until releaseReserved gives them back: other connections fetch at the same time.
+func (s *session) reserveReads(most int) (int, error) {
 	u := s.id.usage
-	if u == nil || s.id.user.Quota.OpenReads == 0 {
+	if u == nil || most <= 0 {
 		return most, nil
 	}
-	limit := s.id.user.Quota.OpenReads
-	left := limit - u.reads.Load() - int64(u.leases.Leases())
-	if left > 0 {
-		return int(min(left, int64(most))), nil
+	n := int64(most)
+	reads := u.reads.Add(n)
+	if limit := s.id.user.Quota.OpenReads; limit > 0 {
+		if over := min(reads+int64(u.leases.Leases())-limit, n); over > 0 {
+			u.reads.Add(-over)
+			n -= over
+		}
+		if n == 0 {
+			return 0, s.refusedByQuota(&access.OverQuota{What: "open_reads", Most: limit})
+		}
 	}
-	return 0, s.refusedByQuota(&access.OverQuota{What: "open_reads", Most: limit})
+	s.wait.reserved += int(n)
+	return int(n), nil
+}
+
+// halfOfReads returns how many open reads, most at most, a fetch that goes on afterwards should reserve: half of what the
+// user has left. If it reserved them all, it would have others refused even where it finds no item.
+func (s *session) halfOfReads(most int) int {
+	limit := s.id.user.Quota.OpenReads
+	if limit == 0 {
+		return most
+	}
+	left := limit - s.id.usage.reads.Load() - int64(s.id.usage.leases.Leases())
+	return max(1, int(min(int64(most), (left+1)/2)))
+}
+
+// releaseReserved gives back what a fetch has reserved, when its items are open. If it waits for one, that stays reserved.
+func (s *session) releaseReserved(waits bool) {
+	keep := 0
+	if waits {
+		keep = min(1, s.wait.reserved)
+	}
+	if n := s.wait.reserved - keep; n > 0 {
+		s.wait.reserved = keep
+		s.id.usage.reads.Add(-int64(n))
+	}
+}
+
+// reserves reports whether the items of the fetch that runs, or waits, stay open or leased. Those of other fetches that
+// hold them are gone when their reply leaves.
+func (s *session) reserves(how engine.Access) bool {
+	return how == engine.OpenRead || how == engine.Lease || how == engine.Hold && s.terms.meta
 }
 
 // mayWait reports whether the user may have another request that waits.
@@ -258,7 +323,14 @@ func (s *session) joinAs(u *access.User) {
 	us.connections.Add(1)
 	us.reads.Add(int64(s.reads.total()))
 	s.id.charges = charges{requests: s.tally.requests, sent: s.tally.sent}
-	if s.state == waiting && s.wait.heapIndex >= 0 {
+	if s.state != waiting {
+		return
+	}
+	if s.wait.kind != waitJob && s.reserves(s.wait.access) {
+		s.wait.reserved = 1
+		us.reads.Add(1)
+	}
+	if s.wait.heapIndex >= 0 {
 		s.countWait()
 	}
 }
@@ -270,6 +342,7 @@ func (s *session) leaveUsage() {
 		return
 	}
 	s.uncountWait()
+	s.releaseReserved(false)
 	s.chargeQuota()
 	u.connections.Add(-1)
 	u.reads.Add(-int64(s.reads.total()))
@@ -281,9 +354,6 @@ func (s *session) countWait() {
 	if u := s.id.usage; u != nil && !s.wait.counted {
 		s.wait.counted = true
 		u.waits.Add(1)
-		if opens(s.wait.access) {
-			u.reads.Add(1)
-		}
 	}
 }
 
@@ -292,8 +362,5 @@ func (s *session) uncountWait() {
 	if s.wait.counted {
 		s.wait.counted = false
 		s.id.usage.waits.Add(-1)
-		if opens(s.wait.access) {
-			s.id.usage.reads.Add(-1)
-		}
 	}
 }

@@ -100,7 +100,7 @@ func TestQuotaReasons(t *testing.T) {
 			})
 			qs.do(func() {
 				for s := qs.loop.sessions.head; s != nil; s = qs.loop.sessions.head {
-					qs.loop.gone(s, true)
+					qs.loop.endSession(s, true)
 				}
 			})
 		})
@@ -147,7 +147,7 @@ func TestQuotaConnections(t *testing.T) {
 		}
 		qs.do(func() {
 			for s := qs.loop.sessions.head; s != nil; s = qs.loop.sessions.head {
-				qs.loop.gone(s, true)
+				qs.loop.endSession(s, true)
 			}
 		})
 	})
@@ -196,7 +196,7 @@ func TestQuotaOpenReads(t *testing.T) {
 		}
 		for who, got := range map[string]string{
 			"open": a.say("get other/open\r\n"), "lease": a.say("gets other/lease=1000\r\n"), "wait": a.say("get empty/open/t=1000\r\n"),
-			"monitor": a.say("monitor other 1\r\n"), "several": a.say("get other,empty/open\r\n"),
+			"monitor": a.say("monitor other 1\r\n"), "several": a.say("get other/or=empty/open\r\n"),
 		} {
 			if got != "SERVER_ERROR "+over+"\r\n" {
 				t.Errorf("%s: %q", who, got)
@@ -245,7 +245,7 @@ func TestQuotaOpenReads(t *testing.T) {
 		<-time.After(2 * time.Minute)
 		qs.do(func() {
 			for s := qs.loop.sessions.head; s != nil; s = qs.loop.sessions.head {
-				qs.loop.gone(s, true)
+				qs.loop.endSession(s, true)
 			}
 		})
 	})
@@ -259,7 +259,7 @@ func TestQuotaWaits(t *testing.T) {
 		if got := a.say("get empty/t=60000\r\n") + b.say("monitor empty 60\n"); got != "" {
 			t.Fatal(got)
 		}
-		for _, request := range []string{"get empty/t=60000\r\n", "get empty,empty2/t=60000\r\n", "monitor empty 60\r\n", "get empty/open/t=60000\r\n"} {
+		for _, request := range []string{"get empty/t=60000\r\n", "get empty/or=empty2/t=60000\r\n", "monitor empty 60\r\n", "get empty/open/t=60000\r\n"} {
 			if got := c.say(request); got != "SERVER_ERROR "+over+"\r\n" {
 				t.Errorf("%q: %q", request, got)
 			}

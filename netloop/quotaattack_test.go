@@ -17,7 +17,7 @@ import (
 func (qs *quotaServer) hangUpAll() {
 	qs.do(func() {
 		for s := qs.loop.sessions.head; s != nil; s = qs.loop.sessions.head {
-			qs.loop.gone(s, true)
+			qs.loop.endSession(s, true)
 		}
 	})
 }

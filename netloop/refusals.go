@@ -102,7 +102,7 @@ func (s *session) noteRefused(err error) {
 	if why == refusedRight || why == refusedQuota || why == refusedLogin {
 		return // see noteDenied, refusedByQuota, refuseAccount and noteFailed
 	}
-	if _, ok := l.server.lines.other[why].due(l.clock); ok {
+	if _, ok := l.server.logPaces.other[why].due(l.clock); ok {
 		l.log.Warn("request refused", "reason", refusalNames[why], "err", err, "protocol", protocol,
 			"peer", s.sink.peer(), "refused", refused)
 	}
@@ -171,6 +171,7 @@ var refusalsByError = [...]struct {
 	{errDuplicate, refusedArgument},
 	{errNeedsKeys, refusedArgument},
 	{errSameQueue, refusedArgument},
+	{errReadAndItem, refusedArgument},
 	{errTwoItems, refusedArgument},
 	{errNoItem, refusedArgument},
 	{errItemID, refusedArgument},

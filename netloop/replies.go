@@ -6,10 +6,10 @@ import (
 	"github.com/kestrelmq/kestrel/engine"
 )
 
-// Replies that clients have not read take memory. It is bounded in three ways. An item that has memory
-// of its own is sent from where it lies, in pieces, the next when the socket has taken the last. What
-// is copied is counted as it is made. And when all replies together take their share of the memory
-// limit, a session gets no larger reply: the item stays in its queue, and the client gets an error.
+// Replies that clients have not read take memory. It is bounded in three ways. An item that has memory of its own is
+// sent from where it lies, in pieces, the next when the socket has taken the last. What is copied is counted as it is
+// made. When all replies together take their share of the memory limit, no reply of a session grows. The item stays
+// in its queue, and the client gets an error.
 
 const (
 	// bodyPiece is how many bytes of a large item are sent at a time.
@@ -27,8 +27,8 @@ const (
 	replyShare, provenShare = 4, 2
 )
 
-// body is a large item, or the rest of a large reply, on its way to a client: what of it has not left, and
-// what comes behind it. Both come behind what is in the session's out. The session runs nothing meanwhile.
+// body is a large item, or the rest of a large reply, on its way to a client. It has what is still to leave, and what
+// comes behind it. Both come behind what is in the session's out. The session runs nothing meanwhile.
 type body struct {
 	item  []byte // all of it, as the engine has it: nobody changes it
 	reply []byte // or the buffer of the reply, which is the session's own
@@ -48,9 +48,9 @@ type bodies struct {
 	bytes int64         // guarded by mu
 }
 
-// hold counts a user of item, unless all items together would then take more than limit bytes. One
+// use counts a user of item, unless all items together would then take more than limit bytes. One
 // item is always let through. It reports whether it has counted it.
-func (b *bodies) hold(item []byte, limit int64) bool {
+func (b *bodies) use(item []byte, limit int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.users[&item[0]] == 0 {
@@ -64,7 +64,7 @@ func (b *bodies) hold(item []byte, limit int64) bool {
 	return true
 }
 
-// drop ends what hold began.
+// drop ends what use began.
 func (b *bodies) drop(item []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -79,9 +79,9 @@ func (b *bodies) drop(item []byte) {
 // countOutput counts the replies of s that have not left, and what their buffers have beyond that.
 func (s *session) countOutput() {
 	n, room := len(s.out)+len(s.body.reply), cap(s.out)+cap(s.body.reply)
-	if unsent := s.sink.unsent(); unsent > 0 {
+	if unsent := s.sink.unsentBytes(); unsent > 0 {
 		n += unsent
-		room += s.sink.holds()
+		room += s.sink.memory()
 	}
 	if get := s.thrift.get.reply; get != nil {
 		n += len(get.B)
@@ -92,7 +92,7 @@ func (s *session) countOutput() {
 		room += s.burrow.gathering
 	}
 	l := &s.loop.ledger
-	l.hold(room - n - s.spare)
+	l.add(room - n - s.spare)
 	l.owe(n - s.owed)
 	s.owed, s.spare = n, room-n
 }
@@ -100,7 +100,7 @@ func (s *session) countOutput() {
 // uncountOutput forgets what countOutput has counted: the session has ended.
 func (s *session) uncountOutput() {
 	s.loop.ledger.owe(-s.owed)
-	s.loop.ledger.hold(-s.spare)
+	s.loop.ledger.add(-s.spare)
 	s.owed, s.spare = 0, 0
 }
 
@@ -129,7 +129,7 @@ func (s *session) room(n int) bool {
 // startBody has an item of its own memory sent behind what is in out, and tail behind it. It reports
 // whether there is room for it. A shard of the engine is locked.
 func (s *session) startBody(it engine.Item, tail string) bool {
-	if !s.loop.server.bodies.hold(it.Data, s.share()) {
+	if !s.loop.server.bodies.use(it.Data, s.share()) {
 		s.noRoom = true
 		return false
 	}
@@ -159,7 +159,7 @@ func (s *session) sendBody() bool {
 	if len(s.out) > 0 {
 		return false // what comes first may have to wait for a sync
 	}
-	for sent := 0; len(b.rest) > 0 && s.sink.unsent() == 0 && s.state == stalled; sent += bodyPiece {
+	for sent := 0; len(b.rest) > 0 && s.sink.unsentBytes() == 0 && s.state == stalled; sent += bodyPiece {
 		if sent >= bodyTurn {
 			l.later(s) // others have their turn first
 			return false

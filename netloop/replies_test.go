@@ -37,7 +37,7 @@ func TestLargeItemUnread(t *testing.T) {
 	const size = 3 << 20
 	item := strings.Repeat("0123456789abcdef", size/16)
 	value := fmt.Sprintf("VALUE q 0 %d\r\n%s\r\nEND\r\n", size, item)
-	for _, tt := range []struct {
+	for i, tt := range []struct {
 		proto   protocol
 		request string
 		late    bool // the item comes later
@@ -52,6 +52,9 @@ func TestLargeItemUnread(t *testing.T) {
 		{textProtocol{}, "get q\nget q\nversion\n", false, ":" + item + "\n:" + item + "\n:" + Version + "\n"},
 		{textProtocol{}, "peek q 5000\nget q\n", true, ":" + item + "\n:" + item + "\n"},
 	} {
+		if isSample() && i%3 != 0 {
+			continue
+		}
 		t.Run(fmt.Sprintf("%T %q late=%t", tt.proto, tt.request, tt.late), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ts := newLedgerServer(t, Options{MaxOpenReads: 10}, 64<<20)
@@ -72,7 +75,7 @@ func TestLargeItemUnread(t *testing.T) {
 					put()
 					before = ts.inUse()
 				}
-				if n := r.unsent(); n > bodyPiece+100 {
+				if n := r.unsentBytes(); n > bodyPiece+100 {
 					t.Errorf("%d bytes are made for a client that does not read, want %d at most", n, bodyPiece+100)
 				}
 				if grown := ts.inUse() - before; grown > size+2*ledgerStep {

@@ -19,8 +19,8 @@ type report func(dst []byte) (piece []byte, more bool)
 // pieceSize is how many bytes of a report are made and sent at a time.
 const pieceSize = 64 << 10
 
-// reportSize is about how many bytes a report takes until its end, beside those of its pieces that have
-// not left: a piece that is being made, and a list of the queues.
+// reportSize is about how many bytes a report takes until its end, beside those of its pieces that have not left. They
+// are a piece that is being made, and a list of the queues.
 func reportSize(queues int64) int { return pieceSize + pieceSize/4 + 8*int(queues) }
 
 // reporting is a report on its way.
@@ -44,7 +44,7 @@ func (s *session) startReportThen(next report, then func(*session)) {
 		s.refuse(engine.ErrOutOfMemory)
 		return
 	}
-	l.ledger.hold(size)
+	l.ledger.add(size)
 	s.wait.report = &reporting{next: next, size: size, then: then}
 	s.makePiece()
 }
@@ -52,7 +52,7 @@ func (s *session) startReportThen(next report, then func(*session)) {
 // endReport forgets the report on its way, if there is one.
 func (s *session) endReport() {
 	if r := s.wait.report; r != nil {
-		s.loop.ledger.hold(-r.size)
+		s.loop.ledger.add(-r.size)
 		s.wait.report = nil
 	}
 }
@@ -83,5 +83,5 @@ func (s *session) pieceMade(error) {
 	}
 	s.wait.kind = waitReport
 	s.to(stalled)
-	l.mark(s)
+	l.makeDirty(s)
 }

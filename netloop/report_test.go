@@ -19,13 +19,13 @@ type fitfulReader struct {
 func (r *fitfulReader) send(p []byte) {
 	r.largest = max(r.largest, len(p))
 	r.pending = append(r.pending, p...)
-	r.flush()
+	r.sendUnsent()
 }
 
-func (r *fitfulReader) unsent() int { return len(r.pending) }
-func (r *fitfulReader) holds() int  { return cap(r.pending) }
+func (r *fitfulReader) unsentBytes() int { return len(r.pending) }
+func (r *fitfulReader) memory() int      { return cap(r.pending) }
 
-func (r *fitfulReader) flush() {
+func (r *fitfulReader) sendUnsent() {
 	if r.reads {
 		r.testClient.send(r.pending)
 		r.pending = nil
@@ -135,7 +135,7 @@ func TestReportNotRead(t *testing.T) {
 		defer ts.stop()
 		r := dialReader(ts, false)
 		r.feed(fmt.Appendf(nil, amidReport, "stats"), 1<<10)
-		if n, most := r.unsent(), 4*pieceSize; n < 2*pieceSize || n > most {
+		if n, most := r.unsentBytes(), 4*pieceSize; n < 2*pieceSize || n > most {
 			t.Errorf("%d bytes wait for a client that does not read, want %d at most", n, most)
 		}
 		other := ts.dial(memcacheProtocol{})
@@ -158,9 +158,9 @@ func TestReportHangUp(t *testing.T) {
 		defer ts.stop()
 		r := dialReader(ts, false)
 		r.feed([]byte("stats\r\n"), 1<<10)
-		waiting := r.unsent()
+		waiting := r.unsentBytes()
 		r.hangUp()
-		if r.unsent() > waiting {
+		if r.unsentBytes() > waiting {
 			t.Errorf("a report goes on for a client that is gone")
 		}
 	})
@@ -179,7 +179,7 @@ func TestReportHalfClose(t *testing.T) {
 					ts.loop.begin()
 					r.session.receive([]byte(request + "\r\nversion\r\nget queue0001/t=60000\r\n"))
 					if !ts.loop.leave(&r.session) {
-						ts.loop.gone(&r.session, true) // as the driver does
+						ts.loop.endSession(&r.session, true) // as the driver does
 					}
 					ts.loop.tick()
 				})
@@ -226,7 +226,7 @@ type flooder struct {
 	rounds *int
 }
 
-func (f *flooder) flush() {
+func (f *flooder) sendUnsent() {
 	if *f.rounds++; *f.rounds < floodRounds {
 		f.ts.loop.post(&f.session, writable)
 	}

@@ -7,7 +7,8 @@ import (
 	"github.com/kestrelmq/kestrel/engine"
 )
 
-// receive takes bytes from the client. It runs the whole requests in buf, and copies what it has to keep.
+// receive takes bytes from the client. It runs the whole requests in buf, and buffers the rest. Then the next commit of
+// the loop concerns the session.
 func (s *session) receive(buf []byte) {
 	s.loop.counters.BytesRead += int64(len(buf))
 	s.tally.received += int64(len(buf))
@@ -18,7 +19,7 @@ func (s *session) receive(buf []byte) {
 	} else if n := s.handle(buf); n < len(buf) {
 		s.store(buf[n:])
 	}
-	s.loop.mark(s)
+	s.loop.makeDirty(s)
 }
 
 // resume runs the requests that the session has kept. If the client's input has ended, it then ends the session,
@@ -95,7 +96,7 @@ func (s *session) unstall() {
 	s.yielded = false
 	s.to(idle)
 	s.takeOutput()
-	s.loop.mark(s)
+	s.loop.makeDirty(s)
 	switch s.wait.kind {
 	case waitMonitor:
 		s.continueMonitor()
@@ -108,7 +109,7 @@ func (s *session) unstall() {
 // heed handles the news of a session that the loop has taken out of its mailbox.
 func (s *session) heed() {
 	if s.news&writable != 0 {
-		s.sink.flush()
+		s.sink.sendUnsent()
 		if s.state != closed {
 			s.countOutput()
 		}
@@ -127,6 +128,8 @@ func (s *session) waitOver() {
 	s.uncountWait()
 	if v := w.several; v != nil && v.waiting && kind == waitFetch {
 		ref, err = s.endSeveral()
+	} else if v != nil {
+		v.names = v.names[:0] // what is over was a wait at one queue
 	}
 	if kind == waitJob {
 		l.counters.CmdSet += w.jobPuts // also if the client has gone
@@ -153,11 +156,15 @@ func (s *session) waitOver() {
 		s.dropSeveral()
 		return
 	}
+	left := int32(0)
+	if w.heapIndex >= 0 {
+		left = int32(max(w.deadline-l.clock, 0))
+	}
 	l.deadlines.remove(s)
 	l.touch(s) // a session is not idle while the server owes it a reply
 	s.to(idle)
 	s.takeOutput()
-	l.mark(s)
+	l.makeDirty(s)
 	s.replyStart = len(s.out)
 	switch kind {
 	case waitJob:
@@ -165,14 +172,17 @@ func (s *session) waitOver() {
 	case waitPeek:
 		l.headItem = l.headItem[:0]
 		if err == nil && !s.collect(ref) {
-			err = engine.ErrEmpty
+			if err = engine.ErrEmpty; s.isLost(ref) {
+				err = errLost
+			}
 		}
 		w.peeked(s, err)
 	case waitMatch:
 		w.matched(s, ref, err)
 	case waitFetch, waitMonitor:
-		s.waitedFor(kind, ref, err)
+		s.waitedFor(kind, ref, err, left)
 	}
+	s.releaseReserved(s.state == waiting)
 	s.endReply(s.replyStart)
 	s.resume()
 }
@@ -187,7 +197,7 @@ func (s *session) jobOver() {
 	s.wait.jobDone(s, s.wait.jobResult)
 }
 
-// deadlinePassed ends a wait without an item, unless one is on its way.
+// deadlinePassed ends a wait without an item, unless the engine has ended it already: then the news is in the mailbox.
 func (s *session) deadlinePassed() {
 	l, kind := s.loop, s.wait.kind
 	if s.id.unknown {
@@ -213,12 +223,12 @@ func (s *session) deadlinePassed() {
 	} else {
 		s.proto.none(s)
 	}
-	l.mark(s)
+	l.makeDirty(s)
 	s.resume()
 }
 
 // reidentify looks the client of s up in a changed list of users. It closes the session if the user is gone, and
-// ends a wait that the user has no right to any more.
+// ends a wait, and a text put, that the user has no right to any more.
 func (s *session) reidentify(users *access.Users) {
 	was := s.id.user
 	if was == nil {
@@ -234,6 +244,9 @@ func (s *session) reidentify(users *access.Users) {
 		return
 	}
 	s.joinAs(now)
+	if it := &s.items; it.putting && it.err == nil { // its next lines are not put any more
+		it.err = s.denied(need{access.Put, onQueue}, it.name)
+	}
 	w := &s.wait
 	right := access.Get
 	switch b := s.burrow; {
@@ -263,7 +276,7 @@ func (s *session) endSeveral() (ref engine.ReadRef, err error) {
 	which, ref, err := s.loop.engine.EndAny(&w.several.wait)
 	w.several.waiting = false
 	w.name = append(w.name[:0], w.several.names[which]...)
-	w.reply = append(w.reply[:0], w.several.sources[which].reply...)
-	s.name = w.reply
+	w.spelt = append(w.spelt[:0], w.several.sources[which].spelt...)
+	s.name = w.spelt
 	return ref, err
 }

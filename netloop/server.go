@@ -34,7 +34,7 @@ type Server struct {
 	connections atomic.Int64 // open
 	refused     atomic.Int64 // over the limit
 	refusals    refusalCounts
-	lines       refusalLines
+	logPaces    refusalPaces
 	overQuota   atomic.Int64  // requests that Admit has refused
 	denied      atomic.Int64  // requests that CountDenied has counted
 	admitted    atomic.Int64  // ever
@@ -107,9 +107,9 @@ const background = 4
 
 // Start begins to take in connections.
 func (s *Server) Start() error {
-	// Loops keep theirs while they wait briefly; what runs in the background, and mostly waits for a
-	// disk, needs some too: a queue that spills keeps three waiting. With one left idle, the runtime
-	// lets those that wait keep theirs, and does not look every 20 µs whether they still do.
+	// Loops keep theirs while they wait briefly. Background work mostly waits for a disk, and needs some too: a queue
+	// that spills keeps three waiting. With one left idle, the runtime lets those that wait keep theirs, and does not
+	// look every 20 µs whether they still do.
 	if want := s.opts.Loops + background; runtime.GOMAXPROCS(0) < want {
 		runtime.GOMAXPROCS(want)
 	}
@@ -176,9 +176,9 @@ func (s *Server) SetStatus(to Status) error { return s.status.set(to) }
 
 // Shutdown stops the server. It accepts no more connections, and ends every wait with nothing. It lets requests that
 // have begun to arrive come to an end, closes the connections, and gives their open reads back. Requests, and clients
-// that read replies, get Options.ShutdownGrace, or until ctx is done if that is sooner; replies that are cut off then
-// are logged and counted. When Shutdown returns, nothing of the server runs any more, and every reply that was sent is
-// as good as its queue's SyncPolicy makes it.
+// that read replies, have Options.ShutdownGrace, or until ctx is done if that is sooner. The server logs and counts
+// replies that it cuts off then. When Shutdown returns, nothing of the server runs any more, and every reply that was
+// sent is as good as its queue's SyncPolicy makes it.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stopOnce.Do(func() {
 		close(s.stopping)

@@ -51,7 +51,7 @@ type session struct {
 
 	in       []byte                     // bytes of requests that have not run, from inStart on; nil without any
 	inPool   *bytebufferpool.ByteBuffer // which in came from; nil if it lies in space
-	space    []byte                     // see keepInSpace; nil: none
+	space    []byte                     // see bufferInSpace; nil: none
 	inStart  int
 	kept     int   // capacity of in, as counted in Server.buffered
 	pinned   bool  // a job uses in: until it ends, nobody moves in or gives it back
@@ -122,8 +122,8 @@ func (s *session) endAccountWait() {
 	s.waits = nil
 }
 
-// answering reports whether a reply is being made on another goroutine: a job, a piece of a report, or an item that is on
-// its way from the disk. A wait for that has no deadline.
+// answering reports whether another goroutine works on a reply. That is a job, a piece of a report, or a read of an
+// item from the disk. A wait for that has no deadline.
 func (s *session) answering() bool {
 	return s.wait.report != nil || s.state == waiting && (s.wait.kind == waitJob || s.wait.heapIndex < 0)
 }
@@ -147,7 +147,7 @@ func (s *session) spent() bool {
 	}
 	if s.work >= s.look && s.work < maxWork {
 		s.look = s.work + lookWork
-		if l.watch.inPart() >= maxShare {
+		if l.watchdog.inPart() >= maxShare {
 			s.work = maxWork
 		}
 	}
@@ -159,7 +159,7 @@ func (s *session) owesTooMuch() bool {
 	if s.body.pending() || s.owed >= smallReply && s.repliesShort() {
 		return true
 	}
-	return len(s.out)+s.sink.unsent() > s.loop.server.opts.MaxPending
+	return len(s.out)+s.sink.unsentBytes() > s.loop.server.opts.MaxPending
 }
 
 // store keeps bytes until the session can run them. It closes the session if they exceed the limits.
@@ -178,12 +178,12 @@ func (s *session) store(buf []byte) {
 	}
 	switch size := len(s.in) - s.inStart + len(buf); {
 	case size > limit:
-		if _, ok := l.server.lines.ahead.due(l.clock); ok {
+		if _, ok := l.server.logPaces.ahead.due(l.clock); ok {
 			l.log.Warn("connection closed: the client sends too far ahead of its replies",
 				"peer", s.sink.peer(), "bytes", size)
 		}
 		s.cutOff(errTooMuchInput)
-	case !s.keepInput(buf):
+	case !s.bufferInput(buf):
 		s.cutOff(errNoBuffers)
 	}
 }
@@ -202,7 +202,7 @@ func (s *session) quit() {
 	}
 	s.to(closing)
 	s.dropInput()
-	s.loop.mark(s)
+	s.loop.makeDirty(s)
 }
 
 // quitMisled is quit for a client whose input cannot be a request of its port's protocol. The session does not run

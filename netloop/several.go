@@ -9,7 +9,7 @@ import (
 )
 
 // From implements engine.AnyReceiver.
-func (s *session) From(i int) { s.name = s.wait.several.sources[i].reply }
+func (s *session) From(i int) { s.name = s.wait.several.sources[i].spelt }
 
 // beginSeveral begins a fetch from several queues, which addSource names.
 func (s *session) beginSeveral() {
@@ -22,7 +22,7 @@ func (s *session) beginSeveral() {
 }
 
 // addSource adds a queue, and what the client calls it.
-func (s *session) addSource(name, reply []byte, weight int) {
+func (s *session) addSource(name, spelt []byte, weight int) {
 	v := s.wait.several
 	n := len(v.sources)
 	if n == cap(v.sources) {
@@ -30,7 +30,7 @@ func (s *session) addSource(name, reply []byte, weight int) {
 	}
 	v.sources = v.sources[:n+1]
 	at := &v.sources[n]
-	at.name, at.reply = append(at.name[:0], name...), append(at.reply[:0], reply...)
+	at.name, at.spelt = append(at.name[:0], name...), append(at.spelt[:0], spelt...)
 	at.weight = weight
 }
 
@@ -46,9 +46,9 @@ func (v *several) isTwice() bool {
 	return false
 }
 
-// shuffle puts the sources in an order in which a queue comes the earlier the larger its weight is, if there
-// are weights: each is the next with a chance that is its share of the weights that are left. Draw returns a random
-// number below its argument.
+// shuffle orders the sources by chance, if there are weights: the larger the weight of a queue, the earlier it tends to
+// come. Each is the next with a chance that is its share of the weights that are left. Draw returns a random number
+// below its argument.
 func (v *several) shuffle(draw func(n int) int) {
 	total, weighted := 0, false
 	for i := range v.sources {
@@ -72,7 +72,7 @@ func (v *several) shuffle(draw func(n int) int) {
 
 // fetchSeveral is fetch from the first of the sources that has an item.
 func (s *session) fetchSeveral(how engine.Access, millis int32) {
-	l, v := s.loop, s.wait.several
+	v := s.wait.several
 	if err := s.refusesSeveral(how); err != nil {
 		s.refuse(err)
 		return
@@ -81,6 +81,12 @@ func (s *session) fetchSeveral(how engine.Access, millis int32) {
 	for i := range v.sources {
 		v.names = append(v.names, v.sources[i].name)
 	}
+	s.fetchNamed(how, millis)
+}
+
+// fetchNamed is fetchSeveral when the sources are in their order.
+func (s *session) fetchNamed(how engine.Access, millis int32) {
+	l, v := s.loop, s.wait.several
 	v.wait.Notify = s
 	if how == engine.Peek {
 		l.counters.CmdPeek++
@@ -92,19 +98,20 @@ func (s *session) fetchSeveral(how engine.Access, millis int32) {
 	got, which, err := l.engine.FetchAny(l.now, v.names, request, &v.wait, s)
 	s.after(got.Ticket)
 	s.countFetch(how, &got, got.Count, err)
+	if err == nil && how.Holds() {
+		s.opened(v.names[which], got.Read)
+	}
+	s.releaseReserved(got.Waiting)
 	switch {
 	case err == nil:
 		l.counters.GetHits++
-		if how.Holds() {
-			s.opened(v.names[which], got.Read)
-		}
 	case got.Waiting:
 		v.waiting = true
 		deadline := forever
 		if wait {
 			deadline = l.clock + moment(millis)
 		}
-		s.beginWait(waitFetch, v.names[0], v.sources[0].reply, how, deadline)
+		s.beginWait(waitFetch, v.names[0], v.sources[0].spelt, how, deadline)
 	case err == engine.ErrEmpty && millis > 0 && !wait:
 		s.refuse(s.waitsQuota())
 	case err == engine.ErrEmpty, err == engine.ErrComing:
@@ -146,8 +153,8 @@ func (s *session) refusesSeveral(how engine.Access) error {
 			return errTooManyReads
 		}
 	}
-	if s.id.usage != nil && opens(how) {
-		_, err := s.readsQuota(1)
+	if s.id.usage != nil && s.reserves(how) {
+		_, err := s.reserveReads(1)
 		return err
 	}
 	return nil

@@ -25,10 +25,10 @@ func TestWeights(t *testing.T) {
 		for range draws {
 			v := several{sources: make([]source, len(tt.weights))}
 			for i, w := range tt.weights {
-				v.sources[i] = source{reply: []byte{byte(i)}, weight: w}
+				v.sources[i] = source{spelt: []byte{byte(i)}, weight: w}
 			}
 			v.shuffle(random.IntN)
-			one, two := v.sources[0].reply[0], v.sources[1].reply[0]
+			one, two := v.sources[0].spelt[0], v.sources[1].spelt[0]
 			first[one]++
 			if one == 0 {
 				behind[two]++

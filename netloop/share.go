@@ -14,7 +14,7 @@ type share struct {
 	from  time.Duration // since the turn began
 }
 
-func (l *loop) newShare() share { return share{&l.watch, l.watch.at} }
+func (l *loop) newShare() share { return share{&l.watchdog, l.watchdog.at} }
 
 // spent reports whether the time is over.
 func (s share) spent() bool { return s.watch.at-s.from >= maxShare }

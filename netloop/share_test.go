@@ -15,7 +15,7 @@ import (
 func (lt *bulkTest) slow(by time.Duration) {
 	var turn time.Time
 	at := time.Duration(0)
-	lt.watch.elapsed = func(began time.Time) time.Duration {
+	lt.watchdog.elapsed = func(began time.Time) time.Duration {
 		if began != turn {
 			turn, at = began, 0
 		}
@@ -135,7 +135,7 @@ func TestGoOnInTurn(t *testing.T) {
 // TestHeldInTurn has one sync cover the replies of more clients than a turn has time for: all of them get
 // theirs, in the order in which they have put, and if the sync fails, the error.
 //
-// Its control is a flushHeld that goes through all of them when a commit has failed.
+// Its control is a releaseHeld that goes through all of them when a commit has failed.
 func TestHeldInTurn(t *testing.T) {
 	t.Run("stored", func(t *testing.T) { testHeldInTurn(t, "STORED\r\n") })
 	t.Run("failed", func(t *testing.T) { testHeldInTurn(t, "SERVER_ERROR journal failed\r\n") })

@@ -63,7 +63,7 @@ func newSniffer(match func(queue string) bool) *sniffer {
 // asks notes which request is being run, and on which queue, if on any. The queue's name must not change until the
 // part of the turn has ended.
 func (s *session) asks(what string, queue []byte) {
-	s.loop.watch.request(what, queue)
+	s.loop.watchdog.request(what, queue)
 	if s.loop.sniff != nil {
 		s.noteAsked()
 	}
@@ -126,7 +126,7 @@ func record(sizes **histogram.Counts, size int) {
 
 // noteAsked counts the request that the watchdog has noted.
 func (s *session) noteAsked() {
-	n, what, queue := s.loop.sniff, s.loop.watch.doing, s.loop.watch.queue
+	n, what, queue := s.loop.sniff, s.loop.watchdog.doing, s.loop.watchdog.queue
 	c := n.callerOf(s)
 	c.last = nil
 	q := n.queueOf(s, queue)

@@ -17,7 +17,7 @@ type Sniffed struct {
 }
 
 // ErrSniffing is returned while somebody listens already.
-var ErrSniffing = errors.New("netloop: somebody listens to the clients, and one can at a time: try again when that has ended")
+var ErrSniffing = errors.New("netloop: somebody else is listening to the clients, and only one can at a time: try again later")
 
 // Sniff counts what clients ask of the queues that match picks, for so long or until ctx ends, and with it its
 // error. Counting stops with the server, too. It uses a few MB at most, however many clients and queues there are, and

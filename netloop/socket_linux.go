@@ -7,8 +7,8 @@ import (
 
 // sendNow sends what the socket takes without waiting.
 //
-// It is a raw system call: it cannot block, so it need not enter the scheduler, which is a good part of the
-// cost of a short reply. MSG_NOSIGNAL keeps a closed peer from raising SIGPIPE.
+// It is a raw system call. It cannot block, so it need not enter the scheduler, and that saves much of the cost of a
+// short reply. MSG_NOSIGNAL keeps a closed peer from raising SIGPIPE.
 func sendNow(fd int, p []byte) (n int, err syscall.Errno) {
 	r, _, errno := syscall.RawSyscall6(syscall.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(&p[0])),
 		uintptr(len(p)), syscall.MSG_NOSIGNAL|syscall.MSG_DONTWAIT, 0, 0)

@@ -24,11 +24,11 @@ func newSpace(size int) []byte {
 	return mem
 }
 
-// keepInSpace is keepInput for a session that keeps much.
-func (s *session) keepInSpace(buf []byte) bool {
+// bufferInSpace is bufferInput for a session that keeps much.
+func (s *session) bufferInSpace(buf []byte) bool {
 	size := len(s.in) + len(buf)
 	kept := (size + spacePage - 1) &^ (spacePage - 1)
-	if kept > s.kept && !s.mayKeep(kept-s.kept) {
+	if kept > s.kept && !s.mayBuffer(kept-s.kept) {
 		return false
 	}
 	if s.space == nil {
@@ -51,11 +51,11 @@ func (s *session) keepInSpace(buf []byte) bool {
 	return true
 }
 
-// dropSpace leaves the session's space to the end of the turn: until then the request that was run, and the
-// watchdog, may look at what is in it. It stays in the ledger as long.
+// dropSpace leaves the session's space to the end of the turn. Until then the request that was run, and the watchdog,
+// may look at what is in it. It stays in the ledger as long.
 func (s *session) dropSpace() {
 	s.loop.spaces = append(s.loop.spaces, space{s.space, s.kept})
-	s.loop.ledger.hold(s.kept)
+	s.loop.ledger.add(s.kept)
 	s.in, s.space = nil, nil
 }
 
@@ -67,7 +67,7 @@ func (l *loop) giveBackSpaces() {
 	}
 	for i, sp := range l.spaces {
 		l.spaces[i] = space{}
-		l.ledger.hold(-sp.kept)
+		l.ledger.add(-sp.kept)
 		l.engine.Account(int64(sp.kept))
 		l.background(func() {
 			unix.Munmap(sp.mem)
@@ -78,8 +78,8 @@ func (l *loop) giveBackSpaces() {
 	l.ledger.report()
 }
 
-// mayKeep reports whether s may take so many bytes more for input.
-func (s *session) mayKeep(more int) bool {
+// mayBuffer reports whether s may take so many bytes more for input.
+func (s *session) mayBuffer(more int) bool {
 	l := s.loop
 	return l.ledger.left()-int64(more) >= s.reserve() &&
 		l.server.buffered.Load()+int64(more) <= l.server.opts.BufferLimit
@@ -89,14 +89,13 @@ func (s *session) mayKeep(more int) bool {
 func (s *session) countInput(kept int) {
 	if grown := kept - s.kept; grown != 0 {
 		s.loop.server.buffered.Add(int64(grown))
-		s.loop.ledger.hold(grown)
+		s.loop.ledger.add(grown)
 		s.kept = kept
 	}
 }
 
-// reserve is how many bytes of the memory limit are not for the input of s. It is negative for a client
-// that has read replies before: it may go beyond the limit by a sixteenth, so that others cannot take
-// its place.
+// reserve is how many bytes of the memory limit are not for the input of s. It is negative for a client that has read
+// replies before. Such a client may exceed the limit by a sixteenth, so that others cannot take its place.
 func (s *session) reserve() int64 {
 	if s.taken > 0 {
 		return -s.loop.engine.MemoryLimit() / 16

@@ -54,9 +54,9 @@ func ParseStatus(name string) (Status, error) {
 	return 0, fmt.Errorf("%w: %q", ErrUnknownStatus, name)
 }
 
-// A Publisher makes a server's status known elsewhere, for example in a membership service. Publish
-// is called when the server starts, before a change to a stricter status takes effect, and after
-// one to a looser; an error undoes the change. One call is made at a time.
+// A Publisher makes a server's status known elsewhere, for example in a membership service. The server calls Publish
+// when it starts, before it enforces a stricter status, and after it has loosened one. An error undoes the change.
+// One call is made at a time.
 type Publisher interface{ Publish(Status) error }
 
 // statusKeeper holds the status that was asked for and the one that is enforced. A change to a
@@ -190,7 +190,7 @@ func (k *statusKeeper) goDown() {
 	k.requested.Store(int32(Down))
 	k.enforced.Store(int32(Down))
 	if err := k.publish(Down); err != nil {
-		k.log.Warn("publish status", "status", Down.String(), "err", err)
+		k.log.Warn("status could not be published", "status", Down.String(), "err", err)
 	}
 }
 
@@ -200,7 +200,7 @@ func (k *statusKeeper) publishFirst() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if err := k.publish(k.Requested()); err != nil {
-		k.log.Error("publish status", "status", k.Requested().String(), "err", err)
+		k.log.Error("status could not be published", "status", k.Requested().String(), "err", err)
 	}
 }
 
@@ -219,7 +219,7 @@ func (k *statusKeeper) store(s Status) {
 		return
 	}
 	if err := writeFileAtomically(k.file, []byte(s.String()+"\n")); err != nil {
-		k.log.Error("store status", "file", k.file, "err", err)
+		k.log.Error("status could not be stored: the next start will not know it", "file", k.file, "err", err)
 	}
 }
 

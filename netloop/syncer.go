@@ -7,8 +7,8 @@ import (
 	"github.com/kestrelmq/kestrel/engine"
 )
 
-// syncer waits for syncs, or for writes, on behalf of loops, on a goroutine of its own: while one sync runs, the
-// loops go on reading, and what they gather shares the next.
+// syncer waits for syncs, or for writes, on behalf of loops, on a goroutine of its own. While one sync runs, the loops
+// go on reading, and what they gather shares the next.
 type syncer struct {
 	engine *engine.Engine
 	took   func(time.Duration) // takes how long a sync took

@@ -167,7 +167,7 @@ func (s *session) putTextItem(item []byte) {
 			return
 		}
 	}
-	s.loop.watch.request("put", it.name)
+	s.loop.watchdog.request("put", it.name)
 	p := engine.PutRequest{Data: item, Expiry: it.expiry}
 	if it.extra.Delay != 0 || len(it.extra.Key) > 0 {
 		p.Extra = &it.extra
@@ -233,8 +233,8 @@ func (textProtocol) item(s *session, it engine.Item) bool {
 	return true
 }
 
-// textTerms words what the terms of the fetch want in front of the item being received: which of several queues it
-// is of, the receipt of its lease, and what there is to know of it.
+// textTerms words what the terms of the fetch want in front of the item being received. That is which of several queues
+// it is of, the receipt of its lease, and what there is to know of it.
 func (s *session) textTerms(it engine.Item) {
 	if s.terms.named {
 		s.out = text.AppendQueue(s.out, s.name)
@@ -425,7 +425,7 @@ func textTouchItem(s *session, req *text.Request) {
 	if req.TouchMillis > 0 {
 		expiry = s.loop.now + engine.Time(req.TouchMillis)
 	}
-	s.alter(s.latin1Name(req.Queue), textWhich(req), expiry, func(s *session, err error) {
+	s.changeExpiry(s.latin1Name(req.Queue), textWhich(req), expiry, func(s *session, err error) {
 		if err != nil {
 			s.refuse(err)
 			return

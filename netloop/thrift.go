@@ -91,7 +91,7 @@ func (thriftProtocol) name() string { return "thrift" }
 
 func (thriftProtocol) next(s *session, in []byte) int {
 	d := s.thriftDecoder()
-	if s.holdsInput() {
+	if s.hasInput() {
 		if n := d.FrameSize(in); n > largeCall && n <= len(in) {
 			s.thriftDecodeLater(in[:n])
 			return n
@@ -114,7 +114,7 @@ func (s *session) thriftRun(frame []byte, req *thrift.Request, err error) int {
 		s.noteRefused(err)
 		refusal := err.(*thrift.ProtocolError)
 		if refusal.Fatal {
-			if _, ok := s.loop.server.lines.foreign.due(s.loop.clock); ok {
+			if _, ok := s.loop.server.logPaces.foreign.due(s.loop.clock); ok {
 				s.loop.log.Warn("connection closed: not a call of the Thrift service",
 					"peer", s.sink.peer(), "reason", refusal.Reason)
 			}
@@ -210,21 +210,29 @@ func thriftPeek(s *session, req *thrift.Request) {
 	}
 	l.counters.CmdPeek++
 	s.terms = terms{}
-	l.headItem = l.headItem[:0]
-	_, got, err := s.try(req.Queue, engine.Peek, false, 1)
+	s.thriftPeekAt(req.Queue)
+}
+
+func (s *session) thriftPeekAt(queue []byte) {
+	s.loop.headItem = s.loop.headItem[:0]
+	_, got, err := s.try(queue, engine.Peek, false, 1)
 	if got.Waiting {
 		s.wait.peeked = func(s *session, err error) { thriftPeeked(s, s.wait.name, false, err) }
-		s.beginWait(waitPeek, req.Queue, req.Queue, engine.Peek, forever)
+		s.beginWait(waitPeek, queue, queue, engine.Peek, forever)
 		return
 	}
-	thriftPeeked(s, req.Queue, got.Alias, err)
+	thriftPeeked(s, queue, got.Alias, err)
 }
 
 // thriftPeeked words the outcome of a peek.
 func thriftPeeked(s *session, queue []byte, alias bool, err error) {
 	l := s.loop
-	if s.noRoom {
+	switch {
+	case s.noRoom:
 		s.notTaken()
+		return
+	case err == errLost:
+		s.thriftPeekAt(queue)
 		return
 	}
 	if err != nil && err != engine.ErrEmpty {
@@ -298,7 +306,7 @@ func (s *session) thriftPutLater(frame []byte, decoded *thrift.Request) {
 		return
 	}
 	req := *decoded
-	if !s.holdsInput() {
+	if !s.hasInput() {
 		if _, err := s.thriftDecoder().Decode(bytes.Clone(frame), &req); err != nil {
 			panic("netloop: frame cannot be decoded again: " + err.Error())
 		}
@@ -309,9 +317,8 @@ func (s *session) thriftPutLater(frame []byte, decoded *thrift.Request) {
 	s.putLater(req.Queue, len(frame), itemsOfPut(&req, s.loop.now), (*session).endThriftPut)
 }
 
-// largeCall is how many bytes a frame has at most that a loop decodes itself: at their worst, that is a
-// list of empty values, they take it about a millisecond. A larger one does not fit in what is read at
-// once, so the session holds it.
+// largeCall is how many bytes a frame has at most that a loop decodes itself. At their worst, which is a list of empty
+// values, they take it about a millisecond. A larger one does not fit in what is read at once, so the session holds it.
 const largeCall = 4 * readSize
 
 // thriftDecodeLater has a job decode a large frame, which lies in the input, and then runs the call. A put
@@ -323,13 +330,14 @@ func (s *session) thriftDecodeLater(frame []byte) {
 	puts := false
 	user := s.id.user // jobs must not look at s.id
 	var over error
-	counts := s.id.usage != nil
-	if counts {
+	usage, clock := s.id.usage, s.loop.server.clock
+	if usage != nil {
 		over = s.overQuota(len(frame))
 	}
 	s.pinned = true
 	s.startJob(func() error {
 		_, refused = d.Decode(frame, req)
+		req.Queue = withoutAccount(req.Queue)
 		if puts = refused == nil && req.Method == thrift.MethodPut; !puts {
 			return nil
 		}
@@ -340,11 +348,13 @@ func (s *session) thriftDecodeLater(frame []byte) {
 		if !user.May(access.Put, req.Queue) {
 			return &access.Denied{Right: access.Put, Queue: string(req.Queue)}
 		}
-		switch {
-		case over != nil:
+		if over != nil {
 			return over
-		case counts && user.Quota.Operations > 0 && int64(req.Items.Len())/maxAtOnce >= user.Quota.Operations:
-			return &access.OverQuota{What: "operations", Most: user.Quota.Operations * maxAtOnce}
+		}
+		if usage != nil {
+			if o := usage.admitItems(req.Items.Len(), user.Quota.Operations, int64(clock.now())*1e6); o != nil {
+				return o
+			}
 		}
 		if s.writesBlocked() {
 			return errSetUnavailable
@@ -367,7 +377,6 @@ func (s *session) thriftDecodeLater(frame []byte) {
 		if o, ok := err.(*access.OverQuota); ok && over == nil {
 			s.refusedByQuota(o)
 		}
-		s.chargeItems(put.stored, 0)
 		put.end()
 		s.endThriftPut(put.stored, put.ticket, s.unnamed(put.to, err))
 	})

@@ -275,7 +275,7 @@ func TestThriftPutsCount(t *testing.T) {
 				ts.do(func() {
 					ts.loop.begin()
 					c.session.receive(put) // the job begins; its end is heard of in a turn to come
-					ts.loop.gone(&c.session, true)
+					ts.loop.endSession(&c.session, true)
 					ts.server.connections.Add(-1)
 					ts.loop.tick()
 				})

@@ -114,7 +114,7 @@ func TestThriftDecodeHangUp(t *testing.T) {
 			ts.do(func() {
 				ts.loop.begin()
 				c.session.receive(frame[readSize:])
-				ts.loop.gone(&c.session, false)
+				ts.loop.endSession(&c.session, false)
 				if n := ts.server.buffered.Load(); n < int64(len(frame)) {
 					t.Errorf("%s: %d bytes of input are counted while the job runs, want %d at least", tt.method, n, len(frame))
 				}

@@ -11,8 +11,8 @@ import (
 	"github.com/kestrelmq/kestrel/engine"
 )
 
-// maxThriftReply is how large a reply to get may become, in bytes, unless a single item is larger:
-// the common client libraries refuse a frame of more than 16,384,000 bytes.
+// maxThriftReply is how large a reply to get may become, in bytes, unless a single item is larger. The common client
+// libraries refuse a frame of more than 16,384,000 bytes.
 const maxThriftReply = 16_384_000
 
 // thriftGet is a get under way. What it has collected are reads of the session; a client that goes
@@ -32,14 +32,7 @@ func thriftGetItems(s *session, req *thrift.Request) {
 		s.refuse(engine.ErrOutOfMemory)
 		return
 	}
-	room := s.loop.server.opts.MaxOpenReads - s.holding(req.Queue)
-	if req.AutoAbortMillis > 0 {
-		var err error
-		if room, err = s.readsQuota(room); err != nil {
-			s.refuse(err)
-			return
-		}
-	}
+	room := s.loop.server.opts.MaxOpenReads - s.openedHere(req.Queue)
 	g, l := &s.thrift.get, s.loop
 	g.reply, g.count, g.short = l.buffers.gets.take(), 0, 0
 	g.autoAbort = time.Duration(max(req.AutoAbortMillis, 0)) * time.Millisecond
@@ -132,6 +125,8 @@ func (thriftProtocol) none(s *session) {
 		s.endGetLater()
 		return
 	}
+	n := s.reads.count(s.wait.name)
+	s.reads.charge(n) // until they count as leases
 	l.refs, l.receipts = s.reads.takeQueue(s.wait.name, l.refs[:0]), l.receipts[:0]
 	var t engine.Ticket
 	switch {
@@ -140,6 +135,7 @@ func (thriftProtocol) none(s *session) {
 	case g.count > 0:
 		t, l.receipts = l.engine.LeaseReads(l.now, l.refs, g.autoAbort, s.holder(s.wait.name), l.receipts)
 	}
+	s.reads.charge(-n)
 	s.after(t)
 	g.reply.B = thrift.EndItems(g.reply.B, 0, g.count)
 	thrift.SetItemIDs(g.reply.B, 0, l.receipts)
@@ -155,6 +151,11 @@ func (thriftProtocol) none(s *session) {
 func (s *session) endGetLater() {
 	g, l := &s.thrift.get, s.loop
 	name := bytes.Clone(s.wait.name)
+	usage, charged := s.reads.usage, 0
+	if g.autoAbort > 0 && usage != nil {
+		charged = s.reads.count(name)
+		s.reads.charge(charged) // until they count as leases
+	}
 	refs := s.reads.takeOldest(name, s.reads.count(name))
 	reply, count, autoAbort := g.reply, g.count, g.autoAbort
 	var holder *engine.Holder
@@ -169,6 +170,9 @@ func (s *session) endGetLater() {
 	var t engine.Ticket
 	s.startJob(func() error {
 		defer e.Account(-size)
+		if usage != nil {
+			defer func() { usage.reads.Add(-int64(charged)) }()
+		}
 		var receipts []uint64
 		for piece := range slices.Chunk(refs, confirmPiece) {
 			var u engine.Ticket

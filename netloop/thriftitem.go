@@ -1,6 +1,7 @@
 package netloop
 
 import (
+	"bytes"
 	"errors"
 	"math"
 	"slices"
@@ -26,14 +27,24 @@ func thriftWhich(req *thrift.Request) (engine.Which, error) {
 	switch {
 	case w.IsZero():
 		return engine.Which{}, errNoItem
-	case w.ID != 0 && len(w.Key) > 0, w.ID != 0 && req.ID != 0, len(w.Key) > 0 && req.ID != 0:
+	case req.ID != 0:
+		return engine.Which{}, errReadAndItem
+	case w.ID != 0 && len(w.Key) > 0:
 		return engine.Which{}, errTwoItems
 	case w.ID < 0:
 		return engine.Which{}, errItemID
 	case len(w.Key) > 0:
-		return engine.Which{Key: w.Key}, nil
+		return engine.Which{Key: w.Key}, checkThriftKey(w.Key)
 	}
 	return engine.Which{ID: uint64(w.ID)}, nil
+}
+
+// checkThriftKey returns why no item has that key, or nil. Keys of other protocols cannot have blanks, so none may.
+func checkThriftKey(key []byte) error {
+	if bytes.IndexByte(key, ' ') >= 0 {
+		return errKeyBlank
+	}
+	return engine.ValidateKey(key)
 }
 
 func thriftRemove(s *session, req *thrift.Request) {
@@ -63,7 +74,7 @@ func thriftTouchItem(s *session, req *thrift.Request) {
 		return
 	}
 	expiry := engine.Time(thrift.ExpiryTime(req.ExpiryMillis, int64(s.loop.now)))
-	s.alter(req.Queue, which, expiry, func(s *session, err error) {
+	s.changeExpiry(req.Queue, which, expiry, func(s *session, err error) {
 		when := int64(expiry)
 		switch {
 		case errors.Is(err, engine.ErrNoSuchItem):

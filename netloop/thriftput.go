@@ -1,7 +1,6 @@
 package netloop
 
 import (
-	"bytes"
 	"errors"
 
 	"github.com/kestrelmq/kestrel/codec/thrift"
@@ -28,17 +27,14 @@ func checkThriftPut(req *thrift.Request) error {
 		return errKeyCount
 	}
 	for key := range req.Keys.All() {
-		if err := engine.ValidateKey(key); err != nil {
+		if err := checkThriftKey(key); err != nil {
 			return err
-		}
-		if bytes.IndexByte(key, ' ') >= 0 {
-			return errKeyBlank
 		}
 	}
 	return nil
 }
 
-// thriftExtra is what few puts ask for, kept in extra, of the item with the next of the keys; nil if this one asks
+// thriftExtra is what few puts ask for of the item with the next key. It lies in extra, and is nil if this put asks
 // for nothing.
 func thriftExtra(req *thrift.Request, keys *thrift.Items, extra *engine.PutExtra) *engine.PutExtra {
 	key, keyed := keys.Next()

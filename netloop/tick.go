@@ -13,17 +13,18 @@ const maxWrite = 1 << 20
 // tick ends a turn.
 func (l *loop) tick() {
 	l.goOn()
-	l.settle()
+	l.wrapUp()
 	l.turns++
-	if l.watch.finish(&l.counters) {
+	if l.watchdog.finish(&l.counters) {
 		l.publish()
 	}
 	l.giveBackSpaces()
 }
 
-// settle handles the news that other goroutines have posted, and ends waits whose time is over. It then commits once
-// for everything that the turn did, and sends the replies with one write for each connection.
-func (l *loop) settle() {
+// wrapUp handles the news that other goroutines have posted, and ends waits whose time is over. It then commits once
+// for everything that the turn did, and sends the replies with one write for each connection. If more news has come
+// meanwhile, it goes round again.
+func (l *loop) wrapUp() {
 	for round := 1; ; round++ {
 		l.begin()
 		l.heedNews()
@@ -33,14 +34,14 @@ func (l *loop) settle() {
 		}
 		l.publish()
 		l.commit()
-		l.latencies.measure(l.began, l.watch.end("sending replies", nil))
+		l.latencies.measure(l.began, l.watchdog.end("sending replies", nil))
 		l.ledger.report()
 		l.awake.Store(false)
 		// Goroutines that posted before awake went false have not woken the loop.
 		if l.mailbox.empty() && !l.heldIsReady() {
 			break
 		}
-		if round == maxRounds || l.watch.at >= maxRounds*maxShare {
+		if round == maxRounds || l.watchdog.at >= maxRounds*maxShare {
 			l.ring()
 			break
 		}
@@ -51,10 +52,10 @@ func (l *loop) settle() {
 	l.now = 0
 }
 
-// commit writes the journal for what the turn did, and syncs it if the loop does that itself. It sends the replies
-// whose tickets are good then, and holds the others.
+// commit first sends the held replies whose commit has ended. It then writes the journal for what the turn did, and
+// syncs it if the loop does that itself. It sends the replies whose tickets are good then, and holds the others.
 func (l *loop) commit() {
-	l.flushHeld() // it may run requests, and their tickets are due in this turn
+	l.releaseHeld() // it may run requests, and their tickets are due in this turn
 	t := l.ticket
 	l.ticket = engine.Ticket{}
 	for _, s := range l.dirty {
@@ -63,7 +64,7 @@ func (l *loop) commit() {
 		}
 	}
 	var failed *failure
-	l.watch.end("ends of sessions", nil)
+	l.watchdog.end("ends of sessions", nil)
 	written := engine.Ticket{Written: t.Written}
 	long := l.engine.Unwritten(written) > maxWrite
 	if long {
@@ -79,7 +80,7 @@ func (l *loop) commit() {
 		}
 	}
 	if t != (engine.Ticket{}) {
-		l.watch.end("commit", nil)
+		l.watchdog.end("commit", nil)
 	}
 	if failed != nil {
 		l.latencies.forget()
@@ -103,9 +104,9 @@ func (l *loop) commit() {
 
 // syncNow syncs the journal up to t on the loop's goroutine.
 func (l *loop) syncNow(t engine.Ticket) error {
-	began := l.watch.end("commit", nil)
+	began := l.watchdog.end("commit", nil)
 	err := l.engine.Commit(t)
-	l.server.inline.took(l.watch.end("sync", nil).Sub(began))
+	l.server.inline.took(l.watchdog.end("sync", nil).Sub(began))
 	return err
 }
 
@@ -146,9 +147,9 @@ func (l *loop) heldIsReady() bool {
 	return false
 }
 
-// flushHeld sends the held replies whose commit has ended, as far as the turn has time for them. The others keep their
+// releaseHeld sends the held replies whose commit has ended, as far as the turn has time for them. The others keep their
 // place, and the failure of their commit waits for them.
-func (l *loop) flushHeld() {
+func (l *loop) releaseHeld() {
 	failed := l.takeFailure()
 	if len(l.held) == 0 {
 		return
@@ -162,10 +163,10 @@ func (l *loop) flushHeld() {
 			l.failed = failed
 		case l.engine.Committed(s.heldTicket):
 			l.endHold(s, nil)
-			l.watch.end("sending replies", s)
+			l.watchdog.end("sending replies", s)
 		case failed.concerns(l.engine, s.heldTicket):
 			l.endHold(s, failed)
-			l.watch.end("sending replies", s)
+			l.watchdog.end("sending replies", s)
 		}
 		if s.held {
 			kept = append(kept, s)
@@ -241,7 +242,7 @@ func (l *loop) goOn() {
 		s := l.resuming[done]
 		s.resuming = false
 		l.guard(s, (*session).unstall)
-		l.watch.end("requests that had to wait", s)
+		l.watchdog.end("requests that had to wait", s)
 	}
 	rest := copy(l.resuming, l.resuming[done:])
 	clear(l.resuming[rest:])
@@ -260,7 +261,7 @@ func (l *loop) heedNews() {
 		s := l.news[0]
 		l.news = l.news[1:]
 		l.guard(s, (*session).heed)
-		l.watch.end("news of a session", s)
+		l.watchdog.end("news of a session", s)
 	}
 	for turn := l.newShare(); !turn.spent(); {
 		s := l.deadlines.due(l.clock)
@@ -268,7 +269,7 @@ func (l *loop) heedNews() {
 			break
 		}
 		l.guard(s, (*session).deadlinePassed)
-		l.watch.end("deadline", s)
+		l.watchdog.end("deadline", s)
 	}
 }
 

@@ -59,15 +59,20 @@ func newAuthority(t testing.TB) *authority {
 // issue signs a certificate for somebody, which is valid from and to so long after now.
 func (a *authority) issue(name string, from, to time.Duration) tls.Certificate {
 	a.t.Helper()
+	return a.issueAs(&x509.Certificate{
+		Subject: pkix.Name{CommonName: name}, DNSNames: []string{name + ".example"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}, from, to)
+}
+
+// issueAs is issue with the names of the template.
+func (a *authority) issueAs(template *x509.Certificate, from, to time.Duration) tls.Certificate {
+	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(from),
-		NotAfter: time.Now().Add(to), DNSNames: []string{name + ".example"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
-	}
+	template.SerialNumber, template.NotBefore, template.NotAfter = big.NewInt(2), time.Now().Add(from), time.Now().Add(to)
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
 	if err != nil {
 		a.t.Fatal(err)
@@ -479,7 +484,7 @@ func TestTLSMemory(t *testing.T) {
 	ts := startTLS(t, DefaultEventLoop, AuthNone)
 	held := func() (n int64) {
 		done := make(chan struct{})
-		ts.loops[0].do(func() { n = ts.loops[0].ledger.held; close(done) })
+		ts.loops[0].do(func() { n = ts.loops[0].ledger.bytes; close(done) })
 		<-done
 		return n
 	}

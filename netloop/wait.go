@@ -25,7 +25,7 @@ type wait struct {
 	waiter    engine.Waiter
 	access    engine.Access
 	name      []byte // of the queue
-	reply     []byte // what the client calls it
+	spelt     []byte // what replies call it: the name as the client spells it
 	deadline  moment
 	heapIndex int    // in loop.deadlines; -1 without a deadline
 	remaining int    // monitor: items to deliver at most; negative: no limit
@@ -33,6 +33,7 @@ type wait struct {
 	holds     int    // items held that were there at once
 	delivered bool   // monitor: an item
 	counted   bool   // against the quota of the user
+	reserved  int    // open reads, of that quota
 
 	meter *engine.Meter // of the queue
 	began moment
@@ -55,13 +56,13 @@ func (s *session) WaitEnded(*engine.Waiter) { s.loop.post(s, waitEnded) }
 
 // beginWait makes the session wait until the engine ends its Waiter, or the deadline passes.
 func (s *session) beginWait(
-	kind waitKind, name, reply []byte, access engine.Access, deadline moment,
+	kind waitKind, name, spelt []byte, access engine.Access, deadline moment,
 ) {
 	w := &s.wait
 	w.kind, w.access = kind, access
 	w.name = append(w.name[:0], name...)
-	w.reply = append(w.reply[:0], reply...)
-	s.name = w.reply
+	w.spelt = append(w.spelt[:0], spelt...)
+	s.name = w.spelt
 	s.to(waiting)
 	if deadline != forever {
 		s.loop.deadlines.add(s, deadline)
@@ -101,7 +102,7 @@ type several struct {
 
 // source is a queue that a fetch may be from. It keeps its buffers.
 type source struct {
-	name, reply []byte // and what the client calls it
+	name, spelt []byte // and what the client calls it
 	weight      int    // 0: none was sent
 }
 

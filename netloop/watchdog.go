@@ -16,12 +16,11 @@ const (
 	maxNoted = 64
 )
 
-// watchdog measures the turns of one loop, and names the part of a turn that took longest: a run of
-// one session's requests, the commit, news from other goroutines, a deadline, the end of a session.
-// Its owner is the loop.
+// watchdog measures the turns of one loop, and names the part of a turn that took longest. Parts are the requests of
+// one session, the commit, news from other goroutines, a deadline, and the end of a session. Its owner is the loop.
 //
-// It reads the clock once for each part, and asks the kernel only now and then, and behind a long
-// turn: a loop that had to wait for a processor has not worked, and the log says which it was.
+// It reads the clock once for each part, and asks the kernel only now and then, and after a long turn. A loop that had
+// to wait for a processor has not worked, and the log says which it was.
 type watchdog struct {
 	elapsed func(time.Time) time.Duration
 	delay   func() threadDelay

@@ -29,13 +29,13 @@ func TestLongTurn(t *testing.T) {
 		ts := newTestServer(t, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}, defaults())
 		defer ts.stop()
 		c := ts.dial(memcacheProtocol{})
-		ts.do(func() { ts.loop.watch.delay = func() threadDelay { return threadDelay{} } })
+		ts.do(func() { ts.loop.watchdog.delay = func() threadDelay { return threadDelay{} } })
 		turn := func(took time.Duration, request string) {
 			ts.do(func() {
 				ts.loop.begin()
 				c.session.receive([]byte(request))
 				<-time.After(took) // of the bubble
-				ts.loop.watch.end("reading from a client", &c.session)
+				ts.loop.watchdog.end("reading from a client", &c.session)
 				ts.loop.tick()
 			})
 			<-time.After(took)
@@ -82,7 +82,7 @@ func TestLongTurnParts(t *testing.T) {
 		var delay threadDelay
 		ts.do(func() {
 			c.session.sink = slowSink{c, 2 * longTurn}
-			ts.loop.watch.delay = func() threadDelay { return delay }
+			ts.loop.watchdog.delay = func() threadDelay { return delay }
 		})
 		<-time.After(delayInterval) // of the bubble
 		delay = threadDelay{thread: 1, known: true}

@@ -5,8 +5,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watched are the sockets of a gnetPoller that are muted, or removed and perhaps not closed yet: gnet's
-// reactor leaves it to the system to forget a descriptor that is closed, and has no way to forget another.
+// watched are the sockets of a gnetPoller that are muted, or removed and perhaps not closed yet. gnet's reactor leaves
+// it to the system to forget a descriptor that is closed, and has no way to forget another.
 //
 // There is no wait behind a turn: Go's scheduler hears of every wait here.
 type watched struct{ silent map[int]bool }

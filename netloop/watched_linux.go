@@ -19,13 +19,13 @@ const (
 
 // watched are the sockets of a gnetPoller, for the wait behind a turn.
 //
-// With few connections, linger polls their sockets. It then knows which of them have something. The
-// reactor has an event of each: a turn that leaves something unread goes on, and does not linger. So
-// the event of the last of them ends the turn. And linger may be called in the middle of a batch: a
-// socket of which an event is still to be handled ends the poll at once.
+// With few connections, linger polls their sockets. It then knows which of them have something. The reactor has an
+// event of each: a turn that leaves something unread goes on, and does not linger. So the event of the last of them
+// ends the turn. The loop may call linger in the middle of a batch: a socket with an event still to be handled ends
+// the poll at once.
 //
-// With more, linger polls the reactor, and must come behind a batch: the reactor's descriptor has
-// nothing to say of events that the reactor has taken and not yet handled.
+// With more, linger polls the reactor, and must come behind a batch. The reactor's descriptor does not report events
+// that the reactor has taken and not yet handled.
 type watched struct {
 	reactor [1]unix.PollFd
 	sockets []unix.PollFd // the bell, then all connections; of one that is muted, failures only

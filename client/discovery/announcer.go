@@ -224,9 +224,9 @@ func (p *pass) connect(dial func(func()) (keeper, error), kick func()) (err erro
 	return nil
 }
 
-// outcome notes how a pass ended. When passes have failed for so long that the session must have ended,
-// the next one begins with another connection: a ZooKeeper that has lost its data refuses one that has
-// seen later data, for ever.
+// outcome notes how a pass ended. When passes have failed for so long that the session must have ended, the next one
+// begins with another connection. A ZooKeeper that has lost its data refuses a connection that has seen later data, for
+// ever.
 func (p *pass) outcome(err error) {
 	switch {
 	case err == nil:

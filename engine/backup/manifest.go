@@ -52,14 +52,14 @@ func parseManifest(src io.Reader) (*Manifest, error) {
 		return nil, fmt.Errorf("%s cannot be read: %w", manifestName, err)
 	}
 	if m.Format != format {
-		return nil, fmt.Errorf("%s has format %d, and this release knows %d alone", manifestName, m.Format, format)
+		return nil, fmt.Errorf("%s has format %d, and this release reads format %d only: use a newer release", manifestName, m.Format, format)
 	}
 	for _, f := range m.Files {
 		if !fileNames.MatchString(f.Name) || f.Size < 0 {
-			return nil, fmt.Errorf("%s names a file that is none of a backup: %q, %d bytes", manifestName, f.Name, f.Size)
+			return nil, fmt.Errorf("%s names a file that no backup has: %q, %d bytes", manifestName, f.Name, f.Size)
 		}
 		if f.Stored != "" && !storedNames.MatchString(f.Stored) {
-			return nil, fmt.Errorf("%s: %q is no place in a backup", manifestName, f.Stored)
+			return nil, fmt.Errorf("%s: %q is not a path in a backup", manifestName, f.Stored)
 		}
 	}
 	return m, nil
@@ -67,8 +67,8 @@ func parseManifest(src io.Reader) (*Manifest, error) {
 
 func (m *Manifest) encode() ([]byte, error) { return json.MarshalIndent(m, "", " ") }
 
-// storedNames match the names of files in a directory of backups: that in the data directory, the sum, and
-// "once" if other bytes may come to stand in the file that was copied.
+// storedNames match the names of files in a directory of backups. Such a name is the one in the data directory, the
+// sum, and "once" if the bytes of the copied file may change.
 var storedNames = regexp.MustCompile(`^((?:journal|backlog)/[0-9]{10,20}\.(?:seg|run))\.([0-9a-f]{16})(\.once)?$`)
 
 func storedName(name, sum string, once bool) string {

@@ -30,14 +30,14 @@ func readStream(stream io.Reader, f func(*tar.Header, io.Reader) error) (*Manife
 		case err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF):
 			return nil, ErrIncomplete
 		case err != nil:
-			return nil, fmt.Errorf("this is no backup, or a damaged one: %w", err)
+			return nil, fmt.Errorf("this is not a backup, or a damaged one: %w", err)
 		case h.Name == errorName:
 			why, _ := io.ReadAll(io.LimitReader(archive, maxError))
-			return nil, fmt.Errorf("the server gave the backup up: %s", why)
+			return nil, fmt.Errorf("the server broke the backup off: %s", why)
 		case h.Name == manifestName:
 			return parseManifest(archive)
 		case !fileNames.MatchString(h.Name) || h.Typeflag != tar.TypeReg:
-			return nil, fmt.Errorf("this is no backup: it has a file %q", h.Name)
+			return nil, fmt.Errorf("this is not a backup: it has a file %q", h.Name)
 		}
 		if e, ok := stream.(Expecter); ok {
 			if total, err := strconv.ParseInt(h.PAXRecords[totalRecord], 10, 64); err == nil {
@@ -111,7 +111,7 @@ func (s dirSource) manifest() (m *Manifest, err error) {
 		return err
 	})
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s is no complete backup: it has no %s", s.dir, manifestName)
+		return nil, fmt.Errorf("%s is not a complete backup: it has no %s", s.dir, manifestName)
 	}
 	return m, err
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/kestrelmq/kestrel/engine"
+	"github.com/kestrelmq/kestrel/engine/internal/dirlock"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -30,8 +31,35 @@ type Restored struct {
 
 // Restore writes a backup to the data directory dir, which must be empty or missing, or have an unfinished
 // restore. It checks every sum, and then reads the directory as a server would. When it returns nil all is
-// durable. Until then, and after an error, dir has the file of MarkPath.
-func Restore(fsys segment.FS, dir string, from Source) (*Restored, error) {
+// durable. Until then, and after an error, dir has the file of MarkPath. It returns an error that wraps
+// engine.ErrLocked if another process uses dir.
+func Restore(fsys segment.FS, dir string, from Source) (r *Restored, err error) {
+	if _, err := leftIn(fsys, dir); err != nil { // it gets no lock then
+		return nil, err
+	}
+	lock, err := hold(fsys, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, lock.Release()) }()
+	return restore(fsys, dir, from)
+}
+
+// hold locks dir, which it makes if that is missing, if processes lock directories: fsys is that of the operating
+// system.
+func hold(fsys segment.FS, dir string) (*dirlock.Lock, error) {
+	if _, ok := fsys.(segment.OS); !ok {
+		return nil, nil
+	}
+	lock, err := dirlock.Make(dir)
+	if err != nil {
+		return nil, fmt.Errorf("lock %s: %w", dir, err)
+	}
+	return lock, nil
+}
+
+// restore is Restore in a directory that no other process uses.
+func restore(fsys segment.FS, dir string, from Source) (*Restored, error) {
 	if err := makeEmpty(fsys, dir); err != nil {
 		return nil, err
 	}
@@ -113,23 +141,35 @@ func makeEmpty(fsys segment.FS, dir string) error {
 	if err := fsys.MkdirAll(dir); err != nil {
 		return err
 	}
-	names, err := fsys.List(dir)
+	left, err := leftIn(fsys, dir)
 	if err != nil {
 		return err
+	}
+	for _, name := range left {
+		if err := empty(fsys, path.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// leftIn returns the directories that an unfinished restore has left in dir, and an error if anything else is there.
+func leftIn(fsys segment.FS, dir string) (left []string, err error) {
+	names, err := list(fsys, dir)
+	if err != nil {
+		return nil, err
 	}
 	unfinished := slices.Contains(names, markName)
 	for _, name := range names {
 		switch {
-		case name == "lost+found" || name == markName: // a disk of its own has the first
+		case name == "lost+found" || name == markName || name == dirlock.FileName: // a disk of its own has the first
 		case unfinished && slices.Contains(dirs[:], name):
-			if err := empty(fsys, path.Join(dir, name)); err != nil {
-				return err
-			}
+			left = append(left, name)
 		default:
-			return fmt.Errorf("%s is not empty: it has %q; restore to an empty directory", dir, name)
+			return nil, fmt.Errorf("%s is not empty: it has %q; restore to an empty directory", dir, name)
 		}
 	}
-	return nil
+	return left, nil
 }
 
 func empty(fsys segment.FS, dir string) error {

@@ -61,6 +61,9 @@ func sizeOf(fsys segment.FS, in ...string) (total int64, err error) {
 			return 0, err
 		}
 		for _, base := range names {
+			if !fileNames.MatchString(path.Join("journal", base)) && !fileNames.MatchString(path.Join("backlog", base)) {
+				continue
+			}
 			size, _, err := headOf(fsys, path.Join(dir, base))
 			if err != nil {
 				return 0, err

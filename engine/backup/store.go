@@ -9,14 +9,16 @@ import (
 	"path"
 
 	"github.com/kestrelmq/kestrel/engine"
+	"github.com/kestrelmq/kestrel/engine/internal/processor"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
 const (
 	partExt = ".part" // of a file that has not come to its end
 	newExt  = ".new"
-	// piece is how many bytes are written at a time. writeOut is how many the disk gets at a time, so that the sync of
-	// a file does not hold up all others.
+	// piece is how many bytes are written at a time, in whole blocks past the page cache. What the kernel gathers
+	// there goes to the disk in bursts, which hold up the syncs of all others. Where there is no way past the cache,
+	// writeOut is how many bytes the disk gets at a time.
 	piece    = 256 << 10
 	writeOut = 1 << 20
 )
@@ -26,6 +28,9 @@ type Report struct {
 	Files, Sent int   // in the backup; that came now
 	Bytes, Came int64 // of these files
 	Withheld    []string
+	// Stays says why files of an earlier backup are still there, beside the new one, which is whole; nil: none is. The
+	// next Store removes them.
+	Stays error
 }
 
 // Held returns the keys of the files that the backup in dir has, which need not exist, for Stream to leave
@@ -95,10 +100,21 @@ func headOf(fsys segment.FS, name string) (size int64, head []byte, err error) {
 	return size, head[:n], err
 }
 
-// Store writes what Stream wrote to the directory dir, which is made if it is missing, and may have an
-// earlier backup: that one is whole until the new one is durable in its place. When Store returns an error
-// dir has the earlier backup, and what came whole is there for the next try.
-func Store(fsys segment.FS, dir string, stream io.Reader) (Report, error) {
+// Store writes what Stream wrote to the directory dir, which it makes if that is missing. An earlier backup there is
+// whole until the new one is durable in its place. When Store returns an error dir has the earlier backup, and what
+// came whole is there for the next try. It returns an error that wraps engine.ErrLocked if another process uses dir, for
+// a backup or as its data directory.
+func Store(fsys segment.FS, dir string, stream io.Reader) (r Report, err error) {
+	lock, err := hold(fsys, dir)
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, lock.Release()) }()
+	return store(fsys, dir, stream)
+}
+
+// store is Store in a directory that no other process uses.
+func store(fsys segment.FS, dir string, stream io.Reader) (Report, error) {
 	for _, d := range under(dir) {
 		if err := fsys.MkdirAll(d); err != nil {
 			return Report{}, err
@@ -127,7 +143,8 @@ func Store(fsys segment.FS, dir string, stream io.Reader) (Report, error) {
 	if err := finish(fsys, dir, m); err != nil {
 		return r, err
 	}
-	return r, clean(fsys, dir, m)
+	r.Stays = clean(fsys, dir, m)
+	return r, nil
 }
 
 // place says in m where each file is.
@@ -141,12 +158,12 @@ func place(fsys segment.FS, dir string, m *Manifest, came map[string]File) error
 		got, ok := came[f.Name]
 		switch {
 		case ok && (got.Size != f.Size || got.Sum != f.Sum):
-			return fmt.Errorf("%s came damaged: %d bytes with sum %s, and not %d with %s", f.Name, got.Size, got.Sum, f.Size, f.Sum)
+			return fmt.Errorf("%s was damaged on the way: it has %d bytes with sum %s, and should have %d with %s", f.Name, got.Size, got.Sum, f.Size, f.Sum)
 		case !ok && f.Sum != "":
-			return fmt.Errorf("%s did not come", f.Name)
+			return fmt.Errorf("%s is missing from the backup stream", f.Name)
 		case !ok:
 			if got, ok = held[f.Key]; !ok || got.Name != f.Name || got.Size != f.Size {
-				return fmt.Errorf("%s did not come, and %s does not have it: was it removed meanwhile?", f.Name, dir)
+				return fmt.Errorf("%s is neither in the backup stream nor in %s: was it removed meanwhile?", f.Name, dir)
 			}
 		}
 		*f = File{Name: f.Name, Size: f.Size, Sum: got.Sum, Stored: got.Stored}
@@ -171,28 +188,35 @@ func writeDurably(fsys segment.FS, name string, size int64, body io.Reader) (sum
 	if err := fsys.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
-	f, err := fsys.Create(name)
+	f, err := segment.Uncached(fsys).Create(name)
 	if err != nil {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	digest := segment.NewSum()
-	buf := make([]byte, piece)
+	buf := segment.BlockBuffer(piece)[:piece]
 	for off, out := int64(0), int64(0); off < size; {
 		p := buf[:min(int64(len(buf)), size-off)]
 		if _, err := io.ReadFull(body, p); err != nil {
 			return "", err
 		}
 		digest.Write(p)
-		if _, err := f.WriteAt(p, off); err != nil {
+		off += int64(len(p))
+		whole := segment.WholeBlocks(len(p))
+		clear(buf[len(p):whole])
+		if _, err := f.WriteAt(buf[:whole], off-int64(len(p))); err != nil {
 			return "", err
 		}
-		if off += int64(len(p)); off-out >= writeOut {
+		processor.Yield()
+		if off-out >= writeOut {
 			if err := f.WriteOut(out, off-out); err != nil {
 				return "", err
 			}
 			out = off
 		}
+	}
+	if err := f.Truncate(size); err != nil { // the rest of the last block
+		return "", err
 	}
 	return sumText(digest.Sum64()), f.Datasync()
 }

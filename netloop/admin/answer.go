@@ -130,8 +130,14 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	if c.listens { // the end of a time limit would look like the end of the client
 		http.NewResponseController(w).SetReadDeadline(time.Time{})
 	}
+	r, leave := s.watch(r, func(u *access.User) error { return c.allows(u, changes) })
+	defer leave()
 	result, err := c.run(s, r)
 	s.limitAnswer(w) // making it may have taken a while
+	if denied := revoked(r); denied != nil {
+		s.forbid(w, r, name, denied)
+		return
+	}
 	if err != nil {
 		plain(w, statusOf(err), "error processing command: "+err.Error())
 		return
@@ -214,7 +220,11 @@ func (s *Server) forbid(w http.ResponseWriter, r *http.Request, command string, 
 
 // mayRun returns why the user that sent r may not run a command.
 func (c *command) mayRun(r *http.Request, changes bool) error {
-	u := userOf(r)
+	return c.allows(userOf(r), changes)
+}
+
+// allows returns why a user may not run a command; nil is nobody in particular.
+func (c *command) allows(u *access.User, changes bool) error {
 	needs := c.needs
 	if changes {
 		needs |= access.Operate

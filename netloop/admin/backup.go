@@ -26,13 +26,21 @@ func takeBackup(s *Server, r *http.Request) (any, error) {
 	for ; len(body) > 0; body = body[8:] {
 		have[binary.LittleEndian.Uint64(body)] = true
 	}
+	pace := r.URL.Query().Get("pace")
+	if pace != "" && pace != "full" {
+		return nil, badRequestf("pace: %q is not a pace: use full, or leave it out", pace)
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithCancel(r.Context())
 		defer cancel()
 		defer context.AfterFunc(s.ending, cancel)()
 		s.log.Info("backup begins", "peer", r.RemoteAddr, "held_files", len(have))
 		out := &patientWriter{s: s, w: w}
-		switch err := backup.Stream(ctx, out, server.Engine(), have); {
+		to := io.Writer(out)
+		if pace == "" {
+			to = backup.GiveWay(ctx, out, server.Engine())
+		}
+		switch err := backup.Stream(ctx, to, server.Engine(), have); {
 		case err == nil:
 			s.log.Info("backup is complete", "bytes", out.bytes)
 		case out.bytes == 0:

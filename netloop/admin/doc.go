@@ -3,9 +3,9 @@
 //
 // # Life
 //
-// New opens the port and Start answers on it, before there is an engine: the commands that need one
-// say how far the replay has come. Attach brings the server in. Close comes last, so that a server that
-// drains still answers that it does.
+// New opens the port and Start answers on it, before there is an engine. Commands that need an engine say how far the
+// replay has come. Attach brings the server in. Close comes last, so that a server that drains still answers that it
+// does.
 //
 // # Who may ask
 //

@@ -22,8 +22,11 @@ func userOf(r *http.Request) *access.User {
 // errUnauthenticated answers a request that does not say who sends it.
 var errUnauthenticated = errors.New("unauthenticated: send a user's name and password, or a token")
 
+// errTwoCredentials answers one that says so twice.
+var errTwoCredentials = errors.New("there are two Authorization headers")
+
 // errNoCertificate answers a client whose certificate is that of no user.
-var errNoCertificate = errors.New("the certificate is that of no user")
+var errNoCertificate = errors.New("no user has this certificate: add its name to the certificates of a user")
 
 // whoSent returns the user that sent r.
 func whoSent(checker *access.Checker, r *http.Request) (*access.User, error) {
@@ -37,8 +40,11 @@ func whoSent(checker *access.Checker, r *http.Request) (*access.User, error) {
 			return nil, errNoCertificate
 		}
 	}
-	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
-		return checker.Token(token)
+	if len(r.Header["Authorization"]) > 1 { // a proxy may have looked at another one
+		return nil, errTwoCredentials
+	}
+	if scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
+		return checker.Token(strings.TrimLeft(token, " "))
 	}
 	name, password, ok := r.BasicAuth()
 	if !ok {

@@ -115,7 +115,7 @@ type boundedConn struct {
 }
 
 // errUnknownTooLong ends a connection that has sent too much without saying who its peer is.
-var errUnknownTooLong = fmt.Errorf("more than %d bytes came before who the peer is", maxUnknown)
+var errUnknownTooLong = fmt.Errorf("more than %d bytes came before the client identified itself", maxUnknown)
 
 // admit takes in that a request has said who the peer is, or need not. A request without a connection has nil.
 func (c *boundedConn) admit() {

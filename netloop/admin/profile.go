@@ -29,7 +29,8 @@ func (s *Server) profile(w http.ResponseWriter, r *http.Request) bool {
 	if !strings.HasPrefix(path, profilePrefix) && !strings.HasPrefix(path, oldPrefix) {
 		return false
 	}
-	denied := (&command{needs: access.Operate}).mayRun(r, false)
+	profiling := &command{needs: access.Operate}
+	denied := profiling.mayRun(r, false)
 	switch err := errors.Join(denied, s.refusal(r)); {
 	case !s.opts.Profiling:
 		plain(w, http.StatusNotFound, "no such command: profiling is off")
@@ -43,6 +44,8 @@ func (s *Server) profile(w http.ResponseWriter, r *http.Request) bool {
 		plain(w, http.StatusBadRequest, "seconds must be from 1 to 300")
 		return true
 	}
+	r, leave := s.watch(r, func(u *access.User) error { return profiling.allows(u, false) })
+	defer leave()
 	switch path {
 	case oldPrefix + "heap":
 		pprof.Handler("heap").ServeHTTP(w, r)

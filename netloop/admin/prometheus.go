@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"maps"
 	"net/http"
 	"regexp"
@@ -203,9 +204,8 @@ func (c *collector) clients(st *netloop.Stats) {
 	c.gauge("longest_turn_seconds", "The longest turn of an event loop since the start.", float64(n.LongestTurn)/1e6)
 	c.gauge("longest_turn_work_seconds", "The longest turn, without the time that the loop waited for a processor.",
 		float64(n.LongestTurnWork)/1e6)
-	if n.LongestTurnPart != "" {
-		c.gauge("longest_turn_info", "1; the label says what took longest in the longest turn.", 1, "part", n.LongestTurnPart)
-	}
+	c.gauge("longest_turn_info", "1; the label says what took longest in the longest turn, or none before a long one.",
+		1, "part", cmp.Or(n.LongestTurnPart, "none"))
 }
 
 // ports exports what happens on each port.

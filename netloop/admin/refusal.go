@@ -15,8 +15,8 @@ var (
 	errBrowser  = errors.New("not allowed from a web page")
 )
 
-// hostError refuses a Host header that is no name of the server: a page of somebody else may have had
-// its own name resolved to this machine.
+// hostError refuses a Host header that is no name of the server. A foreign web page may have had its own name
+// resolved to this machine.
 type hostError string
 
 func (e hostError) Error() string {
@@ -75,8 +75,8 @@ func isOrigin(address, host string) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && strings.EqualFold(u.Host, host)
 }
 
-// isNamed reports whether a Host header is a name of the server: localhost, a loopback address, the host
-// that it listens on, or one of Options.Hosts. Its port does not matter: tunnels have their own.
+// isNamed reports whether a Host header names the server. Names are localhost, a loopback address, the host that it
+// listens on, and Options.Hosts. Its port does not matter: tunnels have their own.
 func (s *Server) isNamed(host string) bool {
 	name := hostName(host)
 	if addr, err := netip.ParseAddr(name); err == nil && addr.Unmap().IsLoopback() {

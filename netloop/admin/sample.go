@@ -8,9 +8,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// sample is one value of a scrape. Those of a queue share their labels, of which
-// prometheus.NewConstMetric would make a sorted copy for each: a scrape of ten thousand queues has
-// a quarter of a million samples.
+// sample is one value of a scrape. Those of a queue share their labels; prometheus.NewConstMetric would make a sorted
+// copy for each. A scrape of ten thousand queues has a quarter of a million samples.
 type sample struct {
 	desc   *prometheus.Desc
 	labels []*dto.LabelPair // sorted by name; nobody changes them

@@ -35,6 +35,9 @@ type Server struct {
 	refusedAt  atomic.Int64 // likewise, a command that was refused
 	contending sync.Mutex   // held while contention is sampled
 
+	watching sync.Mutex
+	watched  map[*watchedRequest]struct{} // of users; guarded by watching
+
 	// attached is nil while the engine replays.
 	attached  atomic.Pointer[netloop.Server]
 	published atomic.Pointer[publication] // nil before the first
@@ -48,7 +51,7 @@ func New(opts Options) (*Server, error) {
 	s := &Server{
 		opts: opts, log: opts.Logger, started: time.Now(),
 		commands: commands(), names: namesOf(opts),
-		costly: make(chan struct{}, maxCostly),
+		costly: make(chan struct{}, maxCostly), watched: make(map[*watchedRequest]struct{}),
 	}
 	s.room.limit = int64(opts.MaxConnections)
 	for _, l := range opts.all() {

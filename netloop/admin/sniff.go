@@ -31,7 +31,7 @@ var sniffBy = map[string]func(netloop.AskedBy) netloop.AskedBy{
 }
 
 // errSniffing answers a second listener.
-var errSniffing = errors.New("another client listens, and one can at a time: try again when it has ended")
+var errSniffing = errors.New("another client is listening, and only one can at a time: try again later")
 
 // sniff listens for a while, and answers what clients have asked meanwhile.
 func sniff(s *Server, r *http.Request) (any, error) {

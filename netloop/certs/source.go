@@ -169,7 +169,7 @@ func read(name string) ([]byte, error) {
 	return b, err
 }
 
-// steadyTime is how long files must stay as they are before Watch takes what they hold: somebody may be writing them,
+// steadyTime is how long files must stay as they are before Watch takes what they hold. Somebody may be writing them,
 // and half of a chain of certificates looks like a whole one.
 const steadyTime = time.Second
 
@@ -244,7 +244,7 @@ func Watch(ctx context.Context, every time.Duration, log *slog.Logger, sources m
 			switch {
 			case err != nil && failing[name] != err.Error():
 				failing[name] = err.Error()
-				log.Error("certificate not reloaded: the one before stays", "tls", name, "err", err)
+				log.Error("certificate not reloaded: the old one stays in use", "tls", name, "err", err)
 			case err == nil:
 				delete(failing, name)
 			}

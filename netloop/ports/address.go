@@ -67,6 +67,9 @@ func ParseNetwork(s string) (netip.Prefix, error) {
 	if p != p.Masked() {
 		return netip.Prefix{}, fmt.Errorf("%q has bits behind its length; did you mean %s?", s, p.Masked())
 	}
+	if p.Addr().Is4In6() { // peers have plain IPv4 addresses, see AddrOf
+		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
+	}
 	return p, nil
 }
 

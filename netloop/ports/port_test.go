@@ -50,12 +50,13 @@ func TestCheckAddress(t *testing.T) {
 func TestParseNetwork(t *testing.T) {
 	for in, want := range map[string]string{
 		"10.0.0.0/8": "10.0.0.0/8", "127.0.0.1": "127.0.0.1/32", "::ffff:10.0.0.1": "10.0.0.1/32", "fd00::/8": "fd00::/8",
+		"::ffff:10.0.0.0/104": "10.0.0.0/8", "::ffff:0.0.0.0/96": "0.0.0.0/0", "::/0": "::/0",
 	} {
 		if got, err := ParseNetwork(in); err != nil || got.String() != want {
 			t.Errorf("ParseNetwork(%q) = %v, %v, want %s", in, got, err, want)
 		}
 	}
-	for _, bad := range []string{"", "10.0.0.1/8", "10.0.0.0/33", "example.com", "fe80::1%eth0"} {
+	for _, bad := range []string{"", "10.0.0.1/8", "10.0.0.0/33", "::ffff:10.0.0.0/90", "::ffff:10.0.0.1/104", "example.com", "fe80::1%eth0"} {
 		if got, err := ParseNetwork(bad); err == nil {
 			t.Errorf("ParseNetwork(%q) = %v, want an error", bad, got)
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
 	"fmt"
 	"io"
 	"net"
@@ -208,10 +210,11 @@ func (s *Stream) Names() []string {
 	return NamesOf(certificates[0])
 }
 
-// NamesOf returns the names of a certificate.
+// NamesOf returns the names of a certificate. A subject with two common names, or two serial numbers, is none: its text
+// would have the last alone, and another user may have that.
 func NamesOf(c *x509.Certificate) []string {
 	var names []string
-	if subject := c.Subject.String(); subject != "" {
+	if subject := c.Subject.String(); subject != "" && !isAmbiguous(c.Subject.Names) {
 		names = append(names, subject)
 	}
 	for _, name := range c.DNSNames {
@@ -227,6 +230,22 @@ func NamesOf(c *x509.Certificate) []string {
 		names = append(names, "ip:"+name.String())
 	}
 	return names
+}
+
+// isAmbiguous reports whether a subject has an attribute twice of which pkix.Name keeps the last.
+func isAmbiguous(subject []pkix.AttributeTypeAndValue) bool {
+	for _, once := range []asn1.ObjectIdentifier{{2, 5, 4, 3}, {2, 5, 4, 5}} { // common name, serial number
+		seen := 0
+		for i := range subject {
+			if subject[i].Type.Equal(once) {
+				seen++
+			}
+		}
+		if seen > 1 {
+			return true
+		}
+	}
+	return false
 }
 
 // IsEnd reports whether err of Open says that the peer has ended the stream as it should.

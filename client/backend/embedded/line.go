@@ -68,7 +68,7 @@ func (r *matching) hide(ref engine.ReadRef, m *backend.Message, to backend.Attri
 	t, _, err := e.Return(now, []engine.ReadRef{ref}, engine.Return{How: engine.Release, Delayed: true, Delay: to.Hidden()})
 	if err == nil && to.TTL != 0 {
 		var u engine.Ticket
-		expiry := engine.Alter{SetExpiry: true, Expiry: expiryOf(now, to.Lifetime())}
+		expiry := engine.Changes{SetExpiry: true, Expiry: expiryOf(now, to.Lifetime())}
 		u, err = e.Change(now, r.name, "", engine.Which{ID: r.gather.place}, expiry, true)
 		t = t.Merge(u)
 		m.TTL = to.Lifetime()

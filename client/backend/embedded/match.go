@@ -237,7 +237,7 @@ func (s *Store) UpdateMessages(ctx context.Context, q backend.Queue, to backend.
 		if to == (backend.Attributes{}) {
 			return s.engine.List(name, m)
 		}
-		return s.engine.Altering(name, "", m, alteration(engine.Now(), to))
+		return s.engine.Changing(name, "", m, changes(engine.Now(), to))
 	})
 	if err != nil {
 		return nil, err

@@ -52,8 +52,8 @@ func expiryOf(now engine.Time, d time.Duration) engine.Time {
 	return now.After(d)
 }
 
-// alteration returns what an update changes.
-func alteration(now engine.Time, to backend.Attributes) (a engine.Alter) {
+// changes returns what an update changes.
+func changes(now engine.Time, to backend.Attributes) (a engine.Changes) {
 	if to.TTL != 0 {
 		a.SetExpiry, a.Expiry = true, expiryOf(now, to.Lifetime())
 	}
@@ -79,7 +79,7 @@ func (s *Store) UpdateMessage(ctx context.Context, k backend.Key, to backend.Att
 		return backend.Message{}, err
 	}
 	if now := engine.Now(); to != (backend.Attributes{}) {
-		t, err := s.engine.Change(now, nameOf(k.Queue), "", which, alteration(now, to), true)
+		t, err := s.engine.Change(now, nameOf(k.Queue), "", which, changes(now, to), true)
 		if err != nil {
 			return backend.Message{}, s.notThere(k, err)
 		}

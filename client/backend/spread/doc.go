@@ -15,11 +15,10 @@
 //
 // # Hash
 //
-// [Hash] gives each queue of an account one of its members, by rendezvous hashing: all messages of a
-// queue are in one place, in their order, and every program with the same list finds them. When one of n
-// members joins or leaves the list, one queue in n moves to another member; its messages do not move with
-// it. A member may be a Failover. The place of a queue depends on the name of its slot, not on who serves
-// it now.
+// [Hash] gives each queue of an account one of its members, by rendezvous hashing. So all messages of a queue are in
+// one place, in their order, and every program with the same list finds them. When one of n members joins or leaves the
+// list, one queue in n moves to another member; its messages do not move with it. A member may be a Failover. The place
+// of a queue depends on the name of its slot, not on who serves it now.
 //
 // Accounts and queues are listed member by member. Each page asks every member for all of its names, so
 // pages miss nothing and repeat nothing.

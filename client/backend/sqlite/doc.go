@@ -11,7 +11,7 @@
 // Other programs may read the table, and write to it: a message that they add is seen within a second. A
 // row that has expired counts for nothing, and leaves half a minute later at the latest.
 //
-// Every change is one transaction, synced before the method returns. A store makes them one after the
-// other, so it is far slower than an engine: some hundreds a second on a disk, where an engine makes
-// one sync for all that wait.
+// Every change is one transaction, synced before the method returns. A store makes them one after the other, so it is
+// far slower than an engine. It makes some hundreds a second on a disk, where an engine makes one sync for all that
+// wait.
 package sqlite

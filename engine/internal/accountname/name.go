@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Account and queue may have any characters but slash and NUL. In the name of the queue those that mean something in
-// names stand escaped, as a percent sign and two hexadecimal digits: percent, dot, plus and tilde. So a queue of an
-// account is never a fanout child.
+// Account and queue may have any characters but slash and NUL. Four bytes mean something in names: percent, dot, plus
+// and tilde. In the name of the queue each is a percent sign and two hexadecimal digits. So a queue of an account is
+// never a fanout child.
 
 // Default is the account of the queues that have none in their name.
 const Default = "default"

@@ -85,9 +85,9 @@ type room struct {
 	images     store
 }
 
-// Warm is which of the sets that share it keeps its memory while it is empty: the one that became so last. A consumer
-// that leases some items, and then confirms them, empties the set each time. The memory is maxWarm bytes at most, and
-// nobody counts it while the set is empty. The zero Warm is ready for use.
+// Warm names the set that keeps its memory while it is empty. Of the sets that share it, that is the one that became
+// empty last. A consumer that leases some items, and then confirms them, empties the set each time. The memory is
+// maxWarm bytes at most, and nobody counts it while the set is empty. The zero Warm is ready for use.
 type Warm struct{ set *Set }
 
 const (

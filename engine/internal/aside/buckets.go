@@ -2,8 +2,8 @@ package aside
 
 import "math/bits"
 
-// There are as many buckets as slots: each Add splits one, and each Remove joins two, so that no
-// operation takes longer because the table grows.
+// There are as many buckets as slots. Each Add splits one and each Remove joins two, so no operation takes longer
+// because the table grows.
 
 // bucketOf returns the bucket of an id. Ids are given by the queue, so nobody can choose them to collide.
 func (s *Set) bucketOf(id uint64) uint32 {

@@ -1,7 +1,7 @@
 package aside
 
-// heapWidth is how many children a place in a heap has: they lie side by side, and there are half as
-// many levels as with two.
+// heapWidth is how many children a place in a heap has. They lie side by side, and there are half as many levels as
+// with two.
 const heapWidth = 4
 
 // heap has the slot with the lowest key on top. The keys are in it, so that looking for the lowest does

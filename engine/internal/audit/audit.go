@@ -117,8 +117,8 @@ func (a *Audit) put(to record.Destination) {
 	q.put = q.put.Add(idset.One(to.Item))
 }
 
-// spilled takes in what is said of a run. What was put before the first item of it and is not gone was
-// open when its neighbours were spilled: as in a start, it stays in the journal.
+// spilled takes in what is said of a run. An item that was put before the first item of it, and is not gone, was open
+// when its neighbours were spilled. As in a start, it stays in the journal.
 func (q *queue) spilled(id segment.RunID, state runs.State) {
 	q.runs[id] = state
 	for _, before := range q.put.Within(idset.Between(1, state.FirstID-1)) {

@@ -15,8 +15,8 @@ import (
 // words name the engine.
 var ErrLocked = errors.New("engine: data directory is in use by another process")
 
-// fileName is the file in the directory that stands for the lock.
-const fileName = "LOCK"
+// FileName is the file in the directory that stands for the lock.
+const FileName = "LOCK"
 
 // Lock is a lock on a directory. The operating system releases it when the process ends, however it ends.
 // A nil Lock holds nothing.
@@ -27,7 +27,7 @@ func Make(dir string) (*Lock, error) {
 	if err := (segment.OS{}).MkdirAll(dir); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(filepath.Join(dir, fileName), os.O_RDWR|os.O_CREATE|unix.O_CLOEXEC, 0o640)
+	f, err := os.OpenFile(filepath.Join(dir, FileName), os.O_RDWR|os.O_CREATE|unix.O_CLOEXEC, 0o640)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func Share(dir string) (*Lock, error) { return lockFound(dir, unix.LOCK_SH) }
 func Hold(dir string) (*Lock, error) { return lockFound(dir, unix.LOCK_EX) }
 
 func lockFound(dir string, how int) (*Lock, error) {
-	f, err := os.OpenFile(filepath.Join(dir, fileName), os.O_RDONLY|unix.O_CLOEXEC, 0)
+	f, err := os.OpenFile(filepath.Join(dir, FileName), os.O_RDONLY|unix.O_CLOEXEC, 0)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}

@@ -81,8 +81,8 @@ type Written struct {
 	End    int64 // behind all
 }
 
-// Write writes a run of the items, of which there is one at least, the index, and the keys, of which seed is that of
-// the queue; nil if no item has a key. It sorts the items. What is written is durable when the caller has synced w.
+// Write writes a run of the items, of which there is one at least, the index, and the keys. The seed is that of the
+// queue's keys; nil if no item has a key. It sorts the items. What is written is durable when the caller has synced w.
 func (b *Batch) Write(w *segment.RunWriter, c *segment.Coder, seed *keyindex.Seed) (out Written, err error) {
 	keys := keyindex.Gatherer{Seed: seed}
 	slices.SortFunc(b.entries, func(a, b entry) int {

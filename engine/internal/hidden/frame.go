@@ -129,7 +129,7 @@ func (n *numbers) next() uint64 {
 func EachEntry(frameTag segment.Tag, body []byte, f func(Entry) bool) error {
 	t, ok := parseTag(frameTag)
 	if !ok || t.index {
-		return fmt.Errorf("no frame of a hidden run")
+		return fmt.Errorf("these are not delayed items")
 	}
 	n := numbers{b: body}
 	var found item.Tally
@@ -139,11 +139,11 @@ func EachEntry(frameTag segment.Tag, body []byte, f func(Entry) bool) error {
 		due := t.first + item.Time(after)
 		if n.bad || after > uint64(t.last-t.first) || id == 0 || id == math.MaxUint64 || count > math.MaxUint16 ||
 			due < last || due == last && id <= lastID {
-			return fmt.Errorf("bad numbers behind item %d", lastID)
+			return fmt.Errorf("the due time or delivery count behind item %d is damaged", lastID)
 		}
 		it, size := item.ParseImage(n.b)
 		if size == 0 {
-			return fmt.Errorf("no image of item %d", id)
+			return fmt.Errorf("item %d is damaged", id)
 		}
 		n.b = n.b[size:]
 		it.ID = id
@@ -154,7 +154,7 @@ func EachEntry(frameTag segment.Tag, body []byte, f func(Entry) bool) error {
 		}
 	}
 	if found.Count != t.count || found.Bytes != t.bytes || last != t.last {
-		return fmt.Errorf("frame holds %d items of %d bytes, the last due at %d, but its tag says %d of %d, and %d",
+		return fmt.Errorf("a frame has %d items of %d bytes, the last due at %d, but its header says %d of %d, due at %d",
 			found.Count, found.Bytes, last, t.count, t.bytes, t.last)
 	}
 	return nil
@@ -191,7 +191,7 @@ func appendIndex(dst []byte, frames []Frame) []byte {
 func ParseIndex(frameTag segment.Tag, body []byte, offset int64) (frames []Frame, err error) {
 	t, ok := parseTag(frameTag)
 	if !ok || !t.index {
-		return nil, fmt.Errorf("no index of a hidden run")
+		return nil, fmt.Errorf("this is not an index of delayed items")
 	}
 	n := numbers{b: body}
 	var before Frame
@@ -205,12 +205,12 @@ func ParseIndex(frameTag segment.Tag, body []byte, offset int64) (frames []Frame
 		case n.bad, behind >= 1<<62, later >= 1<<62, f.First < 0, f.Offset >= offset,
 			before.Offset == 0 && f.Offset != segment.RunStart, f.Offset <= before.Offset,
 			count == 0 || count > countMask, bytes > math.MaxUint32:
-			return nil, fmt.Errorf("bad index behind frame %d", len(frames))
+			return nil, fmt.Errorf("the index is damaged behind frame %d", len(frames))
 		}
 		frames, before = append(frames, f), f
 	}
 	if int64(len(frames)) != t.count || len(frames) == 0 {
-		return nil, fmt.Errorf("the index has %d frames, but its tag says %d", len(frames), t.count)
+		return nil, fmt.Errorf("the index has %d frames, but its header says %d", len(frames), t.count)
 	}
 	return frames, nil
 }

@@ -43,8 +43,7 @@ func Restored(file runs.File, w Written, from int, live idset.Bitmap, bytes int6
 	return r
 }
 
-// Measure notes of a run that was found that no item of a frame before from lives, and how many bytes those have
-// that do.
+// Measure notes of a run that was found how many bytes its live items have. No item of a frame before from lives.
 func (r *Run) Measure(from int, bytes int64) {
 	r.low, r.next, r.liveBytes, r.diskBytes = from, from, bytes, bytes
 }
@@ -55,8 +54,8 @@ func (r *Run) count() {
 	}
 }
 
-// Holds reports whether the item of an id lives in the run.
-func (r *Run) Holds(id uint64) bool { return r.live.Has(id) }
+// Contains reports whether the item of an id lives in the run.
+func (r *Run) Contains(id uint64) bool { return r.live.Has(id) }
 
 // OnDisk reports whether the item of an id is on disk alone.
 func (r *Run) OnDisk(id uint64) bool { return r.disk.Has(id) }
@@ -104,9 +103,9 @@ func (r *Run) LastDue() item.Time { return r.Frames[len(r.Frames)-1].First }
 // Next is the number of the frame to read next.
 func (r *Run) Next() int { return r.next }
 
-// MostlyGone reports whether the file is worth writing again without what is gone: less than a quarter of it
-// lives, or less than half of what is still to be read. It is not, once that was done, until more is gone: what
-// is in memory lives in the file too.
+// MostlyGone reports whether the file is worth writing again without what is gone. Then less than a quarter of it
+// lives, or less than half of what is still to be read. It is not, once that was done, until more is gone: what is in
+// memory lives in the file too.
 func (r *Run) MostlyGone() bool {
 	left, ahead := int64(0), int64(r.live.Len())
 	for _, f := range r.Frames[r.next:] {

@@ -224,7 +224,7 @@ func (s *Set) Pass(r *Run, frame int) {
 	s.accountRead()
 }
 
-// Postpone notes that a frame of r, the next one to read, has nothing left that is due before that instant: each such
+// Postpone notes that a frame of r, the next one to read, has nothing left that is due before that instant. Each such
 // item was read back, or is gone. The frame is to be read again.
 func (s *Set) Postpone(r *Run, frame int, due item.Time) {
 	r.next, r.later, s.stale = frame, due, true
@@ -232,8 +232,8 @@ func (s *Set) Postpone(r *Run, frame int, due item.Time) {
 	s.accountRead()
 }
 
-// Soonest returns the run from which the next frame is to be read, and when its first item is due, or earlier;
-// nil if nothing is on disk alone.
+// Soonest returns the run with the frame to read next, and when its first item is due, or an earlier instant. It
+// returns nil if nothing is on disk alone.
 func (s *Set) Soonest() (r *Run, due item.Time) {
 	if s.stale {
 		s.soonest, s.stale = nil, false

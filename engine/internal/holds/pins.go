@@ -2,8 +2,9 @@ package holds
 
 import "slices"
 
-// Pins know which segments of the journal hold items of a shard's reads, the oldest first, and what it takes
-// to rewrite them: a walk over a million open reads would keep the shard from its clients.
+// Pins know which segments of the journal hold items of a shard's reads, the oldest first, and what it takes to rewrite
+// them. They are counted as they come, since a walk over a million open reads would keep the shard from its clients.
+// Only the last of them may hold no read.
 type Pins []Pin
 
 // Pin is about one segment that holds items of reads.
@@ -21,8 +22,23 @@ func (p *Pins) Add(seg uint64, reads, bytes int64) {
 	}
 }
 
-// add is Add for reads whose items lie in a segment.
+// add is Add for reads whose items lie in a segment. Most lie in the last one. Its pin stays when it is empty,
+// because a queue that hands out one item at a time would make it anew for each.
 func (p *Pins) add(seg uint64, reads, bytes int64) {
+	last := len(*p) - 1
+	if last >= 0 && (*p)[last].Segment == seg {
+		(*p)[last].Reads += reads
+		(*p)[last].Bytes += bytes
+		return
+	}
+	if last >= 0 && (*p)[last].Reads == 0 {
+		*p = (*p)[:last]
+	}
+	p.insert(seg, reads, bytes)
+}
+
+// insert is add where the last pin is another one.
+func (p *Pins) insert(seg uint64, reads, bytes int64) {
 	i := len(*p)
 	for i > 0 && (*p)[i-1].Segment >= seg {
 		i--
@@ -39,4 +55,6 @@ func (p *Pins) add(seg uint64, reads, bytes int64) {
 }
 
 // Before reports whether a segment before number holds an item.
-func (p Pins) Before(number uint64) bool { return len(p) > 0 && p[0].Segment < number }
+func (p Pins) Before(number uint64) bool {
+	return len(p) > 0 && p[0].Reads > 0 && p[0].Segment < number
+}

@@ -8,24 +8,24 @@ import (
 	"github.com/kestrelmq/kestrel/segment"
 )
 
-// The journal grows by what clients do and by what the engine rewrites: to drop the oldest segments,
-// it writes the items that are still live there, and the state of every queue, once more at the end.
-// One rule bounds all rewriting, whatever it is for:
+// The journal grows by what clients do and by what the engine rewrites. To drop the oldest segments, the engine writes
+// the items that still live there, and the state of every queue, once more at the end. One rule bounds all rewriting,
+// whatever it is for:
 //
 //	R1  The engine rewrites n bytes only to drop the oldest segments of the journal, and only if
 //	    these have 2n bytes beyond what earlier rewriting still owes.
 //
-// Rewriting n bytes adds 2n to the debt; dropping segments pays their bytes back. So the debt is never larger than the
-// journal. Twice what was ever rewritten is at most what was dropped and what is still there, and that is all that was
-// ever written. Hence the engine rewrites no more than clients had written, and the journal that Open found, however
-// the two are mixed; an idle engine comes to rest. The price is length: a journal whose live items take n bytes may
-// have 2n bytes more; see [Use.Limit].
+// Rewriting n bytes adds 2n to the debt; dropping segments pays their bytes back. So the debt is never larger than
+// the journal. Twice what was ever rewritten is at most what was dropped and what is still there, and that is all
+// that was ever written. Hence the engine rewrites no more than clients had written, and the journal that Open found,
+// however the two are mixed. An idle engine comes to rest. The price is length: a journal whose live items take n
+// bytes may have 2n bytes more; see [Use.Limit].
 
 const (
 	// freedPerByte is how many bytes of the journal must become free for each that is rewritten.
 	freedPerByte = 2
-	// tinyGrowth is how many times its size the journal may have to hold queues that are not worth a file: a
-	// hundred thousand of them would otherwise make as many files.
+	// tinyGrowth is how many times its size the journal may have to hold queues that are not worth a file. A hundred
+	// thousand of them would otherwise make as many files.
 	tinyGrowth = 16
 )
 
@@ -96,9 +96,9 @@ type Plan struct {
 	Small   int64  // of those for windows that are small, but not tiny
 }
 
-// Plan chooses a prefix of a journal of that size that can be dropped at a price that R1 allows: the shortest
-// one of at least so many bytes, or the longest there is. It reports false if there is none: the journal then
-// has to grow first.
+// Plan chooses a prefix of a journal of that size, to be dropped at a price that R1 allows. It is the
+// shortest one of at least so many bytes, or the longest there is. It reports false if there is none: the journal
+// then has to grow first.
 func (u *Use) Plan(journalSize, least int64, d *Debt) (p Plan, ok bool) {
 	mostTiny := tinyLimit(journalSize)
 	size, reads, tiny := int64(0), int64(0), int64(0)
@@ -150,6 +150,16 @@ func SizeBefore(segments []segment.Segment, number uint64) (n int64) {
 		}
 	}
 	return n
+}
+
+// LastBytes returns the number of the segment from which on segments hold size bytes, or of the first if they hold less.
+func LastBytes(segments []segment.Segment, size int64) uint64 {
+	for _, s := range slices.Backward(segments) {
+		if size -= int64(s.End - s.Base); size <= 0 {
+			return s.Number
+		}
+	}
+	return segments[0].Number
 }
 
 // Size is how many bytes segments hold.

@@ -269,7 +269,7 @@ func (o *block) ranges(add func(Range) bool) bool {
 	return true
 }
 
-// next is the first place from one on whose bit is not that of skip, which has all of them or none; blockIDs if
+// next is the first place from one on whose bit differs from those of skip, which are all alike. It is blockIDs if
 // there is none.
 func (o *block) next(from int, skip uint64) int {
 	if from >= blockIDs {

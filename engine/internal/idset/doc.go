@@ -1,3 +1,3 @@
-// Package idset is the algebra of sets of item ids: which items are gone, which a run holds, which damage
-// has cost. A [Set] is ascending ranges; a [Bitmap] is bits, spans and short lists, for many ids, ragged or not.
+// Package idset is the algebra of sets of item ids: which items are gone, which a run contains, which damage has
+// cost. A [Set] is ascending ranges; a [Bitmap] is bits, spans and short lists, for many ids, ragged or not.
 package idset

@@ -65,8 +65,8 @@ func (a *Arena) give(c *Chunk) {
 	a.free = append(a.free, c)
 }
 
-// Release gives the kernel back memory of chunks that nobody has needed since the last call: what is more than the
-// arena keeps, or else a sixteenth. So the memory of a burst is back some time after its last chunk. It is called
+// Release gives the kernel back memory of chunks that nobody has needed since the last call. That is all beyond what
+// the arena keeps, or else a sixteenth. So the memory of a burst is back some time after its last chunk. It is called
 // once a second.
 func (a *Arena) Release() {
 	a.mu.Lock()

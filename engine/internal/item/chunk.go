@@ -21,8 +21,8 @@ type Chunk struct {
 	index   *index  // nil until somebody looks for an item in its middle
 }
 
-// Chunks come in sizes 4^k KiB, so that a queue with a few items does not pay for a busy one; the
-// largest come from an arena. An item that does not fit the largest has a chunk of its own.
+// Chunks come in sizes 4^k KiB, so that a queue with a few items does not pay for a busy one. The largest come from
+// an arena. An item that does not fit the largest has a chunk of its own.
 const (
 	MinChunkSize = 1 << 10
 	MaxChunkSize = 256 << 10
@@ -110,8 +110,8 @@ func (p *Pool) Give(c *Chunk) {
 	p.chunks[class] = c
 }
 
-// Kept is how many bytes of chunks are not in use.
-func (p *Pool) Kept() (bytes int64) {
+// Unused is how many bytes of chunks are not in use.
+func (p *Pool) Unused() (bytes int64) {
 	for _, c := range p.chunks {
 		for ; c != nil; c = c.next {
 			bytes += int64(cap(c.Buf))

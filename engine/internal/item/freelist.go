@@ -2,9 +2,8 @@ package item
 
 import "sync/atomic"
 
-// maxFreeMemory is how many bytes of reads and small chunks that are not in use an engine keeps for
-// items to come; the rest is left to the collector. The arena keeps as much of its own. It is at
-// most one part in freeShare of the memory limit.
+// maxFreeMemory is how many bytes of unused reads and small chunks an engine keeps for items to come. It leaves the
+// rest to the collector. The arena keeps as much of its own. It is at most one part in freeShare of the memory limit.
 const (
 	maxFreeMemory = 32 << 20
 	freeShare     = 16

@@ -152,8 +152,8 @@ func appendUint(dst []byte, v uint64, n int) []byte {
 	return append(dst, b[:n]...)
 }
 
-// ParseImage decodes the image at the start of b and returns how many bytes it occupies: zero if b does not begin
-// with a whole and valid one. Data aliases b.
+// ParseImage decodes the image at the start of b and returns how many bytes it occupies. It returns zero if b does
+// not begin with a whole and valid image. Data aliases b.
 func ParseImage(b []byte) (it Item, n int) {
 	n = it.parse(b)
 	return it, n

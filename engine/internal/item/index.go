@@ -40,7 +40,7 @@ func newIndex(size, off int, first uint64) *index {
 }
 
 // enter enters where the walk is, if that is far enough from the last place. It reports false for an id that is too
-// far from the first one to be entered: behind such a gap, finds walk from the last place.
+// far from the first one to be entered. Behind such a gap, finds walk from the last place.
 func (x *index) enter() bool {
 	if x.off-int(x.places[len(x.places)-1].off) < indexEvery {
 		return true

@@ -39,8 +39,8 @@ func (t Time) Std() time.Time {
 
 // Item is an item of a queue as a reader sees it.
 //
-// It has no more words than a call passes in registers beside a receiver: another field would have every item that
-// is put or fetched copied through the stack. A function that takes more than an item takes a pointer to it.
+// It has no more words than a call passes in registers beside a receiver. With another field, every item put or
+// fetched would be copied through the stack. A function that takes more than an item takes a pointer to it.
 type Item struct {
 	ID     uint64 // per queue, +1 per put, never used twice
 	Data   []byte // who may use it, and until when, is said where the Item comes from; see HasOwnMemory

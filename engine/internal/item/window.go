@@ -122,8 +122,8 @@ func (w *Window) grow(p *Pool, id uint64, need int, limit int64) {
 	w.link(c)
 }
 
-// nextClass is the class of the next chunk: four times the last one's size, as far as that goes, and as
-// it is no more than an eighth of limit. What others share says nothing of the queue's size.
+// nextClass is the class of the next chunk. It has four times the last one's size, up to the largest class and to an
+// eighth of limit. What others share says nothing of the queue's size.
 func (w *Window) nextClass(limit int64) (class int) {
 	if w.Tail != nil && w.Tail.shared == nil {
 		if class = chunkClass(cap(w.Tail.Buf)); class < 0 || class+1 >= chunkClasses {

@@ -50,8 +50,8 @@ func (d *Dirs) Next() string {
 	return dir(d.data, d.last)
 }
 
-// Complete makes the journal in dir, all of which is durable, the one that counts. After an error it may
-// count at the next start all the same; so it must stay, but does not take the place of the other one.
+// Complete makes the journal in dir, all of which is durable, the one that counts. After an error the next start may
+// still choose it. So it must stay, but does not take the place of the other one.
 func (d *Dirs) Complete(dir string) error {
 	f, err := d.fs.Create(path.Join(dir, completeName))
 	if err != nil {

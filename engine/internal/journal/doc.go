@@ -3,10 +3,10 @@
 //
 // # Group commit
 //
-// [Journal.Put] and its like append a record to a buffer in memory and return its [LSN], while the caller
-// holds the lock of the queue: the order in the journal is the order in the queue. They never wait. A
-// [Ticket] says how far the journal must come before an operation may be acknowledged, and [Journal.Commit]
-// waits for that. The first caller writes, or syncs, everything that has gathered; the others find it done.
+// [Journal.Put] and its like append a record to a buffer in memory and return its [LSN]. The caller holds the lock of
+// the queue meanwhile, so the order in the journal is the order in the queue. They never wait. A [Ticket] says how far
+// the journal must come before an operation may be acknowledged, and [Journal.Commit] waits for that. The first caller
+// writes, or syncs, everything that has gathered; the others find it done.
 //
 // # The seam
 //
@@ -16,8 +16,8 @@
 //
 // # Failures
 //
-// A write that fails is tried again. A sync that fails poisons the log: nothing is acknowledged until
-// [Journal.Move] has filled another log, in a directory of its own, which then takes its place. See [Dirs].
+// A write that fails is tried again. A failed sync poisons the log. The journal acknowledges nothing until
+// [Journal.Move] has filled another log in a directory of its own, and put it in the place of the first. See [Dirs].
 //
 // # Locks
 //

@@ -200,9 +200,8 @@ func (j *Journal) swap() {
 	j.lastPut = record.Destination{}
 }
 
-// Put records an item that goes to the queues in to and, unless from is zero, leaves the one it
-// expired from: no crash comes between the two. The item lies in the segment returned or in a later one.
-// Put may change to.
+// Put records an item that goes to the queues in to. Unless from is zero, it also leaves the queue it expired from,
+// and no crash comes between the two. The item lies in the segment returned or in a later one. Put may change to.
 func (j *Journal) Put(to []record.Destination, it item.Item, from record.Destination) (lsn LSN, seg uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -270,9 +269,9 @@ type Removal struct {
 	limit      uint64 // ids from here on were put, or rewritten, behind the record
 }
 
-// Remove records that an item of a queue is gone. It extends the last remove record of the queue, in
-// r, if that is still in the buffer and ends with the id before: a drain costs one record per write.
-// nextID is the id of the queue's next put.
+// Remove records that an item of a queue is gone. It extends the last remove record of the queue, in r, if that is
+// still in the buffer and ends with the id before. So a drain costs one record per write. nextID is the id of the
+// queue's next put.
 func (j *Journal) Remove(r *Removal, queue, id, nextID uint64) LSN {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -291,8 +290,8 @@ func (j *Journal) Remove(r *Removal, queue, id, nextID uint64) LSN {
 	return j.appended(len(j.active) - n)
 }
 
-// Keep rewrites an item that was put before. Its place in the journal is then the segment returned, or a
-// later one; so its remove record must not be one that stands before it, which Keep notes in r.
+// Keep rewrites an item that was put before. Its place in the journal is then the segment returned, or a later one. So
+// its remove record must not be one that stands before it, which Keep notes in r.
 func (j *Journal) Keep(r *Removal, queue uint64, it item.Item) (at uint64) {
 	at = j.segment.Load() // before the record can be written
 	j.Record(queue, func(b []byte) []byte {

@@ -8,8 +8,8 @@ import (
 	"github.com/kestrelmq/kestrel/segment"
 )
 
-// Large is a frame with one large item, that is put or kept. It is made with no lock held, and its image may be
-// that of the queues too: PutLarge and KeepLarge take no longer than for a small item.
+// Large is a frame with one large item, that is put or kept. It is made with no lock held, and the queues may use its
+// image too. So PutLarge and KeepLarge take no longer than for a small item.
 type Large struct {
 	buf    []byte // room for what stands in front of the image, and before it for the frame's head; then the image
 	image  int    // where that begins
@@ -48,8 +48,8 @@ func NewLarge(it item.Item, queues int) *Large {
 // Image is the item's image. Nobody may change it.
 func (l *Large) Image() []byte { return l.buf[l.image:] }
 
-// Holds reports whether l is for a put to so many queues.
-func (l *Large) Holds(queues int) bool { return queues <= l.most }
+// HasRoomFor reports whether l is for a put to so many queues.
+func (l *Large) HasRoomFor(queues int) bool { return queues <= l.most }
 
 // PutLarge is Put of the item in l to the queues in to, which leaves the queue that from names. One of PutLarge
 // and KeepLarge may be called, once, and uses the memory of l until the frame is written. PutLarge may change to.

@@ -11,8 +11,8 @@ import (
 // new log, and that one takes the place of the old.
 //
 // From the start of the move on, records of the old log's queues are left out. What they say is in the queues when
-// these enter the new log. Each enters as a whole, under its lock and with a new number. Until the new log counts no
-// ticket becomes good and puts are refused, so that a crash may find either: both hold all that was acknowledged.
+// these enter the new log. Each enters as a whole, under its lock and with a new number. Until the new log counts, no
+// ticket becomes good and puts are refused. So a crash may find either log: both have all that was acknowledged.
 
 // Poisoned reports whether the log has failed for good: Move has to replace it.
 func (j *Journal) Poisoned() bool { return errors.Is(j.Failure(), segment.ErrPoisoned) }

@@ -36,8 +36,8 @@ func (j *Journal) Seal() (*Sealed, error) {
 	return &Sealed{sealed, j, j.log}, nil
 }
 
-// Check returns an error if the bytes of the segments may have been lost since: a sync failed, or
-// another log has taken the place of theirs.
+// Check returns an error if the bytes of the segments may have been lost since. Then a sync failed, or another log
+// has taken the place of theirs.
 func (s *Sealed) Check() error {
 	switch {
 	case s.j.Poisoned():

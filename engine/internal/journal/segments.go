@@ -65,8 +65,8 @@ func (j *Journal) AskPrepare() {
 	}
 }
 
-// prepareIsDue reports whether the last try to make a segment has succeeded, or is long enough ago for
-// another: a segment that cannot be made costs a file, and a sync, each time.
+// prepareIsDue reports whether the last try to make a segment has succeeded, or is long enough ago for another. A
+// segment that cannot be made costs a file, and a sync, each time.
 func (j *Journal) prepareIsDue() bool {
 	return int64(time.Since(j.epoch)) >= j.nextPrepare.Load()
 }
@@ -109,7 +109,7 @@ func (j *Journal) Prepare() {
 			j.opts.Log.Warn("disk is full: puts will be refused", "err", err)
 		}
 	case !j.Failing(): // else it is tried again and again
-		j.opts.Report("prepare segment", err)
+		j.opts.Report("journal: the next segment could not be made; trying again", err)
 	}
 	j.measureRoom(log)
 }
@@ -153,7 +153,7 @@ func (j *Journal) SyncSealed() {
 	began := time.Now()
 	if err := j.log.SyncSealed(); err != nil {
 		j.syncs.count(time.Since(began), err)
-		j.opts.Report("sync sealed segments", j.failed(err))
+		j.opts.Report("journal: finished segments could not be synced", j.failed(err))
 	}
 }
 
@@ -167,5 +167,5 @@ func (j *Journal) Mark() {
 	if wrote && err == nil {
 		err = j.syncLog()
 	}
-	j.opts.Report("mark journal", err)
+	j.opts.Report("journal: could not note how far it is synced; trying again", err)
 }

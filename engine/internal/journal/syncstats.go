@@ -15,6 +15,8 @@ import (
 // syncStats measures the journal's syncs.
 type syncStats struct {
 	mu     sync.Mutex
+	began  time.Time        // of the sync under way; zero without one; guarded by mu
+	spent  time.Duration    // by all syncs that have ended; guarded by mu
 	failed map[string]int64 // by class; guarded by mu
 	took   histogram.Counts // µs; guarded by mu
 	late   histogram.Counts // µs; guarded by mu
@@ -24,6 +26,8 @@ type syncStats struct {
 func (s *syncStats) count(d time.Duration, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.began = time.Time{}
+	s.spent += d
 	s.took.Record(d.Microseconds(), 1)
 	if err == nil {
 		return
@@ -61,6 +65,26 @@ func (j *Journal) SyncMetrics() (took, late *histogram.Counts) {
 	return s.took.Clone(), s.late.Clone()
 }
 
+// begin notes that a sync begins, and returns when.
+func (s *syncStats) begin() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.began = time.Now()
+	return s.began
+}
+
+// SyncTimes returns how many syncs have ended, how long they took together, and for how long one has been under
+// way.
+func (j *Journal) SyncTimes() (ended int64, took, underWay time.Duration) {
+	s := &j.syncs
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.began.IsZero() {
+		underWay = time.Since(s.began)
+	}
+	return s.took.Total(), s.spent, underWay
+}
+
 // SyncErrors returns how many syncs have failed, by the class of the error; nil if none has.
 func (j *Journal) SyncErrors() map[string]int64 {
 	s := &j.syncs
@@ -71,7 +95,7 @@ func (j *Journal) SyncErrors() map[string]int64 {
 
 // syncLog syncs what the log has taken.
 func (j *Journal) syncLog() error {
-	began := time.Now()
+	began := j.syncs.begin()
 	_, err := j.to.Sync()
 	j.syncs.count(time.Since(began), err)
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 //	16      4     number of entries, and 2^29: no other frame of a run has this bit and neither of the higher ones
 //	20      4     zero
 //
-// The body is the seed of the hashes, and for each entry, in the order of ids, how far its id is behind the one
-// before as a LEB128 number (0 for the first), and its hash, 8 bytes.
+// The body is the seed of the hashes, and then the entries in the order of ids. Each is a LEB128 number, how far its id
+// is behind the one before (0 for the first), and a hash of 8 bytes.
 const (
 	frameMark = 1 << 29
 	markMask  = 7 << 29
@@ -85,7 +85,7 @@ func ParseFrame(tag segment.Tag, body []byte, dst []Entry) (seed Seed, entries [
 	n := FrameCount(tag)
 	if !IsFrame(tag) || binary.LittleEndian.Uint32(tag[20:]) != 0 || n == 0 || first == 0 || last == math.MaxUint64 ||
 		len(body) < len(seed) {
-		return seed, dst, fmt.Errorf("no frame of keys")
+		return seed, dst, fmt.Errorf("these are not keys")
 	}
 	copy(seed[:], body)
 	id := first
@@ -93,14 +93,14 @@ func ParseFrame(tag segment.Tag, body []byte, dst []Entry) (seed Seed, entries [
 	for i := range n {
 		behind, size := binary.Uvarint(rest)
 		if size <= 0 || len(rest) < size+hashSize || (behind == 0) != (i == 0) || behind > last-id {
-			return seed, dst, fmt.Errorf("bad entry behind that of item %d", id)
+			return seed, dst, fmt.Errorf("the keys behind item %d are damaged", id)
 		}
 		id += behind
 		dst = append(dst, Entry{binary.LittleEndian.Uint64(rest[size:]), id})
 		rest = rest[size+hashSize:]
 	}
 	if id != last || len(rest) > 0 {
-		return seed, dst, fmt.Errorf("the last of %d entries is that of item %d, and %d bytes follow; the tag says item %d",
+		return seed, dst, fmt.Errorf("the last of %d entries is that of item %d, and %d bytes follow; the header says item %d",
 			n, id, len(rest), last)
 	}
 	return seed, dst, nil

@@ -35,9 +35,9 @@ const (
 	leafGrowth = 8 // a leaf grows by one part in so many
 )
 
-// Index has the entries of one queue. It is linear hashing over small sorted leaves: it grows, and shrinks, by one leaf
-// at a time, and nearly all of its memory holds entries. The zero Index is empty and ready for use, once Memory is set.
-// It is not safe for concurrent use.
+// Index has the entries of one queue. It is linear hashing over small sorted leaves. It grows and shrinks by one leaf
+// at a time, and nearly all of its memory holds entries. The zero Index is empty and ready for use, once Memory is
+// set. It is not safe for concurrent use.
 type Index struct {
 	// Memory counts the bytes that the index takes.
 	Memory *atomic.Int64
@@ -61,8 +61,8 @@ func (x *Index) leafOf(hash uint64) int {
 	return int(hash & (round/2 - 1))
 }
 
-// search returns where a hash is in a leaf, or where it belongs. Hashes are spread evenly, so it looks where the hash would
-// be if they lay at equal distances, and goes on from there: some four entries with a full leaf.
+// search returns where a hash is in a leaf, or where it belongs. Hashes are spread evenly. So it looks where the hash
+// would be at equal distances, and goes on from there: some four entries with a full leaf.
 func search(leaf []Entry, hash uint64) (at int, ok bool) {
 	guess, _ := bits.Mul64(hash, uint64(len(leaf)))
 	at = int(guess)

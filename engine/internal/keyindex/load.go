@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// loadLeaf is how many entries a leaf of an index that is loaded has on average; loadSlack is the part of it, one
-// in so many, for which leaves have room beside.
+// loadLeaf is how many entries a leaf of an index that is loaded has on average. loadSlack is the part of it, one in so
+// many, for which leaves have room beside.
 const (
 	loadLeaf  = 112
 	loadSlack = 10
@@ -16,7 +16,8 @@ const (
 // A Loader fills an index with many entries, a good deal faster than Set: leaves are sorted once.
 type Loader struct{ x *Index }
 
-// Load returns a Loader for about n entries of x, which must be empty. Until its End the index is not to be used.
+// Load returns a Loader for about n entries of x, which must be empty; if many more come, it takes longer. Until its
+// End the index is not to be used.
 func (x *Index) Load(n int) *Loader {
 	x.leaves = make([][]Entry, n/loadLeaf+1)
 	round := 1 << bits.Len(uint(len(x.leaves)-1))
@@ -44,13 +45,9 @@ func (l *Loader) Add(e Entry) {
 // End has the index be ready for use.
 func (l *Loader) End() {
 	x := l.x
+	var sorter leafSorter
 	for i, leaf := range x.leaves {
-		slices.SortFunc(leaf, func(a, b Entry) int {
-			if a.Hash != b.Hash {
-				return cmp.Compare(a.Hash, b.Hash)
-			}
-			return cmp.Compare(b.ID, a.ID)
-		})
+		sorter.sort(leaf)
 		leaf = slices.CompactFunc(leaf, func(a, b Entry) bool { return a.Hash == b.Hash })
 		if len(leaf) < cap(leaf)/2 {
 			leaf = x.move(leaf, 0)
@@ -58,8 +55,60 @@ func (l *Loader) End() {
 		x.leaves[i] = leaf
 		x.count += len(leaf)
 	}
+	for x.count > fullLeaf*len(x.leaves) {
+		x.split()
+	}
 	for len(x.leaves) > 1 && x.count < emptyLeaf*len(x.leaves) {
 		x.merge()
 	}
 	x.account()
+}
+
+// leafSorter sorts leaves, one after the other, by hash, and the higher id first. Hashes are spread evenly, so it puts
+// each entry near its place by its hash alone, and a comparison or two do the rest.
+type leafSorter struct {
+	ends    []int32 // how many entries have one of the first so many shares of all hashes
+	entries []Entry
+}
+
+// mostEven is how many entries a leaf has at most that is sorted so: of more, many may have the same hash.
+const mostEven = 4096
+
+func (s *leafSorter) sort(leaf []Entry) {
+	n := len(leaf)
+	if n > mostEven {
+		slices.SortFunc(leaf, Entry.compare)
+		return
+	}
+	s.ends = append(s.ends[:0], make([]int32, n)...)
+	for _, e := range leaf {
+		share, _ := bits.Mul64(e.Hash, uint64(n))
+		s.ends[share]++
+	}
+	sum := int32(0)
+	for i := range s.ends {
+		sum += s.ends[i]
+		s.ends[i] = sum
+	}
+	s.entries = append(s.entries[:0], leaf...)
+	for _, e := range s.entries {
+		share, _ := bits.Mul64(e.Hash, uint64(n))
+		s.ends[share]--
+		leaf[s.ends[share]] = e
+	}
+	for i := 1; i < n; i++ {
+		e, at := leaf[i], i
+		for ; at > 0 && e.compare(leaf[at-1]) < 0; at-- {
+			leaf[at] = leaf[at-1]
+		}
+		leaf[at] = e
+	}
+}
+
+// compare is the order in which a leaf that is loaded has its entries, before those of the same hash are left out.
+func (e Entry) compare(other Entry) int {
+	if e.Hash != other.Hash {
+		return cmp.Compare(e.Hash, other.Hash)
+	}
+	return cmp.Compare(other.ID, e.ID)
 }

@@ -12,8 +12,8 @@ import (
 // unknownMemory is what a machine has whose memory cannot be read.
 const unknownMemory = 4 << 30
 
-// Memory is how many bytes of memory the machine has, or the control groups that the process is in if they allow
-// less; root is the file system of the machine. It is 4 GiB if neither can be read.
+// Memory is how many bytes of memory the machine has, or the control groups that the process is in if they allow less.
+// root is the file system of the machine. It is 4 GiB if neither can be read.
 func Memory(root fs.FS) int64 {
 	memory := int64(unknownMemory)
 	if text, err := fs.ReadFile(root, "proc/meminfo"); err == nil {
@@ -26,9 +26,9 @@ func Memory(root fs.FS) int64 {
 	return min(memory, groupMemory(root))
 }
 
-// groupMemory is how many bytes of memory the control groups that the process is in allow, or
-// math.MaxInt64; root is the file system of the machine. A group is bound by what those above it
-// allow, too. Both versions of control groups are looked at, as cgroups(7) describes them.
+// groupMemory is how many bytes of memory the control groups of the process allow, or math.MaxInt64. root is the file
+// system of the machine. A group is bound by what those above it allow, too. Both versions of control groups are
+// looked at, as cgroups(7) describes them.
 func groupMemory(root fs.FS) int64 {
 	limit := int64(math.MaxInt64)
 	groups, err := fs.ReadFile(root, "proc/self/cgroup")

@@ -51,7 +51,7 @@ func tagOf(ids *idset.Bitmap) (tag segment.Tag) {
 // IsFrame reports whether a tag is that of a frame with ids that are gone.
 func IsFrame(tag segment.Tag) bool { return binary.LittleEndian.Uint32(tag[16:])>>30 == mark>>30 }
 
-var errFrame = errors.New("not ids that are gone")
+var errFrame = errors.New("this is not a list of removed items")
 
 // Parse decodes a frame.
 func Parse(tag segment.Tag, body []byte) (ids idset.Bitmap, err error) {
@@ -62,7 +62,7 @@ func Parse(tag segment.Tag, body []byte) (ids idset.Bitmap, err error) {
 		return ids, err
 	}
 	if ids.IsEmpty() || ids.Len() > maskCount || tagOf(&ids) != tag {
-		return idset.Bitmap{}, fmt.Errorf("%d ids that are gone, but the tag says something else", ids.Len())
+		return idset.Bitmap{}, fmt.Errorf("the list names %d removed items, but its header says something else", ids.Len())
 	}
 	return ids, nil
 }

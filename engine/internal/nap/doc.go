@@ -1,3 +1,3 @@
-// Package nap sleeps for a part of a millisecond. The runtime's own timers are late by up to a millisecond while a
-// process has nothing to do: it then waits in epoll_wait, which counts in milliseconds.
+// Package nap sleeps for a part of a millisecond. While a process has nothing to do, the runtime's own timers are
+// late by up to a millisecond. It then waits in epoll_wait, which counts in milliseconds.
 package nap

@@ -11,9 +11,9 @@ import (
 	"github.com/kestrelmq/kestrel/segment"
 )
 
-// Journal records. The payload of a batch frame of the journal is a sequence of records, without
-// padding. The first byte is the kind. Numbers are uvarints of the fewest bytes, but for the count
-// of a remove, which is little-endian; queues are named by number, which is never used again.
+// Journal records. The payload of a batch frame of the journal is a sequence of records, without padding. The first
+// byte is the kind. Numbers are uvarints of the fewest bytes; only the count of a remove is little-endian. A record
+// names a queue by its number, which is never used again.
 //
 //	put     queue number, item id, item image
 //	next    item image: a put to the queue of the frame's last put, of the id that follows
@@ -359,15 +359,15 @@ func (r *reader) size() int64 {
 
 func (r *reader) number() uint64 {
 	v, n := binary.Uvarint(r.b)
-	if n <= 0 || n != uvarintSize(v) {
+	if n <= 0 || n != NumberSize(v) {
 		r.bad = true
 	}
 	r.bytes(max(n, 0))
 	return v
 }
 
-// uvarintSize is how many bytes v takes as a uvarint.
-func uvarintSize(v uint64) int { return (bits.Len64(v|1) + 6) / 7 }
+// NumberSize is how many bytes v takes as a uvarint.
+func NumberSize(v uint64) int { return (bits.Len64(v|1) + 6) / 7 }
 
 // numbers reads n pairs, or whatever each says there is of one, of numbers.
 func (r *reader) numbers(n, each uint64) Numbers {

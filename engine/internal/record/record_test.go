@@ -241,8 +241,8 @@ func TestParseRecordAllocs(t *testing.T) {
 func TestUvarintSize(t *testing.T) {
 	for shift := range 64 {
 		for _, v := range []uint64{0, 1 << shift, 1<<shift - 1, 1<<shift | 1} {
-			if got, want := uvarintSize(v), len(binary.AppendUvarint(nil, v)); got != want {
-				t.Errorf("uvarintSize(%d) = %d, want %d", v, got, want)
+			if got, want := NumberSize(v), len(binary.AppendUvarint(nil, v)); got != want {
+				t.Errorf("NumberSize(%d) = %d, want %d", v, got, want)
 			}
 		}
 	}

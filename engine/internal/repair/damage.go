@@ -29,8 +29,8 @@ type Place struct {
 type Damage struct {
 	// Gaps are the places in the journal and in backlogs whose bytes are not what was written.
 	Gaps []segment.Gap
-	// Tear is where the journal ends in a torn write, which Open would cut and Repair cuts; nil if
-	// it does not, or is damaged besides.
+	// Tear is where the journal ends in a torn write, which Open or Repair cuts. It is nil without a torn write, or
+	// if the journal is damaged besides.
 	Tear *segment.Tear
 	// Losses are the items that cannot be had any more, by queue and id.
 	Losses []Loss

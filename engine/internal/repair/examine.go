@@ -9,6 +9,7 @@ import (
 
 	"github.com/kestrelmq/kestrel/engine/internal/dirlock"
 	"github.com/kestrelmq/kestrel/engine/internal/journal"
+	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -40,6 +41,9 @@ func Examine(p Place, start func(*journal.Dirs, *Salvage) Replay) (d *Damage, er
 
 func (d *Damage) examine(start func(*journal.Dirs, *Salvage) Replay) (err error) {
 	if d.journals, err = journal.FindDirs(d.place.FS, d.place.Dir); err != nil {
+		return err
+	}
+	if err := runs.CheckJournal(d.place.FS, d.place.Runs, d.journals.Current()); err != nil {
 		return err
 	}
 	if err := d.expect(); err != nil {

@@ -16,11 +16,10 @@ import (
 // savedName is how the directories begin that hold what repairs took away.
 const savedName = "damaged"
 
-// Repair writes what is left: damaged backlogs to new runs, and the state of all queues to a new journal,
-// which becomes the journal in one step. First it copies the old journal, and the runs that it replaces
-// or that belong to no queue, to a directory of their own, Saved. It waits for the disk. After an error either
-// the old journal counts or the new one, never a part of either. If the old one counts, Repair has removed
-// the files that it made.
+// Repair writes what is left: damaged backlogs to new runs, and the state of all queues to a new journal. That
+// replaces the old one in one step. First it copies the old journal, and the runs that it replaces or that belong to
+// no queue, to a directory of their own, Saved. It waits for the disk. After an error either the old journal counts
+// or the new one, never a part of either. If the old one counts, Repair has removed the files that it made.
 func (d *Damage) Repair() error {
 	if err := d.repair(); err != nil {
 		return fmt.Errorf("repair %s: %w", d.place.Dir, err)
@@ -43,7 +42,7 @@ func (d *Damage) repair() (err error) {
 	if err := d.journals.Complete(dir); err != nil {
 		return err // it may count all the same
 	}
-	d.place.Report("remove journals that were replaced", d.journals.RemoveOthers())
+	d.place.Report("journal: those that were replaced could not be removed; trying again", d.journals.RemoveOthers())
 	return d.removeReplaced(replaced)
 }
 
@@ -52,7 +51,7 @@ func (d *Damage) repair() (err error) {
 func (d *Damage) prepareRepair(w *runRepair) (dir string, replaced []string, err error) {
 	dir = d.journals.Next()
 	if err := d.saveCopies(); err != nil {
-		return dir, nil, fmt.Errorf("keep copies: %w", err)
+		return dir, nil, fmt.Errorf("copy what is replaced: %w", err)
 	}
 	for _, q := range d.queues {
 		files, err := w.repair(q)

@@ -63,7 +63,7 @@ func (r *run) idsIn(g segment.RunGap) idset.Range {
 }
 
 // lives reports whether the item of an id is one of the run's that live.
-func (r *liveRun) lives(id uint64) bool { return r.recorded.Holds(id) && !r.gone.Has(id) }
+func (r *liveRun) lives(id uint64) bool { return r.recorded.Contains(id) && !r.gone.Has(id) }
 
 // lostOf returns the ids of items that lived in the run's gaps, and are not in the journal still.
 func (r *liveRun) lostOf(q *salvagedQueue) (lost idset.Set) {

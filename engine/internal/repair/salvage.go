@@ -13,9 +13,9 @@ import (
 	"github.com/kestrelmq/kestrel/segment"
 )
 
-// Salvage reads a data directory that may be damaged: it takes the journal for what is whole of it,
-// and notes what must have been in the gaps. The replay that reads the journal reports to it. One goroutine
-// at a time uses it; a nil Salvage, which a start has, notes nothing.
+// Salvage reads a data directory that may be damaged. It uses what is whole of the journal, and notes what must have
+// been in the gaps. The replay that reads the journal reports to it. One goroutine at a time uses it; a nil Salvage,
+// which a start has, notes nothing.
 //
 // Ids show it. They rise by one for each put. So where those of a queue jump from one side of a gap to the other, what
 // lies between was put. It is lost unless it was gone. What was put in a gap that no later record follows leaves no
@@ -176,9 +176,9 @@ func freeName(taken map[string]bool, number uint64) string {
 	return name
 }
 
-// runsOf finds what lives in the queue's runs. What an older run holds of a newer one's range no longer
-// belongs to that queue; see collect. Nor does a run that was recorded again under a higher queue number:
-// the queue has left the journal and entered it again, and the record that says so is lost.
+// runsOf finds what lives in the queue's runs. What an older run holds of a newer one's range no longer belongs to that
+// queue; see collect. Nor does a run that was recorded again under a higher queue number. The queue has left the
+// journal and entered it again then, and the record that says so is lost.
 func (v *Salvage) runsOf(q *salvagedQueue) error {
 	gone := slices.Clone(q.Gone)
 	for id := range q.Kept {

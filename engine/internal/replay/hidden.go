@@ -12,8 +12,8 @@ import (
 	"github.com/kestrelmq/kestrel/segment"
 )
 
-// Hidden is a hidden run as the journal leaves it. A record says which items live in it; what comes behind it in the
-// journal says which of them are gone, or have their place elsewhere.
+// Hidden is a hidden run as the journal leaves it. A record says which items live in it. Later records say which of
+// them are gone, or have their place elsewhere.
 type Hidden struct {
 	Run   segment.RunID
 	State record.Hidden // IDs is not used
@@ -37,12 +37,12 @@ func (h *Hidden) prune(gone *idset.Bitmap) {
 func (r *Replay) hidden(q *Queue, rec *record.Record) error {
 	live, err := idset.ParseBitmap(rec.Hidden.IDs)
 	if err != nil {
-		return fmt.Errorf("queue %d: hidden run %d: %w", rec.Queue, rec.Run.Number, err)
+		return fmt.Errorf("queue %d: file %d of delayed items: %w", rec.Queue, rec.Run.Number, err)
 	}
 	first, _ := live.First()
 	last, _ := live.Last()
 	if first == 0 || last == math.MaxUint64 {
-		return fmt.Errorf("queue %d: hidden run %d has items %d to %d", rec.Queue, rec.Run.Number, first, last)
+		return fmt.Errorf("queue %d: file %d of delayed items has items %d to %d", rec.Queue, rec.Run.Number, first, last)
 	}
 	r.o.Salvage.Reach(&q.Traces, q.NextID, last)
 	q.NextID = max(q.NextID, last+1)

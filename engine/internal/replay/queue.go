@@ -48,8 +48,8 @@ type Run struct {
 	State runs.State
 }
 
-// Kept is an item that has its place in the journal although items put before and after it may be in runs: one that
-// was open when the process ended, or was rewritten.
+// Kept is an item that has its place in the journal although items put before and after it may be in runs. It was open
+// when the process ended, or was rewritten.
 type Kept struct {
 	item.Item // Data is the item's own
 	Segment   uint64
@@ -68,8 +68,8 @@ func (q *Queue) Items() (n int64) {
 	return n
 }
 
-// mark notes that items from id on lie in a segment or later.
-func (q *Queue) mark(seg, id uint64) {
+// noteSegment notes that items from id on lie in a segment or later.
+func (q *Queue) noteSegment(seg, id uint64) {
 	if !q.Marks.IsNews(seg) {
 		return
 	}
@@ -85,8 +85,8 @@ func (q *Queue) mark(seg, id uint64) {
 	q.Marks.Add(seg, id)
 }
 
-// remove takes the items of ids out of the window: at once those at its head, at the end of the
-// replay those behind items that stay. What is gone is remembered: it may turn out to be in a run.
+// remove takes the items of ids out of the window. Those at its head go at once, and those behind items that stay go
+// at the end of the replay. What is gone is remembered: it may turn out to be in a run.
 func (q *Queue) remove(p *item.Pool, ids idset.Range) {
 	q.Gone.AddRange(ids)
 	if len(q.Kept) > 0 {
@@ -139,7 +139,7 @@ func (q *Queue) spilled(p *item.Pool, id segment.RunID, s runs.State, rescue fun
 			continue
 		}
 		_, changed := q.Changed[it.ID]
-		if (changed || !s.Holds(it.ID)) && !q.Gone.Has(it.ID) && !q.isHidden(it.ID) {
+		if (changed || !s.Contains(it.ID)) && !q.Gone.Has(it.ID) && !q.isHidden(it.ID) {
 			q.keep(it, q.Marks.Of(it.ID)) // it was open, or aside, when its neighbours were spilled
 		} else if rescue != nil {
 			rescue(it)
@@ -148,8 +148,8 @@ func (q *Queue) spilled(p *item.Pool, id segment.RunID, s runs.State, rescue fun
 	}
 }
 
-// Compact rebuilds the window without the items that are gone, or live in hidden runs, if there are any: those that
-// were removed in their order have left it already. The memory of the queue is limit.
+// Compact rebuilds the window without the items that are gone or live in hidden runs, if there are any. Items that
+// were removed in order have already left it. The memory of the queue is limit.
 func (q *Queue) Compact(p *item.Pool, limit int64) {
 	q.compactGone(p, limit)
 	q.compactHidden(p, limit)
@@ -196,7 +196,7 @@ func (q *Queue) TakeChanged(p *item.Pool, limit int64, f func(it item.Item, seg 
 	})
 	if left > 0 {
 		others.Clear(p)
-		return fmt.Errorf("queue %q: %d items are changed, but their images are not in the journal", q.Name, left)
+		return fmt.Errorf("queue %q: the journal changes %d items that it does not have", q.Name, left)
 	}
 	q.Window.Clear(p)
 	q.Window = others

@@ -77,7 +77,7 @@ func (r *Replay) record(rec *record.Record, seg uint64) error {
 		return r.put(r.last, rec.Item, seg)
 	case record.KindNext:
 		if r.last.Item == 0 {
-			return errors.New("no put to one queue comes before a next record")
+			return errors.New("a record continues a put to one queue, and none precedes it")
 		}
 		r.last.Item++
 		return r.put(r.last, rec.Item, seg)
@@ -87,7 +87,7 @@ func (r *Replay) record(rec *record.Record, seg uint64) error {
 		return r.puts(rec, seg)
 	case record.KindRemove:
 		if rec.ID >= math.MaxUint64-uint64(rec.More) {
-			return fmt.Errorf("remove of %d items from item %d on", uint64(rec.More)+1, rec.ID)
+			return fmt.Errorf("a record removes %d items from item %d on, past the largest id", uint64(rec.More)+1, rec.ID)
 		}
 		r.queue(rec.Queue).remove(r.o.Pool, idset.Between(rec.ID, rec.ID+uint64(rec.More)))
 	case record.KindFlush:
@@ -202,7 +202,7 @@ func (r *Replay) puts(rec *record.Record, seg uint64) error {
 func (r *Replay) put(d record.Destination, it item.Item, seg uint64) error {
 	q := r.queue(d.Queue)
 	if d.Item < q.NextID {
-		return fmt.Errorf("queue %d: item %d was put before", d.Queue, d.Item)
+		return fmt.Errorf("queue %d: item %d is put twice, or out of order", d.Queue, d.Item)
 	}
 	if d.Item == math.MaxUint64 {
 		return fmt.Errorf("queue %d: item id %d is out of range", d.Queue, d.Item)
@@ -210,7 +210,7 @@ func (r *Replay) put(d record.Destination, it item.Item, seg uint64) error {
 	r.o.Salvage.Follow(&q.Traces, q.NextID, d.Item)
 	it.ID = d.Item
 	q.NextID = it.ID + 1
-	q.mark(seg, it.ID)
+	q.noteSegment(seg, it.ID)
 	q.Keys = q.Keys || it.HasKey()
 	q.Window.Push(r.o.Pool, &it, WindowMemory)
 	return nil
@@ -221,7 +221,7 @@ func (r *Replay) flush(q *Queue, rec *record.Record) error {
 	for list := rec.List; len(list) > 0; {
 		id := list.Next()
 		if id >= rec.Limit {
-			return fmt.Errorf("flush of items below %d leaves item %d", rec.Limit, id)
+			return fmt.Errorf("a flush of all items below %d leaves item %d", rec.Limit, id)
 		}
 		except = append(except, id)
 	}

@@ -148,10 +148,10 @@ func TestReplayRefuses(t *testing.T) {
 		bad  []byte
 		want string
 	}{
-		{"an item twice", puts(1, 2), puts(2, 2), "item 2 was put before"},
+		{"an item twice", puts(1, 2), puts(2, 2), "item 2 is put twice, or out of order"},
 		{"another name", name(1), record.AppendQueue(nil, 1, 1, 0, "p"), `is named "p", but was "q"`},
 		{"a bad name", nil, record.AppendQueue(nil, 1, 1, 0, "bad"), "a bad name"},
-		{"a next without a put", name(1), record.AppendNext(nil, item.Item{}), "no put to one queue"},
+		{"a next without a put", name(1), record.AppendNext(nil, item.Item{}), "a record continues a put"},
 		{"a keep of no item", nil, keep(0), "out of range"},
 	} {
 		r, _ := newReplay()

@@ -6,8 +6,8 @@ import (
 	"github.com/kestrelmq/kestrel/segment"
 )
 
-// Cursor is where reading of a chain of runs goes on: at the first item from ID on, in the frame at Offset
-// of Run or behind it. R is what the owner of the chain knows of a run. The zero Cursor is nowhere.
+// Cursor is where reading of a chain of runs goes on. That is the first item from ID on, in the frame at Offset of
+// Run or behind it. R is what the owner of the chain knows of a run. The zero Cursor is nowhere.
 type Cursor[R any] struct {
 	Run    *R
 	Offset int64 // of a frame, in bytes from the start of the file

@@ -99,37 +99,37 @@ func (r *Reader) Extended(f File) (extended, keyed bool, err error) {
 	return reader.IsExtended(), reader.IsKeyed(), nil
 }
 
-// KeyFrame is where a frame with keys is, and how many it has.
+// KeyFrame is what EachKeys has read of one frame: the seed of the hashes, and the entries. It may be used again, and
+// keeps its memory.
 type KeyFrame struct {
-	Offset int64
-	Count  int
+	Seed    keyindex.Seed
+	Entries []keyindex.Entry
+	body    []byte
 }
 
-// KeyFrames finds the frames with keys of a run between the frame at from and end. It reads the headers of frames.
-func (r *Reader) KeyFrames(f File, from, end int64) (found []KeyFrame, err error) {
+// EachKeys reads the frames with keys of a run, from the frame at from up to end. It reads them into k one after the
+// other, and calls do for each. Of other frames it reads the headers.
+func (r *Reader) EachKeys(f File, from, end int64, k *KeyFrame, do func() error) error {
 	reader, err := r.reader(f)
 	for off := from; err == nil && off < end; {
 		var frame segment.RunFrame
 		if frame, err = reader.Frame(off, end); err == nil && keyindex.IsFrame(frame.Tag) {
-			found = append(found, KeyFrame{off, keyindex.FrameCount(frame.Tag)})
+			if err = r.keys(f, reader, frame, k); err == nil {
+				err = do()
+			}
 		}
 		off = frame.Next
 	}
-	return found, damagedIfMissing(f, err)
+	return damagedIfMissing(f, err)
 }
 
-// Keys reads a frame with keys of a run, which is written up to end: the seed, and the entries appended to dst. It
-// needs *body for a moment, and leaves it larger if it must.
-func (r *Reader) Keys(
-	f File, offset, end int64, body *[]byte, dst []keyindex.Entry,
-) (seed keyindex.Seed, entries []keyindex.Entry, err error) {
-	tag, read, err := r.Read(f, offset, end, (*body)[:0])
-	if err != nil {
-		return seed, dst, damagedIfMissing(f, err)
+// keys reads one frame with keys.
+func (r *Reader) keys(f File, reader *segment.RunReader, frame segment.RunFrame, k *KeyFrame) (err error) {
+	if k.body, err = reader.Body(&r.decoder, k.body[:0], frame); err != nil {
+		return err
 	}
-	*body = read
-	if seed, entries, err = keyindex.ParseFrame(tag, read, dst); err != nil {
-		err = &segment.CorruptionError{Path: f.Path, Offset: offset, Reason: err.Error()}
+	if k.Seed, k.Entries, err = keyindex.ParseFrame(frame.Tag, k.body, k.Entries[:0]); err != nil {
+		err = &segment.CorruptionError{Path: f.Path, Offset: frame.Offset, Reason: err.Error()}
 	}
-	return seed, entries, err
+	return err
 }

@@ -263,8 +263,8 @@ func (r *Reader) LastAdded(f File, end int64) (added item.Time, err error) {
 	return added, err
 }
 
-// Added returns when the first item of a run was added that is not gone, in the frame of id, of which the part up to end
-// is read. It is zero if there is none.
+// Added returns when the first item of a run that is not gone was added. It looks in the frame of id, and reads the
+// part up to end. It is zero if there is none.
 func (r *Reader) Added(f File, id uint64, end int64, gone *idset.Bitmap) (added item.Time, err error) {
 	frame, tag, err := r.Seek(f, segment.RunStart, id, end)
 	if err != nil || frame.Next == 0 {

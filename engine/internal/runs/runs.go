@@ -2,7 +2,9 @@ package runs
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"path"
 
@@ -57,14 +59,14 @@ func (t Tag) Check(body []byte) (n item.Tally, err error) {
 		if b[0] == item.GapFormat {
 			gap, size := binary.Uvarint(b[1:])
 			if size <= 0 || gap == 0 {
-				return n, fmt.Errorf("bad gap behind item %d", id-1)
+				return n, fmt.Errorf("the ids behind item %d are damaged", id-1)
 			}
 			id += gap
 			b = b[1+size:]
 		}
 		it, size := item.ParseImage(b)
 		if size == 0 {
-			return n, fmt.Errorf("no image of item %d", id)
+			return n, fmt.Errorf("item %d is damaged", id)
 		}
 		n.Account(&it, 1)
 		last = id
@@ -72,7 +74,7 @@ func (t Tag) Check(body []byte) (n item.Tally, err error) {
 		b = b[size:]
 	}
 	if last != t.LastID || n.Count != t.Count || n.Bytes != t.Bytes {
-		return n, fmt.Errorf("frame holds %d items of %d bytes up to item %d, but its tag says %+v",
+		return n, fmt.Errorf("a frame has %d items of %d bytes up to item %d, but its header says %+v",
 			n.Count, n.Bytes, last, t)
 	}
 	return n, nil
@@ -105,8 +107,8 @@ func (s *State) Add(t Tag) {
 	s.Bytes += t.Bytes
 }
 
-// Holds reports whether id, which lives, is that of an item in the run.
-func (s *State) Holds(id uint64) bool { return s.FirstID <= id && id <= s.LastID }
+// Contains reports whether id, which lives, is that of an item in the run.
+func (s *State) Contains(id uint64) bool { return s.FirstID <= id && id <= s.LastID }
 
 // Ext is how the names of runs end, behind the number in ten digits.
 const Ext = ".run"
@@ -120,4 +122,24 @@ func Path(dir string, number uint64) string {
 func ParseName(name string) (number uint64, ok bool) {
 	n, err := fmt.Sscanf(name, "%d"+Ext, &number)
 	return number, err == nil && n == 1 && name == path.Base(Path("", number))
+}
+
+// CheckJournal returns a *segment.CorruptionError if dir has runs while the log in journal has no segment. Then the
+// journal is missing: a start would take the runs for nobody's, and remove them.
+func CheckJournal(fsys segment.FS, dir, journal string) error {
+	segments, err := segment.List(fsys, journal)
+	if len(segments) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil // who reads it reports what is wrong with it
+	}
+	names, err := fsys.List(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, name := range names {
+		if _, ok := ParseName(name); ok {
+			return &segment.CorruptionError{Path: journal, Reason: fmt.Sprintf("the journal is missing, though %s is there:"+
+				" is a disk not mounted? To do without the items, remove %s", path.Join(dir, name), dir)}
+		}
+	}
+	return nil
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
 )
 
-// Alter says what a Change sets anew of an item.
-type Alter struct {
+// Changes says what a Change sets anew of an item.
+type Changes struct {
 	SetExpiry bool // to Expiry, an instant; zero: never
 	Expiry    Time
 	SetDelay  bool // the item is hidden for Delay from now on; zero: it is visible
@@ -56,7 +56,7 @@ func (e *Engine) removeAt(q *queue, at *spot) Ticket {
 // line, and comes back to it when the delay is over. Change returns the errors of Remove, ErrHeld only if it sets
 // the delay, and ErrDelayTooLong. If the item is on disk only, Change needs its body: it reads that if wait is set, and
 // else returns ErrComing.
-func (e *Engine) Change(now Time, name []byte, clientID string, which Which, to Alter, wait bool) (Ticket, error) {
+func (e *Engine) Change(now Time, name []byte, clientID string, which Which, to Changes, wait bool) (Ticket, error) {
 	defer contain()
 	var read diskItem
 	for {
@@ -75,13 +75,13 @@ func (e *Engine) Touch(
 	now Time, name []byte, clientID string, which Which, expiry Time, wait bool,
 ) (Ticket, error) {
 	defer contain()
-	return e.Change(now, name, clientID, which, Alter{SetExpiry: true, Expiry: expiry}, wait)
+	return e.Change(now, name, clientID, which, Changes{SetExpiry: true, Expiry: expiry}, wait)
 }
 
 // change is Change of an item whose image is in memory, or was read from disk before. With ErrComing it returns which
 // item the caller must read.
 func (e *Engine) change(
-	now Time, name []byte, clientID string, which Which, to Alter, read diskItem,
+	now Time, name []byte, clientID string, which Which, to Changes, read diskItem,
 ) (t Ticket, q *queue, id uint64, err error) {
 	q, at, err := e.lockItem(now, name, which)
 	if err != nil {
@@ -113,7 +113,7 @@ func (e *Engine) change(
 }
 
 // changeAt is change of the item at a spot, which is in memory. The caller serves the waiters.
-func (e *Engine) changeAt(q *queue, at *spot, to Alter) Ticket {
+func (e *Engine) changeAt(q *queue, at *spot, to Changes) Ticket {
 	it := at.it
 	if !it.HasOwnMemory() { // it is about to be cut
 		it = it.WithStored(append(q.shard.scratch[:0], it.Stored()...))
@@ -130,10 +130,11 @@ func (e *Engine) changeAt(q *queue, at *spot, to Alter) Ticket {
 		}
 		return e.ticketOf(q)
 	}
-	entry := aside.Entry{State: aside.Ready}
+	entry, lease := aside.Entry{State: aside.Ready}, counted{}
 	switch at.where {
 	case isAside:
 		entry = q.aside.Get(at.ref)
+		lease = q.aside.holders[entry.Token]
 		if entry.State == aside.Restored {
 			entry.State = aside.Ready
 		}
@@ -143,20 +144,14 @@ func (e *Engine) changeAt(q *queue, at *spot, to Alter) Ticket {
 		entry.Count = at.read.count
 	}
 	if to.SetDelay {
-		entry.State, entry.Due, entry.Token = aside.Ready, 0, 0
+		entry.State, entry.Due, entry.Token, lease = aside.Ready, 0, 0, counted{}
 		if to.Delay > 0 {
 			entry.State, entry.Due = aside.Delayed, e.dueIn(to.Delay)
 		}
 	}
 	e.cut(q, at)
 	q.removal.Rewritten(it.ID)
-	return e.sayAside(q, e.setAside(q, &it, 0, entry))
-}
-
-// ticketOf is what an operation on q must wait for that relies on all that has been recorded.
-func (e *Engine) ticketOf(q *queue) Ticket {
-	if !q.opts.KeepJournal {
-		return Ticket{}
-	}
-	return q.ticket(e.journal, e.journal.End())
+	changed := e.setAside(q, &it, 0, entry)
+	q.countFor(entry.Token, lease.holder, lease.taken)
+	return e.sayAside(q, changed)
 }

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package processor
+
+import "runtime"
+
+// Yield lets waiting goroutines run.
+func Yield() { runtime.Gosched() }
