@@ -87,6 +87,8 @@ func writeMan(root *cobra.Command, dir string) error {
 	}
 	root.DisableAutoGenTag = true
 	root.Short = "durable message-queue server, and its clients"
+	useSynopsis(root)
+	useManText(root)
 	hideFlags(root) // the pages list them
 	built := cli.RevisionTime()
 	header := &doc.GenManHeader{Section: "1", Source: "kestrel " + netloop.Version, Manual: "kestrel", Date: &built}

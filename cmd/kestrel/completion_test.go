@@ -25,8 +25,8 @@ func TestMan(t *testing.T) {
 			}
 			pages[i] = string(page)
 		}
-		if pages[0] != pages[1] || !strings.Contains(pages[0], ".SH SYNOPSIS") || !strings.Contains(pages[0], "Usage:") ||
-			strings.Contains(pages[0], ".SH OPTIONS") {
+		if pages[0] != pages[1] || strings.Count(pages[0], ".SH SYNOPSIS") != 1 || strings.Contains(pages[0], "Usage:") ||
+			name != "kestrel.1" && strings.Count(pages[0], ".SH OPTIONS") != 1 {
 			t.Errorf("%s is\n%s", name, pages[0])
 		}
 	}

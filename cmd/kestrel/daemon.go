@@ -172,8 +172,9 @@ func (d *daemon) addrs() map[string]net.Addr {
 	return addrs
 }
 
-// reload reads the configuration again and applies what can be applied to a running server:
-// everything about queues and aliases, and the level of the log. On an error nothing is changed.
+// reload reads the configuration again and applies what can be applied to a running server: users, rights and quotas,
+// the level of the log, and everything about queues and aliases. If it is wrong nothing is changed. If the disk fails,
+// only queues may keep their old options.
 func (d *daemon) reload() error {
 	d.reloading.Lock()
 	defer d.reloading.Unlock()
@@ -188,20 +189,23 @@ func (d *daemon) reload() error {
 		d.log.Error("configuration not reloaded: nothing is changed", "err", err)
 		return err
 	}
-	if err := d.engine.Reload(c.Engine.Settings); err != nil {
-		d.log.Error("configuration reloaded in part: reload again when the disk works", "err", err)
-		return err
-	}
 	d.level.Set(c.LogLevel)
 	d.server.SetTraceSessions(c.Net.TraceSessions)
 	if d.access != nil && c.Users != nil {
 		d.access.SetUsers(c.Users)
 		d.server.Reidentify()
+		if d.admin != nil {
+			d.admin.Reidentify()
+		}
 	}
 	d.server.SetAccounts(c.Net.Accounts)
 	d.server.Readmit(c.Net.Listeners)
 	if d.admin != nil {
 		d.admin.Readmit(c.AdminPorts)
+	}
+	if err := d.engine.Reload(c.Engine.Settings); err != nil { // last: who is locked out does not wait for the disk
+		d.log.Error("configuration reloaded in part: reload again when the disk works", "err", err)
+		return err
 	}
 	d.log.Info("configuration reloaded", "config", cli.OrNone(d.source.File),
 		"queues", len(c.Engine.Settings.Queues), "aliases", len(c.Engine.Settings.Aliases))
@@ -219,11 +223,11 @@ func (d *daemon) stop(reason string) error {
 	notify(d.log, systemd.SdNotifyStopping, "STATUS=stopping: "+reason)
 	d.log.Info("stopping", "reason", reason)
 	if err := d.server.Shutdown(context.Background()); err != nil {
-		d.log.Error("connections did not end as they should: the queues are closed all the same", "err", err)
+		d.log.Error("connections did not end cleanly: closing the queues anyway", "err", err)
 	}
 	if err := d.engine.Close(); err != nil {
-		return cli.Failed("the journal could not be synced at the end: %s; what a power cut would have lost"+
-			" before may be lost", err)
+		return cli.Failed("the journal could not be synced at the end: %s; a power cut may still lose"+
+			" the latest changes: look at the disk", err)
 	}
 	d.log.Info("stopped: everything is synced", "took", time.Since(started))
 	return nil

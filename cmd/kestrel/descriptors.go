@@ -46,10 +46,9 @@ type need struct {
 	clients int // max_connections
 }
 
-// shareDescriptors shares out the descriptors that a limit allows. Each part has a minimum. Of what is
-// left, the clients get half at least; the rest goes to the engine's files first, then to operators and
-// to connections that linger, as far as they have use for it. It returns a failure if the limit is below
-// the minimum.
+// shareDescriptors shares out the descriptors that a limit allows. Each part has a minimum. Of what is left, the
+// clients get half at least. The rest goes to the engine's files first, then to operators and to connections that
+// linger, as far as they have use for it. It returns a failure if the limit is below the minimum.
 func shareDescriptors(limit int, n need) (descriptors, error) {
 	d := descriptors{
 		limit: limit, process: n.opened + momentary, ports: n.ports, files: engine.MinFiles,
@@ -99,7 +98,7 @@ func raiseDescriptors(log *slog.Logger) int {
 		}
 	}
 	if err != nil {
-		log.Warn("limit of descriptors cannot be read: taken to be 1024", "err", err)
+		log.Warn("limit of open files cannot be read: assuming 1024", "err", err)
 		return 1024
 	}
 	return int(min(limit.Cur, 1<<30))

@@ -54,6 +54,7 @@ func shortened(example string) string {
 func exampleOf(page string) string {
 	_, rest, _ := strings.Cut(page, "\nExample:\n")
 	example, _, _ := strings.Cut(rest, "\nExit status:")
+	example, _, _ = strings.Cut(example, "\nA file for it:")
 	return strings.TrimPrefix(strings.ReplaceAll("\n"+example, "\n    ", "\n"), "\n")
 }
 

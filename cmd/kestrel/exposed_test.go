@@ -186,7 +186,7 @@ func TestEndToEndUsersFile(t *testing.T) {
 		{string(good[:len(good)/2]) + "\n[users.mallory", "users.toml:"},
 		{"[users.mallory]\npassword = \"hunter2\"\nallow = [\"get *\"]\n", "users.mallory.password"},
 		{"[users.mallory]\npassword = hunter2\n", "users.toml:2: the value is not TOML"},
-		{string(good) + "[users.mallory]\nallow = [\"fetch *\"]\n", "the verb is none of"},
+		{string(good) + "[users.mallory]\nallow = [\"fetch *\"]\n", "the verb must be one of"},
 		{string(good) + "[listener]\n", "a file of users has tables [users.NAME] only"},
 		{"", "no such file"}, // removed
 	} {

@@ -62,7 +62,6 @@ file again and applies its queues, aliases and log_level. The server needs no
 file: every key has a default.
 
 Flags override the file:
-
     --config FILE
         TOML; 'kestrel help config' lists its keys
 %s

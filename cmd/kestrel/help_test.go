@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
 
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
 )
@@ -68,4 +71,42 @@ func TestHelpIsComplete(t *testing.T) {
 			t.Errorf("kestrel serve --help lacks --%s", f.name)
 		}
 	}
+}
+
+// TestSlips tests that errors of the command line are in the words of the program, and not of its libraries.
+func TestSlips(t *testing.T) {
+	for args, want := range map[string]string{
+		"help nonsense":            "unknown command \"nonsense\" for \"kestrel\"\nTry 'kestrel --help'.",
+		"help clinets":             "did you mean: clients",
+		"ls --timeout 5":           `--timeout "5": want a time such as 500ms, 30s or 2h`,
+		"get work -n 5x":           `--count "5x": want a whole number`,
+		"clients --end -1":         `--end "-1": want a whole number, 0 or more`,
+		"backup --rate y":          `--rate "y": want a whole number`,
+		"get work --all=q":         `--all "q": want true or false`,
+		"load open-loop --rate 1z": "want a number a second, such as 20000, 50k or 1.5M",
+	} {
+		var out, errs bytes.Buffer
+		code := run(strings.Fields(args), &out, &errs)
+		if code != cli.ExitUsage || !strings.Contains(errs.String(), want) || strings.Contains(errs.String(), "strconv") {
+			t.Errorf("kestrel %s = %d: %s%s, want %q", args, code, &out, &errs, want)
+		}
+	}
+}
+
+// TestHelpWidth wants every page to fit a terminal of 80 columns, but for examples: their lines are to be pasted.
+func TestHelpWidth(t *testing.T) {
+	var check func(cmd *cobra.Command)
+	check = func(cmd *cobra.Command) {
+		page, rest, _ := strings.Cut(cmd.Long, "\nExample:\n")
+		_, end, _ := strings.Cut(rest, "\nExit status:")
+		for line := range strings.Lines(page + "\nExit status:" + end) {
+			if utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) > 80 {
+				t.Errorf("%s: line of more than 80 columns: %s", cmd.CommandPath(), line)
+			}
+		}
+		for _, child := range cmd.Commands() {
+			check(child)
+		}
+	}
+	check(commands())
 }

@@ -24,6 +24,7 @@ import (
 
 	"github.com/kestrelmq/kestrel/access"
 	"github.com/kestrelmq/kestrel/client"
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/clitest"
 )
 
@@ -150,6 +151,47 @@ func TestEndToEndRotation(t *testing.T) {
 	p.Logged("configuration not reloaded: nothing is changed")
 	if _, _, name := dialSecure(t, addr); name != "second" {
 		t.Errorf("after a reload that failed, the certificate is that of %s", name)
+	}
+}
+
+// TestEndToEndSecureAdvice makes the mistakes of somebody who meets TLS and users for the first time: each error says what
+// to do.
+func TestEndToEndSecureAdvice(t *testing.T) {
+	dir := t.TempDir()
+	writeCertificate(t, dir, "server")
+	p := clitest.Serve(t, "--config", clitest.WriteConfig(t, secureConfig(t, dir, "put work")), "--admin-port", "auto")
+	admin := p.Saw("admin port is open")["address"].(string)
+	secure := ""
+	for secure == "" {
+		if got := p.Logged("listening"); got["tls"] == true {
+			secure = got["address"].(string)
+		}
+	}
+	t.Setenv("XDG_CONFIG_HOME", dir)
+	trust := "--tls-ca=" + filepath.Join(dir, "cert.pem")
+	for _, tt := range []struct {
+		password string
+		code     int
+		args     []string
+		want     string
+	}{
+		{"s3cret", cli.ExitUnknown, []string{"put", "work", "x", "--server", secure}, "if the port encrypts, say --tls"},
+		{"s3cret", cli.ExitFailed, []string{"ls", "--server", secure}, "if the port encrypts, say --tls"},
+		{"s3cret", cli.ExitFailed, []string{"ls", "--server", secure, "--tls"}, "--tls-ca names the authority"},
+		{"s3cret", cli.ExitFailed, []string{"ls", "--server", p.Addr, "--tls"}, "leave out --tls"},
+		{"s3cret", cli.ExitFailed, []string{"put", "work", "x", "--server", secure, trust}, "say --user NAME"},
+		{"wrong", cli.ExitFailed, []string{"ls", "--server", secure, trust, "--user", "alice"}, "the password is in $KESTREL_PASSWORD"},
+		{"s3cret", cli.ExitFailed, []string{"get", "work", "--server", secure, trust, "--user", "alice"}, "allow of [users.alice]"},
+		{"s3cret", cli.ExitFailed, []string{"clients", "--admin", admin}, "say --user NAME"},
+		{"s3cret", cli.ExitFailed, []string{"clients", "--admin", admin, "--user", "alice", trust}, "leave out --tls"},
+		{"s3cret", cli.ExitFailed, []string{"backup", "--output", dir, "--admin", admin}, "say --user NAME"},
+		{"s3cret", cli.ExitFailed, []string{"backup", "--output", dir, "--admin", admin, "--tls"}, "leave out --tls"},
+		{"s3cret", cli.ExitOK, []string{"put", "work", "x", "--server", secure, trust, "--user", "alice"}, ""},
+	} {
+		t.Setenv("KESTREL_PASSWORD", tt.password)
+		if code, _, errs := clitest.RunToEnd(t, tt.args...); code != tt.code || !strings.Contains(errs, tt.want) {
+			t.Errorf("kestrel %q = %d, want %d and %q; it said\n%s", tt.args, code, tt.code, tt.want, errs)
+		}
 	}
 }
 

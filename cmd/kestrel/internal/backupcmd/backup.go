@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/config"
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/journalcmd"
 	"github.com/kestrelmq/kestrel/engine"
 	"github.com/kestrelmq/kestrel/engine/backup"
 	"github.com/kestrelmq/kestrel/segment"
@@ -28,9 +30,10 @@ const backupPage = `Usage:
     kestrel backup --output DIR|- --stopped --data-dir DATA|--config FILE
 
 Copies all queues as they are at one moment, while the server goes on. The
-server must have an admin port (--admin-port 2223), and run on this machine. An
-item that was acknowledged before is in the backup; one that was confirmed
-before is not; items that are open with readers are.
+server must have an admin port (--admin-port 2223). It must run on this machine,
+unless that port asks for a user. An item that was acknowledged before is in the
+backup; one that was confirmed before is not; items that are open with readers
+are.
 
 DIR may have an earlier backup. Then only what is new is copied, and the earlier
 backup stays whole until the new one is durable. If the command dies, say it
@@ -41,8 +44,11 @@ Flags:
     --output DIR|-
         where the backup goes; made if it is missing
     --rate MEBIBYTES
-        copy at most so many MiB a second, because clients wait for the same
-        disk; 0 is as fast as it goes
+        copy at most so many MiB a second; 0 sets no bound
+    --full-speed
+        copy as fast as the disk allows, even if clients wait for it. Without
+        this flag the server slows the copy down while syncs of its journal take
+        more than twice as long as before the copy
     --admin HOST:PORT (default $KESTREL_ADMIN, or 127.0.0.1:2223)
         admin port of the server
     --config FILE
@@ -64,15 +70,15 @@ Flags:
         its data directory
 
 With - the archive can go to another machine at once:
-kestrel backup --output - | ssh safe 'cat > kestrel.tar'
+    $ kestrel backup --output - | ssh safe 'cat > kestrel.tar'
 
 Example:
     $ kestrel backup --output nightly
-    nightly: … came now, in … (… MB/s)
+    nightly: … came now, in …
     $ kestrel backup --output - > kestrel.tar
 
-Exit status: 0 if the backup is whole and durable; 1 if not; 2 if the flags or the
-configuration are wrong.
+Exit status: 0 if the backup is whole and durable; 1 if not; 2 if the flags or
+the configuration are wrong.
 `
 
 const (
@@ -90,6 +96,7 @@ type maker struct {
 	tls                            bool
 	stopped                        bool
 	rate                           int64 // MiB a second; 0: any
+	fullSpeed                      bool
 	out, said                      io.Writer
 }
 
@@ -108,8 +115,14 @@ func NewBackup() *cobra.Command {
 	f.StringVar(&m.config, "config", "", "configuration file of the server")
 	f.StringVar(&m.dataDir, "data-dir", "", "data directory of a server that does not run")
 	f.Int64Var(&m.rate, "rate", 0, "MiB a second at most")
+	f.BoolVar(&m.fullSpeed, "full-speed", false, "copy as fast as the disk allows, even if clients wait for it")
 	f.BoolVar(&m.stopped, "stopped", false, "read the files of a server that does not run")
+	server := f.String("server", "", "") // as other commands have it
+	f.Lookup("server").Hidden = true
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *server != "" {
+			return errors.New("a backup comes over the admin port, and --server is a port of clients: use --admin HOST:PORT")
+		}
 		m.out, m.said = cmd.OutOrStdout(), cmd.ErrOrStderr()
 		return m.run(cmd.Context())
 	}
@@ -125,6 +138,8 @@ func (m *maker) run(ctx context.Context) error {
 		return errors.New("where to? Say --output DIR, or --output - for standard output")
 	case m.rate < 0:
 		return errors.New("--rate is a number of MiB a second, or 0")
+	case m.fullSpeed && m.rate > 0:
+		return errors.New("--full-speed and --rate contradict each other: choose one")
 	case m.stopped && m.admin != "":
 		return errors.New("--stopped is for a server that does not run, and --admin for one that does")
 	case !m.stopped && m.dataDir != "":
@@ -176,9 +191,16 @@ func (m *maker) fromServer(ctx context.Context, c *config.Config) error {
 			}
 		}
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+m.admin+"/backup", bytes.NewReader(keys))
+	if _, _, err := net.SplitHostPort(m.admin); err != nil {
+		return fmt.Errorf("--admin: %q is not HOST:PORT", m.admin)
+	}
+	url := "http://" + m.admin + "/backup"
+	if m.fullSpeed {
+		url += "?pace=full"
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(keys))
 	if err != nil {
-		return fmt.Errorf("%q is no HOST:PORT", m.admin)
+		return fmt.Errorf("--admin: %q is not HOST:PORT", m.admin)
 	}
 	login := cli.Login{User: m.user, Password: os.Getenv(cli.PasswordVariable), Token: os.Getenv(cli.TokenVariable)}
 	if m.tls || m.files.Named() {
@@ -192,14 +214,18 @@ func (m *maker) fromServer(ctx context.Context, c *config.Config) error {
 	}}
 	answer, err := client.Do(request)
 	if err != nil {
-		return cli.Failed("nothing was backed up: no server answers on its admin port %s: %v. It needs --admin-port, and this"+
-			" command --admin HOST:PORT", m.admin, err)
+		advice := cmp.Or(cli.TLSAdvice(err), "it needs --admin-port, and this command --admin HOST:PORT")
+		return cli.Failed("nothing was backed up: no server answers on its admin port %s: %v; %s", m.admin, cli.Reason(err), advice)
 	}
 	defer client.CloseIdleConnections()
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
 		why, _ := io.ReadAll(io.LimitReader(answer.Body, 4<<10))
-		return cli.Failed("nothing was backed up: the server on %s says: %s", m.admin, strings.TrimSpace(string(why)))
+		text := strings.TrimSpace(string(why))
+		if answer.StatusCode == http.StatusUnauthorized {
+			text += "; " + cli.SayWho
+		}
+		return cli.Failed("nothing was backed up: the server on %s says: %s", m.admin, text)
 	}
 	return m.store(answer.Body)
 }
@@ -217,6 +243,9 @@ func (m *maker) fromFiles(c *config.Config) error {
 		return config.Explain(err, c)
 	}
 	defer s.Close()
+	if err := journalcmd.CheckImported(c.Engine.Dir); err != nil {
+		return err // a part of the queues would look like all of them
+	}
 	var withheld []string
 	for _, q := range s.Withheld {
 		withheld = append(withheld, q.Name)
@@ -242,18 +271,33 @@ func (m *maker) store(stream io.Reader) error {
 	p := cli.TerminalProgress(m.said, "copied", cli.Bytes, 0)
 	r, err := backup.Store(segment.OS{}, m.output, p.Reader(stream))
 	p.End()
+	if errors.Is(err, engine.ErrLocked) {
+		return cli.Failed("nothing was backed up: %s is in use, by another backup or as a data directory: choose another"+
+			" --output, or wait", m.output)
+	}
 	if err != nil {
-		return cli.Failed("the backup is not complete, and an earlier one in %s is as it was: %v. Say it again: what has come"+
-			" stays", m.output, err)
+		return cli.Failed("the backup is not complete, and an earlier one in %s is as it was: %v. Run the command again: it keeps"+
+			" what has come", m.output, err)
 	}
 	took := time.Since(began)
-	fmt.Fprintf(m.out, "%s: %s, %s; of them %s, %s came now, in %s (%.0f MB/s)\n", cli.OneLine(m.output),
+	fmt.Fprintf(m.out, "%s: %s, %s; of them %s, %s came now, in %s%s\n", cli.OneLine(m.output),
 		cli.Counted(r.Files, "file"), cli.Counted(r.Bytes, "byte"), cli.Counted(r.Sent, "file"),
-		cli.Counted(r.Came, "byte"), cli.Age(took), float64(r.Came)/1e6/max(took.Seconds(), 1e-3))
+		cli.Counted(r.Came, "byte"), cli.Age(took), speed(r.Came, took))
+	if r.Stays != nil {
+		fmt.Fprintf(m.said, "the backup is whole; files of an earlier one are still there, and the next backup removes them: %v\n", r.Stays)
+	}
 	for _, name := range r.Withheld {
 		fmt.Fprintf(m.said, "queue %q is withheld: the backup has its damaged files as they are\n", name)
 	}
 	return nil
+}
+
+// speed says how fast so many bytes came; nothing of a few, which say more of the start than of the speed.
+func speed(came int64, took time.Duration) string {
+	if came < 10e6 {
+		return ""
+	}
+	return fmt.Sprintf(" (%.0f MB/s)", float64(came)/1e6/max(took.Seconds(), 1e-3))
 }
 
 // open returns the archive at a path; - is standard input.

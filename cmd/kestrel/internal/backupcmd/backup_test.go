@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/clitest"
@@ -165,7 +166,7 @@ func TestEndToEndBackup(t *testing.T) {
 	} else {
 		clitest.WantText(t, out, "sound: ")
 	}
-	code, archive, errs := clitest.RunToEnd(t, "backup", "--admin", addr, "--output", "-")
+	code, archive, errs := clitest.RunToEnd(t, "backup", "--admin", addr, "--output", "-", "--full-speed")
 	if code != cli.ExitOK {
 		t.Fatalf("backup to standard output = %d: %s", code, errs)
 	}
@@ -230,8 +231,11 @@ func TestUsage(t *testing.T) {
 		{cli.ExitUsage, "backup", "where to?"},
 		{cli.ExitUsage, "backup --output x --data-dir y", "say --stopped"},
 		{cli.ExitUsage, "backup --output x --rate -1", "--rate is a number"},
+		{cli.ExitUsage, "backup --output x --rate 1 --full-speed", "choose one"},
 		{cli.ExitUsage, "backup --output x --stopped", "which data directory?"},
-		{cli.ExitFailed, "backup --output - --admin 127.0.0.1:1", "no server answers"},
+		{cli.ExitFailed, "backup --output - --admin 127.0.0.1:1", "no server answers on its admin port 127.0.0.1:1: dial"},
+		{cli.ExitUsage, "backup --output - --admin 1", `--admin: "1" is not HOST:PORT`},
+		{cli.ExitUsage, "backup --output - --server 127.0.0.1:1", "use --admin HOST:PORT"},
 		{cli.ExitFailed, "backup --output x --stopped --data-dir y", "no journal in y"},
 		{cli.ExitUsage, "restore", "which backup?"},
 		{cli.ExitUsage, "restore x", "where to?"},
@@ -243,5 +247,18 @@ func TestUsage(t *testing.T) {
 			t.Errorf("kestrel %s = %d, want %d: %s", tt.args, code, tt.code, errs)
 		}
 		clitest.WantText(t, errs, tt.want)
+	}
+}
+
+// TestSpeed tests that a backup of next to nothing says nothing of its speed.
+func TestSpeed(t *testing.T) {
+	for _, tt := range []struct {
+		bytes int64
+		took  time.Duration
+		want  string
+	}{{0, time.Second, ""}, {1 << 20, time.Millisecond, ""}, {3e9, 10 * time.Second, " (300 MB/s)"}} {
+		if got := speed(tt.bytes, tt.took); got != tt.want {
+			t.Errorf("%d bytes in %v: %q, want %q", tt.bytes, tt.took, got, tt.want)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package backupcmd
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
+	"github.com/kestrelmq/kestrel/engine"
 	"github.com/kestrelmq/kestrel/engine/backup"
 	"github.com/kestrelmq/kestrel/segment"
 )
@@ -16,11 +18,11 @@ const restorePage = `Usage:
     kestrel restore FROM --data-dir DATA
     kestrel restore FROM --check
 
-Makes DATA, which must be empty or missing, what 'kestrel backup' copied. FROM is
-the directory of a backup, the archive that it wrote, or - for that on standard
-input. The command compares every sum, reads DATA as a server would when it
-starts, and makes it durable. If it dies, no server starts on DATA, and the next
-restore begins anew.
+Makes DATA, which must be empty or missing, what 'kestrel backup' copied. FROM
+is the directory of a backup, the archive that it wrote, or - for that on
+standard input. The command compares every sum, reads DATA as a server would
+when it starts, and makes it durable. If it dies, no server starts on DATA, and
+the next restore begins anew.
 
 Flags:
     --data-dir DATA
@@ -38,8 +40,8 @@ Example:
     $ kestrel backup --output - | kestrel restore - --data-dir elsewhere
     elsewhere: …, as of …
 
-Exit status: 0 if everything is restored and durable, or sound; 1 if not; 2 if the
-flags are wrong.
+Exit status: 0 if everything is restored and durable, or sound; 1 if not; 2 if
+the flags are wrong.
 `
 
 // NewRestore returns `kestrel restore`.
@@ -95,6 +97,9 @@ func restore(from, dir string, check bool, in io.Reader, out, said io.Writer) er
 	}
 	r, err := backup.Restore(segment.OS{}, dir, source)
 	p.End()
+	if errors.Is(err, engine.ErrLocked) {
+		return cli.Failed("nothing was restored: another process uses %s, for a restore too or as its data directory", dir)
+	}
 	if err != nil {
 		return cli.Failed("the restore is not complete: %v", err)
 	}

@@ -92,7 +92,7 @@ $ kestrel burrow get_messages events --detail id --output json
 ["e1","e2","e3"]
 `,
 		do: func(c *call) error { return c.list(c.back.Messages(c.ctx, c.queue(), c.match())) }},
-	{name: "update_messages", args: "QUEUE", count: 1, short: "change ttl and hide of the messages that match: to hide the next one is to take it",
+	{name: "update_messages", args: "QUEUE", count: 1, short: "change ttl and hide of messages that match; hiding takes one",
 		has: hasMatch | hasDetail | hasAttributes, detail: "none",
 		example: `$ kestrel burrow create_message resize job-1 --body cat.png --ttl 0
 $ kestrel burrow update_messages resize --limit 1 --wait 60 --hide 30 --detail all

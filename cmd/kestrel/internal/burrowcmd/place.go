@@ -13,6 +13,7 @@ import (
 	"github.com/kestrelmq/kestrel/client/backend"
 	"github.com/kestrelmq/kestrel/client/backends"
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
+	"github.com/kestrelmq/kestrel/codec/burrow"
 )
 
 const (
@@ -91,10 +92,16 @@ func explain(err error) error {
 		code = cli.ExitRefused
 	case errors.Is(err, backend.ErrInvalid):
 		code = cli.ExitUsage
+	case errors.Is(err, backend.ErrUnavailable) && strings.HasPrefix(err.Error(), burrow.TextStatus):
+		advice = "; 'kestrel cluster status' shows it, and --set Up changes it"
 	case errors.Is(err, backend.ErrUnavailable):
 		advice = "; is a server with a burrow_port running there? --server says where to look"
 	}
-	return &cli.Failure{Code: code, Text: err.Error() + advice}
+	text := err.Error()
+	if advice != "" {
+		text = strings.TrimSuffix(text, ".") + advice
+	}
+	return &cli.Failure{Code: code, Text: text}
 }
 
 // flagged is a help page of flags.

@@ -25,7 +25,7 @@ const proxyPage = `Usage:
     kestrel proxy --backend URL [--listen HOST:PORT] [flags]
 
 Serves Burrow's protocol, /v1.0, in front of other servers, a directory or a
-file. Clients that know one address can so use many servers, or a file of
+file. With it, clients that know one address use many servers, or a file of
 SQLite's. The answers are those of the back end, word by word.
 
 The proxy does not ask clients for a user. It refuses requests of web pages, and

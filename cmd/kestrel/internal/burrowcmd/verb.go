@@ -67,7 +67,11 @@ const longest = 999999999
 func (v verb) cobra() *cobra.Command {
 	cmd := &cobra.Command{Use: strings.TrimSpace(v.name + " " + v.args), Short: v.short, Args: func(cmd *cobra.Command, args []string) error {
 		if len(args) != v.count {
-			return fmt.Errorf("'%s' needs %s", cmd.CommandPath(), cmpOr(v.args, "no arguments"))
+			needs := cmpOr(v.args, "no arguments")
+			if len(args) > v.count {
+				needs = fmt.Sprintf("%s and no more, have %q", needs, args[v.count])
+			}
+			return fmt.Errorf("'%s' needs %s", cmd.CommandPath(), needs)
 		}
 		return nil
 	}}

@@ -32,6 +32,7 @@ func Run(root *cobra.Command, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	refuseUnknownTopics(root)
 	ran, err := root.ExecuteC()
 	var failed *Failure
 	var long usageReport
@@ -45,23 +46,85 @@ func Run(root *cobra.Command, args []string, stdout, stderr io.Writer) int {
 		long.Print(stderr)
 		return ExitUsage
 	}
+	var value *pflag.InvalidValueError
+	if errors.As(err, &value) {
+		err = wrongValue(value)
+	}
 	words := strings.Join(strings.Fields(err.Error()), " ")
 	words = strings.Replace(words, " Did you mean this? ", "; did you mean: ", 1)
+	if ran.Name() == "help" {
+		ran = root
+	}
 	fmt.Fprintf(stderr, "kestrel: %s\nTry '%s --help'.\n", words, ran.CommandPath())
 	return ExitUsage
 }
 
-// commandGroup returns a command that does nothing but hold others.
+// refuseUnknownTopics has `help` of what is no command be an error. cobra prints a line and succeeds.
+func refuseUnknownTopics(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	help, _, err := root.Find([]string{"help"})
+	if err != nil || help.Run == nil {
+		return
+	}
+	show := help.Run
+	help.Run = nil
+	help.RunE = func(cmd *cobra.Command, args []string) error {
+		if _, _, err := root.Find(args); err != nil {
+			return err
+		}
+		show(cmd, args)
+		return nil
+	}
+}
+
+// wrongValue says what a flag wants in place of the value that it has.
+func wrongValue(e *pflag.InvalidValueError) error {
+	want := ""
+	switch e.GetFlag().Value.Type() {
+	case "duration":
+		want = "want a time such as 500ms, 30s or 2h"
+	case "int", "int64":
+		want = "want a whole number"
+	case "uint64":
+		want = "want a whole number, 0 or more"
+	case "float64":
+		want = "want a number"
+	case "bool":
+		want = "want true or false"
+	default:
+		want = e.Unwrap().Error()
+	}
+	return fmt.Errorf("--%s %q: %s", e.GetFlag().Name, e.GetValue(), want)
+}
+
+// Group returns a command that does nothing but hold others.
 func Group(name, short, long string) *cobra.Command {
-	return &cobra.Command{
-		Use: name, Short: short, Long: long,
+	group := &cobra.Command{
+		Use: name, Short: short, Long: long, SuggestionsMinimumDistance: 2,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath())
+				return unknownCommand(cmd, args[0])
 			}
 			return cmd.Help()
 		},
 	}
+	// The flags behind a misspelt command are those of another one.
+	group.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if cmd == group && cmd.Flags().NArg() > 0 {
+			return unknownCommand(cmd, cmd.Flags().Arg(0))
+		}
+		return err
+	})
+	return group
+}
+
+// unknownCommand is the error of a group without a command of that name.
+func unknownCommand(group *cobra.Command, name string) error {
+	text := fmt.Sprintf("unknown command %q for %q", name, group.CommandPath())
+	if near := group.SuggestionsFor(name); len(near) > 0 {
+		text += "; did you mean: " + strings.Join(near, " ")
+	}
+	return errors.New(text)
 }
 
 // NoArguments refuses arguments that are not flags.

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"net/http"
+	"net/url"
 	"os"
 
 	"github.com/spf13/pflag"
@@ -23,6 +25,31 @@ const (
 	AdminVariable = "KESTREL_ADMIN"
 	DefaultAdmin  = "127.0.0.1:2223"
 )
+
+// Reason is why a request failed, without its method and address, which somebody did not type.
+func Reason(err error) error {
+	var request *url.Error
+	if errors.As(err, &request) {
+		return request.Err
+	}
+	return err
+}
+
+// SayWho is what to do when a server asks who the command is.
+const SayWho = "say --user NAME, with the password in $" + PasswordVariable
+
+// TLSAdvice is what to do about an error of TLS, and "" if there is nothing.
+func TLSAdvice(err error) string {
+	var unknown *tls.CertificateVerificationError
+	var plain tls.RecordHeaderError
+	switch {
+	case errors.As(err, &unknown):
+		return "--tls-ca names the authority that signs the server's certificate"
+	case errors.As(err, &plain), errors.Is(err, http.ErrSchemeMismatch):
+		return "the port does not encrypt: leave out --tls, and the files that go with it"
+	}
+	return ""
+}
 
 // Login is how a command says who it is to an admin port. The zero Login says nothing.
 type Login struct {

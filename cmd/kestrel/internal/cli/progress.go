@@ -34,7 +34,7 @@ type Unit struct {
 
 // Items and Bytes are units.
 var (
-	Items = Unit{figures.Thousands, ItemCount}
+	Items = Unit{figures.Thousands, func(n int64) string { return Counted(n, "item") }}
 	Bytes = Unit{figures.Bytes, figures.Bytes}
 )
 

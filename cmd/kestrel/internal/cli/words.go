@@ -10,20 +10,13 @@ import (
 	"github.com/kestrelmq/kestrel/loadtest/figures"
 )
 
-// Counted is n of what one is called noun.
+// Counted is n of what one is called noun, with commas between thousands. Counts that people read go through it, or
+// through figures.Thousands. Ids, offsets, settings and JSON are plain.
 func Counted[T int | int64](n T, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
-// ItemCount is n items, with commas between thousands.
-func ItemCount(n int64) string {
-	if n == 1 {
-		return "1 item"
-	}
-	return figures.Thousands(n) + " items"
+	return figures.Thousands(int64(n)) + " " + noun + "s"
 }
 
 // MaxListed is how many names a line of the log holds.
@@ -32,7 +25,7 @@ const MaxListed = 20
 // ListOf is names in a line, the first of them if there are many.
 func ListOf(names []string) string {
 	if more := len(names) - MaxListed; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:MaxListed], ", "), more)
+		return fmt.Sprintf("%s and %s more", strings.Join(names[:MaxListed], ", "), figures.Thousands(int64(more)))
 	}
 	return strings.Join(names, ", ")
 }

@@ -2,10 +2,12 @@ package clientcmd
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -38,17 +40,22 @@ func (a adminPort) ask(
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
+	if _, _, err := net.SplitHostPort(a.address); err != nil {
+		return nil, misused("--admin: %q is not HOST:PORT", a.address)
+	}
 	address := url.URL{Scheme: "http", Host: a.address, Path: "/" + command, RawQuery: query.Encode()}
 	request, err := http.NewRequestWithContext(ctx, method, address.String(), nil)
 	if err != nil {
-		return nil, misused("--admin: %q is no host:port", a.address)
+		return nil, misused("--admin: %q is not HOST:PORT", a.address)
 	}
 	login.Sign(request)
 	web := http.Client{Transport: &http.Transport{TLSClientConfig: login.TLS}}
 	defer web.CloseIdleConnections()
 	reply, err := web.Do(request)
 	if err != nil {
-		return nil, cli.Failed("the admin port %s cannot be asked: %v; is admin_port set in the server's configuration?", a.address, err)
+		advice := cmp.Or(cli.TLSAdvice(err), "the server needs admin_port in its configuration, and this command --admin HOST:PORT if it"+
+			" is another")
+		return nil, cli.Failed("the admin port %s cannot be asked: %v; %s", a.address, cli.Reason(err), advice)
 	}
 	defer reply.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(reply.Body, maxAnswer))
@@ -56,8 +63,11 @@ func (a adminPort) ask(
 		return nil, cli.Failed("the admin port %s: %v", a.address, err)
 	}
 	if reply.StatusCode != http.StatusOK {
-		return nil, cli.Failed("the admin port %s answers %d: %s", a.address, reply.StatusCode,
-			strings.TrimPrefix(strings.TrimSpace(string(body)), "error processing command: "))
+		text := strings.TrimPrefix(strings.TrimSpace(string(body)), "error processing command: ")
+		if reply.StatusCode == http.StatusUnauthorized {
+			text += "; " + cli.SayWho
+		}
+		return nil, cli.Failed("the admin port %s answers %d: %s", a.address, reply.StatusCode, text)
 	}
 	return body, nil
 }

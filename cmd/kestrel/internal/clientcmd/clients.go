@@ -175,14 +175,14 @@ func (s *session) showConnections(answer connected, queue string) {
 		rows = append(rows, []string{strconv.FormatUint(c.Number, 10), c.Peer, c.Protocol, ageOf(c.Age), ageOf(c.Idle),
 			figures.Thousands(c.Requests), figures.Bytes(c.Unread), c.holds(), c.oldest(queue), cli.OneLine(c.Waiting)})
 	}
-	s.table(rows)
-	fmt.Fprint(s.out, cli.Counted(int(answer.matched), "connection"))
+	s.tableLeft(rows, "PEER", "HOLDS", "WAITS")
+	fmt.Fprint(s.out, cli.Counted(answer.matched, "connection"))
 	if int64(len(answer.list)) < answer.matched {
-		fmt.Fprintf(s.out, ", of which %d are shown", len(answer.list))
+		fmt.Fprintf(s.out, ", of which %s are shown", figures.Thousands(int64(len(answer.list))))
 	}
 	fmt.Fprintln(s.out)
 	if n := countLeases(answer.leases); n > 0 {
-		fmt.Fprintf(s.out, "%s beside what connections hold: --leases says who took them\n", cli.Counted(int(n), "lease"))
+		fmt.Fprintf(s.out, "%s beside what connections hold: --leases says who took them\n", cli.Counted(n, "lease"))
 	}
 }
 
@@ -197,8 +197,8 @@ func (s *session) showLeases(list []lease) {
 		rows = append(rows, []string{number, l.Peer, l.Protocol, cli.OneLine(l.ClientID), cli.OneLine(l.User),
 			figures.Thousands(l.Leases), ageOf(l.Oldest)})
 	}
-	s.table(rows)
-	fmt.Fprintln(s.out, cli.Counted(int(countLeases(list)), "lease"))
+	s.tableLeft(rows, "PEER", "CLIENT", "USER")
+	fmt.Fprintln(s.out, cli.Counted(countLeases(list), "lease"))
 }
 
 func countLeases(list []lease) (n int64) {
@@ -214,7 +214,7 @@ func ageOf(millis int64) string { return cli.Age(time.Duration(millis) * time.Mi
 func (c *connection) holds() string {
 	var parts []string
 	for queue, n := range c.ByQueue {
-		parts = append(parts, fmt.Sprintf("%s:%d", cli.OneLine(queue), n))
+		parts = append(parts, fmt.Sprintf("%s:%s", cli.OneLine(queue), figures.Thousands(n)))
 	}
 	slices.Sort(parts)
 	return strings.Join(parts, " ")

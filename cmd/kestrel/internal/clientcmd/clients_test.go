@@ -61,7 +61,7 @@ func TestEndToEndClients(t *testing.T) {
 	root := cli.NewRoot()
 	root.AddCommand(New()...)
 	_, errs := clitest.Run(t, root, cli.ExitFailed, "clients", "--admin", "127.0.0.1:1")
-	if !strings.Contains(errs, "is admin_port set in the server's configuration?") {
+	if !strings.Contains(errs, "the server needs admin_port in its configuration") {
 		t.Errorf("without an admin port: %q", errs)
 	}
 }

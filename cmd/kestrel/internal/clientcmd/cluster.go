@@ -15,7 +15,7 @@ are asked at the same time. A server that does not answer is named on standard
 error, the others' figures are printed all the same, and the exit status is 1.
 
     status [SERVER...]   what each server is and holds; --set changes its status
-    items [PATTERN...]   what queues hold on all servers, and where most of it is
+    items [PATTERN...]   what queues hold on all servers, and where most is
     age [PATTERN...]     how far the consumers of queues are behind, and where
     stale [PATTERN...]   queues that nothing happens to
     flush QUEUE...       discard the items of queues on every server

@@ -115,7 +115,7 @@ func (d *drainServer) run(s *session, args []string) error {
 	}
 	if !s.json {
 		if d.move {
-			fmt.Fprintf(s.out, "%s moved to other servers\n", cli.ItemCount(d.moved))
+			fmt.Fprintf(s.out, "%s moved to other servers\n", cli.Counted(d.moved, "item"))
 		}
 		fmt.Fprintf(s.out, "%s is empty and quiescent: it can be stopped\n", d.server)
 	}
@@ -179,7 +179,7 @@ func (d *drainServer) empty(s *session, began time.Time) (left held, err error) 
 		case <-ctx.Done():
 			return left, cli.Failed("%s still has %s in %s, %s of them open with readers; it stays read-only and its consumers may go on: "+
 				"drain it again to wait on, or 'kestrel cluster status %s --set Up' puts it back", d.server,
-				cli.ItemCount(left.items+left.open), cli.Counted(left.queues, "queue"), figures.Thousands(left.open), d.server)
+				cli.Counted(left.items+left.open, "item"), cli.Counted(left.queues, "queue"), figures.Thousands(left.open), d.server)
 		}
 		if left, err = d.look(s.ctx); err != nil {
 			return left, err

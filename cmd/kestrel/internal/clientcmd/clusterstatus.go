@@ -237,7 +237,7 @@ func (s *session) showMembers(sets client.Members) error {
 			continue
 		}
 		rows = append(rows, []string{v.Server, cli.OrNone(v.Status), inSets, cli.OrNone(v.Version), cli.Age(server.Uptime),
-			figures.Thousands(v.Connections), fmt.Sprint(v.Queues), figures.Thousands(v.Items),
+			figures.Thousands(v.Connections), figures.Thousands(int64(v.Queues)), figures.Thousands(v.Items),
 			figures.Thousands(v.OpenReads), figures.Bytes(v.Bytes)})
 	}
 	if s.json {

@@ -3,8 +3,10 @@ package clientcmd
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -147,7 +149,11 @@ func (p *place) dial(ctx context.Context, address string, timeout time.Duration)
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	return client.Dial(ctx, address, opts)
+	c, err := client.Dial(ctx, address, opts)
+	if u, bad := url.Parse(address); bad == nil && u.Scheme == "zk" && errors.Is(err, context.DeadlineExceeded) {
+		return nil, cli.Failed("ZooKeeper did not say within %v which servers there are: is it running at %s?", timeout, u.Redacted())
+	}
+	return c, err
 }
 
 // run runs a command with a client of the place.
@@ -168,7 +174,7 @@ func (p *place) run(cmd *cobra.Command, args []string, do func(s *session, args 
 	if e := s.out.Flush(); err == nil && e != nil {
 		err = cli.Failed("write what was found to standard output: %v", e)
 	}
-	return explain(err)
+	return p.explain(err)
 }
 
 // reach tests that the servers of c can be reached. Of several some may be away: then it says so, and

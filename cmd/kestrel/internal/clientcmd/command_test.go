@@ -101,6 +101,7 @@ func TestMisuse(t *testing.T) {
 		{"sniff --for 6m", "--for is a time up to 5m"},
 		{"sniff --by size", "--by is queue, client or all"},
 		{"sniff --limit 0", "--limit is a number from 1 to 10000"},
+		{"clients --admin nonsense", `--admin: "nonsense" is not HOST:PORT`},
 		{"clients --limit 0", "--limit is a number above zero"},
 		{"shell x", "does not know what to do with"},
 	} {

@@ -92,7 +92,7 @@ func (d *drainFlags) run(s *session, args []string) error {
 	if file == nil {
 		report = s.err
 	}
-	fmt.Fprintf(report, "%s of %q are in %s\n", cli.ItemCount(p.Done()), queue, d.to)
+	fmt.Fprintf(report, "%s of %q are in %s\n", cli.Counted(p.Done(), "item"), queue, d.to)
 	return err
 }
 

@@ -61,10 +61,10 @@ func (g *getFlags) work(s *session, queue string) error {
 	if err := w.Run(taking); err != nil {
 		return err
 	}
-	fmt.Fprintf(r.stderr, "%s done\n", cli.ItemCount(r.done.Load()))
+	fmt.Fprintf(r.stderr, "%s done\n", cli.Counted(r.done.Load(), "item"))
 	if n := r.failed.Load(); n > 0 {
 		return &cli.Failure{Code: cli.ExitItems, Text: fmt.Sprintf(
-			"the command failed %d times; what it did not do is in %q again", n, queue)}
+			"the command failed %s; what it did not do is in %q again", cli.Counted(n, "time"), queue)}
 	}
 	return nil
 }

@@ -1,9 +1,11 @@
 package clientcmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"syscall"
@@ -13,7 +15,7 @@ import (
 )
 
 // explain turns an error of package client into a failure with its exit code, and says what to do.
-func explain(err error) error {
+func (p *place) explain(err error) error {
 	var done *cli.Failure
 	if err == nil || errors.As(err, &done) {
 		return err
@@ -27,6 +29,9 @@ func explain(err error) error {
 	switch {
 	case errors.Is(err, client.ErrUnknownOutcome):
 		code, advice = cli.ExitUnknown, "look before you do it again"
+		if closed := p.closed(err); closed != "" {
+			advice += "; " + closed
+		}
 	case errors.Is(err, client.ErrEmpty):
 		code = cli.ExitEmpty
 	case errors.Is(err, client.ErrNotStored):
@@ -35,6 +40,12 @@ func explain(err error) error {
 		code = cli.ExitUsage
 	case errors.Is(err, client.ErrProtocol):
 		advice = "--server needs a port of the memcache protocol, by default 22133"
+	case errors.Is(err, client.ErrAuthentication):
+		advice = "the password is in $" + cli.PasswordVariable + ", or in the profile"
+	case errors.Is(err, client.ErrRefused) && strings.HasSuffix(err.Error(), `"CLIENT_ERROR authentication failure"`):
+		advice = cli.SayWho
+	case errors.Is(err, client.ErrRefused) && strings.Contains(err.Error(), `"CLIENT_ERROR not allowed: `):
+		advice = "allow of [users." + cmp.Or(p.user, "NAME") + "] in the server's configuration gives rights"
 	case errors.Is(err, client.ErrRefused) && strings.HasSuffix(err.Error(), `"CLIENT_ERROR"`):
 		advice = "the server's log says why: the name of a queue has no ~, . and /, for example"
 	case errors.Is(err, client.ErrLost):
@@ -45,12 +56,22 @@ func explain(err error) error {
 		advice = "is the name right? --server says where to look"
 	case errors.Is(err, context.Canceled):
 		advice = "a signal ended this"
+	default:
+		advice = cmp.Or(cli.TLSAdvice(err), p.closed(err))
 	}
 	text := err.Error()
 	if advice != "" {
 		text += "; " + advice
 	}
 	return &cli.Failure{Code: code, Text: text}
+}
+
+// closed is what to do when the server has closed the connection, as a port does that encrypts.
+func (p *place) closed(err error) string {
+	if errors.Is(err, io.EOF) && !p.tls {
+		return "if the port encrypts, say --tls"
+	}
+	return ""
 }
 
 // usageError is a mistake in the command line.

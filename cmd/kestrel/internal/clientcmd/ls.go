@@ -6,7 +6,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -112,33 +111,6 @@ func (s *session) list(all []sample.Queue) {
 			figures.Thousands(q.Delayed)})
 	}
 	s.table(rows)
-}
-
-// table prints rows, the first column to the left and the others to the right.
-func (s *session) table(rows [][]string) { s.tableLeft(rows, map[int]bool{0: true}) }
-
-// tableLeft is table with these columns to the left.
-func (s *session) tableLeft(rows [][]string, left map[int]bool) {
-	widths := make([]int, len(rows[0]))
-	for _, row := range rows {
-		for i, cell := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
-	}
-	for _, row := range rows {
-		var line strings.Builder
-		for i, cell := range row {
-			width := widths[i]
-			if left[i] {
-				width = -width
-			}
-			if i > 0 {
-				line.WriteString("  ")
-			}
-			fmt.Fprintf(&line, "%*s", width, cell)
-		}
-		fmt.Fprintln(s.out, strings.TrimRight(line.String(), " "))
-	}
 }
 
 func newStat() *cobra.Command {
@@ -254,7 +226,7 @@ func (s *session) showServers() error {
 		views = append(views, v)
 		if server.Err == nil {
 			rows = append(rows, []string{v.Server, cli.OrNone(v.Status), cli.OrNone(v.Version), cli.Age(server.Uptime),
-				figures.Thousands(v.Connections), fmt.Sprint(v.Queues), figures.Thousands(v.Items), figures.Bytes(v.Bytes),
+				figures.Thousands(v.Connections), figures.Thousands(int64(v.Queues)), figures.Thousands(v.Items), figures.Bytes(v.Bytes),
 				figures.Thousands(v.Puts), figures.Thousands(v.Gets)})
 		}
 	}

@@ -173,7 +173,7 @@ func (s *session) moveAll(target *client.Client, from, to string, total, rate in
 			Moved int64  `json:"moved"`
 		}{from, to, p.Done()})
 	} else {
-		fmt.Fprintf(s.out, "%s moved from %q to %q\n", cli.ItemCount(p.Done()), from, to)
+		fmt.Fprintf(s.out, "%s moved from %q to %q\n", cli.Counted(p.Done(), "item"), from, to)
 	}
 	return err
 }

@@ -131,12 +131,12 @@ func (p *peekFlags) list(s *session, queue string) error {
 			due = item.Due.Format(time.DateTime)
 		}
 		rows = append(rows, []string{
-			strconv.FormatUint(item.ID, 10), cli.OneLine(item.Key), strconv.Itoa(item.Deliveries), due,
+			strconv.FormatUint(item.ID, 10), cli.OneLine(item.Key), figures.Thousands(int64(item.Deliveries)), due,
 			figures.Bytes(int64(len(item.Data))), shorten(cli.OneLine(string(item.Data))),
 		})
 	}
 	if len(found) > 0 {
-		s.tableLeft(rows, map[int]bool{0: true, 1: true, 5: true})
+		s.tableLeft(rows, "KEY", "DATA")
 	}
 	return err
 }

@@ -154,6 +154,9 @@ func readProfile(file, name string) (profile, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && name == "", file == "" && name == "":
 		return profile{}, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return profile{}, &cli.Failure{Code: cli.ExitUsage, Text: fmt.Sprintf(
+			"there is no profile %q: the file %s does not exist; it would have a table [profiles.%s] with a server", name, file, name)}
 	case err != nil:
 		return profile{}, cli.Failed("read the profiles: %v", err)
 	}

@@ -41,7 +41,7 @@ timeout = "3s"
 		{name: "the server's variable", file: profiles, envServer: "e:1", want: "e:1", wantTimeout: defaultTimeout},
 		{name: "the profile's variable", file: profiles, envProfile: "live", want: "kestrel://a:1,b:2", wantTimeout: 3 * time.Second},
 		{name: "no such profile", file: profiles, profile: "dead", wantErr: `there is no profile "dead"`},
-		{name: "a profile without a file", profile: "live", wantErr: "read the profiles"},
+		{name: "a profile without a file", profile: "live", wantErr: "client.toml does not exist"},
 		{name: "no TOML", file: "x", wantErr: "profiles in"},
 		{name: "a password without quotes", file: "[profiles.x]\npassword = hunter2\n", wantErr: "line 2: the value of password is not TOML"},
 		{name: "a token without quotes", file: "[profiles.x]\ntoken = hunter2\n", wantErr: "line 2: the value of token is not TOML"},

@@ -243,9 +243,9 @@ func (g *gatherer) report() {
 		}{g.queue, g.stored, g.failed})
 		return
 	}
-	fmt.Fprintf(g.session.out, "%s put into %q", cli.ItemCount(g.stored), g.queue)
+	fmt.Fprintf(g.session.out, "%s put into %q", cli.Counted(g.stored, "item"), g.queue)
 	if g.failed > 0 {
-		fmt.Fprintf(g.session.out, ", and %s not", cli.ItemCount(g.failed))
+		fmt.Fprintf(g.session.out, ", and %s not", cli.Counted(g.failed, "item"))
 	}
 	fmt.Fprintln(g.session.out)
 }

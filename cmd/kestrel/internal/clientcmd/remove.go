@@ -80,7 +80,7 @@ func defineRemoval(verb, done string, do func(s *session, queue string) error) f
 					s.print(viewOf(q))
 					continue
 				}
-				fmt.Fprintf(s.out, "%q: %s (%s) %s\n", name, cli.ItemCount(q.Items), figures.Bytes(q.Bytes), done)
+				fmt.Fprintf(s.out, "%q: %s (%s) %s\n", name, cli.Counted(q.Items, "item"), figures.Bytes(q.Bytes), done)
 			}
 			return nil
 		}
@@ -89,7 +89,7 @@ func defineRemoval(verb, done string, do func(s *session, queue string) error) f
 
 // describe says what a queue holds.
 func describe(q sample.Queue) string {
-	text := fmt.Sprintf("%q has %s (%s)", q.Name, cli.ItemCount(q.Items), figures.Bytes(q.Bytes))
+	text := fmt.Sprintf("%q has %s (%s)", q.Name, cli.Counted(q.Items, "item"), figures.Bytes(q.Bytes))
 	if q.OpenReads > 0 {
 		text += fmt.Sprintf(", and %s open with readers", figures.Thousands(q.OpenReads))
 	}

@@ -165,3 +165,27 @@ func TestEndToEndBackupProgress(t *testing.T) {
 	x.has("%  copied ", " of ", "[#")
 	x.press("C-c")
 }
+
+// TestEndToEndNarrow prints on a terminal of 40 columns: each line fits, and none is broken into two.
+func TestEndToEndNarrow(t *testing.T) {
+	p := clitest.Serve(t, "--admin-port", "auto")
+	admin := " --admin " + p.Saw("admin port is open")["address"].(string)
+	const name = "a-name-of-more-columns-than-the-terminal-has"
+	p.Dial().Ask("set "+name+" 0 0 1\na\nget "+name+"/open\n", "STORED\nVALUE "+name+" 0 1\na\nEND\n")
+	for _, tt := range []struct {
+		line, want string
+		lines      int // without the one that says how it ended
+	}{
+		{"kestrel watch --count 1 --interval 50ms", "  a-name-of-more…\n", 2},
+		{"kestrel clients" + admin, "HOLDS", 3},
+		{"kestrel ls", "a-name-of-mo", 2},
+		{"kestrel stat", "SERVER", 2},
+		{"kestrel cluster status", "SERVER", 2},
+		{"kestrel top --once" + admin, "QUEUE", 5},
+	} {
+		screen := open(t, p, 40, 20, tt.line).has("ended with 0", tt.want)
+		if text, _, _ := strings.Cut(screen, "ended with"); strings.Count(text, "\n") != tt.lines {
+			t.Errorf("%s has %d lines on a narrow terminal, want %d:\n%s", tt.line, strings.Count(text, "\n"), tt.lines, text)
+		}
+	}
+}

@@ -75,7 +75,10 @@ func (t *topFlags) run(s *session, _ []string) error {
 		},
 	}
 	if t.once {
-		picture, err := top.Once(s.ctx, take, opts, pictureWidth)
+		picture, err := top.Once(s.ctx, take, opts, cmp.Or(s.screenWidth(), pictureWidth))
+		if picture == "" {
+			return err
+		}
 		for line := range strings.Lines(picture + "\n") {
 			s.out.WriteString(strings.TrimRight(line, " \n") + "\n")
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -49,7 +50,7 @@ func (w *watchFlags) run(s *session, patterns []string) error {
 		return err
 	}
 	if !s.json {
-		fmt.Fprintf(s.out, "%-8s %10s%10s%12s%12s%11s%9s%9s  %s\n", "TIME", "IN/s", "OUT/s", "ITEMS", "BYTES", "AGE", "WAITING", "OPEN", "QUEUE")
+		s.cells(func(c watchColumn) string { return c.title }, "QUEUE")
 		s.out.Flush()
 	}
 	tick := time.NewTicker(w.interval)
@@ -92,7 +93,41 @@ func (s *session) line(now, last sample.Sample, q sample.Queue) {
 		}{now.At, rates.In, rates.Out, viewOf(q)})
 		return
 	}
-	fmt.Fprintf(s.out, "%s %10s%10s%12s%12s%11s%9s%9s  %s\n", now.At.Format("15:04:05"), figures.Thousands(int64(rates.In)),
-		figures.Thousands(int64(rates.Out)), figures.Thousands(q.Items), figures.Bytes(q.Bytes), cli.Age(q.Age),
-		figures.Thousands(q.Waiters), figures.Thousands(q.OpenReads), cli.OneLine(q.Name))
+	s.cells(func(c watchColumn) string { return c.text(now.At, rates, q) }, cli.OneLine(q.Name))
+}
+
+// watchColumn is a column of watch. Lines are printed one by one, so its width is fixed.
+type watchColumn struct {
+	title string
+	width int // with the space before; negative: to the left
+	least int // a narrower terminal goes without
+	text  func(at time.Time, r sample.Rates, q sample.Queue) string
+}
+
+// watchColumns are those before the name, which has what is left.
+var watchColumns = [...]watchColumn{
+	{"TIME", -8, 45, func(at time.Time, _ sample.Rates, _ sample.Queue) string { return at.Format("15:04:05") }},
+	{"IN/s", 11, 0, func(_ time.Time, r sample.Rates, _ sample.Queue) string { return figures.Thousands(int64(r.In)) }},
+	{"OUT/s", 10, 55, func(_ time.Time, r sample.Rates, _ sample.Queue) string { return figures.Thousands(int64(r.Out)) }},
+	{"ITEMS", 12, 0, func(_ time.Time, _ sample.Rates, q sample.Queue) string { return figures.Thousands(q.Items) }},
+	{"BYTES", 12, 87, func(_ time.Time, _ sample.Rates, q sample.Queue) string { return figures.Bytes(q.Bytes) }},
+	{"AGE", 11, 66, func(_ time.Time, _ sample.Rates, q sample.Queue) string { return cli.Age(q.Age) }},
+	{"WAITING", 9, 96, func(_ time.Time, _ sample.Rates, q sample.Queue) string { return figures.Thousands(q.Waiters) }},
+	{"OPEN", 9, 75, func(_ time.Time, _ sample.Rates, q sample.Queue) string { return figures.Thousands(q.OpenReads) }},
+}
+
+// cells prints a line of watch: the columns that the terminal has room for, and a name.
+func (s *session) cells(text func(c watchColumn) string, name string) {
+	width := s.screenWidth()
+	left := width
+	for _, c := range watchColumns {
+		if width == 0 || width >= c.least {
+			fmt.Fprintf(s.out, "%*s", c.width, text(c))
+			left -= max(c.width, -c.width)
+		}
+	}
+	if width > 0 {
+		name = ansi.Truncate(name, max(left-2, leastName), "…")
+	}
+	fmt.Fprintf(s.out, "  %s\n", name)
 }

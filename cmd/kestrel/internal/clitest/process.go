@@ -238,9 +238,10 @@ func (p *Process) Dial() *Client {
 	return &Client{p.t, conn, bufio.NewReader(conn)}
 }
 
-// Send sends a request. Its lines end in "\n" here.
+// Send sends a request. Its lines end in "\n" here. Each request has its own deadline: a load may last for longer.
 func (c *Client) Send(request string) {
 	c.t.Helper()
+	c.conn.SetDeadline(time.Now().Add(Patience))
 	if _, err := c.conn.Write([]byte(strings.ReplaceAll(request, "\n", "\r\n"))); err != nil {
 		c.t.Fatal(err)
 	}

@@ -39,8 +39,8 @@ var badConfigs = []struct {
 		`1: max_open_transactions: want a whole number from 1 to 2147483647, have 0`},
 	{"float", "max_queues = 1e3\n",
 		`1: max_queues: want a whole number from 1 to 2147483647, have 1000`},
-	{"port", "memcache_port = 65536\n", `1: memcache_port: want a port from 1 to 65535, ` +
-		`0 for off, or "auto", or "none", have 65536`},
+	{"port", "memcache_port = 65536\n", `1: memcache_port: want a port from 0 to 65535 ` +
+		`(0: none), or "auto", or "none", have 65536`},
 	{"everything off", "memcache_port = 0\nthrift_port = 0\ntext_port = 0\n",
 		`1: memcache_port: every protocol is off: nobody could reach the server`},
 	{"address", "listen_address = \"127.0.0.1:22133\"\n", `1: listen_address: want an address ` +
@@ -138,7 +138,7 @@ func TestConfigErrorsOfFlags(t *testing.T) {
 	_, err := Parse("kestrel.toml", "lops = 1", []Override{
 		{"memcache_port", "memcache-port", "x"}, {"sync_journal", "sync-journal", "5"},
 	})
-	want := `--memcache-port: want a port from 1 to 65535, 0 for off, or "auto", or "none", ` +
+	want := `--memcache-port: want a port from 0 to 65535 (0: none), or "auto", or "none", ` +
 		`have "x"; ` +
 		`--sync-journal: want "always", "never" or a period such as "100ms", have "5"; ` +
 		`kestrel.toml:1: lops: unknown key; did you mean loops?`

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// parseDuration returns the duration that a string such as "100ms", "1h30m" or "7d",
-// or the number 0, says: 0, or at least a millisecond, which is what the server counts in.
+// parseDuration returns the duration that a string such as "100ms", "1h30m" or "7d", or the number 0, says. It is 0, or
+// at least a millisecond, which is what the server counts in.
 func parseDuration(v any) (time.Duration, error) {
 	if v == int64(0) {
 		return 0, nil

@@ -27,8 +27,8 @@ type keyNode struct {
 	tables   int // so many times it is [[written so]]; its children are then called 1, 2 and so on
 }
 
-// lineOf returns the line of the key at path or, if that is not known, of the table that it would
-// be in; 0 if that is the top of the file.
+// lineOf returns the line of the key at path or, if that is not known, of the table that it would be in. It is 0 if
+// that is the top of the file.
 func (n *keyNode) lineOf(path ...string) int {
 	line := n.line
 	for _, part := range path {

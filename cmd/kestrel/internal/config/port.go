@@ -31,7 +31,7 @@ func (p portValue) Set(v any) error {
 
 func (p portValue) String() string { return strconv.Itoa(int(*p.p)) }
 func (p portValue) Kind() string   { return "port" }
-func (p portValue) Want() string   { return "a port from 1 to 65535, 0 for off" }
+func (p portValue) Want() string   { return "a port from 0 to 65535 (0: none)" }
 
 // hostValue is an address to listen on, without a port.
 type hostValue struct{ p *string }

@@ -35,7 +35,7 @@ func TestUsers(t *testing.T) {
 			"k:2: users.alice.password: no argon2id hash: it does not begin with " +
 				"$argon2id$; 'kestrel user hash' makes one"},
 		{"[users.alice]\nallow = [\"fetch work\"]\n",
-			`k:2: users.alice.allow: "fetch work": the verb is none of put, get, ` +
+			`k:2: users.alice.allow: "fetch work": the verb must be one of put, get, ` +
 				"peek, manage, stats, operate"},
 		{"[users.\"a b\"]\nallow = []\n",
 			`k:1: users."a b": the name of a user is UTF-8 without spaces, colons and control characters`},
@@ -47,7 +47,7 @@ func TestUsers(t *testing.T) {
 			`k:4: listener.1.auth: auth is "password", and the file has no [users.NAME]: nobody could connect`},
 		{"users_file = \"/no/such/file\"\n", "k:1: users_file: open /no/such/file: no such file or directory"},
 		{"users_file = \"" + file + "\"\n[users.bob]\n",
-			`k:2: users: user "bob": there are two of that name: remove or rename one`},
+			`k:2: users: user "bob": two users have this name: remove or rename one`},
 	} {
 		if _, err := Parse("k", tt.src, nil); err == nil || err.Error() != tt.want {
 			t.Errorf("%q:\n got %v\nwant %s", tt.src, err, tt.want)

@@ -2,6 +2,7 @@ package journalcmd
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -24,10 +25,11 @@ const exportPage = `Usage:
 
 Writes the items of queues as journal files that the original Kestrel, 1.0 and
 later, starts with. Each queue has a file, with the items in their order and the
-times they were added and expire. A supplement~~… beside it has what the original
-does not have: flags, keys, delays, leases, counts of deliveries, and the queues
-that dead letters come from. 'kestrel journal import' reads both. The original
-reads the first alone: there a delayed or leased item is one like any other.
+times they were added and expire. A supplement~~… beside it has what the
+original does not have: flags, keys, delays, leases, counts of deliveries, and
+the queues that dead letters come from. 'kestrel journal import' reads both. The
+original reads the first alone: there a delayed or leased item is one like any
+other.
 
 The export only reads DATA. No server may run on it, and no import may be
 unfinished there. It refuses a queue that already has a file in DIR. Each file
@@ -45,8 +47,8 @@ Example:
     $ kestrel journal export work --output old --data-dir data
     old/work: 2 items, 10 bytes
 
-Exit status: 0 if everything is exported and durable; 1 if not; 2 if the flags or
-the configuration are wrong.
+Exit status: 0 if everything is exported and durable; 1 if not; 2 if the flags
+or the configuration are wrong.
 `
 
 func newJournalExport() *cobra.Command {
@@ -112,7 +114,8 @@ func (ex *exporter) run(c *config.Config, s *engine.Snapshot, names []string) er
 	return nil
 }
 
-// checkFree returns a *failure if there are files of the queues already: two would be one queue.
+// checkFree returns a *failure if there are files of the queues already: two would be one queue. A supplement may be
+// the only copy of what it has.
 func (ex *exporter) checkFree(names []string) error {
 	entries, err := os.ReadDir(ex.dir)
 	if err != nil {
@@ -124,7 +127,7 @@ func (ex *exporter) checkFree(names []string) error {
 		taken[queue] = entry.Name()
 	}
 	for _, name := range names {
-		if file := taken[name]; file != "" {
+		if file := cmp.Or(taken[name], taken[supplementName(name)]); file != "" {
 			return cli.Failed("nothing was exported: %s is there already: choose another directory with"+
 				" --output", filepath.Join(ex.dir, file))
 		}
@@ -163,6 +166,7 @@ func (ex *exporter) queue(s *engine.Snapshot, name string) error {
 	})
 	ex.progress.End()
 	if err != nil {
+		os.Remove(supplement) // the queue's file is not there
 		return err
 	}
 	fmt.Fprintf(ex.out, "%s: %s, %s\n", cli.OneLine(path), cli.Counted(items, "item"), cli.Counted(bytes, "byte"))

@@ -20,12 +20,13 @@ import (
 const importPage = `Usage:
     kestrel journal import DIR --data-dir DATA [--config FILE] [flags]
 
-Takes over the queues whose journals the original Kestrel, any version to 2.4, or
-Starling keeps in DIR. Items keep their order, and the times they were added and
-expire. Items of open reads are back at the head, and fanout children come with
-what they hold. What 'kestrel journal export' wrote comes back with flags, keys,
-delays, leases and counts; the import refuses a file that has changed since. The
-import only reads DIR. Stop the original first: its files must not change.
+Takes over the queues whose journals the original Kestrel, any version to 2.4,
+or Starling keeps in DIR. Items keep their order, and the times they were added
+and expire. Items of open reads are back at the head, and fanout children come
+with what they hold. What 'kestrel journal export' wrote comes back with flags,
+keys, delays, leases and counts; the import refuses a file that has changed
+since, or is missing beside its supplement~~…. The import only reads DIR. Stop
+the original first: its files must not change.
 
 It imports all queues or none. Run an interrupted import again: it goes on where
 it stopped, and no server starts on DATA before it has ended. It refuses queues
@@ -42,9 +43,10 @@ Flags:
     --append
         add the items behind those that queues of DATA already hold
     --salvage
-        go over damage, leaving out the rest of the damaged file, as the original
-        did: removed items may come back, and others may be missing. Of a queue
-        that has changed since its export, leave out its supplement~~…
+        go over damage, leaving out the rest of the damaged file, as the
+        original did: removed items may come back, and others may be missing. Of
+        a queue that has changed since its export, leave out its supplement~~…;
+        a queue whose file is missing beside that is left out
 
 Example:
     $ kestrel journal export work --output old --data-dir data
@@ -107,6 +109,9 @@ type restorer interface {
 func (im *importer) run() error {
 	if sameDir(im.dir, im.config.Engine.Dir) {
 		return cli.Failed("%s is the data directory: import into another one", im.dir)
+	}
+	if err := checkRestored(im.config.Engine.Dir); err != nil {
+		return err // the next restore would remove what was imported
 	}
 	old, err := readOldDir(im.dir, im.load, im.warn)
 	var one *cli.Failure
@@ -199,7 +204,8 @@ const TornWarning = "the journal ended in a torn write, as after a power cut: th
 // into imports into the data directory.
 func (im *importer) into(old *oldDir) (err error) {
 	opts := im.config.Engine
-	opts.SweepInterval = 0 // nothing expires meanwhile
+	// Nothing expires meanwhile, and no item becomes a dead letter: it would count as one that was imported.
+	opts.SweepInterval, opts.Still = 0, true
 	e, err := engine.Open(opts)
 	if err != nil {
 		return config.Explain(err, im.config)

@@ -70,11 +70,19 @@ func (m *importMark) goal(name string) (importGoal, bool) {
 	return importGoal{}, false
 }
 
-// CheckImported returns a *failure if an import into the data directory, or a restore, was interrupted.
-func CheckImported(dataDir string) error {
-	if mark := backup.MarkPath(dataDir); fileExists(mark) {
+// checkRestored returns a *failure if a restore into the data directory was interrupted.
+func checkRestored(dataDir string) error {
+	if fileExists(backup.MarkPath(dataDir)) {
 		return cli.Failed("a restore of a backup into the data directory %s was interrupted: run 'kestrel restore' of it"+
 			" again; it begins anew", dataDir)
+	}
+	return nil
+}
+
+// CheckImported returns a *failure if an import into the data directory, or a restore, was interrupted.
+func CheckImported(dataDir string) error {
+	if err := checkRestored(dataDir); err != nil {
+		return err
 	}
 	mark, err := loadImportMark(dataDir)
 	if err != nil {

@@ -6,13 +6,16 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"strings"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
 
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/config"
 	"github.com/kestrelmq/kestrel/engine"
+	"github.com/kestrelmq/kestrel/loadtest/figures"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -26,8 +29,8 @@ It changes nothing; no server may run on DATA.
 
 Flags:
     --json
-        one JSON object; with QUEUE, one for each item, in a line of its own, with
-        all of the data in base64. Times are ms since 1970
+        one JSON object; with QUEUE, one for each item, in a line of its own,
+        with all of the data in base64. Times are ms since 1970
     --config FILE, --data-dir DATA
         the data directory
 
@@ -172,39 +175,68 @@ func inspectionOf(c *config.Config, s *engine.Snapshot) (*inspection, error) {
 	return in, nil
 }
 
-// print writes the inspection for people.
+// print writes the inspection for people. On a terminal it fits the width.
 func (in *inspection) print(w io.Writer, now engine.Time) {
+	width := cli.Width(w)
 	fmt.Fprintf(w, "data directory %s\n", in.DataDir)
 	if in.UnfinishedImport != nil {
-		fmt.Fprintf(w, "NOT FINISHED: an import of %s; no server starts before it is\n",
-			*in.UnfinishedImport)
+		fmt.Fprintln(w, cli.Hang(fmt.Sprintf("NOT FINISHED: an import of %s; no server starts before it is",
+			*in.UnfinishedImport), 2, width))
 	}
+	ends := "the journal ends cleanly"
 	if t := in.Torn; t != nil {
-		fmt.Fprintf(w, "torn at the end, as a power cut leaves it: %s, offset %d: %s\n",
-			t.Path, t.Offset, t.Reason)
-	} else {
-		fmt.Fprintln(w, "the journal ends cleanly")
+		ends = fmt.Sprintf("torn at the end, as a power cut leaves it: %s, offset %d: %s", t.Path, t.Offset, t.Reason)
 	}
-	fmt.Fprintf(w, "\n%-12s %16s %16s %14s\n", "segment", "from", "to", "bytes on disk")
+	fmt.Fprintf(w, "%s\n\n", cli.Hang(ends, 2, width))
+	if width == 0 {
+		in.printTables(w, now)
+		return
+	}
+	cli.WriteTable(w, in.segmentRows(), []string{"bytes on disk", "from"}, width)
+	fmt.Fprintln(w)
+	cli.WriteTable(w, in.queueRows(now), []string{"next id", "created", "oldest", "bytes"}, width)
+}
+
+// printTables prints segments and queues in columns that are always as wide, for scripts that read them.
+func (in *inspection) printTables(w io.Writer, now engine.Time) {
+	fmt.Fprintf(w, "%-12s %16s %16s %14s\n", "segment", "from", "to", "bytes on disk")
+	for _, r := range in.segmentRows()[1:] {
+		fmt.Fprintf(w, "%s   %16s %16s %14s\n", r[3], r[0], r[1], r[2])
+	}
+	fmt.Fprintln(w)
+	for _, r := range in.queueRows(now) {
+		fmt.Fprintf(w, "%12s %16s %12s %12s  %-10s %s\n", r[0], r[1], r[2], r[3], r[4], r[5])
+	}
+}
+
+// segmentRows are the segments, a row for each.
+func (in *inspection) segmentRows() [][]string {
+	rows := [][]string{{"from", "to", "bytes on disk", "segment"}}
 	for _, g := range in.Segments {
-		fmt.Fprintf(w, "%010d   %16d %16d %14d\n", g.Number, g.Base, g.End, g.DiskBytes)
+		rows = append(rows, []string{fmt.Sprint(g.Base), fmt.Sprint(g.End), figures.Thousands(g.DiskBytes), fmt.Sprintf("%010d", g.Number)})
 	}
-	fmt.Fprintf(w, "\n%12s %16s %12s %12s  %-10s %s\n",
-		"items", "bytes", "next id", "oldest", "created", "queue")
+	return rows
+}
+
+// queueRows are the queues, a row for each, and their sums.
+func (in *inspection) queueRows(now engine.Time) [][]string {
+	rows := [][]string{{"items", "bytes", "next id", "oldest", "created", "queue"}}
 	var items, bytes int64
 	for _, q := range in.Queues {
 		oldest := "-"
 		if q.Items > 0 {
 			oldest = ago(now, q.Oldest)
 		}
-		fmt.Fprintf(w, "%12d %16d %12d %12s  %-10s %s\n",
-			q.Items, q.Bytes, q.NextID, oldest, q.Created.Std().UTC().Format(time.DateOnly),
-			cli.OneLine(q.Name))
+		rows = append(rows, []string{
+			figures.Thousands(q.Items), figures.Thousands(q.Bytes), fmt.Sprint(q.NextID), oldest,
+			q.Created.Std().UTC().Format(time.DateOnly), cli.OneLine(q.Name),
+		})
 		items += q.Items
 		bytes += q.Bytes
 	}
-	fmt.Fprintf(w, "%12d %16d %12s %12s  %-10s in %s\n",
-		items, bytes, "", "", "", cli.Counted(len(in.Queues), "queue"))
+	return append(rows, []string{
+		figures.Thousands(items), figures.Thousands(bytes), "", "", "", "in " + cli.Counted(len(in.Queues), "queue"),
+	})
 }
 
 // ago is how long before now t was, in whole units that a reader takes in at a glance.
@@ -235,7 +267,7 @@ type inspectedItem struct {
 const shownData = 60
 
 func inspectItems(w io.Writer, s *engine.Snapshot, queues []string, asJSON bool, p *cli.Progress) (err error) {
-	out := json.NewEncoder(w)
+	out, width := json.NewEncoder(w), cli.Width(w)
 	for _, name := range queues {
 		failure := s.Each(name, func(it engine.Item) bool {
 			p.Add(1)
@@ -247,13 +279,9 @@ func inspectItems(w io.Writer, s *engine.Snapshot, queues []string, asJSON bool,
 			if it.Expiry != 0 {
 				expires = it.Expiry.Std().UTC().Format(time.RFC3339)
 			}
-			more := ""
-			if len(it.Data) > shownData {
-				more = "…"
-			}
-			_, err = fmt.Fprintf(w, "%s %d: %s, added %s, expires %s, flags %d: %q%s\n", cli.OneLine(name),
-				it.ID, cli.Counted(len(it.Data), "byte"), it.Added.Std().UTC().Format(time.RFC3339), expires,
-				it.Flags, it.Data[:min(len(it.Data), shownData)], more)
+			about := fmt.Sprintf("%s %d: %s, added %s, expires %s, flags %d:", cli.OneLine(name),
+				it.ID, cli.Counted(len(it.Data), "byte"), it.Added.Std().UTC().Format(time.RFC3339), expires, it.Flags)
+			_, err = fmt.Fprintln(w, itemLine(about, it.Data, width))
 			return err == nil
 		})
 		if errors.Is(failure, fs.ErrNotExist) {
@@ -267,4 +295,18 @@ func inspectItems(w io.Writer, s *engine.Snapshot, queues []string, asJSON bool,
 		}
 	}
 	return nil
+}
+
+// itemLine is an item for people: what is known of it, and how its data begins. On a terminal the data has a line of its
+// own unless all fits one. A width of 0 is no terminal.
+func itemLine(about string, data []byte, width int) string {
+	begins := fmt.Sprintf("%q", data[:min(len(data), shownData)])
+	if len(data) > shownData {
+		begins += "…"
+	}
+	if line := about + " " + begins; width == 0 || ansi.StringWidth(line) <= width {
+		return line
+	}
+	const indent = 4
+	return cli.Hang(about, indent, width) + "\n" + strings.Repeat(" ", indent) + ansi.Truncate(begins, width-indent, "…")
 }

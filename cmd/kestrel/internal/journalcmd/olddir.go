@@ -55,7 +55,7 @@ func readOldDir(path string, opts oldjournal.LoadOptions, said io.Writer) (*oldD
 	d.digest = fmt.Sprintf("%x", sum.Sum(nil))
 	var planned []oldjournal.Files
 	planned, d.skipped = oldjournal.Plan(names)
-	var wrong []error
+	wrong := d.checkSupplements(names, planned, opts)
 	var total int64
 	for _, files := range planned {
 		for _, name := range files.Names {
@@ -81,6 +81,27 @@ func readOldDir(path string, opts oldjournal.LoadOptions, said io.Writer) (*oldD
 	return d, errors.Join(wrong...)
 }
 
+// checkSupplements returns an error for each supplement whose queue has no file: an export was interrupted, or not all of
+// its files are here.
+func (d *oldDir) checkSupplements(
+	names []string, planned []oldjournal.Files, opts oldjournal.LoadOptions,
+) (wrong []error) {
+	known := make(map[string]bool)
+	for _, files := range planned {
+		known[supplementName(files.Queue)] = true
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, supplementPrefix) && !known[name] {
+			wrong = append(wrong, fmt.Errorf("%s has no file of its queue beside it: the export was interrupted, or the"+
+				" file is missing", filepath.Join(d.path, name)))
+		}
+	}
+	if opts.Salvage {
+		d.without, wrong = append(d.without, wrong...), nil
+	}
+	return wrong
+}
+
 // skip leaves out a queue that cannot be one here.
 func (d *oldDir) skip(files oldjournal.Files, why error) {
 	for _, name := range files.Names {
@@ -102,8 +123,8 @@ func (d *oldDir) load(
 	}
 	for _, it := range q.Items {
 		if it.Size > engine.MaxItemSize {
-			return nil, fmt.Errorf("%s: the item at offset %d has %d bytes, and the largest that is"+
-				" taken has %d", filepath.Join(d.path, files.Names[it.File]), it.Offset, it.Size,
+			return nil, fmt.Errorf("%s: the item at offset %d has %d bytes, and this server"+
+				" takes at most %d", filepath.Join(d.path, files.Names[it.File]), it.Offset, it.Size,
 				engine.MaxItemSize)
 		}
 	}

@@ -42,10 +42,11 @@ Example:
 
 Exit status:
     0  nothing is damaged, or with --apply: repaired, and a server starts
-    1  could not be done: it is missing, in use, or cannot be read or written; or
-       an import into it is not finished; or it is beyond repair
+    1  could not be done: it is missing, in use, or cannot be read or written;
+       or an import into it is not finished; or it is beyond repair
     2  the flags or the configuration are wrong
-    3  torn at the end, as a power cut leaves it: a server starts without a repair
+    3  torn at the end, as a power cut leaves it: a server starts without a
+       repair
     4  damaged; nothing was changed
 `
 
@@ -100,7 +101,7 @@ func explainRepair(err error, c *config.Config) error {
 	case errors.Is(err, segment.ErrUnknownVersion):
 		return config.Explain(err, c)
 	case errors.Is(err, segment.ErrCorrupt):
-		return cli.Failed("beyond repair: what is written is whole, but makes no sense: %s", err)
+		return cli.Failed("beyond repair: the files are undamaged, but their records contradict each other: %s", err)
 	case errors.Is(err, engine.ErrLocked):
 		return config.Explain(err, c)
 	}
@@ -139,7 +140,7 @@ func repair(c *config.Config, d *engine.Damage, apply bool, out, said io.Writer)
 func checkRepaired(c *config.Config, d *engine.Damage, said io.Writer) error {
 	s, err := inspectOn(said, c)
 	if err != nil {
-		return cli.Failed("repaired, but it cannot be read; what was there before is in %s: %s", d.Saved, err)
+		return cli.Failed("repaired, but the result cannot be read; what was there before is in %s: %s", d.Saved, err)
 	}
 	defer s.Close()
 	same := s.Tear == nil && len(s.Withheld) == 0 && len(s.Queues) == len(d.Queues)
@@ -150,7 +151,7 @@ func checkRepaired(c *config.Config, d *engine.Damage, said io.Writer) error {
 		}
 	}
 	if !same {
-		return cli.Failed("repaired, but it holds something else than was said; what was there before is in %s",
+		return cli.Failed("repaired, but the result differs from what was announced; what was there before is in %s",
 			d.Saved)
 	}
 	return nil

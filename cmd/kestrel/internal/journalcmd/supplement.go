@@ -19,10 +19,12 @@ import (
 // A supplement stands beside the file of a queue that was exported. It has what the original's format cannot
 // hold of the items, and says whether that file is whole. docs/FORMAT.md, "Exports", has its format.
 
+const supplementPrefix = "supplement~~"
+
 // supplementName is the name of the supplement of a queue. The original reads no file with ~~ in its name.
 func supplementName(queue string) string {
 	sum := sha256.Sum256([]byte(queue))
-	return fmt.Sprintf("supplement~~%x", sum[:16])
+	return fmt.Sprintf("%s%x", supplementPrefix, sum[:16])
 }
 
 const (
@@ -173,7 +175,7 @@ func loadSupplement(dir string, q *oldjournal.Queue) (*supplement, error) {
 		return nil, err
 	}
 	if now.size != size || now.sum.Sum64() != sum {
-		return nil, fmt.Errorf("%s %w: it has %d bytes and had %d, or other ones", filepath.Join(dir, q.Queue),
+		return nil, fmt.Errorf("%s %w: it has %d bytes, and had %d or other contents", filepath.Join(dir, q.Queue),
 			errSupplement, now.size, size)
 	}
 	if err := all.check(len(q.Items)); err != nil {
@@ -202,7 +204,7 @@ func parseSupplement(b []byte) (s *supplement, size, sum uint64, err error) {
 		return nil, 0, 0, errSupplementDamaged
 	}
 	if v := binary.LittleEndian.Uint64(b[8:]); v != supplementVersion {
-		return nil, 0, 0, fmt.Errorf("a newer release wrote the supplement: version %d", v)
+		return nil, 0, 0, fmt.Errorf("a newer release wrote the supplement, in version %d: use that release", v)
 	}
 	whole := newHasher()
 	whole.add(b[:len(b)-8])

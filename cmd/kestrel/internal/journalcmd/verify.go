@@ -30,14 +30,14 @@ Example:
 
 Exit status:
     0  sound: a server starts
-    1  could not be checked: it is missing, in use, or cannot be read; or a newer
-       release wrote it; or an import into it is not finished, and no server
-       starts before it is
+    1  could not be checked: it is missing, in use, or cannot be read; or a
+       newer release wrote it; or an import into it is not finished, and no
+       server starts before it is
     2  the flags or the configuration are wrong
-    3  torn at the end, as a power cut leaves it: a server starts, cuts the end off
-       and keeps a copy of it
-    4  damaged: no server starts, and the path and offset of the first damage are
-       shown; or a server starts and withholds the queues that are named
+    3  torn at the end, as a power cut leaves it: a server starts, cuts the end
+       off and keeps a copy of it
+    4  damaged: no server starts, and the path and offset of the first damage
+       are shown; or a server starts and withholds the queues that are named
 `
 
 func newJournalVerify() *cobra.Command {

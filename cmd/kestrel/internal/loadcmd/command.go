@@ -67,6 +67,7 @@ type scenarioCommand struct {
 	name, short string
 	about       string // a paragraph or two
 	example     string // its flags in an example
+	file        string // that the example names; "" for most
 	thriftOnly  bool
 	define      func(f *pflag.FlagSet) func() (scenario.Scenario, error)
 }
@@ -100,6 +101,7 @@ func (s scenarioCommand) command() *cobra.Command {
 func (s scenarioCommand) page(own, all *pflag.FlagSet) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Usage:\n    kestrel load %s [flags]\n\n%s\n", s.name, cli.Wrap(s.about, "", 80))
+	b.WriteString("\nFlags:\n")
 	cli.WriteFlags(&b, own)
 	rest := pflag.NewFlagSet("", pflag.ContinueOnError)
 	rest.SortFlags = false
@@ -111,5 +113,14 @@ func (s scenarioCommand) page(own, all *pflag.FlagSet) string {
 	b.WriteString("\n  The server, and the run\n")
 	cli.WriteFlags(&b, rest)
 	fmt.Fprintf(&b, "\nExample:\n    $ kestrel load %s %s\n    …\n", s.name, s.example)
+	if s.file != "" {
+		b.WriteString("\nA file for it:\n")
+		for line := range strings.Lines(s.file) {
+			if line != "\n" {
+				line = "    " + line
+			}
+			b.WriteString(line)
+		}
+	}
 	return b.String()
 }

@@ -97,16 +97,31 @@ func newFanout() *cobra.Command {
 	}.command()
 }
 
+// mixedExample is a file for mixed.
+const mixedExample = `duration = "30s"
+
+[[flow]]
+queue = "mail"
+queues = 10
+size = 2048
+rate = 500.0
+
+[[flow]]
+queue = "log"
+producers = 4
+consumers = 4
+pipeline = 32
+`
+
 func newMixed() *cobra.Command {
 	return scenarioCommand{
 		name: "mixed", short: "several kinds of load at once, from a file",
 		about: "Runs the flows of a TOML file at the same time. The file may say duration, items, and " +
 			"for each [[flow]] queue, queues, size, producers, consumers, rate, poisson, pipeline, wait, " +
 			"reliable, reconnect; what it leaves out is as in open-loop, but for rate, which is then as " +
-			"high as it gets.\n\n" +
-			"duration = \"30s\"  [[flow]] queue = \"mail\" queues = 10 size = 2048 rate = 500.0  " +
-			"[[flow]] queue = \"log\" producers = 4 consumers = 4 pipeline = 32",
+			"high as it gets.",
 		example: "--spawn --file mixed.toml",
+		file:    mixedExample,
 		define: func(f *pflag.FlagSet) func() (scenario.Scenario, error) {
 			file := f.StringP("file", "f", "", "`FILE` that says what to do")
 			return func() (scenario.Scenario, error) {

@@ -82,7 +82,11 @@ func (p *loadFlags) run(cmd *cobra.Command, s scenario.Scenario) (err error) {
 	}
 	err = errors.Join(err, p.save(e.Figures, out))
 	if err != nil {
-		return cli.Failed("load %s: %s (seed %d)", s.Name(), err, e.Seed)
+		advice := ""
+		if errors.Is(err, syscall.ECONNREFUSED) && len(e.Figures.Phases) == 0 {
+			advice = "; is a server running there? --server says where to look, and --spawn starts one"
+		}
+		return cli.Failed("load %s: %s (seed %d)%s", s.Name(), err, e.Seed, advice)
 	}
 	return nil
 }

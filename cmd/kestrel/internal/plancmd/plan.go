@@ -13,17 +13,19 @@ import (
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/config"
 	"github.com/kestrelmq/kestrel/engine"
+	"github.com/kestrelmq/kestrel/loadtest/figures"
 )
 
 const planPage = `Usage:
     kestrel plan --rate NUMBER --size SIZE --outage TIME [flags]
 
-Says what a load needs: processors, memory, disk, servers, and how long consumers
-take to catch up after an outage. Each line has its formula, and each number
-says where it comes from. Without --measure the costs of requests are stated,
-as a round number. With it they are measured here, in a minute at most: of puts,
-of gets from memory, of gets from a backlog on disk, and the memory of a server.
-How fast the disk is read then is a lower bound: the load runs here as well.
+Says what a load needs: processors, memory, disk, servers, and how long
+consumers take to catch up after an outage. Each line has its formula, and each
+number says where it comes from. Without --measure the costs of requests are
+stated, as a round number. With it they are measured here, in a minute at most:
+of puts, of gets from memory, of gets from a backlog on disk, and the memory of
+a server. How fast the disk is read then is a lower bound: the load runs here as
+well.
 
 Flags:
     --rate NUMBER
@@ -42,7 +44,7 @@ Flags:
 Example:
     $ kestrel plan --rate 50k --size 2KiB --outage 2h --processors 8
     …
-    drain        11m7s          backlog / (gets − rate), with 590000 gets a second: …
+    drain        11m7s             backlog / (gets − rate), with 590,000 gets a second: …
     …
 
 Exit status: 0 if all was well; 1 if the measuring failed; 2 if the flags are
@@ -150,25 +152,42 @@ func (l load) plan() plan {
 	return p
 }
 
+// Columns of a plan.
+const (
+	formulaColumn = 31 // where formulas begin
+	narrowScreen  = 60 // columns of a terminal on which formulas have lines of their own
+)
+
+// planLine is a line of a plan: what a load needs, how much, and how that was found. On a terminal it fits the width,
+// with more lines if need be. A width of 0 is no terminal.
+func planLine(what, value, formula string, width int) string {
+	if width > 0 && width < narrowScreen {
+		return fmt.Sprintf("%-12s %s\n  %s\n", what, value, cli.Hang(formula, 2, width-2))
+	}
+	return fmt.Sprintf("%-12s %-17s %s\n", what, value, cli.Hang(formula, formulaColumn, width))
+}
+
 // write prints the plan.
 func (p plan) write(out io.Writer, l load) {
-	line := func(what, value, formula string) { fmt.Fprintf(out, "%-12s %-14s %s\n", what, value, formula) }
+	width := cli.Width(out)
+	line := func(what, value, formula string) { io.WriteString(out, planLine(what, value, formula, width)) }
 	line("put", l.costs.put.String(), l.costs.source)
 	line("get", l.costs.get.String(), "likewise, from memory")
 	line("get on disk", l.costs.fetch.String(), "likewise, from a backlog")
 	line("processors", fmt.Sprintf("%.2f busy", p.busy), "rate × (put + get)")
-	line("servers", fmt.Sprint(p.servers), fmt.Sprintf("busy / (%g × %d processors), rounded up: half is left for drains", steadyShare, l.processors))
-	line("backlog", fmt.Sprintf("%.0f items", p.backlog), "rate × outage, over all servers")
+	line("servers", figures.Thousands(p.servers), fmt.Sprintf("busy / (%g × %d processors), rounded up: half is left for drains", steadyShare, l.processors))
+	line("backlog", cli.Counted(int64(p.backlog+0.5), "item"), "rate × outage, over all servers")
 	line("disk", sizeText(p.disk), fmt.Sprintf("backlog / servers × (size + %d bytes) × %g, for each server, beside its journal_size", recordBytes, diskSpare))
 	line("disk writes", sizeText(int64(l.rate/float64(p.servers)*float64(l.size+recordBytes)*writes))+"/s",
 		fmt.Sprintf("%d × rate / servers × (size + record) in an outage: journal and backlog", writes))
-	line("memory", sizeText(p.memory), fmt.Sprintf("%s + max_memory_size of one queue + %d bytes × connections, for each server",
-		sizeText(l.costs.base), connMemory))
+	line("memory", sizeText(p.memory), fmt.Sprintf("%s + max_memory_size of one queue + %s bytes × connections, for each server",
+		sizeText(l.costs.base), figures.Thousands(connMemory)))
 	if p.never {
-		line("drain", "never", fmt.Sprintf("%.0f gets a second are not more than the puts: add processors", p.gets))
+		line("drain", "never", figures.Thousands(int64(p.gets+0.5))+" gets a second are not more than the puts: add processors")
 		return
 	}
-	line("drain", p.drain.Round(time.Second).String(), fmt.Sprintf("backlog / (gets − rate), with %.0f gets a second: (%g × processors × servers − rate × put) / get on disk", p.gets, drainShare))
+	line("drain", p.drain.Round(time.Second).String(), fmt.Sprintf("backlog / (gets − rate), with %s gets a second: (%g × processors × servers − rate × put) / get on disk",
+		figures.Thousands(int64(p.gets+0.5)), drainShare))
 	reads := "gets / servers × (size + record): a slower disk makes the drain longer"
 	if l.costs.reads > 0 {
 		reads += fmt.Sprintf("; here it gave %s/s at least", sizeText(int64(l.costs.reads)))

@@ -39,7 +39,7 @@ func TestPlan(t *testing.T) {
 	var out bytes.Buffer
 	p = l.plan()
 	p.never, p.gets = true, 30_000
-	if p.write(&out, l); !strings.Contains(out.String(), "never") {
+	if p.write(&out, l); !strings.Contains(out.String(), "30,000 gets a second are not more") {
 		t.Errorf("a drain without end:\n%s", &out)
 	}
 }
@@ -49,7 +49,8 @@ func TestPlanCommand(t *testing.T) {
 	_, example, _ := strings.Cut(planPage, "$ kestrel plan ")
 	example, _, _ = strings.Cut(example, "\n")
 	for _, tt := range []struct{ args, want, err string }{
-		{example, "drain        11m7s", ""},
+		{example, "drain        11m7s             backlog / (gets − rate), with 590,000 gets a second: ", ""},
+		{example, "\nbacklog      360,000,000 items ", ""},
 		{"--rate 1.5M --size 64B --outage 1m --processors 64", "servers      1 ", ""},
 		{"--rate many --size 1KiB --outage 1m", "", "such as 20000, 50k or 1.5M"},
 		{"--rate 5x --size 1KiB --outage 1m", "", "such as 20000, 50k or 1.5M"},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/kestrelmq/kestrel/client"
@@ -29,6 +30,11 @@ func Take(ctx context.Context, c *client.Client) Sample {
 	return Sample{At: time.Now(), Servers: stats, Queues: merge(stats)}
 }
 
+// Answered reports whether a server answered, if there is one.
+func (s Sample) Answered() bool {
+	return len(s.Servers) == 0 || slices.ContainsFunc(s.Servers, func(one client.ServerStats) bool { return one.Err == nil })
+}
+
 // Err returns why servers did not answer, nil if all did.
 func (s Sample) Err() error {
 	var failed error
@@ -40,8 +46,8 @@ func (s Sample) Err() error {
 
 // Find returns a queue by its name.
 func (s Sample) Find(name string) (Queue, bool) {
-	i := slices.IndexFunc(s.Queues, func(q Queue) bool { return q.Name == name })
-	if i < 0 {
+	i, ok := slices.BinarySearchFunc(s.Queues, name, func(q Queue, name string) int { return strings.Compare(q.Name, name) })
+	if !ok {
 		return Queue{}, false
 	}
 	return s.Queues[i], true

@@ -68,7 +68,7 @@ func (m *model) title() []string {
 	}
 	lines := []string{
 		m.looks(bold, "kestrel top") + "  " + first,
-		fmt.Sprintf("%s, %s, %s, in %s/s, out %s/s", cli.Counted(len(m.now.Queues), "queue"), cli.ItemCount(items),
+		fmt.Sprintf("%s, %s, %s, in %s/s, out %s/s", cli.Counted(len(m.now.Queues), "queue"), cli.Counted(items, "item"),
 			figures.Bytes(bytes), figures.Thousands(int64(in+0.5)), figures.Thousands(int64(out+0.5))),
 	}
 	for _, server := range m.now.Servers {
@@ -115,7 +115,9 @@ func (m *model) drawList() []string {
 	}
 	if len(m.rows) == 0 {
 		what := "There are no queues."
-		if m.filter != "" && len(m.now.Queues) > 0 {
+		if !m.now.Answered() {
+			what = "No server answers."
+		} else if m.filter != "" && len(m.now.Queues) > 0 {
 			what = fmt.Sprintf("No queue's name contains %q.", m.filter)
 		}
 		lines = append(lines, what)
@@ -132,14 +134,26 @@ func (m *model) withKeys(lines []string, keys string) []string {
 	case m.typing:
 		keys = "filter: " + m.filter + "_"
 	case m.filter != "":
-		keys = m.looks(faint, fmt.Sprintf("[%s]  %s", m.filter, keys))
+		keys = m.looks(faint, fitting(fmt.Sprintf("[%s]  %s", m.filter, keys), m.width))
 	default:
-		keys = m.looks(faint, keys)
+		keys = m.looks(faint, fitting(keys, m.width))
 	}
 	for len(lines) < m.height-1 {
 		lines = append(lines, "")
 	}
 	return append(lines[:max(m.height-1, 0)], keys)
+}
+
+// fitting returns the keys that a line has room for. Whole ones go, from the right.
+func fitting(keys string, width int) string {
+	for ansi.StringWidth(keys) > width {
+		i := strings.LastIndex(keys, "  ")
+		if i < 0 {
+			break
+		}
+		keys = keys[:i]
+	}
+	return keys
 }
 
 // cell is text in the width of a column: names to the left, figures to the right.

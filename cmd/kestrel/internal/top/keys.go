@@ -9,7 +9,7 @@ import (
 )
 
 // keyLine is the last line of the screen.
-const keyLine = "q quit  ↑↓ choose  enter look into  c clients  s sort  r reverse  / filter  p pause  ? keys"
+const keyLine = "q quit  ? keys  ↑↓ choose  enter look into  / filter  s sort  c clients  p pause  r reverse"
 
 // keyPage is what ? shows.
 const keyPage = `Keys

@@ -50,7 +50,7 @@ func Run(ctx context.Context, take func(context.Context) sample.Sample, opts Opt
 }
 
 // Once returns one picture, without colours, width columns wide: of what happened within the
-// interval.
+// interval. Without a server that answers there is only an error.
 func Once(ctx context.Context, take func(context.Context) sample.Sample, opts Options, width int) (string, error) {
 	m := newModel(ctx, take, opts)
 	m.sampled(take(ctx))
@@ -59,6 +59,9 @@ func Once(ctx context.Context, take func(context.Context) sample.Sample, opts Op
 	case <-ctx.Done():
 	}
 	m.sampled(take(ctx))
+	if !m.now.Answered() {
+		return "", m.now.Err()
+	}
 	m.width, m.height = width, 6+len(m.rows)
 	m.plain = true
 	return m.draw(), m.now.Err()

@@ -278,6 +278,47 @@ func TestOnce(t *testing.T) {
 	}
 }
 
+// TestOnceUnanswered asks a server that is away: there is no picture, and one error.
+func TestOnceUnanswered(t *testing.T) {
+	away := sample.Sample{At: at, Servers: []client.ServerStats{{Server: "one:1", Err: errors.New("one:1 is away")}}}
+	picture, err := Once(context.Background(), func(context.Context) sample.Sample { return away },
+		Options{Interval: time.Millisecond, Address: "one:1"}, 100)
+	if picture != "" || err == nil || !strings.Contains(err.Error(), "one:1 is away") {
+		t.Errorf("Once = %v\n%s", err, picture)
+	}
+	m := screen()
+	m.sampled(away)
+	if got := text(m); !strings.Contains(got, "No server answers.") || strings.Contains(got, "no queues") {
+		t.Errorf("the screen is\n%s", got)
+	}
+}
+
+// TestKeyLine has narrower and narrower screens: the last line names whole keys.
+func TestKeyLine(t *testing.T) {
+	m := screen()
+	for width := 120; width >= 20; width-- {
+		m.Update(tea.WindowSizeMsg{Width: width, Height: 20})
+		lines := strings.Split(text(m), "\n")
+		if last := lines[len(lines)-1]; !strings.HasPrefix(last, "q quit  ? keys") || !strings.HasPrefix(keyLine+"  ", last+"  ") {
+			t.Fatalf("%d columns: %q", width, last)
+		}
+	}
+}
+
+// BenchmarkSampled takes in a sample of 10,000 queues, and draws it.
+func BenchmarkSampled(b *testing.B) {
+	many := sample.Sample{Servers: []client.ServerStats{{Server: "one:1"}}}
+	for i := range 10_000 {
+		many.Queues = append(many.Queues, sample.Queue{QueueStats: client.QueueStats{Name: fmt.Sprintf("queue-%05d", i)}})
+	}
+	m := screen()
+	for b.Loop() {
+		many.At = many.At.Add(time.Second)
+		m.sampled(many)
+		m.draw()
+	}
+}
+
 // TestConnections looks at the connections of a queue: asked for once, and again with each look; none, some, an error,
 // more than the screen has room for.
 func TestConnections(t *testing.T) {

@@ -42,14 +42,15 @@ Example:
     $ echo correct-horse-battery | kestrel user hash
     $argon2id$v=19$…
 
-Exit status: 0; 1 if the password cannot be used; 2 if the command line is wrong.
+Exit status: 0; 1 if the password cannot be used; 2 if the command line is
+wrong.
 `
 
 const tokenPage = `Usage:
     kestrel user token
 
-Makes a random token. Prints it on the first line, for the HTTP client that sends
-"Authorization: Bearer TOKEN", and its hash on the second, for 'tokens' of
+Makes a random token. Prints it on the first line, for the HTTP client that
+sends "Authorization: Bearer TOKEN", and its hash on the second, for 'tokens' of
 [users.NAME]. Nobody can make the token of its hash: keep it.
 
 Example:

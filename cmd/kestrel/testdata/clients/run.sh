@@ -44,7 +44,10 @@ install_missing libmemcached-tools python3-pymemcache python3-memcache libcache-
 command -v npm >/dev/null || install_missing nodejs npm
 modules=$here/../../../../bin/clients
 mkdir -p "$modules"
-npm install --prefix "$modules" --silent --no-audit --no-fund memcached@2.2.2 >/dev/null
+for try in 1 2 3; do # npm may not answer at once
+  npm install --prefix "$modules" --silent --no-audit --no-fund memcached@2.2.2 >/dev/null && break
+  [ "$try" -lt 3 ]
+done
 thrift --gen py -out "$work" "$idl"
 
 "$kestrel" serve --data-dir "$work/data" --memcache-port auto --thrift-port auto --text-port none \

@@ -1,0 +1,42 @@
+package backupcmd
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/clitest"
+	"github.com/kestrelmq/kestrel/engine"
+)
+
+// TestBackupUnfinished tests that no backup is made of a directory with a part of an import or of a restore: what is
+// restored from it would look whole. Nor does a backup go into the data directory itself.
+func TestBackupUnfinished(t *testing.T) {
+	data, output := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "backup")
+	e, err := engine.Open(engine.Options{Dir: data, Settings: engine.Settings{Default: engine.DefaultQueueOptions()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, mark := range []struct{ name, text string }{{"import", `{"source":"old"}`}, {"restoring", ""}} {
+		if err := os.WriteFile(filepath.Join(data, mark.name), []byte(mark.text), 0o640); err != nil {
+			t.Fatal(err)
+		}
+		code, _, errs := clitest.RunToEnd(t, "backup", "--stopped", "--data-dir", data, "--output", output)
+		if code != cli.ExitFailed {
+			t.Errorf("a backup of a directory with the file %s = %d, want %d", mark.name, code, cli.ExitFailed)
+		}
+		clitest.WantText(t, errs, "was interrupted")
+		if err := os.Remove(filepath.Join(data, mark.name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	code, _, errs := clitest.RunToEnd(t, "backup", "--stopped", "--data-dir", data, "--output", data)
+	if code != cli.ExitFailed {
+		t.Errorf("a backup into its own data directory = %d, want %d", code, cli.ExitFailed)
+	}
+	clitest.WantText(t, errs, "is in use")
+}
