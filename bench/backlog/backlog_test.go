@@ -245,3 +245,21 @@ func TestEndToEndRunOwn(t *testing.T) {
 		t.Errorf("report:\n%s\n%d goals have no figure", stdout.String(), n)
 	}
 }
+
+// TestProgress wants nothing of what a row does not measure: backups have no gets.
+func TestProgress(t *testing.T) {
+	moved := leg{items: 5000, wall: time.Second, peak: 3 << 20}
+	copied := backups{bytes: 200e6, wall: time.Second}
+	for _, tt := range []struct {
+		s    sample
+		want string
+	}{
+		{sample{put: moved, get: moved}, "put 5 k/s  get 5 k/s  3 MiB"},
+		{sample{put: moved, backups: [numBackupKinds]backups{unhindered: copied}}, "put 5 k/s  3 MiB  backup 200 MB/s"},
+		{sample{}, ""},
+	} {
+		if got := tt.s.progress(); got != tt.want {
+			t.Errorf("progress = %q, want %q", got, tt.want)
+		}
+	}
+}

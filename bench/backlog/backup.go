@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -210,13 +209,4 @@ func (s *sample) shared() bool {
 		shared = shared || b.busy.shared
 	}
 	return shared
-}
-
-// speedText is how fast the unhindered backups of a sample were, for the progress.
-func (s *sample) speedText() string {
-	b := &s.backups[unhindered]
-	if math.IsNaN(b.speed()) {
-		return ""
-	}
-	return fmt.Sprintf("  backup %.0f MB/s, a neighbour's p99 × %.2f", b.speed(), b.toQuiet())
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/kestrelmq/kestrel/bench/peer"
@@ -83,13 +84,29 @@ func (t *table) measure(ctx context.Context, stderr io.Writer) error {
 				fmt.Fprintf(stderr, "FAILED: %v\n", err)
 				s = nil
 			} else {
-				fmt.Fprintf(stderr, "put %.0f k/s  get %.0f k/s  %.0f MiB%s\n", s.putRate(), s.getRate(),
-					s.peak(), s.speedText())
+				fmt.Fprintln(stderr, s.progress())
 			}
 			t.samples[r.name] = append(t.samples[r.name], s)
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// progress is what a sample has shown, in a line, without what its row does not measure.
+func (s *sample) progress() string {
+	var parts []string
+	add := func(format string, figure float64) {
+		if !math.IsNaN(figure) {
+			parts = append(parts, fmt.Sprintf(format, figure))
+		}
+	}
+	b := &s.backups[unhindered]
+	add("put %.0f k/s", s.putRate())
+	add("get %.0f k/s", s.getRate())
+	add("%.0f MiB", s.peak())
+	add("backup %.0f MB/s", b.speed())
+	add("a neighbour's p99 × %.2f", b.toQuiet())
+	return strings.Join(parts, "  ")
 }
 
 // left says how long what is not done will take, if it takes as long as what is done has taken.
@@ -186,7 +203,7 @@ func (s *sample) getGenerator() float64   { return s.get.generatorEach() }
 func (s *sample) getP99() float64         { return s.get.p99() }
 func (s *sample) putPeak() float64        { return orNaN(float64(s.put.peak) / (1 << 20)) }
 func (s *sample) getPeak() float64        { return orNaN(float64(s.get.peak) / (1 << 20)) }
-func (s *sample) peak() float64           { return max(s.putPeak(), s.getPeak()) } // MiB
+func (s *sample) peak() float64           { return orNaN(float64(max(s.put.peak, s.get.peak)) / (1 << 20)) }
 func (s *sample) diskMiB() float64        { return orNaN(float64(s.disk) / (1 << 20)) }
 func (s *sample) firstMillis() float64    { return orNaN(micros(s.first) / 1e3) }
 func (s *sample) firstCPUMillis() float64 { return orNaN(micros(s.firstCPU) / 1e3) }

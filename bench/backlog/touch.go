@@ -9,8 +9,8 @@ import (
 	"github.com/kestrelmq/kestrel/segment"
 )
 
-// used is how much memory a server uses that keeps so many bytes of items in memory: these, with what
-// it adds to each, and what the page cache has of its log.
+// used is how much memory a server uses that keeps so many bytes of items in memory. It counts these, with what the
+// server adds to each, and what the page cache has of its log.
 func used(items byteSize) int64 { return int64(items) * 5 / 2 }
 
 // touch uses size bytes of memory, at most half of what there is, and gives them back, right before a

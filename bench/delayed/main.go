@@ -1,6 +1,6 @@
 // Command delayed measures what delayed items and leases cost: to put them, in memory and in the journal while they
-// wait, at a restart, to cancel one of them, how late they come, and what they do to other queues. It uses the engine
-// in this process, on a directory of its own, and says of each figure whether the goal is reached.
+// wait, at a restart, and to cancel one of them. It also measures how late they come, and what they do to other queues.
+// It uses the engine in this process, on a directory of its own, and says of each figure whether the goal is reached.
 package main
 
 import (

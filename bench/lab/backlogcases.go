@@ -67,7 +67,7 @@ func cutBacklog(ctx context.Context, t *trial, dir string) error {
 		t.violate("with its backlog cut the queue served %d items and said %q", next-1, refusal)
 		return nil
 	}
-	if _, err := s.awaitLog("read backlog"); err != nil {
+	if _, err := s.awaitLog("backlog could not be read: fetches from the queue fail"); err != nil {
 		t.violate("a cut backlog: %v", err)
 	}
 	expectService(t, s, "beside a cut backlog")
@@ -87,7 +87,7 @@ func unreadableBacklog(ctx context.Context, t *trial, dir string) error {
 	if err != nil {
 		return err
 	}
-	detach, err := sysFault{inject: "pread64:error=EIO"}.attach(ctx, s)
+	detach, err := sysFault{inject: "pread64:error=EIO"}.attach(ctx, s, "/dev/null")
 	if err != nil {
 		return err
 	}
@@ -183,9 +183,9 @@ func expectAfterKill(
 	return a.expectAll(t, next, unknown)
 }
 
-// limitFiles bounds the length of the files that a server writes, which makes a write short, and
-// the next fail: of the journal in the middle of a segment, and of backlogs. Segments have their
-// length already: what counts is where it writes.
+// limitFiles bounds the length of the files that a server writes, which makes a write short, and the next fail. It
+// meets the journal in the middle of a segment, and backlogs. Segments have their length already: what counts is where
+// it writes.
 func limitFiles(_ context.Context, s *server, round int) (end func() error, err error) {
 	set := func(size uint64) error {
 		return limitFileSize(s.pid, size)
@@ -197,7 +197,7 @@ func limitFiles(_ context.Context, s *server, round int) (end func() error, err 
 // failing returns what makes calls of a server fail for a while.
 func failing(inject string) func(context.Context, *server, int) (func() error, error) {
 	return func(ctx context.Context, s *server, _ int) (end func() error, err error) {
-		detach, err := sysFault{inject: inject}.attach(ctx, s)
+		detach, err := sysFault{inject: inject}.attach(ctx, s, "/dev/null")
 		return func() error { detach(); return nil }, err
 	}
 }

@@ -63,15 +63,20 @@ func overlay(root, dir string, edits []edit) (string, error) {
 
 // build compiles the server into dir, with edits, and returns the path of the program.
 func build(ctx context.Context, root, dir string, edits []edit) (string, error) {
-	program := filepath.Join(dir, "kestrel")
-	args := []string{"build", "-o", program}
-	if len(edits) > 0 {
-		file, err := overlay(root, dir, edits)
-		if err != nil {
-			return "", err
-		}
-		args = append(args, "-overlay", file)
+	if len(edits) == 0 {
+		return compile(ctx, root, dir)
 	}
+	file, err := overlay(root, dir, edits)
+	if err != nil {
+		return "", err
+	}
+	return compile(ctx, root, dir, "-overlay", file)
+}
+
+// compile compiles the server into dir, with flags of go build, and returns the path of the program.
+func compile(ctx context.Context, root, dir string, flags ...string) (string, error) {
+	program := filepath.Join(dir, "kestrel")
+	args := append([]string{"build", "-o", program}, flags...)
 	cmd := exec.CommandContext(ctx, "go", append(args, "./cmd/kestrel")...)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // no loader whose calls could be made to fail

@@ -114,7 +114,7 @@ func spillControls() []control {
 	const spill, ahead = "spill", "segment/readahead.go"
 	// The reader of a growing run reads past its end, and keeps what it saw: nothing.
 	stale := []edit{
-		{ahead, "	size := min(int64(r.size), wholeBlocks(end)-from)", "	size := int64(r.size)"},
+		{ahead, "	size := min(int64(r.size), WholeBlocks(end)-from)", "	size := int64(r.size)"},
 		{ahead, "	a.of, a.from, a.buf = r, from, a.buf[:n]",
 			"	clear(a.buf[n:size])\n	a.of, a.from, a.buf = r, from, a.buf[:size]"},
 		{ahead, "	if known := max(end-a.from, 0);", "	if known := int64(len(a.buf));"},
@@ -143,7 +143,7 @@ func (f osFile) extend(size int64) error {`)
 	return []control{
 		{breaks: "runs are not synced", edits: unsynced, experiment: "cut-spill", cycles: 40},
 		{breaks: "a short write passes for a whole one", edits: lost, experiment: "short", cycles: 6},
-		{breaks: "what was read of a growing run is kept", edits: stale, experiment: spill, cycles: 20},
+		{breaks: "what was read of a growing run is kept", edits: stale, test: "./segment TestRunGrows"},
 		{breaks: "frames are announced before they are written", edits: early,
 			experiment: spill, cycles: 20},
 		{breaks: "items of a frame that is read again come again", edits: twice,
@@ -165,8 +165,7 @@ func (f osFile) extend(size int64) error {`)
 			experiment: "limits", only: "disk fails below a backlog, mmap", cycles: 1},
 		{breaks: "removals of a deleted run are not rewritten", edits: []edit{
 			{"engine/checkpoint.go", "!q.crossing && (len(runs) > 0 || q.spilled))", "!q.crossing && q.backlog != nil)"},
-			{"engine/checkpoint.go", "				e.recordRuns(q, nil, ids)\n",
-				"				_ = ids\n"},
+			{"engine/checkpoint.go", "		t.ranges(all.Within(ids))\n", "		_, _, _ = t, all, ids\n"},
 		}, test: "./engine TestTrimBesideSpentRun"},
 	}
 }
@@ -174,6 +173,7 @@ func (f osFile) extend(size int64) error {`)
 // exposureControls break what keeps clients, and other servers, from doing harm.
 func exposureControls() []control {
 	const hostile, limits = "hostile", "limits"
+	unanswered := replaced("netloop/life.go", "if canRead && len(s.out) > 0 {", "if false {")
 	return []control{
 		{breaks: "a second server may use the directory", edits: replaced("engine/internal/dirlock/dirlock.go",
 			"if err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB); err != nil {",
@@ -186,15 +186,14 @@ func exposureControls() []control {
 			"	readBehind := b != nil && b.inReadBehind", "	readBehind := false"),
 			test: "./engine TestAheadOfBacklog"},
 		{breaks: "there is no limit of memory", edits: replaced("engine/put.go",
-			"e.memory.Load()+int64(n) > e.opts.MemoryLimit:", "false:"),
-			experiment: limits, only: "memory limit of the server", cycles: 1},
+			"e.memory.Load()+int64(n) > e.opts.MemoryLimit:", "false:"), test: "./engine TestAccount"},
 		{breaks: "there is no limit of connections", edits: replaced("netloop/accept.go",
 			"if count > int64(s.opts.MaxConnections) {", "if count < 0 {"),
 			experiment: limits, only: "descriptors", cycles: 1},
 		{breaks: "large messages do not count before they are worded", edits: replaced("netloop/burrowreply.go",
 			"if owed.Add(int64(n)) > a.session.share() {", "if owed.Add(int64(n)) < 0 {"), test: "./netloop TestBurrowLargeListsBounded"},
 		{breaks: "unread replies are not bounded", edits: replaced("netloop/session.go",
-			"return len(s.out)+s.sink.unsent() > s.loop.server.opts.MaxPending", "return false"),
+			"return len(s.out)+s.sink.unsentBytes() > s.loop.server.opts.MaxPending", "return false"),
 			experiment: hostile, only: "slow readers", cycles: 1},
 		{breaks: "an announced item takes its memory at once", edits: replaced("netloop/buffers.go",
 			"	s.in = append(s.in, buf...)",
@@ -210,9 +209,10 @@ func exposureControls() []control {
 		{breaks: "idle clients are not closed", edits: replaced(tickFile,
 			"		l.touch(s)\n		s.quit()", "		l.touch(s)"),
 			experiment: hostile, only: "slow writers", cycles: 1},
-		{breaks: "a half-closed client gets no replies", edits: replaced("netloop/life.go",
-			"if canRead && len(s.out) > 0 {", "if false {"),
+		{breaks: "a half-closed client gets no replies", edits: append(slices.Clip(unanswered),
+			edit{"netloop/driver.go", "	if !d.leave(&c.session) {", "	if true {"}),
 			experiment: hostile, only: "half-closed sockets", cycles: 1},
+		{breaks: "a connection that is ended in its turn gets no replies", edits: unanswered, test: "./netloop TestEndedInATurn"},
 		{breaks: "bytes behind a body are run although no line end came",
 			edits: replaced("codec/memcache/decode.go",
 				"req.BadEnd = src[bodyEnd+1] != '\\n' ||", "req.BadEnd = false && src[bodyEnd+1] != '\\n' ||"),
@@ -237,7 +237,15 @@ func resourceControls() []control {
 		{breaks: "a reload leaves what is aside out of the journal", edits: replaced("engine/reload.go",
 			"		if seen++; q.aside.Segment(r) != 0 ||", "		if seen++; true ||"), test: "./engine TestReloadAsideInPieces"},
 		{breaks: "a reload leaves the backlog out of the journal", edits: replaced("engine/reload.go",
-			"	e.enterBacklog(q)\n", ""), test: "./engine TestReloadCrash"},
+			"	e.enterBacklog(q, pause)\n", ""), test: "./engine TestReloadCrash"},
+		{breaks: "what moves is passed over while the files of runs go", edits: replaced("engine/read.go",
+			"	if slices.ContainsFunc(l.runs, r.liesIn) {", "	if false {"), test: "./engine TestForgoInPieces"},
+		{breaks: "what a flush drops is recorded", edits: replaced("engine/gone.go",
+			"	if at.clears != q.clears {", "	if false {"), test: "./engine TestFlushBesideWalk"},
+		{breaks: "a move leaves out what the old journal has", edits: replaced("engine/maintain.go",
+			"	e.letGoAll(q)\n", ""), test: "./engine TestMoveInPieces"},
+		{breaks: "what comes back between the pieces of a move is recorded in the old journal", edits: replaced("engine/maintain.go",
+			"			q.entering = true\n", ""), test: "./engine TestMoveBesideChanges"},
 		{breaks: "a checkpoint goes on under the number that a reload gives", edits: replaced("engine/checkpoint.go",
 			"	if q.inJournal() && q.number == t.number {", "	if q.inJournal() {"), test: "./engine TestCheckpointBesideReload"},
 		{breaks: "no segment is dropped any more after an error", edits: replaced(rotateFile, again,

@@ -11,17 +11,15 @@ import (
 	"time"
 )
 
-// syncAllowance is how long a sync, and the timer before it, may take on a busy machine: what a
-// queue with a sync period acknowledged more than the period and this before a power cut must be
-// there.
+// syncAllowance is how long a sync, and the timer before it, may take on a busy machine. What a queue with a sync
+// period acknowledged earlier than the period and this before a power cut must be there.
 const syncAllowance = 300 * time.Millisecond
 
 // cutTrial returns the experiment that cuts the power of one kind of file system.
 //
-// The server works on a file system in a file. Its power is cut by the ioctl that makes the file
-// system drop everything that is not durable; it is mounted again, and every lane compares what it
-// finds with what its policy promises. In most cycles only lanes of one policy work, for any sync
-// covers everything before it, whosever it is.
+// The server works on a file system in a file. Its power is cut by the ioctl that makes the file system drop everything
+// that is not durable. It is mounted again, and every lane compares what it finds with what its policy promises. In
+// most cycles only lanes of one policy work, for any sync covers everything before it, whosever it is.
 func cutTrial(kind string) func(context.Context, *trial) error {
 	return func(ctx context.Context, t *trial) error {
 		dir, remove, err := memoryDir(t.name, t.dir)

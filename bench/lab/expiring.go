@@ -14,10 +14,9 @@ const (
 	expirySlack = 100 * time.Millisecond
 )
 
-// expiringLane is a client of a queue whose items expire into another queue. When each of them does
-// so is not exactly known. So it checks, after a crash: every item that was put, and not taken, is
-// in exactly one of the two; none is delivered by the first after its time, none is in the second
-// before. It sends one request at a time.
+// expiringLane is a client of a queue whose items expire into another queue. When each of them does so is not exactly
+// known. So it checks after a crash that every item that was put, and not taken, is in exactly one of the two. The
+// first must deliver none after its time, and the second must have none before. It sends one request at a time.
 type expiringLane struct {
 	lane    *lane         // makes and knows the bodies
 	target  string        // queue that takes expired items; the lane's name is the other

@@ -24,13 +24,14 @@ type sysFault struct {
 	hidden bool
 	// stops says that puts must be refused from then on, until the server is started again.
 	stops bool
+	// rare says that the load does not always make such a call.
+	rare bool
 	// logs is in the message of a line of the log; "" if none is promised.
 	logs string
 }
 
-// sysFaults returns the sample. Every call that fails in every way it can is tried on the file
-// system in memory, by the tests of segment and engine; here it is the real binary, with what lies
-// between.
+// sysFaults returns the sample. The tests of segment and engine try every call that fails, in every way it can, on the
+// file system in memory. Here it is the real binary, with what lies between.
 func sysFaults() []sysFault {
 	const fails = "puts are refused"
 	faults := []sysFault{
@@ -48,10 +49,10 @@ func sysFaults() []sysFault {
 		{inject: "pwrite64:error=ENOSPC", stops: true, logs: fails},
 		{inject: "pwrite64:error=EROFS", stops: true, logs: fails},
 		{inject: "fallocate:error=ENOSPC", logs: "disk is full"},
-		{inject: "fallocate:error=EIO", logs: "prepare segment"},
-		{inject: "renameat:error=EIO", logs: "prepare segment"},
-		{inject: "fsync:error=EIO", logs: "prepare segment"},
-		{inject: "unlinkat:error=EIO"},
+		{inject: "fallocate:error=EIO", logs: "journal: the next segment could not be made; trying again"},
+		{inject: "renameat:error=EIO", logs: "journal: the next segment could not be made; trying again"},
+		{inject: "fsync:error=EIO", logs: "journal: the next segment could not be made; trying again"},
+		{inject: "unlinkat:error=EIO", rare: true},
 		{inject: "openat:error=EMFILE"},
 		{inject: "openat:error=EIO"},
 	}
@@ -71,9 +72,9 @@ func sysFaults() []sysFault {
 // calls returns the name of the system call that fails.
 func (f sysFault) calls() string { name, _, _ := strings.Cut(f.inject, ":"); return name }
 
-// attach makes calls of a running server fail from now on, until it ends or detach is called.
-func (f sysFault) attach(ctx context.Context, s *server) (detach func(), err error) {
-	cmd := exec.CommandContext(ctx, "strace", "-f", "-o", "/dev/null", "-e", "trace="+f.calls(),
+// attach makes calls of a running server fail from now on, until it ends or detach is called. Strace writes them to file.
+func (f sysFault) attach(ctx context.Context, s *server, file string) (detach func(), err error) {
+	cmd := exec.CommandContext(ctx, "strace", "-f", "-o", file, "-e", "trace="+f.calls(),
 		"-e", "inject="+f.inject, "-p", strconv.Itoa(s.pid))
 	said, err := cmd.StderrPipe()
 	if err != nil {
@@ -101,23 +102,37 @@ func faultsTrial(ctx context.Context, t *trial) error {
 		return nil
 	}
 	faults := sysFaults()
+	met, calls := 0, 0
 	for i := range min(t.cycles, len(faults)) {
 		f := faults[i*len(faults)/min(t.cycles, len(faults))]
-		if err := faultCycle(ctx, t, f, i); err != nil {
+		failed, err := faultCycle(ctx, t, f, i)
+		if err != nil {
 			return fmt.Errorf("%s: %w", f.inject, err)
+		}
+		calls += failed
+		if failed > 0 {
+			met++
+		} else if !f.starting && !f.rare {
+			t.violate("%s: no call failed", f.inject)
 		}
 		if len(t.violations()) > 0 || ctx.Err() != nil {
 			t.explain("with %s", f.inject)
 			return ctx.Err()
 		}
 	}
+	tried := min(t.cycles, len(faults))
+	fmt.Fprintf(t.log, "faults: %d of %d faults were met, by %d calls\n", met, tried, calls)
+	if tried == len(faults) && met <= tried/2 {
+		t.violate("%d of %d faults were met only", met, tried)
+	}
 	return nil
 }
 
-func faultCycle(ctx context.Context, t *trial, f sysFault, cycle int) error {
+// faultCycle returns how many calls failed.
+func faultCycle(ctx context.Context, t *trial, f sysFault, cycle int) (failed int, err error) {
 	dir := filepath.Join(t.dir, fmt.Sprint("fault-", cycle))
 	if err := os.Mkdir(dir, 0o700); err != nil {
-		return err
+		return failed, err
 	}
 	lanes := standardLanes(t)
 	for _, l := range lanes {
@@ -125,12 +140,13 @@ func faultCycle(ctx context.Context, t *trial, f sysFault, cycle int) error {
 	}
 	config := configOf(lanes)
 	if err := os.WriteFile(filepath.Join(dir, "lab.toml"), []byte(config), 0o600); err != nil {
-		return err
+		return failed, err
 	}
+	calls := filepath.Join(dir, "calls")
 	sound := launch{binary: t.binary, dir: dir, args: []string{"--config", "lab.toml"}}
 	faulty := sound
 	if f.starting {
-		faulty.prefix = straceArgs("/dev/null", f.calls(), "-e", "inject="+f.inject)
+		faulty.prefix = straceArgs(calls, f.calls(), "-e", "inject="+f.inject)
 	}
 	t.refusals.Store(!f.hidden)
 	before := t.counts.refusals.Load()
@@ -139,46 +155,77 @@ func faultCycle(ctx context.Context, t *trial, f sysFault, cycle int) error {
 	case errors.Is(err, errEnded):
 		t.checkFailedStart(s, f)
 	case err != nil:
-		return err
+		return failed, err
 	default:
 		defer s.kill()
-		if err := runFault(ctx, t, s, f, lanes, cycle, before); err != nil {
-			return err
+		if err := runFault(ctx, t, s, f, lanes, cycle, before, calls); err != nil {
+			return failed, err
 		}
 		s.kill()
+	}
+	if failed, err = failedIn(calls); err != nil {
+		return failed, err
 	}
 	t.counts.trials.Add(1)
 	t.refusals.Store(false)
 	s, err = startOrViolate(ctx, t, sound)
 	if s == nil || err != nil {
-		return err
+		return failed, err
 	}
 	defer s.kill()
 	v, err := inspectAll(t, s, lanes, (*lane).withoutFetches)
 	if err != nil {
-		return err
+		return failed, err
 	}
-	return v.c.end()
+	return failed, v.c.end()
+}
+
+// failedIn returns how many calls strace has made fail, by what it wrote to file.
+func failedIn(file string) (n int, err error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	lines := bufio.NewReaderSize(f, 1<<20)
+	for {
+		line, err := lines.ReadString('\n')
+		if strings.HasSuffix(strings.TrimSpace(line), "(INJECTED)") {
+			n++
+		}
+		if err == io.EOF {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
+	}
 }
 
 // faultTime is how long the load goes on with a fault.
 const faultTime = 300 * time.Millisecond
 
 func runFault(
-	ctx context.Context, t *trial, s *server, f sysFault, lanes []*lane, cycle int, before int64,
+	ctx context.Context, t *trial, s *server, f sysFault, lanes []*lane, cycle int, before int64, calls string,
 ) error {
 	if err := makeQueues(t, s, lanes); err != nil {
 		return err
 	}
 	var attachErr error
+	detach := func() {}
 	err := runLanes(t, s, lanes, cycle, until{replies: 300, after: time.Second}, func() {
 		defer s.kill()
 		if !f.starting {
-			_, attachErr = f.attach(ctx, s) // until the kill
+			if end, err := f.attach(ctx, s, calls); err == nil { // until the kill
+				detach = end
+			} else {
+				attachErr = err
+			}
 			time.Sleep(faultTime)
 		}
 		t.checkFault(s, f, before)
 	})
+	detach() // it has written all
 	return errors.Join(err, attachErr)
 }
 

@@ -11,10 +11,9 @@ import (
 	"time"
 )
 
-// diskFull returns the case of a file system, made with options, that gets full: puts are refused,
-// what was put before is served, and when enough has been taken, puts are accepted again. A server
-// that is killed then starts again and has everything, or says that it needs room and does so when
-// there is.
+// diskFull returns the case of a file system, made with options, that gets full. The server refuses puts, and serves
+// what was put before. When enough has been taken, it accepts puts again. A server that is killed then starts again and
+// has everything, or says that it needs room and does so when there is.
 func diskFull(options string) func(context.Context, *trial, string) error {
 	return func(ctx context.Context, t *trial, dir string) error {
 		if err := mountTmpfs(dir, options, false); err != nil {

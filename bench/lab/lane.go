@@ -264,8 +264,8 @@ func (l *lane) size(m *model) int {
 	return most
 }
 
-// found checks what the queues hold after a crash: it must be what they held at the end of step
-// from, or of a later one, or in the middle of one of those.
+// found checks what the queues hold after a crash. It must be what they held at the end of step from, or of a later
+// one, or in the middle of one of those.
 func (l *lane) found(state durable, from int) {
 	l.t.counts.checks.Add(1)
 	m := l.base

@@ -136,9 +136,9 @@ func (a *asked) putUntilRefused(t *trial, first, most int) (next int, refusal st
 	return next, "", nil
 }
 
-// takeUntilRefused takes items in order, from first on, until the server says that it cannot. It
-// returns what it says, and the item that is next: an item out of order, or the end of a queue that
-// has items, the last of which is last, is a violation.
+// takeUntilRefused takes items in order, from first on, until the server says that it cannot. It returns what it says,
+// and the item that is next. An item out of order is a violation, and so is the end of a queue that has items, the last
+// of which is last.
 func (a *asked) takeUntilRefused(t *trial, first, last int) (next int, refusal string, err error) {
 	for next = first; ; next++ {
 		got, err := a.ask(request{op: opGet, queue: "limit", count: 1}, a.body)

@@ -56,9 +56,11 @@ func experiments() []experiment {
 	}
 }
 
-// all returns the experiments that can be chosen: the controls need the others.
+// all returns the experiments that can be chosen: the controls need the others, and older another build.
 func all() []experiment {
 	return append(experiments(), experiment{
+		"older", "a directory of plain queues, in turns with the build before delays, leases and keys", 20, olderTrial,
+	}, experiment{
 		"controls", "broken servers, each of which an experiment or a test must notice", 1, controlsTrial,
 	}, experiment{
 		"simulated", "broken servers, each of which bench/sim must notice within -n seconds", 60, simulatedTrial,

@@ -267,8 +267,8 @@ func (l *messageLane) start(off time.Duration) {
 	}
 }
 
-// seen checks an item that was found just now in the queue, or in that of dead letters, and returns what is known of
-// it; nil if it must not be anywhere.
+// seen checks an item that was found just now in the queue, or in that of dead letters. It returns what is known of it;
+// nil if it must not be anywhere.
 func (l *messageLane) seen(data []byte, dead bool) (item int, m *message) {
 	l.t.counts.checks.Add(1)
 	item, err := l.bodies.itemOf(data)
@@ -312,6 +312,9 @@ func (l *messageLane) inspect(v *inspection) error {
 
 // found compares what both queues have handed out since a time with what must be there.
 func (l *messageLane) found(queued, dead []int, began time.Time) {
+	for _, m := range l.items {
+		m.high += l.asked // a fetch that was not answered may have had it, for a lease that is over
+	}
 	found := make(map[int]bool)
 	for i, item := range slices.Concat(queued, dead) {
 		if found[item] {

@@ -6,8 +6,8 @@ import (
 )
 
 // mannWhitney compares two samples by the ranks of their values. It returns the standardized sum of the ranks of a,
-// corrected for ties: normally distributed around 0 if both are drawn from one distribution, positive if the values of
-// a tend to be greater. Outliers, of which times have many, count no more than others.
+// corrected for ties. That is normally distributed around 0 if both are drawn from one distribution, and positive if
+// the values of a tend to be greater. Outliers, of which times have many, count no more than others.
 func mannWhitney(a, b []float64) (z float64) {
 	type value struct {
 		v   float64

@@ -122,7 +122,7 @@ func (a *asked) expectUnreadable(t *trial, s *server) (next int, err error) {
 		t.violate("behind item %d of a backlog that cannot be read the queue said %q", next-1, refusal)
 		return next, nil
 	}
-	if _, err := s.awaitLog("read backlog"); err != nil {
+	if _, err := s.awaitLog("backlog could not be read: fetches from the queue fail"); err != nil {
 		t.violate("a backlog that cannot be read: %v", err)
 	}
 	expectService(t, s, "beside a backlog that cannot be read")

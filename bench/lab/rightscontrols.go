@@ -20,7 +20,9 @@ func rightsControls() []control {
 	revoked := replaced("netloop/requests.go", "	if s.id.names != nil && users.WithCertificate(s.id.names) != now {", "	if false {")
 	unbounded := replaced("netloop/quota.go", "	case q.Operations > 0 && u.operations.wait(now) > 0:",
 		"	case q.Operations < 0 && u.operations.wait(now) > 0:")
-	hoarded := replaced("netloop/quota.go", "	if left > 0 {", "	if left > -1000 {")
+	hoarded := replaced("netloop/quota.go", "	if limit := s.id.user.Quota.OpenReads; limit > 0 {",
+		"	if limit := s.id.user.Quota.OpenReads; limit < 0 {")
+	unreserved := replaced("netloop/quota.go", "		keep = min(1, s.wait.reserved)", "		keep = 0")
 	origin := replaced("netloop/memcachereply.go", "	if len(m.Origin) > 0 && !user.Sees(string(m.Origin)) {",
 		"	if len(m.Origin) > 0 && user != nil && len(user.Name) == 0 {")
 	alias := replaced("netloop/identify.go", "	if err == nil || s.id.user == nil {", "	if err == nil || len(name) > 0 {")
@@ -37,6 +39,7 @@ func rightsControls() []control {
 		{breaks: "a cheap hash is compared sooner than that of nobody", edits: cheaper, test: "./access TestSameWork"},
 		{breaks: "a quota of operations has no effect", edits: unbounded, test: "./netloop TestQuotaOperations"},
 		{breaks: "a quota of open reads has no effect", edits: hoarded, test: "./netloop TestQuotaOpenReads"},
+		{breaks: "what waits for the disk is no open read", edits: unreserved, test: "./netloop TestQuotaBehindTheDisk"},
 		{breaks: "dead letters name hidden queues", edits: origin, test: "./netloop TestHiddenEverywhere"},
 		{breaks: "refusals of an alias name its destinations", edits: alias, test: "./netloop TestHiddenEverywhere"},
 		{breaks: "a redrive puts without a right", edits: redriven, test: "./netloop TestRightsBurrow"},

@@ -197,7 +197,7 @@ func (r *rough) useFaulty(ctx context.Context, s *server, env *surroundings, cyc
 	var faultErr error
 	err := runLanes(t, s, r.lanes, cycle, until{replies: 200, after: time.Second}, func() {
 		defer s.kill()
-		detach, err := env.fault.attach(ctx, s)
+		detach, err := env.fault.attach(ctx, s, "/dev/null")
 		if err != nil {
 			faultErr = err
 			return

@@ -37,8 +37,8 @@ func lawsOf(s *server, env *surroundings) (*laws, error) {
 }
 
 const (
-	// idleTime is for how long a server without work is watched, after as long to finish what it has
-	// begun; idleBytes is what it may write in that time, to its log for instance.
+	// idleTime is for how long a server without work is watched, after as long to finish what it has begun. idleBytes
+	// is what it may write in that time, to its log for instance.
 	idleTime  = 3 * time.Second
 	idleBytes = 64 << 10
 	// residentSlack is the memory, in bytes, that a server may have besides its memory_limit: the program,

@@ -23,6 +23,8 @@ type server struct {
 	cmd  *exec.Cmd
 	pid  int // of the server itself, also if it runs below another program
 	addr map[string]string
+	// ports is how many protocols it listens for.
+	ports int
 
 	mu    sync.Mutex
 	grown *sync.Cond
@@ -43,7 +45,8 @@ type launch struct {
 	dir    string   // working directory and, as "data", data directory
 	args   []string
 	env    []string
-	shell  string // run before the server, in its process: limits
+	shell  string            // run before the server, in its process: limits
+	ports  map[string]string // flags by protocol; nil: protocolPorts
 }
 
 // errEnded is returned by start for a server that ended before it listened.
@@ -74,14 +77,18 @@ func (l launch) start(ctx context.Context) (*server, error) {
 func (l launch) spawn(ctx context.Context) (*server, error) {
 	argv := append([]string{}, l.prefix...)
 	argv = append(argv, l.binary, "serve", "--log-format", "json", "--data-dir", "data")
-	for _, flag := range protocolPorts() {
+	ports := l.ports
+	if ports == nil {
+		ports = protocolPorts()
+	}
+	for _, flag := range ports {
 		argv = append(argv, flag, "auto")
 	}
 	argv = append(argv, l.args...)
 	if l.shell != "" {
 		argv = append([]string{"/bin/sh", "-c", l.shell + `; exec "$0" "$@"`}, argv...)
 	}
-	s := &server{exit: make(chan struct{}), addr: make(map[string]string)}
+	s := &server{exit: make(chan struct{}), ports: len(ports), addr: make(map[string]string)}
 	s.grown = sync.NewCond(&s.mu)
 	s.cmd = exec.CommandContext(ctx, argv[0], argv[1:]...)
 	s.cmd.Dir = l.dir
@@ -123,7 +130,7 @@ func (s *server) follow(stderr io.Reader) {
 
 // awaitReady waits for the line that the last of the ports is announced with.
 func (s *server) awaitReady() error {
-	for i := 0; len(s.addr) < len(protocolPorts()); i++ {
+	for i := 0; len(s.addr) < s.ports; i++ {
 		line, err := s.next(i)
 		if err != nil {
 			return err

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// descriptors is the case of a limit of 200 descriptors, and more connections than that: those over
-// the limit get an error, the others are served, and when they have gone there is room again.
+// descriptors is the case of a limit of 200 descriptors, and more connections than that. Those over the limit get an
+// error, and the others are served. When they have gone there is room again.
 func descriptors(ctx context.Context, t *trial, dir string) error {
 	few := launch{binary: t.binary, dir: dir, shell: "ulimit -n 60"}
 	err := expectExit(ctx, t, few, "the limit of open files is 60", "ulimit -n", "for clients")
@@ -85,8 +85,8 @@ func stopTime(t *trial) time.Duration {
 	return 500 * time.Millisecond
 }
 
-// stopped is the case of a process that is stopped, as a machine that is short of everything does,
-// and goes on: requests sent meanwhile are answered, waits that are over end, nothing is lost.
+// stopped is the case of a process that is stopped, as a machine that is short of everything does, and goes on. The
+// server answers requests sent meanwhile, ends waits that are over, and loses nothing.
 func stopped(ctx context.Context, t *trial, dir string) error {
 	how := launch{binary: t.binary, dir: dir}
 	s, err := how.start(ctx)

@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// shortenCommand is the word behind which the lab, started anew, runs another program and makes its
-// reads and writes of files come up short: strace can only say that they did.
+// shortenCommand is the word behind which the lab, started anew, runs another program and makes its reads and writes of
+// files come up short. strace could only say that they did.
 const shortenCommand = "shorten-calls"
 
 // shortPrefix is a launch prefix under which every pread64 and pwrite64 of the server is

@@ -21,8 +21,8 @@ import (
 // damage: a line of its log that is a warning or an error, and a backlog that could not be read, is a violation too.
 func spillTrial(ctx context.Context, t *trial) error { return spillUnder(ctx, t, nil) }
 
-// shortTrial is spillTrial with a server whose reads and writes of files do a part of what they are
-// asked for, each of them: what is left has to be asked for again.
+// shortTrial is spillTrial with a server whose reads and writes of files each do a part of what they are asked for. The
+// server has to ask for the rest again.
 func shortTrial(ctx context.Context, t *trial) error {
 	tally := filepath.Join(t.dir, "shortened")
 	prefix, err := shortPrefix(tally)
@@ -217,9 +217,9 @@ func expectReadable(t *trial, s *server) error {
 	return nil
 }
 
-// expectNoWarning checks that the server, which has ended, has logged nothing that an operator has
-// to look at. That its journal was torn by the kill before is not such a thing, nor is a turn that a busy
-// machine has made long, nor that its disk is slow for a while.
+// expectNoWarning checks that the server, which has ended, has logged nothing that an operator has to look at. That its
+// journal was torn by the kill before is not such a thing. Nor is a turn that a busy machine has made long, nor that
+// its disk is slow for a while.
 func expectNoWarning(t *trial, s *server) {
 	for _, line := range s.logged("") {
 		said := line.message()

@@ -20,8 +20,8 @@ const (
 	syncPeriod  = 200 * time.Millisecond
 	// timedSlack is how much sooner than it should something may end: the server's clock has milliseconds.
 	timedSlack = 5 * time.Millisecond
-	// turnSlack is that of what begins with a turn of an event loop: the time of a turn is that of its
-	// beginning, and on a busy machine a turn may wait for a processor.
+	// turnSlack is that of what begins with a turn of an event loop. The time of a turn is that of its beginning, and
+	// on a busy machine a turn may wait for a processor.
 	turnSlack = 250 * time.Millisecond
 	// idleTries is how often the lab begins again because its connection was idle for too long: on a busy
 	// machine it may be the lab that waits for a processor.

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// call is a system call in the output of strace, or one half of it: the tracer sees a call begin
-// and end, and what another thread does in between comes in between.
+// call is a system call in the output of strace, or one half of it. The tracer sees a call begin and end, and what
+// another thread does in between comes in between.
 type call struct {
 	pid    string
 	name   string

@@ -69,8 +69,8 @@ func newTrial(
 	}, nil
 }
 
-// dirPattern names a directory by what it is for and when it was made: several labs may run at a
-// time, and what one leaves behind is found by its name.
+// dirPattern names a directory by what it is for and when it was made. Several labs may run at a time, and what one
+// leaves behind is found by its name.
 func dirPattern(name string) string {
 	return fmt.Sprintf("kestrel-lab-%s-%s-*", name, time.Now().Format("0102-150405"))
 }

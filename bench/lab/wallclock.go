@@ -18,9 +18,9 @@ import (
 // clockVariable names the file, in the environment of a server, that its clock is stepped by.
 const clockVariable = "KESTREL_LAB_CLOCK"
 
-// clockEdits give a server a clock that the lab can set while it runs: Go's own time.Now adds as many
-// seconds as a word says that both have mapped, to the wall clock alone. The monotonic clock, which
-// is part of what time.Now returns, and timers go on as they do when a machine's clock is set.
+// clockEdits give a server a clock that the lab can set while it runs. Go's own time.Now adds as many seconds as a word
+// says that both have mapped, to the wall clock alone. The monotonic clock, which is part of what time.Now returns, and
+// timers go on as they do when a machine's clock is set.
 func clockEdits(ctx context.Context) ([]edit, error) {
 	out, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
 	if err != nil {

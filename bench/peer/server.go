@@ -74,10 +74,10 @@ func (o *Setup) Locate(s Server) (Server, error) {
 // All returns all there are. Each is given the settings that suit it best on one core, and that
 // make its answer to a put mean what the class says. The first of a class is its reference.
 //
-// memcached has one worker thread, and room for the connections. -R raises the number of requests
-// it serves from one connection before it turns to the next: the default of 20 makes two turns of
-// each batch of 32, which costs it half as much again: memcached-default shows how. -C leaves out
-// the CAS ids that nobody here asks for. It keeps nothing on disk, in whatever class.
+// memcached has one worker thread, and room for the connections. -R raises the number of requests it serves from one
+// connection before it turns to the next. The default of 20 makes two turns of each batch of 32, which costs it half as
+// much again; memcached-default shows how. -C leaves out the CAS ids that nobody here asks for. It keeps nothing on
+// disk, in whatever class.
 //
 // Redis keeps no snapshots and never rewrites its log, which would fork in the middle of a window. Its queue is a
 // list. redis-no writes its log before it answers, and leaves the syncing to the kernel: as the page-cache class has

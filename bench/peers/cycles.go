@@ -15,10 +15,9 @@ const (
 	warmCycles = 4
 )
 
-// inCycles reports whether the puts of a case are measured in cycles: the queue is filled with a
-// part of what the window takes, and drained, again and again, and the fills count. So every server
-// works in memory that it has used before, as memcached does, which writes over what is there. How
-// a queue grows is another case.
+// inCycles reports whether the puts of a case are measured in cycles. The queue is then filled with a part of what the
+// window takes, and drained, again and again, and the fills count. So every server works in memory that it has used
+// before, as memcached does, which writes over what is there. How a queue grows is another case.
 func (c benchCase) inCycles(s server) bool {
 	return c.kind == set && c.class != syncAlways && !s.Pushes() &&
 		s.Protocol != loadtest.JetStream // which takes minutes to drain

@@ -14,8 +14,8 @@ import (
 	"github.com/kestrelmq/kestrel/loadtest/spawn"
 )
 
-// sample is one measurement. An operation is an item put, or got if the case only gets, or put and
-// got; of the cases that deliver it is an item that went all the way.
+// sample is one measurement. An operation is an item put, or got if the case only gets, or put and got. In the cases
+// that deliver it is an item that went all the way.
 type sample struct {
 	operations     int64
 	wall           time.Duration

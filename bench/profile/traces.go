@@ -53,8 +53,8 @@ type purpose struct {
 
 const project = "github.com/kestrelmq/kestrel/"
 
-// purposes are the rows. A sample is for the first purpose with whole that any of its frames names; or
-// else for the one that its innermost frame with a purpose names; or else for the last.
+// purposes are the rows. A sample is for the first purpose with whole that any of its frames names. Else it is for the
+// one that its innermost frame with a purpose names, or else for the last.
 func purposes() []purpose {
 	return []purpose{
 		{"garbage collection", true, []string{"runtime.gcBgMarkWorker", "runtime.gcAssist", "runtime.bgsweep",

@@ -39,8 +39,13 @@ func (h listener) WithGroup(name string) slog.Handler {
 
 // repeated are the reports of work that is done every few seconds, and that no fault of the past is a reason for.
 var repeated = map[string]bool{
-	"trim journal": true, "sync sealed segments": true, "mark journal": true, "checkpoint": true, "measure disk": true,
-	"remove spare files of the journal": true, "remove journals that were replaced": true, "prepare segment": true,
+	"journal: old segments could not be dropped; trying again":             true,
+	"journal: finished segments could not be synced":                       true,
+	"journal: could not note how far it is synced; trying again":           true,
+	"journal: spare files could not be removed; trying again":              true,
+	"journal: those that were replaced could not be removed; trying again": true,
+	"journal: the next segment could not be made; trying again":            true,
+	"disk: its free space could not be measured; trying again":             true,
 }
 
 // heardError judges an error that the server has logged: without a fault of the disk there is no reason for it.

@@ -19,10 +19,16 @@ func (l *ledger) deadLetters(queue string) string {
 	return parent + "_dead"
 }
 
-// mayBeDead reports whether an item may have gone to the dead-letter queue. The caller holds mu.
-func (l *ledger) mayBeDead(e *entry) bool {
+// mayBeDead reports whether an item may have gone to the dead-letter queue, if at most so many deliveries of its queue
+// wait for their reply. The caller holds mu.
+func (l *ledger) mayBeDead(e *entry, waiting int) bool {
 	most := l.set.For(e.queue).MaxDeliveries
-	return e.rejected || e.buried || most > 0 && int64(e.high+l.unheard[e.queue]+1) >= most
+	return e.rejected || e.buried || most > 0 && l.mostDeliveries(e, waiting) >= most
+}
+
+// mostDeliveries is how often an item has been delivered at most.
+func (l *ledger) mostDeliveries(e *entry, waiting int) int64 {
+	return e.high + int64(waiting+1) + l.unheard[e.queue]
 }
 
 // judgeDead notes that an item of another queue was found in its dead-letter queue. The caller holds mu.
@@ -30,8 +36,9 @@ func (l *ledger) judgeDead(e *entry, queue string) {
 	if l.set.For(e.queue).ExpireTo == queue || l.deadLetters(e.queue) != queue {
 		return
 	}
-	if !l.mayBeDead(e) {
-		l.violate("dead letter", "%v is in %s after %d deliveries at most", e, queue, e.high+l.unheard[e.queue]+1)
+	waiting := l.leasing[e.queue] // the lease may be over before the reply, which waits for the disk
+	if !l.mayBeDead(e, waiting) {
+		l.violate("dead letter", "%v is in %s after %d deliveries at most", e, queue, l.mostDeliveries(e, waiting))
 	}
 	e.buried = true
 }

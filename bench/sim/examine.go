@@ -178,7 +178,7 @@ func (l *ledger) examineLosses(queue string, how crash) {
 		case !o.KeepJournal || l.toggling && queue == "journal":
 		case mayExpire && o.ExpireTo == "":
 		case mayExpire && l.mayLose(o.ExpireTo):
-		case l.mayBeDead(e) && l.mayLose(l.deadLetters(queue)):
+		case l.mayBeDead(e, 0) && l.mayLose(l.deadLetters(queue)):
 		case e.flushed && how.stop && allowed == 0:
 			l.violate("pending", "%v had expired when its queue was flushed, and was not found after SIGTERM at %s", e,
 				since(how.at))

@@ -73,7 +73,7 @@ func (l *ledger) clear(f *fetching) bool {
 // mu.
 func (l *ledger) isReady(e *entry, t time.Time) bool {
 	if e.put != confirmed || e.state != here || e.lost || e.holder != nil || e.blurred.After(t) || e.flushed || !e.ended.Before(t) ||
-		l.mayHaveExpired(e) || l.mayBeDead(e) || !e.swept.IsZero() {
+		l.mayHaveExpired(e) || l.mayBeDead(e, 0) || !e.swept.IsZero() {
 		return false
 	}
 	if e.lease != nil {

@@ -25,8 +25,8 @@ const (
 	requestSize = 400
 )
 
-// mostJournal is how many bytes the server may have written to journals for what was asked: four times
-// that, and what it rewrites because of the sizes that the journal may have.
+// mostJournal is how many bytes the server may have written to journals for what was asked. That is four times as much,
+// and what it rewrites because of the sizes that the journal may have.
 func (w *world) mostJournal() int64 {
 	c := w.script.Config
 	asked := w.ledger.offered() - w.putBefore + (w.ops.Load()-w.opsBefore)*requestSize
@@ -72,8 +72,8 @@ func (w *world) checkIdle() {
 	}
 }
 
-// rest lets a server come to rest that nobody uses any more, and checks that it does, that it has not
-// written out of proportion, and that what it would leave behind now is whole.
+// rest lets a server come to rest that nobody uses any more. It checks that it does, that it has not written out of
+// proportion, and that what it would leave behind now is whole.
 func (w *world) rest(p Phase, clients <-chan struct{}, hangUp func()) {
 	w.disk.rest(restCalls)
 	time.Sleep(restTime)

@@ -99,9 +99,12 @@ func (w *world) takeOut(d *disk, found contents) (aside int64, err error) {
 			}
 		}
 		time.Sleep(time.Millisecond)
-	}
-	for _, q := range e.Queues(engine.Now()) {
-		aside += q.Delayed + q.Leased
+		aside = 0
+		for _, q := range e.Queues(engine.Now()) {
+			aside += q.Delayed + q.Leased
+			_, hidden := o.Settings.Aliases[q.Name]
+			more = more || !hidden && q.Items > q.Delayed // a lease has lapsed since
+		}
 	}
 	return aside, e.Verify()
 }

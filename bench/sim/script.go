@@ -304,8 +304,9 @@ func (g *generator) queues() {
 		add("journal", func(o *engine.QueueOptions) { o.KeepJournal = g.chance(2) })
 	}
 	if g.chance(4) {
+		to := g.names[g.IntN(min(3, len(set.Queues)))%len(g.names)] // set.Queues may have others
+		set.Aliases = map[string][]string{"alias": {"a", to}}
 		g.names = append(g.names, "alias")
-		set.Aliases = map[string][]string{"alias": {"a", g.names[g.IntN(min(3, len(set.Queues)))]}}
 		if to := set.Aliases["alias"]; to[0] == to[1] {
 			set.Aliases["alias"] = to[:1]
 		}

@@ -67,7 +67,7 @@ func (l *ledger) sweep(s *sweeping, ok bool) {
 		if e.touched.IsZero() {
 			untouched = true
 		}
-		expires := o.ExpireTo != "" && l.mayHaveExpired(e) || l.mayBeDead(e) // it may be there already
+		expires := o.ExpireTo != "" && l.mayHaveExpired(e) || l.mayBeDead(e, l.leasing[e.queue]) // it may be there already
 		sure := ok && !expires && !busy && !s.busy && e.state == here && e.queue == s.queue && e.put == confirmed && e.ended.Before(s.began) &&
 			e.touched.Before(s.began) && untouched && !(e.holder != nil && !s.open)
 		if e.blurred.After(s.began) || l.asides[e.queue].After(s.began) {
@@ -115,7 +115,7 @@ func (l *ledger) mayBeIn(queue string) []*entry {
 		all = slices.Clone(all)
 		for _, name := range slices.Sorted(maps.Keys(l.queues)) {
 			for _, e := range l.queues[name] {
-				if name != queue && l.deadLetters(name) == queue && l.mayBeDead(e) {
+				if name != queue && l.deadLetters(name) == queue && l.mayBeDead(e, l.leasing[e.queue]) {
 					all = append(all, e)
 				}
 			}

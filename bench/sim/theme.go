@@ -14,8 +14,8 @@ import (
 type theme string
 
 const (
-	// stream: producers go ahead of a consumer by a little more than the window of a queue holds, the consumer
-	// empties the run that is being written, and rests, while one sync of a run in a few fails.
+	// stream: producers go ahead of a consumer by a little more than the window of a queue holds. The consumer empties
+	// the run that is being written, and rests, while one sync of a run in a few fails.
 	stream theme = "stream"
 	// failing: the journal fails, in every second process, while a consumer takes what the one before has put.
 	failing theme = "failing"
@@ -337,8 +337,8 @@ func (g *generator) takesMessages(queue string) bool {
 	return !slices.Contains([]string{"x", "dead", "alias", "discard", "timeout"}, queue)
 }
 
-// messaging is a process of the theme messages: one client puts, and others lease what is there and end that in
-// every way, one request after the other or beside each other.
+// messaging is a process of the theme messages. One client puts, and others lease what is there and end that in every
+// way, one request after the other or beside each other.
 func (g *generator) messaging() Phase {
 	p := Phase{
 		Length: pick(g, 200*time.Millisecond, 2*time.Second, 20*time.Second), Rest: g.chance(4),

@@ -1,9 +1,9 @@
-// Burrow measures what Burrow's protocol costs the server. It takes the processor time of a PUT and a GET of 64
-// bytes, and the memory of a long poll and of a long list that is read slowly. It times how soon a message reaches
-// long polls, and what the flood of one account does to another. Where there is a measure, it stands beside:
-// memcache's protocol of the same server in the same run, and nginx with a fixed 204 as the floor of what HTTP costs.
+// Burrow measures what Burrow's protocol costs the server. It takes the processor time of a PUT and a GET of 64 bytes,
+// and the memory of a long poll and of a long list that is read slowly. It times how soon a message reaches long polls,
+// and what the flood of one account does to another. Where there is a measure, it stands beside. One is memcache's
+// protocol of the same server in the same run; nginx with a fixed 204 is the floor of what HTTP costs.
 //
-//	go run ./bench/burrow -kestrel bin/kestrel
+//	go run ./bench/http -kestrel bin/kestrel
 //
 // The report goes to standard output as markdown, progress to standard error. It ends with status 1 if a goal is missed.
 // The server has processor 0 and the clients have processor 1. What is compared takes turns.
