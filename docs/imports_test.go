@@ -32,26 +32,27 @@ var mayImport = map[string]string{
 
 	"engine": "engine/histogram engine/internal/accountname engine/internal/aside engine/internal/audit engine/internal/dirlock" +
 		" engine/internal/hidden engine/internal/holds engine/internal/idset engine/internal/item" +
-		" engine/internal/journal engine/internal/keyindex engine/internal/list engine/internal/machine engine/internal/marks engine/internal/nap engine/internal/record" +
+		" engine/internal/journal engine/internal/keyindex engine/internal/list engine/internal/machine engine/internal/marks engine/internal/nap engine/internal/processor engine/internal/record" +
 		" engine/internal/repair engine/internal/replay engine/internal/runs" +
 		" segment segment/segmenttest",
-	"engine/backup":               "engine segment segment/segmenttest",
+	"engine/backup":               "engine engine/internal/dirlock engine/internal/processor segment segment/segmenttest",
 	"engine/internal/accountname": "",
 	"engine/internal/aside":       "engine/internal/item",
 	"engine/internal/audit": "engine/internal/hidden engine/internal/idset engine/internal/item engine/internal/marks engine/internal/record engine/internal/runs" +
 		" segment segment/segmenttest",
-	"engine/internal/dirlock":  "segment",
-	"engine/internal/hidden":   "engine/internal/idset engine/internal/item engine/internal/keyindex engine/internal/runs segment segment/segmenttest",
-	"engine/internal/holds":    "segment",
-	"engine/internal/idset":    "",
-	"engine/internal/journal":  "engine/histogram engine/internal/item engine/internal/record segment segment/segmenttest",
-	"engine/internal/item":     "segment",
-	"engine/internal/keyindex": "segment segment/segmenttest",
-	"engine/internal/list":     "",
-	"engine/internal/machine":  "",
-	"engine/internal/marks":    "engine/internal/idset engine/internal/runs segment segment/segmenttest",
-	"engine/internal/nap":      "",
-	"engine/internal/record":   "engine/internal/item engine/internal/runs segment",
+	"engine/internal/dirlock":   "segment",
+	"engine/internal/hidden":    "engine/internal/idset engine/internal/item engine/internal/keyindex engine/internal/runs segment segment/segmenttest",
+	"engine/internal/holds":     "segment",
+	"engine/internal/idset":     "",
+	"engine/internal/journal":   "engine/histogram engine/internal/item engine/internal/record segment segment/segmenttest",
+	"engine/internal/item":      "segment",
+	"engine/internal/keyindex":  "segment segment/segmenttest",
+	"engine/internal/list":      "",
+	"engine/internal/machine":   "",
+	"engine/internal/marks":     "engine/internal/idset engine/internal/runs segment segment/segmenttest",
+	"engine/internal/nap":       "",
+	"engine/internal/processor": "",
+	"engine/internal/record":    "engine/internal/item engine/internal/runs segment",
 	"engine/internal/repair": "engine/internal/dirlock engine/internal/hidden engine/internal/idset engine/internal/item engine/internal/journal engine/internal/keyindex" +
 		" engine/internal/marks engine/internal/record engine/internal/runs segment segment/segmenttest",
 	"engine/internal/replay": "engine/internal/holds engine/internal/idset engine/internal/item engine/internal/record" +
@@ -91,14 +92,14 @@ var mayImport = map[string]string{
 	"cmd/kestrel/internal/burrowcmd": "client/backend client/backend/overhttp client/backends cmd/kestrel/internal/cli" +
 		" cmd/kestrel/internal/clitest codec/burrow",
 	"cmd/kestrel/internal/backupcmd": "cmd/kestrel/internal/cli cmd/kestrel/internal/clitest cmd/kestrel/internal/config" +
-		" engine engine/backup segment",
+		" cmd/kestrel/internal/journalcmd engine engine/backup segment",
 	"cmd/kestrel/internal/cli": "loadtest/figures",
 	"cmd/kestrel/internal/clientcmd": "client cmd/kestrel/internal/cli cmd/kestrel/internal/clitest" +
 		" cmd/kestrel/internal/sample cmd/kestrel/internal/top loadtest/figures",
 	"cmd/kestrel/internal/clitest": "cmd/kestrel/internal/cli codec/oldjournal engine",
 	"cmd/kestrel/internal/config":  "access client/discovery cmd/kestrel/internal/cli engine netloop netloop/certs netloop/ports segment",
 	"cmd/kestrel/internal/journalcmd": "cmd/kestrel/internal/cli cmd/kestrel/internal/clitest" +
-		" cmd/kestrel/internal/config codec/oldjournal engine engine/backup segment",
+		" cmd/kestrel/internal/config codec/oldjournal engine engine/backup segment loadtest/figures",
 	"cmd/kestrel/internal/loadcmd": "cmd/kestrel/internal/cli cmd/kestrel/internal/clitest" +
 		" cmd/kestrel/internal/config loadtest loadtest/figures loadtest/report loadtest/scenario loadtest/spawn netloop",
 	"cmd/kestrel/internal/sample":      "client",
@@ -113,7 +114,7 @@ var mayImport = map[string]string{
 	"loadtest/testserver": "codec/thrift",
 
 	"bench/backlog":       "bench/peer bench/peer/peertest loadtest loadtest/figures loadtest/spawn segment",
-	"bench/client":        "client loadtest loadtest/spawn",
+	"bench/goclient":      "client loadtest loadtest/spawn",
 	"bench/delayed":       "engine",
 	"bench/idle":          "",
 	"bench/lab":           "codec/memcache codec/text codec/thrift segment/segmenttest/failingdisk",
@@ -121,7 +122,7 @@ var mayImport = map[string]string{
 	"bench/peer/peertest": "bench/peer loadtest/spawn",
 	"bench/peers":         "bench/peer bench/peer/peertest loadtest loadtest/figures loadtest/spawn",
 	"bench/profile":       "loadtest loadtest/figures loadtest/spawn",
-	"bench/burrow":        "loadtest/figures loadtest/spawn",
+	"bench/http":          "loadtest/figures loadtest/spawn",
 	"bench/secure":        "loadtest/figures loadtest/spawn",
 	"bench/sim":           "codec/memcache codec/text codec/thrift engine netloop segment segment/segmenttest",
 

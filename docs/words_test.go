@@ -68,9 +68,13 @@ var retired = []struct {
 	{regexp.MustCompile(`(?i)(put|kind|append)run$`), []string{""}, "a file of a backlog: several puts in one record are puts"},
 	{regexp.MustCompile(`^[kK]eep`), []string{"engine/internal/hidden/", "engine/internal/keyindex/"},
 		"to write a keep record: what is left alone is retained or filtered"},
+	{regexp.MustCompile(`^[kK]eep`), []string{"netloop/"}, "to write a keep record, in the engine: input is buffered, a request is copied"},
+	{regexp.MustCompile(`^[aA]lter(ing|ation)?$`), []string{"engine/", "netloop/", "client/"}, "nothing: an item is changed"},
+	{regexp.MustCompile(`^holds?(From|Segments|Items|Input|Dirs)$`), []string{"engine/", "netloop/"}, "nothing: reads pin segments, a backup retains them, what is held is an item, a reply or a lock"},
 	{regexp.MustCompile(`^[cC]laim|[a-z]Claim|[uU]nclaimed`), []string{"engine/"}, "a reply that waits for its ticket, in netloop: a queue wins a wait, a run is stray"},
 	{regexp.MustCompile(`^(?i:is)?[bB]ehind$`), []string{"engine/", "netloop/"}, "later in an order: a queue has many items, a session is resuming"},
-	{regexp.MustCompile(`^settle.+`), []string{"netloop/"}, "to end a turn of a loop: a ledger reports, a quota is charged"},
+	{regexp.MustCompile(`^settle`), []string{"netloop/"},
+		"to drop what a queue owes, in the engine: a loop wraps up, a ledger reports, a quota is charged"},
 	{regexp.MustCompile(`^ahead$|[aA]skAhead`), []string{"netloop/", "client/"}, "of a queue: it takes puts faster than the disk does"},
 }
 
