@@ -12,10 +12,8 @@ import (
 // open. It removes those that have expired first.
 func (e *Engine) HasItems(now Time, name []byte) bool {
 	defer contain()
-	sh := e.shardOf(name)
-	sh.mu.Lock()
+	sh, q := e.lockQueue(name)
 	defer e.unlock(sh, now)
-	q := sh.queues[string(name)]
 	return q != nil && e.hasItemsLocked(q, now)
 }
 
@@ -93,10 +91,8 @@ func (e *Engine) Accounts(now Time) []string {
 // there is no such queue.
 func (e *Engine) QueueNumber(name []byte) (number uint64, ok bool) {
 	defer contain()
-	sh := e.shardOf(name)
-	sh.mu.Lock()
+	sh, q := e.lockQueue(name)
 	defer sh.mu.Unlock()
-	q := sh.queues[string(name)]
 	if q == nil {
 		return 0, false
 	}

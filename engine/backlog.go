@@ -304,10 +304,8 @@ func (e *Engine) Ahead(name []byte) bool {
 			return true
 		}
 	}
-	sh := e.shardOf(name)
-	sh.mu.Lock()
+	sh, q := e.lockQueue(name)
 	defer sh.mu.Unlock()
-	q := sh.queues[string(name)]
 	if q == nil {
 		return false
 	}

@@ -79,10 +79,9 @@ func (e *Engine) Deleting(name []byte) *Clearing { return e.clearOne(clearDelete
 func (e *Engine) clearOne(kind clearingKind, name []byte, clientID string) *Clearing {
 	defer contain()
 	c := &Clearing{e: e, kind: kind, clientID: clientID}
-	sh := e.shardOf(name)
-	sh.mu.Lock()
+	sh, q := e.lockQueue(name)
 	defer sh.mu.Unlock()
-	if q := sh.queues[string(name)]; q != nil {
+	if q != nil {
 		c.queues = append(c.queues, q)
 	} else {
 		c.err = e.withheld.refusal(string(name))

@@ -46,9 +46,8 @@ func (q *queue) ticket(j *journal.Journal, lsn LSN) Ticket {
 	return q.ticketAt(lsn)
 }
 
-// recentPuts says where in the journal the newest items of a queue are. Those up to id have no record behind older,
-// and the others none behind newest. So a fetch knows what the put of its item waits for, and no item has to carry
-// it.
+// recentPuts says where in the journal the newest items of a queue are. Those up to id have no record behind older, and
+// the others none behind newest. So a fetch knows what the put of its item waits for, and no item has to carry it.
 type recentPuts struct {
 	id            uint64
 	older, newest LSN

@@ -11,8 +11,7 @@ import (
 type ReturnKind uint8
 
 const (
-	// Lost items come back because their connection, or their lease, has ended: that counts as a
-	// delivery.
+	// Lost items come back because their connection, or their lease, has ended: that counts as a delivery.
 	Lost ReturnKind = iota
 	// Abort gives an item back after a delivery that counts.
 	Abort

@@ -53,10 +53,8 @@ type Held struct {
 // The clients may have gone. It looks at every lease, some at a time.
 func (e *Engine) Holders(name []byte) []Held {
 	defer contain()
-	sh := e.shardOf(name)
-	sh.mu.Lock()
+	sh, q := e.lockQueue(name)
 	defer sh.mu.Unlock()
-	q := sh.queues[string(name)]
 	if q == nil || q.aside == nil {
 		return nil
 	}

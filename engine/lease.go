@@ -179,7 +179,7 @@ func (e *Engine) lockLeased(now Time, name []byte, receipt uint64, lapsed bool) 
 // findLeases returns the queue called name, which has something aside, with what is due moved; or why nothing
 // of it is held. The caller holds the shard's mutex.
 func (e *Engine) findLeases(sh *shard, now Time, name []byte) (*queue, error) {
-	q := sh.queues[string(name)]
+	q := sh.called(name)
 	if q == nil {
 		if withheld := e.withheld.refusal(string(name)); withheld != nil {
 			return nil, withheld

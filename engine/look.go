@@ -156,10 +156,9 @@ func (e *Engine) lockItem(now Time, name []byte, which Which) (q *queue, at spot
 			return nil, at, err
 		}
 	}
-	sh := e.shardOf(name)
-	sh.mu.Lock()
+	sh, q := e.lockQueue(name)
 	err = ErrNoSuchItem
-	if q = sh.queues[string(name)]; q == nil {
+	if q == nil {
 		if withheld := e.withheld.refusal(string(name)); withheld != nil {
 			err = withheld
 		}

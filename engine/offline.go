@@ -283,10 +283,9 @@ func (q *queue) restored(now Time, it *Item, stands Standing) *PutExtra {
 // exist. Ids rise by one for each item, so it shows how many were added.
 func (e *Engine) NextID(name []byte) uint64 {
 	defer contain()
-	sh := e.shardOf(name)
-	sh.mu.Lock()
+	sh, q := e.lockQueue(name)
 	defer sh.mu.Unlock()
-	if q := sh.queues[string(name)]; q != nil {
+	if q != nil {
 		return q.nextID
 	}
 	return 1

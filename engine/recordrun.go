@@ -130,9 +130,8 @@ func (e *Engine) recordSynced(q *queue, r *run, state runs.State) (first uint64)
 	return first
 }
 
-// letGoOf unpins, in pieces, the segments of reads whose items are in a run that was just recorded. They have ids
-// from first on; zero stands for none. What has a change record, or goes to another list meanwhile, may keep its
-// segment.
+// letGoOf unpins, in pieces, the segments of reads whose items are in a run that was just recorded. They have ids from
+// first on; zero stands for none. What has a change record, or goes to another list meanwhile, may keep its segment.
 func (e *Engine) letGoOf(q *queue, r *run, first uint64) {
 	for at, more := (readCursor{}), first > 0; more; processor.Yield() {
 		q.shard.mu.Lock()

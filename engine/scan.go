@@ -143,10 +143,8 @@ func (w *Scan) Do(now Time, r Receiver, n int) (more bool) {
 		w.end(ErrClosed)
 		return false
 	}
-	sh := w.e.shardOf(w.name)
-	sh.mu.Lock()
+	sh, q := w.e.lockQueue(w.name)
 	defer w.e.unlock(sh, now)
-	q := sh.queues[string(w.name)]
 	switch {
 	case q == nil:
 		w.end(w.e.withheld.refusal(string(w.name)))

@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"hash/maphash"
+	"math/bits"
 	"sync"
 	"sync/atomic"
 
@@ -22,6 +23,7 @@ type shard struct {
 	allParents *atomic.Int64
 	// Guarded by mu.
 	queues    map[string]*queue
+	recent    *queue             // what was asked for last; nil: no such queue
 	families  map[string]*family // by the name of the parent, which need not exist
 	pool      item.Pool
 	accounts  *accounts                    // of the engine
@@ -74,12 +76,28 @@ func (e *Engine) shardOf(name []byte) *shard {
 	if i := bytes.IndexByte(name, '+'); i >= 0 {
 		name = name[:i]
 	}
-	return &e.shards[maphash.Bytes(e.seed, name)%uint64(len(e.shards))]
+	i, _ := bits.Mul64(maphash.Bytes(e.seed, name), uint64(len(e.shards)))
+	return &e.shards[i]
+}
+
+// called returns the queue called name, or nil. Clients often name one queue many times in a row. The caller holds mu.
+func (sh *shard) called(name []byte) *queue {
+	if q := sh.recent; q == nil || q.name != string(name) {
+		sh.recent = sh.queues[string(name)]
+	}
+	return sh.recent
+}
+
+// lockQueue locks the shard of the queue called name, and returns both; the queue is nil if there is none.
+func (e *Engine) lockQueue(name []byte) (*shard, *queue) {
+	sh := e.shardOf(name)
+	sh.mu.Lock()
+	return sh, sh.called(name)
 }
 
 // find returns the queue called name, making it if it does not exist. The ticket is that of its making.
 func (e *Engine) find(sh *shard, now Time, name []byte) (*queue, Ticket, error) {
-	if q := sh.queues[string(name)]; q != nil {
+	if q := sh.called(name); q != nil {
 		return q, Ticket{}, nil
 	}
 	return e.create(sh, now, string(name))
@@ -175,6 +193,7 @@ func (sh *shard) list(dst []*queue) []*queue {
 func (sh *shard) unlink(q *queue) {
 	sh.pool.Memory.Add(-q.memory())
 	delete(sh.queues, q.name)
+	sh.recent = nil
 	sh.accounts.remove(q)
 	parent, ok := parentOf(q.name)
 	if !ok {

@@ -172,10 +172,8 @@ func (q *queue) stats(now Time) QueueStats {
 // QueueStats describes the queue called name; ok is false if it does not exist.
 func (e *Engine) QueueStats(now Time, name []byte) (s QueueStats, ok bool) {
 	defer contain()
-	sh := e.shardOf(name)
-	sh.mu.Lock()
+	sh, q := e.lockQueue(name)
 	defer sh.mu.Unlock()
-	q := sh.queues[string(name)]
 	if q == nil {
 		return s, false
 	}

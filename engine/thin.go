@@ -12,9 +12,8 @@ import (
 	"github.com/kestrelmq/kestrel/segment"
 )
 
-// When much has been removed from the middle of a run, the spool writes the run again without that, to free room on
-// the disk. The new file has a higher number and the same live items. What it leaves out is gone, as the journal
-// says.
+// When much has been removed from the middle of a run, the spool writes the run again without that, to free room on the
+// disk. The new file has a higher number and the same live items. What it leaves out is gone, as the journal says.
 
 const (
 	// thinShare is the part of a run, one in so many of its items, that is gone when it is written again at once.

@@ -10,9 +10,8 @@ import (
 // dueBatch is how many items that are due are moved at most before the shard is unlocked.
 const dueBatch = 128
 
-// wake moves items of q that are due, up to dueBatch: what was delayed is ready, and leases lapse. It
-// reports whether there are more. The caller holds the shard's mutex, and releases it by unlock; the waiters are served
-// here.
+// wake moves items of q that are due, up to dueBatch: what was delayed is ready, and leases lapse. It reports whether
+// there are more. The caller holds the shard's mutex, and releases it by unlock; the waiters are served here.
 func (e *Engine) wake(q *queue, now Time) (more bool) {
 	s, at, n := q.aside, e.steady(), 0
 	if s.hidden.Disk().Count > 0 {

@@ -13,11 +13,10 @@ import (
 	"github.com/kestrelmq/kestrel/segment"
 )
 
-// WithheldQueue is a queue that Open found in the journal and could not bring back whole. The file of a run is
-// missing, cut short or unreadable, or its records do not fit together. The engine does not serve it, and changes or
-// removes nothing of it. Its runs stay, and so does every segment from the first one that mentions it. All other
-// queues are served. A start after a repair, or after a good copy of the file has been put in its place, brings it
-// back.
+// WithheldQueue is a queue that Open found in the journal and could not bring back whole. The file of a run is missing,
+// cut short or unreadable, or its records do not fit together. The engine does not serve it, and changes or removes
+// nothing of it. Its runs stay, and so does every segment from the first one that mentions it. All other queues are
+// served. A start after a repair, or after a good copy of the file has been put in its place, brings it back.
 type WithheldQueue struct {
 	Name   string
 	Number uint64 // names the queue in the journal

@@ -41,12 +41,14 @@ func latin1(name string) string {
 // isPlainName reports whether a name of the memcache or text protocol is the engine's as it stands: ASCII, and
 // without a slash.
 func isPlainName(b []byte) bool {
+	var all byte // every bit that one of them has
 	for _, c := range b {
-		if c >= utf8.RuneSelf || c == '/' {
+		if c == '/' {
 			return false
 		}
+		all |= c
 	}
-	return true
+	return all < utf8.RuneSelf
 }
 
 // withoutAccount returns name, or if it has a slash, one that is illegal. Only Burrow's clients reach the

@@ -75,10 +75,10 @@ func (s *session) handle(in []byte) int {
 		if len(s.out) >= s.owed+smallReply {
 			s.countOutput()
 		}
-		if s.state == idle && s.owesTooMuch() {
+		if s.state == idle && (len(s.out) > before || s.body.pending()) && s.owesTooMuch() {
 			s.to(stalled)
 		}
-		s.work += 1 + n/workSize + max(len(s.out)-before, 0)/replyWork
+		s.work += 1 + int(uint(n)/workSize) + int(uint(max(len(s.out)-before, 0))/replyWork)
 	}
 	s.putGathered()
 	return used

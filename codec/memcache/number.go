@@ -12,17 +12,19 @@ const beyond32 = 1 << 33
 // one digit. Size is the length of that word, whatever it holds; ok is false if it is not a number.
 // Values outside all 32-bit ranges come back as some other value outside them.
 func scanNumber(b []byte) (value int64, size int, ok bool) {
+	if len(b) > 1 && b[1] == ' ' && isDigit(b[0]) {
+		return int64(b[0] - '0'), 1, true
+	}
 	i := 0
 	if len(b) > 0 && (b[0] == '-' || b[0] == '+') {
 		i = 1
 	}
 	first := i
 	for ; i < len(b); i++ {
-		digit := b[i] - '0'
-		if digit > 9 {
+		if !isDigit(b[i]) {
 			break
 		}
-		value = min(value*10+int64(digit), beyond32)
+		value = min(value*10+int64(b[i]-'0'), beyond32)
 	}
 	ok = i > first
 	if i < len(b) && b[i] != ' ' {
@@ -38,6 +40,8 @@ func scanNumber(b []byte) (value int64, size int, ok bool) {
 	}
 	return value, i, ok
 }
+
+func isDigit(c byte) bool { return c-'0' <= 9 }
 
 // parseInt32 returns the number a whole word stands for.
 func parseInt32(word []byte) (value int32, ok bool) {
