@@ -31,12 +31,13 @@ const (
 	readMoving
 )
 
-var readEdges = [...][]readState{
-	readFree:     {readOpen, readCopied, readMoving},
-	readOpen:     {readReturned, readFree, readMoving},
-	readReturned: {readOpen, readMoving, readFree},
-	readCopied:   {readFree},
-	readMoving:   {readFree, readReturned},
+// readEdges has a bit for each state that a read may go to.
+var readEdges = [...]uint8{
+	readFree:     1<<readOpen | 1<<readCopied | 1<<readMoving,
+	readOpen:     1<<readReturned | 1<<readFree | 1<<readMoving,
+	readReturned: 1<<readOpen | 1<<readMoving | 1<<readFree,
+	readCopied:   1 << readFree,
+	readMoving:   1<<readFree | 1<<readReturned,
 }
 
 // read is an item outside its queue's window: open, or returned to the head, or about to leave. It
@@ -66,14 +67,10 @@ type read struct {
 }
 
 func (r *read) to(s readState) {
-	for _, ok := range readEdges[r.state] {
-		if ok == s {
-			r.state = s
-			return
-		}
+	if readEdges[r.state]>>s&1 == 0 {
+		panic(invariant("read of item %d of queue %q goes from state %d to %d", r.item.ID, r.q.name, r.state, s))
 	}
-	panic(invariant("read of item %d of queue %q goes from state %d to %d",
-		r.item.ID, r.q.name, r.state, s))
+	r.state = s
 }
 
 // ReadRef names an open read. A caller may use it after the read has ended by a timeout or with its queue; it then

@@ -323,10 +323,7 @@ func TestReadRefZero(t *testing.T) {
 func TestReadStates(t *testing.T) {
 	for from := readFree; from <= readMoving; from++ {
 		for to := readFree; to <= readMoving; to++ {
-			allowed := false
-			for _, edge := range readEdges[from] {
-				allowed = allowed || edge == to
-			}
+			allowed := readEdges[from]>>to&1 != 0
 			func() {
 				defer func() {
 					if got := recover() == nil; got != allowed {

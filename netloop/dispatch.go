@@ -397,15 +397,11 @@ func leaseReason(err error) string { return strings.TrimPrefix(err.Error(), "eng
 
 // countReads is how many open reads the connection has of the queue called name. It forgets leases that have lapsed.
 func (s *session) countReads(name []byte) int {
-	n := s.reads.count(name)
-	if n == 0 {
-		return 0
-	}
-	if q := s.reads.of(name); q.leased {
+	q := s.reads.of(name)
+	if q.len() > 0 && q.leased {
 		s.reads.reduce(q, s.loop.engine.StillOpen(s.loop.now, q.refs[q.head:]))
-		n = q.len()
 	}
-	return n
+	return q.len()
 }
 
 // endClaim is claim, for a reply that says that a read has ended. A zero ticket means that nothing was recorded:

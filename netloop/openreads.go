@@ -35,12 +35,21 @@ const (
 // one there allocates nothing.
 const maxEmptyReads = 16
 
-func (q *queueReads) len() int { return len(q.refs) - q.head }
+// len is how many reads are open; q may be nil.
+func (q *queueReads) len() int {
+	if q == nil {
+		return 0
+	}
+	return len(q.refs) - q.head
+}
 
 // of returns the reads of the queue called name, or nil.
 func (o *openReads) of(name []byte) *queueReads {
 	if o.last != nil && o.last.name == string(name) {
 		return o.last
+	}
+	if len(o.queues) == 0 {
+		return nil
 	}
 	q := o.queues[string(name)]
 	if q != nil {
@@ -50,15 +59,7 @@ func (o *openReads) of(name []byte) *queueReads {
 }
 
 // count is the number of open reads of the queue called name.
-func (o *openReads) count(name []byte) int {
-	if len(o.queues) == 0 {
-		return 0
-	}
-	if q := o.of(name); q != nil {
-		return q.len()
-	}
-	return 0
-}
+func (o *openReads) count(name []byte) int { return o.of(name).len() }
 
 // add appends reads, at least one, of the queue called name.
 func (o *openReads) add(name []byte, refs ...engine.ReadRef) {
@@ -111,10 +112,10 @@ func (o *openReads) counted(q *queueReads) {
 
 // take removes the oldest read of the queue called name and returns it.
 func (o *openReads) take(name []byte) (ref engine.ReadRef, ok bool) {
-	if o.count(name) == 0 {
+	q := o.of(name)
+	if q.len() == 0 {
 		return ref, false
 	}
-	q := o.of(name)
 	ref = q.refs[q.head]
 	q.head++
 	o.charge(-1)
