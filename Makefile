@@ -29,7 +29,7 @@ SINGLE      = CrashEveryWrite|TestFaults|Damage|Control|Model$$|TestRepair|TestR
 SINGLE     := $(SINGLE)|TestFreeMemory|TestPutTooLarge|TestQueueMemory|MarksCrash|JournalCrash|MessagesFaults|LedgerAgainstHeap
 SINGLE     := $(SINGLE)|TestBurrowLong|IsBounded|ReadsBounded|ListsBounded|TestTranscripts|ItemUnread
 
-.PHONY: help build run test test-all lab epoll epoll-lab race race-all e2e clients crash older hostile controls sim soak fuzz bench bench-backlog bench-backup bench-burrow bench-client bench-delayed bench-idle bench-peers bench-profile bench-secure portable dist packages newcomer cluster cover lint check clean
+.PHONY: help build run test test-all lab epoll epoll-lab race race-all e2e clients crash older hostile controls sim soak fuzz bench bench-backlog bench-backup bench-burrow bench-client bench-delayed bench-idle bench-instructions bench-peers bench-profile bench-secure portable dist packages newcomer cluster cover lint check clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -82,7 +82,7 @@ race-all: build ## run every test under the race detector, a quarter of an hour
 	CGO_ENABLED=1 $(GO) test -race -timeout 40m ./...
 
 # What make e2e tests. CI takes the first, at a short size.
-COMMANDS   ?= ./cmd/kestrel/... ./bench/backlog ./loadtest/report
+COMMANDS   ?= ./cmd/kestrel/... ./bench/backlog ./bench/instructions ./loadtest/report
 
 e2e: build ## start the built server, use it, kill -9 it, count
 	$(GO) test -count=1 $(SHORT) -run 'EndToEnd' $(COMMANDS)
@@ -143,6 +143,9 @@ bench-delayed: ## what delayed items cost in memory and on disk, and how late th
 
 bench-idle: build ## what 100,000 idle queues cost, and looking at them all; options in ARGS
 	$(GO) run ./bench/idle -kestrel bin/kestrel $(ARGS)
+
+bench-instructions: ## what a SET and a GET take in instructions, whatever else the machine does; other trees in ARGS
+	$(GO) run ./bench/instructions $(ARGS)
 
 bench-peers: build ## side by side with other servers, which it installs; options in ARGS
 	$(GO) run ./bench/peers -install bin/peers -kestrel bin/kestrel -results bench/results $(ARGS)

@@ -117,6 +117,7 @@ var mayImport = map[string]string{
 	"bench/goclient":      "client loadtest loadtest/spawn",
 	"bench/delayed":       "engine",
 	"bench/idle":          "",
+	"bench/instructions":  "",
 	"bench/lab":           "codec/memcache codec/text codec/thrift segment/segmenttest/failingdisk",
 	"bench/peer":          "loadtest loadtest/spawn",
 	"bench/peer/peertest": "bench/peer loadtest/spawn",
