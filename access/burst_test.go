@@ -77,3 +77,40 @@ func TestBurstOfLogins(t *testing.T) {
 		}
 	})
 }
+
+// TestGuessesKeepNobodyOut tests that a user whose address has not failed gets in while many addresses guess without
+// end. A build with one bound for all attempts has no room for the user as long as they wait.
+func TestGuessesKeepNobodyOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		list := []*User{user(t, "alice", "right")}
+		for i := range 5 {
+			list = append(list, user(t, fmt.Sprint("user", i), "right"))
+		}
+		c := NewChecker(users(t, list...), Options{Parallel: 2})
+		end := time.Now().Add(20 * time.Second)
+		for address := range 400 {
+			for range 2 {
+				go func() {
+					for time.Now().Before(end) {
+						c.Password(t.Context(), fmt.Sprint("there", address), "alice", []byte("wrong"))
+						time.Sleep(200 * time.Millisecond) // of the bubble
+					}
+				}()
+			}
+		}
+		time.Sleep(12 * time.Second)
+		for i := range 5 {
+			start := time.Now()
+			if _, err := c.Password(t.Context(), "here", fmt.Sprint("user", i), []byte("right")); err != nil {
+				t.Errorf("user%d: %v", i, err)
+			} else if took := time.Since(start); took > time.Second {
+				t.Errorf("user%d gets in after %v", i, took)
+			}
+			time.Sleep(time.Second)
+		}
+		time.Sleep(time.Minute)
+		if n := c.waiting.Load() + c.slowed.Load(); n != 0 {
+			t.Errorf("%d attempts are still counted", n)
+		}
+	})
+}

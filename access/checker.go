@@ -24,6 +24,9 @@ var (
 const (
 	// maxChecked is how many checks may wait for their turn.
 	maxChecked = 256
+	// maxSlowed is how many more may wait of addresses whose free failures are used up. They wait for seconds, and must
+	// not take the room of others.
+	maxSlowed = 64
 	// maxDelay is how long an attempt waits at most because of earlier ones of its address that have failed. One
 	// that would wait longer is not checked.
 	maxDelay = 5 * time.Second
@@ -57,9 +60,10 @@ type Options struct {
 type Checker struct {
 	opts    Options
 	users   atomic.Pointer[Users]
-	slots   chan struct{} // held by checks, one for each processor that they take
-	next    chan struct{} // held by the check that takes slots: it may need several
-	waiting atomic.Int64
+	slots   chan struct{}   // held by checks, one for each processor that they take
+	next    chan struct{}   // held by the check that takes slots: it may need several
+	waiting atomic.Int64    // checks, without those of slowed
+	slowed  atomic.Int64    // checks of addresses whose free failures are used up
 	counts  [3]atomic.Int64 // by outcome
 	key     []byte          // of good
 
@@ -101,6 +105,15 @@ func (c *Checker) Users() *Users { return c.users.Load() }
 // SetUsers replaces the users.
 func (c *Checker) SetUsers(users *Users) { c.users.Store(users) }
 
+// Still returns what u is now, after its password was right: a reload may have come meanwhile. It returns nil if the user
+// is gone, or has another password.
+func (c *Checker) Still(u *User) *User {
+	if now := c.Users().Named(u.Name); now != nil && now.Password == u.Password {
+		return now
+	}
+	return nil
+}
+
 // LogName returns how the log calls the user that somebody claims to be. A name that no user has is not repeated: it may
 // be a password that was sent in the place of a name.
 func (c *Checker) LogName(name string) string {
@@ -123,6 +136,11 @@ func (c *Checker) Counts() Counts {
 // lately. So an event loop must not call it. It returns ErrFailed, ErrBusy or the error of ctx.
 func (c *Checker) Password(ctx context.Context, from, name string, password []byte) (*User, error) {
 	u, err := c.password(ctx, from, name, password)
+	if err == nil {
+		if u = c.Still(u); u == nil {
+			err = ErrFailed
+		}
+	}
 	switch err {
 	case nil:
 		c.counts[0].Add(1)
@@ -152,8 +170,12 @@ func (c *Checker) password(ctx context.Context, from, name string, password []by
 	if c.wasGood(name, hashes[max(own, 0)], password) && own >= 0 {
 		return u, nil
 	}
-	defer c.waiting.Add(-1)
-	if c.waiting.Add(1) > maxChecked {
+	waiting, most := &c.waiting, int64(maxChecked)
+	if c.isSlow(from) {
+		waiting, most = &c.slowed, maxSlowed
+	}
+	defer waiting.Add(-1)
+	if waiting.Add(1) > most {
 		return nil, ErrBusy
 	}
 	delay, turn, err := c.begin(from, name)
@@ -325,6 +347,14 @@ func (c *Checker) begin(from, name string) (wait time.Duration, turn <-chan stru
 		return 0, nil, ErrBusy
 	}
 	return wait, nil, nil
+}
+
+// isSlow reports whether the free failures of an address are used up.
+func (c *Checker) isSlow(from string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := recordOf(c.addresses, from, time.Now())
+	return r != nil && r.failures >= c.opts.FreeFailures
 }
 
 // delay reserves a time for an attempt, and returns how long it is away; false if that is too long. Attempts of one

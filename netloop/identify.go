@@ -90,21 +90,20 @@ func (s *session) identify(name, password []byte, done func(*session, error)) {
 	s.awaitIdentity()
 	who, secret, from := string(name), bytes.Clone(password), s.id.from
 	left := time.Duration(s.id.until-l.clock) * time.Millisecond
-	s.startJob(func() error {
+	var checked *access.User
+	s.startJob(func() (err error) {
 		ctx, cancel := context.WithTimeout(l.server.ending, left)
 		defer cancel()
-		_, err := checker.Password(ctx, from, who, secret)
+		checked, err = checker.Password(ctx, from, who, secret)
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = access.ErrBusy
 		}
 		return err
 	}, func(s *session, err error) {
-		user := checker.Users().Named(who) // a reload may have come meanwhile
-		if err == nil && user == nil {
-			err = access.ErrFailed
-		}
 		if err == nil {
-			if err = s.become(user); err == nil {
+			if user := checker.Still(checked); user == nil {
+				err = access.ErrFailed
+			} else if err = s.become(user); err == nil {
 				s.id.names = nil
 			}
 		}
