@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 
+	"github.com/kestrelmq/kestrel/access"
 	"github.com/kestrelmq/kestrel/engine"
 )
 
@@ -53,6 +54,9 @@ func (s *session) lookAt(name, spelt []byte, which engine.Which) {
 		return err
 	}, func(s *session, err error) {
 		s.name = s.wait.spelt
+		if err == nil {
+			err = s.denied(need{access.Peek, onQueue}, name) // a reload may have come
+		}
 		if err == nil && !s.Receive(got.item) {
 			err = engine.ErrNotTaken
 		}
@@ -111,9 +115,11 @@ func (s *session) changeExpiry(name []byte, which engine.Which, expiry engine.Ti
 
 // listing is a list of items on its way. Its pieces are made on goroutines of their own, one after the other.
 type listing struct {
-	e    *engine.Engine
-	scan *engine.Scan
-	dst  []byte
+	e      *engine.Engine
+	name   []byte // of the queue
+	scan   *engine.Scan
+	denied *access.Denied // a reload has taken the right to it
+	dst    []byte
 	// word appends one item, and end what follows the last, or an error.
 	word func(dst []byte, it engine.Item, d *engine.Delivery) []byte
 	end  func(dst []byte, err error) []byte
@@ -129,9 +135,13 @@ func (s *session) list(name []byte, m engine.Match, l listing) {
 		m.Limit = defaultLimit
 	}
 	s.loop.counters.CmdPeek++
-	l.e = s.loop.engine
+	l.e, l.name = s.loop.engine, bytes.Clone(name)
 	l.scan = l.e.List(name, m)
-	s.startReport(l.piece)
+	s.startReportThen(l.piece, func(s *session) {
+		if l.denied != nil {
+			s.loop.noteDenied(s, l.denied)
+		}
+	})
 }
 
 // Receive implements engine.Receiver.
@@ -141,7 +151,11 @@ func (l *listing) Receive(it engine.Item) bool {
 }
 
 // piece makes the next piece, whose items are committed when it returns.
-func (l *listing) piece(dst []byte) (piece []byte, more bool) {
+func (l *listing) piece(user *access.User, dst []byte) (piece []byte, more bool) {
+	if !user.May(access.Peek, l.name) {
+		l.denied = &access.Denied{Right: access.Peek, Queue: string(l.name)}
+		return l.end(dst, l.denied), false
+	}
 	l.dst = dst
 	if more = l.scan.Do(engine.Now(), l, pieceSize); more {
 		l.scan.Wait()

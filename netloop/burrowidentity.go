@@ -72,6 +72,9 @@ func (s *session) burrowDenied() error {
 	return s.admit(n, name, b.at+int(s.skip))
 }
 
+// stillDenied returns why the client may not go on with the request: a reload may have come since it began.
+func (s *session) stillDenied() error { return s.denied(burrowNeeds[s.burrow.req.Op], s.burrow.name) }
+
 // admitBurrow reports whether the request whose head has n bytes may be read on. If not, it was answered, and taken
 // are its bytes. Or a job finds out who the client is, and the session reads the head again then.
 func (s *session) admitBurrow(n int) (taken int, admitted bool) {

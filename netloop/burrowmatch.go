@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kestrelmq/kestrel/access"
 	"github.com/kestrelmq/kestrel/codec/burrow"
 	"github.com/kestrelmq/kestrel/engine"
 )
@@ -72,7 +73,12 @@ func (s *session) match() {
 	s.startJob(func() error {
 		a.word(detail)
 		return l.server.matchRest(a, detail, most)
-	}, (*session).matched)
+	}, func(s *session, err error) {
+		if err == nil && !b.req.Op.Changes() {
+			err = s.stillDenied()
+		}
+		s.matched(err)
+	})
 }
 
 // roomToMatch counts what a job is going to gather as owed to the client, and returns how many bytes that may be. It
@@ -179,7 +185,7 @@ func (s *session) countMatches(n int) {
 
 // listOn sends what there is of a long list, and then the rest in chunks. A client of HTTP/1.0 knows no chunks:
 // the end of the connection ends the list. The connection ends in the middle of the list if there is no room for the
-// next message.
+// next message, or a reload has taken the right to it.
 func (s *session) listOn(a *burrowAnswer) {
 	r := s.burrow.frame
 	old := s.burrow.head.Old()
@@ -189,9 +195,14 @@ func (s *session) listOn(a *burrowAnswer) {
 	srv := s.loop.server
 	s.burrow.frame.Close = r.Close
 	first, cut, sent := burrow.AppendReply(nil, r), false, 0 // bytes of the text
+	var denied *access.Denied
 	s.gathers(cap(a.text))
 	a.release()
-	s.startReportThen(func(dst []byte) (piece []byte, more bool) {
+	s.startReportThen(func(user *access.User, dst []byte) (piece []byte, more bool) {
+		if name := a.session.burrow.name; !user.May(access.Peek, name) {
+			denied = &access.Denied{Right: access.Peek, Queue: string(name)}
+			return dst, false
+		}
 		dst = append(dst, first...)
 		first = nil
 		if sent == len(a.text) && a.more {
@@ -219,8 +230,12 @@ func (s *session) listOn(a *burrowAnswer) {
 		}
 		return dst, false
 	}, func(s *session) {
-		if cut {
+		switch {
+		case cut:
 			s.loop.counters.RepliesRefused++
+			s.burrow.frame.Close = true
+		case denied != nil:
+			s.loop.noteDenied(s, denied)
 			s.burrow.frame.Close = true
 		}
 		s.endBurrow()
@@ -252,7 +267,12 @@ func (s *session) waitForMatch() {
 		s.refuse(s.waitsQuota())
 		return
 	}
-	if err := s.admitWait(); err != nil {
+	err := s.stillDenied()
+	if err == nil {
+		err = s.admitWait()
+	}
+	if err != nil {
+		l.engine.CancelWait(&s.wait.waiter)
 		s.refuse(err)
 		return
 	}
@@ -304,6 +324,11 @@ func (s *session) matchWaited(ref engine.ReadRef, err error) {
 	case err != nil:
 		s.refuse(err)
 	case ref.IsZero():
+		if err := s.stillDenied(); err != nil {
+			l.engine.CancelWait(&s.wait.waiter)
+			s.refuse(err)
+			return
+		}
 		s.beginMatch()
 	default:
 		b.answer.gather(s, nil)

@@ -137,6 +137,9 @@ func (s *session) lookLater(done func(*session, error)) {
 		return err
 	}, func(s *session, err error) {
 		s.after(t)
+		if err == nil && !s.burrow.req.Op.Changes() {
+			err = s.stillDenied()
+		}
 		done(s, err)
 	})
 }

@@ -243,7 +243,12 @@ func burrowBrowse(s *session) {
 	s.startJob(func() error {
 		a.word(burrow.DetailAll)
 		return l.server.matchRest(a, burrow.DetailAll, most)
-	}, (*session).browsed)
+	}, func(s *session, err error) {
+		if err == nil {
+			err = s.stillDenied()
+		}
+		s.browsed(err)
+	})
 }
 
 const modernList = `{"messages":[`

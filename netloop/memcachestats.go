@@ -27,7 +27,7 @@ func memcacheStats(s *session, req *memcache.Request) {
 	}
 	s.loop.publish() // what this connection has just done is to be seen
 	server, user := s.loop.server, s.id.user
-	s.startReport(memcacheReport(server, user, func(out []byte) []byte {
+	s.startReport(memcacheReport(server, func(out []byte) []byte {
 		return appendServerStats(out, server, user)
 	}, appendQueueStats, appendAliasStats))
 }
@@ -35,11 +35,11 @@ func memcacheStats(s *session, req *memcache.Request) {
 // memcacheReport is a report that begins with what head appends, nothing if it is nil. Then come the queues, the
 // aliases, unless alias is nil, and the line that ends it. It says nothing of what the user may not see.
 func memcacheReport(
-	server *Server, user *access.User, head func([]byte) []byte, queue func([]byte, *engine.QueueStats) []byte,
+	server *Server, head func([]byte) []byte, queue func([]byte, *engine.QueueStats) []byte,
 	alias func([]byte, *engine.AliasStats) []byte,
 ) report {
 	var walk *engine.Walk
-	return func(out []byte) (piece []byte, more bool) {
+	return func(user *access.User, out []byte) (piece []byte, more bool) {
 		if walk == nil {
 			if head != nil {
 				out = head(out)
@@ -167,28 +167,27 @@ func joinLatin1(names []string) string {
 
 // memcacheDumpStats answers DUMP_STATS for the queues named, or for all.
 func memcacheDumpStats(s *session, req *memcache.Request) {
-	user := s.id.user
 	if len(req.Args) == 0 {
-		s.startReport(memcacheReport(s.loop.server, user, nil, appendDumpStats, appendDumpAlias))
+		s.startReport(memcacheReport(s.loop.server, nil, appendDumpStats, appendDumpAlias))
 		return
 	}
 	e := s.loop.engine
-	aliases := aliasesSeenBy(user, e.Aliases())
-	s.startReport(namesReport(req.Args, func(out, name []byte) []byte {
+	aliases := e.Aliases()
+	s.startReport(namesReport(req.Args, func(user *access.User, out, name []byte) []byte {
 		return appendDumpNamed(out, e, user, name, aliases)
 	}))
 }
 
 // namesReport is a report on the queues that are named in args, which it copies. It has what one appends for each,
 // and the line that ends it.
-func namesReport(args []byte, one func(out, name []byte) []byte) report {
+func namesReport(args []byte, one func(user *access.User, out, name []byte) []byte) report {
 	rest := bytes.Clone(args)
-	return func(out []byte) (piece []byte, more bool) {
+	return func(user *access.User, out []byte) (piece []byte, more bool) {
 		for name := range memcache.Words(rest) {
 			if len(out) >= pieceSize {
 				return out, true
 			}
-			out, rest = one(out, name), rest[min(len(name)+1, len(rest)):] // and the space behind it
+			out, rest = one(user, out, name), rest[min(len(name)+1, len(rest)):] // and the space behind it
 		}
 		return append(out, memcache.ReplyEnd...), false
 	}
@@ -198,7 +197,8 @@ func namesReport(args []byte, one func(out, name []byte) []byte) report {
 func appendDumpNamed(out []byte, e *engine.Engine, user *access.User, name []byte, aliases []engine.AliasStats) []byte {
 	internal := appendLatin1AsUTF8(nil, name)
 	for _, a := range aliases {
-		if a.Name == string(internal) {
+		if a.Name == string(internal) && user.Sees(a.Name) {
+			a.Destinations = seenBy(user, a.Destinations)
 			return appendDumpAlias(out, &a)
 		}
 	}
@@ -233,15 +233,14 @@ func appendDumpAlias(out []byte, a *engine.AliasStats) []byte {
 
 // memcacheDumpConfig answers DUMP_CONFIG for the queues named, or for all that exist.
 func memcacheDumpConfig(s *session, req *memcache.Request) {
-	user := s.id.user
 	if len(req.Args) == 0 {
-		s.startReport(memcacheReport(s.loop.server, user, nil, func(out []byte, q *engine.QueueStats) []byte {
+		s.startReport(memcacheReport(s.loop.server, nil, func(out []byte, q *engine.QueueStats) []byte {
 			return appendDumpOptions(out, q.Name, &q.Options)
 		}, nil))
 		return
 	}
 	e := s.loop.engine
-	s.startReport(namesReport(req.Args, func(out, word []byte) []byte {
+	s.startReport(namesReport(req.Args, func(user *access.User, out, word []byte) []byte {
 		name := string(appendLatin1AsUTF8(nil, word))
 		if !user.Sees(name) {
 			out = memcache.AppendDumpQueue(out, latin1(name))

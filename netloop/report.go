@@ -3,18 +3,19 @@ package netloop
 import (
 	"github.com/valyala/bytebufferpool"
 
+	"github.com/kestrelmq/kestrel/access"
 	"github.com/kestrelmq/kestrel/engine"
 )
 
 // report makes an answer about all queues, of which there may be so many that it takes a second and
 // some ten megabytes. It appends the next piece to dst, until that is about pieceSize, and reports
-// whether there is more to come.
+// whether there is more to come. user is who asks: a reload between two pieces may have changed it.
 //
 // Pieces are made on goroutines of their own, one after the other, and each is sent before the next
 // is made. So the other sessions of the loop wait for a copy of one piece at most. Of an answer that the client does
 // not read, the server keeps little more than Options.MaxPending. Between the pieces the session runs nothing: the
 // answer is one, and keeps its place among those to a pipeline.
-type report func(dst []byte) (piece []byte, more bool)
+type report func(user *access.User, dst []byte) (piece []byte, more bool)
 
 // pieceSize is how many bytes of a report are made and sent at a time.
 const pieceSize = 64 << 10
@@ -61,8 +62,9 @@ func (s *session) endReport() {
 func (s *session) makePiece() {
 	r := s.wait.report
 	r.piece = s.loop.buffers.outputs.take()
+	user := s.id.user
 	s.startJob(func() error {
-		r.piece.B, r.more = r.next(r.piece.B[:0])
+		r.piece.B, r.more = r.next(user, r.piece.B[:0])
 		return nil
 	}, (*session).pieceMade)
 }

@@ -3,6 +3,7 @@ package netloop
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/kestrelmq/kestrel/access"
 )
@@ -80,4 +81,73 @@ func TestRevokedTextConfirm(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRevokedList tests that a list which a client reads piece by piece ends when a reload takes the right to it.
+func TestRevokedList(t *testing.T) {
+	item := strings.Repeat("x", 32<<10)
+	for _, tt := range []struct {
+		name    string
+		proto   protocol
+		request string
+	}{
+		{"Burrow", burrowProtocol{}, "GET /v1.0/default/work HTTP/1.1\r\nHost: localhost\r\n\r\n"},
+		{"Burrow, HTTP/1.0", burrowProtocol{}, "GET /v1.0/default/work HTTP/1.0\r\nHost: localhost\r\n\r\n"},
+		{"memcache", memcacheProtocol{}, "get work/from=0/limit=10000\r\n"},
+		{"text", textProtocol{}, "list work limit=10000\n"},
+	} {
+		withQuota(t, access.Quota{Waits: 1}, func(t *testing.T, qs *quotaServer) {
+			bob := qs.as(memcacheProtocol{}, "bob")
+			for range 400 {
+				bob.say("set work 0 0 32768\r\n" + item + "\r\n")
+			}
+			a := qs.as(tt.proto, "alice")
+			reader := &fitfulReader{testClient: a}
+			qs.do(func() { a.session.sink = reader })
+			a.feed([]byte(tt.request), 1<<10)
+			synctest.Wait()
+			sent := len(reader.pending)
+			if sent < 1<<20 || sent > 4<<20 {
+				t.Fatalf("%s: %d bytes of the list wait for the client", tt.name, sent)
+			}
+			qs.regrant("put *")
+			qs.do(func() { reader.reads = true })
+			qs.loop.post(&a.session, writable)
+			synctest.Wait()
+			got, _ := reader.received()
+			if most := sent + pieceSize; len(got) > most {
+				t.Errorf("%s: %d bytes were sent, want no more than the %d of before and a piece", tt.name, len(got), sent)
+			}
+			if strings.HasSuffix(string(got), "]\r\n0\r\n\r\n") || strings.HasSuffix(string(got), "END\r\n") {
+				t.Errorf("%s: the list seems to be whole", tt.name)
+			}
+			qs.hangUpAll()
+		})
+	}
+}
+
+// TestRevokedAsItCame tests that a request which waits for messages does not list one that comes in the turn in which a
+// reload takes the right to it.
+func TestRevokedAsItCame(t *testing.T) {
+	withQuota(t, access.Quota{Waits: 1}, func(t *testing.T, qs *quotaServer) {
+		a, bob := qs.as(burrowProtocol{}, "alice"), qs.as(memcacheProtocol{}, "bob")
+		if got := a.say("GET /v1.0/default/work?wait=60 HTTP/1.1\r\nHost: localhost\r\n\r\n"); got != "" {
+			t.Fatal(got)
+		}
+		alice := grants(t, "alice", "put *")
+		alice.Quota = qs.checker.Users().Named("alice").Quota
+		users := usersOf(t, alice, grants(t, "bob", "put *"))
+		qs.do(func() {
+			qs.loop.begin()
+			bob.session.receive([]byte("set work 0 0 6\r\nsecret\r\n"))
+			qs.checker.SetUsers(users)
+			a.session.reidentify(users)
+			qs.loop.tick()
+		})
+		synctest.Wait()
+		if out, _ := a.received(); !strings.HasPrefix(string(out), "HTTP/1.1 403 ") {
+			t.Errorf("the reply is %q, want a refusal", out)
+		}
+		qs.hangUpAll()
+	})
 }

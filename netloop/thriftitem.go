@@ -172,7 +172,11 @@ func (s *session) thriftList(name []byte, m engine.Match) {
 	l.counters.CmdPeek++
 	list := &thriftListing{user: s.id.user, e: l.engine, scan: l.engine.List(name, m), reply: l.buffers.gets.take()}
 	list.reply.B = thrift.BeginItems(list.reply.B[:0], s.thrift.call)
+	name = bytes.Clone(name)
 	s.startJob(list.run, func(s *session, err error) {
+		if err == nil {
+			err = s.denied(need{access.Peek, onQueue}, name) // a reload may have come
+		}
 		if err != nil {
 			l.buffers.gets.give(list.reply)
 			s.refuse(err)
