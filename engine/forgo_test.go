@@ -257,8 +257,9 @@ func TestRunRecordedInPieces(t *testing.T) {
 	for r := q.open.First(); r != nil; r = r.link.Next() {
 		r.lieIn(1)
 	}
+	q.letting = r
 	for at, more := (readCursor{}), true; more; pieces++ {
-		more = q.letGoOfSome(&at, r, 1)
+		more = q.letGoOfSome(&at)
 		left := 0
 		for r := q.open.First(); r != nil; r = r.link.Next() {
 			left += int(min(r.pinned, 1))
@@ -269,12 +270,64 @@ func TestRunRecordedInPieces(t *testing.T) {
 			seen = now
 		}
 	}
+	q.letting = nil
 	if seen != n/2 || pieces < 2 {
 		t.Errorf("%d of %d reads let go of their segment in %d pieces", seen, n/2, pieces)
 	}
 	o.FS, o.committer = fsys.Kill(), nil
 	if got := len(queued(openQuiet(t, o), "q")); got < n/2 {
 		t.Errorf("after a kill %d items are there, want %d at least", got, n/2)
+	}
+}
+
+// TestLetGoBesideReturns has clients end or lease open reads behind the record of their run, and before the walk over
+// the reads that lets go of their segments. A start has their items from the run alone.
+func TestLetGoBesideReturns(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		end  func(e *Engine, refs []ReadRef) Ticket
+	}{
+		{"leased", func(e *Engine, refs []ReadRef) Ticket {
+			ticket, _ := e.LeaseReads(Now(), refs, time.Hour, nil, nil)
+			return ticket
+		}},
+		{"delayed", func(e *Engine, refs []ReadRef) Ticket {
+			ticket, _, _ := e.Return(Now(), refs, Return{How: Abort, Delay: time.Hour, Delayed: true})
+			return ticket
+		}},
+		{"counted", func(e *Engine, refs []ReadRef) Ticket {
+			ticket, _, _ := e.Return(Now(), refs, Return{How: Abort})
+			return ticket
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e, _ := newQuiet(t, func(q *QueueOptions) { q.MaxMemorySize, q.MaxDeliveries = 1000, 5 })
+			for i := range 300 {
+				mustPut(t, e, "q", fmt.Sprintf("%010d", i))
+			}
+			q := e.shardOf([]byte("q")).queues["q"]
+			e.spool.spill(q)
+			refs := openAll(t, e, "q", 10)
+			r := q.backlog.runs[0]
+			if q.spilledTo > 0 || !r.written.Contains(10) || refs[9].r.pinned == 0 {
+				t.Fatalf("%d is recorded, in the run is %+v", q.spilledTo, r.written)
+			}
+			if err := r.writer.Sync(); err != nil {
+				t.Fatal(err)
+			}
+			e.tellGone(q, r.written.LastID)
+			e.recordSynced(q, r, r.written)
+			ticket := tt.end(e, refs[5:])
+			q.letGoOf()
+			mustCommit(t, e, ticket)
+			again := kill(t, e)
+			if all := again.Withheld(); len(all) > 0 {
+				t.Fatalf("a start withholds the queue: %v", all[0].Reason)
+			}
+			if got := again.Recovery().Items; got != 300 {
+				t.Errorf("after a kill %d items are there, want 300", got)
+			}
+		})
 	}
 }
 

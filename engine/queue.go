@@ -65,6 +65,7 @@ type queue struct {
 	entering bool            // it is about to enter the journal that replaces another, see enter; crossing is set too
 	walks    []*idset.Bitmap // ids that live, of what is being gathered by a goneWalk
 	keeping  *leaving        // what forgo is recording of it; nil if nothing
+	letting  *run            // the one recorded last, until its reads have let go of their segments; then nil
 	clears   uint64          // how often all that was queued was dropped
 	family   *family         // of the queue's fanout children; nil without any
 

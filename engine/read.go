@@ -116,6 +116,7 @@ func (r *read) noteTaken() {
 }
 
 func (l *readList) remove(r *read) {
+	r.letGo()
 	l.Remove(&r.link)
 	l.bytes -= int64(len(r.item.Data))
 }
@@ -218,6 +219,14 @@ func (r *read) lieIn(seg uint64) {
 	r.shard.pins.Add(r.pinned, -1, -n)
 	r.pinned = seg
 	r.shard.pins.Add(seg, 1, n)
+}
+
+// letGo unpins the segment of r if its item is in a run that was just recorded, and has no change record. A start
+// then has the item from the run alone.
+func (r *read) letGo() {
+	if o := r.q.letting; o != nil && !r.changed && o.recorded.Contains(r.item.ID) {
+		r.lieIn(0)
+	}
 }
 
 // liesIn reports whether the place of the item of r is in a run.

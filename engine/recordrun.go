@@ -65,16 +65,15 @@ func (s *spool) recordRun(q *queue, b *backlog, r *run, due bool) (tried bool) {
 		if err == nil {
 			s.e.tellGone(q, state.LastID)
 		}
-		first := uint64(0)
 		sh.mu.Lock()
 		switch {
 		case err != nil:
 			b.breakRun(r)
 		case b.epoch == epoch && slices.Contains(b.runs, r) && q.inJournal():
-			first = s.e.recordSynced(q, r, state)
+			s.e.recordSynced(q, r, state)
 		}
 		sh.mu.Unlock()
-		s.e.letGoOf(q, r, first)
+		q.letGoOf()
 		if err != nil {
 			s.e.log.Error("backlog could not be synced: its unsynced items go to another file",
 				"queue", q.name, "err", err)
@@ -118,34 +117,33 @@ func (e *Engine) tellGone(q *queue, last uint64) {
 }
 
 // recordSynced has the journal say that a run of q is synced as far as state says. Behind tellGone that takes one
-// record. The caller holds the shard's mutex, and then calls letGoOf with first.
-func (e *Engine) recordSynced(q *queue, r *run, state runs.State) (first uint64) {
+// record. The caller holds the shard's mutex, and then calls letGoOf.
+func (e *Engine) recordSynced(q *queue, r *run, state runs.State) {
 	r.recorded = state
 	e.recordRun(q, r)
-	if first = q.spilledTo + 1; q.headID() <= first {
-		first = 0 // none of them has been taken
+	if q.headID() > q.spilledTo+1 { // some of them have been taken
+		q.letting = r
 	}
 	q.spilledTo = max(q.spilledTo, state.LastID)
 	q.trimSegments()
-	return first
 }
 
-// letGoOf unpins, in pieces, the segments of reads whose items are in a run that was just recorded. They have ids from
-// first on; zero stands for none. What has a change record, or goes to another list meanwhile, may keep its segment.
-func (e *Engine) letGoOf(q *queue, r *run, first uint64) {
-	for at, more := (readCursor{}), first > 0; more; processor.Yield() {
+// letGoOf unpins, in pieces, the segments of reads whose items are in the run that was just recorded. A read that
+// leaves its list before lets go of its segment then.
+func (q *queue) letGoOf() {
+	for at, more := (readCursor{}), true; more; processor.Yield() {
 		q.shard.mu.Lock()
-		more = q.letGoOfSome(&at, r, first)
+		if more = q.letting != nil && q.letGoOfSome(&at); !more {
+			q.letting = nil
+		}
 		q.shard.mu.Unlock()
 	}
 }
 
-func (q *queue) letGoOfSome(at *readCursor, r *run, first uint64) (more bool) {
+func (q *queue) letGoOfSome(at *readCursor) (more bool) {
 	seen := 0
 	for read := range at.reads(q, &q.returned, &q.open, &q.moving) {
-		if id := read.item.ID; id >= first && r.recorded.Contains(id) && !read.changed {
-			read.lieIn(0)
-		}
+		read.letGo()
 		if seen++; seen == at.batch() {
 			return true // the next piece looks at the last one again
 		}
@@ -368,14 +366,13 @@ func (s *spool) rewrite(q *queue, b *backlog, r *run) error {
 	}
 	s.e.tellGone(q, fresh.written.LastID)
 	sh.mu.Lock()
-	first := uint64(0)
 	if b.epoch != epoch || !slices.Contains(b.runs, r) { // nobody needs either any more
 		b.spent = append(b.spent, fresh)
 	} else if b.replace(r, fresh, from); q.inJournal() {
-		first = s.e.recordSynced(q, fresh, fresh.written)
+		s.e.recordSynced(q, fresh, fresh.written)
 	}
 	sh.mu.Unlock()
-	s.e.letGoOf(q, fresh, first)
+	q.letGoOf()
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"hash/maphash"
 	"math/bits"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -200,12 +201,7 @@ func (sh *shard) unlink(q *queue) {
 		return
 	}
 	f := sh.families[parent]
-	for i, c := range f.children {
-		if c == q {
-			f.children = append(f.children[:i], f.children[i+1:]...)
-			break
-		}
-	}
+	f.children = slices.DeleteFunc(f.children, func(c *queue) bool { return c == q })
 	if len(f.children) == 0 && f.withheld == nil {
 		delete(sh.families, parent)
 		sh.countFamilies()
