@@ -124,7 +124,7 @@ func (e *Engine) changeAt(q *queue, at *spot, to Changes) Ticket {
 	}
 	if at.where == isOpen && !to.SetDelay { // it stays with its holder
 		at.read.item.Expiry = it.Expiry
-		at.read.lieIn(0)
+		at.read.changed = true // a run may have it as it was
 		if q.inJournal() {
 			e.keepRead(q, at.read)
 		}

@@ -312,6 +312,29 @@ func TestCheckpointBesideReload(t *testing.T) {
 	}
 }
 
+// TestChangeOfOpenItem gives an open item that a run has another expiry. The queue then leaves the journal and enters it
+// again.
+func TestChangeOfOpenItem(t *testing.T) {
+	e, _ := newQuiet(t, func(q *QueueOptions) { q.MaxMemorySize = 1000 })
+	for i := range 300 {
+		mustPut(t, e, "q", fmt.Sprintf("%010d", i))
+	}
+	settleRuns(e)
+	ref, _ := mustOpen(t, e, "q")
+	id, expiry := ref.r.item.ID, Now().After(time.Hour)
+	ticket, err := e.Touch(Now(), []byte("q"), "", Which{ID: id}, expiry, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustCommit(t, e, ticket)
+	keepJournal(t, e, "q", false)
+	keepJournal(t, e, "q", true)
+	first := contents(kill(t, e), "q", false)[0]
+	if first.ID != id || first.Expiry != expiry {
+		t.Errorf("after a kill item %d expires at %d, want item %d at %d", first.ID, first.Expiry, id, expiry)
+	}
+}
+
 // crossingLedger is what crossingScript has asked for.
 type crossingLedger struct {
 	live     []map[string]string // what a crash may leave, of which one is there as a whole: states by body
