@@ -2,6 +2,7 @@ package engine
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -133,4 +134,19 @@ func TestDeadLetterComesLater(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestDeadLetterLongName rejects an item of a queue whose dead-letter queue would have too long a name.
+func TestDeadLetterLongName(t *testing.T) {
+	e, _ := newQuiet(t)
+	name := strings.Repeat("x", MaxNameSize)
+	mustPut(t, e, name, "item")
+	ref, _ := mustOpen(t, e, name)
+	ticket, _, err := e.Return(Now(), []ReadRef{ref}, Return{How: Reject})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustCommit(t, e, ticket)
+	wantItems(t, e, name, "item")
+	wantItems(t, kill(t, e), name, "item")
 }

@@ -106,9 +106,6 @@ func (e *Engine) find(sh *shard, now Time, name []byte) (*queue, Ticket, error) 
 
 // create makes the queue called name for a client, unless a limit is in the way.
 func (e *Engine) create(sh *shard, now Time, name string) (*queue, Ticket, error) {
-	if err := ValidateName(name); err != nil {
-		return nil, Ticket{}, err
-	}
 	if e.memory.Load()+queueMemory+int64(len(name)) > e.opts.MemoryLimit {
 		e.notCreated.Add(1)
 		return nil, Ticket{}, ErrOutOfMemory
@@ -118,6 +115,9 @@ func (e *Engine) create(sh *shard, now Time, name string) (*queue, Ticket, error
 
 // make is create whatever memory is left: for items that would be lost otherwise.
 func (e *Engine) make(sh *shard, now Time, name string) (*queue, Ticket, error) {
+	if err := ValidateName(name); err != nil { // that of a dead-letter queue may be too long
+		return nil, Ticket{}, err
+	}
 	if err := e.withheld.refusal(name); err != nil {
 		return nil, Ticket{}, err
 	}
