@@ -37,20 +37,20 @@ func (e *Engine) recordQueue(q *queue, yield func(int64) bool) bool {
 	q.shard.mu.Lock()
 	t.number = q.number
 	var runs []*run
-	if !q.crossing { // else enterBacklog records them, behind what is gone
+	if !q.crossing || q.spilled { // else enterBacklog is to record them, behind what is gone
 		runs = q.recordedRuns()
 	}
-	gone := q.beginGone(q.inJournal() && !q.crossing && (len(runs) > 0 || q.spilled))
+	gone := q.beginGone(q.inJournal() && (len(runs) > 0 || q.spilled))
 	q.shard.mu.Unlock()
 	all := gone.end()
 	more := t.piece(func(buf []byte) []byte {
 		return record.AppendQueue(buf, q.number, q.nextID, q.created, q.name)
 	})
-	more = more && t.runs(runs)
+	more = more && (all.IsEmpty() || t.gone(all)) && t.runs(runs)
 	for _, r := range hiding {
 		more = more && yield(e.recordHiddenAgain(q, r))
 	}
-	return more && (all.IsEmpty() || t.gone(all))
+	return more
 }
 
 // telling records the state of a queue in pieces. It records no more once the queue has left the journal. The queue may

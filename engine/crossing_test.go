@@ -335,6 +335,46 @@ func TestChangeOfOpenItem(t *testing.T) {
 	}
 }
 
+// TestTrimBesideReload has a checkpoint and a trim come between all pieces of a reload that turns keep_journal on. What
+// is gone of the backlog stays gone.
+func TestTrimBesideReload(t *testing.T) {
+	fsys := segmenttest.New()
+	o := testOptions(fsys, func(q *QueueOptions) { q.MaxMemorySize = 1000 })
+	between, busy := func() {}, false
+	o.enterBatch, o.yield = 1, func() {
+		if !busy {
+			busy = true
+			between()
+			busy = false
+		}
+	}
+	e := openQuiet(t, o)
+	for i := range 200 {
+		mustPut(t, e, "q", strconv.Itoa(1000000000+i))
+	}
+	for range 60 {
+		mustGet(t, e, "q")
+	}
+	keepJournal(t, e, "q", false)
+	q := e.shardOf([]byte("q")).queues["q"]
+	e.spillAll(q, false)
+	spoolAll(e)
+	between = func() {
+		for range 20 {
+			mustPut(t, e, "other", strings.Repeat("x", 3000))
+			mustGet(t, e, "other")
+		}
+		if err := e.trimJournal(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keepJournal(t, e, "q", true)
+	between = func() {}
+	if got := drain(t, kill(t, e), "q"); len(got) != 140 || got[0] != "1000000060" {
+		t.Errorf("after a kill %d items come, want 140", len(got))
+	}
+}
+
 // crossingLedger is what crossingScript has asked for.
 type crossingLedger struct {
 	live     []map[string]string // what a crash may leave, of which one is there as a whole: states by body
