@@ -587,3 +587,41 @@ func TestHiddenFrameIsNoBacklog(t *testing.T) {
 		t.Error("a backlog takes a frame of a hidden run for its own")
 	}
 }
+
+// TestHideBesideChanges changes a delayed item that is to be hidden, and removes another one, while the spool gathers in
+// pieces what it hides. The file has the changed item once, or not at all.
+func TestHideBesideChanges(t *testing.T) {
+	e, _ := newQuiet(t)
+	const items = 2*hidePiece + 10
+	for range items {
+		_, err := e.Put(Now(), []byte("q"), PutRequest{Data: []byte("item"), Extra: &PutExtra{Delay: time.Hour}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, q := e.spool, e.shardOf([]byte("q")).queues["q"]
+	job, _ := s.beginHide(q, func(*hideJob) bool { return true })
+	s.gather(job)
+	later := Changes{SetDelay: true, Delay: 3 * time.Hour}
+	if _, err := e.Change(Now(), []byte("q"), "", Which{ID: items}, later, false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Remove(Now(), []byte("q"), "", Which{ID: 1}); err != nil { // the last item comes to its place
+		t.Fatal(err)
+	}
+	for s.gather(job) {
+	}
+	if err := s.writeHidden(job); err != nil {
+		t.Fatal(err)
+	}
+	s.unload(job)
+	s.endBatch()
+	mustCommit(t, e, Ticket{Written: e.journal.End()})
+	for _, e := range []*Engine{e, kill(t, e)} {
+		var d Delivery
+		look := LookRequest{Which: Which{ID: items}, Wait: true, Delivery: &d}
+		if _, err := e.Look(Now(), []byte("q"), look, &copied{}); err != nil || d.Due < Now().After(2*time.Hour) {
+			t.Errorf("the item is due at %d, %v, want three hours from %d", d.Due, err, Now())
+		}
+	}
+}

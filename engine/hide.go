@@ -129,11 +129,11 @@ func (s *spool) gather(job *hideJob) (more bool) {
 	for n := 0; job.left > 0 && n < hidePiece; n++ {
 		job.left--
 		ref := aside.Ref(job.left)
-		entry := a.Get(ref)
-		if entry.State != aside.Delayed || entry.Token != 0 || entry.Due <= job.until || a.hidden.Find(a.ID(ref)) != nil {
+		entry, it := a.Get(ref), a.Item(ref)
+		if entry.State != aside.Delayed || entry.Token != 0 || entry.Due <= job.until || a.hidden.Find(it.ID) != nil ||
+			s.hideBatch.Has(it.ID) { // it was changed since, and comes again
 			continue
 		}
-		it := a.Item(ref)
 		s.hideBatch.Add(hidden.Entry{Item: it, Due: entry.Due, Count: entry.Count})
 		a.hidden.Join(job.run, it.ID, len(it.Data))
 	}

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/keyindex"
 	"github.com/kestrelmq/kestrel/segment"
@@ -24,6 +25,7 @@ type Batch struct {
 	images  []byte
 	tally   item.Tally
 	rich    bool
+	ids     idset.Bitmap
 }
 
 type entry struct {
@@ -37,9 +39,13 @@ type entry struct {
 func (b *Batch) Add(e Entry) {
 	b.entries = append(b.entries, entry{max(e.Due, 0), e.ID, len(b.images), e.Count})
 	b.images = item.AppendImage(b.images, &e.Item)
+	b.ids.Add(e.ID)
 	b.tally.Account(&e.Item, 1)
 	b.rich = b.rich || !e.IsPlain()
 }
+
+// Has reports whether an item with that id was added.
+func (b *Batch) Has(id uint64) bool { return b.ids.Has(id) }
 
 // IsRich reports whether an item is not plain: older releases must not read the run.
 func (b *Batch) IsRich() bool { return b.rich }
@@ -48,7 +54,9 @@ func (b *Batch) IsRich() bool { return b.rich }
 func (b *Batch) Tally() item.Tally { return b.tally }
 
 // Size is how many bytes the batch takes in memory.
-func (b *Batch) Size() int64 { return int64(cap(b.images)) + 32*int64(cap(b.entries)) }
+func (b *Batch) Size() int64 {
+	return int64(cap(b.images)) + 32*int64(cap(b.entries)) + b.ids.Memory()
+}
 
 // Full reports whether the batch has so many bytes of images.
 func (b *Batch) Full(most int64) bool { return int64(len(b.images)) >= most }
@@ -71,7 +79,7 @@ func (b *Batch) IDs(n int) iter.Seq[[]uint64] {
 
 // Reset forgets the items, and keeps the memory.
 func (b *Batch) Reset() {
-	b.entries, b.images, b.tally, b.rich = b.entries[:0], b.images[:0], item.Tally{}, false
+	b.entries, b.images, b.tally, b.rich, b.ids = b.entries[:0], b.images[:0], item.Tally{}, false, idset.Bitmap{}
 }
 
 // Written is the part of a run that is in its file.
