@@ -37,7 +37,7 @@ type lane struct {
 	// Guarded by mu.
 	out     []byte
 	calls   []*call       // that out holds, in order
-	room    chan struct{} // closed when out has been taken
+	room    chan struct{} // closed when out has been taken, or has shrunk
 	down    bool
 	leaving bool
 	owed    time.Time // when the round was begun that is under way; zero if there is none
@@ -143,6 +143,7 @@ func (l *lane) withdraw(k *call) bool {
 		if other == k {
 			l.out = slices.Delete(l.out, at, at+k.size)
 			l.calls = slices.Delete(l.calls, i, i+1)
+			l.makeRoom()
 			return true
 		}
 		at += other.size
@@ -161,10 +162,15 @@ func (l *lane) take() (out []byte, calls []*call, leaving bool) {
 	out, calls = l.out, l.calls
 	l.out, l.calls = l.spare[:0], l.served[:0]
 	l.spare, l.served = nil, nil
-	close(l.room)
-	l.room = make(chan struct{})
+	l.makeRoom()
 	l.owed = time.Now()
 	return out, calls, false
+}
+
+// makeRoom wakes those who wait for room; mu is held.
+func (l *lane) makeRoom() {
+	close(l.room)
+	l.room = make(chan struct{})
 }
 
 // settle ends what was taken; the buffers are used again.
