@@ -223,8 +223,8 @@ func (x *exchange) fail(err error) {
 // errDrained is why a wait has ended that Drain ended.
 var errDrained = errors.New("the server stops")
 
-// waiting calls do with what the request matches. If Drain ends its wait, do is called again without one. Do
-// calls x.settled when the wait is over by itself.
+// waiting calls do with what the request matches. If Drain ends its wait, do is called again without one, unless the
+// back end does not know whether it has done something. Do calls x.settled when the wait is over by itself.
 func (x *exchange) waiting(m backend.Match, do func(context.Context, backend.Match) error) error {
 	x.settled = func() {}
 	ctx := x.r.Context()
@@ -242,7 +242,7 @@ func (x *exchange) waiting(m backend.Match, do func(context.Context, backend.Mat
 			}
 		}()
 		err := do(waits, m)
-		if !errors.Is(err, errDrained) {
+		if !errors.Is(err, errDrained) || errors.Is(err, backend.ErrUnknownOutcome) {
 			return err
 		}
 		m.Wait = 0
