@@ -173,7 +173,11 @@ func (r *matching) rest(ctx context.Context) ([]backend.Message, error) {
 		if !shown {
 			r.gather.list = r.gather.list[:0]
 		}
-		if err := r.next(); err != nil {
+		err := r.next()
+		if _, _, broke := r.walk.Result(); shown && broke != nil {
+			break // as at the limit: nobody else shows what was changed, and the next request hears the error
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
