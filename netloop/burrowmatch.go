@@ -152,6 +152,10 @@ func (s *session) matched(err error) {
 	if err == nil {
 		err = failed
 	}
+	if err != nil && n > 0 && b.req.Op.Changes() && b.req.Detail != burrow.DetailNone {
+		s.noteRefused(err)
+		err = nil // as at the limit: nobody else shows what was changed, and the next request hears the error
+	}
 	if n > 0 || err != nil && err != engine.ErrNoSuchItem || s.noRoom {
 		l.engine.CancelWait(&s.wait.waiter)
 	}
