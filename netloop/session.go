@@ -259,12 +259,15 @@ func (s *session) sent(n int) {
 }
 
 // retract replaces the claims among the first n bytes of the replies, because their commit has failed. It returns
-// how many bytes these replies have now.
+// how many bytes these replies have now. What was to follow of a long reply goes too.
 func (s *session) retract(n int, err error) int {
 	var out []byte
 	at, done := 0, 0
 	for ; done < len(s.claims) && s.claims[done].end <= n; done++ {
 		c := s.claims[done]
+		if c.end == len(s.out) { // the body on its way, if there is one, is of this reply
+			s.dropBody()
+		}
 		s.noteRefused(err)
 		out = append(out, s.out[at:c.start]...)
 		out = s.proto.retract(out, s.out[c.start:c.end], err)
