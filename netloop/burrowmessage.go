@@ -183,12 +183,15 @@ func (s *session) burrowOctets(m *shown, data []byte) {
 
 // wordLater answers with the one message, which is so large that a job words it.
 func (s *session) wordLater() {
-	a, detail := s.ownAnswer(), s.burrow.req.Detail
+	a, detail, claims := s.ownAnswer(), s.burrow.req.Detail, s.claiming
 	s.gathers(len(a.message(0).Body))
 	s.startJob(func() error {
 		a.word(detail)
 		return nil
-	}, func(s *session, _ error) { s.burrowLong(a) })
+	}, func(s *session, _ error) {
+		s.claiming = claims
+		s.burrowLong(a)
+	})
 }
 
 // burrowLong answers with what was worded, which may be long: it is sent from where it lies.

@@ -17,7 +17,7 @@ import (
 // TestBurrowRetractLong has the commit fail behind removals whose replies are longer than what is sent at once. The
 // error takes the place of all of a reply, and what the client asks next gets its own reply.
 func TestBurrowRetractLong(t *testing.T) {
-	for _, path := range []string{"q/m?detail=body", "q?detail=all"} {
+	for _, path := range []string{"q/m?detail=body", "q/m?detail=all", "q?detail=all"} {
 		t.Run(path, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ts := newTestServer(t, Options{}, defaults())
