@@ -37,7 +37,7 @@ var leaning = map[string]lean{
 	"engine/internal/journal":         {4, 5},
 	"engine/internal/audit":           {0, 1},
 	"engine/internal/dirlock":         {0, 1},
-	"engine/internal/holds":           {0, 1},
+	"engine/internal/trim":            {0, 1},
 	"engine/internal/idset":           {0, 1},
 	"engine/internal/list":            {0, 1},
 	"engine/internal/machine":         {0, 1},

@@ -31,7 +31,7 @@ var mayImport = map[string]string{
 	"segment/segmenttest/failingdisk": "",
 
 	"engine": "engine/histogram engine/internal/accountname engine/internal/aside engine/internal/audit engine/internal/dirlock" +
-		" engine/internal/hidden engine/internal/holds engine/internal/idset engine/internal/item" +
+		" engine/internal/hidden engine/internal/trim engine/internal/idset engine/internal/item" +
 		" engine/internal/journal engine/internal/keyindex engine/internal/list engine/internal/machine engine/internal/marks engine/internal/nap engine/internal/processor engine/internal/record" +
 		" engine/internal/repair engine/internal/replay engine/internal/runs" +
 		" segment segment/segmenttest",
@@ -42,7 +42,7 @@ var mayImport = map[string]string{
 		" segment segment/segmenttest",
 	"engine/internal/dirlock":   "segment",
 	"engine/internal/hidden":    "engine/internal/idset engine/internal/item engine/internal/keyindex engine/internal/runs segment segment/segmenttest",
-	"engine/internal/holds":     "segment",
+	"engine/internal/trim":      "segment",
 	"engine/internal/idset":     "",
 	"engine/internal/journal":   "engine/histogram engine/internal/item engine/internal/record segment segment/segmenttest",
 	"engine/internal/item":      "segment",
@@ -55,7 +55,7 @@ var mayImport = map[string]string{
 	"engine/internal/record":    "engine/internal/item engine/internal/runs segment",
 	"engine/internal/repair": "engine/internal/dirlock engine/internal/hidden engine/internal/idset engine/internal/item engine/internal/journal engine/internal/keyindex" +
 		" engine/internal/marks engine/internal/record engine/internal/runs segment segment/segmenttest",
-	"engine/internal/replay": "engine/internal/holds engine/internal/idset engine/internal/item engine/internal/record" +
+	"engine/internal/replay": "engine/internal/trim engine/internal/idset engine/internal/item engine/internal/record" +
 		" engine/internal/repair engine/internal/runs segment",
 	"engine/internal/runs": "engine/internal/idset engine/internal/item engine/internal/keyindex segment segment/segmenttest",
 	"engine/histogram":     "",

@@ -75,6 +75,9 @@ var retired = []struct {
 	{regexp.MustCompile(`^(?i:is)?[bB]ehind$`), []string{"engine/", "netloop/"}, "later in an order: a queue has many items, a session is resuming"},
 	{regexp.MustCompile(`^settle`), []string{"netloop/"},
 		"to drop what a queue owes, in the engine: a loop wraps up, a ledger reports, a quota is charged"},
+	{regexp.MustCompile(`^serve$`), []string{"engine/"}, "to handle the bulk, in netloop: a queue serves its waiters by serveWaiters"},
+	{regexp.MustCompile(`^side$|[sS]ideline`), []string{"engine/"}, "nothing: an item is aside"},
+	{regexp.MustCompile(`[kK]eeper$`), []string{"engine/", "netloop/"}, "nothing: functions called keep write keep records, and a server has a status"},
 	{regexp.MustCompile(`^ahead$|[aA]skAhead`), []string{"netloop/", "client/"}, "of a queue: it takes puts faster than the disk does"},
 }
 

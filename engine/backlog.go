@@ -71,7 +71,7 @@ type backlog struct {
 	// left is how often the queue has left read-behind.
 	left uint64
 
-	overdue
+	owed
 
 	entered     bool          // that q is in read-behind is to be logged
 	leaveLogged bool          // that it leaves is logged, as entering was
@@ -265,7 +265,7 @@ func (e *Engine) dropBacklog(q *queue) {
 	b.runs = nil
 	b.inReadBehind, b.growing, b.next, b.gone, b.unsized = false, nil, place{}, idset.Bitmap{}, idset.Bitmap{}
 	b.flying = nil
-	b.overdue = overdue{}
+	b.owed = owed{}
 	e.spool.wantRecord(q)
 }
 

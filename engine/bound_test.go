@@ -9,8 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/kestrelmq/kestrel/engine/internal/holds"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/trim"
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
@@ -143,7 +143,7 @@ func TestRemovalOfRewritten(t *testing.T) {
 	e.Confirm(Now(), first)
 	sh := e.shardOf([]byte("q"))
 	sh.mu.Lock()
-	e.keepOldReads(sh.queues["q"], &holds.Plan{Target: math.MaxUint64, Left: 1 << 20}, &readCursor{})
+	e.keepOldReads(sh.queues["q"], &trim.Plan{Target: math.MaxUint64, Left: 1 << 20}, &readCursor{})
 	sh.mu.Unlock()
 	mustCommitted(t, e)(e.Confirm(Now(), second))
 	wantItems(t, kill(t, e), "q", "c")

@@ -35,7 +35,7 @@ func (e *Engine) Remove(now Time, name []byte, clientID string, which Which) (Ti
 	}
 	t := e.removeAt(q, &at)
 	if q.attended() { // they may have waited for this item only
-		e.serve(q, now)
+		e.serveWaiters(q, now)
 	}
 	return t, nil
 }
@@ -107,7 +107,7 @@ func (e *Engine) change(
 	}
 	t = e.changeAt(q, &at, to)
 	if q.attended() {
-		e.serve(q, now)
+		e.serveWaiters(q, now)
 	}
 	return t, nil, 0, nil
 }

@@ -18,7 +18,7 @@ func fillSegments(t *testing.T, e *Engine, name string, n int) {
 	}
 }
 
-func trim(t *testing.T, e *Engine) {
+func trimAll(t *testing.T, e *Engine) {
 	t.Helper()
 	if err := e.trimJournal(); err != nil {
 		t.Fatalf("trimJournal = %v", err)
@@ -43,7 +43,7 @@ func TestTrimDropsWhatNothingNeeds(t *testing.T) {
 	wantSegments(t, e, 1, 5)
 	drain(t, e, "q")
 	tail := e.journal.Segment()
-	trim(t, e)
+	trimAll(t, e)
 	wantSegments(t, e, tail, 1)
 	again := openQuiet(t, testOptions(fsys.Kill()))
 	if got := again.Recovery(); got.Queues != 2 || got.Items != 0 {
@@ -91,14 +91,14 @@ func TestTrimKeepsWhatIsNeeded(t *testing.T) {
 			fillSegments(t, e, "other", 4)
 			drain(t, e, "other")
 			tt.pin(e)
-			trim(t, e)
+			trimAll(t, e)
 			if got := e.journal.Segments()[0].Number; got != 1 {
 				t.Errorf("the oldest segment is %d, want 1", got)
 			}
 			again := openQuiet(t, testOptions(fsys.Kill()))
 			wantItems(t, again, "q", "pin")
 			tt.free(e)
-			trim(t, e)
+			trimAll(t, e)
 			if got := len(e.journal.Segments()); got > 2 {
 				t.Errorf("%d segments are left, want at most 2", got)
 			}
@@ -116,7 +116,7 @@ func TestTrimInTheMiddle(t *testing.T) {
 		oldest = e.oldestSegment(99)
 	}
 	fillSegments(t, e, "later", 6)
-	trim(t, e)
+	trimAll(t, e)
 	if got := e.journal.Segments()[0].Number; got != oldest || oldest < 2 {
 		t.Errorf("the oldest segment is %d, want %d", got, oldest)
 	}
@@ -143,7 +143,7 @@ func TestTrimAndDelete(t *testing.T) {
 			e, fsys := newQuiet(t)
 			fillSegments(t, e, "q", 4)
 			tt.end(e)
-			trim(t, e)
+			trimAll(t, e)
 			if got := len(e.journal.Segments()); got > 2 {
 				t.Errorf("%d segments are left, want at most 2", got)
 			}
@@ -230,7 +230,7 @@ func TestTrimBesideSpentRun(t *testing.T) {
 				t.Fatalf("runs %q are left, want none", left)
 			}
 			before := e.journal.Segments()[0].Number
-			trim(t, e)
+			trimAll(t, e)
 			if got := e.journal.Segments()[0].Number; got == before {
 				t.Fatalf("no segment was dropped before %d", got)
 			}
@@ -278,11 +278,11 @@ func TestTrimRecycles(t *testing.T) {
 		mustPut(t, e, "q", strings.Repeat("x", 500))
 		mustGet(t, e, "q")
 		if i%20 == 0 {
-			trim(t, e)
+			trimAll(t, e)
 			e.journal.Prepare()
 		}
 	}
-	trim(t, e)
+	trimAll(t, e)
 	if got := len(fsys.Paths()); got > 2+spareSegments {
 		t.Errorf("%d files: %q", got, fsys.Paths())
 	}
@@ -300,11 +300,11 @@ func TestTrimComesToRest(t *testing.T) {
 	}
 	fillSegments(t, e, "q", 10)
 	drain(t, e, "q")
-	trim(t, e)
+	trimAll(t, e)
 	first := e.journal.Segments()[0].Number
 	before := e.journal.End()
 	for range 20 {
-		trim(t, e)
+		trimAll(t, e)
 	}
 	if got := e.journal.End() - before; got > 0 {
 		t.Errorf("%d bytes of checkpoints were written with nothing to do", got)
@@ -315,7 +315,7 @@ func TestTrimComesToRest(t *testing.T) {
 	for range 30 { // and it goes on when there is something to drop
 		fillSegments(t, e, "q", len(e.journal.Segments())+3)
 		drain(t, e, "q")
-		trim(t, e)
+		trimAll(t, e)
 	}
 	if got := len(e.journal.Segments()); got > 30 {
 		t.Errorf("the journal has %d segments", got)

@@ -277,7 +277,7 @@ func (c *Clearing) flush(q *queue, now Time, n int) (steps int, done bool) {
 		c.rubbish = e.clear(q)
 	}
 	if q.attended() {
-		e.serve(q, now)
+		e.serveWaiters(q, now)
 	}
 	q.counters.flushes++
 	return int(c.swept), true

@@ -134,7 +134,7 @@ func stateOf(e *Engine) string {
 	for _, s := range e.Queues(0) {
 		sh := e.shardOf([]byte(s.Name))
 		q := sh.queues[s.Name]
-		words := wordQueue(s.Name, q.nextID, q.created, contents(e, s.Name, true)) + wordSideline(e, q)
+		words := wordQueue(s.Name, q.nextID, q.created, contents(e, s.Name, true)) + wordItemsAside(e, q)
 		all = append(all, words+wordKeys(func(key string) (uint64, bool) {
 			at, ok := q.ofKey([]byte(key), 0)
 			return at.it.ID, ok
@@ -182,8 +182,8 @@ func wordModel(queues []*modelQueue) (w durableWords) {
 	return w
 }
 
-// wordSideline words what is aside, by id.
-func wordSideline(e *Engine, q *queue) (words string) {
+// wordItemsAside words what is aside, by id.
+func wordItemsAside(e *Engine, q *queue) (words string) {
 	ids := q.asideIn(func(s aside.State) bool { return s != aside.Restored })
 	onDisk := hiddenEntries(e, q)
 	ids = slices.AppendSeq(ids, maps.Keys(onDisk))

@@ -50,7 +50,7 @@ func TestReloadAsideInPieces(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	settleRuns(e)
+	awaitRuns(e)
 	for range each {
 		it, about, err := leaseNext(e, "q", time.Hour)
 		for ; err == ErrComing; it, about, err = leaseNext(e, "q", time.Hour) {
@@ -114,7 +114,7 @@ func TestCrossingIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	settleRuns(e)
+	awaitRuns(e)
 	openAll(t, e, "q", n)
 	for range n {
 		_, _, err := leaseNext(e, "q", time.Hour)
@@ -463,7 +463,7 @@ func crossingScript(t *testing.T, fsys *segmenttest.FS, now *Time) *crossingLedg
 		if _, err := e.PutAll(*now, []byte("q"), all); err != nil && !fsys.Stopped() {
 			t.Fatal(err)
 		}
-		settleRuns(e)
+		awaitRuns(e)
 	}
 	take := func(f FetchRequest) (ref ReadRef, receipt uint64) {
 		about := Delivery{}
@@ -483,7 +483,7 @@ func crossingScript(t *testing.T, fsys *segmenttest.FS, now *Time) *crossingLedg
 		put(4, 1000*time.Second)
 		e.spool.endRun(e.shardOf([]byte("q")).queues["q"])
 		put(20, 0)
-		settleRuns(e)
+		awaitRuns(e)
 		for id := uint64(next - 15); id < uint64(next) && !fsys.Stopped(); id += 2 {
 			if _, err := e.Remove(*now, []byte("q"), "", Which{ID: id}); err != nil && !fsys.Stopped() {
 				t.Fatal(err)
@@ -506,7 +506,7 @@ func crossingScript(t *testing.T, fsys *segmenttest.FS, now *Time) *crossingLedg
 			}
 		}
 		put(3, 2*time.Second) // these stay in memory
-		settleRuns(e)
+		awaitRuns(e)
 	}
 	reload := func(keep bool) {
 		if fsys.Stopped() {
@@ -535,11 +535,11 @@ func crossingScript(t *testing.T, fsys *segmenttest.FS, now *Time) *crossingLedg
 	reload(false)
 	do(traffic)
 	reload(true)
-	do(func() { settleRuns(e); e.checkpoint(); settleRuns(e) })
+	do(func() { awaitRuns(e); e.checkpoint(); awaitRuns(e) })
 	reload(false)
 	do(traffic)
 	reload(true)
-	do(func() { settleRuns(e); e.trimJournal(); settleRuns(e) })
+	do(func() { awaitRuns(e); e.trimJournal(); awaitRuns(e) })
 	reload(false)
 	reload(true)
 	return l
@@ -570,7 +570,7 @@ func (l *crossingLedger) check(t *testing.T, image *segmenttest.FS, now *Time) {
 		}
 		last = n
 	}
-	settleRuns(e)
+	awaitRuns(e)
 	if err := errors.Join(e.Verify(), e.Close()); err != nil {
 		t.Fatalf("%s: %v", l.at, err)
 	}

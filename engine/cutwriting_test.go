@@ -72,7 +72,7 @@ func TestRemoveWhileWriting(t *testing.T) {
 			}
 			mustCommitted(t, e)(e.Confirm(Now(), ref))
 			drain(t, e, "q")
-			settleRuns(e)
+			awaitRuns(e)
 			verify(t, e)
 			if left := runFiles(fsys.FS); len(left) > 0 {
 				t.Errorf("%q are left of an empty queue", left)
@@ -86,7 +86,7 @@ func TestRemovedBacklog(t *testing.T) {
 	e, fsys := newQuiet(t, tiny)
 	for round := range uint64(3) {
 		putMany(t, e, "q", 0, 40)
-		settleRuns(e)
+		awaitRuns(e)
 		for n := range uint64(40) {
 			id := 40*round + n + 1
 			if round%2 == 1 { // what is in memory goes last
@@ -98,7 +98,7 @@ func TestRemovedBacklog(t *testing.T) {
 			}
 			mustCommit(t, e, ticket)
 		}
-		settleRuns(e)
+		awaitRuns(e)
 		if left := runFiles(fsys); len(left) > 0 {
 			t.Errorf("round %d: %q are left of an empty queue", round, left)
 		}

@@ -117,7 +117,7 @@ func (e *Engine) addExtra(sh *shard, now Time, p *PutRequest, added Time, from r
 		}
 		s.Ahead = s.Ahead || e.ahead(q)
 		if q.attended() {
-			e.serve(q, now)
+			e.serveWaiters(q, now)
 		}
 	}
 }

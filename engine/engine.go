@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/kestrelmq/kestrel/engine/internal/dirlock"
-	"github.com/kestrelmq/kestrel/engine/internal/holds"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/journal"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
+	"github.com/kestrelmq/kestrel/engine/internal/trim"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -54,7 +54,7 @@ type Engine struct {
 
 	// Owned by maintain.
 	checkpointed uint64 // segment in which the last checkpoint began
-	debt         holds.Debt
+	debt         trim.Debt
 	moveDelay    time.Duration
 	nextMove     time.Time // not before
 	leastFree    int64     // bytes of the disk since the journal found no room

@@ -344,7 +344,7 @@ func TestServeLeavesSweep(t *testing.T) {
 		}
 		e.push(q, []PutRequest{p}, now-10)
 	}
-	e.serve(q, now)
+	e.serveWaiters(q, now)
 	removed := q.counters.expired
 	sh.mu.Unlock()
 	if removed > sweepBatch {

@@ -417,7 +417,7 @@ func (e *Engine) returnPiece(now Time, refs []ReadRef, p *returning) (rest []Rea
 		p.held.aborting--
 	}
 	if q != nil {
-		e.serve(q, now)
+		e.serveWaiters(q, now)
 	}
 	moved := q != nil && len(sh.moves) > 0
 	e.unlock(sh, now)

@@ -11,16 +11,16 @@ import (
 	"github.com/kestrelmq/kestrel/segment"
 )
 
-// sweep removes expired items from the head of q, if a fetch has left that to it, and reports whether
+// freeHead removes expired items from the head of q, if a fetch has left that to it, and reports whether
 // there are more. When there are none it serves the waiters. It also goes on with what q owes, see settleOn, and with
 // moves of q that others have left.
-func (s *spool) sweep(q *queue) (more bool) {
+func (s *spool) freeHead(q *queue) (more bool) {
 	sh, now := q.shard, s.now()
 	sh.mu.Lock()
 	if q.sweeping {
 		if more = !s.e.swept(q, now); !more {
 			q.sweeping = false
-			s.e.serve(q, now)
+			s.e.serveWaiters(q, now)
 		}
 	}
 	more = s.e.settleOn(q, now) || more
@@ -30,9 +30,9 @@ func (s *spool) sweep(q *queue) (more bool) {
 }
 
 // fill reads the next frames of q's backlog into its window, as many as have room there. It reads at least one item if
-// the window is empty. Before that it does what others have left to the reading side: sweep and unhide.
+// the window is empty. Before that it does what others have left to the reading side: freeHead and unhide.
 func (s *spool) fill(q *queue) {
-	if s.sweep(q) {
+	if s.freeHead(q) {
 		s.fills.add(q) // others have their turn first
 		return
 	}

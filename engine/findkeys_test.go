@@ -48,11 +48,11 @@ func (k *keyCase) put(n int) {
 		}
 		k.want[string(key)] = id
 	}
-	settleRuns(k.Engine)
+	awaitRuns(k.Engine)
 	k.work()
 	if k.delay == 0 {
 		k.spool.endRun(k.queue())
-		settleRuns(k.Engine)
+		awaitRuns(k.Engine)
 	}
 }
 
@@ -296,7 +296,7 @@ func TestKeysInThinRun(t *testing.T) {
 	k.put(10)
 	before := k.files()
 	k.remove(2)
-	settleRuns(k.Engine)
+	awaitRuns(k.Engine)
 	after := k.files()
 	if len(after) != len(before) || after[1].path == before[1].path || len(after[1].keys) == 0 {
 		t.Fatalf("runs before %+v, after %+v", before, after)

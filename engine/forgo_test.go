@@ -79,7 +79,7 @@ func TestLeaveWhileRunIsSynced(t *testing.T) {
 			if !synced {
 				t.Fatal("no run was synced")
 			}
-			settleRuns(e)
+			awaitRuns(e)
 			mustPut(t, e, "other", "second")
 			again := openQuiet(t, testOptions(fsys.FS.Kill(), tiny))
 			wantItems(t, again, "other", "precious second")
@@ -125,7 +125,7 @@ func forgoInPieces(t *testing.T, use string) {
 	for i := range 3 * each {
 		mustPut(t, e, "q", body(i))
 	}
-	settleRuns(e)
+	awaitRuns(e)
 	var open []ReadRef
 	want := make(map[string]bool)
 	for i := range 2 * each {
@@ -187,9 +187,9 @@ func forgoInPieces(t *testing.T, use string) {
 		mustGet(t, e, "q")
 	}
 	e.backing.runs.Store(false)
-	settleRuns(e)
+	awaitRuns(e)
 	between = func(int) {}
-	settleRuns(e)
+	awaitRuns(e)
 	if files := runFiles(fsys); len(files) > 0 {
 		t.Fatalf("%q are left", files)
 	}
@@ -244,7 +244,7 @@ func TestRunRecordedInPieces(t *testing.T) {
 		t.Fatalf("%d is recorded already, %d are open", q.spilledTo, q.open.Len())
 	}
 	most, total = 0, 0
-	settleRuns(e)
+	awaitRuns(e)
 	if q.spilledTo < n {
 		t.Fatalf("up to %d the runs are recorded, want %d", q.spilledTo, n)
 	}

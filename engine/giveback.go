@@ -148,7 +148,7 @@ func (e *Engine) returnDead(q *queue, r *read, now Time) {
 		q.shard.freeRead(r)
 		e.sayAside(q, ref)
 	}
-	e.serve(q, now)
+	e.serveWaiters(q, now)
 }
 
 // giveBack brings the item of an open read back: to the head of its queue, aside if it is delayed, or to the

@@ -23,7 +23,7 @@ func (r *revival) restoreHidden(live *queue, q *replay.Queue) error {
 		if err != nil {
 			return err
 		}
-		live.side().hidden.Add(run)
+		live.itemsAside().hidden.Add(run)
 		s.registerHidden(live)
 	}
 	if live.aside != nil {

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"unsafe"
 
-	"github.com/kestrelmq/kestrel/engine/internal/holds"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/trim"
 )
 
 // With a shard locked, nothing copies a large item: these tests look for its bytes in two places.
@@ -126,7 +126,7 @@ func TestLargeReadIsKeptOutside(t *testing.T) {
 			}
 			sh := e.shardOf([]byte("q"))
 			q := sh.queues["q"]
-			l := &holds.Plan{Target: math.MaxUint64, Left: math.MaxInt64}
+			l := &trim.Plan{Target: math.MaxUint64, Left: math.MaxInt64}
 			before := e.journal.End()
 			sh.mu.Lock()
 			r := got.Read.r

@@ -108,7 +108,7 @@ func (e *Engine) leaseRead(q *queue, r *read, entry aside.Entry) Ticket {
 // hold gives an open read a lease, which ends when it is due. A read has one at most.
 func (e *Engine) hold(q *queue, r *read, due Time) {
 	r.deadline = due
-	heap.Push(&q.side().held, r)
+	heap.Push(&q.itemsAside().held, r)
 	e.setAlarm(q)
 }
 
@@ -250,7 +250,7 @@ func (e *Engine) ReturnLease(now Time, name []byte, receipt uint64, how Return) 
 	}
 	t := e.returnLeased(q, r, how)
 	if q.attended() {
-		e.serve(q, now)
+		e.serveWaiters(q, now)
 	}
 	moved := len(q.shard.moves) > 0
 	e.unlock(q.shard, now)
@@ -387,11 +387,11 @@ func (e *Engine) returnLeases(now Time, name []byte, receipts []uint64, p *retur
 		q.aborting++
 	} else if len(rest) == 0 && p.held != nil {
 		p.held.aborting--
-		e.serve(p.held, now)
+		e.serveWaiters(p.held, now)
 		p.held = nil
 	}
 	if q != nil {
-		e.serve(q, now)
+		e.serveWaiters(q, now)
 	}
 	moved := q != nil && len(sh.moves) > 0
 	e.unlock(sh, now)

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/kestrelmq/kestrel/engine/internal/holds"
 	"github.com/kestrelmq/kestrel/engine/internal/journal"
+	"github.com/kestrelmq/kestrel/engine/internal/trim"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -195,7 +195,7 @@ func (e *Engine) fillJournal(dir string, complete func() error) (old *segment.Lo
 	if err = e.leaveDirsOpen(dir); err == nil {
 		batch := int(min(journal.MaxBatch, e.opts.SegmentSize/4))
 		m, first := e.journal.Move(log, batch, func() uint64 { return e.lastNumber.Load() + 1 })
-		e.checkpointed, e.debt = 0, holds.Debt{}
+		e.checkpointed, e.debt = 0, trim.Debt{}
 		if err = e.enterAll(first, m); err == nil {
 			old, err = m.End(complete)
 		}

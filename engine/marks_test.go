@@ -43,10 +43,10 @@ func (m *marking) put(n int) {
 	m.Helper()
 	for first := 0; first < n; first += 50 {
 		putMany(m, m.Engine, "q", first, min(50, n-first))
-		settleRuns(m.Engine)
+		awaitRuns(m.Engine)
 		m.spool.endRun(m.queue())
 	}
-	settleRuns(m.Engine)
+	awaitRuns(m.Engine)
 }
 
 // removeEvery removes every nth item from an id on.
@@ -99,7 +99,7 @@ func TestMarks(t *testing.T) {
 	if m.file() != first {
 		t.Error("the file is another one, although nothing else has gone")
 	}
-	settleRuns(m.Engine)
+	awaitRuns(m.Engine)
 	m.removeEvery(3, 31, 300)
 	m.checkpointed()
 	second := m.file()
@@ -127,9 +127,9 @@ func TestMarks(t *testing.T) {
 	if got, want := drain(t, again.Engine, "q"), bodies(400, lives); !slices.Equal(got, want) {
 		t.Errorf("after a kill %d items come, want %d", len(got), len(want))
 	}
-	settleRuns(again.Engine)
+	awaitRuns(again.Engine)
 	again.checkpointed()
-	settleRuns(again.Engine)
+	awaitRuns(again.Engine)
 	if left := runFiles(again.fsys); len(left) > 0 {
 		t.Errorf("%v are left of an empty queue", left)
 	}
@@ -148,7 +148,7 @@ func TestMarksDamaged(t *testing.T) {
 		m.put(400)
 		m.removeEvery(2, 30, 300)
 		m.checkpointed()
-		settleRuns(m.Engine)
+		awaitRuns(m.Engine)
 		turnOver(t, m.Engine)
 		fsys := m.fsys.Kill()
 		if err := damage(fsys, m.file().Path); err != nil {
@@ -245,7 +245,7 @@ func TestThin(t *testing.T) {
 	m.removeEvery(2, 30, 2000)
 	turnOver(t, m.Engine)
 	for range 3 {
-		settleRuns(m.Engine)
+		awaitRuns(m.Engine)
 	}
 	if n := size(); runs != 40 || n > before*3/4 {
 		t.Errorf("of %d bytes in %d runs %d are left", before, runs, n)
@@ -261,7 +261,7 @@ func TestThin(t *testing.T) {
 	if got := drain(t, m.Engine, "q"); !slices.Equal(got, want) {
 		t.Errorf("%d items come, want %d", len(got), len(want))
 	}
-	settleRuns(m.Engine)
+	awaitRuns(m.Engine)
 	if s, _ := m.QueueStats(Now(), []byte("q")); s.Bytes != 0 || len(runFiles(m.fsys)) > 0 {
 		t.Errorf("of an empty queue %d bytes and %v are left", s.Bytes, runFiles(m.fsys))
 	}

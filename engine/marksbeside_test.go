@@ -27,7 +27,7 @@ func TestMarksBesideReload(t *testing.T) {
 	if !written {
 		t.Fatal("the checkpoint wrote no file")
 	}
-	settleRuns(m.Engine)
+	awaitRuns(m.Engine)
 	verify(t, m.Engine)
 	want := bodies(400, func(id uint64) bool { return id < 30 || id > 300 || id%2 == 1 })
 	for _, image := range []*segmenttest.FS{fsys.Kill(), fsys.PowerCut(segmenttest.CutOptions{Mode: segmenttest.Lose})} {
@@ -59,7 +59,7 @@ func TestManyReadsBesideRuns(t *testing.T) {
 	q := m.queue()
 	m.recordQueue(q, func(int64) bool {
 		if q.backlog != nil { // the runs go between two pieces
-			settleRuns(m.Engine)
+			awaitRuns(m.Engine)
 			for range 20 { // in a segment of its own
 				mustPut(t, m.Engine, "other", strings.Repeat("x", 100))
 				mustGet(t, m.Engine, "other")

@@ -53,9 +53,9 @@ func marksScript(t *testing.T, fsys *segmenttest.FS) *marksLedger {
 		for id := first; id < first+n; id++ {
 			sure(id, put, s.Ticket, err)
 		}
-		settleRuns(e)
+		awaitRuns(e)
 		e.spool.endRun(e.shardOf([]byte("q")).queues["q"])
-		settleRuns(e)
+		awaitRuns(e)
 	}
 	removes := func(step, first, last uint64) {
 		tickets := make(map[uint64]Ticket)
@@ -87,7 +87,7 @@ func marksScript(t *testing.T, fsys *segmenttest.FS) *marksLedger {
 		if _, err := e.checkpoint(); err == nil {
 			l.files++
 		}
-		settleRuns(e)
+		awaitRuns(e)
 	}
 	for first := uint64(1); first < 120; first += 20 {
 		if puts(first, 20); fsys.Stopped() {
@@ -102,10 +102,10 @@ func marksScript(t *testing.T, fsys *segmenttest.FS) *marksLedger {
 	removes(4, 21, 100)
 	checkpoint()
 	removes(4, 22, 100) // most of some runs is gone
-	settleRuns(e)
+	awaitRuns(e)
 	checkpoint()
 	l.leaseSome(t, e, sure)
-	settleRuns(e)
+	awaitRuns(e)
 	checkpoint()
 	for n := 0; n < 60 && !fsys.Stopped(); {
 		var got copied
@@ -120,7 +120,7 @@ func marksScript(t *testing.T, fsys *segmenttest.FS) *marksLedger {
 		id, err := strconv.ParseUint(string(got.item.Data), 10, 64)
 		sure(id%overwritten, gone, f.Ticket, err)
 	}
-	settleRuns(e)
+	awaitRuns(e)
 	checkpoint()
 	return l
 }

@@ -273,7 +273,7 @@ func (m *model) append(q *modelQueue, now Time, it Item) {
 		return
 	}
 	q.window = append(q.window, it)
-	m.serve(q, now)
+	m.serveWaiters(q, now)
 }
 
 func (m *model) put(now Time, name string, it Item) (first error) {
@@ -372,8 +372,8 @@ func (q *modelQueue) openFirst(now Time) *modelRead {
 	return r
 }
 
-// serve hands items to waiters.
-func (m *model) serve(q *modelQueue, now Time) {
+// serveWaiters hands items to waiters.
+func (m *model) serveWaiters(q *modelQueue, now Time) {
 	for len(q.waiters) > 0 {
 		m.sweep(q, now, 1<<62)
 		if len(q.queued()) == 0 {
@@ -447,7 +447,7 @@ func (m *model) giveBack(now Time, reads []*modelRead, how Return) (ended int) {
 		}
 	}
 	if ended > 0 {
-		m.serve(reads[0].q, now)
+		m.serveWaiters(reads[0].q, now)
 	}
 	m.finishMoves(now)
 	return ended

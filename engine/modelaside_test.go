@@ -101,7 +101,7 @@ func (m *model) wake(q *modelQueue, now Time) {
 		m.giveBackOne(now, first, Return{How: Lost})
 	}
 	if n > 0 {
-		m.serve(q, now)
+		m.serveWaiters(q, now)
 	}
 }
 
@@ -305,7 +305,7 @@ func (r *modelRun) endLease() {
 			want = ErrDelayTooLong
 		default:
 			r.m.returnLeased(q, a, r.now, how)
-			r.m.serve(q, r.now)
+			r.m.serveWaiters(q, r.now)
 		}
 	}
 	if r.m.finishMoves(r.now); !errors.Is(err, want) {

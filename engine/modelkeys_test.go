@@ -162,7 +162,7 @@ func (m *model) overwrite(q *modelQueue, now Time, it Item, id uint64) {
 	q.setAside(a)
 	q.want.Puts++
 	q.want.PutBytes += int64(len(it.Data))
-	m.serve(q, now)
+	m.serveWaiters(q, now)
 }
 
 // modelKeys are the keys that are used.
@@ -342,7 +342,7 @@ func (m *model) change(q *modelQueue, now Time, id uint64, to Changes) {
 	}
 	a.said, a.changed = record.Change{Due: a.due, Token: a.token, Count: a.count}, true
 	q.setAside(a)
-	m.serve(q, now)
+	m.serveWaiters(q, now)
 }
 
 // guesses reports whether the queue may count other bytes than there are: those of items that are gone from the disk,
@@ -443,7 +443,7 @@ func (r *modelRun) scan(name string) {
 		if wanted := r.matching(q, m, &got, kind, to); wanted != count {
 			r.fail("%d items, want %d", count, wanted)
 		}
-		r.m.serve(q, r.now)
+		r.m.serveWaiters(q, r.now)
 	}
 	r.m.finishMoves(r.now)
 	r.maybeCommit(ticket)

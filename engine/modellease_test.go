@@ -90,7 +90,7 @@ func (r *modelRun) endLeases() {
 			want++
 		}
 		if want > 0 {
-			r.m.serve(q, r.now)
+			r.m.serveWaiters(q, r.now)
 		}
 	}
 	if r.m.finishMoves(r.now); err != wantErr || ended != want {

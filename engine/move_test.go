@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/kestrelmq/kestrel/engine/internal/holds"
+	"github.com/kestrelmq/kestrel/engine/internal/trim"
 )
 
 // moveBetween expires item "a" of queue q into another queue, which another lock guards, and calls
@@ -68,7 +68,7 @@ func TestMoveMeetsOthers(t *testing.T) {
 	}{
 		{"nothing", true, func(*Engine, *queue) {}, "b", "b"},
 		{"rewritten", true, func(e *Engine, q *queue) {
-			e.keepOldReads(q, &holds.Plan{Target: math.MaxUint64, Left: 1 << 20}, &readCursor{})
+			e.keepOldReads(q, &trim.Plan{Target: math.MaxUint64, Left: 1 << 20}, &readCursor{})
 		}, "b", "b"},
 		{"delete", true, func(e *Engine, q *queue) { e.delete(q) }, "", ""},
 		{"flush", true, func(e *Engine, q *queue) { e.clear(q) }, "", ""},

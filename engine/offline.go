@@ -272,7 +272,7 @@ func (q *queue) restored(now Time, it *Item, stands Standing) *PutExtra {
 		x.Key = nil
 	}
 	if stands.Token != 0 {
-		if _, taken := q.side().FindToken(stands.Token); taken {
+		if _, taken := q.itemsAside().FindToken(stands.Token); taken {
 			x.stands.Token = q.newToken()
 		}
 	}

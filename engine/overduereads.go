@@ -73,7 +73,7 @@ func (e *Engine) endOverduePiece(o *overdueReads) {
 	if q.open.Len() == 0 || q.opts.OpenReadTimeout == 0 {
 		delete(sh.timed, q)
 	}
-	e.serve(q, o.now)
+	e.serveWaiters(q, o.now)
 }
 
 // from returns the last of marks that has not ended, and forgets those behind it; the oldest open read if all have.

@@ -116,7 +116,7 @@ func TestSettlePieces(t *testing.T) {
 			w := waitingFetch(t, e)
 			for pieces := 0; q.headBusy() || q.coming() && q.window.Count == 0; pieces++ {
 				before := q.counters.discarded
-				if e.spool.sweep(q); q.counters.discarded-before > settleBatch {
+				if e.spool.freeHead(q); q.counters.discarded-before > settleBatch {
 					t.Errorf("piece %d drops %d items", pieces, q.counters.discarded-before)
 				}
 				spoolSome(e, 1)

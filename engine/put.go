@@ -295,7 +295,7 @@ func (e *Engine) add(
 		e.overflow(q)
 		s.Ahead = s.Ahead || e.ahead(q)
 		if q.attended() {
-			e.serve(q, now)
+			e.serveWaiters(q, now)
 		}
 	}
 	return n

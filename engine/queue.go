@@ -4,11 +4,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kestrelmq/kestrel/engine/internal/holds"
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/journal"
 	"github.com/kestrelmq/kestrel/engine/internal/list"
+	"github.com/kestrelmq/kestrel/engine/internal/trim"
 )
 
 // Item is an item of a queue as a reader sees it.
@@ -51,7 +51,7 @@ type queue struct {
 	returned readList    // handed out once and brought back; the next to hand out first
 	window   item.Window // never handed out
 	backlog  *backlog    // of a queue that is in read-behind, or has runs left; nil otherwise
-	aside    *sideline   // nil until something is delayed or leased, and then for good
+	aside    *asideItems // nil until something is delayed or leased, and then for good
 	keys     *keyed      // nil until something is put with a key, and then for good
 	open     readList    // handed out and not confirmed, longest ago first
 	moving   readList    // expired, on their way to another queue, in the order in which they arrive
@@ -69,9 +69,9 @@ type queue struct {
 	clears   uint64          // how often all that was queued was dropped
 	family   *family         // of the queue's fanout children; nil without any
 
-	removal  journal.Removal // of the last one
-	puts     recentPuts      // see putTicket
-	segments holds.Marks     // see windowSegment
+	removal  journal.Removal   // of the last one
+	puts     recentPuts        // see putTicket
+	segments trim.ItemSegments // see windowSegment
 	// Items up to writtenTo that were in the window or behind it are in runs; up to spilledTo the
 	// journal says so.
 	writtenTo, spilledTo uint64
@@ -260,7 +260,7 @@ func (q *queue) journaled() (first uint64, ok bool) {
 	return first, first < q.nextID
 }
 
-// trimSegments forgets the marks that no item needs which was never handed out.
+// trimSegments forgets the segments that no item needs which was never handed out.
 func (q *queue) trimSegments() {
 	if first, ok := q.journaled(); ok {
 		q.segments.Forget(first)

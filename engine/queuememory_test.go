@@ -16,7 +16,7 @@ func TestQueueMemory(t *testing.T) {
 			use(e, Now(), fmt.Appendf(nil, "idle-queue-%06d", i))
 		}
 		e.writeLeftOver()
-		trim(t, e)
+		trimAll(t, e)
 		heap, ledger = liveHeap()-heap, e.memory.Load()-ledger
 		if heap > ledger*5/4 || heap < ledger/3 {
 			t.Errorf("a queue takes %d bytes of the heap, the ledger says %d", heap/queues, ledger/queues)

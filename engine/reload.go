@@ -118,7 +118,7 @@ func (e *Engine) endCrossing(q *queue) {
 	if q.backlog != nil {
 		e.spool.wantRecord(q) // it was put off
 	}
-	e.serve(q, now)
+	e.serveWaiters(q, now)
 	e.unlock(q.shard, now)
 	if !last.IsZero() {
 		e.awaitMoves(q, last)

@@ -17,7 +17,7 @@ func TestRepairUndo(t *testing.T) {
 	m.put(400)
 	m.removeEvery(2, 30, 300)
 	m.checkpointed()
-	settleRuns(m.Engine)
+	awaitRuns(m.Engine)
 	turnOver(t, m.Engine)
 	fsys := m.fsys.Kill()
 	damaged := m.queue().backlog.runs[1].Path

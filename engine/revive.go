@@ -122,7 +122,7 @@ func (r *revival) bringBack(q *replay.Queue, sh *shard) (*queue, error) {
 		}
 		live.backlog.marks = m
 	}
-	live.segments = q.Marks
+	live.segments = q.Segments
 	if err := r.e.indexKeys(live, q.Keys); err != nil {
 		return live, err
 	}
@@ -132,7 +132,7 @@ func (r *revival) bringBack(q *replay.Queue, sh *shard) (*queue, error) {
 	return live, nil
 }
 
-// setAside moves the items that are not in line from what was replayed to the sideline.
+// setAside moves the items that are not in line from what was replayed to its items aside.
 func (r *revival) setAside(live *queue, q *replay.Queue) error {
 	err := q.TakeChanged(&r.pool, live.opts.MaxMemorySize, func(it Item, seg uint64, c record.Change) {
 		r.e.setAside(live, &it, seg, entryOf(c))
@@ -234,7 +234,7 @@ func (s *spool) collect(b *backlog, all []replay.Run, gone idset.Bitmap) (absent
 	return absent, nil
 }
 
-// restoreKept puts the kept items where their ids say: before the backlog, in the sideline, or into the window. An
+// restoreKept puts the kept items where their ids say: before the backlog, aside, or into the window. An
 // item of the backlog before one of them was open too, and is read now.
 func (r *revival) restoreKept(q *queue, from *replay.Queue) error {
 	ids := slices.Sorted(maps.Keys(from.Kept))

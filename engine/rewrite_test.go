@@ -10,7 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/kestrelmq/kestrel/engine/internal/holds"
+	"github.com/kestrelmq/kestrel/engine/internal/trim"
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
@@ -306,7 +306,7 @@ func TestManyReadsOfAQueue(t *testing.T) {
 	}
 	refs := openAll(t, e, "q", items)
 	q := e.shardOf([]byte("q")).queues["q"]
-	l, at := holds.Plan{Target: e.journal.Segment(), Left: 1 << 30}, readCursor{}
+	l, at := trim.Plan{Target: e.journal.Segment(), Left: 1 << 30}, readCursor{}
 	rounds := 1
 	for ; e.keepOldReads(q, &l, &at); rounds++ {
 		switch rounds {

@@ -67,7 +67,7 @@ func TestRunWithGaps(t *testing.T) {
 			}
 			e = restartAs(t, e, false, small)
 			putMany(t, e, "q", 40, 20)
-			settleRuns(e)
+			awaitRuns(e)
 			if len(runFiles(e.opts.FS.(*segmenttest.FS))) == 0 {
 				t.Fatal("nothing was spilled")
 			}
@@ -79,7 +79,7 @@ func TestRunWithGaps(t *testing.T) {
 			}
 			for round := range 4 {
 				if tt.reclaimed || round > 0 {
-					settleRuns(e)
+					awaitRuns(e)
 				}
 				if round > 1 { // before, nothing but what removed the file may have written to the journal
 					turnOver(t, e)
@@ -126,12 +126,12 @@ func TestVerifyItemBesideRuns(t *testing.T) {
 			tt.put(t, e)
 			_, want := mustOpen(t, e, "q")
 			putMany(t, e, "q", 5, 35)
-			settleRuns(e)
+			awaitRuns(e)
 			drain(t, e, "q") // all but the first
-			settleRuns(e)
+			awaitRuns(e)
 			putMany(t, e, "q", 40, 10)
 			e = restartAs(t, e, false, tiny)
-			settleRuns(e)
+			awaitRuns(e)
 			if e.shardOf([]byte("q")).queues["q"].backlog == nil {
 				t.Fatal("nothing was spilled")
 			}
@@ -143,7 +143,7 @@ func TestVerifyItemBesideRuns(t *testing.T) {
 				t.Fatalf("opened %q, want %q", got, want)
 			}
 			drain(t, e, "q")
-			settleRuns(e)
+			awaitRuns(e)
 			verify(t, e)
 			e = restartAs(t, e, true, tiny)
 			wantItems(t, e, "q", want)

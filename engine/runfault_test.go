@@ -65,7 +65,7 @@ func TestRunSyncFailsWhileWriting(t *testing.T) {
 			}
 			verify(t, e)
 			want = append(want, putMany(t, e, "q", 9, 8)...)
-			settleRuns(e)
+			awaitRuns(e)
 			wantSurvivors(t, e, fsys.FS, want)
 		})
 	}
@@ -108,7 +108,7 @@ func TestRunReplacedBehindItsEnd(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want[0])
 	}
 	verify(t, e)
-	settleRuns(e)
+	awaitRuns(e)
 	wantSurvivors(t, e, fsys, want[1:])
 }
 
@@ -122,8 +122,8 @@ func failRunDirs(err error) func(segmenttest.Op) segmenttest.Fault {
 	}
 }
 
-// settleRuns has the spool do all that it has to do, also what it has put off.
-func settleRuns(e *Engine) {
+// awaitRuns has the spool do all that it has to do, also what it has put off.
+func awaitRuns(e *Engine) {
 	for range 3 {
 		e.spool.tend()
 		spoolSome(e, 1<<30)

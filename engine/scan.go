@@ -167,7 +167,7 @@ func (w *Scan) Do(now Time, r Receiver, n int) (more bool) {
 	w.change()
 	w.r = nil
 	if len(w.batch) > 0 && q.attended() {
-		w.e.serve(q, now)
+		w.e.serveWaiters(q, now)
 	}
 	return !w.done
 }

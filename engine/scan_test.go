@@ -67,7 +67,7 @@ func TestListReadsFramesOnce(t *testing.T) {
 	const items = 60
 	for i := range items {
 		mustPut(t, e, "q", strings.Repeat("x", 200))
-		if settleRuns(e); i%20 == 19 { // a start begins a new run
+		if awaitRuns(e); i%20 == 19 { // a start begins a new run
 			if err := e.Close(); err != nil {
 				t.Fatal(err)
 			}
@@ -113,7 +113,7 @@ func TestListBeforeRemovedEnd(t *testing.T) {
 			if id <= delayed || id > last {
 				want = append(want, id)
 			}
-			settleRuns(h.Engine)
+			awaitRuns(h.Engine)
 		}
 		q := h.queue()
 		if q.aside.hidden.OnDisk(delayed) == nil || q.backlog.onDisk == 0 {

@@ -10,10 +10,10 @@ import (
 
 	"github.com/kestrelmq/kestrel/engine/histogram"
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
-	"github.com/kestrelmq/kestrel/engine/internal/holds"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/list"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
+	"github.com/kestrelmq/kestrel/engine/internal/trim"
 )
 
 // shard is a part of the queues under one lock. A queue and its fanout children are in the same shard.
@@ -29,7 +29,7 @@ type shard struct {
 	pool      item.Pool
 	accounts  *accounts                    // of the engine
 	freeReads [readClasses]list.List[read] // not in use, by class
-	pins      holds.Pins
+	pins      trim.Pins
 	lastRead  uint64 // identity of the newest read
 	puts      int64  // items accepted by puts, in every queue they went to
 	tokens    aside.Tokens

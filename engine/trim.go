@@ -6,10 +6,10 @@ import (
 	"slices"
 
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
-	"github.com/kestrelmq/kestrel/engine/internal/holds"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/processor"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
+	"github.com/kestrelmq/kestrel/engine/internal/trim"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -66,7 +66,7 @@ func (e *Engine) trimJournal() error {
 	if needed <= oldest {
 		return nil
 	}
-	if free := holds.SizeBefore(segments, needed); e.checkpointed <= oldest &&
+	if free := trim.SizeBefore(segments, needed); e.checkpointed <= oldest &&
 		e.measureUse(segments).State > e.debt.Affords(free) {
 		return nil // not worth a checkpoint
 	}
@@ -135,11 +135,11 @@ const (
 // queues are rewritten at its end, and large queues spill. It reports whether any queue needed one.
 func (e *Engine) boundJournal() (held bool) {
 	segments := e.journal.Segments()
-	total := holds.Size(segments)
+	total := trim.Size(segments)
 	if total <= e.opts.JournalSize || e.journal.Failing() || e.journal.Full() {
 		return false
 	}
-	asked := e.hideOld(holds.LastBytes(segments, e.opts.JournalSize/4*3))
+	asked := e.hideOld(trim.LastBytes(segments, e.opts.JournalSize/4*3))
 	use := e.measureUse(segments)
 	limit := use.Limit(e.opts.JournalSize)
 	if e.withheld.oldest > 0 || e.backing.retainsSegments() {
@@ -192,7 +192,7 @@ func (e *Engine) hideOld(target uint64) (asked bool) {
 
 // letGoWindow has the window of q, and what is behind it, no longer need a segment before the target. That is true at
 // once, or as soon as the spool has done its work. The caller holds the shard's mutex.
-func (e *Engine) letGoWindow(q *queue, l *holds.Plan) {
+func (e *Engine) letGoWindow(q *queue, l *trim.Plan) {
 	n := q.rewriteSize()
 	most := &l.Windows
 	if n > tinyBytes {
@@ -208,7 +208,7 @@ func (e *Engine) letGoWindow(q *queue, l *holds.Plan) {
 
 // keepAllReads rewrites open and returned reads that pin a segment before the target, as long as that is allowed. It
 // reports whether there were any.
-func (e *Engine) keepAllReads(l *holds.Plan) (held bool) {
+func (e *Engine) keepAllReads(l *trim.Plan) (held bool) {
 	e.eachShard(func(sh *shard, queues []*queue) {
 		sh.mu.Lock()
 		before := sh.pins.Before(l.Target)
@@ -235,7 +235,7 @@ func (e *Engine) keepAllReads(l *holds.Plan) (held bool) {
 // keepOldReads rewrites a batch of reads, and of what is aside, that pin a segment before the target. It reports
 // whether there may be more. It leaves out items on their way to another queue. The journal may already say that they
 // have arrived, and they let go of their segment in a moment.
-func (e *Engine) keepOldReads(q *queue, l *holds.Plan, at *readCursor) (more bool) {
+func (e *Engine) keepOldReads(q *queue, l *trim.Plan, at *readCursor) (more bool) {
 	n, seen := int64(0), 0
 	full := func() bool { return n >= rewriteBatch || seen >= at.batch() }
 	for r := range at.reads(q, &q.returned, &q.open) {
@@ -342,8 +342,8 @@ func (e *Engine) relieve() {
 }
 
 // measureUse looks at every queue.
-func (e *Engine) measureUse(segments []segment.Segment) holds.Use {
-	u := holds.NewUse(segments)
+func (e *Engine) measureUse(segments []segment.Segment) trim.Use {
+	u := trim.NewUse(segments)
 	e.eachShard(func(sh *shard, queues []*queue) {
 		for _, q := range queues {
 			sh.mu.Lock()
@@ -358,7 +358,7 @@ func (e *Engine) measureUse(segments []segment.Segment) holds.Use {
 }
 
 // addUse adds what q takes, but for its reads. The caller holds the shard's mutex.
-func addUse(u *holds.Use, q *queue) {
+func addUse(u *trim.Use, q *queue) {
 	if !q.inJournal() {
 		return
 	}

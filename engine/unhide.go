@@ -43,7 +43,7 @@ func (s *spool) unhide(q *queue) {
 	s.e.setAlarm(q)
 	if overdue && q.waiters.First() != nil { // some may wait for what has come, or has not come
 		s.e.wake(q, now)
-		s.e.serve(q, now)
+		s.e.serveWaiters(q, now)
 	}
 	s.e.unlock(q.shard, now)
 }
@@ -133,7 +133,7 @@ func (s *spool) eachIn(r *hidden.Run, from int, f func(hidden.Entry) bool) error
 	return nil
 }
 
-// hiddenEntry is what the sideline would know of an item of a hidden run.
+// hiddenEntry is what asideItems would know of an item of a hidden run.
 func hiddenEntry(e hidden.Entry) aside.Entry {
 	return aside.Entry{State: aside.Delayed, Due: e.Due, Count: e.Count}
 }

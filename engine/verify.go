@@ -6,8 +6,8 @@ import (
 
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
 	"github.com/kestrelmq/kestrel/engine/internal/audit"
-	"github.com/kestrelmq/kestrel/engine/internal/holds"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/trim"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -39,7 +39,7 @@ func (e *Engine) Verify() (err error) {
 func (sh *shard) verifyPins() error {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	var want holds.Pins
+	var want trim.Pins
 	for _, q := range sh.queues {
 		for _, list := range [...]*readList{&q.returned, &q.open, &q.moving} {
 			for r := list.First(); r != nil; r = r.link.Next() {
@@ -57,7 +57,7 @@ func (sh *shard) verifyPins() error {
 		}
 	}
 	for _, p := range want { // rubbish is still counted
-		i := slices.IndexFunc(sh.pins, func(o holds.Pin) bool { return o.Segment == p.Segment })
+		i := slices.IndexFunc(sh.pins, func(o trim.Pin) bool { return o.Segment == p.Segment })
 		if i < 0 || sh.pins[i].Reads < p.Reads || sh.pins[i].Bytes < p.Bytes {
 			return fmt.Errorf("I6: reads pin %v, counted are %v", want, sh.pins)
 		}

@@ -234,9 +234,9 @@ func (e *Engine) openFirst(q *queue, now Time, it *Item, access Access) *read {
 	return r
 }
 
-// serve has watchers hear that items may be there, and hands them to waiters while there are both (I4). The
+// serveWaiters has watchers hear that items may be there, and hands them to waiters while there are both (I4). The
 // caller holds the shard's mutex.
-func (e *Engine) serve(q *queue, now Time) {
+func (e *Engine) serveWaiters(q *queue, now Time) {
 	q.endWatches(nil)
 	for q.waiters.First() != nil && !q.headBusy() {
 		if !e.swept(q, now) {

@@ -38,7 +38,7 @@ func (e *Engine) wake(q *queue, now Time) (more bool) {
 		e.giveBack(r, Return{How: Lost})
 	}
 	if n > 0 && q.attended() {
-		e.serve(q, now)
+		e.serveWaiters(q, now)
 	}
 	return n == dueBatch
 }

@@ -22,7 +22,7 @@ func spilledQueue(t *testing.T) (fsys *segmenttest.FS, want []string, file strin
 	e, fsys := newQuiet(t, tiny)
 	mustPut(t, e, "other", "precious")
 	want = putMany(t, e, "q", 0, 40)
-	settleRuns(e)
+	awaitRuns(e)
 	for range 7 { // a start reads the frames of a run of which a part is gone
 		if got := mustGet(t, e, "q"); got != want[0] {
 			t.Fatalf("got %q, want %q", got, want[0])
@@ -106,10 +106,10 @@ func TestWithheld(t *testing.T) {
 			for range 4 {
 				turnOver(t, e)
 				e.boundJournal()
-				settleRuns(e)
+				awaitRuns(e)
 			}
 			putMany(t, e, "more", 0, 40)
-			settleRuns(e)
+			awaitRuns(e)
 			if err := e.moveJournal(); !errors.Is(err, ErrWithheld) {
 				t.Errorf("moveJournal = %v, want ErrWithheld", err)
 			}
@@ -182,7 +182,7 @@ func TestWithheldChild(t *testing.T) {
 		t.Fatal(err)
 	}
 	putMany(t, e, "q", 0, 40)
-	settleRuns(e)
+	awaitRuns(e)
 	mustPut(t, e, "other", "x") // what the spool has recorded is written with it
 	image := fsys.Kill()
 	for _, file := range runFiles(image) {

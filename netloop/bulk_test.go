@@ -137,9 +137,9 @@ func (lt *lineTurns) happened(fd int, ended bool) {
 	lt.driver.happened(fd, ended)
 }
 
-func (lt *lineTurns) serve() (waits bool) {
+func (lt *lineTurns) serveBulk() (waits bool) {
 	lt.begin()
-	return lt.driver.serve()
+	return lt.driver.serveBulk()
 }
 
 func (lt *lineTurns) finish() next {

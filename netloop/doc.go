@@ -8,7 +8,7 @@
 //	driver     what a loop reads and sends with: sockets, or connections in memory
 //	turn       what a loop does between two waits for events
 //	share      the millisecond that a turn has for one kind of work; what does not fit waits for the next turn
-//	tick       the end of a turn: it wraps up, which commits and sends replies
+//	tick       the end of a turn: it goes on with stalled sessions, and then wraps up
 //	dirty      of a session: it has replies or a ticket for the next commit of its loop
 //	held       of a session: its replies wait for a commit that is under way
 //	buffered   of input: it cannot run yet, so it is copied and counted. A line is one of text, in a protocol or the log

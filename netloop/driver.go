@@ -95,9 +95,9 @@ func (d *driver) readLate() {
 	d.late = d.late[:rest]
 }
 
-// serve implements turns. It sends the replies of connections that are not in the bulk before it serves the bulk. If
+// serveBulk implements turns. It sends the replies of connections that are not in the bulk before it serves the bulk. If
 // the turn ends in a sync, it serves the whole bulk first, because one sync then covers all of them.
-func (d *driver) serve() (waits bool) {
+func (d *driver) serveBulk() (waits bool) {
 	d.begin()
 	d.readLate()
 	d.endPaces()

@@ -52,9 +52,9 @@ func (p *epollPoller) run(t turns) error {
 			return err
 		}
 		p.report(t, events)
-		if t.serve() {
+		if t.serveBulk() {
 			p.report(t, p.ready())
-			t.serve()
+			t.serveBulk()
 		}
 	}
 	return nil

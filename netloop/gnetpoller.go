@@ -92,7 +92,7 @@ func (p *gnetPoller) happened(fd int, event netpoll.IOEvent, flags netpoll.IOFla
 			switch more, known := p.watched.more(); {
 			case more:
 				return nil
-			case known && !p.turns.serve(): // if it waits for the disk, the next batch comes along
+			case known && !p.turns.serveBulk(): // if it waits for the disk, the next batch comes along
 				return p.finish()
 			}
 		}
@@ -107,7 +107,7 @@ func (p *gnetPoller) happened(fd int, event netpoll.IOEvent, flags netpoll.IOFla
 // endTurn ends a turn behind a batch of events.
 func (p *gnetPoller) endTurn(any) error {
 	p.ending = false
-	p.turns.serve()
+	p.turns.serveBulk()
 	return p.finish()
 }
 

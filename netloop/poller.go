@@ -31,13 +31,13 @@ type poller interface {
 	close()
 }
 
-// turns is what a poller runs: for each turn some calls of happened, then serve, then finish.
+// turns is what a poller runs: for each turn some calls of happened, then serveBulk, then finish.
 type turns interface {
 	// happened handles an event of fd. If ended is set, the peer sends no more.
 	happened(fd int, ended bool)
-	// serve handles the connections in the bulk. It reports whether the turn waits for the disk, so that it
+	// serveBulk handles the connections in the bulk. It reports whether the turn waits for the disk, so that it
 	// pays to look first for what has come meanwhile.
-	serve() (waits bool)
+	serveBulk() (waits bool)
 	// finish ends the turn.
 	finish() next
 }

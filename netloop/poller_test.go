@@ -47,7 +47,7 @@ func startPoller(t *testing.T, eventLoop string) *pollerTest {
 	return p
 }
 
-func (p *pollerTest) serve() (waits bool) { return false }
+func (p *pollerTest) serveBulk() (waits bool) { return false }
 
 func (p *pollerTest) happened(fd int, _ bool) {
 	p.fds = append(p.fds, fd)

@@ -22,7 +22,7 @@ func (s *session) receive(buf []byte) {
 	s.loop.makeDirty(s)
 }
 
-// resume runs the requests that the session has kept. If the client's input has ended, it then ends the session,
+// resume runs the requests that the session has buffered. If the client's input has ended, it then ends the session,
 // unless a reply is still being made.
 func (s *session) resume() {
 	if s.state == idle && s.body.pending() {

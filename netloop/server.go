@@ -18,7 +18,7 @@ type Server struct {
 	log       logger
 	started   time.Time
 	clock     clock
-	status    *statusKeeper
+	status    *serverStatus
 	syncer    *syncer
 	writer    *syncer // waits for writes that take long, and for no sync
 	inline    inlineSync
@@ -72,7 +72,7 @@ func New(opts Options) (*Server, error) {
 	s := &Server{
 		opts: opts, log: opts.Logger, started: time.Now(), clock: clock,
 		inline:   inlineSync{allowed: runtime.NumCPU() == 1, slow: slowSync},
-		status:   newStatusKeeper(opts),
+		status:   newServerStatus(opts),
 		stopping: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	s.accounts.set(opts.Accounts)

@@ -59,9 +59,9 @@ func ParseStatus(name string) (Status, error) {
 // One call is made at a time.
 type Publisher interface{ Publish(Status) error }
 
-// statusKeeper holds the status that was asked for and the one that is enforced. A change to a
+// serverStatus holds the status that was asked for and the one that is enforced. A change to a
 // stricter status is enforced only after the grace period, so that clients can see it coming.
-type statusKeeper struct {
+type serverStatus struct {
 	file  string // "" keeps nothing
 	grace time.Duration
 	log   logger
@@ -75,10 +75,10 @@ type statusKeeper struct {
 	pending *time.Timer // running grace period; nil if there is none; guarded by mu
 }
 
-// newStatusKeeper starts with the status stored in the status file, or with the default if that
+// newServerStatus starts with the status stored in the status file, or with the default if that
 // says none.
-func newStatusKeeper(opts Options) *statusKeeper {
-	k := &statusKeeper{
+func newServerStatus(opts Options) *serverStatus {
+	k := &serverStatus{
 		file: opts.StatusFile, grace: opts.StatusGrace, log: opts.Logger, publishers: opts.Publishers,
 	}
 	status := opts.DefaultStatus
@@ -110,15 +110,15 @@ func readStatus(file string) (Status, error) {
 }
 
 // Requested returns the status that was asked for last.
-func (k *statusKeeper) Requested() Status { return Status(k.requested.Load()) }
+func (k *serverStatus) Requested() Status { return Status(k.requested.Load()) }
 
 // Enforced returns the status that operations are held to.
-func (k *statusKeeper) Enforced() Status { return Status(k.enforced.Load()) }
+func (k *serverStatus) Enforced() Status { return Status(k.enforced.Load()) }
 
 // set changes the status and stores it. A change to an equal or stricter status is dropped, with a
 // warning and no error, while a grace period runs. It waits for the disk and for publishers. It
 // returns ErrForbiddenStatus for Down, and for any status after goDown.
-func (k *statusKeeper) set(to Status) error {
+func (k *serverStatus) set(to Status) error {
 	if to == Down {
 		return ErrForbiddenStatus
 	}
@@ -150,7 +150,7 @@ func (k *statusKeeper) set(to Status) error {
 }
 
 // loosen allows more than before, at once. The caller holds mu.
-func (k *statusKeeper) loosen(from, to Status) error {
+func (k *serverStatus) loosen(from, to Status) error {
 	k.requested.Store(int32(to))
 	if err := k.publish(to); err != nil {
 		k.requested.Store(int32(from))
@@ -166,7 +166,7 @@ func (k *statusKeeper) loosen(from, to Status) error {
 }
 
 // startGrace enforces to after the grace period. The caller holds mu.
-func (k *statusKeeper) startGrace(to Status) {
+func (k *serverStatus) startGrace(to Status) {
 	var timer *time.Timer
 	timer = time.AfterFunc(k.grace, func() {
 		k.mu.Lock()
@@ -180,7 +180,7 @@ func (k *statusKeeper) startGrace(to Status) {
 }
 
 // goDown refuses everything from now on. It is never stored.
-func (k *statusKeeper) goDown() {
+func (k *serverStatus) goDown() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.pending != nil {
@@ -196,7 +196,7 @@ func (k *statusKeeper) goDown() {
 
 // publishFirst publishes the status that the server starts with. Publishers that fail are not
 // waited for.
-func (k *statusKeeper) publishFirst() {
+func (k *serverStatus) publishFirst() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if err := k.publish(k.Requested()); err != nil {
@@ -204,7 +204,7 @@ func (k *statusKeeper) publishFirst() {
 	}
 }
 
-func (k *statusKeeper) publish(s Status) error {
+func (k *serverStatus) publish(s Status) error {
 	for _, p := range k.publishers {
 		if err := p.Publish(s); err != nil {
 			return err
@@ -214,7 +214,7 @@ func (k *statusKeeper) publish(s Status) error {
 }
 
 // store writes the status file. A failure costs only what the next start would know.
-func (k *statusKeeper) store(s Status) {
+func (k *serverStatus) store(s Status) {
 	if k.file == "" {
 		return
 	}

@@ -12,7 +12,7 @@ import (
 
 // publishLog is a Publisher that remembers what it got, and the state of the keeper at that time.
 type publishLog struct {
-	keeper *statusKeeper
+	keeper *serverStatus
 	got    []string
 	fail   map[Status]bool
 }
@@ -32,7 +32,7 @@ func newTeller(opts Options) *publishLog {
 	p := &publishLog{fail: make(map[Status]bool)}
 	opts.Logger = slog.New(slog.DiscardHandler)
 	opts.Publishers = []Publisher{p}
-	p.keeper = newStatusKeeper(opts)
+	p.keeper = newServerStatus(opts)
 	return p
 }
 

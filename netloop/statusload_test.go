@@ -317,7 +317,7 @@ func (l *statusLoad) restart(opts Options) {
 	if err := l.server.Shutdown(context.Background()); err != nil {
 		l.t.Fatal(err)
 	}
-	if got := newStatusKeeper(opts).Enforced(); got != ReadOnly {
+	if got := newServerStatus(opts).Enforced(); got != ReadOnly {
 		l.t.Errorf("the next server begins with status %v, want %v", got, ReadOnly)
 	}
 }

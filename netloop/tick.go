@@ -10,7 +10,7 @@ const maxRounds = 4
 // server's writer, also if another loop's session has put it.
 const maxWrite = 1 << 20
 
-// tick ends a turn.
+// tick ends a turn. It goes on with stalled sessions, and then wraps up.
 func (l *loop) tick() {
 	l.goOn()
 	l.wrapUp()

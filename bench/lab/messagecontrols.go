@@ -4,7 +4,7 @@ package main
 // tests of the engine must notice.
 func messageControls() []control {
 	const (
-		sidelineFile = "engine/sideline.go"
+		asideFile    = "engine/aside.go"
 		sayFile      = "engine/sayaside.go"
 		leaseFile    = "engine/lease.go"
 		backFile     = "engine/giveback.go"
@@ -40,11 +40,11 @@ func messageControls() []control {
 			revived, "		entry := entryOf(c)\n		entry.Token++\n		r.e.setAside(live, &it, seg, entry)\n"), test: model},
 		{breaks: "delayed items are handed out early", edits: early, test: model},
 		{breaks: "delayed items are handed out early", edits: early, experiment: "rough", cycles: 20},
-		{breaks: "items that are due again go to the end", edits: replaced(sidelineFile,
+		{breaks: "items that are due again go to the end", edits: replaced(asideFile,
 			"if !ok || q.aside.ID(r) >= q.headID() {", "if !ok || q.window.Count > 0 {"), test: model},
-		{breaks: "receipts are given again", edits: replaced(sidelineFile,
-			"	for s := q.side(); ; {\n		token := q.shard.tokens.Next()\n",
-			"	for s, token := q.side(), uint64(1); ; token++ {\n"), test: model},
+		{breaks: "receipts are given again", edits: replaced(asideFile,
+			"	for s := q.itemsAside(); ; {\n		token := q.shard.tokens.Next()\n",
+			"	for s, token := q.itemsAside(), uint64(1); ; token++ {\n"), test: model},
 		{breaks: "what is due stays hidden", edits: replaced("engine/wake.go",
 			"if !ok || due >= at {", "if !ok || due >= at-2000 {"), test: model},
 		{breaks: "a queue expires although its items are leased", edits: replaced("engine/maintain.go",

@@ -5,12 +5,12 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/kestrelmq/kestrel/engine/internal/holds"
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 	"github.com/kestrelmq/kestrel/engine/internal/repair"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
+	"github.com/kestrelmq/kestrel/engine/internal/trim"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -27,12 +27,12 @@ type Queue struct {
 	Created item.Time
 	NextID  uint64
 
-	Window item.Window  // items that have their place in the journal, but for those of Kept; some may be gone
-	Marks  holds.Marks  // in which segments they lie
-	Gone   idset.Bitmap // ids of items that were removed: some may be in runs
-	Marked record.Marks // the file with others that are gone, of those in runs
-	Runs   []Run
-	Kept   map[uint64]Kept
+	Window   item.Window       // items that have their place in the journal, but for those of Kept; some may be gone
+	Segments trim.ItemSegments // in which segments they lie
+	Gone     idset.Bitmap      // ids of items that were removed: some may be in runs
+	Marked   record.Marks      // the file with others that are gone, of those in runs
+	Runs     []Run
+	Kept     map[uint64]Kept
 	// Changed is what the journal says last of items that it has the image of, and no run has.
 	Changed   map[uint64]record.Change
 	Hidden    []*Hidden                 // runs of delayed items, in the order in which the journal names them first
@@ -70,7 +70,7 @@ func (q *Queue) Items() (n int64) {
 
 // noteSegment notes that items from id on lie in a segment or later.
 func (q *Queue) noteSegment(seg, id uint64) {
-	if !q.Marks.IsNews(seg) {
+	if !q.Segments.IsNews(seg) {
 		return
 	}
 	first := q.NextID
@@ -78,11 +78,11 @@ func (q *Queue) noteSegment(seg, id uint64) {
 		first = q.Window.FirstID
 	}
 	if first = max(first, q.SpilledTo+1); first < q.NextID {
-		q.Marks.Forget(first)
+		q.Segments.Forget(first)
 	} else {
-		q.Marks.Clear()
+		q.Segments.Clear()
 	}
-	q.Marks.Add(seg, id)
+	q.Segments.Add(seg, id)
 }
 
 // remove takes the items of ids out of the window. Those at its head go at once, and those behind items that stay go
@@ -140,7 +140,7 @@ func (q *Queue) spilled(p *item.Pool, id segment.RunID, s runs.State, rescue fun
 		}
 		_, changed := q.Changed[it.ID]
 		if (changed || !s.Contains(it.ID)) && !q.Gone.Has(it.ID) && !q.isHidden(it.ID) {
-			q.keep(it, q.Marks.Of(it.ID)) // it was open, or aside, when its neighbours were spilled
+			q.keep(it, q.Segments.Of(it.ID)) // it was open, or aside, when its neighbours were spilled
 		} else if rescue != nil {
 			rescue(it)
 		}
@@ -189,7 +189,7 @@ func (q *Queue) TakeChanged(p *item.Pool, limit int64, f func(it item.Item, seg 
 		if c, ok := q.Changed[it.ID]; !ok {
 			others.Push(p, &it, limit)
 		} else if _, twice := q.Kept[it.ID]; !twice {
-			f(it, q.Marks.Of(it.ID), c)
+			f(it, q.Segments.Of(it.ID), c)
 			left--
 		}
 		return true
@@ -206,13 +206,13 @@ func (q *Queue) TakeChanged(p *item.Pool, limit int64, f func(it item.Item, seg 
 	return nil
 }
 
-// MergeKept rebuilds a window with the kept items of ids among its own, and the marks of it. The memory of the queue
+// MergeKept rebuilds a window with the kept items of ids among its own, and the segments of its items. The memory of the queue
 // is limit.
 func (q *Queue) MergeKept(p *item.Pool, w *item.Window, ids []uint64, limit int64) {
 	var all item.Window
-	var marks holds.Marks
+	var segments trim.ItemSegments
 	put := func(it item.Item, seg uint64) {
-		marks.Note(seg, it.ID)
+		segments.Note(seg, it.ID)
 		all.Push(p, &it, limit)
 	}
 	keptBefore := func(id uint64) {
@@ -224,7 +224,7 @@ func (q *Queue) MergeKept(p *item.Pool, w *item.Window, ids []uint64, limit int6
 	w.Each(func(it item.Item) bool {
 		if _, twice := q.Kept[it.ID]; !twice {
 			keptBefore(it.ID)
-			put(it, q.Marks.Of(it.ID))
+			put(it, q.Segments.Of(it.ID))
 		} else {
 			keptBefore(it.ID)
 		}
@@ -233,5 +233,5 @@ func (q *Queue) MergeKept(p *item.Pool, w *item.Window, ids []uint64, limit int6
 	keptBefore(^uint64(0))
 	w.Clear(p)
 	*w = all
-	q.Marks = marks.Rising()
+	q.Segments = segments.Rising()
 }

@@ -66,7 +66,7 @@ func describe(q *Queue) string {
 		if string(it.Data) != fmt.Sprint("item ", it.ID) {
 			window += "WRONG "
 		}
-		window += fmt.Sprintf("%d@%d ", it.ID, q.Marks.Of(it.ID))
+		window += fmt.Sprintf("%d@%d ", it.ID, q.Segments.Of(it.ID))
 		return true
 	})
 	list("window", int(q.Window.Count), window)

@@ -3,8 +3,8 @@ package engine
 // A put or a sweep cannot drop or expire the oldest items while they are on disk alone. The engine
 // does it when they have been read, before it serves anybody.
 
-// overdue is what a backlog owes. The shard's mutex guards it.
-type overdue struct {
+// owed is what a backlog owes. The shard's mutex guards it.
+type owed struct {
 	// overfull says that puts went over the queue's limits, the last of them with an item of size
 	// last.
 	overfull bool
@@ -101,7 +101,7 @@ func (e *Engine) settleOn(q *queue, now Time) (more bool) {
 		return false
 	}
 	if e.settle(q, now); !q.settling {
-		e.serve(q, now)
+		e.serveWaiters(q, now)
 	}
 	return q.settling
 }

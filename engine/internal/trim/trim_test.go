@@ -1,4 +1,4 @@
-package holds
+package trim
 
 import (
 	"math"
@@ -10,10 +10,10 @@ import (
 	"github.com/kestrelmq/kestrel/segment"
 )
 
-// TestMarks marks items whose segments rise, forgets some, and asks for every one.
-func TestMarks(t *testing.T) {
+// TestItemSegments notes items whose segments rise, forgets some, and asks for every one.
+func TestItemSegments(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var m Marks
+		var m ItemSegments
 		lies := []uint64{0} // the segment of each item, by id; nothing has id 0
 		head := uint64(1)
 		for seg := uint64(1); len(lies) < 30; {
@@ -30,14 +30,14 @@ func TestMarks(t *testing.T) {
 			for id := head; id < uint64(len(lies)); id++ {
 				oldest, ok := m.From(id)
 				if got := m.Of(id); got != lies[id] || !ok || oldest != lies[id] || !m.Covers(id) {
-					t.Fatalf("item %d lies in segment %d; Of = %d, From = %d, %t, Covers = %t, marks %v",
+					t.Fatalf("item %d lies in segment %d; Of = %d, From = %d, %t, Covers = %t, steps %v",
 						id, lies[id], got, oldest, ok, m.Covers(id), m)
 				}
 			}
 		}
 		m.Clear()
 		if _, ok := m.From(head); ok || m.Covers(head) || m.Of(head) != 0 {
-			t.Fatalf("without marks item %d lies somewhere", head)
+			t.Fatalf("without steps item %d lies somewhere", head)
 		}
 	})
 }
@@ -46,7 +46,7 @@ func TestMarks(t *testing.T) {
 func TestRising(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		lies := rapid.SliceOfN(rapid.Uint64Range(1, 9), 1, 20).Draw(t, "segments")
-		var m Marks
+		var m ItemSegments
 		for i, seg := range lies {
 			m.Note(seg, uint64(i+1))
 		}

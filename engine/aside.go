@@ -11,13 +11,13 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 )
 
-// sideline has the items of a queue that are neither in line nor in a read. They are delayed, leased, or due again
+// asideItems has the items of a queue that are neither in line nor in a read. They are delayed, leased, or due again
 // and before their turn. A queue that has never used one of these has none. The mutex of the queue's shard guards it.
 //
 // If the journal has the queue, it has the image of every item of which it says how it stands. So an item from a run
 // is rewritten. Then a start does not take it from a run whose range names it: the change record says so (B6). Items
 // that were open when the process before ended may be ready in a run.
-type sideline struct {
+type asideItems struct {
 	aside.Set
 	hidden  hiddenRuns // delayed items on disk
 	held    leaseHeap  // open reads with a lease that a connection holds, by when it lapses
@@ -33,10 +33,10 @@ func (q *queue) noteTaken(id uint64) {
 	}
 }
 
-// side returns the sideline of q, which it makes if there is none.
-func (q *queue) side() *sideline {
+// itemsAside returns the items aside of q, and makes the structure for them if there is none.
+func (q *queue) itemsAside() *asideItems {
 	if q.aside == nil {
-		q.aside = &sideline{Set: aside.Set{Memory: q.shard.pool.Memory, Warm: &q.shard.warm}}
+		q.aside = &asideItems{Set: aside.Set{Memory: q.shard.pool.Memory, Warm: &q.shard.warm}}
 		q.aside.hidden.Memory = q.shard.pool.Memory
 	}
 	return q.aside
@@ -58,7 +58,7 @@ func pinSize(n int) int64 { return int64(n) + keepOverhead + record.MaxChangeSiz
 
 // setAside takes in an item, which is nowhere else. No segment of the journal before segment holds it.
 func (e *Engine) setAside(q *queue, it *Item, segment uint64, entry aside.Entry) aside.Ref {
-	s := q.side()
+	s := q.itemsAside()
 	s.changes++
 	leased := s.Tally(aside.Leased)
 	if !q.opts.KeepJournal || q.entering {
@@ -106,7 +106,7 @@ func (q *queue) countFor(token uint64, h *Holder, taken Time) {
 	if h == nil {
 		return
 	}
-	s := q.side()
+	s := q.itemsAside()
 	if s.holders == nil {
 		s.holders = make(holders)
 	}
@@ -207,7 +207,7 @@ func (e *Engine) dueIn(d time.Duration) Time {
 
 // newToken draws a token that no other item of q has, and nobody can guess.
 func (q *queue) newToken() uint64 {
-	for s := q.side(); ; {
+	for s := q.itemsAside(); ; {
 		token := q.shard.tokens.Next()
 		if _, taken := s.FindToken(token); !taken {
 			return token

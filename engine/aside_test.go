@@ -315,7 +315,7 @@ func TestPlainStaysVersion1(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		settleRuns(e)
+		awaitRuns(e)
 		if err := e.Close(); err != nil {
 			t.Fatal(err)
 		}
