@@ -60,7 +60,7 @@ func (l *ledger) clear(f *fetching) bool {
 		l.allowed[f.queue] > 0 || l.fetched[f.queue].After(f.began) || l.stepped {
 		return false
 	}
-	for _, s := range l.sweeps {
+	for _, s := range l.clearings {
 		if s.queue == f.queue && !s.ended {
 			return false
 		}
@@ -73,7 +73,7 @@ func (l *ledger) clear(f *fetching) bool {
 // mu.
 func (l *ledger) isReady(e *entry, t time.Time) bool {
 	if e.put != confirmed || e.state != here || e.lost || e.holder != nil || e.blurred.After(t) || e.flushed || !e.ended.Before(t) ||
-		l.mayHaveExpired(e) || l.mayBeDead(e, 0) || !e.swept.IsZero() {
+		l.mayHaveExpired(e) || l.mayBeDead(e, 0) || !e.cleared.IsZero() {
 		return false
 	}
 	if e.lease != nil {
@@ -224,7 +224,7 @@ func (l *ledger) handedOut(c *asker, f *fetching, h handed, how access) *entry {
 	if e.state, e.holder = here, c; how == leasing {
 		e.holder = nil
 	}
-	if !e.swept.Before(began) {
+	if !e.cleared.Before(began) {
 		e.state = maybe // it may have been open already when its queue was flushed or deleted
 	}
 	return e

@@ -74,7 +74,7 @@ func (l *ledger) unsettleKey(queue, key string, but *entry) {
 // isSure reports whether e is in its queue for certain, if all requests that may end it are known to have ended. The
 // caller holds mu.
 func (l *ledger) isSure(e *entry) bool {
-	return e.put == confirmed && e.state == here && !e.lost && l.taking[e.queue] == 0 && l.allowed[e.queue] == 0 && e.swept.IsZero()
+	return e.put == confirmed && e.state == here && !e.lost && l.taking[e.queue] == 0 && l.allowed[e.queue] == 0 && e.cleared.IsZero()
 }
 
 // keyedEnded says what came of a put with a key: those before it are gone if it was acknowledged.

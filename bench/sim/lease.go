@@ -80,7 +80,7 @@ func (l *ledger) ending(le *lease, how ending, delay time.Duration) *leaseEnd {
 	x, e := &leaseEnd{lease: le, how: how, delay: delay, began: l.now()}, le.entry
 	current := e.lease == le && !le.doubt
 	x.stale = !le.doubt && (le.ended || e.newest.After(le.heard) || e.state == gone && e.goneAt.Before(x.began))
-	x.holds = current && !le.ended && e.state == here && x.began.Before(le.safe) && !e.swept.After(le.heard)
+	x.holds = current && !le.ended && e.state == here && x.began.Before(le.safe) && !e.cleared.After(le.heard)
 	e.delayed = e.delayed || how != endExtend && (delay > 0 || l.set.For(le.queue).RedeliveryDelay[0] > 0)
 	switch {
 	case how == endReject:
@@ -121,7 +121,7 @@ func (l *ledger) leaseEnded(x *leaseEnd, err error) {
 		}
 		l.endedLease(x, now)
 	case errNone:
-		if x.holds && now.Before(le.safe) && e.state != gone && e.swept.Before(le.heard) && !l.deleting(le.queue) && !l.toggling {
+		if x.holds && now.Before(le.safe) && e.state != gone && e.cleared.Before(le.heard) && !l.deleting(le.queue) && !l.toggling {
 			l.violate("receipt", "%s of %v by receipt %d was refused at %s; the lease ends at %s at the earliest", x.how, e,
 				le.receipt, since(now), since(le.safe))
 		}
@@ -143,7 +143,7 @@ func (l *ledger) leaseEnded(x *leaseEnd, err error) {
 func (x *leaseEnd) stays() {
 	switch e := x.lease.entry; {
 	case !x.takes || e.state != leaving || e.confirming > 0:
-	case e.swept.Before(x.began):
+	case e.cleared.Before(x.began):
 		e.state = here
 	default:
 		e.state = maybe
@@ -152,7 +152,7 @@ func (x *leaseEnd) stays() {
 
 // deleting reports whether somebody is deleting a queue. The caller holds mu.
 func (l *ledger) deleting(queue string) bool {
-	return slices.ContainsFunc(l.sweeps, func(s *sweeping) bool { return s.open && s.queue == queue && !s.ended })
+	return slices.ContainsFunc(l.clearings, func(s *clearing) bool { return s.open && s.queue == queue && !s.ended })
 }
 
 // endedLease is leaseEnded for what was acknowledged. The caller holds mu.

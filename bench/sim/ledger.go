@@ -35,7 +35,7 @@ type ledger struct {
 	set       engine.Settings                  // that hold
 	toggling  bool                             // a reload is under way, or failed
 	traced    func(format string, args ...any) // takes what happened to items; nil if nobody wants to know
-	sweeps    []*sweeping                      // of this process
+	clearings []*clearing                      // of this process
 	began     time.Time                        // when it began
 	frozen    bool                             // the process is dead: what is said now was never heard
 	stopping  bool                             // the server gives open reads back by itself
@@ -396,12 +396,12 @@ func (l *ledger) died() {
 		le.doubt = le.doubt || le.busy
 		le.busy = false
 	}
-	for _, s := range l.sweeps {
+	for _, s := range l.clearings {
 		if !s.ended {
-			l.sweep(s, false)
+			l.endClearing(s, false)
 		}
 	}
-	l.sweeps = nil
+	l.clearings = nil
 	l.frozen = true
 }
 

@@ -9,8 +9,8 @@ import (
 // settleTime is how long an item that was given back may take to be in its queue.
 const settleTime = 70 * time.Second
 
-// sweeping is a flush or delete.
-type sweeping struct {
+// clearing is a flush or delete.
+type clearing struct {
 	queue   string
 	began   time.Time
 	open    bool // open reads go too
@@ -20,12 +20,12 @@ type sweeping struct {
 }
 
 // flushing begins a flush, or a delete, of a queue.
-func (l *ledger) flushing(queue string, open bool) *sweeping {
+func (l *ledger) flushing(queue string, open bool) *clearing {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := &sweeping{queue: queue, began: l.now(), open: open}
+	s := &clearing{queue: queue, began: l.now(), open: open}
 	s.busy = !open && l.fetching[queue] > 0
-	l.sweeps = append(l.sweeps, s)
+	l.clearings = append(l.clearings, s)
 	if _, ok := l.set.Aliases[queue]; ok {
 		return s
 	}
@@ -45,21 +45,21 @@ func (l *ledger) flushing(queue string, open bool) *sweeping {
 }
 
 // flushed says whether the flush was acknowledged.
-func (l *ledger) flushed(s *sweeping, ok bool) {
+func (l *ledger) flushed(s *clearing, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.frozen {
-		l.sweep(s, ok)
+		l.endClearing(s, ok)
 	}
 }
 
-// sweep is flushed. The caller holds mu.
-func (l *ledger) sweep(s *sweeping, ok bool) {
+// endClearing is flushed. The caller holds mu.
+func (l *ledger) endClearing(s *clearing, ok bool) {
 	s.ended = true
 	o := l.set.For(s.queue)
 	busy := !s.open && (l.fetching[s.queue] > 0 || !l.fetched[s.queue].Before(s.began))
 	for _, e := range s.entries {
-		e.swept = l.now()
+		e.cleared = l.now()
 		if e.state == gone {
 			continue
 		}
@@ -99,7 +99,7 @@ func (l *ledger) sweep(s *sweeping, ok bool) {
 		if e.state == gone || e.started.Before(s.began) {
 			continue
 		}
-		if e.swept = l.now(); e.state == here && e.holder == nil {
+		if e.cleared = l.now(); e.state == here && e.holder == nil {
 			e.state = maybe
 		}
 		if e.lease != nil && s.open {
