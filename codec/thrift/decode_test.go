@@ -255,7 +255,7 @@ func requestString(req *Request) string {
 	field(req.Which.ID != 0, "item=%d", req.Which.ID)
 	field(req.Which.Key != nil, "key=%q", req.Which.Key)
 	field(req.ID != 0, "id=%d", req.ID)
-	field(req.Method.hasIDs() || req.IDs.Len() != 0, "ids=%s", idsString(req.IDs))
+	field(hasIDs(req.Method) || req.IDs.Len() != 0, "ids=%s", idsString(req.IDs))
 	field(req.Method == MethodSetStatus || req.Status != 0, "status=%d", req.Status)
 	isAuth := req.Method == MethodAuthenticate
 	field(isAuth || req.User != nil, "user=%q", req.User)
@@ -293,4 +293,9 @@ func within(s, src []byte) bool {
 	}
 	at := uintptr(unsafe.Pointer(&s[0])) - uintptr(unsafe.Pointer(unsafe.SliceData(src)))
 	return at < uintptr(len(src)) && len(s) <= len(src)-int(at)
+}
+
+// hasIDs reports whether a method is about a set of reads.
+func hasIDs(m Method) bool {
+	return m == MethodConfirm || m == MethodAbort || m == MethodRelease || m == MethodReject
 }

@@ -67,11 +67,6 @@ func (m Method) hasQueue() bool {
 		MethodRelease <= m && m <= MethodRemove
 }
 
-// hasIDs reports whether a method is about a set of reads.
-func (m Method) hasIDs() bool {
-	return m == MethodConfirm || m == MethodAbort || m == MethodRelease || m == MethodReject
-}
-
 // lookupMethod returns the method a name stands for, or 0 for an unknown one.
 func lookupMethod(name []byte) Method {
 	switch string(name) {
