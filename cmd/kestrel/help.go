@@ -67,9 +67,10 @@ Flags override the file:
 %s
 Durations are written 100ms, 30s, 1h30m or 7d.
 
-Queues in ./kestrel-data and clients on 127.0.0.1:22133; all options from a
-file; faster puts, of which a power cut may lose those of the last 100ms; any
-free port, which the log line "listening" names:
+The first server below keeps queues in ./kestrel-data, with clients on
+127.0.0.1:22133. The second has all options from a file. The third takes puts
+faster, and a power cut may lose those of the last 100ms. The fourth takes any
+free port; the log line "listening" names it:
 
 Example:
     $ kestrel serve

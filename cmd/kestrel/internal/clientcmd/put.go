@@ -46,7 +46,7 @@ Items go to the servers in turn. They are stored when the command says so; how s
 server's sync_journal says. The first item that is refused ends the command.
 
 With --delay the items are hidden until then. With --key the one item takes the place of the item with that
-key, if the queue has one; --only new, or --only replace, puts it only if there is none, or one.`,
+key, if the queue has one. --only new puts it only if there is none, and --only replace only if there is one.`,
 		examples: `$ kestrel put work hello world
 2 items put into "work"
 $ seq 1000 | kestrel put numbers --ttl 1h

@@ -16,8 +16,8 @@ func newRedrive() *cobra.Command {
 	return command{
 		usage: "redrive QUEUE [flags]",
 		short: "move dead letters back to their queue",
-		about: `Moves the items that are in a dead-letter queue when it begins back to the end of the queue that gave them up, in
-their order. Those of QUEUE_dead go to QUEUE, and those of QUEUE_dead+CHILD to QUEUE+CHILD. A dead-letter queue of
+		about: `Moves dead letters back to the end of the queue that gave them up, in their order. It moves those that are in the
+dead-letter queue when it begins. Those of QUEUE_dead go to QUEUE, and those of QUEUE_dead+CHILD to QUEUE+CHILD. A dead-letter queue of
 another name needs --to. The count of deliveries begins anew. An item leaves the dead-letter queue only when the other
 queue has stored it, so none is lost, whatever fails. Items that are on their way then may be in both. Items keep
 their flags, expiry and key as those of move do.`,

@@ -26,10 +26,10 @@ const exportPage = `Usage:
 Writes the items of queues as journal files that the original Kestrel, 1.0 and
 later, starts with. Each queue has a file, with the items in their order and the
 times they were added and expire. A supplement~~… beside it has what the
-original does not have: flags, keys, delays, leases, counts of deliveries, and
-the queues that dead letters come from. 'kestrel journal import' reads both. The
-original reads the first alone: there a delayed or leased item is one like any
-other.
+original does not know: flags, keys, delays and leases. It also has counts of
+deliveries, and the queues that dead letters come from. 'kestrel journal import'
+reads both. The original reads the first alone, and takes a delayed or leased
+item for any other.
 
 The export only reads DATA. No server may run on it, and no import may be
 unfinished there. It refuses a queue that already has a file in DIR. Each file

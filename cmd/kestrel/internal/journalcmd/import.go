@@ -24,9 +24,9 @@ Takes over the queues whose journals the original Kestrel, any version to 2.4,
 or Starling keeps in DIR. Items keep their order, and the times they were added
 and expire. Items of open reads are back at the head, and fanout children come
 with what they hold. What 'kestrel journal export' wrote comes back with flags,
-keys, delays, leases and counts; the import refuses a file that has changed
-since, or is missing beside its supplement~~…. The import only reads DIR. Stop
-the original first: its files must not change.
+keys, delays, leases and counts. The import refuses such a file if it has
+changed since, or is missing beside its supplement~~…. The import only reads
+DIR. Stop the original first: its files must not change.
 
 It imports all queues or none. Run an interrupted import again: it goes on where
 it stopped, and no server starts on DATA before it has ended. It refuses queues

@@ -14,9 +14,9 @@ const loadComparePage = `Usage:
     kestrel load compare A.json B.json...
 
 Prints what runs have reached side by side, with the ratio of each to the first.
-Runs with the same --label are rounds of one side; interleave them, A B A B, so
-that a slow minute of the machine hits both. With one run a side, the intervals
-of each run take the place of rounds.
+Runs with the same --label are rounds of one side. Interleave the sides, as in
+A B A B, so that a slow minute of the machine hits both. With one run a side,
+the intervals of each run take the place of rounds.
 
 A ratio is that of the medians; in brackets is the range that holds 95 % of what
 resampling makes of it. A range with 1 in it may be chance.

@@ -18,9 +18,9 @@ import (
 const loadReportPage = `Usage:
     kestrel load report RUN.json... -o FILE
 
-Draws runs that --output of a scenario has kept: percentile curves, requests a
-second and latency over time, the depth of the queues, the server's memory. What
-the name of FILE ends in says how:
+Draws runs that --output of a scenario has kept. It draws percentile curves,
+requests a second and latency over time, the depth of the queues, and the
+server's memory. The ending of FILE chooses the format:
 
     .html   one page that needs no other file and no network, for any browser
     .svg    a picture for documents

@@ -22,10 +22,10 @@ const planPage = `Usage:
 Says what a load needs: processors, memory, disk, servers, and how long
 consumers take to catch up after an outage. Each line has its formula, and each
 number says where it comes from. Without --measure the costs of requests are
-stated, as a round number. With it they are measured here, in a minute at most:
-of puts, of gets from memory, of gets from a backlog on disk, and the memory of
-a server. How fast the disk is read then is a lower bound: the load runs here as
-well.
+round numbers. With it the command measures them here, in a minute at most. It
+measures puts, gets from memory and from a backlog on disk, and the memory of a
+server. The rate at which it reads the disk is a lower bound, because the load
+runs here as well.
 
 Flags:
     --rate NUMBER
