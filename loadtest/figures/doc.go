@@ -1,3 +1,3 @@
-// Package figures is what is kept of a load test. That is one JSON document with everything needed to judge and to
-// repeat it, percentile tables, and the files that the HdrHistogram tools read. It also compares runs.
+// Package figures writes, reads and compares the results of load tests. A result is one JSON document, with everything
+// that it takes to judge and repeat the test. Beside it are percentile tables, and files for the HdrHistogram tools.
 package figures

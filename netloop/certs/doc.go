@@ -1,2 +1,2 @@
-// Package certs makes TLS configurations of servers from files, and of what the files hold later.
+// Package certs makes TLS configurations of servers from files, and new ones when the files change.
 package certs

@@ -1,2 +1,2 @@
-// Package peertest has what tests need that start servers.
+// Package peertest finds and builds the servers that tests start.
 package peertest

@@ -1,3 +1,3 @@
-// Package backendtest has the suite that every back end must pass. It lives on nothing but the interface,
-// so it runs over compositions and proxies as well, on a real clock or a fake one.
+// Package backendtest has the suite that every back end must pass. It uses the interface alone, so it also runs over
+// compositions and proxies, on a real clock or a fake one.
 package backendtest
