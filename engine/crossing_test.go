@@ -319,7 +319,7 @@ func TestChangeOfOpenItem(t *testing.T) {
 	for i := range 300 {
 		mustPut(t, e, "q", fmt.Sprintf("%010d", i))
 	}
-	settleRuns(e)
+	awaitRuns(e)
 	ref, _ := mustOpen(t, e, "q")
 	id, expiry := ref.r.item.ID, Now().After(time.Hour)
 	ticket, err := e.Touch(Now(), []byte("q"), "", Which{ID: id}, expiry, false)
