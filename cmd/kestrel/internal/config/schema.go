@@ -96,7 +96,7 @@ func dataOptions() []Option[Config] {
 		},
 	}, {
 		Key:  "disk_reserve",
-		Help: `disk that puts leave free: give it four segments or more; "auto" is 5 %, but 1GiB or more, up to 10 %`,
+		Help: `disk left free, 4 segments or more; "auto": 5 % or 1GiB, at most 10 %`,
 		At: func(c *Config) Value {
 			return automatic(&c.Engine.DiskReserve, 0, sizeValue{&c.Engine.DiskReserve, 1})
 		},
