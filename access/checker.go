@@ -106,12 +106,13 @@ func (c *Checker) Users() *Users { return c.users.Load() }
 func (c *Checker) SetUsers(users *Users) { c.users.Store(users) }
 
 // Still returns what u is now, after its password was right: a reload may have come meanwhile. It returns nil if the user
-// is gone, or has another password.
-func (c *Checker) Still(u *User) *User {
-	if now := c.Users().Named(u.Name); now != nil && now.Password == u.Password {
-		return now
+// is gone, or has no password any more. It reports again if the user has another hash: then the caller must check the
+// password once more.
+func (c *Checker) Still(u *User) (now *User, again bool) {
+	if now = c.Users().Named(u.Name); now == nil || now.Password.IsZero() {
+		return nil, false
 	}
-	return nil
+	return now, now.Password != u.Password
 }
 
 // LogName returns how the log calls the user that somebody claims to be. A name that no user has is not repeated: it may
@@ -135,9 +136,13 @@ func (c *Checker) Counts() Counts {
 // takes some 20 ms of a processor. It waits longer if attempts from that address, or as that user, have failed
 // lately. So an event loop must not call it. It returns ErrFailed, ErrBusy or the error of ctx.
 func (c *Checker) Password(ctx context.Context, from, name string, password []byte) (*User, error) {
-	u, err := c.password(ctx, from, name, password)
-	if err == nil {
-		if u = c.Still(u); u == nil {
+	var u *User
+	var err error
+	for again := true; again; {
+		if u, err = c.password(ctx, from, name, password); err != nil {
+			break
+		}
+		if u, again = c.Still(u); u == nil {
 			err = ErrFailed
 		}
 	}

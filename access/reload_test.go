@@ -19,6 +19,7 @@ func TestReloadDuringCheck(t *testing.T) {
 		{"the user is gone", []*User{user(t, "bob", "right")}, ErrFailed},
 		{"the password is another one", []*User{user(t, "alice", "other", "put *", "operate")}, ErrFailed},
 		{"the user has no password any more", []*User{{Name: "alice"}}, ErrFailed},
+		{"the hash is another one", []*User{{Name: "alice", Password: hashWith([]byte("right"), 8, 1, []byte("pepper"))}}, nil},
 		{"rights are gone", []*User{{Name: "alice", Password: same.Password, Allow: same.Allow[:1]}}, nil},
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -101,10 +101,17 @@ func (s *session) identify(name, password []byte, done func(*session, error)) {
 		return err
 	}, func(s *session, err error) {
 		if err == nil {
-			if user := checker.Still(checked); user == nil {
+			user, again := checker.Still(checked)
+			switch {
+			case again:
+				s.identify([]byte(who), secret, done)
+				return
+			case user == nil:
 				err = access.ErrFailed
-			} else if err = s.become(user); err == nil {
-				s.id.names = nil
+			default:
+				if err = s.become(user); err == nil {
+					s.id.names = nil
+				}
 			}
 		}
 		done(s, err)
