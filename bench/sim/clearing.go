@@ -34,7 +34,8 @@ func (l *ledger) flushing(queue string, open bool) *clearing {
 		if e.put == refused || e.lost || e.state == gone {
 			continue
 		}
-		untouched := e.touched.IsZero() && e.lease == nil // what came back may stand behind what has not expired, or aside
+		// What came back may stand behind what has not expired, or aside. So may what a process before has delayed.
+		untouched := e.touched.IsZero() && e.lease == nil && e.hidden.IsZero()
 		if o.ExpireTo != "" && !open && e.put >= found && untouched && l.hasExpired(e, s.began) {
 			e.flushed = true // it goes elsewhere
 			continue
