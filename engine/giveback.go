@@ -124,6 +124,8 @@ func (e *Engine) bury(q *queue, r *read, how Return) {
 // head, to its place if that is further back, or aside if it is delayed. The caller holds the shard's mutex.
 func (e *Engine) returnDead(q *queue, r *read, now Time) {
 	r.target, r.dead = "", 0
+	q.shard.lastRead++
+	r.id = q.shard.lastRead // nobody waits any more for it to arrive
 	if key := r.item.Key(); key != nil {
 		if _, taken := q.ofKey(key, now); !taken {
 			q.noteKey(&r.item)
