@@ -419,11 +419,7 @@ func (e *Engine) returnPiece(now Time, refs []ReadRef, p *returning) (rest []Rea
 	if q != nil {
 		e.serveWaiters(q, now)
 	}
-	moved := q != nil && len(sh.moves) > 0
-	e.unlock(sh, now)
-	if moved && p.how.How != Lost { // the items have arrived in the other queue
-		p.ticket = p.ticket.Merge(e.ticketSoFar(q))
-	}
+	p.ticket = p.ticket.Merge(e.unlockReturned(sh, q, now, p.how))
 	return refs[:from], err
 }
 

@@ -252,12 +252,7 @@ func (e *Engine) ReturnLease(now Time, name []byte, receipt uint64, how Return) 
 	if q.attended() {
 		e.serveWaiters(q, now)
 	}
-	moved := len(q.shard.moves) > 0
-	e.unlock(q.shard, now)
-	if moved { // the item has arrived in the other queue
-		t = t.Merge(e.ticketSoFar(q))
-	}
-	return t, nil
+	return t.Merge(e.unlockReturned(q.shard, q, now, how)), nil
 }
 
 // LeaseReads turns open reads of one queue into leases that end d from now, or with the queue's open-read
@@ -393,10 +388,6 @@ func (e *Engine) returnLeases(now Time, name []byte, receipts []uint64, p *retur
 	if q != nil {
 		e.serveWaiters(q, now)
 	}
-	moved := q != nil && len(sh.moves) > 0
-	e.unlock(sh, now)
-	if moved { // the items have arrived in the other queue
-		p.ticket = p.ticket.Merge(e.ticketSoFar(q))
-	}
+	p.ticket = p.ticket.Merge(e.unlockReturned(sh, q, now, p.how))
 	return rest, err
 }

@@ -7,8 +7,9 @@ import "github.com/kestrelmq/kestrel/engine/internal/record"
 // list of its queue. With no lock held, finishMoves then carries it to its target. Until it has arrived, the journal
 // says that its own queue has it.
 //
-// One goroutine at a time carries for a queue: so items arrive in the order of the list. It also carries
-// what others add meanwhile, and nobody waits for it but a Clearing.
+// One goroutine at a time carries for a queue: so items arrive in the order of the list. It also carries what others
+// add meanwhile. Only those wait for it who say what has become of the items. Carrying is memory work, and no more of
+// it than an operation does itself: so event loops may wait too.
 
 // maxCarry is how many items an operation carries at most, its own and those of others. The background
 // carries the others.
@@ -22,6 +23,20 @@ func (e *Engine) unlock(sh *shard, now Time) {
 	if sh.mu.Unlock(); moves != nil {
 		e.finishMoves(now, moves)
 	}
+}
+
+// unlockReturned is unlock behind items of q that came back so, if q is not nil. When it returns, those that a client
+// gave up have arrived in the dead-letter queue, whoever carries them. The reply must wait for the ticket.
+func (e *Engine) unlockReturned(sh *shard, q *queue, now Time, how Return) (t Ticket) {
+	if q == nil || how.How == Lost || how.How == Release || q.moving.Last() == nil {
+		e.unlock(sh, now)
+		return t
+	}
+	last := q.moving.Last()
+	ref := ReadRef{last, last.id}
+	e.unlock(sh, now)
+	e.awaitMoves(q, ref)
+	return e.ticketSoFar(q)
 }
 
 // takeMoves returns the queues that an operation on the shard is to carry for, for finishMoves.

@@ -1,0 +1,77 @@
+package engine
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestRejectWaitsForMoves rejects an item of a queue for which another goroutine carries. The reject is over when
+// the item has arrived in the dead-letter queue, and a kill does not undo it.
+func TestRejectWaitsForMoves(t *testing.T) {
+	name, how := []byte("q"), Return{How: Reject}
+	for _, tt := range []struct {
+		name   string
+		access Access
+		reject func(e *Engine, r ReadRef, receipt uint64) (Ticket, error)
+	}{
+		{"open read", OpenRead, func(e *Engine, r ReadRef, _ uint64) (Ticket, error) {
+			ticket, _, err := e.Return(Now(), []ReadRef{r}, how)
+			return ticket, err
+		}},
+		{"lease", Lease, func(e *Engine, _ ReadRef, receipt uint64) (Ticket, error) {
+			return e.ReturnLease(Now(), name, receipt, how)
+		}},
+		{"leases", Lease, func(e *Engine, _ ReadRef, receipt uint64) (Ticket, error) {
+			ticket, _, err := e.ReturnLeases(Now(), name, []uint64{receipt}, how)
+			return ticket, err
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e, _ := newQuiet(t)
+				mustPut(t, e, "q", "a")
+				mustPut(t, e, "q", "b")
+				var got copied
+				f := FetchRequest{Access: Lease, Lease: time.Hour, Delivery: new(Delivery)}
+				if _, err := e.Fetch(Now(), name, f, &got); err != nil {
+					t.Fatal(err)
+				}
+				// Another goroutine rejects "a" and has not gone on yet.
+				q := e.shardOf(name).queues["q"]
+				q.shard.mu.Lock()
+				r, _ := q.findLease(f.Delivery.Receipt, false)
+				e.returnLeased(q, r, how)
+				moves := q.shard.takeMoves()
+				q.shard.mu.Unlock()
+
+				f.Access = tt.access
+				fetched, err := e.Fetch(Now(), name, f, &got)
+				if err != nil {
+					t.Fatal(err)
+				}
+				over := false
+				go func() {
+					ticket, err := tt.reject(e, fetched.Read, f.Delivery.Receipt)
+					if err != nil {
+						t.Error(err)
+					}
+					mustCommit(t, e, ticket)
+					over = true
+				}()
+				synctest.Wait()
+				if over {
+					t.Error("the reject is over, but the item has not arrived")
+				}
+				e.finishMoves(Now(), moves)
+				synctest.Wait()
+				if !over {
+					t.Fatal("the reject is not over")
+				}
+				killed := kill(t, e)
+				wantItems(t, killed, "q", "")
+				wantItems(t, killed, "q_dead", "a b")
+			})
+		})
+	}
+}
