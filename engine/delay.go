@@ -22,8 +22,8 @@ type PutExtra struct {
 	stands Standing // of an item that another store had; Delay is not used then
 }
 
-// admitExtra returns why q does not take a put with x, or nil.
-func (e *Engine) admitExtra(q *queue, now Time, x *PutExtra) error {
+// admitExtra returns why q does not take a put with x, or nil. It adds to s what that answer must wait for.
+func (e *Engine) admitExtra(q *queue, now Time, x *PutExtra, s *Stored) error {
 	if err := q.admitDelay(x.Delay); err != nil {
 		return err
 	}
@@ -42,6 +42,7 @@ func (e *Engine) admitExtra(q *queue, now Time, x *PutExtra) error {
 	_, ok := q.ofKey(x.Key, now)
 	switch {
 	case ok && x.OnDuplicate == OnlyNew:
+		s.Ticket = s.Ticket.Merge(q.ticketAt(q.puts.newest)) // who tries again takes the item for stored
 		return ErrKeyExists
 	case !ok && x.OnDuplicate == OnlyReplace:
 		return ErrNoSuchItem

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"time"
 )
@@ -46,10 +47,7 @@ func (q *Queue) Put(data []byte, opts PutOptions) error {
 		}
 	}
 	t, err := q.e.Put(Now(), q.name, p)
-	if err != nil {
-		return err
-	}
-	return q.e.Commit(t)
+	return cmp.Or(q.e.Commit(t), err)
 }
 
 // Get removes the oldest item for good and returns it, waiting for one until ctx is done. The item's Data belongs to

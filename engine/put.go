@@ -41,6 +41,7 @@ type Stored struct {
 // It returns an error if the queue itself, or any destination of an alias, refuses the item. The errors are
 // ErrQueueFull, ErrItemTooLarge, a *NotAdmittedError, ErrOutOfMemory, ErrOutOfDisk, ErrJournal, ErrTooManyQueues,
 // ErrTooManyChildren, ErrBadName and ErrDelayTooLong. Fanout children, and earlier destinations, may have it then.
+// With ErrKeyExists the ticket is that of the item which has the key.
 func (e *Engine) Put(now Time, name []byte, p PutRequest) (Ticket, error) {
 	defer contain()
 	var s Stored
@@ -181,7 +182,7 @@ func (e *Engine) put(q *queue, now Time, puts []PutRequest, s *Stored) (err erro
 		return err
 	}
 	if p.Extra != nil {
-		if err := e.admitExtra(q, now, p.Extra); err != nil {
+		if err := e.admitExtra(q, now, p.Extra, s); err != nil {
 			return err
 		}
 	}
