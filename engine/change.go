@@ -17,10 +17,13 @@ type Changes struct {
 // Remove removes one item of the queue called name for good, wherever it is, unless a client holds it. It never
 // waits for the disk. It returns ErrNoSuchItem, ErrHeld, a *NotAdmittedError, ErrClosed, or an error that wraps
 // ErrBadKey or ErrWithheld. If the item is on disk only, the queue's Bytes counts it until reading passes its place.
+// With ErrNoSuchItem the ticket is that of what has become of the queue's items so far.
 func (e *Engine) Remove(now Time, name []byte, clientID string, which Which) (Ticket, error) {
 	defer contain()
 	q, at, err := e.lockItem(now, name, which)
-	if err != nil {
+	if err != nil && q != nil { // who has removed the item may wait still for that to be durable
+		return e.ticketSoFar(q), err
+	} else if err != nil {
 		return Ticket{}, err
 	}
 	defer e.unlock(q.shard, now)

@@ -145,8 +145,8 @@ func (e *Engine) Find(now Time, name, key []byte) (id uint64, ok bool) {
 	return at.it.ID, true
 }
 
-// lockItem locks the shard of the queue called name and returns its queue, and where the item is that which
-// names. The queue's expired and due items have been looked at. With an error nothing is locked.
+// lockItem locks the shard of the queue called name. It returns that queue, if there is one, and where the item is that
+// which names. Items that have expired or are due have been looked at. With an error nothing is locked.
 func (e *Engine) lockItem(now Time, name []byte, which Which) (q *queue, at spot, err error) {
 	if e.closed.Load() {
 		return nil, at, ErrClosed
@@ -173,7 +173,7 @@ func (e *Engine) lockItem(now Time, name []byte, which Which) (q *queue, at spot
 	}
 	if at.where == nowhere || !at.isUnknown() && q.expired(&at.it, now) {
 		e.unlock(sh, now)
-		return nil, at, ErrNoSuchItem
+		return q, at, ErrNoSuchItem
 	}
 	return q, at, nil
 }

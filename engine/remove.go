@@ -12,10 +12,7 @@ import (
 func (e *Engine) ticketSoFar(q *queue) Ticket {
 	q.shard.mu.Lock()
 	defer q.shard.mu.Unlock()
-	if !q.opts.KeepJournal {
-		return Ticket{}
-	}
-	return q.ticket(e.journal, e.journal.End())
+	return e.ticketOf(q)
 }
 
 // clear drops every queued item in one step, whatever their number, and returns what is to be given

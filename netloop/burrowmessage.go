@@ -303,11 +303,11 @@ func (s *session) removeOne(done func(*session)) {
 		return
 	}
 	t, err := s.loop.engine.Remove(s.loop.now, s.burrow.name, s.clientID, which)
+	s.claim(t)
 	if err != nil {
 		s.burrowMissing(err)
 		return
 	}
-	s.claim(t)
 	done(s)
 }
 
