@@ -14,47 +14,6 @@ type Changes struct {
 	Delay     time.Duration
 }
 
-// Remove removes one item of the queue called name for good, wherever it is, unless a client holds it. It never
-// waits for the disk. It returns ErrNoSuchItem, ErrHeld, a *NotAdmittedError, ErrClosed, or an error that wraps
-// ErrBadKey or ErrWithheld. If the item is on disk only, the queue's Bytes counts it until reading passes its place.
-// With ErrNoSuchItem the ticket is that of what has become of the queue's items so far.
-func (e *Engine) Remove(now Time, name []byte, clientID string, which Which) (Ticket, error) {
-	defer contain()
-	q, at, err := e.lockItem(now, name, which)
-	if err != nil && q != nil { // who has removed the item may wait still for that to be durable
-		return e.ticketSoFar(q), err
-	} else if err != nil {
-		return Ticket{}, err
-	}
-	defer e.unlock(q.shard, now)
-	if err := q.admitDequeue(clientID); err != nil {
-		return Ticket{}, err
-	}
-	if q.heldNow(&at) {
-		return Ticket{}, ErrHeld
-	}
-	if which.Key != nil {
-		q.keys.Delete(q.keys.seed.Hash(which.Key), at.it.ID)
-	}
-	t := e.removeAt(q, &at)
-	if q.attended() { // they may have waited for this item only
-		e.serveWaiters(q, now)
-	}
-	return t, nil
-}
-
-// removeAt removes the item at a spot for good.
-func (e *Engine) removeAt(q *queue, at *spot) Ticket {
-	size := len(at.it.Data)
-	if at.isUnknown() {
-		size = -1
-	}
-	t := q.remove(e.journal, at.it.ID, size)
-	q.leaves(&at.it)
-	e.cut(q, at)
-	return t
-}
-
 // Change sets the expiry, the delay, or both of one item of the queue called name. A delayed item keeps its place in
 // line, and comes back to it when the delay is over. Change returns the errors of Remove, ErrHeld only if it sets
 // the delay, and ErrDelayTooLong. If the item is on disk only, Change needs its body: it reads that if wait is set, and
@@ -71,14 +30,6 @@ func (e *Engine) Change(now Time, name []byte, clientID string, which Which, to 
 			return Ticket{}, err
 		}
 	}
-}
-
-// Touch is Change of the expiry.
-func (e *Engine) Touch(
-	now Time, name []byte, clientID string, which Which, expiry Time, wait bool,
-) (Ticket, error) {
-	defer contain()
-	return e.Change(now, name, clientID, which, Changes{SetExpiry: true, Expiry: expiry}, wait)
 }
 
 // change is Change of an item whose image is in memory, or was read from disk before. With ErrComing it returns which

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
+	"github.com/kestrelmq/kestrel/engine/internal/hidden"
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 )
@@ -27,6 +28,7 @@ type spot struct {
 	where where
 	it    Item        // unless it is on disk; its Data is valid until anything of the queue changes
 	known bool        // of one that is on disk: it is there all the same
+	run   *hidden.Run // of one that is hidden
 	entry aside.Entry // of one that is hidden, and known
 	ref   aside.Ref   // of one that is aside
 	read  *read       // of one that is open or back
@@ -34,7 +36,7 @@ type spot struct {
 
 // know has at know the item if it is on disk, and read is it, and reports whether it is known then.
 func (at *spot) know(read diskItem) bool {
-	if at.isUnknown() && read.ID == at.it.ID && read.hidden == (at.where == isHidden) {
+	if at.isUnknown() && read.ID == at.it.ID && read.run == at.run {
 		at.it, at.entry, at.known = read.Item, read.entry, true
 	}
 	return !at.isUnknown()
@@ -46,8 +48,8 @@ func (at *spot) isUnknown() bool { return (at.where == isOnDisk || at.where == i
 // diskItem is an item that was read from the disk.
 type diskItem struct {
 	Item
-	entry  aside.Entry // of one from a hidden run
-	hidden bool        // it is from one
+	entry aside.Entry // of one from a hidden run
+	run   *hidden.Run // which one: what is put in its place is never in that run
 }
 
 // heldNow reports whether somebody has the item.
@@ -65,8 +67,8 @@ func (q *queue) locate(id uint64) (at spot) {
 		if r, ok := q.aside.Find(id); ok {
 			return spot{where: isAside, it: q.aside.Item(r), ref: r}
 		}
-		if q.aside.hidden.OnDisk(id) != nil {
-			return spot{where: isHidden, it: Item{ID: id}}
+		if run := q.aside.hidden.OnDisk(id); run != nil {
+			return spot{where: isHidden, it: Item{ID: id}, run: run}
 		}
 	}
 	if id < q.headID() {

@@ -17,50 +17,102 @@ type LookRequest struct {
 	Which
 	// Wait has Look wait for the disk, if the item is there alone; otherwise it returns ErrComing.
 	Wait bool
+	// Remove has Look remove the item that r has taken, as Remove does for ClientID.
+	Remove   bool
+	ClientID string
 	// Delivery, unless nil, is set before the call of the Receiver to what there is to know of the item. That is when
 	// it is due, if it is delayed or leased, and how often it was delivered. It has no Receipt.
 	Delivery *Delivery
+
+	queue  *queue // of the item coming
+	coming uint64 // its id
+	read   diskItem
 }
 
-// Look hands one item of the queue called name to r, wherever it is, and leaves it there. The item may leave the
-// process once the ticket is committed. It returns ErrNoSuchItem, ErrComing, ErrNotTaken, ErrClosed, or an
-// error that wraps ErrBadKey, ErrBacklog or ErrWithheld.
-func (e *Engine) Look(now Time, name []byte, l LookRequest, r Receiver) (Ticket, error) {
+// Look hands one item of the queue called name to r, wherever it is, and leaves it there unless l says Remove. The item
+// may leave the process once the ticket is committed. It returns ErrNoSuchItem, ErrComing, ErrNotTaken, ErrClosed, an
+// error that wraps ErrBadKey, ErrBacklog or ErrWithheld, or one of Remove. After ErrComing, Await and Look with l again.
+func (e *Engine) Look(now Time, name []byte, l *LookRequest, r Receiver) (t Ticket, err error) {
 	defer contain()
-	var read diskItem
 	for {
-		t, q, id, err := e.look(now, name, &l, read, r)
-		if err != ErrComing || !l.Wait {
+		if t, err = e.look(now, name, l, r); err != ErrComing || !l.Wait {
 			return t, err
 		}
-		if read, err = e.spool.readItem(q, id); err != nil {
-			return Ticket{}, err
+		if err = e.Await(l); err != nil {
+			return t, err
 		}
 	}
 }
 
-// look is Look at an item whose image is in memory, or is read. With ErrComing it returns which item is to be read.
-func (e *Engine) look(
-	now Time, name []byte, l *LookRequest, read diskItem, r Receiver,
-) (t Ticket, q *queue, id uint64, err error) {
+// Await waits for an item that Look has found coming.
+func (e *Engine) Await(l *LookRequest) (err error) {
+	defer contain()
+	l.read, err = e.spool.readItem(l.queue, l.coming)
+	return err
+}
+
+// look is Look at an item whose image is in memory, or is read, or if r is nil need not be known.
+func (e *Engine) look(now Time, name []byte, l *LookRequest, r Receiver) (t Ticket, err error) {
 	q, at, err := e.lockItem(now, name, l.Which)
-	if err != nil {
-		return t, nil, 0, err
+	if err != nil && q != nil && l.Remove { // who has removed the item may wait still for that to be durable
+		return e.ticketSoFar(q), err
+	} else if err != nil {
+		return t, err
 	}
 	defer e.unlock(q.shard, now)
-	if !at.know(read) {
-		return t, q, at.it.ID, ErrComing
+	if l.Remove {
+		if err = q.admitDequeue(l.ClientID); err == nil && q.heldNow(&at) {
+			err = ErrHeld
+		}
 	}
-	if q.expired(&at.it, now) {
-		return t, nil, 0, ErrNoSuchItem
+	switch {
+	case err != nil:
+		return t, err
+	case r == nil:
+	case !at.know(l.read):
+		l.queue, l.coming = q, at.it.ID
+		return t, ErrComing
+	case q.expired(&at.it, now):
+		return t, ErrNoSuchItem
+	default:
+		if l.Delivery != nil {
+			*l.Delivery = q.describe(&at)
+		}
+		if !r.Receive(at.it) {
+			return t, ErrNotTaken
+		}
+		t = q.putTicket(at.it.ID)
 	}
-	if l.Delivery != nil {
-		*l.Delivery = q.describe(&at)
+	if l.Remove {
+		if l.Key != nil {
+			q.keys.Delete(q.keys.seed.Hash(l.Key), at.it.ID)
+		}
+		t = t.Merge(e.removeAt(q, &at))
+		if q.attended() { // they may have waited for this item only
+			e.serveWaiters(q, now)
+		}
 	}
-	if !r.Receive(at.it) {
-		return t, nil, 0, ErrNotTaken
+	return t, nil
+}
+
+// Remove removes one item of the queue called name for good, wherever it is, unless a client holds it. It never
+// waits for the disk. It returns ErrNoSuchItem, ErrHeld, a *NotAdmittedError, ErrClosed, or an error that wraps
+// ErrBadKey or ErrWithheld. If the item is on disk only, the queue's Bytes counts it until reading passes its place.
+// With ErrNoSuchItem the ticket is that of what has become of the queue's items so far.
+func (e *Engine) Remove(now Time, name []byte, clientID string, which Which) (Ticket, error) {
+	return e.Look(now, name, &LookRequest{Which: which, Remove: true, ClientID: clientID}, nil)
+}
+
+// removeAt removes the item at a spot for good.
+func (e *Engine) removeAt(q *queue, at *spot) Ticket {
+	size := len(at.it.Data)
+	if at.isUnknown() {
+		size = -1
 	}
-	return q.putTicket(at.it.ID), nil, 0, nil
+	t := q.remove(e.journal, at.it.ID, size)
+	q.leaves(&at.it)
+	e.cut(q, at)
+	return t
 }
 
 // describe is what there is to know of the item at a spot that nobody gets.
@@ -98,7 +150,7 @@ func (s *spool) readItem(q *queue, id uint64) (it diskItem, err error) {
 		q.shard.mu.Unlock()
 		err := s.eachIn(run, next, func(e hidden.Entry) bool {
 			if e.ID == id {
-				it = diskItem{e.Item.Clone(), hiddenEntry(e), true}
+				it = diskItem{e.Item.Clone(), hiddenEntry(e), run}
 			}
 			return it.ID == 0
 		})

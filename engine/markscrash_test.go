@@ -176,7 +176,7 @@ func (l *marksLedger) checkAside(t *testing.T, e *Engine) {
 		}
 		var got copied
 		about := Delivery{}
-		_, err := e.Look(Now(), []byte("q"), LookRequest{Which: Which{ID: id}, Delivery: &about, Wait: true}, &got)
+		_, err := e.Look(Now(), []byte("q"), &LookRequest{Which: Which{ID: id}, Delivery: &about, Wait: true}, &got)
 		if err != nil || about.Due < Now() || about.Deliveries == 0 || string(got.item.Data) != fmt.Sprintf("%030d", id) {
 			t.Fatalf("%s: item %d, which is aside, is %q, %+v, %v", l.at, id, got.item.Data, about, err)
 		}

@@ -344,7 +344,7 @@ func (m *messages) remove(name string, which Which) {
 	var got copied
 	about := Delivery{}
 	m.paused = true
-	_, err := m.Look(m.now, []byte(name), LookRequest{Which: which, Wait: true, Delivery: &about}, &got)
+	_, err := m.Look(m.now, []byte(name), &LookRequest{Which: which, Wait: true, Delivery: &about}, &got)
 	m.paused = false
 	if err != nil {
 		if m.failed == "" {

@@ -244,7 +244,7 @@ func (r *modelRun) lookAt(name string, q *modelQueue, which Which, it Item, foun
 	r.op = fmt.Sprintf("look at %q %+v", name, which)
 	var got copied
 	var about Delivery
-	ticket, err := r.e.Look(r.now, []byte(name), LookRequest{Which: which, Wait: true, Delivery: &about}, &got)
+	ticket, err := r.e.Look(r.now, []byte(name), &LookRequest{Which: which, Wait: true, Delivery: &about}, &got)
 	switch {
 	case !found && !errors.Is(err, ErrNoSuchItem) || found && err != nil:
 		r.fail("error %v, want that it is there = %v", err, found)

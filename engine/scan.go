@@ -367,7 +367,7 @@ func (s *spool) readExtras(w *Scan) error {
 	for r, ids := range wanted {
 		err := s.eachIn(r, 0, func(e hidden.Entry) bool {
 			if ids[e.ID] && (left > 0 || e.ID == w.wanted) {
-				w.reads[e.ID] = diskItem{e.Item.Clone(), hiddenEntry(e), true}
+				w.reads[e.ID] = diskItem{e.Item.Clone(), hiddenEntry(e), r}
 				left -= len(e.Data)
 			}
 			return left > 0 || ids[w.wanted]
@@ -459,7 +459,7 @@ func (w *Scan) takeExtras(id uint64) bool {
 			return false
 		}
 		w.extras = w.extras[1:]
-		if !w.meetOne(diskItem{at.it, at.entry, at.where == isHidden}, q.describe(&at)) {
+		if !w.meetOne(diskItem{at.it, at.entry, at.run}, q.describe(&at)) {
 			return false
 		}
 	}

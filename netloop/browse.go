@@ -41,7 +41,7 @@ func (s *session) lookAt(name, spelt []byte, which engine.Which) {
 	}
 	s.name = spelt
 	l.counters.CmdPeek++
-	t, err := l.engine.Look(l.now, name, engine.LookRequest{Which: which, Delivery: &s.delivery}, s)
+	t, err := l.engine.Look(l.now, name, &engine.LookRequest{Which: which, Delivery: &s.delivery}, s)
 	if err != engine.ErrComing {
 		s.looked(t, err)
 		return
@@ -50,7 +50,7 @@ func (s *session) lookAt(name, spelt []byte, which engine.Which) {
 	s.wait.spelt = append(s.wait.spelt[:0], spelt...)
 	var got gotItem
 	s.startJob(func() (err error) {
-		t, err = l.engine.Look(engine.Now(), name, engine.LookRequest{Which: which, Wait: true, Delivery: &s.delivery}, &got)
+		t, err = l.engine.Look(engine.Now(), name, &engine.LookRequest{Which: which, Wait: true, Delivery: &s.delivery}, &got)
 		return err
 	}, func(s *session, err error) {
 		s.name = s.wait.spelt
@@ -91,12 +91,12 @@ func (s *session) remove(name []byte, which engine.Which) error {
 // changeExpiry changes the expiry of one item, and calls done with the outcome: now, or when it has been read from the
 // disk.
 func (s *session) changeExpiry(name []byte, which engine.Which, expiry engine.Time, done func(*session, error)) {
-	l := s.loop
+	l, to := s.loop, engine.Changes{SetExpiry: true, Expiry: expiry}
 	if s.writesBlocked() {
 		done(s, errSetUnavailable)
 		return
 	}
-	t, err := l.engine.Touch(l.now, name, s.clientID, which, expiry, false)
+	t, err := l.engine.Change(l.now, name, s.clientID, which, to, false)
 	if err != engine.ErrComing {
 		s.claim(t)
 		done(s, err)
@@ -105,7 +105,7 @@ func (s *session) changeExpiry(name []byte, which engine.Which, expiry engine.Ti
 	name, which = bytes.Clone(name), cloneWhich(which)
 	clientID := s.clientID
 	s.startJob(func() (err error) {
-		t, err = l.engine.Touch(engine.Now(), name, clientID, which, expiry, true)
+		t, err = l.engine.Change(engine.Now(), name, clientID, which, to, true)
 		return err
 	}, func(s *session, err error) {
 		s.claim(t)

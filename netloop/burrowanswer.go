@@ -18,15 +18,16 @@ type burrowAnswer struct {
 	extra   engine.PutExtra // of a put
 
 	delivery engine.Delivery // of the item being received
-	walk     *engine.Scan    // that the items come from; nil: there is one item
-	more     bool            // the walk is not over
-	limit    int             // bytes that are gathered in one step, about
-	messages []shown         // that were gathered
-	raw      []byte          // what was copied of them
-	text     []byte          // messages that were worded
-	reserved int64           // bytes of large bodies in text, or still to be worded, as counted in the server's owed
-	count    int             // of them
-	last     []byte          // id of the last of them, in version 1.1
+	look     engine.LookRequest
+	walk     *engine.Scan // that the items come from; nil: there is one item
+	more     bool         // the walk is not over
+	limit    int          // bytes that are gathered in one step, about
+	messages []shown      // that were gathered
+	raw      []byte       // what was copied of them
+	text     []byte       // messages that were worded
+	reserved int64        // bytes of large bodies in text, or still to be worded, as counted in the server's owed
+	count    int          // of them
+	last     []byte       // id of the last of them, in version 1.1
 }
 
 // shown is a message of an answer. Offsets are in raw.

@@ -105,43 +105,46 @@ func burrowGet(s *session) {
 }
 
 // gatherOne has the message that the request names in the answer, and calls done: now, or when it has come from
-// the disk.
+// the disk. A deletion then has removed it: what the answer shows is what is gone.
 func (s *session) gatherOne(done func(*session, error)) {
-	b := s.burrow
+	a := s.burrow.answer
+	a.gather(s, nil)
+	a.look = engine.LookRequest{
+		Delivery: &a.delivery, Remove: s.burrow.req.Op == burrow.OpDeleteMessage, ClientID: s.clientID,
+	}
+	s.lookOne(done)
+}
+
+// lookOne does the look of the answer. A job waits for what is on disk alone. Then the loop looks again, so that nothing
+// is removed if the client has gone.
+func (s *session) lookOne(done func(*session, error)) {
+	b, l := s.burrow, s.loop
 	which, ok := s.which()
 	if !ok {
 		done(s, engine.ErrNoSuchItem)
 		return
 	}
-	a := b.answer
-	a.gather(s, nil)
-	ask := engine.LookRequest{Which: which, Delivery: &a.delivery}
-	t, err := s.loop.engine.Look(s.loop.now, b.name, ask, a)
-	s.after(t)
+	b.answer.look.Which = which
+	t, err := l.engine.Look(l.now, b.name, &b.answer.look, b.answer)
 	if err == engine.ErrComing {
-		s.lookLater(done)
+		s.copyRequest()
+		a := s.ownAnswer()
+		s.startJob(func() error { return l.engine.Await(&a.look) }, func(s *session, err error) {
+			if err == nil && !s.burrow.req.Op.Changes() {
+				err = s.stillDenied()
+			}
+			if err != nil {
+				done(s, err)
+				return
+			}
+			s.lookOne(done)
+		})
 		return
 	}
+	s.after(t)
+	s.claiming = s.claiming || b.answer.look.Remove
+	b.answer.look = engine.LookRequest{}
 	done(s, err)
-}
-
-// lookLater is gatherOne in a job, which waits for the disk.
-func (s *session) lookLater(done func(*session, error)) {
-	s.copyRequest()
-	a, name, e := s.ownAnswer(), s.burrow.name, s.loop.engine
-	which, _ := s.which()
-	var t engine.Ticket
-	s.startJob(func() (err error) {
-		ask := engine.LookRequest{Which: which, Delivery: &a.delivery, Wait: true}
-		t, err = e.Look(engine.Now(), name, ask, a)
-		return err
-	}, func(s *session, err error) {
-		s.after(t)
-		if err == nil && !s.burrow.req.Op.Changes() {
-			err = s.stillDenied()
-		}
-		done(s, err)
-	})
 }
 
 // answerOne answers with the one message in the answer.
@@ -283,7 +286,7 @@ func burrowDelete(s *session) {
 		return
 	}
 	if s.burrow.req.Detail == burrow.DetailNone {
-		s.removeOne(func(s *session) { s.burrowEmpty(204) })
+		s.removeOne()
 		return
 	}
 	s.gatherOne(func(s *session, err error) {
@@ -291,12 +294,12 @@ func burrowDelete(s *session) {
 			s.burrowMissing(err)
 			return
 		}
-		s.removeOne((*session).answerOne)
+		s.answerOne()
 	})
 }
 
-// removeOne removes the message that the request names, and then answers with done.
-func (s *session) removeOne(done func(*session)) {
+// removeOne removes the message that the request names, and shows nothing of it.
+func (s *session) removeOne() {
 	which, ok := s.which()
 	if !ok {
 		s.burrowMissing(engine.ErrNoSuchItem)
@@ -308,7 +311,7 @@ func (s *session) removeOne(done func(*session)) {
 		s.burrowMissing(err)
 		return
 	}
-	done(s)
+	s.burrowEmpty(204)
 }
 
 // burrowMissing answers a request for one message that was refused: if there is no such message, with what is

@@ -69,7 +69,7 @@ func (s *Store) Message(ctx context.Context, k backend.Key, d backend.Detail) (b
 	if err != nil {
 		return backend.Message{}, err
 	}
-	return s.look(k, which, d)
+	return s.look(k, which, d, false)
 }
 
 // UpdateMessage implements [backend.Backend].
@@ -90,7 +90,7 @@ func (s *Store) UpdateMessage(ctx context.Context, k backend.Key, to backend.Att
 			return backend.Message{}, nil
 		}
 	}
-	return s.look(k, which, d)
+	return s.look(k, which, d, false)
 }
 
 // orCheck returns err, or if that is nil what check says.
@@ -102,29 +102,27 @@ func orCheck(err error, check func() error) error {
 }
 
 // DeleteMessage implements [backend.Backend].
-func (s *Store) DeleteMessage(ctx context.Context, k backend.Key, d backend.Detail) (m backend.Message, err error) {
+func (s *Store) DeleteMessage(ctx context.Context, k backend.Key, d backend.Detail) (backend.Message, error) {
 	which, err := s.which(ctx, k)
 	if err != nil {
 		return backend.Message{}, err
 	}
 	if d != backend.None {
-		if m, err = s.look(k, which, d); err != nil {
-			return backend.Message{}, err
-		}
+		return s.look(k, which, d, true)
 	}
 	t, err := s.engine.Remove(engine.Now(), nameOf(k.Queue), "", which)
 	if err != nil {
 		return backend.Message{}, s.notThere(k, err)
 	}
-	return m, s.commit(t)
+	return backend.Message{}, s.commit(t)
 }
 
-// look returns one message.
-func (s *Store) look(k backend.Key, which engine.Which, d backend.Detail) (backend.Message, error) {
+// look returns one message, which it may remove.
+func (s *Store) look(k backend.Key, which engine.Which, d backend.Detail, remove bool) (backend.Message, error) {
 	g := s.gather(k.Queue, d)
 	var delivery engine.Delivery
 	g.delivery = func() *engine.Delivery { return &delivery }
-	ask := engine.LookRequest{Which: which, Wait: true, Delivery: &delivery}
+	ask := &engine.LookRequest{Which: which, Wait: true, Remove: remove, Delivery: &delivery}
 	t, err := s.engine.Look(engine.Now(), nameOf(k.Queue), ask, g)
 	if err == nil {
 		err = s.engine.Commit(t)
