@@ -60,3 +60,37 @@ func TestBurrowRetractLong(t *testing.T) {
 		})
 	}
 }
+
+// TestBurrowRetractAhead has the commit of two requests fail that came at once, while a job words the reply to the
+// second one. Neither reply says that anything was done.
+func TestBurrowRetractAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := newTestServer(t, Options{}, defaults())
+		c := ts.dial(burrowProtocol{})
+		put := func(id, body string) string {
+			return fmt.Sprintf("PUT /v1.0/a/q/%s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", id, len(body), body)
+		}
+		c.feed([]byte(put("m", strings.Repeat("x", 1<<20))), 2<<20)
+		synctest.Wait()
+		out, _ := c.received()
+		c.consume(len(out))
+		ts.fs.SetFault(segmenttest.FailAllFrom(segmenttest.OpWriteAt, ts.fs.Calls(segmenttest.OpWriteAt)+1, syscall.EIO))
+		c.feed([]byte(put("n", "small")+"DELETE /v1.0/a/q/m?detail=all HTTP/1.1\r\nHost: localhost\r\n\r\n"), 2<<20)
+		synctest.Wait()
+		out, _ = c.received()
+		in := bufio.NewReader(bytes.NewReader(out))
+		for _, request := range []string{"PUT", "DELETE"} {
+			r, err := http.ReadResponse(in, nil)
+			if err != nil {
+				t.Errorf("%s: %v", request, err)
+				break
+			}
+			if io.Copy(io.Discard, r.Body); r.StatusCode != http.StatusServiceUnavailable {
+				t.Errorf("%s = %d, want %d", request, r.StatusCode, http.StatusServiceUnavailable)
+			}
+		}
+		c.hangUp()
+		ts.fs.SetFault(nil)
+		ts.stopFailed()
+	})
+}

@@ -208,7 +208,7 @@ func (l *loop) deliver(s *session, err error) {
 		s.retract(len(s.out), err)
 	}
 	s.claims = s.claims[:0]
-	if err != nil || l.engine.Committed(s.ticket) { // otherwise a later reply still waits for it
+	if err != nil && s.state != waiting || l.engine.Committed(s.ticket) { // otherwise a later reply still waits for it
 		s.ticket = engine.Ticket{}
 	}
 	made := len(s.out)
