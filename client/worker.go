@@ -15,7 +15,7 @@ import (
 const DefaultDrainTimeout = 30 * time.Second
 
 // Handler does what is to be done with one item. If it returns nil the item is confirmed and gone
-// for good. If it returns an error, or panics, the item goes back and is delivered again, here or
+// for good. If it returns an error, panics or ends its goroutine, the item goes back and is delivered again, here or
 // elsewhere. A handler may also confirm or abort the item itself.
 //
 // Ctx ends when the item is lost, with [ErrLost] as its cause: then somebody else gets it, and to go
@@ -55,6 +55,9 @@ type PanicError struct {
 // Error returns one line, without the stack.
 func (e *PanicError) Error() string { return fmt.Sprintf("the handler panicked: %v", e.Value) }
 
+// errHandlerExit is why an item goes back whose handler called runtime.Goexit, as FailNow of a test does.
+var errHandlerExit = errors.New("the handler ended its goroutine")
+
 // Run handles items until ctx ends; then it takes no more, waits for the handlers that run, gives
 // back what they have not done, and returns nil. Combined with signal.NotifyContext it makes a
 // program that stops in order.
@@ -92,8 +95,14 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	var running sync.WaitGroup
 	ended := make(chan error, max(w.Handlers, 1))
+	var serve func(fails int)
+	serve = func(fails int) {
+		running.Go(func() {
+			ended <- w.serve(ctx, handling, held, consumer, fails, serve)
+		})
+	}
 	for range max(w.Handlers, 1) {
-		running.Go(func() { ended <- w.serve(ctx, handling, held, consumer) })
+		serve(0)
 	}
 	running.Wait()
 	for range max(w.Handlers, 1) {
@@ -111,14 +120,22 @@ func (w *Worker) consume() (*Consumer, error) {
 	return w.Client.consume(w.Queue, 0, true)
 }
 
-// serve is one handler's loop. It ends with ctx, or returns why there are no more items.
-func (w *Worker) serve(ctx, handling context.Context, held *holding, consumer *Consumer) error {
+// serve is one handler's loop. It ends with ctx, or returns why there are no more items. The last handlers have failed
+// as often as fails says. If a handler ends the goroutine, again goes on in another one.
+func (w *Worker) serve(
+	ctx, handling context.Context, held *holding, consumer *Consumer, fails int, again func(fails int),
+) error {
 	backoff := w.Backoff
 	if backoff == (Backoff{}) {
 		backoff = Backoff{First: 100 * time.Millisecond, Most: 30 * time.Second}
 	}
-	fails := 0
-	var next *Delivery // came with the confirm of the one before
+	var next, handled *Delivery // next came with the confirm of the one before
+	defer func() {
+		if handled != nil {
+			w.giveBack(ctx, handling, handled, errHandlerExit, backoff, fails+1)
+			again(fails + 1)
+		}
+	}()
 	for asked := false; ; {
 		d, err := next, error(nil)
 		if d == nil {
@@ -131,7 +148,9 @@ func (w *Worker) serve(ctx, handling context.Context, held *holding, consumer *C
 		if err != nil {
 			return err
 		}
+		handled = d
 		err = w.handle(handling, held, d)
+		handled = nil
 		if err == nil && w.Lease != 0 {
 			held.confirm(w, d)
 			fails = 0
@@ -144,22 +163,27 @@ func (w *Worker) serve(ctx, handling context.Context, held *holding, consumer *C
 			fails = 0
 			continue
 		}
-		w.report(d, err)
-		if w.Lease != 0 {
-			if err := w.returnLeased(handling, d, err, backoff); err != nil && !errors.Is(err, ErrEnded) {
-				w.report(d, err)
-			}
-			continue
-		}
 		fails++
+		w.giveBack(ctx, handling, d, err, backoff, fails)
+	}
+}
+
+// giveBack gives an item back whose handler has failed, after so many failures in a row.
+func (w *Worker) giveBack(ctx, handling context.Context, d *Delivery, why error, backoff Backoff, fails int) {
+	w.report(d, why)
+	var err error
+	if w.Lease != 0 {
+		err = w.returnLeased(handling, d, why, backoff)
+	} else {
 		select {
 		case <-time.After(backoff.After(fails)):
 		case <-ctx.Done():
 		case <-d.Lost():
 		}
-		if err := d.Abort(context.Background()); err != nil && !errors.Is(err, ErrEnded) {
-			w.report(d, err)
-		}
+		err = d.Abort(context.Background())
+	}
+	if err != nil && !errors.Is(err, ErrEnded) {
+		w.report(d, err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -221,5 +222,45 @@ func TestWorkerErrors(t *testing.T) {
 	c.Close()
 	if err := <-ended; !errors.Is(err, ErrClosed) {
 		t.Errorf("Run of a closed client = %v, want ErrClosed", err)
+	}
+}
+
+// TestWorkerHandlerExits has a handler end its goroutine, as the FailNow of a test does. The item goes back, and the
+// worker goes on.
+func TestWorkerHandlerExits(t *testing.T) {
+	for _, lease := range []time.Duration{0, time.Minute} {
+		c := dial(t, Options{}, serve(t).addr)
+		handled := make(chan bool)
+		failed := make(chan error, 1)
+		first := true
+		stop := work(t, &Worker{
+			Client: c, Queue: "work", Lease: lease, Backoff: Backoff{First: time.Millisecond, Most: time.Millisecond},
+			Handle: func(context.Context, *Delivery) error {
+				if first {
+					first = false
+					runtime.Goexit()
+				}
+				close(handled)
+				return nil
+			},
+			Failed: func(_ *Delivery, err error) { failed <- err },
+		})
+		put(t, c, "work", "item")
+		select {
+		case err := <-failed:
+			if !errors.Is(err, errHandlerExit) {
+				t.Errorf("lease %v: the item went back with %v", lease, err)
+			}
+		case <-within(t).Done():
+			t.Fatalf("lease %v: the item did not go back", lease)
+		}
+		select {
+		case <-handled:
+		case <-within(t).Done():
+			t.Fatalf("lease %v: the worker has stopped", lease)
+		}
+		if err := stop(); err != nil {
+			t.Errorf("lease %v: Run = %v", lease, err)
+		}
 	}
 }
