@@ -89,7 +89,7 @@ type redrive struct {
 
 // Receive implements engine.Receiver.
 func (d *redrive) Receive(it engine.Item) bool {
-	d.extra = engine.PutExtra{}
+	d.extra = engine.PutExtra{OnDuplicate: engine.OnlyNew}
 	if key := it.Key(); key != nil {
 		d.extra.Key = append([]byte(nil), key...)
 	}
@@ -123,7 +123,8 @@ func (d *redrive) run(limit int64) error {
 	return nil
 }
 
-// move puts the message that ref holds where it belongs, and removes it here.
+// move puts the message that ref holds where it belongs, and removes it here. If another message has its id there, it
+// goes without: none replaces another.
 func (d *redrive) move(ref engine.ReadRef) error {
 	to, err := d.target()
 	if err != nil {
@@ -133,6 +134,10 @@ func (d *redrive) move(ref engine.ReadRef) error {
 		return err
 	}
 	put, err := d.engine.PutAll(engine.Now(), to, []engine.PutRequest{d.put})
+	if errors.Is(err, engine.ErrKeyExists) {
+		d.put.Extra = nil
+		put, err = d.engine.PutAll(engine.Now(), to, []engine.PutRequest{d.put})
+	}
 	d.ticket = d.ticket.Merge(put.Ticket)
 	if err != nil {
 		return d.unnamed(to, err)

@@ -108,3 +108,25 @@ func TestRedriveQuota(t *testing.T) {
 		t.Errorf("%d refusals are counted, want 1", n)
 	}
 }
+
+// TestRedriveReplacesNothing redrives a dead letter to a queue where a newer message has its id. Both are there then.
+func TestRedriveReplacesNothing(t *testing.T) {
+	e, err := engine.Open(engine.Options{Dir: t.TempDir(), Settings: engine.Settings{Default: unsynced()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newModernClient(t, startServerOf(t, DefaultEventLoop, e, Options{Burrow: "127.0.0.1:0", Loops: 1}))
+	c.play(modernStep{`POST /v1.1/a/work/messages < {"messages":[{"body":"old","id":"k"}]}`, 201, `{"stored":1}`})
+	leased := c.receive("work", `{"lease_ms":60000}`)
+	c.play(
+		modernStep{"POST /v1.1/a/work/receipts/" + leased[0].Receipt + ` < {"reject":true}`, 204, ""},
+		modernStep{`POST /v1.1/a/work/messages < {"messages":[{"body":"new","id":"k"}]}`, 201, `{"stored":1}`},
+		modernStep{"POST /v1.1/a/work_dead/redrive", 200, `{"moved":1}`},
+		modernStep{"GET /v1.1/a/work_dead", 200, `…"messages":0`},
+		modernStep{"GET /v1.1/a/work/messages/k", 200, `{"id":"k","body":"new","deliveries":0}`},
+	)
+	both := c.receive("work", `{"limit":10,"lease_ms":60000}`)
+	if len(both) != 2 || both[1].Body != "old" {
+		t.Errorf("received %+v, want the newer message and the dead letter", both)
+	}
+}
