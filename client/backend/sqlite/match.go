@@ -16,54 +16,67 @@ const (
 	wholeMatch = 4 << 20 // bytes of messages that a request shows which changes them
 )
 
+// watch is what calls wait for that look at one queue.
+type watch struct {
+	news  chan struct{} // closed when something of the queue has changed
+	calls int           // guarded by the store's mu
+}
+
 // changed wakes the calls that wait for a message of q.
 func (s *Store) changed(q backend.Queue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c, ok := s.waits[q]; ok {
-		close(c)
+	if w := s.waits[q]; w != nil {
+		close(w.news)
 		delete(s.waits, q)
 	}
 }
 
-// news returns a channel that is closed when something of q changes.
-func (s *Store) news(q backend.Queue) <-chan struct{} {
+// watch begins to watch q. The caller calls end.
+func (s *Store) watch(q backend.Queue) (news <-chan struct{}, end func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c, ok := s.waits[q]
-	if !ok {
-		c = make(chan struct{})
-		s.waits[q] = c
+	w := s.waits[q]
+	if w == nil {
+		w = &watch{news: make(chan struct{})}
+		s.waits[q] = w
 	}
-	return c
+	w.calls++
+	return w.news, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if w.calls--; w.calls == 0 && s.waits[q] == w {
+			delete(s.waits, q)
+		}
+	}
 }
 
 // waiting calls try until it finds something, or the wait is over.
 func (s *Store) waiting(ctx context.Context, q backend.Queue, m backend.Match, try func() error) error {
 	until := time.Now().Add(min(m.Wait, backend.LongestWait))
 	for {
-		news := s.news(q)
-		err := try()
-		if !errors.Is(err, backend.ErrNotFound) {
+		if again, err := s.wait(ctx, q, until, try); !again {
 			return err
 		}
-		pause := min(time.Until(until), s.nextShow(ctx, q))
-		if pause <= 0 {
-			if time.Until(until) <= 0 {
-				return err
-			}
-			continue
-		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-news:
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return context.Cause(ctx)
-		}
-		timer.Stop()
 	}
+}
+
+// wait calls try once. If it finds nothing, wait waits for something, and reports whether to try again.
+func (s *Store) wait(ctx context.Context, q backend.Queue, until time.Time, try func() error) (again bool, err error) {
+	news, end := s.watch(q)
+	defer end()
+	if err := try(); !errors.Is(err, backend.ErrNotFound) || time.Until(until) <= 0 {
+		return false, err
+	}
+	timer := time.NewTimer(min(time.Until(until), s.nextShow(ctx, q)))
+	defer timer.Stop()
+	select {
+	case <-news:
+	case <-timer.C:
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	}
+	return true, nil
 }
 
 // nextShow returns how long it is until a hidden message of q shows, a second at most.

@@ -44,8 +44,8 @@ type Store struct {
 	cancel context.CancelCauseFunc
 	calls  sync.WaitGroup // and the sweep
 
-	mu    sync.Mutex                      // held while a call begins, and while Close does; guards waits
-	waits map[backend.Queue]chan struct{} // closed when something of the queue has changed
+	mu    sync.Mutex               // held while a call begins, and while Close does; guards waits
+	waits map[backend.Queue]*watch // of the queues that calls look at
 }
 
 // Open opens the store in a file, which it makes if it is missing. Close it.
@@ -64,7 +64,7 @@ func Open(file string) (*Store, error) {
 		db.Close()
 		return nil, fmt.Errorf("open the database %s: %w", file, err)
 	}
-	s := &Store{db: db, waits: make(map[backend.Queue]chan struct{})}
+	s := &Store{db: db, waits: make(map[backend.Queue]*watch)}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	s.calls.Go(s.sweep)
 	return s, nil

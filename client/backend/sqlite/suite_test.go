@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"database/sql"
+	"errors"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
@@ -110,4 +111,29 @@ func TestOpenNoDatabase(t *testing.T) {
 		s.Close()
 		t.Error("a directory is opened as a database")
 	}
+}
+
+// TestWaitsAreForgotten asks for messages of many queues that do not exist, with and without a wait. The store keeps
+// nothing of that.
+func TestWaitsAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := Open(filepath.Join(t.TempDir(), "queues.db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		for _, wait := range []time.Duration{0, time.Second} {
+			for _, name := range []string{"a", "b", "c"} {
+				q := backend.Queue{Account: "acme", Name: name}
+				for _, err := range s.Messages(t.Context(), q, backend.Match{Wait: wait}) {
+					if !errors.Is(err, backend.ErrNotFound) {
+						t.Errorf("Messages = %v", err)
+					}
+				}
+			}
+		}
+		if n := len(s.waits); n != 0 {
+			t.Errorf("the store knows of waits for %d queues, want 0", n)
+		}
+	})
 }
