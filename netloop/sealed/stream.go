@@ -124,6 +124,8 @@ func (w *wire) Read(p []byte) (int, error) {
 // Write implements net.Conn.
 func (w *wire) Write(p []byte) (int, error) {
 	if w.Conn != nil {
+		<-w.slots
+		defer func() { w.slots <- struct{}{} }()
 		return w.Conn.Write(p)
 	}
 	w.out = append(w.out, p...)

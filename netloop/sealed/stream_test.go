@@ -16,6 +16,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -429,4 +430,53 @@ func BenchmarkTurn(b *testing.B) {
 			})
 		}
 	}
+}
+
+// TestHandshakeUnread has a peer begin a handshake and read nothing of the answer. Meanwhile another handshake ends.
+func TestHandshakeUnread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		config := &tls.Config{Certificates: []tls.Certificate{certificate(t)}}
+		slots := make(chan struct{}, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		shake := func(server net.Conn) <-chan error {
+			done := make(chan error, 1)
+			go func() {
+				_, err := Handshake(ctx, server, config, slots)
+				done <- err
+			}()
+			return done
+		}
+		idle, server := net.Pipe()
+		unread := shake(server)
+		go tls.Client(writeOnly{idle, ctx.Done()}, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(ctx)
+		synctest.Wait()
+		peer, server := net.Pipe()
+		done := shake(server)
+		go tls.Client(peer, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(ctx)
+		synctest.Wait()
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Error(err)
+			}
+		default:
+			t.Error("a handshake waits for a peer that does not read in another one")
+		}
+		cancel()
+		idle.Close()
+		peer.Close()
+		<-unread
+	})
+}
+
+// writeOnly is a connection that reads nothing.
+type writeOnly struct {
+	net.Conn
+	over <-chan struct{}
+}
+
+func (w writeOnly) Read([]byte) (int, error) {
+	<-w.over
+	return 0, io.EOF
 }
