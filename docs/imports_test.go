@@ -95,7 +95,7 @@ var mayImport = map[string]string{
 		" cmd/kestrel/internal/journalcmd engine engine/backup segment",
 	"cmd/kestrel/internal/cli": "loadtest/figures",
 	"cmd/kestrel/internal/clientcmd": "client cmd/kestrel/internal/cli cmd/kestrel/internal/clitest" +
-		" cmd/kestrel/internal/sample cmd/kestrel/internal/top loadtest/figures",
+		" cmd/kestrel/internal/sample cmd/kestrel/internal/top loadtest/figures segment",
 	"cmd/kestrel/internal/clitest": "cmd/kestrel/internal/cli codec/oldjournal engine",
 	"cmd/kestrel/internal/config":  "access client/discovery cmd/kestrel/internal/cli engine netloop netloop/certs netloop/ports segment",
 	"cmd/kestrel/internal/journalcmd": "cmd/kestrel/internal/cli cmd/kestrel/internal/clitest" +

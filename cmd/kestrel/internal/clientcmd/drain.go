@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/sample"
+	"github.com/kestrelmq/kestrel/segment"
 )
 
 type drainFlags struct {
@@ -65,7 +67,7 @@ func (d *drainFlags) run(s *session, args []string) error {
 	to := io.Writer(s.out)
 	if d.to != "-" {
 		var err error
-		if file, err = os.OpenFile(d.to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666); err != nil {
+		if file, err = makeDurably(d.to, segment.OS{}.SyncDir); err != nil {
 			return cli.Failed("make the file to drain into: %v", err)
 		}
 		defer file.Close()
@@ -94,6 +96,20 @@ func (d *drainFlags) run(s *session, args []string) error {
 	}
 	fmt.Fprintf(report, "%s of %q are in %s\n", cli.Counted(p.Done(), "item"), queue, d.to)
 	return err
+}
+
+// makeDurably makes a new file, whose name is on the disk when it returns nil.
+func makeDurably(path string, syncDir func(dir string) error) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	if err := syncDir(filepath.Dir(path)); err != nil {
+		file.Close()
+		os.Remove(path)
+		return nil, err
+	}
+	return file, nil
 }
 
 // store writes items, and waits until they are on the disk.
