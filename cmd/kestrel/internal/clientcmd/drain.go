@@ -75,16 +75,21 @@ func (d *drainFlags) run(s *session, args []string) error {
 	}
 	p := cli.NewProgress(s.err, "taken", cli.Items, q.Items)
 	var err error
+	var stored int64 // bytes of the file
 	for err == nil {
 		var c *collected
 		if c, err = s.collect(queue, collectItems, collectItems); err != nil || c.n == 0 {
 			break
 		}
 		if err = d.store(bufio.NewWriter(to), file, c); err != nil {
+			if file != nil {
+				file.Truncate(stored) // a part of an item would look like one
+			}
 			c.abort(context.WithoutCancel(s.ctx))
 			err = cli.Failed("write to %s: %v; what was taken last is in %q again", d.to, err, queue)
 			break
 		}
+		stored += d.length(c)
 		if err = c.confirm(context.WithoutCancel(s.ctx)); err == nil {
 			p.Add(int64(c.n))
 		}
@@ -128,4 +133,14 @@ func (d *drainFlags) store(w *bufio.Writer, file *os.File, c *collected) error {
 		return err
 	}
 	return file.Sync()
+}
+
+// length is how many bytes store writes.
+func (d *drainFlags) length(c *collected) (n int64) {
+	for _, b := range c.batches {
+		for _, item := range b.Items {
+			n += int64(len(item.Data)) + 1
+		}
+	}
+	return n
 }

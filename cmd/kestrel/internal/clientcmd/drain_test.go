@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/clitest"
 )
 
 // TestDrainFileStays tests that the name of the file to drain into is on the disk before an item is taken, and that
@@ -32,4 +34,19 @@ func TestDrainFileStays(t *testing.T) {
 	if synced != dir {
 		t.Errorf("makeDurably synced %q, want %q", synced, dir)
 	}
+}
+
+// TestEndToEndDrainFull tests that a disk that is full leaves whole items in the file, and none of those that are in the
+// queue again.
+func TestEndToEndDrainFull(t *testing.T) {
+	p := clitest.Serve(t)
+	clitest.Transcript(t, p.Addr, t.TempDir(), `
+$ seq 1000 1999 | kestrel put work
+1,000 items put into "work"
+$ trap '' XFSZ; ulimit -f 1; kestrel drain work --to items --yes
+… items of "work" are in items
+kestrel: write to items: write items: file too large; what was taken last is in "work" again
+$ (cat items; kestrel get work --all) | cmp - <(seq 1000 1999) && echo each is there once
+each is there once
+`)
 }
