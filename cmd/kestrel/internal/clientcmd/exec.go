@@ -2,6 +2,7 @@ package clientcmd
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,7 @@ type runner struct {
 	killed context.Context // ends when commands have had their time
 
 	begun, done, failed atomic.Int64
+	unwritten           atomic.Pointer[error] // why standard output takes nothing any more
 	idle                *time.Timer // ends the run; nil without a limit
 	idleFor             time.Duration
 	mu                  sync.Mutex
@@ -62,6 +64,9 @@ func (g *getFlags) work(s *session, queue string) error {
 		return err
 	}
 	fmt.Fprintf(r.stderr, "%s done\n", cli.Counted(r.done.Load(), "item"))
+	if why := r.unwritten.Load(); why != nil {
+		return cli.Failed("write what the commands print to standard output: %v; the items of those are in %q again", *why, queue)
+	}
 	if n := r.failed.Load(); n > 0 {
 		return &cli.Failure{Code: cli.ExitItems, Text: fmt.Sprintf(
 			"the command failed %s; what it did not do is in %q again", cli.Counted(n, "time"), queue)}
@@ -72,7 +77,7 @@ func (g *getFlags) work(s *session, queue string) error {
 // handle runs the command for one item.
 func (r *runner) handle(ctx context.Context, d *client.Delivery) error {
 	n := r.begun.Add(1)
-	if r.most > 0 && n > r.most {
+	if r.most > 0 && n > r.most || r.unwritten.Load() != nil {
 		return errEnough
 	}
 	if n == r.most {
@@ -92,7 +97,11 @@ func (r *runner) handle(ctx context.Context, d *client.Delivery) error {
 	var out bytes.Buffer // whole, so that commands do not mix their lines
 	cmd.Stdout, cmd.Stderr = &out, r.stderr
 	err := cmd.Run()
-	r.stdout.Write(out.Bytes())
+	if _, unwritten := r.stdout.Write(out.Bytes()); unwritten != nil {
+		r.unwritten.CompareAndSwap(nil, &unwritten)
+		r.taken()
+		err = cmp.Or(err, unwritten)
+	}
 	if err != nil {
 		r.failed.Add(1)
 		return err
