@@ -30,7 +30,7 @@ type runner struct {
 
 	begun, done, failed atomic.Int64
 	unwritten           atomic.Pointer[error] // why standard output takes nothing any more
-	idle                *time.Timer // ends the run; nil without a limit
+	idle                *time.Timer           // ends the run; nil without a limit
 	idleFor             time.Duration
 	mu                  sync.Mutex
 	running             int
@@ -97,6 +97,9 @@ func (r *runner) handle(ctx context.Context, d *client.Delivery) error {
 	var out bytes.Buffer // whole, so that commands do not mix their lines
 	cmd.Stdout, cmd.Stderr = &out, r.stderr
 	err := cmd.Run()
+	if errors.Is(err, exec.ErrWaitDelay) {
+		err = nil // it ended well; what it has left running does not count
+	}
 	if _, unwritten := r.stdout.Write(out.Bytes()); unwritten != nil {
 		r.unwritten.CompareAndSwap(nil, &unwritten)
 		r.taken()

@@ -23,3 +23,19 @@ $ kestrel get work --all
 3
 `)
 }
+
+// TestEndToEndExecLeaves tests that an item is confirmed whose command ends well and leaves a process that has its output
+// open.
+func TestEndToEndExecLeaves(t *testing.T) {
+	p := clitest.Serve(t)
+	clitest.Transcript(t, p.Addr, t.TempDir(), `
+$ kestrel put work one
+1 item put into "work"
+$ kestrel get work --count 1 --exec 'cat; echo; while ! test -e finish; do sleep 0.1; done & exit 0'; echo $?; touch finish
+one
+1 item done
+0
+$ kestrel get work
+kestrel: get from "work": there is no item
+`)
+}
