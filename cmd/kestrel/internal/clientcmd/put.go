@@ -78,6 +78,7 @@ kestrel: put to "orders" on …, or an item has the key "4711"; 'kestrel stat' s
 
 func (p *putFlags) run(s *session, args []string) error {
 	queue, items := args[0], args[1:]
+	s.in = &heedingReader{ctx: s.ctx, in: s.in}
 	if p.ttl < 0 {
 		return misused("--ttl is a time above zero, and not %v", p.ttl)
 	}
@@ -136,7 +137,7 @@ func (p *putFlags) each(s *session, items []string, add func(item []byte, more b
 		for _, name := range p.files {
 			data, err := readFile(s, name)
 			if err != nil {
-				return cli.Failed("read an item: %v", err)
+				return fmt.Errorf("read an item: %w", err)
 			}
 			if err := add(data, true); err != nil {
 				return err
@@ -177,7 +178,7 @@ func pieces(s *session, end byte, add func(item []byte, more bool) error) error 
 				return nil
 			}
 			if err != nil && err != io.EOF {
-				return cli.Failed("read standard input: %v", err)
+				return fmt.Errorf("read standard input: %w", err)
 			}
 			break
 		}

@@ -112,9 +112,9 @@ func (s *session) confirm(question string, yes bool) error {
 	}
 	s.out.Flush()
 	fmt.Fprintf(s.err, "%s [y/N] ", question)
-	answer, err := bufio.NewReader(s.in).ReadString('\n')
+	answer, err := bufio.NewReader(&heedingReader{ctx: s.ctx, in: s.in}).ReadString('\n')
 	if err != nil && err != io.EOF {
-		return cli.Failed("read the answer: %v", err)
+		return fmt.Errorf("read the answer: %w", err)
 	}
 	switch strings.ToLower(strings.TrimSpace(answer)) {
 	case "y", "yes":

@@ -2,6 +2,7 @@ package clientcmd
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -57,9 +58,13 @@ var errExit = errors.New("exit")
 
 // script runs the lines of standard input, up to the first that fails.
 func (sh *shell) script() error {
-	lines := bufio.NewScanner(sh.session.in)
+	ctx := sh.session.ctx
+	lines := bufio.NewScanner(&heedingReader{ctx: ctx, in: sh.session.in})
 	lines.Buffer(nil, maxPiece)
 	for n := 1; lines.Scan(); n++ {
+		if ctx.Err() != nil {
+			return fmt.Errorf("line %d was not run: %w", n, context.Cause(ctx))
+		}
 		code, err := sh.do(lines.Text(), strings.NewReader(""))
 		switch {
 		case err == errExit:
@@ -71,7 +76,7 @@ func (sh *shell) script() error {
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return cli.Failed("read commands: %v", err)
+		return fmt.Errorf("read commands: %w", err)
 	}
 	return nil
 }
