@@ -265,7 +265,7 @@ func (d *drainServer) moveAll(ctx context.Context, s *session, left held) error 
 			if c.n == 0 {
 				break
 			}
-			if err := s.moveOn(d.others, q.Name, c); err != nil {
+			if _, err := s.moveOn(d.others, q.Name, c); err != nil {
 				return err
 			}
 			d.moved += int64(c.n)

@@ -1,9 +1,11 @@
 package clientcmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -154,9 +156,9 @@ func (s *session) moveAll(target *client.Client, from, to string, total, rate in
 		if c, err = s.collect(from, most, 1); err != nil || c.n == 0 {
 			break
 		}
-		if err = s.moveOn(target, to, c); err == nil {
-			p.Add(int64(c.n))
-		}
+		var moved int
+		moved, err = s.moveOn(target, to, c)
+		p.Add(int64(moved))
 		if rate > 0 && err == nil && p.Done() < total {
 			select {
 			case <-time.After(time.Duration(c.n) * time.Second / time.Duration(rate)):
@@ -178,22 +180,46 @@ func (s *session) moveAll(target *client.Client, from, to string, total, rate in
 	return err
 }
 
-// moveOn stores what is open in another queue, and confirms it. A signal does not end it halfway.
-func (s *session) moveOn(target *client.Client, to string, c *collected) error {
+// moveOn stores what is open in another queue, and confirms it. A signal does not end it halfway. If not all can be
+// stored, the rest goes back. It returns how many items have moved.
+func (s *session) moveOn(target *client.Client, to string, c *collected) (moved int, err error) {
 	m := mover{ctx: context.WithoutCancel(s.ctx), target: target, to: to, now: time.Now()}
 	for _, b := range c.batches {
 		for _, item := range b.Items {
-			if err := m.add(item); err != nil {
-				c.abort(m.ctx)
-				return err
+			if err = m.add(item); err != nil {
+				break
 			}
 		}
+		if err != nil {
+			break
+		}
 	}
-	if err := m.put(); err != nil {
-		c.abort(m.ctx)
-		return err
+	if err == nil {
+		err = m.put()
 	}
-	return c.confirm(m.ctx)
+	stored, rest := c.split(m.stored)
+	rest.abort(m.ctx)
+	if unknown := stored.confirm(m.ctx); unknown != nil {
+		return 0, cmp.Or(err, unknown)
+	}
+	return stored.n, err
+}
+
+// split parts batches of which all items are stored from the others. What became of an item that stored does not say
+// is not known.
+func (c *collected) split(stored []bool) (all, rest *collected) {
+	all, rest = new(collected), new(collected)
+	for _, b := range c.batches {
+		n := min(len(b.Items), len(stored))
+		to := all
+		if n < len(b.Items) || slices.Contains(stored[:n], false) {
+			to = rest
+		}
+		to.batches = append(to.batches, b)
+		to.n += len(b.Items)
+		stored = stored[n:]
+	}
+	return all, rest
 }
 
 // mover puts items in their order, those that follow each other with the same options at once.
@@ -204,6 +230,7 @@ type mover struct {
 	now    time.Time
 	opts   client.PutOptions
 	data   [][]byte
+	stored []bool // for each item that put has put
 }
 
 // add takes an item, and puts those before it unless it can go with them.
@@ -235,9 +262,13 @@ func (m *mover) put() error {
 		m.opts.Key, m.opts.New = "", false
 		err = m.target.PutAll(m.ctx, m.to, m.data, m.opts)
 	}
-	m.data = m.data[:0]
 	var batch *client.BatchError
-	if errors.As(err, &batch) {
+	each := errors.As(err, &batch)
+	for i := range m.data {
+		m.stored = append(m.stored, err == nil || each && batch.Items[i] == nil)
+	}
+	m.data = m.data[:0]
+	if each {
 		return batch.Unwrap()
 	}
 	return err

@@ -87,6 +87,36 @@ func TestEndToEndMoveKeeps(t *testing.T) {
 	}
 }
 
+// TestEndToEndMoveFull tests that items that do not fit into the other queue stay where they are, and those that fit are
+// in it alone.
+func TestEndToEndMoveFull(t *testing.T) {
+	file := clitest.WriteConfig(t, "[queues.small]\nmax_items = 3\n[queues.smaller]\nmax_items = 1\n")
+	p := clitest.Serve(t, "--config", file)
+	clitest.Transcript(t, p.Addr, t.TempDir(), `
+$ seq 5 | kestrel put work_dead; kestrel redrive work_dead --to small; echo $?
+5 items put into "work_dead"
+3 items moved from "work_dead" to "small"
+kestrel: put to "small" on …: the queue refused the item: …
+6
+$ kestrel redrive work_dead --to small; echo $?; kestrel get small --all; kestrel get work_dead --all
+0 items moved from "work_dead" to "small"
+kestrel: put to "small" on …: the queue refused the item: …
+6
+1
+2
+3
+4
+5
+$ kestrel put keyed --key a 1; kestrel put keyed --key b 2; kestrel move keyed smaller; kestrel get smaller --all; kestrel get keyed --all
+1 item put into "keyed"
+1 item put into "keyed"
+1 item moved from "keyed" to "smaller"
+kestrel: put to "smaller" on …: the queue refused the item: …
+1
+2
+`)
+}
+
 // clientOf returns a client that ends with the test.
 func clientOf(t *testing.T, ctx context.Context, address string) *client.Client {
 	t.Helper()
