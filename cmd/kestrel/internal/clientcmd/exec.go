@@ -29,6 +29,7 @@ type runner struct {
 	killed context.Context // ends when commands have had their time
 
 	begun, done, failed atomic.Int64
+	unconfirmed         atomic.Int64          // of those that are done
 	unwritten           atomic.Pointer[error] // why standard output takes nothing any more
 	idle                *time.Timer           // ends the run; nil without a limit
 	idleFor             time.Duration
@@ -70,6 +71,13 @@ func (g *getFlags) work(s *session, queue string) error {
 	if n := r.failed.Load(); n > 0 {
 		return &cli.Failure{Code: cli.ExitItems, Text: fmt.Sprintf(
 			"the command failed %s; what it did not do is in %q again", cli.Counted(n, "time"), queue)}
+	}
+	if n := r.unconfirmed.Load(); n > 0 {
+		return &cli.Failure{Code: cli.ExitUnknown, Text: fmt.Sprintf(
+			"%s may be in %q again, though the command has done what it should", cli.Counted(n, "item"), queue)}
+	}
+	if r.idle != nil && s.ctx.Err() == nil {
+		return s.reach(s.client) // the queue of a server that is away is not known to be empty
 	}
 	return nil
 }
@@ -130,6 +138,11 @@ func (r *runner) busy(more int) {
 // report says why an item goes back.
 func (r *runner) report(d *client.Delivery, err error) {
 	if errors.Is(err, errEnough) {
+		return
+	}
+	if unconfirmed := new(client.Error); errors.As(err, &unconfirmed) && unconfirmed.Op == "confirm" {
+		r.unconfirmed.Add(1)
+		fmt.Fprintf(r.stderr, "kestrel: an item is done, and may come again: %v\n", err)
 		return
 	}
 	fmt.Fprintf(r.stderr, "kestrel: an item of %q goes back: %v\n", d.Queue, err)

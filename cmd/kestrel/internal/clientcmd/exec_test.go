@@ -1,8 +1,16 @@
 package clientcmd
 
 import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
 	"testing"
 
+	"github.com/kestrelmq/kestrel/client"
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/clitest"
 )
 
@@ -38,4 +46,41 @@ one
 $ kestrel get work
 kestrel: get from "work": there is no item
 `)
+}
+
+// TestEndToEndExecServerGone tests that a worker whose server goes away, and stays away, does not say that the queue is
+// empty.
+func TestEndToEndExecServerGone(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { // it answers one request for statistics, and is gone
+		defer l.Close()
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		if _, err := bufio.NewReader(conn).ReadString('\n'); err == nil {
+			io.WriteString(conn, "STAT version 3.0.0\r\nEND\r\n")
+		}
+	}()
+	code, out, errs := clitest.RunToEnd(t, "get", "work", "--exec", "cat", "--wait", "1s", "--server", l.Addr().String())
+	if code != cli.ExitFailed || !strings.HasPrefix(errs, "0 items done\nkestrel: ask for statistics on "+l.Addr().String()) {
+		t.Errorf("the worker ends with %d, and says\n%s%s", code, out, errs)
+	}
+}
+
+// TestExecUnconfirmed tests what a worker says of an item that is done, and perhaps still in its queue.
+func TestExecUnconfirmed(t *testing.T) {
+	var said strings.Builder
+	r := &runner{stderr: &said}
+	r.report(&client.Delivery{Queue: "work"}, &client.Error{Op: "confirm", Queue: "work", Err: client.ErrUnknownOutcome})
+	r.report(&client.Delivery{Queue: "work"}, errors.New("exit status 1"))
+	want := fmt.Sprintf("kestrel: an item is done, and may come again: confirm \"work\": %v\n", client.ErrUnknownOutcome) +
+		"kestrel: an item of \"work\" goes back: exit status 1\n"
+	if said.String() != want || r.unconfirmed.Load() != 1 {
+		t.Errorf("said\n%swant\n%sand %d items are not confirmed, want 1", &said, want, r.unconfirmed.Load())
+	}
 }
