@@ -180,19 +180,25 @@ func (p *place) run(cmd *cobra.Command, args []string, do func(s *session, args 
 // reach tests that the servers of c can be reached. Of several some may be away: then it says so, and
 // returns nil.
 func (s *session) reach(c *client.Client) error {
-	away := 0
-	var last error
-	for _, server := range c.Stats(s.ctx) {
-		if server.Err != nil {
-			away++
-			last = server.Err
-		}
-	}
-	if m := c.Members(); away == max(len(m.Read), len(m.Write)) {
+	all, last := s.away(c)
+	if all {
 		return last
 	}
 	if last != nil {
 		fmt.Fprintf(s.err, "kestrel: %s\n", cli.OneLine(last.Error()))
 	}
 	return nil
+}
+
+// away reports whether all servers of c are away, and why the last that is away is.
+func (s *session) away(c *client.Client) (all bool, last error) {
+	n := 0
+	for _, server := range c.Stats(s.ctx) {
+		if server.Err != nil {
+			n++
+			last = server.Err
+		}
+	}
+	m := c.Members()
+	return n == max(len(m.Read), len(m.Write)), last
 }

@@ -77,7 +77,9 @@ func (g *getFlags) work(s *session, queue string) error {
 			"%s may be in %q again, though the command has done what it should", cli.Counted(n, "item"), queue)}
 	}
 	if r.idle != nil && s.ctx.Err() == nil {
-		return s.reach(s.client) // the queue of a server that is away is not known to be empty
+		if all, why := s.away(s.client); all {
+			return why // the queue of a server that is away is not known to be empty
+		}
 	}
 	return nil
 }
