@@ -105,11 +105,6 @@ func (u *User) InAccount(r Right, account string) bool {
 	return false
 }
 
-// SameRights reports whether two users may do the same, as far as their grants show.
-func (u *User) SameRights(v *User) bool {
-	return u.Account == v.Account && slices.Equal(u.Allow, v.Allow)
-}
-
 // Limits of what a configuration may say of users.
 const (
 	maxName   = 64   // bytes

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
@@ -173,7 +172,7 @@ func (r *revival) restore(q *queue, from *replay.Queue) error {
 	first, last := uint64(1), uint64(0) // of what lives in runs
 	if b.count > 0 {
 		first, last = b.nextID, b.runs[len(b.runs)-1].written.LastID
-		b.inReadBehind, b.since = true, time.Now()
+		b.inReadBehind = true
 		q.writtenTo, q.spilledTo = last, last
 		b.recent, q.window = q.window, item.Window{}
 	}

@@ -22,7 +22,6 @@ type conn struct {
 
 	fd   int   // -1 when closed
 	left int64 // operations the window still has for it
-	done bool  // it has nothing more to do in this window
 	// abandoned: it waited in vain, and the answer may still come.
 	abandoned bool
 	step      int // of the cycle, where the next batch begins

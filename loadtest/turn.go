@@ -17,7 +17,7 @@ func (t *thread) drive() error {
 	t.start(now)
 	for i := range t.conns {
 		c := &t.conns[i]
-		c.done, c.abandoned, c.left = false, false, c.quota(t.window.warm)
+		c.abandoned, c.left = false, c.quota(t.window.warm)
 		if c.group.Hits || c.group.Drain {
 			t.hungry++
 		}
@@ -251,7 +251,6 @@ func (t *thread) leave(c *conn, now time.Duration) error {
 		c.step = 1
 		return t.fly(c, 1, now, now)
 	}
-	c.done = true
 	t.active--
 	if g.Rate > 0 && c.left <= 0 {
 		t.pacers[c.pacer].spent = true

@@ -89,11 +89,6 @@ func (o *OverQuota) of(reason string) *int64 {
 	panic("no quota is called " + reason)
 }
 
-// Total is how many were refused, for whatever reason.
-func (o *OverQuota) Total() int64 {
-	return o.Connections + o.OpenReads + o.Waits + o.Operations + o.Bytes + o.Account
-}
-
 func (o *OverQuota) add(d *OverQuota) {
 	d.Each(func(reason string, refused int64) { *o.of(reason) += refused })
 }

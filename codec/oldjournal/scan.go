@@ -11,7 +11,6 @@ import (
 // Entry is a record of a file, and where its data is.
 type Entry struct {
 	Record       // without Data
-	Offset int64 // of the record
 	Data   int64 // offset of the item's data
 	Size   int64 // of the data, in bytes
 }
@@ -54,7 +53,7 @@ func (s *Scanner) Next(e *Entry) error {
 	if err != nil {
 		return s.broken(Op(head[0]), err)
 	}
-	e.Offset, e.Data, e.Size = s.offset, s.offset+int64(header), size
+	e.Data, e.Size = s.offset+int64(header), size
 	return s.skip(int64(header) + size)
 }
 

@@ -1,7 +1,6 @@
 package thrift
 
 import (
-	"bytes"
 	"encoding/binary"
 	"iter"
 )
@@ -53,12 +52,6 @@ func (ids IDs) Len() int { return len(ids.data) / idSize }
 func (ids IDs) At(i int) int64 {
 	return int64(binary.BigEndian.Uint64(ids.data[i*idSize:]))
 }
-
-// Slice returns the ids from index from on, up to index to. They alias the request.
-func (ids IDs) Slice(from, to int) IDs { return IDs{ids.data[from*idSize : to*idSize]} }
-
-// Clone returns a copy that does not alias the request.
-func (ids IDs) Clone() IDs { return IDs{bytes.Clone(ids.data)} }
 
 // All yields the ids in the order sent.
 func (ids IDs) All() iter.Seq[int64] {

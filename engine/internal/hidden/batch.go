@@ -77,11 +77,6 @@ func (b *Batch) IDs(n int) iter.Seq[[]uint64] {
 	}
 }
 
-// Reset forgets the items, and keeps the memory.
-func (b *Batch) Reset() {
-	b.entries, b.images, b.tally, b.rich, b.ids = b.entries[:0], b.images[:0], item.Tally{}, false, idset.Bitmap{}
-}
-
 // Written is the part of a run that is in its file.
 type Written struct {
 	Frames []Frame

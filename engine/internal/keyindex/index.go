@@ -185,20 +185,6 @@ func (x *Index) merge() {
 	x.leaves = x.leaves[:last]
 }
 
-// Leaves is how many parts Each has.
-func (x *Index) Leaves() int { return len(x.leaves) }
-
-// Filter removes, of one of the parts, the entries for which stays returns false. It returns how many that were.
-// A part may get other entries, or there may be another number of them, whenever the index changes otherwise.
-func (x *Index) Filter(part int, stays func(Entry) bool) (removed int) {
-	leaf := x.leaves[part]
-	kept := slices.DeleteFunc(leaf, func(e Entry) bool { return !stays(e) })
-	removed = len(leaf) - len(kept)
-	x.leaves[part] = kept
-	x.count -= removed
-	return removed
-}
-
 // Clear removes all entries, and lets go of all memory.
 func (x *Index) Clear() {
 	*x = Index{Memory: x.Memory, counted: x.counted}
