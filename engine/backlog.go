@@ -2,7 +2,6 @@ package engine
 
 import (
 	"slices"
-	"time"
 
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
@@ -31,16 +30,15 @@ import (
 //	B3  Ids rise from the window over behind and leaving to recent.
 //	B4  Every item in the window with an id up to the queue's writtenTo is in a run of runs; an
 //	    item that is not in memory is in one too.
-//	B7  What the file of marks says is gone does not live. Of runs that are recorded, the journal says everything else
-//	    that is gone.
 //	B5  Up to the queue's spilledTo the runs are synced, and the journal says so. What is behind
 //	    that has its place in the journal still (I6).
 //	B6  Every id that a run's range names is in the run, or is covered by a record that the journal
 //	    still has: it is gone, rewritten, or the queue is deleted. Behind the record that deletes a
 //	    queue the journal says nothing of its number. See forgo, forget.
+//	B7  What the file of marks says is gone does not live. Of runs that are recorded, the journal says everything else
+//	    that is gone.
 type backlog struct {
 	inReadBehind bool
-	since        time.Time // of entering read-behind
 	count        int64
 	bytes        int64
 	onDisk       int64
@@ -138,8 +136,7 @@ func (e *Engine) enterReadBehind(q *queue) {
 	if b.inReadBehind {
 		return
 	}
-	b.inReadBehind, b.since = true, time.Now()
-	b.entered = true
+	b.inReadBehind, b.entered = true, true
 	b.recent = q.window.Split(q.writtenTo)
 }
 
@@ -345,7 +342,7 @@ type run struct {
 	// long as the run grows; the recording side syncs it, and closes it after that.
 	writer *segment.RunWriter
 	// busy says that the writing side is writing a batch to the file. The run stays the queue's, and
-	// the writer open, until publish or putBack has accounted for the batch.
+	// the writer open, until addBatch or putBack has accounted for the batch.
 	busy bool
 	// made is what the spool's lostNames was before the file was made.
 	made uint64

@@ -42,7 +42,7 @@ func (e *Engine) change(
 		return t, nil, 0, err
 	}
 	defer e.unlock(q.shard, now)
-	if err := q.admitDequeue(clientID); err != nil {
+	if err := q.admitConsumer(clientID); err != nil {
 		return t, nil, 0, err
 	}
 	if to.SetDelay {

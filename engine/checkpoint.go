@@ -140,8 +140,8 @@ func (e *Engine) recordHiddenAgain(q *queue, r *hidden.Run) (n int64) {
 	return e.recordHidden(q, r)
 }
 
-// recordRun records how much of a run of q is synced. The caller holds the shard's mutex.
-func (e *Engine) recordRun(q *queue, r *run) {
+// recordSpilled records how much of a run of q is synced. The caller holds the shard's mutex.
+func (e *Engine) recordSpilled(q *queue, r *run) {
 	q.spilled = true
 	e.journal.Record(q.number, func(buf []byte) []byte { return q.appendRuns(buf, []*run{r}) })
 }

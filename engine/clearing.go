@@ -241,7 +241,7 @@ func (c *Clearing) work(q *queue, now Time, n int) (steps int, done bool) {
 
 // ask notes whether q admits the client. The caller holds the shard's mutex.
 func (c *Clearing) ask(q *queue) {
-	err := q.admitDequeue(c.clientID)
+	err := q.admitConsumer(c.clientID)
 	if err != nil && (c.err == nil || q.name < c.refusing) {
 		c.refusing, c.err = q.name, err
 	}
@@ -253,7 +253,7 @@ func (c *Clearing) ask(q *queue) {
 func (c *Clearing) flush(q *queue, now Time, n int) (steps int, done bool) {
 	e := c.e
 	if c.limit == 0 {
-		if err := q.admitDequeue(c.clientID); err != nil {
+		if err := q.admitConsumer(c.clientID); err != nil {
 			if c.err == nil {
 				c.err = err
 			}

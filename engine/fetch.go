@@ -153,7 +153,7 @@ func (e *Engine) admitFetch(q *queue, f *FetchRequest) error {
 			return ErrOutOfMemory
 		}
 	}
-	return q.admitDequeue(f.ClientID)
+	return q.admitConsumer(f.ClientID)
 }
 
 // handOver hands up to most items of q to r, and adds their reads to refs if they stay open. It adds the rest of the
@@ -264,7 +264,7 @@ func (e *Engine) CancelWait(w *Waiter) bool {
 	if w.q == nil {
 		return false
 	}
-	w.q.leave(w)
+	w.q.takeOut(w)
 	return true
 }
 
@@ -384,7 +384,7 @@ func (e *Engine) Return(now Time, refs []ReadRef, how Return) (t Ticket, ended i
 // returning is a Return under way.
 type returning struct {
 	how    Return
-	held   *queue // whose aborting counts it; nil: none's yet
+	queue  *queue // whose aborting counts this Return; nil: it does not yet
 	ticket Ticket
 	ended  int
 }
@@ -392,7 +392,7 @@ type returning struct {
 // returnPiece ends the newest of refs, of which there is one at least, and returns the others.
 func (e *Engine) returnPiece(now Time, refs []ReadRef, p *returning) (rest []ReadRef, err error) {
 	from := max(len(refs)-abortBatch, 0)
-	sh, q := refs[0].r.shard, p.held
+	sh, q := refs[0].r.shard, p.queue
 	sh.mu.Lock()
 	for i := len(refs) - 1; i >= from; i-- {
 		ref := refs[i]
@@ -410,11 +410,11 @@ func (e *Engine) returnPiece(now Time, refs []ReadRef, p *returning) (rest []Rea
 	}
 	switch {
 	case err != nil:
-	case from > 0 && p.held == nil && q != nil:
-		p.held = q
+	case from > 0 && p.queue == nil && q != nil:
+		p.queue = q
 		q.aborting++
-	case from == 0 && p.held != nil:
-		p.held.aborting--
+	case from == 0 && p.queue != nil:
+		p.queue.aborting--
 	}
 	if q != nil {
 		e.serveWaiters(q, now)

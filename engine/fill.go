@@ -1,9 +1,7 @@
 package engine
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"time"
 
 	"github.com/kestrelmq/kestrel/engine/internal/item"
@@ -79,7 +77,7 @@ func (s *spool) fillFrame(q *queue) (more bool) {
 	sh := q.shard
 	sh.mu.Lock()
 	b := q.backlog
-	if b == nil || b.onDisk == 0 || b.failed != nil || s.roomFor(q) < 0 {
+	if b == nil || b.onDisk == 0 || b.failed != nil || s.windowRoom(q) < 0 {
 		sh.mu.Unlock()
 		return false
 	}
@@ -108,7 +106,7 @@ func (s *spool) fillFrame(q *queue) (more bool) {
 		return true
 	}
 	at.Offset = frame.Offset
-	if q.window.Count > 0 && tag.Bytes > s.roomFor(q) {
+	if q.window.Count > 0 && tag.Bytes > s.windowRoom(q) {
 		sh.mu.Unlock()
 		return false
 	}
@@ -142,9 +140,9 @@ func (s *spool) fillFrame(q *queue) (more bool) {
 	return !left
 }
 
-// roomFor is how many bytes of items to read into the window of a queue in read-behind. If it is negative, the window
+// windowRoom is how many bytes of items to read into the window of a queue in read-behind. If it is negative, the window
 // needs none now.
-func (s *spool) roomFor(q *queue) int64 {
+func (s *spool) windowRoom(q *queue) int64 {
 	if q.window.Count == 0 {
 		return max(q.frontLimit(), 0)
 	}
@@ -242,14 +240,6 @@ func (s *spool) failed(q *queue, b *backlog, epoch uint64, err error) bool {
 	s.e.log.Error("backlog could not be read: fetches from the queue fail",
 		"queue", q.name, "err", err)
 	return false
-}
-
-// remove deletes the file of a run, if it is there. A power cut may bring its name back; Open then deletes it again.
-func (s *spool) remove(name string) error {
-	if err := s.fs.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove backlog file: %w", err)
-	}
-	return nil
 }
 
 // settleAll drops what puts to full queues had to drop and found on disk alone, because after a restart nobody would

@@ -162,7 +162,7 @@ func (s *spool) writeHidden(job *hideJob) error {
 	w, out, err := s.writeBatch(job)
 	if err != nil {
 		if w != nil {
-			err = errors.Join(err, w.Close(), s.remove(w.Path()))
+			err = errors.Join(err, w.Close(), s.removeFile(w.Path()))
 		}
 		s.dropJob(job)
 		return err
@@ -189,7 +189,7 @@ func (s *spool) writeHidden(job *hideJob) error {
 		s.e.report("delayed items: a written file could not be closed", err) // it is synced
 	}
 	if !needed {
-		return s.remove(w.Path())
+		return s.removeFile(w.Path())
 	}
 	return nil
 }

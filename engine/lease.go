@@ -377,13 +377,13 @@ func (e *Engine) returnLeases(now Time, name []byte, receipts []uint64, p *retur
 			p.ended++
 		}
 	}
-	if len(rest) > 0 && p.held == nil {
-		p.held = q
+	if len(rest) > 0 && p.queue == nil {
+		p.queue = q
 		q.aborting++
-	} else if len(rest) == 0 && p.held != nil {
-		p.held.aborting--
-		e.serveWaiters(p.held, now)
-		p.held = nil
+	} else if len(rest) == 0 && p.queue != nil {
+		p.queue.aborting--
+		e.serveWaiters(p.queue, now)
+		p.queue = nil
 	}
 	if q != nil {
 		e.serveWaiters(q, now)

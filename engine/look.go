@@ -61,7 +61,7 @@ func (e *Engine) look(now Time, name []byte, l *LookRequest, r Receiver) (t Tick
 	}
 	defer e.unlock(q.shard, now)
 	if l.Remove {
-		if err = q.admitDequeue(l.ClientID); err == nil && q.heldNow(&at) {
+		if err = q.admitConsumer(l.ClientID); err == nil && q.heldNow(&at) {
 			err = ErrHeld
 		}
 	}

@@ -178,7 +178,7 @@ func (e *Engine) admit(n int) error {
 // holds the shard's mutex, and the engine has admitted the first.
 func (e *Engine) put(q *queue, now Time, puts []PutRequest, s *Stored) (err error) {
 	p, sh := &puts[0], q.shard
-	if err := q.admitEnqueue(p.ClientID); err != nil {
+	if err := q.admitProducer(p.ClientID); err != nil {
 		return err
 	}
 	if p.Extra != nil {

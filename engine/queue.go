@@ -162,17 +162,17 @@ func (q *queue) expired(it *Item, now Time) bool {
 	return q.opts.MaxAge > 0 && it.Added.After(q.opts.MaxAge) < now
 }
 
-// admitEnqueue returns why the queue takes no put of that client, or nil. The list of a fanout
+// admitProducer returns why the queue takes no put of that client, or nil. The list of a fanout
 // child is ignored: who may put to the parent is asked once.
-func (q *queue) admitEnqueue(clientID string) error {
+func (q *queue) admitProducer(clientID string) error {
 	if c := q.opts.EnqueueClientID; c == "" || c == clientID || q.isChild() {
 		return nil
 	}
 	return &NotAdmittedError{Queue: q.name, ClientID: clientID, Enqueue: true}
 }
 
-// admitDequeue returns why that client may not remove from the queue, or nil.
-func (q *queue) admitDequeue(clientID string) error {
+// admitConsumer returns why that client may not remove from the queue, or nil.
+func (q *queue) admitConsumer(clientID string) error {
 	if c := q.opts.DequeueClientID; c == "" || c == clientID {
 		return nil
 	}

@@ -90,7 +90,7 @@ func (s *spool) closeWriter(q *queue, r *run) (closed bool) {
 	q.shard.mu.Lock()
 	defer q.shard.mu.Unlock()
 	if r.busy {
-		return false // publish or putBack asks again
+		return false // addBatch or putBack asks again
 	}
 	if r.writer != nil {
 		r.writer.Close() // what is to last has been synced
@@ -120,7 +120,7 @@ func (e *Engine) tellGone(q *queue, last uint64) {
 // record. The caller holds the shard's mutex, and then calls letGoOf.
 func (e *Engine) recordSynced(q *queue, r *run, state runs.State) {
 	r.recorded = state
-	e.recordRun(q, r)
+	e.recordSpilled(q, r)
 	if q.headID() > q.spilledTo+1 { // some of them have been taken
 		q.letting = r
 	}
@@ -281,7 +281,7 @@ func (s *spool) reclaim(q *queue, b *backlog) error {
 			continue
 		}
 		s.closeReader(r.File)
-		if err := s.remove(r.Path); err != nil {
+		if err := s.removeFile(r.Path); err != nil {
 			return err
 		}
 		sh.mu.Lock()
@@ -362,7 +362,7 @@ func (s *spool) rewrite(q *queue, b *backlog, r *run) error {
 		err = s.syncWriter(fresh, w)
 	}
 	if err := errors.Join(err, w.Close()); err != nil {
-		return errors.Join(err, s.remove(fresh.Path))
+		return errors.Join(err, s.removeFile(fresh.Path))
 	}
 	s.e.tellGone(q, fresh.written.LastID)
 	sh.mu.Lock()

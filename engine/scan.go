@@ -194,7 +194,7 @@ func (w *Scan) admit() error {
 	if w.kind == scanList {
 		return nil
 	}
-	if err := w.queue.admitDequeue(w.clientID); err != nil {
+	if err := w.queue.admitConsumer(w.clientID); err != nil {
 		return err
 	}
 	if w.to.SetDelay {

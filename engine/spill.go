@@ -55,7 +55,7 @@ func (s *spool) spill(q *queue) {
 		return
 	}
 	s.note(q, err) // if it failed, tend tries again
-	s.next(q, b)
+	s.afterBatch(q, b)
 	s.feed()
 }
 
@@ -90,7 +90,7 @@ func (s *spool) writeChunks(q *queue, b *backlog) error {
 		return err
 	}
 	s.stats.took(&s.stats.spills, began)
-	s.publish(q, &job)
+	s.addBatch(q, &job)
 	return nil
 }
 
@@ -208,9 +208,9 @@ func (job *spillJob) giveChunks(q *queue) {
 	}
 }
 
-// publish makes the chunks that were written part of the backlog. It keeps in memory those that
+// addBatch makes the chunks that were written part of the backlog. It keeps in memory those that
 // come next in the window and have room there, and gives the others back.
-func (s *spool) publish(q *queue, job *spillJob) {
+func (s *spool) addBatch(q *queue, job *spillJob) {
 	now, sh, b := s.now(), q.shard, job.b
 	sh.mu.Lock()
 	job.done()
@@ -238,7 +238,7 @@ func (s *spool) publish(q *queue, job *spillJob) {
 		}
 		job.run.written.Add(runs.TagOf(c))
 		q.writtenTo = c.LastID
-		s.e.place(q, c, job.cutOf(c), place{Run: job.run, Offset: job.starts[i], ID: c.FirstID})
+		s.e.takeWritten(q, c, job.cutOf(c), place{Run: job.run, Offset: job.starts[i], ID: c.FirstID})
 	}
 	job.run.written.End = job.end
 	if b.growing != job.run { // a sync of it failed meanwhile
@@ -259,9 +259,9 @@ func (job *spillJob) cutOf(c *item.Chunk) (n int64) {
 	return n
 }
 
-// place puts a chunk that has been written into the window, or gives it back and leaves it on disk. So many of
-// its items were cut out meanwhile.
-func (e *Engine) place(q *queue, c *item.Chunk, cut int64, at place) {
+// takeWritten puts a chunk that has been written into the window, or gives it back and leaves it on disk. cut is how
+// many of its items were cut out meanwhile.
+func (e *Engine) takeWritten(q *queue, c *item.Chunk, cut int64, at place) {
 	b := q.backlog
 	fits := cut == 0 && q.window.Bytes+c.Bytes <= q.frontLimit() && !e.memoryShort()
 	if b.onDisk == 0 && fits {
@@ -317,9 +317,9 @@ func (s *spool) recall(q *queue) {
 	s.logState(q, left)
 }
 
-// next asks for what is to be done after a batch has been written, and ends the run if it is large
+// afterBatch asks for what is to be done after a batch has been written, and ends the run if it is large
 // enough. The caller holds writeMu.
-func (s *spool) next(q *queue, b *backlog) {
+func (s *spool) afterBatch(q *queue, b *backlog) {
 	q.shard.mu.Lock()
 	defer q.shard.mu.Unlock()
 	if b.leaving.Count > 0 && !s.failing.Load() {

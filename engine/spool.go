@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"slices"
 	"sync"
@@ -270,6 +271,14 @@ func (s *spool) makeDir() error {
 		return fmt.Errorf("make directory of backlogs: %w", err)
 	}
 	s.made = true
+	return nil
+}
+
+// removeFile deletes the file of a run, if it is there. A power cut may bring its name back; Open then deletes it again.
+func (s *spool) removeFile(name string) error {
+	if err := s.fs.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove backlog file: %w", err)
+	}
 	return nil
 }
 

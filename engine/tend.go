@@ -86,7 +86,7 @@ func (s *spool) removeSpent() error {
 	}
 	for _, f := range spent {
 		s.closeReader(f)
-		if err := s.remove(f.Path); err != nil {
+		if err := s.removeFile(f.Path); err != nil {
 			return err
 		}
 		s.mu.Lock()

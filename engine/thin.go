@@ -150,7 +150,7 @@ func (s *spool) thinRun(job *thinJob) error {
 	defer s.recordMu.Unlock()
 	used := s.replaceThinned(job, fresh)
 	if !used && fresh != nil {
-		return s.remove(fresh.Path)
+		return s.removeFile(fresh.Path)
 	}
 	for some := range slices.Chunk(job.left, leavePiece) {
 		job.q.shard.mu.Lock()
@@ -199,7 +199,7 @@ func (s *spool) writeThinned(job *thinJob, reader *runs.Reader) (fresh *run, err
 	}
 	fresh.recorded = fresh.written
 	if err := errors.Join(err, w.Close()); err != nil {
-		return nil, errors.Join(err, s.remove(fresh.Path))
+		return nil, errors.Join(err, s.removeFile(fresh.Path))
 	}
 	return fresh, nil
 }
@@ -218,7 +218,7 @@ func (s *spool) replaceThinned(job *thinJob, fresh *run) bool {
 		b.runs = slices.Delete(b.runs, i, i+1)
 	} else {
 		b.runs[i] = fresh
-		s.e.recordRun(q, fresh)
+		s.e.recordSpilled(q, fresh)
 	}
 	b.spent = append(b.spent, r)
 	ids := r.written.IDs()

@@ -154,7 +154,7 @@ func (q *queue) endWatches(err error) {
 
 // endWait takes w from its queue's waiters and notifies its owner.
 func (q *queue) endWait(w *Waiter, ref ReadRef) {
-	q.leave(w)
+	q.takeOut(w)
 	w.Read = ref
 	if w.any != nil && ref.IsZero() && !w.any.leftBy(w) {
 		return // the others still wait
@@ -162,8 +162,8 @@ func (q *queue) endWait(w *Waiter, ref ReadRef) {
 	w.Notify.WaitEnded(w)
 }
 
-// leave takes w from the waiters, or from the watchers.
-func (q *queue) leave(w *Waiter) {
+// takeOut takes w from the waiters, or from the watchers.
+func (q *queue) takeOut(w *Waiter) {
 	if w.watching {
 		q.watchers.Remove(&w.link)
 	} else {
@@ -185,7 +185,7 @@ func (q *queue) endWaits(err error) {
 func (q *queue) endRefused() {
 	for w := q.waiters.First(); w != nil; {
 		next := w.link.Next()
-		if err := q.admitDequeue(w.ClientID); err != nil && w.Access != Peek {
+		if err := q.admitConsumer(w.ClientID); err != nil && w.Access != Peek {
 			w.Err = err
 			q.endWait(w, ReadRef{})
 		}

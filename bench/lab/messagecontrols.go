@@ -62,7 +62,7 @@ func messageControls() []control {
 		{breaks: "a thinned run is not synced", edits: replaced(thinFile,
 			"		err = s.syncWriter(fresh, w)\n", ""), test: marksCrash},
 		{breaks: "a thinned run is not recorded", edits: replaced(thinFile,
-			"		s.e.recordRun(q, fresh)\n", ""), test: marksCrash},
+			"		s.e.recordSpilled(q, fresh)\n", ""), test: marksCrash},
 		{breaks: "an item stays when it goes to the dead-letter queue", edits: append(
 			replaced(journalFile, "	if from.Queue >= j.first {\n", "	if false {\n"),
 			replaced("engine/move.go", "			q.remove(e.journal, r.item.ID, len(r.item.Data))\n", "")...), test: crash},
@@ -85,7 +85,7 @@ func messageControls() []control {
 			"	for _, f := range spent"), test: hiddenCrash},
 		{breaks: "the file of a hidden run goes before what lives in it is written again", edits: replaced(hideFile,
 			"	if err := s.writeHidden(job); err != nil {\n		return err\n	}\n	s.unload(job) // what was read back early",
-			"	for _, r := range job.old {\n		s.remove(r.Path)\n	}\n	if err := s.writeHidden(job); err != nil {\n"+
+			"	for _, r := range job.old {\n		s.removeFile(r.Path)\n	}\n	if err := s.writeHidden(job); err != nil {\n"+
 				"		return err\n	}\n	s.unload(job) // what was read back early"), test: hiddenCrash},
 		{breaks: "what is gone comes back from a hidden run", edits: append(replaced("engine/queue.go",
 			"		q.leaveRun(id, size)\n", ""), replaced("engine/internal/replay/hidden.go",

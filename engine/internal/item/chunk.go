@@ -110,7 +110,8 @@ func (p *Pool) Give(c *Chunk) {
 	p.chunks[class] = c
 }
 
-// Unused is how many bytes of chunks are not in use.
+// Unused is how many bytes of chunks are not in use. It walks through all of them: tests of the engine compare it with
+// what Free accounts for.
 func (p *Pool) Unused() (bytes int64) {
 	for _, c := range p.chunks {
 		for ; c != nil; c = c.next {

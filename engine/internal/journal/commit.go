@@ -41,10 +41,10 @@ func (j *Journal) Write(upTo LSN) error {
 func (j *Journal) takeBuffers() LSN {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.fill()
-	j.pending = append(j.pending, j.filled...)
-	clear(j.filled)
-	j.filled = j.filled[:0]
+	j.endFrame()
+	j.pending = append(j.pending, j.ended...)
+	clear(j.ended)
+	j.ended = j.ended[:0]
 	return j.end
 }
 

@@ -74,8 +74,8 @@ type Journal struct {
 	log *segment.Log
 	to  Committer // what takes the batches of log
 
-	written atomic.Uint64 // LSN up to which the log has taken the records; written under writeMu
-	synced  atomic.Uint64 // LSN up to which they are durable; written under syncMu
+	written atomic.Uint64 // LSN up to which the log has taken the records; changed under writeMu
+	synced  atomic.Uint64 // LSN up to which they are durable; changed under syncMu
 	segment atomic.Uint64 // number of the segment written last: no later record is before it
 	full    atomic.Bool   // the disk has no room for another segment
 	oldest  atomic.Uint64 // number of the oldest segment
@@ -83,22 +83,22 @@ type Journal struct {
 	// failure is why the last write or sync failed; nil if it did not. Puts are refused meanwhile.
 	failure atomic.Pointer[error]
 	// replacing says that another log takes the place of log: nothing is written or synced; see move.go.
-	replacing atomic.Bool // written under writeMu
+	replacing atomic.Bool // changed under writeMu
 
 	mu sync.Mutex
 	// Guarded by mu.
 	first      uint64             // records of queues with lower numbers are left out; at least 1
 	end        LSN                // behind the last record appended
-	active     []byte             // frame being filled: header room, then records
+	active     []byte             // frame that takes records: header room, then records
 	generation uint64             // +1 each time active changes
 	lastPut    record.Destination // of the last put in active, if that had one only; else zero
-	filled     []frame            // that take no more, oldest first
-	spare      []byte             // the buffer to fill next, or nil
+	ended      []frame            // that take no more, oldest first
+	spare      []byte             // the buffer for the next frame, or nil
 	room       int64              // bytes of records that the log takes without more disk, about
 	version    segment.Version    // that the frames need from now on; 2 from the first change on
 
 	writeMu sync.Mutex
-	pending []frame // taken from filled but not written, oldest first; guarded by writeMu
+	pending []frame // taken from ended but not written, oldest first; guarded by writeMu
 	taken   LSN     // behind pending; guarded by writeMu
 
 	syncMu sync.Mutex
@@ -109,8 +109,8 @@ type Journal struct {
 	nextPrepare  atomic.Int64  // when a try that failed may be repeated, in ns since epoch
 
 	due chan struct{} // capacity 1: a write waits for a periodic sync
-	// dueAt is when the oldest such write must be synced, in ns since epoch; zero if there is none.
-	// Clocks of the wall may be set back, and it would not come for as long.
+	// dueAt is when the oldest such write must be synced, in ns since epoch; zero if there is none. It is no time of
+	// the wall clock: if somebody set that back, the sync would be late.
 	dueAt   atomic.Int64
 	epoch   time.Time     // with a monotonic clock; immutable
 	rotated chan struct{} // capacity 1: the log went on to another segment, and needs the next
@@ -167,17 +167,17 @@ func (j *Journal) appended(n int) LSN {
 	j.end += LSN(max(n, 1)) // what was left out must be waited for too
 	j.room -= int64(n)
 	if len(j.active) >= MaxBatch {
-		j.fill()
+		j.endFrame()
 	}
 	return j.end
 }
 
-// fill ends the active frame, if there is anything in it. The caller holds mu.
-func (j *Journal) fill() {
+// endFrame ends the active frame, if there is anything in it. The caller holds mu.
+func (j *Journal) endFrame() {
 	if len(j.active) > segment.FrameHeaderSize {
 		size := int64(cap(j.active))
 		j.opts.account(size)
-		j.filled = append(j.filled, frame{buf: j.active, size: size, version: j.version})
+		j.ended = append(j.ended, frame{buf: j.active, size: size, version: j.version})
 		j.swap()
 	}
 }
@@ -327,7 +327,7 @@ func (j *Journal) RecordNew(queue uint64, encode func([]byte) []byte) LSN {
 
 // PutExtra records an item that goes to the queues in to, and in the queues in over takes the place of another.
 // It is in line, unless c says something else. It lies in the segment returned or in a later one. PutExtra
-// may change to and over. Unless from is zero, it leaves the queue that that names, as with Put.
+// may change to and over. Unless from is zero, it leaves the queue that from names, as with Put.
 func (j *Journal) PutExtra(
 	to, over []record.Destination, it item.Item, c record.Change, from record.Destination,
 ) (lsn LSN, seg uint64) {
@@ -409,7 +409,7 @@ func (j *Journal) Inspect(read func() error, visit func(records []byte) error) e
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for _, f := range slices.Concat(j.pending, j.filled, []frame{{buf: j.active}}) {
+	for _, f := range slices.Concat(j.pending, j.ended, []frame{{buf: j.active}}) {
 		if err := visit(f.buf[segment.FrameHeaderSize:]); err != nil {
 			return err
 		}

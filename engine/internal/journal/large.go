@@ -95,9 +95,9 @@ func (j *Journal) KeepLarge(
 func (j *Journal) appendLarge(l *Large, head []byte) LSN {
 	start := l.image - len(head)
 	copy(l.buf[start:], head)
-	j.fill()
+	j.endFrame()
 	l.Shared.Use()
-	j.filled = append(j.filled, frame{
+	j.ended = append(j.ended, frame{
 		buf: l.buf[start-segment.FrameHeaderSize:], size: l.Shared.Size, version: j.version, shared: &l.Shared,
 	})
 	return j.appended(len(l.buf) - start)

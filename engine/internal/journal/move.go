@@ -39,7 +39,7 @@ func (j *Journal) Move(log *segment.Log, batch int, firstNumber func() uint64) (
 	segments := log.Segments()
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.filled = j.forget(j.filled)
+	j.ended = j.forget(j.ended)
 	j.swap()
 	j.version = segment.Version1
 	// A queue with this number or a higher one will be recorded behind this point.
@@ -69,16 +69,16 @@ func (m *Move) drain(least int) (end LSN, err error) {
 	j := m.j
 	j.mu.Lock()
 	gathered := len(j.active) - segment.FrameHeaderSize
-	for _, f := range j.filled {
+	for _, f := range j.ended {
 		gathered += len(f.buf)
 	}
 	if end = j.end; gathered == 0 || gathered < least {
 		j.mu.Unlock()
 		return end, nil
 	}
-	j.fill()
-	frames := j.filled
-	j.filled = nil
+	j.endFrame()
+	frames := j.ended
+	j.ended = nil
 	j.mu.Unlock()
 	defer func() { j.forget(frames) }()
 	for _, f := range frames {

@@ -133,7 +133,7 @@ func (j *Journal) fits() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	waiting := int64(len(j.active))
-	for _, frames := range [][]frame{j.pending, j.filled} {
+	for _, frames := range [][]frame{j.pending, j.ended} {
 		for _, f := range frames {
 			waiting += int64(len(f.buf))
 		}

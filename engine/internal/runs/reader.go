@@ -186,8 +186,8 @@ func (r *Reader) Covers(f File, end int64) error {
 	return damagedIfMissing(f, err)
 }
 
-// Survey counts what of a run lives, of which the journal says what it holds: everything but what is gone. It
-// returns the first id that may. If nothing is gone it reads only the header of the run. Otherwise it also reads the
+// Survey counts the items of a run that live: those that the journal says are in it, but for what is gone. It returns
+// the first id that may live. If nothing is gone it reads only the header of the run. Otherwise it also reads the
 // headers of its frames, and the frames of which a part is gone. A run of which nothing lives need not exist. If a part
 // of one lives and it is missing, that is a *segment.CorruptionError.
 func (r *Reader) Survey(f File, state State, gone *idset.Bitmap) (live item.Tally, first uint64, err error) {
