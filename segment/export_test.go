@@ -21,8 +21,8 @@ func FileName(number uint64, ext string) string { return fileName(number, ext) }
 // CheckPayloadSize is what Append says to a payload of n bytes.
 func CheckPayloadSize(n int) error { return checkPayloadSize(n) }
 
-// ScanAhead is readAhead.
-const ScanAhead = readAhead
+// ScanAhead is scanSize.
+const ScanAhead = scanSize
 
 // SetWatermark has l believe that everything up to p is durable.
 func (l *Log) SetWatermark(p Position) { l.watermark.Store(uint64(p)) }

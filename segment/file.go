@@ -119,7 +119,7 @@ func (s *segmentFile) follow(prev link, watermark Position) error {
 // nowhere but in the page cache and counted as written there. Only what is written again is sure to be covered by the
 // next sync.
 func (s *segmentFile) rewrite(off int64) error {
-	buf := make([]byte, min(readAhead, s.end-off))
+	buf := make([]byte, min(scanSize, s.end-off))
 	for off < s.end {
 		b := buf[:min(int64(len(buf)), s.end-off)]
 		if n, err := s.file.ReadAt(b, off); n < len(b) {

@@ -5,7 +5,7 @@ package segment
 // most.
 //
 // A mapped byte is never trusted: it is copied, and the copy is checked. If touching it faults, or the copy is wrong,
-// ReadAt reads the run from then on, and that error counts.
+// the run is read without maps from then on. Only an error of such a read counts.
 //
 // A piece ends at a multiple of 2 MiB, where the kernel may have huge pages, or where the known bytes end. What lies
 // behind may be changing. Pieces grow with the part of a run that was read in sequence.

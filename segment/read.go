@@ -9,8 +9,8 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// readAhead is how many bytes a scan asks the disk for at a time, unless a frame is longer.
-const readAhead = 1 << 20
+// scanSize is how many bytes a scan asks the disk for at a time, unless a frame is longer.
+const scanSize = 1 << 20
 
 // Frame is one frame as a scan finds it.
 type Frame struct {
@@ -82,7 +82,7 @@ func (r *segmentReader) at(off int64, n int) ([]byte, error) {
 	if i := off - r.bufAt; i >= 0 && i+int64(n) <= int64(len(r.buf)) {
 		return r.buf[i : i+int64(n)], nil
 	}
-	want := int(min(max(int64(n), readAhead), r.size-off))
+	want := int(min(max(int64(n), scanSize), r.size-off))
 	if cap(r.buf) < want {
 		r.buf = make([]byte, want)
 	}
@@ -157,7 +157,7 @@ func (r *segmentReader) search(off int64, limit Position) (t traces, err error) 
 		if off, err = r.skipHole(off); err != nil || r.size-off < FrameHeaderSize {
 			return t, err
 		}
-		block, err := r.at(off, int(min(r.size-off, readAhead)))
+		block, err := r.at(off, int(min(r.size-off, scanSize)))
 		if err != nil {
 			return t, err
 		}
@@ -221,7 +221,7 @@ func trailingZeros(b []byte) int {
 func (r *segmentReader) lastNonZero(off int64) (int64, error) {
 	end := off
 	for off < r.size {
-		block, err := r.at(off, int(min(r.size-off, readAhead)))
+		block, err := r.at(off, int(min(r.size-off, scanSize)))
 		if err != nil {
 			return end, err
 		}

@@ -63,8 +63,12 @@ func NewReadAhead(mode ReadMode) *ReadAhead {
 	return &ReadAhead{maps: &pieces{size: pieceSize}}
 }
 
-// minReadAhead is how many bytes are read where nothing was read before. The most are readAhead.
-const minReadAhead = 16 << 10
+const (
+	// minReadAhead is how many bytes are read where nothing was read before.
+	minReadAhead = 16 << 10
+	// maxReadAhead is how many bytes are read at a time at most.
+	maxReadAhead = 1 << 20
+)
 
 // readAt fills b from an offset in the file of r. Up to end, nothing changes any more; of what lies
 // behind, nothing is kept: it may be a block that is being written.
@@ -95,7 +99,7 @@ func (a *ReadAhead) readAt(r *RunReader, b []byte, offset, end int64) (n int, er
 // It returns io.EOF if there is nothing at that offset.
 func (a *ReadAhead) fetch(r *RunReader, offset, end int64) error {
 	if r.size > 0 && r.follows(offset) {
-		r.size = min(2*r.size, readAhead)
+		r.size = min(2*r.size, maxReadAhead)
 	} else {
 		r.size = minReadAhead
 	}

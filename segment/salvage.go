@@ -209,7 +209,7 @@ func (r *segmentReader) nextHeader(off int64) (int64, error) {
 		if off, err = r.skipHole(off); err != nil || r.size-off < FrameHeaderSize {
 			return -1, err
 		}
-		block, err := r.at(off, int(min(r.size-off, readAhead)))
+		block, err := r.at(off, int(min(r.size-off, scanSize)))
 		if err != nil {
 			return -1, err
 		}
@@ -365,7 +365,7 @@ func openDamagedRun(
 
 // nextFrame returns the offset of the first frame header from off on, or end if there is none.
 func (r *RunReader) nextFrame(off, end int64) (int64, error) {
-	block := make([]byte, readAhead)
+	block := make([]byte, scanSize)
 	for off = (off + frameAlign - 1) &^ (frameAlign - 1); off+RunFrameOverhead <= end; {
 		b := block[:min(int64(len(block)), end-off)]
 		if err := r.read(b, off, end); err != nil {

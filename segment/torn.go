@@ -42,7 +42,7 @@ func (l *Log) saveTorn(s *scan, report *Recovery) error {
 // copyRange makes dst durably hold the bytes [from, to) of r.
 func copyRange(dst File, r *segmentReader, from, to int64) error {
 	for off := from; off < to; {
-		block, err := r.at(off, int(min(to-off, readAhead)))
+		block, err := r.at(off, int(min(to-off, scanSize)))
 		if err != nil {
 			return err
 		}
