@@ -101,7 +101,7 @@ func (s *Server) admit(ln *listener, nc net.Conn) {
 		return
 	}
 	id, _ := s.identityOf(ln, nc, nil, s.clock.now())
-	s.begin(ln, nc, count, id, nil)
+	s.assign(ln, nc, count, id, nil)
 }
 
 // enter counts a connection as open, unless there are too many, and returns how many there are then.
@@ -139,7 +139,7 @@ func (s *Server) identityOf(ln *listener, nc net.Conn, names []string, began mom
 	return id, ln.auth == AuthAny || !id.unknown
 }
 
-// shake runs the handshake of a connection, on a goroutine of its own, and then begins its session.
+// shake runs the handshake of a connection, on a goroutine of its own, and then assigns it to a loop.
 func (s *Server) shake(ln *listener, nc net.Conn, count int64) {
 	h, e, began := &s.handshakes, s.opts.Engine, s.clock.now()
 	ctx, leave := h.enter(s.ending)
@@ -159,7 +159,7 @@ func (s *Server) shake(ln *listener, nc net.Conn, count int64) {
 			return
 		}
 		h.passed.Add(1)
-		s.begin(ln, nc, count, id, stream)
+		s.assign(ln, nc, count, id, stream)
 	})
 }
 
@@ -174,8 +174,8 @@ func (s *Server) shakeFailed(ln *listener, nc net.Conn, why ...any) {
 	s.discount(ln)
 }
 
-// begin hands a connection, the count-th, to an event loop.
-func (s *Server) begin(ln *listener, nc net.Conn, count int64, id identity, stream *sealed.Stream) {
+// assign hands a connection, the count-th, to an event loop.
+func (s *Server) assign(ln *listener, nc net.Conn, count int64, id identity, stream *sealed.Stream) {
 	fd, err := takeDescriptor(nc)
 	if err != nil {
 		s.discount(ln)

@@ -9,8 +9,8 @@ import (
 // few of them as long as there are other connections. It reads those first, and they get their replies before the bulk
 // moves. So what the others send meanwhile waits for a short turn, and not for everybody's bulk.
 type bulk struct {
-	conns []*conn
-	light time.Time // began the last turn that has read from a connection that is not in the bulk
+	conns     []*conn
+	lastLight time.Time // when the last turn began that has read from a connection that is not in the bulk
 }
 
 const (
@@ -38,7 +38,7 @@ func (b *bulk) join(c *conn) {
 
 // limit is how many bytes the bulk may move in a turn that began at a time.
 func (b *bulk) limit(began time.Time) int {
-	if began.Sub(b.light) < lightFor {
+	if began.Sub(b.lastLight) < lightFor {
 		return turnSize
 	}
 	return math.MaxInt

@@ -142,18 +142,18 @@ func (lt *lineTurns) serveBulk() (waits bool) {
 	return lt.driver.serveBulk()
 }
 
-func (lt *lineTurns) finish() next {
+func (lt *lineTurns) finish() afterTurn {
 	if lt.beforeTick != nil {
 		lt.beforeTick()
 	}
 	then := lt.driver.finish()
-	if waits := then == nextWaits; waits && len(lt.late)+len(lt.resuming)+len(lt.news) > 0 {
+	if waits := then == thenWaits; waits && len(lt.late)+len(lt.resuming)+len(lt.news) > 0 {
 		lt.t.Errorf("the loop waits, with %d late, %d behind and %d news", len(lt.late), len(lt.resuming), len(lt.news))
 	}
 	if lt.at != 0 {
 		lt.clock = lt.at
 	}
-	if then != nextIsNone {
+	if then != thenEnds {
 		lt.begun = false
 		lt.done <- struct{}{}
 		<-lt.proceed

@@ -37,7 +37,7 @@ func burrowMatch(s *session) {
 	if !op.Changes() {
 		l.counters.CmdGet++
 	}
-	b.until = noDeadline
+	b.until = atOnce
 	if wait := min(b.req.Wait, burrowLongest); wait > 0 {
 		b.until = l.clock + moment(wait*1000)
 	}

@@ -33,7 +33,7 @@ func burrowReceive(s *session) {
 	if r.Lease > 0 {
 		b.lease = time.Duration(r.Lease) * time.Millisecond
 	}
-	b.until = noDeadline
+	b.until = atOnce
 	if r.Wait > 0 {
 		b.until = l.clock + moment(min(r.Wait, burrow.LongestWait*1000))
 	}

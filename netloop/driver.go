@@ -68,7 +68,7 @@ func (d *driver) happened(fd int, ended bool) {
 
 // readLight reads from a connection that is not in the bulk.
 func (d *driver) readLight(c *conn) {
-	d.bulk.light, d.light = d.began, true
+	d.bulk.lastLight, d.light = d.began, true
 	d.readable(c)
 }
 
@@ -120,16 +120,16 @@ func (d *driver) serveBulk() (waits bool) {
 }
 
 // finish implements turns.
-func (d *driver) finish() next {
+func (d *driver) finish() afterTurn {
 	d.runTasks()
 	d.tick()
 	switch {
 	case d.stopped:
-		return nextIsNone
+		return thenEnds
 	case len(d.bulk.conns)+len(d.late)+len(d.todo) > 0 || d.unfinished():
-		return nextGoesOn
+		return thenGoesOn
 	}
-	return nextWaits
+	return thenWaits
 }
 
 // syncsInline reports whether the tick will sync on the loop's goroutine. Then the poller looks once more for new

@@ -46,8 +46,8 @@ func (p *epollPoller) unmute(fd int)    { p.control(unix.EPOLL_CTL_MOD, fd, read
 func (p *epollPoller) remove(fd int)    { p.control(unix.EPOLL_CTL_DEL, fd, 0) }
 
 func (p *epollPoller) run(t turns) error {
-	for then := nextWaits; then != nextIsNone; then = t.finish() {
-		events, err := p.next(then)
+	for then := thenWaits; then != thenEnds; then = t.finish() {
+		events, err := p.await(then)
 		if err != nil {
 			return err
 		}
@@ -60,9 +60,9 @@ func (p *epollPoller) run(t turns) error {
 	return nil
 }
 
-// next returns the events that a turn begins with.
-func (p *epollPoller) next(then next) ([]unix.EpollEvent, error) {
-	if then == nextGoesOn {
+// await returns the events that a turn begins with.
+func (p *epollPoller) await(then afterTurn) ([]unix.EpollEvent, error) {
+	if then == thenGoesOn {
 		return p.ready(), nil
 	}
 	return p.wait()

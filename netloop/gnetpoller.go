@@ -113,9 +113,9 @@ func (p *gnetPoller) endTurn(any) error {
 
 func (p *gnetPoller) finish() error {
 	switch p.turns.finish() {
-	case nextIsNone:
+	case thenEnds:
 		return gneterrors.ErrEngineShutdown
-	case nextGoesOn:
+	case thenGoesOn:
 		p.ring()
 		p.watched.unknown()
 	default:

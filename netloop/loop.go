@@ -62,8 +62,8 @@ type loop struct {
 	awake   atomic.Bool             // a tick will come without a call of wake
 	failure atomic.Pointer[failure] // of a commit that the syncer was asked for; see takeFailure
 
-	countersMu sync.Mutex
-	published  Counters // as of the last tick; guarded by countersMu
+	countersMu   sync.Mutex
+	lastCounters Counters // as of the last tick; guarded by countersMu
 }
 
 func newLoop(s *Server) *loop {
@@ -135,11 +135,12 @@ func (l *loop) cancel(s *session) bool {
 func (l *loop) Counters() Counters {
 	l.countersMu.Lock()
 	defer l.countersMu.Unlock()
-	return l.published
+	return l.lastCounters
 }
 
-func (l *loop) publish() {
+// copyCounters makes what the loop has counted visible to other goroutines.
+func (l *loop) copyCounters() {
 	l.countersMu.Lock()
-	l.published = l.counters
+	l.lastCounters = l.counters
 	l.countersMu.Unlock()
 }

@@ -131,11 +131,11 @@ type gathered struct {
 // first put of a gathering is allowed all, but a quota counts each.
 func (s *session) gather(req *memcache.Request, size int) {
 	g := &s.loop.gathered
-	next := len(g.puts) > 0 && bytes.Equal(g.queue, req.Queue)
-	if s.id.user != nil && (!next || s.id.usage != nil) && s.memcacheDenied(req, size) {
+	joins := len(g.puts) > 0 && bytes.Equal(g.queue, req.Queue)
+	if s.id.user != nil && (!joins || s.id.usage != nil) && s.memcacheDenied(req, size) {
 		return
 	}
-	if !next {
+	if !joins {
 		s.putGathered()
 		if s.state == closing {
 			return // without this put: the client gets no reply to it

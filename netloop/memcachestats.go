@@ -25,7 +25,7 @@ func memcacheStats(s *session, req *memcache.Request) {
 		}
 		break
 	}
-	s.loop.publish() // what this connection has just done is to be seen
+	s.loop.copyCounters() // what this connection has just done is to be seen
 	server, user := s.loop.server, s.id.user
 	s.startReport(memcacheReport(server, func(out []byte) []byte {
 		return appendServerStats(out, server, user)

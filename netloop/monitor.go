@@ -49,7 +49,7 @@ func (s *session) deliverMany(
 func (s *session) continueMonitor() {
 	w, l := &s.wait, s.loop
 	w.kind = noWait
-	waits, deadline := w.until != noDeadline, w.until
+	waits, deadline := w.until != atOnce, w.until
 	wait := waits && s.mayWait()
 	if !waits {
 		deadline = forever

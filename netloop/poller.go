@@ -39,16 +39,16 @@ type turns interface {
 	// pays to look first for what has come meanwhile.
 	serveBulk() (waits bool)
 	// finish ends the turn.
-	finish() next
+	finish() afterTurn
 }
 
-// next is what a poller does after a turn.
-type next int
+// afterTurn is what a poller does after a turn.
+type afterTurn int
 
 const (
-	nextWaits  next = iota // it waits for an event
-	nextGoesOn             // it begins another turn, also without an event
-	nextIsNone             // it leaves run
+	thenWaits  afterTurn = iota // it waits for an event
+	thenGoesOn                  // it begins another turn, also without an event
+	thenEnds                    // it leaves run
 )
 
 // bell is a descriptor that ends a wait. Any goroutine may ring it, at any time.

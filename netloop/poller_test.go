@@ -12,8 +12,8 @@ import (
 type pollerTest struct {
 	poller
 	bell *bell
-	took chan []int // a turn has happened, on these descriptors
-	next chan next  // … and this is what comes behind it
+	took chan []int     // a turn has happened, on these descriptors
+	next chan afterTurn // … and this is what comes behind it
 
 	fds    []int        // of the turn that is taken
 	during func(fd int) // is called when something has happened; nil: nothing is
@@ -24,21 +24,21 @@ func (b *bell) itself() *bell { return b }
 // startPoller returns a poller that stops when the test ends. It has not begun to wait.
 func startPoller(t *testing.T, eventLoop string) *pollerTest {
 	t.Helper()
-	p := &pollerTest{poller: Options{EventLoop: eventLoop}.newPoller(), took: make(chan []int), next: make(chan next)}
+	p := &pollerTest{poller: Options{EventLoop: eventLoop}.newPoller(), took: make(chan []int), next: make(chan afterTurn)}
 	p.bell = p.poller.(interface{ itself() *bell }).itself()
 	if err := p.start(); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error)
 	go func() {
-		if <-p.next == nextIsNone {
+		if <-p.next == thenEnds {
 			ended <- nil
 			return
 		}
 		ended <- p.run(p)
 	}()
 	t.Cleanup(func() {
-		p.next <- nextIsNone
+		p.next <- thenEnds
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
@@ -56,7 +56,7 @@ func (p *pollerTest) happened(fd int, _ bool) {
 	}
 }
 
-func (p *pollerTest) finish() next {
+func (p *pollerTest) finish() afterTurn {
 	fds := p.fds
 	p.fds = nil
 	p.took <- fds
@@ -65,7 +65,7 @@ func (p *pollerTest) finish() next {
 
 // turn takes a turn, and returns the descriptors on which something has happened.
 func (p *pollerTest) turn() []int {
-	p.next <- nextWaits
+	p.next <- thenWaits
 	return <-p.took
 }
 
@@ -103,7 +103,7 @@ func TestPollerRing(t *testing.T) {
 			t.Errorf("after two rings: %v, want nothing but a turn", got)
 		}
 		for range 100 {
-			p.next <- nextWaits
+			p.next <- thenWaits
 			p.ring()
 			if got := <-p.took; len(got) != 0 {
 				t.Errorf("a ring while waiting: %v, want nothing but a turn", got)
@@ -127,13 +127,13 @@ func TestPollerGoesOn(t *testing.T) {
 		p.ring()
 		p.turn()
 		for range 3 {
-			p.next <- nextGoesOn
+			p.next <- thenGoesOn
 			if got := <-p.took; len(got) != 0 {
 				t.Errorf("%v, want nothing but a turn", got)
 			}
 		}
 		unix.Write(peer, []byte("x"))
-		p.next <- nextGoesOn
+		p.next <- thenGoesOn
 		if got := <-p.took; !slices.Equal(got, []int{ours}) {
 			t.Errorf("%v, want %d", got, ours)
 		}

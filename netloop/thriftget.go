@@ -46,7 +46,7 @@ func thriftGetItems(s *session, req *thrift.Request) {
 	if room <= 0 || req.WaitMillis < 0 {
 		limit = 0 // of plain reads too
 	}
-	deadline := noDeadline
+	deadline := atOnce
 	if req.WaitMillis > 0 {
 		deadline = l.clock + moment(req.WaitMillis)
 	}

@@ -10,13 +10,16 @@ const maxRounds = 4
 // server's writer, also if another loop's session has put it.
 const maxWrite = 1 << 20
 
+// maxEnds is how many sessions one round of a turn ends. The next turn ends more.
+const maxEnds = 64
+
 // tick ends a turn. It goes on with stalled sessions, and then wraps up.
 func (l *loop) tick() {
 	l.goOn()
 	l.wrapUp()
 	l.turns++
 	if l.watchdog.finish(&l.counters) {
-		l.publish()
+		l.copyCounters()
 	}
 	l.giveBackSpaces()
 }
@@ -32,7 +35,7 @@ func (l *loop) wrapUp() {
 		if l.draining {
 			l.quitIdle()
 		}
-		l.publish()
+		l.copyCounters()
 		l.commit()
 		l.latencies.measure(l.began, l.watchdog.end("sending replies", nil))
 		l.ledger.report()
@@ -273,7 +276,7 @@ func (l *loop) heedNews() {
 	}
 }
 
-// quitIdle closes sessions of a draining loop that have nothing left to do: maxEnds of them, and the next turn more.
+// quitIdle closes sessions of a draining loop that have nothing left to do, up to maxEnds of them.
 func (l *loop) quitIdle() {
 	ended := 0
 	for s := l.sessions.head; s != nil; s = s.newerIdle {
@@ -305,6 +308,3 @@ func (l *loop) endIdle() {
 		s.quit()
 	}
 }
-
-// maxEnds is how many sessions one round of a turn ends. The next turn ends more.
-const maxEnds = 64

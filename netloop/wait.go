@@ -29,7 +29,7 @@ type wait struct {
 	deadline  moment
 	heapIndex int    // in loop.deadlines; -1 without a deadline
 	remaining int    // monitor: items to deliver at most; negative: no limit
-	until     moment // monitor: its deadline, or noDeadline
+	until     moment // monitor: its deadline, or atOnce
 	holds     int    // items held that were there at once
 	delivered bool   // monitor: an item
 	counted   bool   // against the quota of the user
@@ -70,11 +70,11 @@ func (s *session) beginWait(
 	}
 }
 
-// forever, as the deadline of a wait, is none: what is waited for is being read from disk.
+// forever is the deadline of a wait that ends only when its item or its result comes, such as a read from the disk.
 const forever moment = math.MaxInt64
 
-// noDeadline, as the deadline of deliverMany, takes what is there and does not wait for more.
-const noDeadline moment = 0
+// atOnce, as the deadline of deliverMany, has it take what is there and not wait for more.
+const atOnce moment = 0
 
 // startJob runs f on a goroutine of its own, and then done on the loop with its result. Nothing
 // else of the session runs meanwhile. It is for the few requests that wait for the disk by nature.

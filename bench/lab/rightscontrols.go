@@ -2,9 +2,9 @@ package main
 
 // rightsControls let clients do what they may not.
 func rightsControls() []control {
-	behind := replaced("netloop/memcache.go", "	if s.id.user != nil && (!next || s.id.usage != nil) &&",
+	behind := replaced("netloop/memcache.go", "	if s.id.user != nil && (!joins || s.id.usage != nil) &&",
 		"	if s.id.user != nil && (len(g.puts) == 0 || s.id.usage != nil) &&")
-	uncounted := replaced("netloop/memcache.go", "	if s.id.user != nil && (!next || s.id.usage != nil) &&", "	if s.id.user != nil && !next &&")
+	uncounted := replaced("netloop/memcache.go", "	if s.id.user != nil && (!joins || s.id.usage != nil) &&", "	if s.id.user != nil && !joins &&")
 	skipped := replaced("netloop/memcache.go", "	if s.id.user != nil && err == nil && s.memcacheDenied(req, n) {",
 		"	if s.id.user != nil && err == nil && req.Op != memcache.OpDelete && s.memcacheDenied(req, n) {")
 	job := replaced("netloop/thrift.go", "		if !user.May(access.Put, req.Queue) {", "		if user == nil && put == nil {")
