@@ -173,8 +173,8 @@ func (l *lane) makeRoom() {
 	l.room = make(chan struct{})
 }
 
-// settle ends what was taken; the buffers are used again.
-func (l *lane) settle(out []byte, calls []*call) {
+// finish ends the calls that were taken. It keeps the buffers, to use them again.
+func (l *lane) finish(out []byte, calls []*call) {
 	for i, k := range calls {
 		close(k.done)
 		calls[i] = nil
@@ -259,7 +259,7 @@ func (l *lane) serve(out []byte, calls []*call) {
 	if err != nil {
 		l.fell(err)
 	}
-	l.settle(out, calls)
+	l.finish(out, calls)
 	if err == nil || !l.client.others() {
 		return
 	}
@@ -275,7 +275,7 @@ func (l *lane) refuse(out []byte, calls []*call, err error) {
 			k.fail(i, err)
 		}
 	}
-	l.settle(out, calls)
+	l.finish(out, calls)
 }
 
 // connect makes a connection, if there is none.

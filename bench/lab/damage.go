@@ -173,7 +173,7 @@ func judgeDamage(
 	var copies []*lane // what they find is not what they go on with
 	for _, l := range lanes {
 		c := *l
-		c.settled, c.base = l.settled.clone(), l.base.clone()
+		c.known, c.base = l.known.clone(), l.base.clone()
 		copies = append(copies, &c)
 	}
 	torn := len(s.logged("torn")) > 0

@@ -184,14 +184,14 @@ func (e *expiringLane) inspect(s *server) error {
 			break
 		}
 	}
-	e.settle(found)
+	e.compare(found)
 	t.counts.checks.Add(1)
 	return v.c.end()
 }
 
-// settle compares what was found with what the lane knows. What was in doubt when the server ended, and was
+// compare compares what was found with what the lane knows. What was in doubt when the server ended, and was
 // not found, stays in doubt: it may be on its way from one queue to the other, and come later.
-func (e *expiringLane) settle(found map[int]bool) {
+func (e *expiringLane) compare(found map[int]bool) {
 	taken := e.asking
 	for item, x := range e.items {
 		switch {

@@ -26,7 +26,7 @@ func TestExpiringTurnsUpLater(t *testing.T) {
 				e.items[1].acked = put
 			}
 			e.asking = tt.fetched
-			e.settle(nil)
+			e.compare(nil)
 			if got := e.acknowledged(); got != 0 {
 				t.Errorf("%d items must still be there, want none", got)
 			}
@@ -34,9 +34,9 @@ func TestExpiringTurnsUpLater(t *testing.T) {
 				if _, ok := e.check(e.target, e.lane.body(1), time.Now()); !ok || len(tr.violations()) > 0 {
 					t.Fatalf("an item that turns up later is taken for broken: %q", tr.violations())
 				}
-				e.settle(map[int]bool{1: true})
+				e.compare(map[int]bool{1: true})
 			}
-			e.settle(nil) // it was there: from now on it counts
+			e.compare(nil) // it was there: from now on it counts
 			if got := tr.violations(); len(got) != 1 {
 				t.Errorf("violations = %q, want one of an item that is lost", got)
 			}
@@ -52,7 +52,7 @@ func TestExpiringLost(t *testing.T) {
 	for item := range 2 {
 		e.items[item] = &expiring{sent: time.Now(), acked: time.Now()}
 	}
-	e.settle(nil)
+	e.compare(nil)
 	if got := tr.violations(); len(got) != 1 {
 		t.Errorf("violations = %q, want one", slices.Clip(got))
 	}

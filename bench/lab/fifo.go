@@ -34,7 +34,7 @@ func (f *fifo) came(item int) error {
 		f.slack--
 	}
 	f.next, f.slack = item+1, 0
-	f.settle(item)
+	f.certain(item)
 	return nil
 }
 
@@ -48,8 +48,8 @@ func (f *fifo) absent(item, later int) bool {
 	return false
 }
 
-// settle notes that an item was there, and with it what was put before it in one go.
-func (f *fifo) settle(item int) {
+// certain notes that an item was there, and with it what was put before it in one go.
+func (f *fifo) certain(item int) {
 	for i, s := range f.maybe {
 		if s.first <= item && item <= s.last {
 			f.maybe[i].first = item + 1

@@ -260,7 +260,7 @@ func resets(_ context.Context, t *trial, s *server) error {
 		expectService(t, s, "behind resets "+name)
 		t.counts.trials.Add(1)
 	}
-	return settles(t, s, before)
+	return awaitClosed(t, s, before)
 }
 
 // expectBack checks that the item which a connection that was reset had open is back.
@@ -293,9 +293,9 @@ func exchangeOpen(s *server, request, end string) (string, error) {
 	return string(got), nil
 }
 
-// settles waits until the server has as many descriptors as before, and one connection: the one
+// awaitClosed waits until the server has as many descriptors as before, and one connection: the one
 // that asks.
-func settles(t *trial, s *server, before int) error {
+func awaitClosed(t *trial, s *server, before int) error {
 	var stats string
 	for range patience / (10 * time.Millisecond) {
 		time.Sleep(10 * time.Millisecond)
@@ -350,7 +350,7 @@ func manyConnects(ctx context.Context, t *trial, s *server) error {
 	if err := grows(t, s, memory, limit, fmt.Sprint(n, " connections in a row")); err != nil {
 		return err
 	}
-	return settles(t, s, before)
+	return awaitClosed(t, s, before)
 }
 
 // storms are hundreds of connections at the same time, with a limit of 64. Those over the limit
@@ -379,7 +379,7 @@ func storms(_ context.Context, t *trial, s *server) error {
 			})
 		}
 		crowd.Wait()
-		if err := settles(t, s, before); err != nil {
+		if err := awaitClosed(t, s, before); err != nil {
 			return err
 		}
 		t.counts.trials.Add(1)
@@ -440,7 +440,7 @@ func halfOpenHandshakes(ctx context.Context, t *trial, s *server) error {
 		if err := beginHandshakes(t, s, addr, "handshakes of "+begin.what, []byte(begin.sent), memory); err != nil {
 			return fmt.Errorf("%s: %w", begin.what, err)
 		}
-		if err := settles(t, s, descriptors); err != nil || ctx.Err() != nil {
+		if err := awaitClosed(t, s, descriptors); err != nil || ctx.Err() != nil {
 			return errors.Join(err, ctx.Err())
 		}
 	}

@@ -169,7 +169,7 @@ func manyPolls(_ context.Context, t *trial, s *server) error {
 			c.SetLinger(0)
 			c.Close()
 		}
-		if err := settles(t, s, files); err != nil {
+		if err := awaitClosed(t, s, files); err != nil {
 			return err
 		}
 	}

@@ -23,9 +23,9 @@ type lane struct {
 	queues   []string // all of them, those that only routes lead to included
 	routes   map[string][][]string
 
-	next    int // number of the next item
-	settled *model
-	base    *model // settled as it was when the server started
+	next    int    // number of the next item
+	known   *model // what the answers so far make of the queues
+	base    *model // known as it was when the server started
 	history []step // since then
 	cutAt   time.Time
 	small   bool          // no item is large
@@ -51,8 +51,8 @@ func newLane(t *trial, name, protocol, policy string) *lane {
 	l := &lane{t: t, name: name, protocol: protocol, policy: policy, next: 1, ahead: maxBatch}
 	l.targets = []string{name + "-a", name + "-b"}
 	l.queues = l.targets
-	l.settled = newModel(nil)
-	l.base = l.settled.clone()
+	l.known = newModel(nil)
+	l.base = l.known.clone()
 	return l
 }
 
@@ -100,7 +100,7 @@ func (l *lane) run(s *server, rng *rand.Rand, acked func()) {
 	defer c.conn.Close()
 	for {
 		if l.forget {
-			l.history, l.base = l.history[:0], l.settled.clone()
+			l.history, l.base = l.history[:0], l.known.clone()
 		}
 		time.Sleep(l.pause)
 		batch := l.draw(rng)
@@ -125,7 +125,7 @@ func (l *lane) run(s *server, rng *rand.Rand, acked func()) {
 				return
 			}
 			l.history[first+i].acked = time.Now()
-			l.settle(r, a)
+			l.check(r, a)
 			acked()
 		}
 	}
@@ -139,9 +139,9 @@ func (l *lane) refused(r request, a answer) {
 	l.t.counts.refusals.Add(1)
 }
 
-// settle checks the answer to r.
-func (l *lane) settle(r request, a answer) {
-	want := l.settled.apply(r, func() {})
+// check compares the answer to r with what the lane knows.
+func (l *lane) check(r request, a answer) {
+	want := l.known.apply(r, func() {})
 	if a.count != want.count || len(a.items) != len(want.items) {
 		l.t.violate("%s: %v got count %d and %d items, want %d and %d", l.name, r, a.count, len(a.items),
 			want.count, len(want.items))
@@ -156,7 +156,7 @@ func (l *lane) settle(r request, a answer) {
 	case opPut:
 		l.t.counts.puts.Add(int64(len(r.items)))
 	case opOpen:
-		if q := l.settled.queue(r.queue); len(a.items) > 0 {
+		if q := l.known.queue(r.queue); len(a.items) > 0 {
 			q.open[len(q.open)-1].id = a.items[0].id
 		}
 	case opGet, opConfirm:
@@ -168,7 +168,7 @@ func (l *lane) settle(r request, a answer) {
 
 // draw makes up the next requests.
 func (l *lane) draw(rng *rand.Rand) []request {
-	ahead := l.settled.clone()
+	ahead := l.known.clone()
 	var batch []request
 	for range 1 + rng.IntN(l.ahead) {
 		r, ok := l.drawOne(rng, ahead)
@@ -291,8 +291,8 @@ func (l *lane) found(state durable, from int) {
 			" not at any time from request %d to %d; behind the last one they held\n  %v\n%s",
 			l.name, l.protocol, l.policy, state, from, len(l.history), last, l.tail())
 	}
-	l.settled.adopt(state)
-	l.base = l.settled.clone()
+	l.known.adopt(state)
+	l.base = l.known.clone()
 	l.history = l.history[:0]
 }
 

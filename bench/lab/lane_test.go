@@ -26,7 +26,7 @@ func story(t *testing.T) *lane {
 		st := step{request: r}
 		if i < len(requests)-1 {
 			st.acked = start.Add(time.Duration(i+1) * time.Second)
-			l.settled.apply(r, func() {})
+			l.known.apply(r, func() {})
 		}
 		l.history = append(l.history, st)
 	}
@@ -63,7 +63,7 @@ func TestLaneFound(t *testing.T) {
 		if good := len(l.t.violations()) == 0; good != tt.good {
 			t.Errorf("%s: objected %t, want %t: %v", tt.name, !good, !tt.good, l.t.violations())
 		}
-		if got := l.settled.durable(); !got.equal(tt.found) {
+		if got := l.known.durable(); !got.equal(tt.found) {
 			t.Errorf("%s: the lane goes on with %v, want %v", tt.name, got, tt.found)
 		}
 	}

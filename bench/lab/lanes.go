@@ -45,8 +45,8 @@ func (l *lane) route(target string, steps [][]string) {
 	l.targets = []string{target}
 	l.routes = map[string][][]string{target: steps}
 	l.queues = slices.Concat(steps...)
-	l.settled = newModel(l.routes)
-	l.base = l.settled.clone()
+	l.known = newModel(l.routes)
+	l.base = l.known.clone()
 }
 
 // configOf is a configuration in which the queues of the lanes have their policies and the journal
@@ -81,7 +81,7 @@ func makeQueues(t *trial, s *server, lanes []*lane) error {
 	defer c.conn.Close()
 	for _, l := range lanes {
 		for _, queue := range l.queues {
-			if len(l.routes) == 0 || l.settled.queues[queue] != nil {
+			if len(l.routes) == 0 || l.known.queues[queue] != nil {
 				continue
 			}
 			if _, err := c.ask(request{op: opGet, queue: queue, count: 1}, l.body); err != nil {

@@ -467,9 +467,9 @@ func (c *caller) closeOpen(op Op) error {
 }
 
 func (c *caller) flush(op Op, open bool, flush func(string) error) error {
-	s := c.w.ledger.flushing(op.Queue, open)
+	s := c.w.ledger.beginClearing(op.Queue, open)
 	err := flush(op.Queue)
-	c.w.ledger.flushed(s, err == nil)
+	c.w.ledger.endClearing(s, err == nil)
 	return broken(err)
 }
 

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// settleTime is how long an item that was given back may take to be in its queue.
-const settleTime = 70 * time.Second
+// returnTime is how long an item that was given back may take to be in its queue.
+const returnTime = 70 * time.Second
 
 // clearing is a flush or delete.
 type clearing struct {
@@ -19,8 +19,8 @@ type clearing struct {
 	ended   bool
 }
 
-// flushing begins a flush, or a delete, of a queue.
-func (l *ledger) flushing(queue string, open bool) *clearing {
+// beginClearing begins a flush, or a delete, of a queue.
+func (l *ledger) beginClearing(queue string, open bool) *clearing {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := &clearing{queue: queue, began: l.now(), open: open}
@@ -37,7 +37,7 @@ func (l *ledger) flushing(queue string, open bool) *clearing {
 		// What came back may stand behind what has not expired, or aside. So may what a process before has delayed.
 		untouched := e.touched.IsZero() && e.lease == nil && e.hidden.IsZero()
 		if o.ExpireTo != "" && !open && e.put >= found && untouched && l.hasExpired(e, s.began) {
-			e.flushed = true // it goes elsewhere
+			e.moving = true // it goes elsewhere
 			continue
 		}
 		s.entries = append(s.entries, e)
@@ -45,17 +45,17 @@ func (l *ledger) flushing(queue string, open bool) *clearing {
 	return s
 }
 
-// flushed says whether the flush was acknowledged.
-func (l *ledger) flushed(s *clearing, ok bool) {
+// endClearing ends a flush, or a delete, and says whether it was acknowledged.
+func (l *ledger) endClearing(s *clearing, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.frozen {
-		l.endClearing(s, ok)
+		l.applyClearing(s, ok)
 	}
 }
 
-// endClearing is flushed. The caller holds mu.
-func (l *ledger) endClearing(s *clearing, ok bool) {
+// applyClearing is endClearing, with mu held.
+func (l *ledger) applyClearing(s *clearing, ok bool) {
 	s.ended = true
 	o := l.set.For(s.queue)
 	busy := !s.open && (l.fetching[s.queue] > 0 || !l.fetched[s.queue].Before(s.began))
@@ -64,7 +64,7 @@ func (l *ledger) endClearing(s *clearing, ok bool) {
 		if e.state == gone {
 			continue
 		}
-		untouched := s.open || e.holder == nil && e.touched.Add(settleTime).Before(s.began)
+		untouched := s.open || e.holder == nil && e.touched.Add(returnTime).Before(s.began)
 		if e.touched.IsZero() {
 			untouched = true
 		}

@@ -14,13 +14,13 @@ func TestLeaseBesideDelete(t *testing.T) {
 	l := newLedger(engine.Settings{Default: engine.DefaultQueueOptions()})
 	l.now = func() time.Time { return now }
 	tick := func() { now = now.Add(time.Millisecond) }
-	deleting := l.flushing("q", true)
+	deleting := l.beginClearing("q", true)
 	tick()
 	n, data := l.putting("q", 50, 0, 0)
 	f := l.fetch("q", time.Second)
 	tick()
 	l.putEnded(n, confirmed)
-	l.flushed(deleting, true)
+	l.endClearing(deleting, true)
 	tick()
 	l.leased(&asker{}, f, handed{data: data, id: uint64(7)}, time.Second, true)
 	tick()
@@ -51,9 +51,9 @@ func TestFlushOfLapsedLease(t *testing.T) {
 	e := l.items[n].in[0]
 	e.touched = time.Time{} // another process knows nothing of it
 	now = now.Add(time.Minute)
-	l.flushed(l.flushing("q", false), true)
-	if e.flushed || e.state != maybe {
-		t.Errorf("the item is on its way to another queue: %t, in state %d, want false, and %d", e.flushed, e.state, maybe)
+	l.endClearing(l.beginClearing("q", false), true)
+	if e.moving || e.state != maybe {
+		t.Errorf("the item is on its way to another queue: %t, in state %d, want false, and %d", e.moving, e.state, maybe)
 	}
 	e.state, e.lease, e.hidden = here, nil, now.Add(time.Second) // that process gave it back with a delay
 	l.flushed(l.flushing("q", false), true)

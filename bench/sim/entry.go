@@ -63,7 +63,7 @@ type entry struct {
 	touched time.Time // when it was handed out, or given back, last
 	lost    bool      // the contract let it be lost: it must not come back
 	cleared time.Time // when a flush, or delete, of its queue ended last
-	flushed bool      // it had expired when its queue was flushed: it is on its way to another one
+	moving  bool      // it had expired when its queue was flushed: it is on its way to another one
 	fragile bool      // its removal was not recorded: the journal had failed
 	seen    bool      // scratch of an examination
 

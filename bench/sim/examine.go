@@ -58,16 +58,16 @@ func (l *ledger) examine(c contents, how crash) {
 		l.live[queue] = 0
 		for _, e := range entries {
 			l.settleLease(e, how)
-			l.settle(e)
+			l.accept(e)
 		}
 	}
 }
 
-// settle takes what an examination saw of e as the truth.
-func (l *ledger) settle(e *entry) {
+// accept takes what an examination saw of e as the truth.
+func (l *ledger) accept(e *entry) {
 	l.trace(e, "after the end: seen %t, put %d, state %d, lost %t", e.seen, e.put, e.state, e.lost)
 	e.unheard = false
-	e.holder, e.touched, e.fragile, e.flushed = nil, time.Time{}, false, false
+	e.holder, e.touched, e.fragile, e.moving = nil, time.Time{}, false, false
 	switch {
 	case e.seen:
 		if e.put != confirmed {
@@ -179,7 +179,7 @@ func (l *ledger) examineLosses(queue string, how crash) {
 		case mayExpire && o.ExpireTo == "":
 		case mayExpire && l.mayLose(o.ExpireTo):
 		case l.mayBeDead(e, 0) && l.mayLose(l.deadLetters(queue)):
-		case e.flushed && how.stop && allowed == 0:
+		case e.moving && how.stop && allowed == 0:
 			l.violate("pending", "%v had expired when its queue was flushed, and was not found after SIGTERM at %s", e,
 				since(how.at))
 		case how.live && e.holder != nil:

@@ -72,7 +72,7 @@ func (l *ledger) clear(f *fetching) bool {
 // isReady reports whether an item was in line in its queue from before a time on, for certain. The caller holds
 // mu.
 func (l *ledger) isReady(e *entry, t time.Time) bool {
-	if e.put != confirmed || e.state != here || e.lost || e.holder != nil || e.blurred.After(t) || e.flushed || !e.ended.Before(t) ||
+	if e.put != confirmed || e.state != here || e.lost || e.holder != nil || e.blurred.After(t) || e.moving || !e.ended.Before(t) ||
 		l.mayHaveExpired(e) || l.mayBeDead(e, 0) || !e.cleared.IsZero() {
 		return false
 	}

@@ -334,7 +334,7 @@ func (l *ledger) abandon(queue string, n int) {
 	if !l.frozen {
 		l.taking[queue] -= n
 		l.allowed[queue] += n
-		l.fetched[queue] = l.now().Add(settleTime)
+		l.fetched[queue] = l.now().Add(returnTime)
 	}
 }
 
@@ -398,7 +398,7 @@ func (l *ledger) died() {
 	}
 	for _, s := range l.clearings {
 		if !s.ended {
-			l.endClearing(s, false)
+			l.applyClearing(s, false)
 		}
 	}
 	l.clearings = nil
