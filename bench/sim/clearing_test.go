@@ -56,8 +56,8 @@ func TestFlushOfLapsedLease(t *testing.T) {
 		t.Errorf("the item is on its way to another queue: %t, in state %d, want false, and %d", e.moving, e.state, maybe)
 	}
 	e.state, e.lease, e.hidden = here, nil, now.Add(time.Second) // that process gave it back with a delay
-	l.flushed(l.flushing("q", false), true)
-	if e.flushed || e.state != maybe {
-		t.Errorf("a delayed item is on its way to another queue: %t, in state %d, want false, and %d", e.flushed, e.state, maybe)
+	l.endClearing(l.beginClearing("q", false), true)
+	if e.moving || e.state != maybe {
+		t.Errorf("a delayed item is on its way to another queue: %t, in state %d, want false, and %d", e.moving, e.state, maybe)
 	}
 }
