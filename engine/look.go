@@ -100,6 +100,7 @@ func (e *Engine) look(now Time, name []byte, l *LookRequest, r Receiver) (t Tick
 // ErrBadKey or ErrWithheld. If the item is on disk only, the queue's Bytes counts it until reading passes its place.
 // With ErrNoSuchItem the ticket is that of what has become of the queue's items so far.
 func (e *Engine) Remove(now Time, name []byte, clientID string, which Which) (Ticket, error) {
+	defer contain()
 	return e.Look(now, name, &LookRequest{Which: which, Remove: true, ClientID: clientID}, nil)
 }
 

@@ -8,7 +8,7 @@ func messageControls() []control {
 		sayFile      = "engine/sayaside.go"
 		leaseFile    = "engine/lease.go"
 		backFile     = "engine/giveback.go"
-		changeFile   = "engine/change.go"
+		lookFile     = "engine/look.go"
 		delayFile    = "engine/delay.go"
 		model        = "./engine TestQueueModel"
 		crash        = "./engine TestCrashEveryWrite"
@@ -98,7 +98,7 @@ func messageControls() []control {
 		{breaks: "checkpoints tell hidden items as gone", edits: replaced("engine/gone.go",
 			"			w.Hidden = append(w.Hidden, r.DiskIDs().Clone())", "			_ = r"), test: model},
 		{breaks: "a flush leaves hidden items", edits: replaced(sayFile, "	e.clearHidden(q)\n", ""), test: model},
-		{breaks: "the removal of an item in the middle is lost", edits: replaced(changeFile,
+		{breaks: "the removal of an item in the middle is lost", edits: replaced(lookFile,
 			"	t := q.remove(e.journal, at.it.ID, size)\n	q.leaves", "	_, t := size, Ticket{}\n	q.leaves"), test: model},
 		{breaks: "an overwrite leaves two copies", edits: replaced(delayFile,
 			"		if at, ok := q.ofKey(x.Key, now); ok {\n			to.Item", "		if at, ok := q.ofKey(x.Key, now); ok && at.where != inWindow {\n			to.Item"),
