@@ -2,7 +2,9 @@ package clientcmd
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -19,6 +21,7 @@ import (
 type drainFlags struct {
 	to   string
 	null bool
+	any  bool
 	yes  bool
 }
 
@@ -28,7 +31,8 @@ func newDrain() *cobra.Command {
 		short: "empty a queue into a file",
 		about: `Takes items from a queue until there is none, and writes each with a line end to a new file. An item leaves its queue
 only when the file with it is on the disk. Whatever fails, the item is in the queue, in the file, or in both.
-'kestrel put' reads such a file. drain says what there is and asks first; without a terminal it needs --yes.`,
+'kestrel put' reads such a file. If an item holds a line end, the file would not say where it ends: drain stops there,
+and asks for -0. drain says what there is and asks first; without a terminal it needs --yes.`,
 		examples: `$ kestrel put work one two three
 3 items put into "work"
 $ kestrel drain work --to work.txt --yes
@@ -41,6 +45,7 @@ $ kestrel put again < work.txt
 			d := new(drainFlags)
 			f.StringVar(&d.to, "to", "", "`FILE` to write; - is standard output")
 			f.BoolVarP(&d.null, "null", "0", false, "write a NUL behind each item, and not a line end")
+			f.BoolVar(&d.any, "any", false, "write also items that hold what ends them")
 			f.BoolVarP(&d.yes, "yes", "y", false, yesUsage)
 			return d.run
 		},
@@ -81,10 +86,12 @@ func (d *drainFlags) run(s *session, args []string) error {
 		if c, err = s.collect(queue, collectItems, collectItems); err != nil || c.n == 0 {
 			break
 		}
-		if err = d.store(bufio.NewWriter(to), file, c); err != nil {
-			if file != nil {
+		if err = d.refuse(c); err == nil {
+			if err = d.store(bufio.NewWriter(to), file, c); err != nil && file != nil {
 				file.Truncate(stored) // a part of an item would look like one
 			}
+		}
+		if err != nil {
 			c.abort(context.WithoutCancel(s.ctx))
 			err = cli.Failed("write to %s: %v; what was taken last is in %q again", d.to, err, queue)
 			break
@@ -117,12 +124,33 @@ func makeDurably(path string, syncDir func(dir string) error) (*os.File, error) 
 	return file, nil
 }
 
+// end is the byte behind each item.
+func (d *drainFlags) end() byte {
+	if d.null {
+		return 0
+	}
+	return '\n'
+}
+
+// refuse returns an error if the file would not say where an item ends.
+func (d *drainFlags) refuse(c *collected) error {
+	for _, b := range c.batches {
+		for _, item := range b.Items {
+			switch {
+			case d.any || bytes.IndexByte(item.Data, d.end()) < 0:
+			case d.null:
+				return errors.New("an item holds a NUL, so the file would not say where it ends: say --any if it need not")
+			default:
+				return errors.New("an item holds a line end, so the file would not say where it ends: say -0, or --any")
+			}
+		}
+	}
+	return nil
+}
+
 // store writes items, and waits until they are on the disk.
 func (d *drainFlags) store(w *bufio.Writer, file *os.File, c *collected) error {
-	end := byte('\n')
-	if d.null {
-		end = 0
-	}
+	end := d.end()
 	for _, b := range c.batches {
 		for _, item := range b.Items {
 			w.Write(item.Data)

@@ -50,3 +50,26 @@ $ (cat items; kestrel get work --all) | cmp - <(seq 1000 1999) && echo each is t
 each is there once
 `)
 }
+
+// TestEndToEndDrainEnds tests that drain takes no item whose end the file would not show.
+func TestEndToEndDrainEnds(t *testing.T) {
+	p := clitest.Serve(t)
+	clitest.Transcript(t, p.Addr, t.TempDir(), `
+$ printf 'one\0two\nlines\0three\0' | kestrel put work -0
+3 items put into "work"
+$ kestrel drain work --to lines --yes
+0 items of "work" are in lines
+kestrel: write to lines: an item holds a line end, so the file would not say where it ends: say -0, or --any; what was taken last is in "work" again
+$ kestrel drain work --to nuls -0 --yes
+3 items of "work" are in nuls
+$ kestrel put work -0 < nuls
+3 items put into "work"
+$ kestrel drain work --to any --any --yes
+3 items of "work" are in any
+$ printf 'a\0b\n' | kestrel put work
+1 item put into "work"
+$ kestrel drain work --to more -0 --yes
+0 items of "work" are in more
+kestrel: write to more: an item holds a NUL, so the file would not say where it ends: say --any if it need not; what was taken last is in "work" again
+`)
+}
