@@ -111,10 +111,13 @@ func (s *Store) DeleteMessage(ctx context.Context, k backend.Key, d backend.Deta
 		return s.look(k, which, d, true)
 	}
 	t, err := s.engine.Remove(engine.Now(), nameOf(k.Queue), "", which)
+	if failed := s.engine.Commit(t); failed != nil {
+		err = failed // also if the message is gone: that may not be durable
+	}
 	if err != nil {
 		return backend.Message{}, s.notThere(k, err)
 	}
-	return backend.Message{}, s.commit(t)
+	return backend.Message{}, nil
 }
 
 // look returns one message, which it may remove.
@@ -124,8 +127,8 @@ func (s *Store) look(k backend.Key, which engine.Which, d backend.Detail, remove
 	g.delivery = func() *engine.Delivery { return &delivery }
 	ask := &engine.LookRequest{Which: which, Wait: true, Remove: remove, Delivery: &delivery}
 	t, err := s.engine.Look(engine.Now(), nameOf(k.Queue), ask, g)
-	if err == nil {
-		err = s.engine.Commit(t)
+	if failed := s.engine.Commit(t); failed != nil {
+		err = failed
 	}
 	if err != nil {
 		return backend.Message{}, s.notThere(k, err)
