@@ -75,7 +75,7 @@ var mayImport = map[string]string{
 
 	"client/backend":             "client codec/burrow",
 	"client/backend/backendtest": "client/backend",
-	"client/backend/embedded":    "client/backend client/backend/backendtest codec/burrow engine",
+	"client/backend/embedded":    "client/backend client/backend/backendtest codec/burrow engine segment/segmenttest",
 	"client/backend/overhttp":    "client/backend client/backend/backendtest client/backend/embedded codec/burrow",
 
 	"client/backend/spread": "client client/backend client/backend/backendtest client/backend/embedded client/backend/overhttp",
