@@ -275,7 +275,7 @@ func timeControls() []control {
 
 func controls() []control {
 	return slices.Concat(durabilityControls(), contentControls(), spillControls(), exposureControls(),
-		resourceControls(), timeControls(), messageControls(), wireControls(), rightsControls())
+		resourceControls(), timeControls(), messageControls(), momentControls(), wireControls(), rightsControls())
 }
 
 // controlsTrial builds every control, and has what is meant to notice it look at it.

@@ -164,3 +164,33 @@ func wireControls() []control {
 			test: transcripts},
 	}
 }
+
+// momentControls break what counts at one moment only: between two pieces of work, or before a record is durable. The
+// simulation meets such a moment too rarely, so a test makes each.
+func momentControls() []control {
+	lookAgain := replaced("engine/look.go", "		return e.ticketSoFar(q), err\n	} else if", "		return t, err\n	} else if")
+	return []control{
+		{breaks: "a read that leaves its list keeps a segment that its run made needless", edits: replaced("engine/read.go",
+			"	r.letGo()\n	l.Remove(&r.link)", "	l.Remove(&r.link)"), test: "./engine TestLetGoBesideReturns"},
+		{breaks: "a new expiry of an open item is left to its run", edits: replaced("engine/change.go",
+			"		at.read.changed = true // a run may have it as it was\n", "		at.read.lieIn(0)\n"),
+			test: "./engine TestChangeOfOpenItem"},
+		{breaks: "a dead-letter queue gets a name that the journal cannot hold", edits: replaced("engine/shard.go",
+			"	if err := ValidateName(name); err != nil { // that", "	if err := ValidateName(name); err == ErrClosed { // that"),
+			test: "./engine TestDeadLetterLongName"},
+		{breaks: "a checkpoint beside a reload leaves out what that has recorded", edits: replaced("engine/checkpoint.go",
+			"	if !q.crossing || q.spilled {", "	if !q.crossing {"), test: "./engine TestTrimBesideReload"},
+		{breaks: "an item gets into a file of delayed items twice", edits: replaced("engine/hide.go",
+			"			s.hideBatch.Has(it.ID) {", "			false {"), test: "./engine TestHideBesideChanges"},
+		{breaks: "a reject does not wait for who carries its item", edits: replaced("engine/move.go",
+			"	e.awaitMoves(q, ref)\n	return", "	_ = ref\n	return"), test: "./engine TestRejectWaitsForMoves"},
+		{breaks: "that a key exists is said before its item is durable", edits: replaced("engine/delay.go",
+			"		s.Ticket = s.Ticket.Merge(q.ticketAt(q.puts.newest)) // who", "		// who"),
+			test: "./engine TestKeyExistsIsDurable"},
+		{breaks: "that an item is gone is said before that is durable", edits: lookAgain, test: "./engine TestRemoveAgainIsDurable"},
+		{breaks: "that an item is gone is said before that is durable", edits: lookAgain,
+			test: "./client/backend/embedded TestDeleteAgainIsDurable"},
+		{breaks: "a failed commit forgets what a later reply waits for", edits: replaced("netloop/tick.go",
+			"	if err != nil && s.state != waiting || l", "	if err != nil || l"), test: "./netloop TestBurrowRetractAhead"},
+	}
+}
