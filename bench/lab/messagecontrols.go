@@ -182,7 +182,7 @@ func momentControls() []control {
 			"	if !q.crossing || q.spilled {", "	if !q.crossing {"), test: "./engine TestTrimBesideReload"},
 		{breaks: "an item gets into a file of delayed items twice", edits: replaced("engine/hide.go",
 			"			s.hideBatch.Has(it.ID) {", "			false {"), test: "./engine TestHideBesideChanges"},
-		{breaks: "a reject does not wait for who carries its item", edits: replaced("engine/move.go",
+		{breaks: "a reject is acknowledged before its item has arrived", edits: replaced("engine/move.go",
 			"	e.awaitMoves(q, ref)\n	return", "	_ = ref\n	return"), test: "./engine TestRejectWaitsForMoves"},
 		{breaks: "that a key exists is said before its item is durable", edits: replaced("engine/delay.go",
 			"		s.Ticket = s.Ticket.Merge(q.ticketAt(q.puts.newest)) // who", "		// who"),

@@ -1,0 +1,99 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/kestrelmq/kestrel/segment/segmenttest"
+)
+
+// TestHideBesideChanges changes a delayed item that is to be hidden, and removes another one, while the spool gathers in
+// pieces what it hides. The file has the changed item once, or not at all.
+func TestHideBesideChanges(t *testing.T) {
+	e, _ := newQuiet(t)
+	const items = 2*hidePiece + 10
+	for range items {
+		_, err := e.Put(Now(), []byte("q"), PutRequest{Data: []byte("item"), Extra: &PutExtra{Delay: time.Hour}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, q := e.spool, e.shardOf([]byte("q")).queues["q"]
+	job, _ := s.beginHide(q, func(*hideJob) bool { return true })
+	s.gather(job)
+	later := Changes{SetDelay: true, Delay: 3 * time.Hour}
+	if _, err := e.Change(Now(), []byte("q"), "", Which{ID: items}, later, false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Remove(Now(), []byte("q"), "", Which{ID: 1}); err != nil { // the last item comes to its place
+		t.Fatal(err)
+	}
+	for s.gather(job) {
+	}
+	if err := s.writeHidden(job); err != nil {
+		t.Fatal(err)
+	}
+	s.unload(job)
+	s.endBatch()
+	mustCommit(t, e, Ticket{Written: e.journal.End()})
+	for _, e := range []*Engine{e, kill(t, e)} {
+		var d Delivery
+		look := &LookRequest{Which: Which{ID: items}, Wait: true, Delivery: &d}
+		if _, err := e.Look(Now(), []byte("q"), look, &copied{}); err != nil || d.Due < Now().After(2*time.Hour) {
+			t.Errorf("the item is due at %d, %v, want three hours from %d", d.Due, err, Now())
+		}
+	}
+}
+
+// TestOverwriteBesideRead overwrites a hidden item while another request waits for its image, and hides it again. What
+// that request has read is not the item any more: it must neither come back nor be shown as what is removed.
+func TestOverwriteBesideRead(t *testing.T) {
+	h := newHiding(t, segmenttest.New())
+	which := Which{Key: []byte("k")}
+	put := func(body string) {
+		t.Helper()
+		p := PutRequest{Data: []byte(body), Extra: &PutExtra{Key: which.Key, Delay: time.Hour}}
+		if _, err := h.PutAll(h.now, []byte("q"), []PutRequest{p}); err != nil {
+			t.Fatal(err)
+		}
+		h.putMany(10, 2*time.Hour)
+		for range 3 {
+			h.work()
+		}
+		if at, _ := h.queue().ofKey(which.Key, h.now); at.where != isHidden {
+			t.Fatalf("the item is at %d, want it hidden", at.where)
+		}
+	}
+	put("old")
+	change := Changes{SetExpiry: true, Expiry: h.now.After(4 * time.Hour)}
+	_, q, id, err := h.change(h.now, []byte("q"), "", which, change, diskItem{})
+	if err != ErrComing {
+		t.Fatal(err)
+	}
+	read, err := h.spool.readItem(q, id)
+	if err != nil || string(read.Data) != "old" {
+		t.Fatalf("read %+v, %v", read, err)
+	}
+	var got copied
+	look := &LookRequest{Which: which, Remove: true}
+	if _, err := h.Look(h.now, []byte("q"), look, &got); err != ErrComing {
+		t.Fatal(err)
+	}
+	if err := h.Await(look); err != nil {
+		t.Fatal(err)
+	}
+	put("new")
+	if _, _, _, err := h.change(h.now, []byte("q"), "", which, change, read); err != ErrComing {
+		t.Errorf("a change with the image before the overwrite: %v, want ErrComing", err)
+	}
+	if _, err := h.Look(h.now, []byte("q"), look, &got); err != ErrComing {
+		t.Errorf("a removal with the image before the overwrite: %v, want ErrComing", err)
+	}
+	look.Wait = true
+	if _, err := h.Look(h.now, []byte("q"), look, &got); err != nil || string(got.item.Data) != "new" {
+		t.Errorf("the removal shows %q, %v, want what it removes", got.item.Data, err)
+	}
+	if _, ok := h.Find(h.now, []byte("q"), which.Key); ok {
+		t.Error("the item is there after its removal")
+	}
+}
