@@ -70,6 +70,7 @@ func newLoop(s *Server) *loop {
 	l := &loop{server: s, engine: s.opts.Engine, log: s.log, burrowAnswer: new(burrowAnswer)}
 	l.ledger.engine, l.ledger.total = l.engine, &s.owed
 	l.watchdog = newWatchdog(s)
+	l.gathered.puts = make([]engine.PutRequest, 0, maxGathered)
 	if !s.opts.NoHistograms {
 		l.latencies = newLatencies(l.engine)
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // memcacheProtocol is the memcache protocol of Kestrel.
-type memcacheProtocol struct{}
+type memcacheProtocol struct{ direct }
 
 // memcacheCommands runs a decoded request, by its Op, unless it is a GET.
 var memcacheCommands = [...]func(*session, *memcache.Request){
@@ -119,7 +119,7 @@ const (
 // them in one call. The session runs them before any other request, so its client sees no difference.
 type gathered struct {
 	queue   []byte              // as the client spells it; aliases the input, as the items do
-	puts    []engine.PutRequest // at most maxGathered
+	puts    []engine.PutRequest // at most maxGathered, for which it has room; those behind are zero
 	bytes   int
 	most    int                          // puts that it may hold: fewer if each goes to many queues
 	takers  int                          // queues that take each of them
@@ -155,11 +155,15 @@ func (s *session) gather(req *memcache.Request, size int) {
 		}
 		s.loop.limitGathered(takers)
 	}
-	g.queue = req.Queue
-	g.noReply[len(g.puts)] = req.NoReply
-	g.puts = append(g.puts, s.putRequest(req))
+	if !joins {
+		g.queue = req.Queue
+	}
+	n := len(g.puts)
+	g.puts = g.puts[:n+1]
+	s.fillPut(&g.puts[n], req)
+	g.noReply[n] = req.NoReply
 	if asksExtra(req) {
-		g.puts[len(g.puts)-1].Extra = putExtra(&g.extras[len(g.puts)-1], req)
+		g.puts[n].Extra = putExtra(&g.extras[n], req)
 	}
 	if g.bytes += len(req.Data); len(g.puts) >= g.most || g.bytes >= maxGatheredBytes {
 		s.putGathered()
@@ -178,12 +182,10 @@ func (l *loop) limitGathered(takers int) {
 	}
 }
 
-// putRequest returns the put of a SET without its PutExtra, which few ask for. Its data aliases req's.
-func (s *session) putRequest(req *memcache.Request) engine.PutRequest {
-	return engine.PutRequest{
-		Data: req.Data, Flags: req.Flags, ClientID: s.clientID,
-		Expiry: engine.Time(memcache.ExpiryTime(req.Expiry, int64(s.loop.now))),
-	}
+// fillPut makes p, which is zero, the put of a SET without its PutExtra, which few ask for. Its data aliases req's.
+func (s *session) fillPut(p *engine.PutRequest, req *memcache.Request) {
+	p.Data, p.Flags, p.ClientID = req.Data, req.Flags, s.clientID
+	p.Expiry = engine.Time(memcache.ExpiryTime(req.Expiry, int64(s.loop.now)))
 }
 
 // asksExtra reports whether a SET has options that need a PutExtra.
@@ -202,8 +204,8 @@ func putExtra(extra *engine.PutExtra, req *memcache.Request) *engine.PutExtra {
 }
 
 // singlePut returns the put of a SET that is not gathered.
-func (s *session) singlePut(req *memcache.Request) engine.PutRequest {
-	p := s.putRequest(req)
+func (s *session) singlePut(req *memcache.Request) (p engine.PutRequest) {
+	s.fillPut(&p, req)
 	if asksExtra(req) {
 		p.Extra = putExtra(new(engine.PutExtra), req)
 	}

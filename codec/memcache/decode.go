@@ -121,22 +121,22 @@ func (d Decoder) Decode(src []byte, req *Request) (n int, err error) {
 // the offset in src behind its line.
 func (d Decoder) decodeStore(src []byte, body int, args []byte, req *Request) (n int, err error) {
 	queue, rest := cutWord(args)
-	flags, size, flagsOK := scanNumber(rest)
-	if size == len(rest) {
+	flags, end, flagsOK := scanNumber(rest, 0)
+	if end == len(rest) {
 		return 0, errSetWords
 	}
-	rest = rest[size+1:]
-	expiry, size, expiryOK := scanNumber(rest)
-	if size == len(rest) {
+	expiry, end, expiryOK := scanNumber(rest, end+1)
+	if end == len(rest) {
 		return 0, errSetWords
 	}
-	rest = rest[size+1:]
-	count, size, countOK := scanNumber(rest)
+	count, end, countOK := scanNumber(rest, end+1)
 	if !countOK || count < 0 || count > math.MaxInt32 {
 		return 0, errByteCount
 	}
 	req.Queue = queue
-	req.NoReply = endsNoReply(rest[size:])
+	if end < len(rest) {
+		req.NoReply = endsNoReply(rest[end:])
+	}
 	refused := parsePutOptions(req)
 
 	maxItem := d.MaxItem

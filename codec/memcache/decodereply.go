@@ -136,7 +136,7 @@ func DecodeListed(src []byte, r *Reply) (n int, err error) {
 	}
 	*r = Reply{}
 	queue, rest := cutWord(bytes.TrimSuffix(src[len("VALUE "):end], []byte("\r")))
-	flags, size, ok := scanNumber(rest)
+	flags, size, ok := scanNumber(rest, 0)
 	if !ok || !isFlags(flags) || size == len(rest) {
 		return 0, ErrBadReply
 	}
@@ -177,18 +177,17 @@ func decodeDescribed(src []byte, line int, r *Reply) (n int, err error) {
 // line of the item begins.
 func decodeValue(src []byte, data int, words []byte, r *Reply) (n int, err error) {
 	queue, rest := cutWord(words)
-	flags, size, ok := scanNumber(rest)
-	if !ok || !isFlags(flags) || size == len(rest) {
+	flags, end, ok := scanNumber(rest, 0)
+	if !ok || !isFlags(flags) || end == len(rest) {
 		return 0, ErrBadReply
 	}
-	rest = rest[size+1:]
-	count, size, ok := scanNumber(rest)
+	count, end, ok := scanNumber(rest, end+1)
 	if !ok || count < 0 || count > math.MaxInt32 {
 		return 0, ErrBadReply
 	}
 	var cas uint64
-	if size < len(rest) {
-		if cas, ok = parseUint(rest[size+1:]); !ok { // or more than a cas id
+	if end < len(rest) {
+		if cas, ok = parseUint(rest[end+1:]); !ok { // or more than a cas id
 			return 0, ErrBadReply
 		}
 	}

@@ -8,16 +8,16 @@ import (
 // beyond32 is where scanNumber stops counting: outside every 32-bit range, far from overflowing.
 const beyond32 = 1 << 33
 
-// scanNumber reads the decimal number that is the first word of b: an optional sign and at least
-// one digit. Size is the length of that word, whatever it holds; ok is false if it is not a number.
-// Values outside all 32-bit ranges come back as some other value outside them.
-func scanNumber(b []byte) (value int64, size int, ok bool) {
-	if len(b) > 1 && b[1] == ' ' && isDigit(b[0]) {
-		return int64(b[0] - '0'), 1, true
+// scanNumber reads the decimal number that is the word at b[start:]: an optional sign and at least one digit. The word
+// ends before b[end], whatever it holds; ok is false if it is not a number. Values outside all 32-bit ranges come back
+// as some other value outside them.
+func scanNumber(b []byte, start int) (value int64, end int, ok bool) {
+	if start+1 < len(b) && b[start+1] == ' ' && isDigit(b[start]) {
+		return int64(b[start] - '0'), start + 1, true
 	}
-	i := 0
-	if len(b) > 0 && (b[0] == '-' || b[0] == '+') {
-		i = 1
+	i := start
+	if i < len(b) && (b[i] == '-' || b[i] == '+') {
+		i++
 	}
 	first := i
 	for ; i < len(b); i++ {
@@ -35,7 +35,7 @@ func scanNumber(b []byte) (value int64, size int, ok bool) {
 			i = len(b)
 		}
 	}
-	if first == 1 && b[0] == '-' {
+	if first > start && b[start] == '-' {
 		value = -value
 	}
 	return value, i, ok
@@ -45,8 +45,8 @@ func isDigit(c byte) bool { return c-'0' <= 9 }
 
 // parseInt32 returns the number a whole word stands for.
 func parseInt32(word []byte) (value int32, ok bool) {
-	v, size, ok := scanNumber(word)
-	return int32(v), ok && size == len(word) && isInt32(v)
+	v, end, ok := scanNumber(word, 0)
+	return int32(v), ok && end == len(word) && isInt32(v)
 }
 
 func isInt32(v int64) bool { return math.MinInt32 <= v && v <= math.MaxInt32 }

@@ -56,9 +56,10 @@ func TestScanNumber(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		word := rapid.StringMatching(`[-+]?[0-9]{1,25}`).Draw(t, "word")
 		rest := rapid.SampledFrom([]string{"", " ", " 5", " x"}).Draw(t, "rest")
-		got, size, ok := scanNumber([]byte(word + rest))
-		if !ok || size != len(word) {
-			t.Fatalf("scanNumber(%q) = size %d, %t, want size %d", word+rest, size, ok, len(word))
+		before := rapid.SampledFrom([]string{"", "-", "7 ", "x "}).Draw(t, "before")
+		got, end, ok := scanNumber([]byte(before+word+rest), len(before))
+		if !ok || end != len(before+word) {
+			t.Fatalf("scanNumber(%q) = end %d, %t, want %d", before+word+rest, end, ok, len(before+word))
 		}
 		want, parsed := new(big.Int).SetString(word, 10)
 		if !parsed {

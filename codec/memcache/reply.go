@@ -41,10 +41,13 @@ func AppendValue(dst, queue []byte, flags uint32, data []byte) []byte {
 func AppendValueHeader(dst, queue []byte, flags uint32, size int) []byte {
 	dst = append(dst, "VALUE "...)
 	dst = append(dst, queue...)
-	dst = append(dst, ' ')
-	dst = strconv.AppendUint(dst, uint64(flags), 10)
-	dst = append(dst, ' ')
-	dst = strconv.AppendInt(dst, int64(size), 10)
+	if flags == 0 { // most have none
+		dst = append(dst, " 0 "...)
+	} else {
+		dst = strconv.AppendUint(append(dst, ' '), uint64(flags), 10)
+		dst = append(dst, ' ')
+	}
+	dst = strconv.AppendUint(dst, uint64(size), 10)
 	return append(dst, "\r\n"...)
 }
 

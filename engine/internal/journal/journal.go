@@ -274,20 +274,22 @@ type Removal struct {
 // queue's next put.
 func (j *Journal) Remove(r *Removal, queue, id, nextID uint64) LSN {
 	j.mu.Lock()
-	defer j.mu.Unlock()
-	if r.generation == j.generation && r.last+1 == id && id < r.limit && r.more < math.MaxUint32 {
+	var lsn LSN
+	switch {
+	case r.generation == j.generation && r.last+1 == id && id < r.limit && r.more < math.MaxUint32:
 		r.more++
 		binary.LittleEndian.PutUint32(j.active[r.offset+record.RemoveCountOffset:], r.more)
-		r.last = id
-		return j.end
+		r.last, lsn = id, j.end
+	case queue < j.first:
+		lsn = j.appended(0)
+	default:
+		n := len(j.active)
+		*r = Removal{generation: j.generation, offset: n, last: id, limit: nextID}
+		j.active = record.AppendRemove(j.active, queue, id, 0)
+		lsn = j.appended(len(j.active) - n)
 	}
-	if queue < j.first {
-		return j.appended(0)
-	}
-	n := len(j.active)
-	*r = Removal{generation: j.generation, offset: n, last: id, limit: nextID}
-	j.active = record.AppendRemove(j.active, queue, id, 0)
-	return j.appended(len(j.active) - n)
+	j.mu.Unlock()
+	return lsn
 }
 
 // Keep rewrites an item that was put before. Its place in the journal is then the segment returned, or a later one. So
