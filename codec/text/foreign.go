@@ -16,17 +16,17 @@ func beginsForeign(first byte) bool {
 // that no name has here, or is the first line of an HTTP request or of one like it.
 func isForeign(line []byte) bool {
 	for _, c := range line {
-		if isControl(c) {
+		if c-' ' >= 0x7f-' ' && isControl(c) { // few bytes need the second look
 			return true
 		}
 	}
-	for _, version := range []string{" HTTP/", " RTSP/", " SIP/"} {
-		at := bytes.LastIndexByte(line, ' ')
-		if at < 0 {
-			return false
-		}
-		last, found := bytes.CutPrefix(line[at:], []byte(version))
-		if found && len(last) > 0 && '0' <= last[0] && last[0] <= '9' {
+	if bytes.IndexByte(line, '/') < 0 {
+		return false
+	}
+	last := line[bytes.LastIndexByte(line, ' ')+1:]
+	for _, version := range []string{"HTTP/", "RTSP/", "SIP/"} {
+		number, found := bytes.CutPrefix(last, []byte(version))
+		if found && len(last) < len(line) && len(number) > 0 && '0' <= number[0] && number[0] <= '9' {
 			return true
 		}
 	}
