@@ -157,8 +157,8 @@ func (s *spool) loadKeys(q *queue, files []keyFile) (read []bool, err error) {
 	return read, nil
 }
 
-// keyLoad is an index that is being filled from frames. It concludes from the first file that has entries how many
-// there will be. To count them, it would have to read the header of every frame twice.
+// keyLoad is an index that is being filled from frames. It concludes from the newest quarter of all bytes how many
+// entries there will be: a single file may have far more than its share. To count them, it would read headers twice.
 type keyLoad struct {
 	s           *spool
 	q           *queue
@@ -190,7 +190,7 @@ func (k *keyLoad) load(f *keyFile) error {
 		}
 		return nil
 	})
-	if err == nil {
+	if err == nil && k.seen >= k.total/4 {
 		k.begin()
 	}
 	return err

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -379,5 +380,46 @@ func TestFlushFindsNewestKey(t *testing.T) {
 	}
 	if id, ok := e.Find(now, []byte("q"), key); id != 2 || !ok {
 		t.Errorf("the key is that of item %d, %v, want 2", id, ok)
+	}
+}
+
+// TestKeysOfSmallNewest: the newest file has many small items, and older ones have few large ones. A start takes
+// memory for the keys that there are, and not for as many as there would be if all files were like the newest.
+func TestKeysOfSmallNewest(t *testing.T) {
+	k := newKeyCase(t, 0)
+	large := make([]byte, 1<<20)
+	for i := range 40 {
+		key := fmt.Append(nil, "large ", i)
+		ticket, err := k.Put(k.now, []byte("q"), PutRequest{Data: large, Extra: &PutExtra{Key: key}})
+		if err == nil {
+			err = k.Commit(ticket)
+		}
+		id, ok := k.Find(k.now, []byte("q"), key)
+		if err != nil || !ok {
+			t.Fatalf("a put = %v, and is found = %t", err, ok)
+		}
+		k.want[string(key)] = id
+		awaitRuns(k.Engine)
+	}
+	k.spool.endRun(k.queue())
+	k.put(1000)
+	k.reopen()
+	k.check()
+
+	q := k.queue()
+	files, err := k.spool.keyFiles(q)
+	if err != nil || len(files) < 2 {
+		t.Fatalf("there are %d files, %v", len(files), err)
+	}
+	q.keys = nil
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err = k.spool.loadKeys(q, files)
+	runtime.ReadMemStats(&after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if took := after.TotalAlloc - before.TotalAlloc; took > 1<<20 {
+		t.Errorf("%d keys in %d files took %d bytes", q.keys.Len(), len(files), took)
 	}
 }
