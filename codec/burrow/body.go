@@ -35,7 +35,7 @@ type Body struct {
 // Body returns the reader of the body that follows h.
 func (d Decoder) Body(h *Head) Body {
 	if h.Chunked {
-		return Body{state: size, room: d.maxBody()}
+		return Body{state: size, room: d.maxBody(h)}
 	}
 	return Body{left: h.Length}
 }

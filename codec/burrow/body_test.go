@@ -96,3 +96,18 @@ func TestBodyLeft(t *testing.T) {
 		t.Errorf("Left of chunks = %d, %v, want unknown", left, known)
 	}
 }
+
+// TestFormInChunks tests that chunks do not make a form larger than it may be with a length.
+func TestFormInChunks(t *testing.T) {
+	for _, tt := range []struct {
+		target, in string
+		err        error
+	}{
+		{"/v1.0/a/q", "4000\r\n", ErrIncomplete}, {"/v1.0/a/q", "4001\r\n", errBodySize}, {"/v1.1/a/q/receive", "4001\r\n", ErrIncomplete},
+	} {
+		head := Head{Method: Post, Target: []byte(tt.target), Form: true, Chunked: true}
+		if _, _, err := readBody(Decoder{}.Body(&head), tt.in, len(tt.in)); err != tt.err {
+			t.Errorf("chunks of a POST to %s: %v, want %v", tt.target, err, tt.err)
+		}
+	}
+}

@@ -117,6 +117,14 @@ var headTests = []struct {
 		want: errBodySize.Reason},
 	{name: "length beyond the limit", d: Decoder{MaxBody: 4},
 		in: "PUT / HTTP/1.1\r\n" + host + "Content-Length: 5\r\n\r\n", want: errBodySize.Reason},
+	{name: "form beyond its limit", in: "POST /v1.0/a/q HTTP/1.1\r\n" + host +
+		"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 16385\r\n\r\n", want: errBodySize.Reason},
+	{name: "form that is the body of a message", in: "PUT /v1.0/a/q/m HTTP/1.1\r\n" + host +
+		"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 16385\r\n\r\n",
+		want: "PUT /v1.0/a/q/m length=16385 form"},
+	{name: "form that is JSON", in: "POST /v1.1/a/q/messages HTTP/1.1\r\n" + host +
+		"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 16385\r\n\r\n",
+		want: "POST /v1.1/a/q/messages length=16385 form"},
 	{name: "length and chunks", in: "PUT / HTTP/1.1\r\n" + host + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
 		want: errBothLengths.Reason},
 	{name: "chunks twice", in: "PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",

@@ -16,7 +16,7 @@ const (
 // Decoder decodes heads and bodies. It holds limits only; the zero Decoder has the default ones.
 type Decoder struct {
 	MaxHead int // bytes of a head; 0: DefaultMaxHead
-	MaxBody int // bytes of a body; 0: DefaultMaxBody
+	MaxBody int // bytes of a body; 0: DefaultMaxBody. A form that ParseForm reads has MaxForm at most
 }
 
 // Head is the head of one request. DecodeHead overwrites all of it, so one Head serves a whole
@@ -42,12 +42,16 @@ type Head struct {
 // Old says that the client speaks HTTP/1.0, which knows no chunks.
 func (h *Head) Old() bool { return h.minor == '0' }
 
-// maxBody returns the limit that is in force.
-func (d Decoder) maxBody() int64 {
-	if d.MaxBody <= 0 {
-		return DefaultMaxBody
+// maxBody returns the limit that is in force for the body of h.
+func (d Decoder) maxBody(h *Head) int64 {
+	most := int64(DefaultMaxBody)
+	if d.MaxBody > 0 {
+		most = int64(d.MaxBody)
 	}
-	return int64(d.MaxBody)
+	if h.Form && h.Method == Post && !h.IsModern() {
+		most = min(most, MaxForm)
+	}
+	return most
 }
 
 // DecodeHead parses one head at the start of src and returns the bytes it occupied. It overwrites
@@ -86,7 +90,7 @@ func (d Decoder) DecodeHead(src []byte, h *Head) (n int, err error) {
 			return 0, err
 		}
 	}
-	if err := h.finish(seen, d.maxBody()); err != nil {
+	if err := h.finish(seen, d.maxBody(h)); err != nil {
 		return 0, err
 	}
 	return n, nil

@@ -7,8 +7,10 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"reflect"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -26,6 +28,7 @@ const (
 	MostReceived = 100               // messages of one receive
 	MostRedriven = 10000             // messages of one redrive
 	maxMillis    = 1_000_000_000_000 // about thirty years
+	maxSmallForm = 64 << 10          // bytes of a form without messages
 )
 
 // modernRoutes has the routes of version 1.1, by the components behind the version. A component in braces is any.
@@ -154,11 +157,12 @@ func (m *NewMessage) Data() []byte {
 // DecodeBatch reads the form of OpPutBatch. Any error is a *ProtocolError that is not fatal.
 func DecodeBatch(form []byte) ([]NewMessage, error) {
 	var f struct {
-		Messages []NewMessage `json:"messages"`
+		Messages newMessages `json:"messages"`
 	}
-	if err := decodeForm(form, &f); err != nil {
+	if err := decodeForm(form, len(form), &f); err != nil {
 		return nil, err
 	}
+	garbled := garbledIn(form)
 	if len(f.Messages) == 0 || len(f.Messages) > MostMessages {
 		return nil, refusal("messages: not a list of 1 to 1000.")
 	}
@@ -168,9 +172,9 @@ func DecodeBatch(form []byte) ([]NewMessage, error) {
 		switch {
 		case (m.Body == nil) == (m.Base64 == nil):
 			return nil, refusal(at + ": not one of body and body_base64.")
-		case m.Body != nil && garbled(*m.Body, form):
+		case m.Body != nil && garbled(*m.Body):
 			return nil, refusal(at + ".body: half of a surrogate pair is no character; send such bytes as body_base64.")
-		case len(m.ID) > 250 || strings.HasPrefix(m.ID, string(ReservedPrefix)) || garbled(m.ID, form) ||
+		case len(m.ID) > 250 || strings.HasPrefix(m.ID, string(ReservedPrefix)) || garbled(m.ID) ||
 			strings.ContainsFunc(m.ID, func(r rune) bool { return r < ' ' || r == 0x7f }):
 			return nil, refusal(at + ".id: longer than 250 bytes, with a control character, or begins with @.")
 		case !isMillis(m.TTL):
@@ -182,10 +186,51 @@ func DecodeBatch(form []byte) ([]NewMessage, error) {
 	return f.Messages, nil
 }
 
-// garbled reports whether text has a replacement character that the form it was decoded from does not have.
-func garbled(text string, form []byte) bool {
-	return strings.ContainsRune(text, utf8.RuneError) && !bytes.ContainsRune(form, utf8.RuneError) &&
-		!bytes.Contains(bytes.ToLower(form), []byte(`\ufffd`))
+// newMessages are those of a batch, and one more if there are too many: what follows is not decoded. A message takes
+// many times as much memory as its shortest form.
+type newMessages []NewMessage
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (l *newMessages) UnmarshalJSON(list []byte) error {
+	*l = nil
+	d := json.NewDecoder(bytes.NewReader(list))
+	d.DisallowUnknownFields()
+	switch first, err := d.Token(); {
+	case err != nil, first == nil:
+		return err
+	case first != json.Delim('['):
+		return &json.UnmarshalTypeError{Value: "other than a list", Type: reflect.TypeFor[[]NewMessage](), Field: "messages"}
+	}
+	for len(*l) <= MostMessages && d.More() {
+		var m NewMessage
+		if err := d.Decode(&m); err != nil {
+			var wrong *json.UnmarshalTypeError
+			if errors.As(err, &wrong) {
+				wrong.Field = strings.TrimSuffix("messages."+wrong.Field, ".")
+			}
+			return err
+		}
+		*l = append(*l, m)
+	}
+	return nil
+}
+
+// garbledIn returns a function that reports whether a text has a replacement character that the form it was decoded from
+// does not have. It looks through the form once, if it has to.
+func garbledIn(form []byte) func(text string) bool {
+	sent := sync.OnceValue(func() bool {
+		for rest := form; ; {
+			at := bytes.Index(rest, []byte(`\u`))
+			if at < 0 || len(rest)-at < len(`\ufffd`) {
+				return bytes.Contains(form, []byte("\ufffd"))
+			}
+			rest = rest[at+len(`\u`):]
+			if bytes.EqualFold(rest[:4], []byte("fffd")) {
+				return true
+			}
+		}
+	})
+	return func(text string) bool { return strings.ContainsRune(text, utf8.RuneError) && !sent() }
 }
 
 func isMillis(n int64) bool { return n >= 0 && n <= maxMillis }
@@ -200,7 +245,7 @@ type Receive struct {
 // DecodeReceive reads the form of OpReceive, which may be empty. Any error is a *ProtocolError that is not fatal.
 func DecodeReceive(form []byte) (Receive, error) {
 	r := Receive{Limit: 1}
-	if err := decodeForm(form, &r); err != nil {
+	if err := decodeForm(form, maxSmallForm, &r); err != nil {
 		return r, err
 	}
 	switch {
@@ -225,7 +270,7 @@ type Extend struct {
 // DecodeExtend reads the form of OpExtend. Any error is a *ProtocolError that is not fatal.
 func DecodeExtend(form []byte) (Extend, error) {
 	var x Extend
-	if err := decodeForm(form, &x); err != nil {
+	if err := decodeForm(form, maxSmallForm, &x); err != nil {
 		return x, err
 	}
 	asked := 0
@@ -251,7 +296,7 @@ func DecodeSettle(form []byte) (receipts []uint64, err error) {
 	var f struct {
 		Acknowledge []string `json:"acknowledge"`
 	}
-	if err := decodeForm(form, &f); err != nil {
+	if err := decodeForm(form, maxSmallForm, &f); err != nil {
 		return nil, err
 	}
 	if len(f.Acknowledge) == 0 || len(f.Acknowledge) > MostMessages {
@@ -276,20 +321,24 @@ type Redrive struct {
 // DecodeRedrive reads the form of OpRedrive, which may be empty. Any error is a *ProtocolError that is not fatal.
 func DecodeRedrive(form []byte) (Redrive, error) {
 	r := Redrive{Limit: 100}
-	if err := decodeForm(form, &r); err != nil {
+	if err := decodeForm(form, maxSmallForm, &r); err != nil {
 		return r, err
 	}
 	if r.Limit < 1 || r.Limit > MostRedriven {
 		return r, refusal("limit: not a whole number from 1 to 10000.")
 	}
-	if strings.ContainsAny(r.To, "/\x00") || garbled(r.To, form) {
+	if strings.ContainsAny(r.To, "/\x00") || garbledIn(form)(r.To) {
 		return r, refusal("to: not the name of a queue.")
 	}
 	return r, nil
 }
 
-// decodeForm reads a JSON object into form, which says what members there may be. An empty one has none.
-func decodeForm(src []byte, form any) error {
+// decodeForm reads a JSON object of up to most bytes into form, which says what members there may be. An empty one has
+// none.
+func decodeForm(src []byte, most int, form any) error {
+	if len(src) > most {
+		return refusal("The body has more than " + strconv.Itoa(most) + " bytes.")
+	}
 	if len(src) == 0 {
 		src = []byte("{}")
 	}

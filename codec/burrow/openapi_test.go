@@ -1,6 +1,7 @@
 package burrow
 
 import (
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -179,6 +180,14 @@ func TestForms(t *testing.T) {
 		{extend, `{"lease_ms":1}`, ""}, {extend, `{"release":true,"delay_ms":5}`, ""}, {extend, `{"reject":true}`, ""},
 		{extend, `{}`, "Send lease_ms"}, {extend, `{"release":true,"reject":true}`, "Send lease_ms"}, {extend, `{"lease_ms":1,"delay_ms":1}`, "Send lease_ms"},
 		{extend, `{"lease_ms":-1}`, "lease_ms:"}, {extend, `{"release":true,"delay_ms":-1}`, "delay_ms:"},
+		{receive, `{"limit":1}` + strings.Repeat(" ", maxSmallForm-11), ""},
+		{receive, `{"limit":1}` + strings.Repeat(" ", maxSmallForm-10), "more than 65536 bytes"},
+		{extend, `{"reject":true}` + strings.Repeat(" ", maxSmallForm), "more than 65536 bytes"},
+		{settle, `{"acknowledge":["1"` + strings.Repeat(`,"1"`, 20_000) + `]}`, "more than 65536 bytes"},
+		{again, strings.Repeat(" ", maxSmallForm+1), "more than 65536 bytes"},
+		{batch, `{"messages":null}`, "messages: not a list"}, {batch, `{"messages":{}}`, "messages: has"},
+		{batch, `{"messages":[1]}`, "messages: has"}, {batch, `{"messages":[null]}`, "messages[0]: not one of body"},
+		{batch, `{"messages":[{"body":"x"}],"messages":[{"body":1}]}`, "messages.body: has"},
 		{again, ``, ""}, {again, `{"to":"q","limit":10000}`, ""}, {again, `{"to":"a/q"}`, "to:"}, {again, `{"limit":10001}`, "limit:"},
 	} {
 		switch err := tt.decode(tt.form); {
@@ -186,6 +195,26 @@ func TestForms(t *testing.T) {
 			t.Errorf("%.80s: %v, want %q", tt.form, err, tt.want)
 		case err != nil && err.(*ProtocolError).Fatal:
 			t.Errorf("%.80s ends the connection", tt.form)
+		}
+	}
+}
+
+// TestBatchIsBounded tests that the memory which a batch takes, and with it the time, is in proportion to the form that
+// was sent: also of one with more messages than a batch may have, and of one with a character that has to be looked for.
+func TestBatchIsBounded(t *testing.T) {
+	const replaced = `{"id":"\ufffd","body":"\ufffd"},`
+	for _, tt := range []struct{ name, messages, behind string }{
+		{"more than a batch has", strings.Repeat("{},", 1_000_000), ""},
+		{"no messages", strings.Repeat("null,", 500_000), ""},
+		{"replacement characters", strings.Repeat(replaced, MostMessages), strings.Repeat(" ", 100_000)},
+	} {
+		form := []byte(`{"messages":[` + strings.TrimSuffix(tt.messages, ",") + "]" + tt.behind + "}")
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := DecodeBatch(form)
+		runtime.ReadMemStats(&after)
+		if took := after.TotalAlloc - before.TotalAlloc; took > uint64(10*len(form)) {
+			t.Errorf("%s: a form of %d bytes took %d, and %v", tt.name, len(form), took, err)
 		}
 	}
 }
