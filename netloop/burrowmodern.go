@@ -14,8 +14,13 @@ import (
 // modernFields are header lines of every reply of version 1.1: nobody keeps it, on the way or at the client.
 const modernFields = "Cache-Control: no-store\r\n"
 
-// largeForm is how many bytes of a form the loop reads itself.
-const largeForm = 64 << 10
+const (
+	// largeForm is how many bytes of a form the loop reads itself.
+	largeForm = 64 << 10
+	// formCost is how many times its size a form takes at most while it is read: a copy, what the decoder reads it
+	// through, and what it holds.
+	formCost = 6
+)
 
 // burrowForm reads the form of the request by decode, and calls done with the error: now, or when a job has read it.
 func (s *session) burrowForm(decode func(form []byte) error, done func(*session, error)) {
@@ -24,13 +29,17 @@ func (s *session) burrowForm(decode func(form []byte) error, done func(*session,
 		done(s, decode(form))
 		return
 	}
+	e, cost := s.loop.engine, formCost*int64(len(form))
+	if e.MemoryLeft() < cost {
+		done(s, engine.ErrOutOfMemory)
+		return
+	}
 	s.copyRequest()
 	s.ownAnswer()
-	e := s.loop.engine
 	copied := append([]byte(nil), form...)
-	e.Account(int64(len(copied)))
+	e.Account(cost)
 	s.startJob(func() error {
-		defer e.Account(-int64(len(copied)))
+		defer e.Account(-cost)
 		return decode(copied)
 	}, done)
 }
@@ -137,24 +146,29 @@ func burrowPutBatch(s *session) {
 		return
 	}
 	var batch []burrow.NewMessage
+	var puts []engine.PutRequest
 	s.burrowForm(func(form []byte) (err error) {
 		batch, err = burrow.DecodeBatch(form)
+		puts = make([]engine.PutRequest, len(batch))
+		for i := range batch { // here, because a job copies what is large
+			puts[i].Data, batch[i].Body = batch[i].Data(), nil
+		}
 		return err
 	}, func(s *session, err error) {
 		if err != nil {
 			s.refuse(err)
 			return
 		}
-		s.putBatch(batch)
+		s.putBatch(batch, puts)
 	})
 }
 
-func (s *session) putBatch(batch []burrow.NewMessage) {
-	puts := make([]engine.PutRequest, len(batch))
+// putBatch puts the messages of a batch; puts have their data.
+func (s *session) putBatch(batch []burrow.NewMessage, puts []engine.PutRequest) {
 	size := 0
 	for i := range batch {
-		m := &batch[i]
-		p := engine.PutRequest{Data: m.Data(), ClientID: s.clientID}
+		m, p := &batch[i], &puts[i]
+		p.ClientID = s.clientID
 		if m.TTL > 0 {
 			p.Expiry = s.loop.now.After(time.Duration(m.TTL) * time.Millisecond)
 		}
@@ -164,7 +178,6 @@ func (s *session) putBatch(batch []burrow.NewMessage) {
 				p.Extra.Key = []byte(m.ID)
 			}
 		}
-		puts[i] = p
 		size += len(p.Data)
 	}
 	err := s.overItems(len(puts), 0)
@@ -175,8 +188,9 @@ func (s *session) putBatch(batch []burrow.NewMessage) {
 		s.refuse(err)
 		return
 	}
-	if size <= largePut {
-		s.work += len(puts) + s.loop.engine.Takers(s.burrow.name) - 1
+	takers := s.loop.engine.Takers(s.burrow.name)
+	if size <= largePut && (len(puts) == 1 || len(puts)*takers <= maxWork) {
+		s.work += len(puts)*takers - 1
 		before := s.ticket
 		n, err := s.putAll(s.burrow.name, puts)
 		s.claiming = n > 0 || s.ticket != before
@@ -184,7 +198,10 @@ func (s *session) putBatch(batch []burrow.NewMessage) {
 		return
 	}
 	s.copyRequest()
+	e := s.loop.engine
 	s.putLater(s.burrow.name, size, func(yield func(engine.PutRequest) bool) {
+		e.Account(int64(size))
+		defer e.Account(-int64(size))
 		for _, p := range puts {
 			if !yield(p) {
 				return

@@ -45,6 +45,16 @@ func (s *session) reserveBatch(n, size int) error {
 	return nil
 }
 
+// admitWaiter is admitWait for a request whose Waiter is at its queue, and leaves it if the request may not wait. If an
+// item has reached the Waiter meanwhile, the request gets that: the news of it is on its way.
+func (s *session) admitWaiter() error {
+	err := s.admitWait()
+	if err != nil && !s.loop.engine.CancelWait(&s.wait.waiter) {
+		return nil
+	}
+	return err
+}
+
 // admitWait returns why the request may not wait, or nil; then it counts as one that does, until it ends.
 func (s *session) admitWait() error {
 	u := s.burrow.account
@@ -52,7 +62,6 @@ func (s *session) admitWait() error {
 		return nil
 	}
 	if err := u.admitWait(); err != nil {
-		s.loop.engine.CancelWait(&s.wait.waiter)
 		return err
 	}
 	u.waits.Add(1)

@@ -172,3 +172,50 @@ func TestAccountQuotaConcurrently(t *testing.T) {
 		t.Errorf("%d puts were taken, and the account has %d messages, want %d", total, got.Items, most)
 	}
 }
+
+// TestAccountWaitServed tests a receive that the quota of its account refuses the wait, when a message has just reached
+// its Waiter: it gets the message. If it were refused, the news of that would end what the session does next.
+func TestAccountWaitServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := newTestServer(t, Options{Accounts: map[string]AccountQuota{"wait": {Waits: 1}}}, defaults())
+		defer ts.stop()
+		p := &burrowPlayer{ts: ts, clients: map[byte]*testClient{}, size: 1 << 20}
+		p.send('A', "GET /v1.0/wait/other?wait=10")
+		p.send('B', "GET /v1.0/wait/q")
+		b := p.client('B')
+		if got, _ := b.received(); len(got) > 0 {
+			b.consume(len(got))
+		}
+		ts.do(func() {
+			s, e := &b.session, ts.opts.Engine
+			ts.loop.begin()
+			s.burrow.lease = time.Minute
+			s.burrow.answer.gather(s, nil)
+			request := s.fetchRequest(engine.Lease, true)
+			request.Lease, request.Delivery = s.burrow.lease, &s.burrow.answer.delivery
+			got, _, err := e.FetchMany(ts.loop.now, s.burrow.name, request, 1, s.burrow.answer, nil)
+			if !got.Waiting || err != engine.ErrEmpty {
+				t.Fatalf("a receive does not wait: %v", err)
+			}
+			put := []engine.PutRequest{{Data: []byte("hello")}}
+			if _, err := e.PutAll(ts.loop.now, s.burrow.name, put); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.admitWaiter(); err != nil {
+				t.Errorf("a receive that a message has reached is refused: %v", err)
+				return
+			}
+			s.copyRequest()
+			s.burrow.modern, s.wait.matched = true, (*session).receiveWaited
+			s.beginWait(waitMatch, s.burrow.name, nil, engine.Lease, ts.loop.clock.after(time.Second))
+		})
+		ts.do(ts.loop.tick)
+		if got, _ := b.received(); !strings.Contains(string(got), "hello") {
+			t.Errorf("the receive is answered %q", got)
+		}
+		for _, c := range p.clients {
+			c.hangUp()
+		}
+		synctest.Wait()
+	})
+}

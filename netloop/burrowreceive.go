@@ -62,7 +62,7 @@ func (s *session) receiveSome(limit int) {
 		l.counters.GetHits += int64(got.Count)
 		s.sendMessages()
 	case got.Waiting:
-		if err := s.admitWait(); err != nil {
+		if err := s.admitWaiter(); err != nil {
 			s.releaseReserved(false)
 			s.refuse(err)
 			return
