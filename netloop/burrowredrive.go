@@ -106,21 +106,53 @@ func (d *redrive) Receive(it engine.Item) bool {
 // run moves up to limit messages.
 func (d *redrive) run(limit int64) error {
 	for d.moved < limit && !d.server.cutOff.Load() {
-		request := engine.FetchRequest{Access: engine.Hold, ClientID: d.client}
-		got, err := d.engine.Fetch(engine.Now(), d.from, request, d)
-		if err == engine.ErrEmpty {
+		ref, err := d.hold()
+		if err == engine.ErrEmpty || errors.Is(err, engine.ErrDeleted) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		if err := d.move(got.Read); err != nil {
+		if err := d.move(ref); err != nil {
 			release := engine.Return{How: engine.Release}
-			d.engine.Return(engine.Now(), []engine.ReadRef{got.Read}, release)
+			d.engine.Return(engine.Now(), []engine.ReadRef{ref}, release)
 			return err
 		}
 	}
 	return nil
+}
+
+// jobWaiter hears that a wait of a job has ended.
+type jobWaiter chan struct{}
+
+// WaitEnded implements engine.Notifier.
+func (j jobWaiter) WaitEnded(*engine.Waiter) { j <- struct{}{} }
+
+// hold fetches the next message and holds it. If it is on its way from the disk, hold waits for it.
+func (d *redrive) hold() (engine.ReadRef, error) {
+	for {
+		came := make(jobWaiter, 1)
+		w := &engine.Waiter{Notify: came}
+		request := engine.FetchRequest{Access: engine.Hold, ClientID: d.client, Waiter: w, Immediate: true}
+		got, err := d.engine.Fetch(engine.Now(), d.from, request, d)
+		if !got.Waiting {
+			return got.Read, err
+		}
+		select {
+		case <-came:
+		case <-d.server.ending.Done():
+			if d.engine.CancelWait(w) {
+				return engine.ReadRef{}, engine.ErrClosed
+			}
+			<-came
+		}
+		if w.Read.IsZero() {
+			return w.Read, w.Err
+		}
+		if _, ok := d.engine.Collect(engine.Now(), w.Read, request, d); ok {
+			return w.Read, nil
+		} // somebody has removed or overwritten it meanwhile
+	}
 }
 
 // move puts the message that ref holds where it belongs, and removes it here. If another message has its id there, it

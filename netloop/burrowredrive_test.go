@@ -130,3 +130,26 @@ func TestRedriveReplacesNothing(t *testing.T) {
 		t.Errorf("received %+v, want the newer message and the dead letter", both)
 	}
 }
+
+// TestRedriveFromDisk redrives messages of a queue whose memory holds a few of them: the others come from the disk.
+func TestRedriveFromDisk(t *testing.T) {
+	set := engine.Settings{Default: unsynced()}
+	set.Default.MaxMemorySize = 2000
+	e, err := engine.Open(engine.Options{Dir: t.TempDir(), Settings: set})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := startServerOf(t, DefaultEventLoop, e, Options{Burrow: "127.0.0.1:0", Loops: 1})
+	c := newModernClient(t, s)
+	const messages = 500
+	body := strings.Repeat("x", 1000)
+	for range messages / 100 {
+		form := `{"messages":[` + strings.TrimSuffix(strings.Repeat(`{"body":"`+body+`"},`, 100), ",") + "]}"
+		c.play(modernStep{"POST /v1.1/a/dead/messages < " + form, 201, `{"stored":100}`})
+	}
+	c.play(modernStep{`POST /v1.1/a/dead/redrive < {"to":"work","limit":10}`, 200, `{"moved":10}`},
+		modernStep{`POST /v1.1/a/dead/redrive < {"to":"work","limit":1000}`, 200, `{"moved":490}`})
+	if q, _ := e.QueueStats(engine.Now(), []byte("a/work")); q.Items != messages {
+		t.Errorf("%d messages have moved, want %d", q.Items, messages)
+	}
+}
