@@ -2,6 +2,7 @@ package netloop
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -77,6 +78,41 @@ func TestConfirmManyByID(t *testing.T) {
 		}
 		if got := ts.inUse(); got > own {
 			t.Errorf("%d bytes are in use, and %d were before", got, own)
+		}
+	})
+}
+
+// TestReceiptsOfLargeCall tests that the loop does not copy the ids of a large call, which the session's input holds
+// while jobs use it. It copies those of a small one, which lies in the loop's buffer.
+func TestReceiptsOfLargeCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := newTestServer(t, Options{}, defaults())
+		defer ts.stop()
+		c := ts.dial(thriftProtocol{})
+		defer c.hangUp()
+		const ids = 1_000_000
+		frame := thrift.Client{}.AppendConfirm(nil, 1, []byte("q"), make([]int64, ids)...)
+		for _, large := range []bool{true, false} {
+			var req thrift.Request
+			if _, err := (thrift.Decoder{}).Decode(frame, &req); err != nil {
+				t.Fatal(err)
+			}
+			ts.do(func() {
+				s := &c.session
+				var before, after runtime.MemStats
+				s.pinned = large
+				runtime.ReadMemStats(&before)
+				_, receipts, ok := s.takeReceipts(&req)
+				runtime.ReadMemStats(&after)
+				s.pinned = false
+				if took := after.TotalAlloc - before.TotalAlloc; !ok || (took < receiptSize*ids) != large {
+					t.Errorf("of a large call %t: %t, and %d bytes were copied", large, ok, took)
+				}
+				if n := len(receipts()); n != ids {
+					t.Errorf("of a large call %t: %d receipts, want %d", large, n, ids)
+				}
+				ts.opts.Engine.Account(-receiptSize * ids)
+			})
 		}
 	})
 }

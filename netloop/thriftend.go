@@ -36,8 +36,9 @@ func thriftConfirm(s *session, req *thrift.Request) {
 	n := 0
 	var err error
 	s.confirmLater(func() (t engine.Ticket) {
-		defer l.engine.Account(-receiptSize * int64(len(receipts)))
-		t, n, err = l.engine.ConfirmLeases(engine.Now(), queue, receipts)
+		all := receipts()
+		defer l.engine.Account(-receiptSize * int64(len(all)))
+		t, n, err = l.engine.ConfirmLeases(engine.Now(), queue, all)
 		return t
 	}, func(s *session, _ error) { s.endThriftEnd(engine.Ticket{}, n, err) })
 }
@@ -66,22 +67,30 @@ func thriftReturn(s *session, req *thrift.Request) {
 	var t engine.Ticket
 	n := 0
 	s.startJob(func() (err error) {
-		defer l.engine.Account(-receiptSize * int64(len(receipts)))
-		t, n, err = l.engine.ReturnLeases(engine.Now(), queue, receipts, how)
+		all := receipts()
+		defer l.engine.Account(-receiptSize * int64(len(all)))
+		t, n, err = l.engine.ReturnLeases(engine.Now(), queue, all, how)
 		return err
 	}, func(s *session, err error) { s.endThriftEnd(t, n, err) })
 }
 
-// takeReceipts copies the queue and the many ids of a call for a job, and counts their bytes, which the job
-// gives back. Without room it refuses the call.
-func (s *session) takeReceipts(req *thrift.Request) (queue []byte, receipts []uint64, ok bool) {
+// takeReceipts takes the queue and the many ids of a call along for a job, and counts the bytes of the receipts, which the
+// job gives back. The job asks for these: the loop has no time to copy millions, and a job may read a large call where it
+// lies. Without room it refuses the call.
+func (s *session) takeReceipts(req *thrift.Request) (queue []byte, receipts func() []uint64, ok bool) {
 	e, n := s.loop.engine, req.IDs.Len()
 	if e.MemoryLeft() < receiptSize*int64(n) {
 		s.refuse(engine.ErrOutOfMemory)
 		return nil, nil, false
 	}
 	e.Account(receiptSize * int64(n))
-	return bytes.Clone(req.Queue), receiptsOf(make([]uint64, 0, n), req.IDs), true
+	queue, ids := bytes.Clone(req.Queue), req.IDs
+	receipts = func() []uint64 { return receiptsOf(make([]uint64, 0, n), ids) }
+	if !s.pinned { // the call lies in the buffer of the loop
+		all := receipts()
+		receipts = func() []uint64 { return all }
+	}
+	return queue, receipts, true
 }
 
 // endThriftEnd words that n reads have ended, once t is good.
