@@ -2,8 +2,10 @@ package overhttp
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/kestrelmq/kestrel/client/backend"
@@ -219,15 +221,26 @@ func (x *exchange) list(q backend.Queue) {
 	}
 }
 
+// firstRead is how many bytes there is room for before any of a body has come.
+const firstRead = 64 << 10
+
 // readAll reads r to its end, which is announced unless that is below zero.
 func readAll(r io.Reader, announced int64) ([]byte, error) {
 	if announced < 0 {
 		return io.ReadAll(r)
 	}
-	body := make([]byte, announced)
-	n, err := io.ReadFull(r, body)
-	if err != nil {
-		return body[:n], err
+	body := make([]byte, 0, min(announced, firstRead))
+	for int64(len(body)) < announced {
+		if len(body) == cap(body) {
+			body = slices.Grow(body, int(min(announced, 2*int64(len(body))))-len(body))
+		}
+		n, err := io.ReadFull(r, body[len(body):min(int64(cap(body)), announced)])
+		if body = body[:len(body)+n]; errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			return body, err
+		}
 	}
 	return body, nil
 }
