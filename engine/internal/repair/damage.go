@@ -78,6 +78,8 @@ type StrayRun struct {
 	Path            string
 	FirstID, LastID uint64 // zero if nothing in it can be read
 	Items, Bytes    int64
+	// Removed is how many ids of removed items are in it: then it is a list of these.
+	Removed int64
 }
 
 // SalvagedQueue is a queue as Repair leaves it.

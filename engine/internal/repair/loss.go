@@ -6,8 +6,11 @@ import (
 	"math"
 	"slices"
 
+	"github.com/kestrelmq/kestrel/engine/internal/hidden"
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/keyindex"
+	"github.com/kestrelmq/kestrel/engine/internal/marks"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment"
 )
@@ -140,14 +143,41 @@ func (v *Salvage) stray(number uint64) (u StrayRun, err error) {
 	if err != nil {
 		return u, err
 	}
-	r := &run{path: u.Path, id: id, recorded: runs.State{End: size}}
-	_, err = v.d.eachFrame(r, func(_ segment.RunFrame, tag runs.Tag, _ []byte) error {
-		if u.Items == 0 {
-			u.FirstID = tag.FirstID
-		}
-		u.LastID = tag.LastID
-		u.Items, u.Bytes = u.Items+tag.Count, u.Bytes+tag.Bytes
+	_, err = segment.SalvageRun(v.d.place.FS, u.Path, id, size, &v.d.decoder, func(f segment.RunFrame, body []byte) error {
+		v.d.place.Read(int64(len(body)))
+		u.add(f.Tag, body)
 		return nil
 	})
 	return u, err
+}
+
+// add counts what is in a frame. Whose file it is, and what for, only the frames say.
+func (u *StrayRun) add(tag segment.Tag, body []byte) {
+	count := func(first, last uint64, items, bytes int64) {
+		if u.Items == 0 {
+			u.FirstID = first
+		}
+		u.FirstID, u.LastID = min(u.FirstID, first), max(u.LastID, last)
+		u.Items, u.Bytes = u.Items+items, u.Bytes+bytes
+	}
+	if keyindex.IsFrame(tag) || hidden.IsIndex(tag) {
+		return
+	}
+	if gone, err := marks.Parse(tag, body); err == nil {
+		u.Removed += int64(gone.Len())
+		return
+	}
+	if t := runs.ParseTag(tag); t.Count > 0 {
+		if _, err := t.Check(body); err == nil {
+			count(t.FirstID, t.LastID, t.Count, t.Bytes)
+			return
+		}
+	}
+	whole := hidden.EachEntry(tag, body, func(hidden.Entry) bool { return true })
+	if whole == nil {
+		hidden.EachEntry(tag, body, func(e hidden.Entry) bool {
+			count(e.ID, e.ID, 1, int64(len(e.Data)))
+			return true
+		})
+	}
 }

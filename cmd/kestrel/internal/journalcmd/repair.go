@@ -172,6 +172,11 @@ func printDamage(out io.Writer, d *engine.Damage) {
 		fmt.Fprintf(out, "lost: %s\n", lossText(l))
 	}
 	for _, u := range d.Stray {
+		if u.Removed > 0 {
+			fmt.Fprintf(out, "lost unless it was used up: %s, whose queue no record names: it lists %s, which may be delivered"+
+				" once more\n", u.Path, cli.Counted(u.Removed, "removed item"))
+			continue
+		}
 		what := "nothing in it can be read"
 		if u.Items > 0 {
 			what = fmt.Sprintf("%s of %s, ids %d to %d", cli.Counted(u.Items, "item"),

@@ -1,0 +1,47 @@
+package engine
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/kestrelmq/kestrel/engine/internal/record"
+	"github.com/kestrelmq/kestrel/segment/segmenttest"
+)
+
+// TestRepairStrayHidden: a repair goes on if the record of a hidden run is lost, though its frames are not those of a
+// backlog. It says what is in the file.
+func TestRepairStrayHidden(t *testing.T) {
+	h := newHiding(t, segmenttest.New())
+	h.putMany(20, 10*time.Second)
+	h.work()
+	file := h.queue().aside.hidden.Runs()[0].Path
+	o := shut(t, h.Engine)
+	if n := loseRecords(t, o, func(r *record.Record) bool { return r.Kind == record.KindHidden }); n == 0 {
+		t.Fatal("there is no record of a hidden run")
+	}
+	d, _ := repaired(t, o)
+	i := slices.IndexFunc(d.Stray, func(u StrayRun) bool { return u.Path == file })
+	if i < 0 || d.Stray[i].Items != 20 || d.Stray[i].FirstID != 1 || d.Stray[i].LastID != 20 {
+		t.Errorf("found %+v", d.Stray)
+	}
+}
+
+// TestRepairStrayMarks is TestRepairStrayHidden of a file that says what is gone of a queue.
+func TestRepairStrayMarks(t *testing.T) {
+	m := newMarking(t, segmenttest.New())
+	m.put(400)
+	m.removeEvery(2, 30, 300)
+	m.checkpointed()
+	awaitRuns(m.Engine)
+	file := m.file().Path
+	o := shut(t, m.Engine)
+	if n := loseRecords(t, o, func(r *record.Record) bool { return r.Kind == record.KindMarks }); n == 0 {
+		t.Fatal("there is no record of a file of marks")
+	}
+	d, _ := repaired(t, o)
+	i := slices.IndexFunc(d.Stray, func(u StrayRun) bool { return u.Path == file })
+	if i < 0 || d.Stray[i].Items != 0 || d.Stray[i].Removed != 136 {
+		t.Errorf("found %+v", d.Stray)
+	}
+}
