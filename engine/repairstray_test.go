@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/kestrelmq/kestrel/engine/internal/record"
+	"github.com/kestrelmq/kestrel/segment"
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
@@ -43,5 +44,36 @@ func TestRepairStrayMarks(t *testing.T) {
 	i := slices.IndexFunc(d.Stray, func(u StrayRun) bool { return u.Path == file })
 	if i < 0 || d.Stray[i].Items != 0 || d.Stray[i].Removed != 136 {
 		t.Errorf("found %+v", d.Stray)
+	}
+}
+
+// TestRepairRescuesTheLastImage: an item was hidden, overwritten, and hidden again. Both files are damaged, and the
+// journal still has it as it was overwritten. That image comes back, and not the one before.
+func TestRepairRescuesTheLastImage(t *testing.T) {
+	h := newHiding(t, segmenttest.New())
+	put := func(body string, delay time.Duration) {
+		p := PutRequest{Data: []byte(body), Extra: &PutExtra{Delay: delay, Key: []byte("k")}}
+		ticket, err := h.Put(h.now, []byte("q"), p)
+		if err == nil {
+			err = h.Commit(ticket)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.putMany(5, 300*time.Second)
+		h.work()
+	}
+	put("before", 100*time.Second)
+	put("now", 500*time.Second)
+	o := shut(t, h.Engine)
+	image := o.FS.(*segmenttest.FS)
+	for _, name := range runFiles(image) {
+		if err := image.FlipBit(name, segment.RunStart+segment.RunFrameOverhead, 3); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, after := repaired(t, o)
+	if got := after["q"][1]; got != "now" {
+		t.Errorf("item 1 is %q", got)
 	}
 }

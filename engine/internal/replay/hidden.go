@@ -66,11 +66,12 @@ func (r *Replay) hidden(q *Queue, rec *record.Record) error {
 	return nil
 }
 
-// rescue saves items that a hidden run has lost, and the journal has still.
+// rescue saves items that a hidden run has lost, and the journal has still. An item that was rewritten since an earlier
+// run got it may be another one now. The window has it as it was put.
 func (q *Queue) rescue(lost *idset.Bitmap) {
 	save := func(it item.Item) {
 		c, changed := q.Changed[it.ID]
-		if _, known := q.Rescued[it.ID]; known || !changed || !lost.Has(it.ID) {
+		if !changed || !lost.Has(it.ID) {
 			return
 		}
 		if q.Rescued == nil {
@@ -82,7 +83,8 @@ func (q *Queue) rescue(lost *idset.Bitmap) {
 		save(it.Item)
 	}
 	q.Window.Each(func(it item.Item) bool {
-		if _, twice := q.Kept[it.ID]; !twice {
+		_, twice := q.Kept[it.ID]
+		if _, known := q.Rescued[it.ID]; !twice && !known {
 			save(it)
 		}
 		return true
