@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"path"
 	"slices"
 	"testing"
 	"time"
@@ -75,5 +76,57 @@ func TestRepairRescuesTheLastImage(t *testing.T) {
 	_, after := repaired(t, o)
 	if got := after["q"][1]; got != "now" {
 		t.Errorf("item 1 is %q", got)
+	}
+}
+
+// TestRepairNamelessLoss: of a queue whose name is lost nothing can be had, since its backlog is damaged too. The repair
+// says so, and copies the file before a start removes it.
+func TestRepairNamelessLoss(t *testing.T) {
+	for _, what := range []string{"backlog", "hidden"} {
+		t.Run(what, func(t *testing.T) {
+			h := newHiding(t, segmenttest.New())
+			mustPut(t, h.Engine, "other", "x")
+			if what == "hidden" {
+				h.putMany(10, 100*time.Second)
+			} else {
+				putMany(t, h.Engine, "q", 0, 30)
+				spoolAll(h.Engine)
+				h.spool.tend()
+			}
+			h.work()
+			o := shut(t, h.Engine)
+			loseRecords(t, o, func(r *record.Record) bool {
+				return r.Queue == h.queue().number && r.Kind != record.KindSpill && r.Kind != record.KindHidden
+			})
+			image := o.FS.(*segmenttest.FS)
+			files := runFiles(image)
+			for _, name := range files {
+				all, err := image.Bytes(name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for off := int64(segment.RunStart); off < int64(len(all)); off++ {
+					if err := image.FlipBit(name, off, 3); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			d, after := repaired(t, o)
+			if len(after["other"]) != 1 || len(files) == 0 {
+				t.Fatalf("found %v, files %q", after, files)
+			}
+			lost := int64(0)
+			for _, l := range d.Losses {
+				lost += l.Items
+			}
+			if lost == 0 {
+				t.Errorf("lost are %+v", d.Losses)
+			}
+			for _, name := range files {
+				if _, err := image.Bytes(path.Join(d.Saved, "backlog", path.Base(name))); err != nil {
+					t.Errorf("of %s there is no copy: %v", name, err)
+				}
+			}
+		})
 	}
 }

@@ -146,7 +146,7 @@ func (v *Salvage) finish(found []*Queue) error {
 			q.bytes += int64(len(it.Data))
 		}
 		if !q.Named {
-			if q.items == 0 && len(q.missing) == 0 {
+			if q.items == 0 && len(q.missing)+len(q.live)+len(q.damaged) == 0 {
 				continue // deleted, and all that is left are removes
 			}
 			q.Created, q.Named = item.Now(), true
