@@ -146,6 +146,9 @@ func checkRepaired(c *config.Config, d *engine.Damage, said io.Writer) error {
 	same := s.Tear == nil && len(s.Withheld) == 0 && len(s.Queues) == len(d.Queues)
 	for i := 0; same && i < len(s.Queues); i++ {
 		q := s.Queues[i]
+		if q.Delayed > 0 { // of many delayed items that are gone a start estimates the bytes
+			q.Bytes = d.Queues[i].Bytes
+		}
 		same = d.Queues[i] == engine.SalvagedQueue{
 			Name: q.Name, Items: q.Items, Bytes: q.Bytes, NextID: q.NextID,
 		}
