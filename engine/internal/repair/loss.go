@@ -37,6 +37,7 @@ func (v *Salvage) count(q *salvagedQueue) {
 	}
 	for _, r := range q.live {
 		known = known.Add(r.recorded.IDs())
+		v.countAbsent(q, &r)
 		for _, g := range r.gaps {
 			v.countGap(q, &r, g)
 		}
@@ -68,6 +69,20 @@ func (v *Salvage) count(q *salvagedQueue) {
 			q.NextID = max(q.NextID, ids.Last+1)
 		}
 	}
+}
+
+// countAbsent adds to the losses of q the items that a run left out, if no record says where they are. If the journal is
+// whole, they were removed, and only the list of these is lost.
+func (v *Salvage) countAbsent(q *salvagedQueue, r *liveRun) {
+	absent := r.absent()
+	if len(absent) == 0 || v.gaps == 0 {
+		return
+	}
+	l := Loss{Queue: q.Name, FirstID: absent[0].First, LastID: absent[len(absent)-1].Last, AtMost: true, Bytes: -1}
+	for _, ids := range absent {
+		l.Items += int64(ids.Last - ids.First + 1)
+	}
+	v.d.Losses = append(v.d.Losses, l)
 }
 
 // countGap adds what a gap in a run has cost q.

@@ -31,6 +31,13 @@ type runRepair struct {
 func (w *runRepair) repair(q *salvagedQueue) (replaced []string, err error) {
 	var whole []liveRun
 	w.others, w.made = nil, nil
+	gone := idset.BitmapOf(q.Gone)
+	for _, r := range q.live {
+		for _, ids := range r.absent() {
+			gone.AddRange(ids)
+		}
+	}
+	q.Gone = gone.Ranges()
 	for _, r := range q.live {
 		if len(r.gaps) == 0 {
 			whole = append(whole, r)

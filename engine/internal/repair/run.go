@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
+	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/keyindex"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment"
@@ -18,6 +19,7 @@ type run struct {
 	gaps     []segment.RunGap
 	lost     idset.Set // ids of items that can have been in the gaps; ascending
 	frames   []checkedFrame
+	held     idset.Bitmap // ids of items in frames
 }
 
 // checkedFrame is a frame that is whole.
@@ -71,6 +73,28 @@ func (r *liveRun) lostOf(q *salvagedQueue) (lost idset.Set) {
 		lost = append(lost, r.without(q, ids)...)
 	}
 	return lost
+}
+
+// absent returns what of the run's range neither it nor the journal has, and no record says is gone: that record is lost.
+// A start takes such an id for an item of the run.
+func (r *liveRun) absent() idset.Set {
+	known := r.held.Clone()
+	for _, ids := range slices.Concat(r.gone, r.lost) {
+		known.AddRange(ids)
+	}
+	return known.Missing(r.recorded.IDs())
+}
+
+// hold notes the ids of the items in a frame.
+func (r *run) hold(tag runs.Tag, body []byte) {
+	if uint64(tag.Count) == tag.LastID-tag.FirstID+1 {
+		r.held.AddRange(tag.IDs())
+		return
+	}
+	item.EachImage(body, tag.FirstID, func(it item.Item) bool {
+		r.held.Add(it.ID)
+		return true
+	})
 }
 
 // without returns what of ids is neither gone nor saved.

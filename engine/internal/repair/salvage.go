@@ -109,8 +109,9 @@ func (v *Salvage) surveyFrame(f segment.Frame) error {
 func (v *Salvage) checkRuns() error {
 	for _, r := range v.runs {
 		var err error
-		r.gaps, err = v.d.eachFrame(r, func(f segment.RunFrame, tag runs.Tag, _ []byte) error {
+		r.gaps, err = v.d.eachFrame(r, func(f segment.RunFrame, tag runs.Tag, body []byte) error {
 			r.frames = append(r.frames, checkedFrame{f.Offset, tag})
+			r.hold(tag, body)
 			return nil
 		})
 		if err != nil {
