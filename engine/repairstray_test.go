@@ -130,3 +130,25 @@ func TestRepairNamelessLoss(t *testing.T) {
 		})
 	}
 }
+
+// TestRepairLostRemovals: files of a backlog leave out items that were removed, and what says so is lost. A server on the
+// repaired directory does not look for these in the files.
+func TestRepairLostRemovals(t *testing.T) {
+	m := newMarking(t, segmenttest.New())
+	m.put(400)
+	m.removeEvery(2, 30, 300)
+	m.checkpointed()
+	awaitRuns(m.Engine) // writes the files again, without what is gone
+	turnOver(t, m.Engine)
+	o := shut(t, m.Engine)
+	if err := o.FS.Remove(m.file().Path); err != nil {
+		t.Fatal(err)
+	}
+	_, after := repaired(t, o)
+	again := openQuiet(t, o)
+	verify(t, again)
+	if got := drain(t, again, "q"); len(got) != len(after["q"]) || len(got) == 0 {
+		t.Errorf("%d items came, want %d", len(got), len(after["q"]))
+	}
+	verify(t, kill(t, again))
+}

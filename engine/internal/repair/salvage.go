@@ -19,7 +19,7 @@ import (
 //
 // Ids show it. They rise by one for each put. So where those of a queue jump from one side of a gap to the other, what
 // lies between was put. It is lost unless it was gone. What was put in a gap that no later record follows leaves no
-// trace. Removes in a gap are forgotten: what they removed is there again.
+// trace, nor do older items that were rewritten there. Removes in a gap are forgotten: what they removed is there again.
 type Salvage struct {
 	d       *Damage
 	damaged bool // the journal is

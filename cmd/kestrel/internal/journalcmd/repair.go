@@ -196,7 +196,8 @@ func printDamage(out io.Writer, d *engine.Damage) {
 	}
 	if unknown {
 		fmt.Fprint(out, "not known: what was put last before damage in the journal, to queues of which"+
-			" no later\n  record is left; and what was removed there, which is delivered once more\n")
+			" no later\n  record is left; older items that the journal had there again; and what was removed\n  there, which is delivered"+
+			" once more\n")
 	}
 	fmt.Fprintf(out, "left: %s\n", leaves(d))
 	for _, q := range d.Queues {
