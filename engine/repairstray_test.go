@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"maps"
 	"path"
 	"slices"
 	"testing"
@@ -151,4 +152,54 @@ func TestRepairLostRemovals(t *testing.T) {
 		t.Errorf("%d items came, want %d", len(got), len(after["q"]))
 	}
 	verify(t, kill(t, again))
+}
+
+// TestRepairHiddenOfTwoNumbers is TestRepairRunOfTwoNumbers of a hidden run, which may be damaged too: its items are
+// there once, and what is lost of them is reported.
+func TestRepairHiddenOfTwoNumbers(t *testing.T) {
+	for _, what := range []string{"whole", "damaged"} {
+		for _, lost := range [][]byte{{record.KindDelete}, {record.KindDelete, record.KindQueue}} {
+			h := newHiding(t, segmenttest.New())
+			mustGetNothing(t, h.Engine, "q")
+			mustPut(t, h.Engine, "other", "x")
+			h.putMany(20, 100*time.Second)
+			h.work()
+			old, s := h.queue().number, h.opts.Settings
+			for _, keep := range []bool{false, true} {
+				s.Default.KeepJournal = keep
+				if err := h.Reload(s); err != nil {
+					t.Fatal(err)
+				}
+				mustPut(t, h.Engine, "other", "x")
+			}
+			o := shut(t, h.Engine)
+			if n := loseRecords(t, o, func(r *record.Record) bool {
+				return r.Queue == old && slices.Contains(lost, r.Kind)
+			}); n == 0 {
+				t.Fatal("no frame is damaged")
+			}
+			image := o.FS.(*segmenttest.FS)
+			if what == "damaged" {
+				if err := image.FlipBit(runFiles(image)[0], segment.RunStart+segment.RunFrameOverhead, 3); err != nil {
+					t.Fatal(err)
+				}
+			}
+			d, after := repaired(t, o)
+			found, reported := 0, int64(0)
+			for name, items := range after {
+				if name != "other" {
+					found += len(items)
+				}
+			}
+			for _, l := range d.Losses {
+				if l.Queue != "other" && l.Items > 0 {
+					reported += l.Items
+				}
+			}
+			if found+int(reported) != 20 {
+				t.Errorf("%s, lost are %v: %d items are there, %d reported lost, want 20 in all: %v, %+v", what, lost, found, reported,
+					slices.Sorted(maps.Keys(after)), d.Losses)
+			}
+		}
+	}
 }

@@ -28,6 +28,7 @@ type hiddenRun struct {
 	path  string
 	id    segment.RunID
 	end   int64
+	queue uint64       // number under which its queue entered the journal last
 	named idset.Bitmap // ids that it had at some time
 	gaps  []segment.RunGap
 	lost  idset.Bitmap // of named, those that are in no frame that is whole
@@ -41,7 +42,7 @@ func (v *Salvage) surveyHidden(rec *record.Record) {
 		r = &hiddenRun{path: runs.Path(v.d.place.Runs, rec.Run.Number), id: rec.Run}
 		v.hidden[rec.Run] = r
 	}
-	r.end = rec.Hidden.End
+	r.end, r.queue = rec.Hidden.End, rec.Queue
 	ids, _ := idset.ParseBitmap(rec.Hidden.IDs) // the replay reports what is wrong with it
 	ids.Each(func(id uint64) bool {
 		r.named.Add(id)
@@ -91,12 +92,13 @@ func (v *Salvage) LostOf(id segment.RunID) *idset.Bitmap {
 	return &v.hidden[id].lost
 }
 
-// hiddenOf counts what lives in the hidden runs of q. What is left of one that is damaged goes to the journal.
+// hiddenOf counts what lives in the hidden runs of q. What is left of one that is damaged goes to the journal. A run that
+// was recorded again under a higher queue number belongs to that queue; see runsOf.
 func (v *Salvage) hiddenOf(q *salvagedQueue) error {
 	var whole []HiddenRun
 	for _, h := range q.Hidden {
 		r := v.hidden[h.ID]
-		if h.Live.Len() == 0 {
+		if h.Live.Len() == 0 || r.queue != q.Number {
 			continue // the file need not even be there
 		}
 		var saved []hidden.Entry
