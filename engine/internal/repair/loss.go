@@ -19,24 +19,16 @@ import (
 
 // count adds what q has lost to the losses.
 func (v *Salvage) count(q *salvagedQueue) {
-	known := slices.Clone(q.Gone)
+	known := q.elsewhere()
 	q.Window.Each(func(it item.Item) bool {
-		known = known.Add(idset.One(it.ID))
+		known.Add(it.ID)
 		return true
 	})
-	for id := range q.Kept {
-		known = known.Add(idset.One(id))
-	}
-	for _, h := range q.Hidden {
-		for _, ids := range h.Live.Ranges() {
-			known = known.Add(ids)
-		}
-	}
 	for _, ids := range v.countHidden(q) {
-		known = known.Add(ids)
+		known.AddRange(ids)
 	}
 	for _, r := range q.live {
-		known = known.Add(r.recorded.IDs())
+		known.AddRange(r.recorded.IDs())
 		v.countAbsent(q, &r)
 		for _, g := range r.gaps {
 			v.countGap(q, &r, g)
@@ -50,14 +42,14 @@ func (v *Salvage) count(q *salvagedQueue) {
 		return true
 	})
 	if q.unsure > 0 {
-		for _, lost := range idset.Between(1, q.unsure).Minus(known) {
+		for _, lost := range known.Missing(idset.Between(1, q.unsure)) {
 			v.d.Losses = append(v.d.Losses, Loss{
 				Queue: q.Name, FirstID: lost.First, LastID: lost.Last, Items: -1, AtMost: true, Bytes: -1,
 			})
 		}
 	}
 	for _, ids := range q.missing {
-		for _, lost := range ids.Minus(known) {
+		for _, lost := range known.Missing(ids) {
 			v.d.Losses = append(v.d.Losses, Loss{
 				Queue: q.Name, FirstID: lost.First, LastID: lost.Last,
 				Items: int64(lost.Last - lost.First + 1), AtMost: true, Bytes: -1,
@@ -103,7 +95,7 @@ func (v *Salvage) countGap(q *salvagedQueue, r *liveRun, g segment.RunGap) {
 		case whole && g.Tag != nil:
 			tag := runs.ParseTag(*g.Tag)
 			l.Items, l.Bytes, l.AtMost = tag.Count, tag.Bytes, false
-		case whole && len(r.gaps) == 1 && len(r.gone) == 0:
+		case whole && len(r.gaps) == 1 && r.gone.IsEmpty():
 			l.Items, l.Bytes, l.AtMost = r.recorded.Count, r.recorded.Bytes, false
 			for _, f := range r.frames {
 				l.Items, l.Bytes = l.Items-f.Count, l.Bytes-f.Bytes

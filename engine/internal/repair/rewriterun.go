@@ -33,7 +33,7 @@ func (w *runRepair) repair(q *salvagedQueue) (replaced []string, err error) {
 	w.others, w.made = nil, nil
 	gone := idset.BitmapOf(q.Gone)
 	for _, r := range q.live {
-		for _, ids := range r.absent() {
+		for _, ids := range slices.Concat(r.absent(), r.lostOf(q)) { // or a start would look for them
 			gone.AddRange(ids)
 		}
 	}
@@ -50,9 +50,6 @@ func (w *runRepair) repair(q *salvagedQueue) (replaced []string, err error) {
 		}
 		if err := w.rewrite(q, &r); err != nil {
 			return replaced, err
-		}
-		for _, ids := range r.lostOf(q) { // or a start would look for them
-			q.Gone = q.Gone.Add(ids)
 		}
 		replaced = append(replaced, r.path)
 	}

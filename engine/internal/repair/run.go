@@ -1,8 +1,6 @@
 package repair
 
 import (
-	"slices"
-
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/keyindex"
@@ -31,8 +29,8 @@ type checkedFrame struct {
 // liveRun is a run in which something lives.
 type liveRun struct {
 	*run
-	first uint64    // no item of it that lives has a lower id
-	gone  idset.Set // what of its range does not live
+	first uint64       // no item of it that lives has a lower id
+	gone  idset.Bitmap // what of its range does not live
 }
 
 // idsIn is what ids a gap can have held; the range is empty if it held none.
@@ -79,7 +77,8 @@ func (r *liveRun) lostOf(q *salvagedQueue) (lost idset.Set) {
 // A start takes such an id for an item of the run.
 func (r *liveRun) absent() idset.Set {
 	known := r.held.Clone()
-	for _, ids := range slices.Concat(r.gone, r.lost) {
+	known.AddAll(&r.gone)
+	for _, ids := range r.lost {
 		known.AddRange(ids)
 	}
 	return known.Missing(r.recorded.IDs())
@@ -99,14 +98,25 @@ func (r *run) hold(tag runs.Tag, body []byte) {
 
 // without returns what of ids is neither gone nor saved.
 func (r *liveRun) without(q *salvagedQueue, ids idset.Range) idset.Set {
-	gone := slices.Clone(r.gone)
+	ids.First, ids.Last = max(ids.First, r.recorded.FirstID), min(ids.Last, r.recorded.LastID)
+	if ids.First > ids.Last {
+		return nil
+	}
+	gone := within(&r.gone, ids)
 	for id := range q.saved {
 		if ids.First <= id && id <= ids.Last {
-			gone = gone.Add(idset.One(id))
+			gone.Add(id)
 		}
 	}
-	ids.First, ids.Last = max(ids.First, r.recorded.FirstID), min(ids.Last, r.recorded.LastID)
-	return ids.Minus(gone)
+	return gone.Missing(ids)
+}
+
+// within returns what of ids is in a set.
+func within(all *idset.Bitmap, ids idset.Range) (part idset.Bitmap) {
+	for r := range all.Within(ids) {
+		part.AddRange(r)
+	}
+	return part
 }
 
 // checkKeys returns a *segment.CorruptionError unless a frame with keys is valid.

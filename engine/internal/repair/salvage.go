@@ -177,31 +177,35 @@ func freeName(taken map[string]bool, number uint64) string {
 	return name
 }
 
+// elsewhere returns the ids that are gone, or that have their place where no run of the backlog is asked for them.
+func (q *salvagedQueue) elsewhere() idset.Bitmap {
+	ids := idset.BitmapOf(q.Gone)
+	for id := range q.Kept {
+		ids.Add(id)
+	}
+	for i := range q.Hidden {
+		ids.AddAll(&q.Hidden[i].Live)
+	}
+	return ids
+}
+
 // runsOf finds what lives in the queue's runs. What an older run holds of a newer one's range no longer belongs to that
 // queue; see collect. Nor does a run that was recorded again under a higher queue number. The queue has left the
 // journal and entered it again then, and the record that says so is lost.
 func (v *Salvage) runsOf(q *salvagedQueue) error {
-	gone := slices.Clone(q.Gone)
-	for id := range q.Kept {
-		gone = gone.Add(idset.One(id))
-	}
-	for _, h := range q.Hidden {
-		for _, ids := range h.Live.Ranges() {
-			gone = gone.Add(ids)
-		}
-	}
+	gone := q.elsewhere()
 	slices.SortFunc(q.Runs, func(a, b segment.RunID) int { return cmp.Compare(b.Number, a.Number) })
 	for _, id := range q.Runs {
 		r := v.runs[id]
 		if r.queue != q.Number {
 			continue
 		}
-		live := liveRun{run: r, gone: gone.Within(r.recorded.IDs())}
+		live := liveRun{run: r, gone: within(&gone, r.recorded.IDs())}
 		items, bytes, err := v.survey(q, &live)
 		if err != nil {
 			return err
 		}
-		gone = gone.Add(r.recorded.IDs())
+		gone.AddRange(r.recorded.IDs())
 		lost := len(live.lostOf(q)) > 0
 		if items == 0 && !lost {
 			continue // the file need not even be there
@@ -224,7 +228,7 @@ func (v *Salvage) survey(q *salvagedQueue, r *liveRun) (items, bytes int64, err 
 			items, bytes, r.first = items+1, bytes+int64(len(it.Data)), min(r.first, id)
 		}
 	}
-	if len(r.gone) == 0 {
+	if r.gone.IsEmpty() {
 		for _, f := range r.frames {
 			items, bytes, r.first = items+f.Count, bytes+f.Bytes, min(r.first, f.FirstID)
 		}
