@@ -6,6 +6,7 @@ import (
 	"net"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
@@ -13,6 +14,13 @@ import (
 	"github.com/kestrelmq/kestrel/netloop"
 	"github.com/kestrelmq/kestrel/segment"
 )
+
+// JournalIsMissing reports whether an error says that a data directory has backlog files and no journal. A repair could
+// save nothing there.
+func JournalIsMissing(err error) bool {
+	var damage *segment.CorruptionError
+	return errors.As(err, &damage) && strings.HasPrefix(damage.Reason, "the journal is missing")
+}
 
 // Explain turns an error of a start with the configuration c into a failure.
 func Explain(err error, c *Config) *cli.Failure {
@@ -31,6 +39,8 @@ func Explain(err error, c *Config) *cli.Failure {
 		return cli.Failed("the data directory %s is not damaged: a newer release of kestrel wrote it, and this one (%s)"+
 			" cannot read it; nothing was changed: start that release again, or go back to a copy of the directory"+
 			" from before the upgrade: %s", dir, netloop.Version, err)
+	case JournalIsMissing(err):
+		return cli.Failed("nothing was changed: %s", err)
 	case errors.As(err, &damage):
 		return cli.Failed("the journal is damaged, and nothing was changed: %s: 'kestrel journal repair'"+
 			" says what is lost and can save the rest; or put a good copy of %s in its place", damage,

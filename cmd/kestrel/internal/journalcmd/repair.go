@@ -98,7 +98,7 @@ func explainRepair(err error, c *config.Config) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return cli.Failed("there is no journal in %s", c.Engine.Dir)
-	case errors.Is(err, segment.ErrUnknownVersion):
+	case errors.Is(err, segment.ErrUnknownVersion), config.JournalIsMissing(err):
 		return config.Explain(err, c)
 	case errors.Is(err, segment.ErrCorrupt):
 		return cli.Failed("beyond repair: the files are undamaged, but their records contradict each other: %s", err)

@@ -1,0 +1,32 @@
+package journalcmd
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/clitest"
+)
+
+// TestJournalMissing: beside backlog files there is no journal, as when its disk is not mounted. No command calls that
+// beyond repair, or advises a repair, which could save nothing.
+func TestJournalMissing(t *testing.T) {
+	data := t.TempDir()
+	if err := os.Mkdir(filepath.Join(data, "backlog"), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(data, "backlog", "0000000001.run"), make([]byte, 64), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	for command, code := range map[string]int{"repair": cli.ExitFailed, "verify": cli.ExitDamage} {
+		_, errs := runJournal(t, code, "journal", command, "--data-dir", data)
+		clitest.WantText(t, errs, "the journal is missing, though ", "is a disk not mounted?", "nothing was changed")
+		for _, wrong := range []string{"undamaged", "can save the rest"} {
+			if strings.Contains(errs, wrong) {
+				t.Errorf("%s says %q", command, errs)
+			}
+		}
+	}
+}
