@@ -160,3 +160,15 @@ func (v *Salvage) countHidden(q *salvagedQueue) (all idset.Set) {
 	}
 	return all
 }
+
+// elsewhere returns the ids that are gone, or that have their place where no run of the backlog is asked for them.
+func (q *salvagedQueue) elsewhere() idset.Bitmap {
+	ids := idset.BitmapOf(q.Gone)
+	for id := range q.Kept {
+		ids.Add(id)
+	}
+	for i := range q.Hidden {
+		ids.AddAll(&q.Hidden[i].Live)
+	}
+	return ids
+}

@@ -177,18 +177,6 @@ func freeName(taken map[string]bool, number uint64) string {
 	return name
 }
 
-// elsewhere returns the ids that are gone, or that have their place where no run of the backlog is asked for them.
-func (q *salvagedQueue) elsewhere() idset.Bitmap {
-	ids := idset.BitmapOf(q.Gone)
-	for id := range q.Kept {
-		ids.Add(id)
-	}
-	for i := range q.Hidden {
-		ids.AddAll(&q.Hidden[i].Live)
-	}
-	return ids
-}
-
 // runsOf finds what lives in the queue's runs. What an older run holds of a newer one's range no longer belongs to that
 // queue; see collect. Nor does a run that was recorded again under a higher queue number. The queue has left the
 // journal and entered it again then, and the record that says so is lost.
