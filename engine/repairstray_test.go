@@ -197,8 +197,8 @@ func TestRepairHiddenOfTwoNumbers(t *testing.T) {
 				}
 			}
 			if found+int(reported) != 20 {
-				t.Errorf("%s, lost are %v: %d items are there, %d reported lost, want 20 in all: %v, %+v", what, lost, found, reported,
-					slices.Sorted(maps.Keys(after)), d.Losses)
+				t.Errorf("%s, lost are %v: %d items are there, %d reported lost, want 20 in all: %v, %+v",
+					what, lost, found, reported, slices.Sorted(maps.Keys(after)), d.Losses)
 			}
 		}
 	}

@@ -175,17 +175,15 @@ func printDamage(out io.Writer, d *engine.Damage) {
 		fmt.Fprintf(out, "lost: %s\n", lossText(l))
 	}
 	for _, u := range d.Stray {
-		if u.Removed > 0 {
-			fmt.Fprintf(out, "lost unless it was used up: %s, whose queue no record names: it lists %s, which may be delivered"+
-				" once more\n", u.Path, cli.Counted(u.Removed, "removed item"))
-			continue
-		}
 		what := "nothing in it can be read"
-		if u.Items > 0 {
+		switch {
+		case u.Removed > 0:
+			what = fmt.Sprintf("it lists %s, which may be delivered once more", cli.Counted(u.Removed, "removed item"))
+		case u.Items > 0:
 			what = fmt.Sprintf("%s of %s, ids %d to %d", cli.Counted(u.Items, "item"),
 				cli.Counted(u.Bytes, "byte"), u.FirstID, u.LastID)
 		}
-		fmt.Fprintf(out, "lost unless it was used up: %s, whose queue no record names: %s\n",
+		fmt.Fprintf(out, "lost unless it was used up, or a killed repair left it: %s, whose queue no record names: %s\n",
 			u.Path, what)
 	}
 	for _, name := range d.Renamed {
@@ -195,9 +193,9 @@ func printDamage(out io.Writer, d *engine.Damage) {
 		fmt.Fprintf(out, "dropped: an older queue %q, which must have been deleted\n", name)
 	}
 	if unknown {
-		fmt.Fprint(out, "not known: what was put last before damage in the journal, to queues of which"+
-			" no later\n  record is left; older items that the journal had there again; and what was removed\n  there, which is delivered"+
-			" once more\n")
+		fmt.Fprint(out, "not known: what was put last before damage in the journal, to queues of which no later\n"+
+			"  record is left; older items that the journal had there again; and what was removed\n"+
+			"  there, which is delivered once more\n")
 	}
 	fmt.Fprintf(out, "left: %s\n", leaves(d))
 	for _, q := range d.Queues {
