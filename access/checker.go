@@ -327,10 +327,10 @@ func nameKey(name string) string {
 	return name
 }
 
-// begin takes in an attempt of an address, which end ends, and returns how long the attempt has to wait.
-// If it would wait too long, begin returns ErrBusy. As long as failures are free, no more attempts of an address are under
-// way than may fail; before the first failure, as many as are checked at once. For others turn is closed when they may
-// ask again.
+// begin takes in an attempt of an address, which end ends, and returns how long the attempt has to wait. If it would
+// wait too long, begin returns ErrBusy. Before the first failure of an address, as many of its attempts are under way
+// as are checked at once. Behind it, while failures are free, no more are under way than may fail. For others turn is
+// closed when they may ask again.
 func (c *Checker) begin(from, name string) (wait time.Duration, turn <-chan struct{}, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -15,8 +15,8 @@ type User struct {
 	Password Hash
 	// Tokens are those that HTTP clients may show in place of the password.
 	Tokens []TokenHash
-	// Certificates are names that a client's certificate may have: its subject, as in CN=alice,O=Acme, or one of
-	// its alternative names, with its kind, as in dns:alice.example, email:…, uri:… or ip:….
+	// Certificates are names that a client's certificate may have: its subject, as in CN=alice,O=Acme, or one of its
+	// alternative names. An alternative name has its kind, as in dns:alice.example, email:…, uri:… or ip:….
 	Certificates []string
 	// Account binds the user to the queues of one account, as the account is spelled in their names; "" binds to
 	// none. The patterns of Allow are then those of its queues, without the account.

@@ -37,8 +37,8 @@ func (c *Client) Browse(ctx context.Context, queue string, opts BrowseOptions) (
 	return c.look(ctx, "list", queue, request, false)
 }
 
-// Look returns the item with an id, or with a key, wherever it is in the queue, and leaves it there: of the first
-// server that has it. It returns an error that wraps [ErrEmpty] if there is none.
+// Look returns the item with an id, or with a key, wherever it is in the queue, and leaves it there. It asks one server
+// after the other, until one has it. It returns an error that wraps [ErrEmpty] if there is none.
 func (c *Client) Look(ctx context.Context, queue string, id uint64, key string) (Listed, error) {
 	if (id == 0) == (key == "") || len(key) > 250 || strings.ContainsFunc(key, isNoKey) {
 		return Listed{}, wordy("look into", queue, "", errBadWhich)

@@ -255,9 +255,8 @@ func (c *Consumer) schedule() {
 	c.issuePlans(c.turnOf(limit))
 }
 
-// least returns that of some stations with the fewest gets that can have another; nil if none can. With leases
-// one connection asks for many items in a round, and those that come to want more wait for its end: so
-// they share the next one.
+// least returns that of some stations with the fewest gets that can have another; nil if none can. With leases one
+// connection asks for many items in a round. Those that come to want more wait for its end, and so share the next one.
 func (c *Consumer) least(among []*station) (least *station) {
 	for _, st := range among {
 		if c.lease > 0 && (st.waiting > 0 || st.plan >= maxRound) {
@@ -321,9 +320,9 @@ func (c *Consumer) appendGet(dst []byte, wait time.Duration) []byte {
 	return memcache.AppendGet(dst, c.name, options)
 }
 
-// askWithConfirm reports whether a get that does not wait may be sent with the confirm of a slot's item, for a caller
-// that will be in Next soon. It may if nothing lies ready, and schedule would ask this server once more for that caller.
-// The slot then asks. The delivery is open, and its lock held.
+// askWithConfirm reports whether a get that does not wait may be sent with the confirm of a slot's item. It is for a
+// caller that will be in Next soon. It may if nothing lies ready, and schedule would ask this server once more for that
+// caller. The slot then asks. The delivery is open, and its lock held.
 func (c *Consumer) askWithConfirm(s *slot) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -76,8 +76,8 @@ func deliveriesOf(r *memcache.Reply) int {
 // begins starts the lease of an item that has just come.
 func (d *Delivery) begins() { d.due = time.Now().Add(d.slot.consumer.lease) }
 
-// lapses ends a delivery whose lease is over, and otherwise sees to it that this happens in time, if somebody is to
-// hear of it; mu is held.
+// lapses ends a delivery whose lease is over. Otherwise, if somebody is to hear of the end, it sees to it that this
+// happens in time; mu is held.
 func (d *Delivery) lapses() {
 	switch left := time.Until(d.due); {
 	case d.receipt == 0 || d.state != stateOpen:

@@ -221,7 +221,7 @@ type handed struct {
 // hold waits until a delivery is confirmed or aborted. It reports whether the next item came with that, and returns
 // false if the delivery is lost, or the slot at its end for another reason.
 //
-// A delivery that was lent the connection is confirmed without this goroutine, and so are those that come along with the
+// A delivery that was lent the connection is confirmed without this goroutine. So are those that come along with the
 // confirms, until one of them has to be watched.
 func (s *slot) hold(d *Delivery, reply *memcache.Reply) (found, ok bool) {
 	if d.lent {

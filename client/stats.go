@@ -61,8 +61,8 @@ type ServerStats struct {
 // Stats returns the figures of every server, in the order of their names. A server that cannot be
 // asked says why in Err.
 //
-// It works with every server of the family that has STATS; one that has DUMP_STATS is asked that
-// too, because only its answer shows the names of queues beyond doubt.
+// It works with every server of the family that has STATS. It asks a server that has DUMP_STATS for that too: only its
+// answer shows the names of queues beyond doubt.
 func (c *Client) Stats(ctx context.Context) []ServerStats {
 	servers := c.Members().all()
 	all := make([]ServerStats, len(servers))

@@ -12,10 +12,9 @@ import (
 // zkScheme begins the address of servers that ZooKeeper knows.
 const zkScheme = "zk://"
 
-// ZooKeeper returns a Source of the servers that announce themselves in ZooKeeper: those of this
-// project with the table [discovery] in their configuration, and those of the original Kestrel. Puts go
-// to the set write, everything else to the set read. Servers that do not speak the memcache protocol
-// are left out.
+// ZooKeeper returns a Source of the servers that announce themselves in ZooKeeper. These are servers of this project
+// with the table [discovery] in their configuration, and those of the original Kestrel. Puts go to the set write,
+// everything else to the set read. Servers that do not speak the memcache protocol are left out.
 func ZooKeeper(config discovery.Config) Source { return zookeeper{config} }
 
 type zookeeper struct{ config discovery.Config }

@@ -10,18 +10,18 @@
 // # Cost
 //
 // A generator that costs more than the server measures itself. Each generator thread is one goroutine locked to an
-// operating system thread that owns its epoll instance, its connections and its histograms; there is no goroutine per
-// connection. Where all values are alike, the bytes of requests and of the replies that are due are built once. A
-// turn over a ready connection is then one read, one comparison with the bytes due, and one write. With a [Ledger]
-// every value is stamped and every item is checked, which costs some 100 ns an item. Nothing is allocated per
-// request. What remains is the kernel's price of a read and a write on a TCP socket.
+// operating system thread. It owns its epoll instance, its connections and its histograms; there is no goroutine per
+// connection. Where all values are alike, the bytes of requests and of the replies that are due are built once. A turn
+// over a ready connection is then one read, one comparison with the bytes due, and one write. With a [Ledger] every
+// value is stamped and every item is checked, which costs some 100 ns an item. Nothing is allocated per request. What
+// remains is the kernel's price of a read and a write on a TCP socket.
 //
 // # Checking
 //
-// A reply that is not the due one is parsed: a get may also miss, which is counted; anything else ends the run with a
+// A reply that is not the due one is parsed. A get may also miss, which is counted. Anything else ends the run with a
 // [ReplyError] that holds the bytes. With a [Ledger] items are known one by one. Each must have been put to the queue
-// it came from, byte by byte, must come once, and in the order of its producer. An item that was acknowledged and
-// never came is a [LostError].
+// it came from, byte by byte, must come once, and in the order of its producer. An item that was acknowledged and never
+// came is a [LostError].
 //
 // # Vocabulary
 //

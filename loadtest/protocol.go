@@ -188,8 +188,8 @@ type greeter interface {
 	// number in the run.
 	appendGreeting(dst []byte, queue string, conn int, g *Group) []byte
 
-	// greeted returns the size of the answer at the start of src, all that has arrived, 0 while it
-	// is not whole, or that it is not one.
+	// greeted returns the size of the answer at the start of src, which is all that has arrived. It returns 0 while the
+	// answer is not whole, or that it is not one.
 	greeted(src []byte, g *Group) (n int, err error)
 }
 

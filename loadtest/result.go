@@ -41,8 +41,8 @@ type Op struct {
 	Items    int64  // put, or got
 	Misses   int64  // requests that found no item
 
-	// Latency holds the time from the sending of the batch that a request was part of, or from when
-	// it was due, to the arrival of its reply, in nanoseconds.
+	// Latency holds times in nanoseconds, to the arrival of a request's reply. Each begins with the sending of the
+	// batch that the request was part of, or when the request was due.
 	Latency *hdrhistogram.Histogram
 }
 

@@ -18,9 +18,9 @@ const (
 // A generator that is cheaper than the server finds nothing to do after each turn. If it then waits in epoll, the
 // server's next reply must wake it, and the kernel charges that to the server. With 32 requests in a batch, it is a
 // quarter of memcached's processor time. So while the server has a queue of batches to work off, the generator sleeps
-// on a timer instead, for half of the time that the queue takes. The replies that gather meanwhile are then one turn.
-// The sleep follows from the latency seen, so it does not let the server run dry. It is part of the latency of the
-// batches that end in it, as waiting behind other connections' replies always is.
+// on a timer instead. It sleeps for half of the time that the queue takes. The replies that gather meanwhile are then
+// one turn. The sleep follows from the latency seen, so it does not let the server run dry. It is part of the latency
+// of the batches that end in it, as waiting behind other connections' replies always is.
 //
 // A server that answers all connections at once, say after a sync, wakes the generator once for all of them. There a
 // nap is in vain, and after some the generator leaves most of them out.

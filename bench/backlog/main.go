@@ -13,9 +13,9 @@
 // # Method
 //
 // Items of 1 KiB are put and got over 4 connections with 32 requests in flight each. All of them are known one by one:
-// each must come back once, whole, in the order of its producer, and at the end nothing else may be there. One core is
-// the server's, another the generator's. Rounds interleave what is compared, A B C A B C, each in a server of its own
-// on an empty directory. A ratio is the median of the rounds' own ratios.
+// each must come back once, whole, in the order of its producer. At the end nothing else may be there. One core is the
+// server's, another the generator's. Rounds interleave what is compared, A B C A B C, each in a server of its own on an
+// empty directory. A ratio is the median of the rounds' own ratios.
 //
 // An outage is a fill, a SIGKILL right behind its last reply, and a start on what the disk has. It ends with the first
 // item, whose time counts from that start, and a drain. What was acknowledged and does not come is counted, not

@@ -99,8 +99,8 @@ func (s *sample) neighbour(ctx context.Context, l *life, o *options) error {
 	return nil
 }
 
-// takeTurns measures a neighbour beside what work does in each of its steps, and beside nothing
-// before each, so that what else the machine has to do meanwhile meets both.
+// takeTurns measures a neighbour beside what work does in each of its steps, and beside nothing before each. So what
+// else the machine has to do meets both.
 func (s *sample) takeTurns(
 	ctx context.Context, l *life, o *options, kind spanKind, work func(step int64) error,
 ) error {

@@ -30,9 +30,8 @@ const (
 // second, and the processor to run on.
 const putterArg = "-putter"
 
-// putter is a neighbour: it puts one item after the other to a queue of its own, at a rate. It is a
-// process to which the load's gives way, if the kernel allows: a client on a machine of its own would
-// not wait for the load's client either.
+// putter is a neighbour: it puts one item after the other to a queue of its own, at a rate. The load's process gives
+// way to it, if the kernel allows. A client on a machine of its own would not wait for the load's client either.
 type putter struct {
 	cmd    *exec.Cmd
 	stdin  io.Closer

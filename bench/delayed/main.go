@@ -1,6 +1,7 @@
-// Command delayed measures what delayed items and leases cost: to put them, in memory and in the journal while they
-// wait, at a restart, and to cancel one of them. It also measures how late they come, and what they do to other queues.
-// It uses the engine in this process, on a directory of its own, and says of each figure whether the goal is reached.
+// Command delayed measures what delayed items and leases cost: to put them, to keep them while they wait, at a restart,
+// and to cancel one. While they wait it looks at memory and at the journal. It also measures how late they come, and
+// what they do to other queues. It uses the engine in this process, on a directory of its own, and says of each figure
+// whether the goal is reached.
 package main
 
 import (

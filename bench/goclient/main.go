@@ -1,7 +1,7 @@
 // Command client measures what the Go client costs beside the bare load generator, and three servers beside one. It
-// starts servers of its own, and reports items for each second, and processor time for each item: on a machine that
-// does other things the latter says more. Runs take turns, so that both sides see the same machine. With -gaps it measures
-// what producers notice of a server that fails. It ends with 1 if a goal is missed.
+// starts servers of its own, and reports items for each second, and processor time for each item. On a machine that
+// does other things the latter says more. Runs take turns, so that both sides see the same machine. With -gaps it
+// measures what producers notice of a server that fails. It ends with 1 if a goal is missed.
 package main
 
 import (

@@ -1,7 +1,7 @@
-// Burrow measures what Burrow's protocol costs the server. It takes the processor time of a PUT and a GET of 64 bytes,
-// and the memory of a long poll and of a long list that is read slowly. It times how soon a message reaches long polls,
-// and what the flood of one account does to another. Where there is a measure, it stands beside. One is memcache's
-// protocol of the same server in the same run; nginx with a fixed 204 is the floor of what HTTP costs.
+// Burrow measures what Burrow's protocol costs the server. It takes the processor time of a PUT and a GET of 64 bytes.
+// It also takes the memory of a long poll, and of a long list that is read slowly. It times how soon a message reaches
+// long polls, and what the flood of one account does to another. Where there is a measure, it stands beside. One is
+// memcache's protocol of the same server in the same run; nginx with a fixed 204 is the floor of what HTTP costs.
 //
 //	go run ./bench/http -kestrel bin/kestrel
 //

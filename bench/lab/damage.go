@@ -16,12 +16,11 @@ import (
 	"time"
 )
 
-// damageTrial damages the files of a small data directory, one byte or length at a time, and starts
-// the server on each. It must refuse, saying where, and leave everything as it is; or serve what
-// its clients had put, all of it unless it says that the journal was torn. "kestrel journal verify"
-// must have said before which it will be, and changed nothing. Every byte and every length is tried
-// by the tests of segment and engine, on the file system in memory; here it is a sample, and the
-// real binary.
+// damageTrial damages the files of a small data directory, one byte or length at a time, and starts the server on each.
+// It must refuse, saying where, and leave everything as it is; or serve what its clients had put. It must serve all of
+// that unless it says that the journal was torn. "kestrel journal verify" must have said before which it will be, and
+// changed nothing. The tests of segment and engine try every byte and every length, on the file system in memory. Here
+// it is a sample, and the real binary.
 func damageTrial(ctx context.Context, t *trial) error {
 	lanes := newDamageLanes(t)
 	config := filepath.Join(t.dir, "lab.toml")
@@ -109,9 +108,8 @@ func (d damage) String() string {
 	return fmt.Sprintf("bit %d of byte %d of %s flipped", d.bit, d.offset, d.file)
 }
 
-// drawDamage chooses a place: one that has been written, which a server mostly refuses, or one in
-// the room that a segment still has, which it mostly serves. Where no file has such a place it
-// chooses another.
+// drawDamage chooses a place. It is one that has been written, which a server mostly refuses. Or it is in the room that
+// a segment still has, which a server mostly serves. Where no file has such a place it chooses another.
 func drawDamage(files map[string][]byte, rng *rand.Rand, written bool) damage {
 	var choice []damage // offset: the first; bit is not drawn yet
 	ends := make(map[string]int)

@@ -189,8 +189,8 @@ func (e *expiringLane) inspect(s *server) error {
 	return v.c.end()
 }
 
-// compare compares what was found with what the lane knows. What was in doubt when the server ended, and was
-// not found, stays in doubt: it may be on its way from one queue to the other, and come later.
+// compare compares what was found with what the lane knows. What was in doubt when the server ended, and was not found,
+// stays in doubt. It may be on its way from one queue to the other, and come later.
 func (e *expiringLane) compare(found map[int]bool) {
 	taken := e.asking
 	for item, x := range e.items {

@@ -242,8 +242,8 @@ func overfill(ctx context.Context, t *trial, how launch, total int) error {
 	return err
 }
 
-// groupMemory is the case of a control group: the server stays alive in it, whether an option
-// limits its memory or it has to find the limit out.
+// groupMemory is the case of a control group. The server stays alive in it, whether an option limits its memory or it
+// has to find the limit out.
 func groupMemory(ctx context.Context, t *trial, dir string) error {
 	group, err := newGroup()
 	if err != nil {

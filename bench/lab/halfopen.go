@@ -28,7 +28,7 @@ const (
 
 // halfOpenTrial alternates quiet times and floods. Some clients of a flood send the first bytes of a ClientHello, and
 // others all of it, so that the server has to compute. The p99 of clients who were there before is compared, flood by
-// flood, with the mean of that before and behind it; the median of these ratios counts.
+// flood, with the mean of that before and behind it. The median of these ratios counts.
 func halfOpenTrial(ctx context.Context, t *trial) error {
 	dir := filepath.Join(t.dir, "halfopen")
 	if err := os.Mkdir(dir, 0o700); err != nil {

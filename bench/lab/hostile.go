@@ -249,8 +249,8 @@ func tryInput(t *trial, s *server, protocol string, in hostileInput, cuts int) e
 	return freshClient(t, s, in)
 }
 
-// putAgain is the reply to a PUT of Burrow's protocol as it would be if the message had been there before, and if its
-// body had come with its head.
+// putAgain is the reply to a PUT of Burrow's protocol. It is what the server would say if the message had been there
+// before, and if its body had come with its head.
 func putAgain(reply []byte) []byte {
 	reply = bytes.ReplaceAll(reply, []byte("HTTP/1.1 100 Continue\r\n\r\n"), nil)
 	return bytes.ReplaceAll(reply, []byte("HTTP/1.1 201 Created\r\n"), []byte("HTTP/1.1 204 No Content\r\n"))

@@ -402,7 +402,7 @@ const (
 )
 
 // halfOpenHandshakes begins handshakes in every way, more than the server keeps. It keeps no more of them than it says,
-// nor more of each; the oldest make room; and beside them others are served, in the clear and over TLS.
+// nor more of each; the oldest make room. Beside them others are served, in the clear and over TLS.
 func halfOpenHandshakes(ctx context.Context, t *trial, s *server) error {
 	addr := ""
 	for i := 0; addr == ""; i++ {

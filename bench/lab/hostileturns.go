@@ -20,8 +20,8 @@ import (
 const (
 	// longestTurn is how long a turn of an event loop may work on what hostile clients ask for.
 	longestTurn = 20 * time.Millisecond
-	// turnTries is how often a case is tried in which a turn is longer. A loop that waits for a lock, whose
-	// holder waits for a processor, works as far as it knows: on a busy machine that happens now and then.
+	// turnTries is how often a case is tried in which a turn is longer. A loop may wait for a lock whose holder waits
+	// for a processor. As far as it knows, it works then; on a busy machine that happens now and then.
 	turnTries = 3
 )
 

@@ -23,8 +23,8 @@ type messageLane struct {
 	asked int // fetches from the queue that were not answered; each may have leased an item
 	taken int // likewise from the dead-letter queue, each for good
 
-	// off is by how much the clock of the server was off when that started: all that is due goes by the clock as it
-	// was then, and goes on. The times of items are as the server has them.
+	// off is by how much the clock of the server was off when that started. All that is due goes by the clock as it was
+	// then, and goes on. The times of items are as the server has them.
 	off     time.Duration
 	lasting bool // delays and leases are of hours and days, too
 }

@@ -22,9 +22,10 @@ const beforeMessages = "6c1ccbdb9fb23b24e80eac72dc4fac8cfd7e2e45"
 // errNoHistory says that the repository has no such commit.
 var errNoHistory = errors.New("the history here does not have the older commit")
 
-// olderTrial has two builds of the server take turns at one data directory of plain queues: the one under test, and the
-// one before delays, leases and keys. Each must find, and serve whole, what the other has acknowledged. Then the build
-// under test writes what the older one does not know. That one must refuse the directory, and change nothing.
+// olderTrial has two builds of the server take turns at one data directory of plain queues. They are the one under
+// test, and the one before delays, leases and keys. Each must find, and serve whole, what the other has acknowledged.
+// Then the build under test writes what the older one does not know. That one must refuse the directory, and change
+// nothing.
 func olderTrial(ctx context.Context, t *trial) error {
 	root, err := repository(ctx)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 // spillTrial kills the server while clients append to queues with tiny windows, and drain them at the same time, as
 // fast as they can. So the server writes items to runs, reads them back from runs that still grow, and deletes runs
 // that are used up, thousands of times. Every item is checked as it comes, over all kills. A sound server finds no
-// damage: a line of its log that is a warning or an error, and a backlog that could not be read, is a violation too.
+// damage. So a line of its log that is a warning or an error, and a backlog that could not be read, is a violation too.
 func spillTrial(ctx context.Context, t *trial) error { return spillUnder(ctx, t, nil) }
 
 // shortTrial is spillTrial with a server whose reads and writes of files each do a part of what they are asked for. The

@@ -23,8 +23,8 @@ const (
 	// turnSlack is that of what begins with a turn of an event loop. The time of a turn is that of its beginning, and
 	// on a busy machine a turn may wait for a processor.
 	turnSlack = 250 * time.Millisecond
-	// idleTries is how often the lab begins again because its connection was idle for too long: on a busy
-	// machine it may be the lab that waits for a processor.
+	// idleTries is how often the lab begins again because its connection was idle for too long. On a busy machine it
+	// may be the lab that waits for a processor.
 	idleTries = 5
 	// timedDelay is how much later it may end, on a machine that is busy.
 	timedDelay = 10 * time.Second

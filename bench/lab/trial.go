@@ -163,8 +163,8 @@ func (t *trial) more(ctx context.Context, cycle int) bool {
 	return ctx.Err() == nil && !over && len(t.violations()) == 0
 }
 
-// summary words what a trial without violations has done, and what that shows: if nothing happens
-// in n trials, it happens in fewer than 3/n of them, at 95 % confidence.
+// summary words what a trial without violations has done, and what that shows. If nothing happens in n trials, it
+// happens in fewer than 3/n of them, at 95 % confidence.
 func (t *trial) summary() string {
 	c := &t.counts
 	n := c.trials.Load()

@@ -67,7 +67,8 @@ type wallClock struct {
 	steps []clockStep // oldest first, one at least; guarded by mu
 }
 
-// clockStep is a time from which a server's clock may have differed from the lab's: it is off by so much, for certain from set until the next step begins.
+// clockStep is a time from which a server's clock may have differed from the lab's. It is off by so much, for certain
+// from set until the next step begins.
 type clockStep struct {
 	begun, set time.Time
 	off        time.Duration // whole seconds

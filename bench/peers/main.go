@@ -1,5 +1,5 @@
-// Peers measures servers side by side: processor time per operation, rate, latency and memory,
-// under the same load, one core for the server and others for the load generator.
+// Peers measures servers side by side, under the same load: processor time per operation, rate, latency and memory. The
+// server has one core, and the load generator has the others.
 //
 //	make bench-peers                            everything, from what must be installed to the report
 //	go run ./bench/peers                        every case, 5 rounds, of the servers that are there

@@ -45,8 +45,8 @@ const (
 // load is how many connections have how many requests in flight.
 type load struct{ connections, pipeline int }
 
-// requests is how many requests each connection sends in one cycle of puts, and as many of gets: together all, or eight
-// times that if many are in flight.
+// requests is how many requests each connection sends in one cycle of puts, and as many of gets. That is all of them
+// together, or eight times that if many are in flight.
 func (l load) requests(all int) int {
 	if l.pipeline > 1 {
 		all *= 8

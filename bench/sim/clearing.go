@@ -128,8 +128,8 @@ func (l *ledger) mayBeIn(queue string) []*entry {
 	return all
 }
 
-// mayMove reports whether an item that was put to a queue may end in another one: where it expires to, or what
-// takes the dead letters of either. The caller holds mu.
+// mayMove reports whether an item that was put to a queue may end in another one. That may be where it expires to, or
+// what takes the dead letters of either. The caller holds mu.
 func (l *ledger) mayMove(from, to string) bool {
 	expired := l.set.For(from).ExpireTo
 	return expired == to || l.deadLetters(from) == to || expired != "" && l.deadLetters(expired) == to

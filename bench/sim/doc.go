@@ -6,11 +6,10 @@
 //
 // # What a seed is
 //
-// A seed makes a [Script]: a configuration with every limit near, and a chain of processes on one data directory.
-// Each has clients of all protocols, and faults of the disk, and ends by SIGKILL, by a power cut or by SIGTERM; the
-// next one finds what it has left. Sessions run on connections in memory (netloop.Pipes). Files are on a [disk] whose
-// every call takes its time, and may fail. So goroutines act in another order with every seed, as they do on real
-// disks.
+// A seed makes a [Script]: a configuration with every limit near, and a chain of processes on one data directory. Each
+// has clients of all protocols, and faults of the disk. It ends by SIGKILL, by a power cut or by SIGTERM, and the next
+// one finds what it has left. Sessions run on connections in memory (netloop.Pipes). Files are on a [disk] whose every
+// call takes its time, and may fail. So goroutines act in another order with every seed, as they do on real disks.
 //
 // # Fake time
 //

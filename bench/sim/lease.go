@@ -198,8 +198,8 @@ func longest(b engine.Backoff) (d time.Duration) {
 	return d
 }
 
-// aborted notes that the return of an open read was acknowledged that began at a time; counted says that it is
-// one that the queue's redelivery delay is for.
+// aborted notes that the return of an open read was acknowledged, which began at a time. counted says that the queue's
+// redelivery delay is for it.
 func (l *ledger) aborted(e *entry, began time.Time, counted bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

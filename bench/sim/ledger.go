@@ -73,8 +73,8 @@ func (l *ledger) violate(law, format string, args ...any) {
 	}
 }
 
-// doubt notes that a law is broken unless the server has ended the connection of a caller, who will learn
-// of it by the reply that it waits for. The caller holds mu.
+// doubt notes that a law is broken unless the server has ended the connection of a caller. That caller will learn of it
+// by the reply that it waits for. The caller holds mu.
 func (l *ledger) doubt(c *asker, law, format string, args ...any) {
 	if !c.asking {
 		l.violate(law, format, args...)
@@ -83,7 +83,7 @@ func (l *ledger) doubt(c *asker, law, format string, args ...any) {
 	c.doubts = append(c.doubts, problem{law, fmt.Sprintf(format, args...)})
 }
 
-// asks notes that a caller begins to do something, and what is to be called when that has ended: with
+// asks notes that a caller begins to do something, and what is to be called when that has ended. The call says with
 // what its connection is over, if it is.
 func (l *ledger) asks(c *asker) (ended func(error)) {
 	l.mu.Lock()

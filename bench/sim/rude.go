@@ -17,8 +17,8 @@ const (
 // stuffTime is how long such connections stay.
 const stuffTime = 50 * time.Millisecond
 
-// replySlack is how many bytes of replies a server may keep for a client beyond its limit and one item, which is sent
-// in whole: what goes with that.
+// replySlack is how many bytes of replies a server may keep for a client beyond its limit and one item. That item is
+// sent in whole; the slack is what goes with it.
 const replySlack = 64 << 10
 
 // stuff has some more connections ask for items, and read nothing.

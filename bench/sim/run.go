@@ -153,8 +153,8 @@ func (p *program) worker(
 	return last, false, err
 }
 
-// lastWords is the beginning of what a worker has said when it died, without the frames of fake time:
-// 16 bytes each that begin with two zeros and "PB".
+// lastWords is the beginning of what a worker has said when it died. It leaves out the frames of fake time: 16 bytes
+// each that begin with two zeros and "PB".
 func lastWords(b []byte) string {
 	var plain []byte
 	for len(b) > 0 {

@@ -162,7 +162,7 @@ func newScript(seed uint64) Script {
 }
 
 // A chain is a script of about a hundred short processes on one directory. Each leaves a little behind that the next
-// one goes on with: what only many restarts in a row can bring about does not come about in fifteen.
+// one goes on with. What only many restarts in a row can bring about does not come about in fifteen.
 
 const (
 	chainOneIn  = 200 // seeds

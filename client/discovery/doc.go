@@ -5,10 +5,10 @@
 // Finagle's server sets. The original Kestrel wrote the same nodes, so its clients find these servers, and this package
 // finds the original's.
 //
-// An [Announcer] holds a wish: in which sets its server should be. Once a second, and after every
-// change, it compares ZooKeeper with that wish and corrects the difference. So it needs no memory of
-// what it did before: a session that expired, a node that somebody deleted, or an answer that got lost
-// are differences like any other. While ZooKeeper is away, it goes on trying.
+// An [Announcer] holds a wish: in which sets its server should be. Once a second, and after every change, it compares
+// ZooKeeper with that wish and corrects the difference. So it needs no memory of what it did before. A session that
+// expired, a node that somebody deleted, or a lost answer is a difference like any other. While ZooKeeper is away, it
+// goes on trying.
 //
 // [Watch] reports who is in a set, at once and after every change. It reads the sets anew each time it
 // hears of a change and every ten seconds.

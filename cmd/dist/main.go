@@ -1,8 +1,8 @@
 // Command dist builds what a release consists of: archives, Debian and RPM packages and a container
 // image for each architecture, an SBOM, and their checksums.
 //
-// The same tree gives the same bytes: file times are those of the commit, paths of the machine are
-// left out, and nothing is compressed with a time in it.
+// The same tree gives the same bytes. File times are those of the commit, paths of the machine are left out, and
+// nothing is compressed with a time in it.
 package main
 
 import (

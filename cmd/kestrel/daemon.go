@@ -172,9 +172,9 @@ func (d *daemon) addrs() map[string]net.Addr {
 	return addrs
 }
 
-// reload reads the configuration again and applies what can be applied to a running server: users, rights and quotas,
-// the level of the log, and everything about queues and aliases. If it is wrong nothing is changed. If the disk fails,
-// only queues may keep their old options.
+// reload reads the configuration again and applies what can be applied to a running server. That is users, rights and
+// quotas, the level of the log, and everything about queues and aliases. If it is wrong nothing is changed. If the disk
+// fails, only queues may keep their old options.
 func (d *daemon) reload() error {
 	d.reloading.Lock()
 	defer d.reloading.Unlock()

@@ -57,9 +57,9 @@ func percentFor(live uint64) int {
 	return int(max(gcPercent, gcBytes*100/max(live, gcLeast)))
 }
 
-// quiet says when a server gives back to the operating system what it has used and needs no more.
-// The runtime keeps a third more than what lives, for allocations that an idle server does not
-// make: with a hundred thousand idle queues that is some ten megabytes.
+// quiet says when a server gives back to the operating system what it has used and needs no more. The runtime keeps a
+// third more than what lives, for allocations that an idle server does not make. With a hundred thousand idle queues
+// that is some ten megabytes.
 type quiet struct {
 	seen     uint64 // bytes ever allocated, at the last look
 	returned uint64 // … when memory was given back last

@@ -11,8 +11,8 @@
 //
 // # Guarantees
 //
-//   - How the bytes were split never matters: while a head is not whole nothing of it is consumed,
-//     and the pieces of a body add up to the same bytes.
+//   - How the bytes were split never matters. While a head is not whole nothing of it is consumed, and the pieces of a
+//     body add up to the same bytes.
 //   - No decoder or encoder allocates, on success or on a protocol error, but for the forms of version 1.1. The
 //     encoders grow dst when its capacity does not suffice, as append does.
 //   - Every slice in a decoded [Head] or [Request], and every piece of a body, lies inside src. It

@@ -55,16 +55,16 @@ type Decoder struct {
 // Decode parses one request at the start of src and returns the bytes it occupied. It overwrites
 // req, whose slices alias src; copy what outlives this turn of the loop.
 //
-// It returns ErrIncomplete and 0 when src is a proper prefix of what may be a request; req.Need then says how
-// many bytes would do, if that is known. It returns ErrTooLarge and the length of the command line
-// for a SET larger than MaxItem, with req.Queue, NoReply and Skip set.
+// It returns ErrIncomplete and 0 when src is a proper prefix of what may be a request. Then req.Need says how many
+// bytes would do, if that is known. It returns ErrTooLarge and the length of the command line for a SET larger than
+// MaxItem, with req.Queue, NoReply and Skip set.
 //
 // Any other error is a *ProtocolError that says how to answer. If it is fatal n is 0 and the stream ends here.
 // Otherwise the n bytes of the request are consumed and decoding goes on after them, with req.Op and req.NoReply as the
-// request had them. Requests are refused as Kestrel refused them, and in its order. A line beyond MaxLine, and a
-// storage command of the wrong shape or byte count, are refused as soon as that is seen; all else once the request is
-// whole. Queue names pass as sent, but for the empty name in GET (fatal) and a name of plus signs only in GET and SET
-// (not fatal).
+// request had them. Requests are refused as Kestrel refused them, and in its order. It refuses a line beyond MaxLine,
+// and a storage command of the wrong shape or byte count, as soon as it sees that. It refuses all else once the request
+// is whole. Queue names pass as sent, but for the empty name in GET (fatal) and a name of plus signs only in GET and
+// SET (not fatal).
 //
 // Decode keeps no state, does not allocate, and checks every length before using it.
 func (d Decoder) Decode(src []byte, req *Request) (n int, err error) {

@@ -53,8 +53,8 @@ type Request struct {
 	others   uint8 // queues after the first
 	weighted bool  // the queue named last has a weight
 
-	// ItemKey is the key of an item: of a SET the one that it gets, of a GET, DELETE or TOUCH the item that it is
-	// about; empty: none. It is valid.
+	// ItemKey is the key of an item, or empty. The item of a SET gets it; a GET, DELETE or TOUCH is about the item that
+	// has it. It is valid.
 	ItemKey []byte
 	New     bool   // SET /new
 	Replace bool   // SET /replace

@@ -18,11 +18,10 @@
 //
 // # Damage
 //
-// The files have no checksums. [Load] can only check whether a file consists of records up to its
-// end. If it does not, there are two cases. The end of the last file may be torn, as after a crash of
-// the machine or of the process: Load accepts and reports that. Otherwise something is missing in front
-// of data that is still there: Load returns a [*DamageError], unless its caller asks it to salvage what
-// it can, as the original did.
+// The files have no checksums. [Load] can only check whether a file consists of records up to its end. If it does not,
+// there are two cases. The end of the last file may be torn, as after a crash of the machine or of the process: Load
+// accepts and reports that. Otherwise something is missing in front of data that is still there, and Load returns a
+// [*DamageError]. Its caller may ask it to salvage what it can, as the original did.
 //
 // All functions may be called from any goroutine; a value from one at a time.
 package oldjournal

@@ -78,8 +78,8 @@ func Plan(names []string) (queues []Files, skipped []Skipped) {
 	return queues, skipped
 }
 
-// inOrder returns the names of files in the order of replay, and those of files that the last
-// packed one replaces: it holds what was left of them.
+// inOrder returns the names of files in the order of replay. It also returns those of files that the last packed one
+// replaces: it holds what was left of them.
 func inOrder(files []archived) (names, replaced []string) {
 	packed := int64(-1)
 	for _, f := range files {

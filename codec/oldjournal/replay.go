@@ -127,8 +127,8 @@ func (r *Replay) openRead(it queued, xid int32) {
 	}
 }
 
-// endRead takes the open read out that a record calls xid: by the xid it was given or else, since
-// 1.x mixed the two, by the number its item carried.
+// endRead takes the open read out that a record calls xid. It looks for the xid it was given or else, since 1.x mixed
+// the two, for the number its item carried.
 func (r *Replay) endRead(xid int32) (it queued, ok bool) {
 	if it, ok = r.open[xid]; !ok {
 		given, known := r.carried[xid]

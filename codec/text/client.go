@@ -64,15 +64,15 @@ func AppendAuth(dst, user, password []byte) []byte {
 	return AppendRequest(dst, &Request{Op: OpAuth, User: user, Password: password})
 }
 
-// AppendCommand appends a command that takes one word at most and no items: a queue name after
-// OpFlush and OpDelete, a status or nothing after OpStatus, nothing after the rest.
+// AppendCommand appends a command that takes one word at most and no items. The word is a queue name after OpFlush and
+// OpDelete, and a status or nothing after OpStatus. The rest take none.
 func AppendCommand(dst []byte, op Op, word []byte) []byte {
 	return endLine(appendHead(dst, op, word))
 }
 
-// AppendRequest appends the line of req in its plainest form; items must follow if it has
-// ItemsFollow. What Decode returned without error is encoded to a line that decodes to the same
-// request, except for an empty Queue, which cannot be the last word of a line.
+// AppendRequest appends the line of req in its plainest form; items must follow if it has ItemsFollow. What Decode
+// returned without error is encoded to a line that decodes to the same request. The exception is an empty Queue, which
+// cannot be the last word of a line.
 func AppendRequest(dst []byte, req *Request) []byte {
 	switch req.Op {
 	case OpPut:

@@ -6,8 +6,8 @@ import "bytes"
 // server send them. As an unknown command costs one reply only, commands that somebody has hidden in
 // them would be run. So a line that no client of this protocol sends ends the connection.
 
-// beginsForeign reports whether the first byte of a request is one that none begins with: a control
-// character, as in TLS, or the magic number of memcache's binary protocol. The rest need not come.
+// beginsForeign reports whether the first byte of a request is one that none begins with. That is a control character,
+// as in TLS, or the magic number of memcache's binary protocol. The rest need not come.
 func beginsForeign(first byte) bool {
 	return isControl(first) && first != '\n' || 0x80 <= first && first < 0xa0
 }

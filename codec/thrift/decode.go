@@ -23,16 +23,15 @@ type Decoder struct {
 // Decode parses one frame at the start of src and returns the bytes it occupied. It overwrites req,
 // whose slices alias src; copy what outlives this turn of the loop.
 //
-// It returns ErrIncomplete and 0 when src is a proper prefix of a frame; req.Need then says how
-// many bytes would do, once the frame's length is there. A length beyond MaxFrame is refused at
-// once.
+// It returns ErrIncomplete and 0 when src is a proper prefix of a frame. Then req.Need says how many bytes would do,
+// once the frame's length is there. A length beyond MaxFrame is refused at once.
 //
 // Any other error is a *ProtocolError. If it is fatal, n is 0 and the stream ends here. Fatal are frames without a
 // message in them, messages that are not calls, and arguments that break off.
 //
-// Otherwise n is the whole frame, req.Call and req.Name are set, AppendReply answers, and decoding goes on. This is
-// so for unknown methods (MethodUpgrade is a known one), arguments that break the rules of the protocol, a missing
-// queue_name, and a status that cannot be set.
+// Otherwise n is the whole frame, req.Call and req.Name are set, AppendReply answers, and decoding goes on. This is so
+// for unknown methods (MethodUpgrade is a known one) and for arguments that break the rules of the protocol. It is also
+// so for a missing queue_name, and a status that cannot be set.
 //
 // Arguments that are missing are zero. Fields that are unknown or have another type than they should are skipped; of a
 // field sent twice the last counts. Bytes behind the arguments are ignored.

@@ -30,9 +30,9 @@ type Reply struct {
 // DecodeReply parses one frame at the start of src and returns the bytes it occupied. It overwrites
 // r, whose slices alias src.
 //
-// It returns ErrIncomplete and 0 when src is a proper prefix of a frame, and ErrBadReply and 0 for
-// anything but a reply of this service or an exception. It keeps no state and does not allocate.
-// Let buffers grow with the bytes received, not with r.Need.
+// It returns ErrIncomplete and 0 when src is a proper prefix of a frame. It returns ErrBadReply and 0 for anything but
+// a reply of this service or an exception. It keeps no state and does not allocate. Let buffers grow with the bytes
+// received, not with r.Need.
 func (c Client) DecodeReply(src []byte, r *Reply) (n int, err error) {
 	*r = Reply{}
 	maxFrame := c.MaxFrame

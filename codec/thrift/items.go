@@ -39,8 +39,8 @@ func (it Items) All() iter.Seq[[]byte] {
 
 const idSize = 8 // bytes
 
-// IDs is the set of ids of a CONFIRM or ABORT, as it lies in the frame: in no particular order, and
-// with duplicates if the client sent them.
+// IDs is the set of ids of a CONFIRM or ABORT, as it lies in the frame. They are in no particular order, with
+// duplicates if the client sent them.
 type IDs struct {
 	data []byte
 }

@@ -57,8 +57,8 @@ func AppendItemAround(dst []byte, call Call, it *Item, size int) (front []byte, 
 	return endAround(appendItemRest(dst, it), start, len(dst), size)
 }
 
-// endAround ends the reply that begins at offset start, has one struct in a list, and at offset at, behind the
-// length of a string, lacks size bytes.
+// endAround ends the reply that begins at offset start and has one struct in a list. At offset at, behind the length of
+// a string, it lacks size bytes.
 func endAround(dst []byte, start, at, size int) (front []byte, behind string) {
 	dst = EndItems(dst, start, 1)
 	binary.BigEndian.PutUint32(dst[at-4:], uint32(size))

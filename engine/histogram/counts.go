@@ -18,9 +18,8 @@ const (
 	Fine
 )
 
-// Layout of buckets, as in HdrHistogram: a value below 2^b, b being bits(), has a bucket of its
-// own; each doubling above is split into 2^(b-1) buckets of one size. Buckets are numbered from 0
-// without a gap.
+// Layout of buckets, as in HdrHistogram, with b for bits(): a value below 2^b has a bucket of its own. Each doubling
+// above is split into 2^(b-1) buckets of one size. Buckets are numbered from 0 without a gap.
 //
 //	bucket(v) = v                                    v < 2^b
 //	          = s·2^(b-1) + (v >> s), s = len(v)-b   otherwise

@@ -22,8 +22,8 @@ func kinds(r *figures.Run) (list []string) {
 	return list
 }
 
-// minShare is how long the last interval of a phase must be, as a share of the one before it, to be
-// drawn: a rate over a moment says little.
+// minShare is how long the last interval of a phase must be, as a share of the one before it, to be drawn. A rate over
+// a moment says little.
 const minShare = 0.25
 
 // shown returns the intervals of a phase that are drawn.
@@ -60,8 +60,8 @@ func eachInterval(
 	return points
 }
 
-// rates returns the requests of a kind a second, over time. Where there were none the rate is zero: a line from the last
-// request before an outage to the first one after it would show requests that nobody made.
+// rates returns the requests of a kind a second, over time. Where there were none the rate is zero. A line from the
+// last request before an outage to the first one after it would show requests that nobody made.
 func rates(r *figures.Run, kind string) []point {
 	return scaledRates(r, kind, func(*figures.Phase) float64 { return 1 })
 }

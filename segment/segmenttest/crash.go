@@ -11,7 +11,7 @@ type Mode uint8
 // The modes.
 const (
 	// Tear keeps a random part. Of each file's writes it is any subset, in any order, each whole or torn between
-	// sectors, with or without the length; of the metadata operations it is a prefix.
+	// sectors, with or without the length. Of the metadata operations it is a prefix.
 	Tear Mode = iota
 	// Lose keeps nothing.
 	Lose

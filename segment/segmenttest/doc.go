@@ -50,8 +50,8 @@
 // # Not modelled
 //
 // Bit rot and lost sectors happen only where a test asks for them (FlipBit, TruncateFile). Not modelled are a disk that
-// lies about a flush, writes in the wrong place, garbage in a half-written sector, and a write to one file that damages
-// another. Nor are hard links (but for the half-synced rename above), symbolic links, permissions, times, memory maps,
-// and rename of a directory to another parent. A call is one step: no crash falls inside MkdirAll or Rename. A file
-// takes up its length on the disk; sparse files save nothing and names cost nothing.
+// lies about a flush, writes in the wrong place, and garbage in a half-written sector. Nor is a write to one file that
+// damages another. Nor are hard links (but for the half-synced rename above), symbolic links, permissions, times,
+// memory maps, and rename of a directory to another parent. A call is one step: no crash falls inside MkdirAll or
+// Rename. A file takes up its length on the disk; sparse files save nothing and names cost nothing.
 package segmenttest

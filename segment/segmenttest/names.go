@@ -136,8 +136,8 @@ func (f *FS) commitDir(dir *inode) {
 	f.commitNames(dir, names)
 }
 
-// commitNames makes some names in dir durable, and with them, failed SyncDir or not, the
-// operations in dir that changed them or those: an operation must not survive in part.
+// commitNames makes some names in dir durable. With them, failed SyncDir or not, go the operations in dir that changed
+// them, and what else those changed. An operation must not survive in part.
 func (f *FS) commitNames(dir *inode, names map[string]bool) {
 	for grown := true; grown; {
 		before := len(names)

@@ -91,8 +91,8 @@ func target(uri string) string {
 	return uri
 }
 
-// ofWebPage returns why the request is refused as one that a web page may have made in a browser that reaches the
-// server; empty if it is none.
+// ofWebPage returns why the request is refused, or an empty text. The server refuses one that a web page may have made
+// in a browser that reaches the server.
 func ofWebPage(r *http.Request) string {
 	if r.Header.Get("Origin") != "" {
 		return burrow.TextOrigin

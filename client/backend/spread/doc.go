@@ -9,9 +9,8 @@
 // Another member is asked only if the one before certainly has done nothing: it could not be reached, or
 // said so. A change whose answer was lost returns backend.ErrUnknownOutcome, and the caller decides.
 //
-// Members do not copy messages to each other. What the second took while the first was away stays there,
-// and is seen again when the first is away again; read it by the second's own URL. The same id may then
-// be on both.
+// Members do not copy messages to each other. What the second took while the first was away stays there, and is seen
+// again when the first is away again. Read it by the second's own URL. The same id may then be on both.
 //
 // # Hash
 //

@@ -200,8 +200,8 @@ func (c *Conn) read(r *memcache.Reply, listed bool) error {
 	}
 }
 
-// fill receives more. The buffer doubles when it is full, so it grows with what has come and not
-// with what a server announces; it shrinks when all of it has been consumed.
+// fill receives more. The buffer doubles when it is full, so it grows with what has come and not with what a server
+// announces. It shrinks when all of it has been consumed.
 func (c *Conn) fill() error {
 	switch {
 	case c.begin == c.end && (c.in == nil || len(c.in) > readSize):

@@ -38,7 +38,7 @@ var (
 	Bytes = Unit{figures.Bytes, figures.Bytes}
 )
 
-// Progress says on standard error how far long work is: on a terminal in a line that is drawn again and again, else in
+// Progress says on standard error how far long work is. On a terminal it draws one line again and again, else it writes
 // a line now and then. A nil Progress says nothing. One goroutine at a time uses it.
 type Progress struct {
 	w        io.Writer

@@ -42,8 +42,8 @@ func Transcript(t *testing.T, server, dir, transcript string, env ...string) (ra
 	return ran
 }
 
-// like reports whether got is want, in which "…" stands for any text in a line, or alone in one for any lines, and
-// blanks for any number of them. Empty lines at the end do not matter.
+// like reports whether got is want. In want, "…" stands for any text in a line, or alone in one for any lines; blanks
+// stand for any number of them. Empty lines at the end do not matter.
 func like(got, want string) bool {
 	pattern := regexp.QuoteMeta(trimmed(want))
 	pattern = anyLines.ReplaceAllString(pattern, `(?s:.*)`)

@@ -25,8 +25,8 @@ const (
 	replyRequest = "request"
 )
 
-// defaultDataDir is where queues are kept unless something else is said: below the working
-// directory, so that any user can start a server and nobody's files are in the way.
+// defaultDataDir is where queues are kept unless something else is said. It is below the working directory, so any user
+// can start a server and nobody's files are in the way.
 const defaultDataDir = "./kestrel-data"
 
 // noStatusFile is the name of the status file when there is to be none.

@@ -123,8 +123,8 @@ func (p place) nearest(name string) string {
 	return meant
 }
 
-// distance is how many bytes must be put in, left out, changed or swapped with their neighbour to
-// make b of a; limit if that is limit or more.
+// distance is how many bytes must be put in, left out, changed or swapped with their neighbour to make b of a. It is
+// limit if that is limit or more.
 func distance(a, b string, limit int) int {
 	if len(a)-len(b) >= limit || len(b)-len(a) >= limit {
 		return limit

@@ -15,8 +15,8 @@ import (
 // item of an import is added until the last one is durable. A server does not start as long as it
 // is there.
 //
-// Ids are given one by one. So with the first id of each queue the mark shows how many items of it
-// an interrupted import has added, and the import goes on where it stopped.
+// Ids are given one by one. So with the first id of each queue the mark shows how many items of it an interrupted
+// import has added. The import goes on where it stopped.
 type importMark struct {
 	Source string       `json:"source"` // directory
 	Digest string       `json:"digest"` // of its files

@@ -16,8 +16,8 @@ import (
 	"github.com/kestrelmq/kestrel/loadtest/spawn"
 )
 
-// spawnOpenReads is how many open reads a connection may have there, as in the original's sample
-// configuration: fetches of several items, and consumers that forget some, need more than one.
+// spawnOpenReads is how many open reads a connection may have there, as in the original's sample configuration. Fetches
+// of several items, and consumers that forget some, need more than one.
 const spawnOpenReads = "100"
 
 // spawnServer starts a server of this program in a temporary directory, and has e measure it.

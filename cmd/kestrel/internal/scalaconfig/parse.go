@@ -89,8 +89,8 @@ func (p *scalaParser) takeSign(sign string) bool {
 	return true
 }
 
-// skipLine consumes the rest of a statement, up to the end of the line that closes what it opens;
-// all of it if nothing of it is consumed yet.
+// skipLine consumes the rest of a statement, up to the end of the line that closes what it opens. If nothing of the
+// statement is consumed yet, it consumes all of it.
 func (p *scalaParser) skipLine(begun bool) {
 	for depth := 0; ; begun = true {
 		t := p.peek()
