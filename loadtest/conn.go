@@ -29,20 +29,20 @@ type conn struct {
 	batches   int // answered since the connection was opened
 
 	// The batch in flight; count is 0 if there is none.
-	batch    *batch
-	count    int             // requests in it
-	unsent   []byte          // request bytes the kernel has not taken
-	sentAt   time.Duration   // since the start of the run
-	due      []time.Duration // when each request was due; empty unless the group has a rate
-	answered int             // replies that are whole and right
-	matched  int             // reply bytes found equal to those due
-	parsing  bool            // replies are parsed, no longer only matched
-	tail     []byte          // start of a reply, while parsing
-	early    []byte          // what came without a request, from a server that may do so
-	now      request         // the request whose reply is being parsed
-	settled  int             // open reads that the batch confirms in one request
-	taken    int64           // items of the batch
-	idleAt   time.Duration   // since when it waits for a request to be due
+	batch      *batch
+	count      int             // requests in it
+	unsent     []byte          // request bytes the kernel has not taken
+	sentAt     time.Duration   // since the start of the run
+	due        []time.Duration // when each request was due; empty unless the group has a rate
+	answered   int             // replies that are whole and right
+	matched    int             // reply bytes found equal to those due
+	parsing    bool            // replies are parsed, no longer only matched
+	tail       []byte          // start of a reply, while parsing
+	early      []byte          // what came without a request, from a server that may do so
+	now        request         // the request whose reply is being parsed
+	confirming int             // open reads that the batch confirms in one request
+	taken      int64           // items of the batch
+	idleAt     time.Duration   // since when it waits for a request to be due
 
 	open     held  // what a confirm will name
 	last     stamp // of the item got last, if it is still open
@@ -72,7 +72,7 @@ func (c *conn) size(limit int) int {
 		return limit
 	case g.cycle[c.step] == confirmRequest:
 		return max(c.open.len(), 1)
-	case g.cycle[c.step] == settleRequest, g.Operation == CloseOpen:
+	case g.cycle[c.step] == confirmAllRequest, g.Operation == CloseOpen:
 		return 1
 	}
 	return limit
@@ -82,7 +82,7 @@ func (c *conn) size(limit int) int {
 func (c *conn) skip() {
 	g := c.group
 	for g.stepwise && c.step > 0 && c.open.len() == 0 &&
-		(g.cycle[c.step] == confirmRequest || g.cycle[c.step] == settleRequest) {
+		(g.cycle[c.step] == confirmRequest || g.cycle[c.step] == confirmAllRequest) {
 		c.step = g.nextStep(c.step, 1)
 	}
 }
@@ -121,9 +121,9 @@ func (c *conn) build(at time.Time) {
 			which: i,
 			conn:  c.number,
 		}
-		if r.kind == settleRequest {
-			c.settled = c.open.len()
-			r.count = c.settled
+		if r.kind == confirmAllRequest {
+			c.confirming = c.open.len()
+			r.count = c.confirming
 		}
 		if r.kind == putRequest && c.producer != nil {
 			r.items = c.nextItems(at)
@@ -159,8 +159,8 @@ func (c *conn) begin() {
 		items: c.group.items,
 		count: c.ask(),
 	}
-	if c.now.kind == settleRequest {
-		c.now.count = c.settled
+	if c.now.kind == confirmAllRequest {
+		c.now.count = c.confirming
 	}
 }
 

@@ -26,7 +26,7 @@ func (p memcache) appendRequest(dst []byte, r *request) []byte {
 	case fetchRequest:
 		seconds := max(int32((p.wait+time.Second-1)/time.Second), 1)
 		return codec.AppendMonitor(dst, r.queue, seconds, int32(r.count))
-	case settleRequest:
+	case confirmAllRequest:
 		return codec.AppendConfirm(dst, r.queue, int32(r.held.len()))
 	case confirmRequest:
 		return codec.AppendGet(dst, r.queue, codec.GetOptions{Close: true})

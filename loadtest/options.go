@@ -35,9 +35,9 @@ type Options struct {
 	// Warmup is the time of the same load before the measured window.
 	Warmup time.Duration
 
-	// Settle is how long groups that only get have to begin to wait for items, before the others
+	// HeadStart is how long groups that only get have to begin to wait for items, before the others
 	// start and the measured window begins.
-	Settle time.Duration
+	HeadStart time.Duration
 
 	// ReplyWait is how long a batch may remain unanswered, from its write to its last reply, before
 	// the run fails with ErrStalled; default 10 s. It is checked every tickInterval.
@@ -137,8 +137,8 @@ func (o Options) Validate() error {
 	c.bad(o.Protocol >= numProtocols, "unknown %v", o.Protocol)
 	c.bad(len(o.Groups) == 0, "no Groups")
 	c.within("Threads", o.Threads, 1, maxThreads)
-	c.bad(o.Warmup < 0 || o.Settle < 0 || o.ReplyWait < 0 || o.DrainWait < 0 || o.ConnectWait < 0 || o.Interval < 0,
-		"Warmup, Settle, ReplyWait, DrainWait, ConnectWait or Interval is negative")
+	c.bad(o.Warmup < 0 || o.HeadStart < 0 || o.ReplyWait < 0 || o.DrainWait < 0 || o.ConnectWait < 0 || o.Interval < 0,
+		"Warmup, HeadStart, ReplyWait, DrainWait, ConnectWait or Interval is negative")
 	connections := 0
 	for i := range o.Groups {
 		c.group = fmt.Sprintf("group %d: ", i)
@@ -212,7 +212,7 @@ func (g *Group) validateFit(c *checker, o *Options) {
 	c.bad(g.Leak > 0 && g.Operation != Lease, "Leak without Lease")
 	c.bad(g.Kill > 0 && g.Operation != CloseOpen, "Kill with %v", g.Operation)
 	if g.Operation < numOperations && o.Protocol < numProtocols {
-		c.bad(o.Settle > 0 && g.Rate > 0 && !g.Operation.Puts(), "Rate of gets with Settle")
+		c.bad(o.HeadStart > 0 && g.Rate > 0 && !g.Operation.Puts(), "Rate of gets with HeadStart")
 		c.bad(g.Rate > 0 && g.Pipeline > 1 && len(g.Operation.cycle()) > 1,
 			"Rate with several requests in flight of %v", g.Operation)
 		greets, ok := newProtocol(o, g).(greeter)

@@ -35,7 +35,7 @@ func TestValidate(t *testing.T) {
 		{"neither Operations nor Duration", func(_ *Options, g *Group) { g.Operations = 0 }},
 		{"Operations or Duration is negative", func(_ *Options, g *Group) { g.Duration = -1 }},
 		{"WarmupOperations is negative", func(_ *Options, g *Group) { g.WarmupOperations = -1 }},
-		{"Warmup, Settle", func(o *Options, _ *Group) { o.Warmup = -1 }},
+		{"Warmup, HeadStart", func(o *Options, _ *Group) { o.Warmup = -1 }},
 		{"Wait or AutoAbort is negative", func(_ *Options, g *Group) { g.Wait = -1 }},
 		{"want whole milliseconds", func(_ *Options, g *Group) { g.Wait = time.Microsecond }},
 		{"not below ReplyWait", func(_ *Options, g *Group) { g.Wait = time.Minute }},
@@ -58,8 +58,8 @@ func TestValidate(t *testing.T) {
 		{"Rate with several requests in flight", func(_ *Options, g *Group) {
 			g.Operation, g.Rate, g.Pipeline = OpenClose, 1, 2
 		}},
-		{"Rate of gets with Settle", func(o *Options, g *Group) {
-			o.Settle, g.Operation, g.Rate = time.Second, Get, 1
+		{"Rate of gets with HeadStart", func(o *Options, g *Group) {
+			o.HeadStart, g.Operation, g.Rate = time.Second, Get, 1
 		}},
 		{"Reconnect with a protocol", func(o *Options, g *Group) { o.Protocol, g.Reconnect = NSQ, 1 }},
 	} {

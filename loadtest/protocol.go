@@ -77,19 +77,19 @@ func (o Operation) String() string {
 type requestKind uint8
 
 const (
-	putRequest       requestKind = iota
-	getRequest                   // one item; up to Burst in Thrift
-	openRequest                  // get that leaves the item open
-	confirmRequest               // end of one open read
-	closeOpenRequest             // end of the open reads, and new ones
-	fetchRequest                 // several items, left open
-	settleRequest                // end of all open reads of a fetch
+	putRequest        requestKind = iota
+	getRequest                    // one item; up to Burst in Thrift
+	openRequest                   // get that leaves the item open
+	confirmRequest                // end of one open read
+	closeOpenRequest              // end of the open reads, and new ones
+	fetchRequest                  // several items, left open
+	confirmAllRequest             // end of all open reads of a fetch
 	numKinds
 )
 
 // String returns the name of the kind's histograms.
 func (k requestKind) String() string {
-	return [...]string{"put", "get", "open", "confirm", "close-open", "fetch", "settle"}[k]
+	return [...]string{"put", "get", "open", "confirm", "close-open", "fetch", "confirm-all"}[k]
 }
 
 // reads reports whether the reply may hold items.
@@ -109,8 +109,8 @@ func (o Operation) cycle() []requestKind {
 		OpenClose: {putRequest, openRequest, confirmRequest},
 		Consume:   {openRequest, confirmRequest},
 		CloseOpen: {closeOpenRequest, confirmRequest}, // the second only when leaving
-		Monitor:   {fetchRequest, settleRequest},
-		Lease:     {fetchRequest, settleRequest},
+		Monitor:   {fetchRequest, confirmAllRequest},
+		Lease:     {fetchRequest, confirmAllRequest},
 	}[o]
 }
 
@@ -130,7 +130,7 @@ type request struct {
 	items [][]byte // put: the items; otherwise the items due, if they are known
 	count int      // get, close-open, fetch: items at most
 	got   int      // items of the reply seen so far
-	held  *held    // confirm, close-open, settle: the open reads
+	held  *held    // confirm, close-open, confirm-all: the open reads
 	which int      // confirm: index in held
 	conn  int      // number of the connection in the run
 }

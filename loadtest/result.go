@@ -36,7 +36,7 @@ type Summary struct {
 
 // Op is what was done of one kind of request.
 type Op struct {
-	Name     string // put, get, open, confirm, close-open, fetch or settle
+	Name     string // put, get, open, confirm, close-open, fetch or confirm-all
 	Requests int64  // answered
 	Items    int64  // put, or got
 	Misses   int64  // requests that found no item

@@ -286,9 +286,9 @@ func (r *runner) failed(first, err error) error {
 }
 
 // drive has all threads drive a window. Begun, if not nil, is called when it begins: then all
-// threads wait, or only those groups that settle have begun.
+// threads wait, or only those groups with a head start have begun.
 func (r *runner) drive(warm bool, begun func()) (*tally, error) {
-	w := window{warm: warm, settle: !warm && r.opts.Settle > 0}
+	w := window{warm: warm, headStart: !warm && r.opts.HeadStart > 0}
 	producers := 0
 	for _, g := range r.groups {
 		length := g.Duration
@@ -304,15 +304,15 @@ func (r *runner) drive(warm bool, begun func()) (*tally, error) {
 		}
 	}
 	r.producing.Store(int64(producers))
-	r.released.Store(!w.settle)
-	if begun != nil && !w.settle {
+	r.released.Store(!w.headStart)
+	if begun != nil && !w.headStart {
 		begun()
 	}
 	for _, windows := range r.windows {
 		windows <- w
 	}
-	if w.settle {
-		time.Sleep(r.opts.Settle)
+	if w.headStart {
+		time.Sleep(r.opts.HeadStart)
 		begun()
 		r.released.Store(true)
 	}

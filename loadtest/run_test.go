@@ -244,19 +244,19 @@ func TestRunIntervals(t *testing.T) {
 	}
 }
 
-// TestRunSettles checks that consumers come first, and that the measured window begins after them.
-func TestRunSettles(t *testing.T) {
-	const settle = 50 * time.Millisecond
+// TestRunHeadStart checks that consumers come first, and that the measured window begins after them.
+func TestRunHeadStart(t *testing.T) {
+	const headStart = 50 * time.Millisecond
 	s := testserver.New(t, nil)
 	var early string
-	opts := Options{Addr: s.Addr(), Ledger: NewLedger(1, false), Settle: settle, Groups: []Group{
+	opts := Options{Addr: s.Addr(), Ledger: NewLedger(1, false), HeadStart: headStart, Groups: []Group{
 		{Operations: 10}, {Operation: Get, Drain: true}, {Operations: 10, Rate: 1000},
 	}}
 	start := time.Now()
 	opts.Begin = func() {
 		early = s.Last("load")
-		if d := time.Since(start); d < settle {
-			t.Errorf("the window begins after %v, want at least %v", d, settle)
+		if d := time.Since(start); d < headStart {
+			t.Errorf("the window begins after %v, want at least %v", d, headStart)
 		}
 	}
 	got, err := Run(context.Background(), opts)
@@ -266,7 +266,7 @@ func TestRunSettles(t *testing.T) {
 	if early != "" {
 		t.Errorf("%q was put before the window began", early)
 	}
-	if got.Wall > time.Since(start)-settle {
-		t.Errorf("the window took %v of %v, want it to be without %v", got.Wall, time.Since(start), settle)
+	if got.Wall > time.Since(start)-headStart {
+		t.Errorf("the window took %v of %v, want it to be without %v", got.Wall, time.Since(start), headStart)
 	}
 }

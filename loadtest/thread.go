@@ -24,9 +24,9 @@ const (
 
 // window bounds one span of load.
 type window struct {
-	warm    bool
-	settle  bool            // connections that put wait to be released
-	lengths []time.Duration // by group: how long batches are sent; 0: unbounded
+	warm      bool
+	headStart bool            // connections that put wait to be released
+	lengths   []time.Duration // by group: how long batches are sent; 0: unbounded
 }
 
 // thread drives some of the connections from one operating system thread.

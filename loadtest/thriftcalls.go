@@ -49,7 +49,7 @@ func (p thriftCalls) appendRequest(dst []byte, r *request) []byte {
 		return c.AppendPut(dst, r.seq, r.queue, 0, r.items...)
 	case confirmRequest:
 		return c.AppendConfirm(dst, r.seq, r.queue, openID(r.held, r.which))
-	case settleRequest:
+	case confirmAllRequest:
 		var room [64]int64
 		ids := room[:0]
 		for i := range r.held.len() {
@@ -91,7 +91,7 @@ func (p thriftCalls) dueCount(r *request) int32 {
 	switch r.kind {
 	case putRequest:
 		return int32(p.burst)
-	case settleRequest:
+	case confirmAllRequest:
 		return int32(r.count)
 	}
 	return 1

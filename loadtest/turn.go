@@ -22,7 +22,7 @@ func (t *thread) drive() error {
 			t.hungry++
 		}
 	}
-	t.held = t.window.settle
+	t.held = t.window.headStart
 	for i := range t.conns {
 		if t.held && t.conns[i].group.Operation.Puts() {
 			continue
@@ -241,7 +241,7 @@ func (t *thread) mayGo(c *conn, now time.Duration) bool {
 func (c *conn) mustFinish() bool {
 	g := c.group
 	next := g.cycle[c.step]
-	return c.step != 0 && (g.Hits || g.stepwise) && (next == confirmRequest || next == settleRequest)
+	return c.step != 0 && (g.Hits || g.stepwise) && (next == confirmRequest || next == confirmAllRequest)
 }
 
 // leave ends the window for a connection, after a confirm of what it has open.

@@ -36,9 +36,9 @@ const (
 	shortWait   = time.Second
 )
 
-// settle returns how long consumers have to block, before the first item: a thousand connections
+// headStart returns how long consumers have to block, before the first item: a thousand connections
 // take a few milliseconds to ask for one.
-func (c benchCase) settle() time.Duration {
+func (c benchCase) headStart() time.Duration {
 	return 200*time.Millisecond + time.Duration(c.connections)*80*time.Microsecond
 }
 
@@ -164,7 +164,7 @@ func (o *options) load(c benchCase, s server, addr string) loadtest.Options {
 		load.Groups, load.Warmup = []loadtest.Group{base}, o.warmup
 	default:
 		load.Groups = c.deliveries(base, s)
-		load.Settle = c.settle()
+		load.HeadStart = c.headStart()
 		load.Ledger = loadtest.NewLedger(uint64(c.connections), false)
 	}
 	return load

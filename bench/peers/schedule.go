@@ -39,7 +39,7 @@ func (o *options) estimate(c benchCase, s server) time.Duration {
 	d := startTime + time.Duration(c.connections)*connectTime + o.window
 	switch {
 	case c.kind.delivers():
-		d += c.settle() + drainTime
+		d += c.headStart() + drainTime
 	case c.inCycles(s):
 		d += (warmCycles + 2*cycles) * time.Duration(c.connections) * connectTime
 		d += warmCycles * o.window / cycles

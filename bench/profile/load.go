@@ -109,7 +109,7 @@ const (
 	queue       = "profile"
 	waitersRate = 1000                   // puts a second
 	longWait    = 8 * time.Second        // of a blocked get
-	settle      = 300 * time.Millisecond // for consumers to block, before the first item
+	headStart   = 300 * time.Millisecond // for consumers to block, before the first item
 	lead        = 300 * time.Millisecond // of the load, before the profile begins
 	tail        = 700 * time.Millisecond // after it has ended
 )
@@ -184,7 +184,7 @@ func (o *options) collect(
 	window := l.window(o.window)
 	base.Groups = l.groups(lead + window + tail)
 	if l.waits {
-		base.Settle = settle
+		base.HeadStart = headStart
 		base.Ledger = loadtest.NewLedger(uint64(l.connections), false)
 	}
 	done := make(chan error, 1)

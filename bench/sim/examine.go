@@ -57,7 +57,7 @@ func (l *ledger) examine(c contents, how crash) {
 	for queue, entries := range l.queues {
 		l.live[queue] = 0
 		for _, e := range entries {
-			l.settleLease(e, how)
+			l.adoptLease(e, how)
 			l.accept(e)
 		}
 	}
@@ -200,8 +200,8 @@ func (l *ledger) examineLosses(queue string, how crash) {
 // mayLose reports whether items that expire into a queue may be lost there. The caller holds mu.
 func (l *ledger) mayLose(queue string) bool { return l.allowed[queue]+l.taking[queue] > 0 }
 
-// settleLease takes what an examination saw of the lease and the delay of e as the truth. The caller holds mu.
-func (l *ledger) settleLease(e *entry, how crash) {
+// adoptLease takes what an examination saw of the lease and the delay of e as the truth. The caller holds mu.
+func (l *ledger) adoptLease(e *entry, how crash) {
 	if l.mayBeAside(e, how) {
 		e.blurred = later(e.blurred, how.at.Add(maxLease+lostTime))
 	}

@@ -56,14 +56,14 @@ func (l *ledger) putsKeyed(queue, key string, size int, how engine.Duplicate) (*
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if how != engine.OnlyNew {
-		l.unsettleKey(queue, key, nil)
+		l.unsureKey(queue, key, nil)
 	}
 	n, data := l.puttingKeyed(queue, key, size, 0, 0)
 	return l.items[n].in[0], data
 }
 
-// unsettleKey notes that a request is under way that may end the items of a key but one. The caller holds mu.
-func (l *ledger) unsettleKey(queue, key string, but *entry) {
+// unsureKey notes that a request is under way that may end the items of a key but one. The caller holds mu.
+func (l *ledger) unsureKey(queue, key string, but *entry) {
 	for _, e := range l.queues[queue] {
 		if e.key == key && e != but && e.state == here {
 			e.state = maybe
@@ -85,7 +85,7 @@ func (l *ledger) keyedEnded(e *entry, how engine.Duplicate, err error) {
 		return
 	}
 	if e.put != confirmed {
-		l.unsettleKey(e.queue, e.key, e)
+		l.unsureKey(e.queue, e.key, e)
 		return
 	}
 	for _, x := range l.queues[e.queue] {
@@ -126,7 +126,7 @@ type removal struct {
 func (l *ledger) removes(queue, key string) removal {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.unsettleKey(queue, key, nil)
+	l.unsureKey(queue, key, nil)
 	return removal{queue, key, l.now()}
 }
 

@@ -371,7 +371,7 @@ func (g *generator) fond() {
 		g.calm = g.chance(2)
 		g.s.Config.Speed.RunWrite = Latency{Usual: pick(g, 2*time.Millisecond, 20*time.Millisecond, 100*time.Millisecond)}
 	}
-	g.settleTheme()
+	g.fitTheme()
 	g.think = []time.Duration{0, time.Millisecond, pick(g, 0, 20*time.Millisecond, 500*time.Millisecond)}
 }
 

@@ -37,8 +37,8 @@ const (
 	dropping theme = "dropping"
 )
 
-// settleTheme has limits and the disk fit the theme.
-func (g *generator) settleTheme() {
+// fitTheme has limits and the disk fit the theme.
+func (g *generator) fitTheme() {
 	c := &g.s.Config
 	switch g.theme {
 	case stream:

@@ -274,7 +274,7 @@ func TestWatchAfterOutage(t *testing.T) {
 		delete(f.nodes, "/k/read/member_0000000007")
 		delete(f.nodes, "/k/write/member_0000000007")
 		f.mu.Unlock()
-		time.Sleep(settleTime + rereadPeriod)
+		time.Sleep(returnTime + rereadPeriod)
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// settleTime is how long behind an outage of ZooKeeper servers may take to announce themselves again. Ours look
+// returnTime is how long behind an outage of ZooKeeper servers may take to announce themselves again. Ours look
 // once a second, and need a session for it.
-const settleTime = 5 * time.Second
+const returnTime = 5 * time.Second
 
 // roll remembers the nodes of one set, those that are there and those that have gone in the last seconds. It tells a
 // server that has left from one whose session an outage of ZooKeeper has ended, and that will be back.
@@ -17,7 +17,7 @@ const settleTime = 5 * time.Second
 type roll struct {
 	sightings []sighting
 	outage    time.Time // nodes that were seen before it may have been lost by it
-	settled   time.Time // until then they count as there
+	until     time.Time // so long they count as there
 }
 
 // sighting is when a node was there.
@@ -33,14 +33,14 @@ func (r *roll) call(found []node, now time.Time, outage bool) (present []node) {
 	lost := r.note(found, now)
 	switch {
 	case outage:
-		r.outage, r.settled = now, now.Add(settleTime)
-	case lost && !now.Before(r.settled):
+		r.outage, r.until = now, now.Add(returnTime)
+	case lost && !now.Before(r.until):
 		if since, all := r.lostAll(); all {
-			r.outage, r.settled = since, now.Add(settleTime)
+			r.outage, r.until = since, now.Add(returnTime)
 		}
 	}
 	present = found
-	if !now.Before(r.settled) {
+	if !now.Before(r.until) {
 		return present
 	}
 	for _, s := range r.sightings {
@@ -52,8 +52,8 @@ func (r *roll) call(found []node, now time.Time, outage bool) (present []node) {
 	return present
 }
 
-// settling reports whether nodes that have gone may count as there.
-func (r *roll) settling(now time.Time) bool { return now.Before(r.settled) }
+// returning reports whether nodes that have gone may count as there.
+func (r *roll) returning(now time.Time) bool { return now.Before(r.until) }
 
 // note brings the sightings up to date, and reports whether a node has gone.
 func (r *roll) note(found []node, now time.Time) (lost bool) {
@@ -70,7 +70,7 @@ func (r *roll) note(found []node, now time.Time) (lost bool) {
 			s.node = found[i]
 		case s.gone.IsZero():
 			s.gone, lost = now, true
-		case now.Sub(s.gone) > settleTime:
+		case now.Sub(s.gone) > returnTime:
 			continue
 		}
 		kept = append(kept, s)

@@ -74,7 +74,7 @@ func watch(ctx context.Context, config Config, dial func(func()) (keeper, error)
 			failing, session = false, id
 			for i := range found {
 				found[i] = rolls[i].call(found[i], now, outage)
-				if rolls[i].settling(now) {
+				if rolls[i].returning(now) {
 					wait = retryPeriod
 				}
 			}

@@ -264,15 +264,15 @@ func TestEndToEndCluster(t *testing.T) {
 		}
 	})
 	stop()
-	c.settle()
+	c.check()
 	c.order()
 }
 
-// settle waits until all that was acknowledged is handled, and tests that nothing came twice but what had no answer, or
+// check waits until all that was acknowledged is handled, and tests that nothing came twice but what had no answer, or
 // was lost.
-func (c *cluster) settle() {
+func (c *cluster) check() {
 	c.t.Helper()
-	c.ledger.settled()
+	c.ledger.drained()
 	c.ledger.mu.Lock()
 	defer c.ledger.mu.Unlock()
 	for item, times := range c.ledger.handled {
@@ -342,7 +342,7 @@ func TestEndToEndClusterLeases(t *testing.T) {
 		c.ledger.more(500)
 	})
 	stop()
-	c.settle()
+	c.check()
 }
 
 // TestEndToEndClusterCommands drains a server that ZooKeeper names, and finds nobody where there is nothing.
@@ -357,7 +357,7 @@ func TestEndToEndClusterCommands(t *testing.T) {
 	}
 	c.ledger.more(300)
 	stop()
-	c.ledger.settled()
+	c.ledger.drained()
 	code, out, errs = clitest.RunToEnd(t, "cluster", "status", "--server", set)
 	if code != 0 || strings.Count(out, " read write ") != 2 || strings.Contains(out, c.nodes[0].Addr) {
 		t.Errorf("status = %d, %s%s; want the two servers that are left", code, out, errs)

@@ -22,7 +22,7 @@ const (
 	gcLeast = 4 << 20
 )
 
-// pacer settles when garbage is collected, anew after each collection. See
+// pacer decides when garbage is collected, anew after each collection. See
 // docs/decisions/0019-rare-collections.md.
 type pacer struct {
 	live    []metrics.Sample // bytes that the last collection has found alive
@@ -41,7 +41,7 @@ func newPacer() *pacer {
 	return &pacer{live: []metrics.Sample{{Name: "/gc/heap/live:bytes"}}}
 }
 
-// adjust settles when the next collection is due, and is called again after it, by the runtime.
+// adjust decides when the next collection is due, and is called again after it, by the runtime.
 func (p *pacer) adjust() {
 	metrics.Read(p.live)
 	if percent := percentFor(p.live[0].Value.Uint64()); percent != p.percent { // or the world need not stop

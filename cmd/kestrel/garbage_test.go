@@ -27,7 +27,7 @@ func TestPercentFor(t *testing.T) {
 	}
 }
 
-// Each collection settles when the next one is due. Without the cleanup in adjust, the test does not
+// Each collection decides when the next one is due. Without the cleanup in adjust, the test does not
 // end.
 func TestPacerFollowsTheHeap(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))

@@ -79,7 +79,7 @@ func TestEndToEndGoClient(t *testing.T) {
 	l.more(500)
 	stop()
 	producers.Wait()
-	l.settled()
+	l.drained()
 	for p, n := range unsure {
 		if n > 2 {
 			t.Errorf("producer %d was left without an answer %d times by a kill and a stop; at last: %v", p, n, l.unknown)
@@ -176,8 +176,8 @@ func (l *ledger) more(n int) {
 	l.wait(func() bool { return len(l.stored) >= n }, fmt.Sprintf("%d more items", n), func() { n += len(l.stored) })
 }
 
-// settled waits until all that is stored has been handled.
-func (l *ledger) settled() {
+// drained waits until all that is stored has been handled.
+func (l *ledger) drained() {
 	l.t.Helper()
 	l.wait(func() bool { return l.missing == 0 }, "the rest to be handled", func() {})
 }

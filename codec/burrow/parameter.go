@@ -71,10 +71,10 @@ func (req *Request) ParseForm(form []byte) error {
 	return req.parseParameters(form, req.sent)
 }
 
-// parseParameters reads the parameters of query that count, but for those in settled. The last of
+// parseParameters reads the parameters of query that count, but for those in fixed. The last of
 // several with one name wins.
-func (req *Request) parseParameters(query []byte, settled parameter) error {
-	counts := req.Op.parameters() &^ settled
+func (req *Request) parseParameters(query []byte, fixed parameter) error {
+	counts := req.Op.parameters() &^ fixed
 	for len(query) > 0 {
 		var pair []byte
 		pair, query, _ = bytes.Cut(query, ampersand)

@@ -9,8 +9,8 @@ import (
 	"github.com/kestrelmq/kestrel/loadtest/figures"
 )
 
-// soakSettle is the share of a soak after which memory is expected to have settled.
-const soakSettle = 0.1
+// soakSteady is the share of a soak after which memory is expected to be steady.
+const soakSteady = 0.1
 
 // Soak runs a steady flow for a long time, with clients that come and go, and watches the server's
 // memory.
@@ -19,7 +19,7 @@ type Soak struct {
 	Duration time.Duration
 
 	// MaxResident and MaxGrowth, if not 0, fail the run: resident bytes at any time, and the growth
-	// from when it had settled to the end, as a share.
+	// from when it was steady to the end, as a share.
 	MaxResident int64
 	MaxGrowth   float64
 }
@@ -67,13 +67,13 @@ func (s Soak) checkMemory(e *Env, p *figures.Phase) error {
 	if p.Server == nil {
 		return nil
 	}
-	settled := residentAfter(p.Intervals, int64(soakSettle*float64(p.Wall)))
-	if settled <= 0 {
-		settled = p.Server.Resident
+	steady := residentAfter(p.Intervals, int64(soakSteady*float64(p.Wall)))
+	if steady <= 0 {
+		steady = p.Server.Resident
 	}
-	growth := float64(p.Server.Resident-settled) / float64(settled)
-	e.printf("Memory: %s when it had settled, %s at the end (%+.1f %%), %s at most.",
-		figures.Bytes(settled), figures.Bytes(p.Server.Resident), 100*growth, figures.Bytes(p.Server.Peak))
+	growth := float64(p.Server.Resident-steady) / float64(steady)
+	e.printf("Memory: %s when it was steady, %s at the end (%+.1f %%), %s at most.",
+		figures.Bytes(steady), figures.Bytes(p.Server.Resident), 100*growth, figures.Bytes(p.Server.Peak))
 	var errs []error
 	if s.MaxResident > 0 && p.Server.Peak > s.MaxResident {
 		errs = append(errs, fmt.Errorf("the server used %s of memory, want at most %s",

@@ -27,7 +27,7 @@ func pinThread(tid int, cpus ...int) error {
 }
 
 // PinSelf restricts every thread of this process, and so the ones to come, to processors. It
-// settles GOMAXPROCS, at no less than one more than there are processors. Go's runtime looks every
+// fixes GOMAXPROCS at no less than one more than there are processors. Go's runtime looks every
 // second how many it may use. The threads of a load generator, and the goroutine that waits for
 // them, would otherwise wait for each other.
 func PinSelf(cpus []int) error {

@@ -123,7 +123,7 @@ func (h *file) WriteOut(off, n int64) error {
 	defer h.fs.mu.Unlock()
 	flt, err := h.begin(Op{Kind: OpWriteOut, Offset: off, Size: int(n)}, off)
 	if flt.Err != nil && !flt.KeepDirty {
-		h.node.settle(dropped)
+		h.node.finish(dropped)
 	}
 	return err
 }
@@ -135,9 +135,9 @@ func (h *file) Datasync() error {
 	flt, err := h.begin(Op{Kind: OpDatasync}, 0)
 	switch {
 	case err == nil:
-		h.node.settle(synced)
+		h.node.finish(synced)
 	case flt.Err != nil && !flt.KeepDirty:
-		h.node.settle(dropped)
+		h.node.finish(dropped)
 	}
 	return err
 }

@@ -109,8 +109,8 @@ func (n *inode) damage(ch change) {
 	n.fold()
 }
 
-// settle gives the dirty changes their final state.
-func (n *inode) settle(state changeState) {
+// finish gives the dirty changes their final state.
+func (n *inode) finish(state changeState) {
 	for i := range n.log {
 		if n.log[i].state == dirty {
 			n.log[i].state = state

@@ -184,7 +184,7 @@ func (x *exchange) list(q backend.Queue) {
 			if err != nil {
 				return err
 			}
-			x.settled()
+			x.waited()
 			if match.Detail == backend.None {
 				continue
 			}

@@ -38,7 +38,7 @@ type exchange struct {
 
 	modern bool // the request is one of /v1.1
 
-	settled func() // says that no wait goes on
+	waited func() // says that no wait goes on
 }
 
 // ServeHTTP implements http.Handler.
@@ -224,16 +224,16 @@ func (x *exchange) fail(err error) {
 var errDrained = errors.New("the server stops")
 
 // waiting calls do with what the request matches. If Drain ends its wait, do is called again without one, unless the
-// back end does not know whether it has done something. Do calls x.settled when the wait is over by itself.
+// back end does not know whether it has done something. Do calls x.waited when the wait is over by itself.
 func (x *exchange) waiting(m backend.Match, do func(context.Context, backend.Match) error) error {
-	x.settled = func() {}
+	x.waited = func() {}
 	ctx := x.r.Context()
 	if m.Wait > 0 {
 		waits, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
 		ended := make(chan struct{})
-		x.settled = sync.OnceFunc(func() { close(ended) })
-		defer func() { x.settled() }()
+		x.waited = sync.OnceFunc(func() { close(ended) })
+		defer func() { x.waited() }()
 		go func() {
 			select {
 			case <-x.front.over:
@@ -246,7 +246,7 @@ func (x *exchange) waiting(m backend.Match, do func(context.Context, backend.Mat
 			return err
 		}
 		m.Wait = 0
-		x.settled()
+		x.waited()
 	}
 	return do(ctx, m)
 }
