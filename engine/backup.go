@@ -181,7 +181,7 @@ func (b *Backup) setKey(f *BackupFile) error {
 	defer file.Close()
 	var head [segment.HeadSize]byte
 	if n, err := file.ReadAt(head[:], 0); n < len(head) {
-		return fmt.Errorf("read the header of %s: %w", f.path, err)
+		return fmt.Errorf("read the header of %s: %w", f.path, segment.Cause(err))
 	}
 	f.Key = BackupKey(f.Name, f.Size, head[:])
 	return nil
@@ -218,7 +218,7 @@ func (b *Backup) copy(ctx context.Context, f BackupFile, w io.Writer) error {
 		}
 		p := b.buf[:min(int64(len(b.buf)), f.Size-off)]
 		if n, err := file.ReadAt(b.buf[:segment.WholeBlocks(len(p))], off); n < len(p) {
-			return fmt.Errorf("read %d bytes at offset %d: %w", len(p), off, err)
+			return fmt.Errorf("read %d bytes at offset %d: %w", len(p), off, segment.Cause(err))
 		}
 		if _, err := w.Write(p); err != nil {
 			return err

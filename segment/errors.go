@@ -3,6 +3,7 @@ package segment
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"syscall"
 )
 
@@ -35,6 +36,15 @@ func (e *CorruptionError) Error() string {
 
 // Unwrap returns ErrCorrupt.
 func (e *CorruptionError) Unwrap() error { return ErrCorrupt }
+
+// Cause returns why an operation on a file failed, for an error that says itself what was done to which file. The error
+// of a [File] says that too, and names the file as it was called when it was opened.
+func Cause(err error) error {
+	if onPath, ok := err.(*fs.PathError); ok {
+		return onPath.Err
+	}
+	return err
+}
 
 // OutOfFiles reports whether an error says that the process, or the machine, has no descriptor left.
 // What was asked for has not begun then: nothing is lost, and the call may be repeated.

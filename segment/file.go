@@ -60,10 +60,20 @@ func (s *segmentFile) writeAt(b []byte, off int64) error {
 		err = io.ErrShortWrite
 	}
 	if err != nil {
-		return fmt.Errorf("write %d bytes at offset %d of %s: %w", len(b), off, s.path, err)
+		return fmt.Errorf("write %d bytes at offset %d of %s: %w", len(b), off, s.path, Cause(err))
 	}
 	return nil
 }
+
+// failed words an error of the file: its name is another one than when it was made.
+func (s *segmentFile) failed(act string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s %s: %w", act, s.path, Cause(err))
+}
+
+func (s *segmentFile) datasync() error { return s.failed("sync", s.file.Datasync()) }
 
 func (s *segmentFile) writePayload(kind Kind, payload []byte, watermark Position) error {
 	_, err := s.write(kind, append(make([]byte, FrameHeaderSize), payload...), watermark)
@@ -99,11 +109,11 @@ func (s *segmentFile) finish() error {
 	if err := s.seal(s.position()); err != nil {
 		return err
 	}
-	if err := s.file.Datasync(); err != nil {
+	if err := s.datasync(); err != nil {
 		return err
 	}
 	if err := s.file.Truncate(s.end); err != nil {
-		return err
+		return s.failed("truncate", err)
 	}
 	s.size = s.end
 	return nil
@@ -123,7 +133,7 @@ func (s *segmentFile) rewrite(off int64) error {
 	for off < s.end {
 		b := buf[:min(int64(len(buf)), s.end-off)]
 		if n, err := s.file.ReadAt(b, off); n < len(b) {
-			return fmt.Errorf("read %d bytes at offset %d of %s: %w", len(b), off, s.path, err)
+			return fmt.Errorf("read %d bytes at offset %d of %s: %w", len(b), off, s.path, Cause(err))
 		}
 		if err := s.writeAt(b, off); err != nil {
 			return err

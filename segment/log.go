@@ -241,14 +241,14 @@ func (l *Log) SyncSealed() error {
 // syncInOrder syncs sealed segments, oldest first, and then the tail, if it is not nil (S4).
 func syncInOrder(sealed []*segmentFile, tail *segmentFile) error {
 	for _, s := range sealed {
-		if err := s.file.Datasync(); err != nil {
+		if err := s.datasync(); err != nil {
 			return err
 		}
 	}
 	if tail == nil {
 		return nil
 	}
-	return tail.file.Datasync()
+	return tail.datasync()
 }
 
 // synced takes note of how the sync of the first n unsynced segments, and of what else lies before

@@ -108,7 +108,7 @@ func (l *Log) adopt(seg *scanned, watermark Position) error {
 		if err := sf.rewrite(doubtful); err != nil {
 			return err
 		}
-		if err := f.Datasync(); err != nil {
+		if err := sf.datasync(); err != nil {
 			return err
 		}
 		if !seg.sealed {

@@ -92,7 +92,7 @@ func (r *segmentReader) at(off int64, n int) ([]byte, error) {
 		if err == nil || errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
-		return nil, fmt.Errorf("read %d bytes at offset %d of %s: %w", want, off, r.path, err)
+		return nil, fmt.Errorf("read %d bytes at offset %d of %s: %w", want, off, r.path, Cause(err))
 	}
 	return r.buf[:n], nil
 }
@@ -188,7 +188,7 @@ func (r *segmentReader) search(off int64, limit Position) (t traces, err error) 
 func (r *segmentReader) skipHole(off int64) (int64, error) {
 	next, err := r.file.NextData(off)
 	if err != nil {
-		return off, fmt.Errorf("look for data behind offset %d of %s: %w", off, r.path, err)
+		return off, fmt.Errorf("look for data behind offset %d of %s: %w", off, r.path, Cause(err))
 	}
 	return max(off, next&^(frameAlign-1)), nil
 }

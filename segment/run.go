@@ -213,7 +213,7 @@ func (w *RunWriter) Write() error {
 		err = io.ErrShortWrite
 	}
 	if err != nil {
-		return fmt.Errorf("write %d bytes at offset %d of %s: %w", len(w.buf), end, w.path, err)
+		return fmt.Errorf("write %d bytes at offset %d of %s: %w", len(w.buf), end, w.path, Cause(err))
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -245,7 +245,7 @@ func (w *RunWriter) Sync() error {
 	if poison != nil || done {
 		return poison
 	}
-	err := w.file.Datasync()
+	err := Cause(w.file.Datasync())
 	if err == nil && !named {
 		if err = w.fs.SyncDir(path.Dir(w.path)); err != nil {
 			err = fmt.Errorf("%w: %w", ErrNames, err)

@@ -180,7 +180,7 @@ func (r *RunReader) read(b []byte, offset, end int64) (err error) {
 	case err == nil || errors.Is(err, io.EOF):
 		return r.corrupt(offset, fmt.Sprintf("file ends after %d of %d bytes", n, len(b)))
 	}
-	return fmt.Errorf("read %d bytes at offset %d of %s: %w", len(b), offset, r.path, err)
+	return fmt.Errorf("read %d bytes at offset %d of %s: %w", len(b), offset, r.path, Cause(err))
 }
 
 // follows reports whether an offset lies in what was read last, or just behind it: the padding of a

@@ -42,11 +42,11 @@ func (l *Log) writeOut(end Position) error {
 func (l *Log) writeOutNext(end Position) (more bool, err error) {
 	l.syncMu.Lock() // nobody closes the file meanwhile
 	defer l.syncMu.Unlock()
-	f, from, n, err := l.toWriteOut(end)
+	s, from, n, err := l.toWriteOut(end)
 	if n == 0 || err != nil {
 		return false, err
 	}
-	if err := f.WriteOut(from, n); err != nil {
+	if err := s.failed("write out", s.file.WriteOut(from, n)); err != nil {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		_, err = l.synced(0, 0, err)
@@ -56,9 +56,9 @@ func (l *Log) writeOutNext(end Position) (more bool, err error) {
 	return true, nil
 }
 
-// toWriteOut returns the next piece: n bytes of a file; none if all before end is on its way. The
+// toWriteOut returns the next piece: n bytes of a segment; none if all before end is on its way. The
 // caller holds syncMu.
-func (l *Log) toWriteOut(end Position) (f File, from, n int64, err error) {
+func (l *Log) toWriteOut(end Position) (of *segmentFile, from, n int64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.usable(); err != nil {
@@ -76,5 +76,5 @@ func (l *Log) toWriteOut(end Position) (f File, from, n int64, err error) {
 		}
 	}
 	from = int64(l.writtenOut - s.base)
-	return s.file, from, min(s.end-from, writeOutPiece-from%writeOutPiece), nil
+	return s, from, min(s.end-from, writeOutPiece-from%writeOutPiece), nil
 }

@@ -177,7 +177,7 @@ func storeFile(fsys segment.FS, dir string, h *tar.Header, body io.Reader) (File
 	sum, err := writeDurably(fsys, part, h.Size, body)
 	f := File{Name: h.Name, Size: h.Size, Sum: sum}
 	if err != nil {
-		return f, fmt.Errorf("write %s: %w", part, err)
+		return f, fmt.Errorf("write %s: %w", part, segment.Cause(err))
 	}
 	f.Stored = storedName(f.Name, sum, h.PAXRecords[onceRecord] != "")
 	return f, fsys.Rename(part, path.Join(dir, f.Stored))
@@ -192,13 +192,17 @@ func writeDurably(fsys segment.FS, name string, size int64, body io.Reader) (sum
 	if err != nil {
 		return "", err
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
+	defer func() {
+		if closed := f.Close(); err == nil {
+			err = closed
+		}
+	}()
 	digest := segment.NewSum()
 	buf := segment.BlockBuffer(piece)[:piece]
 	for off, out := int64(0), int64(0); off < size; {
 		p := buf[:min(int64(len(buf)), size-off)]
 		if _, err := io.ReadFull(body, p); err != nil {
-			return "", err
+			return "", fmt.Errorf("from the backup: %w", err)
 		}
 		digest.Write(p)
 		off += int64(len(p))
