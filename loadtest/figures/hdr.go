@@ -37,7 +37,7 @@ func (r *Run) SaveFiles(prefix string) (names []string, err error) {
 		}
 		if err := write(f); err != nil {
 			f.Close()
-			return fmt.Errorf("write %s: %w", name, err)
+			return err
 		}
 		names = append(names, name)
 		return f.Close()

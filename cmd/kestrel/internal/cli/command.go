@@ -14,7 +14,9 @@ import (
 func NewRoot() *cobra.Command {
 	root := &cobra.Command{Use: "kestrel", SilenceUsage: true, SilenceErrors: true}
 	root.SetVersionTemplate("{{.Version}}")
-	root.SetHelpTemplate("{{.Long | trimTrailingWhitespaces}}\n")
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { // cobra's own also prints an error of the output
+		fmt.Fprintln(cmd.OutOrStdout(), strings.TrimRight(cmd.Long, " \n"))
+	})
 	root.SetUsageTemplate("Try '{{.CommandPath}} --help'.\n")
 	root.CompletionOptions.DisableDefaultCmd = true
 	return root
@@ -27,13 +29,19 @@ type usageReport interface {
 	Print(w io.Writer)
 }
 
-// execute runs the command line args of root and returns the exit code.
+// Run runs the command line args of root and returns the exit code. It is no success if the output is incomplete.
 func Run(root *cobra.Command, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
-	root.SetOut(stdout)
+	out := &output{w: stdout}
+	if IsTerminal(stdout) {
+		root.SetOut(stdout) // commands ask it how wide it is
+	} else {
+		root.SetOut(out)
+	}
 	root.SetErr(stderr)
 	refuseUnknownTopics(root)
 	ran, err := root.ExecuteC()
+	err = out.judge(err)
 	var failed *Failure
 	var long usageReport
 	switch {

@@ -93,7 +93,7 @@ func (d *drainFlags) run(s *session, args []string) error {
 		}
 		if err != nil {
 			c.abort(context.WithoutCancel(s.ctx))
-			err = cli.Failed("write to %s: %v; what was taken last is in %q again", d.to, err, queue)
+			err = cli.Failed("write to %s: %v; what was taken last is in %q again", d.to, segment.Cause(err), queue)
 			break
 		}
 		stored += d.length(c)

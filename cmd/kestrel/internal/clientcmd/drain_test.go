@@ -45,7 +45,7 @@ $ seq 1000 1999 | kestrel put work
 1,000 items put into "work"
 $ trap '' XFSZ; ulimit -f 1; kestrel drain work --to items --yes
 … items of "work" are in items
-kestrel: write to items: write items: file too large; what was taken last is in "work" again
+kestrel: write to items: file too large; what was taken last is in "work" again
 $ (cat items; kestrel get work --all) | cmp - <(seq 1000 1999) && echo each is there once
 each is there once
 `)

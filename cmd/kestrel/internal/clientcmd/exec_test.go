@@ -21,9 +21,9 @@ func TestEndToEndExecOutput(t *testing.T) {
 $ seq 3 | kestrel put work
 3 items put into "work"
 $ kestrel get work --exec 'cat; echo' --wait 10s > /dev/full; echo $?
-kestrel: an item of "work" goes back: write /dev/stdout: no space left on device
+kestrel: an item of "work" goes back: no space left on device
 0 items done
-kestrel: write what the commands print to standard output: write /dev/stdout: no space left on device; the items of those are in "work" again
+kestrel: write what the commands print to standard output: no space left on device; the items of those are in "work" again
 1
 $ kestrel get work --all
 1

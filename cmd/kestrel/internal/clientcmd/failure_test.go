@@ -48,14 +48,17 @@ $ kestrel ls small --server $KESTREL_SERVER,$NOBODY 2>&1 | cut -c 1-30
 QUEUE  ITEMS  BYTES …
 small      2    2 B  …
 kestrel: ask for statistics on
+$ kestrel ls > /dev/full; echo $?
+kestrel: write what was found to standard output: no space left on device
+1
 $ kestrel put work a; kestrel get work > /dev/full; echo $?; kestrel peek work
 1 item put into "work"
-kestrel: write items to standard output: write /dev/stdout: no space left on device; the items are in the queue again
+kestrel: write items to standard output: no space left on device; the items are in the queue again
 1
 a
 $ kestrel drain work --to - --yes > /dev/full; echo $?; kestrel get work
 0 items of "work" are in -
-kestrel: write to -: write /dev/stdout: no space left on device; what was taken last is in "work" again
+kestrel: write to -: no space left on device; what was taken last is in "work" again
 1
 a
 $ touch there; kestrel put work b; kestrel drain work --to there --yes; echo $?; kestrel get work
