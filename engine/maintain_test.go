@@ -401,6 +401,38 @@ func TestFailureIsReported(t *testing.T) {
 	})
 }
 
+// TestFailureIsReportedOnce has a sync of background work fail: an operator reads once that the journal fails, and why.
+func TestFailureIsReportedOnce(t *testing.T) {
+	for name, sync := range map[string]SyncPolicy{"mark": SyncAlways, "sealed segment": SyncNever} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var out bytes.Buffer
+				e, fsys := openBusy(t, func(o *Options) {
+					o.Logger = slog.New(slog.NewTextHandler(&out, nil))
+					o.Settings.Default.Sync = sync
+				})
+				mustPut(t, e, "q", "a")
+				failed := false
+				fsys.SetFault(func(op segmenttest.Op) segmenttest.Fault {
+					if failed || op.Kind != segmenttest.OpDatasync || !strings.Contains(op.Path, "0000000001.") {
+						return segmenttest.Fault{}
+					}
+					failed = true
+					return segmenttest.Fault{Err: syscall.EIO}
+				})
+				if sync == SyncNever { // the first segment is left
+					mustPut(t, e, "q", strings.Repeat("b", 3000))
+					mustPut(t, e, "q", strings.Repeat("c", 3000))
+				}
+				after(10 * markInterval)
+				if got := strings.Count(out.String(), "level=ERROR"); got != 1 || !strings.Contains(out.String(), "journal fails") {
+					t.Errorf("log has %d errors, want one:\n%s", got, out.String())
+				}
+			})
+		})
+	}
+}
+
 // TestPeriodicSyncGoesOn has a put come between the moment at which a sync forgets what is due and
 // the one at which it gathers what to write: that put is synced before it is due. Nothing is left
 // to do then, but what is put later is to be synced in its time.

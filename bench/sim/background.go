@@ -40,7 +40,6 @@ func (h listener) WithGroup(name string) slog.Handler {
 // repeated are the reports of work that is done every few seconds, and that no fault of the past is a reason for.
 var repeated = map[string]bool{
 	"journal: old segments could not be dropped; trying again":             true,
-	"journal: finished segments could not be synced":                       true,
 	"journal: could not note how far it is synced; trying again":           true,
 	"journal: spare files could not be removed; trying again":              true,
 	"journal: those that were replaced could not be removed; trying again": true,

@@ -153,7 +153,7 @@ func (j *Journal) SyncSealed() {
 	began := time.Now()
 	if err := j.log.SyncSealed(); err != nil {
 		j.syncs.count(time.Since(began), err)
-		j.opts.Report("journal: finished segments could not be synced", j.failed(err))
+		j.failed(err) // Failure says why
 	}
 }
 
@@ -165,7 +165,7 @@ func (j *Journal) Mark() {
 	}
 	wrote, err := j.log.Mark()
 	if wrote && err == nil {
-		err = j.syncLog()
+		j.syncLog() // Failure says why it fails
 	}
 	j.opts.Report("journal: could not note how far it is synced; trying again", err)
 }
