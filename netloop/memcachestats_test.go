@@ -30,6 +30,25 @@ func connectionStats(t *testing.T, p *peer) map[string]string {
 	}
 }
 
+// TestStatsNames tests that STATS has a queue's name as clients send it, an ESC in it included.
+func TestStatsNames(t *testing.T) {
+	onEventLoops(t, func(t *testing.T, eventLoop string) {
+		p := dial(t, startServer(t, eventLoop, Options{Loops: 1}, unsynced()))
+		p.send("set a\x1b[31m\xe9 0 0 1\r\nx\r\nstats\r\n")
+		found := false
+		for line := ""; line != "END\r\n"; {
+			var err error
+			if line, err = p.r.ReadString('\n'); err != nil {
+				t.Fatal(err)
+			}
+			found = found || line == "STAT queue_a\x1b[31m\xe9_items 1\r\n"
+		}
+		if !found {
+			t.Error("STATS lacks the items of a queue with an ESC in its name")
+		}
+	})
+}
+
 // TestStatsConnections tests what STATS CONNECTIONS says of a client that holds items, of one that waits, and of the
 // one that asks; and that it lists no more than DefaultConnections.
 func TestStatsConnections(t *testing.T) {

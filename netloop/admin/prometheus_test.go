@@ -125,6 +125,23 @@ func TestPrometheusNames(t *testing.T) {
 	}
 }
 
+// TestNamesWithControls tests how names look that hold what a terminal obeys: a scraper gets each as it is,
+// and a person who reads text does not.
+func TestNamesWithControls(t *testing.T) {
+	const name = "a\x1b[31m\"\\\tb"
+	tt := start(t, Options{}, netloop.Options{}, defaults())
+	tt.talk("set " + name + " 0 0 1\r\nx\r\n")
+	if got, want := series(tt.scrape("/metrics")["kestrel_queue_items"]), fmt.Sprintf("queue=%q", name); got[want] != 1 {
+		t.Errorf("kestrel_queue_items is %v, want 1 for %s", got, want)
+	}
+	if got, want := tt.get("/stats.txt").body, "q/a?[31m\"\\?b/"; !strings.Contains(got, want) || strings.Contains(got, "\x1b") {
+		t.Errorf("/stats.txt lacks %q, or has an ESC:\n%q", want, got)
+	}
+	if got := tt.get("/stats.json").body; !strings.Contains(got, "a\\u001b[31m") || strings.Contains(got, "\x1b") {
+		t.Errorf("/stats.json does not escape an ESC:\n%q", got)
+	}
+}
+
 func TestPrometheusBeforeAndAfter(t *testing.T) {
 	tt := startUnready(t, Options{Progress: new(engine.Progress)})
 	families := tt.scrape("/metrics")
