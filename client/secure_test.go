@@ -31,7 +31,9 @@ func TestSecure(t *testing.T) {
 	}
 	byCertificate := config.Clone()
 	byCertificate.ClientAuth = tls.RequireAnyClientCert // that of the authority is tested in netloop
-	e, err := engine.Open(engine.Options{Dir: t.TempDir(), Settings: engine.Settings{Default: engine.DefaultQueueOptions()}})
+	e, err := engine.Open(engine.Options{
+		Dir: t.TempDir(), Settings: engine.Settings{Default: engine.DefaultQueueOptions()}, SegmentSize: 1 << 20,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

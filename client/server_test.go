@@ -17,6 +17,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// testSegment is the size of a segment of the servers' journals: they write zeros to all of each, by default to 32 MiB.
+const testSegment = 1 << 20
+
 // patience bounds every wait of the tests: far longer than what is waited for takes.
 const patience = 20 * time.Second
 
@@ -34,7 +37,9 @@ type kestrel struct {
 func (k *kestrel) start() error {
 	options := engine.DefaultQueueOptions()
 	options.Sync = engine.SyncNever
-	e, err := engine.Open(engine.Options{Dir: k.dir, Settings: engine.Settings{Default: options}})
+	e, err := engine.Open(engine.Options{
+		Dir: k.dir, Settings: engine.Settings{Default: options}, SegmentSize: testSegment,
+	})
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func newBulkTestOn(
 ) *bulkTest {
 	t.Helper()
 	e, err := engine.Open(engine.Options{
-		Dir: "data", FS: fsys, Settings: engine.Settings{Default: queue},
+		Dir: "data", FS: fsys, Settings: engine.Settings{Default: queue}, SegmentSize: testSegment,
 	})
 	if err != nil {
 		t.Fatal(err)

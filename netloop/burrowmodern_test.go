@@ -130,7 +130,7 @@ func TestBurrowModern(t *testing.T) {
 	o := set.Default
 	o.MaxDeliveries, o.MaxItems = 2, 50
 	set.Queues["a/work"] = o
-	e, err := engine.Open(engine.Options{Dir: t.TempDir(), Settings: set})
+	e, err := engine.Open(engine.Options{Dir: t.TempDir(), Settings: set, SegmentSize: testSegment})
 	if err != nil {
 		t.Fatal(err)
 	}

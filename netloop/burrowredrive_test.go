@@ -111,7 +111,9 @@ func TestRedriveQuota(t *testing.T) {
 
 // TestRedriveReplacesNothing redrives a dead letter to a queue where a newer message has its id. Both are there then.
 func TestRedriveReplacesNothing(t *testing.T) {
-	e, err := engine.Open(engine.Options{Dir: t.TempDir(), Settings: engine.Settings{Default: unsynced()}})
+	e, err := engine.Open(engine.Options{
+		Dir: t.TempDir(), Settings: engine.Settings{Default: unsynced()}, SegmentSize: testSegment,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,7 +62,7 @@ func testDiskWait(t *testing.T, end func(t *testing.T, s *Server, p *peer)) {
 		queue.MaxMemorySize = 2000
 		fsys := &gatedFS{segmenttest.New(), make(chan struct{})}
 		e, err := engine.Open(engine.Options{
-			Dir: "data", FS: fsys, BacklogCached: true, Settings: engine.Settings{Default: queue},
+			Dir: "data", FS: fsys, BacklogCached: true, Settings: engine.Settings{Default: queue}, SegmentSize: testSegment,
 		})
 		if err != nil {
 			t.Fatal(err)

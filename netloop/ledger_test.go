@@ -168,9 +168,13 @@ func TestLedgerSteps(t *testing.T) {
 // refused before they take an item, all else goes on, and gets go on when reads have ended.
 func TestThriftReadsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ts := newLedgerServer(t, Options{MaxOpenReads: 1}, ledgerLimit)
+		items, limit := 400, int64(ledgerLimit)
+		if isSample() { // half as much of both
+			items, limit = 200, ledgerLimit/2
+		}
+		const size = 100_000
+		ts := newLedgerServer(t, Options{MaxOpenReads: 1}, limit)
 		defer ts.stop()
-		const items, size = 400, 100_000
 		producer := ts.dialThrift()
 		defer producer.hangUp()
 		for i := range items { // the queue spills: all of it does not fit into memory
@@ -200,8 +204,8 @@ func TestThriftReadsBounded(t *testing.T) {
 		if !refused.Failed || string(refused.Message) != want {
 			t.Fatalf("with %d reads open, %d bytes in use, get = %+v, want %s", len(ids), ts.inUse(), refused, want)
 		}
-		if got := ts.inUse(); got > ledgerLimit+4*size {
-			t.Errorf("%d bytes are in use, with a limit of %d", got, ledgerLimit)
+		if got := ts.inUse(); got > limit+4*size {
+			t.Errorf("%d bytes are in use, with a limit of %d", got, limit)
 		}
 		head := func(want int) {
 			t.Helper()

@@ -168,7 +168,7 @@ func TestStatusUnderLoad(t *testing.T) {
 		}()
 		dir, file := t.TempDir(), filepath.Join(t.TempDir(), "status")
 		settings := defaults()
-		e, err := engine.Open(engine.Options{Dir: dir, Settings: settings})
+		e, err := engine.Open(engine.Options{Dir: dir, Settings: settings, SegmentSize: testSegment})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -100,7 +100,7 @@ func startTLS(t *testing.T, loop string, auth Auth, list ...*access.User) *tlsSe
 	}
 	set := defaults()
 	set.Default.MaxItemSize = 32 << 20
-	e, err := engine.Open(engine.Options{Dir: "data", FS: segmenttest.New(), Settings: set})
+	e, err := engine.Open(engine.Options{Dir: "data", FS: segmenttest.New(), Settings: set, SegmentSize: testSegment})
 	if err != nil {
 		t.Fatal(err)
 	}

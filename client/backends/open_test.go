@@ -25,7 +25,10 @@ func serve(t *testing.T) string {
 	t.Helper()
 	options := engine.DefaultQueueOptions()
 	options.Sync = engine.SyncNever
-	e, err := engine.Open(engine.Options{Dir: t.TempDir(), Settings: engine.Settings{Default: options}})
+	e, err := engine.Open(engine.Options{
+		Dir: t.TempDir(), Settings: engine.Settings{Default: options},
+		SegmentSize: 1 << 20, // zeros are written to all of each
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,9 @@ func TestDeleteAgainIsDurable(t *testing.T) {
 		fs := segmenttest.New()
 		options := engine.DefaultQueueOptions()
 		options.Sync = engine.SyncAlways
-		e, err := engine.Open(engine.Options{Dir: "data", FS: fs, Settings: engine.Settings{Default: options}})
+		e, err := engine.Open(engine.Options{
+			Dir: "data", FS: fs, SegmentSize: 1 << 20, Settings: engine.Settings{Default: options},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -67,7 +67,7 @@ func TestExportLongName(t *testing.T) {
 	root := t.TempDir()
 	data, out := filepath.Join(root, "data"), filepath.Join(root, "out")
 	e, err := engine.Open(engine.Options{
-		Dir: data, Settings: engine.Settings{Default: engine.DefaultQueueOptions()},
+		Dir: data, SegmentSize: testSegment, Settings: engine.Settings{Default: engine.DefaultQueueOptions()},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +91,7 @@ func fillRandomly(t *testing.T, rng *rand.Rand, data string) {
 	t.Helper()
 	settings := engine.Settings{Default: engine.DefaultQueueOptions()}
 	settings.Default.Sync = engine.SyncNever
-	e, err := engine.Open(engine.Options{Dir: data, Settings: settings})
+	e, err := engine.Open(engine.Options{Dir: data, SegmentSize: testSegment, Settings: settings})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,9 +175,9 @@ func TestExport(t *testing.T) {
 // TestExportFlags tests that the export says where flags are, which the old format cannot hold.
 func TestExportFlags(t *testing.T) {
 	dir := t.TempDir()
-	e, err := engine.Open(engine.Options{Dir: dir, Settings: engine.Settings{
-		Default: engine.DefaultQueueOptions(),
-	}})
+	e, err := engine.Open(engine.Options{
+		Dir: dir, SegmentSize: testSegment, Settings: engine.Settings{Default: engine.DefaultQueueOptions()},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,9 +217,9 @@ func TestExportUnfinishedImport(t *testing.T) {
 func TestNamesInLines(t *testing.T) {
 	data, out := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "out")
 	const name = "two\nlines\x1b[2J"
-	e, err := engine.Open(engine.Options{Dir: data, Settings: engine.Settings{
-		Default: engine.DefaultQueueOptions(),
-	}})
+	e, err := engine.Open(engine.Options{
+		Dir: data, SegmentSize: testSegment, Settings: engine.Settings{Default: engine.DefaultQueueOptions()},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

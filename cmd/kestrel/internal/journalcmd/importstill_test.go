@@ -17,7 +17,8 @@ func TestImportIsStill(t *testing.T) {
 	root := t.TempDir()
 	in := func(name string) string { return filepath.Join(root, name) }
 	e, err := engine.Open(engine.Options{
-		Dir: in("data"), Still: true, Settings: engine.Settings{Default: engine.DefaultQueueOptions()},
+		Dir: in("data"), Still: true, SegmentSize: testSegment,
+		Settings: engine.Settings{Default: engine.DefaultQueueOptions()},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -135,9 +135,9 @@ func TestVerifyNothing(t *testing.T) {
 
 func TestInspect(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
-	e, err := engine.Open(engine.Options{Dir: data, Settings: engine.Settings{
-		Default: engine.DefaultQueueOptions(),
-	}})
+	e, err := engine.Open(engine.Options{
+		Dir: data, SegmentSize: testSegment, Settings: engine.Settings{Default: engine.DefaultQueueOptions()},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
