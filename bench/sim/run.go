@@ -43,7 +43,7 @@ func (o *options) build(ctx context.Context) (*program, error) {
 		os.RemoveAll(dir)
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-tags", "faketime", "-overlay", overlay, "-o", p.path,
+	cmd := exec.CommandContext(ctx, "go", "build", "-ldflags=-w", "-tags", "faketime", "-overlay", overlay, "-o", p.path,
 		"github.com/kestrelmq/kestrel/bench/sim")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // with cgo, fake time stands still
 	if out, err := cmd.CombinedOutput(); err != nil {

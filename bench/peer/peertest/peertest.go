@@ -31,7 +31,7 @@ func TwoProcessors(t *testing.T) {
 func Build(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "kestrel")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program,
+	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-w", "-o", program,
 		"github.com/kestrelmq/kestrel/cmd/kestrel")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building kestrel: %v\n%s", err, out)
