@@ -10,6 +10,7 @@ import (
 	"io"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -204,9 +205,16 @@ func checkHeld(t *testing.T, got, want map[string][]string) {
 	t.Errorf("restored %d queues with items, want %d", len(got), len(want))
 }
 
-// stride is the step from one place of a crash or a cut to the next: with -short, every third is tried.
+// isSample reports whether `make test` runs, and not CI: of what is long even with -short, it runs a sample.
+func isSample() bool { return testing.Short() && os.Getenv("KESTREL_CI") == "" }
+
+// stride is the step from one place of a crash or a cut to the next: with -short every third is tried, and every
+// seventh in a sample.
 func stride() int {
-	if testing.Short() {
+	switch {
+	case isSample():
+		return 7
+	case testing.Short():
 		return 3
 	}
 	return 1
@@ -217,7 +225,10 @@ func seeds(t *testing.T, n uint64) []uint64 {
 	if *seedFlag != 0 {
 		return []uint64{*seedFlag}
 	}
-	if testing.Short() {
+	switch {
+	case isSample():
+		n = min(n, 2)
+	case testing.Short():
 		n = min(n, 3)
 	}
 	var all []uint64
@@ -360,19 +371,26 @@ func TestDamage(t *testing.T) {
 	if _, err := Store(disk, "backup", stream); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range disk.Paths() {
+	for at, name := range disk.Paths() {
 		src, err := disk.Bytes(name)
 		if err != nil || len(src) == 0 || strings.HasSuffix(name, manifestName) {
 			continue
 		}
 		base := name[strings.LastIndexByte(name, '/')+1:]
-		for what, damage := range map[string]func(*segmenttest.FS) error{
-			"bit":  func(fsys *segmenttest.FS) error { return fsys.FlipBit(name, int64(len(src)/2), 3) },
-			"cut":  func(fsys *segmenttest.FS) error { return fsys.TruncateFile(name, int64(len(src)-1)) },
-			"gone": func(fsys *segmenttest.FS) error { return fsys.Remove(name) },
+		for i, tt := range []struct {
+			what   string
+			damage func(*segmenttest.FS) error
+		}{
+			{"bit", func(fsys *segmenttest.FS) error { return fsys.FlipBit(name, int64(len(src)/2), 3) }},
+			{"cut", func(fsys *segmenttest.FS) error { return fsys.TruncateFile(name, int64(len(src)-1)) }},
+			{"gone", func(fsys *segmenttest.FS) error { return fsys.Remove(name) }},
 		} {
+			if isSample() && i != at%3 {
+				continue // a sample has one damage of each file, by turns
+			}
+			what := tt.what
 			fsys := disk.Kill()
-			if err := damage(fsys); err != nil {
+			if err := tt.damage(fsys); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := Restore(fsys, "data", FromDir(fsys, "backup")); err == nil || !strings.Contains(err.Error(), base) {
