@@ -22,8 +22,9 @@ func TestDecode(t *testing.T) {
 			if n != wantN {
 				t.Errorf("Decode(%.80q) consumed %d bytes, want %d", tt.in, n, wantN)
 			}
-			for i := range tt.in { // cut anywhere, a line is incomplete, and nothing is consumed
-				got, n := decodeString(tt.d, tt.in[:i])
+			in := []byte(tt.in)
+			for i := range in { // cut anywhere, a line is incomplete, and nothing is consumed
+				got, n := decodeBytes(tt.d, in[:i:i])
 				if got != ErrIncomplete.Error() || n != 0 {
 					t.Fatalf("Decode(%.80q) = %s, %d bytes, want %v",
 						tt.in[:i], got, n, ErrIncomplete)
@@ -101,9 +102,11 @@ func TestOpString(t *testing.T) {
 }
 
 // decodeString decodes the line at the start of in and returns it, or the error, as text.
-func decodeString(d Decoder, in string) (string, int) {
+func decodeString(d Decoder, in string) (string, int) { return decodeBytes(d, []byte(in)) }
+
+func decodeBytes(d Decoder, in []byte) (string, int) {
 	var req Request
-	n, err := d.Decode([]byte(in), &req)
+	n, err := d.Decode(in, &req)
 	return resultString(&req, err), n
 }
 
