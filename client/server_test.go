@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// testSegment is the size of a segment of the servers' journals: they write zeros to all of each, by default to 32 MiB.
+// testSegment is the size of a segment of the servers' journals, which need no 32 MiB, the default.
 const testSegment = 1 << 20
 
 // patience bounds every wait of the tests: far longer than what is waited for takes.

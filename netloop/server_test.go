@@ -36,8 +36,8 @@ func onEventLoops(t *testing.T, test func(t *testing.T, eventLoop string)) {
 	}
 }
 
-// testSegment is the size of a segment of the journal of tests. A server writes zeros to a whole segment before it
-// uses it, and those of 32 MiB, as they are by default, would take a third of these tests' time.
+// testSegment is the size of a segment of the journal of tests, which need no 32 MiB, the default: where a journal is
+// often synced, zeros are written to all of each.
 const testSegment = 1 << 20
 
 // startServer runs a server on a free port of this machine until the test ends.

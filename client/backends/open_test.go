@@ -27,7 +27,7 @@ func serve(t *testing.T) string {
 	options.Sync = engine.SyncNever
 	e, err := engine.Open(engine.Options{
 		Dir: t.TempDir(), Settings: engine.Settings{Default: options},
-		SegmentSize: 1 << 20, // zeros are written to all of each
+		SegmentSize: 1 << 20,
 	})
 	if err != nil {
 		t.Fatal(err)

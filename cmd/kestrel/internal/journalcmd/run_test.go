@@ -23,7 +23,7 @@ func runJournal(t testing.TB, wantCode int, args ...string) (stdout, stderr stri
 	return clitest.Run(t, withJournal(), wantCode, args...)
 }
 
-// testSegment is the size of a segment of the tests' journals: zeros are written to all of each, by default to 32 MiB.
+// testSegment is the size of a segment of the tests' journals, which need no 32 MiB, the default.
 const testSegment = 1 << 20
 
 func TestMain(m *testing.M) { os.Exit(clitest.Main(m)) }
