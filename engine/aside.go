@@ -26,10 +26,13 @@ type asideItems struct {
 	alarmed
 }
 
-// noteTaken notes that an item goes to a read, or aside, or from one to another.
-func (q *queue) noteTaken(id uint64) {
+// noteTaken notes that an item goes to a read, or aside, or from one to another, and whether a flush leaves it there.
+func (q *queue) noteTaken(id uint64, stays bool) {
 	for _, live := range q.walks {
 		live.Add(id)
+	}
+	for _, s := range q.flushes {
+		s.note(id, stays)
 	}
 }
 
@@ -64,7 +67,7 @@ func (e *Engine) setAside(q *queue, it *Item, segment uint64, entry aside.Entry)
 	if !q.opts.KeepJournal || q.entering {
 		segment = 0
 	}
-	q.noteTaken(it.ID)
+	q.noteTaken(it.ID, entry.State == aside.Leased)
 	q.shard.pins.Add(segment, 1, pinSize(len(it.Data)))
 	r := s.Add(it, segment, entry)
 	q.noteLeased(leased)
@@ -95,6 +98,7 @@ func (e *Engine) changeAside(q *queue, r aside.Ref, entry aside.Entry) {
 	if q.aside.holders != nil && entry.State != aside.Leased {
 		q.aside.holders.letGo(q.shard, q.aside.Get(r).Token)
 	}
+	q.noteTaken(q.aside.ID(r), entry.State == aside.Leased)
 	q.aside.Change(r, entry)
 	q.aside.changes++
 	q.noteLeased(leased)
@@ -170,24 +174,11 @@ func (q *queue) asideIDs() iter.Seq[uint64] {
 			return
 		}
 		for r := range aside.Ref(q.aside.Len()) {
-			if !yield(q.aside.ID(r)) {
+			if !q.aside.IsDropped(r) && !yield(q.aside.ID(r)) {
 				return
 			}
 		}
 	}
-}
-
-// asideIn returns the ids of the items aside in the states wanted.
-func (q *queue) asideIn(wanted func(aside.State) bool) (ids []uint64) {
-	if q.aside == nil {
-		return nil
-	}
-	for r := range aside.Ref(q.aside.Len()) {
-		if wanted(q.aside.Get(r).State) {
-			ids = append(ids, q.aside.ID(r))
-		}
-	}
-	return ids
 }
 
 // leased is how many items have a lease.

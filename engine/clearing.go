@@ -34,6 +34,7 @@ type Clearing struct {
 	done      bool     // it is cleared; what it had to move may still be on its way
 	last      ReadRef  // what must have arrived before the next piece; zero for nothing
 	waits     bool     // the next piece needs last to arrive, or something of the disk
+	staying   *staying // what it leaves of the queue; nil as long as expired items move
 	rubbish   rubbish
 
 	refusing string // the name of a queue that does not admit the client
@@ -189,7 +190,7 @@ func (c *Clearing) next() bool {
 	}
 	last := len(c.queues) - 1
 	c.queue, c.queues = c.queues[last], c.queues[:last]
-	c.limit, c.swept, c.dropping, c.done = 0, 0, false, false
+	c.limit, c.swept, c.dropping, c.done, c.staying = 0, 0, false, false, nil
 	return true
 }
 
@@ -261,7 +262,7 @@ func (c *Clearing) flush(q *queue, now Time, n int) (steps int, done bool) {
 		}
 		c.limit = q.nextID
 	}
-	if q.opts.ExpireTo != "" && !c.dropping {
+	if q.opts.ExpireTo != "" && !c.dropping && c.staying == nil {
 		limit := min(int64(n), sweepBatch)
 		if c.swept = e.sweep(q, now, limit); c.swept == limit {
 			return int(limit), false
@@ -271,10 +272,20 @@ func (c *Clearing) flush(q *queue, now Time, n int) (steps int, done bool) {
 			return int(c.swept), false
 		}
 	}
-	if q.returned.First() == nil && q.headID() >= c.limit && (q.aside == nil || q.asideQueued().Count == 0) {
+	if c.staying == nil && q.returned.First() == nil && q.headID() >= c.limit && (q.aside == nil || q.asideQueued().Count == 0) {
 		e.shrink(q) // all that was there is gone; what was put since may have been taken back into memory
 	} else {
-		c.rubbish = e.clear(q)
+		if c.staying == nil {
+			c.staying = q.beginFlush()
+		}
+		if c.staying.piece(q) {
+			return int(c.swept) + readBatch/8, false
+		}
+		if q.aside != nil && q.aside.Dropped() > 0 { // by another flush
+			c.rubbish = rubbish{q: q}
+			return int(c.swept), false
+		}
+		c.rubbish = e.clear(q, c.staying)
 	}
 	if q.attended() {
 		e.serveWaiters(q, now)

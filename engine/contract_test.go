@@ -184,7 +184,7 @@ func wordModel(queues []*modelQueue) (w durableWords) {
 
 // wordItemsAside words what is aside, by id.
 func wordItemsAside(e *Engine, q *queue) (words string) {
-	ids := q.asideIn(func(s aside.State) bool { return s != aside.Restored })
+	ids := q.idsAside(func(s aside.State) bool { return s != aside.Restored })
 	onDisk := hiddenEntries(e, q)
 	ids = slices.AppendSeq(ids, maps.Keys(onDisk))
 	slices.Sort(ids)

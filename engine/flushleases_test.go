@@ -32,7 +32,7 @@ func TestFlushBesideLeases(t *testing.T) {
 		q := e.shardOf([]byte("q")).queues["q"]
 		allocs := testing.AllocsPerRun(1, func() {
 			q.shard.mu.Lock()
-			left := e.clear(q)
+			left := clearNow(e, q)
 			q.shard.mu.Unlock()
 			for !left.empty() {
 				left.dispose(100)

@@ -71,7 +71,7 @@ func (at *readCursor) asides(q *queue) iter.Seq[aside.Ref] {
 			at.aside, at.left = true, q.aside.Len()
 		}
 		for at.left = min(at.left, q.aside.Len()); at.left > 0; at.left-- {
-			if !yield(aside.Ref(at.left - 1)) {
+			if r := aside.Ref(at.left - 1); !q.aside.IsDropped(r) && !yield(r) {
 				return
 			}
 		}

@@ -134,6 +134,24 @@ func unwritten(e *Engine) (records []byte) {
 	return records
 }
 
+// clearNow flushes a queue whose shard is locked.
+func clearNow(e *Engine, q *queue) rubbish {
+	s := q.beginFlush()
+	for s.piece(q) {
+	}
+	return e.clear(q, s)
+}
+
+// idsAside returns the ids of the items aside in the states wanted.
+func (q *queue) idsAside(wanted func(aside.State) bool) (ids []uint64) {
+	for id := range q.asideIDs() {
+		if r, _ := q.aside.Find(id); wanted(q.aside.State(r)) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
 // mustCommit commits t.
 func mustCommit(t testing.TB, e *Engine, ticket Ticket) {
 	t.Helper()
@@ -179,7 +197,7 @@ func contents(e *Engine, name string, withOpen bool) (all []Item) {
 	}
 	if withOpen {
 		early := q.readsByID()
-		for _, id := range q.asideIn(func(s aside.State) bool { return s == aside.Restored }) {
+		for _, id := range q.idsAside(func(s aside.State) bool { return s == aside.Restored }) {
 			r, _ := q.aside.Find(id)
 			early = append(early, &read{item: q.aside.Item(r)})
 		}
@@ -194,7 +212,7 @@ func contents(e *Engine, name string, withOpen bool) (all []Item) {
 	}
 	var ready []uint64
 	if q.aside != nil && !withOpen {
-		ready = q.asideIn(func(s aside.State) bool { return s >= aside.Ready })
+		ready = q.idsAside(func(s aside.State) bool { return s >= aside.Ready })
 		slices.Sort(ready)
 	}
 	addOne := add

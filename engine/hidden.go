@@ -200,25 +200,6 @@ func (q *queue) hiddenStateSize() (n int64) {
 	return n
 }
 
-// clearHidden takes everything out of the hidden runs of q, which is flushed, or deleted, but the items of reads
-// that stay.
-func (e *Engine) clearHidden(q *queue) {
-	h := &q.aside.hidden
-	if len(h.Runs()) == 0 {
-		return
-	}
-	sizes := make(map[uint64]int)
-	if !q.deleted {
-		for _, list := range [...]*readList{&q.open, &q.moving} {
-			for r := list.First(); r != nil; r = r.link.Next() {
-				sizes[r.item.ID] = len(r.item.Data)
-			}
-		}
-	}
-	h.Retain(sizes)
-	e.spendRuns(q)
-}
-
 // spendRuns has the spool remove the files of runs in which nothing lives any more.
 func (e *Engine) spendRuns(q *queue) {
 	h := &q.aside.hidden

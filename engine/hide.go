@@ -130,7 +130,7 @@ func (s *spool) gather(job *hideJob) (more bool) {
 		job.left--
 		ref := aside.Ref(job.left)
 		entry, it := a.Get(ref), a.Item(ref)
-		if entry.State != aside.Delayed || entry.Token != 0 || entry.Due <= job.until || a.hidden.Find(it.ID) != nil ||
+		if a.IsDropped(ref) || entry.State != aside.Delayed || entry.Token != 0 || entry.Due <= job.until || a.hidden.Find(it.ID) != nil ||
 			s.hideBatch.Has(it.ID) { // it was changed since, and comes again
 			continue
 		}

@@ -134,7 +134,7 @@ func (m *messages) words(e *Engine) string {
 		for r := q.returned.First(); r != nil; r = r.link.Next() {
 			stands(r.item, aside.Entry{State: aside.Ready, Count: r.count})
 		}
-		for _, id := range q.asideIn(func(s aside.State) bool { return s != aside.Restored }) {
+		for _, id := range q.idsAside(func(s aside.State) bool { return s != aside.Restored }) {
 			r, _ := q.aside.Find(id)
 			stands(q.aside.Item(r), q.aside.Get(r))
 		}

@@ -376,7 +376,7 @@ func (r *modelRun) compareAside(q *modelQueue) {
 	}
 	restored := int(live.aside.Tally(aside.Restored).Count)
 	onDisk := hiddenEntries(r.e, live)
-	if live.aside.Len()+len(onDisk) != len(q.aside)+restored {
+	if live.aside.Len()-live.aside.Dropped()+len(onDisk) != len(q.aside)+restored {
 		r.fail("queue %q has %d items aside, %d of them restored, and %d hidden, want %d",
 			q.name, live.aside.Len(), restored, len(onDisk), len(q.aside))
 	}

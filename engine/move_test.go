@@ -71,7 +71,7 @@ func TestMoveMeetsOthers(t *testing.T) {
 			e.keepOldReads(q, &trim.Plan{Target: math.MaxUint64, Left: 1 << 20}, &readCursor{})
 		}, "b", "b"},
 		{"delete", true, func(e *Engine, q *queue) { e.delete(q) }, "", ""},
-		{"flush", true, func(e *Engine, q *queue) { e.clear(q) }, "", ""},
+		{"flush", true, func(e *Engine, q *queue) { clearNow(e, q) }, "", ""},
 		{"out of the journal", true, toggle, "b", ""},
 		{"into the journal", false, toggle, "b", "b"},
 		{"out and in again", true, func(e *Engine, q *queue) {

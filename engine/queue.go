@@ -64,6 +64,7 @@ type queue struct {
 	crossing bool            // it enters the journal, or leaves it, in pieces: see crossBy
 	entering bool            // it is about to enter the journal that replaces another, see enter; crossing is set too
 	walks    []*idset.Bitmap // ids that live, of what is being gathered by a goneWalk
+	flushes  []*staying      // of flushes that look for what stays
 	keeping  *leaving        // what forgo is recording of it; nil if nothing
 	letting  *run            // the one recorded last, until its reads have let go of their segments; then nil
 	clears   uint64          // how often all that was queued was dropped

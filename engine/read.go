@@ -109,7 +109,7 @@ func (l *readList) pushFront(r *read) {
 
 // noteTaken notes that r goes to a list, for those who walk over the reads of its queue.
 func (r *read) noteTaken() {
-	r.q.noteTaken(r.item.ID)
+	r.q.noteTaken(r.item.ID, r.state != readReturned)
 	if k := r.q.keeping; k != nil {
 		k.note(r)
 	}

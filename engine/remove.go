@@ -1,6 +1,9 @@
 package engine
 
 import (
+	"math"
+	"slices"
+
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
@@ -15,78 +18,107 @@ func (e *Engine) ticketSoFar(q *queue) Ticket {
 	return e.ticketOf(q)
 }
 
-// clear drops every queued item in one step, whatever their number, and returns what is to be given
-// back. The caller holds the shard's mutex.
-func (e *Engine) clear(q *queue) rubbish {
-	if q.inJournal() && q.items() > 0 {
-		e.recordClear(q)
+// staying is what a flush of a queue leaves: items that are open, leased, or on their way to another queue. A flush looks
+// for them in pieces. From its first piece on it hears of each item that comes to be one of them, or comes back.
+type staying struct {
+	at     readCursor
+	ids    idset.Bitmap // of them, and of some that are gone by now
+	queued idset.Bitmap // what came back or is aside, and is queued, and some that are gone; not what is on disk
+}
+
+// note notes of an item that is not in line whether it stays.
+func (s *staying) note(id uint64, stays bool) {
+	if stays {
+		s.queued.Remove(id)
+		s.ids.Add(id)
+	} else {
+		s.ids.Remove(id)
+		s.queued.Add(id)
+	}
+}
+
+// beginFlush begins to look for what a flush of q leaves. The caller holds the shard's mutex.
+func (q *queue) beginFlush() *staying {
+	s := &staying{}
+	q.flushes = append(q.flushes, s)
+	return s
+}
+
+// piece looks at a batch, and reports whether there may be more. What another flush drops meanwhile may count as queued:
+// so it need not begin again.
+func (s *staying) piece(q *queue) (more bool) {
+	seen := 0
+	s.at.clears = q.clears
+	for r := range s.at.reads(q, &q.returned, &q.open, &q.moving) {
+		if seen++; seen > readBatch {
+			return true
+		}
+		s.note(r.item.ID, r.state != readReturned)
+	}
+	for r := range s.at.asides(q) {
+		if seen++; seen > readBatch {
+			return true
+		}
+		s.note(q.aside.ID(r), q.aside.State(r) == aside.Leased)
+	}
+	return false
+}
+
+// clear drops every queued item in one step, whatever their number, and returns what is to be given back. A flush has
+// looked for what stays; of a queue that is deleted nothing does, and s is nil. The caller holds the shard's mutex.
+func (e *Engine) clear(q *queue, s *staying) rubbish {
+	if s == nil {
+		s = &staying{}
+	} else if q.inJournal() && q.items() > 0 {
+		e.recordFlush(q, s)
 	}
 	left := rubbish{q: q, parts: [3]item.Window{q.window}, reads: [2]readList{q.returned}}
 	q.window, q.returned = item.Window{}, readList{}
 	q.clears++
-	if q.aside != nil {
-		left.aside, left.holders = e.clearAside(q)
+	if a := q.aside; a != nil {
+		a.hidden.Retain(&s.ids)
+		e.spendRuns(q)
+		if leased := a.Tally(aside.Leased); leased.Count == 0 || q.deleted {
+			left.aside, left.holders = &aside.Set{Memory: a.Memory}, a.holders
+			a.Swap(left.aside)
+			a.holders = nil
+			q.noteLeased(leased)
+		} else {
+			a.Flush()
+		}
 	}
 	if b := q.backlog; b != nil {
 		left.parts[1], left.parts[2] = b.leaving, b.recent
 		e.dropBacklog(q)
 	}
 	q.segments.Clear()
-	if q.keys != nil {
-		q.rekey()
+	if q.keys != nil && s.ids.IsEmpty() {
+		q.keys.Clear()
+	} else if q.keys != nil {
+		left.keys = &keysLeft{stay: &s.ids, limit: q.nextID, leaves: math.MaxInt}
 	}
+	q.flushes = slices.DeleteFunc(q.flushes, func(o *staying) bool { return o == s })
 	return left
 }
 
-// recordClear records that all queued items of q are gone. It names those that stay or those that go, whichever are
-// fewer. So the journal grows by no more than was put.
-func (e *Engine) recordClear(q *queue) {
-	var ids []uint64
-	add := func(list *readList, from uint64) {
-		for r := list.First(); r != nil; r = r.link.Next() {
-			if r.item.ID >= from {
-				ids = append(ids, r.item.ID)
-			}
-		}
-	}
-	leased := q.asideIn(func(s aside.State) bool { return s == aside.Leased })
-	if q.open.Len()+q.moving.Len()+int64(len(leased)) <= q.items() {
-		add(&q.open, 0)
-		add(&q.moving, 0)
-		ids = append(ids, leased...)
-		e.journal.Record(q.number, func(b []byte) []byte {
-			return record.AppendFlush(b, q.number, q.nextID, ids)
-		})
-		return
-	}
-	head := q.headID()
-	add(&q.moving, head)
-	for _, id := range leased {
-		if id >= head {
-			ids = append(ids, id)
-		}
-	}
+// recordFlush records that all queued items of q are gone. It names those that stay or the ranges of those that go,
+// whichever are fewer. So the journal grows by no more than was put.
+func (e *Engine) recordFlush(q *queue, s *staying) {
 	var gone idset.Bitmap
-	gone.AddRange(idset.Between(head, q.nextID-1))
-	for _, id := range ids {
-		gone.Remove(id)
-	}
-	for r := q.returned.First(); r != nil; r = r.link.Next() {
-		gone.Add(r.item.ID)
-	}
-	for _, id := range q.asideIn(func(s aside.State) bool { return s != aside.Leased }) {
-		if id < head {
-			gone.Add(id)
-		}
-	}
-	if q.aside != nil && head > 1 {
+	gone.AddAll(&s.queued)
+	gone.AddRange(idset.Between(q.headID(), q.nextID-1))
+	if q.aside != nil {
 		for _, r := range q.aside.hidden.Runs() {
-			for part := range r.DiskIDs().Within(idset.Between(1, head-1)) {
-				gone.AddRange(part)
-			}
+			gone.AddAll(r.DiskIDs())
 		}
 	}
-	e.journal.Record(q.number, func(b []byte) []byte { return q.appendGone(b, gone.Within(idset.Between(1, q.nextID-1))) })
+	gone.RemoveAll(&s.ids)
+	e.journal.Record(q.number, func(b []byte) []byte {
+		if int64(s.ids.Len()) > gone.RangeCount() {
+			return q.appendGone(b, gone.Within(idset.Between(1, q.nextID-1)))
+		}
+		return record.AppendFlushOf(b, q.number, q.nextID, s.ids.Len(), func(yield func(uint64) bool) { s.ids.Each(yield) })
+	})
 }
 
 // delete removes q, and returns what is to be given back. The caller holds the shard's mutex.
@@ -101,7 +133,7 @@ func (e *Engine) delete(q *queue) (t Ticket, left rubbish) {
 	q.shard.unlink(q)
 	e.queueCount.Add(-1)
 	e.deletes.Add(1)
-	left = e.clear(q)
+	left = e.clear(q, nil)
 	left.reads[1], q.open = q.open, readList{}
 	return t, left
 }
@@ -115,6 +147,16 @@ type rubbish struct {
 	aside *aside.Set // nil without any
 	// holders are those of the leases among them.
 	holders holders
+	keys    *keysLeft // nil: none
+}
+
+// keysLeft is what is to be done for the keys of a queue that was flushed. At first entries of what is gone go from the
+// index, of which so many leaves are left. Then what stays gets its keys: newer items may have had them.
+type keysLeft struct {
+	stay   *idset.Bitmap
+	limit  uint64 // ids below that are gone unless they stay
+	leaves int
+	at     readCursor
 }
 
 func (r *rubbish) empty() bool { return r.q == nil }
@@ -159,6 +201,16 @@ func (r *rubbish) disposeOne(sh *shard) bool {
 		r.aside.Remove(last)
 		return true
 	}
+	if a := r.q.aside; a != nil && a.Dropped() > 0 {
+		a.Tidy(8, func(ref aside.Ref) { sh.pins.Add(a.Segment(ref), -1, -pinSize(len(a.Item(ref).Data))) })
+		return true
+	}
+	if r.keys != nil && !r.q.deleted {
+		if !r.keys.piece(r.q) {
+			r.keys = nil
+		}
+		return true
+	}
 	w := r.q.waiters.First()
 	if w == nil {
 		w = r.q.watchers.First()
@@ -171,24 +223,28 @@ func (r *rubbish) disposeOne(sh *shard) bool {
 	return false
 }
 
-// rekey makes the index that of the open and the leased items alone.
-func (q *queue) rekey() {
-	if q.keys == nil {
-		return
+// piece does a few steps, and reports whether there may be more.
+func (k *keysLeft) piece(q *queue) (more bool) {
+	if k.leaves > 0 {
+		k.leaves = q.keys.Sweep(k.leaves, 1, func(id uint64) bool { return id < k.limit && !k.stay.Has(id) })
+		return true
 	}
-	q.keys.Clear()
-	if q.deleted {
-		return
-	}
-	for r := q.open.First(); r != nil; r = r.link.Next() {
+	seen := 0
+	for r := range k.at.reads(q, &q.open) {
+		if seen++; seen > 8 {
+			return true
+		}
 		if r.item.HasKey() {
 			q.noteNewest(&r.item)
 		}
 	}
-	for id := range q.asideIDs() {
-		r, _ := q.aside.Find(id)
+	for r := range k.at.asides(q) {
+		if seen++; seen > 8 {
+			return true
+		}
 		if it := q.aside.Item(r); it.HasKey() {
 			q.noteNewest(&it)
 		}
 	}
+	return false
 }

@@ -44,30 +44,6 @@ func (e *Engine) rewriteAside(q *queue, r aside.Ref) {
 	e.sayAside(q, r)
 }
 
-// clearAside takes everything aside out of q but what is leased, or that too if q is deleted. It returns the items, and
-// the holders of their leases, to be given back. It looks at all of it, and carries what is fewer: the leases or the
-// others. That takes microseconds for each.
-func (e *Engine) clearAside(q *queue) (*aside.Set, holders) {
-	s := q.aside
-	leased, rest := s.Tally(aside.Leased), &aside.Set{Memory: s.Memory}
-	e.clearHidden(q)
-	if leased.Count == 0 || q.deleted {
-		hs := s.holders
-		s.Swap(rest)
-		s.holders = nil
-		q.noteLeased(leased)
-		return rest, hs
-	}
-	stays := func(state aside.State) bool { return state == aside.Leased }
-	if 2*leased.Count > int64(s.Len()) {
-		s.Carry(rest, func(state aside.State) bool { return !stays(state) })
-		return rest, nil
-	}
-	s.Swap(rest)
-	rest.Carry(&s.Set, stays)
-	return rest, nil
-}
-
 // sayCount records how often the item of a read was delivered, with its image if the journal has none of it.
 func (e *Engine) sayCount(q *queue, r *read) Ticket {
 	r.changed = true // and if the queue enters the journal later

@@ -255,7 +255,9 @@ func (w *Scan) lookAside(add func(id uint64)) {
 	s := w.queue.aside
 	if w.match.Hidden {
 		for r := range aside.Ref(s.Len()) {
-			add(s.ID(r))
+			if !s.IsDropped(r) {
+				add(s.ID(r))
+			}
 		}
 	} else {
 		s.EachReady(func(r aside.Ref) { add(s.ID(r)) })

@@ -137,6 +137,9 @@ func (e *Engine) verifyAside(q *queue, seen map[uint64]string, broken func(strin
 	}
 	for r := range aside.Ref(q.aside.Len()) {
 		id := q.aside.ID(r)
+		if q.aside.IsDropped(r) {
+			continue
+		}
 		if where := seen[id]; where != "" {
 			return broken("I1: item %d is aside and in %s", id, where)
 		}

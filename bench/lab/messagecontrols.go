@@ -13,6 +13,7 @@ func messageControls() []control {
 		model        = "./engine TestQueueModel"
 		crash        = "./engine TestCrashEveryWrite"
 		hideFile     = "engine/hide.go"
+		removeFile   = "engine/remove.go"
 		hiddenCrash  = "./engine TestHiddenCrash"
 		marksFile    = "engine/marks.go"
 		thinFile     = "engine/thin.go"
@@ -68,13 +69,14 @@ func messageControls() []control {
 			replaced("engine/move.go", "			q.remove(e.journal, r.item.ID, len(r.item.Data))\n", "")...), test: crash},
 		{breaks: "a released item counts as delivered", edits: replaced(backFile,
 			"	if how.How == Release || count == aside.MaxCount {", "	if count == aside.MaxCount {"), test: model},
-		{breaks: "a flush takes leased items", edits: replaced(sayFile,
-			"{ return state == aside.Leased }", "{ return state > aside.Ready }"),
-			test: model},
+		{breaks: "a flush takes leased items", edits: replaced(removeFile,
+			"q.aside.State(r) == aside.Leased)", "false)"), test: model},
+		{breaks: "a flush does not hear of what comes back", edits: replaced(asideFile,
+			"	q.noteTaken(q.aside.ID(r), entry.State == aside.Leased)\n", ""), test: "./engine TestFlushInPieces"},
 		{breaks: "checkpoints tell items aside as gone", edits: replaced("engine/gone.go",
 			"		w.Live.Add(q.aside.ID(r))\n", "		_ = r\n"), test: model},
 		{breaks: "a rewritten item loses its delay", edits: replaced(sayFile,
-			"	e.sayAside(q, r)\n}\n\n// clear", "	it := q.aside.Item(r)\n	q.lieIn(r, e.rewriteItem(q, &it))\n}\n\n// clear"), test: model},
+			"	e.sayAside(q, r)\n}\n\n// say", "	it := q.aside.Item(r)\n	q.lieIn(r, e.rewriteItem(q, &it))\n}\n\n// say"), test: model},
 		{breaks: "an item of a run is leased without its image", edits: replaced(sayFile,
 			"	if q.aside.Segment(r) != 0 && !inRun {\n", "	if true || inRun {\n"), test: model},
 		{breaks: "a hidden run is recorded before it is synced", edits: replaced(hideFile,
@@ -97,7 +99,8 @@ func messageControls() []control {
 			"		more = more && yield(e.recordHiddenAgain(q, r))", "		_ = r"), test: model},
 		{breaks: "checkpoints tell hidden items as gone", edits: replaced("engine/gone.go",
 			"			w.Hidden = append(w.Hidden, r.DiskIDs().Clone())", "			_ = r"), test: model},
-		{breaks: "a flush leaves hidden items", edits: replaced(sayFile, "	e.clearHidden(q)\n", ""), test: model},
+		{breaks: "a flush leaves hidden items", edits: replaced(removeFile,
+			"		a.hidden.Retain(&s.ids)\n", ""), test: model},
 		{breaks: "the removal of an item in the middle is lost", edits: replaced(lookFile,
 			"	t := q.remove(e.journal, at.it.ID, size)\n	q.leaves", "	_, t := size, Ticket{}\n	q.leaves"), test: model},
 		{breaks: "an overwrite leaves two copies", edits: replaced(delayFile,

@@ -39,13 +39,14 @@ type slot struct {
 	id    uint64
 	token uint64
 	at    place
-	state uint32 // state in the upper 2 bits, place in its heap in the others
+	state uint32 // state in the upper 2 bits, then the turn of its set, and its place in its heap in the others
 	next  uint32 // the slot behind this one in its bucket, plus one; zero at the end
 }
 
 const (
 	stateBits = 30
-	placeMask = 1<<stateBits - 1
+	turnBit   = 1 << (stateBits - 1)
+	placeMask = turnBit - 1
 	// MaxCount is the highest count of an Entry; what is more stays there.
 	MaxCount = math.MaxUint16
 )
@@ -53,6 +54,7 @@ const (
 func (s *slot) stateOf() State     { return State(s.state >> stateBits) }
 func (s *slot) place() uint32      { return s.state & placeMask }
 func (s *slot) setPlace(at uint32) { s.state = s.state&^placeMask | at }
+func (s *slot) turn() uint32       { return s.state & turnBit }
 
 // Set is the items of one queue that are aside. The zero Set is empty and ready for use, once Memory
 // is set. It must not be copied. It is not safe for concurrent use.
@@ -63,6 +65,8 @@ func (s *slot) setPlace(at uint32) { s.state = s.state&^placeMask | at }
 //	A2  An item is in the heap of its state, at the place that its slot names.
 //	A3  Every image names the slot of its item, and the slot the image.
 //	A4  The tallies are those of the items.
+//
+// What Flush has dropped, and Tidy has not yet let go of, is no item any more; A3 holds for it.
 type Set struct {
 	// Memory counts the bytes that the set takes.
 	Memory *atomic.Int64
@@ -80,9 +84,14 @@ type room struct {
 	buckets    paged[uint32]     // linear hashing: as many as slots; the first slot of each, plus one
 	tokens     map[uint64]uint32 // of items that have one: their slots
 	mostTokens int               // that there were at a time since tokens was made
-	due        heap              // of slots that are delayed or leased, by when they are due
-	ready      heap              // of slots that are ready, by id
-	images     store
+	// heaps has the slots that are delayed, and those that are leased, by when they are due, and those that are ready
+	// by id.
+	heaps  [Ready + 1]heap
+	images store
+
+	turn    uint32 // turnBit or zero; Flush changes it. A slot of the other turn that is not leased is dropped
+	dropped int    // slots that Flush has dropped and that are still there
+	left    int    // of the slots, so many Tidy still has to look at
 }
 
 // Warm names the set that keeps its memory while it is empty. Of the sets that share it, that is the one that became
@@ -96,8 +105,21 @@ const (
 	fewBytes = 2 << 10
 )
 
-// Len is the number of items. Their Refs are all the numbers below it.
+// Len is the number of items, and of those dropped by Flush that are still there. Their Refs are all the numbers below it.
 func (s *Set) Len() int { return s.slots.count }
+
+// Dropped is how many items that Flush has dropped are still there.
+func (s *Set) Dropped() int { return s.dropped }
+
+// IsDropped reports whether Flush has dropped what is there.
+func (s *Set) IsDropped(r Ref) bool { return s.isDropped(s.slots.at(uint32(r))) }
+
+func (s *Set) isDropped(sl *slot) bool {
+	return s.dropped > 0 && sl.turn() != s.turn && sl.stateOf() != Leased
+}
+
+// State returns where an item stands. It looks at less than Get.
+func (s *Set) State(r Ref) State { return s.slots.at(uint32(r)).stateOf() }
 
 // Tally is what there is of the items in a state.
 func (s *Set) Tally(state State) item.Tally { return s.tallies[state] }
@@ -126,7 +148,7 @@ func (s *Set) Find(id uint64) (Ref, bool) {
 	for n := *s.buckets.at(s.bucketOf(id)); n != 0; {
 		sl := s.slots.at(n - 1)
 		if sl.id == id {
-			return Ref(n - 1), true
+			return Ref(n - 1), !s.isDropped(sl)
 		}
 		n = sl.next
 	}
@@ -136,15 +158,15 @@ func (s *Set) Find(id uint64) (Ref, bool) {
 // FindToken returns the item with that token, which is not zero, if it is there.
 func (s *Set) FindToken(token uint64) (Ref, bool) {
 	i, ok := s.tokens[token]
-	return Ref(i), ok
+	return Ref(i), ok && !s.isDropped(s.slots.at(i))
 }
 
 // Get returns what there is to know of an item.
 func (s *Set) Get(r Ref) Entry {
 	sl := s.slots.at(uint32(r))
 	e := Entry{State: sl.stateOf(), Token: sl.token, Count: s.images.count(sl.at)}
-	if e.State < Ready {
-		e.Due = item.Time(s.due.at(sl.place()).key())
+	if e.State < Ready && !s.isDropped(sl) {
+		e.Due = item.Time(s.heap(e.State).at(sl.place()).key())
 	}
 	return e
 }
@@ -175,8 +197,7 @@ func (s *Set) Change(r Ref, e Entry) {
 	i := uint32(r)
 	sl := s.slots.at(i)
 	it, _ := s.load(sl)
-	s.leave(i)
-	s.tallies[sl.stateOf()].Account(&it, -1)
+	s.leave(i, &it)
 	s.tallies[e.State].Account(&it, 1)
 	s.enter(i, e)
 	s.account()
@@ -196,8 +217,7 @@ func (s *Set) Remove(r Ref) (size int) {
 	sl := s.slots.at(i)
 	it, taken := s.load(sl)
 	size = len(it.Data)
-	s.tallies[sl.stateOf()].Account(&it, -1)
-	s.leave(i)
+	s.leave(i, &it)
 	s.unlink(i)
 	s.images.slots = &s.slots // another set's room may have come
 	s.images.drop(sl.at, taken)
@@ -213,17 +233,33 @@ func (s *Set) Remove(r Ref) (size int) {
 	return size
 }
 
-// Carry moves the items in the states wanted to another set. It looks at each item.
-func (s *Set) Carry(to *Set, wanted func(State) bool) {
-	for i := uint32(s.slots.count); i > 0; {
-		i--
-		if wanted(s.slots.at(i).stateOf()) {
-			r := Ref(i)
-			it := s.Item(r)
-			to.Add(&it, s.Segment(r), s.Get(r))
+// Flush drops every item that is not leased, in one step, however many there are. What was dropped before must have
+// gone. The memory comes back by Tidy.
+func (s *Set) Flush() {
+	for state := range s.tallies {
+		if State(state) != Leased {
+			s.tallies[state] = item.Tally{}
+			*s.heap(State(state)) = heap{}
+		}
+	}
+	s.turn ^= turnBit
+	s.left = s.slots.count
+	s.dropped = s.slots.count - s.heap(Leased).count
+	s.account()
+}
+
+// Tidy lets go of what Flush has dropped. It looks at n items at most, and reports whether there is more. It goes from
+// the last one down: what is removed meanwhile is replaced by the last, which it has seen or was added since. It calls
+// gone with each before that goes.
+func (s *Set) Tidy(n int, gone func(Ref)) (more bool) {
+	for s.left = min(s.left, s.slots.count); s.dropped > 0 && n > 0; n-- {
+		s.left--
+		if r := Ref(s.left); s.IsDropped(r) {
+			gone(r)
 			s.Remove(r)
 		}
 	}
+	return s.dropped > 0
 }
 
 // Swap exchanges the items of two sets that share a Memory.
@@ -261,7 +297,9 @@ func (s *Set) move(from, to uint32) {
 	sl := s.slots.at(to)
 	*sl = *s.slots.at(from)
 	s.link(to)
-	s.heap(sl.stateOf()).at(sl.place()).slot = to
+	if !s.isDropped(sl) {
+		s.heap(sl.stateOf()).at(sl.place()).slot = to
+	}
 	s.images.setSlot(sl.at, to)
 	if sl.token != 0 {
 		s.tokens[sl.token] = to
@@ -270,39 +308,39 @@ func (s *Set) move(from, to uint32) {
 
 // FirstDue returns the item that is due next, of those delayed and leased, and when it is.
 func (s *Set) FirstDue() (r Ref, due item.Time, ok bool) {
-	if s.due.count == 0 {
-		return 0, 0, false
+	for _, state := range [...]State{Delayed, Leased} {
+		if h := s.heap(state); h.count > 0 {
+			if top := h.at(0); !ok || item.Time(top.key()) < due {
+				r, due, ok = Ref(top.slot), item.Time(top.key()), true
+			}
+		}
 	}
-	top := s.due.at(0)
-	return Ref(top.slot), item.Time(top.key()), true
+	return r, due, ok
 }
 
 // FirstReady returns the item to hand out next, of those that are ready.
 func (s *Set) FirstReady() (r Ref, ok bool) {
-	if s.ready.count == 0 {
+	ready := s.heap(Ready)
+	if ready.count == 0 {
 		return 0, false
 	}
-	return Ref(s.ready.at(0).slot), true
+	return Ref(ready.at(0).slot), true
 }
 
 // EachReady calls f for the items that are ready, in no order. Nobody changes the set meanwhile.
 func (s *Set) EachReady(f func(Ref)) {
-	for i := range uint32(s.ready.count) {
-		f(Ref(s.ready.at(i).slot))
+	ready := s.heap(Ready)
+	for i := range uint32(ready.count) {
+		f(Ref(ready.at(i).slot))
 	}
 }
 
-func (s *Set) heap(state State) *heap {
-	if state >= Ready {
-		return &s.ready
-	}
-	return &s.due
-}
+func (s *Set) heap(state State) *heap { return &s.heaps[min(state, Ready)] }
 
 // enter notes what there is to know of slot i, which is in no heap, and adds it to that of its state.
 func (s *Set) enter(i uint32, e Entry) {
 	sl := s.slots.at(i)
-	sl.token, sl.state = e.Token, uint32(e.State)<<stateBits
+	sl.token, sl.state = e.Token, uint32(e.State)<<stateBits|s.turn
 	s.images.setCount(sl.at, e.Count)
 	key := sl.id
 	if e.State < Ready {
@@ -318,10 +356,15 @@ func (s *Set) enter(i uint32, e Entry) {
 	}
 }
 
-// leave takes slot i out of the heap of its state, and its token out of the others.
-func (s *Set) leave(i uint32) {
+// leave takes slot i, whose item is it, out of the heap and the tally of its state, and its token out of the others.
+func (s *Set) leave(i uint32, it *item.Item) {
 	sl := s.slots.at(i)
-	s.cut(s.heap(sl.stateOf()), sl.place())
+	if s.isDropped(sl) {
+		s.dropped--
+	} else {
+		s.tallies[sl.stateOf()].Account(it, -1)
+		s.cut(s.heap(sl.stateOf()), sl.place())
+	}
 	if sl.token != 0 {
 		delete(s.tokens, sl.token)
 	}
@@ -332,8 +375,11 @@ const tokenSize = 20
 
 // memory is how many bytes the set takes.
 func (s *Set) memory() int64 {
-	return s.slots.memory() + s.buckets.memory() + s.due.memory() + s.ready.memory() +
-		s.images.memory() + int64(len(s.tokens))*tokenSize
+	n := s.slots.memory() + s.buckets.memory() + s.images.memory() + int64(len(s.tokens))*tokenSize
+	for i := range s.heaps {
+		n += s.heaps[i].memory()
+	}
+	return n
 }
 
 // account updates Memory to what the set takes now.

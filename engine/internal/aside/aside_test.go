@@ -97,6 +97,23 @@ func TestSetModel(t *testing.T) {
 					p = nil
 				}
 			},
+			"flush": func(*rapid.T) {
+				for s.Tidy(2, func(Ref) {}) {
+				}
+				s.Flush()
+				p = slices.DeleteFunc(p, func(i plainItem) bool { return i.e.State != Leased })
+			},
+			"tidy": func(t *rapid.T) {
+				left, gone := s.Dropped(), 0
+				more := s.Tidy(rapid.IntRange(1, 3).Draw(t, "looks"), func(r Ref) {
+					if gone++; !s.IsDropped(r) {
+						t.Fatalf("item %d goes, and was not dropped", s.ID(r))
+					}
+				})
+				if s.Dropped() != left-gone || more != (s.Dropped() > 0) {
+					t.Fatalf("%d of %d were dropped, %d went, more = %t", s.Dropped(), left, gone, more)
+				}
+			},
 			"": func(t *rapid.T) { compare(t, &s, p) },
 		})
 		for s.Len() > 0 {
@@ -115,8 +132,8 @@ func compare(t *rapid.T, s *Set, p plain) {
 	if err := s.Verify(); err != nil {
 		t.Fatal(err)
 	}
-	if s.Len() != len(p) {
-		t.Fatalf("%d items, want %d", s.Len(), len(p))
+	if s.Len()-s.Dropped() != len(p) {
+		t.Fatalf("%d items and %d dropped, want %d", s.Len(), s.Dropped(), len(p))
 	}
 	var tallies [states]item.Tally
 	for _, want := range p {

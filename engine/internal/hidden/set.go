@@ -127,14 +127,8 @@ func (s *Set) Unload(r *Run, id uint64, size int) {
 // on disk alone, which still is.
 func (s *Set) Replace(r *Run, old []*Run, w Written) {
 	for _, o := range old {
-		o.live.Each(func(id uint64) bool {
-			r.live.Add(id)
-			return true
-		})
-		o.disk.Each(func(id uint64) bool {
-			r.disk.Add(id)
-			return true
-		})
+		r.live.AddAll(&o.live)
+		r.disk.AddAll(&o.disk)
 		r.liveBytes += o.liveBytes
 		r.diskBytes += o.diskBytes
 		s.Drop(o)
@@ -257,31 +251,22 @@ func (s *Set) Fail(r *Run, err error) { r.Err, s.stale = err, true }
 // Mend notes that a run may be read again.
 func (s *Set) Mend(r *Run) { s.Fail(r, nil) }
 
-// Retain takes everything out of the runs but items that are in memory. sizes has the sizes of their bodies by their
-// ids.
-func (s *Set) Retain(sizes map[uint64]int) {
+// Retain takes everything out of the runs but items in memory whose ids are in a set. What stays is as if it had never
+// left memory.
+func (s *Set) Retain(ids *idset.Bitmap) {
 	for _, r := range s.runs {
-		var live idset.Bitmap
 		s.disk.Add(r.Disk(), -1)
-		r.liveBytes, r.diskBytes = 0, 0
-		for id, size := range sizes {
-			if r.live.Has(id) {
-				live.Add(id)
-				r.liveBytes += int64(size)
-			}
+		before, gone := int64(r.live.Len()), r.live.Clone()
+		gone.RemoveAll(ids)
+		gone.AddAll(&r.disk)
+		if r.live.RemoveAll(&gone) > 0 {
+			r.liveBytes = r.liveBytes * int64(r.live.Len()) / before
 		}
-		r.live, r.disk = live, idset.Bitmap{}
+		r.disk, r.diskBytes, r.read, r.left = idset.Bitmap{}, 0, 0, nil
 		s.Account(r)
 	}
-	for id, p := range s.read {
-		if _, kept := sizes[id]; !kept {
-			p.run.left[p.frame]--
-			p.run.read--
-			delete(s.read, id)
-		}
-	}
-	s.stale = true
-	s.forgetRead()
+	s.read, s.mostRead, s.stale = nil, 0, true
+	s.accountRead()
 }
 
 // Account updates Memory to what a run takes now.

@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment"
@@ -331,15 +332,15 @@ func TestSetModel(t *testing.T) {
 				if rapid.IntRange(0, 5).Draw(t, "really") > 0 {
 					return
 				}
-				sizes := make(map[uint64]int)
+				var ids idset.Bitmap
 				for id, w := range all {
 					if w.run != nil && !w.disk && rapid.Bool().Draw(t, "this one") {
-						sizes[id] = w.size
+						ids.Add(id)
 					} else {
 						delete(all, id)
 					}
 				}
-				s.Retain(sizes)
+				s.Retain(&ids)
 			},
 			"drop": func(*rapid.T) {
 				for _, r := range slices.Clone(s.Runs()) {

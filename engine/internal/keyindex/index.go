@@ -147,16 +147,33 @@ func (x *Index) Delete(hash, id uint64) bool {
 	if !ok || leaf[at].ID != id {
 		return false
 	}
-	leaf = slices.Delete(leaf, at, at+1)
+	x.shrink(i, slices.Delete(leaf, at, at+1))
+	return true
+}
+
+// Sweep forgets the entries of ids that are gone: of n leaves before that one, from the last of them down. It returns
+// before which to go on; behind 0 none is left. What is split off a leaf meanwhile may stay.
+func (x *Index) Sweep(before, n int, gone func(id uint64) bool) int {
+	for before = min(before, len(x.leaves)); before > 0 && n > 0; n-- {
+		before--
+		x.shrink(before, slices.DeleteFunc(x.leaves[before], func(e Entry) bool { return gone(e.ID) }))
+		before = min(before, len(x.leaves))
+	}
+	return before
+}
+
+// shrink has leaf i be what is left of it.
+func (x *Index) shrink(i int, leaf []Entry) {
+	fewer := len(x.leaves[i]) - len(leaf)
+	x.count -= fewer
 	if len(leaf) < cap(leaf)/2 {
 		leaf = x.move(leaf, 0)
 	}
 	x.leaves[i] = leaf
-	if x.count--; x.count < emptyLeaf*len(x.leaves) {
+	for ; fewer > 0 && x.count < emptyLeaf*len(x.leaves); fewer-- {
 		x.merge()
 	}
 	x.account()
-	return true
 }
 
 // merge takes the last leaf back into the one that it was split from, if there is one.

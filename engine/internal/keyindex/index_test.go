@@ -1,6 +1,7 @@
 package keyindex
 
 import (
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"sync/atomic"
@@ -62,6 +63,51 @@ func TestIndex(t *testing.T) {
 		}
 		if x.Clear(); x.Memory.Load() != 0 {
 			t.Errorf("seed %d: %d bytes are in use", seed, x.Memory.Load())
+		}
+	}
+}
+
+// TestSweep sweeps an index in pieces, while entries are set and deleted. What is gone is not there any more, unless it
+// was set meanwhile, and all others are.
+func TestSweep(t *testing.T) {
+	for seed := range uint64(20) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		x := Index{Memory: new(atomic.Int64)}
+		want := make(map[uint64]uint64)
+		n := []int{0, 1, 100, 5000}[seed%4]
+		for id := range uint64(n) {
+			h := r.Uint64()
+			x.Set(h, id)
+			want[h] = id
+		}
+		every := 1 + r.Uint64N(5)
+		gone := func(id uint64) bool { return id < uint64(n) && id%every == 0 }
+		pieces, leaves := 0, len(x.leaves)
+		for before := math.MaxInt; before > 0; pieces++ {
+			if before = x.Sweep(before, 3, gone); r.IntN(4) == 0 {
+				for h, id := range want {
+					if !gone(id) && x.Delete(h, id) {
+						delete(want, h)
+					}
+					break
+				}
+			}
+		}
+		for h, id := range want {
+			if got, ok := x.Find(h); ok == gone(id) || ok && got != id {
+				t.Fatalf("seed %d: entry %d is there = %t, as %d", seed, id, ok, got)
+			}
+			if gone(id) {
+				delete(want, h)
+			}
+		}
+		held := 0
+		for _, leaf := range x.leaves {
+			held += cap(leaf)
+		}
+		if x.Len() != len(want) || held != x.entries || pieces < leaves/6 {
+			t.Errorf("seed %d: %d entries, want %d; memory for %d, counted %d; %d pieces of %d leaves",
+				seed, x.Len(), len(want), held, x.entries, pieces, leaves)
 		}
 	}
 }

@@ -3,8 +3,10 @@ package record
 import (
 	"encoding/binary"
 	"fmt"
+	"iter"
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
@@ -129,11 +131,16 @@ func AppendRemove(dst []byte, queue, first uint64, more uint32) []byte {
 
 // AppendFlush records that every item with an id below limit is gone, except those with the ids named.
 func AppendFlush(dst []byte, queue, limit uint64, except []uint64) []byte {
+	return AppendFlushOf(dst, queue, limit, uint64(len(except)), slices.Values(except))
+}
+
+// AppendFlushOf is AppendFlush with so many ids.
+func AppendFlushOf(dst []byte, queue, limit, count uint64, except iter.Seq[uint64]) []byte {
 	dst = append(dst, KindFlush)
 	dst = binary.AppendUvarint(dst, queue)
 	dst = binary.AppendUvarint(dst, limit)
-	dst = binary.AppendUvarint(dst, uint64(len(except)))
-	for _, id := range except {
+	dst = binary.AppendUvarint(dst, count)
+	for id := range except {
 		dst = binary.AppendUvarint(dst, id)
 	}
 	return dst
