@@ -170,11 +170,8 @@ func (q *queue) asideQueued() (t item.Tally) {
 // asideIDs yields the ids of all items aside, in no order.
 func (q *queue) asideIDs() iter.Seq[uint64] {
 	return func(yield func(uint64) bool) {
-		if q.aside == nil {
-			return
-		}
-		for r := range aside.Ref(q.aside.Len()) {
-			if !q.aside.IsDropped(r) && !yield(q.aside.ID(r)) {
+		for r := range new(readCursor).asides(q) {
+			if !yield(q.aside.ID(r)) {
 				return
 			}
 		}

@@ -263,7 +263,7 @@ func (c *Clearing) flush(q *queue, now Time, n int) (steps int, done bool) {
 		c.limit = q.nextID
 	}
 	if q.opts.ExpireTo != "" && !c.dropping && c.staying == nil {
-		limit := min(int64(n), sweepBatch)
+		limit := min(int64(n), moveBatch)
 		if c.swept = e.sweep(q, now, limit); c.swept == limit {
 			return int(limit), false
 		}
@@ -276,7 +276,8 @@ func (c *Clearing) flush(q *queue, now Time, n int) (steps int, done bool) {
 		e.shrink(q) // all that was there is gone; what was put since may have been taken back into memory
 	} else {
 		if c.staying == nil {
-			c.staying = q.beginFlush()
+			c.staying = &staying{}
+			q.flushes = append(q.flushes, c.staying)
 		}
 		if c.staying.piece(q) {
 			return int(c.swept) + readBatch/8, false
@@ -297,7 +298,7 @@ func (c *Clearing) flush(q *queue, now Time, n int) (steps int, done bool) {
 // expire removes expired items from the head of q, up to its MaxExpireSweep. The caller holds the
 // shard's mutex, and releases it by unlock.
 func (c *Clearing) expire(q *queue, now Time, n int) (steps int, done bool) {
-	limit := min(q.opts.MaxExpireSweep-c.swept, int64(n), sweepBatch)
+	limit := min(q.opts.MaxExpireSweep-c.swept, int64(n), q.sweepMost())
 	removed := c.e.sweep(q, now, limit)
 	c.swept += removed
 	c.removed += removed

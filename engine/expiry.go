@@ -1,7 +1,19 @@
 package engine
 
-// sweepBatch is how many expired items are removed at most before the shard is unlocked for a moment.
-const sweepBatch = 1024
+const (
+	// sweepBatch is how many expired items are removed at most before the shard is unlocked for a moment.
+	sweepBatch = 1024
+	// moveBatch is the same of items that go to another queue: each takes as long as a put.
+	moveBatch = 128
+)
+
+// sweepMost is how many expired items of q are removed at most before the shard is unlocked.
+func (q *queue) sweepMost() int64 {
+	if q.opts.ExpireTo != "" {
+		return moveBatch
+	}
+	return sweepBatch
+}
 
 // sweep removes expired items from the head of q, up to limit, and returns how many. The caller
 // holds the shard's mutex, and gives it back with unlock.
@@ -24,7 +36,9 @@ func (e *Engine) sweep(q *queue, now Time, limit int64) (n int64) {
 }
 
 // swept removes a batch of expired items and reports whether that was all of them.
-func (e *Engine) swept(q *queue, now Time) bool { return e.sweep(q, now, sweepBatch) < sweepBatch }
+func (e *Engine) swept(q *queue, now Time) bool {
+	return e.sweep(q, now, q.sweepMost()) < q.sweepMost()
+}
 
 // maxSweeps is how many batches of expired items a fetch removes itself: about a millisecond's work.
 const maxSweeps = 3

@@ -281,7 +281,7 @@ func TestExpireTo(t *testing.T) {
 func TestExpireManyAtOnce(t *testing.T) {
 	e, fsys := newQuiet(t, func(o *QueueOptions) { o.Sync, o.ExpireTo = SyncNever, "dead" })
 	now := Now()
-	const items = 2*sweepBatch + 10
+	const items = 2*moveBatch + 10
 	for i := range items {
 		p := PutRequest{Data: fmt.Append(nil, i), Expiry: now}
 		if _, err := e.Put(now, []byte("q"), p); err != nil {

@@ -17,9 +17,7 @@ func (e *Engine) indexKeys(q *queue, inJournal bool) error {
 		return err
 	}
 	note := func(it Item) bool {
-		if it.HasKey() {
-			q.noteNewest(&it)
-		}
+		q.noteNewest(&it)
 		return true
 	}
 	q.window.Each(note)
@@ -61,12 +59,7 @@ func (s *spool) indexRuns(q *queue) (rich bool, err error) {
 		if read[i] {
 			continue
 		}
-		err := files[i].each(func(it Item) {
-			if it.HasKey() {
-				q.noteNewest(&it)
-			}
-		})
-		if err != nil {
+		if err := files[i].each(func(it Item) { q.noteNewest(&it) }); err != nil {
 			return true, err
 		}
 	}

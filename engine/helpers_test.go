@@ -136,7 +136,8 @@ func unwritten(e *Engine) (records []byte) {
 
 // clearNow flushes a queue whose shard is locked.
 func clearNow(e *Engine, q *queue) rubbish {
-	s := q.beginFlush()
+	s := &staying{}
+	q.flushes = append(q.flushes, s)
 	for s.piece(q) {
 	}
 	return e.clear(q, s)

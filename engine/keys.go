@@ -102,8 +102,11 @@ func (q *queue) forgetKey(it *Item) {
 	}
 }
 
-// noteNewest is noteKey, unless a newer item has the key: the one before may have expired.
+// noteNewest is noteKey, unless it has no key, or a newer item has that: the one before may have expired.
 func (q *queue) noteNewest(it *Item) {
+	if !it.HasKey() {
+		return
+	}
 	x := q.index()
 	hash := x.seed.Hash(it.Key())
 	if id, ok := x.Find(hash); !ok || id < it.ID {

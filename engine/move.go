@@ -8,18 +8,17 @@ import "github.com/kestrelmq/kestrel/engine/internal/record"
 // says that its own queue has it.
 //
 // One goroutine at a time carries for a queue: so items arrive in the order of the list. It also carries what others
-// add meanwhile. Only those wait for it who say what has become of the items. Carrying is memory work, and no more of
-// it than an operation does itself: so event loops may wait too.
+// add meanwhile. Only those wait for it who say what has become of the items. Event loops may wait too: carrying is memory
+// work. Who carries stops behind maxCarry items, half a millisecond of work. Who waits then goes on itself, and not the
+// background, which may be busy with the disk.
 
-// maxCarry is how many items an operation carries at most, its own and those of others. The background
-// carries the others.
-const maxCarry = maxSweeps * sweepBatch
+// maxCarry is how many items an operation carries at most, its own and those of others. The background carries the rest.
+const maxCarry = maxSweeps * moveBatch
 
 // unlock unlocks sh, and then carries what its holder has moved. Every operation that may remove expired
 // items, or add some, ends with it.
 func (e *Engine) unlock(sh *shard, now Time) {
-	moves := sh.moves
-	sh.moves = nil
+	moves := sh.takeMoves()
 	if sh.mu.Unlock(); moves != nil {
 		e.finishMoves(now, moves)
 	}

@@ -263,6 +263,49 @@ func TestMovesLeft(t *testing.T) {
 	}
 }
 
+// TestMovesAreBounded has one operation after the other meet thousands of expired items that go to another queue. None
+// moves more than maxCarry of them; others do the rest. A reject among them arrives before its call returns.
+func TestMovesAreBounded(t *testing.T) {
+	e, dead, later, carry := sweepingTwice(t)
+	carry()
+	mustPut(t, e, "q", "rejected")
+	ref, data := mustOpen(t, e, "q")
+	for data != "rejected" {
+		ref, data = mustOpen(t, e, "q")
+	}
+	putExpired(t, e, 10*sweepBatch, later)
+	did := func(what string, most int64, f func()) {
+		t.Helper()
+		expired, _ := e.QueueStats(later, []byte("q"))
+		arrived, _ := e.QueueStats(later, []byte(dead))
+		f()
+		after, _ := e.QueueStats(later, []byte("q"))
+		there, _ := e.QueueStats(later, []byte(dead))
+		if n, m := after.Expired-expired.Expired, there.Items-arrived.Items; n+m == 0 && most > 0 || n > most || m > maxCarry+1 {
+			t.Errorf("%s takes out %d expired items, want %d at most, and carries %d, want %d at most", what, n, most, m, maxCarry+1)
+		}
+	}
+	did("a put", moveBatch, func() {
+		if _, err := e.Put(later, []byte("q"), PutRequest{Data: []byte("x")}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	did("a piece of a removal", moveBatch, func() { e.FlushingExpired([]byte("q")).Do(later, 1) })
+	did("a fetch", maxCarry, func() {
+		if _, err := e.Fetch(later, []byte("q"), FetchRequest{}, &copied{}); err != ErrComing {
+			t.Fatal(err)
+		}
+	})
+	did("a reject", 0, func() {
+		if _, n, err := e.Return(later, []ReadRef{ref}, Return{How: Reject}); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		if s, _ := e.QueueStats(later, []byte("q_dead")); s.Items != 1 {
+			t.Errorf("%d rejected items have arrived, want one", s.Items)
+		}
+	})
+}
+
 // putExpired puts n items into queue "q" that have expired later.
 func putExpired(t *testing.T, e *Engine, n int, later Time) (all []string) {
 	t.Helper()

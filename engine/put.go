@@ -369,7 +369,7 @@ func (e *Engine) makeRoom(q *queue, now Time, n int, sweep int64) error {
 	}
 	e.wakeUp(q, now)
 	if q.items() > 0 {
-		e.sweep(q, now, min(q.opts.MaxExpireSweep, sweep))
+		e.sweep(q, now, min(q.opts.MaxExpireSweep, sweep, q.sweepMost()))
 	}
 	for dropped := 0; q.items() >= q.opts.MaxItems || q.bytes() >= q.opts.MaxSize; dropped++ {
 		if dropped >= settleBatch && q.opts.DiscardOldWhenFull {

@@ -97,18 +97,17 @@ type readList struct {
 
 func (l *readList) pushBack(r *read) {
 	l.PushBack(&r.link, r)
-	l.bytes += int64(len(r.item.Data))
-	r.noteTaken()
+	l.took(r)
 }
 
 func (l *readList) pushFront(r *read) {
 	l.PushFront(&r.link, r)
-	l.bytes += int64(len(r.item.Data))
-	r.noteTaken()
+	l.took(r)
 }
 
-// noteTaken notes that r goes to a list, for those who walk over the reads of its queue.
-func (r *read) noteTaken() {
+// took counts r, and notes for those who walk over the reads of its queue that it goes to a list.
+func (l *readList) took(r *read) {
+	l.bytes += int64(len(r.item.Data))
 	r.q.noteTaken(r.item.ID, r.state != readReturned)
 	if k := r.q.keeping; k != nil {
 		k.note(r)

@@ -37,15 +37,7 @@ func (s *staying) note(id uint64, stays bool) {
 	}
 }
 
-// beginFlush begins to look for what a flush of q leaves. The caller holds the shard's mutex.
-func (q *queue) beginFlush() *staying {
-	s := &staying{}
-	q.flushes = append(q.flushes, s)
-	return s
-}
-
-// piece looks at a batch, and reports whether there may be more. What another flush drops meanwhile may count as queued:
-// so it need not begin again.
+// piece looks at a batch, and reports whether there may be more. What another flush drops meanwhile may count as queued.
 func (s *staying) piece(q *queue) (more bool) {
 	seen := 0
 	s.at.clears = q.clears
@@ -64,28 +56,21 @@ func (s *staying) piece(q *queue) (more bool) {
 	return false
 }
 
-// clear drops every queued item in one step, whatever their number, and returns what is to be given back. A flush has
-// looked for what stays; of a queue that is deleted nothing does, and s is nil. The caller holds the shard's mutex.
+// clear drops all that s does not say stays, in one step, and returns what is to be given back. The caller holds the
+// shard's mutex.
 func (e *Engine) clear(q *queue, s *staying) rubbish {
-	if s == nil {
-		s = &staying{}
-	} else if q.inJournal() && q.items() > 0 {
+	if q.inJournal() && q.items() > 0 {
 		e.recordFlush(q, s)
 	}
 	left := rubbish{q: q, parts: [3]item.Window{q.window}, reads: [2]readList{q.returned}}
 	q.window, q.returned = item.Window{}, readList{}
 	q.clears++
 	if a := q.aside; a != nil {
+		leased := a.Tally(aside.Leased)
 		a.hidden.Retain(&s.ids)
 		e.spendRuns(q)
-		if leased := a.Tally(aside.Leased); leased.Count == 0 || q.deleted {
-			left.aside, left.holders = &aside.Set{Memory: a.Memory}, a.holders
-			a.Swap(left.aside)
-			a.holders = nil
-			q.noteLeased(leased)
-		} else {
-			a.Flush()
-		}
+		a.Flush(q.deleted)
+		q.noteLeased(leased)
 	}
 	if b := q.backlog; b != nil {
 		left.parts[1], left.parts[2] = b.leaving, b.recent
@@ -114,6 +99,7 @@ func (e *Engine) recordFlush(q *queue, s *staying) {
 	}
 	gone.RemoveAll(&s.ids)
 	e.journal.Record(q.number, func(b []byte) []byte {
+		b = slices.Grow(b, int(min(int64(s.ids.Len())*3, gone.RangeCount()*record.MaxRemoveSize/2)))
 		if int64(s.ids.Len()) > gone.RangeCount() {
 			return q.appendGone(b, gone.Within(idset.Between(1, q.nextID-1)))
 		}
@@ -133,7 +119,7 @@ func (e *Engine) delete(q *queue) (t Ticket, left rubbish) {
 	q.shard.unlink(q)
 	e.queueCount.Add(-1)
 	e.deletes.Add(1)
-	left = e.clear(q, nil)
+	left = e.clear(q, &staying{})
 	left.reads[1], q.open = q.open, readList{}
 	return t, left
 }
@@ -144,10 +130,7 @@ type rubbish struct {
 	q     *queue // with waits to be ended, if it was deleted
 	parts [3]item.Window
 	reads [2]readList
-	aside *aside.Set // nil without any
-	// holders are those of the leases among them.
-	holders holders
-	keys    *keysLeft // nil: none
+	keys  *keysLeft // nil: none
 }
 
 // keysLeft is what is to be done for the keys of a queue that was flushed. At first entries of what is gone go from the
@@ -168,6 +151,9 @@ func (r *rubbish) dispose(n int) (done int) {
 	defer sh.mu.Unlock()
 	for ; done < n; done++ {
 		if !r.disposeOne(sh) {
+			if r.q.deleted && r.q.aside != nil {
+				r.q.aside.Clear()
+			}
 			*r = rubbish{}
 			break
 		}
@@ -188,21 +174,11 @@ func (r *rubbish) disposeOne(sh *shard) bool {
 			return true
 		}
 	}
-	if r.aside != nil && r.aside.Len() == 0 {
-		r.aside.Clear()
-		r.aside = nil
-	}
-	if r.aside != nil {
-		last := aside.Ref(r.aside.Len() - 1)
-		sh.pins.Add(r.aside.Segment(last), -1, -pinSize(len(r.aside.Item(last).Data)))
-		if r.holders != nil {
-			r.holders.letGo(sh, r.aside.Get(last).Token)
-		}
-		r.aside.Remove(last)
-		return true
-	}
 	if a := r.q.aside; a != nil && a.Dropped() > 0 {
-		a.Tidy(8, func(ref aside.Ref) { sh.pins.Add(a.Segment(ref), -1, -pinSize(len(a.Item(ref).Data))) })
+		a.Tidy(4, func(ref aside.Ref) {
+			sh.pins.Add(a.Segment(ref), -1, -pinSize(len(a.Item(ref).Data)))
+			a.holders.letGo(sh, a.Get(ref).Token)
+		})
 		return true
 	}
 	if r.keys != nil && !r.q.deleted {
@@ -234,17 +210,14 @@ func (k *keysLeft) piece(q *queue) (more bool) {
 		if seen++; seen > 8 {
 			return true
 		}
-		if r.item.HasKey() {
-			q.noteNewest(&r.item)
-		}
+		q.noteNewest(&r.item)
 	}
 	for r := range k.at.asides(q) {
 		if seen++; seen > 8 {
 			return true
 		}
-		if it := q.aside.Item(r); it.HasKey() {
-			q.noteNewest(&it)
-		}
+		it := q.aside.Item(r)
+		q.noteNewest(&it)
 	}
 	return false
 }

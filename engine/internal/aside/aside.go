@@ -90,6 +90,7 @@ type room struct {
 	images store
 
 	turn    uint32 // turnBit or zero; Flush changes it. A slot of the other turn that is not leased is dropped
+	all     bool   // so is every slot
 	dropped int    // slots that Flush has dropped and that are still there
 	left    int    // of the slots, so many Tidy still has to look at
 }
@@ -115,7 +116,7 @@ func (s *Set) Dropped() int { return s.dropped }
 func (s *Set) IsDropped(r Ref) bool { return s.isDropped(s.slots.at(uint32(r))) }
 
 func (s *Set) isDropped(sl *slot) bool {
-	return s.dropped > 0 && sl.turn() != s.turn && sl.stateOf() != Leased
+	return s.dropped > 0 && (s.all || sl.turn() != s.turn && sl.stateOf() != Leased)
 }
 
 // State returns where an item stands. It looks at less than Get.
@@ -233,16 +234,16 @@ func (s *Set) Remove(r Ref) (size int) {
 	return size
 }
 
-// Flush drops every item that is not leased, in one step, however many there are. What was dropped before must have
-// gone. The memory comes back by Tidy.
-func (s *Set) Flush() {
+// Flush drops every item in one step, however many there are; unless all is set, not those that are leased. Then what was
+// dropped before must have gone. Behind all, nothing may be added. The memory comes back by Tidy.
+func (s *Set) Flush(all bool) {
 	for state := range s.tallies {
-		if State(state) != Leased {
+		if all || State(state) != Leased {
 			s.tallies[state] = item.Tally{}
 			*s.heap(State(state)) = heap{}
 		}
 	}
-	s.turn ^= turnBit
+	s.all, s.turn = all, s.turn^turnBit
 	s.left = s.slots.count
 	s.dropped = s.slots.count - s.heap(Leased).count
 	s.account()
@@ -260,13 +261,6 @@ func (s *Set) Tidy(n int, gone func(Ref)) (more bool) {
 		}
 	}
 	return s.dropped > 0
-}
-
-// Swap exchanges the items of two sets that share a Memory.
-func (s *Set) Swap(other *Set) {
-	s.room, other.room = other.room, s.room
-	s.tallies, other.tallies = other.tallies, s.tallies
-	s.counted, other.counted = other.counted, s.counted
 }
 
 // empty lets go of the memory of a set without items, unless it is little, or stays warm.

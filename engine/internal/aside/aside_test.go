@@ -100,8 +100,18 @@ func TestSetModel(t *testing.T) {
 			"flush": func(*rapid.T) {
 				for s.Tidy(2, func(Ref) {}) {
 				}
-				s.Flush()
+				s.Flush(false)
 				p = slices.DeleteFunc(p, func(i plainItem) bool { return i.e.State != Leased })
+			},
+			"delete": func(t *rapid.T) {
+				if rapid.IntRange(0, 9).Draw(t, "really") > 0 {
+					return
+				}
+				s.Flush(true)
+				p = nil
+				compare(t, &s, p)
+				for s.Tidy(2, func(Ref) {}) {
+				}
 			},
 			"tidy": func(t *rapid.T) {
 				left, gone := s.Dropped(), 0
