@@ -2,11 +2,11 @@ package engine
 
 import (
 	"container/heap"
-	"iter"
 	"sync/atomic"
 	"time"
 
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
+	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 )
@@ -33,6 +33,24 @@ func (q *queue) noteTaken(id uint64, stays bool) {
 	}
 	for _, s := range q.flushes {
 		s.note(id, stays)
+	}
+}
+
+// staying is what a flush of a queue leaves: items that are open, leased, or on their way to another queue. A flush looks
+// for them in pieces. From its first piece on it hears of each item that comes to be one of them, or comes back.
+type staying struct {
+	ids    idset.Bitmap // of them, and of some that are gone by now
+	queued idset.Bitmap // what came back or is aside, and is queued, and some that are gone; not what is on disk
+}
+
+// note notes of an item that is not in line whether it stays.
+func (s *staying) note(id uint64, stays bool) {
+	if stays {
+		s.queued.Remove(id)
+		s.ids.Add(id)
+	} else {
+		s.ids.Remove(id)
+		s.queued.Add(id)
 	}
 }
 
@@ -165,17 +183,6 @@ func (q *queue) asideQueued() (t item.Tally) {
 	t.Add(q.aside.Tally(aside.Restored), 1)
 	t.Add(q.aside.hidden.Disk(), 1)
 	return t
-}
-
-// asideIDs yields the ids of all items aside, in no order.
-func (q *queue) asideIDs() iter.Seq[uint64] {
-	return func(yield func(uint64) bool) {
-		for r := range new(readCursor).asides(q) {
-			if !yield(q.aside.ID(r)) {
-				return
-			}
-		}
-	}
 }
 
 // leased is how many items have a lease.

@@ -35,6 +35,7 @@ type Clearing struct {
 	last      ReadRef  // what must have arrived before the next piece; zero for nothing
 	waits     bool     // the next piece needs last to arrive, or something of the disk
 	staying   *staying // what it leaves of the queue; nil as long as expired items move
+	at        readCursor
 	rubbish   rubbish
 
 	refusing string // the name of a queue that does not admit the client
@@ -276,10 +277,10 @@ func (c *Clearing) flush(q *queue, now Time, n int) (steps int, done bool) {
 		e.shrink(q) // all that was there is gone; what was put since may have been taken back into memory
 	} else {
 		if c.staying == nil {
-			c.staying = &staying{}
+			c.staying, c.at = &staying{}, readCursor{}
 			q.flushes = append(q.flushes, c.staying)
 		}
-		if c.staying.piece(q) {
+		if c.staying.piece(q, &c.at) {
 			return int(c.swept) + readBatch/8, false
 		}
 		if q.aside != nil && q.aside.Dropped() > 0 { // by another flush

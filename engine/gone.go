@@ -78,6 +78,36 @@ func (at *readCursor) asides(q *queue) iter.Seq[aside.Ref] {
 	}
 }
 
+// asideIDs yields the ids of all items aside, in no order.
+func (q *queue) asideIDs() iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
+		for r := range new(readCursor).asides(q) {
+			if !yield(q.aside.ID(r)) {
+				return
+			}
+		}
+	}
+}
+
+// piece looks at a batch, and reports whether there may be more. What another flush drops meanwhile may count as queued.
+func (s *staying) piece(q *queue, at *readCursor) (more bool) {
+	seen := 0
+	at.clears = q.clears
+	for r := range at.reads(q, &q.returned, &q.open, &q.moving) {
+		if seen++; seen > readBatch {
+			return true
+		}
+		s.note(r.item.ID, r.state != readReturned)
+	}
+	for r := range at.asides(q) {
+		if seen++; seen > readBatch {
+			return true
+		}
+		s.note(q.aside.ID(r), q.aside.State(r) == aside.Leased)
+	}
+	return false
+}
+
 // goneWalk looks in pieces for what of a queue is gone: each id in g.Front and g.Behind, unless it lives elsewhere. Of
 // what lives, an id is noted when the walk comes to it, or when its item goes to another place meanwhile.
 type goneWalk struct {

@@ -138,7 +138,8 @@ func unwritten(e *Engine) (records []byte) {
 func clearNow(e *Engine, q *queue) rubbish {
 	s := &staying{}
 	q.flushes = append(q.flushes, s)
-	for s.piece(q) {
+	at := readCursor{}
+	for s.piece(q, &at) {
 	}
 	return e.clear(q, s)
 }

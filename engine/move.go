@@ -9,8 +9,8 @@ import "github.com/kestrelmq/kestrel/engine/internal/record"
 //
 // One goroutine at a time carries for a queue: so items arrive in the order of the list. It also carries what others
 // add meanwhile. Only those wait for it who say what has become of the items. Event loops may wait too: carrying is memory
-// work. Who carries stops behind maxCarry items, half a millisecond of work. Who waits then goes on itself, and not the
-// background, which may be busy with the disk.
+// work. A goroutine that carries stops behind maxCarry items, half a millisecond of work. One that waits then goes on
+// itself: the background may be busy with the disk.
 
 // maxCarry is how many items an operation carries at most, its own and those of others. The background carries the rest.
 const maxCarry = maxSweeps * moveBatch

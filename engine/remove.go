@@ -18,44 +18,6 @@ func (e *Engine) ticketSoFar(q *queue) Ticket {
 	return e.ticketOf(q)
 }
 
-// staying is what a flush of a queue leaves: items that are open, leased, or on their way to another queue. A flush looks
-// for them in pieces. From its first piece on it hears of each item that comes to be one of them, or comes back.
-type staying struct {
-	at     readCursor
-	ids    idset.Bitmap // of them, and of some that are gone by now
-	queued idset.Bitmap // what came back or is aside, and is queued, and some that are gone; not what is on disk
-}
-
-// note notes of an item that is not in line whether it stays.
-func (s *staying) note(id uint64, stays bool) {
-	if stays {
-		s.queued.Remove(id)
-		s.ids.Add(id)
-	} else {
-		s.ids.Remove(id)
-		s.queued.Add(id)
-	}
-}
-
-// piece looks at a batch, and reports whether there may be more. What another flush drops meanwhile may count as queued.
-func (s *staying) piece(q *queue) (more bool) {
-	seen := 0
-	s.at.clears = q.clears
-	for r := range s.at.reads(q, &q.returned, &q.open, &q.moving) {
-		if seen++; seen > readBatch {
-			return true
-		}
-		s.note(r.item.ID, r.state != readReturned)
-	}
-	for r := range s.at.asides(q) {
-		if seen++; seen > readBatch {
-			return true
-		}
-		s.note(q.aside.ID(r), q.aside.State(r) == aside.Leased)
-	}
-	return false
-}
-
 // clear drops all that s does not say stays, in one step, and returns what is to be given back. The caller holds the
 // shard's mutex.
 func (e *Engine) clear(q *queue, s *staying) rubbish {

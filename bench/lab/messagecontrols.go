@@ -69,7 +69,7 @@ func messageControls() []control {
 			replaced("engine/move.go", "			q.remove(e.journal, r.item.ID, len(r.item.Data))\n", "")...), test: crash},
 		{breaks: "a released item counts as delivered", edits: replaced(backFile,
 			"	if how.How == Release || count == aside.MaxCount {", "	if count == aside.MaxCount {"), test: model},
-		{breaks: "a flush takes leased items", edits: replaced(removeFile,
+		{breaks: "a flush takes leased items", edits: replaced("engine/gone.go",
 			"q.aside.State(r) == aside.Leased)", "false)"), test: model},
 		{breaks: "a flush does not hear of what comes back", edits: replaced(asideFile,
 			"	q.noteTaken(q.aside.ID(r), entry.State == aside.Leased)\n", ""), test: "./engine TestFlushInPieces"},
