@@ -46,8 +46,8 @@ func durabilityControls() []control {
 		return err
 	}
 	return l.fs.SyncDir(l.dir)`, `	return l.fs.Rename(from, to)`)
-	swallowed := replaced("segment/log.go", "	return tail.file.Datasync()",
-		"	tail.file.Datasync()\n	return nil")
+	swallowed := replaced("segment/log.go", "	return tail.datasync()",
+		"	tail.datasync()\n	return nil")
 	early := replaced(commitFile, "		j.synced.Store(written)",
 		"		j.synced.Store(uint64(j.End()))")
 	never := replaced("engine/internal/journal/periodic.go", "		if j.syncDue() != nil {",
@@ -130,7 +130,7 @@ func spillControls() []control {
 		{"engine/backlog.go", "b.runs[0].written.LastID < q.headID() {",
 			"b.runs[0].written.FirstID < q.headID() {"},
 	}
-	unsynced := replaced("segment/run.go", "	err := w.file.Datasync()", "	err := error(nil)")
+	unsynced := replaced("segment/run.go", "	err := Cause(w.file.Datasync())", "	err := error(nil)")
 	lost := replaced(osFile, "func (f osFile) extend(size int64) error {",
 		`func (f osFile) WriteAt(p []byte, off int64) (int, error) {
 	_, err := unix.Pwrite(int(f.Fd()), p, off)
