@@ -104,9 +104,12 @@ func TestConcurrentUse(t *testing.T) {
 	s := newSession(names, segment.Options{SegmentSize: 4096, Spares: 2})
 	must(t, s.open(promiseWritten))
 	c := &crowd{log: s.log}
-	enough := make(chan struct{})
+	enough, most := make(chan struct{}), 500
+	if isSample() {
+		most = 150
+	}
 	c.all(3, func(i int) error {
-		if i == 500 {
+		if i == most {
 			enough <- struct{}{}
 		}
 		return c.append(i * 37 % 900)
@@ -151,7 +154,11 @@ func TestConcurrentUse(t *testing.T) {
 // durable.
 func TestCloseDuringAppends(t *testing.T) {
 	t.Parallel()
-	for range 20 {
+	times := 20
+	if isSample() {
+		times = 5
+	}
+	for range times {
 		s, disk := start(t, segment.Options{SegmentSize: 1024})
 		c := &crowd{log: s.log}
 		begun := make(chan struct{})
