@@ -10,25 +10,25 @@ import (
 // conn is the socket of a session, and its sink. It belongs to the loop's goroutine. Its field unsent holds
 // what the socket does not take; the drainer reports when the socket takes more.
 type conn struct {
-	session   session
 	driver    *driver
 	fd        int
 	tls       *sealed.Stream // nil: plain
-	tlsMemory int            // bytes of it, as counted in the loop's ledger
-	answers   int            // bytes of it that are no replies, and were added to unsent since that was empty
-	addr      net.Addr       // of the peer
-	listener  *listener      // that accepted it; nil for a socket of a test
 	unsent    unsent
-	heavy     bool   // its last read moved much
-	inBulk    bool   // of the driver
-	late      bool   // in driver.late
-	ended     bool   // the peer sends no more; some of what it sent may be unread
-	paced     moment // since when the driver does not read it, see type paced; zero: it reads
-	rests     moment // until when it is not read because of quotas, if it is paced; zero: they are no reason
-	deaf      bool   // the driver does not read it while a job of its session runs
-	watched   bool   // the drainer knows of fd
-	broken    bool   // the peer is gone: the next read will find that
-	gone      bool   // fd is closed, or about to be: it may be another client's by now
+	heavy     bool      // its last read moved much
+	inBulk    bool      // of the driver
+	late      bool      // in driver.late
+	ended     bool      // the peer sends no more; some of what it sent may be unread
+	deaf      bool      // the driver does not read it while a job of its session runs
+	watched   bool      // the drainer knows of fd
+	broken    bool      // the peer is gone: the next read will find that
+	gone      bool      // fd is closed, or about to be: it may be another client's by now
+	paced     moment    // since when the driver does not read it, see type paced; zero: it reads
+	session   session   // behind what each read touches, as it begins with that too
+	rests     moment    // until when it is not read because of quotas, if it is paced; zero: they are no reason
+	tlsMemory int       // bytes of TLS, as counted in the loop's ledger
+	answers   int       // bytes of it that are no replies, and were added to unsent since that was empty
+	addr      net.Addr  // of the peer
+	listener  *listener // that accepted it; nil for a socket of a test
 }
 
 var _ sink = (*conn)(nil)

@@ -19,13 +19,13 @@ const (
 type identity struct {
 	user    *access.User // nil may do everything
 	unknown bool         // the peer has still to say who it is; the session runs nothing else
+	port    *listener    // that accepted the connection; nil for one of a test
+	usage   *usage       // what all connections of the user use together; nil if the user has no quota
+	charges charges      // not made yet
 	strikes int          // of an unknown peer
 	until   moment       // an unknown peer has until then to say who it is; zero: the time has not begun
 	names   []string     // of the certificate that says who it is; nil if that was a password
 	from    string       // where attempts to authenticate come from
-	port    *listener    // that accepted the connection; nil for one of a test
-	usage   *usage       // what all connections of the user use together; nil if the user has no quota
-	charges charges      // not made yet
 
 	seen [4]rightsSeen // on the queues that were used last
 	next int           // the oldest of them

@@ -34,73 +34,76 @@ const (
 // session is one client's conversation: bytes in, bytes out, and the ticket that must be good before they may
 // leave. It does no I/O. The goroutine of loop owns all of it but the engine's Waiter in wait.
 type session struct {
-	loop  *loop
-	proto protocol
-	sink  sink
-	state sessionState
-	local bool // the peer is on this machine
-	id    identity
+	// What each request touches stands together: of many sessions, the processor's cache keeps few lines of each.
+	loop     *loop
+	proto    protocol
+	sink     sink
+	state    sessionState
+	leaving  bool // the client sends nothing more: the session ends after the reply that is being made
+	yielded  bool // it is stalled because it has run much: the driver does not read from it meanwhile
+	resuming bool // in loop.resuming
+	catchUp  bool // it has fetched from a queue with many items, and not put since; see catchUpSize
+	claiming bool // the reply being made says that something was stored or removed
+	noRoom   bool // an item was not taken because its reply had no room
+	dirty    bool // in loop.dirty
+	served   bool // … with an item
+	held     bool // in loop.held; see heldTicket
 
 	refuseReads  bool // by the connection limits, for life
 	refuseWrites bool
-	clientID     string    // who the client says it is; "" if it does not
-	items        textItems // of the text protocol
-	thrift       thriftState
-	burrow       *burrowState  // nil in other protocols
-	waits        *atomic.Int64 // of the account whose request waits; nil if none does, or it has no quota
+	posted       news // guarded by the mailbox's mutex
+	news         news // taken from the mailbox
 
-	in       []byte                     // bytes of requests that have not run, from inStart on; nil without any
-	inPool   *bytebufferpool.ByteBuffer // which in came from; nil if it lies in space
-	space    []byte                     // see bufferInSpace; nil: none
-	inStart  int
-	kept     int   // capacity of in, as counted in Server.buffered
-	pinned   bool  // a job uses in: until it ends, nobody moves in or gives it back
-	need     int   // bytes that the request at the start of in is known to have
-	skip     int64 // bytes of a refused item that are still to come, and are dropped
-	leaving  bool  // the client sends nothing more: the session ends after the reply that is being made
-	yielded  bool  // it is stalled because it has run much: the driver does not read from it meanwhile
-	resuming bool  // in loop.resuming
-	catchUp  bool  // it has fetched from a queue with many items, and not put since; see catchUpSize
-	work     int   // done for it in turn ranIn of the loop; see maxWork
-	look     int   // the work after which it looks at the clock
-	ranIn    int64
+	in      []byte // bytes of requests that have not run, from inStart on; nil without any
+	inStart int
+	need    int   // bytes that the request at the start of in is known to have
+	skip    int64 // bytes of a refused item that are still to come, and are dropped
+	work    int   // done for it in turn ranIn of the loop; see maxWork
+	look    int   // the work after which it looks at the clock
+	ranIn   int64
 
-	out      []byte                     // replies that have not left; nil if there are none
-	body     body                       // a large item that follows out
-	outPool  *bytebufferpool.ByteBuffer // which out came from
-	ticket   engine.Ticket              // must be good before the replies, or the next one, may leave
-	claims   []claim                    // the replies that say that something was stored or removed
-	claiming bool                       // the reply being made says so
+	out     []byte                     // replies that have not left; nil if there are none
+	outPool *bytebufferpool.ByteBuffer // which out came from
+	ticket  engine.Ticket              // must be good before the replies, or the next one, may leave
+	claims  []claim                    // the replies that say that something was stored or removed
 	// replyStart is where in out the reply to the request being run begins.
 	replyStart int
-	owed       int  // bytes of replies that have not left, as counted in the loop's ledger
-	spare      int  // what their buffers have beyond that, likewise
-	taken      int  // bytes of replies that the client has read, as far as the server knows
-	noRoom     bool // an item was not taken because its reply had no room
-	dirty      bool // in loop.dirty
-	served     bool // … with an item
-	posted     news // guarded by the mailbox's mutex
-	news       news // taken from the mailbox
+	owed       int // bytes of replies that have not left, as counted in the loop's ledger
+	spare      int // what their buffers have beyond that, likewise
+	taken      int // bytes of replies that the client has read, as far as the server knows
+
+	tally                tally
+	lastRequest          moment
+	olderIdle, newerIdle *session // in loop.sessions
+
+	clientID string        // who the client says it is; "" if it does not
+	burrow   *burrowState  // nil in other protocols
+	waits    *atomic.Int64 // of the account whose request waits; nil if none does, or it has no quota
+	name     []byte        // queue of the fetch being run, as the client spells it
+	terms    terms         // of that fetch
+	reads    openReads
+	body     body // a large item that follows out
+	wait     wait
+	id       identity
+
+	// What few requests touch.
+	local    bool                       // the peer is on this machine
+	pinned   bool                       // a job uses in: until it ends, nobody moves in or gives it back
+	inPool   *bytebufferpool.ByteBuffer // which in came from; nil if it lies in space
+	space    []byte                     // see bufferInSpace; nil: none
+	kept     int                        // capacity of in, as counted in Server.buffered
+	items    textItems                  // of the text protocol
+	thrift   thriftState
+	delivery engine.Delivery // describes the item being received, if terms asks for that
 
 	// A session is held while a shared commit is under way. The first heldSize bytes of out then wait for
 	// heldTicket only: otherwise a busy client would delay its own replies for ever.
-	held       bool // in loop.held
 	heldSize   int
 	heldTicket engine.Ticket
 
 	ahead []byte // the queue that the last put found ahead of the disk; empty: none
 	// overQuotas is how many requests quotas have refused since the driver read from it, or since its last rest ended.
 	overQuotas int
-	name       []byte // queue of the fetch being run, as the client spells it
-	terms      terms  // of that fetch
-	// delivery describes the item being received, if terms asks for that.
-	delivery engine.Delivery
-	reads    openReads
-	wait     wait
-
-	tally                tally
-	lastRequest          moment
-	olderIdle, newerIdle *session // in loop.sessions
 }
 
 // claim is a reply, out[start:end], that is true only once the session's ticket is good.

@@ -22,6 +22,8 @@ const (
 // wait is what a session waits for. Between requests it keeps its buffers.
 type wait struct {
 	kind      waitKind
+	counted   bool // against the quota of the user
+	reserved  int  // open reads, of that quota
 	waiter    engine.Waiter
 	access    engine.Access
 	name      []byte // of the queue
@@ -32,8 +34,6 @@ type wait struct {
 	until     moment // monitor: its deadline, or atOnce
 	holds     int    // items held that were there at once
 	delivered bool   // monitor: an item
-	counted   bool   // against the quota of the user
-	reserved  int    // open reads, of that quota
 
 	meter *engine.Meter // of the queue
 	began moment
