@@ -228,7 +228,7 @@ func (k *keeping) piece() (more bool) {
 	if !q.inJournal() {
 		return false
 	}
-	full := func() bool { return seen >= k.at.batch() || bytes >= k.e.opts.enterBatch }
+	full := func() bool { return seen >= readBatch || bytes >= k.e.opts.enterBatch }
 	keep := func(r *read) (large bool) {
 		if seen++; !k.needs(r) {
 			return false
@@ -241,9 +241,7 @@ func (k *keeping) piece() (more bool) {
 		bytes += len(r.item.Data) + keepOverhead
 		return false
 	}
-	if k.at.large, k.at.item = (ReadRef{}), (Item{}); k.at.clears != q.clears {
-		k.late = nil // the walk begins again
-	}
+	k.at.large, k.at.item = ReadRef{}, Item{}
 	for r := range k.at.reads(q, &q.returned, &q.open, &q.moving) {
 		if full() || keep(r) { // it comes again to a large one, which does not need it then
 			return true

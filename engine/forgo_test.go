@@ -343,8 +343,8 @@ func (b *backlog) recordedRun(t *testing.T) *run {
 	return nil
 }
 
-// TestWalkEndsBesideFlushes has a client flush a queue behind each piece of a walk over its leases. The walk begins again each
-// time, and comes to its end all the same.
+// TestWalkEndsBesideFlushes has a client flush a queue behind each piece of a walk over its leases. The walk goes on where
+// it was, and no piece gets longer.
 func TestWalkEndsBesideFlushes(t *testing.T) {
 	const n = 6 * readBatch
 	e := openQuiet(t, testOptions(segmenttest.New()))
@@ -358,14 +358,17 @@ func TestWalkEndsBesideFlushes(t *testing.T) {
 	q.shard.mu.Lock()
 	w := q.beginGone(true)
 	q.shard.mu.Unlock()
-	pieces := 0
-	for more := true; more; pieces++ {
-		if pieces > 10 {
+	for pieces, more := 0, true; more; pieces++ {
+		if pieces > n/readBatch+1 {
 			t.Fatalf("a walk over %d leases beside flushes has not ended after %d pieces", n, pieces)
 		}
+		before := w.Live.Len()
 		q.shard.mu.Lock()
 		more = w.piece()
 		q.shard.mu.Unlock()
+		if seen := w.Live.Len() - before; seen > readBatch {
+			t.Errorf("piece %d looks at %d leases, want %d at most", pieces, seen, readBatch)
+		}
 		mustPut(t, e, "q", "goes")
 		for c := e.Flushing([]byte("q"), ""); c.Do(Now(), 100); {
 		}

@@ -23,22 +23,18 @@ type readCursor struct {
 	aside  bool    // the lists are done, and of what is aside so many are left
 	left   int
 	clears uint64  // of the queue
-	begun  int     // how often the walk has begun, after a flush
 	large  ReadRef // it is left to the caller to rewrite this one, see keepLarge; zero: none
 	item   Item    // its; without large, one that is aside
 }
 
-// heed begins again if a flush has come meanwhile. The reads that it dropped may still be linked, and what is aside
-// may be in another order. Each time the pieces get longer: a client that flushes again and again cannot keep the walk
-// from its end.
+// heed has the walk leave the reads that a flush has dropped meanwhile: they may still be linked. What came back since
+// is in the list anew. All else stands where it stood.
 func (at *readCursor) heed(q *queue) {
-	if at.clears != q.clears {
-		*at = readCursor{clears: q.clears, begun: at.begun + 1}
+	if at.clears != q.clears && at.after.r != nil && at.after.r.state == readReturned {
+		at.after = ReadRef{}
 	}
+	at.clears = q.clears
 }
-
-// batch is at how many reads and items aside a piece looks.
-func (at *readCursor) batch() int { return readBatch << min(max(at.begun-1, 0), 16) }
 
 // reads yields what is left of lists of q. A walk that ends early goes on with the same read.
 func (at *readCursor) reads(q *queue, lists ...*readList) iter.Seq[*read] {
@@ -89,10 +85,9 @@ func (q *queue) asideIDs() iter.Seq[uint64] {
 	}
 }
 
-// piece looks at a batch, and reports whether there may be more. What another flush drops meanwhile may count as queued.
+// piece looks at a batch, and reports whether there may be more.
 func (s *staying) piece(q *queue, at *readCursor) (more bool) {
 	seen := 0
-	at.clears = q.clears
 	for r := range at.reads(q, &q.returned, &q.open, &q.moving) {
 		if seen++; seen > readBatch {
 			return true
@@ -143,13 +138,13 @@ func (w *goneWalk) end() idset.Bitmap {
 func (w *goneWalk) piece() (more bool) {
 	q, seen := w.q, 0
 	for r := range w.at.reads(q, &q.returned, &q.open, &q.moving) {
-		if seen++; seen > w.at.batch() {
+		if seen++; seen > readBatch {
 			return true
 		}
 		w.Live.Add(r.item.ID)
 	}
 	for r := range w.at.asides(q) {
-		if seen++; seen > w.at.batch() {
+		if seen++; seen > readBatch {
 			return true
 		}
 		w.Live.Add(q.aside.ID(r))

@@ -144,7 +144,7 @@ func (q *queue) letGoOfSome(at *readCursor) (more bool) {
 	seen := 0
 	for read := range at.reads(q, &q.returned, &q.open, &q.moving) {
 		read.letGo()
-		if seen++; seen == at.batch() {
+		if seen++; seen == readBatch {
 			return true // the next piece looks at the last one again
 		}
 	}

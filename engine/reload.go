@@ -143,13 +143,13 @@ func (e *Engine) letGoAll(q *queue) {
 func (q *queue) letGoSome(at *readCursor) (more bool) {
 	seen := 0
 	for r := range at.reads(q, &q.open, &q.returned, &q.moving) {
-		if seen++; seen > at.batch() {
+		if seen++; seen > readBatch {
 			return true
 		}
 		r.lieIn(0)
 	}
 	for r := range at.asides(q) {
-		if seen++; seen > at.batch() {
+		if seen++; seen > readBatch {
 			return true
 		}
 		q.lieIn(r, 0)
@@ -189,7 +189,7 @@ func (e *Engine) enterSome(q *queue, at *readCursor) (more bool) {
 		return false
 	}
 	n, seen := 0, 0
-	full := func() bool { return n >= e.opts.enterBatch || seen >= at.batch() }
+	full := func() bool { return n >= e.opts.enterBatch || seen >= readBatch }
 	for r := range at.reads(q, &q.open, &q.returned) {
 		if full() {
 			return true

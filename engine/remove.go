@@ -27,6 +27,9 @@ func (e *Engine) clear(q *queue, s *staying) rubbish {
 	left := rubbish{q: q, parts: [3]item.Window{q.window}, reads: [2]readList{q.returned}}
 	q.window, q.returned = item.Window{}, readList{}
 	q.clears++
+	if k := q.keeping; k != nil {
+		k.late = slices.DeleteFunc(k.late, func(ref ReadRef) bool { return ref.r.state == readReturned })
+	}
 	if a := q.aside; a != nil {
 		leased := a.Tally(aside.Leased)
 		a.hidden.Retain(&s.ids)

@@ -237,7 +237,7 @@ func (e *Engine) keepAllReads(l *trim.Plan) (held bool) {
 // have arrived, and they let go of their segment in a moment.
 func (e *Engine) keepOldReads(q *queue, l *trim.Plan, at *readCursor) (more bool) {
 	n, seen := int64(0), 0
-	full := func() bool { return n >= rewriteBatch || seen >= at.batch() }
+	full := func() bool { return n >= rewriteBatch || seen >= readBatch }
 	for r := range at.reads(q, &q.returned, &q.open) {
 		if full() {
 			return true
