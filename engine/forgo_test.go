@@ -102,7 +102,7 @@ func (b betweenBatches) AppendAs(v segment.Version, buf []byte) (segment.Appende
 // TestForgoInPieces has the files of a backlog go in which many reads and leases have their place. A little is recorded
 // at a time. Between two pieces reads come back, are leased, and go to the dead-letter queue: all of them survive.
 func TestForgoInPieces(t *testing.T) {
-	for _, use := range []string{"abort", "reject", "lease", "flush", "leave"} {
+	for _, use := range []string{"abort", "reject", "lease", "flush", "flush in part", "leave"} {
 		t.Run(use, func(t *testing.T) { forgoInPieces(t, use) })
 	}
 }
@@ -143,6 +143,8 @@ func forgoInPieces(t *testing.T, use string) {
 	}
 	q := e.shardOf([]byte("q")).queues["q"]
 	pieces, total, busy := 0, 0, false
+	var parts []*Clearing
+	var dropped []*read
 	between = func(n int) {
 		if total += n; n > 2*checkpointBatch+2*size {
 			t.Errorf("a batch has %d bytes, want %d at most", n, 2*checkpointBatch+2*size)
@@ -170,6 +172,16 @@ func forgoInPieces(t *testing.T, use string) {
 				e.Abort(Now(), last)
 				e.Flush(Now(), []byte("q"), "")
 			}
+		case "flush in part": // it drops what came back, and does not give it back yet
+			if len(open)%2 == 0 {
+				delete(want, string(last.r.item.Data))
+				e.Abort(Now(), last)
+				c := e.Flushing([]byte("q"), "")
+				for clears := q.clears; q.clears == clears; {
+					c.Do(Now(), 1)
+				}
+				parts, dropped = append(parts, c), append(dropped, last.r)
+			}
 		case "leave":
 			if pieces == 2 {
 				off := o.Settings.Default
@@ -192,6 +204,15 @@ func forgoInPieces(t *testing.T, use string) {
 	awaitRuns(e)
 	if files := runFiles(fsys); len(files) > 0 {
 		t.Fatalf("%q are left", files)
+	}
+	for _, r := range dropped {
+		if r.state != readReturned || r.pinned != 0 {
+			t.Errorf("an item that a flush has dropped is recorded again")
+		}
+	}
+	for _, c := range parts {
+		for c.Do(Now(), 1) {
+		}
 	}
 	if use == "leave" {
 		return
