@@ -27,8 +27,7 @@ type alarmEntry struct {
 	q  *queue
 }
 
-func (h alarmHeap) Len() int { return len(h) }
-
+func (h alarmHeap) Len() int           { return len(h) }
 func (h alarmHeap) Less(i, j int) bool { return h[i].at < h[j].at }
 
 func (h alarmHeap) Swap(i, j int) {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
-	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 )
@@ -32,25 +31,7 @@ func (q *queue) noteTaken(id uint64, stays bool) {
 		live.Add(id)
 	}
 	for _, s := range q.flushes {
-		s.note(id, stays)
-	}
-}
-
-// staying is what a flush of a queue leaves: items that are open, leased, or on their way to another queue. A flush looks
-// for them in pieces. From its first piece on it hears of each item that comes to be one of them, or comes back.
-type staying struct {
-	ids    idset.Bitmap // of them, and of some that are gone by now
-	queued idset.Bitmap // what came back or is aside, and is queued, and some that are gone; not what is on disk
-}
-
-// note notes of an item that is not in line whether it stays.
-func (s *staying) note(id uint64, stays bool) {
-	if stays {
-		s.queued.Remove(id)
-		s.ids.Add(id)
-	} else {
-		s.ids.Remove(id)
-		s.queued.Add(id)
+		s.Note(id, stays)
 	}
 }
 
@@ -63,8 +44,7 @@ func (q *queue) itemsAside() *asideItems {
 	return q.aside
 }
 
-// firstReady sets it to the item aside to hand out next, and reports whether there is one that comes before those in
-// line.
+// firstReady sets it to the item aside to hand out next, and reports whether it comes before those in line.
 func (q *queue) firstReady(it *Item) bool {
 	r, ok := q.aside.FirstReady()
 	if !ok || q.aside.ID(r) >= q.headID() {
@@ -94,8 +74,7 @@ func (e *Engine) setAside(q *queue, it *Item, segment uint64, entry aside.Entry)
 }
 
 // Standing is what there is to know of an item that is not plainly in line. It has until when the item is delayed or
-// leased, the receipt of its lease, and how many deliveries have ended and count. The zero Standing is that of all
-// others.
+// leased, its receipt, and how many deliveries have ended and count. The zero Standing is that of all others.
 type Standing = record.Change
 
 // entryOf is the entry of an item aside that stands so.
@@ -213,8 +192,7 @@ func (q *queue) newToken() uint64 {
 // leaseHeap has open reads with a lease, the one that lapses first on top.
 type leaseHeap []*read
 
-func (h leaseHeap) Len() int { return len(h) }
-
+func (h leaseHeap) Len() int           { return len(h) }
 func (h leaseHeap) Less(i, j int) bool { return h[i].deadline < h[j].deadline }
 
 func (h leaseHeap) Swap(i, j int) {

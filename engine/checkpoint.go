@@ -10,8 +10,7 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 )
 
-// checkpointRecords is how many records of a queue's state are made with its shard locked: a fraction of a
-// millisecond of work.
+// checkpointRecords is how many records of a queue's state are made with its shard locked: far less than a millisecond.
 const checkpointRecords = 256
 
 // recordState records the state of every queue: its name and next id and, if it had a backlog, what is in it. It does
@@ -118,8 +117,7 @@ func (t *telling) ranges(gone iter.Seq[idset.Range]) (more bool) {
 	return tell()
 }
 
-// recordMarksAgain records the file m with what is gone of q, if it is still that, and returns how many bytes that
-// took.
+// recordMarksAgain records the file m with what is gone of q, if it is still that, and returns its bytes.
 func (e *Engine) recordMarksAgain(q *queue, m *marksFile) (n int64) {
 	q.shard.mu.Lock()
 	defer q.shard.mu.Unlock()

@@ -4,12 +4,13 @@ import (
 	"slices"
 
 	"github.com/kestrelmq/kestrel/engine/internal/accountname"
+	"github.com/kestrelmq/kestrel/engine/internal/marks"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
 )
 
-// Clearing is a flush, a deletion, or a removal of expired items, of one queue or of all. It is done
-// in pieces, so that its caller may do something else in between. Others may use the queues meanwhile; of what they
-// put, a flush may remove some or all.
+// Clearing is a flush, a deletion, or a removal of expired items, of one queue or of all. It is done in pieces, so that
+// its caller may do something else in between. Others may use the queues meanwhile; of what they put, a flush may remove
+// some or all.
 //
 // Its methods are for one goroutine at a time:
 //
@@ -18,23 +19,23 @@ import (
 //	}
 //	removed, ticket, err := c.Result()
 //
-// A Clearing that is given up has cleared some queues, and others not.
+// A caller that stops before there is no more to do calls GiveUp. Some queues are cleared then, and others not.
 type Clearing struct {
 	e        *Engine
 	kind     clearingKind
 	clientID string
 
-	admitting bool     // all queues are asked first whether they admit the client
-	shards    int      // of how many the queues are still to be visited
-	queues    []*queue // to visit before those
-	queue     *queue   // being cleared; nil between two
-	limit     uint64   // ids of its items from here on were put behind the flush
-	swept     int64    // expired items removed from it
-	dropping  bool     // its expired items cannot be read: they go with the others
-	done      bool     // it is cleared; what it had to move may still be on its way
-	last      ReadRef  // what must have arrived before the next piece; zero for nothing
-	waits     bool     // the next piece needs last to arrive, or something of the disk
-	staying   *staying // what it leaves of the queue; nil as long as expired items move
+	admitting bool           // all queues are asked first whether they admit the client
+	shards    int            // of how many the queues are still to be visited
+	queues    []*queue       // to visit before those
+	queue     *queue         // being cleared; nil between two
+	limit     uint64         // ids of its items from here on were put behind the flush
+	swept     int64          // expired items removed from it
+	dropping  bool           // its expired items cannot be read: they go with the others
+	done      bool           // it is cleared; what it had to move may still be on its way
+	last      ReadRef        // what must have arrived before the next piece; zero for nothing
+	waits     bool           // the next piece needs last to arrive, or something of the disk
+	staying   *marks.Staying // what it leaves of the queue; nil as long as expired items move
 	at        readCursor
 	rubbish   rubbish
 
@@ -92,6 +93,19 @@ func (e *Engine) clearOne(kind clearingKind, name []byte, clientID string) *Clea
 	return c
 }
 
+// GiveUp ends a Clearing of which Do has reported more. It gives back the memory of what is dropped by then, and does no more.
+func (c *Clearing) GiveUp() {
+	defer contain()
+	for !c.rubbish.empty() {
+		c.rubbish.dispose(clearingPiece)
+	}
+	if q := c.queue; q != nil {
+		q.shard.mu.Lock()
+		defer q.shard.mu.Unlock()
+		q.endLooking(c.staying)
+	}
+}
+
 // ticketOfNone is what the answer "there is no such queue" must wait for. Another caller may have deleted the queue,
 // and that may not be durable yet. The caller holds the shard's mutex.
 func (e *Engine) ticketOfNone(name string) Ticket {
@@ -102,9 +116,8 @@ func (e *Engine) ticketOfNone(name string) Ticket {
 	return q.ticket(e.journal, e.journal.End())
 }
 
-// Do does the next piece and reports whether there is more to do. A piece visits n queues, or
-// removes n expired items, or gives back as much memory; it takes n microseconds at most, about. It
-// never waits for the disk, or for another goroutine.
+// Do does the next piece and reports whether there is more to do. A piece visits n queues, or removes n expired items, or
+// gives back as much memory; it takes n microseconds at most, about. It never waits for the disk, or for another goroutine.
 func (c *Clearing) Do(now Time, n int) (more bool) {
 	defer contain()
 	c.waits = false
@@ -121,8 +134,7 @@ func (c *Clearing) Do(now Time, n int) (more bool) {
 	return true
 }
 
-// Wait waits for what the next piece needs. The spool reads back items that go to another queue, or another goroutine
-// carries them there.
+// Wait waits for what the next piece needs: items that go to another queue are read back, or another goroutine carries them.
 func (c *Clearing) Wait() {
 	defer contain()
 	if !c.waits {
@@ -146,8 +158,8 @@ func (c *Clearing) Wait() {
 	}
 }
 
-// Ahead reports whether expired items have been moved to a queue that takes them faster than the
-// disk does. The caller should then wait before the next piece; see [Stored].
+// Ahead reports whether expired items have been moved to a queue that takes them faster than the disk does. The caller
+// should then wait before the next piece; see [Stored].
 func (c *Clearing) Ahead() bool {
 	defer contain()
 	q := c.queue
@@ -277,10 +289,10 @@ func (c *Clearing) flush(q *queue, now Time, n int) (steps int, done bool) {
 		e.shrink(q) // all that was there is gone; what was put since may have been taken back into memory
 	} else {
 		if c.staying == nil {
-			c.staying, c.at = &staying{}, readCursor{}
+			c.staying, c.at = &marks.Staying{}, readCursor{}
 			q.flushes = append(q.flushes, c.staying)
 		}
-		if c.staying.piece(q, &c.at) {
+		if c.at.look(q, c.staying, e.opts.lookBatch) {
 			return int(c.swept) + readBatch/8, false
 		}
 		if q.aside != nil && q.aside.Dropped() > 0 { // by another flush

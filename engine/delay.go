@@ -8,8 +8,7 @@ import (
 
 // PutExtra is what few puts ask for.
 type PutExtra struct {
-	// Delay hides the item for so long; zero does not. An item that expires meanwhile leaves when it
-	// comes into line.
+	// Delay hides the item for so long; zero does not. An item that expires meanwhile leaves when it comes into line.
 	Delay time.Duration
 	// Key, unless it is empty, is the key of the item; see ValidateKey. It is copied before Put returns.
 	Key []byte

@@ -434,6 +434,36 @@ func TestFlushGivenUp(t *testing.T) {
 	h.compare("given up", h.standing(h.reopen(h.opts.FS.(*segmenttest.FS))), want)
 }
 
+// TestGiveUp gives a flush up behind each of its pieces. Then nobody looks for what stays, and nothing that was dropped takes
+// memory or holds the journal.
+func TestGiveUp(t *testing.T) {
+	for after := 1; ; after += 1 + after/3 {
+		h := newHeldQueue(t)
+		q, c := h.queue(), h.Flushing([]byte("q"), "")
+		for range after {
+			if !c.Do(h.now, 1) {
+				return
+			}
+		}
+		c.GiveUp()
+		if len(q.flushes) > 0 || q.aside.Dropped() > 0 {
+			t.Errorf("behind piece %d, %d look for what stays, and %d items are dropped", after, len(q.flushes), q.aside.Dropped())
+		}
+		want := len(h.queued)
+		if q.clears > 0 {
+			want = 0
+		}
+		if got := len(h.left()); got != want {
+			t.Errorf("behind piece %d, %d items are queued, want %d", after, got, want)
+		}
+		h.sameAfterKill("given up")
+		h.Delete(h.now, []byte("q"))
+		if got := h.Stats().MemoryBytes; got != 0 {
+			t.Fatalf("behind piece %d, %d bytes are in use without any queue", after, got)
+		}
+	}
+}
+
 // TestFlushRecordIsSmall flushes a few items beside many that are held, and many beside a few. The record names what is
 // fewer, by ranges if it can.
 func TestFlushRecordIsSmall(t *testing.T) {

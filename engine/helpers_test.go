@@ -11,6 +11,7 @@ import (
 
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
 	"github.com/kestrelmq/kestrel/engine/internal/hidden"
+	"github.com/kestrelmq/kestrel/engine/internal/marks"
 	"github.com/kestrelmq/kestrel/segment"
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
@@ -136,10 +137,10 @@ func unwritten(e *Engine) (records []byte) {
 
 // clearNow flushes a queue whose shard is locked.
 func clearNow(e *Engine, q *queue) rubbish {
-	s := &staying{}
+	s := &marks.Staying{}
 	q.flushes = append(q.flushes, s)
 	at := readCursor{}
-	for s.piece(q, &at) {
+	for at.look(q, s, readBatch) {
 	}
 	return e.clear(q, s)
 }

@@ -57,7 +57,10 @@ func (e *Engine) finishMoves(now Time, moves []*queue) {
 // carry puts items that q is moving into the queues they go to, oldest first. It returns the queues that
 // the caller is to carry for because they made room.
 func (e *Engine) carry(now Time, q *queue) (more []*queue) {
-	sh := q.shard
+	sh, lost := q.shard, refused{text: "expired item is lost: its queue for expired items cannot be made"}
+	kept := refused{text: "item stays in its queue: its dead-letter queue cannot be made"}
+	defer lost.log(e)
+	defer kept.log(e)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	for n := 0; n < maxCarry && q.moving.First() != nil; n++ {
@@ -67,8 +70,13 @@ func (e *Engine) carry(now Time, q *queue) (more []*queue) {
 			from = record.Destination{Queue: q.number, Item: r.item.ID}
 		}
 		sh.mu.Unlock()
-		arrived, others := e.moveIn(now, r, from)
-		more = append(more, others...)
+		arrived, others, err := e.moveIn(now, r, from)
+		switch more = append(more, others...); {
+		case err != nil && r.dead != 0:
+			kept.note(r, err)
+		case err != nil:
+			lost.note(r, err)
+		}
 		sh.mu.Lock()
 		q.moving.remove(r)
 		if r.dead != 0 && !q.deleted {
@@ -93,11 +101,26 @@ func (e *Engine) carry(now Time, q *queue) (more []*queue) {
 	return more
 }
 
+// refused is items whose target could not be made: one line of the log for all that an operation carries.
+type refused struct {
+	text, target string
+	items        int
+	err          error
+}
+
+func (l *refused) note(r *read, err error) { l.target, l.items, l.err = r.target, l.items+1, err }
+
+func (l *refused) log(e *Engine) {
+	if l.items > 0 {
+		e.log.Warn(l.text, "items", l.items, "target", l.target, "err", l.err)
+	}
+}
+
 // moveIn appends the item of r to its target directly, without the target's fanout children. The item counts as added
 // now and has no expiry of its own. A dead-letter queue takes it whatever its limits are. An item that the target
 // refuses is lost, and counted. It reports whether the item has arrived, and returns the queues that the caller is to
-// carry for because the target made room.
-func (e *Engine) moveIn(now Time, r *read, from record.Destination) (arrived bool, more []*queue) {
+// carry for because the target made room, or why there is no target.
+func (e *Engine) moveIn(now Time, r *read, from record.Destination) (arrived bool, more []*queue, err error) {
 	sh := e.shardOf([]byte(r.target))
 	put := PutRequest{Data: r.item.Data, Flags: r.item.Flags}
 	if r.dead != 0 {
@@ -112,33 +135,28 @@ func (e *Engine) moveIn(now Time, r *read, from record.Destination) (arrived boo
 	defer sh.mu.Unlock()
 	sh.large = large
 	defer func() { sh.large = nil }()
-	q, err := sh.queues[r.target], error(nil)
+	q := sh.queues[r.target]
 	if q == nil {
 		q, _, err = e.make(sh, now, r.target)
 	}
 	switch {
-	case err != nil && r.dead != 0:
-		e.log.Warn("item stays in its queue: its dead-letter queue cannot be made", "target", r.target, "err", err)
-		return false, nil
 	case err != nil:
-		e.log.Warn("expired item is lost: its queue for expired items cannot be made", "target", r.target, "err", err)
-		return false, nil
+		return false, nil, err
 	case r.dead != 0:
 		put.Extra = q.asDead(r, now)
 	default:
 		if err := e.makeRoom(q, now, len(r.item.Data), sweepBatch); err != nil {
 			q.counters.lostIn++
-			return false, sh.takeMoves()
+			return false, sh.takeMoves(), nil
 		}
 		q.counters.movedIn++
 	}
 	sh.targets = append(sh.targets[:0], q)
 	e.add(sh, now, []PutRequest{put}, now, from, new(Stored))
-	return true, sh.takeMoves()
+	return true, sh.takeMoves(), nil
 }
 
-// asDead is what a dead-letter queue keeps of an item beside what it put: its key, if that is free, and where it
-// is from.
+// asDead is what a dead-letter queue keeps of an item beside what it put: its key, if that is free, and its origin.
 func (q *queue) asDead(r *read, now Time) *PutExtra {
 	x := &PutExtra{Key: r.item.Key(), origin: r.q.name, why: r.dead}
 	if _, taken := q.ofKey(x.Key, now); taken {

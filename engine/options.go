@@ -99,6 +99,8 @@ type Options struct {
 	// enterBatch is how many bytes of items a queue that enters the journal records before its shard is unlocked; zero
 	// stands for checkpointBatch.
 	enterBatch int
+	// lookBatch is how many items a flush looks at before the shard is unlocked; zero stands for readBatch.
+	lookBatch int
 	// committer returns what commits the batches of a log; nil: the log does. For tests.
 	committer func(*segment.Log) journal.Committer
 	// yield lets others have the processor between two pieces of a crossing; nil: processor.Yield. For tests.
@@ -122,6 +124,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.markFrom, defaultMarkFrom)
 	setDefault(&o.markLong, defaultMarkLong)
 	setDefault(&o.enterBatch, checkpointBatch)
+	setDefault(&o.lookBatch, readBatch)
 	setDefault(&o.Shards, DefaultShards)
 	setDefault(&o.Files, DefaultFiles)
 	if o.yield == nil {

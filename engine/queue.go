@@ -8,6 +8,7 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/journal"
 	"github.com/kestrelmq/kestrel/engine/internal/list"
+	"github.com/kestrelmq/kestrel/engine/internal/marks"
 	"github.com/kestrelmq/kestrel/engine/internal/trim"
 )
 
@@ -57,18 +58,18 @@ type queue struct {
 	moving   readList    // expired, on their way to another queue, in the order in which they arrive
 	waiters  waiterList
 	watchers list.List[Waiter]
-	carried  bool            // somebody carries what is in moving: see finishMoves
-	sweeping bool            // expired items at the head are being removed in the background: see sweepLater
-	settling bool            // what is owed to items at the head is being done in the background: see settle
-	aborting int             // AbortAll calls that bring items back in pieces, and a crossing
-	crossing bool            // it enters the journal, or leaves it, in pieces: see crossBy
-	entering bool            // it is about to enter the journal that replaces another, see enter; crossing is set too
-	walks    []*idset.Bitmap // ids that live, of what is being gathered by a goneWalk
-	flushes  []*staying      // of flushes that look for what stays
-	keeping  *leaving        // what forgo is recording of it; nil if nothing
-	letting  *run            // the one recorded last, until its reads have let go of their segments; then nil
-	clears   uint64          // how often all that was queued was dropped
-	family   *family         // of the queue's fanout children; nil without any
+	carried  bool             // somebody carries what is in moving: see finishMoves
+	sweeping bool             // expired items at the head are being removed in the background: see sweepLater
+	settling bool             // what is owed to items at the head is being done in the background: see settle
+	aborting int              // AbortAll calls that bring items back in pieces, and a crossing
+	crossing bool             // it enters the journal, or leaves it, in pieces: see crossBy
+	entering bool             // it is about to enter the journal that replaces another, see enter; crossing is set too
+	walks    []*idset.Bitmap  // ids that live, of what is being gathered by a goneWalk
+	flushes  []*marks.Staying // of flushes that look for what stays
+	keeping  *leaving         // what forgo is recording of it; nil if nothing
+	letting  *run             // the one recorded last, until its reads have let go of their segments; then nil
+	clears   uint64           // how often all that was queued was dropped
+	family   *family          // of the queue's fanout children; nil without any
 
 	removal  journal.Removal   // of the last one
 	puts     recentPuts        // see putTicket
@@ -208,8 +209,7 @@ func (e *Engine) drop(q *queue, it *Item) {
 	}
 }
 
-// takeNext takes the item to hand out next, which is it, out of line, and returns it as a read, in state
-// free or returned.
+// takeNext takes the item to hand out next, which is it, out of line, and returns it as a free or returned read.
 func (e *Engine) takeNext(q *queue, it *Item) *read {
 	if r := q.returned.First(); r != nil {
 		q.returned.remove(r)

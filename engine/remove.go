@@ -7,20 +7,19 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/marks"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 )
 
-// ticketSoFar is what an operation on q must wait for that relies on all that has happened to it so
-// far, also by others.
+// ticketSoFar is what an operation on q must wait for that relies on all that has happened to it, also by others.
 func (e *Engine) ticketSoFar(q *queue) Ticket {
 	q.shard.mu.Lock()
 	defer q.shard.mu.Unlock()
 	return e.ticketOf(q)
 }
 
-// clear drops all that s does not say stays, in one step, and returns what is to be given back. The caller holds the
-// shard's mutex.
-func (e *Engine) clear(q *queue, s *staying) rubbish {
+// clear drops all that s does not say stays, in one step, and returns what is to be given back. The shard is locked.
+func (e *Engine) clear(q *queue, s *marks.Staying) rubbish {
 	if q.inJournal() && q.items() > 0 {
 		e.recordFlush(q, s)
 	}
@@ -32,7 +31,7 @@ func (e *Engine) clear(q *queue, s *staying) rubbish {
 	}
 	if a := q.aside; a != nil {
 		leased := a.Tally(aside.Leased)
-		a.hidden.Retain(&s.ids)
+		a.hidden.Retain(&s.IDs)
 		e.spendRuns(q)
 		a.Flush(q.deleted)
 		q.noteLeased(leased)
@@ -42,33 +41,33 @@ func (e *Engine) clear(q *queue, s *staying) rubbish {
 		e.dropBacklog(q)
 	}
 	q.segments.Clear()
-	if q.keys != nil && s.ids.IsEmpty() {
+	if q.keys != nil && s.IDs.IsEmpty() {
 		q.keys.Clear()
 	} else if q.keys != nil {
-		left.keys = &keysLeft{stay: &s.ids, limit: q.nextID, leaves: math.MaxInt}
+		left.keys = &keysLeft{stay: &s.IDs, limit: q.nextID, leaves: math.MaxInt}
 	}
-	q.flushes = slices.DeleteFunc(q.flushes, func(o *staying) bool { return o == s })
+	q.endLooking(s)
 	return left
 }
 
 // recordFlush records that all queued items of q are gone. It names those that stay or the ranges of those that go,
 // whichever are fewer. So the journal grows by no more than was put.
-func (e *Engine) recordFlush(q *queue, s *staying) {
+func (e *Engine) recordFlush(q *queue, s *marks.Staying) {
 	var gone idset.Bitmap
-	gone.AddAll(&s.queued)
+	gone.AddAll(&s.Queued)
 	gone.AddRange(idset.Between(q.headID(), q.nextID-1))
 	if q.aside != nil {
 		for _, r := range q.aside.hidden.Runs() {
 			gone.AddAll(r.DiskIDs())
 		}
 	}
-	gone.RemoveAll(&s.ids)
+	gone.RemoveAll(&s.IDs)
 	e.journal.Record(q.number, func(b []byte) []byte {
-		b = slices.Grow(b, int(min(int64(s.ids.Len())*3, gone.RangeCount()*record.MaxRemoveSize/2)))
-		if int64(s.ids.Len()) > gone.RangeCount() {
+		b = slices.Grow(b, int(min(int64(s.IDs.Len())*3, gone.RangeCount()*record.MaxRemoveSize/2)))
+		if int64(s.IDs.Len()) > gone.RangeCount() {
 			return q.appendGone(b, gone.Within(idset.Between(1, q.nextID-1)))
 		}
-		return record.AppendFlushOf(b, q.number, q.nextID, s.ids.Len(), func(yield func(uint64) bool) { s.ids.Each(yield) })
+		return record.AppendFlushOf(b, q.number, q.nextID, s.IDs.Len(), func(yield func(uint64) bool) { s.IDs.Each(yield) })
 	})
 }
 
@@ -84,13 +83,12 @@ func (e *Engine) delete(q *queue) (t Ticket, left rubbish) {
 	q.shard.unlink(q)
 	e.queueCount.Add(-1)
 	e.deletes.Add(1)
-	left = e.clear(q, &staying{})
+	left = e.clear(q, &marks.Staying{})
 	left.reads[1], q.open = q.open, readList{}
 	return t, left
 }
 
-// rubbish is what a queue held when it was flushed or deleted, and nobody can see any more. To give
-// all of it back at once would keep the shard locked for long.
+// rubbish is what a queue held when it was flushed or deleted. All of it at once would keep the shard locked for long.
 type rubbish struct {
 	q     *queue // with waits to be ended, if it was deleted
 	parts [3]item.Window

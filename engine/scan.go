@@ -93,8 +93,7 @@ func (e *Engine) List(name []byte, m Match) *Scan {
 	return e.scan(scanList, name, m)
 }
 
-// Changing returns a Scan that does to the items what Change does to one. With m.Hidden a new delay ends leases
-// and open reads.
+// Changing returns a Scan that does to each what Change does. With m.Hidden a new delay ends leases and open reads.
 func (e *Engine) Changing(name []byte, clientID string, m Match, to Changes) *Scan {
 	defer contain()
 	w := e.scan(scanChange, name, m)

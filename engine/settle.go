@@ -5,8 +5,7 @@ package engine
 
 // owed is what a backlog owes. The shard's mutex guards it.
 type owed struct {
-	// overfull says that puts went over the queue's limits, the last of them with an item of size
-	// last.
+	// overfull says that puts went over the queue's limits, the last of them with an item of size last.
 	overfull bool
 	last     int64
 	// sweep is how many expired items a sweep would have removed still.

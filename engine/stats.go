@@ -205,8 +205,7 @@ type Walk struct {
 	left []*queue
 }
 
-// Walk begins a walk past the queues that exist now. No lock is held for longer than the list of a
-// shard's queues takes.
+// Walk begins a walk past the queues that exist now. No lock is held for longer than the list of one shard takes.
 func (e *Engine) Walk() *Walk {
 	defer contain()
 	return &Walk{e, e.sorted()}

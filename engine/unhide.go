@@ -98,8 +98,7 @@ func (s *spool) unhideFrame(q *queue) {
 	}
 }
 
-// readHidden reads the items in a frame of a hidden run. The caller holds readMu; their Data is valid until the
-// next call.
+// readHidden reads the items in a frame of a hidden run. The caller holds readMu; Data is valid until the next call.
 func (s *spool) readHidden(r *hidden.Run, f hidden.Frame) (entries []hidden.Entry, err error) {
 	tag, body, err := s.reader.Read(r.File, f.Offset, r.End, s.hiddenBody[:0])
 	if err != nil {

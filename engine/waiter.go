@@ -16,8 +16,7 @@ const (
 	OpenRead
 	// Peek looks at it and leaves it where it is.
 	Peek
-	// Lease removes it tentatively, for a time, and gives a receipt that confirms it, or gives it back,
-	// from any connection.
+	// Lease removes it tentatively, for a time. Its receipt confirms it, or gives it back, from any connection.
 	Lease
 	// Hold is OpenRead for an item that is collected with others, to be taken for good, or passed to LeaseReads, a
 	// moment later. It does not count among the opened reads, and no timeout ends it.

@@ -46,6 +46,7 @@ func (s *Server) finishClearing(c *engine.Clearing) error {
 			time.Sleep(time.Millisecond)
 		}
 		if s.cutOff.Load() {
+			c.GiveUp()
 			return engine.ErrClosed
 		}
 	}
