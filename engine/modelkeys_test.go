@@ -321,6 +321,7 @@ func (m *model) change(q *modelQueue, now Time, id uint64, to Changes) {
 			if to.SetExpiry {
 				o.item.Expiry = to.Expiry
 			}
+			o.said, o.changed = record.Change{Count: o.count}, true
 			return
 		}
 	}

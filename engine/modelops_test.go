@@ -355,6 +355,10 @@ func (r *modelRun) flush(name string, q *modelQueue) {
 		r.op += " when all has expired"
 	}
 	c := r.e.Flushing([]byte(name), "")
+	if q != nil && q.opts.ExpireTo == "" && r.between > 0 && r.IntN(2) == 0 {
+		r.flushBetween(c, name, q)
+		return
+	}
 	if r.spilling && r.IntN(2) == 0 {
 		r.fsys.SetFault(func(op segmenttest.Op) segmenttest.Fault {
 			if op.Kind == segmenttest.OpWriteAt && strings.HasSuffix(op.Path, runs.Ext) {
@@ -377,6 +381,44 @@ func (r *modelRun) flush(name string, q *modelQueue) {
 	}
 	if q != nil {
 		r.m.flush(now, q)
+	}
+	r.maybeCommit(ticket)
+}
+
+// flushBetween flushes a queue, and does other things between two pieces, at times another flush of it. Now and then it
+// gives up, or the process ends. The items go in one step, which the engine counts.
+func (r *modelRun) flushBetween(c *Clearing, name string, q *modelQueue) {
+	r.between--
+	defer func() { r.between++ }()
+	e, live := r.e, r.e.shardOf([]byte(name)).queues[name]
+	for more := true; more && !r.Failed(); {
+		r.op = fmt.Sprintf("flush %q, a piece", name)
+		before := live.counters.flushes
+		if more = c.Do(r.now, 1); live.counters.flushes > before {
+			r.m.flush(r.now, q)
+		}
+		if !more {
+			break
+		}
+		c.Wait()
+		r.compareTold()
+		r.compare()
+		r.noteWritten()
+		if r.IntN(20) == 0 {
+			c.GiveUp()
+			return
+		}
+		for n := r.IntN(4); n > 0 && !r.Failed(); n-- {
+			if r.do(); r.e != e {
+				r.m.notified, r.notified = nil, nil
+				return
+			}
+		}
+		r.m.notified, r.notified = nil, nil
+	}
+	_, ticket, err := c.Result()
+	if err != nil {
+		r.fail("error %v", err)
 	}
 	r.maybeCommit(ticket)
 }

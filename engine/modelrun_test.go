@@ -32,6 +32,7 @@ func TestQueueModel(t *testing.T) {
 		r.opts.BacklogCompression = segment.Codec(r.IntN(3))
 		r.spilling = seed%3 > 0
 		r.keyed = seed%4 > 0
+		r.between, r.opts.lookBatch = 1, 1+int(seed%3)
 		if r.spilling {
 			r.opts.JournalSize = []int64{0, 3000, 20000}[seed/3%3]
 		}
@@ -87,6 +88,7 @@ type modelRun struct {
 	noKill, noRestart bool
 	keyed             bool // items have keys, and are removed and changed in the middle
 	busyKeys          bool // and that is what a third of the operations do, with two keys
+	between           int  // so deep operations may come between the pieces of a flush
 }
 
 func newModelRun(t *testing.T, seed uint64) *modelRun {

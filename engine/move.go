@@ -8,9 +8,9 @@ import "github.com/kestrelmq/kestrel/engine/internal/record"
 // says that its own queue has it.
 //
 // One goroutine at a time carries for a queue: so items arrive in the order of the list. It also carries what others
-// add meanwhile. Only those wait for it who say what has become of the items. Event loops may wait too: carrying is memory
-// work. A goroutine that carries stops behind maxCarry items, half a millisecond of work. One that waits then goes on
-// itself: the background may be busy with the disk.
+// add meanwhile. Only those wait for it who say what has become of the items. Event loops may wait too: carrying is
+// memory work. A goroutine that carries stops behind maxCarry items: 0.1 ms of small ones, 0.4 ms of 1 KiB. One that
+// waits then goes on itself: the background may be busy with the disk.
 
 // maxCarry is how many items an operation carries at most, its own and those of others. The background carries the rest.
 const maxCarry = maxSweeps * moveBatch

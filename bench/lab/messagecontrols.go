@@ -100,7 +100,7 @@ func messageControls() []control {
 		{breaks: "checkpoints tell hidden items as gone", edits: replaced("engine/gone.go",
 			"			w.Hidden = append(w.Hidden, r.DiskIDs().Clone())", "			_ = r"), test: model},
 		{breaks: "a flush leaves hidden items", edits: replaced(removeFile,
-			"		a.hidden.Retain(&s.ids)\n", ""), test: model},
+			"		a.hidden.Retain(&s.IDs)\n", ""), test: model},
 		{breaks: "the removal of an item in the middle is lost", edits: replaced(lookFile,
 			"	t := q.remove(e.journal, at.it.ID, size)\n	q.leaves", "	_, t := size, Ticket{}\n	q.leaves"), test: model},
 		{breaks: "an overwrite leaves two copies", edits: replaced(delayFile,
