@@ -26,13 +26,12 @@ type readCursor struct {
 	item   Item    // its; without large, one that is aside
 }
 
-// heed has the walk leave the reads that a flush has dropped meanwhile: they may still be linked. What came back since
-// is in the list anew. All else stands where it stood.
+// heed begins again if a flush has come meanwhile: the reads that it dropped may still be linked. Walks that only note
+// what lives go on instead.
 func (at *readCursor) heed(q *queue) {
-	if at.clears != q.clears && at.after.r != nil && at.after.r.state == readReturned {
-		at.after = ReadRef{}
+	if at.clears != q.clears {
+		*at = readCursor{clears: q.clears}
 	}
-	at.clears = q.clears
 }
 
 // reads yields what is left of lists of q. A walk that ends early goes on with the same read.
@@ -92,6 +91,7 @@ func (q *queue) endLooking(s *marks.Staying) {
 // look looks for what stays in a batch of so many, and reports whether there may be more.
 func (at *readCursor) look(q *queue, s *marks.Staying, batch int) (more bool) {
 	seen := 0
+	at.clears = q.clears
 	for r := range at.reads(q, &q.returned, &q.open, &q.moving) {
 		if seen++; seen > batch {
 			return true
@@ -141,6 +141,7 @@ func (w *goneWalk) end() idset.Bitmap {
 // piece looks at a batch of items that live, and reports whether there may be more.
 func (w *goneWalk) piece() (more bool) {
 	q, seen := w.q, 0
+	w.at.clears = q.clears
 	for r := range w.at.reads(q, &q.returned, &q.open, &q.moving) {
 		if seen++; seen > readBatch {
 			return true
