@@ -54,13 +54,17 @@ func (e *Engine) finishMoves(now Time, moves []*queue) {
 	}
 }
 
-// carry puts items that q is moving into the queues they go to, oldest first. It returns the queues that
-// the caller is to carry for because they made room.
+// carry puts what q is moving where it goes, oldest first. It returns the queues to carry for because they made room.
 func (e *Engine) carry(now Time, q *queue) (more []*queue) {
-	sh, lost := q.shard, refused{text: "expired item is lost: its queue for expired items cannot be made"}
-	kept := refused{text: "item stays in its queue: its dead-letter queue cannot be made"}
-	defer lost.log(e)
-	defer kept.log(e)
+	sh, lost, kept := q.shard, refused{}, refused{}
+	defer func() {
+		if lost.items > 0 {
+			e.log.Warn("expired item is lost: its queue for expired items cannot be made", lost.fields()...)
+		}
+		if kept.items > 0 {
+			e.log.Warn("item stays in its queue: its dead-letter queue cannot be made", kept.fields()...)
+		}
+	}()
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	for n := 0; n < maxCarry && q.moving.First() != nil; n++ {
@@ -103,18 +107,14 @@ func (e *Engine) carry(now Time, q *queue) (more []*queue) {
 
 // refused is items whose target could not be made: one line of the log for all that an operation carries.
 type refused struct {
-	text, target string
-	items        int
-	err          error
+	items  int
+	target string
+	err    error
 }
 
-func (l *refused) note(r *read, err error) { l.target, l.items, l.err = r.target, l.items+1, err }
+func (l *refused) note(r *read, err error) { *l = refused{l.items + 1, r.target, err} }
 
-func (l *refused) log(e *Engine) {
-	if l.items > 0 {
-		e.log.Warn(l.text, "items", l.items, "target", l.target, "err", l.err)
-	}
-}
+func (l *refused) fields() []any { return []any{"items", l.items, "target", l.target, "err", l.err} }
 
 // moveIn appends the item of r to its target directly, without the target's fanout children. The item counts as added
 // now and has no expiry of its own. A dead-letter queue takes it whatever its limits are. An item that the target

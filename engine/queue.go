@@ -74,8 +74,7 @@ type queue struct {
 	removal  journal.Removal   // of the last one
 	puts     recentPuts        // see putTicket
 	segments trim.ItemSegments // see windowSegment
-	// Items up to writtenTo that were in the window or behind it are in runs; up to spilledTo the
-	// journal says so.
+	// Items up to writtenTo that were in the window or behind it are in runs; up to spilledTo the journal says so.
 	writtenTo, spilledTo uint64
 	spilled              bool // the journal may mention runs, including deleted ones
 	counters             queueCounters
