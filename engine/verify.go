@@ -148,7 +148,7 @@ func (e *Engine) verifyAside(q *queue, seen map[uint64]string, broken func(strin
 		switch {
 		case id >= q.nextID:
 			return broken("item %d aside is not below the next id %d", id, q.nextID)
-		case q.crossing:
+		case q.crossing, e.journal.Failing(): // a move that failed begins anew, with what the old journal still has
 		case inJournal && !q.opts.KeepJournal,
 			!inJournal && q.opts.KeepJournal && entry.State != aside.Restored && q.livesInRun(id) == nil:
 			return broken("I6: the journal has item %d aside, %+v = %v", id, entry, inJournal)
