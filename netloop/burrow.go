@@ -10,7 +10,7 @@ import (
 
 // burrowProtocol is the HTTP protocol of Burrow: accounts, queues and messages. A message is an item; its id
 // is the item's key. What a request matches it reads, changes or removes in place, and a wait is a long poll.
-type burrowProtocol struct{ direct }
+type burrowProtocol struct{ _ *byte }
 
 // burrowOps runs a decoded request, by its Op.
 var burrowOps = [...]func(*session){

@@ -11,7 +11,7 @@ import (
 )
 
 // memcacheProtocol is the memcache protocol of Kestrel.
-type memcacheProtocol struct{ direct }
+type memcacheProtocol struct{ _ *byte }
 
 // memcacheCommands runs a decoded request, by its Op, unless it is a GET.
 var memcacheCommands = [...]func(*session, *memcache.Request){

@@ -22,7 +22,8 @@ type sink interface {
 	peer() string
 }
 
-// protocol decodes requests and words replies. It has no state of its own.
+// protocol decodes requests and words replies. It has no state of its own, but the size of a pointer: an interface then
+// holds the protocol itself. So a call copies no arguments on the way: 37 instructions less for a SET and a GET.
 type protocol interface {
 	// next decodes and runs the request at the start of in, and returns how many bytes it took. It returns 0 if the
 	// request is not complete, or the session is not to be read any more.
@@ -43,7 +44,3 @@ type protocol interface {
 	// retract appends to dst what is sent in place of reply, which turned out not to be true.
 	retract(dst, reply []byte, err error) []byte
 }
-
-// direct gives a protocol the size of a pointer. An interface then holds the protocol itself, and a call of its methods
-// copies no arguments on the way: 37 instructions less for a SET and a GET.
-type direct struct{ _ *byte }

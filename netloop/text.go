@@ -13,7 +13,7 @@ import (
 
 // textProtocol is the text protocol of Kestrel. Every fetch confirms what the connection fetched
 // from the queue before.
-type textProtocol struct{ direct }
+type textProtocol struct{ _ *byte }
 
 // textItems is the state of a request that is followed by item lines.
 type textItems struct {

@@ -11,7 +11,7 @@ import (
 
 // thriftProtocol is the Thrift service of Kestrel. Its reads are confirmed by id, from any
 // connection: they are leases of the engine. Refusals are exceptions, and the connection goes on.
-type thriftProtocol struct{ direct }
+type thriftProtocol struct{ _ *byte }
 
 // thriftState is what a session of the Thrift protocol keeps.
 type thriftState struct {
