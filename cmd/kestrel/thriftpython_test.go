@@ -16,7 +16,7 @@ func TestEndToEndThriftPython(t *testing.T) {
 		compiler = path
 	}
 	if python == "" || compiler == "" {
-		t.Skip("no Thrift compiler, or no Thrift for Python (Debian: thrift-compiler, python3-thrift)")
+		notInstalled(t, "no Thrift compiler, or no Thrift for Python (Debian: thrift-compiler, python3-thrift)")
 	}
 	dir := t.TempDir()
 	idl, err := filepath.Abs("../../docs/kestrel.thrift")

@@ -19,7 +19,10 @@ func OnTerminal(t *testing.T, cmd *exec.Cmd) (code int, said string) {
 	t.Helper()
 	keeper, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {
-		t.Skip(err) // no terminals here
+		if os.Getenv("KESTREL_CI") != "" {
+			t.Fatal(err)
+		}
+		t.Skip(err) // no terminals here, as in a bare container
 	}
 	defer keeper.Close()
 	if err := unix.IoctlSetPointerInt(int(keeper.Fd()), unix.TIOCSPTLCK, 0); err != nil {
