@@ -94,6 +94,7 @@ func (l launch) spawn(ctx context.Context) (*server, error) {
 	s.cmd.Dir = l.dir
 	s.cmd.Env = append(os.Environ(), l.env...)
 	s.cmd.SysProcAttr = serverAttr()
+	s.cmd.Cancel = s.killGroup
 	stderr, err := s.cmd.StderrPipe()
 	if err != nil {
 		return nil, err
@@ -150,7 +151,7 @@ func (s *server) awaitReady() error {
 
 // next waits for the i-th line of the log.
 func (s *server) next(i int) (logLine, error) {
-	late := time.AfterFunc(patience, func() { s.cmd.Process.Kill() })
+	late := time.AfterFunc(patience, func() { s.killGroup() })
 	defer late.Stop()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -200,6 +201,10 @@ func (s *server) lastWords() string {
 // signal sends a signal to the server, which may have ended.
 func (s *server) signal(sig syscall.Signal) { syscall.Kill(s.pid, sig) }
 
+// killGroup kills the server together with what runs it. A server that has not said its pid yet would outlive a killed
+// strace, and keep its log open.
+func (s *server) killGroup() error { return syscall.Kill(-s.cmd.Process.Pid, syscall.SIGKILL) }
+
 // kill ends the server at once, as kill -9 does, and waits until it is gone. A nil server is.
 func (s *server) kill() {
 	if s == nil {
@@ -210,15 +215,15 @@ func (s *server) kill() {
 		return
 	default:
 	}
-	s.signal(syscall.SIGKILL)
 	if s.pid != s.cmd.Process.Pid {
+		s.signal(syscall.SIGKILL)
 		select { // the program that runs it follows by itself
 		case <-s.exit:
 			return
 		case <-time.After(patience):
 		}
 	}
-	s.cmd.Process.Kill()
+	s.killGroup()
 	<-s.exit
 }
 
