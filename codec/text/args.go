@@ -64,6 +64,9 @@ func parsePut(args []byte, req *Request) *ProtocolError {
 			return errExpiry
 		}
 	}
+	if len(args) == 0 {
+		return nil
+	}
 	refused := parseOptions(args, req)
 	if refused == nil && (req.New || req.Replace) && (len(req.Key) == 0 || req.New && req.Replace) {
 		refused = errNeedsKey
@@ -97,6 +100,9 @@ func parseFetch(args []byte, req *Request) *ProtocolError {
 		if req.WaitMillis, ok = parseInt32(wait); !ok {
 			return errWait
 		}
+	}
+	if len(args) == 0 {
+		return nil
 	}
 	refused := parseOptions(args, req)
 	if refused == nil && req.ID != 0 && len(req.Key) > 0 {

@@ -1,6 +1,9 @@
 package text
 
-import "bytes"
+import (
+	"bytes"
+	"encoding/binary"
+)
 
 // Bytes of other protocols come to this port by mistake, or because somebody makes a browser or another
 // server send them. As an unknown command costs one reply only, commands that somebody has hidden in
@@ -15,6 +18,9 @@ func beginsForeign(first byte) bool {
 // isForeign reports whether a line, without its end, is none of this protocol. Such a line holds control characters
 // that no name has here, or is the first line of an HTTP request or of one like it.
 func isForeign(line []byte) bool {
+	if isPlain(line) {
+		return false
+	}
 	for _, c := range line {
 		if c-' ' >= 0x7f-' ' && isControl(c) { // few bytes need the second look
 			return true
@@ -31,6 +37,26 @@ func isForeign(line []byte) bool {
 		}
 	}
 	return false
+}
+
+// isPlain reports whether a line of eight bytes or more holds nothing but printed ASCII, and no slash. Most lines are
+// like that.
+func isPlain(line []byte) bool {
+	if len(line) < 8 {
+		return false
+	}
+	found := notPlain(binary.LittleEndian.Uint64(line[len(line)-8:]))
+	for ; len(line) > 8; line = line[8:] {
+		found |= notPlain(binary.LittleEndian.Uint64(line))
+	}
+	return found == 0
+}
+
+// notPlain is zero if each of eight bytes is from ' ' to '~' and none is a slash. If all are below 0x80, no sum carries
+// into the next byte, and the lowest byte that is not plain lends nothing before it is found.
+func notPlain(v uint64) uint64 {
+	const each, high = 0x0101010101010101, 0x8080808080808080
+	return (v | (v + each) | (v - each*' ') | ((v ^ each*'/') - each)) & high
 }
 
 // isForeignCommand reports whether an unknown command is one of another protocol. It then begins like no word, as in

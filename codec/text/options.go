@@ -25,8 +25,11 @@ func cutOption(word []byte) (name, value []byte, hasValue bool) {
 // isOption reports whether the first of args is an option of that name.
 func isOption(args []byte, name string) bool { return string(optionName(args)) == name }
 
-// optionName returns what the first of args is called if it is an option.
+// optionName returns what the first of args is called if it is an option. No name begins as a number does.
 func optionName(args []byte) []byte {
+	if len(args) == 0 || args[0] < 'a' {
+		return nil
+	}
 	word, _ := cutWord(args)
 	name, _, _ := cutOption(word)
 	return name

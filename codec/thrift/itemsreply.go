@@ -30,7 +30,10 @@ func BeginItems(dst []byte, call Call) []byte {
 func AppendItem(dst []byte, it *Item) []byte {
 	dst = slices.Grow(dst, len(it.Data)+len(it.Key)+len(it.Queue)+ItemOverhead)
 	dst = appendStringField(dst, 1, it.Data)
-	return appendItemRest(dst, it)
+	if it.Deliveries > 1 || len(it.Key)+len(it.Queue) > 0 {
+		return appendItemRest(dst, it)
+	}
+	return append(appendI64Field(dst, 2, it.ID), typeStop)
 }
 
 // appendItemRest appends what follows the data of an item.
