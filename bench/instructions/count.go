@@ -19,14 +19,11 @@ import (
 // emulators are QEMU's programs, by the machine's architecture.
 var emulators = map[string]string{"amd64": "qemu-x86_64", "arm64": "qemu-aarch64"}
 
-// perRow is how many items a benchmark handles for each of its rounds.
-const perRow = 32
-
-// A count is what the rounds of the longer run took beyond those of the shorter one. So what a program does once, before
-// its first round, is not in it.
+// A count is what the longer run took beyond the shorter one. So what a program does once, before its first round, is not
+// in it. Both handle so many items, which is enough to lose sight of what the runtime does now and then.
 const (
-	fewRounds  = 1000
-	manyRounds = 5000
+	fewItems  = 32_000
+	manyItems = 160_000
 )
 
 //go:embed plugin/count.c
@@ -121,8 +118,9 @@ func exactly(row string) string {
 // counts is how many instructions an item takes, by function.
 type counts map[string]float64
 
-// count runs one benchmark twice.
-func (p *program) count(ctx context.Context, plugin, row string) (counts, error) {
+// count runs one benchmark, whose rounds handle so many items, twice.
+func (p *program) count(ctx context.Context, plugin, row string, items int) (counts, error) {
+	fewRounds, manyRounds := max(fewItems/items, 1), max(manyItems/items, 2)
 	few, err := p.runs(ctx, plugin, row, fewRounds)
 	if err != nil {
 		return nil, err
@@ -133,7 +131,7 @@ func (p *program) count(ctx context.Context, plugin, row string) (counts, error)
 	}
 	c := make(counts)
 	for at, n := range many {
-		c[p.function(at)] += float64(n-few[at]) / ((manyRounds - fewRounds) * perRow)
+		c[p.function(at)] += float64(n-few[at]) / float64((manyRounds-fewRounds)*items)
 	}
 	return c, nil
 }

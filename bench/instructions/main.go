@@ -3,10 +3,11 @@
 //
 //	go run ./bench/instructions
 //	go run ./bench/instructions -trees /path/of/the/build/before,. -top 20
+//	go run ./bench/instructions -package ./codec/text -bench 'Decode/.' -items 1
 //
-// It runs BenchmarkTurn of netloop: what an event loop does with 32 requests that came with one read, without sockets.
-// QEMU's user emulation runs it, and a plugin counts (plugin/count.c). It needs qemu-user and a C compiler. Calls of the
-// kernel count nothing.
+// It runs BenchmarkTurn of netloop, unless a flag names others: what an event loop does with 32 requests that came with one
+// read, without sockets. QEMU's user emulation runs it, and a plugin counts (plugin/count.c). It needs qemu-user and a C
+// compiler. Calls of the kernel count nothing.
 package main
 
 import (
@@ -26,7 +27,9 @@ import (
 // options are the command line.
 type options struct {
 	trees []string // directories of builds to compare; the first is what the others are compared with
-	bench string   // which benchmarks
+	pkg   string   // whose benchmarks
+	bench string   // which of them
+	items int      // that a round of a benchmark handles
 	top   int      // functions to list of each
 }
 
@@ -47,7 +50,9 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	f := flag.NewFlagSet("instructions", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	trees := f.String("trees", ".", "`directories` of source trees, separated by commas; the first is the one to compare with")
-	f.StringVar(&o.bench, "bench", "./nobody", "`pattern` of the rows of BenchmarkTurn")
+	f.StringVar(&o.pkg, "package", "./netloop", "`directory` of the package whose benchmarks run")
+	f.StringVar(&o.bench, "bench", "Turn/./nobody", "`pattern` of the benchmarks")
+	f.IntVar(&o.items, "items", 32, "`number` of items that a round of a benchmark handles")
 	f.IntVar(&o.top, "top", 0, "list the `number` of functions that take most")
 	if err := f.Parse(args); err != nil {
 		return nil, err
@@ -76,13 +81,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	var programs []*program
 	for i, tree := range o.trees {
-		p, err := build(ctx, tree, "./netloop", filepath.Join(dir, fmt.Sprint("tree", i)))
+		p, err := build(ctx, tree, o.pkg, filepath.Join(dir, fmt.Sprint("tree", i)))
 		if err != nil {
 			return err
 		}
 		programs = append(programs, p)
 	}
-	rows, err := programs[0].rows(ctx, "BenchmarkTurn/"+o.bench)
+	rows, err := programs[0].rows(ctx, o.bench)
 	if err != nil {
 		return err
 	}
@@ -93,7 +98,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		fmt.Fprint(w, row)
 		var base float64
 		for i, p := range programs {
-			c, err := p.count(ctx, plugin, row)
+			c, err := p.count(ctx, plugin, row, o.items)
 			if err != nil {
 				return err
 			}

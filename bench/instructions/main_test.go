@@ -121,7 +121,7 @@ func TestEndToEndCount(t *testing.T) {
 	}
 	var steps []float64
 	for _, row := range rows {
-		c, err := p.count(context.Background(), plugin, row)
+		c, err := p.count(context.Background(), plugin, row, 32)
 		if err != nil {
 			t.Fatal(err)
 		}
