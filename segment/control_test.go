@@ -193,7 +193,7 @@ var crashControls = []struct {
 	{name: "name before header is synced (S1)", build: files(skippingFirst)},
 	{name: "only the tail is synced (S4)", build: files(skippingSealed())},
 	{name: "cut before the trailer is synced (S8)", build: files(cuttingEarly)},
-	{name: "no end mark", build: files(withoutEndMark), from: 80},
+	{name: "no end mark", build: files(withoutEndMark), from: 60},
 	{name: "no directory sync", build: dirs(func(string) bool { return true })},
 	{name: "no directory sync behind a new segment", build: dirs(func(last string) bool {
 		return strings.HasSuffix(last, ".seg") && strings.HasPrefix(last, "rename")

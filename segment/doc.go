@@ -49,6 +49,8 @@
 //	S7  A log is never continued in a segment that an earlier process wrote: recovery seals it and
 //	    starts a new one, so that frames that were written but cut off cannot come back.
 //	S8  A file is as long as its header says until a trailer is durable in it; only then is it cut.
+//	S9  A mark stands behind a trailer only if the next segment has had its name for good before. So a log that
+//	    ends behind such a mark has lost segments. The next process adds the mark if the last one could not.
 //
 // Lock order: dropMu, syncMu, mu, dirMu.
 //

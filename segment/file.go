@@ -31,10 +31,8 @@ type extent struct {
 	chain  uint64 // chain checksum of them
 }
 
-// room is the number of bytes left for frames, apart from what a trailer and an end mark need.
-func (s *segmentFile) room() int64 {
-	return s.size - s.end - frameSize(trailerSize) - endMarkSize
-}
+// room is the number of bytes left for frames, apart from what a trailer and the mark behind it need.
+func (s *segmentFile) room() int64 { return s.size - s.end - frameSize(trailerSize) - frameSize(0) }
 
 func (s *segmentFile) position() Position { return s.base + Position(s.end) }
 
@@ -90,23 +88,43 @@ func (s *segmentFile) writeHeader() error {
 	return nil
 }
 
-// seal writes the trailer; nothing is written to s afterwards. It does nothing if s is sealed.
-func (s *segmentFile) seal(watermark Position) error {
+// seal writes the trailer, and behind it that the next segment has its name, if it is followed by one (S9). It does
+// nothing if s is sealed.
+func (s *segmentFile) seal(watermark Position, followed bool) error {
 	if s.sealed {
 		return nil
 	}
 	t := trailer{frames: s.frames, chain: s.chain}
-	if err := s.writePayload(KindTrailer, appendTrailer(nil, t), watermark); err != nil {
+	buf := appendTrailer(make([]byte, FrameHeaderSize), t)
+	sum := putFrameHeader(buf, KindTrailer, s.id, watermark, s.position())
+	n := int64(len(buf))
+	if followed {
+		buf = append(buf, make([]byte, FrameHeaderSize)...)
+		putFrameHeader(buf[n:], KindMark, s.id, watermark, s.position()+Position(n))
+	} else {
+		buf = append(buf, make([]byte, endMarkSize)...)
+	}
+	if err := s.writeAt(buf, s.end); err != nil {
 		return err
 	}
-	s.sealed = true
+	s.extent, s.sealed = extent{s.end + n, s.frames + 1, foldChecksum(s.chain, sum)}, true
 	return nil
+}
+
+// noteFollowed writes behind the trailer of s, which is durable, that the next segment has its name.
+func (s *segmentFile) noteFollowed() error {
+	b := make([]byte, FrameHeaderSize)
+	putFrameHeader(b, KindMark, s.id, s.position(), s.position())
+	if err := s.writeAt(b, s.end); err != nil {
+		return err
+	}
+	return s.datasync()
 }
 
 // finish seals s, whose frames are durable, for good. The trailer vouches for all of them, and once it is durable too,
 // the room that s does not need is given back (S8).
 func (s *segmentFile) finish() error {
-	if err := s.seal(s.position()); err != nil {
+	if err := s.seal(s.position(), false); err != nil {
 		return err
 	}
 	if err := s.datasync(); err != nil {

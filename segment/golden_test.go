@@ -37,6 +37,10 @@ const (
 	goldenTrailer = "10000000 03 000000 b800000000000000 b800000000000000 " +
 		"09f726b9850d59ca 9f6a0c3bcfb95758 0200000000000000 c60caeefba7c730f "
 
+	// A mark behind that trailer.
+	goldenFollowed = "00000000 04 000000 f000000000000000 f000000000000000 " +
+		"99e9d85137db46ef a6c167be480d9cf9 "
+
 	goldenEndMark = "0000000000000000 "
 
 	// Segment 2 with id 0x1112131415161718, and its link to segment 1 as sealed by goldenTrailer.
@@ -99,6 +103,7 @@ func TestGolden(t *testing.T) {
 
 	s.h.batches = []batch{{136, 1, []byte("hello")}}
 	must(t, s.open(promiseWritten))
+	wantFile(t, s, one, written+goldenTrailer+goldenFollowed, 280, 0)
 	wantFile(t, s, two, goldenSecondHeader+goldenSecondLink+goldenEndMark, 512, 0)
 }
 
@@ -146,7 +151,7 @@ func TestGoldenInDocument(t *testing.T) {
 	must(t, err)
 	document := strings.Join(strings.Fields(string(text)), "")
 	for _, golden := range []string{
-		goldenHeader, goldenFirstLink, goldenBatch, goldenTrailer, goldenMark + "224" + goldenEndMark,
+		goldenHeader, goldenFirstLink, goldenBatch, goldenTrailer, goldenFollowed, goldenMark + "224" + goldenEndMark,
 		goldenSecondHeader, goldenSecondLink + "136" + goldenEndMark,
 	} {
 		if !strings.Contains(document, strings.ReplaceAll(golden, " ", "")) {

@@ -68,10 +68,13 @@ func (l *Log) recover(s *scan, names listing, report *Recovery) error {
 			return err
 		}
 	}
+	if err := l.eraseMark(s); err != nil {
+		return err
+	}
 	if err := l.setAside(s.beyond, report); err != nil {
 		return err
 	}
-	number, prev := uint64(1), link{}
+	number, prev, before := uint64(1), link{}, (*scanned)(nil)
 	for i, seg := range s.segments {
 		if i == len(s.segments)-1 && !seg.sealed && seg.frames <= 1 {
 			// Nothing but a link: the new tail takes its place.
@@ -85,8 +88,50 @@ func (l *Log) recover(s *scan, names listing, report *Recovery) error {
 			return fmt.Errorf("seal segment %d: %w", seg.Number, err)
 		}
 		number, prev = seg.Number+1, link{seg.Number, seg.id, seg.End, seg.chain}
+		before = &seg
 	}
-	return l.start(number, prev)
+	if err := l.start(number, prev); err != nil {
+		return err
+	}
+	if before != nil && !before.followed {
+		l.noteFollowed(before)
+	}
+	return nil
+}
+
+// noteFollowed has a segment of an earlier process say that the new tail follows it. All that is in the segment is
+// durable. Without the note a start would not notice if the tail were missing, so no start fails because of it.
+func (l *Log) noteFollowed(seg *scanned) {
+	f, err := l.fs.Open(seg.path)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	sf := &segmentFile{file: f, path: seg.path, id: seg.id, base: seg.Base, extent: seg.extent}
+	if sf.noteFollowed() == nil {
+		last := &l.sealed[len(l.sealed)-1]
+		last.Size = max(last.Size, seg.end+FrameHeaderSize)
+	}
+}
+
+// eraseMark removes a mark that is left where the trailer of the last segment is lost. The trailer that takes its place
+// may be there before the zeros behind it are, and the next segment be gone by then (S9).
+func (l *Log) eraseMark(s *scan) error {
+	if !s.ended() || !s.segments[len(s.segments)-1].followed {
+		return nil
+	}
+	last := &s.segments[len(s.segments)-1]
+	f, err := l.fs.Open(last.path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	sf := &segmentFile{file: f, path: last.path}
+	if err := sf.writeAt(make([]byte, FrameHeaderSize), last.sealedAt()); err != nil {
+		return err
+	}
+	last.followed = false
+	return sf.datasync()
 }
 
 // adopt makes a segment of an earlier process part of the log: durable, and sealed if it was not.

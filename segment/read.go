@@ -138,6 +138,24 @@ func (r *segmentReader) frame(off int64) (f Frame, reason string, err error) {
 	}, "", nil
 }
 
+// isFollowed reports whether a mark stands at off, behind a trailer: the next segment had its name when it was written.
+func (r *segmentReader) isFollowed(off int64, at Position) (bool, error) {
+	if r.size-off < FrameHeaderSize {
+		return false, nil
+	}
+	head, err := r.at(off, FrameHeaderSize)
+	if err != nil {
+		return false, err
+	}
+	h, ok := parseFrameHeader(head, r.id)
+	return ok && h.kind == KindMark && h.position == at, nil
+}
+
+// isMissing is the damage of a segment that is not there, though the one before, number, is followed by it.
+func isMissing(path string, number uint64) *CorruptionError {
+	return &CorruptionError{Path: path, Reason: fmt.Sprintf("segment is missing, with all behind it: segment %d says that it was there", number)}
+}
+
 // traces is what can be found of frames behind the end of a log.
 type traces struct {
 	frames  int   // headers

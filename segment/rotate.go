@@ -27,7 +27,7 @@ func (l *Log) rotate(need int64, version Version) error {
 		}
 		l.next = next
 	}
-	if err := l.tail.seal(l.Watermark()); err != nil {
+	if err := l.tail.seal(l.Watermark(), true); err != nil {
 		return err
 	}
 	often := l.tailOftenSynced()
@@ -49,7 +49,7 @@ func (l *Log) tailOftenSynced() bool { return l.syncs > 0 && l.tail.end/l.syncs 
 
 // sizeFor is the size of a segment that can hold a frame of need bytes beside its own frames.
 func (o Options) sizeFor(need int64) int64 {
-	own := segmentHeaderSize + frameSize(linkSize) + frameSize(trailerSize) + endMarkSize
+	own := segmentHeaderSize + frameSize(linkSize) + frameSize(trailerSize) + frameSize(0)
 	return max(o.SegmentSize, own+need)
 }
 

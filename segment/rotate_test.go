@@ -85,7 +85,7 @@ func TestFillToTheByte(t *testing.T) {
 
 func TestRoom(t *testing.T) {
 	s, disk := start(t, smallOptions)
-	const whole = 1024 - 64 - 72 - 56 - 8 // header, link, trailer, end mark
+	const whole = 1024 - 64 - 72 - 56 - 40 // header, link, trailer, mark
 	if got := s.log.Room(); got != whole {
 		t.Errorf("Room of a new log = %d, want %d", got, whole)
 	}

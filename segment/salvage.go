@@ -35,6 +35,7 @@ func Salvage(fsys FS, dir string, visit Visitor, gap func(Gap)) error {
 		return err
 	}
 	v := &salvage{fs: fsys, dir: dir, visit: visit, gap: gap}
+	last := uint64(0)
 	for i, number := range names.segments {
 		if i > 0 && number != names.segments[i-1]+1 {
 			v.gap(Gap{
@@ -45,6 +46,11 @@ func Salvage(fsys FS, dir string, visit Visitor, gap func(Gap)) error {
 		if err := v.segment(number, names.segments[i+1:]); err != nil {
 			return err
 		}
+		last = number
+	}
+	if v.followed {
+		m := isMissing(v.name(last+1), last)
+		v.gap(Gap{Path: m.Path, Reason: m.Reason, Batches: true})
 	}
 	return nil
 }
@@ -56,12 +62,15 @@ type salvage struct {
 	visit Visitor
 	gap   func(Gap)
 	buf   []byte
+	// followed says that behind the segment read last there was another one.
+	followed bool
 }
 
 func (v *salvage) name(number uint64) string { return path.Join(v.dir, fileName(number, segmentExt)) }
 
 // segment reads the frames of a segment; later are the numbers of those behind it.
 func (v *salvage) segment(number uint64, later []uint64) error {
+	v.followed = false
 	f, err := v.fs.OpenReadOnly(v.name(number))
 	if err != nil {
 		return err
@@ -161,10 +170,11 @@ func (v *salvage) frames(r *segmentReader, follows follower) error {
 					return err
 				}
 			}
-			if f.Kind == KindTrailer {
-				return nil
-			}
 			off += frameSize(int64(len(f.Payload)))
+			if f.Kind == KindTrailer {
+				v.followed, err = r.isFollowed(off, f.Next())
+				return err
+			}
 			continue
 		}
 		next, batches, err := r.skipDamage(off)

@@ -1,7 +1,9 @@
 package segment
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"slices"
 )
@@ -22,10 +24,21 @@ type Tear struct {
 type scanned struct {
 	Segment
 	id     uint64
-	prev   link   // as the segment's own link says; zero without one
-	extent        // up to and including the last valid frame
-	sealed bool   // by a valid trailer
-	behind traces // what there is of frames behind the extent, if the log ends in it or before it
+	prev   link // as the segment's own link says; zero without one
+	extent      // up to and including the last valid frame
+	sealed bool // by a valid trailer
+	// followed says that the next segment had its name, as a mark behind the trailer says; without a trailer, behind the
+	// place where it belongs.
+	followed bool
+	behind   traces // what there is of frames behind the extent, if the log ends in it or before it
+}
+
+// sealedAt is the offset behind the trailer that the segment has, or would have.
+func (s *scanned) sealedAt() int64 {
+	if s.sealed {
+		return s.end
+	}
+	return s.end + frameSize(trailerSize)
 }
 
 // scan is the state of reading a log from front to back. It changes nothing on disk.
@@ -103,23 +116,37 @@ func listLog(fsys FS, dir string) (l listing, err error) {
 
 func (s *scan) all(numbers []uint64) error {
 	for _, number := range numbers {
-		name := path.Join(s.dir, fileName(number, segmentExt))
-		r, err := openReader(s.fs, name, number, s.buf)
-		if err != nil {
+		if err := s.segment(number); err != nil {
 			return err
 		}
-		if s.ended() {
-			err = s.readBeyond(r)
-		} else {
-			err = s.read(r)
+	}
+	for n := len(s.segments); n > 0 && !s.ended() && s.segments[n-1].followed; n = len(s.segments) {
+		last := s.segments[n-1].Number
+		err := s.segment(last + 1) // in a log in use it may have come since
+		if errors.Is(err, fs.ErrNotExist) {
+			return isMissing(path.Join(s.dir, fileName(last+1, segmentExt)), last)
 		}
-		s.buf = r.buf
-		r.file.Close()
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// segment reads the segment of a number.
+func (s *scan) segment(number uint64) error {
+	r, err := openReader(s.fs, path.Join(s.dir, fileName(number, segmentExt)), number, s.buf)
+	if err != nil {
+		return err
+	}
+	if s.ended() {
+		err = s.readBeyond(r)
+	} else {
+		err = s.read(r)
+	}
+	s.buf = r.buf
+	r.file.Close()
+	return err
 }
 
 // ended reports whether the last segment read is one that the log cannot go on behind.
@@ -150,10 +177,14 @@ func (s *scan) read(r *segmentReader) error {
 		}
 	}
 	seg.End = seg.Base + Position(seg.end)
+	var err error
 	if !seg.sealed {
 		if err := s.end(r, &seg, reason); err != nil {
 			return err
 		}
+	}
+	if seg.followed, err = r.isFollowed(seg.sealedAt(), seg.Base+Position(seg.sealedAt())); err != nil {
+		return err
 	}
 	s.segments = append(s.segments, seg)
 	s.bytes += seg.end

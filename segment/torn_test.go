@@ -12,7 +12,7 @@ import (
 // TestOpenSetsSegmentsAside cuts a log in a segment behind which others were begun but never
 // synced.
 func TestOpenSetsSegmentsAside(t *testing.T) {
-	l := store(t, opens, appends(10), syncs, appends(700, 700, 700, 20), prepares)
+	l := store(t, opens, appends(10), syncs, appends(660, 660, 660, 20), prepares)
 	must(t, l.disk.FlipBit(segmentPath('1'), 300, 0))
 	must(t, l.disk.WriteFile(logDir+"/0000000003.torn", nil)) // the name is taken
 	for range 2 {
@@ -34,7 +34,7 @@ func TestOpenSetsSegmentsAside(t *testing.T) {
 		for i := range want {
 			want[i] = logDir + "/000000000" + want[i]
 		}
-		const torn = (744 + 56) + (72 + 744 + 56) + (72 + 744 + 64) // to behind the last frame of each
+		const torn = (704 + 96) + (72 + 704 + 96) + (72 + 704 + 64) // to behind the last frame, or the mark, of each
 		if r.Tear == nil || !slices.Equal(r.Saved, want) || r.TornBytes != torn {
 			t.Errorf("Recovery = %+v, want %q and %d bytes", r, want, torn)
 		}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math"
 	"path"
+	"strings"
 
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
@@ -124,21 +125,34 @@ func ParseName(name string) (number uint64, ok bool) {
 	return number, err == nil && n == 1 && name == path.Base(Path("", number))
 }
 
-// CheckJournal returns a *segment.CorruptionError if dir has runs while the log in journal has no segment. Then the
-// journal is missing: a start would take the runs for nobody's, and remove them.
+// CheckJournal returns a *segment.CorruptionError if the log in journal has no segment, though it has had one: dir has
+// runs, or the log has files that come later. Then the journal is missing: a start would take the runs for nobody's, and
+// remove them.
 func CheckJournal(fsys segment.FS, dir, journal string) error {
 	segments, err := segment.List(fsys, journal)
 	if len(segments) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil // who reads it reports what is wrong with it
 	}
-	names, err := fsys.List(dir)
+	isRun := func(name string) bool { _, ok := ParseName(name); return ok }
+	comesLater := func(name string) bool {
+		return name == "complete" || strings.HasSuffix(name, ".spare") || strings.Contains(name, ".torn")
+	}
+	if err := isMissing(fsys, journal, dir, isRun); err != nil {
+		return err
+	}
+	return isMissing(fsys, journal, journal, comesLater)
+}
+
+// isMissing returns a *segment.CorruptionError if in has a file that shows that the journal is missing.
+func isMissing(fsys segment.FS, journal, in string, shows func(name string) bool) error {
+	names, err := fsys.List(in)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	for _, name := range names {
-		if _, ok := ParseName(name); ok {
+		if shows(name) {
 			return &segment.CorruptionError{Path: journal, Reason: fmt.Sprintf("the journal is missing, though %s is there:"+
-				" is a disk not mounted? To do without the items, remove %s", path.Join(dir, name), dir)}
+				" is a disk not mounted? To do without the items, remove %s", path.Join(in, name), in)}
 		}
 	}
 	return nil

@@ -1,9 +1,12 @@
 package runs
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/segment"
+	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
 // TestTagGolden writes a tag and reads it back, byte by byte as FORMAT.md has it.
@@ -71,6 +74,31 @@ func TestPlausible(t *testing.T) {
 		s := sound
 		if change(&s); s.Plausible() {
 			t.Errorf("%s: %+v is plausible", name, s)
+		}
+	}
+}
+
+// TestCheckJournal has logs without a segment: new ones, and such as have had one.
+func TestCheckJournal(t *testing.T) {
+	for name, missing := range map[string]bool{
+		"data/journal/0000000001.new":    false, // the first start was killed
+		"data/journal/lost+found":        false,
+		"data/journal/0000000002.seg":    false, // who reads it sees what is wrong
+		"data/journal/0000000001.spare":  true,
+		"data/journal/0000000003.torn":   true,
+		"data/journal/0000000003.torn.2": true,
+		"data/journal/complete":          true,
+		"data/backlog/0000000001.run":    true,
+		"data/backlog/other":             false,
+	} {
+		fsys := segmenttest.New()
+		if err := fsys.WriteFile(name, nil); err != nil {
+			t.Fatal(err)
+		}
+		var damage *segment.CorruptionError
+		err := CheckJournal(fsys, "data/backlog", "data/journal")
+		if missing != errors.As(err, &damage) || err != nil && !missing {
+			t.Errorf("with %s alone: CheckJournal = %v, want damage: %t", name, err, missing)
 		}
 	}
 }
