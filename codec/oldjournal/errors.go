@@ -3,6 +3,7 @@ package oldjournal
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 )
 
 var (
@@ -19,6 +20,14 @@ type RecordError struct {
 }
 
 func (e *RecordError) Error() string { return "oldjournal: " + e.Reason }
+
+// unreadable says which file could not be read, unless the error does so itself.
+func unreadable(name string, err error) error {
+	if _, named := err.(*fs.PathError); named {
+		return err
+	}
+	return fmt.Errorf("read %s: %w", name, err)
+}
 
 // A Break is a place from which on a file cannot be taken apart into records.
 type Break struct {

@@ -155,7 +155,7 @@ func (b *Bodies) Append(dst []byte, it Item) ([]byte, error) {
 	if err == io.EOF {
 		err = io.ErrUnexpectedEOF
 	}
-	return dst[:n], fmt.Errorf("read %s: %w", name, err)
+	return dst[:n], unreadable(name, err)
 }
 
 // Close closes the file that is open, if one is.

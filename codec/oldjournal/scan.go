@@ -39,7 +39,7 @@ func NewScanner(src io.ReaderAt, path string, size int64) *Scanner {
 func (s *Scanner) Next(e *Entry) error {
 	head, err := s.in.Peek(maxHeader)
 	if err != nil && err != io.EOF {
-		return fmt.Errorf("read %s: %w", s.path, err)
+		return unreadable(s.path, err)
 	}
 	if len(head) == 0 {
 		return io.EOF
@@ -65,7 +65,7 @@ func (s *Scanner) skip(n int64) error {
 		return nil
 	}
 	if _, err := s.in.Discard(int(n)); err != nil {
-		return fmt.Errorf("read %s: %w", s.path, err)
+		return unreadable(s.path, err)
 	}
 	return nil
 }
@@ -91,7 +91,7 @@ func (s *Scanner) broken(op Op, why error) error {
 	}
 	found, err := s.look()
 	if err != nil {
-		return fmt.Errorf("read %s: %w", s.path, err)
+		return unreadable(s.path, err)
 	}
 	switch {
 	case found.zeros:

@@ -1,6 +1,7 @@
 package journalcmd
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -21,5 +22,25 @@ func TestImportRestoring(t *testing.T) {
 	clitest.WantText(t, errs, "a restore of a backup into the data directory "+data+" was interrupted")
 	if clitest.FileState(t, data) != before {
 		t.Error("the import changed the directory")
+	}
+}
+
+// TestReadRestoring tests that nothing is said of a directory with an unfinished restore, whose files may be cut short,
+// but that it is to be restored again: the journal there is not damaged.
+func TestReadRestoring(t *testing.T) {
+	data := t.TempDir()
+	for name, content := range map[string]string{
+		"restoring": "", "journal/0000000001.seg": "KESTRLOG, cut short", "backlog/0000000001.run": "",
+	} {
+		path := filepath.Join(data, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o750), os.WriteFile(path, []byte(content), 0o640)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range [][]string{
+		{"verify"}, {"inspect"}, {"repair"}, {"repair", "--apply"}, {"export", "--all", "--output", filepath.Join(t.TempDir(), "out")},
+	} {
+		_, errs := runJournal(t, cli.ExitFailed, append(append([]string{"journal"}, args...), "--data-dir", data)...)
+		clitest.WantText(t, errs, "a restore of a backup into the data directory "+data+" was interrupted")
 	}
 }

@@ -78,6 +78,9 @@ func newJournalInspect() *cobra.Command {
 // *failure if that cannot be read. A terminal behind said sees how far the reading is.
 func (p *dataPlace) read(said io.Writer, f func(*config.Config, *engine.Snapshot) error) error {
 	c, err := p.load()
+	if err == nil {
+		err = checkRestored(c.Engine.Dir) // its files may be cut short, and are not damaged
+	}
 	if err != nil {
 		return err
 	}
