@@ -454,6 +454,34 @@ func TestRepairCrash(t *testing.T) {
 	}
 }
 
+// TestRepairKilledOften kills repairs at one step after the other, in one directory: what they copied, and the journals
+// that they began, do not pile up. Neither does the repair that ends.
+func TestRepairKilledOften(t *testing.T) {
+	w := newWreck(t, true)
+	if err := w.disk.FlipBit(w.disk.Paths()[len(w.disk.Paths())-3], 150, 1); err != nil {
+		t.Fatal(err)
+	}
+	image := w.disk.Kill()
+	for n, ended := 1, false; !ended; n += 3 {
+		image.StopAt(n)
+		d, err := Examine(w.on(image))
+		if err == nil {
+			err = d.Repair()
+		}
+		ended = err == nil && !image.Stopped()
+		image = image.Kill()
+		dirs := make(map[string]bool)
+		for _, name := range image.Paths() {
+			if dir, _, _ := strings.Cut(strings.TrimPrefix(name, w.opts.Dir+"/"), "/"); dir != "backlog" {
+				dirs[dir] = true
+			}
+		}
+		if len(dirs) > 4 { // the journal and the one that takes its place; what it saves, and what an earlier one saved
+			t.Fatalf("after a kill at step %d there are %v", n, slices.Sorted(maps.Keys(dirs)))
+		}
+	}
+}
+
 // crashRepairs cuts the power at every step of a repair.
 func (w *wreck) crashRepairs(t *testing.T) {
 	mend := func(image *segmenttest.FS) (*Damage, error) {

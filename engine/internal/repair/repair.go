@@ -7,14 +7,16 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/kestrelmq/kestrel/engine/internal/dirlock"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
-// savedName is how the directories begin that hold what repairs took away.
-const savedName = "damaged"
+// savedName is how the directories begin that hold what repairs took away. One has a file of unfinishedName until all of
+// its repair is ready: what was copied to it is still in its place.
+const savedName, unfinishedName = "damaged", "unfinished"
 
 // Repair writes what is left: damaged backlogs to new runs, and the state of all queues to a new journal. That
 // replaces the old one in one step. First it copies the old journal, and the runs that it replaces or that belong to
@@ -35,7 +37,13 @@ func (d *Damage) repair() (err error) {
 	}
 	w := &runRepair{d: d, coder: segment.NewCoder(d.place.Compression)}
 	defer w.coder.Close()
+	if err := errors.Join(d.removeUnfinished(), d.journals.RemoveOthers()); err != nil {
+		return err
+	}
 	dir, replaced, err := d.prepareRepair(w)
+	if err == nil {
+		err = d.finishCopies()
+	}
 	if err != nil {
 		return errors.Join(err, d.undo(w, dir))
 	}
@@ -116,6 +124,73 @@ func (d *Damage) removeFile(name string) error {
 	return nil
 }
 
+// removeUnfinished removes the copies of repairs that were killed before they changed anything.
+func (d *Damage) removeUnfinished() error {
+	names, err := d.place.FS.List(d.place.Dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		dir := path.Join(d.place.Dir, name)
+		if !strings.HasPrefix(name, savedName+".") {
+			continue
+		}
+		left, err := d.place.FS.List(dir)
+		if errors.Is(err, syscall.ENOTDIR) || err == nil && len(left) > 0 && !slices.Contains(left, unfinishedName) {
+			continue
+		}
+		if err == nil {
+			err = d.removeCopies(dir, left)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return d.place.FS.SyncDir(d.place.Dir)
+}
+
+// removeCopies removes a directory of copies that has these names, the one that says so last.
+func (d *Damage) removeCopies(dir string, names []string) error {
+	for _, name := range names {
+		if name == unfinishedName {
+			continue
+		}
+		sub := path.Join(dir, name)
+		files, err := d.place.FS.List(sub)
+		if err != nil {
+			return err
+		}
+		for _, file := range files {
+			if err := d.place.FS.Remove(path.Join(sub, file)); err != nil {
+				return err
+			}
+		}
+		if err := d.place.FS.Remove(sub); err != nil {
+			return err
+		}
+	}
+	return errors.Join(d.removeFile(path.Join(dir, unfinishedName)), d.place.FS.Remove(dir))
+}
+
+// beginCopies makes the directory of the copies, which says that it is unfinished.
+func (d *Damage) beginCopies() error {
+	if err := d.place.FS.MkdirAll(d.Saved); err != nil {
+		return err
+	}
+	unfinished := path.Join(d.Saved, unfinishedName)
+	d.saved = []string{d.Saved, unfinished}
+	f, err := d.place.FS.Create(unfinished)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), d.place.FS.SyncDir(d.Saved))
+}
+
+// finishCopies has the copies stay: the originals are to go.
+func (d *Damage) finishCopies() error {
+	return errors.Join(d.removeFile(path.Join(d.Saved, unfinishedName)), d.place.FS.SyncDir(d.Saved))
+}
+
 // saveCopies copies what the repair takes away: the journal, and runs.
 func (d *Damage) saveCopies() error {
 	names, err := d.place.FS.List(d.place.Dir)
@@ -175,7 +250,9 @@ func (d *Damage) saveCopies() error {
 	for _, name := range from {
 		d.place.Expect(d.sizeOf(name))
 	}
-	d.saved = []string{d.Saved}
+	if err := d.beginCopies(); err != nil {
+		return err
+	}
 	for _, name := range from {
 		if err := d.saveCopy(name); err != nil {
 			return err

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -110,6 +113,7 @@ func explainRepair(err error, c *config.Config) error {
 
 // repair reports the damage, and with apply mends it.
 func repair(c *config.Config, d *engine.Damage, apply bool, out, said io.Writer) error {
+	printKept(out, c.Engine.Dir)
 	if d.Sound() {
 		fmt.Fprintf(out, "sound, backlogs included: %s\n", leaves(d))
 		return nil
@@ -134,6 +138,17 @@ func repair(c *config.Config, d *engine.Damage, apply bool, out, said io.Writer)
 	}
 	fmt.Fprintf(out, "repaired; what was there before is in %s\n", d.Saved)
 	return nil
+}
+
+// printKept names what earlier repairs have put aside: nothing else ever removes it.
+func printKept(out io.Writer, dataDir string) {
+	entries, _ := os.ReadDir(dataDir) // it has just been read
+	for _, entry := range entries {
+		if strings.HasPrefix(entry.Name(), "damaged.") && entry.IsDir() {
+			fmt.Fprintf(out, "kept by an earlier repair: %s: remove it when nobody needs it any more\n",
+				filepath.Join(dataDir, entry.Name()))
+		}
+	}
 }
 
 // checkRepaired looks at a repaired directory as a server that starts would.
@@ -193,8 +208,8 @@ func printDamage(out io.Writer, d *engine.Damage) {
 		fmt.Fprintf(out, "dropped: an older queue %q, which must have been deleted\n", name)
 	}
 	if unknown {
-		fmt.Fprint(out, "not known: what was put last before damage in the journal, to queues of which no later\n"+
-			"  record is left; older items that the journal had there again; and what was removed\n"+
+		fmt.Fprint(out, "not known: what was put last where the journal is damaged or missing, to queues of which\n"+
+			"  no later record is left; older items that the journal had there again; and what was removed\n"+
 			"  there, which is delivered once more\n")
 	}
 	fmt.Fprintf(out, "left: %s\n", leaves(d))

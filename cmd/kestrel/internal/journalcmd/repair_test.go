@@ -44,6 +44,9 @@ func TestEndToEndRepair(t *testing.T) {
 	}
 	out, _ = runJournal(t, cli.ExitOK, "journal", "verify", "--data-dir", data)
 	clitest.WantText(t, out, "sound: ", " 1 queue, 3 items\n")
+	out, _ = runJournal(t, cli.ExitOK, "journal", "repair", "--data-dir", data)
+	clitest.WantText(t, out, "kept by an earlier repair: "+filepath.Join(data, "damaged.1")+": remove it ",
+		"sound, backlogs included: 1 queue, 3 items")
 	p := clitest.Serve(t, "--data-dir", data)
 	c := p.Dial()
 	c.Ask("get recovered-1\n", "VALUE recovered-1 7 5\nhello\nEND\n")
