@@ -350,7 +350,7 @@ func (s *spool) find() error {
 }
 
 // clean removes the files that no queue's backlog has, and logs how many there were. An earlier process had not
-// recorded them, or had no time to remove them.
+// recorded them, or had no time to remove them. One that cannot be removed keeps its number.
 func (s *spool) clean() error {
 	if err := s.makeDir(); err != nil {
 		return err
@@ -369,24 +369,24 @@ func (s *spool) clean() error {
 			owned[r.ID.Number] = true
 		}
 	}
-	var (
-		n, size int64
-		first   string
-	)
+	n, size, first, failed := int64(0), int64(0), "", error(nil)
 	for _, number := range slices.Sorted(maps.Keys(s.found)) {
 		if owned[number] || s.e.withheld.runs[number] {
 			continue
 		}
 		name := runs.Path(s.dir, number)
+		bytes := s.size(name)
+		if err := s.fs.Remove(name); err != nil {
+			failed = errors.Join(failed, err)
+			continue
+		}
 		if n++; n == 1 {
 			first = name
 		}
-		size += s.size(name)
-		if err := s.fs.Remove(name); err != nil {
-			return fmt.Errorf("remove backlog file that belongs to no queue: %w", err)
-		}
+		size += bytes
 	}
 	s.found = nil
+	s.e.report("backlog: files that belong to no queue could not be removed; the next start tries again", failed)
 	if n > 0 {
 		s.e.log.Info("removed backlog files that belong to no queue", "files", n, "bytes", size, "first", first,
 			"why", "the journal does not name them: they were not recorded before the process ended,"+

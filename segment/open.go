@@ -1,9 +1,7 @@
 package segment
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"sync"
 )
 
@@ -60,9 +58,7 @@ func (l *Log) recover(s *scan, names listing, report *Recovery) error {
 	if err := l.fs.SyncDir(l.dir); err != nil {
 		return err
 	}
-	if err := l.clearLeftovers(names); err != nil {
-		return err
-	}
+	l.clearLeftovers(names)
 	if s.tear != nil {
 		if err := l.saveTorn(s, report); err != nil {
 			return err
@@ -182,12 +178,11 @@ func (l *Log) start(number uint64, prev link) error {
 	return nil
 }
 
-// clearLeftovers removes segments that were never finished and spares beyond those wanted.
-func (l *Log) clearLeftovers(names listing) error {
+// clearLeftovers removes segments that were never finished and spares beyond those wanted. They mean nothing: what
+// cannot be removed keeps no log from its use.
+func (l *Log) clearLeftovers(names listing) {
 	for _, number := range names.unmade {
-		if err := l.remove(l.path(number, newExt)); err != nil {
-			return err
-		}
+		l.fs.Remove(l.path(number, newExt)) // or else the next open does, or the segment that takes its name
 	}
 	for _, number := range names.spares {
 		name := l.path(number, spareExt)
@@ -195,11 +190,8 @@ func (l *Log) clearLeftovers(names listing) error {
 			l.spares = append(l.spares, name)
 			continue
 		}
-		if err := l.remove(name); err != nil {
-			return err
-		}
+		l.unneeded(name)
 	}
-	return nil
 }
 
 func (l *Log) hasSegmentSize(name string) bool {
@@ -210,11 +202,4 @@ func (l *Log) hasSegmentSize(name string) bool {
 	defer f.Close()
 	size, err := f.Size()
 	return err == nil && size == l.opts.SegmentSize
-}
-
-func (l *Log) remove(name string) error {
-	if err := l.fs.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
 }

@@ -184,38 +184,56 @@ func TestOpenImpossibleHeaders(t *testing.T) {
 	}
 }
 
-// TestOpenReadErrors has every read, and every removal of a leftover, of a large and torn log fail.
+// TestOpenReadErrors has every read of a large and torn log fail.
 func TestOpenReadErrors(t *testing.T) {
 	l := store(t, step{"size", func(s *session) error { s.opts.SegmentSize = 6 << 20; return nil }},
 		opens, appends(1<<20, 1<<20), syncs, appends(800<<10))
 	third := int64(l.h.batches[2].position)
 	l.h.batches = l.h.batches[:2]
-	must(t, l.disk.WriteFile(logDir+"/0000000001.spare", nil))
-	must(t, l.disk.WriteFile(logDir+"/0000000009.new", nil))
 	for _, torn := range []int64{third + 1, third + 1000} { // its header, its payload
-		for _, kind := range []segmenttest.OpKind{segmenttest.OpReadAt, segmenttest.OpRemove} {
-			failed := 0
-			for n := 1; ; n++ {
-				image := l.disk.Kill()
-				must(t, image.FlipBit(segmentPath('1'), torn, 0))
-				image.SetFault(segmenttest.FailNth(kind, n, syscall.EIO))
-				err := l.on(image).open(promiseSynced)
-				if err == nil {
-					break
-				}
-				failed++
-				if !errors.Is(err, syscall.EIO) || errors.Is(err, segment.ErrCorrupt) {
-					t.Errorf("Open with a failing %v = %v, want EIO and no talk of damage", kind, err)
-				}
-				must(t, leaks(image))
-				image.SetFault(nil)
-				must(t, l.on(image).open(promiseSynced))
+		failed := 0
+		for n := 1; ; n++ {
+			image := l.disk.Kill()
+			must(t, image.FlipBit(segmentPath('1'), torn, 0))
+			image.SetFault(segmenttest.FailNth(segmenttest.OpReadAt, n, syscall.EIO))
+			err := l.on(image).open(promiseSynced)
+			if err == nil {
+				break
 			}
-			if failed < 2 {
-				t.Errorf("only %d calls of %v failed", failed, kind)
+			failed++
+			if !errors.Is(err, syscall.EIO) || errors.Is(err, segment.ErrCorrupt) {
+				t.Errorf("Open with a failing read = %v, want EIO and no talk of damage", err)
 			}
+			must(t, leaks(image))
+			image.SetFault(nil)
+			must(t, l.on(image).open(promiseSynced))
+		}
+		if failed < 2 {
+			t.Errorf("only %d reads failed", failed)
 		}
 	}
+}
+
+// TestOpenKeepsLeftovers cannot remove leftovers: they mean nothing, and the log opens. The next Open removes them.
+func TestOpenKeepsLeftovers(t *testing.T) {
+	s, disk := start(t, smallOptions, appends(10))
+	must(t, s.close())
+	for _, name := range []string{"1.spare", "2.new", "9.new"} {
+		must(t, disk.WriteFile(logDir+"/000000000"+name, nil))
+	}
+	disk.SetFault(segmenttest.FailAllFrom(segmenttest.OpRemove, 1, syscall.EIO))
+	if err := s.open(promiseWritten); !errors.Is(err, syscall.EIO) { // the new segment needs the name 2.new
+		t.Errorf("Open without its name = %v, want EIO", err)
+	}
+	disk.SetFault(nil)
+	must(t, disk.Remove(logDir+"/0000000002.new"))
+	disk.SetFault(segmenttest.FailAllFrom(segmenttest.OpRemove, 1, syscall.EIO))
+	must(t, s.open(promiseWritten))
+	wantNames(t, disk, "1.seg", "1.spare", "2.seg", "9.new")
+	disk.SetFault(nil)
+	must(t, s.close())
+	must(t, s.open(promiseWritten))
+	wantNames(t, disk, "1.seg", "2.seg")
 }
 
 // An error of Accept comes when every frame has been visited, and leaves everything as it was.
