@@ -165,14 +165,13 @@ func (e *Engine) moveJournal() error {
 	if len(e.withheld.queues) > 0 { // what the old journal has of them cannot be written again
 		return fmt.Errorf("not possible while a queue is withheld: restore or repair it, and restart: %w", e.withheld.queues[0].Reason)
 	}
+	if err := e.journals.Retract(); err != nil { // that of a move before
+		return err
+	}
 	was, dir := e.journals.Current(), e.journals.Next()
-	completing := false // then it may count, also if that fails, and must stay
-	old, err := e.fillJournal(dir, func() error {
-		completing = true
-		return e.journals.Complete(dir)
-	})
+	old, err := e.fillJournal(dir, func() error { return e.journals.Complete(dir) })
 	if err != nil {
-		if !completing {
+		if !e.journals.MayCount(dir) {
 			err = errors.Join(err, e.journals.Abandon(dir))
 		}
 		return fmt.Errorf("new journal %s: %w", dir, err)

@@ -527,3 +527,60 @@ func failRunSyncs(op segmenttest.Op) segmenttest.Fault {
 	}
 	return segmenttest.Fault{}
 }
+
+// TestMoveJournalCompletes has every move fail at its last step, in three ways: what each has written does not pile up.
+func TestMoveJournalCompletes(t *testing.T) {
+	isLast := func(op segmenttest.Op, complete bool) bool {
+		switch op.Kind {
+		case segmenttest.OpCreate:
+			return strings.HasSuffix(op.Path, "/complete")
+		case segmenttest.OpSyncDir:
+			return complete && strings.HasPrefix(op.Path, testDir+"/journal.")
+		}
+		return false
+	}
+	for _, tt := range []struct {
+		kind segmenttest.OpKind
+		err  error
+		most int // journals
+	}{
+		{segmenttest.OpCreate, syscall.ENOSPC, 1}, {segmenttest.OpCreate, syscall.EIO, 2}, {segmenttest.OpSyncDir, syscall.EIO, 2},
+	} {
+		fsys := newFS()
+		e := openQuiet(t, moveOptions(fsys))
+		read := liveQueues(t, e)
+		acknowledged := stateOf(e)
+		failSync(t, e, fsys, "q", "fails")
+		complete := false
+		fsys.SetFault(func(op segmenttest.Op) segmenttest.Fault {
+			last := isLast(op, complete)
+			complete = complete || op.Kind == segmenttest.OpCreate && last
+			if last && op.Kind == tt.kind {
+				return segmenttest.Fault{Err: tt.err}
+			}
+			return segmenttest.Fault{}
+		})
+		for range 4 {
+			if err := e.moveJournal(); !errors.Is(err, tt.err) {
+				t.Errorf("a move whose last %v fails = %v", tt.kind, err)
+			}
+			if names := journals(t, fsys); len(names) > tt.most {
+				t.Fatalf("%v fails with %v: the data directory holds %q", tt.kind, tt.err, names)
+			}
+		}
+		want := stateOf(e)
+		for crash, got := range afterCrashes(t, fsys) {
+			if got != want && got != acknowledged {
+				t.Errorf("%v failed, %s leaves %.500s", tt.kind, crash, got)
+			}
+		}
+		fsys.SetFault(nil)
+		if err := e.moveJournal(); err != nil {
+			t.Fatal(err)
+		}
+		if names := journals(t, fsys); len(names) != 1 {
+			t.Errorf("the data directory holds %q, want one journal", names)
+		}
+		mustCommitted(t, e)(e.Confirm(Now(), read))
+	}
+}

@@ -28,6 +28,8 @@ type Dirs struct {
 	current string // path of the journal that counts
 	last    uint64 // the highest number that a directory has had
 	left    bool   // a journal that was replaced could not be removed
+	// doubtful is the path of a journal that the next start may choose, or not: Complete failed. "" if there is none.
+	doubtful string
 }
 
 // FindDirs returns the directories of journals in a data directory, which need not exist.
@@ -50,18 +52,41 @@ func (d *Dirs) Next() string {
 	return dir(d.data, d.last)
 }
 
-// Complete makes the journal in dir, all of which is durable, the one that counts. After an error the next start may
-// still choose it. So it must stay, but does not take the place of the other one.
+// Complete makes the journal in dir, all of which is durable, the one that counts. After an error it does not take the
+// place of the other one. If it MayCount even so, it must stay until Retract.
 func (d *Dirs) Complete(dir string) error {
 	f, err := d.fs.Create(path.Join(dir, completeName))
-	if err != nil {
+	if segment.OutOfFiles(err) || errors.Is(err, syscall.ENOSPC) {
+		return err // not even begun
+	}
+	if d.doubtful = dir; err != nil {
 		return err
 	}
 	if err := errors.Join(f.Close(), d.fs.SyncDir(dir)); err != nil {
 		return err
 	}
-	d.current = dir
+	d.current, d.doubtful = dir, ""
 	return nil
+}
+
+// MayCount reports whether Complete of the journal in dir has failed such that the next start may choose it.
+func (d *Dirs) MayCount(dir string) bool { return d.doubtful == dir }
+
+// Retract sees to it that a journal which may count does not, and removes it. Those that fail one after the other would
+// fill the disk. Nothing may have been acknowledged since that only that journal has.
+func (d *Dirs) Retract() error {
+	if d.doubtful == "" {
+		return nil
+	}
+	if err := d.fs.Remove(path.Join(d.doubtful, completeName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := d.fs.SyncDir(d.doubtful); err != nil {
+		return err
+	}
+	dir := d.doubtful
+	d.doubtful = ""
+	return d.Abandon(dir)
 }
 
 // Abandon removes a journal that does not count, and never will, if it is there.

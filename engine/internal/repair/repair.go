@@ -48,7 +48,10 @@ func (d *Damage) repair() (err error) {
 		return errors.Join(err, d.undo(w, dir))
 	}
 	if err := d.journals.Complete(dir); err != nil {
-		return err // it may count all the same
+		if d.journals.MayCount(dir) {
+			return err
+		}
+		return errors.Join(err, d.undo(w, dir))
 	}
 	d.place.Report("journal: those that were replaced could not be removed; trying again", d.journals.RemoveOthers())
 	return d.removeReplaced(replaced)
