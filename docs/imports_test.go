@@ -37,7 +37,7 @@ var mayImport = map[string]string{
 		" segment segment/segmenttest",
 	"engine/backup":               "engine engine/internal/dirlock engine/internal/processor segment segment/segmenttest",
 	"engine/internal/accountname": "",
-	"engine/internal/aside":       "engine/internal/item",
+	"engine/internal/aside":       "engine/internal/idset engine/internal/item",
 	"engine/internal/audit": "engine/internal/hidden engine/internal/idset engine/internal/item engine/internal/marks engine/internal/record engine/internal/runs" +
 		" segment segment/segmenttest",
 	"engine/internal/dirlock":   "segment",
@@ -49,7 +49,7 @@ var mayImport = map[string]string{
 	"engine/internal/keyindex":  "segment segment/segmenttest",
 	"engine/internal/list":      "",
 	"engine/internal/machine":   "",
-	"engine/internal/marks":     "engine/internal/idset engine/internal/runs segment segment/segmenttest",
+	"engine/internal/marks":     "engine/internal/idset engine/internal/record engine/internal/runs segment segment/segmenttest",
 	"engine/internal/nap":       "",
 	"engine/internal/processor": "",
 	"engine/internal/record":    "engine/internal/item engine/internal/runs segment",

@@ -1,12 +1,12 @@
 package engine
 
 import (
-	"container/heap"
 	"sync/atomic"
 	"time"
 
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/list"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 )
 
@@ -18,10 +18,9 @@ import (
 // that were open when the process before ended may be ready in a run.
 type asideItems struct {
 	aside.Set
-	hidden  hiddenRuns // delayed items on disk
-	held    leaseHeap  // open reads with a lease that a connection holds, by when it lapses
-	holders holders    // nil until a lease counts for a client
-	changes uint64     // how often an item has come here, or changed here
+	hidden  hiddenRuns      // delayed items on disk
+	held    list.Heap[read] // open reads with a lease that a connection holds, by when it lapses
+	holders holders         // nil until a lease counts for a client
 	alarmed
 }
 
@@ -60,7 +59,6 @@ func pinSize(n int) int64 { return int64(n) + keepOverhead + record.MaxChangeSiz
 // setAside takes in an item, which is nowhere else. No segment of the journal before segment holds it.
 func (e *Engine) setAside(q *queue, it *Item, segment uint64, entry aside.Entry) aside.Ref {
 	s := q.itemsAside()
-	s.changes++
 	leased := s.Tally(aside.Leased)
 	if !q.opts.KeepJournal || q.entering {
 		segment = 0
@@ -97,7 +95,6 @@ func (e *Engine) changeAside(q *queue, r aside.Ref, entry aside.Entry) {
 	}
 	q.noteTaken(q.aside.ID(r), entry.State == aside.Leased)
 	q.aside.Change(r, entry)
-	q.aside.changes++
 	q.noteLeased(leased)
 	e.setAlarm(q)
 }
@@ -169,7 +166,7 @@ func (q *queue) leased() int64 {
 	if q.aside == nil {
 		return 0
 	}
-	return q.aside.Tally(aside.Leased).Count + int64(len(q.aside.held))
+	return q.aside.Tally(aside.Leased).Count + int64(q.aside.held.Len())
 }
 
 // dueIn is the millisecond in which something is due, d from now: it is due when the clock has passed that. So it is
@@ -189,42 +186,10 @@ func (q *queue) newToken() uint64 {
 	}
 }
 
-// leaseHeap has open reads with a lease, the one that lapses first on top.
-type leaseHeap []*read
-
-func (h leaseHeap) Len() int           { return len(h) }
-func (h leaseHeap) Less(i, j int) bool { return h[i].deadline < h[j].deadline }
-
-func (h leaseHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].leaseAt, h[j].leaseAt = i+1, j+1
-}
-
-func (h *leaseHeap) Push(x any) {
-	r := x.(*read)
-	r.leaseAt = len(*h) + 1
-	*h = append(*h, r)
-}
-
-func (h *leaseHeap) Pop() any {
-	last := len(*h) - 1
-	r := (*h)[last]
-	(*h)[last], r.leaseAt = nil, 0
-	*h = (*h)[:last]
-	return r
-}
-
-func (h leaseHeap) first() *read {
-	if len(h) == 0 {
-		return nil
-	}
-	return h[0]
-}
-
 // unhold forgets the lease of a read, if it has one.
 func (q *queue) unhold(r *read) {
 	if r.leaseAt > 0 {
-		heap.Remove(&q.aside.held, r.leaseAt-1)
+		q.aside.held.Remove(&r.leaseAt)
 	}
 	r.deadline = 0
 }

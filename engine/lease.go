@@ -2,7 +2,6 @@ package engine
 
 import (
 	"cmp"
-	"container/heap"
 	"slices"
 	"time"
 
@@ -108,7 +107,7 @@ func (e *Engine) leaseRead(q *queue, r *read, entry aside.Entry) Ticket {
 // hold gives an open read a lease, which ends when it is due. A read has one at most.
 func (e *Engine) hold(q *queue, r *read, due Time) {
 	r.deadline = due
-	heap.Push(&q.itemsAside().held, r)
+	q.itemsAside().held.Set(r, int64(due), &r.leaseAt)
 	e.setAlarm(q)
 }
 
@@ -130,7 +129,7 @@ func (e *Engine) ExtendRead(now Time, ref ReadRef, d time.Duration) (due Time, o
 		return 0, false
 	}
 	r.deadline = e.dueIn(d)
-	heap.Fix(&r.q.aside.held, r.leaseAt-1)
+	r.q.aside.held.Set(r, int64(r.deadline), &r.leaseAt)
 	e.setAlarm(r.q)
 	return r.deadline, true
 }

@@ -57,7 +57,7 @@ func (q *queue) heldNow(at *spot) bool {
 	return at.where == isOpen || at.where == isAside && q.aside.Get(at.ref).State == aside.Leased
 }
 
-// locate finds the item with that id. It takes about the time to go through the open reads, or a kibibyte of a chunk.
+// locate finds the item with that id. It takes about the time to go through a few open reads, or a kibibyte of a chunk.
 // The first look into a chunk goes through all of that. The caller holds the shard's mutex.
 func (q *queue) locate(id uint64) (at spot) {
 	if id == 0 || id >= q.nextID {
@@ -110,15 +110,11 @@ func (q *queue) inPart(w *item.Window, id uint64, where where) (at spot) {
 
 // locateRead finds an item that was handed out.
 func (q *queue) locateRead(id uint64) (at spot) {
-	for r := q.returned.First(); r != nil; r = r.link.Next() {
-		if r.item.ID == id {
-			return spot{where: isBack, it: r.item, read: r}
-		}
+	if r := q.returned.find(id); r != nil {
+		return spot{where: isBack, it: r.item, read: r}
 	}
-	for r := q.open.First(); r != nil; r = r.link.Next() {
-		if r.item.ID == id {
-			return spot{where: isOpen, it: r.item, read: r}
-		}
+	if r := q.open.find(id); r != nil {
+		return spot{where: isOpen, it: r.item, read: r}
 	}
 	return at
 }

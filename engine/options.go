@@ -419,9 +419,7 @@ func (p *policy) shared(name string) *QueueOptions {
 
 // resolve returns the options of the queue called name: its own, those of its parent, or else the default. The
 // function named returns nil for a name without options.
-func resolve(
-	name string, byDefault *QueueOptions, named func(string) *QueueOptions,
-) *QueueOptions {
+func resolve(name string, byDefault *QueueOptions, named func(string) *QueueOptions) *QueueOptions {
 	o := named(name)
 	if o == nil {
 		o = byDefault

@@ -60,7 +60,7 @@ type read struct {
 	count    uint16
 	changed  bool
 	deadline Time   // when its lease lapses; zero without one
-	leaseAt  int    // its place among the leases of its queue, plus one
+	leaseAt  int    // its place among the leases of its queue
 	buf      []byte // capacity is a size class, or that of one large item
 
 	link list.Link[read] // in a list of the queue, or a pool
@@ -92,7 +92,8 @@ func (ref ReadRef) live() bool {
 // readList is a list of reads.
 type readList struct {
 	list.List[read]
-	bytes int64 // of the items' bodies
+	bytes int64               // of the items' bodies
+	byID  *list.Ordered[read] // nil unless there are many; see index
 }
 
 func (l *readList) pushBack(r *read) {
@@ -112,12 +113,68 @@ func (l *readList) took(r *read) {
 	if k := r.q.keeping; k != nil {
 		k.note(r)
 	}
+	if l.byID != nil || l.Len() > fewReads {
+		l.index(r)
+	}
+}
+
+// fewReads is how many reads of a list are gone through one by one.
+const fewReads = 256
+
+// index has r, which has come into the list, be found by its id: and all the others, if only now there are many.
+func (l *readList) index(r *read) {
+	if l.byID != nil {
+		r.shard.pool.Memory.Add(l.byID.Add(r.item.ID, r))
+		return
+	}
+	l.byID = new(list.Ordered[read])
+	for o := l.First(); o != nil; o = o.link.Next() {
+		r.shard.pool.Memory.Add(l.byID.Add(o.item.ID, o))
+	}
+}
+
+// unindex is index for a read that has left.
+func (l *readList) unindex(r *read) {
+	r.shard.pool.Memory.Add(l.byID.Remove(r.item.ID))
+	if l.byID.Len() < fewReads/2 {
+		r.shard.pool.Memory.Add(-l.byID.Memory())
+		l.byID = nil
+	}
+}
+
+// find returns the read of the item with an id, or nil.
+func (l *readList) find(id uint64) *read {
+	if l.byID != nil {
+		return l.byID.Find(id)
+	}
+	for r := l.First(); r != nil; r = r.link.Next() {
+		if r.item.ID == id {
+			return r
+		}
+	}
+	return nil
+}
+
+// eachFrom calls f with the reads of items from an id on. Many come in the order of ids, until f returns false.
+func (l *readList) eachFrom(id uint64, f func(*read) bool) {
+	if l.byID != nil {
+		l.byID.EachFrom(id, f)
+		return
+	}
+	for r := l.First(); r != nil; r = r.link.Next() {
+		if r.item.ID >= id {
+			f(r)
+		}
+	}
 }
 
 func (l *readList) remove(r *read) {
 	r.letGo()
 	l.Remove(&r.link)
 	l.bytes -= int64(len(r.item.Data))
+	if l.byID != nil {
+		l.unindex(r)
+	}
 }
 
 // Read buffers come in sizes 64 · 4^k bytes.

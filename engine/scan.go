@@ -54,11 +54,6 @@ type Scan struct {
 	most   uint64     // up to which extras has all
 	batch  []diskItem // to be changed or removed; their Data is the Scan's
 
-	// What was aside when a piece last looked through all of that: to do so for each piece would take hours.
-	aside     []uint64 // ids, ascending
-	asideMost uint64   // up to which these are all
-	changes   uint64   // that there had been by then
-
 	// The frame read last: the first one of the run that has an item from readFrom on.
 	file     runs.File
 	tag      runs.Tag // without items: none
@@ -202,71 +197,36 @@ func (w *Scan) admit() error {
 	return nil
 }
 
-// gather looks for the items that are not in line.
+// gather looks for the first items that are not in line.
 func (w *Scan) gather() {
 	q := w.queue
 	w.extras, w.most = w.extras[:0], math.MaxUint64
-	add := func(id uint64) {
-		if id < w.next || id > w.most {
-			return
+	add := func(id uint64) (more bool) {
+		if id > w.most {
+			return false
 		}
 		if w.extras = append(w.extras, id); len(w.extras) >= 2*scanExtras {
 			w.dropHigher()
 		}
+		return true
 	}
+	read := func(r *read) bool { return add(r.item.ID) }
+	q.returned.eachFrom(w.next, read)
 	if q.aside != nil {
-		if w.changes != q.aside.changes || len(w.aside) == 0 && w.asideMost < math.MaxUint64 {
-			w.lookAside(add)
-		} else {
-			for w.most = w.asideMost; len(w.aside) > 0 && w.aside[0] < w.next; {
-				w.aside = w.aside[1:]
-			}
-			for _, id := range w.aside {
-				if r, ok := q.aside.Find(id); ok && w.wants(q.aside.Get(r).State) {
-					add(id)
-				}
-			}
-		}
+		q.aside.EachFrom(aside.Ready, w.next, add)
 	}
-	if q.aside != nil && w.match.Hidden {
+	if w.match.Hidden {
+		q.open.eachFrom(w.next, read)
+	}
+	if w.match.Hidden && q.aside != nil {
+		q.aside.EachFrom(aside.Leased, w.next, add)
+		q.aside.EachFrom(aside.Delayed, w.next, add)
 		for _, r := range q.aside.hidden.Runs() {
-			n := 0
-			r.DiskIDs().EachFrom(w.next, func(id uint64) bool {
-				add(id)
-				n++
-				return n <= scanExtras
-			})
-		}
-	}
-	for r := q.returned.First(); r != nil; r = r.link.Next() {
-		add(r.item.ID)
-	}
-	if w.match.Hidden {
-		for r := q.open.First(); r != nil; r = r.link.Next() {
-			add(r.item.ID)
+			r.DiskIDs().EachFrom(w.next, add)
 		}
 	}
 	w.dropHigher()
 }
-
-// lookAside looks through all items aside, and remembers the first that there are to meet.
-func (w *Scan) lookAside(add func(id uint64)) {
-	s := w.queue.aside
-	if w.match.Hidden {
-		for r := range aside.Ref(s.Len()) {
-			if !s.IsDropped(r) {
-				add(s.ID(r))
-			}
-		}
-	} else {
-		s.EachReady(func(r aside.Ref) { add(s.ID(r)) })
-	}
-	w.dropHigher()
-	w.aside, w.asideMost, w.changes = append(w.aside[:0], w.extras...), w.most, s.changes
-}
-
-// wants reports whether the Scan meets items aside in that state.
-func (w *Scan) wants(state aside.State) bool { return w.match.Hidden || state >= aside.Ready }
 
 // dropHigher sorts the extras, and drops all but the first of them.
 func (w *Scan) dropHigher() {
@@ -497,9 +457,6 @@ func (w *Scan) meetOne(it diskItem, d Delivery) bool {
 // change changes, or removes, the items that the piece has met.
 func (w *Scan) change() {
 	q, e := w.queue, w.e
-	if q.aside != nil && w.changes == q.aside.changes {
-		defer func() { w.changes = q.aside.changes }() // the Scan leaves nothing before it that it has not met
-	}
 	for _, it := range w.batch {
 		at := q.locate(it.ID)
 		if at.where == nowhere || !at.know(it) { // it cannot have gone meanwhile

@@ -86,16 +86,17 @@ func (e *Engine) verifyQueue(q *queue) error {
 				return broken("I1: item %d is in %s and in %s", r.item.ID, where, list.name)
 			}
 			seen[r.item.ID] = list.name
-			if r.state != list.state || r.q != q || r.id == 0 {
-				return broken("read of item %d in %s: state %d, id %d",
-					r.item.ID, list.name, r.state, r.id)
+			if r.state != list.state || r.q != q || r.id == 0 || list.find(r.item.ID) != r {
+				return broken("read of item %d in %s: state %d, id %d", r.item.ID, list.name, r.state, r.id)
 			}
 			count++
 			bytes += int64(len(r.item.Data))
 		}
 		if count != list.Len() || bytes != list.bytes {
-			return broken("%s counts %d items of %d bytes, has %d of %d",
-				list.name, list.Len(), list.bytes, count, bytes)
+			return broken("%s counts %d items of %d bytes, has %d of %d", list.name, list.Len(), list.bytes, count, bytes)
+		}
+		if n := list.byID; n == nil && count > fewReads || n != nil && int64(n.Len()) != count {
+			return broken("%d items in %s are found by their ids as if they were few, or others are", count, list.name)
 		}
 	}
 	if err := e.verifyAside(q, seen, broken); err != nil {
@@ -159,10 +160,15 @@ func (e *Engine) verifyAside(q *queue, seen map[uint64]string, broken func(strin
 	if err := q.verifyHidden(seen, broken); err != nil {
 		return err
 	}
-	for i, r := range q.aside.held {
-		if r.state != readOpen || r.q != q || r.leaseAt != i+1 || r.deadline == 0 {
-			return broken("lease %d of item %d: state %d, place %d", i, r.item.ID, r.state, r.leaseAt)
+	leases := 0
+	for r := q.open.First(); r != nil; r = r.link.Next() {
+		if (r.leaseAt == 0) != (r.deadline == 0) {
+			return broken("item %d is leased until %d, and in place %d", r.item.ID, r.deadline, r.leaseAt)
 		}
+		leases += min(r.leaseAt, 1)
+	}
+	if leases != q.aside.held.Len() {
+		return broken("%d open reads have a lease, and %d are known", leases, q.aside.held.Len())
 	}
 	if at := e.nextDue(q); at != 0 && (q.aside.at == 0 || q.aside.at > at) {
 		return broken("I7: something is due at %d, the alarm rings at %d", at, q.aside.at)
@@ -266,8 +272,7 @@ func (b *backlog) verify(q *queue, seen map[uint64]string, broken func(string, .
 		return broken("B1: %d items on disk, %d of %d bytes behind, next is %+v",
 			b.onDisk, b.count, b.bytes, b.next)
 	case !b.inReadBehind && (b.count != 0 || b.recent.Count != 0):
-		return broken("B2: %d items behind and %d recent, but not in read-behind",
-			b.count, b.recent.Count)
+		return broken("B2: %d items behind and %d recent, but not in read-behind", b.count, b.recent.Count)
 	case b.marks != nil && b.marks.saysGone(q, seen) != 0:
 		return broken("B7: item %d lives, and a file says that it is gone", b.marks.saysGone(q, seen))
 	case b.inReadBehind && b.count == 0:
@@ -278,8 +283,7 @@ func (b *backlog) verify(q *queue, seen map[uint64]string, broken func(string, .
 	}
 	if w := &q.window; w.Count > 0 && b.inReadBehind &&
 		(w.LastID() > q.writtenTo || !b.contains(w.FirstID)) {
-		return broken("B4: items %d to %d in the window, but runs end at %d",
-			w.FirstID, w.LastID(), q.writtenTo)
+		return broken("B4: items %d to %d in the window, but runs end at %d", w.FirstID, w.LastID(), q.writtenTo)
 	}
 	return nil
 }

@@ -31,8 +31,8 @@ func (e *Engine) wake(q *queue, now Time) (more bool) {
 		e.changeAside(q, r, entry)
 	}
 	for ; n < dueBatch; n++ {
-		r := s.held.first()
-		if r == nil || r.deadline >= at {
+		r, lapses := s.held.First()
+		if r == nil || Time(lapses) >= at {
 			break
 		}
 		e.giveBack(r, Return{How: Lost})

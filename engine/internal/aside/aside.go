@@ -4,6 +4,7 @@ import (
 	"math"
 	"sync/atomic"
 
+	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 )
 
@@ -65,6 +66,7 @@ func (s *slot) turn() uint32       { return s.state & turnBit }
 //	A2  An item is in the heap of its state, at the place that its slot names.
 //	A3  Every image names the slot of its item, and the slot the image.
 //	A4  The tallies are those of the items.
+//	A5  There are ids if there are more than fewItems, and then those of the items.
 //
 // What Flush has dropped, and Tidy has not yet let go of, is no item any more; A3 holds for it.
 type Set struct {
@@ -86,8 +88,11 @@ type room struct {
 	mostTokens int               // that there were at a time since tokens was made
 	// heaps has the slots that are delayed, and those that are leased, by when they are due, and those that are ready
 	// by id.
-	heaps  [Ready + 1]heap
-	images store
+	heaps [Ready + 1]heap
+	// ids are those of the slots in each heap, in their order. A set of few has none.
+	ids     [Ready + 1]idset.Bitmap
+	ordered bool // there are ids
+	images  store
 
 	turn    uint32 // turnBit or zero; Flush changes it. A slot of the other turn that is not leased is dropped
 	all     bool   // so is every slot
@@ -104,6 +109,8 @@ const (
 	maxWarm = 64 << 10
 	// fewBytes are left to any set that is empty: most sets that ever have an item will have one again.
 	fewBytes = 2 << 10
+	// fewItems are gone through one by one.
+	fewItems = 64
 )
 
 // Len is the number of items, and of those dropped by Flush that are still there. Their Refs are all the numbers below it.
@@ -130,6 +137,9 @@ func (s *Set) Tally(state State) item.Tally { return s.tallies[state] }
 func (s *Set) Add(it *item.Item, segment uint64, e Entry) Ref {
 	i := uint32(s.slots.count)
 	s.images.slots = &s.slots
+	if i == fewItems && !s.ordered {
+		s.order()
+	}
 	s.slots.push(slot{id: it.ID})
 	at := s.images.put(i, segment, it)
 	s.slots.at(i).at = at
@@ -227,6 +237,9 @@ func (s *Set) Remove(r Ref) (size int) {
 	}
 	s.slots.pop()
 	s.shrink()
+	if s.ordered && s.slots.count < fewItems/2 {
+		s.ordered, s.ids = false, [Ready + 1]idset.Bitmap{}
+	}
 	if s.slots.count == 0 {
 		s.empty()
 	}
@@ -240,7 +253,7 @@ func (s *Set) Flush(all bool) {
 	for state := range s.tallies {
 		if all || State(state) != Leased {
 			s.tallies[state] = item.Tally{}
-			*s.heap(State(state)) = heap{}
+			*s.heap(State(state)), s.ids[min(State(state), Ready)] = heap{}, idset.Bitmap{}
 		}
 	}
 	s.all, s.turn = all, s.turn^turnBit
@@ -321,11 +334,28 @@ func (s *Set) FirstReady() (r Ref, ok bool) {
 	return Ref(ready.at(0).slot), true
 }
 
-// EachReady calls f for the items that are ready, in no order. Nobody changes the set meanwhile.
-func (s *Set) EachReady(f func(Ref)) {
-	ready := s.heap(Ready)
-	for i := range uint32(ready.count) {
-		f(Ref(ready.at(i).slot))
+// EachFrom calls f for the ids from one on of items in a state; those that are Restored come with the Ready. Of a set of
+// many they come in their order, until f returns false.
+func (s *Set) EachFrom(state State, id uint64, f func(id uint64) bool) {
+	if s.ordered {
+		s.ids[min(state, Ready)].EachFrom(id, f)
+		return
+	}
+	h := s.heap(state)
+	for i := range uint32(h.count) {
+		if found := s.slots.at(h.at(i).slot).id; found >= id {
+			f(found)
+		}
+	}
+}
+
+// order has there be ids from now on.
+func (s *Set) order() {
+	s.ordered = true
+	for i := range s.heaps {
+		for at := range uint32(s.heaps[i].count) {
+			s.ids[i].Add(s.slots.at(s.heaps[i].at(at).slot).id)
+		}
 	}
 }
 
@@ -341,6 +371,9 @@ func (s *Set) enter(i uint32, e Entry) {
 		key = uint64(max(e.Due, 0))
 	}
 	s.push(s.heap(e.State), key, i)
+	if s.ordered {
+		s.ids[min(e.State, Ready)].Add(sl.id)
+	}
 	if sl.token != 0 {
 		if s.tokens == nil {
 			s.tokens = make(map[uint64]uint32)
@@ -358,20 +391,30 @@ func (s *Set) leave(i uint32, it *item.Item) {
 	} else {
 		s.tallies[sl.stateOf()].Account(it, -1)
 		s.cut(s.heap(sl.stateOf()), sl.place())
+		if s.ordered {
+			s.ids[min(sl.stateOf(), Ready)].Remove(sl.id)
+		}
 	}
 	if sl.token != 0 {
 		delete(s.tokens, sl.token)
 	}
 }
 
-// tokenSize is how many bytes a token takes in its table, about.
-const tokenSize = 20
+const (
+	// tokenSize is how many bytes a token takes in its table, about.
+	tokenSize = 20
+	// idSize is how many bytes of ids an item takes, about: two, or a bit, and room to grow.
+	idSize = 3
+)
 
 // memory is how many bytes the set takes.
 func (s *Set) memory() int64 {
 	n := s.slots.memory() + s.buckets.memory() + s.images.memory() + int64(len(s.tokens))*tokenSize
 	for i := range s.heaps {
 		n += s.heaps[i].memory()
+	}
+	if s.ordered {
+		n += int64(s.slots.count) * idSize
 	}
 	return n
 }

@@ -3,6 +3,7 @@ package aside
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync/atomic"
@@ -311,5 +312,88 @@ func BenchmarkLease(b *testing.B) {
 			r, _ := s.FindToken(id - 1000)
 			s.Remove(r)
 		}
+	}
+}
+
+// TestEachFrom goes through the ids of a set of a few items and of many, in each state, while they come, change, go and
+// are flushed.
+func TestEachFrom(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	var memory atomic.Int64
+	s := Set{Memory: &memory}
+	all := make(map[uint64]State)
+	entry := func() Entry { return Entry{State: State(rng.IntN(states)), Due: item.Time(rng.Int64N(100))} }
+	check := func() {
+		t.Helper()
+		if err := s.Verify(); err != nil {
+			t.Fatal(err)
+		}
+		from, most := rng.Uint64N(1<<17), rng.IntN(100)
+		for _, state := range [...]State{Delayed, Leased, Ready} {
+			var want, got []uint64
+			for id, is := range all {
+				if id >= from && min(is, Ready) == state {
+					want = append(want, id)
+				}
+			}
+			slices.Sort(want)
+			s.EachFrom(state, from, func(id uint64) bool { got = append(got, id); return len(got) < most })
+			if !s.ordered {
+				slices.Sort(got)
+			} else {
+				want = want[:min(len(want), max(most, 1))]
+			}
+			if !slices.Equal(got, want) {
+				t.Fatalf("in state %d there are %v from %d on, want %v", state, got, from, want)
+			}
+		}
+	}
+	for round, most := range []int{fewItems, 3000, fewItems / 2, 500, 0} {
+		for len(all) < most {
+			if id := 1 + rng.Uint64N(1<<17); all[id] == 0 {
+				e := entry()
+				if _, twice := s.Find(id); twice {
+					continue
+				}
+				s.Add(&item.Item{ID: id, Data: []byte("x")}, 0, e)
+				all[id] = e.State
+			}
+		}
+		check()
+		for id := range all {
+			switch r, _ := s.Find(id); rng.IntN(3) {
+			case 0:
+				e := entry()
+				s.Change(r, e)
+				all[id] = e.State
+			case 1:
+				if len(all) > most/2 {
+					s.Remove(r)
+					delete(all, id)
+				}
+			}
+		}
+		check()
+		if round%2 == 1 {
+			s.Flush(false)
+			maps.DeleteFunc(all, func(_ uint64, state State) bool { return state != Leased })
+			check()
+			for s.Tidy(100, func(Ref) {}) {
+				check()
+			}
+		}
+		for id := range all {
+			if len(all) > most/4 {
+				r, _ := s.Find(id)
+				s.Remove(r)
+				delete(all, id)
+			}
+		}
+		check()
+	}
+	if memory.Load() > fewBytes {
+		t.Errorf("an empty set takes %d bytes", memory.Load())
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 )
 
-// Verify returns an error that names the first of the invariants A1 to A4 that does not hold.
+// Verify returns an error that names the first of the invariants A1 to A5 that does not hold.
 func (s *Set) Verify() error {
 	var tallies [states]item.Tally
 	tokens, dropped, inHeaps := 0, 0, 0
@@ -35,6 +35,9 @@ func (s *Set) Verify() error {
 		if int(sl.place()) >= h.count || h.at(sl.place()).slot != i {
 			return fmt.Errorf("A2: item %d is not at place %d of its heap", sl.id, sl.place())
 		}
+		if s.ordered && !s.ids[min(sl.stateOf(), Ready)].Has(sl.id) {
+			return fmt.Errorf("A5: item %d is not among the ids of its heap", sl.id)
+		}
 		it, _ := s.load(sl)
 		tallies[sl.stateOf()].Account(&it, 1)
 	}
@@ -43,8 +46,13 @@ func (s *Set) Verify() error {
 			return err
 		}
 		inHeaps += s.heaps[i].count
+		if s.ordered && s.ids[i].Len() != uint64(s.heaps[i].count) {
+			return fmt.Errorf("A5: there are %d ids of %d items", s.ids[i].Len(), s.heaps[i].count)
+		}
 	}
 	switch {
+	case s.ordered && s.slots.count < fewItems/2 || !s.ordered && s.slots.count > fewItems:
+		return fmt.Errorf("A5: of %d items there are ids: %t", s.slots.count, s.ordered)
 	case tokens != len(s.tokens):
 		return fmt.Errorf("A1: %d items have tokens, %d are known", tokens, len(s.tokens))
 	case inHeaps+dropped != s.slots.count || s.buckets.count != s.slots.count || dropped != s.dropped:

@@ -75,7 +75,7 @@ func (o *block) spread() {
 // gather makes a list of bits.
 func (o *block) gather() {
 	o.list = make([]uint16, 0, o.count)
-	o.each(func(low uint16) bool {
+	o.each(0, func(low uint16) bool {
 		o.list = append(o.list, low)
 		return true
 	})
@@ -143,8 +143,22 @@ func (o *block) removeRange(first, last uint16) (gone uint32) {
 }
 
 func (o *block) removeAll(other *block) (n uint32) {
-	if o.bits == nil || other.bits == nil {
-		other.each(func(low uint16) bool {
+	if o.bits == nil {
+		left, list := o.list[:0], other.list
+		for _, low := range o.list {
+			for len(list) > 0 && list[0] < low {
+				list = list[1:]
+			}
+			if other.bits != nil && other.has(low) || len(list) > 0 && list[0] == low {
+				continue
+			}
+			left = append(left, low)
+		}
+		n, o.list, o.count = o.count-uint32(len(left)), left, uint32(len(left))
+		return n
+	}
+	if other.bits == nil {
+		other.each(0, func(low uint16) bool {
 			if o.count > 0 && o.remove(low) {
 				n++
 			}
@@ -164,7 +178,13 @@ func (o *block) removeAll(other *block) (n uint32) {
 
 func (o *block) addAll(other *block) (n uint32) {
 	before := o.count
-	if other.bits == nil {
+	switch {
+	case other.bits != nil:
+	case o.bits == nil && int(o.count+other.count) <= maxList:
+		o.list = merge(o.list, other.list)
+		o.count = uint32(len(o.list))
+		return o.count - before
+	default:
 		for _, low := range other.list {
 			o.add(low)
 		}
@@ -181,6 +201,21 @@ func (o *block) addAll(other *block) (n uint32) {
 	return o.count - before
 }
 
+// merge returns what is in either of two lists, as a new one.
+func merge(a, b []uint16) []uint16 {
+	all := make([]uint16, 0, len(a)+len(b))
+	for len(a) > 0 && len(b) > 0 {
+		low := min(a[0], b[0])
+		if all = append(all, low); a[0] == low {
+			a = a[1:]
+		}
+		if b[0] == low {
+			b = b[1:]
+		}
+	}
+	return append(append(all, a...), b...)
+}
+
 func (o *block) clone() block {
 	c := *o
 	if c.list = slices.Clone(o.list); o.bits != nil {
@@ -190,22 +225,25 @@ func (o *block) clone() block {
 	return c
 }
 
-// each calls f for the ids of a block that is no span, ascending, until f returns false.
-func (o *block) each(f func(low uint16) bool) bool {
+// each calls f for the ids of a block that is no span from one on, ascending, until f returns false.
+func (o *block) each(from uint16, f func(low uint16) bool) bool {
 	if o.bits == nil {
-		for _, low := range o.list {
+		at, _ := slices.BinarySearch(o.list, from)
+		for _, low := range o.list[at:] {
 			if !f(low) {
 				return false
 			}
 		}
 		return true
 	}
-	for i, w := range o.bits {
-		for ; w != 0; w &= w - 1 {
+	mask := ^uint64(0) << (from % 64)
+	for i := int(from / 64); i < blockWords; i++ {
+		for w := o.bits[i] & mask; w != 0; w &= w - 1 {
 			if !f(uint16(i*64 + bits.TrailingZeros64(w))) {
 				return false
 			}
 		}
+		mask = ^uint64(0)
 	}
 	return true
 }

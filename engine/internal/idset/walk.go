@@ -26,11 +26,8 @@ func (b *Bitmap) EachFrom(id uint64, f func(id uint64) bool) {
 			}
 			continue
 		}
-		more := o.each(func(low uint16) bool {
-			at := o.number<<blockShift | uint64(low)
-			return at < id || f(at)
-		})
-		if !more {
+		from := uint16(max(id, o.number<<blockShift) - o.number<<blockShift)
+		if !o.each(from, func(low uint16) bool { return f(o.number<<blockShift | uint64(low)) }) {
 			return
 		}
 	}
