@@ -292,7 +292,7 @@ func (c *Clearing) flush(q *queue, now Time, n int) (steps int, done bool) {
 			c.staying, c.at = &marks.Staying{}, readCursor{}
 			q.flushes = append(q.flushes, c.staying)
 		}
-		if c.at.look(q, c.staying, e.opts.lookBatch) {
+		if c.at.look(q, c.staying, e.opts.lookBatch) || q.say(c.staying, 8*e.opts.lookBatch) {
 			return int(c.swept) + readBatch/8, false
 		}
 		if q.aside != nil && q.aside.Dropped() > 0 { // by another flush

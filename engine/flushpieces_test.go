@@ -19,6 +19,7 @@ type heldQueue struct {
 	*Engine
 	now    Time
 	long   []uint64 // receipts of leases
+	leased int      // of these, so many were taken last, between two pieces
 	short  []uint64 // of leases that lapse after a second
 	open   []ReadRef
 	queued map[string]bool // bodies of what is queued
@@ -31,18 +32,26 @@ const (
 
 func newHeldQueue(t *testing.T) *heldQueue {
 	t.Helper()
+	return newHeld(t, heldLong, heldShort, heldOpen, false)
+}
+
+// newHeld makes a heldQueue of which so many items are held. Behind each of them there may be one that is queued.
+func newHeld(t *testing.T, long, short, open int, beside bool) *heldQueue {
+	t.Helper()
 	h := &heldQueue{T: t, now: 1700000000000, queued: make(map[string]bool)}
 	h.Engine = h.reopen(segmenttest.New())
-	for range heldLong + heldShort + heldOpen {
-		h.put("held", PutExtra{})
+	for range long + short + open {
+		if h.put("held", PutExtra{}); beside {
+			h.queued[h.put("beside", PutExtra{Delay: time.Hour})] = true
+		}
 	}
-	for range heldLong {
+	for range long {
 		h.long = append(h.long, h.lease(time.Hour))
 	}
-	for range heldShort {
+	for range short {
 		h.short = append(h.short, h.lease(time.Second))
 	}
-	for range heldOpen {
+	for range open {
 		ref, _ := mustOpen(t, h.Engine, "q")
 		h.open = append(h.open, ref)
 	}
@@ -203,6 +212,7 @@ var between = map[string]func(h *heldQueue){
 		for range heldQueued {
 			h.long = append(h.long, h.lease(time.Hour))
 		}
+		h.leased += heldQueued
 		h.queued = nil // some are leased now
 	},
 	"extend": func(h *heldQueue) {
@@ -243,7 +253,7 @@ var between = map[string]func(h *heldQueue){
 		}
 	},
 	"overwrite": func(h *heldQueue) {
-		for i := 1; i < heldLong+heldShort+heldOpen; i += 50 {
+		for i := 1; i < len(h.long)+len(h.short)+len(h.open); i += 50 {
 			key := fmt.Appendf(nil, "held%d", i)
 			_, err := h.Put(h.now, []byte("q"), PutRequest{Data: []byte("over"), Extra: &PutExtra{Key: key}})
 			if err != nil {
@@ -356,41 +366,75 @@ func TestFlushInPieces(t *testing.T) {
 		for after := i % every; after < 6; after += every {
 			t.Run(fmt.Sprint(name, " ", after), func(t *testing.T) {
 				h := newHeldQueue(t)
-				q := h.queue()
-				c := h.Flushing([]byte("q"), "")
-				pieces, dropped := 0, 0
-				for more := true; more; pieces++ {
-					if pieces == after {
-						between[name](h)
-						h.sameAfterKill("between")
-					}
-					if more = c.Do(h.now, 1); dropped == 0 && (q.clears > 0 || q.deleted) {
-						dropped = pieces
-						h.sameAfterKill("dropped")
-					}
-				}
+				dropped := h.flushBeside(name, func(_ *Clearing, pieces int) bool { return pieces == after })
 				if dropped < 2 && after > dropped {
 					t.Errorf("the items are gone behind piece %d", dropped)
-				}
-				_, ticket, err := c.Result()
-				if err != nil {
-					t.Fatal(err)
-				}
-				mustCommit(t, h.Engine, ticket)
-				if left := h.left(); len(left) > 0 && dropped >= after {
-					t.Errorf("%d items are left: %q …", len(left), left[:min(len(left), 5)])
-				}
-				h.put("after", PutExtra{})
-				h.sameAfterKill("at the end")
-				if live := h.queue(); live == q && (len(q.flushes) > 0 || q.aside != nil && q.aside.Dropped() > 0) {
-					t.Errorf("behind the flush, %d look for what stays, and %d items are dropped", len(q.flushes), q.aside.Dropped())
-				}
-				if h.queue() == q && !strings.HasPrefix(name, "move") {
-					h.checkHeld(name)
 				}
 			})
 		}
 	}
+}
+
+// TestFlushSaysInPieces flushes a queue of which so much is held, beside what is queued, that its record is said in
+// pieces. Others use the queue behind the first of these pieces, and a later one.
+func TestFlushSaysInPieces(t *testing.T) {
+	every := sampled(3, 1)
+	for i, name := range slices.Sorted(maps.Keys(between)) {
+		for after := 1 + i%every; after <= 3; after += every {
+			t.Run(fmt.Sprint(name, " ", after), func(t *testing.T) {
+				h := newHeld(t, 2*heldQueued, heldQueued, 2*heldQueued, true)
+				h.opts.lookBatch = 20
+				saying, begun := 0, false
+				h.flushBeside(name, func(c *Clearing, _ int) bool {
+					if c.staying != nil && c.staying.IsSaying() {
+						saying++
+					}
+					begun = begun || saying == after
+					return saying == after
+				})
+				if !begun {
+					t.Errorf("the record is said in %d pieces", saying)
+				}
+			})
+		}
+	}
+}
+
+// flushBeside flushes the queue in pieces, and has something come between two of them: when is asked once before each.
+// It checks what a kill finds, and returns behind which piece the items were gone.
+func (h *heldQueue) flushBeside(name string, when func(c *Clearing, pieces int) bool) (dropped int) {
+	h.Helper()
+	q := h.queue()
+	c := h.Flushing([]byte("q"), "")
+	came := -1
+	for pieces, more := 0, true; more; pieces++ {
+		if came < 0 && when(c, pieces) {
+			came = pieces
+			between[name](h)
+			h.sameAfterKill("between")
+		}
+		if more = c.Do(h.now, 1); dropped == 0 && (q.clears > 0 || q.deleted) {
+			dropped = pieces
+			h.sameAfterKill("dropped")
+		}
+	}
+	_, ticket, err := c.Result()
+	if err != nil {
+		h.Fatal(err)
+	}
+	mustCommit(h.T, h.Engine, ticket)
+	if left := h.left(); len(left) > 0 && dropped >= came {
+		h.Errorf("%d items are left: %q …", len(left), left[:min(len(left), 5)])
+	}
+	h.put("after", PutExtra{})
+	h.sameAfterKill("at the end")
+	if live := h.queue(); live == q && (len(q.flushes) > 0 || q.aside != nil && q.aside.Dropped() > 0) {
+		h.Errorf("behind the flush, %d look for what stays, and %d items are dropped", len(q.flushes), q.aside.Dropped())
+	}
+	if h.queue() == q && !strings.HasPrefix(name, "move") {
+		h.checkHeld(name)
+	}
+	return dropped
 }
 
 // checkHeld checks that leases which nobody has ended still hold, and that keys find what is there.
@@ -410,7 +454,7 @@ func (h *heldQueue) checkHeld(name string) {
 		}
 	}
 	if name != "overwrite" {
-		for i, receipt := range h.long[:heldLong] {
+		for i, receipt := range h.long[:len(h.long)-h.leased] {
 			if _, _, err := h.ExtendLease(h.now, []byte("q"), receipt, time.Hour); err != nil && i%3 != 0 {
 				h.Fatalf("lease %d: %v", i, err)
 			}

@@ -50,21 +50,36 @@ func (e *Engine) clear(q *queue, s *marks.Staying) rubbish {
 	return left
 }
 
-// recordFlush records that all queued items of q are gone. It names those that stay or the ranges of those that go,
-// whichever are fewer. So the journal grows by no more than was put.
-func (e *Engine) recordFlush(q *queue, s *marks.Staying) {
-	var gone idset.Bitmap
-	gone.AddAll(&s.Queued)
-	gone.AddRange(idset.Between(q.headID(), q.nextID-1))
+// goneBy returns what of q goes by a flush that leaves s, and whether its record is to name that; see marks.Staying.Gone.
+func (q *queue) goneBy(s *marks.Staying) (gone idset.Bitmap, named bool) {
+	var hidden []*idset.Bitmap
 	if q.aside != nil {
 		for _, r := range q.aside.hidden.Runs() {
-			gone.AddAll(r.DiskIDs())
+			hidden = append(hidden, r.DiskIDs())
 		}
 	}
-	gone.RemoveAll(&s.IDs)
+	return s.Gone(idset.Between(q.headID(), q.nextID-1), hidden)
+}
+
+// say has s say a piece of what stays, if it is much, and the record is to name it. It reports whether there is more.
+func (q *queue) say(s *marks.Staying, batch int) (more bool) {
+	if !s.IsSaying() {
+		if _, named := q.goneBy(s); named || s.IDs.Len() <= uint64(batch) {
+			return false
+		}
+	}
+	return s.Say(batch)
+}
+
+// recordFlush records that all queued items of q are gone: it names those that stay, or what goes.
+func (e *Engine) recordFlush(q *queue, s *marks.Staying) {
+	if s.IsSaying() {
+		e.journal.RecordFrame(q.number, s.Frame(q.number, q.nextID))
+		return
+	}
+	gone, named := q.goneBy(s)
 	e.journal.Record(q.number, func(b []byte) []byte {
-		b = slices.Grow(b, int(min(int64(s.IDs.Len())*3, gone.RangeCount()*record.MaxRemoveSize/2)))
-		if int64(s.IDs.Len()) > gone.RangeCount() {
+		if named {
 			return q.appendGone(b, gone.Within(idset.Between(1, q.nextID-1)))
 		}
 		return record.AppendFlushOf(b, q.number, q.nextID, s.IDs.Len(), func(yield func(uint64) bool) { s.IDs.Each(yield) })

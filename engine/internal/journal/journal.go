@@ -319,6 +319,21 @@ func (j *Journal) Record(queue uint64, encode func([]byte) []byte) LSN {
 	return j.appended(len(j.active) - n)
 }
 
+// RecordFrame records what is in b, behind room for the head of a frame: records of one queue, in a frame of their own. It
+// copies nothing: b is the journal's from then on.
+func (j *Journal) RecordFrame(queue uint64, b []byte) LSN {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if queue < j.first {
+		return j.appended(0)
+	}
+	j.endFrame()
+	size := int64(cap(b))
+	j.opts.account(size)
+	j.ended = append(j.ended, frame{buf: b, size: size, version: j.version})
+	return j.appended(len(b) - segment.FrameHeaderSize)
+}
+
 // RecordNew is Record of records that need version 2.
 func (j *Journal) RecordNew(queue uint64, encode func([]byte) []byte) LSN {
 	return j.Record(queue, func(b []byte) []byte {

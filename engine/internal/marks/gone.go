@@ -41,21 +41,3 @@ func Ragged(gone *idset.Bitmap, long uint64) idset.Bitmap {
 	}
 	return part
 }
-
-// Staying is what a flush of a queue leaves: items that are open, leased, or on their way to another queue. A flush looks
-// for them in pieces. From its first piece on it hears of each item that comes to be one of them, or comes back.
-type Staying struct {
-	IDs    idset.Bitmap // of them, and of some that are gone by now
-	Queued idset.Bitmap // what came back or is aside, and is queued, and some that are gone; not what is on disk
-}
-
-// Note notes of an item that is not in line whether it stays.
-func (s *Staying) Note(id uint64, stays bool) {
-	if stays {
-		s.Queued.Remove(id)
-		s.IDs.Add(id)
-	} else {
-		s.IDs.Remove(id)
-		s.Queued.Add(id)
-	}
-}
