@@ -53,8 +53,12 @@ const (
 	clearDelete
 )
 
-// clearingPiece is how much a piece does if nobody waits for it: see Do.
-const clearingPiece = 1024
+const (
+	// clearingPiece is how much a piece does if nobody waits for it: see Do.
+	clearingPiece = 1024
+	// maxFlushes is how many flushes of a queue look at a time for what stays: each hears of every item that is taken.
+	maxFlushes = 4
+)
 
 // Flushing is [Engine.Flush] in pieces.
 func (e *Engine) Flushing(name []byte, clientID string) *Clearing {
@@ -288,6 +292,9 @@ func (c *Clearing) flush(q *queue, now Time, n int) (steps int, done bool) {
 	if c.staying == nil && q.returned.First() == nil && q.headID() >= c.limit && (q.aside == nil || q.asideQueued().Count == 0) {
 		e.shrink(q) // all that was there is gone; what was put since may have been taken back into memory
 	} else {
+		if c.staying == nil && len(q.flushes) == maxFlushes {
+			return n, false // others have their turn first
+		}
 		if c.staying == nil {
 			c.staying, c.at = &marks.Staying{}, readCursor{}
 			q.flushes = append(q.flushes, c.staying)

@@ -18,7 +18,7 @@ func (s *spool) freeHead(q *queue) (more bool) {
 	if q.sweeping {
 		if more = !s.e.swept(q, now); !more {
 			q.sweeping = false
-			s.e.serveWaiters(q, now)
+			s.e.serveMore(q, now)
 		}
 	}
 	more = s.e.settleOn(q, now) || more

@@ -509,6 +509,35 @@ func TestGiveUp(t *testing.T) {
 	}
 }
 
+// TestFlushesTakeTurns has many clients flush a queue at once, of which much is held. No more than maxFlushes look for what
+// stays: each of them hears of every item that is taken. The others follow, and all end.
+func TestFlushesTakeTurns(t *testing.T) {
+	h := newHeldQueue(t)
+	q := h.queue()
+	var left []*Clearing
+	for range 3 * maxFlushes {
+		left = append(left, h.Flushing([]byte("q"), ""))
+	}
+	for turns := 0; len(left) > 0; turns++ {
+		left = slices.DeleteFunc(left, func(c *Clearing) bool { return !c.Do(h.now, 100) })
+		if n := len(q.flushes); n > maxFlushes {
+			t.Fatalf("%d flushes look for what stays", n)
+		}
+		if turns > 1000 {
+			t.Fatalf("%d flushes do not end", len(left))
+		}
+		if turns == 2 {
+			h.put("new", PutExtra{})
+			left[len(left)-1].GiveUp()
+			left = left[:len(left)-1]
+		}
+	}
+	if n := len(h.left()); n > 0 || len(q.flushes) > 0 {
+		t.Errorf("%d items are left, and %d flushes", n, len(q.flushes))
+	}
+	h.sameAfterKill("at the end")
+}
+
 // TestFlushRecordIsSmall flushes a few items beside many that are held, and many beside a few. The record names what is
 // fewer, by ranges if it can.
 func TestFlushRecordIsSmall(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/list"
 )
 
@@ -59,9 +60,10 @@ type read struct {
 	// Deliveries that have ended and count. changed says that the journal has a change record of the item.
 	count    uint16
 	changed  bool
-	deadline Time   // when its lease lapses; zero without one
-	leaseAt  int    // its place among the leases of its queue
-	buf      []byte // capacity is a size class, or that of one large item
+	deadline Time         // when its lease lapses; zero without one
+	leaseAt  int          // its place among the leases of its queue
+	buf      []byte       // capacity is a size class, or that of one large item
+	shared   *item.Shared // instead of buf: other copied reads have the same memory; nil: none has
 
 	link list.Link[read] // in a list of the queue, or a pool
 }
@@ -181,7 +183,7 @@ func (l *readList) remove(r *read) {
 const (
 	minReadSize  = 64
 	readClasses  = 7   // up to 256 KiB
-	readOverhead = 208 // bytes of the read itself, about
+	readOverhead = 224 // bytes of the read itself, about
 )
 
 func readClassSize(class int) int { return minReadSize << (2 * class) }
@@ -223,9 +225,32 @@ func (sh *shard) newRead(q *queue, it *Item, seg uint64) *read {
 	return r
 }
 
+// show returns a copied read of it, for a waiter that peeks. Those that see the same item have one copy of it; last is
+// the one before.
+func (sh *shard) show(q *queue, it *Item, last *read) *read {
+	sh.lastRead++
+	r := &read{shard: sh, id: sh.lastRead, q: q}
+	if last != nil && last.item.ID == it.ID {
+		r.item, r.shared = last.item, last.shared
+	} else {
+		if r.item = *it; !it.HasOwnMemory() {
+			r.item = it.Clone()
+		}
+		r.shared = &item.Shared{Size: int64(len(it.Stored()))}
+		sh.pool.Memory.Add(r.shared.Size)
+	}
+	r.shared.Use()
+	sh.pool.Memory.Add(int64(r.memory()))
+	r.to(readCopied)
+	return r
+}
+
 // freeRead ends a read that is in no list.
 func (sh *shard) freeRead(r *read) {
 	r.to(readFree)
+	if r.shared != nil && r.shared.Drop() {
+		sh.pool.Memory.Add(-r.shared.Size)
+	}
 	r.lieIn(0)
 	r.q.unhold(r)
 	r.id, r.q, r.item, r.target = 0, nil, Item{}, ""

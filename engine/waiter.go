@@ -143,14 +143,6 @@ func (e *Engine) Watch(now Time, name []byte, w *Waiter) error {
 // attended reports whether anybody is to hear of items that become visible.
 func (q *queue) attended() bool { return q.waiters.First() != nil || q.watchers.First() != nil }
 
-// endWatches ends the waits that watch q, because of err or because an item has become visible.
-func (q *queue) endWatches(err error) {
-	for w := q.watchers.First(); w != nil; w = q.watchers.First() {
-		w.Err = err
-		q.endWait(w, ReadRef{})
-	}
-}
-
 // endWait takes w from its queue's waiters and notifies its owner.
 func (q *queue) endWait(w *Waiter, ref ReadRef) {
 	q.takeOut(w)
@@ -173,10 +165,11 @@ func (q *queue) takeOut(w *Waiter) {
 
 // endWaits ends every wait with nothing, because of err.
 func (q *queue) endWaits(err error) {
-	q.endWatches(err)
-	for q.waiters.First() != nil {
-		q.waiters.First().Err = err
-		q.endWait(q.waiters.First(), ReadRef{})
+	for _, l := range [...]*list.List[Waiter]{&q.watchers, &q.waiters.List} {
+		for w := l.First(); w != nil; w = l.First() {
+			w.Err = err
+			q.endWait(w, ReadRef{})
+		}
 	}
 }
 
@@ -233,12 +226,26 @@ func (e *Engine) openFirst(q *queue, now Time, it *Item, access Access) *read {
 	return r
 }
 
+// serveBatch is how many waits serveWaiters ends at most. Then the background goes on, and fetches wait.
+const serveBatch = 512
+
 // serveWaiters has watchers hear that items may be there, and hands them to waiters while there are both (I4). The
 // caller holds the shard's mutex.
 func (e *Engine) serveWaiters(q *queue, now Time) {
-	q.endWatches(nil)
+	q.hearing = q.watchers.Len()
+	e.serveMore(q, now)
+}
+
+// serveMore is what of serveWaiters is left. A watcher that watches again meanwhile has looked, and hears nothing.
+func (e *Engine) serveMore(q *queue, now Time) {
+	left := serveBatch
+	for ; left > 0 && q.hearing > 0 && q.watchers.First() != nil; left-- {
+		q.hearing--
+		q.endWait(q.watchers.First(), ReadRef{})
+	}
+	var shown *read
 	for q.waiters.First() != nil && !q.headBusy() {
-		if !e.swept(q, now) {
+		if left--; left < 0 || !e.swept(q, now) {
 			e.sweepLater(q)
 			return
 		}
@@ -259,11 +266,14 @@ func (e *Engine) serveWaiters(q *queue, now Time) {
 		q.counters.hits++
 		var r *read
 		if w.Access == Peek {
-			r = q.shard.newRead(q, &it, 0)
-			r.to(readCopied)
+			shown = q.shard.show(q, &it, shown)
+			r = shown
 		} else {
 			r = e.openFirst(q, now, &it, w.Access)
 		}
 		q.endWait(w, ReadRef{r, r.id})
+	}
+	if q.hearing > 0 && q.watchers.First() != nil {
+		e.sweepLater(q)
 	}
 }

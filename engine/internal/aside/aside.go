@@ -110,7 +110,7 @@ const (
 	// fewBytes are left to any set that is empty: most sets that ever have an item will have one again.
 	fewBytes = 2 << 10
 	// fewItems are gone through one by one.
-	fewItems = 64
+	fewItems = 256
 )
 
 // Len is the number of items, and of those dropped by Flush that are still there. Their Refs are all the numbers below it.
