@@ -55,8 +55,10 @@ func (a *burrowAnswer) begin(s *session, body []byte) {
 	}
 }
 
-// ownAnswer has the session take the answer along, because it starts a job, or is going to wait.
+// ownAnswer has the session take the request and its answer along, because it starts a job. Until that has ended, other
+// sessions make their answers in the one that the loop has.
 func (s *session) ownAnswer() *burrowAnswer {
+	s.copyRequest()
 	b, l := s.burrow, s.loop
 	if b.answer == l.burrowAnswer {
 		l.burrowAnswer = new(burrowAnswer)

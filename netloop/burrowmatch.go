@@ -67,7 +67,6 @@ func (s *session) match() {
 		s.matched(nil)
 		return
 	}
-	s.copyRequest()
 	s.ownAnswer()
 	detail, most := b.req.Detail, s.roomToMatch()
 	s.startJob(func() error {
@@ -361,6 +360,9 @@ func (s *session) matchOpened(ref engine.ReadRef) {
 			How: engine.Release, Delayed: true, Delay: time.Duration(b.req.Hide) * time.Second,
 		}
 		t, _, err := l.engine.Return(l.now, []engine.ReadRef{ref}, hide)
+		if err != nil { // longer than the queue allows
+			l.engine.Return(l.now, []engine.ReadRef{ref}, engine.Return{How: engine.Release})
+		}
 		if err == nil && b.req.HasTTL {
 			var u engine.Ticket
 			expiry := engine.Changes{SetExpiry: true, Expiry: s.expiryOf(b.req.TTL)}

@@ -61,26 +61,22 @@ func burrowPut(s *session) {
 	*extra = engine.PutExtra{Key: b.req.ID, Delay: time.Duration(b.req.Hide) * time.Second}
 	p := engine.PutRequest{Data: b.answer.body, Expiry: s.expiryOf(ttl), Extra: extra}
 	if len(p.Data) > largePut {
-		s.copyRequest()
 		s.ownAnswer()
 		extra.Key = b.req.ID
-		_, existed := s.loop.engine.Find(s.loop.now, b.name, b.req.ID)
-		s.putOneLater(b.name, p, func(s *session, t engine.Ticket, err error) { s.burrowStored(existed, t, err) })
+		s.putOneLater(b.name, p, (*session).burrowStored)
 		return
 	}
-	before := s.loop.replaced
-	t, err := s.put(b.name, p)
-	s.burrowStored(s.loop.replaced != before, t, err)
+	s.burrowStored(s.put(b.name, p))
 }
 
-// burrowStored answers a put.
-func (s *session) burrowStored(replaced bool, t engine.Ticket, err error) {
+// burrowStored answers the put that was done last.
+func (s *session) burrowStored(t engine.Ticket, err error) {
 	if err != nil {
 		s.refuse(err)
 		return
 	}
 	s.claim(t)
-	if replaced {
+	if s.loop.replaced > 0 {
 		s.burrowEmpty(204)
 		return
 	}
@@ -127,7 +123,6 @@ func (s *session) lookOne(done func(*session, error)) {
 	b.answer.look.Which = which
 	t, err := l.engine.Look(l.now, b.name, &b.answer.look, b.answer)
 	if err == engine.ErrComing {
-		s.copyRequest()
 		a := s.ownAnswer()
 		s.startJob(func() error { return l.engine.Await(&a.look) }, func(s *session, err error) {
 			if err == nil && !s.burrow.req.Op.Changes() {
@@ -235,7 +230,7 @@ func burrowUpdate(s *session) {
 
 // changeLater changes the message that the request names in a job, which waits for the disk.
 func (s *session) changeLater(to engine.Changes) {
-	s.copyRequest()
+	s.ownAnswer()
 	which, _ := s.which()
 	name, client, e := s.burrow.name, s.clientID, s.loop.engine
 	var t engine.Ticket

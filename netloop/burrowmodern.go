@@ -34,7 +34,6 @@ func (s *session) burrowForm(decode func(form []byte) error, done func(*session,
 		done(s, engine.ErrOutOfMemory)
 		return
 	}
-	s.copyRequest()
 	s.ownAnswer()
 	copied := append([]byte(nil), form...)
 	e.Account(cost)
@@ -82,7 +81,7 @@ func (s *session) modernNames(all func(*engine.Engine) []string, word func(names
 		s.refuse(errGetUnavailable)
 		return
 	}
-	s.copyRequest()
+	s.ownAnswer()
 	req, e := s.burrow.req, s.loop.engine
 	if req.Limit == 0 {
 		req.Limit = burrow.MostMessages
@@ -197,7 +196,7 @@ func (s *session) putBatch(batch []burrow.NewMessage, puts []engine.PutRequest) 
 		s.batchStored(n, err)
 		return
 	}
-	s.copyRequest()
+	s.ownAnswer()
 	e := s.loop.engine
 	s.putLater(s.burrow.name, size, func(yield func(engine.PutRequest) bool) {
 		e.Account(int64(size))
@@ -254,7 +253,6 @@ func burrowBrowse(s *session) {
 		s.browsed(nil)
 		return
 	}
-	s.copyRequest()
 	s.ownAnswer()
 	most := s.roomToMatch()
 	s.startJob(func() error {

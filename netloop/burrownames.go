@@ -21,7 +21,7 @@ func burrowListQueues(s *session) {
 
 // accountQueues returns a function, for a job, that returns the queues of the request's account that the client sees.
 func (s *session) accountQueues() func(*engine.Engine) []string {
-	s.copyRequest()
+	s.ownAnswer()
 	account, user := s.burrow.req.Account, s.id.user
 	return func(e *engine.Engine) []string {
 		return slices.DeleteFunc(e.AccountQueues(engine.Now(), account), func(queue string) bool {
@@ -36,7 +36,7 @@ func (s *session) listNames(missing string, all func(*engine.Engine) []string) {
 		s.refuse(errGetUnavailable)
 		return
 	}
-	s.copyRequest()
+	s.ownAnswer()
 	req, e := s.burrow.req, s.loop.engine
 	var names []string
 	var text []byte
@@ -90,7 +90,7 @@ func (s *session) namesDone(names []string, text []byte, existed bool, missing s
 }
 
 func burrowDeleteQueues(s *session) {
-	s.copyRequest()
+	s.ownAnswer()
 	account := s.burrow.req.Account
 	s.deleteNames(burrow.NoQueue,
 		func(e *engine.Engine) []string { return e.AccountQueues(engine.Now(), account) },
@@ -119,7 +119,7 @@ func (s *session) deleteNames(
 		s.refuse(errDeleteUnavailable)
 		return
 	}
-	s.copyRequest()
+	s.ownAnswer()
 	req, e, srv, client, user := s.burrow.req, s.loop.engine, s.loop.server, s.clientID, s.id.user
 	var names, seen []string
 	var text []byte

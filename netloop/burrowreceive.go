@@ -138,7 +138,6 @@ func (s *session) sendMessages() {
 		end(s, nil)
 		return
 	}
-	s.copyRequest()
 	s.ownAnswer()
 	s.startJob(func() error {
 		a.word(burrow.DetailAll)

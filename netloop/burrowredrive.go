@@ -28,7 +28,7 @@ func burrowRedrive(s *session) {
 			return
 		}
 	}
-	s.copyRequest()
+	s.ownAnswer()
 	d := &redrive{
 		server: s.loop.server, engine: s.loop.engine, user: s.id.user, client: s.clientID, quota: b.account,
 		from: append([]byte(nil), b.name...), to: to, account: append([]byte(nil), b.req.Account...),

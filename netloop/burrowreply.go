@@ -176,7 +176,7 @@ func (s *session) endBurrow() {
 	if s.burrow.gathering > 0 {
 		s.gathers(0)
 	}
-	if a := s.burrow.answer; a != nil && a.reserved > 0 {
+	if a := s.burrow.answer; a != nil && a.session == s && a.reserved > 0 {
 		s.countOutput() // what was worded counts as output now
 		a.release()
 	}

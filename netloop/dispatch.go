@@ -32,7 +32,7 @@ func (s *session) put(name []byte, p engine.PutRequest) (engine.Ticket, error) {
 		s.work += l.engine.Takers(name) - 1
 	}
 	put, err := l.engine.PutAll(l.now, name, []engine.PutRequest{p})
-	l.replaced += int64(put.Replaced)
+	l.replaced = put.Replaced
 	l.latencies.count(CommandPut, put.Meter, put.Ticket, 1)
 	s.afterPut(name, put.Ticket, put.Ahead)
 	return put.Ticket, s.unnamed(name, err)

@@ -21,6 +21,8 @@ type putJob struct {
 	ticket  engine.Ticket
 	ahead   bool
 	stored  int // items
+	// replaced is how many items the last put has overwritten.
+	replaced int
 }
 
 func (s *session) newPutJob() *putJob {
@@ -39,7 +41,7 @@ func (p *putJob) do(name []byte, each func(yield func(engine.PutRequest) bool)) 
 		s.wait.jobPuts++
 		r.ClientID = p.client
 		put, err := e.PutAll(engine.Now(), p.to, []engine.PutRequest{r})
-		p.ticket, p.ahead = p.ticket.Merge(put.Ticket), p.ahead || put.Ahead
+		p.ticket, p.ahead, p.replaced = p.ticket.Merge(put.Ticket), p.ahead || put.Ahead, put.Replaced
 		if err != nil {
 			return err
 		}
@@ -51,6 +53,7 @@ func (p *putJob) do(name []byte, each func(yield func(engine.PutRequest) bool)) 
 // end takes what has come of the job in, on the loop.
 func (p *putJob) end() {
 	s := p.session
+	s.loop.replaced = p.replaced
 	s.loop.latencies.late(CommandPut, p.ticket, p.began)
 	s.afterPut(p.to, p.ticket, p.ahead)
 }

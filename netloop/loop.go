@@ -53,7 +53,7 @@ type loop struct {
 	utf8Name     []byte           // of a queue
 	headItem     []byte           // of a Thrift peek
 	burrowAnswer *burrowAnswer    // for requests that are answered at once
-	replaced     int64            // items that puts have overwritten
+	replaced     int              // items that the last put has overwritten
 	refs         []engine.ReadRef // of a fetch, confirm or abort of many items
 	receipts     []uint64         // of a Thrift get, confirm or abort
 
