@@ -127,3 +127,37 @@ func TestHideTooLong(t *testing.T) {
 		b.hangUp()
 	})
 }
+
+// TestLongNames asks for a page of queues whose names take much to word: a job words them, and the reply is sent from
+// where it lies.
+func TestLongNames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := newTestServer(t, Options{}, defaults())
+		defer ts.stop()
+		const queues = 400
+		for i := range queues {
+			name := engine.AppendAccountQueue(nil, []byte("a"), fmt.Appendf(nil, "%03d%s", i, strings.Repeat("\x01", 200)))
+			put := []engine.PutRequest{{Data: []byte("x"), Extra: &engine.PutExtra{Key: []byte("m")}}}
+			if _, err := ts.opts.Engine.PutAll(engine.Now(), name, put); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c := ts.dial(burrowProtocol{})
+		ts.do(func() {
+			ts.loop.begin()
+			c.session.receive(burrowRequest("GET /v1.1/a", false))
+			ts.server.jobs.Wait()
+			ts.loop.heedNews()
+			if n := len(c.session.out); n > wholeReply {
+				t.Errorf("the loop has copied %d bytes of the names", n)
+			}
+			ts.loop.tick()
+		})
+		pass(time.Second)
+		out, _ := c.received()
+		if n := strings.Count(string(out), `\u0001`); n != queues*200 || !bytes.HasSuffix(out, []byte(`"]}`)) {
+			t.Errorf("%d bytes, with %d of %d characters: %.100q", len(out), n, queues*200, out)
+		}
+		c.hangUp()
+	})
+}

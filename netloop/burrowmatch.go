@@ -142,6 +142,7 @@ func (s *session) matched(err error) {
 	a := b.answer
 	s.gathers(0)
 	n, t, failed := a.walk.Result()
+	s.work += n
 	if b.req.Op.Changes() {
 		s.claim(t)
 		s.chargeItems(n, 0)

@@ -43,12 +43,18 @@ func (s *session) burrowForm(decode func(form []byte) error, done func(*session,
 	}, done)
 }
 
-// burrowValue answers with a value as JSON.
-func (s *session) burrowValue(status int, value any) {
+// wordValue returns a value, which is one of our own structs, as JSON.
+func wordValue(value any) []byte {
 	text, err := json.Marshal(value)
 	if err != nil {
-		panic(err) // of our own structs
+		panic(err)
 	}
+	return text
+}
+
+// burrowValue answers with a small value as JSON.
+func (s *session) burrowValue(status int, value any) {
+	text := wordValue(value)
 	r := s.burrow.frame
 	r.Status, r.Type, r.Length = status, burrow.JSON, len(text)
 	s.out = append(burrow.AppendReply(s.out, r), text...)
@@ -81,21 +87,20 @@ func (s *session) modernNames(all func(*engine.Engine) []string, word func(names
 		s.refuse(errGetUnavailable)
 		return
 	}
-	s.ownAnswer()
+	a := s.ownAnswer()
 	req, e := s.burrow.req, s.loop.engine
 	if req.Limit == 0 {
 		req.Limit = burrow.MostMessages
 	}
-	names, next := []string{}, ""
 	s.startJob(func() error {
-		found := matching(all(e), &burrow.Request{Marker: req.Marker})
-		if int64(len(found)) > req.Limit {
-			found = found[:req.Limit]
-			next = found[len(found)-1]
+		names, next := matching(all(e), &burrow.Request{Marker: req.Marker}), ""
+		if int64(len(names)) > req.Limit {
+			names = names[:req.Limit]
+			next = names[len(names)-1]
 		}
-		names = append(names, found...)
+		a.text = wordValue(word(append([]string{}, names...), next))
 		return nil
-	}, func(s *session, _ error) { s.burrowValue(200, word(names, next)) })
+	}, func(s *session, _ error) { s.burrowLong(a) })
 }
 
 // burrowStats is the reply to a request for a queue.

@@ -211,10 +211,11 @@ func seconds(millis int64) int64 { return (millis + 999) / 1000 }
 // whatIsMissing returns the text for the outermost thing that is missing.
 func (s *session) whatIsMissing() string {
 	b, l := s.burrow, s.loop
-	switch {
-	case l.engine.HasItems(l.now, b.name):
+	if l.engine.HasItems(l.now, b.name) {
 		return burrow.NoMessage
-	case l.engine.AccountHasItems(l.now, b.req.Account):
+	}
+	s.lookSoon() // the engine may look at a thousand queues of the account
+	if l.engine.AccountHasItems(l.now, b.req.Account) {
 		return burrow.NoQueue
 	}
 	return burrow.NoAccount

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/kestrelmq/kestrel/codec/thrift"
 )
@@ -51,6 +52,68 @@ func TestConfirmMany(t *testing.T) {
 			t.Errorf("a confirm of reads that are not open is answered %q", got)
 		}
 	})
+}
+
+// TestTextConfirmsMany is TestConfirmMany for the text protocol, whose fetches confirm all of their queues. A turn
+// confirms some of many, and a later one runs the fetch.
+func TestTextConfirmsMany(t *testing.T) {
+	const few = confirmPiece - 1 // of each of two queues
+	for _, tt := range []struct {
+		request, want string
+		open          int // reads of a queue
+		most          int // that the turn of the request confirms
+	}{
+		{fmt.Sprintf("confirm q %d\n", manyReads), fmt.Sprintf("+%d\n", manyReads), manyReads, 0},
+		{"get q\n", ":last\n", manyReads, confirmPiece},
+		{"peek q\n", ":last\n", manyReads, confirmPiece},
+		{"monitor q 0\n", "*\n", manyReads, confirmPiece},
+		{"get q or=other\n", ":q\n:last\n", few, confirmPiece},
+		{"get other\n", ":last\n", few, few},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ts := newTestServer(t, Options{MaxOpenReads: 2 * manyReads}, defaults())
+			defer ts.stop()
+			c := ts.dial(textProtocol{})
+			defer c.hangUp()
+			for _, queue := range []string{"q", "other"} {
+				c.feed(fmt.Appendf(nil, "put %s:\n%s\n", queue, strings.Repeat("x\n", tt.open)), 1<<20)
+				c.feed(fmt.Appendf(nil, "monitor %s 1000\n", queue), 1<<20)
+				pass(time.Second)
+				c.feed(fmt.Appendf(nil, "put %s:\nlast\n\n", queue), 1<<20)
+			}
+			got, _ := c.received()
+			c.consume(len(got))
+			open := func() (n int64) {
+				for _, queue := range []string{"q", "other"} {
+					q, _ := ts.opts.Engine.QueueStats(ts.loop.now, []byte(queue))
+					n += q.OpenReads
+				}
+				return n
+			}
+			if n := open(); n != int64(2*tt.open) {
+				t.Fatalf("%d reads are open, want %d", n, 2*tt.open)
+			}
+			ts.do(func() {
+				ts.loop.begin()
+				c.session.receive([]byte(tt.request + "version\n"))
+				if n := int64(2*tt.open-tt.most) - open(); n > 1 {
+					t.Errorf("%q: the turn confirms %d reads more than %d", tt.request, n, tt.most)
+				}
+				ts.loop.tick()
+			})
+			pass(time.Second)
+			if got, _ := c.received(); string(got) != tt.want+":"+Version+"\n" {
+				t.Errorf("%q: the reply is %q, want %q", tt.request, got, tt.want)
+			}
+			left := int64(tt.open)
+			if strings.Contains(tt.request, "or=") {
+				left = 0
+			}
+			if n := open(); n != left && n != left+1 {
+				t.Errorf("%q: %d reads are left, want %d", tt.request, n, left)
+			}
+		})
+	}
 }
 
 // TestConfirmManyByID is TestConfirmMany for the ids of Thrift.

@@ -33,8 +33,10 @@ type Connection struct {
 	Sent     int64  // bytes
 	Unread   int64  // bytes of replies that the client has not taken
 	Waiting  string // queue that it waits for; "" if it does not
-	// OpenReads are by queue, the queue with most first. Leases that a receipt ends, and so what Thrift's get leaves
-	// open, belong to no connection, and are not among them: see engine.Holders.
+	// Open is how many reads are open on all queues. OpenReads are those of the queue that was asked for, and of up to
+	// maxShown others, the queue with most first. Leases that a receipt ends, and so what Thrift's get leaves open, belong
+	// to no connection, and are not among them: see engine.Holders.
+	Open      int
 	OpenReads []OpenReads
 	oldest    engine.Time // of the queue that was asked for, or of all; see Oldest
 }
@@ -46,8 +48,8 @@ type OpenReads struct {
 	Oldest engine.Time // when the oldest was opened; zero: all that were looked at have ended by themselves
 }
 
-// Oldest returns when the oldest open read of the connection on a queue, or with "" on any, was opened; zero without
-// one.
+// Oldest returns when the oldest open read of the connection on a queue, or with "" on any in OpenReads, was opened; zero
+// without one.
 func (c *Connection) Oldest(queue string) (oldest engine.Time) {
 	for _, r := range c.OpenReads {
 		if (queue == "" || queue == r.Queue) && r.Oldest > 0 && (oldest == 0 || r.Oldest < oldest) {
@@ -55,14 +57,6 @@ func (c *Connection) Oldest(queue string) (oldest engine.Time) {
 		}
 	}
 	return oldest
-}
-
-// open returns how many open reads the connection has on all queues.
-func (c *Connection) open() (n int) {
-	for _, r := range c.OpenReads {
-		n += r.Count
-	}
-	return n
 }
 
 // connectionsBatch is how many connections a loop describes before it goes on with its clients.
@@ -88,20 +82,17 @@ func (s *Server) onLoop(ctx context.Context, d *driver, f func()) error {
 	}
 }
 
-// EachConnection calls visit with the connections, some at a time. It looks at a hundred or so of one loop and then
-// lets clients go on. Connections that come and go meanwhile may or may not be among them. It returns visit's error, or
-// why the loops could not be asked.
-func (s *Server) EachConnection(ctx context.Context, visit func([]Connection) error) error {
+// eachConnection calls visit with the connections, some at a time, as they are described to somebody who asks for a queue.
+// It looks at a hundred or so of one loop and then lets clients go on. Connections that come and go meanwhile may or may
+// not be among them. It returns why the loops could not be asked.
+func (s *Server) eachConnection(ctx context.Context, queue string, visit func([]Connection)) error {
 	for _, d := range s.loops {
 		for at, more := 0, true; more; {
 			var found []Connection
-			err := s.onLoop(ctx, d, func() { found, at, more = d.describe(at) })
-			if err == nil && len(found) > 0 {
-				err = visit(found)
-			}
-			if err != nil {
+			if err := s.onLoop(ctx, d, func() { found, at, more = d.describe(at, queue) }); err != nil {
 				return err
 			}
+			visit(found)
 		}
 	}
 	return nil
@@ -113,12 +104,10 @@ func (s *Server) EndConnection(ctx context.Context, number uint64) (ended bool, 
 	return s.onConnection(ctx, number, func(d *driver, c *conn) { d.end(c, true) })
 }
 
-// ReturnReads gives back the open reads of the connection with a number, as an abort of each would. It
-// reports false if there is no such connection.
+// ReturnReads gives back the open reads of the connection with a number, as an abort of each would. If there are many,
+// most come back a little later. It reports false if there is no such connection.
 func (s *Server) ReturnReads(ctx context.Context, number uint64) (found bool, err error) {
-	return s.onConnection(ctx, number, func(d *driver, c *conn) {
-		c.session.reads.takeAll(func(refs []engine.ReadRef) { d.engine.AbortAll(d.now, refs) })
-	})
+	return s.onConnection(ctx, number, func(d *driver, c *conn) { d.bringBack(&c.session, func(int) {}) })
 }
 
 // onConnection has the loop of the connection with a number call f.
@@ -163,23 +152,27 @@ func (d *driver) reidentify(at int) {
 	}
 }
 
-// describe describes connections from the descriptor at on. It returns where to go on, and whether
-// there are more.
-func (d *driver) describe(at int) (found []Connection, next int, more bool) {
-	for ; at < len(d.conns) && len(found) < connectionsBatch; at++ {
+// describe describes connections from the descriptor at on, as far as the turn has time for them. It returns where to go
+// on, and whether there are more.
+func (d *driver) describe(at int, queue string) (found []Connection, next int, more bool) {
+	d.begin()
+	turn := d.newShare()
+	for ; at < len(d.conns) && len(found) < connectionsBatch && !turn.spent(); at++ {
 		if c := d.conns[at]; c != nil {
-			found = append(found, c.session.describe())
+			found = append(found, c.session.describe(queue))
+			d.watchdog.end("describing a connection", nil)
 		}
 	}
 	return found, at, at < len(d.conns)
 }
 
-// describe returns what an operator sees of the session.
-func (s *session) describe() Connection {
+// describe returns what an operator sees of the session who asks for a queue, or for none.
+func (s *session) describe(queue string) Connection {
 	c := Connection{
 		Number: s.tally.number, Peer: s.sink.peer(), Protocol: s.proto.name(), ClientID: s.clientID,
 		Since: s.tally.since, Last: s.tally.last, Requests: s.tally.requests, Received: s.tally.received,
-		Sent: s.tally.sent, Unread: int64(s.sink.unsentBytes()), OpenReads: s.reads.list(s.loop.engine),
+		Sent: s.tally.sent, Unread: int64(s.sink.unsentBytes()), Open: s.reads.open,
+		OpenReads: s.reads.list(s.loop.engine, queue),
 	}
 	if u := s.id.user; u != nil {
 		c.User = u.Name
@@ -190,26 +183,45 @@ func (s *session) describe() Connection {
 	return c
 }
 
-// oldestLook is how many open reads of a queue the loop looks at to find the oldest. Earlier ones may have ended by
-// themselves, and the loop's clients wait meanwhile.
-const oldestLook = 16 << 10
+// What the loop looks at to describe one connection, as its clients wait meanwhile. Of a queue it looks at oldestLook open
+// reads to find the oldest: earlier ones may have ended by themselves. It looks at queuesLook queues, and shows the
+// maxShown that have most open reads.
+const (
+	oldestLook = 16 << 10
+	queuesLook = 512
+	maxShown   = 32
+)
 
-// list returns the reads that are open, by queue, the queue with most first.
-func (o *openReads) list(e *engine.Engine) (list []OpenReads) {
+// list returns the reads that are open, by queue, the queue with most first. Of many queues it shows few, and the one
+// called queue among them.
+func (o *openReads) list(e *engine.Engine, queue string) (list []OpenReads) {
+	asked := o.queues[queue]
+	looked := 0
 	for name, q := range o.queues {
-		if n := q.len(); n > 0 {
-			list = append(list, OpenReads{name, n, e.OldestOpen(q.refs[q.head:][:min(n, oldestLook)])})
+		if looked++; looked > queuesLook {
+			break
+		}
+		if n := q.len(); n > 0 && q != asked {
+			list = append(list, OpenReads{name, n, 0})
 		}
 	}
-	slices.SortFunc(list, func(a, b OpenReads) int {
-		return cmp.Or(b.Count-a.Count, cmp.Compare(a.Queue, b.Queue))
-	})
+	order := func(a, b OpenReads) int { return cmp.Or(b.Count-a.Count, cmp.Compare(a.Queue, b.Queue)) }
+	slices.SortFunc(list, order)
+	list = slices.Clip(list[:min(len(list), maxShown)])
+	if n := asked.len(); n > 0 {
+		list = append(list, OpenReads{queue, n, 0})
+		slices.SortFunc(list, order)
+	}
+	for i := range list {
+		q, n := o.queues[list[i].Queue], list[i].Count
+		list[i].Oldest = e.OldestOpen(q.refs[q.head:][:min(n, oldestLook)])
+	}
 	return list
 }
 
 // orders are how a list of connections may be sorted: each puts first what is most.
 var orders = map[string]func(a, b *Connection) int{
-	"open":     func(a, b *Connection) int { return b.open() - a.open() },
+	"open":     func(a, b *Connection) int { return b.Open - a.Open },
 	"age":      func(a, b *Connection) int { return cmp.Compare(a.Since, b.Since) },
 	"idle":     func(a, b *Connection) int { return cmp.Compare(a.Last, b.Last) },
 	"requests": func(a, b *Connection) int { return cmp.Compare(b.Requests, a.Requests) },
@@ -248,7 +260,7 @@ func (s *Server) ListConnections(ctx context.Context, q ConnectionQuery) (list [
 	sortAll := func() {
 		slices.SortFunc(list, func(a, b Connection) int { return cmp.Or(by(&a, &b), cmp.Compare(a.Number, b.Number)) })
 	}
-	err = s.EachConnection(ctx, func(some []Connection) error {
+	err = s.eachConnection(ctx, q.Queue, func(some []Connection) {
 		for _, c := range some {
 			if q.Queue == "" || c.concerns(q.Queue) {
 				matched++
@@ -261,7 +273,6 @@ func (s *Server) ListConnections(ctx context.Context, q ConnectionQuery) (list [
 			clear(list[limit:])
 			list = list[:limit]
 		}
-		return nil
 	})
 	sortAll()
 	return list[:min(len(list), limit)], matched, err

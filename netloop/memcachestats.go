@@ -336,24 +336,27 @@ func memcacheConnections(s *session) {
 	}
 	var all lister = s.loop.server
 	ending := s.loop.server.ending
-	var list []Connection
-	matched := 0
-	s.startJob(func() (err error) {
+	var reply []byte
+	s.startJob(func() error {
 		ctx, cancel := context.WithTimeout(ending, connectionsTime)
 		defer cancel()
-		list, matched, err = all.ListConnections(ctx, ConnectionQuery{})
-		return err
+		list, matched, err := all.ListConnections(ctx, ConnectionQuery{})
+		if err != nil {
+			return err
+		}
+		reply = memcache.AppendStatInt(nil, "connections", int64(matched))
+		now := engine.Now()
+		for i := range list {
+			reply = appendConnection(reply, &list[i], now)
+		}
+		reply = append(reply, memcache.ReplyEnd...)
+		return nil
 	}, func(s *session, err error) {
 		if err != nil {
 			s.out = memcache.AppendServerError(s.out, errLoopsBusy.Error())
 			return
 		}
-		s.out = memcache.AppendStatInt(s.out, "connections", int64(matched))
-		now := engine.Now()
-		for i := range list {
-			s.out = appendConnection(s.out, &list[i], now)
-		}
-		s.out = append(s.out, memcache.ReplyEnd...)
+		s.appendReply(reply)
 	})
 }
 
@@ -379,11 +382,7 @@ func appendConnection(out []byte, c *Connection, now engine.Time) []byte {
 	number("sent_bytes", c.Sent)
 	number("unread_bytes", c.Unread)
 	text("waiting", c.Waiting)
-	open := int64(0)
-	for _, r := range c.OpenReads {
-		open += int64(r.Count)
-	}
-	number("open_reads", open)
+	number("open_reads", int64(c.Open))
 	for _, r := range c.OpenReads {
 		number("open_reads:"+latin1(r.Queue), int64(r.Count))
 		if r.Oldest > 0 {

@@ -1,15 +1,21 @@
 package netloop
 
-import "github.com/kestrelmq/kestrel/engine"
+import (
+	"slices"
+
+	"github.com/kestrelmq/kestrel/engine"
+)
 
 // openReads are the open reads of one session, by queue, each in the order they were opened.
 type openReads struct {
 	ledger *ledger // of the loop
 	usage  *usage  // of the user, whose quota they count against; nil: none
 	queues map[string]*queueReads
-	last   *queueReads // the one used last
-	empty  int         // queues without an open read
-	size   int         // bytes of memory, as counted in ledger
+	last   *queueReads   // the one used last
+	open   int           // reads
+	empty  int           // queues without an open read
+	unused []*queueReads // all that are empty, and others that were
+	size   int           // bytes of memory, as counted in ledger
 }
 
 // queueReads is a FIFO of open reads.
@@ -19,7 +25,8 @@ type queueReads struct {
 	head int
 	// leased says that some may end by themselves, because a lease lapses.
 	leased bool
-	room   int // references that there is memory for, as counted
+	unused bool // in the list of that name
+	room   int  // references that there is memory for, as counted
 }
 
 const (
@@ -34,6 +41,9 @@ const (
 // maxEmptyReads is how many queues are remembered without an open read, so that opening the next
 // one there allocates nothing.
 const maxEmptyReads = 16
+
+// maxForgotten is how many unused queues are looked at, when a read ends, to forget those that are empty.
+const maxForgotten = 2 * maxEmptyReads
 
 // len is how many reads are open; q may be nil.
 func (q *queueReads) len() int {
@@ -77,8 +87,14 @@ func (o *openReads) add(name []byte, refs ...engine.ReadRef) {
 		o.empty--
 	}
 	q.refs = append(q.refs, refs...)
-	o.charge(len(refs))
+	o.opened(len(refs))
 	o.counted(q)
+}
+
+// opened counts n reads more, or fewer if n is negative.
+func (o *openReads) opened(n int) {
+	o.open += n
+	o.charge(n)
 }
 
 // charge adds n to what the user has open.
@@ -86,14 +102,6 @@ func (o *openReads) charge(n int) {
 	if o.usage != nil {
 		o.usage.reads.Add(int64(n))
 	}
-}
-
-// total is how many reads are open.
-func (o *openReads) total() (n int) {
-	for _, q := range o.queues {
-		n += q.len()
-	}
-	return n
 }
 
 // addSize counts n bytes more, or fewer if n is negative.
@@ -118,7 +126,7 @@ func (o *openReads) take(name []byte) (ref engine.ReadRef, ok bool) {
 	}
 	ref = q.refs[q.head]
 	q.head++
-	o.charge(-1)
+	o.opened(-1)
 	if q.len() > 0 {
 		if q.head >= 64 && q.head > len(q.refs)/2 {
 			q.refs = append(q.refs[:0], q.refs[q.head:]...)
@@ -135,7 +143,7 @@ func (o *openReads) take(name []byte) (ref engine.ReadRef, ok bool) {
 func (o *openReads) takeOldest(name []byte, n int) []engine.ReadRef {
 	q := o.of(name)
 	refs := q.refs[q.head : q.head+n : q.head+n]
-	o.charge(-n)
+	o.opened(-n)
 	q.refs, q.head = q.refs[q.head+n:], 0
 	if q.len() == 0 {
 		q.refs = nil
@@ -153,14 +161,14 @@ func (o *openReads) takeQueue(name []byte, dst []engine.ReadRef) []engine.ReadRe
 	}
 	q := o.of(name)
 	dst = append(dst, q.refs[q.head:]...)
-	o.charge(-q.len())
+	o.opened(-q.len())
 	o.emptied(q)
 	return dst
 }
 
 // reduce leaves refs of the reads of q, which must be some of them.
 func (o *openReads) reduce(q *queueReads, refs []engine.ReadRef) {
-	o.charge(len(refs) - q.len())
+	o.opened(len(refs) - q.len())
 	q.refs = q.refs[:q.head+len(refs)]
 	if len(refs) == 0 {
 		o.emptied(q)
@@ -171,30 +179,36 @@ func (o *openReads) reduce(q *queueReads, refs []engine.ReadRef) {
 func (o *openReads) emptied(q *queueReads) {
 	q.refs, q.head, q.leased = q.refs[:0], 0, false
 	o.empty++
+	if !q.unused {
+		q.unused = true
+		o.unused = append(o.unused, q)
+	}
 	if o.empty > maxEmptyReads {
 		o.forgetEmpty()
 	}
 }
 
+// forgetEmpty forgets queues that are empty. It looks at a few at a time: a client may have reads of any number of queues.
 func (o *openReads) forgetEmpty() {
-	for name, q := range o.queues {
-		if q.len() == 0 {
-			delete(o.queues, name)
-			o.addSize(-readsSize - len(name) - q.room*refSize)
+	for _, q := range o.unused[:min(len(o.unused), maxForgotten)] {
+		if q.unused = false; q.len() == 0 {
+			delete(o.queues, q.name)
+			o.addSize(-readsSize - len(q.name) - q.room*refSize)
+			o.empty--
 		}
 	}
-	o.last, o.empty = nil, 0
+	o.unused = slices.Delete(o.unused, 0, min(len(o.unused), maxForgotten))
+	o.last = nil
 }
 
-// takeAll removes every read and calls f for each queue, with its reads in the order they were
-// opened.
-func (o *openReads) takeAll(f func([]engine.ReadRef)) {
-	o.charge(-o.total())
-	for _, q := range o.queues {
-		f(q.refs[q.head:])
-	}
+// takeAll removes every read. It returns them by queue, and how many bytes of memory they take, which the caller
+// counts from now on.
+func (o *openReads) takeAll() (queues map[string]*queueReads, size int) {
+	queues, size = o.queues, o.size
+	o.opened(-o.open)
 	o.addSize(-o.size)
 	*o = openReads{ledger: o.ledger, usage: o.usage}
+	return queues, size
 }
 
 // openedHere is how many reads of the queue called name are open that this connection has opened.
@@ -215,12 +229,14 @@ func (s *session) holder(name []byte) *engine.Holder {
 		holders = make(map[string]*engine.Holder)
 		s.thrift.holders = holders
 	}
-	if len(holders) >= maxEmptyReads {
-		for name, h := range holders {
-			if h.Leases() == 0 {
-				delete(holders, name)
-				s.loop.engine.Account(-holderSize - int64(len(name)))
-			}
+	looked := 0
+	for name, h := range holders { // by chance, and so all of them in the end
+		if looked++; len(holders) < maxEmptyReads || looked > maxForgotten {
+			break
+		}
+		if h.Leases() == 0 {
+			delete(holders, name)
+			s.accountHolder(-1, name)
 		}
 	}
 	client := engine.Client{
@@ -231,8 +247,15 @@ func (s *session) holder(name []byte) *engine.Holder {
 	}
 	h := engine.NewHolder(s.id.holder(), client)
 	holders[string(name)] = h
-	s.loop.engine.Account(holderSize + int64(len(name)))
+	s.accountHolder(1, string(name))
 	return h
+}
+
+// accountHolder counts the memory of one Holder more, or one fewer.
+func (s *session) accountHolder(n int64, queue string) {
+	size := n * (holderSize + int64(len(queue)))
+	s.thrift.holdersSize += size
+	s.loop.engine.Account(size)
 }
 
 // holderSize is about how many bytes a Holder takes with its place in the session, beside the queue's name.
@@ -240,10 +263,8 @@ const holderSize = 224
 
 // dropHolders forgets the reads that this connection, which has ended, has opened. They stay open.
 func (s *session) dropHolders() {
-	for name := range s.thrift.holders {
-		s.loop.engine.Account(-holderSize - int64(len(name)))
-	}
-	s.thrift.holders = nil
+	s.loop.engine.Account(-s.thrift.holdersSize)
+	s.thrift.holders, s.thrift.holdersSize = nil, 0
 }
 
 // dropSeveral gives back what a session that has ended kept for fetches from several queues, unless an item is

@@ -321,7 +321,7 @@ func (s *session) joinAs(u *access.User) {
 		return
 	}
 	us.connections.Add(1)
-	us.reads.Add(int64(s.reads.total()))
+	us.reads.Add(int64(s.reads.open))
 	s.id.charges = charges{requests: s.tally.requests, sent: s.tally.sent}
 	if s.state != waiting {
 		return
@@ -345,7 +345,7 @@ func (s *session) leaveUsage() {
 	s.releaseReserved(false)
 	s.chargeQuota()
 	u.connections.Add(-1)
-	u.reads.Add(-int64(s.reads.total()))
+	u.reads.Add(-int64(s.reads.open))
 	s.id.usage, s.reads.usage = nil, nil
 }
 

@@ -157,6 +157,10 @@ func (s *session) spent() bool {
 	return s.work >= maxWork
 }
 
+// lookSoon has the session look at the clock before its next request. The one that it runs may take longer than the work
+// that it counts as.
+func (s *session) lookSoon() { s.look = s.work }
+
 // owesTooMuch reports whether so many replies wait for the client that the session must not run more requests.
 func (s *session) owesTooMuch() bool {
 	if s.body.pending() || s.owed >= smallReply && s.repliesShort() {

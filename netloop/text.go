@@ -120,6 +120,9 @@ func (textProtocol) next(s *session, in []byte) int {
 		if (s.id.user != nil || s.id.unknown) && s.textDenied(&req, n) {
 			return n
 		}
+		if s.textConfirmsMore(&req) {
+			return 0
+		}
 		s.asks(req.Op.String(), req.Queue)
 		textCommands[req.Op](s, &req)
 		return n
@@ -351,11 +354,42 @@ func textConfirm(s *session, req *text.Request) {
 		s.textEnded(1, s.confirmLease(s.latin1Name(req.Queue), req.Receipt))
 		return
 	}
-	if err := s.confirmOldest(s.latin1Name(req.Queue), int(req.Count)); err != nil {
-		s.refuse(err)
-		return
+	count := int(req.Count)
+	s.confirmMany(s.latin1Name(req.Queue), count, func(s *session, err error) { s.textEnded(count, err) })
+}
+
+// textConfirmsMore confirms some of the reads that a fetch confirms first, if they are more than one turn has time for. It
+// then reports true: a later turn runs the request, which is admitted.
+func (s *session) textConfirmsMore(req *text.Request) bool {
+	if len(s.reads.queues) == 0 || req.Op != text.OpGet && req.Op != text.OpPeek && req.Op != text.OpMonitor ||
+		req.ID != 0 || len(req.Key) > 0 {
+		return false
 	}
-	s.out = text.AppendCount(s.out, int64(req.Count))
+	var queues [text.MaxQueues]text.Source
+	all := req.Queues(queues[:0])
+	open := 0
+	for _, q := range all {
+		if name := s.latin1Name(q.Queue); s.mayGoOn(name) {
+			open += s.countReads(name)
+		}
+	}
+	if open <= confirmPiece {
+		return false
+	}
+	left := confirmPiece
+	for _, q := range all {
+		if name := s.latin1Name(q.Queue); s.mayGoOn(name) {
+			n := min(s.countReads(name), left)
+			s.confirmOldest(name, n) // does nothing for n = 0
+			left -= n
+		}
+	}
+	s.claiming = false // the reply is about what comes next
+	s.id.charges.admitted = s.id.usage != nil
+	s.yielded = true
+	s.to(stalled)
+	s.loop.later(s)
+	return true
 }
 
 // textReturn gives a lease, or the connection's oldest open read, back.

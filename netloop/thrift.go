@@ -18,8 +18,9 @@ type thriftState struct {
 	call     thrift.Call // the last, or that under way
 	upgraded bool        // requests begin with a header
 	// holders count the reads that the calls of the connection have opened, by queue.
-	holders map[string]*engine.Holder
-	get     thriftGet
+	holders     map[string]*engine.Holder
+	holdersSize int64 // bytes of memory that they take
+	get         thriftGet
 }
 
 // maxClientID is how many bytes of what a client calls itself are kept.

@@ -23,6 +23,7 @@ func receiptsOf(dst []uint64, ids thrift.IDs) []uint64 {
 func thriftConfirm(s *session, req *thrift.Request) {
 	l := s.loop
 	if req.IDs.Len() <= confirmPiece {
+		s.work += req.IDs.Len()
 		l.receipts = receiptsOf(l.receipts[:0], req.IDs)
 		t, n, err := l.engine.ConfirmLeases(l.now, req.Queue, l.receipts)
 		l.latencies.count(CommandConfirm, nil, t, 1)
@@ -56,6 +57,7 @@ func thriftReturn(s *session, req *thrift.Request) {
 		how.Delay, how.Delayed = thriftDelay(req.DelayMillis), true
 	}
 	if req.IDs.Len() <= abortPiece {
+		s.work += req.IDs.Len()
 		l.receipts = receiptsOf(l.receipts[:0], req.IDs)
 		s.endThriftEnd(l.engine.ReturnLeases(l.now, req.Queue, l.receipts, how))
 		return

@@ -78,17 +78,15 @@ func since(t, now engine.Time) int64 {
 // describe returns a connection as the answer has it. Times are milliseconds.
 func describe(c *netloop.Connection, now engine.Time) object {
 	reads, oldest := make(object, 0, len(c.OpenReads)), make(object, 0, len(c.OpenReads))
-	total := int64(0)
 	for _, r := range c.OpenReads {
 		reads = append(reads, member{r.Queue, int64(r.Count)})
 		oldest = append(oldest, member{r.Queue, since(r.Oldest, now)})
-		total += int64(r.Count)
 	}
 	return object{
 		{"peer", c.Peer}, {"protocol", c.Protocol}, {"client_id", c.ClientID}, {"user", c.User},
 		{"age", since(c.Since, now)}, {"idle", since(cmp.Or(c.Last, c.Since), now)},
 		{"requests", c.Requests}, {"received_bytes", c.Received}, {"sent_bytes", c.Sent},
-		{"unread_bytes", c.Unread}, {"waiting", c.Waiting}, {"open_reads", total}, {"open_reads_by_queue", reads},
+		{"unread_bytes", c.Unread}, {"waiting", c.Waiting}, {"open_reads", int64(c.Open)}, {"open_reads_by_queue", reads},
 		{"oldest_open_read", since(c.Oldest(""), now)}, {"oldest_open_read_by_queue", oldest},
 	}
 }

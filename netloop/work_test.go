@@ -1,0 +1,52 @@
+package netloop
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	"github.com/kestrelmq/kestrel/codec/thrift"
+	"github.com/kestrelmq/kestrel/engine"
+)
+
+// TestWorkOfRequests tests what requests count as that touch many items, or look at many queues, so that many of them in
+// a row take turns with other clients.
+func TestWorkOfRequests(t *testing.T) {
+	const items, few = 200, 50 // a job changes many
+	call := thrift.Client{}
+	ids := make([]int64, items)
+	for _, tt := range []struct {
+		proto   protocol
+		request []byte
+		work    int
+	}{
+		{burrowProtocol{}, burrowRequest(fmt.Sprintf("DELETE /v1.0/default/q?limit=%d", few), false), few},
+		{burrowProtocol{}, burrowRequest(fmt.Sprintf("POST /v1.0/default/q?hide=60&limit=%d", few), false), few},
+		{thriftProtocol{}, call.AppendConfirm(nil, 1, []byte("q"), ids...), items},
+		{thriftProtocol{}, call.AppendAbort(nil, 1, []byte("q"), ids...), items},
+		{burrowProtocol{}, burrowRequest("GET /v1.0/default/none/m", false), 0}, // see lookSoon
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ts := newTestServer(t, Options{}, defaults())
+			defer ts.stop()
+			puts := make([]engine.PutRequest, items)
+			for i := range puts {
+				puts[i].Data = []byte("x")
+			}
+			if _, err := ts.opts.Engine.PutAll(engine.Now(), []byte("q"), puts); err != nil {
+				t.Fatal(err)
+			}
+			c := ts.dial(tt.proto)
+			ts.do(func() {
+				ts.loop.begin()
+				s := &c.session
+				s.receive(tt.request)
+				if s.wait.kind != noWait || s.work < tt.work || tt.work == 0 && s.look >= s.work {
+					t.Errorf("%.60q counts as %d, and the next look is at %d; want %d", tt.request, s.work, s.look, tt.work)
+				}
+				ts.loop.tick()
+			})
+			c.hangUp()
+		})
+	}
+}
