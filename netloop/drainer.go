@@ -36,6 +36,9 @@ type lingering struct {
 	more   unsealed // behind it
 	memory int64    // bytes of memory that rest takes
 	until  time.Time
+	// sending says that run sends without holding mu: until it is false nobody else looks at rest and more, or closes the
+	// descriptor. Guarded by mu.
+	sending bool
 }
 
 func newDrainer(account func(int64), most int) (*drainer, error) {
@@ -77,8 +80,7 @@ func (d *drainer) linger(fd, memory int, more unsealed, rest ...[]byte) {
 		d.countCut(append(rest, more.plain...))
 		return
 	}
-	for len(d.lingering) >= d.most {
-		d.endOldest()
+	for len(d.lingering) >= d.most && d.endOldest() {
 	}
 	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -98,10 +100,10 @@ func (d *drainer) run() {
 		if err != nil {
 			return // the set is closed
 		}
-		d.mu.Lock()
 		for _, fd := range fds {
 			d.ready(fd)
 		}
+		d.mu.Lock()
 		d.endOverdue(time.Now())
 		stopped := d.stopped
 		d.mu.Unlock()
@@ -112,23 +114,37 @@ func (d *drainer) run() {
 	}
 }
 
-// ready is called when fd takes bytes, or has failed. The caller holds mu.
+// ready is called when fd takes bytes, or has failed. It sends without holding mu, which loops wait for.
 func (d *drainer) ready(fd int) {
-	if s := d.watched[fd]; s != nil {
-		s.loop.post(s, writable)
-		return
-	}
-	l := d.lingering[fd]
+	l := d.lingerer(fd)
 	if l == nil {
 		return
 	}
 	errno := l.send(fd)
-	if len(l.rest) > 0 && (errno == 0 || errno == syscall.EAGAIN || errno == syscall.EINTR) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	l.sending = false
+	if (len(l.rest) > 0 || l.more.stream != nil) && (errno == 0 || errno == syscall.EAGAIN || errno == syscall.EINTR) {
 		l.until = time.Now().Add(lingerTime)
 		d.outlets.arm(fd, true)
 		return
 	}
 	d.end(fd)
+}
+
+// lingerer returns what is to be sent on fd, or nil if there is nothing. If fd is in use, it wakes its loop.
+func (d *drainer) lingerer(fd int) *lingering {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if s := d.watched[fd]; s != nil {
+		s.loop.post(s, writable)
+		return nil
+	}
+	l := d.lingering[fd]
+	if l != nil {
+		l.sending = true
+	}
+	return l
 }
 
 // unsealed is what comes behind the rest of a connection over TLS: plaintext, and the end of the stream.
@@ -157,9 +173,9 @@ func (u *unsealed) next() []byte {
 	return nil
 }
 
-// send sends what the socket takes.
+// send sends what the socket takes, up to bodyTurn bytes: others wait as well.
 func (l *lingering) send(fd int) (errno syscall.Errno) {
-	for errno == 0 {
+	for sent := 0; errno == 0 && sent < bodyTurn; {
 		if len(l.rest) == 0 {
 			more := l.more.next()
 			if more == nil {
@@ -172,8 +188,9 @@ func (l *lingering) send(fd int) (errno syscall.Errno) {
 			continue
 		}
 		var n int
-		n, errno = sendNow(fd, l.rest[0])
+		n, errno = sendNow(fd, l.rest[0][:min(len(l.rest[0]), bodyPiece)])
 		l.rest[0] = l.rest[0][n:]
+		sent += n
 	}
 	return errno
 }
@@ -224,15 +241,19 @@ func (d *drainer) count() int64 {
 	return int64(len(d.lingering))
 }
 
-// endOldest ends the connection whose peer has not read for longest. The caller holds mu.
-func (d *drainer) endOldest() {
+// endOldest ends the connection whose peer has not read for longest, except one that run is sending on. It reports whether
+// there was one. The caller holds mu.
+func (d *drainer) endOldest() bool {
 	oldest := -1
 	for fd, l := range d.lingering {
-		if oldest < 0 || l.until.Before(d.lingering[oldest].until) {
+		if !l.sending && (oldest < 0 || l.until.Before(d.lingering[oldest].until)) {
 			oldest = fd
 		}
 	}
-	d.end(oldest)
+	if oldest >= 0 {
+		d.end(oldest)
+	}
+	return oldest >= 0
 }
 
 // stop ends run, which may close the drainer as soon as mu is free.

@@ -2,7 +2,10 @@ package netloop
 
 import (
 	"errors"
+	"io"
+	"net"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -38,5 +41,59 @@ func TestLingeringIsBounded(t *testing.T) {
 		if ended := n == 0 && err == nil; ended != (i == 0) {
 			t.Errorf("connection %d has ended: %t; want that the oldest has", i, ended)
 		}
+	}
+}
+
+// TestLingeringTakesTurns tests that what is sent at once on a connection that has ended is bounded, however much its socket
+// takes, and that all of it comes.
+func TestLingeringTakesTurns(t *testing.T) {
+	held := int64(0)
+	d, err := newDrainer(func(n int64) { held += n }, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.close()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	client, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	server, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fd, err := takeDescriptor(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const size = 8 << 20
+	d.linger(fd, size, unsealed{}, make([]byte, size))
+	unix.Close(fd)
+	came := make(chan int64)
+	for turn := 0; held > 0; turn++ {
+		fds, err := d.outlets.wait(20 * time.Second)
+		if err != nil || len(fds) != 1 {
+			t.Fatalf("turn %d: sockets %v, %v", turn, fds, err)
+		}
+		before := sizeOf(d.lingering[fds[0]].rest)
+		if d.ready(fds[0]); held > 0 {
+			if sent := before - sizeOf(d.lingering[fds[0]].rest); sent > bodyTurn+bodyPiece {
+				t.Errorf("turn %d: %d bytes were sent at once, want %d at most", turn, sent, bodyTurn)
+			}
+		}
+		if turn == 0 {
+			go func() {
+				n, _ := io.Copy(io.Discard, client)
+				came <- n
+			}()
+		}
+	}
+	if n := <-came; n != size {
+		t.Errorf("%d bytes came, want %d", n, size)
 	}
 }
