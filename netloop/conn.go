@@ -117,6 +117,7 @@ func (c *conn) listen(on bool) {
 	case c.gone || c.paced != 0:
 	case on:
 		c.driver.poller.unmute(c.fd)
+		c.driver.openLater(c)
 	default:
 		c.driver.poller.mute(c.fd)
 	}

@@ -22,11 +22,12 @@ type driver struct {
 	unread  []*conn // they may have more to read, in the next turn
 	light   bool    // a connection that is not in the bulk was read in this turn
 	paced   paced
-	buf     []byte   // for one read
-	plain   []byte   // over TLS: the plaintext of buf
-	sealed  []byte   // over TLS: the ciphertext of a reply
-	stopped bool     // run must end
-	todo    []func() // taken from tasks
+	buf     []byte      // for one read
+	plain   []byte      // over TLS: the plaintext of buf
+	sealed  []byte      // over TLS: the ciphertext of a reply
+	opened  func() bool // whether a connection over TLS has had its time; see receiveSealed
+	stopped bool        // run must end
+	todo    []func()    // taken from tasks
 
 	mu    sync.Mutex
 	tasks []func() // for the loop's goroutine, in order; guarded by mu
@@ -191,6 +192,14 @@ func (d *driver) take(c *conn) {
 	}
 	if c.tls != nil {
 		d.receiveSealed(c, nil) // what came along with the end of the handshake
+		d.openLater(c)
+	}
+}
+
+// openLater has what TLS has left of c opened in a later turn, if there is any. The poller does not report it.
+func (d *driver) openLater(c *conn) {
+	if c.tls != nil && c.tls.HasMore() && !c.gone {
+		d.bulk.join(c)
 	}
 }
 
@@ -205,9 +214,16 @@ func (d *driver) readable(c *conn) (moved int) {
 		return 0 // the session has not run yet what the client sent before
 	}
 	before := len(c.session.out)
-	n, errno := receiveNow(c.fd, d.buf)
+	n, errno, left := 0, syscall.Errno(0), c.tls != nil && c.tls.HasMore()
+	if !left {
+		n, errno = receiveNow(c.fd, d.buf)
+	}
 	more := errno == syscall.EINTR
 	switch {
+	case left: // first, and then what the socket has
+		more = !d.receiveSealed(c, nil)
+		moved = leftSize + max(len(c.session.out)-before, 0)
+		d.pace(c)
 	case errno == syscall.EAGAIN:
 		c.ended = false // the event was of an earlier connection with this descriptor
 		return 0
@@ -220,7 +236,7 @@ func (d *driver) readable(c *conn) (moved int) {
 		ended := d.receiveSealed(c, d.buf[:n])
 		moved = n + max(len(c.session.out)-before, 0)
 		d.pace(c)
-		more = !ended && (c.ended || n == len(d.buf))
+		more = !ended && (c.ended || n == len(d.buf) || c.tls.HasMore())
 	default:
 		d.receive(c, d.buf[:n])
 		moved = n + max(len(c.session.out)-before, 0)
@@ -241,12 +257,15 @@ func (d *driver) receive(c *conn, buf []byte) {
 	d.guard(&c.session, func(s *session) { s.receive(buf) })
 }
 
+// leftSize is how many bytes a connection counts as having moved whose TLS had left something: it takes time like many.
+const leftSize = heavySize
+
 // maxTLSBuffer is the most bytes that each of a driver's two buffers for TLS keeps.
 const maxTLSBuffer = 4 * readSize
 
 // receiveSealed takes ciphertext from c. It reports whether the client's input has ended.
 func (d *driver) receiveSealed(c *conn, in []byte) (ended bool) {
-	plain, err := c.tls.Open(d.plain[:0], in)
+	plain, err := c.tls.Open(d.plain[:0], in, d.opened)
 	if d.plain = plain[:0]; cap(plain) > maxTLSBuffer {
 		d.plain = nil
 	}

@@ -98,5 +98,6 @@ func (d *driver) listen(c *conn) {
 	c.paced, c.rests, c.session.overQuotas, c.session.ahead = 0, 0, 0, c.session.ahead[:0]
 	if !c.gone && !c.deaf {
 		d.poller.unmute(c.fd)
+		d.openLater(c)
 	}
 }

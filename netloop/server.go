@@ -86,6 +86,7 @@ func New(opts Options) (*Server, error) {
 	for range s.opts.Loops {
 		d := &driver{loop: newLoop(s), poller: s.opts.newPoller(), buf: make([]byte, readSize)}
 		d.wake = d.poller.ring
+		d.opened = func() bool { return d.watchdog.inPart() >= maxShare/2 }
 		s.loops = append(s.loops, d)
 	}
 	var err error

@@ -10,6 +10,8 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"strings"
 	"syscall"
@@ -146,5 +148,47 @@ func TestTLSKeyUpdates(t *testing.T) {
 		}
 		tcp.Close()
 		waitFor(t, func() bool { return ts.Connections() == 0 })
+	}
+}
+
+// TestTLSOpensInPieces has a loop without time open one record of TLS a turn: what clients send is served to its end, also
+// behind a job, and if they send no more.
+func TestTLSOpensInPieces(t *testing.T) {
+	for _, loop := range EventLoops() {
+		ts := startTLS(t, loop, AuthNone)
+		d := ts.loops[0]
+		d.do(func() { d.opened = func() bool { return true } })
+		for _, version := range tlsVersions {
+			c := ts.dialTLS(&tls.Config{MinVersion: version, MaxVersion: version})
+			var sent, want bytes.Buffer
+			large := strings.Repeat("x", largePut+1)
+			request := func(line, reply string) {
+				sent.WriteString(line)
+				want.WriteString(reply)
+			}
+			for n := range 100 {
+				request(fmt.Sprintf("set q 0 0 %d\r\n%s\r\n", n, large[:n]), "STORED\r\n")
+			}
+			request(fmt.Sprintf("set q 0 0 %d\r\n%s\r\n", len(large), large), "STORED\r\n")
+			for n := range 100 {
+				request("get q\r\n", fmt.Sprintf("VALUE q 0 %d\r\n%s\r\nEND\r\n", n, large[:n]))
+			}
+			request("get q\r\n", fmt.Sprintf("VALUE q 0 %d\r\n%s\r\nEND\r\n", len(large), large))
+			go func() {
+				for p := sent.Bytes(); len(p) > 0; {
+					n := min(len(p), 50)
+					if len(p) > largePut/2 {
+						n = min(len(p), 10_000)
+					}
+					c.tls.Write(p[:n])
+					p = p[n:]
+				}
+				c.tls.CloseWrite()
+			}()
+			got, err := io.ReadAll(c.tls)
+			if err != nil || !bytes.Equal(got, want.Bytes()) {
+				t.Errorf("%s, version %x: %d bytes, want %d: %v", loop, version, len(got), want.Len(), err)
+			}
+		}
 	}
 }

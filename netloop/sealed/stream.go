@@ -1,6 +1,7 @@
 package sealed
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -37,6 +38,9 @@ type Stream struct {
 	conn    *tls.Conn
 	wire    wire
 	drained bool // every record that has come is read
+	// more says that Open had no time for all that has come, and left is what crypto/tls has not taken of it.
+	more bool
+	left []byte
 }
 
 // wire is what crypto/tls takes for its connection: the socket during the handshake, and then buffers.
@@ -151,9 +155,15 @@ func (w *wire) Close() error {
 // Open appends to dst the plaintext of the ciphertext that has come before and of in, as far as its records are
 // whole. It returns io.EOF behind the peer's last bytes, and another error if what came is not TLS, or was changed
 // on its way. What the stream has to say to that is in Take.
-func (s *Stream) Open(dst, in []byte) ([]byte, error) {
+//
+// A peer may ask for new keys with every few bytes, and each takes longer than a large record. So Open stops when spent
+// says that it has taken long enough. HasMore is true then.
+func (s *Stream) Open(dst, in []byte, spent func() bool) ([]byte, error) {
+	if len(s.left) > 0 {
+		in = append(s.left, in...)
+	}
 	single := s.drained && s.wire.place == 0 && isRecord(in)
-	s.wire.in = in
+	s.wire.in, s.left, s.more, s.drained = in, nil, false, false
 	for {
 		if cap(dst)-len(dst) < maxPlaintext {
 			dst = append(make([]byte, 0, 2*cap(dst)+2*maxPlaintext), dst...)
@@ -161,6 +171,7 @@ func (s *Stream) Open(dst, in []byte) ([]byte, error) {
 		n, err := s.conn.Read(dst[len(dst):cap(dst)])
 		dst = dst[:len(dst)+n]
 		if single && n > 0 && err == nil {
+			s.drained = true
 			return dst, nil // that was all: one more Read would find nothing
 		}
 		if err != nil {
@@ -170,8 +181,15 @@ func (s *Stream) Open(dst, in []byte) ([]byte, error) {
 			}
 			return dst, err
 		}
+		if spent() {
+			s.more, s.left, s.wire.in = true, bytes.Clone(s.wire.in), nil
+			return dst, nil
+		}
 	}
 }
+
+// HasMore reports whether Open has left something: it is to be called again, perhaps with nothing new.
+func (s *Stream) HasMore() bool { return s.more }
 
 // maxPlaintext is how many bytes of plaintext a record has at most.
 const maxPlaintext = 16 << 10
@@ -200,7 +218,7 @@ func (s *Stream) take() []byte {
 }
 
 // Memory is about how many bytes the stream holds.
-func (s *Stream) Memory() int64 { return stateSize + int64(s.wire.room) }
+func (s *Stream) Memory() int64 { return stateSize + int64(s.wire.room+cap(s.left)) }
 
 // Names returns what the peer's certificate calls it, as access.User.Certificates has it: its subject, and its
 // alternative names with their kinds. It returns nil if there is none.

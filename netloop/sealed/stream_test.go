@@ -101,10 +101,56 @@ func TestOpen(t *testing.T) {
 				if fail != nil {
 					t.Fatal(fail)
 				}
-				got, err = s.Open(got, buf[:n])
+				got, err = s.Open(got, buf[:n], never)
 			}
 			if !IsEnd(err) || !bytes.Equal(got, sent) {
 				t.Errorf("version %x, pieces of %d: %d of %d bytes, %v", version, piece, len(got), len(sent), err)
+			}
+		}
+	}
+}
+
+// TestOpenStops tests that Open stops behind each record if it has no more time, and goes on where it was, whatever more has
+// come.
+func TestOpenStops(t *testing.T) {
+	always := func() bool { return true }
+	for _, version := range versions {
+		for _, piece := range []int{100, 5000, 1 << 20} {
+			s, client, server := pair(t, version)
+			var sent []byte
+			go func() {
+				for n := range 200 {
+					client.Write(bytes.Repeat([]byte{byte('a' + n%26)}, n*n%700+1))
+				}
+				client.CloseWrite()
+			}()
+			for n := range 200 {
+				sent = append(sent, bytes.Repeat([]byte{byte('a' + n%26)}, n*n%700+1)...)
+			}
+			in, err := io.ReadAll(io.LimitReader(server, int64(len(sent))))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []byte
+			for buf := make([]byte, 1000); err == nil; {
+				next := in[:min(piece, len(in))]
+				if in = in[len(next):]; len(next) == 0 && !s.HasMore() {
+					n, fail := server.Read(buf)
+					if fail != nil {
+						t.Fatal(fail)
+					}
+					next = buf[:n]
+				}
+				before := len(got)
+				if got, err = s.Open(got, next, always); len(got)-before > maxPlaintext {
+					t.Fatalf("Open went on for %d bytes", len(got)-before)
+				}
+			}
+			if !IsEnd(err) || !bytes.Equal(got, sent) || s.HasMore() {
+				t.Errorf("version %x, pieces of %d: %d of %d bytes, more %t, %v", version, piece, len(got), len(sent), s.HasMore(), err)
+			}
+			if over := s.Memory() - stateSize - int64(s.wire.room); over != 0 {
+				t.Errorf("%d bytes stay counted", over)
 			}
 		}
 	}
@@ -143,6 +189,9 @@ func TestSeal(t *testing.T) {
 	}
 }
 
+// never says that Open has time.
+func never() bool { return false }
+
 // records counts the records in ciphertext.
 func records(p []byte) (n int) {
 	for len(p) >= 5 {
@@ -168,14 +217,14 @@ func TestDamage(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := s.Open(nil, damage(buf[:n]))
+			got, err := s.Open(nil, damage(buf[:n]), never)
 			if err == nil || IsEnd(err) || len(got) > 0 {
 				t.Errorf("version %x: %q, %v; want an error", version, got, err)
 			}
 			if len(s.Take()) == 0 {
 				t.Errorf("version %x: no alert", version)
 			}
-			if again, err := s.Open(nil, buf[:n]); err == nil || len(again) > 0 {
+			if again, err := s.Open(nil, buf[:n], never); err == nil || len(again) > 0 {
 				t.Errorf("behind damage: %q, %v", again, err)
 			}
 		}
@@ -294,7 +343,7 @@ func TestRecords(t *testing.T) {
 		for at := 0; at < len(lengths); {
 			n, err := server.Read(buf)
 			if err == nil {
-				got, err = s.Open(got, buf[:n])
+				got, err = s.Open(got, buf[:n], never)
 			}
 			if err != nil {
 				t.Fatalf("version %x, behind %d bytes: %v", version, opened, err)
@@ -389,7 +438,7 @@ func FuzzOpen(f *testing.F) {
 	f.Add([]byte("\x14\x03\x03\x00\x01\x01"))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		s, _, _ := pair(t, tls.VersionTLS13)
-		if got, _ := s.Open(nil, in); len(got) > 0 {
+		if got, _ := s.Open(nil, in, never); len(got) > 0 {
 			t.Errorf("%x gives %q", in, got)
 		}
 	})
@@ -422,7 +471,7 @@ func BenchmarkTurn(b *testing.B) {
 						b.StartTimer()
 					}
 					var err error
-					if plain, err = s.Open(plain[:0], sent[i%batch]); len(plain) != len(request) || err != nil {
+					if plain, err = s.Open(plain[:0], sent[i%batch], never); len(plain) != len(request) || err != nil {
 						b.Fatal(len(plain), err)
 					}
 					out = s.Seal(out[:0], reply)
