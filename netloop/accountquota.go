@@ -1,6 +1,7 @@
 package netloop
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -35,11 +36,20 @@ type accountUse struct {
 	operations allowance
 	traffic    allowance
 
-	mu     sync.Mutex
+	counting sync.Mutex // held by the job that counts
+
+	mu     sync.Mutex        // held for no longer than it takes to count countAtOnce queues
 	used   engine.AccountUse // guarded by mu: as counted last, and what was put since; never too little
+	since  engine.AccountUse // guarded by mu: what was put since a job began to count
 	counts bool              // guarded by mu: it has been counted
 	next   time.Time         // guarded by mu: when it may be counted again
 }
+
+// countAtOnce is up to how many queues of an account a loop counts itself.
+const countAtOnce = 1000
+
+// errUncounted says that a job has to count what the account has, before anybody knows whether there is room.
+var errUncounted = errors.New("the account is to be counted")
 
 // set makes quotas those that hold from now on.
 func (a *accountQuotas) set(quotas map[string]AccountQuota) {
@@ -107,7 +117,8 @@ func (u *accountUse) admitWait() error {
 }
 
 // reserve takes room for more, and returns why there is none, or nil. What the account has is counted when it seems to
-// have too much. That takes time in proportion to its queues, and no more than a tenth of the time.
+// have too much. That takes time in proportion to its queues, and no more than a tenth of the time. If these may be many,
+// it returns errUncounted.
 func (u *accountUse) reserve(e *engine.Engine, more engine.AccountUse) error {
 	limit := u.limit.Load()
 	if limit.Queues|limit.Items|limit.Bytes == 0 {
@@ -116,16 +127,58 @@ func (u *accountUse) reserve(e *engine.Engine, more engine.AccountUse) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	err := limit.over(u.used, more)
-	if (err != nil || !u.counts) && !time.Now().Before(u.next) {
-		start := time.Now()
-		u.used, u.counts = e.AccountUse([]byte(u.name)), true
-		u.next = start.Add(10 * time.Since(start))
-		err = limit.over(u.used, more)
+	if start := time.Now(); (err != nil || !u.counts) && !start.Before(u.next) {
+		if !u.counts || u.used.Queues > countAtOnce {
+			return errUncounted
+		}
+		u.counted(e.AccountUse([]byte(u.name)), start)
 	}
+	return u.take(limit, more)
+}
+
+// take takes room for more beside what was counted. The caller holds mu.
+func (u *accountUse) take(limit *AccountQuota, more engine.AccountUse) error {
+	err := limit.over(u.used, more)
 	if err == nil {
-		u.used = u.used.Plus(more)
+		u.used, u.since = u.used.Plus(more), u.since.Plus(more)
 	}
 	return err
+}
+
+// counted takes in what was counted, from start on. The caller holds mu.
+func (u *accountUse) counted(used engine.AccountUse, start time.Time) {
+	u.used, u.counts = used, true
+	u.next = start.Add(10 * time.Since(start))
+}
+
+// reserveInJob is reserve for a job, which counts what the account has if it must. Loops may reserve meanwhile.
+func (u *accountUse) reserveInJob(e *engine.Engine, more engine.AccountUse) error {
+	err := u.reserve(e, more)
+	if err != errUncounted {
+		return err
+	}
+	u.count(e)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.take(u.limit.Load(), more)
+}
+
+// count counts what the account has, unless another job has just done so. What is put meanwhile may count twice.
+func (u *accountUse) count(e *engine.Engine) {
+	u.counting.Lock()
+	defer u.counting.Unlock()
+	start := time.Now()
+	u.mu.Lock()
+	fresh := u.counts && start.Before(u.next)
+	u.since = engine.AccountUse{}
+	u.mu.Unlock()
+	if fresh {
+		return
+	}
+	used := e.AccountUse([]byte(u.name))
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.counted(used.Plus(u.since), start)
 }
 
 // over returns why more is too much beside what is used, or nil.

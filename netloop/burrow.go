@@ -104,12 +104,17 @@ func (burrowProtocol) next(s *session, in []byte) int {
 	s.asks(b.req.Op.String(), b.name)
 	b.answer = s.loop.burrowAnswer
 	b.answer.begin(s, body)
-	if err := s.admitAccount(n, body); err != nil {
-		s.refuse(err)
-		return n
-	}
-	burrowOps[b.req.Op](s)
+	s.admitAccount(n, (*session).runBurrow)
 	return n
+}
+
+// runBurrow runs the request that was parsed, or refuses it because of err.
+func (s *session) runBurrow(err error) {
+	if err != nil {
+		s.refuse(err)
+		return
+	}
+	burrowOps[s.burrow.req.Op](s)
 }
 
 // readBurrowBody reads the body of the request whose head has n bytes, and returns n. Chunks come to lie one

@@ -25,6 +25,7 @@ const (
 // burrowForm reads the form of the request by decode, and calls done with the error: now, or when a job has read it.
 func (s *session) burrowForm(decode func(form []byte) error, done func(*session, error)) {
 	form := s.burrow.answer.body
+	s.burrow.answer.body = nil // what comes may outlive the input, and does not need it
 	if len(form) <= largeForm {
 		done(s, decode(form))
 		return
@@ -184,14 +185,22 @@ func (s *session) putBatch(batch []burrow.NewMessage, puts []engine.PutRequest) 
 		}
 		size += len(p.Data)
 	}
-	err := s.overItems(len(puts), 0)
-	if err == nil {
-		err = s.reserveBatch(len(puts), size)
-	}
-	if err != nil {
+	if err := s.overItems(len(puts), 0); err != nil {
 		s.refuse(err)
 		return
 	}
+	more := engine.AccountUse{Items: int64(len(puts)), Bytes: int64(size)}
+	s.reserveAccount(more, func(s *session, err error) {
+		if err != nil {
+			s.refuse(err)
+			return
+		}
+		s.putReserved(puts, size)
+	})
+}
+
+// putReserved puts the messages of a batch, of size bytes, which the quotas allow.
+func (s *session) putReserved(puts []engine.PutRequest, size int) {
 	takers := s.loop.engine.Takers(s.burrow.name)
 	if size <= largePut && (len(puts) == 1 || len(puts)*takers <= maxWork) {
 		s.work += len(puts)*takers - 1

@@ -1,6 +1,7 @@
 package netloop
 
 import (
+	"bytes"
 	"strconv"
 
 	"github.com/kestrelmq/kestrel/codec/burrow"
@@ -9,40 +10,64 @@ import (
 
 // The quotas of accounts bound what their clients do by Burrow's protocol, which is the only one that reaches them.
 
-// admitAccount takes the request that was parsed, of size bytes, in for its account, and returns why it is not to be
-// run, or nil. Body is that of the request.
-func (s *session) admitAccount(size int, body []byte) error {
+// admitAccount takes the request that was parsed, of size bytes, in for its account. It then calls done, now or when a job
+// has ended, with why the request is not to be run, or nil.
+func (s *session) admitAccount(size int, done func(*session, error)) {
 	b, l := s.burrow, s.loop
 	if b.account = l.server.accounts.of(b.req.Account); b.account == nil {
-		return nil
+		done(s, nil)
+		return
 	}
 	if err := b.account.admit(size, l.clock); err != nil {
-		return err
+		done(s, err)
+		return
 	}
 	var more engine.AccountUse
 	switch b.req.Op {
 	case burrow.OpPutMessage:
-		more = engine.AccountUse{Items: 1, Bytes: int64(len(body))}
+		more = engine.AccountUse{Items: 1, Bytes: int64(len(b.answer.body))}
 	case burrow.OpGetMessages, burrow.OpUpdateMessages, burrow.OpDeleteMessages:
 		if b.req.Wait == 0 {
-			return nil
+			done(s, nil)
+			return
 		}
 	case burrow.OpPutBatch, burrow.OpReceive:
 	default:
-		return nil
+		done(s, nil)
+		return
 	}
 	if _, exists := l.engine.QueueNumber(b.name); !exists {
 		more.Queues = 1 // the request makes it
 	}
-	return b.account.reserve(l.engine, more)
+	s.reserveAccount(more, done)
 }
 
-// reserveBatch takes room for messages that the request puts.
-func (s *session) reserveBatch(n, size int) error {
-	if u := s.burrow.account; u != nil {
-		return u.reserve(s.loop.engine, engine.AccountUse{Items: int64(n), Bytes: int64(size)})
+// reserveAccount takes room for more in the quota of the account, and calls done with why there is none, or nil: now, or
+// when a job has counted what the account has.
+func (s *session) reserveAccount(more engine.AccountUse, done func(*session, error)) {
+	u, e := s.burrow.account, s.loop.engine
+	if u == nil {
+		done(s, nil)
+		return
 	}
-	return nil
+	if err := u.reserve(e, more); err != errUncounted {
+		done(s, err)
+		return
+	}
+	a, copied := s.ownAnswer(), int64(0)
+	if s.pinned = s.hasInput(); !s.pinned {
+		a.body, copied = bytes.Clone(a.body), int64(len(a.body))
+		e.Account(copied)
+	}
+	s.startJob(func() error {
+		defer e.Account(-copied)
+		return u.reserveInJob(e, more)
+	}, func(s *session, err error) {
+		if err == nil {
+			err = s.stillDenied()
+		}
+		done(s, err)
+	})
 }
 
 // admitWaiter is admitWait for a request whose Waiter is at its queue, and leaves it if the request may not wait. If an

@@ -1,6 +1,7 @@
 package netloop
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -87,6 +88,67 @@ func TestAccountQuota(t *testing.T) {
 			c.hangUp()
 		}
 		ts.stop()
+	})
+}
+
+// TestAccountOfManyQueues has an account with many queues reach its quota: a job counts what it has, and the loop does not. The
+// quota is exact all the same.
+func TestAccountOfManyQueues(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const queues = countAtOnce + 10
+		ts := newTestServer(t, Options{Accounts: map[string]AccountQuota{"many": {Items: queues + 4}}}, defaults())
+		defer ts.stop()
+		for i := range queues {
+			put := []engine.PutRequest{{Data: []byte("x"), Extra: &engine.PutExtra{Key: []byte("m")}}}
+			if _, err := ts.opts.Engine.PutAll(engine.Now(), fmt.Appendf(nil, "many/q%d", i), put); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c := ts.dial(burrowProtocol{})
+		put := func(id int, size int) []byte {
+			return burrowRequest(fmt.Sprintf("PUT /v1.0/many/q/%d < %s", id, strings.Repeat("x", size)), false)
+		}
+		batch := func(n int) []byte {
+			return postBatch("many/q", `{"messages":[`+strings.TrimSuffix(strings.Repeat(`{"body":"x"},`, n), ",")+"]}")
+		}
+		for _, tt := range []struct {
+			request []byte
+			piece   int // how it comes
+			counts  bool
+			want    string
+		}{
+			{put(1, 1), 1 << 20, true, "201"}, // nobody knows what the account has
+			{put(2, 1), 1 << 20, false, "201"},
+			{batch(3), 1 << 20, true, "507"},
+			{batch(2), 1 << 20, false, "201"},
+			{put(5, 1), 1 << 20, true, "507"},
+			{put(5, 100_000), 10_000, true, "507"},
+			{burrowRequest("DELETE /v1.0/many/q/1", false), 1 << 20, false, "204"},
+			{put(6, 100_000), 10_000, true, "201"},
+			{postBatch("many/q", `{"messages":[{"body":"`+strings.Repeat("x", 2*maxPooledBuffer)+`"}]}`), 64 << 10, true, "507"},
+		} {
+			pass(time.Second) // it may be counted again
+			for len(tt.request) > tt.piece {
+				c.feed(tt.request[:tt.piece], tt.piece)
+				tt.request = tt.request[tt.piece:]
+			}
+			counts := false
+			ts.do(func() {
+				ts.loop.begin()
+				c.session.receive(bytes.Clone(tt.request))
+				counts = c.session.state == waiting && c.session.wait.kind == waitJob
+				ts.loop.tick()
+			})
+			out, _ := c.received()
+			if c.consume(len(out)); counts != tt.counts || !strings.HasPrefix(string(out), "HTTP/1.1 "+tt.want) {
+				t.Errorf("%.60q: a job %t, want %t, and answered %.200q, want %s", tt.request, counts, tt.counts, out, tt.want)
+			}
+		}
+		got := ts.opts.Engine.AccountUse([]byte("many"))
+		if got.Items != queues+4 {
+			t.Errorf("the account has %d messages, want %d", got.Items, queues+4)
+		}
+		c.hangUp()
 	})
 }
 

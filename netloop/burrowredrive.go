@@ -216,7 +216,7 @@ func (d *redrive) reserve(to []byte) error {
 	if _, exists := d.engine.QueueNumber(to); exists {
 		return nil
 	}
-	return d.quota.reserve(d.engine, engine.AccountUse{Queues: 1})
+	return d.quota.reserveInJob(d.engine, engine.AccountUse{Queues: 1})
 }
 
 // unnamed returns err, the refusal of a put to the queue called to, without names that the user may not see.
