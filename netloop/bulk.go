@@ -36,6 +36,13 @@ func (b *bulk) join(c *conn) {
 	}
 }
 
+// openLater has what TLS has left of c opened in a later turn, if there is any. The poller does not report it.
+func (d *driver) openLater(c *conn) {
+	if c.tls != nil && c.tls.HasMore() && !c.gone {
+		d.bulk.join(c)
+	}
+}
+
 // limit is how many bytes the bulk may move in a turn that began at a time.
 func (b *bulk) limit(began time.Time) int {
 	if began.Sub(b.lastLight) < lightFor {

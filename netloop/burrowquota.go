@@ -42,8 +42,8 @@ func (s *session) admitAccount(size int, done func(*session, error)) {
 	s.reserveAccount(more, done)
 }
 
-// reserveAccount takes room for more in the quota of the account, and calls done with why there is none, or nil: now, or
-// when a job has counted what the account has.
+// reserveAccount takes room for more in the quota of the account. It then calls done, with why there is none, or nil. That
+// is now, or when a job has counted what the account has.
 func (s *session) reserveAccount(more engine.AccountUse, done func(*session, error)) {
 	u, e := s.burrow.account, s.loop.engine
 	if u == nil {

@@ -196,13 +196,6 @@ func (d *driver) take(c *conn) {
 	}
 }
 
-// openLater has what TLS has left of c opened in a later turn, if there is any. The poller does not report it.
-func (d *driver) openLater(c *conn) {
-	if c.tls != nil && c.tls.HasMore() && !c.gone {
-		d.bulk.join(c)
-	}
-}
-
 // readable reads from c once, and returns how many bytes that moved, in requests and replies together. If c may
 // have more to read, it notes that in unread, because the poller does not report it again.
 func (d *driver) readable(c *conn) (moved int) {
