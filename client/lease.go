@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -19,7 +20,7 @@ func (c *Client) ConsumeLeased(queue string, lease time.Duration) (*Consumer, er
 	if lease < time.Millisecond {
 		return nil, wordy("consume", queue, "", errBadLease)
 	}
-	return c.consume(queue, lease, false)
+	return c.consume(queue, min(lease, math.MaxInt32*time.Millisecond), false)
 }
 
 var (
@@ -256,10 +257,8 @@ func (d *Delivery) extend(ctx context.Context, lease time.Duration) error {
 		return ErrEnded
 	}
 	c := d.slot.consumer
-	seconds := max((lease+time.Second-1)/time.Second, 1)
-	request := func(dst []byte) []byte {
-		return memcache.AppendTouch(dst, c.name, d.receipt, int32(min(seconds, 1<<31-1)))
-	}
+	seconds := min(max(roundedUp(lease, time.Second), 1), math.MaxInt32)
+	request := func(dst []byte) []byte { return memcache.AppendTouch(dst, c.name, d.receipt, int32(seconds)) }
 	asked := time.Now()
 	held := true
 	err := c.client.askShared(ctx, d.Server, request, func(r *memcache.Reply) error {
@@ -282,7 +281,7 @@ func (d *Delivery) extend(ctx context.Context, lease time.Duration) error {
 		d.lapses()
 		return ErrLost
 	}
-	d.due = asked.Add(seconds * time.Second)
+	d.due = asked.Add(time.Duration(seconds) * time.Second)
 	d.lapses()
 	return nil
 }

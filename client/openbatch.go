@@ -148,7 +148,7 @@ func (b *Batch) Abort(ctx context.Context) error {
 			return false, refusal(r)
 		})
 		b.client.keepOrClose(b.Server, b.conn, b.freed() && usable)
-		if wire.TimedOut(err) || ctx.Err() != nil {
+		if err != nil && (wire.TimedOut(err) || ctx.Err() != nil) {
 			err = unknown(err)
 		} else {
 			err = nil

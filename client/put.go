@@ -58,7 +58,7 @@ func (o PutOptions) set() (*memcache.SetOptions, error) {
 		return nil, errBadKey
 	}
 	return &memcache.SetOptions{
-		Delay: o.Delay > 0, DelayMillis: int64((o.Delay + time.Millisecond - 1) / time.Millisecond), Key: []byte(o.Key),
+		Delay: o.Delay > 0, DelayMillis: roundedUp(o.Delay, time.Millisecond), Key: []byte(o.Key),
 		New: o.New, Replace: o.Replace,
 	}, nil
 }
@@ -74,7 +74,7 @@ func (o PutOptions) expiry(now time.Time) (int64, error) {
 	case o.TTL == 0:
 		return 0, nil
 	}
-	seconds := int64((o.TTL + time.Second - 1) / time.Second)
+	seconds := roundedUp(o.TTL, time.Second)
 	if seconds >= relativeExpiry {
 		seconds += now.Unix()
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"slices"
 	"strings"
@@ -47,6 +48,7 @@ func TestPutTTL(t *testing.T) {
 	}{
 		{0, 0}, {1, 1}, {time.Second, 1}, {1500 * time.Millisecond, 2},
 		{999_999 * time.Second, 999_999}, {1_000_000 * time.Second, 1_701_000_000},
+		{math.MaxInt64, 1_700_000_000 + 9_223_372_037}, // a program's word for never
 	} {
 		got, err := PutOptions{TTL: tt.ttl}.expiry(now)
 		if got != tt.want || err != nil {
