@@ -29,7 +29,7 @@ func (c *Client) ask(
 	}
 	conn, err := c.takeConn(ctx, server)
 	if err != nil {
-		return &notSent{err: plain(err)}
+		return &notSent{err: c.plain(err)}
 	}
 	usable, err := c.converse(ctx, conn, wait, request, read)
 	c.keepOrClose(server, conn, usable)
@@ -42,7 +42,7 @@ func (c *Client) askList(
 ) error {
 	conn, err := c.takeConn(ctx, server)
 	if err != nil {
-		return &notSent{err: plain(err)}
+		return &notSent{err: c.plain(err)}
 	}
 	usable, err := c.converseBy(ctx, conn, 0, request, read, (*wire.Conn).ReadListed)
 	c.keepOrClose(server, conn, usable)

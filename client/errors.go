@@ -105,6 +105,14 @@ func plain(err error) error {
 	return err
 }
 
+// plain is plain, unless the client has been closed: that is then why.
+func (c *Client) plain(err error) error {
+	if c.ctx.Err() != nil {
+		return ErrClosed
+	}
+	return plain(err)
+}
+
 // refusal returns the error for a reply that refuses a request. It wraps ErrUnknownOutcome if the
 // server does not know either, and it is a notSent if another server may do better.
 func refusal(r *memcache.Reply) error {

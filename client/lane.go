@@ -252,7 +252,7 @@ func (l *lane) serve(out []byte, calls []*call) {
 		l.hangUp()
 	}
 	if err := l.connect(); err != nil {
-		l.refuse(out, calls, &notSent{err: plain(err)})
+		l.refuse(out, calls, &notSent{err: l.client.plain(err)})
 		return
 	}
 	err := l.round(out, calls)
@@ -264,7 +264,7 @@ func (l *lane) serve(out []byte, calls []*call) {
 		return
 	}
 	if out, calls, _ := l.take(); calls != nil { // what has gathered meanwhile
-		l.refuse(out, calls, &notSent{err: plain(err)})
+		l.refuse(out, calls, &notSent{err: l.client.plain(err)})
 	}
 }
 
@@ -385,5 +385,5 @@ func (l *lane) unanswered(read, write, last error) error {
 	if write != nil && !wire.TimedOut(read) {
 		read = write
 	}
-	return unknown(read)
+	return unknown(l.client.plain(read))
 }

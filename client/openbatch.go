@@ -50,7 +50,7 @@ func (c *Client) openOn(
 	}
 	conn, err := c.takeConn(ctx, server)
 	if err != nil {
-		return nil, plain(err)
+		return nil, c.plain(err)
 	}
 	b := &Batch{Queue: queue, Server: server, client: c, name: name, conn: conn}
 	// Servers of the original take no notice of options that they do not know.

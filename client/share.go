@@ -145,7 +145,7 @@ func (s *share) run() {
 			var err error
 			if conn, err = c.takeConn(c.ctx, s.server); err != nil {
 				for _, a := range asks {
-					a.then(s.worded(&notSent{err: plain(err)}))
+					a.then(&notSent{err: c.plain(err)})
 				}
 				continue
 			}
@@ -172,7 +172,7 @@ func (s *share) round(conn *wire.Conn, out []byte, asks []*shared) bool {
 			end = conn.Read(&reply)
 		}
 		if end != nil {
-			a.then(s.worded(plain(end)))
+			a.then(s.client.plain(end))
 			continue
 		}
 		err := a.read(&reply)
@@ -182,12 +182,4 @@ func (s *share) round(conn *wire.Conn, out []byte, asks []*shared) bool {
 		a.then(err)
 	}
 	return end == nil
-}
-
-// worded returns why a request has no reply.
-func (s *share) worded(err error) error {
-	if s.client.ctx.Err() != nil {
-		return ErrClosed
-	}
-	return err
 }
