@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,6 +30,9 @@ type BrowseOptions struct {
 	Limit  int    // so many of each server at most, up to 10,000; zero means 100
 	Hidden bool   // also those that are delayed, leased or open
 }
+
+// mostListed is how many items a server lists at most.
+const mostListed = 10_000
 
 // Browse lists items of a queue, those of one server after those of another, each in the order of their ids, and
 // takes none. It needs servers of version 3.
@@ -89,6 +93,7 @@ func (c *Client) lookOn(ctx context.Context, server string, name []byte, request
 	if err := checkMajor(version); err != nil {
 		return nil, err
 	}
+	most := cmp.Or(request.Limit, mostListed)
 	var next Listed
 	err = c.askList(ctx, server, memcache.AppendGet(nil, name, request), func(r *memcache.Reply) (bool, error) {
 		switch {
@@ -99,13 +104,16 @@ func (c *Client) lookOn(ctx context.Context, server string, name []byte, request
 			next.Item, next.Server = itemOf(r), server
 			next.Key, next.Expires = key, expires
 			found, next = append(found, next), Listed{}
+			if len(found) > most {
+				return false, errMoreThanAsked
+			}
 			return true, nil
 		case r.Kind == memcache.KindEnd:
 			return false, nil
 		}
 		return false, refusal(r)
 	})
-	return found, plain(err)
+	return found, err
 }
 
 // describe takes in what a server says of an item.

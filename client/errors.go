@@ -42,6 +42,8 @@ var (
 	ErrClosed = errors.New("the client or the consumer is closed")
 )
 
+var errMoreThanAsked = fmt.Errorf("%w: it sent more items than it was asked for", ErrProtocol)
+
 // An Error says what failed, on what, and why.
 type Error struct {
 	Op     string // "put", "get", "confirm", …

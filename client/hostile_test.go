@@ -125,6 +125,26 @@ func TestHostileServers(t *testing.T) {
 	}
 }
 
+// TestItemsForEver asks a server for some items, which sends them without end: the client does not keep them all.
+func TestItemsForEver(t *testing.T) {
+	r := rigged(t, func(n int, conn net.Conn) {
+		if buf := make([]byte, 1<<10); n == 1 { // of Browse, which asks for the version first
+			conn.Read(buf)
+			io.WriteString(conn, "VERSION 3.0.0\r\n")
+			endless(strings.Repeat("VALUE work/7 0 1\r\nx\r\n", 1<<10))(n, conn)
+			return
+		}
+		endless(strings.Repeat("VALUE work 0 1\r\nx\r\nEND\r\n", 1<<10))(n, conn)
+	})
+	c := dial(t, Options{ReplyTimeout: patience}, r.addr)
+	if b, err := c.OpenBatch(within(t), "work", 10, 0); !errors.Is(err, ErrProtocol) {
+		t.Errorf("OpenBatch = %v, %v, want ErrProtocol", b, err)
+	}
+	if found, err := c.Browse(within(t), "work", BrowseOptions{Limit: 10}); !errors.Is(err, ErrProtocol) {
+		t.Errorf("Browse = %d items, %v, want ErrProtocol", len(found), err)
+	}
+}
+
 // TestComesBackEmpty has a server lose its data directory while a client puts and takes: both go on, and what was lost
 // is not delivered.
 func TestComesBackEmpty(t *testing.T) {

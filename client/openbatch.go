@@ -81,6 +81,9 @@ func (c *Client) openOn(
 		more := memcache.AppendMonitor(nil, name, 1, int32(min(most-1, 1<<20)))
 		_, err = c.converse(ctx, conn, time.Second, more, func(r *memcache.Reply) (bool, error) {
 			if r.Kind == memcache.KindValue {
+				if len(b.Items) >= most {
+					return false, errMoreThanAsked
+				}
 				b.Items = append(b.Items, itemOf(r))
 				return true, nil
 			}
