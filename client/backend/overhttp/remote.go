@@ -36,7 +36,7 @@ type Options struct {
 	// DialTimeout bounds the making of one connection.
 	DialTimeout time.Duration
 	// ReplyTimeout is how long a server may take to begin its answer, on top of the time that it was
-	// asked to wait.
+	// asked to wait, and then for each further piece of it.
 	ReplyTimeout time.Duration
 	// Dial makes connections in place of TCP; nil does not.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -151,6 +151,19 @@ func (p *reply) release() {
 	p.remote.calls.Done()
 }
 
+// timed is the body of a reply: a server that stalls in it ends the call.
+type timed struct {
+	io.ReadCloser
+	reply *reply
+}
+
+// Read implements io.Reader.
+func (b timed) Read(into []byte) (int, error) {
+	b.reply.timer.Reset(b.reply.remote.timeout)
+	defer b.reply.timer.Stop()
+	return b.ReadCloser.Read(into)
+}
+
 var errSlow = errors.New("the server did not answer in time")
 
 // ask sends a request, and returns the answer if it is a good one.
@@ -175,6 +188,7 @@ func (r *Remote) ask(ctx context.Context, c call) (*reply, error) {
 	if err == nil {
 		if p.Response, err = r.http.Do(request); err == nil {
 			p.timer.Stop()
+			p.Body = timed{p.Body, p}
 			if p.StatusCode < 300 {
 				return p, nil
 			}
