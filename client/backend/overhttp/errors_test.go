@@ -60,10 +60,13 @@ func TestRemoteErrors(t *testing.T) {
 	}{
 		{"no answer", "", backend.ErrUnavailable, backend.ErrUnknownOutcome},
 		{"garbage", "220 smtp ready\r\n", backend.ErrUnavailable, backend.ErrUnknownOutcome},
-		{"cut list", "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n[{\"id\":\"m\"},", backend.ErrUnavailable, nil},
-		{"no list", answerOf(200, "", `{"id":1}`), backend.ErrUnavailable, nil},
-		{"html", answerOf(200, "", "<html>"), backend.ErrUnavailable, nil},
-		{"unknown encoding", answerOf(200, "", `[{"id":"m","body":"x","encoding":"rot13"}]`), backend.ErrUnavailable, nil},
+		{"cut list", "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n[{\"id\":\"m\"},", backend.ErrUnavailable, backend.ErrUnknownOutcome},
+		{"no list", answerOf(200, "", `{"id":1}`), backend.ErrUnavailable, backend.ErrUnknownOutcome},
+		{"html", answerOf(200, "", "<html>"), backend.ErrUnavailable, backend.ErrUnknownOutcome},
+		{"unknown encoding", answerOf(200, "", `[{"id":"m","body":"x","encoding":"rot13"}]`), backend.ErrUnavailable, backend.ErrUnknownOutcome},
+		{"empty list", answerOf(200, "", "[]"), backend.ErrUnavailable, backend.ErrUnknownOutcome},
+		{"list of nothing", answerOf(200, "", "[null]"), backend.ErrUnavailable, backend.ErrUnknownOutcome},
+		{"nothing", "HTTP/1.1 204 No Content\r\n\r\n", backend.ErrUnavailable, nil},
 		{"404 of another server", answerOf(404, "", "404 page not found\n"), backend.ErrUnavailable, backend.ErrUnavailable},
 		{"404", answerOf(404, "", "Queue not found"), backend.ErrNoQueue, backend.ErrNoQueue},
 		{"400", answerOf(400, "", "no"), backend.ErrInvalid, backend.ErrInvalid},
@@ -86,6 +89,10 @@ func TestRemoteErrors(t *testing.T) {
 					t.Errorf("Messages = %v, want %v", err, tt.get)
 				}
 				synctest.Wait() // the client sees that the connection has ended
+				if _, err := r.Message(t.Context(), k, backend.IDs); !errors.Is(err, tt.get) {
+					t.Errorf("Message = %v, want %v", err, tt.get)
+				}
+				synctest.Wait()
 				if _, err := r.Put(t.Context(), k, []byte("x"), backend.Attributes{}); !errors.Is(err, tt.put) || tt.put == nil && err != nil {
 					t.Errorf("Put = %v, want %v", err, tt.put)
 				}

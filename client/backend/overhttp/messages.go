@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"iter"
 	"net/http"
 	"net/url"
@@ -50,7 +51,11 @@ func (r *Remote) names(ctx context.Context, method, path string, m backend.Names
 		return nil, err
 	}
 	defer p.end()
-	if err := json.NewDecoder(p.Body).Decode(&names); err != nil {
+	err = json.NewDecoder(p.Body).Decode(&names)
+	if err == nil && len(names) == 0 {
+		err = errNoBurrow
+	}
+	if err != nil {
 		return nil, p.failure(err, true)
 	}
 	return names, nil
@@ -65,7 +70,7 @@ func (r *Remote) Messages(ctx context.Context, q backend.Queue, m backend.Match)
 			return
 		}
 		defer p.end()
-		if p.StatusCode == http.StatusNoContent {
+		if p.StatusCode == http.StatusNoContent && m.Detail == backend.None {
 			yield(backend.Message{}, nil)
 			return
 		}
@@ -91,6 +96,9 @@ func (r *Remote) askMatch(
 func (p *reply) each(yield func(backend.Message, error) bool) {
 	d := json.NewDecoder(p.Body)
 	err := expect(d, '[')
+	if err == nil && !d.More() {
+		err = errNoBurrow // which says what is missing, and shows no empty list
+	}
 	for err == nil && d.More() {
 		var m shown
 		if err = d.Decode(&m); err == nil && !yield(m.message(), nil) {
@@ -129,18 +137,23 @@ type shown struct {
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (m *shown) UnmarshalJSON(b []byte) error {
-	if b[0] == '"' {
-		return json.Unmarshal(b, &m.ID)
-	}
 	type plain shown
-	if err := json.Unmarshal(b, (*plain)(m)); err != nil || m.Encoding == "" {
+	into := any((*plain)(m))
+	if b[0] == '"' {
+		into = &m.ID
+	}
+	err := json.Unmarshal(b, into)
+	if err == nil && m.ID == "" {
+		err = errNoBurrow
+	}
+	if err != nil || m.Encoding == "" {
 		return err
 	}
 	if m.Encoding != "base64" {
 		return fmt.Errorf("a body is encoded as %q, which is not known", m.Encoding)
 	}
 	var binary struct{ Body []byte }
-	err := json.Unmarshal(b, &binary)
+	err = json.Unmarshal(b, &binary)
 	m.raw = binary.Body
 	return err
 }
@@ -176,7 +189,7 @@ func (r *Remote) change(
 		return nil, err
 	}
 	defer p.end()
-	if p.StatusCode == http.StatusNoContent {
+	if p.StatusCode == http.StatusNoContent && m.Detail == backend.None {
 		return nil, nil
 	}
 	return backend.Collect(p.each)
@@ -196,6 +209,9 @@ func (r *Remote) Put(ctx context.Context, k backend.Key, body []byte, a backend.
 		return false, err
 	}
 	defer p.end()
+	if p.StatusCode != http.StatusCreated && p.StatusCode != http.StatusNoContent {
+		return false, p.failure(errNoBurrow, true)
+	}
 	return p.StatusCode == http.StatusCreated, nil
 }
 
@@ -230,14 +246,20 @@ func (r *Remote) one(
 		return backend.Message{}, err
 	}
 	defer p.end()
+	var m shown
 	switch {
-	case p.StatusCode == http.StatusNoContent:
+	case p.StatusCode == http.StatusNoContent && d == backend.None:
 		return backend.Message{}, nil
 	case d == backend.IDs:
-		return backend.Message{ID: k.ID}, nil
+		var id []byte
+		if id, err = io.ReadAll(io.LimitReader(p.Body, maxText)); err == nil && string(id) != k.ID {
+			err = errNoBurrow
+		}
+		m.ID = k.ID
+	default:
+		err = json.NewDecoder(p.Body).Decode(&m)
 	}
-	var m shown
-	if err := json.NewDecoder(p.Body).Decode(&m); err != nil {
+	if err != nil {
 		return backend.Message{}, p.failure(err, true)
 	}
 	return m.message(), nil

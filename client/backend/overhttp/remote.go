@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -110,8 +112,15 @@ func (r *Remote) Ping(ctx context.Context) error {
 		return err
 	}
 	defer p.end()
-	_, err = p.body()
-	return err
+	var versions []string
+	err = json.NewDecoder(io.LimitReader(p.Body, maxText)).Decode(&versions)
+	if err == nil && !slices.Contains(versions, "v1.0") {
+		err = errNoBurrow
+	}
+	if err != nil {
+		return p.failure(err, true)
+	}
+	return nil
 }
 
 // call is one request.
@@ -164,7 +173,10 @@ func (b timed) Read(into []byte) (int, error) {
 	return b.ReadCloser.Read(into)
 }
 
-var errSlow = errors.New("the server did not answer in time")
+var (
+	errSlow     = errors.New("the server did not answer in time")
+	errNoBurrow = errors.New("this is no answer of Burrow's protocol")
+)
 
 // ask sends a request, and returns the answer if it is a good one.
 func (r *Remote) ask(ctx context.Context, c call) (*reply, error) {
@@ -287,15 +299,6 @@ func (p *reply) refusal() error {
 		}
 	}
 	return e
-}
-
-// body returns the whole body.
-func (p *reply) body() ([]byte, error) {
-	b, err := io.ReadAll(p.Body)
-	if err != nil {
-		return nil, p.failure(err, true)
-	}
-	return b, nil
 }
 
 // pathOf returns the path of what the names name: an account, its queue, its message.
