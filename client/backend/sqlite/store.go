@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	_ "modernc.org/sqlite" // the driver
+	driver "modernc.org/sqlite"
 
 	"github.com/kestrelmq/kestrel/client/backend"
 	"github.com/kestrelmq/kestrel/codec/burrow"
@@ -138,10 +138,19 @@ func (s *Store) transact(ctx context.Context, do func(context.Context, *sql.Tx) 
 	if err := do(ctx, tx); err != nil {
 		return failure(ctx, err)
 	}
-	if err := tx.Commit(); err != nil {
+	if err := tx.Commit(); isFull(err) {
+		return failure(ctx, err) // it is rolled back
+	} else if err != nil {
 		return backend.Unknown(failure(ctx, err))
 	}
 	return nil
+}
+
+// isFull reports whether the database has no room for what a transaction has changed.
+func isFull(err error) bool {
+	const full = 13 // SQLITE_FULL
+	var e *driver.Error
+	return errors.As(err, &e) && e.Code() == full
 }
 
 // failure returns what an error of the database means to callers.
@@ -150,6 +159,8 @@ func failure(ctx context.Context, err error) error {
 	switch {
 	case errors.As(err, &refused):
 		return err
+	case isFull(err):
+		return backend.Refuse(backend.ErrFull, "out of disk space")
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
