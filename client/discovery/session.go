@@ -109,21 +109,20 @@ type keeper interface {
 	Close()
 }
 
-// maxReply bounds what a reply of ZooKeeper may make this process allocate, in bytes.
-const maxReply = 16 << 20
-
 // dial returns a connection that connects in the background, and calls kick when something happens to
 // it or to what it watches. Kick does not block.
 func (c Config) dial(kick func()) (keeper, error) {
+	s := &session{welcome: max(c.SessionTimeout/3, time.Second)}
 	conn, _, err := zk.Connect(c.Hosts, c.SessionTimeout,
-		zk.WithLogger(quietLogger{c.Logger}), zk.WithMaxBufferSize(maxReply),
+		zk.WithLogger(quietLogger{c.Logger}), zk.WithMaxBufferSize(maxReply), zk.WithDialer(s.dial),
 		// The channel of events drops what finds it full; nothing is lost by that here, because a pass
 		// looks at everything.
 		zk.WithEventCallback(func(zk.Event) { kick() }))
 	if err != nil {
 		return nil, err
 	}
-	return conn, nil
+	s.Conn = conn
+	return s, nil
 }
 
 // quietLogger takes what the library logs about its connections.

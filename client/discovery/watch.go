@@ -43,15 +43,28 @@ func watch(ctx context.Context, config Config, dial func(func()) (keeper, error)
 		armed: make(map[string]<-chan zk.Event),
 	}
 	defer w.pass.close()
+	release := func() bool { return true }
+	defer func() { release() }()
+	connect := func(kick func()) (keeper, error) {
+		release()
+		conn, err := dial(kick)
+		if err == nil {
+			release = context.AfterFunc(ctx, conn.Close) // ends what waits for a ZooKeeper that does not answer
+		}
+		return conn, err
+	}
 	failing := false
 	var last [2][]string // what was reported, as keys
 	var rolls [2]roll
 	var session int64 // of the last pass that succeeded; zero before
 	for first := true; ; {
-		err := w.pass.connect(dial, func() { signal(w.kick) })
+		err := w.pass.connect(connect, func() { signal(w.kick) })
 		var found [2][]node
 		if err == nil {
 			found, err = w.readBoth()
+		}
+		if ctx.Err() != nil {
+			return nil
 		}
 		if w.pass.outcome(err); w.pass.conn == nil {
 			clear(w.armed)

@@ -16,9 +16,6 @@ import (
 	"github.com/kestrelmq/kestrel/client/discovery/zktest"
 )
 
-// patience bounds every wait: far longer than what is waited for takes.
-const patience = 60 * time.Second
-
 func configFor(z *zktest.Server) Config {
 	return Config{Hosts: []string{z.Addr}, Path: "/kestrel/test", SessionTimeout: 2 * time.Second}
 }
