@@ -83,8 +83,12 @@ func (c *Conn) authenticate(ctx context.Context, user, password string) error {
 	switch {
 	case err != nil:
 		return err
-	case r.Kind != memcache.KindStored:
+	case r.Kind == memcache.KindClientError || r.Kind == memcache.KindError:
 		return fmt.Errorf("%w: user %q: %s", ErrAuthentication, user, r.Text)
+	case r.Kind == memcache.KindServerError:
+		return fmt.Errorf("the server answered the login of user %q with SERVER_ERROR %s", user, r.Text)
+	case r.Kind != memcache.KindStored:
+		return fmt.Errorf("the login of user %q: %w", user, memcache.ErrBadReply)
 	}
 	c.ReadUntil(time.Time{})
 	return nil

@@ -243,3 +243,39 @@ func TestStored(t *testing.T) {
 		}
 	}
 }
+
+// TestAuthenticateErrors tests what a login fails with: only a server that does not take the user says so.
+func TestAuthenticateErrors(t *testing.T) {
+	for _, tt := range []struct {
+		answer string
+		want   error // nil: none of those that have names
+	}{
+		{"CLIENT_ERROR authentication failure\r\n", ErrAuthentication},
+		{"SERVER_ERROR out of memory\r\n", nil},
+		{"SERVER_ERROR\r\n", nil},
+		{"HTTP/1.1 400 Bad Request\r\n", memcache.ErrBadReply},
+		{"", io.EOF},
+	} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		served := make(chan struct{})
+		go func() {
+			defer close(served)
+			if conn, err := l.Accept(); err == nil {
+				conn.Read(make([]byte, 1<<10))
+				io.WriteString(conn, tt.answer)
+				conn.Close()
+			}
+		}()
+		_, err = Dialer{Timeout: patience, User: "alice", Password: "s3cret"}.Dial(context.Background(), l.Addr().String())
+		l.Close()
+		<-served
+		for _, named := range []error{ErrAuthentication, memcache.ErrBadReply, io.EOF} {
+			if err == nil || errors.Is(err, named) != (named == tt.want) {
+				t.Errorf("%q: Dial = %v, want %v", tt.answer, err, tt.want)
+			}
+		}
+	}
+}
