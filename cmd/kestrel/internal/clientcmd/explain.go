@@ -40,7 +40,7 @@ func (p *place) explain(err error) error {
 		code = cli.ExitUsage
 	case errors.Is(err, client.ErrProtocol):
 		advice = "--server needs a port of the memcache protocol, by default 22133"
-	case errors.Is(err, client.ErrAuthentication) && strings.Contains(err.Error(), "over quota: "):
+	case strings.Contains(err.Error(), "SERVER_ERROR over quota: "):
 		advice = "quota of [users." + cmp.Or(p.user, "NAME") + "] in the server's configuration is the bound"
 	case errors.Is(err, client.ErrAuthentication):
 		advice = "the password is in $" + cli.PasswordVariable + ", or in the profile"
