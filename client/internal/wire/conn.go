@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -107,8 +108,9 @@ func configFor(config *tls.Config, addr string) *tls.Config {
 
 // Conn is one connection.
 type Conn struct {
-	tcp    net.Conn // the socket
-	stream net.Conn // what is said on it: the socket itself, or TLS
+	tcp    net.Conn    // the socket
+	stream net.Conn    // what is said on it: the socket itself, or TLS
+	broken atomic.Bool // a write has failed
 
 	// Owned by the caller of ReadUntil, Renew and Write.
 	readBy, writeBy time.Time // the deadlines in force; zero: none
@@ -130,6 +132,9 @@ func (c *Conn) Write(p []byte, deadline time.Time) error {
 // Send sends p, within the deadline in force.
 func (c *Conn) Send(p []byte) error {
 	_, err := c.stream.Write(p)
+	if err != nil {
+		c.broken.Store(true)
+	}
 	return err
 }
 
@@ -252,7 +257,12 @@ func (c *Conn) Quiet() bool {
 }
 
 // Close ends the connection, and whatever waits on it.
-func (c *Conn) Close() { c.stream.Close() }
+func (c *Conn) Close() {
+	if c.broken.Load() {
+		c.tcp.Close() // else TLS waits for seconds to say farewell
+	}
+	c.stream.Close()
+}
 
 // Guard has the end of ctx close the connection. The function that it returns stops that, and
 // reports whether the connection is still open.

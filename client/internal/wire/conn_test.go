@@ -15,6 +15,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/kestrelmq/kestrel/codec/memcache"
@@ -158,8 +159,9 @@ func TestName(t *testing.T) {
 	}
 }
 
-// TestTLS dials a server with a certificate that the client trusts, and one that it does not.
-func TestTLS(t *testing.T) {
+// selfSigned returns a certificate of 127.0.0.1, and a pool of authorities that vouches for it.
+func selfSigned(t *testing.T) (tls.Certificate, *x509.CertPool) {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -176,8 +178,16 @@ func TestTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	roots := x509.NewCertPool()
+	roots.AddCert(parsed)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, roots
+}
+
+// TestTLS dials a server with a certificate that the client trusts, and one that it does not.
+func TestTLS(t *testing.T) {
+	certificate, roots := selfSigned(t)
 	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{
-		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
+		Certificates: []tls.Certificate{certificate},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -196,8 +206,6 @@ func TestTLS(t *testing.T) {
 			}()
 		}
 	}()
-	roots := x509.NewCertPool()
-	roots.AddCert(parsed)
 	c, err := Dialer{Timeout: patience, TLS: &tls.Config{RootCAs: roots}}.Dial(context.Background(), l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -278,4 +286,30 @@ func TestAuthenticateErrors(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestCloseStalledTLS closes a connection whose other end reads no more, so that a write has timed out: it does not wait
+// for a farewell as well.
+func TestCloseStalledTLS(t *testing.T) {
+	certificate, roots := selfSigned(t)
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		server := tls.Server(theirs, &tls.Config{Certificates: []tls.Certificate{certificate}})
+		shaken := make(chan error)
+		go func() { shaken <- server.Handshake() }()
+		stream := tls.Client(ours, &tls.Config{RootCAs: roots, ServerName: "127.0.0.1", MaxVersion: tls.VersionTLS12})
+		if err := errors.Join(stream.Handshake(), <-shaken); err != nil {
+			t.Fatal(err)
+		}
+		c := &Conn{tcp: ours, stream: stream}
+		if err := c.Write([]byte("get work\r\n"), time.Now().Add(time.Second)); !TimedOut(err) {
+			t.Errorf("Write = %v, want a timeout", err)
+		}
+		began := time.Now()
+		c.Close()
+		if took := time.Since(began); took > 0 {
+			t.Errorf("Close took %v", took)
+		}
+		theirs.Close()
+	})
 }
