@@ -155,17 +155,17 @@ func (f *FailoverOf) waiting(ctx context.Context, match backend.Match, do func(m
 	deadline := time.Now().Add(min(match.Wait, backend.LongestWait))
 	for {
 		left := time.Until(deadline)
-		cut := false
+		cut, began := false, time.Time{}
 		err := f.ask(ctx, func(m *member, first bool) error {
 			piece := match
 			piece.Wait = max(left, 0)
 			if cut = !first && left > waitPiece; cut {
-				piece.Wait = waitPiece
+				piece.Wait, began = waitPiece, time.Now()
 			}
 			return do(m, piece)
 		})
-		if !cut || !errors.Is(err, backend.ErrNotFound) {
-			return err
+		if !cut || !errors.Is(err, backend.ErrNotFound) || time.Since(began) < waitPiece/2 {
+			return err // or the member does not wait any more: it stops, say
 		}
 	}
 }

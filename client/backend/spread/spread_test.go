@@ -324,3 +324,42 @@ func TestOwners(t *testing.T) {
 		t.Error("a hash of nothing")
 	}
 }
+
+// hasty is a back end that has nothing, and does not wait for it.
+type hasty struct {
+	backend.Backend
+	asked *int
+}
+
+func (h hasty) DeleteMessages(context.Context, backend.Queue, backend.Match) ([]backend.Message, error) {
+	if *h.asked++; *h.asked > 100 {
+		panic("it is asked again and again")
+	}
+	return nil, backend.ErrNoQueue
+}
+
+// away is a back end that cannot be reached.
+type away struct{ backend.Backend }
+
+func (away) DeleteMessages(context.Context, backend.Queue, backend.Match) ([]backend.Message, error) {
+	return nil, backend.Unavailable(errors.New("away"))
+}
+func (away) Ping(context.Context) error { return errors.New("away") }
+func (away) Close() error               { return nil }
+
+// TestFailoverHasty waits at a second member that does not wait, as one whose waits have been drained: the wait ends
+// there too, and the member is not asked without a pause.
+func TestFailoverHasty(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked int
+		f := Failover([]Member{{"one", away{}}, {"two", hasty{away{}, &asked}}}, Options{})
+		defer f.Close()
+		q := backend.Queue{Account: "acme", Name: "jobs"}
+		if _, err := f.DeleteMessages(t.Context(), q, backend.Match{Wait: time.Minute}); !errors.Is(err, backend.ErrNoQueue) {
+			t.Errorf("DeleteMessages = %v, want ErrNoQueue", err)
+		}
+		if asked != 1 {
+			t.Errorf("the member was asked %d times", asked)
+		}
+	})
+}
