@@ -458,12 +458,31 @@ func (c *Consumer) failed(s *slot, err error) {
 		c.client.opts.Logger.Warn("a server gives no items", "server", st.server, "queue", c.queue, "error", err)
 	}
 	pause := c.client.opts.Backoff.After(st.fails)
-	st.until = now.Add(pause)
+	c.rest(st, pause)
+}
+
+// rest leaves a server alone for a while; mu is held.
+func (c *Consumer) rest(st *station, pause time.Duration) {
+	st.until = time.Now().Add(pause)
 	time.AfterFunc(pause, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.schedule()
 	})
+}
+
+// waited notes that a get ended without an item, which was to wait for so long. A server may not wait at all, as for an
+// alias: then it has a pause.
+func (c *Consumer) waited(s *slot, since time.Time, wait time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	st := s.station
+	if time.Since(since) >= wait/2 {
+		st.hasty = 0
+		return
+	}
+	st.hasty++
+	c.rest(st, c.client.opts.Backoff.After(st.hasty))
 }
 
 // answered notes that a server has answered a get of a slot, by a delivery or by none. A round of several has
@@ -495,6 +514,9 @@ func (c *Consumer) noteAnswer(s *slot, d *Delivery) (withConfirm bool) {
 		c.client.opts.Logger.Info("a server gives items again", "server", st.server, "queue", c.queue)
 	}
 	st.fails = 0
+	if d != nil {
+		st.hasty = 0
+	}
 	c.lastErr = nil
 	withConfirm = s.withConfirm
 	s.withConfirm = false

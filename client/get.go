@@ -53,6 +53,7 @@ func (c *Client) seek(ctx context.Context, wait time.Duration, try func(server s
 	end := time.Now().Add(wait)
 	pause := time.Duration(0)
 	for {
+		begun, asked := time.Now(), time.Duration(0) // to wait
 		servers := c.readers()
 		failures := 0
 		last := &Error{Err: ErrNoServers}
@@ -61,6 +62,7 @@ func (c *Client) seek(ctx context.Context, wait time.Duration, try func(server s
 			if len(servers) == 1 {
 				turn = min(time.Until(end), longWait)
 			}
+			asked = max(turn, asked)
 			err := try(server, max(turn, 0))
 			switch {
 			case err == nil:
@@ -78,6 +80,15 @@ func (c *Client) seek(ctx context.Context, wait time.Duration, try func(server s
 			return last
 		}
 		pause = min(2*pause+10*time.Millisecond, turnWait)
+		if time.Since(begun) < asked/2 { // a server may not wait at all, as for an alias
+			select {
+			case <-time.After(min(pause, time.Until(end))):
+			case <-ctx.Done():
+				return &Error{Err: cause(ctx)}
+			case <-c.ctx.Done():
+				return &Error{Err: ErrClosed}
+			}
+		}
 	}
 }
 

@@ -19,7 +19,8 @@ type station struct {
 	plan    int       // gets to be made; schedule alone uses it
 	hit     bool      // the last get had an item
 	fails   int       // in a row
-	until   time.Time // when the server may be asked again after a failure
+	hasty   int       // gets in a row that were to wait, and did not
+	until   time.Time // when the server may be asked again after a failure, or a hasty get
 	leaving bool      // the server has left the read set, or the consumer is closed
 }
 
@@ -146,10 +147,12 @@ func (s *slot) get(o order) bool {
 	if !s.send(o) {
 		return false
 	}
-	s.conn.ReadUntil(time.Now().Add(o.wait + c.client.opts.ReplyTimeout))
+	asked := time.Now()
+	s.conn.ReadUntil(asked.Add(o.wait + c.client.opts.ReplyTimeout))
 	var reply memcache.Reply
 	found, ok := s.receive(&reply)
 	if ok && !found {
+		c.waited(s, asked, o.wait)
 		c.answered(s, nil)
 	}
 	for found {
@@ -168,12 +171,16 @@ func (s *slot) getLeased(o order) bool {
 	if !s.send(o) {
 		return false
 	}
-	s.conn.ReadUntil(time.Now().Add(o.wait + c.client.opts.ReplyTimeout))
+	asked := time.Now()
+	s.conn.ReadUntil(asked.Add(o.wait + c.client.opts.ReplyTimeout))
 	var reply memcache.Reply
-	for range o.n {
+	for i := range o.n {
 		found, ok := s.receive(&reply)
 		if !ok {
 			return false
+		}
+		if i == 0 && !found {
+			c.waited(s, asked, o.wait)
 		}
 		var d *Delivery
 		if found {
