@@ -303,7 +303,7 @@ func (e *Engine) Ahead(name []byte) bool {
 	}
 	sh, q := e.lockQueue(name)
 	defer sh.mu.Unlock()
-	if q == nil {
+	if q == nil || e.closed.Load() { // nothing is written any more
 		return false
 	}
 	if q.family != nil {
