@@ -45,7 +45,9 @@ type FailoverOf struct {
 
 type member struct {
 	Member
-	down bool // and probed
+	down  bool      // and probed
+	rose  time.Time // when it answered again last
+	tries int       // probes without a longer time in between in which it was well; its probe's while it is down
 }
 
 // Failover returns a back end of members, the preferred one first. It closes them with itself.
@@ -119,14 +121,18 @@ func (f *FailoverOf) failed(m *member, err error) {
 		return
 	}
 	m.down = true
+	if time.Since(m.rose) > f.opts.Probe.Most { // else it answers probes, and nothing else
+		m.tries = 0
+	}
 	f.opts.Logger.Warn("a member cannot be reached; the next one is asked", "member", m.Name, "error", err)
 	f.probes.Go(func() { f.probe(m) })
 }
 
 // probe asks m from time to time until it answers.
 func (f *FailoverOf) probe(m *member) {
-	for try := 1; ; try++ {
-		timer := time.NewTimer(f.opts.Probe.After(try))
+	for {
+		m.tries++
+		timer := time.NewTimer(f.opts.Probe.After(m.tries))
 		select {
 		case <-timer.C:
 		case <-f.ctx.Done():
@@ -142,7 +148,7 @@ func (f *FailoverOf) probe(m *member) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	m.down = false
+	m.down, m.rose = false, time.Now()
 	f.opts.Logger.Info("a member answers again", "member", m.Name)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -362,4 +363,44 @@ func TestFailoverHasty(t *testing.T) {
 			t.Errorf("the member was asked %d times", asked)
 		}
 	})
+}
+
+// readOnly is a back end that answers, and takes nothing.
+type readOnly struct{ backend.Backend }
+
+func (readOnly) Put(context.Context, backend.Key, []byte, backend.Attributes) (bool, error) {
+	return false, backend.Unavailable(errors.New("read only"))
+}
+func (readOnly) Ping(context.Context) error { return nil }
+
+// TestFailoverReadOnly puts for a minute with a first member that is read only, and so answers each probe. It is tried
+// less and less often, and so fills no log.
+func TestFailoverReadOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		second, err := embedded.Memory(embedded.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var log lines
+		f := Failover([]Member{{"one", readOnly{away{}}}, {"two", second}}, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		defer f.Close()
+		k := backend.Key{Queue: backend.Queue{Account: "acme", Name: "jobs"}, ID: "m"}
+		for range 6000 {
+			if _, err := f.Put(t.Context(), k, nil, backend.Attributes{}); err != nil {
+				t.Fatal(err)
+			}
+			<-time.After(10 * time.Millisecond)
+		}
+		if n := log.n.Load(); n > 60 {
+			t.Errorf("%d lines of the log in a minute", n)
+		}
+	})
+}
+
+// lines counts what is written.
+type lines struct{ n atomic.Int32 }
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.n.Add(1)
+	return len(p), nil
 }
