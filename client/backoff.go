@@ -28,3 +28,12 @@ func (b Backoff) After(n int) time.Duration {
 	}
 	return wait - rand.N(wait/4)
 }
+
+// roundedUp returns d in units, rounded up. No d is too long for it.
+func roundedUp(d, unit time.Duration) int64 {
+	n := d / unit
+	if d%unit > 0 {
+		n++
+	}
+	return int64(n)
+}

@@ -28,7 +28,8 @@ var (
 	ErrLost = errors.New("the connection that held the item is lost: the server delivers the item again")
 	// ErrTooOld says that a server has no leases, and no keys: it would take items for good.
 	ErrTooOld = errors.New("the server is older than version 3 and has no leases or keys")
-	// ErrReject, in what a Worker's handler returns, sends the item to the dead-letter queue.
+	// ErrReject, in what a Worker's handler returns, sends the item to the dead-letter queue, if the Worker has a Lease.
+	// Otherwise the item goes back, as with any error.
 	ErrReject = errors.New("the item is rejected")
 	// ErrEnded says that a delivery was confirmed or aborted before.
 	ErrEnded = errors.New("the delivery was confirmed or aborted before")

@@ -153,12 +153,3 @@ func itemOf(r *memcache.Reply) Item {
 func millis(wait time.Duration) int32 {
 	return int32(min(max(0, roundedUp(wait, time.Millisecond)), math.MaxInt32))
 }
-
-// roundedUp returns d in units, rounded up. No d is too long for it.
-func roundedUp(d, unit time.Duration) int64 {
-	n := d / unit
-	if d%unit > 0 {
-		n++
-	}
-	return int64(n)
-}

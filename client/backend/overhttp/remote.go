@@ -38,7 +38,7 @@ type Options struct {
 	// DialTimeout bounds the making of one connection.
 	DialTimeout time.Duration
 	// ReplyTimeout is how long a server may take to begin its answer, on top of the time that it was
-	// asked to wait, and then for each further piece of it.
+	// asked to wait. It is also how long each further piece of the answer may take.
 	ReplyTimeout time.Duration
 	// Dial makes connections in place of TCP; nil does not.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
