@@ -1,12 +1,14 @@
 package client
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"time"
 )
 
 // Backoff is how long to wait after failures that follow each other: First, then twice as long each time, up to Most.
-// Each is by chance up to a quarter shorter, so that many clients do not come back at once.
+// Each is by chance up to a quarter shorter, so that many clients do not come back at once. Without First it begins with
+// a millisecond, and Most is First at least.
 type Backoff struct {
 	First time.Duration
 	Most  time.Duration
@@ -14,15 +16,15 @@ type Backoff struct {
 
 // After returns the time to wait behind the n-th failure; n is at least 1.
 func (b Backoff) After(n int) time.Duration {
-	wait := b.First
+	wait := cmp.Or(b.First, time.Millisecond)
+	most := max(b.Most, wait)
 	for range n - 1 {
-		if wait >= b.Most/2 {
-			wait = b.Most
+		if wait >= most/2 {
+			wait = most
 			break
 		}
 		wait *= 2
 	}
-	wait = min(wait, b.Most)
 	if wait < 4 {
 		return wait
 	}

@@ -93,7 +93,7 @@ func (c *Client) lookOn(ctx context.Context, server string, name []byte, request
 	if err := checkMajor(version); err != nil {
 		return nil, err
 	}
-	most := cmp.Or(request.Limit, mostListed)
+	most := cmp.Or(max(request.Limit, 0), mostListed)
 	var next Listed
 	err = c.askList(ctx, server, memcache.AppendGet(nil, name, request), func(r *memcache.Reply) (bool, error) {
 		switch {

@@ -132,16 +132,17 @@ func (a *Announcer) run(ctx context.Context) {
 	p := &pass{config: a.config, data: a.data, owners: make(map[string]owners)}
 	defer p.close()
 	dial := func(kick func()) (keeper, error) {
+		conn, err := a.dial(kick) // which may look up names for seconds
+		if err != nil {
+			return nil, err
+		}
 		a.mu.Lock()
-		defer a.mu.Unlock()
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
+		a.conn = conn
+		a.mu.Unlock()
+		if ctx.Err() != nil { // Close has not seen it
+			conn.Close()
 		}
-		conn, err := a.dial(kick)
-		if err == nil {
-			a.conn = conn
-		}
-		return conn, err
+		return conn, nil
 	}
 	ticker := time.NewTicker(period)
 	defer ticker.Stop()

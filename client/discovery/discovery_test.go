@@ -3,6 +3,7 @@ package discovery
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"reflect"
@@ -152,6 +153,35 @@ func TestUncertainCreate(t *testing.T) {
 			t.Errorf("%d nodes in read and %d in write, want one each", r, w)
 		}
 	})
+}
+
+// TestSlowNames has the names of ZooKeeper's hosts be looked up for long. Nobody waits for that who asks for the state,
+// or changes the wish.
+func TestSlowNames(t *testing.T) {
+	looked, found := make(chan struct{}, 1), make(chan struct{})
+	a, err := announce(Config{Hosts: []string{"z"}, Path: "/k"}, full, func(func()) (keeper, error) {
+		looked <- struct{}{}
+		<-found
+		return nil, errors.New("no such host")
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-looked
+	asked := make(chan State)
+	go func() { asked <- a.State() }()
+	select {
+	case <-asked:
+	case <-time.After(patience):
+		t.Fatal("State waits for a name")
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := a.Set(over, Sets{Read: true}); !errors.Is(err, context.Canceled) {
+		t.Errorf("Set = %v", err)
+	}
+	close(found)
+	a.Close(over)
 }
 
 // TestSessionEnds has the session end, and its nodes with it: a second later the server is back.

@@ -137,23 +137,21 @@ type shown struct {
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (m *shown) UnmarshalJSON(b []byte) error {
+	switch b[0] {
+	case '"':
+		return json.Unmarshal(b, &m.ID)
+	case 'n': // null
+		return errNoBurrow
+	}
 	type plain shown
-	into := any((*plain)(m))
-	if b[0] == '"' {
-		into = &m.ID
-	}
-	err := json.Unmarshal(b, into)
-	if err == nil && m.ID == "" {
-		err = errNoBurrow
-	}
-	if err != nil || m.Encoding == "" {
+	if err := json.Unmarshal(b, (*plain)(m)); err != nil || m.Encoding == "" {
 		return err
 	}
 	if m.Encoding != "base64" {
 		return fmt.Errorf("a body is encoded as %q, which is not known", m.Encoding)
 	}
 	var binary struct{ Body []byte }
-	err = json.Unmarshal(b, &binary)
+	err := json.Unmarshal(b, &binary)
 	m.raw = binary.Body
 	return err
 }
