@@ -177,6 +177,9 @@ func (c *Client) putAll(ctx context.Context, queue string, items [][]byte, opts 
 	b := &batch{name: name, flags: opts.Flags, expiry: expiry, with: with, items: items}
 	for len(items) > 0 {
 		l := c.chooseLane(b.tried)
+		if l == nil && !b.stays {
+			l, b.stays = b.slow, true // nobody else has taken what was withdrawn from there
+		}
 		if l == nil {
 			break
 		}
@@ -261,6 +264,8 @@ type batch struct {
 	items  [][]byte
 
 	tried  []*lane
+	slow   *lane   // that items were withdrawn from
+	stays  bool    // what gathers is not withdrawn any more
 	todo   []int   // indexes of the items to put next; nil: all of them
 	errs   []error // by item, once one has failed
 	failed int
@@ -387,7 +392,8 @@ func (b *batch) await(ctx context.Context, l *lane, k *call) error {
 		case <-k.done:
 			return nil
 		case <-tick.C:
-			if l.client.better(b.tried) && l.withdraw(k) {
+			if !b.stays && l.client.better(b.tried) && l.withdraw(k) {
+				b.slow = l
 				return &notSent{err: errSlow}
 			}
 		case <-ctx.Done():
