@@ -112,7 +112,7 @@ type keeper interface {
 // dial returns a connection that connects in the background, and calls kick when something happens to
 // it or to what it watches. Kick does not block.
 func (c Config) dial(kick func()) (keeper, error) {
-	s := &session{welcome: max(c.SessionTimeout/3, time.Second)}
+	s := &session{welcome: max(c.SessionTimeout/time.Duration(len(c.Hosts)), time.Second)} // as ZooKeeper's own client
 	conn, _, err := zk.Connect(c.Hosts, c.SessionTimeout,
 		zk.WithLogger(quietLogger{c.Logger}), zk.WithMaxBufferSize(maxReply), zk.WithDialer(s.dial),
 		// The channel of events drops what finds it full; nothing is lost by that here, because a pass
