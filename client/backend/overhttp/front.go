@@ -210,7 +210,7 @@ func (x *exchange) fail(err error) {
 	var e *backend.Error
 	if errors.As(err, &e) {
 		text = e.Text
-		if e.Code != 0 {
+		if e.Code >= 400 && !errors.Is(err, backend.ErrUnavailable) { // of which a 404 is no empty queue
 			status = e.Code
 		}
 	}
