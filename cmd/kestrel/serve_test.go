@@ -141,6 +141,21 @@ func TestEndToEndKill(t *testing.T) {
 	}
 }
 
+// TestEndToEndLogReaderDies has the program die that reads the log, as tee or a container's pipe may. The server goes on.
+func TestEndToEndLogReaderDies(t *testing.T) {
+	p := clitest.Serve(t)
+	p.Deaf()
+	c := p.Dial()
+	for range 3 {
+		c.Ask("reload\n", "Reloaded config.\n") // it has logged that by then
+	}
+	c.Ask("set work 0 0 1\na\n", "STORED\n")
+	p.Signal(syscall.SIGTERM)
+	if code := p.ExitCode(); code != cli.ExitOK {
+		t.Errorf("exit code after SIGTERM = %d", code)
+	}
+}
+
 func TestEndToEndSecondSignal(t *testing.T) {
 	p := clitest.Serve(t)
 	c := p.Dial()

@@ -20,8 +20,10 @@ type requests struct {
 }
 
 // watchSignals returns what signals ask for until done is closed: SIGHUP to reload, SIGTERM and
-// SIGINT to stop. A second signal to stop ends the process at once.
+// SIGINT to stop. A second signal to stop ends the process at once. SIGPIPE is ignored: Go ends a process that writes to
+// a broken pipe on standard error, and a server outlives the program that reads its log.
 func watchSignals(log *slog.Logger, done <-chan struct{}) *requests {
+	signal.Ignore(syscall.SIGPIPE)
 	r := &requests{reload: make(chan struct{}, 1), stop: make(chan struct{})}
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGHUP, syscall.SIGTERM, syscall.SIGINT)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -94,6 +95,11 @@ func untimed(text string) string {
 
 // TestMisuse tests command lines that are wrong.
 func TestMisuse(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
 	for _, tt := range []struct {
 		args string
 		code int
@@ -117,8 +123,9 @@ func TestMisuse(t *testing.T) {
 		{"proxy", cli.ExitUsage, "which back end?"},
 		{"proxy x", cli.ExitUsage, "takes no arguments"},
 		{"proxy --backend memory:// --tls-cert x", cli.ExitUsage, "go together"},
-		{"proxy --backend memory:// --listen nowhere", cli.ExitFailed, "listen on nowhere"},
-		{"proxy --backend memory:// --tls-cert /no/such --tls-key /no/such --listen 127.0.0.1:0", cli.ExitFailed, "no such file"},
+		{"proxy --backend memory:// --listen nowhere", cli.ExitFailed, "kestrel: cannot listen on nowhere: missing port in address\n"},
+		{"proxy --backend memory:// --listen " + taken.Addr().String(), cli.ExitFailed, "kestrel: address " + taken.Addr().String() + " is in use: stop "},
+		{"proxy --backend memory:// --tls-cert /no/such --tls-key /no/such --listen 127.0.0.1:0", cli.ExitFailed, "kestrel: read the certificate /no/such and its key /no/such: open /no/such: no such file"},
 	} {
 		code, _, errs := run(t, "", strings.Fields(tt.args)...)
 		if code != tt.code || !strings.Contains(errs, tt.want) {

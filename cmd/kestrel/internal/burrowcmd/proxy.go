@@ -87,6 +87,7 @@ func (p *proxyFlags) serve(stderr io.Writer) error {
 	case p.grace < 0:
 		return misused("--grace is a time, and not " + p.grace.String())
 	}
+	signal.Ignore(syscall.SIGPIPE) // a proxy outlives the program that reads its log
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	b, err := p.open("")
@@ -101,7 +102,7 @@ func (p *proxyFlags) serve(stderr io.Writer) error {
 	}
 	listener, err := p.listener()
 	if err != nil {
-		return cli.Failed("listen on %s: %v", p.listen, err)
+		return err
 	}
 	fmt.Fprintf(stderr, "kestrel: the proxy listens on %s\n", listener.Addr())
 	served := make(chan error, 1)
@@ -129,16 +130,28 @@ func (p *proxyFlags) serve(stderr io.Writer) error {
 
 // listener listens, with TLS if there is a certificate.
 func (p *proxyFlags) listener() (net.Listener, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
+	if p.certificate != "" {
+		pair, err := tls.LoadX509KeyPair(p.certificate, p.key)
+		if err != nil {
+			return nil, cli.Failed("read the certificate %s and its key %s: %v", p.certificate, p.key, err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
 	listener, err := net.Listen("tcp", p.listen)
-	if err != nil || p.certificate == "" {
-		return listener, err
+	var op *net.OpError
+	var bad *net.AddrError
+	switch {
+	case errors.As(err, &bad):
+		return nil, cli.Failed("cannot listen on %s: %s", p.listen, bad.Err)
+	case errors.As(err, &op) && errors.Is(err, syscall.EADDRINUSE):
+		return nil, cli.Failed("address %s is in use: stop the program that listens there, or choose another port with --listen", p.listen)
+	case errors.As(err, &op):
+		return nil, cli.Failed("cannot listen on %s: %v", p.listen, op.Err)
+	case err != nil:
+		return nil, cli.Failed("cannot listen on %s: %v", p.listen, err)
+	case p.certificate != "":
+		listener = tls.NewListener(listener, config)
 	}
-	pair, err := tls.LoadX509KeyPair(p.certificate, p.key)
-	if err != nil {
-		listener.Close()
-		return nil, err
-	}
-	return tls.NewListener(listener, &tls.Config{
-		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, NextProtos: []string{"http/1.1"},
-	}), nil
+	return listener, nil
 }

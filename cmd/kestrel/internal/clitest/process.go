@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -96,6 +97,7 @@ func RunToEnd(t *testing.T, args ...string) (code int, stdout, stderr string) {
 type Process struct {
 	t    *testing.T
 	Cmd  *exec.Cmd
+	err  io.Closer           // the end of its standard error that is read
 	log  chan map[string]any // closed at its end
 	seen []map[string]any    // taken from log
 	Addr string              // where it speaks the memcache protocol
@@ -124,6 +126,7 @@ func Start(t *testing.T, cmd *exec.Cmd) *Process {
 	if err != nil {
 		t.Fatal(err)
 	}
+	p.err = stderr
 	if err := p.Cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -199,6 +202,9 @@ func (p *Process) Entries(msg string) (list []map[string]any) {
 	}
 	return list
 }
+
+// Deaf closes the pipe of the log, as a program does that reads it and dies.
+func (p *Process) Deaf() { p.err.Close() }
 
 // Signal sends a signal.
 func (p *Process) Signal(s os.Signal) {
