@@ -269,6 +269,7 @@ func TestSplit(t *testing.T) {
 		{``, `[]`},
 		{`  put  work	a `, `["put" "work" "a"]`},
 		{`put "a b" 'c "d' e' f'g ""`, `["put" "a b" "c \"d" "e fg" ""]`},
+		{"put wörk a\xffb '\xfe '", `["put" "wörk" "a\xffb" "\xfe "]`}, // an item is any bytes
 	} {
 		if got, err := split(tt.line); fmt.Sprintf("%q", got) != tt.want || err != nil {
 			t.Errorf("split(%q) = %q, %v, want %s", tt.line, got, err, tt.want)

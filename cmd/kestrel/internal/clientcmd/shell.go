@@ -190,35 +190,33 @@ func complete(line string, pos int, key rune) (newLine string, newPos int, ok bo
 	return found + " ", len(found) + 1, true
 }
 
-// split cuts a line into words at blanks. Words may be quoted, whole or in part.
+// split cuts a line into words at blanks. Words may be quoted, whole or in part, and hold any bytes.
 func split(line string) (words []string, err error) {
-	var word strings.Builder
+	var word []byte
 	begun := false
-	quote := rune(0)
-	for _, r := range line {
+	quote := byte(0)
+	for _, b := range []byte(line) {
 		switch {
-		case quote != 0 && r == quote:
+		case quote != 0 && b == quote:
 			quote = 0
 		case quote != 0:
-			word.WriteRune(r)
-		case r == '\'' || r == '"':
-			quote, begun = r, true
-		case r == ' ' || r == '\t' || r == '\r':
+			word = append(word, b)
+		case b == '\'' || b == '"':
+			quote, begun = b, true
+		case b == ' ' || b == '\t' || b == '\r':
 			if begun {
-				words = append(words, word.String())
+				words = append(words, string(word))
 			}
-			word.Reset()
-			begun = false
+			word, begun = nil, false
 		default:
-			word.WriteRune(r)
-			begun = true
+			word, begun = append(word, b), true
 		}
 	}
 	if quote != 0 {
 		return nil, fmt.Errorf("the quote %c is not closed", quote)
 	}
 	if begun {
-		words = append(words, word.String())
+		words = append(words, string(word))
 	}
 	return words, nil
 }
