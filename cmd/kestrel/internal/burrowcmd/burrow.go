@@ -1,7 +1,8 @@
 package burrowcmd
 
 import (
-	"io"
+	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -50,8 +51,12 @@ job-1  ttl 0  hide 0  cat.png
 			body := []byte(c.body)
 			if !c.hasBody {
 				var err error
-				if body, err = io.ReadAll(c.in); err != nil {
-					return cli.Failed("read the message from standard input: %v", err)
+				if body, err = cli.ReadItem(cli.Heed(c.ctx, c.in)); err != nil {
+					code := cli.ExitFailed
+					if errors.Is(err, cli.ErrItemTooLarge) {
+						code = cli.ExitRefused
+					}
+					return &cli.Failure{Code: code, Text: fmt.Sprintf("read the message from standard input: %v", err)}
 				}
 			}
 			_, err := c.back.Put(c.ctx, c.key(), body, c.attributes())

@@ -157,6 +157,37 @@ func proxy(t *testing.T, back string) (cmd *exec.Cmd, addr string) {
 	return cmd, strings.TrimSpace(strings.TrimPrefix(line, "kestrel: the proxy listens on "))
 }
 
+// TestEndToEndSignalWhileReading tests that a signal ends a command that waits for the body of a message, and that no
+// body is kept which is too large.
+func TestEndToEndSignalWhileReading(t *testing.T) {
+	cmd := clitest.Command(t, "burrow", "create_message", "q", "m", "--server", "memory://")
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	kill := time.AfterFunc(clitest.Patience, func() { cmd.Process.Kill() })
+	if _, err := io.WriteString(in, strings.Repeat("x", 1<<20)); err != nil { // more than a pipe holds: it is read
+		t.Fatal(err)
+	}
+	cmd.Process.Signal(syscall.SIGINT)
+	cmd.Wait()
+	const want = "kestrel: read the message from standard input: interrupt signal received\n"
+	if !kill.Stop() || cmd.ProcessState.ExitCode() != cli.ExitFailed || out.String() != want {
+		t.Errorf("ends with %v, and prints\n%swant\n%s", cmd.ProcessState, &out, want)
+	}
+	large := strings.Repeat("x", cli.MaxItem+1)
+	if code, _, errs := run(t, large, "burrow", "create_message", "q", "m", "--server", "memory://"); code != cli.ExitRefused ||
+		errs != "kestrel: read the message from standard input: it is larger than 32 MiB, which no server takes\n" {
+		t.Errorf("a body that is too large: %d, %q", code, errs)
+	}
+}
+
 // TestEndToEndProxyStops has a proxy stopped while a client waits: the wait ends with an answer.
 func TestEndToEndProxyStops(t *testing.T) {
 	cmd, addr := proxy(t, "memory://")

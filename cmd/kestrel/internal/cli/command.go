@@ -93,6 +93,8 @@ func wrongValue(e *pflag.InvalidValueError) error {
 		want = "want a time such as 500ms, 30s or 2h"
 	case "int", "int64":
 		want = "want a whole number"
+	case "uint32":
+		want = "want a whole number from 0 to 4294967295"
 	case "uint64":
 		want = "want a whole number, 0 or more"
 	case "float64":

@@ -34,6 +34,8 @@ func (p *place) explain(err error) error {
 		}
 	case errors.Is(err, client.ErrEmpty):
 		code = cli.ExitEmpty
+	case errors.Is(err, cli.ErrItemTooLarge):
+		code = cli.ExitRefused
 	case errors.Is(err, client.ErrNotStored):
 		code, advice = cli.ExitRefused, "'kestrel stat' shows what the queue holds"
 	case errors.Is(err, client.ErrBadName):

@@ -125,6 +125,16 @@ $ printf '\377\0b' | kestrel put bytes -0; kestrel get bytes --all --output json
 $ head -c 34000000 /dev/zero | tr '\0' x | kestrel put bytes; echo $?
 kestrel: item 1 of standard input is larger than 32 MiB, which no server takes; do the pieces end as they should? See --null
 1
+$ (ulimit -v 6000000; kestrel put bytes --file /dev/zero); echo $?
+kestrel: read an item from /dev/zero: it is larger than 32 MiB, which no server takes
+6
+$ kestrel put bytes --file - < /dev/zero 2>&1 | tail -1
+kestrel: read an item from standard input: it is larger than 32 MiB, which no server takes
+$ kestrel put bytes --file nothing; kestrel put bytes --flags=-1; kestrel put bytes x --flags 4294967296 2>&1 | head -1
+kestrel: read an item from nothing: no such file or directory
+kestrel: --flags "-1": want a whole number from 0 to 4294967295
+Try 'kestrel put --help'.
+kestrel: --flags "4294967296": want a whole number from 0 to 4294967295
 $ printf 'put work c\nget\nput work d\n' | kestrel shell; echo $?; kestrel get work --all
 1 item put into "work"
 kestrel: 'kestrel get' needs a queue

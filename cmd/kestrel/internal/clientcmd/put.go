@@ -15,14 +15,13 @@ import (
 
 	"github.com/kestrelmq/kestrel/client"
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
+	"github.com/kestrelmq/kestrel/segment"
 )
 
 const (
 	// gatherItems and gatherBytes bound what is put with one call.
 	gatherItems = 1000
 	gatherBytes = 1 << 20
-	// maxPiece is the longest line or piece of standard input, in bytes: the largest item of a server.
-	maxPiece = 32 << 20
 )
 
 type putFlags struct {
@@ -78,7 +77,7 @@ kestrel: put to "orders" on …, or an item has the key "4711"; 'kestrel stat' s
 
 func (p *putFlags) run(s *session, args []string) error {
 	queue, items := args[0], args[1:]
-	s.in = &heedingReader{ctx: s.ctx, in: s.in}
+	s.in = cli.Heed(s.ctx, s.in)
 	if p.ttl < 0 {
 		return misused("--ttl is a time above zero, and not %v", p.ttl)
 	}
@@ -137,7 +136,7 @@ func (p *putFlags) each(s *session, items []string, add func(item []byte, more b
 		for _, name := range p.files {
 			data, err := readFile(s, name)
 			if err != nil {
-				return fmt.Errorf("read an item: %w", err)
+				return fmt.Errorf("read an item from %s: %w", nameOf(name), segment.Cause(err))
 			}
 			if err := add(data, true); err != nil {
 				return err
@@ -154,9 +153,44 @@ func (p *putFlags) each(s *session, items []string, add func(item []byte, more b
 
 func readFile(s *session, name string) ([]byte, error) {
 	if name == "-" {
-		return io.ReadAll(s.in)
+		return cli.ReadItem(s.in)
 	}
-	return os.ReadFile(name)
+	file := &lateFile{name: name}
+	item, err := cli.ReadItem(cli.Heed(s.ctx, file))
+	if s.ctx.Err() == nil { // or a Read that is left behind may still use it
+		file.close()
+	}
+	return item, err
+}
+
+// lateFile is a file that its first Read opens: that of a named pipe waits for who writes to it.
+type lateFile struct {
+	name string
+	file *os.File
+}
+
+// Read implements io.Reader.
+func (l *lateFile) Read(p []byte) (n int, err error) {
+	if l.file == nil {
+		if l.file, err = os.Open(l.name); err != nil {
+			return 0, err
+		}
+	}
+	return l.file.Read(p)
+}
+
+func (l *lateFile) close() {
+	if l.file != nil {
+		l.file.Close()
+	}
+}
+
+// nameOf is what a file of --file, or of --to, is called.
+func nameOf(file string) string {
+	if file == "-" {
+		return "standard input"
+	}
+	return file
 }
 
 // pieces hands the pieces of standard input to add, without their ends.
@@ -167,7 +201,7 @@ func pieces(s *session, end byte, add func(item []byte, more bool) error) error 
 		for {
 			part, err := in.ReadSlice(end)
 			item = append(item, part...)
-			if len(item) > maxPiece+1 {
+			if len(item) > cli.MaxItem+1 {
 				return cli.Failed("item %d of standard input is larger than 32 MiB, which no server takes; "+
 					"do the pieces end as they should? See --null", n)
 			}

@@ -112,7 +112,7 @@ func (s *session) confirm(question string, yes bool) error {
 	}
 	s.out.Flush()
 	fmt.Fprintf(s.err, "%s [y/N] ", question)
-	answer, err := bufio.NewReader(&heedingReader{ctx: s.ctx, in: s.in}).ReadString('\n')
+	answer, err := bufio.NewReader(cli.Heed(s.ctx, s.in)).ReadString('\n')
 	if err != nil && err != io.EOF {
 		return fmt.Errorf("read the answer: %w", err)
 	}

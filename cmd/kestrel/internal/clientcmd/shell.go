@@ -59,8 +59,8 @@ var errExit = errors.New("exit")
 // script runs the lines of standard input, up to the first that fails.
 func (sh *shell) script() error {
 	ctx := sh.session.ctx
-	lines := bufio.NewScanner(&heedingReader{ctx: ctx, in: sh.session.in})
-	lines.Buffer(nil, maxPiece)
+	lines := bufio.NewScanner(cli.Heed(ctx, sh.session.in))
+	lines.Buffer(nil, cli.MaxItem)
 	for n := 1; lines.Scan(); n++ {
 		if ctx.Err() != nil {
 			return fmt.Errorf("line %d was not run: %w", n, context.Cause(ctx))
