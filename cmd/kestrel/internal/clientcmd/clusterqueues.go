@@ -3,7 +3,6 @@ package clientcmd
 import (
 	"cmp"
 	"fmt"
-	"path"
 	"slices"
 	"time"
 
@@ -33,10 +32,8 @@ type spread struct {
 
 // spreads returns the queues that match patterns, and why servers did not answer. It has printed nothing.
 func (s *session) spreads(patterns []string) ([]spread, error) {
-	for _, pattern := range patterns {
-		if _, err := path.Match(pattern, ""); err != nil {
-			return nil, misused("%q is no pattern: %v", pattern, err)
-		}
+	if err := checkPatterns(patterns); err != nil {
+		return nil, err
 	}
 	taken := sample.Take(s.ctx, s.client)
 	by := make(map[string][]share)

@@ -85,6 +85,8 @@ func TestMisuse(t *testing.T) {
 		{"move work work", "cannot move to itself"},
 		{"move work", "needs the queue to take from, and the queue to put to"},
 		{"move a b --to-server http://x", "--to-server: address"},
+		{"watch [", `"[" is no pattern`},
+		{"watch --count -1", "--count is a number above zero"},
 		{"watch --interval 1us", "--interval is a time of 10ms or more"},
 		{"top", "needs a terminal"},
 		{"top --interval 1us", "from 100ms to 1m"},

@@ -93,7 +93,7 @@ func (d *drainFlags) run(s *session, args []string) error {
 		}
 		if err != nil {
 			c.abort(context.WithoutCancel(s.ctx))
-			err = cli.Failed("write to %s: %v; what was taken last is in %q again", d.to, segment.Cause(err), queue)
+			err = cli.Failed("write to %s: %v; what was taken last is in %q again", nameOf(d.to, "standard output"), segment.Cause(err), queue)
 			break
 		}
 		stored += d.length(c)
@@ -102,12 +102,32 @@ func (d *drainFlags) run(s *session, args []string) error {
 		}
 	}
 	p.End()
-	report := io.Writer(s.out)
-	if file == nil {
-		report = s.err
+	if err != nil && file != nil && stored == 0 {
+		os.Remove(d.to) // nothing is in it, and it would be in the way of the next drain
 	}
-	fmt.Fprintf(report, "%s of %q are in %s\n", cli.Counted(p.Done(), "item"), queue, d.to)
+	d.report(s, queue, p.Done(), err == nil)
 	return err
+}
+
+// report says how many items have been taken; nothing of none that should have been some.
+func (d *drainFlags) report(s *session, queue string, taken int64, all bool) {
+	are := "are"
+	if taken == 1 {
+		are = "is"
+	}
+	switch {
+	case s.json && d.to != "-":
+		s.print(struct {
+			Queue string `json:"queue"`
+			To    string `json:"to"`
+			Taken int64  `json:"taken"`
+		}{queue, d.to, taken})
+	case taken == 0 && !all:
+	case d.to == "-":
+		fmt.Fprintf(s.err, "%s of %q %s on standard output\n", cli.Counted(taken, "item"), queue, are)
+	default:
+		fmt.Fprintf(s.out, "%s of %q %s in %s\n", cli.Counted(taken, "item"), queue, are, d.to)
+	}
 }
 
 // makeDurably makes a new file, whose name is on the disk when it returns nil.

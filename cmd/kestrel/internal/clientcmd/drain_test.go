@@ -57,19 +57,21 @@ func TestEndToEndDrainEnds(t *testing.T) {
 	clitest.Transcript(t, p.Addr, t.TempDir(), `
 $ printf 'one\0two\nlines\0three\0' | kestrel put work -0
 3 items put into "work"
-$ kestrel drain work --to lines --yes
-0 items of "work" are in lines
-kestrel: write to lines: an item holds a line end, so the file would not say where it ends: say -0, or --any; what was taken last is in "work" again
-$ kestrel drain work --to nuls -0 --yes
-3 items of "work" are in nuls
-$ kestrel put work -0 < nuls
+$ kestrel drain work --to items --yes
+kestrel: write to items: an item holds a line end, so the file would not say where it ends: say -0, or --any; what was taken last is in "work" again
+$ kestrel drain work --to items -0 --yes --output json
+{"queue":"work","to":"items","taken":3}
+$ kestrel put work -0 < items
 3 items put into "work"
 $ kestrel drain work --to any --any --yes
 3 items of "work" are in any
 $ printf 'a\0b\n' | kestrel put work
 1 item put into "work"
-$ kestrel drain work --to more -0 --yes
-0 items of "work" are in more
+$ kestrel drain work --to more -0 --yes --output json; test -e more || echo there is no file
+{"queue":"work","to":"more","taken":0}
 kestrel: write to more: an item holds a NUL, so the file would not say where it ends: say --any if it need not; what was taken last is in "work" again
+there is no file
+$ kestrel drain work --to - --any --yes 2>&1 | od -c | head -1
+0000000   a  \0   b  \n   1       i   t   e   m       o   f       "   w
 `)
 }

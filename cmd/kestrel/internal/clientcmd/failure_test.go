@@ -57,8 +57,7 @@ kestrel: write items to standard output: no space left on device; the items are 
 1
 a
 $ kestrel drain work --to - --yes > /dev/full; echo $?; kestrel get work
-0 items of "work" are in -
-kestrel: write to -: no space left on device; what was taken last is in "work" again
+kestrel: write to standard output: no space left on device; what was taken last is in "work" again
 1
 a
 $ touch there; kestrel put work b; kestrel drain work --to there --yes; echo $?; kestrel get work

@@ -70,10 +70,8 @@ work+audit      1    5 B  …          0     0       0        0
 		args: args{0, -1, ""},
 		define: func(*pflag.FlagSet) func(s *session, args []string) error {
 			return func(s *session, patterns []string) error {
-				for _, pattern := range patterns {
-					if _, err := path.Match(pattern, ""); err != nil {
-						return misused("%q is no pattern: %v", pattern, err)
-					}
+				if err := checkPatterns(patterns); err != nil {
+					return err
 				}
 				taken := sample.Take(s.ctx, s.client)
 				if err := taken.Err(); err != nil && len(taken.Queues) == 0 {
@@ -84,6 +82,16 @@ work+audit      1    5 B  …          0     0       0        0
 			}
 		},
 	}.cobra()
+}
+
+// checkPatterns returns a mistake in the command line if one of patterns is none.
+func checkPatterns(patterns []string) error {
+	for _, pattern := range patterns {
+		if _, err := path.Match(pattern, ""); err != nil {
+			return misused("%q is no pattern: %v", pattern, err)
+		}
+	}
+	return nil
 }
 
 func matches(name string, patterns []string) bool {

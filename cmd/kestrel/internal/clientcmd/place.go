@@ -35,6 +35,7 @@ type place struct {
 	user, password string
 	token          string // for admin ports
 	tls            bool
+	tlsFlag        *pflag.Flag
 	files          cli.Credentials
 }
 
@@ -48,6 +49,7 @@ func (p *place) define(f *pflag.FlagSet) {
 	f.StringVar(&p.user, "user", "", "`NAME` of the user (default $"+cli.UserVariable+", or the profile's); the password is in $"+
 		cli.PasswordVariable+", or the profile")
 	f.BoolVar(&p.tls, "tls", false, "encrypt the connections (default the profile's)")
+	p.tlsFlag = f.Lookup("tls")
 	p.files.Define(f, "", "the servers' certificates", "the profile's, or ")
 	f.StringVar(&p.output, "output", "text", "`FORM` of what is printed: text or json")
 }
@@ -65,15 +67,13 @@ func (p *place) resolve() error {
 		p.server = cmp.Or(p.server, os.Getenv(serverVariable))
 		p.profile = os.Getenv(profileVariable)
 	}
-	var chosen profile
-	if p.server == "" || named || p.timeout == 0 {
-		file, err := profilesFile()
-		if err != nil {
-			return err
-		}
-		if chosen, err = readProfile(file, p.profile); err != nil {
-			return err
-		}
+	file, err := profilesFile()
+	if err != nil {
+		return err
+	}
+	chosen, err := readProfile(file, p.profile)
+	if err != nil {
+		return err
 	}
 	p.server = cmp.Or(p.server, chosen.Server, defaultServer)
 	p.timeout = cmp.Or(p.timeout, chosen.timeout, defaultTimeout)
@@ -81,7 +81,9 @@ func (p *place) resolve() error {
 	p.password = cmp.Or(os.Getenv(cli.PasswordVariable), chosen.Password)
 	p.token = cmp.Or(os.Getenv(cli.TokenVariable), chosen.Token)
 	p.files = p.files.Or(cli.Credentials{CA: chosen.CA, Certificate: chosen.Certificate, Key: chosen.Key})
-	p.tls = p.tls || chosen.TLS || p.files.Named()
+	if !p.tlsFlag.Changed {
+		p.tls = chosen.TLS || p.files.Named()
+	}
 	return nil
 }
 

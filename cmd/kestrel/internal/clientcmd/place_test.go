@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
 )
 
@@ -25,13 +27,18 @@ server = "here:1"
 server = "kestrel://a:1,b:2"
 timeout = "3s"
 `
+	const known = "default = 'here'\n[profiles.here]\nserver = 'here:1'\nuser = 'alice'\npassword = 'secret'\ntls = true\n"
 	for _, tt := range []struct {
 		name, file      string
 		server, profile string // flags
 		envServer       string
 		envProfile      string
+		timeout         time.Duration
+		tls             string // the flag; "" if it is not given
 		want            string
 		wantTimeout     time.Duration
+		wantUser        string
+		wantTLS         bool
 		wantErr         string
 	}{
 		{name: "nothing", want: defaultServer, wantTimeout: defaultTimeout},
@@ -40,6 +47,9 @@ timeout = "3s"
 		{name: "--server", file: profiles, server: "s:1", envServer: "e:1", envProfile: "live", want: "s:1", wantTimeout: 3 * time.Second},
 		{name: "the server's variable", file: profiles, envServer: "e:1", want: "e:1", wantTimeout: defaultTimeout},
 		{name: "the profile's variable", file: profiles, envProfile: "live", want: "kestrel://a:1,b:2", wantTimeout: 3 * time.Second},
+		{name: "who, beside --server and --timeout", file: known, server: "s:1", timeout: time.Second, want: "s:1", wantTimeout: time.Second, wantUser: "alice", wantTLS: true},
+		{name: "--tls=false", file: known, tls: "false", want: "here:1", wantTimeout: defaultTimeout, wantUser: "alice"},
+		{name: "--tls", file: profiles, tls: "true", want: "here:1", wantTimeout: defaultTimeout, wantTLS: true},
 		{name: "no such profile", file: profiles, profile: "dead", wantErr: `there is no profile "dead"`},
 		{name: "a profile without a file", profile: "live", wantErr: "client.toml does not exist"},
 		{name: "no TOML", file: "x", wantErr: "profiles in"},
@@ -57,7 +67,15 @@ timeout = "3s"
 		}
 		t.Setenv(serverVariable, tt.envServer)
 		t.Setenv(profileVariable, tt.envProfile)
-		p := &place{server: tt.server, profile: tt.profile, output: "text"}
+		p := new(place)
+		f := pflag.NewFlagSet("", pflag.ContinueOnError)
+		p.define(f)
+		p.server, p.profile, p.timeout = tt.server, tt.profile, tt.timeout
+		if tt.tls != "" {
+			if err := f.Set("tls", tt.tls); err != nil {
+				t.Fatal(err)
+			}
+		}
 		err := p.resolve()
 		if tt.wantErr != "" {
 			var failed *cli.Failure
@@ -66,8 +84,9 @@ timeout = "3s"
 			}
 			continue
 		}
-		if err != nil || p.server != tt.want || p.timeout != tt.wantTimeout {
-			t.Errorf("%s: server %q, timeout %v, %v; want %q, %v", tt.name, p.server, p.timeout, err, tt.want, tt.wantTimeout)
+		if err != nil || p.server != tt.want || p.timeout != tt.wantTimeout || p.user != tt.wantUser || p.tls != tt.wantTLS {
+			t.Errorf("%s: server %q, timeout %v, user %q, TLS %t, %v; want %q, %v, %q, %t", tt.name, p.server, p.timeout, p.user, p.tls, err,
+				tt.want, tt.wantTimeout, tt.wantUser, tt.wantTLS)
 		}
 	}
 }

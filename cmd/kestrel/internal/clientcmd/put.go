@@ -136,7 +136,7 @@ func (p *putFlags) each(s *session, items []string, add func(item []byte, more b
 		for _, name := range p.files {
 			data, err := readFile(s, name)
 			if err != nil {
-				return fmt.Errorf("read an item from %s: %w", nameOf(name), segment.Cause(err))
+				return fmt.Errorf("read an item from %s: %w", nameOf(name, "standard input"), segment.Cause(err))
 			}
 			if err := add(data, true); err != nil {
 				return err
@@ -185,10 +185,10 @@ func (l *lateFile) close() {
 	}
 }
 
-// nameOf is what a file of --file, or of --to, is called.
-func nameOf(file string) string {
+// nameOf is what a file is called of which - is a stream.
+func nameOf(file, stream string) string {
 	if file == "-" {
-		return "standard input"
+		return stream
 	}
 	return file
 }

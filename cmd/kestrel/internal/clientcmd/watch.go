@@ -42,6 +42,12 @@ TIME           IN/s     OUT/s       ITEMS       BYTES        AGE  WAITING     OP
 }
 
 func (w *watchFlags) run(s *session, patterns []string) error {
+	if err := checkPatterns(patterns); err != nil {
+		return err
+	}
+	if w.count < 0 {
+		return misused("--count is a number above zero, and not %d", w.count)
+	}
 	if w.interval < 10*time.Millisecond {
 		return misused("--interval is a time of 10ms or more, and not %v", w.interval)
 	}
