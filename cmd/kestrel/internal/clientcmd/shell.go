@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -89,13 +91,15 @@ func (sh *shell) converse(in *os.File) error {
 	}{in, sh.cmd.OutOrStdout()}
 	t := term.NewTerminal(screen, prompt)
 	t.AutoCompleteCallback = complete
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM) // SIGINT ends a command, and not the shell
+	defer stop()
 	for {
-		line, err := sh.readLine(in, t)
+		line, err := sh.readLine(ctx, in, t)
 		if err == io.EOF {
 			return nil
 		}
 		if err != nil {
-			return cli.Failed("read a command: %v", err)
+			return fmt.Errorf("read a command: %w", err)
 		}
 		if _, err := sh.do(line, in); err == errExit {
 			return nil
@@ -105,18 +109,33 @@ func (sh *shell) converse(in *os.File) error {
 	}
 }
 
-// readLine reads a line in raw mode, which commands do not run in.
-func (sh *shell) readLine(in *os.File, t *term.Terminal) (string, error) {
+// readLine reads a line in raw mode, which commands do not run in. It is the last if ctx ends meanwhile.
+func (sh *shell) readLine(ctx context.Context, in *os.File, t *term.Terminal) (string, error) {
 	fd := int(in.Fd())
 	before, err := term.MakeRaw(fd)
 	if err != nil {
 		return "", err
 	}
 	defer term.Restore(fd, before)
-	if width, height, err := term.GetSize(fd); err == nil {
+	if width, height, err := term.GetSize(fd); err == nil && width > 0 {
 		t.SetSize(width, height)
 	}
-	return t.ReadLine()
+	type outcome struct {
+		line string
+		err  error
+	}
+	read := make(chan outcome, 1)
+	go func() {
+		line, err := t.ReadLine()
+		read <- outcome{line, err}
+	}()
+	select {
+	case o := <-read:
+		return o.line, o.err
+	case <-ctx.Done():
+		fmt.Fprint(sh.cmd.OutOrStdout(), "\r\n")
+		return "", context.Cause(ctx)
+	}
 }
 
 // do runs one line. It returns the exit code of its command, or an error if there is none.

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -87,6 +89,31 @@ func New() *cobra.Command {
 	return cmd
 }
 
+// echoAgain has signals end the process with the terminal as it is now, until its result is called. While a password is
+// typed, the terminal has no echo, and the shell behind would have none.
+func echoAgain(terminal int) (stop func()) {
+	before, err := term.GetState(terminal)
+	if err != nil {
+		return func() {}
+	}
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	done := make(chan struct{})
+	go func() {
+		select {
+		case <-done:
+		case s := <-signals:
+			term.Restore(terminal, before)
+			signal.Reset(s)
+			syscall.Kill(os.Getpid(), s.(syscall.Signal))
+		}
+	}()
+	return func() {
+		signal.Stop(signals)
+		close(done)
+	}
+}
+
 // readPassword reads a password from in: without showing it, and twice, if that is a terminal.
 func readPassword(in io.Reader, prompts io.Writer) ([]byte, error) {
 	f, ok := in.(*os.File)
@@ -97,6 +124,7 @@ func readPassword(in io.Reader, prompts io.Writer) ([]byte, error) {
 		}
 		return bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r")), nil
 	}
+	defer echoAgain(int(f.Fd()))()
 	ask := func(prompt string) ([]byte, error) {
 		fmt.Fprint(prompts, prompt)
 		defer fmt.Fprintln(prompts)
