@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/clitest"
 )
 
@@ -72,5 +73,28 @@ func TestEndToEndListeners(t *testing.T) {
 	p.ExitCode()
 	if _, err := os.Stat(socket); !os.IsNotExist(err) {
 		t.Errorf("the socket is left behind: %v", err)
+	}
+}
+
+// TestEndToEndListenersRefused tests what a start says about listeners that cannot be opened: which, why, and what to do.
+func TestEndToEndListenersRefused(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ listener, want string }{
+		{"address = \"unix:" + file + "\"", "cannot listen on the socket " + file + ": a file is there that is no socket:" +
+			" remove it, or choose another address of [[listener]]"},
+		{"address = \"unix:" + dir + "/no/socket\"", "cannot listen on the socket " + dir + "/no/socket: no such file or directory:" +
+			" make its directory, or choose another address of [[listener]]"},
+		{"address = \"unix:" + dir + "/socket\"\ngroup = \"no-such-group\"", "cannot listen on the socket " + dir + "/socket:" +
+			" this machine has no group \"no-such-group\": change group or address of [[listener]]"},
+	} {
+		config := clitest.WriteConfig(t, "[[listener]]\nprotocol = \"memcache\"\n"+tt.listener+"\n")
+		code, _, errs := clitest.RunToEnd(t, "serve", "--log-level", "error", "--config", config)
+		if code != cli.ExitFailed || errs != "kestrel: "+tt.want+"\n" {
+			t.Errorf("%s: %d, %s\nwant kestrel: %s", tt.listener, code, errs, tt.want)
+		}
 	}
 }

@@ -13,9 +13,25 @@ import (
 	"time"
 )
 
-// listenUnix opens a Unix socket. Nobody but this user can connect before its file has the mode and the group
-// that it is to have.
+// Errors of a Unix socket, within a *net.OpError that names it.
+var (
+	ErrNoSocket = errors.New("a file is there that is no socket")
+	ErrNoGroup  = errors.New("this machine has no group")
+)
+
+// listenUnix opens a Unix socket. Its errors are of type *net.OpError.
 func listenUnix(path string, spec Spec) (net.Listener, error) {
+	ln, err := openUnix(path, spec)
+	var op *net.OpError
+	if err != nil && !errors.As(err, &op) {
+		err = &net.OpError{Op: "listen", Net: "unix", Addr: &net.UnixAddr{Name: path, Net: "unix"}, Err: err}
+	}
+	return ln, err
+}
+
+// openUnix opens a Unix socket. Nobody but this user can connect before its file has the mode and the group
+// that it is to have.
+func openUnix(path string, spec Spec) (net.Listener, error) {
 	gid, err := groupID(spec.Group)
 	if err != nil {
 		return nil, err
@@ -42,7 +58,8 @@ func listenUnix(path string, spec Spec) (net.Listener, error) {
 		err = os.Chmod(path, mode)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("listen on %s: %w", path, err), ln.Close())
+		ln.Close()
+		return nil, err
 	}
 	return ln, nil
 }
@@ -57,7 +74,7 @@ func groupID(group string) (int, error) {
 	}
 	g, err := user.LookupGroup(group)
 	if err != nil {
-		return 0, fmt.Errorf("group %q of the socket: %w", group, err)
+		return 0, fmt.Errorf("%w %q", ErrNoGroup, group)
 	}
 	return strconv.Atoi(g.Gid)
 }
@@ -73,7 +90,7 @@ func removeStale(path string) error {
 		return err
 	}
 	if info.Mode().Type() != fs.ModeSocket {
-		return fmt.Errorf("listen on %s: there is a file that is no socket; remove it, or choose another path", path)
+		return ErrNoSocket
 	}
 	c, err := net.DialTimeout("unix", path, time.Second)
 	if err == nil {
@@ -81,7 +98,7 @@ func removeStale(path string) error {
 		return &net.OpError{Op: "listen", Net: "unix", Addr: &net.UnixAddr{Name: path, Net: "unix"}, Err: syscall.EADDRINUSE}
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
-		return fmt.Errorf("listen on %s: cannot tell whether a server uses the socket: %w", path, err)
+		return fmt.Errorf("cannot tell whether a server uses the socket: %w", err)
 	}
 	return os.Remove(path)
 }

@@ -130,9 +130,10 @@ func (d *drainFlags) report(s *session, queue string, taken int64, all bool) {
 	}
 }
 
-// makeDurably makes a new file, whose name is on the disk when it returns nil.
+// makeDurably makes a new file, whose name is on the disk when it returns nil. Others may not read it, as they may not
+// read the data directory that its items come from.
 func makeDurably(path string, syncDir func(dir string) error) (*os.File, error) {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o640)
 	if err != nil {
 		return nil, err
 	}

@@ -31,6 +31,9 @@ func TestDrainFileStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
+	if info, err := file.Stat(); err != nil || info.Mode().Perm()&0o007 != 0 {
+		t.Errorf("the file has the mode %v, %v; want that others may not read it", info.Mode(), err)
+	}
 	if synced != dir {
 		t.Errorf("makeDurably synced %q, want %q", synced, dir)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
 	"github.com/kestrelmq/kestrel/engine"
 	"github.com/kestrelmq/kestrel/netloop"
+	"github.com/kestrelmq/kestrel/netloop/ports"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -75,9 +77,13 @@ func unwritable() []error {
 
 // explainListen says why an address cannot be listened on.
 func explainListen(op *net.OpError, c *Config) *cli.Failure {
-	addr, instead := c.listen, "--listen"
 	if socket, ok := op.Addr.(*net.UnixAddr); ok {
-		addr, instead = socket.Name, "address of [[listener]]"
+		return explainSocket(op, socket.Name)
+	}
+	addr, instead, why := c.listen, "--listen", op.Err.Error()
+	var dns *net.DNSError
+	if errors.As(op, &dns) {
+		addr, why = dns.Name, dns.Err
 	}
 	if tcp, ok := op.Addr.(*net.TCPAddr); ok {
 		addr = tcp.String()
@@ -97,5 +103,31 @@ func explainListen(op *net.OpError, c *Config) *cli.Failure {
 		return cli.Failed("this user may not listen on %s: choose a port above 1023 with %s", addr, instead)
 	}
 	return cli.Failed("cannot listen on %s: %s: choose an address of this machine with --listen"+
-		" or [[listener]]", addr, op.Err)
+		" or [[listener]]", addr, why)
+}
+
+// explainSocket says why a Unix socket cannot be listened on.
+func explainSocket(op *net.OpError, path string) *cli.Failure {
+	why, instead := op.Err, "choose another address of [[listener]]"
+	var onPath *fs.PathError
+	var call *os.SyscallError
+	switch {
+	case errors.As(why, &onPath):
+		why = onPath.Err
+	case errors.As(why, &call):
+		why = call.Err
+	}
+	switch {
+	case errors.Is(op, syscall.EADDRINUSE):
+		return cli.Failed("address %s is in use: stop the program that listens there, or %s", path, instead)
+	case errors.Is(op, ports.ErrNoSocket):
+		instead = "remove it, or " + instead
+	case errors.Is(op, ports.ErrNoGroup):
+		instead = "change group or address of [[listener]]"
+	case errors.Is(op, fs.ErrNotExist):
+		instead = "make its directory, or " + instead
+	case errors.Is(op, fs.ErrPermission):
+		instead = "let this user write there, or " + instead
+	}
+	return cli.Failed("cannot listen on the socket %s: %s: %s", path, why, instead)
 }

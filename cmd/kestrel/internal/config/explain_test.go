@@ -2,11 +2,21 @@ package config
 
 import (
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 
 	"github.com/kestrelmq/kestrel/segment"
 )
+
+// TestExplainUnknownHost tests that the host is named which is not known, and not the address of other listeners.
+func TestExplainUnknownHost(t *testing.T) {
+	err := &net.OpError{Op: "listen", Net: "tcp", Err: &net.DNSError{Name: "nowhere", Server: "10.0.0.1:53", Err: "no such host"}}
+	const want = "cannot listen on nowhere: no such host: choose an address of this machine with --listen or [[listener]]"
+	if got := Explain(fmt.Errorf("listen for text: %w", err), Default()).Text; got != want {
+		t.Errorf("Explain(%v) = %q, want %q", err, got, want)
+	}
+}
 
 // TestExplainNewerRelease tests that what a newer release has written is not called damaged, and that
 // the way back is said.
