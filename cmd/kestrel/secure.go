@@ -79,17 +79,25 @@ func (d *daemon) watchCertificates(ctx context.Context) {
 	}
 }
 
-// reloadCertificates reads the files again.
+// reloadCertificates reads the files again, and takes all of them or none.
 func (d *daemon) reloadCertificates() error {
 	var errs []error
+	changed := make(map[string]func())
 	for name, s := range d.certificates {
-		changed, err := s.Reload()
+		take, err := s.Read()
 		if err != nil {
 			errs = append(errs, fmt.Errorf("[tls.%s]: %w", name, err))
 		}
-		if changed {
-			d.log.Info("certificate reloaded", "tls", name, "fingerprint", s.Fingerprint())
+		if take != nil {
+			changed[name] = take
 		}
 	}
-	return errors.Join(errs...)
+	if len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	for name, take := range changed {
+		take()
+		d.log.Info("certificate reloaded", "tls", name, "fingerprint", d.certificates[name].Fingerprint())
+	}
+	return nil
 }

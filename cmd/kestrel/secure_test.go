@@ -11,12 +11,14 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/big"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -26,6 +28,7 @@ import (
 	"github.com/kestrelmq/kestrel/client"
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/clitest"
+	"github.com/kestrelmq/kestrel/netloop/certs"
 )
 
 // writeCertificate writes a self-signed certificate called name, and its key, to dir.
@@ -191,6 +194,54 @@ func TestEndToEndSecureAdvice(t *testing.T) {
 		t.Setenv("KESTREL_PASSWORD", tt.password)
 		if code, _, errs := clitest.RunToEnd(t, tt.args...); code != tt.code || !strings.Contains(errs, tt.want) {
 			t.Errorf("kestrel %q = %d, want %d and %q; it said\n%s", tt.args, code, tt.code, tt.want, errs)
+		}
+	}
+}
+
+// TestReloadCertificates reloads two certificates, one of which cannot be read: then the other stays too, as the log says.
+func TestReloadCertificates(t *testing.T) {
+	var dirs [8]string
+	d := &daemon{log: slog.New(slog.DiscardHandler), certificates: make(map[string]*certs.Source)}
+	for i := range 8 { // they come in any order
+		name := fmt.Sprint("c", i)
+		dirs[i] = t.TempDir()
+		writeCertificate(t, dirs[i], name)
+		s, err := certs.Open(certs.Files{Certificate: filepath.Join(dirs[i], "cert.pem"), Key: filepath.Join(dirs[i], "key.pem")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.certificates[name] = s
+	}
+	prints := func() (all []string) {
+		for i := range 8 {
+			all = append(all, d.certificates[fmt.Sprint("c", i)].Fingerprint())
+		}
+		return all
+	}
+	before := prints()
+	for i := range 8 {
+		writeCertificate(t, dirs[i], fmt.Sprint("c", i))
+	}
+	broken := filepath.Join(dirs[4], "key.pem")
+	key, err := os.ReadFile(broken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(broken, []byte("no key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.reloadCertificates(); err == nil || !slices.Equal(prints(), before) {
+		t.Errorf("a reload with a broken key: %v, and certificates have changed: %t", err, !slices.Equal(prints(), before))
+	}
+	if err := os.WriteFile(broken, key, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.reloadCertificates(); err != nil {
+		t.Error(err)
+	}
+	for i, now := range prints() {
+		if now == before[i] {
+			t.Errorf("certificate %d is the old one", i)
 		}
 	}
 }

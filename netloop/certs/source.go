@@ -107,34 +107,47 @@ func (s *Source) HasClientCA() bool { return s.loaded.Load().clients != nil }
 // Reload reads the files again, and reports whether they have changed. Connections that are open stay as they are;
 // further ones get what the files hold now. On an error all stays as it was.
 func (s *Source) Reload() (changed bool, err error) {
+	take, err := s.Read()
+	if take != nil {
+		take()
+	}
+	return take != nil, err
+}
+
+// Read is Reload in two steps, for a caller with several sources: connections get what the files hold once that calls
+// take, which is nil on an error, and if nothing has changed.
+func (s *Source) Read() (take func(), err error) {
 	if s.files == (Files{}) {
-		return false, nil // self-signed
+		return nil, nil // self-signed
+	}
+	parts, sum, err := s.files.read()
+	if err != nil {
+		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	parts, sum, err := s.files.read()
-	if err != nil {
-		return false, err
-	}
 	if s.loaded.Load() != nil && sum == s.sum {
-		return false, nil
+		return nil, nil
 	}
 	m := new(material)
 	if m.certificate, err = tls.X509KeyPair(parts[0], parts[1]); err != nil {
-		return false, fmt.Errorf("certificate %s with key %s: %w", s.files.Certificate, s.files.Key, err)
+		return nil, fmt.Errorf("certificate %s with key %s: %w", s.files.Certificate, s.files.Key, err)
 	}
 	if s.files.ClientCA != "" {
 		m.clients = x509.NewCertPool()
 		if !m.clients.AppendCertsFromPEM(parts[2]) {
-			return false, fmt.Errorf("client_ca %s: there is no certificate in it", s.files.ClientCA)
+			return nil, fmt.Errorf("client_ca %s: there is no certificate in it", s.files.ClientCA)
 		}
 	}
-	s.sum = sum
-	s.loaded.Store(m)
-	for _, c := range s.configs {
-		c.now.Store(m.config(c.auth))
-	}
-	return true, nil
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.sum = sum
+		s.loaded.Store(m)
+		for _, c := range s.configs {
+			c.now.Store(m.config(c.auth))
+		}
+	}, nil
 }
 
 // read returns what the files hold, certificate, key and client_ca, and its sum.
