@@ -8,9 +8,9 @@ import (
 	"github.com/kestrelmq/kestrel/segment"
 )
 
-// writeDurably makes the file at path what write writes, through a file called temporary in the
-// same directory. When it returns nil the file is there whatever happens; else nothing has changed.
-func writeDurably(path, temporary string, write func(io.Writer) error) error {
+// writeDurably makes a new file at path of what write writes, through a file called temporary in the
+// same directory. When it returns nil the file is there whatever happens; else there is none.
+func writeDurably(path, temporary string, write func(io.Writer) error, syncDir func(dir string) error) error {
 	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o640)
 	if err != nil {
 		return err
@@ -29,7 +29,11 @@ func writeDurably(path, temporary string, write func(io.Writer) error) error {
 		os.Remove(temporary)
 		return err
 	}
-	return segment.OS{}.SyncDir(filepath.Dir(path))
+	if err := syncDir(filepath.Dir(path)); err != nil {
+		os.Remove(path)
+		return err
+	}
+	return nil
 }
 
 // removeDurably removes the file at path.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -99,6 +100,12 @@ func (ex *exporter) run(c *config.Config, s *engine.Snapshot, names []string) er
 			return cli.Failed("there is no queue %q in %s; nothing was exported", name, c.Engine.Dir)
 		}
 	}
+	named := make(map[string]bool)
+	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		again := named[name]
+		named[name] = true
+		return again
+	})
 	if err := (segment.OS{}).MkdirAll(ex.dir); err != nil {
 		return cli.Failed("nothing was exported: %s", err)
 	}
@@ -141,7 +148,7 @@ func (ex *exporter) queue(s *engine.Snapshot, name string) error {
 	path := filepath.Join(ex.dir, name)
 	supplement := filepath.Join(ex.dir, supplementName(name))
 	// Neither server reads a file with ~~ in its name. The queue's name may leave no room for more.
-	temporary := filepath.Join(ex.dir, fmt.Sprintf("export~~%d", engine.Now()))
+	temporary := filepath.Join(ex.dir, fmt.Sprintf("export~~%d~%d", os.Getpid(), engine.Now()))
 	var rich uint64
 	err := writeDurably(path, temporary, func(w io.Writer) error {
 		return writeDurably(supplement, temporary+".supplement", func(beside io.Writer) error {
@@ -162,8 +169,8 @@ func (ex *exporter) queue(s *engine.Snapshot, name string) error {
 			})
 			rich = more.rich
 			return errors.Join(err, failed, more.end(), out.Flush())
-		})
-	})
+		}, segment.OS{}.SyncDir)
+	}, segment.OS{}.SyncDir)
 	ex.progress.End()
 	if err != nil {
 		os.Remove(supplement) // the queue's file is not there

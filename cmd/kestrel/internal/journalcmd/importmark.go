@@ -9,6 +9,7 @@ import (
 
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
 	"github.com/kestrelmq/kestrel/engine/backup"
+	"github.com/kestrelmq/kestrel/segment"
 )
 
 // importMark is kept in the file "import" of a data directory. It is there from before the first
@@ -57,7 +58,7 @@ func (m *importMark) save(dataDir string) error {
 		out := json.NewEncoder(w)
 		out.SetIndent("", "  ")
 		return out.Encode(m)
-	})
+	}, segment.OS{}.SyncDir)
 }
 
 // goal returns what is to be added to the queue called name.

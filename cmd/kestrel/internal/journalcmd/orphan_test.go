@@ -3,6 +3,7 @@ package journalcmd
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
@@ -31,4 +32,15 @@ func TestSupplementAlone(t *testing.T) {
 	clitest.WantText(t, errs, supplementName("q")+" has no file of its queue", "nothing was imported")
 	_, errs = runJournal(t, cli.ExitOK, append(importing, "--salvage")...)
 	clitest.WantText(t, errs, "salvaged: left out")
+}
+
+// TestExportTwiceNamed exports a queue that is named twice: once.
+func TestExportTwiceNamed(t *testing.T) {
+	root := t.TempDir()
+	data := filepath.Join(root, "data")
+	restoreRich(t, data)
+	out, _ := runJournal(t, cli.ExitOK, "journal", "export", "q", "q", "--data-dir", data, "--output", filepath.Join(root, "out"))
+	if strings.Count(out, "\n") != 1 {
+		t.Errorf("a queue that is named twice is exported as\n%s", out)
+	}
 }
