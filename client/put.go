@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -21,10 +22,13 @@ const (
 	relativeExpiry = 1_000_000
 )
 
+// LatestExpiry is the latest time that the protocol can say, in seconds since 1970: on 19 January 2038.
+const LatestExpiry = math.MaxInt32
+
 // PutOptions are what goes with items into a queue. The zero PutOptions are good for most.
 type PutOptions struct {
 	Flags uint32        // kept with the item, and handed out with it
-	TTL   time.Duration // after this an item is not delivered any more; in seconds, rounded up; zero: never
+	TTL   time.Duration // after this an item is not delivered any more; in seconds, rounded up; up to LatestExpiry; zero: never
 
 	// Delay hides the items for so long, rounded up to milliseconds. It needs servers of version 3; others
 	// refuse the items.
@@ -77,6 +81,9 @@ func (o PutOptions) expiry(now time.Time) (int64, error) {
 	seconds := roundedUp(o.TTL, time.Second)
 	if seconds >= relativeExpiry {
 		seconds += now.Unix()
+	}
+	if seconds > LatestExpiry {
+		return 0, fmt.Errorf("a TTL of %v ends after 2038-01-19, the last day that the protocol can say", o.TTL)
 	}
 	return seconds, nil
 }

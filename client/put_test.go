@@ -48,7 +48,6 @@ func TestPutTTL(t *testing.T) {
 	}{
 		{0, 0}, {1, 1}, {time.Second, 1}, {1500 * time.Millisecond, 2},
 		{999_999 * time.Second, 999_999}, {1_000_000 * time.Second, 1_701_000_000},
-		{math.MaxInt64, 1_700_000_000 + 9_223_372_037}, // a program's word for never
 	} {
 		got, err := PutOptions{TTL: tt.ttl}.expiry(now)
 		if got != tt.want || err != nil {
@@ -57,6 +56,14 @@ func TestPutTTL(t *testing.T) {
 	}
 	if _, err := (PutOptions{TTL: -1}).expiry(now); err == nil {
 		t.Error("a negative TTL is taken")
+	}
+	for _, ttl := range []time.Duration{time.Unix(LatestExpiry+1, 0).Sub(now), math.MaxInt64} {
+		if got, err := (PutOptions{TTL: ttl}).expiry(now); err == nil || !strings.Contains(err.Error(), "2038") {
+			t.Errorf("a TTL of %v is sent as %d, %v; want an error that says how long one can be", ttl, got, err)
+		}
+	}
+	if got, err := (PutOptions{TTL: time.Unix(LatestExpiry, 0).Sub(now)}).expiry(now); err != nil || got != LatestExpiry {
+		t.Errorf("the longest TTL is sent as %d, %v", got, err)
 	}
 }
 

@@ -78,7 +78,7 @@ func newMove() *cobra.Command {
 		about: `Moves the items that are in queue FROM when it begins to the end of queue TO, in their order. TO may be on other
 servers. An item leaves FROM only when TO has stored it, so none is lost, whatever fails. Items that are on their way
 then may be in both. Items keep their flags and their expiry, up to a second longer. They keep their key if TO is on
-one server, and has no item with that key. They lose the count of their deliveries, and where they were a dead letter
+one server, and has no item with that key. One that expires after 18 January 2038 stays for good. They lose the count of their deliveries, and where they were a dead letter
 before. Servers before version 3 report neither expiry nor key, so their items lose both.`,
 		examples: `$ kestrel put work_dead one two three
 3 items put into "work_dead"
@@ -236,7 +236,7 @@ type mover struct {
 // add takes an item, and puts those before it unless it can go with them.
 func (m *mover) add(item client.Item) error {
 	opts := client.PutOptions{Flags: item.Flags}
-	if !item.Expires.IsZero() {
+	if !item.Expires.IsZero() && item.Expires.Before(lastDay()) { // or it stays for good
 		opts.TTL = max((item.Expires.Sub(m.now) + time.Second - 1).Truncate(time.Second), time.Second)
 	}
 	if len(m.target.Members().Write) == 1 {
@@ -251,6 +251,9 @@ func (m *mover) add(item client.Item) error {
 	m.data = append(m.data, item.Data)
 	return nil
 }
+
+// lastDay is a day before the latest expiry that an item can be put with: the time of its put is not known yet.
+func lastDay() time.Time { return time.Unix(client.LatestExpiry, 0).AddDate(0, 0, -1) }
 
 // put puts what add has taken. If another item has the key, the one that moves goes without: none replaces another.
 func (m *mover) put() error {

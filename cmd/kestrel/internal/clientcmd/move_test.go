@@ -127,3 +127,18 @@ func clientOf(t *testing.T, ctx context.Context, address string) *client.Client 
 	t.Cleanup(c.Close)
 	return c
 }
+
+// TestEndToEndMoveLate moves an item that expires after all times that the memcache protocol can say: it stays for good.
+func TestEndToEndMoveLate(t *testing.T) {
+	p := clitest.Serve(t, "--burrow-port", "auto")
+	t.Setenv("KESTREL_BURROW", "http://"+p.Logged("listening")["address"].(string))
+	clitest.Transcript(t, p.Addr, t.TempDir(), `
+$ kestrel burrow create_message late one --body x --ttl 999999999; kestrel put late y --ttl 1h; kestrel put late z --ttl 876000h
+1 item put into "late"
+kestrel: put to "late": a TTL of 876000h0m0s ends after 2038-01-19, the last day that the protocol can say
+$ kestrel move late moved
+2 items moved from "late" to "moved"
+$ kestrel peek moved --from 1 --output json | grep -c expires_ms
+1
+`)
+}
