@@ -118,6 +118,19 @@ func FuzzRead(f *testing.F) {
 
 // TestPercentileFile checks the text that the plotters read: a head, rows of four columns that rise
 // to percentile 1, and three closing lines.
+// TestReadEndless reads what never ends, and what is cut off.
+func TestReadEndless(t *testing.T) {
+	cut := filepath.Join(t.TempDir(), "cut.json")
+	if err := os.WriteFile(cut, []byte(`{"format":`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{"/dev/zero", "/dev/null", cut} {
+		if r, err := Read(file); err == nil || !strings.HasPrefix(err.Error(), file+" is not the figures of a load test: ") {
+			t.Errorf("Read(%s) = %v, %v", file, r, err)
+		}
+	}
+}
+
 func TestPercentileFile(t *testing.T) {
 	var b strings.Builder
 	if err := testRun(t, "a", 4, 1000,

@@ -114,8 +114,8 @@ func (s *Source) Reload() (changed bool, err error) {
 	return take != nil, err
 }
 
-// Read is Reload in two steps, for a caller with several sources: connections get what the files hold once that calls
-// take, which is nil on an error, and if nothing has changed.
+// Read is Reload in two steps, for a caller with several sources. Connections get what the files hold now once that
+// calls take. It is nil on an error, and if nothing has changed.
 func (s *Source) Read() (take func(), err error) {
 	if s.files == (Files{}) {
 		return nil, nil // self-signed

@@ -48,7 +48,7 @@ func Run(root *cobra.Command, args []string, stdout, stderr io.Writer) int {
 	case err == nil:
 		return ExitOK
 	case errors.As(err, &failed):
-		fmt.Fprintf(stderr, "kestrel: %s\n", OneLine(failed.Error()))
+		fmt.Fprintf(stderr, "kestrel: %s\n", ErrorLine(failed))
 		return failed.Code
 	case errors.As(err, &long):
 		long.Print(stderr)
@@ -58,8 +58,11 @@ func Run(root *cobra.Command, args []string, stdout, stderr io.Writer) int {
 	if errors.As(err, &value) {
 		err = wrongValue(value)
 	}
-	words := strings.Join(strings.Fields(err.Error()), " ")
-	words = strings.Replace(words, " Did you mean this? ", "; did you mean: ", 1)
+	words, near, found := strings.Cut(err.Error(), "Did you mean this?") // cobra's
+	words = strings.Join(strings.Fields(ErrorLine(errors.New(words))), " ")
+	if found {
+		words += "; did you mean: " + strings.Join(strings.Fields(near), " ")
+	}
 	if ran.Name() == "help" {
 		ran = root
 	}

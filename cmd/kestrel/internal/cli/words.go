@@ -43,6 +43,17 @@ func OneLine(s string) string {
 	}, s)
 }
 
+// ErrorLine is an error in one line. Several that are joined have semicolons between them.
+func ErrorLine(err error) string {
+	var parts []string
+	for line := range strings.Lines(err.Error()) {
+		if line = strings.TrimSpace(line); line != "" {
+			parts = append(parts, line)
+		}
+	}
+	return OneLine(strings.Join(parts, "; "))
+}
+
 // Wrap breaks text into lines of at most width columns, each after an indent. Empty lines stay.
 func Wrap(text, indent string, width int) string {
 	var lines []string

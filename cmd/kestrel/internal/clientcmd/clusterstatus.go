@@ -200,7 +200,7 @@ func (s *session) setStatus(status string, yes bool) error {
 	text := fmt.Sprintf("%d of %s did not take the status %s: %s", len(other), cli.Counted(len(all), "server"), status,
 		cli.ListOf(other))
 	if err := cmpError(setErr, err); err != nil {
-		text += ": " + cli.OneLine(err.Error())
+		text += ": " + cli.ErrorLine(err)
 	} else {
 		text += "; while the grace period of another change runs, a server takes no stricter one"
 	}

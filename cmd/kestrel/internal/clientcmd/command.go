@@ -185,7 +185,7 @@ func (s *session) reach(c *client.Client) error {
 		return last
 	}
 	if last != nil {
-		fmt.Fprintf(s.err, "kestrel: %s\n", cli.OneLine(last.Error()))
+		fmt.Fprintf(s.err, "kestrel: %s\n", cli.ErrorLine(last))
 	}
 	return nil
 }

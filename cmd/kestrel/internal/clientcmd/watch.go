@@ -72,7 +72,7 @@ func (w *watchFlags) run(s *session, patterns []string) error {
 			return nil
 		}
 		if err := now.Err(); err != nil {
-			fmt.Fprintf(s.err, "kestrel: %s\n", cli.OneLine(err.Error()))
+			fmt.Fprintf(s.err, "kestrel: %s\n", cli.ErrorLine(err))
 		}
 		for _, q := range now.Queues {
 			if matches(q.Name, patterns) {

@@ -178,7 +178,7 @@ func (im *importer) report(old *oldDir) {
 		}
 	}
 	for _, why := range old.without {
-		fmt.Fprintf(im.warn, "salvaged: left out what a supplement has: %s\n", cli.OneLine(why.Error()))
+		fmt.Fprintf(im.warn, "salvaged: left out what a supplement has: %s\n", cli.ErrorLine(why))
 	}
 	for _, q := range old.queues {
 		for _, b := range q.Damaged {

@@ -2,11 +2,13 @@ package loadcmd
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"time"
 
 	"github.com/BurntSushi/toml"
 
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/config"
 	"github.com/kestrelmq/kestrel/loadtest/scenario"
 )
 
@@ -33,7 +35,15 @@ type mixedFlow struct {
 
 // readMixed reads the scenario from a file.
 func readMixed(file string) (scenario.Mixed, error) {
-	text, err := os.ReadFile(file)
+	f, err := os.Open(file)
+	if err != nil {
+		return scenario.Mixed{}, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, config.MaxSize+1))
+	if err == nil && len(text) > config.MaxSize {
+		err = fmt.Errorf("%s is larger than %s", file, config.FormatSize(config.MaxSize))
+	}
 	if err != nil {
 		return scenario.Mixed{}, err
 	}

@@ -16,3 +16,10 @@ func TestMixedFile(t *testing.T) {
 		t.Errorf("the file of the help is %+v, %v", s, err)
 	}
 }
+
+// TestMixedFileEndless reads what never ends.
+func TestMixedFileEndless(t *testing.T) {
+	if s, err := readMixed("/dev/zero"); err == nil || err.Error() != "/dev/zero is larger than 1MiB" {
+		t.Errorf("readMixed(/dev/zero) = %v, %v", s, err)
+	}
+}

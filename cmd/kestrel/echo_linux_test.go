@@ -1,14 +1,11 @@
-package usercmd
+package main
 
 import (
-	"os"
 	"syscall"
 	"testing"
 
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/clitest"
 )
-
-func TestMain(m *testing.M) { os.Exit(clitest.Main(m)) }
 
 // TestEndToEndEchoComesBack ends the question for a password by a signal: the terminal echoes again.
 func TestEndToEndEchoComesBack(t *testing.T) {
