@@ -123,10 +123,10 @@ func opened[T backend.Backend](b T, err error) (backend.Backend, error) {
 	return b, nil
 }
 
-// nameOf returns the name of a part, without what is only about how to reach it.
+// nameOf returns the name of a part, without who asks: errors have it, and a new password must not move a queue.
 func nameOf(part string) string {
 	if !strings.Contains(part, "://") {
-		return "http://" + part
+		part = "http://" + part
 	}
 	if u, err := url.Parse(part); err == nil {
 		u.User = nil

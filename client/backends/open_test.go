@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -197,5 +198,31 @@ func TestUser(t *testing.T) {
 	}
 	if user := <-got; user != "alice:s3cret" {
 		t.Errorf("the server sees %q", user)
+	}
+}
+
+// TestNamesOfParts tests that the name of a part has no password. It is in errors, which clients of a proxy see, and it
+// decides which part has a queue: a new password must not move any.
+func TestNamesOfParts(t *testing.T) {
+	for part, want := range map[string]string{
+		"h:8080":                       "http://h:8080",
+		"alice:s3cret@h:8080":          "http://h:8080",
+		"alice:s3%40cret@h:8080":       "http://h:8080",
+		"http://alice:s3cret@h:8080":   "http://h:8080",
+		"https://alice@h:8080/account": "https://h:8080/account",
+		"sqlite:///file":               "sqlite:///file",
+		"[::1]:8080":                   "http://[::1]:8080",
+	} {
+		if got := nameOf(part); got != want {
+			t.Errorf("nameOf(%q) = %q, want %q", part, got, want)
+		}
+	}
+	b, err := Open("hash://alice:s3cret@127.0.0.1:1,bob:s3cret@127.0.0.1:2", Options{DialTimeout: time.Second, ReplyTimeout: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if _, err := b.Accounts(t.Context(), backend.Names{}); err == nil || strings.Contains(err.Error(), "s3cret") {
+		t.Errorf("a server that is away: %v, want an error without the password", err)
 	}
 }
