@@ -96,6 +96,52 @@ func TestSecure(t *testing.T) {
 	}
 }
 
+// TestPasswordStaysHere gives a user and a password to a client of servers that ask for neither: one without users, one
+// that knows the client by its certificate. To them, what says who the client is would be an item like any other.
+func TestPasswordStaysHere(t *testing.T) {
+	config := selfSigned(t, "bob.example")
+	users, err := access.NewUsers([]*access.User{{
+		Name: "bob", Certificates: []string{"dns:bob.example"},
+		Allow: []access.Grant{{Right: access.Put, Pattern: "*"}, {Right: access.Peek, Pattern: "*"}, {Right: access.Get, Pattern: "*"}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := engine.Open(engine.Options{Dir: t.TempDir(), Settings: engine.Settings{Default: engine.DefaultQueueOptions()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.ClientAuth = tls.RequireAnyClientCert
+	server, err := netloop.New(netloop.Options{
+		Engine: e, Loops: 1, Access: access.NewChecker(users, access.Options{}),
+		Listeners: []netloop.Listener{
+			{Protocol: netloop.ProtocolMemcache, Port: ports.Spec{Address: "127.0.0.1:0"}},
+			{Protocol: netloop.ProtocolMemcache, Port: ports.Spec{Address: "127.0.0.1:0"}, Auth: netloop.AuthAny, TLS: config},
+		},
+	})
+	if err == nil {
+		err = server.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	defer server.Shutdown(context.Background())
+	for i, secure := range []*tls.Config{nil, {InsecureSkipVerify: true, Certificates: config.Certificates}} {
+		c, err := client.Dial(t.Context(), server.Ports()[i].Name, client.Options{TLS: secure, User: "alice", Password: "s3cret"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if err := c.Put(t.Context(), "work", []byte("hello"), client.PutOptions{}); err != nil {
+			t.Errorf("listener %d: %v", i, err)
+		}
+		if item, err := c.Peek(t.Context(), "auth"); !errors.Is(err, client.ErrEmpty) {
+			t.Errorf("listener %d: the queue auth has %q, %v", i, item.Data, err)
+		}
+	}
+}
+
 // selfSigned returns a configuration with a new certificate that signs itself.
 func selfSigned(t *testing.T, hosts ...string) *tls.Config {
 	t.Helper()

@@ -69,7 +69,8 @@ func (s *session) memcacheDenied(req *memcache.Request, size int) bool {
 const maxCredentials = 2 * access.MaxPassword
 
 // memcacheIdentify is next for a client that has not said yet who it is. It does so as memcached wants it: by a SET
-// of any key, whose data are the user, a space and the password. Until then it may only quit.
+// of any key, whose data are the user, a space and the password. Until then it may only quit. By version it learns
+// whether it is to say so, which is no request refused.
 func (s *session) memcacheIdentify(in []byte) int {
 	req := &s.loop.request
 	n, err := memcache.Decoder{MaxLine: s.loop.server.opts.MaxLine, MaxItem: maxCredentials}.Decode(in, req)
@@ -91,7 +92,9 @@ func (s *session) memcacheIdentify(in []byte) int {
 		s.identify(name, password, func(s *session, err error) { s.finish(false, err, memcache.ReplyStored) })
 		return n
 	}
-	s.noteRefused(errUnidentified)
+	if err != nil || req.Op != memcache.OpVersion {
+		s.noteRefused(errUnidentified)
+	}
 	s.out = memcache.AppendClientError(s.out, errUnidentified.Error())
 	if s.strike(); err == memcache.ErrTooLarge || req.BadEnd {
 		s.quit()

@@ -559,6 +559,9 @@ func TestReidentify(t *testing.T) {
 // nothing that it sends is kept or run.
 func TestUnknownPeers(t *testing.T) {
 	rs := startRights(t, Options{}, grants(t, "alice", "put *"))
+	if got := rs.dial(rs.MemcacheAddr()).line("version\r\n"); got != "CLIENT_ERROR unauthenticated" || len(refusedBy(rs.Server)) > 0 {
+		t.Errorf("who asks whether to authenticate gets %q, and refusals are %v; want none", got, refusedBy(rs.Server))
+	}
 	c := rs.dial(rs.MemcacheAddr())
 	io.WriteString(c, strings.Repeat("get work\r\n", 100))
 	out, _ := io.ReadAll(c.r)

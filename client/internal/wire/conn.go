@@ -67,16 +67,18 @@ func (d Dialer) Dial(ctx context.Context, addr string) (*Conn, error) {
 // ErrAuthentication says that a server does not take the user with this password.
 var ErrAuthentication = errors.New("authentication failure")
 
-// authenticate says who the client is, by the ASCII authentication of memcached.
+// authenticate says who the client is, by the ASCII authentication of memcached, if the server asks. A server that does
+// not, or knows the client by its certificate, would take that for an item, and hand the password to whoever reads the
+// queue. It is one that answers version.
 func (c *Conn) authenticate(ctx context.Context, user, password string) error {
 	release := c.Guard(ctx)
 	data := user + " " + password
 	deadline, _ := ctx.Deadline()
-	err := c.Write(fmt.Appendf(nil, "set auth 0 0 %d\r\n%s\r\n", len(data), data), deadline)
 	var r memcache.Reply
-	if err == nil {
-		c.ReadUntil(deadline)
-		err = c.Read(&r)
+	err := c.ask("version\r\n", deadline, &r)
+	knows := err == nil && r.Kind == memcache.KindVersion
+	if err == nil && !knows && r.Kind != memcache.KindServerError { // that ends the connection
+		err = c.ask(fmt.Sprintf("set auth 0 0 %d\r\n%s\r\n", len(data), data), deadline, &r)
 	}
 	if !release() && ctx.Err() != nil {
 		return ctx.Err()
@@ -84,6 +86,7 @@ func (c *Conn) authenticate(ctx context.Context, user, password string) error {
 	switch {
 	case err != nil:
 		return err
+	case knows:
 	case r.Kind == memcache.KindClientError || r.Kind == memcache.KindError:
 		return fmt.Errorf("%w: user %q: %s", ErrAuthentication, user, r.Text)
 	case r.Kind == memcache.KindServerError:
@@ -93,6 +96,15 @@ func (c *Conn) authenticate(ctx context.Context, user, password string) error {
 	}
 	c.ReadUntil(time.Time{})
 	return nil
+}
+
+// ask sends a request, and reads its reply.
+func (c *Conn) ask(request string, deadline time.Time, r *memcache.Reply) error {
+	if err := c.Write([]byte(request), deadline); err != nil {
+		return err
+	}
+	c.ReadUntil(deadline)
+	return c.Read(r)
 }
 
 // configFor is config with the name of the server, which certificates are compared with.
