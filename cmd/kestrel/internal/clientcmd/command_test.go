@@ -72,6 +72,8 @@ func TestMisuse(t *testing.T) {
 		{"get work more", `does not know what to do with "more"`},
 		{"get work -n -1", "--count is a number above zero"},
 		{"get work -n 1 --all", "exclude each other"},
+		{"get work --exec=", "--exec needs a command"},
+		{"put work x --key=", "--key is not empty"},
 		{"get work -P 2", "about the commands of --exec"},
 		{"get work --exec true --null", "say nothing"},
 		{"get work --exec true -P 0", "--parallel is a number above zero"},

@@ -57,7 +57,12 @@ kestrel: get from "work": there is no item
 			f.StringVar(&g.exec, "exec", "", "run `COMMAND` for each item")
 			f.IntVarP(&g.parallel, "parallel", "P", 1, "`NUMBER` of commands at the same time")
 			f.DurationVar(&g.grace, "grace", 30*time.Second, "how long commands may go on after a signal")
-			return g.run
+			return func(s *session, args []string) error {
+				if f.Changed("exec") && g.exec == "" {
+					return misused("--exec needs a command") // of a variable that is not set: it would print items, and take them
+				}
+				return g.run(s, args)
+			}
 		},
 	}.cobra()
 }

@@ -70,7 +70,12 @@ kestrel: put to "orders" on …, or an item has the key "4711"; 'kestrel stat' s
 			f.StringVar(&p.key, "key", "", "`KEY` of the item, whose place it takes")
 			f.StringVar(&p.only, "only", "", "with --key: `new` or replace")
 			f.Uint32Var(&p.flags, "flags", 0, "`NUMBER` that is kept with each item")
-			return p.run
+			return func(s *session, args []string) error {
+				if f.Changed("key") && p.key == "" {
+					return misused("--key is not empty")
+				}
+				return p.run(s, args)
+			}
 		},
 	}.cobra()
 }
