@@ -1,13 +1,17 @@
 package journalcmd
 
 import (
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/clitest"
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/config"
 )
 
 // TestJournalMissing: beside backlog files there is no journal, as when its disk is not mounted. No command calls that
@@ -28,5 +32,14 @@ func TestJournalMissing(t *testing.T) {
 				t.Errorf("%s says %q", command, errs)
 			}
 		}
+	}
+}
+
+// TestRepairNotAllowed tests what a repair says of a directory that this user may not read: what verify says.
+func TestRepairNotAllowed(t *testing.T) {
+	err := fmt.Errorf("examine data: %w", &fs.PathError{Op: "open", Path: "data/LOCK", Err: syscall.EACCES})
+	c := config.Default()
+	if got, want := explainRepair(err, c).Error(), config.Explain(err, c).Error(); got != want {
+		t.Errorf("explainRepair(%v) = %q, want %q", err, got, want)
 	}
 }

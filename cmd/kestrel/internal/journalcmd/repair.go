@@ -105,7 +105,7 @@ func explainRepair(err error, c *config.Config) error {
 		return config.Explain(err, c)
 	case errors.Is(err, segment.ErrCorrupt):
 		return cli.Failed("beyond repair: the files are undamaged, but their records contradict each other: %s", err)
-	case errors.Is(err, engine.ErrLocked):
+	case errors.Is(err, engine.ErrLocked), errors.Is(err, fs.ErrPermission):
 		return config.Explain(err, c)
 	}
 	return cli.Failed("%s", err)
