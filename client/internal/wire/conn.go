@@ -88,7 +88,11 @@ func (c *Conn) authenticate(ctx context.Context, user, password string) error {
 		return err
 	case knows:
 	case r.Kind == memcache.KindClientError || r.Kind == memcache.KindError:
-		return fmt.Errorf("%w: user %q: %s", ErrAuthentication, user, r.Text)
+		err = fmt.Errorf("%w: user %q", ErrAuthentication, user)
+		if string(r.Text) != ErrAuthentication.Error() { // such as too many attempts
+			err = fmt.Errorf("%w: %s", err, r.Text)
+		}
+		return err
 	case r.Kind == memcache.KindServerError:
 		return fmt.Errorf("the server answered the login of user %q with SERVER_ERROR %s", user, r.Text)
 	case r.Kind != memcache.KindStored:

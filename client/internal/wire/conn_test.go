@@ -272,6 +272,8 @@ func TestAuthenticateErrors(t *testing.T) {
 		go func() {
 			defer close(served)
 			if conn, err := l.Accept(); err == nil {
+				conn.Read(make([]byte, 1<<10)) // asks whether to say who it is
+				io.WriteString(conn, "CLIENT_ERROR unauthenticated\r\n")
 				conn.Read(make([]byte, 1<<10))
 				io.WriteString(conn, tt.answer)
 				conn.Close()

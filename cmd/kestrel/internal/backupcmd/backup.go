@@ -22,6 +22,7 @@ import (
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/journalcmd"
 	"github.com/kestrelmq/kestrel/engine"
 	"github.com/kestrelmq/kestrel/engine/backup"
+	"github.com/kestrelmq/kestrel/netloop/ports"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -172,8 +173,9 @@ func (m *maker) load() (*config.Config, error) {
 // fromServer has a running server send a backup.
 func (m *maker) fromServer(ctx context.Context, c *config.Config) error {
 	if m.admin == "" && c != nil {
-		if m.admin = c.AdminAddr(); m.admin == "" {
-			return cli.Failed("%s has no admin_port: set one, and restart the server", m.config)
+		if m.admin = adminOf(c); m.admin == "" {
+			return cli.Failed("%s has neither admin_port nor a [[listener]] of protocol admin that is TCP: set one, and restart"+
+				" the server", m.config)
 		}
 	}
 	if m.admin == "" {
@@ -222,12 +224,21 @@ func (m *maker) fromServer(ctx context.Context, c *config.Config) error {
 	if answer.StatusCode != http.StatusOK {
 		why, _ := io.ReadAll(io.LimitReader(answer.Body, 4<<10))
 		text := strings.TrimSpace(string(why))
-		if answer.StatusCode == http.StatusUnauthorized {
-			text += "; " + cli.SayWho
-		}
+		text += cli.StatusAdvice(answer.StatusCode, text)
 		return cli.Failed("nothing was backed up: the server on %s says: %s", m.admin, text)
 	}
 	return m.store(answer.Body)
+}
+
+// adminOf is an address where the server that c configures answers operators; "" if there is none.
+func adminOf(c *config.Config) string {
+	addr := c.AdminAddr()
+	for _, l := range c.AdminPorts {
+		if addr == "" && !ports.IsUnix(l.Port.Address) {
+			addr = l.Port.Address
+		}
+	}
+	return addr
 }
 
 // fromFiles backs up the data directory of a server that does not run.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strings"
 
 	"github.com/spf13/pflag"
 )
@@ -47,6 +48,18 @@ func TLSAdvice(err error) string {
 		return "--tls-ca names the authority that signs the server's certificate"
 	case errors.As(err, &plain), errors.Is(err, http.ErrSchemeMismatch):
 		return "the port does not encrypt: leave out --tls, and the files that go with it"
+	}
+	return ""
+}
+
+// StatusAdvice is what to do when an admin port answers with a status and a text, behind a semicolon; "" if there is
+// nothing.
+func StatusAdvice(status int, text string) string {
+	switch {
+	case status == http.StatusUnauthorized:
+		return "; " + SayWho
+	case status == http.StatusBadRequest && strings.HasSuffix(text, "HTTP request to an HTTPS server."): // as net/http says it
+		return " The port encrypts: say --tls"
 	}
 	return ""
 }

@@ -64,9 +64,7 @@ func (a adminPort) ask(
 	}
 	if reply.StatusCode != http.StatusOK {
 		text := strings.TrimPrefix(strings.TrimSpace(string(body)), "error processing command: ")
-		if reply.StatusCode == http.StatusUnauthorized {
-			text += "; " + cli.SayWho
-		}
+		text += cli.StatusAdvice(reply.StatusCode, text)
 		return nil, cli.Failed("the admin port %s answers %d: %s", a.address, reply.StatusCode, text)
 	}
 	return body, nil

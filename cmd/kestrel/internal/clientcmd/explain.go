@@ -46,7 +46,8 @@ func (p *place) explain(err error) error {
 		advice = "quota of [users." + cmp.Or(p.user, "NAME") + "] in the server's configuration is the bound"
 	case errors.Is(err, client.ErrAuthentication):
 		advice = "the password is in $" + cli.PasswordVariable + ", or in the profile"
-	case errors.Is(err, client.ErrRefused) && strings.HasSuffix(err.Error(), `"CLIENT_ERROR authentication failure"`):
+	case errors.Is(err, client.ErrRefused) && (strings.HasSuffix(err.Error(), `"CLIENT_ERROR authentication failure"`) ||
+		strings.HasSuffix(err.Error(), `"CLIENT_ERROR unauthenticated"`)):
 		advice = cli.SayWho
 	case errors.Is(err, client.ErrRefused) && strings.Contains(err.Error(), `"CLIENT_ERROR not allowed: `):
 		advice = "allow of [users." + cmp.Or(p.user, "NAME") + "] in the server's configuration gives rights"
