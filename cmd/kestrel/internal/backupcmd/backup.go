@@ -22,7 +22,6 @@ import (
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/journalcmd"
 	"github.com/kestrelmq/kestrel/engine"
 	"github.com/kestrelmq/kestrel/engine/backup"
-	"github.com/kestrelmq/kestrel/netloop/ports"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -173,7 +172,7 @@ func (m *maker) load() (*config.Config, error) {
 // fromServer has a running server send a backup.
 func (m *maker) fromServer(ctx context.Context, c *config.Config) error {
 	if m.admin == "" && c != nil {
-		if m.admin = adminOf(c); m.admin == "" {
+		if m.admin = c.AdminTCP(); m.admin == "" {
 			return cli.Failed("%s has neither admin_port nor a [[listener]] of protocol admin that is TCP: set one, and restart"+
 				" the server", m.config)
 		}
@@ -228,17 +227,6 @@ func (m *maker) fromServer(ctx context.Context, c *config.Config) error {
 		return cli.Failed("nothing was backed up: the server on %s says: %s", m.admin, text)
 	}
 	return m.store(answer.Body)
-}
-
-// adminOf is an address where the server that c configures answers operators; "" if there is none.
-func adminOf(c *config.Config) string {
-	addr := c.AdminAddr()
-	for _, l := range c.AdminPorts {
-		if addr == "" && !ports.IsUnix(l.Port.Address) {
-			addr = l.Port.Address
-		}
-	}
-	return addr
 }
 
 // fromFiles backs up the data directory of a server that does not run.

@@ -11,6 +11,7 @@ import (
 	"github.com/kestrelmq/kestrel/engine"
 	"github.com/kestrelmq/kestrel/netloop"
 	"github.com/kestrelmq/kestrel/netloop/certs"
+	"github.com/kestrelmq/kestrel/netloop/ports"
 )
 
 // Names of what the log can look like.
@@ -156,6 +157,17 @@ func (c *Config) Addresses() []string {
 
 // AdminAddr is where operators are to be answered by admin_port; "" if it is off.
 func (c *Config) AdminAddr() string { return c.at(c.adminPort) }
+
+// AdminTCP is an address where operators are answered over TCP, by admin_port or a [[listener]]; "" if there is none.
+func (c *Config) AdminTCP() string {
+	addr := c.AdminAddr()
+	for _, l := range c.AdminPorts {
+		if addr == "" && !ports.IsUnix(l.Port.Address) {
+			addr = l.Port.Address
+		}
+	}
+	return addr
+}
 
 func (c *Config) at(n port) string {
 	switch n {
