@@ -58,8 +58,8 @@ func (u *User) Sees(name string) bool {
 	return false
 }
 
-// inAccount returns the name of a queue without its account, for a user that is bound to one; false if the queue
-// is of another account.
+// inAccount returns the name of a queue without its account, for a user that is bound to one. It returns false if the
+// queue is of another account.
 func inAccount[T string | []byte](account string, name T) (rest T, ok bool) {
 	if account == "" {
 		return name, true

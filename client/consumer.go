@@ -24,8 +24,8 @@ const (
 	keepSlot = 30 * time.Second
 )
 
-// A Consumer takes items of one queue tentatively from all servers of the read set: each is
-// delivered again, here or elsewhere, unless it is confirmed.
+// A Consumer takes items of one queue tentatively from all servers of the read set. Each is delivered again, here or
+// elsewhere, unless it is confirmed.
 //
 // While a caller waits in Next, the consumer has a blocking get at every server. It hands items out in the order in
 // which they come. So items of all servers get their share, and one that arrives anywhere is there at once. A server
@@ -33,8 +33,8 @@ const (
 // until its item is confirmed: that is all that servers with max_open_transactions 1, the default, allow. With leases,
 // one connection to a server asks for as many items as callers wait for, and another ends them.
 //
-// So beyond what Next has handed out, a consumer holds at most one item for each server, and one for each call of Next
-// that has ended. What nobody asks for within a quarter of a second it gives back. With more than 16 servers, and more
+// So beyond what Next has handed out, a consumer holds few items. That is one for each server, and one for each ended
+// call of Next. It gives back what nobody asks for within a quarter of a second. With more than 16 servers, and more
 // than callers of Next, servers take turns.
 //
 // A server that leaves the read set has nothing new opened; what is open is ended there as usual.

@@ -11,8 +11,8 @@ import (
 	"github.com/kestrelmq/kestrel/codec/memcache"
 )
 
-// A Delivery is an item that a [Consumer] has opened, or leased: it is out of the queue until it is confirmed,
-// given back or lost. Its methods may be called from any goroutine.
+// A Delivery is an item that a [Consumer] has opened, or leased. It is out of the queue until it is confirmed, given
+// back or lost. Its methods may be called from any goroutine.
 type Delivery struct {
 	Item
 	Queue  string

@@ -14,15 +14,15 @@
 //
 // # Putting
 //
-// [Client.Put] puts one item, [Client.PutAll] many at once. Each call goes to one server of the write
-// set; a server that fails is left alone for a while and asked again in the background. So order
-// holds within one server, and loosely over all. A put whose answer does not come may be stored or
-// not: the error wraps [ErrUnknownOutcome], and whether to try again is the caller's choice.
+// [Client.Put] puts one item, [Client.PutAll] many at once. Each call goes to one server of the write set. The client
+// leaves a server that fails alone for a while, and asks it again in the background. So order holds within one server,
+// and loosely over all. A put whose answer does not come may be stored or not: the error wraps [ErrUnknownOutcome], and
+// whether to try again is the caller's choice.
 //
 // # Taking
 //
-//   - A [Worker] is what most programs want. It calls a function for each item, some at a time, confirms an item when
-//     the function has succeeded, and gives it back when it has not.
+//   - A [Worker] is what most programs want. It calls a function for each item, for some at a time. It confirms an item
+//     when the function has succeeded, and gives it back when it has not.
 //   - A [Consumer] hands out items one by one, each to be confirmed or aborted.
 //   - [Client.OpenBatch] opens many items of one server at once, for programs that store batches.
 //   - [Client.Get] takes one item for good. What is on its way when the program dies is lost.

@@ -30,9 +30,8 @@ type Item struct {
 // Get takes the next item of a queue for good, from the first server that has one, and waits up to
 // wait for it. It returns an error that wraps [ErrEmpty] if none comes.
 //
-// An item that is on its way when ctx ends, or the connection breaks, is gone: use a [Consumer] for
-// items that must not be lost. With several servers Get asks one after the other, so an item may
-// lie for a moment before it is found.
+// An item that is on its way when ctx ends, or the connection breaks, is gone. Use a [Consumer] for items that must not
+// be lost. With several servers Get asks one after the other, so an item may lie for a moment before it is found.
 func (c *Client) Get(ctx context.Context, queue string, wait time.Duration) (Item, error) {
 	name, err := wire.Name(queue)
 	if err != nil {

@@ -126,8 +126,8 @@ func (d *Delivery) confirmThen(then func(err error)) {
 	}
 }
 
-// beginEnd returns why a lease cannot be ended, or that this begins, and whether its time is over: then nobody else
-// may have the item yet.
+// beginEnd notes that the end of a lease begins, or returns why it cannot. It also returns whether the time of the
+// lease is over. A close may still be in time then.
 func (d *Delivery) beginEnd(options memcache.GetOptions) (lapsed bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -214,8 +214,8 @@ func (c *Client) putAll(ctx context.Context, queue string, items [][]byte, opts 
 	return &BatchError{Queue: queue, Items: b.errs}
 }
 
-// chooseLane returns a lane for a put that has been tried on some: of two that are prompt, taken by
-// chance, the one with less to do. If none is, it prefers one that is slow to one that has fallen.
+// chooseLane returns a lane for a put that has been tried on some. It draws two lanes that are prompt, and takes the
+// one with less to do. If none is prompt, it prefers one that is slow to one that has fallen.
 func (c *Client) chooseLane(tried []*lane) *lane {
 	c.mu.Lock()
 	lanes := c.choice

@@ -219,14 +219,15 @@ func (s *slot) receive(reply *memcache.Reply) (found, ok bool) {
 	return false, false
 }
 
-// handed is how a slot goes on: it reads for a delivery that is open, or if that is nil goes on, or is at its end.
+// handed is how a slot goes on. It reads for the open delivery d. If that is nil, it takes the next item, or is at its
+// end.
 type handed struct {
 	d  *Delivery
 	ok bool
 }
 
-// hold waits until a delivery is confirmed or aborted. It reports whether the next item came with that, and returns
-// false if the delivery is lost, or the slot at its end for another reason.
+// hold waits until a delivery is confirmed or aborted. It reports whether the next item came with that, and whether the
+// slot goes on. A slot is at its end if the delivery is lost, or for another reason.
 //
 // A delivery that was lent the connection is confirmed without this goroutine. So are those that come along with the
 // confirms, until one of them has to be watched.

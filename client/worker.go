@@ -58,9 +58,8 @@ func (e *PanicError) Error() string { return fmt.Sprintf("the handler panicked: 
 // errHandlerExit is why an item goes back whose handler called runtime.Goexit, as FailNow of a test does.
 var errHandlerExit = errors.New("the handler ended its goroutine")
 
-// Run handles items until ctx ends; then it takes no more, waits for the handlers that run, gives
-// back what they have not done, and returns nil. Combined with signal.NotifyContext it makes a
-// program that stops in order.
+// Run handles items until ctx ends. Then it takes no more, waits for the handlers that run, gives back what they have
+// not done, and returns nil. Combined with signal.NotifyContext it makes a program that stops in order.
 //
 // Servers that fail are no reason to end: they are tried again. Run returns an error if the queue's
 // name is bad, or the client has been closed.

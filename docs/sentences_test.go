@@ -11,7 +11,7 @@ import (
 )
 
 // maxSentence is how many words a sentence may have. A quoted piece of code counts as one word.
-const maxSentence = 30
+const maxSentence = 25
 
 // TestSentences tests that no comment outside of tests, and no page, has a sentence that is too long or that begins
 // with "Who" or "Whoever" as its subject. It skips code, tables and headings.

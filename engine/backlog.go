@@ -292,8 +292,8 @@ func (q *queue) headID() uint64 {
 // the first to touch.
 const maxLeaving = 8 << 20
 
-// Ahead reports whether a client should wait before it puts more to the queue called name, or to one that an alias
-// stands for; see Stored. Any goroutine may call it, at any time.
+// Ahead reports whether a client should wait before it puts more to the queue called name. Its fanout children count
+// too, and so do the queues that an alias stands for; see Stored. Any goroutine may call it, at any time.
 func (e *Engine) Ahead(name []byte) bool {
 	defer contain()
 	for _, target := range e.settings.Load().Aliases[string(name)] {

@@ -30,10 +30,10 @@ const (
 	hideRetry = time.Second
 )
 
-// hiddenRuns are the hidden runs of a queue, and what is wanted of them. The shard's mutex guards it.
+// hiddenRuns are the hidden runs of a queue, and what is wanted of them. The shard's mutex guards them.
 //
-// H5  An item of the queue that is in the journal, is aside and has no place there lives in a run that is written,
-// unless it is Restored. One that is on disk alone is nowhere else.
+// H5  An item of the queue may be aside in the journal without a place there. Unless it is Restored, it lives in a run
+// that is written. One that is on disk alone is nowhere else.
 type hiddenRuns struct {
 	hidden.Set
 	registered             bool // the spool tends it

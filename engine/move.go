@@ -118,8 +118,8 @@ func (l *refused) fields() []any { return []any{"items", l.items, "target", l.ta
 
 // moveIn appends the item of r to its target directly, without the target's fanout children. The item counts as added
 // now and has no expiry of its own. A dead-letter queue takes it whatever its limits are. An item that the target
-// refuses is lost, and counted. It reports whether the item has arrived, and returns the queues that the caller is to
-// carry for because the target made room, or why there is no target.
+// refuses is lost, and counted. It reports whether the item has arrived, and returns an error if there is no target.
+// When the target made room, it also returns the queues whose items the caller is to carry.
 func (e *Engine) moveIn(now Time, r *read, from record.Destination) (arrived bool, more []*queue, err error) {
 	sh := e.shardOf([]byte(r.target))
 	put := PutRequest{Data: r.item.Data, Flags: r.item.Flags}

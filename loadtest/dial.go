@@ -15,8 +15,8 @@ type target struct {
 	sockaddr unix.Sockaddr
 
 	// source, if set, is where connections come from, a different loopback address for each. A port stays taken for a
-	// minute after its connection has closed, and the search for a free one gets slower and slower as they run out. So
-	// a load of short connections needs more than one address.
+	// minute after its connection has closed. As ports run out, the search for a free one gets slower and slower. So a
+	// load of short connections needs more than one address.
 	source *unix.SockaddrInet4
 }
 

@@ -8,8 +8,8 @@ import (
 )
 
 // jetStream is the protocol of NATS with acknowledged publishing. A queue is a stream of the same
-// name whose only subject has that name too, read through its durable pull consumer called
-// JetStreamConsumer; both must exist. An item got is acknowledged together with the next request.
+// name, whose only subject has that name too. Clients read it through its durable pull consumer
+// JetStreamConsumer. Both must exist. An item got is acknowledged together with the next request.
 type jetStream struct {
 	wait time.Duration
 }
@@ -113,8 +113,8 @@ func (jetStream) parseReply(src []byte, r *request) (reply, int) {
 	return got, n
 }
 
-// parseStatus parses what ends a pull before its items are all there, behind the first line bytes
-// of src, whose words are: subject sid [reply-to] header-size size.
+// parseStatus parses what ends a pull before its items are all there. The first line bytes of src
+// have the words: subject sid [reply-to] header-size size. The status stands behind them.
 func parseStatus(src []byte, line int, words []byte, r *request) (reply, int) {
 	size, ok := parseSize(words[bytes.LastIndexByte(words, ' ')+1:])
 	if !ok || r.kind == putRequest {

@@ -59,7 +59,7 @@ func (nsq) greeted(src []byte, g *Group) (n int, err error) {
 	return n, nil
 }
 
-// nsqFrame returns the first frame of src and its size, which is 0 if the frame is not whole and -1
+// nsqFrame returns the first frame of src and its size. That is 0 if the frame is not whole, and -1
 // if it is too long.
 func nsqFrame(src []byte) (kind uint32, data []byte, n int) {
 	if len(src) < nsqFrameHead {

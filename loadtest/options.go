@@ -62,9 +62,8 @@ type Options struct {
 	Interval   time.Duration
 	OnInterval func(Interval)
 
-	// OnItem, if set, is called for each item that is got and counted in the Ledger, on a
-	// generator's thread: with several Threads on several at once. Forgotten says that Lease will
-	// not confirm it.
+	// OnItem, if set, is called for each item that is got and counted in the Ledger. Its caller is a generator's
+	// thread: with several Threads, several at once. Forgotten says that Lease will not confirm it.
 	OnItem func(item Item, forgotten bool)
 
 	// Begin and End, if set, are called on Run's goroutine when the measured window begins and when it has ended. No
@@ -104,9 +103,9 @@ type Group struct {
 	// WarmupOperations bounds the group in the warm-up, like Operations.
 	WarmupOperations int64
 
-	// Rate opens the loop: so many requests a second are due, whatever the server does, and a
-	// request's latency counts from the time it was due. A request due while no connection of the
-	// group is free waits for one. Poisson makes the times between them random.
+	// Rate opens the loop: so many requests a second are due, whatever the server does. A request's latency counts from
+	// the time it was due. A request due while no connection of the group is free waits for one. Poisson makes the
+	// times between them random.
 	Rate    float64
 	Poisson bool
 

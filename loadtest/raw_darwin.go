@@ -58,8 +58,8 @@ func (s *eventSet) add(fd, conn int) error {
 	return os.NewSyscallError("kevent", err)
 }
 
-// at returns what an event of the last wait says: of which connection, whether there is something to be
-// read, and whether the peer sends no more.
+// at returns what an event of the last wait says: its connection, whether there is something to read, and whether the
+// peer sends no more.
 func (s *eventSet) at(i int) (conn int, readable, ended bool) {
 	e := &s.events[i]
 	ended = e.Flags&(unix.EV_EOF|unix.EV_ERROR) != 0

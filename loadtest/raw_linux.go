@@ -64,8 +64,8 @@ func (s *eventSet) add(fd, conn int) error {
 	return os.NewSyscallError("epoll_ctl", err)
 }
 
-// at returns what an event of the last wait says: of which connection, whether there is something to be
-// read, and whether the peer sends no more.
+// at returns what an event of the last wait says: its connection, whether there is something to read, and whether the
+// peer sends no more.
 func (s *eventSet) at(i int) (conn int, readable, ended bool) {
 	const ends = unix.EPOLLRDHUP | unix.EPOLLHUP | unix.EPOLLERR
 	e := &s.events[i]

@@ -61,8 +61,8 @@ type runner struct {
 	free      sync.Pool    // of *tally
 }
 
-// report is what a thread hands in: at the end of an interval, and, finally, at the end of a window
-// or, without a tally, of connecting.
+// report is what a thread hands in at the end of an interval. Its final one comes at the end of a window, or, without a
+// tally, of connecting.
 type report struct {
 	thread   int
 	final    bool

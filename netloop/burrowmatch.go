@@ -188,8 +188,8 @@ func (s *session) countMatches(n int) {
 }
 
 // listOn sends what there is of a long list, and then the rest in chunks. A client of HTTP/1.0 knows no chunks:
-// the end of the connection ends the list. The connection ends in the middle of the list if there is no room for the
-// next message, or a reload has taken the right to it.
+// the end of the connection ends the list. If there is no room for the next message, or a reload has taken the right to
+// it, the connection ends inside the list.
 func (s *session) listOn(a *burrowAnswer) {
 	r := s.burrow.frame
 	old := s.burrow.head.Old()

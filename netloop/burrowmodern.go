@@ -17,8 +17,8 @@ const modernFields = "Cache-Control: no-store\r\n"
 const (
 	// largeForm is how many bytes of a form the loop reads itself.
 	largeForm = 64 << 10
-	// formCost is how many times its size a form takes at most while it is read: a copy, what the decoder reads it
-	// through, and what it holds.
+	// formCost is how many times its size a form takes at most while it is read. It counts the copy, the decoder's
+	// buffer, and what the form becomes.
 	formCost = 6
 )
 

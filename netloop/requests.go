@@ -227,8 +227,8 @@ func (s *session) deadlinePassed() {
 	s.resume()
 }
 
-// reidentify looks the client of s up in a changed list of users. It closes the session if the user is gone, and
-// ends a wait, and a text put, that the user has no right to any more.
+// reidentify looks the client of s up in a changed list of users. It closes the session if the user is gone. It ends a
+// wait, or a text put, that the user has no right to any more.
 func (s *session) reidentify(users *access.Users) {
 	was := s.id.user
 	if was == nil {

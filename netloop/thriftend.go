@@ -76,9 +76,9 @@ func thriftReturn(s *session, req *thrift.Request) {
 	}, func(s *session, err error) { s.endThriftEnd(t, n, err) })
 }
 
-// takeReceipts takes the queue and the many ids of a call along for a job, and counts the bytes of the receipts, which the
-// job gives back. The job asks for these: the loop has no time to copy millions, and a job may read a large call where it
-// lies. Without room it refuses the call.
+// takeReceipts takes the queue and the many ids of a call along for a job. It counts the bytes of the receipts, which
+// the job gives back. The job asks for these: the loop has no time to copy millions, and a job may read a large call
+// where it lies. Without room it refuses the call.
 func (s *session) takeReceipts(req *thrift.Request) (queue []byte, receipts func() []uint64, ok bool) {
 	e, n := s.loop.engine, req.IDs.Len()
 	if e.MemoryLeft() < receiptSize*int64(n) {

@@ -24,8 +24,8 @@ const (
 	backedUp              // all are put, then copied by kestrel backup, while others put to another queue
 )
 
-// cycleSize is how much a cycle puts, in bytes: little enough for the window of a queue, and for
-// the journal, to hold it by far.
+// cycleSize is how many bytes a cycle puts. The window of a queue, and the journal, have room for
+// far more.
 const cycleSize = 32 << 20
 
 // row is what is measured once in each round.

@@ -15,8 +15,8 @@ func used(items byteSize) int64 { return int64(items) * 5 / 2 }
 
 // touch uses size bytes of memory, at most half of what there is, and gives them back, right before a
 // server starts. The host of a virtual machine provides memory when it is first used, which costs many
-// times what the use does. It may take back what is free, a few seconds later, and processors stand
-// still for milliseconds meanwhile: latencies are not measured where much was touched.
+// times what the use does. It may take back what is free, a few seconds later, and processors stand still for
+// milliseconds meanwhile. So nobody measures latencies where much was touched.
 func touch(size int64) error {
 	if size == 0 {
 		return nil

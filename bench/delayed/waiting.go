@@ -160,8 +160,8 @@ func timersAlone(stop chan struct{}) spread {
 	}
 }
 
-// memory puts items that stay in memory to an engine of its own, whose limits are far away: the same items in line, and
-// then delayed ones.
+// memory puts items that stay in memory to an engine of its own, whose limits are far away. It puts the same items in
+// line, and then delayed.
 func (b *bench) memory() error {
 	n := min(b.items, 1_000_000)
 	o := b.options("memory")

@@ -128,8 +128,8 @@ func (b *bench) flush() error {
 	return c.Flush(context.Background(), "work")
 }
 
-// producers is how many goroutines put at the same time, for each server: while the replies of one batch are on their
-// way the next is made.
+// producers is how many goroutines put at the same time, for each server. While the replies of one batch are on their
+// way, another goroutine makes the next.
 const producers = 4
 
 func (b *bench) clientPuts(servers []*server) error {

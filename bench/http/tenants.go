@@ -74,8 +74,8 @@ func (b *bench) tenants(ctx context.Context) error {
 	return nil
 }
 
-// quiet has a client put and delete messages at a steady pace, and returns how long replies took from when a request
-// was due, in µs.
+// quiet has a client put and delete messages at a steady pace. It returns how long each reply took from when its
+// request was due, in µs.
 func (b *bench) quiet(s *server, requests int) ([]float64, error) {
 	c, err := dial(s.http)
 	if err != nil {

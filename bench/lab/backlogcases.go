@@ -75,8 +75,8 @@ func cutBacklog(ctx context.Context, t *trial, dir string) error {
 	return nil
 }
 
-// unreadableBacklog is the case of a disk that cannot read for a while: clients get errors, and when it
-// can read again, everything comes, in order.
+// unreadableBacklog is the case of a disk that cannot read for a while. Clients get errors meanwhile. When it can read
+// again, everything comes, in order.
 func unreadableBacklog(ctx context.Context, t *trial, dir string) error {
 	if err := haveStrace(); err != nil {
 		t.skip("%v", err)
@@ -115,10 +115,9 @@ func readingCases() (cases []limitCase) {
 	return cases
 }
 
-// passing returns the case of a fault that comes and goes under load, three times: it is begun by a
-// function, which returns what ends it. Puts are refused while it lasts and accepted behind it;
-// what was acknowledged is there, whatever came in between. If the fault is of every call, the
-// first put that needs one must be refused.
+// passing returns the case of a fault that comes and goes under load, three times. A function begins it, and returns
+// the function that ends it. Puts are refused while it lasts and accepted behind it; what was acknowledged is there,
+// whatever came in between. If the fault is of every call, the first put that needs one must be refused.
 func passing(
 	every bool, begin func(ctx context.Context, s *server, round int) (end func() error, err error),
 ) func(context.Context, *trial, string) error {

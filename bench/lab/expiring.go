@@ -219,8 +219,8 @@ func (e *expiringLane) acknowledged() (n int) {
 	return n
 }
 
-// misses reports whether an item was not found that was put, and acknowledged: but for one that the fetch
-// that was not answered may have taken.
+// misses reports whether an acknowledged item was not found. It allows for one that a fetch without an answer may have
+// taken.
 func (e *expiringLane) misses(found map[int]bool) bool {
 	taken := e.asking
 	for item, x := range e.items {

@@ -144,8 +144,9 @@ func httpRequest(method, target, body string) string {
 	return fmt.Sprintf("%s %s HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n%s", method, target, len(body), body)
 }
 
-// httpInputs are requests that no client of Burrow's protocol should send: such as would hide another behind them, and
-// sizes, names and numbers that are none. They have an account of their own, so that other inputs get nothing of theirs.
+// httpInputs are requests that no client of Burrow's protocol should send. Some would hide another request behind them.
+// Others have sizes, names and numbers that are none. They have an account of their own, so that other inputs get
+// nothing of theirs.
 func httpInputs() (all []hostileInput) {
 	const line, hidden = "PUT /v1.0/lab/q/m HTTP/1.1\r\nHost: 127.0.0.1\r\n", "DELETE /v1.0/lab/other HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 	heads := map[string]string{

@@ -25,8 +25,8 @@ const (
 	turnTries = 3
 )
 
-// longTurn says which turn of the server took long, but for the time that the loop waited for a processor:
-// what the server itself has measured. It is empty if none did.
+// longTurn says which turn of the server took long, as the server has measured it. The time that the loop waited for a
+// processor does not count. It is empty if no turn took long.
 func longTurn(s *server) (string, error) {
 	line, err := s.awaitLog("admin port is open")
 	if err != nil {

@@ -65,7 +65,7 @@ func (m *image) attach(ctx context.Context) error {
 	return command(ctx, "mount", "-t", m.kind, "-o", "loop", m.file, m.mount)
 }
 
-// cut cuts the power: from now on every write to the file system fails, and what was not durable is
+// cut cuts the power. From now on every write to the file system fails. What was not durable is
 // gone when it is mounted again.
 func (m *image) cut(flags int) error {
 	d, err := os.Open(m.mount)

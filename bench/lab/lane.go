@@ -10,8 +10,8 @@ import (
 )
 
 // lane is one client and the queues that it alone uses. So what its queues hold follows from what
-// it has sent. After a crash they must hold what they held behind some request: the last one that
-// was acknowledged, the last one sent, or one between them.
+// it has sent. After a crash they must have what they had behind some request. That is the last one that was
+// acknowledged, the last one sent, or one between them.
 //
 // It belongs to the goroutine that runs it; between two runs to that of the experiment.
 type lane struct {

@@ -7,7 +7,7 @@
 //	go run ./bench/lab help
 //
 // The result goes to standard output, progress to standard error. The status is 1 if a promise was
-// broken, 2 if an experiment could not be done; the files of a broken promise are kept, and named.
+// broken, 2 if an experiment could not be done. The command leaves the files of a broken promise, and names them.
 package main
 
 import (

@@ -254,7 +254,7 @@ func (l *messageLane) end(talk messageTalk, item int, how leaseEnd, d time.Durat
 }
 
 // start notes that another server starts, whose clock is off by so much. With a clock that was set back, what was due
-// may be hidden again, or not: the server before may have recorded that it is due. What was never hidden is there.
+// may be hidden again, or not. The server before may have recorded that it is due. What was never hidden is there.
 func (l *messageLane) start(off time.Duration) {
 	before := l.now().Add(earlySlack)
 	l.off = off

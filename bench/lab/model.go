@@ -12,8 +12,8 @@ import (
 // the lane.
 type model struct {
 	queues map[string]*modelQueue
-	// routes says which queues a put to a name goes to: steps one after the other, each of which
-	// puts to all of its queues at once. A name that is missing is a queue of its own.
+	// routes says which queues a put to a name goes to. Its steps follow one another, and each puts
+	// to all of its queues at once. A name that is missing is a queue of its own.
 	routes map[string][][]string
 }
 

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// roughTrial runs servers in surroundings that are drawn for each cycle: few descriptors, little memory, one
-// processor, slow disks, small files, calls that fail for a while. They end by kill -9 or by SIGTERM. All servers
+// roughTrial runs servers in surroundings that it draws for each cycle. These are few descriptors, little memory, one
+// processor, slow disks, small files, and calls that fail for a while. They end by kill -9 or by SIGTERM. All servers
 // have one data directory, so each restart continues what the one before has left. The ledgers of lab kill and lab
 // spill, and those of leases and delays, go on over all of them. Beside what those promise, a server must keep to the
 // resources that it was given, and write nothing while no client asks for anything. It must work again, without a

@@ -61,8 +61,8 @@ func (d *timed) took(what string, want, slack time.Duration, sent, begun time.Ti
 
 func timedBody(int) []byte { return []byte("an item") }
 
-// patiently does something again, a few times, if the server has closed its connection: the client was idle
-// for longer than idleTimeout because it had no processor.
+// patiently does something again, a few times, if the server has closed its connection. Then the client had no
+// processor, and was idle for longer than idleTimeout.
 func patiently(s *server, do func() error) (err error) {
 	for range idleTries {
 		if err = do(); !errors.Is(err, io.EOF) || !s.running() {
@@ -72,8 +72,8 @@ func patiently(s *server, do func() error) (err error) {
 	return err
 }
 
-// alone checks what can be seen only while the server does nothing else: the grace period of a change
-// of status, and that a periodic sync comes.
+// alone checks what can be seen only while the server does nothing else. That is the grace period of a change of
+// status, and that a periodic sync comes.
 func (d *timed) alone(rng *rand.Rand) error {
 	if rng.IntN(2) == 0 {
 		if err := patiently(d.s, d.periodic); err != nil {

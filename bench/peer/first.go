@@ -16,9 +16,9 @@ import (
 // firstPoll is how long First waits after an attempt that failed.
 const firstPoll = time.Millisecond
 
-// First waits until a server that has been started again hands out an item of Queue, which it gives
-// back: an item got stays at the head. It tries again until the context ends, or until alive, which
-// may be nil, returns an error.
+// First waits until a server that has been started again hands out an item of Queue. It gives the
+// item back, so that the item stays at the head. It tries again until the context ends, or until
+// alive, which may be nil, returns an error.
 func (s Server) First(ctx context.Context, addr string, alive func() error) error {
 	poll := time.NewTicker(firstPoll)
 	defer poll.Stop()

@@ -29,8 +29,8 @@ func modules() []module {
 	}
 }
 
-// Install installs those of the named servers that are not there: Debian's with apt-get, which needs root, and the
-// others, of fixed versions, into a directory. It says what it does.
+// Install installs those of the named servers that are not there. Debian's come with apt-get, which needs root. The
+// others, of fixed versions, go into a directory. It says what it does.
 func Install(ctx context.Context, dir string, names []string, stderr io.Writer) error {
 	wanted := make(map[string]bool)
 	for _, name := range names {

@@ -110,7 +110,7 @@ func allCases() []benchCase {
 }
 
 // gets returns how many gets take about the given time on one core, for a server whose speed is 1.
-// A queue server must be filled with as many items; what that adds up to in a second stays within
+// A queue server must be filled with as many items. What that adds up to in a second stays within
 // kestrel's memory window of 128 MiB.
 func (c benchCase) gets(d time.Duration, speed float64) int64 {
 	rate := 220e3 // per second

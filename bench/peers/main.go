@@ -25,9 +25,8 @@
 //
 // Without pipelining the generator does the same system calls as the server. A server that is as
 // cheap as the generator is then no longer kept busy, and pays for going to sleep. The columns busy
-// and generator show when that is so; more -load-cpus help. With pipelining note that memcached
-// answers each get in a system call of its own; memcached-meta, which asks by another command,
-// shows what gathering them saves it.
+// and generator show when that is so; more -load-cpus help. With pipelining, memcached answers each get in a system
+// call of its own. memcached-meta, which asks by another command, shows what gathering them saves it.
 //
 // CPU time is the server's user and system time over all its threads. Work that the kernel does on
 // its own account, such as writing back dirty pages, is in nobody's column.

@@ -30,7 +30,7 @@ type options struct {
 	setup     peer.Setup
 }
 
-// dummyWindow is how long the same server runs before each measurement, for nothing: what follows another server
+// dummyWindow is how long the same server runs before each measurement, for nothing. What follows another server
 // directly looks dearer, by half with 32 requests in flight.
 const dummyWindow = 40 * time.Millisecond
 

@@ -74,8 +74,8 @@ func findServer(name string) (server, bool) {
 	return server{}, false
 }
 
-// serverCPUs returns the processors of a server: one, or for the comparison of event loops as many
-// as there are, so that what differs is the loops.
+// serverCPUs returns the processors of a server: one, or all of them for the comparison of event
+// loops. Then only the loops differ.
 func (o *options) serverCPUs(s server) []int {
 	if s.Loops > 0 {
 		return append([]int{o.serverCPU}, o.loadCPUs...)

@@ -16,8 +16,8 @@
 // The program builds itself once more with the build tag faketime, Go's own, and runs that as a worker. There the clock
 // stands still as long as any goroutine can run, and then jumps to the next timer. A disk whose sync takes a second
 // costs nothing. A goroutine may wait for a mutex meanwhile, which testing/synctest would not count as waiting. With
-// one processor and no preemption a seed takes nearly the same course every time. What is left to chance are maps,
-// selects and the hash of queue names; a failure is therefore run again ten times before it is made shorter.
+// one processor and no preemption a seed takes nearly the same course every time. Maps, selects and the hash of queue
+// names are left to chance. So the command runs a failure again ten times before it makes it shorter.
 //
 // # Laws
 //

@@ -12,8 +12,8 @@ type fetching struct {
 	done  bool
 }
 
-// fetch notes that a request begins that may hold items of a queue until it ends, and for some time longer if
-// nobody hears of it.
+// fetch notes that a request begins. It may hold items of a queue until it ends, and for some time longer if nobody
+// hears of it.
 func (l *ledger) fetch(queue string, hold time.Duration) *fetching {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -93,8 +93,8 @@ const (
 	readBackTime     = 3 * time.Second // before they are due
 )
 
-// mayLieOnDisk reports whether an item that was delayed may be on disk still although it is due: too many like
-// it wait to be handed out. The caller holds mu.
+// mayLieOnDisk reports whether a delayed item may be on disk still although it is due, because too many like it wait
+// for a fetch. The caller holds mu.
 func (l *ledger) mayLieOnDisk(e *entry) bool {
 	many, largest, soon := int64(0), int64(0), l.now().Add(readBackTime)
 	for _, x := range l.inQueue(e.queue) {

@@ -355,8 +355,8 @@ func (l *ledger) reloaded(set engine.Settings, ok bool) {
 	l.set, l.toggling = set, !ok
 }
 
-// startFailing notes that the disk failed during a start, so that queues may be withheld. Such a queue takes nothing:
-// what expires into dead may be lost, and what is on its way to a dead-letter queue stays where it was.
+// startFailing notes that the disk failed during a start, so that queues may be withheld. Such a queue takes nothing.
+// What expires into dead may be lost. What is on its way to a dead-letter queue stays where it was.
 func (l *ledger) startFailing() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// hangTime is how long a seed may take, in real time, also on a machine that does much else; chainHangTime is that for
-// one of many processes.
+// hangTime is how long a seed may take, in real time, also on a machine that does much else. A seed of many processes
+// may take chainHangTime.
 const hangTime, chainHangTime = 5 * time.Minute, 15 * time.Minute
 
 // hangTime is how long a seed that a worker has begun may take.

@@ -118,8 +118,8 @@ const (
 	opOpenAny    = "open any"
 )
 
-// generator makes a script. What it is fond of differs from seed to seed: a defect that needs much of
-// a few things is not found by a little of everything.
+// generator makes a script. What it is fond of differs from seed to seed. A little of everything does not find a defect
+// that needs much of a few things.
 type generator struct {
 	*rand.Rand
 	s        Script

@@ -69,8 +69,8 @@ func (k Key) Check() error {
 	return nil
 }
 
-// CheckAny is Check for a message that may be there already: an item that a client of another protocol put
-// has an id that begins with @.
+// CheckAny is Check for a message that may be there already. If a client of another protocol put it, its id begins with
+// @.
 func (k Key) CheckAny() error {
 	if k.ID != "" && k.ID[0] == burrow.ReservedPrefix {
 		k.ID = k.ID[1:]

@@ -1,11 +1,11 @@
 // Package backend has the words that Go programs use for messages: accounts, queues, messages, and the
-// [Backend] that keeps them. It is an interface, so a program does not know whether its messages are in
-// this process, in a file, on a server or on many.
+// [Backend] that keeps them. It is an interface. So a program need not know whether its messages are in this process,
+// in a file, on a server or on many.
 //
 // # Opening one
 //
-// The back ends are in packages of their own, because some are heavy: a program that speaks to a server
-// links no storage engine and no SQL.
+// The back ends are in packages of their own, because some are heavy. So a program that speaks to a server links no
+// storage engine and no SQL.
 //
 //	embedded   an engine in this process: kestrel:///dir, memory://
 //	overhttp   a server that speaks Burrow's protocol: http://host:port

@@ -84,9 +84,9 @@ func (r *roll) note(found []node, now time.Time) (lost bool) {
 	return lost
 }
 
-// lostAll reports whether several nodes have gone in the last seconds, and none is left of those that were there when
-// the first of them went. It also returns when that was. Servers do not all leave at once: ZooKeeper has ended their
-// sessions, though the reader's lived on, and not all in the same moment.
+// lostAll reports whether several nodes have gone in the last seconds, and none is left that was there when the first
+// of them went. It also returns when that was. Servers do not all leave at once: ZooKeeper has ended their sessions,
+// though the reader's lived on, and not all in the same moment.
 func (r *roll) lostAll() (since time.Time, all bool) {
 	gone := 0
 	for _, s := range r.sightings {

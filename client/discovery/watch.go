@@ -25,10 +25,10 @@ type Members struct{ Read, Write []Member }
 // returns nil. It returns an error, and has reported nothing, only if the configuration is not valid.
 //
 // While ZooKeeper is away it reports nothing and goes on trying. When it is back all sessions may have ended, and every
-// server announces itself again when it notices. So members of before stay for a few seconds, each until it is
-// back: otherwise clients would all go to the server that is back first. The same holds when all members vanish
-// together, and ZooKeeper seems well. A set that does not exist has no members.
-// Report is called by one goroutine and may keep its argument.
+// server announces itself again when it notices. So members of before stay for a few seconds, each until it is back.
+// Otherwise all clients would go to the server that is back first. The same holds when all members vanish together, and
+// ZooKeeper seems well. A set that does not exist has no members. Report is called by one goroutine and may keep its
+// argument.
 func Watch(ctx context.Context, config Config, report func(Members)) error {
 	if err := config.Validate(); err != nil {
 		return err

@@ -179,7 +179,7 @@ func appendWhich(dst []byte, id uint64, key []byte) []byte {
 	return dst
 }
 
-// AppendTouchItem appends a TOUCH of the item with that id, or with the key if the id is 0: its expiry is what
+// AppendTouchItem appends a TOUCH of the item with that id, or with the key if the id is 0. Its expiry is what
 // ExpiryTime makes of seconds.
 func AppendTouchItem(dst, queue []byte, id uint64, key []byte, seconds int32) []byte {
 	return AppendRequest(dst, &Request{Op: OpTouch, Queue: queue, ID: id, ItemKey: key, Seconds: seconds})
@@ -197,8 +197,8 @@ func appendDelay(dst []byte, set bool, millis int64) []byte {
 	return strconv.AppendInt(append(dst, "/delay="...), millis, 10)
 }
 
-// AppendTouch appends a TOUCH: the lease with the receipt, or this connection's oldest one if that is 0,
-// lasts for so many seconds from now on.
+// AppendTouch appends a TOUCH. The lease with the receipt, or this connection's oldest one if that is 0, then lasts for
+// so many seconds.
 func AppendTouch(dst, queue []byte, receipt uint64, seconds int32) []byte {
 	dst = appendTouch(dst, queue, receipt, seconds)
 	return append(dst, "\r\n"...)

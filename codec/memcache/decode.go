@@ -63,8 +63,8 @@ type Decoder struct {
 // Otherwise the n bytes of the request are consumed and decoding goes on after them, with req.Op and req.NoReply as the
 // request had them. Requests are refused as Kestrel refused them, and in its order. It refuses a line beyond MaxLine,
 // and a storage command of the wrong shape or byte count, as soon as it sees that. It refuses all else once the request
-// is whole. Queue names pass as sent, but for the empty name in GET (fatal) and a name of plus signs only in GET and
-// SET (not fatal).
+// is whole. Queue names pass as sent, with two exceptions. A GET of the empty name is fatal. A GET or SET of a name of
+// plus signs only is an error, and not fatal.
 //
 // Decode keeps no state, does not allocate, and checks every length before using it.
 func (d Decoder) Decode(src []byte, req *Request) (n int, err error) {

@@ -88,10 +88,10 @@ type Reply struct {
 // r, whose slices alias src. Each item of a MONITOR is a reply of its own, and so is each line of
 // STATS, DUMP_STATS and DUMP_CONFIG.
 //
-// It returns ErrIncomplete and 0 when src is a proper prefix of a reply. It returns ErrBadReply and 0 for a line
-// longer than MaxReplyLine, a VALUE line with missing or unusable words, and an item without ValueTrailer behind it.
-// It keeps no state and does not allocate. A reply is as large as the server says, up to 2 GiB: let buffers grow with
-// the bytes received, not with Need.
+// It returns ErrIncomplete and 0 when src is a proper prefix of a reply. It returns ErrBadReply and 0 for a line longer
+// than MaxReplyLine, and for a VALUE line with missing or unusable words. So it does for an item without ValueTrailer
+// behind it. It keeps no state and does not allocate. A reply is as large as the server says, up to 2 GiB: let buffers
+// grow with the bytes received, not with Need.
 func DecodeReply(src []byte, r *Reply) (n int, err error) {
 	*r = Reply{}
 	end := bytes.IndexByte(src[:min(len(src), MaxReplyLine)], '\n')

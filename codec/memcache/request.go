@@ -41,9 +41,8 @@ type Request struct {
 
 	LeaseMillis int64 // GET /lease: milliseconds; 0: what the queue's options say
 	DelayMillis int64 // SET, GET /delay: milliseconds, from 0 on
-	// Receipt is that of a lease to be closed, aborted, released, rejected, touched or deleted. It is 0 if
-	// none was sent: then a GET or TOUCH is about the oldest open read of the connection, and a DELETE about
-	// the queue.
+	// Receipt is that of a lease to be closed, aborted, released, rejected, touched or deleted. It is 0 if none was
+	// sent. Then a GET or TOUCH is about the oldest open read of the connection, and a DELETE about the queue.
 	Receipt uint64
 
 	// Several is, of a GET that names more than one queue, or a weight, its options; Queues reads them.
@@ -70,8 +69,8 @@ type Request struct {
 	NoReply bool
 
 	// BadEnd says that the two bytes behind a SET's data are not the line end they should be.
-	// Kestrel did not look at them; but the client has sent more, or less, than it announced, so
-	// what follows cannot be trusted to be a request.
+	// Kestrel did not look at them. But the client has sent more, or less, than it announced. So what follows may not
+	// be a request.
 	BadEnd bool
 
 	// Need is set on ErrIncomplete once the length of the request is known: the bytes needed in

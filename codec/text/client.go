@@ -22,8 +22,8 @@ func AppendPutExpiring(dst, queue []byte, expiryMillis int32, items ...[]byte) [
 	return appendItems(dst, items)
 }
 
-// ValidItem reports whether an item can be put through this protocol: it is not empty, holds no
-// line feed, and does not end in a carriage return.
+// ValidItem reports whether an item can be put through this protocol. It must not be empty, contain a line feed, or end
+// in a carriage return.
 func ValidItem(item []byte) bool {
 	return len(item) > 0 && item[len(item)-1] != '\r' && bytes.IndexByte(item, '\n') < 0
 }

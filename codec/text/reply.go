@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// Reply layout. Numbers and messages are printable ASCII; items are written as stored, so one that
-// holds a line feed, put through another protocol, looks like two replies.
+// Reply layout. Numbers and messages are printable ASCII. Items are written as stored. So an item with a line feed, put
+// through another protocol, looks like two replies.
 //
 //	+<count>\n     success
 //	-<message>\n   failure; the connection stays open

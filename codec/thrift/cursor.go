@@ -8,8 +8,8 @@ import (
 // maxDepth is how deep values may be nested inside a struct that is skipped. Skipping recurses.
 const maxDepth = 64
 
-// cursor reads values from a frame. The first value that is not there or not allowed makes it fail;
-// from then on nothing remains to be read, and all it reads is zero. Zero also ends a struct, so a
+// cursor reads values from a frame. The first value that is not there or not allowed makes it fail.
+// From then on nothing remains to be read, and all it reads is zero. Zero also ends a struct, so a
 // loop over fields needs no check of its own.
 type cursor struct {
 	rest   []byte

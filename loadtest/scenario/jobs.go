@@ -22,7 +22,7 @@ import (
 	"github.com/kestrelmq/kestrel/loadtest/spawn"
 )
 
-// What scenarios of delays, leases and retries share: a ledger that knows when each job may come, and connections
+// Scenarios of delays, leases and retries share a ledger that knows when each job may come. They also share connections
 // that make one request after the other.
 
 const (

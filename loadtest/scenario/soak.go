@@ -18,8 +18,8 @@ type Soak struct {
 	Flow
 	Duration time.Duration
 
-	// MaxResident and MaxGrowth, if not 0, fail the run: resident bytes at any time, and the growth
-	// from when it was steady to the end, as a share.
+	// The run fails if the server ever has more resident bytes than MaxResident, or if they grow by
+	// more than MaxGrowth. That is a share, from when they were steady to the end. 0 is no bound.
 	MaxResident int64
 	MaxGrowth   float64
 }

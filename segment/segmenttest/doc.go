@@ -43,9 +43,8 @@
 //     ones.
 //   - The length of a file may survive without the bytes; these read as zero. Never does a file
 //     show another file's bytes or its own from before a Truncate that survived.
-//   - Metadata operations survive in order, as on a journaling file system: a prefix in each
-//     directory, and of the Allocate and Truncate calls of each file. CutOptions.ReorderMetadata
-//     takes that away.
+//   - Metadata operations survive in order, as on a journaling file system. What survives is a prefix of those in each
+//     directory, and of the Allocate and Truncate calls of each file. CutOptions.ReorderMetadata takes that away.
 //
 // # Not modelled
 //

@@ -10,8 +10,8 @@
 //
 // # A back end as a server
 //
-// A [Front] answers as a kestrel server does at its Burrow port: the same statuses, texts and lists, which
-// one set of request pairs shows for both. With a Remote behind it, it is a proxy:
+// A [Front] answers as a kestrel server does at its Burrow port: the same statuses, texts and lists. One set of request
+// pairs tests both. With a Remote behind it, it is a proxy:
 //
 //	b, err := overhttp.Open("http://10.0.0.5:8080", overhttp.Options{})
 //	if err != nil {

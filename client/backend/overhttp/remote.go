@@ -57,8 +57,8 @@ type Remote struct {
 	mu     sync.Mutex // held while a call begins, and while Close does
 }
 
-// Open returns a back end of the server at a URL: http or https, perhaps a user and a password, a host and
-// perhaps a port. It connects when it is first asked for something. Close it.
+// Open returns a back end of the server at a URL. That has http or https, a host, and perhaps a user, a password and a
+// port. It connects when it is first asked for something. Close it.
 func Open(address string, o Options) (*Remote, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" ||

@@ -377,8 +377,8 @@ const (
 	memoryPatience = 5000
 )
 
-// restoreItem adds an item, and waits for the disk: until there is memory for the item, and until the
-// queue is no longer ahead of the disk.
+// restoreItem adds an item. It waits until there is memory for the item, and until the queue is no longer ahead of the
+// disk.
 func restoreItem(
 	e restorer, now engine.Time, name []byte, it engine.Item, stands engine.Standing,
 ) (t engine.Ticket, err error) {
