@@ -1,10 +1,13 @@
 package docs
 
 import (
+	"go/ast"
+	"go/token"
 	"io/fs"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode"
@@ -50,6 +53,77 @@ func TestSentences(t *testing.T) {
 	if seen < 15_000 {
 		t.Errorf("only %d sentences were read", seen)
 	}
+}
+
+// TestSentencesOfTexts tests that no help page, log message or error has a sentence that is too long. It reads the
+// literals of all code outside of tests. In a message, which does not end in a full stop, a colon or a semicolon ends
+// a sentence too.
+func TestSentencesOfTexts(t *testing.T) {
+	seen := 0
+	for _, file := range goFiles(t) {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		ast.Inspect(parse(t, file), func(n ast.Node) bool {
+			e, ok := n.(ast.Expr)
+			if !ok {
+				return true
+			}
+			text, ok := literal(e)
+			for _, s := range sentences(proseOf(text)) {
+				seen++
+				if n := len(s); n > maxSentence {
+					t.Errorf("%s: a sentence has %d words, at most %d can be read at once: %.90s …", file, n, maxSentence,
+						strings.Join(s, " "))
+				}
+			}
+			return !ok
+		})
+	}
+	if seen < 10_000 {
+		t.Errorf("only %d sentences were read", seen)
+	}
+}
+
+// literal returns the text of a string literal, or of several that are added.
+func literal(e ast.Expr) (text string, ok bool) {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		text, err := strconv.Unquote(e.Value)
+		return text, err == nil && e.Kind == token.STRING
+	case *ast.BinaryExpr:
+		left, ok := literal(e.X)
+		right, more := literal(e.Y)
+		return left + right, e.Op == token.ADD && ok && more
+	}
+	return "", false
+}
+
+var (
+	tableRow  = regexp.MustCompile(`\S {3}`)
+	clauseEnd = regexp.MustCompile(`[:;]( |$)`)
+	status    = regexp.MustCompile(`[:;]\s(\d [a-z])`)
+)
+
+// proseOf returns the sentences of a text without its tables, and nothing of an example. Each exit status is a sentence.
+func proseOf(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "$ ") {
+			return ""
+		}
+		if tableRow.MatchString(line) {
+			line = "\n"
+		}
+		b.WriteString(line)
+		if strings.HasSuffix(line, ":\n") {
+			b.WriteByte('\n')
+		}
+	}
+	if text = status.ReplaceAllString(b.String(), ". $1"); strings.HasSuffix(strings.TrimSpace(text), ".") {
+		return text
+	}
+	return clauseEnd.ReplaceAllString(text, ". ")
 }
 
 // TestSentencesControl splits texts whose sentences are known.

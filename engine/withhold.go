@@ -129,8 +129,8 @@ const maxWithheldLines = 20
 
 // logWithheld logs what is not served, and what to do.
 func (e *Engine) logWithheld() {
-	const repair = "put a good copy of the file in its place and start again, or stop the server and run" +
-		" 'kestrel journal repair', which says what is lost and, with --apply, saves the rest"
+	const repair = "put a good copy of the file in its place and start again; or stop the server:" +
+		" 'kestrel journal repair' says what is lost, and with --apply saves the rest"
 	all := e.withheld.queues
 	for i, q := range all {
 		if i == maxWithheldLines {

@@ -39,11 +39,11 @@ func (t *table) report() string {
 
 const legend = `
 Values are medians over the rounds, with (least–greatest). A ratio is the median of the rounds' own
-ratios to the first row. CPU is the server's user and system time, RSS the highest of its resident
-set while items were put and while they were got, as the kernel keeps it; disk is what its directory
-takes when all is filled; the first item is timed from exec after kill -9, and CPU is what the new
-process had used by then; generator is the load generator's CPU for a put and a get. Latencies of gets are of a
-closed loop with 128 requests in flight.
+ratios to the first row. CPU is the server's user and system time. RSS is the highest of its resident
+set while items were put and while they were got, as the kernel counts it. disk is what its directory
+takes when all is filled. The time to the first item begins with exec after kill -9, and CPU is what the
+new process had used by then. generator is the load generator's CPU for a put and a get. Latencies of
+gets are of a closed loop with 128 requests in flight.
 `
 
 func (t *table) writeHeader(b *strings.Builder) {

@@ -36,14 +36,14 @@ const tableHead = "| case | server | CPU µs/op | ratio | k op/s | ratio | p50 �
 
 const legend = `
 Values are medians over the rounds, with (least–greatest). A ratio is the median of the rounds'
-own ratios to the first server of the case; less is better for CPU and percentiles, more for the
+own ratios to the first server of the case. Less is better for CPU and percentiles, more for the
 rate. c is the number of connections, P the requests each has in flight, Q the number of queues, if
-there are several. SET is measured in cycles of filling a queue and draining it, of which the fills
-count, so that every server works in memory that it has used before, as memcached does; GROW is a
-queue that only grows. Percentiles are of a request, closed loop; of FLOOD, WAITERS and CROWD they
+there are several. SET fills a queue and drains it, again and again, and only the fills count. So
+every server works in memory that it has used before, as memcached does. GROW is a queue that only
+grows. Percentiles are of a request, closed loop; of FLOOD, WAITERS and CROWD they
 are the age of an item when its consumer has it. An operation is an item. busy is the server's share
-of its core, KiB/conn what a connection adds to its memory with all that was in the queue, generator
-the load generator's CPU per operation.
+of its core. KiB/conn is what a connection adds to its memory with all that was in the queue.
+generator is the load generator's CPU per operation.
 `
 
 // writeCase prints the rows of one case.

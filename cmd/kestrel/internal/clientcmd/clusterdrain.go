@@ -22,8 +22,8 @@ func newClusterDrain() *cobra.Command {
 		usage: "drain SERVER [flags]",
 		short: "take a server out of use without losing an item",
 		about: `Takes a server out of use. It gets the status ReadOnly, so that it leaves the write set and producers go to the other
-servers; consumers go on to empty it. Once no queue of it has an item, in line, delayed or open with a reader, it gets the
-status Quiescent, and the command says that it can be stopped. Nothing is lost on the way, and 'kestrel cluster status SERVER
+servers; consumers go on to empty it. An item may be in line, delayed or open with a reader. Once no queue has any, the server
+gets the status Quiescent, and the command says that it can be stopped. Nothing is lost on the way, and 'kestrel cluster status SERVER
 --set Up' puts it back at any time.
 
 --move does not wait for consumers: it moves items to the other servers, as 'kestrel move' does, with what that keeps.

@@ -60,8 +60,8 @@ func newClusterItems() *cobra.Command {
 		group: "cluster",
 		usage: "items [PATTERN...] [flags]",
 		short: "what queues hold on all servers, and where most of it is",
-		about: `Lists the queues whose names match one of the patterns, or all, those with most items first: items, items that are
-open, and bytes on all servers, and which server holds most. --bytes sorts by bytes. JSON has what each server holds.`,
+		about: `Lists the queues whose names match one of the patterns, or all, those with most items first. It shows
+items, open items and bytes on all servers, and which server holds most. --bytes sorts by bytes. JSON has what each server holds.`,
 		examples: `$ kestrel put work hello world
 2 items put into "work"
 $ kestrel put mails hello

@@ -139,7 +139,7 @@ func newClusterQuiesce() *cobra.Command {
 		group: "cluster",
 		usage: "quiesce [SERVER...] [flags]",
 		short: "have servers take nothing and give nothing",
-		about: `Gives the servers, or those that are named, the status Quiescent: they leave both sets, and after their grace
+		about: `Gives the servers, or those that are named, the status Quiescent. They leave both sets, and after their grace
 period they take no puts and give no items. Nothing they hold is lost, and it stays with them: 'kestrel cluster drain' has it
 consumed first. 'kestrel cluster status --set Up' ends it. It says how many servers that concerns and asks first; without a
 terminal it needs --yes.`,

@@ -42,8 +42,8 @@ func newOpenLoop() *cobra.Command {
 	return scenarioCommand{
 		name: "open-loop", short: "a given rate, whatever the server does",
 		about: "Puts are due at a given rate that the server cannot hold up, and consumers wait for the " +
-			"items. Latency counts from when a put was due, so that a stall of the server shows in " +
-			"every request that was due during it; delivery is from then to when a consumer has the item.",
+			"items. Latency counts from when a put was due. So a stall of the server shows in every " +
+			"request that was due during it. Delivery is from then to when a consumer has the item.",
 		example: "--spawn --rate 20000 --duration 30s --output run",
 		define: func(f *pflag.FlagSet) func() (scenario.Scenario, error) {
 			s := scenario.OpenLoop{Flow: defaultFlow()}
@@ -59,8 +59,8 @@ func newOpenLoop() *cobra.Command {
 func newRamp() *cobra.Command {
 	return scenarioCommand{
 		name: "ramp", short: "the highest rate that keeps a latency",
-		about: "Tries one rate after the other, as open-loop does, and ends with the highest at which " +
-			"the 99th percentile of both puts and deliveries stays within a target.",
+		about: "Tries one rate after the other, as open-loop does. Ends with the highest at which the 99th " +
+			"percentile of both puts and deliveries stays within a target.",
 		example: "--spawn --p99 5ms --step 3s",
 		define: func(f *pflag.FlagSet) func() (scenario.Scenario, error) {
 			s := scenario.Ramp{Flow: defaultFlow()}
@@ -116,9 +116,9 @@ pipeline = 32
 func newMixed() *cobra.Command {
 	return scenarioCommand{
 		name: "mixed", short: "several kinds of load at once, from a file",
-		about: "Runs the flows of a TOML file at the same time. The file may say duration, items, and " +
-			"for each [[flow]] queue, queues, size, producers, consumers, rate, poisson, pipeline, wait, " +
-			"reliable, reconnect; what it leaves out is as in open-loop, but for rate, which is then as " +
+		about: "Runs the flows of a TOML file at the same time. The file may say duration and items. " +
+			"Each [[flow]] may have queue, queues, size, producers, consumers, rate, poisson, pipeline, wait, " +
+			"reliable and reconnect. What is left out is as in open-loop, but for rate, which is then as " +
 			"high as it gets.",
 		example: "--spawn --file mixed.toml",
 		file:    mixedExample,
@@ -138,7 +138,7 @@ func newSoak() *cobra.Command {
 	return scenarioCommand{
 		name: "soak", short: "a steady load for hours, and the server's memory",
 		about: "Puts at a steady rate for a long time, with consumers that confirm and clients that come " +
-			"and go, checks every item, and watches the server's memory.",
+			"and go. Checks every item, and watches the server's memory.",
 		example: "--spawn --duration 8h --max-growth 0.1 --output soak",
 		define: func(f *pflag.FlagSet) func() (scenario.Scenario, error) {
 			s := scenario.Soak{Flow: defaultFlow()}

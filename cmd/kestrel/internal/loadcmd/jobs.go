@@ -45,8 +45,8 @@ func newLeases() *cobra.Command {
 	return scenarioCommand{
 		name: "leases", short: "items under leases; consumers forget some of them",
 		about: "Consumers lease items and confirm them. One in four leases is extended before, and some items are " +
-			"forgotten. Checks that nobody gets an item under the lease of somebody else, that what is forgotten comes " +
-			"again, that what is confirmed does not, and that the server counts deliveries.",
+			"forgotten. Checks that nobody gets an item under the lease of somebody else, and that the server counts " +
+			"deliveries. What is forgotten must come again, and what is confirmed must not.",
 		example: "--spawn -n 100000 --lease 500ms --leak 0.1",
 		define: func(f *pflag.FlagSet) func() (scenario.Scenario, error) {
 			s := scenario.Leases{Jobs: defaultJobs()}
@@ -62,8 +62,8 @@ func newRetries() *cobra.Command {
 	return scenarioCommand{
 		name: "retries", short: "jobs that fail, come again, or are dead letters",
 		about: "Jobs fail some times before they are done, and go back with a delay, longer each time. Some are rejected " +
-			"in the end. Checks that none comes before its delay is over, that the server counts deliveries, and that " +
-			"the dead-letter queue, whose name ends in _dead, has what was rejected, once.",
+			"in the end. Checks that none comes before its delay is over, and that the server counts deliveries. The " +
+			"dead-letter queue, whose name ends in _dead, must have what was rejected, once.",
 		example: "--spawn -n 100000 --fails 3 --backoff 200ms",
 		define: func(f *pflag.FlagSet) func() (scenario.Scenario, error) {
 			s := scenario.Retries{Jobs: defaultJobs()}

@@ -69,7 +69,7 @@ func newFlood() *cobra.Command {
 	return scenarioCommand{
 		name: "flood", short: "producers and consumers at full speed",
 		about: "Producers put and consumers get, all at once and as fast as they can. With --rollup " +
-			"items are put in bursts and fetched with MONITOR and CONFIRM; the server must allow as many " +
+			"items are put in bursts and fetched with MONITOR and CONFIRM. The server must allow as many " +
 			"open reads (max_open_transactions), or consumers get them in smaller lots.",
 		example: "--spawn -n 1000000 -R 8 -C 8 -B",
 		define: func(f *pflag.FlagSet) func() (scenario.Scenario, error) {
@@ -102,9 +102,9 @@ func kilobytes(n int) int { return min(n, math.MaxInt32) * 1024 }
 func newPacking() *cobra.Command {
 	return scenarioCommand{
 		name: "packing", short: "a queue that is always behind",
-		about: "Writes a cycle of items ahead, then writes and reads as many at the same time, cycle " +
-			"after cycle, and reads the rest at the end: the queue is never empty, so that what is read " +
-			"lies in the middle of the journal. Order is checked over the whole run.",
+		about: "Puts a cycle of items ahead. Then it puts and gets as many at the same time, cycle after " +
+			"cycle, and gets the rest at the end. So the queue is never empty, and what is read lies in " +
+			"the middle of the journal. Checks the order over the whole run.",
 		example: "--spawn -c 10 -n 100000 -t 0",
 		define: func(f *pflag.FlagSet) func() (scenario.Scenario, error) {
 			var s scenario.Packing
@@ -126,8 +126,8 @@ func newLeakyReader() *cobra.Command {
 	return scenarioCommand{
 		name: "leaky-reader", short: "consumers that forget some of what they read (Thrift)",
 		about: "Consumers read items tentatively, for five seconds, and confirm them, but for a share " +
-			"that they forget: those must come again, and in the end none may be missing. It says that it " +
-			"is the client load-test.",
+			"that they forget. Those must come again, and in the end none may be missing. The command says " +
+			"that it is the client load-test.",
 		example: "--spawn -n 20000 -d 0.05 -t 4", thriftOnly: true,
 		define: func(f *pflag.FlagSet) func() (scenario.Scenario, error) {
 			var s scenario.LeakyReader
