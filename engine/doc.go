@@ -73,7 +73,8 @@
 //
 // The order, outer first; nobody needs to take them all:
 //
-//	spool.writeMu, recordMu, readMu     one goroutine writes, records, or reads runs; held during I/O
+//	spool.hideMu, writeMu, recordMu,    one goroutine hides delayed items, or writes, records, or reads runs;
+//	readMu                              held during I/O
 //	Journal.syncMu, writeMu             one goroutine syncs, or writes, the journal; held during I/O, and
 //	                                    never taken with a shard locked
 //	shard.mu                            the queues of a shard; memory work only

@@ -96,8 +96,8 @@ type Options struct {
 	markFrom int64
 	// markLong is how many ids a range has that stands in a record all the same; zero stands for defaultMarkLong.
 	markLong uint64
-	// enterBatch is how many bytes of items a queue that enters the journal records before its shard is unlocked; zero
-	// stands for checkpointBatch.
+	// enterBatch is how many bytes of items a queue that enters the journal, or forgo, records before the shard is
+	// unlocked; zero stands for checkpointBatch.
 	enterBatch int
 	// lookBatch is how many items a flush looks at before the shard is unlocked; zero stands for readBatch.
 	lookBatch int

@@ -9,34 +9,34 @@ import (
 	"github.com/kestrelmq/kestrel/netloop"
 )
 
-// UserOptions returns the keys of [users.NAME].
+// UserOptions returns the keys of [users.NAME]. A reload applies them all.
 func UserOptions() []Group[access.User] {
 	return []Group[access.User]{{"Users", []Option[access.User]{{
-		Key: "password", Secret: true,
+		Key: "password", Live: true, Secret: true,
 		Help: "hash of the password, as 'kestrel user hash' makes it",
 		At: func(u *access.User) Value {
 			return optional(&u.Password, access.Hash{}, hashValue{&u.Password})
 		},
 	}, {
-		Key:  "certificates",
+		Key: "certificates", Live: true,
 		Help: "names in the user's certificates: CN=alice,O=Acme or dns:alice.example",
 		At:   func(u *access.User) Value { return textsValue{&u.Certificates} },
 	}, {
-		Key: "tokens", Secret: true,
+		Key: "tokens", Live: true, Secret: true,
 		Help: "hashes of tokens for HTTP, as 'kestrel user token' makes them",
 		At:   func(u *access.User) Value { return tokensValue{&u.Tokens} },
 	}, {
-		Key:  "account",
+		Key: "account", Live: true,
 		Help: "binds the user to queues of one account; patterns then need no account",
 		At: func(u *access.User) Value {
 			return optional(&u.Account, "", textValue{&u.Account, "name", "acme"})
 		},
 	}, {
-		Key:  "allow",
+		Key: "allow", Live: true,
 		Help: "what the user may do: a verb and a pattern of queues, each",
 		At:   func(u *access.User) Value { return grantsValue{&u.Allow} },
 	}, {
-		Key:  "quota",
+		Key: "quota", Live: true,
 		Help: "connections, open_reads and waits at once; operations and bytes a second",
 		At: func(u *access.User) Value {
 			return optional(&u.Quota, access.Quota{}, quotaValue{&u.Quota})
