@@ -29,9 +29,9 @@ func (e *Engine) Unwritten(t Ticket) int64 {
 	return e.journal.Unwritten(t)
 }
 
-// writeLeftOver writes what nobody waits for: what expired in the background, or while something
-// else was done, and where it went. It would otherwise gather in memory until a client's request is
-// written, and be undone by the death of the process. Failures are reported in the next round.
+// writeLeftOver writes what nobody waits for: what expired in the background, or while something else was done, and
+// where it went. It would otherwise gather in memory until a client's request is written, and be undone by the death of
+// the process. Failures are reported in the next round.
 func (e *Engine) writeLeftOver() {
 	if !e.journal.Failing() {
 		e.journal.Write(e.journal.End())

@@ -49,10 +49,10 @@
 //
 // # The life of a put
 //
-// [Engine.Put] and [Engine.PutAll] lock the queue's shard and check the limits of the engine and the
-// queue. They append the item to the window and its record to the journal's buffer, serve the first waiter,
-// and return a ticket. [Engine.Commit] writes the buffer, and syncs it if the ticket asks for that. It does
-// so once for all callers whose records have gathered in the buffer.
+// [Engine.Put] and [Engine.PutAll] lock the queue's shard and check the limits of the engine and the queue. They append
+// the item to the window and its record to the journal's buffer, serve the first waiter, and return a ticket.
+// [Engine.Commit] writes the buffer, and syncs it if the ticket asks for that. It does so once for all callers whose
+// records have gathered in the buffer.
 //
 // # The life of a spill
 //
@@ -73,14 +73,13 @@
 //
 // The order, outer first; nobody needs to take them all:
 //
-//	spool.hideMu, writeMu, recordMu,    one goroutine hides delayed items, or writes, records, or reads runs;
-//	readMu                              held during I/O
-//	Journal.syncMu, writeMu             one goroutine syncs, or writes, the journal; held during I/O, and
-//	                                    never taken with a shard locked
-//	shard.mu                            the queues of a shard; memory work only
-//	Journal.mu, spool.mu, workList.mu   the journal's buffer, the spool's lists; memory work only
-//	Engine.metersMu                     last
+//	spool.hideMu, writeMu, recordMu, readMu  one goroutine hides, writes, records, or reads runs; held during I/O
+//	Journal.syncMu, writeMu                  one goroutine syncs, or writes, the journal; held during I/O, and
+//	                                         never taken with a shard locked
+//	shard.mu                                 the queues of a shard; memory work only
+//	Journal.mu, spool.mu, workList.mu        the journal's buffer, the spool's lists; memory work only
+//	Engine.metersMu                          last
 //
-// Nobody holds two shards at once: work that crosses shards is done one shard after the other, behind the
-// operation that caused it. A waiter is notified under the shard's mutex, so its Notifier may only post.
+// Nobody holds two shards at once: work that crosses shards is done one shard after the other, behind the operation
+// that caused it. A waiter is notified under the shard's mutex, so its Notifier may only post.
 package engine

@@ -172,10 +172,10 @@ func (e *Engine) admit(n int) error {
 	return e.journal.Admit(n)
 }
 
-// put puts the first items of puts to q and its fanout children, at least one unless that is refused,
-// and adds them to s. Only the first is looked at closely: it may need a chunk, or others to
-// leave. Those that follow it need neither. Fanout children may have an item that q refuses. The caller
-// holds the shard's mutex, and the engine has admitted the first.
+// put puts the first items of puts to q and its fanout children, at least one unless that is refused, and adds them to
+// s. Only the first is looked at closely: it may need a chunk, or others to leave. Those that follow it need neither.
+// Fanout children may have an item that q refuses. The caller holds the shard's mutex, and the engine has admitted the
+// first.
 func (e *Engine) put(q *queue, now Time, puts []PutRequest, s *Stored) (err error) {
 	p, sh := &puts[0], q.shard
 	if err := q.admitProducer(p.ClientID); err != nil {

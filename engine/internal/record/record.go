@@ -31,7 +31,7 @@ import (
 //	spilled queue number, run number, run id in 8 bytes, first and last item id, count of items,
 //	        bytes of their bodies, size: what the queue's run holds in its first so many bytes, which
 //	        are synced. It replaces what was said of the run before
-//	run     queue number, item id, size, then item images of so many bytes together: puts of the id
+//	puts    queue number, item id, size, then item images of so many bytes together: puts of the id
 //	        and those that follow; a next record may go on from the last
 //	change  queue number, item id, fields in 1 byte, then those of it: due (ms since the epoch),
 //	        token in 8 bytes, count: the item, whose image the journal has, is hidden until it is due, or
@@ -121,7 +121,7 @@ func AppendPuts(dst []byte, to Destination, images []byte) []byte {
 	return append(dst, images...)
 }
 
-// AppendRemove records that the items from first on, count+1 of them, are gone.
+// AppendRemove records that an item is gone, and so many more that follow it.
 func AppendRemove(dst []byte, queue, first uint64, more uint32) []byte {
 	dst = append(dst, KindRemove)
 	dst = binary.LittleEndian.AppendUint32(dst, more)
