@@ -88,7 +88,7 @@ func (c *Client) converseBy(
 	return false, plain(err)
 }
 
-// takeConn returns a connection that nobody else uses. It is in no list until keepConn.
+// takeConn returns a connection that nobody else uses. It is in no list until keepOrClose.
 func (c *Client) takeConn(ctx context.Context, server string) (*wire.Conn, error) {
 	for {
 		conn := c.popIdle(server)

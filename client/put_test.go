@@ -293,9 +293,8 @@ func TestPutWithoutAnswer(t *testing.T) {
 	}
 }
 
-// TestPutEndsWithContext tests that a put ends with its context, with an unknown outcome.
-// TestPutToReadOnly puts far more than a server reads before it refuses for its status: the server closes the
-// connection with bytes unread, which resets it. All items are certainly not stored, and so may go to another server.
+// TestPutToReadOnly puts far more than a server reads before it refuses for its status. The server closes the
+// connection with bytes unread, which resets it. Certainly no item is stored, so all may go to another server.
 func TestPutToReadOnly(t *testing.T) {
 	closed, open := serve(t), serve(t)
 	items := slices.Repeat([][]byte{make([]byte, 256<<10)}, 8)
@@ -319,6 +318,7 @@ func TestPutToReadOnly(t *testing.T) {
 	}
 }
 
+// TestPutEndsWithContext tests that a put ends with its context, with an unknown outcome.
 func TestPutEndsWithContext(t *testing.T) {
 	c := dial(t, Options{}, rigged(t, silent).addr)
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)

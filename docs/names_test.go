@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -62,6 +63,34 @@ func TestExportedNames(t *testing.T) {
 		t.Errorf("only %d exported names were found", names)
 	}
 }
+
+// TestFunctionComments tests that a comment above a function begins with its name. That of a test, an example or a helper
+// of tests may be a sentence of its own, but names no other function in that place.
+func TestFunctionComments(t *testing.T) {
+	named := 0
+	for _, file := range goFiles(t) {
+		for _, decl := range parse(t, file).Decls {
+			d, ok := decl.(*ast.FuncDecl)
+			if !ok || d.Doc.Text() == "" {
+				continue
+			}
+			first := strings.TrimRight(strings.Fields(d.Doc.Text())[0], ".,:;")
+			if first == d.Name.Name {
+				named++
+				continue
+			}
+			if !strings.HasSuffix(file, "_test.go") || otherName.MatchString(first) {
+				t.Errorf("%s: the comment of %s begins with %q", file, d.Name.Name, first)
+			}
+		}
+	}
+	if named < 6000 {
+		t.Errorf("only %d comments begin with a name", named)
+	}
+}
+
+// otherName matches what is written like the name of a function.
+var otherName = regexp.MustCompile(`^(Test|Fuzz|Benchmark|Example)[A-Z]|^[a-z]+[A-Z]`)
 
 // wellKnown are methods that say what they do by their name.
 var wellKnown = []string{"Error", "String", "Unwrap"}

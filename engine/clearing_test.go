@@ -10,7 +10,7 @@ import (
 )
 
 // expiring returns an engine whose queue "q" holds little in memory and has items that expire go to
-// the queue "dead", and an instant at which what fillExpiring puts has not expired yet.
+// the queue "dead", and an instant at which what putNumbers puts has not expired yet.
 func expiring(t *testing.T, f *hookFS) (*Engine, Time) {
 	o := testOptions(nil)
 	o.FS = f

@@ -300,7 +300,7 @@ func spoolSome(e *Engine, n int) bool {
 	return false
 }
 
-// want fails the test unless got is the list of words in want.
+// wantItems fails the test unless the queue holds the items of want, which are words, in that order.
 func wantItems(t testing.TB, e *Engine, name, want string) {
 	t.Helper()
 	if got := strings.Join(queued(e, name), " "); got != want {

@@ -105,7 +105,7 @@ func (m *model) wake(q *modelQueue, now Time) {
 	}
 }
 
-// counted is Return.counted, in other words.
+// modelCount is Return.counted, in other words.
 func modelCount(how Return, count uint16) uint16 {
 	if how.How == Release {
 		return count

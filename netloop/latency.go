@@ -151,8 +151,8 @@ func (y *latencies) wait(m *engine.Meter, ms int64) {
 	}
 }
 
-// The loop calls measure at now, at the end of a tick whose turn began at began. It measures the commands that have
-// ended; the others wait.
+// measure measures the commands that have ended; the others wait. The loop calls it at now, at the end of a tick whose
+// turn began at began.
 func (y *latencies) measure(began, now time.Time) {
 	if y == nil || !y.now.any && !y.sync.any && len(y.waiting) == 0 {
 		return

@@ -200,11 +200,11 @@ func (l *burrowLink) blindPut(queue string, life time.Duration, items [][]byte) 
 
 func (l *burrowLink) blindTake(queue string, n int) { l.send("DELETE", l.takePath(queue, n), nil) }
 
-// What the protocol has no word for.
+// flush does nothing: the protocol has no word for it, nor for expire.
 func (l *burrowLink) flush(string) error  { return errRefused }
 func (l *burrowLink) expire(string) error { return nil }
 
-// Its reliable reads are leases.
+// open is never called: the reliable reads of this client are leases.
 func (l *burrowLink) open(string, time.Duration) (handed, error) { panic("a Burrow client has leases") }
 func (l *burrowLink) confirm(string, any) error                  { panic("a Burrow client has leases") }
 func (l *burrowLink) abort(string, any) error                    { panic("a Burrow client has leases") }

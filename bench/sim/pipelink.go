@@ -389,7 +389,7 @@ func (l *thriftLink) take(queue string, wait time.Duration, n int) ([]handed, er
 	return l.get(queue, thrift.GetOptions{MaxItems: int32(n), WaitMillis: millis(wait)})
 }
 
-// Its reliable reads are leases: see leaselink.go.
+// open is never called: the reliable reads of this client are leases, see leaselink.go.
 func (l *thriftLink) open(string, time.Duration) (handed, error) { panic("a Thrift client has leases") }
 func (l *thriftLink) confirm(string, any) error                  { panic("a Thrift client has leases") }
 func (l *thriftLink) abort(string, any) error                    { panic("a Thrift client has leases") }

@@ -89,5 +89,5 @@ func (f Flow) groups(duration time.Duration, items int64) []loadtest.Group {
 	return []loadtest.Group{put, get}
 }
 
-// needsLedger is what consumers say that cannot know without one when they have everything.
+// errNeedsLedger is the error of consumers without a ledger: they cannot know when they have everything.
 var errNeedsLedger = errors.New("consumers need verification to know when every item has come")

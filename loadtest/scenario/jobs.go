@@ -142,7 +142,7 @@ func (l *jobLedger) problem(format string, args ...any) {
 	}
 }
 
-// Put notes that a job is put, and hidden for a while, in a request that is about to be sent.
+// put notes that a job is put, and hidden for a while, in a request that is about to be sent.
 func (l *jobLedger) put(seq uint64, delay time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

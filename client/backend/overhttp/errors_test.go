@@ -45,7 +45,7 @@ func answers(t *testing.T, answer string) (r *Remote, end func()) {
 	}
 }
 
-// reply is an answer of a server.
+// answerOf is an answer of a server.
 func answerOf(status int, header, body string) string {
 	return fmt.Sprintf("HTTP/1.1 %d %s\r\n%sContent-Length: %d\r\n\r\n%s", status, http.StatusText(status), header, len(body), body)
 }

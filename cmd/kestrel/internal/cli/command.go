@@ -22,7 +22,7 @@ func NewRoot() *cobra.Command {
 	return root
 }
 
-// usageReport is an error that takes more than a line. The program exits with exitUsage.
+// usageReport is an error that takes more than a line. The program exits with ExitUsage.
 type usageReport interface {
 	error
 	// Print writes it, with line ends.

@@ -106,7 +106,7 @@ type Process struct {
 	Text   string // where it speaks the text protocol
 }
 
-// serveProcess starts a server on a free port and waits until it listens.
+// Serve starts a server on a free port and waits until it listens.
 func Serve(t *testing.T, args ...string) *Process {
 	t.Helper()
 	return Start(t, Command(t, ServeArgs(args...)...))
@@ -286,7 +286,7 @@ func WriteConfig(t *testing.T, src string) string {
 	return file
 }
 
-// runWith runs a command line of root and tests its exit code.
+// Run runs a command line of root and tests its exit code.
 func Run(t testing.TB, root *cobra.Command, wantCode int, args ...string) (stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer

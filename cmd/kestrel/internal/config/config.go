@@ -71,7 +71,7 @@ type Config struct {
 	Idle     []string // options without an effect that were given
 }
 
-// defaultConfig is what holds where nothing is said.
+// Default returns what holds where nothing is said.
 func Default() *Config {
 	c := &Config{
 		Engine: engine.Options{

@@ -52,8 +52,8 @@ func readFile(name string) (string, error) {
 	return string(src), err
 }
 
-// parseConfig returns the configuration that the TOML text src, which file is named for in
-// messages, and overrides make. It returns a *configError that holds every problem.
+// Parse returns the configuration that the TOML text src, which messages call file, and overrides make. It
+// returns a *configError that holds every problem.
 func Parse(file, src string, overrides []Override) (*Config, error) {
 	p := &parser{file: file, config: Default(), idle: make(map[string]bool)}
 	keys, excess := findKeys(src)

@@ -29,7 +29,7 @@ Commands:
 'kestrel journal COMMAND --help' says more.
 `
 
-// newJournal returns `kestrel journal` and what belongs to it.
+// New returns `kestrel journal` and what belongs to it.
 func New() *cobra.Command {
 	cmd := cli.Group("journal", "look at, check, repair, import and export journals", journalPage)
 	cmd.AddCommand(newJournalImport(), newJournalExport(), newJournalInspect(), newJournalVerify(),

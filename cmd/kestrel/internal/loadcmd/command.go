@@ -52,7 +52,7 @@ Exit status: 0 if all was well; 1 if a check failed, a queue was not empty, or
 the server could not be reached or started; 2 if the flags are wrong.
 `
 
-// newLoad returns `kestrel load` and what belongs to it.
+// New returns `kestrel load` and what belongs to it.
 func New() *cobra.Command {
 	cmd := cli.Group("load", "put load on a server, check it and measure it", loadPage)
 	cmd.AddCommand(newPutMany(), newManyClients(), newFlood(), newPacking(), newLeakyReader(),

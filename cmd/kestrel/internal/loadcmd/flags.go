@@ -49,7 +49,7 @@ type loadFlags struct {
 	quiet    bool
 }
 
-// defineLoadFlags adds the flags to f. ThriftOnly is for scenarios that speak nothing else.
+// defineLoadFlags adds the flags to f; thriftOnly is for scenarios that speak nothing else.
 func defineLoadFlags(f *pflag.FlagSet, thriftOnly bool) *loadFlags {
 	p := &loadFlags{flags: f, thrift: thriftOnly}
 	f.StringVar(&p.server, "server", "", "`HOST:PORT` of the server; or say -h and -p")

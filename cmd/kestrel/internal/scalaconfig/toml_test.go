@@ -103,8 +103,8 @@ func TestConfigImportProblems(t *testing.T) {
 	}
 }
 
-// FuzzConfigImport translates arbitrary bytes: what comes out is a configuration, or there are
-// problems; each is one line, about a line that exists.
+// FuzzTranslate translates arbitrary bytes. What comes out is a configuration, or there are problems. Each problem is
+// one line, about a line that exists.
 func FuzzTranslate(f *testing.F) {
 	originals, err := filepath.Glob("../../testdata/original/*.scala")
 	if err != nil || len(originals) == 0 {

@@ -43,7 +43,7 @@ func (m *model) draw() string {
 	return strings.Join(lines, "\n")
 }
 
-// look returns text that looks so.
+// looks returns text that looks as look says.
 func (m *model) looks(look, text string) string {
 	if m.plain {
 		return text
