@@ -19,7 +19,7 @@ import (
 const (
 	// MaxItemSize is the largest item, in bytes, whatever QueueOptions.MaxItemSize says.
 	MaxItemSize = 32 << 20
-	// MaxNameSize is the longest queue name, in bytes of UTF-8: a name is also a folder's name.
+	// MaxNameSize is the longest queue name, in bytes of UTF-8: a record has the size of a name in one byte.
 	MaxNameSize = 255
 )
 
@@ -83,7 +83,7 @@ type Options struct {
 	// behind is then read from memory, if the machine has some to spare. Otherwise it goes past it, where the file
 	// system can: it takes no memory from others, and several times less processor time.
 	BacklogCached bool
-	// BacklogRead says how what was written past the page cache is read back. Maps take up to 32 MiB of the page cache.
+	// BacklogRead says how what was written past the page cache is read back. Maps take up to 16 MiB of the page cache.
 	BacklogRead segment.ReadMode
 	// directFrom is the MaxMemorySize, in bytes, from which on a queue's runs are written past the page cache. Those of
 	// smaller ones are made of small frames, and whole blocks for each write would take more room than their items.

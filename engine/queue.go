@@ -62,7 +62,7 @@ type queue struct {
 	carried  bool             // somebody carries what is in moving: see finishMoves
 	sweeping bool             // expired items at the head are being removed in the background: see sweepLater
 	settling bool             // what is owed to items at the head is being done in the background: see settle
-	aborting int              // AbortAll calls that bring items back in pieces, and a crossing
+	aborting int              // calls of Return that bring items back in pieces, and a crossing
 	crossing bool             // it enters the journal, or leaves it, in pieces: see crossBy
 	entering bool             // it is about to enter the journal that replaces another, see enter; crossing is set too
 	walks    []*idset.Bitmap  // ids that live, of what is being gathered by a goneWalk

@@ -18,9 +18,9 @@ import (
 //	open     -> moving    given up, on its way to the dead-letter queue
 //	returned -> open      fetched tentatively again
 //	returned -> moving    expired, on its way to another queue
-//	returned -> free      fetched for good, expired, discarded, flushed, or its queue was deleted
+//	returned -> free      fetched for good, leased, expired, discarded, flushed, or its queue was deleted
 //	copied   -> free      received, or its waiter went away
-//	moving   -> free      arrived in the other queue
+//	moving   -> free      arrived in the other queue, lost, or set aside again
 //	moving   -> returned  the dead-letter queue cannot take it
 type readState uint8
 
