@@ -132,7 +132,7 @@ const (
 )
 
 // boundJournal has queues let go of the oldest segments of a journal that has outgrown its size. Open reads and small
-// queues are rewritten at its end, and large queues spill. It reports whether any queue needed one.
+// queues are rewritten at its end, and large queues spill. It reports whether a queue still has to let go.
 func (e *Engine) boundJournal() (held bool) {
 	segments := e.journal.Segments()
 	total := trim.Size(segments)

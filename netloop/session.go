@@ -14,9 +14,9 @@ import (
 //	idle    -> stalled  the client does not read its replies, or has had its share of the turn
 //	idle    -> closing  QUIT, fatal error, shutdown
 //	waiting -> idle     it has ended
-//	waiting -> closing  shutdown
-//	stalled -> idle     the client reads again
-//	stalled -> closing  shutdown
+//	waiting -> closing  shutdown, its user is gone, or its client sends too far ahead
+//	stalled -> idle     the client reads again, or a later turn goes on
+//	stalled -> closing  as from waiting
 //	any     -> closed   the connection is gone; terminal
 //
 // A session runs requests in state idle only. In the other states it keeps what arrives, so no reply can overtake an

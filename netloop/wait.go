@@ -77,7 +77,7 @@ const forever moment = math.MaxInt64
 const atOnce moment = 0
 
 // startJob runs f on a goroutine of its own, and then done on the loop with its result. Nothing
-// else of the session runs meanwhile. It is for the few requests that wait for the disk by nature.
+// else of the session runs meanwhile. It is for requests that wait for the disk, or take long.
 func (s *session) startJob(f func() error, done func(*session, error)) {
 	s.wait.kind, s.wait.jobDone, s.wait.jobPuts = waitJob, done, 0
 	s.to(waiting)
