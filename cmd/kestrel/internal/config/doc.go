@@ -1,7 +1,7 @@
 // Package config is the server's configuration: every option once.
 //
-// The tables in schema.go, schemaqueue.go and schemaadmin.go describe the options. Flags, the
-// configuration file, the help pages, docs/CONFIGURATION.md and what a reload may change are all
-// made from them. [Source.Load] reads a file and flags into a [Config] and reports every problem at
-// once, each with its line.
+// Tables describe the options: those in the files schema*.go, listeners.go, tls.go, users.go and
+// accounts.go. Flags, the configuration file, the help pages, docs/CONFIGURATION.md and what a
+// reload may change are all made from them. [Source.Load] reads a file and flags into a [Config]
+// and reports every problem at once, each with its line.
 package config

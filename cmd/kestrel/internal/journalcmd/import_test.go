@@ -171,8 +171,8 @@ func (f *faultyEngine) Restore(
 	return f.Engine.Restore(now, name, it, stands)
 }
 
-// beginImport does what an import does before it adds the first item. Close the engine.
-func beginImport(t *testing.T, old, data string) (*engine.Engine, *oldDir, *importMark) {
+// openImport does what an import does before it writes anything. Close the engine.
+func openImport(t *testing.T, old, data string) (*importer, *engine.Engine, *oldDir) {
 	t.Helper()
 	im := &importer{dir: old, out: io.Discard, warn: io.Discard}
 	var err error
@@ -187,6 +187,13 @@ func beginImport(t *testing.T, old, data string) (*engine.Engine, *oldDir, *impo
 	if err != nil {
 		t.Fatal(err)
 	}
+	return im, e, dir
+}
+
+// beginImport does what an import does before it adds the first item. Close the engine.
+func beginImport(t *testing.T, old, data string) (*engine.Engine, *oldDir, *importMark) {
+	t.Helper()
+	im, e, dir := openImport(t, old, data)
 	mark, err := im.mark(e, dir)
 	if err != nil {
 		t.Fatal(err)

@@ -3,7 +3,6 @@ package journalcmd
 import (
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
 
@@ -48,20 +47,8 @@ func (w withholding) Withheld() []engine.WithheldQueue {
 func TestImportWithheld(t *testing.T) {
 	for _, queue := range []string{"work", "other"} {
 		old, data := clitest.WriteOld(t, oldFiles()), t.TempDir()
-		im := &importer{dir: old, out: io.Discard, warn: io.Discard}
-		var err error
-		if im.config, err = (&dataPlace{dir: data}).load(); err != nil {
-			t.Fatal(err)
-		}
-		dir, err := readOldDir(old, im.load, io.Discard)
-		if err != nil {
-			t.Fatal(err)
-		}
-		e, err := engine.Open(im.config.Engine)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = im.mark(withholding{e, queue}, dir)
+		im, e, dir := openImport(t, old, data)
+		_, err := im.mark(withholding{e, queue}, dir)
 		if closed := e.Close(); closed != nil {
 			t.Fatal(closed)
 		}
