@@ -21,7 +21,7 @@ import (
 var (
 	// ErrBackupRuns means that there is a backup already: one at a time.
 	ErrBackupRuns = errors.New("another backup is running: wait for its end")
-	// ErrBackupDisk means that the disk has less room than its reserve. A backup keeps files that the
+	// ErrBackupDisk means that the disk has less room than its reserve. A backup retains files that the
 	// server would remove, and the room is needed more.
 	ErrBackupDisk = errors.New("the disk of the data directory is nearly full, and a backup keeps files there" +
 		" that the server would remove: make room, and try again")
@@ -54,7 +54,7 @@ func BackupKey(name string, size int64, head []byte) uint64 {
 }
 
 // Backup is the state of an engine at the moment when it began, as files that are still to be copied.
-// One goroutine uses it. Close it: until then the engine keeps files that it would remove.
+// One goroutine uses it. Close it: until then the engine retains files that it would remove.
 type Backup struct {
 	// Files are those to copy, in this order.
 	Files []BackupFile
@@ -232,7 +232,7 @@ func (b *Backup) copy(ctx context.Context, f BackupFile, w io.Writer) error {
 // Done lets the engine remove the files up to Files[i], when nothing else needs them.
 func (b *Backup) Done(i int) { b.retainFrom(i + 1) }
 
-// retainFrom keeps the segments among Files[i:], which come before the runs.
+// retainFrom retains the segments among Files[i:], which come before the runs.
 func (b *Backup) retainFrom(i int) {
 	var oldest uint64
 	if i < len(b.Files) {
@@ -253,7 +253,7 @@ func (b *Backup) Check() error {
 	return nil
 }
 
-// Close lets the engine remove what it kept.
+// Close lets the engine remove what it retained.
 func (b *Backup) Close() {
 	g := &b.e.backing
 	g.mu.Lock()
@@ -263,7 +263,7 @@ func (b *Backup) Close() {
 	g.running = false
 }
 
-// backing is what a backup keeps from being removed.
+// backing is what a backup retains.
 type backing struct {
 	mu      sync.Mutex // held while segments are dropped; no shard or log is locked before
 	running bool       // guarded by mu
@@ -290,14 +290,14 @@ func (b *backing) segmentsTo(needed uint64) uint64 {
 
 func (b *backing) retainsSegments() bool { return b.oldest.Load() > 0 }
 
-// retainSegments keeps the segments from oldest on; 0 keeps none.
+// retainSegments retains the segments from oldest on; 0 retains none.
 func (b *backing) retainSegments(oldest uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.oldest.Store(oldest)
 }
 
-// begin keeps every segment from now on. It reports false if another backup does already.
+// begin retains every segment from now on. It reports false if another backup does already.
 func (b *backing) begin() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -47,7 +47,7 @@ type Engine struct {
 	deletes    atomic.Int64  // queues deleted, expired ones included
 	expires    atomic.Int64  // queues expired
 	closed     atomic.Bool
-	backing    backing       // what a backup keeps from being removed
+	backing    backing       // what a backup retains
 	lowDisk    atomic.Bool   // the disk has less room than its reserve
 	diskFree   atomic.Int64  // bytes when it was measured last, and one more; zero: it was not
 	pressed    chan struct{} // capacity 1: memory is short

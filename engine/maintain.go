@@ -288,7 +288,7 @@ func (e *Engine) logOptions() segment.Options {
 	}
 }
 
-// leaveDirsOpen keeps directories open whose names are changed and synced later on.
+// leaveDirsOpen leaves directories open whose names are changed and synced later on.
 func (e *Engine) leaveDirsOpen(dirs ...string) (err error) {
 	for _, dir := range dirs {
 		if e.dirs != nil {

@@ -267,7 +267,7 @@ func (sh *shard) freeRead(r *read) {
 const trimBatch = 256
 
 // trim leaves chunks and reads to the collector that nobody has needed since the last trim. It reports
-// whether that was all of them; what is kept then counts as not needed until somebody does.
+// whether that was all of them; what is left then counts as not needed until somebody does.
 func (sh *shard) trim() (all bool) {
 	for range trimBatch {
 		if !sh.pool.Trim() && !sh.trimRead() {
@@ -291,7 +291,7 @@ func (sh *shard) trimRead() bool {
 }
 
 // lieIn notes that the item of r lies in that segment of the journal, or in a later one. Zero says
-// that the journal need not keep it.
+// that it lies in none.
 func (r *read) lieIn(seg uint64) {
 	if seg != 0 && (!r.q.opts.KeepJournal || r.q.entering) {
 		seg = 0

@@ -95,7 +95,7 @@ type Journal struct {
 	ended      []frame            // that take no more, oldest first
 	spare      []byte             // the buffer for the next frame, or nil
 	room       int64              // bytes of records that the log takes without more disk, about
-	version    segment.Version    // that the frames need from now on; 2 from the first change on
+	version    segment.Version    // that the frames need from now on; 2 once a record has needed it
 
 	writeMu sync.Mutex
 	pending []frame // taken from ended but not written, oldest first; guarded by writeMu
