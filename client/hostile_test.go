@@ -61,8 +61,8 @@ func endless(text string) func(n int, conn net.Conn) {
 	}
 }
 
-// TestHostileServers makes every kind of call of every kind of server that is not as it should be: each call ends,
-// with an error that names the server, and leaves nothing behind. Nothing is taken for stored, or for an item.
+// TestHostileServers makes every kind of call of every kind of server that is not as it should be. Each call ends, with
+// an error that names the server, and leaves nothing behind. Nothing is taken for stored, or for an item.
 func TestHostileServers(t *testing.T) {
 	calls := map[string]func(ctx context.Context, c *Client) error{
 		"Put": func(ctx context.Context, c *Client) error { return c.Put(ctx, "work", []byte("x"), PutOptions{}) },

@@ -218,8 +218,8 @@ func TestPutStalls(t *testing.T) {
 	}
 }
 
-// TestPutWithdraws tests that puts which have gathered behind a server that stalls, and are not sent,
-// go to another: only what the first was sent stays without an answer.
+// TestPutWithdraws tests that puts which have gathered behind a server that stalls, and are not sent, go to another.
+// Only what the first was sent stays without an answer.
 func TestPutWithdraws(t *testing.T) {
 	var mu sync.Mutex
 	received := 0 // puts

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestRollingRestarts restarts three servers in turn while producers put and a worker takes: what was
-// acknowledged is handled, and what is handled twice was lost, or its confirm had no answer.
+// TestRollingRestarts restarts three servers in turn while producers put and a worker takes. What was acknowledged is
+// handled, and what is handled twice was lost, or its confirm had no answer.
 func TestRollingRestarts(t *testing.T) {
 	t.Run("open items", func(t *testing.T) { rollingRestarts(t, 0) })
 	t.Run("leases", func(t *testing.T) { rollingRestarts(t, 2*time.Second) })

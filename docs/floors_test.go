@@ -86,8 +86,8 @@ func TestFloors(t *testing.T) {
 	}
 }
 
-// TestFloorsPicture holds the floors of engine that ARCHITECTURE.md draws to the files: each stands on one
-// floor, and calls between floors run down, but for those that the page names.
+// TestFloorsPicture holds the floors of engine that ARCHITECTURE.md draws to the files. Each stands on one floor, and
+// calls between floors run down, but for those that the page names.
 func TestFloorsPicture(t *testing.T) {
 	_, section, _ := strings.Cut(read(t, "ARCHITECTURE.md"), "## The floors of `engine`\n")
 	section, _, _ = strings.Cut(section, "\n## ")

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestShadows tests that no variable, parameter or constant has the name of a package that its file imports, or
-// is called any: a reader takes it for the package, or for the type.
+// TestShadows tests that no variable, parameter or constant has the name of a package that its file imports, or is
+// called any. A reader takes it for the package, or for the type.
 func TestShadows(t *testing.T) {
 	declared := 0
 	for _, file := range goFiles(t) {

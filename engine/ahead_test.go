@@ -24,8 +24,8 @@ func putAhead(t *testing.T, e *Engine, name string, most int) (n int) {
 	return n
 }
 
-// TestAheadOfBacklog has a queue outgrow its memory while nothing is spilled: its puts, and those to
-// whatever leads to it, are ahead of the disk until that has caught up, and others are not.
+// TestAheadOfBacklog has a queue outgrow its memory while nothing is spilled. Its puts, and those to whatever leads to
+// it, are ahead of the disk until that has caught up, and others are not.
 func TestAheadOfBacklog(t *testing.T) {
 	const memory, item = 1 << 20, 64 << 10
 	o := testOptions(newFS(), func(o *QueueOptions) { o.MaxMemorySize = memory })

@@ -98,8 +98,8 @@ func TestBacklogOrder(t *testing.T) {
 	}
 }
 
-// TestBacklogOpenRead holds one item open while all the others of its run are consumed: the run
-// goes, and a restart brings the item back at the head.
+// TestBacklogOpenRead holds one item open while all the others of its run are consumed. The run goes, and a restart
+// brings the item back at the head.
 func TestBacklogOpenRead(t *testing.T) {
 	e, fsys := newQuiet(t, tiny)
 	want := putMany(t, e, "q", 0, 60)

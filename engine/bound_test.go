@@ -36,8 +36,8 @@ func bound(t *testing.T, e *Engine) {
 	}
 }
 
-// TestJournalBound has queues that each hold the oldest segments in another way, while others go
-// on: the journal stays near its size, and a kill finds everything.
+// TestJournalBound has queues that each hold the oldest segments in another way, while others go on. The journal stays
+// near its size, and a kill finds everything.
 //
 // Its control is that without boundJournal the journal grows.
 func TestJournalBound(t *testing.T) {
@@ -88,8 +88,8 @@ func TestJournalBound(t *testing.T) {
 	}
 }
 
-// TestJournalOfManyQueues has queues of a few items each that hold more together than the journal's
-// size: it grows, rather than that each makes a file, and shrinks again when they are drained.
+// TestJournalOfManyQueues has queues of a few items each that hold more together than the journal's size. It grows,
+// rather than that each makes a file, and shrinks again when they are drained.
 //
 // Its control is a tinyGrowth of 1.
 func TestJournalOfManyQueues(t *testing.T) {
@@ -271,8 +271,8 @@ func TestDiskReserveInTime(t *testing.T) {
 	})
 }
 
-// TestDiskAfterDrain drains a backlog and looks, after the background has had its turns, at what is
-// left on the disk: no more than 1.2 times what is live and one journal.
+// TestDiskAfterDrain drains a backlog and looks, after the background has had its turns, at what is left on the disk.
+// It is no more than 1.2 times what is live, and one journal.
 //
 // Its control is a minRunSize ten times as large.
 func TestDiskAfterDrain(t *testing.T) {

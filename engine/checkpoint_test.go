@@ -127,7 +127,7 @@ func TestTrimInTheMiddle(t *testing.T) {
 }
 
 // TestTrimAndDelete has a queue, or its journal, go away, and segments dropped because of that,
-// before the process is killed: nothing of it may be found without its name.
+// before the process is killed. Nothing of it may be found without its name.
 func TestTrimAndDelete(t *testing.T) {
 	off := Settings{Default: DefaultQueueOptions()}
 	off.Default.KeepJournal = false
@@ -154,7 +154,7 @@ func TestTrimAndDelete(t *testing.T) {
 }
 
 // TestTrimAfterRemoves confirms two items of different segments in the reverse order, and is killed
-// between the drops of the two segments: the first item must not be gone while the second is there.
+// between the drops of the two segments. The first item must not be gone while the second is there.
 func TestTrimAfterRemoves(t *testing.T) {
 	e, fsys := newQuiet(t)
 	mustPut(t, e, "q", "a")
@@ -291,8 +291,8 @@ func TestTrimRecycles(t *testing.T) {
 	}
 }
 
-// TestTrimComesToRest has so many queues that a checkpoint of them fills several segments: these
-// must not call for the next checkpoint, and so on for ever.
+// TestTrimComesToRest has so many queues that a checkpoint of them fills several segments. These must not call for the
+// next checkpoint, and so on for ever.
 func TestTrimComesToRest(t *testing.T) {
 	e, fsys := newQuiet(t)
 	for i := range 500 {
@@ -374,7 +374,7 @@ func TestCheckpointInPieces(t *testing.T) {
 }
 
 // TestSpillBesideOpenReads has a queue spill a few items, and hand them out, again and again while
-// many others of it are open: what the journal is given does not depend on how many.
+// many others of it are open. What the journal is given does not depend on how many.
 func TestSpillBesideOpenReads(t *testing.T) {
 	e, fsys := newQuiet(t, tiny)
 	putMany(t, e, "q", 0, 2000)

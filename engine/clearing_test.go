@@ -95,8 +95,8 @@ func TestFlushWhileSpilling(t *testing.T) {
 	}
 }
 
-// TestDeleteBehindDelete deletes a queue twice before the first is synced: the second must wait for the
-// same sync, or a power cut brings back a queue that its reply said is gone.
+// TestDeleteBehindDelete deletes a queue twice before the first is synced. The second must wait for the same sync, or a
+// power cut brings back a queue that its reply said is gone.
 func TestDeleteBehindDelete(t *testing.T) {
 	e, _ := newQuiet(t)
 	mustPut(t, e, "q", "a")
@@ -123,8 +123,8 @@ func TestConfirmBehindDelete(t *testing.T) {
 	wantItems(t, again, "q", "")
 }
 
-// TestFlushBesideClose closes the engine while a flush has items to read back from the disk: it opens no
-// run behind the close, says why it ends, and what it has not moved is there at the next start.
+// TestFlushBesideClose closes the engine while a flush has items to read back from the disk. It opens no run behind the
+// close, says why it ends, and what it has not moved is there at the next start.
 func TestFlushBesideClose(t *testing.T) {
 	f := &hookFS{FS: segmenttest.New()}
 	e, now := expiring(t, f)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// The machine's clock is set back by an hour just behind a put: the put is synced within its period
-// all the same, as clocks of the wall do not measure how long something takes.
+// The machine's clock is set back by an hour just behind a put. The put is synced within its period all the same, as
+// clocks of the wall do not measure how long something takes.
 func TestPeriodicSyncAfterClockStep(t *testing.T) {
 	for _, step := range []time.Duration{-time.Hour, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
@@ -28,8 +28,8 @@ func TestPeriodicSyncAfterClockStep(t *testing.T) {
 	}
 }
 
-// A clock that jumps moves expiries with it, and nothing else: no item is lost, given twice or out
-// of order, and no age is below zero.
+// A clock that jumps moves expiries with it, and nothing else. No item is lost, given twice or out of order, and no age
+// is below zero.
 func TestClockSteps(t *testing.T) {
 	start := Now()
 	for _, tt := range []struct {
@@ -78,7 +78,7 @@ func TestClockSteps(t *testing.T) {
 	}
 }
 
-// TestClockStepsAside has the clock of the wall be hours off while the engine's own goes on: no delay ends early, no
+// TestClockStepsAside has the clock of the wall be hours off while the engine's own goes on. No delay ends early, no
 // lease lapses early, and both end on time.
 func TestClockStepsAside(t *testing.T) {
 	for _, step := range []time.Duration{-5 * time.Hour, 5 * time.Hour} {

@@ -101,8 +101,8 @@ func TestOpenFails(t *testing.T) {
 }
 
 // TestCloseBesideReload closes the engine while a reload waits for the disk, with a queue that enters
-// the journal and has chunks to write: one batch has been written, and others come behind the one that
-// waits. The reload ends first, and a later one finds the engine closed.
+// the journal and has chunks to write. One batch has been written, and others come behind the one that waits. The
+// reload ends first, and a later one finds the engine closed.
 //
 // Its control is a Close that does not wait for the reload: it takes the writer away.
 func TestCloseBesideReload(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 )
 
 // history is what an engine was asked to do, as the states that it went through, and what it
-// acknowledged. It is what the contract is checked against after a crash: what is found must be the
-// state after some operation, not before the last that was acknowledged.
+// acknowledged. It is what the contract is checked against after a crash. What is found must be the state after some
+// operation, not before the last that was acknowledged.
 type history struct {
 	states []durableState
 	// Of the process that runs: its first state, and how far it has acknowledged.
@@ -33,7 +33,7 @@ type durableState struct {
 type durableWords struct {
 	queues string
 	// passed are the words of items whose delay was over, as the journal says it, and as it says them
-	// once it has been rewritten: either may be found.
+	// once it has been rewritten. Either may be found.
 	passed [][2]string
 }
 

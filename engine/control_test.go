@@ -143,7 +143,7 @@ func skipRecords(c *crashRun, operation string) {
 	}
 }
 
-// TestControlOfPolicy takes what queues that do not sync acknowledge for durable: the check must
+// TestControlOfPolicy takes what queues that do not sync acknowledge for durable. The check must
 // find that a power cut takes it, or it would prove nothing about the others.
 func TestControlOfPolicy(t *testing.T) {
 	lost := 0

@@ -197,8 +197,8 @@ func TestDamage(t *testing.T) {
 }
 
 // TestBacklogDamage flips one bit of every byte of a small directory with a backlog, and cuts every file at every
-// length; with -short, at every third. Either Open refuses and changes nothing, or the items served are right until
-// the queue says that it cannot be read on. Nothing is missing beyond a torn tail of the journal.
+// length, with -short at every third. Either Open refuses and changes nothing, or the items served are right until the
+// queue says that it cannot be read on. Nothing is missing beyond a torn tail of the journal.
 func TestBacklogDamage(t *testing.T) {
 	e, fsys := newQuiet(t, tiny)
 	want := putMany(t, e, "q", 0, 40)

@@ -174,8 +174,8 @@ func TestFanoutSharesRecord(t *testing.T) {
 	}
 }
 
-// TestFanoutMemory shows that one put to many children cannot pass the memory limit: they share what is too
-// much to copy for each, and a put without room for it is refused.
+// TestFanoutMemory shows that one put to many children cannot pass the memory limit. They share what is too much to
+// copy for each, and a put without room for it is refused.
 func TestFanoutMemory(t *testing.T) {
 	o := testOptions(newFS())
 	o.MemoryLimit = 10 << 20

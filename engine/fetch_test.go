@@ -78,7 +78,7 @@ func TestFetch(t *testing.T) {
 }
 
 // TestFetchDeletedWhileSweeping deletes the queue in the moment in which a fetch lets others in
-// between two batches of expired items: the fetch goes on with the queue that has the name then.
+// between two batches of expired items. The fetch goes on with the queue that has the name then.
 func TestFetchDeletedWhileSweeping(t *testing.T) {
 	e, _ := newQuiet(t)
 	dead := nameInOtherShard(e, "q")

@@ -181,8 +181,8 @@ func TestFetchAnyInterleaved(t *testing.T) {
 	})
 }
 
-// TestFetchAnyConcurrent has clients that wait for several queues, and producers, on goroutines of their own:
-// when nobody can go on, all items have been taken, each once.
+// TestFetchAnyConcurrent has clients that wait for several queues, and producers, on goroutines of their own. When
+// nobody can go on, all items have been taken, each once.
 func TestFetchAnyConcurrent(t *testing.T) {
 	const items, clients, names = 400, 6, 5
 	synctest.Test(t, func(t *testing.T) {

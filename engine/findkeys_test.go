@@ -337,7 +337,7 @@ func TestKeysBehindLastItem(t *testing.T) {
 	}
 }
 
-// TestFlushFindsNewestKey flushes a queue of which a client has two items of one key: the first had expired when the
+// TestFlushFindsNewestKey flushes a queue of which a client has two items of one key. The first had expired when the
 // second was put, and expires no more. The key is that of the second, in whatever order the client has opened them.
 func TestFlushFindsNewestKey(t *testing.T) {
 	e, _ := newQuiet(t)

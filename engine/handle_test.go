@@ -214,7 +214,7 @@ func TestGetCancelledAsItemComes(t *testing.T) {
 }
 
 // TestGetAfterTimeout has the item of a wait go back to the queue before its owner collects it, as
-// a short open-read timeout may do: the owner waits again and gets it.
+// a short open-read timeout may do. The owner waits again and gets it.
 func TestGetAfterTimeout(t *testing.T) {
 	e, _ := newQuiet(t)
 	q, err := e.Queue("q")

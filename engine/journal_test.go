@@ -149,8 +149,8 @@ func TestFanoutTicket(t *testing.T) {
 	}
 }
 
-// TestWriteFails has a write fail for a while: nothing that it covers is acknowledged, puts are
-// refused, fetches work, and maintenance ends the failure without losing anything.
+// TestWriteFails has a write fail for a while. Nothing that it covers is acknowledged, puts are refused, fetches work,
+// and maintenance ends the failure without losing anything.
 func TestWriteFails(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -212,9 +212,8 @@ func TestWriteFails(t *testing.T) {
 	}
 }
 
-// TestWriteFailsEverywhere fails each of the file system's calls in a run, once, while maintenance
-// does its work: what was acknowledged survives a power cut, and a failure that does not poison the
-// log ends.
+// TestWriteFailsEverywhere fails each of the file system's calls in a run, once, while maintenance does its work. What
+// was acknowledged survives a power cut, and a failure that does not poison the log ends.
 func TestWriteFailsEverywhere(t *testing.T) {
 	for kind := segmenttest.OpCreate; kind <= segmenttest.OpDatasync; kind++ {
 		for n := 1; ; n++ {
@@ -324,8 +323,8 @@ func TestMarkFails(t *testing.T) {
 	}
 }
 
-// TestDiskFull fills the disk: puts are refused before anything is applied, while there is still
-// room for removes; the queue can be drained; then puts are accepted again, without anybody's help.
+// TestDiskFull fills the disk: puts are refused before anything is applied, while there is still room for removes. The
+// queue can be drained; then puts are accepted again, without anybody's help.
 func TestDiskFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const segmentSize = 4 << 20

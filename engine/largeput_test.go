@@ -11,9 +11,8 @@ import (
 // largeData is the body of a large item.
 func largeData() []byte { return bytes.Repeat([]byte("large item "), item.MaxChunkSize/11+100) }
 
-// TestLargePutUnderLock tests that nothing of a large item is copied with a lock held: its bytes change
-// before the shard is locked, and yet the queue, its fanout children and the journal have them as they
-// were.
+// TestLargePutUnderLock tests that nothing of a large item is copied with a lock held. Its bytes change before the
+// shard is locked, and yet the queue, its fanout children and the journal have them as they were.
 //
 // Its control is an of that always reports false.
 func TestLargePutUnderLock(t *testing.T) {

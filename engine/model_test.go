@@ -79,8 +79,8 @@ type modelAside struct {
 	state aside.State
 	due   Time
 	token uint64
-	// passed, of what a start finds, says that the delay, or the lease, was over before it: the journal may
-	// have been rewritten since, and say so.
+	// passed, of what a start finds, says that the delay, or the lease, was over before it. The journal may have been
+	// rewritten since, and say so.
 	passed bool
 	// holder is who it counts for while it is leased; nil for nobody.
 	holder *Holder

@@ -339,8 +339,8 @@ func (r *modelRun) queueOperation() {
 	}
 }
 
-// neverReached is how far ahead, in milliseconds, items of a run that spills expire: nothing but a
-// flush meets them when they have, and only those that go to the queue called afterlife.
+// neverReached is how far ahead, in milliseconds, items of a run that spills expire. Nothing but a flush meets them
+// when they have, and only those that go to the queue called afterlife.
 const (
 	neverReached = Time(1) << 40
 	afterlife    = "afterlife"
@@ -484,9 +484,9 @@ func (r *modelRun) reload() {
 }
 
 // keepOut has the model leave queues out of the journal that a Reload could not bring into it. If the
-// machine stops while the backlog of such a queue is synced, Reload fails and the queue keeps its
-// options: the journal has nothing of it. Nothing is appended then, so the check for crashes would take
-// the new state for acknowledged together with the one before. No other queue may keep its options.
+// machine stops while the backlog of such a queue is synced, Reload fails and the queue keeps its options. The journal
+// has nothing of it. Nothing is appended then, so the check for crashes would take the new state for acknowledged
+// together with the one before. No other queue may keep its options.
 func (r *modelRun) keepOut(before []QueueOptions) {
 	for i, q := range r.m.queues {
 		live := r.e.shardOf([]byte(q.name)).queues[q.name]

@@ -69,8 +69,8 @@ type modelRun struct {
 	holders  [2]modelHolder
 	instants map[Time]bool
 	notified []*modelWaiter // as the engine says, by the current operation
-	// spilling makes windows tiny. Items expire for a flush alone then, and none are discarded: what
-	// the model does in one step takes the engine several when items come from disk.
+	// spilling makes windows tiny. Items expire for a flush alone then, and none are discarded. What the model does in
+	// one step takes the engine several when items come from disk.
 	spilling bool
 	// onDisk is what a kill would leave now.
 	onDisk []*modelQueue

@@ -63,7 +63,7 @@ type copiedOf struct {
 
 func (c *copiedOf) From(i int) { c.from = i }
 
-// fetchSeveral fetches from some queues, in some order: the first that has an item hands it out, and otherwise the
+// fetchSeveral fetches from some queues, in some order. The first that has an item hands it out, and otherwise the
 // client waits at all of them.
 func (r *modelRun) fetchSeveral() {
 	var names []string

@@ -251,7 +251,7 @@ func mustFetch(t *testing.T, e *Engine, name string) {
 	}
 }
 
-// TestUseDuringMove does to queues what clients may do, one thing at each write of a move: whatever
+// TestUseDuringMove does to queues what clients may do, one thing at each write of a move. Whatever
 // it is and whenever it comes, the new journal says what memory does.
 func TestUseDuringMove(t *testing.T) {
 	large := strings.Repeat("x", 1500) // so that each queue is written by itself
@@ -380,7 +380,7 @@ func useDuringMove(
 }
 
 // TestMoveIsTriedAgain: as long as no sync works, moves are tried less and less often and leave
-// nothing behind; when one does, puts are accepted again by themselves.
+// nothing behind. When one does, puts are accepted again by themselves.
 func TestMoveIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, fsys := openBusy(t, func(*Options) {})

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 )
 
-// TestAwaitMovesThatStay waits for an item on its way to a dead-letter queue that cannot be made: the item is back in
+// TestAwaitMovesThatStay waits for an item on its way to a dead-letter queue that cannot be made. The item is back in
 // its queue, and nobody waits any longer.
 func TestAwaitMovesThatStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 )
 
 // TestBacklogWithoutJournal tests that nothing takes a backlog for nobody's because its journal is missing, as when the
-// journal's disk is not mounted: the start would remove the backlog.
+// journal's disk is not mounted. The start would remove the backlog.
 func TestBacklogWithoutJournal(t *testing.T) {
 	e, fsys := newQuiet(t, tiny)
 	putMany(t, e, "q", 0, 40)

@@ -31,8 +31,8 @@ func (f passingFault) fault() segmenttest.Fault {
 
 // TestFaultsPass has every kind of call fail for a while, from some call of a load on, with the errors
 // of a process that has run out of descriptors or of memory, and of a disk. When that has passed,
-// without a restart, everything works again: nothing that was acknowledged is lost, no read fails, and
-// no file stays that nobody needs.
+// without a restart, everything works again. Nothing that was acknowledged is lost, no read fails, and no file stays
+// that nobody needs.
 func TestFaultsPass(t *testing.T) {
 	firsts := []int{0, 1, 2, 3, 5, 8, 13, 21, 34}
 	if testing.Short() {

@@ -29,8 +29,8 @@ func wantCollected(t *testing.T, e *Engine, waiters []*collector, first int) {
 	}
 }
 
-// TestOverduePieces has many reads end by themselves, and others fetch, confirm and put between the pieces: nobody
-// gets an item before the oldest one is back, and then all come in order. No piece brings more than abortBatch back.
+// TestOverduePieces has many reads end by themselves, and others fetch, confirm and put between the pieces. Nobody gets
+// an item before the oldest one is back, and then all come in order. No piece brings more than abortBatch back.
 //
 // Its control is an endOverduePiece that does not hold the queue.
 func TestOverduePieces(t *testing.T) {

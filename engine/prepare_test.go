@@ -49,8 +49,8 @@ func TestPrepareWhileSyncing(t *testing.T) {
 	})
 }
 
-// TestPrepareBacksOff has a disk without room for another segment, and an engine that nobody uses: what it
-// writes is bounded, and it takes puts again as soon as the disk has more room.
+// TestPrepareBacksOff has a disk without room for another segment, and an engine that nobody uses. What it writes is
+// bounded, and it takes puts again as soon as the disk has more room.
 func TestPrepareBacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := &spaceFS{hookFS: &hookFS{FS: segmenttest.New()}, total: 100 << 30}

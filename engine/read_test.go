@@ -254,8 +254,8 @@ func TestAbortAll(t *testing.T) {
 	wantItems(t, openQuiet(t, testOptions(fsys.Kill())), "q", "d e")
 }
 
-// TestAbortPieces brings many reads back, and others fetch and put between the pieces: nobody gets an
-// item before the oldest one is back, and then all come in order.
+// TestAbortPieces brings many reads back, and others fetch and put between the pieces. Nobody gets an item before the
+// oldest one is back, and then all come in order.
 //
 // Its control is a returnPiece that does not hold the queue.
 func TestAbortPieces(t *testing.T) {

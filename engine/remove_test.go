@@ -185,8 +185,8 @@ func TestNotAdmitted(t *testing.T) {
 	}
 }
 
-// TestFlushBesideOpenReads flushes single items, queued and returned, of a queue of which many are
-// open: what the journal is given does not depend on how many, and a kill finds those that are open.
+// TestFlushBesideOpenReads flushes single items, queued and returned, of a queue of which many are open. What the
+// journal is given does not depend on how many, and a kill finds those that are open.
 func TestFlushBesideOpenReads(t *testing.T) {
 	e, _ := newQuiet(t)
 	const open, rounds = 1000, 20

@@ -152,7 +152,7 @@ func (w *wreck) contents(image *segmenttest.FS) (map[string]map[uint64]string, e
 // repairTally counts what repairs came to.
 type repairTally struct{ tried, sound, repaired, lost, back int }
 
-// judge examines and repairs a damaged image, and says what is wrong with that: whatever the report
+// judge examines and repairs a damaged image, and says what is wrong with that. Whatever the report
 // says to be lost, and no more, may be missing afterwards; whatever is there was put.
 func (w *wreck) judge(image *segmenttest.FS, n *repairTally) error {
 	n.tried++

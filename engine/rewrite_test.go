@@ -157,7 +157,7 @@ func (r *rewriteRun) background() {
 }
 
 // TestRewriting has clients do what they like, with items of sizes around all limits. The journal
-// is not given more than four times what they have put; when they stop, it comes to rest; and it is
+// is not given more than four times what they have put. When they stop, it comes to rest; and it is
 // not much longer than what pins it.
 //
 // Its control is an Affords that does not look at the debt.

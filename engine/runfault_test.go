@@ -164,8 +164,8 @@ func wantSurvivors(t *testing.T, e *Engine, fsys *segmenttest.FS, want []string)
 }
 
 // TestRunNameIsLost: the sync of the directory fails when one queue's run is synced. The name of
-// another queue's run may be lost by that too, although the next sync succeeds: that run is not
-// recorded, but written elsewhere, and a power cut loses nothing.
+// another queue's run may be lost by that too, although the next sync succeeds. That run is not recorded, but written
+// elsewhere, and a power cut loses nothing.
 func TestRunNameIsLost(t *testing.T) {
 	e, fsys := newQuiet(t, tiny)
 	want := make(map[string][]string)

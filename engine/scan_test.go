@@ -59,8 +59,8 @@ func (c *counting) Receive(Item) bool {
 	return true
 }
 
-// TestListReadsFramesOnce lists a queue of several runs. It looks for no place in a run that it reads from its start:
-// for that it would read the header of every frame before the frames.
+// TestListReadsFramesOnce lists a queue of several runs. It looks for no place in a run that it reads from its start.
+// For that it would read the header of every frame before the frames.
 func TestListReadsFramesOnce(t *testing.T) {
 	o := testOptions(segmenttest.New(), tiny)
 	e := openQuiet(t, o)

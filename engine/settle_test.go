@@ -112,8 +112,8 @@ func TestExpireOnDisk(t *testing.T) {
 	}
 }
 
-// TestFlushOnDisk: a flush moves the expired items that are on disk alone, and behind them, and
-// drops the others; new items do not wait for that, and the runs go once it is done.
+// TestFlushOnDisk: a flush moves the expired items that are on disk alone, and behind them, and drops the others. New
+// items do not wait for that, and the runs go once it is done.
 func TestFlushOnDisk(t *testing.T) {
 	for _, spooled := range []int{0, 3, 1000} {
 		e, fsys := newQuiet(t)

@@ -46,7 +46,7 @@ func BenchmarkMetrics(b *testing.B) {
 }
 
 // BenchmarkStatsLock is how long Queues and Metrics hold a shard's lock at a time, with 10,000
-// queues: the calls that take it are timed one by one, which includes the time in which this
+// queues. The calls that take it are timed one by one, which includes the time in which this
 // process did not run.
 func BenchmarkStatsLock(b *testing.B) {
 	e := statsEngine(b, 10_000)

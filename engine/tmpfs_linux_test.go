@@ -28,7 +28,7 @@ func mountTmpfs(t *testing.T, size int) (dir string) {
 // gets and confirms go on, puts are taken again once there is room, and nothing acknowledged is
 // lost, also over a restart with no more room than the reserve.
 //
-// Its control is runLimit without the size of the disk: one run then holds all of the queue, and
+// Its control is runLimit without the size of the disk. One run then holds all of the queue, and
 // nothing becomes free before the last item has been taken.
 func TestTmpfsFillsUp(t *testing.T) {
 	for _, reserve := range []int64{512 << 10, 1} {

@@ -167,8 +167,8 @@ func writeFile(t *testing.T, fsys *segmenttest.FS, name, data string) {
 	}
 }
 
-// TestWithheldChild: a put to the parent of a fanout child that is withheld is refused, for the child
-// would miss it; what the parent holds is served.
+// TestWithheldChild: a put to the parent of a fanout child that is withheld is refused, for the child would miss it.
+// What the parent holds is served.
 func TestWithheldChild(t *testing.T) {
 	e, fsys := newQuiet(t)
 	mustPut(t, e, "q", "before")

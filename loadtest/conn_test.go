@@ -187,7 +187,7 @@ func TestReceiveWrongRepliesEverySplit(t *testing.T) {
 }
 
 // TestReceiveNoise has a server say what means nothing right behind the last reply of a batch, in
-// the same read: it belongs to no request, and is no mistake.
+// the same read. It belongs to no request, and is no mistake.
 func TestReceiveNoise(t *testing.T) {
 	opts := Options{Protocol: JetStream, Groups: []Group{{Operation: Set}}}
 	const ack = "{\"stream\":\"load\",\"seq\":7}"

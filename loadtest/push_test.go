@@ -12,7 +12,7 @@ import (
 	"github.com/kestrelmq/kestrel/loadtest/testserver"
 )
 
-// pusher is nsqd as the generator sees it: it keeps so many messages on the way to a consumer, also
+// pusher is nsqd as the generator sees it. It keeps so many messages on the way to a consumer, also
 // while that has no request on the way.
 func pusher(t *testing.T, items chan []byte) *testserver.Server {
 	return testserver.Answering(t, func(c net.Conn) {

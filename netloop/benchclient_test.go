@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// benchClient is a client on the thread of its goroutine alone, which it keeps and blocks: what the
+// benchClient is a client on the thread of its goroutine alone, which it keeps and blocks. What the
 // process uses beside that thread is the server's.
 type benchClient struct {
 	b  *testing.B

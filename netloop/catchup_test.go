@@ -8,8 +8,8 @@ import (
 	"github.com/kestrelmq/kestrel/engine"
 )
 
-// TestBulkCatchUp has six connections fetch small items one by one from a queue that holds many, beside one that puts:
-// a turn serves four of them, and the put first. When few items are left, they are served with all others.
+// TestBulkCatchUp has six connections fetch small items one by one from a queue that holds many, beside one that puts.
+// A turn serves four of them, and the put first. When few items are left, they are served with all others.
 //
 // Its control is a readable that does not look at catchUp.
 func TestBulkCatchUp(t *testing.T) {

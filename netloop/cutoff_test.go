@@ -47,9 +47,8 @@ func getUnread(t *testing.T, s *Server, items int) *peer {
 // and idle.
 var cutOffCases = []struct{ items, pending int }{{1, 0}, {120, 1 << 30}}
 
-// TestShutdownFinishesReplies stops a server in the middle of a reply. The item in it is gone from its
-// queue: the client gets it whole, as long as it reads within the grace period, however much its
-// connection may hold.
+// TestShutdownFinishesReplies stops a server in the middle of a reply. The item in it is gone from its queue. The
+// client gets it whole, as long as it reads within the grace period, however much its connection may hold.
 func TestShutdownFinishesReplies(t *testing.T) {
 	onEventLoops(t, func(t *testing.T, eventLoop string) {
 		for _, tt := range cutOffCases {

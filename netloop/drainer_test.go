@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestLingeringIsBounded has more connections end behind unread replies than may be kept: the one that
-// has not read for longest makes room, and gives its memory and its descriptor back.
+// TestLingeringIsBounded has more connections end behind unread replies than may be kept. The one that has not read for
+// longest makes room, and gives its memory and its descriptor back.
 func TestLingeringIsBounded(t *testing.T) {
 	held := int64(0)
 	d, err := newDrainer(func(n int64) { held += n }, 2)

@@ -127,7 +127,7 @@ func TestPipelines(t *testing.T) {
 
 // TestGetsStopAtUnreadReplies: gets that are run at once take no more items than one by one, when
 // the client is owed much. It gets all of them, also if each reply waits for a sync, and nothing
-// else happens on the loop: a ticket that the tick overlooks ends that.
+// else happens on the loop. A ticket that the tick overlooks ends that.
 func TestGetsStopAtUnreadReplies(t *testing.T) {
 	for _, handOff := range []bool{false, true} {
 		t.Run(fmt.Sprintf("hand-off %t", handOff), func(t *testing.T) {
@@ -213,7 +213,7 @@ func TestGatherToMany(t *testing.T) {
 	}
 }
 
-// TestGatheredRights sends puts to queues that a user may and may not put to, in one read: each is answered for itself,
+// TestGatheredRights sends puts to queues that a user may and may not put to, in one read. Each is answered for itself,
 // in order, and a put that is not allowed joins no gathering.
 func TestGatheredRights(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

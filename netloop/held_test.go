@@ -88,8 +88,8 @@ func (c *testClient) expect(when, want string) {
 }
 
 // TestConfirmInPassing confirms an item with the request for the next one, which has to wait. No reply
-// may leave before the sync of the confirm, however the wait ends: the client would take the first item
-// for done, and a power cut would bring it back.
+// may leave before the sync of the confirm, however the wait ends. The client would take the first item for done, and a
+// power cut would bring it back.
 //
 // Its control is a deliver that forgets tickets that are not good.
 func TestConfirmInPassing(t *testing.T) {
@@ -167,9 +167,8 @@ func TestConfirmInPassing(t *testing.T) {
 	}
 }
 
-// TestFailureIsOfItsCommit has one sync fail. Those whose puts it was for get the error, each once; a put
-// that comes later, when the journal has been rewritten, is stored and says so: an error would have its
-// client send it again.
+// TestFailureIsOfItsCommit has one sync fail. Those whose puts it was for get the error, each once. A put that comes
+// later, when the journal has been rewritten, is stored and says so: an error would have its client send it again.
 //
 // Its control is a failure that the next session to be held takes.
 func TestFailureIsOfItsCommit(t *testing.T) {

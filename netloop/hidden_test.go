@@ -50,7 +50,7 @@ func (c *testClient) said(request string) string {
 }
 
 // TestHiddenEverywhere has a user who may do everything, but see one queue, ask for everything that there is, in every
-// protocol: no reply has the queue's name, the number of its items or their size.
+// protocol. No reply has the queue's name, the number of its items or their size.
 func TestHiddenEverywhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		verbs := []string{"operate", "manage *", "put *", "get open*", "peek open*", "stats open*"}
@@ -168,7 +168,7 @@ func TestHiddenEverywhere(t *testing.T) {
 	})
 }
 
-// TestHiddenOracle has a user ask for a queue that it may not see, and for one that there is not, in every way: the
+// TestHiddenOracle has a user ask for a queue that it may not see, and for one that there is not, in every way. The
 // replies are the same.
 func TestHiddenOracle(t *testing.T) {
 	const hidden, none = "hush", "nope" // as long as work, which has its length in front in a call

@@ -11,8 +11,8 @@ import (
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
-// TestLeavingClientSync has clients put something and end their sending side before the sync has
-// begun: the turn that sees the end does not sync, and the reply leaves when somebody else has.
+// TestLeavingClientSync has clients put something and end their sending side before the sync has begun. The turn that
+// sees the end does not sync, and the reply leaves when somebody else has.
 //
 // Its control is a leave that always reports false.
 func TestLeavingClientSync(t *testing.T) {
@@ -50,8 +50,8 @@ func TestLeavingClientSync(t *testing.T) {
 	})
 }
 
-// TestLeavingWaiter has a client end while it waits for an item and an earlier reply waits for a sync:
-// it gets the reply, and an item that comes meanwhile stays in its queue.
+// TestLeavingWaiter has a client end while it waits for an item and an earlier reply waits for a sync. It gets the
+// reply, and an item that comes meanwhile stays in its queue.
 func TestLeavingWaiter(t *testing.T) {
 	onEventLoops(t, func(t *testing.T, eventLoop string) {
 		o := engine.DefaultQueueOptions()

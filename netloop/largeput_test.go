@@ -95,8 +95,8 @@ func TestLargePutLeavesLoop(t *testing.T) {
 	}
 }
 
-// TestLargePutHangUp tests that a client may go away while its large item is being put: the item is
-// stored, whole, although the buffer it came in is not the session's any more.
+// TestLargePutHangUp tests that a client may go away while its large item is being put. The item is stored, whole,
+// although the buffer it came in is not the session's any more.
 func TestLargePutHangUp(t *testing.T) {
 	for name, tt := range largePuts() {
 		t.Run(name, func(t *testing.T) {

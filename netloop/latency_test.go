@@ -64,7 +64,7 @@ func (ts *testServer) expectTimes(what string, c *histogram.Counts, total int64,
 	}
 }
 
-// TestLatency tests what counts as the latency of a command: puts and takes of a queue that syncs
+// TestLatency tests what counts as the latency of a command. Puts and takes of a queue that syncs
 // wait for the sync, whoever runs it; what does not wait for it does not.
 func TestLatency(t *testing.T) {
 	const sync = 30 * time.Millisecond

@@ -38,10 +38,9 @@ func (ts *testServer) inUse() int64 { return ts.opts.Engine.Stats().MemoryBytes 
 // partial is the beginning of a put: a client sends so many bytes of the item, and then nothing.
 func partial(n int) string { return fmt.Sprintf("set p 0 0 %d\r\n%s", n+1, strings.Repeat("x", n)) }
 
-// TestLedgerOfInput tests that what clients have sent of items counts against the memory limit:
-// queues spill, then puts are refused, while gets and confirms go on; and that all is well again
-// when those clients have gone. No buffer grows past the limit. Without the call of report in tick, the
-// queue stays in memory, and the last put is stored.
+// TestLedgerOfInput tests that what clients have sent of items counts against the memory limit. Queues spill, then puts
+// are refused, while gets and confirms go on; and that all is well again when those clients have gone. No buffer grows
+// past the limit. Without the call of report in tick, the queue stays in memory, and the last put is stored.
 func TestLedgerOfInput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newLedgerServer(t, Options{}, ledgerLimit)

@@ -10,7 +10,7 @@ import (
 )
 
 // TestLostItem has the item that a wait brings be overwritten before its client gets it. The client gets what the queue
-// has instead, or waits for what is left of its time; it does not hear that the queue is empty.
+// has instead, or waits for what is left of its time. It does not hear that the queue is empty.
 func TestLostItem(t *testing.T) {
 	const reply = "VALUE q 0 3\r\nnew\r\nEND\r\n"
 	for _, tt := range []struct {

@@ -52,8 +52,8 @@ func (lt *bulkTest) turnAt(later moment) (put []int64) {
 }
 
 // TestPace has a connection put to a queue whose backlog is not written. It is not read when the
-// queue has some megabytes too much in memory, but for once a second, until the disk writes again;
-// another is served all the time.
+// queue has some megabytes too much in memory, but for once a second, until the disk writes again. Another is served
+// all the time.
 //
 // Its control is a driver that does not call pace.
 func TestPace(t *testing.T) {
@@ -118,7 +118,7 @@ func TestPaceEnds(t *testing.T) {
 }
 
 // TestRestOverQuota has a connection send more than its user's quota allows. It is not read for a millisecond for
-// each request refused, ten at least and a second at most; another connection is served all the time.
+// each request refused, ten at least and a second at most. Another connection is served all the time.
 //
 // Its control is a session that does not count refusals.
 func TestRestOverQuota(t *testing.T) {

@@ -242,8 +242,8 @@ func TestPollerRingAfterClose(t *testing.T) {
 	})
 }
 
-// A turn ends although an event that was to come does not: one of several sockets that have something is
-// muted, or removed, while the turn handles another.
+// A turn ends although an event that was to come does not. One of several sockets that have something is muted, or
+// removed, while the turn handles another.
 func TestPollerFewer(t *testing.T) {
 	onEventLoops(t, func(t *testing.T, eventLoop string) {
 		p := startPoller(t, eventLoop)

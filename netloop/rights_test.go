@@ -242,7 +242,7 @@ func thriftRows() map[thrift.Method][]thriftRow {
 }
 
 // TestEveryCommandHasARow tests that the tables above, and those of what commands need, have every command of every
-// protocol: one that is added is not allowed to any user, and fails here.
+// protocol. One that is added is not allowed to any user, and fails here.
 func TestEveryCommandHasARow(t *testing.T) {
 	for op := memcache.OpGet; op.String() != "unknown"; op++ {
 		if len(memcacheRows[op]) == 0 || memcacheNeeds[op].scope == 0 {
@@ -507,8 +507,8 @@ func TestHiddenNames(t *testing.T) {
 	}
 }
 
-// TestReidentify tests what a reload of users does to connections: new rights hold at once, waits that are not
-// allowed any more end, and users that are gone are cut off.
+// TestReidentify tests what a reload of users does to connections. New rights hold at once, waits that are not allowed
+// any more end, and users that are gone are cut off.
 func TestReidentify(t *testing.T) {
 	rs := startRights(t, Options{}, grants(t, "alice", "get *", "put *"), grants(t, "bob", "put *"))
 	alice, waits, bob := rs.login("alice"), rs.login("alice"), rs.login("bob")

@@ -36,7 +36,7 @@ func onEventLoops(t *testing.T, test func(t *testing.T, eventLoop string)) {
 	}
 }
 
-// testSegment is the size of a segment of the journal of tests, which need no 32 MiB, the default: where a journal is
+// testSegment is the size of a segment of the journal of tests, which need no 32 MiB, the default. Where a journal is
 // often synced, zeros are written to all of each.
 const testSegment = 1 << 20
 

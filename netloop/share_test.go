@@ -87,8 +87,8 @@ func TestLateAndGone(t *testing.T) {
 	})
 }
 
-// TestGoOnInTurn has clients send more than they may do in a turn that has time for one of them: they go
-// on one after the other, also beside one that asks for little.
+// TestGoOnInTurn has clients send more than they may do in a turn that has time for one of them. They go on one after
+// the other, also beside one that asks for little.
 //
 // Its controls are a goOn that goes through all of them, and one that begins with whoever was run last.
 func TestGoOnInTurn(t *testing.T) {
@@ -132,8 +132,8 @@ func TestGoOnInTurn(t *testing.T) {
 	})
 }
 
-// TestHeldInTurn has one sync cover the replies of more clients than a turn has time for: all of them get
-// theirs, in the order in which they have put, and if the sync fails, the error.
+// TestHeldInTurn has one sync cover the replies of more clients than a turn has time for. All of them get theirs, in
+// the order in which they have put, and if the sync fails, the error.
 //
 // Its control is a releaseHeld that goes through all of them when a commit has failed.
 func TestHeldInTurn(t *testing.T) {
@@ -192,7 +192,7 @@ func (lt *bulkTest) wantReply(i int, want string) {
 	}
 }
 
-// TestStopInTurns has a server with more clients than a turn has time to end stop: those that do nothing are asked to
+// TestStopInTurns has a server with more clients than a turn has time to end stop. Those that do nothing are asked to
 // go, a few in each turn, and then the others are ended.
 //
 // Its controls are a quitIdle that goes through all of them, and a stop that does.

@@ -14,8 +14,8 @@ type peerOnly struct {
 
 func (p peerOnly) peer() string { return p.addr }
 
-// TestSnifferIsBounded has more queues and more connections ask than are counted apart: every request still counts,
-// and what is known of each is not mixed up.
+// TestSnifferIsBounded has more queues and more connections ask than are counted apart. Every request still counts, and
+// what is known of each is not mixed up.
 func TestSnifferIsBounded(t *testing.T) {
 	l := &loop{sniff: newSniffer(func(queue string) bool { return !strings.HasPrefix(queue, "dull") })}
 	ask := func(number uint64, queue string) {

@@ -385,7 +385,7 @@ func TestThriftPeekOfAlias(t *testing.T) {
 	})
 }
 
-// An item is in a reply once, also if the call collects for longer than a read may stay open: that
+// An item is in a reply once, also if the call collects for longer than a read may stay open. That
 // time runs from the reply on.
 func TestThriftGetOutlastsOpenReadTimeout(t *testing.T) {
 	set := defaults()

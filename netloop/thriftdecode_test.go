@@ -93,8 +93,8 @@ func TestThriftDecodeLeavesLoop(t *testing.T) {
 	}
 }
 
-// TestThriftDecodeHangUp tests that a client may go away while its frame is decoded: what it has put is
-// stored, another call is not run, and the input is given back when the job has ended.
+// TestThriftDecodeHangUp tests that a client may go away while its frame is decoded. What it has put is stored, another
+// call is not run, and the input is given back when the job has ended.
 func TestThriftDecodeHangUp(t *testing.T) {
 	const queue = "\x0b\x00\x01\x00\x00\x00\x01q" // field 1 is a string
 	for _, tt := range []struct {

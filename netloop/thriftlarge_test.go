@@ -10,8 +10,8 @@ import (
 	"github.com/kestrelmq/kestrel/engine"
 )
 
-// TestThriftLargePutStaysOutOfAccounts tests that no put reaches a queue of an account, also one that is so large that a
-// job decodes it: only Burrow's clients reach them.
+// TestThriftLargePutStaysOutOfAccounts tests that no put reaches a queue of an account, also one that is so large that
+// a job decodes it. Only Burrow's clients reach them.
 func TestThriftLargePutStaysOutOfAccounts(t *testing.T) {
 	testThrift(t, Options{}, defaults(), func(t *testing.T, ts *testServer) {
 		for _, size := range []int{1, 2 * largeCall} {

@@ -53,7 +53,7 @@ func TestItemsLeaveFirst(t *testing.T) {
 	})
 }
 
-// What has come while a turn was handled shares its sync, if the loop is to wait for that: a poller
+// What has come while a turn was handled shares its sync, if the loop is to wait for that. A poller
 // without a second look fails here.
 func TestSecondLookBeforeSync(t *testing.T) {
 	onEventLoops(t, func(t *testing.T, eventLoop string) {

@@ -152,7 +152,7 @@ func TestTLSNamesOfOthers(t *testing.T) {
 }
 
 // TestTLSResumed resumes sessions. One that began with a certificate is that of its user, as long as the user has that
-// certificate; one of another listener is worth nothing. Early data is never offered.
+// certificate. One of another listener is worth nothing. Early data is never offered.
 func TestTLSResumed(t *testing.T) {
 	alice := grants(t, "alice", "put work")
 	alice.Certificates = []string{"CN=alice"}

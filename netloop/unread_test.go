@@ -19,8 +19,8 @@ import (
 // A poller reports once. These tests have connections with something that one read does not take, which
 // nobody reports again.
 
-// TestUnreadIsRead has more come at once than one read takes, just as much, and a byte less: all of it is
-// run, though nothing more comes.
+// TestUnreadIsRead has more come at once than one read takes, just as much, and a byte less. All of it is run, though
+// nothing more comes.
 //
 // Its control is a readable that notes nothing as unread.
 func TestUnreadIsRead(t *testing.T) {
@@ -43,8 +43,8 @@ func TestUnreadIsRead(t *testing.T) {
 	})
 }
 
-// TestEndBehindInput has the end come along with what was sent before it, with one event: the replies
-// leave, and the connection ends, though nothing more comes.
+// TestEndBehindInput has the end come along with what was sent before it, with one event. The replies leave, and the
+// connection ends, though nothing more comes.
 //
 // Its control is a happened that does not set ended.
 func TestEndBehindInput(t *testing.T) {

@@ -106,7 +106,7 @@ func BenchmarkOpen(b *testing.B) {
 }
 
 // BenchmarkOpenAfterKill opens a log whose one segment, of 32 MiB, is written with zeros to its end
-// as after a kill: its rest is searched for what a torn tail could hide.
+// as after a kill. Its rest is searched for what a torn tail could hide.
 func BenchmarkOpenAfterKill(b *testing.B) {
 	dir := b.TempDir()
 	log, _, err := segment.Open(dir, segment.Options{SegmentSize: 32 << 20}, nil)

@@ -181,7 +181,7 @@ func (c *crashTest) recovery(s *session, image *segmenttest.FS, p promise, seed 
 // isSample reports whether `make test` runs, and not CI: of what is long even with -short, it runs a sample.
 func isSample() bool { return testing.Short() && os.Getenv("KESTREL_CI") == "" }
 
-// stride is the step from one place of a crash, a fault or a damage to the next: with -short every fifth is tried, and
+// stride is the step from one place of a crash, a fault or a damage to the next. With -short every fifth is tried, and
 // every fifteenth in a sample.
 func stride() int {
 	switch {

@@ -127,8 +127,8 @@ func openMapped(t *testing.T, fsys segment.FS, run *mappedRun, ahead *segment.Re
 	return r
 }
 
-// TestMapped reads a run in sequence: all of it but its beginning and its last part comes through
-// maps, few at a time, and none is left in the end.
+// TestMapped reads a run in sequence. All of it but its beginning and its last part comes through maps, few at a time,
+// and none is left in the end.
 func TestMapped(t *testing.T) {
 	run := newMappedRun(t, 24<<20)
 	fs, ahead := &mapFS{}, segment.NewSmallReadAhead(testPiece)
@@ -166,8 +166,8 @@ func TestMappedAnywhere(t *testing.T) {
 	}
 }
 
-// TestMappedTruncated cuts the file while pieces of it are mapped: what is missing is damage, as it is
-// without maps, and not the end of the process.
+// TestMappedTruncated cuts the file while pieces of it are mapped. What is missing is damage, as it is without maps,
+// and not the end of the process.
 func TestMappedTruncated(t *testing.T) {
 	run := newMappedRun(t, 24<<20)
 	r := openMapped(t, &mapFS{}, run, segment.NewSmallReadAhead(testPiece))

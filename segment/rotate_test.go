@@ -214,7 +214,7 @@ func TestZeroFill(t *testing.T) {
 	must(t, s.on(disk.Kill()).open(promiseWritten))
 }
 
-// TestHalfRotated has sealing work and the linking or the batch behind it fail: the log must
+// TestHalfRotated has sealing work and the linking or the batch behind it fail. The log must
 // neither take that for an end nor forget what it holds.
 func TestHalfRotated(t *testing.T) {
 	for _, failing := range []struct{ write, bytes int }{

@@ -250,8 +250,8 @@ func TestRunOther(t *testing.T) {
 	}
 }
 
-// TestRunFaults has each call fail once: nothing that was not written counts, and trying again
-// goes on at the same place, but not after a failed sync.
+// TestRunFaults has each call fail once. Nothing that was not written counts, and trying again goes on at the same
+// place, but not after a failed sync.
 func TestRunFaults(t *testing.T) {
 	eachIO(t, func(t *testing.T, mode segment.IO) {
 		disk := segmenttest.New()
@@ -460,8 +460,8 @@ func TestBodyOfManyBytes(t *testing.T) {
 	}
 }
 
-// FuzzRun has any bytes behind a frame header that is right for them: the body comes out as long
-// as the header says, or not at all.
+// FuzzRun has any bytes behind a frame header that is right for them. The body comes out as long as the header says, or
+// not at all.
 func FuzzRun(f *testing.F) {
 	f.Add([]byte("hello"), uint32(5), uint32(0), uint16(0))
 	f.Add([]byte("hello"), uint32(5), uint32(0), uint16(3960))

@@ -34,8 +34,8 @@ func explains(g segment.Gap, p placed) bool {
 		(p.offset < g.Offset+g.Size || g.Size == 0)
 }
 
-// judgeSalvage says what is wrong with what Salvage makes of a damaged image of l: it finds batches
-// of all, in order, at most lost of them missing, and those in gaps that it reports.
+// judgeSalvage says what is wrong with what Salvage makes of a damaged image of l. It finds batches of all, in order,
+// at most lost of them missing, and those in gaps that it reports.
 func judgeSalvage(all []placed, image *segmenttest.FS, lost int, damaged string) error {
 	found, gaps, err := salvaged(image)
 	if err != nil {
@@ -64,9 +64,9 @@ func judgeSalvage(all []placed, image *segmenttest.FS, lost int, damaged string)
 	return nil
 }
 
-// TestSalvage flips a bit of every byte of a log, cuts every file at every length, and erases every
-// frame: no more than the one batch that was hit is missing, or what was cut off, and a gap says
-// so. If the id of the last segment was hit, all of the segment may be.
+// TestSalvage flips a bit of every byte of a log, cuts every file at every length, and erases every frame. No more than
+// the one batch that was hit is missing, or what was cut off, and a gap says so. If the id of the last segment was hit,
+// all of the segment may be.
 func TestSalvage(t *testing.T) {
 	const idStart = 24 // offset of the id in a segment's header
 	t.Parallel()
@@ -170,8 +170,8 @@ func FuzzSalvage(f *testing.F) {
 	})
 }
 
-// TestSalvageRun flips a bit of every byte of a run, cuts it at every length, and erases frames:
-// whatever is not hit is found, and what is missing lies in a gap.
+// TestSalvageRun flips a bit of every byte of a run, cuts it at every length, and erases frames. Whatever is not hit is
+// found, and what is missing lies in a gap.
 func TestSalvageRun(t *testing.T) {
 	t.Parallel()
 	eachIO(t, salvageRun)

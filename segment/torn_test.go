@@ -61,7 +61,7 @@ func TestOpenOnFullDisk(t *testing.T) {
 	must(t, l.open(promiseSynced))
 }
 
-// TestMissingFrame loses a frame that was never synced, but not those behind it: the log ends
+// TestMissingFrame loses a frame that was never synced, but not those behind it. The log ends
 // there, as if cleanly, and what is behind is kept for a human.
 func TestMissingFrame(t *testing.T) {
 	l := store(t, opens, appends(10, 300, 20))
@@ -82,7 +82,7 @@ func TestMissingFrame(t *testing.T) {
 func isZero(b []byte) bool { return len(bytes.Trim(b, "\x00")) == 0 }
 
 // TestMissingLink loses the link of a segment, which shares a sector with its header, behind a torn
-// one: what else is in it counts all the same.
+// one. What else is in it counts all the same.
 func TestMissingLink(t *testing.T) {
 	for _, synced := range []bool{false, true} {
 		steps := []step{opens, appends(700, 500, 10), appends(5)}

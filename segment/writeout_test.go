@@ -82,7 +82,7 @@ func TestWriteOutSealed(t *testing.T) {
 	must(t, s.close())
 }
 
-// TestSyncSealedLeavesLater has a segment be sealed while SyncSealed writes out: it is left to the
+// TestSyncSealedLeavesLater has a segment be sealed while SyncSealed writes out. It is left to the
 // next call, and what the call says it made durable is durable.
 func TestSyncSealedLeavesLater(t *testing.T) {
 	disk := segmenttest.New()

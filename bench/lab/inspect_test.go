@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A server that refuses to hand out what it holds has lost it: that is a violation, not a fault of
-// the lab, which would end the run and pass over what was broken.
+// A server that refuses to hand out what it holds has lost it. That is a violation, not a fault of the lab, which would
+// end the run and pass over what was broken.
 func TestInspectRefused(t *testing.T) {
 	tr := newTestTrial(t, "", 1)
 	own, peer := net.Pipe()

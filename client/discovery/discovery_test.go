@@ -249,8 +249,8 @@ func TestNamesAgain(t *testing.T) {
 }
 
 // TestWatchAfterOutage has ZooKeeper come back without the nodes of any server, as when all sessions have ended. The
-// servers announce themselves one after the other, and one of them not at all: clients see no fewer servers
-// until each has had its time. One that is back, and leaves again, is gone at once.
+// servers announce themselves one after the other, and one of them not at all. Clients see no fewer servers until each
+// has had its time. One that is back, and leaves again, is gone at once.
 func TestWatchAfterOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeKeeper()

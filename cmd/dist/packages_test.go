@@ -23,7 +23,7 @@ type packed struct {
 	sum  string // SHA-256
 }
 
-// TestPackages unpacks the packages of each architecture that $KESTREL_DIST has, and compares them: the RPM package has
+// TestPackages unpacks the packages of each architecture that $KESTREL_DIST has, and compares them. The RPM package has
 // the files of the Debian one, with the same bytes and modes. `make dist` runs it.
 func TestPackages(t *testing.T) {
 	dir := os.Getenv("KESTREL_DIST")

@@ -142,7 +142,7 @@ func (c *cluster) setStatus(n *node, status string) {
 }
 
 // phase does something, and tests that no producer is left without an answer more often than it may be by that, nor for
-// longer: a put waits for one server that does not answer, and for each further one that it is left alone by.
+// longer. A put waits for one server that does not answer, and for each further one that it is left alone by.
 func (c *cluster) phase(what string, allowed int, do func()) {
 	c.t.Helper()
 	c.ledger.mu.Lock()
@@ -283,7 +283,7 @@ func (c *cluster) check() {
 	c.t.Logf("%d items; without an answer by producer %v; %d came again", len(c.ledger.stored), c.unsure, len(c.ledger.again))
 }
 
-// order puts items one behind the other and takes them one behind the other: those of each server come in the order in
+// order puts items one behind the other and takes them one behind the other. Those of each server come in the order in
 // which they were put.
 func (c *cluster) order() {
 	c.t.Helper()

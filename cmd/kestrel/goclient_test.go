@@ -17,8 +17,8 @@ import (
 
 // TestEndToEndGoClient has four producers put to three servers and a worker take, while one server is
 // killed and comes back, and another is stopped for longer than the client waits. What was acknowledged
-// is handled; each producer is left without an answer once at most by each of the two; only what had no
-// answer comes twice.
+// is handled; each producer is left without an answer once at most by each of the two. Only what had no answer comes
+// twice.
 func TestEndToEndGoClient(t *testing.T) {
 	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
 	var servers []*clitest.Process

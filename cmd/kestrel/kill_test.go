@@ -24,7 +24,7 @@ import (
 // puts. The seed is printed; a failure depends on timing too, so a seed need not repeat it.
 //
 // The control reads what a producer was promised one item too far, as a server would make it that
-// says STORED before it writes: the checker must object.
+// says STORED before it writes. The checker must object.
 func TestEndToEndKillUnderLoad(t *testing.T) { killUnderLoad(t, "") }
 
 // TestEndToEndKillInReadBehind is TestEndToEndKillUnderLoad with queues that keep hardly any item

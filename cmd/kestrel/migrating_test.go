@@ -15,7 +15,7 @@ import (
 )
 
 // TestEndToEndMigrating runs the boxes of docs/MIGRATING.md in a directory with the files that they
-// speak of: commands print what is written below them, and the telnet session goes as it does
+// speak of. Commands print what is written below them, and the telnet session goes as it does
 // there.
 func TestEndToEndMigrating(t *testing.T) {
 	guide := &guide{t: t, dir: t.TempDir()}

@@ -11,8 +11,8 @@ import (
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/clitest"
 )
 
-// TestEndToEndRevokeOnFailingDisk takes a right from a user of a server that cannot write: the reload says that it did not
-// do all, and the right is gone all the same.
+// TestEndToEndRevokeOnFailingDisk takes a right from a user of a server that cannot write. The reload says that it did
+// not do all, and the right is gone all the same.
 func TestEndToEndRevokeOnFailingDisk(t *testing.T) {
 	dir := t.TempDir()
 	writeCertificate(t, dir, "server")

@@ -33,7 +33,7 @@ func FuzzDecode(f *testing.F) {
 }
 
 // FuzzLoad loads two files of any bytes. Whatever they are, the records that are read are those in
-// front of the first that cannot be, in each file; items lie inside the files; and damage is
+// front of the first that cannot be, in each file. Items lie inside the files; and damage is
 // refused unless it is salvaged.
 func FuzzLoad(f *testing.F) {
 	for _, tt := range vectors {

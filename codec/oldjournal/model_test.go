@@ -126,7 +126,7 @@ func TestLoadModel(t *testing.T) {
 	}
 }
 
-// TestLoadCut cuts the current file at every length: it is torn, or shorter by whole records, and
+// TestLoadCut cuts the current file at every length. It is torn, or shorter by whole records, and
 // what is in front of the cut is there.
 func TestLoadCut(t *testing.T) {
 	const whole = "A(one) A(two) V(1) A(three) C(1) A(four) V(2)"

@@ -216,7 +216,7 @@ func TestDecodeItemHold(t *testing.T) {
 	}
 }
 
-// TestDecodeItemScanned checks that bytes are looked at once: the second call learns of a line end
+// TestDecodeItemScanned checks that bytes are looked at once. The second call learns of a line end
 // that it must not find, for the bytes are said not to hold one.
 func TestDecodeItemScanned(t *testing.T) {
 	var (

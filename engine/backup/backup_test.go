@@ -208,7 +208,7 @@ func checkHeld(t *testing.T, got, want map[string][]string) {
 // isSample reports whether `make test` runs, and not CI: of what is long even with -short, it runs a sample.
 func isSample() bool { return testing.Short() && os.Getenv("KESTREL_CI") == "" }
 
-// stride is the step from one place of a crash or a cut to the next: with -short every third is tried, and every
+// stride is the step from one place of a crash or a cut to the next. With -short every third is tried, and every
 // seventh in a sample.
 func stride() int {
 	switch {
@@ -500,7 +500,7 @@ func (p pastFS) OpenReadOnly(name string) (segment.File, error) {
 	return p.FS.OpenReadOnly(name)
 }
 
-// TestPastThePageCache tests that neither side of a backup fills the page cache: behind the bursts in which the kernel
+// TestPastThePageCache tests that neither side of a backup fills the page cache. Behind the bursts in which the kernel
 // does that, the syncs of clients wait.
 func TestPastThePageCache(t *testing.T) {
 	disk := &cachedFS{segmenttest.New(), make(map[string]bool)}

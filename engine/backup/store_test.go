@@ -60,8 +60,8 @@ func TestStorePowerCut(t *testing.T) {
 	}
 }
 
-// TestFilesThatStay has a disk that removes no file of the earlier backup: the new backup is whole all the same, and the next one tidies up.
-// Each backup is of a world of its own, so that none has a file in common with the one before.
+// TestFilesThatStay has a disk that removes no file of the earlier backup. The new backup is whole all the same, and
+// the next one tidies up. Each backup is of a world of its own, so that none has a file in common with the one before.
 func TestFilesThatStay(t *testing.T) {
 	disk := segmenttest.New()
 	for i := range 3 {

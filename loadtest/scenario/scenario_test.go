@@ -212,7 +212,7 @@ func TestQueuesNotEmpty(t *testing.T) {
 }
 
 // TestFailures runs scenarios against servers that break a promise, and scenarios that make no
-// sense: the error says what is wrong, and is in the figures.
+// sense. The error says what is wrong, and is in the figures.
 func TestFailures(t *testing.T) {
 	damage := func(n int, reply string) (string, bool) {
 		if n > 30 {

@@ -13,7 +13,7 @@ import (
 	"github.com/kestrelmq/kestrel/netloop"
 )
 
-// TestVectors are the admin vectors of the original's behaviour, W01 to W07; W08 is a test of the
+// TestVectors are the admin vectors of the original's behaviour, W01 to W07. W08 is a test of the
 // command line's package, because it ends a process.
 func TestVectors(t *testing.T) {
 	reloads := 0

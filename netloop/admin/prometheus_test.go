@@ -125,8 +125,8 @@ func TestPrometheusNames(t *testing.T) {
 	}
 }
 
-// TestNamesWithControls tests how names look that hold what a terminal obeys: a scraper gets each as it is,
-// and a person who reads text does not.
+// TestNamesWithControls tests how names look that hold what a terminal obeys. A scraper gets each as it is, and a
+// person who reads text does not.
 func TestNamesWithControls(t *testing.T) {
 	const name = "a\x1b[31m\"\\\tb"
 	tt := start(t, Options{}, netloop.Options{}, defaults())

@@ -323,7 +323,7 @@ var (
 )
 
 // TestHiddenEverywhere asks for everything that there is, in every form, as a user who may operate the server and see
-// one queue: no answer has the name of another one, or how many bytes it has.
+// one queue. No answer has the name of another one, or how many bytes it has.
 func TestHiddenEverywhere(t *testing.T) {
 	checker := access.NewChecker(nil, access.Options{})
 	users, err := access.NewUsers([]*access.User{grants(t, "root", "stats *"), grants(t, "alice", "stats open", "operate", "manage *", "put *")})

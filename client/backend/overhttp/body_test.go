@@ -10,7 +10,7 @@ import (
 	"github.com/kestrelmq/kestrel/codec/burrow"
 )
 
-// TestAnnouncedBody tests that a body takes memory as it comes: a client that announces the largest one, and sends
+// TestAnnouncedBody tests that a body takes memory as it comes. A client that announces the largest one, and sends
 // little of it, has the proxy keep little.
 func TestAnnouncedBody(t *testing.T) {
 	var before, after runtime.MemStats

@@ -22,7 +22,7 @@ func (losing) DeleteMessages(ctx context.Context, _ backend.Queue, m backend.Mat
 }
 
 // TestFrontDrainUnknown checks that a wait which Drain ends does not pass for one that has found nothing, if the back
-// end does not know that: the message may be gone.
+// end does not know that. The message may be gone.
 func TestFrontDrainUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, f := front(t, losing{memory(t)})

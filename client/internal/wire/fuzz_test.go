@@ -10,7 +10,7 @@ import (
 	"github.com/kestrelmq/kestrel/codec/memcache"
 )
 
-// FuzzRead feeds a connection what a server might send, in pieces of some size: replies come as
+// FuzzRead feeds a connection what a server might send, in pieces of some size. Replies come as
 // DecodeReply finds them in the whole, and the buffer stays in proportion to what came.
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{"STORED\r\n", "VALUE q 0 5\r\nhello\r\nEND\r\nEND\r\n", "VALUE q 0 99999999999\r\n",

@@ -8,8 +8,8 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 )
 
-// BenchmarkWindow puts items to a window and takes them, 32 at a time, as a queue does from outside the
-// package: an operation is one item in and out.
+// BenchmarkWindow puts items to a window and takes them, 32 at a time, as a queue does from outside the package. An
+// operation is one item in and out.
 func BenchmarkWindow(b *testing.B) {
 	const limit, batch = 64 << 20, 32
 	for _, size := range []int{64, 1 << 10} {

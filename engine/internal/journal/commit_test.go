@@ -198,8 +198,8 @@ func (l *followedLog) Sync() (segment.Position, error) {
 	return l.Log.Sync()
 }
 
-// TestCommitter has something else than the local disk say when a batch is committed: a ticket is not
-// good before that, and what the other side has then are the batches of this one, in order.
+// TestCommitter has something else than the local disk say when a batch is committed. A ticket is not good before that,
+// and what the other side has then are the batches of this one, in order.
 func TestCommitter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &followedLog{arrived: make(chan struct{})}
@@ -264,8 +264,8 @@ func TestWriteIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestMemoryWhileFailing has many callers record something while the log takes nothing: what waits to be
-// written takes the memory of its bytes, and not a buffer for each caller. It is written once the log goes on.
+// TestMemoryWhileFailing has many callers record something while the log takes nothing. What waits to be written takes
+// the memory of its bytes, and not a buffer for each caller. It is written once the log goes on.
 func TestMemoryWhileFailing(t *testing.T) {
 	const calls = 1000
 	var taken int64

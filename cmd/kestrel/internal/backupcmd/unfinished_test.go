@@ -10,7 +10,7 @@ import (
 	"github.com/kestrelmq/kestrel/engine"
 )
 
-// TestBackupUnfinished tests that no backup is made of a directory with a part of an import or of a restore: what is
+// TestBackupUnfinished tests that no backup is made of a directory with a part of an import or of a restore. What is
 // restored from it would look whole. Nor does a backup go into the data directory itself.
 func TestBackupUnfinished(t *testing.T) {
 	data, output := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "backup")

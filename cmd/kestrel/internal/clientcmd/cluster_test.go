@@ -78,7 +78,7 @@ Try 'kestrel cluster drain --help'.
 `)
 }
 
-// TestEndToEndClusterDrain drains a server that is in use: a worker goes on to take from it, producers go elsewhere,
+// TestEndToEndClusterDrain drains a server that is in use. A worker goes on to take from it, producers go elsewhere,
 // and what is put while its grace period runs is waited for, too. The command ends when it is empty.
 func TestEndToEndClusterDrain(t *testing.T) {
 	file := clitest.WriteConfig(t, "status_change_grace_period = \"300ms\"\n")

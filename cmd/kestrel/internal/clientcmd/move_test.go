@@ -11,7 +11,7 @@ import (
 )
 
 // TestEndToEndMoveKeeps moves items with flags, expiry and keys. All of it goes with them to one server, but for the key
-// that another item has there; to several servers keys do not go, since each server has keys of its own.
+// that another item has there. To several servers keys do not go, since each server has keys of its own.
 func TestEndToEndMoveKeeps(t *testing.T) {
 	a, b, c := clitest.Serve(t), clitest.Serve(t), clitest.Serve(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*clitest.Patience)

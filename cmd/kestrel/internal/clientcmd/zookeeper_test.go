@@ -8,8 +8,8 @@ import (
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
 )
 
-// TestZooKeeperAway has a command ask a ZooKeeper that is not there: that is no mistake of the command line, and the error
-// says where it asked, without the password.
+// TestZooKeeperAway has a command ask a ZooKeeper that is not there. That is no mistake of the command line, and the
+// error says where it asked, without the password.
 func TestZooKeeperAway(t *testing.T) {
 	root := cli.NewRoot()
 	root.AddCommand(New()...)

@@ -65,7 +65,7 @@ func TestUsers(t *testing.T) {
 }
 
 // TestSecretsAreNotRepeated tests that no message has what was written for a password, a token or credentials, however
-// wrong it is: people write the password itself there, with quotes and without.
+// wrong it is. People write the password itself there, with quotes and without.
 func TestSecretsAreNotRepeated(t *testing.T) {
 	for _, written := range []string{
 		`"hunter2"`, `hunter2`, `hunter`, `7234567`, `7234.567.8`, `72_34567`, `0723456`, `-hunter2`, `"hunter2`,

@@ -12,7 +12,7 @@ import (
 )
 
 // TestImportIsStill imports leases that have lapsed, and would make dead letters of their items. A dead letter that came
-// meanwhile would count as an imported item of the queue it goes to: an import that goes on would leave one out.
+// meanwhile would count as an imported item of the queue it goes to. An import that goes on would leave one out.
 func TestImportIsStill(t *testing.T) {
 	root := t.TempDir()
 	in := func(name string) string { return filepath.Join(root, name) }
