@@ -29,8 +29,8 @@ var lives = map[string]int{
 // starter is the file that starts the goroutines of the engine: it calls what a life goes on with behind a list of work.
 const starter = "engine/engine.go"
 
-// TestLives holds the lists of files in the lives of ARCHITECTURE.md to the code: each file is called from one that
-// stands before it, directly, by way of an interface or on a goroutine of the engine, and the page counts them.
+// TestLives holds the lists of files in the lives of ARCHITECTURE.md to the code. Each file is called from one that
+// stands before it, directly, by way of an interface or on a goroutine of the engine. The page counts them.
 func TestLives(t *testing.T) {
 	calls := callsOf(t)
 	page := read(t, "ARCHITECTURE.md")

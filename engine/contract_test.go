@@ -66,9 +66,8 @@ func (h *history) oldest(lsn LSN) int {
 	return oldest
 }
 
-// check opens the image that a crash has left and tells whether it keeps the contract: the state
-// found is one of those from oldest on; the engine is sound and can be used; and opening it once
-// more finds the same.
+// check opens the image that a crash has left and reports whether it keeps the contract. The state found is one of
+// those from oldest on, and the engine is sound and can be used. Opening it once more finds the same.
 func (h *history) check(fsys segment.FS, oldest int) error {
 	o := testOptions(fsys)
 	o.SegmentSize = 1024

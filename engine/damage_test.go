@@ -105,9 +105,9 @@ func mustGetNothing(t *testing.T, e *Engine, name string) {
 	}
 }
 
-// judge opens a damaged image and returns whether it is refused, and what is wrong with what
-// becomes of it: it must be refused as damaged, and left as it is; or the queues must be in a state
-// that they have been in, the last one unless the journal is said to be torn.
+// judge opens a damaged image and returns whether it is refused, and what is wrong with what becomes of it. Open must
+// refuse it as damaged, and leave it as it is. Otherwise the queues must be in a state that they have been in: the last
+// one, unless Open says that the journal is torn.
 func (l *lived) judge(image *segmenttest.FS, clean bool) (refused bool, wrong error) {
 	before := dumpOf(image)
 	o := l.opts

@@ -200,9 +200,9 @@ func (l *hiddenLedger) check(t *testing.T, image *segmenttest.FS) {
 
 func (l *hiddenLedger) isLeased(body string) bool { return l.lease[body] != 0 && !l.doubtful[body] }
 
-// TestHiddenCrash stops the machine at every call that changes the disk, and finds, after the death of the process
-// and after power cuts, every item that was acknowledged and not taken, with its newest body, its lease and its count,
-// and no other.
+// TestHiddenCrash stops the machine at every call that changes the disk. After the death of the process, and after
+// power cuts, it finds every item that was acknowledged and not taken, and no other. Each has its newest body, its
+// lease and its count.
 func TestHiddenCrash(t *testing.T) {
 	calls, stride := 0, sampled(4, 1)
 	for n := 1; ; n += stride {

@@ -23,8 +23,8 @@ type marksLedger struct {
 	at                  string // where the machine stopped, for messages
 }
 
-// marksScript puts items, overwrites and removes some in the middle, has checkpoints write files of what is gone and
-// runs be written again, leases and takes some, and notes what was acknowledged, until the machine stops.
+// marksScript puts items, and overwrites and removes some in the middle. It has checkpoints write files of what is
+// gone, and runs be written again. It leases and takes some, and notes what was acknowledged, until the machine stops.
 func marksScript(t *testing.T, fsys *segmenttest.FS) *marksLedger {
 	l := &marksLedger{
 		put: make(map[uint64]bool), gone: make(map[uint64]bool), doubtful: make(map[uint64]bool),
@@ -227,9 +227,9 @@ func wantKeys(t *testing.T, e *Engine, l *marksLedger) {
 	}
 }
 
-// TestMarksCrash stops the machine at every call that changes the disk, and finds, after the death of the process
-// and after power cuts, every item that was acknowledged and is not gone, with its newest body and its lease or delay,
-// and no other.
+// TestMarksCrash stops the machine at every call that changes the disk. After the death of the process, and after power
+// cuts, it finds every item that was acknowledged and is not gone, and no other. Each has its newest body and its lease
+// or delay.
 func TestMarksCrash(t *testing.T) {
 	calls, stride := 0, amount(sampled(9, 3), 1, 1)
 	for n := 1; ; n += stride {

@@ -37,9 +37,9 @@ func moveOptions(fsys segment.FS) Options {
 	return o
 }
 
-// liveQueues fills queues in every way that a journal has to tell of: several segments, a child, an
-// open read, a returned one, flags, expiries, a queue that was emptied, and a backlog of which some
-// is read back, some is open, some is gone out of its order, and some is not synced.
+// liveQueues fills queues in every way that a journal has to record: several segments, a child, an
+// open read, a returned one, flags, expiries, and a queue that was emptied. Of a backlog some is
+// read back, some is open, some is gone out of its order, and some is not synced.
 func liveQueues(t *testing.T, e *Engine) (open ReadRef) {
 	t.Helper()
 	mustGet(t, e, "p+c")

@@ -95,9 +95,9 @@ func TestRunWithGaps(t *testing.T) {
 	}
 }
 
-// TestVerifyItemBesideRuns spills an item whose neighbours were spilled before it, by an earlier process:
-// a start then has it from the record of its put, which comes before those of both runs, and the run's
-// file may go without another word about it. Verify must see that as a start does.
+// TestVerifyItemBesideRuns spills an item whose neighbours were spilled before it, by an earlier process. A start then
+// has it from the record of its put, which comes before those of both runs. The run's file may go without another word
+// about it. Verify must see that as a start does.
 func TestVerifyItemBesideRuns(t *testing.T) {
 	small := func(o *QueueOptions) { o.MaxMemorySize = 500 }
 	for _, tt := range []struct {
@@ -180,10 +180,10 @@ func TestStrayRunsAreLogged(t *testing.T) {
 	}
 }
 
-// TestRestartChain uses what a crash leaves, crashes it, and uses that, many times over: with reads that
-// are confirmed out of order, brought back or left open, backlogs that come and go, a journal that is
-// always too large, queues that leave the journal and enter it, and files that are still there when the
-// process ends. Every item that was put and not removed is there, in order, after each start.
+// TestRestartChain uses what a crash leaves, crashes it, and uses that, many times over. Reads are confirmed out of
+// order, brought back or left open, and backlogs come and go. The journal is always too large, queues leave it and
+// enter it, and files are still there when the process ends. Every item that was put and not removed is there, in
+// order, after each start.
 //
 // To replay a failure: go test ./engine -run TestRestartChain -seed N
 func TestRestartChain(t *testing.T) {

@@ -30,8 +30,9 @@ const (
 )
 
 // TestStress has many goroutines put, get, open, confirm, abort, flush, delete and reload, with all
-// the background work: every item comes exactly once, those of one producer in order where nobody
-// aborts, and a power cut at any moment leaves what was acknowledged, and nothing that was removed.
+// the background work. Every item comes exactly once, and those of one producer in order where
+// nobody aborts. A power cut at any moment leaves what was acknowledged, and nothing that was
+// removed.
 func TestStress(t *testing.T) {
 	fsys := segmenttest.New()
 	o := testOptions(fsys)

@@ -24,8 +24,8 @@ func mountTmpfs(t *testing.T, size int) (dir string) {
 	return dir
 }
 
-// TestTmpfsFillsUp fills a real disk of 2 MiB, again and again: puts are refused for want of disk,
-// gets and confirms go on, puts are taken again once there is room, and nothing acknowledged is
+// TestTmpfsFillsUp fills a real disk of 2 MiB, again and again. Puts are refused for want of disk,
+// gets and confirms go on, and puts are taken again once there is room. Nothing acknowledged is
 // lost, also over a restart with no more room than the reserve.
 //
 // Its control is runLimit without the size of the disk. One run then holds all of the queue, and

@@ -167,8 +167,8 @@ func TestAccountUse(t *testing.T) {
 	}
 }
 
-// TestFloodIsBounded counts what a turn does for a tenant that floods: its requests cost a turn no more than maxWork,
-// whoever else is served comes in the same turn, and what is over its quota is not run at all.
+// TestFloodIsBounded counts what a turn does for a tenant that floods. Its requests cost a turn no more than maxWork,
+// and others are served in the same turn. What is over its quota is not run at all.
 func TestFloodIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestServer(t, Options{Accounts: map[string]AccountQuota{"flood": {Operations: 100}}}, defaults())

@@ -162,9 +162,9 @@ func TestLedgerSteps(t *testing.T) {
 	})
 }
 
-// TestThriftReadsBounded tests that Thrift reads that stay open, while the client that opened them
-// comes back with another connection, do not take more memory than there is: past the limit gets are
-// refused before they take an item, all else goes on, and gets go on when reads have ended.
+// TestThriftReadsBounded tests that open Thrift reads do not take more memory than there is. The client that opened
+// them comes back with another connection. Past the limit gets are refused before they take an item, and all else goes
+// on. When reads have ended, gets go on.
 func TestThriftReadsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		items, limit := 400, int64(ledgerLimit)
@@ -363,9 +363,9 @@ func TestShortMemory(t *testing.T) {
 	})
 }
 
-// TestLargeInputStays tests that a large request, of every protocol, is kept where it is while it grows, outside
-// of Go's heap, also when the session is cut off in its middle or its client goes; that its memory goes back with
-// it; and that it is run.
+// TestLargeInputStays tests that a large request, of every protocol, stays where it is while it grows, outside of Go's
+// heap. The session may be cut off in its middle, or its client may go. Its memory goes back with it, and a whole one
+// is run.
 //
 // Its control is a bufferInput that does without a space.
 func TestLargeInputStays(t *testing.T) {

@@ -28,9 +28,8 @@ func (r *fitfulReader) readAll() string {
 	return string(got)
 }
 
-// TestLargeItemUnread tests that a large item is sent in pieces from where it lies: a client that does
-// not read costs one piece, however it has asked, and gets all of it when it reads at last, with what
-// it has asked for behind it.
+// TestLargeItemUnread tests that a large item is sent in pieces from where it lies. A client that does not read costs
+// one piece, however it has asked. When it reads at last, it gets all of it, and what it has asked for behind it.
 //
 // Its control is a HasOwnMemory that is always false.
 func TestLargeItemUnread(t *testing.T) {
@@ -95,9 +94,9 @@ func TestLargeItemUnread(t *testing.T) {
 	}
 }
 
-// TestRepliesUnread tests that replies which clients do not read take no more than their share of the
-// memory limit, that fetches past it are refused and leave the item in its queue, and that others go
-// on: small items, puts, and a client that has read replies before.
+// TestRepliesUnread tests that replies which clients do not read take no more than their share of the memory limit.
+// Fetches past it are refused and leave the item in its queue. Others go on: small items, puts, and a client that has
+// read replies before.
 //
 // Its control is a room that is always true.
 func TestRepliesUnread(t *testing.T) {

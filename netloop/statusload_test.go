@@ -153,10 +153,9 @@ type statusLoad struct {
 	last map[string]int // number of the last item drained, by producer
 }
 
-// TestStatusUnderLoad changes the status of a server, and reloads its queues, while clients of all
-// protocols put and take: each is answered by the status, in its protocol's words, what was
-// acknowledged is there and what was refused is not, in order, and the next server begins with the
-// last status.
+// TestStatusUnderLoad changes the status of a server, and reloads its queues, while clients of all protocols put and
+// take. Each is answered by the status, in its protocol's words. What was acknowledged is there, in order, and what was
+// refused is not. The next server begins with the last status.
 func TestStatusUnderLoad(t *testing.T) {
 	onEventLoops(t, func(t *testing.T, eventLoop string) {
 		seed := rand.Uint64()

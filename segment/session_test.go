@@ -195,9 +195,9 @@ func trims(keep int) step {
 	}}
 }
 
-// life is a script in which everything a log does happens at least once: segments that rotate with
-// and without a successor prepared, from new files and from spares, a frame larger than a segment,
-// drops, marks, parts written out, spares given back, closing and reopening.
+// life is a script in which everything a log does happens at least once. Segments rotate with and
+// without a successor prepared, from new files and from spares. There are a frame larger than a
+// segment, drops, marks, parts written out, spares given back, closing and reopening.
 var life = []step{
 	opens, appends(10), syncs, appends(200, 3), prepares, appends(600, 0), writesOut, syncs,
 	appends(300, 300, 300), syncs, drops(2), marks, appends(2500), prepares, syncsSealed,

@@ -76,9 +76,9 @@ func finagle(t *testing.T, conn *zk.Conn, path string) (members []string) {
 	return members
 }
 
-// TestBesideOriginals has a reader of the original's kind read what ours announce, and our clients read members that
-// servers of the original have written beside them, in JSON and in the Thrift of its older libraries; and nodes that
-// are no members of anything.
+// TestBesideOriginals has a reader of the original's kind read what ours announce. Our clients read members that
+// servers of the original have written beside them, in JSON and in the Thrift of its older libraries. They also meet
+// nodes that are no members of anything.
 func TestBesideOriginals(t *testing.T) {
 	z := zktest.Start(t)
 	c := configFor(z)

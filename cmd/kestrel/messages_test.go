@@ -63,7 +63,8 @@ func checkFigures(t *testing.T, p *clitest.Process, admin string) {
 }
 
 // TestEndToEndBackupOfMessages tests that delays, leases, receipts, counts, keys, what was removed in the middle and
-// dead letters are the same after kill -9, and in a backup: item by item, with the same ids, and receipts that hold.
+// dead letters are the same after kill -9, and in a backup. It compares item by item, with the ids, and the receipts
+// hold.
 func TestEndToEndBackupOfMessages(t *testing.T) {
 	root := t.TempDir()
 	in := func(name string) string { return filepath.Join(root, name) }
