@@ -450,7 +450,8 @@ func (f *lazyRun) Datasync() error {
 }
 
 // TestAgeAfterRestart: the age of a queue none of whose items is in its window is that of the first of them, before
-// anybody fetches: after a stop, when they are in runs, also as a run loses items, and after a kill before that.
+// anybody fetches. That holds after a stop, when they are in runs, also as a run loses items, and after a kill before
+// that.
 func TestAgeAfterRestart(t *testing.T) {
 	for _, stopped := range []bool{true, false} {
 		e, fsys := newQuiet(t, tiny)

@@ -13,9 +13,8 @@ import (
 	"github.com/kestrelmq/kestrel/engine"
 )
 
-// BenchmarkLoopback is one client and the server in one process, over a real connection: B/op and
-// allocs/op are those of both, and are 0; server-ns/item is the processor time of the server alone
-// for an item that is put and fetched.
+// BenchmarkLoopback is one client and the server in one process, over a real connection. B/op and allocs/op are those
+// of both, and are 0. server-ns/item is the processor time of the server alone for an item that is put and fetched.
 func BenchmarkLoopback(b *testing.B) {
 	body := strings.Repeat("x", 64)
 	set := "set bench 0 0 64\r\n" + body + "\r\n"

@@ -298,9 +298,9 @@ func TestInputRoom(t *testing.T) {
 	})
 }
 
-// TestShortMemory tests what a client gets when as much memory is in use as there may be, and a little more:
-// open reads as far as their list is small, no report, and no large buffer for a small reply that is held.
-// All of it goes on when there is memory again.
+// TestShortMemory tests what a client gets when as much memory is in use as there may be, and a little more. It gets
+// open reads as far as their list is small, no report, and no large buffer for a small reply that is held. All of it
+// goes on when there is memory again.
 func TestShortMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newLedgerServer(t, Options{MaxOpenReads: 1 << 10}, ledgerLimit)

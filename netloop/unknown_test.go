@@ -68,8 +68,9 @@ func checkUnknown(t *testing.T, proto protocol, sent []byte, piece int) {
 	})
 }
 
-// TestUnknownTime tests that all attempts of a connection to say who it is have 10 s together, from its beginning:
-// also the last of them, which waits because earlier ones have failed, and also if a handshake took most of the time.
+// TestUnknownTime tests that all attempts of a connection to say who it is have 10 s together, from its beginning. That
+// holds for the last of them, which waits because earlier ones have failed, and also if a handshake took most of the
+// time.
 func TestUnknownTime(t *testing.T) {
 	attempts := map[protocol]string{
 		memcacheProtocol{}: "set x 0 0 11\r\nalice wrong\r\n",

@@ -200,7 +200,7 @@ func TestForms(t *testing.T) {
 }
 
 // TestBatchIsBounded tests that the memory which a batch takes, and with it the time, is in proportion to the form that
-// was sent: also of one with more messages than a batch may have, and of one with a character that has to be looked for.
+// was sent. One form has more messages than a batch may have, and one has a character that has to be looked for.
 func TestBatchIsBounded(t *testing.T) {
 	const replaced = `{"id":"\ufffd","body":"\ufffd"},`
 	for _, tt := range []struct{ name, messages, behind string }{
