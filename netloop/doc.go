@@ -22,9 +22,10 @@
 //	monitor    a request for many items until a deadline; a Thrift get is one
 //	job        a request, or a part of one, that a goroutine of its own runs
 //	gathered   of puts: decoded, and not run yet, so that one call of the engine takes them together
-//	bulk       the connections that move much; each turn serves 32 KiB of them
+//	bulk       the connections that move much; each turn serves 32 KiB of them, if there are others
 //	late       of a connection: a turn had no time to read from it
-//	paced      of a connection: the driver does not read from it, because its queue is ahead of the disk
+//	paced      of a connection: the driver does not read from it, because its queue is ahead of the disk, or a
+//	           quota has refused its requests
 //	mailbox    news of sessions for a loop, from other goroutines
 //	alarm      of a loop: what wakes it for its next deadline. The engine has an alarm of its own, for its queues
 //	unsent     of replies: made, and not taken by the socket yet

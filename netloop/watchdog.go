@@ -17,7 +17,8 @@ const (
 )
 
 // watchdog measures the turns of one loop, and names the part of a turn that took longest. Parts are the requests of
-// one session, the commit, news from other goroutines, a deadline, and the end of a session. Its owner is the loop.
+// one session, the commit, the replies, news from other goroutines, a deadline, a task, and the end of a session. Its
+// owner is the loop.
 //
 // It reads the clock once for each part, and asks the kernel only now and then, and after a long turn. A loop that had
 // to wait for a processor has not worked, and the log says which it was.
