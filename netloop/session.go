@@ -19,7 +19,7 @@ import (
 //	stalled -> closing  as from waiting
 //	any     -> closed   the connection is gone; terminal
 //
-// A session runs requests in state idle only. In the other states it keeps what arrives, so no reply can overtake an
+// A session runs requests in state idle only. In the other states it buffers what arrives, so no reply can overtake an
 // earlier one. In closing, replies still leave, but no request runs.
 type sessionState uint8
 
@@ -169,7 +169,7 @@ func (s *session) owesTooMuch() bool {
 	return len(s.out)+s.sink.unsentBytes() > s.loop.server.opts.MaxPending
 }
 
-// store keeps bytes until the session can run them. It closes the session if they exceed the limits.
+// store buffers bytes until the session can run them. It closes the session if they exceed the limits.
 func (s *session) store(buf []byte) {
 	if s.state == closing || s.state == closed {
 		return
