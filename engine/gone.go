@@ -83,7 +83,7 @@ func (q *queue) asideIDs() iter.Seq[uint64] {
 	}
 }
 
-// endLooking has q tell s nothing more.
+// endLooking has q note nothing more in s.
 func (q *queue) endLooking(s *marks.Staying) {
 	q.flushes = slices.DeleteFunc(q.flushes, func(o *marks.Staying) bool { return o == s })
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/kestrelmq/kestrel/segment"
 )
 
-// What is gone in the middle of a backlog every checkpoint tells again. Where it is many ranges of ids, they
+// What is gone in the middle of a backlog every checkpoint records again. Where it is many ranges of ids, they
 // stand in a file, and the checkpoint names that, and what has gone since. See docs/decisions/0039-marks.md.
 
 const (
@@ -54,7 +54,7 @@ func (q *queue) marksNow() (m *marksFile, may bool) {
 	return q.backlog.marks, true
 }
 
-// beside returns what a checkpoint tells in records beside the file m, which may be nil: long ranges, and what the
+// beside returns what a checkpoint records beside the file m, which may be nil: long ranges, and what the
 // file has not. cost is what the latter takes, in bytes.
 func (m *marksFile) beside(gone, part *idset.Bitmap) (others idset.Bitmap, cost int64) {
 	others, left := gone.Clone(), part.Clone()

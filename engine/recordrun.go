@@ -102,7 +102,7 @@ func (s *spool) closeWriter(q *queue, r *run) (closed bool) {
 
 // tellGone records in pieces what is gone of the items up to last with which a run of q is about to be recorded. Some
 // were handed out meanwhile, or gone before they were written. That may stand in a segment that is dropped before the
-// record of the run is. From now on checkpoints tell it too. The caller holds recordMu.
+// record of the run is. From now on checkpoints record it too. The caller holds recordMu.
 func (e *Engine) tellGone(q *queue, last uint64) {
 	q.shard.mu.Lock()
 	ids := idset.Between(q.spilledTo+1, last)

@@ -2,9 +2,9 @@ package netloop
 
 import "time"
 
-// A turn has so much time for each kind of work. The kinds are requests of light connections, the bulk of those that
-// move much, sessions that go on, news, deadlines, replies that were held, and tasks. What does not fit in keeps its
-// place, and the next turn begins with it. So a turn is short however many clients ask for much at once.
+// A turn has so much time for each kind of work. The kinds are requests of light connections, the bulk, sessions that
+// go on, news, deadlines, replies that were held, and tasks. What does not fit in keeps its place, and the next turn
+// begins with it. So a turn is short however many clients ask for much at once.
 const maxShare = time.Millisecond
 
 // share is the time that a turn has for one kind of work. It costs nothing: the watchdog reads the clock
