@@ -204,7 +204,7 @@ func exposureControls() []control {
 	s.in = append(append(big[:0], s.in...), buf...)`),
 			experiment: hostile, only: "announced sizes", cycles: 1},
 		{breaks: "items of a client that is gone do not come back", edits: replaced("netloop/abort.go",
-			"l.counters.ReadsDropped += l.bringBack(refs)", "_ = refs"),
+			"		n, others := l.engine.AbortFirst(l.now, q.refs[q.head:])", "		n, others := 0, (func() int)(nil)"),
 			experiment: hostile, only: "resets", cycles: 1},
 		{breaks: "idle clients are not closed", edits: replaced(tickFile,
 			"		l.touch(s)\n		s.quit()", "		l.touch(s)"),

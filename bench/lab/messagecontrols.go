@@ -125,7 +125,7 @@ func messageControls() []control {
 		{breaks: "a repair counts a frame of keys as lost items", edits: replaced("engine/internal/repair/run.go",
 			"	if !g.Batches || g.Tag != nil && keyindex.IsFrame(*g.Tag) {\n", "	if !g.Batches {\n"), test: keysTest},
 		{breaks: "a change of many items misses what comes back meanwhile", edits: replaced("engine/scan.go",
-			"		if w.changes != q.aside.changes || len", "		if w.changes == 0 || len"), test: "./engine TestScanMeets"},
+			"	w.gather()\n	w.meet()", "	if w.count == 0 {\n		w.gather()\n	}\n	w.meet()"), test: "./engine TestScanMeets"},
 		{breaks: "several queues serve one wait", edits: replaced("engine/waiter.go",
 			"	if !a.won.CompareAndSwap(false, true) {\n", "	if !a.won.CompareAndSwap(false, true) && false {\n"),
 			test: model},

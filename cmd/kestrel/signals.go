@@ -20,8 +20,8 @@ type requests struct {
 }
 
 // watchSignals returns what signals ask for until done is closed: SIGHUP to reload, SIGTERM and
-// SIGINT to stop. A second signal to stop ends the process at once. SIGPIPE is ignored: Go ends a process that writes to
-// a broken pipe on standard error, and a server outlives the program that reads its log.
+// SIGINT to stop. A second signal to stop ends the process at once. SIGPIPE is ignored: a
+// server outlives the program that reads its log. Go ends a process that writes to a broken pipe on standard error.
 func watchSignals(log *slog.Logger, done <-chan struct{}) *requests {
 	signal.Ignore(syscall.SIGPIPE)
 	r := &requests{reload: make(chan struct{}, 1), stop: make(chan struct{})}

@@ -53,7 +53,7 @@ func isPlain(line []byte) bool {
 }
 
 // notPlain is zero if each of eight bytes is from ' ' to '~' and none is a slash. If all are below 0x80, no sum carries
-// into the next byte, and the lowest byte that is not plain lends nothing before it is found.
+// into the next byte. Nothing is borrowed from the lowest byte that is not plain, so it is found.
 func notPlain(v uint64) uint64 {
 	const each, high = 0x0101010101010101, 0x8080808080808080
 	return (v | (v + each) | (v - each*' ') | ((v ^ each*'/') - each)) & high

@@ -116,8 +116,6 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestPercentileFile checks the text that the plotters read: a head, rows of four columns that rise
-// to percentile 1, and three closing lines.
 // TestReadEndless reads what never ends, and what is cut off.
 func TestReadEndless(t *testing.T) {
 	cut := filepath.Join(t.TempDir(), "cut.json")
@@ -131,6 +129,8 @@ func TestReadEndless(t *testing.T) {
 	}
 }
 
+// TestPercentileFile checks the text that the plotters read: a head, rows of four columns that rise
+// to percentile 1, and three closing lines.
 func TestPercentileFile(t *testing.T) {
 	var b strings.Builder
 	if err := testRun(t, "a", 4, 1000,

@@ -67,9 +67,9 @@ func (d Dialer) Dial(ctx context.Context, addr string) (*Conn, error) {
 // ErrAuthentication says that a server does not take the user with this password.
 var ErrAuthentication = errors.New("authentication failure")
 
-// authenticate says who the client is, by the ASCII authentication of memcached, if the server asks. A server that does
-// not, or knows the client by its certificate, would take that for an item, and hand the password to whoever reads the
-// queue. It is one that answers version.
+// authenticate says who the client is, by the ASCII authentication of memcached, if the server asks. A server answers
+// version if it does not, or knows the client by its certificate. It would take the password for an item, and hand it to
+// whoever reads the queue.
 func (c *Conn) authenticate(ctx context.Context, user, password string) error {
 	release := c.Guard(ctx)
 	data := user + " " + password

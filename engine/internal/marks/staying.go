@@ -47,7 +47,7 @@ const (
 )
 
 // Gone returns what goes: Queued, what is hidden on disk, and what of the line does not stay. It reports whether a record
-// is to name that and not IDs, since there are fewer ranges of it: so the journal grows by no more than was put. For
+// is to name that and not IDs, since there are fewer ranges of it. So the journal grows by no more than was put. For
 // what is very much it has no time.
 func (s *Staying) Gone(line idset.Range, hidden []*idset.Bitmap) (gone idset.Bitmap, named bool) {
 	size := s.Queued.Memory()

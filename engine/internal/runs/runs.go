@@ -125,9 +125,8 @@ func ParseName(name string) (number uint64, ok bool) {
 	return number, err == nil && n == 1 && name == path.Base(Path("", number))
 }
 
-// CheckJournal returns a *segment.CorruptionError if the log in journal has no segment, though it has had one: dir has
-// runs, or the log has files that come later. Then the journal is missing: a start would take the runs for nobody's, and
-// remove them.
+// CheckJournal returns a *segment.CorruptionError if the log in journal has no segment, though it has had one. Then dir
+// has runs, or the log has files that come later. A start would take the runs for nobody's, and remove them.
 func CheckJournal(fsys segment.FS, dir, journal string) error {
 	segments, err := segment.List(fsys, journal)
 	if len(segments) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
