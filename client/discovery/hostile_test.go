@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -87,8 +88,8 @@ func TestHostileKeepers(t *testing.T) {
 		{"endless names", false, answering("\x00\x00\x00\x14\x00\x00\x00\x01" + strings.Repeat("\x00", 12) + "\x7f\xff\xff\xff")},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if tt.stalls && testing.Short() {
-				t.Skip("the library waits a second for a farewell")
+			if tt.stalls && testing.Short() && os.Getenv("KESTREL_CI") == "" {
+				t.Skip("the library waits a second for a farewell: make test by hand leaves that out, CI does not")
 			}
 			t.Parallel()
 			served := make(chan struct{}, 1000)

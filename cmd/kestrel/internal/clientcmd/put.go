@@ -168,7 +168,8 @@ func readFile(s *session, name string) ([]byte, error) {
 	return item, err
 }
 
-// lateFile is a file that its first Read opens: that of a named pipe waits for who writes to it.
+// lateFile is a file that is opened when it is first read. Opening a named pipe waits for its writer, and a signal has to
+// end that wait.
 type lateFile struct {
 	name string
 	file *os.File
