@@ -101,7 +101,7 @@ func (memcacheProtocol) tooMany() []byte {
 
 // memcacheSet runs a SET whose item does not end with a line end. gather takes all others.
 func memcacheSet(s *session, req *memcache.Request) {
-	t, err := s.put(s.latin1Name(req.Queue), s.singlePut(req))
+	t, err := s.put(s.requestName(req), s.singlePut(req))
 	s.claim(t)
 	s.finish(req.NoReply, err, memcache.ReplyStored)
 	// What comes next may be part of the item, so the session does not run it.
@@ -119,6 +119,7 @@ const (
 // them in one call. The session runs them before any other request, so its client sees no difference.
 type gathered struct {
 	queue   []byte              // as the client spells it; aliases the input, as the items do
+	plain   bool                // the engine calls it the same
 	puts    []engine.PutRequest // at most maxGathered, for which it has room; those behind are zero
 	bytes   int
 	most    int                          // puts that it may hold: fewer if each goes to many queues
@@ -151,12 +152,12 @@ func (s *session) gather(req *memcache.Request, size int) {
 	if len(g.puts) == 0 {
 		takers := 1
 		if e := s.loop.engine; e.FansOut() {
-			takers = e.Takers(s.latin1Name(req.Queue))
+			takers = e.Takers(s.requestName(req))
 		}
 		s.loop.limitGathered(takers)
 	}
 	if !joins {
-		g.queue = req.Queue
+		g.queue, g.plain = req.Queue, req.HasPlainName()
 	}
 	n := len(g.puts)
 	g.puts = g.puts[:n+1]
@@ -216,7 +217,7 @@ func (s *session) singlePut(req *memcache.Request) (p engine.PutRequest) {
 func (s *session) setLarge(req *memcache.Request) {
 	s.asks("set", req.Queue)
 	noReply := req.NoReply
-	s.putOneLater(s.latin1Name(req.Queue), s.singlePut(req), func(s *session, t engine.Ticket, err error) {
+	s.putOneLater(s.requestName(req), s.singlePut(req), func(s *session, t engine.Ticket, err error) {
 		s.claim(t)
 		s.finish(noReply, err, memcache.ReplyStored)
 	})
@@ -236,7 +237,10 @@ func (s *session) putGathered() {
 			s.puts(len(g.puts[i].Data))
 		}
 	}
-	name := s.latin1Name(g.queue)
+	name := g.queue
+	if !g.plain {
+		name = s.latin1Name(g.queue)
+	}
 	for done := 0; done < len(g.puts) && s.state != closing; {
 		n, err := s.putAll(name, g.puts[done:])
 		s.work += n * (g.takers - 1)
@@ -279,7 +283,7 @@ func repeats(in []byte, n int) (times int) {
 // memcacheGet runs a GET that the client has sent so many times in a row. It may run only the first few of them,
 // and returns how many it ran.
 func memcacheGet(s *session, req *memcache.Request, times int) (done int) {
-	name := s.latin1Name(req.Queue)
+	name := s.requestName(req)
 	if req.Abort || req.Release || req.Reject || req.Receipt != 0 {
 		s.memcacheEnd(name, req)
 		return 1
@@ -353,11 +357,11 @@ func memcacheMonitor(s *session, req *memcache.Request) {
 		limit = int(req.MaxItems)
 	}
 	deadline := s.loop.clock + moment(req.Seconds)*1000
-	s.monitor(s.latin1Name(req.Queue), req.Queue, deadline, limit)
+	s.monitor(s.requestName(req), req.Queue, deadline, limit)
 }
 
 func memcacheFlush(s *session, req *memcache.Request) {
-	s.flush(s.latin1Name(req.Queue), finishing(req, memcache.ReplyEnd))
+	s.flush(s.requestName(req), finishing(req, memcache.ReplyEnd))
 }
 
 func memcacheFlushAll(s *session, req *memcache.Request) {
@@ -365,7 +369,7 @@ func memcacheFlushAll(s *session, req *memcache.Request) {
 }
 
 func memcacheFlushExpired(s *session, req *memcache.Request) {
-	s.flushExpired(s.latin1Name(req.Queue), memcacheCount)
+	s.flushExpired(s.requestName(req), memcacheCount)
 }
 
 func memcacheFlushAllExpired(s *session, _ *memcache.Request) { s.flushAllExpired(memcacheCount) }

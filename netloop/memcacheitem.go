@@ -10,7 +10,7 @@ import (
 )
 
 func memcacheConfirm(s *session, req *memcache.Request) {
-	s.confirmMany(s.latin1Name(req.Queue), int(req.Count), func(s *session, err error) {
+	s.confirmMany(s.requestName(req), int(req.Count), func(s *session, err error) {
 		if err != nil {
 			s.refuse(err)
 			return
@@ -21,16 +21,16 @@ func memcacheConfirm(s *session, req *memcache.Request) {
 
 func memcacheDelete(s *session, req *memcache.Request) {
 	if req.Receipt != 0 {
-		err := s.confirmLease(s.latin1Name(req.Queue), req.Receipt)
+		err := s.confirmLease(s.requestName(req), req.Receipt)
 		s.finishFound(req.NoReply, err, memcache.ReplyDeleted)
 		return
 	}
 	if req.ID != 0 || len(req.ItemKey) > 0 {
-		err := s.remove(s.latin1Name(req.Queue), memcacheWhich(req))
+		err := s.remove(s.requestName(req), memcacheWhich(req))
 		s.finishFound(req.NoReply, err, memcache.ReplyDeleted)
 		return
 	}
-	s.delete(s.latin1Name(req.Queue), finishing(req, memcache.ReplyDeleted))
+	s.delete(s.requestName(req), finishing(req, memcache.ReplyDeleted))
 }
 
 // memcacheEnd ends a lease by its receipt, or gives the connection's oldest open read back.
@@ -64,12 +64,12 @@ func memcacheTouch(s *session, req *memcache.Request) {
 	if req.ID != 0 || len(req.ItemKey) > 0 {
 		noReply := req.NoReply
 		expiry := engine.Time(memcache.ExpiryTime(int64(req.Seconds), int64(s.loop.now)))
-		s.changeExpiry(s.latin1Name(req.Queue), memcacheWhich(req), expiry, func(s *session, err error) {
+		s.changeExpiry(s.requestName(req), memcacheWhich(req), expiry, func(s *session, err error) {
 			s.finishFound(noReply, err, memcache.ReplyTouched)
 		})
 		return
 	}
-	_, err := s.extendLease(s.latin1Name(req.Queue), req.Receipt, time.Duration(req.Seconds)*time.Second)
+	_, err := s.extendLease(s.requestName(req), req.Receipt, time.Duration(req.Seconds)*time.Second)
 	s.finishFound(req.NoReply, err, memcache.ReplyTouched)
 }
 

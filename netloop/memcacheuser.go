@@ -47,10 +47,10 @@ func memcacheNeed(req *memcache.Request) need {
 func (s *session) memcacheDenied(req *memcache.Request, size int) bool {
 	n := memcacheNeed(req)
 	if s.id.usage == nil && n.scope == onQueue &&
-		(s.id.user.Everywhere(n.right) || s.id.may(n.right, s.latin1Name(req.Queue))) {
+		(s.id.user.Everywhere(n.right) || s.id.may(n.right, s.requestName(req))) {
 		return false
 	}
-	err := s.admit(n, s.latin1Name(req.Queue), size)
+	err := s.admit(n, s.requestName(req), size)
 	if err == nil {
 		return false
 	}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/kestrelmq/kestrel/codec/memcache"
 )
 
 // Queue names are Unicode inside. The memcache and text protocols send each character as one byte
@@ -68,4 +70,12 @@ func (s *session) latin1Name(name []byte) []byte {
 	}
 	s.loop.utf8Name = appendLatin1AsUTF8(s.loop.utf8Name[:0], withoutAccount(name))
 	return s.loop.utf8Name
+}
+
+// requestName is latin1Name of the queue that a request names.
+func (s *session) requestName(req *memcache.Request) []byte {
+	if req.HasPlainName() {
+		return req.Queue
+	}
+	return s.latin1Name(req.Queue)
 }

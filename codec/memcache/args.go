@@ -1,7 +1,5 @@
 package memcache
 
-import "bytes"
-
 // parseArgs fills req from the words after its command, for commands without a body other than
 // GET. It returns nil or why the request is refused.
 func parseArgs(args []byte, req *Request) *ProtocolError {
@@ -36,8 +34,6 @@ func parseArgs(args []byte, req *Request) *ProtocolError {
 		}
 	case OpStats, OpDumpStats, OpDumpConfig:
 		req.Args = args
-	case 0:
-		return errUnknownCommand
 	}
 	return nil
 }
@@ -47,21 +43,24 @@ func parseGet(args []byte, req *Request) *ProtocolError {
 	if len(args) == 0 {
 		return errMissingArgument
 	}
-	key, _ := cutWord(args)
-	req.Queue, req.Key = key, key
-	if slash := bytes.IndexByte(key, '/'); slash >= 0 {
-		req.Queue = key[:slash]
-		if slash == 0 && onlyByte(key, '/') {
+	end, ascii := scanName(args)
+	key := args[:end]
+	req.Queue, req.plain = key, ascii
+	if end < len(args) && args[end] == '/' {
+		key, _ = cutWord(args)
+		req.Key = key
+		if end == 0 && onlyByte(key, '/') {
 			return errSlashKey
 		}
-		if refused := parseOptions(key[slash+1:], req); refused != nil {
+		if refused := parseOptions(key[end+1:], req); refused != nil {
 			return refused
 		}
 	}
+	req.Key = key
 	if len(req.Queue) == 0 {
 		return errEmptyName
 	}
-	if onlyByte(req.Queue, '+') {
+	if req.Queue[0] == '+' && onlyByte(req.Queue, '+') {
 		return errPlusName
 	}
 	return nil

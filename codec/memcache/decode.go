@@ -68,17 +68,17 @@ type Decoder struct {
 //
 // Decode keeps no state, does not allocate, and checks every length before using it.
 func (d Decoder) Decode(src []byte, req *Request) (n int, err error) {
-	*req = Request{}
+	req.clear()
 	maxLine := d.MaxLine
 	if maxLine <= 0 {
 		maxLine = DefaultMaxLine
 	}
-	if len(src) > 0 && beginsForeign(src[0]) {
-		return 0, errForeign
-	}
 	end := bytes.IndexByte(src[:min(len(src), maxLine)], '\n')
 	if end < 0 {
-		if len(src) >= maxLine {
+		switch {
+		case len(src) > 0 && beginsForeign(src[0]):
+			return 0, errForeign
+		case len(src) >= maxLine:
 			return 0, errLineTooLong
 		}
 		return 0, ErrIncomplete
@@ -105,7 +105,12 @@ func (d Decoder) Decode(src []byte, req *Request) (n int, err error) {
 	case OpGet:
 		req.CAS = src[3]|0x20 == 's'
 		refused = parseGet(args, req)
+	case 0:
+		if refused = errUnknownCommand; beginsForeign(src[0]) {
+			refused = errForeign
+		}
 	default:
+		req.more = true
 		refused = parseArgs(args, req)
 	}
 	if refused != nil {
@@ -120,7 +125,12 @@ func (d Decoder) Decode(src []byte, req *Request) (n int, err error) {
 // decodeStore decodes a storage command, of which args are the words after the command and body is
 // the offset in src behind its line.
 func (d Decoder) decodeStore(src []byte, body int, args []byte, req *Request) (n int, err error) {
-	queue, rest := cutWord(args)
+	name, ascii := scanName(args)
+	queue, rest := args[:name], args[min(name+1, len(args)):]
+	hasOptions := name < len(args) && args[name] == '/'
+	if req.plain = ascii && !hasOptions; hasOptions {
+		queue, rest = cutWord(args)
+	}
 	flags, end, flagsOK := scanNumber(rest, 0)
 	if end == len(rest) {
 		return 0, errSetWords
@@ -137,7 +147,10 @@ func (d Decoder) decodeStore(src []byte, body int, args []byte, req *Request) (n
 	if end < len(rest) {
 		req.NoReply = endsNoReply(rest[end:])
 	}
-	refused := parsePutOptions(req)
+	var refused *ProtocolError
+	if hasOptions {
+		refused = parsePutOptions(req)
+	}
 
 	maxItem := d.MaxItem
 	if maxItem <= 0 {
@@ -163,7 +176,7 @@ func (d Decoder) decodeStore(src []byte, body int, args []byte, req *Request) (n
 		return 0, errExpiry
 	case !flagsOK || !isFlags(flags):
 		return n, errFlags
-	case onlyByte(req.Queue, '+'):
+	case len(req.Queue) > 0 && req.Queue[0] == '+' && onlyByte(req.Queue, '+'):
 		return n, errPlusName
 	case refused != nil:
 		return n, refused

@@ -75,20 +75,29 @@ func TestDecodeNeed(t *testing.T) {
 	}
 }
 
-// TestDecodeReset checks that nothing of one request shows in the next.
+// TestDecodeReset checks that nothing of one request shows in the next: any request of the tables, and then one of each
+// shape.
 func TestDecodeReset(t *testing.T) {
-	req := Request{
-		Op: OpGet, Queue: []byte("x"), Data: []byte("x"), Args: []byte("x"), Flags: 1, Expiry: 1,
-		WaitMillis: 1, Seconds: 1, MaxItems: 1, Count: 1, HasMaxItems: true, Open: true,
-		Close: true, Abort: true, Peek: true, NoReply: true, Need: 1, Skip: 1, CAS: true,
-		HasLease: true, Release: true, Reject: true, Meta: true, HasDelay: true, LeaseMillis: 1,
-		DelayMillis: 1, Receipt: 1,
+	var first []string
+	for _, tt := range decodeTests {
+		first = append(first, tt.in)
 	}
-	if _, err := (Decoder{}).Decode([]byte("quit\r\n"), &req); err != nil {
-		t.Fatal(err)
+	for _, tt := range streamTests {
+		first = append(first, tt.in)
 	}
-	if got, want := fmt.Sprintf("%+v", req), fmt.Sprintf("%+v", Request{Op: OpQuit}); got != want {
-		t.Errorf("Decode into a used Request = %s, want %s", got, want)
+	for _, in := range first {
+		for _, next := range []string{
+			"get q\r\n", "get q/close\r\n", "set q 0 0 1\r\nx\r\n", "set q 0 0 1\r\n", "set q 0 0 999999999\r\n", "quit\r\n", "stats\r\n",
+			"", "?\r\n",
+		} {
+			var used, fresh Request
+			Decoder{}.Decode([]byte(in), &used)
+			Decoder{}.Decode([]byte(next), &used)
+			Decoder{}.Decode([]byte(next), &fresh)
+			if got, want := fmt.Sprintf("%+v", used), fmt.Sprintf("%+v", fresh); got != want {
+				t.Errorf("Decode(%q) behind %q = %s, want %s", next, in, got, want)
+			}
+		}
 	}
 }
 

@@ -1,5 +1,7 @@
 package memcache
 
+import "encoding/binary"
+
 // Op is the command of a [Request]. The zero Op is no command.
 type Op uint8
 
@@ -60,10 +62,10 @@ func (op Op) String() string {
 	return opNames[op]
 }
 
-// Three-letter words in lower case, as foldWord3 packs them.
+// The commands of most requests with the space behind them, as the four bytes of a little-endian number.
 const (
-	wordGet = 'g'<<16 | 'e'<<8 | 't'
-	wordSet = 's'<<16 | 'e'<<8 | 't'
+	wordGet = 'g' | 'e'<<8 | 't'<<16 | ' '<<24
+	wordSet = 's' | 'e'<<8 | 't'<<16 | ' '<<24
 )
 
 const maxCommandLen = len("flush_all_expired") // bytes
@@ -71,8 +73,9 @@ const maxCommandLen = len("flush_all_expired") // bytes
 // splitLine returns the command of a request line, or 0 for an unknown one, and the bytes after it
 // and its space. A line is neither empty nor does it end in a space.
 func splitLine(line []byte) (op Op, args []byte) {
-	if len(line) > 4 && line[3] == ' ' {
-		switch foldWord3(line) {
+	if len(line) > 4 {
+		// Bit 5 makes upper case letters lower case, and makes no other byte a letter.
+		switch binary.LittleEndian.Uint32(line) | 0x202020 {
 		case wordGet:
 			return OpGet, line[4:]
 		case wordSet:
@@ -81,12 +84,6 @@ func splitLine(line []byte) (op Op, args []byte) {
 	}
 	word, args := cutWord(line)
 	return lookupOp(word), args
-}
-
-// foldWord3 packs the first three bytes of b. Setting bit 5 makes upper case letters lower case and
-// no other byte a letter, so a sum of letters stands for these letters only.
-func foldWord3(b []byte) uint32 {
-	return uint32(b[0]|0x20)<<16 | uint32(b[1]|0x20)<<8 | uint32(b[2]|0x20)
 }
 
 // lookupOp returns the command a word stands for, in any case, or 0 for an unknown one.

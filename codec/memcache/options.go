@@ -57,7 +57,7 @@ func parseOptions(options []byte, req *Request) *ProtocolError {
 				req.WaitMillis = wait
 				continue
 			}
-			req.extended = true
+			req.extended, req.more = true, true
 			r, known := parseSource(option, all, req)
 			if !known {
 				if len(req.ItemKey) > 0 && !isOption(option) { // what stands behind a slash in a key
@@ -239,6 +239,7 @@ func parsePutOptions(req *Request) *ProtocolError {
 	if slash <= 0 {
 		return nil
 	}
+	req.more = true
 	var refused *ProtocolError
 	for options := req.Queue[slash+1:]; ; {
 		name, value, hasValue, rest := cutOption(options)

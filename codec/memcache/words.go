@@ -3,6 +3,7 @@ package memcache
 import (
 	"bytes"
 	"iter"
+	"unicode/utf8"
 )
 
 // Words yields the words of Request.Args in order. Like all words of a request they are separated
@@ -25,6 +26,19 @@ func cutWord(b []byte) (word, rest []byte) {
 		return b[:i], b[i+1:]
 	}
 	return b, nil
+}
+
+// scanName returns where the queue name at the start of b ends: before the first space or slash. It reports whether the
+// name is ASCII.
+func scanName(b []byte) (end int, ascii bool) {
+	var all byte // every bit that one of them has
+	for i, c := range b {
+		if c == ' ' || c == '/' {
+			return i, all < utf8.RuneSelf
+		}
+		all |= c
+	}
+	return len(b), all < utf8.RuneSelf
 }
 
 // endsNoReply reports whether the last of the words in b is noreply. b starts with the space that
