@@ -3,8 +3,8 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,7 +24,7 @@ type Engine struct {
 	opts     Options
 	files    fileShares
 	log      *slog.Logger
-	seed     maphash.Seed
+	seed     uint64 // see shardOf
 	shards   []shard
 	arena    *item.Arena
 	journal  *journal.Journal
@@ -127,7 +127,7 @@ func newEngine(opts Options) (*Engine, error) {
 		return nil, fmt.Errorf("engine: bad options: %w", err)
 	}
 	e := &Engine{
-		opts: opts, files: shareFiles(opts.Files), log: opts.Logger, seed: maphash.MakeSeed(),
+		opts: opts, files: shareFiles(opts.Files), log: opts.Logger, seed: rand.Uint64(),
 		shards: make([]shard, opts.Shards), stop: make(chan struct{}),
 		aliases: make(map[string]*AliasStats), pressed: make(chan struct{}, 1),
 	}

@@ -18,10 +18,13 @@ const maxCarry = maxSweeps * moveBatch
 // unlock unlocks sh, and then carries what its holder has moved. Every operation that may remove expired
 // items, or add some, ends with it.
 func (e *Engine) unlock(sh *shard, now Time) {
-	moves := sh.takeMoves()
-	if sh.mu.Unlock(); moves != nil {
-		e.finishMoves(now, moves)
+	if len(sh.moves) == 0 {
+		sh.mu.Unlock()
+		return
 	}
+	moves := sh.takeMoves()
+	sh.mu.Unlock()
+	e.finishMoves(now, moves)
 }
 
 // unlockReturned is unlock behind items of q that came back so, if q is not nil. When it returns, those that a client

@@ -131,7 +131,7 @@ func (q *queue) queued() item.Tally {
 }
 
 // isChild reports whether the queue is a fanout child.
-func (q *queue) isChild() bool { return strings.Contains(q.name, "+") }
+func (q *queue) isChild() bool { return strings.IndexByte(q.name, '+') >= 0 }
 
 // first sets it to the item to hand out next, and reports whether there is one that is not on its way from disk. Its
 // Data is valid until it is removed.

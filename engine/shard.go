@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"bytes"
-	"hash/maphash"
 	"math/bits"
 	"slices"
 	"sync"
@@ -12,6 +10,7 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/list"
+	"github.com/kestrelmq/kestrel/engine/internal/namehash"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 	"github.com/kestrelmq/kestrel/engine/internal/trim"
 )
@@ -72,12 +71,9 @@ type family struct {
 	withheld error // why a child is not served; nil if all are
 }
 
-// shardOf returns the shard of the queue called name.
+// shardOf returns the shard of the queue called name, which is that of its parent.
 func (e *Engine) shardOf(name []byte) *shard {
-	if i := bytes.IndexByte(name, '+'); i >= 0 {
-		name = name[:i]
-	}
-	i, _ := bits.Mul64(maphash.Bytes(e.seed, name), uint64(len(e.shards)))
+	i, _ := bits.Mul64(namehash.Of(e.seed, name), uint64(len(e.shards)))
 	return &e.shards[i]
 }
 

@@ -242,11 +242,9 @@ func (j *Journal) appendPut(to []record.Destination, it item.Item) {
 // They lie in the segment returned or in a later one.
 func (j *Journal) PutImages(to record.Destination, images []byte, items int) (lsn LSN, seg uint64) {
 	j.mu.Lock()
-	defer j.mu.Unlock()
 	n := len(j.active)
 	switch {
 	case to.Queue < j.first:
-		return j.appended(0), j.segment.Load()
 	case items > 1:
 		j.active = record.AppendPuts(j.active, to, images)
 	case to == record.Destination{Queue: j.lastPut.Queue, Item: j.lastPut.Item + 1}:
@@ -255,8 +253,12 @@ func (j *Journal) PutImages(to record.Destination, images []byte, items int) (ls
 		j.active = binary.AppendUvarint(append(j.active, record.KindPut), to.Queue)
 		j.active = append(binary.AppendUvarint(j.active, to.Item), images...)
 	}
-	j.lastPut = record.Destination{Queue: to.Queue, Item: to.Item + uint64(items) - 1}
-	return j.appended(len(j.active) - n), j.segment.Load()
+	if len(j.active) > n {
+		j.lastPut = record.Destination{Queue: to.Queue, Item: to.Item + uint64(items) - 1}
+	}
+	lsn, seg = j.appended(len(j.active)-n), j.segment.Load()
+	j.mu.Unlock()
+	return lsn, seg
 }
 
 // Removal is where the last remove record of a queue stands, so that the next one can extend it. The
