@@ -23,18 +23,8 @@ const (
 	commands
 )
 
-// measure is what is kept of a command for its queue, too.
-func (c Command) measure() (m engine.Measure, ok bool) {
-	switch c {
-	case CommandPut:
-		return engine.PutTime, true
-	case CommandHit:
-		return engine.HitTime, true
-	case CommandMiss:
-		return engine.MissTime, true
-	}
-	return 0, false
-}
+// measures has what is kept of a command for its queue, too. The commands come first of which something is.
+var measures = [...]engine.Measure{CommandPut: engine.PutTime, CommandHit: engine.HitTime, CommandMiss: engine.MissTime}
 
 // latencies measures the commands of one loop. Its owner is the loop, but for what mu guards.
 //
@@ -100,10 +90,8 @@ func (y *latencies) count(c Command, m *engine.Meter, t engine.Ticket, n int64) 
 	}
 	g.any = true
 	g.counts[c] += n
-	if m != nil {
-		if what, ok := c.measure(); ok {
-			g.add(engine.Sample{Meter: m, What: what, Count: int32(n)})
-		}
+	if m != nil && int(c) < len(measures) {
+		g.add(m, measures[c], int32(n))
 	}
 }
 
@@ -125,16 +113,16 @@ func (y *latencies) late(c Command, t engine.Ticket, began time.Time) {
 
 // add takes in commands on one queue. Clients stay with a queue or two for a while, so only the
 // last few are looked at: a queue may be there several times.
-func (g *group) add(c engine.Sample) {
-	last := len(g.queues) - 1
-	for i := last; i >= 0 && i > last-3; i-- {
-		if q := &g.queues[i]; q.Meter == c.Meter && q.What == c.What {
-			q.Count += c.Count
+func (g *group) add(m *engine.Meter, what engine.Measure, n int32) {
+	few := g.queues[max(len(g.queues)-3, 0):]
+	for i := len(few) - 1; i >= 0; i-- {
+		if q := &few[i]; q.Meter == m && q.What == what {
+			q.Count += n
 			return
 		}
 	}
 	if len(g.queues) < maxQueues {
-		g.queues = append(g.queues, c)
+		g.queues = append(g.queues, engine.Sample{Meter: m, What: what, Count: n})
 	}
 }
 
@@ -246,7 +234,7 @@ func (g *group) join(later *group) {
 		g.counts[c] += n
 	}
 	for _, q := range later.queues {
-		g.add(q)
+		g.add(q.Meter, q.What, q.Count)
 	}
 }
 

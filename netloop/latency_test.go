@@ -248,7 +248,7 @@ func TestLatencyOfFailedSync(t *testing.T) {
 func TestQueuesOfOneTurn(t *testing.T) {
 	var g group
 	for i := range 2 * maxQueues {
-		g.add(engine.Sample{Meter: new(engine.Meter), Count: int32(i)})
+		g.add(new(engine.Meter), engine.PutTime, int32(i))
 	}
 	if len(g.queues) != maxQueues {
 		t.Errorf("%d queues are kept, want %d", len(g.queues), maxQueues)
@@ -256,9 +256,9 @@ func TestQueuesOfOneTurn(t *testing.T) {
 	one, two := new(engine.Meter), new(engine.Meter)
 	g = group{}
 	for range 10 {
-		g.add(engine.Sample{Meter: one, What: engine.PutTime, Count: 1})
-		g.add(engine.Sample{Meter: one, What: engine.HitTime, Count: 2})
-		g.add(engine.Sample{Meter: two, What: engine.PutTime, Count: 3})
+		g.add(one, engine.PutTime, 1)
+		g.add(one, engine.HitTime, 2)
+		g.add(two, engine.PutTime, 3)
 	}
 	if len(g.queues) != 3 || g.queues[0].Count != 10 || g.queues[1].Count != 20 || g.queues[2].Count != 30 {
 		t.Errorf("queues in turn are kept as %+v", g.queues)
