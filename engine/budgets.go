@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/kestrelmq/kestrel/engine/internal/machine"
+	"github.com/kestrelmq/kestrel/engine/internal/openfiles"
 )
 
 // Account counts n bytes against the engine's memory limit that the caller has taken, or given back if n is negative.
@@ -29,53 +30,12 @@ func (e *Engine) memoryPressing() bool { return e.memory.Load() > e.opts.MemoryL
 // what somebody asks for.
 func (e *Engine) memoryShort() bool { return e.memory.Load() > e.opts.MemoryLimit/2 }
 
-// What the files that an engine has open are for. Every part has a minimum, with which it works, and a
-// size beyond which more is of no use.
 const (
-	// ownFiles are those that are always allowed for:
-	//
-	//	1  the lock
-	//	4  the directories of data, backlogs, the journal and one that replaces it
-	//	4  the tail and the prepared segment of both journals
-	//	1  what is listed, or made complete
-	//	2  of the recording side, a run and its copy
-	//	2  a hidden run that is written, and one that is copied to it
-	//	2  a run that is thinned, and its copy
-	//	2  files of marks, of a checkpoint and of a reload
-	//	2  of a reload, a run in doubt and its copy
-	ownFiles = 1 + 4 + 4 + 1 + 2 + 2 + 2 + 2 + 2
-	// minUnsynced and maxUnsynced bound the sealed segments of a journal that wait for a sync.
-	minUnsynced, maxUnsynced = 2, 32
-	// minRunFiles and maxRunFiles bound the runs that are open for writing, and those for reading.
-	minRunFiles, maxRunFiles = 2, 64
-
 	// MinFiles is how many descriptors an engine needs.
-	MinFiles = ownFiles + 2*minUnsynced + 2*minRunFiles
+	MinFiles = openfiles.Min
 	// DefaultFiles is how many an engine has use for.
-	DefaultFiles = ownFiles + 2*maxUnsynced + 2*maxRunFiles
+	DefaultFiles = openfiles.Most
 )
-
-// fileShares is how an engine's descriptors are shared out. None of the numbers is ever exceeded.
-type fileShares struct {
-	unsynced int // sealed segments of one journal that wait for a sync; a move has two journals
-	writers  int // runs open for writing, those included that are full and wait for a sync
-	readers  int // runs open for reading
-}
-
-// shareFiles shares out n descriptors, of which there are at least MinFiles.
-func shareFiles(n int) fileShares {
-	spare := min(n, DefaultFiles) - MinFiles
-	part := func(least, most int) int { return least + (most-least)*spare/(DefaultFiles-MinFiles) }
-	return fileShares{
-		unsynced: part(minUnsynced, maxUnsynced),
-		writers:  part(minRunFiles, maxRunFiles),
-		readers:  part(minRunFiles, maxRunFiles),
-	}
-}
-
-// growing is how many runs may grow at a time. A quarter of the writers is for runs that are full, so that their sync
-// does not keep the next run waiting.
-func (f fileShares) growing() int { return max(f.writers-max(f.writers/4, 1), 1) }
 
 // validateFiles checks Options.Files.
 func validateFiles(n int) error {
@@ -100,9 +60,9 @@ type Files struct {
 func (e *Engine) Files() Files {
 	defer contain()
 	return Files{
-		Segments: FileUse{int64(e.journal.OpenFiles()), int64(2 + e.files.unsynced)},
-		Writers:  FileUse{e.spool.openWriters.Load(), int64(e.files.writers)},
-		Readers:  FileUse{e.spool.reader.Open(), int64(e.files.readers)},
+		Segments: FileUse{int64(e.journal.OpenFiles()), int64(2 + e.files.Unsynced)},
+		Writers:  FileUse{e.spool.openWriters.Load(), int64(e.files.Writers)},
+		Readers:  FileUse{e.spool.reader.Open(), int64(e.files.Readers)},
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/dirlock"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/journal"
+	"github.com/kestrelmq/kestrel/engine/internal/openfiles"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/engine/internal/trim"
 	"github.com/kestrelmq/kestrel/segment"
@@ -22,7 +23,7 @@ import (
 type Engine struct {
 	// Immutable after Open.
 	opts     Options
-	files    fileShares
+	files    openfiles.Shares
 	log      *slog.Logger
 	seed     uint64 // see shardOf
 	shards   []shard
@@ -127,7 +128,7 @@ func newEngine(opts Options) (*Engine, error) {
 		return nil, fmt.Errorf("engine: bad options: %w", err)
 	}
 	e := &Engine{
-		opts: opts, files: shareFiles(opts.Files), log: opts.Logger, seed: rand.Uint64(),
+		opts: opts, files: openfiles.Share(opts.Files), log: opts.Logger, seed: rand.Uint64(),
 		shards: make([]shard, opts.Shards), stop: make(chan struct{}),
 		aliases: make(map[string]*AliasStats), pressed: make(chan struct{}, 1),
 	}

@@ -284,7 +284,7 @@ func (e *Engine) enter(q *queue, first uint64, m *journal.Move) (err error) {
 
 func (e *Engine) logOptions() segment.Options {
 	return segment.Options{
-		FS: e.fs, SegmentSize: e.opts.SegmentSize, Spares: spareSegments, MaxUnsynced: e.files.unsynced,
+		FS: e.fs, SegmentSize: e.opts.SegmentSize, Spares: spareSegments, MaxUnsynced: e.files.Unsynced,
 	}
 }
 

@@ -306,7 +306,7 @@ func (s *spool) freeWriters() {
 	s.writeMu.Lock()
 	s.endOldest()
 	s.writeMu.Unlock()
-	for s.openWriters.Load() >= int64(s.e.files.writers) {
+	for s.openWriters.Load() >= int64(s.e.files.Writers) {
 		q := s.records.take()
 		if q == nil {
 			return

@@ -130,7 +130,7 @@ func (s *spool) openWriter(q *queue, job *spillJob) error {
 		return nil
 	}
 	s.endOldest()
-	if s.openWriters.Load() >= int64(s.e.files.writers) { // others are only ever closed meanwhile
+	if s.openWriters.Load() >= int64(s.e.files.Writers) { // others are only ever closed meanwhile
 		return errNoFile
 	}
 	if err := s.makeDir(); err != nil {
@@ -385,7 +385,7 @@ func (s *spool) starve(q *queue, b *backlog) {
 
 // endOldest ends the runs that were written to longest ago, until one more may grow. The caller holds writeMu.
 func (s *spool) endOldest() {
-	for len(s.writers) >= s.e.files.growing() {
+	for len(s.writers) >= s.e.files.Growing() {
 		s.endRun(s.writers[0])
 		s.writers = append(s.writers[:0], s.writers[1:]...)
 	}

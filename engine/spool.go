@@ -131,7 +131,7 @@ func newSpool(e *Engine, fsys segment.FS) *spool {
 	s := &spool{
 		e: e, fs: fsys, now: item.Now, dir: path.Join(e.opts.Dir, "backlog"), queues: make(map[*queue]struct{}),
 		hiders: make(map[*queue]struct{}), hideCoder: segment.NewCoder(e.opts.BacklogCompression),
-		batcher: runs.NewBatcher(e.opts.BacklogCompression), reader: runs.NewReader(fsys, e.newReadAhead(), e.files.readers),
+		batcher: runs.NewBatcher(e.opts.BacklogCompression), reader: runs.NewReader(fsys, e.newReadAhead(), e.files.Readers),
 	}
 	s.spills.wake = make(chan struct{}, 1)
 	s.records.wake = make(chan struct{}, 1)
@@ -306,7 +306,7 @@ func (s *spool) close() {
 func (s *spool) feed() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.starved) > 0 && s.openWriters.Load() < int64(s.e.files.writers) {
+	if len(s.starved) > 0 && s.openWriters.Load() < int64(s.e.files.Writers) {
 		s.spills.add(s.starved[0])
 		s.starved = append(s.starved[:0], s.starved[1:]...)
 	}
