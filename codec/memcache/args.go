@@ -46,12 +46,15 @@ func parseGet(args []byte, req *Request) *ProtocolError {
 	end, ascii := scanName(args)
 	key := args[:end]
 	req.Queue, req.plain = key, ascii
-	if end < len(args) && args[end] == '/' {
-		key, _ = cutWord(args)
-		req.Key = key
-		if end == 0 && onlyByte(key, '/') {
+	switch {
+	case end == len(args) || args[end] == ' ':
+	case parseUsual(args[end+1:], req):
+		key = args
+	default:
+		if key, _ = cutWord(args); end == 0 && onlyByte(key, '/') {
 			return errSlashKey
 		}
+		req.Key = key
 		if refused := parseOptions(key[end+1:], req); refused != nil {
 			return refused
 		}

@@ -84,19 +84,20 @@ func (d Decoder) Decode(src []byte, req *Request) (n int, err error) {
 		return 0, ErrIncomplete
 	}
 	n = end + 1
-	if end > 0 && src[end-1] == '\r' {
-		end--
+	line := src[:end]
+	if last := len(line) - 1; last >= 0 && line[last] == '\r' {
+		line = line[:last]
 	}
-	for end > 0 && src[end-1] == ' ' {
-		end--
+	for len(line) > 0 && line[len(line)-1] == ' ' {
+		line = line[:len(line)-1]
 	}
-	if end == 0 {
+	if len(line) == 0 {
 		return 0, errEmptyLine
 	}
-	if isHTTP(src[:end]) {
+	if isHTTP(line) {
 		return 0, errForeign
 	}
-	op, args := splitLine(src[:end])
+	op, args := splitLine(line)
 	req.Op = op
 	var refused *ProtocolError
 	switch op {

@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 )
 
 func TestDecode(t *testing.T) {
@@ -110,6 +113,22 @@ func TestProtocolError(t *testing.T) {
 	if got, want := err.Error(), "memcache: unknown command"; got != want {
 		t.Errorf("Error() = %q, want %q", got, want)
 	}
+}
+
+// TestScanName compares scanName with a search for each byte by itself.
+func TestScanName(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		bytesOf := rapid.OneOf(rapid.Byte(), rapid.SampledFrom([]byte(" /!.-a\xa0\xaf\x80\x7f")))
+		b := rapid.SliceOfN(bytesOf, 0, 40).Draw(t, "b")
+		end := bytes.IndexAny(b, " /")
+		if end < 0 {
+			end = len(b)
+		}
+		ascii := !slices.ContainsFunc(b[:end], func(c byte) bool { return c >= 0x80 })
+		if gotEnd, gotASCII := scanName(b); gotEnd != end || gotASCII != ascii {
+			t.Errorf("scanName(%q) = %d, %v, want %d, %v", b, gotEnd, gotASCII, end, ascii)
+		}
+	})
 }
 
 func TestWords(t *testing.T) {

@@ -13,5 +13,5 @@ func beginsForeign(first byte) bool {
 func isHTTP(line []byte) bool {
 	const version = " HTTP/1.1"
 	at := len(line) - len(version)
-	return at >= 0 && line[at+7] == '.' && string(line[at:at+6]) == version[:6]
+	return at >= 0 && line[len(line)-2] == '.' && string(line[at:at+6]) == version[:6]
 }

@@ -27,6 +27,22 @@ func cutOption(options []byte) (name, value []byte, hasValue bool, rest []byte) 
 	return name, nil, false, rest
 }
 
+// parseUsual parses the options of a GET, with all that follows them in its line, if they are those that most have. It
+// reports whether they are.
+func parseUsual(options []byte, req *Request) bool {
+	switch string(options) {
+	case "open":
+		req.Open = true
+	case "close":
+		req.Close = true
+	case "close/open":
+		req.Close, req.Open = true, true
+	default:
+		return false
+	}
+	return true
+}
+
 // parseOptions parses the options of a GET. Of those that Kestrel had, the last one counts.
 func parseOptions(options []byte, req *Request) *ProtocolError {
 	var refused *ProtocolError

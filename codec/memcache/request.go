@@ -89,6 +89,9 @@ type Request struct {
 // HasPlainName reports whether Queue is ASCII and has no slash. It may report false of such a name.
 func (req *Request) HasPlainName() bool { return req.plain }
 
+// HasRareOptions reports whether a GET may have other options than open, close, peek and t.
+func (req *Request) HasRareOptions() bool { return req.extended }
+
 // clear makes req zero, if only Decode has changed it.
 func (req *Request) clear() {
 	if req.more {

@@ -2,8 +2,9 @@ package memcache
 
 import (
 	"bytes"
+	"encoding/binary"
 	"iter"
-	"unicode/utf8"
+	"math/bits"
 )
 
 // Words yields the words of Request.Args in order. Like all words of a request they are separated
@@ -29,16 +30,40 @@ func cutWord(b []byte) (word, rest []byte) {
 }
 
 // scanName returns where the queue name at the start of b ends: before the first space or slash. It reports whether the
-// name is ASCII.
+// name is ASCII. It looks at eight bytes at a time.
 func scanName(b []byte) (end int, ascii bool) {
-	var all byte // every bit that one of them has
-	for i, c := range b {
-		if c == ' ' || c == '/' {
-			return i, all < utf8.RuneSelf
+	const ones = 0x0101010101010101
+	var all uint64 // every bit of the bytes of the name, in any byte
+	for {
+		rest := b[end:]
+		var word uint64 // the next bytes, and zeros behind the last of b
+		if len(rest) >= 8 {
+			word = binary.LittleEndian.Uint64(rest)
+		} else {
+			word = fewBytes(rest)
 		}
-		all |= c
+		space, slash := word^' '*ones, word^'/'*ones // a zero byte where there is one
+		if found := ((space-ones)&^space | (slash-ones)&^slash) & (0x80 * ones); found != 0 {
+			before := found&-found>>7 - 1 // the bits of the bytes before the first one
+			return end + bits.TrailingZeros64(found)/8, (all|word&before)&(0x80*ones) == 0
+		}
+		if all |= word; len(rest) < 8 {
+			return len(b), all&(0x80*ones) == 0
+		}
+		end += 8
 	}
-	return len(b), all < utf8.RuneSelf
+}
+
+// fewBytes returns the bytes of b, less than eight, as a little-endian number.
+func fewBytes(b []byte) uint64 {
+	n := len(b)
+	switch {
+	case n >= 4: // the two halves agree where they overlap
+		return uint64(binary.LittleEndian.Uint32(b)) | uint64(binary.LittleEndian.Uint32(b[n-4:]))<<(8*(n-4))
+	case n > 0:
+		return uint64(b[0]) | uint64(b[n/2])<<(8*(n/2)) | uint64(b[n-1])<<(8*(n-1))
+	}
+	return 0
 }
 
 // endsNoReply reports whether the last of the words in b is noreply. b starts with the space that
