@@ -52,9 +52,8 @@ type Fetched struct {
 // returns ErrNotTaken, ErrBacklog, a *NotAdmittedError, ErrClosed, ErrTooManyQueues, ErrTooManyChildren, ErrOutOfMemory
 // and ErrBadName.
 func (e *Engine) Fetch(now Time, name []byte, f FetchRequest, r Receiver) (got Fetched, err error) {
-	defer contain()
 	var one [1]ReadRef
-	_, err = e.fetch(now, name, &f, 1, r, one[:0], &got)
+	_, err = e.FetchMany(now, name, &f, 1, r, one[:0], &got)
 	got.Read = one[0]
 	return got, err
 }
@@ -64,22 +63,15 @@ func (e *Engine) Fetch(now Time, name []byte, f FetchRequest, r Receiver) (got F
 const maxFetchBytes = 64 << 10
 
 // FetchMany is Fetch for up to most items, at least one, the oldest first. It appends the reads of those that stay open
-// to refs. It may return fewer without an error, so that others get at the queue in between, but then at least one.
+// to refs, and sets got, which is zero, to the outcome. It may return fewer without an error, so that others get at the
+// queue in between, but then at least one. It keeps neither f nor got.
 //
 // If the access Holds, an error says why there are no more items, even when there are some. The Waiter then waits for
 // the next one. If the access is Take, the error and the Waiter are for the first item alone. A Peek is for one item.
 func (e *Engine) FetchMany(
-	now Time, name []byte, f FetchRequest, most int, r Receiver, refs []ReadRef,
-) (got Fetched, _ []ReadRef, err error) {
-	defer contain()
-	refs, err = e.fetch(now, name, &f, most, r, refs, &got)
-	return got, refs, err
-}
-
-// fetch is FetchMany; got is the outcome.
-func (e *Engine) fetch(
 	now Time, name []byte, f *FetchRequest, most int, r Receiver, refs []ReadRef, got *Fetched,
 ) (_ []ReadRef, err error) {
+	defer contain()
 	q, made, err := e.lockForFetch(now, name)
 	if err != nil {
 		got.Alias = err == ErrEmpty
@@ -314,19 +306,20 @@ func (e *Engine) Collect(now Time, ref ReadRef, f FetchRequest, r Receiver) (Tic
 // read may have been deleted, and the delete may not be durable yet.
 func (e *Engine) Confirm(now Time, ref ReadRef) (Ticket, bool) {
 	defer contain()
-	t, ended := e.confirm(now, []ReadRef{ref})
-	return t, ended == 1
+	if ref.IsZero() {
+		return Ticket{}, false
+	}
+	sh := ref.r.shard
+	sh.mu.Lock()
+	t, ended := e.confirm(now, ref)
+	sh.mu.Unlock()
+	return t, ended
 }
 
 // ConfirmAll ends open reads of one queue: their items are gone for good, once Commit of the ticket
 // has returned nil. It returns how many there were that had not ended by themselves; see Confirm.
 func (e *Engine) ConfirmAll(now Time, refs []ReadRef) (t Ticket, ended int) {
 	defer contain()
-	return e.confirm(now, refs)
-}
-
-// confirm is ConfirmAll.
-func (e *Engine) confirm(now Time, refs []ReadRef) (t Ticket, ended int) {
 	if len(refs) == 0 || refs[0].IsZero() {
 		return t, 0
 	}
@@ -334,17 +327,23 @@ func (e *Engine) confirm(now Time, refs []ReadRef) (t Ticket, ended int) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	for _, ref := range refs {
-		if !ref.live() {
-			t = t.Merge(sh.deleted)
-			continue
+		u, ok := e.confirm(now, ref)
+		if t = t.Merge(u); ok {
+			ended++
 		}
-		if ref.r.q.opts.Trace {
-			e.trace("confirm", ref.r)
-		}
-		t = t.Merge(e.end(ref.r, now))
-		ended++
 	}
 	return t, ended
+}
+
+// confirm is Confirm. The caller holds the shard's mutex.
+func (e *Engine) confirm(now Time, ref ReadRef) (t Ticket, ended bool) {
+	if !ref.live() {
+		return ref.r.shard.deleted, false
+	}
+	if ref.r.q.opts.Trace {
+		e.trace("confirm", ref.r)
+	}
+	return e.end(ref.r, now), true
 }
 
 // end removes the item of an open read for good, or forgets a copied one.

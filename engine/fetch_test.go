@@ -207,7 +207,8 @@ func TestFetchMany(t *testing.T) {
 			r := &atMost{left: tt.takes}
 			w := &Waiter{Notify: make(wakeUp, 1)}
 			f := FetchRequest{Access: Hold, Waiter: w, Immediate: !tt.wait}
-			got, refs, err := e.FetchMany(now, []byte("q"), f, tt.most, r, nil)
+			var got Fetched
+			refs, err := e.FetchMany(now, []byte("q"), &f, tt.most, r, nil, &got)
 			if err != tt.err || string(r.collected) != tt.want {
 				t.Errorf("FetchMany hands out %.20q with %v, want %.20q with %v",
 					string(r.collected), err, tt.want, tt.err)
@@ -270,7 +271,8 @@ func TestFetchManyTakes(t *testing.T) {
 			r := &atMost{left: tt.takes}
 			w := &Waiter{Notify: make(wakeUp, 1)}
 			f := FetchRequest{Access: Take, Waiter: w}
-			got, refs, err := e.FetchMany(now, []byte("q"), f, tt.most, r, nil)
+			var got Fetched
+			refs, err := e.FetchMany(now, []byte("q"), &f, tt.most, r, nil, &got)
 			n := got.Count
 			if err != tt.err || string(r.collected) != tt.want || n != len(strings.Fields(tt.want)) {
 				t.Errorf("FetchMany hands out %d, %.20q, with %v, want %.20q with %v",

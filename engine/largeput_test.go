@@ -36,7 +36,7 @@ func TestLargePutUnderLock(t *testing.T) {
 			q, _, err := e.find(sh, now, []byte("p"))
 			var s Stored
 			if err == nil {
-				err = e.put(q, now, []PutRequest{p}, &s)
+				_, err = e.put(q, now, []PutRequest{p}, &s)
 			}
 			sh.large = nil
 			e.unlock(sh, now)

@@ -68,41 +68,52 @@ func (e *Engine) putAll(now Time, name []byte, puts []PutRequest, s *Stored) (er
 		}
 	}
 	sh := e.shardOf(name)
-	if s.Count < len(puts) {
-		err = e.admit(len(puts[s.Count].Data))
+	if s.Count > 0 {
+		puts = puts[s.Count:]
+	}
+	all := len(puts) == 0
+	if !all {
+		err = e.admit(len(puts[0].Data))
 	}
 	shared := false // the next item goes to so many queues that they share its image
-	for err == nil && s.Count < len(puts) {
+	for err == nil && !all {
 		var large *largePut
-		if p := &puts[s.Count]; shared || item.IsLarge(len(p.Data)) && p.Extra == nil {
+		if p := &puts[0]; shared || item.IsLarge(len(p.Data)) && p.Extra == nil {
 			if large, err = e.prepare(sh, now, name, p); err != nil {
 				break
 			}
 		}
 		sh.mu.Lock()
-		sh.large = large
+		if large != nil {
+			sh.large = large
+		}
 		q, made, failed := e.find(sh, now, name)
 		if err = failed; err == nil {
 			s.Meter = e.measured(q)
 			s.Ticket = s.Ticket.Merge(made)
 		}
-		for first := s.Count; err == nil; {
-			if err = e.put(q, now, puts[s.Count:], s); err != nil || s.Count == len(puts) {
+		for taken := 0; err == nil; {
+			var n int
+			n, err = e.put(q, now, puts, s)
+			if all = n == len(puts); all || err != nil {
 				break
 			}
-			next := len(puts[s.Count].Data)
+			puts = puts[n:]
+			next := len(puts[0].Data)
 			err = e.admit(next)
 			if len(sh.moves) > 0 || item.IsLarge(next) { // what has expired into another queue arrives first
 				break
 			}
-			if (s.Count-first)*len(sh.targets) >= maxTaken { // let others in
+			if taken += n * len(sh.targets); taken >= maxTaken { // let others in
 				break
 			}
 		}
-		if shared = err == errShared; shared {
+		if shared = err != nil && err == errShared; shared {
 			err = nil
 		}
-		sh.large = nil
+		if large != nil {
+			sh.large = nil
+		}
 		e.unlock(sh, now)
 		e.dropLarge(large)
 	}
@@ -172,18 +183,18 @@ func (e *Engine) admit(n int) error {
 	return e.journal.Admit(n)
 }
 
-// put puts the first items of puts to q and its fanout children, at least one unless that is refused, and adds them to
-// s. Only the first is looked at closely: it may need a chunk, or others to leave. Those that follow it need neither.
-// Fanout children may have an item that q refuses. The caller holds the shard's mutex, and the engine has admitted the
-// first.
-func (e *Engine) put(q *queue, now Time, puts []PutRequest, s *Stored) (err error) {
+// put puts the first items of puts to q and its fanout children, at least one unless that is refused. It returns how
+// many, and adds them to s. Only the first is looked at closely: it may need a chunk, or others to leave. Those that
+// follow it need neither. Fanout children may have an item that q refuses. The caller holds the shard's mutex, and the
+// engine has admitted the first.
+func (e *Engine) put(q *queue, now Time, puts []PutRequest, s *Stored) (n int, err error) {
 	p, sh := &puts[0], q.shard
 	if err := q.admitProducer(p.ClientID); err != nil {
-		return err
+		return 0, err
 	}
 	if p.Extra != nil {
 		if err := e.admitExtra(q, now, p.Extra, s); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	sh.targets = sh.targets[:0]
@@ -191,13 +202,13 @@ func (e *Engine) put(q *queue, now Time, puts []PutRequest, s *Stored) (err erro
 	passesOn := q.onlyPasses()
 	if q.family != nil {
 		if sweep, err = e.putToChildren(q, now, p); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	if err = e.makeRoomFor(q, now, p, sweep); err != nil {
 		q.counters.refusedPuts++
 		if len(sh.targets) == 0 {
-			return err
+			return 0, err
 		}
 	}
 	switch {
@@ -212,12 +223,13 @@ func (e *Engine) put(q *queue, now Time, puts []PutRequest, s *Stored) (err erro
 	if q.family != nil || passesOn || e.journal.Full() || len(sh.moves) > 0 {
 		puts = puts[:1] // every queue, or the room that is left, is looked at for each; what expired comes before it
 	}
-	n := e.add(sh, now, puts, now, record.Destination{}, s)
+	n = e.add(sh, now, puts, now, record.Destination{}, s)
 	sh.puts += int64(n * len(sh.targets))
-	if err == nil {
-		s.Count += n
+	if err != nil {
+		return 0, err
 	}
-	return err
+	s.Count += n
+	return n, nil
 }
 
 // putToChildren names the fanout children of q that take p in the shard's targets, and returns how many
@@ -413,7 +425,7 @@ func (e *Engine) makeRoomFor(q *queue, now Time, p *PutRequest, sweep int64) err
 }
 
 // onlyPasses reports whether the queue passes its items to its children and keeps none.
-func (q *queue) onlyPasses() bool { return q.opts.FanoutOnly && !q.isChild() }
+func (q *queue) onlyPasses() bool { return q.opts.FanoutOnly && !q.child }
 
 // fanoutGrowth is how many bytes of memory it takes at most to put an item whose image has so many to q and its
 // children.

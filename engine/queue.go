@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"strings"
 	"time"
 
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
@@ -71,6 +70,7 @@ type queue struct {
 	letting  *run             // the one recorded last, until its reads have let go of their segments; then nil
 	clears   uint64           // how often all that was queued was dropped
 	family   *family          // of the queue's fanout children; nil without any
+	child    bool             // it is a fanout child
 
 	removal  journal.Removal   // of the last one
 	puts     recentPuts        // see putTicket
@@ -130,9 +130,6 @@ func (q *queue) queued() item.Tally {
 	return t
 }
 
-// isChild reports whether the queue is a fanout child.
-func (q *queue) isChild() bool { return strings.IndexByte(q.name, '+') >= 0 }
-
 // first sets it to the item to hand out next, and reports whether there is one that is not on its way from disk. Its
 // Data is valid until it is removed.
 func (q *queue) first(it *Item) bool {
@@ -167,7 +164,7 @@ func (q *queue) expired(it *Item, now Time) bool {
 // admitProducer returns why the queue takes no put of that client, or nil. The list of a fanout
 // child is ignored: who may put to the parent is asked once.
 func (q *queue) admitProducer(clientID string) error {
-	if c := q.opts.EnqueueClientID; c == "" || c == clientID || q.isChild() {
+	if c := q.opts.EnqueueClientID; c == "" || c == clientID || q.child {
 		return nil
 	}
 	return &NotAdmittedError{Queue: q.name, ClientID: clientID, Enqueue: true}

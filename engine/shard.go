@@ -149,7 +149,7 @@ func (sh *shard) add(q *queue) {
 	sh.accounts.add(q)
 	q.family = sh.families[q.name]
 	parent, ok := parentOf(q.name)
-	if !ok {
+	if q.child = ok; !ok {
 		return
 	}
 	f := sh.families[parent]

@@ -255,7 +255,8 @@ func TestAccountWaitServed(t *testing.T) {
 			s.burrow.answer.gather(s, nil)
 			request := s.fetchRequest(engine.Lease, true)
 			request.Lease, request.Delivery = s.burrow.lease, &s.burrow.answer.delivery
-			got, _, err := e.FetchMany(ts.loop.now, s.burrow.name, request, 1, s.burrow.answer, nil)
+			var got engine.Fetched
+			_, err := e.FetchMany(ts.loop.now, s.burrow.name, &request, 1, s.burrow.answer, nil, &got)
 			if !got.Waiting || err != engine.ErrEmpty {
 				t.Fatalf("a receive does not wait: %v", err)
 			}

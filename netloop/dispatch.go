@@ -94,7 +94,8 @@ func (s *session) fetch(
 	}
 	s.name = spelt
 	wait := millis > 0 && s.mayWait()
-	n, got, err := s.try(name, access, wait, most)
+	var got engine.Fetched
+	n, err := s.try(name, access, wait, most, &got)
 	s.releaseReserved(got.Waiting)
 	done = max(n, 1)
 	s.work += done - 1
@@ -125,20 +126,21 @@ func (s *session) fetch(
 func (s *session) readsShort() bool { return s.reads.size > smallReads && s.loop.ledger.tight(0) }
 
 // try fetches once, or up to most times if access is Take, and returns how many items came. If none came and wait is
-// set, the session's Waiter is at the queue afterwards. If the next item is still on disk, it is there in any case.
+// set, the session's Waiter is at the queue afterwards. If the next item is still on disk, it is there in any case. The
+// outcome is in got.
 func (s *session) try(
-	name []byte, access engine.Access, wait bool, most int,
-) (n int, got engine.Fetched, err error) {
+	name []byte, access engine.Access, wait bool, most int, got *engine.Fetched,
+) (n int, err error) {
 	l := s.loop
+	f := s.fetchRequest(access, wait)
 	if access == engine.Take {
-		got, _, err = l.engine.FetchMany(
-			l.now, name, s.fetchRequest(access, wait), min(most, maxFetched), (*taker)(s), nil)
-	} else {
-		got, err = l.engine.Fetch(l.now, name, s.fetchRequest(access, wait), s)
+		_, err = l.engine.FetchMany(l.now, name, &f, min(most, maxFetched), (*taker)(s), nil, got)
+	} else if l.refs, err = l.engine.FetchMany(l.now, name, &f, 1, s, l.refs[:0], got); len(l.refs) > 0 {
+		got.Read = l.refs[0]
 	}
 	n, s.catchUp = got.Count, got.ManyLeft
 	s.after(got.Ticket)
-	s.countFetch(access, &got, n, err)
+	s.countFetch(access, got, n, err)
 	switch {
 	case err == nil:
 		l.counters.GetHits += int64(n)
@@ -148,7 +150,7 @@ func (s *session) try(
 	case err == engine.ErrEmpty && !got.Waiting && !got.Alias:
 		l.counters.GetMisses++
 	}
-	return n, got, err
+	return n, err
 }
 
 // taker is a session that takes several items, one for each request. It takes no second one while too many replies
@@ -175,7 +177,7 @@ func (s *session) tryMany(
 	l := s.loop
 	request := s.fetchRequest(access, wait)
 	s.thrift.get.many = true
-	got, l.refs, err = l.engine.FetchMany(l.now, name, request, most, s, l.refs[:0])
+	l.refs, err = l.engine.FetchMany(l.now, name, &request, most, s, l.refs[:0], &got)
 	s.thrift.get.many, s.catchUp = false, got.ManyLeft
 	s.after(got.Ticket)
 	if n = len(l.refs); n > 0 {
@@ -245,13 +247,13 @@ func (s *session) countFetch(access engine.Access, got *engine.Fetched, n int, e
 
 // confirmOldest confirms the connection's oldest n open reads of the queue. It confirms none if there are fewer.
 func (s *session) confirmOldest(name []byte, n int) error {
-	if n < 1 || s.countReads(name) < n {
+	q := s.readsOf(name)
+	if n < 1 || q.len() < n {
 		return errNotThatMany
 	}
 	var t engine.Ticket
 	for range n {
-		ref, _ := s.reads.take(name)
-		u, _ := s.loop.engine.Confirm(s.loop.now, ref) // a read that has ended by itself counts as confirmed
+		u, _ := s.loop.engine.Confirm(s.loop.now, s.reads.take(q)) // a read that has ended by itself counts as confirmed
 		t = t.Merge(u)
 	}
 	s.work += n - 1
@@ -395,14 +397,21 @@ func isLeaseRefusal(err error) bool {
 // leaseReason words such an error.
 func leaseReason(err error) string { return strings.TrimPrefix(err.Error(), "engine: ") }
 
-// countReads is how many open reads the connection has of the queue called name. It forgets leases that have lapsed.
-func (s *session) countReads(name []byte) int {
+// readsOf returns the open reads that the connection has of the queue called name; nil if it has none. It forgets leases
+// that have lapsed.
+func (s *session) readsOf(name []byte) *queueReads {
+	if s.reads.open == 0 {
+		return nil
+	}
 	q := s.reads.of(name)
 	if q.len() > 0 && q.leased {
 		s.reads.reduce(q, s.loop.engine.StillOpen(s.loop.now, q.refs[q.head:]))
 	}
-	return q.len()
+	return q
 }
+
+// countReads is how many readsOf returns.
+func (s *session) countReads(name []byte) int { return s.readsOf(name).len() }
 
 // endClaim is claim, for a reply that says that a read has ended. A zero ticket means that nothing was recorded:
 // then the reply is true in any case.
@@ -414,15 +423,15 @@ func (s *session) endClaim(t engine.Ticket) {
 
 // returnOldest gives the connection's oldest open read of the queue back, if it has one.
 func (s *session) returnOldest(name []byte, how engine.Return) error {
-	if s.countReads(name) == 0 {
+	q := s.readsOf(name)
+	if q.len() == 0 {
 		return nil
 	}
-	q := s.reads.of(name)
 	t, _, err := s.loop.engine.Return(s.loop.now, q.refs[q.head:q.head+1], how)
 	if err != nil {
 		return err
 	}
-	s.reads.take(name)
+	s.reads.take(q)
 	s.endClaim(t)
 	return nil
 }
@@ -457,8 +466,7 @@ func (s *session) extendLease(name []byte, receipt uint64, d time.Duration) (due
 		}
 		return due, err
 	}
-	if s.countReads(name) > 0 {
-		q := s.reads.of(name)
+	if q := s.readsOf(name); q.len() > 0 {
 		for _, ref := range q.refs[q.head:] {
 			if due, ok := l.engine.ExtendRead(l.now, ref, d); ok {
 				return due, nil

@@ -66,7 +66,8 @@ type group struct {
 	synced engine.LSN // that ends them; zero: the tick
 	any    bool
 	counts [commands]int64
-	queues []engine.Sample // without values, which are one for the group
+	queues []engine.Sample    // without values, which are one for the group
+	last   [len(measures)]int // where in queues the command was counted last
 }
 
 func newLatencies(e *engine.Engine) *latencies {
@@ -90,9 +91,15 @@ func (y *latencies) count(c Command, m *engine.Meter, t engine.Ticket, n int64) 
 	}
 	g.any = true
 	g.counts[c] += n
-	if m != nil && int(c) < len(measures) {
-		g.add(m, measures[c], int32(n))
+	if m == nil || int(c) >= len(measures) {
+		return
 	}
+	what, at := measures[c], g.last[c]
+	if at < len(g.queues) && g.queues[at].Meter == m && g.queues[at].What == what {
+		g.queues[at].Count += int32(n)
+		return
+	}
+	g.last[c] = g.add(m, what, int32(n))
 }
 
 // late is count of one command that began in an earlier turn.
@@ -111,19 +118,20 @@ func (y *latencies) late(c Command, t engine.Ticket, began time.Time) {
 	y.waiting = append(y.waiting, g)
 }
 
-// add takes in commands on one queue. Clients stay with a queue or two for a while, so only the
-// last few are looked at: a queue may be there several times.
-func (g *group) add(m *engine.Meter, what engine.Measure, n int32) {
-	few := g.queues[max(len(g.queues)-3, 0):]
-	for i := len(few) - 1; i >= 0; i-- {
-		if q := &few[i]; q.Meter == m && q.What == what {
+// add takes in commands on one queue, and returns where. Clients stay with a queue or two for a while, so only the last
+// few are looked at: a queue may be there several times.
+func (g *group) add(m *engine.Meter, what engine.Measure, n int32) (at int) {
+	last := len(g.queues) - 1
+	for at = last; at >= 0 && at > last-3; at-- {
+		if q := &g.queues[at]; q.Meter == m && q.What == what {
 			q.Count += n
-			return
+			return at
 		}
 	}
 	if len(g.queues) < maxQueues {
 		g.queues = append(g.queues, engine.Sample{Meter: m, What: what, Count: n})
 	}
+	return last + 1
 }
 
 // wait takes in a fetch that waited in vain.

@@ -65,6 +65,9 @@ func (memcacheProtocol) next(s *session, in []byte) int {
 			times += repeats(in, n)
 		}
 		done := memcacheGet(s, req, times)
+		if done == 1 {
+			return n
+		}
 		s.tally.requests += int64(done) - 1
 		s.asksAgain(done - 1)
 		return n * done
@@ -273,7 +276,7 @@ func (l *loop) dropGathered() {
 func repeats(in []byte, n int) (times int) {
 	for first := in[:n]; times < maxFetched; times++ {
 		in = in[n:]
-		if len(in) < n || string(in[:n]) != string(first) {
+		if len(in) < n || in[0] != first[0] || string(in[:n]) != string(first) {
 			break
 		}
 	}
@@ -284,18 +287,20 @@ func repeats(in []byte, n int) (times int) {
 // and returns how many it ran.
 func memcacheGet(s *session, req *memcache.Request, times int) (done int) {
 	name := s.requestName(req)
-	if req.Abort || req.Release || req.Reject || req.Receipt != 0 {
-		s.memcacheEnd(name, req)
-		return 1
-	}
-	s.terms = terms{lease: memcacheLease(req), meta: req.Meta}
-	if req.Browses() {
-		if req.List {
+	s.terms = terms{}
+	if req.HasRareOptions() {
+		s.terms = terms{lease: memcacheLease(req), meta: req.Meta}
+		switch {
+		case req.Abort, req.Release, req.Reject, req.Receipt != 0:
+			s.memcacheEnd(name, req)
+			return 1
+		case req.List:
 			s.memcacheList(name, req)
-		} else {
+			return 1
+		case req.Browses():
 			s.lookAt(name, req.Queue, memcacheWhich(req))
+			return 1
 		}
-		return 1
 	}
 	if req.Close {
 		s.confirmOldest(name, 1) // nothing to confirm is no error here

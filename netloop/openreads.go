@@ -86,7 +86,11 @@ func (o *openReads) add(name []byte, refs ...engine.ReadRef) {
 	case q.len() == 0:
 		o.empty--
 	}
-	q.refs = append(q.refs, refs...)
+	if len(refs) == 1 {
+		q.refs = append(q.refs, refs[0])
+	} else {
+		q.refs = append(q.refs, refs...)
+	}
 	o.opened(len(refs))
 	o.counted(q)
 }
@@ -118,24 +122,19 @@ func (o *openReads) counted(q *queueReads) {
 	}
 }
 
-// take removes the oldest read of the queue called name and returns it.
-func (o *openReads) take(name []byte) (ref engine.ReadRef, ok bool) {
-	q := o.of(name)
-	if q.len() == 0 {
-		return ref, false
-	}
-	ref = q.refs[q.head]
+// take removes the oldest read of q, which has one, and returns it.
+func (o *openReads) take(q *queueReads) engine.ReadRef {
+	ref := q.refs[q.head]
 	q.head++
 	o.opened(-1)
-	if q.len() > 0 {
-		if q.head >= 64 && q.head > len(q.refs)/2 {
-			q.refs = append(q.refs[:0], q.refs[q.head:]...)
-			q.head = 0
-		}
-		return ref, true
+	switch {
+	case q.len() == 0:
+		o.emptied(q)
+	case q.head >= 64 && q.head > len(q.refs)/2:
+		q.refs = append(q.refs[:0], q.refs[q.head:]...)
+		q.head = 0
 	}
-	o.emptied(q)
-	return ref, true
+	return ref
 }
 
 // takeOldest removes the oldest n reads of the queue called name, of which there are as many, and returns

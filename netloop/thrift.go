@@ -216,7 +216,8 @@ func thriftPeek(s *session, req *thrift.Request) {
 
 func (s *session) thriftPeekAt(queue []byte) {
 	s.loop.headItem = s.loop.headItem[:0]
-	_, got, err := s.try(queue, engine.Peek, false, 1)
+	var got engine.Fetched
+	_, err := s.try(queue, engine.Peek, false, 1, &got)
 	if got.Waiting {
 		s.wait.peeked = func(s *session, err error) { thriftPeeked(s, s.wait.name, false, err) }
 		s.beginWait(waitPeek, queue, queue, engine.Peek, forever)
