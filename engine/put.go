@@ -269,21 +269,19 @@ func (e *Engine) add(
 	sh *shard, now Time, puts []PutRequest, added Time, from record.Destination, s *Stored,
 ) (n int) {
 	moved := from != record.Destination{}
-	if len(sh.targets) != 1 || moved {
-		puts = puts[:1]
-	}
-	if puts[0].Extra != nil {
+	switch {
+	case puts[0].Extra != nil:
 		e.addExtra(sh, now, &puts[0], added, from, s)
 		return 1
+	case len(sh.targets) == 1 && !moved && sh.large == nil:
+		return e.addTo(sh.targets[0], now, puts, added, s)
 	}
-	n = 1
-	var images []byte
 	sh.to = sh.to[:0]
 	for _, q := range sh.targets {
 		if q.opts.KeepJournal {
 			sh.to = append(sh.to, record.Destination{Queue: q.number, Item: q.nextID})
 		}
-		n, images = e.push(q, puts, added)
+		e.push(q, puts[:1], added)
 	}
 	var (
 		lsn LSN
@@ -293,25 +291,43 @@ func (e *Engine) add(
 	case len(sh.to) == 0:
 	case sh.large.of(p) && sh.large.frame.HasRoomFor(len(sh.to)):
 		lsn, seg = e.journal.PutLarge(sh.to, sh.large.frame, from)
-	case len(sh.to) == 1 && !moved:
-		lsn, seg = e.journal.PutImages(sh.to[0], images, n)
 	default:
 		lsn, seg = e.journal.Put(sh.to, p.item(added), from)
 	}
 	for _, q := range sh.targets {
-		if q.opts.KeepJournal {
-			first := q.nextID - uint64(n)
-			q.noteSegment(seg, first)
-			q.notePut(e.journal, first, lsn)
-			s.Ticket = s.Ticket.Merge(q.ticket(e.journal, lsn))
-		}
-		e.overflow(q)
-		s.Ahead = s.Ahead || e.ahead(q)
-		if q.attended() {
-			e.serveWaiters(q, now)
-		}
+		e.took(q, now, 1, lsn, seg, s)
 	}
+	return 1
+}
+
+// addTo is add to q alone, of items that come from no other queue. Their images go to the journal as they lie in memory.
+func (e *Engine) addTo(q *queue, now Time, puts []PutRequest, added Time, s *Stored) (n int) {
+	to := record.Destination{Queue: q.number, Item: q.nextID}
+	n, images := e.push(q, puts, added)
+	var (
+		lsn LSN
+		seg uint64
+	)
+	if q.opts.KeepJournal {
+		lsn, seg = e.journal.PutImages(to, images, n)
+	}
+	e.took(q, now, n, lsn, seg, s)
 	return n
+}
+
+// took ends an add of the newest n items of q, which the journal has in the segment seg, or later, and up to lsn.
+func (e *Engine) took(q *queue, now Time, n int, lsn LSN, seg uint64, s *Stored) {
+	if q.opts.KeepJournal {
+		first := q.nextID - uint64(n)
+		q.noteSegment(seg, first)
+		q.notePut(e.journal, first, lsn)
+		s.Ticket = s.Ticket.Merge(q.ticket(e.journal, lsn))
+	}
+	e.overflow(q)
+	s.Ahead = s.Ahead || e.ahead(q)
+	if q.attended() {
+		e.serveWaiters(q, now)
+	}
 }
 
 // push appends the first of puts to q in memory. It also appends those behind it that follow it in the same chunk and
