@@ -56,12 +56,12 @@ func (d Decoder) Decode(src []byte, req *Request) (n int, err error) {
 	if maxLine <= 0 {
 		maxLine = DefaultMaxLine
 	}
-	if len(src) > 0 && beginsForeign(src[0]) {
-		return 0, errForeign
-	}
 	end := bytes.IndexByte(src[:min(len(src), maxLine)], '\n')
 	if end < 0 {
-		if len(src) >= maxLine {
+		switch {
+		case len(src) > 0 && beginsForeign(src[0]):
+			return 0, errForeign
+		case len(src) >= maxLine:
 			return 0, errLineTooLong
 		}
 		return 0, ErrIncomplete
@@ -72,17 +72,21 @@ func (d Decoder) Decode(src []byte, req *Request) (n int, err error) {
 		req.ItemsFollow = true
 		line = line[:last]
 	}
-	words := bytes.TrimRight(line, " ")
+	words := line
+	for len(words) > 0 && words[len(words)-1] == ' ' {
+		words = words[:len(words)-1]
+	}
 	if len(words) == 0 && len(line) > 0 {
 		return 0, errOnlySpaces
 	}
 	if isForeign(words) {
 		return 0, errForeign
 	}
-	command, args := cutWord(words)
-	req.Op = lookupOp(command)
-	if req.Op == 0 {
-		if isForeignCommand(command) {
+	op, args := splitLine(words)
+	req.Op = op
+	if op == 0 {
+		command, _ := cutWord(words)
+		if beginsForeign(src[0]) || isForeignCommand(command) {
 			return 0, errForeign
 		}
 		req.Word = command
