@@ -77,6 +77,10 @@ func (c *cursor) string() []byte {
 
 // field returns the id and type of the next field of a struct, or 0 at its end.
 func (c *cursor) field() uint32 {
+	if b := c.rest; len(b) >= 3 && b[0] != typeStop { // most, in one step
+		c.rest = b[3:]
+		return field(int16(binary.BigEndian.Uint16(b[1:])), b[0])
+	}
 	kind := c.byte()
 	if kind == typeStop {
 		return 0
