@@ -22,6 +22,7 @@ type Replay struct {
 	head     int
 
 	open     map[int32]queued // open reads by xid
+	used     usedXIDs         // those of open
 	carried  map[int32]int32  // number an OpAddXID carried, to the xid its read was given
 	lost     []queued         // open reads whose xid was used again
 	last     int32            // xid
@@ -105,11 +106,11 @@ func (r *Replay) pop() (it queued, ok bool) {
 
 // nextXID is the xid that the original gives to a read that names none.
 func (r *Replay) nextXID() int32 {
-	for xid := r.last + 1; ; xid++ {
-		if _, used := r.open[xid]; xid != 0 && !used {
-			return xid
-		}
+	xid := r.used.next(r.last + 1)
+	if xid == 0 {
+		xid = r.used.next(1)
 	}
+	return xid
 }
 
 // openRead enters an open read. One of the same xid is not forgotten, as the original did, but
@@ -122,6 +123,7 @@ func (r *Replay) openRead(it queued, xid int32) {
 		r.lost = append(r.lost, before)
 	}
 	r.open[xid] = it
+	r.used.add(xid)
 	if it.carries {
 		r.carried[it.xid] = xid
 	}
@@ -138,6 +140,7 @@ func (r *Replay) endRead(xid int32) (it queued, ok bool) {
 		xid = given
 	}
 	delete(r.open, xid)
+	r.used.remove(xid)
 	if given, known := r.carried[it.xid]; it.carries && known && given == xid {
 		delete(r.carried, it.xid)
 	}
