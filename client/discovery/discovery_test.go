@@ -315,6 +315,60 @@ func TestWatchAfterOutage(t *testing.T) {
 	})
 }
 
+// TestWatchReadsNewMembers has servers come and go, one at a time. Watch reads each new member once, and all of them
+// when ten seconds have gone by, in a new session, or if somebody removed the sets and made them again.
+func TestWatchReadsNewMembers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeKeeper()
+		f.nodes["/k/write/member_0000000000"] = 1
+		var kick func()
+		var hosts []string
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() {
+			ended <- watch(ctx, Config{Hosts: []string{"z"}, Path: "/k", SessionTimeout: time.Hour, Logger: slog.New(slog.DiscardHandler)},
+				func(k func()) (keeper, error) { kick = k; return f, nil }, func(m Members) {
+					hosts = nil
+					for _, member := range m.Read {
+						hosts = append(hosts, member.Service.Host)
+					}
+				})
+		}()
+		for _, step := range []struct {
+			what   string
+			change func()
+			wait   time.Duration // virtual
+			gets   int
+			hosts  string
+		}{
+			{"one joins", func() { f.nodes["/k/read/member_0000000001"] = 1 }, 0, 1, "10.1.2.3"},
+			{"another joins", func() { f.nodes["/k/read/member_0000000002"] = 1 }, 0, 1, "10.1.2.3 10.1.2.3"},
+			{"one leaves", func() { delete(f.nodes, "/k/read/member_0000000001") }, 0, 0, "10.1.2.3"},
+			{"one is another", func() { f.data = map[string]string{"/k/read/member_0000000002": strings.ReplaceAll(fullJSON, "10.1.2.3", "b")} },
+				rereadPeriod, 2, "b"},
+			{"nothing", func() {}, 0, 0, "b"},
+			{"another session", func() { f.session++ }, 0, 2, "b"},
+			{"other sets of the same names", func() { f.created++; f.data = nil }, 0, 2, "10.1.2.3"},
+		} {
+			synctest.Wait()
+			f.mu.Lock()
+			f.calls = nil
+			step.change()
+			f.mu.Unlock()
+			time.Sleep(step.wait)
+			kick()
+			synctest.Wait()
+			if got := strings.Join(hosts, " "); len(f.calls) != step.gets || got != step.hosts {
+				t.Errorf("%s: the requests are %q and the readers %q, want %d and %q", step.what, f.calls, got, step.gets, step.hosts)
+			}
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestOrder joins read before write, leaves write before read, and asks for each member's owner once.
 func TestOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

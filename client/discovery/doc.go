@@ -10,6 +10,6 @@
 // expired, a node that somebody deleted, or a lost answer is a difference like any other. While ZooKeeper is away, it
 // goes on trying.
 //
-// [Watch] reports who is in a set, at once and after every change. It reads the sets anew each time it
-// hears of a change and every ten seconds.
+// [Watch] reports who is in a set, at once and after every change. When it hears of one it lists the sets, and reads the
+// members that are new. Every ten seconds, and in each new session, it reads all of them.
 package discovery

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// rereadPeriod is how often Watch reads the sets anew though nobody reported a change.
+	// rereadPeriod is how often Watch reads the sets anew though nobody reported a change, and all members of them.
 	rereadPeriod = 10 * time.Second
 	// retryPeriod is how long after a failure Watch tries again.
 	retryPeriod = time.Second
@@ -40,7 +40,7 @@ func Watch(ctx context.Context, config Config, report func(Members)) error {
 func watch(ctx context.Context, config Config, dial func(func()) (keeper, error), report func(Members)) error {
 	w := &watcher{
 		pass: pass{config: config}, kick: make(chan struct{}, 1), bad: make(map[string]bool),
-		armed: make(map[string]<-chan zk.Event),
+		armed: make(map[string]<-chan zk.Event), known: make(map[string]set),
 	}
 	defer w.pass.close()
 	release := func() bool { return true }
@@ -125,6 +125,17 @@ type watcher struct {
 	// keeps each until then, so one that is armed is not armed again.
 	armed   map[string]<-chan zk.Event
 	missing bool // a set did not exist
+
+	// known are the sets as they were read last, by directory, so that a change costs one request for each new member.
+	known   map[string]set
+	session int64     // in which known was read
+	all     time.Time // when all members were read last: somebody may have changed what one says
+}
+
+// set is a set as it was read.
+type set struct {
+	created int64           // the transaction that made its directory; names are not used again within one
+	nodes   map[string]node // by name
 }
 
 // node is a member as ZooKeeper has it.
@@ -133,6 +144,7 @@ type node struct {
 	version int32
 	owner   int64 // the session that it lives with
 	member  Member
+	bad     bool // it could not be understood
 }
 
 // identity tells a node from another that has its path later.
@@ -158,18 +170,26 @@ func membersOf(nodes []node) (members []Member) {
 // readBoth reads the sets read and write.
 func (w *watcher) readBoth() (found [2][]node, err error) {
 	w.missing = false
-	for i, set := range []string{readSet, writeSet} {
-		if found[i], err = w.read(path.Join(w.pass.config.Path, set)); err != nil {
+	now, id := time.Now(), w.pass.conn.SessionID()
+	whole := id != w.session || now.Sub(w.all) >= rereadPeriod
+	if whole {
+		clear(w.known)
+	}
+	for i, name := range []string{readSet, writeSet} {
+		if found[i], err = w.read(path.Join(w.pass.config.Path, name)); err != nil {
 			return found, err
 		}
+	}
+	if whole {
+		w.all, w.session = now, id
 	}
 	return found, nil
 }
 
-// read reads the set at dir, and has w.kick signalled when its members change.
+// read reads the set at dir, and has w.kick signalled when its members change. It asks for the members that are not
+// known.
 func (w *watcher) read(dir string) (found []node, err error) {
-	conn := w.pass.conn
-	names, err := w.children(dir)
+	names, stat, err := w.children(dir)
 	if errors.Is(err, zk.ErrNoNode) {
 		w.missing = true
 		return nil, nil
@@ -177,48 +197,64 @@ func (w *watcher) read(dir string) (found []node, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("server set %s: %w", dir, err)
 	}
+	before := w.known[dir]
+	if before.created != stat.Czxid {
+		before.nodes = nil
+	}
+	now := set{created: stat.Czxid, nodes: make(map[string]node)}
 	slices.Sort(names)
 	for _, name := range names {
 		if !memberName.MatchString(name) {
 			continue
 		}
-		n := node{path: path.Join(dir, name)}
-		data, stat, err := conn.Get(n.path)
-		if errors.Is(err, zk.ErrNoNode) {
-			continue // it has left meanwhile
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", n.path, err)
-		}
-		n.version, n.owner = stat.Version, stat.EphemeralOwner
-		if n.member, err = ParseMember(data); err != nil {
-			if !w.bad[n.path] && len(w.bad) < 1000 {
-				w.bad[n.path] = true
-				w.pass.config.Logger.Warn("member of a server set ignored", "node", n.path, "err", err)
+		n, known := before.nodes[name]
+		if !known {
+			if n, err = w.readMember(path.Join(dir, name)); errors.Is(err, zk.ErrNoNode) {
+				continue // it has left meanwhile
 			}
-			continue
+			if err != nil {
+				return nil, err
+			}
 		}
-		if n.member.Status == Alive {
+		now.nodes[name] = n
+		if !n.bad && n.member.Status == Alive {
 			found = append(found, n)
 		}
 	}
+	w.known[dir] = now
 	return found, nil
 }
 
+// readMember reads one node.
+func (w *watcher) readMember(at string) (node, error) {
+	data, stat, err := w.pass.conn.Get(at)
+	if err != nil {
+		return node{}, fmt.Errorf("read %s: %w", at, err)
+	}
+	n := node{path: at, version: stat.Version, owner: stat.EphemeralOwner}
+	if n.member, err = ParseMember(data); err != nil {
+		n.bad = true
+		if !w.bad[at] && len(w.bad) < 1000 {
+			w.bad[at] = true
+			w.pass.config.Logger.Warn("member of a server set ignored", "node", at, "err", err)
+		}
+	}
+	return n, nil
+}
+
 // children lists the nodes in dir, and watches them. The event kicks, as all events do.
-func (w *watcher) children(dir string) (names []string, err error) {
+func (w *watcher) children(dir string) (names []string, stat *zk.Stat, err error) {
 	if armed := w.armed[dir]; armed != nil {
 		select {
 		case <-armed:
 			delete(w.armed, dir)
 		default:
-			names, _, err = w.pass.conn.Children(dir)
-			return names, err
+			return w.pass.conn.Children(dir)
 		}
 	}
-	names, _, armed, err := w.pass.conn.ChildrenW(dir)
+	names, stat, armed, err := w.pass.conn.ChildrenW(dir)
 	if err == nil {
 		w.armed[dir] = armed
 	}
-	return names, err
+	return names, stat, err
 }
