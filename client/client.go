@@ -64,6 +64,7 @@ type Client struct {
 	// Immutable.
 	opts   Options
 	dialer wire.Dialer
+	most   int64           // bytes of figures that one answer of a server may have: maxFigures
 	ctx    context.Context // ends with the client
 	cancel context.CancelCauseFunc
 
@@ -106,6 +107,7 @@ func Dial(ctx context.Context, address string, opts Options) (*Client, error) {
 	}
 	c := &Client{
 		opts:      opts.withDefaults(),
+		most:      maxFigures,
 		lanes:     make(map[string]*lane),
 		idle:      make(map[string][]*wire.Conn),
 		shares:    make(map[string]*share),

@@ -39,6 +39,9 @@ var (
 	ErrBadName = wire.ErrBadName
 	// ErrProtocol says that what came from a server is not the protocol of Kestrel.
 	ErrProtocol = errors.New("this is not an answer of a Kestrel server")
+	// ErrReplyTooLarge says that a server sends more than any answer has: an item of more than 64 MiB, or two gigabytes
+	// of figures. It comes with ErrProtocol.
+	ErrReplyTooLarge = wire.ErrReplyTooLarge
 	// ErrClosed says that the client, or the consumer, has been closed.
 	ErrClosed = errors.New("the client or the consumer is closed")
 )

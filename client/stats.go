@@ -3,6 +3,8 @@ package client
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,8 +60,18 @@ type ServerStats struct {
 	Queues []QueueStats // by name
 }
 
+// maxFigures bounds what one answer with figures may take in memory, in bytes. The million queues that a server may
+// have by default need less.
+const maxFigures = 2 << 30
+
+// What lines and queues take beside the text, in bytes, at most.
+const (
+	perFigure = 32
+	perQueue  = 512
+)
+
 // Stats returns the figures of every server, in the order of their names. A server that cannot be
-// asked says why in Err.
+// asked says why in Err. That is ErrReplyTooLarge if the server sends more than two gigabytes.
 //
 // It works with every server of the family that has STATS. It asks a server that has DUMP_STATS for that too: only its
 // answer shows the names of queues beyond doubt.
@@ -82,7 +94,7 @@ func (c *Client) Stats(ctx context.Context) []ServerStats {
 func (c *Client) statsOf(ctx context.Context, server string) ServerStats {
 	s := ServerStats{Server: server, Other: make(map[string]string)}
 	p := statsParser{server: &s}
-	err := c.ask(ctx, server, 0, memcache.AppendCommand(nil, memcache.OpStats, nil), func(r *memcache.Reply) (bool, error) {
+	err := c.askFigures(ctx, server, memcache.OpStats, &p.queues, func(r *memcache.Reply) (bool, error) {
 		switch r.Kind {
 		case memcache.KindStat:
 			name, value, _ := strings.Cut(wire.Text(r.Text), " ")
@@ -97,8 +109,11 @@ func (c *Client) statsOf(ctx context.Context, server string) ServerStats {
 		return ServerStats{Server: server, Err: wordy("ask for statistics", "", server, err)}
 	}
 	s.Queues = p.queues
-	if dumped, err := c.dump(ctx, server); err == nil {
+	switch dumped, err := c.dump(ctx, server); {
+	case err == nil:
 		s.Queues = dumped
+	case errors.Is(err, ErrReplyTooLarge):
+		return ServerStats{Server: server, Err: wordy("ask for statistics", "", server, err)}
 	}
 	slices.SortFunc(s.Queues, func(a, b QueueStats) int { return strings.Compare(a.Name, b.Name) })
 	return s
@@ -107,7 +122,7 @@ func (c *Client) statsOf(ctx context.Context, server string) ServerStats {
 // dump returns what DUMP_STATS says of the queues.
 func (c *Client) dump(ctx context.Context, server string) ([]QueueStats, error) {
 	var queues []QueueStats
-	err := c.ask(ctx, server, 0, memcache.AppendCommand(nil, memcache.OpDumpStats, nil), func(r *memcache.Reply) (bool, error) {
+	err := c.askFigures(ctx, server, memcache.OpDumpStats, &queues, func(r *memcache.Reply) (bool, error) {
 		switch {
 		case r.Kind == memcache.KindEnd:
 			return false, nil
@@ -123,6 +138,21 @@ func (c *Client) dump(ctx context.Context, server string) ([]QueueStats, error) 
 		return true, nil
 	})
 	return queues, err
+}
+
+// askFigures is ask for a command whose answer has lines of figures, which read adds to queues. It bounds them.
+func (c *Client) askFigures(
+	ctx context.Context, server string, op memcache.Op, queues *[]QueueStats,
+	read func(r *memcache.Reply) (more bool, err error),
+) error {
+	var lines int64 // bytes
+	return c.ask(ctx, server, 0, memcache.AppendCommand(nil, op, nil), func(r *memcache.Reply) (bool, error) {
+		lines += int64(len(r.Text)) + perFigure
+		if lines+int64(len(*queues))*perQueue > c.most {
+			return false, fmt.Errorf("%w (%w: more than %d MiB of figures)", ErrProtocol, ErrReplyTooLarge, c.most>>20)
+		}
+		return read(r)
+	})
 }
 
 // queueEntries are the entries of a queue, and where they go.

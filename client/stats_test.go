@@ -76,6 +76,28 @@ func TestStatsWithoutDump(t *testing.T) {
 	}
 }
 
+// TestFiguresForEver asks for figures a server that sends them without end: the client does not keep them all. It does
+// not take the short list of STATS for all if the other one has no end.
+func TestFiguresForEver(t *testing.T) {
+	stats, dump := strings.Repeat("STAT x 1\r\n", 1<<10), strings.Repeat("queue 'q' {\r\n", 1<<10)
+	for name, behave := range map[string]func(n int, conn net.Conn){
+		"STATS": endless(stats),
+		"DUMP_STATS": func(n int, conn net.Conn) {
+			conn.Read(make([]byte, 1<<10))
+			fmt.Fprint(conn, "END\r\n")
+			endless(dump)(n, conn)
+		},
+	} {
+		r := rigged(t, behave)
+		c := dial(t, Options{ReplyTimeout: patience}, r.addr)
+		c.most = 1 << 20
+		if s := c.Stats(within(t))[0]; !errors.Is(s.Err, ErrReplyTooLarge) || !errors.Is(s.Err, ErrProtocol) ||
+			!strings.Contains(s.Err.Error(), r.addr) || len(s.Queues) > 0 {
+			t.Errorf("%s: %d queues and %v, want ErrReplyTooLarge of %s", name, len(s.Queues), s.Err, r.addr)
+		}
+	}
+}
+
 func TestManage(t *testing.T) {
 	a, b := serve(t), serve(t)
 	c := dial(t, Options{}, a.addr, b.addr)

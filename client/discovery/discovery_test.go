@@ -344,7 +344,9 @@ func TestWatchReadsNewMembers(t *testing.T) {
 			{"one joins", func() { f.nodes["/k/read/member_0000000001"] = 1 }, 0, 1, "10.1.2.3"},
 			{"another joins", func() { f.nodes["/k/read/member_0000000002"] = 1 }, 0, 1, "10.1.2.3 10.1.2.3"},
 			{"one leaves", func() { delete(f.nodes, "/k/read/member_0000000001") }, 0, 0, "10.1.2.3"},
-			{"one is another", func() { f.data = map[string]string{"/k/read/member_0000000002": strings.ReplaceAll(fullJSON, "10.1.2.3", "b")} },
+			{"one is another", func() {
+				f.data = map[string]string{"/k/read/member_0000000002": strings.ReplaceAll(fullJSON, "10.1.2.3", "b")}
+			},
 				rereadPeriod, 2, "b"},
 			{"nothing", func() {}, 0, 0, "b"},
 			{"another session", func() { f.session++ }, 0, 2, "b"},

@@ -51,7 +51,7 @@ func (r *Remote) names(ctx context.Context, method, path string, m backend.Names
 		return nil, err
 	}
 	defer p.end()
-	err = json.NewDecoder(p.Body).Decode(&names)
+	err = p.decoder().next(&names)
 	if err == nil && len(names) == 0 {
 		err = errNoBurrow
 	}
@@ -74,7 +74,7 @@ func (r *Remote) Messages(ctx context.Context, q backend.Queue, m backend.Match)
 			yield(backend.Message{}, nil)
 			return
 		}
-		p.each(yield)
+		p.each(m)(yield)
 	}
 }
 
@@ -92,29 +92,80 @@ func (r *Remote) askMatch(
 	return r.ask(ctx, call{method: method, path: pathOf(q.Account, q.Name), query: query, wait: min(m.Wait, backend.LongestWait)})
 }
 
-// each yields the messages of a list as they come, and then, if it broke off, an error.
-func (p *reply) each(yield func(backend.Message, error) bool) {
-	d := json.NewDecoder(p.Body)
-	err := expect(d, '[')
-	if err == nil && !d.More() {
-		err = errNoBurrow // which says what is missing, and shows no empty list
-	}
-	for err == nil && d.More() {
-		var m shown
-		if err = d.Decode(&m); err == nil && !yield(m.message(), nil) {
-			return
+// each yields the messages of the list that m asked for as they come, and then, if it broke off, an error.
+func (p *reply) each(m backend.Match) iter.Seq2[backend.Message, error] {
+	return func(yield func(backend.Message, error) bool) {
+		d := p.decoder()
+		err := d.expect('[')
+		if err == nil && !d.more() {
+			err = errNoBurrow // which says what is missing, and shows no empty list
 		}
-	}
-	if err == nil {
-		err = expect(d, ']')
-	}
-	if err != nil {
-		yield(backend.Message{}, p.failure(err, true))
+		for count := 1; err == nil && d.more(); count++ {
+			if m.Limit > 0 && count > m.Limit {
+				err = fmt.Errorf("%w: more than %d messages, as was asked for", backend.ErrReplyTooLarge, m.Limit)
+				break
+			}
+			var one shown
+			if err = d.next(&one); err == nil && !yield(one.message(), nil) {
+				return
+			}
+		}
+		if err == nil {
+			err = d.expect(']')
+		}
+		if err != nil {
+			yield(backend.Message{}, p.failure(err, true))
+		}
 	}
 }
 
+// maxMessage bounds what a decoder gathers before it has a whole message, or a list of names, in bytes. A message of 32
+// MiB takes six times as much if all of it is control characters.
+const maxMessage = 256 << 20
+
+// decoder reads the values of an answer, and none that is too long.
+type decoder struct {
+	*json.Decoder
+	in   io.Reader
+	read int64 // bytes of the answer
+	till int64 // the offset in it that the value at hand does not reach
+	most int64 // bytes of one value
+}
+
+func (p *reply) decoder() *decoder {
+	d := &decoder{in: p.Body, most: p.remote.most}
+	d.Decoder = json.NewDecoder(d)
+	return d
+}
+
+// Read implements io.Reader, for the json.Decoder.
+func (d *decoder) Read(into []byte) (int, error) {
+	if d.read >= d.till {
+		return 0, fmt.Errorf("%w: a value of more than %d bytes", backend.ErrReplyTooLarge, d.most)
+	}
+	n, err := d.in.Read(into[:min(int64(len(into)), d.till-d.read)])
+	d.read += int64(n)
+	return n, err
+}
+
+// begin lets the next value, or bracket, be read.
+func (d *decoder) begin() { d.till = d.InputOffset() + d.most }
+
+// next reads one value.
+func (d *decoder) next(into any) error {
+	d.begin()
+	return d.Decode(into)
+}
+
+// more reports whether a list goes on.
+func (d *decoder) more() bool {
+	d.begin()
+	return d.More()
+}
+
 // expect reads one bracket.
-func expect(d *json.Decoder, want json.Delim) error {
+func (d *decoder) expect(want json.Delim) error {
+	d.begin()
 	switch got, err := d.Token(); {
 	case err != nil:
 		return err
@@ -190,7 +241,7 @@ func (r *Remote) change(
 	if p.StatusCode == http.StatusNoContent && m.Detail == backend.None {
 		return nil, nil
 	}
-	return backend.Collect(p.each)
+	return backend.Collect(p.each(m))
 }
 
 // Put implements [backend.Backend].
@@ -255,7 +306,7 @@ func (r *Remote) one(
 		}
 		m.ID = k.ID
 	default:
-		err = json.NewDecoder(p.Body).Decode(&m)
+		err = p.decoder().next(&m)
 	}
 	if err != nil {
 		return backend.Message{}, p.failure(err, true)

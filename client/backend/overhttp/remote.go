@@ -49,6 +49,7 @@ type Remote struct {
 	base           string // "http://host:port/v1.0"
 	user, password string
 	timeout        time.Duration
+	most           int64 // bytes of one message of an answer: maxMessage
 	http           *http.Client
 
 	ctx    context.Context // ends with Close
@@ -69,7 +70,7 @@ func Open(address string, o Options) (*Remote, error) {
 	if dial == nil {
 		dial = (&net.Dialer{Timeout: cmp.Or(o.DialTimeout, DefaultDialTimeout)}).DialContext
 	}
-	r := &Remote{base: u.Scheme + "://" + u.Host, user: o.User, password: o.Password}
+	r := &Remote{base: u.Scheme + "://" + u.Host, user: o.User, password: o.Password, most: maxMessage}
 	if r.user == "" && u.User != nil {
 		r.user = u.User.Username()
 		r.password, _ = u.User.Password()

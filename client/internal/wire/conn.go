@@ -23,9 +23,9 @@ const (
 	maxReply = 64 << 20
 )
 
-// ErrReplyTooLarge says that a server announced a reply of more than 64 MiB. The connection is of
-// no further use.
-var ErrReplyTooLarge = errors.New("reply of more than 64 MiB")
+// ErrReplyTooLarge says that a server sends, or announces, more than any answer has. The connection is of no further
+// use.
+var ErrReplyTooLarge = errors.New("the reply is larger than any should be")
 
 // A Dialer makes connections. The zero Dialer waits as long as the context of each call allows.
 type Dialer struct {
@@ -213,7 +213,7 @@ func (c *Conn) read(r *memcache.Reply, listed bool) error {
 				return err
 			}
 			if r.Need > maxReply {
-				return ErrReplyTooLarge
+				return fmt.Errorf("%w: more than 64 MiB", ErrReplyTooLarge)
 			}
 		}
 		if err := c.fill(); err != nil {
