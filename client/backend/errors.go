@@ -35,8 +35,9 @@ var (
 	ErrUnavailable = errors.New("the store cannot be used")
 	// ErrUnknownOutcome says that no answer came, or one that leaves it open whether this was done.
 	ErrUnknownOutcome = client.ErrUnknownOutcome
-	// ErrReplyTooLarge says that a server sends more than any answer has: a message or a list of names of more than 256
-	// MiB, or more than was asked for. It comes with ErrUnavailable, or ErrUnknownOutcome if the request changes something.
+	// ErrReplyTooLarge says that a server sends more than any answer has. That is a message or a list of names of more
+	// than 256 MiB, or more messages than were asked for. It comes with ErrUnavailable, or with ErrUnknownOutcome if the
+	// request changes something.
 	ErrReplyTooLarge = client.ErrReplyTooLarge
 	// ErrClosed says that the back end has been closed.
 	ErrClosed = client.ErrClosed

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"sync/atomic"
@@ -39,22 +40,12 @@ func Open(dir string, o Options) (*Store, error) {
 	return open(dir, options, o)
 }
 
-// Memory opens a store that keeps nothing. What does not fit into memory is in a temporary directory for
-// as long as the store is open.
+// Memory opens a store that keeps nothing. What does not fit into memory is in a temporary directory for as long as the
+// store is open. A process that is killed leaves the directory behind, and the next Memory of this user removes it.
 func Memory(o Options) (*Store, error) {
-	dir, err := os.MkdirTemp("", "kestrel-memory-")
-	if err != nil {
-		return nil, err
-	}
 	options := engine.DefaultQueueOptions()
 	options.KeepJournal = false
-	s, err := open(dir, options, o)
-	if err != nil {
-		os.RemoveAll(dir)
-		return nil, err
-	}
-	s.temp = dir
-	return s, nil
+	return openTemporary(options, o)
 }
 
 func open(dir string, options engine.QueueOptions, o Options) (*Store, error) {
@@ -62,7 +53,7 @@ func open(dir string, options engine.QueueOptions, o Options) (*Store, error) {
 		Dir: dir, Settings: engine.Settings{Default: options}, MemoryLimit: o.MemoryLimit, Logger: o.Logger,
 	})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("open the directory %s: %w", dir, err)
 	}
 	return &Store{engine: e}, nil
 }
