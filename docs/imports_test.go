@@ -92,7 +92,7 @@ var mayImport = map[string]string{
 	"cmd/kestrel/internal/plancmd": "cmd/kestrel/internal/cli cmd/kestrel/internal/clitest cmd/kestrel/internal/config engine loadtest/figures",
 	"cmd/kestrel/internal/usercmd": "access cmd/kestrel/internal/cli",
 	"cmd/kestrel/internal/burrowcmd": "client/backend client/backend/overhttp client/backends cmd/kestrel/internal/cli" +
-		" cmd/kestrel/internal/clitest codec/burrow",
+		" cmd/kestrel/internal/clitest codec/burrow engine",
 	"cmd/kestrel/internal/backupcmd": "cmd/kestrel/internal/cli cmd/kestrel/internal/clitest cmd/kestrel/internal/config" +
 		" cmd/kestrel/internal/journalcmd engine engine/backup segment",
 	"cmd/kestrel/internal/cli": "loadtest/figures",

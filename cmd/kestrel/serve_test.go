@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -182,7 +183,8 @@ func TestEndToEndCannotStart(t *testing.T) {
 	locked := filepath.Join(running.Cmd.Dir, "kestrel-data")
 	for _, tt := range []struct{ name, args, want string }{
 		{"locked", "--data-dir " + locked, "the data directory " + locked +
-			" is in use by another server: stop that one, or choose another directory with --data-dir"},
+			" is in use by another server (process " + strconv.Itoa(running.Cmd.Process.Pid) + "): let that one end, or choose" +
+			" another directory with --data-dir"},
 		{"port in use", "--memcache-port " + port, "address 127.0.0.1:" + port +
 			" is in use: stop the program that listens there, or choose another port with --memcache-port"},
 		{"not this machine", "--listen 192.0.2.1 --memcache-port auto", "cannot listen on " +

@@ -271,8 +271,8 @@ func (m *maker) store(stream io.Reader) error {
 	r, err := backup.Store(segment.OS{}, m.output, p.Reader(stream))
 	p.End()
 	if errors.Is(err, engine.ErrLocked) {
-		return cli.Failed("nothing was backed up: %s is in use, by another backup or as a data directory: choose another"+
-			" --output, or wait", m.output)
+		return cli.Failed("nothing was backed up: %s is in use by %s: choose another --output, or wait", m.output,
+			cli.Holder(m.output))
 	}
 	if err != nil {
 		return cli.Failed("the backup is not complete, and an earlier one in %s is as it was: %v. Run the command again: it keeps"+

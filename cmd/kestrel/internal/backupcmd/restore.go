@@ -98,7 +98,7 @@ func restore(from, dir string, check bool, in io.Reader, out, said io.Writer) er
 	r, err := backup.Restore(segment.OS{}, dir, source)
 	p.End()
 	if errors.Is(err, engine.ErrLocked) {
-		return cli.Failed("nothing was restored: another process uses %s, for a restore too or as its data directory", dir)
+		return cli.Failed("nothing was restored: %s is in use by %s", dir, cli.Holder(dir))
 	}
 	if err != nil {
 		return cli.Failed("the restore is not complete: %v", err)

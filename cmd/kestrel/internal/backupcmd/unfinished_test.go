@@ -38,5 +38,5 @@ func TestBackupUnfinished(t *testing.T) {
 	if code != cli.ExitFailed {
 		t.Errorf("a backup into its own data directory = %d, want %d", code, cli.ExitFailed)
 	}
-	clitest.WantText(t, errs, "is in use")
+	clitest.WantText(t, errs, "is in use by this command itself: ")
 }

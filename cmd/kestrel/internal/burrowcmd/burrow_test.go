@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -161,30 +162,32 @@ func proxy(t *testing.T, back string) (cmd *exec.Cmd, addr string) {
 // body is kept which is too large.
 func TestEndToEndSignalWhileReading(t *testing.T) {
 	cmd := clitest.Command(t, "burrow", "create_message", "q", "m", "--server", "memory://")
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer in.Close()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	kill := time.AfterFunc(clitest.Patience, func() { cmd.Process.Kill() })
-	if _, err := io.WriteString(in, strings.Repeat("x", 1<<20)); err != nil { // more than a pipe holds: it is read
-		t.Fatal(err)
-	}
-	cmd.Process.Signal(syscall.SIGINT)
-	cmd.Wait()
 	const want = "kestrel: read the message from standard input: interrupt signal received\n"
-	if !kill.Stop() || cmd.ProcessState.ExitCode() != cli.ExitFailed || out.String() != want {
-		t.Errorf("ends with %v, and prints\n%swant\n%s", cmd.ProcessState, &out, want)
+	if code, out := clitest.SignalWhileFed(t, cmd, syscall.SIGINT); code != cli.ExitFailed || out != want {
+		t.Errorf("exits with %d, and prints\n%swant\n%s", code, out, want)
 	}
 	large := strings.Repeat("x", cli.MaxItem+1)
 	if code, _, errs := run(t, large, "burrow", "create_message", "q", "m", "--server", "memory://"); code != cli.ExitRefused ||
 		errs != "kestrel: read the message from standard input: it is larger than 32 MiB, which no server takes\n" {
 		t.Errorf("a body that is too large: %d, %q", code, errs)
+	}
+}
+
+// TestEndToEndHeldByCommand has a proxy hold a directory. Commands that need it say who has it.
+func TestEndToEndHeldByCommand(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux says who holds a lock")
+	}
+	dir := t.TempDir()
+	holder, _ := proxy(t, "kestrel://"+dir)
+	by := fmt.Sprintf("%s is in use by the command 'kestrel proxy' (process %d): let that one end, or ", dir, holder.Process.Pid)
+	for command, want := range map[string]string{
+		"burrow get_accounts --server kestrel://" + dir: "kestrel: the directory " + by + "ask a server by its URL\n",
+		"journal verify --data-dir " + dir:              "kestrel: the data directory " + by + "choose another directory with --data-dir\n",
+	} {
+		if code, _, errs := clitest.RunToEnd(t, strings.Fields(command)...); code != cli.ExitFailed || errs != want {
+			t.Errorf("kestrel %s exits with %d and says\n%swant\n%s", command, code, errs, want)
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/kestrelmq/kestrel/client/backends"
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
 	"github.com/kestrelmq/kestrel/codec/burrow"
+	"github.com/kestrelmq/kestrel/engine"
 )
 
 const (
@@ -66,6 +67,9 @@ func (p *place) open(account string) (backend.Backend, error) {
 		address = "http://" + address
 	}
 	b, err := backends.Open(address, o)
+	if dir, ok := strings.CutPrefix(address, "kestrel://"); ok && errors.Is(err, engine.ErrLocked) {
+		return nil, cli.Failed("the directory %s is in use by %s: let that one end, or ask a server by its URL", dir, cli.Holder(dir))
+	}
 	if err != nil {
 		return nil, cli.Failed("open the messages: %v", err)
 	}

@@ -2,7 +2,6 @@ package clientcmd
 
 import (
 	"bytes"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -45,33 +44,13 @@ func TestEndToEndSignalWhileOpening(t *testing.T) {
 // TestEndToEndSignalWhileReading tests that a signal ends a command that waits for its standard input.
 func TestEndToEndSignalWhileReading(t *testing.T) {
 	p := clitest.Serve(t)
-	part := strings.Repeat("x", 1<<20) // of a line: it does not fit into a pipe, so who has written it knows that it is read
 	for command, want := range map[string]string{
 		"put work": "kestrel: read standard input: terminated signal received; a signal ended this\n",
 		"shell":    "kestrel: line 1 was not run: terminated signal received; a signal ended this\n",
 	} {
 		cmd := clitest.Command(t, append(strings.Fields(command), "--server", p.Addr)...)
-		var out bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &out, &out
-		in, err := cmd.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer in.Close()
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		kill := time.AfterFunc(clitest.Patience, func() { cmd.Process.Kill() })
-		if _, err := io.WriteString(in, part); err != nil {
-			t.Fatal(err)
-		}
-		cmd.Process.Signal(syscall.SIGTERM)
-		err = cmd.Wait()
-		if !kill.Stop() {
-			t.Errorf("%s: has not ended %v after the signal", command, clitest.Patience)
-		}
-		if end, ok := err.(*exec.ExitError); !ok || end.ExitCode() != cli.ExitFailed || out.String() != want {
-			t.Errorf("%s: ends with %v, and prints\n%swant\n%s", command, err, &out, want)
+		if code, out := clitest.SignalWhileFed(t, cmd, syscall.SIGTERM); code != cli.ExitFailed || out != want {
+			t.Errorf("%s: exits with %d, and prints\n%swant\n%s", command, code, out, want)
 		}
 	}
 }

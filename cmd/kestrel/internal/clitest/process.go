@@ -93,6 +93,32 @@ func RunToEnd(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
 }
 
+// SignalWhileFed runs a command that reads its standard input. It sends it a part of that and then a signal, and returns
+// the exit code and what was printed. The part is larger than a pipe, so the command is reading when the signal comes.
+func SignalWhileFed(t *testing.T, cmd *exec.Cmd, sig os.Signal) (code int, out string) {
+	t.Helper()
+	var all bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &all, &all
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	kill := time.AfterFunc(Patience, func() { cmd.Process.Kill() })
+	if _, err := io.WriteString(in, strings.Repeat("x", 1<<20)); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Process.Signal(sig)
+	cmd.Wait()
+	if !kill.Stop() {
+		t.Errorf("%q has not ended %v after the signal", cmd.Args[1:], Patience)
+	}
+	return cmd.ProcessState.ExitCode(), all.String()
+}
+
 // Process is a running `kestrel serve` that logs JSON.
 type Process struct {
 	t    *testing.T

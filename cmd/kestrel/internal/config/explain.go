@@ -35,8 +35,8 @@ func Explain(err error, c *Config) *cli.Failure {
 	case errors.As(err, &known):
 		return known
 	case errors.Is(err, engine.ErrLocked):
-		return cli.Failed("the data directory %s is in use by another server: stop that one, or choose"+
-			" another directory with --data-dir", dir)
+		return cli.Failed("the data directory %s is in use by %s: let that one end, or choose another directory with"+
+			" --data-dir", dir, cli.Holder(dir))
 	case errors.Is(err, segment.ErrUnknownVersion):
 		return cli.Failed("the data directory %s is not damaged: a newer release of kestrel wrote it, and this one (%s)"+
 			" cannot read it; nothing was changed: start that release again, or go back to a copy of the directory"+
