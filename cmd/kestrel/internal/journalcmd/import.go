@@ -335,16 +335,18 @@ func restoreQueue(
 	defer bodies.Close()
 	var buf []byte
 	unwritten := 0
-	var more supplement // a copy: an import may go on more than once
-	if s := old.more[q.Queue]; s != nil {
-		more = *s
+	checked := old.more[q.Queue]
+	more, err := checked.open()
+	if err != nil {
+		return all, err
 	}
+	defer more.Close()
 	there := int(e.NextID(name) - g.FirstID)
 	for i, it := range q.Items {
 		p.Add(1)
 		if i < there {
 			if _, _, err := more.item(engine.Item{}); err != nil {
-				return all, err
+				return all, fmt.Errorf("read %s: %w", checked.name, err)
 			}
 			continue
 		}
@@ -353,7 +355,7 @@ func restoreQueue(
 		}
 		item, stands, err := more.item(restored(it, buf, now))
 		if err != nil {
-			return all, err
+			return all, fmt.Errorf("read %s: %w", checked.name, err)
 		}
 		t, err := restoreItem(e, now, name, item, stands)
 		if err != nil {

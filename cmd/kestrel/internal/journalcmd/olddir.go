@@ -20,8 +20,8 @@ type oldDir struct {
 	path    string
 	fsys    fs.FS
 	queues  []*oldjournal.Queue
-	more    map[string]*supplement // of queues that this server has exported
-	without []error                // why supplements are left out
+	more    map[string]supplement // of queues that this server has exported
+	without []error               // why supplements are left out
 	skipped []oldjournal.Skipped
 	digest  string // of the names, sizes and times of the files
 }
@@ -33,7 +33,7 @@ func readOldDir(path string, opts oldjournal.LoadOptions, said io.Writer) (*oldD
 	if err != nil {
 		return nil, cli.Failed("cannot read the journals: %s", err)
 	}
-	d := &oldDir{path: path, fsys: os.DirFS(path), more: make(map[string]*supplement)}
+	d := &oldDir{path: path, fsys: os.DirFS(path), more: make(map[string]supplement)}
 	var names []string
 	sizes := make(map[string]int64)
 	sum := sha256.New()

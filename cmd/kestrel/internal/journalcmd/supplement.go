@@ -1,6 +1,7 @@
 package journalcmd
 
 import (
+	"bufio"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -138,50 +139,58 @@ func (s *supplementWriter) end() error {
 	return err
 }
 
-// supplement is what one says of the items of its queue.
+// supplement is one that has been checked. It stays on disk: it is as long as its queue has items.
 type supplement struct {
-	left []byte // of its entries
-	next uint64 // items before the next entry
-	rich uint64 // entries that are left
+	name string // of the file; "" for that of a queue without one
+	size int64  // bytes
+	rich uint64 // entries
+
+	// Of the queue's file, as it was exported.
+	journalSize, journalSum uint64
 }
 
 // errSupplement says that a file is not what its supplement says of it.
 var errSupplement = errors.New("is not as it was exported")
 
-// loadSupplement returns the supplement of q, whose files are in dir; nil if it has none. It checks all of it, and
-// the file of the queue.
-func loadSupplement(dir string, q *oldjournal.Queue) (*supplement, error) {
+// loadSupplement returns the supplement of q, whose files are in dir. It checks all of it, and the file of the queue.
+func loadSupplement(dir string, q *oldjournal.Queue) (none supplement, err error) {
 	name := filepath.Join(dir, supplementName(q.Queue))
-	b, err := os.ReadFile(name)
+	f, err := os.Open(name)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
+		return none, nil
 	}
 	if err != nil {
-		return nil, err
+		return none, err
 	}
+	defer f.Close()
 	broken := func(err error) error { return fmt.Errorf("%s, of the queue %q: %w", name, q.Queue, err) }
-	all, size, sum, err := parseSupplement(b)
+	info, err := f.Stat()
 	if err != nil {
-		return nil, broken(err)
+		return none, err
+	}
+	s, err := parseSupplement(f, info.Size())
+	if err != nil {
+		return none, broken(err)
 	}
 	for _, file := range q.Names {
 		if file != q.Queue {
-			return nil, fmt.Errorf("%s %w: the original has changed the queue %q since", filepath.Join(dir, file),
+			return none, fmt.Errorf("%s %w: the original has changed the queue %q since", filepath.Join(dir, file),
 				errSupplement, q.Queue)
 		}
 	}
 	now, err := sumOf(filepath.Join(dir, q.Queue))
 	if err != nil {
-		return nil, err
+		return none, err
 	}
-	if now.size != size || now.sum.Sum64() != sum {
-		return nil, fmt.Errorf("%s %w: it has %d bytes, and had %d or other contents", filepath.Join(dir, q.Queue),
-			errSupplement, now.size, size)
+	if now.size != s.journalSize || now.sum.Sum64() != s.journalSum {
+		return none, fmt.Errorf("%s %w: it has %d bytes, and had %d or other contents", filepath.Join(dir, q.Queue),
+			errSupplement, now.size, s.journalSize)
 	}
-	if err := all.check(len(q.Items)); err != nil {
-		return nil, broken(err)
+	if err := s.check(f, len(q.Items)); err != nil {
+		return none, broken(err)
 	}
-	return all, nil
+	s.name = name
+	return s, nil
 }
 
 func sumOf(name string) (h hasher, err error) {
@@ -198,30 +207,51 @@ func sumOf(name string) (h hasher, err error) {
 
 var errSupplementDamaged = errors.New("the supplement is damaged")
 
-// parseSupplement checks the sum of a supplement. It returns the size and the sum of the queue's file too.
-func parseSupplement(b []byte) (s *supplement, size, sum uint64, err error) {
-	if len(b) < supplementHead+supplementTail || string(b[:8]) != supplementMagic {
-		return nil, 0, 0, errSupplementDamaged
-	}
-	if v := binary.LittleEndian.Uint64(b[8:]); v != supplementVersion {
-		return nil, 0, 0, fmt.Errorf("a newer release wrote the supplement, in version %d: use that release", v)
+// parseSupplement checks the sum of a supplement of size bytes.
+func parseSupplement(r io.ReaderAt, size int64) (s supplement, err error) {
+	var head [supplementHead]byte
+	var tail [supplementTail]byte
+	if size < supplementHead+supplementTail {
+		return s, errSupplementDamaged
 	}
 	whole := newHasher()
-	whole.add(b[:len(b)-8])
-	tail := b[len(b)-supplementTail:]
+	if _, err := io.Copy(whole.sum, io.NewSectionReader(r, 0, size-8)); err != nil {
+		return s, err
+	}
+	for at, part := range map[int64][]byte{0: head[:], size - supplementTail: tail[:]} {
+		if _, err := io.ReadFull(io.NewSectionReader(r, at, int64(len(part))), part); err != nil {
+			return s, cut(err)
+		}
+	}
+	if string(head[:8]) != supplementMagic {
+		return s, errSupplementDamaged
+	}
+	if v := binary.LittleEndian.Uint64(head[8:]); v != supplementVersion {
+		return s, fmt.Errorf("a newer release wrote the supplement, in version %d: use that release", v)
+	}
 	if binary.LittleEndian.Uint64(tail[24:]) != whole.sum.Sum64() {
-		return nil, 0, 0, errSupplementDamaged
+		return s, errSupplementDamaged
 	}
-	s = &supplement{left: b[supplementHead : len(b)-supplementTail], rich: binary.LittleEndian.Uint64(tail)}
-	if err := s.begin(); err != nil {
-		return nil, 0, 0, err
+	return supplement{
+		size: size, rich: binary.LittleEndian.Uint64(tail[:]),
+		journalSize: binary.LittleEndian.Uint64(tail[8:]), journalSum: binary.LittleEndian.Uint64(tail[16:]),
+	}, nil
+}
+
+// cut returns the error for a supplement that ended before its time, if err says so.
+func cut(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errSupplementDamaged
 	}
-	return s, binary.LittleEndian.Uint64(tail[8:]), binary.LittleEndian.Uint64(tail[16:]), nil
+	return err
 }
 
 // check looks at the entries of a supplement of a queue with so many items.
-func (s *supplement) check(items int) error {
-	all := *s
+func (s *supplement) check(r io.ReaderAt, items int) error {
+	all, err := s.entries(r)
+	if err != nil {
+		return err
+	}
 	for range items {
 		if _, _, err := all.item(engine.Item{}); err != nil {
 			return err
@@ -233,61 +263,109 @@ func (s *supplement) check(items int) error {
 	return nil
 }
 
+// open opens the entries of a supplement that has been loaded, from the first one on. Close them.
+func (s *supplement) open() (*entries, error) {
+	if s.name == "" {
+		return &entries{}, nil
+	}
+	f, err := os.Open(s.name)
+	if err != nil {
+		return nil, err
+	}
+	all, err := s.entries(f)
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	all.file = f
+	return all, nil
+}
+
+// entries returns the entries of the supplement that r reads.
+func (s *supplement) entries(r io.ReaderAt) (*entries, error) {
+	section := io.NewSectionReader(r, supplementHead, s.size-supplementHead-supplementTail)
+	all := &entries{in: bufio.NewReader(section), rich: s.rich}
+	return all, all.begin()
+}
+
+// entries read what a supplement says of the items of its queue, one after the other. The zero value says nothing.
+type entries struct {
+	file *os.File // that Close closes; nil: none
+	in   *bufio.Reader
+	next uint64 // items before the next entry
+	rich uint64 // entries that are left
+
+	key, origin [256]byte // of the item at hand
+}
+
+// Close closes the file.
+func (s *entries) Close() error {
+	if s.file == nil {
+		return nil
+	}
+	return s.file.Close()
+}
+
 // begin reads how many plain items come before the next entry.
-func (s *supplement) begin() (err error) {
+func (s *entries) begin() (err error) {
 	if s.rich > 0 {
 		s.next, err = s.uvarint()
-	} else if len(s.left) > 0 {
+	} else if _, err = s.in.Peek(1); err == io.EOF {
+		err = nil
+	} else if err == nil {
 		err = errSupplementDamaged
 	}
 	return err
 }
 
-func (s *supplement) uvarint() (uint64, error) {
-	v, n := binary.Uvarint(s.left)
+func (s *entries) uvarint() (uint64, error) {
+	b, err := s.in.Peek(binary.MaxVarintLen64)
+	if err != nil && err != io.EOF {
+		return 0, err
+	}
+	v, n := binary.Uvarint(b)
 	if n <= 0 {
 		return 0, errSupplementDamaged
 	}
-	s.left = s.left[n:]
-	return v, nil
+	_, err = s.in.Discard(n)
+	return v, err
 }
 
-// take returns the next n bytes.
-func (s *supplement) take(n int) ([]byte, error) {
-	if n > len(s.left) {
-		return nil, errSupplementDamaged
-	}
-	b := s.left[:n]
-	s.left = s.left[n:]
-	return b, nil
+// take reads the next bytes.
+func (s *entries) take(into []byte) error {
+	_, err := io.ReadFull(s.in, into)
+	return cut(err)
 }
 
-// sized returns bytes behind a byte that counts them.
-func (s *supplement) sized() ([]byte, error) {
-	n, err := s.take(1)
+// sized reads bytes behind a byte that counts them.
+func (s *entries) sized(into *[256]byte) ([]byte, error) {
+	n, err := s.in.ReadByte()
 	if err != nil {
-		return nil, err
+		return nil, cut(err)
 	}
-	return s.take(int(n[0]))
+	return into[:n], s.take(into[:n])
 }
 
 // item adds to it, the next item of the queue's file, what the supplement says of it.
-func (s *supplement) item(it engine.Item) (_ engine.Item, stands engine.Standing, err error) {
-	if s == nil || s.rich == 0 {
+func (s *entries) item(it engine.Item) (_ engine.Item, stands engine.Standing, err error) {
+	if s.rich == 0 {
 		return it, stands, nil
 	}
 	if s.next > 0 {
 		s.next--
 		return it, stands, nil
 	}
-	fields, err := s.take(1)
-	if err != nil || fields[0] == 0 || fields[0]&^hasFields != 0 {
-		return it, stands, errSupplementDamaged
+	fields, err := s.in.ReadByte()
+	if err == nil && (fields == 0 || fields&^hasFields != 0) {
+		err = errSupplementDamaged
+	}
+	if err != nil {
+		return it, stands, cut(err)
 	}
 	var key, origin []byte
 	var why engine.Why
 	number := func(field byte, most uint64) (n uint64) {
-		if err == nil && fields[0]&field != 0 {
+		if err == nil && fields&field != 0 {
 			if n, err = s.uvarint(); err == nil && n > most {
 				err = errSupplementDamaged
 			}
@@ -295,26 +373,25 @@ func (s *supplement) item(it engine.Item) (_ engine.Item, stands engine.Standing
 		return n
 	}
 	it.Flags = uint32(number(hasFlags, math.MaxUint32))
-	if err == nil && fields[0]&hasKey != 0 {
-		if key, err = s.sized(); err == nil && engine.ValidateKey(key) != nil {
+	if err == nil && fields&hasKey != 0 {
+		if key, err = s.sized(&s.key); err == nil && engine.ValidateKey(key) != nil {
 			err = errSupplementDamaged
 		}
 	}
 	stands.Due = engine.Time(number(hasDue, math.MaxInt64))
-	if err == nil && fields[0]&hasToken != 0 {
-		var token []byte
-		if token, err = s.take(8); err == nil {
-			stands.Token = binary.LittleEndian.Uint64(token)
-		}
+	if err == nil && fields&hasToken != 0 {
+		var token [8]byte
+		err = s.take(token[:])
+		stands.Token = binary.LittleEndian.Uint64(token[:])
 	}
 	stands.Count = uint16(number(hasCount, math.MaxUint16))
-	if err == nil && fields[0]&hasOrigin != 0 {
-		var b []byte
-		if b, err = s.take(1); err == nil {
+	if err == nil && fields&hasOrigin != 0 {
+		var b [1]byte
+		if err = s.take(b[:]); err == nil {
 			why = engine.Why(b[0])
-			origin, err = s.sized()
+			origin, err = s.sized(&s.origin)
 		}
-		if why != engine.TooOften && why != engine.Rejected || len(origin) == 0 {
+		if err == nil && (why != engine.TooOften && why != engine.Rejected || len(origin) == 0) {
 			err = errSupplementDamaged
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -172,6 +173,35 @@ func TestSupplementGolden(t *testing.T) {
 	}
 }
 
+// TestSupplementStays checks the supplement of a queue of many items, and reads it. It stays on disk meanwhile.
+func TestSupplementStays(t *testing.T) {
+	const items = 300_000
+	var b bytes.Buffer
+	w := newSupplement(&b)
+	for range items {
+		if err := w.add(&engine.Item{Flags: 1 << 31}, engine.Standing{}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.end(); err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	r := bytes.NewReader(b.Bytes())
+	s, err := parseSupplement(r, r.Size())
+	if err == nil {
+		err = s.check(r, items)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	if got, most := after.TotalAlloc-before.TotalAlloc, uint64(b.Len()/8); got > most {
+		t.Errorf("a supplement of %d bytes takes %d bytes of memory, want at most %d", b.Len(), got, most)
+	}
+}
+
 func FuzzSupplement(f *testing.F) {
 	b, _ := hex.DecodeString(strings.Join(strings.Fields(supplementGolden), ""))
 	f.Add(b, 3)
@@ -179,12 +209,17 @@ func FuzzSupplement(f *testing.F) {
 		if items < 0 || items > 1000 {
 			return
 		}
-		s, _, _, err := parseSupplement(b)
-		if err != nil || s.check(items) != nil {
+		r := bytes.NewReader(b)
+		s, err := parseSupplement(r, r.Size())
+		if err != nil || s.check(r, items) != nil {
 			return
 		}
+		all, err := s.entries(r)
+		if err != nil {
+			t.Fatalf("what was checked is damaged: %v", err)
+		}
 		for range items {
-			if _, _, err := s.item(engine.Item{Data: []byte("x")}); err != nil {
+			if _, _, err := all.item(engine.Item{Data: []byte("x")}); err != nil {
 				t.Fatalf("what was checked is damaged: %v", err)
 			}
 		}
