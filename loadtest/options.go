@@ -15,8 +15,11 @@ const (
 	MaxItemSize    = 64 << 20  // bytes
 	MaxRate        = 1e9       // per second
 	maxBatchSize   = 256 << 20 // bytes of values in one batch
-	maxQueueName   = 200       // bytes
-	maxThreads     = 64
+	MaxThreads     = 64
+	maxQueueName   = 200 // bytes
+
+	// MinVerifiedSize is the smallest item, in bytes, that says which one it is, as a Ledger needs.
+	MinVerifiedSize = stampSize
 )
 
 // Options say what to send, over how many connections, and for how long. Zero means the default
@@ -135,7 +138,7 @@ func (o Options) Validate() error {
 	c.bad(o.Addr == "", "Addr is empty")
 	c.bad(o.Protocol >= numProtocols, "unknown %v", o.Protocol)
 	c.bad(len(o.Groups) == 0, "no Groups")
-	c.within("Threads", o.Threads, 1, maxThreads)
+	c.within("Threads", o.Threads, 1, MaxThreads)
 	c.bad(o.Warmup < 0 || o.HeadStart < 0 || o.ReplyWait < 0 || o.DrainWait < 0 || o.ConnectWait < 0 || o.Interval < 0,
 		"Warmup, HeadStart, ReplyWait, DrainWait, ConnectWait or Interval is negative")
 	connections := 0
@@ -177,7 +180,9 @@ func (g *Group) validate(c *checker, o *Options) {
 	c.within("Queues", g.Queues, 1, MaxConnections)
 	c.within("Reconnect", g.Reconnect, 0, math.MaxInt)
 	for _, name := range append([]string{g.Queue}, g.Fanout...) {
-		c.bad(!queueNameOK(name), "Queue %q is not a queue name", name)
+		if why := CheckQueueName(name); why != nil {
+			c.bad(true, "Queue %.300q %w", name, why)
+		}
 	}
 	c.bad(g.Operations < 0 || g.Duration < 0, "Operations or Duration is negative")
 	c.bad(g.Operations == 0 && g.Duration == 0 && !g.Drain,
@@ -220,9 +225,17 @@ func (g *Group) validateFit(c *checker, o *Options) {
 	}
 }
 
-// queueNameOK reports whether a name can be sent; the server may want more of it.
-func queueNameOK(name string) bool {
-	return name != "" && len(name) <= maxQueueName && !strings.ContainsAny(name, " \r\n\x00/")
+// CheckQueueName returns why a name cannot be sent, as in "is empty". The server may want more of it.
+func CheckQueueName(name string) error {
+	switch {
+	case name == "":
+		return errors.New("is empty")
+	case len(name) > maxQueueName:
+		return fmt.Errorf("is longer than %d bytes", maxQueueName)
+	case strings.ContainsAny(name, " \r\n\x00/"):
+		return errors.New("has a space, a slash, or a line end, which no name can have")
+	}
+	return nil
 }
 
 // withDefaults returns o with the defaults in place of zeros; the groups are copies.

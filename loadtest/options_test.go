@@ -31,7 +31,7 @@ func TestValidate(t *testing.T) {
 		{"Queues is 70000", func(_ *Options, g *Group) { g.Queues = 70000 }},
 		{"Threads is 65", func(o *Options, _ *Group) { o.Threads = 65 }},
 		{"Reconnect is -1", func(_ *Options, g *Group) { g.Reconnect = -1 }},
-		{`Queue "a b" is not`, func(_ *Options, g *Group) { g.Queue = "a b" }},
+		{`Queue "a b" has a space`, func(_ *Options, g *Group) { g.Queue = "a b" }},
 		{"neither Operations nor Duration", func(_ *Options, g *Group) { g.Operations = 0 }},
 		{"Operations or Duration is negative", func(_ *Options, g *Group) { g.Duration = -1 }},
 		{"WarmupOperations is negative", func(_ *Options, g *Group) { g.WarmupOperations = -1 }},

@@ -31,6 +31,8 @@ func (Flood) Name() string { return "flood" }
 // Validate reports every problem of the options.
 func (s Flood) Validate() error {
 	var errs []error
+	checkQueue(&errs, s.Queue)
+	checkSize(&errs, s.Size)
 	positive(&errs, "items", s.Items)
 	positive(&errs, "producers", int64(s.Producers))
 	positive(&errs, "consumers", int64(s.Consumers))

@@ -26,6 +26,8 @@ type Flow struct {
 // Validate reports every problem of the options.
 func (f Flow) Validate() error {
 	var errs []error
+	checkQueue(&errs, f.Queue)
+	checkSize(&errs, f.Size)
 	positive(&errs, "queues", int64(f.Queues))
 	positive(&errs, "producers", int64(f.Producers))
 	positive(&errs, "pipeline", int64(f.Pipeline))

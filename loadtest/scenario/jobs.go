@@ -45,6 +45,7 @@ type Jobs struct {
 // Validate reports every problem of the options.
 func (j Jobs) Validate() error {
 	var errs []error
+	checkQueue(&errs, j.Queue)
 	positive(&errs, "items", j.Items)
 	positive(&errs, "producers", int64(j.Producers))
 	positive(&errs, "consumers", int64(j.Consumers))

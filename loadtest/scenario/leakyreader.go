@@ -32,6 +32,7 @@ func (LeakyReader) Name() string { return "leaky-reader" }
 // Validate reports every problem of the options.
 func (s LeakyReader) Validate() error {
 	var errs []error
+	checkQueue(&errs, s.Queue)
 	positive(&errs, "items", s.Items)
 	positive(&errs, "threads", int64(s.Threads))
 	if !(s.Rate >= 0 && s.Rate < 1) {

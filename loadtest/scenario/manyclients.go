@@ -32,6 +32,8 @@ func (s ManyClients) Length() time.Duration { return time.Duration(s.Items) * s.
 // Validate reports every problem of the options.
 func (s ManyClients) Validate() error {
 	var errs []error
+	checkQueue(&errs, s.Queue)
+	checkSize(&errs, s.Size)
 	positive(&errs, "clients", int64(s.Clients))
 	positive(&errs, "items", s.Items)
 	if s.Sleep < 0 {

@@ -31,6 +31,8 @@ func (s Packing) Length() time.Duration { return time.Duration(s.Cycles) * s.Pau
 // Validate reports every problem of the options.
 func (s Packing) Validate() error {
 	var errs []error
+	checkQueue(&errs, s.Queue)
+	checkSize(&errs, s.Size)
 	positive(&errs, "items", s.Items)
 	positive(&errs, "cycles", int64(s.Cycles))
 	if s.Pause < 0 {

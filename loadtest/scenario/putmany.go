@@ -26,6 +26,8 @@ func (PutMany) Name() string { return "put-many" }
 // Validate reports every problem of the options.
 func (s PutMany) Validate() error {
 	var errs []error
+	checkQueue(&errs, s.Queue)
+	checkSize(&errs, s.Size)
 	positive(&errs, "clients", int64(s.Clients))
 	positive(&errs, "items", s.Items)
 	positive(&errs, "burst", int64(s.Burst))

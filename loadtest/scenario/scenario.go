@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/kestrelmq/kestrel/loadtest"
@@ -209,6 +210,24 @@ func (e *Env) printf(format string, args ...any) { fmt.Fprintf(e.Out, format+"\n
 // note adds a doubt about the figures to the figures.
 func (e *Env) note(format string, args ...any) {
 	e.Figures.Notes = append(e.Figures.Notes, fmt.Sprintf(format, args...))
+}
+
+// checkQueue gathers what is wrong with the name of a queue.
+func checkQueue(errs *[]error, name string) {
+	why := loadtest.CheckQueueName(name)
+	if why == nil && strings.ContainsAny(name, ".~") {
+		why = errors.New("has a . or ~, which no Kestrel takes")
+	}
+	if why != nil {
+		*errs = append(*errs, fmt.Errorf("queue name %.300q %w", name, why))
+	}
+}
+
+// checkSize gathers a size of items that cannot be.
+func checkSize(errs *[]error, size int) {
+	if size < 1 || size > loadtest.MaxItemSize {
+		*errs = append(*errs, fmt.Errorf("an item of %d bytes, want 1 to %d", size, loadtest.MaxItemSize))
+	}
 }
 
 // positive gathers the options that are not at least 1.

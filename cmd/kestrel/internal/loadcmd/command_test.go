@@ -140,6 +140,10 @@ func TestLoadFails(t *testing.T) {
 	if err := os.WriteFile(bad, []byte("[[flow]]\ncolour = 1\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	named := filepath.Join(dir, "named.toml")
+	if err := os.WriteFile(named, []byte("items = 9\n[[flow]]\nqueue = \"a~b\"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	for _, tt := range []struct {
 		args string
 		code int
@@ -161,7 +165,15 @@ func TestLoadFails(t *testing.T) {
 		{"put-many --interval 1ms", cli.ExitUsage, "--interval is 1ms"},
 		{"put-many --spawn --spawn-args --nonsense", cli.ExitFailed, "unknown flag: --nonsense"},
 		{"put-many --server 127.0.0.1:1 --timeout 50ms", cli.ExitFailed, "did not end within 50ms"},
-		{"put-many -b 9 --spawn", cli.ExitFailed, "want at least 34 to verify"},
+		{"put-many -b 9 --spawn", cli.ExitUsage, "--bytes is 9, want at least 34 to verify: or say --no-verify"},
+		{"put-many -b 0", cli.ExitUsage, "an item of 0 bytes, want 1 to 67108864"},
+		{"flood -k 99999999", cli.ExitUsage, "an item of 102399998976 bytes, want 1 to"},
+		{"put-many -q a/b", cli.ExitUsage, `kestrel: queue name "a/b" has a space, a slash, or a line end`},
+		{"open-loop --queue=", cli.ExitUsage, `kestrel: queue name "" is empty`},
+		{"retries -q a.b", cli.ExitUsage, `kestrel: queue name "a.b" has a . or ~`},
+		{"leaky-reader -q " + strings.Repeat("x", 201), cli.ExitUsage, "is longer than 200 bytes"},
+		{"mixed -f " + named, cli.ExitUsage, `kestrel: flow 1: queue name "a~b" has a . or ~`},
+		{"put-many --threads 65", cli.ExitUsage, "--threads is 65, want 1 to 64"},
 		{"leaky-reader --no-verify --spawn", cli.ExitFailed, "needs verification"},
 		{"soak --max-memory many", cli.ExitUsage, `--max-memory "many" is not a size`},
 		{"mixed", cli.ExitUsage, "which flows? Say --file FILE"},

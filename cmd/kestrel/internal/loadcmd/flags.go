@@ -122,8 +122,10 @@ func (p *loadFlags) check() error {
 		return errors.New("--client-id is for --thrift")
 	case p.port < 1 || p.port > 65535:
 		return fmt.Errorf("--port is %d, want 1 to 65535", p.port)
-	case p.threads < 1:
-		return fmt.Errorf("--threads is %d, want at least 1", p.threads)
+	case p.threads < 1 || p.threads > loadtest.MaxThreads:
+		return fmt.Errorf("--threads is %d, want 1 to %d", p.threads, loadtest.MaxThreads)
+	case !p.noVerify && p.size() < loadtest.MinVerifiedSize:
+		return fmt.Errorf("--bytes is %d, want at least %d to verify: or say --no-verify", p.size(), loadtest.MinVerifiedSize)
 	case p.interval < 20*time.Millisecond:
 		return fmt.Errorf("--interval is %v, want at least 20ms", p.interval)
 	case p.timeout < 0 || p.pid < 0:
@@ -136,6 +138,15 @@ func (p *loadFlags) check() error {
 		return fmt.Errorf("--server %q is not HOST:PORT", p.server)
 	}
 	return nil
+}
+
+// size returns the bytes of an item, if a flag says them; otherwise they are enough.
+func (p *loadFlags) size() int {
+	if !p.flags.Changed("bytes") {
+		return loadtest.MaxItemSize
+	}
+	n, _ := p.flags.GetInt("bytes")
+	return n
 }
 
 // protocol returns what is spoken.
