@@ -96,17 +96,29 @@ func closing(err error) bool {
 // unknown returns an error with the cause that leaves open what has happened.
 func unknown(cause error) error { return fmt.Errorf("%w: %w", ErrUnknownOutcome, plain(cause)) }
 
+// A wordedError is an error of the network, with what it means.
+type wordedError struct {
+	means string
+	err   error
+}
+
+func (e *wordedError) Error() string { return fmt.Sprintf("%s (%v)", e.means, e.err) }
+func (e *wordedError) Unwrap() error { return e.err }
+
 // plain words errors of the network and of contexts.
 func plain(err error) error {
+	var worded *wordedError
 	switch {
 	case err == nil:
 		return nil
+	case errors.As(err, &worded), errors.Is(err, ErrProtocol):
+		return err
 	case wire.TimedOut(err):
-		return fmt.Errorf("the server did not answer in time (%w)", err)
+		return &wordedError{"the server did not answer in time", err}
 	case errors.Is(err, memcache.ErrBadReply), errors.Is(err, wire.ErrReplyTooLarge):
 		return fmt.Errorf("%w (%w)", ErrProtocol, err)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("the server closed the connection (%w)", err)
+		return &wordedError{"the server closed the connection", err}
 	}
 	return err
 }

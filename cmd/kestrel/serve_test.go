@@ -191,7 +191,7 @@ func TestEndToEndCannotStart(t *testing.T) {
 			"192.0.2.1:0: bind: cannot assign requested address: choose an address of this" +
 			" machine with --listen or [[listener]]"},
 		{"no directory", "--data-dir " + file + "/data", "the data directory " + file + "/data" +
-			" cannot be used: mkdir " + file + ": not a directory: let this user write there, or choose" +
+			" cannot be used: mkdir " + file + ": not a directory: let this user read and write there, or choose" +
 			" another directory with --data-dir"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

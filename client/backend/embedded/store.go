@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"sync/atomic"
@@ -53,7 +52,7 @@ func open(dir string, options engine.QueueOptions, o Options) (*Store, error) {
 		Dir: dir, Settings: engine.Settings{Default: options}, MemoryLimit: o.MemoryLimit, Logger: o.Logger,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("open the directory %s: %w", dir, err)
+		return nil, err
 	}
 	return &Store{engine: e}, nil
 }

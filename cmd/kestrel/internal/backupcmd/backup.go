@@ -84,7 +84,7 @@ the configuration are wrong.
 const (
 	// maxKeys is how many files the server leaves out at most: their keys fit into a request.
 	maxKeys = 8000
-	// patience bounds how long a server takes to begin.
+	// patience bounds how long a server takes to begin, and between two pieces.
 	patience = 5 * time.Minute
 )
 
@@ -98,11 +98,12 @@ type maker struct {
 	rate                           int64 // MiB a second; 0: any
 	fullSpeed                      bool
 	out, said                      io.Writer
+	patience                       time.Duration
 }
 
 // NewBackup returns `kestrel backup`.
 func NewBackup() *cobra.Command {
-	m := new(maker)
+	m := &maker{patience: patience}
 	cmd := &cobra.Command{
 		Use: "backup", Short: "copy all queues while the server runs", Long: backupPage, Args: cli.NoArguments,
 	}
@@ -199,6 +200,12 @@ func (m *maker) fromServer(ctx context.Context, c *config.Config) error {
 	if m.fullSpeed {
 		url += "?pace=full"
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stalls := time.AfterFunc(m.patience, func() {
+		cancel(fmt.Errorf("the server has sent nothing for %v", m.patience))
+	})
+	defer stalls.Stop()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(keys))
 	if err != nil {
 		return fmt.Errorf("--admin: %q is not HOST:PORT", m.admin)
@@ -211,10 +218,13 @@ func (m *maker) fromServer(ctx context.Context, c *config.Config) error {
 	}
 	login.Sign(request)
 	client := http.Client{Transport: &http.Transport{
-		TLSClientConfig: login.TLS, ResponseHeaderTimeout: patience, ReadBufferSize: 256 << 10, DisableCompression: true,
+		TLSClientConfig: login.TLS, ReadBufferSize: 256 << 10, DisableCompression: true,
 	}}
 	answer, err := client.Do(request)
 	if err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
 		advice := cmp.Or(cli.TLSAdvice(err), "it needs --admin-port, and this command --admin HOST:PORT")
 		return cli.Failed("nothing was backed up: no server answers on its admin port %s: %v; %s", m.admin, cli.Reason(err), advice)
 	}
@@ -226,7 +236,26 @@ func (m *maker) fromServer(ctx context.Context, c *config.Config) error {
 		text += cli.StatusAdvice(answer.StatusCode, text)
 		return cli.Failed("nothing was backed up: the server on %s says: %s", m.admin, text)
 	}
-	return m.store(answer.Body)
+	return m.store(&patientReader{answer.Body, ctx, stalls, m.patience})
+}
+
+// patientReader reads what a server sends. It ends with the context, which stalls ends unless each piece comes in time.
+type patientReader struct {
+	io.Reader
+	ctx      context.Context
+	stalls   *time.Timer
+	patience time.Duration
+}
+
+// Read implements io.Reader.
+func (r *patientReader) Read(into []byte) (int, error) {
+	r.stalls.Reset(r.patience)
+	defer r.stalls.Stop()
+	n, err := r.Reader.Read(into)
+	if err != nil && r.ctx.Err() != nil {
+		err = context.Cause(r.ctx)
+	}
+	return n, err
 }
 
 // fromFiles backs up the data directory of a server that does not run.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -31,7 +32,10 @@ const (
 func Reason(err error) error {
 	var request *url.Error
 	if errors.As(err, &request) {
-		return request.Err
+		err = request.Err
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return errors.New("the server did not answer in time")
 	}
 	return err
 }

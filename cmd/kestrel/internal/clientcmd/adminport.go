@@ -38,6 +38,7 @@ func (a adminPort) ask(
 	if err != nil {
 		return nil, err
 	}
+	signalled := ctx
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	if _, _, err := net.SplitHostPort(a.address); err != nil {
@@ -52,6 +53,9 @@ func (a adminPort) ask(
 	web := http.Client{Transport: &http.Transport{TLSClientConfig: login.TLS}}
 	defer web.CloseIdleConnections()
 	reply, err := web.Do(request)
+	if err != nil && signalled.Err() != nil {
+		return nil, context.Cause(signalled)
+	}
 	if err != nil {
 		advice := cmp.Or(cli.TLSAdvice(err), "the server needs admin_port in its configuration, and this command --admin HOST:PORT if it"+
 			" is another")
@@ -59,8 +63,11 @@ func (a adminPort) ask(
 	}
 	defer reply.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(reply.Body, maxAnswer))
+	if err != nil && signalled.Err() != nil {
+		return nil, context.Cause(signalled)
+	}
 	if err != nil {
-		return nil, cli.Failed("the admin port %s: %v", a.address, err)
+		return nil, cli.Failed("the admin port %s: %v", a.address, cli.Reason(err))
 	}
 	if reply.StatusCode != http.StatusOK {
 		text := strings.TrimPrefix(strings.TrimSpace(string(body)), "error processing command: ")

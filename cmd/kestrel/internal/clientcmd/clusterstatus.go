@@ -1,7 +1,6 @@
 package clientcmd
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -219,10 +218,8 @@ func cmpError(errs ...error) error {
 
 // showMembers prints what the servers are, and which of sets they are in.
 func (s *session) showMembers(sets client.Members) error {
-	ctx, cancel := context.WithTimeout(s.ctx, s.within)
-	defer cancel()
-	status, _ := s.client.Status(ctx) // some have none
-	stats := s.client.Stats(ctx)
+	status, _ := s.client.Status(s.ctx) // some have none
+	stats := s.client.Stats(s.ctx)
 	views := []memberView{}
 	rows := [][]string{{"SERVER", "STATUS", "SETS", "VERSION", "UPTIME", "CONNECTIONS", "QUEUES", "ITEMS", "OPEN", "BYTES"}}
 	for _, server := range stats {

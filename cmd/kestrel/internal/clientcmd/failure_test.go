@@ -34,9 +34,33 @@ $ kestrel put a.b x
 0 items put into "a.b", and 1 item not
 kestrel: put to "a.b" on 127.0.0.1:…: the server refused the request with "CLIENT_ERROR"; the server's log says why: the name of a queue has no ~, . and /, for example
 $ kestrel put work x --server $SILENT --timeout 200ms; echo $?
-0 items put into "work", and 1 item not
-kestrel: put to "work" on 127.0.0.1:…: the outcome is unknown, because no clear answer came: the server did not answer in time (…); look before you do it again
+0 items put into "work", and 1 item perhaps
+kestrel: put to "work" on 127.0.0.1:…: the outcome is unknown, because no clear answer came: the server did not answer in time (read tcp …: i/o timeout); look before you do it again
 7
+$ kestrel stat work --server $NOBODY; echo $?
+kestrel: no server that answers has a queue "work": ask for statistics on 127.0.0.1:…: dial tcp …: connection refused; is a server running there? --server says where to look
+1
+$ kestrel stat work --server $KESTREL_SERVER,$SILENT --timeout 200ms; echo $?
+kestrel: no server that answers has a queue "work": ask for statistics on 127.0.0.1:…: the server did not answer in time (…)
+1
+$ kestrel cluster status --server $KESTREL_SERVER,$SILENT --timeout 200ms; echo $?
+SERVER  STATUS  SETS  VERSION  UPTIME  CONNECTIONS  QUEUES  ITEMS  OPEN  BYTES
+127.0.0.1:…
+127.0.0.1:…
+kestrel: 1 of 2 servers did not answer, and what is printed is without: 127.0.0.1:… (the server did not answer in time (…))
+1
+$ kestrel watch small --server $KESTREL_SERVER,$SILENT --timeout 200ms --interval 10ms --count 1; echo $?
+kestrel: ask for statistics on …
+TIME           IN/s     OUT/s       ITEMS       BYTES        AGE  WAITING     OPEN  QUEUE
+kestrel: ask for statistics on …
+…                 0         0           2         2 B  …                0        0  small
+0
+$ kestrel watch > /dev/full; echo $?
+kestrel: write what happens to standard output: no space left on device
+1
+$ kestrel clients --admin $SILENT --timeout 200ms; echo $?
+kestrel: the admin port 127.0.0.1:… cannot be asked: the server did not answer in time; …
+1
 $ kestrel put work x --server $FOREIGN --timeout 5s; echo $?
 0 items put into "work", and 1 item not
 kestrel: …this is not an answer of a Kestrel server: it said "HTTP/1.1 400 Bad Request"; --server needs a port of the memcache protocol, by default 22133

@@ -169,7 +169,10 @@ func (s *session) showQueues(names []string) error {
 	for _, name := range names {
 		q, ok := taken.Find(name)
 		if !ok {
-			return errors.Join(failed, cli.Failed("there is no queue %q; 'kestrel ls' lists them all", name))
+			if failed != nil {
+				return fmt.Errorf("no server that answers has a queue %q: %w", name, failed)
+			}
+			return cli.Failed("there is no queue %q; 'kestrel ls' lists them all", name)
 		}
 		views = append(views, viewOf(q))
 		if s.json {

@@ -68,7 +68,7 @@ kestrel: put to "orders" on …, or an item has the key "4711"; 'kestrel stat' s
 			f.DurationVar(&p.ttl, "ttl", 0, "time after which an item is not delivered any more (default never)")
 			f.DurationVar(&p.delay, "delay", 0, "time for which the items are hidden")
 			f.StringVar(&p.key, "key", "", "`KEY` of the item, whose place it takes")
-			f.StringVar(&p.only, "only", "", "with --key: `new` or replace")
+			f.StringVar(&p.only, "only", "", "with --key: `new` puts it if there is none, replace if there is one")
 			f.Uint32Var(&p.flags, "flags", 0, "`NUMBER` that is kept with each item")
 			return func(s *session, args []string) error {
 				if f.Changed("key") && p.key == "" {
@@ -109,7 +109,7 @@ func (p *putFlags) run(s *session, args []string) error {
 	if err == nil {
 		err = p.wordKey(g.put())
 	}
-	if err == nil || g.stored > 0 || g.failed > 0 {
+	if err == nil || g.stored+g.failed+g.unknown > 0 {
 		g.report()
 	}
 	return err
@@ -232,12 +232,13 @@ func pieces(s *session, end byte, add func(item []byte, more bool) error) error 
 
 // gatherer puts items, many with each call as long as they come at once.
 type gatherer struct {
-	session        *session
-	queue          string
-	options        client.PutOptions
-	items          [][]byte
-	size           int
-	stored, failed int64
+	session *session
+	queue   string
+	options client.PutOptions
+	items   [][]byte
+	size    int
+
+	stored, failed, unknown int64 // items that are there, are not, and may be
 }
 
 // add takes one item; more says that the next is there already.
@@ -262,9 +263,12 @@ func (g *gatherer) put() error {
 		g.stored += int64(len(g.items))
 	case errors.As(err, &batch):
 		for _, e := range batch.Items {
-			if e == nil {
+			switch {
+			case e == nil:
 				g.stored++
-			} else {
+			case errors.Is(e, client.ErrUnknownOutcome):
+				g.unknown++
+			default:
 				g.failed++
 			}
 		}
@@ -278,15 +282,19 @@ func (g *gatherer) put() error {
 func (g *gatherer) report() {
 	if g.session.json {
 		g.session.print(struct {
-			Queue  string `json:"queue"`
-			Stored int64  `json:"stored"`
-			Failed int64  `json:"failed"`
-		}{g.queue, g.stored, g.failed})
+			Queue   string `json:"queue"`
+			Stored  int64  `json:"stored"`
+			Failed  int64  `json:"failed"`
+			Perhaps int64  `json:"perhaps"`
+		}{g.queue, g.stored, g.failed, g.unknown})
 		return
 	}
 	fmt.Fprintf(g.session.out, "%s put into %q", cli.Counted(g.stored, "item"), g.queue)
 	if g.failed > 0 {
 		fmt.Fprintf(g.session.out, ", and %s not", cli.Counted(g.failed, "item"))
+	}
+	if g.unknown > 0 {
+		fmt.Fprintf(g.session.out, ", and %s perhaps", cli.Counted(g.unknown, "item"))
 	}
 	fmt.Fprintln(g.session.out)
 }

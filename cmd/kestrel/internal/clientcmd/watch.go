@@ -53,7 +53,10 @@ func (w *watchFlags) run(s *session, patterns []string) error {
 	}
 	last := sample.Take(s.ctx, s.client)
 	if err := last.Err(); err != nil {
-		return err
+		if !last.Answered() || s.ctx.Err() != nil {
+			return err
+		}
+		fmt.Fprintf(s.err, "kestrel: %s\n", cli.ErrorLine(err))
 	}
 	if !s.json {
 		s.cells(func(c watchColumn) string { return c.title }, "QUEUE")
@@ -80,7 +83,7 @@ func (w *watchFlags) run(s *session, patterns []string) error {
 			}
 		}
 		if err := s.out.Flush(); err != nil {
-			return err
+			return cli.Failed("write what happens to standard output: %v", err)
 		}
 		last = now
 	}

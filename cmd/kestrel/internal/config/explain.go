@@ -55,7 +55,7 @@ func Explain(err error, c *Config) *cli.Failure {
 	case errors.As(err, &onPath) && slices.ContainsFunc(unwritable(), func(e error) bool {
 		return errors.Is(onPath, e)
 	}):
-		return cli.Failed("the data directory %s cannot be used: %s: let this user write there, or choose"+
+		return cli.Failed("the data directory %s cannot be used: %s: let this user read and write there, or choose"+
 			" another directory with --data-dir", dir, onPath)
 	}
 	return cli.Failed("cannot start with the data directory %s: %s", dir, err)
@@ -127,7 +127,7 @@ func explainSocket(op *net.OpError, path string) *cli.Failure {
 	case errors.Is(op, fs.ErrNotExist):
 		instead = "make its directory, or " + instead
 	case errors.Is(op, fs.ErrPermission):
-		instead = "let this user write there, or " + instead
+		instead = "let this user read and write there, or " + instead
 	}
 	return cli.Failed("cannot listen on the socket %s: %s: %s", path, why, instead)
 }
