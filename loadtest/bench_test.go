@@ -49,7 +49,7 @@ func BenchmarkCheck(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		item = appendValue(item[:0], p.size, p.next(at), c.letters)
-		p.ack(1)
+		p.acknowledge(1)
 		if _, _, problem, _ := c.check(item); problem != "" {
 			b.Fatal(problem)
 		}

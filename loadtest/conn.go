@@ -231,7 +231,7 @@ func (c *conn) countMatched(t *tally, from int) {
 		i += same
 	}
 	if puts > 0 && c.producer != nil {
-		c.producer.ack(puts * c.group.Burst)
+		c.producer.acknowledge(puts * c.group.Burst)
 	}
 }
 

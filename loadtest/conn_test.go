@@ -244,7 +244,7 @@ func TestCheckDoesNotAllocate(t *testing.T) {
 	at, item := time.Now(), []byte(nil)
 	if n := testing.AllocsPerRun(1000, func() {
 		item = appendValue(item[:0], p.size, p.next(at), c.letters)
-		p.ack(1)
+		p.acknowledge(1)
 		if _, _, problem, _ := c.check(item); problem != "" {
 			t.Fatal(problem)
 		}

@@ -86,7 +86,7 @@ func (l *Ledger) Missing(limit int) (items []Item, total int64) {
 					items = append(items, Item{f.queue.name, int(p.id), seq})
 				}
 			}
-			for seq := range f.seen.missing(p.acked.Load()) {
+			for seq := range f.seen.missing(p.acknowledged.Load()) {
 				note(seq)
 			}
 			for _, seq := range f.dueAgain() {
@@ -135,12 +135,12 @@ func (f *feed) dueAgain() (due []uint64) {
 
 // producer numbers the items of a connection. Its methods belong to the connection's thread.
 type producer struct {
-	ledger *Ledger
-	id     uint16
-	size   int // bytes of its items
-	feeds  []*feed
-	sent   atomic.Uint64
-	acked  atomic.Uint64
+	ledger       *Ledger
+	id           uint16
+	size         int // bytes of its items
+	feeds        []*feed
+	sent         atomic.Uint64
+	acknowledged atomic.Uint64
 }
 
 // queue returns the queue of a name.
@@ -186,9 +186,9 @@ func (p *producer) next(at time.Time) stamp {
 	return stamp{p.ledger.run, p.id, seq & maxSeq, at.Sub(p.ledger.begin) & maxTime}
 }
 
-// ack takes note that n more items were acknowledged. Those are the oldest that were not.
-func (p *producer) ack(n int) {
-	p.acked.Add(uint64(n))
+// acknowledge takes note that n more items were acknowledged. Those are the oldest that were not.
+func (p *producer) acknowledge(n int) {
+	p.acknowledged.Add(uint64(n))
 	p.ledger.put.Add(int64(n))
 	p.ledger.owed.Add(int64(n * len(p.feeds)))
 }

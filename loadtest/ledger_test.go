@@ -42,7 +42,7 @@ func TestCheck(t *testing.T) {
 		for range 10 {
 			p.next(at)
 		}
-		p.ack(10)
+		p.acknowledge(10)
 		var problem string
 		for i, seq := range tt.seqs {
 			if problem != "" {
@@ -62,7 +62,7 @@ func TestCheckReturned(t *testing.T) {
 	l := NewLedger(1, false)
 	p, c := newTestFeed(t, l, exactOrder)
 	item := appendValue(nil, p.size, p.next(time.Now()), c.letters)
-	p.ack(1)
+	p.acknowledge(1)
 	s, _, problem, _ := c.check(item)
 	if problem != "" || !l.drained() {
 		t.Fatalf("check = %q, drained %v", problem, l.drained())
@@ -93,7 +93,7 @@ func TestMissing(t *testing.T) {
 	for range 200 {
 		p.next(time.Now())
 	}
-	p.ack(200)
+	p.acknowledge(200)
 	for seq := range uint64(200) {
 		if seq%3 != 0 {
 			c.take(p.feeds[0], seq)

@@ -47,7 +47,7 @@ func (c *conn) accept(t *tally) {
 	}
 	t.kinds[putRequest].items += int64(c.group.Burst)
 	if c.producer != nil {
-		c.producer.ack(c.group.Burst)
+		c.producer.acknowledge(c.group.Burst)
 	}
 }
 

@@ -272,7 +272,7 @@ func (t *thread) fly(c *conn, count int, now, due time.Duration) error {
 	t.outstanding++
 	for {
 		c.prepare(count, now, t.run.start.Add(due))
-		if err := t.flush(c); err != nil {
+		if err := t.send(c); err != nil {
 			return err
 		}
 		if c.group.Kill == 0 || c.kind(0) != closeOpenRequest || t.random.Float64() >= c.group.Kill {
@@ -318,8 +318,8 @@ func (t *thread) catchUp(c *conn) error {
 	return t.arrived(c, chunk)
 }
 
-// flush writes what the kernel takes of a batch; the rest goes when the socket is writable again.
-func (t *thread) flush(c *conn) error {
+// send writes what the kernel takes of a batch; the rest goes when the socket is writable again.
+func (t *thread) send(c *conn) error {
 	for len(c.unsent) > 0 {
 		n, errno := rawWrite(c.fd, c.unsent)
 		switch errno {
@@ -352,7 +352,7 @@ func (t *thread) lastWords(c *conn, err error) error {
 func (t *thread) handle(conn int, readable, ended bool) error {
 	c := &t.conns[conn]
 	if len(c.unsent) > 0 {
-		if err := t.flush(c); err != nil {
+		if err := t.send(c); err != nil {
 			return err
 		}
 	}

@@ -71,9 +71,10 @@ func (p *place) explain(err error) error {
 	return &cli.Failure{Code: code, Text: text}
 }
 
-// closed is what to do when the server has closed the connection, as a port does that encrypts.
+// closed is what to do when the server has closed the connection, as a port does that encrypts. A server that has
+// answered before has ended, or was stopped.
 func (p *place) closed(err error) string {
-	if errors.Is(err, io.EOF) && !p.tls {
+	if errors.Is(err, io.EOF) && !p.tls && !p.answered {
 		return "if the port encrypts, say --tls"
 	}
 	return ""

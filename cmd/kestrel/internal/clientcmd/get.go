@@ -124,6 +124,7 @@ func (s *session) pass(b *client.Batch, null bool) error {
 			s.out.WriteByte('\n')
 		}
 	}
+	s.place.answered = true
 	if err := s.out.Flush(); err != nil {
 		b.Abort(context.WithoutCancel(s.ctx))
 		return fmt.Errorf("write items to standard output: %w; the items are in the queue again", err)

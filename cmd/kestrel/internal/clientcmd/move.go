@@ -132,6 +132,7 @@ func (s *session) itemsOf(queue string, most int64) (n int64, err error) {
 	if err := taken.Err(); err != nil {
 		return 0, err
 	}
+	s.place.answered = true
 	q, ok := taken.Find(queue)
 	if !ok {
 		return 0, cli.Failed("there is no queue %q; 'kestrel ls' lists them all", queue)

@@ -30,6 +30,7 @@ const (
 type place struct {
 	server, profile string
 	timeout         time.Duration
+	answered        bool // a server has
 	output          string
 
 	user, password string

@@ -260,6 +260,7 @@ func (g *gatherer) put() error {
 	var batch *client.BatchError
 	switch {
 	case err == nil:
+		g.session.place.answered = true
 		g.stored += int64(len(g.items))
 	case errors.As(err, &batch):
 		for _, e := range batch.Items {

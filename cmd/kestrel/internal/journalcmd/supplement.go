@@ -117,10 +117,10 @@ func (s *supplementWriter) add(it *engine.Item, stands engine.Standing, record [
 	if len(s.buf) < 1<<16 {
 		return nil
 	}
-	return s.flush()
+	return s.write()
 }
 
-func (s *supplementWriter) flush() error {
+func (s *supplementWriter) write() error {
 	s.sum.add(s.buf)
 	_, err := s.w.Write(s.buf)
 	s.buf = s.buf[:0]
@@ -132,7 +132,7 @@ func (s *supplementWriter) end() error {
 	for _, n := range []uint64{s.rich, s.journal.size, s.journal.sum.Sum64()} {
 		s.buf = binary.LittleEndian.AppendUint64(s.buf, n)
 	}
-	if err := s.flush(); err != nil {
+	if err := s.write(); err != nil {
 		return err
 	}
 	_, err := s.w.Write(binary.LittleEndian.AppendUint64(nil, s.sum.sum.Sum64()))

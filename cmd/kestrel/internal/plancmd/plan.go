@@ -120,8 +120,13 @@ func New() *cobra.Command {
 		if l.size, err = config.ParseSize(size); err != nil || l.size < 1 || l.size > engine.MaxItemSize {
 			return fmt.Errorf("--size %q is not the size of an item, such as 2KiB", size)
 		}
-		if l.outage <= 0 || l.connections < 1 || l.processors < 1 {
-			return errors.New("--outage, --connections and --processors must be more than 0")
+		switch {
+		case l.outage <= 0:
+			return errors.New("--outage is missing: how long consumers may be away, such as 2h")
+		case l.connections < 1:
+			return fmt.Errorf("--connections is a number above zero, and not %d", l.connections)
+		case l.processors < 1:
+			return fmt.Errorf("--processors is a number above zero, and not %d", l.processors)
 		}
 		l.costs = roundCosts
 		if measures {

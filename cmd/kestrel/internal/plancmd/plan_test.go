@@ -57,7 +57,8 @@ func TestPlanCommand(t *testing.T) {
 		{"--size 1KiB --outage 1m", "", "--rate is missing"},
 		{"--rate 5 --size big --outage 1m", "", `--size "big"`},
 		{"--rate 5 --size 64MiB --outage 1m", "", `--size "64MiB"`},
-		{"--rate 5 --size 1KiB", "", "--outage"},
+		{"--rate 5 --size 1KiB", "", "--outage is missing"},
+		{"--rate 5 --size 1KiB --outage 1m --connections 0", "", "--connections is a number above zero, and not 0"},
 	} {
 		cmd := New()
 		var out bytes.Buffer
