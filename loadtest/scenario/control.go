@@ -24,12 +24,14 @@ const (
 // control is a connection beside the load, for what is asked rarely. It is used by one goroutine.
 type control struct {
 	conn   net.Conn
+	stop   func() bool // keeps the end of a context from closing conn
 	thrift bool
 	in     []byte // bytes that have arrived and are not taken
 	out    []byte
 }
 
-// dialControl connects, and tries again for a while if the server is not there yet.
+// dialControl connects, and tries again for a while if the server is not there yet. The end of ctx closes the connection,
+// so no reply is waited for then.
 func dialControl(
 	ctx context.Context, addr string, protocol loadtest.Protocol,
 ) (*control, error) {
@@ -37,7 +39,8 @@ func dialControl(
 	for deadline := time.Now().Add(dialWait); ; {
 		conn, err := d.DialContext(ctx, "tcp", addr)
 		if err == nil {
-			return &control{conn: conn, thrift: protocol == loadtest.Thrift}, nil
+			stop := context.AfterFunc(ctx, func() { conn.Close() })
+			return &control{conn: conn, stop: stop, thrift: protocol == loadtest.Thrift}, nil
 		}
 		if ctx.Err() != nil || time.Now().After(deadline) {
 			return nil, err
@@ -49,7 +52,10 @@ func dialControl(
 	}
 }
 
-func (c *control) close() { c.conn.Close() }
+func (c *control) close() {
+	c.stop()
+	c.conn.Close()
+}
 
 // send sends c.out.
 func (c *control) send() error {

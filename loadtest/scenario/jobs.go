@@ -414,9 +414,8 @@ func (j Jobs) runJobs(
 		if err != nil {
 			return nil, nil, err
 		}
-		stop := context.AfterFunc(ctx, c.close)
 		w := &worker{control: c, l: l, queue: []byte(j.Queue), random: rand.New(rand.NewPCG(e.Seed, uint64(n)))}
-		return w, func() { stop(); c.close() }, nil
+		return w, c.close, nil
 	}
 	var putters, takers sync.WaitGroup
 	run := func(wg *sync.WaitGroup, n int, f func(w *worker) error) {

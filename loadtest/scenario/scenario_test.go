@@ -3,6 +3,7 @@ package scenario
 import (
 	"context"
 	"errors"
+	"net"
 	"regexp"
 	"strings"
 	"testing"
@@ -36,6 +37,21 @@ const (
 	spread   = `Distribution in usec: min=\d+ max=\d+ p50=\d+ p75=\d+ p90=\d+ p95=\d+ p99=\d+ p999=\d+ ` +
 		`p9999=\d+`
 )
+
+// TestSilentServer has a server take connections and answer nothing. A run ends when its time is over.
+func TestSilentServer(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	e := &Env{Server: l.Addr().String(), Figures: new(figures.Run), Timeout: 50 * time.Millisecond}
+	began := time.Now()
+	err = Run(t.Context(), e, PutMany{Clients: 1, Items: 1, Size: 64, Burst: 1, Queue: "spam", Queues: 1})
+	if took := time.Since(began); err == nil || !strings.Contains(err.Error(), "did not end within 50ms") || took > controlWait/2 {
+		t.Errorf("Run = %v after %v, want an error after 50ms", err, took)
+	}
+}
 
 // TestScenarios runs every scenario as a whole and checks what it prints, line by line, and counts.
 func TestScenarios(t *testing.T) {
