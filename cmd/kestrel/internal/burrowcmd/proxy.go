@@ -132,9 +132,9 @@ func (p *proxyFlags) serve(stderr io.Writer) error {
 func (p *proxyFlags) listener() (net.Listener, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
 	if p.certificate != "" {
-		pair, err := tls.LoadX509KeyPair(p.certificate, p.key)
+		pair, err := cli.ReadKeyPair(p.certificate, p.key)
 		if err != nil {
-			return nil, cli.Failed("read the certificate %s and its key %s: %v", p.certificate, p.key, err)
+			return nil, err
 		}
 		config.Certificates = []tls.Certificate{pair}
 	}

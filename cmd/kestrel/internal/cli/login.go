@@ -8,7 +8,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -64,6 +63,8 @@ func StatusAdvice(status int, text string) string {
 		return "; " + SayWho
 	case status == http.StatusBadRequest && strings.HasSuffix(text, "HTTP request to an HTTPS server."): // as net/http says it
 		return " The port encrypts: say --tls"
+	case status == http.StatusNotFound && text == "":
+		return "nothing is there; is it the admin port?"
 	}
 	return ""
 }
@@ -117,7 +118,7 @@ func (c Credentials) Named() bool { return c != Credentials{} }
 func (c Credentials) Config() (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if c.CA != "" {
-		pem, err := os.ReadFile(c.CA)
+		pem, err := ReadSmallFile(c.CA)
 		if err != nil {
 			return nil, Failed("read the authority of servers: %v", err)
 		}
@@ -131,9 +132,9 @@ func (c Credentials) Config() (*tls.Config, error) {
 	case c.Certificate == "" || c.Key == "":
 		return nil, &Failure{Code: ExitUsage, Text: "a certificate and its key go together: name the file of each"}
 	}
-	own, err := tls.LoadX509KeyPair(c.Certificate, c.Key)
+	own, err := ReadKeyPair(c.Certificate, c.Key)
 	if err != nil {
-		return nil, Failed("read the certificate %s and its key %s: %v", c.Certificate, c.Key, err)
+		return nil, err
 	}
 	config.Certificates = []tls.Certificate{own}
 	return config, nil

@@ -165,6 +165,12 @@ Try 'kestrel get --help'.
 kestrel: line 2 failed: get
 2
 c
+$ kestrel shell < /dev/zero; echo $?
+kestrel: read commands: a line is longer than 32 MiB
+1
+$ mkdir -p config/kestrel; ln -s /dev/zero config/kestrel/client.toml; XDG_CONFIG_HOME=$PWD/config kestrel ls; echo $?
+kestrel: read the profiles: …client.toml is larger than 1 MiB
+1
 $ printf 'put "work\n' | kestrel shell; echo $?
 kestrel: line 1: the quote " is not closed
 2

@@ -153,7 +153,7 @@ func readProfile(file, name string) (profile, error) {
 		Default  string             `toml:"default"`
 		Profiles map[string]profile `toml:"profiles"`
 	}
-	data, err := os.ReadFile(file)
+	data, err := cli.ReadSmallFile(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && name == "", file == "" && name == "":
 		return profile{}, nil

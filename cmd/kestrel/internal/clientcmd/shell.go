@@ -77,7 +77,10 @@ func (sh *shell) script() error {
 			return &cli.Failure{Code: code, Text: fmt.Sprintf("line %d failed: %s", n, lines.Text())}
 		}
 	}
-	if err := lines.Err(); err != nil {
+	switch err := lines.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		return cli.Failed("read commands: a line is longer than 32 MiB")
+	case err != nil:
 		return fmt.Errorf("read commands: %w", err)
 	}
 	return nil
