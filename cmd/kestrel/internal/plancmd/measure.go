@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/kestrelmq/kestrel/loadtest/figures"
@@ -17,6 +19,7 @@ const (
 	measureItems = 20_000
 	measureBytes = 64 << 20 // of items, at most
 	measureTime  = time.Minute
+	stopTime     = 10 * time.Second // of a run that is given up
 	// A queue of the second run keeps a quarter of its items in memory, and at most so much: the rest comes from disk.
 	memoryShare, mostMemory, leastMemory = 4, 8 << 20, 64 << 10
 )
@@ -24,7 +27,9 @@ const (
 // measure puts and gets items of a size with `kestrel load`, and returns what that cost its server. It does so twice: with
 // queues in memory, and with queues that are mostly on disk.
 func measure(ctx context.Context, size int64) (costs, error) {
-	ctx, cancel := context.WithTimeout(ctx, measureTime)
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM) // so that the directory goes, as its server does
+	defer stop()
+	ctx, cancel := context.WithTimeoutCause(ctx, measureTime, fmt.Errorf("measuring took more than %v", measureTime))
 	defer cancel()
 	dir, err := os.MkdirTemp("", "kestrel-plan-")
 	if err != nil {
@@ -59,7 +64,14 @@ func run(ctx context.Context, dir string, items, size, memory int64) (*figures.R
 		}
 		args = append(args, "--spawn-args", "--config "+config)
 	}
-	if out, err := exec.CommandContext(ctx, program, args...).CombinedOutput(); err != nil {
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // it stops the server
+	cmd.WaitDelay = stopTime
+	out, err := cmd.CombinedOutput()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("kestrel %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(string(out)))
 	}
 	return figures.Read(output + ".json")

@@ -5,9 +5,11 @@ import (
 	"math"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/cli"
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/clitest"
 	"github.com/kestrelmq/kestrel/loadtest/figures"
 )
@@ -101,6 +103,51 @@ func TestCostsOf(t *testing.T) {
 			t.Errorf("runs without a phase cost %+v", c)
 		}
 	}
+}
+
+// TestEndToEndMeasureSignalled ends a plan that measures by a signal. It leaves no server and no file.
+func TestEndToEndMeasureSignalled(t *testing.T) {
+	for _, to := range []string{"the command", "its group, as a terminal does"} {
+		cmd := clitest.Command(t, "plan", "--rate", "100", "--size", "64KiB", "--outage", "1m", "--measure")
+		left := t.TempDir()
+		cmd.Env = append(os.Environ(), "TMPDIR="+left)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		var out bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for measuring := false; !measuring; measuring = len(names(t, left)) > 0 {
+			<-time.After(time.Millisecond)
+		}
+		pid := cmd.Process.Pid
+		if to != "the command" {
+			pid = -pid
+		}
+		if err := syscall.Kill(pid, syscall.SIGINT); err != nil {
+			t.Fatal(err)
+		}
+		cmd.Wait()
+		if code := cmd.ProcessState.ExitCode(); code != cli.ExitFailed || out.String() != "kestrel: plan: interrupt signal received\n" {
+			t.Errorf("a signal to %s: exit code %d, %s", to, code, &out)
+		}
+		if all := names(t, left); len(all) > 0 {
+			t.Errorf("a signal to %s left %v", to, all)
+		}
+	}
+}
+
+// names returns the files of a directory.
+func names(t *testing.T, dir string) (all []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		all = append(all, entry.Name())
+	}
+	return all
 }
 
 // TestEndToEndMeasure has the built program measure: the plan says what was measured, and leaves no server and no file.
