@@ -90,7 +90,7 @@ NO  PEER  PROTOCOL  CLIENT  USER  LEASES  OLDEST
 		define: func(f *pflag.FlagSet) func(s *session, args []string) error {
 			c := new(clientsFlags)
 			f.StringVar(&c.admin, "admin", "", adminUsage)
-			f.StringVar(&c.order, "order", "open", "what comes first: open, oldest, age, idle, requests, received, sent or unread")
+			f.StringVar(&c.order, "order", "open", "`WHAT` comes first: open, oldest, age, idle, requests, received, sent or unread")
 			f.IntVar(&c.limit, "limit", 100, "show at most `N`")
 			f.Uint64Var(&c.end, "end", 0, "close the connection with this `NUMBER`")
 			f.Uint64Var(&c.giveBack, "return-reads", 0, "give back what the connection with this `NUMBER` holds")

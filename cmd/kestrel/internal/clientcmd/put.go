@@ -68,7 +68,7 @@ kestrel: put to "orders" on …, or an item has the key "4711"; 'kestrel stat' s
 			f.DurationVar(&p.ttl, "ttl", 0, "time after which an item is not delivered any more (default never)")
 			f.DurationVar(&p.delay, "delay", 0, "time for which the items are hidden")
 			f.StringVar(&p.key, "key", "", "`KEY` of the item, whose place it takes")
-			f.StringVar(&p.only, "only", "", "with --key: `new` puts it if there is none, replace if there is one")
+			f.StringVar(&p.only, "only", "", "`WHEN` to put the item with --key: new, if none has the key, or replace, if one has")
 			f.Uint32Var(&p.flags, "flags", 0, "`NUMBER` that is kept with each item")
 			return func(s *session, args []string) error {
 				if f.Changed("key") && p.key == "" {

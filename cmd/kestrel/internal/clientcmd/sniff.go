@@ -73,7 +73,7 @@ set       work  …                        5 B  5 B  5 B
 		define: func(f *pflag.FlagSet) func(s *session, args []string) error {
 			n := new(sniffFlags)
 			f.DurationVar(&n.most, "for", 10*time.Second, "how long to listen, 5m at most")
-			f.StringVar(&n.by, "by", "all", "what to tell apart beside requests: queue, client, or all")
+			f.StringVar(&n.by, "by", "all", "`WHAT` to tell apart beside requests: queue, client, or all")
 			f.IntVar(&n.limit, "limit", 50, "show at most `N` lines")
 			f.StringVar(&n.admin, "admin", "", "`ADDRESS` of the server's admin port (default $"+cli.AdminVariable+", or "+cli.DefaultAdmin+")")
 			return n.run
