@@ -14,10 +14,13 @@ import (
 // temporary matches the names of directories that Memory makes.
 var temporary = regexp.MustCompile(`^kestrel-memory-[0-9]+$`)
 
+// mostTries is how many directories openTemporary makes.
+const mostTries = 10
+
 // openTemporary opens a store in a temporary directory. It first removes those whose process was killed.
 func openTemporary(options engine.QueueOptions, o Options) (*Store, error) {
 	removeLeftovers(os.TempDir())
-	for {
+	for try := 1; ; try++ {
 		dir, err := os.MkdirTemp("", "kestrel-memory-")
 		if err != nil {
 			return nil, err
@@ -28,10 +31,10 @@ func openTemporary(options engine.QueueOptions, o Options) (*Store, error) {
 			return s, nil
 		}
 		os.RemoveAll(dir)
-		if !errors.Is(err, engine.ErrLocked) {
+		// Another process may have taken this new directory for a leftover, in the moment before it was locked.
+		if !errors.Is(err, engine.ErrLocked) || try == mostTries {
 			return nil, err
 		}
-		// Another process took this new directory for a leftover, in the moment before it was locked.
 	}
 }
 
