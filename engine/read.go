@@ -258,6 +258,7 @@ func (sh *shard) freeRead(r *read) {
 	sh.pool.Memory.Add(-int64(r.memory()))
 	class := readClass(cap(r.buf))
 	if class == readClasses || cap(r.buf) != readClassSize(class) || !sh.pool.Free.Store(r.memory()) {
+		r.buf = nil // references to r may outlive it
 		return
 	}
 	sh.freeReads[class].PushFront(&r.link, r)

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -316,6 +317,20 @@ func TestReadRefZero(t *testing.T) {
 	}
 	if e.Abort(Now(), none) || !none.IsZero() {
 		t.Error("Abort of the zero ReadRef = true")
+	}
+}
+
+// TestReadRefHoldsNoMemory checks that a reference to a large item, which its owner may keep, does not keep the item once
+// the read has ended: the ledger does not count it any more.
+func TestReadRefHoldsNoMemory(t *testing.T) {
+	e, _ := newQuiet(t)
+	mustPut(t, e, "q", strings.Repeat("x", readClassSize(readClasses-1)+1))
+	ref, _ := mustOpen(t, e, "q")
+	if cap(ref.r.buf) == 0 {
+		t.Fatal("an open read has no memory")
+	}
+	if _, ok := e.Confirm(Now(), ref); !ok || ref.r.buf != nil {
+		t.Errorf("confirmed %v, and %d bytes are kept", ok, cap(ref.r.buf))
 	}
 }
 
