@@ -60,7 +60,9 @@ func (s *spool) bring(q *queue) error {
 	case failed != nil:
 		return failed
 	case !written:
-		s.recall(q)
+		s.writeMu.Lock() // a write may be under way
+		defer s.writeMu.Unlock()
+		s.takeBack(q, true)
 		return nil
 	}
 	s.readMu.Lock()

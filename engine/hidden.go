@@ -213,6 +213,6 @@ func (e *Engine) spendRuns(q *queue) {
 	}
 	if len(h.Runs()) == 0 && h.registered {
 		h.registered = false
-		e.spool.unregisterHidden(q)
+		e.spool.unregister(e.spool.hiders, q)
 	}
 }

@@ -80,13 +80,14 @@ func (s *spool) hideDelayed(q *queue, urgent bool) (hid bool, err error) {
 		return false, nil
 	}
 	defer s.endBatch()
+	most := int64(0)
 	for more := true; more; {
 		q.shard.mu.Lock()
-		more = s.gather(job)
+		more, most = s.gather(job), q.opts.MaxMemorySize
 		q.shard.mu.Unlock()
 	}
 	t := s.hideBatch.Tally()
-	worth := t.Bytes+delayedOverhead*t.Count >= q.maxMemory()/smallShare || urgent
+	worth := t.Bytes+delayedOverhead*t.Count >= most/smallShare || urgent
 	if t.Count == 0 || !worth {
 		s.dropJob(job)
 		return false, nil
@@ -96,13 +97,6 @@ func (s *spool) hideDelayed(q *queue, urgent bool) (hid bool, err error) {
 	}
 	s.unload(job)
 	return true, nil
-}
-
-// maxMemory is MaxMemorySize for a caller that does not hold the shard's mutex.
-func (q *queue) maxMemory() int64 {
-	q.shard.mu.Lock()
-	defer q.shard.mu.Unlock()
-	return q.opts.MaxMemorySize
 }
 
 // beginHide makes a job whose run is among those of q, if q exists and choose says so.
@@ -185,9 +179,7 @@ func (s *spool) writeHidden(job *hideJob) error {
 		}
 	}
 	q.shard.mu.Unlock()
-	if err := w.Close(); err != nil {
-		s.e.report("delayed items: a written file could not be closed", err) // it is synced
-	}
+	s.e.report("delayed items: a written file could not be closed", w.Close()) // it is synced
 	if !needed {
 		return s.removeFile(w.Path())
 	}

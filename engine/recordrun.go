@@ -296,7 +296,7 @@ func (s *spool) reclaim(q *queue, b *backlog) error {
 	if !b.inReadBehind && !b.overfull && len(b.runs)+len(b.spent) == 0 && !b.spilling && b.marks == nil &&
 		len(b.spentMarks) == 0 {
 		q.backlog = nil
-		s.unregister(q)
+		s.unregister(s.queues, q)
 	}
 	return nil
 }

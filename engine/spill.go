@@ -54,7 +54,9 @@ func (s *spool) spill(q *queue) {
 		s.starve(q, b)
 		return
 	}
-	s.note(q, err) // if it failed, tend tries again
+	if s.note(q, err); err != nil { // tend tries again
+		s.takeBack(q, false)
+	}
 	s.afterBatch(q, b)
 	s.feed()
 }
@@ -297,21 +299,20 @@ func (e *Engine) arrived(q *queue, now Time) (left bool) {
 	return left
 }
 
-// recall takes back into the window of q, which is empty, what waits to be written, if nothing is on
-// disk alone. It waits for a write that is under way.
-func (s *spool) recall(q *queue) {
-	s.writeMu.Lock()
-	defer s.writeMu.Unlock()
+// takeBack takes back into the window of q, which is empty, what waits to be written, if nothing is on disk alone. It
+// does so only if it is needed: by the caller, or by fetches that would wait for a disk that fails. The caller holds
+// writeMu.
+func (s *spool) takeBack(q *queue, needed bool) {
 	now, sh := s.now(), q.shard
 	sh.mu.Lock()
 	b := q.backlog
-	if b == nil || q.window.Count > 0 || b.onDisk > 0 {
+	if b == nil || q.window.Count > 0 || b.onDisk > 0 || !needed && !b.missed && q.waiters.First() == nil {
 		sh.mu.Unlock()
 		return
 	}
 	b.leaving.Join(&b.recent)
 	b.recent, b.leaving = b.leaving, item.Window{}
-	b.count, b.bytes = 0, 0
+	b.count, b.bytes, b.missed = 0, 0, false
 	left := s.e.arrived(q, now)
 	s.e.unlock(sh, now)
 	s.logState(q, left)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"sync"
@@ -187,21 +188,23 @@ func (s *spool) register(q *queue) {
 	s.queues[q] = struct{}{}
 }
 
-func (s *spool) unregister(q *queue) {
+// unregister takes q out of one of the two tables.
+func (s *spool) unregister(table map[*queue]struct{}, q *queue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.queues, q)
+	delete(table, q)
+}
+
+// all returns the queues of one of the two tables.
+func (s *spool) all(table map[*queue]struct{}) []*queue {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(table))
 }
 
 // each calls f for every queue with a backlog, with its shard locked.
 func (s *spool) each(f func(*queue, *backlog)) {
-	s.mu.Lock()
-	queues := make([]*queue, 0, len(s.queues))
-	for q := range s.queues {
-		queues = append(queues, q)
-	}
-	s.mu.Unlock()
-	for _, q := range queues {
+	for _, q := range s.all(s.queues) {
 		q.shard.mu.Lock()
 		if q.backlog != nil {
 			f(q, q.backlog)
@@ -234,21 +237,9 @@ func (s *spool) registerHidden(q *queue) {
 	s.hiders[q] = struct{}{}
 }
 
-func (s *spool) unregisterHidden(q *queue) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.hiders, q)
-}
-
 // eachHidden calls f for every queue with hidden runs, with its shard locked.
 func (s *spool) eachHidden(f func(*queue, *hiddenRuns)) {
-	s.mu.Lock()
-	queues := make([]*queue, 0, len(s.hiders))
-	for q := range s.hiders {
-		queues = append(queues, q)
-	}
-	s.mu.Unlock()
-	for _, q := range queues {
+	for _, q := range s.all(s.hiders) {
 		q.shard.mu.Lock()
 		f(q, &q.aside.hidden)
 		q.shard.mu.Unlock()
@@ -344,11 +335,16 @@ func (s *spool) syncWriter(r *run, w *segment.RunWriter) error {
 	return err
 }
 
-// wantFill asks for the window to be filled, unless that is asked already or is of no use.
+// wantFill asks for the window to be filled, unless that is asked already or is of no use. What cannot be written is to
+// come back.
 func (e *Engine) wantFill(q *queue) {
-	if b := q.backlog; b.onDisk > 0 && !b.queuedFill && b.failed == nil {
+	switch b := q.backlog; {
+	case b.onDisk > 0 && !b.queuedFill && b.failed == nil:
 		b.queuedFill = true
 		e.spool.fills.add(q)
+	case b.onDisk == 0 && e.spool.failing.Load():
+		b.missed = true
+		e.spool.wantSpill(q)
 	}
 }
 

@@ -93,7 +93,7 @@ func (r *revival) withhold(q *replay.Queue, live *queue, err error) {
 // giveUp gives back what a queue holds that nobody has seen.
 func (r *revival) giveUp(q *queue) {
 	if q.backlog != nil {
-		r.e.spool.unregister(q)
+		r.e.spool.unregister(r.e.spool.queues, q)
 		q.backlog = nil
 	}
 	q.window.Clear(&r.pool)
@@ -108,7 +108,7 @@ func (r *revival) giveUp(q *queue) {
 	for _, run := range slices.Clone(q.aside.hidden.Runs()) {
 		q.aside.hidden.Drop(run)
 	}
-	r.e.spool.unregisterHidden(q)
+	r.e.spool.unregister(r.e.spool.hiders, q)
 	q.aside = nil
 }
 

@@ -1,0 +1,101 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/kestrelmq/kestrel/segment/segmenttest"
+)
+
+// TestBacklogUnwritable has nothing be written to the backlog. What is in memory is handed out all the same, in order, to
+// fetches that wait and to others, beside puts as long as these are taken. When the disk is well, all goes on.
+func TestBacklogUnwritable(t *testing.T) {
+	for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC, syscall.EMFILE} {
+		for _, kind := range []segmenttest.OpKind{segmenttest.OpCreate, segmenttest.OpWriteAt} {
+			for before := range 3 { // items that are on disk when it begins to fail
+				t.Run(fmt.Sprintln(errno, kind, before), func(t *testing.T) { testUnwritable(t, errno, kind, before*10) })
+			}
+		}
+	}
+}
+
+func testUnwritable(t *testing.T, errno syscall.Errno, kind segmenttest.OpKind, before int) {
+	e, fsys := newQuiet(t, tiny)
+	want := putMany(t, e, "q", 0, before)
+	spoolAll(e)
+	fsys.SetFault(func(op segmenttest.Op) segmenttest.Fault {
+		if op.Kind == kind && strings.Contains(op.Path, "/backlog/") {
+			return segmenttest.Fault{Err: errno}
+		}
+		return segmenttest.Fault{}
+	})
+	want = append(want, putMany(t, e, "q", before, 20)...)
+	var got []string
+	put, next := true, before+20
+	for round := 0; ; round++ {
+		if put = put && next < before+50; put {
+			if err := tryPut(e, "q", fmt.Sprintf("%030d", next)); err == nil {
+				want = append(want, fmt.Sprintf("%030d", next))
+				next++
+			} else if put = false; errno != syscall.ENOSPC {
+				t.Fatal(err)
+			}
+		}
+		data, ok := fetchSoon(t, e, round%2 == 0)
+		if !ok {
+			break
+		}
+		got = append(got, data)
+		verify(t, e)
+	}
+	fsys.SetFault(nil)
+	e.retryJournal()
+	e.spool.tend()
+	want = append(want, putMany(t, e, "q", 1000, 20)...)
+	spoolAll(e)
+	if got = append(got, drain(t, e, "q")...); !slices.Equal(got, want) {
+		t.Errorf("got %d items, want %d in order", len(got), len(want))
+	}
+}
+
+// fetchSoon takes the next item of queue "q" while the spool tries, and tries again after a second. It reports false if
+// there is none.
+func fetchSoon(t *testing.T, e *Engine, waits bool) (data string, ok bool) {
+	t.Helper()
+	var got copied
+	var f FetchRequest
+	if waits {
+		f.Waiter = &Waiter{Notify: looksItself{}}
+	}
+	_, err := e.Fetch(Now(), []byte("q"), f, &got)
+	for tries := 0; err == ErrComing; tries++ {
+		if tries == 5 {
+			t.Fatal("the next item does not come")
+		}
+		spoolAll(e)
+		e.spool.tend()
+		spoolAll(e)
+		if waits {
+			if f.Waiter.Read.IsZero() {
+				continue
+			}
+			if _, ok := e.Collect(Now(), f.Waiter.Read, f, &got); !ok {
+				t.Fatal("the item has gone")
+			}
+			return string(got.item.Data), true
+		}
+		_, err = e.Fetch(Now(), []byte("q"), f, &got)
+	}
+	if err == ErrEmpty && waits {
+		e.CancelWait(f.Waiter)
+	}
+	return string(got.item.Data), err == nil
+}
+
+// looksItself hears of the end of a wait that its owner looks at.
+type looksItself struct{}
+
+func (looksItself) WaitEnded(*Waiter) {}
