@@ -120,8 +120,8 @@ func (b *Backup) begin() (err error) {
 }
 
 // addRuns lists the runs. Every run that the sealed journal speaks of is still there. What it says of one
-// lies in the part that is recorded by now, which does not change. Of other runs nothing is known; those of
-// queues that are withheld are among them.
+// lies in the part that is recorded by now, which does not change. Nothing is known of runs of queues that are
+// withheld. All others are not in the journal yet, and may go again.
 func (b *Backup) addRuns() error {
 	e := b.e
 	recorded := make(map[string]int64)
@@ -142,17 +142,24 @@ func (b *Backup) addRuns() error {
 			}
 		}
 	})
+	e.spool.mu.Lock()
+	for _, f := range e.spool.spent {
+		recorded[f.Path] = 0
+	}
+	e.spool.mu.Unlock()
 	names, err := e.fs.List(e.spool.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		if _, ok := runs.ParseName(name); !ok {
+		f := BackupFile{Name: path.Join("backlog", name), path: path.Join(e.spool.dir, name)}
+		number, ok := runs.ParseName(name)
+		size, known := recorded[f.path]
+		if !ok || !known && !e.withheld.runs[number] {
 			continue
 		}
-		f := BackupFile{Name: path.Join("backlog", name), path: path.Join(e.spool.dir, name)}
-		if f.Size = recorded[f.path]; f.Size > 0 {
+		if f.Size = size; f.Size > 0 {
 			f.Key = 1
 		} else if f.Size, err = b.sizeOf(f.path); errors.Is(err, fs.ErrNotExist) {
 			continue // the journal never spoke of it
