@@ -105,7 +105,10 @@ func (b *Backup) begin() (err error) {
 	for _, q := range e.withheld.queues {
 		b.Withheld = append(b.Withheld, q.Name)
 	}
-	if err := b.addRuns(); err != nil {
+	if len(b.sealed.Segments) > 0 { // else the journal speaks of no run, and without one it would be missing beside them
+		err = b.addRuns()
+	}
+	if err != nil {
 		return err
 	}
 	for i := range b.Files {

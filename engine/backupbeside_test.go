@@ -41,6 +41,28 @@ func TestBackupBesideHiding(t *testing.T) {
 		t.Fatal("nothing was hidden")
 	}
 	defer b.Close()
+	wantItems(t, restoreBackup(t, b), "other", "stays")
+}
+
+// TestBackupOfNoJournal begins a backup when no queue has ever been in the journal, and one that is not has a backlog:
+// what is restored from it is a server without queues.
+func TestBackupOfNoJournal(t *testing.T) {
+	e, _ := newQuiet(t, tiny, func(o *QueueOptions) { o.KeepJournal = false })
+	putMany(t, e, "q", 0, 20)
+	spoolAll(e)
+	b, err := e.BeginBackup()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if all := restoreBackup(t, b).Queues(Now()); len(all) > 0 {
+		t.Errorf("the backup has queue %q", all[0].Name)
+	}
+}
+
+// restoreBackup opens an engine on a copy of the files of a backup.
+func restoreBackup(t *testing.T, b *Backup) *Engine {
+	t.Helper()
 	copied := segmenttest.New()
 	for i, f := range b.Files {
 		var data bytes.Buffer
@@ -60,5 +82,5 @@ func TestBackupBesideHiding(t *testing.T) {
 		}
 		w.Close()
 	}
-	wantItems(t, openQuiet(t, testOptions(copied)), "other", "stays")
+	return openQuiet(t, testOptions(copied))
 }
