@@ -79,6 +79,7 @@ type backlog struct {
 	cut         []uint64      // ids that were cut out of these
 	hold        bool          // nothing leaves recent for now
 	missed      bool          // a fetch has found nothing but what cannot be written
+	back        bool          // that has come back into the window, and is to leave again
 	thin        bool          // a run may be to be written again without what is gone
 	thinAt      Time          // none is before
 	recordDue   bool          // what is written is to be synced and recorded at the next opportunity

@@ -61,6 +61,39 @@ func testUnwritable(t *testing.T, errno syscall.Errno, kind segmenttest.OpKind, 
 	}
 }
 
+// TestTakenBackLeaves has what could not be written come back into memory, for a fetch. It leaves again when the disk is
+// well, though nobody puts anything.
+func TestTakenBackLeaves(t *testing.T) {
+	e, fsys := newQuiet(t, tiny)
+	fsys.SetFault(func(op segmenttest.Op) segmenttest.Fault {
+		if strings.Contains(op.Path, "/backlog/") {
+			return segmenttest.Fault{Err: syscall.EIO}
+		}
+		return segmenttest.Fault{}
+	})
+	want := putMany(t, e, "q", 0, 40)
+	if data, _ := fetchSoon(t, e, true); data != want[0] {
+		t.Errorf("the first item is %q, want %q", data, want[0])
+	}
+	fsys.SetFault(nil)
+	for range 3 { // seconds
+		e.spool.tend()
+		spoolAll(e)
+	}
+	q := e.shardOf([]byte("q")).queues["q"]
+	if n := q.inMemory() + q.backlog.leaving.Bytes; n > q.opts.MaxMemorySize+30 {
+		t.Errorf("%d bytes are in memory, want %d", n, q.opts.MaxMemorySize)
+	}
+	if got := drain(t, e, "q"); !slices.Equal(got, want[1:]) {
+		t.Errorf("got %d items, want %d in order", len(got), len(want)-1)
+	}
+	e.spool.tend()
+	spoolAll(e)
+	if q.backlog != nil {
+		t.Error("the queue is empty, and has a backlog")
+	}
+}
+
 // fetchSoon takes the next item of queue "q" while the spool tries, and tries again after a second. It reports false if
 // there is none.
 func fetchSoon(t *testing.T, e *Engine, waits bool) (data string, ok bool) {

@@ -293,7 +293,7 @@ func (s *spool) reclaim(q *queue, b *backlog) error {
 	}
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if !b.inReadBehind && !b.overfull && len(b.runs)+len(b.spent) == 0 && !b.spilling && b.marks == nil &&
+	if !b.inReadBehind && !b.overfull && !b.back && len(b.runs)+len(b.spent) == 0 && !b.spilling && b.marks == nil &&
 		len(b.spentMarks) == 0 {
 		q.backlog = nil
 		s.unregister(s.queues, q)

@@ -312,7 +312,7 @@ func (s *spool) takeBack(q *queue, needed bool) {
 	}
 	b.leaving.Join(&b.recent)
 	b.recent, b.leaving = b.leaving, item.Window{}
-	b.count, b.bytes, b.missed = 0, 0, false
+	b.count, b.bytes, b.missed, b.back = 0, 0, false, !needed
 	left := s.e.arrived(q, now)
 	s.e.unlock(sh, now)
 	s.logState(q, left)

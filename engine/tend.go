@@ -16,6 +16,11 @@ func (s *spool) tend() {
 	s.tendHidden()
 	s.each(func(q *queue, b *backlog) {
 		b.recordDue = b.recordDue || b.unrecorded() || starving && b.unclosed()
+		if b.back {
+			b.back = false
+			s.e.shrink(q)
+			s.wantRecord(q)
+		}
 		if b.leaving.Count > 0 {
 			s.wantSpill(q)
 		}
