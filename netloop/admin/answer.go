@@ -87,7 +87,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 		s.index(w)
 		return
 	}
-	name, kind := split(r.URL.Path)
+	name, _ := split(r.URL.Path)
 	c, ok := s.commands[name]
 	if !ok {
 		plain(w, http.StatusNotFound, "no such command")
@@ -119,14 +119,30 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 			"; admin_get_controls = true in the configuration allows GET")
 		return
 	}
-	if c.costly {
-		select {
-		case s.costly <- struct{}{}:
-			defer func() { <-s.costly }()
-		case <-r.Context().Done():
-			return
-		}
+	if !c.costly {
+		s.run(w, r, c, changes)
+		return
 	}
+	select {
+	case s.costly <- struct{}{}:
+	case <-r.Context().Done():
+		return
+	}
+	a := &worded{ResponseWriter: w, account: s.account}
+	defer a.drop()
+	func() {
+		defer func() { <-s.costly }()
+		s.run(a, r, c, changes)
+	}()
+	s.limitAnswer(w)
+	if err := s.unread.send(a); err != nil {
+		s.log.Debug("admin answer not delivered", "command", name, "peer", r.RemoteAddr, "err", err)
+	}
+}
+
+// run answers with what a command returns, or with why it does not run.
+func (s *Server) run(w http.ResponseWriter, r *http.Request, c command, changes bool) {
+	name, kind := split(r.URL.Path)
 	if c.listens { // the end of a time limit would look like the end of the client
 		http.NewResponseController(w).SetReadDeadline(time.Time{})
 	}

@@ -33,3 +33,18 @@ func (s *Server) server() (*netloop.Server, error) {
 	}
 	return nil, errNotReady
 }
+
+// account counts memory for the memory limit, once there is one.
+func (s *Server) account(n int64) {
+	if server := s.attached.Load(); server != nil {
+		server.Engine().Account(n)
+	}
+}
+
+// unreadLimit is how many bytes answers may take while clients read them.
+func (s *Server) unreadLimit() int64 {
+	if server := s.attached.Load(); server != nil {
+		return server.Engine().MemoryLimit() / unreadShare
+	}
+	return 0
+}

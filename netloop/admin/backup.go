@@ -35,7 +35,8 @@ func takeBackup(s *Server, r *http.Request) (any, error) {
 		defer cancel()
 		defer context.AfterFunc(s.ending, cancel)()
 		s.log.Info("backup begins", "peer", r.RemoteAddr, "held_files", len(have))
-		out := &patientWriter{s: s, w: w}
+		out := &patientWriter{ResponseWriter: w, s: s}
+		w.Header().Set("Content-Type", "application/x-tar")
 		to := io.Writer(out)
 		if pace == "" {
 			to = backup.GiveWay(ctx, out, server.Engine())
@@ -71,17 +72,18 @@ func backupStatus(err error) int {
 
 // patientWriter gives the client some time for each write, and not for the whole answer.
 type patientWriter struct {
+	http.ResponseWriter
 	s     *Server
-	w     http.ResponseWriter
 	bytes int64
 }
 
+// Unwrap is for http.ResponseController.
+func (p *patientWriter) Unwrap() http.ResponseWriter { return p.ResponseWriter }
+
+// Write implements http.ResponseWriter.
 func (p *patientWriter) Write(b []byte) (int, error) {
-	if p.bytes == 0 {
-		p.w.Header().Set("Content-Type", "application/x-tar")
-	}
-	p.s.limitAnswer(p.w)
-	n, err := p.w.Write(b)
+	p.s.limitAnswer(p.ResponseWriter)
+	n, err := p.ResponseWriter.Write(b)
 	p.bytes += int64(n)
 	return n, err
 }

@@ -16,6 +16,6 @@
 // # Limits
 //
 // The server bounds connections, the time to send a request, its size, and the time to take an answer. It also bounds
-// the number of expensive answers made at once; see limits.go. A client can therefore slow down other operators, but
-// neither the event loops nor memory.
+// the number of expensive answers made at once, and the memory of those that clients read; see limits.go and worded.go. A
+// client can therefore slow down other operators, but neither the event loops nor memory.
 package admin

@@ -29,6 +29,8 @@ const (
 	identifyTime = 9 * time.Second
 	// maxCostly is how many answers that describe every queue are made at once.
 	maxCostly = 4
+	// unreadShare is the part of the memory limit that such answers may take while clients read them: one in so many.
+	unreadShare = 16
 
 	defaultRequestTime = 5 * time.Second
 	defaultAnswerTime  = 30 * time.Second

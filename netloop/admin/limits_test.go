@@ -48,27 +48,81 @@ func TestSlowClients(t *testing.T) {
 	tt.expect("/ping.txt", 200, "pong\n")
 }
 
-// TestSlowReader tests that one who does not take an answer is cut off, and holds up nobody else
-// meanwhile.
-func TestSlowReader(t *testing.T) {
-	t.Parallel()
-	tt := start(t, Options{answerTime: 200 * time.Millisecond}, netloop.Options{}, defaults())
-	for i := range 2000 { // some 14 MB, more than sockets keep
+// slowReader asks for an answer and reads no more than its beginning.
+func (tt *tester) slowReader(path string) net.Conn {
+	c := tt.dial()
+	c.(*net.TCPConn).SetReadBuffer(4096)
+	io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	c.Read(make([]byte, 1)) // the answer has begun, or the client was cut off already
+	return c
+}
+
+// manyQueues makes queues whose statistics take some 14 MB, which is more than sockets keep.
+func (tt *tester) manyQueues() {
+	for i := range 2000 {
 		tt.put(strings.Repeat("x", 240)+fmt.Sprint(i), "x")
 	}
-	for range maxCostly {
-		c := tt.dial()
-		c.(*net.TCPConn).SetReadBuffer(4096)
-		io.WriteString(c, "GET /stats.json HTTP/1.1\r\nHost: localhost\r\n\r\n")
-		c.Read(make([]byte, 1)) // the answer has begun, or the client was cut off already
+}
+
+// TestSlowReader tests that those who do not take an answer hold up nobody meanwhile. Their answers count as memory, and
+// each is cut off in the end.
+func TestSlowReader(t *testing.T) {
+	t.Parallel()
+	tt := start(t, Options{answerTime: time.Second}, netloop.Options{}, defaults())
+	tt.manyQueues()
+	before := tt.engine.MemoryLeft()
+	var slow []net.Conn
+	for range 2 * maxCostly {
+		slow = append(slow, tt.slowReader("/stats.json"))
 	}
-	late := time.Now().Add(testDeadline)
-	for len(tt.admin.costly) > 0 {
-		tt.expect("/readyz", 200, "ready\nphase: serving\nstatus: Up\n")
+	if taken := before - tt.engine.MemoryLeft(); taken < 1<<20 {
+		t.Errorf("%d answers that nobody reads count as %d bytes", len(slow), taken)
+	}
+	tt.expect("/readyz", 200, "ready\nphase: serving\nstatus: Up\n")
+	if got := tt.get("/stats.txt"); got.code != 200 {
+		t.Errorf("beside slow readers /stats.txt answers %d", got.code)
+	}
+	if ended := tt.admin.unread.count(); ended == 0 {
+		t.Error("nobody has been reading slowly when the statistics came")
+	}
+	for late := time.Now().Add(testDeadline); tt.admin.unread.count() > 0; {
+		tt.expect("/ping.txt", 200, "pong\n")
 		if time.Now().After(late) {
-			t.Fatalf("%d readers still keep others waiting", len(tt.admin.costly))
+			t.Fatalf("%d slow readers are not cut off", tt.admin.unread.count())
 		}
 	}
+	if left := tt.engine.MemoryLeft(); left != before {
+		t.Errorf("%d bytes of memory are left after all answers, want %d", left, before)
+	}
+}
+
+// TestSlowReadersGiveWay tests that unread answers take no more than their part of the memory limit: the oldest are cut off
+// for new ones.
+func TestSlowReadersGiveWay(t *testing.T) {
+	t.Parallel()
+	tt := start(t, Options{answerTime: testDeadline}, netloop.Options{}, defaults())
+	tt.admin.unread.limit = func() int64 { return 40 << 20 }
+	tt.manyQueues()
+	var slow []net.Conn
+	for range 8 {
+		slow = append(slow, tt.slowReader("/stats.json"))
+	}
+	if got := tt.admin.unread.count(); got == 0 || got > 3 {
+		t.Errorf("%d answers of some 14 MB wait for their clients, want those that 40 MiB hold", got)
+	}
+	for late := time.Now().Add(testDeadline / 2); tt.admin.room.open.Load() > 4; { // one is ours
+		tt.expect("/ping.txt", 200, "pong\n")
+		if time.Now().After(late) {
+			t.Fatalf("%d of %d connections are left that gave way", tt.admin.room.open.Load(), len(slow))
+		}
+	}
+}
+
+// count is how many answers are on their way.
+func (u *unread) count() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return len(u.answers)
 }
 
 // TestTooManyConnections tests that one over the limit gets an error, and that room comes back.
@@ -162,6 +216,17 @@ func TestProfile(t *testing.T) {
 	off := startUnready(t, Options{})
 	off.expect("/debug/pprof/", 404, "no such command: profiling is off\n")
 	off.expect("/pprof/heap", 404, "no such command: profiling is off\n")
+}
+
+// TestLongProfile tests that a profile may take longer than a client has to read an answer.
+func TestLongProfile(t *testing.T) {
+	t.Parallel()
+	tt := startUnready(t, Options{Profiling: true, answerTime: 100 * time.Millisecond})
+	for _, path := range []string{"/pprof/contention", "/debug/pprof/mutex", "/debug/pprof/block"} {
+		if got := tt.get(path + "?seconds=1"); got.code != 200 || !strings.HasPrefix(got.body, "\x1f\x8b") {
+			t.Errorf("GET %s of a second = %d %.80q, want a profile", path, got.code, got.body)
+		}
+	}
 }
 
 // failingListener fails to accept, each time with the next error, and then accepts.

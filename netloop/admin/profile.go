@@ -46,6 +46,7 @@ func (s *Server) profile(w http.ResponseWriter, r *http.Request) bool {
 	}
 	r, leave := s.watch(r, func(u *access.User) error { return profiling.allows(u, false) })
 	defer leave()
+	w = &patientWriter{ResponseWriter: w, s: s} // a profile may take longer than an answer
 	switch path {
 	case oldPrefix + "heap":
 		pprof.Handler("heap").ServeHTTP(w, r)

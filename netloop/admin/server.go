@@ -27,6 +27,7 @@ type Server struct {
 	commands map[string]command
 	names    map[string]bool // that requests may call it by; see isNamed
 	costly   chan struct{}   // has room for maxCostly
+	unread   unread          // answers of these commands that clients have still to read
 	windows  *windows
 	work     sync.WaitGroup
 	ending   context.Context // done once Close has begun: what would keep it waiting ends
@@ -62,6 +63,7 @@ func New(opts Options) (*Server, error) {
 		s.ports = append(s.ports, &boundedListener{Port: port, room: &s.room, auth: l.Auth, tls: l.TLS, log: opts.Logger})
 	}
 	s.windows = newWindows(s.totals)
+	s.unread.limit = s.unreadLimit
 	s.http = &http.Server{
 		Handler:           s,
 		ConnContext:       withPeer,
