@@ -53,7 +53,9 @@ func (burrowProtocol) next(s *session, in []byte) int {
 	decoder := burrow.Decoder{MaxBody: s.loop.server.opts.MaxItemSize}
 	n, err := decoder.DecodeHead(in, &b.head)
 	if err == nil {
-		b.frame = burrow.Reply{Close: b.head.Close, KeepAlive: b.head.Old() && !b.head.Close}
+		b.frame = burrow.Reply{
+			Close: b.head.Close, KeepAlive: b.head.Old() && !b.head.Close, NoBody: b.head.NoBody,
+		}
 		if b.modern = b.head.IsModern(); b.modern {
 			b.frame.Fields = modernFields
 		}

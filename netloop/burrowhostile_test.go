@@ -115,6 +115,12 @@ var hostileBurrow = []hostileInput{
 	{"web page of version 1.1", "POST /v1.1/a/q/messages HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example\r\nContent-Length: 5\r\n\r\nhello",
 		problem(403, "Forbidden", "Requests of web pages are not served: there is an Origin header."), false},
 
+	{"HEAD, whose reply has no body", "HEAD /v1.1/a HTTP/1.1\r\nHost: 10.0.0.1\r\n\r\n",
+		"HTTP/1.1 405 Method Not Allowed\r\nContent-Type: application/problem+json\r\nContent-Length: 111\r\nAllow: GET\r\nCache-Control: no-store\r\n\r\n", false},
+	{"HEAD of a web page", "HEAD /v1.0/a/q HTTP/1.1\r\nHost: evil.example:8080\r\n\r\n",
+		"HTTP/1.1 403 Forbidden\r\nContent-Type: application/octet-stream; charset=UTF-8\r\nContent-Length: 55\r\n\r\n", false},
+	{"HEAD with an escape that is none", "HEAD /v1.0/a/%zz HTTP/1.1\r\nHost: 10.0.0.1\r\n\r\n",
+		"HTTP/1.1 400 Bad Request\r\nContent-Type: application/octet-stream; charset=UTF-8\r\nContent-Length: 57\r\n\r\n", false},
 	{"method of another world", "BREW /v1.0/a/q HTTP/1.1\r\nHost: 10.0.0.1\r\n\r\n",
 		"HTTP/1.1 405 Method Not Allowed\r\nContent-Type: text/html; charset=UTF-8\r\nContent-Length: 0\r\nAllow: GET, POST, DELETE\r\n\r\n", false},
 }

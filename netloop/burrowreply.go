@@ -125,7 +125,9 @@ func (s *session) burrowText(status int, text string) {
 	} else {
 		r.Type = burrow.Octets
 	}
-	r.Status, r.Length = status, len(text)
+	if r.Status, r.Length = status, len(text); r.NoBody {
+		text = "" // the client would take it for the next reply
+	}
 	s.out = append(burrow.AppendReply(s.out, r), text...)
 	s.endBurrow()
 }

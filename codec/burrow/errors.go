@@ -24,7 +24,8 @@ type ProtocolError struct {
 func (e *ProtocolError) Error() string { return "burrow: " + e.Reason }
 
 // AppendReply appends the answer to the refused request, as Parse left req; req may be zero if no
-// head was decoded. Frame has what all replies to the client say: Close, KeepAlive, Origin and Date.
+// head was decoded. Frame has what all replies to the request say: Close, KeepAlive, NoBody, Origin
+// and Date.
 func (e *ProtocolError) AppendReply(dst []byte, req *Request, frame Reply) []byte {
 	reply := frame
 	reply.Status, reply.Type, reply.Close = e.Status, Octets, frame.Close || e.Fatal
@@ -40,6 +41,9 @@ func (e *ProtocolError) AppendReply(dst []byte, req *Request, frame Reply) []byt
 		return AppendReply(dst, reply)
 	}
 	reply.Length = len(e.Reason)
+	if reply.NoBody {
+		return AppendReply(dst, reply)
+	}
 	return append(AppendReply(dst, reply), e.Reason...)
 }
 

@@ -31,6 +31,7 @@ type Head struct {
 	Close    bool // the client wants the connection closed behind the reply
 	Continue bool // the client waits for 100 Continue before it sends the body
 	Form     bool // the body is application/x-www-form-urlencoded
+	NoBody   bool // the method is HEAD: the client reads no body of the reply
 
 	Host          []byte // as sent; empty if there is none
 	Authorization []byte // as sent; empty if there is none
@@ -143,7 +144,7 @@ func (h *Head) parseLine(line []byte) *ProtocolError {
 	if h.minor != '0' && h.minor != '1' {
 		return errVersion
 	}
-	h.Method = LookupMethod(method)
+	h.Method, h.NoBody = LookupMethod(method), string(method) == "HEAD"
 	target, ok := cutAuthority(target)
 	if !ok {
 		return errTarget

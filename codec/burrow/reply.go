@@ -43,6 +43,7 @@ type Reply struct {
 	Unsized   bool   // the body ends with the connection, for a client of HTTP/1.0; Close is set
 	Close     bool   // the server closes the connection behind it
 	KeepAlive bool   // a client of HTTP/1.0 asked to go on; without meaning beside Close
+	NoBody    bool   // none follows, whatever Length announces: the request was HEAD
 	Allow     string // methods of the path, for status 405
 	Origin    string // whose web pages may read the reply, or *; empty: none may
 	Fields    string // further header lines, each with its end
