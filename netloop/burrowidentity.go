@@ -55,7 +55,7 @@ func (e wrongAccountError) Error() string {
 // burrowDenied returns why the client may not run the request that was parsed, or nil if it may.
 func (s *session) burrowDenied() error {
 	b := s.burrow
-	n := burrowNeeds[b.req.Op]
+	n, name := b.need()
 	if port := s.id.port; port != nil && port.account != "" && n.scope != onNothing && n.scope != counted &&
 		string(b.req.Account) != port.account {
 		return wrongAccountError(port.account)
@@ -63,17 +63,22 @@ func (s *session) burrowDenied() error {
 	if s.id.user == nil {
 		return nil
 	}
-	name := b.name
+	return s.admit(n, name, b.at+int(s.skip))
+}
+
+// need returns what the request needs, and on which queue or account.
+func (b *burrowState) need() (n need, name []byte) {
+	n, name = burrowNeeds[b.req.Op], b.name
 	if n.scope == onAccount {
 		if name = bytes.TrimSuffix(name, []byte{'/'}); len(name) == 0 {
 			name = b.req.Account
 		}
 	}
-	return s.admit(n, name, b.at+int(s.skip))
+	return n, name
 }
 
 // stillDenied returns why the client may not go on with the request: a reload may have come since it began.
-func (s *session) stillDenied() error { return s.denied(burrowNeeds[s.burrow.req.Op], s.burrow.name) }
+func (s *session) stillDenied() error { return s.denied(s.burrow.need()) }
 
 // admitBurrow reports whether the request whose head has n bytes may be read on. If not, it was answered, and taken
 // are its bytes. Or a job finds out who the client is, and the session reads the head again then.

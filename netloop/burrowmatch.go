@@ -68,11 +68,12 @@ func (s *session) match() {
 		return
 	}
 	s.ownAnswer()
-	detail, most := b.req.Detail, s.roomToMatch()
+	detail, most, standing := b.req.Detail, s.roomToMatch(), s.standing(b.need())
 	s.startJob(func() error {
 		a.word(detail)
-		return l.server.matchRest(a, detail, most)
+		return l.server.matchRest(a, detail, most, standing)
 	}, func(s *session, err error) {
+		s.noteJobDenied(err)
 		if err == nil && !b.req.Op.Changes() {
 			err = s.stillDenied()
 		}
@@ -91,12 +92,16 @@ func (s *session) roomToMatch() (most int) {
 	return most
 }
 
-// matchRest goes on with a walk until it is over, a has enough for a reply, or there is no room for the next message.
-func (srv *Server) matchRest(a *burrowAnswer, detail burrow.Detail, most int) error {
+// matchRest goes on with a walk until it is over, a has enough for a reply, or there is no room for the next message. It
+// ends when a reload has taken the client's right.
+func (srv *Server) matchRest(a *burrowAnswer, detail burrow.Detail, most int, client *standing) error {
 	for a.more && len(a.text) < most {
 		a.walk.Wait()
 		if srv.cutOff.Load() {
 			return engine.ErrClosed
+		}
+		if err := client.denied(); err != nil {
+			return err
 		}
 		if a.step(engine.Now(), pieceSize); a.refused() {
 			break

@@ -268,11 +268,12 @@ func burrowBrowse(s *session) {
 		return
 	}
 	s.ownAnswer()
-	most := s.roomToMatch()
+	most, standing := s.roomToMatch(), s.standing(b.need())
 	s.startJob(func() error {
 		a.word(burrow.DetailAll)
-		return l.server.matchRest(a, burrow.DetailAll, most)
+		return l.server.matchRest(a, burrow.DetailAll, most, standing)
 	}, func(s *session, err error) {
+		s.noteJobDenied(err)
 		if err == nil {
 			err = s.stillDenied()
 		}

@@ -1,6 +1,7 @@
 package netloop
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/kestrelmq/kestrel/codec/burrow"
@@ -125,6 +126,7 @@ func (s *session) deleteNames(
 	var text []byte
 	var ticket engine.Ticket
 	existed := false
+	standing := s.standing(s.burrow.need())
 	s.startJob(func() error {
 		found := all(e)
 		existed = len(found) > 0
@@ -140,7 +142,7 @@ func (s *session) deleteNames(
 				seen = append(seen, name)
 			}
 			for _, queue := range queues(e, name) {
-				t, err := srv.removeAll(e.Removing(queue, client, engine.Match{Hidden: true}))
+				t, err := srv.removeAll(e.Removing(queue, client, engine.Match{Hidden: true}), standing)
 				ticket = ticket.Merge(t)
 				if err != nil {
 					return err
@@ -151,7 +153,7 @@ func (s *session) deleteNames(
 		return nil
 	}, func(s *session, err error) {
 		s.claim(ticket)
-		if err != nil {
+		if s.noteJobDenied(err); err != nil {
 			s.refuse(err)
 			return
 		}
@@ -159,11 +161,12 @@ func (s *session) deleteNames(
 	})
 }
 
-// removeAll does a whole walk that removes items.
-func (srv *Server) removeAll(w *engine.Scan) (engine.Ticket, error) {
-	for w.Do(engine.Now(), nil, pieceSize) {
+// removeAll does a whole walk that removes items, as long as the client may.
+func (srv *Server) removeAll(w *engine.Scan, client *standing) (engine.Ticket, error) {
+	refusal := client.denied()
+	for refusal == nil && w.Do(engine.Now(), nil, pieceSize) {
 		w.Wait()
-		if srv.cutOff.Load() {
+		if refusal = client.denied(); srv.cutOff.Load() {
 			return engine.Ticket{}, engine.ErrClosed
 		}
 	}
@@ -171,5 +174,5 @@ func (srv *Server) removeAll(w *engine.Scan) (engine.Ticket, error) {
 	if err == engine.ErrNoSuchItem {
 		err = nil
 	}
-	return t, err
+	return t, cmp.Or(refusal, err)
 }

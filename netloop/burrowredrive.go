@@ -30,16 +30,13 @@ func burrowRedrive(s *session) {
 	}
 	s.ownAnswer()
 	d := &redrive{
-		server: s.loop.server, engine: s.loop.engine, user: s.id.user, client: s.clientID, quota: b.account,
+		server: s.loop.server, engine: s.loop.engine, standing: s.standing(b.need()), client: s.clientID, quota: b.account,
 		from: append([]byte(nil), b.name...), to: to, account: append([]byte(nil), b.req.Account...),
 	}
 	s.startJob(func() error { return d.run(form.Limit) }, func(s *session, err error) {
 		s.claim(d.ticket)
 		s.chargeItems(int(d.moved), int(d.bytes))
-		var denied *access.Denied
-		if errors.As(err, &denied) {
-			s.loop.noteDenied(s, denied)
-		}
+		s.noteJobDenied(err)
 		s.redriven(d.moved, err)
 	})
 }
@@ -73,7 +70,8 @@ func (s *session) redriven(moved int64, err error) {
 type redrive struct {
 	server   *Server
 	engine   *engine.Engine
-	user     *access.User
+	standing *standing
+	user     *access.User // of now; see run
 	client   string
 	quota    *accountUse // of the account; nil if it has none
 	from, to []byte      // to is empty: the origin of each message
@@ -103,9 +101,13 @@ func (d *redrive) Receive(it engine.Item) bool {
 	return true
 }
 
-// run moves up to limit messages.
+// run moves up to limit messages. It asks for the rights to each: a reload may take them meanwhile.
 func (d *redrive) run(limit int64) error {
 	for d.moved < limit && !d.server.cutOff.Load() {
+		if err := d.standing.denied(); err != nil {
+			return err
+		}
+		d.user = d.standing.user()
 		ref, err := d.hold()
 		if err == engine.ErrEmpty || errors.Is(err, engine.ErrDeleted) {
 			return nil

@@ -148,3 +148,48 @@ func (l *loop) noteFailed(s *session, who string, err error) {
 			"failed", l.server.opts.Access.Counts().Failed)
 	}
 }
+
+// standing is what a job of a session knows of the client's right to what it does. A reload may take that while the job
+// runs, and the session belongs to its loop.
+type standing struct {
+	checker *access.Checker
+	id      identity // as the job began; a nil user may do everything
+	need    need
+	name    []byte // of the queue or account; the session keeps it as long as the job runs
+}
+
+// standing is for a job that the session starts, which does what needs n.
+func (s *session) standing(n need, name []byte) *standing {
+	return &standing{s.loop.server.opts.Access, identity{user: s.id.user, names: s.id.names}, n, name}
+}
+
+// user returns the client's user of now. It has no rights if the user is gone.
+func (st *standing) user() *access.User {
+	if st.id.user == nil {
+		return nil
+	}
+	if now := st.id.among(st.checker.Users()); now != nil {
+		return now
+	}
+	return new(access.User)
+}
+
+// denied returns why the client may not go on, or nil.
+func (st *standing) denied() error {
+	now := identity{user: st.user()}
+	if now.user == nil {
+		return nil
+	}
+	if d := now.denied(st.need, st.name); d != nil {
+		return d
+	}
+	return nil
+}
+
+// noteJobDenied counts that a job has ended because its client has no right any more, if that is what err says.
+func (s *session) noteJobDenied(err error) {
+	var denied *access.Denied
+	if errors.As(err, &denied) {
+		s.loop.noteDenied(s, denied)
+	}
+}

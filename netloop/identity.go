@@ -43,6 +43,15 @@ func (i *identity) become(u *access.User) {
 	i.seen, i.next = [4]rightsSeen{}, 0
 }
 
+// among returns who the peer is among users; nil if its user is gone.
+func (i *identity) among(users *access.Users) *access.User {
+	now := users.Named(i.user.Name)
+	if i.names != nil && users.WithCertificate(i.names) != now {
+		return nil
+	}
+	return now
+}
+
 // may reports whether the peer has a right on the queue called name.
 func (i *identity) may(r access.Right, name []byte) bool {
 	if i.user.Everywhere(r) {

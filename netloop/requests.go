@@ -234,10 +234,7 @@ func (s *session) reidentify(users *access.Users) {
 	if was == nil {
 		return
 	}
-	now := users.Named(was.Name)
-	if s.id.names != nil && users.WithCertificate(s.id.names) != now {
-		now = nil
-	}
+	now := s.id.among(users)
 	if now == nil {
 		s.loop.log.Info("connection closed: its user is gone", "user", was.Name, "peer", s.sink.peer())
 		s.quit()

@@ -1,11 +1,14 @@
 package netloop
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 
 	"github.com/kestrelmq/kestrel/access"
+	"github.com/kestrelmq/kestrel/codec/burrow"
+	"github.com/kestrelmq/kestrel/engine"
 )
 
 // These tests are a user who goes on with what it began after a reload has taken its right.
@@ -153,4 +156,59 @@ func TestRevokedAsItCame(t *testing.T) {
 		}
 		qs.hangUpAll()
 	})
+}
+
+// TestRevokedJob tests that a job which moves, changes or removes messages one by one goes no further when a reload takes the
+// right to that, or the user.
+func TestRevokedJob(t *testing.T) {
+	const messages = 10
+	work, dead := []byte("work"), []byte("work_dead")
+	get := need{access.Get, onQueue}
+	jobs := []struct {
+		name string
+		run  func(qs *quotaServer, s *session, client *standing) error
+	}{
+		{"a redrive", func(qs *quotaServer, s *session, client *standing) error {
+			d := &redrive{
+				server: qs.server, engine: qs.opts.Engine, standing: client, from: dead, to: work, account: []byte(engine.DefaultAccount),
+			}
+			return d.run(messages)
+		}},
+		{"a removal of messages", func(qs *quotaServer, s *session, client *standing) error {
+			a := &burrowAnswer{session: s, more: true, walk: qs.opts.Engine.Removing(dead, "", engine.Match{})}
+			return qs.server.matchRest(a, burrow.DetailNone, wholeMatch, client)
+		}},
+		{"a removal of queues", func(qs *quotaServer, s *session, client *standing) error {
+			_, err := qs.server.removeAll(qs.opts.Engine.Removing(dead, "", engine.Match{}), client)
+			return err
+		}},
+	}
+	for _, job := range jobs {
+		for _, allow := range [][]string{{"put *"}, {"get work"}, nil, {"put *", "get work*"}} {
+			withQuota(t, access.Quota{Waits: 1}, func(t *testing.T, qs *quotaServer) {
+				for range messages {
+					bury(t, qs.opts.Engine, "work")
+				}
+				a := qs.as(burrowProtocol{}, "alice")
+				a.say("GET /v1.0/default/none HTTP/1.1\r\nHost: localhost\r\n\r\n")
+				a.session.burrow.req.Detail = burrow.DetailNone
+				before, client := qs.checker.Users(), a.session.standing(get, dead)
+				if allow == nil {
+					qs.checker.SetUsers(usersOf(t))
+				} else {
+					qs.regrant(allow...)
+				}
+				err := job.run(qs, &a.session, client)
+				left, want, refusal := qs.items("work_dead"), int64(messages), "not allowed: get on work_dead"
+				if len(allow) == 2 {
+					want, refusal = 0, "<nil>"
+				}
+				if left != want || fmt.Sprint(err) != refusal {
+					t.Errorf("%s of a user with %q: %v, and %d messages are left, want %s and %d", job.name, allow, err, left, refusal, want)
+				}
+				qs.checker.SetUsers(before)
+				qs.hangUpAll()
+			})
+		}
+	}
 }
