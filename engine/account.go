@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"maps"
 	"slices"
 	"sync"
 
@@ -25,51 +24,45 @@ func CutAccount(name string) (account, queue string) { return accountname.Cut(na
 
 // accounts is the table of the queues by account.
 type accounts struct {
-	mu     sync.Mutex // taken behind a shard's mutex, and held for memory work only
-	queues map[string]map[*queue]struct{}
+	mu    sync.Mutex        // taken behind a shard's mutex, and held for memory work only
+	first map[string]*queue // of each account; a queue knows its next and its last, which mu guards as well
 }
 
 func (a *accounts) add(q *queue) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	name := accountname.Of(q.name)
-	of := a.queues[name]
-	if of == nil {
-		of = make(map[*queue]struct{})
-		if a.queues == nil {
-			a.queues = make(map[string]map[*queue]struct{})
-		}
-		a.queues[name] = of
+	if q.next = a.first[name]; q.next != nil {
+		q.next.last = q
 	}
-	of[q] = struct{}{}
+	a.first[name] = q
 }
 
+// remove takes q out. It still knows which one was next: a list may be at it.
 func (a *accounts) remove(q *queue) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	name := accountname.Of(q.name)
-	of := a.queues[name]
-	delete(of, q)
-	if len(of) == 0 {
-		delete(a.queues, name)
+	if q.next != nil {
+		q.next.last = q.last
+	}
+	if q.last != nil {
+		q.last.next = q.next
+	} else if a.first[accountname.Of(q.name)] = q.next; q.next == nil {
+		delete(a.first, accountname.Of(q.name))
 	}
 }
 
-// list returns the queues of an account, in no order: at most so many, unless that is 0.
+// list returns the queues of an account, in no order: at most so many, unless that is 0. It holds the mutex for
+// manyQueues of them at a time.
 func (a *accounts) list(name string, most int) (queues []*queue) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for q := range a.queues[name] {
-		if queues = append(queues, q); len(queues) == most {
-			break
+	for q := a.first[name]; q != nil && (most == 0 || len(queues) < most); q = q.next {
+		if queues = append(queues, q); len(queues)%manyQueues == 0 {
+			a.mu.Unlock()
+			queues = slices.Grow(queues, manyQueues)
+			a.mu.Lock()
 		}
 	}
 	return queues
-}
-
-// names returns the accounts.
-func (a *accounts) names() []string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return slices.Collect(maps.Keys(a.queues))
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/kestrelmq/kestrel/engine/internal/accountname"
@@ -73,13 +74,14 @@ func (e *Engine) withItems(now Time, account string) []*queue {
 // made. It takes time in proportion to the number of queues.
 func (e *Engine) Accounts(now Time) []string {
 	defer contain()
-	var first []*queue
-	for _, account := range e.accounts.names() {
-		if queues := e.withItems(now, account); len(queues) > 0 {
-			first = append(first, queues[0])
+	oldest := make(map[string]*queue)
+	e.eachQueue(func(q *queue) {
+		account := accountname.Of(q.name)
+		if have := oldest[account]; (have == nil || byAge(q, have) < 0) && e.hasItems(q, now) {
+			oldest[account] = q
 		}
-	}
-	slices.SortFunc(first, byAge)
+	})
+	first := slices.SortedFunc(maps.Values(oldest), byAge)
 	names := make([]string, len(first))
 	for i, q := range first {
 		names[i], _ = CutAccount(q.name)

@@ -130,7 +130,7 @@ func newEngine(opts Options) (*Engine, error) {
 	e := &Engine{
 		opts: opts, files: openfiles.Share(opts.Files), log: opts.Logger, seed: rand.Uint64(),
 		shards: make([]shard, opts.Shards), stop: make(chan struct{}),
-		aliases: make(map[string]*AliasStats), pressed: make(chan struct{}, 1),
+		aliases: make(map[string]*AliasStats), pressed: make(chan struct{}, 1), accounts: accounts{first: make(map[string]*queue)},
 	}
 	e.readBack = Time(opts.readBack.Milliseconds())
 	e.alarm.sooner = make(chan struct{}, 1)
