@@ -36,8 +36,9 @@ type shown struct {
 	id, body int    // where these begin; the id ends where the body begins
 	end      int
 	large    []byte // the body, if it has memory of its own; held
-	ttl      int64  // milliseconds left; 0: for ever
-	hide     int64  // milliseconds; 0: visible
+	expiry   engine.Time
+	ttl      int64 // milliseconds left; 0: for ever
+	hide     int64 // milliseconds; 0: visible
 	receipt  uint64
 	count    int // deliveries
 }
@@ -118,7 +119,7 @@ func (a *burrowAnswer) Receive(it engine.Item) bool {
 	if a.walk != nil {
 		d = a.walk.Delivery()
 	}
-	m := shown{place: it.ID, id: len(a.raw)}
+	m := shown{place: it.ID, id: len(a.raw), expiry: it.Expiry}
 	a.raw = a.appendID(a.raw, it)
 	m.body = len(a.raw)
 	switch {

@@ -128,6 +128,45 @@ func TestHideTooLong(t *testing.T) {
 	})
 }
 
+// TestHideWithTTL has a request wait for a message, to hide it and to give it another time to live. A hidden message of a
+// queue that is over its memory goes to the disk at once. It has the new time there all the same.
+func TestHideWithTTL(t *testing.T) {
+	for _, tt := range []struct{ name, terms, reply, kept string }{
+		{"both", "hide=60&ttl=30", `200 [{"hide":60,"id":"m","ttl":30}]`, `200 {"hide":59,"id":"m","ttl":29}`},
+		{"hidden for too long", "hide=6000&ttl=30", "400 hide: longer than the queue allows.", `200 {"hide":0,"id":"m","ttl":299}`},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			set := defaults()
+			set.Default.MaxMemorySize, set.Default.MaxDelay = 1, time.Hour
+			ts := newTestServer(t, Options{}, set)
+			defer ts.stop()
+			a, b := ts.dial(burrowProtocol{}), ts.dial(burrowProtocol{})
+			for i := range 20 {
+				b.burrowReply(fmt.Sprintf("PUT /v1.0/a/q/%d?hide=3600 < %s", i, strings.Repeat("x", 4000)))
+			}
+			a.feed(burrowRequest("POST /v1.0/a/q?wait=10&detail=attributes&"+tt.terms, false), 1<<20)
+			b.burrowReply("PUT /v1.0/a/q/m?ttl=300 < " + strings.Repeat("y", 4000))
+			pass(time.Second)
+			out, _ := a.received()
+			if got := statusAndBody(string(out)); got != tt.reply {
+				t.Errorf("%s: %s, want %s", tt.name, got, tt.reply)
+			}
+			if got := statusAndBody(b.burrowReply("GET /v1.0/a/q/m?detail=attributes")); got != tt.kept {
+				t.Errorf("%s: the message is %s, want %s", tt.name, got, tt.kept)
+			}
+			a.hangUp()
+			b.hangUp()
+		})
+	}
+}
+
+// statusAndBody are those of a reply.
+func statusAndBody(reply string) string {
+	head, body, _ := strings.Cut(reply, "\r\n\r\n")
+	status, _, _ := strings.Cut(strings.TrimPrefix(head, "HTTP/1.1 "), " ")
+	return status + " " + body
+}
+
 // TestLongNames asks for a page of queues whose names take much to word: a job words them, and the reply is sent from
 // where it lies.
 func TestLongNames(t *testing.T) {

@@ -362,20 +362,7 @@ func (s *session) matchOpened(ref engine.ReadRef) {
 		t, _ := l.engine.Confirm(l.now, ref)
 		s.claim(t)
 	} else {
-		hide := engine.Return{
-			How: engine.Release, Delayed: true, Delay: time.Duration(b.req.Hide) * time.Second,
-		}
-		t, _, err := l.engine.Return(l.now, []engine.ReadRef{ref}, hide)
-		if err != nil { // longer than the queue allows
-			l.engine.Return(l.now, []engine.ReadRef{ref}, engine.Return{How: engine.Release})
-		}
-		if err == nil && b.req.HasTTL {
-			var u engine.Ticket
-			expiry := engine.Changes{SetExpiry: true, Expiry: s.expiryOf(b.req.TTL)}
-			u, err = l.engine.Change(l.now, b.name, s.clientID, engine.Which{ID: a.messages[0].place}, expiry, false)
-			t = t.Merge(u)
-			a.messages[0].ttl = b.req.TTL * 1000
-		}
+		t, err := s.hideOpened(ref)
 		if err != nil {
 			s.refuse(err)
 			return
@@ -391,6 +378,34 @@ func (s *session) matchOpened(ref engine.ReadRef) {
 	a.word(b.req.Detail)
 	a.text = append(a.text, ']')
 	s.burrowLong(a)
+}
+
+// hideOpened gives the item that is open back, hidden and with the new expiry that the request wants. It sets the expiry
+// first, while nobody else can have the item, nor the disk alone. If the item cannot be hidden, it comes back as it was.
+func (s *session) hideOpened(ref engine.ReadRef) (t engine.Ticket, err error) {
+	b, l := s.burrow, s.loop
+	m := &b.answer.messages[0]
+	expire := func(at engine.Time) (engine.Ticket, error) {
+		to := engine.Changes{SetExpiry: true, Expiry: at}
+		return l.engine.Change(l.now, b.name, s.clientID, engine.Which{ID: m.place}, to, false)
+	}
+	if b.req.HasTTL {
+		t, err = expire(s.expiryOf(b.req.TTL))
+	}
+	if err == nil {
+		hide := engine.Return{How: engine.Release, Delayed: true, Delay: time.Duration(b.req.Hide) * time.Second}
+		var u engine.Ticket
+		if u, _, err = l.engine.Return(l.now, []engine.ReadRef{ref}, hide); err != nil && b.req.HasTTL { // for too long
+			expire(m.expiry)
+		}
+		t = t.Merge(u)
+	}
+	if err != nil {
+		l.engine.Return(l.now, []engine.ReadRef{ref}, engine.Return{How: engine.Release})
+	} else if b.req.HasTTL {
+		m.ttl = b.req.TTL * 1000
+	}
+	return t, err
 }
 
 // burrowWatch is how a session hears that an item of a queue has become visible. It begins before the request
