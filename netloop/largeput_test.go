@@ -95,6 +95,37 @@ func TestLargePutLeavesLoop(t *testing.T) {
 	}
 }
 
+// TestLargePutWithoutEnd tests that no loop puts a large item itself whose line end is missing. The item is stored, and the
+// connection ends: what follows may be part of the item.
+func TestLargePutWithoutEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := newLedgerServer(t, Options{}, 64<<20)
+		defer ts.stop()
+		c := ts.dial(memcacheProtocol{})
+		const size = largePut + 1
+		request := fmt.Sprintf("set work 0 0 %d\r\n%s", size, strings.Repeat("x", size))
+		c.feed([]byte(request), readSize)
+		ts.do(func() {
+			ts.loop.begin()
+			c.session.receive([]byte("yzversion\r\n"))
+			if s := &c.session; len(s.out) > 0 || s.state != waiting || s.wait.kind != waitJob {
+				t.Errorf("the loop has put a large item itself, and has %q to send", s.out)
+			}
+			ts.loop.tick()
+		})
+		synctest.Wait()
+		if got, ended := c.received(); string(got) != "STORED\r\nCLIENT_ERROR\r\n" || !ended {
+			t.Errorf("got %q, ended %t, want that the item is stored, and the end", got, ended)
+		}
+		if q, _ := ts.opts.Engine.QueueStats(engine.Now(), []byte("work")); q.Bytes != size {
+			t.Errorf("%d bytes are stored, want %d", q.Bytes, size)
+		}
+		if n := ts.server.buffered.Load(); n != 0 {
+			t.Errorf("%d bytes of input are counted at the end", n)
+		}
+	})
+}
+
 // TestLargePutHangUp tests that a client may go away while its large item is being put. The item is stored, whole,
 // although the buffer it came in is not the session's any more.
 func TestLargePutHangUp(t *testing.T) {

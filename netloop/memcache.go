@@ -104,12 +104,20 @@ func (memcacheProtocol) tooMany() []byte {
 
 // memcacheSet runs a SET whose item does not end with a line end. gather takes all others.
 func memcacheSet(s *session, req *memcache.Request) {
+	noReply := req.NoReply
+	stored := func(s *session, t engine.Ticket, err error) {
+		s.claim(t)
+		s.finish(noReply, err, memcache.ReplyStored)
+		// What comes next may be part of the item, so the session does not run it.
+		s.out = append(s.out, memcache.ReplyClientError...)
+		s.quit()
+	}
+	if len(req.Data) > largePut {
+		s.putOneLater(s.requestName(req), s.singlePut(req), stored)
+		return
+	}
 	t, err := s.put(s.requestName(req), s.singlePut(req))
-	s.claim(t)
-	s.finish(req.NoReply, err, memcache.ReplyStored)
-	// What comes next may be part of the item, so the session does not run it.
-	s.out = append(s.out, memcache.ReplyClientError...)
-	s.quit()
+	stored(s, t, err)
 }
 
 const (
