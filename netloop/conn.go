@@ -149,11 +149,12 @@ func (c *conn) release(canRead bool) {
 		if plain = [][]byte{b.rest, []byte(b.tail)}; c.tls == nil {
 			rest, plain = append(rest, plain...), nil
 		}
-		memory += len(b.item) + cap(b.reply)
+		memory += cap(b.reply)
 	}
 	switch linger := canRead && !c.broken; {
 	case linger && c.unsent.size+len(b.rest) > 0:
-		c.driver.server.drainer.linger(c.fd, memory+c.tlsMemory, unsealed{c.tls, plain}, rest...)
+		c.driver.server.drainer.linger(c.fd, memory+c.tlsMemory, b.item, unsealed{c.tls, plain}, rest...)
+		b.item = nil // the drainer holds it now
 	case linger && c.tls != nil:
 		c.write(c.tls.Close(nil)) // a few bytes, for which the socket almost always has room
 	}

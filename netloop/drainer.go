@@ -18,9 +18,10 @@ const lingerTime = 10 * time.Second
 // wakes the loops of those that are in use, and finishes those that are not.
 type drainer struct {
 	outlets *outlets
-	closed  bool        // of outlets; guarded by mu
-	account func(int64) // takes bytes held, or given back, for the memory limit
-	most    int         // connections kept at a time
+	closed  bool         // of outlets; guarded by mu
+	account func(int64)  // takes bytes held, or given back, for the memory limit
+	drop    func([]byte) // gives back a large item that a connection was sent from where it lies
+	most    int          // connections kept at a time
 
 	mu        sync.Mutex
 	watched   map[int]*session   // by descriptor; guarded by mu
@@ -34,20 +35,21 @@ type drainer struct {
 type lingering struct {
 	rest   [][]byte // in order
 	more   unsealed // behind it
-	memory int64    // bytes of memory that rest takes
+	memory int64    // bytes of memory that rest takes, without item
+	item   []byte   // a large item that rest is a part of; nil: none. Others may be sent it as well
 	until  time.Time
 	// sending says that run sends without holding mu: until it is false nobody else looks at rest and more, or closes the
 	// descriptor. Guarded by mu.
 	sending bool
 }
 
-func newDrainer(account func(int64), most int) (*drainer, error) {
+func newDrainer(account func(int64), drop func([]byte), most int) (*drainer, error) {
 	outlets, err := openOutlets()
 	if err != nil {
 		return nil, err
 	}
 	return &drainer{
-		outlets: outlets, account: account, most: most,
+		outlets: outlets, account: account, drop: drop, most: most,
 		watched: map[int]*session{}, lingering: map[int]*lingering{},
 	}, nil
 }
@@ -72,22 +74,22 @@ func (d *drainer) forget(fd int) {
 }
 
 // linger sends rest, in order, on a copy of fd, and then closes the copy, which ends the connection. The
-// parts take so many bytes of memory.
-func (d *drainer) linger(fd, memory int, more unsealed, rest ...[]byte) {
+// parts take so many bytes of memory beside item, which linger gives back when it needs it no more.
+func (d *drainer) linger(fd, memory int, item []byte, more unsealed, rest ...[]byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.stopped {
-		d.countCut(append(rest, more.plain...))
+		d.lost(item, append(rest, more.plain...))
 		return
 	}
 	for len(d.lingering) >= d.most && d.endOldest() {
 	}
 	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
-		d.countCut(append(rest, more.plain...))
+		d.lost(item, append(rest, more.plain...))
 		return
 	}
-	l := &lingering{rest: rest, more: more, memory: int64(memory), until: time.Now().Add(lingerTime)}
+	l := &lingering{rest: rest, more: more, memory: int64(memory), item: item, until: time.Now().Add(lingerTime)}
 	d.lingering[own] = l
 	d.account(l.memory)
 	d.outlets.arm(own, false)
@@ -197,8 +199,9 @@ func (l *lingering) send(fd int) (errno syscall.Errno) {
 
 // end closes a connection that lingers. What its client has not taken is lost. The caller holds mu.
 func (d *drainer) end(fd int) {
-	d.countCut(append(d.lingering[fd].rest, d.lingering[fd].more.plain...))
-	d.account(-d.lingering[fd].memory)
+	l := d.lingering[fd]
+	d.lost(l.item, append(l.rest, l.more.plain...))
+	d.account(-l.memory)
 	delete(d.lingering, fd)
 	unix.Close(fd)
 }
@@ -212,8 +215,11 @@ func (d *drainer) endOverdue(now time.Time) {
 	}
 }
 
-// countCut counts what is lost of a connection's replies. The caller holds mu.
-func (d *drainer) countCut(rest [][]byte) {
+// lost counts what is lost of a connection's replies, and gives back the item that it was sent. The caller holds mu.
+func (d *drainer) lost(item []byte, rest [][]byte) {
+	if item != nil {
+		d.drop(item)
+	}
 	if bytes := sizeOf(rest); bytes > 0 {
 		d.cut++
 		d.cutBytes += bytes

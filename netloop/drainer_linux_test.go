@@ -9,7 +9,7 @@ import (
 // TestStopOfClosedDrainer stops a drainer that has just closed: its goroutine may see that it is to stop
 // before stop has rung. What has its descriptor by then gets nothing.
 func TestStopOfClosedDrainer(t *testing.T) {
-	d, err := newDrainer(func(int64) {}, 1)
+	d, err := newDrainer(func(int64) {}, nil, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,13 +8,15 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kestrelmq/kestrel/engine"
 )
 
 // TestLingeringIsBounded has more connections end behind unread replies than may be kept. The one that has not read for
 // longest makes room, and gives its memory and its descriptor back.
 func TestLingeringIsBounded(t *testing.T) {
 	held := int64(0)
-	d, err := newDrainer(func(n int64) { held += n }, 2)
+	d, err := newDrainer(func(n int64) { held += n }, nil, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +32,7 @@ func TestLingeringIsBounded(t *testing.T) {
 		}
 		defer unix.Close(pair[1])
 		peers = append(peers, pair[1])
-		d.linger(pair[0], 100, unsealed{}, make([]byte, 100))
+		d.linger(pair[0], 100, nil, unsealed{}, make([]byte, 100))
 		unix.Close(pair[0])
 		if n := d.count(); n != int64(min(i+1, 2)) || held != 100*n {
 			t.Errorf("after %d connections %d are kept, with %d bytes; want at most 2", i+1, n, held)
@@ -44,11 +46,53 @@ func TestLingeringIsBounded(t *testing.T) {
 	}
 }
 
+// TestLingeringSharesItems has many clients look at one large item, send nothing more and read nothing. The item counts
+// once as long as the server keeps it for them, and so puts of others are not refused.
+func TestLingeringSharesItems(t *testing.T) {
+	const size, readers = 8 << 20, 10
+	s := startServer(t, DefaultEventLoop, Options{Loops: 1}, unsynced())
+	e := s.opts.Engine
+	if _, err := e.Put(engine.Now(), []byte("large"), engine.PutRequest{Data: make([]byte, size)}); err != nil {
+		t.Fatal(err)
+	}
+	before := e.MemoryLeft()
+	var clients []*net.TCPConn
+	for range readers {
+		c, err := net.Dial("tcp", s.MemcacheAddr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		client := c.(*net.TCPConn)
+		client.SetReadBuffer(4096)
+		io.WriteString(client, "get large/peek\r\n")
+		if _, err := client.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		client.CloseWrite()
+		clients = append(clients, client)
+	}
+	waitFor(t, func() bool { return s.drainer.count() == readers })
+	if taken := before - e.MemoryLeft(); taken < size || taken > size+readers*(1<<20) {
+		t.Errorf("%d connections that linger take %d bytes, want the item's %d and a little", readers, taken, size)
+	}
+	for _, c := range clients {
+		c.SetLinger(0)
+		c.Close()
+	}
+	waitFor(t, func() bool { return s.drainer.count() == 0 })
+	s.bodies.mu.Lock()
+	defer s.bodies.mu.Unlock()
+	if len(s.bodies.users) != 0 || s.bodies.bytes != 0 {
+		t.Errorf("%d items are held at the end, with %d bytes", len(s.bodies.users), s.bodies.bytes)
+	}
+}
+
 // TestLingeringTakesTurns tests that what is sent at once on a connection that has ended is bounded, however much its socket
 // takes, and that all of it comes.
 func TestLingeringTakesTurns(t *testing.T) {
 	held := int64(0)
-	d, err := newDrainer(func(n int64) { held += n }, 1)
+	d, err := newDrainer(func(n int64) { held += n }, nil, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +116,7 @@ func TestLingeringTakesTurns(t *testing.T) {
 		t.Fatal(err)
 	}
 	const size = 8 << 20
-	d.linger(fd, size, unsealed{}, make([]byte, size))
+	d.linger(fd, size, nil, unsealed{}, make([]byte, size))
 	unix.Close(fd)
 	came := make(chan int64)
 	for turn := 0; held > 0; turn++ {

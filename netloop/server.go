@@ -90,7 +90,7 @@ func New(opts Options) (*Server, error) {
 		s.loops = append(s.loops, d)
 	}
 	var err error
-	if s.drainer, err = newDrainer(opts.Engine.Account, opts.MaxLingering); err != nil {
+	if s.drainer, err = newDrainer(opts.Engine.Account, s.bodies.drop, opts.MaxLingering); err != nil {
 		return nil, fmt.Errorf("netloop: %w", err)
 	}
 	if err := s.listen(); err != nil {
