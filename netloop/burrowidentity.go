@@ -97,6 +97,10 @@ func (s *session) admitBurrow(n int) (taken int, admitted bool) {
 		return s.passBody(n), false
 	}
 	if port == nil || !port.auth.Asks() || s.knowsCredential() {
+		if s.id.unknown { // another request was wrong; this one leaves it to the certificate
+			s.id.become(s.id.user)
+			s.loop.deadlines.remove(s)
+		}
 		return 0, true
 	}
 	return s.identifyBurrow(n)

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kestrelmq/kestrel/access"
 	"github.com/kestrelmq/kestrel/codec/burrow"
@@ -234,6 +235,30 @@ func TestBurrowIdentity(t *testing.T) {
 			t.Errorf("refusal %d: %s, want %s", i+1, got, want)
 		}
 	}
+}
+
+// TestBurrowCertificateStays tests that a connection of a client with a certificate goes on behind a request that had a wrong
+// password, as one of a proxy may that passes on what its own clients say.
+func TestBurrowCertificateStays(t *testing.T) {
+	withQuota(t, access.Quota{Waits: 1}, func(t *testing.T, qs *quotaServer) {
+		a := qs.as(burrowProtocol{}, "alice")
+		certified := *grants(t, "alice", "get *", "put *", "peek *")
+		certified.Certificates, certified.Quota = []string{"CN=alice"}, qs.checker.Users().Named("alice").Quota
+		qs.checker.SetUsers(usersOf(t, &certified))
+		qs.do(func() {
+			a.session.id.port, a.session.id.names = &listener{auth: AuthAny}, certified.Certificates
+			a.session.reidentify(qs.checker.Users())
+		})
+		for i, step := range []struct{ said, want string }{
+			{"", "HTTP/1.1 200"}, {"Authorization: Bearer x\r\n", "HTTP/1.1 401"}, {"", "HTTP/1.1 200"}, {"", "HTTP/1.1 200"},
+		} {
+			if got := a.say("GET / HTTP/1.1\r\nHost: localhost\r\n" + step.said + "\r\n"); !strings.HasPrefix(got, step.want) {
+				t.Errorf("request %d with %q: %.60q, want %s", i+1, step.said, got, step.want)
+			}
+			<-time.After(identifyTime * 2 / 3)
+		}
+		a.hangUp()
+	})
 }
 
 // TestBurrowBound tests listeners and users that are bound to an account.
