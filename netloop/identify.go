@@ -61,6 +61,12 @@ func (s *session) unnamed(name []byte, err error) error {
 	return unnamed(s.id.user, name, err)
 }
 
+// isDenied reports whether err refuses something that a user has no right to.
+func isDenied(err error) bool {
+	_, is := err.(*access.Denied)
+	return is
+}
+
 // unnamed is that of a session of the user.
 func unnamed(user *access.User, name []byte, err error) error {
 	var refused *engine.NotAdmittedError

@@ -126,7 +126,9 @@ func (s *session) pauseMonitor() {
 // waitedFor words what has come of a wait for items, or waits again for what is left of its time, in milliseconds.
 func (s *session) waitedFor(kind waitKind, ref engine.ReadRef, err error, left int32) {
 	switch {
-	case errors.Is(err, engine.ErrBacklog), errors.Is(err, engine.ErrNotAdmitted):
+	case isDenied(err) && kind == waitMonitor:
+		s.continueMonitor() // which ends it
+	case errors.Is(err, engine.ErrBacklog), errors.Is(err, engine.ErrNotAdmitted), isDenied(err):
 		s.refuse(err)
 	case s.collect(ref):
 		if kind == waitMonitor {

@@ -166,6 +166,9 @@ func (s *session) waitOver() {
 	s.takeOutput()
 	l.makeDirty(s)
 	s.replyStart = len(s.out)
+	if kind != waitJob && s.id.user != nil {
+		ref, err = s.stillMayHave(ref, err)
+	}
 	switch kind {
 	case waitJob:
 		s.jobOver()
@@ -244,18 +247,34 @@ func (s *session) reidentify(users *access.Users) {
 	if it := &s.items; it.putting && it.err == nil { // its next lines are not put any more
 		it.err = s.denied(need{access.Put, onQueue}, it.name)
 	}
-	w := &s.wait
-	right := access.Get
-	switch b := s.burrow; {
-	case b != nil:
+	if b := s.burrow; b != nil {
 		b.credential = b.credential[:0] // checked anew with the next request
-		right = burrowNeeds[b.req.Op].right
-	case w.access == engine.Peek:
-		right = access.Peek
 	}
-	if s.state == waiting && w.kind != waitJob && !s.mayWaitOn(right) {
+	if s.state == waiting && s.wait.kind != waitJob && !s.mayWaitOn(s.waitRight()) {
 		s.deadlinePassed()
 	}
+}
+
+// waitRight is the right that a wait for items needs.
+func (s *session) waitRight() access.Right {
+	switch {
+	case s.burrow != nil:
+		return burrowNeeds[s.burrow.req.Op].right
+	case s.wait.access == engine.Peek:
+		return access.Peek
+	}
+	return access.Get
+}
+
+// stillMayHave returns what a wait has brought, unless a reload has taken the right to it in the meantime. Then the item
+// comes back, as if the client had never seen it, and the error says why.
+func (s *session) stillMayHave(ref engine.ReadRef, err error) (engine.ReadRef, error) {
+	n := need{s.waitRight(), onQueue}
+	if ref.IsZero() || s.id.may(n.right, s.wait.name) {
+		return ref, err
+	}
+	s.loop.engine.Return(s.loop.now, []engine.ReadRef{ref}, engine.Return{How: engine.Release})
+	return engine.ReadRef{}, s.denied(n, s.wait.name)
 }
 
 // mayWaitOn reports whether the client has a right on every queue that it waits for.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kestrelmq/kestrel/access"
 	"github.com/kestrelmq/kestrel/codec/burrow"
+	"github.com/kestrelmq/kestrel/codec/thrift"
 	"github.com/kestrelmq/kestrel/engine"
 )
 
@@ -132,30 +133,51 @@ func TestRevokedList(t *testing.T) {
 	}
 }
 
-// TestRevokedAsItCame tests that a request which waits for messages does not list one that comes in the turn in which a
-// reload takes the right to it.
+// TestRevokedAsItCame tests that a request which waits does not get an item that comes in the turn in which a reload takes the
+// right to it. The item stays in its queue.
 func TestRevokedAsItCame(t *testing.T) {
-	withQuota(t, access.Quota{Waits: 1}, func(t *testing.T, qs *quotaServer) {
-		a, bob := qs.as(burrowProtocol{}, "alice"), qs.as(memcacheProtocol{}, "bob")
-		if got := a.say("GET /v1.0/default/work?wait=60 HTTP/1.1\r\nHost: localhost\r\n\r\n"); got != "" {
-			t.Fatal(got)
-		}
-		alice := grants(t, "alice", "put *")
-		alice.Quota = qs.checker.Users().Named("alice").Quota
-		users := usersOf(t, alice, grants(t, "bob", "put *"))
-		qs.do(func() {
-			qs.loop.begin()
-			bob.session.receive([]byte("set work 0 0 6\r\nsecret\r\n"))
-			qs.checker.SetUsers(users)
-			a.session.reidentify(users)
-			qs.loop.tick()
+	for _, tt := range []struct {
+		name    string
+		proto   protocol
+		request string
+		want    string
+	}{
+		{"a list", burrowProtocol{}, "GET /v1.0/default/work?wait=60 HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP/1.1 403 "},
+		{"a removal", burrowProtocol{}, "DELETE /v1.0/default/work?wait=60&limit=1 HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP/1.1 403 "},
+		{"a receive", burrowProtocol{}, form("receive", `{"wait_ms":60000,"lease_ms":60000}`), "HTTP/1.1 403 "},
+		{"a get", memcacheProtocol{}, "get work/t=60000\r\n", "CLIENT_ERROR not allowed: get on work\r\n"},
+		{"an open", memcacheProtocol{}, "get work/open/t=60000\r\n", "CLIENT_ERROR not allowed: get on work\r\n"},
+		{"a peek", memcacheProtocol{}, "get work/peek/t=60000\r\n", "CLIENT_ERROR not allowed: peek on work\r\n"},
+		{"a get from several", memcacheProtocol{}, "get none/or=work/t=60000\r\n", "CLIENT_ERROR not allowed: get on work\r\n"},
+		{"a monitor", memcacheProtocol{}, "monitor work 60 5\r\n", "END\r\n"},
+		{"a get", textProtocol{}, "get work 60000\n", "-not allowed: get on work\n"},
+		{"a get", thriftProtocol{}, string(thrift.Client{}.AppendGet(nil, 1, []byte("work"), thrift.GetOptions{MaxItems: 1, WaitMillis: 60000})), ""},
+	} {
+		withQuota(t, access.Quota{Waits: 1}, func(t *testing.T, qs *quotaServer) {
+			a, bob := qs.as(tt.proto, "alice"), qs.as(memcacheProtocol{}, "bob")
+			if got := a.say(tt.request); got != "" {
+				t.Fatal(got)
+			}
+			alice := grants(t, "alice", "put *", "get none")
+			alice.Quota = qs.checker.Users().Named("alice").Quota
+			users := usersOf(t, alice, grants(t, "bob", "put *"))
+			qs.do(func() {
+				qs.loop.begin()
+				bob.session.receive([]byte("set work 0 0 6\r\nsecret\r\n"))
+				qs.checker.SetUsers(users)
+				a.session.reidentify(users)
+				qs.loop.tick()
+			})
+			synctest.Wait()
+			if out, _ := a.received(); !strings.HasPrefix(string(out), tt.want) || strings.Contains(string(out), "secret") {
+				t.Errorf("%s of %s: the reply is %q, want a refusal", tt.name, tt.proto.name(), out)
+			}
+			qs.hangUpAll()
+			if got := qs.items("work"); got != 1 {
+				t.Errorf("%s of %s: %d items are in the queue", tt.name, tt.proto.name(), got)
+			}
 		})
-		synctest.Wait()
-		if out, _ := a.received(); !strings.HasPrefix(string(out), "HTTP/1.1 403 ") {
-			t.Errorf("the reply is %q, want a refusal", out)
-		}
-		qs.hangUpAll()
-	})
+	}
 }
 
 // TestRevokedJob tests that a job which moves, changes or removes messages one by one goes no further when a reload takes the
