@@ -78,8 +78,9 @@ func (u *unread) send(a *worded) error {
 	return nil
 }
 
-// unread are answers on their way to clients. Together they take limit bytes at most, or as many as one of them. When
-// another one has no room, those give way that clients have been reading for longest.
+// unread are answers on their way to clients. Together they take limit bytes at most, but there may be maxCostly of any
+// size: several programs read statistics at the same time. When another one has no room, those give way that clients have
+// been reading for longest.
 type unread struct {
 	limit func() int64
 
@@ -93,7 +94,7 @@ func (u *unread) add(a *worded) {
 	limit := u.limit()
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for len(u.answers) > 0 && u.bytes+a.size > limit {
+	for len(u.answers) >= maxCostly && u.bytes+a.size > limit {
 		oldest := u.answers[0]
 		u.take(0)
 		http.NewResponseController(oldest).SetWriteDeadline(time.Now()) // so its sender fails, and ends the connection
