@@ -125,7 +125,7 @@ func (s *session) lookOne(done func(*session, error)) {
 	if err == engine.ErrComing {
 		a := s.ownAnswer()
 		s.startJob(func() error { return l.engine.Await(&a.look) }, func(s *session, err error) {
-			if err == nil && !s.burrow.req.Op.Changes() {
+			if err == nil && (b.answer.look.Remove || !s.burrow.req.Op.Changes()) { // else it was changed before
 				err = s.stillDenied()
 			}
 			if err != nil {

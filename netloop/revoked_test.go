@@ -10,6 +10,8 @@ import (
 	"github.com/kestrelmq/kestrel/codec/burrow"
 	"github.com/kestrelmq/kestrel/codec/thrift"
 	"github.com/kestrelmq/kestrel/engine"
+	"github.com/kestrelmq/kestrel/segment"
+	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
 // These tests are a user who goes on with what it began after a reload has taken its right.
@@ -233,4 +235,38 @@ func TestRevokedJob(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestRevokedBehindTheDisk tests that a removal which shows its message, and waits for that to come from the disk, does not
+// remove it when a reload takes the right meanwhile.
+func TestRevokedBehindTheDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		checker := access.NewChecker(quotaUsers(t, access.Quota{Waits: 3}), access.Options{Parallel: 4})
+		set := defaults()
+		set.Default.MaxMemorySize = 2000
+		gate := make(chan struct{})
+		ts := &testServer{t: t, fs: segmenttest.New(), opts: Options{Access: checker}, set: set}
+		ts.wrap = func(fs *segmenttest.FS) segment.FS { return &gatedFS{fs, gate} }
+		ts.start()
+		qs := &quotaServer{ts, checker}
+		defer qs.stop()
+		const messages = 40
+		bob, a := qs.as(burrowProtocol{}, "bob"), qs.as(burrowProtocol{}, "alice")
+		for i := range messages {
+			bob.burrowReply(fmt.Sprintf("PUT /v1.0/default/work/m%d < %0500d", i, i))
+		}
+		if got := a.burrowReply("DELETE /v1.0/default/work/m20?detail=id"); got != "" {
+			t.Fatalf("the message is not on the disk alone: %q", got)
+		}
+		qs.regrant("put *")
+		close(gate)
+		synctest.Wait()
+		if out, _ := a.received(); !strings.HasPrefix(string(out), "HTTP/1.1 403 ") {
+			t.Errorf("the reply is %q, want a refusal", out)
+		}
+		if got := qs.items("work"); got != messages {
+			t.Errorf("%d messages are left, want %d", got, messages)
+		}
+		qs.hangUpAll()
+	})
 }
