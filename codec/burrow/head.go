@@ -167,7 +167,7 @@ func cutAuthority(target []byte) (path []byte, ok bool) {
 	const scheme = "http://"
 	if len(target) > len(scheme) && equalFold(target[:len(scheme)], scheme) {
 		slash := bytes.IndexByte(target[len(scheme):], '/')
-		if slash <= 0 {
+		if slash <= 0 || !isAuthority(target[len(scheme):len(scheme)+slash]) {
 			return nil, false
 		}
 		return target[len(scheme)+slash:], true
@@ -176,6 +176,72 @@ func cutAuthority(target []byte) (path []byte, ok bool) {
 		return target, true
 	}
 	return nil, false
+}
+
+// isAuthority says whether s is a name or an address of a host, perhaps with a port. An address of IPv6 stands in
+// brackets. What else RFC 3986 allows there, and what it does not, others may read in another way.
+func isAuthority(s []byte) bool {
+	var host, port []byte
+	if s[0] == '[' {
+		end := bytes.IndexByte(s, ']')
+		if end < 0 || !isIPv6(s[1:end]) {
+			return false
+		}
+		port = s[end+1:]
+	} else {
+		host = s
+		if colon := bytes.IndexByte(s, ':'); colon >= 0 {
+			host, port = s[:colon], s[colon:]
+		}
+		if len(host) == 0 {
+			return false
+		}
+	}
+	for _, c := range host {
+		if c != '.' && c != '-' && c != '_' && (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'z') {
+			return false
+		}
+	}
+	if len(port) > 0 && port[0] != ':' {
+		return false
+	}
+	for _, c := range port[min(1, len(port)):] {
+		if c < '0' || c > '9' {
+			return false
+		}
+	}
+	return true
+}
+
+// isIPv6 says whether s is an address of IPv6 without an IPv4 address in it. It allocates nothing, unlike package netip.
+func isIPv6(s []byte) bool {
+	groups, short := 0, false
+	if len(s) > 1 && s[0] == ':' && s[1] == ':' {
+		short, s = true, s[2:]
+	}
+	for len(s) > 0 {
+		n := 0
+		for n < len(s) && n < 4 {
+			if _, ok := hexDigit(s[n]); !ok {
+				break
+			}
+			n++
+		}
+		if n == 0 {
+			return false
+		}
+		groups++
+		switch s = s[n:]; {
+		case len(s) == 0:
+		case len(s) > 1 && s[0] == ':' && s[1] != ':':
+			s = s[1:]
+		case len(s) > 1 && s[0] == ':' && !short:
+			short, s = true, s[2:]
+		default:
+			return false
+		}
+	}
+	return groups == 8 && !short || groups < 8 && short
 }
 
 // isToken says whether c may stand in a method or in the name of a header.
