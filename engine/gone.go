@@ -169,9 +169,8 @@ func (q *queue) goneInLine() (g marks.Gone) {
 	if head > 1 {
 		g.Front = idset.Between(1, head-1)
 	}
-	if b := q.backlog; b != nil && !b.gone.IsEmpty() {
-		g.Behind = b.gone.Clone()
-		g.Behind.RemoveBelow(head)
+	if b := q.backlog; b != nil {
+		g.Behind = b.gone.Part(idset.Between(head, math.MaxUint64))
 	}
 	return g
 }

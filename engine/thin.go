@@ -97,12 +97,8 @@ func (s *spool) thinOut(q *queue) {
 		q.shard.mu.Unlock()
 		return
 	}
-	job := thinJob{q: q, b: b, run: b.runs[i], epoch: b.epoch, io: s.runIO(q)}
-	for ids := range b.gone.Within(job.run.written.IDs()) {
-		job.gone.AddRange(ids)
-	}
-	job.unsized = b.unsized.Clone()
-	job.seed = q.keySeed()
+	job := thinJob{q: q, b: b, run: b.runs[i], epoch: b.epoch, io: s.runIO(q), seed: q.keySeed()}
+	b.beginThin(&job)
 	q.shard.mu.Unlock()
 	err := s.thinRun(&job)
 	if err != nil && !s.e.journal.Failing() && !s.e.closed.Load() {
@@ -131,6 +127,12 @@ type thinJob struct {
 	gone, unsized idset.Bitmap     // as they were before
 	leftOut       int64            // bytes of what was unsized, and is left out
 	left          []keyindex.Entry // keys of what is left out
+}
+
+// beginThin notes for a job what is gone of its run.
+func (b *backlog) beginThin(job *thinJob) {
+	ids := job.run.written.IDs()
+	job.gone, job.unsized = b.gone.Part(ids), b.unsized.Part(ids)
 }
 
 // thinRun writes what lives of the run of a job to another one, and has that take its place. It takes recordMu.
@@ -221,10 +223,7 @@ func (s *spool) replaceThinned(job *thinJob, fresh *run) bool {
 		s.e.recordSpilled(q, fresh)
 	}
 	b.spent = append(b.spent, r)
-	ids := r.written.IDs()
-	for part := range job.gone.Within(ids) {
-		b.unsized.RemoveRange(part)
-	}
+	b.unsized.RemoveAll(&job.gone)
 	b.bytes -= job.leftOut
 	s.wantRecord(q)
 	return true

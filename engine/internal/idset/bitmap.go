@@ -3,6 +3,7 @@ package idset
 import (
 	"cmp"
 	"iter"
+	"math"
 	"slices"
 	"unsafe"
 )
@@ -275,11 +276,31 @@ func (b *Bitmap) AddAll(other *Bitmap) {
 	}
 }
 
-// Clone returns a copy.
+// Clone returns a copy. It takes time for the blocks, and not for the ids: the sets share what neither changes. Another
+// goroutine may use the copy.
 func (b *Bitmap) Clone() Bitmap {
-	c := Bitmap{blocks: slices.Clone(b.blocks), count: b.count}
-	for i := range c.blocks {
-		c.blocks[i] = c.blocks[i].clone()
+	for i := range b.blocks {
+		b.blocks[i].shared = true
+	}
+	return Bitmap{blocks: slices.Clone(b.blocks), count: b.count}
+}
+
+// Part is Clone of the ids that are in r.
+func (b *Bitmap) Part(r Range) Bitmap {
+	if r.isEmpty() {
+		return Bitmap{}
+	}
+	i, _ := b.find(r.First >> blockShift)
+	j := i
+	for ; j < len(b.blocks) && b.blocks[j].number <= r.Last>>blockShift; j++ {
+		b.blocks[j].shared = true
+	}
+	c := Bitmap{blocks: slices.Clone(b.blocks[i:j])}
+	for k := range c.blocks {
+		c.count += c.blocks[k].len()
+	}
+	if c.RemoveBelow(r.First); r.Last < math.MaxUint64 {
+		c.RemoveRange(Between(r.Last+1, math.MaxUint64))
 	}
 	return c
 }

@@ -203,3 +203,58 @@ func BenchmarkBitmap(b *testing.B) {
 		}
 	})
 }
+
+// TestBitmapClone tests that a clone takes no memory for ids, however many there are, and that neither set changes with
+// the other, whichever way it does.
+func TestBitmapClone(t *testing.T) {
+	var b Bitmap
+	for id := range uint64(64 * blockIDs) {
+		if id%2 == 0 {
+			b.Add(id)
+		}
+	}
+	if n := testing.AllocsPerRun(10, func() { b.Clone() }); n > 1 {
+		t.Errorf("a clone of 64 blocks takes %v pieces of memory, want one, with the blocks", n)
+	}
+	other := BitmapOf(Set{Between(3, 700), Between(2*blockIDs+1, 3*blockIDs)})
+	for name, change := range map[string]func(*Bitmap){
+		"add":        func(b *Bitmap) { b.Add(5) },
+		"remove":     func(b *Bitmap) { b.Remove(4) },
+		"add range":  func(b *Bitmap) { b.AddRange(Between(1, 3*blockIDs+9)) },
+		"remove one": func(b *Bitmap) { b.RemoveRange(Between(4, blockIDs-3)) },
+		"add all":    func(b *Bitmap) { b.AddAll(&other) },
+		"remove all": func(b *Bitmap) { b.RemoveAll(&other) },
+		"below":      func(b *Bitmap) { b.RemoveBelow(2*blockIDs + 7) },
+		"fill":       func(b *Bitmap) { b.AddRange(Between(0, 64*blockIDs-1)) },
+	} {
+		for _, ids := range []Set{b.Ranges(), {{4, 4}, {9, 11}, {blockIDs + 4, blockIDs + 4}}} { // bits, and lists
+			first := BitmapOf(ids)
+			second := first.Clone()
+			third := second.Clone()
+			change(&second)
+			if !slices.Equal(first.Ranges(), ids) || !slices.Equal(third.Ranges(), ids) {
+				t.Errorf("%s: a set changes with its clone", name)
+			}
+			want := BitmapOf(ids)
+			change(&want)
+			if change(&first); !slices.Equal(first.Ranges(), want.Ranges()) || !slices.Equal(second.Ranges(), want.Ranges()) {
+				t.Errorf("%s: a set that has been cloned changes otherwise", name)
+			}
+		}
+	}
+}
+
+// TestBitmapPart compares Part with what Within has.
+func TestBitmapPart(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var b Bitmap
+		for range rapid.IntRange(0, 6).Draw(t, "ranges") {
+			b.AddRange(drawIDs(t))
+		}
+		r := drawIDs(t)
+		part := b.Part(r)
+		if got, want := part.Ranges(), Set(slices.Collect(b.Within(r))); !slices.Equal(got, want) {
+			t.Fatalf("Part(%v) = %v, want %v", r, got, want)
+		}
+	})
+}

@@ -21,8 +21,21 @@ type block struct {
 	number uint64
 	span   uint64              // as many blocks have all their ids; 0: it is one block, with a list or bits
 	count  uint32              // of the list or the bits, below blockIDs
+	shared bool                // a block of another set has the same list, or bits: see own
 	list   []uint16            // ascending; nil if there are bits
 	bits   *[blockWords]uint64 // nil if there is a list
+}
+
+// own has o have its list, or its bits, for itself: they are about to change.
+func (o *block) own() {
+	if !o.shared {
+		return
+	}
+	o.shared = false
+	if o.list = slices.Clone(o.list); o.bits != nil {
+		all := *o.bits
+		o.bits = &all
+	}
 }
 
 // last is the number of the last block that o stands for.
@@ -43,6 +56,7 @@ func (o *block) has(low uint16) bool {
 }
 
 func (o *block) add(low uint16) bool {
+	o.own()
 	if o.bits == nil && o.count == maxList {
 		o.spread()
 	}
@@ -86,6 +100,7 @@ func (o *block) gather() {
 func (o *block) len() uint64 { return uint64(o.count) + o.span<<blockShift }
 
 func (o *block) addRange(first, last uint16) {
+	o.own()
 	if o.bits == nil && int(o.count)+int(last-first)+1 <= maxList {
 		for low := int(first); low <= int(last); low++ {
 			o.add(uint16(low))
@@ -102,6 +117,7 @@ func (o *block) addRange(first, last uint16) {
 }
 
 func (o *block) remove(low uint16) bool {
+	o.own()
 	if o.bits != nil {
 		w, bit := &o.bits[low/64], uint64(1)<<(low%64)
 		if *w&bit == 0 {
@@ -123,6 +139,7 @@ func (o *block) remove(low uint16) bool {
 }
 
 func (o *block) removeRange(first, last uint16) (gone uint32) {
+	o.own()
 	switch gone = o.countIn(first, last); {
 	case gone == 0:
 	case gone == o.count:
@@ -143,6 +160,7 @@ func (o *block) removeRange(first, last uint16) (gone uint32) {
 }
 
 func (o *block) removeAll(other *block) (n uint32) {
+	o.own()
 	if o.bits == nil {
 		left, list := o.list[:0], other.list
 		for _, low := range o.list {
@@ -177,6 +195,7 @@ func (o *block) removeAll(other *block) (n uint32) {
 }
 
 func (o *block) addAll(other *block) (n uint32) {
+	o.own()
 	before := o.count
 	switch {
 	case other.bits != nil:
@@ -185,8 +204,14 @@ func (o *block) addAll(other *block) (n uint32) {
 		o.count = uint32(len(o.list))
 		return o.count - before
 	default:
+		if o.bits == nil { // it may hold more than a list
+			o.spread()
+		}
 		for _, low := range other.list {
 			o.add(low)
+		}
+		if o.count <= maxList/2 {
+			o.gather()
 		}
 		return o.count - before
 	}
@@ -218,10 +243,8 @@ func merge(a, b []uint16) []uint16 {
 
 func (o *block) clone() block {
 	c := *o
-	if c.list = slices.Clone(o.list); o.bits != nil {
-		all := *o.bits
-		c.bits = &all
-	}
+	c.shared = true
+	c.own()
 	return c
 }
 
