@@ -14,10 +14,11 @@ import (
 )
 
 const (
-	// hideRun is how many bytes of items a hidden run gets at most. hidePiece is how many items the engine looks at
-	// before it unlocks the shard.
+	// hideRun is how many bytes of items a hidden run gets at most. hidePiece is how many items the engine looks at, and
+	// hideBytes how many bytes it copies, about, before it unlocks the shard.
 	hideRun   = 32 << 20
-	hidePiece = 256
+	hidePiece = 128
+	hideBytes = 64 << 10
 	// quietShare is how far away the last item of a run must be due for the run to be written again, in times of
 	// readBack. Other runs go as a whole in a moment, with what is gone of them.
 	quietShare = 20
@@ -32,6 +33,7 @@ type hideJob struct {
 	until Time // items that are due earlier stay
 	left  int  // of what is aside, so many are still to be looked at
 	old   []*hidden.Run
+	large hidden.Entry // is to be added when the shard is unlocked; no id: none
 }
 
 // hide writes delayed items of q to a hidden run, and again what lives of runs that are mostly gone.
@@ -81,10 +83,14 @@ func (s *spool) hideDelayed(q *queue, urgent bool) (hid bool, err error) {
 	}
 	defer s.endBatch()
 	most := int64(0)
-	for more := true; more; {
+	for more := true; more && !s.hideBatch.Full(hideRun); s.accountBatch() {
 		q.shard.mu.Lock()
 		more, most = s.gather(job), q.opts.MaxMemorySize
 		q.shard.mu.Unlock()
+		if job.large.ID != 0 {
+			s.hideBatch.Add(job.large)
+			job.large = hidden.Entry{}
+		}
 	}
 	t := s.hideBatch.Tally()
 	worth := t.Bytes+delayedOverhead*t.Count >= most/smallShare || urgent
@@ -114,13 +120,14 @@ func (s *spool) beginHide(q *queue, choose func(*hideJob) bool) (job *hideJob, o
 	return job, true
 }
 
-// gather adds to the batch delayed items that are in no run, and reports whether to go on. It walks from the last
-// item down: what is removed meanwhile is replaced by the last, which has been visited, or has been added since.
-// The caller holds the shard's mutex.
+// gather adds to the batch delayed items that are in no run, and reports whether there may be more. A large one, which
+// ends a piece, it leaves to the caller: nobody changes its memory. It walks from the last item down: what is removed
+// meanwhile is replaced by the last, which has been visited, or has been added since. The caller holds the shard's mutex.
 func (s *spool) gather(job *hideJob) (more bool) {
 	a := job.q.aside
 	job.left = min(job.left, a.Len())
-	for n := 0; job.left > 0 && n < hidePiece; n++ {
+	full := s.hideBatch.Tally().Bytes + hideBytes
+	for n := 0; job.left > 0 && n < hidePiece && s.hideBatch.Tally().Bytes < full && job.large.ID == 0; n++ {
 		job.left--
 		ref := aside.Ref(job.left)
 		entry, it := a.Get(ref), a.Item(ref)
@@ -128,12 +135,16 @@ func (s *spool) gather(job *hideJob) (more bool) {
 			s.hideBatch.Has(it.ID) { // it was changed since, and comes again
 			continue
 		}
-		s.hideBatch.Add(hidden.Entry{Item: it, Due: entry.Due, Count: entry.Count})
+		e := hidden.Entry{Item: it, Due: entry.Due, Count: entry.Count}
+		if it.HasOwnMemory() {
+			job.large = e
+		} else {
+			s.hideBatch.Add(e)
+		}
 		a.hidden.Join(job.run, it.ID, len(it.Data))
 	}
 	a.hidden.Account(job.run)
-	s.accountBatch()
-	return job.left > 0 && !job.q.deleted && !s.hideBatch.Full(hideRun)
+	return job.left > 0 && !job.q.deleted
 }
 
 // accountBatch has the ledger of memory count what the batch takes.
@@ -251,10 +262,11 @@ func (s *spool) unload(job *hideJob) {
 func (s *spool) hideAgain(q *queue) error {
 	now := s.e.steady()
 	job, ok := s.beginHide(q, func(job *hideJob) bool {
-		size := int64(0)
+		size, items := int64(0), int64(0)
 		for _, r := range q.aside.hidden.Runs() {
-			if n := r.Live().Bytes; s.isWasteful(r, now) && size+n <= hideRun {
-				job.old, size = append(job.old, r), size+n
+			n := r.Live()
+			if s.isWasteful(r, now) && size+n.Bytes <= hideRun && items+n.Count <= hidden.MaxItems {
+				job.old, size, items = append(job.old, r), size+n.Bytes, items+n.Count
 			}
 		}
 		return len(job.old) > 0

@@ -1,10 +1,15 @@
 package engine
 
 import (
+	"fmt"
+	"slices"
 	"testing"
+	"time"
 
+	"github.com/kestrelmq/kestrel/engine/internal/hidden"
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
+	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
 // These tests count what is done with a shard locked: pieces, bytes or allocations. What a client can make as large as it
@@ -29,5 +34,63 @@ func TestGoneIsNotCopied(t *testing.T) {
 	}
 	if got, want := job.gone.Len(), q.backlog.gone.Count(r.written.IDs()); got != want || job.gone.Count(idset.Between(0, 4)) > 0 {
 		t.Errorf("of a run %d items are gone, want %d", got, want)
+	}
+}
+
+// TestHidePieces tests that a piece of what is gathered for a file of delayed items copies few bytes with the shard
+// locked and no large item, and that all items come back as they were.
+func TestHidePieces(t *testing.T) {
+	h := newHiding(t, segmenttest.New(), func(o *Options) {
+		o.Settings.Default.MaxMemorySize = 64 << 20
+		o.SegmentSize = 8 << 20
+	})
+	const size = 100 << 10
+	sizes := slices.Concat(slices.Repeat([]int{size}, 8), []int{1 << 20, 10, 1 << 20}, slices.Repeat([]int{1}, 3*hidePiece))
+	want := make(map[string]int)
+	for i, n := range sizes {
+		body := append(fmt.Appendf(nil, "%5d", i), make([]byte, n)...)
+		want[string(body)]++
+		p := PutRequest{Data: body, Extra: &PutExtra{Delay: time.Hour}}
+		if _, err := h.Put(h.now, []byte("q"), p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	job, _ := h.spool.beginHide(h.queue(), func(*hideJob) bool { return true })
+	larges := 0
+	for more := true; more; {
+		before := h.spool.hideBatch.Tally()
+		more = h.spool.gather(job)
+		got := h.spool.hideBatch.Tally()
+		if bytes := got.Bytes - before.Bytes; bytes > hideBytes+size+10 || got.Count-before.Count > hidePiece {
+			t.Errorf("a piece copies %d bytes of %d items", bytes, got.Count-before.Count)
+		}
+		if job.large.ID != 0 {
+			larges++
+			if h.spool.hideBatch.Has(job.large.ID) || !job.large.HasOwnMemory() {
+				t.Errorf("an item of %d bytes is copied with the shard locked, or left to be copied", len(job.large.Data))
+			}
+			h.spool.hideBatch.Add(job.large)
+			job.large = hidden.Entry{}
+		}
+	}
+	if larges != 2 {
+		t.Errorf("%d large items were left to be copied, want 2", larges)
+	}
+	h.spool.dropJob(job)
+	h.spool.endBatch()
+	h.spool.hideMu.Lock()
+	if hid, err := h.spool.hideDelayed(h.queue(), true); !hid || err != nil {
+		t.Fatalf("hideDelayed = %t, %v", hid, err)
+	}
+	h.spool.hideMu.Unlock()
+	if got := h.disk(); got != int64(len(sizes)) {
+		t.Errorf("%d items are on disk alone, want %d", got, len(sizes))
+	}
+	h.now = h.now.After(2 * time.Hour)
+	for range sizes {
+		body := h.next()
+		if want[body]--; want[body] < 0 {
+			t.Fatalf("an item of %d bytes, %.10q, came that was not put", len(body), body)
+		}
 	}
 }

@@ -16,13 +16,21 @@ const (
 	FrameSize = 64 << 10
 	// writeSize is how many bytes are written in one call, unless a single frame is larger.
 	writeSize = 256 << 10
+	// pieceSize is how many bytes the pieces of memory have that a Batch consists of, unless one image is larger. What is
+	// there is not copied when more comes: that would take long.
+	pieceSize    = 64 << 10
+	pieceEntries = pieceSize / 32
+	// MaxItems is how many items a Batch has at most. A record of the journal names those of a run.
+	MaxItems = 1 << 18
 )
 
 // Batch is items that are to become a run. The zero Batch is empty; it may be used again after Reset. It is not
 // safe for concurrent use.
 type Batch struct {
-	entries []entry
-	images  []byte
+	entries [][]entry // pieces of pieceEntries
+	images  [][]byte
+	size    int64 // of the images, in bytes
+	memory  int64 // of the pieces
 	tally   item.Tally
 	rich    bool
 	ids     idset.Bitmap
@@ -31,14 +39,27 @@ type Batch struct {
 type entry struct {
 	due   item.Time
 	id    uint64
-	at    int // of its image
+	piece uint32 // of images, with its own at an offset
+	at    uint32
 	count uint16
 }
 
 // Add adds an item, which it copies, and whose id no other one has.
 func (b *Batch) Add(e Entry) {
-	b.entries = append(b.entries, entry{max(e.Due, 0), e.ID, len(b.images), e.Count})
-	b.images = item.AppendImage(b.images, &e.Item)
+	need, last := item.ImageSize(&e.Item), len(b.images)-1
+	if last < 0 || cap(b.images[last])-len(b.images[last]) < need {
+		b.images = append(b.images, make([]byte, 0, max(need, pieceSize)))
+		last++
+		b.memory += int64(cap(b.images[last]))
+	}
+	if n := b.tally.Count; n%pieceEntries == 0 {
+		b.entries = append(b.entries, make([]entry, 0, pieceEntries))
+		b.memory += pieceSize
+	}
+	list := &b.entries[len(b.entries)-1]
+	*list = append(*list, entry{max(e.Due, 0), e.ID, uint32(last), uint32(len(b.images[last])), e.Count})
+	b.images[last] = item.AppendImage(b.images[last], &e.Item)
+	b.size += int64(need)
 	b.ids.Add(e.ID)
 	b.tally.Account(&e.Item, 1)
 	b.rich = b.rich || !e.IsPlain()
@@ -55,23 +76,25 @@ func (b *Batch) Tally() item.Tally { return b.tally }
 
 // Size is how many bytes the batch takes in memory.
 func (b *Batch) Size() int64 {
-	return int64(cap(b.images)) + 32*int64(cap(b.entries)) + b.ids.Memory()
+	return b.memory + b.ids.Memory()
 }
 
-// Full reports whether the batch has so many bytes of images.
-func (b *Batch) Full(most int64) bool { return int64(len(b.images)) >= most }
+// Full reports whether the batch has so many bytes of images, or MaxItems.
+func (b *Batch) Full(most int64) bool { return b.size >= most || b.tally.Count >= MaxItems }
 
 // IDs yields the ids of the items, up to n at a time.
 func (b *Batch) IDs(n int) iter.Seq[[]uint64] {
 	return func(yield func([]uint64) bool) {
 		ids := make([]uint64, 0, n)
-		for some := range slices.Chunk(b.entries, n) {
-			ids = ids[:0]
-			for _, e := range some {
-				ids = append(ids, e.id)
-			}
-			if !yield(ids) {
-				return
+		for _, list := range b.entries {
+			for some := range slices.Chunk(list, n) {
+				ids = ids[:0]
+				for _, e := range some {
+					ids = append(ids, e.id)
+				}
+				if !yield(ids) {
+					return
+				}
 			}
 		}
 	}
@@ -88,7 +111,9 @@ type Written struct {
 // queue's keys; nil if no item has a key. It sorts the items. What is written is durable when the caller has synced w.
 func (b *Batch) Write(w *segment.RunWriter, c *segment.Coder, seed *keyindex.Seed) (out Written, err error) {
 	keys := keyindex.Gatherer{Seed: seed}
-	slices.SortFunc(b.entries, func(a, b entry) int {
+	entries := slices.Concat(b.entries...)
+	b.entries = [][]entry{entries}
+	slices.SortFunc(entries, func(a, b entry) int {
 		return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.id, b.id))
 	})
 	var body []byte
@@ -102,15 +127,16 @@ func (b *Batch) Write(w *segment.RunWriter, c *segment.Coder, seed *keyindex.See
 		}
 		return w.Write()
 	}
-	for _, e := range b.entries {
+	for _, e := range entries {
 		if len(body) == 0 {
 			t = tag{first: e.due}
 		}
-		it, size := item.ParseImage(b.images[e.at:])
+		image := b.images[e.piece][e.at:]
+		it, size := item.ParseImage(image)
 		if it.HasKey() {
 			keys.Note(it.Key(), e.id)
 		}
-		body = appendEntry(body, t.first, e.due, e.id, e.count, b.images[e.at:e.at+size])
+		body = appendEntry(body, t.first, e.due, e.id, e.count, image[:size])
 		t.last = e.due
 		t.count++
 		if t.bytes += int64(len(it.Data)); len(body) >= FrameSize {
