@@ -203,14 +203,13 @@ func (q *queue) hiddenStateSize() (n int64) {
 // spendRuns has the spool remove the files of runs in which nothing lives any more.
 func (e *Engine) spendRuns(q *queue) {
 	h := &q.aside.hidden
-	for _, r := range slices.Clone(h.Runs()) {
-		if !r.IsWriting() && r.Live().Count == 0 || q.deleted {
-			h.Drop(r)
-			if !r.IsWriting() { // else its writer finds that it is of no use
-				e.spool.spend(r.File)
-			}
+	h.DropIf(func(r *hidden.Run) bool {
+		spent := !r.IsWriting() && r.Live().Count == 0
+		if spent || q.deleted && !r.IsWriting() { // else its writer finds that it is of no use
+			e.spool.spend(r.File)
 		}
-	}
+		return spent || q.deleted
+	})
 	if len(h.Runs()) == 0 && h.registered {
 		h.registered = false
 		e.spool.unregister(e.spool.hiders, q)

@@ -108,6 +108,9 @@ func (r *Run) Next() int { return r.next }
 // memory lives in the file too.
 func (r *Run) MostlyGone() bool {
 	left, ahead := int64(0), int64(r.live.Len())
+	if r.left == nil && ahead*2 >= r.total { // as most runs
+		return false
+	}
 	for _, f := range r.Frames[r.next:] {
 		left += f.Count
 	}

@@ -58,19 +58,33 @@ func (s *Set) Add(r *Run) {
 }
 
 // Drop takes out a run, in which nothing may live that matters.
-func (s *Set) Drop(r *Run) {
+func (s *Set) Drop(r *Run) { s.DropIf(func(o *Run) bool { return o == r }) }
+
+// DropIf is Drop of the runs of which gone says so.
+func (s *Set) DropIf(gone func(*Run) bool) {
+	s.runs = slices.DeleteFunc(s.runs, func(r *Run) bool {
+		if !gone(r) {
+			return false
+		}
+		s.forget(r)
+		return true
+	})
+	s.stale = true
+	s.forgetRead()
+}
+
+// forget takes what a run has out of the sums.
+func (s *Set) forget(r *Run) {
 	s.disk.Add(r.Disk(), -1)
 	if r.read > 0 {
-		for id, p := range s.read {
-			if p.run == r {
-				delete(s.read, id)
-			}
-		}
+		r.live.RemoveAll(&r.disk)
+		r.live.Each(func(id uint64) bool {
+			delete(s.read, id)
+			return true
+		})
 	}
-	s.runs = slices.DeleteFunc(s.runs, func(o *Run) bool { return o == r })
 	s.Memory.Add(-r.counted)
-	r.counted, s.stale = 0, true
-	s.forgetRead()
+	r.counted = 0
 }
 
 // Find returns the run in which the item of an id lives; nil if it lives in none.
@@ -256,12 +270,15 @@ func (s *Set) Mend(r *Run) { s.Fail(r, nil) }
 func (s *Set) Retain(ids *idset.Bitmap) {
 	for _, r := range s.runs {
 		s.disk.Add(r.Disk(), -1)
-		before, gone := int64(r.live.Len()), r.live.Clone()
-		gone.RemoveAll(ids)
-		gone.AddAll(&r.disk)
-		if r.live.RemoveAll(&gone) > 0 {
-			r.liveBytes = r.liveBytes * int64(r.live.Len()) / before
+		before := int64(r.live.Len())
+		if r.live.Len() == r.disk.Len() { // as most runs: nothing of it is in memory
+			r.live = idset.Bitmap{}
 		}
+		r.live.RemoveAll(&r.disk)
+		gone := r.live.Clone()
+		gone.RemoveAll(ids)
+		r.live.RemoveAll(&gone)
+		r.liveBytes = r.liveBytes * int64(r.live.Len()) / max(before, 1)
 		r.disk, r.diskBytes, r.read, r.left = idset.Bitmap{}, 0, 0, nil
 		s.Account(r)
 	}

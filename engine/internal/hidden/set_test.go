@@ -413,3 +413,31 @@ func TestMemory(t *testing.T) {
 		t.Logf("an item on disk takes %.2f bytes", each)
 	}
 }
+
+// TestRetainOnDisk tests that a flush forgets what is on disk alone without going through it, whatever stays.
+func TestRetainOnDisk(t *testing.T) {
+	var memory atomic.Int64
+	var staying idset.Bitmap
+	sets := make([]Set, 2) // AllocsPerRun runs once more
+	for i := range sets {
+		sets[i].Memory = &memory
+		var live idset.Bitmap
+		for id := uint64(0); id < 64<<16; id += 50 { // lists, and bits below
+			if i == 0 || id%100 == 0 {
+				live.Add(id)
+				staying.Add(id + 1)
+			}
+		}
+		w := Written{Frames: []Frame{{Count: int64(live.Len())}}}
+		sets[i].Add(Restored(runs.File{}, w, 0, live, 1000))
+	}
+	i := 0
+	if n := testing.AllocsPerRun(1, func() { sets[i].Retain(&staying); i++ }); n > 0 {
+		t.Errorf("what is on disk takes %v pieces of memory to be forgotten", n)
+	}
+	for i := range sets {
+		if r := sets[i].Runs()[0]; r.Live().Count > 0 || sets[i].Disk().Count > 0 {
+			t.Errorf("%+v lives, %+v on disk, want nothing", r.Live(), sets[i].Disk())
+		}
+	}
+}
