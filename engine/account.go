@@ -22,47 +22,69 @@ func AppendAccountQueue(dst, account, queue []byte) []byte {
 // CutAccount returns the account and the queue that name stands for.
 func CutAccount(name string) (account, queue string) { return accountname.Cut(name) }
 
+// accountsPiece is how many queues, or accounts, are listed before the table is unlocked.
+const accountsPiece = 1024
+
 // accounts is the table of the queues by account.
 type accounts struct {
-	mu    sync.Mutex        // taken behind a shard's mutex, and held for memory work only
-	first map[string]*queue // of each account; a queue knows its next and its last, which mu guards as well
+	yield  func()     // lets others have the processor
+	mu     sync.Mutex // taken behind a shard's mutex, and held for memory work only
+	queues map[string]map[*queue]struct{}
 }
 
 func (a *accounts) add(q *queue) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	name := accountname.Of(q.name)
-	if q.next = a.first[name]; q.next != nil {
-		q.next.last = q
+	of := a.queues[name]
+	if of == nil {
+		of = make(map[*queue]struct{})
+		if a.queues == nil {
+			a.queues = make(map[string]map[*queue]struct{})
+		}
+		a.queues[name] = of
 	}
-	a.first[name] = q
+	of[q] = struct{}{}
 }
 
-// remove takes q out. It still knows which one was next: a list may be at it.
 func (a *accounts) remove(q *queue) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if q.next != nil {
-		q.next.last = q.last
-	}
-	if q.last != nil {
-		q.last.next = q.next
-	} else if a.first[accountname.Of(q.name)] = q.next; q.next == nil {
-		delete(a.first, accountname.Of(q.name))
+	name := accountname.Of(q.name)
+	of := a.queues[name]
+	delete(of, q)
+	if len(of) == 0 {
+		delete(a.queues, name)
 	}
 }
 
-// list returns the queues of an account, in no order: at most so many, unless that is 0. It holds the mutex for
-// manyQueues of them at a time.
-func (a *accounts) list(name string, most int) (queues []*queue) {
+// list returns the queues of an account, in no order: at most so many, unless that is 0.
+func (a *accounts) list(name string, most int) []*queue {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for q := a.first[name]; q != nil && (most == 0 || len(queues) < most); q = q.next {
-		if queues = append(queues, q); len(queues)%manyQueues == 0 {
+	return collect(a, a.queues[name], most)
+}
+
+// names returns the accounts.
+func (a *accounts) names() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return collect(a, a.queues, 0)
+}
+
+// collect returns the keys of a map of a, at most so many, in pieces. A shard may be locked by who waits for a, which the
+// caller has locked. The map may change while a is unlocked, as range allows.
+func collect[K comparable, V any](a *accounts, from map[K]V, most int) (keys []K) {
+	for key := range from {
+		if keys = append(keys, key); len(keys) == most {
+			break
+		}
+		if len(keys)%accountsPiece == 0 {
 			a.mu.Unlock()
-			queues = slices.Grow(queues, manyQueues)
+			keys = slices.Grow(keys, accountsPiece)
+			a.yield()
 			a.mu.Lock()
 		}
 	}
-	return queues
+	return keys
 }

@@ -1,9 +1,7 @@
 package engine
 
 import (
-	"fmt"
 	"slices"
-	"sync"
 	"testing"
 )
 
@@ -71,54 +69,6 @@ func TestAccounts(t *testing.T) {
 	check([]string{"b", "default", "a"}, map[string][]string{"b": {"a"}, "default": {"plain"}})
 	e.Delete(Now(), []byte("b/a"))
 	check([]string{"default", "a"}, map[string][]string{"b": nil})
-}
-
-// TestListBesideChanges tests that a list of an account's queues, which is made in pieces, has each queue that stays once,
-// whatever is made and removed meanwhile.
-func TestListBesideChanges(t *testing.T) {
-	const stay = 5 * manyQueues
-	a := accounts{first: make(map[string]*queue)}
-	name := func(i int) string { return fmt.Sprintf("acme/%d", i) }
-	var staying, going []*queue
-	for i := range stay {
-		staying = append(staying, &queue{name: name(i)})
-		going = append(going, &queue{name: name(stay + i)})
-		a.add(staying[i])
-		a.add(going[i])
-	}
-	other := &queue{name: "other/q"}
-	a.add(other)
-	var changes sync.WaitGroup
-	changes.Go(func() {
-		for i, q := range going {
-			a.remove(q)
-			a.add(&queue{name: name(2*stay + i)})
-		}
-	})
-	for lists := range 10 {
-		found := make(map[*queue]int)
-		for _, q := range a.list("acme", 0) {
-			found[q]++
-		}
-		for _, q := range staying {
-			if found[q] != 1 {
-				t.Fatalf("list %d has queue %s %d times", lists, q.name, found[q])
-			}
-		}
-	}
-	changes.Wait()
-	if got := a.list("acme", 0); len(got) != 2*stay {
-		t.Errorf("%d queues are listed, want %d", len(got), 2*stay)
-	}
-	if got := a.list("acme", manyQueues+1); len(got) != manyQueues+1 {
-		t.Errorf("%d queues are listed, want %d", len(got), manyQueues+1)
-	}
-	if got := a.list("other", 0); !slices.Equal(got, []*queue{other}) || len(a.list("none", 0)) != 0 {
-		t.Errorf("another account has %d queues", len(got))
-	}
-	if a.remove(other); len(a.list("other", 0)) != 0 || len(a.first) != 1 {
-		t.Errorf("%d accounts are left, want one", len(a.first))
-	}
 }
 
 // takeAny takes any item.

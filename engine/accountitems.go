@@ -2,7 +2,6 @@ package engine
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
 	"github.com/kestrelmq/kestrel/engine/internal/accountname"
@@ -74,14 +73,13 @@ func (e *Engine) withItems(now Time, account string) []*queue {
 // made. It takes time in proportion to the number of queues.
 func (e *Engine) Accounts(now Time) []string {
 	defer contain()
-	oldest := make(map[string]*queue)
-	e.eachQueue(func(q *queue) {
-		account := accountname.Of(q.name)
-		if have := oldest[account]; (have == nil || byAge(q, have) < 0) && e.hasItems(q, now) {
-			oldest[account] = q
+	var first []*queue
+	for _, account := range e.accounts.names() {
+		if queues := e.withItems(now, account); len(queues) > 0 {
+			first = append(first, queues[0])
 		}
-	})
-	first := slices.SortedFunc(maps.Values(oldest), byAge)
+	}
+	slices.SortFunc(first, byAge)
 	names := make([]string, len(first))
 	for i, q := range first {
 		names[i], _ = CutAccount(q.name)

@@ -130,9 +130,9 @@ func newEngine(opts Options) (*Engine, error) {
 	e := &Engine{
 		opts: opts, files: openfiles.Share(opts.Files), log: opts.Logger, seed: rand.Uint64(),
 		shards: make([]shard, opts.Shards), stop: make(chan struct{}),
-		aliases: make(map[string]*AliasStats), pressed: make(chan struct{}, 1), accounts: accounts{first: make(map[string]*queue)},
+		aliases: make(map[string]*AliasStats), pressed: make(chan struct{}, 1),
 	}
-	e.readBack = Time(opts.readBack.Milliseconds())
+	e.readBack, e.accounts.yield = Time(opts.readBack.Milliseconds()), opts.yield
 	e.alarm.sooner = make(chan struct{}, 1)
 	began := time.Now()
 	first, part := At(began), time.Duration(began.Nanosecond())%time.Millisecond

@@ -94,3 +94,45 @@ func TestHidePieces(t *testing.T) {
 		}
 	}
 }
+
+// TestAccountsListPieces tests that the table of accounts, which a client that makes a queue may wait for with its shard
+// locked, is unlocked between pieces of a long list; and that queues may come and go meanwhile.
+func TestAccountsListPieces(t *testing.T) {
+	const queues = 3*accountsPiece + 10
+	pieces := 0
+	var e *Engine
+	o := testOptions(newFS())
+	o.yield = func() {
+		if !e.accounts.mu.TryLock() {
+			t.Fatal("the table is locked between two pieces")
+		}
+		e.accounts.mu.Unlock()
+		pieces++
+		mustPut(t, e, fmt.Sprint("new", pieces), "x")
+		e.Delete(Now(), fmt.Appendf(nil, "q%d", pieces))
+	}
+	e = openQuiet(t, o)
+	for i := range queues {
+		mustPut(t, e, fmt.Sprint("q", i), "x")
+	}
+	listed := make(map[string]int)
+	for _, name := range e.AccountQueues(Now(), []byte(DefaultAccount)) {
+		listed[name]++
+	}
+	if pieces != 3 {
+		t.Errorf("%d queues are listed in %d pieces, want 4", queues, pieces+1)
+	}
+	for i := range queues {
+		name := fmt.Sprint("q", i)
+		if n := listed[name]; n > 1 || n == 0 && (i == 0 || i > pieces) {
+			t.Errorf("queue %s is listed %d times", name, n)
+		}
+	}
+	pieces = 0
+	for i := range queues {
+		mustPut(t, e, string(AppendAccountQueue(nil, fmt.Append(nil, "a", i), []byte("q"))), "x")
+	}
+	if got := len(e.Accounts(Now())); got != queues+1 || pieces < 3 {
+		t.Errorf("%d accounts are listed in %d pieces, want %d in 4", got, pieces+1, queues+1)
+	}
+}

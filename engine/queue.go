@@ -47,8 +47,6 @@ type queue struct {
 	opts    *QueueOptions // shared with others; replaced as a whole by Reload
 	deleted bool
 
-	next, last *queue // of its account; see accounts
-
 	nextID   uint64
 	returned readList    // handed out once and brought back; the next to hand out first
 	window   item.Window // never handed out
