@@ -14,22 +14,30 @@ func (e *Engine) HasItems(now Time, name []byte) bool {
 	defer contain()
 	sh, q := e.lockQueue(name)
 	defer e.unlock(sh, now)
-	return q != nil && e.hasItemsLocked(q, now)
+	left := int64(sweepBatch)
+	return q != nil && e.hasItemsLocked(q, now, &left)
 }
 
-// hasItemsLocked is HasItems; the caller holds the shard's mutex, and gives it back with unlock.
-func (e *Engine) hasItemsLocked(q *queue, now Time) bool {
-	if !q.headBusy() && !e.swept(q, now) {
-		e.sweepLater(q)
+// hasItemsLocked is HasItems; the caller holds the shard's mutex, and gives it back with unlock. It removes as many expired
+// items as left says, which it counts down: one that goes to another queue counts as several. It takes what is behind
+// these for items.
+func (e *Engine) hasItemsLocked(q *queue, now Time, left *int64) bool {
+	if !q.headBusy() {
+		each := sweepBatch / q.sweepMost()
+		most := *left / each
+		n := e.sweep(q, now, most)
+		if *left -= n * each; n == most && q.items() > 0 {
+			e.sweepLater(q)
+		}
 	}
 	return q.items() > 0 || q.leased() > 0 || q.open.Len() > 0 || q.moving.Len() > 0
 }
 
 // hasItems is hasItemsLocked for a caller that does not hold the shard's mutex.
-func (e *Engine) hasItems(q *queue, now Time) bool {
+func (e *Engine) hasItems(q *queue, now Time, left *int64) bool {
 	q.shard.mu.Lock()
 	defer e.unlock(q.shard, now)
-	return !q.deleted && e.hasItemsLocked(q, now)
+	return !q.deleted && e.hasItemsLocked(q, now, left)
 }
 
 // byAge orders queues by when they were made.
@@ -40,13 +48,14 @@ func byAge(a, b *queue) int {
 // manyQueues is how many queues AccountHasItems looks at.
 const manyQueues = 1000
 
-// AccountHasItems reports whether any queue of the account has items. It looks at no more than a thousand: an
-// account with more queues has items as well, as far as it knows.
+// AccountHasItems reports whether any queue of the account has items. It looks at no more than a thousand queues, and
+// removes no more expired items than HasItems: an account with more has items as well, as far as it knows.
 func (e *Engine) AccountHasItems(now Time, account []byte) bool {
 	defer contain()
 	queues := e.accounts.list(accountname.InName(account), manyQueues)
+	left := int64(sweepBatch)
 	return len(queues) == manyQueues ||
-		slices.ContainsFunc(queues, func(q *queue) bool { return e.hasItems(q, now) })
+		slices.ContainsFunc(queues, func(q *queue) bool { return e.hasItems(q, now, &left) })
 }
 
 // AccountQueues returns the queues of the account that have items, as the account's clients spell them,
@@ -64,7 +73,10 @@ func (e *Engine) AccountQueues(now Time, account []byte) []string {
 
 // withItems returns the queues of an account that have items, in the order in which they were made.
 func (e *Engine) withItems(now Time, account string) []*queue {
-	queues := slices.DeleteFunc(e.accounts.list(account, 0), func(q *queue) bool { return !e.hasItems(q, now) })
+	queues := slices.DeleteFunc(e.accounts.list(account, 0), func(q *queue) bool {
+		left := int64(sweepBatch)
+		return !e.hasItems(q, now, &left)
+	})
 	slices.SortFunc(queues, byAge)
 	return queues
 }

@@ -136,3 +136,46 @@ func TestAccountsListPieces(t *testing.T) {
 		t.Errorf("%d accounts are listed in %d pieces, want %d in 4", got, pieces+1, queues+1)
 	}
 }
+
+// TestAccountHasItemsIsBounded tests that an event loop that asks whether an account has items removes few expired items,
+// in however many queues they are, and leaves the others to the background.
+func TestAccountHasItemsIsBounded(t *testing.T) {
+	for _, into := range []string{"", "elsewhere"} {
+		e, _ := newQuiet(t, func(o *QueueOptions) { o.ExpireTo = into })
+		now := Now()
+		const queues, items = 20, moveBatch - 1
+		for i := range queues * items {
+			if _, err := e.Put(now, fmt.Append(nil, "a/q", i%queues), PutRequest{Data: []byte("x"), Expiry: now + 1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		expired := func() (n int64) {
+			for _, s := range e.Queues(now) {
+				n += s.Expired
+			}
+			return n
+		}
+		most := int64(sweepBatch)
+		if into != "" {
+			most = moveBatch
+		}
+		for before, round := int64(0), 0; ; round++ {
+			has := e.AccountHasItems(now+2, []byte("a"))
+			n := expired()
+			if n-before > most {
+				t.Errorf("into %q: one look removes %d expired items, want at most %d", into, n-before, most)
+			}
+			if !has {
+				break
+			}
+			if before = n; round > 2*queues*items/moveBatch {
+				t.Fatal("the account does not become empty")
+			}
+			spoolSome(e, 1<<20) // what a look has left
+			before = expired()
+		}
+		if n := expired(); n != queues*items {
+			t.Errorf("into %q: %d items have expired, want %d", into, n, queues*items)
+		}
+	}
+}
