@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kestrelmq/kestrel/engine/internal/aside"
 	"github.com/kestrelmq/kestrel/engine/internal/hidden"
 	"github.com/kestrelmq/kestrel/engine/internal/idset"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
@@ -177,5 +178,45 @@ func TestAccountHasItemsIsBounded(t *testing.T) {
 		if n := expired(); n != queues*items {
 			t.Errorf("into %q: %d items have expired, want %d", into, n, queues*items)
 		}
+	}
+}
+
+// TestStillOpenPieces tests that a look at many open reads takes what is due of their queue to its place once for each
+// piece, and not once for each read; and that it finds those that have lapsed.
+func TestStillOpenPieces(t *testing.T) {
+	h := newHiding(t, segmenttest.New(), func(o *Options) { o.Settings.Default.MaxMemorySize = 16 << 20 })
+	const reads, delayed = holdersBatch + 100, 10 * dueBatch
+	for range reads {
+		mustPut(t, h.Engine, "q", "x")
+	}
+	var refs []ReadRef
+	for i := range reads {
+		lease := time.Hour
+		if i == 3 || i == reads-1 {
+			lease = time.Minute
+		}
+		f, err := h.Fetch(h.now, []byte("q"), FetchRequest{Access: OpenRead, Lease: lease}, &copied{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		refs = append(refs, f.Read)
+	}
+	for range delayed {
+		h.put(10 * time.Second)
+	}
+	want := append(slices.Clone(refs[:3]), refs[4:reads-1]...)
+	h.now = h.now.After(20 * time.Second)
+	if got := len(h.StillOpen(h.now, slices.Clone(refs))); got != reads {
+		t.Errorf("%d reads are open, want %d", got, reads)
+	}
+	if woken := h.queue().aside.Tally(aside.Ready).Count; woken != 2*dueBatch {
+		t.Errorf("a look in two pieces takes %d items to their places, want %d", woken, 2*dueBatch)
+	}
+	h.now = h.now.After(time.Minute)
+	for h.queue().aside.Tally(aside.Ready).Count < delayed {
+		h.Engine.wakeQueues()
+	}
+	if got := h.StillOpen(h.now, slices.Clone(refs)); !slices.Equal(got, want) {
+		t.Errorf("%d reads are open, want %d", len(got), len(want))
 	}
 }

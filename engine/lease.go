@@ -141,16 +141,26 @@ func (e *Engine) StillOpen(now Time, refs []ReadRef) []ReadRef {
 	if len(refs) == 0 || refs[0].IsZero() {
 		return refs[:0]
 	}
+	open := refs[:0]
+	for piece := range slices.Chunk(refs, holdersBatch) {
+		open = e.stillOpen(now, piece, open)
+	}
+	return open
+}
+
+// stillOpen is StillOpen of a piece. It appends to open.
+func (e *Engine) stillOpen(now Time, refs, open []ReadRef) []ReadRef {
 	sh := refs[0].r.shard
 	sh.mu.Lock()
 	defer e.unlock(sh, now)
-	open := refs[:0]
-	for _, ref := range refs {
-		if ref.live() {
-			e.wakeUp(ref.r.q, now)
-		}
-		if ref.live() {
+	for i, woken := 0, false; i < len(refs); i++ {
+		switch ref := refs[i]; {
+		case !ref.live():
+		case woken:
 			open = append(open, ref)
+		default:
+			e.wakeUp(ref.r.q, now)
+			woken, i = true, i-1 // it may have lapsed
 		}
 	}
 	return open

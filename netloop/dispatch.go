@@ -397,6 +397,9 @@ func isLeaseRefusal(err error) bool {
 // leaseReason words such an error.
 func leaseReason(err error) string { return strings.TrimPrefix(err.Error(), "engine: ") }
 
+// readsPerWork is how many open reads are looked at in the time of a unit of work; see maxWork.
+const readsPerWork = 8
+
 // readsOf returns the open reads that the connection has of the queue called name; nil if it has none. It forgets leases
 // that have lapsed.
 func (s *session) readsOf(name []byte) *queueReads {
@@ -405,6 +408,7 @@ func (s *session) readsOf(name []byte) *queueReads {
 	}
 	q := s.reads.of(name)
 	if q.len() > 0 && q.leased {
+		s.work += q.len() / readsPerWork
 		s.reads.reduce(q, s.loop.engine.StillOpen(s.loop.now, q.refs[q.head:]))
 	}
 	return q

@@ -69,3 +69,28 @@ func TestLapsedReadsAreForgotten(t *testing.T) {
 		count(0)
 	})
 }
+
+// TestManyLeasedReadsAreWork tests that a request of a client with many leased reads, which the server looks at, counts
+// as work of its turn.
+func TestManyLeasedReadsAreWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := newTestServer(t, Options{MaxOpenReads: 10_000}, defaults())
+		defer ts.stop()
+		const reads = 2000
+		for range reads {
+			ts.said(memcacheProtocol{}, "set q 0 0 1\r\nx\r\n")
+		}
+		c := ts.dial(memcacheProtocol{})
+		for range reads {
+			c.feed([]byte("get q/lease=60000\r\n"), len("get q/lease=60000\r\n"))
+			out, _ := c.received()
+			c.consume(len(out))
+		}
+		ts.do(func() {
+			c.session.work = 0
+			if got := c.session.countReads([]byte("q")); got != reads || c.session.work < reads/readsPerWork {
+				t.Errorf("a look at %d open reads is %d units of work, want %d", got, c.session.work, reads/readsPerWork)
+			}
+		})
+	})
+}
