@@ -89,8 +89,7 @@ func (e *Engine) leaveQueues(a *AnyWait) {
 		}
 		w.shard.mu.Lock()
 		if w.q != nil {
-			w.q.waiters.remove(w)
-			w.q = nil
+			w.q.takeOut(w)
 		}
 		w.shard.mu.Unlock()
 	}

@@ -235,10 +235,12 @@ func (s *spool) failed(q *queue, b *backlog, epoch uint64, err error) bool {
 	}
 	b.failed = fmt.Errorf("%w: %w", ErrBacklog, err)
 	q.counters.readErrors++
-	if q.window.Count == 0 && q.returned.Len() == 0 {
-		q.endWaits(b.failed)
+	now := s.now()
+	if err := q.failure(); err != nil {
+		q.hearing, q.heard = q.watchers.Len(), err
+		s.e.serveMore(q, now)
 	}
-	q.shard.mu.Unlock()
+	s.e.unlock(q.shard, now)
 	s.e.log.Error("backlog could not be read: fetches from the queue fail",
 		"queue", q.name, "err", err)
 	return false

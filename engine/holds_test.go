@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -218,5 +219,112 @@ func TestStillOpenPieces(t *testing.T) {
 	}
 	if got := h.StillOpen(h.now, slices.Clone(refs)); !slices.Equal(got, want) {
 		t.Errorf("%d reads are open, want %d", len(got), len(want))
+	}
+}
+
+// crowd is many waits for one queue, and how many of them have ended with each error.
+type crowd struct {
+	ended map[error]int
+	most  int // that have ended since it was set to zero
+}
+
+func (c *crowd) WaitEnded(w *Waiter) {
+	c.ended[w.Err]++
+	c.most++
+}
+
+const crowded = 2*serveBatch + 10
+
+func (c *crowd) wait(t *testing.T, e *Engine, f FetchRequest, want error) {
+	t.Helper()
+	c.ended = make(map[error]int)
+	for range crowded {
+		f.Waiter = &Waiter{Notify: c}
+		if _, err := e.Fetch(Now(), []byte("q"), f, &copied{}); err != want {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestRefuseWaitsInPieces tests that a reload which refuses the clients of many waits ends them in pieces. One that has
+// not been looked at gets no item.
+func TestRefuseWaitsInPieces(t *testing.T) {
+	var c crowd
+	var e *Engine
+	pieces := 0
+	o := testOptions(newFS())
+	o.yield = func() {
+		if pieces++; c.most > serveBatch {
+			t.Errorf("%d waits are ended with the shard locked, want at most %d", c.most, serveBatch)
+		}
+		c.most = 0
+		if pieces == 1 {
+			mustPut(t, e, "q", "for nobody who waits")
+			c.most = 0
+		}
+	}
+	e = openQuiet(t, o)
+	c.wait(t, e, FetchRequest{}, ErrEmpty)
+	s := Settings{Default: DefaultQueueOptions()}
+	s.Default.DequeueClientID = "another"
+	if err := e.Reload(s); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for err, times := range c.ended {
+		if refused := (*NotAdmittedError)(nil); !errors.As(err, &refused) {
+			t.Errorf("%d waits end with %v", times, err)
+		}
+		n += times
+	}
+	if spoolAll(e); n != crowded {
+		t.Errorf("%d waits end, want %d", n, crowded)
+	}
+	wantItems(t, e, "q", "for nobody who waits")
+}
+
+// TestFailWaitsInPieces tests that many waits for a backlog that cannot be read, or for what was on its way and does not
+// come, end in pieces, each with its error.
+func TestFailWaitsInPieces(t *testing.T) {
+	for _, failed := range []bool{true, false} {
+		e, _ := newQuiet(t, func(o *QueueOptions) { o.MaxMemorySize = 100 })
+		const items = 40
+		for range items {
+			mustPut(t, e, "q", "an item of some bytes")
+		}
+		awaitRuns(e)
+		q := e.shardOf([]byte("q")).queues["q"]
+		for q.window.Count > 0 {
+			mustGet(t, e, "q")
+		}
+		var c, watching crowd
+		c.wait(t, e, FetchRequest{Immediate: !failed}, ErrComing)
+		want := ErrEmpty
+		if failed {
+			watching.ended = make(map[error]int)
+			for range 3 {
+				if err := e.Watch(Now(), []byte("q"), &Waiter{Notify: &watching}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b := q.backlog
+			e.spool.failed(q, b, b.epoch, errors.New("damage"))
+			want = b.failed
+			if n := watching.ended[want]; n != 3 {
+				t.Errorf("%d watchers hear of the failure, want 3", n)
+			}
+		}
+		for id := uint64(items); id > 0 && !failed; id-- {
+			e.Remove(Now(), []byte("q"), "", Which{ID: id}) // some have been taken
+		}
+		for turns := 0; c.ended[want] < crowded; turns++ {
+			if c.most > serveBatch {
+				t.Errorf("failed %t: %d waits are ended with the shard locked, want at most %d", failed, c.most, serveBatch)
+			}
+			if c.most = 0; turns > 100 {
+				t.Fatalf("failed %t: %d waits have ended, %v, want %d", failed, c.ended[want], c.ended, crowded)
+			}
+			spoolSome(e, 1)
+		}
 	}
 }

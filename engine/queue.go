@@ -57,7 +57,9 @@ type queue struct {
 	moving   readList    // expired, on their way to another queue, in the order in which they arrive
 	waiters  waiterList
 	watchers list.List[Waiter]
-	hearing  int64            // so many of the watchers, the first, are still to hear: see serveMore
+	hearing  int64 // so many of the watchers, the first, are still to hear heard: see serveMore
+	heard    error
+	asked    *Waiter          // the next of waiters that a Reload has to look at; nil: none
 	carried  bool             // somebody carries what is in moving: see finishMoves
 	sweeping bool             // expired items at the head are being removed in the background: see sweepLater
 	settling bool             // what is owed to items at the head is being done in the background: see settle

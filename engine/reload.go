@@ -52,6 +52,11 @@ func (e *Engine) reloadQueue(q *queue, opts *QueueOptions) (err error) {
 		q.shard.mu.Unlock()
 	}
 	cross(q)
+	for more := true; more; e.opts.yield() {
+		q.shard.mu.Lock()
+		more = q.endRefused()
+		q.shard.mu.Unlock()
+	}
 	return err
 }
 
@@ -64,7 +69,9 @@ func (e *Engine) OptionsFor(name string) QueueOptions { return e.settings.Load()
 func (e *Engine) setOptions(q *queue, opts *QueueOptions) (cross func(*queue)) {
 	was := q.opts.KeepJournal
 	q.opts = opts
-	q.endRefused()
+	if opts.DequeueClientID != "" {
+		q.asked = q.waiters.First()
+	}
 	cross = func(*queue) {}
 	switch {
 	case was && !opts.KeepJournal:

@@ -158,6 +158,9 @@ func (q *queue) takeOut(w *Waiter) {
 	if w.watching {
 		q.watchers.Remove(&w.link)
 	} else {
+		if q.asked == w {
+			q.asked = w.link.Next()
+		}
 		q.waiters.remove(w)
 	}
 	w.q, w.watching = nil, false
@@ -173,29 +176,50 @@ func (q *queue) endWaits(err error) {
 	}
 }
 
-// endRefused ends the waits of clients that the queue's options do not admit.
-func (q *queue) endRefused() {
-	for w := q.waiters.First(); w != nil; {
-		next := w.link.Next()
-		if err := q.admitConsumer(w.ClientID); err != nil && w.Access != Peek {
-			w.Err = err
-			q.endWait(w, ReadRef{})
-		}
-		w = next
+// endRefused looks at the next serveBatch waits from q.asked on, and ends those of clients that the queue's options do not
+// admit. It reports whether there are more.
+func (q *queue) endRefused() (more bool) {
+	for n := 0; n < serveBatch && q.asked != nil; n++ {
+		w := q.asked
+		q.asked = w.link.Next()
+		q.refuses(w)
 	}
+	return q.asked != nil
 }
 
-// endImmediate ends the waits for items that were on their way and did not come.
-func (q *queue) endImmediate() {
-	for w := q.waiters.First(); w != nil && q.waiters.immediate > 0; {
+// refuses ends the wait of w if the queue's options do not admit its client, and reports whether they do not.
+func (q *queue) refuses(w *Waiter) bool {
+	err := q.admitConsumer(w.ClientID)
+	if err == nil || w.Access == Peek {
+		return false
+	}
+	w.Err = err
+	q.endWait(w, ReadRef{})
+	return true
+}
+
+// endImmediate ends up to n of the waits for items that were on their way and did not come, and reports whether there are
+// more.
+func (q *queue) endImmediate(n int) (more bool) {
+	for w := q.waiters.First(); w != nil && n > 0 && q.waiters.immediate > 0; {
 		next := w.link.Next()
 		if w.immediate {
+			n--
 			q.counters.misses++
 			w.Err = ErrEmpty
 			q.endWait(w, ReadRef{})
 		}
 		w = next
 	}
+	return q.waiters.immediate > 0
+}
+
+// failure is why the next item cannot come from the backlog; nil if it can, or is at hand.
+func (q *queue) failure() error {
+	if b := q.backlog; b == nil || b.failed == nil || !q.coming() || q.atHand() {
+		return nil
+	}
+	return q.backlog.failed
 }
 
 // openFirst moves the item to hand out next, which is it, to the open reads.
@@ -232,7 +256,7 @@ const serveBatch = 512
 // serveWaiters has watchers hear that items may be there, and hands them to waiters while there are both (I4). The
 // caller holds the shard's mutex.
 func (e *Engine) serveWaiters(q *queue, now Time) {
-	q.hearing = q.watchers.Len()
+	q.hearing, q.heard = q.watchers.Len(), nil
 	e.serveMore(q, now)
 }
 
@@ -241,7 +265,9 @@ func (e *Engine) serveMore(q *queue, now Time) {
 	left := serveBatch
 	for ; left > 0 && q.hearing > 0 && q.watchers.First() != nil; left-- {
 		q.hearing--
-		q.endWait(q.watchers.First(), ReadRef{})
+		w := q.watchers.First()
+		w.Err = q.heard
+		q.endWait(w, ReadRef{})
 	}
 	var shown *read
 	for q.waiters.First() != nil && !q.headBusy() {
@@ -250,17 +276,23 @@ func (e *Engine) serveMore(q *queue, now Time) {
 			return
 		}
 		var it Item
-		ok := q.first(&it)
+		ok, w := q.first(&it), q.waiters.First()
+		if err := q.failure(); err != nil {
+			w.Err = err
+			q.endWait(w, ReadRef{})
+			continue
+		}
 		if !ok {
-			if !q.coming() && !e.hiddenComing(q) {
-				q.endImmediate()
+			if !q.coming() && !e.hiddenComing(q) && q.endImmediate(left) {
+				e.sweepLater(q)
 			}
 			return
 		}
-		w := q.waiters.First()
+		if q.refuses(w) { // Reload has not come to it yet
+			continue
+		}
 		if w.any != nil && !w.any.win(w) { // another queue has served it
-			q.waiters.remove(w)
-			w.q = nil
+			q.takeOut(w)
 			continue
 		}
 		q.counters.hits++
