@@ -33,7 +33,7 @@ var mayImport = map[string]string{
 	"engine": "engine/histogram engine/internal/accountname engine/internal/aside engine/internal/audit engine/internal/dirlock" +
 		" engine/internal/hidden engine/internal/trim engine/internal/idset engine/internal/item" +
 		" engine/internal/journal engine/internal/keyindex engine/internal/list engine/internal/machine engine/internal/namehash engine/internal/marks engine/internal/nap engine/internal/openfiles engine/internal/processor engine/internal/record" +
-		" engine/internal/repair engine/internal/replay engine/internal/runs" +
+		" engine/internal/repair engine/internal/replay engine/internal/runs engine/internal/worklist" +
 		" segment segment/segmenttest",
 	"engine/backup":               "engine engine/internal/dirlock engine/internal/processor segment segment/segmenttest",
 	"engine/internal/accountname": "",
@@ -54,6 +54,7 @@ var mayImport = map[string]string{
 	"engine/internal/nap":       "",
 	"engine/internal/openfiles": "",
 	"engine/internal/processor": "",
+	"engine/internal/worklist":  "",
 	"engine/internal/record":    "engine/internal/item engine/internal/runs segment",
 	"engine/internal/repair": "engine/internal/dirlock engine/internal/hidden engine/internal/idset engine/internal/item engine/internal/journal engine/internal/keyindex" +
 		" engine/internal/marks engine/internal/record engine/internal/runs segment segment/segmenttest",

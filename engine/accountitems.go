@@ -49,10 +49,10 @@ func byAge(a, b *queue) int {
 const manyQueues = 1000
 
 // AccountHasItems reports whether any queue of the account has items. It looks at no more than a thousand queues, and
-// removes no more expired items than HasItems: an account with more has items as well, as far as it knows.
+// removes no more expired items than HasItems. An account with more has items as well, as far as it knows.
 func (e *Engine) AccountHasItems(now Time, account []byte) bool {
 	defer contain()
-	queues := e.accounts.list(accountname.InName(account), manyQueues)
+	queues := e.accounts.List(accountname.InName(account), manyQueues)
 	left := int64(sweepBatch)
 	return len(queues) == manyQueues ||
 		slices.ContainsFunc(queues, func(q *queue) bool { return e.hasItems(q, now, &left) })
@@ -73,7 +73,7 @@ func (e *Engine) AccountQueues(now Time, account []byte) []string {
 
 // withItems returns the queues of an account that have items, in the order in which they were made.
 func (e *Engine) withItems(now Time, account string) []*queue {
-	queues := slices.DeleteFunc(e.accounts.list(account, 0), func(q *queue) bool {
+	queues := slices.DeleteFunc(e.accounts.List(account, 0), func(q *queue) bool {
 		left := int64(sweepBatch)
 		return !e.hasItems(q, now, &left)
 	})
@@ -86,7 +86,7 @@ func (e *Engine) withItems(now Time, account string) []*queue {
 func (e *Engine) Accounts(now Time) []string {
 	defer contain()
 	var first []*queue
-	for _, account := range e.accounts.names() {
+	for _, account := range e.accounts.Accounts() {
 		if queues := e.withItems(now, account); len(queues) > 0 {
 			first = append(first, queues[0])
 		}
@@ -127,7 +127,7 @@ func (u AccountUse) Plus(more AccountUse) AccountUse {
 // than one queue takes.
 func (e *Engine) AccountUse(account []byte) (u AccountUse) {
 	defer contain()
-	for _, q := range e.accounts.list(accountname.InName(account), 0) {
+	for _, q := range e.accounts.List(accountname.InName(account), 0) {
 		q.shard.mu.Lock()
 		if !q.deleted {
 			u.Queues++

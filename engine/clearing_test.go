@@ -46,7 +46,7 @@ func TestFlushMovesEverywhere(t *testing.T) {
 		e, now := expiring(t, &hookFS{FS: segmenttest.New()})
 		want := putNumbers(t, e, now, 100, func(i int) {
 			if i == spill {
-				for q := e.spool.spills.take(); q != nil; q = e.spool.spills.take() {
+				for q := e.spool.spills.Take(); q != nil; q = e.spool.spills.Take() {
 					e.spool.spill(q)
 				}
 			}
@@ -78,7 +78,7 @@ func TestFlushWhileSpilling(t *testing.T) {
 		}
 		return call()
 	}
-	for q := e.spool.spills.take(); q != nil; q = e.spool.spills.take() {
+	for q := e.spool.spills.Take(); q != nil; q = e.spool.spills.Take() {
 		e.spool.spill(q)
 	}
 	f.write = nil

@@ -54,7 +54,7 @@ func TestRemoveWhileWriting(t *testing.T) {
 				return call()
 			}
 			spill := func() {
-				for e.spool.spills.take() != nil {
+				for e.spool.spills.Take() != nil {
 					e.spool.spill(q)
 				}
 			}

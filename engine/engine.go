@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kestrelmq/kestrel/engine/internal/accountname"
 	"github.com/kestrelmq/kestrel/engine/internal/dirlock"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/journal"
@@ -62,7 +63,7 @@ type Engine struct {
 
 	reloadMu sync.Mutex // one Reload at a time; taken with no other lock held
 
-	accounts accounts
+	accounts accountname.Table[*queue]
 
 	aliasMu sync.Mutex
 	aliases map[string]*AliasStats // guarded by aliasMu; by name
@@ -102,10 +103,10 @@ func Open(opts Options) (*Engine, error) {
 		e.background(e.runAlarm)
 	}
 	e.background(func() { e.journal.SyncPeriodically(e.stop) })
-	e.background(func() { e.spool.work(&e.spool.spills, e.spool.spill) })
-	e.background(func() { e.spool.work(&e.spool.records, e.spool.recordAndThin) })
-	e.background(func() { e.spool.work(&e.spool.fills, e.spool.fill) })
-	e.background(func() { e.spool.work(&e.spool.hides, e.spool.hide) })
+	e.background(func() { e.spool.spills.Work(e.stop, e.spool.spill) })
+	e.background(func() { e.spool.records.Work(e.stop, e.spool.recordAndThin) })
+	e.background(func() { e.spool.fills.Work(e.stop, e.spool.fill) })
+	e.background(func() { e.spool.hides.Work(e.stop, e.spool.hide) })
 	return e, nil
 }
 
@@ -132,7 +133,7 @@ func newEngine(opts Options) (*Engine, error) {
 		shards: make([]shard, opts.Shards), stop: make(chan struct{}),
 		aliases: make(map[string]*AliasStats), pressed: make(chan struct{}, 1),
 	}
-	e.readBack, e.accounts.yield = Time(opts.readBack.Milliseconds()), opts.yield
+	e.readBack, e.accounts.Yield = Time(opts.readBack.Milliseconds()), opts.yield
 	e.alarm.sooner = make(chan struct{}, 1)
 	began := time.Now()
 	first, part := At(began), time.Duration(began.Nanosecond())%time.Millisecond

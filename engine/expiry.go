@@ -47,7 +47,7 @@ const maxSweeps = 3
 // a fetch from q waits, as for an item that is read from disk. The caller holds the shard's mutex.
 func (e *Engine) sweepLater(q *queue) {
 	q.sweeping = true
-	e.spool.fills.add(q)
+	e.spool.fills.Add(q)
 }
 
 // headBusy reports whether the head of q is being swept or dropped, or items are being brought back to it, in

@@ -31,7 +31,7 @@ func (s *spool) freeHead(q *queue) (more bool) {
 // the window is empty. Before that it does what others have left to the reading side: freeHead and unhide.
 func (s *spool) fill(q *queue) {
 	if s.freeHead(q) {
-		s.fills.add(q) // others have their turn first
+		s.fills.Add(q) // others have their turn first
 		return
 	}
 	s.unhide(q)

@@ -64,7 +64,7 @@ func TestLeaveWhileRunIsSynced(t *testing.T) {
 			putMany(t, e, "q", 0, 40)
 			mustPut(t, e, "other", "precious")
 			q := e.shardOf([]byte("q")).queues["q"]
-			for e.spool.spills.take() != nil {
+			for e.spool.spills.Take() != nil {
 				e.spool.spill(q)
 			}
 			e.spool.tend()

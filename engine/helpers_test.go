@@ -276,22 +276,22 @@ func spoolAll(e *Engine) {
 // spoolSome does up to n of the things that the spool has to do, and reports whether that was all.
 func spoolSome(e *Engine, n int) bool {
 	for range n {
-		if q := e.spool.spills.take(); q != nil {
+		if q := e.spool.spills.Take(); q != nil {
 			e.spool.spill(q)
 			if e.spool.failing.Load() {
 				return false
 			}
-		} else if q := e.spool.hides.take(); q != nil {
+		} else if q := e.spool.hides.Take(); q != nil {
 			e.spool.hide(q)
 			if e.spool.hideFailing.Load() {
 				return false
 			}
-		} else if q := e.spool.records.take(); q != nil {
+		} else if q := e.spool.records.Take(); q != nil {
 			e.spool.recordAndThin(q)
 			if e.spool.failing.Load() {
 				return false
 			}
-		} else if q := e.spool.fills.take(); q != nil {
+		} else if q := e.spool.fills.Take(); q != nil {
 			e.spool.fill(q)
 		} else {
 			return true

@@ -106,7 +106,7 @@ func (e *Engine) wantHide(q *queue, urgent bool) {
 		return
 	}
 	h.queuedHide, h.urgent = true, urgent
-	e.spool.hides.add(q)
+	e.spool.hides.Add(q)
 }
 
 // hiddenSoon is when the next frame of q is to be read back; zero if nothing is on disk, or it is asked for.
@@ -156,7 +156,7 @@ func (e *Engine) readSoon(q *queue) {
 func (e *Engine) wantRead(q *queue) {
 	if h := &q.aside.hidden; !h.queuedRead {
 		h.queuedRead = true
-		e.spool.fills.add(q)
+		e.spool.fills.Add(q)
 	}
 }
 

@@ -102,7 +102,7 @@ func (e *Engine) carry(now Time, q *queue) (more []*queue) {
 	}
 	q.carried = false
 	if q.moving.First() != nil {
-		e.spool.fills.add(q)
+		e.spool.fills.Add(q)
 	}
 	sh.carried.Broadcast()
 	return more

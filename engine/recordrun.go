@@ -307,7 +307,7 @@ func (s *spool) freeWriters() {
 	s.endOldest()
 	s.writeMu.Unlock()
 	for s.openWriters.Load() >= int64(s.e.files.Writers) {
-		q := s.records.take()
+		q := s.records.Take()
 		if q == nil {
 			return
 		}

@@ -51,7 +51,7 @@ func TestRunSyncFailsWhileWriting(t *testing.T) {
 				fsys.write = nil
 				e.spool.tend()
 				fsys.SetFault(tt.fault)
-				e.spool.record(e.spool.records.take())
+				e.spool.record(e.spool.records.Take())
 				fsys.SetFault(nil)
 				if r.broken != tt.broken {
 					t.Errorf("the run is broken: %t, want %t", r.broken, tt.broken)
@@ -81,7 +81,7 @@ func TestRunReplacedBehindItsEnd(t *testing.T) {
 	e.spool.spill(q)
 	fsys.SetFault(failRunSyncs)
 	e.spool.tend()
-	e.spool.record(e.spool.records.take())
+	e.spool.record(e.spool.records.Take())
 	r := q.backlog.runs[0]
 	if !r.broken {
 		t.Fatal("the sync of the run has not failed")
@@ -101,7 +101,7 @@ func TestRunReplacedBehindItsEnd(t *testing.T) {
 	}
 	fsys.SetFault(nil)
 	e.spool.tend()
-	for q := e.spool.records.take(); q != nil; q = e.spool.records.take() {
+	for q := e.spool.records.Take(); q != nil; q = e.spool.records.Take() {
 		e.spool.record(q)
 	}
 	if got := mustGet(t, e, "q"); got != want[0] {

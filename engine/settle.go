@@ -27,7 +27,7 @@ func (e *Engine) owesMuch(q *queue, n int) {
 	b.overfull, b.last = true, int64(n)
 	if !q.settling {
 		q.settling = true
-		e.spool.fills.add(q)
+		e.spool.fills.Add(q)
 	}
 }
 
@@ -55,7 +55,7 @@ func (e *Engine) settle(q *queue, now Time) {
 	left := int64(settleBatch)
 	later := func() {
 		if q.settling = true; !goesOn {
-			e.spool.fills.add(q)
+			e.spool.fills.Add(q)
 		}
 	}
 	if b.sweep > 0 {

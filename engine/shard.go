@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/kestrelmq/kestrel/engine/histogram"
+	"github.com/kestrelmq/kestrel/engine/internal/accountname"
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/list"
@@ -26,7 +27,7 @@ type shard struct {
 	recent    *queue             // what was asked for last; nil: no such queue
 	families  map[string]*family // by the name of the parent, which need not exist
 	pool      item.Pool
-	accounts  *accounts                    // of the engine
+	accounts  *accountname.Table[*queue]   // of the engine
 	freeReads [readClasses]list.List[read] // not in use, by class
 	pins      trim.Pins
 	lastRead  uint64 // identity of the newest read
@@ -146,7 +147,7 @@ func (e *Engine) make(sh *shard, now Time, name string) (*queue, Ticket, error) 
 func (sh *shard) add(q *queue) {
 	sh.pool.Memory.Add(q.memory())
 	sh.queues[q.name] = q
-	sh.accounts.add(q)
+	sh.accounts.Add(q.name, q)
 	q.family = sh.families[q.name]
 	parent, ok := parentOf(q.name)
 	if q.child = ok; !ok {
@@ -191,7 +192,7 @@ func (sh *shard) unlink(q *queue) {
 	sh.pool.Memory.Add(-q.memory())
 	delete(sh.queues, q.name)
 	sh.recent = nil
-	sh.accounts.remove(q)
+	sh.accounts.Remove(q.name, q)
 	parent, ok := parentOf(q.name)
 	if !ok {
 		return

@@ -15,6 +15,7 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/hidden"
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
+	"github.com/kestrelmq/kestrel/engine/internal/worklist"
 	"github.com/kestrelmq/kestrel/segment"
 )
 
@@ -52,9 +53,9 @@ type spool struct {
 	dir string
 	now func() Time
 
-	spills, records, fills workList
-	hides                  workList      // delayed items to be hidden
-	lastRun                atomic.Uint64 // number of the newest run
+	spills, records, fills *worklist.List[queue]
+	hides                  *worklist.List[queue] // delayed items to be hidden
+	lastRun                atomic.Uint64         // number of the newest run
 	// lostNames is how many syncs of dir have failed. Each may have lost the name of any run that had
 	// been made before and was not durable. Changed by the holder of recordMu.
 	lostNames atomic.Uint64
@@ -92,34 +93,6 @@ type spool struct {
 	hiddenEntries []hidden.Entry
 }
 
-// workList is a FIFO of queues that wait for the spool.
-type workList struct {
-	mu     sync.Mutex
-	queues []*queue
-	wake   chan struct{} // capacity 1
-}
-
-func (l *workList) add(q *queue) {
-	l.mu.Lock()
-	l.queues = append(l.queues, q)
-	l.mu.Unlock()
-	signal(l.wake)
-}
-
-// take returns the queue that has waited longest, or nil.
-func (l *workList) take() *queue {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.queues) == 0 {
-		return nil
-	}
-	q := l.queues[0]
-	n := copy(l.queues, l.queues[1:])
-	l.queues[n] = nil
-	l.queues = l.queues[:n]
-	return q
-}
-
 // signal wakes the reader of a channel of capacity 1; a wake-up that is still pending is enough.
 func signal(c chan struct{}) {
 	select {
@@ -133,32 +106,9 @@ func newSpool(e *Engine, fsys segment.FS) *spool {
 		e: e, fs: fsys, now: item.Now, dir: path.Join(e.opts.Dir, "backlog"), queues: make(map[*queue]struct{}),
 		hiders: make(map[*queue]struct{}), hideCoder: segment.NewCoder(e.opts.BacklogCompression),
 		batcher: runs.NewBatcher(e.opts.BacklogCompression), reader: runs.NewReader(fsys, e.newReadAhead(), e.files.Readers),
+		spills: worklist.New[queue](), records: worklist.New[queue](), fills: worklist.New[queue](), hides: worklist.New[queue](),
 	}
-	s.spills.wake = make(chan struct{}, 1)
-	s.records.wake = make(chan struct{}, 1)
-	s.fills.wake = make(chan struct{}, 1)
-	s.hides.wake = make(chan struct{}, 1)
 	return s
-}
-
-// work handles the queues of a list until the engine is closed.
-func (s *spool) work(l *workList, handle func(*queue)) {
-	for {
-		select {
-		case <-s.e.stop:
-			return
-		default:
-		}
-		if q := l.take(); q != nil {
-			handle(q)
-			continue
-		}
-		select {
-		case <-s.e.stop:
-			return
-		case <-l.wake:
-		}
-	}
 }
 
 // isTaken keeps new runs off a number that a file has, or that a record of the journal has, even one of a
@@ -217,7 +167,7 @@ func (s *spool) each(f func(*queue, *backlog)) {
 func (s *spool) wantSpill(q *queue) {
 	if b := q.backlog; !b.queuedSpill {
 		b.queuedSpill = true
-		s.spills.add(q)
+		s.spills.Add(q)
 	}
 }
 
@@ -225,7 +175,7 @@ func (s *spool) wantSpill(q *queue) {
 func (s *spool) wantRecord(q *queue) {
 	if b := q.backlog; !b.queuedRecord {
 		b.queuedRecord = true
-		s.records.add(q)
+		s.records.Add(q)
 	}
 }
 
@@ -298,7 +248,7 @@ func (s *spool) feed() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.starved) > 0 && s.openWriters.Load() < int64(s.e.files.Writers) {
-		s.spills.add(s.starved[0])
+		s.spills.Add(s.starved[0])
 		s.starved = append(s.starved[:0], s.starved[1:]...)
 	}
 }
@@ -341,7 +291,7 @@ func (e *Engine) wantFill(q *queue) {
 	switch b := q.backlog; {
 	case b.onDisk > 0 && !b.queuedFill && b.failed == nil:
 		b.queuedFill = true
-		e.spool.fills.add(q)
+		e.spool.fills.Add(q)
 	case b.onDisk == 0 && e.spool.failing.Load():
 		b.missed = true
 		e.spool.wantSpill(q)
