@@ -56,6 +56,8 @@ func (e *Engine) addExtra(sh *shard, now Time, p *PutRequest, added Time, from r
 	if len(x.Key)+len(x.origin) > 0 {
 		it = it.With(sh.scratch[:0], x.Key, x.origin, x.why)
 		sh.scratch = smallScratch(it.Stored())
+	} else if x.Delay > 0 || !x.stands.IsZero() {
+		it = it.Apart() // it is the client's
 	}
 	stands := x.stands
 	if x.Delay > 0 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/kestrelmq/kestrel/engine/internal/item"
@@ -226,5 +227,70 @@ func TestTakers(t *testing.T) {
 	check("with none left", map[string]int{"a": 1, "b": 1})
 	if n := e.parents.Load(); n != 0 {
 		t.Errorf("%d parents are counted, and there is none", n)
+	}
+}
+
+// TestLargeLeaseIsNotCopied tests that a large item that is leased, comes back with a delay, and is opened has the memory
+// that it had in line, and that it is as it was after a kill.
+func TestLargeLeaseIsNotCopied(t *testing.T) {
+	h := newHiding(t, newFS(), func(o *Options) { o.Settings.Default.MaxMemorySize, o.SegmentSize = 64<<20, 4<<20 })
+	ticket, err := h.Put(h.now, []byte("q"), PutRequest{Data: largeData(), Flags: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustCommit(t, h.Engine, ticket)
+	var line, leased, opened aliased
+	var about Delivery
+	if _, err := h.Fetch(h.now, []byte("q"), FetchRequest{Access: Peek}, &line); err != nil {
+		t.Fatal(err)
+	}
+	f, err := h.Fetch(h.now, []byte("q"), FetchRequest{Access: Lease, Lease: time.Minute, Delivery: &about}, &leased)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustCommit(t, h.Engine, f.Ticket)
+	q := h.queue()
+	if it := q.aside.Item(0); !lies(it.Data, line.data) {
+		t.Error("a lease has a copy of the item")
+	}
+	ticket, err = h.ReturnLease(h.now, []byte("q"), about.Receipt, Return{How: Abort, Delay: time.Second, Delayed: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustCommit(t, h.Engine, ticket)
+	h.now = h.now.After(2 * time.Second)
+	if f, err = h.Fetch(h.now, []byte("q"), FetchRequest{Access: OpenRead}, &opened); err != nil || !lies(f.Read.r.item.Data, line.data) {
+		t.Errorf("the item was copied on its way back, %v", err)
+	}
+	h.Return(h.now, []ReadRef{f.Read}, Return{How: Abort, Delay: time.Second, Delayed: true})
+	if it := q.aside.Item(0); !lies(it.Data, line.data) {
+		t.Error("an item that comes back is copied")
+	}
+	mustCommit(t, h.Engine, Ticket{Written: h.journal.End()})
+	h.restart(false)
+	h.now = h.now.After(2 * time.Second)
+	if got := h.next(); got != string(largeData()) {
+		t.Errorf("after a kill %d bytes come, want %d", len(got), len(largeData()))
+	}
+}
+
+// TestDelayedLargeIsApart tests that a large item that is put with a delay, or overwritten by one, does not lie in the
+// memory of the client, which uses that again.
+func TestDelayedLargeIsApart(t *testing.T) {
+	h := newHiding(t, newFS(), func(o *Options) { o.Settings.Default.MaxMemorySize, o.SegmentSize = 64<<20, 4<<20 })
+	for _, x := range []PutExtra{{Delay: time.Second}, {Delay: time.Second, Key: []byte("k")}, {Key: []byte("k")}} {
+		for range 2 { // the second overwrites, if there is a key
+			data := largeData()
+			if _, err := h.Put(h.now, []byte("q"), PutRequest{Data: data, Extra: &x}); err != nil {
+				t.Fatal(err)
+			}
+			clear(data)
+		}
+		h.now = h.now.After(2 * time.Second)
+		for got := h.next(); got != ""; got = h.next() {
+			if got != string(largeData()) {
+				t.Errorf("%+v: an item is not as it was put", x)
+			}
+		}
 	}
 }

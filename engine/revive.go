@@ -134,6 +134,7 @@ func (r *revival) bringBack(q *replay.Queue, sh *shard) (*queue, error) {
 // setAside moves the items that are not in line from what was replayed to its items aside.
 func (r *revival) setAside(live *queue, q *replay.Queue) error {
 	err := q.TakeChanged(&r.pool, live.opts.MaxMemorySize, func(it Item, seg uint64, c record.Change) {
+		it = it.Apart()
 		r.e.setAside(live, &it, seg, entryOf(c))
 	})
 	if err != nil {
@@ -264,6 +265,7 @@ func (r *revival) restoreKept(q *queue, from *replay.Queue) error {
 	items = append(items, read...)
 	slices.SortFunc(items, func(a, b replay.Kept) int { return cmp.Compare(a.ID, b.ID) })
 	for _, it := range items { // by their ids among the others that are not in line
+		it.Item = it.Item.Apart()
 		r.e.setAside(q, &it.Item, it.Segment, aside.Entry{State: aside.Restored})
 	}
 	b := q.backlog

@@ -106,6 +106,7 @@ func (s *spool) readHidden(r *hidden.Run, f hidden.Frame) (entries []hidden.Entr
 	}
 	s.hiddenBody, s.hiddenEntries = body, s.hiddenEntries[:0]
 	err = hidden.EachEntry(tag, body, func(e hidden.Entry) bool {
+		e.Item = e.Item.Apart()
 		s.hiddenEntries = append(s.hiddenEntries, e)
 		return true
 	})

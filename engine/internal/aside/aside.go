@@ -132,8 +132,8 @@ func (s *Set) State(r Ref) State { return s.slots.at(uint32(r)).stateOf() }
 // Tally is what there is of the items in a state.
 func (s *Set) Tally(state State) item.Tally { return s.tallies[state] }
 
-// Add takes in an item, which must not be there, copying its Data. No segment of the journal before
-// segment holds it; zero says that the journal need not keep it.
+// Add takes in an item, which must not be there. It copies its Data, unless that has memory of its own, which nobody
+// changes. No segment of the journal before segment holds it; zero says that the journal need not keep it.
 func (s *Set) Add(it *item.Item, segment uint64, e Entry) Ref {
 	i := uint32(s.slots.count)
 	s.images.slots = &s.slots
@@ -195,7 +195,7 @@ func (s *Set) Item(r Ref) item.Item {
 
 // load decodes the item of a slot, and returns the size of its image.
 func (s *Set) load(sl *slot) (item.Item, int) {
-	it, n := item.ParseImage(s.images.image(sl.at))
+	it, n := s.images.load(sl.at)
 	if n == 0 {
 		panic("broken invariant: an item that is aside has no image")
 	}

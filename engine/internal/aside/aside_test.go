@@ -397,3 +397,47 @@ func TestEachFrom(t *testing.T) {
 		t.Errorf("an empty set takes %d bytes", memory.Load())
 	}
 }
+
+// TestLargeStays tests that a set keeps the memory of a large item, and does not copy it, through all that becomes of the
+// item and of others; and that it counts that memory for as long.
+func TestLargeStays(t *testing.T) {
+	var memory atomic.Int64
+	s := Set{Memory: &memory}
+	small := func(id uint64) { s.Add(&item.Item{ID: id, Data: []byte("small")}, 1, Entry{State: Ready}) }
+	large := item.Item{ID: 3, Data: bytes.Repeat([]byte("large"), item.MaxChunkSize/4), Flags: 7, Added: 8, Expiry: 9}
+	small(1)
+	small(2)
+	before := memory.Load()
+	ref := s.Add(&large, 5, Entry{State: Leased, Due: 10, Token: 11, Count: 12})
+	small(4)
+	check := func(when string) {
+		t.Helper()
+		got := s.Item(ref)
+		if &got.Data[0] != &large.Data[0] || got.ID != 3 || got.Flags != 7 || got.Added != 8 || got.Expiry != 9 || s.Segment(ref) != 5 {
+			t.Errorf("%s: the item is another one, or a copy: %d, flags %d, segment %d", when, got.ID, got.Flags, s.Segment(ref))
+		}
+		if n := memory.Load() - before; n < int64(len(large.Data)) || n > int64(len(large.Data))+4096 {
+			t.Errorf("%s: %d bytes are counted for an item of %d", when, n, len(large.Data))
+		}
+		if err := s.Verify(); err != nil {
+			t.Errorf("%s: %v", when, err)
+		}
+	}
+	check("added")
+	s.Change(ref, Entry{State: Delayed, Due: 20, Count: 13})
+	check("changed")
+	first, _ := s.Find(1)
+	s.Remove(first) // another item comes to its place
+	ref, _ = s.Find(3)
+	check("others removed")
+	if n := s.Remove(ref); n != len(large.Data) || memory.Load() > before+4096 {
+		t.Errorf("%d bytes are removed, and %d counted", n, memory.Load()-before)
+	}
+	for _, id := range []uint64{2, 4} {
+		r, _ := s.Find(id)
+		s.Remove(r)
+	}
+	if s.Clear(); memory.Load() != 0 {
+		t.Errorf("%d bytes are counted for nothing", memory.Load())
+	}
+}

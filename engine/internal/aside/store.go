@@ -13,6 +13,8 @@ import (
 //	2  how often it was delivered, as far as that counts
 //	n  the item's image
 //
+// A large item has a block of its own with the header alone: its memory stays where it is, and nobody changes that.
+//
 // A block of which nothing lives is given back. One of which less than half lives is: what lives moves
 // to the block that is being filled. So blocks take at most twice what lives in them, and one block.
 const (
@@ -27,6 +29,8 @@ const (
 type block struct {
 	buf  []byte // written part
 	live int    // bytes of images, with their headers, whose items are there
+	// large is the item, if it is large; nil: there are images.
+	large *item.Item
 }
 
 // store keeps the images of a Set.
@@ -42,15 +46,27 @@ type store struct {
 // place is where an image stands: behind its header.
 type place struct{ block, offset uint32 }
 
-// put copies the image of it, the item of a slot, and returns its place.
+// put copies the image of it, the item of a slot, and returns its place. A large item is not copied.
 func (s *store) put(slot uint32, segment uint64, it *item.Item) place {
 	need := imageHeader + item.ImageSize(it)
-	b := s.room(need)
+	b := uint32(0)
+	if it.HasOwnMemory() {
+		b = s.add(imageHeader)
+		large := *it
+		s.blocks[b].large = &large
+		s.bytes += int64(need - imageHeader)
+	} else {
+		b = s.room(need)
+	}
 	at := place{b, uint32(len(s.blocks[b].buf) + imageHeader)}
 	var h [imageHeader]byte
 	binary.LittleEndian.PutUint32(h[:], slot)
 	binary.LittleEndian.PutUint64(h[4:], segment)
-	s.blocks[b].buf = item.AppendImage(append(s.blocks[b].buf, h[:]...), it)
+	buf := append(s.blocks[b].buf, h[:]...)
+	if s.blocks[b].large == nil {
+		buf = item.AppendImage(buf, it)
+	}
+	s.blocks[b].buf = buf
 	s.blocks[b].live += need
 	return at
 }
@@ -94,8 +110,14 @@ func (s *store) add(size int) (at uint32) {
 	return uint32(len(s.blocks) - 1)
 }
 
-// image returns the image at a place, and whatever follows it in its block.
-func (s *store) image(at place) []byte { return s.blocks[at.block].buf[at.offset:] }
+// load returns the item whose image is at a place, and the size of that; 0 if there is none.
+func (s *store) load(at place) (it item.Item, size int) {
+	b := &s.blocks[at.block]
+	if b.large != nil {
+		return *b.large, item.ImageSize(b.large)
+	}
+	return item.ParseImage(b.buf[at.offset:])
+}
 
 func (s *store) header(at place) []byte {
 	return s.blocks[at.block].buf[at.offset-imageHeader : at.offset]
@@ -126,7 +148,10 @@ func (s *store) setCount(at place, count uint16) {
 // drop forgets the image at a place, which takes so many bytes, and may move others.
 func (s *store) drop(at place, size int) {
 	s.setSlot(at, noSlot)
-	s.blocks[at.block].live -= imageHeader + size
+	b := &s.blocks[at.block]
+	if b.live -= imageHeader + size; b.large != nil {
+		s.bytes -= int64(size)
+	}
 	s.tidy(at.block)
 }
 

@@ -112,6 +112,14 @@ func (it Item) WithStored(stored []byte) Item {
 // Clone returns it with memory of its own.
 func (it Item) Clone() Item { return it.WithStored(append([]byte(nil), it.Stored()...)) }
 
+// Apart returns a copy of a large item, whose memory is to be its own. It returns others as they are.
+func (it Item) Apart() Item {
+	if it.HasOwnMemory() {
+		return it.Clone()
+	}
+	return it
+}
+
 // With returns it with a key and an origin, either of which may be empty, copied with its Data to dst. MaxKeySize
 // and 255 bytes are the most that they may have.
 func (it Item) With(dst, key []byte, origin string, why Why) Item {
