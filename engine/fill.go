@@ -123,22 +123,26 @@ func (s *spool) fillFrame(q *queue) (more bool) {
 	if err == nil {
 		s.stats.took(&s.stats.fills, began)
 	}
-	now := s.now()
-	sh.mu.Lock()
-	if err != nil || b.epoch != epoch || b.next != start {
-		sh.pool.Give(c)
-		sh.mu.Unlock()
-		if err != nil {
-			return s.failed(q, b, epoch, err)
+	left := false
+	for more := true; more; {
+		now := s.now()
+		sh.mu.Lock()
+		if err != nil || b.epoch != epoch || b.next != start {
+			sh.pool.Give(c)
+			sh.mu.Unlock()
+			if err != nil {
+				return s.failed(q, b, epoch, err)
+			}
+			return true
 		}
-		return true
+		c.Buf, c.Tally = body, n
+		b.next.Offset = at.Offset
+		more = s.e.takeIn(q, c, tag, frame.Next)
+		start = b.next
+		left = s.e.arrived(q, now)
+		s.e.unlock(sh, now)
+		s.logState(q, left)
 	}
-	c.Buf, c.Tally = body, n
-	b.next = at
-	s.e.takeIn(q, c, tag, frame.Next)
-	left := s.e.arrived(q, now)
-	s.e.unlock(sh, now)
-	s.logState(q, left)
 	return !left
 }
 
@@ -170,9 +174,13 @@ func (s *spool) seekOn(at *place, chain []*run) (f segment.RunFrame, tag runs.Ta
 	}
 }
 
+// takePiece is how many items of a frame in which some are gone come into the window before the shard is unlocked.
+const takePiece = 1024
+
 // takeIn puts the items of the frame at b.next, whose images are in c, into the window. It takes all that live if they
-// have room, and else some: then the frame is read once more for the others. The caller holds the shard's mutex.
-func (e *Engine) takeIn(q *queue, c *item.Chunk, tag runs.Tag, next int64) {
+// have room, and else some: then the frame is read once more for the others. It reports whether there is another piece,
+// for which it leaves c to the caller. The caller holds the shard's mutex.
+func (e *Engine) takeIn(q *queue, c *item.Chunk, tag runs.Tag, next int64) (more bool) {
 	b := q.backlog
 	whole := b.next.ID <= tag.FirstID && b.gone.Count(tag.IDs()) == 0 &&
 		(q.window.Count == 0 && tag.Count == 1 || q.window.Bytes+tag.Bytes <= q.frontLimit())
@@ -181,11 +189,16 @@ func (e *Engine) takeIn(q *queue, c *item.Chunk, tag runs.Tag, next int64) {
 		b.took(tag.Count, tag.Bytes, tag.LastID)
 		q.window.Attach(c)
 		b.next.Pass(tag, next)
-		return
+		return false
 	}
+	seen := 0
 	done := item.EachImage(c.Buf, tag.FirstID, func(it Item) bool {
 		if it.ID < b.next.ID {
 			return true
+		}
+		if seen++; seen > takePiece {
+			b.next.ID, more = it.ID, true
+			return false
 		}
 		if b.gone.Has(it.ID) {
 			q.passGone(it)
@@ -203,7 +216,10 @@ func (e *Engine) takeIn(q *queue, c *item.Chunk, tag runs.Tag, next int64) {
 	if done {
 		b.next.Pass(tag, next)
 	}
-	q.shard.pool.Give(c)
+	if !more {
+		q.shard.pool.Give(c)
+	}
+	return more
 }
 
 // passGone accounts for an item on disk that is gone, or aside.

@@ -325,3 +325,60 @@ func TestFailWaitsInPieces(t *testing.T) {
 		}
 	}
 }
+
+// TestTakeInPieces tests that a frame of many items of which some are gone comes into the window in pieces, between which
+// the shard is unlocked. What is taken meanwhile comes once, and in order.
+func TestTakeInPieces(t *testing.T) {
+	e, _ := newQuiet(t, func(o *QueueOptions) { o.MaxMemorySize = 4 << 20 })
+	e.opts.SegmentSize = 1 << 20
+	const items = 4 * takePiece
+	puts := make([]PutRequest, items)
+	for i := range puts {
+		puts[i].Data = fmt.Append(nil, i+1)
+	}
+	if _, err := e.PutAll(Now(), []byte("q"), puts); err != nil {
+		t.Fatal(err)
+	}
+	q := e.shardOf([]byte("q")).queues["q"]
+	e.spillAll(q, true)
+	for q.backlog.leaving.Count > 0 {
+		e.spool.spill(e.spool.spills.Take())
+	}
+	if q.window.Count > 0 {
+		e.unload(q)
+	}
+	for id := uint64(2); id <= items; id += 3 {
+		if _, err := e.Remove(Now(), []byte("q"), "", Which{ID: id}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []string
+	pieces, before := 0, int64(0)
+	real := e.spool.now
+	e.spool.now = func() Time {
+		q.shard.mu.Lock()
+		if came := q.window.Count - before; came > takePiece {
+			t.Errorf("%d items come into the window with the shard locked, want at most %d", came, takePiece)
+		}
+		q.shard.mu.Unlock()
+		if q.window.Count > 0 {
+			got = append(got, mustGet(t, e, "q"))
+		}
+		pieces++
+		before = q.window.Count
+		return real()
+	}
+	e.spool.fill(q)
+	e.spool.now = real
+	spoolSome(e, 1<<20)
+	got = append(got, drain(t, e, "q")...)
+	want := []string(nil)
+	for i := range items {
+		if (i+1)%3 != 2 {
+			want = append(want, fmt.Sprint(i+1))
+		}
+	}
+	if !slices.Equal(got, want) || pieces < 5 {
+		t.Errorf("%d items come in %d pieces, want %d in 5", len(got), pieces, len(want))
+	}
+}

@@ -214,6 +214,7 @@ func (job *spillJob) giveChunks(q *queue) {
 // come next in the window and have room there, and gives the others back.
 func (s *spool) addBatch(q *queue, job *spillJob) {
 	now, sh, b := s.now(), q.shard, job.b
+	gaps := idset.BitmapOf(job.gaps) // there may be one for each item
 	sh.mu.Lock()
 	job.done()
 	if b.epoch != job.epoch {
@@ -231,9 +232,7 @@ func (s *spool) addBatch(q *queue, job *spillJob) {
 			b.growing = job.run
 		}
 	}
-	for _, gap := range job.gaps {
-		b.gone.AddRange(gap)
-	}
+	b.gone.AddAll(&gaps)
 	for i, c := range job.chunks {
 		if w := job.run.written; w.Count > 0 && c.FirstID > w.LastID+1 {
 			b.gone.AddRange(idset.Between(w.LastID+1, c.FirstID-1))
