@@ -226,9 +226,9 @@ func resourceControls() []control {
 	const rotateFile, again = "segment/rotate.go", "	if l.halfDropped == s.Number {"
 	return []control{
 		{breaks: "a spill does not ask for a descriptor", edits: replaced("engine/spill.go",
-			"	if s.openWriters.Load() >= int64(s.e.files.writers) {", "	if false {"), test: bounded},
+			"	if s.openWriters.Load() >= int64(s.e.files.Writers) {", "	if false {"), test: bounded},
 		{breaks: "any number of sealed segments wait for a sync", edits: replaced("engine/maintain.go",
-			"MaxUnsynced: e.files.unsynced,", "MaxUnsynced: 0,"), test: bounded},
+			"MaxUnsynced: e.files.Unsynced,", "MaxUnsynced: 0,"), test: bounded},
 		{breaks: "a reload copies a long queue to the journal at once", edits: replaced("engine/backlog.go",
 			"	return n > smallBytes\n", "	return false\n"), test: "./engine TestReloadLongQueue"},
 		{breaks: "a reload leaves open reads out of the journal", edits: replaced("engine/reload.go",

@@ -17,7 +17,7 @@ func rightsControls() []control {
 	names := replaced("netloop/memcachestats.go", "				q.Children = seenBy(user, q.Children)\n", "")
 	scrape := replaced("netloop/admin/prometheus.go", "		if !c.user.Sees(q.Name) || c.wanted != nil", "		if c.wanted != nil")
 	unslowed := replaced("access/checker.go", "	return min(firstDelay<<min(failures-c.opts.FreeFailures, 16), most)", "	return 0")
-	revoked := replaced("netloop/requests.go", "	if s.id.names != nil && users.WithCertificate(s.id.names) != now {", "	if false {")
+	revoked := replaced("netloop/identity.go", "	if i.names != nil && users.WithCertificate(i.names) != now {", "	if false {")
 	unbounded := replaced("netloop/quota.go", "	case q.Operations > 0 && u.operations.wait(now) > 0:",
 		"	case q.Operations < 0 && u.operations.wait(now) > 0:")
 	hoarded := replaced("netloop/quota.go", "	if limit := s.id.user.Quota.OpenReads; limit > 0 {",

@@ -1,6 +1,9 @@
 package text
 
-import "bytes"
+import (
+	"bytes"
+	"encoding/binary"
+)
 
 // Request grammar. A line is split at every single space; empty words count, except at the end of
 // the line, where they are dropped. Commands are case-insensitive, all else is case-sensitive, and
@@ -99,6 +102,28 @@ func (d Decoder) Decode(src []byte, req *Request) (n int, err error) {
 		return n, refused
 	}
 	return n, nil
+}
+
+// The commands of most requests with the space behind them, as the four bytes of a little-endian number.
+const (
+	wordGet = 'g' | 'e'<<8 | 't'<<16 | ' '<<24
+	wordPut = 'p' | 'u'<<8 | 't'<<16 | ' '<<24
+)
+
+// splitLine returns the command of a request line, or 0 for an unknown one, and the bytes after it and its space. The
+// line does not end in a space.
+func splitLine(line []byte) (op Op, args []byte) {
+	if len(line) > 4 {
+		// Bit 5 makes upper case letters lower case, and makes no other byte a letter.
+		switch binary.LittleEndian.Uint32(line) | 0x202020 {
+		case wordGet:
+			return OpGet, line[4:]
+		case wordPut:
+			return OpPut, line[4:]
+		}
+	}
+	word, args := cutWord(line)
+	return lookupOp(word), args
 }
 
 // trimCR returns line without the carriage return at its end, if it has one.

@@ -1,7 +1,5 @@
 package text
 
-import "encoding/binary"
-
 // Op is the command of a [Request]. The zero Op is no command.
 type Op uint8
 
@@ -59,28 +57,6 @@ func (op Op) String() string {
 }
 
 const maxCommandLen = len("shutdown") // bytes
-
-// The commands of most requests with the space behind them, as the four bytes of a little-endian number.
-const (
-	wordGet = 'g' | 'e'<<8 | 't'<<16 | ' '<<24
-	wordPut = 'p' | 'u'<<8 | 't'<<16 | ' '<<24
-)
-
-// splitLine returns the command of a request line, or 0 for an unknown one, and the bytes after it and its space. The
-// line does not end in a space.
-func splitLine(line []byte) (op Op, args []byte) {
-	if len(line) > 4 {
-		// Bit 5 makes upper case letters lower case, and makes no other byte a letter.
-		switch binary.LittleEndian.Uint32(line) | 0x202020 {
-		case wordGet:
-			return OpGet, line[4:]
-		case wordPut:
-			return OpPut, line[4:]
-		}
-	}
-	word, args := cutWord(line)
-	return lookupOp(word), args
-}
 
 // lookupOp returns the command a word stands for, in any case, or 0 for an unknown one.
 func lookupOp(word []byte) Op {
