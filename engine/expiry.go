@@ -37,7 +37,7 @@ func (e *Engine) sweep(q *queue, now Time, limit int64) (n int64) {
 
 // swept removes a batch of expired items and reports whether that was all of them.
 func (e *Engine) swept(q *queue, now Time) bool {
-	return e.sweep(q, now, q.sweepMost()) < q.sweepMost()
+	return !q.mayExpire() || e.sweep(q, now, q.sweepMost()) < q.sweepMost()
 }
 
 // maxSweeps is how many batches of expired items a fetch removes itself: about a millisecond's work.

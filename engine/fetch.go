@@ -285,7 +285,6 @@ func (e *Engine) Collect(now Time, ref ReadRef, f FetchRequest, r Receiver) (Tic
 		e.Return(now, []ReadRef{ref}, Return{How: Release}) // it was never delivered
 		return Ticket{}, false
 	}
-	defer sh.mu.Unlock()
 	q := ref.r.q
 	t := q.putTicket(ref.r.item.ID)
 	switch {
@@ -299,6 +298,7 @@ func (e *Engine) Collect(now Time, ref ReadRef, f FetchRequest, r Receiver) (Tic
 	case due != 0:
 		e.hold(q, ref.r, due)
 	}
+	sh.mu.Unlock()
 	return t, true
 }
 

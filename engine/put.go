@@ -396,7 +396,7 @@ func (e *Engine) makeRoom(q *queue, now Time, n int, sweep int64) error {
 		return nil
 	}
 	e.wakeUp(q, now)
-	if q.items() > 0 {
+	if q.mayExpire() && q.items() > 0 {
 		e.sweep(q, now, min(q.opts.MaxExpireSweep, sweep, q.sweepMost()))
 	}
 	for dropped := 0; q.items() >= q.opts.MaxItems || q.bytes() >= q.opts.MaxSize; dropped++ {

@@ -202,7 +202,10 @@ func (r *read) memory() int { return cap(r.buf) + readOverhead }
 // newRead returns a read of q in state free, with an identity of its own. It holds a copy of the item, or the memory
 // that a large item has of its own.
 func (sh *shard) newRead(q *queue, it *Item, seg uint64) *read {
-	stored := it.Stored()
+	stored := it.Data
+	if !it.IsPlain() {
+		stored = it.Stored()
+	}
 	class := readClass(len(stored))
 	var r *read
 	if class == readClasses { // nobody changes what it has
@@ -221,7 +224,7 @@ func (sh *shard) newRead(q *queue, it *Item, seg uint64) *read {
 	}
 	r.item = *it
 	r.item.Data = r.buf[:len(it.Data)]
-	r.lieIn(seg)
+	r.pin(seg)
 	return r
 }
 
@@ -251,7 +254,7 @@ func (sh *shard) freeRead(r *read) {
 	if r.shared != nil && r.shared.Drop() {
 		sh.pool.Memory.Add(-r.shared.Size)
 	}
-	r.lieIn(0)
+	r.unpin()
 	r.q.unhold(r)
 	r.id, r.q, r.item, r.target = 0, nil, Item{}, ""
 	r.dead, r.again, r.count, r.changed = 0, 0, 0, false
@@ -294,13 +297,24 @@ func (sh *shard) trimRead() bool {
 // lieIn notes that the item of r lies in that segment of the journal, or in a later one. Zero says
 // that it lies in none.
 func (r *read) lieIn(seg uint64) {
-	if seg != 0 && (!r.q.opts.KeepJournal || r.q.entering) {
-		seg = 0
+	r.unpin()
+	r.pin(seg)
+}
+
+// pin is lieIn for a read whose item lies in no segment.
+func (r *read) pin(seg uint64) {
+	if seg != 0 && r.q.opts.KeepJournal && !r.q.entering {
+		r.pinned = seg
+		r.shard.pins.Add(seg, 1, int64(len(r.item.Data))+keepOverhead)
 	}
-	n := int64(len(r.item.Data)) + keepOverhead
-	r.shard.pins.Add(r.pinned, -1, -n)
-	r.pinned = seg
-	r.shard.pins.Add(seg, 1, n)
+}
+
+// unpin is lieIn of no segment.
+func (r *read) unpin() {
+	if r.pinned != 0 {
+		r.shard.pins.Add(r.pinned, -1, -int64(len(r.item.Data))-keepOverhead)
+		r.pinned = 0
+	}
 }
 
 // letGo unpins the segment of r if its item is in a run that was just recorded, and has no change record. A start
