@@ -295,7 +295,7 @@ func (e *Engine) add(
 		lsn, seg = e.journal.Put(sh.to, p.item(added), from)
 	}
 	for _, q := range sh.targets {
-		e.took(q, now, 1, lsn, seg, s)
+		e.endAdd(q, now, 1, lsn, seg, s)
 	}
 	return 1
 }
@@ -311,12 +311,12 @@ func (e *Engine) addTo(q *queue, now Time, puts []PutRequest, added Time, s *Sto
 	if q.opts.KeepJournal {
 		lsn, seg = e.journal.PutImages(to, images, n)
 	}
-	e.took(q, now, n, lsn, seg, s)
+	e.endAdd(q, now, n, lsn, seg, s)
 	return n
 }
 
-// took ends an add of the newest n items of q, which the journal has in the segment seg, or later, and up to lsn.
-func (e *Engine) took(q *queue, now Time, n int, lsn LSN, seg uint64, s *Stored) {
+// endAdd ends an add of the newest n items of q, which the journal has in the segment seg, or later, and up to lsn.
+func (e *Engine) endAdd(q *queue, now Time, n int, lsn LSN, seg uint64, s *Stored) {
 	if q.opts.KeepJournal {
 		first := q.nextID - uint64(n)
 		q.noteSegment(seg, first)
