@@ -59,7 +59,8 @@ type SetOptions struct {
 // AppendSet appends a SET with its body. Here and below, queue must be a name without spaces and
 // line ends: it is not checked. What expiry means is said at ExpiryTime.
 func AppendSet(dst, queue []byte, flags uint32, expiry int64, data []byte) []byte {
-	return appendSet(dst, &Request{Queue: queue, Flags: flags, Expiry: expiry, Data: data})
+	dst = AppendSetHeader(dst, queue, flags, expiry, len(data), false)
+	return append(append(dst, data...), "\r\n"...)
 }
 
 // AppendSetDelayed is AppendSet for an item that is hidden for so many milliseconds. A server before 3.0
@@ -82,7 +83,8 @@ func AppendSetWith(dst, queue []byte, o SetOptions, flags uint32, expiry int64, 
 func AppendSetHeader(
 	dst, queue []byte, flags uint32, expiry int64, size int, noReply bool,
 ) []byte {
-	return appendSetHeader(dst, &Request{Queue: queue, Flags: flags, Expiry: expiry, NoReply: noReply}, size)
+	dst = append(append(dst, "set "...), queue...)
+	return appendSetNumbers(dst, flags, expiry, size, noReply)
 }
 
 func appendSetHeader(dst []byte, req *Request, size int) []byte {
@@ -96,13 +98,18 @@ func appendSetHeader(dst []byte, req *Request, size int) []byte {
 	if req.Replace {
 		dst = append(dst, "/replace"...)
 	}
+	return appendSetNumbers(dst, req.Flags, req.Expiry, size, req.NoReply)
+}
+
+// appendSetNumbers appends what stands behind the queue's name and the options in the line of a SET.
+func appendSetNumbers(dst []byte, flags uint32, expiry int64, size int, noReply bool) []byte {
 	dst = append(dst, ' ')
-	dst = strconv.AppendUint(dst, uint64(req.Flags), 10)
+	dst = strconv.AppendUint(dst, uint64(flags), 10)
 	dst = append(dst, ' ')
-	dst = strconv.AppendInt(dst, req.Expiry, 10)
+	dst = strconv.AppendInt(dst, expiry, 10)
 	dst = append(dst, ' ')
 	dst = strconv.AppendInt(dst, int64(size), 10)
-	if req.NoReply {
+	if noReply {
 		dst = append(dst, " noreply"...)
 	}
 	return append(dst, "\r\n"...)
