@@ -59,6 +59,7 @@ type SetOptions struct {
 // AppendSet appends a SET with its body. Here and below, queue must be a name without spaces and
 // line ends: it is not checked. What expiry means is said at ExpiryTime.
 func AppendSet(dst, queue []byte, flags uint32, expiry int64, data []byte) []byte {
+	dst = slices.Grow(dst, maxSetHeader+len(queue)+len(data)+bodyEndSize)
 	dst = AppendSetHeader(dst, queue, flags, expiry, len(data), false)
 	return append(append(dst, data...), "\r\n"...)
 }
