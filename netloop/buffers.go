@@ -125,6 +125,6 @@ func (s *session) dropInput() {
 		s.dropSpace()
 	}
 	s.countInput(0)
-	s.inStart, s.need = 0, 0
+	s.inStart, s.need, s.begun = 0, 0, begun{}
 	s.giveInput()
 }

@@ -170,6 +170,18 @@ func (s *session) askForBody() {
 // largest allows for chunks of a few bytes each, whose frames are kept until the body is whole.
 func (burrowProtocol) largest(o *Options) int { return burrow.DefaultMaxHead + 2*o.MaxItemSize }
 
+func (burrowProtocol) extent(s *session, in []byte) int {
+	var h burrow.Head
+	n, err := burrow.Decoder{MaxBody: s.loop.server.opts.MaxItemSize}.DecodeHead(in, &h)
+	switch {
+	case err == burrow.ErrIncomplete:
+		return burrow.DefaultMaxHead
+	case err != nil || h.Chunked:
+		return 0
+	}
+	return n + int(h.Length)
+}
+
 func (burrowProtocol) tooMany() []byte {
 	const reason = "Too many open connections."
 	return append(burrow.AppendReply(nil, burrow.Reply{

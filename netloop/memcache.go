@@ -98,6 +98,21 @@ func (memcacheProtocol) next(s *session, in []byte) int {
 
 func (memcacheProtocol) largest(o *Options) int { return o.MaxLine + o.MaxItemSize }
 
+func (memcacheProtocol) extent(s *session, in []byte) int {
+	opts := &s.loop.server.opts
+	req := &s.loop.request
+	n, err := memcache.Decoder{MaxLine: opts.MaxLine, MaxItem: opts.MaxItemSize}.Decode(in, req)
+	switch {
+	case err == memcache.ErrTooLarge:
+		return 0
+	case err != memcache.ErrIncomplete:
+		return n
+	case req.Need > 0:
+		return req.Need
+	}
+	return opts.MaxLine
+}
+
 func (memcacheProtocol) tooMany() []byte {
 	return memcache.AppendServerError(nil, "too many open connections")
 }

@@ -39,6 +39,9 @@ type protocol interface {
 	name() string
 	// largest is how many bytes of a request are kept until it can be run.
 	largest(o *Options) int
+	// extent is how many bytes the request at the start of in says that it has. If its head is not whole, that is what
+	// a head may have. It is 0 for a request that does not say so, or that would be refused.
+	extent(s *session, in []byte) int
 	// tooMany is the error for a connection over the limit; empty if the protocol has none.
 	tooMany() []byte
 	// retract appends to dst what is sent in place of reply, which turned out not to be true.

@@ -92,6 +92,7 @@ type session struct {
 	inPool   *bytebufferpool.ByteBuffer // which in came from; nil if it lies in space
 	space    []byte                     // see bufferInSpace; nil: none
 	kept     int                        // capacity of in, as counted in Server.buffered
+	begun    begun                      // see isTooFarAhead
 	items    textItems                  // of the text protocol
 	thrift   thriftState
 	delivery engine.Delivery // describes the item being received, if terms asks for that
@@ -129,6 +130,12 @@ func (s *session) endAccountWait() {
 // item from the disk. A wait for that has no deadline.
 func (s *session) answering() bool {
 	return s.wait.report != nil || s.state == waiting && (s.wait.kind == waitJob || s.wait.heapIndex < 0)
+}
+
+// waitsForClient reports whether the session runs nothing because of its client: that has asked to wait, or does not
+// read.
+func (s *session) waitsForClient() bool {
+	return s.state == stalled && !s.yielded && !s.held || s.state == waiting && !s.answering()
 }
 
 // A turn does maxWork units of work for one session, which take about a millisecond. Then the session yields: a later
@@ -177,6 +184,7 @@ func (s *session) store(buf []byte) {
 	l := s.loop
 	if s.inStart > len(s.in)/2 && !s.pinned {
 		s.in = s.in[:copy(s.in, s.in[s.inStart:])]
+		s.begun.at -= s.inStart
 		s.inStart = 0
 	}
 	limit := l.server.opts.MaxPending + s.proto.largest(&l.server.opts)
@@ -184,7 +192,7 @@ func (s *session) store(buf []byte) {
 		limit = maxUnknown
 	}
 	switch size := len(s.in) - s.inStart + len(buf); {
-	case size > limit:
+	case size > limit || s.waitsForClient() && s.isTooFarAhead():
 		if _, ok := l.server.logPaces.ahead.due(l.clock); ok {
 			l.log.Warn("connection closed: the client sends too far ahead of its replies",
 				"peer", s.sink.peer(), "bytes", size)

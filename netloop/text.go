@@ -215,6 +215,9 @@ func (s *session) endItems() {
 
 func (textProtocol) largest(o *Options) int { return o.MaxLine + o.MaxItemSize }
 
+// extent is 0: no request says how large it is.
+func (textProtocol) extent(*session, []byte) int { return 0 }
+
 func (textProtocol) tooMany() []byte { return text.AppendError(nil, "Too many open connections.") }
 
 func (textProtocol) item(s *session, it engine.Item) bool {

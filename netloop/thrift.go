@@ -163,6 +163,13 @@ func (s *session) thriftDecoder() thrift.Decoder {
 
 func (thriftProtocol) largest(*Options) int { return 4 + thrift.DefaultMaxFrame }
 
+func (thriftProtocol) extent(s *session, in []byte) int {
+	if len(in) < 4 {
+		return 4 // its length
+	}
+	return s.thriftDecoder().FrameSize(in)
+}
+
 // tooMany is nothing: a client that has not called expects no reply.
 func (thriftProtocol) tooMany() []byte { return nil }
 
