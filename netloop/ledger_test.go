@@ -55,11 +55,11 @@ func TestLedgerOfInput(t *testing.T) {
 		own := ts.inUse()
 		var partials []*testClient
 		most := int64(0)
-		send := func(upTo int64) { // large items, and smaller ones when there is no room for those any more
-			for n, size := 0, 5<<18; ts.inUse() < upTo && n < 100; n++ {
+		send := func(upTo int64) { // large items, and when there is no room for more, small ones: for those nobody gives way
+			for n, size := 0, 5<<16; ts.inUse() < upTo && n < 200; n++ {
 				p := ts.dial(memcacheProtocol{})
 				if got := p.ask(partial(size)); got != "" {
-					size /= 2
+					size = smallInput - 100
 				}
 				most = max(most, ts.inUse())
 				partials = append(partials, p)

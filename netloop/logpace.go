@@ -33,6 +33,7 @@ type refusalPaces struct {
 	account logPace // the quota of an account
 	quota   logPace // the quota of a user
 	ahead   logPace // what is sent too far ahead
+	gaveWay logPace // requests that gave way to others
 	foreign logPace // what is no Thrift call
 	other   [refusalReasons]logPace
 }

@@ -45,6 +45,7 @@ type loop struct {
 	sniff     *sniffer // nil unless an operator listens
 	buffers   buffers
 	ledger    ledger
+	bySize    bySize
 	spaces    []space  // that no session uses any more, until the turn ends
 	gathered  gathered // by the session being run
 	// Scratch, for the time of one request.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kestrelmq/kestrel/access"
+	"github.com/kestrelmq/kestrel/codec/thrift"
 	"github.com/kestrelmq/kestrel/engine"
 )
 
@@ -28,6 +29,9 @@ const (
 	DefaultBufferLimit    = 1 << 28 // bytes
 	DefaultShutdownGrace  = 5 * time.Second
 )
+
+// largestRequests is room for the largest request of any protocol, and for what may come behind it: bytes.
+const largestRequests = 4 + thrift.DefaultMaxFrame + 2*DefaultMaxPending
 
 // What event loops wait with; DefaultEventLoop is EventLoopGnet.
 const (
@@ -99,8 +103,8 @@ type Options struct {
 	// its requests. It is also how many bytes of requests the server takes while it does not run them, because the
 	// client waits or does not read. More of them cut the client off. An item on its way is allowed on top.
 	MaxPending int
-	// BufferLimit bounds the bytes that all connections together may hold of requests that are not
-	// complete.
+	// BufferLimit bounds the bytes that all connections together may hold of requests that are not complete. Zero is
+	// half of the engine's memory limit, but at least what one Thrift call takes, and DefaultBufferLimit at most.
 	BufferLimit int64
 
 	// StatusFile keeps the status over restarts; "" keeps nothing.
@@ -139,7 +143,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.MaxItemSize, engine.MaxItemSize)
 	setDefault(&o.MaxLine, DefaultMaxLine)
 	setDefault(&o.MaxPending, DefaultMaxPending)
-	setDefault(&o.BufferLimit, DefaultBufferLimit)
+	setDefault(&o.BufferLimit, min(DefaultBufferLimit, max(o.Engine.MemoryLimit()/2, largestRequests)))
 	setDefault(&o.ShutdownGrace, DefaultShutdownGrace)
 	setDefault(&o.EventLoop, DefaultEventLoop)
 	if o.Listen == nil {

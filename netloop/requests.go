@@ -14,10 +14,10 @@ func (s *session) receive(buf []byte) {
 	s.tally.received += int64(len(buf))
 	s.tally.last = s.loop.now
 	if len(s.in) > 0 || s.state != idle {
-		s.store(buf)
+		s.buffer(buf)
 		s.resume()
 	} else if n := s.handle(buf); n < len(buf) {
-		s.store(buf[n:])
+		s.buffer(buf[n:])
 	}
 	s.loop.makeDirty(s)
 }

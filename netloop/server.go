@@ -42,6 +42,8 @@ type Server struct {
 	sniffing    sync.Mutex    // held while an operator listens
 	tracing     atomic.Bool   // the beginning and end of connections are logged
 	buffered    atomic.Int64  // bytes of input kept by all sessions
+	promised    atomic.Int64  // of buffered: what sessions of other loops are about to give up
+	givenUp     atomic.Int64  // bytes of input that sessions have given up, and the engine still counts
 	owed        atomic.Int64  // bytes of replies that have not left, as far as loops have reported
 	turnLogged  atomic.Int64  // when a long turn was logged last: Unix time in ns
 

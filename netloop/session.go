@@ -92,6 +92,7 @@ type session struct {
 	inPool   *bytebufferpool.ByteBuffer // which in came from; nil if it lies in space
 	space    []byte                     // see bufferInSpace; nil: none
 	kept     int                        // capacity of in, as counted in Server.buffered
+	bySize   sizePlace                  // in the loop's
 	begun    begun                      // see isTooFarAhead
 	items    textItems                  // of the text protocol
 	thrift   thriftState
@@ -176,10 +177,10 @@ func (s *session) owesTooMuch() bool {
 	return len(s.out)+s.sink.unsentBytes() > s.loop.server.opts.MaxPending
 }
 
-// store buffers bytes until the session can run them. It closes the session if they exceed the limits.
-func (s *session) store(buf []byte) {
+// store appends bytes to the input, unless there is no memory for them. It closes the session if they exceed its limits.
+func (s *session) store(buf []byte) bool {
 	if s.state == closing || s.state == closed {
-		return
+		return true
 	}
 	l := s.loop
 	if s.inStart > len(s.in)/2 && !s.pinned {
@@ -191,16 +192,15 @@ func (s *session) store(buf []byte) {
 	if s.id.unknown && !s.answering() { // what has come with the request that says who it is may be more
 		limit = maxUnknown
 	}
-	switch size := len(s.in) - s.inStart + len(buf); {
-	case size > limit || s.waitsForClient() && s.isTooFarAhead():
+	if size := len(s.in) - s.inStart + len(buf); size > limit || s.waitsForClient() && s.isTooFarAhead() {
 		if _, ok := l.server.logPaces.ahead.due(l.clock); ok {
 			l.log.Warn("connection closed: the client sends too far ahead of its replies",
 				"peer", s.sink.peer(), "bytes", size)
 		}
 		s.cutOff(errTooMuchInput)
-	case !s.bufferInput(buf):
-		s.cutOff(errNoBuffers)
+		return true
 	}
+	return s.bufferInput(buf)
 }
 
 // cutOff sends the client the reason, and closes the session.

@@ -8,8 +8,9 @@ import (
 // for it page by page, as bytes come. So a large request takes as much memory as has come of it, whatever it announces.
 // It is never copied into a larger buffer, which would take a loop many milliseconds.
 type space struct {
-	mem  []byte
-	kept int // bytes of memory, as counted in the ledger
+	mem     []byte
+	kept    int  // bytes of memory, as counted in the ledger
+	gaveWay bool // counted in Server.givenUp
 }
 
 const spacePage = 4 << 10 // bytes; the smallest page of any system is counted
@@ -54,7 +55,7 @@ func (s *session) bufferInSpace(buf []byte) bool {
 // dropSpace leaves the session's space to the end of the turn. Until then the request that was run, and the watchdog,
 // may look at what is in it. It stays in the ledger as long.
 func (s *session) dropSpace() {
-	s.loop.spaces = append(s.loop.spaces, space{s.space, s.kept})
+	s.loop.spaces = append(s.loop.spaces, space{mem: s.space, kept: s.kept})
 	s.loop.ledger.add(s.kept)
 	s.in, s.space = nil, nil
 }
@@ -72,6 +73,9 @@ func (l *loop) giveBackSpaces() {
 		l.background(func() {
 			unix.Munmap(sp.mem)
 			l.engine.Account(-int64(sp.kept))
+			if sp.gaveWay {
+				l.server.givenUp.Add(-int64(sp.kept))
+			}
 		})
 	}
 	l.spaces = l.spaces[:0]
@@ -80,9 +84,9 @@ func (l *loop) giveBackSpaces() {
 
 // mayBuffer reports whether s may take so many bytes more for input.
 func (s *session) mayBuffer(more int) bool {
-	l := s.loop
-	return l.ledger.left()-int64(more) >= s.reserve() &&
-		l.server.buffered.Load()+int64(more) <= l.server.opts.BufferLimit
+	l, srv := s.loop, s.loop.server
+	wants := int64(more) - srv.promised.Load()
+	return l.ledger.left()+srv.givenUp.Load()-wants >= s.reserve() && srv.buffered.Load()+wants <= srv.opts.BufferLimit
 }
 
 // countInput counts that the input kept takes so many bytes.
@@ -91,6 +95,9 @@ func (s *session) countInput(kept int) {
 		s.loop.server.buffered.Add(int64(grown))
 		s.loop.ledger.add(grown)
 		s.kept = kept
+		if class := sizeClass(kept); class != s.bySize.class {
+			s.loop.bySize.move(s, class)
+		}
 	}
 }
 

@@ -31,6 +31,7 @@ func (l *loop) wrapUp() {
 	for round := 1; ; round++ {
 		l.begin()
 		l.heedNews()
+		l.giveWayIfAsked()
 		l.endIdle()
 		if l.draining {
 			l.quitIdle()
@@ -40,8 +41,8 @@ func (l *loop) wrapUp() {
 		l.latencies.measure(l.began, l.watchdog.end("sending replies", nil))
 		l.ledger.report()
 		l.awake.Store(false)
-		// Goroutines that posted before awake went false have not woken the loop.
-		if l.mailbox.empty() && !l.heldIsReady() {
+		// Goroutines that posted or asked before awake went false have not woken the loop.
+		if l.mailbox.empty() && l.bySize.asked.Load() == 0 && !l.heldIsReady() {
 			break
 		}
 		if round == maxRounds || l.watchdog.at >= maxRounds*maxShare {
