@@ -73,7 +73,8 @@ func TestLingeringSharesItems(t *testing.T) {
 		clients = append(clients, client)
 	}
 	waitFor(t, func() bool { return s.drainer.count() == readers })
-	if taken := before - e.MemoryLeft(); taken < size || taken > size+readers*(1<<20) {
+	// The put's buffers may have been given back meanwhile.
+	if taken := before - e.MemoryLeft(); taken < size-(1<<20) || taken > size+readers*(1<<20) {
 		t.Errorf("%d connections that linger take %d bytes, want the item's %d and a little", readers, taken, size)
 	}
 	for _, c := range clients {
