@@ -49,14 +49,17 @@ func (e *Engine) admitExtra(q *queue, now Time, x *PutExtra, s *Stored) error {
 	return nil
 }
 
-// addExtra is add for an item with a key or an origin, or one that is hidden at first.
+// addExtra is add for an item with a key or an origin, or one that is hidden at first. A large one has its image.
 func (e *Engine) addExtra(sh *shard, now Time, p *PutRequest, added Time, from record.Destination, s *Stored) {
 	x := p.Extra
 	it := Item{Data: p.Data, Flags: p.Flags, Added: added, Expiry: p.Expiry}
-	if len(x.Key)+len(x.origin) > 0 {
+	switch {
+	case sh.large.of(p):
+		it = sh.large.frame.Item()
+	case len(x.Key)+len(x.origin) > 0:
 		it = it.With(sh.scratch[:0], x.Key, x.origin, x.why)
 		sh.scratch = smallScratch(it.Stored())
-	} else if x.Delay > 0 || !x.stands.IsZero() {
+	case x.Delay > 0 || !x.stands.IsZero():
 		it = it.Apart() // it is the client's
 	}
 	stands := x.stands
@@ -79,13 +82,7 @@ func (e *Engine) addExtra(sh *shard, now Time, p *PutRequest, added Time, from r
 			sh.to = append(sh.to, to)
 		}
 	}
-	var (
-		lsn     LSN
-		segment uint64
-	)
-	if len(sh.to)+len(sh.over) > 0 || from.Queue != 0 {
-		lsn, segment = e.journal.PutExtra(sh.to, sh.over, it, stands, from)
-	}
+	lsn, segment := e.recordPut(sh, p, it, stands, from)
 	for i, q := range sh.targets {
 		if ids[i] != 0 {
 			it.ID = ids[i]
@@ -95,7 +92,7 @@ func (e *Engine) addExtra(sh *shard, now Time, p *PutRequest, added Time, from r
 			e.overwrite(q, &it, segment, stands)
 		} else {
 			it.ID = q.nextID
-			e.append(q, &it, segment, stands)
+			e.append(q, &it, segment, stands, sh.large.of(p))
 		}
 		if it.HasKey() {
 			q.noteKey(&it)
@@ -125,8 +122,8 @@ func (e *Engine) addExtra(sh *shard, now Time, p *PutRequest, added Time, from r
 }
 
 // append adds it, the next item of q: in line if stands is zero, and aside otherwise. The item lies in that segment
-// of the journal or in a later one.
-func (e *Engine) append(q *queue, it *Item, segment uint64, stands Standing) {
+// of the journal or in a later one. It is in the shard's large put if prepared is set.
+func (e *Engine) append(q *queue, it *Item, segment uint64, stands Standing, prepared bool) {
 	if q.items() == 0 {
 		q.ageBegins()
 	}
@@ -134,7 +131,11 @@ func (e *Engine) append(q *queue, it *Item, segment uint64, stands Standing) {
 		segment = 0
 	}
 	if stands.IsZero() {
-		e.newest(q, len(it.Data)).Push(&q.shard.pool, it, q.opts.MaxMemorySize)
+		if w := e.newest(q, len(it.Data)); prepared {
+			w.PushLarge(q.shard.large.chunk(), *it)
+		} else {
+			w.Push(&q.shard.pool, it, q.opts.MaxMemorySize)
+		}
 		if segment != 0 {
 			q.noteSegment(segment, it.ID)
 		}

@@ -34,10 +34,13 @@ func (e *Engine) unwritten(t *testing.T, data []byte) (found bool) {
 }
 
 // aliased is a receiver that keeps what it gets.
-type aliased struct{ data []byte }
+type aliased struct {
+	data []byte
+	item Item
+}
 
 func (k *aliased) Receive(it Item) bool {
-	k.data = it.Data
+	k.data, k.item = it.Data, it
 	return true
 }
 
@@ -107,6 +110,63 @@ func TestLargeMoveIsNotCopied(t *testing.T) {
 			t.Errorf("the queue has an item: %v", err)
 		}
 	}
+}
+
+// TestLargeDeadLetterIsNotCopied is TestLargeMoveIsNotCopied of an item that is given up. One whose key is taken
+// meanwhile loses that, as others do.
+func TestLargeDeadLetterIsNotCopied(t *testing.T) {
+	for _, taken := range []bool{false, true} {
+		t.Run(fmt.Sprint("key taken ", taken), func(t *testing.T) {
+			e, _ := newQuiet(t)
+			now, wantKey := Now(), "k"
+			if taken {
+				mustPutKey(t, e, "q_dead", "x")
+				wantKey = ""
+			}
+			mustPutKey(t, e, "q", string(largeData()))
+			f, err := e.Fetch(now, []byte("q"), FetchRequest{Access: OpenRead}, new(aliased))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ticket, _, _ := e.Return(now, []ReadRef{f.Read}, Return{How: Reject})
+			if taken {
+				if _, err := e.Fetch(now, []byte("q_dead"), FetchRequest{}, new(aliased)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var dead aliased
+			if _, err := e.Fetch(now, []byte("q_dead"), FetchRequest{Access: Peek}, &dead); err != nil {
+				t.Fatal(err)
+			}
+			if !e.unwritten(t, dead.data) {
+				t.Error("the item was copied with the shard locked")
+			}
+			mustCommit(t, e, ticket)
+			mustCommit(t, e, Ticket{Written: e.journal.End()})
+			for _, e := range []*Engine{e, kill(t, e)} {
+				if _, err := e.Fetch(now, []byte("q_dead"), FetchRequest{Access: Peek}, &dead); err != nil {
+					t.Fatal(err)
+				}
+				key, origin := dead.item.Key(), dead.item.Origin()
+				if !bytes.Equal(dead.data, largeData()) || string(key) != wantKey || string(origin) != "q" || dead.item.Why() != Rejected {
+					t.Errorf("the dead-letter queue has %d bytes with the key %q, from %q", len(dead.data), key, origin)
+				}
+				if _, err := e.Fetch(now, []byte("q"), FetchRequest{}, &dead); err != ErrEmpty {
+					t.Errorf("the queue has an item: %v", err)
+				}
+			}
+		})
+	}
+}
+
+// mustPutKey puts an item with the key k.
+func mustPutKey(t *testing.T, e *Engine, name, data string) {
+	t.Helper()
+	ticket, err := e.Put(Now(), []byte(name), PutRequest{Data: []byte(data), Extra: &PutExtra{Key: []byte("k")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustCommit(t, e, ticket)
 }
 
 // TestLargeReadIsKeptOutside tests that rewriting leaves a large read to be written when no lock is held, and
@@ -275,7 +335,7 @@ func TestLargeLeaseIsNotCopied(t *testing.T) {
 }
 
 // TestDelayedLargeIsApart tests that a large item that is put with a delay, or overwritten by one, does not lie in the
-// memory of the client, which uses that again.
+// memory of the client, which uses that again. It lies in the frame that the journal writes.
 func TestDelayedLargeIsApart(t *testing.T) {
 	h := newHiding(t, newFS(), func(o *Options) { o.Settings.Default.MaxMemorySize, o.SegmentSize = 64<<20, 4<<20 })
 	for _, x := range []PutExtra{{Delay: time.Second}, {Delay: time.Second, Key: []byte("k")}, {Key: []byte("k")}} {
@@ -285,6 +345,9 @@ func TestDelayedLargeIsApart(t *testing.T) {
 				t.Fatal(err)
 			}
 			clear(data)
+			if at := h.queue().locate(h.queue().nextID - 1); !h.unwritten(t, at.it.Data) {
+				t.Errorf("%+v: the journal has a copy of the item", x)
+			}
 		}
 		h.now = h.now.After(2 * time.Second)
 		for got := h.next(); got != ""; got = h.next() {

@@ -2,8 +2,10 @@ package engine
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/kestrelmq/kestrel/engine/internal/item"
 )
@@ -31,19 +33,7 @@ func TestLargePutUnderLock(t *testing.T) {
 				t.Fatal(err)
 			}
 			clear(p.Data)
-			sh.mu.Lock()
-			sh.large = l
-			q, _, err := e.find(sh, now, []byte("p"))
-			var s Stored
-			if err == nil {
-				_, err = e.put(q, now, []PutRequest{p}, &s)
-			}
-			sh.large = nil
-			e.unlock(sh, now)
-			e.dropLarge(l)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := putPrepared(t, e, now, "p", p, l)
 			if err := e.Commit(s.Ticket); err != nil {
 				t.Fatal(err)
 			}
@@ -60,6 +50,127 @@ func TestLargePutUnderLock(t *testing.T) {
 			expectItems(e, "before a restart")
 			expectItems(kill(t, e), "after a restart")
 		})
+	}
+}
+
+// putPrepared puts p, whose image is in l.
+func putPrepared(t *testing.T, e *Engine, now Time, name string, p PutRequest, l *largePut) (s Stored) {
+	t.Helper()
+	sh := e.shardOf([]byte(name))
+	sh.mu.Lock()
+	sh.large = l
+	q, _, err := e.find(sh, now, []byte(name))
+	if err == nil {
+		_, err = e.put(q, now, []PutRequest{p}, &s)
+	}
+	sh.large = nil
+	e.unlock(sh, now)
+	e.dropLarge(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestLargeExtraUnderLock is TestLargePutUnderLock of items with a delay, a key, or both, which may take the place of
+// others. The queues have the memory of the frame that the journal writes.
+//
+// Its control is an IsFor that always reports false.
+func TestLargeExtraUnderLock(t *testing.T) {
+	key := []byte("k")
+	for _, tt := range []struct {
+		name     string
+		extra    PutExtra
+		puts     int // the last takes the place of the one before
+		children int
+	}{
+		{"delayed", PutExtra{Delay: time.Second}, 1, 0},
+		{"with a key", PutExtra{Key: key}, 1, 0},
+		{"with a key, delayed", PutExtra{Key: key, Delay: time.Second}, 1, 0},
+		{"in the place of another", PutExtra{Key: key}, 2, 0},
+		{"in the place of another, delayed", PutExtra{Key: key, Delay: time.Second, OnDuplicate: OnlyReplace}, 2, 0},
+		{"delayed, with children", PutExtra{Delay: time.Second}, 1, 3},
+		{"with a key, with children", PutExtra{Key: key}, 1, 3},
+		{"with a key, delayed, with children", PutExtra{Key: key, Delay: time.Second}, 1, 3},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHiding(t, newFS(), func(o *Options) { o.Settings.Default.MaxMemorySize, o.SegmentSize = 64<<20, 4<<20 })
+			e, names := h.Engine, []string{"p"}
+			for i := range tt.children {
+				names = append(names, fmt.Sprintf("p+%d", i))
+				mustGet(t, e, names[i+1])
+			}
+			if tt.puts > 1 {
+				mustPutKey(t, e, "p", "first")
+			}
+			p := PutRequest{Data: largeData(), Flags: 7, Expiry: h.now + 60_000, Extra: &tt.extra}
+			l, err := e.prepare(e.shardOf([]byte("p")), h.now, []byte("p"), &p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			clear(p.Data)
+			s := putPrepared(t, e, h.now, "p", p, l)
+			if s.Replaced != tt.puts-1 {
+				t.Errorf("the put took the place of %d items, want %d", s.Replaced, tt.puts-1)
+			}
+			if !e.unwritten(t, l.frame.Image()) {
+				t.Error("the journal has a copy of the item")
+			}
+			h.now = h.now.After(2 * time.Second)
+			for i, when := range []string{"before", "after"} {
+				for _, name := range names {
+					var got aliased
+					if _, err := h.Fetch(h.now, []byte(name), FetchRequest{Access: Peek}, &got); err != nil {
+						t.Errorf("%s a kill: queue %s: %v", when, name, err)
+						continue
+					}
+					if !bytes.Equal(got.data, largeData()) || string(got.item.Key()) != string(tt.extra.Key) {
+						t.Errorf("%s a kill: queue %s has %d bytes that begin with %.20q, key %q", when, name, len(got.data), got.data, got.item.Key())
+					}
+					if i == 0 && !lies(got.data, l.frame.Image()) {
+						t.Errorf("queue %s has a copy of the item", name)
+					}
+				}
+				if i == 0 {
+					mustCommit(t, e, s.Ticket)
+					h.restart(false)
+				}
+			}
+		})
+	}
+}
+
+// TestLargeExtraRefused tests that a large item with a key or a delay that is refused leaves nothing behind, neither in
+// memory nor in the journal: also one whose key is longer than an image can say.
+func TestLargeExtraRefused(t *testing.T) {
+	e, _ := newQuiet(t, func(o *QueueOptions) { o.MaxDelay = time.Minute })
+	mustPut(t, e, "q", "x")
+	if _, err := e.Put(Now(), []byte("q"), PutRequest{Data: []byte("y"), Extra: &PutExtra{Key: []byte("k")}}); err != nil {
+		t.Fatal(err)
+	}
+	mustCommit(t, e, Ticket{Written: e.journal.End()})
+	end, memory := e.journal.End(), e.memory.Load()
+	for _, tt := range []struct {
+		extra PutExtra
+		want  error
+	}{
+		{PutExtra{Key: bytes.Repeat([]byte("k"), MaxKeySize+1)}, ErrBadKey},
+		{PutExtra{Key: bytes.Repeat([]byte("k"), 256)}, ErrBadKey},
+		{PutExtra{Key: []byte("a/b")}, ErrBadKey},
+		{PutExtra{Key: []byte("k"), OnDuplicate: OnlyNew}, ErrKeyExists},
+		{PutExtra{Key: []byte("other"), OnDuplicate: OnlyReplace}, ErrNoSuchItem},
+		{PutExtra{Delay: time.Hour}, ErrDelayTooLong},
+	} {
+		if _, err := e.Put(Now(), []byte("q"), PutRequest{Data: largeData(), Extra: &tt.extra}); !errors.Is(err, tt.want) {
+			t.Errorf("a put with a key of %d bytes, delay %v = %v, want %v", len(tt.extra.Key), tt.extra.Delay, err, tt.want)
+		}
+	}
+	e.opts.MemoryLimit = e.memory.Load() + int64(len(largeData()))
+	if _, err := e.Put(Now(), []byte("q"), PutRequest{Data: largeData(), Extra: &PutExtra{Key: []byte("k")}}); err != ErrOutOfMemory {
+		t.Errorf("a put past the memory limit = %v, want %v", err, ErrOutOfMemory)
+	}
+	if e.journal.End() != end || e.memory.Load() != memory {
+		t.Errorf("puts that were refused left %d bytes in the journal, and %d in memory", e.journal.End()-end, e.memory.Load()-memory)
 	}
 }
 

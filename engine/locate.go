@@ -168,7 +168,7 @@ func (e *Engine) cut(q *queue, at *spot) {
 
 // ofKey finds the item of a key, if there is one that has not expired. Of one that is on disk alone it does not know.
 func (q *queue) ofKey(key []byte, now Time) (at spot, ok bool) {
-	if q.keys == nil {
+	if q == nil || q.keys == nil {
 		return at, false
 	}
 	hash := q.keys.seed.Hash(key)

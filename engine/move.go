@@ -131,7 +131,12 @@ func (e *Engine) moveIn(now Time, r *read, from record.Destination) (arrived boo
 	}
 	var large *largePut
 	if r.item.HasOwnMemory() { // also past the memory limit: its own queue lets go of as much
-		large = e.image(now, &put, 1)
+		if r.dead != 0 {
+			sh.mu.Lock()
+			put.Extra = sh.queues[r.target].asDead(r, now)
+			sh.mu.Unlock()
+		}
+		large = e.image(&put, put.large(now, 1))
 		defer e.dropLarge(large)
 	}
 	sh.mu.Lock()
@@ -146,7 +151,7 @@ func (e *Engine) moveIn(now Time, r *read, from record.Destination) (arrived boo
 	case err != nil:
 		return false, nil, err
 	case r.dead != 0:
-		put.Extra = q.asDead(r, now)
+		put.Extra = q.asDead(r, now) // without its key, if that was taken meanwhile: then large is not for it
 	default:
 		if err := e.makeRoom(q, now, len(r.item.Data), sweepBatch); err != nil {
 			q.counters.lostIn++
@@ -159,7 +164,7 @@ func (e *Engine) moveIn(now Time, r *read, from record.Destination) (arrived boo
 	return true, sh.takeMoves(), nil
 }
 
-// asDead is what a dead-letter queue keeps of an item beside what it put: its key, if that is free, and its origin.
+// asDead is what a dead-letter queue, also one that is not made, keeps of an item: its key, if that is free, and origin.
 func (q *queue) asDead(r *read, now Time) *PutExtra {
 	x := &PutExtra{Key: r.item.Key(), origin: r.q.name, why: r.dead}
 	if _, taken := q.ofKey(x.Key, now); taken {

@@ -4,7 +4,6 @@ import (
 	"errors"
 
 	"github.com/kestrelmq/kestrel/engine/internal/item"
-	"github.com/kestrelmq/kestrel/engine/internal/journal"
 	"github.com/kestrelmq/kestrel/engine/internal/record"
 )
 
@@ -78,7 +77,7 @@ func (e *Engine) putAll(now Time, name []byte, puts []PutRequest, s *Stored) (er
 	shared := false // the next item goes to so many queues that they share its image
 	for err == nil && !all {
 		var large *largePut
-		if p := &puts[0]; shared || item.IsLarge(len(p.Data)) && p.Extra == nil {
+		if p := &puts[0]; shared || item.IsLarge(len(p.Data)) {
 			if large, err = e.prepare(sh, now, name, p); err != nil {
 				break
 			}
@@ -276,24 +275,14 @@ func (e *Engine) add(
 	case len(sh.targets) == 1 && !moved && sh.large == nil:
 		return e.addTo(sh.targets[0], now, puts, added, s)
 	}
-	sh.to = sh.to[:0]
+	sh.to, sh.over = sh.to[:0], sh.over[:0]
 	for _, q := range sh.targets {
 		if q.opts.KeepJournal {
 			sh.to = append(sh.to, record.Destination{Queue: q.number, Item: q.nextID})
 		}
 		e.push(q, puts[:1], added)
 	}
-	var (
-		lsn LSN
-		seg uint64
-	)
-	switch p := &puts[0]; {
-	case len(sh.to) == 0:
-	case sh.large.of(p) && sh.large.frame.HasRoomFor(len(sh.to)):
-		lsn, seg = e.journal.PutLarge(sh.to, sh.large.frame, from)
-	default:
-		lsn, seg = e.journal.Put(sh.to, p.item(added), from)
-	}
+	lsn, seg := e.recordPut(sh, &puts[0], puts[0].item(added), Standing{}, from)
 	for _, q := range sh.targets {
 		e.endAdd(q, now, 1, lsn, seg, s)
 	}
@@ -477,34 +466,14 @@ func sharesImage(p *PutRequest, queues int) bool {
 	return len(p.Data) >= item.MinChunkSize && len(p.Data)*queues > maxFanned && p.Extra == nil
 }
 
-// largePut is a put of a large item, or of one to many queues. Its image is made before the shard is locked.
-// Otherwise the put would hold the locks of the shard and of the journal while it copies so much. The image lies in a
-// frame of the journal, and the chunks of all queues that take the item share it.
-type largePut struct {
-	data  *byte // the first of the item as it was given
-	frame *journal.Large
-}
-
 // prepare makes the image for a put of p, a large item, to the queue called name. The memory is counted
 // before it is taken.
 func (e *Engine) prepare(sh *shard, now Time, name []byte, p *PutRequest) (*largePut, error) {
-	queues := sh.takers(name)
-	if size := journal.LargeSize(p.item(now), queues); e.memory.Load()+size > e.opts.MemoryLimit {
+	of := p.large(now, sh.takers(name))
+	if e.memory.Load()+of.Size() > e.opts.MemoryLimit {
 		return nil, ErrOutOfMemory
 	}
-	return e.image(now, p, queues), nil
-}
-
-// image makes the image for a put of p to so many queues, whatever memory there is.
-func (e *Engine) image(now Time, p *PutRequest, queues int) *largePut {
-	it := p.item(now)
-	e.memory.Add(journal.LargeSize(it, queues))
-	return &largePut{&p.Data[0], journal.NewLarge(it, queues)}
-}
-
-// item is what p puts at a time.
-func (p *PutRequest) item(now Time) Item {
-	return Item{Data: p.Data, Flags: p.Flags, Added: now, Expiry: p.Expiry}
+	return e.image(p, of), nil
 }
 
 // takers is how many queues take what is put to the queue called name: itself and its children.
@@ -516,18 +485,3 @@ func (sh *shard) takers(name []byte) int {
 	}
 	return 1
 }
-
-// dropLarge ends the use of l by the put that it was made for.
-func (e *Engine) dropLarge(l *largePut) {
-	if l != nil && l.frame.Shared.Drop() {
-		e.memory.Add(-l.frame.Shared.Size)
-	}
-}
-
-// of reports whether l is for the put of p.
-func (l *largePut) of(p *PutRequest) bool {
-	return l != nil && len(p.Data) > 0 && l.data == &p.Data[0]
-}
-
-// chunk returns a chunk with the item.
-func (l *largePut) chunk() *item.Chunk { return item.NewLarge(l.frame.Image(), &l.frame.Shared) }

@@ -94,15 +94,13 @@ func (e *Engine) keepLargeAside(q *queue, it *Item) {
 
 // withLarge makes the record of a large item with no lock held, and calls f with the shard locked.
 func (e *Engine) withLarge(sh *shard, it *Item, f func(*journal.Large)) {
-	size := journal.LargeSize(*it, 1)
-	e.memory.Add(size)
-	l := journal.NewLarge(*it, 1)
+	of := journal.LargeOf{Item: *it, Queues: 1, Changes: 1}
+	e.memory.Add(of.Size())
+	l := journal.NewLarge(of)
 	sh.mu.Lock()
 	f(l)
 	sh.mu.Unlock()
-	if l.Shared.Drop() {
-		e.memory.Add(-size)
-	}
+	e.dropLarge(&largePut{frame: l})
 }
 
 // keepRead rewrites the item of a read in the journal, with its count if the journal knows of one.

@@ -42,6 +42,33 @@ const (
 // ImageSize is the number of bytes that the image of it takes.
 func ImageSize(it *Item) int { return sizeOfImage(len(it.Data), it.Flags, it.Expiry, it.behind) }
 
+// Behind is the key and the origin of an item, either of which may be empty. MaxKeySize and 255 bytes are the most that
+// they may have.
+type Behind struct {
+	Key    []byte
+	Origin string
+	Why    Why
+}
+
+func (b *Behind) sizes() behind { return behindOf(len(b.Key), len(b.Origin), b.Why) }
+
+// ImageSizeWith is ImageSize of it with b in place of what it has, unless b is empty.
+func ImageSizeWith(it *Item, b *Behind) int {
+	if sizes := b.sizes(); sizes != 0 {
+		return sizeOfImage(len(it.Data), it.Flags, it.Expiry, sizes)
+	}
+	return ImageSize(it)
+}
+
+// AppendImageWith is AppendImage of it with b in place of what it has, unless b is empty. It copies the body once.
+func AppendImageWith(dst []byte, it *Item, b *Behind) []byte {
+	with := *it
+	if with.behind = b.sizes(); with.IsPlain() {
+		return AppendImage(dst, it)
+	}
+	return append(append(append(appendRichHead(dst, &with), it.Data...), b.Key...), b.Origin...)
+}
+
 // imageSize is how many bytes more an image has for the key and the origin.
 func (b behind) imageSize() (n int) {
 	if b.keySize() != 0 {
@@ -93,6 +120,11 @@ func AppendImage(dst []byte, it *Item) []byte {
 
 // appendRich is AppendImage of an item with a key or an origin.
 func appendRich(dst []byte, it *Item) []byte {
+	return append(appendRichHead(dst, it), it.Stored()...)
+}
+
+// appendRichHead appends what stands before the body in such an image.
+func appendRichHead(dst []byte, it *Item) []byte {
 	bits := byte(0)
 	keySize, originSize := it.behind.keySize(), it.behind.originSize()
 	if keySize != 0 {
@@ -108,7 +140,7 @@ func appendRich(dst []byte, it *Item) []byte {
 	if originSize != 0 {
 		dst = append(dst, byte(originSize), byte(it.Why()))
 	}
-	return append(dst, it.Stored()...)
+	return dst
 }
 
 // appendFields is appendImage of an item that is still in registers.

@@ -26,7 +26,7 @@ func NewLarge(image []byte, s *Shared) *Chunk {
 
 // PushLarge is Push of an item whose image is in c, a chunk that NewLarge has made.
 func (w *Window) PushLarge(c *Chunk, it Item) {
-	c.FirstID = it.ID
+	c.FirstID, c.rich = it.ID, !it.IsPlain()
 	w.link(c)
 	c.Account(&it, 1)
 	w.nextID = it.ID + 1

@@ -13,62 +13,96 @@ import (
 type Large struct {
 	buf    []byte // room for what stands in front of the image, and before it for the frame's head; then the image
 	image  int    // where that begins
-	most   int    // queues that the head has room for
+	end    int    // behind it: records of how the item stands
+	queues int    // that the head has room for
+	rich   bool   // the item is not plain
 	Shared item.Shared
 }
 
+// LargeOf is what a Large is made of.
+type LargeOf struct {
+	Item    item.Item
+	With    item.Behind // the item's in the frame, unless it is empty
+	Queues  int         // the item goes to so many at most
+	Changes int         // so many of them have a record that says how it stands
+}
+
 const (
-	// maxRemove is how many bytes a record in front of that of the image has at most, and maxChange that for one behind
-	// it.
+	// maxRemove is how many bytes a record in front of that of the image has at most.
 	maxRemove = 1 + 4 + 2*binary.MaxVarintLen64
-	maxChange = 64
 	// padding is the capacity behind what a frame has: the log pads frames.
 	padding = 8
 )
 
-// LargeSize is how many bytes of memory a frame for a put of it to so many queues takes.
-func LargeSize(it item.Item, queues int) int64 {
-	return int64(headRoom(queues) + item.ImageSize(&it) + maxChange + padding)
+// Size is how many bytes of memory the Large takes.
+func (of *LargeOf) Size() int64 {
+	return int64(headRoom(of.Queues) + item.ImageSizeWith(&of.Item, &of.With) + of.Changes*record.MaxChangeSize + padding)
 }
 
 func headRoom(queues int) int {
 	return segment.FrameHeaderSize + maxRemove + 1 + (1+2*queues)*binary.MaxVarintLen64
 }
 
-// NewLarge returns a frame for a put of it to so many queues at most. The caller has counted its memory,
-// and uses it.
-func NewLarge(it item.Item, queues int) *Large {
-	head, size := headRoom(queues), LargeSize(it, queues)
-	l := &Large{buf: item.AppendImage(make([]byte, head, size), &it), image: head, most: queues}
-	l.Shared.Size = size
+// NewLarge returns a frame. The caller has counted its memory, and uses it.
+func NewLarge(of LargeOf) *Large {
+	head, size := headRoom(of.Queues), of.Size()
+	buf := item.AppendImageWith(make([]byte, head, size), &of.Item, &of.With)
+	l := &Large{buf: buf, image: head, end: len(buf), queues: of.Queues}
+	it := l.Item()
+	l.rich, l.Shared.Size = !it.IsPlain(), size
 	l.Shared.Use()
 	return l
 }
 
 // Image is the item's image. Nobody may change it.
-func (l *Large) Image() []byte { return l.buf[l.image:] }
+func (l *Large) Image() []byte { return l.buf[l.image:l.end] }
 
-// HasRoomFor reports whether l is for a put to so many queues.
-func (l *Large) HasRoomFor(queues int) bool { return queues <= l.most }
+// Item is the item, which lies in the image, without its id.
+func (l *Large) Item() item.Item {
+	it, _ := item.ParseImage(l.Image())
+	return it
+}
 
-// PutLarge is Put of the item in l to the queues in to, which leaves the queue that from names. One of PutLarge
-// and KeepLarge may be called, once, and uses the memory of l until the frame is written. PutLarge may change to.
-func (j *Journal) PutLarge(to []record.Destination, l *Large, from record.Destination) (lsn LSN, at uint64) {
+// IsFor reports whether l has room for a put to so many queues, in over of which it takes the place of another item.
+func (l *Large) IsFor(to, over int) bool {
+	return over == 0 && to <= l.queues || over == 1 && to == 0
+}
+
+// PutLarge is PutExtra of the item in l, which is for such a put. One of PutLarge and KeepLarge may be called, once, and
+// uses the memory of l until the frame is written. PutLarge may change to and over. If c is not zero, or over not
+// empty, l has room for the changes.
+func (j *Journal) PutLarge(
+	to, over []record.Destination, l *Large, c record.Change, from record.Destination,
+) (lsn LSN, at uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	var scratch [128]byte
 	head, n := scratch[:0], len(j.active)
-	to = j.recorded(to)
-	if from.Queue >= j.first {
-		if len(to) == 0 {
-			j.active = record.AppendRemove(j.active, from.Queue, from.Item, 0)
-		}
-		head = record.AppendRemove(head, from.Queue, from.Item, 0)
-	}
-	if len(to) == 0 {
+	to, over = j.recorded(to), j.recorded(over)
+	if len(to)+len(over) == 0 {
+		j.appendLeave(from)
 		return j.appended(len(j.active) - n), j.segment.Load()
 	}
-	return j.appendLarge(l, record.AppendPutHead(head, to)), j.segment.Load()
+	if from.Queue >= j.first {
+		head = record.AppendRemove(head, from.Queue, from.Item, 0)
+	}
+	if len(over) > 0 {
+		head, to = record.AppendKeepHead(head, over[0].Queue, over[0].Item), over
+	} else {
+		head = record.AppendPutHead(head, to)
+	}
+	if !c.IsZero() || len(over) > 0 {
+		for _, d := range to {
+			j.changeLarge(l, d.Queue, d.Item, c)
+		}
+	}
+	return j.appendLarge(l, head), j.segment.Load()
+}
+
+// changeLarge adds a change record to the frame. The caller holds mu.
+func (j *Journal) changeLarge(l *Large, queue, id uint64, c record.Change) {
+	l.buf = record.AppendChange(l.buf, queue, id, c)
+	j.version = segment.Version2
 }
 
 // KeepLarge is Keep of the item in l or, if change is not nil, KeepChanged.
@@ -83,8 +117,7 @@ func (j *Journal) KeepLarge(
 		return at
 	}
 	if change != nil {
-		l.buf = record.AppendChange(l.buf, queue, id, *change)
-		j.version = segment.Version2
+		j.changeLarge(l, queue, id, *change)
 	}
 	var scratch [64]byte
 	j.appendLarge(l, record.AppendKeepHead(scratch[:0], queue, id))
@@ -96,6 +129,9 @@ func (j *Journal) appendLarge(l *Large, head []byte) LSN {
 	start := l.image - len(head)
 	copy(l.buf[start:], head)
 	j.endFrame()
+	if l.rich {
+		j.version = segment.Version2
+	}
 	l.Shared.Use()
 	j.ended = append(j.ended, frame{
 		buf: l.buf[start-segment.FrameHeaderSize:], size: l.Shared.Size, version: j.version, shared: &l.Shared,
