@@ -334,6 +334,64 @@ func TestLargeLeaseIsNotCopied(t *testing.T) {
 	}
 }
 
+// TestLargeLeaseFromBacklog tests that leased large items that only a backlog file had are in the journal as they were
+// when their leases were acknowledged, after the file is gone and a kill, and that their memory is given back.
+func TestLargeLeaseFromBacklog(t *testing.T) {
+	h := newHiding(t, newFS(), func(o *Options) { o.SegmentSize = 4 << 20 })
+	body := func(i int) []byte { return append(largeData(), byte('a'+i)) }
+	const items = 4
+	for i := range items {
+		ticket, err := h.Put(h.now, []byte("q"), PutRequest{Data: body(i), Flags: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustCommit(t, h.Engine, ticket)
+		h.work()
+	}
+	if b := h.queue().backlog; b == nil || b.count == 0 {
+		t.Fatal("nothing is in a backlog file")
+	}
+	var leases []uint64
+	recorded := 0
+	for i := range items {
+		var got copied
+		var about Delivery
+		lease := FetchRequest{Access: Lease, Lease: time.Minute, Delivery: &about}
+		before := h.journal.End()
+		f, err := h.Fetch(h.now, []byte("q"), lease, &got)
+		for ; err == ErrComing; f, err = h.Fetch(h.now, []byte("q"), lease, &got) {
+			h.work()
+		}
+		if err != nil || !bytes.Equal(got.item.Data, body(i)) {
+			t.Fatalf("lease %d brings %d bytes, %v", i, len(got.item.Data), err)
+		}
+		if h.journal.End()-before > LSN(len(body(i))) {
+			recorded++
+		}
+		mustCommit(t, h.Engine, f.Ticket)
+		leases = append(leases, about.Receipt)
+	}
+	if recorded == 0 {
+		t.Error("no item was recorded with its lease")
+	}
+	h.work()
+	h.restart(false)
+	for i := items - 1; i >= 0; i-- {
+		if _, err := h.ReturnLease(h.now, []byte("q"), leases[i], Return{How: Release}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range items {
+		if got := h.next(); got != string(body(i)) {
+			t.Errorf("after a kill item %d has %d bytes", i, len(got))
+		}
+	}
+	h.work()
+	if n := memoryBeyondQueues(h.Engine); n > 1<<16 {
+		t.Errorf("%d bytes are counted when nothing is left", n)
+	}
+}
+
 // TestDelayedLargeIsApart tests that a large item that is put with a delay, or overwritten by one, does not lie in the
 // memory of the client, which uses that again. It lies in the frame that the journal writes.
 func TestDelayedLargeIsApart(t *testing.T) {

@@ -92,6 +92,8 @@ func TestLargeExtraUnderLock(t *testing.T) {
 		{"delayed, with children", PutExtra{Delay: time.Second}, 1, 3},
 		{"with a key, with children", PutExtra{Key: key}, 1, 3},
 		{"with a key, delayed, with children", PutExtra{Key: key, Delay: time.Second}, 1, 3},
+		{"in the place of others, with children", PutExtra{Key: key}, 2, 3},
+		{"in the place of others, delayed, with children", PutExtra{Key: key, Delay: time.Second}, 2, 3},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := newHiding(t, newFS(), func(o *Options) { o.Settings.Default.MaxMemorySize, o.SegmentSize = 64<<20, 4<<20 })
@@ -113,7 +115,7 @@ func TestLargeExtraUnderLock(t *testing.T) {
 			if s.Replaced != tt.puts-1 {
 				t.Errorf("the put took the place of %d items, want %d", s.Replaced, tt.puts-1)
 			}
-			if !e.unwritten(t, l.frame.Image()) {
+			if several := tt.puts > 1 && tt.children > 0; !several && !e.unwritten(t, l.frame.Image()) {
 				t.Error("the journal has a copy of the item")
 			}
 			h.now = h.now.After(2 * time.Second)
@@ -171,6 +173,25 @@ func TestLargeExtraRefused(t *testing.T) {
 	}
 	if e.journal.End() != end || e.memory.Load() != memory {
 		t.Errorf("puts that were refused left %d bytes in the journal, and %d in memory", e.journal.End()-end, e.memory.Load()-memory)
+	}
+}
+
+// TestLargeExtraMemory tests that a large item that many queues take is refused if it would count for more than the
+// memory limit. What is aside, or takes the place of others, counts for each queue.
+func TestLargeExtraMemory(t *testing.T) {
+	const children = 20
+	for _, x := range []PutExtra{{Delay: time.Minute}, {Key: []byte("k")}} {
+		e := fanOut(t, testOptions(newFS(), func(o *QueueOptions) { o.Sync = SyncNever }), children)
+		mustPutKey(t, e, "p", "first")
+		mustCommit(t, e, Ticket{Written: e.journal.End()})
+		e.opts.MemoryLimit = e.memory.Load() + 10*int64(len(largeData()))
+		before := e.memory.Load()
+		if _, err := e.Put(Now(), []byte("p"), PutRequest{Data: largeData(), Extra: &x}); err != ErrOutOfMemory {
+			t.Errorf("%+v: a put = %v, want %v", x, err, ErrOutOfMemory)
+		}
+		if n := e.memory.Load() - before; n != 0 {
+			t.Errorf("%+v: %d bytes are counted for a put that was refused", x, n)
+		}
 	}
 }
 

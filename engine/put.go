@@ -237,7 +237,7 @@ func (e *Engine) putToChildren(q *queue, now Time, p *PutRequest) (sweep int64, 
 	if q.family.withheld != nil {
 		return 0, q.family.withheld // the child would miss the item
 	}
-	if !q.shard.large.of(p) {
+	if !q.shard.large.of(p) || p.Extra != nil { // what is aside, or overwritten, counts for each
 		if sharesImage(p, len(q.family.children)+1) {
 			return 0, errShared
 		}

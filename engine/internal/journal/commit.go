@@ -52,8 +52,9 @@ func (j *Journal) takeBuffers() LSN {
 // stay there, to be tried again by the next write. The caller holds writeMu.
 func (j *Journal) writePending(end LSN) error {
 	done := 0
-	for _, f := range j.pending {
-		at, grown, err := j.to.AppendAs(f.version, f.buf)
+	for i := range j.pending {
+		f := &j.pending[i]
+		at, grown, err := j.to.AppendAs(f.version, f.whole())
 		if err != nil {
 			j.pending = append(j.pending[:0], j.pending[done:]...)
 			return j.failed(err)

@@ -119,8 +119,9 @@ type Journal struct {
 
 // frame is a batch that waits to be written.
 type frame struct {
-	buf  []byte // header room, then records
-	size int64  // bytes of memory, as counted with Options.Account
+	buf    []byte  // header room, then records
+	pieces []piece // of which buf is made when it is written; nil: it is whole
+	size   int64   // bytes of memory, as counted with Options.Account
 	// version is that of the segment which it needs.
 	version segment.Version
 	// shared says who else uses that memory, which is counted already; nil: nobody.
@@ -298,6 +299,17 @@ func (j *Journal) Remove(r *Removal, queue, id, nextID uint64) LSN {
 // its remove record must not be one that stands before it, which Keep notes in r.
 func (j *Journal) Keep(r *Removal, queue uint64, it item.Item) (at uint64) {
 	at = j.segment.Load() // before the record can be written
+	if it.HasOwnMemory() {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		if r.limit = min(r.limit, it.ID); queue >= j.first {
+			if !it.IsPlain() {
+				j.version = segment.Version2
+			}
+			j.appendLate(keptLate(queue, it, nil))
+		}
+		return at
+	}
 	j.Record(queue, func(b []byte) []byte {
 		if !it.IsPlain() {
 			j.version = segment.Version2
@@ -336,6 +348,18 @@ func (j *Journal) RecordFrame(queue uint64, b []byte) LSN {
 	return j.appended(len(b) - segment.FrameHeaderSize)
 }
 
+// appendLate adds frames of pieces, at least one. The caller holds mu.
+func (j *Journal) appendLate(frames ...late) (lsn LSN) {
+	j.endFrame()
+	for _, l := range frames {
+		size := int64(segment.FrameHeaderSize + l.size + padding)
+		j.opts.account(size)
+		j.ended = append(j.ended, frame{pieces: l.pieces, size: size, version: j.version})
+		lsn = j.appended(l.size)
+	}
+	return lsn
+}
+
 // RecordNew is Record of records that need version 2.
 func (j *Journal) RecordNew(queue uint64, encode func([]byte) []byte) LSN {
 	return j.Record(queue, func(b []byte) []byte {
@@ -346,14 +370,22 @@ func (j *Journal) RecordNew(queue uint64, encode func([]byte) []byte) LSN {
 
 // PutExtra records an item that goes to the queues in to, and in the queues in over takes the place of another.
 // It is in line, unless c says something else. It lies in the segment returned or in a later one. PutExtra
-// may change to and over. Unless from is zero, it leaves the queue that from names, as with Put.
+// may change to and over. A large item that takes the place of another has memory that nobody changes. Unless from is
+// zero, it leaves the queue that from names, as with Put.
 func (j *Journal) PutExtra(
 	to, over []record.Destination, it item.Item, c record.Change, from record.Destination,
 ) (lsn LSN, seg uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	n := len(j.active)
-	to = j.recorded(to)
+	to, over = j.recorded(to), j.recorded(over)
+	if len(over) > 0 && it.HasOwnMemory() {
+		if from.Queue < j.first {
+			from = record.Destination{}
+		}
+		j.version = segment.Version2
+		return j.appendLate(putLate(to, over, it, c, from)...), j.segment.Load()
+	}
 	if len(to) > 0 {
 		j.appendPut(to, it)
 	}
@@ -362,7 +394,7 @@ func (j *Journal) PutExtra(
 			j.appendChange(d.Queue, d.Item, c)
 		}
 	}
-	for _, d := range j.recorded(over) {
+	for _, d := range over {
 		it.ID = d.Item
 		j.active = record.AppendKeep(j.active, d.Queue, it)
 		j.appendChange(d.Queue, d.Item, c)
@@ -388,12 +420,17 @@ func (j *Journal) KeepChanged(
 ) (lsn LSN, seg uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	r.limit = min(r.limit, it.ID)
 	n := len(j.active)
-	if queue >= j.first {
+	switch {
+	case queue < j.first:
+	case it.HasOwnMemory():
+		j.version = segment.Version2
+		return j.appendLate(keptLate(queue, it, &c)), j.segment.Load()
+	default:
 		j.active = record.AppendKeep(j.active, queue, it)
 		j.appendChange(queue, it.ID, c)
 	}
-	r.limit = min(r.limit, it.ID)
 	return j.appended(len(j.active) - n), j.segment.Load()
 }
 
@@ -429,7 +466,7 @@ func (j *Journal) Inspect(read func() error, visit func(records []byte) error) e
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, f := range slices.Concat(j.pending, j.ended, []frame{{buf: j.active}}) {
-		if err := visit(f.buf[segment.FrameHeaderSize:]); err != nil {
+		if err := visit(f.whole()[segment.FrameHeaderSize:]); err != nil {
 			return err
 		}
 	}

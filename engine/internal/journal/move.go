@@ -70,7 +70,7 @@ func (m *Move) drain(least int) (end LSN, err error) {
 	j.mu.Lock()
 	gathered := len(j.active) - segment.FrameHeaderSize
 	for _, f := range j.ended {
-		gathered += len(f.buf)
+		gathered += f.len()
 	}
 	if end = j.end; gathered == 0 || gathered < least {
 		j.mu.Unlock()
@@ -82,7 +82,7 @@ func (m *Move) drain(least int) (end LSN, err error) {
 	j.mu.Unlock()
 	defer func() { j.forget(frames) }()
 	for _, f := range frames {
-		at, _, err := m.to.AppendAs(f.version, f.buf)
+		at, _, err := m.to.AppendAs(f.version, f.whole())
 		if err != nil {
 			return end, err
 		}

@@ -135,7 +135,7 @@ func (j *Journal) fits() bool {
 	waiting := int64(len(j.active))
 	for _, frames := range [][]frame{j.pending, j.ended} {
 		for _, f := range frames {
-			waiting += int64(len(f.buf))
+			waiting += int64(f.len())
 		}
 	}
 	return waiting <= j.log.Room()
