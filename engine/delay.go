@@ -49,34 +49,30 @@ func (e *Engine) admitExtra(q *queue, now Time, x *PutExtra, s *Stored) error {
 	return nil
 }
 
-// addExtra is add for an item with a key or an origin, or one that is hidden at first. A large one has its image.
+// addExtra is add for an item with a key or an origin, or one that is hidden at first. Nobody else uses a large one.
 func (e *Engine) addExtra(sh *shard, now Time, p *PutRequest, added Time, from record.Destination, s *Stored) {
 	x := p.Extra
 	it := Item{Data: p.Data, Flags: p.Flags, Added: added, Expiry: p.Expiry}
-	switch {
-	case sh.large.of(p):
+	if sh.large.of(p) {
 		it = sh.large.frame.Item()
-	case len(x.Key)+len(x.origin) > 0:
+	} else if len(x.Key)+len(x.origin) > 0 {
 		it = it.With(sh.scratch[:0], x.Key, x.origin, x.why)
 		sh.scratch = smallScratch(it.Stored())
-	case x.Delay > 0 || !x.stands.IsZero():
-		it = it.Apart() // it is the client's
 	}
 	stands := x.stands
 	if x.Delay > 0 {
 		stands.Due = e.dueIn(x.Delay)
 	}
 	sh.to, sh.over = sh.to[:0], sh.over[:0]
-	ids := append(sh.ids[:0], make([]uint64, len(sh.targets))...) // of the items of the key; zero: there is none
-	sh.ids = ids
+	sh.ids = append(sh.ids[:0], make([]uint64, len(sh.targets))...) // of the items of the key; zero: there is none
 	for i, q := range sh.targets {
 		to := record.Destination{Queue: q.number, Item: q.nextID}
 		if at, ok := q.ofKey(x.Key, now); ok {
-			to.Item, ids[i] = at.it.ID, at.it.ID
+			to.Item, sh.ids[i] = at.it.ID, at.it.ID
 		}
 		switch {
 		case !q.opts.KeepJournal:
-		case ids[i] != 0:
+		case sh.ids[i] != 0:
 			sh.over = append(sh.over, to)
 		default:
 			sh.to = append(sh.to, to)
@@ -84,9 +80,9 @@ func (e *Engine) addExtra(sh *shard, now Time, p *PutRequest, added Time, from r
 	}
 	lsn, segment := e.recordPut(sh, p, it, stands, from)
 	for i, q := range sh.targets {
-		if ids[i] != 0 {
-			it.ID = ids[i]
-			if i == len(ids)-1 { // children come first
+		if sh.ids[i] != 0 {
+			it.ID = sh.ids[i]
+			if i == len(sh.ids)-1 { // children come first
 				s.Replaced++
 			}
 			e.overwrite(q, &it, segment, stands)
@@ -101,7 +97,7 @@ func (e *Engine) addExtra(sh *shard, now Time, p *PutRequest, added Time, from r
 		q.counters.putBytes += int64(len(it.Data))
 		if q.opts.KeepJournal {
 			s.Ticket = s.Ticket.Merge(q.ticket(e.journal, lsn))
-			if ids[i] != 0 {
+			if sh.ids[i] != 0 {
 				q.noteOverwrite(lsn)
 			} else {
 				q.notePut(e.journal, it.ID, lsn)
@@ -127,16 +123,13 @@ func (e *Engine) append(q *queue, it *Item, segment uint64, stands Standing, pre
 	if q.items() == 0 {
 		q.ageBegins()
 	}
-	if !q.opts.KeepJournal {
-		segment = 0
-	}
 	if stands.IsZero() {
 		if w := e.newest(q, len(it.Data)); prepared {
 			w.PushLarge(q.shard.large.chunk(), *it)
 		} else {
 			w.Push(&q.shard.pool, it, q.opts.MaxMemorySize)
 		}
-		if segment != 0 {
+		if q.opts.KeepJournal {
 			q.noteSegment(segment, it.ID)
 		}
 	} else {
@@ -156,8 +149,5 @@ func (e *Engine) overwrite(q *queue, it *Item, segment uint64, stands Standing) 
 	e.cut(q, &at)
 	q.leaveRun(it.ID, size)
 	q.removal.Rewritten(it.ID)
-	if !q.opts.KeepJournal {
-		segment = 0
-	}
 	e.setAside(q, it, segment, entryOf(stands))
 }

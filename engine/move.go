@@ -133,7 +133,7 @@ func (e *Engine) moveIn(now Time, r *read, from record.Destination) (arrived boo
 	if r.item.HasOwnMemory() { // also past the memory limit: its own queue lets go of as much
 		if r.dead != 0 {
 			sh.mu.Lock()
-			put.Extra = sh.queues[r.target].asDead(r, now)
+			put.Extra = sh.queues[r.target].extraOf(now, &r.item, r.q.name, r.dead)
 			sh.mu.Unlock()
 		}
 		large = e.image(&put, put.large(now, 1))
@@ -141,8 +141,6 @@ func (e *Engine) moveIn(now Time, r *read, from record.Destination) (arrived boo
 	}
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	sh.large = large
-	defer func() { sh.large = nil }()
 	q := sh.queues[r.target]
 	if q == nil {
 		q, _, err = e.make(sh, now, r.target)
@@ -151,7 +149,7 @@ func (e *Engine) moveIn(now Time, r *read, from record.Destination) (arrived boo
 	case err != nil:
 		return false, nil, err
 	case r.dead != 0:
-		put.Extra = q.asDead(r, now) // without its key, if that was taken meanwhile: then large is not for it
+		put.Extra = q.extraOf(now, &r.item, r.q.name, r.dead) // without its key, if that was taken meanwhile: then large is not for it
 	default:
 		if err := e.makeRoom(q, now, len(r.item.Data), sweepBatch); err != nil {
 			q.counters.lostIn++
@@ -159,14 +157,15 @@ func (e *Engine) moveIn(now Time, r *read, from record.Destination) (arrived boo
 		}
 		q.counters.movedIn++
 	}
-	sh.targets = append(sh.targets[:0], q)
+	sh.targets, sh.large = append(sh.targets[:0], q), large
+	defer func() { sh.large = nil }()
 	e.add(sh, now, []PutRequest{put}, now, from, new(Stored))
 	return true, sh.takeMoves(), nil
 }
 
-// asDead is what a dead-letter queue, also one that is not made, keeps of an item: its key, if that is free, and origin.
-func (q *queue) asDead(r *read, now Time) *PutExtra {
-	x := &PutExtra{Key: r.item.Key(), origin: r.q.name, why: r.dead}
+// extraOf is what q, also one that is not made, keeps of an item: its key, if that is free, and who gave it up.
+func (q *queue) extraOf(now Time, it *Item, origin string, why Why) *PutExtra {
+	x := &PutExtra{Key: it.Key(), origin: origin, why: why}
 	if _, taken := q.ofKey(x.Key, now); taken {
 		x.Key = nil
 	}

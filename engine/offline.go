@@ -247,6 +247,7 @@ func (e *Engine) Restore(now Time, name []byte, it Item, stands Standing) (Ticke
 	if err := e.admit(len(it.Data)); err != nil {
 		return Ticket{}, err
 	}
+	it = it.Apart() // it is the caller's
 	sh := e.shardOf(name)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -267,10 +268,8 @@ func (e *Engine) Restore(now Time, name []byte, it Item, stands Standing) (Ticke
 
 // restored is what it, as another store had it, has in q beside its body.
 func (q *queue) restored(now Time, it *Item, stands Standing) *PutExtra {
-	x := &PutExtra{Key: it.Key(), origin: string(it.Origin()), why: it.Why(), stands: stands}
-	if _, taken := q.ofKey(x.Key, now); taken {
-		x.Key = nil
-	}
+	x := q.extraOf(now, it, string(it.Origin()), it.Why())
+	x.stands = stands
 	if stands.Token != 0 {
 		if _, taken := q.itemsAside().FindToken(stands.Token); taken {
 			x.stands.Token = q.newToken()
