@@ -114,7 +114,7 @@ func TestPipelines(t *testing.T) {
 	for seed := range seeds {
 		requests := pipelined(rand.New(rand.NewPCG(seed, 0)))
 		want := played(t, requests, 20, DefaultMaxPending, false)
-		little := max(100, len(requests)-readSize) // the client reads nothing before it has sent all
+		little := max(100, len(requests)-readSize)       // the client reads nothing before it has sent all
 		for i, size := range []int{1 << 20, 1000, 333} { // the first has all of them at once
 			for _, pending := range []int{DefaultMaxPending, little} {
 				if got := played(t, requests, size, pending, (int(seed)+i)%2 == 0); got != want {
