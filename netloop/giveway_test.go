@@ -100,7 +100,6 @@ func TestLargestGivesWay(t *testing.T) {
 					}
 					<-time.After(staleTime + time.Second) // of the bubble
 					synctest.Wait()
-					before = ended()
 					c := begin()
 					if _, end := c.received(); end {
 						t.Error("a client with a large item was cut off, and not one whose item does not come")
