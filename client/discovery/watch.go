@@ -40,7 +40,7 @@ func Watch(ctx context.Context, config Config, report func(Members)) error {
 func watch(ctx context.Context, config Config, dial func(func()) (keeper, error), report func(Members)) error {
 	w := &watcher{
 		pass: pass{config: config}, kick: make(chan struct{}, 1), bad: make(map[string]bool),
-		armed: make(map[string]<-chan zk.Event), known: make(map[string]set),
+		armed: make(map[string]<-chan zk.Event), known: make(map[string]serverSet),
 	}
 	defer w.pass.close()
 	release := func() bool { return true }
@@ -127,13 +127,13 @@ type watcher struct {
 	missing bool // a set did not exist
 
 	// known are the sets as they were read last, by directory, so that a change costs one request for each new member.
-	known   map[string]set
+	known   map[string]serverSet
 	session int64     // in which known was read
 	all     time.Time // when all members were read last: somebody may have changed what one says
 }
 
-// set is a set as it was read.
-type set struct {
+// serverSet is a set as it was read.
+type serverSet struct {
 	created int64           // the transaction that made its directory; names are not used again within one
 	nodes   map[string]node // by name
 }
@@ -201,7 +201,7 @@ func (w *watcher) read(dir string) (found []node, err error) {
 	if before.created != stat.Czxid {
 		before.nodes = nil
 	}
-	now := set{created: stat.Czxid, nodes: make(map[string]node)}
+	now := serverSet{created: stat.Czxid, nodes: make(map[string]node)}
 	slices.Sort(names)
 	for _, name := range names {
 		if !memberName.MatchString(name) {
