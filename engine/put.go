@@ -107,7 +107,7 @@ func (e *Engine) putAll(now Time, name []byte, puts []PutRequest, s *Stored) (er
 				break
 			}
 		}
-		if shared = err != nil && err == errShared; shared {
+		if shared = err == errShared; shared {
 			err = nil
 		}
 		if large != nil {
