@@ -26,6 +26,12 @@ type asideItems struct {
 
 // noteTaken notes that an item goes to a read, or aside, or from one to another, and whether a flush leaves it there.
 func (q *queue) noteTaken(id uint64, stays bool) {
+	if len(q.walks)+len(q.flushes) > 0 {
+		q.markTaken(id, stays)
+	}
+}
+
+func (q *queue) markTaken(id uint64, stays bool) {
 	for _, live := range q.walks {
 		live.Add(id)
 	}

@@ -342,7 +342,7 @@ func TestServeLeavesSweep(t *testing.T) {
 		if i == expired {
 			p = PutRequest{Data: []byte("alive")}
 		}
-		e.push(q, []PutRequest{p}, now-10)
+		e.push(q, &p, now-10)
 	}
 	e.serveWaiters(q, now)
 	removed := q.counters.expired

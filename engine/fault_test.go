@@ -45,6 +45,7 @@ func TestOperationsContainFaults(t *testing.T) {
 		"Committed":          "reads two numbers",
 		"Deleting":           makes,
 		"FansOut":            "reads a number and a setting",
+		"Fetch":              "calls FetchMany",
 		"Flushing":           makes,
 		"FlushingAll":        makes,
 		"FlushingAllExpired": makes,

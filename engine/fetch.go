@@ -52,7 +52,6 @@ type Fetched struct {
 // returns ErrNotTaken, ErrBacklog, a *NotAdmittedError, ErrClosed, ErrTooManyQueues, ErrTooManyChildren, ErrOutOfMemory
 // and ErrBadName.
 func (e *Engine) Fetch(now Time, name []byte, f FetchRequest, r Receiver) (got Fetched, err error) {
-	defer contain()
 	var one [1]ReadRef
 	_, err = e.FetchMany(now, name, &f, 1, r, one[:0], &got)
 	got.Read = one[0]

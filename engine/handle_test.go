@@ -205,7 +205,7 @@ func TestGetCancelledAsItemComes(t *testing.T) {
 		sh.mu.Lock()
 		cancel()
 		sh.targets = append(sh.targets[:0], sh.queues["q"])
-		q.e.add(sh, Now(), []PutRequest{{Data: []byte("a")}}, Now(), record.Destination{}, new(Stored))
+		q.e.add(sh, Now(), &PutRequest{Data: []byte("a")}, Now(), record.Destination{}, new(Stored))
 		sh.mu.Unlock()
 		if got := <-result; got != "a" {
 			t.Errorf("Get = %q, want the item", got)

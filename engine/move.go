@@ -159,7 +159,7 @@ func (e *Engine) moveIn(now Time, r *read, from record.Destination) (arrived boo
 	}
 	sh.targets, sh.large = append(sh.targets[:0], q), large
 	defer func() { sh.large = nil }()
-	e.add(sh, now, []PutRequest{put}, now, from, new(Stored))
+	e.add(sh, now, &put, now, from, new(Stored))
 	return true, sh.takeMoves(), nil
 }
 

@@ -262,7 +262,7 @@ func (e *Engine) Restore(now Time, name []byte, it Item, stands Standing) (Ticke
 		p.Extra = q.restored(now, &it, stands)
 	}
 	s := Stored{Ticket: made}
-	e.add(sh, now, []PutRequest{p}, it.Added, record.Destination{}, &s)
+	e.add(sh, now, &p, it.Added, record.Destination{}, &s)
 	return s.Ticket, nil
 }
 

@@ -67,56 +67,63 @@ func (e *Engine) putAll(now Time, name []byte, puts []PutRequest, s *Stored) (er
 		}
 	}
 	sh := e.shardOf(name)
-	if s.Count > 0 {
-		puts = puts[s.Count:]
-	}
-	all := len(puts) == 0
-	if !all {
-		err = e.admit(len(puts[0].Data))
-	}
-	shared := false // the next item goes to so many queues that they share its image
-	for err == nil && !all {
-		var large *largePut
-		if p := &puts[0]; shared || item.IsLarge(len(p.Data)) {
-			if large, err = e.prepare(sh, now, name, p); err != nil {
-				break
-			}
+	for err == nil && s.Count < len(puts) {
+		n := len(puts[s.Count].Data)
+		if err = e.admit(n); err != nil {
+			break
 		}
-		sh.mu.Lock()
-		if large != nil {
-			sh.large = large
+		if err = errShared; !item.IsLarge(n) {
+			err = e.putSome(sh, now, name, puts[s.Count:], nil, s)
 		}
-		q, made, failed := e.find(sh, now, name)
-		if err = failed; err == nil {
-			s.Meter = e.measured(q)
-			s.Ticket = s.Ticket.Merge(made)
+		if err == errShared {
+			err = e.putLarge(sh, now, name, puts[s.Count:][:1], s)
 		}
-		for taken := 0; err == nil; {
-			var n int
-			n, err = e.put(q, now, puts, s)
-			if all = n == len(puts); all || err != nil {
-				break
-			}
-			puts = puts[n:]
-			next := len(puts[0].Data)
-			err = e.admit(next)
-			if len(sh.moves) > 0 || item.IsLarge(next) { // what has expired into another queue arrives first
-				break
-			}
-			if taken += n * len(sh.targets); taken >= maxTaken { // let others in
-				break
-			}
-		}
-		if shared = err == errShared; shared {
-			err = nil
-		}
-		if large != nil {
-			sh.large = nil
-		}
-		e.unlock(sh, now)
-		e.dropLarge(large)
 	}
 	return err
+}
+
+// putSome puts the first of puts, of which the engine has admitted the first, with the shard locked once. It adds the
+// outcome to s. It ends at a large item, unless large is made for that.
+func (e *Engine) putSome(
+	sh *shard, now Time, name []byte, puts []PutRequest, large *largePut, s *Stored,
+) (err error) {
+	sh.mu.Lock()
+	sh.large = large
+	q := sh.called(name)
+	if q == nil {
+		var made Ticket
+		q, made, err = e.create(sh, now, string(name))
+		s.Ticket = s.Ticket.Merge(made)
+	}
+	if err == nil {
+		s.Meter = e.measured(q)
+	}
+	for taken := 0; err == nil; {
+		var n int
+		n, err = e.put(q, now, puts, s)
+		taken += n * q.family.takers()
+		if puts = puts[n:]; err != nil || len(puts) == 0 || taken >= maxTaken { // let others in
+			break
+		}
+		next := len(puts[0].Data)
+		if len(sh.moves) > 0 || item.IsLarge(next) { // what has expired into another queue arrives first
+			break
+		}
+		err = e.admit(next)
+	}
+	sh.large = nil
+	e.unlock(sh, now)
+	return err
+}
+
+// putLarge is putSome for a large item, or one whose image many queues share.
+func (e *Engine) putLarge(sh *shard, now Time, name []byte, puts []PutRequest, s *Stored) error {
+	large, err := e.prepare(sh, now, name, &puts[0])
+	if err != nil {
+		return err
+	}
+	defer e.dropLarge(large)
+	return e.putSome(sh, now, name, puts, large, s)
 }
 
 // putAlias puts every item to every destination, as a client would; each may be an alias or a fanout child.
@@ -184,13 +191,32 @@ func (e *Engine) admit(n int) error {
 
 // put puts the first items of puts to q and its fanout children, at least one unless that is refused. It returns how
 // many, and adds them to s. Only the first is looked at closely: it may need a chunk, or others to leave. Those that
-// follow it need neither. Fanout children may have an item that q refuses. The caller holds the shard's mutex, and the
-// engine has admitted the first.
+// follow it need neither. The caller holds the shard's mutex, and the engine has admitted the first.
 func (e *Engine) put(q *queue, now Time, puts []PutRequest, s *Stored) (n int, err error) {
 	p, sh := &puts[0], q.shard
 	if err := q.admitProducer(p.ClientID); err != nil {
 		return 0, err
 	}
+	if q.family != nil || q.opts.FanoutOnly || p.Extra != nil || sh.large != nil {
+		return e.putOne(q, now, p, s)
+	}
+	if err := e.makeRoom(q, now, len(p.Data), sweepBatch); err != nil {
+		q.counters.refusedPuts++
+		return 0, err
+	}
+	if q.opts.EnqueueClientID != "" || e.journal.Full() || len(sh.moves) > 0 {
+		puts = puts[:1] // its client, or the room that is left, is looked at for each; what expired comes before it
+	}
+	n = e.addTo(q, now, puts, s)
+	sh.puts += int64(n)
+	s.Count += n
+	return n, nil
+}
+
+// putOne is put of one item that may go to several queues, have an extra, or be large. Fanout children may have an item
+// that q refuses.
+func (e *Engine) putOne(q *queue, now Time, p *PutRequest, s *Stored) (n int, err error) {
+	sh := q.shard
 	if p.Extra != nil {
 		if err := e.admitExtra(q, now, p.Extra, s); err != nil {
 			return 0, err
@@ -198,7 +224,6 @@ func (e *Engine) put(q *queue, now Time, puts []PutRequest, s *Stored) (n int, e
 	}
 	sh.targets = sh.targets[:0]
 	sweep := int64(sweepBatch)
-	passesOn := q.onlyPasses()
 	if q.family != nil {
 		if sweep, err = e.putToChildren(q, now, p); err != nil {
 			return 0, err
@@ -212,23 +237,20 @@ func (e *Engine) put(q *queue, now Time, puts []PutRequest, s *Stored) (n int, e
 	}
 	switch {
 	case err != nil:
-	case passesOn:
+	case q.onlyPasses():
 		q.counters.puts++
 		q.counters.putBytes += int64(len(p.Data))
 		sh.puts++
 	default:
 		sh.targets = append(sh.targets, q)
 	}
-	if q.family != nil || passesOn || e.journal.Full() || len(sh.moves) > 0 {
-		puts = puts[:1] // every queue, or the room that is left, is looked at for each; what expired comes before it
-	}
-	n = e.add(sh, now, puts, now, record.Destination{}, s)
-	sh.puts += int64(n * len(sh.targets))
+	e.add(sh, now, p, now, record.Destination{}, s)
+	sh.puts += int64(len(sh.targets))
 	if err != nil {
 		return 0, err
 	}
-	s.Count += n
-	return n, nil
+	s.Count++
+	return 1, nil
 }
 
 // putToChildren names the fanout children of q that take p in the shard's targets, and returns how many
@@ -238,14 +260,14 @@ func (e *Engine) putToChildren(q *queue, now Time, p *PutRequest) (sweep int64, 
 		return 0, q.family.withheld // the child would miss the item
 	}
 	if !q.shard.large.of(p) || p.Extra != nil { // what is aside, or overwritten, counts for each
-		if sharesImage(p, len(q.family.children)+1) {
+		if sharesImage(p, q.family.takers()) {
 			return 0, errShared
 		}
 		if it := p.item(now); e.memory.Load()+q.fanoutGrowth(item.ImageSize(&it)) > e.opts.MemoryLimit {
 			return 0, ErrOutOfMemory
 		}
 	}
-	sweep = max(sweepBatch/int64(len(q.family.children)+1), 1)
+	sweep = max(sweepBatch/int64(q.family.takers()), 1)
 	for _, child := range q.family.children {
 		if e.makeRoomFor(child, now, p, sweep) != nil {
 			child.counters.refusedPuts++
@@ -256,49 +278,45 @@ func (e *Engine) putToChildren(q *queue, now Time, p *PutRequest) (sweep int64, 
 	return sweep, nil
 }
 
-// Everything that a queue takes in comes through add. That is what clients put, with the copies of fanout children,
-// what expires from another queue, and what Restore brings.
+// Everything that a queue takes in comes through addTo, or through add. That is what clients put, with the copies of
+// fanout children, what expires from another queue, and what Restore brings.
 
-// add adds the first items of puts to the queues in sh.targets, as added at that time. It adds to s what the caller
-// must wait for. It returns how many: one if there are several queues, or from is set, and at least one in any case.
-// One record of the journal holds them for all the queues. If the item expired from another queue, and the journal has
-// it there, from says where. Then add serves the waiters. The caller holds the shard's mutex, and has made room for the
-// first.
-func (e *Engine) add(
-	sh *shard, now Time, puts []PutRequest, added Time, from record.Destination, s *Stored,
-) (n int) {
-	moved := from != record.Destination{}
-	switch {
-	case puts[0].Extra != nil:
-		e.addExtra(sh, now, &puts[0], added, from, s)
-		return 1
-	case len(sh.targets) == 1 && !moved && sh.large == nil:
-		return e.addTo(sh.targets[0], now, puts, added, s)
+// add adds p to the queues in sh.targets, as added at that time. It adds to s what the caller must wait for. One record
+// of the journal holds p for all the queues. If the item expired from another queue, and the journal has it there, from
+// says where. Then add serves the waiters. The caller holds the shard's mutex, and has made room.
+func (e *Engine) add(sh *shard, now Time, p *PutRequest, added Time, from record.Destination, s *Stored) {
+	if p.Extra != nil {
+		e.addExtra(sh, now, p, added, from, s)
+		return
 	}
 	sh.to, sh.over = sh.to[:0], sh.over[:0]
 	for _, q := range sh.targets {
 		if q.opts.KeepJournal {
 			sh.to = append(sh.to, record.Destination{Queue: q.number, Item: q.nextID})
 		}
-		e.push(q, puts[:1], added)
+		e.push(q, p, added)
 	}
-	lsn, seg := e.recordPut(sh, &puts[0], puts[0].item(added), Standing{}, from)
+	lsn, seg := e.recordPut(sh, p, p.item(added), Standing{}, from)
 	for _, q := range sh.targets {
 		e.endAdd(q, now, 1, lsn, seg, s)
 	}
-	return 1
 }
 
-// addTo is add to q alone, of items that come from no other queue. Their images go to the journal as they lie in memory.
-func (e *Engine) addTo(q *queue, now Time, puts []PutRequest, added Time, s *Stored) (n int) {
+// addTo is add of the first items of puts, one at least, to q alone. Their images go to the journal as they lie in
+// memory. It returns how many it has added.
+func (e *Engine) addTo(q *queue, now Time, puts []PutRequest, s *Stored) (n int) {
 	to := record.Destination{Queue: q.number, Item: q.nextID}
-	n, images := e.push(q, puts, added)
+	w, at := e.push(q, &puts[0], now)
+	n = 1
+	if len(puts) > 1 {
+		n += q.extend(w, puts[1:], now)
+	}
 	var (
 		lsn LSN
 		seg uint64
 	)
 	if q.opts.KeepJournal {
-		lsn, seg = e.journal.PutImages(to, images, n)
+		lsn, seg = e.journal.PutImages(to, w.Tail.Buf[at:], n)
 	}
 	e.endAdd(q, now, n, lsn, seg, s)
 	return n
@@ -319,60 +337,49 @@ func (e *Engine) endAdd(q *queue, now Time, n int, lsn LSN, seg uint64, s *Store
 	}
 }
 
-// push appends the first of puts to q in memory. It also appends those behind it that follow it in the same chunk and
-// need no room made for them. It returns how many, and their images, which lie one behind the other.
-func (e *Engine) push(q *queue, puts []PutRequest, added Time) (n int, images []byte) {
-	if q.items() == 0 {
+// push appends p to q in memory, to the newest part of it. If its image is not that of a large put, it lies at the
+// offset at of the tail.
+func (e *Engine) push(q *queue, p *PutRequest, added Time) (w *item.Window, at int) {
+	if q.window.Count == 0 && q.items() == 0 {
 		q.ageBegins()
 	}
-	p := &puts[0]
-	w := e.newest(q, len(p.Data))
-	before := w.Bytes
-	it := Item{ID: q.nextID, Data: p.Data, Flags: p.Flags, Added: added, Expiry: p.Expiry}
+	w = e.newest(q, len(p.Data))
+	it := p.item(added)
+	it.ID = q.nextID
 	if large := q.shard.large; large.of(p) {
 		w.PushLarge(large.chunk(), it)
 	} else {
-		w.Push(&q.shard.pool, &it, q.opts.MaxMemorySize)
+		at = w.Push(&q.shard.pool, &it, q.opts.MaxMemorySize)
 	}
-	c, pushed := w.Tail, w.Tally
-	start := len(c.Buf) - item.ImageSize(&it)
-	n = 1
-	if len(puts) > 1 {
-		for room := q.roomFor(w); n < len(puts); n++ {
-			next := &puts[n]
-			if next.ClientID != p.ClientID || next.Extra != nil || !room.takes(q, w, len(next.Data)) ||
-				!w.Extend(next.Data, next.Flags, added, next.Expiry) {
-				break
-			}
+	q.nextID++
+	q.counters.puts++
+	q.counters.putBytes += int64(len(p.Data))
+	return w, at
+}
+
+// extend appends the first of puts to q, behind its newest item in the same chunk of w, as long as no room has to be
+// made for them: nothing is dropped, nothing can have expired, and w stays small enough. It returns how many.
+func (q *queue) extend(w *item.Window, puts []PutRequest, added Time) (n int) {
+	if q.mayExpire() {
+		return 0
+	}
+	before, all := w.Tally, q.queued() // only w grows
+	mostItems, mostBytes := q.opts.MaxItems-all.Count+w.Count, q.opts.MaxSize-all.Bytes+w.Bytes
+	for ; n < len(puts) && w.Count < mostItems && w.Bytes < mostBytes && q.window.Expiring == 0; n++ {
+		p := &puts[n]
+		size := int64(len(p.Data))
+		if p.Extra != nil || size > q.opts.MaxItemSize || w.Bytes+size > q.opts.MaxMemorySize ||
+			!w.Extend(p.Data, p.Flags, added, p.Expiry) {
+			break
 		}
 	}
 	extended := w.Tally
-	extended.Add(pushed, -1)
-	c.Add(extended, 1)
+	extended.Add(before, -1)
+	w.Tail.Add(extended, 1)
 	q.nextID += uint64(n)
 	q.counters.puts += int64(n)
-	q.counters.putBytes += w.Bytes - before
-	return n, c.Buf[start:]
-}
-
-// room is what a queue takes in one put of many items before put looks at all its parts again. Until then only w, the
-// newest part, grows.
-type room struct {
-	count int64 // of w, which fills the queue
-	bytes int64 // likewise
-}
-
-// roomFor returns the room of q behind w.
-func (q *queue) roomFor(w *item.Window) room {
-	all := q.queued()
-	return room{q.opts.MaxItems - all.Count + w.Count, q.opts.MaxSize - all.Bytes + w.Bytes}
-}
-
-// takes reports whether q, which is not empty, takes a put of n bytes as it is. Then nothing is dropped, nothing can
-// have expired, and w does not become too large.
-func (r room) takes(q *queue, w *item.Window, n int) bool {
-	return !q.mayExpire() && int64(n) <= q.opts.MaxItemSize && w.Count < r.count && w.Bytes < r.bytes &&
-		w.Bytes+int64(n) <= q.opts.MaxMemorySize
+	q.counters.putBytes += extended.Bytes
+	return n
 }
 
 // makeRoom returns why q does not take an item of n bytes now, or nil, after dropping what its options let it drop. It
@@ -480,8 +487,5 @@ func (e *Engine) prepare(sh *shard, now Time, name []byte, p *PutRequest) (*larg
 func (sh *shard) takers(name []byte) int {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if f := sh.families[string(name)]; f != nil {
-		return len(f.children) + 1
-	}
-	return 1
+	return sh.families[string(name)].takers()
 }

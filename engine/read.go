@@ -69,10 +69,14 @@ type read struct {
 }
 
 func (r *read) to(s readState) {
-	if readEdges[r.state]>>s&1 == 0 {
-		panic(invariant("read of item %d of queue %q goes from state %d to %d", r.item.ID, r.q.name, r.state, s))
+	if readEdges[r.state]&(1<<s) == 0 {
+		r.misstep(s)
 	}
 	r.state = s
+}
+
+func (r *read) misstep(s readState) {
+	panic(invariant("read of item %d of queue %q goes from state %d to %d", r.item.ID, r.q.name, r.state, s))
 }
 
 // ReadRef names an open read. A caller may use it after the read has ended by a timeout or with its queue; it then

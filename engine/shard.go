@@ -72,6 +72,14 @@ type family struct {
 	withheld error // why a child is not served; nil if all are
 }
 
+// takers is how many queues take what is put to the parent: itself and its children. There is no family without any.
+func (f *family) takers() int {
+	if f == nil {
+		return 1
+	}
+	return len(f.children) + 1
+}
+
 // shardOf returns the shard of the queue called name, which is that of its parent.
 func (e *Engine) shardOf(name []byte) *shard {
 	i, _ := bits.Mul64(namehash.Of(e.seed, name), uint64(len(e.shards)))

@@ -69,15 +69,16 @@ const (
 	holeHead   = 5                         // bytes, fewer than any image has
 )
 
-// Push copies it, whose id is above those of all items there, to the tail.
-// The queue may hold limit bytes of items in memory: chunks stay far smaller than that.
-func (w *Window) Push(p *Pool, it *Item, limit int64) {
+// Push copies it, whose id is above those of all items there, to the tail. It returns the offset of its image in the
+// Buf of the tail. The queue may hold limit bytes of items in memory: chunks stay far smaller than that.
+func (w *Window) Push(p *Pool, it *Item, limit int64) (at int) {
 	need := ImageSize(it)
 	c := w.Tail
 	if c == nil || it.ID != w.nextID || cap(c.Buf)-len(c.Buf) < need {
 		w.makeRoom(p, it.ID, need, limit)
 		c = w.Tail
 	}
+	at = len(c.Buf)
 	if it.IsPlain() {
 		c.Buf = appendFields(c.Buf, it.Data, it.Flags, it.Added, it.Expiry)
 	} else {
@@ -86,6 +87,7 @@ func (w *Window) Push(p *Pool, it *Item, limit int64) {
 	c.Account(it, 1)
 	w.nextID = it.ID + 1
 	w.Account(it, 1)
+	return at
 }
 
 // Extend is push of an item that follows the newest one, if the tail has room for it. It reports

@@ -25,14 +25,16 @@ func (p *Pins) Add(seg uint64, reads, bytes int64) {
 // add is Add for reads whose items lie in a segment. Most lie in the last one. Its pin stays when it is empty,
 // because a queue that hands out one item at a time would make it anew for each.
 func (p *Pins) add(seg uint64, reads, bytes int64) {
-	last := len(*p) - 1
-	if last >= 0 && (*p)[last].Segment == seg {
-		(*p)[last].Reads += reads
-		(*p)[last].Bytes += bytes
-		return
-	}
-	if last >= 0 && (*p)[last].Reads == 0 {
-		*p = (*p)[:last]
+	if n := len(*p); n > 0 {
+		last := &(*p)[n-1]
+		if last.Segment == seg {
+			last.Reads += reads
+			last.Bytes += bytes
+			return
+		}
+		if last.Reads == 0 {
+			*p = (*p)[:n-1]
+		}
 	}
 	p.insert(seg, reads, bytes)
 }
