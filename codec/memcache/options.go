@@ -27,20 +27,33 @@ func cutOption(options []byte) (name, value []byte, hasValue bool, rest []byte) 
 	return name, nil, false, rest
 }
 
-// parseUsual parses the options of a GET, with all that follows them in its line, if they are those that most have. It
-// reports whether they are.
+// parseUsual parses the options of a GET, with all that follows them in its line, if they are those that most have:
+// open, close, and how long to wait. It reports whether they are. If not, it has changed nothing.
 func parseUsual(options []byte, req *Request) bool {
-	switch string(options) {
-	case "open":
-		req.Open = true
-	case "close":
-		req.Close = true
-	case "close/open":
-		req.Close, req.Open = true, true
-	default:
-		return false
+	var opens, closes bool
+	var wait int32
+	for rest := options; ; {
+		n := 0
+		switch {
+		case len(rest) >= 4 && string(rest[:4]) == "open":
+			opens, n = true, 4
+		case len(rest) >= 5 && string(rest[:5]) == "close":
+			closes, n = true, 5
+		case len(rest) >= 3 && string(rest[:2]) == "t=":
+			wait = 0
+			for n = 2; n < len(rest) && isDigit(rest[n]) && n < 2+9; n++ { // more digits may be too many
+				wait = wait*10 + int32(rest[n]-'0')
+			}
+		}
+		if n > 2 && n == len(rest) {
+			req.Open, req.Close, req.WaitMillis = opens, closes, wait
+			return true
+		}
+		if n <= 2 || rest[n] != '/' {
+			return false
+		}
+		rest = rest[n+1:]
 	}
-	return true
 }
 
 // parseOptions parses the options of a GET. Of those that Kestrel had, the last one counts.

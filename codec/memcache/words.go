@@ -34,23 +34,24 @@ func cutWord(b []byte) (word, rest []byte) {
 func scanName(b []byte) (end int, ascii bool) {
 	const ones = 0x0101010101010101
 	var all uint64 // every bit of the bytes of the name, in any byte
-	for {
-		rest := b[end:]
+	for rest := b; ; rest = rest[8:] {
 		var word uint64 // the next bytes, and zeros behind the last of b
-		if len(rest) >= 8 {
+		switch {
+		case len(rest) >= 8:
 			word = binary.LittleEndian.Uint64(rest)
-		} else {
+		case len(b) >= 8:
+			word = binary.LittleEndian.Uint64(b[len(b)-8:]) >> (64 - 8*len(rest))
+		default:
 			word = fewBytes(rest)
 		}
 		space, slash := word^' '*ones, word^'/'*ones // a zero byte where there is one
 		if found := ((space-ones)&^space | (slash-ones)&^slash) & (0x80 * ones); found != 0 {
 			before := found&-found>>7 - 1 // the bits of the bytes before the first one
-			return end + bits.TrailingZeros64(found)/8, (all|word&before)&(0x80*ones) == 0
+			return len(b) - len(rest) + bits.TrailingZeros64(found)/8, (all|word&before)&(0x80*ones) == 0
 		}
 		if all |= word; len(rest) < 8 {
 			return len(b), all&(0x80*ones) == 0
 		}
-		end += 8
 	}
 }
 
