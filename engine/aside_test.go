@@ -39,8 +39,8 @@ func leaseNext(e *Engine, name string, d time.Duration) (Item, Delivery, error) 
 	return got.item, about, err
 }
 
-// TestAlarm: what is delayed reaches those who wait when it is due, not earlier and at most 2 ms later, and
-// so does an item whose lease lapses. TestClockStepsAside sets the clock of the wall.
+// TestAlarm tests that a delayed item reaches the clients that wait for it when it is due: not earlier, and at most 2
+// ms later. The same holds for an item whose lease lapses. TestClockStepsAside sets the clock of the wall.
 func TestAlarm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, err := Open(testOptions(segmenttest.New()))
@@ -206,8 +206,8 @@ func TestLeaseRefused(t *testing.T) {
 	}
 }
 
-// sideways makes a directory with an item that is delayed, one that is leased, one that was aborted once,
-// and one in line, and returns the receipt of the lease.
+// sideways makes a directory with four items: a delayed one, a leased one, one that was aborted once, and one in line.
+// It returns the receipt of the lease.
 func sideways(t *testing.T, fsys *segmenttest.FS) (o Options, receipt uint64) {
 	t.Helper()
 	o = testOptions(fsys, func(o *QueueOptions) { o.MaxDeliveries = 9 })
@@ -296,8 +296,8 @@ func TestRepairAside(t *testing.T) {
 	}
 }
 
-// TestPlainStaysVersion1: a directory of plain queues has no segment, and no run, that the release before refuses,
-// and one with a delay, or a backlog with keys, has.
+// TestPlainStaysVersion1 tests that the release before can read every segment and run of a directory of plain queues.
+// That release refuses a directory with a delay, or with keys in a backlog.
 func TestPlainStaysVersion1(t *testing.T) {
 	versions := func(delay time.Duration, key string) (most, mostOfRun byte) {
 		fsys := segmenttest.New()

@@ -10,8 +10,9 @@ import (
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
-// TestBacklogUnwritable has nothing be written to the backlog. What is in memory is handed out all the same, in order, to
-// fetches that wait and to others, beside puts as long as these are taken. When the disk is well, all goes on.
+// TestBacklogUnwritable has nothing be written to the backlog. Meanwhile the engine hands out what is in memory, in
+// order, to fetches that wait and to others. It goes on with puts as long as it can take them. When the disk is well,
+// all goes on.
 func TestBacklogUnwritable(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC, syscall.EMFILE} {
 		for _, kind := range []segmenttest.OpKind{segmenttest.OpCreate, segmenttest.OpWriteAt} {

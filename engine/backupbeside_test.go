@@ -44,8 +44,8 @@ func TestBackupBesideHiding(t *testing.T) {
 	wantItems(t, restoreBackup(t, b), "other", "stays")
 }
 
-// TestBackupOfNoJournal begins a backup when no queue has ever been in the journal, and one that is not has a backlog:
-// what is restored from it is a server without queues.
+// TestBackupOfNoJournal begins a backup when the journal has never had a queue, and a queue that is not journaled has
+// a backlog. The restored server has no queues.
 func TestBackupOfNoJournal(t *testing.T) {
 	e, _ := newQuiet(t, tiny, func(o *QueueOptions) { o.KeepJournal = false })
 	putMany(t, e, "q", 0, 20)

@@ -131,8 +131,8 @@ func TestJournalOfManyQueues(t *testing.T) {
 	}
 }
 
-// TestRemovalOfRewritten: a removal stands behind the record that rewrites the item, also
-// if an earlier record of removals, in the same buffer, could take it in.
+// TestRemovalOfRewritten tests that a removal stands behind the record that rewrites the item. That must hold even if
+// the same buffer has an earlier record of removals that could take it in.
 func TestRemovalOfRewritten(t *testing.T) {
 	e, _ := newQuiet(t)
 	for _, data := range []string{"a", "b", "c"} {
@@ -243,8 +243,8 @@ func TestDiskReserve(t *testing.T) {
 	}
 }
 
-// TestDiskReserveInTime: an engine on a disk without room refuses puts from the start, and one whose
-// disk fills up does so a tenth of a second later, before a quick disk can take the reserve.
+// TestDiskReserveInTime tests that an engine on a disk without room refuses puts from the start. If the disk fills up
+// later, the engine does so within a tenth of a second, before a quick disk can use up the reserve.
 func TestDiskReserveInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := &spaceFS{hookFS: &hookFS{FS: newFS()}, total: 100 << 30}

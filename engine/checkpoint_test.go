@@ -181,9 +181,9 @@ func TestTrimAfterRemoves(t *testing.T) {
 	fsys.SetFault(nil)
 }
 
-// TestTrimBesideSpentRun drops the segments that say what was taken first of a run, and not those
-// that speak of the run itself, since an item of another queue is in one before them. The run is
-// used up and its file deleted, before or after a restart: no start may look for it.
+// TestTrimBesideSpentRun drops the segments that say what was taken first from a run. It keeps the later segments that
+// mention the run itself, since one between them has an item of another queue. The run is used up and its file
+// deleted, before or after a restart: no start may look for it.
 func TestTrimBesideSpentRun(t *testing.T) {
 	for _, restart := range []string{"never", "with an item left", "with a run used up"} {
 		t.Run("restart "+restart, func(t *testing.T) {

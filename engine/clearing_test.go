@@ -9,8 +9,8 @@ import (
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
-// expiring returns an engine whose queue "q" holds little in memory and has items that expire go to
-// the queue "dead", and an instant at which what putNumbers puts has not expired yet.
+// expiring returns an engine whose queue "q" holds little in memory. Its items expire into the queue "dead". It also
+// returns an instant at which the items of putNumbers have not expired yet.
 func expiring(t *testing.T, f *hookFS) (*Engine, Time) {
 	o := testOptions(nil)
 	o.FS = f

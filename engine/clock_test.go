@@ -134,8 +134,8 @@ func (c *collected) Receive(it Item) bool {
 }
 
 // TestClockStepsOverRestart has the clock of the wall be hours off when the next process starts, forward and back. A
-// delay and a lease of the process before end when the clock says so with which that process began, and go on from
-// there with a clock that nobody sets. A receipt is good until then.
+// delay and a lease of the process before end when the clock that it began with says so. From there they go on with a
+// clock that nobody sets. A receipt is good until then.
 func TestClockStepsOverRestart(t *testing.T) {
 	const delay, hold = 2 * time.Hour, 4 * time.Hour
 	for _, tt := range []struct {

@@ -8,15 +8,14 @@ import (
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
-// TestCrashEveryWrite stops the machine at every call that changes the disk, in runs that do
-// everything an engine can do, and checks what the death of the process, and power cuts, leave: see
-// history.check.
+// TestCrashEveryWrite stops the machine at every call that changes the disk, in runs that do everything an engine can
+// do. It checks what a kill and power cuts leave; see history.check.
 //
 // To replay a failure: go test ./engine -run TestCrashEveryWrite -seed N
 func TestCrashEveryWrite(t *testing.T) { crashEveryWrite(t, false) }
 
-// TestCrashEveryWriteOfBacklog is TestCrashEveryWrite with queues that hardly fit any item into
-// memory, so that what stops is a spill, a fill, the recording of a run or its removal as well.
+// TestCrashEveryWriteOfBacklog is TestCrashEveryWrite with queues whose memory has room for hardly any item. So it
+// also stops the machine in spills and fills, and while a run is recorded or removed.
 func TestCrashEveryWriteOfBacklog(t *testing.T) { crashEveryWrite(t, true) }
 
 func crashEveryWrite(t *testing.T, spilling bool) {
@@ -81,8 +80,8 @@ func newCrashRun(t *testing.T, seed uint64) *crashRun {
 	return c
 }
 
-// crashSettings has a queue of each policy, a child of another policy than its parent's, items that
-// expire into another queue or become dead letters, limits, and one queue that enters and leaves the journal.
+// crashSettings has a queue of each policy, and a child whose policy differs from its parent's. It has items that
+// expire into another queue or become dead letters, limits, and a queue that enters and leaves the journal.
 func (c *crashRun) crashSettings() Settings {
 	always := DefaultQueueOptions()
 	always.ExpireTo = "dead"

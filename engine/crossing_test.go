@@ -104,8 +104,8 @@ func TestReloadAsideInPieces(t *testing.T) {
 	}
 }
 
-// TestCrossingIsBounded counts what one piece looks at, when a queue with many reads and leases enters the journal,
-// leaves it, or has a checkpoint look for what is gone. No piece looks at more than readBatch items.
+// TestCrossingIsBounded counts the items that one piece looks at. A queue with many reads and leases enters the
+// journal, leaves it, or has a checkpoint look for what is gone. No piece looks at more than readBatch items.
 func TestCrossingIsBounded(t *testing.T) {
 	const n = 3 * readBatch
 	e, _ := newQuiet(t, func(q *QueueOptions) { q.MaxMemorySize = 1000 })
@@ -276,8 +276,8 @@ func putDelayed(t *testing.T, e *Engine, data string) {
 	}
 }
 
-// TestCheckpointBesideReload has a queue leave the journal and enter it again between two pieces of a checkpoint, when a
-// run of it is spent and still there. The checkpoint must not name that run again.
+// TestCheckpointBesideReload has a queue leave the journal and enter it again between two pieces of a checkpoint.
+// Meanwhile one of its runs is spent, and its file is still there. The checkpoint must not name that run again.
 func TestCheckpointBesideReload(t *testing.T) {
 	m := newMarking(t, segmenttest.New())
 	m.put(200)

@@ -21,8 +21,8 @@ type lived struct {
 	states []string // words; the last is the one at rest
 }
 
-// live puts to and takes from queues of a directory, a fanout family among them, until it has
-// several segments, dropped ones included, and ends by Close or as kill -9 does.
+// live puts to queues of a directory and takes from them, with a fanout family among them. It goes on until the
+// journal has had several segments, and has dropped some. It ends by Close or as kill -9 does.
 func live(t *testing.T, clean bool) *lived {
 	t.Helper()
 	fsys := segmenttest.New()
@@ -196,9 +196,9 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestBacklogDamage flips one bit of every byte of a small directory with a backlog, and cuts every file at every
-// length, with -short at every third. Either Open refuses and changes nothing, or the items served are right until the
-// queue says that it cannot be read on. Nothing is missing beyond a torn tail of the journal.
+// TestBacklogDamage flips one bit of every byte of a small directory with a backlog. It also cuts every file at every
+// length, or with -short at every third. Either Open refuses and changes nothing, or the items served are right until
+// the queue says that it cannot be read on. Nothing is missing beyond a torn tail of the journal.
 func TestBacklogDamage(t *testing.T) {
 	e, fsys := newQuiet(t, tiny)
 	want := putMany(t, e, "q", 0, 40)

@@ -67,8 +67,8 @@ func TestDeadLetterBehindHead(t *testing.T) {
 	}
 }
 
-// TestDeadLetterOnItsWay: what is recorded of the runs of a queue while such an item is on its way to its
-// dead-letter queue does not say that it is gone.
+// TestDeadLetterOnItsWay tests what is recorded of the runs of a queue while an item is on its way to the dead-letter
+// queue. The record must not say that the item is gone.
 func TestDeadLetterOnItsWay(t *testing.T) {
 	e, q, receipt, all := leasedBehindHead(t)
 	q.shard.mu.Lock()

@@ -322,8 +322,8 @@ func mustGetAt(t testing.TB, e *Engine, now Time, name string) string {
 	return string(got.item.Data)
 }
 
-// TestServeLeavesSweep tests that whoever serves those in line removes one batch of expired items at
-// most with the shard locked, and that the wait ends with the item behind them.
+// TestServeLeavesSweep tests that serving the waiters removes at most one batch of expired items with the shard
+// locked. The wait ends with the item behind them.
 func TestServeLeavesSweep(t *testing.T) {
 	const expired = 3 * sweepBatch
 	e, _ := newQuiet(t, func(o *QueueOptions) { o.KeepJournal = false })

@@ -22,8 +22,8 @@ func fanOut(t *testing.T, o Options, children int) *Engine {
 	return e
 }
 
-// TestFanoutMemoryOfChunks tests that a put to many children takes all the memory that it needs, or none, and
-// is in all of them or in none.
+// TestFanoutMemoryOfChunks tests that a put to many children takes either all the memory that it needs or none. The
+// item is then in all of them or in none.
 func TestFanoutMemoryOfChunks(t *testing.T) {
 	const children = 100
 	need := int64(children+1) * item.MinChunkSize

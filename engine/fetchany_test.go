@@ -69,9 +69,9 @@ func (c *anyClient) collect() {
 	}
 }
 
-// TestFetchAnyInterleaved has clients fetch from several queues, while items are put, queues are deleted, and
-// other clients come and go between one queue of a fetch and the next. Every item is taken once, by whoever may
-// have it; nobody waits while there is an item for him.
+// TestFetchAnyInterleaved has clients fetch from several queues at once. Between one queue of a fetch and the next,
+// items are put, queues are deleted, and other clients come and go. Every item is taken once, by whoever may have it;
+// nobody waits while there is an item for him.
 //
 // Its control is an AnyWait whose win always succeeds: items are taken that nobody receives.
 func TestFetchAnyInterleaved(t *testing.T) {

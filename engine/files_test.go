@@ -59,9 +59,8 @@ func (f *countedFile) Close() error {
 	return f.File.Close()
 }
 
-// TestFilesBounded has many queues spill and be read at a time, with journals that nobody syncs, and
-// with syncs of runs that fail for a while. The engine never has more files open than it may, and works
-// with the fewest.
+// TestFilesBounded has many queues spill and be read at a time. Their journals are not synced, and the syncs of their
+// runs fail for a while. The engine never has more files open than it may, and works with the fewest.
 func TestFilesBounded(t *testing.T) {
 	const others = 1 + 4 // the lock and the directories, which are not files of this FS
 	all := []int{MinFiles, MinFiles + 7, 60, DefaultFiles}

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestReadAhead drains a queue whose memory has room for more than is to be read ahead: of small
-// items as many bytes as that are in the window, of large ones a few items.
+// TestReadAhead drains a queue whose memory has room for more than the spool may read ahead. The window then has that
+// many bytes of small items, or a few large items.
 //
 // Its control is an fillLimit that is frontLimit.
 func TestReadAhead(t *testing.T) {

@@ -384,7 +384,7 @@ func TestFlushFindsNewestKey(t *testing.T) {
 }
 
 // TestKeysOfSmallNewest: the newest file has many small items, and older ones have few large ones. A start takes
-// memory for the keys that there are, and not for as many as there would be if all files were like the newest.
+// memory for the keys that there are. It must not take as much as if all files were like the newest.
 func TestKeysOfSmallNewest(t *testing.T) {
 	k := newKeyCase(t, 0)
 	large := make([]byte, 1<<20)

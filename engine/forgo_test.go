@@ -301,8 +301,8 @@ func TestRunRecordedInPieces(t *testing.T) {
 	}
 }
 
-// TestLetGoBesideReturns has clients end or lease open reads behind the record of their run, and before the walk over
-// the reads that lets go of their segments. A start has their items from the run alone.
+// TestLetGoBesideReturns has clients end or lease open reads behind the record of their run. They do so before the
+// walk over the reads lets go of their segments. A start has their items from the run alone.
 func TestLetGoBesideReturns(t *testing.T) {
 	for _, tt := range []struct {
 		name string

@@ -16,7 +16,7 @@ import (
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
-// hiding is an engine without background work, whose clock stands still unless it is set, and whose queues have so
+// hiding is an engine without background work, whose clock stands still until a test sets it. Its queues have so
 // little memory that delayed items are hidden at once.
 type hiding struct {
 	*testing.T
@@ -183,8 +183,8 @@ func TestHiddenRuns(t *testing.T) {
 	}
 }
 
-// TestHiddenBackground: with background work, items come no earlier than they are due, and at most 2 ms later, to
-// those who wait, and take no memory before that.
+// TestHiddenBackground tests that, with background work, delayed items reach waiting clients at most 2 ms after they
+// are due. They come no earlier, and take no memory before that.
 func TestHiddenBackground(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := testOptions(segmenttest.New(), func(o *QueueOptions) { o.MaxMemorySize = 64 << 10 })

@@ -95,8 +95,8 @@ func (l *hiddenLedger) leases() (body string, receipt uint64) {
 	return body, about.Receipt
 }
 
-// hiddenScript puts items, has them hidden, overwritten, read back and written again, leases and takes those that are
-// due, and notes what was acknowledged, until the machine stops.
+// hiddenScript puts items, has them hidden, overwritten, read back and written again, and leases and takes those that
+// are due. It notes what was acknowledged, until the machine stops.
 func hiddenScript(t *testing.T, fsys *segmenttest.FS) *hiddenLedger {
 	l := &hiddenLedger{
 		hiding: &hiding{T: t, fsys: fsys, now: 1700000000000, damaged: true},

@@ -39,8 +39,8 @@ func TestGoneIsNotCopied(t *testing.T) {
 	}
 }
 
-// TestHidePieces tests that a piece of what is gathered for a file of delayed items copies few bytes with the shard
-// locked and no large item, and that all items come back as they were.
+// TestHidePieces tests that a piece of the gathering for a file of delayed items copies few bytes with the shard
+// locked, and no large item. All items come back as they were.
 func TestHidePieces(t *testing.T) {
 	h := newHiding(t, segmenttest.New(), func(o *Options) {
 		o.Settings.Default.MaxMemorySize = 64 << 20
@@ -97,8 +97,8 @@ func TestHidePieces(t *testing.T) {
 	}
 }
 
-// TestAccountsListPieces tests that queues may come and go between the pieces of a long list of an account: who makes one
-// changes the table of accounts with its shard locked.
+// TestAccountsListPieces tests that queues may come and go between the pieces of a long list of an account. A caller
+// that makes a queue changes the table of accounts with the queue's shard locked.
 func TestAccountsListPieces(t *testing.T) {
 	const piece = 1024 // of accountname.Table
 	const queues = 3*piece + 10
@@ -136,8 +136,8 @@ func TestAccountsListPieces(t *testing.T) {
 	}
 }
 
-// TestAccountHasItemsIsBounded tests that an event loop that asks whether an account has items removes few expired items,
-// in however many queues they are, and leaves the others to the background.
+// TestAccountHasItemsIsBounded tests what an event loop does that asks whether an account has items. It removes few
+// expired items, in however many queues they are, and leaves the others to the background.
 func TestAccountHasItemsIsBounded(t *testing.T) {
 	for _, into := range []string{"", "elsewhere"} {
 		e, _ := newQuiet(t, func(o *QueueOptions) { o.ExpireTo = into })
@@ -179,8 +179,8 @@ func TestAccountHasItemsIsBounded(t *testing.T) {
 	}
 }
 
-// TestStillOpenPieces tests that a look at many open reads takes what is due of their queue to its place once for each
-// piece, and not once for each read; and that it finds those that have lapsed.
+// TestStillOpenPieces tests a look at many open reads. Once for each piece, not once for each read, it moves what is
+// due in their queue to its place. It finds the reads that have lapsed.
 func TestStillOpenPieces(t *testing.T) {
 	h := newHiding(t, segmenttest.New(), func(o *Options) { o.Settings.Default.MaxMemorySize = 16 << 20 })
 	const reads, delayed = holdersBatch + 100, 10 * dueBatch
@@ -280,8 +280,8 @@ func TestRefuseWaitsInPieces(t *testing.T) {
 	wantItems(t, e, "q", "for nobody who waits")
 }
 
-// TestFailWaitsInPieces tests that many waits for a backlog that cannot be read, or for what was on its way and does not
-// come, end in pieces, each with its error.
+// TestFailWaitsInPieces tests that many failing waits end in pieces, each with its error. They wait for a backlog that
+// cannot be read, or for something on its way that does not come.
 func TestFailWaitsInPieces(t *testing.T) {
 	for _, failed := range []bool{true, false} {
 		e, _ := newQuiet(t, func(o *QueueOptions) { o.MaxMemorySize = 100 })

@@ -76,8 +76,8 @@ func TestTicketsByPolicy(t *testing.T) {
 	}
 }
 
-// TestFetchedPutTicket: a fetch that leaves the item there, and the end of a wait, return what the put of
-// the item waits for, and nothing as soon as that is committed, whatever was put since then.
+// TestFetchedPutTicket tests the ticket of a fetch that leaves the item in place, and of the end of a wait. It is what
+// the item's put waits for. Once that is committed it is none, whatever was put since then.
 func TestFetchedPutTicket(t *testing.T) {
 	for _, policy := range []SyncPolicy{SyncAlways, SyncEvery(time.Hour), SyncNever} {
 		e, fsys := newQuiet(t, func(o *QueueOptions) { o.Sync = policy })

@@ -25,8 +25,8 @@ func putShapes(t *testing.T, e *Engine) (kinds []byte) {
 	return kinds
 }
 
-// TestPutRecordShapes: the puts of one frame to one queue name it once, whatever removes lie
-// between, and a frame does not rely on the one before.
+// TestPutRecordShapes tests that the puts of one frame to one queue name it once, whatever removes lie between. A
+// frame does not rely on the one before.
 func TestPutRecordShapes(t *testing.T) {
 	for _, tt := range []struct {
 		puts string

@@ -44,8 +44,8 @@ func (k *aliased) Receive(it Item) bool {
 	return true
 }
 
-// TestLargeReadIsNotCopied tests that an open read of a large item, a lease of the connection, and a peek that
-// has waited, have the memory of the item, and that it is as it was when it comes back.
+// TestLargeReadIsNotCopied tests that an open read of a large item shares the item's memory. So do a lease of the
+// connection, and a peek that has waited. When the item comes back, it is unchanged.
 func TestLargeReadIsNotCopied(t *testing.T) {
 	e, _ := newQuiet(t)
 	now := Now()
@@ -73,8 +73,8 @@ func TestLargeReadIsNotCopied(t *testing.T) {
 	}
 }
 
-// TestLargeMoveIsNotCopied tests that a large item that expires into another queue lies there in the frame that
-// the journal writes, and that both queues are right after a restart.
+// TestLargeMoveIsNotCopied tests a large item that expires into another queue. There it lies in the frame that the
+// journal writes, and both queues are right after a restart.
 func TestLargeMoveIsNotCopied(t *testing.T) {
 	e, _ := newQuiet(t)
 	target := nameInOtherShard(e, "q")
@@ -169,8 +169,8 @@ func mustPutKey(t *testing.T, e *Engine, name, data string) {
 	mustCommit(t, e, ticket)
 }
 
-// TestLargeReadIsKeptOutside tests that rewriting leaves a large read to be written when no lock is held, and
-// then writes it, with its count; and that one that ends in between is not written.
+// TestLargeReadIsKeptOutside tests that rewriting does not write a large read while a lock is held. It writes the read
+// afterwards, with its count, unless the read has ended in between.
 func TestLargeReadIsKeptOutside(t *testing.T) {
 	for _, tt := range []string{"stays", "ends", "counts"} {
 		t.Run(tt, func(t *testing.T) {
@@ -226,8 +226,8 @@ func TestLargeReadIsKeptOutside(t *testing.T) {
 	}
 }
 
-// TestFanoutSharesImage tests that many queues that take one item share its memory, as large as it may be, and
-// that they all have it, also after a restart.
+// TestFanoutSharesImage tests that many queues that take one item share its memory, however large it is. All of them
+// have the item, also after a restart.
 func TestFanoutSharesImage(t *testing.T) {
 	const children, limit = 200, 8 << 20
 	for _, size := range []int{item.MinChunkSize * 8, item.MaxChunkSize - 100} {
@@ -290,8 +290,8 @@ func TestTakers(t *testing.T) {
 	}
 }
 
-// TestLargeLeaseIsNotCopied tests that a large item that is leased, comes back with a delay, and is opened has the memory
-// that it had in line, and that it is as it was after a kill.
+// TestLargeLeaseIsNotCopied tests a large item that is leased, comes back with a delay, and is opened. It has the
+// memory that it had in line, and is as it was after a kill.
 func TestLargeLeaseIsNotCopied(t *testing.T) {
 	h := newHiding(t, newFS(), func(o *Options) { o.Settings.Default.MaxMemorySize, o.SegmentSize = 64<<20, 4<<20 })
 	ticket, err := h.Put(h.now, []byte("q"), PutRequest{Data: largeData(), Flags: 3})
@@ -334,8 +334,8 @@ func TestLargeLeaseIsNotCopied(t *testing.T) {
 	}
 }
 
-// TestLargeLeaseFromBacklog tests that leased large items that only a backlog file had are in the journal as they were
-// when their leases were acknowledged, after the file is gone and a kill, and that their memory is given back.
+// TestLargeLeaseFromBacklog leases large items that only a backlog file had. After that file is gone and a kill, the
+// journal has them as they were when their leases were acknowledged. The engine gives back their memory.
 func TestLargeLeaseFromBacklog(t *testing.T) {
 	h := newHiding(t, newFS(), func(o *Options) { o.SegmentSize = 4 << 20 })
 	body := func(i int) []byte { return append(largeData(), byte('a'+i)) }
@@ -392,8 +392,8 @@ func TestLargeLeaseFromBacklog(t *testing.T) {
 	}
 }
 
-// TestDelayedLargeIsApart tests that a large item that is put with a delay, or overwritten by one, does not lie in the
-// memory of the client, which uses that again. It lies in the frame that the journal writes.
+// TestDelayedLargeIsApart tests a large item that is put with a delay, or that such a put overwrites. It does not lie
+// in the memory of the client, which uses that again. It lies in the frame that the journal writes.
 func TestDelayedLargeIsApart(t *testing.T) {
 	h := newHiding(t, newFS(), func(o *Options) { o.Settings.Default.MaxMemorySize, o.SegmentSize = 64<<20, 4<<20 })
 	for _, x := range []PutExtra{{Delay: time.Second}, {Delay: time.Second, Key: []byte("k")}, {Key: []byte("k")}} {

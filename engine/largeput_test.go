@@ -142,8 +142,8 @@ func TestLargeExtraUnderLock(t *testing.T) {
 	}
 }
 
-// TestLargeExtraRefused tests that a large item with a key or a delay that is refused leaves nothing behind, neither in
-// memory nor in the journal: also one whose key is longer than an image can say.
+// TestLargeExtraRefused tests that a refused large item with a key or a delay leaves nothing in memory or in the
+// journal. One of the keys is longer than an image can say.
 func TestLargeExtraRefused(t *testing.T) {
 	e, _ := newQuiet(t, func(o *QueueOptions) { o.MaxDelay = time.Minute })
 	mustPut(t, e, "q", "x")
@@ -195,8 +195,8 @@ func TestLargeExtraMemory(t *testing.T) {
 	}
 }
 
-// TestLargePutMemory tests that the memory of a large item counts once, however many queues have it, until
-// the last of them and the journal have no use for it; and that a put that is refused gives it back.
+// TestLargePutMemory tests that the memory of a large item counts once, however many queues have it. It counts until
+// the last of them and the journal have no use for it, and a refused put gives it back.
 func TestLargePutMemory(t *testing.T) {
 	o := testOptions(newFS())
 	o.MemoryLimit = 10 << 20

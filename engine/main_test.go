@@ -22,8 +22,8 @@ func amount[T any](short, normal, long T) T {
 	return normal
 }
 
-// sampled is how much of a test to run that is long even with -short: few of it in `make test`, and many where KESTREL_CI
-// is set, as in CI.
+// sampled is how much of a long test to run. With `make test` that is little, because of -short, and with KESTREL_CI,
+// which CI sets, it is much.
 func sampled[T any](few, many T) T {
 	if testing.Short() && os.Getenv("KESTREL_CI") == "" {
 		return few

@@ -88,8 +88,8 @@ func TestPeriodicSyncShortens(t *testing.T) {
 	})
 }
 
-// TestPeriodicSyncAfterFailure: while writes fail, what had been written is synced when it is due;
-// and what could not be written is, as soon as it can.
+// TestPeriodicSyncAfterFailure tests that, while writes fail, what had been written is synced when it is due. What
+// could not be written is synced as soon as it can be.
 func TestPeriodicSyncAfterFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, fsys := openBusy(t, func(o *Options) {
@@ -238,8 +238,8 @@ func TestBackgroundSweep(t *testing.T) {
 	})
 }
 
-// TestBackgroundIsWritten: what the background has done is written with nobody asking for anything,
-// so that it stays done when the process dies, and does not gather in memory.
+// TestBackgroundIsWritten tests that the work of the background is written without a request. So it stays done when
+// the process dies, and does not gather in memory.
 func TestBackgroundIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, _ := openBusy(t, func(o *Options) {
@@ -433,9 +433,9 @@ func TestFailureIsReportedOnce(t *testing.T) {
 	}
 }
 
-// TestPeriodicSyncGoesOn has a put come between the moment at which a sync forgets what is due and
-// the one at which it gathers what to write: that put is synced before it is due. Nothing is left
-// to do then, but what is put later is to be synced in its time.
+// TestPeriodicSyncGoesOn has a put come in the middle of a sync, which has forgotten what is due and not yet gathered
+// what to write. That put is synced before it is due. Nothing is left to do then, but what is put later is to be
+// synced in its time.
 func TestPeriodicSyncGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, fsys := openBusy(t, func(o *Options) {

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// BenchmarkRemoveHalf puts items, removes half of them at random, and reports how many bytes the backlog takes before
-// and after, what a checkpoint then writes, and how long a start takes.
+// BenchmarkRemoveHalf puts items and removes half of them at random. It reports how many bytes the backlog takes
+// before and after, what a checkpoint then writes, and how long a start takes.
 func BenchmarkRemoveHalf(b *testing.B) {
 	if once := flag.Lookup("test.benchtime"); once.Value.String() != "1x" {
 		b.Skip("it takes minutes: run it with -benchtime 1x")

@@ -16,10 +16,10 @@ import (
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
-// TestMessagesFaults has every call of each kind fail once, for want of room, of descriptors, and of a sound disk, in
-// a run with delays, leases, counts, dead letters and keys. What is refused changes nothing. A power cut, before the
-// disk works again and after, leaves a state that the queues were in, not before what was acknowledged. Then all goes
-// on: everything that is there is handed out.
+// TestMessagesFaults has every call of each kind fail once, for lack of room or descriptors, or on a bad disk. The run
+// has delays, leases, counts, dead letters and keys. What is refused changes nothing. A power cut, before the disk
+// works again and after, leaves a state that the queues were in, not before what was acknowledged. Then all goes on:
+// everything that is there is handed out.
 //
 // To look at one: go test ./engine -run 'TestMessagesFaults/write_12_EIO'
 func TestMessagesFaults(t *testing.T) {
@@ -59,8 +59,8 @@ func TestMessagesFaults(t *testing.T) {
 	}
 }
 
-// messages is a run of an engine without background work, with a clock of its own. Queue "q" has its items in memory,
-// and "d" has as good as none, so that what is delayed is hidden, and what is in line is spilled.
+// messages is a run of an engine without background work, with a clock of its own. Queue "q" has its items in memory.
+// Queue "d" has hardly any memory, so delayed items are hidden, and items in line are spilled.
 type messages struct {
 	*testing.T
 	*Engine

@@ -102,8 +102,8 @@ func TestNoMeters(t *testing.T) {
 	}
 }
 
-// TestAges tests what an age is: from the put to the moment that the item is handed out, also to
-// one who waits, and each time that it is.
+// TestAges tests that an item's age is the time from its put until it is handed out. That includes an item that a
+// waiter gets, and each time that an item is handed out again.
 func TestAges(t *testing.T) {
 	e, _ := newQuiet(t)
 	now, q := Now(), []byte("q")

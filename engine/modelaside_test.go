@@ -194,8 +194,8 @@ type modelReceipt struct {
 	token uint64
 }
 
-// instant draws how long something is to take: never twice up to the same instant, because the engine
-// may handle in any order what is due at the same.
+// instant draws how long something is to take. It never ends twice at the same instant, because the engine may handle
+// things that are due at one instant in any order.
 func (r *modelRun) instant(most int) time.Duration {
 	for {
 		d := time.Duration(1+r.IntN(most)) * time.Millisecond

@@ -346,8 +346,8 @@ func (m *model) change(q *modelQueue, now Time, id uint64, to Changes) {
 	m.serveWaiters(q, now)
 }
 
-// guesses reports whether the queue may count other bytes than there are: those of items that are gone from the disk,
-// which are more, or of a hidden run from which an item went whose size nobody had seen.
+// guesses reports whether the queue may count other bytes than there are. It counts too many for items that are gone
+// from the disk. For an item that left a hidden run before anybody saw its size, it guesses.
 func (r *modelRun) guesses(q *modelQueue, more bool) bool {
 	sh := r.e.shardOf([]byte(q.name))
 	sh.mu.Lock()

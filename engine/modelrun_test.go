@@ -79,8 +79,8 @@ type modelRun struct {
 	calm   bool  // no puts in a row
 	hidden int64 // items that were seen on disk in hidden runs, one each time
 
-	// Of crash tests: what draws settings, what commits, what a clean end reports, what stands
-	// between the engine and fsys, and that processes are not killed, or not even closed.
+	// These are for crash tests: what draws settings, what commits, what a clean end reports, and what stands between
+	// the engine and fsys. They also say that processes are not killed, or not even closed.
 	draw              func() Settings
 	wait              func(Ticket) error
 	closed            func()
@@ -106,8 +106,8 @@ func newModelRun(t *testing.T, seed uint64) *modelRun {
 	return r
 }
 
-// drawIO says how the runs of a test with a seed are written and read: those of queues that have
-// any memory past the page cache, or none, or all through it.
+// drawIO says how the runs of a test with a seed are written and read. It lets either all of them go past the page
+// cache, or those of queues that have any memory, or none.
 func drawIO(seed uint64) (directFrom int64, cached bool) {
 	switch seed % 4 {
 	case 2:

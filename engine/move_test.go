@@ -10,8 +10,8 @@ import (
 	"github.com/kestrelmq/kestrel/engine/internal/trim"
 )
 
-// moveBetween expires item "a" of queue q into another queue, which another lock guards, and calls
-// hook after the item has arrived there and before q has let go of it.
+// moveBetween expires item "a" of queue q into another queue, which is in another shard. It calls hook after the item
+// has arrived there, and before q has let go of it.
 func moveBetween(t *testing.T, journaled bool, hook func(*Engine)) (e *Engine, target string) {
 	t.Helper()
 	e, _ = newQuiet(t)

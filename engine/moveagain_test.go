@@ -10,8 +10,8 @@ import (
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
-// TestMoveFailsHalfway has a move of the journal fail when a queue has let go of the old journal and is not in the new
-// one yet. Until the next move, a start has everything from the old one.
+// TestMoveFailsHalfway has a move of the journal fail halfway. A queue has let go of the old journal, and is not in
+// the new one yet. Until the next move, a start has everything from the old one.
 func TestMoveFailsHalfway(t *testing.T) {
 	fsys := newFS()
 	o := moveOptions(fsys)

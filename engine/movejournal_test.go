@@ -37,9 +37,9 @@ func moveOptions(fsys segment.FS) Options {
 	return o
 }
 
-// liveQueues fills queues in every way that a journal has to record: several segments, a child, an
-// open read, a returned one, flags, expiries, and a queue that was emptied. Of a backlog some is
-// read back, some is open, some is gone out of its order, and some is not synced.
+// liveQueues fills queues in every way that a journal has to record. It makes several segments, a child, an open read,
+// a returned one, flags, expiries, and an emptied queue. Of a backlog some is read back, some is open, some is gone
+// out of its order, and some is not synced.
 func liveQueues(t *testing.T, e *Engine) (open ReadRef) {
 	t.Helper()
 	mustGet(t, e, "p+c")
@@ -460,8 +460,8 @@ func TestMoveUnderLoad(t *testing.T) {
 	})
 }
 
-// TestMoveNeedsBacklog: as long as what is in a backlog is not known to be durable, no journal
-// takes the place of one that still has it.
+// TestMoveNeedsBacklog tests what happens while it is not known that a backlog is durable. No journal then takes the
+// place of one that still has the items.
 func TestMoveNeedsBacklog(t *testing.T) {
 	fsys := newFS()
 	e := openQuiet(t, moveOptions(fsys))
@@ -497,8 +497,8 @@ func TestMoveNeedsBacklog(t *testing.T) {
 	}
 }
 
-// TestMoveWithRecordedBacklog: a move syncs no run of which the journal says all that is in it, so
-// a disk that fails then puts nothing of it in doubt.
+// TestMoveWithRecordedBacklog tests that a move does not sync a run if the journal says all that is in it. So if the
+// disk fails then, nothing of that run becomes doubtful.
 func TestMoveWithRecordedBacklog(t *testing.T) {
 	fsys := newFS()
 	e := openQuiet(t, moveOptions(fsys))

@@ -12,8 +12,8 @@ import (
 	"github.com/kestrelmq/kestrel/segment"
 )
 
-// The folder testdata/olddir is the data directory of a server of a build before this one: its journal,
-// with items, open reads and fanout children, and backlogs in runs of every kind that it wrote.
+// The folder testdata/olddir is a data directory from an earlier build. It has a journal with items, open reads and
+// fanout children, and backlogs in runs of every kind that that build wrote.
 var makeOldDir = flag.String("make-olddir", "", "write the directory of TestOldDirectory, as this build has it, into this one")
 
 const (

@@ -29,10 +29,9 @@ func (f passingFault) fault() segmenttest.Fault {
 	return segmenttest.Fault{Err: f.err, KeepDirty: true}
 }
 
-// TestFaultsPass has every kind of call fail for a while, from some call of a load on, with the errors
-// of a process that has run out of descriptors or of memory, and of a disk. When that has passed,
-// without a restart, everything works again. Nothing that was acknowledged is lost, no read fails, and no file stays
-// that nobody needs.
+// TestFaultsPass has every kind of call fail for a while, beginning at some call of a load. The errors are those of a
+// process without descriptors or memory, and those of a disk. When that has passed, without a restart, everything
+// works again. Nothing that was acknowledged is lost, no read fails, and no file stays that nobody needs.
 func TestFaultsPass(t *testing.T) {
 	firsts := []int{0, 1, 2, 3, 5, 8, 13, 21, 34}
 	if testing.Short() {

@@ -2,8 +2,8 @@ package engine
 
 import "testing"
 
-// TestPutAllIsPutForEach: what a put expires into another queue, and what that expires in turn,
-// here into the first, is there before the next item, however many come at once.
+// TestPutAllIsPutForEach tests a put that expires items into another queue, which in turn expires items into the
+// first. All of them are there before the next item, however many items one call puts.
 func TestPutAllIsPutForEach(t *testing.T) {
 	data := func(words ...string) (puts []PutRequest) {
 		for _, w := range words {

@@ -320,8 +320,8 @@ func TestReadRefZero(t *testing.T) {
 	}
 }
 
-// TestReadRefHoldsNoMemory checks that a reference to a large item, which its owner may keep, does not keep the item once
-// the read has ended: the ledger does not count it any more.
+// TestReadRefHoldsNoMemory checks that a reference to a large item, which its owner may keep, does not hold the item
+// after the read has ended. The ledger then no longer counts it.
 func TestReadRefHoldsNoMemory(t *testing.T) {
 	e, _ := newQuiet(t)
 	mustPut(t, e, "q", strings.Repeat("x", readClassSize(readClasses-1)+1))

@@ -203,9 +203,9 @@ func TestDropUnjournaledIsDurable(t *testing.T) {
 	wantItems(t, openQuiet(t, testOptions(fsys)), "q", "")
 }
 
-// TestReloadBehindFailedReload has a queue leave the journal and come back while the journal cannot be
-// synced. A third reload changes nothing; it must not succeed as long as the journal has not got the queue
-// back, or the death of the process loses items that are acknowledged.
+// TestReloadBehindFailedReload has a queue leave the journal and come back while the journal cannot be synced. A third
+// reload changes nothing. It must not succeed until the journal has the queue back, or a kill would lose acknowledged
+// items.
 func TestReloadBehindFailedReload(t *testing.T) {
 	fsys := &hookFS{FS: segmenttest.New()}
 	e := openQuiet(t, testOptions(fsys))

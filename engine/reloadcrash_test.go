@@ -68,8 +68,8 @@ func openCrossing(fsys segment.FS, now *Time) (*Engine, error) {
 	return e, err
 }
 
-// crossingScript has a queue with runs, items removed in the middle, reads, counted returns, leases and delayed items
-// leave the journal and enter it, until the machine stops.
+// crossingScript has a queue leave the journal and enter it, until the machine stops. The queue has runs, items
+// removed in the middle, reads, counted returns, leases and delayed items.
 func crossingScript(t *testing.T, fsys *segmenttest.FS, now *Time) *crossingLedger {
 	l := &crossingLedger{live: []map[string]string{{}}}
 	e, err := openCrossing(fsys, now)

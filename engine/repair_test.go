@@ -28,9 +28,9 @@ type wreck struct {
 	tamper func(*Damage, []*repair.Queue)
 }
 
-// newWreck makes a directory with queues in memory, in read-behind and half drained, one with a
-// read that was open, children of a fanout, and one that was deleted and made again. Checkpoints
-// and drops come between, if the journal is to be cut at its front.
+// newWreck makes a directory with queues in memory, in read-behind and half drained. One had an open read, some are
+// children of a fanout, and one was deleted and made again. Checkpoints and drops come between, if the journal is to
+// be cut at its front.
 func newWreck(t *testing.T, cut bool) *wreck {
 	t.Helper()
 	fsys := segmenttest.New()

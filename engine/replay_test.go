@@ -98,8 +98,8 @@ func number64(t testing.TB, text string) uint64 {
 
 const frameOffset = 100 // of the frames of replayRecords
 
-// replayRecords replays batches of records, each in a segment of its own, and returns what the
-// queues hold, as "name:next id[ids]" sorted by name, or the error.
+// replayRecords replays batches of records, each in a segment of its own. It returns the error, or what the queues
+// hold, as "name:next id[ids]" sorted by name.
 func replayRecords(t testing.TB, batches ...[]byte) (string, error) {
 	t.Helper()
 	e := openQuiet(t, testOptions(newFS()))
@@ -284,7 +284,7 @@ func messageSeeds(f *testing.F) {
 	seed(put, record.AppendMarks(nil, 1, record.Marks{}))
 }
 
-// FuzzReplay replays any bytes, cut into two batches: no panic, errors say where, memory in
+// FuzzReplay replays any bytes, cut into two batches. There is no panic, and errors say where they are. Memory is in
 // proportion to what was read, and what is accepted is sound and can be used.
 func FuzzReplay(f *testing.F) {
 	seed := func(text string) { f.Add(records(f, text), uint16(30)) }

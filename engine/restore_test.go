@@ -20,8 +20,8 @@ func mustRestore(t testing.TB, e *Engine, name string, it Item) {
 	mustCommit(t, e, ticket)
 }
 
-// TestRestore tests that items come back as they were, before and after the process dies, and that
-// no option of the queue stands in their way.
+// TestRestore tests that items come back as they were, both now and after a kill. No option of the queue stands in
+// their way.
 func TestRestore(t *testing.T) {
 	e, _ := newQuiet(t, func(o *QueueOptions) {
 		o.MaxItems, o.MaxItemSize, o.FanoutOnly, o.EnqueueClientID = 0, 0, true, "somebody"

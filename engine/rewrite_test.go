@@ -27,8 +27,8 @@ type rewriteRun struct {
 	clients int64 // bytes that clients had written: bodies, and what a frame takes
 }
 
-// operationBytes is what an operation takes of the journal at most, beside the body of an item: a
-// frame, a mark, a queue's record, and the ends of a segment.
+// operationBytes is how many bytes of the journal an operation takes at most, beside the body of an item. They are for
+// a frame, a mark, a queue's record, and the ends of a segment.
 const operationBytes = 400
 
 // newRewriteRun draws an engine and the sizes of items: around each of its limits.

@@ -41,9 +41,9 @@ func turnOver(t *testing.T, e *Engine) {
 	}
 }
 
-// TestRunWithGaps spills items between which others were confirmed before the process started. When the
-// run has been drained its file goes, and no later start may look for it, however the process ends and
-// whatever the journal has dropped.
+// TestRunWithGaps spills items between which others were confirmed before the process started. When the run has been
+// drained, its file goes. No later start may look for it, however the process ends and whatever the journal has
+// dropped.
 func TestRunWithGaps(t *testing.T) {
 	small := func(o *QueueOptions) { o.MaxMemorySize = 500 }
 	for _, tt := range []struct {

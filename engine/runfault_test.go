@@ -11,9 +11,9 @@ import (
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
-// TestRunSyncFailsWhileWriting: the recording side's sync of a run fails while the writing side is in
-// the middle of a write to it, and a consumer takes the last item that the run held before. The run
-// still belongs to the queue: what is being written is neither deleted nor left out of the journal.
+// TestRunSyncFailsWhileWriting has the recording side's sync of a run fail in the middle of the writing side's write
+// to it. A consumer takes the last item that the run held before. The run still belongs to the queue: what is being
+// written is neither deleted nor left out of the journal.
 func TestRunSyncFailsWhileWriting(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -130,8 +130,8 @@ func awaitRuns(e *Engine) {
 	}
 }
 
-// wantSurvivors has the journal drop what it does not need, and fails the test unless "q" then holds
-// the items in want, now, after a kill, and after a power cut that keeps only what was synced.
+// wantSurvivors has the journal drop what it does not need. It fails the test unless "q" then holds the items in want.
+// It looks now, after a kill, and after a power cut that leaves only what was synced.
 func wantSurvivors(t *testing.T, e *Engine, fsys *segmenttest.FS, want []string) {
 	t.Helper()
 	for i := range 200 {

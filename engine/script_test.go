@@ -12,9 +12,9 @@ import (
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
-// scriptTest is a rule and a run of an engine that shows it: one command a line, then " -> " and
-// what it answers ("ok" if left out). Every command is committed, and the invariants are verified
-// after it. Time stands still but for "after".
+// scriptTest is a rule, and a run of an engine that shows it. Each line is a command, then " -> " and its answer ("ok"
+// if left out). Every command is committed, and the invariants are verified after it. Time stands still but for
+// "after".
 //
 //	set QUEUE OPTION[=VALUE]…    reload with other options of a queue; * names the default
 //	alias NAME [QUEUE…]          reload with an alias; "unalias NAME" without it

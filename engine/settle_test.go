@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// TestDiscardOnDisk: a queue whose oldest items are on disk alone when puts need their room drops
-// them as soon as they have been read, without another put, and nobody is served what is to be
-// dropped.
+// TestDiscardOnDisk has puts need the room of a queue's oldest items while these are on disk alone. The queue drops
+// them as soon as they have been read, without another put, and serves none of them.
 func TestDiscardOnDisk(t *testing.T) {
 	for _, tt := range []struct {
 		name string

@@ -9,9 +9,9 @@ import (
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
-// TestStartFaults has every call of a start fail once, on a directory with a torn journal, backlogs, files that belong to
-// nobody and a journal that was replaced. A start that fails has lost nothing: the next one has it all. What cannot be
-// removed keeps no start from going on.
+// TestStartFaults has every call of a start fail once. The directory has a torn journal, backlogs, files that belong
+// to nobody and a journal that was replaced. A start that fails has lost nothing: the next one has it all. What cannot
+// be removed keeps no start from going on.
 func TestStartFaults(t *testing.T) {
 	w := newWreck(t, false)
 	for name, data := range map[string]string{

@@ -73,9 +73,9 @@ func refusals(e *Engine, name string) map[string]error {
 	return all
 }
 
-// TestWithheld: a start that meets a run that is not what the journal says serves the other queues, and
-// refuses whatever needs that one. Nothing of it goes, however long the server runs: when a good file
-// is in its place again, or after a repair, a start serves it.
+// TestWithheld: a start that meets a run that is not what the journal says serves the other queues, and refuses
+// whatever needs that one. Nothing of that queue goes, however long the server runs. When a good file is in its place
+// again, or after a repair, a start serves it.
 func TestWithheld(t *testing.T) {
 	for _, tt := range runDamages {
 		t.Run(tt.name, func(t *testing.T) {
@@ -253,8 +253,8 @@ func TestWithheldNotForWantOfFiles(t *testing.T) {
 	}
 }
 
-// TestWithheldTarget: items that expire into a queue that is withheld do not make another one of its name,
-// which no later start could tell from it.
+// TestWithheldTarget tests items that expire into a withheld queue. They must not make another queue of its name,
+// since no later start could tell the two apart.
 func TestWithheldTarget(t *testing.T) {
 	fsys, want, file := spilledQueue(t)
 	good := dumpOf(fsys)[file]

@@ -126,7 +126,7 @@ func (b *busyWriter) Write(p []byte) (int, error) {
 }
 
 // sentTwice makes two backups while clients do nothing, and reports whether both sent every file. On a busy machine
-// the engine may not finish a file before it has no use for it, so that the backups of a test have none in common.
+// the engine may no longer need a file by the time it finishes it. Then the two backups have no file in common.
 func (w *world) sentTwice(disk *segmenttest.FS) bool {
 	w.t.Helper()
 	for range 2 {
@@ -238,9 +238,9 @@ func seeds(t *testing.T, n uint64) []uint64 {
 	return all
 }
 
-// TestBackup backs up engines that go on putting, getting, flushing, spilling and dropping while their files
-// are copied, to a directory and as a stream, several times over. What is restored is what was acknowledged
-// when the backup began, in order, and nothing else.
+// TestBackup backs up engines while they put, get, flush, spill and drop. Each is copied several times over, to a
+// directory and as a stream. What is restored is what was acknowledged when the backup began, in order, and nothing
+// else.
 func TestBackup(t *testing.T) {
 	for _, seed := range seeds(t, 12) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"github.com/kestrelmq/kestrel/segment"
 )
 
-// TestInUse tests that neither a restore nor a backup writes to a directory that another one, or a server, uses, and that
-// both do when nobody does any more.
+// TestInUse tests that neither a restore nor a backup writes to a directory that another one, or a server, uses. When
+// nobody uses it any more, both do.
 func TestInUse(t *testing.T) {
 	root := t.TempDir()
 	in := func(name string) string { return filepath.Join(root, name) }
