@@ -197,8 +197,8 @@ func TestSlotSize(t *testing.T) {
 	}
 }
 
-// TestMemory holds a large set to 64 bytes for each item beside its image, and to what its items take
-// after most have been removed in an order of their own.
+// TestMemory holds a large set to 64 bytes for each item beside its image. It then removes most items in a random
+// order, and holds the set to what the others take.
 func TestMemory(t *testing.T) {
 	const items, body = 200_000, 100
 	var memory atomic.Int64
@@ -225,8 +225,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestWarm has one of the sets that share a Warm keep its memory while it is empty: the one that became so last, unless
-// it is large. It then fills up again without allocation, and nobody counts its memory meanwhile.
+// TestWarm has several sets share a Warm. Of the sets that are empty, only the last to become so keeps its memory,
+// unless it is large. It then fills up again without allocation, and nobody counts its memory meanwhile.
 func TestWarm(t *testing.T) {
 	var memory atomic.Int64
 	var warm Warm
@@ -315,8 +315,8 @@ func BenchmarkLease(b *testing.B) {
 	}
 }
 
-// TestEachFrom goes through the ids of a set of a few items and of many, in each state, while they come, change, go and
-// are flushed.
+// TestEachFrom goes through the ids of a set of a few items and of many, in each state. Meanwhile the items come,
+// change, go and are flushed.
 func TestEachFrom(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -398,8 +398,8 @@ func TestEachFrom(t *testing.T) {
 	}
 }
 
-// TestLargeStays tests that a set keeps the memory of a large item, and does not copy it, through all that becomes of the
-// item and of others; and that it counts that memory for as long.
+// TestLargeStays tests that a set keeps the memory of a large item without copying it, whatever becomes of that item
+// and of others. It counts that memory for as long.
 func TestLargeStays(t *testing.T) {
 	var memory atomic.Int64
 	s := Set{Memory: &memory}

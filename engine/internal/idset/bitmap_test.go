@@ -204,8 +204,8 @@ func BenchmarkBitmap(b *testing.B) {
 	})
 }
 
-// TestBitmapClone tests that a clone takes no memory for ids, however many there are, and that neither set changes with
-// the other, whichever way it does.
+// TestBitmapClone tests that a clone takes no memory for ids, however many there are. A change of one set must not
+// show in the other.
 func TestBitmapClone(t *testing.T) {
 	var b Bitmap
 	for id := range uint64(64 * blockIDs) {

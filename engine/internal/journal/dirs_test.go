@@ -56,8 +56,8 @@ func TestFindDirs(t *testing.T) {
 	}
 }
 
-// TestDirs goes through the life of the directories: a journal that is abandoned, one that comes to count,
-// and the others, which are removed, with one failure.
+// TestDirs goes through the life of the directories: of a journal that is abandoned, and of one that comes to count.
+// The others are removed, with one failure.
 func TestDirs(t *testing.T) {
 	fsys := segmenttest.New()
 	makePaths(t, fsys, "journal/a", "journal.3/a")

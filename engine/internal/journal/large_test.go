@@ -11,8 +11,8 @@ import (
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
-// TestPutLarge tests that PutLarge records what PutExtra does, also for an item that gets a key and an origin, leaves
-// another queue, or takes the place of another item. The record of the leave stands in front.
+// TestPutLarge tests that PutLarge records the same as PutExtra. That includes an item that gets a key and an origin,
+// leaves another queue, or takes the place of another item. The record of the leave stands in front.
 func TestPutLarge(t *testing.T) {
 	body := item.Item{Data: bytes.Repeat([]byte("large"), item.MaxChunkSize/4), Flags: 7, Added: 1, Expiry: 2}
 	keyed := item.Behind{Key: []byte("key"), Origin: "origin", Why: item.Rejected}
@@ -62,8 +62,8 @@ func TestPutLarge(t *testing.T) {
 	}
 }
 
-// TestKeepLargeNeedsVersion tests that a segment with a large item that has a key says that earlier releases cannot read
-// it, although nothing of its kind was recorded before.
+// TestKeepLargeNeedsVersion tests a segment with a large item that has a key. It must say that earlier releases cannot
+// read it, although nothing of its kind was recorded before.
 func TestKeepLargeNeedsVersion(t *testing.T) {
 	j := newTest(t, segmenttest.New())
 	it := item.Item{ID: 5, Data: make([]byte, item.MaxChunkSize+1)}.With(nil, []byte("key"), "", 0)

@@ -32,8 +32,8 @@ func putAs(j *Journal, queue, id uint64) LSN {
 	return lsn
 }
 
-// TestMove: from the beginning of a move on, records of queues that have not entered the new log are left
-// out, nothing is committed before its end, and then everything in it is.
+// TestMove tests that a move of the journal leaves out records of queues that have not entered the new log. It commits
+// nothing before its end, and then everything in that log.
 func TestMove(t *testing.T) {
 	fsys := segmenttest.New()
 	j, doubtful := poisoned(t, fsys)

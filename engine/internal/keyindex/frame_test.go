@@ -116,8 +116,8 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-// TestLoader compares an index that was loaded with one that was set, for sizes around those at which leaves are
-// made, with hashes that occur twice, and when fewer entries come than were announced, or more.
+// TestLoader compares an index that was loaded with one that was set, for sizes around those at which leaves are made.
+// Some hashes occur twice, and fewer or more entries come than were announced.
 func TestLoader(t *testing.T) {
 	const seed = 1
 	r := rand.New(rand.NewPCG(seed, 0))

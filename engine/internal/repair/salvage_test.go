@@ -11,8 +11,8 @@ import (
 	"github.com/kestrelmq/kestrel/segment"
 )
 
-// TestIDsIn asks which ids a gap in a run can have held: what lies between the frames around it, unless its
-// tag is whole and says so itself.
+// TestIDsIn asks which ids a gap in a run can have held. These are the ids between the frames around it, unless the
+// gap's tag is whole and says so itself.
 func TestIDsIn(t *testing.T) {
 	tagged := func(first, last uint64) *segment.Tag {
 		tag := runs.Tag{FirstID: first, LastID: last}.Encode()

@@ -51,8 +51,8 @@ func spill(number, first, last uint64) []byte {
 	return record.AppendSpill(nil, 1, segment.RunID{Number: number}, state)
 }
 
-// describe says what a queue is: its name and next id, the items of its window with their segments, those kept,
-// those changed, its runs, and what is gone.
+// describe says what a queue is: its name and next id, its runs, and what is gone. It lists the items of the window
+// with their segments, and the items that are kept or changed.
 func describe(q *Queue) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s:%d", q.Name, q.NextID)
