@@ -20,8 +20,8 @@ func numbers(n int) []string {
 	return all
 }
 
-// TestManyReadsDropped tests that a session that ends leaves it to a job to bring most of its many reads back,
-// that whoever fetches meanwhile waits, and that they come back in order, and are counted.
+// TestManyReadsDropped tests that a session that ends leaves it to a job to bring most of its many reads back. A
+// client that fetches meanwhile waits. The items come back in order, and are counted.
 //
 // Its controls are a dropReads that brings all back itself, and one that leaves all to a job.
 func TestManyReadsDropped(t *testing.T) {
@@ -76,8 +76,8 @@ func TestManyReadsDropped(t *testing.T) {
 	})
 }
 
-// TestAbortManyByID tests that a job aborts many reads of the Thrift table, and that their items come back
-// in the order in which they were opened, whatever the order of the ids.
+// TestAbortManyByID tests that a job aborts many reads of the Thrift table. Their items come back in the order in
+// which they were opened, whatever the order of the ids.
 func TestAbortManyByID(t *testing.T) {
 	testThrift(t, Options{MaxOpenReads: 2 * manyReads}, defaults(), func(t *testing.T, ts *testServer) {
 		c := ts.dialThrift()
@@ -111,8 +111,8 @@ func TestAbortManyByID(t *testing.T) {
 	})
 }
 
-// TestGetManyLeavesLoop tests that a job ends a Thrift get of many items, which are gone for good, or
-// stay open and come back in order at their deadline.
+// TestGetManyLeavesLoop tests that a job ends a Thrift get of many items. The items are gone for good, or stay open
+// and come back in order at their deadline.
 func TestGetManyLeavesLoop(t *testing.T) {
 	for _, autoAbort := range []int32{0, 1000} {
 		t.Run(fmt.Sprint(autoAbort), func(t *testing.T) {

@@ -136,8 +136,8 @@ func newDiscard(tb testing.TB) *discard {
 	return d
 }
 
-// BenchmarkTurn is BenchmarkLoopback without sockets and without a client: what a loop does with 32 requests of a
-// kind that came with one read, of a client that nobody asks who it is and of a user.
+// BenchmarkTurn is BenchmarkLoopback without sockets and without a client. It measures what a loop does with 32
+// requests of a kind that came with one read, with users and without.
 func BenchmarkTurn(b *testing.B) {
 	const pipeline = 32
 	bench := grants(b, "bench", "put bench", "get bench")

@@ -67,9 +67,9 @@ func (c *batches) round(b testing.TB, reliable bool) {
 	}
 }
 
-// BenchmarkThriftLoopback is one client and the server in one process: server-ns/item is what the
-// server spends on an item that is put, fetched and, if reliable, confirmed. That of
-// BenchmarkLoopback/SET+GET/pipeline=32 is the same for memcache.
+// BenchmarkThriftLoopback is one client and the server in one process. Its server-ns/item is the server's time for an
+// item that is put, fetched and, if reliable, confirmed. That of BenchmarkLoopback/SET+GET/pipeline=32 is the same for
+// memcache.
 func BenchmarkThriftLoopback(b *testing.B) {
 	for _, reliable := range []bool{false, true} {
 		name := "plain"

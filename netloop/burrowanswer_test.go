@@ -106,8 +106,8 @@ func TestLargePutsOfOneID(t *testing.T) {
 	})
 }
 
-// TestHideTooLong has a request wait at a queue that is new for a message to hide, for longer than the queue allows: it is
-// refused, and the message stays.
+// TestHideTooLong has a request wait at a new queue for a message, which it would then hide for longer than the queue
+// allows. The request is refused, and the message stays.
 func TestHideTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set := defaults()
@@ -167,7 +167,7 @@ func statusAndBody(reply string) string {
 	return status + " " + body
 }
 
-// TestLongNames asks for a page of queues whose names take much to word: a job words them, and the reply is sent from
+// TestLongNames asks for a page of queues whose names are long to word. A job words them, and the reply is sent from
 // where it lies.
 func TestLongNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -23,7 +23,7 @@ func puts() []struct{ name, in, want string } {
 }
 
 // TestBurrowCut checks that a request that is cut off anywhere stores nothing, whether its client hangs up or its
-// connection breaks, and that the whole request does.
+// connection breaks. The whole request stores its message.
 func TestBurrowCut(t *testing.T) {
 	for _, tt := range puts() {
 		t.Run(tt.name, func(t *testing.T) {

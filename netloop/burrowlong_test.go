@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// TestBurrowLong checks what is too long for one piece: a large body, which a job takes and another words, and a
-// list that is sent in chunks, or to a client of HTTP/1.0 until the connection ends.
+// TestBurrowLong checks what is too long for one piece: a large body and a long list. Jobs take the body and word it.
+// The list is sent in chunks, or to a client of HTTP/1.0 until the connection ends.
 func TestBurrowLong(t *testing.T) {
 	s := startServer(t, DefaultEventLoop, Options{Burrow: "127.0.0.1:0", Loops: 1}, unsynced())
 	base := "http://" + s.BurrowAddr().String() + "/v1.0/a/"

@@ -17,8 +17,8 @@ type httpCaller struct {
 	ts *testServer
 }
 
-// ask sends a request, METHOD TARGET, perhaps "< BODY", over a connection of its own, and returns the reply: its status
-// line and what follows its head.
+// ask sends a request over a connection of its own. It is METHOD TARGET, perhaps with "< BODY". ask returns the
+// reply's status line and what follows the head.
 func (c *httpCaller) ask(request string) (status, body string) {
 	c.t.Helper()
 	line, form, _ := strings.Cut(request, " < ")

@@ -237,8 +237,8 @@ func TestBurrowIdentity(t *testing.T) {
 	}
 }
 
-// TestBurrowCertificateStays tests that a connection of a client with a certificate goes on behind a request that had a wrong
-// password, as one of a proxy may that passes on what its own clients say.
+// TestBurrowCertificateStays tests a connection of a client with a certificate, such as a proxy that passes on what
+// its own clients send. The connection goes on after a request with a wrong password.
 func TestBurrowCertificateStays(t *testing.T) {
 	withQuota(t, access.Quota{Waits: 1}, func(t *testing.T, qs *quotaServer) {
 		a := qs.as(burrowProtocol{}, "alice")

@@ -34,8 +34,8 @@ func expectNothing(ts *testServer) {
 	}
 }
 
-// TestClearLeavesLoop tests that a loop does not do a flush of many queues itself, and that the
-// requests that are pipelined behind it are run after it.
+// TestClearLeavesLoop tests that a loop does not flush many queues itself. The requests that are pipelined behind the
+// flush are handled after it.
 func TestClearLeavesLoop(t *testing.T) {
 	flushAll := thrift.Call{Method: thrift.MethodFlushAllQueues, Seq: 7}
 	for _, tt := range []struct {
@@ -103,8 +103,8 @@ func TestClearHangUp(t *testing.T) {
 	})
 }
 
-// TestClearAtStop tests that a flush is given up when the server has stopped waiting for requests, and
-// that its client does not hear of a success.
+// TestClearAtStop tests that the server gives a flush up when it has stopped waiting for requests. The client does not
+// hear of a success.
 func TestClearAtStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestServer(t, Options{}, defaults())

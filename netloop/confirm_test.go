@@ -14,8 +14,8 @@ import (
 // manyReads are more than a loop confirms itself for one request.
 const manyReads = 3*confirmPiece + 7
 
-// TestConfirmMany tests that many reads are confirmed by a job and not on the loop, all of them and no
-// others, and that what is pipelined behind has its place.
+// TestConfirmMany tests that a job confirms many reads, and not the loop. It confirms all of them and no others, and
+// requests pipelined behind keep their place.
 //
 // Its control is a confirmMany that leaves all to confirmOldest.
 func TestConfirmMany(t *testing.T) {

@@ -25,8 +25,8 @@ func (f *gatedFS) OpenReadOnly(path string) (segment.File, error) {
 	return f.FS.OpenReadOnly(path)
 }
 
-// TestShutdownWaitsForDisk: a fetch that does not wait for items, but for the disk to give one back, is
-// answered with the item also when the server stops: the queue is not empty.
+// TestShutdownWaitsForDisk tests a fetch that waits only for the disk to give an item back. It is answered with the
+// item even if the server stops, since the queue is not empty.
 func TestShutdownWaitsForDisk(t *testing.T) {
 	testDiskWait(t, func(t *testing.T, s *Server, _ *peer) {
 		drained := make(chan struct{})

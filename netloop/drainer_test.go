@@ -89,8 +89,8 @@ func TestLingeringSharesItems(t *testing.T) {
 	}
 }
 
-// TestLingeringTakesTurns tests that what is sent at once on a connection that has ended is bounded, however much its socket
-// takes, and that all of it comes.
+// TestLingeringTakesTurns tests a connection that has ended but still has output. What is sent on it at once is
+// bounded, however much its socket takes, and all of it arrives.
 func TestLingeringTakesTurns(t *testing.T) {
 	held := int64(0)
 	d, err := newDrainer(func(n int64) { held += n }, nil, 1)

@@ -51,8 +51,8 @@ var edgeNames = []struct {
 	{"a\rb", true},
 }
 
-// TestEdgesOfNames tests that all protocols agree about which names are legal, that a name is the
-// same queue in all of them, and that one that is refused leaves nothing behind.
+// TestEdgesOfNames tests that all protocols agree which names are legal, and that a name is the same queue in all of
+// them. A refused name leaves nothing behind.
 func TestEdgesOfNames(t *testing.T) {
 	testThrift(t, Options{MaxOpenReads: 10}, defaults(), func(t *testing.T, ts *testServer) {
 		for _, tt := range edgeNames {

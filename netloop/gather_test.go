@@ -15,8 +15,8 @@ import (
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
-// gatherSettings have a queue that is soon full, one that discards, one with a child, one that
-// expires into another, one that refuses this client for good, and an alias.
+// gatherSettings have a queue that is soon full, one that discards, and one with a child. One expires into another,
+// one refuses this client for good, and there is an alias.
 func gatherSettings() engine.Settings {
 	set := defaults()
 	full, discards, closed, dying := set.Default, set.Default, set.Default, set.Default
@@ -104,8 +104,8 @@ func played(t *testing.T, requests string, size, pending int, handOff bool) (out
 	return out
 }
 
-// TestPipelines: nobody can tell whether puts and gets came one by one or at once, and all of them
-// are answered, however little a client may be owed.
+// TestPipelines tests that puts and gets have the same effect one by one and at once. All of them are answered,
+// however little output a client may have pending.
 func TestPipelines(t *testing.T) {
 	seeds := uint64(40)
 	if isSample() {
@@ -177,8 +177,8 @@ func TestGatheredPutsAreRetracted(t *testing.T) {
 	})
 }
 
-// TestGatherToMany tests that a turn does no more puts to a queue with many children, or to an alias of many
-// queues, than it has time for.
+// TestGatherToMany tests a queue with many children, and an alias of many queues. A turn does no more puts to them
+// than it has time for.
 //
 // Its control is a limitGathered that always allows maxGathered.
 func TestGatherToMany(t *testing.T) {

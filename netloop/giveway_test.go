@@ -10,8 +10,8 @@ import (
 )
 
 // TestLargestGivesWay tests that clients which send large requests and never end them cost no client that sends small
-// ones: the one that holds most is cut off, with an error that is counted. One that asks for as much as they hold is cut off
-// itself, unless they have come to a stop.
+// ones. The server cuts off the one that holds most, and counts the error. One that asks for as much as they hold is
+// cut off itself, unless they have come to a stop.
 //
 // Its control is an othersGiveWay that is always false.
 func TestLargestGivesWay(t *testing.T) {

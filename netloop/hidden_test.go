@@ -22,8 +22,9 @@ const (
 	hiddenSize  = 7919 // bytes of each
 )
 
-// hiddenSettings have a queue that is a destination of an alias, takes expired items and dead letters of another, and
-// gives its own dead letters to that one. It admits one client alone, so that puts to it fail with its name.
+// hiddenSettings have a queue that is a destination of an alias. It takes the expired items and the dead letters of
+// another queue, and gives its own dead letters to that one. It admits one client alone, so that puts to it fail with
+// its name.
 func hiddenSettings() engine.Settings {
 	set := defaults()
 	hidden, open := set.Default, set.Default

@@ -33,8 +33,8 @@ func TestIdentityRemembers(t *testing.T) {
 	}
 }
 
-// BenchmarkDenied measures what a put of a user pays beyond one of nobody: with a right on *, with one on a pattern
-// whose queue is remembered, and with queues that are not.
+// BenchmarkDenied measures what a user's put costs beyond one of nobody. The right is on *, on a pattern whose queue
+// is remembered, or on a pattern whose queues are not.
 func BenchmarkDenied(b *testing.B) {
 	for _, bb := range []struct {
 		name, grant string

@@ -87,8 +87,8 @@ func TestLeavingWaiter(t *testing.T) {
 	})
 }
 
-// TestInlineSync tests that a loop that syncs itself stops doing so when a sync was slow, so that other
-// clients do not wait for the next one; and that it begins again when syncs have been quick for long.
+// TestInlineSync tests a loop that syncs itself. After a slow sync it stops doing so, and other clients do not wait
+// for the next one. When syncs have been quick for long, it begins again.
 //
 // Its control is an inlineSync whose took does nothing.
 func TestInlineSync(t *testing.T) {

@@ -57,9 +57,9 @@ func expectLargeFirst(ts *testServer, small bool) {
 	}
 }
 
-// TestLargePutLeavesLoop tests that no loop puts a large item itself, that what is pipelined behind it
-// is run after it, and that the input it lies in is not counted any more at the end. The item comes in
-// one piece, or in pieces as sockets give them.
+// TestLargePutLeavesLoop tests that no loop puts a large item itself, and that requests pipelined behind it are
+// handled after it. At the end its input is no longer counted. The item comes in one piece, or in pieces as sockets
+// give them.
 func TestLargePutLeavesLoop(t *testing.T) {
 	for name, tt := range largePuts() {
 		for _, piece := range []int{1 << 30, readSize} {
@@ -208,8 +208,8 @@ func (f *writeFile) WriteAt(p []byte, off int64) (int, error) {
 	return f.File.WriteAt(p, off)
 }
 
-// TestLargeWriteLeavesLoop tests that a loop serves others while a large item is being written to the
-// journal, also by a put that has to wait for that write, and that the replies come behind it.
+// TestLargeWriteLeavesLoop tests that a loop serves others while a large item is being written to the journal. That
+// holds also if a put has to wait for that write. The replies come behind it.
 //
 // Its control is a commit that writes whatever there is.
 func TestLargeWriteLeavesLoop(t *testing.T) {
@@ -236,8 +236,8 @@ func TestLargeWriteLeavesLoop(t *testing.T) {
 	})
 }
 
-// TestPeekLarge tests that a Thrift peek sends a large item from where it lies, in pieces, and that the
-// answer is the one that the whole would be.
+// TestPeekLarge tests that a Thrift peek sends a large item in pieces, from where it lies. The answer is the same as
+// in one piece.
 func TestPeekLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestServer(t, Options{}, defaults())
@@ -264,8 +264,8 @@ func TestPeekLarge(t *testing.T) {
 	})
 }
 
-// TestJobHalfClose tests that a client that has shut down its sending side gets the replies of a job that
-// was running then, and of what it has pipelined behind.
+// TestJobHalfClose tests a client that has shut down its sending side while a job was running. It gets the replies of
+// that job, and of what it has pipelined behind it.
 //
 // Its control is a startJob that goes on listening.
 func TestJobHalfClose(t *testing.T) {

@@ -268,8 +268,8 @@ func TestThriftReadsOfDeletedQueues(t *testing.T) {
 	})
 }
 
-// TestInputRoom tests that a large request takes as much memory as has come of it, and that no buffer grows past
-// the limit on all of them.
+// TestInputRoom tests that a large request takes as much memory as has arrived of it. No buffer grows past the limit
+// on all of them.
 //
 // Its control is a bufferInput that leaves the room to append.
 func TestInputRoom(t *testing.T) {
@@ -481,9 +481,9 @@ func TestBurrowListsBounded(t *testing.T) {
 	})
 }
 
-// TestBurrowLargeListsBounded has many clients ask at the same moment for a list of one message of 8 MB, and for the
-// message itself as JSON, and read nothing. Their replies stay within their part of the memory limit: a job counts what it
-// is going to word before it does.
+// TestBurrowLargeListsBounded has many clients ask at the same moment for a list of one message of 8 MB, or for the
+// message itself as JSON. They read nothing. Their replies stay within their part of the memory limit: a job counts
+// what it is going to word before it does.
 //
 // Its control is a reserve that counts nothing.
 func TestBurrowLargeListsBounded(t *testing.T) {

@@ -169,8 +169,8 @@ var keepings = []keeping{
 	}, 60_000},
 }
 
-// TestLedgerAgainstHeap has clients of every protocol keep as much as they can in one way, and compares
-// what the ledger has grown by with what the heap has.
+// TestLedgerAgainstHeap has clients of every protocol keep as much as they can in one way. It compares the growth of
+// the ledger with that of the heap.
 //
 // A session at rest is not compared, nor is what a row's clients ask for.
 func TestLedgerAgainstHeap(t *testing.T) {
@@ -219,8 +219,8 @@ func TestLedgerAgainstHeap(t *testing.T) {
 	}
 }
 
-// TestIdleSessions tests that a connection that does nothing takes no more than the ledger has for it, also if
-// it has done something before, or waits for an item.
+// TestIdleSessions tests that a connection that does nothing takes no more memory than the ledger counts for it. That
+// holds also if it did something before, or waits for an item.
 func TestIdleSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newLedgerServer(t, Options{}, 1<<30)

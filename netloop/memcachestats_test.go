@@ -50,7 +50,7 @@ func TestStatsNames(t *testing.T) {
 }
 
 // TestStatsConnections tests what STATS CONNECTIONS says of a client that holds items, of one that waits, and of the
-// one that asks; and that it lists no more than DefaultConnections.
+// one that asks. It lists no more than DefaultConnections.
 func TestStatsConnections(t *testing.T) {
 	onEventLoops(t, func(t *testing.T, eventLoop string) {
 		s := startServer(t, eventLoop, Options{Loops: 2, MaxOpenReads: 10}, unsynced())

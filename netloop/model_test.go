@@ -16,9 +16,9 @@ import (
 	"github.com/kestrelmq/kestrel/codec/thrift"
 )
 
-// TestProtocolModel drives one engine with clients of all four protocols at once, with clients
-// that go away, time that passes and servers that are killed, and compares every answer with a
-// model of plain slices. A failure prints the steps and the seed; -rapid.seed=N replays it.
+// TestProtocolModel drives one engine with clients of all four protocols at once. Clients go away, time passes and
+// servers are killed, and every answer is compared with a model of plain slices. A failure prints the steps and the
+// seed; -rapid.seed=N replays it.
 //
 // Negative control: have LeaseReads of the engine count for nobody, and a get returns more than the
 // connection may have open.

@@ -107,8 +107,8 @@ func TestListReadsOfManyQueues(t *testing.T) {
 	})
 }
 
-// TestEmptyReadsAreForgotten ends reads of many queues in every order of opening and closing: of the queues without an
-// open read few are remembered, and the memory of the others is given back.
+// TestEmptyReadsAreForgotten ends reads of many queues in every order of opening and closing. The session remembers
+// few of the queues without an open read, and gives back the memory of the others.
 func TestEmptyReadsAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestServer(t, Options{}, defaults())

@@ -10,8 +10,8 @@ import (
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
-// A client in memory is served as one behind a socket: it gets its replies, the rest of them after it has
-// closed its sending side, and what it had open goes back when it resets its connection.
+// A client in memory is served like one behind a socket. It gets its replies, even those that come after it has closed
+// its sending side. What it had open goes back when it resets its connection.
 func TestPipes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, err := engine.Open(engine.Options{Dir: "data", FS: segmenttest.New(), Settings: defaults(), SegmentSize: 1 << 16})

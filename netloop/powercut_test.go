@@ -16,8 +16,8 @@ import (
 
 var powerCutSeed = flag.Uint64("power-cut-seed", 0, "seed for TestPowerCutModel; 0: several")
 
-// cutModel has clients put, get and confirm items of one queue under sync_journal = "always", while syncs
-// take their time, and looks at what a power cut would leave. Items are numbers.
+// cutModel has clients put, get and confirm items of one queue under sync_journal = "always", while syncs take their
+// time. It looks at what a power cut would leave. Items are numbers.
 type cutModel struct {
 	t       *testing.T
 	random  *rand.Rand

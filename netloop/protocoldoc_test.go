@@ -26,8 +26,8 @@ var docParts = []docPart{
 	{"Thrift", 'H', ""},
 }
 
-// TestProtocolDocExamples plays every example of docs/PROTOCOL.md on a server of its own: each
-// fenced block that begins with what a client or the server sends, or with a remark.
+// TestProtocolDocExamples plays every example of docs/PROTOCOL.md on a server of its own. An example is a fenced block
+// that begins with what a client or the server sends, or with a remark.
 func TestProtocolDocExamples(t *testing.T) {
 	played := map[string]int{}
 	for _, b := range readDocBlocks(t) {

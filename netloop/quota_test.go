@@ -293,8 +293,8 @@ func TestQuotaWaits(t *testing.T) {
 	})
 }
 
-// TestQuotaOperations tests that requests of all connections of a user together are bounded, with a burst of a second,
-// that refused ones cost nothing, and that what they put and fetch counts.
+// TestQuotaOperations tests that requests of all connections of a user together are bounded, with a burst of a second.
+// Refused requests cost nothing, and what the others put and fetch counts.
 func TestQuotaOperations(t *testing.T) {
 	withQuota(t, access.Quota{Operations: 100}, func(t *testing.T, qs *quotaServer) {
 		a, b := qs.as(memcacheProtocol{}, "alice"), qs.as(textProtocol{}, "alice")

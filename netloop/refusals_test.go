@@ -101,8 +101,8 @@ func TestRefusalsCounted(t *testing.T) {
 	}
 }
 
-// TestRefusalsOfServer tests the refusals that do not depend on what the client asks for: those by the status, and by
-// a disk that fails under a put.
+// TestRefusalsOfServer tests the refusals that do not depend on what the client asks for. They come from the status,
+// and from a disk that fails during a put.
 func TestRefusalsOfServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts, _ := refusalsServer(t)

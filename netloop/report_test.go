@@ -166,8 +166,8 @@ func TestReportHangUp(t *testing.T) {
 	})
 }
 
-// TestReportHalfClose tests that a client that only shuts down its sending side gets the whole
-// report, and the replies to what it had sent behind it.
+// TestReportHalfClose tests a client that only shuts down its sending side. It gets the whole report, and the replies
+// to what it had sent behind it.
 func TestReportHalfClose(t *testing.T) {
 	for _, request := range []string{"stats", "dump_stats", "dump_config"} {
 		t.Run(request, func(t *testing.T) {

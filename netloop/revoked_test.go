@@ -135,8 +135,8 @@ func TestRevokedList(t *testing.T) {
 	}
 }
 
-// TestRevokedAsItCame tests that a request which waits does not get an item that comes in the turn in which a reload takes the
-// right to it. The item stays in its queue.
+// TestRevokedAsItCame tests a request that waits, and an item that comes in the same turn as a reload which takes the
+// right to it. The request does not get the item. The item stays in its queue.
 func TestRevokedAsItCame(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -182,8 +182,8 @@ func TestRevokedAsItCame(t *testing.T) {
 	}
 }
 
-// TestRevokedJob tests that a job which moves, changes or removes messages one by one goes no further when a reload takes the
-// right to that, or the user.
+// TestRevokedJob tests a job that moves, changes or removes messages one by one. It goes no further when a reload
+// takes the right to that, or the user.
 func TestRevokedJob(t *testing.T) {
 	const messages = 10
 	work, dead := []byte("work"), []byte("work_dead")
@@ -237,8 +237,8 @@ func TestRevokedJob(t *testing.T) {
 	}
 }
 
-// TestRevokedBehindTheDisk tests that a removal which shows its message, and waits for that to come from the disk, does not
-// remove it when a reload takes the right meanwhile.
+// TestRevokedBehindTheDisk tests a removal that shows its message, and waits for it to come from the disk. If a reload
+// takes the right meanwhile, the message is not removed.
 func TestRevokedBehindTheDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		checker := access.NewChecker(quotaUsers(t, access.Quota{Waits: 3}), access.Options{Parallel: 4})

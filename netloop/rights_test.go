@@ -474,8 +474,8 @@ func (c *rightsClient) all(request string) string {
 	}
 }
 
-// TestHiddenNames tests that nothing that a user can ask for names a queue that the user may not see, or adds its
-// items to a sum.
+// TestHiddenNames tests everything that a user can ask for. No reply names a queue that the user may not see, or adds
+// its items to a sum.
 func TestHiddenNames(t *testing.T) {
 	rs := startRights(t, Options{}, grants(t, "alice", "stats work", "stats work+audit", "stats all", "get work"),
 		grants(t, "root", "stats *"))
@@ -555,8 +555,8 @@ func TestReidentify(t *testing.T) {
 	}
 }
 
-// TestUnknownPeers tests what a peer that does not say who it is can cost: so many requests, so many bytes, and
-// nothing that it sends is kept or run.
+// TestUnknownPeers tests what a peer can cost that does not say who it is: so many requests, and so many bytes. The
+// server keeps nothing that it sends, and runs none of it.
 func TestUnknownPeers(t *testing.T) {
 	rs := startRights(t, Options{}, grants(t, "alice", "put *"))
 	if got := rs.dial(rs.MemcacheAddr()).line("version\r\n"); got != "CLIENT_ERROR unauthenticated" || len(refusedBy(rs.Server)) > 0 {

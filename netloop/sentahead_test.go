@@ -10,8 +10,8 @@ import (
 	"github.com/kestrelmq/kestrel/codec/thrift"
 )
 
-// TestSentAhead tests what a client may send ahead of its replies, over every protocol: MaxPending bytes, and one
-// request more that has begun by then and says how large it is.
+// TestSentAhead tests what a client may send ahead of its replies, over every protocol. It is MaxPending bytes, and
+// one more request that has begun by then and says how large it is.
 //
 // Its control is an isTooFarAhead that is always false.
 func TestSentAhead(t *testing.T) {

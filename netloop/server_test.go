@@ -301,8 +301,8 @@ func TestConnectionLimit(t *testing.T) {
 	})
 }
 
-// A client that does not read its replies stops being served before they pile up, costs nobody else
-// anything, and gets every one of them when it reads at last.
+// The server stops serving a client that does not read its replies, before they pile up. That costs nobody else
+// anything, and the client gets every reply when it reads at last.
 func TestSlowReader(t *testing.T) {
 	onEventLoops(t, func(t *testing.T, eventLoop string) {
 		const items, size = 250, 100 << 10
@@ -321,8 +321,8 @@ func TestSlowReader(t *testing.T) {
 			other.expect("STORED\r\nVALUE other 0 1\r\nx\r\nEND\r\n")
 		}
 		q, _ := s.opts.Engine.QueueStats(engine.Now(), []byte("big"))
-		// What was taken from the queue is what the client is owed, and that is bounded: by the limit,
-		// by the reply that went over it, and by what the kernel keeps for the two sockets.
+		// What was taken from the queue is owed to the client, and that has a bound. It is the limit, the reply that
+		// went over it, and what the kernel holds for the two sockets.
 		if taken := (items - q.Items) * size; taken > DefaultMaxPending+size+(16<<20) {
 			t.Errorf("%d bytes of replies were made for a client that does not read", taken)
 		}

@@ -44,9 +44,8 @@ func (p *publishLog) expect(t *testing.T, what string, want ...string) {
 	p.got = nil
 }
 
-// TestPublish tests when publishers get a change of status: of a stricter one before anybody
-// notices, of a looser one before it is enforced, of the first at the start, and of Down at the
-// end.
+// TestPublish tests when publishers get a change of status. They get a stricter one before clients notice, a looser
+// one before it is enforced, the first at the start, and Down at the end.
 func TestPublish(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newTeller(Options{StatusGrace: time.Minute, DefaultStatus: WriteAvoid})
@@ -73,8 +72,8 @@ func TestPublish(t *testing.T) {
 	})
 }
 
-// TestDownIsFinal tests that a server that has begun to stop cannot be talked out of it: neither by
-// a request for a looser status, nor by a grace period that ends.
+// TestDownIsFinal tests that nothing brings back a server that has begun to stop. Neither a request for a looser
+// status does, nor the end of a grace period.
 func TestDownIsFinal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newTeller(Options{StatusGrace: time.Minute, StatusFile: filepath.Join(t.TempDir(), "status")})

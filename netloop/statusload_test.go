@@ -39,8 +39,8 @@ func (w *worker) dial() {
 	w.conn, w.in = conn, bufio.NewReader(conn)
 }
 
-// ask sends a request and returns the reply: a line of memcache or text, with the item behind it if it
-// has one, or a frame.
+// ask sends a request and returns the reply. Of memcache or text that is a line, with the item behind it if it has
+// one, and of Thrift a frame.
 func (w *worker) ask(request string) string {
 	if w.conn == nil {
 		w.dial()

@@ -24,8 +24,8 @@ func largeFrame(method string, seq int32, fields string) []byte {
 	return b
 }
 
-// TestThriftDecodeLeavesLoop tests that no loop decodes a large frame: a job does, what is pipelined
-// behind it is run after it, and the input it lies in is not counted any more at the end.
+// TestThriftDecodeLeavesLoop tests that a job decodes a large frame, and no loop. Requests pipelined behind it are
+// handled after it, and at the end its input is no longer counted.
 //
 // Its control is a next that decodes whatever comes.
 func TestThriftDecodeLeavesLoop(t *testing.T) {

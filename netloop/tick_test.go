@@ -21,9 +21,9 @@ func (o orderedSink) send(p []byte) {
 	o.testClient.send(p)
 }
 
-// Of one turn, replies with items leave before all others, whoever asked first, also those of a
-// session that was waiting. Without that, producers stay a round ahead of consumers, and a queue
-// that was long once stays so: tick.go with one loop over dirty fails here.
+// Of one turn, replies with items leave before all others, whoever asked first. Those of a session that was waiting
+// leave early too. Without that, producers stay a round ahead of consumers, and a queue that was long once stays so.
+// With one loop over dirty in tick.go, this test fails.
 func TestItemsLeaveFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestServer(t, Options{}, defaults())

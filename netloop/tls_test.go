@@ -190,8 +190,8 @@ func TestTLSItems(t *testing.T) {
 	})
 }
 
-// TestTLSEnds tests every way in which a connection ends: QUIT, close_notify with and without the end of the socket,
-// the end of the socket alone, a reset; replies that are due come first, and close_notify behind them.
+// TestTLSEnds tests every way in which a connection ends: QUIT, a reset, the end of the socket alone, and close_notify
+// with and without that. Due replies come first, and close_notify behind them.
 func TestTLSEnds(t *testing.T) {
 	eachTLS(t, func(t *testing.T, ts *tlsServer, config *tls.Config) {
 		item := strings.Repeat("x", 3<<20)

@@ -97,8 +97,8 @@ func isTimeout(err error) bool {
 	return ok && e.Timeout()
 }
 
-// TestTLSNamesOfOthers connects with certificates of the right authority that contain the name of another user, in
-// every place where it means nothing, or that name two users.
+// TestTLSNamesOfOthers connects with certificates of the right authority. Each contains the name of another user in a
+// place where it means nothing, or names two users.
 func TestTLSNamesOfOthers(t *testing.T) {
 	alice, bob := grants(t, "alice", "put work"), grants(t, "bob", "get work")
 	alice.Certificates, bob.Certificates = []string{"CN=alice"}, []string{"dns:bob.example", "CN=bob,O=Acme", "CN=rob,OU=a+OU=b"}

@@ -89,8 +89,8 @@ func dialNarrow(addr string) (net.Conn, error) {
 	return d.Dial("tcp", addr)
 }
 
-// TestTLSKeyUpdates: a peer that asks for new keys again and again, and reads none of the answers, costs no more memory
-// than a few of them. One that reads them may ask as often as it likes.
+// TestTLSKeyUpdates tests a peer that asks for new keys again and again, and reads none of the answers. It costs no
+// more memory than a few of them. One that reads them may ask as often as it likes.
 func TestTLSKeyUpdates(t *testing.T) {
 	const rounds, updates = 3_000, 12 // more than 16 without data in between crypto/tls refuses
 	for _, reads := range []bool{false, true} {
@@ -151,8 +151,8 @@ func TestTLSKeyUpdates(t *testing.T) {
 	}
 }
 
-// TestTLSOpensInPieces has a loop without time open one record of TLS a turn: what clients send is served to its end, also
-// behind a job, and if they send no more.
+// TestTLSOpensInPieces has a loop without time open one record of TLS a turn. The server handles all that clients
+// send, also behind a job, and if they send no more.
 func TestTLSOpensInPieces(t *testing.T) {
 	for _, loop := range EventLoops() {
 		ts := startTLS(t, loop, AuthNone)

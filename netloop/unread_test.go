@@ -84,8 +84,8 @@ func TestEndOfOther(t *testing.T) {
 	})
 }
 
-// TestPiecesOfAnySize has clients send requests cut anywhere, many at a time, beside readers that wait and
-// others that come and go, and end by a shut-down of what they send: each gets every reply.
+// TestPiecesOfAnySize has clients send requests cut anywhere, many at a time. Beside them readers wait, and others
+// come and go. All end by shutting down their sending side, and each gets every reply.
 func TestPiecesOfAnySize(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

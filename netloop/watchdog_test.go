@@ -21,8 +21,8 @@ func (s slowSink) send(p []byte) {
 	s.testClient.send(p)
 }
 
-// TestLongTurn tests that a turn of 5 ms or more is counted and logged with what took so long, that a
-// shorter one is not, and that the server logs one in a second.
+// TestLongTurn tests that a turn of 5 ms or more is counted, and logged with what took so long. A shorter turn is not,
+// and the server logs one in a second.
 func TestLongTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -71,8 +71,8 @@ func TestLongTurn(t *testing.T) {
 	})
 }
 
-// TestLongTurnParts tests that a part of a turn that is no request has its name in the log, and that
-// the watchdog distinguishes a loop that worked from one that had no processor.
+// TestLongTurnParts tests that the log names a part of a turn that is no request. The watchdog distinguishes a loop
+// that worked from one that had no processor.
 func TestLongTurnParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

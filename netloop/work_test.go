@@ -9,8 +9,8 @@ import (
 	"github.com/kestrelmq/kestrel/engine"
 )
 
-// TestWorkOfRequests tests what requests count as that touch many items, or look at many queues, so that many of them in
-// a row take turns with other clients.
+// TestWorkOfRequests tests what a request counts as that touches many items, or looks at many queues. Many such
+// requests in a row take turns with other clients.
 func TestWorkOfRequests(t *testing.T) {
 	const items, few = 200, 50 // a job changes many
 	call := thrift.Client{}

@@ -10,8 +10,8 @@ import (
 	"github.com/kestrelmq/kestrel/engine"
 )
 
-// TestRunIsBounded tests that a turn runs no more of what one client has sent than its share, that
-// nothing is read from the client until the rest has been run, and that it gets every reply.
+// TestRunIsBounded tests that a turn runs no more of what one client has sent than its share. Until the rest has been
+// run, nothing is read from the client, and it gets every reply.
 //
 // Its controls are a run without a bound on work, and an unstall that does not look what the turn has
 // done for the session.

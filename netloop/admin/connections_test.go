@@ -143,8 +143,8 @@ func TestConnections(t *testing.T) {
 	}
 }
 
-// TestOldestHolder: of two connections that hold items of a queue, order=oldest lists the one first that has held one
-// for longer, and says for how long. It holds fewer, so it is not the first by default.
+// TestOldestHolder has two connections that hold items of a queue. With order=oldest, the list begins with the one
+// that has held an item for longer, and says for how long. It holds fewer, so it is not the first by default.
 func TestOldestHolder(t *testing.T) {
 	tt := start(t, Options{}, netloop.Options{MaxOpenReads: 10}, defaults())
 	for range 4 {

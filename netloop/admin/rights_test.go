@@ -83,8 +83,8 @@ func startRights(t *testing.T) (*tester, *access.Checker) {
 	return tt, checker
 }
 
-// TestRights asks for every command as nobody, with a wrong password, as a user with everything else than it needs,
-// and with what it needs, by password and by token.
+// TestRights asks for every command as nobody, with a wrong password, and as a user with all rights but the one that
+// it needs. It also asks with that right, by password and by token.
 func TestRights(t *testing.T) {
 	for name := range commands() {
 		if _, ok := rightsRows[name]; !ok {
@@ -194,8 +194,8 @@ func TestCredentialsTwice(t *testing.T) {
 	}
 }
 
-// TestRefusalLines tests that the log has one line a second about what users have no right to, and about passwords that
-// are wrong, and that neither has a name that nobody has.
+// TestRefusalLines tests that the log has one line a second about missing rights, and one about wrong passwords.
+// Neither has a name that belongs to no user.
 func TestRefusalLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		users, err := access.NewUsers([]*access.User{grants(t, "alice", "get *")})

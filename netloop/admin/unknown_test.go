@@ -107,8 +107,8 @@ func checkUnknown(t *testing.T, sent []byte, piece int) {
 	})
 }
 
-// TestUnknownTime tests that a stranger has 10 s in all: for the TLS handshake, the request, and the check of a password
-// that waits because earlier ones were wrong.
+// TestUnknownTime tests that a stranger has 10 s in all. They cover the TLS handshake, the request, and the check of a
+// password, which waits because earlier ones were wrong.
 func TestUnknownTime(t *testing.T) {
 	other := httptest.NewTLSServer(nil) // for its certificate
 	secured := &tls.Config{Certificates: other.TLS.Certificates}

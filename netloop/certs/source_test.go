@@ -205,8 +205,8 @@ func TestResumption(t *testing.T) {
 	}
 }
 
-// TestHalfWritten tests that files that are being written are not taken: a block without its end never, and half of a
-// chain of certificates, or of a list of authorities, not by Watch.
+// TestHalfWritten tests files that are still being written. A block without its end is never taken. Watch does not take
+// half of a chain of certificates, or of a list of authorities.
 func TestHalfWritten(t *testing.T) {
 	dir := t.TempDir()
 	files := issue(t, dir, "first")
