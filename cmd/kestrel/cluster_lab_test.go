@@ -194,10 +194,10 @@ func (c *cluster) killOne() {
 	c.ledger.more(500)
 }
 
-// TestEndToEndCluster has producers and a worker use three servers that a real ZooKeeper knows, while servers change
-// their status, die, stall and restart in turn, and while ZooKeeper stalls past every session, loses its data and
-// dies. What was acknowledged is handled. A producer is left without an answer once at most by each server that dies
-// or stalls, and never by a status or by ZooKeeper. Only what had no answer comes twice.
+// TestEndToEndCluster has producers and a worker use three servers that a real ZooKeeper knows. Meanwhile the servers
+// change their status, die, stall and restart in turn. ZooKeeper stalls past every session, loses its data and dies.
+// What was acknowledged is handled. A producer is left without an answer once at most by each server that dies or
+// stalls, and never by a status or by ZooKeeper. Only what had no answer comes twice.
 func TestEndToEndCluster(t *testing.T) {
 	c := startCluster(t, 0)
 	stop := c.produce()
@@ -320,9 +320,9 @@ func (c *cluster) order() {
 	}
 }
 
-// TestEndToEndClusterLeases has a worker lease items of servers that a real ZooKeeper knows, while one changes its
-// status, one dies and comes back, and ZooKeeper loses its data. What was acknowledged is handled, and twice only what
-// could not be confirmed.
+// TestEndToEndClusterLeases has a worker lease items of servers that a real ZooKeeper knows. Meanwhile one server
+// changes its status, one dies and comes back, and ZooKeeper loses its data. What was acknowledged is handled, and
+// twice only what could not be confirmed.
 func TestEndToEndClusterLeases(t *testing.T) {
 	c := startCluster(t, 2*time.Second)
 	stop := c.produce()

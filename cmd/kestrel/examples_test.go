@@ -21,8 +21,8 @@ import (
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/clitest"
 )
 
-// endless are the commands whose examples end only with a signal, with the flags that keep them off ports and
-// directories of others, and what they log once they run.
+// endless lists the commands whose examples run until a signal ends them. Each has the flags that keep it off the
+// ports and directories of others, and what it logs when it runs.
 var endless = map[string]struct{ flags, runs string }{
 	"kestrel serve": {"--memcache-port auto --thrift-port none --text-port none", "listening"},
 	"kestrel proxy": {"--listen 127.0.0.1:0", "the proxy listens on"},
@@ -76,9 +76,9 @@ var alone = []string{"completion", "config", "journal", "load", "plan", "user", 
 // examplesAtOnce is how many examples run at the same time: most of them wait for something most of the time.
 const examplesAtOnce = 8
 
-// TestEndToEndExamples runs the example of every command's help. A command without one fails. In the directory of an
-// example are data, the files of a server that has stopped, with two items in queue work; kestrel.toml and
-// production.scala, which configure that queue; and mixed.toml, some load. An example that needs a server has one to
+// TestEndToEndExamples runs the example of every command's help. A command without one fails. In its directory, data
+// has the files of a server that has stopped, with two items in queue work. The files kestrel.toml and
+// production.scala configure that queue, and mixed.toml describes a load. An example that needs a server has one to
 // itself, with an admin port and one of Burrow. So examples do not disturb each other, and several run at once.
 func TestEndToEndExamples(t *testing.T) {
 	dir := t.TempDir()

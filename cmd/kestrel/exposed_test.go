@@ -268,9 +268,9 @@ func TestEndToEndStartWarnings(t *testing.T) {
 	}
 }
 
-// TestEndToEndLogHasNoPassword has clients of every protocol send passwords, tokens and credentials, right and wrong, in
-// every place that a client can get wrong, and an operator write them to files where hashes belong. No line of the log
-// has one, nor does anything that an operator can ask for, nor what a command prints.
+// TestEndToEndLogHasNoPassword has clients of every protocol send passwords, tokens and credentials, right and wrong.
+// They send them in every place that a client can get wrong. An operator writes them to files where hashes belong. No
+// line of the log has one, nor does anything that an operator can ask for, nor what a command prints.
 func TestEndToEndLogHasNoPassword(t *testing.T) {
 	const mark = "Pa55w0rd" // is part of every secret
 	dir := t.TempDir()

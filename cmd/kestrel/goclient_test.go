@@ -15,10 +15,9 @@ import (
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/clitest"
 )
 
-// TestEndToEndGoClient has four producers put to three servers and a worker take, while one server is
-// killed and comes back, and another is stopped for longer than the client waits. What was acknowledged
-// is handled; each producer is left without an answer once at most by each of the two. Only what had no answer comes
-// twice.
+// TestEndToEndGoClient has four producers put to three servers, and a worker take. Meanwhile one server is killed and
+// comes back, and another is stopped for longer than the client waits. What was acknowledged is handled; each producer
+// is left without an answer once at most by each of the two. Only what had no answer comes twice.
 func TestEndToEndGoClient(t *testing.T) {
 	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
 	var servers []*clitest.Process

@@ -170,9 +170,9 @@ func (u *knownUser) admin() (list []string) {
 	return list
 }
 
-// TestEndToEndKnownUser has two users try everything that is not theirs, over every protocol of a running server:
-// mallory, who may put to one queue and take from it, and eve, who may do anything in one account. They know the names
-// of queues, ids of items and receipts of leases of others. Nothing that is not theirs changes, and no reply has it.
+// TestEndToEndKnownUser has two users try everything that is not theirs, over every protocol of a running server.
+// Mallory may put to one queue and take from it, and Eve may do anything in one account. They know the names of
+// queues, ids of items and receipts of leases of others. Nothing that is not theirs changes, and no reply has it.
 func TestEndToEndKnownUser(t *testing.T) {
 	h, err := access.HashPassword([]byte("s3cret!"))
 	if err != nil {

@@ -62,9 +62,9 @@ func checkFigures(t *testing.T, p *clitest.Process, admin string) {
 	}
 }
 
-// TestEndToEndBackupOfMessages tests that delays, leases, receipts, counts, keys, what was removed in the middle and
-// dead letters are the same after kill -9, and in a backup. It compares item by item, with the ids, and the receipts
-// hold.
+// TestEndToEndBackupOfMessages tests that messages are the same after kill -9, and in a backup. They have delays,
+// leases, receipts, counts and keys, some were removed in the middle, and some are dead letters. It compares item by
+// item, with the ids, and the receipts hold.
 func TestEndToEndBackupOfMessages(t *testing.T) {
 	root := t.TempDir()
 	in := func(name string) string { return filepath.Join(root, name) }

@@ -72,9 +72,9 @@ func (r *rotating) connect(enough *atomic.Bool) error {
 	return nil
 }
 
-// TestEndToEndRotationUnderLoad changes the certificate and the users of a running server again and again, while clients
-// over TLS put and fetch: some on one connection all the time, and some on a new one every few requests. No reply is lost,
-// no connection ends, and none is refused.
+// TestEndToEndRotationUnderLoad changes the certificate and the users of a running server again and again. Meanwhile
+// clients put and fetch over TLS: some on one connection all the time, and some on a new one every few requests. No
+// reply is lost, no connection ends, and none is refused.
 func TestEndToEndRotationUnderLoad(t *testing.T) {
 	const rotations = 8
 	dir := t.TempDir()

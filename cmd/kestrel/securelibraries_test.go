@@ -60,8 +60,8 @@ var secureLibraries = map[string]secureLibrary{
 			`NewTSSLSocketConf("127.0.0.1:2229", &thrift.TConfiguration{TLSConfig: &tls.Config{RootCAs: roots}})`}},
 }
 
-// TestEndToEndSecureLibraries runs the program of each page of docs/clients whose library is installed on a server that
-// asks who its clients are, and over TLS if the library has that.
+// TestEndToEndSecureLibraries runs the program of each page of docs/clients whose library is installed. The server
+// asks its clients who they are, and uses TLS if the library can.
 func TestEndToEndSecureLibraries(t *testing.T) {
 	for name, how := range clientPages {
 		library, ok := secureLibraries[name]

@@ -8,8 +8,8 @@ import (
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/clitest"
 )
 
-// TestEndToEndThriftPython generates a client from docs/kestrel.thrift with the Thrift compiler, and has it use
-// everything that the service has, with the Apache library for Python; if both are installed.
+// TestEndToEndThriftPython generates a client from docs/kestrel.thrift with the Thrift compiler. The client uses every
+// call of the service, with the Apache library for Python. The test needs both installed.
 func TestEndToEndThriftPython(t *testing.T) {
 	python, compiler := pythonWith("thrift"), ""
 	if path, err := exec.LookPath("thrift"); err == nil {

@@ -90,8 +90,8 @@ func (l *load) end() {
 	l.work.Wait()
 }
 
-// checkRestored tests that a restored directory has the numbers of some moment between two: each number
-// that had been acknowledged, and not been taken; in order, without gaps.
+// checkRestored tests that a restored directory has the numbers of some moment between two. These are the numbers that
+// had been acknowledged and not taken, in order and without gaps.
 func checkRestored(t *testing.T, data string, acked, sent, took, asked int64) {
 	t.Helper()
 	s := clitest.SnapshotOf(t, data)

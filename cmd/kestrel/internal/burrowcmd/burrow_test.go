@@ -158,8 +158,8 @@ func proxy(t *testing.T, back string) (cmd *exec.Cmd, addr string) {
 	return cmd, strings.TrimSpace(strings.TrimPrefix(line, "kestrel: the proxy listens on "))
 }
 
-// TestEndToEndSignalWhileReading tests that a signal ends a command that waits for the body of a message, and that no
-// body is kept which is too large.
+// TestEndToEndSignalWhileReading tests that a signal ends a command that waits for the body of a message. The command
+// keeps no body that is too large.
 func TestEndToEndSignalWhileReading(t *testing.T) {
 	cmd := clitest.Command(t, "burrow", "create_message", "q", "m", "--server", "memory://")
 	const want = "kestrel: read the message from standard input: interrupt signal received\n"

@@ -9,8 +9,8 @@ import (
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/clitest"
 )
 
-// TestDrainFileStays tests that the name of the file to drain into is on the disk before an item is taken, and that
-// there is no file if it cannot be.
+// TestDrainFileStays tests that drain has the name of its file on the disk before it takes an item. If that fails, no
+// file stays.
 func TestDrainFileStays(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "items")

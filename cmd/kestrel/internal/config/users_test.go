@@ -103,8 +103,8 @@ func TestSecretsAreNotRepeated(t *testing.T) {
 	}
 }
 
-// TestUpgrade tests that a file that was written before there were listeners and users means what it meant: the same
-// ports, in the clear, that ask nobody.
+// TestUpgrade tests that a file from before there were listeners and users still means the same. It has the same
+// ports, in the clear, and they ask nobody to log in.
 func TestUpgrade(t *testing.T) {
 	src, err := os.ReadFile(filepath.Join("testdata", "before-users.toml"))
 	if err != nil {

@@ -212,8 +212,8 @@ func TestExportUnfinishedImport(t *testing.T) {
 	runJournal(t, cli.ExitOK, "journal", "export", "--all", "--data-dir", data, "--output", out)
 }
 
-// TestNamesInLines tests that the name of a queue, which Thrift lets hold anything, can neither end
-// the line that it stands in nor reach for the terminal.
+// TestNamesInLines tests what happens with a queue's name, which may hold anything in Thrift. It can neither end the
+// line that it stands in nor send commands to the terminal.
 func TestNamesInLines(t *testing.T) {
 	data, out := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "out")
 	const name = "two\nlines\x1b[2J"

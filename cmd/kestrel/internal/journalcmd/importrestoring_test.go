@@ -25,8 +25,8 @@ func TestImportRestoring(t *testing.T) {
 	}
 }
 
-// TestReadRestoring tests that nothing is said of a directory with an unfinished restore, whose files may be cut short,
-// but that it is to be restored again: the journal there is not damaged.
+// TestReadRestoring tests what is said of a directory with an unfinished restore, whose files may be cut short. The
+// message says only to restore it again, and does not call the journal damaged.
 func TestReadRestoring(t *testing.T) {
 	data := t.TempDir()
 	for name, content := range map[string]string{

@@ -10,8 +10,8 @@ import (
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/clitest"
 )
 
-// TestEndToEndRepair damages a directory that a killed server left behind in its middle, has repair
-// say what is lost and then mend it, and serves what is left.
+// TestEndToEndRepair damages the middle of a directory that a killed server left behind. It has repair say what is
+// lost, and then mend the directory, and it serves what is left.
 func TestEndToEndRepair(t *testing.T) {
 	data, segment := killedDir(t)
 	out, _ := runJournal(t, cli.ExitOK, "journal", "repair", "--data-dir", data)

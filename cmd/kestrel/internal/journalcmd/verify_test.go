@@ -66,8 +66,8 @@ func lastBatch(t *testing.T, file string) int64 {
 	return int64(i)
 }
 
-// TestEndToEndVerify tests that verify says of a sound, a torn and a damaged journal what a server
-// says that starts on it, changes nothing, and refuses one that is in use.
+// TestEndToEndVerify tests that verify says the same of a sound, a torn and a damaged journal as a server that starts
+// on it. It changes nothing, and refuses a directory that is in use.
 func TestEndToEndVerify(t *testing.T) {
 	data, segment := killedDir(t)
 	check := func(want int) (out, errs string) {

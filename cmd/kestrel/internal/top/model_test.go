@@ -319,8 +319,8 @@ func BenchmarkSampled(b *testing.B) {
 	}
 }
 
-// TestConnections looks at the connections of a queue: asked for once, and again with each look; none, some, an error,
-// more than the screen has room for.
+// TestConnections looks at the connections of a queue. The model asks for them at once, and again with each look.
+// There are none, some, an error, or more than the screen has room for.
 func TestConnections(t *testing.T) {
 	m := screen()
 	asked := ""
