@@ -66,8 +66,8 @@ func TestConsume(t *testing.T) {
 	next(t, k, "late")
 }
 
-// TestConsumeAtOnce has many items open at the same time, each confirmed in an order of its own, on
-// a server that allows one open read for each connection.
+// TestConsumeAtOnce has many items open at the same time and confirms them in another order. The server allows one
+// open read for each connection.
 func TestConsumeAtOnce(t *testing.T) {
 	c := dial(t, Options{}, serve(t).addr, serve(t).addr, serve(t).addr)
 	const n = 60

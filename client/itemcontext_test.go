@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestItemContext tests the context of a handler: one that nobody has looked at before, one that was derived from, and
-// one that is looked at when all is over.
+// TestItemContext tests the contexts of handlers. One has another derived from it, one is first used after its item is
+// lost, and one after its item has ended.
 func TestItemContext(t *testing.T) {
 	type key struct{}
 	parent, stop := context.WithCancelCause(context.WithValue(context.Background(), key{}, "v"))

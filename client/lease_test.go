@@ -269,8 +269,8 @@ func TestLeasesNeedVersion(t *testing.T) {
 	}
 }
 
-// TestWorkerLeases tests that a worker extends the lease of an item as long as its handler runs, and gives back
-// what fails: later each time, or as a dead letter.
+// TestWorkerLeases tests that a worker extends the lease of an item as long as its handler runs. When a handler fails,
+// the worker gives the item back with a growing delay, or as a dead letter.
 func TestWorkerLeases(t *testing.T) {
 	t.Parallel()
 	c := dial(t, Options{}, serve(t).addr)

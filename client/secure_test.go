@@ -96,8 +96,8 @@ func TestSecure(t *testing.T) {
 	}
 }
 
-// TestPasswordStaysHere gives a user and a password to a client of servers that ask for neither: one without users, one
-// that knows the client by its certificate. To them, what says who the client is would be an item like any other.
+// TestPasswordStaysHere gives a client a user and a password. Its servers ask for neither: one has no users, and one
+// knows the client by its certificate. They would take the client's login for an item like any other.
 func TestPasswordStaysHere(t *testing.T) {
 	config := selfSigned(t, "bob.example")
 	users, err := access.NewUsers([]*access.User{{

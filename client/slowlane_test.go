@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestSlowIsBetterThanNone withdraws a put from a server that is slow, for one that then refuses it: the put returns to
-// the slow one, and is stored.
+// TestSlowIsBetterThanNone withdraws a put from a slow server, and tries a server that then refuses it. The put
+// returns to the slow one, and is stored.
 func TestSlowIsBetterThanNone(t *testing.T) {
 	t.Parallel()
 	begun, goOn, refused := make(chan struct{}, 2), make(chan struct{}), make(chan struct{}, 2)

@@ -211,8 +211,8 @@ func TestSessionEnds(t *testing.T) {
 	})
 }
 
-// TestNamesAgain has ZooKeeper lose its data, or somebody remove the sets, so that the names of members begin anew and
-// those of one server are given to others. Each server is in each set once.
+// TestNamesAgain has ZooKeeper lose its data, or somebody remove the sets. The names of members then begin anew, and a
+// server can get the name that another one had. Each server is in each set once.
 func TestNamesAgain(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -315,8 +315,8 @@ func TestWatchAfterOutage(t *testing.T) {
 	})
 }
 
-// TestWatchReadsNewMembers has servers come and go, one at a time. Watch reads each new member once, and all of them
-// when ten seconds have gone by, in a new session, or if somebody removed the sets and made them again.
+// TestWatchReadsNewMembers has servers come and go, one at a time. Watch reads each new member once. It reads all of
+// them again after ten seconds, in a new session, or when somebody has removed the sets and made them again.
 func TestWatchReadsNewMembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeKeeper()

@@ -27,8 +27,9 @@ func connected(t *testing.T, z *zktest.Server) *zk.Conn {
 	return conn
 }
 
-// finagle reads a set as the original's clients did, by the reference: children called member_ and digits, JSON with a
-// service endpoint, further endpoints by name, and the status ALIVE. It refuses what they would.
+// finagle reads a set as the reference says that the original's clients did. They expect children called member_ and
+// digits, and JSON with a service endpoint, further endpoints by name, and the status ALIVE. It refuses what they
+// would.
 func finagle(t *testing.T, conn *zk.Conn, path string) (members []string) {
 	t.Helper()
 	names, _, err := conn.Children(path)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestRoll calls a set whose nodes come and go. Nodes are written as the server's letter and the node's number; a call
-// behind an outage begins with "!", and what is present is written as letters.
+// TestRoll calls a set whose nodes come and go. The server's letter and the node's number name a node. A call after an
+// outage begins with "!", and the servers that are present are written as letters.
 func TestRoll(t *testing.T) {
 	type call struct {
 		at    string // since the first call

@@ -20,8 +20,8 @@ func (r refusing) DeleteMessages(context.Context, backend.Queue, backend.Match) 
 	return nil, r.err
 }
 
-// TestFrontUpstream checks what the clients of a proxy hear if the address of its server is that of another one: the
-// answers of that are none of a queue's, and above all no queue is empty.
+// TestFrontUpstream checks what the clients of a proxy hear if its server's address now belongs to another server.
+// They must not take the answers of that server for those of a queue, and above all not for an empty queue.
 func TestFrontUpstream(t *testing.T) {
 	for _, tt := range []struct {
 		answer string // of the upstream

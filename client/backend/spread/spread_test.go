@@ -81,8 +81,8 @@ func (s *server) member() Member {
 // isSample reports whether `make test` runs, and not CI: of what is long even with -short, it runs a sample.
 func isSample() bool { return testing.Short() && os.Getenv("KESTREL_CI") == "" }
 
-// TestSuite runs the suite over a failover, over a hash, and over a hash of two failovers, the first member of one
-// of which is dead. With -short it runs every fourth case.
+// TestSuite runs the suite over a failover, over a hash, and over a hash of two failovers. The first member of one of
+// these two is dead. With -short it runs every fourth case.
 func TestSuite(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) (b backend.Backend, end func()){
 		"failover": func(t *testing.T) (backend.Backend, func()) {
@@ -206,8 +206,8 @@ func TestKill(t *testing.T) {
 	})
 }
 
-// TestFailoverWait checks that a wait at the second member moves to the first when that answers again, and that a
-// member that is away costs a caller nothing once that is known.
+// TestFailoverWait checks that a wait at the second member moves to the first one when that answers again. Once a
+// member is known to be away, it costs a caller nothing.
 func TestFailoverWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one, two := serve(t, "one"), serve(t, "two")
@@ -348,8 +348,8 @@ func (away) DeleteMessages(context.Context, backend.Queue, backend.Match) ([]bac
 func (away) Ping(context.Context) error { return errors.New("away") }
 func (away) Close() error               { return nil }
 
-// TestFailoverHasty waits at a second member that does not wait, as one whose waits have been drained: the wait ends
-// there too, and the member is not asked without a pause.
+// TestFailoverHasty waits at a second member that answers at once, as a member does whose waits have been drained. The
+// caller's wait ends too, and the failover does not ask that member in a busy loop.
 func TestFailoverHasty(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked int

@@ -290,8 +290,8 @@ func TestAuthenticateErrors(t *testing.T) {
 	}
 }
 
-// TestCloseStalledTLS closes a connection whose other end reads no more, so that a write has timed out: it does not wait
-// for a farewell as well.
+// TestCloseStalledTLS closes a connection whose other end has stopped reading, so that a write has timed out. Close
+// must not also wait for a farewell.
 func TestCloseStalledTLS(t *testing.T) {
 	certificate, roots := selfSigned(t)
 	synctest.Test(t, func(t *testing.T) {
