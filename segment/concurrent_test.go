@@ -14,8 +14,8 @@ import (
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
-// nameWatch sees to it that a changed name is synced before another one is changed: else the sync
-// that fails because of the one would be taken for that of the other.
+// nameWatch checks that a changed name is synced before another one is changed. Otherwise, if the sync for the first
+// fails, it could pass for the sync of the second.
 type nameWatch struct {
 	segment.FS
 	mu      sync.Mutex

@@ -10,9 +10,9 @@ import (
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
-// The negative controls: every test of a promise is run on a build that breaks it, and must notice.
-// The broken builds are file systems that leave out, or do wrongly, what the log asked them for: to
-// the disk that is the same as a log that forgot to ask.
+// The negative controls: every test of a promise is run on a build that breaks it, and must notice. The broken builds
+// are file systems that leave out, or do wrongly, what the log asked them for. To the disk that is the same as a log
+// that forgot to ask.
 
 // brokenFS is a file system with faults built in; a nil hook does what it should.
 type brokenFS struct {

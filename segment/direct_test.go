@@ -135,8 +135,8 @@ func TestReadAheadKnows(t *testing.T) {
 	}
 }
 
-// TestReadAhead counts reads: who reads all has few and large ones, who reads headers alone small
-// ones, and readers that share one ReadAhead see their own files.
+// TestReadAhead counts reads. To read everything takes few and large ones, and to read headers alone takes small ones.
+// Readers that share one ReadAhead see their own files.
 func TestReadAhead(t *testing.T) {
 	const frames, size = 64, 100_000
 	disk := segmenttest.New()

@@ -136,8 +136,8 @@ func testDropGoesOn(t *testing.T, kind segmenttest.OpKind, nth int, fault segmen
 	must(t, leaks(disk))
 }
 
-// TestFailedRemoveIsTriedAgain has the files of segments that could not be made or are not needed any
-// more stay on the disk, until they can be removed.
+// TestFailedRemoveIsTriedAgain fails to remove the files of segments that could not be made or are no longer needed.
+// They stay on the disk until the log can remove them.
 func TestFailedRemoveIsTriedAgain(t *testing.T) {
 	s, disk := start(t, segment.Options{SegmentSize: 1024, Spares: 2}, appends(700, 700, 700, 700), syncs)
 	if n, err := s.log.DropBefore(3); n != 2 || err != nil {

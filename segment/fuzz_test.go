@@ -13,8 +13,8 @@ import (
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
-// FuzzParseFrame checks that a frame header is taken if it is what the format says and not if any
-// bit of it, or the id, is another.
+// FuzzParseFrame checks that a frame header is accepted if it is what the format says. If the id or any bit of the
+// header differs, it is refused.
 func FuzzParseFrame(f *testing.F) {
 	for _, frame := range []string{goldenFirstLink, goldenBatch, goldenMark, goldenTrailer} {
 		f.Add(unhex(f, frame), uint64(0x0102030405060708), false)
@@ -71,8 +71,8 @@ func repair(data []byte) {
 	}
 }
 
-// FuzzScan has any bytes for a segment: only what the reference reader finds is handed over, memory
-// is bounded by the size of the file, and a log that opens is the same ever after.
+// FuzzScan takes any bytes as a segment. Scan hands over only what the reference reader finds, in memory bounded by
+// the size of the file. A log that opens stays the same ever after.
 func FuzzScan(f *testing.F) {
 	for _, body := range []string{
 		"", goldenEndMark, goldenBatch, goldenBatch + goldenMark, goldenBatch + goldenTrailer,

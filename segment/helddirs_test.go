@@ -44,8 +44,8 @@ func TestDropWithoutDescriptors(t *testing.T) {
 	must(t, log.Close())
 }
 
-// TestHeldDirsLetGo: a directory that is removed is closed, one that is made in its place is another
-// one, and one that is not held does not stay open.
+// TestHeldDirsLetGo tests that a removed directory is closed, and that one made in its place is another one. A
+// directory that is not held does not stay open.
 func TestHeldDirsLetGo(t *testing.T) {
 	held := segment.NewHeldDirs()
 	dir := filepath.Join(t.TempDir(), "dir")

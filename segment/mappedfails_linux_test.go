@@ -29,10 +29,10 @@ func newFailingDisk(t *testing.T, dir string) failingDisk {
 	return failingDisk{d, mount}
 }
 
-// TestMappedDiskFails reads a run from a disk that fails in the middle: before the next piece is mapped, and
-// below maps that are there, of which the kernel has dropped the pages. What comes before is read, and then
-// the error is the disk's: not the end of the process, and not damage. So it is without maps.
-// Negative control: without SetPanicOnFault in copyMapped, a SIGBUS ends the process.
+// TestMappedDiskFails reads a run from a disk that fails in the middle. It fails before the next piece is mapped, and
+// below existing maps, of which the kernel has dropped the pages. What comes before is read, and then the error is the
+// disk's: not the end of the process, and not damage. So it is without maps. Negative control: without SetPanicOnFault
+// in copyMapped, a SIGBUS ends the process.
 func TestMappedDiskFails(t *testing.T) {
 	for _, tt := range []struct {
 		name          string

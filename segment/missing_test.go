@@ -12,8 +12,8 @@ import (
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
-// lives are logs whose newest segments come to be in every way: by a rotation with and without a segment prepared, by a
-// start behind a kill, behind a close, and behind one that wrote nothing.
+// lives are logs whose newest segments come about in every way. They come from a rotation, with and without a prepared
+// segment, or from a start. That start follows a kill, a close, or a start that wrote nothing.
 var lives = map[string][]step{
 	"rotated":        {opens, appends(10, 700), syncs, appends(700), prepares, appends(700, 60)},
 	"one segment":    {opens, appends(10), syncs},
@@ -25,8 +25,8 @@ var lives = map[string][]step{
 
 var seals = step{"seal", func(s *session) error { _, err := s.log.Seal(); return err }}
 
-// TestMissingAtTheEnd removes the newest segments of a log, as many as there are but one: what is left is damaged, as
-// Open, Scan and Salvage say, and Open changes nothing.
+// TestMissingAtTheEnd removes up to all but one of the newest segments of a log. Open, Scan and Salvage call what is
+// left damaged, and Open changes nothing.
 func TestMissingAtTheEnd(t *testing.T) {
 	for name, steps := range lives {
 		s, disk := start(t, smallOptions, steps[1:]...)

@@ -106,10 +106,10 @@ func benchRunRead(b *testing.B, codec segment.Codec, mode segment.IO, body []byt
 	}
 }
 
-// BenchmarkRunMapped compares the two ways to get a frame from the page cache into a window: pread
-// into a buffer of ours, or a map whose pages are touched and verified and then read in place. Both
-// then copy every item out once, as a reply does, so that what is compared is the whole way. Each
-// frame is read once and the files are taken in turn, because a backlog is read once.
+// BenchmarkRunMapped compares two ways to get a frame from the page cache into a window. One is pread into a buffer.
+// The other is a map whose pages are touched and verified, and then read in place. Both then copy every item out once,
+// as a reply does, so that what is compared is the whole way. Each frame is read once and the files are taken in turn,
+// because a backlog is read once.
 func BenchmarkRunMapped(b *testing.B) {
 	body := randomBytes(rand.New(rand.NewPCG(1, 2)), benchFrame)
 	out := make([]byte, 1024)

@@ -7,8 +7,8 @@ import (
 	"github.com/kestrelmq/kestrel/segment/segmenttest"
 )
 
-// TestVersions tests that a segment says version 2 only from the first frame on that needs it, also if
-// the next segment was prepared before, and that a log which is opened again begins with version 1.
+// TestVersions tests that a segment says version 2 only from the first frame on that needs it. That holds also if the
+// next segment was prepared before. A log that is opened again begins with version 1.
 func TestVersions(t *testing.T) {
 	for _, prepared := range []bool{false, true} {
 		disk := segmenttest.New()

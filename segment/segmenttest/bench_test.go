@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// logDir returns an FS like a log's in a crash test: files of so many bytes, all synced but the
-// last few writes and one rename.
+// logDir returns an FS like a log's in a crash test, with files of so many bytes. All is synced but the last few
+// writes and one rename.
 func logDir(b *testing.B, files, size int) *FS {
 	b.Helper()
 	f := New()
