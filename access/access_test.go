@@ -292,8 +292,8 @@ func TestPassword(t *testing.T) {
 	}
 }
 
-// TestSameWork tests that the comparisons cost the same for every name: of users whose hashes cost more or less, of a
-// user without a password, and of nobody. So time does not say which users there are.
+// TestSameWork tests that the comparisons cost the same for every name. The name is that of a user whose hash costs
+// more or less, that of a user without a password, or nobody's. So time does not say which users there are.
 func TestSameWork(t *testing.T) {
 	hash := func(memory, passes uint32) Hash { return hashWith([]byte("right"), memory, passes, []byte("saltsalt")) }
 	us := users(t, user(t, "quick", "right"), &User{Name: "again", Password: hash(8, 1)}, &User{Name: "costly", Password: hash(16, 2)},

@@ -53,8 +53,8 @@ func TestBurstOfGuesses(t *testing.T) {
 	})
 }
 
-// TestBurstOfLogins tests that the same bound costs clients whose passwords are right nothing: those of one user, and
-// those of many users behind one address, as after a restart.
+// TestBurstOfLogins tests that the same bound costs clients with the right password nothing. They are all of one user,
+// or of many users behind one address, as after a restart.
 func TestBurstOfLogins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		list := []*User{user(t, "alice", "right")}

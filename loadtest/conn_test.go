@@ -12,8 +12,8 @@ import (
 	"github.com/kestrelmq/kestrel/loadtest/testserver"
 )
 
-// newTestConn returns the only connection of a run that was not started, with a batch of count
-// requests in flight, and what is counted of it.
+// newTestConn returns the only connection of a run that was not started, and what is counted of it. A batch of count
+// requests is in flight on it.
 func newTestConn(t testing.TB, opts Options, count int) (*conn, *tally) {
 	t.Helper()
 	opts.Addr = "127.0.0.1:1"
@@ -267,8 +267,8 @@ func TestReplyErrorText(t *testing.T) {
 	}
 }
 
-// TestGreet does the exchange of connections with each protocol that has one, against a server that
-// answers it byte by byte, and one that refuses it.
+// TestGreet does the greeting of connections with each protocol that has one. One server answers it byte by byte, and
+// another refuses it.
 func TestGreet(t *testing.T) {
 	for _, tt := range []struct {
 		protocol  Protocol

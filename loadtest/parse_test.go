@@ -185,8 +185,8 @@ func TestParseReplyBoundsLines(t *testing.T) {
 	}
 }
 
-// FuzzParseReply checks that parsing consumes no more than there is, that what it takes for a value
-// lies inside, and that a whole reply means the same whatever follows it.
+// FuzzParseReply checks that parsing consumes no more than there is, and that every value lies inside. A whole reply
+// means the same whatever follows it.
 func FuzzParseReply(f *testing.F) {
 	for _, tt := range parseTests {
 		f.Add([]byte(tt.in), uint8(tt.kind))

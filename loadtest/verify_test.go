@@ -220,8 +220,8 @@ func TestRunForeign(t *testing.T) {
 	}
 }
 
-// TestRunRate checks that a rate is kept, whatever the replies do, and that a stall of the server
-// shows in the latency of every request that was due meanwhile.
+// TestRunRate checks that the load keeps its rate, whatever the replies do. A stall of the server shows in the latency
+// of every request that was due meanwhile.
 func TestRunRate(t *testing.T) {
 	const stall = 60 * time.Millisecond
 	for _, poisson := range []bool{false, true} {

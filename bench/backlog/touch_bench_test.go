@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// BenchmarkFirstTouch is what new memory costs, a page: the kernel's part, and on a virtual machine
-// what its host takes to provide it, if it has taken it back.
+// BenchmarkFirstTouch measures what a new page of memory costs: the kernel's part. On a virtual machine it is also the
+// time that the host takes to provide the page, if it has taken it back.
 func BenchmarkFirstTouch(b *testing.B) {
 	const size = 256 << 20
 	for b.Loop() {

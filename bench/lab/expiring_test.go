@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// What an inspection does not find may still be on its way from one queue to the other, and turn up later: an
-// item whose put was not answered, and one that an unanswered fetch may have taken. Neither was never put.
+// An item that an inspection does not find may still be on its way from one queue to the other, and turn up later.
+// That is so if its put was not answered, or if an unanswered fetch may have taken it. Neither counts as an item that
+// was never put.
 func TestExpiringTurnsUpLater(t *testing.T) {
 	for _, tt := range []struct {
 		name           string

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestFifo breaks the promises on purpose: the checker must object, and must not object to what may
-// come. Items up to 5 were acknowledged when the server was killed, up to 8 sent; up to 2 were
-// removed for sure, and one request to remove was not answered. Then 9 and 10 were put.
+// TestFifo breaks the promises on purpose: the checker must object, and must not object to what may come. Items up to
+// 5 were acknowledged when the server was killed, and items up to 8 were sent. Items up to 2 were removed for sure,
+// and one request to remove was not answered. Then 9 and 10 were put.
 func TestFifo(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -47,8 +47,8 @@ func TestFifo(t *testing.T) {
 	}
 }
 
-// What was open when a client hung up, or a server was killed, comes again, and unanswered puts
-// that were found to be missing stay so.
+// What was open when a client hung up, or a server was killed, comes again. An unanswered put that was found to be
+// missing stays missing.
 func TestFifoAgain(t *testing.T) {
 	f := &fifo{next: 1, acked: 2}
 	f.crashed(1, 5, 0)

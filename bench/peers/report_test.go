@@ -97,8 +97,8 @@ func TestWriteReportOfNothing(t *testing.T) {
 	}
 }
 
-// TestGoals checks that every goal is about cases and servers that there are, and that a figure on
-// the wrong side of a bound is not reached.
+// TestGoals checks that every goal is about cases and servers that exist. A figure on the wrong side of a bound must
+// not count as reached.
 func TestGoals(t *testing.T) {
 	o, err := parseOptions(nil, os.Stderr)
 	if err != nil {

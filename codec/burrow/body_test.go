@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// readBody reads a body from in, at most step bytes at a time, and returns it, what is left of in, and
-// the error that ended it.
+// readBody reads a body from in, at most step bytes at a time. It returns the body, what is left of in, and the error
+// that ended the body.
 func readBody(b Body, in string, step int) (body, rest string, err error) {
 	src := []byte(in)
 	for seen := min(step, len(src)); ; {

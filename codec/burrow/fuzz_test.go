@@ -142,8 +142,8 @@ func FuzzBody(f *testing.F) {
 	})
 }
 
-// FuzzAgree checks that every request that is accepted here means the same to net/http: the same
-// method, target and body, and the same place where the next one begins.
+// FuzzAgree checks that every request that is accepted here means the same to net/http. Both find the same method,
+// target and body, and the same start of the next request.
 func FuzzAgree(f *testing.F) {
 	for _, tt := range headTests {
 		f.Add([]byte(tt.in + "5\r\nhello\r\n0\r\n\r\nGET / HTTP/1.1\r\n"))

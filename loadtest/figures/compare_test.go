@@ -66,8 +66,8 @@ func TestCompareRounds(t *testing.T) {
 	}
 }
 
-// TestRatioOfMedians checks that the interval holds the truth as often as it says: about 95 times
-// in a hundred, here of samples whose medians have a known ratio.
+// TestRatioOfMedians checks that the interval holds the truth as often as it says: about 95 times in a hundred. It
+// draws samples whose medians have a known ratio.
 func TestRatioOfMedians(t *testing.T) {
 	for _, tt := range []struct {
 		values, reference []float64
