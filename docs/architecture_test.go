@@ -33,8 +33,8 @@ func TestArchitectureFiles(t *testing.T) {
 	}
 }
 
-// TestArchitectureInvariants tests that the table of invariants in ARCHITECTURE.md names all there are, and where they
-// stand: in comments, each at the start of a line.
+// TestArchitectureInvariants tests that the table of invariants in ARCHITECTURE.md names every invariant and the file
+// where it is. An invariant is in a comment, at the start of a line.
 func TestArchitectureInvariants(t *testing.T) {
 	stated := make(map[string]string) // the file of each
 	label := regexp.MustCompile(`(?m)^\s*(?://)?\s*([A-Z][0-9]+)  \S`)

@@ -23,8 +23,8 @@ import (
 // lean is how the files of a package lean on each other.
 type lean struct{ up, circle int }
 
-// mostUp and mostCircle are the most arrows up that a package may have, and the most files in a circle,
-// unless leaning has numbers of its own for it.
+// mostUp is how many arrows a package may have that run up, and mostCircle how many files in a circle. A package in
+// leaning has numbers of its own.
 const mostUp, mostCircle = 8, 12
 
 // leaning holds packages to what they have reached; those that change much have two to spare, since the order is a
@@ -217,9 +217,9 @@ func (g graph) circle() (largest []string) {
 	return largest
 }
 
-// arrange orders files so that few arrows run up: the heuristic of Eades, Lin and Smyth. Files that lean on
-// none that is left go to the bottom, those on which none leans to the top, and else the one that leans on
-// most more than lean on it.
+// arrange orders files so that few arrows run up: the heuristic of Eades, Lin and Smyth. Files that lean on none of
+// those that are left go to the bottom. Files on which none of those leans go to the top. Otherwise the file with the
+// most arrows out, less those in, is the next at the top.
 func arrange(g graph) []string {
 	left := slices.Sorted(maps.Keys(g))
 	degrees := func(file string) (in, out int) {

@@ -64,8 +64,8 @@ func TestExportedNames(t *testing.T) {
 	}
 }
 
-// TestFunctionComments tests that a comment above a function begins with its name. That of a test, an example or a helper
-// of tests may be a sentence of its own, but names no other function in that place.
+// TestFunctionComments tests that a comment above a function begins with its name. A comment above a test, an example,
+// or a function that tests call may begin with another word. It must not begin with the name of another function.
 func TestFunctionComments(t *testing.T) {
 	named := 0
 	for _, file := range goFiles(t) {
@@ -95,8 +95,8 @@ var otherName = regexp.MustCompile(`^(Test|Fuzz|Benchmark|Example)[A-Z]|^[a-z]+[
 // wellKnown are methods that say what they do by their name.
 var wellKnown = []string{"Error", "String", "Unwrap"}
 
-// exported returns the exported names that decl declares, each with whether a comment says what it
-// is: its own, one at the end of its line, or that of its group.
+// exported returns the exported names that decl declares. With each it says whether a comment describes it: its own,
+// one at the end of its line, or that of its group.
 func exported(decl ast.Decl) map[string]bool {
 	names := make(map[string]bool)
 	switch d := decl.(type) {

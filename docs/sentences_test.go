@@ -13,23 +13,19 @@ import (
 	"unicode"
 )
 
-// maxSentence is how many words a sentence may have, and maxTestSentence how many one in a comment of tests. A quoted
-// piece of code counts as one word.
-const maxSentence, maxTestSentence = 25, 40
+// maxSentence is how many words a sentence may have. A quoted piece of code counts as one word.
+const maxSentence = 25
 
 // TestSentences tests that no comment, and no page, has a sentence that is too long. Outside of tests none begins with
 // "Who" or "Whoever" as its subject. It skips code, tables and headings.
 func TestSentences(t *testing.T) {
 	seen := 0
 	check := func(file, text string) {
-		most, ofTest := maxSentence, strings.HasSuffix(file, "_test.go")
-		if ofTest {
-			most = maxTestSentence
-		}
+		ofTest := strings.HasSuffix(file, "_test.go")
 		for _, s := range sentences(text) {
 			seen++
-			if n := len(s); n > most {
-				t.Errorf("%s: a sentence has %d words, at most %d can be read at once: %.90s …", file, n, most,
+			if n := len(s); n > maxSentence {
+				t.Errorf("%s: a sentence has %d words, at most %d can be read at once: %.90s …", file, n, maxSentence,
 					strings.Join(s, " "))
 			}
 			if first := s[0]; !ofTest && (first == "Who" || first == "Whoever") && !strings.ContainsAny(s[len(s)-1], "?]") {
