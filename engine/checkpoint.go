@@ -117,7 +117,7 @@ func (t *telling) ranges(gone iter.Seq[idset.Range]) (more bool) {
 	return tell()
 }
 
-// recordMarksAgain records the file m with what is gone of q, if it is still that, and returns its bytes.
+// recordMarksAgain records the file with what is gone of q, if that is still m. It returns how many bytes that took.
 func (e *Engine) recordMarksAgain(q *queue, m *marksFile) (n int64) {
 	q.shard.mu.Lock()
 	defer q.shard.mu.Unlock()

@@ -12,6 +12,7 @@
 //	window        the items of a queue that are in memory, oldest first, in chunks
 //	open read     a fetch that a confirm ends for good, and an abort takes back
 //	aside         of an item: delayed, leased, or due again before its turn
+//	ready         of an item aside: it is due again, and fetches hand it out in the place that its id gives it
 //	in line       of an item: fetches hand it out in its turn; what is aside is out of line. Nothing else is a line
 //	held          of an item: a client has it, in an open read or by a lease; of a lock: somebody has locked it
 //	change        give an item another expiry or delay; a change record says what an item has become

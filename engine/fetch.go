@@ -31,8 +31,8 @@ type FetchRequest struct {
 type Fetched struct {
 	// Count is how many items were handed out.
 	Count int
-	// Ticket is to be committed before the items may leave, or, if there is none, nothing. It covers the
-	// puts of the items, and their removal if the access is Take.
+	// Ticket is to be committed before the reply may leave: the items, or that there is none. It covers the puts of
+	// the items, and their removal if the access is Take.
 	Ticket Ticket
 	// Read names the item of Fetch with an OpenRead or Hold.
 	Read ReadRef

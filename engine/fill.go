@@ -158,8 +158,8 @@ func (s *spool) windowRoom(q *queue) int64 {
 	return q.fillLimit() - q.window.Bytes - 1
 }
 
-// seekOn moves at to the next frame with an item from at.ID on. It looks in the run of at, and in those of chain behind
-// it, as far as they are written. One of them must have such an item.
+// seekOn moves the place at on to the next frame with an item from at.ID on. It looks in the run of at, and in those
+// of chain behind it, as far as they are written. One of them must have such an item.
 func (s *spool) seekOn(at *place, chain []*run) (f segment.RunFrame, tag runs.Tag, err error) {
 	for {
 		for at.ID > at.Run.written.LastID { // no item is left in the run: its file may be gone

@@ -439,8 +439,7 @@ func (e *Engine) makeRoomFor(q *queue, now Time, p *PutRequest, sweep int64) err
 // onlyPasses reports whether the queue passes its items to its children and keeps none.
 func (q *queue) onlyPasses() bool { return q.opts.FanoutOnly && !q.child }
 
-// fanoutGrowth is how many bytes of memory it takes at most to put an item whose image has so many to q and its
-// children.
+// fanoutGrowth is how much memory a put to q and its children takes at most, in bytes. size is that of the image.
 func (q *queue) fanoutGrowth(size int) (n int64) {
 	for _, child := range q.family.children {
 		n += child.growth(size)
@@ -448,7 +447,7 @@ func (q *queue) fanoutGrowth(size int) (n int64) {
 	return n + q.growth(size)
 }
 
-// growth is how many bytes of memory it takes to push an item whose image has so many.
+// growth is how much memory it takes, in bytes, to push an item. size is that of its image.
 func (q *queue) growth(size int) int64 {
 	w := &q.window
 	if b := q.backlog; b != nil && b.inReadBehind {

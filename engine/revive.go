@@ -150,8 +150,8 @@ func (r *revival) corrupt(format string, args ...any) error {
 	}
 }
 
-// restore makes q's backlog of its runs and sorts its other items before and behind. It reads what
-// it must, and returns a *segment.CorruptionError if a run is not what the journal says.
+// restore makes q's backlog of its runs, and puts its other items before or behind that. It reads what it must, and
+// returns a *segment.CorruptionError if a run is not what the journal says.
 func (r *revival) restore(q *queue, from *replay.Queue) error {
 	gone := from.Gone.Clone()
 	for _, id := range slices.Sorted(maps.Keys(from.Kept)) {
@@ -234,8 +234,8 @@ func (s *spool) collect(b *backlog, all []replay.Run, gone idset.Bitmap) (absent
 	return absent, nil
 }
 
-// restoreKept puts the kept items where their ids say: before the backlog, aside, or into the window. An
-// item of the backlog before one of them was open too, and is read now.
+// restoreKept puts the kept items where their ids say: into the window, or, if there is a backlog, behind it. Those
+// before its end come aside. An item of the backlog before one of them was open too, and is read now.
 func (r *revival) restoreKept(q *queue, from *replay.Queue) error {
 	ids := slices.Sorted(maps.Keys(from.Kept))
 	if len(ids) == 0 {

@@ -44,8 +44,8 @@ func (e *Engine) owesSweep(q *queue, limit int64) {
 // settleBatch is how many items that are owed are dropped at most before the shard is unlocked for a moment.
 const settleBatch = 1024
 
-// settle does what is owed to items that have just been read, a piece of it if that is much. Then the background goes
-// on, and a fetch from q waits. The caller holds the shard's mutex, and releases it by unlock.
+// settle drops or expires, of items that have just been read, what q owes: a piece of it if that is much. Then the
+// background goes on, and a fetch from q waits. The caller holds the shard's mutex, and releases it by unlock.
 func (e *Engine) settle(q *queue, now Time) {
 	b, goesOn := q.backlog, q.settling
 	q.settling = false

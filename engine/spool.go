@@ -196,7 +196,7 @@ func (s *spool) eachHidden(f func(*queue, *hiddenRuns)) {
 	}
 }
 
-// spend has the file of a hidden run be removed in which nothing lives any more, as the journal says so far.
+// spend has the spool remove the file of a hidden run. Nothing lives in it any more, as the journal says so far.
 func (s *spool) spend(f runs.File) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

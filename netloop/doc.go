@@ -6,6 +6,7 @@
 //	           must be good before the bytes may leave
 //	loop       an event loop with its sessions, on one goroutine; its driver reads from their sockets
 //	driver     what a loop reads and sends with: sockets, or connections in memory
+//	poller     what a driver of sockets waits with: gnet's reactor, or epoll
 //	turn       what a loop does between two waits for events
 //	share      the millisecond that a turn has for one kind of work; what does not fit waits for the next turn
 //	tick       the end of a turn: it goes on with stalled sessions, and then wraps up

@@ -45,7 +45,7 @@ type Tally struct {
 	Expiring int64 // items that have an expiry of their own
 }
 
-// Account adds n times it.
+// Account adds an item n times; it takes it away if n is -1.
 func (t *Tally) Account(it *Item, n int64) {
 	t.Count += n
 	t.Bytes += n * int64(len(it.Data))
@@ -54,7 +54,7 @@ func (t *Tally) Account(it *Item, n int64) {
 	}
 }
 
-// Add adds n times u.
+// Add adds u n times; it subtracts u if n is -1.
 func (t *Tally) Add(u Tally, n int64) {
 	t.Count += n * u.Count
 	t.Bytes += n * u.Bytes
@@ -69,8 +69,8 @@ const (
 	holeHead   = 5                         // bytes, fewer than any image has
 )
 
-// Push copies it, whose id is above those of all items there, to the tail. It returns the offset of its image in the
-// Buf of the tail. The queue may hold limit bytes of items in memory: chunks stay far smaller than that.
+// Push copies an item to the tail, and returns the offset of its image in the tail's Buf. Its id is above those of all
+// items there. The queue may hold limit bytes of items in memory: chunks stay far smaller than that.
 func (w *Window) Push(p *Pool, it *Item, limit int64) (at int) {
 	need := ImageSize(it)
 	c := w.Tail
@@ -107,7 +107,7 @@ func (w *Window) Extend(data []byte, flags uint32, added, expiry Time) bool {
 	return true
 }
 
-// makeRoom makes the tail a place for an image of need bytes of item id.
+// makeRoom makes room at the tail for an image of item id, of need bytes.
 func (w *Window) makeRoom(p *Pool, id uint64, need int, limit int64) {
 	if w.Tail == nil || w.nextID == 0 || cap(w.Tail.Buf)-len(w.Tail.Buf) < maxGapSize+need {
 		w.grow(p, id, need, limit)
