@@ -13,9 +13,9 @@ import (
 // Delayed items that take too much memory, or hold old segments of the journal, go to hidden runs (see package hidden).
 // They come back into memory shortly before they are due. hide.go writes runs, unhide.go reads them back.
 //
-// Where an item lives decides what a start takes it from. An item that is aside, or in a read, may live in a run.
-// Then it was read back, or has stayed in memory since the run was written. Then the journal need not have it. A
-// record of it has its image as well, and it leaves the run, unless the record says that it is gone.
+// Where an item lives decides what a start takes it from. An item aside, or in a read, may live in a run: it was read
+// back, or has stayed in memory since. Then the journal need not have it. A record of what becomes of it has its image
+// too, and it leaves the run. A record that it is gone has none.
 
 const (
 	// defaultReadBack is how long before they are due items are read back. When they are written, their due time must
@@ -32,8 +32,8 @@ const (
 
 // hiddenRuns are the hidden runs of a queue, and what is wanted of them. The shard's mutex guards them.
 //
-// H5  An item of the queue may be aside in the journal without a place there. Unless it is Restored, it lives in a run
-// that is written. One that is on disk alone is nowhere else.
+// H5  An item aside may have no place in the journal, which has its queue. Then it lives in a run that is written,
+// unless it is Restored. One that is on disk alone is nowhere else.
 type hiddenRuns struct {
 	hidden.Set
 	registered             bool // the spool tends it
