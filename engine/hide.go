@@ -120,9 +120,9 @@ func (s *spool) beginHide(q *queue, choose func(*hideJob) bool) (job *hideJob, o
 	return job, true
 }
 
-// gather adds to the batch delayed items that are in no run, and reports whether there may be more. A large one, which
-// ends a piece, it leaves to the caller: nobody changes its memory. It walks from the last item down: what is removed
-// meanwhile is replaced by the last, which has been visited, or has been added since. The caller holds the shard's mutex.
+// gather adds to the batch delayed items that are in no run, and reports whether there may be more. It leaves a large
+// one, which ends the piece, to the caller: nobody changes its memory. It walks from the last item down: the last
+// takes the place of what is removed, and was visited or added since. The caller holds the shard's mutex.
 func (s *spool) gather(job *hideJob) (more bool) {
 	a := job.q.aside
 	job.left = min(job.left, a.Len())
@@ -160,8 +160,8 @@ func (s *spool) endBatch() {
 	s.accountBatch()
 }
 
-// writeHidden writes the batch to the run of a job, syncs it, and has it be the place of what lives in it. After
-// an error nothing is changed.
+// writeHidden writes the batch to the run of a job, syncs it, and makes it the place of what lives in it. After an
+// error nothing is changed.
 func (s *spool) writeHidden(job *hideJob) error {
 	began := time.Now()
 	w, out, err := s.writeBatch(job)

@@ -16,8 +16,8 @@ import (
 	"github.com/kestrelmq/kestrel/segment"
 )
 
-// What is gone in the middle of a backlog every checkpoint records again. Where it is many ranges of ids, they
-// stand in a file, and the checkpoint names that, and what has gone since. See docs/decisions/0039-marks.md.
+// Every checkpoint records again what is gone in the middle of a backlog. If that is many ranges of ids, they stand in
+// a file. The checkpoint names the file, and what has gone since. See docs/decisions/0039-marks.md.
 
 const (
 	// defaultMarkFrom is how many bytes of records a checkpoint may take for what is gone of a queue, before the ids go

@@ -100,9 +100,9 @@ func (s *spool) closeWriter(q *queue, r *run) (closed bool) {
 	return true
 }
 
-// tellGone records in pieces what is gone of the items up to last with which a run of q is about to be recorded. Some
-// were handed out meanwhile, or gone before they were written. That may stand in a segment that is dropped before the
-// record of the run is. From now on checkpoints record it too. The caller holds recordMu.
+// tellGone records, in pieces, what is gone of a run of q that is about to be recorded up to the item last. Some were
+// handed out meanwhile, or gone before they were written. Their removals may stand in a segment that is dropped before
+// the record of the run is. From now on checkpoints record it too. The caller holds recordMu.
 func (e *Engine) tellGone(q *queue, last uint64) {
 	q.shard.mu.Lock()
 	ids := idset.Between(q.spilledTo+1, last)

@@ -33,7 +33,7 @@ type Queue struct {
 	Marked   record.Marks      // the file with others that are gone, of those in runs
 	Runs     []Run
 	Kept     map[uint64]Kept
-	// Changed is what the journal says last of items that it has the image of, and no run has.
+	// Changed is what the journal says last of items whose images it has, and that are in no run.
 	Changed   map[uint64]record.Change
 	Hidden    []*Hidden                 // runs of delayed items, in the order in which the journal names them first
 	Rescued   map[uint64]repair.Rescued // of a damaged directory: items that hidden runs have lost
