@@ -258,7 +258,7 @@ func lanesOf(hashes []Hash) (most int) {
 	return most
 }
 
-// enter waits until so many processors are free for a check.
+// enter waits until that many processors are free for a check.
 func (c *Checker) enter(ctx context.Context, processors int) error {
 	select {
 	case c.next <- struct{}{}:
@@ -396,7 +396,7 @@ func (c *Checker) end(from string) {
 	}
 }
 
-// penalty is the delay behind so many failures.
+// penalty is the delay behind that many failures.
 func (c *Checker) penalty(failures int, most time.Duration) time.Duration {
 	if failures < c.opts.FreeFailures {
 		return 0

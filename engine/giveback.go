@@ -38,7 +38,7 @@ func (q *queue) admitDelay(d time.Duration) error {
 	return nil
 }
 
-// delayAfter is for how long an item is hidden that comes back after so many deliveries that count.
+// delayAfter is for how long an item is hidden that comes back after count deliveries that count.
 func (q *queue) delayAfter(how Return, count uint16) time.Duration {
 	if how.Delayed || how.How != Abort {
 		return how.Delay

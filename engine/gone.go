@@ -88,7 +88,7 @@ func (q *queue) endLooking(s *marks.Staying) {
 	q.flushes = slices.DeleteFunc(q.flushes, func(o *marks.Staying) bool { return o == s })
 }
 
-// look looks for what stays in a batch of so many, and reports whether there may be more.
+// look looks for what stays in the next batch of items, and reports whether there may be more.
 func (at *readCursor) look(q *queue, s *marks.Staying, batch int) (more bool) {
 	seen := 0
 	at.clears = q.clears

@@ -21,7 +21,7 @@ func (e *Engine) image(p *PutRequest, of journal.LargeOf) *largePut {
 	return &largePut{&p.Data[0], len(of.With.Key), journal.NewLarge(of)}
 }
 
-// large is what the image for a put of p to so many queues is made of.
+// large is what the image is made of for a put of p to that many queues.
 func (p *PutRequest) large(now Time, queues int) journal.LargeOf {
 	of := journal.LargeOf{Item: p.item(now), Queues: queues}
 	if x := p.Extra; x != nil && len(x.Key) <= MaxKeySize { // put refuses longer ones

@@ -261,7 +261,7 @@ type QueueOptions struct {
 // Backoff is a list of delays, which ends with the last that is not zero.
 type Backoff [8]time.Duration
 
-// after returns the delay after so many deliveries, at least one.
+// after returns the delay after a number of deliveries, at least one.
 func (b *Backoff) after(deliveries int) time.Duration {
 	n := len(b)
 	for n > 0 && b[n-1] == 0 {

@@ -467,7 +467,7 @@ const (
 // errShared has a put be tried again with an image that all of its queues share.
 var errShared = errors.New("engine: the queues share the item")
 
-// sharesImage reports whether so many queues share what p puts.
+// sharesImage reports whether that many queues share what p puts.
 func sharesImage(p *PutRequest, queues int) bool {
 	return len(p.Data) >= item.MinChunkSize && len(p.Data)*queues > maxFanned && p.Extra == nil
 }

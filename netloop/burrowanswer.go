@@ -88,7 +88,7 @@ func (a *burrowAnswer) gather(s *session, walk *engine.Scan) {
 	}
 }
 
-// step takes the walk on by about so many bytes of items.
+// step takes the walk on by about that many bytes of items.
 func (a *burrowAnswer) step(now engine.Time, bytes int) (more bool) {
 	a.limit = bytes
 	var to engine.Receiver = a

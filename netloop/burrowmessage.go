@@ -39,7 +39,7 @@ func cutDot(s []byte) (before, after []byte, found bool) {
 	return s, nil, false
 }
 
-// expiryOf returns when an item expires that lives so many seconds; 0 is never.
+// expiryOf returns when an item expires that lives for ttl seconds; 0 is never.
 func (s *session) expiryOf(ttl int64) engine.Time {
 	if ttl == 0 {
 		return 0

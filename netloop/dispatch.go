@@ -378,7 +378,7 @@ type terms struct {
 	named bool          // text: the name of the queue comes in front of it
 }
 
-// leaseOf is a lease of so many milliseconds, or for 0 the lease that the queue's options give.
+// leaseOf is a lease of millis milliseconds, or for 0 the lease that the queue's options give.
 func leaseOf(millis int64) time.Duration {
 	if millis == 0 {
 		return engine.DefaultLease

@@ -95,7 +95,7 @@ func (p *epollPoller) wait() ([]unix.EpollEvent, error) {
 // ready is wait that returns nothing rather than wait.
 func (p *epollPoller) ready() []unix.EpollEvent { return p.waitRaw(0) }
 
-// waitRaw waits for events, but no longer than so many milliseconds.
+// waitRaw waits for events, for millis milliseconds at most.
 //
 // It is a raw system call. The scheduler does not learn that the goroutine waits, and so does not take
 // its processor away. That would cost more than the wait is worth while events keep coming. To stop

@@ -200,7 +200,7 @@ func (s *session) gather(req *memcache.Request, size int) {
 // maxTaken is about how many items all queues together take from one gathering of puts.
 const maxTaken = 1024
 
-// limitGathered sets how many puts the loop may gather, if so many queues take each of them.
+// limitGathered sets how many puts the loop may gather, if takers queues take each of them.
 func (l *loop) limitGathered(takers int) {
 	g := &l.gathered
 	g.takers, g.most = takers, maxGathered
@@ -306,7 +306,7 @@ func repeats(in []byte, n int) (times int) {
 	return times
 }
 
-// memcacheGet runs a GET that the client has sent so many times in a row. It may run only the first few of them,
+// memcacheGet runs a GET. times is how often the client has sent it in a row. memcacheGet may run only the first few,
 // and returns how many it ran.
 func memcacheGet(s *session, req *memcache.Request, times int) (done int) {
 	name := s.requestName(req)

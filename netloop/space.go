@@ -15,7 +15,7 @@ type space struct {
 
 const spacePage = 4 << 10 // bytes; the smallest page of any system is counted
 
-// newSpace returns address space of so many bytes, or nil if the system has none left.
+// newSpace returns address space of size bytes, or nil if the system has none left.
 func newSpace(size int) []byte {
 	mem, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
 	if err != nil {

@@ -45,7 +45,7 @@ func (t *Table[T]) Remove(name string, value T) {
 	}
 }
 
-// List returns the values of an account, in no order: at most so many, unless that is 0.
+// List returns the values of an account, in no order. most bounds how many they are; 0 does not.
 func (t *Table[T]) List(account string, most int) []T {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -59,8 +59,8 @@ func (t *Table[T]) Accounts() []string {
 	return collect(t, t.values, 0)
 }
 
-// collect returns the keys of a map of t, at most so many, in pieces. The map may change while t, which the caller has
-// locked, is unlocked: range allows that.
+// collect returns the keys of a map of t, in pieces. most bounds how many they are, as in List. The map may change
+// while t, which the caller has locked, is unlocked: range allows that.
 func collect[T comparable, K comparable, V any](t *Table[T], from map[K]V, most int) (keys []K) {
 	for key := range from {
 		if keys = append(keys, key); len(keys) == most {

@@ -11,7 +11,7 @@ func (s *Set) bucketOf(id uint64) uint32 {
 	return bucketIn(uint32(h>>32), uint32(s.buckets.count))
 }
 
-// bucketIn returns the bucket of a hash if there are so many.
+// bucketIn returns the bucket of a hash if there are count buckets.
 func bucketIn(h, count uint32) uint32 {
 	mask := uint32(1)<<bits.Len32(count-1) - 1
 	if b := h & mask; b < count {

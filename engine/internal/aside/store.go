@@ -92,7 +92,7 @@ func (s *store) room(need int) uint32 {
 	return at
 }
 
-// add adds a block of so many bytes.
+// add adds a block of size bytes.
 func (s *store) add(size int) (at uint32) {
 	b := block{buf: s.spare}
 	if size == maxBlock && s.spare != nil {
@@ -145,7 +145,7 @@ func (s *store) setCount(at place, count uint16) {
 	binary.LittleEndian.PutUint16(s.header(at)[10:], count)
 }
 
-// drop forgets the image at a place, which takes so many bytes, and may move others.
+// drop forgets the image at a place, which takes size bytes, and may move others.
 func (s *store) drop(at place, size int) {
 	s.setSlot(at, noSlot)
 	b := &s.blocks[at.block]

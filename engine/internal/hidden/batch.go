@@ -79,7 +79,7 @@ func (b *Batch) Size() int64 {
 	return b.memory + b.ids.Memory()
 }
 
-// Full reports whether the batch has so many bytes of images, or MaxItems.
+// Full reports whether the batch has that many bytes of images, or MaxItems.
 func (b *Batch) Full(most int64) bool { return b.size >= most || b.tally.Count >= MaxItems }
 
 // IDs yields the ids of the items, up to n at a time.

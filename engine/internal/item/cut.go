@@ -177,7 +177,7 @@ func (c *Chunk) Compact(dst []byte) (images []byte) {
 	return dst
 }
 
-// AppendGap appends a gap for so many ids, at least one.
+// AppendGap appends a gap for that many ids, at least one.
 func AppendGap(dst []byte, ids uint64) []byte {
 	return binary.AppendUvarint(append(dst, GapFormat), ids)
 }

@@ -32,7 +32,7 @@ type index struct {
 // place says that what stands at off in the chunk is for the id base+id, or is a gap in front of that.
 type place struct{ id, off uint32 }
 
-// newIndex returns an index of a chunk of so many bytes, whose first item is at off.
+// newIndex returns an index of a chunk of size bytes, whose first item is at off.
 func newIndex(size, off int, first uint64) *index {
 	places := make([]place, 1, size/indexEvery+1)
 	places[0] = place{0, uint32(off)}

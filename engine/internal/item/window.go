@@ -140,8 +140,7 @@ func (w *Window) nextClass(limit int64) (class int) {
 	return class
 }
 
-// Growth is how many bytes of memory a push of the item that follows the newest one takes, if its image
-// needs so many.
+// Growth is how much memory, in bytes, a push takes of the item that follows the newest one. Its image has need bytes.
 func (w *Window) Growth(need int, limit int64) int64 {
 	if w.Tail != nil && w.nextID != 0 && cap(w.Tail.Buf)-len(w.Tail.Buf) >= need {
 		return 0

@@ -63,7 +63,7 @@ func (l *Large) Item() item.Item {
 	return it
 }
 
-// IsFor reports whether l has room for a put to so many queues, in over of which it takes the place of another item.
+// IsFor reports whether l has room for a put to that many queues, in over of which it takes the place of another item.
 func (l *Large) IsFor(to, over int) bool {
 	return over == 0 && to <= l.queues || over == 1 && to == 0
 }

@@ -33,7 +33,7 @@ type openFile struct {
 	*segment.RunReader
 }
 
-// NewReader returns a Reader that has at most so many files open. It reads by way of ahead, or through the
+// NewReader returns a Reader that has at most that many files open. It reads by way of ahead, or through the
 // page cache if that is nil.
 func NewReader(fsys segment.FS, ahead *segment.ReadAhead, most int) *Reader {
 	return &Reader{fs: fsys, ahead: ahead, most: most}
