@@ -357,8 +357,8 @@ func (e *Engine) push(q *queue, p *PutRequest, added Time) (w *item.Window, at i
 	return w, at
 }
 
-// extend appends the first of puts to q, behind its newest item in the same chunk of w, as long as no room has to be
-// made for them: nothing is dropped, nothing can have expired, and w stays small enough. It returns how many.
+// extend appends the first of puts to q, behind its newest item, and returns how many. They go to the same chunk of w,
+// and no room is made for them. It ends where something would be dropped, may have expired, or w would grow too large.
 func (q *queue) extend(w *item.Window, puts []PutRequest, added Time) (n int) {
 	if q.mayExpire() {
 		return 0

@@ -27,8 +27,8 @@ func cutOption(options []byte) (name, value []byte, hasValue bool, rest []byte) 
 	return name, nil, false, rest
 }
 
-// parseUsual parses the options of a GET, with all that follows them in its line, if they are those that most have:
-// open, close, and how long to wait. It reports whether they are. If not, it has changed nothing.
+// parseUsual parses the options of a GET if they are open, close or how long to wait, as they are for most. It takes them
+// with all that follows them in their line. It reports whether that is all there is; if not, it has changed nothing.
 func parseUsual(options []byte, req *Request) bool {
 	var opens, closes bool
 	var wait int32
