@@ -58,8 +58,8 @@ const servePage = `Usage:
 
 Runs a server until SIGTERM, SIGINT or a client's SHUTDOWN stops it; a second
 signal ends it at once. SIGHUP, or a client's RELOAD, reads the configuration
-file again and applies its queues, aliases and log_level. The server needs no
-file: every key has a default.
+file again, with its certificates. It applies the keys that have a * in
+'kestrel help config'. The server needs no file: every key has a default.
 
 Flags override the file:
     --config FILE
