@@ -11,6 +11,7 @@ import (
 type bySize struct {
 	classes [sizeClasses]struct{ first, last *session } // first is the one that has been in it longest
 	top     atomic.Int32                                // the highest class that has any; for any goroutine
+	since   atomic.Int64                                // the moment since which its first is in that; for any goroutine
 	// asked is the class of which another loop has asked for one to give way; zero: none. For any goroutine.
 	asked atomic.Int32
 }
@@ -57,5 +58,7 @@ func (b *bySize) move(s *session, class int) {
 	for top > 0 && b.classes[top].first == nil {
 		top--
 	}
-	b.top.Store(int32(top))
+	if b.top.Store(int32(top)); top > 0 {
+		b.since.Store(int64(b.classes[top].first.bySize.since))
+	}
 }

@@ -29,18 +29,19 @@ func (s *session) buffer(buf []byte) {
 // othersGiveWay has a session give way that holds more than the request of s is known to have. So many bytes more of
 // that have come. It reports whether there is one.
 func (s *session) othersGiveWay(more int) bool {
-	come := len(s.in) - s.inStart + more
-	l, request := s.loop, max(come, s.need)
+	size := len(s.in) - s.inStart + more
+	request, come := sizeClass(max(size, s.need)), sizeClass(size)
+	l := s.loop
 	most := l
 	for _, d := range l.server.loops {
 		if d.bySize.top.Load() > most.bySize.top.Load() {
 			most = d.loop
 		}
 	}
-	if most != l {
-		return most.askToGiveWay(sizeClass(request))
+	if most != l && most.askToGiveWay(request, come, l.clock) {
+		return true
 	}
-	v := l.largest(sizeClass(request), sizeClass(come))
+	v := l.largest(request, come)
 	if v == nil || v == s {
 		return false
 	}
@@ -83,12 +84,13 @@ func (s *session) giveWay() {
 	}
 }
 
-// askToGiveWay has a session of l give way that is in a class above that of a request of another loop. Until it has,
-// others may take what it has at least. It reports whether one was asked for.
-func (l *loop) askToGiveWay(request int) bool {
+// askToGiveWay has a session in the highest class of l give way to a request of another loop, as largest says. Until it
+// has, others may take what it has at least. It reports whether one was asked for.
+func (l *loop) askToGiveWay(request, come int, now moment) bool {
 	b := &l.bySize
 	top := b.top.Load()
-	if int(top) <= request {
+	isStale := moment(b.since.Load()).after(staleTime) <= now
+	if int(top) <= request && (!isStale || int(top) < max(come, 1)) {
 		return false
 	}
 	if b.asked.CompareAndSwap(0, top) {

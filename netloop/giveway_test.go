@@ -149,3 +149,51 @@ func TestLargestOfAnotherLoopGivesWay(t *testing.T) {
 		}
 	})
 }
+
+// TestStaleGivesWayBesideOtherLoops tests that a stale session gives way to a request that is as large as those of another
+// loop, whether it is one of this loop or of the other.
+func TestStaleGivesWayBesideOtherLoops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := newLedgerServer(t, Options{}, 64<<20)
+		defer ts.stop()
+		other := newLoop(ts.server)
+		other.wake = func() {}
+		ts.server.loops = append(ts.server.loops, &driver{loop: other})
+		const come, size = 50 << 10, 400 << 10
+		own, asks := ts.dial(memcacheProtocol{}), ts.dial(memcacheProtocol{})
+		own.feed([]byte(partial(2*come)), readSize)
+		v, class := &session{loop: other}, sizeClass(size)
+		arrive := func() {
+			other.clock = ts.loop.clock
+			other.bySize.move(v, 0)
+			other.bySize.move(v, class)
+		}
+		for _, step := range []struct {
+			what        string
+			before      func()
+			gives, ends bool
+			asked       int32
+		}{
+			{"nobody is stale", arrive, false, false, 0},
+			{"one of this loop is", arrive, true, true, 0},
+			{"one of the other loop is", func() {}, true, true, int32(class)},
+		} {
+			ts.do(func() {
+				ts.loop.begin()
+				step.before()
+				asks.session.need = size
+				if got := asks.session.othersGiveWay(come); got != step.gives || other.bySize.asked.Load() != step.asked {
+					t.Errorf("%s: othersGiveWay = %t, and class %d of the other loop is asked, want %t and %d",
+						step.what, got, other.bySize.asked.Load(), step.gives, step.asked)
+				}
+				asks.session.need = 0
+				ts.loop.tick()
+			})
+			if _, ended := own.received(); ended != step.ends {
+				t.Errorf("%s: the session of this loop has ended: %t, want %t", step.what, ended, step.ends)
+			}
+			<-time.After(staleTime + time.Second) // of the bubble
+		}
+		asks.hangUp()
+	})
+}
