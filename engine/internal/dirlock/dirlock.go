@@ -54,14 +54,21 @@ func lockFound(dir string, how int) (*Lock, error) {
 
 // flock takes the lock that f stands for, and closes f if it cannot.
 func flock(f *os.File, how int) (*Lock, error) {
-	if err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB); err != nil {
-		f.Close()
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, ErrLocked
-		}
-		return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
+	err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
+	var s unix.Stat_t
+	if err == nil {
+		err = unix.Fstat(int(f.Fd()), &s)
 	}
-	return &Lock{f}, nil
+	switch {
+	case err == nil && s.Nlink > 0:
+		return &Lock{f}, nil
+	case err == nil, errors.Is(err, unix.EWOULDBLOCK): // it is locked, or was, until its holder removed it
+		err = ErrLocked
+	default:
+		err = fmt.Errorf("lock %s: %w", f.Name(), err)
+	}
+	f.Close()
+	return nil, err
 }
 
 // Release releases the lock.

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestLocks takes every lock beside every other one. The operating system tells locks of one process apart by
@@ -58,5 +60,20 @@ func TestNoLock(t *testing.T) {
 	}
 	if names, err := os.ReadDir(dir); len(names) > 0 || err != nil {
 		t.Errorf("the directory holds %v, %v, want nothing", names, err)
+	}
+}
+
+// TestLockOfRemovedFile has somebody remove the directory, with its lock, between the open of that and the lock. What is
+// locked then stands for nothing.
+func TestLockOfRemovedFile(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), FileName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		t.Fatal(err)
+	}
+	if l, err := flock(f, unix.LOCK_EX); l != nil || err != ErrLocked {
+		t.Errorf("the lock of a file that is gone = %v, %v, want %v", l, err, ErrLocked)
 	}
 }
