@@ -52,11 +52,13 @@ func (t *Table[T]) List(account string, most int) []T {
 	return collect(t, t.values[account], most)
 }
 
-// Accounts returns the accounts, in no order.
+// Accounts returns the accounts, in the order of their names.
 func (t *Table[T]) Accounts() []string {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	return collect(t, t.values, 0)
+	accounts := collect(t, t.values, 0)
+	t.mu.Unlock()
+	slices.Sort(accounts)
+	return slices.Compact(accounts) // one that has gone and come back meanwhile may have been met twice
 }
 
 // collect returns the keys of a map of t, in pieces. most bounds how many they are, as in List. The map may change
