@@ -70,3 +70,21 @@ func TestLowXIDAgain(t *testing.T) {
 		t.Errorf("%d reads are open and the last xid is %d, want %d of both", r.Returned, r.last, 2*reads)
 	}
 }
+
+// TestXIDIsFreeAgain replays a journal that ends a read, and says that the last xid was the one before: the next read has
+// the same one.
+func TestXIDIsFreeAgain(t *testing.T) {
+	for _, end := range []Op{OpConfirmRemove, OpUnremove} {
+		var r Replay
+		for _, op := range []Op{OpAdd, OpAdd, OpRemoveTentative} {
+			r.Apply(&Entry{Record: Record{Op: op}}, 0)
+		}
+		read := r.last
+		r.Apply(&Entry{Record: Record{Op: end, XID: read}}, 0)
+		r.Apply(&Entry{Record: Record{Op: OpSaveXID, XID: read - 1}}, 0)
+		r.Apply(&Entry{Record: Record{Op: OpRemoveTentative}}, 0)
+		if r.last != read {
+			t.Errorf("behind op %d of xid %d the next read has %d", end, read, r.last)
+		}
+	}
+}
