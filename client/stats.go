@@ -61,13 +61,14 @@ type ServerStats struct {
 }
 
 // maxFigures bounds what one answer with figures may take in memory, in bytes. The million queues that a server may
-// have by default need less.
+// have by default need less, whatever their names are.
 const maxFigures = 2 << 30
 
-// What lines and queues take beside the text, in bytes, at most.
+// What an answer takes beside the text that is kept of it, in bytes, at most.
 const (
-	perFigure = 32
-	perQueue  = 512
+	perLine  = 32 // nothing; but an answer that says the same again and again ends
+	perText  = 96 // a text, with its place in a map
+	perQueue = 512
 )
 
 // Stats returns the figures of every server, in the order of their names. A server that cannot be
@@ -94,16 +95,15 @@ func (c *Client) Stats(ctx context.Context) []ServerStats {
 func (c *Client) statsOf(ctx context.Context, server string) ServerStats {
 	s := ServerStats{Server: server, Other: make(map[string]string)}
 	p := statsParser{server: &s}
-	err := c.askFigures(ctx, server, memcache.OpStats, &p.queues, func(r *memcache.Reply) (bool, error) {
+	err := c.askFigures(ctx, server, memcache.OpStats, &p.queues, func(r *memcache.Reply) (kept int, more bool, err error) {
 		switch r.Kind {
 		case memcache.KindStat:
 			name, value, _ := strings.Cut(wire.Text(r.Text), " ")
-			p.stat(name, value)
-			return true, nil
+			return p.stat(name, value), true, nil
 		case memcache.KindEnd:
-			return false, nil
+			return 0, false, nil
 		}
-		return false, refusal(r)
+		return 0, false, refusal(r)
 	})
 	if err != nil {
 		return ServerStats{Server: server, Err: wordy("ask for statistics", "", server, err)}
@@ -122,36 +122,38 @@ func (c *Client) statsOf(ctx context.Context, server string) ServerStats {
 // dump returns what DUMP_STATS says of the queues.
 func (c *Client) dump(ctx context.Context, server string) ([]QueueStats, error) {
 	var queues []QueueStats
-	err := c.askFigures(ctx, server, memcache.OpDumpStats, &queues, func(r *memcache.Reply) (bool, error) {
+	err := c.askFigures(ctx, server, memcache.OpDumpStats, &queues, func(r *memcache.Reply) (kept int, more bool, err error) {
 		switch {
 		case r.Kind == memcache.KindEnd:
-			return false, nil
+			return 0, false, nil
 		case r.Kind != memcache.KindText:
-			return false, refusal(r)
+			return 0, false, refusal(r)
 		case bytes.HasPrefix(r.Text, []byte("queue '")):
 			name := bytes.TrimSuffix(bytes.TrimPrefix(r.Text, []byte("queue '")), []byte("' {"))
-			queues = append(queues, QueueStats{Name: wire.Text(name)})
+			queues, kept = append(queues, QueueStats{Name: wire.Text(name)}), perText+len(name)
 		case bytes.HasPrefix(r.Text, []byte("  ")) && len(queues) > 0:
 			name, value, _ := strings.Cut(strings.TrimSpace(wire.Text(r.Text)), "=")
-			queues[len(queues)-1].set(name, value)
+			kept = queues[len(queues)-1].set(name, value)
 		}
-		return true, nil
+		return kept, true, nil
 	})
 	return queues, err
 }
 
-// askFigures is ask for a command whose answer has lines of figures, which read adds to queues. It bounds them.
+// askFigures is ask for a command whose answer has lines of figures, which read adds to queues. It bounds them. For each,
+// read says how many bytes of text it keeps.
 func (c *Client) askFigures(
 	ctx context.Context, server string, op memcache.Op, queues *[]QueueStats,
-	read func(r *memcache.Reply) (more bool, err error),
+	read func(r *memcache.Reply) (kept int, more bool, err error),
 ) error {
-	var lines int64 // bytes
+	var size int64 // bytes, without what queues take
 	return c.ask(ctx, server, 0, memcache.AppendCommand(nil, op, nil), func(r *memcache.Reply) (bool, error) {
-		lines += int64(len(r.Text)) + perFigure
-		if lines+int64(len(*queues))*perQueue > c.most {
+		kept, more, err := read(r)
+		size += perLine + int64(kept)
+		if err == nil && size+int64(len(*queues))*perQueue > c.most {
 			return false, fmt.Errorf("%w (%w: more than %d MiB of figures)", ErrProtocol, ErrReplyTooLarge, c.most>>20)
 		}
-		return read(r)
+		return more, err
 	})
 }
 
@@ -180,10 +182,10 @@ var queueEntries = map[string]func(q *QueueStats) *int64{
 	"children":              nil,
 }
 
-// set notes one entry of a queue.
-func (q *QueueStats) set(name, value string) {
+// set notes one entry of a queue, and returns how many bytes of text it keeps.
+func (q *QueueStats) set(name, value string) (kept int) {
 	if name == "" {
-		return
+		return 0
 	}
 	number, err := strconv.ParseInt(value, 10, 64)
 	place := queueEntries[name]
@@ -192,15 +194,18 @@ func (q *QueueStats) set(name, value string) {
 		q.Age = time.Duration(number) * time.Millisecond
 	case name == "children" && value == "":
 	case name == "children":
-		q.Children = strings.Split(value, ",")
+		q.Children = strings.Split(strings.Clone(value), ",")
+		return perText + len(value) + 16*len(q.Children)
 	case place != nil && err == nil:
 		*place(q) = number
 	default:
 		if q.Other == nil {
 			q.Other = make(map[string]string)
 		}
-		q.Other[name] = value
+		q.Other[strings.Clone(name)] = strings.Clone(value)
+		return perText + len(name) + len(value)
 	}
+	return 0
 }
 
 // statsParser reads the lines of STATS. The name of a queue and that of an entry are joined by "_", which both may
@@ -210,13 +215,13 @@ type statsParser struct {
 	queues []QueueStats
 }
 
-func (p *statsParser) stat(name, value string) {
+// stat notes a line, and returns how many bytes of text it keeps.
+func (p *statsParser) stat(name, value string) (kept int) {
 	if rest, ok := strings.CutPrefix(name, "queue_"); ok {
 		if n := len(p.queues); n > 0 {
 			entry, found := strings.CutPrefix(rest, p.queues[n-1].Name+"_")
 			if _, known := queueEntries[entry]; found && known {
-				p.queues[n-1].set(entry, value)
-				return
+				return p.queues[n-1].set(entry, value)
 			}
 		}
 		queue, entry := "", ""
@@ -227,9 +232,8 @@ func (p *statsParser) stat(name, value string) {
 			}
 		}
 		if entry != "" {
-			p.queues = append(p.queues, QueueStats{Name: queue})
-			p.queues[len(p.queues)-1].set(entry, value)
-			return
+			p.queues = append(p.queues, QueueStats{Name: strings.Clone(queue)})
+			return perText + len(queue) + p.queues[len(p.queues)-1].set(entry, value)
 		}
 	}
 	number, _ := strconv.ParseInt(value, 10, 64)
@@ -252,4 +256,5 @@ func (p *statsParser) stat(name, value string) {
 	default:
 		s.Other[name] = value
 	}
+	return perText + len(name) + len(value)
 }

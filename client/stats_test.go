@@ -98,6 +98,34 @@ func TestFiguresForEver(t *testing.T) {
 	}
 }
 
+// TestFiguresOfLongNames asks for figures of queues with the longest names. They count as what is kept of them: their part
+// of the bound is that of each of a million queues.
+func TestFiguresOfLongNames(t *testing.T) {
+	const queues = 1000
+	var stats strings.Builder
+	for n := range queues {
+		name := fmt.Sprintf("%0255d", n)
+		fmt.Fprintf(&stats, "STAT queue_%s_items 1\r\n", name) // the first of each
+		for entry := range queueEntries {
+			fmt.Fprintf(&stats, "STAT queue_%s_%s %d\r\n", name, entry, 1)
+		}
+	}
+	r := rigged(t, func(_ int, conn net.Conn) {
+		for in := bufio.NewScanner(conn); in.Scan(); {
+			if in.Text() == "stats" {
+				fmt.Fprint(conn, stats.String()+"END\r\n")
+			} else {
+				fmt.Fprint(conn, "ERROR\r\n")
+			}
+		}
+	})
+	c := dial(t, Options{}, r.addr)
+	c.most = maxFigures >> 20 * queues // of so many as a server has by default at most
+	if s := c.Stats(within(t))[0]; s.Err != nil || len(s.Queues) != queues {
+		t.Errorf("%d queues and %v, want %d", len(s.Queues), s.Err, queues)
+	}
+}
+
 func TestManage(t *testing.T) {
 	a, b := serve(t), serve(t)
 	c := dial(t, Options{}, a.addr, b.addr)
