@@ -221,10 +221,10 @@ func (m *maker) fromServer(ctx context.Context, c *config.Config) error {
 		TLSClientConfig: login.TLS, ReadBufferSize: 256 << 10, DisableCompression: true,
 	}}
 	answer, err := client.Do(request)
+	if err != nil && ctx.Err() != nil {
+		return cli.Failed("nothing was backed up by way of the admin port %s: %v", m.admin, context.Cause(ctx))
+	}
 	if err != nil {
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
 		advice := cmp.Or(cli.TLSAdvice(err), "it needs --admin-port, and this command --admin HOST:PORT")
 		return cli.Failed("nothing was backed up: no server answers on its admin port %s: %v; %s", m.admin, cli.Reason(err), advice)
 	}
@@ -234,7 +234,7 @@ func (m *maker) fromServer(ctx context.Context, c *config.Config) error {
 		why, _ := io.ReadAll(io.LimitReader(answer.Body, 4<<10))
 		text := strings.TrimSpace(string(why))
 		text += cli.StatusAdvice(answer.StatusCode, text)
-		return cli.Failed("nothing was backed up: the server on %s says: %s", m.admin, text)
+		return cli.Failed("nothing was backed up: the admin port %s answers %d: %s", m.admin, answer.StatusCode, text)
 	}
 	return m.store(&patientReader{answer.Body, ctx, stalls, m.patience})
 }

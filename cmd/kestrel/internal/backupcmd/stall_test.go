@@ -1,6 +1,8 @@
 package backupcmd
 
 import (
+	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -12,28 +14,42 @@ import (
 	"github.com/kestrelmq/kestrel/cmd/kestrel/internal/clitest"
 )
 
-// TestStall has a server say nothing, or begin a backup and stall. The command ends, and says why.
+// TestStall has a server say nothing, or begin a backup and stall. The command ends, and says why. A signal ends it before.
+// As there is a server, it does not say how to find one.
 func TestStall(t *testing.T) {
-	for _, begun := range []bool{false, true} {
+	for _, tt := range []struct {
+		begun    bool
+		patience time.Duration
+		want     string
+	}{
+		{false, 50 * time.Millisecond, "the server has sent nothing for 50ms"},
+		{true, 50 * time.Millisecond, "the server has sent nothing for 50ms"},
+		{false, time.Hour, "a signal came"},
+		{true, time.Hour, "a signal came"},
+	} {
+		ctx, signal := context.WithCancelCause(t.Context())
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			io.Copy(io.Discard, r.Body)
-			if begun {
+			if tt.begun {
 				io.WriteString(w, "kestrel")
 				w.(http.Flusher).Flush()
 			}
+			if tt.patience == time.Hour {
+				signal(errors.New("a signal came"))
+			}
 			<-r.Context().Done() // the command has gone
 		}))
-		m := &maker{patience: 50 * time.Millisecond, admin: strings.TrimPrefix(server.URL, "http://"),
+		m := &maker{patience: tt.patience, admin: strings.TrimPrefix(server.URL, "http://"),
 			output: filepath.Join(t.TempDir(), "backup"), out: io.Discard, said: io.Discard}
 		ended := make(chan error, 1)
-		go func() { ended <- m.run(t.Context()) }()
+		go func() { ended <- m.run(ctx) }()
 		select {
 		case err := <-ended:
-			if err == nil || !strings.Contains(err.Error(), "the server has sent nothing for 50ms") {
-				t.Errorf("begun %v: the backup ends with %v", begun, err)
+			if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "--admin") {
+				t.Errorf("begun %v: the backup ends with %v, want %s", tt.begun, err, tt.want)
 			}
 		case <-time.After(clitest.Patience):
-			t.Errorf("begun %v: the backup goes on", begun)
+			t.Errorf("begun %v: the backup goes on", tt.begun)
 		}
 		server.CloseClientConnections()
 		server.Close()

@@ -55,8 +55,8 @@ func TLSAdvice(err error) string {
 	return ""
 }
 
-// StatusAdvice is what to do when an admin port answers with a status and a text, behind a semicolon; "" if there is
-// nothing.
+// StatusAdvice is what to do when an admin port answers with a status and a text. It is to stand behind the text; "" if
+// there is nothing.
 func StatusAdvice(status int, text string) string {
 	switch {
 	case status == http.StatusUnauthorized:
