@@ -128,7 +128,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	case <-r.Context().Done():
 		return
 	}
-	a := &worded{ResponseWriter: w, account: s.account}
+	a := &worded{ResponseWriter: w, account: s.account()}
 	defer a.drop()
 	func() {
 		defer func() { <-s.costly }()

@@ -34,11 +34,12 @@ func (s *Server) server() (*netloop.Server, error) {
 	return nil, errNotReady
 }
 
-// account counts memory for the memory limit, once there is one.
-func (s *Server) account(n int64) {
+// account returns what counts memory for the memory limit. Before there is a server, nothing does.
+func (s *Server) account() func(int64) {
 	if server := s.attached.Load(); server != nil {
-		server.Engine().Account(n)
+		return server.Engine().Account
 	}
+	return func(int64) {}
 }
 
 // unreadLimit is how many bytes answers may take while clients read them.

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"syscall"
 	"testing"
@@ -130,6 +131,31 @@ func TestSlowReadersGiveWay(t *testing.T) {
 			t.Fatalf("%d of %d connections are left that gave way", tt.admin.room.open.Load(), len(slow))
 		}
 	}
+}
+
+// TestAnswerBesideStart tests that an answer which was begun before there was a server to count memory gives none back to it.
+func TestAnswerBesideStart(t *testing.T) {
+	tt := startUnready(t, Options{})
+	before := int64(0)
+	w := &attachingWriter{ResponseWriter: httptest.NewRecorder(), attach: func() {
+		tt.attach(netloop.Options{}, defaults())
+		before = tt.engine.MemoryLeft()
+	}}
+	tt.admin.answer(w, httptest.NewRequest(http.MethodGet, "http://localhost/stats.json", nil))
+	if left := tt.engine.MemoryLeft(); left != before {
+		t.Errorf("%d bytes of memory are left behind the answer, want %d", left, before)
+	}
+}
+
+// attachingWriter is an answer that goes to its client while the server starts.
+type attachingWriter struct {
+	http.ResponseWriter
+	attach func()
+}
+
+func (w *attachingWriter) WriteHeader(code int) {
+	w.attach()
+	w.ResponseWriter.WriteHeader(code)
 }
 
 // count is how many answers are on their way.
