@@ -57,8 +57,8 @@ type queue struct {
 	moving   readList    // expired, on their way to another queue, in the order in which they arrive
 	waiters  waiterList
 	watchers list.List[Waiter]
-	hearing  int64 // so many of the watchers, the first, are still to hear heard: see serveMore
-	heard    error
+	hearing  int64            // so many of the watchers, the first, are still to hear of something: see serveMore
+	heard    error            // what they hear; nil: items may be there
 	asked    *Waiter          // the next of waiters that a Reload has to look at; nil: none
 	carried  bool             // somebody carries what is in moving: see finishMoves
 	sweeping bool             // expired items at the head are being removed in the background: see sweepLater

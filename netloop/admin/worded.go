@@ -103,7 +103,7 @@ func (u *unread) add(a *worded) {
 	u.bytes += a.size
 }
 
-// remove ends what add began. The caller's answer is nobody's any more when it returns.
+// remove takes an answer out, if it has not given way. When it returns, nobody else uses the answer.
 func (u *unread) remove(a *worded) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

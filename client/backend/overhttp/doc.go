@@ -5,7 +5,7 @@
 //
 // A [Remote] sends one request for each call, over connections that it keeps. What it reads of a list it
 // decodes as it comes, so a list of any length takes little memory. A message, or a list of names, of more than 256 MiB
-// is backend.ErrReplyTooLarge. It asks again only if the first
+// is backend.ErrReplyTooLarge. A Remote asks again only if the first
 // request certainly has done nothing. If the connection breaks after a change was sent, the error is
 // backend.ErrUnknownOutcome: then the change has happened, or it has not.
 //

@@ -20,7 +20,8 @@ const (
 	// there is not copied when more comes: that would take long.
 	pieceSize    = 64 << 10
 	pieceEntries = pieceSize / 32
-	// MaxItems is how many items a Batch has at most. A record of the journal names those of a run.
+	// MaxItems is how many items make a Batch full; the last piece may bring some more. A record of the journal names
+	// those of a run.
 	MaxItems = 1 << 18
 )
 
