@@ -197,3 +197,28 @@ func TestStaleGivesWayBesideOtherLoops(t *testing.T) {
 		asks.hangUp()
 	})
 }
+
+// TestGivesWayAskedLate has another loop ask for a session to give way when this loop has looked for that, and is about to
+// wait. The loop is awake, so nobody wakes it: it looks once more.
+func TestGivesWayAskedLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := newLedgerServer(t, Options{}, 64<<20)
+		defer ts.stop()
+		large, small := ts.dial(memcacheProtocol{}), ts.dial(memcacheProtocol{})
+		large.feed([]byte(partial(100<<10)), readSize)
+		small.session.sink = &askingSink{small}
+		small.feed([]byte("version\r\n"), 1<<10)
+		if _, ended := large.received(); !ended || ts.loop.bySize.asked.Load() != 0 {
+			t.Errorf("the session has given way: %t, and class %d is still asked to", ended, ts.loop.bySize.asked.Load())
+		}
+		small.hangUp()
+	})
+}
+
+// askingSink is a client to which the loop sends while another loop asks for a session to give way.
+type askingSink struct{ *testClient }
+
+func (s *askingSink) send(p []byte) {
+	s.testClient.send(p)
+	s.ts.loop.askToGiveWay(0, 0, s.ts.loop.clock)
+}
