@@ -217,6 +217,8 @@ func TestBitmapClone(t *testing.T) {
 		t.Errorf("a clone of 64 blocks takes %v pieces of memory, want one, with the blocks", n)
 	}
 	other := BitmapOf(Set{Between(3, 700), Between(2*blockIDs+1, 3*blockIDs)})
+	few := b.Part(Between(0, blockIDs-1))
+	few.AddRange(Between(2*blockIDs, 2*blockIDs+9000))
 	for name, change := range map[string]func(*Bitmap){
 		"add":        func(b *Bitmap) { b.Add(5) },
 		"remove":     func(b *Bitmap) { b.Remove(4) },
@@ -227,7 +229,7 @@ func TestBitmapClone(t *testing.T) {
 		"below":      func(b *Bitmap) { b.RemoveBelow(2*blockIDs + 7) },
 		"fill":       func(b *Bitmap) { b.AddRange(Between(0, 64*blockIDs-1)) },
 	} {
-		for _, ids := range []Set{b.Ranges(), {{4, 4}, {9, 11}, {blockIDs + 4, blockIDs + 4}}} { // bits, and lists
+		for _, ids := range []Set{few.Ranges(), {{4, 4}, {9, 11}, {blockIDs + 4, blockIDs + 4}}} { // bits, and lists
 			first := BitmapOf(ids)
 			second := first.Clone()
 			third := second.Clone()
@@ -240,6 +242,20 @@ func TestBitmapClone(t *testing.T) {
 			if change(&first); !slices.Equal(first.Ranges(), want.Ranges()) || !slices.Equal(second.Ranges(), want.Ranges()) {
 				t.Errorf("%s: a set that has been cloned changes otherwise", name)
 			}
+		}
+	}
+}
+
+// TestBitmapAddAllCopies tests that a set which has got all ids of another one does not change with that.
+func TestBitmapAddAllCopies(t *testing.T) {
+	for _, ids := range []Set{{{4, 4}, {9, 11}}, {Between(4, blockIDs/2), Between(blockIDs-9, blockIDs-2)}} { // a list, and bits
+		var b Bitmap
+		other := BitmapOf(ids)
+		b.AddAll(&other)
+		other.Remove(4)
+		other.Add(6)
+		if got := b.Ranges(); !slices.Equal(got, ids) {
+			t.Errorf("what had %v has %v when the other set has changed", ids, got)
 		}
 	}
 }

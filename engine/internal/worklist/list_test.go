@@ -37,12 +37,13 @@ func TestTake(t *testing.T) {
 // TestWork tests that Work handles what is added before and meanwhile, and then ends.
 func TestWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, stop, values, handled := New[int](), make(chan struct{}), make([]int, 3), 0
-		l.Add(&values[0])
-		l.Add(&values[1])
+		l, stop, values, handled := New[int](), make(chan struct{}), make([]int, 4), 0
+		for i := range 3 { // more than one wake-up is for
+			l.Add(&values[i])
+		}
 		go l.Work(stop, func(*int) { handled++ })
 		synctest.Wait()
-		l.Add(&values[2])
+		l.Add(&values[3])
 		synctest.Wait()
 		close(stop)
 		if synctest.Wait(); handled != len(values) {
