@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/kestrelmq/kestrel/engine/internal/item"
+	"github.com/kestrelmq/kestrel/engine/internal/record"
 	"github.com/kestrelmq/kestrel/engine/internal/trim"
 )
 
@@ -156,6 +157,34 @@ func TestLargeDeadLetterIsNotCopied(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestLargeKeyTakenMeanwhile takes the steps of moveIn for a large dead letter whose key another item gets between them: the
+// image that was made with the key is not used.
+func TestLargeKeyTakenMeanwhile(t *testing.T) {
+	e, _ := newQuiet(t)
+	now, name := Now(), []byte("q_dead")
+	put := PutRequest{Data: largeData()}
+	it := put.item(now).With(nil, []byte("k"), "", 0)
+	put.Extra = (*queue)(nil).extraOf(now, &it, "q", Rejected)
+	large := e.image(&put, put.large(now, 1))
+	mustPutKey(t, e, string(name), "x")
+	sh, q := e.lockQueue(name)
+	put.Extra = q.extraOf(now, &it, "q", Rejected)
+	sh.targets, sh.large = append(sh.targets[:0], q), large
+	e.add(sh, now, []PutRequest{put}, now, record.Destination{}, new(Stored))
+	sh.large = nil
+	sh.mu.Unlock()
+	e.dropLarge(large)
+	for _, want := range []struct{ key, origin string }{{"k", ""}, {"", "q"}} {
+		var got aliased
+		if _, err := e.Fetch(now, name, FetchRequest{}, &got); err != nil {
+			t.Fatal(err)
+		}
+		if key, origin := got.item.Key(), got.item.Origin(); string(key) != want.key || string(origin) != want.origin {
+			t.Errorf("an item has the key %q and is from %q, want %+v", key, origin, want)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/kestrelmq/kestrel/engine/internal/aside"
+	"github.com/kestrelmq/kestrel/engine/internal/hidden"
 	"github.com/kestrelmq/kestrel/engine/internal/replay"
 	"github.com/kestrelmq/kestrel/engine/internal/runs"
 	"github.com/kestrelmq/kestrel/segment"
@@ -105,9 +106,7 @@ func (r *revival) giveUp(q *queue) {
 		q.dropAside(aside.Ref(q.aside.Len() - 1))
 	}
 	q.aside.Clear()
-	for _, run := range slices.Clone(q.aside.hidden.Runs()) {
-		q.aside.hidden.Drop(run)
-	}
+	q.aside.hidden.DropIf(func(*hidden.Run) bool { return true })
 	r.e.spool.unregister(r.e.spool.hiders, q)
 	q.aside = nil
 }
