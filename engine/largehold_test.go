@@ -173,7 +173,7 @@ func TestLargeKeyTakenMeanwhile(t *testing.T) {
 	sh, q := e.lockQueue(name)
 	put.Extra = q.extraOf(now, &it, "q", Rejected)
 	sh.targets, sh.large = append(sh.targets[:0], q), large
-	e.add(sh, now, []PutRequest{put}, now, record.Destination{}, new(Stored))
+	e.add(sh, now, &put, now, record.Destination{}, new(Stored))
 	sh.large = nil
 	sh.mu.Unlock()
 	e.dropLarge(large)
