@@ -71,7 +71,7 @@ func (s *session) shrinkOutput() {
 // bufferInput appends buf to the input kept, unless all sessions together keep too much.
 func (s *session) bufferInput(buf []byte) bool {
 	size := len(s.in) + len(buf)
-	if s.space != nil || size > maxPooledBuffer {
+	if s.space != nil || s.wantsSpace(size) {
 		return s.bufferInSpace(buf)
 	}
 	if s.inPool == nil {

@@ -394,10 +394,13 @@ func TestLargeInputStays(t *testing.T) {
 				c := ts.dial(tt.proto)
 				before := ts.inUse()
 				var first *byte
-				heap, moves := heapSize(), 0
+				heap, moves, small := heapSize(), 0, readSize
+				if tt.name == "text" { // nobody knows yet how large it will be
+					small = maxPooledBuffer + 1
+				}
 				for sent := 0; sent < len(tt.request); sent += readSize {
 					c.feed([]byte(tt.request[sent:min(sent+readSize, len(tt.request))]), readSize)
-					if in := c.session.in; len(in) > maxPooledBuffer {
+					if in := c.session.in; len(in) >= small {
 						if first != &in[0] {
 							moves++
 						}

@@ -25,7 +25,13 @@ func newSpace(size int) []byte {
 	return mem
 }
 
-// bufferInSpace is bufferInput for a session that keeps much.
+// wantsSpace reports whether input of size bytes goes to a space. Some of a request that says that it will be large
+// does as well. So it is not copied from one buffer into the next as it comes.
+func (s *session) wantsSpace(size int) bool {
+	return size > maxPooledBuffer || size >= readSize && s.inStart+s.need > maxPooledBuffer
+}
+
+// bufferInSpace is bufferInput for a session that wantsSpace.
 func (s *session) bufferInSpace(buf []byte) bool {
 	size := len(s.in) + len(buf)
 	kept := (size + spacePage - 1) &^ (spacePage - 1)
