@@ -18,7 +18,7 @@ type largePut struct {
 // image makes the image for a put of p, whatever memory there is.
 func (e *Engine) image(p *PutRequest, of journal.LargeOf) *largePut {
 	e.memory.Add(of.Size())
-	return &largePut{&p.Data[0], len(of.With.Key), journal.NewLarge(of)}
+	return &largePut{&p.Data[0], len(of.With.Key), journal.NewLarge(of, e.opts.yield)}
 }
 
 // large is what the image is made of for a put of p to that many queues.

@@ -261,3 +261,32 @@ func TestLargePutMemory(t *testing.T) {
 	}
 	expect(0, "behind puts that were refused")
 }
+
+// TestLargePutYields tests that a put of a large item lets others have the processor each time it has copied 256 KiB, and
+// that the item is whole. Fetches of other queues go on meanwhile.
+func TestLargePutYields(t *testing.T) {
+	for _, extra := range []*PutExtra{nil, {Key: []byte("k")}} {
+		pieces := 0
+		var e *Engine
+		o := testOptions(newFS())
+		o.yield = func() {
+			pieces++
+			if got := mustGet(t, e, "other"); got != "x" {
+				t.Errorf("another queue has %q", got)
+			}
+			mustPut(t, e, "other", "x")
+		}
+		e = openQuiet(t, o)
+		mustPut(t, e, "other", "x")
+		data := bytes.Repeat([]byte("0123456789abcdef"), 2<<20/16)
+		if _, err := e.Put(Now(), []byte("q"), PutRequest{Data: data, Extra: extra}); err != nil {
+			t.Fatal(err)
+		}
+		if want := len(data)>>18 - 1; pieces < want {
+			t.Errorf("a put of %d bytes lets others in %d times, want %d", len(data), pieces, want)
+		}
+		if got := mustGet(t, e, "q"); got != string(data) {
+			t.Errorf("%d bytes come back of %d", len(got), len(data))
+		}
+	}
+}

@@ -96,7 +96,7 @@ func (e *Engine) keepLargeAside(q *queue, it *Item) {
 func (e *Engine) withLarge(sh *shard, it *Item, f func(*journal.Large)) {
 	of := journal.LargeOf{Item: *it, Queues: 1, Changes: 1}
 	e.memory.Add(of.Size())
-	l := journal.NewLarge(of)
+	l := journal.NewLarge(of, e.opts.yield)
 	sh.mu.Lock()
 	f(l)
 	sh.mu.Unlock()

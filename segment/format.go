@@ -115,10 +115,28 @@ func putFrameHeader(buf []byte, kind Kind, id uint64, watermark, position Positi
 	binary.LittleEndian.PutUint32(buf[4:], uint32(kind))
 	binary.LittleEndian.PutUint64(buf[8:], uint64(watermark))
 	binary.LittleEndian.PutUint64(buf[16:], uint64(position))
-	binary.LittleEndian.PutUint64(buf[24:], xxhash.Sum64(payload))
+	binary.LittleEndian.PutUint64(buf[24:], payloadChecksum(payload))
 	sum := headerChecksum(buf, id)
 	binary.LittleEndian.PutUint64(buf[32:], sum)
 	return sum
+}
+
+// sumPiece is how many bytes of a payload are summed at a time, which takes some ten microseconds.
+const sumPiece = 256 << 10
+
+// payloadChecksum is the sum of a payload. It takes a large one in pieces: Go stops no goroutine within a sum, and
+// everything would wait for that of 32 MiB.
+func payloadChecksum(payload []byte) uint64 {
+	if len(payload) <= sumPiece {
+		return xxhash.Sum64(payload)
+	}
+	var sum xxhash.Digest
+	sum.Reset()
+	for ; len(payload) > sumPiece; payload = payload[sumPiece:] {
+		sum.Write(payload[:sumPiece])
+	}
+	sum.Write(payload)
+	return sum.Sum64()
 }
 
 func headerChecksum(header []byte, id uint64) uint64 {

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-
-	"github.com/cespare/xxhash/v2"
 )
 
 // scanSize is how many bytes a scan asks the disk for at a time, unless a frame is longer.
@@ -129,7 +127,7 @@ func (r *segmentReader) frame(off int64) (f Frame, reason string, err error) {
 		return f, "", err
 	}
 	payload := raw[FrameHeaderSize:]
-	if xxhash.Sum64(payload) != h.payloadSum {
+	if payloadChecksum(payload) != h.payloadSum {
 		return f, "payload fails its checksum", nil
 	}
 	return Frame{

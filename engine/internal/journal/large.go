@@ -43,10 +43,11 @@ func headRoom(queues int) int {
 	return segment.FrameHeaderSize + maxRemove + 1 + (1+2*queues)*binary.MaxVarintLen64
 }
 
-// NewLarge returns a frame. The caller has counted its memory, and uses it.
-func NewLarge(of LargeOf) *Large {
+// NewLarge returns a frame. The caller has counted its memory, and uses it. While the item is copied it calls between,
+// again and again.
+func NewLarge(of LargeOf, between func()) *Large {
 	head, size := headRoom(of.Queues), of.Size()
-	buf := item.AppendImageWith(make([]byte, head, size), &of.Item, &of.With)
+	buf := item.AppendImageWith(make([]byte, head, size), &of.Item, &of.With, between)
 	l := &Large{buf: buf, image: head, end: len(buf), queues: of.Queues}
 	it := l.Item()
 	l.rich, l.Shared.Size = !it.IsPlain(), size

@@ -38,7 +38,7 @@ func TestPutLarge(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			j, other := newTest(t, segmenttest.New()), newTest(t, segmenttest.New())
 			of := LargeOf{Item: body, With: tt.with, Queues: 2, Changes: 2}
-			l := NewLarge(of)
+			l := NewLarge(of, func() {})
 			if n := int64(len(l.buf) + of.Changes*record.MaxChangeSize); n > l.Shared.Size || int64(cap(l.buf)) < l.Shared.Size {
 				t.Errorf("%d bytes are counted for a frame of %d", l.Shared.Size, n)
 			}
@@ -67,7 +67,7 @@ func TestPutLarge(t *testing.T) {
 func TestKeepLargeNeedsVersion(t *testing.T) {
 	j := newTest(t, segmenttest.New())
 	it := item.Item{ID: 5, Data: make([]byte, item.MaxChunkSize+1)}.With(nil, []byte("key"), "", 0)
-	j.KeepLarge(new(Removal), 1, 5, NewLarge(LargeOf{Item: it, Queues: 1, Changes: 1}), nil)
+	j.KeepLarge(new(Removal), 1, 5, NewLarge(LargeOf{Item: it, Queues: 1, Changes: 1}, func() {}), nil)
 	if v := j.ended[len(j.ended)-1].version; v != segment.Version2 {
 		t.Errorf("the frame needs version %d, want %d", v, segment.Version2)
 	}

@@ -86,7 +86,7 @@ func (f *frame) whole() []byte {
 		buf := make([]byte, segment.FrameHeaderSize, f.size)
 		for _, p := range f.pieces {
 			if buf = append(buf, p.records...); p.large != nil {
-				buf = item.AppendImage(buf, p.large)
+				buf = item.AppendImageWith(buf, p.large, &item.Behind{}, func() {})
 			}
 		}
 		f.buf, f.pieces = buf, nil
