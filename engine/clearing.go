@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/kestrelmq/kestrel/engine/internal/accountname"
@@ -97,8 +98,9 @@ func (e *Engine) clearOne(kind clearingKind, name []byte, clientID string) *Clea
 	return c
 }
 
-// GiveUp ends a Clearing of which Do has reported more. It gives back the memory of what is dropped by then, and does no more.
-func (c *Clearing) GiveUp() {
+// GiveUp ends a Clearing of which Do has reported more. It gives back the memory of what is dropped by then, and does no
+// more. It reports whether there was more to do than that.
+func (c *Clearing) GiveUp() (unfinished bool) {
 	defer contain()
 	for !c.rubbish.empty() {
 		c.rubbish.dispose(clearingPiece)
@@ -108,6 +110,7 @@ func (c *Clearing) GiveUp() {
 		defer q.shard.mu.Unlock()
 		q.endLooking(c.staying)
 	}
+	return c.queue != nil || len(c.queues)+c.shards > 0
 }
 
 // ticketOfNone is what the answer "there is no such queue" must wait for. Another caller may have deleted the queue,
@@ -155,10 +158,7 @@ func (c *Clearing) Wait() {
 		c.dropping = true
 		c.e.log.Error("flush dropped expired items that could not be read", "queue", c.queue.name, "err", err)
 	default:
-		c.queue = nil
-		if c.err == nil {
-			c.err = err
-		}
+		c.queue, c.err = nil, cmp.Or(c.err, err)
 	}
 }
 
@@ -272,9 +272,7 @@ func (c *Clearing) flush(q *queue, now Time, n int) (steps int, done bool) {
 	e := c.e
 	if c.limit == 0 {
 		if err := q.admitConsumer(c.clientID); err != nil {
-			if c.err == nil {
-				c.err = err
-			}
+			c.err = cmp.Or(c.err, err)
 			return 0, true
 		}
 		c.limit = q.nextID

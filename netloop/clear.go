@@ -1,8 +1,10 @@
 package netloop
 
 import (
+	"bytes"
 	"time"
 
+	"github.com/kestrelmq/kestrel/access"
 	"github.com/kestrelmq/kestrel/engine"
 )
 
@@ -14,9 +16,10 @@ const (
 	clearPiece  = 1024
 )
 
-// clear does what a flush, a deletion or a removal of expired items asks for. Then it calls done on the loop with how
-// many expired items were removed, or the error. Nothing else of the session runs meanwhile.
-func (s *session) clear(kind Command, c *engine.Clearing, done func(*session, int64, error)) {
+// clear does what a flush, a deletion or a removal of expired items of a queue asks for, or of all if name is nil. Then
+// it calls done on the loop with how many expired items were removed, or the error. Nothing else of the session runs
+// meanwhile.
+func (s *session) clear(kind Command, name []byte, c *engine.Clearing, done func(*session, int64, error)) {
 	l := s.loop
 	if !c.Do(l.now, clearAtOnce) {
 		n, t, err := c.Result()
@@ -25,22 +28,34 @@ func (s *session) clear(kind Command, c *engine.Clearing, done func(*session, in
 		done(s, n, err)
 		return
 	}
-	began := l.began
-	s.startJob(func() error { return l.server.finishClearing(c) }, func(s *session, stopped error) {
+	began, n := l.began, need{access.Manage, onQueue}
+	if name == nil {
+		n.scope = everywhere
+	}
+	client := s.standing(n, bytes.Clone(name))
+	s.startJob(func() error { return l.server.finishClearing(c, client) }, func(s *session, stopped error) {
 		n, t, err := c.Result()
 		s.claim(t)
 		s.loop.latencies.late(kind, t, began)
-		if stopped != nil {
+		if s.noteJobDenied(stopped); stopped != nil {
 			err = stopped
 		}
 		done(s, n, err)
 	})
 }
 
-// finishClearing does all that there is to do, a piece at a time. It returns engine.ErrClosed if it has
-// been given up because the server has stopped.
-func (s *Server) finishClearing(c *engine.Clearing) error {
-	for s.clearPiece(c) {
+// finishClearing does all that there is to do, a piece at a time. It gives up if a reload has taken the client's right to
+// it, unless nothing but memory is left to give back. It returns engine.ErrClosed if it has given up because the server has stopped.
+func (s *Server) finishClearing(c *engine.Clearing, client *standing) error {
+	for {
+		if err := client.denied(); err != nil && c.GiveUp() {
+			return err
+		} else if err != nil {
+			return nil // all was done already
+		}
+		if !s.clearPiece(c) {
+			return nil
+		}
 		c.Wait()
 		for waited := 0; c.Ahead() && waited < maxPace && !s.cutOff.Load(); waited++ {
 			time.Sleep(time.Millisecond)
@@ -50,7 +65,6 @@ func (s *Server) finishClearing(c *engine.Clearing) error {
 			return engine.ErrClosed
 		}
 	}
-	return nil
 }
 
 // clearPiece does one piece, and reports whether there is more to do. However many clients flush, that

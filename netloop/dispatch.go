@@ -278,7 +278,7 @@ func (s *session) delete(name []byte, done func(*session, error)) {
 		done(s, errDeleteUnavailable)
 		return
 	}
-	s.clear(CommandDelete, s.loop.engine.Deleting(name), withoutCount(done))
+	s.clear(CommandDelete, name, s.loop.engine.Deleting(name), withoutCount(done))
 }
 
 func (s *session) flush(name []byte, done func(*session, error)) {
@@ -286,7 +286,7 @@ func (s *session) flush(name []byte, done func(*session, error)) {
 		done(s, errFlushUnavailable)
 		return
 	}
-	s.clear(CommandFlush, s.loop.engine.Flushing(name, s.clientID), withoutCount(done))
+	s.clear(CommandFlush, name, s.loop.engine.Flushing(name, s.clientID), withoutCount(done))
 }
 
 func (s *session) flushAll(done func(*session, error)) {
@@ -294,7 +294,7 @@ func (s *session) flushAll(done func(*session, error)) {
 		done(s, errFlushAllUnavailable)
 		return
 	}
-	s.clear(CommandFlush, s.loop.engine.FlushingAll(s.clientID), func(s *session, _ int64, err error) {
+	s.clear(CommandFlush, nil, s.loop.engine.FlushingAll(s.clientID), func(s *session, _ int64, err error) {
 		done(s, s.unnamed([]byte("*"), err))
 	})
 }
@@ -308,11 +308,11 @@ func (s *session) flushExpired(name []byte, done func(*session, int64, error)) {
 		done(s, 0, errFlushExpiredUnavailable)
 		return
 	}
-	s.clear(CommandFlush, s.loop.engine.FlushingExpired(name), done)
+	s.clear(CommandFlush, name, s.loop.engine.FlushingExpired(name), done)
 }
 
 func (s *session) flushAllExpired(done func(*session, int64, error)) {
-	s.clear(CommandFlush, s.loop.engine.FlushingAllExpired(), done)
+	s.clear(CommandFlush, nil, s.loop.engine.FlushingAllExpired(), done)
 }
 
 // setNamedStatus is setStatus by the status's name.

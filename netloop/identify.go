@@ -162,11 +162,16 @@ type standing struct {
 	id      identity // as the job began; a nil user may do everything
 	need    need
 	name    []byte // of the queue or account; the session keeps it as long as the job runs
+
+	asked   *access.Users // whom denied has asked last
+	refused error         // what it said
 }
 
 // standing is for a job that the session starts, which does what needs n.
 func (s *session) standing(n need, name []byte) *standing {
-	return &standing{s.loop.server.opts.Access, identity{user: s.id.user, names: s.id.names}, n, name}
+	return &standing{
+		checker: s.loop.server.opts.Access, id: identity{user: s.id.user, names: s.id.names}, need: n, name: name,
+	}
 }
 
 // user returns the client's user of now. It has no rights if the user is gone.
@@ -180,16 +185,19 @@ func (st *standing) user() *access.User {
 	return new(access.User)
 }
 
-// denied returns why the client may not go on, or nil.
+// denied returns why the client may not go on, or nil. It costs little as long as no reload comes.
 func (st *standing) denied() error {
-	now := identity{user: st.user()}
-	if now.user == nil {
+	if st.id.user == nil {
 		return nil
 	}
-	if d := now.denied(st.need, st.name); d != nil {
-		return d
+	if users := st.checker.Users(); users != st.asked {
+		st.asked, st.refused = users, nil
+		now := identity{user: st.user()}
+		if d := now.denied(st.need, st.name); d != nil {
+			st.refused = d
+		}
 	}
-	return nil
+	return st.refused
 }
 
 // noteJobDenied counts that a job has ended because its client has no right any more, if that is what err says.

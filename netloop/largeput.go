@@ -3,6 +3,7 @@ package netloop
 import (
 	"time"
 
+	"github.com/kestrelmq/kestrel/access"
 	"github.com/kestrelmq/kestrel/engine"
 )
 
@@ -15,6 +16,7 @@ const largePut = 256 << 10
 // putJob is a put that a job does. It may be used by the job until that has ended, and then by the loop.
 type putJob struct {
 	session *session // for what any goroutine may ask it
+	may     *standing
 	client  string
 	began   time.Time // of the turn that began it
 	to      []byte
@@ -26,15 +28,26 @@ type putJob struct {
 }
 
 func (s *session) newPutJob() *putJob {
-	return &putJob{session: s, client: s.clientID, began: s.loop.began}
+	may := s.standing(need{access.Put, onQueue}, nil)
+	return &putJob{session: s, may: may, client: s.clientID, began: s.loop.began}
 }
 
-// do puts to the queue called name the items that each yields, up to the first that is refused.
+// denied returns why the client may not put to the queue called name, or nil. A reload may take the right while do puts.
+func (p *putJob) denied(name []byte) error {
+	p.may.name = name
+	return p.may.denied()
+}
+
+// do puts to the queue called name the items that each yields, up to the first that is refused. It asks for the right to
+// each.
 func (p *putJob) do(name []byte, each func(yield func(engine.PutRequest) bool)) error {
 	s := p.session
 	e := s.loop.engine
 	p.to = append(p.to, name...)
 	for r := range each {
+		if err := p.denied(name); err != nil {
+			return err
+		}
 		if s.writesBlocked() {
 			return errSetUnavailable
 		}
@@ -51,8 +64,9 @@ func (p *putJob) do(name []byte, each func(yield func(engine.PutRequest) bool)) 
 }
 
 // end takes what has come of the job in, on the loop.
-func (p *putJob) end() {
+func (p *putJob) end(err error) {
 	s := p.session
+	s.noteJobDenied(err)
 	s.loop.replaced = p.replaced
 	s.loop.latencies.late(CommandPut, p.ticket, p.began)
 	s.afterPut(p.to, p.ticket, p.ahead)
@@ -85,7 +99,7 @@ func (s *session) putLater(
 		defer e.Account(-copied)
 		return put.do(to, each)
 	}, func(s *session, err error) {
-		put.end()
+		put.end(err)
 		done(s, put.stored, put.ticket, s.unnamed(to, err))
 	})
 }

@@ -2,6 +2,7 @@ package netloop
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -268,5 +269,72 @@ func TestRevokedBehindTheDisk(t *testing.T) {
 			t.Errorf("%d messages are left, want %d", got, messages)
 		}
 		qs.hangUpAll()
+	})
+}
+
+// TestRevokedClear tests that a flush of all queues goes no further when a reload takes the right to it, and that its client
+// hears why. What was done before the reload is no refusal.
+func TestRevokedClear(t *testing.T) {
+	for _, tt := range []struct{ request, want string }{
+		{"flush_all\r\n", "CLIENT_ERROR not allowed: manage on all queues\r\n"},
+		{"delete work\r\n", "DELETED\r\n"},
+	} {
+		withQuota(t, access.Quota{Waits: 1}, func(t *testing.T, qs *quotaServer) {
+			fillQueues(qs.testServer, 0)
+			for range 2 * clearAtOnce { // open reads, which a deletion ends
+				e, p := qs.opts.Engine, engine.PutRequest{Data: []byte("x")}
+				if _, err := e.Put(engine.Now(), []byte("work"), p); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := e.Fetch(engine.Now(), []byte("work"), engine.FetchRequest{Access: engine.OpenRead}, anyItem{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			a := qs.as(memcacheProtocol{}, "alice")
+			qs.regrant("manage *")
+			alice := grants(t, "alice", "get *")
+			alice.Quota = qs.checker.Users().Named("alice").Quota
+			users := usersOf(t, alice)
+			qs.do(func() {
+				qs.loop.begin()
+				qs.server.clearing.Lock()
+				a.session.receive([]byte(tt.request))
+				if a.session.state != waiting {
+					t.Errorf("%q is no job", tt.request)
+				}
+				qs.checker.SetUsers(users)
+				a.session.reidentify(users)
+				qs.server.clearing.Unlock()
+				qs.loop.tick()
+			})
+			synctest.Wait()
+			if got, _ := a.received(); string(got) != tt.want {
+				t.Errorf("%q is answered %q, want %q", tt.request, got, tt.want)
+			}
+			left := qs.opts.Engine.Queues(engine.Now())
+			if left = slices.DeleteFunc(left, func(q engine.QueueStats) bool { return q.Items == 0 }); len(left) == 0 {
+				t.Errorf("%q has gone on to the end", tt.request)
+			}
+			a.hangUp()
+		})
+	}
+}
+
+// TestRevokedPut tests that a job which puts many items puts no more when a reload takes the right to that.
+func TestRevokedPut(t *testing.T) {
+	withQuota(t, access.Quota{Waits: 1}, func(t *testing.T, qs *quotaServer) {
+		a := qs.as(memcacheProtocol{}, "alice")
+		put := a.session.newPutJob()
+		err := put.do([]byte("work"), func(yield func(engine.PutRequest) bool) {
+			p := engine.PutRequest{Data: []byte("x")}
+			if yield(p) {
+				qs.regrant("get *")
+				yield(p)
+			}
+		})
+		if got := fmt.Sprint(err); got != "not allowed: put on work" || put.stored != 1 {
+			t.Errorf("a put whose right is gone ends with %q and %d items, want a refusal of the second", got, put.stored)
+		}
+		a.hangUp()
 	})
 }

@@ -354,8 +354,8 @@ func (s *session) thriftDecodeLater(frame []byte) {
 			return err
 		}
 		put.client = string(req.ClientID[:min(len(req.ClientID), maxClientID)])
-		if !user.May(access.Put, req.Queue) {
-			return &access.Denied{Right: access.Put, Queue: string(req.Queue)}
+		if err := put.denied(req.Queue); err != nil {
+			return err
 		}
 		if over != nil {
 			return over
@@ -380,13 +380,10 @@ func (s *session) thriftDecodeLater(frame []byte) {
 			return
 		}
 		s.thrift.call, s.clientID = req.Call, put.client
-		if d, ok := err.(*access.Denied); ok {
-			s.loop.noteDenied(s, d)
-		}
 		if o, ok := err.(*access.OverQuota); ok && over == nil {
 			s.refusedByQuota(o)
 		}
-		put.end()
+		put.end(err)
 		s.endThriftPut(put.stored, put.ticket, s.unnamed(put.to, err))
 	})
 }
