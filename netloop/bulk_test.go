@@ -259,10 +259,15 @@ func TestBulkLightFirst(t *testing.T) {
 // wantReplies reads what a connection has been sent.
 func (lt *bulkTest) wantReplies(conn, items int) {
 	lt.t.Helper()
+	lt.wantSent(conn, strings.Repeat("STORED\r\n", items))
+}
+
+func (lt *bulkTest) wantSent(conn int, want string) {
+	lt.t.Helper()
 	buf := make([]byte, 4096)
 	n, _, err := unix.Recvfrom(lt.peers[conn], buf, unix.MSG_DONTWAIT)
-	if got, want := string(buf[:max(n, 0)]), strings.Repeat("STORED\r\n", items); got != want {
-		lt.t.Errorf("connection %d was sent %q, %v, want %d replies", conn, got, err, items)
+	if got := string(buf[:max(n, 0)]); got != want {
+		lt.t.Errorf("connection %d was sent %q, %v, want %q", conn, got, err, want)
 	}
 }
 

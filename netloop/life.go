@@ -31,17 +31,22 @@ func (l *loop) open(s *session) {
 // leave begins the end of a session whose client sends nothing more: it is closed when the replies
 // that are due have left. It reports false if there are none. A job, or a report, that is under way
 // ends first: its reply is due as well.
+//
+// A wait ends with the reply that nothing came. TCP does not tell a client that may still read from one that is gone,
+// and an item would be lost with that.
 func (l *loop) leave(s *session) bool {
 	if s.answering() {
 		s.leaving = true
 		return true
 	}
+	l.begin()
+	if kind := s.wait.kind; s.state == waiting && l.cancel(s) {
+		l.counters.WaitsDropped++
+		s.abandonGet() // what it has collected comes back
+		s.nothingCame(kind)
+	}
 	if len(s.out) == 0 {
 		return false
-	}
-	l.begin()
-	if s.state == waiting && l.cancel(s) {
-		l.counters.WaitsDropped++
 	}
 	s.quit()
 	return true

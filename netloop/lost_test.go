@@ -2,10 +2,12 @@ package netloop
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/kestrelmq/kestrel/codec/thrift"
 	"github.com/kestrelmq/kestrel/engine"
 )
 
@@ -64,5 +66,60 @@ func TestLostItem(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// TestHalfCloseEndsWait has a client send nothing more while it waits. It gets the reply that nothing came, at once, over
+// every protocol. The client may be gone: what comes next stays in the queue, and so does what it had.
+func TestHalfCloseEndsWait(t *testing.T) {
+	client, call := thrift.Client{}, thrift.Call{Method: thrift.MethodGet, Seq: 1}
+	get := func(most int32) string {
+		return string(client.AppendGet(nil, 1, []byte("q"), thrift.GetOptions{MaxItems: most, WaitMillis: 1000}))
+	}
+	nothing := string(thrift.EndItems(thrift.BeginItems(nil, call), 0, 0))
+	for _, tt := range []struct {
+		name, first, ask, got string
+		proto                 protocol
+		left                  int64 // items, with the one that comes behind the end
+	}{
+		{"get", "", "get q/t=1000\r\n", "END\r\n", memcacheProtocol{}, 1},
+		{"open", "set q 0 0 1\r\nx\r\nget q/open\r\n", "get q/t=1000/open\r\nversion\r\n", "END\r\n", memcacheProtocol{}, 2},
+		{"several", "", "get p/or=q/t=1000\r\n", "END\r\n", memcacheProtocol{}, 1},
+		{"peek", "", "get q/peek/t=1000\r\n", "END\r\n", memcacheProtocol{}, 1},
+		{"monitor", "set q 0 0 1\r\nx\r\n", "monitor q 1 2\r\n", "VALUE q 0 1\r\nx\r\nEND\r\nEND\r\n", memcacheProtocol{}, 2},
+		{"text", "", "get q 1000\n", "*\n", textProtocol{}, 1},
+		{"thrift", "", get(1), nothing, thriftProtocol{}, 1},
+		{"thrift, with an item", string(client.AppendPut(nil, 1, []byte("q"), 0, []byte("x"))), get(2), nothing, thriftProtocol{}, 2},
+		{"Burrow", "", "GET /v1.0/default/q?wait=1 HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP/1.1 404 ", burrowProtocol{}, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ts := newTestServer(t, Options{MaxOpenReads: 2}, defaults())
+				defer ts.stop()
+				c := ts.dial(tt.proto)
+				c.feed([]byte(tt.first), 1<<10)
+				out, _ := c.received()
+				c.consume(len(out))
+				c.feed([]byte(tt.ask), len(tt.ask))
+				ts.do(func() {
+					ts.loop.begin()
+					if s := &c.session; s.state != waiting || !ts.loop.leave(s) {
+						t.Error("nothing is to be sent to a client that waits")
+					}
+					ts.loop.tick()
+				})
+				got, ended := c.received()
+				if !strings.HasPrefix(string(got), tt.got) || !ended || tt.proto != (burrowProtocol{}) && len(got) > len(tt.got) {
+					t.Errorf("the client gets %q, ended %t, want %q and the end", got, ended, tt.got)
+				}
+				e := ts.opts.Engine
+				if _, err := e.Put(engine.Now(), []byte("q"), engine.PutRequest{Data: []byte("next")}); err != nil {
+					t.Fatal(err)
+				}
+				if q, _ := e.QueueStats(engine.Now(), []byte("q")); q.Items != tt.left || q.OpenReads != 0 || q.Waiters != 0 {
+					t.Errorf("the queue has %d items, %d open reads and %d waiters; want %d, 0, 0", q.Items, q.OpenReads, q.Waiters, tt.left)
+				}
+			})
+		})
 	}
 }

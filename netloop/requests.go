@@ -219,6 +219,13 @@ func (s *session) deadlinePassed() {
 	l.counters.GetMisses++
 	l.latencies.wait(s.wait.meter, int64(l.clock-s.wait.began))
 	l.touch(s)
+	s.nothingCame(kind)
+	l.makeDirty(s)
+	s.resume()
+}
+
+// nothingCame words the outcome of a wait of that kind, which has ended without an item.
+func (s *session) nothingCame(kind waitKind) {
 	s.to(idle)
 	s.takeOutput()
 	if kind == waitPeek {
@@ -226,8 +233,6 @@ func (s *session) deadlinePassed() {
 	} else {
 		s.proto.none(s)
 	}
-	l.makeDirty(s)
-	s.resume()
 }
 
 // reidentify looks the client of s up in a changed list of users. It closes the session if the user is gone. It ends a

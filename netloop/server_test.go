@@ -168,16 +168,16 @@ func TestServePutGet(t *testing.T) {
 	})
 }
 
-// A client that shuts down its sending side at once still gets every reply.
+// A client that shuts down its sending side at once still gets every reply, and its wait ends.
 func TestHalfClose(t *testing.T) {
 	onEventLoops(t, func(t *testing.T, eventLoop string) {
 		for _, queue := range []engine.QueueOptions{unsynced(), engine.DefaultQueueOptions()} {
 			s := startServer(t, eventLoop, Options{}, queue)
 			for i := range 50 {
 				p := dial(t, s)
-				p.send("set half%d 0 0 1\r\nx\r\nget half%d\r\nversion\r\n", i, i)
+				p.send("set half%d 0 0 1\r\nx\r\nget half%d\r\nversion\r\nget half%d/t=1000000\r\n", i, i, i)
 				p.CloseWrite()
-				want := fmt.Sprintf("STORED\r\nVALUE half%d 0 1\r\nx\r\nEND\r\nVERSION %s\r\n", i, Version)
+				want := fmt.Sprintf("STORED\r\nVALUE half%d 0 1\r\nx\r\nEND\r\nVERSION %s\r\nEND\r\n", i, Version)
 				if got := p.expectEnd(); got != want {
 					t.Fatalf("connection %d with sync %v: got %q, want %q", i, queue.Sync, got, want)
 				}
