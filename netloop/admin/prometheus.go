@@ -2,9 +2,12 @@ package admin
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"regexp"
+	"regexp/syntax"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -26,9 +29,9 @@ const maxSeriesQueues = 10_000
 func prometheusMetrics(s *Server, r *http.Request) (any, error) {
 	c := &collector{server: s, user: userOf(r), descs: make(map[string]*prometheus.Desc)}
 	if query := r.URL.Query(); query.Has("queues") {
-		pattern, err := regexp.Compile(`\A(?:` + query.Get("queues") + `)\z`)
+		pattern, err := wholeName(query.Get("queues"))
 		if err != nil {
-			return nil, badRequestf("queues: %w", err)
+			return nil, badRequest{err}
 		}
 		c.wanted = pattern
 	}
@@ -41,6 +44,19 @@ func prometheusMetrics(s *Server, r *http.Request) (any, error) {
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{
 		ErrorLog: scrapeLog{s}, ErrorHandling: promhttp.HTTPErrorOnError,
 	}), nil
+}
+
+// wholeName returns the expression that matches the names which text, an expression, matches whole.
+func wholeName(text string) (*regexp.Regexp, error) {
+	var wrong *syntax.Error
+	if _, err := regexp.Compile(text); errors.As(err, &wrong) {
+		return nil, fmt.Errorf("queues is not a regular expression: %s: %.100s", wrong.Code, wrong.Expr)
+	}
+	whole, err := regexp.Compile(`\A(?:` + text + `)\z`)
+	if err != nil {
+		return nil, errors.New("queues is too long an expression")
+	}
+	return whole, nil
 }
 
 // scrapeLog takes errors of scrapes.

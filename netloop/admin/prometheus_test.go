@@ -98,8 +98,15 @@ func TestPrometheus(t *testing.T) {
 	if got := tt.scrape("/metrics?queues=")["kestrel_queue_items"]; got != nil {
 		t.Errorf("no queues = %v", series(got))
 	}
-	if got := tt.get("/metrics?queues=("); got.code != 400 {
-		t.Errorf("a bad pattern = %d %q", got.code, got.body)
+	for text, want := range map[string]string{
+		"(":     "queues is not a regular expression: missing closing ): (",
+		"a)|(b": "queues is not a regular expression: unexpected ): a)|(b",
+		strings.Repeat("(", 999) + strings.Repeat(")", 999): "queues is too long an expression",
+	} {
+		got := tt.get("/metrics?queues=" + text)
+		if got.code != 400 || got.body != "error processing command: "+want+"\n" {
+			t.Errorf("/metrics?queues=%.20s = %d %q, want %q", text, got.code, got.body, want)
+		}
 	}
 	if got := tt.do("POST", "/metrics"); got.code != 405 {
 		t.Errorf("POST /metrics = %d", got.code)
